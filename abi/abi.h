@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Linux ABI core, as a substrate (bee, sms) sees it.
+ *
+ * One process per address space. All guest state is plain data inside struct
+ * abi_proc: no host pointers, no handles but the host's small numbers.
+ * Guest memory is directly addressable at its guest address.
+ *
+ * Life:  abi_proc_init -> abi_exec -> (host starts thread 0 at its registers)
+ *        -> abi_syscall / abi_fault from guest threads, abi_tick after a kick
+ *        -> host->proc_exit.
+ */
+#ifndef ABI_ABI_H
+#define ABI_ABI_H
+
+#include <skep/types.h>
+#include <skep/guest.h>
+#include "host.h"
+
+/* General registers; the order is part of the contract with entry code. */
+struct abi_regs {
+	u64 rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp;
+	u64 r8, r9, r10, r11, r12, r13, r14, r15;
+	u64 rip, rflags;
+};
+SKEP_ASSERT_SIZE(struct abi_regs, 144);
+
+/* Loading ------------------------------------------------------------- */
+
+#define ABI_ELF_SEGMENTS_MAX 16
+
+struct abi_elf_segment {
+	u64 addr, filesz, memsz, offset; /* addr is the final guest address */
+	u32 prot;
+};
+
+/* What to map, decided from the file alone. Pure; never trusts a field. */
+struct abi_elf_plan {
+	u64 bias; /* 0, or SKEP_PIE_START for static-PIE */
+	u64 entry;
+	u64 phdr, phnum, phent; /* for auxv */
+	u64 start, end; /* page-aligned span of all segments */
+	u32 segments;
+	struct abi_elf_segment segment[ABI_ELF_SEGMENTS_MAX];
+	u64 stack_size; /* 0: no wish */
+	const char *why; /* on error: one sentence for the user */
+};
+
+/*
+ * head: the first `head_len` bytes of the file (headers must lie in them,
+ * 64 KiB is plenty); file_size: its whole length.
+ * -ENOEXEC with plan->why: not ELF, 32-bit, dynamic, corrupt, out of range.
+ */
+int abi_elf_plan(const void *head, u64 head_len, u64 file_size,
+		 struct abi_elf_plan *plan);
+
+struct abi_proc;
+
+struct abi_exec {
+	const struct abi_elf_plan *plan;
+	u64 image_end; /* end of image and stubs: first byte free after them */
+	const char *const *argv; /* NULL terminated */
+	const char *const *envp;
+	const char *path; /* AT_EXECFN, /proc/self/exe */
+	const char *cwd; /* absolute, Linux form */
+	u64 stack_size; /* bytes; 0 for 8 MiB */
+	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
+};
+
+/* Bytes to allocate for struct abi_proc (opaque here, zeroed by the caller). */
+u64 abi_proc_size(void);
+int abi_proc_init(struct abi_proc *p, const struct abi_host *host);
+
+/*
+ * The segments are in memory with their final protection (the substrate did
+ * that: only it can rewrite text). Enters them into the address map, builds
+ * stack and auxv, and leaves thread 0 ready with its registers.
+ */
+int abi_exec(struct abi_proc *p, const struct abi_exec *exec);
+
+/* Attach the host's standard streams as fd 0, 1, 2 (or any fd). */
+int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags);
+
+/* Running ------------------------------------------------------------- */
+
+enum abi_return {
+	ABI_RETURN_FAST, /* only rax changed: resume after the call */
+	ABI_RETURN_FULL, /* all registers changed: load every one of them */
+};
+
+/*
+ * A system call of thread `t`. regs->rax holds the number, regs->rip the
+ * return address. Stores the result in regs->rax. May not return (exit).
+ */
+enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs);
+
+/*
+ * A synchronous fault in guest code (or -EFAULT territory reached by host code
+ * on its behalf). Builds a signal frame, or ends the process with a message.
+ */
+struct abi_fault {
+	u32 signo; /* SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP */
+	s32 code; /* si_code */
+	u64 addr; /* si_addr */
+	u64 trapno, error; /* x86 vector and error code, for the frame */
+};
+void abi_fault(struct abi_proc *p, u32 t, struct abi_regs *regs,
+	       const struct abi_fault *fault);
+
+/*
+ * After thread_kick, when `t` was in guest code: deliver pending signals.
+ * ABI_RETURN_FAST when there was nothing to do and regs are as they were.
+ */
+enum abi_return abi_tick(struct abi_proc *p, u32 t, struct abi_regs *regs);
+
+/* True when `t` has a deliverable signal (kick protocol: check before a wait). */
+int abi_pending(const struct abi_proc *p, u32 t);
+
+/* The registers that a new thread starts with, and its thread pointer. */
+struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);
+u64 abi_thread_tp(const struct abi_proc *p, u32 t);
+
+/* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
+int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
+
+/* Figures for reports: calls answered, by all threads. */
+u64 abi_count_calls(const struct abi_proc *p);
+
+/* A bee extension, answered by no kernel: the run's nonce. See docs/design/bee.md */
+#define ABI_NR_PROOF 0xBEE
+void abi_proof_set(struct abi_proc *p, u64 nonce);
+
+/* The list of system calls, for --list-syscalls. NULL after the last. */
+const char *abi_syscall_name(u32 nr);
+const char *abi_syscall_route(u32 nr); /* "core", "host", "refused" */
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What abi needs from the machine below it: the substrate.
+ *
+ * bee fills this table with Win32 or Linux calls, sms with its own memory and
+ * threads and with records sent to the Linux proxy. Rules:
+ *
+ * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
+ * - Every call returns soon, except io_wait, wait and the two that never
+ *   return. Whatever can block is therefore: try (may give -EAGAIN), wait,
+ *   try again; the wait is the only place to be interrupted.
+ * - At most four register-sized arguments, so that a gate in assembly can
+ *   save vector state around any of them without knowing their types.
+ * - Buffers lie in guest memory or in abi's own; abi has checked them.
+ * - Host objects (files, sockets) are small numbers chosen by the host.
+ */
+#ifndef ABI_HOST_H
+#define ABI_HOST_H
+
+#include <skep/types.h>
+
+#define ABI_FOREVER (~0ull)
+
+/* Protection, as PROT_* of Linux. */
+#define ABI_PROT_READ 1
+#define ABI_PROT_WRITE 2
+#define ABI_PROT_EXEC 4
+
+enum abi_clock {
+	ABI_CLOCK_REALTIME, /* ns since 1970 */
+	ABI_CLOCK_MONOTONIC, /* ns; deadlines are on this clock */
+	ABI_CLOCK_PROCESS, /* ns of CPU time */
+	ABI_CLOCK_THREAD, /* ns of CPU time of the calling thread */
+};
+
+/* What the host is; filled once by host->info. */
+struct abi_host_info {
+	u32 cpus;
+	u32 pid; /* what getpid answers; never 1 */
+	u32 uid, gid;
+	u64 mem_total; /* bytes */
+	u64 mem_free; /* bytes */
+	u64 mem_limit; /* most bytes the guest may have committed */
+	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
+	u64 xsave_mask; /* components it holds (XCR0 as the guest sees it) */
+	char node[65]; /* uname: nodename */
+	char machine[65]; /* uname: version text, names substrate and host */
+};
+
+/* Linux's struct stat, in abi's own words; abi writes the guest's layout. */
+struct abi_stat {
+	u64 dev, ino, nlink;
+	u32 mode, uid, gid; /* mode holds S_IFMT as Linux numbers it */
+	u64 rdev, size, blksize, blocks;
+	s64 atime_ns, mtime_ns, ctime_ns; /* since 1970 */
+};
+
+struct abi_statfs {
+	u64 type, bsize, blocks, bfree, bavail, files, ffree, namelen;
+};
+
+/* A directory entry; `next` is the cookie that continues after it. */
+struct abi_dirent {
+	u64 ino, next;
+	u32 type; /* DT_* of Linux */
+	char name[256];
+};
+
+/* host->file_open. `path` is absolute, normalised and in Linux form. */
+struct abi_open {
+	const char *path;
+	u32 flags; /* O_* of x86-64 Linux */
+	u32 mode;
+	s32 handle; /* out */
+	u32 type; /* out: S_IFREG, S_IFDIR, S_IFCHR, S_IFIFO, S_IFSOCK */
+};
+
+enum abi_path_verb {
+	ABI_PATH_STAT, /* follows links; stat */
+	ABI_PATH_LSTAT, /* stat */
+	ABI_PATH_ACCESS, /* mode: R_OK, W_OK, X_OK bits */
+	ABI_PATH_UNLINK,
+	ABI_PATH_RMDIR,
+	ABI_PATH_MKDIR, /* mode */
+	ABI_PATH_RENAME, /* path, path2 */
+	ABI_PATH_LINK, /* path, path2 */
+	ABI_PATH_SYMLINK, /* path2 is the text of the link */
+	ABI_PATH_READLINK, /* buf, len; result is the length */
+	ABI_PATH_CHMOD, /* mode */
+	ABI_PATH_TRUNCATE, /* len */
+	ABI_PATH_UTIMENS, /* times; ABI_TIME_OMIT leaves one alone */
+	ABI_PATH_STATFS, /* statfs */
+};
+
+#define ABI_TIME_OMIT (-1ll << 62)
+
+/* host->path. Paths as in abi_open. */
+struct abi_path_op {
+	enum abi_path_verb verb;
+	u32 mode;
+	const char *path;
+	const char *path2;
+	void *buf;
+	u64 len;
+	s64 times[2]; /* access, modification; ns since 1970 */
+	struct abi_stat *stat;
+	struct abi_statfs *statfs;
+};
+
+enum abi_file_verb {
+	ABI_FILE_STAT,
+	ABI_FILE_SYNC,
+	ABI_FILE_TRUNCATE, /* len */
+	ABI_FILE_CHMOD, /* mode */
+	ABI_FILE_UTIMENS, /* times */
+	ABI_FILE_READDIR, /* dirent->next in: cookie (0 starts); result 1, or 0 at the end */
+	ABI_FILE_STATFS,
+	ABI_FILE_WINSIZE, /* result rows << 16 | columns, or -ENOTTY */
+	ABI_FILE_AVAILABLE, /* result: bytes that a read would give now (FIONREAD) */
+};
+
+struct abi_file_op {
+	enum abi_file_verb verb;
+	u32 mode;
+	u64 len;
+	s64 times[2];
+	struct abi_stat *stat;
+	struct abi_statfs *statfs;
+	struct abi_dirent *dirent;
+};
+
+/*
+ * host->file_read, file_write. `offset` is ABI_STREAM for pipes, terminals and
+ * other things without a position: those give -EAGAIN rather than block.
+ * ABI_APPEND (write only) appends, atomically where the host can.
+ */
+#define ABI_STREAM (-1ll)
+#define ABI_APPEND (-2ll)
+struct abi_io {
+	void *buf;
+	u64 len;
+	s64 offset;
+};
+
+enum abi_sock_verb {
+	ABI_SOCK_BIND, /* addr, addrlen */
+	ABI_SOCK_CONNECT, /* addr; -EINPROGRESS, then io_wait OUT, then GETOPT SO_ERROR */
+	ABI_SOCK_LISTEN, /* value: backlog */
+	ABI_SOCK_ACCEPT, /* out: handle, addr */
+	ABI_SOCK_SEND, /* buf, len, flags, addr when addrlen > 0 */
+	ABI_SOCK_RECV, /* buf, len, flags; out: addr */
+	ABI_SOCK_NAME, /* out: addr */
+	ABI_SOCK_PEER, /* out: addr */
+	ABI_SOCK_SETOPT, /* level, name, buf, len */
+	ABI_SOCK_GETOPT, /* level, name, buf, len in and out */
+	ABI_SOCK_SHUTDOWN, /* value: SHUT_* */
+};
+
+/* All constants and sockaddr layouts are Linux's. Never blocks. */
+struct abi_sock_op {
+	enum abi_sock_verb verb;
+	s32 handle; /* out, for ACCEPT */
+	s32 level, name, value;
+	u32 flags; /* MSG_* */
+	void *buf;
+	u64 len;
+	u32 addrlen; /* in and out */
+	u8 addr[128];
+};
+
+/* One thing to wait for; events and revents as poll(2). */
+struct abi_poll {
+	s32 handle;
+	u16 events;
+	u16 revents;
+};
+
+struct abi_host {
+	/* Memory. Addresses are page aligned and inside IMAGE or ARENA. */
+	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
+	s64 (*mem_protect)(u64 addr, u64 len, u32 prot);
+	s64 (*mem_release)(u64 addr, u64 len); /* back to reserved */
+	s64 (*mem_discard)(u64 addr, u64 len); /* read as zero again */
+	/*
+	 * The bytes are complete and about to become executable: make them
+	 * safe to run (bee: rewrite or check them) or refuse with -EACCES
+	 * after logging why. They are writable when this is called.
+	 */
+	s64 (*text_seal)(u64 addr, u64 len);
+
+	/* Threads, by abi's thread index; registers are in abi's thread. */
+	s64 (*thread_start)(u32 thread);
+	void (*thread_exit)(u32 thread); /* never returns */
+	/* Make `thread` call abi soon: end its wait, or take it out of guest code. */
+	void (*thread_kick)(u32 thread);
+	s64 (*thread_yield)(void);
+	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);
+	/* FS base as the guest sees it changed (thread pointer at tp). */
+	void (*thread_tp)(u32 thread, u64 tp);
+
+	/*
+	 * Sleep while *word == expect, as FUTEX_WAIT. 0 when woken, also
+	 * without a reason; -ETIMEDOUT. Not interrupted by thread_kick: abi
+	 * wakes the word itself.
+	 */
+	s64 (*wait)(u32 *word, u32 expect, u64 deadline_ns);
+	void (*wake)(u32 *word, u32 count);
+
+	s64 (*clock)(u32 clock); /* ns */
+	s64 (*random)(void *buf, u64 len); /* 0 */
+	s64 (*info)(struct abi_host_info *info);
+	/* Bytes the guest has committed is known to abi; this is CPU time. */
+	s64 (*rusage)(s64 *user_ns, s64 *system_ns);
+
+	s64 (*file_open)(struct abi_open *open);
+	s64 (*file_close)(s32 handle); /* files and sockets */
+	s64 (*file_read)(s32 handle, const struct abi_io *io);
+	s64 (*file_write)(s32 handle, const struct abi_io *io);
+	s64 (*file)(s32 handle, struct abi_file_op *op);
+	s64 (*path)(struct abi_path_op *op);
+	s64 (*sock_open)(u32 domain, u32 type, u32 protocol); /* handle */
+	s64 (*sock)(s32 handle, struct abi_sock_op *op);
+	/*
+	 * Wait for handles; result is how many have revents, 0 at the
+	 * deadline, -EINTR when `thread` was kicked (before or during).
+	 */
+	s64 (*io_wait)(struct abi_poll *list, u32 count, u64 deadline_ns,
+		       u32 thread);
+
+	/* Vector state of the calling thread, as the guest left it. */
+	s64 (*vec_save)(void *buf, u64 len);
+	s64 (*vec_load)(const void *buf, u64 len);
+
+	/* status as for wait(2): code << 8, or a signal number. Never returns. */
+	void (*proc_exit)(u32 status);
+	/* One line for the person who runs the program, without newline. */
+	void (*log)(const char *line);
+};
+
+#endif
