@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# The one door. Rooms describe themselves in their room.mk; the lists they
+# append to are named here, what is done with them is in mk/targets.mk.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+# What rooms append to. For each suite X: suite_X (one line, a command that
+# prints TAP), suite_X_needs (files to build first), and if wanted
+# suite_X_deadline (seconds) and suite_X_kind (tap, go or exit). For each
+# bench, fuzzer and soak X: bench_X, bench_X_needs, and so on.
+PROGRAMS :=
+CHECK_SUITES :=
+TEST_SUITES :=
+BENCHES :=
+FUZZERS :=
+SOAKS :=
+
+include mk/tools.mk
+include $(sort $(wildcard */room.mk */*/room.mk))
+include mk/targets.mk
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+# The targets that people type. Text after ## is what `make help` prints.
+
+.PHONY: all setup demo test check style wine bench fuzz soak windows-kit \
+	help clean test-run demo-run FORCE
+
+all: $(PROGRAMS) ## build the programs into build/bin
+
+setup: ## install what is missing, through the system's package manager
+	$(Q)sh mk/setup.sh $(B)
+
+# Setup comes first and alone: what it installs is used by the rules below.
+demo: ## the main job: one Linux binary on Linux and Windows workers
+	$(Q)$(MAKE) --no-print-directory setup
+	$(Q)$(MAKE) --no-print-directory demo-run
+
+test: ## set up what is missing, run every test (T=suite for one)
+	$(Q)$(MAKE) --no-print-directory setup
+	$(Q)$(MAKE) --no-print-directory test-run
+
+# The demo belongs to the room that has it: it defines demo_run, demo_needs.
+demo-run: $(demo_needs)
+	$(if $(demo_run),$(Q)$(demo_run),@echo "make demo: no room in this tree \
+	defines demo_run yet; run 'make' and build/bin/bee instead." >&2; exit 2)
+
+# Suites ------------------------------------------------------------------
+
+FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
+$(foreach f,$(FUZZERS),\
+	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5)\
+	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
+	$(eval suite_fuzz-$(f)_kind = exit))
+
+ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)
+ifneq ($(T),)
+CHOSEN := $(T)
+ifneq ($(filter test test-run check,$(MAKECMDGOALS)),)
+$(foreach t,$(T),$(if $(filter $(t),$(ALL_SUITES)),,\
+	$(error no suite '$(t)'; there are: $(sort $(ALL_SUITES)))))
+endif
+endif
+
+wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
+needs = $(foreach s,$(1),$(suite_$(s)_needs))
+
+define newline
+
+
+endef
+# name <tab> kind <tab> deadline <tab> command, one line per suite.
+tab := $(shell printf '\t')
+suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
+	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
+RUNNER := $(B)/tool/run
+run_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach s,$(1),$(call \
+	suite_line,$(s))))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
+	-logs $(B)/test $(3)
+
+$(RUNNER): FORCE
+	$(Q)mkdir -p $(B)/tool $(B)/test
+	$(Q)$(GO) build -o $@ ./tests/run
+
+test-run: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
+	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),test,$(if $(CHOSEN),,\
+	-floor tests/floor:test -spec SPEC.md))
+
+check: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
+	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),check,$(if $(CHOSEN),,\
+	-floor tests/floor:check))
+
+style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licences, spelling
+	$(call run_suites,style,style)
+
+wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wine
+	$(call run_suites,$(wine_suites),wine)
+
+# Longer things -----------------------------------------------------------
+
+bench: $(foreach b,$(or $(T),$(BENCHES)),$(bench_$(b)_needs)) ## run the measurements (T=bench for one)
+	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
+	$(foreach b,$(or $(T),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
+
+FUZZ_TIME := 60
+fuzz: $(foreach f,$(FUZZERS),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60)
+	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
+	$(foreach f,$(FUZZERS),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME)$(newline)$(tab))
+
+soak: $(soak_$(ROOM)_needs) ## the long campaign of one room: make soak ROOM=bee
+	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \
+	name one of: ROOM=$(or $(strip $(SOAKS)),(no room has one yet))" >&2; exit 2)
+
+windows-kit: $(windows_kit) ## one zip to try bee on a Windows PC
+	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
+	no room defines windows_kit yet." >&2; exit 2)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk | \
+	expand -t 22
+	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
+
+clean: ## remove build/
+	$(Q)rm -rf $(B)
