@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small lock for abi's own data: never held over a wait that a guest can
+ * cause, never while guest code runs. Order: docs/design/abi.md.
+ *
+ * Three states as in "Futexes Are Tricky" (Drepper, 2011): 0 free, 1 taken,
+ * 2 taken and somebody may sleep. All zero is a free lock.
+ */
+#ifndef ABI_LOCK_H
+#define ABI_LOCK_H
+
+#include <skep/types.h>
+
+struct abi_proc;
+
+struct abi_lock {
+	u32 word;
+};
+
+void abi_lock_sleep(struct abi_proc *p, struct abi_lock *lock);
+void abi_lock_wake(struct abi_proc *p, struct abi_lock *lock);
+
+/* 1 when the lock was free and is now ours. */
+static inline int abi_lock_try(struct abi_lock *lock)
+{
+	u32 free = 0;
+
+	return __atomic_compare_exchange_n(&lock->word, &free, 1, 0,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static inline void abi_lock_take(struct abi_proc *p, struct abi_lock *lock)
+{
+	if (!abi_lock_try(lock))
+		abi_lock_sleep(p, lock);
+}
+
+static inline void abi_lock_drop(struct abi_proc *p, struct abi_lock *lock)
+{
+	if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)
+		abi_lock_wake(p, lock);
+}
+
+#endif
