@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The border inside bee: what core gives to a host and asks of it.
+ *
+ * core/ is freestanding: it loads the image, drives the rewriter, owns the
+ * way from guest code into abi and back (entry_*.S, gate.S), the CPU as
+ * guests see it, options and report. host/linux and host/windows own every
+ * call to the operating system, threads, signals or exceptions, and main().
+ *
+ * Who runs with which registers:
+ *   guest   -> bee_entry_*  (assembly; switches to the thread's host stack)
+ *           -> bee_call*, abi (general registers only: vector state is the
+ *              guest's, live in the registers; on Linux FS is the guard)
+ *           -> gate.S (saves vector state, on Linux restores the host's FS)
+ *           -> host functions in struct abi_host (ordinary C)
+ *
+ * This file is also read by assembly; the offsets are asserted below.
+ */
+#ifndef BEE_CORE_BEE_H
+#define BEE_CORE_BEE_H
+
+#include <skep/guest.h>
+
+/*
+ * Thread slots have the same number on every host, so that a rewritten image
+ * moves between hosts unchanged and assembly can use constants. The Windows
+ * host takes exactly these TLS indices (TlsAlloc until it has them, give the
+ * others back) and refuses to start without them.
+ */
+#define BEE_SLOT_FIRST 48
+#define BEE_SLOT(slot) (SKEP_TEB_SLOT_BASE + 8 * (BEE_SLOT_FIRST + (slot)))
+
+/* Offsets in struct bee_thread. */
+#define BEE_T_FRAME 0
+#define BEE_T_HOST_FS 8
+#define BEE_T_GUEST_FS 16
+#define BEE_T_VEC 24
+#define BEE_T_KICKED 32
+
+/* Offsets in struct abi_regs. */
+#define BEE_R_RAX 0
+#define BEE_R_RBX 8
+#define BEE_R_RCX 16
+#define BEE_R_RDX 24
+#define BEE_R_RSI 32
+#define BEE_R_RDI 40
+#define BEE_R_RBP 48
+#define BEE_R_RSP 56
+#define BEE_R_R8 64
+#define BEE_R_R9 72
+#define BEE_R_R10 80
+#define BEE_R_R11 88
+#define BEE_R_R12 96
+#define BEE_R_R13 104
+#define BEE_R_R14 112
+#define BEE_R_R15 120
+#define BEE_R_RIP 128
+#define BEE_R_RFLAGS 136
+
+/* Bytes of struct abi_regs on the host stack. */
+#define BEE_FRAME_SIZE 144
+
+/* Bytes that bee_thread.vec needs: every XSAVE component but AMX. */
+#define BEE_VEC_SIZE 4096
+
+#ifndef __ASSEMBLER__
+
+#include <skep/types.h>
+#include "abi/abi.h"
+#include "bee/rewrite/rewrite.h"
+
+#define BEE_VERSION "0.1"
+
+/* Exit codes of bee itself; otherwise the guest's. */
+#define BEE_EXIT_USAGE 2
+#define BEE_EXIT_REFUSED 126
+#define BEE_EXIT_NOT_FOUND 127
+#define BEE_EXIT_SIGNAL 128 /* + signal number */
+
+/*
+ * One per guest thread, made by the host, owned by that thread. `kicked` is
+ * the only field that other threads write.
+ */
+struct bee_thread {
+	/* Where guest registers go: the top of the host stack, 16-aligned.
+	 * Below it, towards lower addresses, is room for C. */
+	struct abi_regs *frame;
+	u64 host_fs; /* Linux: FS base of the host's libc */
+	u64 guest_fs; /* Linux: FS base outside host code (the guard) */
+	u8 *vec; /* BEE_VEC_SIZE bytes, 64-aligned: the gate's save area */
+	/* Set by a kick that found the thread in bee's code. The way back to
+	 * the guest looks at it last, see "Kicks". */
+	u32 kicked;
+	u32 index; /* abi's thread index */
+	struct abi_proc *proc;
+	struct abi_fault fault; /* in: bee_resume_fault */
+	void *os; /* the host's own */
+};
+
+#define BEE_OFFSET(type, field, at)                                   \
+	_Static_assert(__builtin_offsetof(type, field) == (at), #field)
+BEE_OFFSET(struct bee_thread, frame, BEE_T_FRAME);
+BEE_OFFSET(struct bee_thread, host_fs, BEE_T_HOST_FS);
+BEE_OFFSET(struct bee_thread, guest_fs, BEE_T_GUEST_FS);
+BEE_OFFSET(struct bee_thread, vec, BEE_T_VEC);
+BEE_OFFSET(struct bee_thread, kicked, BEE_T_KICKED);
+BEE_OFFSET(struct abi_regs, rip, BEE_R_RIP);
+BEE_OFFSET(struct abi_regs, rflags, BEE_R_RFLAGS);
+BEE_OFFSET(struct abi_regs, r15, BEE_R_R15);
+
+/* Command line -------------------------------------------------------- */
+
+#define BEE_ENV_MAX 512
+
+struct bee_options {
+	u8 probe, list, trace, idle, help, version, child;
+	u64 memory; /* bytes the guest may commit; 0: no limit asked */
+	u64 nonce;
+	const char *report; /* host path, or NULL */
+	const char *root; /* host directory that the guest sees as "/" */
+	const char *cwd; /* guest path, or NULL */
+	const char *program; /* host path as given */
+	char **argv; /* the guest's; argv[0] is program; NULL terminated */
+	/* --env NAME=VALUE, in order. With clean_env nothing else is passed;
+	 * the host merges env into its own environment otherwise. */
+	u8 clean_env;
+	u32 envs;
+	const char *env[BEE_ENV_MAX + 1];
+};
+
+/*
+ * argv is kept, not copied. 0, or BEE_EXIT_USAGE with a sentence in why.
+ */
+int bee_options_parse(struct bee_options *o, int argc, char **argv,
+		      char why[160]);
+extern const char bee_usage[];
+
+/* The image and the report -------------------------------------------- */
+
+struct bee_image {
+	struct abi_elf_plan plan;
+	u64 stubs, stubs_end; /* guest range of the stubs, page aligned */
+	struct bee_rewrite rw; /* keeps site and pc: crash names, kicks */
+	struct bee_range code[16]; /* executable ranges, for bee_pc_where */
+	u32 codes;
+	u8 sha_file[32]; /* of the whole file */
+	u8 sha_load[32]; /* of the PT_LOAD contents, in order */
+	u64 started_ns; /* host->clock(MONOTONIC) when bee began */
+	u64 entered_ns; /* ... when thread 0 entered the guest */
+};
+
+/* The one process of this address space. Written before threads start. */
+struct bee {
+	const struct bee_options *options;
+	const struct abi_host *os; /* the host's table, ungated */
+	struct abi_proc *proc;
+	struct bee_image image;
+};
+extern struct bee bee;
+
+/* The same table through gate.S; this one is given to abi. */
+extern struct abi_host bee_gated;
+
+/*
+ * Load and rewrite options->program, prepare abi, attach fds 0 to 2. Called
+ * by the thread that will be guest thread 0, after bee_thread_enable. 0, or
+ * an exit code (BEE_EXIT_REFUSED, NOT_FOUND) after bee_os_message said why.
+ */
+int bee_load(const struct bee_options *o, const struct abi_host *os,
+	     const char *const *envp);
+
+/* Enter guest thread t->index at abi_thread_regs. Runs on any stack. */
+__attribute__((noreturn)) void bee_thread_enter(struct bee_thread *t);
+
+/*
+ * stack: the thread's host stack [stack, stack + len), at least 64 KiB; the
+ * caller may itself run on its upper part only if it never comes back.
+ */
+void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
+		     u8 *vec);
+
+/* Fill in the thread slots of the calling thread (gs: already set up). */
+void bee_slots_fill(struct bee_thread *t);
+
+/* thread_tp for the calling thread or for `slots` (gs: 0) of another one. */
+void bee_slots_tp(u64 tp);
+
+/* Text of the report, one "key value" per line; returns its length. */
+u64 bee_report(char *buf, u64 len, u32 status);
+
+/* host->text_seal for both hosts. */
+s64 bee_text_seal(u64 addr, u64 len);
+
+/* Kicks and faults ----------------------------------------------------- */
+/*
+ * A kick or a fault interrupts a thread at pc. What to do follows from where
+ * pc lies:
+ *
+ * BEE_PC_GUEST   copy the interrupted registers into *t->frame, then resume
+ *                at bee_resume_tick (kick) or bee_resume_fault (fault, with
+ *                t->fault filled in) with rsp = t->frame. Leave the vector
+ *                registers as they are: they are the guest's.
+ * BEE_PC_STUB    as GUEST for a fault, with rip = bee_pc_guest(pc) and the
+ *                registers undone by bee_stub_undo. For a kick: let the stub
+ *                finish first (single-step it, or let go and look again).
+ * BEE_PC_EXIT    the last instructions before the guest, after the look at
+ *                t->kicked: *t->frame is complete. Kick: resume at
+ *                bee_resume_tick with rsp = t->frame.
+ * BEE_PC_BEE     anything else. Kick: set t->kicked and go on; the exit code
+ *                looks at it. Fault: a defect of bee or a bad pointer behind
+ *                abi's back: say so and end the process.
+ */
+enum bee_pc { BEE_PC_GUEST, BEE_PC_STUB, BEE_PC_EXIT, BEE_PC_BEE };
+enum bee_pc bee_pc_where(u64 pc);
+u64 bee_pc_guest(u64 stub_pc); /* guest PC of a PC in a stub, 0: none */
+void bee_stub_undo(u64 stub_pc, struct abi_regs *regs, u64 scratch,
+		   u64 scratch2);
+
+void bee_resume_tick(void); /* labels, never called */
+void bee_resume_fault(void);
+extern const u8 bee_exit_begin[], bee_exit_end[];
+
+/* The two entries, whose addresses go into slots. */
+void bee_entry_syscall(void);
+void bee_entry_cpu(void);
+
+/* The CPU as guests see it --------------------------------------------- */
+
+void bee_cpu_init(void); /* chooses how the gate saves vector state */
+void bee_cpuid(u32 leaf, u32 sub, u32 out[4]);
+u64 bee_xgetbv(u32 index);
+u64 bee_cpu_hwcap(void);
+u64 bee_xsave_mask(void), bee_xsave_size(void);
+/* host->vec_save and vec_load for both hosts; never behind the gate. */
+s64 bee_vec_save(void *buf, u64 len);
+s64 bee_vec_load(const void *buf, u64 len);
+
+/* What each host provides ---------------------------------------------- */
+/*
+ * Besides these: main(), a struct abi_host, the parent that starts the child
+ * and reports its death, and `bee --probe`.
+ */
+
+/* Zeroed memory for bee itself (outside IMAGE and ARENA); NULL: none. */
+void *bee_os_alloc(u64 len);
+void bee_os_free(void *p, u64 len);
+/* The whole file read-only, by host path. -ENOENT, -EACCES, ... */
+s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len);
+void bee_os_file_unmap(const u8 *bytes, u64 len);
+/* Handle for host stream fd (0..2): its type (S_IF*) and O_* flags; or
+ * negative when the host has none. */
+s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
+/* One sentence on the error stream: "bee: <line>\n". */
+void bee_os_message(const char *line);
+/* Guest path ("/...", for AT_EXECFN and /proc/self/exe) of a host path, and
+ * the guest's cwd; into buf. */
+s64 bee_os_guest_path(const char *host, char *buf, u64 len);
+s64 bee_os_guest_cwd(char *buf, u64 len);
+
+/* Small freestanding tools --------------------------------------------- */
+
+struct bee_sha256 {
+	u32 state[8];
+	u64 bytes;
+	u8 block[64];
+};
+void bee_sha256_init(struct bee_sha256 *s);
+void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len);
+void bee_sha256_end(struct bee_sha256 *s, u8 out[32]);
+
+/* Bounded text: always terminated, remembers that it was cut. */
+struct bee_text_buf {
+	char *at;
+	u64 len, used;
+	u8 cut;
+};
+void bee_put(struct bee_text_buf *b, const char *s);
+void bee_put_u64(struct bee_text_buf *b, u64 v);
+void bee_put_hex(struct bee_text_buf *b, u64 v);
+void bee_put_bytes(struct bee_text_buf *b, const u8 *p, u64 n);
+u64 bee_strlen(const char *s);
+int bee_streq(const char *a, const char *b);
+void bee_copy(void *to, const void *from, u64 n);
+void bee_fill(void *to, u8 byte, u64 n);
+
+#endif
+#endif
