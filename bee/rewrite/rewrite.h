@@ -13,6 +13,16 @@
 #include <skep/types.h>
 #include <skep/guest.h>
 
+/*
+ * What stubs hand to bee's entries (bee/core/entry_*.S reads it):
+ *
+ *   syscall        lea ret(%rip), %rcx; jmp *%gs:slot[ENTRY]
+ *   cpuid, xgetbv  lea ret(%rip), %rdx; movl $kind, %gs:slot[SCRATCH];
+ *                  jmp *%gs:slot[CPU_ENTRY]
+ *
+ * rdx is an output of both instructions; kind is BEE_SITE_CPUID or _XGETBV.
+ * The CPU entry keeps the flags and every register that is no output.
+ */
 #define BEE_MAP_REVISION 1
 
 enum bee_site_kind {
