@@ -66,7 +66,7 @@ test-run: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
 
 check: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),check,$(if $(CHOSEN),,\
-	-floor tests/floor:check))
+	-floor tests/floor:check -spec SPEC.md -spec-part))
 
 style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licences, spelling
 	$(call run_suites,style,style)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# The runner tests itself first: what it says about the others rests on it.
+
+CHECK_SUITES += runner style
+
+suite_runner = $(GO) test -count=1 -json ./tests/run ./tests/style
+suite_runner_kind = go
+
+STYLE := $(B)/tool/style
+suite_style = $(STYLE)
+suite_style_needs = $(STYLE)
+
+$(STYLE): FORCE
+	$(Q)mkdir -p $(B)/tool
+	$(Q)$(GO) build -o $@ ./tests/style

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A parser reads a suite's standard output line by line.
+type parser interface {
+	line(text string)
+	// noise is a line of standard error, kept as detail of failures.
+	noise(text string)
+	// finish gives the results; exit describes an exit other than 0.
+	finish(exit string) []result
+}
+
+func newParser(s suite) parser {
+	switch s.kind {
+	case "go":
+		return newGoParser(s.name)
+	case "exit":
+		return &exitParser{suite: s.name}
+	}
+	return &tapParser{suite: s.name}
+}
+
+// An outcome is everything the runner learnt from one suite.
+type outcome struct {
+	results     []result
+	took        time.Duration
+	left        int // processes the suite left behind, ended by the runner
+	interrupted bool
+}
+
+// run executes the suite, its whole output going to the file log.
+func (s suite) run(log string, stop <-chan os.Signal) outcome {
+	began := time.Now()
+	out := outcome{}
+	p := newParser(s)
+	exit, err := s.execute(log, p, stop, &out)
+	out.took = time.Since(began)
+	if err != nil {
+		exit = err.Error()
+	}
+	out.results = p.finish(exit)
+	return out
+}
+
+// execute gives a sentence about the exit, empty when the status was 0.
+func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome) (string, error) {
+	file, err := os.Create(log)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	cmd := exec.Command("/bin/sh", "-c", s.command)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, outPipe, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	stderr, errPipe, err := os.Pipe()
+	if err != nil {
+		return "", errors.Join(err, stdout.Close(), outPipe.Close())
+	}
+	cmd.Stdout, cmd.Stderr = outPipe, errPipe
+	err = cmd.Start()
+	outPipe.Close()
+	errPipe.Close()
+	if err != nil {
+		return "", errors.Join(err, stdout.Close(), stderr.Close())
+	}
+	var mu sync.Mutex
+	drained := make(chan struct{}, 2)
+	go pump(stdout, file, &mu, p.line, drained)
+	go pump(stderr, file, &mu, p.noise, drained)
+	exit := s.wait(cmd, stop, out)
+	out.left = endLeftovers() // they may hold the pipes open
+	<-drained
+	<-drained
+	return exit, nil
+}
+
+// wait ends with the suite's exit, its deadline or a signal to the runner.
+func (s suite) wait(cmd *exec.Cmd, stop <-chan os.Signal, out *outcome) string {
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	timer := time.NewTimer(s.deadline)
+	defer timer.Stop()
+	var exit string
+	select {
+	case err := <-exited:
+		exit = exitText(err)
+	case <-timer.C:
+		exit = fmt.Sprintf("not finished after its deadline of %v, killed", s.deadline)
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-exited
+	case <-stop:
+		exit = "interrupted"
+		out.interrupted = true
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-exited
+	}
+	return exit
+}
+
+func exitText(err error) string {
+	if err == nil {
+		return ""
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return "killed by signal: " + ws.Signal().String()
+		}
+	}
+	return err.Error()
+}
+
+// pump copies lines from r to the log and to each; lines longer than the
+// buffer arrive in pieces, so that a suite can't exhaust the runner's memory.
+func pump(r io.ReadCloser, log io.Writer, mu *sync.Mutex, each func(string), drained chan<- struct{}) {
+	defer func() { drained <- struct{}{} }()
+	defer r.Close()
+	in := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, _, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		fmt.Fprintf(log, "%s\n", line)
+		each(string(line))
+		mu.Unlock()
+	}
+}
+
+// An exitParser takes the exit status for the only test.
+type exitParser struct {
+	suite string
+	tail  tail
+}
+
+func (p *exitParser) line(text string)  { p.tail.add(text) }
+func (p *exitParser) noise(text string) { p.tail.add(text) }
+
+func (p *exitParser) finish(exit string) []result {
+	r := result{suite: p.suite, name: "exits with 0", status: passed}
+	if exit != "" {
+		r.status, r.reason, r.detail = failed, exit, p.tail.lines
+	}
+	return []result{r}
+}
+
+// A tail holds the last lines of an output.
+type tail struct {
+	lines []string
+}
+
+const tailMax = 40
+
+func (t *tail) add(text string) {
+	if len(t.lines) == tailMax {
+		t.lines = t.lines[1:]
+	}
+	t.lines = append(t.lines, text)
+}
+
+func (t *tail) take() []string {
+	lines := t.lines
+	t.lines = nil
+	return lines
+}

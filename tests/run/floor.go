@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const floorSuite = "floor"
+
+// readFloor reads the number behind KEY from FILE:KEY; '#' starts a comment.
+func readFloor(spec string) (int, error) {
+	path, key, ok := strings.Cut(spec, ":")
+	if !ok {
+		return 0, fmt.Errorf("-floor %s: want FILE:KEY", spec)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == key {
+			return strconv.Atoi(f[1])
+		}
+	}
+	return 0, fmt.Errorf("%s has no line '%s NUMBER'", path, key)
+}
+
+// judgeFloor fails a run in which fewer tests passed than are known to exist:
+// tests that vanish are as bad as tests that fail.
+func judgeFloor(least int, where string, all []result) []result {
+	n := countStatus(all, passed)
+	if n >= least {
+		return nil
+	}
+	return []result{{suite: floorSuite, name: "number of passed tests", status: failed,
+		reason: fmt.Sprintf("%d passed, %s asks for %d", n, where, least)}}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+
+// Run is the test runner behind `make test`, `make check` and `make style`.
+//
+// It runs suites one after the other, each under a deadline, believes nothing
+// but their reports (TAP, or `go test -json`), and ends with one line
+// `N passed, N failed, N skipped`. A suite that ends without a plan, reports
+// fewer tests than it planned, exits with an error although every test passed,
+// or reports nothing at all has failed, and the cause is named.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+type options struct {
+	suites string // file with one suite per line
+	logs   string // directory for logs and results.tsv
+	floor  string // FILE:KEY, or empty
+	spec   string // SPEC.md, or empty
+	part   bool   // judge only promises whose suites all ran
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.suites, "suites", "", "`file` with name, kind, deadline, command per line")
+	flag.StringVar(&o.logs, "logs", "build/test", "`directory` for logs and results.tsv")
+	flag.StringVar(&o.floor, "floor", "", "`file:key` with the least number of passed tests")
+	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
+	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
+	flag.Parse()
+	if o.suites == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ok, err := runAll(o, &reporter{out: os.Stdout, tty: isTerminal(os.Stdout)})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// runAll runs every suite, judges floor and promises, writes results.tsv and
+// reports. It is false when anything failed.
+func runAll(o options, rep *reporter) (bool, error) {
+	suites, err := readSuites(o.suites)
+	if err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(o.logs, 0o755); err != nil {
+		return false, err
+	}
+	becomeReaper()
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(stop)
+
+	var all []result
+	for _, s := range suites {
+		rep.start(s)
+		out := s.run(filepath.Join(o.logs, s.name+".log"), stop)
+		rep.suite(s, out)
+		all = append(all, out.results...)
+		if out.interrupted {
+			return false, fmt.Errorf("interrupted in suite %s", s.name)
+		}
+	}
+	if o.spec != "" {
+		judged, err := judgeSpec(o.spec, suites, all, o.part)
+		if err != nil {
+			return false, err
+		}
+		rep.spec(judged)
+		all = append(all, judged.results()...)
+	}
+	if o.floor != "" {
+		least, err := readFloor(o.floor)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, judgeFloor(least, o.floor, all)...)
+	}
+	if err := writeResults(filepath.Join(o.logs, "results.tsv"), all); err != nil {
+		return false, err
+	}
+	return rep.close(all), nil
+}

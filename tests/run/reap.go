@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// becomeReaper makes this process the parent of whatever its suites leave
+// behind, also of processes that started a session of their own.
+func becomeReaper() {
+	const prSetChildSubreaper = 36 // prctl(2)
+	syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0)
+}
+
+// How long a process left behind may take to end once asked: wineserver
+// writes its registry then.
+const politeness = 2 * time.Second
+
+// endLeftovers ends every descendant of this process, kindly at first, and
+// gives their number. It is called when no suite runs.
+func endLeftovers() int {
+	seen := map[int]bool{}
+	began := time.Now()
+	for time.Since(began) < 5*politeness {
+		list := descendants(os.Getpid())
+		if len(list) == 0 {
+			break
+		}
+		for _, pid := range list {
+			switch {
+			case time.Since(began) > politeness:
+				syscall.Kill(pid, syscall.SIGKILL)
+			case !seen[pid]:
+				seen[pid] = true
+				syscall.Kill(pid, syscall.SIGTERM)
+			}
+			// Only those adopted can be waited for; the others'
+			// parents do it, or they are adopted next.
+			var ws syscall.WaitStatus
+			syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return len(seen)
+}
+
+// descendants lists the live or unreaped processes below pid, by /proc.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		child, parent := parseStat(text)
+		children[parent] = append(children[parent], child)
+	}
+	var all []int
+	queue := []int{pid}
+	for len(queue) > 0 {
+		next := children[queue[0]]
+		queue = append(queue[1:], next...)
+		all = append(all, next...)
+	}
+	return all
+}
+
+// parseStat reads pid and parent from proc(5)'s stat; the command between
+// parentheses may hold anything.
+func parseStat(text []byte) (pid, parent int) {
+	first := bytes.IndexByte(text, ' ')
+	last := bytes.LastIndexByte(text, ')')
+	if first < 0 || last < 0 {
+		return -1, -1
+	}
+	pid, _ = strconv.Atoi(string(text[:first]))
+	fields := bytes.Fields(text[last+1:])
+	if len(fields) < 2 {
+		return -1, -1
+	}
+	parent, _ = strconv.Atoi(string(fields[1]))
+	return pid, parent
+}

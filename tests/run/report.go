@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// A reporter prints what a person reads: a line per suite, the failures with
+// what was printed around them, the skips with their reasons, one closing line.
+type reporter struct {
+	out io.Writer
+	tty bool
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (rep *reporter) start(s suite) {
+	if rep.tty {
+		fmt.Fprintf(rep.out, "  ...  %s", s.name)
+	}
+}
+
+func (rep *reporter) suite(s suite, o outcome) {
+	if rep.tty {
+		fmt.Fprint(rep.out, "\r\x1b[K")
+	}
+	mark := "ok  "
+	bad := countStatus(o.results, failed)
+	if bad > 0 {
+		mark = "FAIL"
+	}
+	fmt.Fprintf(rep.out, "  %s %-20s %4d passed", mark, s.name, countStatus(o.results, passed))
+	if bad > 0 {
+		fmt.Fprintf(rep.out, ", %d failed", bad)
+	}
+	if n := countStatus(o.results, skipped); n > 0 {
+		fmt.Fprintf(rep.out, ", %d skipped", n)
+	}
+	fmt.Fprintf(rep.out, "  %.1f s", o.took.Round(100*time.Millisecond).Seconds())
+	if o.left > 0 {
+		fmt.Fprintf(rep.out, "  (%d processes left behind, ended)", o.left)
+	}
+	fmt.Fprintln(rep.out)
+	rep.failures(o.results)
+}
+
+func (rep *reporter) failures(list []result) {
+	for _, r := range list {
+		if r.status != failed {
+			continue
+		}
+		fmt.Fprintf(rep.out, "       not ok: %s: %s%s\n", r.suite, r.name, because(r.reason))
+		for _, line := range r.detail {
+			fmt.Fprintf(rep.out, "         | %s\n", line)
+		}
+	}
+}
+
+func (rep *reporter) spec(j judgement) {
+	fmt.Fprintf(rep.out, "  SPEC: %d of %d promises held\n", j.held, len(j.promises))
+	rep.failures(j.broken)
+	for _, u := range j.unshown {
+		fmt.Fprintf(rep.out, "       not shown in this run: %s\n", u)
+	}
+}
+
+// close prints floor failures, skips and the closing line.
+func (rep *reporter) close(all []result) bool {
+	for _, r := range all {
+		if r.suite == floorSuite {
+			rep.failures([]result{r})
+		}
+	}
+	for _, r := range all {
+		if r.status == skipped {
+			fmt.Fprintf(rep.out, "  skip %s: %s: %s\n", r.suite, r.name, r.reason)
+		}
+	}
+	bad := countStatus(all, failed)
+	fmt.Fprintf(rep.out, "%d passed, %d failed, %d skipped\n",
+		countStatus(all, passed), bad, countStatus(all, skipped))
+	return bad == 0
+}
+
+// writeResults writes suite, test, status, reason, separated by tabs.
+func writeResults(path string, all []result) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(file)
+	clean := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+	for _, r := range all {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", r.suite, clean.Replace(r.name), r.status, clean.Replace(r.reason))
+	}
+	if err := out.Flush(); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}

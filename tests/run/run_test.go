@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runPlanted runs one planted suite through everything and gives what a
+// person would read and whether the run was good.
+func runPlanted(t *testing.T, o options, lines ...string) (string, bool) {
+	t.Helper()
+	dir := t.TempDir()
+	o.suites = filepath.Join(dir, "suites")
+	o.logs = filepath.Join(dir, "logs")
+	text := strings.Join(lines, "\n") + "\n"
+	if err := os.WriteFile(o.suites, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	ok, err := runAll(o, &reporter{out: &out})
+	if err != nil {
+		t.Fatalf("runAll: %v", err)
+	}
+	return out.String(), ok
+}
+
+func planted(kind, seconds, command string) string {
+	return "planted\t" + kind + "\t" + seconds + "\t" + command
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTap(t *testing.T) {
+	tests := []struct {
+		name, command, closing, want string
+	}{
+		{"good", `printf 'ok 1 - a\nok 2 - b\n1..2\n'`, "2 passed, 0 failed, 0 skipped", "ok   planted"},
+		{"failing test", `printf 'before\nnot ok 1 - a b\n# after\n1..1\n'; exit 1`, "0 passed, 1 failed, 0 skipped", "not ok: planted: a b"},
+		{"detail before", `printf 'before\nnot ok 1 - a\n1..1\n'`, "0 passed, 1 failed, 0 skipped", "| before"},
+		{"detail after", `printf 'not ok 1 - a\n# after\n1..1\n'`, "0 passed, 1 failed, 0 skipped", "| # after"},
+		{"missing plan", `printf 'ok 1 - a\n'`, "1 passed, 1 failed, 0 skipped", "no plan after 1 tests"},
+		{"died early", `printf 'ok 1 - a\n'; kill -SEGV $$`, "1 passed, 1 failed, 0 skipped", "killed by signal: segmentation fault"},
+		{"plan too long", `printf '1..2\nok 1 - a\n'`, "1 passed, 1 failed, 0 skipped", "2 tests planned, 1 reported"},
+		{"plan too short", `printf '1..1\nok 1 - a\nok 2 - b\n'`, "2 passed, 1 failed, 0 skipped", "1 tests planned, 2 reported"},
+		{"two plans", `printf '1..1\nok 1 - a\n1..1\n'`, "1 passed, 1 failed, 0 skipped", "more than one plan"},
+		{"bad exit", `printf 'ok 1 - a\n1..1\n'; exit 3`, "1 passed, 1 failed, 0 skipped", "exit status 3, though no test failed"},
+		{"nothing", `true`, "0 passed, 1 failed, 0 skipped", "no test and no plan"},
+		{"zero planned", `echo 1..0`, "0 passed, 1 failed, 0 skipped", "no test ran"},
+		{"no such program", `/nonexistent/x`, "0 passed, 1 failed, 0 skipped", "exit status 127"},
+		{"number out of order", `printf 'ok 2 - a\n1..1\n'`, "1 passed, 1 failed, 0 skipped", "test number 2 where 1 comes next"},
+		{"bail out", `printf 'ok 1 - a\n1..1\nBail out! disk full\n'`, "1 passed, 1 failed, 0 skipped", "bailed out: disk full"},
+		{"skip", `printf 'ok 1 - a\nok 2 - b # SKIP no kvm\n1..2\n'`, "1 passed, 0 failed, 1 skipped", "skip planted: b: no kvm"},
+		{"skip without a reason", `printf 'ok 1 - b # SKIP\n1..1\n'`, "0 passed, 1 failed, 0 skipped", "skipped without a reason"},
+		{"whole suite skipped", `echo '1..0 # SKIP no wine here'`, "0 passed, 0 failed, 1 skipped", "no wine here"},
+		{"todo is a failure", `printf 'not ok 1 - a # TODO later\n1..1\n'`, "0 passed, 1 failed, 0 skipped", "a # TODO later"},
+		{"carriage returns", `printf 'ok 1 - a\r\n1..1\r\n'`, "1 passed, 0 failed, 0 skipped", "ok   planted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, ok := runPlanted(t, options{}, planted("tap", "60", tt.command))
+			checkClosing(t, out, tt.closing, ok)
+			if !strings.Contains(out, tt.want) {
+				t.Errorf("no %q in\n%s", tt.want, out)
+			}
+		})
+	}
+}
+
+// checkClosing wants the closing line last, alone and once.
+func checkClosing(t *testing.T, out, closing string, ok bool) {
+	t.Helper()
+	if !strings.HasSuffix(out, "\n"+closing+"\n") || strings.Count(out, " skipped\n") != 1 {
+		t.Errorf("want %q as the one closing line of\n%s", closing, out)
+	}
+	if ok != strings.Contains(closing, " 0 failed") {
+		t.Errorf("verdict %v for %q", ok, closing)
+	}
+}
+
+func TestHang(t *testing.T) {
+	began := time.Now()
+	out, ok := runPlanted(t, options{}, planted("tap", "1",
+		`echo 'ok 1 - a'; (setsid sleep 300 &) ; sleep 300`))
+	if ok || !strings.Contains(out, "not finished after its deadline of 1s") {
+		t.Errorf("a hang passed:\n%s", out)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("took %v: the runner waited for a process left behind", took)
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	out, ok := runPlanted(t, options{}, planted("tap", "60",
+		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 &)`))
+	if !ok || !strings.Contains(out, "processes left behind, ended") {
+		t.Errorf("a process left behind went unnoticed:\n%s", out)
+	}
+	if n := len(descendants(os.Getpid())); n != 0 {
+		t.Errorf("%d processes remain", n)
+	}
+}
+
+func TestExitKind(t *testing.T) {
+	out, ok := runPlanted(t, options{}, planted("exit", "60", "true"))
+	checkClosing(t, out, "1 passed, 0 failed, 0 skipped", ok)
+	out, ok = runPlanted(t, options{}, planted("exit", "60", "echo why; false"))
+	checkClosing(t, out, "0 passed, 1 failed, 0 skipped", ok)
+	if !strings.Contains(out, "| why") {
+		t.Errorf("no detail in\n%s", out)
+	}
+}
+
+func TestGoKind(t *testing.T) {
+	pass := `{"Action":"run","Package":"skep/p","Test":"TestA/x"}
+{"Action":"pass","Package":"skep/p","Test":"TestA/x"}
+{"Action":"pass","Package":"skep/p","Test":"TestA"}
+{"Action":"pass","Package":"skep/p"}
+`
+	tests := []struct{ name, text, closing, want string }{
+		{"good", pass, "1 passed, 0 failed, 0 skipped", "ok   planted"},
+		{"fail", pass + `{"Action":"output","Package":"skep/p","Test":"TestB","Output":"    b_test.go:3: seven\n"}
+{"Action":"fail","Package":"skep/p","Test":"TestB"}
+`, "1 passed, 1 failed, 0 skipped", "| "},
+		{"skip", pass + `{"Action":"output","Package":"skep/p","Test":"TestB","Output":"    b_test.go:3: no kvm\n"}
+{"Action":"skip","Package":"skep/p","Test":"TestB"}
+`, "1 passed, 0 failed, 1 skipped", "skip planted: p TestB: no kvm"},
+		{"skip without a reason", pass + `{"Action":"skip","Package":"skep/p","Test":"TestB"}
+`, "1 passed, 1 failed, 0 skipped", "skipped without a reason"},
+		{"unfinished", pass + `{"Action":"run","Package":"skep/p","Test":"TestB"}
+`, "1 passed, 1 failed, 0 skipped", "started but never ended"},
+		{"package broken", `{"ImportPath":"skep/p [skep/p.test]","Action":"build-output","Output":"x.go:1: bad\n"}
+{"Action":"fail","Package":"skep/p","FailedBuild":"skep/p [skep/p.test]"}
+`, "0 passed, 1 failed, 0 skipped", "| x.go:1: bad"},
+		{"nothing", "", "0 passed, 1 failed, 0 skipped", "no test ran"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			file := writeFile(t, tt.text)
+			out, ok := runPlanted(t, options{}, planted("go", "60", "cat "+file))
+			checkClosing(t, out, tt.closing, ok)
+			if !strings.Contains(out, tt.want) {
+				t.Errorf("no %q in\n%s", tt.want, out)
+			}
+		})
+	}
+}
+
+func TestFloor(t *testing.T) {
+	suite := planted("tap", "60", `printf 'ok 1 - a\nok 2 - b\n1..2\n'`)
+	file := writeFile(t, "# words\ncheck 2\ntest 3\n")
+	out, ok := runPlanted(t, options{floor: file + ":check"}, suite)
+	checkClosing(t, out, "2 passed, 0 failed, 0 skipped", ok)
+	out, ok = runPlanted(t, options{floor: file + ":test"}, suite)
+	checkClosing(t, out, "2 passed, 1 failed, 0 skipped", ok)
+	if _, err := readFloor(file + ":other"); err == nil {
+		t.Error("a missing floor was accepted")
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suite := planted("tap", "60",
+		`printf 'ok 1 - good one\nnot ok 2 - bad\nok 3 - dry # SKIP no rain\n1..3\n'`)
+	tests := []struct{ name, text, want string }{
+		{"held", "**a-1** It\nworks. Held by: `planted:\ngood one`.", "1 of 1 promises held"},
+		{"held by all of a kind", "**a-1** x Held by: `planted: good*`", "1 of 1 promises held"},
+		{"broken", "**a-1** x Held by: `planted: good one`, `planted: bad`", "promise a-1: `planted: bad` failed"},
+		{"skipped", "**a-1** x Held by: `planted: dry`", "not shown in this run: a-1"},
+		{"did not run", "**a-1** x Held by: `planted: gone`", "`planted: gone` did not run"},
+		{"empty kind", "**a-1** x Held by: `planted: gone*`", "did not run"},
+		{"names no test", "**a-1** x", "promise a-1: names no test"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _ := runPlanted(t, options{spec: writeFile(t, "# S\n\n"+tt.text+"\n")}, suite)
+			if !strings.Contains(out, tt.want) {
+				t.Errorf("no %q in\n%s", tt.want, out)
+			}
+			bad := strings.Contains(out, "promise a-1")
+			if bad != strings.Contains(out, ", 2 failed,") {
+				t.Errorf("a broken promise must count as a failure:\n%s", out)
+			}
+		})
+	}
+	part := writeFile(t, "**a-1** x Held by: `other: y`\n\n**a-2** x Held by: `planted: good one`\n")
+	out, _ := runPlanted(t, options{spec: part, part: true}, suite)
+	if !strings.Contains(out, "1 of 1 promises held") {
+		t.Errorf("a promise of a suite that was not asked for was judged:\n%s", out)
+	}
+}
+
+func TestSpec_malformed(t *testing.T) {
+	for _, text := range []string{"no promise", "**a-1** x\n\n**a-1** y"} {
+		if _, err := readSpec(writeFile(t, text)); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "results.tsv")
+	err := writeResults(path, []result{{suite: "s", name: "a\tb", status: skipped, reason: "x\ny"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	if string(text) != "s\ta b\tskipped\tx y\n" {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestParseSuite_bad(t *testing.T) {
+	for _, line := range []string{"x", "a\ttap\t1\t", "a\tdance\t1\tx", "a\ttap\tsoon\tx", "a/b\ttap\t1\tx", "a\ttap\t0\tx"} {
+		if _, err := parseSuite(line); err == nil {
+			t.Errorf("%q was accepted", line)
+		}
+	}
+}

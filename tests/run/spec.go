@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// A promise is a paragraph of SPEC.md that begins with **id-N** and names
+// behind "Held by:" the tests that hold it, each as `suite: test name`. A name
+// that ends in * stands for every test that begins so, at least one.
+type promise struct {
+	id    string
+	tests [][2]string // suite, test
+}
+
+// A judgement is what a run says about the promises.
+type judgement struct {
+	promises []promise
+	held     int
+	broken   []result
+	unshown  []string // "id: why", when a test was skipped
+}
+
+const specSuite = "spec"
+
+var (
+	promiseHead = regexp.MustCompile(`^\*\*([a-z0-9]+-[0-9]+)\*\*`)
+	promiseTest = regexp.MustCompile("`([a-z0-9.-]+): ([^`]+)`")
+)
+
+func readSpec(path string) ([]promise, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []promise
+	seen := map[string]bool{}
+	for _, para := range strings.Split(string(text), "\n\n") {
+		para = strings.TrimSpace(strings.Join(strings.Fields(para), " "))
+		m := promiseHead.FindStringSubmatch(para)
+		if m == nil {
+			continue
+		}
+		p := promise{id: m[1]}
+		if seen[p.id] {
+			return nil, fmt.Errorf("%s: promise %s stands twice", path, p.id)
+		}
+		seen[p.id] = true
+		if _, names, ok := strings.Cut(para, "Held by:"); ok {
+			for _, t := range promiseTest.FindAllStringSubmatch(names, -1) {
+				p.tests = append(p.tests, [2]string{t[1], t[2]})
+			}
+		}
+		list = append(list, p)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s holds no promise", path)
+	}
+	return list, nil
+}
+
+// judgeSpec holds every promise against the results; with part, only those
+// whose suites were all asked for.
+func judgeSpec(path string, suites []suite, all []result, part bool) (judgement, error) {
+	var j judgement
+	list, err := readSpec(path)
+	if err != nil {
+		return j, err
+	}
+	ran := map[string]bool{}
+	for _, s := range suites {
+		ran[s.name] = true
+	}
+	for _, p := range list {
+		if part && !p.within(ran) {
+			continue
+		}
+		j.promises = append(j.promises, p)
+		j.add(p, all)
+	}
+	return j, nil
+}
+
+func (p promise) within(ran map[string]bool) bool {
+	for _, t := range p.tests {
+		if !ran[t[0]] {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judgement) add(p promise, all []result) {
+	var bad, open []string
+	if len(p.tests) == 0 {
+		bad = append(bad, "names no test")
+	}
+	for _, t := range p.tests {
+		what := fmt.Sprintf("`%s: %s`", t[0], t[1])
+		switch worst(t, all) {
+		case passed:
+		case skipped:
+			open = append(open, what+" was skipped")
+		case failed:
+			bad = append(bad, what+" failed")
+		default:
+			bad = append(bad, what+" did not run")
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		j.broken = append(j.broken, result{suite: specSuite, name: "promise " + p.id,
+			status: failed, reason: strings.Join(append(bad, open...), "; ")})
+	case len(open) > 0:
+		j.unshown = append(j.unshown, p.id+": "+strings.Join(open, "; "))
+	default:
+		j.held++
+	}
+}
+
+// worst is the worst status of the tests that a name stands for, "" for none.
+func worst(name [2]string, all []result) status {
+	var w status
+	prefix, wild := strings.CutSuffix(name[1], "*")
+	for _, r := range all {
+		if r.suite != name[0] {
+			continue
+		}
+		if r.name != name[1] && !(wild && strings.HasPrefix(r.name, prefix)) {
+			continue
+		}
+		switch {
+		case r.status == failed:
+			return failed
+		case r.status == skipped:
+			w = skipped
+		case w == "":
+			w = passed
+		}
+	}
+	return w
+}
+
+func (j judgement) results() []result { return j.broken }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A suite is one command and how to read what it prints.
+type suite struct {
+	name     string
+	kind     string // tap, go or exit
+	deadline time.Duration
+	command  string
+}
+
+type status string
+
+const (
+	passed  status = "passed"
+	failed  status = "failed"
+	skipped status = "skipped"
+	grouped status = "group" // a Go test with subtests: named, not counted
+)
+
+// A result is what one test said.
+type result struct {
+	suite, name string
+	status      status
+	reason      string   // why it was skipped, or the cause of a failure
+	detail      []string // what the suite printed around a failure
+}
+
+// whole names a failure of a suite rather than of one of its tests.
+const whole = "(the suite)"
+
+func readSuites(path string) ([]suite, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []suite
+	seen := map[string]bool{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		s, err := parseSuite(line)
+		if err == nil && seen[s.name] {
+			err = fmt.Errorf("suite %s is listed twice", s.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+		seen[s.name] = true
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func parseSuite(line string) (suite, error) {
+	f := strings.SplitN(strings.TrimLeft(line, " "), "\t", 4)
+	if len(f) != 4 {
+		return suite{}, fmt.Errorf("want name, kind, deadline, command; got %q", line)
+	}
+	s := suite{name: f[0], kind: f[1], command: strings.TrimSpace(f[3])}
+	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
+		return s, fmt.Errorf("bad suite name %q", s.name)
+	}
+	if s.kind != "tap" && s.kind != "go" && s.kind != "exit" {
+		return s, fmt.Errorf("suite %s: unknown kind %q", s.name, s.kind)
+	}
+	seconds, err := strconv.Atoi(strings.TrimSpace(f[2]))
+	if err != nil || seconds <= 0 {
+		return s, fmt.Errorf("suite %s: bad deadline %q", s.name, f[2])
+	}
+	s.deadline = time.Duration(seconds) * time.Second
+	if s.command == "" {
+		return s, fmt.Errorf("suite %s has no command: define suite_%s", s.name, s.name)
+	}
+	return s, nil
+}
