@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
-.PHONY: all setup demo test check style wine bench fuzz soak windows-kit \
+.PHONY: all setup demo test check style wine bench fuzz soak windows-kit format \
 	help clean test-run demo-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
@@ -100,3 +100,6 @@ help: ## this list
 
 clean: ## remove build/
 	$(Q)rm -rf $(B)
+
+format: ## lay out all C as make style wants it
+	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
