@@ -60,6 +60,9 @@
 /* Bytes of struct abi_regs on the host stack. */
 #define BEE_FRAME_SIZE 144
 
+/* Functions in struct abi_host, asserted in call.c. */
+#define BEE_GATE_OPS 30
+
 /* Bytes that bee_thread.vec needs: every XSAVE component but AMX. */
 #define BEE_VEC_SIZE 4096
 
@@ -67,6 +70,7 @@
 
 #include <skep/types.h>
 #include "abi/abi.h"
+#include "abi/mem.h"
 #include "bee/rewrite/rewrite.h"
 
 #define BEE_VERSION "0.1"
@@ -182,8 +186,15 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 /* Fill in the thread slots of the calling thread (gs: already set up). */
 void bee_slots_fill(struct bee_thread *t);
 
-/* thread_tp for the calling thread or for `slots` (gs: 0) of another one. */
+/* The thread pointer and canary slots of the calling thread. */
 void bee_slots_tp(u64 tp);
+
+#ifndef _WIN32
+enum bee_fs_mode { BEE_FS_INSN = 1, BEE_FS_CALL = 2 };
+extern u32 bee_fs_mode; /* set before the first guest thread */
+/* FS base from t->host_fs to t->guest_fs; no libc after this. */
+void bee_fs_enter(struct bee_thread *t);
+#endif
 
 /* Text of the report, one "key value" per line; returns its length. */
 u64 bee_report(char *buf, u64 len, u32 status);
@@ -198,14 +209,14 @@ s64 bee_text_seal(u64 addr, u64 len);
  *
  * BEE_PC_GUEST   copy the interrupted registers into *t->frame, then resume
  *                at bee_resume_tick (kick) or bee_resume_fault (fault, with
- *                t->fault filled in) with rsp = t->frame. Leave the vector
- *                registers as they are: they are the guest's.
+ *                t->fault filled in); these load rsp from t->frame. Leave
+ *                the vector registers as they are: they are the guest's.
  * BEE_PC_STUB    as GUEST for a fault, with rip = bee_pc_guest(pc) and the
  *                registers undone by bee_stub_undo. For a kick: let the stub
  *                finish first (single-step it, or let go and look again).
  * BEE_PC_EXIT    the last instructions before the guest, after the look at
  *                t->kicked: *t->frame is complete. Kick: resume at
- *                bee_resume_tick with rsp = t->frame.
+ *                bee_resume_tick.
  * BEE_PC_BEE     anything else. Kick: set t->kicked and go on; the exit code
  *                looks at it. Fault: a defect of bee or a bad pointer behind
  *                abi's back: say so and end the process.
@@ -268,20 +279,7 @@ void bee_sha256_init(struct bee_sha256 *s);
 void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len);
 void bee_sha256_end(struct bee_sha256 *s, u8 out[32]);
 
-/* Bounded text: always terminated, remembers that it was cut. */
-struct bee_text_buf {
-	char *at;
-	u64 len, used;
-	u8 cut;
-};
-void bee_put(struct bee_text_buf *b, const char *s);
-void bee_put_u64(struct bee_text_buf *b, u64 v);
-void bee_put_hex(struct bee_text_buf *b, u64 v);
-void bee_put_bytes(struct bee_text_buf *b, const u8 *p, u64 n);
-u64 bee_strlen(const char *s);
-int bee_streq(const char *a, const char *b);
-void bee_copy(void *to, const void *from, u64 n);
-void bee_fill(void *to, u8 byte, u64 n);
+/* Text, copies and comparisons: abi/mem.h. */
 
 #endif
 #endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the entry code calls, the thread slots, and the gated host table.
+ * Owns `bee` and the table; both are written before guest threads exist.
+ *
+ * Everything here may run with the guest's vector state in the registers and,
+ * on Linux, with FS at the guard: general registers, no libc.
+ */
+#include "bee/core/bee.h"
+#include "bee/core/core.h"
+
+#define FLAG_DF 0x400
+
+struct bee bee;
+struct abi_host bee_gated;
+void *bee_gate_real[BEE_GATE_OPS];
+
+SKEP_ASSERT_SIZE(struct abi_host, BEE_GATE_OPS * 8);
+
+/* A gs: slot of the calling thread. */
+#define SLOT_SET(slot, value)                                         \
+	__asm__ volatile("mov %0, %%gs:%c1"                           \
+			 :                                            \
+			 : "r"((u64)(value)), "i"(BEE_SLOT(slot))      \
+			 : "memory")
+
+static struct bee_thread *self(void)
+{
+	struct bee_thread *t;
+
+	__asm__("mov %%gs:%c1, %0"
+		: "=r"(t)
+		: "i"(BEE_SLOT(SKEP_SLOT_THREAD)));
+	return t;
+}
+
+void bee_slots_fill(struct bee_thread *t)
+{
+	SLOT_SET(SKEP_SLOT_TP, 0);
+	SLOT_SET(SKEP_SLOT_CANARY, 0);
+	SLOT_SET(SKEP_SLOT_ENTRY, (__UINTPTR_TYPE__)bee_entry_syscall);
+	SLOT_SET(SKEP_SLOT_THREAD, (__UINTPTR_TYPE__)t);
+	SLOT_SET(SKEP_SLOT_CPU_ENTRY, (__UINTPTR_TYPE__)bee_entry_cpu);
+}
+
+/* glibc keeps the stack protector's canary at fs:0x28. */
+void bee_slots_tp(u64 tp)
+{
+	u64 canary = 0;
+
+	if (tp && abi_mapped(bee.proc, tp + 0x28, 8, ABI_PROT_READ))
+		canary = *(const u64 *)(__UINTPTR_TYPE__)(tp + 0x28);
+	SLOT_SET(SKEP_SLOT_TP, tp);
+	SLOT_SET(SKEP_SLOT_CANARY, canary);
+}
+
+/* abi calls it for a new thread too, whose own start fills the slots. */
+static void thread_tp(u32 thread, u64 tp)
+{
+	if (self()->index == thread)
+		bee_slots_tp(tp);
+}
+
+void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
+		     u8 *vec)
+{
+	u64 top = ((u64)(__UINTPTR_TYPE__)stack + len - BEE_FRAME_SIZE) & ~15ull;
+
+	t->frame = (struct abi_regs *)(__UINTPTR_TYPE__)top;
+	t->vec = vec;
+	t->index = index;
+	t->proc = bee.proc;
+}
+
+void bee_thread_enter(struct bee_thread *t)
+{
+	*t->frame = *abi_thread_regs(bee.proc, t->index);
+	bee_slots_tp(abi_thread_tp(bee.proc, t->index));
+	bee_enter(t);
+}
+
+static void trace(const struct bee_thread *t, const struct abi_regs *regs)
+{
+	const char *name = abi_syscall_name((u32)regs->rax);
+	struct abi_text text;
+	char line[160];
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, "trace ");
+	abi_text_dec(&text, t->index);
+	abi_text_str(&text, " ");
+	if (name)
+		abi_text_str(&text, name);
+	else
+		abi_text_dec(&text, regs->rax);
+	abi_text_str(&text, "(0x");
+	abi_text_hex(&text, regs->rdi, 1);
+	abi_text_str(&text, ", 0x");
+	abi_text_hex(&text, regs->rsi, 1);
+	abi_text_str(&text, ", 0x");
+	abi_text_hex(&text, regs->rdx, 1);
+	abi_text_str(&text, ")");
+	bee_gated.log(line);
+}
+
+static void trace_result(const struct bee_thread *t,
+			 const struct abi_regs *regs)
+{
+	struct abi_text text;
+	char line[80];
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, "trace ");
+	abi_text_dec(&text, t->index);
+	abi_text_str(&text, " = ");
+	if ((s64)regs->rax < 0 && (s64)regs->rax > -4096) {
+		abi_text_str(&text, "-");
+		abi_text_dec(&text, -regs->rax);
+	} else {
+		abi_text_str(&text, "0x");
+		abi_text_hex(&text, regs->rax, 1);
+	}
+	bee_gated.log(line);
+}
+
+u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
+{
+	u64 flags = regs->rflags;
+	enum abi_return how;
+
+	if (bee.options->trace)
+		trace(t, regs);
+	how = abi_syscall(t->proc, t->index, regs);
+	if (bee.options->trace)
+		trace_result(t, regs);
+	/* The fast way back does not load flags; C needs DF clear. */
+	return how == ABI_RETURN_FULL || (flags & FLAG_DF) ? ABI_RETURN_FULL :
+							     ABI_RETURN_FAST;
+}
+
+void bee_tick(struct bee_thread *t)
+{
+	/* Cleared first: a kick from here on is a new one. */
+	__atomic_store_n(&t->kicked, 0, __ATOMIC_SEQ_CST);
+	abi_tick(t->proc, t->index, t->frame);
+}
+
+void bee_fault(struct bee_thread *t)
+{
+	abi_fault(t->proc, t->index, t->frame, &t->fault);
+}
+
+void bee_cpu_call(struct abi_regs *regs, u32 kind)
+{
+	u32 out[4];
+	u64 value;
+
+	if (kind == BEE_SITE_XGETBV) {
+		value = bee_xgetbv((u32)regs->rcx);
+		regs->rax = (u32)value;
+		regs->rdx = value >> 32;
+		return;
+	}
+	bee_cpuid((u32)regs->rax, (u32)regs->rcx, out);
+	regs->rax = out[0];
+	regs->rbx = out[1];
+	regs->rcx = out[2];
+	regs->rdx = out[3];
+}
+
+/* Thunks for all, then what is safe without the gate directly. */
+void bee_gate_init(const struct abi_host *os)
+{
+	void **gated = (void **)&bee_gated;
+	u32 i;
+
+	abi_memcpy(bee_gate_real, os, sizeof(bee_gate_real));
+	for (i = 0; i < BEE_GATE_OPS; i++)
+		gated[i] = (void *)(__UINTPTR_TYPE__)&bee_gate_thunks[16 * i];
+	bee_gated.thread_tp = thread_tp;
+	bee_gated.vec_save = bee_vec_save;
+	bee_gated.vec_load = bee_vec_load;
+}

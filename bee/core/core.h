@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of core share, and what assembly calls or defines. */
+#ifndef BEE_CORE_CORE_H
+#define BEE_CORE_CORE_H
+
+#include "bee/core/bee.h"
+
+/* entry.S */
+__attribute__((noreturn)) void bee_enter(struct bee_thread *t);
+u32 bee_call(struct bee_thread *t, struct abi_regs *regs);
+void bee_tick(struct bee_thread *t);
+void bee_fault(struct bee_thread *t);
+void bee_cpu_call(struct abi_regs *regs, u32 kind);
+
+/* gate.S */
+extern void *bee_gate_real[BEE_GATE_OPS];
+extern const u8 bee_gate_thunks[];
+enum bee_vec_mode { BEE_VEC_FXSAVE, BEE_VEC_XSAVE, BEE_VEC_XSAVEC };
+extern u32 bee_vec_mode, bee_vec_mask;
+void bee_vec_xsave(void *buf, u32 mask);
+void bee_vec_xrstor(const void *buf, u32 mask);
+void bee_vec_fxsave(void *buf);
+void bee_vec_fxrstor(const void *buf);
+void bee_gate_init(const struct abi_host *os);
+
+/* Reports `line` about `subject` as one sentence. */
+void bee_say(const char *before, const char *subject, const char *after);
+
+#endif
