@@ -89,19 +89,19 @@ struct bee_thread {
 	/* Where guest registers go: the top of the host stack, 16-aligned.
 	 * Below it, towards lower addresses, is room for C. */
 	struct abi_regs *frame;
-	u64 host_fs; /* Linux: FS base of the host's libc */
+	u64 host_fs;  /* Linux: FS base of the host's libc */
 	u64 guest_fs; /* Linux: FS base outside host code (the guard) */
-	u8 *vec; /* BEE_VEC_SIZE bytes, 64-aligned: the gate's save area */
+	u8 *vec;      /* BEE_VEC_SIZE bytes, 64-aligned: the gate's save area */
 	/* Set by a kick that found the thread in bee's code. The way back to
 	 * the guest looks at it last, see "Kicks". */
 	u32 kicked;
 	u32 index; /* abi's thread index */
 	struct abi_proc *proc;
 	struct abi_fault fault; /* in: bee_resume_fault */
-	void *os; /* the host's own */
+	void *os;		/* the host's own */
 };
 
-#define BEE_OFFSET(type, field, at)                                   \
+#define BEE_OFFSET(type, field, at)                                            \
 	_Static_assert(__builtin_offsetof(type, field) == (at), #field)
 BEE_OFFSET(struct bee_thread, frame, BEE_T_FRAME);
 BEE_OFFSET(struct bee_thread, host_fs, BEE_T_HOST_FS);
@@ -120,9 +120,9 @@ struct bee_options {
 	u8 probe, list, trace, idle, help, version, child;
 	u64 memory; /* bytes the guest may commit; 0: no limit asked */
 	u64 nonce;
-	const char *report; /* host path, or NULL */
-	const char *root; /* host directory that the guest sees as "/" */
-	const char *cwd; /* guest path, or NULL */
+	const char *report;  /* host path, or NULL */
+	const char *root;    /* host directory that the guest sees as "/" */
+	const char *cwd;     /* guest path, or NULL */
 	const char *program; /* host path as given */
 	char **argv; /* the guest's; argv[0] is program; NULL terminated */
 	/* --env NAME=VALUE, in order. With clean_env nothing else is passed;
@@ -143,14 +143,15 @@ extern const char bee_usage[];
 
 struct bee_image {
 	struct abi_elf_plan plan;
-	u64 stubs, stubs_end; /* guest range of the stubs, page aligned */
-	struct bee_rewrite rw; /* keeps site and pc: crash names, kicks */
-	struct bee_range code[16]; /* executable ranges, for bee_pc_where */
-	u32 codes;
-	u8 sha_file[32]; /* of the whole file */
-	u8 sha_load[32]; /* of the PT_LOAD contents, in order */
-	u64 started_ns; /* host->clock(MONOTONIC) when bee began */
+	u64 stubs, stubs_end;  /* guest range of the stubs, page aligned */
+	struct bee_rewrite rw; /* counts; site and pc stay allocated */
+	struct bee_map map;    /* what a PC stands for */
+	u8 sha_file[32];       /* of the whole file */
+	u8 sha_load[32];       /* of the PT_LOAD contents, in order */
+	u64 started_ns; /* host->clock(MONOTONIC) when bee began; host sets it
+			 */
 	u64 entered_ns; /* ... when thread 0 entered the guest */
+	u64 load_ns, rewrite_ns; /* time spent on them */
 };
 
 /* The one process of this address space. Written before threads start. */
@@ -211,9 +212,9 @@ s64 bee_text_seal(u64 addr, u64 len);
  *                at bee_resume_tick (kick) or bee_resume_fault (fault, with
  *                t->fault filled in); these load rsp from t->frame. Leave
  *                the vector registers as they are: they are the guest's.
- * BEE_PC_STUB    as GUEST for a fault, with rip = bee_pc_guest(pc) and the
- *                registers undone by bee_stub_undo. For a kick: let the stub
- *                finish first (single-step it, or let go and look again).
+ * BEE_PC_STUB    as GUEST, but first take the copy back to the guest's own
+ *                state with bee_stub_undo(frame, slot SCRATCH, SCRATCH2). The
+ *                way back into the middle of a patch is bee_pc_resume's work.
  * BEE_PC_EXIT    the last instructions before the guest, after the look at
  *                t->kicked: *t->frame is complete. Kick: resume at
  *                bee_resume_tick.
@@ -223,9 +224,8 @@ s64 bee_text_seal(u64 addr, u64 len);
  */
 enum bee_pc { BEE_PC_GUEST, BEE_PC_STUB, BEE_PC_EXIT, BEE_PC_BEE };
 enum bee_pc bee_pc_where(u64 pc);
-u64 bee_pc_guest(u64 stub_pc); /* guest PC of a PC in a stub, 0: none */
-void bee_stub_undo(u64 stub_pc, struct abi_regs *regs, u64 scratch,
-		   u64 scratch2);
+void bee_stub_undo(struct abi_regs *regs, u64 scratch, u64 scratch2);
+u64 bee_pc_resume(u64 rip);
 
 void bee_resume_tick(void); /* labels, never called */
 void bee_resume_fault(void);

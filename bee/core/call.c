@@ -18,19 +18,17 @@ void *bee_gate_real[BEE_GATE_OPS];
 SKEP_ASSERT_SIZE(struct abi_host, BEE_GATE_OPS * 8);
 
 /* A gs: slot of the calling thread. */
-#define SLOT_SET(slot, value)                                         \
-	__asm__ volatile("mov %0, %%gs:%c1"                           \
-			 :                                            \
-			 : "r"((u64)(value)), "i"(BEE_SLOT(slot))      \
+#define SLOT_SET(slot, value)                                                  \
+	__asm__ volatile("mov %0, %%gs:%c1"                                    \
+			 :                                                     \
+			 : "r"((u64)(value)), "i"(BEE_SLOT(slot))              \
 			 : "memory")
 
-static struct bee_thread *self(void)
+struct bee_thread *bee_self(void)
 {
 	struct bee_thread *t;
 
-	__asm__("mov %%gs:%c1, %0"
-		: "=r"(t)
-		: "i"(BEE_SLOT(SKEP_SLOT_THREAD)));
+	__asm__("mov %%gs:%c1, %0" : "=r"(t) : "i"(BEE_SLOT(SKEP_SLOT_THREAD)));
 	return t;
 }
 
@@ -57,14 +55,15 @@ void bee_slots_tp(u64 tp)
 /* abi calls it for a new thread too, whose own start fills the slots. */
 static void thread_tp(u32 thread, u64 tp)
 {
-	if (self()->index == thread)
+	if (bee_self()->index == thread)
 		bee_slots_tp(tp);
 }
 
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 		     u8 *vec)
 {
-	u64 top = ((u64)(__UINTPTR_TYPE__)stack + len - BEE_FRAME_SIZE) & ~15ull;
+	u64 top =
+		((u64)(__UINTPTR_TYPE__)stack + len - BEE_FRAME_SIZE) & ~15ull;
 
 	t->frame = (struct abi_regs *)(__UINTPTR_TYPE__)top;
 	t->vec = vec;
@@ -75,6 +74,7 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 void bee_thread_enter(struct bee_thread *t)
 {
 	*t->frame = *abi_thread_regs(bee.proc, t->index);
+	t->frame->rip = bee_pc_resume(t->frame->rip);
 	bee_slots_tp(abi_thread_tp(bee.proc, t->index));
 	bee_enter(t);
 }
@@ -133,9 +133,12 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 	how = abi_syscall(t->proc, t->index, regs);
 	if (bee.options->trace)
 		trace_result(t, regs);
+	if (how == ABI_RETURN_FULL)
+		regs->rip = bee_pc_resume(regs->rip);
 	/* The fast way back does not load flags; C needs DF clear. */
-	return how == ABI_RETURN_FULL || (flags & FLAG_DF) ? ABI_RETURN_FULL :
-							     ABI_RETURN_FAST;
+	else if (flags & FLAG_DF)
+		how = ABI_RETURN_FULL;
+	return how;
 }
 
 void bee_tick(struct bee_thread *t)
@@ -143,11 +146,13 @@ void bee_tick(struct bee_thread *t)
 	/* Cleared first: a kick from here on is a new one. */
 	__atomic_store_n(&t->kicked, 0, __ATOMIC_SEQ_CST);
 	abi_tick(t->proc, t->index, t->frame);
+	t->frame->rip = bee_pc_resume(t->frame->rip);
 }
 
 void bee_fault(struct bee_thread *t)
 {
 	abi_fault(t->proc, t->index, t->frame, &t->fault);
+	t->frame->rip = bee_pc_resume(t->frame->rip);
 }
 
 void bee_cpu_call(struct abi_regs *regs, u32 kind)

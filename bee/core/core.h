@@ -23,6 +23,9 @@ void bee_vec_fxsave(void *buf);
 void bee_vec_fxrstor(const void *buf);
 void bee_gate_init(const struct abi_host *os);
 
+/* The calling guest thread. */
+struct bee_thread *bee_self(void);
+
 /* Reports `line` about `subject` as one sentence. */
 void bee_say(const char *before, const char *subject, const char *after);
 

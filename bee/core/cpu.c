@@ -31,7 +31,7 @@
 #define LD1_XFD (1u << 4)
 
 u32 bee_vec_mode, bee_vec_mask;
-static u64 xsave_size = 512;
+static u64 xsave_size = 576;
 
 static void cpuid(u32 leaf, u32 sub, u32 out[4])
 {
@@ -49,14 +49,14 @@ static u64 xgetbv(u32 index)
 	return low | (u64)high << 32;
 }
 
-/* Size of a standard-form area with the components that guests see. */
-static u64 area_size(void)
+/* Bytes that hold the components in `mask`, in standard form. */
+static u64 area_size(u64 mask)
 {
-	u64 size = 512 + 64, end;
+	u64 size = 576, end;
 	u32 i, r[4];
 
-	for (i = 2; i < 32; i++) {
-		if (!(bee_vec_mask >> i & 1))
+	for (i = 2; i < 8; i++) {
+		if (!(mask >> i & 1))
 			continue;
 		cpuid(0xd, i, r);
 		end = (u64)r[0] + r[1];
@@ -74,11 +74,11 @@ void bee_cpu_init(void)
 	if (!(r[2] & L1C_OSXSAVE))
 		return;
 	bee_vec_mask = (u32)(xgetbv(0) & XCR0_SEEN);
-	xsave_size = area_size();
+	xsave_size = area_size(bee_vec_mask);
 	cpuid(0xd, 1, r);
-	bee_vec_mode = (r[0] & LD1_XSAVEC) && (r[0] & LD1_XGETBV1) ?
-			       BEE_VEC_XSAVEC :
-			       BEE_VEC_XSAVE;
+	bee_vec_mode = (r[0] & LD1_XSAVEC) && (r[0] & LD1_XGETBV1)
+			       ? BEE_VEC_XSAVEC
+			       : BEE_VEC_XSAVE;
 }
 
 static void leaf_xsave(u32 sub, u32 out[4])
@@ -158,42 +158,46 @@ u64 bee_xsave_size(void)
 	return xsave_size;
 }
 
-/* XSAVE leaves the reserved part of the header alone: it must be zero. */
+/* Through the thread's own area, which is aligned as XSAVE wants it. */
 s64 bee_vec_save(void *buf, u64 len)
 {
-	if (len < xsave_size || ((u64)(__UINTPTR_TYPE__)buf & 63))
+	u8 *area = bee_self()->vec;
+
+	if (len < xsave_size)
 		return -22; /* EINVAL */
-	if (!bee_vec_mask) {
-		bee_vec_fxsave(buf);
-		return 0;
-	}
-	abi_memset((u8 *)buf + 512, 0, 64);
-	bee_vec_xsave(buf, bee_vec_mask);
+	abi_memset(area, 0, xsave_size);
+	if (bee_vec_mask)
+		bee_vec_xsave(area, bee_vec_mask);
+	else
+		bee_vec_fxsave(area);
+	abi_memcpy(buf, area, xsave_size);
 	return 0;
 }
 
 /*
- * The area comes from a guest: XRSTOR faults on set reserved bits, so they
- * are checked here. MXCSR is masked to what every CPU with SSE2 accepts.
+ * XRSTOR faults on what it does not know, so that is checked here, on a copy
+ * in the thread's own area (the guest could change its own meanwhile).
  */
 s64 bee_vec_load(const void *buf, u64 len)
 {
-	const u64 *header = (const u64 *)((const u8 *)buf + 512);
-	const u32 *mxcsr = (const u32 *)((const u8 *)buf + 24);
+	u8 *copy = bee_self()->vec;
+	const u64 *header = (const u64 *)(copy + 512);
 	u32 i;
 
-	if (len < xsave_size || ((u64)(__UINTPTR_TYPE__)buf & 63) ||
-	    (*mxcsr & ~0xffffu))
+	if (len < 576)
 		return -22; /* EINVAL */
+	abi_memcpy(copy, buf, len < BEE_VEC_SIZE ? len : BEE_VEC_SIZE);
+	if (*(const u32 *)(copy + 24) & ~0xffffu) /* MXCSR */
+		return -22;
 	if (!bee_vec_mask) {
-		bee_vec_fxrstor(buf);
+		bee_vec_fxrstor(copy);
 		return 0;
 	}
 	for (i = 1; i < 8; i++)
 		if (header[i])
 			return -22;
-	if (header[0] & ~(u64)bee_vec_mask)
+	if ((header[0] & ~(u64)bee_vec_mask) || area_size(header[0]) > len)
 		return -22;
-	bee_vec_xrstor(buf, bee_vec_mask);
+	bee_vec_xrstor(copy, bee_vec_mask);
 	return 0;
 }

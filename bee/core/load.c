@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a file to a process that is ready to run: map, digest, rewrite,
+ * protect, hand over to abi. Runs once, before guest threads exist, and owns
+ * bee.image until then. The file is hostile: abi_elf_plan checks every field
+ * used here, and nothing of it runs before the rewriter has agreed.
+ */
+#include "bee/core/core.h"
+
+#define ENOENT 2
+#define ENOEXEC 8
+#define ENOMEM 12
+#define ENOTDIR 20
+
+#define HEAD_MAX 0x10000u
+#define RANGES_MAX 0x40000u
+#define S_IFMT 0170000u
+
+/* The loader's view of one run; freed at the end, the image stays. */
+struct load {
+	const struct bee_options *options;
+	const struct abi_host *os;
+	struct bee_image *image;
+	const u8 *file;
+	u64 file_len;
+	struct bee_range *range; /* functions; RANGES_MAX */
+};
+
+static void *at(u64 addr)
+{
+	return (void *)(__UINTPTR_TYPE__)addr;
+}
+
+static u64 page_up(u64 addr)
+{
+	return (addr + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
+}
+
+static u64 page_down(u64 addr)
+{
+	return addr & ~(u64)(SKEP_PAGE_SIZE - 1);
+}
+
+static int refuse(const struct load *l, const char *why)
+{
+	char line[300];
+	struct abi_text text;
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, "refused to load ");
+	abi_text_str(&text, l->options->program);
+	abi_text_str(&text, ": ");
+	abi_text_str(&text, why);
+	bee_os_message(line);
+	return BEE_EXIT_REFUSED;
+}
+
+static int open_file(struct load *l)
+{
+	s64 err = bee_os_file_map(l->options->program, &l->file, &l->file_len);
+
+	if (err == -ENOENT || err == -ENOTDIR) {
+		bee_say("no such program: ", l->options->program, "");
+		return BEE_EXIT_NOT_FOUND;
+	}
+	return err ? refuse(l, "the file cannot be read") : 0;
+}
+
+/*
+ * Segments can share a page (their ends need not be aligned), so pages are
+ * walked as runs of equal protection: the union of the segments on them.
+ */
+static u32 page_prot(const struct abi_elf_plan *plan, u64 page)
+{
+	u32 i, prot = 0;
+
+	for (i = 0; i < plan->segments; i++)
+		if (page >= page_down(plan->segment[i].addr) &&
+		    page < page_up(plan->segment[i].addr +
+				   plan->segment[i].memsz))
+			prot |= plan->segment[i].prot | 8;
+	return prot;
+}
+
+/* The next page where the answer of page_prot may change. */
+static u64 page_next(const struct abi_elf_plan *plan, u64 page)
+{
+	u64 next = plan->end, edge[2];
+	u32 i, j;
+
+	for (i = 0; i < plan->segments; i++) {
+		edge[0] = page_down(plan->segment[i].addr);
+		edge[1] =
+			page_up(plan->segment[i].addr + plan->segment[i].memsz);
+		for (j = 0; j < 2; j++)
+			if (edge[j] > page && edge[j] < next)
+				next = edge[j];
+	}
+	return next;
+}
+
+/* final: give pages their protection; else commit them writable. */
+static int for_runs(struct load *l, int final)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	u64 page, next;
+	u32 prot;
+	s64 err;
+
+	for (page = plan->start; page < plan->end; page = next) {
+		next = page_next(plan, page);
+		prot = page_prot(plan, page);
+		if (!prot)
+			continue;
+		prot &= 7;
+		if ((prot & ABI_PROT_WRITE) && (prot & ABI_PROT_EXEC))
+			return refuse(l, "it has pages that are writable and "
+					 "executable at once; link it with -z "
+					 "separate-code");
+		if (final)
+			err = l->os->mem_protect(page, next - page, prot);
+		else
+			err = l->os->mem_commit(page, next - page,
+						ABI_PROT_READ | ABI_PROT_WRITE);
+		if (err)
+			return refuse(l, final ? "its pages cannot be protected"
+					       : "not enough memory for its "
+						 "segments");
+	}
+	return 0;
+}
+
+static int check_memory(struct load *l)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	u64 need = 0;
+	u32 i;
+
+	for (i = 0; i < plan->segments; i++)
+		need += plan->segment[i].memsz;
+	if (l->options->memory && need > l->options->memory)
+		return refuse(l, "its segments alone need more than --memory "
+				 "allows");
+	return 0;
+}
+
+static void copy_segments(struct load *l)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	const struct abi_elf_segment *s;
+	struct bee_sha256 sha;
+	u32 i;
+
+	bee_sha256_init(&sha);
+	for (i = 0; i < plan->segments; i++) {
+		s = &plan->segment[i];
+		abi_memcpy(at(s->addr), l->file + s->offset, s->filesz);
+		bee_sha256_add(&sha, at(s->addr), s->filesz);
+	}
+	bee_sha256_end(&sha, l->image->sha_load);
+	bee_sha256_init(&sha);
+	bee_sha256_add(&sha, l->file, l->file_len);
+	bee_sha256_end(&sha, l->image->sha_file);
+}
+
+static int map_file(struct load *l)
+{
+	struct abi_elf_plan *plan = &l->image->plan;
+	u64 head = l->file_len < HEAD_MAX ? l->file_len : HEAD_MAX;
+	int err;
+
+	err = abi_elf_plan(l->file, head, l->file_len, plan);
+	if (err)
+		return refuse(l, plan->why ? plan->why : "not an ELF program");
+	err = check_memory(l);
+	if (!err)
+		err = for_runs(l, 0);
+	if (!err)
+		copy_segments(l);
+	return err;
+}
+
+/* Rewriting ----------------------------------------------------------- */
+
+static void describe_segments(struct load *l)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	struct bee_rewrite *rw = &l->image->rw;
+	const struct abi_elf_segment *s;
+	u32 i;
+
+	for (i = 0; i < plan->segments; i++) {
+		s = &plan->segment[i];
+		if (!s->filesz)
+			continue;
+		if (s->prot & ABI_PROT_EXEC) {
+			rw->text[rw->texts].bytes = at(s->addr);
+			rw->text[rw->texts].addr = s->addr;
+			rw->text[rw->texts++].len = s->filesz;
+		} else {
+			rw->data[rw->datas].bytes = at(s->addr);
+			rw->data[rw->datas].addr = s->addr;
+			rw->data[rw->datas++].len = s->filesz;
+		}
+	}
+	rw->entry = plan->entry;
+	rw->bias = plan->bias;
+	for (i = 0; i < SKEP_SLOT_COUNT; i++)
+		rw->slot[i] = BEE_SLOT(i);
+}
+
+/* The loaded bytes from addr to the end of their segment; 0: not loaded. */
+static u64 loaded(const struct abi_elf_plan *plan, u64 addr)
+{
+	const struct abi_elf_segment *s;
+	u32 i;
+
+	for (i = 0; i < plan->segments; i++) {
+		s = &plan->segment[i];
+		if (addr >= s->addr && addr - s->addr < s->filesz)
+			return s->filesz - (addr - s->addr);
+	}
+	return 0;
+}
+
+/* Program header PT_GNU_EH_FRAME as ELF-64 lays it out. */
+struct phdr {
+	u32 type, flags;
+	u64 offset, vaddr, paddr, filesz, memsz, align;
+};
+#define PT_GNU_EH_FRAME 0x6474e550u
+
+static void find_functions(struct load *l)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	struct bee_rewrite *rw = &l->image->rw;
+	const struct phdr *ph;
+	u64 i, addr, frame;
+
+	if (plan->phent != sizeof(*ph) ||
+	    loaded(plan, plan->phdr) < plan->phnum * sizeof(*ph))
+		return;
+	ph = at(plan->phdr);
+	for (i = 0; i < plan->phnum && ph[i].type != PT_GNU_EH_FRAME; i++)
+		;
+	if (i == plan->phnum)
+		return;
+	addr = ph[i].vaddr + plan->bias;
+	if (bee_eh_find(at(addr), loaded(plan, addr), addr, &frame))
+		return;
+	rw->codes = bee_eh_ranges(at(frame), loaded(plan, frame), frame,
+				  l->range, RANGES_MAX);
+	rw->code = l->range;
+}
+
+/* site and pc stay for crash names and kicks; marks is the caller's to free. */
+static int get_memory(struct load *l, const struct bee_rewrite_need *need)
+{
+	struct bee_rewrite *rw = &l->image->rw;
+	u64 stubs = page_up(l->image->plan.end), len = page_up(need->stubs_len);
+
+	rw->sites_max = need->sites;
+	rw->pcs_max = need->pcs;
+	rw->site = bee_os_alloc((u64)need->sites * sizeof(*rw->site) + 8);
+	rw->pc = bee_os_alloc((u64)need->pcs * sizeof(*rw->pc) + 8);
+	rw->marks = bee_os_alloc(need->marks_len + 8);
+	if (!rw->site || !rw->pc || !rw->marks)
+		return -ENOMEM;
+	rw->stubs = at(stubs);
+	rw->stubs_addr = stubs;
+	rw->stubs_len = len;
+	if (!len)
+		return 0;
+	return (int)l->os->mem_commit(stubs, len,
+				      ABI_PROT_READ | ABI_PROT_WRITE);
+}
+
+static int all_patched(const struct bee_rewrite *rw)
+{
+	u32 i;
+
+	for (i = 0; i < BEE_SITE_KINDS; i++)
+		if (rw->found[i] != rw->patched[i])
+			return 0;
+	return 1;
+}
+
+static int refuse_site(struct load *l, const char *why)
+{
+	char line[240];
+	struct abi_text text;
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, why);
+	abi_text_str(&text, " (at 0x");
+	abi_text_hex(&text, l->image->rw.bad_addr, 1);
+	abi_text_str(&text, ")");
+	return refuse(l, line);
+}
+
+/* Stub pages that are used become executable, the others go back. */
+static int seal_stubs(struct load *l)
+{
+	struct bee_image *image = l->image;
+	struct bee_rewrite *rw = &image->rw;
+	u64 used = page_up(rw->stubs_used);
+	s64 err = 0;
+
+	if (rw->stubs_len > used)
+		err = l->os->mem_release(rw->stubs_addr + used,
+					 rw->stubs_len - used);
+	if (!err && used)
+		err = l->os->mem_protect(rw->stubs_addr, used,
+					 ABI_PROT_READ | ABI_PROT_EXEC);
+	image->stubs = rw->stubs_addr;
+	image->stubs_end = rw->stubs_addr + used;
+	bee_map_from(&image->map, rw);
+	return err ? refuse(l, "its stubs cannot be protected") : 0;
+}
+
+static int rewrite(struct load *l)
+{
+	struct bee_rewrite *rw = &l->image->rw;
+	struct bee_rewrite_need need;
+	u64 start = (u64)l->os->clock(ABI_CLOCK_MONOTONIC);
+	int err;
+
+	describe_segments(l);
+	l->range = bee_os_alloc(RANGES_MAX * sizeof(*l->range));
+	if (!l->range)
+		return refuse(l, "not enough memory to rewrite it");
+	find_functions(l);
+	bee_rewrite_sizes(rw, &need);
+	err = get_memory(l, &need);
+	if (!err)
+		err = bee_rewrite(rw);
+	if (rw->marks)
+		bee_os_free(rw->marks, need.marks_len + 8);
+	bee_os_free(l->range, RANGES_MAX * sizeof(*l->range));
+	rw->code = 0;
+	rw->marks = 0;
+	if (err == -ENOEXEC)
+		return refuse_site(l, rw->why);
+	if (err)
+		return refuse(l, "not enough memory to rewrite it");
+	if (!all_patched(rw))
+		return refuse(l, "the rewriter left sites as they were");
+	l->image->rewrite_ns = (u64)l->os->clock(ABI_CLOCK_MONOTONIC) - start;
+	return seal_stubs(l);
+}
+
+/* Handing over -------------------------------------------------------- */
+
+static int attach_streams(const struct load *l)
+{
+	u32 fd, type, flags;
+	s64 handle;
+	int err;
+
+	for (fd = 0; fd < 3; fd++) {
+		handle = bee_os_std(fd, &type, &flags);
+		if (handle < 0)
+			continue;
+		err = abi_fd_attach(bee.proc, fd, (s32)handle, type & S_IFMT,
+				    flags);
+		if (err)
+			return refuse(l,
+				      "a standard stream cannot be attached");
+	}
+	return 0;
+}
+
+static int make_process(const struct load *l, const char *const *envp)
+{
+	static char path[4096], cwd[4096];
+	struct abi_exec exec = {
+		.plan = &l->image->plan,
+		.image_end = l->image->stubs_end,
+		.argv = (const char *const *)l->options->argv,
+		.envp = envp,
+		.path = path,
+		.cwd = cwd,
+		.hwcap = bee_cpu_hwcap(),
+	};
+	s64 err;
+
+	err = bee_os_guest_path(l->options->program, path, sizeof(path));
+	if (!err)
+		err = bee_os_guest_cwd(cwd, sizeof(cwd));
+	if (err)
+		return refuse(l, "its path or working directory does not lie "
+				 "under the root");
+	bee.proc = bee_os_alloc(abi_proc_size());
+	if (!bee.proc || abi_proc_init(bee.proc, &bee_gated))
+		return refuse(l, "the process state cannot be set up");
+	abi_proof_set(bee.proc, l->options->nonce);
+	err = abi_exec(bee.proc, &exec);
+	if (err == -ENOMEM)
+		return refuse(l, "stack and arguments do not fit into memory");
+	if (err)
+		return refuse(l, "abi refused it");
+	return attach_streams(l);
+}
+
+int bee_load(const struct bee_options *o, const struct abi_host *os,
+	     const char *const *envp)
+{
+	struct load l = {.options = o, .os = os, .image = &bee.image};
+	u64 start = (u64)os->clock(ABI_CLOCK_MONOTONIC);
+	int err;
+
+	bee.options = o;
+	bee.os = os;
+	bee_cpu_init();
+	bee_gate_init(os);
+	err = open_file(&l);
+	if (err)
+		return err;
+	err = map_file(&l);
+	if (!err)
+		err = rewrite(&l);
+	if (!err)
+		err = for_runs(&l, 1);
+	bee_os_file_unmap(l.file, l.file_len);
+	bee.image.load_ns = (u64)os->clock(ABI_CLOCK_MONOTONIC) - start;
+	return err ? err : make_process(&l, envp);
+}

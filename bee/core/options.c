@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line. Pure: keeps pointers into argv, owns nothing. */
+#include "bee/core/bee.h"
+
+const char bee_usage[] =
+	"usage: bee [options] program [args]\n"
+	"\n"
+	"Run one static x86-64 Linux program. Options end at the program.\n"
+	"\n"
+	"  --cwd DIR          the program's working directory\n"
+	"  --root DIR         directory that the program sees as /; no "
+	"sandbox\n"
+	"  --env NAME=VALUE   set a variable (any number of times)\n"
+	"  --clean-env        pass on nothing but --env\n"
+	"  --memory BYTES     most memory the program may use (K, M, G)\n"
+	"  --idle             use the CPU only when nobody else wants it\n"
+	"  --report FILE      write what was loaded, patched and counted\n"
+	"  --nonce HEX        proof that system call 0xBEE answers\n"
+	"  --trace            print system calls on the error stream\n"
+	"  --list-syscalls    print which system calls are answered, and how\n"
+	"  --probe            print what bee finds on this machine\n"
+	"  --help, --version\n"
+	"\n"
+	"Exit code: the program's; 126 refused to load, 127 not found,\n"
+	"128 + n ended by signal n, 2 wrong use.\n";
+
+static int say(char why[160], const char *before, const char *word,
+	       const char *after)
+{
+	struct abi_text text;
+
+	abi_text_init(&text, why, 160);
+	abi_text_str(&text, before);
+	abi_text_str(&text, word);
+	abi_text_str(&text, after);
+	return BEE_EXIT_USAGE;
+}
+
+static s32 digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Digits of `base`; returns what follows them, or NULL: none, or too big. */
+static const char *number(const char *s, u32 base, u64 *out)
+{
+	u64 value = 0, next;
+	const char *start = s;
+	s32 d;
+
+	while ((d = digit(*s)) >= 0 && d < (s32)base) {
+		if (__builtin_mul_overflow(value, base, &next) ||
+		    __builtin_add_overflow(next, (u64)d, &value))
+			return 0;
+		s++;
+	}
+	*out = value;
+	return s == start ? 0 : s;
+}
+
+static int parse_bytes(const char *s, u64 *out)
+{
+	u32 shift = 0;
+
+	s = number(s, 10, out);
+	if (!s)
+		return -1;
+	switch (*s) {
+	case 'K':
+	case 'k':
+		shift = 10;
+		break;
+	case 'M':
+	case 'm':
+		shift = 20;
+		break;
+	case 'G':
+	case 'g':
+		shift = 30;
+		break;
+	}
+	if (shift)
+		s++;
+	if (*s || *out > ~0ull >> shift)
+		return -1;
+	*out <<= shift;
+	return 0;
+}
+
+static int parse_nonce(const char *s, u64 *out)
+{
+	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
+		s += 2;
+	s = number(s, 16, out);
+	return s && !*s ? 0 : -1;
+}
+
+static int add_env(struct bee_options *o, const char *value)
+{
+	const char *s = value;
+
+	while (*s && *s != '=')
+		s++;
+	if (!*s || s == value || o->envs == BEE_ENV_MAX)
+		return -1;
+	o->env[o->envs++] = value;
+	o->env[o->envs] = 0;
+	return 0;
+}
+
+static u8 *flag(struct bee_options *o, const char *word)
+{
+	const struct {
+		const char *name;
+		u8 *flag;
+	} flags[] = {
+		{"--probe", &o->probe},		{"--list-syscalls", &o->list},
+		{"--trace", &o->trace},		{"--idle", &o->idle},
+		{"--help", &o->help},		{"-h", &o->help},
+		{"--version", &o->version},	{"--child", &o->child},
+		{"--clean-env", &o->clean_env},
+	};
+	u32 i;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (abi_streq(word, flags[i].name))
+			return flags[i].flag;
+	return 0;
+}
+
+/* 1: took the value, 0: no such option, -1: the value is wrong. */
+static int valued(struct bee_options *o, const char *word, const char *value)
+{
+	if (abi_streq(word, "--memory"))
+		return parse_bytes(value, &o->memory) ? -1 : 1;
+	if (abi_streq(word, "--nonce"))
+		return parse_nonce(value, &o->nonce) ? -1 : 1;
+	if (abi_streq(word, "--env"))
+		return add_env(o, value) ? -1 : 1;
+	if (abi_streq(word, "--report"))
+		o->report = value;
+	else if (abi_streq(word, "--root"))
+		o->root = value;
+	else if (abi_streq(word, "--cwd"))
+		o->cwd = value;
+	else
+		return 0;
+	return *value ? 1 : -1;
+}
+
+int bee_options_parse(struct bee_options *o, int argc, char **argv,
+		      char why[160])
+{
+	int i, took;
+	u8 *set;
+
+	abi_memset(o, 0, sizeof(*o));
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (abi_streq(argv[i], "--")) {
+			i++;
+			break;
+		}
+		set = flag(o, argv[i]);
+		if (set) {
+			*set = 1;
+			continue;
+		}
+		took = valued(o, argv[i], i + 1 < argc ? argv[i + 1] : "");
+		if (took == 0)
+			return say(why, "no option '", argv[i],
+				   "'; see bee --help");
+		if (took < 0)
+			return say(why, "option ", argv[i],
+				   " needs a value; see bee --help");
+		i++;
+	}
+	if (o->help || o->version || o->probe || o->list)
+		return 0;
+	if (i >= argc)
+		return say(why, "no program named; see bee ", "--help", "");
+	o->program = argv[i];
+	o->argv = argv + i;
+	return 0;
+}

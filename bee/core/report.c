@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Sentences for people and the report for tests. Reads `bee`, owns nothing. */
+#include "bee/core/core.h"
+
+void bee_say(const char *before, const char *subject, const char *after)
+{
+	struct abi_text text;
+	char line[512];
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, before);
+	abi_text_str(&text, subject);
+	abi_text_str(&text, after);
+	bee_os_message(line);
+}
+
+static void put_u64(struct abi_text *text, const char *key, u64 value)
+{
+	abi_text_str(text, key);
+	abi_text_chr(text, ' ');
+	abi_text_dec(text, value);
+	abi_text_chr(text, '\n');
+}
+
+static void put_digest(struct abi_text *text, const char *key, const u8 *p)
+{
+	u32 i;
+
+	abi_text_str(text, key);
+	abi_text_chr(text, ' ');
+	for (i = 0; i < 32; i++)
+		abi_text_hex(text, p[i], 2);
+	abi_text_chr(text, '\n');
+}
+
+static void put_sites(struct abi_text *text, const char *key, u32 kind)
+{
+	abi_text_str(text, key);
+	abi_text_chr(text, ' ');
+	abi_text_dec(text, bee.image.rw.found[kind]);
+	abi_text_chr(text, ' ');
+	abi_text_dec(text, bee.image.rw.patched[kind]);
+	abi_text_chr(text, '\n');
+}
+
+/* Times and counts are 0 when the guest was never entered. */
+u64 bee_report(char *buf, u64 len, u32 status)
+{
+	const struct bee_image *image = &bee.image;
+	u64 entry =
+		image->entered_ns ? image->entered_ns - image->started_ns : 0;
+	struct abi_text text;
+
+	abi_text_init(&text, buf, len);
+	abi_text_str(&text, "nonce ");
+	abi_text_hex(&text, bee.options->nonce, 16);
+	abi_text_chr(&text, '\n');
+	put_u64(&text, "status", status);
+	put_u64(&text, "calls", bee.proc ? abi_count_calls(bee.proc) : 0);
+	put_u64(&text, "entry_us", entry / 1000);
+	put_u64(&text, "load_us", image->load_ns / 1000);
+	put_u64(&text, "rewrite_us", image->rewrite_ns / 1000);
+	put_u64(&text, "stub_bytes", image->rw.stubs_used);
+	put_sites(&text, "sites_syscall", BEE_SITE_SYSCALL);
+	put_sites(&text, "sites_fs_stub", BEE_SITE_FS);
+	put_sites(&text, "sites_fs_inplace", BEE_SITE_FS_INPLACE);
+	put_sites(&text, "sites_cpuid", BEE_SITE_CPUID);
+	put_sites(&text, "sites_xgetbv", BEE_SITE_XGETBV);
+	put_digest(&text, "sha256_load", image->sha_load);
+	put_digest(&text, "sha256_file", image->sha_file);
+	return text.len;
+}
