@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT
+
 module skep
 
 go 1.26

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path"
+	"regexp"
+	"strings"
+)
+
+const functionMax = 80
+
+// clangFormat wants version 14: others lay out differently.
+func clangFormat(t *tree) ([]string, error) {
+	files := t.with(".c", ".h")
+	if len(files) == 0 {
+		return nil, nil
+	}
+	version, err := exec.Command("clang-format", "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("clang-format: %w; run make setup", err)
+	}
+	if !strings.Contains(string(version), "version 14.") {
+		return nil, fmt.Errorf("want clang-format 14, have %s", strings.TrimSpace(string(version)))
+	}
+	out, err := t.tool(nil, "clang-format", append([]string{"--dry-run", "-Werror"}, files...)...)
+	var bad []string
+	seen := map[string]bool{}
+	for _, line := range out {
+		name, _, found := strings.Cut(line, ": error:")
+		file, _, _ := strings.Cut(name, ":")
+		if found && !seen[file] {
+			seen[file] = true
+			bad = append(bad, name+": not as clang-format lays it out: make format")
+		}
+	}
+	return bad, err
+}
+
+// cFunctions counts from the brace in column one to its partner.
+func cFunctions(t *tree) ([]string, error) {
+	var bad []string
+	for _, name := range t.with(".c", ".h") {
+		start := 0
+		for i, line := range t.lines(name) {
+			switch {
+			case line == "{":
+				start = i + 1
+			case line == "}" && start > 0:
+				if n := i - start; n > functionMax {
+					bad = append(bad, fmt.Sprintf("%s:%d: function of %d lines, at most %d", name, start, n, functionMax))
+				}
+				start = 0
+			}
+		}
+	}
+	return bad, nil
+}
+
+// A border is one row of borders.tbl.
+type border struct {
+	path, flags string
+	includes    []string
+}
+
+func (t *tree) borders() ([]border, error) {
+	var list []border
+	for i, line := range t.lines("tests/style/borders.tbl") {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0][0] == '#' {
+			continue
+		}
+		if len(f) < 3 || (f[1] != "free" && f[1] != "host" && f[1] != "windows") {
+			return nil, fmt.Errorf("tests/style/borders.tbl:%d: want PATH FLAGS INCLUDES", i+1)
+		}
+		list = append(list, border{f[0], f[1], f[2:]})
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("tests/style/borders.tbl is missing or empty")
+	}
+	return list, nil
+}
+
+func under(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, dir+"/")
+}
+
+// find gives the row for a file: the longest path wins.
+func find(list []border, name string) *border {
+	var best *border
+	for i := range list {
+		if under(name, list[i].path) && (best == nil || len(list[i].path) > len(best.path)) {
+			best = &list[i]
+		}
+	}
+	return best
+}
+
+var includeLine = regexp.MustCompile(`^\s*#\s*include\s*([<"])([^>"]+)[>"]`)
+
+func cBorders(t *tree) ([]string, error) {
+	list, err := t.borders()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, name := range t.with(".c", ".h", ".S", ".lds") {
+		b := find(list, name)
+		if b == nil {
+			bad = append(bad, name+": no row in tests/style/borders.tbl covers it")
+			continue
+		}
+		for i, line := range t.lines(name) {
+			m := includeLine.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			target := t.resolve(name, m[1], m[2])
+			if !b.allows(name, target) && !b.allows(name, m[2]) {
+				bad = append(bad, fmt.Sprintf("%s:%d: includes %s (%s), which the row of %s does not allow", name, i+1, m[2], target, b.path))
+			}
+		}
+	}
+	return bad, nil
+}
+
+// resolve gives the path of an included file below the root, "system", or
+// "build" for one that only the build makes.
+func (t *tree) resolve(from, quote, target string) string {
+	if quote == `"` {
+		if near := path.Join(path.Dir(from), target); t.exists(near) {
+			return near
+		}
+	}
+	if strings.HasPrefix(target, "build/") {
+		return "build"
+	}
+	for _, dir := range []string{"include", "."} {
+		if far := path.Join(dir, target); t.exists(far) {
+			return far
+		}
+	}
+	return "system"
+}
+
+func (b *border) allows(name, target string) bool {
+	if target == "build" || (target != "system" && path.Dir(target) == path.Dir(name)) {
+		return true
+	}
+	for _, ok := range b.includes {
+		if under(target, ok) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	cComment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"`)
+	cLong    = regexp.MustCompile(`\blong\b`)
+	cTypedef = regexp.MustCompile(`\btypedef\s+(struct|union|enum)\b`)
+)
+
+// blank empties comments and strings, keeping the lines.
+func blank(text string) string {
+	return cComment.ReplaceAllStringFunc(text, func(s string) string {
+		return strings.Repeat("\n", strings.Count(s, "\n")) + " "
+	})
+}
+
+// grep gives "name:line: message" for lines of C that match outside comments.
+func (t *tree) grep(name string, pattern *regexp.Regexp, message string) []string {
+	var bad []string
+	for i, line := range strings.Split(blank(t.read(name)), "\n") {
+		if pattern.MatchString(line) {
+			bad = append(bad, fmt.Sprintf("%s:%d: %s", name, i+1, message))
+		}
+	}
+	return bad
+}
+
+func cNoLong(t *tree) ([]string, error) {
+	list, err := t.borders()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, name := range t.with(".c", ".h") {
+		b := find(list, name)
+		if b != nil && b.flags == "free" && name != "include/skep/types.h" {
+			bad = append(bad, t.grep(name, cLong, "`long` in freestanding code: take a type of <skep/types.h>")...)
+		}
+	}
+	return bad, nil
+}
+
+func cNoTypedef(t *tree) ([]string, error) {
+	var bad []string
+	for _, name := range t.with(".c", ".h") {
+		bad = append(bad, t.grep(name, cTypedef, "typedef of a struct, union or enum")...)
+	}
+	return bad, nil
+}
+
+var headerFlags = []string{"-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Wundef",
+	"-Werror", "-Iinclude", "-I.", "-x", "c"}
+
+func headersAlone(t *tree) ([]string, error) {
+	list, err := t.borders()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, name := range t.with(".h") {
+		b := find(list, name)
+		if b == nil {
+			continue // "c borders" reports it
+		}
+		compiler, flags := "gcc", headerFlags
+		switch b.flags {
+		case "free":
+			flags = append([]string{"-ffreestanding", "-nostdinc"}, flags...)
+		case "windows":
+			compiler = "x86_64-w64-mingw32-gcc"
+		}
+		out, err := t.tool(nil, compiler, append(flags, name)...)
+		if err != nil {
+			return bad, err
+		}
+		if len(out) > 0 {
+			bad = append(bad, name+": does not compile alone\n"+strings.Join(out[:min(len(out), 4)], "\n"))
+		}
+	}
+	return bad, nil
+}

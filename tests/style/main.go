@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+
+// Style holds the tree to docs/style.md and prints one TAP test per rule.
+//
+// Every rule is shown a planted violation by this package's own tests, so that
+// none of them can turn into one that never fails.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// A tree is the set of files that a rule looks at.
+type tree struct {
+	root  string
+	files []string // relative to root, sorted, with slashes
+}
+
+// A check is one rule. It gives a line per violation; an error of errSkip says
+// why it can't be decided here, any other that it failed to run.
+type check struct {
+	name string
+	run  func(t *tree) ([]string, error)
+}
+
+var errSkip = errors.New("skipped")
+
+var checks = []check{
+	{"clang-format", clangFormat},
+	{"c functions stay below 80 lines", cFunctions},
+	{"c borders", cBorders},
+	{"freestanding code has no long", cNoLong},
+	{"no typedef of structs", cNoTypedef},
+	{"each header compiles alone", headersAlone},
+	{"gofmt", goFormat},
+	{"go vet", goVet},
+	{"go functions stay below 80 lines", goFunctions},
+	{"go packages are described", goPackageComment},
+	{"go tests do not sleep", goNoSleep},
+	{"go borders", goBorders},
+	{"shellcheck", shellcheck},
+	{"shell scripts are strict and short", shellShape},
+	{"files stay below 800 lines", fileSize},
+	{"licence line", licence},
+	{"no forbidden words", words},
+	{"no stray whitespace", whitespace},
+	{"spelling", spelling},
+	{"links lead somewhere", links},
+	{"executable bits", execBits},
+	{"windows programs", windowsPrograms},
+}
+
+const shown = 60 // violations printed per rule
+
+func main() {
+	root := flag.String("root", ".", "top of the tree")
+	only := flag.String("only", "", "name of the one rule to check")
+	flag.Parse()
+	t, err := openTree(*root)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "tests/style: %v\n", err)
+		os.Exit(2)
+	}
+	bad, count := 0, 0
+	for _, c := range checks {
+		if *only != "" && *only != c.name {
+			continue
+		}
+		count++
+		if !c.report(t, count) {
+			bad++
+		}
+	}
+	fmt.Printf("1..%d\n", count)
+	if bad > 0 {
+		os.Exit(1)
+	}
+}
+
+func (c check) report(t *tree, number int) bool {
+	list, err := c.run(t)
+	switch {
+	case errors.Is(err, errSkip):
+		fmt.Printf("ok %d - %s # SKIP %v\n", number, c.name, err)
+		return true
+	case err != nil:
+		list = append(list, err.Error())
+	}
+	if len(list) == 0 {
+		fmt.Printf("ok %d - %s\n", number, c.name)
+		return true
+	}
+	fmt.Printf("not ok %d - %s\n", number, c.name)
+	for i, line := range list {
+		if i == shown {
+			fmt.Printf("# and %d more\n", len(list)-shown)
+			break
+		}
+		fmt.Printf("# %s\n", strings.ReplaceAll(line, "\n", "\n#   "))
+	}
+	return false
+}
+
+// openTree lists what git would commit; without git, all files but build/.
+func openTree(root string) (*tree, error) {
+	t := &tree{root: root}
+	cmd := exec.Command("git", "ls-files", "-co", "--exclude-standard", "-z")
+	cmd.Dir = root
+	if out, err := cmd.Output(); err == nil {
+		for _, name := range strings.Split(string(out), "\x00") {
+			t.add(name)
+		}
+	} else {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && path != root && (d.Name() == "build" || d.Name() == ".git") {
+				return filepath.SkipDir
+			}
+			name, err := filepath.Rel(root, path)
+			t.add(filepath.ToSlash(name))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sort.Strings(t.files)
+	if len(t.files) == 0 {
+		return nil, fmt.Errorf("no file in %s", root)
+	}
+	return t, nil
+}
+
+func (t *tree) add(name string) {
+	info, err := os.Lstat(filepath.Join(t.root, name))
+	if err == nil && info.Mode().IsRegular() {
+		t.files = append(t.files, name)
+	}
+}
+
+// with lists the files whose names end in one of the suffixes.
+func (t *tree) with(suffixes ...string) []string {
+	var list []string
+	for _, name := range t.files {
+		for _, s := range suffixes {
+			if strings.HasSuffix(name, s) {
+				list = append(list, name)
+			}
+		}
+	}
+	return list
+}
+
+func (t *tree) exists(name string) bool {
+	_, err := os.Stat(filepath.Join(t.root, name))
+	return err == nil
+}
+
+func (t *tree) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(t.root, name))
+	if err != nil {
+		return "" // it went away since the tree was listed
+	}
+	return string(text)
+}
+
+func (t *tree) lines(name string) []string {
+	return strings.Split(strings.TrimSuffix(t.read(name), "\n"), "\n")
+}
+
+// binary tells files that are not text.
+func (t *tree) binary(name string) bool {
+	text := t.read(name)
+	return strings.ContainsRune(text[:min(len(text), 8000)], 0)
+}
+
+// tool runs a program in the tree and gives the lines it printed. Its exit
+// status is only an error when it printed nothing.
+func (t *tree) tool(env []string, name string, args ...string) ([]string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = t.root
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if text != "" {
+		return strings.Split(text, "\n"), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return nil, nil
+}

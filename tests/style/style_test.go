@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	spdxC  = "/* SPDX-License-Identifier: MIT */\n"
+	spdxGo = "// SPDX-License-Identifier: MIT\n\n"
+	spdxSh = "#!/bin/sh\n# SPDX-License-Identifier: MIT\nset -eu\n"
+	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\n"
+)
+
+// good is a tree that keeps every rule; each plant adds or replaces files.
+var good = map[string]string{
+	"go.mod":                  "// SPDX-License-Identifier: MIT\n\nmodule skep\n\ngo 1.26\n",
+	"tests/style/borders.tbl": "# SPDX-License-Identifier: MIT\n" + table,
+	"tests/style/layers.tbl":  "# SPDX-License-Identifier: MIT\ncmd\ninternal/hub\ninternal/engine\n",
+	"include/skep/types.h":    "/* SPDX-License-Identifier: " + contractLicence + " */\ntypedef unsigned long long u64;\n",
+	"abi/a.h":                 spdxC + "#ifndef A_H\n#define A_H\n#include <skep/types.h>\nu64 a(u64 v);\n#endif\n",
+	"abi/a.c":                 spdxC + "#include \"a.h\"\n\n/* not a long way */\nu64 a(u64 v)\n{\n\treturn v;\n}\n",
+	"bee/b.c":                 spdxC + "#include <stdio.h>\n#include \"abi/a.h\"\n",
+	"cmd/skep/main.go":        spdxGo + "// Skep is a program.\npackage main\n\nimport _ \"skep/internal/hub\"\n\nfunc main() {}\n",
+	"internal/hub/hub.go":     spdxGo + "// Package hub is one.\npackage hub\n",
+	"mk/x.sh":                 spdxSh + "echo \"$1\"\n",
+	"README.md":               "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n",
+	".clang-format":           "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
+}
+
+func plant(t *testing.T, files map[string]string) *tree {
+	t.Helper()
+	root := t.TempDir()
+	for _, set := range []map[string]string{good, files} {
+		for name, text := range set {
+			path := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			mode := os.FileMode(0o644)
+			if strings.HasPrefix(text, "#!") && !strings.Contains(name, "noexec") {
+				mode = 0o755
+			}
+			if err := os.WriteFile(path, []byte(text), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tr, err := openTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func longC(lines int) string {
+	return spdxC + "void f(void)\n{\n" + strings.Repeat("\tf();\n", lines) + "}\n"
+}
+
+// plants lists for every rule what must make it fail, and a word of the message.
+var plants = []struct {
+	check string
+	files map[string]string
+	want  string
+}{
+	{"clang-format", map[string]string{"abi/x.c": spdxC + "int   x;\n"}, "abi/x.c:2"},
+	{"c functions stay below 80 lines", map[string]string{"abi/x.c": longC(81)}, "abi/x.c:3: function of 81"},
+	{"c borders", map[string]string{"abi/x.c": spdxC + "#include <stdio.h>\n"}, "stdio.h"},
+	{"c borders", map[string]string{"abi/x.c": spdxC + "#include \"stdio.h\"\n"}, "stdio.h"},
+	{"c borders", map[string]string{"abi/x.c": spdxC + "# include \"../bee/b.c\"\n"}, "bee/b.c"},
+	{"c borders", map[string]string{"other/x.c": spdxC}, "no row"},
+	{"freestanding code has no long", map[string]string{"abi/x.c": spdxC + "/* long */\nunsigned long x;\n"}, "abi/x.c:3"},
+	{"no typedef of structs", map[string]string{"abi/x.h": spdxC + "typedef struct x {\n\tint a;\n} x_t;\n"}, "abi/x.h:2"},
+	{"each header compiles alone", map[string]string{"abi/x.h": spdxC + "u64 x;\n"}, "abi/x.h"},
+	{"gofmt", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nvar  x int\n"}, "cmd/skep/x.go"},
+	{"go vet", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nimport \"fmt\"\n\nfunc init() { fmt.Printf(\"%d\", \"x\") }\n"}, "x.go:7"},
+	{"go functions stay below 80 lines", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nfunc f() {\n" + strings.Repeat("\tf()\n", 81) + "}\n"}, "function of 82"},
+	{"go packages are described", map[string]string{"internal/engine/e.go": spdxGo + "package engine\n"}, "internal/engine"},
+	{"go tests do not sleep", map[string]string{"internal/hub/hub_test.go": spdxGo + "package hub\n\nimport \"time\"\n\nfunc init() { time.Sleep(1) }\n"}, "hub_test.go:7"},
+	{"go borders", map[string]string{"internal/engine/e.go": spdxGo + "// Package engine is one.\npackage engine\n\nimport _ \"skep/internal/hub\"\n"}, "not below"},
+	{"go borders", map[string]string{"internal/engine/e.go": spdxGo + "// Package engine is one.\npackage engine\n\nimport \"C\"\n"}, "cgo"},
+	{"go borders", map[string]string{"internal/new/e.go": spdxGo + "// Package new is one.\npackage new\n"}, "no line"},
+	{"shellcheck", map[string]string{"mk/y.sh": spdxSh + "echo $1\n"}, "mk/y.sh:4"},
+	{"shell scripts are strict and short", map[string]string{"mk/y.sh": "#!/bin/sh\n# SPDX-License-Identifier: MIT\n"}, "set -eu"},
+	{"shell scripts are strict and short", map[string]string{"mk/y.sh": spdxSh + strings.Repeat("true\n", 150)}, "153 lines"},
+	{"shell scripts are strict and short", map[string]string{"mk/y": "#!/bin/bash\n# SPDX-License-Identifier: MIT\nset -eu\n"}, "want #!/bin/sh"},
+	{"files stay below 800 lines", map[string]string{"abi/x.c": spdxC + strings.Repeat("\n", 801)}, "802 lines"},
+	{"licence line", map[string]string{"abi/x.c": "int x;\n"}, "no SPDX"},
+	{"licence line", map[string]string{"abi/x.c": "/* SPDX-License-Identifier: Beerware */\n"}, "unknown licence"},
+	{"licence line", map[string]string{"include/skep/x.h": spdxC}, "a contract's licence"},
+	{"no forbidden words", map[string]string{"abi/x.c": spdxC + "/* TO" + "DO: think */\n"}, "left for later"},
+	{"no forbidden words", map[string]string{"abi/x.c": spdxC + "/* see /wo" + "rk/x */\n"}, "somebody's machine"},
+	{"no forbidden words", map[string]string{"mk/y.sh": spdxSh + "GOPROXY=https://proxy.gol" + "ang.org\n"}, "registry"},
+	{"no stray whitespace", map[string]string{"abi/x.c": spdxC + "int x; \n"}, "abi/x.c:2"},
+	{"no stray whitespace", map[string]string{"abi/x.c": spdxC + "int x;"}, "one newline"},
+	{"spelling", map[string]string{"abi/x.c": spdxC + "/* rec" + "ieve */\n"}, "abi/x.c:2"},
+	{"links lead somewhere", map[string]string{"docs/x.md": "<!-- SPDX-License-Identifier: MIT -->\n[a](gone.md)\n"}, "gone.md"},
+	{"executable bits", map[string]string{"mk/noexec.sh": spdxSh}, "mk/noexec.sh"},
+	{"windows programs", map[string]string{"build/bin/x.exe": "MZ, and no more"}, "x.exe"},
+}
+
+func find1(t *testing.T, name string) check {
+	t.Helper()
+	for _, c := range checks {
+		if c.name == name {
+			return c
+		}
+	}
+	t.Fatalf("no rule is called %q", name)
+	return check{}
+}
+
+func TestPlanted(t *testing.T) {
+	proved := map[string]bool{}
+	for _, p := range plants {
+		proved[p.check] = true
+		t.Run(p.check+" "+p.want, func(t *testing.T) {
+			bad, err := find1(t, p.check).run(plant(t, p.files))
+			if errors.Is(err, errSkip) {
+				t.Fatalf("skipped: %v", err)
+			}
+			if err != nil {
+				bad = append(bad, err.Error())
+			}
+			text := strings.Join(bad, "\n")
+			if !strings.Contains(text, p.want) {
+				t.Errorf("no %q among the violations:\n%s", p.want, text)
+			}
+		})
+	}
+	for _, c := range checks {
+		if !proved[c.name] {
+			t.Errorf("nothing shows that %q can fail", c.name)
+		}
+	}
+}
+
+func TestGoodTree(t *testing.T) {
+	tr := plant(t, nil)
+	for _, c := range checks {
+		bad, err := c.run(tr)
+		if err != nil && !errors.Is(err, errSkip) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if len(bad) > 0 {
+			t.Errorf("%s: %s", c.name, strings.Join(bad, "\n"))
+		}
+	}
+}
+
+func TestWindowsProgram(t *testing.T) {
+	tr := plant(t, map[string]string{
+		"build/x.c": "#include <windows.h>\nint main(void)\n{\n\treturn (int)GetTickCount64();\n}\n",
+		windowsList: "# SPDX-License-Identifier: MIT\nKERNEL32.dll Sleep\n",
+	})
+	exe := filepath.Join(tr.root, "build/bin/x.exe")
+	if err := os.MkdirAll(filepath.Dir(exe), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := tr.tool(nil, "x86_64-w64-mingw32-gcc", "-o", exe, "build/x.c")
+	if err != nil || len(out) > 0 {
+		t.Fatal(err, out)
+	}
+	bad, err := windowsPrograms(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(bad, "\n")
+	for _, want := range []string{"no resources", "imports GetTickCount64 from KERNEL32.dll"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q among:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "imports Sleep ") {
+		t.Errorf("a listed import was reported:\n%s", text)
+	}
+}
