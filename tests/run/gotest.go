@@ -106,13 +106,11 @@ func (p *goParser) test(pkg, name string) *goTest {
 	t := &goTest{pkg: pkg, name: name}
 	p.tests[key] = t
 	p.order = append(p.order, t)
-	if i := strings.LastIndexByte(name, '/'); i > 0 {
-		p.test(pkg, name[:i]).parent = true
-	}
 	return t
 }
 
 func (p *goParser) finish(exit string) []result {
+	p.markParents()
 	var list []result
 	for _, t := range p.order {
 		list = append(list, t.result(p.suite))
@@ -127,6 +125,17 @@ func (p *goParser) finish(exit string) []result {
 			reason: exit + ", though no test failed", detail: p.last.lines})
 	}
 	return list
+}
+
+// markParents tells groups from tests: a slash may also be part of a name.
+func (p *goParser) markParents() {
+	for _, t := range p.order {
+		for i, c := range t.name {
+			if parent := p.tests[t.pkg+" "+t.name[:i]]; c == '/' && parent != nil {
+				parent.parent = true
+			}
+		}
+	}
 }
 
 func (t *goTest) result(suite string) result {

@@ -124,8 +124,9 @@ func TestExitKind(t *testing.T) {
 }
 
 func TestGoKind(t *testing.T) {
-	pass := `{"Action":"run","Package":"skep/p","Test":"TestA/x"}
-{"Action":"pass","Package":"skep/p","Test":"TestA/x"}
+	pass := `{"Action":"run","Package":"skep/p","Test":"TestA"}
+{"Action":"run","Package":"skep/p","Test":"TestA/x/y"}
+{"Action":"pass","Package":"skep/p","Test":"TestA/x/y"}
 {"Action":"pass","Package":"skep/p","Test":"TestA"}
 {"Action":"pass","Package":"skep/p"}
 `

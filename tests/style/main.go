@@ -88,7 +88,8 @@ func (c check) report(t *tree, number int) bool {
 	list, err := c.run(t)
 	switch {
 	case errors.Is(err, errSkip):
-		fmt.Printf("ok %d - %s # SKIP %v\n", number, c.name, err)
+		fmt.Printf("ok %d - %s # SKIP %s\n", number, c.name,
+			strings.TrimPrefix(err.Error(), errSkip.Error()+": "))
 		return true
 	case err != nil:
 		list = append(list, err.Error())
