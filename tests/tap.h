@@ -40,7 +40,7 @@ __attribute__((unused)) static int tap_done(void)
 }
 
 /* The condition with its text and line as the name of the check. */
-#define TAP(condition) \
+#define TAP(condition)                                                         \
 	tap_ok(!!(condition), "%s:%d %s", __func__, __LINE__, #condition)
 
 #endif

@@ -46,13 +46,13 @@
  * points GS at a page laid out the same way. The rewriter gets the
  * displacements as data: hosts may hand out other indices.
  */
-#define SKEP_SLOT_TP 0 /* the guest's FS base (its thread pointer) */
-#define SKEP_SLOT_CANARY 1 /* copy of [tp + 0x28], read by function prologues */
-#define SKEP_SLOT_ENTRY 2 /* address of the system call entry */
-#define SKEP_SLOT_THREAD 3 /* bee's thread block */
-#define SKEP_SLOT_SCRATCH 4 /* one saved register inside a stub */
-#define SKEP_SLOT_SCRATCH2 5 /* another one */
-#define SKEP_SLOT_CPU_ENTRY 6 /* entry for cpuid and xgetbv: keeps flags and r11 */
+#define SKEP_SLOT_TP 0	      /* the guest's FS base (its thread pointer) */
+#define SKEP_SLOT_CANARY 1    /* copy of [tp + 0x28], read by prologues */
+#define SKEP_SLOT_ENTRY 2     /* address of the system call entry */
+#define SKEP_SLOT_THREAD 3    /* bee's thread block */
+#define SKEP_SLOT_SCRATCH 4   /* one saved register inside a stub */
+#define SKEP_SLOT_SCRATCH2 5  /* another one */
+#define SKEP_SLOT_CPU_ENTRY 6 /* cpuid, xgetbv: keeps flags, r11 */
 #define SKEP_SLOT_COUNT 7
 #define SKEP_TEB_SLOT_BASE 0x1480
 

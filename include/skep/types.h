@@ -23,7 +23,7 @@ typedef signed int s32;
 typedef signed long long s64;
 #endif
 
-#define SKEP_ASSERT_SIZE(type, size) \
+#define SKEP_ASSERT_SIZE(type, size)                                           \
 	_Static_assert(sizeof(type) == (size), #type " changed its size")
 
 #endif
