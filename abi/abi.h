@@ -39,10 +39,10 @@ struct abi_elf_plan {
 	u64 bias; /* 0, or SKEP_PIE_START for static-PIE */
 	u64 entry;
 	u64 phdr, phnum, phent; /* for auxv */
-	u64 start, end; /* page-aligned span of all segments */
+	u64 start, end;		/* page-aligned span of all segments */
 	u32 segments;
 	struct abi_elf_segment segment[ABI_ELF_SEGMENTS_MAX];
-	u64 stack_size; /* 0: no wish */
+	u64 stack_size;	 /* 0: no wish */
 	const char *why; /* on error: one sentence for the user */
 };
 
@@ -61,9 +61,9 @@ struct abi_exec {
 	u64 image_end; /* end of image and stubs: first byte free after them */
 	const char *const *argv; /* NULL terminated */
 	const char *const *envp;
-	const char *path; /* AT_EXECFN, /proc/self/exe */
-	const char *cwd; /* absolute, Linux form */
-	u64 stack_size; /* bytes; 0 for 8 MiB */
+	const char *path;  /* AT_EXECFN, /proc/self/exe */
+	const char *cwd;   /* absolute, Linux form */
+	u64 stack_size;	   /* bytes; 0 for 8 MiB */
 	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
 };
 
@@ -99,9 +99,9 @@ enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs);
  * on its behalf). Builds a signal frame, or ends the process with a message.
  */
 struct abi_fault {
-	u32 signo; /* SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP */
-	s32 code; /* si_code */
-	u64 addr; /* si_addr */
+	u32 signo;	   /* SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP */
+	s32 code;	   /* si_code */
+	u64 addr;	   /* si_addr */
 	u64 trapno, error; /* x86 vector and error code, for the frame */
 };
 void abi_fault(struct abi_proc *p, u32 t, struct abi_regs *regs,
@@ -113,12 +113,28 @@ void abi_fault(struct abi_proc *p, u32 t, struct abi_regs *regs,
  */
 enum abi_return abi_tick(struct abi_proc *p, u32 t, struct abi_regs *regs);
 
-/* True when `t` has a deliverable signal (kick protocol: check before a wait). */
+/* True when `t` has a deliverable signal (kick protocol: check before a wait).
+ */
 int abi_pending(const struct abi_proc *p, u32 t);
 
 /* The registers that a new thread starts with, and its thread pointer. */
 struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);
 u64 abi_thread_tp(const struct abi_proc *p, u32 t);
+
+/*
+ * The host thread behind `t` is gone, or about to go without touching anything
+ * that belongs to index `t`: from now on thread_start may name it again. The
+ * substrate calls it once for each thread_exit, as late as it can.
+ */
+void abi_thread_gone(struct abi_proc *p, u32 t);
+
+/*
+ * Guest timers. The substrate has one helper thread that sleeps until the
+ * deadline (CLOCK_MONOTONIC) and calls abi_timer_fire, which sends what is due
+ * and returns the next deadline or ABI_FOREVER. host->timer_arm tells it that
+ * the deadline changed.
+ */
+u64 abi_timer_fire(struct abi_proc *p, u64 now);
 
 /* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
@@ -126,7 +142,8 @@ int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
 /* Figures for reports: calls answered, by all threads. */
 u64 abi_count_calls(const struct abi_proc *p);
 
-/* A bee extension, answered by no kernel: the run's nonce. See docs/design/bee.md */
+/* A bee extension, answered by no kernel: the run's nonce. See
+ * docs/design/bee.md */
 #define ABI_NR_PROOF 0xBEE
 void abi_proof_set(struct abi_proc *p, u64 nonce);
 

@@ -14,8 +14,8 @@ struct abi_call {
 	struct abi_proc *p;
 	struct abi_thread *t;
 	struct abi_regs *regs; /* as the guest left them; rax: the number */
-	u64 a[6]; /* arguments: rdi rsi rdx r10 r8 r9 */
-	enum abi_return how; /* FAST on entry; FULL: regs are complete */
+	u64 a[6];	       /* arguments: rdi rsi rdx r10 r8 r9 */
+	enum abi_return how;   /* FAST on entry; FULL: regs are complete */
 };
 
 /*
@@ -23,5 +23,8 @@ struct abi_call {
  * negative errno), stored by dispatch unless the handler set how to FULL.
  */
 typedef s64 abi_handler(struct abi_call *c);
+
+/* The prototypes of all handlers, made from syscalls.tbl. */
+#include "build/gen/abi/sys.h"
 
 #endif

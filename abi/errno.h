@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Error numbers of x86-64 Linux; results of abi and of the host are negative. */
+/* Error numbers of x86-64 Linux; results of abi and of the host are negative.
+ */
 #ifndef ABI_ERRNO_H
 #define ABI_ERRNO_H
 

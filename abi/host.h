@@ -27,10 +27,10 @@
 #define ABI_PROT_EXEC 4
 
 enum abi_clock {
-	ABI_CLOCK_REALTIME, /* ns since 1970 */
+	ABI_CLOCK_REALTIME,  /* ns since 1970 */
 	ABI_CLOCK_MONOTONIC, /* ns; deadlines are on this clock */
-	ABI_CLOCK_PROCESS, /* ns of CPU time */
-	ABI_CLOCK_THREAD, /* ns of CPU time of the calling thread */
+	ABI_CLOCK_PROCESS,   /* ns of CPU time */
+	ABI_CLOCK_THREAD,    /* ns of CPU time of the calling thread */
 };
 
 /* What the host is; filled once by host->info. */
@@ -38,12 +38,12 @@ struct abi_host_info {
 	u32 cpus;
 	u32 pid; /* what getpid answers; never 1 */
 	u32 uid, gid;
-	u64 mem_total; /* bytes */
-	u64 mem_free; /* bytes */
-	u64 mem_limit; /* most bytes the guest may have committed */
-	u64 xsave_size; /* bytes that vec_save writes (standard XSAVE form) */
-	u64 xsave_mask; /* components it holds (XCR0 as the guest sees it) */
-	char node[65]; /* uname: nodename */
+	u64 mem_total;	  /* bytes */
+	u64 mem_free;	  /* bytes */
+	u64 mem_limit;	  /* most bytes the guest may have committed */
+	u64 xsave_size;	  /* bytes that vec_save writes (standard XSAVE form) */
+	u64 xsave_mask;	  /* components it holds (XCR0 as the guest sees it) */
+	char node[65];	  /* uname: nodename */
 	char machine[65]; /* uname: version text, names substrate and host */
 };
 
@@ -72,24 +72,24 @@ struct abi_open {
 	u32 flags; /* O_* of x86-64 Linux */
 	u32 mode;
 	s32 handle; /* out */
-	u32 type; /* out: S_IFREG, S_IFDIR, S_IFCHR, S_IFIFO, S_IFSOCK */
+	u32 type;   /* out: S_IFREG, S_IFDIR, S_IFCHR, S_IFIFO, S_IFSOCK */
 };
 
 enum abi_path_verb {
-	ABI_PATH_STAT, /* follows links; stat */
-	ABI_PATH_LSTAT, /* stat */
+	ABI_PATH_STAT,	 /* follows links; stat */
+	ABI_PATH_LSTAT,	 /* stat */
 	ABI_PATH_ACCESS, /* mode: R_OK, W_OK, X_OK bits */
 	ABI_PATH_UNLINK,
 	ABI_PATH_RMDIR,
-	ABI_PATH_MKDIR, /* mode */
-	ABI_PATH_RENAME, /* path, path2 */
-	ABI_PATH_LINK, /* path, path2 */
-	ABI_PATH_SYMLINK, /* path2 is the text of the link */
+	ABI_PATH_MKDIR,	   /* mode */
+	ABI_PATH_RENAME,   /* path, path2 */
+	ABI_PATH_LINK,	   /* path, path2 */
+	ABI_PATH_SYMLINK,  /* path2 is the text of the link */
 	ABI_PATH_READLINK, /* buf, len; result is the length */
-	ABI_PATH_CHMOD, /* mode */
+	ABI_PATH_CHMOD,	   /* mode */
 	ABI_PATH_TRUNCATE, /* len */
-	ABI_PATH_UTIMENS, /* times; ABI_TIME_OMIT leaves one alone */
-	ABI_PATH_STATFS, /* statfs */
+	ABI_PATH_UTIMENS,  /* times; ABI_TIME_OMIT leaves one alone */
+	ABI_PATH_STATFS,   /* statfs */
 };
 
 #define ABI_TIME_OMIT (-1ll << 62)
@@ -111,12 +111,14 @@ enum abi_file_verb {
 	ABI_FILE_STAT,
 	ABI_FILE_SYNC,
 	ABI_FILE_TRUNCATE, /* len */
-	ABI_FILE_CHMOD, /* mode */
-	ABI_FILE_UTIMENS, /* times */
-	ABI_FILE_READDIR, /* dirent->next in: cookie (0 starts); result 1, or 0 at the end */
+	ABI_FILE_CHMOD,	   /* mode */
+	ABI_FILE_UTIMENS,  /* times */
+	ABI_FILE_READDIR,  /* dirent->next in: cookie (0 starts); result 1, or 0
+			      at the end */
 	ABI_FILE_STATFS,
-	ABI_FILE_WINSIZE, /* result rows << 16 | columns, or -ENOTTY */
-	ABI_FILE_AVAILABLE, /* result: bytes that a read would give now (FIONREAD) */
+	ABI_FILE_WINSIZE,   /* result rows << 16 | columns, or -ENOTTY */
+	ABI_FILE_AVAILABLE, /* result: bytes that a read would give now
+			       (FIONREAD) */
 };
 
 struct abi_file_op {
@@ -143,16 +145,17 @@ struct abi_io {
 };
 
 enum abi_sock_verb {
-	ABI_SOCK_BIND, /* addr, addrlen */
-	ABI_SOCK_CONNECT, /* addr; -EINPROGRESS, then io_wait OUT, then GETOPT SO_ERROR */
-	ABI_SOCK_LISTEN, /* value: backlog */
-	ABI_SOCK_ACCEPT, /* out: handle, addr */
-	ABI_SOCK_SEND, /* buf, len, flags, addr when addrlen > 0 */
-	ABI_SOCK_RECV, /* buf, len, flags; out: addr */
-	ABI_SOCK_NAME, /* out: addr */
-	ABI_SOCK_PEER, /* out: addr */
-	ABI_SOCK_SETOPT, /* level, name, buf, len */
-	ABI_SOCK_GETOPT, /* level, name, buf, len in and out */
+	ABI_SOCK_BIND,	   /* addr, addrlen */
+	ABI_SOCK_CONNECT,  /* addr; -EINPROGRESS, then io_wait OUT, then GETOPT
+			      SO_ERROR */
+	ABI_SOCK_LISTEN,   /* value: backlog */
+	ABI_SOCK_ACCEPT,   /* out: handle, addr */
+	ABI_SOCK_SEND,	   /* buf, len, flags, addr when addrlen > 0 */
+	ABI_SOCK_RECV,	   /* buf, len, flags; out: addr */
+	ABI_SOCK_NAME,	   /* out: addr */
+	ABI_SOCK_PEER,	   /* out: addr */
+	ABI_SOCK_SETOPT,   /* level, name, buf, len */
+	ABI_SOCK_GETOPT,   /* level, name, buf, len in and out */
 	ABI_SOCK_SHUTDOWN, /* value: SHUT_* */
 };
 
@@ -190,8 +193,13 @@ struct abi_host {
 
 	/* Threads, by abi's thread index; registers are in abi's thread. */
 	s64 (*thread_start)(u32 thread);
-	void (*thread_exit)(u32 thread); /* never returns */
-	/* Make `thread` call abi soon: end its wait, or take it out of guest code. */
+	/*
+	 * Never returns. Thread 0 may exit while others run: the process goes
+	 * on. Ends with abi_thread_gone.
+	 */
+	void (*thread_exit)(u32 thread);
+	/* Make `thread` call abi soon: end its wait, or take it out of guest
+	 * code. */
 	void (*thread_kick)(u32 thread);
 	s64 (*thread_yield)(void);
 	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);
@@ -206,7 +214,14 @@ struct abi_host {
 	s64 (*wait)(u32 *word, u32 expect, u64 deadline_ns);
 	void (*wake)(u32 *word, u32 count);
 
-	s64 (*clock)(u32 clock); /* ns */
+	/*
+	 * Have abi_timer_fire called at the deadline (CLOCK_MONOTONIC), not
+	 * from a guest thread; ABI_FOREVER: not at all. May be NULL: then
+	 * guests get ENOSYS for timers that send signals.
+	 */
+	void (*timer_arm)(u64 deadline_ns);
+
+	s64 (*clock)(u32 clock);	   /* ns */
 	s64 (*random)(void *buf, u64 len); /* 0 */
 	s64 (*info)(struct abi_host_info *info);
 	/* Bytes the guest has committed is known to abi; this is CPU time. */
@@ -229,9 +244,15 @@ struct abi_host {
 
 	/* Vector state of the calling thread, as the guest left it. */
 	s64 (*vec_save)(void *buf, u64 len);
+	/*
+	 * buf: standard XSAVE form, header included (so len is 576 or more);
+	 * components whose bit in XSTATE_BV is clear take their initial state,
+	 * and len may end before them. -EINVAL: the CPU would refuse it.
+	 */
 	s64 (*vec_load)(const void *buf, u64 len);
 
-	/* status as for wait(2): code << 8, or a signal number. Never returns. */
+	/* status as for wait(2): code << 8, or a signal number. Never returns.
+	 */
 	void (*proc_exit)(u32 status);
 	/* One line for the person who runs the program, without newline. */
 	void (*log)(const char *line);

@@ -23,14 +23,14 @@ u64 abi_strcpy(char *to, const char *from, u64 size);
 struct abi_text {
 	char *buf;
 	u64 size; /* of buf, at least 1 */
-	u64 len; /* without the NUL that always follows */
+	u64 len;  /* without the NUL that always follows */
 };
 
 void abi_text_init(struct abi_text *t, char *buf, u64 size);
 void abi_text_str(struct abi_text *t, const char *s);
 void abi_text_chr(struct abi_text *t, char c);
 void abi_text_dec(struct abi_text *t, u64 n);
-/* At least `digits` hexadecimal digits, no prefix. */
-void abi_text_hex(struct abi_text *t, u64 n, u32 digits);
+/* At least `least` hexadecimal digits, no prefix. */
+void abi_text_hex(struct abi_text *t, u64 n, u32 least);
 
 #endif

@@ -17,10 +17,11 @@
 #include "signal.h"
 #include "space.h"
 #include "thread.h"
+#include "time.h"
 #include "user.h"
 
 #define ABI_PATH_MAX 4096 /* with the NUL */
-#define ABI_NR_MAX 512 /* x86-64 numbers end below it */
+#define ABI_NR_MAX 512	  /* x86-64 numbers end below it */
 #define ABI_RLIMITS 16
 
 struct abi_rlimit {
@@ -35,20 +36,21 @@ struct abi_proc {
 	struct abi_threads threads;
 	struct abi_futexes futexes;
 	struct abi_signals signals;
+	struct abi_alarms alarms;
 	struct abi_fds fds;
 
-	struct abi_lock lock; /* guards cwd, comm, limit, umask */
+	struct abi_lock lock;	/* guards cwd, comm, limit, umask */
 	char cwd[ABI_PATH_MAX]; /* absolute, no slash at the end */
 	char exe[ABI_PATH_MAX];
 	char comm[16];
 	u32 umask;
 	struct abi_rlimit limit[ABI_RLIMITS];
 
-	u64 start_ns; /* CLOCK_MONOTONIC at abi_exec */
-	u64 nonce; /* answer to ABI_NR_PROOF */
-	u32 trace; /* log calls that are refused */
+	u64 start_ns;		 /* CLOCK_MONOTONIC at abi_exec */
+	u64 nonce;		 /* answer to ABI_NR_PROOF */
+	u32 trace;		 /* log calls that are refused */
 	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */
-	u64 refused_other; /* numbers from ABI_NR_MAX up */
+	u64 refused_other;	 /* numbers from ABI_NR_MAX up */
 
 	/* argv, envp and auxv as exec laid them out, for /proc/self. */
 	u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
@@ -72,5 +74,7 @@ void abi_proc_flush(struct abi_proc *p);
 
 /* dispatch's part of a report: how often number `nr` was refused. */
 u32 abi_count_refused(const struct abi_proc *p, u32 nr);
+/* Arguments as a trace prints them ("fd,ptr,size"), NULL when unknown. */
+const char *abi_syscall_args(u32 nr);
 
 #endif

@@ -31,9 +31,9 @@ int abi_user_get(struct abi_proc *p, void *to, u64 gaddr, u64 len);
 int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len);
 
 /* The same for one object, its size taken from its type. */
-#define ABI_GET(p, object, gaddr) \
+#define ABI_GET(p, object, gaddr)                                              \
 	abi_user_get(p, object, gaddr, sizeof(*(object)))
-#define ABI_PUT(p, gaddr, object) \
+#define ABI_PUT(p, gaddr, object)                                              \
 	abi_user_put(p, gaddr, object, sizeof(*(object)))
 
 static inline void *abi_user_ptr(u64 gaddr)

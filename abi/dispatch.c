@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a number to its handler, and what is counted on the way. No lock: the
+ * table is constant, calls are counted by the thread that makes them.
+ */
+#include "proc.h"
+
+struct entry {
+	abi_handler *handler; /* NULL: refused */
+	const char *name, *route, *args;
+};
+
+static const struct entry entries[ABI_NR_MAX] = {
+#include "build/gen/abi/calls.inc"
+};
+
+const char *abi_syscall_name(u32 nr)
+{
+	return nr < ABI_NR_MAX ? entries[nr].name : 0;
+}
+
+const char *abi_syscall_route(u32 nr)
+{
+	return nr < ABI_NR_MAX ? entries[nr].route : 0;
+}
+
+const char *abi_syscall_args(u32 nr)
+{
+	return nr < ABI_NR_MAX ? entries[nr].args : 0;
+}
+
+u64 abi_count_calls(const struct abi_proc *p)
+{
+	u64 n = 0;
+	u32 i;
+
+	for (i = 0; i < ABI_THREADS_MAX; i++)
+		n += __atomic_load_n(&p->threads.thread[i].calls,
+				     __ATOMIC_RELAXED);
+	return n;
+}
+
+u32 abi_count_refused(const struct abi_proc *p, u32 nr)
+{
+	return nr < ABI_NR_MAX
+		       ? __atomic_load_n(&p->refused[nr], __ATOMIC_RELAXED)
+		       : 0;
+}
+
+static s64 proof(struct abi_call *c)
+{
+	switch (c->a[0]) {
+	case 0:
+		return ABI_NR_PROOF;
+	case 1:
+		return (s64)c->p->nonce;
+	case 2:
+		return (s64)abi_count_calls(c->p);
+	default:
+		return -ABI_EINVAL;
+	}
+}
+
+static void log_refused(struct abi_proc *p, u64 nr)
+{
+	const char *name = nr < ABI_NR_MAX ? entries[nr].name : 0;
+	char line[96];
+	struct abi_text t;
+
+	abi_text_init(&t, line, sizeof(line));
+	abi_text_str(&t, "system call ");
+	if (name)
+		abi_text_str(&t, name);
+	else
+		abi_text_dec(&t, nr);
+	abi_text_str(&t, " is not supported: answered ENOSYS");
+	p->host->log(line);
+}
+
+static s64 refuse(struct abi_call *c, u64 nr)
+{
+	struct abi_proc *p = c->p;
+	u32 first = 0;
+
+	if (nr == ABI_NR_PROOF)
+		return proof(c);
+	if (nr < ABI_NR_MAX)
+		first = !__atomic_fetch_add(&p->refused[nr], 1,
+					    __ATOMIC_RELAXED);
+	else
+		first = !__atomic_fetch_add(&p->refused_other, 1,
+					    __ATOMIC_RELAXED);
+	if (first && p->trace)
+		log_refused(p, nr);
+	return -ABI_ENOSYS;
+}
+
+/* The kernel takes the number from eax; the upper half does not count. */
+static s64 call(struct abi_call *c)
+{
+	const struct abi_regs *regs = c->regs;
+	u32 nr = (u32)regs->rax;
+
+	c->a[0] = regs->rdi;
+	c->a[1] = regs->rsi;
+	c->a[2] = regs->rdx;
+	c->a[3] = regs->r10;
+	c->a[4] = regs->r8;
+	c->a[5] = regs->r9;
+	if (nr >= ABI_NR_MAX || !entries[nr].handler)
+		return refuse(c, nr);
+	return entries[nr].handler(c);
+}
+
+enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs)
+{
+	struct abi_call c = {.p = p,
+			     .t = &p->threads.thread[t],
+			     .regs = regs,
+			     .how = ABI_RETURN_FAST};
+	s64 rc;
+
+	__atomic_store_n(&c.t->calls, c.t->calls + 1, __ATOMIC_RELAXED);
+	do
+		rc = call(&c);
+	while (abi_signal_finish(&c, rc));
+	return c.how;
+}

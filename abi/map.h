@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What map.c and remap.c share: one operation on the address map. */
+#ifndef ABI_MAP_H
+#define ABI_MAP_H
+
+#include "space.h"
+
+/* Around each operation: space.change, and files let go at its end. */
+void abi_map_begin(struct abi_proc *p);
+void abi_map_end(struct abi_proc *p);
+
+/* The part of area `i` inside [start, end); 0 when there is none. */
+int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
+		 struct abi_area *part);
+
+/* Enters an area, with memory and contents, in place of what was there. */
+s64 abi_map_put(struct abi_proc *p, struct abi_area *a);
+s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end);
+
+#endif

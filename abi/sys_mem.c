@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls on memory: arguments as the man pages have them, then one
+ * operation of map.c. Locks are taken there.
+ */
+#include "linux.h"
+#include "proc.h"
+
+#define O_ACCMODE 3
+#define O_RDWR 2
+#define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
+
+/* Flags that change nothing here; MAP_SHARED_VALIDATE allows no others. */
+#define MAP_KNOWN                                                              \
+	(ABI_MAP_TYPE | ABI_MAP_FIXED | ABI_MAP_ANONYMOUS |                    \
+	 ABI_MAP_GROWSDOWN | ABI_MAP_DENYWRITE | ABI_MAP_EXECUTABLE |          \
+	 ABI_MAP_LOCKED | ABI_MAP_NORESERVE | ABI_MAP_POPULATE |               \
+	 ABI_MAP_NONBLOCK | ABI_MAP_STACK | ABI_MAP_FIXED_NOREPLACE)
+
+static s64 map_flags(u64 flags)
+{
+	u64 type = flags & ABI_MAP_TYPE;
+
+	if (!type || type > ABI_MAP_SHARED_VALIDATE)
+		return -ABI_EINVAL;
+	if (type == ABI_MAP_SHARED_VALIDATE && (flags & ~(u64)MAP_KNOWN))
+		return -ABI_EOPNOTSUPP;
+	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT))
+		return -ABI_ENOMEM; /* no huge pages, nothing below 2 GiB */
+	return 0;
+}
+
+/* The file of a mapping, held; its rights become bits of the area. */
+static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
+{
+	u64 offset = c->a[5], end;
+	const struct abi_desc *desc;
+	s64 file;
+
+	if (__builtin_add_overflow(offset, ABI_PAGE_UP(m->len), &end) ||
+	    end >> 63)
+		return -ABI_EOVERFLOW;
+	file = abi_fd_hold(c->p, (u32)c->a[4], m->prot, shared);
+	if (file < 0)
+		return file;
+	m->file = (u32)file;
+	m->has_file = 1;
+	m->offset = offset;
+	desc = &c->p->fds.desc[m->file];
+	if (shared && (abi_desc_flags(desc) & O_ACCMODE) != O_RDWR)
+		m->bits |= ABI_AREA_NOWRITE;
+	return 0;
+}
+
+s64 abi_sys_mmap(struct abi_call *c)
+{
+	u64 flags = c->a[3];
+	struct abi_map m = {.addr = c->a[0],
+			    .len = c->a[1],
+			    .prot = (u32)c->a[2] & PROT_KNOWN,
+			    .flags = (u32)flags};
+	u32 shared = (flags & ABI_MAP_TYPE) != ABI_MAP_PRIVATE;
+	s64 rc = map_flags(flags);
+
+	if (rc)
+		return rc;
+	if (!m.len || (c->a[5] & ABI_PAGE_MASK))
+		return -ABI_EINVAL;
+	if (m.len > SKEP_ARENA_SIZE)
+		return -ABI_ENOMEM;
+	if (shared)
+		m.bits |= ABI_AREA_SHARED;
+	if (!(flags & ABI_MAP_ANONYMOUS))
+		rc = map_file(c, &m, shared);
+	return rc ? rc : abi_space_map(c->p, &m);
+}
+
+s64 abi_sys_munmap(struct abi_call *c)
+{
+	return abi_space_unmap(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_mprotect(struct abi_call *c)
+{
+	u64 prot = c->a[2];
+
+	if ((c->a[0] & ABI_PAGE_MASK) || (prot & ~(u64)PROT_KNOWN))
+		return -ABI_EINVAL;
+	return abi_space_protect(c->p, c->a[0], c->a[1], (u32)prot);
+}
+
+s64 abi_sys_mremap(struct abi_call *c)
+{
+	if (c->a[3] >> 32)
+		return -ABI_EINVAL;
+	return abi_space_move(c->p, c->a[0], c->a[1], c->a[2], (u32)c->a[3],
+			      c->a[4]);
+}
+
+s64 abi_sys_brk(struct abi_call *c)
+{
+	return (s64)abi_space_brk(c->p, c->a[0]);
+}
+
+/* -ENOMEM unless all of the range is mapped; lengths as madvise takes them. */
+static s64 mapped(struct abi_proc *p, u64 addr, u64 len)
+{
+	u64 end;
+
+	if (__builtin_add_overflow(len, ABI_PAGE_MASK, &len) ||
+	    __builtin_add_overflow(addr, ABI_PAGE_DOWN(len), &end))
+		return -ABI_EINVAL;
+	return abi_space_check(p, ABI_PAGE_DOWN(addr),
+			       end - ABI_PAGE_DOWN(addr), 0)
+		       ? 0
+		       : -ABI_ENOMEM;
+}
+
+s64 abi_sys_madvise(struct abi_call *c)
+{
+	u64 addr = c->a[0], len = c->a[1], advice = c->a[2];
+
+	if (addr & ABI_PAGE_MASK)
+		return -ABI_EINVAL;
+	if (advice == ABI_MADV_DONTNEED || advice == ABI_MADV_FREE)
+		return len ? abi_space_discard(c->p, addr, len) : 0;
+	if (advice <= ABI_MADV_WILLNEED ||
+	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
+	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
+		return mapped(c->p, addr, len);
+	return -ABI_EINVAL;
+}
+
+s64 abi_sys_msync(struct abi_call *c)
+{
+	u64 flags = c->a[2];
+	u32 known = ABI_MS_ASYNC | ABI_MS_INVALIDATE | ABI_MS_SYNC;
+
+	if ((flags & ~(u64)known) || (c->a[0] & ABI_PAGE_MASK) ||
+	    ((flags & ABI_MS_ASYNC) && (flags & ABI_MS_SYNC)))
+		return -ABI_EINVAL;
+	return abi_space_sync(c->p, c->a[0], c->a[1]);
+}
+
+/* Committed pages are resident as far as anybody here can know. */
+s64 abi_sys_mincore(struct abi_call *c)
+{
+	u64 addr = c->a[0], len = c->a[1], at, i = 0;
+	struct abi_area area;
+	u8 *vec = abi_user_ptr(c->a[2]);
+	s64 rc;
+
+	if (addr & ABI_PAGE_MASK)
+		return -ABI_EINVAL;
+	rc = mapped(c->p, addr, len);
+	if (rc)
+		return -ABI_ENOMEM;
+	len = ABI_PAGE_UP(len);
+	if (abi_user_check(c->p, c->a[2], len / SKEP_PAGE_SIZE, ABI_PROT_WRITE))
+		return -ABI_EFAULT;
+	for (at = addr; at < addr + len;) {
+		if (!abi_space_next(c->p, at, &area))
+			return -ABI_ENOMEM;
+		for (; at < area.end && at < addr + len; at += SKEP_PAGE_SIZE)
+			vec[i++] = !!(area.bits & ABI_AREA_COMMITTED);
+	}
+	return 0;
+}
+
+/*
+ * Locking: what is committed is the best there is, so these only check. A
+ * program that must keep secrets off the disk cannot rely on it.
+ */
+s64 abi_sys_mlock(struct abi_call *c)
+{
+	return mapped(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_mlock2(struct abi_call *c)
+{
+	if (c->a[2] & ~(u64)ABI_MLOCK_ONFAULT)
+		return -ABI_EINVAL;
+	return mapped(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_munlock(struct abi_call *c)
+{
+	return mapped(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_mlockall(struct abi_call *c)
+{
+	u64 known = ABI_MCL_CURRENT | ABI_MCL_FUTURE | ABI_MCL_ONFAULT;
+
+	return c->a[0] && !(c->a[0] & ~known) && c->a[0] != ABI_MCL_ONFAULT
+		       ? 0
+		       : -ABI_EINVAL;
+}
+
+s64 abi_sys_munlockall(struct abi_call *c)
+{
+	(void)c;
+	return 0;
+}
