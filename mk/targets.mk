@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
-.PHONY: all setup demo test check style wine bench fuzz soak windows-kit format \
-	help clean test-run demo-run FORCE
+.PHONY: all setup demo test check style wine bench fuzz soak windows-kit \
+	format help clean test-run demo-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
@@ -93,6 +93,9 @@ windows-kit: $(windows_kit) ## one zip to try bee on a Windows PC
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
 	no room defines windows_kit yet." >&2; exit 2)
 
+format: ## lay out all C as make style wants it
+	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk | \
 	expand -t 22
@@ -100,6 +103,3 @@ help: ## this list
 
 clean: ## remove build/
 	$(Q)rm -rf $(B)
-
-format: ## lay out all C as make style wants it
-	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i

@@ -73,6 +73,10 @@ func runAll(o options, rep *reporter) (bool, error) {
 			return false, fmt.Errorf("interrupted in suite %s", s.name)
 		}
 	}
+	if len(all) == 0 {
+		rep.empty(o.suites)
+		all = []result{{suite: whole, name: "number of tests", status: failed, reason: "there is no suite to run"}}
+	}
 	if o.spec != "" {
 		judged, err := judgeSpec(o.spec, suites, all, o.part)
 		if err != nil {

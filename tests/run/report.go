@@ -53,6 +53,10 @@ func (rep *reporter) suite(s suite, o outcome) {
 	rep.failures(o.results)
 }
 
+func (rep *reporter) empty(list string) {
+	fmt.Fprintf(rep.out, "  FAIL %s names no suite: no room defines one for this target\n", list)
+}
+
 func (rep *reporter) failures(list []result) {
 	for _, r := range list {
 		if r.status != failed {

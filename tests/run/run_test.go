@@ -113,6 +113,11 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+func TestNoSuite(t *testing.T) {
+	out, ok := runPlanted(t, options{}, "")
+	checkClosing(t, out, "0 passed, 1 failed, 0 skipped", ok)
+}
+
 func TestExitKind(t *testing.T) {
 	out, ok := runPlanted(t, options{}, planted("exit", "60", "true"))
 	checkClosing(t, out, "1 passed, 0 failed, 0 skipped", ok)

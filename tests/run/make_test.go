@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A room as an engineer would write it, with one of everything.
+const roomMk = `# SPDX-License-Identifier: MIT
+PROGRAMS += $(B)/bin/prog
+CHECK_SUITES += quick
+TEST_SUITES += slow on-wine
+BENCHES += speed
+FUZZERS += parser
+SOAKS += room
+suite_quick = cat $(B)/quick.tap
+suite_quick_needs = $(B)/quick.tap
+suite_slow = printf '1..1\nok 1 - it'"'"'s slow\n'
+suite_on-wine = echo 'ok 1 - under wine'; echo 1..1
+bench_speed = cat $(B)/speed
+bench_speed_needs = $(B)/speed
+fuzz_parser = echo fuzzed
+soak_room = echo soaked
+demo_run = cat $(demo_needs)
+demo_needs = $(B)/demo
+windows_kit = $(B)/kit.zip
+$(B)/quick.tap:
+	printf 'ok 1 - quick one\n1..1\n' >$@
+$(B)/bin/prog: $(B)/obj/gcc/room/prog.o
+	mkdir -p $(@D)
+	$(CC) -o $@ $^
+$(B)/speed $(B)/demo $(B)/kit.zip:
+	echo made-$(@F) >$@
+`
+
+// tree copies the frame into a directory of its own, with the given fragment.
+func tree(t *testing.T, fragment string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, path := range []string{"Makefile", "go.mod", "mk", "tests/run"} {
+		to := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("cp", "-r", filepath.Join("../..", path), to).CombinedOutput()
+		if err != nil {
+			t.Fatalf("cp: %v: %s", err, out)
+		}
+	}
+	files := map[string]string{
+		"room/room.mk": fragment,
+		"room/prog.c":  "#include \"prog.h\"\nint main(void)\n{\n\treturn VALUE;\n}\n",
+		"room/prog.h":  "#define VALUE 0\n",
+		"tests/floor":  "check 1\ntest 3\n",
+		"SPEC.md":      "**a-1** x Held by: `quick: quick one`.\n\n**a-2** x Held by: `slow: it's slow`.\n",
+	}
+	if fragment == "" {
+		delete(files, "room/room.mk")
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// makeIn runs make without what an outer make left in the environment.
+func makeIn(dir string, args ...string) (string, error) {
+	cmd := exec.Command("make", args...)
+	cmd.Dir = dir
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "MAKE") && !strings.HasPrefix(e, "MFLAGS") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestMake(t *testing.T) {
+	dir := tree(t, roomMk)
+	tests := []struct {
+		name string
+		args []string
+		ok   bool
+		want string
+	}{
+		{"check runs quick suites", []string{"check"}, true, "SPEC: 1 of 1 promises held\n1 passed, 0 failed, 0 skipped\n"},
+		{"test runs all", []string{"test-run"}, true, "SPEC: 2 of 2 promises held\n4 passed, 0 failed, 0 skipped\n"},
+		{"one suite", []string{"test-run", "T=slow"}, true, "ok   slow"},
+		{"no such suite", []string{"check", "T=gone"}, false, "no suite 'gone'; there are: fuzz-parser on-wine quick slow"},
+		{"wine", []string{"wine"}, true, "ok   on-wine"},
+		{"bench", []string{"bench"}, true, "made-speed"},
+		{"bench by name", []string{"bench", "T=speed"}, true, "made-speed"},
+		{"fuzz", []string{"fuzz", "FUZZ_TIME=7"}, true, "fuzzed -max_total_time=7"},
+		{"soak", []string{"soak", "ROOM=room"}, true, "soaked"},
+		{"soak of nothing", []string{"soak", "ROOM=gone"}, false, "name one of: ROOM=room"},
+		{"demo", []string{"demo-run"}, true, "made-demo"},
+		{"kit", []string{"windows-kit"}, true, "build/kit.zip"},
+		{"help", []string{"help"}, true, "make demo"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := makeIn(dir, tt.args...)
+			if tt.ok != (err == nil) || !strings.Contains(out, tt.want) {
+				t.Errorf("make %v: %v; want %q in\n%s", tt.args, err, tt.want, out)
+			}
+		})
+	}
+}
+
+func TestMake_rebuild(t *testing.T) {
+	dir := tree(t, roomMk)
+	if out, err := makeIn(dir); err != nil {
+		t.Fatalf("make: %v\n%s", err, out)
+	}
+	out, err := makeIn(dir)
+	if err != nil || strings.Contains(out, "prog") {
+		t.Errorf("a second make has work to do: %v\n%s", err, out)
+	}
+	header := filepath.Join(dir, "room/prog.h")
+	if err := os.WriteFile(header, []byte("#error changed\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := makeIn(dir); err == nil || !strings.Contains(out, "changed") {
+		t.Errorf("a changed header went unnoticed: %v\n%s", err, out)
+	}
+}
+
+func TestMake_empty(t *testing.T) {
+	dir := tree(t, "")
+	for _, target := range []string{"demo-run", "bench", "fuzz", "soak", "windows-kit", "wine", "check"} {
+		if out, err := makeIn(dir, target); err == nil {
+			t.Errorf("make %s has nothing to do and says it did it:\n%s", target, out)
+		}
+	}
+}

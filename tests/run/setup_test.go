@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A machine is a PATH that holds fakes of what mk/setup.sh asks.
+type machine struct {
+	dir string
+}
+
+const (
+	fakeGo    = `echo "${FAKE_GO:-go1.26.1}"`
+	fakeDpkg  = `case "$*" in *strace*) exit 1;; *) printf installed;; esac`
+	fakeApt   = `echo "apt-get $*" >>"$FAKE_LOG"; exit "${FAKE_APT:-0}"`
+	fakeRoot  = `echo 0`
+	fakeUser  = `echo 1000`
+	fakeSudo  = `echo sudo >>"$FAKE_LOG"; exec "$@"`
+	realTools = "sh sed sort head sha256sum cut dirname mkdir rm env printf"
+)
+
+func newMachine(t *testing.T, fakes map[string]string) *machine {
+	t.Helper()
+	m := &machine{dir: t.TempDir()}
+	for _, name := range strings.Fields(realTools) {
+		real, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(real, filepath.Join(m.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, body := range fakes {
+		text := "#!/bin/sh\n" + body + "\n"
+		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// setup gives what was printed and what was installed.
+func (m *machine) setup(env ...string) (string, string, error) {
+	log := filepath.Join(m.dir, "log")
+	cmd := exec.Command("/bin/sh", "../../mk/setup.sh", filepath.Join(m.dir, "build"))
+	cmd.Env = append([]string{"PATH=" + m.dir, "FAKE_LOG=" + log}, env...)
+	out, err := cmd.CombinedOutput()
+	text, _ := os.ReadFile(log)
+	return string(out), string(text), err
+}
+
+const installed = "apt-get -q update\napt-get -q install -y --no-install-recommends strace\n"
+
+func TestSetup(t *testing.T) {
+	all := map[string]string{"go": fakeGo, "dpkg-query": fakeDpkg, "apt-get": fakeApt, "id": fakeRoot}
+	tests := []struct {
+		name      string
+		without   string
+		with      map[string]string
+		env       string
+		out, want string // printed, installed
+		ok        bool
+	}{
+		{name: "root installs what is missing", want: installed, ok: true},
+		{name: "a user takes sudo", with: map[string]string{"id": fakeUser, "sudo": fakeSudo}, want: "sudo\napt-get -q update\nsudo\napt-get -q install -y --no-install-recommends strace\n", ok: true},
+		{name: "nothing is missing", with: map[string]string{"dpkg-query": "printf installed"}, ok: true},
+		{name: "a user without sudo", with: map[string]string{"id": fakeUser}, out: "ask an administrator to run: apt-get install --no-install-recommends strace"},
+		{name: "no apt-get", without: "apt-get", out: "install these by hand, then rerun: strace"},
+		{name: "apt-get fails", env: "FAKE_APT=100", out: "apt-get update failed", want: "apt-get -q update\n"},
+		{name: "no go", without: "go", out: "Go is missing: install Go 1.26"},
+		{name: "old go", env: "FAKE_GO=go1.9.7", out: "Go 1.9.7 is too old: install Go 1.26"},
+		{name: "newer go", env: "FAKE_GO=go1.30", want: installed, ok: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fakes := map[string]string{}
+			for _, set := range []map[string]string{all, tt.with} {
+				for name, body := range set {
+					if name != tt.without {
+						fakes[name] = body
+					}
+				}
+			}
+			m := newMachine(t, fakes)
+			out, log, err := m.setup(tt.env)
+			if (err == nil) != tt.ok || log != tt.want || !strings.Contains(out, tt.out) {
+				t.Errorf("err %v; installed %q, want %q; printed %q", err, log, tt.want, out)
+			}
+			if !tt.ok {
+				return
+			}
+			if _, again, err := m.setup(tt.env); err != nil || again != log {
+				t.Errorf("a second call was not free: %v %q", err, again)
+			}
+		})
+	}
+}
