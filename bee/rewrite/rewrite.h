@@ -27,35 +27,57 @@
 
 enum bee_site_kind {
 	BEE_SITE_SYSCALL,
-	BEE_SITE_FS, /* fs: access through a stub */
+	BEE_SITE_FS,	     /* fs: access through a stub */
 	BEE_SITE_FS_INPLACE, /* same length, now gs:[slot] */
 	BEE_SITE_CPUID,
 	BEE_SITE_XGETBV,
+	BEE_SITE_MOVED, /* plain instructions moved away to make room for a jump
+			 */
 	BEE_SITE_KINDS,
+};
+
+/* How the text leads into the stub. */
+enum bee_site_form {
+	BEE_FORM_INPLACE,
+	BEE_FORM_JMP,  /* jmp rel32 at `patch` */
+	BEE_FORM_CALL, /* nops, then the guest's own call, led through the stub
+			*/
+	BEE_FORM_CAVE, /* jmp rel8 at `patch` to a jmp rel32 at `cave` */
 };
 
 /* One rewritten site; the map is an array of these, sorted by addr. */
 struct bee_site {
-	u64 addr; /* first byte of the instruction itself */
+	u64 addr;  /* first byte of the instruction itself */
 	u64 patch; /* first byte overwritten */
-	u64 stub; /* 0 for in place */
+	u64 stub;  /* 0 for in place; sites of one patch share it */
+	u64 cave;  /* BEE_FORM_CAVE: 5 bytes of padding made a jump; else 0 */
 	u16 stub_len;
 	u8 patch_len;
 	u8 kind;
-	u8 slot_at[2]; /* offsets in stub (or patch) of slot disp32 fields, 0: none */
-	u8 pad[2];
+	u8 form;
+	u8 pad[3];
 };
+SKEP_ASSERT_SIZE(struct bee_site, 40);
 
-/* A run of stub bytes that stands for one guest instruction. */
+/*
+ * From `stub` up to the next entry, a thread has the guest's state at `guest`,
+ * except for what the last three fields say; so a thread can be taken back to
+ * an exact guest state at any PC (signals, snapshots, crash reports).
+ */
 struct bee_stub_pc {
-	u64 stub; /* address in the stub */
-	u64 guest; /* the guest PC it stands for */
+	u64 stub;    /* address in the stub */
+	u64 guest;   /* the guest PC it stands for */
+	u8 scratch;  /* 1 + number of the register saved in SCRATCH, 0: none */
+	u8 scratch2; /* the same for SCRATCH2 */
+	u8 pushed;   /* a return address was pushed: add 8 to rsp */
+	u8 pad[5];
 };
+SKEP_ASSERT_SIZE(struct bee_stub_pc, 24);
 
 /* One executable range, and what is known to be code in it. */
 struct bee_text {
 	u8 *bytes; /* writable view of the text */
-	u64 addr; /* guest address of bytes[0] */
+	u64 addr;  /* guest address of bytes[0] */
 	u64 len;
 };
 
@@ -63,16 +85,30 @@ struct bee_range {
 	u64 start, end;
 };
 
+/* One loaded range that is not code: searched for pointers into code. */
+struct bee_data {
+	const u8 *bytes;
+	u64 addr;
+	u64 len;
+};
+
+#define BEE_TEXTS_MAX 16
+#define BEE_DATAS_MAX 48
+
 struct bee_rewrite {
 	/* in */
-	struct bee_text text[16];
+	struct bee_text text[BEE_TEXTS_MAX];
 	u32 texts;
-	const struct bee_range *code; /* function ranges from .eh_frame / symbols, sorted; 0: all is code */
+	const struct bee_range *code; /* function ranges from .eh_frame /
+					 symbols, sorted; 0: all is code */
 	u32 codes;
 	u64 entry; /* ELF entry point: a known branch target */
+	struct bee_data data[BEE_DATAS_MAX];
+	u32 datas;
+	u64 bias; /* load address minus link address (static-PIE) */
 	s32 slot[SKEP_SLOT_COUNT]; /* gs: displacements */
-	u8 *stubs; /* where stub bytes are written */
-	u64 stubs_addr; /* their guest address */
+	u8 *stubs;		   /* where stub bytes are written */
+	u64 stubs_addr;		   /* their guest address */
 	u64 stubs_len;
 	/* working memory and results, caller's; sizes by bee_rewrite_sizes */
 	struct bee_site *site;
@@ -83,9 +119,23 @@ struct bee_rewrite {
 	/* out */
 	u64 stubs_used;
 	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS];
-	u64 bad_addr; /* on error: where */
+	u64 insns;     /* instructions seen */
+	u64 skipped;   /* bytes of the text that are not code */
+	u32 forms[4];  /* sites by enum bee_site_form */
+	u64 bad_addr;  /* on error: where */
 	char why[160]; /* on error: one sentence */
 };
+
+/*
+ * Upper bounds for sites_max, pcs_max and stubs_len (rounded up to pages),
+ * from a scan of the bytes; marks takes the sum of all text lengths.
+ */
+struct bee_rewrite_need {
+	u32 sites, pcs;
+	u64 stubs_len, marks_len;
+};
+void bee_rewrite_sizes(const struct bee_rewrite *rw,
+		       struct bee_rewrite_need *need);
 
 /*
  * 0, or -ENOEXEC with why and bad_addr (nothing was changed), -ENOMEM when the
@@ -100,24 +150,84 @@ int bee_rewrite(struct bee_rewrite *rw);
  */
 int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why);
 
-/* Length of the instruction at p (at most `max` bytes), or negative: invalid. */
+/* Length of the instruction at p (at most `max` bytes), or negative: invalid.
+ */
 struct bee_insn {
 	u8 len;
 	u8 opcode_at; /* offset of the opcode */
-	u8 modrm_at; /* 0: none */
+	u8 modrm_at;  /* 0: none */
 	u8 disp_at, disp_len;
 	u8 imm_at, imm_len;
-	u8 seg; /* 0, 0x64, 0x65 */
+	u8 seg;	     /* 0, 0x64, 0x65 */
+	u8 prefixes; /* BEE_PREFIX_* */
 	u8 rex;
-	u8 map; /* 0: one byte, 1: 0f, 2: 0f38, 3: 0f3a, 4+: VEX/EVEX maps */
+	u8 vex; /* first byte of a VEX, EVEX or XOP prefix, 0: none */
+	u8 vex_at;
+	u8 map; /* 0: one byte, 1: 0f, 2: 0f38, 3: 0f3a, BEE_MAP_* + map */
 	u8 opcode;
-	u8 modrm, sib;
+	u8 modrm, sib, has_sib;
+	u8 memory; /* has a memory operand (ModRM or 64-bit offset) */
 	u8 rip_relative;
-	u8 branch; /* BEE_BRANCH_* */
-	s64 target; /* relative to the end of the instruction, for direct branches */
+	u8 branch;  /* BEE_BRANCH_* */
+	s64 target; /* relative to the end of the instruction, for direct
+		       branches */
 };
-enum { BEE_BRANCH_NONE, BEE_BRANCH_JMP, BEE_BRANCH_JCC, BEE_BRANCH_CALL,
-       BEE_BRANCH_RET, BEE_BRANCH_INDIRECT };
+enum {
+	BEE_BRANCH_NONE,
+	BEE_BRANCH_JMP,
+	BEE_BRANCH_JCC,
+	BEE_BRANCH_CALL,
+	BEE_BRANCH_RET,
+	BEE_BRANCH_INDIRECT
+};
+enum { BEE_MAP_VEX = 0x10, BEE_MAP_EVEX = 0x20, BEE_MAP_XOP = 0x40 };
+enum {
+	BEE_PREFIX_66 = 1,
+	BEE_PREFIX_67 = 2,
+	BEE_PREFIX_F2 = 4,
+	BEE_PREFIX_F3 = 8,
+	BEE_PREFIX_LOCK = 16,
+	BEE_PREFIX_SEGS = 32
+};
 int bee_decode(const u8 *p, u64 max, struct bee_insn *insn);
+
+/*
+ * The map of one image: what bee_rewrite found, without its working memory.
+ * The arrays belong to whoever made the map.
+ */
+struct bee_map {
+	const struct bee_site *site;
+	const struct bee_stub_pc *pc;
+	u32 sites, pcs;
+	u64 stubs_addr, stubs_used;
+	s32 slot[SKEP_SLOT_COUNT];
+};
+
+void bee_map_from(struct bee_map *map, const struct bee_rewrite *rw);
+/* The state a thread at `pc` has; 0 when pc is not rewriter's code. */
+int bee_map_find(const struct bee_map *map, u64 pc, struct bee_stub_pc *state);
+/* The guest PC that stands for pc; pc itself outside stubs and patches. */
+u64 bee_map_guest_pc(const struct bee_map *map, u64 pc);
+/* Serialised form, for the image cache and snapshots; length or -errno. */
+u64 bee_map_size(const struct bee_map *map);
+s64 bee_map_write(const struct bee_map *map, u8 *out, u64 len);
+/* Checks every field. site and pc hold *sites_max and *pcs_max entries. */
+int bee_map_read(struct bee_map *map, const u8 *in, u64 len,
+		 struct bee_site *site, u32 sites_max, struct bee_stub_pc *pc,
+		 u32 pcs_max);
+/* Rewrites all gs: displacements for a host with other slot numbers. */
+int bee_map_reslot(struct bee_map *map, struct bee_text *text, u32 texts,
+		   u8 *stubs, const s32 slot[SKEP_SLOT_COUNT]);
+
+/*
+ * Function ranges from .eh_frame (System V ABI AMD64 4.2.4, LSB 10.6), sorted,
+ * overlaps cut. addr is where the section is loaded. Entries that are malformed
+ * end the walk: the number of ranges found so far comes back, never an error;
+ * what is not covered is decoded as a gap.
+ */
+u32 bee_eh_ranges(const u8 *eh_frame, u64 len, u64 addr,
+		  struct bee_range *range, u32 max);
+/* Where .eh_frame lies, from .eh_frame_hdr; 0 or -ENOEXEC. */
+int bee_eh_find(const u8 *hdr, u64 len, u64 addr, u64 *eh_frame);
 
 #endif

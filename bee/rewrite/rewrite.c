@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pass 2: for each site, where the jump to its stub fits.
+ *
+ * Owns the choice of patches. It runs twice over the same marks: once to plan
+ * (no byte of text changes, so a failure leaves nothing behind), once to
+ * commit; both runs read only bytes that no patch has taken, and therefore
+ * decide alike.
+ *
+ * A jump takes five bytes. Where the instruction is shorter, neighbours move
+ * into the stub with it, but never one at which control may arrive. In order:
+ * following instructions; preceding ones; a following call, led through the
+ * stub; a short jump to padding nearby; a short jump to room made by moving
+ * other instructions away.
+ */
+#include "bee/rewrite/inside.h"
+
+#define JMP_LEN 5
+#define SHORT_LEN 2
+#define GROUP_MAX 48
+#define BACK_MAX 4
+
+struct plan {
+	struct bee_rewrite *rw;
+	struct bee_scan scan;
+	int commit;
+	/* the text at work */
+	struct bee_text *text;
+	u8 *marks;
+};
+
+int bee_refuse(struct bee_rewrite *rw, u64 addr, const char *why)
+{
+	static const char hex[] = "0123456789abcdef";
+	u32 n = 0;
+
+	for (; why[n] && n < sizeof(rw->why) - 24; n++)
+		rw->why[n] = why[n];
+	for (const char *s = " at 0x"; *s; s++)
+		rw->why[n++] = *s;
+	for (int shift = addr >> 32 ? 44 : 28; shift >= 0; shift -= 4)
+		rw->why[n++] = hex[addr >> shift & 15];
+	rw->why[n] = 0;
+	rw->bad_addr = addr;
+	return -BEE_ENOEXEC;
+}
+
+static u64 addr_of(const struct plan *p, u64 off)
+{
+	return p->text->addr + off;
+}
+
+static int decode_at(const struct plan *p, u64 off, struct bee_insn *insn)
+{
+	return bee_decode(p->text->bytes + off, p->text->len - off, insn);
+}
+
+/* Start of the instruction that ends where `off` starts. */
+static int step_back(const struct plan *p, u64 off, u64 *prev)
+{
+	struct bee_insn insn;
+
+	for (u64 n = 1; n <= 15 && n <= off; n++) {
+		u8 mark = p->marks[off - n];
+
+		if (mark & MARK_TAKEN)
+			return 0;
+		if (!(mark & MARK_START))
+			continue;
+		*prev = off - n;
+		return decode_at(p, *prev, &insn) == (int)n;
+	}
+	return 0;
+}
+
+/* Writing ------------------------------------------------------------- */
+
+static void take(struct plan *p, u64 from, u64 to)
+{
+	for (; from < to; from++)
+		p->marks[from] |= MARK_TAKEN;
+}
+
+static void put_text(struct plan *p, u64 off, const u8 *bytes, u32 n)
+{
+	if (p->commit)
+		for (u32 i = 0; i < n; i++)
+			p->text->bytes[off + i] = bytes[i];
+}
+
+static void fill_text(struct plan *p, u64 from, u64 to, u8 byte)
+{
+	if (p->commit)
+		for (; from < to; from++)
+			p->text->bytes[from] = byte;
+}
+
+/* opcode rel32 at off: e9 jmp, e8 call */
+static int put_branch(struct plan *p, u64 off, u8 opcode, u64 target)
+{
+	s64 rel = (s64)(target - addr_of(p, off + JMP_LEN));
+	u8 bytes[JMP_LEN] = {opcode};
+
+	if (rel != (s32)rel)
+		return bee_refuse(p->rw, addr_of(p, off),
+				  "the stubs are out of reach");
+	bee_put_u32(bytes + 1, (u32)rel);
+	put_text(p, off, bytes, JMP_LEN);
+	return 0;
+}
+
+static void put_short_jmp(struct plan *p, u64 off, u64 target)
+{
+	u8 bytes[SHORT_LEN] = {0xeb, (u8)(target - (off + SHORT_LEN))};
+
+	put_text(p, off, bytes, SHORT_LEN);
+}
+
+static struct bee_site *add_site(struct plan *p, u64 off, u8 kind, u8 form)
+{
+	struct bee_rewrite *rw = p->rw;
+	struct bee_site *site;
+
+	if (rw->sites >= rw->sites_max)
+		return 0;
+	site = &rw->site[rw->sites++];
+	*site = (struct bee_site){
+		.addr = addr_of(p, off), .kind = kind, .form = form};
+	rw->patched[kind]++;
+	rw->forms[form]++;
+	return site;
+}
+
+/* A patch: [start, end) of the text, which `stub` stands for. */
+struct patch {
+	u64 start, end;
+	u8 form;
+	u8 moved; /* holds no site: only makes room */
+	u64 stub, cave;
+};
+
+static int add_group_sites(struct plan *p, const struct patch *patch, u64 end)
+{
+	struct bee_insn insn;
+	struct bee_class class;
+	u64 off = patch->start;
+
+	for (; off < end; off += insn.len) {
+		struct bee_site *site;
+
+		if (decode_at(p, off, &insn) < 0)
+			return -BEE_ENOEXEC;
+		bee_classify(p->text->bytes + off, &insn, &class);
+		if (class.need == BEE_NEED_NOTHING &&
+		    !(patch->moved && off == patch->start))
+			continue;
+		site = add_site(p, off,
+				patch->moved ? BEE_SITE_MOVED : class.kind,
+				patch->form);
+		if (!site)
+			return -BEE_ENOMEM;
+		site->patch = addr_of(p, patch->start);
+		site->patch_len = (u8)(patch->end - patch->start);
+		site->stub = patch->stub;
+		site->cave = patch->cave;
+		site->stub_len = (u16)(p->rw->stubs_addr + p->rw->stubs_used -
+				       patch->stub);
+	}
+	return 0;
+}
+
+/* The stub for [start, end), then a jump to `resume` unless nothing arrives. */
+static int emit_group(struct plan *p, u64 start, u64 end, u64 resume, u8 pushed)
+{
+	struct bee_emitter e = {.rw = p->rw, .pushed = pushed};
+	struct bee_insn insn = {0};
+	int ends = 0;
+
+	for (u64 off = start; off < end && !ends; off += insn.len) {
+		if (decode_at(p, off, &insn) < 0)
+			return -BEE_ENOEXEC;
+		bee_emit_insn(&e, p->text->bytes + off, &insn, addr_of(p, off));
+		ends = p->marks[off] & MARK_ENDS;
+	}
+	if (!ends) {
+		bee_emit_note(&e, pushed ? addr_of(p, end) : resume);
+		bee_emit_jmp(&e, resume);
+	}
+	if (e.error == -BEE_ENOEXEC)
+		return bee_refuse(p->rw, addr_of(p, start),
+				  "an instruction whose operand is out of "
+				  "reach of its stub");
+	return e.error;
+}
+
+static u64 next_stub(const struct plan *p)
+{
+	return p->rw->stubs_addr + p->rw->stubs_used;
+}
+
+static int apply_jmp(struct plan *p, u64 start, u64 end, u8 moved)
+{
+	struct patch patch = {start, end, BEE_FORM_JMP, moved, next_stub(p), 0};
+	int rc = emit_group(p, start, end, addr_of(p, end), 0);
+
+	if (!rc)
+		rc = add_group_sites(p, &patch, end);
+	if (!rc)
+		rc = put_branch(p, start, 0xe9, patch.stub);
+	if (rc)
+		return rc;
+	/* int3: whoever should arrive inside is stopped, not misled */
+	fill_text(p, start + JMP_LEN, end, 0xcc);
+	take(p, start, end);
+	return 0;
+}
+
+/* Groups --------------------------------------------------------------- */
+
+static int is_padding(const struct plan *p, u64 off, struct bee_insn *insn)
+{
+	const u8 *bytes = p->text->bytes + off;
+
+	if (!(p->marks[off] & MARK_START) || p->marks[off] & MARK_TAKEN ||
+	    decode_at(p, off, insn) < 0)
+		return 0;
+	if (!insn->map)
+		return (insn->opcode == 0x90 && !insn->rex &&
+			!(insn->prefixes & BEE_PREFIX_F3)) ||
+		       insn->opcode == 0xcc;
+	return insn->map == 1 && insn->opcode == 0x1f &&
+	       bytes[insn->opcode_at] == 0x1f;
+}
+
+/*
+ * The end of a movable group of at least `want` bytes from `start` that covers
+ * `must`; 0: there is none.
+ */
+static u64 group_end(const struct plan *p, u64 start, u64 must, u64 want)
+{
+	struct bee_insn insn;
+	u64 off = start;
+	int ends = 0;
+
+	while (off - start < want || off <= must) {
+		if (off >= p->text->len || off - start > GROUP_MAX)
+			return 0;
+		if (off != start && p->marks[off] & MARK_TARGET)
+			return 0;
+		if (ends && !is_padding(p, off, &insn))
+			return 0;
+		if (!(p->marks[off] & MARK_START) || p->marks[off] & MARK_TAKEN)
+			return 0;
+		if (decode_at(p, off, &insn) < 0 ||
+		    (!ends && !bee_can_move(&insn)))
+			return 0;
+		ends |= p->marks[off] & MARK_ENDS;
+		off += insn.len;
+	}
+	return off;
+}
+
+static int try_group(struct plan *p, u64 off, int *rc)
+{
+	u64 start = off, end = group_end(p, off, off, JMP_LEN);
+
+	for (int i = 0; !end && i < BACK_MAX; i++) {
+		if (p->marks[start] & MARK_TARGET ||
+		    !step_back(p, start, &start) || p->marks[start] & MARK_ENDS)
+			return 0;
+		end = group_end(p, start, off, JMP_LEN);
+	}
+	if (!end)
+		return 0;
+	*rc = apply_jmp(p, start, end, 0);
+	return 1;
+}
+
+/*
+ * The instruction before a call: the call goes to the stub, which carries the
+ * instruction out and jumps to the callee. The return address stays.
+ */
+static int try_call(struct plan *p, u64 off, u32 len, int *rc)
+{
+	u64 call = off + len, end = call + JMP_LEN;
+	struct patch patch = {off, end, BEE_FORM_CALL, 0, next_stub(p), 0};
+	struct bee_insn insn, branch;
+	struct bee_class class;
+
+	if (end > p->text->len || !(p->marks[call] & MARK_START) ||
+	    p->marks[call] & (MARK_TARGET | MARK_TAKEN))
+		return 0;
+	if (decode_at(p, off, &insn) < 0 || bee_uses_rsp(&insn) ||
+	    decode_at(p, call, &branch) != JMP_LEN ||
+	    branch.branch != BEE_BRANCH_CALL)
+		return 0;
+	bee_classify(p->text->bytes + off, &insn, &class);
+	if (class.need != BEE_NEED_FS || insn.branch != BEE_BRANCH_NONE)
+		return 0;
+	*rc = emit_group(p, off, call, addr_of(p, end) + (u64)branch.target, 1);
+	if (!*rc)
+		*rc = add_group_sites(p, &patch, call);
+	if (!*rc)
+		*rc = put_branch(p, call, 0xe8, patch.stub);
+	fill_text(p, off, call, 0x90);
+	take(p, off, end);
+	return 1;
+}
+
+/* Caves ---------------------------------------------------------------- */
+
+static int reaches(u64 off, u64 to)
+{
+	s64 rel = (s64)(to - (off + SHORT_LEN));
+
+	return rel == (s8)rel;
+}
+
+/* The stub for one short site whose jump goes through `cave`. */
+static int apply_cave(struct plan *p, u64 off, u32 len, u64 cave)
+{
+	struct patch patch = {off, off + len,	 BEE_FORM_CAVE,
+			      0,   next_stub(p), addr_of(p, cave)};
+	int rc = emit_group(p, off, off + len, addr_of(p, off + len), 0);
+
+	if (!rc)
+		rc = add_group_sites(p, &patch, off + len);
+	if (!rc)
+		rc = put_branch(p, cave, 0xe9, patch.stub);
+	if (rc)
+		return rc;
+	put_short_jmp(p, off, cave);
+	fill_text(p, off + SHORT_LEN, off + len, 0xcc);
+	take(p, off, off + len);
+	take(p, cave, cave + JMP_LEN);
+	return 0;
+}
+
+/* The run of padding from `off` on; its length, 0: none. */
+static u64 padding_run(const struct plan *p, u64 off)
+{
+	struct bee_insn insn;
+	u64 end = off;
+
+	while (end < p->text->len && is_padding(p, end, &insn)) {
+		if (end != off && p->marks[end] & MARK_TARGET)
+			break;
+		end += insn.len;
+	}
+	return end - off;
+}
+
+static int is_dead(const struct plan *p, u64 off)
+{
+	u64 prev;
+
+	if (p->marks[off] & MARK_TARGET || !step_back(p, off, &prev))
+		return 0;
+	return p->marks[prev] & MARK_ENDS;
+}
+
+/* Padding that runs keeps a short jump over the cave at its start. */
+static int use_padding(struct plan *p, u64 off, u32 len, u64 pad, u64 run,
+		       int *rc)
+{
+	u64 cave = pad;
+
+	if (!is_dead(p, pad)) {
+		cave += SHORT_LEN;
+		if (run < SHORT_LEN + JMP_LEN || run > 127)
+			return 0;
+	}
+	if (run < JMP_LEN || !reaches(off, cave))
+		return 0;
+	if (cave != pad) {
+		put_short_jmp(p, pad, pad + run);
+		take(p, pad, pad + run);
+	}
+	*rc = apply_cave(p, off, len, cave);
+	return 1;
+}
+
+static void window(const struct plan *p, u64 off, u64 *from, u64 *to)
+{
+	*from = off > 126 ? off - 126 : 0;
+	*to = p->text->len - off > 130 ? off + 130 : p->text->len;
+}
+
+static int try_cave(struct plan *p, u64 off, u32 len, int *rc)
+{
+	u64 at, to, run;
+
+	for (window(p, off, &at, &to); at < to; at += run ? run : 1) {
+		run = padding_run(p, at);
+		if (run >= JMP_LEN && use_padding(p, off, len, at, run, rc))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Move ten bytes of other instructions into a stub of their own: five for
+ * their jump, five for this site's.
+ */
+static int try_eviction(struct plan *p, u64 off, u32 len, int *rc)
+{
+	u64 at, to, end;
+
+	for (window(p, off, &at, &to); at < to; at++) {
+		if (!(p->marks[at] & MARK_START) ||
+		    p->marks[at] & (MARK_TAKEN | MARK_SITE) ||
+		    !reaches(off, at + JMP_LEN))
+			continue;
+		end = group_end(p, at, at, 2 * JMP_LEN);
+		if (!end || (at < off + len && end > off))
+			continue;
+		for (u64 i = at; i < end; i++)
+			if (p->marks[i] & MARK_SITE)
+				end = 0;
+		if (!end)
+			continue;
+		*rc = apply_jmp(p, at, end, 1);
+		if (!*rc)
+			*rc = apply_cave(p, off, len, at + JMP_LEN);
+		return 1;
+	}
+	return 0;
+}
+
+/* Sites ---------------------------------------------------------------- */
+
+static int apply_slot(struct plan *p, u64 off, const struct bee_insn *insn,
+		      const struct bee_class *class)
+{
+	struct bee_site *site = add_site(p, off, class->kind, BEE_FORM_INPLACE);
+	const u8 *bytes = p->text->bytes + off;
+	u8 disp[4], gs = 0x65;
+	u32 at = 0;
+
+	if (!site)
+		return -BEE_ENOMEM;
+	while (bytes[at] != 0x64)
+		at++;
+	site->patch = site->addr;
+	site->patch_len = insn->len;
+	bee_put_u32(disp, (u32)p->rw->slot[class->slot]);
+	put_text(p, off + insn->disp_at, disp, 4);
+	put_text(p, off + at, &gs, 1);
+	take(p, off, off + insn->len);
+	return 0;
+}
+
+static int do_site(struct plan *p, u64 off)
+{
+	struct bee_insn insn;
+	struct bee_class class;
+	int rc = decode_at(p, off, &insn);
+
+	if (rc < 0)
+		return bee_refuse(p->rw, addr_of(p, off), "overlapping code");
+	bee_classify(p->text->bytes + off, &insn, &class);
+	if (class.need == BEE_NEED_SLOT)
+		return apply_slot(p, off, &insn, &class);
+	if (try_group(p, off, &rc) || try_call(p, off, insn.len, &rc) ||
+	    try_cave(p, off, insn.len, &rc) ||
+	    try_eviction(p, off, insn.len, &rc))
+		return rc;
+	return bee_refuse(p->rw, addr_of(p, off),
+			  "no room for a jump to a stub");
+}
+
+static int do_text(struct plan *p, u32 t)
+{
+	p->text = &p->rw->text[t];
+	p->marks = p->rw->marks + p->scan.mark_base[t];
+	for (u64 off = 0; off < p->text->len; off++) {
+		int rc;
+
+		if ((p->marks[off] & (MARK_SITE | MARK_TAKEN)) != MARK_SITE)
+			continue;
+		rc = do_site(p, off);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void begin(struct plan *p)
+{
+	struct bee_rewrite *rw = p->rw;
+
+	rw->sites = rw->pcs = 0;
+	rw->stubs_used = 0;
+	for (u32 i = 0; i < BEE_SITE_KINDS; i++)
+		rw->patched[i] = 0;
+	for (u32 i = 0; i < 4; i++)
+		rw->forms[i] = 0;
+}
+
+static int run(struct plan *p)
+{
+	int rc = 0;
+
+	begin(p);
+	for (u32 t = 0; t < p->rw->texts && !rc; t++)
+		rc = do_text(p, t);
+	return rc;
+}
+
+/* Nearly sorted already: only rooms made nearby are out of order. */
+static void sort_sites(struct bee_rewrite *rw)
+{
+	for (u32 i = 1; i < rw->sites; i++) {
+		struct bee_site site = rw->site[i];
+		u32 at = i;
+
+		for (; at && rw->site[at - 1].addr > site.addr; at--)
+			rw->site[at] = rw->site[at - 1];
+		rw->site[at] = site;
+	}
+}
+
+static int all_patched(struct bee_rewrite *rw)
+{
+	for (u32 i = 0; i < BEE_SITE_MOVED; i++)
+		if (rw->found[i] != rw->patched[i])
+			return 0;
+	return 1;
+}
+
+static int check_input(struct bee_rewrite *rw)
+{
+	if (!rw->texts || rw->texts > BEE_TEXTS_MAX ||
+	    rw->datas > BEE_DATAS_MAX)
+		return bee_refuse(rw, 0, "no text, or too many ranges");
+	for (u32 t = 0; t < rw->texts; t++) {
+		const struct bee_text *text = &rw->text[t];
+
+		if (text->addr + text->len < text->addr ||
+		    (t && text->addr < text[-1].addr + text[-1].len))
+			return bee_refuse(rw, text->addr,
+					  "text ranges out of order");
+	}
+	for (u32 i = 1; i < rw->codes; i++)
+		if (rw->code[i].start < rw->code[i - 1].end)
+			return bee_refuse(rw, rw->code[i].start,
+					  "function ranges out of order");
+	return 0;
+}
+
+int bee_rewrite(struct bee_rewrite *rw)
+{
+	struct plan p = {.rw = rw, .scan = {.rw = rw}};
+	u64 total = 0;
+	int rc = check_input(rw);
+
+	rw->insns = rw->skipped = 0;
+	for (u32 i = 0; i < BEE_SITE_KINDS; i++)
+		rw->found[i] = 0;
+	if (!rc)
+		rc = bee_scan_all(&p.scan);
+	if (!rc)
+		rc = run(&p);
+	if (!rc && !all_patched(rw))
+		rc = bee_refuse(rw, rw->text[0].addr, "overlapping code");
+	if (rc)
+		return rc;
+	for (u32 t = 0; t < rw->texts; t++)
+		total += rw->text[t].len;
+	for (u64 i = 0; i < total; i++)
+		rw->marks[i] &= ~MARK_TAKEN;
+	p.commit = 1;
+	rc = run(&p);
+	sort_sites(rw);
+	return rc;
+}
+
+/* Sizes ---------------------------------------------------------------- */
+
+/* Bytes that can begin a site, at any offset: at least as many as there are. */
+static u64 count_candidates(const struct bee_text *text)
+{
+	struct bee_class class;
+	struct bee_insn insn;
+	u64 n = 0;
+
+	for (u64 i = 0; i < text->len; i++) {
+		u8 byte = text->bytes[i];
+
+		if (byte != 0x0f && byte != 0x64 && byte != 0xf3)
+			continue;
+		if (bee_decode(text->bytes + i, text->len - i, &insn) < 0)
+			continue;
+		bee_classify(text->bytes + i, &insn, &class);
+		n += class.need != BEE_NEED_NOTHING;
+	}
+	return n;
+}
+
+void bee_rewrite_sizes(const struct bee_rewrite *rw,
+		       struct bee_rewrite_need *need)
+{
+	u64 n = 0;
+
+	*need = (struct bee_rewrite_need){0};
+	for (u32 t = 0; t < rw->texts; t++) {
+		n += count_candidates(&rw->text[t]);
+		need->marks_len += rw->text[t].len;
+	}
+	/* a site, its neighbours, and now and then what made room for it */
+	need->sites = (u32)(2 * n + 16);
+	need->pcs = (u32)(12 * n + 64);
+	need->stubs_len =
+		(n * 128 + 2 * SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
+}
