@@ -25,9 +25,12 @@ demo-run: $(demo_needs)
 
 # Suites ------------------------------------------------------------------
 
+# libFuzzer leaves the input of a crash there, not in the source tree.
+fuzz_out = -artifact_prefix=$(B)/test/fuzz-$(1)-
+
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
-	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5)\
+	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5 $(call fuzz_out,$(f)))\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
 	$(eval suite_fuzz-$(f)_kind = exit))
 
@@ -47,6 +50,9 @@ define newline
 
 
 endef
+# A run of chosen suites has files of its own, beside those of the full run.
+space := $(subst ,, )
+run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
 # name <tab> kind <tab> deadline <tab> command, one line per suite.
 tab := $(shell printf '\t')
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
@@ -54,18 +60,18 @@ suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
 RUNNER := $(B)/tool/run
 run_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach s,$(1),$(call \
 	suite_line,$(s))))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
-	-logs $(B)/test $(3)
+	-logs $(B)/test -results $(2).tsv $(3)
 
 $(RUNNER): FORCE
 	$(Q)mkdir -p $(B)/tool $(B)/test
 	$(Q)$(GO) build -o $@ ./tests/run
 
-test-run: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
-	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),test,$(if $(CHOSEN),,\
+test-run: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
+	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
 	-floor tests/floor:test -spec SPEC.md))
 
-check: $(RUNNER) all $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
-	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),check,$(if $(CHOSEN),,\
+check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
+	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\
 	-floor tests/floor:check -spec SPEC.md -spec-part))
 
 style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licences, spelling
@@ -83,7 +89,7 @@ bench: $(foreach b,$(or $(T),$(BENCHES)),$(bench_$(b)_needs)) ## run the measure
 FUZZ_TIME := 60
 fuzz: $(foreach f,$(FUZZERS),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60)
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
-	$(foreach f,$(FUZZERS),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME)$(newline)$(tab))
+	$(foreach f,$(FUZZERS),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
 
 soak: $(soak_$(ROOM)_needs) ## the long campaign of one room: make soak ROOM=bee
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \

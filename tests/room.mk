@@ -8,7 +8,7 @@ suite_runner_kind = go
 
 STYLE := $(B)/tool/style
 suite_style = $(STYLE)
-suite_style_needs = $(STYLE) $(GENERATED) $(PROGRAMS)
+suite_style_needs = $(STYLE) $(GENERATED)
 
 $(STYLE): FORCE
 	$(Q)mkdir -p $(B)/tool

@@ -20,7 +20,8 @@ import (
 
 type options struct {
 	suites string // file with one suite per line
-	logs   string // directory for logs and results.tsv
+	logs   string // directory for logs and results
+	tsv    string // name of the file of results in it
 	floor  string // FILE:KEY, or empty
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
@@ -29,7 +30,8 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.suites, "suites", "", "`file` with name, kind, deadline, command per line")
-	flag.StringVar(&o.logs, "logs", "build/test", "`directory` for logs and results.tsv")
+	flag.StringVar(&o.logs, "logs", "build/test", "`directory` for logs and results")
+	flag.StringVar(&o.tsv, "results", "results.tsv", "`name` of the file of results")
 	flag.StringVar(&o.floor, "floor", "", "`file:key` with the least number of passed tests")
 	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
@@ -48,7 +50,7 @@ func main() {
 	}
 }
 
-// runAll runs every suite, judges floor and promises, writes results.tsv and
+// runAll runs every suite, judges floor and promises, writes the results and
 // reports. It is false when anything failed.
 func runAll(o options, rep *reporter) (bool, error) {
 	suites, err := readSuites(o.suites)
@@ -92,7 +94,7 @@ func runAll(o options, rep *reporter) (bool, error) {
 		}
 		all = append(all, judgeFloor(least, o.floor, all)...)
 	}
-	if err := writeResults(filepath.Join(o.logs, "results.tsv"), all); err != nil {
+	if err := writeResults(filepath.Join(o.logs, o.tsv), all); err != nil {
 		return false, err
 	}
 	return rep.close(all), nil

@@ -4,9 +4,12 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -17,7 +20,7 @@ func runPlanted(t *testing.T, o options, lines ...string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
 	o.suites = filepath.Join(dir, "suites")
-	o.logs = filepath.Join(dir, "logs")
+	o.logs, o.tsv = filepath.Join(dir, "logs"), "results.tsv"
 	text := strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(o.suites, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -107,6 +110,26 @@ func TestLeftovers(t *testing.T) {
 		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 &)`))
 	if !ok || !strings.Contains(out, "processes left behind, ended") {
 		t.Errorf("a process left behind went unnoticed:\n%s", out)
+	}
+	if n := len(descendants(os.Getpid())); n != 0 {
+		t.Errorf("%d processes remain", n)
+	}
+}
+
+// A signal to the runner ends the suite that runs, and everything below it.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	o := options{suites: writeFile(t, planted("tap", "60", "(setsid sleep 300 &); sleep 300")+"\n"),
+		logs: dir, tsv: "results.tsv"}
+	go func() {
+		for len(descendants(os.Getpid())) < 2 {
+			runtime.Gosched()
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	}()
+	_, err := runAll(o, &reporter{out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "interrupted in suite planted") {
+		t.Errorf("got %v", err)
 	}
 	if n := len(descendants(os.Getpid())); n != 0 {
 		t.Errorf("%d processes remain", n)
