@@ -35,7 +35,8 @@ $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f)_kind = exit))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)
-ifneq ($(T),)
+# T counts when it was typed, not when some shell happens to export one.
+ifeq ($(origin T),command line)
 CHOSEN := $(T)
 ifneq ($(filter test test-run check,$(MAKECMDGOALS)),)
 $(foreach t,$(T),$(if $(filter $(t),$(ALL_SUITES)),,\
@@ -82,9 +83,9 @@ wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wi
 
 # Longer things -----------------------------------------------------------
 
-bench: $(foreach b,$(or $(T),$(BENCHES)),$(bench_$(b)_needs)) ## run the measurements (T=bench for one)
+bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the measurements (T=bench for one)
 	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
-	$(foreach b,$(or $(T),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
+	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
 FUZZ_TIME := 60
 fuzz: $(foreach f,$(FUZZERS),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60)

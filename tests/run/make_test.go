@@ -78,8 +78,9 @@ func tree(t *testing.T, fragment string) string {
 func makeIn(dir string, args ...string) (string, error) {
 	cmd := exec.Command("make", args...)
 	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "T=from-the-shell"}
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "MAKE") && !strings.HasPrefix(e, "MFLAGS") {
+		if strings.HasPrefix(e, "GO") {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
