@@ -155,14 +155,19 @@ func TestGoodTree(t *testing.T) {
 
 func TestWindowsProgram(t *testing.T) {
 	tr := plant(t, map[string]string{
-		"build/x.c": "#include <windows.h>\nint main(void)\n{\n\treturn (int)GetTickCount64();\n}\n",
-		windowsList: "# SPDX-License-Identifier: MIT\nKERNEL32.dll Sleep\n",
+		"build/x.rc": "1 VERSIONINFO\nFILEVERSION 1,0,0,0\nBEGIN\nEND\n",
+		"build/x.c":  "#include <windows.h>\nint main(void)\n{\n\treturn (int)GetTickCount64();\n}\n",
+		windowsList:  "# SPDX-License-Identifier: MIT\nKERNEL32.dll Sleep\n",
 	})
 	exe := filepath.Join(tr.root, "build/bin/x.exe")
 	if err := os.MkdirAll(filepath.Dir(exe), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := tr.tool(nil, "x86_64-w64-mingw32-gcc", "-o", exe, "build/x.c")
+	out, err := tr.tool(nil, "x86_64-w64-mingw32-windres", "-o", "build/x.o", "build/x.rc")
+	if err != nil || len(out) > 0 {
+		t.Fatal(err, out)
+	}
+	out, err = tr.tool(nil, "x86_64-w64-mingw32-gcc", "-o", exe, "build/x.c", "build/x.o")
 	if err != nil || len(out) > 0 {
 		t.Fatal(err, out)
 	}
@@ -171,12 +176,12 @@ func TestWindowsProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(bad, "\n")
-	for _, want := range []string{"no resources", "imports GetTickCount64 from KERNEL32.dll"} {
+	for _, want := range []string{"x.exe: no manifest", "imports GetTickCount64 from KERNEL32.dll"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q among:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "imports Sleep ") {
-		t.Errorf("a listed import was reported:\n%s", text)
+	if strings.Contains(text, "imports Sleep ") || strings.Contains(text, "no version") {
+		t.Errorf("a listed import or a version that is there was reported:\n%s", text)
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"debug/pe"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,8 @@ import (
 const windowsList = "tests/style/windows-imports.tbl"
 
 // windowsPrograms holds what was built for Windows to documented imports, to
-// sections that are never writable and executable, and to having resources
-// (manifest and version).
+// sections that are never writable and executable, and to having a
+// manifest and version data.
 func windowsPrograms(t *tree) ([]string, error) {
 	programs, err := filepath.Glob(filepath.Join(t.root, "build/bin/*.exe"))
 	if err != nil {
@@ -51,6 +52,32 @@ func (t *tree) windowsImports() map[string]bool {
 	return known
 }
 
+// Types of resources, from the PE format's description.
+const (
+	resourceVersion  = 16
+	resourceManifest = 24
+)
+
+// resourceTypes reads the root of the resource tree: 16 bytes, of which the
+// last four count entries by name and by number, then 8 bytes per entry.
+func resourceTypes(s *pe.Section) map[uint32]bool {
+	types := map[uint32]bool{}
+	data, err := s.Data()
+	if err != nil || len(data) < 16 {
+		return types
+	}
+	named := int(binary.LittleEndian.Uint16(data[12:]))
+	numbered := int(binary.LittleEndian.Uint16(data[14:]))
+	for i := named; i < named+numbered; i++ {
+		at := 16 + 8*i
+		if at+8 > len(data) {
+			break
+		}
+		types[binary.LittleEndian.Uint32(data[at:])] = true
+	}
+	return types
+}
+
 func windowsProgram(path string, known map[string]bool) ([]string, error) {
 	file, err := pe.Open(path)
 	if err != nil {
@@ -59,16 +86,21 @@ func windowsProgram(path string, known map[string]bool) ([]string, error) {
 	defer file.Close()
 	name := filepath.Base(path)
 	var bad []string
-	resources := false
+	var resources map[uint32]bool
 	for _, s := range file.Sections {
 		const both = pe.IMAGE_SCN_MEM_WRITE | pe.IMAGE_SCN_MEM_EXECUTE
 		if s.Characteristics&both == both {
 			bad = append(bad, fmt.Sprintf("%s: section %s is writable and executable", name, s.Name))
 		}
-		resources = resources || s.Name == ".rsrc"
+		if s.Name == ".rsrc" {
+			resources = resourceTypes(s)
+		}
 	}
-	if !resources {
-		bad = append(bad, name+": no resources: manifest and version are missing")
+	if !resources[resourceManifest] {
+		bad = append(bad, name+": no manifest")
+	}
+	if !resources[resourceVersion] {
+		bad = append(bad, name+": no version data")
 	}
 	imports, err := file.ImportedSymbols()
 	if err != nil {
