@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Placeholder until its owner writes it. */
+/* Futex queues: hashed by guest address, waiters are thread indices. */
 #ifndef ABI_FUTEX_H
 #define ABI_FUTEX_H
 
+#include <skep/types.h>
 #include "lock.h"
 
-struct abi_futexes {
-	struct abi_lock lock;
+#define ABI_FUTEX_BUCKETS 256
+#define ABI_FUTEX_ANY 0xffffffffu /* bitset that matches all */
+
+struct abi_proc;
+struct abi_thread;
+
+struct abi_futex_bucket {
+	struct abi_lock lock; /* guards the list and its waiters' places */
+	u32 head, tail;	      /* thread indices or ABI_NONE */
 };
+
+struct abi_futexes {
+	struct abi_futex_bucket bucket[ABI_FUTEX_BUCKETS];
+};
+
+/*
+ * Wait while *gaddr == value. 0, -EAGAIN, -ETIMEDOUT, -EFAULT, or -EINTR
+ * when a signal is deliverable.
+ */
+s64 abi_futex_wait(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+		   u32 value, u32 bitset, u64 deadline);
+/* Wakes at most `count` waiters; how many. */
+s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset);
 
 #endif
