@@ -7,6 +7,9 @@
 #ifndef ABI_LINUX_H
 #define ABI_LINUX_H
 
+#include "linux_file.h"
+#include "linux_sock.h"
+
 #define ABI_MAP_SHARED 0x01
 #define ABI_MAP_PRIVATE 0x02
 #define ABI_MAP_SHARED_VALIDATE 0x03

@@ -6,8 +6,6 @@
 #include "linux.h"
 #include "proc.h"
 
-#define O_ACCMODE 3
-#define O_RDWR 2
 #define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
 
 /* Flags that change nothing here; MAP_SHARED_VALIDATE allows no others. */
@@ -47,7 +45,7 @@ static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
 	m->has_file = 1;
 	m->offset = offset;
 	desc = &c->p->fds.desc[m->file];
-	if (shared && (abi_desc_flags(desc) & O_ACCMODE) != O_RDWR)
+	if (shared && (abi_desc_flags(desc) & ABI_O_ACCMODE) != ABI_O_RDWR)
 		m->bits |= ABI_AREA_NOWRITE;
 	return 0;
 }

@@ -19,7 +19,7 @@ check() {
 }
 
 for tc in gcc clang mingw; do
-	nm=nm
+	nm="nm"
 	[ "$tc" != mingw ] || nm=$2
 	check "libabi for $tc has no undefined symbol" \
 		"$("$nm" -u "$1/$tc/abi.o")"
