@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+// Command panics recovers from faults that the CPU reports, many times and in
+// many goroutines, and then dies of one that nothing recovers.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+)
+
+type thing struct {
+	pad   [300]byte
+	value int
+}
+
+//go:noinline
+func read(t *thing) int { return t.value }
+
+//go:noinline
+func divide(a, b int) int { return a / b }
+
+func caught(f func()) (text string) {
+	defer func() {
+		err, ok := recover().(runtime.Error)
+		if ok {
+			text = err.Error()
+		}
+	}()
+	f()
+	return "nothing"
+}
+
+func main() {
+	fmt.Println(caught(func() { read(nil) }))
+	fmt.Println(caught(func() { divide(1, len(os.Args)-1) }))
+	fmt.Println(caught(func() { _ = os.Args[len(os.Args)+3] }))
+
+	var group sync.WaitGroup
+	counts := make([]int, 16)
+	for id := range counts {
+		group.Go(func() {
+			for range 50 {
+				if caught(func() { read(nil) }) != "nothing" {
+					counts[id]++
+				}
+			}
+		})
+	}
+	group.Wait()
+	fmt.Println(counts)
+
+	debug.SetPanicOnFault(true)
+	address := uintptr(0x123)
+	fmt.Println(caught(func() {
+		_ = *(*int)(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
+	}) != "nothing")
+
+	defer fmt.Println("deferred")
+	panic(errors.New("the end"))
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+# Ordinary Linux programs, built once and run natively, under bee on Linux and
+# under bee on Windows; the native run is the oracle. A program takes part by
+# its file name; what else it needs (arguments, input) is in run/cases.go.
+
+CONF := $(B)/conformance
+conf_dir := tests/conformance
+conf_all := $(filter-out openmp,$(basename $(notdir $(wildcard $(conf_dir)/c/*.c))))
+conf_go := $(notdir $(wildcard $(conf_dir)/go/*))
+
+CONF_CFLAGS := -std=gnu11 -O2 -g -pthread $(INCLUDE) $(filter-out \
+	-Wstrict-prototypes,$(WARN))
+CONF_DEPS = $(DEPS) -MF $(B)/obj/$(@:$(B)/%=%).d -MT $@
+
+conf_glibc := $(addprefix $(CONF)/glibc/,$(conf_all) tls_pic openmp exceptions)
+conf_pie := $(addprefix $(CONF)/pie/,$(conf_all) tls_pic openmp exceptions)
+conf_musl := $(addprefix $(CONF)/musl/,$(conf_all) tls_pic)
+conf_gobin := $(addprefix $(CONF)/go/,$(conf_go))
+conf_fortran := $(if $(shell command -v gfortran 2>/dev/null),$(addprefix \
+	$(CONF)/,glibc/fortran pie/fortran))
+CONF_PROGRAMS := $(conf_glibc) $(conf_pie) $(conf_musl) $(conf_gobin) \
+	$(conf_fortran)
+
+# $(1) folder, $(2) C compiler with its kind of linking, $(3) C++ compiler.
+define conf_rules
+$(CONF)/$(1)/%: $(conf_dir)/c/%.c
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D) $$(dir $(B)/obj/$$(@:$(B)/%=%))
+	$(Q)$(2) $$(CONF_CFLAGS) $$(CONF_DEPS) -o $$@ $$< -lm
+$(CONF)/$(1)/tls_pic: $(conf_dir)/c/tls.c
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D) $$(dir $(B)/obj/$$(@:$(B)/%=%))
+	$(Q)$(2) $$(CONF_CFLAGS) -fPIC -ftls-model=global-dynamic \
+		$$(CONF_DEPS) -o $$@ $$< -lm
+$(CONF)/$(1)/openmp: $(conf_dir)/c/openmp.c
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D) $$(dir $(B)/obj/$$(@:$(B)/%=%))
+	$(Q)$(2) $$(CONF_CFLAGS) -fopenmp $$(CONF_DEPS) -o $$@ $$< 2>&1 | \
+		grep -v -e dlopen -e gomp_target_init >&2; test -x $$@
+$(CONF)/$(1)/exceptions: $(conf_dir)/c/exceptions.cc
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(3) -std=gnu++17 -O2 -g -pthread -Wall -Wextra -Werror -o $$@ $$<
+$(CONF)/$(1)/fortran: $(conf_dir)/c/fortran.f90
+	$$(call say,CONF)
+	$(Q)mkdir -p $$(@D)
+	$(Q)gfortran $(4) -O2 -g -Wall -Werror -o $$@ $$<
+endef
+$(eval $(call conf_rules,glibc,$(CC) -static,g++ -static,-static))
+$(eval $(call conf_rules,pie,$(CC) -static-pie,g++ -static-pie,-static-pie))
+$(eval $(call conf_rules,musl,$(MUSL) -static,,))
+
+$(CONF)/go/%: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -trimpath -o $@ ./$(conf_dir)/go/$*
+
+CONF_RUN := $(B)/tool/conformance
+$(CONF_RUN): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./$(conf_dir)/run
+
+CHECK_SUITES += conformance-cheats conformance-native
+TEST_SUITES += conformance-linux conformance-wine
+
+# The runner itself: fakes that start the program natively must be caught.
+suite_conformance-cheats := $(GO) test -count=1 -json ./$(conf_dir)/run
+suite_conformance-cheats_kind := go
+suite_conformance-cheats_needs := $(CONF)/glibc/hello $(CONF)/glibc/proof
+
+suite_conformance-native := $(CONF_RUN) -on native
+suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
+
+suite_conformance-linux := $(CONF_RUN) -on linux
+suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
+	$(B)/bin/bee $(B)/bin/bee-guard
+suite_conformance-linux_deadline := 600
+
+suite_conformance-wine := $(CONF_RUN) -on wine
+suite_conformance-wine_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
+	$(B)/bin/bee.exe $(B)/bin/bee-guard
+suite_conformance-wine_deadline := 900

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A testCase is one run of one program.
+type testCase struct {
+	name    string // "<libc> <program> [variant]"
+	file    string
+	args    []string
+	stdin   string
+	code    int    // native exit code; -1: any, it is only compared
+	seconds int    // limit of the native run; 0 for 10
+	fixture bool   // wants the tree of files
+	proof   bool   // prints the nonce under bee
+	missing string // why it cannot run on this machine
+}
+
+func (c testCase) limit() time.Duration {
+	if c.seconds > 0 {
+		return time.Duration(c.seconds) * time.Second
+	}
+	return 10 * time.Second
+}
+
+// A variant of a C or Go program that needs more than its name.
+type variant struct {
+	name  string // added to the program's, may be empty
+	args  []string
+	stdin string
+	code  int
+}
+
+var variants = map[string][]variant{
+	"hello": {{code: 7}},
+	"args":  {{args: []string{"one", "two words", "", "--help", "-x=\"q\"", "tab\there", "ä€\U0001F600", `back\slash\\`, `a\"b`, "*", "%PATH%"}}},
+	"exits": {
+		{name: "code 0", args: []string{"code", "0"}},
+		{name: "code 255", args: []string{"code", "255"}, code: 255},
+		{name: "code 77", args: []string{"quick", "77"}, code: 77},
+		{name: "abort", args: []string{"abort"}, code: 128 + 6},
+		{name: "sigkill", args: []string{"signal", "9"}, code: 128 + 9},
+		{name: "sigterm", args: []string{"signal", "15"}, code: 128 + 15},
+		{name: "sigusr1", args: []string{"signal", "10"}, code: 128 + 10},
+		{name: "segv", args: []string{"segv"}, code: 128 + 11},
+		{name: "trap", args: []string{"trap"}, code: 128 + 4},
+		{name: "from a thread", args: []string{"thread", "9"}, code: 9},
+		{name: "last thread", args: []string{"last"}},
+	},
+	"input": {
+		{name: "empty"},
+		{name: "lines", stdin: strings.Repeat("a line of input\n", 1000)},
+		{name: "large", stdin: strings.Repeat("0123456789abcdef", 1<<16)},
+		{name: "binary", stdin: "\x00\xff\r\n\x1a\x04 after end marks"},
+	},
+	"fortran":  {{code: 4}},
+	"routines": {{code: 3}},
+	"panics":   {{code: 2}},
+	"signals":  {{code: 128 + 15}},
+	"files":    {{stdin: "some input"}},
+}
+
+// The folders of programs, in the order of the output.
+var folders = []string{"glibc", "pie", "musl", "go"}
+
+func allCases(programs string) []testCase {
+	var cases []testCase
+	for _, folder := range folders {
+		files, _ := filepath.Glob(filepath.Join(programs, folder, "*"))
+		for _, file := range files {
+			cases = append(cases, expand(folder, file)...)
+		}
+	}
+	cases = append(cases, fortranCase(programs)...)
+	return append(cases, debianCases()...)
+}
+
+func expand(folder, file string) []testCase {
+	program := filepath.Base(file)
+	list := variants[program]
+	if list == nil {
+		list = []variant{{}}
+	}
+	var cases []testCase
+	for _, v := range list {
+		c := testCase{name: strings.TrimSpace(fmt.Sprintf("%s %s %s", folder, program, v.name)),
+			file: file, args: v.args, stdin: v.stdin, code: v.code,
+			proof: program == "proof"}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// fortranCase keeps the case visible on machines without the compiler.
+func fortranCase(programs string) []testCase {
+	if readable(filepath.Join(programs, "glibc", "fortran")) {
+		return nil
+	}
+	return []testCase{{name: "glibc fortran", missing: "no gfortran on this machine"}}
+}
+
+func chosen(cases []testCase, only *regexp.Regexp) []testCase {
+	var out []testCase
+	for _, c := range cases {
+		if only.MatchString(c.name) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// fixture makes the small tree that file tools look at, with fixed times.
+func fixture(dir string, wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	files := map[string]string{
+		"words.txt":     "pear\napple\nfig\nbanana\napple\ncherry\n",
+		"numbers.txt":   "10 3\n2 40\n33 5\n",
+		"empty":         "",
+		"sub/deep/leaf": "leaf\n",
+		"sub/data.bin":  strings.Repeat("\x00\x01\xfe\xff", 5000),
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+		when := time.Unix(1_000_000_000, 0)
+		if err := os.Chtimes(path, when, when); err != nil {
+			return err
+		}
+	}
+	return nil
+}

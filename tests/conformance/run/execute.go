@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// An outcome is all that a run showed.
+type outcome struct {
+	stdout, stderr, report string
+	code                   int // 128 + n for death by signal n
+	late                   bool
+}
+
+// The environment of every program; the host's is kept out.
+var environment = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C", "LC_ALL=C", "TZ=UTC", "CONF_ENV=from the runner"}
+
+// execute runs c natively (sub is nil) or under a substrate, in a fresh
+// directory, and waits for it, but not longer than its limit.
+func execute(o options, sub *substrate, c testCase) (outcome, error) {
+	dir, err := freshDir(o, sub, c)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !o.keep {
+		defer os.RemoveAll(dir)
+	}
+	work := filepath.Join(dir, "work")
+	report := filepath.Join(dir, "report")
+	argv := append([]string{c.file}, c.args...)
+	env := environment
+	if sub != nil {
+		argv, env = sub.command(report, argv), append(sub.env, environment...)
+	}
+	out, err := start(argv, env, work, c.stdin, sub.patience(c))
+	if text, err := os.ReadFile(report); err == nil {
+		out.report = string(text)
+	}
+	if o.keep {
+		os.WriteFile(filepath.Join(dir, "stdout"), []byte(out.stdout), 0o644)
+		os.WriteFile(filepath.Join(dir, "stderr"), []byte(out.stderr), 0o644)
+	}
+	return out, err
+}
+
+func freshDir(o options, sub *substrate, c testCase) (string, error) {
+	name := "native"
+	if sub != nil {
+		name = sub.name
+	}
+	dir := filepath.Join(o.scratch, name, strings.ReplaceAll(c.name, " ", "_"))
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return "", err
+	}
+	return dir, fixture(work, c.fixture)
+}
+
+// start runs one process group and reads its streams to their end.
+func start(argv, env []string, dir, stdin string, limit time.Duration) (outcome, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, env
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// Whatever the program left running must not hold its pipes for ever.
+	cmd.WaitDelay = 2 * time.Second
+	if err := cmd.Start(); err != nil {
+		return outcome{}, err
+	}
+	late := false
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-done:
+	case <-time.After(limit):
+		late = true
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		err = <-done
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		return outcome{}, err
+	}
+	return outcome{stdout: stdout.String(), stderr: stderr.String(),
+		code: exitCode(cmd.ProcessState), late: late}, nil
+}
+
+func exitCode(state *os.ProcessState) int {
+	status := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+
+// Command run compares what Linux programs do under bee with what the same
+// files do natively, and prints TAP.
+//
+// A run under bee counts only with bee's own proof: its report must echo the
+// nonce of this run, count calls, have patched every site it found, and hold
+// the digest of the very file. One program besides prints what call 0xBEE
+// answers. A loader that starts programs natively fails all of that.
+//
+//	run -on native   each program twice: the oracle must be deterministic
+//	run -on linux    under bee-guard build/bin/bee
+//	run -on wine     under bee-guard wine build/bin/bee.exe
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+type options struct {
+	substrate, programs, bin, scratch, table, prefix string
+	only                                             *regexp.Regexp
+	keep, list                                       bool
+}
+
+func parse() options {
+	var o options
+	only := flag.String("only", "", "run the cases whose names match")
+	flag.StringVar(&o.substrate, "on", "native", "native, linux or wine")
+	flag.StringVar(&o.programs, "programs", "build/conformance", "where the programs are")
+	flag.StringVar(&o.bin, "bin", "build/bin", "where bee, bee.exe and bee-guard are")
+	flag.StringVar(&o.scratch, "scratch", "build/conformance/scratch", "working directories of the programs")
+	flag.StringVar(&o.table, "table", "tests/conformance/unsupported.txt", "what substrates are not expected to support")
+	flag.StringVar(&o.prefix, "prefix", "build/wine", "WINEPREFIX")
+	flag.BoolVar(&o.keep, "keep", false, "keep the outputs under the scratch directory")
+	flag.BoolVar(&o.list, "list", false, "print the names of the cases")
+	flag.Parse()
+	o.only = regexp.MustCompile(*only)
+	for _, path := range []*string{&o.programs, &o.bin, &o.scratch, &o.prefix} {
+		*path, _ = filepath.Abs(*path)
+	}
+	return o
+}
+
+func main() {
+	code, err := run(parse())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(o options) (int, error) {
+	sub, err := newSubstrate(o)
+	if err != nil {
+		return 1, err
+	}
+	table, err := readTable(o.table, sub.name)
+	if err != nil {
+		return 1, err
+	}
+	cases := chosen(allCases(o.programs), o.only)
+	if err := table.check(cases, o.only.String() == ""); err != nil {
+		return 1, err
+	}
+	if o.list {
+		for _, c := range cases {
+			fmt.Println(c.name)
+		}
+		return 0, nil
+	}
+	if err := sub.start(); err != nil {
+		return 1, err
+	}
+	defer sub.stop()
+	fmt.Printf("1..%d\n", len(cases))
+	failed := 0
+	for i, c := range cases {
+		failed += verdict(i+1, c, judge(o, sub, c, table[c.name]))
+	}
+	if failed > 0 {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// verdict prints one TAP line with its details; 1 when it is a failure.
+func verdict(number int, c testCase, r result) int {
+	switch {
+	case r.skip != "":
+		fmt.Printf("ok %d - %s # SKIP %s\n", number, c.name, r.skip)
+	case len(r.why) == 0:
+		fmt.Printf("ok %d - %s\n", number, c.name)
+	default:
+		fmt.Printf("not ok %d - %s\n", number, c.name)
+		for _, line := range r.why {
+			fmt.Printf("# %s\n", line)
+		}
+		return 1
+	}
+	return 0
+}

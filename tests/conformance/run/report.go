@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// proven checks bee's report about one run: why it is no proof that bee ran
+// the file, or nothing.
+func proven(report string, nonce uint64, file string) []string {
+	if report == "" {
+		return []string{"no proof: bee wrote no report"}
+	}
+	fields := map[string][]string{}
+	for line := range strings.Lines(report) {
+		if words := strings.Fields(line); len(words) > 1 {
+			fields[words[0]] = words[1:]
+		}
+	}
+	var why []string
+	if got, err := strconv.ParseUint(first(fields["nonce"]), 16, 64); err != nil || got != nonce {
+		why = append(why, fmt.Sprintf("no proof: the report's nonce is %q, not %016x", first(fields["nonce"]), nonce))
+	}
+	if calls, _ := strconv.ParseUint(first(fields["calls"]), 10, 64); calls == 0 {
+		why = append(why, "no proof: the report counts no calls")
+	}
+	why = append(why, provenSites(fields)...)
+	return append(why, provenFile(first(fields["sha256_file"]), file)...)
+}
+
+// provenSites: found and patched agree for each kind, and there is a system
+// call among them.
+func provenSites(fields map[string][]string) []string {
+	var why []string
+	for _, key := range sortedKeys(fields) {
+		if !strings.HasPrefix(key, "sites_") {
+			continue
+		}
+		v := fields[key]
+		if len(v) != 2 || v[0] != v[1] {
+			why = append(why, fmt.Sprintf("no proof: %s found and patched: %v", key, v))
+		}
+	}
+	if n, _ := strconv.Atoi(first(fields["sites_syscall"])); n == 0 {
+		why = append(why, "no proof: the report has no patched system call")
+	}
+	return why
+}
+
+func provenFile(digest, file string) []string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	sum := sha256.Sum256(data)
+	if digest != hex.EncodeToString(sum[:]) {
+		return []string{fmt.Sprintf("no proof: the report's sha256_file %q is not the program's", digest)}
+	}
+	return nil
+}
+
+func first(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
+}
+
+func sortedKeys(m map[string][]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
