@@ -61,7 +61,8 @@ suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
 RUNNER := $(B)/tool/run
 run_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach s,$(1),$(call \
 	suite_line,$(s))))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
-	-logs $(B)/test -results $(2).tsv $(3)
+	-logs $(B)/test -results $(2).tsv \
+	$(if $(CLOSING),-closing $(CLOSING)) $(3)
 
 $(RUNNER): FORCE
 	$(Q)mkdir -p $(B)/tool $(B)/test

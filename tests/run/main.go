@@ -12,6 +12,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,6 +23,7 @@ type options struct {
 	suites string // file with one suite per line
 	logs   string // directory for logs and results
 	tsv    string // name of the file of results in it
+	end    string // file that takes the closing line, or empty
 	floor  string // FILE:KEY, or empty
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
@@ -32,6 +34,7 @@ func main() {
 	flag.StringVar(&o.suites, "suites", "", "`file` with name, kind, deadline, command per line")
 	flag.StringVar(&o.logs, "logs", "build/test", "`directory` for logs and results")
 	flag.StringVar(&o.tsv, "results", "results.tsv", "`name` of the file of results")
+	flag.StringVar(&o.end, "closing", "", "`file` that takes the closing line instead of standard output")
 	flag.StringVar(&o.floor, "floor", "", "`file:key` with the least number of passed tests")
 	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
@@ -97,5 +100,10 @@ func runAll(o options, rep *reporter) (bool, error) {
 	if err := writeResults(filepath.Join(o.logs, o.tsv), all); err != nil {
 		return false, err
 	}
-	return rep.close(all), nil
+	line, ok := rep.close(all)
+	if o.end != "" {
+		return ok, os.WriteFile(o.end, []byte(line), 0o644)
+	}
+	_, err = io.WriteString(rep.out, line)
+	return ok, err
 }

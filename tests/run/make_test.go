@@ -42,7 +42,7 @@ $(B)/speed $(B)/demo $(B)/kit.zip:
 func tree(t *testing.T, fragment string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, path := range []string{"Makefile", "go.mod", "mk", "tests/run"} {
+	for _, path := range []string{"Makefile", "go.mod", "mk", "tests/run", ".ci"} {
 		to := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
@@ -78,14 +78,20 @@ func tree(t *testing.T, fragment string) string {
 func makeIn(dir string, args ...string) (string, error) {
 	cmd := exec.Command("make", args...)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "T=from-the-shell"}
-	for _, e := range os.Environ() {
-		if strings.HasPrefix(e, "GO") {
-			cmd.Env = append(cmd.Env, e)
-		}
-	}
+	cmd.Env = cleanEnv()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// cleanEnv holds nothing of an outer make, and a T that must not count.
+func cleanEnv() []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "T=from-the-shell"}
+	for _, e := range os.Environ() {
+		if strings.HasPrefix(e, "GO") {
+			env = append(env, e)
+		}
+	}
+	return env
 }
 
 func TestMake(t *testing.T) {
@@ -115,6 +121,33 @@ func TestMake(t *testing.T) {
 			out, err := makeIn(dir, tt.args...)
 			if tt.ok != (err == nil) || !strings.Contains(out, tt.want) {
 				t.Errorf("make %v: %v; want %q in\n%s", tt.args, err, tt.want, out)
+			}
+		})
+	}
+}
+
+// What CI calls ends with the closing line, whatever make says on its way out.
+func TestCI(t *testing.T) {
+	tests := []struct{ name, fragment, want string }{
+		{"green", roomMk, "\n4 passed, 0 failed, 0 skipped\n"},
+		{"red", strings.Replace(roomMk, "ok 1 - under", "not ok 1 - under", 1), "\n3 passed, 1 failed, 0 skipped\n"},
+		{"broken build", roomMk + "PROGRAMS += $(B)/gone\n", "\n0 passed, 1 failed, 0 skipped\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := tree(t, tt.fragment)
+			setup := filepath.Join(dir, "mk/setup.sh")
+			if err := os.WriteFile(setup, []byte("#!/bin/sh\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(filepath.Join(dir, ".ci/run"))
+			cmd.Env = cleanEnv()
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != (tt.name == "green") || !strings.HasSuffix(string(out), tt.want) {
+				t.Errorf("%v; want %q at the end of\n%s", err, tt.want, out)
+			}
+			if n := strings.Count(string(out), " skipped\n"); n != 1 {
+				t.Errorf("%d closing lines in\n%s", n, out)
 			}
 		})
 	}

@@ -77,8 +77,8 @@ func (rep *reporter) spec(j judgement) {
 	}
 }
 
-// close prints floor failures, skips and the closing line.
-func (rep *reporter) close(all []result) bool {
+// close prints floor failures and skips, and gives the closing line.
+func (rep *reporter) close(all []result) (string, bool) {
 	for _, r := range all {
 		if r.suite == floorSuite {
 			rep.failures([]result{r})
@@ -90,9 +90,9 @@ func (rep *reporter) close(all []result) bool {
 		}
 	}
 	bad := countStatus(all, failed)
-	fmt.Fprintf(rep.out, "%d passed, %d failed, %d skipped\n",
+	line := fmt.Sprintf("%d passed, %d failed, %d skipped\n",
 		countStatus(all, passed), bad, countStatus(all, skipped))
-	return bad == 0
+	return line, bad == 0
 }
 
 // writeResults writes suite, test, status, reason, separated by tabs.
