@@ -69,6 +69,8 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 	t->vec = vec;
 	t->index = index;
 	t->proc = bee.proc;
+	/* A kick that came before the thread was known must not be lost. */
+	t->kicked = 1;
 }
 
 void bee_thread_enter(struct bee_thread *t)
@@ -155,12 +157,12 @@ void bee_fault(struct bee_thread *t)
 	t->frame->rip = bee_pc_resume(t->frame->rip);
 }
 
-void bee_cpu_call(struct abi_regs *regs, u32 kind)
+void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv)
 {
 	u32 out[4];
 	u64 value;
 
-	if (kind == BEE_SITE_XGETBV) {
+	if (is_xgetbv) {
 		value = bee_xgetbv((u32)regs->rcx);
 		regs->rax = (u32)value;
 		regs->rdx = value >> 32;
@@ -181,7 +183,10 @@ void bee_gate_init(const struct abi_host *os)
 
 	abi_memcpy(bee_gate_real, os, sizeof(bee_gate_real));
 	for (i = 0; i < BEE_GATE_OPS; i++)
-		gated[i] = (void *)(__UINTPTR_TYPE__)&bee_gate_thunks[16 * i];
+		gated[i] = bee_gate_real[i]
+				   ? (void *)(__UINTPTR_TYPE__)&bee_gate_thunks
+					     [16 * i]
+				   : 0;
 	bee_gated.thread_tp = thread_tp;
 	bee_gated.vec_save = bee_vec_save;
 	bee_gated.vec_load = bee_vec_load;

@@ -10,7 +10,7 @@ __attribute__((noreturn)) void bee_enter(struct bee_thread *t);
 u32 bee_call(struct bee_thread *t, struct abi_regs *regs);
 void bee_tick(struct bee_thread *t);
 void bee_fault(struct bee_thread *t);
-void bee_cpu_call(struct abi_regs *regs, u32 kind);
+void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv);
 
 /* gate.S */
 extern void *bee_gate_real[BEE_GATE_OPS];

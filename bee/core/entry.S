@@ -154,37 +154,37 @@ bee_enter:
 	jmp	bee_exit_begin
 
 /*
- * cpuid and xgetbv. rdx: return address; slot SCRATCH: the kind. Flags and
- * all registers but the outputs are kept, so the way back is always FULL.
+ * cpuid and xgetbv. rcx: return address; r11: 1 for xgetbv; the guest's rcx
+ * and r11 are in the slots. rdx is an output of both, so it is free. Flags
+ * and all registers but the outputs are kept: the way back is always FULL.
  */
 	.globl bee_entry_cpu
 bee_entry_cpu:
-	mov	%rsi, %gs:BEE_SLOT(SKEP_SLOT_SCRATCH2)
-	mov	THREAD, %rsi
-	mov	BEE_T_FRAME(%rsi), %rsi
-	mov	%rax, BEE_R_RAX(%rsi)
-	mov	%rbx, BEE_R_RBX(%rsi)
-	mov	%rcx, BEE_R_RCX(%rsi)
-	mov	%rdx, BEE_R_RIP(%rsi)
-	mov	%rdi, BEE_R_RDI(%rsi)
-	mov	%rbp, BEE_R_RBP(%rsi)
-	mov	%rsp, BEE_R_RSP(%rsi)
-	mov	%r8, BEE_R_R8(%rsi)
-	mov	%r9, BEE_R_R9(%rsi)
-	mov	%r10, BEE_R_R10(%rsi)
-	mov	%r11, BEE_R_R11(%rsi)
-	mov	%r12, BEE_R_R12(%rsi)
-	mov	%r13, BEE_R_R13(%rsi)
-	mov	%r14, BEE_R_R14(%rsi)
-	mov	%r15, BEE_R_R15(%rsi)
-	mov	%rsi, %rsp
+	mov	THREAD, %rdx
+	mov	BEE_T_FRAME(%rdx), %rdx
+	mov	%rax, BEE_R_RAX(%rdx)
+	mov	%rbx, BEE_R_RBX(%rdx)
+	mov	%rcx, BEE_R_RIP(%rdx)
+	mov	%rsi, BEE_R_RSI(%rdx)
+	mov	%rdi, BEE_R_RDI(%rdx)
+	mov	%rbp, BEE_R_RBP(%rdx)
+	mov	%rsp, BEE_R_RSP(%rdx)
+	mov	%r8, BEE_R_R8(%rdx)
+	mov	%r9, BEE_R_R9(%rdx)
+	mov	%r10, BEE_R_R10(%rdx)
+	mov	%r12, BEE_R_R12(%rdx)
+	mov	%r13, BEE_R_R13(%rdx)
+	mov	%r14, BEE_R_R14(%rdx)
+	mov	%r15, BEE_R_R15(%rdx)
+	mov	%rdx, %rsp
 	pushfq
-	pop	%rax
-	mov	%rax, BEE_R_RFLAGS(%rsp)
+	pop	BEE_R_RFLAGS(%rdx)
+	mov	%gs:BEE_SLOT(SKEP_SLOT_SCRATCH), %rax
+	mov	%rax, BEE_R_RCX(%rdx)
 	mov	%gs:BEE_SLOT(SKEP_SLOT_SCRATCH2), %rax
-	mov	%rax, BEE_R_RSI(%rsp)
+	mov	%rax, BEE_R_R11(%rdx)
 	cld
-	mov	%gs:BEE_SLOT(SKEP_SLOT_SCRATCH), ARG2D
+	mov	%r11d, ARG2D
 	mov	%rsp, ARG1
 	sub	$SHADOW, %rsp
 	call	bee_cpu_call

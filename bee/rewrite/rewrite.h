@@ -17,10 +17,10 @@
  * What stubs hand to bee's entries (bee/core/entry_*.S reads it):
  *
  *   syscall        lea ret(%rip), %rcx; jmp *%gs:slot[ENTRY]
- *   cpuid, xgetbv  lea ret(%rip), %rdx; movl $kind, %gs:slot[SCRATCH];
+ *   cpuid, xgetbv  r11 to slot SCRATCH2, rcx to slot SCRATCH; r11 = 1 for
+ *                  xgetbv, else 0; lea ret(%rip), %rcx;
  *                  jmp *%gs:slot[CPU_ENTRY]
  *
- * rdx is an output of both instructions; kind is BEE_SITE_CPUID or _XGETBV.
  * The CPU entry keeps the flags and every register that is no output.
  */
 #define BEE_MAP_REVISION 1

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files. A handle is a file descriptor; who may use it when is abi's
+ * knowledge, so there is nothing to guard here.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "host.h"
+
+/* What passes from guest to host; the rest is abi's or bee's own choice. */
+#define OPEN_FLAGS                                                             \
+	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW |   \
+	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH)
+
+static s64 result(s64 n)
+{
+	return n < 0 ? -errno : n;
+}
+
+static s64 ns_of(struct timespec ts)
+{
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+void lin_stat_from(struct abi_stat *to, const void *from)
+{
+	const struct stat *st = from;
+
+	to->dev = st->st_dev;
+	to->ino = st->st_ino;
+	to->nlink = st->st_nlink;
+	to->mode = st->st_mode;
+	to->uid = st->st_uid;
+	to->gid = st->st_gid;
+	to->rdev = st->st_rdev;
+	to->size = (u64)st->st_size;
+	to->blksize = (u64)st->st_blksize;
+	to->blocks = (u64)st->st_blocks;
+	to->atime_ns = ns_of(st->st_atim);
+	to->mtime_ns = ns_of(st->st_mtim);
+	to->ctime_ns = ns_of(st->st_ctim);
+}
+
+void lin_statfs_from(struct abi_statfs *to, const void *from)
+{
+	const struct statfs *sf = from;
+
+	to->type = (u64)sf->f_type;
+	to->bsize = (u64)sf->f_bsize;
+	to->blocks = sf->f_blocks;
+	to->bfree = sf->f_bfree;
+	to->bavail = sf->f_bavail;
+	to->files = sf->f_files;
+	to->ffree = sf->f_ffree;
+	to->namelen = (u64)sf->f_namelen;
+}
+
+void lin_times_from(void *to, const s64 times[2])
+{
+	struct timespec *ts = to;
+	s64 part;
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		part = times[i] % 1000000000ll;
+		ts[i].tv_sec = times[i] / 1000000000ll - (part < 0);
+		ts[i].tv_nsec = part < 0 ? part + 1000000000ll : part;
+		if (times[i] == ABI_TIME_OMIT)
+			ts[i].tv_nsec = UTIME_OMIT;
+	}
+}
+
+/* O_NONBLOCK so that a FIFO or a terminal cannot hold the caller up. */
+s64 lin_file_open(struct abi_open *open_op)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	s64 err = lin_path_host(open_op->path, path, sizeof(path));
+	int fd;
+
+	if (err)
+		return err;
+	fd = open(path,
+		  (int)(open_op->flags & OPEN_FLAGS) | O_CLOEXEC | O_NONBLOCK |
+			  O_NOCTTY,
+		  open_op->mode);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	open_op->handle = fd;
+	open_op->type = st.st_mode & S_IFMT;
+	return 0;
+}
+
+s64 lin_file_close(s32 handle)
+{
+	return result(close(handle));
+}
+
+/*
+ * Inherited streams may be blocking, and O_NONBLOCK would change them for
+ * everyone who shares them: so they are asked first.
+ */
+static int would_block(s32 handle, short events)
+{
+	struct pollfd fd = {.fd = handle, .events = events};
+
+	return handle < 3 && poll(&fd, 1, 0) == 0;
+}
+
+s64 lin_file_read(s32 handle, const struct abi_io *io)
+{
+	s64 n;
+
+	if (io->offset == ABI_STREAM) {
+		if (would_block(handle, POLLIN))
+			return -EAGAIN;
+		n = read(handle, io->buf, io->len);
+	} else {
+		n = pread(handle, io->buf, io->len, io->offset);
+	}
+	return result(n);
+}
+
+/* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
+s64 lin_file_write(s32 handle, const struct abi_io *io)
+{
+	struct iovec iov = {io->buf, io->len};
+	struct stat st;
+
+	if (io->offset == ABI_APPEND)
+		return result(pwritev2(handle, &iov, 1, -1, RWF_APPEND));
+	if (io->offset != ABI_STREAM)
+		return result(pwrite(handle, io->buf, io->len, io->offset));
+	if (would_block(handle, POLLOUT))
+		return -EAGAIN;
+	if (handle < 3 && iov.iov_len > PIPE_BUF && !fstat(handle, &st) &&
+	    !S_ISREG(st.st_mode))
+		iov.iov_len = PIPE_BUF;
+	return result(write(handle, iov.iov_base, iov.iov_len));
+}
+
+struct dirent64_raw {
+	u64 ino;
+	s64 next;
+	u16 len;
+	u8 type;
+	char name[];
+};
+
+/* One entry per call: the cookie is the kernel's own, so seek to it. */
+static s64 read_dir(s32 handle, struct abi_dirent *dirent)
+{
+	_Alignas(8) u8 buf[512];
+	const struct dirent64_raw *raw = (const void *)buf;
+	s64 n;
+
+	if (lseek(handle, (s64)dirent->next, SEEK_SET) < 0)
+		return -errno;
+	n = syscall(SYS_getdents64, handle, buf, sizeof(buf));
+	if (n <= 0)
+		return result(n);
+	dirent->ino = raw->ino;
+	dirent->next = (u64)raw->next;
+	dirent->type = raw->type;
+	strncpy(dirent->name, raw->name, sizeof(dirent->name) - 1);
+	dirent->name[sizeof(dirent->name) - 1] = 0;
+	return 1;
+}
+
+static s64 file_stat(s32 handle, struct abi_stat *to)
+{
+	struct stat st;
+
+	if (fstat(handle, &st))
+		return -errno;
+	lin_stat_from(to, &st);
+	return 0;
+}
+
+static s64 file_statfs(s32 handle, struct abi_statfs *to)
+{
+	struct statfs sf;
+
+	if (fstatfs(handle, &sf))
+		return -errno;
+	lin_statfs_from(to, &sf);
+	return 0;
+}
+
+static s64 winsize(s32 handle)
+{
+	struct winsize ws;
+
+	if (ioctl(handle, TIOCGWINSZ, &ws))
+		return -errno;
+	return (s64)ws.ws_row << 16 | ws.ws_col;
+}
+
+static s64 available(s32 handle)
+{
+	int n = 0;
+
+	return ioctl(handle, FIONREAD, &n) ? -errno : n;
+}
+
+s64 lin_file(s32 handle, struct abi_file_op *op)
+{
+	struct timespec ts[2];
+
+	switch (op->verb) {
+	case ABI_FILE_STAT:
+		return file_stat(handle, op->stat);
+	case ABI_FILE_SYNC:
+		return result(fsync(handle));
+	case ABI_FILE_TRUNCATE:
+		return result(ftruncate(handle, (s64)op->len));
+	case ABI_FILE_CHMOD:
+		return result(fchmod(handle, op->mode));
+	case ABI_FILE_UTIMENS:
+		lin_times_from(ts, op->times);
+		return result(futimens(handle, ts));
+	case ABI_FILE_READDIR:
+		return read_dir(handle, op->dirent);
+	case ABI_FILE_STATFS:
+		return file_statfs(handle, op->statfs);
+	case ABI_FILE_WINSIZE:
+		return winsize(handle);
+	case ABI_FILE_AVAILABLE:
+		return available(handle);
+	}
+	return -ENOSYS;
+}
+
+/* For core: the program's own file, and the streams. */
+s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size) {
+		close(fd);
+		return -EINVAL;
+	}
+	/* Private and read in at once: the file may change under a mapping. */
+	p = mmap(NULL, (u64)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE,
+		 fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	*bytes = p;
+	*len = (u64)st.st_size;
+	return 0;
+}
+
+void bee_os_file_unmap(const u8 *bytes, u64 len)
+{
+	munmap((void *)(__UINTPTR_TYPE__)bytes, len);
+}
+
+s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
+{
+	struct stat st;
+	int fl = fcntl((int)fd, F_GETFL);
+
+	if (fl < 0 || fstat((int)fd, &st))
+		return -EBADF;
+	*type = st.st_mode & S_IFMT;
+	*flags = (u32)fl;
+	return fd;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the Linux host share. Handles are file descriptors. */
+#ifndef BEE_HOST_LINUX_HOST_H
+#define BEE_HOST_LINUX_HOST_H
+
+#include "bee/core/bee.h"
+
+/* Takes a thread out of guest code or out of ppoll; nobody else uses it. */
+#define LIN_KICK 40
+
+/* FS base while guest code runs: the middle of 4 GiB that stay unmapped. */
+#define LIN_GUARD 0x300080000000ull
+#define LIN_GUARD_START 0x300000000000ull
+#define LIN_GUARD_SIZE 0x100000000ull
+
+/* The process's first thread: timers and signals, never guest code. */
+#define LIN_NO_INDEX 0xffffffffu
+
+/* The child's pipe for its last word to the parent. */
+#define BEE_WORD_FD 3
+
+#define LIN_HOST_STACK 0x40000u /* of a guest thread in bee's code */
+#define LIN_ALT_STACK 0x8000u	/* of a signal handler */
+
+/*
+ * One mapping per guest thread, GS base points at its start. The thread owns
+ * it; others may read tid and write kicked and wake under lin_threads_lock.
+ */
+struct lin_thread {
+	u8 teb[0x2000]; /* laid out as guest.h says: slots from 0x1480 */
+	u8 vec[BEE_VEC_SIZE];
+	u8 alt[LIN_ALT_STACK];
+	struct bee_thread bee;
+	s32 tid;
+	s32 wake;	/* eventfd that ends io_wait */
+	u32 waiting;	/* in io_wait, or about to be; atomic */
+	void *leave[5]; /* __builtin_setjmp of the thread's start */
+};
+
+extern const struct abi_host lin_host;
+
+/* mem.c */
+int lin_mem_reserve(void);
+s64 lin_mem_commit(u64 addr, u64 len, u32 prot);
+s64 lin_mem_protect(u64 addr, u64 len, u32 prot);
+s64 lin_mem_release(u64 addr, u64 len);
+s64 lin_mem_discard(u64 addr, u64 len);
+
+/* thread.c */
+struct lin_thread *lin_thread_new(u32 index);
+void lin_thread_enable(struct lin_thread *t);
+void lin_thread_leave(struct lin_thread *t);
+struct lin_thread *lin_self(void);
+s64 lin_thread_first(s64 (*run)(void));
+s64 lin_thread_start(u32 thread);
+void lin_thread_exit(u32 thread);
+void lin_thread_kick(u32 thread);
+s64 lin_thread_yield(void);
+s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes);
+
+/* signal.c, handler.S */
+int lin_signal_init(void);
+void lin_signal_entry(void);
+/* Hand signals of the set to abi, from the calling thread. */
+void lin_signals_pass(const void *set);
+
+/* wait.c */
+s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns);
+void lin_wake(u32 *word, u32 count);
+s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
+void lin_timer_arm(u64 deadline_ns);
+__attribute__((noreturn)) void lin_timer_run(void);
+
+/* clock.c */
+s64 lin_clock(u32 clock);
+s64 lin_random(void *buf, u64 len);
+s64 lin_info(struct abi_host_info *info);
+s64 lin_rusage(s64 *user_ns, s64 *system_ns);
+
+/* file.c */
+s64 lin_file_open(struct abi_open *open);
+s64 lin_file_close(s32 handle);
+s64 lin_file_read(s32 handle, const struct abi_io *io);
+s64 lin_file_write(s32 handle, const struct abi_io *io);
+s64 lin_file(s32 handle, struct abi_file_op *op);
+
+/* path.c */
+s64 lin_path(struct abi_path_op *op);
+/* Host path of a guest path; 0 or -ENAMETOOLONG. */
+s64 lin_path_host(const char *guest, char *buf, u64 len);
+
+/* Shared by file.c and path.c; pointers to the libc's own structs. */
+void lin_stat_from(struct abi_stat *to, const void *st);
+void lin_statfs_from(struct abi_statfs *to, const void *sf);
+void lin_times_from(void *timespec2, const s64 times[2]);
+
+/* sock.c */
+s64 lin_sock_open(u32 domain, u32 type, u32 protocol);
+s64 lin_sock(s32 handle, struct abi_sock_op *op);
+
+/* main.c */
+void lin_proc_exit(u32 status);
+void lin_log(const char *line);
+/* parent.c: exit code of the whole run. */
+int lin_parent(char **argv, const struct bee_options *o);
+int lin_probe(void);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bee on Linux: the child that runs the guest. The command line goes first to
+ * the parent (parent.c), which starts this program again with --child and
+ * descriptor 3 as the pipe for its last word.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host.h"
+
+extern char **environ;
+static struct bee_options options;
+
+const struct abi_host lin_host = {
+	.mem_commit = lin_mem_commit,
+	.mem_protect = lin_mem_protect,
+	.mem_release = lin_mem_release,
+	.mem_discard = lin_mem_discard,
+	.text_seal = bee_text_seal,
+	.thread_start = lin_thread_start,
+	.thread_exit = lin_thread_exit,
+	.thread_kick = lin_thread_kick,
+	.thread_yield = lin_thread_yield,
+	.thread_affinity = lin_thread_affinity,
+	.wait = lin_wait,
+	.wake = lin_wake,
+	.timer_arm = lin_timer_arm,
+	.clock = lin_clock,
+	.random = lin_random,
+	.info = lin_info,
+	.rusage = lin_rusage,
+	.file_open = lin_file_open,
+	.file_close = lin_file_close,
+	.file_read = lin_file_read,
+	.file_write = lin_file_write,
+	.file = lin_file,
+	.path = lin_path,
+	.sock_open = lin_sock_open,
+	.sock = lin_sock,
+	.io_wait = lin_io_wait,
+	.proc_exit = lin_proc_exit,
+	.log = lin_log,
+};
+
+/* One write, so that lines of several threads do not mix. */
+void bee_os_message(const char *line)
+{
+	char text[640];
+	int n = snprintf(text, sizeof(text), "bee: %s\n", line);
+	u64 len = n < (int)sizeof(text) ? (u64)n : sizeof(text) - 1;
+
+	if (write(2, text, len) < 0)
+		return;
+}
+
+void lin_log(const char *line)
+{
+	bee_os_message(line);
+}
+
+static void write_report(u32 status)
+{
+	char text[4096];
+	u64 len = bee_report(text, sizeof(text), status);
+	int fd;
+
+	if (!options.report)
+		return;
+	fd = open(options.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+		  0644);
+	if (fd < 0 || write(fd, text, len) != (s64)len)
+		bee_os_message("the report file cannot be written");
+	if (fd >= 0)
+		close(fd);
+}
+
+static __attribute__((noreturn)) void die(u32 code)
+{
+	for (;;)
+		syscall(SYS_exit_group, code);
+}
+
+/*
+ * The parent hears by descriptor 3 that this end was meant; a signal that the
+ * guest dies of is then raised here, so that its parent can see it as one.
+ */
+void lin_proc_exit(u32 status)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+	u32 signo = status & 0x7f;
+	sigset_t set;
+
+	write_report(status);
+	if (write(BEE_WORD_FD, &status, sizeof(status)) < 0)
+		die(BEE_EXIT_REFUSED);
+	if (!signo)
+		die(status >> 8 & 0xff);
+	sigaction((int)signo, &sa, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, (int)signo);
+	syscall(SYS_tgkill, getpid(), gettid(), signo);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	die(BEE_EXIT_SIGNAL + signo);
+}
+
+/* Later settings win, as with env(1). */
+static const char *const *environment(void)
+{
+	u32 have = 0, n = 0, i, j, len;
+	const char **out;
+
+	while (!options.clean_env && environ[have])
+		have++;
+	out = calloc(have + options.envs + 1, sizeof(*out));
+	if (!out)
+		return NULL;
+	for (i = 0; i < have + options.envs; i++) {
+		const char *e = i < have ? environ[i] : options.env[i - have];
+
+		len = (u32)strcspn(e, "=") + 1;
+		for (j = 0; j < n && strncmp(out[j], e, len); j++)
+			;
+		out[j] = e;
+		n += j == n;
+	}
+	return out;
+}
+
+static s64 run(void)
+{
+	const char *const *envp = environment();
+	int code =
+		envp ? bee_load(&options, &lin_host, envp) : BEE_EXIT_REFUSED;
+
+	if (code)
+		lin_proc_exit((u32)code << 8);
+	return 0;
+}
+
+/* Signals for the process: abi decides what they do to the guest. */
+static void take_signals(void)
+{
+	static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+				     SIGUSR1, SIGUSR2, SIGWINCH};
+	sigset_t set;
+	u32 i;
+
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaddset(&set, passed[i]);
+	lin_signals_pass(&set);
+}
+
+static int child(void)
+{
+	struct lin_thread *self = lin_thread_new(LIN_NO_INDEX);
+	sigset_t all;
+	int err;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (!self)
+		return BEE_EXIT_REFUSED;
+	lin_thread_enable(self);
+	bee.options = &options;
+	bee.image.started_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	err = lin_mem_reserve();
+	if (err) {
+		bee_os_message("the address range of guests is not free; is "
+			       "vm.overcommit_memory 2, or ulimit -v set?");
+		lin_proc_exit(BEE_EXIT_REFUSED << 8);
+	}
+	if (lin_signal_init() || lin_thread_first(run)) {
+		bee_os_message("threads or signals cannot be set up");
+		lin_proc_exit(BEE_EXIT_REFUSED << 8);
+	}
+	take_signals();
+	lin_timer_run();
+}
+
+static int list(void)
+{
+	u32 nr;
+
+	for (nr = 0; nr < 1024; nr++)
+		if (abi_syscall_name(nr))
+			printf("%u %s %s\n", nr, abi_syscall_name(nr),
+			       abi_syscall_route(nr));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	char why[160];
+	int code = bee_options_parse(&options, argc, argv, why);
+
+	if (code) {
+		bee_os_message(why);
+		return code;
+	}
+	if (options.help)
+		return fputs(bee_usage, stdout) < 0;
+	if (options.version)
+		return printf("bee %s (Linux)\n", BEE_VERSION) < 0;
+	if (options.list)
+		return list();
+	if (options.probe)
+		return lin_probe();
+	return options.child ? child() : lin_parent(argv, &options);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guest memory. IMAGE and ARENA are reserved once, before anything else can
+ * settle there, and never given back; pages inside change between reserved
+ * (no access) and committed. The kernel's own locks order the calls; which
+ * page is whose is abi's knowledge.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "host.h"
+
+static void *at(u64 addr)
+{
+	return (void *)(__UINTPTR_TYPE__)addr;
+}
+
+static s64 result(int err)
+{
+	return err ? -errno : 0;
+}
+
+static int reserve(u64 addr, u64 len)
+{
+	void *p = mmap(at(addr), len, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+			       MAP_FIXED_NOREPLACE,
+		       -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	if (p != at(addr)) {
+		munmap(p, len);
+		return -EEXIST;
+	}
+	return 0;
+}
+
+int lin_mem_reserve(void)
+{
+	int err = reserve(SKEP_IMAGE_START, SKEP_IMAGE_END - SKEP_IMAGE_START);
+
+	if (!err)
+		err = reserve(SKEP_ARENA_START, SKEP_ARENA_SIZE);
+	if (!err)
+		err = reserve(LIN_GUARD_START, LIN_GUARD_SIZE);
+	return err;
+}
+
+/* No caller may reach beyond the two ranges, whatever it was asked for. */
+static int outside(u64 addr, u64 len)
+{
+	u64 end;
+
+	if (__builtin_add_overflow(addr, len, &end) || !len ||
+	    (addr | len) & (SKEP_PAGE_SIZE - 1))
+		return 1;
+	return !(addr >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) &&
+	       !(addr >= SKEP_ARENA_START && end <= SKEP_ARENA_END);
+}
+
+static s64 map(u64 addr, u64 len, int prot, int flags)
+{
+	if (outside(addr, len))
+		return -EINVAL;
+	if (mmap(at(addr), len, prot,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1,
+		 0) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
+
+s64 lin_mem_commit(u64 addr, u64 len, u32 prot)
+{
+	if ((prot & PROT_WRITE) && (prot & PROT_EXEC))
+		return -EACCES;
+	return map(addr, len, (int)prot, 0);
+}
+
+s64 lin_mem_protect(u64 addr, u64 len, u32 prot)
+{
+	if (outside(addr, len))
+		return -EINVAL;
+	if ((prot & PROT_WRITE) && (prot & PROT_EXEC))
+		return -EACCES;
+	return result(mprotect(at(addr), len, (int)prot));
+}
+
+s64 lin_mem_release(u64 addr, u64 len)
+{
+	return map(addr, len, PROT_NONE, MAP_NORESERVE);
+}
+
+s64 lin_mem_discard(u64 addr, u64 len)
+{
+	if (outside(addr, len))
+		return -EINVAL;
+	return result(madvise(at(addr), len, MADV_DONTNEED));
+}
+
+/* Memory of bee itself, wherever the kernel puts it. */
+void *bee_os_alloc(u64 len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void bee_os_free(void *p, u64 len)
+{
+	munmap(p, len);
+}

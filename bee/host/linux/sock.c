@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sockets. All are non-blocking here; whether the guest sees them so is abi's
+ * knowledge. Addresses of AF_UNIX are names and go through --root.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "host.h"
+
+static s64 result(s64 n)
+{
+	return n < 0 ? -errno : n;
+}
+
+s64 lin_sock_open(u32 domain, u32 type, u32 protocol)
+{
+	return result(socket((int)domain,
+			     (int)(type & 0xf) | SOCK_NONBLOCK | SOCK_CLOEXEC,
+			     (int)protocol));
+}
+
+/* 0, or -ENAMETOOLONG; abstract names and other families stay as they are. */
+static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
+		   socklen_t *len)
+{
+	struct sockaddr_un un;
+	char name[sizeof(un.sun_path) + 1];
+	s64 err;
+
+	if (op->addrlen > sizeof(op->addr))
+		return -EINVAL;
+	memset(to, 0, sizeof(*to));
+	memcpy(to, op->addr, op->addrlen);
+	*len = op->addrlen;
+	if (to->ss_family != AF_UNIX || op->addrlen <= sizeof(sa_family_t) ||
+	    !op->addr[sizeof(sa_family_t)] || !bee.options->root)
+		return 0;
+	memset(name, 0, sizeof(name));
+	memcpy(name, op->addr + sizeof(sa_family_t),
+	       op->addrlen - sizeof(sa_family_t) < sizeof(un.sun_path)
+		       ? op->addrlen - sizeof(sa_family_t)
+		       : sizeof(un.sun_path));
+	memset(&un, 0, sizeof(un));
+	un.sun_family = AF_UNIX;
+	err = lin_path_host(name, un.sun_path, sizeof(un.sun_path));
+	memcpy(to, &un, sizeof(un));
+	*len = sizeof(un);
+	return err;
+}
+
+static void addr_out(struct abi_sock_op *op,
+		     const struct sockaddr_storage *from, socklen_t len)
+{
+	op->addrlen = len < sizeof(op->addr) ? len : sizeof(op->addr);
+	memcpy(op->addr, from, op->addrlen);
+}
+
+static s64 to_address(s32 handle, struct abi_sock_op *op)
+{
+	struct sockaddr_storage addr;
+	socklen_t len;
+	s64 err = addr_in(op, &addr, &len);
+	const struct sockaddr *sa = (const struct sockaddr *)&addr;
+
+	if (err)
+		return err;
+	if (op->verb == ABI_SOCK_BIND)
+		return result(bind(handle, sa, len));
+	if (op->verb == ABI_SOCK_CONNECT)
+		return result(connect(handle, sa, len));
+	return result(sendto(handle, op->buf, op->len,
+			     (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+			     op->addrlen ? sa : NULL, op->addrlen ? len : 0));
+}
+
+static s64 from_address(s32 handle, struct abi_sock_op *op)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	struct sockaddr *sa = (struct sockaddr *)&addr;
+	s64 n;
+
+	memset(&addr, 0, sizeof(addr));
+	switch (op->verb) {
+	case ABI_SOCK_ACCEPT:
+		n = accept4(handle, sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (n >= 0)
+			op->handle = (s32)n;
+		break;
+	case ABI_SOCK_RECV:
+		n = recvfrom(handle, op->buf, op->len,
+			     (int)(op->flags & ~(u32)MSG_WAITALL) |
+				     MSG_DONTWAIT,
+			     sa, &len);
+		break;
+	case ABI_SOCK_NAME:
+		n = getsockname(handle, sa, &len);
+		break;
+	default:
+		n = getpeername(handle, sa, &len);
+		break;
+	}
+	if (n < 0)
+		return -errno;
+	addr_out(op, &addr, len);
+	return op->verb == ABI_SOCK_ACCEPT ? 0 : n;
+}
+
+static s64 get_option(s32 handle, struct abi_sock_op *op)
+{
+	socklen_t len = (socklen_t)op->len;
+
+	if (getsockopt(handle, op->level, op->name, op->buf, &len))
+		return -errno;
+	op->len = len;
+	return 0;
+}
+
+s64 lin_sock(s32 handle, struct abi_sock_op *op)
+{
+	switch (op->verb) {
+	case ABI_SOCK_BIND:
+	case ABI_SOCK_CONNECT:
+	case ABI_SOCK_SEND:
+		return to_address(handle, op);
+	case ABI_SOCK_ACCEPT:
+	case ABI_SOCK_RECV:
+	case ABI_SOCK_NAME:
+	case ABI_SOCK_PEER:
+		return from_address(handle, op);
+	case ABI_SOCK_LISTEN:
+		return result(listen(handle, op->value));
+	case ABI_SOCK_SETOPT:
+		return result(setsockopt(handle, op->level, op->name, op->buf,
+					 (socklen_t)op->len));
+	case ABI_SOCK_GETOPT:
+		return get_option(handle, op);
+	case ABI_SOCK_SHUTDOWN:
+		return result(shutdown(handle, op->value));
+	}
+	return -ENOSYS;
+}

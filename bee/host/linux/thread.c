@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guest threads as pthreads. A pthread's stack is also its host stack: the
+ * start function marks its own frame, guest registers go below it, and
+ * thread_exit jumps back to the mark, so that the libc ends the thread.
+ *
+ * `lock` guards `threads`, and so keeps a thread's mapping alive while another
+ * one kicks it. A thread has all signals blocked until its GS is set.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host.h"
+
+#define ARCH_SET_GS 0x1001
+#define ARCH_GET_FS 0x1003
+#define HWCAP2_FSGSBASE 2
+#define THREADS_MAX 1024
+
+u32 bee_fs_mode = BEE_FS_CALL;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lin_thread *threads[THREADS_MAX];
+
+struct lin_thread *lin_self(void)
+{
+	struct bee_thread *t;
+
+	__asm__("mov %%gs:%c1, %0" : "=r"(t) : "i"(BEE_SLOT(SKEP_SLOT_THREAD)));
+	return t->os;
+}
+
+struct lin_thread *lin_thread_new(u32 index)
+{
+	struct lin_thread *t = bee_os_alloc(sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->bee.os = t;
+	t->bee.index = index;
+	t->bee.vec = t->vec;
+	t->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (t->wake >= 0)
+		return t;
+	bee_os_free(t, sizeof(*t));
+	return NULL;
+}
+
+/* GS, slots, alternate stack; from here on signals may come. */
+void lin_thread_enable(struct lin_thread *t)
+{
+	stack_t alt = {.ss_sp = t->alt, .ss_size = sizeof(t->alt)};
+	sigset_t none;
+
+	if (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE)
+		bee_fs_mode = BEE_FS_INSN;
+	t->tid = gettid();
+	syscall(SYS_arch_prctl, ARCH_GET_FS, &t->bee.host_fs);
+	t->bee.guest_fs = t->bee.host_fs;
+	syscall(SYS_arch_prctl, ARCH_SET_GS, t);
+	bee_slots_fill(&t->bee);
+	sigaltstack(&alt, NULL);
+	if (t->bee.index < THREADS_MAX) {
+		pthread_mutex_lock(&lock);
+		threads[t->bee.index] = t;
+		pthread_mutex_unlock(&lock);
+	}
+	sigemptyset(&none);
+	sigaddset(&none, LIN_KICK);
+	sigaddset(&none, SIGSEGV);
+	sigaddset(&none, SIGBUS);
+	sigaddset(&none, SIGFPE);
+	sigaddset(&none, SIGILL);
+	sigaddset(&none, SIGTRAP);
+	pthread_sigmask(SIG_UNBLOCK, &none, NULL);
+}
+
+/* The opposite; abi may reuse the index as soon as it hears of it. */
+void lin_thread_leave(struct lin_thread *t)
+{
+	stack_t off = {.ss_flags = SS_DISABLE};
+	sigset_t all;
+
+	t->bee.guest_fs = t->bee.host_fs;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	pthread_mutex_lock(&lock);
+	threads[t->bee.index] = NULL;
+	pthread_mutex_unlock(&lock);
+	abi_thread_gone(bee.proc, t->bee.index);
+	syscall(SYS_arch_prctl, ARCH_SET_GS, 0);
+	sigaltstack(&off, NULL);
+	close(t->wake);
+	bee_os_free(t, sizeof(*t));
+}
+
+/* FS goes to the guard; only the gate brings the libc's back. */
+static __attribute__((noreturn)) void enter(struct lin_thread *t)
+{
+	u8 *here = __builtin_frame_address(0);
+	u64 room = LIN_HOST_STACK - 0x4000;
+
+	bee_thread_init(&t->bee, t->bee.index, here - 0x1000 - room, room,
+			t->vec);
+	if (t->bee.index == 0 && !bee.image.entered_ns)
+		bee.image.entered_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+	t->bee.guest_fs = LIN_GUARD;
+	bee_fs_enter(&t->bee);
+	bee_thread_enter(&t->bee);
+}
+
+static void *run_guest(void *arg)
+{
+	struct lin_thread *t = arg;
+
+	lin_thread_enable(t);
+	if (!__builtin_setjmp(t->leave))
+		enter(t);
+	lin_thread_leave(lin_self());
+	return NULL;
+}
+
+/* Thread 0 also loads the program; it ends the process when that fails. */
+static void *run_first(void *arg)
+{
+	s64 (*run)(void) = arg;
+	struct lin_thread *t = lin_thread_new(0);
+
+	if (!t)
+		_exit(BEE_EXIT_REFUSED);
+	lin_thread_enable(t);
+	if (run())
+		return NULL;
+	if (!__builtin_setjmp(t->leave))
+		enter(t);
+	lin_thread_leave(lin_self());
+	return NULL;
+}
+
+static s64 start(void *(*run)(void *), void *arg, u64 stack)
+{
+	pthread_attr_t attr;
+	pthread_t id;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, stack);
+	err = pthread_create(&id, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return err ? -EAGAIN : 0;
+}
+
+s64 lin_thread_first(s64 (*run)(void))
+{
+	return start(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
+}
+
+/* The new thread inherits the mask: everything blocked until it is ready. */
+s64 lin_thread_start(u32 thread)
+{
+	struct lin_thread *t =
+		thread < THREADS_MAX ? lin_thread_new(thread) : NULL;
+	sigset_t all, old;
+	s64 err;
+
+	if (!t)
+		return -EAGAIN;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = start(run_guest, t, LIN_HOST_STACK + 0x10000);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		close(t->wake);
+		bee_os_free(t, sizeof(*t));
+	}
+	return err;
+}
+
+void lin_thread_exit(u32 thread)
+{
+	(void)thread;
+	__builtin_longjmp(lin_self()->leave, 1);
+}
+
+/*
+ * kicked before waiting is read, here; waiting before kicked, in io_wait: one
+ * of the two sees the other. The signal takes it out of guest code.
+ */
+void lin_thread_kick(u32 thread)
+{
+	struct lin_thread *t;
+	u64 one = 1;
+
+	if (thread >= THREADS_MAX)
+		return;
+	pthread_mutex_lock(&lock);
+	t = threads[thread];
+	if (t) {
+		__atomic_store_n(&t->bee.kicked, 1, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST) &&
+		    write(t->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+			bee_os_message("defect: a waiting thread cannot be "
+				       "woken");
+		syscall(SYS_tgkill, getpid(), t->tid, LIN_KICK);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+s64 lin_thread_yield(void)
+{
+	sched_yield();
+	return 0;
+}
+
+s64 lin_thread_affinity(u32 thread, const void *mask, u64 bytes)
+{
+	s64 result = -ESRCH;
+
+	pthread_mutex_lock(&lock);
+	if (thread < THREADS_MAX && threads[thread])
+		result = syscall(SYS_sched_setaffinity, threads[thread]->tid,
+				 bytes, mask) < 0
+				 ? -errno
+				 : 0;
+	pthread_mutex_unlock(&lock);
+	return result;
+}

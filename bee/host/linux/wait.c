@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sleeping: on a word, on handles, and until the next guest timer. Owns the
+ * timer's deadline; `armed` changes with it and is what the timer sleeps on.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi/signal.h"
+#include "host.h"
+
+#define SECOND 1000000000ull
+
+static u64 deadline = ABI_FOREVER;
+static u32 armed;
+static u64 signals; /* for the guest, bit signo - 1; atomic */
+
+static struct timespec *timespec_of(struct timespec *ts, u64 ns)
+{
+	if (ns == ABI_FOREVER)
+		return NULL;
+	ts->tv_sec = (time_t)(ns / SECOND);
+	ts->tv_nsec = (s64)(ns % SECOND);
+	return ts;
+}
+
+/* FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC. */
+s64 lin_wait(u32 *word, u32 expect, u64 deadline_ns)
+{
+	struct timespec ts;
+
+	if (!syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expect,
+		     timespec_of(&ts, deadline_ns), NULL,
+		     FUTEX_BITSET_MATCH_ANY))
+		return 0;
+	return errno == ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+
+void lin_wake(u32 *word, u32 count)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE,
+		count > INT_MAX ? INT_MAX : count, NULL, NULL, 0);
+}
+
+static u64 now(void)
+{
+	return (u64)lin_clock(ABI_CLOCK_MONOTONIC);
+}
+
+/* One kick is one -EINTR: abi looks for its signals after that. */
+static int kicked(struct lin_thread *t)
+{
+	u64 count;
+
+	if (!__atomic_exchange_n(&t->bee.kicked, 0, __ATOMIC_SEQ_CST))
+		return 0;
+	while (read(t->wake, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+	return 1;
+}
+
+static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
+		      u64 deadline_ns)
+{
+	struct timespec ts, *left;
+	u64 time;
+	int n;
+
+	for (;;) {
+		if (kicked(t))
+			return -EINTR;
+		left = &ts;
+		if (deadline_ns == ABI_FOREVER) {
+			left = NULL;
+		} else {
+			time = deadline_ns ? now() : 0;
+			timespec_of(&ts, deadline_ns > time ? deadline_ns - time
+							    : 0);
+		}
+		n = ppoll(fds, count + 1, left, NULL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		/* Left over from a kick that was seen otherwise. */
+		if (fds[count].revents && !kicked(t)) {
+			u64 drain;
+
+			if (read(t->wake, &drain, sizeof(drain)) < 0 &&
+			    errno != EAGAIN)
+				return -errno;
+			if (n == 1)
+				continue;
+		}
+		n -= !!fds[count].revents;
+		return n || !fds[count].revents ? n : -EINTR;
+	}
+}
+
+s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
+{
+	struct lin_thread *t = lin_self();
+	struct pollfd few[32], *fds = few;
+	u64 len = ((u64)count + 1) * sizeof(*fds);
+	s64 n;
+	u32 i;
+
+	(void)thread;
+	if (len > sizeof(few))
+		fds = bee_os_alloc(len);
+	if (!fds)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		fds[i].fd = list[i].handle;
+		fds[i].events = (short)list[i].events;
+	}
+	fds[count].fd = t->wake;
+	fds[count].events = POLLIN;
+	__atomic_store_n(&t->waiting, 1, __ATOMIC_SEQ_CST);
+	n = poll_until(t, fds, count, deadline_ns);
+	__atomic_store_n(&t->waiting, 0, __ATOMIC_SEQ_CST);
+	for (i = 0; i < count; i++)
+		list[i].revents = n > 0 ? (u16)fds[i].revents : 0;
+	if (fds != few)
+		bee_os_free(fds, len);
+	return n;
+}
+
+void lin_timer_arm(u64 deadline_ns)
+{
+	__atomic_store_n(&deadline, deadline_ns, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&armed, 1, __ATOMIC_SEQ_CST);
+	lin_wake(&armed, 1);
+}
+
+/* An arm during abi_timer_fire is newer than what that returns. */
+static void timer_fire(u64 time)
+{
+	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
+	u64 due = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST), next;
+
+	next = abi_timer_fire(bee.proc, time);
+	if (__atomic_load_n(&armed, __ATOMIC_SEQ_CST) == before)
+		__atomic_compare_exchange_n(&deadline, &due, next, 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void signal_note(int sig)
+{
+	__atomic_or_fetch(&signals, 1ull << (sig - 1), __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&armed, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Only the calling thread takes them; all others keep them blocked. */
+void lin_signals_pass(const void *set)
+{
+	struct sigaction sa = {.sa_handler = signal_note};
+	int sig;
+
+	for (sig = 1; sig < 32; sig++)
+		if (sigismember(set, sig) == 1)
+			sigaction(sig, &sa, NULL);
+	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+}
+
+/* Before the program runs there is nobody else to take a signal. */
+static void signals_send(void)
+{
+	u64 set = __atomic_exchange_n(&signals, 0, __ATOMIC_SEQ_CST);
+	struct abi_siginfo info = {.code = ABI_SI_USER};
+	u32 sig;
+
+	for (sig = 1; set; sig++, set >>= 1) {
+		if (!(set & 1))
+			continue;
+		if (!__atomic_load_n(&bee.image.entered_ns, __ATOMIC_SEQ_CST))
+			lin_proc_exit(sig);
+		info.signo = (s32)sig;
+		abi_signal_send(bee.proc, NULL, 0, &info);
+	}
+}
+
+/* The process's first thread; it is no guest thread. */
+void lin_timer_run(void)
+{
+	u64 until, time;
+	u32 seen;
+
+	for (;;) {
+		seen = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
+		signals_send();
+		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);
+		time = until == ABI_FOREVER ? 0 : now();
+		if (time < until)
+			lin_wait(&armed, seen, until);
+		else
+			timer_fire(time);
+	}
+}
