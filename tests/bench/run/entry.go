@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const warmStarts = 9
+
+// A start is one run's figures in milliseconds; -1 where there is none.
+type start struct {
+	entry, load, rewrite, wall float64
+}
+
+// entry: cold is the first start after the files have left the page cache (and,
+// under Wine, with no wineserver); warm is the median of those that follow.
+func (b *bench) entry() error {
+	defer b.stopWine()
+	programs := [][]string{
+		{filepath.Join(b.build, "conformance", "musl", "hello")},
+		{filepath.Join(b.build, "conformance", "glibc", "hello")},
+		{"/bin/busybox", "true"},
+		{filepath.Join(b.build, "conformance", "go", "panics")},
+	}
+	fmt.Printf("%-16s %-7s %-5s %9s %9s %9s %9s\n", "ms", "side", "", "entry", "load", "rewrite", "wall")
+	for _, s := range b.sides() {
+		for _, p := range programs {
+			if err := b.startsOf(s, p); err != nil {
+				return err
+			}
+		}
+	}
+	// What starting nothing costs in this Wine.
+	empty := []string{filepath.Join(b.build, "bench", "windows", "empty.exe")}
+	return b.startsOf(side{name: "win32", words: []string{"wine"}, wine: true}, empty)
+}
+
+func (b *bench) startsOf(s side, program []string) error {
+	if s.wine {
+		b.stopWine()
+	}
+	for _, path := range append([]string{program[0], b.bin("bee"), b.bin("bee.exe")}, s.words...) {
+		dropFromCache(path)
+	}
+	var starts []start
+	for range 1 + warmStarts {
+		one, err := b.startOnce(s, program)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", s.name, program[0], err)
+		}
+		starts = append(starts, one)
+	}
+	name := filepath.Base(filepath.Dir(program[0])) + "/" + filepath.Base(program[0])
+	printStart(name, s.name, "cold", starts[0])
+	printStart(name, s.name, "warm", medianStart(starts[1:]))
+	return nil
+}
+
+func (b *bench) startOnce(s side, program []string) (start, error) {
+	report := filepath.Join(b.work, "report")
+	os.Remove(report)
+	argv := program
+	if s.name == "linux" || s.name == "wine" {
+		argv = append([]string{"--report", report}, program...)
+	}
+	cmd := b.command(s, argv...)
+	cmd.Stderr = nil
+	began := time.Now()
+	err := cmd.Run()
+	one := start{entry: -1, load: -1, rewrite: -1, wall: float64(time.Since(began).Microseconds()) / 1000}
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		return one, err
+	}
+	if len(argv) == len(program) {
+		return one, nil
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		return one, fmt.Errorf("no report: %w", err)
+	}
+	fields := map[string]*float64{"entry_us": &one.entry, "load_us": &one.load, "rewrite_us": &one.rewrite}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 2 && fields[words[0]] != nil {
+			us, _ := strconv.ParseFloat(words[1], 64)
+			*fields[words[0]] = us / 1000
+		}
+	}
+	return one, nil
+}
+
+func medianStart(starts []start) start {
+	pick := func(get func(start) float64) float64 {
+		var list []float64
+		for _, s := range starts {
+			list = append(list, get(s))
+		}
+		return median(list)
+	}
+	return start{
+		entry:   pick(func(s start) float64 { return s.entry }),
+		load:    pick(func(s start) float64 { return s.load }),
+		rewrite: pick(func(s start) float64 { return s.rewrite }),
+		wall:    pick(func(s start) float64 { return s.wall }),
+	}
+}
+
+func printStart(program, side, state string, s start) {
+	show := func(ms float64) string {
+		if ms < 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f", ms)
+	}
+	fmt.Printf("%-16s %-7s %-5s %9s %9s %9s %9s\n", program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
+	fmt.Printf("result bench=bee_entry program=%s side=%s state=%s entry_ms=%s load_ms=%s rewrite_ms=%s wall_ms=%s\n",
+		program, side, state, show(s.entry), show(s.load), show(s.rewrite), show(s.wall))
+}
+
+// dropFromCache asks for the file's pages to be forgotten; an error leaves the
+// start warmer than it is called, never wrong.
+func dropFromCache(path string) {
+	file, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	const dontNeed = 4
+	syscall.Syscall6(syscall.SYS_FADVISE64, file.Fd(), 0, 0, dontNeed, 0, 0)
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+
+// Command run measures bee beside its peers on this machine and prints a table
+// for people and "result" lines for machines. It never judges.
+//
+//	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
+//	run entry     from start to the guest's first instruction, cold and warm
+//	run compute   work with few calls: native, bee, bee.exe
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+)
+
+type bench struct {
+	build, prefix, work string
+	rounds              int
+}
+
+func main() {
+	b := bench{}
+	flag.StringVar(&b.build, "build", "build", "where everything is built")
+	flag.StringVar(&b.prefix, "prefix", "build/wine", "WINEPREFIX")
+	flag.IntVar(&b.rounds, "rounds", 3, "rounds, of which the median counts")
+	flag.Parse()
+	b.build, _ = filepath.Abs(b.build)
+	b.prefix, _ = filepath.Abs(b.prefix)
+	if err := b.run(flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(what string) error {
+	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute}
+	step := steps[what]
+	if step == nil {
+		return fmt.Errorf("no bench %q; there are call, entry and compute", what)
+	}
+	b.work = filepath.Join(b.build, "bench", "work")
+	if err := os.MkdirAll(b.work, 0o755); err != nil {
+		return err
+	}
+	fmt.Printf("machine: %s, %d CPUs, load %s\n", cpuModel(), runtime.NumCPU(), load())
+	return step()
+}
+
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown CPU"
+}
+
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
+}
+
+// A side is one way to run a program.
+type side struct {
+	name  string
+	words []string
+	wine  bool
+}
+
+func (b *bench) sides() []side {
+	return []side{
+		{name: "native"},
+		{name: "linux", words: []string{b.bin("bee")}},
+		{name: "wine", words: []string{"wine", b.bin("bee.exe")}, wine: true},
+	}
+}
+
+func (b *bench) bin(name string) string { return filepath.Join(b.build, "bin", name) }
+
+func (b *bench) command(s side, argv ...string) *exec.Cmd {
+	argv = append(append([]string{}, s.words...), argv...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = b.work
+	cmd.Stderr = os.Stderr
+	cmd.Env = os.Environ()
+	if s.wine {
+		cmd.Env = append(cmd.Env, b.wineEnv()...)
+	}
+	return cmd
+}
+
+func (b *bench) wineEnv() []string {
+	return []string{"WINEPREFIX=" + b.prefix, "WINEDEBUG=-all", "DISPLAY="}
+}
+
+func (b *bench) stopWine() {
+	cmd := exec.Command("wineserver", "-k")
+	cmd.Env = append(os.Environ(), b.wineEnv()...)
+	cmd.Run() // fails when none runs, which is what is wanted
+}
+
+// figures maps "operation" or "operation state" to nanoseconds.
+type figures map[string]float64
+
+func parse(out []byte) (figures, []string) {
+	f := figures{}
+	var order []string
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		var ns float64
+		if _, err := fmt.Sscan(words[len(words)-1], &ns); err == nil {
+			key := strings.Join(words[:len(words)-1], " ")
+			f[key] = ns
+			order = append(order, key)
+		}
+	}
+	return f, order
+}
+
+// medians runs each side `rounds` times in turn, so that a slow moment of the
+// machine meets all of them, and takes the median per operation.
+func (b *bench) medians(sides []side, program func(side) []string) (map[string]figures, []string, error) {
+	all := map[string]map[string][]float64{}
+	var order []string
+	for range b.rounds {
+		for _, s := range sides {
+			out, err := b.command(s, program(s)...).Output()
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			f, names := parse(out)
+			if len(f) == 0 {
+				return nil, nil, fmt.Errorf("%s: no figures", s.name)
+			}
+			if order == nil {
+				order = names
+			}
+			if all[s.name] == nil {
+				all[s.name] = map[string][]float64{}
+			}
+			for key, ns := range f {
+				all[s.name][key] = append(all[s.name][key], ns)
+			}
+		}
+	}
+	result := map[string]figures{}
+	for name, table := range all {
+		result[name] = figures{}
+		for key, list := range table {
+			result[name][key] = median(list)
+		}
+	}
+	return result, order, nil
+}
+
+func median(list []float64) float64 {
+	sort.Float64s(list)
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)/2]
+}
