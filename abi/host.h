@@ -92,7 +92,7 @@ enum abi_path_verb {
 	ABI_PATH_STATFS,   /* statfs */
 };
 
-#define ABI_TIME_OMIT (-1ll << 62)
+#define ABI_TIME_OMIT (-(1ll << 62))
 
 /* host->path. Paths as in abi_open. */
 struct abi_path_op {
@@ -183,7 +183,8 @@ struct abi_host {
 	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
 	s64 (*mem_protect)(u64 addr, u64 len, u32 prot);
 	s64 (*mem_release)(u64 addr, u64 len); /* back to reserved */
-	s64 (*mem_discard)(u64 addr, u64 len); /* read as zero again */
+	/* Read as zero again; readable and writable when this is called. */
+	s64 (*mem_discard)(u64 addr, u64 len);
 	/*
 	 * The bytes are complete and about to become executable: make them
 	 * safe to run (bee: rewrite or check them) or refuse with -EACCES

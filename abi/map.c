@@ -26,11 +26,13 @@ void abi_map_end(struct abi_proc *p)
 	u32 drop[8], n, i;
 
 	do {
-		for (i = 1, n = 0; i < ABI_BACKINGS_MAX && n < 8; i++) {
+		for (i = 1, n = 0; s->orphans && i < ABI_BACKINGS_MAX && n < 8;
+		     i++) {
 			if (s->backing[i].areas || !s->backing[i].file)
 				continue;
 			drop[n++] = s->backing[i].file - 1;
 			s->backing[i].file = 0;
+			s->orphans--;
 		}
 		abi_lock_drop(p, &s->change);
 		for (i = 0; i < n; i++)
@@ -304,8 +306,8 @@ s64 abi_space_map(struct abi_proc *p, const struct abi_map *m)
 	}
 	if (!rc)
 		rc = map_locked(p, m, len, backing);
-	if (rc < 0 && backing)
-		p->space.backing[backing].areas--;
+	if (rc < 0)
+		abi_space_unback(&p->space, backing);
 	abi_map_end(p);
 	if (m->has_file && !backing)
 		abi_fd_release(p, m->file);

@@ -39,8 +39,8 @@ static s64 grow(struct abi_proc *p, const struct move *m)
 	if (tail.backing)
 		p->space.backing[tail.backing].areas++;
 	rc = abi_map_put(p, &tail);
-	if (rc && tail.backing)
-		p->space.backing[tail.backing].areas--;
+	if (rc)
+		abi_space_unback(&p->space, tail.backing);
 	return rc;
 }
 
@@ -91,8 +91,7 @@ static s64 move(struct abi_proc *p, const struct move *m, u64 to)
 		p->space.backing[new.backing].areas++;
 	rc = abi_map_put(p, &new);
 	if (rc) {
-		if (new.backing)
-			p->space.backing[new.backing].areas--;
+		abi_space_unback(&p->space, new.backing);
 		return rc;
 	}
 	rc = copy(p, m, to);

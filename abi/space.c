@@ -134,6 +134,12 @@ static int alike(const struct abi_area *a, const struct abi_area *b)
 	       (!a->backing || a->offset + (a->end - a->start) == b->offset);
 }
 
+void abi_space_unback(struct abi_space *s, u32 backing)
+{
+	if (backing && !--s->backing[backing].areas)
+		s->orphans++;
+}
+
 /* Merge the areas from the one before `from` to the one at `to`. */
 static void merge(struct abi_space *s, u64 from, u64 to)
 {
@@ -146,8 +152,7 @@ static void merge(struct abi_space *s, u64 from, u64 to)
 			continue;
 		}
 		s->area[i].end = s->area[i + 1].end;
-		if (s->area[i].backing)
-			s->backing[s->area[i].backing].areas--;
+		abi_space_unback(s, s->area[i].backing);
 		close_gap(s, i + 1, 1);
 	}
 }
@@ -177,8 +182,7 @@ void abi_space_cut(struct abi_proc *p, u64 start, u64 end)
 	i = abi_space_index(s, start);
 	for (; i + n < s->areas && s->area[i + n].start < end; n++) {
 		count_sub(s, &s->area[i + n]);
-		if (s->area[i + n].backing)
-			s->backing[s->area[i + n].backing].areas--;
+		abi_space_unback(s, s->area[i + n].backing);
 	}
 	close_gap(s, i, n);
 	edit_end(p);
@@ -301,6 +305,8 @@ static const char *backings_wrong(const struct abi_space *s)
 {
 	u32 i, k, n;
 
+	if (s->orphans)
+		return "a file was not released";
 	for (k = 1; k < ABI_BACKINGS_MAX; k++) {
 		if (!s->backing[k].areas && !s->backing[k].file)
 			continue;

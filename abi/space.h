@@ -22,10 +22,11 @@
 
 /* Bits of an area. Areas that differ in one are not merged. */
 #define ABI_AREA_COMMITTED 0x01 /* has memory; counted */
-#define ABI_AREA_SHARED 0x02  /* MAP_SHARED: written back when it has a file */
-#define ABI_AREA_NOWRITE 0x04 /* shared, but the file is not open for writing  \
-			       */
-#define ABI_AREA_IMAGE 0x08   /* a segment or the stubs of the program */
+#define ABI_AREA_SHARED 0x02 /* MAP_SHARED: written back when it has a file */
+#define ABI_AREA_NOWRITE                                                       \
+	0x04		    /* shared, but the file is not open for writing    \
+			     */
+#define ABI_AREA_IMAGE 0x08 /* a segment or the stubs of the program */
 #define ABI_AREA_BRK 0x10
 #define ABI_AREA_STACK 0x20 /* the first thread's stack */
 
@@ -49,7 +50,8 @@ struct abi_space {
 	struct abi_lock lock;
 	u32 seq; /* odd while the array is edited */
 	u32 areas;
-	u64 brk; /* current break; at least SKEP_BRK_START */
+	u32 orphans; /* backings without areas, to be released */
+	u64 brk;     /* current break; at least SKEP_BRK_START */
 	u64 committed, committed_peak, mapped; /* bytes */
 	u64 limit;			       /* most bytes committed */
 	struct abi_backing backing[ABI_BACKINGS_MAX];
@@ -90,6 +92,8 @@ void abi_space_cut(struct abi_proc *p, u64 start, u64 end);
 void abi_space_mark(struct abi_proc *p, u64 start, u64 end, u32 prot, u32 bits);
 /* Index of a free backing for `file`, counted once; 0 when all are in use. */
 u32 abi_space_back(struct abi_space *s, u32 file);
+/* Takes one count of a backing back; the end of the operation releases it. */
+void abi_space_unback(struct abi_space *s, u32 backing);
 /* NULL, or what is wrong with the map. For tests and snapshots. */
 const char *abi_space_wrong(const struct abi_space *s);
 

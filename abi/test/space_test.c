@@ -252,6 +252,10 @@ static void limits(void)
 	p = fake_proc();
 	tap_ok(map(0, gib + 4096, RW, 0) == -ABI_ENOMEM,
 	       "memory above the limit is refused");
+	a = (u64)map(0, gib / 2, RW, 0);
+	tap_ok(map(0, gib / 2 + 4096, RW, 0) == -ABI_ENOMEM &&
+		       !abi_space_unmap(p, a, gib / 2),
+	       "mappings are added up against the limit");
 	a = (u64)map(0, 4 * gib, 0, 0);
 	tap_ok(p->space.committed == 0, "PROT_NONE is not counted");
 	tap_ok(abi_space_protect(p, a, 2 * gib, RW) == -ABI_ENOMEM &&
