@@ -10,6 +10,9 @@
 #include "linux_file.h"
 #include "linux_sock.h"
 
+/* uname(2): the release whose calls a program may expect. */
+#define ABI_OSRELEASE "6.1.0-skep"
+
 #define ABI_MAP_SHARED 0x01
 #define ABI_MAP_PRIVATE 0x02
 #define ABI_MAP_SHARED_VALIDATE 0x03

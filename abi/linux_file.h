@@ -27,6 +27,7 @@
 #define ABI_O_NOATIME 0x40000
 #define ABI_O_CLOEXEC 0x80000
 #define ABI_O_SYNC 0x101000
+#define ABI_O_LARGEFILE 0x8000
 #define ABI_O_PATH 0x200000
 #define ABI_O_TMPFILE 0x410000
 
@@ -55,6 +56,7 @@
 #define ABI_AT_NO_AUTOMOUNT 0x800
 #define ABI_AT_EMPTY_PATH 0x1000
 #define ABI_AT_EACCESS 0x200
+#define ABI_AT_STATX_SYNC 0x6000
 
 #define ABI_F_OK 0
 #define ABI_X_OK 1
@@ -180,12 +182,12 @@ struct abi_linux_stat {
 	u64 dev, ino, nlink;
 	u32 mode, uid, gid, pad;
 	u64 rdev, size, blksize, blocks;
-	struct abi_timespec atim, mtim, ctim;
+	struct abi_timespec atime, mtime, ctime;
 	u64 unused[3];
 };
 SKEP_ASSERT_SIZE(struct abi_linux_stat, 144);
 
-struct abi_linux_statx_time {
+struct abi_statx_time {
 	s64 sec;
 	u32 nsec, pad;
 };
@@ -196,7 +198,7 @@ struct abi_linux_statx {
 	u32 nlink, uid, gid;
 	u16 mode, pad;
 	u64 ino, size, blocks, attributes_mask;
-	struct abi_linux_statx_time atime, btime, ctime, mtime;
+	struct abi_statx_time atime, btime, ctime, mtime;
 	u32 rdev_major, rdev_minor, dev_major, dev_minor;
 	u64 unused[14];
 };
