@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* cpuid and xgetbv: consistent, repeatable, and nothing else changes. */
+#include <cpuid.h>
+#include <stdint.h>
+#include "say.h"
+
+struct leaf {
+	uint32_t a, b, c, d;
+};
+
+static struct leaf cpuid(uint32_t leaf, uint32_t sub)
+{
+	struct leaf out;
+
+	__cpuid_count(leaf, sub, out.a, out.b, out.c, out.d);
+	return out;
+}
+
+static uint64_t xgetbv(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (uint64_t)high << 32 | low;
+}
+
+/* Carry, r8..r11, rsi, rdi and the red zone's neighbour all live across. */
+static int nothing_else_changes(void)
+{
+	uint64_t before[6] = {11, 22, 33, 44, 55, 66}, after[6];
+	uint8_t carry;
+
+	__asm__ volatile("mov 0(%2), %%r8\n\tmov 8(%2), %%r9\n\t"
+			 "mov 16(%2), %%r10\n\tmov 24(%2), %%r11\n\t"
+			 "mov 32(%2), %%rsi\n\tmov 40(%2), %%rdi\n\t"
+			 "xor %%ecx, %%ecx\n\tmov $1, %%eax\n\tstc\n\t"
+			 "cpuid\n\t"
+			 "setc %0\n\t"
+			 "mov %%r8, 0(%3)\n\tmov %%r9, 8(%3)\n\t"
+			 "mov %%r10, 16(%3)\n\tmov %%r11, 24(%3)\n\t"
+			 "mov %%rsi, 32(%3)\n\tmov %%rdi, 40(%3)"
+			 : "=m"(carry), "=m"(after)
+			 : "r"(before), "r"(after), "m"(before)
+			 : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9",
+			   "r10", "r11", "cc", "memory");
+	return carry == 1 && !memcmp(before, after, sizeof(before));
+}
+
+static double vectors_live(double x, double y)
+{
+	struct leaf l = cpuid(0, 0);
+
+	return x * y + (l.a ? 0.25 : 0);
+}
+
+int main(void)
+{
+	struct leaf zero = cpuid(0, 0), one = cpuid(1, 0), again = cpuid(1, 0);
+	struct leaf top = cpuid(0x80000000, 0), none = cpuid(0x5fffffff, 0);
+	int avx = one.c >> 28 & 1, osxsave = one.c >> 27 & 1;
+	int avx512 = zero.a >= 7 ? cpuid(7, 0).b >> 16 & 1 : 0;
+
+	CHECK(zero.a >= 1 && zero.b && zero.c && zero.d);
+	CHECK(top.a >= 0x80000001);
+	CHECK(one.a == again.a && one.c == again.c && one.d == again.d);
+	CHECK((one.d >> 25 & 3) == 3);			/* SSE and SSE2 */
+	CHECK((cpuid(0x80000001, 0).d >> 29 & 1) == 1); /* long mode */
+	CHECK(!avx || osxsave);
+	CHECK(!osxsave || (xgetbv() & 3) == 3);
+	CHECK(!avx || (xgetbv() & 6) == 6);
+	CHECK(!avx512 || (xgetbv() & 0xe6) == 0xe6);
+	CHECK(!osxsave || cpuid(13, 0).b >= 576);
+	CHECK(none.a == cpuid(0x5fffffff, 0).a);
+	CHECK(nothing_else_changes());
+	CHECK(vectors_live(1.5, 2.5) == 4.0);
+	return say_done();
+}
