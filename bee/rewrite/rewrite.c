@@ -38,8 +38,11 @@ int bee_refuse(struct bee_rewrite *rw, u64 addr, const char *why)
 		rw->why[n] = why[n];
 	for (const char *s = " at 0x"; *s; s++)
 		rw->why[n++] = *s;
-	for (int shift = addr >> 32 ? 44 : 28; shift >= 0; shift -= 4)
-		rw->why[n++] = hex[addr >> shift & 15];
+	for (int shift = 60, seen = 0; shift >= 0; shift -= 4) {
+		seen |= addr >> shift & 15 || !shift;
+		if (seen)
+			rw->why[n++] = hex[addr >> shift & 15];
+	}
 	rw->why[n] = 0;
 	rw->bad_addr = addr;
 	return -BEE_ENOEXEC;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Decisions of the rewriter, its refusals, its map, and the pure parsers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bee/rewrite/rewrite.h"
+#include "tests/tap.h"
+
+#define TEXT 0x401000ULL
+#define DATA 0x403000ULL
+#define STUBS 0x410000ULL
+
+static u8 text[256], data[64], stubs[4096], marks[256];
+static struct bee_site sites[64];
+static struct bee_stub_pc pcs[256];
+static struct bee_rewrite rw;
+
+static void prepare(const char *bytes, u64 n)
+{
+	memset(text, 0x90, sizeof(text));
+	memset(data, 0, sizeof(data));
+	memset(marks, 0, sizeof(marks));
+	memcpy(text, bytes, n);
+	rw = (struct bee_rewrite){
+		.text = {{text, TEXT, n}},
+		.texts = 1,
+		.entry = TEXT,
+		.data = {{data, DATA, sizeof(data)}},
+		.datas = 1,
+		.stubs = stubs,
+		.stubs_addr = STUBS,
+		.stubs_len = sizeof(stubs),
+		.site = sites,
+		.sites_max = 64,
+		.pc = pcs,
+		.pcs_max = 256,
+		.marks = marks,
+	};
+	for (int i = 0; i < SKEP_SLOT_COUNT; i++)
+		rw.slot[i] = SKEP_TEB_SLOT_BASE + 8 * i;
+}
+#define PREPARE(s) prepare(s, sizeof(s) - 1)
+
+static int refused(const char *bytes, u64 n, const char *word)
+{
+	prepare(bytes, n);
+	return bee_rewrite(&rw) == -8 && strstr(rw.why, word) &&
+	       !memcmp(text, bytes, n);
+}
+#define REFUSED(s, word) refused(s, sizeof(s) - 1, word)
+
+static void test_refusals(void)
+{
+	tap_ok(REFUSED("\xcd\x80\xc3", "int 0x80") &&
+		       strstr(rw.why, "0x401000"),
+	       "int 0x80 is refused by name and address");
+	tap_ok(REFUSED("\x0f\x34", "sysenter"), "sysenter is refused");
+	tap_ok(REFUSED("\x65\x48\x8b\x04\x25\0\0\0\0", "gs:"),
+	       "gs: is refused");
+	tap_ok(REFUSED("\xf3\x48\x0f\xae\xd0", "wrfsbase"),
+	       "wrfsbase is refused");
+	tap_ok(REFUSED("\x64\xa4\xc3", "string"), "string with fs: is refused");
+	tap_ok(REFUSED("\x8e\xe0", "selector"), "mov to fs is refused");
+	tap_ok(REFUSED("\xb8\x27\0\0\0\x0f\x05\x0f\x34", "sysenter"),
+	       "a refusal after good sites changes nothing");
+	tap_ok(REFUSED("\x0f\x05\xc3", "no room"),
+	       "a site without room is refused");
+	PREPARE("\xb8\x27\0\0\0\x0f\x05\xc3");
+	rw.stubs_len = 10;
+	tap_ok(bee_rewrite(&rw) == -12 && text[0] == 0xb8,
+	       "too little stub space changes nothing");
+	PREPARE("\xb8\x27\0\0\0\x0f\x05\xc3");
+	rw.stubs_addr = 0x200000000000;
+	tap_ok(bee_rewrite(&rw) == -8 && text[0] == 0xb8,
+	       "stubs out of reach are refused");
+}
+
+/* nop; mov $39, %eax; syscall; test %rax, %rax; nops */
+#define CALL "\x90\xb8\x27\0\0\0\x0f\x05\x48\x85\xc0\x90\x90\x90"
+
+static u64 patch_with(u64 word)
+{
+	PREPARE(CALL);
+	memcpy(data + 8, &word, 8);
+	return bee_rewrite(&rw) ? 0 : sites[0].patch;
+}
+
+static void test_targets(void)
+{
+	s32 entries[3] = {(s32)(TEXT + 8 - DATA), (s32)(TEXT - DATA), 7};
+
+	tap_ok(patch_with(0) == TEXT + 6, "following instructions go first");
+	tap_ok(patch_with(TEXT + 8) == TEXT + 1,
+	       "a pointer in the data is a target");
+	PREPARE(CALL);
+	rw.bias = 0x400000;
+	data[8 + 1] = 0x10;
+	data[8] = 8;
+	tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 1,
+	       "a pointer before relocation is a target");
+	/* the same behind lea table(%rip), %rax */
+	PREPARE("\x48\x8d\x05\xf9\x1f\0\0\xb8\x27\0\0\0\x0f\x05\x48\x85\xc0"
+		"\x90\x90\x90");
+	entries[0] = (s32)(TEXT + 14 - DATA);
+	memcpy(data, entries, sizeof(entries));
+	tap_ok(!bee_rewrite(&rw) && sites[0].patch == TEXT + 7,
+	       "a jump table of offsets gives targets");
+}
+
+static void test_gaps(void)
+{
+	static const struct bee_range code[] = {{TEXT, TEXT + 8}};
+
+	/* function; gap: not code (06), then bytes like a syscall */
+	PREPARE("\xb8\x27\0\0\0\x0f\x05\xc3\x06\x06\x0f\x05\x90\x90\x90\x90");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
+		       text[10] == 0x0f && rw.skipped == 8,
+	       "a table between functions stays as it is");
+	/* function jumps into the gap */
+	PREPARE("\xb8\x27\0\0\0\x90\xeb\x02\x06\x06\x0f\x05\x90\x90\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
+		       text[10] == 0xe9 && rw.skipped > 0,
+	       "what known code reaches in a gap is code");
+	PREPARE("\xb8\x27\0\0\0\x90\x90\xc3\x90\x0f\x05\x90\x90\x90\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
+		       !rw.skipped,
+	       "a gap that decodes without fault is code");
+}
+
+static void test_map(void)
+{
+	struct bee_stub_pc state;
+	struct bee_map map;
+	u8 bytes[4096];
+	struct bee_site site[64];
+	struct bee_stub_pc pc[256];
+	s64 size;
+	int good = 1;
+
+	/* mov %eax, %fs:0x100(%rdx) in 7 bytes; ret */
+	PREPARE("\x64\x89\x82\0\x01\0\0\xc3");
+	tap_ok(!bee_rewrite(&rw), "one fs: store is rewritten");
+	bee_map_from(&map, &rw);
+	tap_ok(bee_map_guest_pc(&map, STUBS) == TEXT &&
+		       bee_map_find(&map, STUBS + 9, &state) &&
+		       state.guest == TEXT && state.scratch == 9,
+	       "a PC in a stub gives the guest's PC and the saved register");
+	tap_ok(bee_map_guest_pc(&map, STUBS + rw.stubs_used - 1) == TEXT + 7,
+	       "after the instruction the guest's PC is the next one");
+	tap_ok(bee_map_guest_pc(&map, TEXT + 7) == TEXT + 7,
+	       "a PC elsewhere stands for itself");
+	size = bee_map_write(&map, bytes, sizeof(bytes));
+	for (s64 n = 0; n < size; n++)
+		good &= bee_map_read(&map, bytes, n, site, 64, pc, 256) < 0;
+	tap_ok(good, "a map cut short is refused at every length");
+	bytes[4]++;
+	tap_ok(bee_map_read(&map, bytes, size, site, 64, pc, 256) == -22,
+	       "a map of another revision is refused");
+}
+
+static int check(const char *bytes, u64 n, u64 *bad)
+{
+	char why[160];
+
+	return bee_text_check((const u8 *)bytes, n, bad, why);
+}
+#define CHECK(s, bad) check(s, sizeof(s) - 1, bad)
+
+static void test_check(void)
+{
+	static const char nops[16] = "\x90\x90\x90\x90\x90\x90\x90\x90"
+				     "\x90\x90\x90\x90\x90\x90\x90\x90";
+	u64 bad = 0;
+
+	tap_ok(!check(nops, 16, &bad), "plain run-time code is allowed");
+	tap_ok(CHECK("\xb8\x0f\x05\0\0\xc3", &bad) == -13 && bad == 1,
+	       "a syscall inside an immediate is refused");
+	tap_ok(CHECK("\x90\x64\x8b\x00\xc3", &bad) == -13 && bad == 1,
+	       "fs: is refused");
+	tap_ok(CHECK("\xc3\x0f\xa2\xc3", &bad) == -13, "cpuid is refused");
+	tap_ok(CHECK("\xc3\xcd\x80", &bad) == -13, "int 0x80 is refused");
+	tap_ok(CHECK("\xc3\xf3\x0f\xae\xd0", &bad) == -13,
+	       "wrfsbase is refused in run-time code");
+	tap_ok(CHECK("\xc3\x64", &bad) == -13, "a cut off prefix is refused");
+}
+
+/* A CIE (zR, pcrel sdata4), one FDE of 0x20 bytes at -0x100. */
+static const u8 frames[] = {
+	0x10, 0,    0,	0, 0,	 0,    0,    0,	   1,	 'z', 'R', 0,
+	1,    0x78, 16, 1, 0x1b, 0,    0,    0,	   0x0c, 0,   0,   0,
+	0x18, 0,    0,	0, 0,	 0xff, 0xff, 0xff, 0x20, 0,   0,   0,
+};
+
+static void test_eh(void)
+{
+	struct bee_range r[4];
+	u64 at, sum = 0;
+
+	tap_ok(bee_eh_ranges(frames, sizeof(frames), 0x500000, r, 4) == 1 &&
+		       r[0].start == 0x500000 + 28 - 0x100 &&
+		       r[0].end == r[0].start + 0x20,
+	       "a function range is read from .eh_frame");
+	for (u64 n = 0; n < sizeof(frames); n++) {
+		u8 *copy = malloc(n + 1);
+
+		memcpy(copy, frames, n);
+		sum += bee_eh_ranges(copy, n, 0x500000, r, 4);
+		free(copy);
+	}
+	tap_ok(!sum, "a table cut short gives no range");
+	tap_ok(bee_eh_find((const u8 *)"\1\x1b\3\x3b\x10\0\0\0", 8, 0x1000,
+			   &at) == 0 &&
+		       at == 0x1014,
+	       ".eh_frame is found from its header");
+}
+
+int main(void)
+{
+	test_refusals();
+	test_targets();
+	test_gaps();
+	test_map();
+	test_check();
+	test_eh();
+	return tap_done();
+}
