@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/* Owns eventfd(2). desc->lock guards the counter. */
+#include "linux.h"
+#include "poll.h"
+#include "proc.h"
+#include "wait.h"
+
+#define EFD_SEMAPHORE 1u
+#define LARGEST 0xfffffffffffffffeull
+
+static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *value)
+{
+	s64 result = -ABI_EAGAIN;
+
+	abi_lock_take(p, &d->lock);
+	if (d->value) {
+		*value = d->code ? 1 : d->value;
+		d->value -= *value;
+		result = 8;
+	}
+	abi_lock_drop(p, &d->lock);
+	if (result > 0)
+		abi_event_signal(p, &d->event, ABI_EDGE_OUT);
+	return result;
+}
+
+static s64 add(struct abi_proc *p, struct abi_desc *d, u64 value)
+{
+	s64 result = -ABI_EAGAIN;
+
+	abi_lock_take(p, &d->lock);
+	if (value <= LARGEST - d->value) {
+		d->value += value;
+		result = 8;
+	}
+	abi_lock_drop(p, &d->lock);
+	if (result > 0)
+		abi_event_signal(p, &d->event, ABI_EDGE_IN);
+	return result;
+}
+
+/* Both directions: `value` goes out when `writing`, comes in otherwise. */
+static s64 transfer(struct abi_call *c, struct abi_desc *d, u64 *value,
+		    u32 writing)
+{
+	s64 n, slept = 0;
+
+	n = writing ? add(c->p, d, *value) : take(c->p, d, value);
+	if (n != -ABI_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
+		return n;
+	abi_wait_begin(c, 1);
+	abi_event_join(c, &d->event);
+	for (;;) {
+		n = writing ? add(c->p, d, *value) : take(c->p, d, value);
+		if (n != -ABI_EAGAIN || slept)
+			break;
+		slept = abi_wait_sleep(c, 0, 0, ABI_FOREVER);
+	}
+	abi_event_leave(c, &d->event);
+	return n == -ABI_EAGAIN ? -ABI_ERESTARTSYS : n;
+}
+
+s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
+{
+	u64 value = 0;
+	s64 n = transfer(c, d, &value, 0);
+
+	if (n > 0)
+		abi_memcpy(buf, &value, sizeof(value));
+	return n;
+}
+
+s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf)
+{
+	u64 value;
+
+	abi_memcpy(&value, buf, sizeof(value));
+	if (value == ~0ull)
+		return -ABI_EINVAL;
+	return transfer(c, d, &value, 1);
+}
+
+u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
+{
+	u32 ready = 0;
+
+	abi_lock_take(p, &d->lock);
+	if (d->value)
+		ready |= ABI_POLLIN;
+	if (d->value < LARGEST)
+		ready |= ABI_POLLOUT;
+	abi_lock_drop(p, &d->lock);
+	return ready;
+}
+
+static s64 make(struct abi_call *c, u32 flags)
+{
+	struct abi_desc *d;
+
+	if (flags & ~(EFD_SEMAPHORE | ABI_O_NONBLOCK | ABI_O_CLOEXEC))
+		return -ABI_EINVAL;
+	d = abi_desc_new(c->p, ABI_DESC_EVENT,
+			 ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
+	if (!d)
+		return -ABI_ENFILE;
+	d->code = flags & EFD_SEMAPHORE;
+	d->value = (u32)c->a[0];
+	abi_strcpy(d->path, "anon_inode:[eventfd]", 32);
+	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+}
+
+s64 abi_sys_eventfd(struct abi_call *c)
+{
+	return make(c, 0);
+}
+
+s64 abi_sys_eventfd2(struct abi_call *c)
+{
+	return make(c, (u32)c->a[1]);
+}
