@@ -33,11 +33,11 @@ define abi_library
 $(B)/lib/$(1)/libabi.a: $(call abi_objects,$(1)-free)
 	$$(call say,AR)
 	$(Q)mkdir -p $$(@D)
-	$(Q)$(2) -nostdlib -r -o $$(@D)/abi.o $(call abi_objects,$(1)-free)
-	$(Q)$(3) $(abi_renames) $$(@D)/abi.o $$(@D)/abi.renamed.o
-	$(Q)$(2) -nostdlib -r -o $$(@D)/abi.o $$(@D)/abi.renamed.o
-	$(Q)rm -f $$(@D)/abi.renamed.o $$@
-	$(Q)$(4) rcs $$@ $$(@D)/abi.o
+	$(Q)$(2) -nostdlib -r -o $$@.$$$$$$$$.o $(call abi_objects,$(1)-free) && \
+	$(3) $(abi_renames) $$@.$$$$$$$$.o $$@.$$$$$$$$.renamed.o && \
+	$(2) -nostdlib -r -o $$(@D)/abi.o $$@.$$$$$$$$.renamed.o && \
+	rm -f $$@ $$@.$$$$$$$$.o $$@.$$$$$$$$.renamed.o && \
+	$(4) rcs $$@ $$(@D)/abi.o
 endef
 $(eval $(call abi_library,gcc,$(CC),objcopy,ar))
 $(eval $(call abi_library,clang,$(CLANG),objcopy,ar))

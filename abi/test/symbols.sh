@@ -21,8 +21,12 @@ check() {
 for tc in gcc clang mingw; do
 	nm="nm"
 	[ "$tc" != mingw ] || nm=$2
-	check "libabi for $tc has no undefined symbol" \
-		"$("$nm" -u "$1/$tc/abi.o")"
+	# The linker itself makes the first; the second probes the guard page of
+	# a Windows stack and touches no vector register.
+	check "libabi for $tc has no undefined symbol" "$(
+		"$nm" -u "$1/$tc/abi.o" |
+			grep -v -e ' _GLOBAL_OFFSET_TABLE_$' \
+				-e ' ___chkstk_ms$' || :)"
 	check "libabi for $tc has abi_syscall and no memcpy of its own" "$(
 		"$nm" "$1/$tc/abi.o" | grep -E ' (memcpy|memset|memmove|memcmp)$' || :
 		"$nm" "$1/$tc/abi.o" | grep -q ' T abi_syscall$' ||
