@@ -36,6 +36,42 @@ $(B)/bin/bee: $(bee_linux_parts)
 $(B)/bin/bee-guard: $(B)/obj/gcc/bee/guard/guard.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -static -o $@ $^
+	$(Q)$(CC) -static-pie -o $@ $^
 
 PROGRAMS += $(B)/bin/bee $(B)/bin/bee-guard
+
+include bee/host/windows/room.mk
+
+# Tests: guests of three kinds, and a bee whose rewriter forgets sites.
+bee_t := $(B)/test/bee
+BEE_GUESTS := $(foreach g,hello work proof,$(foreach l,glibc pie musl,\
+	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
+bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
+
+$(bee_t)/%-glibc: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-static)
+$(bee_t)/%-pie: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-static-pie)
+$(bee_t)/%-musl: bee/test/guest/%.c
+	$(call say,CC)
+	$(call bee_guest,$(MUSL),-static)
+$(bee_t)/gowork: bee/test/gowork/main.go
+	$(call say,GO)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./bee/test/gowork
+
+$(bee_t)/bee-leak: $(bee_linux_parts) $(B)/obj/gcc/bee/test/leak.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)ld -r --wrap=bee_rewrite -o $@.core \
+		$(call bee_objects,gcc-free,$(BEE_CORE_SRC)) \
+		$(B)/obj/gcc/bee/test/leak.o
+	$(Q)$(CC) -static-pie -o $@ $@.core \
+		$(filter-out %/bee-core.o,$(bee_linux_parts))
+
+CHECK_SUITES += bee-linux
+suite_bee-linux = sh bee/test/run.sh $(B)
+suite_bee-linux_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/bee-leak

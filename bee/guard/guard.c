@@ -5,7 +5,8 @@
  * IMAGE and ARENA (guest.h) hold nothing but guest code and stubs, and no bee
  * on any host puts its own code there. So a site that the rewriter missed
  * dies with SIGSYS instead of reaching the real kernel unseen. Holds for
- * every architecture's entry (int 0x80 too) and across exec and fork.
+ * every architecture's entry (int 0x80 too) and across exec and fork; programs
+ * linked at a fixed low address cannot run behind it natively.
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Only in build/test/bee-leak: stands in front of the rewriter and puts the
+ * original bytes of some sites back afterwards, as a defect would leave them.
+ * BEE_LEAK names the kind: "syscall" or "fs".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bee/rewrite/rewrite.h"
+
+int __wrap_bee_rewrite(struct bee_rewrite *rw);
+int __real_bee_rewrite(struct bee_rewrite *rw);
+
+static int chosen(const struct bee_site *site)
+{
+	const char *kind = getenv("BEE_LEAK");
+
+	if (kind && !strcmp(kind, "syscall"))
+		return site->kind == BEE_SITE_SYSCALL;
+	if (kind && !strcmp(kind, "fs"))
+		return site->kind == BEE_SITE_FS_INPLACE;
+	return 0;
+}
+
+int __wrap_bee_rewrite(struct bee_rewrite *rw)
+{
+	u8 *copy[BEE_TEXTS_MAX] = {0};
+	struct bee_text *text;
+	int err;
+	u32 i, j;
+
+	for (i = 0; i < rw->texts; i++) {
+		copy[i] = malloc(rw->text[i].len);
+		if (!copy[i])
+			abort();
+		memcpy(copy[i], rw->text[i].bytes, rw->text[i].len);
+	}
+	err = __real_bee_rewrite(rw);
+	for (i = 0; !err && i < rw->sites; i++) {
+		for (j = 0; chosen(&rw->site[i]) && j < rw->texts; j++) {
+			text = &rw->text[j];
+			if (rw->site[i].patch - text->addr < text->len)
+				memcpy(text->bytes +
+					       (rw->site[i].patch - text->addr),
+				       copy[j] +
+					       (rw->site[i].patch - text->addr),
+				       rw->site[i].patch_len);
+		}
+	}
+	for (i = 0; i < rw->texts; i++)
+		free(copy[i]);
+	return err;
+}
