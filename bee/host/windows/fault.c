@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Hardware exceptions in guest code become signals.
+ *
+ * Windows lays its exception record on the guest's stack, where there is
+ * little room (a Go stack may have 2 KiB in all), so the vectored handler
+ * only copies registers into the thread's frame and continues on the host
+ * stack. Continuing restores the vector registers; this file is compiled for
+ * general registers only, so the rest leaves them alone. No state of its own.
+ */
+#include "win.h"
+#include <stdio.h>
+
+#define SIGILL 4
+#define SIGTRAP 5
+#define SIGBUS 7
+#define SIGFPE 8
+#define SIGSEGV 11
+
+#define SI_KERNEL 0x80
+#define SEGV_MAPERR 1
+#define SEGV_ACCERR 2
+
+#define X86_DE 0
+#define X86_DB 1
+#define X86_BP 3
+#define X86_UD 6
+#define X86_GP 13
+#define X86_PF 14
+#define X86_MF 16
+#define X86_AC 17
+#define X86_XM 19
+
+#define PF_WRITE 2
+#define PF_USER 4
+#define PF_FETCH 16
+
+static const struct {
+	DWORD status;
+	u16 signo;
+	s16 code;
+	u16 trapno;
+} plain[] = {
+	{EXCEPTION_IN_PAGE_ERROR, SIGBUS, 2, X86_PF},
+	{EXCEPTION_DATATYPE_MISALIGNMENT, SIGBUS, 1, X86_AC},
+	{EXCEPTION_INT_DIVIDE_BY_ZERO, SIGFPE, 1, X86_DE},
+	{EXCEPTION_INT_OVERFLOW, SIGFPE, 1, X86_DE},
+	{EXCEPTION_FLT_DIVIDE_BY_ZERO, SIGFPE, 3, X86_XM},
+	{EXCEPTION_FLT_OVERFLOW, SIGFPE, 4, X86_XM},
+	{EXCEPTION_FLT_UNDERFLOW, SIGFPE, 5, X86_XM},
+	{EXCEPTION_FLT_INEXACT_RESULT, SIGFPE, 6, X86_XM},
+	{EXCEPTION_FLT_INVALID_OPERATION, SIGFPE, 7, X86_XM},
+	{EXCEPTION_FLT_DENORMAL_OPERAND, SIGFPE, 7, X86_XM},
+	{EXCEPTION_FLT_STACK_CHECK, SIGFPE, 7, X86_MF},
+	{EXCEPTION_ILLEGAL_INSTRUCTION, SIGILL, 2, X86_UD},
+	{EXCEPTION_PRIV_INSTRUCTION, SIGSEGV, SI_KERNEL, X86_GP},
+	{EXCEPTION_BREAKPOINT, SIGTRAP, SI_KERNEL, X86_BP},
+	{EXCEPTION_SINGLE_STEP, SIGTRAP, 2, X86_DB},
+};
+
+static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
+{
+	ULONG_PTR how = r->ExceptionInformation[0];
+
+	f->signo = SIGSEGV;
+	f->addr = r->ExceptionInformation[1];
+	f->trapno = X86_PF;
+	f->error = PF_USER;
+	if (how == 1)
+		f->error |= PF_WRITE;
+	if (how == 8)
+		f->error |= PF_FETCH;
+	f->code = SEGV_MAPERR;		/* until fault_finish has looked */
+	if (f->addr == ~0ull && !how) { /* an address that is not canonical */
+		f->code = SI_KERNEL;
+		f->addr = 0;
+		f->trapno = X86_GP;
+		f->error = 0;
+	}
+}
+
+/* 0: an exception that the guest cannot have caused. */
+static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
+{
+	unsigned int i;
+
+	memset(f, 0, sizeof(*f));
+	if (r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION) {
+		from_access(f, r);
+		return 1;
+	}
+	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		if (plain[i].status != r->ExceptionCode)
+			continue;
+		f->signo = plain[i].signo;
+		f->code = plain[i].code;
+		f->trapno = plain[i].trapno;
+		f->addr = (u64)r->ExceptionAddress;
+		return 1;
+	}
+	return 0;
+}
+
+static int guest_address(u64 a)
+{
+	return (a >= SKEP_IMAGE_START && a < SKEP_IMAGE_END) ||
+	       (a >= SKEP_ARENA_START && a < SKEP_ARENA_END);
+}
+
+/* A wild jump leaves no code behind pc; the stack says whose it was. */
+static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
+{
+	return r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION &&
+	       (u64)r->ExceptionAddress == c->Rip &&
+	       (r->ExceptionInformation[0] == 8 ||
+		r->ExceptionInformation[1] == c->Rip) &&
+	       guest_address(c->Rsp);
+}
+
+static u64 slot_value(u32 slot)
+{
+	return (u64)TlsGetValue(BEE_SLOT_FIRST + slot);
+}
+
+static void regs_copy(struct abi_regs *r, const CONTEXT *c, enum bee_pc where)
+{
+	r->rax = c->Rax;
+	r->rbx = c->Rbx;
+	r->rcx = c->Rcx;
+	r->rdx = c->Rdx;
+	r->rsi = c->Rsi;
+	r->rdi = c->Rdi;
+	r->rbp = c->Rbp;
+	r->rsp = c->Rsp;
+	r->r8 = c->R8;
+	r->r9 = c->R9;
+	r->r10 = c->R10;
+	r->r11 = c->R11;
+	r->r12 = c->R12;
+	r->r13 = c->R13;
+	r->r14 = c->R14;
+	r->r15 = c->R15;
+	r->rip = c->Rip;
+	r->rflags = c->EFlags;
+	if (where != BEE_PC_STUB)
+		return;
+	bee_stub_undo(r, slot_value(SKEP_SLOT_SCRATCH),
+		      slot_value(SKEP_SLOT_SCRATCH2));
+}
+
+/* On the host stack, with the guest's vector registers. */
+static void fault_finish(void)
+{
+	struct bee_thread *t = &bee_thread_self()->bee;
+	struct abi_fault *f = &t->fault;
+
+	if (f->trapno == X86_PF && f->signo == SIGSEGV &&
+	    abi_mapped(t->proc, f->addr, 1, 0)) {
+		f->code = SEGV_ACCERR;
+		f->error |= 1;
+	}
+	bee_resume_fault();
+}
+
+static void report(const EXCEPTION_RECORD *r, const CONTEXT *c)
+{
+	const char *name = bee_win_status_name(r->ExceptionCode);
+	char line[200];
+
+	snprintf(line, sizeof(line),
+		 "defect in bee: %s (0x%08lx) at 0x%llx, address 0x%llx; "
+		 "please report it with this line",
+		 name ? name : "exception", r->ExceptionCode, c->Rip,
+		 (u64)(r->NumberParameters > 1 ? r->ExceptionInformation[1]
+					       : 0));
+	bee_os_message(line);
+}
+
+/* Debug output and the naming of threads are exceptions too. */
+static int is_error(DWORD code)
+{
+	return code >= 0xC0000000 && code != 0xE06D7363;
+}
+
+static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
+{
+	const EXCEPTION_RECORD *r = e->ExceptionRecord;
+	struct win_thread *t = bee_thread_self();
+	CONTEXT *c = e->ContextRecord;
+	enum bee_pc where;
+
+	if (!t || !bee.proc)
+		return EXCEPTION_CONTINUE_SEARCH;
+	where = bee_pc_where(c->Rip);
+	if (where == BEE_PC_BEE && wild_jump(r, c))
+		where = BEE_PC_GUEST;
+	if ((where != BEE_PC_GUEST && where != BEE_PC_STUB) ||
+	    !fault_from(&t->bee.fault, r)) {
+		if (is_error(r->ExceptionCode))
+			report(r, c);
+		return EXCEPTION_CONTINUE_SEARCH;
+	}
+	regs_copy(t->bee.frame, c, where);
+	if (r->ExceptionCode == EXCEPTION_BREAKPOINT)
+		t->bee.frame->rip++; /* Linux shows the next instruction */
+	c->Rip = (u64)fault_finish;
+	c->Rsp = (u64)t->bee.frame - 40; /* as after a call */
+	c->EFlags &= ~0x500u;		 /* TF, DF */
+	return EXCEPTION_CONTINUE_EXECUTION;
+}
+
+void bee_fault_install(void)
+{
+	AddVectoredExceptionHandler(1, on_exception);
+}

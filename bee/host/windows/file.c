@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Open files. Regular files use synchronous handles with explicit offsets: a
+ * disk does not keep a thread waiting for ever, and Linux does not interrupt
+ * such a wait either. What can block for ever is a stream or a socket and has
+ * its own file. No state here.
+ */
+#include "win.h"
+
+#define O_ACCMODE 3
+#define O_WRONLY 1
+#define O_RDWR 2
+#define O_CREAT 0100
+#define O_EXCL 0200
+#define O_TRUNC 01000
+#define O_DIRECTORY 0200000
+#define O_NOFOLLOW 0400000
+#define O_PATH 010000000
+
+#define SHARE (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
+#define IO_MAX 0x7ffff000u
+#define HOLD_TRIES 20
+#define HOLD_MS 10
+
+/*
+ * Virus scanners and indexers hold a new file for some milliseconds, and a
+ * file whose deletion is pending refuses everybody.
+ */
+HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags)
+{
+	HANDLE h;
+	DWORD e;
+	u32 i;
+
+	for (i = 0;; i++) {
+		h = CreateFileW(path, access, SHARE, NULL, create,
+				flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
+		if (h != INVALID_HANDLE_VALUE || i == HOLD_TRIES)
+			return h;
+		e = GetLastError();
+		if (e != ERROR_SHARING_VIOLATION && e != ERROR_DELETE_PENDING)
+			return h;
+		Sleep(HOLD_MS);
+	}
+}
+
+/* Open -------------------------------------------------------------------- */
+
+static DWORD access_of(u32 flags)
+{
+	if (flags & O_PATH)
+		return FILE_READ_ATTRIBUTES | SYNCHRONIZE;
+	switch (flags & O_ACCMODE) {
+	case O_WRONLY:
+		return GENERIC_WRITE | FILE_READ_ATTRIBUTES;
+	case O_RDWR:
+		return GENERIC_READ | GENERIC_WRITE;
+	}
+	return GENERIC_READ;
+}
+
+/* Truncation comes after: a file may turn out to be a directory. */
+static DWORD disposition_of(u32 flags)
+{
+	if (!(flags & O_CREAT))
+		return OPEN_EXISTING;
+	return flags & O_EXCL ? CREATE_NEW : OPEN_ALWAYS;
+}
+
+static s64 check_opened(HANDLE h, u32 flags, u32 *type)
+{
+	BY_HANDLE_FILE_INFORMATION i;
+
+	*type = WIN_S_IFREG;
+	if (GetFileType(h) != FILE_TYPE_DISK) {
+		*type = WIN_S_IFCHR;
+		return flags & O_DIRECTORY ? -ABI_ENOTDIR : 0;
+	}
+	if (!GetFileInformationByHandle(h, &i))
+		return bee_win_last();
+	if ((flags & O_NOFOLLOW) && !(flags & O_PATH) &&
+	    (i.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT))
+		return -ABI_ELOOP;
+	if (i.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) {
+		*type = WIN_S_IFDIR;
+		if (flags & (O_CREAT | O_TRUNC | O_ACCMODE) &&
+		    !(flags & O_PATH))
+			return -ABI_EISDIR;
+		return 0;
+	}
+	return flags & O_DIRECTORY ? -ABI_ENOTDIR : 0;
+}
+
+static s64 truncate_to(HANDLE h, u64 len)
+{
+	FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)len};
+
+	if (!SetFileInformationByHandle(h, FileEndOfFileInfo, &end,
+					sizeof(end)))
+		return bee_win_last();
+	return 0;
+}
+
+static s64 handle_opened(HANDLE h, struct abi_open *open)
+{
+	struct win_handle *e;
+	u32 kind;
+	s64 err;
+
+	err = check_opened(h, open->flags, &open->type);
+	if (!err && (open->flags & O_TRUNC) && open->type == WIN_S_IFREG)
+		err = truncate_to(h, 0);
+	if (err)
+		return err;
+	kind = open->type == WIN_S_IFDIR   ? WIN_DIR
+	       : open->type == WIN_S_IFREG ? WIN_FILE
+					   : WIN_DEVICE;
+	e = bee_handle_new(kind, &open->handle);
+	if (!e)
+		return -ABI_ENFILE;
+	e->h = h;
+	e->flags = open->flags;
+	return 0;
+}
+
+/* A directory cannot be opened for writing; say so as Linux does. */
+static s64 open_error(const WCHAR *path)
+{
+	DWORD e = GetLastError(), a;
+
+	if (e == ERROR_ACCESS_DENIED) {
+		a = GetFileAttributesW(path);
+		if (a != INVALID_FILE_ATTRIBUTES &&
+		    (a & FILE_ATTRIBUTE_DIRECTORY))
+			return -ABI_EISDIR;
+	}
+	return bee_win_error(e);
+}
+
+s64 bee_file_open(struct abi_open *open)
+{
+	WCHAR path[WIN_PATH_MAX];
+	DWORD flags = FILE_ATTRIBUTE_NORMAL;
+	HANDLE h;
+	s64 err;
+
+	err = bee_path_encode(open->path, path);
+	if (err < 0)
+		return err;
+	if (open->flags & O_NOFOLLOW)
+		flags |= FILE_FLAG_OPEN_REPARSE_POINT;
+	if ((open->flags & O_CREAT) && !(open->mode & 0222))
+		flags |= FILE_ATTRIBUTE_READONLY;
+	h = bee_win_open(path, access_of(open->flags),
+			 disposition_of(open->flags), flags);
+	if (h == INVALID_HANDLE_VALUE)
+		return open_error(path);
+	err = handle_opened(h, open);
+	if (err)
+		CloseHandle(h);
+	return err;
+}
+
+s64 bee_file_close(s32 handle)
+{
+	struct win_handle *h = bee_handle_get(handle);
+
+	if (!h)
+		return -ABI_EBADF;
+	if (h->dir)
+		bee_dir_free(h->dir);
+	if (h->stream)
+		bee_stream_close(h->stream);
+	else if (h->kind == WIN_SOCK)
+		closesocket(h->s);
+	else
+		CloseHandle(h->h);
+	bee_handle_free(handle);
+	return 0;
+}
+
+/* Bytes -------------------------------------------------------------------- */
+
+static OVERLAPPED at_offset(s64 offset)
+{
+	OVERLAPPED o = {.Offset = (DWORD)offset,
+			.OffsetHigh = (DWORD)((u64)offset >> 32)};
+
+	return o;
+}
+
+static s64 plain_read(struct win_handle *h, const struct abi_io *io)
+{
+	OVERLAPPED o = at_offset(io->offset);
+	DWORD len = io->len < IO_MAX ? (DWORD)io->len : IO_MAX, n = 0;
+
+	if (!ReadFile(h->h, io->buf, len, &n,
+		      io->offset == ABI_STREAM ? NULL : &o)) {
+		if (GetLastError() == ERROR_HANDLE_EOF)
+			return 0;
+		return bee_win_last();
+	}
+	return n;
+}
+
+static s64 plain_write(struct win_handle *h, const struct abi_io *io)
+{
+	/* ABI_APPEND: all bits set is "the end" in Windows' own terms. */
+	OVERLAPPED o = at_offset(io->offset == ABI_APPEND ? -1 : io->offset);
+	DWORD len = io->len < IO_MAX ? (DWORD)io->len : IO_MAX, n = 0;
+
+	if (!WriteFile(h->h, io->buf, len, &n,
+		       io->offset == ABI_STREAM ? NULL : &o))
+		return bee_win_last();
+	return n;
+}
+
+s64 bee_file_read(s32 handle, const struct abi_io *io)
+{
+	struct win_handle *h = bee_handle_get(handle);
+
+	if (!h)
+		return -ABI_EBADF;
+	switch (h->kind) {
+	case WIN_DIR:
+		return -ABI_EISDIR;
+	case WIN_STREAM:
+		return bee_stream_read(h->stream, io->buf, io->len);
+	case WIN_SOCK:
+		return bee_sock_read(h, io->buf, io->len);
+	}
+	return plain_read(h, io);
+}
+
+s64 bee_file_write(s32 handle, const struct abi_io *io)
+{
+	struct win_handle *h = bee_handle_get(handle);
+
+	if (!h)
+		return -ABI_EBADF;
+	switch (h->kind) {
+	case WIN_DIR:
+		return -ABI_EISDIR;
+	case WIN_STREAM:
+		return bee_stream_write(h->stream, io->buf, io->len);
+	case WIN_SOCK:
+		return bee_sock_write(h, io->buf, io->len);
+	}
+	return plain_write(h, io);
+}
+
+/* Facts -------------------------------------------------------------------- */
+
+static s64 stat_other(const struct win_handle *h, struct abi_stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->ino = (u64)(ULONG_PTR)h;
+	st->dev = 1;
+	st->nlink = 1;
+	st->uid = 1000;
+	st->gid = 1000;
+	st->blksize = 4096;
+	switch (h->kind) {
+	case WIN_SOCK:
+		st->mode = WIN_S_IFSOCK | 0777;
+		break;
+	case WIN_STREAM:
+		st->mode = bee_stream_console(h->stream) ? WIN_S_IFCHR | 0620
+							 : WIN_S_IFIFO | 0600;
+		st->rdev = 0x8800; /* pts/0 */
+		break;
+	default:
+		st->mode = WIN_S_IFCHR | 0666;
+		st->rdev = 0x103; /* null */
+	}
+	return 0;
+}
+
+static s64 available(struct win_handle *h)
+{
+	if (h->kind == WIN_STREAM)
+		return bee_stream_available(h->stream);
+	if (h->kind == WIN_SOCK)
+		return bee_sock_available(h);
+	return 0;
+}
+
+static s64 sync_file(struct win_handle *h)
+{
+	if (h->kind == WIN_STREAM || h->kind == WIN_SOCK)
+		return -ABI_EINVAL;
+	/* Refused for handles that cannot write: nothing to flush. */
+	if (!FlushFileBuffers(h->h) && GetLastError() != ERROR_ACCESS_DENIED &&
+	    h->kind == WIN_FILE)
+		return bee_win_last();
+	return 0;
+}
+
+/* fchmod and futimens work on Linux through a read-only descriptor. */
+static s64 with_attributes(struct win_handle *h, const struct abi_file_op *op)
+{
+	HANDLE w;
+	s64 err;
+
+	w = ReOpenFile(h->h, FILE_READ_ATTRIBUTES | FILE_WRITE_ATTRIBUTES,
+		       SHARE, FILE_FLAG_BACKUP_SEMANTICS);
+	if (w == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = op->verb == ABI_FILE_CHMOD ? bee_file_chmod(w, op->mode)
+					 : bee_file_times(w, op->times);
+	CloseHandle(w);
+	return err;
+}
+
+s64 bee_file(s32 handle, struct abi_file_op *op)
+{
+	struct win_handle *h = bee_handle_get(handle);
+	int disk;
+
+	if (!h)
+		return -ABI_EBADF;
+	disk = h->kind == WIN_FILE || h->kind == WIN_DIR;
+	switch (op->verb) {
+	case ABI_FILE_STAT:
+		return disk ? bee_file_stat(h->h, op->stat)
+			    : stat_other(h, op->stat);
+	case ABI_FILE_SYNC:
+		return sync_file(h);
+	case ABI_FILE_TRUNCATE:
+		return h->kind == WIN_FILE ? truncate_to(h->h, op->len)
+					   : -ABI_EINVAL;
+	case ABI_FILE_CHMOD:
+	case ABI_FILE_UTIMENS:
+		return disk ? with_attributes(h, op) : 0;
+	case ABI_FILE_READDIR:
+		return h->kind == WIN_DIR ? bee_dir_read(h, op->dirent)
+					  : -ABI_ENOTDIR;
+	case ABI_FILE_STATFS:
+		return disk ? bee_file_statfs(h->h, op->statfs) : -ABI_ENOSYS;
+	case ABI_FILE_WINSIZE:
+		return h->kind == WIN_STREAM ? bee_stream_winsize(h->stream)
+					     : -ABI_ENOTTY;
+	case ABI_FILE_AVAILABLE:
+		return available(h);
+	}
+	return -ABI_EINVAL;
+}

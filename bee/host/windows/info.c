@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* What this machine is, and random bytes from it. No state. */
+#include "win.h"
+#include <bcrypt.h>
+#include <stdio.h>
+
+s64 bee_random(void *buf, u64 len)
+{
+	while (len) {
+		ULONG n = len > 0x100000 ? 0x100000 : (ULONG)len;
+
+		if (BCryptGenRandom(NULL, buf, n,
+				    BCRYPT_USE_SYSTEM_PREFERRED_RNG) < 0)
+			return -ABI_EIO;
+		buf = (u8 *)buf + n;
+		len -= n;
+	}
+	return 0;
+}
+
+const char *bee_wine_version(void)
+{
+	const char *(*version)(void);
+	HMODULE ntdll = GetModuleHandleW(L"ntdll.dll");
+
+	version = (const char *(*)(void))(void *)GetProcAddress(
+		ntdll, "wine_get_version");
+	return version ? version() : NULL;
+}
+
+/* The build, from the file version of kernel32: what programs are told by
+ * GetVersionEx depends on their manifest. */
+static void version_text(char *out, size_t len)
+{
+	const char *wine = bee_wine_version();
+	OSVERSIONINFOW v = {.dwOSVersionInfoSize = sizeof(v)};
+	LONG(WINAPI * get)(OSVERSIONINFOW *);
+
+	if (wine) {
+		snprintf(out, len, "bee " BEE_VERSION " on Wine %s", wine);
+		return;
+	}
+	get = (LONG(WINAPI *)(OSVERSIONINFOW *))(void *)GetProcAddress(
+		GetModuleHandleW(L"ntdll.dll"), "RtlGetVersion");
+	if (get)
+		get(&v);
+	snprintf(out, len, "bee " BEE_VERSION " on Windows %lu.%lu.%lu",
+		 v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+}
+
+s64 bee_info(struct abi_host_info *info)
+{
+	MEMORYSTATUSEX m = {.dwLength = sizeof(m)};
+	DWORD len = sizeof(info->node);
+	SYSTEM_INFO s;
+
+	memset(info, 0, sizeof(*info));
+	GetSystemInfo(&s);
+	if (!GlobalMemoryStatusEx(&m))
+		return bee_win_last();
+	info->cpus = s.dwNumberOfProcessors;
+	info->pid = GetCurrentProcessId();
+	info->uid = 1000;
+	info->gid = 1000;
+	info->mem_total = m.ullTotalPhys;
+	info->mem_free = m.ullAvailPhys;
+	info->mem_limit = m.ullAvailPageFile;
+	if (bee.options && bee.options->memory &&
+	    bee.options->memory < info->mem_limit)
+		info->mem_limit = bee.options->memory;
+	info->xsave_size = bee_xsave_size();
+	info->xsave_mask = bee_xsave_mask();
+	if (!GetComputerNameA(info->node, &len))
+		strcpy(info->node, "bee");
+	version_text(info->machine, sizeof(info->machine));
+	return 0;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+/*
+ * io_wait: the one place where a guest thread sleeps for files and sockets,
+ * and where a kick ends that sleep.
+ *
+ * Without sockets a thread sleeps on its bell (WaitOnAddress). With sockets it
+ * sleeps in WSAPoll, and one more socket, connected to itself on loopback,
+ * stands for the bell. Whoever changes what a sleeper may wait for rings the
+ * bells of those who are `asleep`; the sleeper reads its bell before it looks,
+ * so nothing is lost. All fields used here are atomic or the thread's own.
+ */
+#include "win.h"
+
+#define SLOTS_ON_STACK 64
+#define CONNECT_MS 50 /* WSAPoll before Windows 10 2004 hides refused ones */
+
+struct sleep {
+	WSAPOLLFD *fd; /* one more than there are entries, for the bell */
+	u32 sockets, connecting;
+};
+
+static int bell_socket(struct win_thread *t)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	int len = sizeof(a);
+	u_long on = 1;
+	SOCKET s;
+
+	if (t->wake != INVALID_SOCKET)
+		return 0;
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	s = WSASocketW(AF_INET, SOCK_DGRAM, IPPROTO_UDP, NULL, 0,
+		       WSA_FLAG_NO_HANDLE_INHERIT);
+	if (s == INVALID_SOCKET)
+		return -1;
+	if (bind(s, (struct sockaddr *)&a, sizeof(a)) ||
+	    getsockname(s, (struct sockaddr *)&a, &len) ||
+	    connect(s, (struct sockaddr *)&a, sizeof(a)) ||
+	    ioctlsocket(s, FIONBIO, &on)) {
+		closesocket(s);
+		return -1;
+	}
+	t->wake = s;
+	return 0;
+}
+
+static SHORT events_out(u32 events)
+{
+	SHORT e = 0;
+
+	if (events & (WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP))
+		e |= POLLRDNORM;
+	if (events & WIN_POLLPRI)
+		e |= POLLRDBAND;
+	if (events & (WIN_POLLOUT | WIN_POLLWRNORM))
+		e |= POLLWRNORM;
+	return e;
+}
+
+/*
+ * Windows says "hung up" when the other side has sent its FIN; Linux calls
+ * that readable (and RDHUP). An error makes everything possible on Linux.
+ */
+static u32 events_in(SHORT got, u32 wanted)
+{
+	u32 e = 0;
+
+	if (got & POLLRDNORM)
+		e |= WIN_POLLIN | WIN_POLLRDNORM;
+	if (got & POLLRDBAND)
+		e |= WIN_POLLPRI;
+	if (got & POLLWRNORM)
+		e |= WIN_POLLOUT | WIN_POLLWRNORM;
+	if (got & POLLHUP)
+		e |= WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLRDHUP;
+	if (got & POLLERR)
+		e |= WIN_POLLIN | WIN_POLLRDNORM | WIN_POLLOUT |
+		     WIN_POLLWRNORM | WIN_POLLERR | WIN_POLLHUP;
+	if (got & POLLNVAL)
+		e |= WIN_POLLNVAL;
+	return e & (wanted | WIN_POLLERR | WIN_POLLHUP | WIN_POLLNVAL);
+}
+
+static int connect_failed(SOCKET s)
+{
+	struct timeval none = {0, 0};
+	fd_set bad;
+
+	FD_ZERO(&bad);
+	FD_SET(s, &bad);
+	return select(0, NULL, NULL, &bad, &none) > 0;
+}
+
+static u32 plain_events(struct win_handle *h, u32 events)
+{
+	u32 always = WIN_POLLIN | WIN_POLLOUT | WIN_POLLRDNORM | WIN_POLLWRNORM;
+
+	if (!h)
+		return WIN_POLLNVAL;
+	if (h->kind == WIN_STREAM)
+		return bee_stream_poll(h->stream, events);
+	return events & always;
+}
+
+/* Everything but sockets, which only get their line in `fd`. */
+static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
+{
+	u32 ready = 0, i;
+
+	s->sockets = 0;
+	s->connecting = 0;
+	for (i = 0; i < count; i++) {
+		struct win_handle *h = bee_handle_get(list[i].handle);
+
+		list[i].revents = 0;
+		if (h && h->kind == WIN_SOCK) {
+			s->fd[s->sockets].fd = h->s;
+			s->fd[s->sockets].events = events_out(list[i].events);
+			s->fd[s->sockets++].revents = 0;
+			s->connecting |= h->sock_connecting;
+			continue;
+		}
+		list[i].revents = (u16)plain_events(h, list[i].events);
+		ready += !!list[i].revents;
+	}
+	return ready;
+}
+
+/* What WSAPoll left in `fd` goes into the list; how many are ready. */
+static u32 collect(struct abi_poll *list, u32 count, struct sleep *s)
+{
+	u32 ready = 0, n = 0, i;
+
+	for (i = 0; i < count; i++) {
+		struct win_handle *h = bee_handle_get(list[i].handle);
+		SHORT got;
+
+		if (!h || h->kind != WIN_SOCK || n == s->sockets)
+			continue;
+		got = s->fd[n++].revents;
+		if (h->sock_connecting && !got && connect_failed(h->s))
+			got = POLLERR;
+		list[i].revents = (u16)events_in(got, list[i].events);
+		ready += !!list[i].revents;
+	}
+	return ready;
+}
+
+static u32 look(struct abi_poll *list, u32 count, struct sleep *s)
+{
+	u32 ready = look_plain(list, count, s);
+
+	if (!s->sockets)
+		return ready;
+	if (WSAPoll(s->fd, s->sockets, 0) < 0)
+		return ready;
+	return ready + collect(list, count, s);
+}
+
+static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 bell,
+			  DWORD left)
+{
+	WSAPOLLFD *last = &s->fd[s->sockets];
+	char drop[16];
+
+	if (s->connecting && left > CONNECT_MS)
+		left = CONNECT_MS;
+	if (bell_socket(t)) { /* no loopback: look again often enough */
+		if (left > CONNECT_MS)
+			left = CONNECT_MS;
+		WaitOnAddress(&t->bell, &bell, sizeof(bell), left);
+		return;
+	}
+	*last = (WSAPOLLFD){.fd = t->wake, .events = POLLRDNORM};
+	__atomic_store_n(&t->wake_used, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&t->bell, __ATOMIC_SEQ_CST) == bell)
+		WSAPoll(s->fd, s->sockets + 1,
+			left == INFINITE ? -1 : (INT)left);
+	__atomic_store_n(&t->wake_used, 0, __ATOMIC_SEQ_CST);
+	while (recv(t->wake, drop, sizeof(drop), 0) > 0)
+		;
+}
+
+static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
+		     u64 deadline_ns, struct sleep *s)
+{
+	DWORD left;
+	u32 bell, ready;
+
+	for (;;) {
+		bell = __atomic_load_n(&t->bell, __ATOMIC_SEQ_CST);
+		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
+			return -ABI_EINTR;
+		ready = look(list, count, s);
+		if (ready)
+			return ready;
+		left = bee_clock_left(deadline_ns);
+		if (!left)
+			return 0;
+		if (s->sockets)
+			sleep_sockets(t, s, bell, left);
+		else
+			WaitOnAddress(&t->bell, &bell, sizeof(bell), left);
+	}
+}
+
+s64 bee_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
+{
+	WSAPOLLFD few[SLOTS_ON_STACK + 1];
+	struct win_thread *t = bee_thread_self();
+	u64 bytes = (count + 1ull) * sizeof(WSAPOLLFD);
+	struct sleep s = {.fd = few};
+	s64 n;
+
+	(void)thread;
+	if (count > SLOTS_ON_STACK)
+		s.fd = bee_os_alloc(bytes);
+	if (!s.fd)
+		return -ABI_ENOMEM;
+	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
+	n = wait_loop(t, list, count, deadline_ns, &s);
+	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);
+	if (s.fd != few)
+		bee_os_free(s.fd, bytes);
+	return n;
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+/*
+ * bee.exe: arguments and environment in UTF-8, then one of two roles. Without
+ * --child it is the parent, which starts itself again under a job object; the
+ * child becomes the guest. Owns the host table, `options` and the two vectors,
+ * all written before guest threads exist.
+ */
+#include "win.h"
+#include "abi/name.h"
+#include <stdio.h>
+
+#define ENV_GOODBYE L"BEE_GOODBYE"
+#define GUEST_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
+
+static struct bee_options options;
+static HANDLE goodbye; /* set to tell the parent that the end was ours */
+
+static const struct abi_host host = {
+	.mem_commit = bee_mem_commit,
+	.mem_protect = bee_mem_protect,
+	.mem_release = bee_mem_release,
+	.mem_discard = bee_mem_discard,
+	.text_seal = bee_text_seal,
+	.thread_start = bee_thread_start,
+	.thread_exit = bee_thread_exit,
+	.thread_kick = bee_thread_kick,
+	.thread_yield = bee_thread_yield,
+	.thread_affinity = bee_thread_affinity,
+	.wait = bee_wait,
+	.wake = bee_wake,
+	.timer_arm = bee_timer_arm,
+	.clock = bee_clock,
+	.random = bee_random,
+	.info = bee_info,
+	.rusage = bee_rusage,
+	.file_open = bee_file_open,
+	.file_close = bee_file_close,
+	.file_read = bee_file_read,
+	.file_write = bee_file_write,
+	.file = bee_file,
+	.path = bee_path,
+	.sock_open = bee_sock_open,
+	.sock = bee_sock,
+	.io_wait = bee_io_wait,
+	.proc_exit = bee_proc_exit,
+	.log = bee_log,
+};
+
+/* Text ------------------------------------------------------------------- */
+
+static char *to_utf8(const WCHAR *w)
+{
+	u64 len = wcslen(w), room = len * 3 + 1;
+	char *s = HeapAlloc(GetProcessHeap(), 0, room);
+	s64 n;
+
+	if (!s)
+		return NULL;
+	n = abi_utf16_to_utf8((const u16 *)w, len, s, room - 1);
+	if (n < 0)
+		return NULL;
+	s[n] = 0;
+	return s;
+}
+
+static char **vector(u32 count)
+{
+	return HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY,
+			 (count + 1) * sizeof(char *));
+}
+
+static char **arguments(int argc, WCHAR **wide)
+{
+	char **argv = vector((u32)argc);
+	int i;
+
+	for (i = 0; argv && i < argc; i++) {
+		argv[i] = to_utf8(wide[i]);
+		if (!argv[i])
+			return NULL;
+	}
+	return argv;
+}
+
+/* Environment ------------------------------------------------------------- */
+
+static int same_name(const char *a, const char *b)
+{
+	while (*a && *a == *b && *a != '=')
+		a++, b++;
+	return *a == '=' && *b == '=';
+}
+
+static int overridden(const char *var)
+{
+	u32 i;
+
+	for (i = 0; i < options.envs; i++)
+		if (same_name(var, options.env[i]))
+			return 1;
+	return 0;
+}
+
+/* Drive directories (=C:), what is meant for us, and Windows' own PATH. */
+static int wanted(const WCHAR *w)
+{
+	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
+	       _wcsnicmp(w, L"PATH=", 5);
+}
+
+static u32 environ_count(const WCHAR *block)
+{
+	u32 n = 0;
+
+	for (; *block; block += wcslen(block) + 1)
+		n++;
+	return n;
+}
+
+static char **environment(void)
+{
+	WCHAR *block = GetEnvironmentStringsW(), *w = block;
+	char **env, *var;
+	u32 n = 0, i;
+
+	env = vector(environ_count(block) + options.envs + 1);
+	if (!env)
+		return NULL;
+	for (; *w && !options.clean_env; w += wcslen(w) + 1) {
+		var = wanted(w) ? to_utf8(w) : NULL;
+		if (var && !overridden(var))
+			env[n++] = var;
+	}
+	if (!options.clean_env && !overridden(GUEST_PATH))
+		env[n++] = (char *)GUEST_PATH;
+	for (i = 0; i < options.envs; i++)
+		env[n++] = (char *)options.env[i];
+	FreeEnvironmentStringsW(block);
+	return env;
+}
+
+/* The end ------------------------------------------------------------------ */
+
+static void report_write(u32 status)
+{
+	char text[4096];
+	WCHAR path[WIN_PATH_MAX];
+	u64 len = bee_report(text, sizeof(text), status);
+	s64 n = abi_utf8_to_utf16(options.report, strlen(options.report),
+				  (u16 *)path, WIN_PATH_MAX - 1);
+	DWORD put;
+	HANDLE h;
+
+	if (n < 0)
+		return;
+	path[n] = 0;
+	h = CreateFileW(path, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+	if (h == INVALID_HANDLE_VALUE ||
+	    !WriteFile(h, text, (DWORD)len, &put, NULL))
+		bee_os_message("the report could not be written; give --report "
+			       "a file that can be created");
+	if (h != INVALID_HANDLE_VALUE)
+		CloseHandle(h);
+}
+
+/* TerminateProcess: ExitProcess would run DLL code under locks that killed
+ * threads still hold. */
+static void leave(u32 code)
+{
+	if (goodbye)
+		SetEvent(goodbye);
+	TerminateProcess(GetCurrentProcess(), code);
+}
+
+void bee_proc_exit(u32 status)
+{
+	u32 signal = status & 0x7f;
+
+	bee_thread_freeze();
+	bee_stream_flush_all();
+	if (options.report)
+		report_write(status);
+	leave(signal ? BEE_EXIT_SIGNAL + signal : status >> 8 & 0xff);
+}
+
+/* The child ------------------------------------------------------------------
+ */
+
+static void goodbye_take(void)
+{
+	WCHAR text[32];
+	DWORD n = GetEnvironmentVariableW(ENV_GOODBYE, text, 32);
+
+	if (n && n < 32)
+		goodbye = (HANDLE)(ULONG_PTR)_wcstoui64(text, NULL, 16);
+}
+
+static int refuse(const char *what, DWORD error)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "%s (Windows error %lu); run bee --probe",
+		 what, error);
+	bee_os_message(line);
+	return BEE_EXIT_REFUSED;
+}
+
+static int prepare(struct win_thread **main_thread)
+{
+	int err;
+
+	SetConsoleOutputCP(CP_UTF8);
+	err = bee_thread_slots_take();
+	if (err)
+		return refuse("the thread slots that rewritten code uses are "
+			      "taken",
+			      (DWORD)err);
+	err = bee_mem_reserve();
+	if (err)
+		return refuse("the guest's address range is taken", (DWORD)err);
+	bee_cpu_init();
+	*main_thread = bee_thread_main();
+	if (!*main_thread)
+		return refuse("no memory for the first thread", GetLastError());
+	bee_fault_install();
+	return 0;
+}
+
+static int run_child(void)
+{
+	struct win_thread *t;
+	char **env = environment();
+	int code, err;
+
+	goodbye_take();
+	bee.options = &options;
+	bee.image.started_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
+	code = prepare(&t);
+	if (!code && !env)
+		code = refuse("no memory for the environment", 8);
+	if (!code)
+		code = bee_load(&options, &host, (const char *const *)env);
+	if (!code) {
+		t->bee.proc = bee.proc;
+		err = bee_timer_start();
+		if (err)
+			code = refuse("no thread for timers", (DWORD)err);
+	}
+	if (!code)
+		bee_thread_enter(&t->bee);
+	leave((u32)code);
+	return code;
+}
+
+static int list_syscalls(void)
+{
+	u32 nr;
+
+	for (nr = 0; nr < 512; nr++)
+		if (abi_syscall_name(nr))
+			printf("%u\t%s\t%s\n", nr, abi_syscall_name(nr),
+			       abi_syscall_route(nr));
+	return 0;
+}
+
+/* Called by mingw's start code, which declares it nowhere. */
+int wmain(int argc, WCHAR **wide);
+
+int wmain(int argc, WCHAR **wide)
+{
+	char **argv = arguments(argc, wide);
+	char why[160];
+	int code;
+
+	bee_clock_init();
+	if (!argv) {
+		bee_os_message("an argument is not valid UTF-16");
+		return BEE_EXIT_USAGE;
+	}
+	code = bee_options_parse(&options, argc, argv, why);
+	if (code) {
+		bee_os_message(why);
+		return code;
+	}
+	if (options.help)
+		return fputs(bee_usage, stdout) < 0;
+	if (options.version)
+		return puts("bee " BEE_VERSION) < 0;
+	if (options.list)
+		return list_syscalls();
+	if (bee_root_set(options.root))
+		return refuse("--root is no directory that can be used",
+			      GetLastError());
+	if (options.probe)
+		return bee_probe();
+	return options.child ? run_child() : bee_parent_run(&options);
+}

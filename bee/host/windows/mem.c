@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Guest memory: IMAGE is the .guest section of bee.exe, ARENA one reservation.
+ *
+ * Pages of a section cannot be given back, so IMAGE pages are zeroed instead;
+ * `touched` says which ones need it. Owns that bitmap, guarded by `lock`.
+ * No page is ever writable and executable.
+ */
+#include "win.h"
+
+#define IMAGE_PAGES ((SKEP_IMAGE_END - SKEP_IMAGE_START) / SKEP_PAGE_SIZE)
+
+/* Below this a discard writes zeros, which costs less than two calls. */
+#define DISCARD_BY_WRITING 0x10000
+
+static SRWLOCK lock = SRWLOCK_INIT;
+static u8 touched[IMAGE_PAGES / 8];
+
+int bee_mem_reserve(void)
+{
+	void *want = (void *)SKEP_ARENA_START;
+
+	if (VirtualAlloc(want, SKEP_ARENA_SIZE, MEM_RESERVE, PAGE_NOACCESS) !=
+	    want)
+		return (int)GetLastError();
+	return 0;
+}
+
+static int in_image(u64 addr, u64 len)
+{
+	return addr >= SKEP_IMAGE_START && addr < SKEP_IMAGE_END &&
+	       len <= SKEP_IMAGE_END - addr;
+}
+
+static int in_arena(u64 addr, u64 len)
+{
+	return addr >= SKEP_ARENA_START && addr < SKEP_ARENA_END &&
+	       len <= SKEP_ARENA_END - addr;
+}
+
+/* 0: the protection is refused (writable and executable). */
+static DWORD page_protection(u32 prot)
+{
+	if ((prot & ABI_PROT_WRITE) && (prot & ABI_PROT_EXEC))
+		return 0;
+	if (prot & ABI_PROT_EXEC)
+		return PAGE_EXECUTE_READ;
+	if (prot & ABI_PROT_WRITE)
+		return PAGE_READWRITE;
+	return prot & ABI_PROT_READ ? PAGE_READONLY : PAGE_NOACCESS;
+}
+
+static s64 change(u64 addr, u64 len, DWORD to)
+{
+	DWORD old;
+
+	if (!VirtualProtect((void *)addr, len, to, &old))
+		return bee_win_last();
+	if (to == PAGE_EXECUTE_READ)
+		FlushInstructionCache(GetCurrentProcess(), (void *)addr, len);
+	return 0;
+}
+
+static int page_touched(u64 page)
+{
+	return touched[page / 8] >> page % 8 & 1;
+}
+
+/* The range is writable. Leaves all of it zero. */
+static void image_zero(u64 addr, u64 len, int mark)
+{
+	u64 page = (addr - SKEP_IMAGE_START) / SKEP_PAGE_SIZE;
+	u64 end = page + len / SKEP_PAGE_SIZE;
+
+	for (; page < end; page++, addr += SKEP_PAGE_SIZE) {
+		if (page_touched(page))
+			memset((void *)addr, 0, SKEP_PAGE_SIZE);
+		if (mark)
+			touched[page / 8] |= (u8)(1u << page % 8);
+	}
+}
+
+static s64 image_renew(u64 addr, u64 len, DWORD to)
+{
+	s64 err;
+
+	AcquireSRWLockExclusive(&lock);
+	err = change(addr, len, PAGE_READWRITE);
+	if (!err) {
+		image_zero(addr, len, to != PAGE_NOACCESS);
+		err = to == PAGE_READWRITE ? 0 : change(addr, len, to);
+	}
+	ReleaseSRWLockExclusive(&lock);
+	return err;
+}
+
+s64 bee_mem_commit(u64 addr, u64 len, u32 prot)
+{
+	DWORD to = page_protection(prot);
+
+	if (!to)
+		return -ABI_EACCES;
+	if (in_image(addr, len))
+		return image_renew(addr, len, to);
+	if (!in_arena(addr, len))
+		return -ABI_EINVAL;
+	if (!VirtualAlloc((void *)addr, len, MEM_COMMIT, to))
+		return bee_win_last();
+	return 0;
+}
+
+s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
+{
+	DWORD to = page_protection(prot);
+
+	if (!to)
+		return -ABI_EACCES;
+	if (!in_image(addr, len) && !in_arena(addr, len))
+		return -ABI_EINVAL;
+	return change(addr, len, to);
+}
+
+s64 bee_mem_release(u64 addr, u64 len)
+{
+	if (in_image(addr, len))
+		return image_renew(addr, len, PAGE_NOACCESS);
+	if (!in_arena(addr, len))
+		return -ABI_EINVAL;
+	if (!VirtualFree((void *)addr, len, MEM_DECOMMIT))
+		return bee_win_last();
+	return 0;
+}
+
+/* One run of pages with the same protection, all committed. */
+static s64 discard_run(u64 addr, u64 len, DWORD prot)
+{
+	int image = in_image(addr, len);
+
+	if (prot == PAGE_WRITECOPY)
+		prot = PAGE_READWRITE;
+	if (!image && (prot != PAGE_READWRITE || len > DISCARD_BY_WRITING)) {
+		if (!VirtualFree((void *)addr, len, MEM_DECOMMIT) ||
+		    !VirtualAlloc((void *)addr, len, MEM_COMMIT, prot))
+			return bee_win_last();
+		return 0;
+	}
+	if (image && prot != PAGE_READWRITE)
+		return image_renew(addr, len, prot);
+	memset((void *)addr, 0, len);
+	return 0;
+}
+
+s64 bee_mem_discard(u64 addr, u64 len)
+{
+	MEMORY_BASIC_INFORMATION m;
+	u64 end = addr + len, run;
+	s64 err = 0;
+
+	if (!in_image(addr, len) && !in_arena(addr, len))
+		return -ABI_EINVAL;
+	while (addr < end && !err) {
+		if (!VirtualQuery((void *)addr, &m, sizeof(m)))
+			return bee_win_last();
+		run = (u64)m.BaseAddress + m.RegionSize;
+		if (run > end)
+			run = end;
+		if (m.State == MEM_COMMIT)
+			err = discard_run(addr, run - addr, m.Protect);
+		addr = run;
+	}
+	return err;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What core asks of its host besides struct abi_host: memory for bee itself,
+ * the program's file, standard streams, messages. No state.
+ */
+#include "win.h"
+#include "abi/name.h"
+#include <stdio.h>
+
+#define O_WRONLY 1
+#define O_RDWR 2
+#define O_APPEND 02000
+
+void *bee_os_alloc(u64 len)
+{
+	return VirtualAlloc(NULL, len, MEM_RESERVE | MEM_COMMIT,
+			    PAGE_READWRITE);
+}
+
+void bee_os_free(void *p, u64 len)
+{
+	(void)len;
+	if (p)
+		VirtualFree(p, 0, MEM_RELEASE);
+}
+
+static s64 map_handle(HANDLE file, const u8 **bytes, u64 *len)
+{
+	LARGE_INTEGER size;
+	HANDLE section;
+
+	if (!GetFileSizeEx(file, &size))
+		return bee_win_last();
+	*len = (u64)size.QuadPart;
+	*bytes = (const u8 *)"";
+	if (!*len) /* Windows has no section of an empty file */
+		return 0;
+	section = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+	if (!section)
+		return bee_win_last();
+	*bytes = MapViewOfFile(section, FILE_MAP_READ, 0, 0, 0);
+	CloseHandle(section);
+	return *bytes ? 0 : bee_win_last();
+}
+
+s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+{
+	WCHAR wide[WIN_PATH_MAX];
+	HANDLE file;
+	s64 err;
+
+	err = abi_utf8_to_utf16(path, strlen(path), (u16 *)wide,
+				WIN_PATH_MAX - 1);
+	if (err < 0)
+		return err;
+	wide[err] = 0;
+	file = CreateFileW(wide, GENERIC_READ,
+			   FILE_SHARE_READ | FILE_SHARE_DELETE, NULL,
+			   OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+	if (file == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = map_handle(file, bytes, len);
+	CloseHandle(file);
+	return err == -ABI_EINVAL ? -ABI_EISDIR : err;
+}
+
+void bee_os_file_unmap(const u8 *bytes, u64 len)
+{
+	if (len)
+		UnmapViewOfFile(bytes);
+}
+
+static s64 std_stream(u32 fd, HANDLE h, int console)
+{
+	struct win_stream *s = bee_stream_new(h, console, fd != 0);
+	struct win_handle *e;
+	s32 number;
+
+	if (!s)
+		return -ABI_ENOMEM;
+	e = bee_handle_new(WIN_STREAM, &number);
+	if (!e)
+		return -ABI_EMFILE;
+	e->stream = s;
+	return number;
+}
+
+static s64 std_plain(HANDLE h, u32 kind)
+{
+	struct win_handle *e;
+	s32 number;
+
+	e = bee_handle_new(kind, &number);
+	if (!e)
+		return -ABI_EMFILE;
+	e->h = h;
+	return number;
+}
+
+/* Output that others wrote to before us goes on after theirs. */
+static u32 append_flag(HANDLE h)
+{
+	LARGE_INTEGER none = {.QuadPart = 0}, at;
+
+	if (!SetFilePointerEx(h, none, &at, FILE_CURRENT) || !at.QuadPart)
+		return 0;
+	return O_APPEND;
+}
+
+s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
+{
+	static const DWORD which[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,
+				      STD_ERROR_HANDLE};
+	HANDLE h = fd < 3 ? GetStdHandle(which[fd]) : NULL;
+	DWORD mode;
+
+	if (!h || h == INVALID_HANDLE_VALUE)
+		return -ABI_EBADF;
+	*flags = fd ? O_WRONLY : 0;
+	switch (GetFileType(h)) {
+	case FILE_TYPE_PIPE:
+		*type = WIN_S_IFIFO;
+		return std_stream(fd, h, 0);
+	case FILE_TYPE_CHAR:
+		*type = WIN_S_IFCHR;
+		if (!GetConsoleMode(h, &mode))
+			return std_plain(h, WIN_DEVICE);
+		if (fd)
+			SetConsoleMode(
+				h, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+		*flags = O_RDWR;
+		return std_stream(fd, h, 1);
+	case FILE_TYPE_DISK:
+		*type = WIN_S_IFREG;
+		if (fd)
+			*flags |= append_flag(h);
+		return std_plain(h, WIN_FILE);
+	}
+	return -ABI_EBADF;
+}
+
+static void say(const char *line, DWORD len)
+{
+	HANDLE h = GetStdHandle(STD_ERROR_HANDLE);
+	DWORD n;
+
+	if (h && h != INVALID_HANDLE_VALUE)
+		WriteFile(h, line, len, &n, NULL);
+}
+
+void bee_os_message(const char *line)
+{
+	char text[1100];
+	int n = snprintf(text, sizeof(text), "bee: %.1000s\n", line);
+
+	say(text, (DWORD)n);
+}
+
+void bee_log(const char *line)
+{
+	bee_os_message(line);
+}
+
+static s64 name_at_top(const WCHAR *leaf, char *buf, u64 len)
+{
+	s64 n;
+
+	if (len < 2)
+		return -ABI_ENAMETOOLONG;
+	n = abi_name_decode((const u16 *)leaf, wcslen(leaf), buf + 1, len - 2);
+	if (n < 0)
+		return n;
+	buf[0] = '/';
+	buf[n + 1] = 0;
+	return n + 1;
+}
+
+s64 bee_os_guest_path(const char *host, char *buf, u64 len)
+{
+	WCHAR wide[WIN_PATH_MAX], full[WIN_PATH_MAX];
+	DWORD got;
+	s64 n;
+
+	n = abi_utf8_to_utf16(host, strlen(host), (u16 *)wide,
+			      WIN_PATH_MAX - 1);
+	if (n < 0)
+		return n;
+	wide[n] = 0;
+	got = GetFullPathNameW(wide, WIN_PATH_MAX, full, NULL);
+	if (!got || got >= WIN_PATH_MAX)
+		return -ABI_ENAMETOOLONG;
+	n = bee_path_decode(full, buf, len);
+	/* Outside the root the guest sees the program at the root's top. */
+	if (n == -ABI_EXDEV && wcsrchr(full, '\\'))
+		n = name_at_top(wcsrchr(full, '\\') + 1, buf, len);
+	return n < 0 ? n : 0;
+}
+
+s64 bee_os_guest_cwd(char *buf, u64 len)
+{
+	WCHAR wide[WIN_PATH_MAX];
+	DWORD got = GetCurrentDirectoryW(WIN_PATH_MAX, wide);
+	s64 n;
+
+	if (!got || got >= WIN_PATH_MAX)
+		return -ABI_ENAMETOOLONG;
+	n = bee_path_decode(wide, buf, len);
+	if (n == -ABI_EXDEV && len > 1)
+		n = (s64)strlen(strcpy(buf, "/"));
+	return n < 0 ? n : 0;
+}

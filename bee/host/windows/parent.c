@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The parent: starts bee again as the child that becomes the guest, with what
+ * only a creator can set (job, mitigation policy, priority, inherited
+ * handles), waits for it, and says in one sentence how it died if it did.
+ * Ctrl-C reaches the child through the console; the parent outlives it.
+ */
+#include "win.h"
+#include <stdio.h>
+
+#define POLICY_DYNAMIC_CODE_OFF (2ull << 36)
+#define POLICY2_SHADOW_STACKS_OFF (2ull << 28)
+#define JOB_SLACK (256ull << 20) /* bee itself beside the guest's memory */
+
+#define SIGINT 2
+#define SIGILL 4
+#define SIGABRT 6
+#define SIGSEGV 11
+
+struct child {
+	const struct bee_options *options;
+	HANDLE job, goodbye;
+	PROCESS_INFORMATION info;
+};
+
+/* What follows the program's name on our own command line. */
+static const WCHAR *command_rest(void)
+{
+	const WCHAR *p = GetCommandLineW();
+	int quoted = 0;
+
+	for (; *p && (quoted || (*p != ' ' && *p != '\t')); p++)
+		if (*p == '"')
+			quoted = !quoted;
+	return p;
+}
+
+static WCHAR *command_line(void)
+{
+	const WCHAR *rest = command_rest();
+	u64 room = wcslen(rest) + WIN_PATH_MAX + 16;
+	WCHAR *line = HeapAlloc(GetProcessHeap(), 0, room * sizeof(WCHAR));
+	DWORD n;
+
+	if (!line)
+		return NULL;
+	line[0] = '"';
+	n = GetModuleFileNameW(NULL, line + 1, WIN_PATH_MAX);
+	if (!n || n >= WIN_PATH_MAX)
+		return NULL;
+	wcscpy(line + 1 + n, L"\" --child");
+	wcscat(line, rest);
+	return line;
+}
+
+static HANDLE job_new(const struct bee_options *o)
+{
+	JOBOBJECT_EXTENDED_LIMIT_INFORMATION limit = {0};
+	HANDLE job = CreateJobObjectW(NULL, NULL);
+
+	if (!job)
+		return NULL;
+	limit.BasicLimitInformation.LimitFlags =
+		JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
+		JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION |
+		JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
+	limit.BasicLimitInformation.ActiveProcessLimit = 1;
+	if (o->memory) {
+		limit.BasicLimitInformation.LimitFlags |=
+			JOB_OBJECT_LIMIT_PROCESS_MEMORY;
+		limit.ProcessMemoryLimit = o->memory + JOB_SLACK;
+	}
+	if (SetInformationJobObject(job, JobObjectExtendedLimitInformation,
+				    &limit, sizeof(limit)))
+		return job;
+	CloseHandle(job);
+	return NULL;
+}
+
+static u32 handles_add(HANDLE *list, u32 n, HANDLE h)
+{
+	u32 i;
+
+	if (!h || h == INVALID_HANDLE_VALUE)
+		return n;
+	for (i = 0; i < n; i++)
+		if (list[i] == h)
+			return n;
+	if (!SetHandleInformation(h, HANDLE_FLAG_INHERIT, HANDLE_FLAG_INHERIT))
+		return n;
+	list[n] = h;
+	return n + 1;
+}
+
+static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
+			  HANDLE *list)
+{
+	u32 n = 0;
+
+	si->StartupInfo.dwFlags = STARTF_USESTDHANDLES;
+	si->StartupInfo.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
+	si->StartupInfo.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
+	si->StartupInfo.hStdError = GetStdHandle(STD_ERROR_HANDLE);
+	n = handles_add(list, n, c->goodbye);
+	n = handles_add(list, n, si->StartupInfo.hStdInput);
+	n = handles_add(list, n, si->StartupInfo.hStdOutput);
+	return handles_add(list, n, si->StartupInfo.hStdError);
+}
+
+/* policies: 0 none, 1 or 2 words of DWORD64. */
+static BOOL create(struct child *c, WCHAR *line, u32 policies)
+{
+	DWORD64 policy[2] = {POLICY_DYNAMIC_CODE_OFF,
+			     POLICY2_SHADOW_STACKS_OFF};
+	STARTUPINFOEXW si = {.StartupInfo.cb = sizeof(si)};
+	u64 space[64];
+	SIZE_T size = sizeof(space);
+	HANDLE list[4];
+	DWORD flags = CREATE_SUSPENDED | EXTENDED_STARTUPINFO_PRESENT;
+	u32 n = handles_listed(c, &si, list);
+	BOOL ok;
+
+	si.lpAttributeList = (LPPROC_THREAD_ATTRIBUTE_LIST)space;
+	if (c->options->idle)
+		flags |= IDLE_PRIORITY_CLASS;
+	if (!InitializeProcThreadAttributeList(si.lpAttributeList, 2, 0, &size))
+		return FALSE;
+	ok = UpdateProcThreadAttribute(si.lpAttributeList, 0,
+				       PROC_THREAD_ATTRIBUTE_HANDLE_LIST, list,
+				       n * sizeof(HANDLE), NULL, NULL);
+	if (ok && policies)
+		ok = UpdateProcThreadAttribute(
+			si.lpAttributeList, 0,
+			PROC_THREAD_ATTRIBUTE_MITIGATION_POLICY, policy,
+			policies * sizeof(DWORD64), NULL, NULL);
+	if (ok)
+		ok = CreateProcessW(NULL, line, NULL, NULL, TRUE, flags, NULL,
+				    NULL, &si.StartupInfo, &c->info);
+	DeleteProcThreadAttributeList(si.lpAttributeList);
+	return ok;
+}
+
+/* An older Windows does not know every policy, and then has no need of it. */
+static BOOL create_somehow(struct child *c)
+{
+	u32 policies = 2;
+	WCHAR *line;
+	BOOL ok = FALSE;
+
+	for (;;) {
+		line = command_line();
+		if (!line)
+			return FALSE;
+		ok = create(c, line, policies);
+		if (ok || !policies)
+			return ok;
+		policies--;
+	}
+}
+
+static int fail(const char *what)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "%s (Windows error %lu)", what,
+		 GetLastError());
+	bee_os_message(line);
+	return BEE_EXIT_REFUSED;
+}
+
+static BOOL WINAPI on_control(DWORD event)
+{
+	return event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
+}
+
+static int signal_of(DWORD status)
+{
+	switch (status) {
+	case STATUS_ACCESS_VIOLATION:
+	case STATUS_STACK_OVERFLOW:
+		return SIGSEGV;
+	case STATUS_ILLEGAL_INSTRUCTION:
+		return SIGILL;
+	case (DWORD)STATUS_CONTROL_C_EXIT:
+		return SIGINT;
+	}
+	return SIGABRT;
+}
+
+static int exit_code(struct child *c)
+{
+	DWORD status = 0;
+	const char *name;
+	char line[200];
+
+	GetExitCodeProcess(c->info.hProcess, &status);
+	if (WaitForSingleObject(c->goodbye, 0) == WAIT_OBJECT_0)
+		return (int)status;
+	if (status == (DWORD)STATUS_CONTROL_C_EXIT)
+		return BEE_EXIT_SIGNAL + SIGINT;
+	name = bee_win_status_name(status);
+	snprintf(line, sizeof(line),
+		 "the program's process died without ending itself: %s "
+		 "(status 0x%08lx)",
+		 name ? name : "it was killed from outside", status);
+	bee_os_message(line);
+	return BEE_EXIT_SIGNAL + signal_of(status);
+}
+
+int bee_parent_run(const struct bee_options *o)
+{
+	struct child c = {.options = o};
+	WCHAR text[32];
+
+	c.job = job_new(o);
+	if (!c.job)
+		return fail("no job object could be made for the program");
+	c.goodbye = CreateEventW(NULL, TRUE, FALSE, NULL);
+	if (!c.goodbye)
+		return fail("no event could be made");
+	swprintf(text, 32, L"%llx", (u64)c.goodbye);
+	SetEnvironmentVariableW(L"BEE_GOODBYE", text);
+	SetConsoleCtrlHandler(on_control, TRUE);
+	if (!create_somehow(&c))
+		return fail("bee could not start itself again");
+	if (!AssignProcessToJobObject(c.job, c.info.hProcess)) {
+		TerminateProcess(c.info.hProcess, 1);
+		return fail("the program's process could not be put under its "
+			    "job object");
+	}
+	ResumeThread(c.info.hThread);
+	WaitForSingleObject(c.info.hProcess, INFINITE);
+	return exit_code(&c);
+}

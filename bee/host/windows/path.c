@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+/* Operations on names. No state. */
+#include "win.h"
+#include "abi/name.h"
+#include <stddef.h>
+
+#define W_OK 2
+
+/* In winbase.h only for newer targets than the import library knows. */
+#define RENAME_FLAGS 0x43 /* replace, POSIX semantics, ignore read-only */
+#define DELETE_FLAGS 0x13 /* delete, POSIX semantics, ignore read-only */
+#define CLASS_DISPOSITION_EX ((FILE_INFO_BY_HANDLE_CLASS)21)
+#define CLASS_RENAME_EX ((FILE_INFO_BY_HANDLE_CLASS)22)
+#define SYMLINK_UNPRIVILEGED 2
+
+struct rename_info { /* FILE_RENAME_INFO with room for the name */
+	DWORD flags;
+	HANDLE root;
+	DWORD name_bytes;
+	WCHAR name[WIN_PATH_MAX];
+};
+
+static HANDLE open_itself(const WCHAR *path, DWORD access)
+{
+	return bee_win_open(path, access, OPEN_EXISTING,
+			    FILE_FLAG_OPEN_REPARSE_POINT);
+}
+
+static s64 on_handle(const WCHAR *path, int follow, struct abi_path_op *op)
+{
+	DWORD access = FILE_READ_ATTRIBUTES;
+	s64 err = -ABI_EINVAL;
+	HANDLE h;
+
+	if (op->verb == ABI_PATH_CHMOD || op->verb == ABI_PATH_UTIMENS)
+		access |= FILE_WRITE_ATTRIBUTES;
+	h = bee_win_open(path, access, OPEN_EXISTING,
+			 follow ? 0 : FILE_FLAG_OPEN_REPARSE_POINT);
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT)
+		err = bee_file_stat(h, op->stat);
+	else if (op->verb == ABI_PATH_CHMOD)
+		err = bee_file_chmod(h, op->mode);
+	else if (op->verb == ABI_PATH_UTIMENS)
+		err = bee_file_times(h, op->times);
+	else if (op->verb == ABI_PATH_STATFS)
+		err = bee_file_statfs(h, op->statfs);
+	CloseHandle(h);
+	return err;
+}
+
+static s64 access_path(const WCHAR *path, u32 mode)
+{
+	DWORD a = GetFileAttributesW(path);
+
+	if (a == INVALID_FILE_ATTRIBUTES)
+		return bee_win_last();
+	if ((mode & W_OK) && (a & FILE_ATTRIBUTE_READONLY) &&
+	    !(a & FILE_ATTRIBUTE_DIRECTORY))
+		return -ABI_EACCES;
+	return 0;
+}
+
+/* Deletion --------------------------------------------------------------------
+ */
+
+static s64 is_directory(HANDLE h, int *dir)
+{
+	FILE_ATTRIBUTE_TAG_INFO i;
+
+	if (!GetFileInformationByHandleEx(h, FileAttributeTagInfo, &i,
+					  sizeof(i)))
+		return bee_win_last();
+	*dir = (i.FileAttributes & FILE_ATTRIBUTE_DIRECTORY) &&
+	       !(i.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT);
+	return 0;
+}
+
+/*
+ * POSIX deletion takes the name away at once even if the file is open. Where
+ * a volume does not offer it the name stays until the last handle is closed.
+ */
+static s64 delete_handle(HANDLE h)
+{
+	FILE_DISPOSITION_INFO plain = {.DeleteFile = TRUE};
+	DWORD flags = DELETE_FLAGS;
+	s64 err;
+
+	if (SetFileInformationByHandle(h, CLASS_DISPOSITION_EX, &flags,
+				       sizeof(flags)))
+		return 0;
+	if (GetLastError() == ERROR_DIR_NOT_EMPTY)
+		return -ABI_ENOTEMPTY;
+	err = bee_file_chmod(h, 0200);
+	if (err)
+		return err;
+	if (!SetFileInformationByHandle(h, FileDispositionInfo, &plain,
+					sizeof(plain)))
+		return bee_win_last();
+	return 0;
+}
+
+static s64 delete_path(const WCHAR *path, int want_dir)
+{
+	DWORD access = DELETE | FILE_READ_ATTRIBUTES | FILE_WRITE_ATTRIBUTES;
+	HANDLE h = open_itself(path, access);
+	int dir = 0;
+	s64 err;
+
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	err = is_directory(h, &dir);
+	if (!err && dir && !want_dir)
+		err = -ABI_EISDIR;
+	if (!err && !dir && want_dir)
+		err = -ABI_ENOTDIR;
+	if (!err)
+		err = delete_handle(h);
+	CloseHandle(h);
+	return err;
+}
+
+/* Renaming
+ * --------------------------------------------------------------------- */
+
+static DWORD kind_bit(const WCHAR *path)
+{
+	DWORD a = GetFileAttributesW(path);
+
+	return a == INVALID_FILE_ATTRIBUTES ? a : a & FILE_ATTRIBUTE_DIRECTORY;
+}
+
+static BOOL rename_posix(const WCHAR *from, const WCHAR *to)
+{
+	struct rename_info *i = bee_os_alloc(sizeof(*i));
+	BOOL ok = FALSE;
+	HANDLE h;
+	DWORD e;
+
+	if (!i)
+		return FALSE;
+	i->flags = RENAME_FLAGS;
+	i->name_bytes = (DWORD)(wcslen(to) * sizeof(WCHAR));
+	wcscpy(i->name, to);
+	h = open_itself(from, DELETE | SYNCHRONIZE);
+	if (h != INVALID_HANDLE_VALUE) {
+		ok = SetFileInformationByHandle(
+			h, CLASS_RENAME_EX, i,
+			(DWORD)offsetof(struct rename_info, name) +
+				i->name_bytes + sizeof(WCHAR));
+		e = GetLastError();
+		CloseHandle(h);
+		SetLastError(e);
+	}
+	bee_os_free(i, sizeof(*i));
+	return ok;
+}
+
+static s64 rename_path(const WCHAR *from, const WCHAR *to)
+{
+	DWORD a = kind_bit(from), b = kind_bit(to);
+	s64 err;
+
+	if (a == INVALID_FILE_ATTRIBUTES)
+		return bee_win_last();
+	if (b != INVALID_FILE_ATTRIBUTES && a != b)
+		return a ? -ABI_ENOTDIR : -ABI_EISDIR;
+	if (rename_posix(from, to))
+		return 0;
+	/* Directories are replaced by neither call; Linux wants it empty. */
+	if (b == FILE_ATTRIBUTE_DIRECTORY && _wcsicmp(from, to)) {
+		err = delete_path(to, 1);
+		if (err)
+			return err;
+	}
+	if (!MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING))
+		return bee_win_last();
+	return 0;
+}
+
+/* Links
+ * -------------------------------------------------------------------------- */
+
+/* A relative text stays relative, component by component. */
+static s64 link_text(const char *text, WCHAR *out)
+{
+	const char *end;
+	u64 n = 0;
+	s64 len;
+
+	if (*text == '/')
+		return bee_path_encode(text, out);
+	for (; *text; text = *end ? end + 1 : end) {
+		for (end = text; *end && *end != '/'; end++)
+			;
+		if (n + 260 > WIN_PATH_MAX)
+			return -ABI_ENAMETOOLONG;
+		if (n)
+			out[n++] = '\\';
+		len = abi_name_encode(text, (u64)(end - text), (u16 *)out + n,
+				      256);
+		if (len == -ABI_EINVAL) { /* "." and ".." */
+			for (len = 0; text + len < end; len++)
+				out[n + len] = (WCHAR)text[len];
+		}
+		if (len < 0)
+			return len;
+		n += (u64)len;
+	}
+	out[n] = 0;
+	return (s64)n;
+}
+
+static s64 symlink_path(const WCHAR *path, const char *text)
+{
+	DWORD flags = SYMLINK_UNPRIVILEGED;
+	WCHAR target[WIN_PATH_MAX];
+	s64 n = link_text(text, target);
+
+	if (n < 0)
+		return n;
+	if (GetFileAttributesW(path) != INVALID_FILE_ATTRIBUTES)
+		return -ABI_EEXIST;
+	if (!CreateSymbolicLinkW(path, target, flags))
+		return bee_win_last();
+	/* Wine 8 says yes and does nothing. */
+	if (GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES)
+		return -ABI_EPERM;
+	return 0;
+}
+
+static s64 readlink_path(const WCHAR *path, struct abi_path_op *op)
+{
+	HANDLE h = open_itself(path, FILE_READ_ATTRIBUTES);
+	s64 n;
+
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	n = bee_link_read(h, op->buf, op->len);
+	CloseHandle(h);
+	return n;
+}
+
+static s64 truncate_path(const WCHAR *path, u64 len)
+{
+	FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)len};
+	HANDLE h = bee_win_open(path, GENERIC_WRITE, OPEN_EXISTING, 0);
+	s64 err = 0;
+
+	if (h == INVALID_HANDLE_VALUE)
+		return bee_win_last();
+	if (!SetFileInformationByHandle(h, FileEndOfFileInfo, &end,
+					sizeof(end)))
+		err = bee_win_last();
+	CloseHandle(h);
+	return err;
+}
+
+static s64 two_paths(struct abi_path_op *op, const WCHAR *path)
+{
+	WCHAR path2[WIN_PATH_MAX];
+	s64 err = bee_path_encode(op->path2, path2);
+
+	if (err < 0)
+		return err;
+	if (op->verb == ABI_PATH_RENAME)
+		return rename_path(path, path2);
+	return CreateHardLinkW(path2, path, NULL) ? 0 : bee_win_last();
+}
+
+/*
+ * Windows says "path not found" also when a component is a file, which is
+ * ENOTDIR on Linux. `path` is a copy that may be cut.
+ */
+static s64 why_not_found(WCHAR *path)
+{
+	u64 n = wcslen(path);
+	DWORD a;
+
+	for (;;) {
+		while (n && path[n - 1] != '\\')
+			n--;
+		if (n < 8) /* \\?\C:\ */
+			return -ABI_ENOENT;
+		path[--n] = 0;
+		a = GetFileAttributesW(path);
+		if (a != INVALID_FILE_ATTRIBUTES)
+			return a & FILE_ATTRIBUTE_DIRECTORY ? -ABI_ENOENT
+							    : -ABI_ENOTDIR;
+	}
+}
+
+static s64 one_path(struct abi_path_op *op, const WCHAR *path)
+{
+	switch (op->verb) {
+	case ABI_PATH_STAT:
+	case ABI_PATH_CHMOD:
+	case ABI_PATH_STATFS:
+		return on_handle(path, 1, op);
+	case ABI_PATH_LSTAT:
+		return on_handle(path, 0, op);
+	case ABI_PATH_UTIMENS:
+		return on_handle(path, 1, op);
+	case ABI_PATH_ACCESS:
+		return access_path(path, op->mode);
+	case ABI_PATH_UNLINK:
+		return delete_path(path, 0);
+	case ABI_PATH_RMDIR:
+		return delete_path(path, 1);
+	case ABI_PATH_MKDIR:
+		return CreateDirectoryW(path, NULL) ? 0 : bee_win_last();
+	case ABI_PATH_RENAME:
+	case ABI_PATH_LINK:
+		return two_paths(op, path);
+	case ABI_PATH_SYMLINK:
+		return symlink_path(path, op->path2);
+	case ABI_PATH_READLINK:
+		return readlink_path(path, op);
+	case ABI_PATH_TRUNCATE:
+		return truncate_path(path, op->len);
+	}
+	return -ABI_EINVAL;
+}
+
+s64 bee_path(struct abi_path_op *op)
+{
+	WCHAR path[WIN_PATH_MAX];
+	s64 err = bee_path_encode(op->path, path);
+
+	if (err < 0)
+		return err;
+	err = one_path(op, path);
+	return err == -ABI_ENOENT ? why_not_found(path) : err;
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pipes and consoles that a parent gave us. Their handles may be synchronous,
+ * and a synchronous ReadFile or WriteFile cannot be interrupted, so each has
+ * a helper thread and a buffer as large as a Linux pipe; guest threads only
+ * touch the buffer and wait in io_wait.
+ *
+ * A reader asks for what the guest asked for and no more, so that input which
+ * the guest leaves is there for the next program. A writer first lets the
+ * other streams drain for a moment, so that lines on standard output and
+ * error keep their order.
+ *
+ * stream->lock guards everything in a stream; `list_lock` guards the list of
+ * all streams and comes first.
+ */
+#include "win.h"
+#include "abi/name.h"
+
+#define BUFFER 0x10000
+#define ATOMIC 4096 /* PIPE_BUF */
+#define ORDER_MS 20
+
+struct win_stream {
+	struct win_stream *next;
+	HANDLE h, thread;
+	int console, output;
+	SRWLOCK lock;
+	CONDITION_VARIABLE work;    /* for the helper */
+	CONDITION_VARIABLE drained; /* used became 0, or error */
+	u32 wanted; /* input: bytes to ask for next; 0: nothing */
+	u32 start, used;
+	s64 error; /* negative errno, for good */
+	u8 end, closing;
+	u8 data[BUFFER];
+};
+
+static SRWLOCK list_lock = SRWLOCK_INIT;
+static struct win_stream *streams;
+
+static void wait_for_work(struct win_stream *s)
+{
+	SleepConditionVariableSRW(&s->work, &s->lock, INFINITE, 0);
+}
+
+static void destroy(struct win_stream *s)
+{
+	struct win_stream **p;
+
+	AcquireSRWLockExclusive(&list_lock);
+	for (p = &streams; *p; p = &(*p)->next)
+		if (*p == s) {
+			*p = s->next;
+			break;
+		}
+	ReleaseSRWLockExclusive(&list_lock);
+	CloseHandle(s->h);
+	CloseHandle(s->thread);
+	bee_os_free(s, sizeof(*s));
+}
+
+/* Input ------------------------------------------------------------------ */
+
+static s64 read_console(HANDLE h, u8 *buf, u32 len)
+{
+	WCHAR text[BUFFER / 8];
+	DWORD n;
+	s64 got;
+
+	/* A UTF-16 unit is at most three bytes of UTF-8. */
+	len = len / 3 ? len / 3 : 1;
+	if (len > BUFFER / 8)
+		len = BUFFER / 8;
+	if (!ReadConsoleW(h, text, len, &n, NULL))
+		return bee_win_last();
+	if (n && text[0] == 26) /* Ctrl-Z: the end, as everywhere here */
+		return 0;
+	got = abi_utf16_to_utf8((u16 *)text, n, (char *)buf, BUFFER);
+	return got < 0 ? -ABI_EIO : got;
+}
+
+/* Bytes, 0 at the end, or a negative errno. */
+static s64 read_pipe(HANDLE h, u8 *buf, u32 len)
+{
+	DWORD n;
+
+	do {
+		if (!ReadFile(h, buf, len, &n, NULL)) {
+			n = GetLastError();
+			return n == ERROR_BROKEN_PIPE || n == ERROR_HANDLE_EOF
+				       ? 0
+				       : bee_win_error(n);
+		}
+		/* On Windows a write of nothing arrives as nothing. */
+	} while (!n && GetFileType(h) == FILE_TYPE_PIPE && !bee_wine_version());
+	return n;
+}
+
+static void read_once(struct win_stream *s)
+{
+	u32 len = s->wanted;
+	s64 n;
+
+	ReleaseSRWLockExclusive(&s->lock);
+	n = s->console ? read_console(s->h, s->data, len)
+		       : read_pipe(s->h, s->data, len);
+	AcquireSRWLockExclusive(&s->lock);
+	s->wanted = 0;
+	s->start = 0;
+	s->used = n > 0 ? (u32)n : 0;
+	s->end = !n;
+	s->error = n < 0 ? n : 0;
+	ReleaseSRWLockExclusive(&s->lock);
+	bee_thread_ring_all();
+	AcquireSRWLockExclusive(&s->lock);
+}
+
+static DWORD WINAPI reader(void *arg)
+{
+	struct win_stream *s = arg;
+
+	AcquireSRWLockExclusive(&s->lock);
+	while (!s->closing) {
+		if (s->wanted && !s->used)
+			read_once(s);
+		else
+			wait_for_work(s);
+	}
+	ReleaseSRWLockExclusive(&s->lock);
+	destroy(s);
+	return 0;
+}
+
+/* A terminal's end of input is only that of one line. */
+static void ask(struct win_stream *s, u32 len)
+{
+	if (s->used || s->end || s->error || s->wanted)
+		return;
+	s->wanted = len < BUFFER ? len : BUFFER;
+	WakeConditionVariable(&s->work);
+}
+
+s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
+{
+	s64 n = -ABI_EAGAIN;
+
+	if (s->output)
+		return -ABI_EBADF;
+	if (!len)
+		return 0;
+	AcquireSRWLockExclusive(&s->lock);
+	if (s->used) {
+		n = len < s->used ? (s64)len : s->used;
+		memcpy(buf, s->data + s->start, n);
+		s->start += (u32)n;
+		s->used -= (u32)n;
+	} else if (s->error || s->end) {
+		n = s->error;
+		if (s->console)
+			s->end = 0;
+	} else {
+		ask(s, len < BUFFER ? (u32)len : BUFFER);
+	}
+	ReleaseSRWLockExclusive(&s->lock);
+	return n;
+}
+
+/* Output ----------------------------------------------------------------- */
+
+/* Bytes of p[0..n) that end with a whole UTF-8 character; never 0. */
+static u32 whole_characters(const u8 *p, u32 n)
+{
+	u32 back = 1;
+
+	while (back < n && back < 4 && (p[n - back] & 0xc0) == 0x80)
+		back++;
+	if (back < n && p[n - back] >= 0xc0 &&
+	    back < (p[n - back] >= 0xf0	  ? 4u
+		    : p[n - back] >= 0xe0 ? 3u
+					  : 2u))
+		return n - back;
+	return n;
+}
+
+static void write_once(struct win_stream *s)
+{
+	u32 len = BUFFER - s->start;
+	DWORD n = 0;
+	s64 err = 0;
+
+	if (len > s->used)
+		len = s->used;
+	if (s->console)
+		len = whole_characters(s->data + s->start, len);
+	ReleaseSRWLockExclusive(&s->lock);
+	if (!WriteFile(s->h, s->data + s->start, len, &n, NULL))
+		err = bee_win_last();
+	AcquireSRWLockExclusive(&s->lock);
+	s->start = (s->start + n) % BUFFER;
+	s->used -= n;
+	if (err) {
+		s->error = err;
+		s->used = 0;
+	}
+	if (!s->used)
+		WakeAllConditionVariable(&s->drained);
+	ReleaseSRWLockExclusive(&s->lock);
+	bee_thread_ring_all();
+	AcquireSRWLockExclusive(&s->lock);
+}
+
+static DWORD WINAPI writer(void *arg)
+{
+	struct win_stream *s = arg;
+
+	AcquireSRWLockExclusive(&s->lock);
+	while (!s->closing || s->used) {
+		if (s->used)
+			write_once(s);
+		else
+			wait_for_work(s);
+	}
+	ReleaseSRWLockExclusive(&s->lock);
+	destroy(s);
+	return 0;
+}
+
+static void drain(struct win_stream *s, DWORD ms)
+{
+	AcquireSRWLockExclusive(&s->lock);
+	while (s->used)
+		if (!SleepConditionVariableSRW(&s->drained, &s->lock, ms, 0))
+			break;
+	ReleaseSRWLockExclusive(&s->lock);
+}
+
+/* All output streams but `but`; each at most `ms`. */
+static void drain_others(const struct win_stream *but, DWORD ms)
+{
+	struct win_stream *s;
+
+	AcquireSRWLockShared(&list_lock);
+	for (s = streams; s; s = s->next)
+		if (s->output && s != but)
+			drain(s, ms);
+	ReleaseSRWLockShared(&list_lock);
+}
+
+void bee_stream_flush_all(void)
+{
+	drain_others(NULL, INFINITE);
+}
+
+static void put(struct win_stream *s, const u8 *p, u32 n)
+{
+	u32 at = (s->start + s->used) % BUFFER;
+	u32 first = BUFFER - at < n ? BUFFER - at : n;
+
+	memcpy(s->data + at, p, first);
+	memcpy(s->data, p + first, n - first);
+	s->used += n;
+	WakeConditionVariable(&s->work);
+}
+
+s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
+{
+	u32 room;
+	s64 n;
+
+	if (!s->output)
+		return -ABI_EBADF;
+	drain_others(s, ORDER_MS);
+	AcquireSRWLockExclusive(&s->lock);
+	room = BUFFER - s->used;
+	if (s->error)
+		n = s->error;
+	else if (!room || (len <= ATOMIC && room < len))
+		n = -ABI_EAGAIN;
+	else
+		n = len < room ? (s64)len : room;
+	if (n > 0)
+		put(s, buf, (u32)n);
+	ReleaseSRWLockExclusive(&s->lock);
+	return n;
+}
+
+/* Both ------------------------------------------------------------------- */
+
+/* Events of poll(2) that are true now; asks for input that is wanted. */
+u32 bee_stream_poll(struct win_stream *s, u32 events)
+{
+	u32 now = 0;
+
+	AcquireSRWLockExclusive(&s->lock);
+	if (s->output) {
+		if (s->error)
+			now = WIN_POLLERR;
+		else if (BUFFER - s->used >= ATOMIC)
+			now = WIN_POLLOUT | WIN_POLLWRNORM;
+	} else {
+		if (s->used || s->error || s->end)
+			now = WIN_POLLIN | WIN_POLLRDNORM;
+		if (s->end && !s->used && !s->console)
+			now = WIN_POLLHUP;
+		if (events & (WIN_POLLIN | WIN_POLLRDNORM))
+			ask(s, ATOMIC);
+	}
+	ReleaseSRWLockExclusive(&s->lock);
+	return now & (events | WIN_POLLERR | WIN_POLLHUP);
+}
+
+s64 bee_stream_available(struct win_stream *s)
+{
+	DWORD more = 0;
+	s64 n;
+
+	AcquireSRWLockExclusive(&s->lock);
+	n = s->output ? 0 : s->used;
+	if (!s->output && !s->console && !s->wanted)
+		PeekNamedPipe(s->h, NULL, 0, NULL, &more, NULL);
+	ReleaseSRWLockExclusive(&s->lock);
+	return n + more;
+}
+
+s64 bee_stream_winsize(struct win_stream *s)
+{
+	CONSOLE_SCREEN_BUFFER_INFO i;
+	HANDLE h = s->h;
+	BOOL ok;
+
+	if (!s->console)
+		return -ABI_ENOTTY;
+	if (!s->output)
+		h = CreateFileW(L"CONOUT$", GENERIC_READ | GENERIC_WRITE,
+				FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
+				OPEN_EXISTING, 0, NULL);
+	ok = GetConsoleScreenBufferInfo(h, &i);
+	if (!s->output && h != INVALID_HANDLE_VALUE)
+		CloseHandle(h);
+	if (!ok)
+		return -ABI_ENOTTY;
+	return (s64)(i.srWindow.Bottom - i.srWindow.Top + 1) << 16 |
+	       (i.srWindow.Right - i.srWindow.Left + 1);
+}
+
+int bee_stream_console(const struct win_stream *s)
+{
+	return s->console;
+}
+
+struct win_stream *bee_stream_new(HANDLE h, int console, int output)
+{
+	struct win_stream *s = bee_os_alloc(sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->h = h;
+	s->console = console;
+	s->output = output;
+	InitializeSRWLock(&s->lock);
+	InitializeConditionVariable(&s->work);
+	InitializeConditionVariable(&s->drained);
+	s->thread = CreateThread(
+		NULL, 0x40000, output ? writer : reader, s,
+		STACK_SIZE_PARAM_IS_A_RESERVATION | CREATE_SUSPENDED, NULL);
+	if (!s->thread) {
+		bee_os_free(s, sizeof(*s));
+		return NULL;
+	}
+	AcquireSRWLockExclusive(&list_lock);
+	s->next = streams;
+	streams = s;
+	ReleaseSRWLockExclusive(&list_lock);
+	ResumeThread(s->thread);
+	return s;
+}
+
+/* The helper frees the stream, after the last byte is out. */
+void bee_stream_close(struct win_stream *s)
+{
+	AcquireSRWLockExclusive(&s->lock);
+	s->closing = 1;
+	if (!s->output && s->wanted)
+		CancelSynchronousIo(s->thread);
+	WakeConditionVariable(&s->work);
+	ReleaseSRWLockExclusive(&s->lock);
+}

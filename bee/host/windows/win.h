@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of bee's Windows host share. Everything here is private to
+ * this directory.
+ */
+#ifndef BEE_HOST_WINDOWS_WIN_H
+#define BEE_HOST_WINDOWS_WIN_H
+
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0A00
+#endif
+#include <winsock2.h>
+#include <ws2tcpip.h>
+#include <windows.h>
+
+#include "abi/abi.h"
+#include "abi/errno.h"
+#include "abi/host.h"
+#include "bee/core/bee.h"
+
+/* Linux's numbers that more than one file needs. */
+#define WIN_S_IFIFO 0010000
+#define WIN_S_IFCHR 0020000
+#define WIN_S_IFDIR 0040000
+#define WIN_S_IFREG 0100000
+#define WIN_S_IFLNK 0120000
+#define WIN_S_IFSOCK 0140000
+
+#define WIN_POLLIN 0x1
+#define WIN_POLLPRI 0x2
+#define WIN_POLLOUT 0x4
+#define WIN_POLLERR 0x8
+#define WIN_POLLHUP 0x10
+#define WIN_POLLNVAL 0x20
+#define WIN_POLLRDNORM 0x40
+#define WIN_POLLWRNORM 0x100
+#define WIN_POLLRDHUP 0x2000
+
+/* Errors: xlat.c -------------------------------------------------------- */
+
+/* A negative Linux errno for a Win32, or Winsock, error code. */
+s64 bee_win_error(DWORD code);
+s64 bee_win_last(void);
+s64 bee_win_sock_last(void);
+const char *bee_win_status_name(DWORD status); /* NULL: no name known */
+
+/* Memory: mem.c --------------------------------------------------------- */
+
+int bee_mem_reserve(void);
+s64 bee_mem_commit(u64 addr, u64 len, u32 prot);
+s64 bee_mem_protect(u64 addr, u64 len, u32 prot);
+s64 bee_mem_release(u64 addr, u64 len);
+s64 bee_mem_discard(u64 addr, u64 len);
+
+/* Threads: thread.c ----------------------------------------------------- */
+
+/*
+ * The host's part of a guest thread, in a table by abi's thread index. `bell`
+ * and `wake` may be used by any thread; the rest belongs to the thread itself
+ * or to the table's lock.
+ */
+struct win_thread {
+	struct bee_thread bee;
+	HANDLE handle;
+	u32 live;      /* table lock: may be suspended */
+	u32 kick;      /* atomic: an io_wait has to end with -EINTR */
+	u32 bell;      /* atomic: counts reasons to look again; waited on */
+	u32 asleep;    /* atomic: in io_wait */
+	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
+	u32 wake_used; /* atomic: asleep in WSAPoll, so use `wake` */
+};
+
+int bee_thread_slots_take(void); /* 0, or a Win32 error */
+
+/* No call: it is used while the guest's vector registers are live. */
+static inline struct win_thread *bee_thread_self(void)
+{
+	struct win_thread *t;
+
+	__asm__ volatile("mov %%gs:%c1, %0"
+			 : "=r"(t)
+			 : "i"(BEE_SLOT(SKEP_SLOT_THREAD)));
+	return t;
+}
+
+struct win_thread *bee_thread_main(void); /* makes the calling one thread 0 */
+struct win_thread *bee_thread_block(u32 index);
+void bee_thread_adopt(struct win_thread *t);
+s64 bee_thread_start(u32 thread);
+void bee_thread_exit(u32 thread);
+void bee_thread_kick(u32 thread);
+s64 bee_thread_yield(void);
+s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes);
+void bee_thread_ring(struct win_thread *t); /* end its sleep in io_wait */
+void bee_thread_ring_all(void);
+/* After this nobody is suspended any more; never given back. */
+void bee_thread_freeze(void);
+int bee_timer_start(void); /* 0, or a Win32 error: timer.c */
+void bee_timer_arm(u64 deadline_ns);
+s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns);
+void bee_wake(u32 *word, u32 count);
+
+/* Faults: fault.c ------------------------------------------------------- */
+
+void bee_fault_install(void);
+
+/* Clocks and facts: clock.c, info.c ------------------------------------- */
+
+s64 bee_clock(u32 clock);
+void bee_clock_init(void);
+/* Milliseconds until the deadline, rounded up; INFINITE for ABI_FOREVER. */
+DWORD bee_clock_left(u64 deadline_ns);
+s64 bee_rusage(s64 *user_ns, s64 *system_ns);
+s64 bee_win_ns(const FILETIME *t); /* since 1970 */
+FILETIME bee_win_filetime(s64 ns);
+s64 bee_random(void *buf, u64 len);
+s64 bee_info(struct abi_host_info *info);
+const char *bee_wine_version(void); /* NULL on Windows */
+
+/* Handles: handle.c ----------------------------------------------------- */
+
+enum win_kind {
+	WIN_NONE,
+	WIN_FILE,
+	WIN_DIR,
+	WIN_DEVICE, /* NUL and other character devices without readiness */
+	WIN_STREAM, /* pipe or console: stream.c */
+	WIN_SOCK,
+};
+
+struct win_dir;
+struct win_stream;
+
+/*
+ * abi closes a handle only when no call uses it any more, so an entry needs
+ * no count; the lock in handle.c guards taking and giving back numbers only.
+ */
+struct win_handle {
+	u32 kind;
+	u32 flags; /* O_* at open */
+	HANDLE h;
+	SOCKET s;
+	struct win_stream *stream;
+	struct win_dir *dir;
+	u32 sock_domain, sock_type; /* Linux's numbers */
+	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
+};
+
+struct win_handle *bee_handle_new(u32 kind, s32 *number); /* NULL: full */
+struct win_handle *bee_handle_get(s32 number);		  /* NULL: not in use */
+void bee_handle_free(s32 number);
+
+/* Streams: stream.c ------------------------------------------------------ */
+
+/* Takes over `h`; console: h is one. NULL: no memory. */
+struct win_stream *bee_stream_new(HANDLE h, int console, int output);
+s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
+s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
+u32 bee_stream_poll(struct win_stream *s, u32 events);
+s64 bee_stream_available(struct win_stream *s);
+s64 bee_stream_winsize(struct win_stream *s);
+int bee_stream_console(const struct win_stream *s);
+void bee_stream_close(struct win_stream *s);
+void bee_stream_flush_all(void); /* before the process ends */
+
+/* Files: file.c, dir.c, path.c, name.c ----------------------------------- */
+
+#define WIN_PATH_MAX 8192 /* UTF-16 units with NUL */
+
+int bee_root_set(const char *root);		   /* NULL: the default */
+s64 bee_path_encode(const char *path, WCHAR *out); /* WIN_PATH_MAX units */
+s64 bee_path_decode(const WCHAR *path, char *out, u64 len);
+s64 bee_file_open(struct abi_open *open);
+s64 bee_file_close(s32 handle);
+s64 bee_file_read(s32 handle, const struct abi_io *io);
+s64 bee_file_write(s32 handle, const struct abi_io *io);
+s64 bee_file(s32 handle, struct abi_file_op *op);
+s64 bee_path(struct abi_path_op *op);
+s64 bee_file_stat(HANDLE h, struct abi_stat *st);
+s64 bee_file_statfs(HANDLE h, struct abi_statfs *fs);
+s64 bee_file_times(HANDLE h, const s64 times[2]);
+s64 bee_file_chmod(HANDLE h, u32 mode);
+s64 bee_dir_read(struct win_handle *d, struct abi_dirent *e);
+void bee_dir_free(struct win_dir *d);
+/* CreateFileW, again while somebody else holds the file for a moment. */
+HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags);
+s64 bee_link_read(HANDLE h, char *buf, u64 len);
+
+/* Sockets: sock.c, sockopt.c, iowait.c ----------------------------------- */
+
+int bee_sock_init(void); /* once, on first use; 0 or negative errno */
+s64 bee_sock_open(u32 domain, u32 type, u32 protocol);
+s64 bee_sock(s32 handle, struct abi_sock_op *op);
+s64 bee_sock_read(struct win_handle *h, void *buf, u64 len);
+s64 bee_sock_write(struct win_handle *h, const void *buf, u64 len);
+s64 bee_sock_available(struct win_handle *h);
+s64 bee_sock_setopt(struct win_handle *h, struct abi_sock_op *op);
+s64 bee_sock_getopt(struct win_handle *h, struct abi_sock_op *op);
+s64 bee_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
+
+/* The parent, the probe, the end ------------------------------------------ */
+
+int bee_parent_run(const struct bee_options *o); /* the exit code */
+int bee_probe(void);
+void bee_proc_exit(u32 status);
+void bee_log(const char *line);
+
+#endif
