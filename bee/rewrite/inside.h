@@ -91,6 +91,7 @@ struct bee_place {
 struct bee_scan {
 	struct bee_rewrite *rw;
 	u64 mark_base[BEE_TEXTS_MAX]; /* where a text's marks begin */
+	u64 first[BEE_TEXTS_MAX];     /* offset of the first code */
 	u64 budget;		      /* jump table entries still to be read */
 	int error;
 };

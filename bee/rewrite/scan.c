@@ -238,7 +238,7 @@ static int scan_gaps(struct bee_scan *s, u32 t, int how, int *more)
 {
 	const struct bee_rewrite *rw = s->rw;
 	u64 start = rw->text[t].addr, end = start + rw->text[t].len;
-	u64 at = start;
+	u64 at = start + s->first[t];
 
 	for (u32 i = 0; i < rw->codes; i++) {
 		const struct bee_range *r = &rw->code[i];
@@ -298,6 +298,41 @@ static int scan_known(struct bee_scan *s)
 	return 0;
 }
 
+static u64 later(u64 at, u64 start, u64 len, u64 limit)
+{
+	return start <= limit && len <= limit - start && start + len > at
+		       ? start + len
+		       : at;
+}
+
+/*
+ * A text segment may begin with the file's own headers and notes (Go, older
+ * linkers): those before the entry point are not code.
+ */
+static u64 headers_end(const struct bee_rewrite *rw, u32 t)
+{
+	enum { EHDR = 64, PHDR = 56, SHDR = 64, PT_INTERP = 3, PT_NOTE = 4 };
+	const struct bee_text *text = &rw->text[t];
+	const u8 *p = text->bytes;
+	u64 limit = rw->entry - text->addr, phdrs, at = EHDR;
+	u32 n;
+
+	if (limit >= text->len || limit < EHDR || bee_get_u32(p) != 0x464c457f)
+		return 0;
+	phdrs = bee_get_u64(p + 32);
+	n = bee_get_u32(p + 56) & 0xffff;
+	at = later(at, bee_get_u64(p + 40),
+		   (u64)SHDR * (bee_get_u32(p + 60) & 0xffff), limit);
+	if (later(0, phdrs, (u64)PHDR * n, limit) == 0)
+		return at;
+	at = later(at, phdrs, (u64)PHDR * n, limit);
+	for (p += phdrs; n--; p += PHDR)
+		if (bee_get_u32(p) == PT_NOTE || bee_get_u32(p) == PT_INTERP)
+			at = later(at, bee_get_u64(p + 8), bee_get_u64(p + 32),
+				   limit);
+	return at;
+}
+
 int bee_scan_all(struct bee_scan *s)
 {
 	struct bee_rewrite *rw = s->rw;
@@ -305,6 +340,8 @@ int bee_scan_all(struct bee_scan *s)
 
 	for (u32 t = 0; t < rw->texts; t++) {
 		s->mark_base[t] = base;
+		s->first[t] = headers_end(rw, t);
+		rw->skipped += s->first[t];
 		base += rw->text[t].len;
 		s->budget += 64 + rw->text[t].len;
 	}
@@ -315,7 +352,7 @@ int bee_scan_all(struct bee_scan *s)
 	if (rw->codes)
 		return scan_known(s);
 	for (u32 t = 0; t < rw->texts; t++)
-		if (scan_code(s, t, 0, rw->text[t].len))
+		if (scan_code(s, t, s->first[t], rw->text[t].len))
 			return -BEE_ENOEXEC;
 	return 0;
 }

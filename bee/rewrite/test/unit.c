@@ -134,6 +134,26 @@ static void test_gaps(void)
 	       "a gap that decodes without fault is code");
 }
 
+/* A text that begins with the file's headers and a note full of fs and gs. */
+static void test_headers(void)
+{
+	PREPARE("\x7f"
+		"ELF");
+	memset(text + 4, 0, sizeof(text) - 4);
+	text[32] = 64; /* one program header: a note at 120, 16 bytes */
+	text[56] = 1;
+	text[64] = 4;
+	text[64 + 8] = 120;
+	text[64 + 32] = 16;
+	memset(text + 120, 'e', 16);
+	memcpy(text + 136, "\xb8\x27\0\0\0\x0f\x05\xc3", 8);
+	rw.text[0].len = 144;
+	rw.entry = TEXT + 136;
+	tap_ok(!bee_rewrite(&rw) && rw.skipped == 136 &&
+		       rw.found[BEE_SITE_SYSCALL] == 1,
+	       "headers and notes before the code are not code");
+}
+
 static void test_map(void)
 {
 	struct bee_stub_pc state;
@@ -226,6 +246,7 @@ int main(void)
 	test_refusals();
 	test_targets();
 	test_gaps();
+	test_headers();
 	test_map();
 	test_check();
 	test_eh();
