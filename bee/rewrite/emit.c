@@ -336,7 +336,8 @@ static void put_with_operand(struct bee_emitter *e, const u8 *p,
 	else
 		put_legacy_opcode(e, insn, o);
 	put_operand(e, insn->modrm >> 3 & 7, o);
-	put_bytes(e, p + insn->imm_at, insn->imm_len);
+	if (insn->imm_len)
+		put_bytes(e, p + insn->imm_at, insn->imm_len);
 }
 
 /*
