@@ -94,7 +94,7 @@ static s64 thread_start(u32 thread)
 
 static void thread_exit(u32 thread)
 {
-	(void)thread;
+	abi_thread_gone(current_proc, thread);
 	pthread_exit(NULL);
 }
 

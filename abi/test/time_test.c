@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Clocks, sleeps, and timers that send signals. */
+#include "guest.h"
+
+#define TIMER_ABSTIME 1
+#define MS 1000000ull
+#define SIGALRM 14
+
+static u64 *at(u64 gaddr)
+{
+	return (u64 *)gaddr;
+}
+
+static void time_at(u64 gaddr, u64 ns)
+{
+	at(gaddr)[0] = ns / ABI_NS;
+	at(gaddr)[1] = ns % ABI_NS;
+}
+
+static u64 time_of(u64 gaddr)
+{
+	return at(gaddr)[0] * ABI_NS + at(gaddr)[1];
+}
+
+static u64 mono(void)
+{
+	return guest_now(ABI_CLOCK_MONOTONIC);
+}
+
+static int near(u64 a, u64 b)
+{
+	return (a > b ? a - b : b - a) < 2 * ABI_NS;
+}
+
+static void test_clocks(void)
+{
+	static const u32 real[] = {0, 5, 8, 11}, steady[] = {1, 4, 6, 7, 9};
+	u32 i, bad = 0;
+
+	for (i = 0; i < 4; i++)
+		bad += CALL(clock_gettime, real[i], page) != 0 ||
+		       !near(time_of(page), guest_now(ABI_CLOCK_REALTIME));
+	for (i = 0; i < 5; i++)
+		bad += CALL(clock_gettime, steady[i], page) != 0 ||
+		       !near(time_of(page), mono());
+	tap_ok(!bad, "clocks tell the time they are named for");
+	TAP(CALL(clock_gettime, 2, page) == 0 && time_of(page) > 0);
+	TAP(CALL(clock_gettime, 3, page) == 0);
+	TAP(CALL(clock_gettime, (~4242ull << 3) | 6, page) == 0);
+	TAP(CALL(clock_gettime, (~4242ull << 3) | 2, page) == 0);
+	TAP(CALL(clock_gettime, (~4243ull << 3) | 6, page) == -ABI_EINVAL);
+	TAP(CALL(clock_gettime, 12, page) == -ABI_EINVAL);
+	TAP(CALL(clock_gettime, 1, 0x1000) == -ABI_EFAULT);
+	TAP(CALL(clock_getres, 1, page) == 0 && time_of(page) == 1);
+	TAP(CALL(clock_getres, 1, 0) == 0);
+	TAP(CALL(clock_getres, 99, 0) == -ABI_EINVAL);
+	TAP(CALL(clock_settime, 0, page) == -ABI_EPERM);
+	TAP(CALL(gettimeofday, page, 0) == 0 &&
+	    near(at(page)[0] * ABI_NS, guest_now(ABI_CLOCK_REALTIME)) &&
+	    at(page)[1] < 1000000);
+	TAP((u64)CALL(time, page) == at(page)[0]);
+	TAP(CALL(times, page) > 0);
+}
+
+static void test_sleep(void)
+{
+	u64 start = mono();
+
+	time_at(page, 10 * MS);
+	TAP(CALL(nanosleep, page, 0) == 0);
+	tap_ok(mono() - start >= 10 * MS, "a sleep is not too short");
+	start = mono();
+	time_at(page, start + 10 * MS);
+	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
+	tap_ok(mono() - start >= 10 * MS, "nor is one until a time");
+	time_at(page, guest_now(ABI_CLOCK_REALTIME) + 10 * MS);
+	start = mono();
+	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
+	tap_ok(mono() - start >= 9 * MS && mono() - start < 5 * ABI_NS,
+	       "nor one on the wall clock");
+	time_at(page, 5);
+	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
+	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
+	TAP(CALL(clock_nanosleep, 3, 0, page, 0) == -ABI_EOPNOTSUPP);
+	TAP(CALL(clock_nanosleep, 4, 0, page, 0) == -ABI_EOPNOTSUPP);
+	TAP(CALL(clock_nanosleep, 12, 0, page, 0) == -ABI_EINVAL);
+	TAP(CALL(nanosleep, 0x1000, 0) == -ABI_EFAULT);
+	at(page)[1] = ABI_NS;
+	TAP(CALL(nanosleep, page, 0) == -ABI_EINVAL);
+	at(page)[0] = ~0ull;
+	at(page)[1] = 0;
+	TAP(CALL(nanosleep, page, 0) == -ABI_EINVAL);
+}
+
+/* Timers ---------------------------------------------------------------------
+ */
+
+static u64 armed;
+
+static void timer_arm(u64 deadline)
+{
+	armed = deadline;
+}
+
+static void block_alarm(void)
+{
+	at(page)[0] = 1ull << (SIGALRM - 1) | 1ull << 33;
+	CALL(rt_sigprocmask, 0, page, 0, 8);
+}
+
+/* The next pending signal, siginfo at page + 0x200; or -EAGAIN. */
+static s64 next_signal(void)
+{
+	at(page + 0x180)[0] = ~0ull;
+	time_at(page + 0x190, 0);
+	return CALL(rt_sigtimedwait, page + 0x180, page + 0x200, page + 0x190,
+		    8);
+}
+
+static void test_alarm(void)
+{
+	u64 now = mono();
+
+	TAP(CALL(alarm, 100) == 0);
+	tap_ok(armed >= now + 100 * ABI_NS && armed < mono() + 101 * ABI_NS,
+	       "an alarm arms the host's timer");
+	TAP(CALL(alarm, 50) == 100 && CALL(alarm, 0) == 50);
+	TAP(armed == ABI_FOREVER);
+	at(page)[0] = 0;
+	at(page)[1] = 10000; /* every 10 ms, first after 20 ms */
+	at(page)[2] = 0;
+	at(page)[3] = 20000;
+	now = mono();
+	TAP(CALL(setitimer, 0, page, 0) == 0);
+	TAP(abi_timer_fire(p, now) == armed && next_signal() == -ABI_EAGAIN);
+	now = armed;
+	tap_ok(abi_timer_fire(p, now) == now + 10 * MS &&
+		       next_signal() == SIGALRM,
+	       "an interval timer sends and goes on");
+	tap_ok(abi_timer_fire(p, now + 95 * MS) == now + 100 * MS,
+	       "a late one skips what it missed");
+	TAP(next_signal() == SIGALRM && next_signal() == -ABI_EAGAIN);
+	TAP(CALL(getitimer, 0, page) == 0 && at(page)[1] == 10000);
+	memset(at(page), 0, 32);
+	TAP(CALL(setitimer, 0, page, page + 64) == 0 && armed == ABI_FOREVER);
+	TAP(at(page + 64)[1] == 10000 && at(page + 64)[2] == 0);
+	at(page)[3] = 1000000;
+	TAP(CALL(setitimer, 0, page, 0) == -ABI_EINVAL);
+	TAP(CALL(setitimer, 2, page, 0) == -ABI_ENOSYS &&
+	    strstr(fake.last_log, "ITIMER_REAL"));
+}
+
+static s64 create(u32 notify, u32 tid, u64 value)
+{
+	u32 *e = (u32 *)(page + 0x300);
+
+	memset(e, 0, 64);
+	*(u64 *)e = value;
+	e[2] = 34;
+	e[3] = notify;
+	e[4] = tid;
+	return CALL(timer_create, 1, page + 0x300, page + 0x340);
+}
+
+static void test_timers(void)
+{
+	u64 now = mono(), spec = page + 0x380;
+	s64 n = 0;
+	u32 id;
+
+	TAP(create(4, 4242, 0x1234567890) == 0);
+	id = *(u32 *)(page + 0x340);
+	time_at(spec, 0);
+	time_at(spec + 16, now + 5 * ABI_NS);
+	TAP(CALL(timer_settime, id, TIMER_ABSTIME, spec, 0) == 0);
+	TAP(armed == now + 5 * ABI_NS);
+	TAP(CALL(timer_gettime, id, spec) == 0 &&
+	    near(time_of(spec + 16), 5 * ABI_NS));
+	TAP(abi_timer_fire(p, armed) == ABI_FOREVER);
+	tap_ok(next_signal() == 34 && at(page + 0x200)[3] == 0x1234567890 &&
+		       (s32)at(page + 0x200)[1] == ABI_SI_TIMER,
+	       "a timer sends its value");
+	TAP(CALL(timer_getoverrun, id) == 0);
+	TAP(CALL(timer_delete, id) == 0);
+	TAP(CALL(timer_delete, id) == -ABI_EINVAL);
+	TAP(CALL(timer_gettime, id, spec) == -ABI_EINVAL);
+	TAP(CALL(timer_gettime, ~0ull, spec) == -ABI_EINVAL);
+	TAP(create(4, 77, 0) == -ABI_EINVAL);
+	TAP(create(2, 0, 0) == -ABI_EINVAL);
+	while (create(0, 0, 0) == 0)
+		n++;
+	tap_ok(n == ABI_ALARMS, "there are 32 timers");
+	while (n)
+		CALL(timer_delete, (u64)--n);
+	TAP(create(1, 0, 0) == 0);
+}
+
+int main(void)
+{
+	guest_new();
+	test_clocks();
+	test_sleep();
+	tap_ok(CALL(alarm, 1) == -ABI_ENOSYS && fake.logs == 1,
+	       "a host without timers is named");
+	fake.host.timer_arm = timer_arm;
+	block_alarm();
+	test_alarm();
+	test_timers();
+	guest_free();
+	return tap_done();
+}
