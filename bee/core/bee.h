@@ -160,6 +160,8 @@ struct bee {
 	const struct abi_host *os; /* the host's table, ungated */
 	struct abi_proc *proc;
 	struct bee_image image;
+	/* Where inherited regular files stand; bee_os_std fills it in. */
+	u64 std_pos[3];
 };
 extern struct bee bee;
 

@@ -351,6 +351,19 @@ static int rewrite(struct load *l)
 
 /* Handing over -------------------------------------------------------- */
 
+#define NR_LSEEK 8
+#define S_IFREG 0100000u
+
+/* abi counts a file's position from 0; an inherited one stands elsewhere. */
+static void seek_stream(u32 fd)
+{
+	struct abi_regs regs = {.rax = NR_LSEEK, .rdi = fd};
+
+	regs.rsi = bee.std_pos[fd];
+	if (regs.rsi)
+		abi_syscall(bee.proc, 0, &regs);
+}
+
 static int attach_streams(const struct load *l)
 {
 	u32 fd, type, flags;
@@ -366,6 +379,8 @@ static int attach_streams(const struct load *l)
 		if (err)
 			return refuse(l,
 				      "a standard stream cannot be attached");
+		if ((type & S_IFMT) == S_IFREG)
+			seek_stream(fd);
 	}
 	return 0;
 }

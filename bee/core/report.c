@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sentences for people and the report for tests. Reads `bee`, owns nothing. */
+#include "abi/proc.h"
 #include "bee/core/core.h"
 
 void bee_say(const char *before, const char *subject, const char *after)
@@ -43,6 +44,24 @@ static void put_sites(struct abi_text *text, const char *key, u32 kind)
 	abi_text_chr(text, '\n');
 }
 
+/* Calls that the guest asked for and nobody answers. */
+static void put_refused(struct abi_text *text)
+{
+	u32 nr, count;
+
+	for (nr = 0; bee.proc && nr < ABI_NR_MAX; nr++) {
+		count = abi_count_refused(bee.proc, nr);
+		if (!count)
+			continue;
+		abi_text_str(text, "refused ");
+		abi_text_str(text, abi_syscall_name(nr) ? abi_syscall_name(nr)
+							: "unknown");
+		abi_text_chr(text, ' ');
+		abi_text_dec(text, count);
+		abi_text_chr(text, '\n');
+	}
+}
+
 /* Times and counts are 0 when the guest was never entered. */
 u64 bee_report(char *buf, u64 len, u32 status)
 {
@@ -68,5 +87,6 @@ u64 bee_report(char *buf, u64 len, u32 status)
 	put_sites(&text, "sites_xgetbv", BEE_SITE_XGETBV);
 	put_digest(&text, "sha256_load", image->sha_load);
 	put_digest(&text, "sha256_file", image->sha_file);
+	put_refused(&text);
 	return text.len;
 }

@@ -76,7 +76,7 @@ fi
 
 got=$(guarded --nonce 1234abcd --report "$tmp/report" "$g/proof-musl")
 echo "$got" >"$tmp/got"
-echo 000000001234abcd >"$tmp/want"
+echo bee 000000001234abcd >"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got"
 result $? "proof number answers the nonce"
 digest=$(sha256sum "$g/proof-musl" | cut -d' ' -f1)
@@ -85,6 +85,11 @@ grep -q "^sha256_file $digest\$" "$tmp/report" &&
 	awk '/^sites_/ && $2 != $3 { exit 1 }
 	     /^calls/ && $2 < 2 { exit 1 }' "$tmp/report"
 result $? "report holds nonce, digest, calls and sites"
+
+{ echo before; guarded /bin/busybox echo middle; echo after; } >"$tmp/got"
+printf 'before\nmiddle\nafter\n' >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "an inherited file goes on where it stood"
 
 code "no such program" 127 guarded "$tmp/none"
 code "not an ELF file" 126 guarded "$0"

@@ -124,6 +124,14 @@ static int would_block(s32 handle, short events)
 	return handle < 3 && poll(&fd, 1, 0) == 0;
 }
 
+/* Who shares an inherited file goes on where the guest stopped. */
+static s64 keep_position(s32 handle, s64 offset, s64 n)
+{
+	if (n > 0 && handle < 3)
+		lseek(handle, offset + n, SEEK_SET);
+	return n;
+}
+
 s64 lin_file_read(s32 handle, const struct abi_io *io)
 {
 	s64 n;
@@ -134,6 +142,7 @@ s64 lin_file_read(s32 handle, const struct abi_io *io)
 		n = read(handle, io->buf, io->len);
 	} else {
 		n = pread(handle, io->buf, io->len, io->offset);
+		keep_position(handle, io->offset, n);
 	}
 	return result(n);
 }
@@ -143,11 +152,14 @@ s64 lin_file_write(s32 handle, const struct abi_io *io)
 {
 	struct iovec iov = {io->buf, io->len};
 	struct stat st;
+	s64 n;
 
 	if (io->offset == ABI_APPEND)
 		return result(pwritev2(handle, &iov, 1, -1, RWF_APPEND));
-	if (io->offset != ABI_STREAM)
-		return result(pwrite(handle, io->buf, io->len, io->offset));
+	if (io->offset != ABI_STREAM) {
+		n = pwrite(handle, io->buf, io->len, io->offset);
+		return result(keep_position(handle, io->offset, n));
+	}
 	if (would_block(handle, POLLOUT))
 		return -EAGAIN;
 	if (handle < 3 && iov.iov_len > PIPE_BUF && !fstat(handle, &st) &&
@@ -286,5 +298,8 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 		return -EBADF;
 	*type = st.st_mode & S_IFMT;
 	*flags = (u32)fl;
+	bee.std_pos[fd] = 0;
+	if (S_ISREG(st.st_mode) && lseek((int)fd, 0, SEEK_CUR) > 0)
+		bee.std_pos[fd] = (u64)lseek((int)fd, 0, SEEK_CUR);
 	return fd;
 }
