@@ -4,6 +4,7 @@
  * table is constant, calls are counted by the thread that makes them.
  */
 #include "proc.h"
+#include "build/gen/abi/numbers.h"
 
 struct entry {
 	abi_handler *handler; /* NULL: refused */
@@ -77,6 +78,13 @@ static void log_refused(struct abi_proc *p, u64 nr)
 	p->host->log(line);
 }
 
+/* Calls that programs make on purpose: these are always explained. */
+static int makes_child(u64 nr)
+{
+	return nr == ABI_NR_fork || nr == ABI_NR_vfork || nr == ABI_NR_execve ||
+	       nr == ABI_NR_execveat;
+}
+
 static s64 refuse(struct abi_call *c, u64 nr)
 {
 	struct abi_proc *p = c->p;
@@ -90,6 +98,8 @@ static s64 refuse(struct abi_call *c, u64 nr)
 	else
 		first = !__atomic_fetch_add(&p->refused_other, 1,
 					    __ATOMIC_RELAXED);
+	if (makes_child(nr))
+		return abi_thread_no_children(p, entries[nr].name);
 	if (first && p->trace)
 		log_refused(p, nr);
 	return -ABI_ENOSYS;

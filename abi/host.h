@@ -199,8 +199,11 @@ struct abi_host {
 	 * on. Ends with abi_thread_gone.
 	 */
 	void (*thread_exit)(u32 thread);
-	/* Make `thread` call abi soon: end its wait, or take it out of guest
-	 * code. */
+	/*
+	 * Make `thread` call abi soon: end its io_wait, or take it out of
+	 * guest code for abi_tick. May come as soon as thread_start was
+	 * called, so a new thread starts with abi_tick on its registers.
+	 */
 	void (*thread_kick)(u32 thread);
 	s64 (*thread_yield)(void);
 	s64 (*thread_affinity)(u32 thread, const void *mask, u64 bytes);

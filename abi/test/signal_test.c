@@ -644,8 +644,74 @@ static void test_tick(void)
 	       "a signal between two instructions leaves no trace");
 }
 
+/* Storm: two threads hand a word back and forth while a third sends signals. */
+
+#define TURNS 2000
+
+static u32 storm_over, handled;
+
+/* A call as a guest sees it: handlers run and return in between. */
+static s64 storm_call(u32 t, u64 gaddr, u32 op, u32 value)
+{
+	struct abi_regs r = guest_regs();
+
+	r.rsp = page + 0x4000 * (t + 1);
+	r.rax = ABI_NR_futex;
+	r.rdi = gaddr;
+	r.rsi = op;
+	r.rdx = value;
+	abi_syscall(p, t, &r);
+	while (r.rip == HANDLER) {
+		__atomic_add_fetch(&handled, 1, __ATOMIC_RELAXED);
+		sigreturn_at(t, &r);
+	}
+	return (s64)r.rax;
+}
+
+static void *storm_player(void *arg)
+{
+	u32 t = (u32)(u64)arg, turn, value;
+	u32 *word = (u32 *)page;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		while ((value = __atomic_load_n(word, __ATOMIC_SEQ_CST)) % 2 !=
+		       t - 1)
+			storm_call(t, page, FUTEX_WAIT, value);
+		__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
+		storm_call(t, page, FUTEX_WAKE, 1);
+	}
+	__atomic_add_fetch(&storm_over, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void test_storm(void)
+{
+	pthread_t id[2];
+	u32 sent = 0;
+
+	fresh();
+	action(10, HANDLER, ABI_SA_RESTART, 0);
+	action(12, HANDLER, 0, 0);
+	mask(SIG_SETMASK, ~0ull);
+	guest_thread();
+	guest_thread();
+	*(u32 *)page = 0;
+	pthread_create(&id[0], NULL, storm_player, (void *)1);
+	pthread_create(&id[1], NULL, storm_player, (void *)2);
+	while (__atomic_load_n(&storm_over, __ATOMIC_SEQ_CST) < 2) {
+		CALL(tgkill, 4242, 4243 + sent % 2, sent % 3 ? 10 : 12);
+		sent += CALL(kill, 4242, 10) == 0;
+		sched_yield();
+	}
+	pthread_join(id[0], NULL);
+	pthread_join(id[1], NULL);
+	tap_ok(*(u32 *)page == 2 * TURNS && handled > 0 && sent > 0,
+	       "no wake-up is lost under a storm of signals");
+}
+
 int main(void)
 {
+	test_storm();
 	test_arguments();
 	test_frame();
 	test_flags();

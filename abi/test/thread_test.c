@@ -114,6 +114,8 @@ static void test_clone_refused(void)
 	tap_ok(strstr(fake.last_log, "child process") && fake.logs == 1,
 	       "a fork is refused with a reason");
 	TAP(clone_job(0x4111, JOB_EXIT) == -ABI_ENOSYS && fake.logs == 1);
+	TAP(CALL(fork) == -ABI_ENOSYS && CALL(execve, 0, 0, 0) == -ABI_ENOSYS);
+	TAP(abi_count_refused(p, ABI_NR_fork) == 1 && fake.logs == 1);
 	TAP(clone_job(0x10000, JOB_EXIT) == -ABI_EINVAL);
 	TAP(clone_job(CLONE_PTHREAD | 0x20000000, JOB_EXIT) == -ABI_EINVAL);
 	TAP(CALL(clone, CLONE_PTHREAD, 0, page, page, page) == -ABI_EINVAL);
