@@ -3,7 +3,8 @@
 # Each guest runs natively and under bee behind the guard; output and exit code
 # must be the same. usage: run.sh BUILD
 # shellcheck disable=SC2016 # scripts for guests expand there
-set -u
+set -eu
+set +e # exit codes are what is compared
 b=$1
 g=$b/test/bee
 tmp=$(mktemp -d)
