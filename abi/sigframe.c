@@ -42,8 +42,6 @@
 #define FX_MXCSR 24
 #define FX_SW 464    /* software bytes: struct fx_sw */
 #define XSAVE_BV 512 /* header: XSTATE_BV, XCOMP_BV, zeros */
-#define XSAVE_MIN 576
-#define VEC_MAX 4096 /* holds AVX-512 and PKRU; AMX is masked */
 
 struct fx_sw {
 	u32 magic1, extended_size;
@@ -85,7 +83,7 @@ struct frame {
 SKEP_ASSERT_SIZE(struct frame, 472);
 
 struct vec {
-	u8 byte[VEC_MAX];
+	u8 byte[ABI_VEC_MAX];
 } __attribute__((aligned(64)));
 
 static int on_altstack(const struct abi_thread *t, u64 rsp)
@@ -309,10 +307,10 @@ static s64 vec_pop(struct abi_proc *p, u64 vec)
 	int extended = 0;
 	s64 rc;
 
-	abi_memset(v.byte, 0, XSAVE_MIN);
+	abi_memset(v.byte, 0, ABI_VEC_MIN);
 	if (!vec) {
 		abi_memcpy(v.byte + FX_MXCSR, &mxcsr, sizeof(mxcsr));
-		return p->host->vec_load(v.byte, XSAVE_MIN);
+		return p->host->vec_load(v.byte, ABI_VEC_MIN);
 	}
 	if (vec % 64 || abi_user_get(p, v.byte, vec, FX_SIZE))
 		return -ABI_EFAULT;
@@ -322,7 +320,7 @@ static s64 vec_pop(struct abi_proc *p, u64 vec)
 	rc = vec_check(p, &v, extended);
 	if (rc)
 		return rc;
-	if (p->host->vec_load(v.byte, extended ? vec_size(p) : XSAVE_MIN))
+	if (p->host->vec_load(v.byte, extended ? vec_size(p) : ABI_VEC_MIN))
 		return -ABI_EFAULT;
 	return 0;
 }

@@ -21,6 +21,12 @@ int abi_signals_init(struct abi_proc *p)
 	struct abi_signals *s = &p->signals;
 	u32 i;
 
+	if (p->info.xsave_size < ABI_VEC_MIN ||
+	    p->info.xsave_size > ABI_VEC_MAX) {
+		p->host->log("the host's vector state does not fit into a "
+			     "signal frame: offer XSAVE without AMX");
+		return -ABI_EINVAL;
+	}
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
 		s->entry[i].next = i + 1 < ABI_SIGNAL_QUEUE ? i + 1 : ABI_NONE;
 	s->free = 0;

@@ -28,6 +28,10 @@
 #define ABI_SIGNAL_QUEUE 1024 /* entries in one process */
 #define ABI_SIGNAL_RT 32      /* the first that queues */
 
+/* Bounds of info.xsave_size: the header, and room for AVX-512 and PKRU. */
+#define ABI_VEC_MIN 576
+#define ABI_VEC_MAX 4096
+
 #define ABI_SIGHUP 1
 #define ABI_SIGQUIT 3
 #define ABI_SIGILL 4

@@ -626,6 +626,24 @@ static void test_shared(void)
 	TAP(b.regs.rip == HANDLER);
 }
 
+static void test_vec_size(void)
+{
+	static const u64 size[] = {0, 512, 575, 4097, 8192};
+	struct abi_proc *other;
+	u32 i, bad = 0;
+
+	fresh();
+	other = calloc(1, abi_proc_size());
+	for (i = 0; i < 5; i++) {
+		fake.info.xsave_size = size[i];
+		memset(other, 0, abi_proc_size());
+		bad += abi_proc_init(other, &fake.host) != -ABI_EINVAL;
+	}
+	free(other);
+	tap_ok(!bad && fake.logs == 5,
+	       "vector state that fits no frame is refused");
+}
+
 static void test_tick(void)
 {
 	struct abi_regs r, before;
@@ -726,6 +744,7 @@ int main(void)
 	test_suspend();
 	test_shared();
 	test_tick();
+	test_vec_size();
 	guest_free();
 	return tap_done();
 }
