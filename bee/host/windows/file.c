@@ -124,7 +124,7 @@ static s64 handle_opened(HANDLE h, struct abi_open *open)
 }
 
 /* A directory cannot be opened for writing; say so as Linux does. */
-static s64 open_error(const WCHAR *path)
+static s64 open_error(WCHAR *path)
 {
 	DWORD e = GetLastError(), a;
 
@@ -134,7 +134,8 @@ static s64 open_error(const WCHAR *path)
 		    (a & FILE_ATTRIBUTE_DIRECTORY))
 			return -ABI_EISDIR;
 	}
-	return bee_win_error(e);
+	return bee_win_error(e) == -ABI_ENOENT ? bee_path_missing(path)
+					       : bee_win_error(e);
 }
 
 s64 bee_file_open(struct abi_open *open)

@@ -3,6 +3,7 @@
 #include "win.h"
 #include "abi/name.h"
 #include <stddef.h>
+#include <stdio.h>
 
 #define W_OK 2
 
@@ -77,13 +78,22 @@ static s64 is_directory(HANDLE h, int *dir)
 	return 0;
 }
 
+static s64 delete_at_close(HANDLE h)
+{
+	FILE_DISPOSITION_INFO plain = {.DeleteFile = TRUE};
+
+	if (!SetFileInformationByHandle(h, FileDispositionInfo, &plain,
+					sizeof(plain)))
+		return bee_win_last();
+	return 0;
+}
+
 /*
  * POSIX deletion takes the name away at once even if the file is open. Where
  * a volume does not offer it the name stays until the last handle is closed.
  */
 static s64 delete_handle(HANDLE h)
 {
-	FILE_DISPOSITION_INFO plain = {.DeleteFile = TRUE};
 	DWORD flags = DELETE_FLAGS;
 	s64 err;
 
@@ -95,10 +105,29 @@ static s64 delete_handle(HANDLE h)
 	err = bee_file_chmod(h, 0200);
 	if (err)
 		return err;
-	if (!SetFileInformationByHandle(h, FileDispositionInfo, &plain,
-					sizeof(plain)))
-		return bee_win_last();
-	return 0;
+	return delete_at_close(h);
+}
+
+/*
+ * A deleted file whose name stays until its last handle is closed gets another
+ * name in its directory, so that its own can be used again at once.
+ */
+static void rename_leftover(const WCHAR *path)
+{
+	static u32 count;
+	const WCHAR *leaf = wcsrchr(path, '\\');
+	WCHAR away[WIN_PATH_MAX];
+	u64 dir = leaf ? (u64)(leaf - path) : 0;
+
+	if (!dir || dir + 48 > WIN_PATH_MAX ||
+	    GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES)
+		return;
+	memcpy(away, path, dir * sizeof(*path));
+	swprintf(away + dir, 48, L"\\.bee-deleted-%lx-%x",
+		 GetCurrentProcessId(),
+		 __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED));
+	if (MoveFileExW(path, away, 0))
+		DeleteFileW(away);
 }
 
 static s64 delete_path(const WCHAR *path, int want_dir)
@@ -118,6 +147,10 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 	if (!err)
 		err = delete_handle(h);
 	CloseHandle(h);
+	/* Still listed if somebody has it open and POSIX deletion is missing.
+	 */
+	if (!err && !want_dir)
+		rename_leftover(path);
 	return err;
 }
 
@@ -269,28 +302,6 @@ static s64 two_paths(struct abi_path_op *op, const WCHAR *path)
 	return CreateHardLinkW(path2, path, NULL) ? 0 : bee_win_last();
 }
 
-/*
- * Windows says "path not found" also when a component is a file, which is
- * ENOTDIR on Linux. `path` is a copy that may be cut.
- */
-static s64 why_not_found(WCHAR *path)
-{
-	u64 n = wcslen(path);
-	DWORD a;
-
-	for (;;) {
-		while (n && path[n - 1] != '\\')
-			n--;
-		if (n < 8) /* \\?\C:\ */
-			return -ABI_ENOENT;
-		path[--n] = 0;
-		a = GetFileAttributesW(path);
-		if (a != INVALID_FILE_ATTRIBUTES)
-			return a & FILE_ATTRIBUTE_DIRECTORY ? -ABI_ENOENT
-							    : -ABI_ENOTDIR;
-	}
-}
-
 static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 {
 	switch (op->verb) {
@@ -331,5 +342,5 @@ s64 bee_path(struct abi_path_op *op)
 	if (err < 0)
 		return err;
 	err = one_path(op, path);
-	return err == -ABI_ENOENT ? why_not_found(path) : err;
+	return err == -ABI_ENOENT ? bee_path_missing(path) : err;
 }

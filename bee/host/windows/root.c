@@ -58,3 +58,29 @@ s64 bee_path_decode(const WCHAR *path, char *out, u64 len)
 	return abi_name_path_back((u16 *)root, root_len, (const u16 *)path,
 				  wcslen(path), out, len);
 }
+
+/*
+ * Windows says "path not found" also when a component is a file, which is
+ * ENOTDIR on Linux. `path` is a copy that may be cut.
+ */
+s64 bee_path_missing(WCHAR *path)
+{
+	u64 n = wcslen(path);
+	DWORD a;
+
+	for (;;) {
+		while (n && path[n - 1] != '\\')
+			n--;
+		if (n < 8) /* \\?\C:\ */
+			return -ABI_ENOENT;
+		path[--n] = 0;
+		a = GetFileAttributesW(path);
+		/* A Unix device under Wine: there, but without attributes. */
+		if (a == INVALID_FILE_ATTRIBUTES &&
+		    GetLastError() == ERROR_INVALID_PARAMETER)
+			return -ABI_ENOTDIR;
+		if (a != INVALID_FILE_ATTRIBUTES)
+			return a & FILE_ATTRIBUTE_DIRECTORY ? -ABI_ENOENT
+							    : -ABI_ENOTDIR;
+	}
+}

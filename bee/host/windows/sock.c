@@ -255,11 +255,15 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 	if (n >= 0)
 		return n;
 	err = bee_win_sock_last();
-	/* An aborted connection is a broken pipe to a Linux writer. */
-	return err == -ABI_ECONNABORTED ? -ABI_EPIPE : err;
+	/* Linux reports a reset once; after that the pipe is broken. */
+	if (err == -ABI_ECONNABORTED ||
+	    (err == -ABI_ECONNRESET && h->sock_reset))
+		return -ABI_EPIPE;
+	h->sock_reset |= err == -ABI_ECONNRESET;
+	return err;
 }
 
-static s64 recv_failed(const struct win_handle *h, const struct abi_sock_op *op)
+static s64 recv_failed(struct win_handle *h, const struct abi_sock_op *op)
 {
 	int err = WSAGetLastError();
 
@@ -268,8 +272,12 @@ static s64 recv_failed(const struct win_handle *h, const struct abi_sock_op *op)
 		return (s64)op->len;
 	if (err == WSAESHUTDOWN)
 		return 0;
-	if (err == WSAECONNABORTED)
+	if (err == WSAECONNABORTED || err == WSAECONNRESET) {
+		if (h->sock_reset)
+			return 0;
+		h->sock_reset = 1;
 		return -ABI_ECONNRESET;
+	}
 	return bee_win_error((DWORD)err);
 }
 

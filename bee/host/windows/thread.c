@@ -14,6 +14,7 @@
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static struct win_thread *threads[THREADS];
+static u32 frozen;		 /* atomic: the lock will never be free again */
 static struct win_thread *spare; /* linked through bee.os */
 
 /* Slots ----------------------------------------------------------------- */
@@ -194,7 +195,12 @@ void bee_thread_ring_all(void)
 {
 	u32 i;
 
-	AcquireSRWLockShared(&lock);
+	/* The helpers of streams still work while the process ends. */
+	while (!TryAcquireSRWLockShared(&lock)) {
+		if (__atomic_load_n(&frozen, __ATOMIC_SEQ_CST))
+			return;
+		SwitchToThread();
+	}
 	for (i = 0; i < THREADS; i++)
 		if (threads[i] &&
 		    __atomic_load_n(&threads[i]->asleep, __ATOMIC_SEQ_CST))
@@ -283,6 +289,7 @@ void bee_thread_kick(u32 thread)
 void bee_thread_freeze(void)
 {
 	AcquireSRWLockExclusive(&lock);
+	__atomic_store_n(&frozen, 1, __ATOMIC_SEQ_CST);
 }
 
 /* The small ones ---------------------------------------------------------- */

@@ -145,6 +145,7 @@ struct win_handle {
 	struct win_stream *stream;
 	struct win_dir *dir;
 	u32 sock_domain, sock_type; /* Linux's numbers */
+	u32 sock_reset;		    /* ECONNRESET was reported */
 	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
 };
 
@@ -172,6 +173,7 @@ void bee_stream_flush_all(void); /* before the process ends */
 int bee_root_set(const char *root);		   /* NULL: the default */
 s64 bee_path_encode(const char *path, WCHAR *out); /* WIN_PATH_MAX units */
 s64 bee_path_decode(const WCHAR *path, char *out, u64 len);
+s64 bee_path_missing(WCHAR *path); /* ENOENT or ENOTDIR; cuts path */
 s64 bee_file_open(struct abi_open *open);
 s64 bee_file_close(s32 handle);
 s64 bee_file_read(s32 handle, const struct abi_io *io);
