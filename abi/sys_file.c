@@ -406,6 +406,22 @@ s64 abi_sys_sendfile(struct abi_call *c)
 	return n;
 }
 
+/*
+ * EINVAL is what Linux says of descriptions that cannot be spliced, and what
+ * programs (Go's net package) take as "copy it yourself"; ENOSYS is not.
+ */
+s64 abi_sys_splice(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_EINVAL;
+}
+
+s64 abi_sys_tee(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_EINVAL;
+}
+
 /* Programs fall back to read and write when it is missing. */
 s64 abi_sys_copy_file_range(struct abi_call *c)
 {
