@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * A module's manifest: its functions and the shape of their arguments.
+ *
+ * `skep gen` puts it into the worker program (section ".skep.module"); the hub
+ * reads it there and hands it to the client library, so master and worker
+ * marshal from the same bytes. Little endian. Layout:
+ *
+ *   struct skep_module | functions | params | size code
+ *
+ * Arguments travel as: for each parameter that goes that way, in order,
+ * scalars in 8 bytes; strings as u64 length and bytes; arrays as dense
+ * elements in row-major order. Each starts at a multiple of 8; gaps are zero.
+ * The length of every array follows from the scalars, so it is never sent.
+ */
+#ifndef SKEP_MODULE_H
+#define SKEP_MODULE_H
+
+#include <skep/types.h>
+
+#define SKEP_MODULE_MAGIC 0x444f4d50454b53ull /* "SKEPMOD" */
+#define SKEP_MODULE_REVISION 1
+#define SKEP_NAME_MAX 64
+#define SKEP_DIMS_MAX 4
+#define SKEP_PARAMS_MAX 64
+#define SKEP_CODE_MAX 0x10000
+
+struct skep_module {
+	u64 magic;
+	u32 revision;
+	u32 functions, params, code; /* counts; code in bytes */
+	char name[SKEP_NAME_MAX];
+};
+SKEP_ASSERT_SIZE(struct skep_module, 88);
+
+#define SKEP_FUNCTION_INIT 1 /* the module's Initialize */
+
+struct skep_function {
+	char name[SKEP_NAME_MAX];
+	u32 first, params; /* in the parameter table */
+	u32 flags;
+	u32 pad;
+};
+SKEP_ASSERT_SIZE(struct skep_function, 80);
+
+enum skep_type {
+	SKEP_CHAR = 1, /* 1 byte */
+	SKEP_SHORT,    /* 2 */
+	SKEP_INT,      /* 4 */
+	SKEP_LONG,     /* 8 */
+	SKEP_FLOAT,    /* 4 */
+	SKEP_DOUBLE,   /* 8 */
+	SKEP_SCOMPLEX, /* 8 */
+	SKEP_DCOMPLEX, /* 16 */
+	SKEP_STRING,
+};
+#define SKEP_TYPE_UNSIGNED 0x80
+
+enum skep_mode {
+	SKEP_IN = 1,
+	SKEP_OUT = 2,
+	SKEP_INOUT = 3,
+	SKEP_WORK = 4, /* memory that only the worker has */
+};
+
+/* One dimension: size, and the part low..high by stride that travels. */
+struct skep_dim {
+	u32 size, low, high, stride; /* offsets in the size code; ~0: default */
+};
+
+struct skep_param {
+	char name[SKEP_NAME_MAX];
+	u8 type, mode, dims, pad[5];
+	struct skep_dim dim[SKEP_DIMS_MAX];
+};
+SKEP_ASSERT_SIZE(struct skep_param, 136);
+
+/*
+ * Size code: postfix on 64-bit signed integers, overflow is an error.
+ * CONST is followed by 8 bytes, PARAM by 1 byte (index of an IN scalar).
+ * ITEM pops an index and is followed by 1 byte (index of an IN integer array).
+ */
+enum skep_code {
+	SKEP_OP_END,
+	SKEP_OP_CONST,
+	SKEP_OP_PARAM,
+	SKEP_OP_ITEM,
+	SKEP_OP_ADD,
+	SKEP_OP_SUB,
+	SKEP_OP_MUL,
+	SKEP_OP_DIV,
+	SKEP_OP_MOD,
+	SKEP_OP_POW,
+	SKEP_OP_NEG,
+	SKEP_OP_LT,
+	SKEP_OP_LE,
+	SKEP_OP_GT,
+	SKEP_OP_GE,
+	SKEP_OP_EQ,
+	SKEP_OP_NE,
+	SKEP_OP_SELECT, /* pops no, yes, condition */
+};
+
+#endif
