@@ -26,19 +26,24 @@ $(bee_win_obj)/bee.res.o: $(BEE_WIN)/bee.rc $(BEE_WIN)/bee.manifest
 
 # ld gives .guest a size in the file, though it has no bytes there; objcopy
 # makes it the uninitialised, read-only section that it is.
-$(B)/bin/bee.exe: $(BEE_WIN_OBJ) $(bee_win_obj)/bee.res.o \
-		$(B)/lib/mingw/bee-core.o $(B)/lib/mingw/libabi.a \
-		$(bee_win_obj)/bee.ld
+# $(call bee_win_link,output,objects)
+define bee_win_link
+$(MINGW) -municode -s -o $(1).linked $(2) $(BEE_WIN_LIBS) \
+	-Wl,-T,$(bee_win_obj)/bee.ld -Wl,--image-base,0x3f0000 \
+	-Wl,--disable-dynamicbase -Wl,--disable-reloc-section \
+	-Wl,--stack,0x100000 \
+	-Wl,--major-os-version,10 -Wl,--minor-os-version,0 \
+	-Wl,--major-subsystem-version,10 -Wl,--minor-subsystem-version,0 && \
+x86_64-w64-mingw32-objcopy --set-section-flags .guest=alloc,readonly \
+	$(1).linked $(1) && rm -f $(1).linked
+endef
+
+bee_win_parts := $(BEE_WIN_OBJ) $(bee_win_obj)/bee.res.o \
+	$(B)/lib/mingw/bee-core.o $(B)/lib/mingw/libabi.a
+
+$(B)/bin/bee.exe: $(bee_win_parts) $(bee_win_obj)/bee.ld
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(MINGW) -municode -s -o $@.linked $(filter %.o %.a,$^) \
-		$(BEE_WIN_LIBS) -Wl,-T,$(bee_win_obj)/bee.ld \
-		-Wl,--image-base,0x3f0000 -Wl,--disable-dynamicbase \
-		-Wl,--disable-reloc-section -Wl,--stack,0x100000 \
-		-Wl,--major-os-version,10 -Wl,--major-subsystem-version,10 \
-		-Wl,--minor-os-version,0 -Wl,--minor-subsystem-version,0
-	$(Q)x86_64-w64-mingw32-objcopy \
-		--set-section-flags .guest=alloc,readonly $@.linked $@
-	$(Q)rm -f $@.linked
+	$(Q)$(call bee_win_link,$@,$(bee_win_parts))
 
 PROGRAMS += $(B)/bin/bee.exe
