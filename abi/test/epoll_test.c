@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/* poll, select and epoll over objects inside abi and host handles together. */
+#include "abi/test/host_io.h"
+#include "abi/linux.h"
+
+#define IN ABI_POLLIN
+#define OUT ABI_POLLOUT
+#define ET ABI_EPOLLET
+
+static u32 other;
+
+static s64 ctl(s64 ep, u32 op, s64 fd, u32 events)
+{
+	*(struct abi_epoll_event *)GUEST(0x2000) =
+		(struct abi_epoll_event){events, (u64)fd};
+	return CALL(epoll_ctl, ep, op, fd, page + 0x2000);
+}
+
+#define ADD(ep, fd, events) ctl(ep, 1, fd, events)
+#define MOD(ep, fd, events) ctl(ep, 3, fd, events)
+#define DEL(ep, fd) ctl(ep, 2, fd, 0)
+
+static s64 ready(s64 ep, s32 ms)
+{
+	return CALL(epoll_wait, ep, page + 0x2100, 16, (u64)(s64)ms);
+}
+
+/* The bits told for `fd` by the last wait that gave `n`. */
+static u32 told(s64 n, s64 fd)
+{
+	struct abi_epoll_event *e = GUEST(0x2100);
+
+	for (; n > 0; n--, e++)
+		if (e->data == (u64)fd)
+			return e->events;
+	return 0;
+}
+
+static s32 *pipe_ends(void)
+{
+	CALL(pipe2, page + 0x3000, ABI_O_NONBLOCK);
+	return GUEST(0x3000);
+}
+
+/* Two host sockets, connected: [0] is the test's own, [1] abi's number. */
+static void host_pair(s32 *fd)
+{
+	int sv[2];
+	s64 n;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sv))
+		abort();
+	for (n = 100; p->fds.slot[n].desc; n++)
+		;
+	abi_fd_attach(p, (u32)n, sv[1], ABI_S_IFSOCK,
+		      ABI_O_RDWR | ABI_O_NONBLOCK);
+	fd[0] = sv[0];
+	fd[1] = (s32)n;
+}
+
+static void all_closed(const char *what)
+{
+	u32 i, used = 0;
+
+	CALL(close_range, 0, ~0u, 0);
+	for (i = 0; i < ABI_WATCH_MAX; i++)
+		used += p->fds.watch[i].used;
+	for (i = 0; i < ABI_DESC_MAX; i++)
+		used += p->fds.desc[i].kind != ABI_DESC_FREE;
+	tap_ok(!used, "%s: nothing is left behind", what);
+}
+
+static void polling(void)
+{
+	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
+	struct abi_pollfd *f = GUEST(0x2800);
+
+	host_pair(host);
+	f[0] = (struct abi_pollfd){r, IN, 0};
+	f[1] = (struct abi_pollfd){w, OUT, 0};
+	f[2] = (struct abi_pollfd){host[1], IN | OUT, 0};
+	f[3] = (struct abi_pollfd){-1, IN, 7};
+	f[4] = (struct abi_pollfd){77, IN, 0};
+	tap_ok(CALL(poll, page + 0x2800, 5, 0) == 3 && !f[0].revents &&
+		       f[1].revents == OUT && f[2].revents == OUT &&
+		       !f[3].revents && f[4].revents == ABI_POLLNVAL,
+	       "poll tells what is ready of a mixed list");
+	CALL(write, w, page, 1);
+	tap_ok(write(host[0], "x", 1) == 1 &&
+		       CALL(poll, page + 0x2800, 3, (u64)-1) == 3 &&
+		       f[0].revents == IN && f[2].revents == (IN | OUT),
+	       "both kinds of input");
+	CALL(close, w);
+	f[0].events = 0;
+	tap_ok(CALL(poll, page + 0x2800, 1, 0) == 1 &&
+		       f[0].revents == ABI_POLLHUP,
+	       "POLLHUP comes unasked");
+	f[0] = (struct abi_pollfd){-1, 0, 0};
+	tap_ok(CALL(poll, page + 0x2800, 1, 20) == 0, "a timeout is 0");
+	tap_ok(CALL(poll, 0x10, 1, 0) == -ABI_EFAULT &&
+		       CALL(poll, page + 0x2800, 5000, 0) == -ABI_EINVAL,
+	       "lists are checked");
+	close(host[0]);
+	all_closed("poll");
+}
+
+static void large(void)
+{
+	struct abi_pollfd *f = GUEST(0x2800);
+	s32 *e = pipe_ends(), w = e[1], host[2];
+	u32 i, bad = 0;
+
+	host_pair(host);
+	for (i = 0; i < 300; i++)
+		f[i] = (struct abi_pollfd){i % 2 ? w : host[1], OUT, 0};
+	bad += CALL(poll, page + 0x2800, 300, 0) != 300;
+	for (i = 0; i < 300; i++)
+		bad += f[i].revents != OUT;
+	tap_ok(!bad, "a list of 300");
+	close(host[0]);
+	all_closed("large");
+}
+
+static void selecting(void)
+{
+	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
+	u64 *in = GUEST(0x2800), *out = GUEST(0x2900);
+	struct abi_timeval *tv = GUEST(0x2a00);
+
+	host_pair(host);
+	memset(in, 0, 128);
+	memset(out, 0, 128);
+	in[0] = 1ull << r;
+	in[1] = 1ull << (host[1] - 64);
+	out[0] = 1ull << w;
+	tap_ok(CALL(select, 128, page + 0x2800, page + 0x2900, 0, 0) == 1 &&
+		       !in[0] && !in[1] && out[0] == 1ull << w,
+	       "select tells output");
+	in[0] = 1ull << r;
+	in[1] = 1ull << (host[1] - 64);
+	*tv = (struct abi_timeval){5, 0};
+	close(host[0]);
+	tap_ok(CALL(select, 128, page + 0x2800, 0, 0, page + 0x2a00) == 1 &&
+		       !in[0] && in[1] && tv->sec == 4,
+	       "a socket that was closed is input, and the rest of the time "
+	       "is told");
+	in[0] = 1ull << 50;
+	tap_ok(CALL(select, 64, page + 0x2800, 0, 0, 0) == -ABI_EBADF,
+	       "an unused number is EBADF");
+	all_closed("select");
+}
+
+static void levels(void)
+{
+	s64 ep = CALL(epoll_create1, 0), n;
+	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
+
+	host_pair(host);
+	tap_ok(!ADD(ep, r, IN) && !ADD(ep, w, OUT) && !ADD(ep, host[1], IN),
+	       "three entries");
+	tap_ok(ADD(ep, r, IN) == -ABI_EEXIST && DEL(ep, ep) == -ABI_EINVAL &&
+		       MOD(ep, 99, IN) == -ABI_EBADF &&
+		       ctl(ep, 9, r, 0) == -ABI_EINVAL,
+	       "control checks its arguments");
+	n = ready(ep, 0);
+	tap_ok(n == 1 && told(n, w) == OUT, "only output is ready");
+	CALL(write, w, page, 1);
+	n = ready(ep, 0);
+	tap_ok(n == 2 && told(n, r) == IN && (n = ready(ep, 0)) == 2,
+	       "a level is told again and again");
+	if (write(host[0], "x", 1) != 1)
+		abort();
+	n = ready(ep, 0);
+	tap_ok(n == 3 && told(n, host[1]) == IN, "a host handle too");
+	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = ready(ep, 0)) == 1 &&
+		       DEL(ep, r) == -ABI_ENOENT,
+	       "entries change and go");
+	CALL(close, host[1]);
+	tap_ok(ready(ep, 0) == 0, "a closed number leaves the list");
+	tap_ok(CALL(epoll_wait, ep, page, 0, 0) == -ABI_EINVAL &&
+		       CALL(epoll_wait, r, page, 1, 0) == -ABI_EINVAL,
+	       "waiting checks its arguments");
+	close(host[0]);
+	all_closed("levels");
+}
+
+static void edges(void)
+{
+	s64 ep = CALL(epoll_create1, 0), n;
+	s32 *e = pipe_ends(), r = e[0], w = e[1];
+
+	ADD(ep, r, IN | ET);
+	CALL(write, w, page, 2);
+	n = ready(ep, 0);
+	tap_ok(n == 1 && told(n, r) == IN && ready(ep, 0) == 0,
+	       "an edge is told once");
+	CALL(read, r, page, 1);
+	tap_ok(ready(ep, 0) == 0, "a read of a part is none");
+	CALL(write, w, page, 1);
+	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	       "new bytes are one, though old ones were left");
+	CALL(close, w);
+	n = ready(ep, 0);
+	tap_ok(n == 1 && told(n, r) == (IN | ABI_POLLHUP) && ready(ep, 0) == 0,
+	       "so is the end");
+	all_closed("edges");
+}
+
+/* As Go's netpoller uses it: everything at once, edge-triggered. */
+static void host_edges(void)
+{
+	s64 ep = CALL(epoll_create1, 0), n;
+	s32 host[2];
+	char sink[4096];
+
+	host_pair(host);
+	ADD(ep, host[1], IN | OUT | ABI_POLLRDHUP | ET);
+	n = ready(ep, 0);
+	tap_ok(n == 1 && told(n, host[1]) == OUT && ready(ep, 0) == 0,
+	       "host: output is one edge");
+	if (write(host[0], "abcd", 4) != 4)
+		abort();
+	n = ready(ep, 0);
+	tap_ok(n == 1 && told(n, host[1]) & IN && ready(ep, 0) == 0,
+	       "host: input is one edge");
+	tap_ok(CALL(read, host[1], page, 9) == 4 &&
+		       CALL(read, host[1], page, 9) == -ABI_EAGAIN &&
+		       ready(ep, 0) == 0,
+	       "host: none while nothing comes");
+	if (write(host[0], "efgh", 4) != 4)
+		abort();
+	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	       "host: the next bytes are the next edge");
+	CALL(read, host[1], page, 4);
+	if (write(host[0], "ijkl", 4) != 4)
+		abort();
+	tap_ok(ready(ep, 0) == 1,
+	       "host: also after a read of exactly what had come");
+	while (CALL(write, host[1], page, 0x8000) > 0)
+		;
+	tap_ok(ready(ep, 0) == 0, "host: a full socket is no edge");
+	while (read(host[0], sink, sizeof(sink)) > 0)
+		;
+	n = ready(ep, 100);
+	tap_ok(n == 1 && told(n, host[1]) & OUT, "host: room again is one");
+	close(host[0]);
+	n = ready(ep, 100);
+	tap_ok(n == 1 && told(n, host[1]) & ABI_POLLRDHUP, "host: the end too");
+	all_closed("host edges");
+}
+
+static void oneshot(void)
+{
+	s64 ep = CALL(epoll_create1, 0);
+	s32 *e = pipe_ends(), r = e[0], w = e[1];
+
+	ADD(ep, r, IN | ABI_EPOLLONESHOT);
+	CALL(write, w, page, 1);
+	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0, "one shot");
+	CALL(write, w, page, 1);
+	tap_ok(ready(ep, 0) == 0 && !MOD(ep, r, IN | ABI_EPOLLONESHOT | ET) &&
+		       ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	       "and one more when loaded again");
+	all_closed("oneshot");
+}
+
+static void nested(void)
+{
+	s64 a = CALL(epoll_create1, 0), b = CALL(epoll_create1, 0), ep, last;
+	s32 *e = pipe_ends(), r = e[0], w = e[1], host[2];
+	struct abi_pollfd *f = GUEST(0x2800);
+	u32 i;
+
+	host_pair(host);
+	tap_ok(!ADD(a, b, IN) && ADD(b, a, IN) == -ABI_ELOOP &&
+		       ADD(a, a, IN) == -ABI_EINVAL,
+	       "no ring of epolls");
+	ADD(b, r, IN);
+	ADD(b, host[1], IN);
+	tap_ok(ready(a, 0) == 0, "an epoll without events is not ready");
+	CALL(write, w, page, 1);
+	tap_ok(told(ready(a, 0), b) == IN, "one with an event is");
+	CALL(read, r, page, 1);
+	if (write(host[0], "x", 1) != 1)
+		abort();
+	f[0] = (struct abi_pollfd){(s32)b, IN, 0};
+	tap_ok(told(ready(a, 0), b) == IN &&
+		       CALL(poll, page + 0x2800, 1, 0) == 1,
+	       "also through a host handle, and for poll");
+	for (last = CALL(epoll_create1, 0), i = 0; i < 8; i++, last = ep) {
+		ep = CALL(epoll_create1, 0);
+		if (ADD(ep, last, IN))
+			break;
+	}
+	tap_ok(i > 2 && i < 8, "chains have an end");
+	close(host[0]);
+	all_closed("nested");
+}
+
+static void waking(void)
+{
+	struct io_task task = {.t = other, .nr = ABI_NR_epoll_wait};
+	s64 ep = CALL(epoll_create1, 0), ev = CALL(eventfd2, 0, 0);
+	s32 host[2];
+	char byte[1];
+	u64 *one = GUEST(0);
+
+	host_pair(host);
+	*one = 1;
+	ADD(ep, ev, IN | ET);
+	ADD(ep, host[1], IN | ET);
+	task.a[0] = (u64)ep;
+	task.a[1] = page + 0x2100;
+	task.a[2] = 16;
+	task.a[3] = ~0ull;
+	io_start(&task);
+	WAIT_FOR(io_sleeps(other));
+	CALL(write, ev, page, 8);
+	tap_ok(io_join(&task) == 1 && told(1, ev) == IN,
+	       "an eventfd wakes a thread that waits for host handles");
+	io_start(&task);
+	WAIT_FOR(io_sleeps(other));
+	if (write(host[0], "x", 1) != 1)
+		abort();
+	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN, "so does a host");
+	io_start(&task);
+	WAIT_FOR(io_sleeps(other));
+	CALL(read, host[1], page + 8, 9);
+	CALL(read, host[1], page + 8, 9);
+	if (write(host[0], "y", 1) != 1)
+		abort();
+	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN,
+	       "a handle drained meanwhile is watched again");
+	CALL(read, host[1], page + 8, 9);
+	CALL(read, ev, page + 8, 8);
+	io_start(&task);
+	WAIT_FOR(io_sleeps(other));
+	CALL(close, host[1]);
+	tap_ok(WAIT_FOR(read(host[0], byte, 1) == 0),
+	       "a socket that is waited for closes at once");
+	ev = CALL(eventfd2, 1, 0);
+	ADD(ep, ev, IN);
+	tap_ok(io_join(&task) == 1, "an entry added meanwhile counts");
+	close(host[0]);
+	all_closed("waking");
+}
+
+static void timing(void)
+{
+	s64 ep = CALL(epoll_create1, 0), t = CALL(timerfd_create, 1, 0);
+	u64 began = guest_now(ABI_CLOCK_MONOTONIC);
+
+	*(struct abi_itimerspec *)GUEST(0x2800) =
+		(struct abi_itimerspec){{0, 5000000}, {0, 5000000}};
+	CALL(timerfd_settime, t, 0, page + 0x2800, 0);
+	ADD(ep, t, IN | ET);
+	tap_ok(ready(ep, -1) == 1 && ready(ep, -1) == 1 &&
+		       guest_now(ABI_CLOCK_MONOTONIC) - began < ABI_NS,
+	       "each tick of a timer is an edge");
+	all_closed("timing");
+}
+
+/* Every entry of a long ready list has its turn. */
+static void fairness(void)
+{
+	s64 ep = CALL(epoll_create1, 0), fd;
+	u32 seen[40] = {0}, i, missed = 0;
+
+	for (i = 0; i < 40; i++) {
+		fd = CALL(eventfd2, 1, 0);
+		ctl(ep, 1, fd, IN);
+	}
+	for (i = 0; i < 40; i++) {
+		CALL(epoll_wait, ep, page + 0x2100, 1, 0);
+		seen[(((struct abi_epoll_event *)GUEST(0x2100))->data - 1) %
+		     40]++;
+	}
+	for (i = 0; i < 40; i++)
+		missed += seen[i] != 1;
+	tap_ok(!missed, "40 entries, one at a time: each is told once");
+	all_closed("fairness");
+}
+
+/* Writer and epoll reader race: the sum tells whether an edge was lost. */
+static void race(void)
+{
+	struct io_task task = {.t = other, .nr = ABI_NR_write};
+	s64 ep = CALL(epoll_create1, 0), ev = CALL(eventfd2, 0, ABI_O_NONBLOCK);
+	u64 sum = 0, *v = GUEST(0);
+	u32 i;
+
+	ADD(ep, ev, IN | ET);
+	*(u64 *)GUEST(0x5000) = 1;
+	task.a[0] = (u64)ev;
+	task.a[1] = page + 0x5000;
+	task.a[2] = 8;
+	for (i = 0; i < 1000 && sum == i; i++) {
+		io_start(&task);
+		if (ready(ep, 5000) != 1)
+			break;
+		if (CALL(read, ev, page, 8) == 8)
+			sum += *v;
+		io_join(&task);
+	}
+	tap_ok(sum == 1000, "1000 edges in a race, none lost");
+	all_closed("race");
+}
+
+int main(void)
+{
+	guest_new();
+	io_install();
+	other = guest_thread()->index;
+	polling();
+	large();
+	selecting();
+	levels();
+	edges();
+	host_edges();
+	oneshot();
+	nested();
+	waking();
+	timing();
+	fairness();
+	race();
+	guest_free();
+	return tap_done();
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+/* Descriptors, files, names, directories and synthetic files. */
+#include "abi/test/host_io.h"
+#include "abi/linux.h"
+#include <ftw.h>
+
+#define CWD ((u64)(s64)ABI_AT_FDCWD)
+
+static char dir[64];
+
+static u64 in_dir(u32 slot, const char *name)
+{
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return io_str(slot, path);
+}
+
+static s64 open_new(const char *name, u32 flags)
+{
+	return CALL(openat, CWD, in_dir(0, name), flags | ABI_O_CREAT, 0644);
+}
+
+static void numbers(void)
+{
+	s64 a = open_new("n", ABI_O_RDWR), b;
+
+	tap_ok(a == 0, "the first number is the lowest");
+	b = CALL(dup, 0);
+	tap_ok(b == 1 && CALL(dup2, 0, 9) == 9 && CALL(dup2, 9, 9) == 9,
+	       "dup and dup2");
+	tap_ok(CALL(dup3, 0, 0, 0) == -ABI_EINVAL &&
+		       CALL(dup3, 0, 8, 1) == -ABI_EINVAL &&
+		       CALL(dup3, 0, 8, ABI_O_CLOEXEC) == 8,
+	       "dup3 checks its flags");
+	tap_ok(CALL(fcntl, 8, 1) == 1 && CALL(fcntl, 0, 1) == 0,
+	       "close-on-exec belongs to the number");
+	tap_ok(CALL(fcntl, 0, 2, 1) == 0 && CALL(fcntl, 0, 1) == 1 &&
+		       CALL(fcntl, 1, 1) == 0,
+	       "F_SETFD changes one number");
+	tap_ok(CALL(fcntl, 0, 0, 20) == 20 && CALL(fcntl, 0, 1030, 20) == 21 &&
+		       CALL(fcntl, 21, 1) == 1,
+	       "F_DUPFD starts at its argument");
+	tap_ok(CALL(fcntl, 0, 4, ABI_O_APPEND | ABI_O_NONBLOCK) == 0 &&
+		       CALL(fcntl, 9, 3) ==
+			       (ABI_O_RDWR | ABI_O_APPEND | ABI_O_NONBLOCK),
+	       "status flags are shared, and nothing else can be set");
+	CALL(fcntl, 0, 4, 0);
+	tap_ok(CALL(write, 0, page, 3) == 3 && CALL(lseek, 9, 0, 1) == 3,
+	       "the position is shared");
+	tap_ok(CALL(close, 1) == 0 && CALL(close, 1) == -ABI_EBADF &&
+		       CALL(write, 9, page, 1) == 1,
+	       "closing one number leaves the others");
+	tap_ok(CALL(dup2, 0, 1024) == -ABI_EBADF &&
+		       CALL(fcntl, 0, 0, 1024) == -ABI_EINVAL &&
+		       CALL(close, ~0ull) == -ABI_EBADF,
+	       "numbers have an end");
+	tap_ok(CALL(close_range, 8, 20, 4) == 0 && CALL(fcntl, 9, 1) == 1 &&
+		       CALL(close_range, 0, ~0u, 0) == 0 &&
+		       CALL(read, 0, page, 1) == -ABI_EBADF,
+	       "close_range");
+}
+
+static void limit(void)
+{
+	s64 fd, n = 0;
+
+	CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0);
+	while ((fd = CALL(dup, 0)) >= 0)
+		n++;
+	tap_ok(fd == -ABI_EMFILE && n == 1023, "1024 numbers, then EMFILE");
+	CALL(close_range, 0, ~0u, 0);
+	tap_ok(CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0) == 0,
+	       "all are free again");
+	CALL(close, 0);
+}
+
+static void data(void)
+{
+	s64 fd = open_new("d", ABI_O_RDWR);
+	struct abi_iovec *v = GUEST(0x2000);
+
+	memcpy(GUEST(0), "abcdefgh", 8);
+	tap_ok(CALL(write, fd, page, 8) == 8 &&
+		       CALL(pwrite64, fd, page, 2, 8) == 2 &&
+		       CALL(lseek, fd, 0, 1) == 8,
+	       "pwrite does not move the position");
+	tap_ok(CALL(pread64, fd, page + 0x100, 4, 2) == 4 &&
+		       !memcmp(GUEST(0x100), "cdef", 4),
+	       "pread");
+	CALL(lseek, fd, 0, 0);
+	v[0] = (struct abi_iovec){page + 0x100, 3};
+	v[1] = (struct abi_iovec){page + 0x200, 0};
+	v[2] = (struct abi_iovec){page + 0x300, 100};
+	tap_ok(CALL(readv, fd, page + 0x2000, 3) == 10 &&
+		       !memcmp(GUEST(0x100), "abc", 3) &&
+		       !memcmp(GUEST(0x300), "defghab", 7),
+	       "readv fills one after the other");
+	CALL(lseek, fd, 0, 0);
+	v[1] = (struct abi_iovec){0x10, 5};
+	tap_ok(CALL(readv, fd, page + 0x2000, 3) == 3 &&
+		       CALL(lseek, fd, 0, 1) == 3,
+	       "a bad entry in the middle ends a transfer");
+	v[0] = v[1];
+	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -ABI_EFAULT &&
+		       CALL(writev, fd, 0x10, 1) == -ABI_EFAULT,
+	       "a bad entry at the start is EFAULT");
+	v[0] = (struct abi_iovec){page, ~0ull};
+	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -ABI_EINVAL &&
+		       CALL(readv, fd, page + 0x2000, 1025) == -ABI_EINVAL,
+	       "lengths and counts are checked");
+	tap_ok(CALL(write, fd, page, 1ull << 63) == -ABI_EINVAL &&
+		       CALL(write, fd, 0x10, 4) == -ABI_EFAULT &&
+		       CALL(read, fd, text, 4) == -ABI_EFAULT,
+	       "buffers are checked");
+	tap_ok(CALL(pread64, fd, page, 1, ~0ull) == -ABI_EINVAL,
+	       "negative offsets are refused");
+	CALL(close, fd);
+	fd = CALL(openat, CWD, in_dir(0, "d"), ABI_O_WRONLY | ABI_O_APPEND);
+	tap_ok(CALL(write, fd, page, 2) == 2 && CALL(lseek, fd, 0, 1) == 12,
+	       "appending moves to the end");
+	tap_ok(CALL(read, fd, page, 1) == -ABI_EBADF,
+	       "what is open for writing cannot be read");
+	CALL(close, fd);
+}
+
+static void positions(void)
+{
+	s64 fd = open_new("p", ABI_O_RDWR);
+
+	tap_ok(CALL(ftruncate, fd, 100) == 0 && CALL(lseek, fd, -10, 2) == 90,
+	       "SEEK_END");
+	tap_ok(CALL(lseek, fd, -91, 1) == -ABI_EINVAL &&
+		       CALL(lseek, fd, 0, 9) == -ABI_EINVAL &&
+		       CALL(lseek, fd, ~0ull >> 1, 1) == -ABI_EOVERFLOW,
+	       "positions are checked");
+	tap_ok(CALL(lseek, fd, 5, 3) == 5 && CALL(lseek, fd, 5, 4) == 100 &&
+		       CALL(lseek, fd, 100, 3) == -ABI_ENXIO,
+	       "all is data up to the end");
+	tap_ok(CALL(fallocate, fd, 0, 100, 100) == 0 &&
+		       CALL(lseek, fd, 0, 2) == 200 &&
+		       CALL(fallocate, fd, 2, 0, 1) == -ABI_ENOTSUP &&
+		       CALL(fallocate, fd, 0, 0, 0) == -ABI_EINVAL,
+	       "fallocate makes a file longer and does no more");
+	tap_ok(CALL(fsync, fd) == 0 && CALL(flock, fd, 2) == 0 &&
+		       CALL(flock, fd, 3) == -ABI_EINVAL,
+	       "fsync and flock");
+	CALL(close, fd);
+}
+
+static void names(void)
+{
+	struct abi_linux_stat *st = GUEST(0x3000);
+	s64 d;
+
+	tap_ok(CALL(mkdir, in_dir(0, "sub"), 0755) == 0 &&
+		       CALL(mkdir, in_dir(0, "sub"), 0755) == -ABI_EEXIST,
+	       "mkdir");
+	d = CALL(openat, CWD, in_dir(0, "sub"), ABI_O_DIRECTORY);
+	tap_ok(d >= 0 && CALL(openat, d, io_str(0, "f"),
+			      ABI_O_CREAT | ABI_O_RDWR, 0600) > d,
+	       "openat below a directory");
+	tap_ok(CALL(newfstatat, d, io_str(0, "f"), page + 0x3000, 0) == 0 &&
+		       (st->mode & 0777) == 0600,
+	       "newfstatat");
+	tap_ok(CALL(newfstatat, d, io_str(0, "f/"), page + 0x3000, 0) ==
+		       -ABI_ENOTDIR,
+	       "a slash after a file is ENOTDIR");
+	tap_ok(CALL(newfstatat, d, io_str(0, ""), page + 0x3000,
+		    ABI_AT_EMPTY_PATH) == 0 &&
+		       (st->mode & ABI_S_IFMT) == ABI_S_IFDIR,
+	       "the directory itself");
+	tap_ok(CALL(renameat, d, io_str(0, "f"), d, io_str(1, "g")) == 0 &&
+		       CALL(symlinkat, io_str(0, "g"), d, io_str(1, "l")) ==
+			       0 &&
+		       CALL(readlinkat, d, io_str(1, "l"), page, 10) == 1 &&
+		       *(char *)GUEST(0) == 'g',
+	       "renameat, symlinkat, readlinkat");
+	tap_ok(CALL(newfstatat, d, io_str(0, "l"), page + 0x3000, 0x100) == 0 &&
+		       (st->mode & ABI_S_IFMT) == ABI_S_IFLNK,
+	       "a link is seen without following it");
+	tap_ok(CALL(fchdir, d) == 0 && CALL(getcwd, page, 4096) > 5 &&
+		       !strcmp((char *)GUEST(0) + strlen(dir), "/sub") &&
+		       CALL(access, io_str(0, "g"), 4) == 0 &&
+		       CALL(getcwd, page, 3) == -ABI_ERANGE,
+	       "the working directory");
+	tap_ok(CALL(unlinkat, d, io_str(0, "l"), 0) == 0 &&
+		       CALL(unlinkat, d, io_str(0, "g"), 0) == 0 &&
+		       CALL(chdir, io_str(0, "..")) == 0 &&
+		       CALL(rmdir, in_dir(0, "sub")) == 0 &&
+		       CALL(access, in_dir(0, "sub"), 0) == -ABI_ENOENT,
+	       "unlinkat and rmdir");
+	tap_ok(CALL(open, 0x10, 0, 0) == -ABI_EFAULT &&
+		       CALL(open, io_str(0, ""), 0, 0) == -ABI_ENOENT &&
+		       CALL(openat, 99, io_str(0, "x"), 0, 0) == -ABI_EBADF,
+	       "names are checked");
+	tap_ok(CALL(open, in_dir(0, "x/"), ABI_O_CREAT, 0) == -ABI_EISDIR,
+	       "a file cannot be made with a slash");
+	tap_ok(CALL(chown, in_dir(0, "d"), fake.info.uid, ~0u) == 0 &&
+		       CALL(chown, in_dir(0, "d"), 54321, 54321) == -ABI_EPERM,
+	       "owners stay");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+struct dent {
+	u64 ino, off;
+	u16 len;
+	u8 type;
+	char name[];
+};
+
+/* How often each of the 40 names is listed, with a small buffer. */
+static void listing(void)
+{
+	u32 seen[40] = {0}, i, wrong = 0, dots = 0;
+	char name[16];
+	s64 fd, n, at;
+
+	CALL(mkdir, in_dir(0, "many"), 0755);
+	for (i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "many/f%u", i);
+		CALL(close, open_new(name, ABI_O_RDWR));
+	}
+	fd = CALL(open, in_dir(0, "many"), ABI_O_DIRECTORY, 0);
+	tap_ok(CALL(getdents64, fd, page, 8) == -ABI_EINVAL,
+	       "a buffer for no entry is EINVAL");
+	while ((n = CALL(getdents64, fd, page, 100)) > 0) {
+		for (at = 0; at < n; at += ((struct dent *)GUEST(at))->len) {
+			struct dent *e = GUEST(at);
+
+			if (e->name[0] == '.')
+				dots++;
+			else
+				seen[atoi(e->name + 1) % 40]++;
+		}
+	}
+	for (i = 0; i < 40; i++)
+		wrong += seen[i] != 1;
+	tap_ok(n == 0 && !wrong && dots == 2, "each entry is listed once");
+	tap_ok(CALL(lseek, fd, 0, 0) == 0 &&
+		       CALL(getdents64, fd, page, 4096) > 40 * 24,
+	       "lseek starts the listing again");
+	tap_ok(CALL(read, fd, page, 10) == -ABI_EISDIR, "read gives EISDIR");
+	CALL(close, fd);
+}
+
+static int holds(const char *path, const char *what)
+{
+	s64 fd = CALL(open, io_str(0, path), 0, 0), n;
+	u32 len = 0;
+
+	/* Small pieces: every read makes the text anew. */
+	while ((n = CALL(read, fd, page + 0x4000 + len, 61)) > 0)
+		len += (u32)n;
+	*(char *)GUEST(0x4000 + len) = 0;
+	CALL(close, fd);
+	return !n && strstr((char *)GUEST(0x4000), what) != NULL;
+}
+
+static void put_at(const char *path, s64 fd)
+{
+	s64 fresh = CALL(open, io_str(0, path), 2, 0);
+
+	CALL(dup2, fresh, fd);
+	CALL(close, fresh);
+}
+
+static void synthetic(void)
+{
+	struct abi_linux_stat *st = GUEST(0x3000);
+	char map[64];
+	s64 fd;
+
+	snprintf(map, sizeof(map), "%llx-%llx rw-p", page, page + 0x10000);
+	tap_ok(holds("/proc/self/maps", map), "/proc/self/maps");
+	snprintf(map, sizeof(map), "Pid:\t%u\n", fake.info.pid);
+	tap_ok(holds("/proc/self/status", map), "/proc/self/status");
+	tap_ok(holds("/proc/cpuinfo", "processor\t: 0"), "/proc/cpuinfo");
+	tap_ok(holds("/proc/meminfo", "MemTotal:"), "/proc/meminfo");
+	tap_ok(holds("/proc/sys/kernel/ostype", "Linux\n"), "ostype");
+	tap_ok(holds("/sys/devices/system/cpu/online", "0"), "cpus online");
+	tap_ok(CALL(open,
+		    io_str(0, "/sys/kernel/mm/transparent_hugepage/"
+			      "hpage_pmd_size"),
+		    0, 0) == -ABI_ENOENT,
+	       "the host's /sys is not shown");
+	snprintf(map, sizeof(map), "/proc/%u/maps", fake.info.pid);
+	tap_ok(holds(map, "rw-p"), "/proc/<pid> is /proc/self");
+	tap_ok(CALL(open, io_str(0, "/proc/1/maps"), 0, 0) == -ABI_ENOENT,
+	       "other processes are not shown");
+	fd = CALL(open, io_str(0, "/dev/zero"), 2, 0);
+	memset(GUEST(0), 7, 64);
+	tap_ok(CALL(read, fd, page, 64) == 64 && !*(u64 *)GUEST(56) &&
+		       CALL(write, fd, page, 64) == 64,
+	       "/dev/zero");
+	put_at("/dev/full", fd);
+	tap_ok(CALL(write, fd, page, 1) == -ABI_ENOSPC, "/dev/full");
+	put_at("/dev/null", fd);
+	tap_ok(CALL(read, fd, page, 9) == 0 && CALL(write, fd, page, 9) == 9 &&
+		       CALL(fstat, fd, page + 0x3000) == 0 && st->rdev == 0x103,
+	       "/dev/null");
+	put_at("/dev/urandom", fd);
+	tap_ok(CALL(read, fd, page, 64) == 64 && *(u64 *)GUEST(56),
+	       "/dev/urandom");
+	strcpy(p->exe, "/bin/true");
+	tap_ok(CALL(readlink, io_str(0, "/proc/self/exe"), page, 100) == 9 &&
+		       !memcmp(GUEST(0), "/bin/true", 9) &&
+		       CALL(open, io_str(0, "/proc/self/exe"), 0, 0) >= 0,
+	       "/proc/self/exe");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void sending(void)
+{
+	s64 in = open_new("s", ABI_O_RDWR), out = open_new("t", ABI_O_RDWR);
+	u64 *offset = GUEST(0x3000);
+
+	CALL(ftruncate, in, 10000);
+	CALL(pwrite64, in, io_str(0, "tail"), 4, 9996);
+	tap_ok(CALL(sendfile, out, in, 0, 20000) == 10000 &&
+		       CALL(lseek, in, 0, 1) == 10000 &&
+		       CALL(pread64, out, page, 10, 9996) == 4 &&
+		       !memcmp(GUEST(0), "tail", 4),
+	       "sendfile moves a whole file");
+	*offset = 9990;
+	tap_ok(CALL(sendfile, out, in, page + 0x3000, 5) == 5 &&
+		       *offset == 9995 && CALL(lseek, in, 0, 1) == 10000,
+	       "sendfile with an offset leaves the position");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void mapping(void)
+{
+	s64 fd = open_new("m", ABI_O_RDWR), held;
+
+	held = abi_fd_hold(p, (u32)fd, ABI_PROT_READ | ABI_PROT_WRITE, 1);
+	CALL(close, fd);
+	tap_ok(held >= 0 &&
+		       abi_fd_held_pwrite(p, (u32)held, "xyz", 3, 0) == 3 &&
+		       abi_fd_held_pread(p, (u32)held, GUEST(0), 9, 0) == 3,
+	       "a held file outlives its number");
+	abi_fd_release(p, (u32)held);
+	fd = CALL(open, in_dir(0, "m"), 0, 0);
+	tap_ok(abi_fd_hold(p, (u32)fd, ABI_PROT_WRITE, 1) == -ABI_EACCES &&
+		       abi_fd_hold(p, 99, 1, 0) == -ABI_EBADF,
+	       "holding asks for the right access");
+	CALL(close, fd);
+	tap_ok(!p->fds.desc[held].refs &&
+		       p->fds.desc[held].kind == ABI_DESC_FREE,
+	       "nothing is left behind");
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st, (void)type, (void)ftw;
+	return remove(path);
+}
+
+static void remove_all(void)
+{
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+	strcpy(dir, "/tmp/abi-fd-XXXXXX");
+	if (!mkdtemp(dir))
+		return 1;
+	guest_new();
+	io_install();
+	numbers();
+	limit();
+	data();
+	positions();
+	names();
+	listing();
+	synthetic();
+	sending();
+	mapping();
+	guest_free();
+	remove_all();
+	return tap_done();
+}

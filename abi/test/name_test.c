@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/* The map between Linux and Windows file names: cases, then random names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi/errno.h"
+#include "abi/name.h"
+#include "tests/tap.h"
+
+static u16 out[4096];
+
+/* The units of `name` equal the UTF-16 text `want`. */
+static int is(const char *name, const u16 *want, u64 len)
+{
+	s64 n = abi_name_encode(name, strlen(name), out, 255);
+
+	return n == (s64)len && !memcmp(out, want, len * 2);
+}
+
+#define IS(name, text) is(name, (const u16 *)text, sizeof(text) / 2 - 1)
+
+static int device(const char *name)
+{
+	s64 n = abi_name_encode(name, strlen(name), out, 255);
+
+	return n > 0 && out[0] == 0xf000 + (u8)name[0];
+}
+
+static void cases(void)
+{
+	tap_ok(IS("plain.txt", u"plain.txt"), "a plain name stays");
+	tap_ok(IS("a:b", u"a\xf03a"
+			 u"b"),
+	       "a colon is escaped");
+	tap_ok(IS("<>|?*\"\\", u"\xf03c\xf03e\xf07c\xf03f\xf02a\xf022\xf05c"),
+	       "refused punctuation is escaped");
+	tap_ok(IS("\x01\x1f", u"\xf001\xf01f"), "control bytes are escaped");
+	tap_ok(IS("a.", u"a\xf02e") && IS("a ", u"a\xf020"),
+	       "a dot or space at the end is escaped");
+	tap_ok(IS("a..", u"a.\xf02e"), "only the last dot is");
+	tap_ok(IS("\xff", u"\xf0ff"), "a byte that is no UTF-8 is escaped");
+	tap_ok(IS("\xc3\xa4\xf0\x9f\x98\x80", u"\u00e4\xd83d\xde00"),
+	       "UTF-8 becomes UTF-16");
+	tap_ok(IS("\xef\x80\xba", u"\xf0ef\xf080\xf0ba"),
+	       "a character of the escape range is escaped itself");
+	tap_ok(IS("\xed\xa0\x80", u"\xf0ed\xf0a0\xf080"),
+	       "a surrogate in UTF-8 is bytes");
+	tap_ok(device("CON") && device("nul.txt") && device("Com1") &&
+		       device("lpt9.a.b") && device("aux .c") &&
+		       device("con.") && device("COM\xc2\xb9") &&
+		       device("CONIN$"),
+	       "device names are escaped");
+	tap_ok(!device("CONSOLE") && !device("COM") && !device("COM10") &&
+		       !device("nulx") && !device("x.con"),
+	       "names like devices are not");
+	tap_ok(abi_name_encode(".", 1, out, 255) == -ABI_EINVAL &&
+		       abi_name_encode("..", 2, out, 255) == -ABI_EINVAL &&
+		       abi_name_encode("a/b", 3, out, 255) == -ABI_EINVAL &&
+		       abi_name_encode("", 0, out, 255) == -ABI_EINVAL,
+	       "no name is refused");
+	tap_ok(abi_name_encode("abc", 3, out, 2) == -ABI_ENAMETOOLONG,
+	       "a full buffer is an error");
+}
+
+static int foreign(const u16 *name, u64 len)
+{
+	char back[256];
+
+	return abi_name_decode(name, len, back, 255) == -ABI_EILSEQ;
+}
+
+static void decoding(void)
+{
+	tap_ok(foreign(u"\xf041", 1),
+	       "an escape of what needs none is foreign");
+	tap_ok(foreign(u"CON", 3), "a device on disk is foreign");
+	tap_ok(foreign(u"\xd800", 1), "a surrogate alone is foreign");
+	tap_ok(foreign(u"a.", 2), "a dot at the end is foreign");
+	tap_ok(foreign(u"\xf02f", 1), "an escaped slash is foreign");
+}
+
+static u64 rng = 88172645463325252ull;
+
+static u32 rnd(u32 n)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (u32)(rng % n);
+}
+
+/* Names made from what is special, and from any bytes. */
+static u64 random_name(char *name)
+{
+	static const char *const parts[] = {"CON",
+					    "nul",
+					    ".",
+					    " ",
+					    ":",
+					    "a",
+					    "\xef\x80\x80",
+					    "\xef\x83\xbf",
+					    "\xed\xa0\x80",
+					    "\xc2\xb2",
+					    "COM",
+					    "\xf0\x9f\x98\x80"};
+	u64 len = 0, want = 1 + rnd(20);
+
+	while (len < want) {
+		if (rnd(2)) {
+			name[len++] = (char)(1 + rnd(255));
+			if (name[len - 1] == '/')
+				len--;
+			continue;
+		}
+		strcpy(name + len, parts[rnd(12)]);
+		len = strlen(name);
+	}
+	name[len] = 0;
+	return len;
+}
+
+static void fuzz(void)
+{
+	char name[64], back[256];
+	u16 units[255];
+	u32 i, bad = 0, odd = 0;
+
+	for (i = 0; i < 300000; i++) {
+		u64 len = random_name(name);
+		s64 n = abi_name_encode(name, len, units, 255), m;
+
+		if (n == -ABI_EINVAL &&
+		    (!strcmp(name, ".") || !strcmp(name, "..")))
+			continue;
+		m = n > 0 ? abi_name_decode(units, (u64)n, back, 255) : -1;
+		bad += m != (s64)len || memcmp(name, back, len);
+		for (; n > 0; n--)
+			odd += units[n - 1] < 0x20 ||
+			       (units[n - 1] < 0x80 &&
+				strchr("\"*:<>?|\\/", units[n - 1]));
+	}
+	tap_ok(!bad, "300000 random names come back as they were");
+	tap_ok(!odd, "and hold nothing that Windows refuses");
+	for (i = bad = 0; i < 300000; i++) {
+		u64 len = 1 + rnd(6), k;
+		s64 m, n;
+
+		for (k = 0; k < len; k++)
+			units[k] =
+				(u16)(rnd(2) ? 0xf000 + rnd(256) : rnd(65536));
+		m = abi_name_decode(units, len, back, 255);
+		n = m < 0 ? 0 : abi_name_encode(back, (u64)m, out, 255);
+		bad += m >= 0 && (n != (s64)len || memcmp(out, units, len * 2));
+	}
+	tap_ok(!bad, "random Windows names come back or are refused");
+}
+
+static int path_is(const u16 *root, u64 len, const char *path, const u16 *want,
+		   u64 want_len)
+{
+	char back[4096];
+	s64 n = abi_name_path(root, len, path, out, 4096), m;
+
+	if (n != (s64)want_len || memcmp(out, want, want_len * 2) || out[n])
+		return 0;
+	m = abi_name_path_back(root, len, out, (u64)n, back, sizeof(back));
+	return m == (s64)strlen(path) && !strcmp(back, path);
+}
+
+#define PATH_IS(root, path, want)                                              \
+	path_is(root, sizeof(root) / 2 - 1, path, want, sizeof(want) / 2 - 1)
+
+static void paths(void)
+{
+	char back[8];
+
+	tap_ok(PATH_IS(u"Z:\\", "/tmp/x:", u"\\\\?\\Z:\\tmp\\x\xf03a"),
+	       "a path below a drive");
+	tap_ok(PATH_IS(u"Z:\\", "/", u"\\\\?\\Z:\\"), "the root of a drive");
+	tap_ok(PATH_IS(u"C:/box/", "/a", u"\\\\?\\C:\\box\\a"),
+	       "a root with slashes");
+	tap_ok(PATH_IS(u"\\\\srv\\s", "/a", u"\\\\?\\UNC\\srv\\s\\a"),
+	       "a root on a server");
+	tap_ok(PATH_IS(u"\\\\?\\C:\\b", "/a/c", u"\\\\?\\C:\\b\\a\\c"),
+	       "a root that has the prefix");
+	tap_ok(abi_name_path(u"box", 3, "/a", out, 4096) == -ABI_EINVAL,
+	       "a relative root is refused");
+	tap_ok(abi_name_path(u"C:\\box", 6, "a", out, 4096) == -ABI_EINVAL,
+	       "a relative path is refused");
+	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box2\\a", 9, back, 8) ==
+		       -ABI_EXDEV,
+	       "a path beside the root is refused");
+	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box\\a", 8, back, 8) ==
+			       2 &&
+		       !strcmp(back, "/a"),
+	       "the root is compared without case");
+	tap_ok(abi_name_path(u"C:\\", 3, "/abc", out, 9) == -ABI_ENAMETOOLONG,
+	       "a path that does not fit is refused");
+}
+
+static void texts(void)
+{
+	char back[16];
+
+	tap_ok(abi_utf8_to_utf16("\xf0\x9f\x98\x80", 4, out, 8) == 2 &&
+		       abi_utf16_to_utf8(out, 2, back, 16) == 4 &&
+		       !memcmp(back, "\xf0\x9f\x98\x80", 4),
+	       "text goes both ways");
+	tap_ok(abi_utf8_to_utf16("\xc0\x80", 2, out, 8) == -ABI_EILSEQ &&
+		       abi_utf8_to_utf16("\xe2\x82", 2, out, 8) ==
+			       -ABI_EILSEQ &&
+		       abi_utf16_to_utf8(u"\xdc00", 1, back, 16) == -ABI_EILSEQ,
+	       "text that is none is refused");
+}
+
+int main(void)
+{
+	cases();
+	decoding();
+	fuzz();
+	paths();
+	texts();
+	return tap_done();
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* The text of paths: joining and normalising. */
+#include "abi/path.h"
+#include "abi/proc.h"
+#include "tests/tap.h"
+#include <string.h>
+
+static char out[ABI_PATH_MAX];
+static u32 flags;
+
+static int is(const char *base, const char *path, const char *want, u32 dir)
+{
+	s64 n = abi_path_join(base, path, out, &flags);
+
+	return n == (s64)strlen(want) && !strcmp(out, want) && flags == dir;
+}
+
+int main(void)
+{
+	char longest[ABI_PATH_MAX + 2], name[300];
+
+	tap_ok(is("/a", "b", "/a/b", 0), "relative");
+	tap_ok(is("/a", "/b", "/b", 0), "absolute");
+	tap_ok(is("", "b", "/b", 0), "below an empty base");
+	tap_ok(is("/", "b", "/b", 0), "below the root");
+	tap_ok(is("/a", ".", "/a", 1), "dot");
+	tap_ok(is("/a/b", "../c", "/a/c", 0), "dot dot");
+	tap_ok(is("/a", "../../../x", "/x", 0), "not above the root");
+	tap_ok(is("/a", "..", "/", 1), "up to the root");
+	tap_ok(is("/", "//b///c", "/b/c", 0), "slashes are one");
+	tap_ok(is("/", "b/", "/b", 1), "a slash at the end means directory");
+	tap_ok(is("/", "b/.", "/b", 1), "so does a dot");
+	tap_ok(is("/", "b/c/..", "/b", 1), "and two");
+	tap_ok(is("/", "/", "/", 1), "the root itself");
+	tap_ok(is("/", "...", "/...", 0), "three dots are a name");
+	tap_ok(abi_path_join("/", "", out, &flags) == -ABI_ENOENT, "empty");
+	memset(name, 'n', sizeof(name));
+	name[255] = 0;
+	tap_ok(abi_path_join("/", name, out, &flags) == 256,
+	       "a component of 255 bytes");
+	name[255] = 'n';
+	name[256] = 0;
+	tap_ok(abi_path_join("/", name, out, &flags) == -ABI_ENAMETOOLONG,
+	       "a component of 256 bytes");
+	for (int i = 0; i < ABI_PATH_MAX; i += 2)
+		memcpy(longest + i, "/a", 2);
+	longest[4095] = 0;
+	tap_ok(abi_path_join("/", longest, out, &flags) == 4094,
+	       "a path of 4095 bytes");
+	longest[4095] = 'a';
+	longest[4096] = 0;
+	tap_ok(abi_path_join("/", longest, out, &flags) == -ABI_ENAMETOOLONG,
+	       "a path of 4096 bytes");
+	tap_ok(abi_path_join(longest, "b", out, &flags) == -ABI_ENAMETOOLONG,
+	       "a base that is too long");
+	tap_ok(!strcmp(abi_path_below("/a/b", "/a"), "b"), "below");
+	tap_ok(!abi_path_below("/ab", "/a") && !abi_path_below("/a", "/a"),
+	       "not below");
+	return tap_done();
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+/* Sockets over the host's non-blocking ones: stream, datagram, options. */
+#include "abi/test/host_io.h"
+#include "abi/linux.h"
+
+static u32 other;
+
+static u64 address(u32 slot, u32 port)
+{
+	struct sockaddr_in *a = GUEST(0x2000 + slot * 0x40);
+
+	memset(a, 0, sizeof(*a));
+	a->sin_family = AF_INET;
+	a->sin_port = htons((u16)port);
+	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return page + 0x2000 + slot * 0x40;
+}
+
+static u32 port_of(s64 fd)
+{
+	u32 *len = GUEST(0x2200);
+	struct sockaddr_in *a = GUEST(0x2240);
+
+	*len = 16;
+	CALL(getsockname, fd, page + 0x2240, page + 0x2200);
+	return ntohs(a->sin_port);
+}
+
+static s64 listener(void)
+{
+	s64 fd = CALL(socket, 2, 1, 0);
+
+	CALL(bind, fd, address(0, 0), 16);
+	CALL(listen, fd, 8);
+	return fd;
+}
+
+static void refusals(void)
+{
+	u32 logs = fake.logs;
+	s64 e;
+
+	tap_ok(CALL(socket, 1, 1, 0) == -ABI_EAFNOSUPPORT &&
+		       fake.logs == logs + 1,
+	       "AF_UNIX is refused with a line that says so");
+	tap_ok(CALL(socket, 16, 3, 0) == -ABI_EAFNOSUPPORT, "AF_NETLINK too");
+	tap_ok(CALL(socket, 2, 3, 0) == -ABI_ESOCKTNOSUPPORT &&
+		       CALL(socket, 2, 1 | 0x100, 0) == -ABI_EINVAL,
+	       "types and flags are checked");
+	e = CALL(eventfd2, 0, 0);
+	tap_ok(CALL(bind, 77, page, 16) == -ABI_EBADF &&
+		       CALL(bind, e, page, 16) == -ABI_ENOTSOCK,
+	       "EBADF and ENOTSOCK");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void connecting(void)
+{
+	struct io_task task = {.t = other, .nr = ABI_NR_accept4};
+	s64 l = listener(), a = CALL(socket, 2, 1, 0), b;
+	u32 *len = GUEST(0x2300);
+
+	*len = 5;
+	task.a[0] = (u64)l;
+	task.a[1] = page + 0x2340;
+	task.a[2] = page + 0x2300;
+	task.a[3] = ABI_O_CLOEXEC;
+	io_start(&task);
+	WAIT_FOR(io_sleeps(other));
+	tap_ok(CALL(connect, a, address(1, port_of(l)), 16) == 0,
+	       "a blocking connect");
+	b = io_join(&task);
+	tap_ok(b > a && *len == 16 && CALL(fcntl, b, 1) == 1,
+	       "a blocking accept, with the true length of the address");
+	tap_ok(CALL(write, a, io_str(0, "hello"), 5) == 5 &&
+		       CALL(recvfrom, b, page, 9, 0) == 5 &&
+		       !memcmp(GUEST(0), "hello", 5),
+	       "bytes go through");
+	tap_ok(CALL(recvfrom, b, page, 9, ABI_MSG_DONTWAIT) == -ABI_EAGAIN,
+	       "MSG_DONTWAIT");
+	tap_ok(CALL(ioctl, b, 0x5421, io_str(2, "\1\0\0\0")) == 0 &&
+		       CALL(read, b, page, 1) == -ABI_EAGAIN,
+	       "FIONBIO");
+	CALL(shutdown, a, 1);
+	CALL(fcntl, b, 4, 0);
+	tap_ok(CALL(read, b, page, 1) == 0, "the end after shutdown");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void failing(void)
+{
+	s64 l = listener(), a = CALL(socket, 2, 1 | ABI_O_NONBLOCK, 0);
+	u32 port = port_of(l);
+	struct abi_pollfd *f = GUEST(0x2800);
+	s64 first;
+
+	CALL(close, l);
+	first = CALL(connect, a, address(1, port), 16);
+	f[0] = (struct abi_pollfd){(s32)a, ABI_POLLOUT, 0};
+	CALL(poll, page + 0x2800, 1, 1000);
+	*(u32 *)GUEST(0x2300) = 4;
+	CALL(getsockopt, a, 1, ABI_SO_ERROR, page + 0x2340, page + 0x2300);
+	tap_ok(first == -ABI_ECONNREFUSED ||
+		       *(s32 *)GUEST(0x2340) == ABI_ECONNREFUSED,
+	       "a refused connection is told by SO_ERROR");
+	CALL(close_range, 0, ~0u, 0);
+	a = CALL(socket, 2, 1, 0);
+	tap_ok(CALL(connect, a, address(1, port), 16) == -ABI_ECONNREFUSED,
+	       "or by a blocking connect");
+	tap_ok(CALL(connect, a, page, 200) == -ABI_EINVAL &&
+		       CALL(connect, a, 0x10, 16) == -ABI_EFAULT,
+	       "addresses are checked");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+/* A connected pair of host sockets as abi's numbers 10 and 11. */
+static void pair(int type)
+{
+	int sv[2], i;
+
+	if (socketpair(AF_UNIX, type | SOCK_NONBLOCK, 0, sv))
+		abort();
+	for (i = 0; i < 2; i++) {
+		abi_fd_attach(p, (u32)(10 + i), sv[i], ABI_S_IFSOCK,
+			      ABI_O_RDWR);
+		p->fds.desc[p->fds.slot[10 + i].desc - 1].sock_type =
+			type == SOCK_DGRAM ? ABI_SOCK_DGRAM : ABI_SOCK_STREAM;
+	}
+}
+
+static void timeouts(void)
+{
+	struct abi_timeval *tv = GUEST(0x2300);
+
+	pair(SOCK_STREAM);
+	*tv = (struct abi_timeval){0, 20000};
+	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == 0 &&
+		       CALL(read, 10, page, 1) == -ABI_EAGAIN,
+	       "SO_RCVTIMEO ends a wait");
+	tv->sec = 9;
+	*(u32 *)GUEST(0x2340) = 16;
+	tap_ok(CALL(getsockopt, 10, 1, 20, page + 0x2300, page + 0x2340) == 0 &&
+		       !tv->sec && tv->usec == 20000,
+	       "and is told");
+	tv->usec = 1000000;
+	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == -ABI_EDOM,
+	       "and checked");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void vectors(void)
+{
+	struct abi_iovec *v = GUEST(0x2400);
+	struct abi_msghdr *h = GUEST(0x2500);
+
+	pair(SOCK_STREAM);
+	memcpy(GUEST(0), "headbody", 8);
+	v[0] = (struct abi_iovec){page, 4};
+	v[1] = (struct abi_iovec){page + 4, 4};
+	tap_ok(CALL(writev, 10, page + 0x2400, 2) == 8 &&
+		       CALL(recvfrom, 11, page + 0x100, 20, 0) == 8 &&
+		       !memcmp(GUEST(0x100), "headbody", 8),
+	       "a vector leaves in one piece");
+	memset(h, 0, sizeof(*h));
+	h->iov = page + 0x2400;
+	h->iovlen = 2;
+	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == 8, "sendmsg");
+	v[0] = (struct abi_iovec){page + 0x200, 3};
+	v[1] = (struct abi_iovec){page + 0x210, 30};
+	tap_ok(CALL(recvmsg, 11, page + 0x2500, 0) == 8 &&
+		       !memcmp(GUEST(0x200), "hea", 3) &&
+		       !memcmp(GUEST(0x210), "dbody", 5) && !h->flags,
+	       "recvmsg scatters");
+	h->control = page;
+	h->controllen = 20;
+	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -ABI_EINVAL,
+	       "rights cannot be sent");
+	h->iovlen = 2000;
+	h->control = 0;
+	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -ABI_EMSGSIZE,
+	       "the count is checked");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+static void datagrams(void)
+{
+	struct abi_iovec *v = GUEST(0x2400);
+	struct abi_mmsghdr *m = GUEST(0x2500);
+
+	pair(SOCK_DGRAM);
+	memcpy(GUEST(0), "0123456789", 10);
+	v[0] = (struct abi_iovec){page, 4};
+	v[1] = (struct abi_iovec){page + 4, 6};
+	v[2] = (struct abi_iovec){page + 0x100, 3};
+	v[3] = (struct abi_iovec){page + 0x110, 3};
+	memset(m, 0, 2 * sizeof(*m));
+	m[0].hdr.iov = m[1].hdr.iov = page + 0x2400;
+	m[0].hdr.iovlen = 2;
+	m[1].hdr.iovlen = 1;
+	tap_ok(CALL(sendmmsg, 10, page + 0x2500, 2, 0) == 2 && m[0].len == 10 &&
+		       m[1].len == 4,
+	       "sendmmsg keeps messages apart");
+	m[0].hdr.iov = page + 0x2420;
+	m[0].hdr.iovlen = 2;
+	tap_ok(CALL(recvmmsg, 11, page + 0x2500, 2, 0x10000, 0) == 2 &&
+		       m[0].len == 6 && m[0].hdr.flags & ABI_MSG_TRUNC &&
+		       m[1].len == 4 && !m[1].hdr.flags,
+	       "recvmmsg tells what was cut off");
+	CALL(sendto, 10, page, 10, 0);
+	tap_ok(CALL(recvfrom, 11, page, 4, ABI_MSG_TRUNC) == 10,
+	       "MSG_TRUNC gives the true length");
+	tap_ok(CALL(sendto, 10, page, 0, 0) == 0 &&
+		       CALL(recvfrom, 11, page, 9, ABI_MSG_DONTWAIT) == 0,
+	       "an empty datagram arrives");
+	v[0].len = v[1].len = 0x9000;
+	tap_ok(CALL(writev, 10, page + 0x2400, 2) == -ABI_EMSGSIZE,
+	       "a vector that is too long for one datagram");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+/* 4 MiB through a socket with small buffers, in blocking calls. */
+static void bulk(void)
+{
+	struct io_task task = {.t = other, .nr = ABI_NR_write};
+	u64 area = guest_map(1 << 22, 3), to = guest_map(1 << 22, 3), i;
+	s64 got = 0, n = 1;
+
+	pair(SOCK_STREAM);
+	for (i = 0; i < 1 << 22; i += 8)
+		*(u64 *)(area + i) = i * 0x9e3779b97f4a7c15ull;
+	task.a[0] = 10;
+	task.a[1] = area;
+	task.a[2] = 1 << 22;
+	io_start(&task);
+	n = CALL(recvfrom, 11, to, 1 << 22, ABI_MSG_WAITALL);
+	got += n > 0 ? n : 0;
+	tap_ok(io_join(&task) == 1 << 22 && got == 1 << 22 &&
+		       !memcmp((void *)area, (void *)to, 1 << 22),
+	       "4 MiB in one blocking write and one MSG_WAITALL");
+	CALL(close_range, 0, ~0u, 0);
+}
+
+int main(void)
+{
+	guest_new();
+	io_install();
+	other = guest_thread()->index;
+	refusals();
+	connecting();
+	failing();
+	timeouts();
+	vectors();
+	datagrams();
+	bulk();
+	guest_free();
+	return tap_done();
+}
