@@ -170,6 +170,8 @@ s64 bee_file_close(s32 handle)
 		return -ABI_EBADF;
 	if (h->dir)
 		bee_dir_free(h->dir);
+	if (h->out)
+		bee_stream_close(h->out);
 	if (h->stream)
 		bee_stream_close(h->stream);
 	else if (h->kind == WIN_SOCK)
@@ -243,7 +245,8 @@ s64 bee_file_write(s32 handle, const struct abi_io *io)
 	case WIN_DIR:
 		return -ABI_EISDIR;
 	case WIN_STREAM:
-		return bee_stream_write(h->stream, io->buf, io->len);
+		return bee_stream_write(h->out ? h->out : h->stream, io->buf,
+					io->len);
 	case WIN_SOCK:
 		return bee_sock_write(h, io->buf, io->len);
 	}

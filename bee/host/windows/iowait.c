@@ -98,7 +98,8 @@ static u32 plain_events(struct win_handle *h, u32 events)
 	if (!h)
 		return WIN_POLLNVAL;
 	if (h->kind == WIN_STREAM)
-		return bee_stream_poll(h->stream, events);
+		return bee_stream_poll(h->stream, events) |
+		       (h->out ? bee_stream_poll(h->out, events) : 0);
 	return events & always;
 }
 

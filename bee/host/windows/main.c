@@ -246,6 +246,8 @@ static int run_child(void)
 		if (err)
 			code = refuse("no thread for timers", (DWORD)err);
 	}
+	if (!code && options.stream && options.report)
+		report_write(0); /* the stream's other end wants to know */
 	if (!code)
 		bee_thread_enter(&t->bee);
 	leave((u32)code);

@@ -107,6 +107,22 @@ static u32 append_flag(HANDLE h)
 	return O_APPEND;
 }
 
+s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
+{
+	HANDLE h = (HANDLE)(ULONG_PTR)number;
+	struct win_handle *e;
+	s32 handle;
+
+	if (GetFileType(h) != FILE_TYPE_PIPE)
+		return -ABI_EBADF;
+	e = bee_handle_new(WIN_STREAM, &handle);
+	if (!e)
+		return -ABI_EMFILE;
+	*type = WIN_S_IFIFO;
+	*flags = O_RDWR;
+	return bee_stream_pair(h, &e->stream, &e->out) ? -ABI_ENOMEM : handle;
+}
+
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 {
 	static const DWORD which[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,

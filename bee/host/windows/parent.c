@@ -102,6 +102,7 @@ static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
 	si->StartupInfo.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
 	si->StartupInfo.hStdError = GetStdHandle(STD_ERROR_HANDLE);
 	n = handles_add(list, n, c->goodbye);
+	n = handles_add(list, n, (HANDLE)(ULONG_PTR)c->options->stream);
 	n = handles_add(list, n, si->StartupInfo.hStdInput);
 	n = handles_add(list, n, si->StartupInfo.hStdOutput);
 	return handles_add(list, n, si->StartupInfo.hStdError);
@@ -115,7 +116,7 @@ static BOOL create(struct child *c, WCHAR *line, u32 policies)
 	STARTUPINFOEXW si = {.StartupInfo.cb = sizeof(si)};
 	u64 space[64];
 	SIZE_T size = sizeof(space);
-	HANDLE list[4];
+	HANDLE list[5];
 	DWORD flags = CREATE_SUSPENDED | EXTENDED_STARTUPINFO_PRESENT;
 	u32 n = handles_listed(c, &si, list);
 	BOOL ok;
@@ -228,6 +229,8 @@ int bee_parent_run(const struct bee_options *o)
 		return fail("the program's process could not be put under its "
 			    "job object");
 	}
+	if (o->stream) /* its end must be seen when the child dies */
+		CloseHandle((HANDLE)(ULONG_PTR)o->stream);
 	ResumeThread(c.info.hThread);
 	WaitForSingleObject(c.info.hProcess, INFINITE);
 	return exit_code(&c);

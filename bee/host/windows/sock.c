@@ -160,6 +160,7 @@ static s64 do_accept(struct win_handle *h, struct abi_sock_op *op)
 	if (n < 0)
 		return n;
 	op->handle = (s32)n;
+	bee_handle_get(op->handle)->sock_peer = 1;
 	return 0;
 }
 
@@ -171,6 +172,7 @@ static s64 do_connect(struct win_handle *h, struct abi_sock_op *op)
 
 	if (n)
 		return n;
+	h->sock_peer = 1;
 	if (!connect(h->s, (struct sockaddr *)&a, len)) {
 		h->sock_connecting = 0;
 		return 0;
@@ -242,6 +244,9 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 	struct sockaddr_storage a;
 	int f = flags_out(op->flags), n, len;
 	s64 err;
+
+	if (!h->sock_peer && h->sock_type == SOCK_STREAM_LINUX)
+		return -ABI_EPIPE;
 
 	if (op->addrlen && h->sock_type == SOCK_DGRAM_LINUX) {
 		err = addr_out(op, &a, &len);

@@ -10,6 +10,9 @@
  * other streams drain for a moment, so that lines on standard output and
  * error keep their order.
  *
+ * A two-way pipe is two streams whose handles are overlapped; its reader runs
+ * ahead, because nobody else reads there.
+ *
  * stream->lock guards everything in a stream; `list_lock` guards the list of
  * all streams and comes first.
  */
@@ -23,6 +26,8 @@
 struct win_stream {
 	struct win_stream *next;
 	HANDLE h, thread;
+	HANDLE event; /* of an overlapped handle, or NULL */
+	OVERLAPPED pending;
 	int console, output;
 	SRWLOCK lock;
 	CONDITION_VARIABLE work;    /* for the helper */
@@ -55,7 +60,23 @@ static void destroy(struct win_stream *s)
 	ReleaseSRWLockExclusive(&list_lock);
 	CloseHandle(s->h);
 	CloseHandle(s->thread);
+	if (s->event)
+		CloseHandle(s->event);
 	bee_os_free(s, sizeof(*s));
+}
+
+/* One ReadFile or WriteFile that ends before this returns. */
+static BOOL transfer(struct win_stream *s, u8 *buf, u32 len, DWORD *n)
+{
+	OVERLAPPED *o = s->event ? &s->pending : NULL;
+	BOOL ok;
+
+	s->pending = (OVERLAPPED){.hEvent = s->event};
+	ok = s->output ? WriteFile(s->h, buf, len, n, o)
+		       : ReadFile(s->h, buf, len, n, o);
+	if (o && (ok || GetLastError() == ERROR_IO_PENDING))
+		ok = GetOverlappedResult(s->h, o, n, TRUE);
+	return ok;
 }
 
 /* Input ------------------------------------------------------------------ */
@@ -79,19 +100,20 @@ static s64 read_console(HANDLE h, u8 *buf, u32 len)
 }
 
 /* Bytes, 0 at the end, or a negative errno. */
-static s64 read_pipe(HANDLE h, u8 *buf, u32 len)
+static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 {
 	DWORD n;
 
 	do {
-		if (!ReadFile(h, buf, len, &n, NULL)) {
+		if (!transfer(s, buf, len, &n)) {
 			n = GetLastError();
 			return n == ERROR_BROKEN_PIPE || n == ERROR_HANDLE_EOF
 				       ? 0
 				       : bee_win_error(n);
 		}
 		/* On Windows a write of nothing arrives as nothing. */
-	} while (!n && GetFileType(h) == FILE_TYPE_PIPE && !bee_wine_version());
+	} while (!n && GetFileType(s->h) == FILE_TYPE_PIPE &&
+		 !bee_wine_version());
 	return n;
 }
 
@@ -102,7 +124,7 @@ static void read_once(struct win_stream *s)
 
 	ReleaseSRWLockExclusive(&s->lock);
 	n = s->console ? read_console(s->h, s->data, len)
-		       : read_pipe(s->h, s->data, len);
+		       : read_pipe(s, s->data, len);
 	AcquireSRWLockExclusive(&s->lock);
 	s->wanted = 0;
 	s->start = 0;
@@ -135,7 +157,7 @@ static void ask(struct win_stream *s, u32 len)
 {
 	if (s->used || s->end || s->error || s->wanted)
 		return;
-	s->wanted = len < BUFFER ? len : BUFFER;
+	s->wanted = len < BUFFER && !s->event ? len : BUFFER;
 	WakeConditionVariable(&s->work);
 }
 
@@ -153,6 +175,8 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 		memcpy(buf, s->data + s->start, n);
 		s->start += (u32)n;
 		s->used -= (u32)n;
+		if (s->event)
+			ask(s, BUFFER);
 	} else if (s->error || s->end) {
 		n = s->error;
 		if (s->console)
@@ -192,7 +216,7 @@ static void write_once(struct win_stream *s)
 	if (s->console)
 		len = whole_characters(s->data + s->start, len);
 	ReleaseSRWLockExclusive(&s->lock);
-	if (!WriteFile(s->h, s->data + s->start, len, &n, NULL))
+	if (!transfer(s, s->data + s->start, len, &n))
 		err = bee_win_last();
 	AcquireSRWLockExclusive(&s->lock);
 	s->start = (s->start + n) % BUFFER;
@@ -268,7 +292,8 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 
 	if (!s->output)
 		return -ABI_EBADF;
-	drain_others(s, ORDER_MS);
+	if (!s->event)
+		drain_others(s, ORDER_MS);
 	AcquireSRWLockExclusive(&s->lock);
 	room = BUFFER - s->used;
 	if (s->error)
@@ -347,7 +372,8 @@ int bee_stream_console(const struct win_stream *s)
 	return s->console;
 }
 
-struct win_stream *bee_stream_new(HANDLE h, int console, int output)
+static struct win_stream *stream_new(HANDLE h, HANDLE event, int console,
+				     int output)
 {
 	struct win_stream *s = bee_os_alloc(sizeof(*s));
 
@@ -356,6 +382,7 @@ struct win_stream *bee_stream_new(HANDLE h, int console, int output)
 	s->h = h;
 	s->console = console;
 	s->output = output;
+	s->event = event;
 	InitializeSRWLock(&s->lock);
 	InitializeConditionVariable(&s->work);
 	InitializeConditionVariable(&s->drained);
@@ -374,13 +401,34 @@ struct win_stream *bee_stream_new(HANDLE h, int console, int output)
 	return s;
 }
 
+struct win_stream *bee_stream_new(HANDLE h, int console, int output)
+{
+	return stream_new(h, NULL, console, output);
+}
+
+int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
+{
+	HANDLE self = GetCurrentProcess(), other;
+	HANDLE ev[2] = {CreateEventW(NULL, TRUE, FALSE, NULL),
+			CreateEventW(NULL, TRUE, FALSE, NULL)};
+
+	if (!ev[0] || !ev[1] ||
+	    !DuplicateHandle(self, h, self, &other, 0, FALSE,
+			     DUPLICATE_SAME_ACCESS))
+		return -1;
+	*in = stream_new(h, ev[0], 0, 0);
+	*out = stream_new(other, ev[1], 0, 1);
+	return *in && *out ? 0 : -1;
+}
+
 /* The helper frees the stream, after the last byte is out. */
 void bee_stream_close(struct win_stream *s)
 {
 	AcquireSRWLockExclusive(&s->lock);
 	s->closing = 1;
 	if (!s->output && s->wanted)
-		CancelSynchronousIo(s->thread);
+		s->event ? CancelIoEx(s->h, &s->pending)
+			 : CancelSynchronousIo(s->thread);
 	WakeConditionVariable(&s->work);
 	ReleaseSRWLockExclusive(&s->lock);
 }

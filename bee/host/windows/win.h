@@ -143,8 +143,10 @@ struct win_handle {
 	HANDLE h;
 	SOCKET s;
 	struct win_stream *stream;
+	struct win_stream *out; /* the other way, of a two-way stream */
 	struct win_dir *dir;
 	u32 sock_domain, sock_type; /* Linux's numbers */
+	u32 sock_peer; /* a connection was begun or accepted */
 	u32 sock_reset;		    /* ECONNRESET was reported */
 	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
 };
@@ -157,6 +159,8 @@ void bee_handle_free(s32 number);
 
 /* Takes over `h`; console: h is one. NULL: no memory. */
 struct win_stream *bee_stream_new(HANDLE h, int console, int output);
+/* Two streams on one overlapped pipe, whose handle is taken over. */
+int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out);
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
 u32 bee_stream_poll(struct win_stream *s, u32 events);
