@@ -25,7 +25,9 @@ result() { # code name
 	else
 		failed=1
 		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/want" "$tmp/got" "$tmp/err" 2>/dev/null
+		for f in want got err; do
+			head -n 12 "$tmp/$f" 2>/dev/null | sed "s/^/# $f: /"
+		done
 	fi
 }
 
