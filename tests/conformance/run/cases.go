@@ -18,7 +18,7 @@ type testCase struct {
 	args    []string
 	stdin   string
 	code    int    // native exit code; -1: any, it is only compared
-	seconds int    // limit of the native run; 0 for 10
+	seconds int    // limit of the native run; 0 for 5
 	fixture bool   // wants the tree of files
 	proof   bool   // prints the nonce under bee
 	missing string // why it cannot run on this machine
@@ -28,7 +28,7 @@ func (c testCase) limit() time.Duration {
 	if c.seconds > 0 {
 		return time.Duration(c.seconds) * time.Second
 	}
-	return 10 * time.Second
+	return 5 * time.Second
 }
 
 // A variant of a C or Go program that needs more than its name.

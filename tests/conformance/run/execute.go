@@ -38,7 +38,8 @@ func execute(o options, sub *substrate, c testCase) (outcome, error) {
 	argv := append([]string{c.file}, c.args...)
 	env := environment
 	if sub != nil {
-		argv, env = sub.command(report, argv), append(sub.env, environment...)
+		argv = sub.command(report, argv)
+		env = append(append([]string{}, environment...), sub.env...)
 	}
 	out, err := start(argv, env, work, c.stdin, sub.patience(c))
 	if text, err := os.ReadFile(report); err == nil {
