@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+
+package proto
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// An ExecType says what a frame of an exec stream carries.
+type ExecType byte
+
+// Frames of an exec stream: towards the program STDIN (empty: end of file) and
+// SIGNAL (one byte); from it STDOUT, STDERR and at last EXIT (status, 4 bytes)
+// or FAILED (a sentence: it did not start, or was refused).
+const (
+	ExecStdin ExecType = iota + 1
+	ExecSignal
+	ExecStdout
+	ExecStderr
+	ExecExit
+	ExecFailed
+)
+
+// ExecFrameMax bounds the payload of an exec frame.
+const ExecFrameMax = 64 << 10
+
+// WriteExec writes one frame in a single Write: callers that share w hold a
+// lock around it.
+func WriteExec(w io.Writer, t ExecType, payload []byte) error {
+	if len(payload) > ExecFrameMax {
+		return fmt.Errorf("an exec frame of %d bytes, at most %d", len(payload), ExecFrameMax)
+	}
+	b := make([]byte, 5+len(payload))
+	b[0] = byte(t)
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(payload)))
+	copy(b[5:], payload)
+	_, err := w.Write(b)
+	return err
+}
+
+// ReadExec reads one frame into buf, which has ExecFrameMax bytes.
+func ReadExec(r io.Reader, buf []byte) (ExecType, []byte, error) {
+	var h [5]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return 0, nil, err
+	}
+	t, n := ExecType(h[0]), binary.LittleEndian.Uint32(h[1:])
+	if t < ExecStdin || t > ExecFailed || n > ExecFrameMax || int(n) > len(buf) {
+		return 0, nil, fmt.Errorf("an exec frame of type %d with %d bytes", t, n)
+	}
+	if _, err := io.ReadFull(r, buf[:n]); err != nil {
+		return 0, nil, fmt.Errorf("the exec stream ended inside a frame: %w", err)
+	}
+	return t, buf[:n], nil
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+
+// Package proto holds what hub and agent say to one another: the paths of the
+// HTTP API and the messages on the engine's subjects. A message is one line of
+// JSON, then raw bytes. All of it is hostile until Check has seen it.
+package proto
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"skep/internal/uapi"
+)
+
+// Revision of all that this package describes. Unequal ones do not talk.
+const Revision = 1
+
+// ALPN names on the one port.
+const (
+	ALPNNats = "skep-nats/1"
+	ALPNHTTP = "http/1.1"
+)
+
+// DefaultPort is where `skep up` listens.
+const DefaultPort = 4860
+
+// Bounds.
+const (
+	InlineMax  = 256 << 10 // bytes of arguments or result inside a message
+	MessageMax = 1 << 20   // bytes of a message, the engine's limit
+	JoinMax    = 64 << 10  // bytes of a join request's body
+	NameMax    = 63        // bytes of a node's name
+	TextMax    = 4 << 10   // bytes of an error's or a log line's text
+	DigestsMax = 256       // blobs named in one ask
+)
+
+// Times of presence.
+const (
+	BeatEvery  = 3 * time.Second
+	SilentFor  = 12 * time.Second
+	WorkerMute = 12 * time.Second // a busy worker that says nothing this long is killed
+)
+
+// Paths of the HTTP API. Exec is hijacked: after "101" both sides write exec
+// frames (ExecFrame) until EXIT.
+const (
+	PathJoin  = "/v1/join"
+	PathRenew = "/v1/renew"
+	pathBlob  = "/v1/blob/"
+	pathCall  = "/v1/call/"
+	pathExec  = "/v1/exec/"
+)
+
+// Patterns for http.ServeMux.
+const (
+	PatternJoin   = "POST " + PathJoin
+	PatternRenew  = "POST " + PathRenew
+	PatternBlob   = "GET " + pathBlob + "{digest}"
+	PatternArgs   = "GET " + pathCall + "{call}/args"
+	PatternResult = "PUT " + pathCall + "{call}/result"
+	PatternExec   = "POST " + pathExec + "{exec}/stream"
+)
+
+// TrailerDigest is the HTTP trailer with the SHA-256 of a streamed body, hex.
+const TrailerDigest = "Skep-Digest"
+
+// PathBlob is where a blob is (a digest in hex).
+func PathBlob(digest string) string { return pathBlob + digest }
+
+// PathArgs is where a leased call's arguments are.
+func PathArgs(call, fence uint64) string {
+	return fmt.Sprintf("%s%d/args?fence=%d", pathCall, call, fence)
+}
+
+// PathResult is where a leased call's result goes.
+func PathResult(call, fence uint64) string {
+	return fmt.Sprintf("%s%d/result?fence=%d", pathCall, call, fence)
+}
+
+// PathExec is the stream of one program that `skep exec` started.
+func PathExec(id string) string { return pathExec + id + "/stream" }
+
+// A Verb is the last part of a subject.
+type Verb string
+
+// Verbs. Those of the agent are published below skep.v1.node.<id>., those of
+// the hub go to skep.v1.to.<id>., which only that node may subscribe to.
+const (
+	VerbHello  Verb = "hello" // request; the hub replies with Welcome
+	VerbBeat   Verb = "beat"
+	VerbAsk    Verb = "ask"
+	VerbDone   Verb = "done"   // then the result's bytes, if inline
+	VerbFailed Verb = "failed" //
+	VerbLog    Verb = "log"
+
+	VerbLease   Verb = "lease" // then the arguments, if inline
+	VerbCancel  Verb = "cancel"
+	VerbRelease Verb = "release"
+	VerbExec    Verb = "exec"
+	VerbStop    Verb = "stop"
+)
+
+// Subjects.
+const (
+	FromNodes = "skep.v1.node.*.*" // what the hub subscribes to
+	fromNode  = "skep.v1.node."
+	toNode    = "skep.v1.to."
+)
+
+// FromNode is the subject on which a node says verb.
+func FromNode(id string, verb Verb) string { return fromNode + id + "." + string(verb) }
+
+// ToNode is the subject on which a node is told verb ("*" for all of them).
+func ToNode(id string, verb Verb) string { return toNode + id + "." + string(verb) }
+
+// SplitSubject gives the node and the verb of a subject of either direction.
+func SplitSubject(subject string) (id string, verb Verb, ok bool) {
+	for _, prefix := range []string{fromNode, toNode} {
+		rest, found := bytes.CutPrefix([]byte(subject), []byte(prefix))
+		if !found {
+			continue
+		}
+		node, name, found := bytes.Cut(rest, []byte("."))
+		return string(node), Verb(name), found && len(node) > 0 && len(name) > 0
+	}
+	return "", "", false
+}
+
+// Join is the body of a join request.
+type Join struct {
+	Revision int    `json:"revision"`
+	Version  string `json:"version"` // of the program, for people
+	Token    string `json:"token"`
+	CSR      []byte `json:"csr"` // DER
+	NKey     string `json:"nkey"`
+	Name     string `json:"name"`
+}
+
+// Joined answers Join and Renew.
+type Joined struct {
+	Node        string `json:"node"` // its id
+	Name        string `json:"name"` // as the hub settled it
+	Certificate []byte `json:"certificate"`
+	CA          []byte `json:"ca"`
+	UserJWT     string `json:"user_jwt"`
+	Hub         string `json:"hub"` // version, for people
+}
+
+// Renew is the body of a renewal, sent over mutual TLS.
+type Renew struct {
+	CSR []byte `json:"csr"`
+}
+
+// Problem is the body of every HTTP answer that is not a success.
+type Problem struct {
+	Code string `json:"code"` // one of the Problem… constants
+	Text string `json:"text"` // one sentence that says what to do
+}
+
+func (p *Problem) Error() string { return p.Text }
+
+// Codes of problems that a program may tell apart.
+const (
+	ProblemRevision = "revision"
+	ProblemToken    = "token"
+	ProblemRequest  = "request"
+	ProblemFence    = "fence" // the lease is no longer current
+	ProblemGone     = "gone"
+	ProblemFull     = "full" // the hub's disk
+	ProblemInternal = "internal"
+)
+
+// RevisionProblem names both numbers and the side to update.
+func RevisionProblem(hub, node int) *Problem {
+	older := "the node's"
+	if hub < node {
+		older = "the hub's"
+	}
+	return &Problem{ProblemRevision, fmt.Sprintf(
+		"the hub speaks revision %d and the node revision %d: update %s skep", hub, node, older)}
+}
+
+// Hello says what a node is.
+type Hello struct {
+	Revision  int    `json:"revision"`
+	Version   string `json:"version"`
+	Name      string `json:"name"`
+	OS        string `json:"os"`        // linux, windows
+	System    string `json:"system"`    // "Linux 6.1.0", "Wine 8.0 on this machine"
+	Substrate string `json:"substrate"` // linux, bee-windows, bee-linux
+	CPUs      int    `json:"cpus"`
+	Memory    uint64 `json:"memory"` // bytes
+	Slots     int    `json:"slots"`
+	Boot      string `json:"boot"` // random, one per start of the agent
+}
+
+// Welcome answers Hello; a refusal has Problem and nothing else.
+type Welcome struct {
+	Revision int      `json:"revision"`
+	Version  string   `json:"version"`
+	Problem  *Problem `json:"problem,omitempty"`
+}
+
+// Beat says that a node lives and what it runs.
+type Beat struct {
+	Free    int      `json:"free"`    // slots
+	Memory  uint64   `json:"memory"`  // bytes free
+	Running []uint64 `json:"running"` // fences of its leases
+	Uptime  float64  `json:"uptime"`  // seconds
+}
+
+// Ask asks for leases.
+type Ask struct {
+	Free    int      `json:"free"`
+	Memory  uint64   `json:"memory"`
+	Idle    []Worker `json:"idle,omitempty"`  // workers that wait
+	Digests []string `json:"blobs,omitempty"` // blobs held, the latest first
+}
+
+// A Worker is a process's identity: module and what its Initialize was given.
+type Worker struct {
+	Module string `json:"module"` // digest of the program
+	Init   string `json:"init"`   // generation, empty if none
+}
+
+// Init says what a worker's Initialize is given.
+type Init struct {
+	Function uint32 `json:"function"`
+	Blob     string `json:"blob"`
+	Length   uint64 `json:"length"`
+}
+
+// A Lease lets a node run a call under a fencing number.
+type Lease struct {
+	Call     uint64 `json:"call"`
+	Fence    uint64 `json:"fence"`
+	Session  string `json:"session"`
+	Worker   Worker `json:"worker"`
+	Init     *Init  `json:"init,omitempty"`
+	Function uint32 `json:"function"`
+	Length   uint64 `json:"length"` // bytes of arguments
+	Inline   bool   `json:"inline"` // they follow; Digest is then set
+	Digest   string `json:"digest,omitempty"`
+	Memory   uint64 `json:"memory"` // most bytes for the worker, 0: no limit
+	Attempt  uint32 `json:"attempt"`
+	Name     string `json:"name"` // of the function, for people
+}
+
+// Done ends a lease with a result.
+type Done struct {
+	Call      uint64  `json:"call"`
+	Fence     uint64  `json:"fence"`
+	Length    uint64  `json:"length"` // bytes of result
+	Digest    string  `json:"digest"` // of the result
+	Inline    bool    `json:"inline"` // it follows; else it was PUT before
+	ExecNS    uint64  `json:"exec_ns"`
+	Program   string  `json:"program"` // digest of the bytes that were loaded
+	Substrate string  `json:"substrate"`
+	Nonce     uint64  `json:"nonce"`
+	Calls     uint64  `json:"calls"`
+	Wall      float64 `json:"wall"`    // seconds from lease to result, on the node
+	Fetched   uint64  `json:"fetched"` // bytes of blobs pulled for it
+}
+
+// A Reason says why a lease failed.
+type Reason string
+
+// Reasons. Only those that may differ on another node are tried again.
+const (
+	ReasonDied      Reason = "died"      // the worker exited or was killed
+	ReasonMute      Reason = "mute"      // it said nothing for too long
+	ReasonError     Reason = "error"     // it answered with ERROR: final
+	ReasonRefused   Reason = "refused"   // by a safety check: final, node marked
+	ReasonTransfer  Reason = "transfer"  // data did not come or go
+	ReasonCancelled Reason = "cancelled" //
+	ReasonNode      Reason = "node"      // disk full, cannot start: try elsewhere
+)
+
+// Failed ends a lease without a result.
+type Failed struct {
+	Call   uint64         `json:"call"`
+	Fence  uint64         `json:"fence"`
+	Reason Reason         `json:"reason"`
+	Code   uapi.ErrorCode `json:"code"`
+	Text   string         `json:"text"`
+	Status int            `json:"status"` // exit status, 128+signal
+}
+
+// Cancel ends a lease that is no longer wanted.
+type Cancel struct {
+	Call  uint64 `json:"call"`
+	Fence uint64 `json:"fence"`
+}
+
+// Release ends a session: kill its workers, drop its data.
+type Release struct {
+	Session string `json:"session"`
+}
+
+// Log is a line that a worker wrote to its stderr or stdout.
+type Log struct {
+	Session string `json:"session"`
+	Call    uint64 `json:"call"`
+	Text    string `json:"text"`
+}
+
+// Exec starts a program whose stdio is PathExec(ID).
+type Exec struct {
+	ID      string   `json:"id"`
+	Program string   `json:"program"` // digest
+	Name    string   `json:"name"`    // argv[0]
+	Args    []string `json:"args,omitempty"`
+	Env     []string `json:"env,omitempty"`
+	Memory  uint64   `json:"memory"`
+}
+
+// Stop asks an agent to end.
+type Stop struct {
+	Text string `json:"text"`
+}
+
+// Encode gives a message: one line of JSON, then raw.
+func Encode(v any, raw []byte) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(b)+1+len(raw) > MessageMax {
+		return nil, fmt.Errorf("a message of %d bytes, the engine takes %d", len(b)+1+len(raw), MessageMax)
+	}
+	return append(append(b, '\n'), raw...), nil
+}
+
+// Decode reads a message into v and gives the raw bytes, which lie in b.
+func Decode(b []byte, v any) (raw []byte, err error) {
+	head, raw, found := bytes.Cut(b, []byte("\n"))
+	if !found {
+		return nil, errors.New("a message without its header line")
+	}
+	if err := json.Unmarshal(head, v); err != nil {
+		return nil, fmt.Errorf("a message that cannot be read: %w", err)
+	}
+	return raw, nil
+}

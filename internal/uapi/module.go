@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+
+package uapi
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Numbers of module.h.
+const (
+	ModuleMagic    = 0x444f4d50454b53
+	ModuleRevision = 1
+	NameMax        = 64
+	DimsMax        = 4
+	ParamsMax      = 64
+	CodeMax        = 0x10000
+	FunctionInit   = 1          // flag: the module's Initialize
+	CodeDefault    = ^uint32(0) // a dimension's offset that is not given
+	TypeUnsigned   = 0x80
+	ManifestMax    = 0x80000 // most bytes of a manifest; it travels in one frame
+	Section        = ".skep.module"
+)
+
+// A Type is one of enum skep_type, without SKEP_TYPE_UNSIGNED.
+type Type uint8
+
+// Types, in the order of module.h.
+const (
+	Char Type = iota + 1
+	Short
+	Int
+	Long
+	Float
+	Double
+	SComplex
+	DComplex
+	String
+)
+
+var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8, SComplex: 8, DComplex: 16, String: 0}
+
+// Size gives the bytes of one element, 0 for a string.
+func (t Type) Size() int { return typeSizes[t] }
+
+// Integer tells whether values of t may appear in sizes.
+func (t Type) Integer() bool { return t >= Char && t <= Long }
+
+// A Mode is one of enum skep_mode.
+type Mode uint8
+
+// Modes of module.h.
+const (
+	ModeIn    Mode = 1
+	ModeOut   Mode = 2
+	ModeInOut Mode = 3
+	ModeWork  Mode = 4
+)
+
+// Op is one instruction of the size code (enum skep_code).
+type Op byte
+
+// Instructions, in the order of module.h.
+const (
+	OpEnd Op = iota
+	OpConst
+	OpParam
+	OpItem
+	OpAdd
+	OpSub
+	OpMul
+	OpDiv
+	OpMod
+	OpPow
+	OpNeg
+	OpLT
+	OpLE
+	OpGT
+	OpGE
+	OpEQ
+	OpNE
+	OpSelect
+)
+
+type module struct {
+	Magic                             uint64
+	Revision, Functions, Params, Code uint32
+	Name                              [NameMax]byte
+}
+
+type function struct {
+	Name                      [NameMax]byte
+	First, Params, Flags, Pad uint32
+}
+
+type param struct {
+	Name             [NameMax]byte
+	Type, Mode, Dims uint8
+	Pad              [5]uint8
+	Dim              [DimsMax]Dim
+}
+
+// Dim is struct skep_dim: offsets in the size code, or CodeDefault.
+type Dim struct {
+	Size, Low, High, Stride uint32
+}
+
+// A Manifest describes a module: its functions and their parameters.
+type Manifest struct {
+	Name      string
+	Functions []Function
+	Code      []byte // size code that the dimensions point into
+}
+
+// A Function of a module.
+type Function struct {
+	Name   string
+	Init   bool
+	Params []Param
+}
+
+// A Param of a function.
+type Param struct {
+	Name     string
+	Type     Type
+	Unsigned bool
+	Mode     Mode
+	Dims     []Dim
+}
+
+// Lookup gives the index of a function, or -1.
+func (m *Manifest) Lookup(name string) int {
+	for i := range m.Functions {
+		if m.Functions[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Initialize gives the index of the module's Initialize, or -1.
+func (m *Manifest) Initialize() int {
+	for i := range m.Functions {
+		if m.Functions[i].Init {
+			return i
+		}
+	}
+	return -1
+}
+
+// Encode gives the bytes that ParseManifest reads, or what is wrong with m.
+func (m *Manifest) Encode() ([]byte, error) {
+	h := module{Magic: ModuleMagic, Revision: ModuleRevision,
+		Functions: uint32(len(m.Functions)), Code: uint32(len(m.Code))}
+	copy(h.Name[:], m.Name)
+	var functions, params []byte
+	for _, f := range m.Functions {
+		v := function{First: h.Params, Params: uint32(len(f.Params))}
+		if f.Init {
+			v.Flags = FunctionInit
+		}
+		copy(v.Name[:], f.Name)
+		functions = Append(functions, v)
+		for i := range f.Params {
+			p, err := encodeParam(&f.Params[i])
+			if err != nil {
+				return nil, err
+			}
+			params = append(params, p...)
+		}
+		h.Params += v.Params
+	}
+	b := append(append(append(Append(nil, h), functions...), params...), m.Code...)
+	back, err := ParseManifest(b)
+	if err == nil && back.Name != m.Name {
+		err = fmt.Errorf("the module's name %q is too long", m.Name)
+	}
+	return b, err
+}
+
+func encodeParam(p *Param) ([]byte, error) {
+	if len(p.Dims) > DimsMax || len(p.Name) >= NameMax {
+		return nil, fmt.Errorf("parameter %q has too long a name or more than %d dimensions", p.Name, DimsMax)
+	}
+	v := param{Type: uint8(p.Type), Mode: uint8(p.Mode), Dims: uint8(len(p.Dims))}
+	if p.Unsigned {
+		v.Type |= TypeUnsigned
+	}
+	copy(v.Name[:], p.Name)
+	copy(v.Dim[:], p.Dims)
+	return Append(nil, v), nil
+}
+
+// ErrNoManifest says that a program has no manifest section.
+var ErrNoManifest = errors.New("the program has no manifest: link it with what `skep gen` makes")
+
+// ReadManifest reads the manifest of a worker program and its bytes as they
+// stand there. It judges whether skep can run the file, never how to load it:
+// a static x86-64 ELF. Nothing is executed from what is read here.
+func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("not an ELF program: %w", err)
+	}
+	if err := checkStatic(f); err != nil {
+		return nil, nil, err
+	}
+	s := f.Section(Section)
+	switch {
+	case s == nil:
+		return nil, nil, ErrNoManifest
+	case s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_COMPRESSED != 0:
+		return nil, nil, fmt.Errorf("section %s holds no plain bytes", Section)
+	case s.Size > ManifestMax:
+		return nil, nil, fmt.Errorf("the manifest has %d bytes, at most %d are taken", s.Size, ManifestMax)
+	}
+	b := make([]byte, s.Size)
+	if _, err := s.ReadAt(b, 0); err != nil {
+		return nil, nil, fmt.Errorf("the manifest cannot be read: %w", err)
+	}
+	m, err := ParseManifest(b)
+	return m, b, err
+}
+
+// CheckStatic says in one sentence why a file is not a program that every
+// substrate can run; nil if it is.
+func CheckStatic(r io.ReaderAt) error {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return fmt.Errorf("not an ELF program: %w", err)
+	}
+	return checkStatic(f)
+}
+
+func checkStatic(f *elf.File) error {
+	switch {
+	case f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64:
+		return fmt.Errorf("a program for %v, not for x86-64", f.Machine)
+	case f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN:
+		return fmt.Errorf("an ELF file of %v, not a program", f.Type)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("the program is dynamically linked: link it with -static")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+
+// Package uapi mirrors the byte layouts of include/skep/session.h and
+// include/skep/module.h. It has no state and does no I/O but reading a manifest
+// out of a worker program.
+package uapi
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Numbers of session.h.
+const (
+	SessionRevision = 1
+	SessionMagic    = 0x50454b53
+	FrameMax        = 0x100000
+	SessionWindow   = 0x400000
+	AckEvery        = 0x40000
+	PingSeconds     = 3
+	FrameSize       = 16 // bytes of a frame's header
+)
+
+// A FrameType says what a frame carries (enum skep_frame_type).
+type FrameType uint16
+
+// Frame types, in the order of session.h.
+const (
+	TypeHello FrameType = iota + 1
+	TypeAck
+	TypePing
+	TypeData
+	TypeError
+	TypeBye
+	TypeInit
+	TypeCall
+	TypeReady
+	TypeResult
+	TypeBind
+	TypeModuleInit
+	TypeCancel
+	TypeBound
+	TypeDone
+	typeEnd
+)
+
+var typeNames = [...]string{"", "HELLO", "ACK", "PING", "DATA", "ERROR", "BYE",
+	"INIT", "CALL", "READY", "RESULT", "BIND", "MODULE_INIT", "CANCEL", "BOUND", "DONE"}
+
+func (t FrameType) String() string {
+	if t.Known() {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type %d", uint16(t))
+}
+
+// Known tells whether the contract has this type; others end the session.
+func (t FrameType) Known() bool { return t > 0 && t < typeEnd }
+
+// FlagLast marks the final DATA frame of a transfer (SKEP_LAST).
+const FlagLast = 1
+
+// Frame is struct skep_frame, the header of every frame.
+type Frame struct {
+	Length uint32
+	Type   FrameType
+	Flags  uint16
+	Call   uint64
+}
+
+// Hello is struct skep_hello.
+type Hello struct {
+	Magic, Revision uint32
+	Session         [16]byte
+	Received        uint64
+}
+
+// ErrorHeader is struct skep_error; the text follows it.
+type ErrorHeader struct {
+	Code ErrorCode
+	Text uint32
+}
+
+// An ErrorCode is one of enum skep_error_code.
+type ErrorCode uint32
+
+// Error codes, in the order of session.h.
+const (
+	EProtocol ErrorCode = iota + 1
+	ERevision
+	ENoModule
+	EBadModule
+	ENoFunction
+	EArguments
+	EWorker
+	ECancelled
+	ERefused
+	ENoNode
+	EInternal
+)
+
+// InitHeader is struct skep_init; the path follows it.
+type InitHeader struct {
+	Function, Path uint32
+	Length         uint64
+}
+
+// Call is struct skep_call.
+type Call struct {
+	Function, Module uint32
+	Length           uint64
+}
+
+// Proof is struct skep_proof.
+type Proof struct {
+	Nonce, Calls uint64
+}
+
+// Ready is struct skep_ready.
+type Ready struct {
+	Revision, Functions uint32
+	Proof               Proof
+}
+
+// A Substrate is one of enum skep_substrate.
+type Substrate uint32
+
+// Substrates, in the order of session.h.
+const (
+	SubstrateLinux Substrate = iota + 1
+	SubstrateBeeWindows
+	SubstrateBeeLinux
+	SubstrateBare
+)
+
+var substrateNames = [...]string{"", "linux", "bee-windows", "bee-linux", "bare"}
+
+func (s Substrate) String() string {
+	if s > 0 && int(s) < len(substrateNames) {
+		return substrateNames[s]
+	}
+	return fmt.Sprintf("substrate %d", uint32(s))
+}
+
+// ParseSubstrate is the inverse of String.
+func ParseSubstrate(name string) (Substrate, error) {
+	for i, n := range substrateNames {
+		if i > 0 && n == name {
+			return Substrate(i), nil
+		}
+	}
+	return 0, fmt.Errorf("no substrate is called %q: there are linux, bee-windows, bee-linux and bare", name)
+}
+
+// Result is struct skep_result.
+type Result struct {
+	Length, ExecNS uint64
+	Proof          Proof
+	Attempt        uint32
+	Substrate      Substrate
+	Program        [32]byte
+	Node           [64]byte
+}
+
+// ModuleInit is struct skep_module_init.
+type ModuleInit struct {
+	Module, Function uint32
+	Length           uint64
+}
+
+// BoundHeader is struct skep_bound; the manifest follows it.
+type BoundHeader struct {
+	Module, Manifest uint32
+}
+
+// Fixed are the structures of the contracts, little endian without padding.
+type Fixed interface {
+	Frame | Hello | ErrorHeader | InitHeader | Call | Proof | Ready | Result |
+		ModuleInit | BoundHeader | module | function | param
+}
+
+// Append adds the bytes of v to b.
+func Append[T Fixed](b []byte, v T) []byte {
+	b, err := binary.Append(b, binary.LittleEndian, v)
+	if err != nil {
+		panic(err) // T is fixed: its size is known when this is compiled
+	}
+	return b
+}
+
+// Take decodes a T from the front of b and gives what follows.
+func Take[T Fixed](b []byte) (v T, rest []byte, err error) {
+	n, err := binary.Decode(b, binary.LittleEndian, &v)
+	if err != nil {
+		return v, nil, fmt.Errorf("%d bytes are too few for %T", len(b), v)
+	}
+	return v, b[n:], nil
+}
+
+// Exact decodes a T that fills b.
+func Exact[T Fixed](b []byte) (T, error) {
+	v, rest, err := Take[T](b)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes are too many for %T", len(b), v)
+	}
+	return v, err
+}
+
+// PutFrame writes a header into b, which has FrameSize bytes or more.
+func PutFrame(b []byte, f Frame) {
+	_ = b[FrameSize-1]
+	binary.LittleEndian.PutUint32(b, f.Length)
+	binary.LittleEndian.PutUint16(b[4:], uint16(f.Type))
+	binary.LittleEndian.PutUint16(b[6:], f.Flags)
+	binary.LittleEndian.PutUint64(b[8:], f.Call)
+}
+
+// ParseFrame reads a header and refuses what the contract does not have.
+func ParseFrame(b []byte) (Frame, error) {
+	if len(b) < FrameSize {
+		return Frame{}, fmt.Errorf("a frame header has %d bytes, not %d", FrameSize, len(b))
+	}
+	f := Frame{
+		Length: binary.LittleEndian.Uint32(b),
+		Type:   FrameType(binary.LittleEndian.Uint16(b[4:])),
+		Flags:  binary.LittleEndian.Uint16(b[6:]),
+		Call:   binary.LittleEndian.Uint64(b[8:]),
+	}
+	switch {
+	case !f.Type.Known():
+		return f, fmt.Errorf("no frame is of %v", f.Type)
+	case f.Length > FrameMax:
+		return f, fmt.Errorf("a %v frame of %d bytes, at most %d may come", f.Type, f.Length, FrameMax)
+	case f.Flags&^FlagLast != 0, f.Flags != 0 && f.Type != TypeData:
+		return f, fmt.Errorf("a %v frame with flags %#x", f.Type, f.Flags)
+	}
+	return f, nil
+}
+
+// An Error is an ERROR frame's payload, and a Go error.
+type Error struct {
+	Code ErrorCode
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Errorf makes an Error with this code.
+func Errorf(code ErrorCode, format string, args ...any) *Error {
+	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+const errorTextMax = 0x1000
+
+// Encode gives the payload; text that is too long is cut.
+func (e *Error) Encode() []byte {
+	text := e.Text
+	if len(text) > errorTextMax {
+		text = text[:errorTextMax]
+	}
+	return append(Append(nil, ErrorHeader{e.Code, uint32(len(text))}), text...)
+}
+
+// ParseError reads an ERROR frame's payload.
+func ParseError(b []byte) (*Error, error) {
+	h, text, err := Take[ErrorHeader](b)
+	if err == nil {
+		err = tail("an error's text", uint64(h.Text), text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Error{Code: h.Code, Text: string(text)}, nil
+}
+
+// Init is an INIT frame's payload: replay Initialize from a file.
+type Init struct {
+	Function uint32
+	Length   uint64 // bytes in the file
+	Path     string
+}
+
+// Encode gives the payload.
+func (i Init) Encode() []byte {
+	h := InitHeader{Function: i.Function, Path: uint32(len(i.Path)), Length: i.Length}
+	return append(Append(nil, h), i.Path...)
+}
+
+// ParseInit reads an INIT frame's payload.
+func ParseInit(b []byte) (Init, error) {
+	h, path, err := Take[InitHeader](b)
+	if err == nil {
+		err = tail("a path", uint64(h.Path), path)
+	}
+	return Init{h.Function, h.Length, string(path)}, err
+}
+
+// Bound is a BOUND frame's payload.
+type Bound struct {
+	Module   uint32
+	Manifest []byte
+}
+
+// Encode gives the payload.
+func (v Bound) Encode() []byte {
+	h := BoundHeader{v.Module, uint32(len(v.Manifest))}
+	return append(Append(nil, h), v.Manifest...)
+}
+
+// ParseBound reads a BOUND frame's payload; the manifest is not parsed.
+func ParseBound(b []byte) (Bound, error) {
+	h, rest, err := Take[BoundHeader](b)
+	if err == nil {
+		err = tail("a manifest", uint64(h.Manifest), rest)
+	}
+	return Bound{h.Module, rest}, err
+}
+
+// tail checks that a counted ending is all that is left.
+func tail(what string, n uint64, rest []byte) error {
+	if n != uint64(len(rest)) {
+		return fmt.Errorf("%s is said to have %d bytes, %d came", what, n, len(rest))
+	}
+	return nil
+}
+
+// NodeName gives the name in r as text, up to its first zero byte.
+func (r *Result) NodeName() string { return text(r.Node[:]) }
+
+// SetNode stores a name; what does not fit is cut.
+func (r *Result) SetNode(name string) {
+	clear(r.Node[:])
+	copy(r.Node[:len(r.Node)-1], name)
+}
+
+func text(b []byte) string {
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
