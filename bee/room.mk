@@ -75,3 +75,17 @@ CHECK_SUITES += bee-linux
 suite_bee-linux = sh bee/test/run.sh $(B)
 suite_bee-linux_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-leak
+
+# What a distribution built; what is not installed is skipped.
+CHECK_SUITES += bee-programs
+suite_bee-programs = sh bee/test/programs.sh $(B)
+suite_bee-programs_needs = $(B)/bin/bee $(B)/bin/bee-guard
+
+CHECK_SUITES += bee-unwind
+suite_bee-unwind = $(bee_t)/unwind $(bee_t)/hello-glibc
+suite_bee-unwind_needs = $(bee_t)/unwind $(bee_t)/hello-glibc
+$(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
+		$(B)/obj/san-free/bee/core/unwind.o $(B)/obj/san-free/abi/mem.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^

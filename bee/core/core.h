@@ -12,6 +12,16 @@ void bee_tick(struct bee_thread *t);
 void bee_fault(struct bee_thread *t);
 void bee_cpu_call(struct abi_regs *regs, u32 is_xgetbv);
 
+/*
+ * unwind.c: function ranges of a loaded image, sorted; 0: none are known.
+ * file is the whole file, from which the segments came.
+ */
+u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
+		      u64 file_len, struct bee_range *range, u32 max);
+/* Starts and ends of executable sections, sorted; hints, any value is safe. */
+u32 bee_unwind_edges(const struct abi_elf_plan *plan, const u8 *file,
+		     u64 file_len, u64 *edge, u32 max);
+
 /* gate.S */
 extern void *bee_gate_real[BEE_GATE_OPS];
 extern const u8 bee_gate_thunks[];

@@ -14,6 +14,7 @@
 
 #define HEAD_MAX 0x10000u
 #define RANGES_MAX 0x40000u
+#define EDGES_MAX 256u
 #define S_IFMT 0170000u
 
 /* The loader's view of one run; freed at the end, the image stays. */
@@ -24,6 +25,7 @@ struct load {
 	const u8 *file;
 	u64 file_len;
 	struct bee_range *range; /* functions; RANGES_MAX */
+	u64 edge[EDGES_MAX];
 };
 
 static void *at(u64 addr)
@@ -209,50 +211,6 @@ static void describe_segments(struct load *l)
 		rw->slot[i] = BEE_SLOT(i);
 }
 
-/* The loaded bytes from addr to the end of their segment; 0: not loaded. */
-static u64 loaded(const struct abi_elf_plan *plan, u64 addr)
-{
-	const struct abi_elf_segment *s;
-	u32 i;
-
-	for (i = 0; i < plan->segments; i++) {
-		s = &plan->segment[i];
-		if (addr >= s->addr && addr - s->addr < s->filesz)
-			return s->filesz - (addr - s->addr);
-	}
-	return 0;
-}
-
-/* Program header PT_GNU_EH_FRAME as ELF-64 lays it out. */
-struct phdr {
-	u32 type, flags;
-	u64 offset, vaddr, paddr, filesz, memsz, align;
-};
-#define PT_GNU_EH_FRAME 0x6474e550u
-
-static void find_functions(struct load *l)
-{
-	const struct abi_elf_plan *plan = &l->image->plan;
-	struct bee_rewrite *rw = &l->image->rw;
-	const struct phdr *ph;
-	u64 i, addr, frame;
-
-	if (plan->phent != sizeof(*ph) ||
-	    loaded(plan, plan->phdr) < plan->phnum * sizeof(*ph))
-		return;
-	ph = at(plan->phdr);
-	for (i = 0; i < plan->phnum && ph[i].type != PT_GNU_EH_FRAME; i++)
-		;
-	if (i == plan->phnum)
-		return;
-	addr = ph[i].vaddr + plan->bias;
-	if (bee_eh_find(at(addr), loaded(plan, addr), addr, &frame))
-		return;
-	rw->codes = bee_eh_ranges(at(frame), loaded(plan, frame), frame,
-				  l->range, RANGES_MAX);
-	rw->code = l->range;
-}
-
 /* site and pc stay for crash names and kicks; marks is the caller's to free. */
 static int get_memory(struct load *l, const struct bee_rewrite_need *need)
 {
@@ -329,7 +287,12 @@ static int rewrite(struct load *l)
 	l->range = bee_os_alloc(RANGES_MAX * sizeof(*l->range));
 	if (!l->range)
 		return refuse(l, "not enough memory to rewrite it");
-	find_functions(l);
+	rw->codes = bee_unwind_ranges(&l->image->plan, l->file, l->file_len,
+				      l->range, RANGES_MAX);
+	rw->code = l->range;
+	rw->edges = bee_unwind_edges(&l->image->plan, l->file, l->file_len,
+				     l->edge, EDGES_MAX);
+	rw->edge = l->edge;
 	bee_rewrite_sizes(rw, &need);
 	err = get_memory(l, &need);
 	if (!err)
@@ -338,6 +301,7 @@ static int rewrite(struct load *l)
 		bee_os_free(rw->marks, need.marks_len + 8);
 	bee_os_free(l->range, RANGES_MAX * sizeof(*l->range));
 	rw->code = 0;
+	rw->edge = 0;
 	rw->marks = 0;
 	if (err == -ENOEXEC)
 		return refuse_site(l, rw->why);
@@ -385,6 +349,25 @@ static int attach_streams(const struct load *l)
 	return 0;
 }
 
+#define STREAM_FD 3
+
+static int attach_stream(const struct load *l)
+{
+	u32 type, flags;
+	s64 handle;
+
+	if (!l->options->stream)
+		return 0;
+	handle = bee_os_stream(l->options->stream, &type, &flags);
+	if (handle < 0)
+		return refuse(l, "--stream names no two-way stream that was "
+				 "inherited");
+	if (abi_fd_attach(bee.proc, STREAM_FD, (s32)handle, type & S_IFMT,
+			  flags))
+		return refuse(l, "its stream cannot be attached");
+	return 0;
+}
+
 static int make_process(const struct load *l, const char *const *envp)
 {
 	static char path[4096], cwd[4096];
@@ -414,7 +397,7 @@ static int make_process(const struct load *l, const char *const *envp)
 		return refuse(l, "stack and arguments do not fit into memory");
 	if (err)
 		return refuse(l, "abi refused it");
-	return attach_streams(l);
+	return attach_streams(l) ?: attach_stream(l);
 }
 
 int bee_load(const struct bee_options *o, const struct abi_host *os,

@@ -13,11 +13,14 @@
 
 /* Flags in bee_rewrite.marks, one byte per text byte. */
 enum {
-	MARK_START = 1,	 /* an instruction starts here */
-	MARK_TARGET = 2, /* control may arrive here from elsewhere */
-	MARK_TAKEN = 4,	 /* this byte belongs to a patch */
-	MARK_SITE = 8,	 /* the instruction must be rewritten */
-	MARK_ENDS = 16,	 /* the instruction does not fall through */
+	MARK_START = 1,	    /* an instruction starts here */
+	MARK_TARGET = 2,    /* control may arrive here from elsewhere */
+	MARK_TAKEN = 4,	    /* this byte belongs to a patch */
+	MARK_SITE = 8,	    /* the instruction must be rewritten */
+	MARK_ENDS = 16,	    /* the instruction does not fall through */
+	MARK_BRANCH = 32,   /* TARGET, by a direct branch: surely code */
+	MARK_DIRTY = 64,    /* a gap starts here that holds more than code */
+	MARK_POINTER = 128, /* TARGET, by an address taken: may be code */
 };
 
 static inline u32 bee_get_u32(const u8 *p)

@@ -102,6 +102,10 @@ struct bee_rewrite {
 	const struct bee_range *code; /* function ranges from .eh_frame /
 					 symbols, sorted; 0: all is code */
 	u32 codes;
+	/* Addresses, sorted, that begin something new (sections): decoding of
+	 * what lies between functions starts afresh there. May be none. */
+	const u64 *edge;
+	u32 edges;
 	u64 entry; /* ELF entry point: a known branch target */
 	struct bee_data data[BEE_DATAS_MAX];
 	u32 datas;

@@ -48,6 +48,7 @@ $(rewrite_dir)/golang: bee/rewrite/test/guest.go
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ $<
 rewrite_programs = $(rewrite_guests) /bin/busybox /bin/bash-static \
+	/usr/bin/gpgv-static /sbin/e2fsck.static /usr/bin/dar_static \
 	$(shell $(GO) env GOROOT)/bin/gofmt
 
 CHECK_SUITES += bee-rewrite bee-rewrite-native bee-rewrite-cover \

@@ -5,8 +5,9 @@
  * Owns bee_rewrite.marks while it runs. Known functions (and, when none are
  * known, all of the text) are decoded from their start; between them lie gaps:
  * hand-written code without unwind data, or tables. A gap that decodes without
- * one invalid byte is code. Of any other gap only what known code branches to
- * is code; the rest is data and stays as it is.
+ * one invalid byte is code. Of any other gap, what known code branches to is
+ * code, and what something points to if it reads as code to its end; the rest
+ * is data and stays as it is.
  */
 #include "bee/rewrite/inside.h"
 
@@ -21,13 +22,23 @@ u8 *bee_scan_mark(struct bee_scan *s, u64 addr)
 	return 0;
 }
 
-static int mark_target(struct bee_scan *s, u64 addr)
+static int mark_as(struct bee_scan *s, u64 addr, u8 what)
 {
 	u8 *mark = bee_scan_mark(s, addr);
 
 	if (mark)
-		*mark |= MARK_TARGET;
+		*mark |= what;
 	return mark != 0;
+}
+
+static int mark_target(struct bee_scan *s, u64 addr)
+{
+	return mark_as(s, addr, MARK_TARGET);
+}
+
+static int mark_pointer(struct bee_scan *s, u64 addr)
+{
+	return mark_as(s, addr, MARK_TARGET | MARK_POINTER);
 }
 
 static const struct bee_data *find_data(const struct bee_rewrite *rw, u64 addr)
@@ -52,7 +63,7 @@ static void scan_table(struct bee_scan *s, u64 table)
 	for (at = table - data->addr; data->len - at >= 4; at += 4) {
 		s64 entry = bee_get_s32(data->bytes + at);
 
-		if (!mark_target(s, table + (u64)entry))
+		if (!mark_pointer(s, table + (u64)entry))
 			return;
 		if (!s->budget--) {
 			s->error = bee_refuse(s->rw, table,
@@ -74,18 +85,20 @@ void bee_scan_targets(struct bee_scan *s, const u8 *p,
 
 	if (insn->branch == BEE_BRANCH_JMP || insn->branch == BEE_BRANCH_JCC ||
 	    insn->branch == BEE_BRANCH_CALL)
-		mark_target(s, next + (u64)insn->target);
+		mark_as(s, next + (u64)insn->target, MARK_TARGET | MARK_BRANCH);
 	else if (insn->imm_len == 4)
-		mark_target(s, (u64)(s64)bee_get_s32(p + insn->imm_at));
+		mark_pointer(s, (u64)(s64)bee_get_s32(p + insn->imm_at));
 	else if (insn->imm_len == 8)
-		mark_target(s, bee_get_u64(p + insn->imm_at));
+		mark_pointer(s, bee_get_u64(p + insn->imm_at));
 	if (insn->branch == BEE_BRANCH_CALL ||
 	    (insn->branch == BEE_BRANCH_INDIRECT && (insn->modrm >> 3 & 7) < 4))
 		mark_target(s, next);
 	if (insn->rip_relative) {
 		u64 to = next + (u64)(s64)bee_get_s32(p + insn->disp_at);
 
-		if (!mark_target(s, to) && !insn->map && insn->opcode == 0x8d)
+		if (insn->map || insn->opcode != 0x8d)
+			mark_target(s, to);
+		else if (!mark_pointer(s, to))
 			scan_table(s, to);
 	}
 	if (is_endbr64(p, insn))
@@ -106,9 +119,9 @@ void bee_scan_data(struct bee_scan *s)
 
 			if (!word)
 				continue;
-			mark_target(s, word);
+			mark_pointer(s, word);
 			if (rw->bias)
-				mark_target(s, word + rw->bias);
+				mark_pointer(s, word + rw->bias);
 		}
 	}
 }
@@ -182,6 +195,35 @@ static int is_clean(const struct bee_text *text, u64 from, u64 to)
 	return 1;
 }
 
+/*
+ * Something points here, which may be a table. Code it is when it reads as
+ * code until control leaves, and every branch on the way stays in the text.
+ */
+static int is_block(struct bee_scan *s, u32 t, u64 off, u64 to)
+{
+	const struct bee_text *text = &s->rw->text[t];
+	struct bee_class class;
+	struct bee_insn insn;
+	u64 next;
+
+	for (; off < to; off += insn.len) {
+		if (bee_decode(text->bytes + off, to - off, &insn) < 0)
+			return 0;
+		bee_classify(text->bytes + off, &insn, &class);
+		if (class.need == BEE_NEED_REFUSAL)
+			return 0;
+		next = text->addr + off + insn.len;
+		if ((insn.branch == BEE_BRANCH_JMP ||
+		     insn.branch == BEE_BRANCH_JCC ||
+		     insn.branch == BEE_BRANCH_CALL) &&
+		    !bee_scan_mark(s, next + (u64)insn.target))
+			return 0;
+		if (ends_here(&insn, text->bytes + off))
+			return 1;
+	}
+	return 0;
+}
+
 /* Follow known branches into a gap that is partly data. */
 static int scan_reached(struct bee_scan *s, u32 t, u64 from, u64 to, int *more)
 {
@@ -192,6 +234,9 @@ static int scan_reached(struct bee_scan *s, u32 t, u64 from, u64 to, int *more)
 		u64 off = at;
 
 		if ((marks[at] & (MARK_TARGET | MARK_START)) != MARK_TARGET)
+			continue;
+		if (!(marks[at] & MARK_BRANCH) &&
+		    (!(marks[at] & MARK_POINTER) || !is_block(s, t, at, to)))
 			continue;
 		while (off < to && !(marks[off] & MARK_START)) {
 			if (bee_decode(s->rw->text[t].bytes + off, to - off,
@@ -222,14 +267,44 @@ enum { GAP_CLEAN, GAP_REACHED, GAP_COUNT };
 static int scan_gap(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
 		    int *more)
 {
-	if (from >= to)
+	u8 *mark = s->rw->marks + s->mark_base[t] + from;
+
+	if (how == GAP_CLEAN) {
+		if (is_clean(&s->rw->text[t], from, to))
+			return scan_code(s, t, from, to);
+		*mark |= MARK_DIRTY;
 		return 0;
-	if (is_clean(&s->rw->text[t], from, to))
-		return how == GAP_CLEAN ? scan_code(s, t, from, to) : 0;
+	}
+	if (!(*mark & MARK_DIRTY))
+		return 0;
 	if (how == GAP_REACHED)
 		return scan_reached(s, t, from, to, more);
-	if (how == GAP_COUNT)
-		count_skipped(s, t, from, to);
+	count_skipped(s, t, from, to);
+	return 0;
+}
+
+/* One gap, in pieces that end at edges. */
+static int scan_pieces(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
+		       int *more)
+{
+	const struct bee_rewrite *rw = s->rw;
+	u64 start = rw->text[t].addr, end;
+	u32 low = 0, high = rw->edges, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (rw->edge[mid] <= start + from)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; from < to; from = end) {
+		end = to;
+		if (low < rw->edges && rw->edge[low] < start + to)
+			end = rw->edge[low++] - start;
+		if (end > from && scan_gap(s, t, from, end, how, more))
+			return -BEE_ENOEXEC;
+	}
 	return 0;
 }
 
@@ -247,11 +322,11 @@ static int scan_gaps(struct bee_scan *s, u32 t, int how, int *more)
 		if (r->end <= at || r->start >= end)
 			continue;
 		if (to > at &&
-		    scan_gap(s, t, at - start, to - start, how, more))
+		    scan_pieces(s, t, at - start, to - start, how, more))
 			return -BEE_ENOEXEC;
 		at = r->end < end ? r->end : end;
 	}
-	return scan_gap(s, t, at - start, end - start, how, more);
+	return scan_pieces(s, t, at - start, end - start, how, more);
 }
 
 static int scan_functions(struct bee_scan *s, u32 t)
@@ -347,7 +422,7 @@ int bee_scan_all(struct bee_scan *s)
 	}
 	for (u32 i = 0; i < rw->datas; i++)
 		s->budget += 8 * rw->data[i].len;
-	mark_target(s, rw->entry);
+	mark_as(s, rw->entry, MARK_TARGET | MARK_BRANCH);
 	bee_scan_data(s);
 	if (rw->codes)
 		return scan_known(s);

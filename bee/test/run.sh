@@ -4,51 +4,9 @@
 # must be the same. usage: run.sh BUILD
 # shellcheck disable=SC2016 # scripts for guests expand there
 set -eu
-set +e # exit codes are what is compared
-b=$1
-g=$b/test/bee
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0
-failed=0
+# shellcheck source=bee/test/lib.sh
+. "$(dirname "$0")/lib.sh"
 export BEE_TEST_NAME=nobody
-
-result() { # ok name
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/want" "$tmp/got" "$tmp/err" 2>/dev/null
-	fi
-}
-
-guarded() {
-	timeout 60 "$b/bin/bee-guard" "$b/bin/bee" "$@"
-}
-
-same() { # name, program and arguments; input from $tmp/in
-	name=$1
-	shift
-	"$@" <"$tmp/in" >"$tmp/want" 2>/dev/null
-	echo "exit $?" >>"$tmp/want"
-	guarded "$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
-	echo "exit $?" >>"$tmp/got"
-	cmp -s "$tmp/want" "$tmp/got"
-	result $? "$name"
-}
-
-code() { # name, expected exit code, command
-	name=$1
-	want=$2
-	shift 2
-	"$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
-	got=$?
-	echo "exit $got, not $want" >"$tmp/want"
-	[ "$got" -eq "$want" ]
-	result $? "$name"
-}
 
 seq 1 2000 >"$tmp/in"
 for libc in glibc pie musl; do
@@ -105,4 +63,4 @@ code "leak: an fs access that was missed dies" 139 env BEE_LEAK=fs \
 code "leak: nothing missed runs" 7 "$b/bin/bee-guard" "$g/bee-leak" \
 	"$g/hello-musl"
 echo "1..$n"
-exit $failed
+exit "$failed"

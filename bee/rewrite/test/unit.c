@@ -132,6 +132,40 @@ static void test_gaps(void)
 	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
 		       !rw.skipped,
 	       "a gap that decodes without fault is code");
+	/* mov gap(%rip), %eax; the gap reads as code, but nobody goes there */
+	PREPARE("\x8b\x05\x03\0\0\0\x90\xc3\x06\x0f\x05\x90\x90\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL] &&
+		       text[9] == 0x0f,
+	       "what is only read is no code");
+	/* the same with lea: to code, and to a table that names mov %fs */
+	PREPARE("\x48\x8d\x05\x02\0\0\0\xc3\x06\x0f\x05\x90\x90\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1,
+	       "what reads as code and is pointed to is code");
+	PREPARE("\x48\x8d\x05\x02\0\0\0\xc3\x06\x0f\x05\x8c\xe0\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL],
+	       "a table that is pointed to is refused for nothing");
+}
+
+/* Padding of zeros between sections swallows the first bytes after it. */
+static void test_edges(void)
+{
+	static const struct bee_range code[] = {{TEXT, TEXT + 8}};
+	static const u64 edge[] = {TEXT, TEXT + 8, TEXT + 11, TEXT + 18};
+
+	PREPARE("\xb8\x27\0\0\0\x90\x90\xc3\0\0\0\xb8\x0f\x05\0\0\x90\xc3");
+	rw.code = code;
+	rw.codes = 1;
+	rw.edge = edge;
+	rw.edges = 4;
+	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL] &&
+		       text[12] == 0x0f,
+	       "decoding starts afresh at the start of a section");
 }
 
 /* A text that begins with the file's headers and a note full of fs and gs. */
@@ -246,6 +280,7 @@ int main(void)
 	test_refusals();
 	test_targets();
 	test_gaps();
+	test_edges();
 	test_headers();
 	test_map();
 	test_check();

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a file says about its text: where .eh_frame lies, and where executable
+ * sections begin and end. Owns nothing; runs while loading.
+ *
+ * PT_GNU_EH_FRAME leads to it, but linkers leave that out of static programs
+ * that are no PIE; then the section headers do. Both are the file's word, so
+ * the answer always lies inside the bytes that were loaded: what is wrong
+ * costs coverage, never more.
+ */
+#include "abi/elf.h"
+#include "bee/core/core.h"
+
+#define PT_GNU_EH_FRAME 0x6474e550u
+#define SHF_ALLOC 2
+#define SHF_EXECINSTR 4
+#define SHT_NOBITS 8
+
+struct section {
+	u32 name, type;
+	u64 flags, addr, offset, size;
+	u32 link, info;
+	u64 align, entsize;
+};
+SKEP_ASSERT_SIZE(struct section, 64);
+
+static const void *at(u64 addr)
+{
+	return (const void *)(__UINTPTR_TYPE__)addr;
+}
+
+/* The loaded bytes from addr to the end of their segment; 0: not loaded. */
+static u64 loaded(const struct abi_elf_plan *plan, u64 addr)
+{
+	const struct abi_elf_segment *s;
+	u32 i;
+
+	for (i = 0; i < plan->segments; i++) {
+		s = &plan->segment[i];
+		if (addr >= s->addr && addr - s->addr < s->filesz)
+			return s->filesz - (addr - s->addr);
+	}
+	return 0;
+}
+
+static u64 by_header(const struct abi_elf_plan *plan)
+{
+	const struct elf_phdr *ph = at(plan->phdr);
+	u64 i, addr, frame;
+
+	if (plan->phent != sizeof(*ph) ||
+	    loaded(plan, plan->phdr) < plan->phnum * sizeof(*ph))
+		return 0;
+	for (i = 0; i < plan->phnum && ph[i].type != PT_GNU_EH_FRAME; i++)
+		;
+	if (i == plan->phnum)
+		return 0;
+	addr = ph[i].vaddr + plan->bias;
+	if (bee_eh_find(at(addr), loaded(plan, addr), addr, &frame))
+		return 0;
+	return frame;
+}
+
+/* Section i of the file, copied: the table need not be aligned. */
+static int read_section(const u8 *file, u64 len, u64 i, struct section *s)
+{
+	struct elf_header eh;
+	u64 off;
+
+	if (len < sizeof(eh))
+		return 0;
+	abi_memcpy(&eh, file, sizeof(eh));
+	if (eh.shentsize != sizeof(*s) || i >= eh.shnum ||
+	    __builtin_add_overflow(eh.shoff, i * sizeof(*s), &off) ||
+	    off > len || len - off < sizeof(*s))
+		return 0;
+	abi_memcpy(s, file + off, sizeof(*s));
+	return 1;
+}
+
+static int is_named(const u8 *file, u64 len, const struct section *names,
+		    u64 name)
+{
+	static const char want[] = ".eh_frame";
+	u64 off;
+
+	return names->type != SHT_NOBITS && names->size >= sizeof(want) &&
+	       name <= names->size - sizeof(want) &&
+	       !__builtin_add_overflow(names->offset, name, &off) &&
+	       off <= len && len - off >= sizeof(want) &&
+	       !abi_memcmp(file + off, want, sizeof(want));
+}
+
+static int by_sections(const u8 *file, u64 len, struct section *found)
+{
+	struct elf_header eh;
+	struct section names;
+	u64 i;
+
+	if (len < sizeof(eh))
+		return 0;
+	abi_memcpy(&eh, file, sizeof(eh));
+	if (!read_section(file, len, eh.shstrndx, &names))
+		return 0;
+	for (i = 0; read_section(file, len, i, found); i++)
+		if (found->flags & SHF_ALLOC && found->type != SHT_NOBITS &&
+		    is_named(file, len, &names, found->name))
+			return 1;
+	return 0;
+}
+
+u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
+		      u64 file_len, struct bee_range *range, u32 max)
+{
+	u64 frame = by_header(plan), len = loaded(plan, frame);
+	struct section section;
+
+	if (by_sections(file, file_len, &section)) {
+		section.addr += plan->bias;
+		if (!len) {
+			frame = section.addr;
+			len = loaded(plan, frame);
+		}
+		/* What follows in the segment is not unwind data. */
+		if (section.addr == frame && section.size < len)
+			len = section.size;
+	}
+	return len ? bee_eh_ranges(at(frame), len, frame, range, max) : 0;
+}
+
+static void insert(u64 *edge, u32 n, u64 addr)
+{
+	for (; n && edge[n - 1] > addr; n--)
+		edge[n] = edge[n - 1];
+	edge[n] = addr;
+}
+
+u32 bee_unwind_edges(const struct abi_elf_plan *plan, const u8 *file,
+		     u64 file_len, u64 *edge, u32 max)
+{
+	struct section s;
+	u32 n = 0;
+	u64 i;
+
+	for (i = 0; read_section(file, file_len, i, &s); i++) {
+		if (!(s.flags & SHF_EXECINSTR) || max - n < 2)
+			continue;
+		insert(edge, n++, s.addr + plan->bias);
+		insert(edge, n++, s.addr + s.size + plan->bias);
+	}
+	return n;
+}

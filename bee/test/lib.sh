@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh disable=SC2034 # sourced; the caller uses g
+# For scripts that compare native runs with runs under bee behind the guard;
+# sourced with the build folder as $1. Prints TAP; the caller prints the plan.
+set +e # exit codes are what is compared
+b=$1
+g=$b/test/bee
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n=0
+failed=0
+
+result() { # ok name
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $n - $2"
+	else
+		failed=1
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/want" "$tmp/got" "$tmp/err" 2>/dev/null
+	fi
+}
+
+guarded() {
+	timeout 60 "$b/bin/bee-guard" "$b/bin/bee" "$@"
+}
+
+same() { # name, program and arguments; input from $tmp/in
+	name=$1
+	shift
+	"$@" <"$tmp/in" >"$tmp/want" 2>/dev/null
+	echo "exit $?" >>"$tmp/want"
+	guarded "$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
+	echo "exit $?" >>"$tmp/got"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$name"
+}
+
+code() { # name, expected exit code, command
+	name=$1
+	want=$2
+	shift 2
+	"$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
+	got=$?
+	echo "exit $got, not $want" >"$tmp/want"
+	[ "$got" -eq "$want" ]
+	result $? "$name"
+}
+

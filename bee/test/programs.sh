@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Programs that a distribution built: large, without PT_GNU_EH_FRAME, some with
+# tables inside their text. The native run is the oracle. usage: programs.sh
+# BUILD; a program that is not installed is skipped.
+set -eu
+# shellcheck source=bee/test/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need() { # name, files: 1 and a skipped test when one is missing
+	name=$1
+	shift
+	for file in "$@"; do
+		[ -e "$file" ] && continue
+		n=$((n + 1))
+		echo "ok $n - $name # SKIP no $file"
+		return 1
+	done
+}
+
+seq 1 20000 >"$tmp/in"
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+keyfile=/usr/share/keyrings/debian-archive-removed-keys.gpg
+if need "gpgv: refuses a file that is no signature" /usr/bin/gpgv-static $keys; then
+	same "gpgv: version" /usr/bin/gpgv-static --version
+	same "gpgv: refuses a file that is no signature" \
+		/usr/bin/gpgv-static --keyring $keys $keyfile
+fi
+for signed in /var/lib/apt/lists/*InRelease; do
+	if need "gpgv: checks a signature" "$signed" /usr/bin/gpgv-static $keys; then
+		same "gpgv: checks a signature" \
+			/usr/bin/gpgv-static --keyring $keys "$signed"
+		sed 's/Debian/debian/' "$signed" >"$tmp/forged"
+		same "gpgv: finds a forged text" \
+			/usr/bin/gpgv-static --keyring $keys "$tmp/forged"
+	fi
+	break
+done
+
+fsck=/sbin/e2fsck.static
+if need "e2fsck: checks a file system" $fsck /sbin/mke2fs; then
+	/sbin/mke2fs -q -t ext4 -U 01234567-89ab-cdef-0123-456789abcdef \
+		"$tmp/disk" 4096 >/dev/null 2>&1
+	same "e2fsck: checks a file system" $fsck -f -n "$tmp/disk"
+	dd if=/dev/zero of="$tmp/disk" bs=1024 seek=30 count=4 \
+		conv=notrunc 2>/dev/null
+	same "e2fsck: finds what is broken" $fsck -f -n "$tmp/disk"
+	cp "$tmp/disk" "$tmp/disk2"
+	$fsck -f -y "$tmp/disk" >/dev/null 2>&1
+	guarded $fsck -f -y "$tmp/disk2" >/dev/null 2>"$tmp/err"
+	$fsck -f -n "$tmp/disk2" >"$tmp/got" 2>&1
+	result $? "e2fsck: repairs what is broken"
+fi
+
+# gpgme, which dar wants first, starts gpg: a second process.
+dar=/usr/bin/dar_static
+if need "dar: asks for what needs a second process" $dar; then
+	guarded $dar -V <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
+	code=$?
+	echo "exit 4 and GPGME, not exit $code" >"$tmp/want"
+	[ $code -eq 4 ] && grep -q GPGME "$tmp/err"
+	result $? "dar: asks for what needs a second process"
+fi
+echo "1..$n"
+exit "$failed"

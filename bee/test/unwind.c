@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unwind data of a real program, found by section headers; then the same with
+ * headers that lie, under the sanitizers: no read may leave the bytes.
+ */
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bee/core/core.h"
+#include "tests/tap.h"
+
+enum { MAX = 1 << 16, EDGES = 64, LIES = 5000 };
+
+static struct bee_range range[MAX];
+static u64 edge[EDGES];
+
+static u8 *read_all(const char *path, u64 *len)
+{
+	FILE *f = fopen(path, "rb");
+	u8 *bytes;
+
+	if (!f || fseek(f, 0, SEEK_END))
+		exit(2);
+	*len = (u64)ftell(f);
+	rewind(f);
+	bytes = malloc(*len);
+	if (!bytes || fread(bytes, 1, *len, f) != *len)
+		exit(2);
+	fclose(f);
+	return bytes;
+}
+
+/* The segments copied to where no byte follows the last one. */
+static u8 *load(const u8 *file, struct abi_elf_plan *plan)
+{
+	const Elf64_Ehdr *eh = (const void *)file;
+	const Elf64_Phdr *ph = (const void *)(file + eh->e_phoff);
+	u64 low = ~0ull, high = 0;
+	u8 *image;
+	int i;
+
+	for (i = 0; i < eh->e_phnum; i++) {
+		if (ph[i].p_type != PT_LOAD)
+			continue;
+		if (ph[i].p_vaddr < low)
+			low = ph[i].p_vaddr;
+		high = ph[i].p_vaddr + ph[i].p_filesz;
+	}
+	image = calloc(1, high - low);
+	memset(plan, 0, sizeof(*plan));
+	plan->bias = (u64)image - low;
+	for (i = 0; i < eh->e_phnum; i++) {
+		if (ph[i].p_type != PT_LOAD)
+			continue;
+		memcpy(image + (ph[i].p_vaddr - low), file + ph[i].p_offset,
+		       ph[i].p_filesz);
+		plan->segment[plan->segments].addr = ph[i].p_vaddr + plan->bias;
+		plan->segment[plan->segments++].filesz = ph[i].p_filesz;
+	}
+	plan->phdr = (u64)image + eh->e_phoff;
+	plan->phnum = eh->e_phnum;
+	plan->phent = eh->e_phentsize;
+	return image;
+}
+
+/* One field of the section table, or of the header that leads to it. */
+static void lie(u8 *copy, u64 len, const u8 *file)
+{
+	const Elf64_Ehdr *eh = (const void *)file;
+	u64 at = 40 + (u64)rand() % 24, value;
+
+	if (rand() % 4)
+		at = eh->e_shoff + (u64)rand() % (eh->e_shnum * 64u);
+	value = rand() % 2 ? ~0ull << rand() % 64 : (u64)rand() * 2654435761u;
+	if (at + 8 <= len)
+		memcpy(copy + at, &value, (size_t)(1 + rand() % 8));
+}
+
+static int sorted(u32 n)
+{
+	for (u32 i = 1; i < n; i++)
+		if (edge[i] < edge[i - 1])
+			return 0;
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct abi_elf_plan plan;
+	u64 len, cut;
+	u32 n, edges, found = 0;
+	u8 *file, *copy, *image;
+	int ok = 1;
+
+	if (argc != 2)
+		return 2;
+	file = read_all(argv[1], &len);
+	image = load(file, &plan);
+	n = bee_unwind_ranges(&plan, file, len, range, MAX);
+	edges = bee_unwind_edges(&plan, file, len, edge, EDGES);
+	tap_ok(n > 100, "functions are found by section headers");
+	tap_ok(edges >= 4 && sorted(edges), "executable sections are found");
+	copy = malloc(len);
+	memcpy(copy, file, len);
+	for (int i = 0; i < LIES; i++) {
+		memcpy(copy, file, 64);
+		cut = ((Elf64_Ehdr *)file)->e_shoff;
+		memcpy(copy + cut, file + cut, len - cut);
+		lie(copy, len, file);
+		n = bee_unwind_ranges(&plan, copy, len, range, MAX);
+		found += n > 100;
+		n = bee_unwind_edges(&plan, copy, len, edge, EDGES);
+		ok &= n <= EDGES && sorted(n);
+	}
+	tap_ok(ok && found > LIES / 2 && found < LIES,
+	       "headers that lie are survived");
+	free(copy);
+	for (cut = 0; cut < 200; cut++) {
+		copy = malloc(cut + 1);
+		memcpy(copy, file, cut);
+		ok &= bee_unwind_edges(&plan, copy, cut, edge, EDGES) == 0;
+		free(copy);
+	}
+	tap_ok(ok, "a file cut short has no sections");
+	free(image);
+	free(file);
+	return tap_done();
+}
