@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"cmp"
+	"slices"
+)
+
+// scanMax bounds how many waiting calls of a session are looked at when the
+// first ones fit no node; they differ rarely.
+const scanMax = 256
+
+// assign grants until nothing fits: free slots first, then what may wait at a
+// busy node, then what an idle node can take over near the end. Calls that run
+// are compared with the clock only on a tick: it costs nodes times leases.
+func (s *Scheduler) assign(tick bool) {
+	for s.grantOne((*node).room, false) {
+	}
+	for s.grantOne((*node).roomAhead, true) {
+	}
+	for (tick || s.ahead > 0) && s.grantIdle(tick) {
+	}
+}
+
+// room says whether a slot and the memory for c are free now.
+func (n *node) room(c *call) bool {
+	return n.open(false) && c.memory <= n.spare && c.memory <= n.memory-min(n.used, n.memory)
+}
+
+// roomAhead says whether c may wait at a busy node. It must fit in the place of
+// whichever call ends first, so it needs no more memory than each of them.
+func (n *node) roomAhead(c *call) bool {
+	if !n.open(true) || !n.shown[c.work] {
+		return false
+	}
+	for _, l := range n.running {
+		if l.call.memory < c.memory {
+			return false
+		}
+	}
+	return true
+}
+
+// open is what room and roomAhead ask before they know a call.
+func (n *node) open(ahead bool) bool {
+	if ahead {
+		return n.usable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
+	}
+	return n.usable() && n.want > 0 && len(n.running) < n.slots
+}
+
+// grantOne grants one waiting call: of the session with the smallest share the
+// oldest that fits somewhere. It says whether it did.
+func (s *Scheduler) grantOne(room func(*node, *call) bool, ahead bool) bool {
+	var nodes []*node
+	for _, n := range s.nodes {
+		if n.open(ahead) {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 {
+		return false
+	}
+	for _, ss := range s.byShare() {
+		for i := range min(ss.queue.len(), scanMax) {
+			c := ss.queue.at(i)
+			if n := s.best(nodes, c, room); n != nil {
+				ss.queue.remove(c)
+				s.grant(n, c, ahead)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// byShare gives the sessions that wait, the one with the fewest leases first;
+// among equals the one that was served longest ago.
+func (s *Scheduler) byShare() []*session {
+	var list []*session
+	for _, ss := range s.sessions {
+		if ss.queue.len() > 0 {
+			list = append(list, ss)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *session) int {
+		if a.leases != b.leases {
+			return a.leases - b.leases
+		}
+		return cmp.Compare(a.last, b.last)
+	})
+	return list
+}
+
+// best chooses a node for c: one with an idle worker for it, then one that
+// holds its blobs, then the one that was used longest ago.
+func (s *Scheduler) best(nodes []*node, c *call, room func(*node, *call) bool) *node {
+	var best *node
+	rank := -1
+	for _, n := range nodes {
+		if !room(n, c) || s.avoided(n, c) || c.on(n) {
+			continue
+		}
+		r := 0
+		if n.idle[c.worker] > 0 {
+			r = 2
+		} else if n.holds(c.worker) {
+			r = 1
+		}
+		if r > rank || r == rank && n.last < best.last {
+			best, rank = n, r
+		}
+	}
+	return best
+}
+
+// avoided is true for a while on a node where this call failed.
+func (s *Scheduler) avoided(n *node, c *call) bool {
+	for _, e := range c.ends {
+		if e.node == n.id && s.now.Sub(e.at) < s.cfg.Avoid {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) holds(w Worker) bool {
+	return n.held[w.Module] && (w.Init == Digest{} || n.held[w.Init])
+}
+
+func (c *call) on(n *node) bool {
+	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
+}
+
+func (s *Scheduler) grant(n *node, c *call, ahead bool) {
+	s.fence++
+	s.grants++
+	c.grants++
+	l := &lease{
+		Lease: Lease{
+			Call: c.id, Fence: s.fence, Node: n.id, Session: c.session.id,
+			Attempt: c.grants, Ahead: ahead, Copy: len(c.leases) > 0,
+		},
+		call: c, node: n,
+		granted: s.now, started: s.now, seen: s.now,
+	}
+	n.last, c.session.last = s.grants, s.grants
+	c.leases = append(c.leases, l)
+	c.session.leases++
+	if ahead {
+		n.ahead = append(n.ahead, l)
+		s.ahead++
+	} else {
+		n.running = append(n.running, l)
+		n.used += c.memory
+		n.want--
+		n.spare -= c.memory
+		if n.idle[c.worker] > 0 {
+			n.idle[c.worker]--
+		}
+	}
+	n.held[c.worker.Module] = true
+	if c.worker.Init != (Digest{}) {
+		n.held[c.worker.Init] = true
+	}
+	s.do(Grant{l.Lease})
+}
+
+// grantIdle gives a node that has nothing to do what waits at a busy one, or a
+// copy of the call that runs longest. Only the tail of a session gets here:
+// while calls wait, grantOne has filled every slot that fits.
+func (s *Scheduler) grantIdle(tick bool) bool {
+	var victim *lease
+	var target *node
+	for _, n := range s.nodes {
+		if n.usable() && len(n.running) == 0 && n.want > 0 {
+			if l := s.tail(n, tick); l != nil && (victim == nil || better(l, victim)) {
+				victim, target = l, n
+			}
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	if victim.Ahead {
+		s.do(Cancel{victim.Lease})
+		s.take(victim)
+	}
+	s.grant(target, victim.call, false)
+	return true
+}
+
+// tail finds what the idle node n can take over.
+func (s *Scheduler) tail(n *node, tick bool) *lease {
+	var best *lease
+	for _, o := range s.nodes {
+		for _, l := range o.all() {
+			c := l.call
+			if o == n || c.session.queue.len() > 0 || !n.room(c) ||
+				c.on(n) || s.avoided(n, c) || !l.Ahead && (!tick || !s.slow(l)) {
+				continue
+			}
+			if best == nil || better(l, best) {
+				best = l
+			}
+		}
+	}
+	return best
+}
+
+// better prefers a call that only waits, then the one that runs longest.
+func better(a, b *lease) bool {
+	if a.Ahead != b.Ahead {
+		return a.Ahead
+	}
+	return a.started.Before(b.started)
+}
+
+// slow says whether a copy of a running call is worth it: it takes twice as
+// long as its function usually does. Nothing is known before a first result.
+func (s *Scheduler) slow(l *lease) bool {
+	usual, known := l.call.session.times[l.call.work]
+	ran := s.now.Sub(l.started)
+	return known && len(l.call.leases) < s.cfg.Copies &&
+		ran >= max(2*usual, s.cfg.CopyFrom)
+}

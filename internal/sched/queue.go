@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"slices"
+	"sort"
+)
+
+// queue holds waiting calls in the order in which they were made, so that one
+// that comes back stands where it stood. Calls leave mostly at the front.
+type queue struct {
+	calls []*call
+	front int
+}
+
+func (q *queue) all() []*call { return slices.Clone(q.calls[q.front:]) }
+
+func (q *queue) len() int { return len(q.calls) - q.front }
+
+func (q *queue) at(i int) *call { return q.calls[q.front+i] }
+
+func (q *queue) place(c *call) int {
+	live := q.calls[q.front:]
+	return q.front + sort.Search(len(live), func(i int) bool {
+		return live[i].order >= c.order
+	})
+}
+
+func (q *queue) add(c *call) {
+	at := q.place(c)
+	if at == q.front && q.front > 0 {
+		q.front--
+		q.calls[q.front] = c
+		return
+	}
+	q.calls = slices.Insert(q.calls, at, c)
+}
+
+func (q *queue) remove(c *call) {
+	at := q.place(c)
+	if at == len(q.calls) || q.calls[at] != c {
+		return
+	}
+	if at > q.front {
+		q.calls = slices.Delete(q.calls, at, at+1)
+		return
+	}
+	q.calls[at] = nil
+	q.front++
+	if q.front > 64 && q.front > len(q.calls)/2 {
+		q.calls = slices.Delete(q.calls, 0, q.front)
+		q.front = 0
+	}
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// sim is a world of volatile nodes around a scheduler. It believes nothing: it
+// keeps its own books from the actions alone and compares.
+type sim struct {
+	t     *testing.T
+	r     *rand.Rand
+	s     *Scheduler
+	now   time.Time
+	nodes []*simNode
+	calls map[CallID]*simCall
+	held  map[SessionID]int // leases
+	fence Fence
+	same  bool // equal calls: fairness can be judged
+}
+
+type simNode struct {
+	id     NodeID
+	up     bool
+	mute   bool // up but silent
+	slots  int
+	memory uint64
+	leases map[Fence]Lease // what the scheduler should count here
+	work   map[Fence]Lease // what the node itself holds, late or not
+}
+
+type simCall struct {
+	id      CallID
+	session SessionID
+	memory  uint64
+	current map[Fence]bool
+	done    int
+	failed  int
+	closed  bool
+	waiting bool
+}
+
+func newSim(t *testing.T, seed uint64) *sim {
+	m := &sim{
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30}), now: epoch,
+		calls: map[CallID]*simCall{}, held: map[SessionID]int{},
+		same: seed%2 == 0,
+	}
+	for i := range 2 + m.r.IntN(6) {
+		m.nodes = append(m.nodes, &simNode{
+			id: NodeID('a' + rune(i)), slots: 1 + m.r.IntN(4), memory: 100,
+			leases: map[Fence]Lease{}, work: map[Fence]Lease{},
+		})
+	}
+	return m
+}
+
+func (m *sim) node(id NodeID) *simNode {
+	for _, n := range m.nodes {
+		if n.id == id {
+			return n
+		}
+	}
+	m.t.Fatalf("no node %q", id)
+	return nil
+}
+
+func (m *sim) handle(ev Event) []Action {
+	out := m.s.Handle(m.now, ev)
+	for _, a := range out {
+		m.account(a)
+	}
+	m.checkNodes()
+	return out
+}
+
+func (m *sim) account(a Action) {
+	switch a := a.(type) {
+	case Grant:
+		m.granted(a.Lease)
+	case Cancel:
+		m.ended(a.Lease)
+		delete(m.node(a.Lease.Node).work, a.Lease.Fence)
+	case Requeued:
+		m.ended(a.Lease)
+		c := m.calls[a.Lease.Call]
+		c.waiting = len(c.current) == 0
+	case Commit:
+		c := m.calls[a.Lease.Call]
+		if !c.current[a.Lease.Fence] {
+			m.t.Fatalf("call %d committed with old number %d", c.id, a.Lease.Fence)
+		}
+		m.ended(a.Lease)
+		c.done++
+	case FailCall:
+		c := m.calls[a.Call]
+		c.failed++
+		c.waiting = false
+		for f := range c.current {
+			m.ended(m.lease(f))
+		}
+	}
+}
+
+func (m *sim) lease(f Fence) Lease {
+	for _, n := range m.nodes {
+		if l, ok := n.leases[f]; ok {
+			return l
+		}
+	}
+	m.t.Fatalf("no lease %d", f)
+	return Lease{}
+}
+
+func (m *sim) granted(l Lease) {
+	n, c := m.node(l.Node), m.calls[l.Call]
+	if l.Fence <= m.fence {
+		m.t.Fatalf("number %d after %d", l.Fence, m.fence)
+	}
+	m.fence = l.Fence
+	if !n.up {
+		m.t.Fatalf("lease to node %s that is away", n.id)
+	}
+	if c.done+c.failed > 0 || c.closed {
+		m.t.Fatalf("call %d granted after its end", c.id)
+	}
+	if l.Copy != (len(c.current) > 0) || len(c.current) > 1 {
+		m.t.Fatalf("call %d has %d leases, copy %v", c.id, len(c.current), l.Copy)
+	}
+	if m.same && c.waiting && !l.Ahead {
+		m.fair(c)
+	}
+	c.waiting = false
+	c.current[l.Fence] = true
+	m.held[c.session]++
+	n.leases[l.Fence] = l
+	n.work[l.Fence] = l
+}
+
+// fair: no other session that waits has fewer leases.
+func (m *sim) fair(c *simCall) {
+	for _, o := range m.calls {
+		if o.waiting && m.held[o.session] < m.held[c.session] {
+			m.t.Fatalf("session %d with %d leases served before %d with %d", c.session, m.held[c.session], o.session, m.held[o.session])
+		}
+	}
+}
+
+func (m *sim) ended(l Lease) {
+	n := m.node(l.Node)
+	if _, ok := n.leases[l.Fence]; !ok {
+		return
+	}
+	delete(n.leases, l.Fence)
+	c := m.calls[l.Call]
+	delete(c.current, l.Fence)
+	m.held[c.session]--
+}
+
+// checkNodes: slots and memory never exceeded, at most one lease ahead a slot.
+func (m *sim) checkNodes() {
+	for _, n := range m.nodes {
+		running, ahead := m.s.counts(n.id)
+		if running > n.slots || ahead > running || running+ahead != len(n.leases) {
+			m.t.Fatalf("node %s of %d slots: %d running, %d ahead, %d leases", n.id, n.slots, running, ahead, len(n.leases))
+		}
+		if used := m.s.memory(n.id); used > n.memory {
+			m.t.Fatalf("node %s: %d bytes of %d", n.id, used, n.memory)
+		}
+	}
+}
+
+// counts and memory add up what runs, lease by lease.
+func (s *Scheduler) counts(id NodeID) (running, ahead int) {
+	if n := s.byNode[id]; n != nil {
+		return len(n.running), len(n.ahead)
+	}
+	return 0, 0
+}
+
+func (s *Scheduler) memory(id NodeID) (sum uint64) {
+	if n := s.byNode[id]; n != nil {
+		for _, l := range n.running {
+			sum += l.call.memory
+		}
+		if sum != n.used {
+			return 1 << 60
+		}
+	}
+	return sum
+}
+
+func (m *sim) ask(n *simNode) {
+	m.handle(Ask{Node: n.id, Slots: m.r.IntN(n.slots + 2), Memory: n.memory})
+}
+
+func (m *sim) beat(n *simNode) {
+	var list []Fence
+	for f := range n.work {
+		list = append(list, f)
+	}
+	m.handle(Beat{n.id, list})
+}
+
+func (m *sim) come(n *simNode) {
+	n.up, n.mute = true, false
+	clear(n.work)
+	m.handle(NodeUp{n.id, n.slots, n.memory})
+}
+
+// finish ends one of the leases that the node holds, perhaps long too late.
+func (m *sim) finish(n *simNode, fail int) {
+	for f, l := range n.work {
+		late := !m.calls[l.Call].current[f]
+		var out []Action
+		if m.r.IntN(100) < fail {
+			kind := Returned
+			if !m.same && m.r.IntN(3) > 0 {
+				kind = WorkerDied
+			}
+			out = m.handle(CallFailed{
+				Node: n.id, Call: l.Call, Fence: f, Kind: kind, Status: m.r.IntN(50), Why: "x",
+			})
+		} else {
+			out = m.handle(CallDone{Node: n.id, Call: l.Call, Fence: f, Duration: time.Second})
+		}
+		_, refused := out[0].(Refuse)
+		if refused != late {
+			m.t.Fatalf("lease %d of %s: late %v, refused %v", f, n.id, late, refused)
+		}
+		delete(n.work, f)
+		return
+	}
+}
+
+func (m *sim) submit() {
+	c := &simCall{
+		id: CallID(len(m.calls) + 1), session: SessionID(1 + m.r.IntN(3)), current: map[Fence]bool{}, waiting: true,
+	}
+	if !m.same {
+		c.memory = m.r.Uint64N(102)
+	}
+	m.calls[c.id] = c
+	m.handle(CallQueued{
+		Call: c.id, Session: c.session, Memory: c.memory,
+		Worker: Worker{Module: Digest{byte(m.r.IntN(2))}}, Function: uint32(m.r.IntN(2)),
+	})
+}
+
+func (m *sim) cancel() {
+	c := m.calls[CallID(1+m.r.IntN(len(m.calls)+1))]
+	if c == nil || c.closed || c.done+c.failed > 0 {
+		return
+	}
+	c.closed, c.waiting = true, false
+	m.handle(CallCancel{c.id})
+}
+
+func (m *sim) step() {
+	m.now = m.now.Add(time.Duration(m.r.IntN(700)) * time.Millisecond)
+	n := m.nodes[m.r.IntN(len(m.nodes))]
+	dice := m.r.IntN(100)
+	switch {
+	case dice < 25 && len(m.calls) < 300:
+		m.submit()
+	case dice < 27:
+		m.cancel()
+	case dice < 30:
+		m.handle(NodeDown{n.id})
+		n.up = false
+	case dice < 32 && n.up:
+		n.mute = true
+	case dice < 36:
+		m.come(n)
+	case dice < 40:
+		m.finish(n, 30) // a connection that is gone still delivers
+	case dice < 45 && n.up:
+		m.lose(n)
+	case n.up && !n.mute:
+		m.live(n)
+	}
+	m.handle(Tick{})
+}
+
+// lose drops a lease on its way, as when an agent crashes and starts at once.
+func (m *sim) lose(n *simNode) {
+	for f := range n.work {
+		delete(n.work, f)
+		return
+	}
+}
+
+func (m *sim) live(n *simNode) {
+	switch m.r.IntN(3) {
+	case 0:
+		m.ask(n)
+	case 1:
+		m.beat(n)
+	default:
+		m.finish(n, 20)
+	}
+}
+
+func (m *sim) open() (n int) {
+	for _, c := range m.calls {
+		if c.done+c.failed > 1 {
+			m.t.Fatalf("call %d ended %d times", c.id, c.done+c.failed)
+		}
+		if c.done+c.failed == 0 && !c.closed {
+			n++
+		}
+	}
+	return n
+}
+
+// settle leaves one node that works; every call must end then.
+func (m *sim) settle() {
+	for _, n := range m.nodes[1:] {
+		m.handle(NodeDown{n.id})
+		n.up = false
+	}
+	n := m.nodes[0]
+	m.come(n)
+	for i := 0; m.open() > 0; i++ {
+		if i > 20000 {
+			m.t.Fatalf("%d calls never end", m.open())
+		}
+		m.now = m.now.Add(time.Second)
+		m.handle(Ask{Node: n.id, Slots: n.slots, Memory: n.memory})
+		m.beat(n)
+		m.finish(n, 0)
+		m.handle(Tick{})
+	}
+	for id, held := range m.held {
+		if held != 0 {
+			m.t.Fatalf("session %d: %d leases at the end", id, held)
+		}
+	}
+	if len(m.s.calls) != 0 || m.s.ahead != 0 {
+		m.t.Fatalf("the scheduler still knows %d calls", len(m.s.calls))
+	}
+}
+
+// TestVolatileNodes: nodes come, go, fall silent, answer late and lose leases.
+func TestVolatileNodes(t *testing.T) {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
+		m := newSim(t, seed)
+		for id := range 3 {
+			m.handle(SessionOpen{SessionID(id + 1)})
+		}
+		for range 1500 {
+			m.step()
+		}
+		m.settle()
+	}
+}
+
+func TestClosedSessionsLeaveNothing(t *testing.T) {
+	for seed := range uint64(50) {
+		m := newSim(t, seed)
+		for id := range 3 {
+			m.handle(SessionOpen{SessionID(id + 1)})
+		}
+		for range 400 {
+			m.step()
+		}
+		for id := range 3 {
+			for _, c := range m.calls {
+				if c.session == SessionID(id+1) {
+					c.closed, c.waiting = true, false
+				}
+			}
+			m.handle(SessionClose{SessionID(id + 1)})
+		}
+		if len(m.s.calls)+len(m.s.sessions)+len(m.s.bySess)+m.s.ahead != 0 {
+			t.Fatalf("seed %d: %d calls, %d sessions left", seed, len(m.s.calls), len(m.s.sessions))
+		}
+		for _, n := range m.s.nodes {
+			if len(n.all()) != 0 || n.used != 0 {
+				t.Fatalf("seed %d: node %s holds leases", seed, n.id)
+			}
+		}
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	s := New(Config{})
+	s.Handle(epoch, SessionOpen{1})
+	for i := range 100 {
+		id := NodeID(rune('a' + i))
+		s.Handle(epoch, NodeUp{id, 4, 1 << 30})
+		s.Handle(epoch, Ask{Node: id, Slots: 1 << 30, Memory: 1 << 30})
+	}
+	for i := range b.N {
+		id := CallID(i)
+		l := s.Handle(epoch, CallQueued{Call: id, Session: 1})[0].(Grant).Lease
+		s.Handle(epoch, CallDone{Node: l.Node, Call: id, Fence: l.Fence, Duration: 1})
+	}
+}

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Scheduler holds every node, session, call and lease. Not for concurrent use.
+type Scheduler struct {
+	cfg      Config
+	now      time.Time
+	fence    Fence
+	grants   uint64 // counts grants; orders nodes and sessions by last use
+	nodes    []*node
+	byNode   map[NodeID]*node
+	sessions []*session
+	bySess   map[SessionID]*session
+	calls    map[CallID]*call
+	order    uint64 // of calls
+	ahead    int    // leases that wait at busy nodes
+	out      []Action
+}
+
+type node struct {
+	id      NodeID
+	up      bool
+	silent  bool
+	barred  bool
+	heard   time.Time
+	slots   int
+	memory  uint64
+	used    uint64 // memory of the leases that run
+	want    int    // slots it asked for and did not get yet
+	spare   uint64 // memory it said is free, less what was granted since
+	last    uint64 // number of the last grant
+	running []*lease
+	ahead   []*lease
+	idle    map[Worker]int
+	held    map[Digest]bool
+	shown   map[work]bool // functions whose duration it has shown
+}
+
+// work is what durations are remembered for.
+type work struct {
+	module   Digest
+	function uint32
+}
+
+type session struct {
+	id     SessionID
+	last   uint64
+	leases int
+	queue  queue
+	live   map[CallID]*call
+	times  map[work]time.Duration // smoothed duration
+}
+
+type call struct {
+	id      CallID
+	order   uint64
+	session *session
+	worker  Worker
+	work    work
+	memory  uint64
+	leases  []*lease
+	since   time.Time // queued first
+	grants  int
+	deaths  int
+	losses  int
+	ends    []end
+}
+
+// end is a failure that was not the connection's.
+type end struct {
+	node   NodeID
+	kind   Failure
+	status int
+	at     time.Time
+}
+
+type lease struct {
+	Lease
+	call    *call
+	node    *node
+	granted time.Time
+	started time.Time // granted, or when the slot came for one ahead
+	seen    time.Time // in a beat
+}
+
+// New makes a scheduler without nodes.
+func New(cfg Config) *Scheduler {
+	span := func(d *time.Duration, value time.Duration) {
+		if *d <= 0 {
+			*d = value
+		}
+	}
+	count := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
+	}
+	span(&cfg.Silence, 12*time.Second)
+	span(&cfg.Missing, 8*time.Second)
+	span(&cfg.Avoid, 10*time.Second)
+	span(&cfg.NoNode, 60*time.Second)
+	span(&cfg.CopyFrom, 2*time.Second)
+	count(&cfg.Attempts, 4)
+	count(&cfg.Alike, 2)
+	count(&cfg.Losses, 32)
+	count(&cfg.Copies, 2)
+	return &Scheduler{
+		cfg:    cfg,
+		byNode: map[NodeID]*node{},
+		bySess: map[SessionID]*session{},
+		calls:  map[CallID]*call{},
+	}
+}
+
+// StartFences makes the next fencing number greater than last. A hub that
+// restarts calls it with the greatest number it may have given.
+func (s *Scheduler) StartFences(last Fence) {
+	s.fence = max(s.fence, last)
+}
+
+// Handle takes one event and gives the actions that follow from it, in order.
+// now never goes back: an earlier time counts as the latest one seen.
+func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
+	if now.After(s.now) {
+		s.now = now
+	}
+	s.out = nil
+	switch e := ev.(type) {
+	case NodeUp:
+		s.nodeUp(e)
+	case NodeDown:
+		s.nodeDown(e.Node)
+	case NodeBar:
+		s.bar(s.byNode[e.Node])
+	case Ask:
+		s.ask(e)
+	case Beat:
+		s.beat(e)
+	case SessionOpen:
+		s.sessionOpen(e.Session)
+	case SessionClose:
+		s.sessionClose(e.Session)
+	case CallQueued:
+		s.callQueued(e)
+	case CallCancel:
+		s.drop(s.calls[e.Call])
+	case CallDone:
+		s.callDone(e)
+	case CallFailed:
+		s.callFailed(e)
+	case Tick:
+		s.tick()
+	default:
+		panic(fmt.Sprintf("sched: unknown event %T", ev))
+	}
+	_, tick := ev.(Tick)
+	s.assign(tick)
+	return s.out
+}
+
+// Current says whether the node holds a lease of the call with this number, so
+// that the owner can refuse a transfer before its first byte.
+func (s *Scheduler) Current(id NodeID, c CallID, f Fence) bool {
+	return s.find(id, c, f) != nil
+}
+
+func (s *Scheduler) do(a Action) { s.out = append(s.out, a) }
+
+func (s *Scheduler) find(id NodeID, c CallID, f Fence) *lease {
+	if c := s.calls[c]; c != nil {
+		for _, l := range c.leases {
+			if l.Fence == f && l.node.id == id {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) nodeUp(e NodeUp) {
+	n := s.byNode[e.Node]
+	if n == nil {
+		n = &node{id: e.Node}
+		s.byNode[e.Node] = n
+		at := sort.Search(len(s.nodes), func(i int) bool {
+			return s.nodes[i].id > e.Node
+		})
+		s.nodes = slices.Insert(s.nodes, at, n)
+	} else {
+		s.lose(n, "the node started again")
+	}
+	n.up, n.silent, n.heard = true, false, s.now
+	n.slots, n.memory = max(e.Slots, 0), e.Memory
+	n.want, n.spare = 0, 0
+	n.idle = map[Worker]int{}
+	n.held = map[Digest]bool{}
+	n.shown = map[work]bool{}
+}
+
+// nodeDown forgets a node, unless it is barred: that outlives a connection.
+func (s *Scheduler) nodeDown(id NodeID) {
+	n := s.byNode[id]
+	if n == nil {
+		return
+	}
+	n.up = false
+	s.lose(n, "the connection to its node broke")
+	if n.barred {
+		return
+	}
+	delete(s.byNode, id)
+	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
+}
+
+func (s *Scheduler) bar(n *node) {
+	if n == nil || n.barred {
+		return
+	}
+	n.barred = true
+	for _, l := range n.all() {
+		s.do(Cancel{l.Lease})
+	}
+	s.lose(n, "its node failed a safety check")
+}
+
+// heard notes that a node spoke; it gives nil for one that has not said hello.
+func (s *Scheduler) heard(id NodeID) *node {
+	n := s.byNode[id]
+	if n == nil || !n.up {
+		return nil
+	}
+	n.heard, n.silent = s.now, false
+	return n
+}
+
+func (s *Scheduler) ask(e Ask) {
+	n := s.heard(e.Node)
+	if n == nil {
+		return
+	}
+	n.want, n.spare = max(e.Slots, 0), e.Memory
+	n.held = make(map[Digest]bool, len(e.Held))
+	for _, d := range e.Held {
+		n.held[d] = true
+	}
+	n.idle = make(map[Worker]int, len(e.Workers))
+	for _, w := range e.Workers {
+		n.idle[w]++
+	}
+}
+
+// beat compares what the node says it holds with what it was given.
+func (s *Scheduler) beat(e Beat) {
+	n := s.heard(e.Node)
+	if n == nil {
+		return
+	}
+	known := make(map[Fence]*lease)
+	for _, l := range n.all() {
+		known[l.Fence] = l
+	}
+	for _, f := range e.Leases {
+		if l := known[f]; l != nil {
+			l.seen = s.now
+		} else {
+			s.do(Cancel{Lease{Fence: f, Node: n.id}})
+		}
+	}
+	for _, l := range n.all() {
+		if s.now.Sub(l.seen) >= s.cfg.Missing {
+			s.take(l)
+			s.lost(l, "its node does not know of it")
+		}
+	}
+}
+
+func (s *Scheduler) sessionOpen(id SessionID) {
+	if s.bySess[id] != nil {
+		return
+	}
+	ss := &session{
+		id:    id,
+		live:  map[CallID]*call{},
+		times: map[work]time.Duration{},
+	}
+	s.bySess[id] = ss
+	s.sessions = append(s.sessions, ss)
+}
+
+func (s *Scheduler) sessionClose(id SessionID) {
+	ss := s.bySess[id]
+	if ss == nil {
+		return
+	}
+	calls := make([]*call, 0, len(ss.live))
+	for _, c := range ss.live {
+		calls = append(calls, c)
+	}
+	slices.SortFunc(calls, func(a, b *call) int { return int(a.order) - int(b.order) })
+	for _, c := range calls {
+		s.drop(c)
+	}
+	delete(s.bySess, id)
+	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == ss })
+}
+
+func (s *Scheduler) callQueued(e CallQueued) {
+	ss := s.bySess[e.Session]
+	if ss == nil || s.calls[e.Call] != nil {
+		return
+	}
+	s.order++
+	c := &call{
+		id:      e.Call,
+		order:   s.order,
+		session: ss,
+		worker:  e.Worker,
+		work:    work{e.Worker.Module, e.Function},
+		memory:  e.Memory,
+		since:   s.now,
+	}
+	s.calls[c.id] = c
+	ss.live[c.id] = c
+	ss.queue.add(c)
+}
+
+// drop ends a call without a word to its master.
+func (s *Scheduler) drop(c *call) {
+	if c == nil {
+		return
+	}
+	for _, l := range slices.Clone(c.leases) {
+		s.do(Cancel{l.Lease})
+		s.take(l)
+	}
+	c.session.queue.remove(c)
+	delete(c.session.live, c.id)
+	delete(s.calls, c.id)
+}
+
+func (s *Scheduler) callDone(e CallDone) {
+	n := s.heard(e.Node)
+	l := s.find(e.Node, e.Call, e.Fence)
+	if l == nil {
+		s.do(Refuse{e.Node, e.Call, e.Fence})
+		return
+	}
+	c := l.call
+	s.learn(n, l, e.Duration)
+	s.take(l)
+	n.idle[c.worker]++
+	s.do(Commit{l.Lease})
+	s.drop(c)
+}
+
+// learn remembers how long the function takes, new values counting a quarter.
+func (s *Scheduler) learn(n *node, l *lease, d time.Duration) {
+	if d <= 0 {
+		d = s.now.Sub(l.started)
+	}
+	times, w := l.call.session.times, l.call.work
+	if old, ok := times[w]; ok {
+		d = old + (d-old)/4
+	}
+	times[w] = d
+	n.shown[w] = true
+}
+
+func (s *Scheduler) callFailed(e CallFailed) {
+	n := s.heard(e.Node)
+	l := s.find(e.Node, e.Call, e.Fence)
+	if l == nil {
+		s.do(Refuse{e.Node, e.Call, e.Fence})
+		return
+	}
+	c := l.call
+	s.take(l)
+	switch e.Kind {
+	case Final:
+		s.fail(c, Fatal, e.Why)
+	case Returned:
+		s.requeue(l, e.Why)
+	case Unsafe:
+		s.requeue(l, e.Why)
+		s.bar(n)
+	default:
+		s.died(l, e)
+	}
+}
+
+// died counts a failure against its call.
+func (s *Scheduler) died(l *lease, e CallFailed) {
+	c := l.call
+	c.deaths++
+	c.ends = append(c.ends, end{e.Node, e.Kind, e.Status, s.now})
+	alike := map[NodeID]bool{}
+	for _, d := range c.ends {
+		if d.kind == WorkerDied && d.status == e.Status {
+			alike[d.node] = true
+		}
+	}
+	switch {
+	case e.Kind == WorkerDied && len(alike) >= s.cfg.Alike:
+		s.fail(c, Exhausted, fmt.Sprintf("%s; the same on %d nodes", e.Why, len(alike)))
+	case c.deaths >= s.cfg.Attempts:
+		s.fail(c, Exhausted, fmt.Sprintf("%s; attempt %d was the last", e.Why, c.deaths))
+	default:
+		s.requeue(l, e.Why)
+	}
+}
+
+func (s *Scheduler) fail(c *call, r Reason, why string) {
+	s.do(FailCall{c.id, c.session.id, r, why})
+	s.drop(c)
+}
+
+// lose takes back every lease of a node.
+func (s *Scheduler) lose(n *node, why string) {
+	for _, l := range n.all() {
+		s.take(l)
+		s.lost(l, why)
+	}
+	n.want = 0
+}
+
+// lost goes on with a call whose lease vanished with its node.
+func (s *Scheduler) lost(l *lease, why string) {
+	c := l.call
+	c.losses++
+	if c.losses >= s.cfg.Losses {
+		s.fail(c, Exhausted, fmt.Sprintf("%s; %d nodes were lost while they ran it", why, c.losses))
+		return
+	}
+	s.requeue(l, why)
+}
+
+// requeue puts a call back in its old place, unless a copy still runs.
+func (s *Scheduler) requeue(l *lease, why string) {
+	s.do(Requeued{l.Lease, why})
+	if len(l.call.leases) == 0 {
+		l.call.session.queue.add(l.call)
+	}
+}
+
+// take removes a lease from its call and its node; what waits there moves up.
+func (s *Scheduler) take(l *lease) {
+	drop := func(list []*lease) []*lease {
+		return slices.DeleteFunc(list, func(o *lease) bool { return o == l })
+	}
+	n, c := l.node, l.call
+	c.leases = drop(c.leases)
+	c.session.leases--
+	if l.Ahead {
+		n.ahead = drop(n.ahead)
+		s.ahead--
+		return
+	}
+	n.running = drop(n.running)
+	n.used -= c.memory
+	if len(n.ahead) > 0 && n.up {
+		s.promote(n, n.ahead[0])
+	}
+}
+
+func (s *Scheduler) promote(n *node, l *lease) {
+	n.ahead = slices.Delete(n.ahead, 0, 1)
+	s.ahead--
+	n.running = append(n.running, l)
+	n.used += l.call.memory
+	l.Ahead = false
+	l.started = s.now
+	if n.idle[l.call.worker] > 0 {
+		n.idle[l.call.worker]--
+	}
+}
+
+func (s *Scheduler) tick() {
+	for _, n := range s.nodes {
+		if n.up && !n.silent && s.now.Sub(n.heard) >= s.cfg.Silence {
+			n.silent = true
+			s.do(MarkSilent{n.id})
+			s.lose(n, "its node is silent")
+		}
+	}
+	s.failTooLarge()
+}
+
+// failTooLarge ends calls that wait although no node could ever take them.
+// Without any node they wait on: one may come.
+func (s *Scheduler) failTooLarge() {
+	most, any := uint64(0), false
+	for _, n := range s.nodes {
+		if n.usable() && n.slots > 0 {
+			most, any = max(most, n.memory), true
+		}
+	}
+	if !any {
+		return
+	}
+	for _, ss := range s.sessions {
+		for _, c := range ss.queue.all() {
+			if c.memory > most && s.now.Sub(c.since) >= s.cfg.NoNode {
+				s.fail(c, NoFit, fmt.Sprintf("the call needs %d bytes of memory and the largest node gives %d", c.memory, most))
+			}
+		}
+	}
+}
+
+func (n *node) usable() bool { return n.up && !n.silent && !n.barred }
+
+func (n *node) all() []*lease {
+	return append(slices.Clone(n.running), n.ahead...)
+}
