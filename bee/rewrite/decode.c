@@ -45,7 +45,7 @@ static const char two_byte[] = "mmmm!.....!.!m.M"
 			       "MMMMmmm.mm!!mmmm"
 			       "JJJJJJJJJJJJJJJJ"
 			       "mmmmmmmmmmmmmmmm"
-			       "...mMm!!...mMmmm"
+			       "...mMmmm...mMmmm"
 			       "mmmmmmmmmmMmmmmm"
 			       "mmMmMMMm........"
 			       "mmmmmmmmmmmmmmmm"
@@ -418,12 +418,100 @@ static void set_branch(struct bee_insn *insn)
 		insn->branch = BEE_BRANCH_INDIRECT;
 }
 
+/*
+ * The common shapes in one go: at most a REX prefix, one or two opcode bytes,
+ * ModRM, an immediate whose size hangs on nothing. Everything else, and all
+ * that is invalid, is left to the full decoder. 15 bytes must be readable.
+ */
+enum { QUICK_MODRM = 8, QUICK_REL = 16, QUICK_YES = 32, QUICK_IMM = 7 };
+
+/* By the letters of the opcode tables; 0: no common shape. */
+static const u8 quick_shape[128] = {
+	['.'] = QUICK_YES,
+	['m'] = QUICK_YES | QUICK_MODRM,
+	['M'] = QUICK_YES | QUICK_MODRM | 1,
+	['Z'] = QUICK_YES | QUICK_MODRM | 4,
+	['b'] = QUICK_YES | 1,
+	['z'] = QUICK_YES | 4,
+	['j'] = QUICK_YES | QUICK_REL | 1,
+	['J'] = QUICK_YES | QUICK_REL | 4,
+};
+
+static inline u32 quick_modrm(const u8 *p, u32 at, struct bee_insn *insn)
+{
+	static const u8 disp_len[4] = {0, 1, 4, 0};
+	u8 modrm = p[at], mod = modrm >> 6, rm = modrm & 7;
+
+	insn->modrm_at = (u8)at++;
+	insn->modrm = modrm;
+	if (mod == 3)
+		return at;
+	insn->memory = 1;
+	insn->disp_len = disp_len[mod];
+	if (rm == 4) {
+		insn->sib = p[at++];
+		insn->has_sib = 1;
+		if (!mod && (insn->sib & 7) == 5)
+			insn->disp_len = 4;
+	} else if (!mod && rm == 5) {
+		insn->rip_relative = 1;
+		insn->disp_len = 4;
+	}
+	if (insn->disp_len)
+		insn->disp_at = (u8)at;
+	return at + insn->disp_len;
+}
+
+static inline int decode_quick(const u8 *p, struct bee_insn *insn)
+{
+	u32 at = 0;
+	u8 shape, op = *p;
+
+	if ((op & 0xf0) == 0x40) {
+		insn->rex = op;
+		op = p[++at];
+	}
+	shape = quick_shape[(u8)one_byte[op]];
+	if (op == 0x0f) {
+		op = p[++at];
+		insn->map = 1;
+		shape = op == 0xb8 ? 0 : quick_shape[(u8)two_byte[op]];
+	}
+	if (!shape)
+		return 0;
+	insn->opcode_at = (u8)at++;
+	insn->opcode = op;
+	if (shape & QUICK_MODRM)
+		at = quick_modrm(p, at, insn);
+	if (shape & QUICK_IMM) {
+		insn->imm_at = (u8)at;
+		insn->imm_len = shape & QUICK_IMM;
+		if (shape & QUICK_REL)
+			insn->target = insn->imm_len == 1 ? (s8)p[at]
+							  : bee_get_s32(p + at);
+		at += insn->imm_len;
+	}
+	if (shape & QUICK_REL || op >= 0x8d) {
+		if (!insn->map && check_group(insn))
+			return 0;
+		set_branch(insn);
+	}
+	insn->len = (u8)at;
+	return (int)at;
+}
+
 int bee_decode(const u8 *p, u64 max, struct bee_insn *insn)
 {
 	struct cursor c = {p, 0, max < 15 ? (u32)max : 15};
 	int rc;
 
 	*insn = (struct bee_insn){0};
+	if (max >= 15) {
+		rc = decode_quick(p, insn);
+		if (rc)
+			return rc;
+		*insn = (struct bee_insn){0};
+	}
 	rc = take_prefixes(&c, insn);
 	if (!rc)
 		rc = decode_one_byte(&c, insn);

@@ -46,6 +46,15 @@ static inline void bee_put_u32(u8 *p, u32 v)
 	p[3] = v >> 24;
 }
 
+/* Whether a word has a byte equal to `byte`; rarely says yes wrongly. */
+static inline int bee_has_byte(u64 word, u8 byte)
+{
+	const u64 ones = 0x0101010101010101ull;
+	u64 x = word ^ ones * byte;
+
+	return ((x - ones) & ~x & ones << 7) != 0;
+}
+
 /* What an instruction needs. */
 enum bee_need {
 	BEE_NEED_NOTHING,

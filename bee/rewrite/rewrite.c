@@ -474,11 +474,18 @@ static int do_site(struct plan *p, u64 off)
 
 static int do_text(struct plan *p, u32 t)
 {
+	const u64 sites = 0x0101010101010101ull * MARK_SITE;
+
 	p->text = &p->rw->text[t];
 	p->marks = p->rw->marks + p->scan.mark_base[t];
 	for (u64 off = 0; off < p->text->len; off++) {
 		int rc;
 
+		while (p->text->len - off >= 8 &&
+		       !(bee_get_u64(p->marks + off) & sites))
+			off += 8;
+		if (off == p->text->len)
+			break;
 		if ((p->marks[off] & (MARK_SITE | MARK_TAKEN)) != MARK_SITE)
 			continue;
 		rc = do_site(p, off);
@@ -551,6 +558,20 @@ static int check_input(struct bee_rewrite *rw)
 	return 0;
 }
 
+static void untake(u8 *marks, u64 n)
+{
+	const u64 taken = 0x0101010101010101ull * MARK_TAKEN;
+	u64 i = 0;
+
+	for (; n - i >= 8; i++)
+		if (bee_get_u64(marks + i) & taken)
+			marks[i] &= ~MARK_TAKEN;
+		else
+			i += 7;
+	for (; i < n; i++)
+		marks[i] &= ~MARK_TAKEN;
+}
+
 int bee_rewrite(struct bee_rewrite *rw)
 {
 	struct plan p = {.rw = rw, .scan = {.rw = rw}};
@@ -570,8 +591,7 @@ int bee_rewrite(struct bee_rewrite *rw)
 		return rc;
 	for (u32 t = 0; t < rw->texts; t++)
 		total += rw->text[t].len;
-	for (u64 i = 0; i < total; i++)
-		rw->marks[i] &= ~MARK_TAKEN;
+	untake(rw->marks, total);
 	p.commit = 1;
 	rc = run(&p);
 	sort_sites(rw);
@@ -580,22 +600,49 @@ int bee_rewrite(struct bee_rewrite *rw)
 
 /* Sizes ---------------------------------------------------------------- */
 
-/* Bytes that can begin a site, at any offset: at least as many as there are. */
-static u64 count_candidates(const struct bee_text *text)
+static int is_fs(const struct bee_text *text, u64 i)
 {
 	struct bee_class class;
 	struct bee_insn insn;
-	u64 n = 0;
 
-	for (u64 i = 0; i < text->len; i++) {
-		u8 byte = text->bytes[i];
+	if (bee_decode(text->bytes + i, text->len - i, &insn) < 0)
+		return 0;
+	bee_classify(text->bytes + i, &insn, &class);
+	return class.need != BEE_NEED_NOTHING;
+}
 
-		if (byte != 0x0f && byte != 0x64 && byte != 0xf3)
-			continue;
-		if (bee_decode(text->bytes + i, text->len - i, &insn) < 0)
-			continue;
-		bee_classify(text->bytes + i, &insn, &class);
-		n += class.need != BEE_NEED_NOTHING;
+/* syscall, cpuid, xgetbv, rdfsbase, whatever prefixes they have. */
+static int is_other(const struct bee_text *text, u64 i)
+{
+	const u8 *p = text->bytes + i;
+
+	if (text->len - i < 2)
+		return 0;
+	if (p[1] == 0x05 || p[1] == 0xa2)
+		return 1;
+	return text->len - i > 2 && ((p[1] == 0x01 && p[2] == 0xd0) ||
+				     (p[1] == 0xae && (p[2] & 0xf8) == 0xc0));
+}
+
+/* Bytes that can begin a site, at any offset: at least as many as there are. */
+static u64 count_candidates(const struct bee_text *text)
+{
+	u64 n = 0, i = 0, word;
+
+	while (i < text->len) {
+		if (!(i & 7) && text->len - i >= 8) {
+			word = bee_get_u64(text->bytes + i);
+			if (!bee_has_byte(word, 0x0f) &&
+			    !bee_has_byte(word, 0x64)) {
+				i += 8;
+				continue;
+			}
+		}
+		if (text->bytes[i] == 0x0f)
+			n += is_other(text, i);
+		else if (text->bytes[i] == 0x64)
+			n += is_fs(text, i);
+		i++;
 	}
 	return n;
 }

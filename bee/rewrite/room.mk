@@ -48,7 +48,6 @@ $(rewrite_dir)/golang: bee/rewrite/test/guest.go
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ $<
 rewrite_programs = $(rewrite_guests) /bin/busybox /bin/bash-static \
-	/usr/bin/gpgv-static /sbin/e2fsck.static /usr/bin/dar_static \
 	$(shell $(GO) env GOROOT)/bin/gofmt
 
 CHECK_SUITES += bee-rewrite bee-rewrite-native bee-rewrite-cover \
@@ -57,7 +56,8 @@ suite_bee-rewrite = $(rewrite_dir)/unit
 suite_bee-rewrite_needs = $(rewrite_dir)/unit
 suite_bee-rewrite-native = $(rewrite_dir)/native
 suite_bee-rewrite-native_needs = $(rewrite_dir)/native
-suite_bee-rewrite-cover = $(rewrite_dir)/cover $(rewrite_programs)
+suite_bee-rewrite-cover = $(rewrite_dir)/cover $(rewrite_programs) \
+	/usr/bin/gpgv-static /sbin/e2fsck.static /usr/bin/dar_static
 suite_bee-rewrite-cover_needs = $(rewrite_dir)/cover $(rewrite_guests)
 suite_bee-rewrite-lengths = sh bee/rewrite/test/lengths.sh \
 	$(rewrite_dir)/lengths $(rewrite_programs)
