@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+
+// Package engine carries messages between hub and nodes and keeps the ledger
+// of calls: a NATS server inside this process, which listens on no port.
+// Connections of nodes come in through ServeConn, after TLS; its own keys say
+// what each may publish. The engine never decides who works.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Limits of the server.
+const (
+	maxPayload = 1 << 20 // as NATS advises
+	readyIn    = 20 * time.Second
+	pingEvery  = 3 * time.Second
+	maxPending = 64 << 20 // bytes that a slow node may be behind
+)
+
+// Config of an engine.
+type Config struct {
+	Dir  string // state directory, for this package alone
+	Sync bool   // write each ledger entry through to the disk
+}
+
+// An Engine is a running server and the hub's own connection to it.
+type Engine struct {
+	keys   *keys
+	server *server.Server
+	conn   *nats.Conn
+	ledger ledger
+
+	mu     sync.Mutex // guards what follows
+	proxy  map[net.Conn]struct{}
+	closed bool
+	served sync.WaitGroup
+}
+
+// Start runs the server and connects to it.
+func Start(c Config) (*Engine, error) {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the engine's directory cannot be made: %w", err)
+	}
+	k, err := openKeys(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	o := &server.Options{
+		ServerName: "skep", DontListen: true, NoSigs: true, NoLog: true,
+		MaxPayload: maxPayload, MaxPending: maxPending, PingInterval: pingEvery, MaxPingsOut: 3,
+		JetStream: true, StoreDir: filepath.Join(c.Dir, "jetstream"), SyncAlways: c.Sync,
+	}
+	if err := k.options(o); err != nil {
+		return nil, err
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, fmt.Errorf("the engine cannot start: %w", err)
+	}
+	e := &Engine{keys: k, server: s, proxy: map[net.Conn]struct{}{}}
+	s.Start()
+	if err := e.connect(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) connect() error {
+	if !e.server.ReadyForConnections(readyIn) {
+		return fmt.Errorf("the engine was not ready within %v: is another hub using its directory?", readyIn)
+	}
+	text, err := e.keys.user("hub", public(e.keys.hub), nil, nil)
+	if err != nil {
+		return err
+	}
+	e.conn, err = nats.Connect("", nats.InProcessServer(e.server), nats.Name("hub"),
+		nats.UserJWT(func() (string, error) { return text, nil }, e.keys.hub.Sign),
+		nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		return fmt.Errorf("the hub cannot reach its engine: %w", err)
+	}
+	return e.ledger.open(e.conn)
+}
+
+// Conn is the hub's own connection: it may do all.
+func (e *Engine) Conn() *nats.Conn { return e.conn }
+
+var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
+
+// Inbox is the prefix of a node's reply subjects.
+func Inbox(id string) string { return "_INBOX." + id }
+
+// UserJWT lets the node with this public nkey say skep.v1.node.<id>.> and hear
+// skep.v1.to.<id>.> and its own inbox, and nothing else.
+func (e *Engine) UserJWT(id, nkey string) (string, error) {
+	if !validID.MatchString(id) {
+		return "", fmt.Errorf("%q is no node id", id)
+	}
+	return e.keys.user(id, nkey, []string{"skep.v1.node." + id + ".>"},
+		[]string{"skep.v1.to." + id + ".>", Inbox(id) + ".>"})
+}
+
+// ErrClosed is the answer of an engine that has ended.
+var ErrClosed = errors.New("the engine has ended")
+
+// ServeConn joins an authenticated connection to the server until either side
+// ends it, and closes it. The node still proves its nkey to the server.
+func (e *Engine) ServeConn(c net.Conn) error {
+	defer c.Close()
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.proxy[c] = struct{}{}
+	e.served.Add(1)
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		delete(e.proxy, c)
+		e.mu.Unlock()
+		e.served.Done()
+	}()
+	inside, err := e.server.InProcessConn()
+	if err != nil {
+		return fmt.Errorf("the engine takes no connection: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := copyBuffered(c, inside)
+		c.Close() // wakes the copy below
+		done <- err
+	}()
+	_, err = copyBuffered(inside, c)
+	inside.Close()
+	c.Close()
+	if e := <-done; err == nil && !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
+		err = e
+	}
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+		err = nil
+	}
+	return err
+}
+
+// buffers of the size that the server writes in.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+func copyBuffered(to io.Writer, from io.Reader) (int64, error) {
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	// Hide ReadFrom and WriteTo: neither side can hand over pages.
+	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, *b)
+}
+
+// Close ends the connections and the server.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	e.closed = true
+	for c := range e.proxy {
+		c.Close()
+	}
+	e.mu.Unlock()
+	if e.conn != nil {
+		e.conn.Close()
+	}
+	e.served.Wait()
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+}
+
+// DialConfig says how a node reaches the engine.
+type DialConfig struct {
+	ID    string
+	JWT   func() (string, error)             // read at each connect: it may be renewed
+	Sign  func(nonce []byte) ([]byte, error) // with the node's nkey
+	Dial  func() (net.Conn, error)           // TLS, ALPN skep-nats/1
+	Down  func(err error)                    // the connection broke; err may be nil
+	Up    func()                             // it is there again
+	Wrong func(err error)                    // a subscription or a publication was refused
+}
+
+type dialer func() (net.Conn, error)
+
+func (d dialer) Dial(_, _ string) (net.Conn, error) { return d() }
+
+// SkipTLSHandshake: the dialer has done TLS, the server inside has none.
+func (d dialer) SkipTLSHandshake() bool { return true }
+
+// Dial connects a node. The first connect fails at once if the hub cannot be
+// reached or refuses; later breaks are repaired until the connection is closed.
+func Dial(c DialConfig) (*nats.Conn, error) {
+	return nats.Connect("nats://skep-hub:1", nats.Name(c.ID),
+		nats.SetCustomDialer(dialer(c.Dial)), nats.CustomInboxPrefix(Inbox(c.ID)),
+		nats.UserJWT(c.JWT, c.Sign),
+		nats.DontRandomize(), nats.IgnoreDiscoveredServers(),
+		nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
+		nats.CustomReconnectDelay(backOff), nats.IgnoreAuthErrorAbort(),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(3), nats.Timeout(10*time.Second),
+		nats.ReconnectBufSize(-1), // what was true before a break is said anew, not replayed
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if c.Down != nil {
+				c.Down(err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			if c.Up != nil {
+				c.Up()
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if c.Wrong != nil {
+				c.Wrong(err)
+			}
+		}))
+}
+
+// backOff: 0.2 s, 0.4 s ... 5 s, and less by chance, lest 300 nodes come at once.
+func backOff(attempts int) time.Duration {
+	d := 200 * time.Millisecond << min(attempts, 5)
+	d = min(d, 5*time.Second)
+	return d - time.Duration(time.Now().UnixNano())%(d/4+1)
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+)
+
+// Keys that must outlive a restart, or nodes' user JWTs would be worth nothing.
+type seeds struct {
+	Operator string `json:"operator"`
+	Account  string `json:"account"`
+	System   string `json:"system"`
+	Hub      string `json:"hub"`
+}
+
+// keys holds the pairs of the operator, of the account in which hub and nodes
+// are, of the server's own account, and of the hub's user.
+type keys struct {
+	operator, account, system, hub nkeys.KeyPair
+}
+
+func openKeys(dir string) (*keys, error) {
+	name := filepath.Join(dir, "keys.json")
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeKeys(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s seeds
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("%s is damaged: restore it, or remove it and let every node join again", name)
+	}
+	k := &keys{}
+	for _, p := range k.pairs(&s) {
+		if *p.pair, err = nkeys.FromSeed([]byte(*p.seed)); err != nil {
+			return nil, fmt.Errorf("%s is damaged: restore it, or remove it and let every node join again", name)
+		}
+	}
+	return k, nil
+}
+
+type keyEntry struct {
+	pair *nkeys.KeyPair
+	seed *string
+	make func() (nkeys.KeyPair, error)
+}
+
+func (k *keys) pairs(s *seeds) []keyEntry {
+	return []keyEntry{
+		{&k.operator, &s.Operator, nkeys.CreateOperator},
+		{&k.account, &s.Account, nkeys.CreateAccount},
+		{&k.system, &s.System, nkeys.CreateAccount},
+		{&k.hub, &s.Hub, nkeys.CreateUser},
+	}
+}
+
+func makeKeys(name string) (*keys, error) {
+	k, s := &keys{}, seeds{}
+	for _, p := range k.pairs(&s) {
+		pair, err := p.make()
+		if err != nil {
+			return nil, err
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			return nil, err
+		}
+		*p.pair, *p.seed = pair, string(seed)
+	}
+	b, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
+		return nil, err
+	}
+	return k, os.Rename(name+".new", name)
+}
+
+func public(pair nkeys.KeyPair) string {
+	s, err := pair.PublicKey()
+	if err != nil {
+		panic(err) // of a pair that was just read or made
+	}
+	return s
+}
+
+// options fills in who may do what: an operator that trusts two accounts, both
+// held in memory.
+func (k *keys) options(o *server.Options) error {
+	claim := jwt.NewOperatorClaims(public(k.operator))
+	claim.Name, claim.SystemAccount = "skep", public(k.system)
+	text, err := claim.Encode(k.operator)
+	if err != nil {
+		return err
+	}
+	operator, err := jwt.DecodeOperatorClaims(text)
+	if err != nil {
+		return err
+	}
+	memory := &server.MemAccResolver{}
+	for _, pair := range []nkeys.KeyPair{k.account, k.system} {
+		a := jwt.NewAccountClaims(public(pair))
+		a.Name = "system"
+		if pair == k.account {
+			a.Name = "skep"
+			a.Limits.JetStreamLimits = jwt.JetStreamLimits{
+				MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit,
+				Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+			}
+		}
+		if text, err = a.Encode(k.operator); err != nil {
+			return err
+		}
+		if err := memory.Store(public(pair), text); err != nil {
+			return err
+		}
+	}
+	o.TrustedOperators = []*jwt.OperatorClaims{operator}
+	o.SystemAccount, o.AccountResolver = public(k.system), memory
+	return nil
+}
+
+// user makes a user JWT; without subjects it may do all.
+func (k *keys) user(name, nkey string, publish, subscribe []string) (string, error) {
+	if !nkeys.IsValidPublicUserKey(nkey) {
+		return "", errors.New("this is no public key of an engine user")
+	}
+	u := jwt.NewUserClaims(nkey)
+	u.Name = name
+	u.Pub.Allow.Add(publish...)
+	u.Sub.Allow.Add(subscribe...)
+	return u.Encode(k.account)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The ledger is one permanent stream: deleting the last stream and making one
+// races inside the server (error 10049), so nothing ever deletes it.
+const (
+	streamName    = "CALLS"
+	streamSubject = "skep.v1.ledger."
+	streamBytes   = 256 << 20 // the oldest entries go first
+	streamAge     = 90 * 24 * time.Hour
+	openIn        = 15 * time.Second
+	errStoreRace  = 10049
+)
+
+// An Entry is one change of a call's state.
+type Entry struct {
+	Time    time.Time `json:"time"`
+	Session string    `json:"session,omitempty"`
+	Call    uint64    `json:"call"`
+	Fence   uint64    `json:"fence,omitempty"`
+	State   State     `json:"state"`
+	Node    string    `json:"node,omitempty"`
+	Text    string    `json:"text,omitempty"` // function, or why it failed
+}
+
+// A State of a call.
+type State string
+
+// States that the ledger knows.
+const (
+	Queued State = "queued"
+	Leased State = "leased"
+	Done   State = "done"
+	Failed State = "failed"
+)
+
+type ledger struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+}
+
+func (l *ledger) open(c *nats.Conn) error {
+	js, err := jetstream.New(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openIn)
+	defer cancel()
+	for {
+		l.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: streamName, Subjects: []string{streamSubject + "*"}, Storage: jetstream.FileStorage,
+			Retention: jetstream.LimitsPolicy, MaxBytes: streamBytes, MaxAge: streamAge,
+			Discard: jetstream.DiscardOld, DenyDelete: true,
+		})
+		var api *jetstream.APIError
+		if err == nil || !errors.As(err, &api) || api.ErrorCode != errStoreRace {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the ledger cannot be opened: %w", err)
+	}
+	l.js = js
+	return nil
+}
+
+// Record adds entries and waits until all are stored (and, with Config.Sync, on
+// the disk).
+func (e *Engine) Record(ctx context.Context, entries ...Entry) error {
+	acks := make([]jetstream.PubAckFuture, 0, len(entries))
+	for _, v := range entries {
+		switch v.State {
+		case Queued, Leased, Done, Failed:
+		default:
+			return fmt.Errorf("%q is no state of a call", v.State)
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		ack, err := e.ledger.js.PublishAsync(streamSubject+string(v.State), b)
+		if err != nil {
+			return fmt.Errorf("the ledger takes no entry: %w", err)
+		}
+		acks = append(acks, ack)
+	}
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return fmt.Errorf("the ledger lost an entry: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Entries gives the last n entries, the oldest of them first.
+func (e *Engine) Entries(ctx context.Context, n int) ([]Entry, error) {
+	info, err := e.ledger.stream.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, last := info.State.FirstSeq, info.State.LastSeq
+	if n <= 0 || info.State.Msgs == 0 {
+		return nil, nil
+	}
+	if last-first >= uint64(n) {
+		first = last - uint64(n) + 1
+	}
+	list := make([]Entry, 0, last-first+1)
+	for seq := first; seq <= last; seq++ {
+		m, err := e.ledger.stream.GetMsg(ctx, seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue // it was dropped meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		var v Entry
+		if err := json.Unmarshal(m.Data, &v); err != nil {
+			return nil, fmt.Errorf("ledger entry %d cannot be read: %w", seq, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+
+package ident
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile waits for the lock that name stands for; `skep token` and the hub
+// share files. The kernel drops it when the process ends.
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s cannot be locked: %w", name, err)
+	}
+	return func() { f.Close() }, nil
+}

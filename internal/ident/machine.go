@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+
+package ident
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"slices"
+	"sort"
+)
+
+// A Machine is the fingerprint that lies beside an identity: hashes, since the
+// numbers themselves are nobody's business. Copies of a disk have the same
+// installation but other network cards; a card that comes or goes (a dock)
+// leaves others.
+type Machine struct {
+	Install string   `json:"install"` // of the operating system's own id
+	Cards   []string `json:"cards"`   // of the hardware addresses
+}
+
+// ThisMachine takes the fingerprint of the machine this runs on.
+func ThisMachine() (Machine, error) {
+	install, err := installID()
+	if err != nil {
+		return Machine{}, err
+	}
+	m := Machine{Install: hashed(install)}
+	cards, err := net.Interfaces()
+	if err != nil {
+		return Machine{}, err
+	}
+	physical := slices.DeleteFunc(slices.Clone(cards), func(i net.Interface) bool { return !physicalCard(i.Name) })
+	if len(physical) > 0 {
+		cards = physical
+	}
+	for _, c := range cards {
+		if len(c.HardwareAddr) > 0 && c.Flags&net.FlagLoopback == 0 {
+			m.Cards = append(m.Cards, hashed(c.HardwareAddr.String()))
+		}
+	}
+	sort.Strings(m.Cards)
+	return m, nil
+}
+
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte("skep machine\x00" + s))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Same tells whether two fingerprints are of one machine. Without a card on
+// one side (all switched off) the installation decides.
+func (m Machine) Same(o Machine) bool {
+	if m.Install != o.Install {
+		return false
+	}
+	if len(m.Cards) == 0 || len(o.Cards) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(m.Cards, func(c string) bool { return slices.Contains(o.Cards, c) })
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+
+package ident
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+)
+
+// installID is the MachineGuid and the serial number of the system's volume.
+func installID() (string, error) {
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Cryptography`,
+		registry.QUERY_VALUE|registry.WOW64_64KEY)
+	if err != nil {
+		return "", fmt.Errorf("the registry key of MachineGuid cannot be opened: %w", err)
+	}
+	defer k.Close()
+	guid, _, err := k.GetStringValue("MachineGuid")
+	if err != nil {
+		return "", fmt.Errorf("MachineGuid cannot be read: %w", err)
+	}
+	dir, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		return "", err
+	}
+	root, err := windows.UTF16PtrFromString(dir[:2] + `\`)
+	if err != nil {
+		return "", err
+	}
+	var serial uint32
+	if err := windows.GetVolumeInformation(root, nil, 0, &serial, nil, nil, nil, 0); err != nil {
+		return "", fmt.Errorf("the system volume's serial number cannot be read: %w", err)
+	}
+	return fmt.Sprintf("%s %08x", guid, serial), nil
+}
+
+func physicalCard(string) bool { return true }

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+
+package ident
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+)
+
+// ErrNotAdmitted says that this node has yet to join.
+var ErrNotAdmitted = errors.New("this machine has not joined a hub: run the line that `skep up` or `skep token` prints on the hub")
+
+// ErrCloned is ErrNotAdmitted of a copied disk.
+var ErrCloned = errors.New("this disk was copied from another node, so this machine got an identity of its own: join it with a token from `skep token` on the hub")
+
+// An Admission is what a hub gave to a node that joined.
+type Admission struct {
+	Hub         string `json:"hub"`  // address that was dialled
+	Name        string `json:"name"` // of the node
+	Certificate []byte `json:"certificate"`
+	CA          []byte `json:"ca"`
+	UserJWT     string `json:"user_jwt"`
+}
+
+// A Node is the identity of one machine. Its keys never change after OpenNode;
+// mu guards the admission, which a renewal replaces.
+type Node struct {
+	dir    string
+	key    *ecdsa.PrivateKey
+	seed   nkeys.KeyPair
+	nkey   string
+	cloned bool
+
+	mu    sync.Mutex
+	admit Admission
+	cert  *x509.Certificate
+	ca    *x509.Certificate
+}
+
+// stored is identity.json: one file, so that it is made and replaced at once.
+type stored struct {
+	Key     []byte  `json:"key"` // PKCS 8
+	Seed    string  `json:"seed"`
+	Machine Machine `json:"machine"`
+}
+
+// OpenNode reads the identity in dir, or makes one at the first start. An
+// identity that another machine made (a copied disk image) is put aside, with
+// its admission, and a new one made: see Cloned.
+func OpenNode(dir string, m Machine) (*Node, error) {
+	if err := stateDir(dir); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFile(filepath.Join(dir, "identity.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	n := &Node{dir: dir}
+	_, err = os.Stat(n.path("cloned"))
+	n.cloned = err == nil
+	s, err := n.readIdentity()
+	if err == nil && !s.Machine.Same(m) {
+		err = n.putAside()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		s, err = n.makeIdentity(m)
+	}
+	if err == nil {
+		err = n.use(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n, n.readAdmission()
+}
+
+func (n *Node) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *Node) damaged(name string) error {
+	return fmt.Errorf("%s is damaged: remove %s and join again with a new token", n.path(name), n.dir)
+}
+
+func (n *Node) readIdentity() (s stored, err error) {
+	b, err := os.ReadFile(n.path("identity.json"))
+	if err != nil {
+		return s, err
+	}
+	if json.Unmarshal(b, &s) != nil {
+		return s, n.damaged("identity.json")
+	}
+	return s, nil
+}
+
+// putAside answers ErrNotExist when the way is free for a new identity. The
+// mark comes first and the identity goes last, so a crash between repeats it.
+func (n *Node) putAside() error {
+	if err := writeFile(n.path("cloned"), nil); err != nil {
+		return err
+	}
+	n.cloned = true
+	if err := os.Remove(n.path("admission.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(n.path("identity.json"), n.path("identity.other")); err != nil {
+		return err
+	}
+	return fs.ErrNotExist
+}
+
+func (n *Node) makeIdentity(m Machine) (s stored, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return s, err
+	}
+	if s.Key, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
+		return s, err
+	}
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return s, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return s, err
+	}
+	s.Seed, s.Machine = string(seed), m
+	b, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return s, err
+	}
+	return s, writeFile(n.path("identity.json"), b)
+}
+
+func (n *Node) use(s stored) error {
+	key, err := x509.ParsePKCS8PrivateKey(s.Key)
+	k, ok := key.(*ecdsa.PrivateKey)
+	if err != nil || !ok {
+		return n.damaged("identity.json")
+	}
+	n.key = k
+	if n.seed, err = nkeys.FromSeed([]byte(s.Seed)); err != nil {
+		return n.damaged("identity.json")
+	}
+	if n.nkey, err = n.seed.PublicKey(); err != nil || !nkeys.IsValidPublicUserKey(n.nkey) {
+		return n.damaged("identity.json")
+	}
+	return nil
+}
+
+func (n *Node) readAdmission() error {
+	b, err := os.ReadFile(n.path("admission.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var a Admission
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err == nil {
+		err = n.take(a)
+	}
+	if err != nil {
+		return n.damaged("admission.json")
+	}
+	return nil
+}
+
+// NodeID is the id of the node that has this public nkey: hub and node compute
+// it, nobody chooses it.
+func NodeID(nkey string) string {
+	sum := sha256.Sum256([]byte(nkey))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
+func validID(id string) bool {
+	return len(id) == 16 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// ID is the node's id.
+func (n *Node) ID() string { return NodeID(n.nkey) }
+
+// NKey is the node's public nkey.
+func (n *Node) NKey() string { return n.nkey }
+
+// Sign signs the engine's nonce.
+func (n *Node) Sign(nonce []byte) ([]byte, error) { return n.seed.Sign(nonce) }
+
+// Cloned tells whether this identity replaced that of a copied disk and has
+// not joined since.
+func (n *Node) Cloned() bool { return n.cloned }
+
+// CSR asks for a certificate.
+func (n *Node) CSR() ([]byte, error) {
+	t := &x509.CertificateRequest{Subject: pkix.Name{CommonName: n.ID()}}
+	return x509.CreateCertificateRequest(rand.Reader, t, n.key)
+}
+
+// Admit checks and keeps what the hub gave, at joining and at each renewal.
+func (n *Node) Admit(a Admission) error {
+	if err := n.take(a); err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(a, "", "\t")
+	if err == nil {
+		err = writeFile(n.path("admission.json"), b)
+	}
+	if err == nil {
+		n.cloned = false
+		err = os.Remove(n.path("cloned"))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// take checks only what cannot change with time; expiry is judged when used.
+func (n *Node) take(a Admission) error {
+	cert, err := x509.ParseCertificate(a.Certificate)
+	if err != nil {
+		return fmt.Errorf("the hub's certificate for this node cannot be read: %w", err)
+	}
+	ca, err := x509.ParseCertificate(a.CA)
+	if err != nil {
+		return fmt.Errorf("the hub's CA cannot be read: %w", err)
+	}
+	if !n.key.PublicKey.Equal(cert.PublicKey) || cert.Subject.CommonName != n.ID() || cert.CheckSignatureFrom(ca) != nil {
+		return errors.New("the hub's certificate is not for this node: join again with a new token")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ca != nil && !bytes.Equal(n.ca.Raw, a.CA) && a.Hub == n.admit.Hub {
+		return ErrWrongHub
+	}
+	n.admit, n.cert, n.ca = a, cert, ca
+	return nil
+}
+
+// Admitted tells whether the node has joined; Why says what to do if not.
+func (n *Node) Admitted() bool { return n.Why() == nil }
+
+// Why is nil, ErrNotAdmitted, ErrCloned or that the certificate has expired.
+func (n *Node) Why() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.cert == nil && n.cloned:
+		return ErrCloned
+	case n.cert == nil:
+		return ErrNotAdmitted
+	case time.Now().After(n.cert.NotAfter):
+		return fmt.Errorf("this node's certificate expired on %s: join again with a token from `skep token` on the hub",
+			n.cert.NotAfter.Format(time.DateOnly))
+	}
+	return nil
+}
+
+// Admission gives what the hub gave.
+func (n *Node) Admission() Admission {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.admit
+}
+
+// Expires is when the certificate ends; zero without one.
+func (n *Node) Expires() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cert == nil {
+		return time.Time{}
+	}
+	return n.cert.NotAfter
+}
+
+// RenewDue tells whether the certificate is old enough to be renewed.
+func (n *Node) RenewDue(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cert != nil && now.After(n.cert.NotAfter.Add(-(NodeDays-RenewDays)*day))
+}
+
+// TLS is the node's side of every connection after joining. The certificate is
+// looked up at each handshake, so a renewal needs no new configuration.
+func (n *Node) TLS(protos ...string) (*tls.Config, error) {
+	if err := n.Why(); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pool := x509.NewCertPool()
+	pool.AddCert(n.ca)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: protos, RootCAs: pool, ServerName: ServerName,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &tls.Certificate{Certificate: [][]byte{n.Admission().Certificate}, PrivateKey: n.key}, nil
+		},
+	}, nil
+}
+
+// JoinTLS trusts the hub that made the token and no other.
+func JoinTLS(t Token, protos ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: protos, ServerName: ServerName,
+		InsecureSkipVerify: true, // the system's roots do not count, verifyPinned does
+		VerifyConnection:   func(s tls.ConnectionState) error { return verifyPinned(s, t.CA) },
+	}
+}
+
+func verifyPinned(state tls.ConnectionState, digest [32]byte) error {
+	pool, found := x509.NewCertPool(), false
+	for _, c := range state.PeerCertificates {
+		if sha256.Sum256(c.Raw) == digest {
+			pool.AddCert(c)
+			found = true
+		}
+	}
+	if !found {
+		return ErrWrongHub
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName: ServerName, Roots: pool,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return fmt.Errorf("the hub's certificate is not good: %w", err)
+	}
+	return nil
+}
