@@ -89,3 +89,12 @@ $(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
+
+CHECK_SUITES += bee-sha256
+suite_bee-sha256 = $(bee_t)/sha256
+suite_bee-sha256_needs = $(bee_t)/sha256
+$(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
+		bee/core/sha256.c bee/core/sha256_ni.S abi/mem.c)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -o $@ $^

@@ -36,6 +36,12 @@ void bee_gate_init(const struct abi_host *os);
 /* The calling guest thread. */
 struct bee_thread *bee_self(void);
 
+/* sha256.c, sha256_ni.S; a test sets the way, the first use otherwise. */
+enum { BEE_SHA256_UNKNOWN, BEE_SHA256_PLAIN, BEE_SHA256_NI };
+extern u32 bee_sha256_way;
+extern const u32 bee_sha256_k[64];
+void bee_sha256_ni(u32 state[8], const u8 *blocks, u64 count);
+
 /* Reports `line` about `subject` as one sentence. */
 void bee_say(const char *before, const char *subject, const char *after);
 

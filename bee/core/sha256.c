@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256 as FIPS 180-4 defines it. Pure; owns nothing. */
-#include "bee/core/bee.h"
+/*
+ * SHA-256 as FIPS 180-4 defines it. Owns bee_sha256_way, which the first use
+ * sets to what the CPU can do; uses xmm registers, so only for code that runs
+ * before the guest or behind the gate.
+ */
+#include "bee/core/core.h"
 
-static const u32 round_k[64] = {
+u32 bee_sha256_way;
+const u32 bee_sha256_k[64] __attribute__((aligned(16))) = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
 	0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,
 	0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786,
@@ -44,7 +49,7 @@ static void compress(u32 state[8], const u8 *p)
 		v[i] = state[i];
 	for (i = 0; i < 64; i++) {
 		t1 = v[7] + (ror(v[4], 6) ^ ror(v[4], 11) ^ ror(v[4], 25)) +
-		     ((v[4] & v[5]) ^ (~v[4] & v[6])) + round_k[i] + w[i];
+		     ((v[4] & v[5]) ^ (~v[4] & v[6])) + bee_sha256_k[i] + w[i];
 		t2 = (ror(v[0], 2) ^ ror(v[0], 13) ^ ror(v[0], 22)) +
 		     ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
 		v[7] = v[6];
@@ -58,6 +63,34 @@ static void compress(u32 state[8], const u8 *p)
 	}
 	for (i = 0; i < 8; i++)
 		state[i] += v[i];
+}
+
+/* SSSE3, SSE4.1 and the SHA extensions (Intel SDM volume 2, CPUID). */
+static u32 choose_way(void)
+{
+	u32 a = 0, b, c = 0, d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	if (a < 7)
+		return BEE_SHA256_PLAIN;
+	a = 1, c = 0;
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	if (!(c >> 9 & 1) || !(c >> 19 & 1))
+		return BEE_SHA256_PLAIN;
+	a = 7, c = 0;
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	return b >> 29 & 1 ? BEE_SHA256_NI : BEE_SHA256_PLAIN;
+}
+
+static void compress_all(u32 state[8], const u8 *p, u64 blocks)
+{
+	if (!bee_sha256_way)
+		bee_sha256_way = choose_way();
+	if (bee_sha256_way == BEE_SHA256_NI)
+		bee_sha256_ni(state, p, blocks);
+	else
+		for (; blocks; blocks--, p += 64)
+			compress(state, p);
 }
 
 void bee_sha256_init(struct bee_sha256 *s)
@@ -80,9 +113,9 @@ void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len)
 	s->bytes += len;
 	while (len) {
 		if (!have && len >= 64) {
-			compress(s->state, p);
-			p += 64;
-			len -= 64;
+			compress_all(s->state, p, len / 64);
+			p += len & ~63ull;
+			len &= 63;
 			continue;
 		}
 		n = 64 - have < len ? 64 - have : len;
@@ -91,7 +124,7 @@ void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len)
 		len -= n;
 		have += n;
 		if (have == 64) {
-			compress(s->state, s->block);
+			compress_all(s->state, s->block, 1);
 			have = 0;
 		}
 	}
