@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a Windows loader will see in bee.exe. usage: pe.sh BEE.EXE ALLOWED
+# What a Windows loader will see in bee.exe or skep.exe.
+# usage: pe.sh EXE ALLOWED fixed|moves
 # shellcheck disable=SC2317 # the checks are called through try
 set -eu
 exe=$1
 allowed=$2
+base=$3
 dump=x86_64-w64-mingw32-objdump
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -85,6 +87,12 @@ fixed_base() {
 		! $dump -p "$exe" | grep -q DYNAMIC_BASE
 }
 
+moving_base() {
+	$dump -p "$exe" | grep -q DYNAMIC_BASE &&
+		$dump -p "$exe" | grep -q HIGH_ENTROPY_VA &&
+		grep -q '^\.reloc ' "$tmp/sections"
+}
+
 holds() { # text in the resources, as UTF-8 or UTF-16
 	tr -d '\000' <"$exe" | grep -aqF "$1"
 }
@@ -100,8 +108,12 @@ no_debug() {
 sections >"$tmp/sections"
 try "imports are on the list of documented ones" documented
 try "no section is writable and executable" never_both
-try "the guest's range is a read-only section without bytes" guest_section
-try "the base is fixed and there are no relocations" fixed_base
+if [ "$base" = fixed ]; then
+	try "the guest's range is a read-only section without bytes" guest_section
+	try "the base is fixed and there are no relocations" fixed_base
+else
+	try "the base moves in 64 bits" moving_base
+fi
 try "no debug sections below the image" no_debug
 try "manifest asks for long paths" holds '<longPathAware'
 try "manifest asks for UTF-8" holds 'UTF-8</activeCodePage>'

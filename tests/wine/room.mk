@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
-# bee.exe: the image itself, and runs under Wine behind the guard. What Wine
-# cannot show is in docs/windows.md.
+# bee.exe and skep.exe: the images, and bee's runs under Wine behind the guard.
+# What Wine cannot show is in docs/windows.md.
 
 CHECK_SUITES += pe
-suite_pe = sh tests/wine/pe.sh $(B)/bin/bee.exe tests/wine/imports.allow
+suite_pe = sh tests/wine/pe.sh $(B)/bin/bee.exe tests/wine/imports.allow fixed
 suite_pe_needs = $(B)/bin/bee.exe
+
+CHECK_SUITES += pe-skep
+suite_pe-skep = sh tests/wine/pe.sh $(B)/bin/skep.exe \
+	tests/wine/skep-imports.allow moves
+suite_pe-skep_needs = $(B)/bin/skep.exe
 
 # As bee/room.mk links its bee-leak: the rewriter with a planted defect.
 bee_win_leak := $(B)/test/bee/bee-leak.exe
@@ -22,3 +27,10 @@ suite_wine-bee = sh tests/wine/bee.sh $(B)
 suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_win_leak)
 suite_wine-bee_deadline = 600
+
+# For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
+WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
+$(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -shared -s -o $@ $^ -ladvapi32

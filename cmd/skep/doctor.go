@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+)
+
+// States of a check. Only the last makes skep doctor fail.
+const (
+	checkOK   = "ok"
+	checkNote = "note" // works, but with less than all of it
+	checkBad  = "bad"
+)
+
+// A check is one line of skep doctor.
+type check struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Found string `json:"found"`
+	Cure  string `json:"cure,omitempty"`
+}
+
+func good(name, format string, args ...any) check {
+	return check{Name: name, State: checkOK, Found: fmt.Sprintf(format, args...)}
+}
+
+func (c check) but(state, cure string) check {
+	c.State, c.Cure = state, cure
+	return c
+}
+
+type doctor struct {
+	state string
+	json  bool
+}
+
+func (d *doctor) options(f *cli.Flags) {
+	f.StringVar(&d.state, "state", "", "keep data of hub and agent in `DIR`")
+	f.BoolVar(&d.json, "json", false, "for programs")
+}
+
+func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	state, err := stateDir(d.state)
+	if err != nil {
+		return err
+	}
+	checks := []check{checkMachine()}
+	checks = append(checks, checkSystem()...)
+	checks = append(checks, checkState(state)...)
+	checks = append(checks, checkBee(ctx)...)
+	if err := printChecks(checks, d.json); err != nil {
+		return err
+	}
+	bad := 0
+	for _, c := range checks {
+		if c.State == checkBad {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d checks are bad; the lines above say what to do", bad, len(checks))
+	}
+	return nil
+}
+
+func printChecks(checks []check, asJSON bool) error {
+	if asJSON {
+		return cli.JSON(os.Stdout, checks)
+	}
+	table := cli.NewTable("CHECK", "STATE", "FOUND")
+	for _, c := range checks {
+		table.Row(c.Name, c.State, c.Found)
+		if c.Cure != "" {
+			table.Row("", "cure", c.Cure)
+		}
+	}
+	return table.Write(os.Stdout)
+}
+
+// stateDir is the directory that --state named, or the user's own.
+func stateDir(given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	return cli.StateDir()
+}
+
+func checkMachine() check {
+	c := good("machine", "%s, %d CPUs", runtime.GOARCH, runtime.NumCPU())
+	if runtime.GOARCH != "amd64" {
+		return c.but(checkBad, "workers are x86-64 programs: use a machine of that kind")
+	}
+	return c
+}
+
+// roomWanted is what a hub or a node needs to hold programs and arguments.
+const roomWanted = 1 << 30
+
+func checkState(dir string) []check {
+	there := dir // or the nearest directory above it that exists
+	for {
+		info, err := os.Stat(there)
+		if err == nil && !info.IsDir() {
+			return []check{good("state", "%s is no directory", there).but(checkBad, "remove it or give another --state")}
+		}
+		if err == nil || there == filepath.Dir(there) {
+			break
+		}
+		there = filepath.Dir(there)
+	}
+	c := good("state", "%s", dir)
+	if probe, err := os.CreateTemp(there, ".skep-doctor-*"); err != nil {
+		c = good("state", "%v", err).but(checkBad, "make it writable or give another --state")
+	} else {
+		probe.Close()
+		os.Remove(probe.Name())
+	}
+	return []check{c, checkRoom(there)}
+}
+
+func checkRoom(dir string) check {
+	free, err := freeSpace(dir)
+	if err != nil {
+		return good("room", "%v", err).but(checkNote, "")
+	}
+	c := good("room", "%s free at %s", cli.Bytes(free), dir)
+	if free < roomWanted {
+		return c.but(checkBad, "free "+cli.Bytes(roomWanted)+" there or give another --state")
+	}
+	return c
+}
+
+// beePath is the loader that belongs to this skep: the one beside it.
+func beePath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	name := "bee"
+	if runtime.GOOS == "windows" {
+		name = "bee.exe"
+	}
+	return filepath.Join(filepath.Dir(self), name), nil
+}
+
+const probePatience = time.Minute
+
+// checkBee asks the loader what it finds. A Linux node does without one.
+func checkBee(ctx context.Context) []check {
+	path, err := beePath()
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		if runtime.GOOS != "windows" {
+			return []check{good("bee", "not beside skep").but(checkNote, "only 'skep join --bee' needs it")}
+		}
+		return []check{good("bee", "%v", err).but(checkBad, "put bee.exe beside skep.exe: workers run in it")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--probe").CombinedOutput()
+	checks := probeLines(string(out))
+	if err != nil {
+		checks = append(checks, good("bee", "bee --probe: %v", err).but(checkBad,
+			"the lines above say what this machine lacks; docs/windows.md explains them"))
+	}
+	return checks
+}
+
+// probeLines reads what bee --probe prints: "name state text", where Linux
+// leaves the state out.
+func probeLines(out string) []check {
+	var checks []check
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		state := words[1]
+		text := strings.Join(words[2:], " ")
+		switch {
+		case state == "ok" && words[0] == "host":
+			checks = append(checks, good("bee", "%s", text))
+		case state == "bad":
+			checks = append(checks, good("bee "+words[0], "%s", text).but(checkBad, "guests can't run here; docs/windows.md, "+words[0]))
+		case state == "absent" || state == "accepted":
+			checks = append(checks, good("bee "+words[0], "%s", text).but(checkNote, ""))
+		}
+	}
+	if len(checks) == 0 {
+		first, _, _ := strings.Cut(out, "\n")
+		return []check{good("bee", "%s", strings.TrimSpace(first))}
+	}
+	return checks
+}

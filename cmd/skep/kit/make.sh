@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Packs the Windows kit: programs, and what they print on Linux, now.
+# usage: make.sh BUILD ZIP
+set -eu
+b=$1
+zip=$2
+here=$(dirname "$0")
+dir=$(mktemp -d "$b/kit.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+k=$dir/skep-kit
+mkdir -p "$k/programs" "$k/expected"
+cp "$b/bin/bee.exe" "$b/bin/skep.exe" "$here/kit.tbl" "$k"
+sed 's/$/\r/' "$here/kit.cmd" >"$k/kit.cmd"
+sed 's/$/\r/' "$here/README.txt" >"$k/README.txt"
+printf 'a line\r\nand \000\032\377 bytes\n' >"$k/expected/input.in"
+
+grep -v '^#' "$here/kit.tbl" | while read -r name program args; do
+	mkdir -p "$k/programs/$(dirname "$program")"
+	[ -e "$k/programs/$program" ] ||
+		cp "$b/conformance/$program" "$k/programs/$program"
+	in=$k/expected/$name.in
+	[ -e "$in" ] || in=/dev/null
+	code=0
+	# The braces hide what the shell says about deaths by signal.
+	# shellcheck disable=SC2086 # words of the table
+	{ (cd "$k" && env -i timeout 20 "./programs/$program" $args) \
+		<"$in" >"$k/expected/$name.out" || code=$?; } 2>/dev/null
+	[ "$code" -ne 124 ] || { echo "kit: $name hangs on Linux" >&2; exit 1; }
+	echo "$code" >"$k/expected/$name.code"
+done
+rm -f "$zip"
+root=$(pwd)
+(cd "$dir" && TZ=UTC zip -q -r -X "$root/$zip" skep-kit)

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+
+// Skep is the one program for people: it serves as hub and as agent, and asks
+// a hub for things. Each command is a file of its own that names its options
+// and calls the packages below internal/.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"skep/internal/cli"
+)
+
+// A runner is one use of a command. Its options are kept in its own fields.
+type runner interface {
+	options(f *cli.Flags)
+	run(ctx context.Context, f *cli.Flags, words []string) error
+}
+
+// A command is one word after skep.
+type command struct {
+	name    string
+	usage   string // after "skep "
+	summary string
+	runner  runner
+	program bool // the words are a program with its own options
+	hidden  bool // started by skep itself or by a script of ours
+}
+
+// commands, in the order in which help lists them.
+func commands() []command {
+	return []command{
+		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
+			summary: "check this machine, with a cure for what is wrong"},
+		{name: "version", usage: "version [--json]", runner: &versionOf{},
+			summary: "which skep this is, and which protocol it speaks"},
+		{name: "help", usage: "help [COMMAND]", runner: &help{},
+			summary: "this list, or what one command takes"},
+		{name: "kit", usage: "kit FOLDER", runner: &kit{}, hidden: true,
+			summary: "run the test programs of the Windows kit"},
+	}
+}
+
+func find(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
+func (c *command) flags() *cli.Flags {
+	f := cli.NewFlags(c.name, c.usage)
+	c.runner.options(f)
+	return f
+}
+
+func main() { os.Exit(start(os.Args[1:])) }
+
+func start(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code, text := cli.Code(dispatch(ctx, args))
+	if text != "" {
+		fmt.Fprintln(os.Stderr, "skep: "+text)
+	}
+	return code
+}
+
+func dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		list(os.Stderr)
+		return cli.Exit(cli.Usage)
+	}
+	c := find(args[0])
+	switch args[0] {
+	case "-h", "--help":
+		c = find("help")
+	case "--version":
+		c = find("version")
+	}
+	if c == nil {
+		return noCommand(args[0])
+	}
+	f := c.flags()
+	parse := f.Parse
+	if c.program {
+		parse = f.ParseCommand
+	}
+	words, err := parse(args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return explain(os.Stdout, c)
+	}
+	if err != nil {
+		return err
+	}
+	return c.runner.run(ctx, f, words)
+}
+
+func noCommand(name string) error {
+	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# skep and skep.exe, and the kit with which a Windows owner tries both. Go
+# decides what is stale, so both are always asked for.
+
+SKEP_GO = $(GO) build -trimpath -ldflags '-s -w'
+
+$(B)/bin/skep: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SKEP_GO) -o $@ ./cmd/skep
+
+# Go links a .syso that lies in the folder of the main package. It is made
+# here, so that folder is a copy: its name keeps it out of ./... of the tree.
+skep_win := $(B)/gen/_skep
+skep_syso := $(skep_win)/resources_windows_amd64.syso
+
+$(skep_syso): cmd/skep/skep.rc cmd/skep/skep.manifest
+	$(call say,RC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WINDRES) -Icmd/skep -O coff $< $@
+
+$(B)/bin/skep.exe: FORCE $(skep_syso)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $(skep_win)/*.go
+	$(Q)cp cmd/skep/*.go $(skep_win)
+	$(Q)rm -f $(skep_win)/*_test.go
+	$(Q)GOOS=windows $(SKEP_GO) -o $@ ./$(skep_win)
+
+PROGRAMS += $(B)/bin/skep $(B)/bin/skep.exe
+
+CHECK_SUITES += cli
+suite_cli = $(GO) test -count=1 -json ./internal/cli ./cmd/skep
+suite_cli_kind = go
+
+# The kit holds programs of the conformance suites and what they print here.
+windows_kit := $(B)/skep-windows-kit.zip
+kit_dir := cmd/skep/kit
+kit_programs := $(addprefix $(B)/conformance/,$(sort $(shell \
+	awk '!/^#/ { print $$2 }' $(kit_dir)/kit.tbl)))
+
+$(windows_kit): $(B)/bin/bee.exe $(B)/bin/skep.exe $(kit_programs) \
+		$(wildcard $(kit_dir)/*)
+	$(call say,ZIP)
+	$(Q)sh $(kit_dir)/make.sh $(B) $@
+
+TEST_SUITES += wine-kit
+suite_wine-kit = sh tests/wine/kit.sh $(B) $(windows_kit) \
+	$(WINE_PRNG)
+suite_wine-kit_needs = $(windows_kit) \
+	$(WINE_PRNG)
+suite_wine-kit_deadline = 900

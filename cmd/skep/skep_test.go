@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skep/internal/cli"
+)
+
+// Every wrong line gives exit code 2 and one sentence.
+func TestUsage(t *testing.T) {
+	for _, line := range []string{"frob", "doctor x", "doctor --nonsense", "version --json=maybe", "help a b", "help frob", "kit"} {
+		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		if code != cli.Usage || text == "" || strings.Contains(text, "\n") {
+			t.Errorf("%s: %d %q", line, code, text)
+		}
+	}
+}
+
+func TestHelpNamesEachCommand(t *testing.T) {
+	var out strings.Builder
+	list(&out)
+	for _, c := range commands() {
+		if strings.Contains(out.String(), "skep "+c.name+" ") == c.hidden {
+			t.Errorf("%s is hidden %v, but the list is\n%s", c.name, c.hidden, out.String())
+		}
+		if !strings.HasPrefix(c.usage, c.name) || c.summary == "" {
+			t.Errorf("%s: usage %q, summary %q", c.name, c.usage, c.summary)
+		}
+	}
+}
+
+func TestProbeLines(t *testing.T) {
+	checks := probeLines("host   ok   bee 0.1 on Wine 8.0\r\nguest-arena bad error 487\nsymlinks accepted no link\ntimers ok fine\n")
+	if len(checks) != 3 || checks[0].Found != "bee 0.1 on Wine 8.0" || checks[1].State != checkBad || checks[1].Cure == "" || checks[2].State != checkNote {
+		t.Errorf("%+v", checks)
+	}
+	checks = probeLines("bee 0.1 on Linux\ncpus  2\n")
+	if len(checks) != 1 || checks[0].State != checkOK {
+		t.Errorf("%+v", checks)
+	}
+}
+
+func TestDoctorState(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if checks := checkState(file); checks[0].State != checkBad {
+		t.Errorf("a file as state directory: %+v", checks)
+	}
+	if checks := checkState(filepath.Join(dir, "a", "b")); checks[0].State != checkOK {
+		t.Errorf("a directory to be made: %+v", checks)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("the doctor left %v, %v", left, err)
+	}
+}
+
+// A loader that starts the program itself prints the right thing; without
+// bee's report of this very run it fails all the same.
+func TestKitWantsProof(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("kit.tbl", "# comment\nhello hello\n", 0o644)
+	program := write("programs/hello", "#!/bin/sh\necho hello\n", 0o755)
+	write("expected/hello.out", "hello\n", 0o644)
+	write("expected/hello.code", "0\n", 0o644)
+	const head = "#!/bin/sh\n# --clean-env --nonce N --report F PROGRAM\n"
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte("#!/bin/sh\necho hello\n")))
+	cheats := map[string]string{
+		"":                head + `exec "$6"`,
+		"nonce":           head + `printf 'nonce 00\nsha256_file ` + digest + `\ncalls 3\n' >"$5"; exec "$6"`,
+		"sha256_file":     head + `printf 'nonce %s\nsha256_file 00\ncalls 3\n' "$3" >"$5"; exec "$6"`,
+		"counts no calls": head + `printf 'nonce %s\nsha256_file ` + digest + `\ncalls 0\n' "$3" >"$5"; exec "$6"`,
+	}
+	for word, script := range cheats {
+		k := &kit{bee: write("bee", script, 0o755), folder: dir}
+		if err := k.one(t.Context(), "hello", []string{"hello"}); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("cheat %q: %v", word, err)
+		}
+	}
+	honest := head + `printf 'nonce %s\nsha256_file ` + digest + `\ncalls 3\n' "$3" >"$5"; exec "$6"`
+	k := &kit{bee: write("bee", honest, 0o755), folder: dir}
+	if err := k.one(t.Context(), "hello", []string{"hello"}); err != nil {
+		t.Errorf("%s: %v", program, err)
+	}
+	write("expected/hello.code", "1\n", 0o644)
+	if err := k.one(t.Context(), "hello", []string{"hello"}); err == nil {
+		t.Error("a wrong exit code passes")
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"skep/internal/cli"
+)
+
+// version is the product's; cmd/skep/skep.rc says the same to Windows.
+const version = "0.1.0"
+
+type versionOf struct {
+	json bool
+}
+
+func (v *versionOf) options(f *cli.Flags) {
+	f.BoolVar(&v.json, "json", false, "for programs")
+}
+
+func (v *versionOf) run(_ context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if v.json {
+		return cli.JSON(os.Stdout, map[string]any{"version": version, "platform": platform})
+	}
+	_, err := fmt.Printf("skep %s for %s\n", version, platform)
+	return err
+}

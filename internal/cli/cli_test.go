@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		text string
+	}{
+		{nil, 0, ""},
+		{errors.New("broke"), 1, "broke"},
+		{Errorf(Refused, "no"), 4, "no"},
+		{fmt.Errorf("outer: %w", Errorf(Unreachable, "no hub")), 3, "outer: no hub"},
+		{fmt.Errorf("x: %w", Exit(42)), 42, ""},
+		{WithCode(Usage, nil), 0, ""},
+		{WithCode(Usage, errors.New("odd")), 2, "odd"},
+	} {
+		if code, text := Code(c.err); code != c.code || text != c.text {
+			t.Errorf("Code(%v) = %d %q, want %d %q", c.err, code, text, c.code, c.text)
+		}
+	}
+}
+
+func testFlags() (f *Flags, token *string, slots *int) {
+	f = NewFlags("join", "join HOST:PORT --token T")
+	return f, f.String("token", "", ""), f.Int("slots", 0, "")
+}
+
+func TestFlagsAnyOrder(t *testing.T) {
+	for _, line := range []string{"h:1 --token T --slots 3", "--token T h:1 --slots=3", "--slots 3 -token T h:1", "--slots 3 --token T -- h:1"} {
+		f, token, slots := testFlags()
+		words, err := f.Parse(strings.Fields(line))
+		if err != nil || !reflect.DeepEqual(words, []string{"h:1"}) || *token != "T" || *slots != 3 {
+			t.Errorf("%s: words %q token %q slots %d: %v", line, words, *token, *slots, err)
+		}
+	}
+	f, _, _ := testFlags()
+	words, err := f.Parse([]string{"a", "--", "--token", "b"})
+	if err != nil || !reflect.DeepEqual(words, []string{"a", "--token", "b"}) {
+		t.Errorf("after --: %q %v", words, err)
+	}
+}
+
+func TestFlagsCommand(t *testing.T) {
+	for _, line := range []string{"--slots 1 -- ./p --slots 2", "--slots 1 ./p --slots 2"} {
+		f, _, slots := testFlags()
+		words, err := f.ParseCommand(strings.Fields(line))
+		if err != nil || *slots != 1 || !reflect.DeepEqual(words, []string{"./p", "--slots", "2"}) {
+			t.Errorf("%s: %q slots %d: %v", line, words, *slots, err)
+		}
+	}
+}
+
+func TestFlagsWrong(t *testing.T) {
+	for _, line := range []string{"--nonsense", "--slots many", "--token"} {
+		f, _, _ := testFlags()
+		_, err := f.Parse(strings.Fields(line))
+		code, text := Code(err)
+		if code != Usage || strings.Contains(text, "\n") || !strings.Contains(text, "usage: skep join") {
+			t.Errorf("%s: %d %q", line, code, text)
+		}
+	}
+	f, _, _ := testFlags()
+	if _, err := f.Parse([]string{"--help"}); err != flag.ErrHelp {
+		t.Errorf("--help gives %v", err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	table := NewTable("NAME", "OS", "LAST")
+	table.Row("väter", "linux", 3)
+	table.Row("b\x1b[2J", "w", "")
+	var out strings.Builder
+	if err := table.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := "NAME   OS     LAST\nväter  linux  3\nb?[2J  w\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12345: "12 kB", 999999: "1.0 MB", 55e6: "55 MB", 18e18: "18 EB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	p := &Progress{out: &out, width: 10, begin: time.Now().Add(-time.Hour)}
+	p.Set([]string{"node a, a long line", "b"})
+	p.Above("said\n")
+	p.Done()
+	want := "node a, a\nb\n" + "\r\x1b[A\x1b[A\x1b[J" + "said\n" + "node a, a\nb\n" + "\r\x1b[A\x1b[A\x1b[J"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	p = &Progress{out: &out, begin: time.Now().Add(-time.Hour)}
+	p.Set([]string{"x"})
+	p.Done()
+	if out.String() != "" {
+		t.Errorf("no terminal, but it prints %q", out.String())
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Table prints rows under a heading, each column as wide as its widest cell.
+type Table struct {
+	head []string
+	rows [][]string
+}
+
+// NewTable takes the heading.
+func NewTable(head ...string) *Table { return &Table{head: head} }
+
+// Row adds a row; cells are printed as fmt.Print would.
+func (t *Table) Row(cells ...any) {
+	row := make([]string, len(t.head))
+	for i := range row {
+		if i < len(cells) {
+			row[i] = Clean(fmt.Sprint(cells[i]))
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Write prints the table; the last column is not padded.
+func (t *Table) Write(w io.Writer) error {
+	width := make([]int, len(t.head))
+	all := append([][]string{t.head}, t.rows...)
+	for _, row := range all {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var out strings.Builder
+	for _, row := range all {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// Clean takes control characters out of text that another machine wrote, so
+// that it can't steer a terminal.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// JSON prints a value for other programs.
+func JSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Bytes says a size as people read it, in powers of 1000.
+func Bytes(n uint64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1000, 0
+	for value >= 999.5 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	format := "%.0f %cB"
+	if value < 9.95 {
+		format = "%.1f %cB"
+	}
+	return fmt.Sprintf(format, value, units[unit])
+}

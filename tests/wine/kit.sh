@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The Windows kit as its owner runs it, under Wine: unpacked, started by
+# kit.cmd, its result file read. usage: kit.sh BUILD ZIP PRNG.DLL
+set -eu
+set +e # exit codes are what is compared
+zip=$2
+prng=$3
+WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine-kit}
+WINEDEBUG=-all
+LC_ALL=C.UTF-8
+export WINEPREFIX WINEDEBUG LC_ALL
+unset DISPLAY
+tmp=$(mktemp -d)
+trap 'wineserver -k; wineserver -w; rm -rf "$tmp"' EXIT
+n=0
+failed=0
+
+result() { # code name
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $n - $2"
+	else
+		failed=1
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$tmp/why" 2>/dev/null
+	fi
+}
+
+if ! command -v wine >/dev/null 2>&1; then
+	echo "Bail out! no wine here; run: make setup"
+	exit 1
+fi
+[ -e "$WINEPREFIX/system.reg" ] || wine wineboot -i >/dev/null 2>&1
+# Windows 10 has this library, Wine 8 does not; Go programs need it.
+cp "$prng" "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll"
+unzip -q "$zip" -d "$tmp"
+kit=$tmp/skep-kit
+cd "$kit" || exit 1
+touch "$tmp/stamp"
+
+timeout 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
+result $? "kit.cmd ends well"
+tr -d '\r' <result.txt >"$tmp/why"
+for part in system "bee --probe" "bee hello" "skep version" "skep doctor" \
+	programs; do
+	grep -qx "== $part *" "$tmp/why"
+	result $? "the result has $part"
+done
+grep -qx '== end, 0 parts failed *' "$tmp/why"
+result $? "the result counts no failure"
+
+want=$(grep -cv '^#' kit.tbl)
+sed -n 's/^ok [0-9]* - \(.*\) ([0-9]* ms)$/\1/p' "$tmp/why" >"$tmp/passed"
+grep -v '^#' kit.tbl | cut -d' ' -f1 >"$tmp/names"
+while read -r name; do
+	grep -qx "$name" "$tmp/passed"
+	result $? "program $name"
+done <"$tmp/names"
+[ "$(wc -l <"$tmp/passed")" -eq "$want" ]
+result $? "as many programs as the table has"
+[ "$(find . -newer "$tmp/stamp" -type f)" = ./result.txt ]
+result $? "nothing but the result file is written"
+
+echo 3 >expected/hello-musl.code
+timeout 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
+[ $? -eq 1 ] && grep -q '^not ok .* - hello-musl ' result.txt
+result $? "a wrong exit code is a failure"
+echo "1..$n"
+exit $failed
