@@ -10,6 +10,18 @@ BEE_LINUX_SRC := $(sort $(wildcard bee/host/linux/*.c bee/host/linux/*.S))
 # $(call bee_objects,toolchain,sources)
 bee_objects = $(patsubst %,$(B)/obj/$(1)/%.o,$(basename $(2)))
 
+# What images in the cache depend on.
+bee_revision_src := $(sort $(wildcard bee/rewrite/*.[ch])) \
+	include/skep/guest.h bee/core/bee.h bee/core/load.c bee/core/cache.c
+$(B)/gen/bee/revision.h: $(bee_revision_src)
+	$(call say,GEN)
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '#define BEE_REVISION 0x%.16sull\n' \
+		"$$(cat $^ | sha256sum)" >$@
+$(foreach t,gcc-free mingw-free,$(B)/obj/$(t)/bee/core/cache.o): \
+	$(B)/gen/bee/revision.h
+GENERATED += $(B)/gen/bee/revision.h
+
 # $(1): toolchain, $(2): compiler, $(3): objcopy
 define bee_core_object
 $(B)/lib/$(1)/bee-core.o: $(call bee_objects,$(1)-free,$(BEE_CORE_SRC))
@@ -98,3 +110,7 @@ $(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^
+
+CHECK_SUITES += bee-cache
+suite_bee-cache = sh bee/test/cache.sh $(B)
+suite_bee-cache_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS)

@@ -121,6 +121,7 @@ struct bee_options {
 	u64 memory; /* bytes the guest may commit; 0: no limit asked */
 	u64 nonce;
 	const char *report;  /* host path, or NULL */
+	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
 	const char *cwd;     /* guest path, or NULL */
 	const char *program; /* host path as given */

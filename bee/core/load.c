@@ -5,6 +5,7 @@
  * bee.image until then. The file is hostile: abi_elf_plan checks every field
  * used here, and nothing of it runs before the rewriter has agreed.
  */
+#include "bee/core/cache.h"
 #include "bee/core/core.h"
 
 #define ENOENT 2
@@ -153,16 +154,27 @@ static void copy_segments(struct load *l)
 	struct bee_sha256 sha;
 	u32 i;
 
-	bee_sha256_init(&sha);
 	for (i = 0; i < plan->segments; i++) {
 		s = &plan->segment[i];
 		abi_memcpy(at(s->addr), l->file + s->offset, s->filesz);
-		bee_sha256_add(&sha, at(s->addr), s->filesz);
 	}
-	bee_sha256_end(&sha, l->image->sha_load);
 	bee_sha256_init(&sha);
 	bee_sha256_add(&sha, l->file, l->file_len);
 	bee_sha256_end(&sha, l->image->sha_file);
+}
+
+/* Follows from the file's, so a cached image has it already. */
+static void digest_segments(struct load *l)
+{
+	const struct abi_elf_plan *plan = &l->image->plan;
+	struct bee_sha256 sha;
+	u32 i;
+
+	bee_sha256_init(&sha);
+	for (i = 0; i < plan->segments; i++)
+		bee_sha256_add(&sha, at(plan->segment[i].addr),
+			       plan->segment[i].filesz);
+	bee_sha256_end(&sha, l->image->sha_load);
 }
 
 static int map_file(struct load *l)
@@ -237,7 +249,8 @@ static int all_patched(const struct bee_rewrite *rw)
 {
 	u32 i;
 
-	for (i = 0; i < BEE_SITE_KINDS; i++)
+	/* What moved to make room was not looked for. */
+	for (i = 0; i < BEE_SITE_MOVED; i++)
 		if (rw->found[i] != rw->patched[i])
 			return 0;
 	return 1;
@@ -276,14 +289,12 @@ static int seal_stubs(struct load *l)
 	return err ? refuse(l, "its stubs cannot be protected") : 0;
 }
 
-static int rewrite(struct load *l)
+static int run_rewriter(struct load *l)
 {
 	struct bee_rewrite *rw = &l->image->rw;
 	struct bee_rewrite_need need;
-	u64 start = (u64)l->os->clock(ABI_CLOCK_MONOTONIC);
 	int err;
 
-	describe_segments(l);
 	l->range = bee_os_alloc(RANGES_MAX * sizeof(*l->range));
 	if (!l->range)
 		return refuse(l, "not enough memory to rewrite it");
@@ -305,12 +316,30 @@ static int rewrite(struct load *l)
 	rw->marks = 0;
 	if (err == -ENOEXEC)
 		return refuse_site(l, rw->why);
-	if (err)
-		return refuse(l, "not enough memory to rewrite it");
-	if (!all_patched(rw))
-		return refuse(l, "the rewriter left sites as they were");
+	return err ? refuse(l, "not enough memory to rewrite it") : 0;
+}
+
+static int rewrite(struct load *l)
+{
+	const struct bee_cache cache = {l->options->cache, l->file,
+					l->file_len};
+	u64 start = (u64)l->os->clock(ABI_CLOCK_MONOTONIC);
+	int err = 0, cached;
+
+	describe_segments(l);
+	cached = !bee_cache_load(&cache, l->os, l->image);
+	if (!cached) {
+		digest_segments(l);
+		err = run_rewriter(l);
+	}
+	if (!err && !all_patched(&l->image->rw))
+		err = refuse(l, "the rewriter left sites as they were");
 	l->image->rewrite_ns = (u64)l->os->clock(ABI_CLOCK_MONOTONIC) - start;
-	return seal_stubs(l);
+	if (!err)
+		err = seal_stubs(l);
+	if (!err && !cached)
+		bee_cache_store(&cache, l->image);
+	return err;
 }
 
 /* Handing over -------------------------------------------------------- */

@@ -14,6 +14,7 @@ const char bee_usage[] =
 	"  --clean-env        pass on nothing but --env\n"
 	"  --memory BYTES     most memory the program may use (K, M, G)\n"
 	"  --idle             use the CPU only when nobody else wants it\n"
+	"  --cache DIR        keep rewritten programs in this directory\n"
 	"  --report FILE      write what was loaded, patched and counted\n"
 	"  --nonce HEX        proof that system call 0xBEE answers\n"
 	"  --trace            print system calls on the error stream\n"
@@ -145,6 +146,8 @@ static int valued(struct bee_options *o, const char *word, const char *value)
 		return add_env(o, value) ? -1 : 1;
 	if (abi_streq(word, "--report"))
 		o->report = value;
+	else if (abi_streq(word, "--cache"))
+		o->cache = value;
 	else if (abi_streq(word, "--root"))
 		o->root = value;
 	else if (abi_streq(word, "--cwd"))

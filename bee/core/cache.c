@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The image cache. Owns the layout of its files, no state.
+ *
+ * A file holds differences, not text: header, map, stubs, and runs of changed
+ * bytes, with a digest over all of it at the end. The digest finds damage, not
+ * malice: who may write to the directory decides what programs do. Whatever it
+ * says, nothing outside the program's text and stubs is written.
+ *
+ * The revision is a digest of the rewriter's own source, taken by make, so
+ * that no file outlives the rewriter that made it. The map's slot numbers are
+ * the same on every host, and nothing depends on the CPU.
+ */
+#include "bee/core/cache.h"
+#include "bee/core/core.h"
+#include "build/gen/bee/revision.h"
+
+#define MAGIC 0x31656863616365ebull
+#define SIZE_MAX_FILE (64ull << 20)
+#define ENOENT 2
+
+struct header {
+	u64 magic, revision;
+	u8 sha_file[32], sha_load[32];
+	u32 found[BEE_SITE_KINDS], patched[BEE_SITE_KINDS], forms[4];
+	u64 insns, skipped;
+	u64 stubs_addr, stubs_used;
+	u64 map_len, runs_len;
+};
+SKEP_ASSERT_SIZE(struct header, 192);
+
+/* Changed bytes: this, then the bytes, padded to eight. */
+struct run {
+	u64 addr, len;
+};
+
+/* A file taken apart; everything points into it. */
+struct parts {
+	struct header head;
+	const u8 *map, *stubs, *runs;
+};
+
+static u64 page_up(u64 len)
+{
+	return (len + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
+}
+
+static u64 pad(u64 len)
+{
+	return (len + 7) & ~7ull;
+}
+
+static void *at(u64 addr)
+{
+	return (void *)(__UINTPTR_TYPE__)addr;
+}
+
+static int make_path(const struct bee_cache *c, const u8 sha[32], char *path,
+		     u64 len)
+{
+	struct abi_text text;
+	u32 i;
+
+	abi_text_init(&text, path, len);
+	abi_text_str(&text, c->dir);
+	abi_text_str(&text, "/");
+	for (i = 0; i < 32; i++)
+		abi_text_hex(&text, sha[i], 2);
+	abi_text_str(&text, ".bee");
+	return text.len + 1 < len;
+}
+
+static void digest(const u8 *bytes, u64 len, u8 out[32])
+{
+	struct bee_sha256 sha;
+
+	bee_sha256_init(&sha);
+	bee_sha256_add(&sha, bytes, len);
+	bee_sha256_end(&sha, out);
+}
+
+/* Reading -------------------------------------------------------------- */
+
+/* NULL, or what is wrong. */
+static const char *take_apart(const u8 *bytes, u64 len, struct parts *p)
+{
+	struct header *h = &p->head;
+	u64 rest;
+	u8 sha[32];
+
+	if (len < sizeof(*h) + 32 || len > SIZE_MAX_FILE)
+		return "of a wrong size";
+	len -= 32;
+	digest(bytes, len, sha);
+	if (abi_memcmp(sha, bytes + len, 32))
+		return "damaged";
+	abi_memcpy(h, bytes, sizeof(*h));
+	if (h->magic != MAGIC || h->revision != BEE_REVISION)
+		return "of another bee";
+	rest = len - sizeof(*h);
+	if (h->map_len > rest || h->stubs_used > rest - h->map_len ||
+	    h->runs_len > rest - h->map_len ||
+	    pad(h->map_len) + pad(h->stubs_used) + h->runs_len != rest)
+		return "damaged";
+	p->map = bytes + sizeof(*h);
+	p->stubs = p->map + pad(h->map_len);
+	p->runs = p->stubs + pad(h->stubs_used);
+	return 0;
+}
+
+static int in_text(const struct bee_rewrite *rw, const struct run *run)
+{
+	u32 i;
+
+	for (i = 0; i < rw->texts; i++)
+		if (run->addr - rw->text[i].addr < rw->text[i].len)
+			return run->len <=
+			       rw->text[i].len - (run->addr - rw->text[i].addr);
+	return 0;
+}
+
+/* write: into the text; else only look. 1: every run is good. */
+static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
+		     int write)
+{
+	u64 off = 0, len = p->head.runs_len;
+	struct run run;
+
+	for (; off < len; off += sizeof(run) + pad(run.len)) {
+		if (len - off < sizeof(run))
+			return 0;
+		abi_memcpy(&run, p->runs + off, sizeof(run));
+		if (run.len > len - off - sizeof(run) ||
+		    pad(run.len) > len - off - sizeof(run) ||
+		    !in_text(rw, &run))
+			return 0;
+		if (write)
+			abi_memcpy(at(run.addr), p->runs + off + sizeof(run),
+				   run.len);
+	}
+	return 1;
+}
+
+static int get_arrays(struct bee_rewrite *rw, const struct header *h)
+{
+	/* A site takes more than 24 bytes of the map, and so does a PC. */
+	u64 max = h->map_len / 24 + 1;
+
+	rw->sites_max = rw->pcs_max = (u32)max;
+	rw->site = bee_os_alloc(max * sizeof(*rw->site));
+	rw->pc = bee_os_alloc(max * sizeof(*rw->pc));
+	return rw->site && rw->pc;
+}
+
+static void drop_arrays(struct bee_rewrite *rw)
+{
+	if (rw->site)
+		bee_os_free(rw->site, rw->sites_max * sizeof(*rw->site));
+	if (rw->pc)
+		bee_os_free(rw->pc, rw->pcs_max * sizeof(*rw->pc));
+	rw->site = 0;
+	rw->pc = 0;
+}
+
+static int map_fits(const struct bee_image *image, const struct header *h,
+		    const struct bee_map *map)
+{
+	u32 i;
+
+	for (i = 0; i < SKEP_SLOT_COUNT; i++)
+		if (map->slot[i] != image->rw.slot[i])
+			return 0;
+	return map->stubs_addr == h->stubs_addr &&
+	       map->stubs_used == h->stubs_used &&
+	       h->stubs_addr == page_up(image->plan.end);
+}
+
+static void take_counts(struct bee_image *image, const struct header *h,
+			const struct bee_map *map)
+{
+	struct bee_rewrite *rw = &image->rw;
+
+	abi_memcpy(image->sha_load, h->sha_load, 32);
+	abi_memcpy(rw->found, h->found, sizeof(rw->found));
+	abi_memcpy(rw->patched, h->patched, sizeof(rw->patched));
+	abi_memcpy(rw->forms, h->forms, sizeof(rw->forms));
+	rw->insns = h->insns;
+	rw->skipped = h->skipped;
+	rw->sites = map->sites;
+	rw->pcs = map->pcs;
+	rw->stubs_addr = h->stubs_addr;
+	rw->stubs_used = h->stubs_used;
+	rw->stubs_len = page_up(h->stubs_used);
+	rw->stubs = at(h->stubs_addr);
+}
+
+/* NULL, or what is wrong; the text changes only at the end. */
+static const char *apply(struct bee_image *image, const struct abi_host *os,
+			 const struct parts *p)
+{
+	const struct header *h = &p->head;
+	struct bee_rewrite *rw = &image->rw;
+	struct bee_map map;
+
+	if (abi_memcmp(h->sha_file, image->sha_file, 32))
+		return "of another program";
+	if (!get_arrays(rw, h))
+		return "too large for the memory";
+	if (bee_map_read(&map, p->map, h->map_len, rw->site, rw->sites_max,
+			 rw->pc, rw->pcs_max) ||
+	    !map_fits(image, h, &map) || !walk_runs(rw, p, 0))
+		return "damaged";
+	if (h->stubs_used &&
+	    os->mem_commit(h->stubs_addr, page_up(h->stubs_used),
+			   ABI_PROT_READ | ABI_PROT_WRITE))
+		return "too large for the memory";
+	take_counts(image, h, &map);
+	abi_memcpy(rw->stubs, p->stubs, h->stubs_used);
+	walk_runs(rw, p, 1);
+	return 0;
+}
+
+int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
+		   struct bee_image *image)
+{
+	struct parts parts;
+	const char *why;
+	const u8 *bytes;
+	char path[4096];
+	u64 len;
+	s64 err;
+
+	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
+		return -1;
+	err = bee_os_file_map(path, &bytes, &len);
+	if (err == -ENOENT)
+		return -1;
+	why = err ? "unreadable" : take_apart(bytes, len, &parts);
+	if (!why) {
+		why = apply(image, os, &parts);
+		if (why)
+			drop_arrays(&image->rw);
+	}
+	if (!err)
+		bee_os_file_unmap(bytes, len);
+	if (!why)
+		return 0;
+	bee_say("the cached image is made anew, the old one is ", why, "");
+	return -1;
+}
+
+/* Writing -------------------------------------------------------------- */
+
+struct out {
+	u8 *bytes;
+	u64 len, max;
+};
+
+static void put(struct out *o, const void *bytes, u64 len)
+{
+	if (o->len + pad(len) <= o->max)
+		abi_memcpy(o->bytes + o->len, bytes, len);
+	o->len += pad(len);
+}
+
+/* Runs that are at most 16 bytes apart are one. */
+static void put_text(struct out *o, const struct bee_text *text, const u8 *old)
+{
+	struct run run;
+	u64 i = 0, end, look;
+
+	while (i < text->len) {
+		if (text->bytes[i] == old[i]) {
+			i++;
+			continue;
+		}
+		for (end = look = i + 1; look < text->len && look - end < 16;
+		     look++)
+			if (text->bytes[look] != old[look])
+				end = look + 1;
+		run.addr = text->addr + i;
+		run.len = end - i;
+		put(o, &run, sizeof(run));
+		put(o, text->bytes + i, run.len);
+		i = end;
+	}
+}
+
+/* Texts are whole segments, so their old bytes are the file's. */
+static void put_runs(struct out *o, const struct bee_cache *c,
+		     const struct bee_image *image)
+{
+	const struct abi_elf_plan *plan = &image->plan;
+	u32 i, j;
+
+	for (i = 0; i < image->rw.texts; i++)
+		for (j = 0; j < plan->segments; j++)
+			if (plan->segment[j].addr == image->rw.text[i].addr)
+				put_text(o, &image->rw.text[i],
+					 c->file + plan->segment[j].offset);
+}
+
+static void fill(struct out *o, const struct bee_cache *c,
+		 const struct bee_image *image)
+{
+	const struct bee_rewrite *rw = &image->rw;
+	struct header h = {
+		.magic = MAGIC,
+		.revision = BEE_REVISION,
+		.insns = rw->insns,
+		.skipped = rw->skipped,
+		.stubs_addr = rw->stubs_addr,
+		.stubs_used = rw->stubs_used,
+		.map_len = bee_map_size(&image->map),
+	};
+
+	abi_memcpy(h.sha_file, image->sha_file, 32);
+	abi_memcpy(h.sha_load, image->sha_load, 32);
+	abi_memcpy(h.found, rw->found, sizeof(h.found));
+	abi_memcpy(h.patched, rw->patched, sizeof(h.patched));
+	abi_memcpy(h.forms, rw->forms, sizeof(h.forms));
+	o->len = sizeof(h);
+	if (o->len + h.map_len <= o->max)
+		bee_map_write(&image->map, o->bytes + o->len, h.map_len);
+	o->len += pad(h.map_len);
+	put(o, rw->stubs, rw->stubs_used);
+	h.runs_len = o->len;
+	put_runs(o, c, image);
+	h.runs_len = o->len - h.runs_len;
+	abi_memcpy(o->bytes, &h, sizeof(h));
+}
+
+void bee_cache_store(const struct bee_cache *c, const struct bee_image *image)
+{
+	struct out o = {0};
+	char path[4096];
+	u64 room = 0;
+	u32 i;
+
+	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
+		return;
+	for (i = 0; i < image->rw.texts; i++)
+		room += 2 * image->rw.text[i].len;
+	room += sizeof(struct header) + bee_map_size(&image->map) +
+		image->rw.stubs_used + 4096;
+	o.max = room < SIZE_MAX_FILE - 32 ? room : SIZE_MAX_FILE - 32;
+	o.bytes = bee_os_alloc(o.max + 32);
+	if (!o.bytes)
+		return;
+	fill(&o, c, image);
+	if (o.len <= o.max) {
+		digest(o.bytes, o.len, o.bytes + o.len);
+		if (bee_os_file_replace(path, o.bytes, o.len + 32))
+			bee_say("the cache cannot be written: ", c->dir, "");
+	}
+	bee_os_free(o.bytes, o.max + 32);
+}

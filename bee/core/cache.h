@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The image cache: what rewriting changed in a program, kept in a file named
+ * by the program's digest. Host paths; bee's own thread, before the guest.
+ */
+#ifndef BEE_CORE_CACHE_H
+#define BEE_CORE_CACHE_H
+
+#include "bee/core/bee.h"
+
+struct bee_cache {
+	const char *dir; /* NULL: no cache */
+	const u8 *file;	 /* the program */
+	u64 file_len;
+};
+
+/*
+ * Segments are loaded, rw->text and rw->slot are described, image->sha_file is
+ * known. 0: the text is patched, stubs, sites, map, counts and sha_load are as
+ * bee_rewrite left them once; the stubs are still writable. Else nothing was
+ * changed, and rewriting has to be done.
+ */
+int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
+		   struct bee_image *image);
+/* After rewriting; a cache that cannot be written is a message, no failure. */
+void bee_cache_store(const struct bee_cache *c, const struct bee_image *image);
+
+/* What each host provides: a whole new file at path, or none; 0 or -errno. */
+s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len);
+
+#endif

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The image cache: a second run takes it, and whatever is wrong with it is said
+# in one line and made anew. usage: cache.sh BUILD
+set -eu
+# shellcheck source=bee/test/lib.sh
+. "$(dirname "$0")/lib.sh"
+c=$tmp/cache
+mkdir "$c"
+
+run() { # program and arguments; output and facts in $tmp/got
+	guarded --cache "$c" --report "$tmp/report" "$@" \
+		>"$tmp/got" 2>"$tmp/err"
+	echo "exit $?" >>"$tmp/got"
+	grep -E '^(sites_|sha256|stub_bytes)' "$tmp/report" >>"$tmp/got"
+}
+
+want() { # natively, and what a run without cache reports
+	"$@" >"$tmp/want" 2>/dev/null
+	echo "exit $?" >>"$tmp/want"
+	guarded --report "$tmp/report" "$@" >/dev/null 2>&1
+	grep -E '^(sites_|sha256|stub_bytes)' "$tmp/report" >>"$tmp/want"
+}
+
+check() { # name, word that the one line must have; "" for silence
+	if [ -z "$2" ]; then
+		[ ! -s "$tmp/err" ]
+	else
+		grep -q "$2" "$tmp/err" && [ "$(wc -l <"$tmp/err")" -eq 1 ]
+	fi && cmp -s "$tmp/want" "$tmp/got" && [ "$(find "$c" -type f | wc -l)" -eq 1 ]
+	result $? "$1"
+}
+
+for kind in glibc pie musl; do
+	rm -f "$c"/*
+	want "$g/work-$kind"
+	run "$g/work-$kind"
+	check "$kind: the first run makes the image" ""
+	run "$g/work-$kind"
+	check "$kind: the second run is the same" ""
+done
+image=$(echo "$c"/*)
+run "$g/work-musl"
+[ "$(awk '/^rewrite_us/ { print $2 }' "$tmp/report")" -lt 5000 ]
+result $? "an image that is there is taken"
+
+size=$(wc -c <"$image")
+cp "$image" "$tmp/good"
+for at in 0 9 20 100 200 1000 $((size / 2)) $((size - 1)); do
+	cp "$tmp/good" "$image"
+	printf 'X' | dd of="$image" bs=1 seek="$at" conv=notrunc 2>/dev/null
+	run "$g/work-musl"
+	check "a byte changed at $at is found" "damaged"
+	cmp -s "$tmp/good" "$image"
+	result $? "a byte changed at $at is made good"
+done
+for len in 1 100 300 $((size - 1)); do
+	head -c "$len" "$tmp/good" >"$image"
+	run "$g/work-musl"
+	check "an image of $len bytes is found" "made anew"
+done
+: >"$image"
+run "$g/work-musl"
+check "an empty image is found" "made anew"
+want "$g/hello-musl"
+rm -f "$c"/*
+run "$g/hello-musl"
+other=$(echo "$c"/*)
+cp "$tmp/good" "$other"
+run "$g/hello-musl"
+check "another program's image is found" "another program"
+
+c=$tmp/none
+run "$g/hello-musl"
+mkdir "$c"
+: >"$c/x"
+check "a directory that is not there is said" "cannot be written"
+echo "1..$n"
+exit "$failed"
