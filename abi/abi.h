@@ -136,6 +136,14 @@ void abi_thread_gone(struct abi_proc *p, u32 t);
  */
 u64 abi_timer_fire(struct abi_proc *p, u64 now);
 
+/*
+ * For fault handlers, before anything else when abi's or bee's own code was
+ * interrupted: a fault at `pc` is one that abi is ready for (guest memory that
+ * another thread unmapped). Go on at the address given, with all registers as
+ * they are; 0: it is not.
+ */
+u64 abi_copy_resume(u64 pc);
+
 /* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
 

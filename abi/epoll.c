@@ -454,6 +454,21 @@ static int is_watchable(const struct abi_desc *d)
 	       (d->kind != ABI_DESC_FILE || abi_desc_is_host(d));
 }
 
+/*
+ * Another thread may have closed the number since. With the last one gone
+ * abi_epoll_forget has been here, or waits for epoll_lock: an entry made
+ * before it would be removed, one made after it would outlive `d`.
+ */
+static int has_number(struct abi_proc *p, const struct abi_desc *d)
+{
+	u32 numbers;
+
+	abi_lock_take(p, &p->fds.lock);
+	numbers = d->numbers;
+	abi_lock_drop(p, &p->fds.lock);
+	return numbers > 0;
+}
+
 static s64 control(struct abi_call *c, struct abi_desc *epoll,
 		   struct abi_desc *d)
 {
@@ -469,7 +484,7 @@ static s64 control(struct abi_call *c, struct abi_desc *epoll,
 	if (event.events & ABI_EPOLLEXCLUSIVE && d->kind == ABI_DESC_EPOLL)
 		return -ABI_EINVAL;
 	abi_lock_take(c->p, &c->p->fds.epoll_lock);
-	result = change(c, epoll, d, &event);
+	result = has_number(c->p, d) ? change(c, epoll, d, &event) : -ABI_EBADF;
 	abi_lock_drop(c->p, &c->p->fds.epoll_lock);
 	if (!result)
 		abi_event_signal(c->p, &epoll->event, 0);

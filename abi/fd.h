@@ -24,7 +24,7 @@ struct abi_call;
 
 #define ABI_FD_MAX 1024
 #define ABI_DESC_MAX 1024
-#define ABI_RING_MAX 64
+#define ABI_RING_MAX 512 /* half of the numbers: every pipe has two */
 #define ABI_RING_SIZE 65536
 #define ABI_WATCH_MAX 4096	 /* entries of all epoll interest lists */
 #define ABI_WAITER_WORDS 16	 /* threads that can wait: 64 for each word */

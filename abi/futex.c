@@ -158,9 +158,14 @@ static s64 word_check(struct abi_proc *p, u64 gaddr, u32 prot)
 	return abi_user_check(p, gaddr, 4, prot);
 }
 
-static u32 word_read(u64 gaddr)
+/* 0: the word is `value`; else -EAGAIN or -EFAULT. */
+static s64 word_is(u64 gaddr, u32 value)
 {
-	return __atomic_load_n((u32 *)abi_user_ptr(gaddr), __ATOMIC_SEQ_CST);
+	u32 now;
+
+	if (abi_user_load(gaddr, &now))
+		return -ABI_EFAULT;
+	return now == value ? 0 : -ABI_EAGAIN;
 }
 
 static int still_queued(struct abi_thread *t)
@@ -192,15 +197,15 @@ static s64 enqueue(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		   u32 value, u32 bitset)
 {
 	u32 index = bucket_of(gaddr);
-	s64 rc = -ABI_EAGAIN;
+	s64 rc;
 
 	abi_lock_take(p, &bucket_at(p, index)->lock);
-	if (word_read(gaddr) == value) {
+	rc = word_is(gaddr, value);
+	if (!rc) {
 		t->futex.key = gaddr;
 		t->futex.bitset = bitset;
 		t->futex.queued = 1;
 		list_add(p, index, t);
-		rc = 0;
 	}
 	abi_lock_drop(p, &bucket_at(p, index)->lock);
 	return rc;
@@ -288,9 +293,9 @@ static s64 requeue(struct abi_proc *p, const struct requeue *r)
 	if (rc)
 		return rc;
 	lock_two(p, a, b);
-	if (r->expect && word_read(r->from) != *r->expect)
-		rc = -ABI_EAGAIN;
-	else
+	if (r->expect)
+		rc = word_is(r->from, *r->expect);
+	if (!rc)
 		rc = requeue_some(&list, r);
 	drop_two(p, a, b);
 	wake_flush(&list);
@@ -353,17 +358,15 @@ static s64 op_compare(u32 op, u32 old)
 /* The first half of WAKE_OP. 1: the comparison holds; 0: not. */
 static s64 op_word(u64 gaddr, u32 op)
 {
-	u32 *word = abi_user_ptr(gaddr);
-	u32 old = __atomic_load_n(word, __ATOMIC_SEQ_CST), fresh;
-	s64 rc;
+	u32 old, fresh;
+	s64 rc = abi_user_load(gaddr, &old);
 
-	do {
+	while (!rc) {
 		rc = op_apply(op, old, &fresh);
-		if (rc)
-			return rc;
-	} while (!__atomic_compare_exchange_n(
-		word, &old, fresh, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-	return op_compare(op, old);
+		if (!rc)
+			rc = abi_user_swap(gaddr, &old, fresh);
+	}
+	return rc < 0 ? rc : op_compare(op, old);
 }
 
 static s64 wake_op(struct abi_proc *p, const u64 *a)

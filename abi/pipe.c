@@ -2,8 +2,8 @@
 /*
  * Owns rings, pipes and socket pairs. ring->lock guards the bytes and the
  * counts of ends; fds->lock guards which rings are in use. Copies from and to
- * guest memory happen under ring->lock: that memory was checked just before,
- * and what faults nevertheless ends the guest.
+ * guest memory happen under ring->lock; what faults in one leaves the ring as
+ * it was.
  */
 #include "pipe.h"
 #include "linux.h"
@@ -69,27 +69,31 @@ static int is_broken(const struct abi_ring *r)
 	return !r->readers || r->broken || r->eof;
 }
 
-static void copy_out(struct abi_ring *r, void *to, u64 n, u32 skip)
+static s64 copy_out(struct abi_ring *r, void *to, u64 n, u32 skip)
 {
 	u32 start = (r->start + skip) & MASK;
 	u64 first = ABI_RING_SIZE - start;
 
 	if (first > n)
 		first = n;
-	abi_memcpy(to, r->data + start, first);
-	abi_memcpy((u8 *)to + first, r->data, n - first);
+	if (abi_user_move(to, r->data + start, first) ||
+	    abi_user_move((u8 *)to + first, r->data, n - first))
+		return -ABI_EFAULT;
+	return (s64)n;
 }
 
-static void copy_in(struct abi_ring *r, const void *from, u64 n)
+static s64 copy_in(struct abi_ring *r, const void *from, u64 n)
 {
 	u32 end = (r->start + r->len) & MASK;
 	u64 first = ABI_RING_SIZE - end;
 
 	if (first > n)
 		first = n;
-	abi_memcpy(r->data + end, from, first);
-	abi_memcpy(r->data, (const u8 *)from + first, n - first);
+	if (abi_user_move(r->data + end, from, first) ||
+	    abi_user_move(r->data, (const u8 *)from + first, n - first))
+		return -ABI_EFAULT;
 	r->len += (u32)n;
+	return (s64)n;
 }
 
 /* What is there now, without a wait: -EAGAIN, 0 at the end of the stream. */
@@ -107,7 +111,9 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 			break;
 		if (n > r->len - done)
 			n = r->len - done;
-		copy_out(r, at, (u64)n, done);
+		n = copy_out(r, at, (u64)n, done);
+		if (n < 0)
+			break;
 		abi_span_skip(s, (u64)n);
 		done += (u32)n;
 	}
@@ -148,7 +154,9 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 			break;
 		if ((u64)n > room - done)
 			n = (s64)(room - done);
-		copy_in(r, at, (u64)n);
+		n = copy_in(r, at, (u64)n);
+		if (n < 0)
+			break;
 		abi_span_skip(s, (u64)n);
 		done += (u32)n;
 	}

@@ -485,10 +485,12 @@ static s64 fill_device(struct abi_call *c, u32 code, struct abi_span *s)
 		n = abi_span_chunk(c->p, s, &at);
 		if (n <= 0)
 			return n && !done ? n : done;
-		if (code != DEV_RANDOM)
-			abi_memset(at, 0, (u64)n);
-		else if (c->p->host->random(at, (u64)n))
+		if (code != DEV_RANDOM) {
+			if (abi_user_zero(at, (u64)n))
+				return done ? done : -ABI_EFAULT;
+		} else if (c->p->host->random(at, (u64)n)) {
 			return done ? done : -ABI_EIO;
+		}
 		abi_span_skip(s, (u64)n);
 		done += n;
 	}

@@ -153,16 +153,18 @@ static s64 place(struct abi_proc *p, struct abi_thread *t, u64 rsp,
 static s64 vec_push(struct abi_proc *p, u64 vec)
 {
 	u64 size = vec_size(p);
-	u8 *at = abi_user_ptr(vec);
+	struct vec v;
 	struct fx_sw sw = {
 		MAGIC1, (u32)size + 4, p->info.xsave_mask, (u32)size, {0}};
 	u32 magic2 = MAGIC2;
 
-	if (p->host->vec_save(at, size))
+	abi_memset(v.byte, 0, ABI_VEC_MIN);
+	if (p->host->vec_save(v.byte, size))
 		return -ABI_EFAULT;
-	abi_memcpy(at + FX_SW, &sw, sizeof(sw));
-	abi_memcpy(at + size, &magic2, sizeof(magic2));
-	return 0;
+	abi_memcpy(v.byte + FX_SW, &sw, sizeof(sw));
+	if (abi_user_put(p, vec, v.byte, size))
+		return -ABI_EFAULT;
+	return ABI_PUT(p, vec + size, &magic2);
 }
 
 static void context_save(struct context *mc, const struct abi_regs *r)

@@ -81,7 +81,8 @@ s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
 			return n && !done ? n : (s64)done;
 		if ((u64)n > size - done)
 			n = (s64)(size - done);
-		abi_memcpy((u8 *)to + done, at, (u64)n);
+		if (abi_user_move((u8 *)to + done, at, (u64)n))
+			return done ? (s64)done : -ABI_EFAULT;
 		abi_span_skip(s, (u64)n);
 		done += (u64)n;
 	}
@@ -101,7 +102,8 @@ s64 abi_span_scatter(struct abi_proc *p, struct abi_span *s, const void *from,
 			return n && !done ? n : (s64)done;
 		if ((u64)n > size - done)
 			n = (s64)(size - done);
-		abi_memcpy(at, (const u8 *)from + done, (u64)n);
+		if (abi_user_move(at, (const u8 *)from + done, (u64)n))
+			return done ? (s64)done : -ABI_EFAULT;
 		abi_span_skip(s, (u64)n);
 		done += (u64)n;
 	}

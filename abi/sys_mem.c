@@ -145,8 +145,8 @@ s64 abi_sys_mincore(struct abi_call *c)
 {
 	u64 addr = c->a[0], len = c->a[1], at, i = 0;
 	struct abi_area area;
-	u8 *vec = abi_user_ptr(c->a[2]);
 	s64 rc;
+	u8 byte;
 
 	if (addr & ABI_PAGE_MASK)
 		return -ABI_EINVAL;
@@ -159,8 +159,11 @@ s64 abi_sys_mincore(struct abi_call *c)
 	for (at = addr; at < addr + len;) {
 		if (!abi_space_next(c->p, at, &area))
 			return -ABI_ENOMEM;
+		byte = !!(area.bits & ABI_AREA_COMMITTED);
 		for (; at < area.end && at < addr + len; at += SKEP_PAGE_SIZE)
-			vec[i++] = !!(area.bits & ABI_AREA_COMMITTED);
+			if (abi_user_move(abi_user_ptr(c->a[2] + i++), &byte,
+					  1))
+				return -ABI_EFAULT;
 	}
 	return 0;
 }

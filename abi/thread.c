@@ -207,13 +207,13 @@ u64 abi_thread_deadline(struct abi_call *c, u64 ns)
 static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 			int pending)
 {
-	u32 *word = abi_user_ptr(gaddr);
 	u32 old, fresh;
+	int done;
 
 	if (gaddr % 4 ||
-	    abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE))
+	    abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE) ||
+	    abi_user_load(gaddr, &old))
 		return;
-	old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 	if (pending && !old) {
 		/* It died between giving the lock up and waking the next. */
 		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
@@ -223,8 +223,10 @@ static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		if ((old & FUTEX_TID_MASK) != t->tid)
 			return;
 		fresh = (old & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
-	} while (!__atomic_compare_exchange_n(
-		word, &old, fresh, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		done = abi_user_swap(gaddr, &old, fresh);
+		if (done < 0)
+			return;
+	} while (!done);
 	if (old & FUTEX_WAITERS)
 		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
 }
@@ -252,14 +254,13 @@ static void robust_walk(struct abi_proc *p, struct abi_thread *t)
 
 static void clear_tid(struct abi_proc *p, struct abi_thread *t)
 {
-	u32 zero = 0;
 	u64 gaddr = t->clear_child_tid;
 
 	t->clear_child_tid = 0;
 	if (!gaddr || gaddr % 4 || abi_user_check(p, gaddr, 4, ABI_PROT_WRITE))
 		return;
-	__atomic_store_n((u32 *)abi_user_ptr(gaddr), zero, __ATOMIC_SEQ_CST);
-	abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+	if (!abi_user_store(gaddr, 0))
+		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
 }
 
 void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)

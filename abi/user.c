@@ -13,17 +13,17 @@ int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot)
 s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
 		    s64 too_long)
 {
-	u64 n, left = 0;
-	const char *from;
+	u64 n = 0, end = 0;
 
-	for (n = 0; n < size; n++, left--) {
-		if (!left) {
-			left = SKEP_PAGE_SIZE - ((gaddr + n) & ABI_PAGE_MASK);
-			if (abi_user_check(p, gaddr + n, left, ABI_PROT_READ))
+	for (; n < size; n++) {
+		if (n == end) {
+			/* Not beyond the page: the next one may be closed. */
+			end = n + SKEP_PAGE_SIZE -
+			      ((gaddr + n) & ABI_PAGE_MASK);
+			end = end < size ? end : size;
+			if (abi_user_get(p, to + n, gaddr + n, end - n))
 				return -ABI_EFAULT;
 		}
-		from = abi_user_ptr(gaddr + n);
-		to[n] = *from;
 		if (!to[n])
 			return (s64)n;
 	}
@@ -34,16 +34,14 @@ int abi_user_get(struct abi_proc *p, void *to, u64 gaddr, u64 len)
 {
 	if (abi_user_check(p, gaddr, len, ABI_PROT_READ))
 		return -ABI_EFAULT;
-	abi_memcpy(to, abi_user_ptr(gaddr), len);
-	return 0;
+	return abi_user_move(to, abi_user_ptr(gaddr), len) ? -ABI_EFAULT : 0;
 }
 
 int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len)
 {
 	if (abi_user_check(p, gaddr, len, ABI_PROT_WRITE))
 		return -ABI_EFAULT;
-	abi_memcpy(abi_user_ptr(gaddr), from, len);
-	return 0;
+	return abi_user_move(abi_user_ptr(gaddr), from, len) ? -ABI_EFAULT : 0;
 }
 
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot)
