@@ -15,9 +15,6 @@ import (
 	"skep/internal/uapi"
 )
 
-// Revision of all that this package describes. Unequal ones do not talk.
-const Revision = 1
-
 // ALPN names on the one port.
 const (
 	ALPNNats = "skep-nats/1"

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+
+//go:build skep_old_peer
+
+package proto
+
+// Revision of a peer that nobody updated. Only tests build it.
+const Revision = 0
