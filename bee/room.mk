@@ -56,7 +56,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 
@@ -81,6 +81,17 @@ $(bee_t)/bee-leak: $(bee_linux_parts) $(B)/obj/gcc/bee/test/leak.o
 		$(call bee_objects,gcc-free,$(BEE_CORE_SRC)) \
 		$(B)/obj/gcc/bee/test/leak.o
 	$(Q)$(CC) -static-pie -o $@ $@.core \
+		$(filter-out %/bee-core.o,$(bee_linux_parts))
+
+$(bee_t)/bee-fallback: $(bee_linux_parts) $(B)/obj/gcc/bee/test/fallback.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)ld -r --wrap=bee_cpu_init --wrap=bee_cpuid -o $@.core \
+		$(call bee_objects,gcc-free,$(BEE_CORE_SRC)) \
+		$(B)/obj/gcc/bee/test/fallback.o
+	$(Q)objcopy $(foreach f,memcpy memmove memset memcmp,\
+		--redefine-sym $(f)=abi_$(f)) $@.core
+	$(Q)$(CC) -static-pie -Wl,--wrap=getauxval -o $@ $@.core \
 		$(filter-out %/bee-core.o,$(bee_linux_parts))
 
 CHECK_SUITES += bee-linux
@@ -114,3 +125,8 @@ $(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
 CHECK_SUITES += bee-cache
 suite_bee-cache = sh bee/test/cache.sh $(B)
 suite_bee-cache_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS)
+
+CHECK_SUITES += bee-state
+suite_bee-state = sh bee/test/state.sh $(B)
+suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/bee-fallback

@@ -10,12 +10,25 @@
 #include "bee/core/core.h"
 
 #define FLAG_DF 0x400
+#define BEE_THREADS 1024 /* as many as abi has */
 
 struct bee bee;
 struct abi_host bee_gated;
 void *bee_gate_real[BEE_GATE_OPS];
+static s64 (*gated_thread_start)(u32 thread);
 
 SKEP_ASSERT_SIZE(struct abi_host, BEE_GATE_OPS * 8);
+
+/*
+ * What a new thread inherits of its parent's floating point: MXCSR and the x87
+ * control word, as clone(2) copies them. By index; written by the parent
+ * before the child exists. Thread 0 starts as execve(2) does.
+ */
+struct floats {
+	u32 mxcsr;
+	u16 control;
+};
+static struct floats floats[BEE_THREADS] = {{0x1f80, 0x37f}};
 
 /* A gs: slot of the calling thread. */
 #define SLOT_SET(slot, value)                                                  \
@@ -59,6 +72,16 @@ static void thread_tp(u32 thread, u64 tp)
 		bee_slots_tp(tp);
 }
 
+/* Runs with the parent's registers live, in front of the gate. */
+static s64 thread_start(u32 thread)
+{
+	struct floats *f = &floats[thread % BEE_THREADS];
+
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1"
+			 : "=m"(f->mxcsr), "=m"(f->control));
+	return gated_thread_start(thread);
+}
+
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 		     u8 *vec)
 {
@@ -75,9 +98,14 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 
 void bee_thread_enter(struct bee_thread *t)
 {
+	const struct floats *f = &floats[t->index % BEE_THREADS];
+
 	*t->frame = *abi_thread_regs(bee.proc, t->index);
 	t->frame->rip = bee_pc_resume(t->frame->rip);
 	bee_slots_tp(abi_thread_tp(bee.proc, t->index));
+	__asm__ volatile("ldmxcsr %0\n\tfldcw %1"
+			 :
+			 : "m"(f->mxcsr), "m"(f->control));
 	bee_enter(t);
 }
 
@@ -187,6 +215,8 @@ void bee_gate_init(const struct abi_host *os)
 				   ? (void *)(__UINTPTR_TYPE__)&bee_gate_thunks
 					     [16 * i]
 				   : 0;
+	gated_thread_start = bee_gated.thread_start;
+	bee_gated.thread_start = thread_start;
 	bee_gated.thread_tp = thread_tp;
 	bee_gated.vec_save = bee_vec_save;
 	bee_gated.vec_load = bee_vec_load;

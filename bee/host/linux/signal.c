@@ -114,6 +114,17 @@ static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
 	g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)bee_resume_fault;
 }
 
+/* abi touched guest memory that another thread unmapped: it knows how to go on.
+ */
+static int go_on(greg_t *g)
+{
+	u64 next = abi_copy_resume((u64)g[REG_RIP]);
+
+	if (next)
+		g[REG_RIP] = (greg_t)next;
+	return next != 0;
+}
+
 /* A pointer outside the canonical range: no address, as Linux reports it. */
 void lin_signal(int sig, siginfo_t *info, void *context)
 {
@@ -124,9 +135,9 @@ void lin_signal(int sig, siginfo_t *info, void *context)
 
 	if (sig == LIN_KICK)
 		on_kick(t, g);
-	else if (info->si_code > 0)
+	else if (info->si_code > 0 && !go_on(g))
 		on_fault(t, sig, info, g);
-	else
+	else if (info->si_code <= 0)
 		lin_proc_exit((u32)sig);
 	errno = saved;
 }
