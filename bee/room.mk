@@ -39,6 +39,8 @@ bee_linux_parts := $(call bee_objects,gcc,$(BEE_LINUX_SRC)) \
 	$(B)/lib/gcc/bee-core.o $(B)/lib/gcc/libabi.a
 $(call bee_objects,gcc,$(BEE_LINUX_SRC)): CFLAGS_HOST += -fno-stack-protector
 $(call bee_objects,gcc,$(BEE_LINUX_SRC)): | $(GENERATED)
+# Runs while the guest's vector registers are live.
+$(B)/obj/gcc/bee/host/linux/vdso.o: CFLAGS_HOST += -mgeneral-regs-only
 
 $(B)/bin/bee: $(bee_linux_parts)
 	$(call say,LINK)
@@ -56,7 +58,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof jit state unmap,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 

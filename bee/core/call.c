@@ -16,6 +16,8 @@ struct bee bee;
 struct abi_host bee_gated;
 void *bee_gate_real[BEE_GATE_OPS];
 static s64 (*gated_thread_start)(u32 thread);
+static s64 (*gated_clock)(u32 clock);
+s64 (*bee_clock_quick)(u32 clock);
 
 SKEP_ASSERT_SIZE(struct abi_host, BEE_GATE_OPS * 8);
 
@@ -80,6 +82,13 @@ static s64 thread_start(u32 thread)
 	__asm__ volatile("stmxcsr %0\n\tfnstcw %1"
 			 : "=m"(f->mxcsr), "=m"(f->control));
 	return gated_thread_start(thread);
+}
+
+static s64 read_clock(u32 clock)
+{
+	if (clock <= ABI_CLOCK_MONOTONIC)
+		return bee_clock_quick(clock);
+	return gated_clock(clock);
 }
 
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
@@ -215,6 +224,9 @@ void bee_gate_init(const struct abi_host *os)
 				   ? (void *)(__UINTPTR_TYPE__)&bee_gate_thunks
 					     [16 * i]
 				   : 0;
+	gated_clock = bee_gated.clock;
+	if (bee_clock_quick)
+		bee_gated.clock = read_clock;
 	gated_thread_start = bee_gated.thread_start;
 	bee_gated.thread_start = thread_start;
 	bee_gated.thread_tp = thread_tp;

@@ -32,6 +32,9 @@ void bee_vec_xrstor(const void *buf, u32 mask);
 void bee_vec_fxsave(void *buf);
 void bee_vec_fxrstor(const void *buf);
 void bee_gate_init(const struct abi_host *os);
+/* A host's way to read REALTIME and MONOTONIC that needs no gate, or NULL. Set
+ * before bee_load. */
+extern s64 (*bee_clock_quick)(u32 clock);
 
 /* The calling guest thread. */
 struct bee_thread *bee_self(void);

@@ -49,6 +49,11 @@ for libc in glibc musl; do
 		"$g/work-$libc"
 done
 
+for clock in "" insn call; do
+	fallback "the clock goes forward, fs by $clock" xsavec "$clock" \
+		"$g/clock-glibc"
+done
+
 same "run-time code: clean code runs" "$g/jit-glibc" clean
 same "run-time code: changed and run again" "$g/jit-glibc" again
 no='mprotect: Permission denied\n'

@@ -71,8 +71,9 @@ s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
 __attribute__((noreturn)) void lin_timer_run(void);
 
-/* clock.c */
+/* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
+void lin_vdso_init(void);
 s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);
 s64 lin_rusage(s64 *user_ns, s64 *system_ns);

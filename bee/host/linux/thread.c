@@ -160,6 +160,7 @@ static s64 start(void *(*run)(void *), void *arg, u64 stack)
 
 s64 lin_thread_first(s64 (*run)(void))
 {
+	lin_vdso_init();
 	return start(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
 }
 
