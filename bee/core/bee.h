@@ -120,11 +120,13 @@ struct bee_options {
 	u8 probe, list, trace, idle, help, version, child;
 	u64 memory; /* bytes the guest may commit; 0: no limit asked */
 	u64 nonce;
+	u64 stream; /* the host's number of guest descriptor 3; 0: none */
 	const char *report;  /* host path, or NULL */
 	const char *cache;   /* host directory of rewritten images, or NULL */
 	const char *root;    /* host directory that the guest sees as "/" */
 	const char *cwd;     /* guest path, or NULL */
 	const char *program; /* host path as given */
+	const char *name;    /* for argv[0] instead of program, or NULL */
 	char **argv; /* the guest's; argv[0] is program; NULL terminated */
 	/* --env NAME=VALUE, in order. With clean_env nothing else is passed;
 	 * the host merges env into its own environment otherwise. */
@@ -264,6 +266,8 @@ void bee_os_file_unmap(const u8 *bytes, u64 len);
 /* Handle for host stream fd (0..2): its type (S_IF*) and O_* flags; or
  * negative when the host has none. */
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
+/* The same for options->stream, a two-way byte stream that nobody shares. */
+s64 bee_os_stream(u64 number, u32 *type, u32 *flags);
 /* One sentence on the error stream: "bee: <line>\n". */
 void bee_os_message(const char *line);
 /* Guest path ("/...", for AT_EXECFN and /proc/self/exe) of a host path, and

@@ -17,6 +17,10 @@ const char bee_usage[] =
 	"  --cache DIR        keep rewritten programs in this directory\n"
 	"  --report FILE      write what was loaded, patched and counted\n"
 	"  --nonce HEX        proof that system call 0xBEE answers\n"
+	"  --name NAME        what the program finds as argv[0]\n"
+	"  --stream N         inherited stream (descriptor, on Windows handle\n"
+	"                     of a two-way pipe) that the program gets as 3;\n"
+	"                     the report is written at the start too\n"
 	"  --trace            print system calls on the error stream\n"
 	"  --list-syscalls    print which system calls are answered, and how\n"
 	"  --probe            print what bee finds on this machine\n"
@@ -102,6 +106,12 @@ static int parse_nonce(const char *s, u64 *out)
 	return s && !*s ? 0 : -1;
 }
 
+static int parse_stream(const char *s, u64 *out)
+{
+	s = number(s, 10, out);
+	return s && !*s && *out > 2 ? 0 : -1;
+}
+
 static int add_env(struct bee_options *o, const char *value)
 {
 	const char *s = value;
@@ -142,6 +152,8 @@ static int valued(struct bee_options *o, const char *word, const char *value)
 		return parse_bytes(value, &o->memory) ? -1 : 1;
 	if (abi_streq(word, "--nonce"))
 		return parse_nonce(value, &o->nonce) ? -1 : 1;
+	if (abi_streq(word, "--stream"))
+		return parse_stream(value, &o->stream) ? -1 : 1;
 	if (abi_streq(word, "--env"))
 		return add_env(o, value) ? -1 : 1;
 	if (abi_streq(word, "--report"))
@@ -150,6 +162,8 @@ static int valued(struct bee_options *o, const char *word, const char *value)
 		o->cache = value;
 	else if (abi_streq(word, "--root"))
 		o->root = value;
+	else if (abi_streq(word, "--name"))
+		o->name = value;
 	else if (abi_streq(word, "--cwd"))
 		o->cwd = value;
 	else
@@ -189,5 +203,7 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 		return say(why, "no program named; see bee ", "--help", "");
 	o->program = argv[i];
 	o->argv = argv + i;
+	if (o->name && o->child) /* the parent hands the line on as it is */
+		argv[i] = (char *)(__UINTPTR_TYPE__)o->name;
 	return 0;
 }

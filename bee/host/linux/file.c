@@ -289,6 +289,22 @@ void bee_os_file_unmap(const u8 *bytes, u64 len)
 	munmap((void *)(__UINTPTR_TYPE__)bytes, len);
 }
 
+/* Not shared, so it may be made non-blocking for good. */
+s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
+{
+	int fl = fcntl(BEE_STREAM_FD, F_GETFL);
+	struct stat st;
+
+	(void)number;
+	if (fl < 0 || (fl & O_ACCMODE) != O_RDWR || fstat(BEE_STREAM_FD, &st) ||
+	    S_ISREG(st.st_mode) ||
+	    fcntl(BEE_STREAM_FD, F_SETFL, fl | O_NONBLOCK))
+		return -EBADF;
+	*type = st.st_mode & S_IFMT;
+	*flags = O_RDWR;
+	return BEE_STREAM_FD;
+}
+
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 {
 	struct stat st;

@@ -18,6 +18,8 @@
 
 /* The child's pipe for its last word to the parent. */
 #define BEE_WORD_FD 3
+/* Where the parent puts the stream of --stream for the child. */
+#define BEE_STREAM_FD 4
 
 #define LIN_HOST_STACK 0x40000u /* of a guest thread in bee's code */
 #define LIN_ALT_STACK 0x8000u	/* of a signal handler */

@@ -142,6 +142,8 @@ static s64 run(void)
 
 	if (code)
 		lin_proc_exit((u32)code << 8);
+	if (options.stream) /* who holds its other end wants to know */
+		write_report(0);
 	return 0;
 }
 

@@ -56,6 +56,26 @@ static void limits(const struct bee_options *o)
 		bee_os_message("--idle: the scheduler refused; going on");
 }
 
+/*
+ * Both go above the numbers they are for first, so that neither is in the
+ * other's way. A stream that is not open is found by the child.
+ */
+static int place(const struct bee_options *o, int word)
+{
+	int stream = -1;
+
+	word = fcntl(word, F_DUPFD_CLOEXEC, BEE_STREAM_FD + 1);
+	if (o->stream)
+		stream = fcntl((int)o->stream, F_DUPFD_CLOEXEC,
+			       BEE_STREAM_FD + 1);
+	if (dup2(word, BEE_WORD_FD) < 0)
+		return -1;
+	if (stream >= 0)
+		return dup2(stream, BEE_STREAM_FD);
+	close(BEE_STREAM_FD);
+	return 0;
+}
+
 /* In the child; word is the writing end of the pipe. */
 static void exec_child(char **argv, const struct bee_options *o, int word)
 {
@@ -72,9 +92,8 @@ static void exec_child(char **argv, const struct bee_options *o, int word)
 	for (i = 1; i < n; i++)
 		copy[i + 1] = argv[i];
 	limits(o);
-	if (word != BEE_WORD_FD && dup2(word, BEE_WORD_FD) < 0)
+	if (place(o, word) < 0)
 		_exit(BEE_EXIT_REFUSED);
-	fcntl(BEE_WORD_FD, F_SETFD, 0);
 	execv("/proc/self/exe", copy);
 	bee_os_message("cannot start itself: /proc is needed");
 	_exit(BEE_EXIT_REFUSED);
@@ -130,6 +149,8 @@ int lin_parent(char **argv, const struct bee_options *o)
 	if (child == 0)
 		exec_child(argv, o, word[1]);
 	close(word[1]);
+	if (o->stream)
+		close((int)o->stream);
 	if (child < 0) {
 		bee_os_message("cannot start a process for the program");
 		return BEE_EXIT_REFUSED;

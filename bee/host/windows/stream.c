@@ -264,7 +264,7 @@ static void drain_others(const struct win_stream *but, DWORD ms)
 
 	AcquireSRWLockShared(&list_lock);
 	for (s = streams; s; s = s->next)
-		if (s->output && s != but)
+		if (s->output && s != but && !(but && s->event))
 			drain(s, ms);
 	ReleaseSRWLockShared(&list_lock);
 }
