@@ -18,6 +18,11 @@ $(rewrite_dir)/native: $(B)/obj/gcc/bee/rewrite/test/native.o \
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^
+$(rewrite_dir)/step: $(B)/obj/gcc/bee/rewrite/test/step.o \
+		$(B)/obj/gcc/bee/rewrite/test/native_asm.o $(rewrite_gcc)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -o $@ $^
 $(rewrite_dir)/cover $(rewrite_dir)/lengths: $(rewrite_dir)/%: \
 		$(B)/obj/gcc/bee/rewrite/test/%.o $(rewrite_gcc)
 	$(call say,LINK)
@@ -73,3 +78,7 @@ $(B)/fuzz/bee-rewrite: bee/rewrite/fuzz/rewrite.c $(REWRITE_SRC) \
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+
+CHECK_SUITES += bee-rewrite-step
+suite_bee-rewrite-step = $(rewrite_dir)/step
+suite_bee-rewrite-step_needs = $(rewrite_dir)/step
