@@ -54,7 +54,9 @@ static s64 list(struct abi_call *c, struct abi_desc *d, struct lister *l)
 
 	for (;;) {
 		e.next = d->pos;
-		n = c->p->host->file(d->handle, &op);
+		n = d->kind == ABI_DESC_TEXT
+			    ? abi_synth_readdir(c->p, d->code, &e)
+			    : c->p->host->file(d->handle, &op);
 		if (n <= 0)
 			return n < 0 && !l->done ? n : l->done;
 		e.name[sizeof(e.name) - 1] = 0;
@@ -73,7 +75,7 @@ static s64 run(struct abi_call *c, u32 old)
 
 	if (!d)
 		return -ABI_EBADF;
-	if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFDIR) {
+	if (d->type == ABI_S_IFDIR) {
 		abi_lock_take(c->p, &d->lock);
 		n = list(c, d, &l);
 		abi_lock_drop(c->p, &d->lock);

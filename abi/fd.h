@@ -105,7 +105,7 @@ struct abi_watch {
 /* What a thread in poll or epoll_wait looks at; filled anew for each round. */
 #define ABI_SET_SMALL 32
 #define ABI_SET_LARGE 1280
-#define ABI_SET_POOL 16
+#define ABI_SET_POOL 128 /* threads at once that wait for many */
 
 struct abi_set_item {
 	struct abi_poll poll;
@@ -147,7 +147,8 @@ struct abi_fds {
 	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
 	struct abi_lock epoll_lock;
 	struct abi_lock bounce_lock; /* never held over a wait */
-	u32 high; /* descriptions above this were never used */
+	u64 said_family; /* bits: socket(2) refused and said so; atomic */
+	u32 high;	 /* descriptions above this were never used */
 	struct abi_slot slot[ABI_FD_MAX];
 	struct abi_waiting waiting[ABI_WAITER_WORDS * 64];
 	struct abi_desc desc[ABI_DESC_MAX];

@@ -32,6 +32,8 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
 s64 abi_synth_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		   u64 offset);
 s64 abi_synth_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s);
+/* e->next in: cookie. 1, or 0 at the end. */
+s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e);
 void abi_synth_fill(struct abi_desc *d, struct abi_stat *st);
 
 /* N of /proc/self/fd/N, /dev/stdin and the like; -1 for other names. */

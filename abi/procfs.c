@@ -16,6 +16,8 @@ enum text_code {
 	TEXT_STAT_SELF,
 	TEXT_CMDLINE,
 	TEXT_COMM,
+	TEXT_DIR_FD,
+	TEXT_DIR_TASK, /* the last one below /proc/self */
 	TEXT_CPUINFO,
 	TEXT_MEMINFO,
 	TEXT_STAT,
@@ -42,6 +44,8 @@ static const struct {
 	{"/proc/self/stat", ABI_DESC_TEXT, TEXT_STAT_SELF, 0},
 	{"/proc/self/cmdline", ABI_DESC_TEXT, TEXT_CMDLINE, 0},
 	{"/proc/self/comm", ABI_DESC_TEXT, TEXT_COMM, 0},
+	{"/proc/self/fd", ABI_DESC_TEXT, TEXT_DIR_FD, 0},
+	{"/proc/self/task", ABI_DESC_TEXT, TEXT_DIR_TASK, 0},
 	{"/proc/cpuinfo", ABI_DESC_TEXT, TEXT_CPUINFO, 0},
 	{"/proc/meminfo", ABI_DESC_TEXT, TEXT_MEMINFO, 0},
 	{"/proc/stat", ABI_DESC_TEXT, TEXT_STAT, 0},
@@ -126,6 +130,8 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 
 	if (self && abi_streq(self, "exe"))
 		return p->exe;
+	if (self && abi_streq(self, "cwd"))
+		return p->cwd[0] ? p->cwd : "/";
 	if (fd < 0 || fd >= ABI_FD_MAX)
 		return path;
 	slot = p->fds.slot[fd].desc;
@@ -140,7 +146,7 @@ static int find(struct abi_proc *p, const char *path)
 	for (i = 0; i < NAMES; i++) {
 		if (abi_streq(names[i].path, path))
 			return (int)i;
-		if (self && i <= TEXT_COMM &&
+		if (self && i <= TEXT_DIR_TASK &&
 		    abi_streq(names[i].path + 11, self))
 			return (int)i;
 	}
@@ -159,6 +165,15 @@ static int is_ours(const char *path)
 	return 0;
 }
 
+static u32 type_of(int i)
+{
+	if (names[i].kind == ABI_DESC_NULL)
+		return ABI_S_IFCHR;
+	return names[i].code == TEXT_DIR_FD || names[i].code == TEXT_DIR_TASK
+		       ? ABI_S_IFDIR
+		       : ABI_S_IFREG;
+}
+
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 {
 	u32 flags = abi_desc_flags(d);
@@ -172,13 +187,15 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 			return -ABI_ENXIO;
 		return real == path && is_ours(path) ? -ABI_ENOENT : 0;
 	}
-	if (flags & ABI_O_DIRECTORY)
+	d->type = type_of(i);
+	if (d->type != ABI_S_IFDIR && flags & ABI_O_DIRECTORY)
 		return -ABI_ENOTDIR;
-	if (names[i].kind == ABI_DESC_TEXT && flags & ABI_O_ACCMODE)
+	if (d->type == ABI_S_IFDIR && flags & ABI_O_ACCMODE)
+		return -ABI_EISDIR;
+	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
 		return -ABI_EACCES;
 	d->kind = names[i].kind;
 	d->code = names[i].code;
-	d->type = d->kind == ABI_DESC_TEXT ? ABI_S_IFREG : ABI_S_IFCHR;
 	return 1;
 }
 
@@ -187,7 +204,7 @@ void abi_synth_fill(struct abi_desc *d, struct abi_stat *st)
 	u32 i;
 
 	if (d->kind == ABI_DESC_TEXT)
-		st->mode = ABI_S_IFREG | 0444;
+		st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
 	if (d->kind != ABI_DESC_NULL)
 		return;
 	st->mode = ABI_S_IFCHR | 0666;
@@ -204,7 +221,8 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 
 	if (i < 0 && (real != path || !is_ours(path)))
 		return 0;
-	if (i < 0 && !abi_streq(path, "/proc") && !abi_streq(path, "/sys"))
+	if (i < 0 && !abi_streq(path, "/proc") && !abi_streq(path, "/sys") &&
+	    !abi_streq(path, "/proc/self"))
 		return -ABI_ENOENT;
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
@@ -217,7 +235,7 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 	if (i >= 0 && names[i].kind == ABI_DESC_NULL) {
 		st->mode = ABI_S_IFCHR | 0666;
 		st->rdev = names[i].rdev;
-	} else if (i >= 0) {
+	} else if (i >= 0 && type_of(i) == ABI_S_IFREG) {
 		st->mode = ABI_S_IFREG | 0444;
 	}
 	return 1;
@@ -266,11 +284,15 @@ static void line(struct abi_text *t, const char *name, u64 value,
 static void status(struct abi_proc *p, struct abi_text *t)
 {
 	u64 committed, mapped;
+	s32 bit;
 
 	abi_space_count(p, &committed, &mapped);
 	abi_text_str(t, "Name:\t");
 	abi_text_str(t, p->comm);
-	abi_text_str(t, "\nUmask:\t0022\nState:\tR (running)\n");
+	abi_text_str(t, "\nUmask:\t0");
+	for (bit = 6; bit >= 0; bit -= 3)
+		abi_text_chr(t, (char)('0' + (p->umask >> bit & 7)));
+	abi_text_str(t, "\nState:\tR (running)\n");
 	line(t, "Tgid:\t", p->info.pid, "\n");
 	line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
 	line(t, "VmPeak:\t", mapped / 1024, " kB\n");
@@ -414,6 +436,47 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 	}
 }
 
+/* Directories ------------------------------------------------------------ */
+
+/* The first number, or thread, at or after `i`; `most` when there is none. */
+static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
+{
+	abi_lock_take(p, &p->fds.lock);
+	for (; i < most; i++) {
+		if (code == TEXT_DIR_FD && p->fds.slot[i].desc)
+			break;
+		if (code == TEXT_DIR_TASK &&
+		    __atomic_load_n(&p->threads.thread[i].state,
+				    __ATOMIC_ACQUIRE) == ABI_THREAD_LIVE)
+			break;
+	}
+	abi_lock_drop(p, &p->fds.lock);
+	return i;
+}
+
+s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e)
+{
+	u32 most = code == TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX, i;
+	struct abi_text t;
+
+	abi_text_init(&t, e->name, sizeof(e->name));
+	if (e->next < 2) {
+		abi_text_str(&t, e->next ? ".." : ".");
+		e->type = ABI_DT_DIR;
+		e->ino = ++e->next;
+		return 1;
+	}
+	i = e->next - 2 < most ? (u32)e->next - 2 : most;
+	i = dir_next(p, code, i, most);
+	if (i == most)
+		return 0;
+	abi_text_dec(&t, code == TEXT_DIR_FD ? i : p->threads.thread[i].tid);
+	e->type = code == TEXT_DIR_FD ? ABI_DT_LNK : ABI_DT_DIR;
+	e->next = i + 3;
+	e->ino = e->next;
+	return 1;
+}
+
 /* Part of a text that was just made, from `offset` on. */
 static s64 give(struct abi_call *c, struct abi_span *s, u64 offset,
 		const char *text, u64 len)
@@ -462,6 +525,8 @@ static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	struct abi_text t;
 	s64 n;
 
+	if (d->type == ABI_S_IFDIR)
+		return -ABI_EISDIR;
 	if (d->code == TEXT_CMDLINE)
 		return give_cmdline(c, s, offset);
 	abi_lock_take(c->p, &fds->bounce_lock);

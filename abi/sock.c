@@ -86,9 +86,14 @@ static struct abi_desc *sock_desc(struct abi_call *c, s32 handle, u32 flags,
 
 static s64 refuse(struct abi_call *c, u32 domain)
 {
+	u64 bit = 1ull << (domain < 63 ? domain : 63);
 	char line[120];
 	struct abi_text t;
 
+	/* Once for each family: some programs try again and again. */
+	if (__atomic_fetch_or(&c->p->fds.said_family, bit, __ATOMIC_RELAXED) &
+	    bit)
+		return -ABI_EAFNOSUPPORT;
 	abi_text_init(&t, line, sizeof(line));
 	abi_text_str(&t, "socket of address family ");
 	abi_text_dec(&t, domain);

@@ -63,21 +63,6 @@ s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
 	return 0;
 }
 
-static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
-		     struct abi_stat *st)
-{
-	struct abi_path_op op = {
-		.verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,
-		.stat = st,
-	};
-	s64 error = abi_synth_stat(c->p, path, st);
-
-	if (error)
-		return error < 0 ? error : 0;
-	op.path = nofollow ? path : abi_synth_real(c->p, path);
-	return c->p->host->path(&op);
-}
-
 /* The description itself, for fstat and AT_EMPTY_PATH. */
 static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
 {
@@ -89,6 +74,33 @@ static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
 	error = abi_file_stat(c, d, st);
 	abi_desc_put(c->p, d);
 	return error;
+}
+
+static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
+		     struct abi_stat *st)
+{
+	struct abi_path_op op = {
+		.verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,
+		.stat = st,
+	};
+	s64 fd = abi_synth_number(path), error;
+	char text[32]; /* only whether it is a link matters */
+
+	if (fd >= 0 && !nofollow) {
+		error = stat_fd(c, (u64)fd, st);
+		return error == -ABI_EBADF ? -ABI_ENOENT : error;
+	}
+	if (nofollow && abi_synth_link(c->p, path, text, sizeof(text)) > 0) {
+		abi_memset(st, 0, sizeof(*st));
+		st->nlink = 1;
+		st->mode = ABI_S_IFLNK | 0777;
+		return 0;
+	}
+	error = abi_synth_stat(c->p, path, st);
+	if (error)
+		return error < 0 ? error : 0;
+	op.path = nofollow ? path : abi_synth_real(c->p, path);
+	return c->p->host->path(&op);
 }
 
 static int is_empty(struct abi_call *c, u64 name)

@@ -334,10 +334,66 @@ static s64 from_lines(const struct round *r, struct bits *bits)
 	return count;
 }
 
+/* `bits` becomes the answer; it is left alone on error. */
+static s64 select_lines(struct abi_call *c, struct round *r, u32 n,
+			struct bits *bits, u64 deadline)
+{
+	s64 result;
+
+	to_lines(r, n, bits);
+	result = run(c, r, deadline);
+	return result < 0 ? result : from_lines(r, bits);
+}
+
+/* Many threads sleep in select over nothing or little: no pool for those. */
+static s64 select_small(struct abi_call *c, u32 n, struct bits *bits,
+			u64 deadline)
+{
+	struct abi_pollfd_item fd[ABI_SET_SMALL];
+	struct abi_set_item item[ABI_SET_SMALL];
+	struct abi_poll list[ABI_SET_SMALL];
+	u16 held[ABI_SET_SMALL];
+	struct round r = {.fd = fd};
+
+	r.set = (struct abi_set){.size = ABI_SET_SMALL,
+				 .item = item,
+				 .hold = held,
+				 .list = list,
+				 .due = ABI_FOREVER};
+	return select_lines(c, &r, n, bits, deadline);
+}
+
+static s64 select_large(struct abi_call *c, u32 n, struct bits *bits,
+			u64 deadline)
+{
+	struct abi_set_space *space = abi_set_space_take(c->p);
+	struct round r = {.space = space};
+	s64 result;
+
+	if (!space)
+		return -ABI_ENOMEM;
+	r.fd = space->fd;
+	abi_set_init_large(&r.set, space);
+	result = select_lines(c, &r, n, bits, deadline);
+	abi_set_space_drop(c->p, space);
+	return result;
+}
+
+static u32 bits_lines(const struct bits *bits)
+{
+	u32 i, count = 0;
+	u64 word;
+
+	for (i = 0; i < ABI_FD_MAX / 64; i++) {
+		word = bits->word[0][i] | bits->word[1][i] | bits->word[2][i];
+		for (; word; word &= word - 1)
+			count++;
+	}
+	return count;
+}
+
 static s64 select_any(struct abi_call *c, u64 deadline)
 {
-	struct abi_set_space *space;
-	struct round r = {.count = 0};
 	u32 n = (u32)c->a[0];
 	struct bits bits;
 	s64 result;
@@ -349,16 +405,12 @@ static s64 select_any(struct abi_call *c, u64 deadline)
 	result = load_bits(c, n, &bits);
 	if (result)
 		return result;
-	space = abi_set_space_take(c->p);
-	if (!space)
-		return -ABI_ENOMEM;
-	r.fd = space->fd;
-	abi_set_init_large(&r.set, space);
-	to_lines(&r, n, &bits);
-	result = run(c, &r, deadline);
-	if (result >= 0)
-		result = from_lines(&r, &bits);
-	abi_set_space_drop(c->p, space);
+	result = -ABI_ENOMEM;
+	if (bits_lines(&bits) <= ABI_SET_SMALL)
+		result = select_small(c, n, &bits, deadline);
+	/* A watched epoll may need more than the lines of this select. */
+	if (result == -ABI_ENOMEM)
+		result = select_large(c, n, &bits, deadline);
 	if (result >= 0 && store_bits(c, n, &bits))
 		result = -ABI_EFAULT;
 	return result;

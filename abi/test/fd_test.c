@@ -265,6 +265,51 @@ static void put_at(const char *path, s64 fd)
 	CALL(close, fresh);
 }
 
+/* How many entries of a directory are called `name`. */
+static u32 listed(const char *path, const char *name, u32 *all)
+{
+	s64 fd = CALL(open, io_str(0, path), 0x10000, 0), n, at;
+	u32 found = 0;
+
+	*all = 0;
+	while (fd >= 0 && (n = CALL(getdents64, fd, page + 0x4000, 64)) > 0)
+		for (at = 0; at < n; at += *(u16 *)GUEST(0x4000 + at + 16)) {
+			found += !strcmp((char *)GUEST(0x4000 + at + 19), name);
+			++*all;
+		}
+	CALL(close, fd);
+	return found;
+}
+
+static void lists_of_self(void)
+{
+	struct abi_linux_stat *st = GUEST(0x3000);
+	char name[64];
+	u32 all;
+	s64 fd;
+
+	fd = CALL(open, io_str(0, "/dev/null"), 0, 0);
+	snprintf(name, sizeof(name), "%d", (int)fd);
+	tap_ok(listed("/proc/self/fd", name, &all) == 1 && all >= 4,
+	       "/proc/self/fd lists the numbers");
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", (int)fd);
+	tap_ok(CALL(lstat, io_str(0, name), page + 0x3000) == 0 &&
+		       (st->mode & 0170000) == 0120000 &&
+		       CALL(stat, io_str(0, name), page + 0x3000) == 0 &&
+		       (st->mode & 0170000) == 0020000,
+	       "each is a link to what is open");
+	CALL(close, fd);
+	tap_ok(CALL(stat, io_str(0, name), page + 0x3000) == -ABI_ENOENT,
+	       "a closed number is no name");
+	snprintf(name, sizeof(name), "%u", fake.info.pid);
+	tap_ok(listed("/proc/self/task", name, &all) == 1 && all == 3,
+	       "/proc/self/task lists the threads");
+	CALL(umask, 027);
+	tap_ok(holds("/proc/self/status", "Umask:\t0027\n"),
+	       "the umask of /proc/self/status");
+	CALL(umask, 022);
+}
+
 static void synthetic(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
@@ -376,6 +421,7 @@ int main(void)
 	names();
 	listing();
 	synthetic();
+	lists_of_self();
 	sending();
 	mapping();
 	guest_free();
