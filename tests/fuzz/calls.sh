@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# TAP: a guest that makes random system calls, for a few fixed seeds and one
+# new one. bee must not fail, hang or run out of anything for good.
+# usage: calls.sh BUILD [MILLISECONDS [SEED...]]
+set -eu
+
+b=$1
+ms=${2:-900}
+if [ $# -le 2 ]; then shift $#; else shift 2; fi
+fresh=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+[ $# -gt 0 ] || set -- 1 6 25 28 "$fresh"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n=0
+bad=0
+for seed in "$@"; do
+	n=$((n + 1))
+	mkdir "$tmp/root$n"
+	name="random calls, seed $n"
+	[ "$seed" != "$fresh" ] || name="random calls, a new seed"
+	rc=0
+	timeout -s KILL 60 "$b/bin/bee-guard" "$b/bin/bee" \
+		--root "$tmp/root$n" "$b/test/fuzz/calls" "$seed" "$ms" \
+		</dev/null >"$tmp/out" 2>"$tmp/err" || rc=$?
+	echo "# seed $seed"
+	if [ "$rc" -eq 0 ] && grep -aqx sound "$tmp/out"; then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"
+		echo "# exit code $rc"
+		tail -n 20 "$tmp/out" "$tmp/err" | tr -cd '[:print:]\n' | sed 's/^/# /'
+		bad=1
+	fi
+done
+echo "1..$n"
+exit "$bad"
