@@ -1,7 +1,9 @@
+#!/bin/sh
 # SPDX-License-Identifier: MIT
-# shellcheck shell=sh disable=SC2034 # sourced; the caller uses g
+# shellcheck disable=SC2034 # sourced; the caller uses g
 # For scripts that compare native runs with runs under bee behind the guard;
 # sourced with the build folder as $1. Prints TAP; the caller prints the plan.
+set -eu
 set +e # exit codes are what is compared
 b=$1
 g=$b/test/bee
@@ -46,4 +48,3 @@ code() { # name, expected exit code, command
 	[ "$got" -eq "$want" ]
 	result $? "$name"
 }
-

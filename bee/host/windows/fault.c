@@ -182,6 +182,19 @@ static int is_error(DWORD code)
 	return code >= 0xC0000000 && code != 0xE06D7363;
 }
 
+/* abi touched guest memory that another thread unmapped: it knows how to go on.
+ */
+static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
+{
+	u64 next = r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION
+			   ? abi_copy_resume(c->Rip)
+			   : 0;
+
+	if (next)
+		c->Rip = next;
+	return next != 0;
+}
+
 static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 {
 	const EXCEPTION_RECORD *r = e->ExceptionRecord;
@@ -191,6 +204,8 @@ static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 
 	if (!t || !bee.proc)
 		return EXCEPTION_CONTINUE_SEARCH;
+	if (go_on(r, c))
+		return EXCEPTION_CONTINUE_EXECUTION;
 	where = bee_pc_where(c->Rip);
 	if (where == BEE_PC_BEE && wild_jump(r, c))
 		where = BEE_PC_GUEST;
