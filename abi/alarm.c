@@ -204,7 +204,9 @@ static s64 which_check(struct abi_call *c)
 		return -ABI_EINVAL;
 	if ((u32)c->a[0] == ITIMER_REAL)
 		return supported(c->p) ? 0 : -ABI_ENOSYS;
-	c->p->host->log("setitimer: only ITIMER_REAL is supported; CPU time "
+	if (!__atomic_exchange_n(&c->p->alarms.said_cpu, 1, __ATOMIC_RELAXED))
+		c->p->host->log(
+			"setitimer: only ITIMER_REAL is supported; CPU time "
 			"timers (profiling) are not");
 	return -ABI_ENOSYS;
 }

@@ -222,7 +222,7 @@ static s64 get_deadline(struct abi_call *c, u64 gaddr, u64 *deadline)
 		return 0;
 	error = abi_time_get(c->p, gaddr, &ns);
 	if (!error)
-		*deadline = ns ? abi_wait_deadline(c->p, ns) : 0;
+		*deadline = ns ? abi_thread_deadline(c, ns) : 0;
 	return error;
 }
 
@@ -429,7 +429,7 @@ s64 abi_sys_select(struct abi_call *c)
 			return -ABI_EINVAL;
 		if (tv.sec < 1ll << 32 && tv.usec < 1ll << 40) {
 			ns = (u64)tv.sec * ABI_NS + (u64)tv.usec * 1000;
-			deadline = ns ? abi_wait_deadline(c->p, ns) : 0;
+			deadline = ns ? abi_thread_deadline(c, ns) : 0;
 		}
 	}
 	result = select_any(c, deadline);

@@ -38,8 +38,8 @@ struct abi_alarm {
 };
 
 struct abi_alarms {
-	struct abi_lock lock; /* guards all here; outside of signals.lock */
-	u32 said;
+	struct abi_lock lock;  /* guards all here; outside of signals.lock */
+	u32 said, said_cpu;    /* log lines that were written */
 	struct abi_alarm real; /* ITIMER_REAL */
 	struct abi_alarm alarm[ABI_ALARMS];
 };
