@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+
+package session
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"skep/internal/uapi"
+)
+
+type reader struct{ r *bufio.Reader }
+
+func newReader(r io.Reader) *reader { return &reader{bufio.NewReaderSize(r, 64<<10)} }
+
+// hello reads the frame that opens every stream.
+func (r *reader) hello() (h uapi.Hello, err error) {
+	f, b, err := r.frame(nil)
+	if err != nil {
+		return h, err
+	}
+	if f.Type != uapi.TypeHello || f.Call != 0 {
+		return h, protocol("it opens with %v, not HELLO", f.Type)
+	}
+	// Another revision may have a longer HELLO: magic and revision stay first.
+	if len(b) < 8 || binary.LittleEndian.Uint32(b) != uapi.SessionMagic {
+		return h, protocol("its HELLO is not skep's")
+	}
+	if theirs := binary.LittleEndian.Uint32(b[4:]); theirs != uapi.SessionRevision {
+		return h, &RevisionError{uapi.SessionRevision, theirs}
+	}
+	if h, err = uapi.Exact[uapi.Hello](b); err != nil {
+		err = &ProtocolError{err}
+	}
+	return h, err
+}
+
+// frame reads one frame, its payload into buf if that is large enough. A frame
+// that ends early is a cut, one that cannot be is a ProtocolError.
+func (r *reader) frame(buf []byte) (uapi.Frame, []byte, error) {
+	var head [uapi.FrameSize]byte
+	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+		return uapi.Frame{}, buf, fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	f, err := uapi.ParseFrame(head[:])
+	if err != nil {
+		return f, buf, &ProtocolError{err}
+	}
+	if uint32(cap(buf)) < f.Length {
+		buf = make([]byte, max(f.Length, 4<<10))
+	}
+	buf = buf[:f.Length]
+	if _, err := io.ReadFull(r.r, buf); err != nil {
+		return f, buf, fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	return f, buf, nil
+}
+
+// Read gives the next frame. Its payload is good until the next Read. One
+// goroutine may read at a time. io.EOF: the peer said BYE. ErrCut: the stream
+// broke; Attach another, or Wait for one, and Read again. Any other error ended
+// the session.
+func (c *Conn) Read() (Frame, error) {
+	for {
+		c.mu.Lock()
+		s, err := c.stream, c.ending()
+		c.mu.Unlock()
+		if err != nil {
+			return Frame{}, err
+		}
+		f, b, err := s.from.frame(c.in)
+		c.in = b
+		if out, ok, err := c.taken(s, f, b, err); ok || err != nil {
+			return out, err
+		}
+	}
+}
+
+// ending says why there is nothing to read; c.mu is held.
+func (c *Conn) ending() error {
+	switch {
+	case c.bye:
+		return io.EOF
+	case c.err != nil:
+		return c.err
+	case c.stream == nil:
+		return ErrCut
+	}
+	return nil
+}
+
+// taken counts a frame that came on s, or the error instead of one. It answers
+// false for what callers do not see.
+func (c *Conn) taken(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != s {
+		return Frame{}, false, nil // it comes again on the new stream
+	}
+	switch {
+	case errors.Is(err, ErrCut):
+		c.drop()
+		return Frame{}, false, err
+	case err == nil && f.Type == uapi.TypeHello:
+		err = protocol("a second HELLO on one stream")
+	case err == nil && f.Type == uapi.TypeAck:
+		if err = c.ackCame(s, b); err == nil {
+			return Frame{}, false, nil
+		}
+	}
+	if err != nil {
+		c.end(uapi.TypeError, uapi.Errorf(uapi.EProtocol, "%v", err).Encode(), err)
+		return Frame{}, false, err
+	}
+	c.received += uapi.FrameSize + uint64(f.Length)
+	if f.Type == uapi.TypeBye {
+		c.bye = true
+		return Frame{}, false, io.EOF
+	}
+	if c.received-c.ackSent >= uapi.AckEvery {
+		c.change.Broadcast()
+	}
+	return Frame{f.Type, f.Flags, f.Call, b}, true, nil
+}
+
+func (c *Conn) ackCame(s *stream, b []byte) error {
+	if len(b) != 8 {
+		return protocol("an ACK of %d bytes", len(b))
+	}
+	received := binary.LittleEndian.Uint64(b)
+	if received < c.acked || received > s.sent {
+		return protocol("an ACK of %d, between %d and %d may be", received, c.acked, s.sent)
+	}
+	c.acknowledge(received)
+	c.change.Broadcast()
+	return nil
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"skep/internal/uapi"
+)
+
+// A fuse lets so many bytes through, in this direction, then cuts both.
+type fuse struct {
+	net.Conn
+	left int
+}
+
+func (f *fuse) Write(b []byte) (int, error) {
+	if len(b) <= f.left {
+		f.left -= len(b)
+		return f.Conn.Write(b)
+	}
+	n, _ := f.Conn.Write(b[:f.left])
+	f.left = 0
+	f.Conn.Close()
+	return n, io.ErrClosedPipe
+}
+
+// A side runs one end of the script: it says its lines, hears the other's, and
+// finds a new stream whenever the old one is cut.
+type side struct {
+	conn    *Conn
+	recover func(*Conn) error
+	heard   []string
+	full    chan struct{} // closed when all lines were heard
+	err     error         // why it gave up; then full is closed too
+}
+
+const lines = 6
+
+func (s *side) talk() {
+	for i := range lines {
+		var err error
+		if i%3 == 2 {
+			text := strings.Repeat(fmt.Sprint(i), 40)
+			err = s.conn.SendData(context.Background(), uint64(i), strings.NewReader(text), int64(len(text)))
+		} else {
+			err = s.conn.Send(uapi.TypeBind, uint64(i), []byte(fmt.Sprintf("line %d", i)))
+		}
+		if err != nil {
+			s.err = err
+			return
+		}
+	}
+}
+
+// listen goes on after the last line: the other side may still need a stream.
+func (s *side) listen() {
+	for {
+		f, err := s.conn.Read()
+		if errors.Is(err, ErrCut) {
+			err = s.recover(s.conn)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			if len(s.heard) < lines {
+				s.err = err
+				close(s.full)
+			}
+			return
+		}
+		s.heard = append(s.heard, fmt.Sprintf("%v %d %d %s", f.Type, f.Call, f.Flags, f.Payload))
+		if len(s.heard) == lines {
+			close(s.full)
+		}
+	}
+}
+
+// script plays the exchange; the first stream is cut after so many bytes of one
+// direction, the second too, a little later.
+func script(cutA, cutB int) (a, b *side, cuts int) {
+	id := NewID()
+	a = &side{conn: newConn(id), full: make(chan struct{})}
+	b = &side{conn: newConn(id), full: make(chan struct{})}
+	b.recover = func(c *Conn) error { return c.Wait(context.Background()) }
+	dial := func() net.Conn {
+		x, y := net.Pipe()
+		left := func(n int) int {
+			if cuts >= 2 || n < 0 {
+				return 1 << 30
+			}
+			return n + 17*cuts
+		}
+		fx, fy := &fuse{x, left(cutA)}, &fuse{y, left(cutB)}
+		cuts++
+		go Accept(fy, func(ID) *Conn { return b.conn })
+		return fx
+	}
+	a.recover = func(c *Conn) error {
+		for {
+			err := c.Attach(dial())
+			if !errors.Is(err, ErrCut) {
+				return err
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for _, s := range []*side{a, b} {
+		wg.Go(s.talk)
+		wg.Go(s.listen)
+	}
+	<-a.full
+	<-b.full
+	heard := [2]int{len(a.heard), len(b.heard)}
+	a.conn.Abort(nil)
+	b.conn.Abort(nil)
+	wg.Wait()
+	if heard != [2]int{len(a.heard), len(b.heard)} {
+		a.err = errors.New("lines came after the last one")
+	}
+	return a, b, cuts
+}
+
+func TestResumeAtEveryByte(t *testing.T) {
+	whole := 0 // bytes that a side says, HELLO included
+	for i := range lines {
+		n := len("line 0")
+		if i%3 == 2 {
+			n = 40
+		}
+		whole += uapi.FrameSize + n
+	}
+	whole += 48
+	for _, dir := range []string{"of the dialling side", "of the accepting side", "of both"} {
+		t.Run(dir, func(t *testing.T) {
+			for at := range whole {
+				cutA, cutB := at, at
+				switch dir {
+				case "of the dialling side":
+					cutB = -1
+				case "of the accepting side":
+					cutA = -1
+				}
+				within(t, fmt.Sprintf("a cut at byte %d", at), func() { resume(t, at, cutA, cutB) })
+			}
+		})
+	}
+}
+
+func resume(t *testing.T, at, cutA, cutB int) {
+	a, b, cuts := script(cutA, cutB)
+	if a.err != nil || b.err != nil {
+		t.Errorf("cut at %d: %v, %v", at, a.err, b.err)
+	}
+	if got, want := strings.Join(a.heard, "\n"), strings.Join(b.heard, "\n"); got != want || len(a.heard) != lines {
+		t.Errorf("cut at %d: heard\n%s\nand\n%s", at, got, want)
+	}
+	if cuts < 2 {
+		t.Errorf("cut at %d: the stream was never cut", at)
+	}
+}
+
+// A stream that nobody noticed to be dead is replaced by the peer's new one.
+func TestNewStreamReplacesSilentOne(t *testing.T) {
+	a, b := ends(t)
+	got := make(chan string, 1)
+	go func() {
+		f, err := b.Read()
+		for errors.Is(err, ErrCut) {
+			if err = b.Wait(context.Background()); err == nil {
+				f, err = b.Read()
+			}
+		}
+		got <- fmt.Sprint(f.Type, err)
+	}()
+	x, y := net.Pipe()
+	go Accept(y, func(id ID) *Conn { return b })
+	within(t, "the new stream", func() {
+		if err := a.Attach(x); err != nil {
+			t.Error(err)
+		}
+		a.Send(uapi.TypePing, 0, nil)
+		if s := <-got; s != "PING <nil>" {
+			t.Error(s)
+		}
+	})
+}

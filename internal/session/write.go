@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+
+package session
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"skep/internal/uapi"
+)
+
+var chunks = sync.Pool{New: func() any { b := make([]byte, dataChunk); return &b }}
+
+// enqueue appends a frame; c.mu is held and the window has room.
+func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []byte, buffer *[]byte) {
+	f := &sent{at: c.queued, payload: payload, buffer: buffer, data: t == uapi.TypeData}
+	uapi.PutFrame(f.head[:], uapi.Frame{Length: uint32(len(payload)), Type: t, Flags: flags, Call: call})
+	c.queue = append(c.queue, f)
+	c.queued = f.end()
+	if f.data {
+		c.pending++
+	}
+	c.change.Broadcast()
+}
+
+// Send queues one frame. payload is kept until the peer acknowledged it, so the
+// caller must not change it. It waits only while the window is full; while the
+// stream is cut, frames wait for the next one.
+func (c *Conn) Send(t uapi.FrameType, call uint64, payload []byte) error {
+	return c.send(t, 0, call, payload)
+}
+
+func (c *Conn) send(t uapi.FrameType, flags uint16, call uint64, payload []byte) error {
+	switch {
+	case !t.Known() || t == uapi.TypeHello || t == uapi.TypeAck:
+		return fmt.Errorf("a %v frame is not for callers to send", t)
+	case len(payload) > uapi.FrameMax:
+		return fmt.Errorf("a frame of %d bytes, at most %d may be sent", len(payload), uapi.FrameMax)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	need := uint64(uapi.FrameSize + len(payload))
+	for c.err == nil && c.queued+need-c.acked > uapi.SessionWindow {
+		c.change.Wait()
+	}
+	if c.err != nil {
+		return c.err
+	}
+	c.enqueue(t, flags, call, payload, nil)
+	return nil
+}
+
+// SendError says what went wrong with a call, or with the session (call 0).
+func (c *Conn) SendError(call uint64, e *uapi.Error) error {
+	return c.Send(uapi.TypeError, call, e.Encode())
+}
+
+// SendData sends n bytes of r as DATA frames, the final one marked; all of r if
+// n is negative. It lets one frame at a time wait for the stream, so other
+// frames pass between. If r ends early or fails, the error is returned and the
+// transfer has no final frame: the caller sends ERROR for the call.
+func (c *Conn) SendData(ctx context.Context, call uint64, r io.Reader, n int64) error {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		c.change.Broadcast()
+		c.mu.Unlock()
+	})
+	defer stop()
+	for last := false; !last; {
+		b := chunks.Get().(*[]byte)
+		chunk := *b
+		if n >= 0 && n < int64(len(chunk)) {
+			chunk = chunk[:n]
+		}
+		got, err := io.ReadFull(r, chunk)
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		switch {
+		case ended && n < 0:
+			last = true
+		case ended && len(chunk) > 0:
+			chunks.Put(b)
+			return io.ErrUnexpectedEOF
+		case err != nil && !ended:
+			chunks.Put(b)
+			return err
+		}
+		if n >= 0 {
+			n -= int64(got)
+			last = n == 0
+		}
+		if err := c.sendChunk(ctx, call, b, got, last); err != nil {
+			chunks.Put(b)
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Conn) sendChunk(ctx context.Context, call uint64, b *[]byte, n int, last bool) error {
+	flags := uint16(0)
+	if last {
+		flags = uapi.FlagLast
+	}
+	need := uint64(uapi.FrameSize + n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && ctx.Err() == nil && (c.pending > 0 || c.queued+need-c.acked > dataWindow) {
+		c.change.Wait()
+	}
+	if c.err != nil {
+		return c.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.enqueue(uapi.TypeData, flags, call, (*b)[:n], b)
+	return nil
+}
+
+// What the writer does next.
+type step int
+
+const (
+	stop step = iota
+	flush
+	ack
+	frame
+)
+
+// write is the goroutine of one stream.
+func (c *Conn) write(s *stream) {
+	w := bufio.NewWriterSize(s.rw, 64<<10)
+	for {
+		var err error
+		step, f, received := c.take(s, w.Buffered() > 0)
+		switch step {
+		case stop:
+			return
+		case flush:
+			err = w.Flush()
+		case ack:
+			err = writeAck(w, received)
+		case frame:
+			err = writeFrame(w, f, s.skip)
+			s.skip = 0
+			c.wrote(s, f)
+		}
+		if err != nil {
+			c.mu.Lock()
+			s.broken = true
+			if c.bye && c.err == nil {
+				c.fail(ErrClosed) // it said that it would go
+			}
+			c.change.Broadcast()
+			c.mu.Unlock()
+			return
+		}
+	}
+}
+
+// take waits for what there is to write: ACKs first, then the queue in order.
+func (c *Conn) take(s *stream, buffered bool) (step, *sent, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.stream == s {
+		s.idle = false
+		switch {
+		case c.received-c.ackSent >= uapi.AckEvery:
+			c.ackSent = c.received
+			return ack, nil, c.received
+		case c.next < len(c.queue):
+			f := c.queue[c.next]
+			c.next++
+			f.busy++
+			s.sent = f.end()
+			c.sentTo = max(c.sentTo, s.sent)
+			return frame, f, 0
+		case buffered:
+			return flush, nil, 0
+		}
+		s.idle = true
+		c.change.Broadcast()
+		c.change.Wait()
+	}
+	return stop, nil, 0
+}
+
+// wrote lets the next data frame into the queue.
+func (c *Conn) wrote(s *stream, f *sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.busy--
+	if f.data && c.stream == s {
+		c.pending--
+		c.change.Broadcast()
+	}
+}
+
+func writeAck(w io.Writer, received uint64) error {
+	var b [uapi.FrameSize + 8]byte
+	uapi.PutFrame(b[:], uapi.Frame{Length: 8, Type: uapi.TypeAck})
+	binary.LittleEndian.PutUint64(b[uapi.FrameSize:], received)
+	_, err := w.Write(b[:])
+	return err
+}
+
+// writeFrame leaves out the bytes that the peer already has.
+func writeFrame(w io.Writer, f *sent, skip uint64) error {
+	head, payload := f.head[:], f.payload
+	n := min(skip, uint64(len(head)))
+	head, payload = head[n:], payload[skip-n:]
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	_, err := w.Write(payload)
+	return err
+}
