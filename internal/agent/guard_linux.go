@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descriptors of a guard. The stream keeps its number in the program.
+const (
+	fdStream  = 3
+	fdControl = 4
+	fdProgram = 5
+)
+
+// A guardOrder is the one line that the agent sends on the control socket.
+type guardOrder struct {
+	Path   string   `json:"path"` // empty: the program's descriptor
+	Args   []string `json:"args"`
+	Env    []string `json:"env"`
+	Dir    string   `json:"dir"`
+	Stream bool     `json:"stream"`
+}
+
+// Guard is the main function of `skep guard`: it starts one program, adopts
+// whatever that leaves behind, and ends all of it when the program ends or
+// when the agent does, however that may happen. It returns an exit code.
+func Guard() int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	syscall.CloseOnExec(fdControl)
+	syscall.CloseOnExec(fdProgram)
+	control := os.NewFile(fdControl, "control")
+	if control == nil {
+		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
+		return 2
+	}
+	var order guardOrder
+	in := json.NewDecoder(control)
+	if err := in.Decode(&order); err != nil {
+		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
+		return 2
+	}
+	ended := make(chan exit, 1)
+	go guardRun(order, ended)
+	gone := make(chan struct{})
+	go func() { // nothing is ever sent after the order: this is the end
+		in.Decode(&struct{}{})
+		close(gone)
+	}()
+	var e exit
+	select {
+	case e = <-ended:
+	case <-gone:
+		e = exit{Signal: int(syscall.SIGKILL)}
+	}
+	guardClear()
+	json.NewEncoder(control).Encode(e)
+	return 0
+}
+
+// guardRun keeps its thread: the death signal of the program and its idle
+// scheduling class belong to the thread that starts it.
+func guardRun(order guardOrder, ended chan<- exit) {
+	runtime.LockOSThread()
+	pid, err := guardStart(order)
+	syscall.Close(0)
+	syscall.Close(1)
+	syscall.Close(fdStream)
+	syscall.Close(fdProgram)
+	if err != nil {
+		ended <- exit{Error: err.Error()}
+		select {}
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err = syscall.Wait4(pid, &status, 0, nil)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		ended <- exit{Error: fmt.Sprintf("its end could not be seen: %v", err)}
+	case status.Signaled():
+		ended <- exit{Signal: int(status.Signal())}
+	default:
+		ended <- exit{Code: status.ExitStatus()}
+	}
+	select {}
+}
+
+func guardStart(order guardOrder) (int, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("the kernel refuses to adopt processes: %w", err)
+	}
+	// What the owner of the machine does comes first. A kernel that refuses
+	// is no reason not to work.
+	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
+	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
+	path := order.Path
+	if path == "" {
+		path = fmt.Sprintf("/proc/self/fd/%d", fdProgram)
+	}
+	files := []uintptr{0, 1, 2}
+	if order.Stream {
+		files = append(files, fdStream)
+	}
+	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	for tries := 0; ; tries++ {
+		pid, err := syscall.ForkExec(path, order.Args, attr)
+		// Somebody between fork and exec may still hold a new file open.
+		if err == syscall.ETXTBSY && tries < 50 {
+			time.Sleep(2 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("it cannot be started: %w", err)
+		}
+		return pid, nil
+	}
+}
+
+// guardClear ends all descendants: orphans become children of this process,
+// so children are killed until there are none.
+func guardClear() {
+	for {
+		for _, pid := range children(os.Getpid()) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if err == syscall.ECHILD {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func children(parent int) []int {
+	list, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var found []int
+	for _, name := range list {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		// pid (any text) state ppid
+		s := string(text)
+		fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What a worker may say: more is counted and dropped, never stored.
+const (
+	lineMax   = 1024
+	linesMost = 50 // per second
+)
+
+// lines cuts what is written to it into lines. It never blocks the writer for
+// longer than say does.
+type lines struct {
+	mu      sync.Mutex
+	say     func(string)
+	part    []byte
+	cut     bool // the rest of this line is dropped
+	second  time.Time
+	said    int
+	dropped int
+	latest  string // the last line that bee itself wrote
+}
+
+func newLines(say func(string)) *lines { return &lines{say: say} }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		line, rest, found := bytes.Cut(p, []byte("\n"))
+		if room := lineMax - len(l.part); len(line) > room {
+			line, l.cut = line[:room], true
+		}
+		l.part = append(l.part, line...)
+		p = rest
+		if found {
+			l.line()
+		}
+	}
+	return n, nil
+}
+
+func (l *lines) line() {
+	text := strings.ToValidUTF8(strings.TrimRight(string(l.part), "\r"), "?")
+	if l.cut {
+		text += " ..."
+	}
+	l.part, l.cut = l.part[:0], false
+	if strings.HasPrefix(text, "bee: ") {
+		l.latest = text
+	}
+	now := time.Now()
+	if now.Sub(l.second) >= time.Second {
+		l.drops()
+		l.second, l.said = now, 0
+	}
+	if l.said++; l.said > linesMost {
+		l.dropped++
+		return
+	}
+	l.say(text)
+}
+
+func (l *lines) drops() {
+	if l.dropped > 0 {
+		l.say(fmt.Sprintf("(%d lines were dropped, at most %d per second are passed on)", l.dropped, linesMost))
+	}
+	l.dropped = 0
+}
+
+// flush says what has no end of line.
+func (l *lines) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.part) > 0 {
+		l.line()
+	}
+	l.drops()
+}
+
+// last is bee's last sentence, empty if there is none.
+func (l *lines) last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.latest
+}

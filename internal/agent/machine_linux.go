@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	systemIsWindows = false
+	streamNumber    = "3" // as the guard hands it on
+)
+
+func systemText() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "Linux"
+	}
+	return "Linux " + unix.ByteSliceToString(u.Release[:])
+}
+
+// memory gives all bytes, and those that may be used without harm.
+func memory() (total, free uint64) {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for _, line := range strings.Split(string(text), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "MemTotal:":
+			total = kib(f[1])
+		case "MemAvailable:":
+			free = kib(f[1])
+		}
+	}
+	return total, free
+}
+
+func kib(s string) (n uint64) {
+	for _, c := range s {
+		if c < '0' || c > '9' || n > 1<<50 {
+			return 0
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n << 10
+}
+
+// guestPath is a file's name as a worker sees it.
+func (a *Agent) guestPath(path string) (string, error) { return path, nil }
+
+func protectAgent() error { return nil } // the guards do it

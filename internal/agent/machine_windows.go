@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"fmt"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+const systemIsWindows = true
+
+var (
+	kernel32           = windows.NewLazySystemDLL("kernel32.dll")
+	ntdll              = windows.NewLazySystemDLL("ntdll.dll")
+	globalMemoryStatus = kernel32.NewProc("GlobalMemoryStatusEx")
+	wineGetVersion     = ntdll.NewProc("wine_get_version")
+)
+
+func systemText() string {
+	if wineGetVersion.Find() == nil {
+		p, _, _ := wineGetVersion.Call()
+		return "Wine " + windows.BytePtrToString(*(**byte)(unsafe.Pointer(&p))) + " on this machine"
+	}
+	v := windows.RtlGetVersion()
+	return fmt.Sprintf("Windows %d.%d.%d", v.MajorVersion, v.MinorVersion, v.BuildNumber)
+}
+
+type memoryStatus struct {
+	length, load                    uint32
+	totalPhys, availPhys            uint64
+	totalPageFile, availPageFile    uint64
+	totalVirtual, availVirtual, ext uint64
+}
+
+// memory gives all bytes, and those that may be used without harm.
+func memory() (total, free uint64) {
+	m := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
+	if ok, _, _ := globalMemoryStatus.Call(uintptr(unsafe.Pointer(&m))); ok == 0 {
+		return 0, 0
+	}
+	return m.totalPhys, min(m.availPhys, m.availPageFile)
+}
+
+// guestPath is a file's name as a worker sees it, below bee's --root.
+func (a *Agent) guestPath(path string) (string, error) {
+	below, err := filepath.Rel(a.work, path)
+	if err != nil || !filepath.IsLocal(below) {
+		return "", fmt.Errorf("%s does not lie below %s", path, a.work)
+	}
+	return "/" + filepath.ToSlash(below), nil
+}
+
+// protectAgent puts this process under a job that dies with it, so that
+// whatever it starts does too, however it ends.
+func protectAgent() error {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return fmt.Errorf("no job object for workers: %w", err)
+	}
+	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
+	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	if err == nil {
+		err = windows.AssignProcessToJobObject(job, windows.CurrentProcess())
+	}
+	if err != nil {
+		return fmt.Errorf("workers cannot be put under a job object: %w", err)
+	}
+	return nil // the handle stays open as long as this process lives
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// removeAll is os.RemoveAll, which needs what Windows before 10 and Wine 8 do
+// not have to delete a file; the plain way works there.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !systemIsWindows {
+		return err
+	}
+	var dirs []string
+	filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, name)
+		} else if err == nil {
+			os.Remove(name)
+		}
+		return nil
+	})
+	for i := len(dirs) - 1; i >= 0; i-- {
+		os.Remove(dirs[i])
+	}
+	if _, gone := os.Lstat(path); os.IsNotExist(gone) {
+		return nil
+	}
+	return err
+}

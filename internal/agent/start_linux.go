@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketPair gives two ends of a stream, neither of which a child inherits.
+func socketPair(name string) (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("no socket pair for a %s: %w", name, err)
+	}
+	unix.SetNonblock(fds[0], true)
+	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
+}
+
+// start runs a command below a guard, a process of its own: see Guard.
+func (a *Agent) start(c *command) (*process, error) {
+	control, guardControl, err := socketPair("guard")
+	if err != nil {
+		return nil, err
+	}
+	defer guardControl.Close()
+	p := &process{done: make(chan struct{})}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	guard := exec.Command(a.guard[0], a.guard[1:]...)
+	if c.stdin != nil {
+		guard.Stdin = c.stdin
+	}
+	guard.Stdout, guard.Stderr, guard.WaitDelay = c.stdout, c.stderr, drainLimit
+	guard.ExtraFiles = []*os.File{null, guardControl, null}
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.stream {
+		ours, theirs, err := socketPair("worker")
+		if err != nil {
+			control.Close()
+			return nil, err
+		}
+		defer theirs.Close()
+		p.stream, guard.ExtraFiles[0] = ours, theirs
+	}
+	if c.program != nil {
+		guard.ExtraFiles[2] = c.program
+	}
+	if err := guard.Start(); err != nil {
+		control.Close()
+		return nil, fmt.Errorf("the guard of a worker cannot be started: %w", err)
+	}
+	p.pid = guard.Process.Pid
+	var once sync.Once
+	raw, err := control.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p.kill = func() {
+		once.Do(func() { raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) }) })
+	}
+	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream}
+	if c.program == nil {
+		order.Path = c.path
+	}
+	if err := json.NewEncoder(control).Encode(order); err != nil {
+		p.kill()
+	}
+	go p.watch(guard, control)
+	return p, nil
+}
+
+func (p *process) watch(guard *exec.Cmd, control *os.File) {
+	var e exit
+	err := json.NewDecoder(control).Decode(&e)
+	guard.Wait()
+	control.Close()
+	if err != nil {
+		e = exit{Error: "its guard died"}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Error = fmt.Sprintf("its guard died: %v", err)
+		}
+	}
+	p.finish(e)
+}
+
+// sealed gives a copy of a program in memory that nobody can change any more:
+// what is digested here is what runs.
+func sealed(from io.Reader, name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("no memory file for a program: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := io.Copy(f, from); err != nil {
+		f.Close()
+		return nil, err
+	}
+	_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|
+		unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("a program cannot be sealed: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+const (
+	pipeBytes    = 1 << 20
+	streamNumber = "@stream" // becomes the handle's number
+)
+
+// pipePair gives two ends of a two-way pipe, both overlapped; a child inherits
+// the second. Only this user may open it, and only once.
+func pipePair() (*os.File, windows.Handle, error) {
+	var b [16]byte
+	rand.Read(b[:])
+	name, err := windows.UTF16PtrFromString(`\\.\pipe\skep-` + hex.EncodeToString(b[:]))
+	if err != nil {
+		return nil, 0, err
+	}
+	ours, err := windows.CreateNamedPipe(name, windows.PIPE_ACCESS_DUPLEX|
+		windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
+		windows.PIPE_TYPE_BYTE|windows.PIPE_REJECT_REMOTE_CLIENTS, 1, pipeBytes, pipeBytes, 0, nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("no pipe for a worker: %w", err)
+	}
+	inherit := &windows.SecurityAttributes{InheritHandle: 1}
+	inherit.Length = uint32(unsafe.Sizeof(*inherit))
+	theirs, err := windows.CreateFile(name, windows.GENERIC_READ|windows.GENERIC_WRITE, 0,
+		inherit, windows.OPEN_EXISTING, windows.FILE_FLAG_OVERLAPPED, 0)
+	if err != nil {
+		windows.CloseHandle(ours)
+		return nil, 0, fmt.Errorf("no other end of a worker's pipe: %w", err)
+	}
+	return os.NewFile(uintptr(ours), "worker"), theirs, nil
+}
+
+// start runs bee.exe; the kernel never sees the program as one. bee's parent
+// process holds a job object that ends the program with it, and this process
+// is under one that ends bee with it: see protectAgent.
+func (a *Agent) start(c *command) (*process, error) {
+	if c.program != nil {
+		return nil, errors.New("Windows runs programs under bee only")
+	}
+	p := &process{done: make(chan struct{})}
+	args := append([]string(nil), c.args...)
+	cmd := &exec.Cmd{Path: c.path, Args: args, Env: c.env, Dir: c.dir,
+		Stdout: c.stdout, Stderr: c.stderr, WaitDelay: drainLimit}
+	if c.stdin != nil {
+		cmd.Stdin = c.stdin
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true,
+		CreationFlags: windows.IDLE_PRIORITY_CLASS | windows.CREATE_NO_WINDOW}
+	if c.stream {
+		ours, theirs, err := pipePair()
+		if err != nil {
+			return nil, err
+		}
+		defer windows.CloseHandle(theirs)
+		p.stream = ours
+		cmd.SysProcAttr.AdditionalInheritedHandles = []syscall.Handle{syscall.Handle(theirs)}
+		for i := range args {
+			if args[i] == streamNumber {
+				args[i] = strconv.FormatUint(uint64(theirs), 10)
+			}
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		if p.stream != nil {
+			p.stream.Close()
+		}
+		return nil, fmt.Errorf("bee cannot be started: %w", err)
+	}
+	p.pid = cmd.Process.Pid
+	var once sync.Once
+	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
+	go p.watch(cmd)
+	return p, nil
+}
+
+func (p *process) watch(cmd *exec.Cmd) {
+	err := cmd.Wait()
+	var status *exec.ExitError
+	switch {
+	case err == nil, errors.As(err, &status), errors.Is(err, exec.ErrWaitDelay):
+		p.finish(exit{Code: cmd.ProcessState.ExitCode()})
+	default:
+		p.finish(exit{Error: fmt.Sprintf("bee's end could not be seen: %v", err)})
+	}
+}
+
+// sealed is for kernels that run Linux programs.
+func sealed(io.Reader, string) (*os.File, error) {
+	return nil, errors.New("Windows runs programs under bee only")
+}
+
+// Guard has nothing to do here: job objects do it.
+func Guard() int {
+	fmt.Fprintln(os.Stderr, "skep guard exists on Linux only")
+	return 2
+}

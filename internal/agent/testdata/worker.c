@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A worker for the agent's tests: speaks session.h by hand and does, by
+ * function number, what good and bad workers do. `out` guards the stream's
+ * sending side, which the pinging thread shares.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <skep/session.h>
+
+#define NR_BEE 0xBEE
+
+enum function {
+	ECHO,
+	ABORT,
+	SILENT,
+	COMPUTE, /* for ever, but alive */
+	SPEAK,	 /* lines on both output streams, then as ECHO */
+	FORK,	 /* leaves processes that nobody waits for, then as COMPUTE */
+	EXIT,
+	STATE, /* what Initialize left, then the arguments */
+	COUNT, /* of calls in this process, and its number */
+	LIE,   /* a proof that is none */
+	FAIL,  /* an ERROR frame */
+	INITIALIZE,
+	FUNCTIONS,
+};
+
+static int stream;
+static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER;
+static volatile int busy, liar;
+static u64 received, acked;
+static u8 *state;
+static u64 state_len;
+static u64 calls;
+
+static void die(const char *why)
+{
+	fprintf(stderr, "worker: %s\n", why);
+	exit(9);
+}
+
+static void read_all(void *p, u64 len)
+{
+	ssize_t n;
+
+	while (len) {
+		n = read(stream, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			exit(0);
+		p = (u8 *)p + n;
+		len -= (u64)n;
+	}
+}
+
+static void write_all(const void *p, u64 len)
+{
+	ssize_t n;
+
+	while (len) {
+		n = write(stream, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			exit(0);
+		p = (const u8 *)p + n;
+		len -= (u64)n;
+	}
+}
+
+static void send_frame(u16 type, u16 flags, u64 call, const void *p, u32 len)
+{
+	struct skep_frame f = {len, type, flags, call};
+
+	pthread_mutex_lock(&out);
+	write_all(&f, sizeof(f));
+	write_all(p, len);
+	pthread_mutex_unlock(&out);
+}
+
+static void send_data(u64 call, const u8 *p, u64 len)
+{
+	u64 part;
+
+	do {
+		part = len < SKEP_FRAME_MAX ? len : SKEP_FRAME_MAX;
+		len -= part;
+		send_frame(SKEP_DATA, len ? 0 : SKEP_LAST, call, p, (u32)part);
+		p += part;
+	} while (len);
+}
+
+static void acknowledge(u64 least)
+{
+	if (received - acked < least)
+		return;
+	acked = received;
+	send_frame(SKEP_ACK, 0, 0, &received, sizeof(received));
+}
+
+/* HELLO and ACK do not count. */
+static void *next_frame(struct skep_frame *f)
+{
+	u8 *p;
+
+	read_all(f, sizeof(*f));
+	if (f->length > SKEP_FRAME_MAX)
+		die("a frame that is too long");
+	p = malloc(f->length + 1);
+	read_all(p, f->length);
+	if (f->type != SKEP_HELLO && f->type != SKEP_ACK)
+		received += sizeof(*f) + f->length;
+	acknowledge(SKEP_ACK_EVERY);
+	return p;
+}
+
+static u8 *data(u64 call, u64 len)
+{
+	struct skep_frame f;
+	u8 *all = malloc(len + 1), *p;
+	u64 got = 0;
+
+	do {
+		p = next_frame(&f);
+		if (f.type == SKEP_DATA && f.call == call) {
+			if (f.length > len - got)
+				die("more arguments than promised");
+			memcpy(all + got, p, f.length);
+			got += f.length;
+		}
+		free(p);
+	} while (f.type != SKEP_DATA || !(f.flags & SKEP_LAST));
+	if (got != len)
+		die("fewer arguments than promised");
+	return all;
+}
+
+static struct skep_proof proof(void)
+{
+	struct skep_proof p = {0, 0};
+
+	if (syscall(NR_BEE, 0) != NR_BEE)
+		return p;
+	p.nonce = (u64)syscall(NR_BEE, 1);
+	p.calls = (u64)syscall(NR_BEE, 2);
+	if (liar)
+		p.nonce++;
+	return p;
+}
+
+static void result(u64 call, const void *p, u64 len)
+{
+	struct skep_result r = {.length = len, .exec_ns = 1};
+
+	r.proof = proof();
+	send_frame(SKEP_RESULT, 0, call, &r, sizeof(r));
+	send_data(call, p, len);
+}
+
+static void *ping(void *none)
+{
+	for (;;) {
+		sleep(1);
+		if (busy)
+			send_frame(SKEP_PING, 0, 0, none, 0);
+	}
+	return NULL;
+}
+
+static void compute(void)
+{
+	for (;;)
+		pause();
+}
+
+static void fork_away(void)
+{
+	if (!fork()) {
+		setsid();
+		if (!fork())
+			compute();
+		_exit(0);
+	}
+	if (!fork())
+		compute();
+	compute();
+}
+
+static void speak(void)
+{
+	int i;
+
+	printf("a line on standard output\n");
+	fflush(stdout);
+	fprintf(stderr, "a line on standard error\n");
+	for (i = 0; i < 20000; i++)
+		fputc('x', stderr);
+	fputc('\n', stderr);
+}
+
+static void fail(u64 call)
+{
+	struct {
+		struct skep_error e;
+		char text[16];
+	} f = {{SKEP_E_ARGUMENTS, 7}, "no good"};
+
+	send_frame(SKEP_ERROR, 0, call, &f, sizeof(f.e) + 7);
+}
+
+static void with_state(u64 call, const u8 *args, u64 len)
+{
+	u8 *all = malloc(state_len + len + 1);
+
+	memcpy(all, state, state_len);
+	memcpy(all + state_len, args, len);
+	result(call, all, state_len + len);
+	free(all);
+}
+
+static void counted(u64 call)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%llu %d", ++calls, getpid());
+
+	result(call, text, (u64)n);
+}
+
+static void run(u64 call, const struct skep_call *c)
+{
+	u8 *args = data(call, c->length);
+
+	busy = c->function != SILENT;
+	switch (c->function) {
+	case ABORT:
+		abort();
+	case SILENT:
+	case COMPUTE:
+		compute();
+		break;
+	case FORK:
+		fork_away();
+		break;
+	case EXIT:
+		exit(3);
+	case STATE:
+		with_state(call, args, c->length);
+		break;
+	case COUNT:
+		counted(call);
+		break;
+	case FAIL:
+		fail(call);
+		break;
+	case SPEAK:
+		speak();
+		result(call, args, c->length);
+		break;
+	case LIE:
+		liar = 1;
+		result(call, args, c->length);
+		break;
+	default:
+		result(call, args, c->length);
+	}
+	busy = 0;
+	free(args);
+	acknowledge(1);
+}
+
+static void ready(void)
+{
+	struct skep_ready r = {1, FUNCTIONS, proof()};
+
+	send_frame(SKEP_READY, 0, 0, &r, sizeof(r));
+}
+
+static void initialize(const u8 *p, u32 len)
+{
+	struct skep_init i;
+	char path[4096];
+	FILE *f;
+
+	if (len < sizeof(i))
+		die("a short INIT");
+	memcpy(&i, p, sizeof(i));
+	if (i.path > len - sizeof(i) || i.path >= sizeof(path))
+		die("a bad path");
+	memcpy(path, p + sizeof(i), i.path);
+	path[i.path] = 0;
+	f = fopen(path, "r");
+	if (!f)
+		die("the init file cannot be opened");
+	state = malloc(i.length + 1);
+	state_len = i.length;
+	if (fread(state, 1, i.length, f) != i.length)
+		die("the init file is short");
+	fclose(f);
+	ready();
+}
+
+static void hello(void)
+{
+	struct skep_hello h = {
+		SKEP_SESSION_MAGIC, SKEP_SESSION_REVISION, {0}, 0};
+	struct skep_frame f;
+	void *p;
+
+	if (getenv("WORKER_REVISION"))
+		h.revision = (u32)atoi(getenv("WORKER_REVISION"));
+	send_frame(SKEP_HELLO, 0, 0, &h, sizeof(h));
+	p = next_frame(&f);
+	if (f.type != SKEP_HELLO || f.length != sizeof(h) ||
+	    memcmp(p, &h, 8) != 0)
+		die("no HELLO that suits");
+	free(p);
+}
+
+int main(void)
+{
+	const char *number = getenv("SKEP_STREAM");
+	struct skep_frame f;
+	pthread_t t;
+	u8 *p;
+
+	if (!number)
+		die("SKEP_STREAM is not set: start this through skep");
+	stream = atoi(number);
+	hello();
+	pthread_create(&t, NULL, ping, NULL);
+	ready();
+	for (;;) {
+		p = next_frame(&f);
+		if (f.type == SKEP_BYE)
+			exit(0);
+		if (f.type == SKEP_INIT)
+			initialize(p, f.length);
+		if (f.type == SKEP_CALL && f.length == sizeof(struct skep_call))
+			run(f.call, (struct skep_call *)(void *)p);
+		free(p);
+	}
+}

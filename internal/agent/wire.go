@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skep/internal/uapi"
+)
+
+// A wire carries session frames to and from one worker. It never resumes: a
+// worker's stream ends with the worker. One goroutine reads; sending has a
+// lock of its own, so acknowledgements go between the parts of a transfer.
+type wire struct {
+	rw io.ReadWriteCloser
+	in *bufio.Reader
+
+	send  sync.Mutex // held while a frame is written
+	mu    sync.Mutex // the rest
+	moved sync.Cond
+	sent  uint64 // counted bytes sent, and acknowledged by the worker
+	acked uint64
+	err   error // why nothing can be sent any more
+
+	received, told uint64       // counted bytes read, and acknowledged; the reader's
+	heard          atomic.Int64 // when something moved last, UnixNano
+	idle           atomic.Int32 // this side is the slow one: silence says nothing
+}
+
+type wireFrame struct {
+	uapi.Frame
+	payload []byte // valid until the next read
+}
+
+func newWire(rw io.ReadWriteCloser) *wire {
+	w := &wire{rw: rw, in: bufio.NewReaderSize(rw, 64<<10)}
+	w.moved.L = &w.mu
+	w.touch()
+	return w
+}
+
+func (w *wire) touch() { w.heard.Store(time.Now().UnixNano()) }
+
+// silence is how long the worker said nothing while it was its turn.
+func (w *wire) silence() time.Duration {
+	if w.idle.Load() > 0 {
+		w.touch()
+	}
+	return time.Since(time.Unix(0, w.heard.Load()))
+}
+
+// aside runs f, in which the worker has to wait for this side.
+func (w *wire) aside(f func()) {
+	w.idle.Add(1)
+	defer func() { w.touch(); w.idle.Add(-1) }()
+	f()
+}
+
+// close ends both directions; who waits in them gets err.
+func (w *wire) close(err error) {
+	w.mu.Lock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.moved.Broadcast()
+	w.mu.Unlock()
+	w.rw.Close()
+}
+
+func counts(t uapi.FrameType) bool { return t != uapi.TypeHello && t != uapi.TypeAck }
+
+// room waits until n more bytes fit the worker's window.
+func (w *wire) room(n uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && w.sent-w.acked+n > uapi.SessionWindow {
+		w.moved.Wait()
+	}
+	if w.err == nil {
+		w.sent += n
+	}
+	return w.err
+}
+
+func (w *wire) write(f uapi.Frame, payload []byte) error {
+	f.Length = uint32(len(payload))
+	if counts(f.Type) {
+		if err := w.room(uint64(uapi.FrameSize + len(payload))); err != nil {
+			return err
+		}
+	}
+	var head [uapi.FrameSize]byte
+	uapi.PutFrame(head[:], f)
+	w.send.Lock()
+	defer w.send.Unlock()
+	_, err := w.rw.Write(head[:])
+	if err == nil && len(payload) > 0 {
+		_, err = w.rw.Write(payload)
+	}
+	if err == nil {
+		w.touch()
+	}
+	return err
+}
+
+// data sends n bytes of r as DATA frames; n may be 0. While r has nothing,
+// the worker's silence does not count.
+func (w *wire) data(call uint64, r io.Reader, n uint64) error {
+	buf := make([]byte, min(n, 256<<10))
+	for {
+		part := buf[:min(n, uint64(len(buf)))]
+		var err error
+		w.aside(func() { _, err = io.ReadFull(r, part) })
+		if err != nil {
+			return &sourceError{err}
+		}
+		n -= uint64(len(part))
+		f := uapi.Frame{Type: uapi.TypeData, Call: call}
+		if n == 0 {
+			f.Flags = uapi.FlagLast
+		}
+		if err := w.write(f, part); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// A sourceError is about what was to be sent, not about the worker.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+func (w *wire) hello() error {
+	h := uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision}
+	if err := w.write(uapi.Frame{Type: uapi.TypeHello}, uapi.Append(nil, h)); err != nil {
+		return err
+	}
+	f, err := w.readFrame(nil)
+	if err != nil {
+		return err
+	}
+	if f.Type != uapi.TypeHello {
+		return fmt.Errorf("the worker began with %v and not with HELLO", f.Type)
+	}
+	theirs, err := uapi.Exact[uapi.Hello](f.payload)
+	switch {
+	case err != nil:
+		return err
+	case theirs.Magic != uapi.SessionMagic:
+		return errors.New("the program does not speak as a worker does: link it with skep's worker library")
+	case theirs.Revision != uapi.SessionRevision:
+		return fmt.Errorf("the worker speaks session revision %d and this agent %d: %s",
+			theirs.Revision, uapi.SessionRevision, older(theirs.Revision))
+	}
+	return nil
+}
+
+func older(worker uint32) string {
+	if worker < uapi.SessionRevision {
+		return "build the worker with this version of skep"
+	}
+	return "update skep on this node"
+}
+
+// read gives the next frame that is not an acknowledgement or a sign of life.
+func (w *wire) read(buf []byte) (wireFrame, error) {
+	for {
+		f, err := w.readFrame(buf)
+		if err != nil {
+			return f, err
+		}
+		switch f.Type {
+		case uapi.TypePing:
+		case uapi.TypeAck:
+			if err := w.acknowledged(f.payload); err != nil {
+				return f, err
+			}
+		default:
+			return f, nil
+		}
+	}
+}
+
+func (w *wire) readFrame(buf []byte) (wireFrame, error) {
+	var head [uapi.FrameSize]byte
+	if _, err := io.ReadFull(w.in, head[:]); err != nil {
+		return wireFrame{}, err
+	}
+	f, err := uapi.ParseFrame(head[:])
+	if err != nil {
+		return wireFrame{}, err
+	}
+	w.touch()
+	if uint32(cap(buf)) < f.Length {
+		buf = make([]byte, f.Length)
+	}
+	buf = buf[:f.Length]
+	for at := 0; at < len(buf); {
+		n, err := w.in.Read(buf[at:])
+		if err != nil {
+			return wireFrame{}, err
+		}
+		w.touch()
+		at += n
+	}
+	if counts(f.Type) {
+		w.received += uint64(len(head) + len(buf))
+	}
+	return wireFrame{f, buf}, w.tell(uapi.AckEvery)
+}
+
+// tell acknowledges what was read when it is enough to be worth a frame.
+func (w *wire) tell(least uint64) error {
+	if w.received-w.told < least {
+		return nil
+	}
+	w.told = w.received
+	return w.write(uapi.Frame{Type: uapi.TypeAck}, binary.LittleEndian.AppendUint64(nil, w.told))
+}
+
+func (w *wire) acknowledged(payload []byte) error {
+	if len(payload) != 8 {
+		return fmt.Errorf("an ACK of %d bytes", len(payload))
+	}
+	n := binary.LittleEndian.Uint64(payload)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n < w.acked || n > w.sent {
+		return fmt.Errorf("an ACK of byte %d, between %d and %d was expected", n, w.acked, w.sent)
+	}
+	w.acked = n
+	w.moved.Broadcast()
+	return nil
+}
