@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+
+package blob
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func open(t *testing.T, dir string, limit int64) *Store {
+	t.Helper()
+	s, err := Open(dir, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func put(t *testing.T, s *Store, text, owner string) string {
+	t.Helper()
+	d, n, err := s.Put(strings.NewReader(text), owner)
+	if err != nil || d != sum([]byte(text)) || n != int64(len(text)) {
+		t.Fatalf("put %q: %s, %d, %v", text, d, n, err)
+	}
+	return d
+}
+
+// left lists what lies in the directory of drafts.
+func left(t *testing.T, s *Store) []os.DirEntry {
+	t.Helper()
+	files, err := os.ReadDir(s.tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestPutThenOpen(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	d := put(t, s, "hello", "")
+	put(t, s, "hello", "")
+	f, err := s.Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if b, err := io.ReadAll(f); err != nil || string(b) != "hello" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if n, err := s.Size(d); n != 5 || err != nil || !s.Has(d) {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if info, err := os.Stat(s.file(d)); err != nil || info.Mode().Perm()&0o222 != 0 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	if _, err := s.Path(sum(nil)); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("absent: %v", err)
+	}
+	for _, bad := range []string{"", "../../etc/passwd", strings.ToUpper(d), d + "0"} {
+		if _, err := s.Open(bad); !errors.Is(err, ErrDigest) {
+			t.Fatalf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestSamePutsAtOnce(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	text := strings.Repeat("x", 1<<20)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { put(t, s, text, "") })
+	}
+	wg.Wait()
+	if len(s.Held()) != 1 || s.total != 1<<20 || len(left(t, s)) != 0 {
+		t.Fatalf("%v, %d bytes, %d drafts", s.Held(), s.total, len(left(t, s)))
+	}
+}
+
+func TestLimitSparesThePinned(t *testing.T) {
+	s := open(t, t.TempDir(), 30)
+	a := put(t, s, strings.Repeat("a", 10), "owner")
+	b := put(t, s, strings.Repeat("b", 10), "")
+	c := put(t, s, strings.Repeat("c", 10), "")
+	s.Has(b) // now c is the longest unused that may go
+	d := put(t, s, strings.Repeat("d", 10), "")
+	if got := s.Held(); !slices.Equal(got, []string{d, b, a}) || s.Has(c) {
+		t.Fatalf("%v", got)
+	}
+	s.Pin(b, "one")
+	s.Pin(b, "two")
+	s.Unpin("one")
+	e := put(t, s, strings.Repeat("e", 30), "")
+	if got := s.Held(); !slices.Equal(got, []string{e, b, a}) {
+		t.Fatalf("%v", got)
+	}
+	s.Unpin("two") // what was too much goes now, a is still pinned
+	if got := s.Held(); !slices.Equal(got, []string{a}) || s.total != 10 {
+		t.Fatalf("after unpinning: %v, %d", got, s.total)
+	}
+}
+
+func TestCrashLeavesNothingWrong(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	good, torn := put(t, s, "good", ""), put(t, s, "torn", "")
+	if _, err := s.draft(); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(s.file(torn), 0o600)
+	os.WriteFile(s.file(torn), []byte("to"), 0o600)
+	os.WriteFile(filepath.Join(s.dir, "stranger"), nil, 0o600)
+	s = open(t, dir, 0)
+	if len(left(t, s)) != 0 {
+		t.Fatal("a draft survived")
+	}
+	if !s.Has(good) || s.Has(torn) {
+		t.Fatalf("good %v, torn %v", s.Has(good), s.Has(torn))
+	}
+	put(t, s, "torn", "")
+	if !s.Has(torn) || len(s.Held()) != 2 {
+		t.Fatalf("%v", s.Held())
+	}
+}
+
+type limited struct{ n int }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if len(b) > l.n {
+		return l.n, &fs.PathError{Op: "write", Err: syscall.ENOSPC}
+	}
+	l.n -= len(b)
+	return len(b), nil
+}
+
+func TestDiskFullIsNamed(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	s.sink = func(*os.File) io.Writer { return &limited{10} }
+	_, _, err := s.Put(strings.NewReader("more than ten bytes"), "o")
+	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), filepath.Dir(s.dir)) {
+		t.Fatalf("%v", err)
+	}
+	if len(left(t, s)) != 0 || len(s.Held()) != 0 {
+		t.Fatal("something is left")
+	}
+	if _, _, err := s.Put(io.MultiReader(strings.NewReader("abc"), failing{}), ""); err != errSource || len(left(t, s)) != 0 {
+		t.Fatalf("a source that fails: %v", err)
+	}
+}
+
+var errSource = errors.New("source")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errSource }
+
+// serve gives content, cutting the connection after so many bytes of each
+// answer (0: never), and counts requests.
+func serve(t *testing.T, content []byte, cut int) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	asked := &atomic.Int32{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if cut > 0 {
+			w = &cutting{w, cut}
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}))
+	t.Cleanup(srv.Close)
+	return srv, asked
+}
+
+type cutting struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if len(b) > c.left {
+		c.ResponseWriter.Write(b[:c.left])
+		c.ResponseWriter.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	c.left -= len(b)
+	return c.ResponseWriter.Write(b)
+}
+
+func content(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+func TestFetchResumes(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	want := content(1 << 20)
+	srv, asked := serve(t, want, 300<<10)
+	n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+	if err != nil || n != uint64(len(want)) {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	if asked.Load() != 4 || !s.Has(sum(want)) {
+		t.Fatalf("%d requests", asked.Load())
+	}
+	if n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want)); n != 0 || err != nil || asked.Load() != 4 {
+		t.Fatalf("again: %d bytes, %v", n, err)
+	}
+}
+
+func TestOneFetchPerBlob(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	want := content(4 << 20)
+	srv, asked := serve(t, want, 0)
+	var bytes atomic.Uint64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			n, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+			if err != nil {
+				t.Error(err)
+			}
+			bytes.Add(n)
+		})
+	}
+	wg.Wait()
+	if asked.Load() != 1 || bytes.Load() != uint64(len(want)) {
+		t.Fatalf("%d requests, %d bytes", asked.Load(), bytes.Load())
+	}
+}
+
+func TestFollowerOutlivesLeader(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	want := []byte("late")
+	entered, free := make(chan struct{}, 2), make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		select {
+		case <-free:
+		case <-r.Context().Done():
+		}
+		w.Write(want)
+	}))
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error, 2)
+	go func() {
+		_, err := s.Fetch(ctx, srv.Client(), srv.URL, sum(want))
+		results <- err
+	}()
+	<-entered
+	go func() {
+		_, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(want))
+		results <- err
+	}()
+	cancel()
+	if err := <-results; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the leader: %v", err)
+	}
+	close(free)
+	if err := <-results; err != nil {
+		t.Fatalf("the follower: %v", err)
+	}
+}
+
+func TestFetchRefuses(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	srv, asked := serve(t, []byte("other bytes"), 0)
+	var m *Mismatch
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte("these"))); !errors.As(err, &m) || asked.Load() != 1 {
+		t.Fatalf("wrong bytes: %v, %d requests", err, asked.Load())
+	}
+	status := 404
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"code":"x","text":"ask the owner"}`)
+	}))
+	defer bad.Close()
+	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, sum(nil)); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("404: %v", err)
+	}
+	status = 403
+	if _, err := s.Fetch(t.Context(), bad.Client(), bad.URL, sum(nil)); err == nil || !strings.Contains(err.Error(), "ask the owner") {
+		t.Fatalf("403: %v", err)
+	}
+	s.sink = func(*os.File) io.Writer { return &limited{3} }
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte("other bytes"))); !errors.Is(err, ErrFull) {
+		t.Fatalf("full disk: %v", err)
+	}
+	if len(s.Held()) != 0 || len(left(t, s)) != 0 {
+		t.Fatal("something is left")
+	}
+}

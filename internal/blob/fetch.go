@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+
+package blob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	stallAfter = 30 * time.Second // without a byte
+	tries      = 4                // in a row that bring nothing
+	pause      = 200 * time.Millisecond
+)
+
+// A flight is one download; others who want the blob wait for done.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// Fetch brings a blob into the store from url and gives how many bytes that
+// took: 0 if it was there, or another caller was already fetching it. A broken
+// transfer goes on where it was.
+func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest string) (uint64, error) {
+	for {
+		_, err := s.lookup(digest)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		s.mu.Lock()
+		f := s.flights[digest]
+		if f == nil {
+			f = &flight{done: make(chan struct{})}
+			s.flights[digest] = f
+			s.mu.Unlock()
+			return s.lead(ctx, client, url, digest, f)
+		}
+		s.mu.Unlock()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		// Who led may only have lost interest: then this one tries itself.
+		if f.err != nil && !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
+			return 0, f.err
+		}
+	}
+}
+
+func (s *Store) lead(ctx context.Context, client *http.Client, url, digest string, f *flight) (n uint64, err error) {
+	defer func() {
+		s.mu.Lock()
+		delete(s.flights, digest)
+		s.mu.Unlock()
+		f.err = err
+		close(f.done)
+	}()
+	// It may have come between the look and the flight.
+	if _, err := s.lookup(digest); err == nil {
+		return 0, nil
+	}
+	d, err := s.draft()
+	if err != nil {
+		return 0, err
+	}
+	defer d.discard()
+	p := &pull{client: client, url: url, digest: digest, draft: d}
+	if err := p.all(ctx); err != nil {
+		return p.bytes, err
+	}
+	if got := d.digest(); got != digest {
+		return p.bytes, &Mismatch{digest, got}
+	}
+	return p.bytes, s.keep(d)
+}
+
+// A pull is the transfer of one blob, in as many requests as it takes.
+type pull struct {
+	client      *http.Client
+	url, digest string
+	draft       *draft
+	bytes       uint64 // of all requests together
+}
+
+// final errors are not tried again.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+func (p *pull) all(ctx context.Context) error {
+	for failed := 0; ; {
+		before := p.bytes
+		err := p.once(ctx)
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if f := (final{}); errors.As(err, &f) || errors.Is(err, ErrFull) {
+			return err
+		}
+		if failed++; p.bytes > before {
+			failed = 0
+		}
+		if failed >= tries {
+			return fmt.Errorf("blob %s did not come: %w", p.digest, err)
+		}
+		select {
+		case <-time.After(pause << failed):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// once asks for what is missing.
+func (p *pull) once(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(stallAfter, func() { cancel(fmt.Errorf("no byte came for %v", stallAfter)) })
+	defer stall.Stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+	if err != nil {
+		return final{err}
+	}
+	if p.draft.n > 0 {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.draft.n))
+	}
+	resp, err := p.client.Do(r)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	if err := p.accept(resp); err != nil {
+		return err
+	}
+	n, err := io.Copy(p.draft, &watched{resp.Body, stall})
+	p.bytes += uint64(n)
+	if err == nil && resp.ContentLength > 0 && n != resp.ContentLength {
+		err = io.ErrUnexpectedEOF
+	}
+	return cause(ctx, err)
+}
+
+// accept decides by the answer's head where the body belongs.
+func (p *pull) accept(resp *http.Response) error {
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		return p.draft.restart() // from the beginning, whatever was asked
+	case code == http.StatusPartialContent &&
+		strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", p.draft.n)):
+		return nil
+	case code == http.StatusRequestedRangeNotSatisfiable:
+		if err := p.draft.restart(); err != nil {
+			return err
+		}
+		return errors.New("the server has another length for it")
+	case code == http.StatusNotFound || code == http.StatusGone:
+		return final{fmt.Errorf("blob %s: the server does not have it: %w", p.digest, fs.ErrNotExist)}
+	case code/100 == 4:
+		return final{fmt.Errorf("blob %s: %s", p.digest, said(resp))}
+	}
+	return errors.New(said(resp))
+}
+
+// said finds the sentence in an answer that is no success.
+func said(resp *http.Response) string {
+	var problem struct{ Text string }
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
+	if json.Unmarshal(b, &problem) == nil && problem.Text != "" {
+		return problem.Text
+	}
+	return "the server answered " + resp.Status
+}
+
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// watched puts off the stall timer with every byte.
+type watched struct {
+	r     io.Reader
+	stall *time.Timer
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if n > 0 {
+		w.stall.Reset(stallAfter)
+	}
+	return n, err
+}

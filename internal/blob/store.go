@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+
+// Package blob keeps files under the SHA-256 of what is in them: programs and
+// what their Initialize is given. A blob under its name is whole and right:
+// its digest was computed on the way in, and those of an earlier run are read
+// once more before their first use. Digests are 64 hex digits in lower case.
+package blob
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Errors of a store, besides fs.ErrNotExist for a blob that is not there.
+var (
+	ErrFull   = errors.New("the disk is full")
+	ErrDigest = errors.New("this is no SHA-256 in 64 hex digits")
+)
+
+// A Mismatch says that bytes are not those of the digest they came under.
+type Mismatch struct{ Want, Got string }
+
+func (e *Mismatch) Error() string {
+	return fmt.Sprintf("the data has digest %s, not %s: it was damaged on the way", e.Got, e.Want)
+}
+
+// A Store owns one directory; a second process must not use it. mu guards the
+// fields below it, and the removal of files.
+type Store struct {
+	dir, tmp string
+	limit    int64
+	sink     func(*os.File) io.Writer // tests make it fail
+
+	mu      sync.Mutex
+	blobs   map[string]*entry
+	used    *list.List // of *entry, the latest used in front
+	total   int64
+	pins    map[string]map[string]bool // digest, then owners
+	flights map[string]*flight
+}
+
+type entry struct {
+	digest string
+	size   int64
+	place  *list.Element
+	check  *sync.Once // of what an earlier run left; nil: known to be right
+	bad    error      // what check found, read after it
+}
+
+// Open takes the directory and removes what a crash left half done. Blobs
+// that nobody pins are dropped, the longest unused first, when all together
+// have more than limit bytes; 0 means no limit.
+func Open(dir string, limit int64) (*Store, error) {
+	s := &Store{dir: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"), limit: limit,
+		sink:  func(f *os.File) io.Writer { return f },
+		blobs: map[string]*entry{}, used: list.New(),
+		pins: map[string]map[string]bool{}, flights: map[string]*flight{}}
+	if err := os.RemoveAll(s.tmp); err != nil {
+		return nil, fmt.Errorf("the blob store cannot clean up: %w", err)
+	}
+	for _, d := range []string{s.dir, s.tmp} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("the blob store cannot be made: %w", err)
+		}
+	}
+	return s, s.scan()
+}
+
+func (s *Store) scan() error {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	var found []fs.FileInfo
+	for _, f := range files {
+		info, err := f.Info()
+		if err == nil && info.Mode().IsRegular() && valid(f.Name()) {
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, info := range found {
+		s.insert(&entry{digest: info.Name(), size: info.Size(), check: &sync.Once{}})
+	}
+	s.shrink(nil)
+	return nil
+}
+
+func valid(digest string) bool {
+	return len(digest) == 2*sha256.Size && strings.Trim(digest, "0123456789abcdef") == ""
+}
+
+func (s *Store) file(digest string) string { return filepath.Join(s.dir, digest) }
+
+// insert makes e the latest used; s.mu is held.
+func (s *Store) insert(e *entry) {
+	e.place = s.used.PushFront(e)
+	s.blobs[e.digest] = e
+	s.total += e.size
+}
+
+// remove forgets e and its file; s.mu is held. Windows may refuse while the
+// file is in use: then it stays.
+func (s *Store) remove(e *entry) {
+	if err := os.Remove(s.file(e.digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	s.used.Remove(e.place)
+	delete(s.blobs, e.digest)
+	s.total -= e.size
+}
+
+// shrink keeps within the limit, never dropping keep; s.mu is held.
+func (s *Store) shrink(keep *entry) {
+	for at := s.used.Back(); at != nil && s.limit > 0 && s.total > s.limit; {
+		e := at.Value.(*entry)
+		at = at.Prev()
+		if e != keep && len(s.pins[e.digest]) == 0 {
+			s.remove(e)
+		}
+	}
+}
+
+// lookup gives the entry of a blob that is there and right, now the latest used.
+func (s *Store) lookup(digest string) (*entry, error) {
+	if !valid(digest) {
+		return nil, ErrDigest
+	}
+	s.mu.Lock()
+	e := s.blobs[digest]
+	if e != nil {
+		s.used.MoveToFront(e.place)
+	}
+	s.mu.Unlock()
+	if e == nil {
+		return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
+	}
+	if e.check != nil {
+		e.check.Do(func() { e.bad = s.verify(e) })
+		if e.bad != nil {
+			return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
+		}
+	}
+	now := time.Now()
+	_ = os.Chtimes(s.file(digest), now, now) // only the order after a restart
+	return e, nil
+}
+
+// verify reads a blob of an earlier run, and drops it if it is not what its
+// name says: the machine may have lost power before all of it was on the disk.
+func (s *Store) verify(e *entry) error {
+	f, err := os.Open(s.file(e.digest))
+	if err == nil {
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		f.Close()
+		if got := hex.EncodeToString(h.Sum(nil)); err == nil && got != e.digest {
+			err = &Mismatch{e.digest, got}
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.blobs[e.digest] == e {
+			s.remove(e)
+		}
+	}
+	return err
+}
+
+// Has tells whether the blob is there.
+func (s *Store) Has(digest string) bool {
+	_, err := s.lookup(digest)
+	return err == nil
+}
+
+// Size gives a blob's bytes.
+func (s *Store) Size(digest string) (int64, error) {
+	e, err := s.lookup(digest)
+	if err != nil {
+		return 0, err
+	}
+	return e.size, nil
+}
+
+// Path gives the file of a blob, which nobody may change. It may be dropped at
+// any time unless it is pinned.
+func (s *Store) Path(digest string) (string, error) {
+	if _, err := s.lookup(digest); err != nil {
+		return "", err
+	}
+	return s.file(digest), nil
+}
+
+// Open opens a blob for reading.
+func (s *Store) Open(digest string) (*os.File, error) {
+	if _, err := s.lookup(digest); err != nil {
+		return nil, err
+	}
+	return os.Open(s.file(digest))
+}
+
+// Held lists the blobs, the latest used first.
+func (s *Store) Held() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]string, 0, len(s.blobs))
+	for at := s.used.Front(); at != nil; at = at.Next() {
+		all = append(all, at.Value.(*entry).digest)
+	}
+	return all
+}
+
+// Pin keeps a blob, there or yet to come, until its owners have let it go.
+func (s *Store) Pin(digest, owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pins[digest] == nil {
+		s.pins[digest] = map[string]bool{}
+	}
+	s.pins[digest][owner] = true
+}
+
+// Unpin takes back all pins of an owner.
+func (s *Store) Unpin(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for digest, owners := range s.pins {
+		delete(owners, owner)
+		if len(owners) == 0 {
+			delete(s.pins, digest)
+		}
+	}
+	s.shrink(nil)
+}
+
+// Put stores all of r and pins it for owner, unless owner is empty.
+func (s *Store) Put(r io.Reader, owner string) (digest string, n int64, err error) {
+	d, err := s.draft()
+	if err != nil {
+		return "", 0, err
+	}
+	defer d.discard()
+	if _, err := io.Copy(d, r); err != nil {
+		return "", d.n, err
+	}
+	digest = d.digest()
+	if owner != "" {
+		s.Pin(digest, owner)
+	}
+	return digest, d.n, s.keep(d)
+}
+
+// A draft is a blob that is being written.
+type draft struct {
+	store *Store
+	file  *os.File
+	out   io.Writer
+	sum   hash.Hash
+	n     int64
+}
+
+func (s *Store) draft() (*draft, error) {
+	f, err := os.CreateTemp(s.tmp, "draft-*")
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return &draft{s, f, s.sink(f), sha256.New(), 0}, nil
+}
+
+func (d *draft) Write(b []byte) (int, error) {
+	n, err := d.out.Write(b)
+	d.sum.Write(b[:n])
+	d.n += int64(n)
+	return n, d.store.explain(err)
+}
+
+func (d *draft) digest() string { return hex.EncodeToString(d.sum.Sum(nil)) }
+
+func (d *draft) restart() error {
+	d.sum.Reset()
+	d.n = 0
+	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return d.file.Truncate(0)
+}
+
+func (d *draft) discard() {
+	d.file.Close()
+	os.Remove(d.file.Name())
+}
+
+// keep gives a draft its name. It may be that another was faster.
+func (s *Store) keep(d *draft) error {
+	digest := d.digest()
+	// Programs are executed from here; nobody writes to a blob.
+	err := os.Chmod(d.file.Name(), 0o500)
+	if e := d.file.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.blobs[digest]; old != nil {
+		if old.check == nil {
+			s.used.MoveToFront(old.place)
+			return nil
+		}
+		s.remove(old)
+		if s.blobs[digest] != nil {
+			return fmt.Errorf("blob %s is in use and cannot be replaced: try again", digest)
+		}
+	}
+	if err := os.Rename(d.file.Name(), s.file(digest)); err != nil {
+		return s.explain(err)
+	}
+	e := &entry{digest: digest, size: d.n}
+	s.insert(e)
+	s.shrink(e)
+	return nil
+}
+
+func (s *Store) explain(err error) error {
+	if err != nil && noSpace(err) {
+		return fmt.Errorf("%w: free some space in %s (%w)", ErrFull, filepath.Dir(s.dir), err)
+	}
+	return err
+}
