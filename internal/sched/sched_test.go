@@ -222,7 +222,7 @@ var scripts = []struct {
 		step{2, Tick{}, nil},
 		step{3.1, Tick{}, []string{"grant 2 to b #3 copy"}},
 		step{9, Tick{}, nil},
-		step{10, done("b", 2, 3), []string{"commit 2 #3", "cancel #2 at a"}},
+		step{10, done("b", 2, 3), []string{"cancel #2 at a", "commit 2 #3"}},
 		step{10, done("a", 2, 2), []string{"refuse #2 from a"}},
 	)},
 	{"losing one of two copies changes nothing for the other", Config{}, first(

@@ -332,7 +332,8 @@ func (s *Scheduler) callQueued(e CallQueued) {
 	ss.queue.add(c)
 }
 
-// drop ends a call without a word to its master.
+// drop ends a call without a word to its master. Cancel for its other leases
+// comes before the action that ends it, while its owner still knows the call.
 func (s *Scheduler) drop(c *call) {
 	if c == nil {
 		return
@@ -357,8 +358,8 @@ func (s *Scheduler) callDone(e CallDone) {
 	s.learn(n, l, e.Duration)
 	s.take(l)
 	n.idle[c.worker]++
-	s.do(Commit{l.Lease})
 	s.drop(c)
+	s.do(Commit{l.Lease})
 }
 
 // learn remembers how long the function takes, new values counting a quarter.
@@ -418,8 +419,8 @@ func (s *Scheduler) died(l *lease, e CallFailed) {
 }
 
 func (s *Scheduler) fail(c *call, r Reason, why string) {
-	s.do(FailCall{c.id, c.session.id, r, why})
 	s.drop(c)
+	s.do(FailCall{c.id, c.session.id, r, why})
 }
 
 // lose takes back every lease of a node.

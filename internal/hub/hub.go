@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT
+
+// Package hub is the middle of a grid: agents dial in to its one TLS port,
+// masters and the command line to its local sockets. It joins what happens to
+// the scheduler and does what the scheduler answers.
+//
+// Hub.mu guards everything that a Hub, node, call, run or master holds unless
+// said otherwise. Nothing that may block runs under it: frames to masters,
+// ledger entries and events have queues; data lies in spools with own locks.
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"skep/internal/blob"
+	"skep/internal/engine"
+	"skep/internal/ident"
+	"skep/internal/proto"
+	"skep/internal/sched"
+)
+
+// Config of a hub. Only State is needed.
+type Config struct {
+	State   string // directory, 0700
+	Listen  string // HOST:PORT of the TLS port, default ":4860"
+	Version string // for people
+	// Advertise is what join lines name; by default the address listened on,
+	// or this machine's first one.
+	Advertise string
+	Grace     time.Duration // a master may be away for so long (5 s)
+	Spool     string        // directory for arguments and results (State/spool)
+	BlobLimit int64         // bytes of stored blobs that nobody pins (8 GiB)
+	Sched     sched.Config
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+const (
+	graceDefault = 5 * time.Second
+	blobDefault  = 8 << 30
+	spoolLimit   = 256 << 20
+	handshakeIn  = 10 * time.Second
+	handshakes   = 256 // at the same time
+	headerMax    = 16 << 10
+)
+
+// A Hub runs from Open to Close.
+type Hub struct {
+	cfg     Config
+	log     *slog.Logger
+	ca      *ident.CA
+	tokens  *ident.Tokens
+	engine  *engine.Engine
+	nats    *nats.Conn
+	blobs   *blob.Store
+	spools  spooler
+	ledger  *recorder
+	roster  *roster
+	unlock  func()
+	started time.Time
+	port    net.Listener
+	control net.Listener
+	stop    chan struct{}
+	served  sync.WaitGroup
+
+	mu          sync.Mutex
+	closed      bool
+	sched       *sched.Scheduler
+	nodes       map[string]*node
+	calls       map[sched.CallID]*call
+	lastCall    sched.CallID
+	runs        map[string]*run
+	masters     map[sched.SessionID]*master
+	lastSession sched.SessionID
+	execs       map[string]*execution
+	watchers    map[*watcher]bool
+	lingering   map[net.Conn]bool // in a handshake
+}
+
+func (c *Config) defaults() error {
+	if c.State == "" {
+		return errors.New("the hub needs a state directory")
+	}
+	if c.Listen == "" {
+		c.Listen = fmt.Sprintf(":%d", proto.DefaultPort)
+	}
+	if c.Grace == 0 {
+		c.Grace = graceDefault
+	}
+	if c.Spool == "" {
+		c.Spool = filepath.Join(c.State, "spool")
+	}
+	if c.BlobLimit == 0 {
+		c.BlobLimit = blobDefault
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Open starts a hub on its state directory and serves until Close.
+func Open(cfg Config) (*Hub, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, err
+	}
+	h := &Hub{
+		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
+		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit},
+		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
+		masters: map[sched.SessionID]*master{}, execs: map[string]*execution{},
+		watchers: map[*watcher]bool{}, lingering: map[net.Conn]bool{},
+	}
+	// Numbers of an earlier life of this hub must not come again: fewer than
+	// a thousand in a millisecond are given out.
+	base := uint64(cfg.Now().UnixMilli()) * 1000
+	h.sched.StartFences(sched.Fence(base))
+	h.lastCall = sched.CallID(base)
+	if err := h.open(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Hub) open() (err error) {
+	for _, dir := range []string{h.cfg.State, h.cfg.Spool} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("the state directory cannot be made: %w", err)
+		}
+	}
+	if h.unlock, err = lockState(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
+		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
+	}
+	removeSpools(h.cfg.Spool)
+	if h.ca, err = ident.OpenCA(h.cfg.State); err != nil {
+		return err
+	}
+	if h.tokens, err = ident.OpenTokens(h.cfg.State, h.ca.Digest()); err != nil {
+		return err
+	}
+	if h.roster, err = openRoster(filepath.Join(h.cfg.State, "nodes.json")); err != nil {
+		return err
+	}
+	if h.blobs, err = openBlobs(h.cfg); err != nil {
+		return err
+	}
+	if h.engine, err = engine.Start(engine.Config{Dir: filepath.Join(h.cfg.State, "engine")}); err != nil {
+		return err
+	}
+	h.nats = h.engine.Conn()
+	h.ledger = newRecorder(h.engine.Record, func(err error) { h.log.Error("the ledger is incomplete", "error", err) })
+	return h.listen()
+}
+
+func (h *Hub) listen() error {
+	sub, err := h.nats.Subscribe(proto.FromNodes, h.message)
+	if err != nil {
+		return err
+	}
+	if err := sub.SetPendingLimits(-1, 512<<20); err != nil {
+		return err
+	}
+	conf, err := h.ca.HubTLS(proto.ALPNNats, proto.ALPNHTTP)
+	if err != nil {
+		return err
+	}
+	if h.port, err = net.Listen("tcp", h.cfg.Listen); err != nil {
+		return fmt.Errorf("the hub cannot listen on %s: stop what uses that port, or give another --listen: %w", h.cfg.Listen, err)
+	}
+	if h.control, err = listenUnix(h.ControlSocket()); err != nil {
+		return err
+	}
+	web := newQueueListener(h.port.Addr())
+	h.goServe(&http.Server{Handler: h.webHandler()}, web)
+	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
+	h.served.Add(2)
+	go func() { defer h.served.Done(); h.accept(conf, web) }()
+	go func() { defer h.served.Done(); h.tick(h.stop) }()
+	return nil
+}
+
+// goServe serves HTTP on l until the hub stops.
+func (h *Hub) goServe(s *http.Server, l net.Listener) {
+	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = handshakeIn, 2*time.Minute, headerMax
+	s.ErrorLog = slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)
+	h.served.Add(2)
+	go func() { defer h.served.Done(); s.Serve(l) }()
+	go func() { defer h.served.Done(); <-h.stop; s.Close() }()
+}
+
+// accept takes connections of the one port; ALPN says who gets them.
+func (h *Hub) accept(conf *tls.Config, web *queueListener) {
+	slots := make(chan struct{}, handshakes)
+	for {
+		c, err := h.port.Accept()
+		if err != nil {
+			select {
+			case <-h.stop:
+				return
+			case <-time.After(100 * time.Millisecond): // out of descriptors
+				continue
+			}
+		}
+		slots <- struct{}{}
+		h.served.Add(1)
+		go func() {
+			defer h.served.Done()
+			t := tls.Server(c, conf)
+			ok := h.handshake(t)
+			<-slots
+			if ok {
+				h.route(t, web)
+			}
+		}()
+	}
+}
+
+func (h *Hub) handshake(t *tls.Conn) bool {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		t.Close()
+		return false
+	}
+	h.lingering[t] = true
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeIn)
+	defer cancel()
+	err := t.HandshakeContext(ctx)
+	h.mu.Lock()
+	delete(h.lingering, t)
+	h.mu.Unlock()
+	if err != nil {
+		h.log.Debug("a handshake failed", "from", t.RemoteAddr(), "error", err)
+		t.Close()
+	}
+	return err == nil
+}
+
+func (h *Hub) route(t *tls.Conn, web *queueListener) {
+	state := t.ConnectionState()
+	if state.NegotiatedProtocol != proto.ALPNNats {
+		web.put(t)
+		return
+	}
+	id, ok := ident.PeerNode(state)
+	if !ok || !h.roster.knows(id) {
+		h.log.Warn("a connection without a node's certificate was refused", "from", t.RemoteAddr())
+		t.Close()
+		return
+	}
+	h.serveEngine(id, t)
+}
+
+// Address is what the TLS port listens on.
+func (h *Hub) Address() net.Addr { return h.port.Addr() }
+
+// ControlSocket is where the command line finds the hub of a state directory.
+func (h *Hub) ControlSocket() string { return ControlSocket(h.cfg.State) }
+
+// ControlSocket is where a hub with this state directory listens.
+func ControlSocket(state string) string { return filepath.Join(state, "hub.sock") }
+
+// Tokens is the store of join tokens.
+func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
+
+func (h *Hub) nextCall() sched.CallID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastCall++
+	return h.lastCall
+}
+
+// Close ends sessions and connections, and gives the state directory free.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return
+	}
+	h.closed = true
+	close(h.stop)
+	for c := range h.lingering {
+		c.Close()
+	}
+	runs := make([]*run, 0, len(h.runs))
+	for _, r := range h.runs {
+		runs = append(runs, r)
+	}
+	for _, n := range h.nodes {
+		h.endExecs(n, "the hub stopped")
+	}
+	h.mu.Unlock()
+	for _, r := range runs {
+		r.close()
+	}
+	for _, l := range []net.Listener{h.port, h.control} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if h.nats != nil {
+		h.nats.Flush()
+	}
+	if h.ledger != nil {
+		h.ledger.close()
+	}
+	if h.engine != nil {
+		h.engine.Close()
+	}
+	h.served.Wait()
+	if h.unlock != nil {
+		h.unlock()
+	}
+}
+
+// A queueListener hands connections that were accepted elsewhere to a server.
+type queueListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	addr  net.Addr
+}
+
+func newQueueListener(addr net.Addr) *queueListener {
+	return &queueListener{conns: make(chan net.Conn), done: make(chan struct{}), addr: addr}
+}
+
+func (l *queueListener) put(c net.Conn) {
+	select {
+	case l.conns <- c:
+	case <-l.done:
+		c.Close()
+	}
+}
+
+func (l *queueListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *queueListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *queueListener) Addr() net.Addr { return l.addr }
+
+// listenUnix makes a socket that only this user can reach: its directory has
+// mode 0700. What a dead hub left under the name goes away.
+func listenUnix(path string) (net.Listener, error) {
+	if len(path) > 100 {
+		return nil, fmt.Errorf("the path of a socket is too long for the system (%s): give a shorter --state", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("the local socket cannot be made: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// removeSpools takes away what a hub that was killed on Windows left.
+func removeSpools(dir string) {
+	old, _ := filepath.Glob(filepath.Join(dir, ".spool-*"))
+	for _, name := range old {
+		os.Remove(name)
+	}
+}

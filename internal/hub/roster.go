@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"skep/internal/proto"
+)
+
+// A roster remembers who joined, so that a name means one node and an id one
+// key: the id follows from a public key, which anybody may know. The lock
+// guards the map and the file.
+type roster struct {
+	file string
+
+	mu   sync.Mutex
+	list map[string]member
+}
+
+type member struct {
+	Name string `json:"name"`
+	Key  string `json:"key"` // SHA-256 of the public key in its certificate, hex
+}
+
+var errOtherKey = errors.New("a node with this identity joined with another key: remove the state directory of this one, and join it again")
+
+func openRoster(file string) (*roster, error) {
+	r := &roster{file: file, list: map[string]member{}}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &r.list); err != nil {
+		return nil, fmt.Errorf("%s is damaged: restore it, or remove it and let every node join again", file)
+	}
+	return r, nil
+}
+
+func (r *roster) knows(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.list[id]
+	return ok
+}
+
+func (r *roster) name(id string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list[id].Name
+}
+
+// check says whether id may join with this key.
+func (r *roster) check(id, key string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.list[id]; ok && m.Key != key {
+		return errOtherKey
+	}
+	return nil
+}
+
+// add settles the name of a node: the one it wants, or that with a number.
+func (r *roster) add(id, key, want string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.list[id]; ok && m.Key != key {
+		return "", errOtherKey
+	}
+	taken := map[string]bool{"": true}
+	for other, m := range r.list {
+		if other != id {
+			taken[m.Name] = true
+		}
+	}
+	name := nodeName(want)
+	for i := 2; taken[name]; i++ {
+		name = fmt.Sprintf("%s-%d", nodeName(want), i)
+	}
+	old, had := r.list[id]
+	r.list[id] = member{name, key}
+	if err := r.save(); err != nil {
+		delete(r.list, id)
+		if had {
+			r.list[id] = old
+		}
+		return "", err
+	}
+	return name, nil
+}
+
+// nodeName makes a name that fits a table and a selector.
+func nodeName(want string) string {
+	name := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
+			return c
+		}
+		return '-'
+	}, want)
+	if name == "" {
+		name = "node"
+	}
+	return name[:min(len(name), proto.NameMax-8)]
+}
+
+func (r *roster) save() error {
+	b, err := json.MarshalIndent(r.list, "", "\t")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(r.file), ".nodes-*")
+	if err != nil {
+		return full(filepath.Dir(r.file), err)
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.Write(append(b, '\n')); err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), r.file)
+	}
+	return full(filepath.Dir(r.file), err)
+}

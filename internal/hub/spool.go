@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// spoolMemory is how much of a call's data stays in memory; more goes to a file
+// without a name, which the system frees whatever happens to the hub.
+const spoolMemory = 1 << 20
+
+// spoolMost bounds what anybody may announce.
+const spoolMost = 1 << 48
+
+// A spooler makes spools. All that lie in memory together stay below limit;
+// beyond it even small ones go to files.
+type spooler struct {
+	dir   string
+	limit int64
+	used  atomic.Int64
+}
+
+// A spool holds the bytes of one transfer: arguments or a result. One writer
+// appends; any number of readers follow, also while bytes still come. The lock
+// guards all below it. Whoever made it calls drop; readers hold it open.
+type spool struct {
+	from *spooler
+	want int64 // bytes that will come; finish settles it when open
+	open bool  // nobody said how many
+
+	mu     sync.Mutex
+	moved  chan struct{} // closed and made anew when anything changed
+	mem    []byte
+	file   *os.File
+	left   bool // the file has a name still
+	size   int64
+	sum    hash.Hash
+	digest [32]byte
+	whole  bool
+	err    error
+	refs   int
+}
+
+var errSpoolGone = errors.New("the data was dropped")
+
+func (p *spooler) spool(want uint64) (*spool, error) {
+	if want > spoolMost {
+		return nil, fmt.Errorf("%d bytes are more than any transfer has", want)
+	}
+	s := &spool{from: p, want: int64(want), sum: sha256.New(), moved: make(chan struct{}), refs: 1}
+	if want <= spoolMemory {
+		if p.used.Add(s.want) <= p.limit {
+			s.mem = make([]byte, 0, want)
+			return s, nil
+		}
+		p.used.Add(-s.want)
+	}
+	return p.file(s)
+}
+
+// unknown makes a spool for a transfer whose length nobody said.
+func (p *spooler) unknown() (*spool, error) {
+	return p.file(&spool{from: p, want: spoolMost, open: true, sum: sha256.New(), moved: make(chan struct{}), refs: 1})
+}
+
+func (p *spooler) file(s *spool) (*spool, error) {
+	f, err := os.CreateTemp(p.dir, ".spool-*")
+	if err != nil {
+		return nil, full(p.dir, err)
+	}
+	s.file = f
+	s.left = os.Remove(f.Name()) != nil // Windows keeps the name of an open file
+	return s, nil
+}
+
+// full names the disk where a write found no room.
+func full(dir string, err error) error {
+	if noSpace(err) {
+		return fmt.Errorf("the hub's disk is full: free some space in %s, or give another --state: %w", dir, err)
+	}
+	return err
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+func (s *spool) wake() {
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// Write appends. A failure stays: readers see it, too.
+func (s *spool) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return 0, s.err
+	case s.whole || int64(len(b)) > s.want-s.size:
+		return 0, s.fail(fmt.Errorf("more than the %d bytes that were announced", s.want))
+	}
+	if s.file == nil {
+		s.mem = append(s.mem, b...)
+	} else if _, err := s.file.WriteAt(b, s.size); err != nil {
+		return 0, s.fail(full(s.from.dir, err))
+	}
+	s.sum.Write(b)
+	s.size += int64(len(b))
+	s.wake()
+	return len(b), nil
+}
+
+// fail is called with the lock held.
+func (s *spool) fail(err error) error {
+	if s.err == nil && !s.whole {
+		s.err = err
+		s.wake()
+	}
+	return err
+}
+
+// abort ends a transfer that will not be complete.
+func (s *spool) abort(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(err)
+}
+
+// finish says that the last byte was written.
+func (s *spool) finish() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open {
+		s.want, s.open = s.size, false
+	}
+	if s.err == nil && s.size != s.want {
+		s.fail(fmt.Errorf("%d of %d bytes came", s.size, s.want))
+	}
+	if s.err == nil && !s.whole {
+		s.whole = true
+		s.sum.Sum(s.digest[:0])
+		s.wake()
+	}
+	return s.err
+}
+
+// complete gives the digest once all bytes are there.
+func (s *spool) complete() (digest [32]byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.digest, s.whole
+}
+
+// bytes gives what a small complete spool holds, without a copy.
+func (s *spool) bytes() ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mem, s.whole && s.file == nil
+}
+
+// hold keeps the bytes until drop; false when they are gone already.
+func (s *spool) hold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refs == 0 {
+		return false
+	}
+	s.refs++
+	return true
+}
+
+func (s *spool) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refs--; s.refs > 0 {
+		return
+	}
+	s.fail(errSpoolGone)
+	if s.file != nil {
+		s.file.Close()
+		if s.left {
+			os.Remove(s.file.Name())
+		}
+		return
+	}
+	s.mem = nil
+	s.from.used.Add(-s.want)
+}
+
+// reader follows the spool from its beginning until the last byte.
+func (s *spool) reader(ctx context.Context) io.Reader { return &spoolReader{s: s, ctx: ctx} }
+
+type spoolReader struct {
+	s   *spool
+	ctx context.Context
+	at  int64
+}
+
+func (r *spoolReader) Read(b []byte) (int, error) {
+	for {
+		n, moved, err := r.s.readAt(b, r.at)
+		r.at += int64(n)
+		if n > 0 || err != nil || len(b) == 0 {
+			return n, err
+		}
+		select {
+		case <-moved:
+		case <-r.ctx.Done():
+			return 0, context.Cause(r.ctx)
+		}
+	}
+}
+
+// readAt gives what is there; nothing and no error mean: wait for moved.
+func (s *spool) readAt(b []byte, at int64) (int, <-chan struct{}, error) {
+	s.mu.Lock()
+	left, file := s.size-at, s.file
+	moved, err := s.moved, s.err
+	if left == 0 && s.whole {
+		err = io.EOF
+	}
+	if left == 0 || err != nil {
+		s.mu.Unlock()
+		return 0, moved, err
+	}
+	if int64(len(b)) > left {
+		b = b[:left]
+	}
+	if file == nil {
+		defer s.mu.Unlock()
+		return copy(b, s.mem[at:]), moved, nil
+	}
+	s.mu.Unlock() // what is written does not change; the reader holds the file
+	n, err := file.ReadAt(b, at)
+	return n, moved, err
+}
+
+// failed gives why the bytes will never be complete.
+func (s *spool) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// empty says whether a read would wait.
+func (r *spoolReader) empty() bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.at == r.s.size && !r.s.whole && r.s.err == nil
+}
