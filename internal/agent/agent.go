@@ -45,9 +45,10 @@ type Agent struct {
 	began      time.Time
 	boot       string
 
-	store    store
-	pool     *pool
-	programs programs
+	connected bool // at least once, to the hub that it joined
+	store     store
+	pool      *pool
+	programs  programs
 
 	hubMu sync.RWMutex
 	hub   hub // the connection of now, which others follow

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"skep/internal/ident"
@@ -153,6 +154,7 @@ func (c *client) result(ctx context.Context, call, fence, n uint64, body io.Read
 		return err
 	}
 	r.Trailer, r.ContentLength = trailer, -1 // trailers go with chunks only
+	r.Header.Set("Skep-Length", strconv.FormatUint(n, 10))
 	resp, err := c.do(r)
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ type guardOrder struct {
 // whatever that leaves behind, and ends all of it when the program ends or
 // when the agent does, however that may happen. It returns an exit code.
 func Guard() int {
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// Caught, not ignored: a program would inherit what is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	syscall.CloseOnExec(fdControl)
 	syscall.CloseOnExec(fdProgram)
 	control := os.NewFile(fdControl, "control")
