@@ -54,7 +54,7 @@ sections() {
 }
 
 imports() {
-	$dump -p "$exe" | awk '/DLL Name:/ { dll = $3 }
+	$dump -p "$exe" | awk '/DLL Name:/ { dll = tolower($3) }
 		/^\t[0-9a-f]+\t/ { print dll, $3 }' | LC_ALL=C sort -u
 }
 

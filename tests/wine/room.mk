@@ -2,13 +2,15 @@
 # bee.exe and skep.exe: the images, and bee's runs under Wine behind the guard.
 # What Wine cannot show is in docs/windows.md.
 
+pe_imports := tests/style/windows-imports.tbl
+
 CHECK_SUITES += pe
-suite_pe = sh tests/wine/pe.sh $(B)/bin/bee.exe tests/wine/imports.allow fixed
+suite_pe = sh tests/wine/pe.sh $(B)/bin/bee.exe $(pe_imports) fixed
 suite_pe_needs = $(B)/bin/bee.exe
 
 CHECK_SUITES += pe-skep
 suite_pe-skep = sh tests/wine/pe.sh $(B)/bin/skep.exe \
-	tests/wine/skep-imports.allow moves
+	$(pe_imports) moves
 suite_pe-skep_needs = $(B)/bin/skep.exe
 
 # As bee/room.mk links its bee-leak: the rewriter with a planted defect.
