@@ -28,6 +28,9 @@ import (
 // ErrNotAdmitted says that this node has yet to join.
 var ErrNotAdmitted = errors.New("this machine has not joined a hub: run the line that `skep up` or `skep token` prints on the hub")
 
+// ErrOtherHub says that who answers has not the CA that this node knows.
+var ErrOtherHub = errors.New("another hub answers at this address, not the one that this machine joined: check the address, or join that hub with a token from `skep token` there")
+
 // ErrCloned is ErrNotAdmitted of a copied disk.
 var ErrCloned = errors.New("this disk was copied from another node, so this machine got an identity of its own: join it with a token from `skep token` on the hub")
 
