@@ -36,12 +36,26 @@ type command struct {
 // commands, in the order in which help lists them.
 func commands() []command {
 	return []command{
+		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N]", runner: &up{},
+			summary: "be the hub, and a node of it; prints a join line"},
+		{name: "join", usage: "join HOST:PORT --token TOKEN [--state DIR] [--slots N] [--name NAME]", runner: &join{},
+			summary: "make this machine a node of a hub"},
+		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
+			summary: "print one more join line"},
+		{name: "nodes", usage: "nodes [--state DIR] [--json]", runner: &nodes{},
+			summary: "list the nodes and what each can do"},
+		{name: "run", usage: "run [--modules DIR] [--state DIR] [--slots N] -- ./master [ARGS]", runner: &run{}, program: true,
+			summary: "run a master program; its calls go to the nodes"},
+		{name: "exec", usage: "exec [--on SELECTOR] [--state DIR] -- ./program [ARGS]", runner: &execute{}, program: true,
+			summary: "run a static Linux program on nodes, with its streams here"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, with a cure for what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
 			summary: "which skep this is, and which protocol it speaks"},
 		{name: "help", usage: "help [COMMAND]", runner: &help{},
 			summary: "this list, or what one command takes"},
+		{name: "guard", usage: "guard", runner: &guard{}, hidden: true,
+			summary: "end what an agent started when the agent ends"},
 		{name: "kit", usage: "kit FOLDER", runner: &kit{}, hidden: true,
 			summary: "run the test programs of the Windows kit"},
 	}

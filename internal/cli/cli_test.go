@@ -99,6 +99,19 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]uint64{"0": 0, "4096": 4096, "4k": 4096, "512M": 512 << 20, "2G": 2 << 30} {
+		if got, err := ParseBytes(text); err != nil || got != want {
+			t.Errorf("%s: %d %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "K", "-1", "1KB", "1MM", "99999999999G", "1.5G", "0x10"} {
+		if got, err := ParseBytes(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}
+
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	p := &Progress{out: &out, width: 10, begin: time.Now().Add(-time.Hour)}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -69,6 +71,18 @@ func JSON(w io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// ParseBytes reads a size as people and bee write it: 512M, in powers of 1024.
+func ParseBytes(s string) (uint64, error) {
+	digits := strings.TrimRight(s, "KMGkmg")
+	shift := map[string]uint{"": 0, "K": 10, "M": 20, "G": 30}
+	unit, ok := shift[strings.ToUpper(s[len(digits):])]
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || !ok || n > math.MaxUint64>>unit {
+		return 0, fmt.Errorf("%q is no size: say 512M or 2G", s)
+	}
+	return n << unit, nil
 }
 
 // Bytes says a size as people read it, in powers of 1000.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"path/filepath"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+	"skep/internal/proto"
+)
+
+// hubState and agentState are what a state directory holds.
+func hubState(state string) string   { return filepath.Join(state, "hub") }
+func agentState(state string) string { return filepath.Join(state, "agent") }
+
+// openControl finds the hub of this user on this machine.
+func openControl(state string) (*hub.Client, error) {
+	dir, err := stateDir(state)
+	if err != nil {
+		return nil, err
+	}
+	return hub.NewClient(hub.ControlSocket(hubState(dir))), nil
+}
+
+// coded gives what a hub or an agent says an exit code.
+func coded(err error) error {
+	var p *proto.Problem
+	switch {
+	case errors.Is(err, hub.ErrNoHub):
+		return cli.WithCode(cli.Unreachable, err)
+	case errors.As(err, &p):
+		return cli.WithCode(problemCode(p.Code), err)
+	}
+	return err
+}
+
+func problemCode(code string) int {
+	switch code {
+	case proto.ProblemRevision, proto.ProblemToken:
+		return cli.Refused
+	case proto.ProblemGone:
+		return cli.Unreachable
+	}
+	return cli.Failed
+}

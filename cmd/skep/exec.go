@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+	"skep/internal/proto"
+)
+
+type execute struct {
+	state  string
+	on     string
+	memory uint64
+	env    []string
+}
+
+func (e *execute) options(f *cli.Flags) {
+	f.StringVar(&e.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.StringVar(&e.on, "on", "any", "`SELECTOR`: any, all, os=NAME, node=NAME or substrate=NAME")
+	f.Func("env", "set `NAME=VALUE` for the program (any number of times)", func(s string) error {
+		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+			return errors.New("want NAME=VALUE")
+		}
+		e.env = append(e.env, s)
+		return nil
+	})
+	f.Func("memory", "most `BYTES` the program may use (K, M, G)", func(s string) (err error) {
+		e.memory, err = cli.ParseBytes(s)
+		return err
+	})
+}
+
+// Exit codes of a shell for what could not be started.
+const (
+	exitCannot  = 126
+	exitMissing = 127
+	exitStopped = 130 // by its user
+)
+
+func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a program is expected")
+	}
+	if err := hub.CheckSelector(e.on); err != nil {
+		return f.Usagef("%v", err)
+	}
+	c, err := openControl(e.state)
+	if err != nil {
+		return err
+	}
+	chosen, err := c.Nodes(ctx, e.on)
+	if err != nil {
+		return noNode(err)
+	}
+	blob, err := put(ctx, c, words[0])
+	if err != nil {
+		return err
+	}
+	job := &job{client: c, stdin: newFan(os.Stdin, len(chosen)), many: len(chosen) > 1}
+	return job.all(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Memory: e.memory})
+}
+
+// noNode: the hub has seen that the selector is one, so nothing matches it.
+func noNode(err error) error {
+	var p *proto.Problem
+	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
+		return cli.WithCode(cli.Unreachable, err)
+	}
+	return coded(err)
+}
+
+// put stores a program with the hub, which looks whether it can run at all.
+func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return hub.BlobAnswer{}, cli.Errorf(exitMissing, "%s can't be read: %w", name, reason(err))
+	}
+	if !info.Mode().IsRegular() {
+		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is no program: give a static Linux ELF file", name)
+	}
+	blob, err := c.Program(ctx, name)
+	var p *proto.Problem
+	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
+		return blob, cli.Errorf(exitCannot, "%s can't run: %w", name, err)
+	}
+	return blob, coded(err)
+}
+
+// reason is an error without the path that it repeats.
+func reason(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// A job is one program on one or more nodes. The lock guards what is printed.
+type job struct {
+	client *hub.Client
+	stdin  *fan
+	many   bool // each line says where it comes from
+	lock   sync.Mutex
+}
+
+// all runs the program everywhere; the first bad end, in the nodes' order, is
+// that of the whole.
+func (j *job) all(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecRequest) error {
+	ends := make([]error, len(chosen))
+	var wait sync.WaitGroup
+	for i, n := range chosen {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			r := req
+			r.Node = n.ID
+			defer j.stdin.release(i)
+			ends[i] = j.one(ctx, n, r, j.stdin.reader(i))
+		}()
+	}
+	wait.Wait()
+	var first error
+	for i, err := range ends {
+		code, text := cli.Code(err)
+		if text != "" && j.many {
+			fmt.Fprintf(os.Stderr, "skep: %s: %s\n", chosen[i].Name, text)
+			err = cli.Exit(code)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// one runs the program on one node and brings its streams here.
+func (j *job) one(ctx context.Context, n hub.NodeInfo, req hub.ExecRequest, stdin io.Reader) error {
+	out, errs := j.output(os.Stdout, n.Name), j.output(os.Stderr, n.Name)
+	defer out.flush()
+	defer errs.flush()
+	status, err := j.client.Exec(ctx, req, stdin, out, errs)
+	var failed *hub.ExecError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return cli.Exit(exitStopped)
+	case errors.As(err, &failed):
+		return cli.Errorf(failedCode(failed), "%s on node %s", cli.Clean(failed.Text), n.Name)
+	case err != nil:
+		return coded(err)
+	case status != 0:
+		return cli.Exit(status & 0xff)
+	}
+	return nil
+}
+
+func failedCode(e *hub.ExecError) int {
+	switch e.Kind {
+	case proto.ExecGone:
+		return cli.Unreachable
+	case proto.ExecRefused:
+		return cli.Refused
+	}
+	return exitCannot
+}
+
+// An output passes bytes on, or whole lines with the node's name before them.
+type output struct {
+	job  *job
+	file *os.File
+	name string
+	part bytes.Buffer // of a line
+}
+
+const lineMax = 64 << 10
+
+func (j *job) output(file *os.File, name string) *output {
+	return &output{job: j, file: file, name: cli.Clean(name)}
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.job.lock.Lock()
+	defer o.job.lock.Unlock()
+	if !o.job.many {
+		return o.file.Write(b)
+	}
+	o.part.Write(b)
+	for {
+		at := bytes.IndexByte(o.part.Bytes(), '\n')
+		if at < 0 && o.part.Len() < lineMax {
+			return len(b), nil
+		}
+		if at < 0 {
+			at = lineMax - 1
+		}
+		if _, err := fmt.Fprintf(o.file, "%s: %s", o.name, o.part.Next(at+1)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// flush prints a last line that has no end.
+func (o *output) flush() {
+	o.job.lock.Lock()
+	defer o.job.lock.Unlock()
+	if o.part.Len() > 0 {
+		fmt.Fprintf(o.file, "%s: %s\n", o.name, o.part.Bytes())
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"skep/internal/agent"
+	"skep/internal/cli"
+	"skep/internal/ident"
+	"skep/internal/proto"
+)
+
+type join struct {
+	token string
+	state string
+	name  string
+	slots int
+	bee   string
+}
+
+func (j *join) options(f *cli.Flags) {
+	f.StringVar(&j.token, "token", "", "the `TOKEN` of the hub's join line, the first time")
+	f.StringVar(&j.state, "state", "", "keep data in `DIR`")
+	f.StringVar(&j.name, "name", "", "call this node `NAME`, else as the machine")
+	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time, else one per CPU")
+	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
+}
+
+func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
+	address, err := j.address(f, words)
+	if err != nil {
+		return err
+	}
+	if err := checkSlots(f, j.slots); err != nil {
+		return err
+	}
+	dir, err := stateDir(j.state)
+	if err != nil {
+		return err
+	}
+	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
+		Slots: j.slots, Bee: j.bee, Log: agentLog}
+	if j.token != "" {
+		if _, err := ident.ParseToken(j.token); err != nil {
+			return cli.WithCode(cli.Usage, err)
+		}
+		if err := agent.Join(ctx, c, address, j.token); err != nil {
+			return joinError(err)
+		}
+		fmt.Printf("joined the hub at %s\n", address)
+	}
+	return joinError(agent.Run(ctx, c))
+}
+
+// address is the hub's; without a token that of an earlier join will do.
+func (j *join) address(f *cli.Flags, words []string) (string, error) {
+	if len(words) > 1 {
+		return "", f.None(words[1:])
+	}
+	if len(words) == 0 {
+		if j.token != "" {
+			return "", f.Usagef("the hub's HOST:PORT is expected")
+		}
+		return "", nil
+	}
+	if _, _, err := net.SplitHostPort(words[0]); err != nil {
+		return net.JoinHostPort(words[0], fmt.Sprint(proto.DefaultPort)), nil
+	}
+	return words[0], nil
+}
+
+// joinError gives what agents say an exit code.
+func joinError(err error) error {
+	var network net.Error
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub):
+		return cli.WithCode(cli.Refused, err)
+	case errors.Is(err, ident.ErrNotAdmitted), errors.Is(err, ident.ErrCloned):
+		return cli.WithCode(cli.Usage, err)
+	case errors.As(err, &dial), errors.As(err, &network):
+		return cli.WithCode(cli.Unreachable, err)
+	}
+	return coded(err)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+)
+
+type nodes struct {
+	state string
+	json  bool
+}
+
+func (n *nodes) options(f *cli.Flags) {
+	f.StringVar(&n.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.BoolVar(&n.json, "json", false, "for programs")
+}
+
+func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	c, err := openControl(n.state)
+	if err != nil {
+		return err
+	}
+	list, err := c.Nodes(ctx, "")
+	if err != nil {
+		return coded(err)
+	}
+	if n.json {
+		return cli.JSON(os.Stdout, list)
+	}
+	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
+	for _, i := range list {
+		table.Row(i.Name, i.OS, i.Substrate, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, ago(i.LastSeen), i.System)
+	}
+	if err := table.Write(os.Stdout); err != nil {
+		return err
+	}
+	for _, i := range list {
+		if i.Problem != "" {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.Clean(i.Name), cli.Clean(i.Problem))
+		}
+	}
+	return nil
+}
+
+// ago says how long ago something was, as people say it.
+func ago(when time.Time) string {
+	if when.IsZero() {
+		return "never"
+	}
+	d := time.Since(when)
+	switch {
+	case d < 5*time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	}
+	return strings.TrimSpace(when.Local().Format("2006-01-02"))
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"skep/internal/agent"
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+type run struct {
+	state   string
+	modules []string
+	slots   int
+}
+
+func (r *run) options(f *cli.Flags) {
+	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time, else one per CPU")
+	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
+		r.modules = append(r.modules, dir)
+		return nil
+	})
+}
+
+func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a master program is expected")
+	}
+	if err := checkSlots(f, r.slots); err != nil {
+		return err
+	}
+	master, err := exec.LookPath(words[0])
+	if err != nil {
+		return cli.Errorf(exitMissing, "%s can't be started: %w", words[0], reason(err))
+	}
+	dirs, err := r.dirs(master)
+	if err != nil {
+		return err
+	}
+	c, err := openControl(r.state)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Status(ctx); errors.Is(err, hub.ErrNoHub) {
+		alone, stop, err := r.alone()
+		if err != nil {
+			return err
+		}
+		defer stop()
+		c = alone
+	} else if err != nil {
+		return coded(err)
+	}
+	// The run outlives an interrupt, so that the master may end in order.
+	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs})
+	if err != nil {
+		return coded(err)
+	}
+	defer events.Close()
+	w := newWatch(os.Stderr)
+	defer w.close()
+	go w.follow(events)
+	return startMaster(ctx, master, words, socket)
+}
+
+// dirs are where worker programs are looked for: beside the master first.
+func (r *run) dirs(master string) ([]string, error) {
+	var dirs []string
+	for _, dir := range append([]string{filepath.Dir(master), "."}, r.modules...) {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range r.modules {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, cli.Errorf(cli.Usage, "run: --modules %s is no directory", dir)
+		}
+	}
+	return dirs, nil
+}
+
+const masterPatience = 5 * time.Second
+
+func startMaster(ctx context.Context, master string, words []string, socket string) error {
+	cmd := exec.CommandContext(ctx, master, words[1:]...)
+	cmd.Args[0] = words[0]
+	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = masterPatience
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return cli.Exit(exitStopped)
+	case errors.As(err, &exit):
+		return cli.Exit(exitStatus(exit.ProcessState))
+	}
+	return cli.Errorf(exitCannot, "%s can't be started: %w", words[0], reason(err))
+}
+
+// exitStatus is 128+n for death by signal n, as a shell says it.
+func exitStatus(state *os.ProcessState) int {
+	if code := state.ExitCode(); code >= 0 {
+		return code & 0xff
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return cli.Failed
+}
+
+// alone is a hub and an agent for this run only, with a state of their own that
+// goes with it.
+func (r *run) alone() (*hub.Client, func(), error) {
+	dir, err := os.MkdirTemp("", "skep-run-")
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Version: version, Log: logger(false)})
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var agents sync.WaitGroup
+	stop := func() {
+		cancel()
+		agents.Wait()
+		h.Close()
+		os.RemoveAll(dir)
+	}
+	c := agent.Config{State: agentState(dir), Version: version, Slots: r.slots, Log: func(string, ...any) {}}
+	if err := joinHere(ctx, h, &c); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	agents.Add(1)
+	go func() {
+		defer agents.Done()
+		if err := agent.Run(ctx, c); err != nil {
+			fmt.Fprintln(os.Stderr, "skep: the agent of this run ended:", err)
+		}
+	}()
+	return hub.NewClient(h.ControlSocket()), stop, nil
+}

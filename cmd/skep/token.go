@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+type token struct {
+	state   string
+	uses    int
+	expires time.Duration
+}
+
+const (
+	defaultExpiry = 24 * time.Hour
+	usesMax       = 100000
+)
+
+func (t *token) options(f *cli.Flags) {
+	f.StringVar(&t.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.IntVar(&t.uses, "uses", 1, "let `N` machines join with it")
+	f.DurationVar(&t.expires, "expires", defaultExpiry, "let it expire after `TIME`, such as 30m or 72h")
+}
+
+func checkToken(f *cli.Flags, uses int, expires time.Duration) error {
+	if uses < 1 || uses > usesMax {
+		return f.Usagef("--uses %d is not between 1 and %d", uses, usesMax)
+	}
+	if expires <= 0 {
+		return f.Usagef("--expires %v is not in the future", expires)
+	}
+	return nil
+}
+
+func (t *token) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if err := checkToken(f, t.uses, t.expires); err != nil {
+		return err
+	}
+	c, err := openControl(t.state)
+	if err != nil {
+		return err
+	}
+	return printToken(ctx, c, t.uses, t.expires)
+}
+
+// printToken asks for a token and prints what to type on the other machine.
+func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Duration) error {
+	answer, err := c.Token(ctx, hub.TokenRequest{Uses: uses, Life: expires})
+	if err != nil {
+		return coded(err)
+	}
+	_, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token)
+	return err
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"skep/internal/agent"
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+type up struct {
+	listen    string
+	advertise string
+	state     string
+	name      string
+	slots     int
+	uses      int
+	expires   time.Duration
+	noAgent   bool
+	bee       string
+	verbose   bool
+}
+
+func (u *up) options(f *cli.Flags) {
+	f.StringVar(&u.listen, "listen", "", "take agents on `HOST:PORT` (all addresses, port 4860)")
+	f.StringVar(&u.advertise, "advertise", "", "name `HOST:PORT` in join lines")
+	f.StringVar(&u.state, "state", "", "keep data in `DIR`")
+	f.StringVar(&u.name, "name", "", "call this machine's node `NAME`, else as the machine")
+	f.IntVar(&u.slots, "slots", 0, "run `N` workers at a time here, else one per CPU")
+	f.IntVar(&u.uses, "uses", 1, "let `N` machines join with the first token")
+	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`")
+	f.BoolVar(&u.noAgent, "no-agent", false, "run nothing on this machine")
+	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
+	f.BoolVar(&u.verbose, "verbose", false, "say more about what happens")
+}
+
+func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if err := checkSlots(f, u.slots); err != nil {
+		return err
+	}
+	if err := checkToken(f, u.uses, u.expires); err != nil {
+		return err
+	}
+	dir, err := stateDir(u.state)
+	if err != nil {
+		return err
+	}
+	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise, Version: version, Log: logger(u.verbose)})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	c, err := openControl(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("skep %s: the hub listens on %s\n", version, h.Address())
+	if err := printToken(ctx, c, u.uses, u.expires); err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	if !u.noAgent {
+		go func() { failed <- u.local(ctx, h, dir) }()
+	}
+	select {
+	case <-ctx.Done():
+		if !u.noAgent {
+			<-failed
+		}
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// local is the hub's own agent.
+func (u *up) local(ctx context.Context, h *hub.Hub, dir string) error {
+	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
+	if err := joinHere(ctx, h, &c); err != nil {
+		return err
+	}
+	return agent.Run(ctx, c)
+}
+
+const localTokenLife = time.Minute
+
+// joinHere joins an agent to the hub of the same process, as any other joins,
+// and at each start: the hub may have got another port since.
+func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
+	address, ok := h.Address().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("the hub listens on %v, which is no TCP address", h.Address())
+	}
+	host := "127.0.0.1"
+	if !address.IP.IsUnspecified() {
+		host = address.IP.String()
+	}
+	c.Hub = net.JoinHostPort(host, fmt.Sprint(address.Port))
+	token, err := h.Tokens().New(1, localTokenLife)
+	if err != nil {
+		return err
+	}
+	if err := agent.Join(ctx, *c, c.Hub, token.String()); err != nil {
+		return fmt.Errorf("the hub's own agent did not join: %w", err)
+	}
+	return nil
+}
+
+func agentLog(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "agent: %s\n", cli.Clean(fmt.Sprintf(format, args...)))
+}
+
+func logger(verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+const slotsMax = 4096
+
+func checkSlots(f *cli.Flags, slots int) error {
+	if slots < 0 || slots > slotsMax {
+		return f.Usagef("--slots %d is not between 1 and %d", slots, slotsMax)
+	}
+	return nil
+}

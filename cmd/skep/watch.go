@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+// A watch shows what happens to a run: a line per node that is kept up to date
+// on a terminal, and above it what workers print and what had to be done again.
+// The lock guards nodes.
+type watch struct {
+	progress *cli.Progress
+
+	lock  sync.Mutex
+	nodes map[string]*share
+}
+
+// A share is what one node does of a run.
+type share struct {
+	name, substrate string
+	running, done   int
+	sent            uint64
+}
+
+func newWatch(f *os.File) *watch {
+	return &watch{progress: cli.NewProgress(f), nodes: map[string]*share{}}
+}
+
+func (w *watch) close() { w.progress.Done() }
+
+func (w *watch) follow(events *hub.Stream) {
+	for {
+		e, err := events.Next()
+		if err != nil {
+			return
+		}
+		if text := w.take(e); text != "" {
+			w.progress.Above(text + "\n")
+		}
+		w.progress.Set(w.lines())
+	}
+}
+
+func (w *watch) share(e hub.Event) *share {
+	n := w.nodes[e.Node]
+	if n == nil {
+		n = &share{name: e.Name, substrate: e.Substrate}
+		w.nodes[e.Node] = n
+	}
+	return n
+}
+
+// take counts an event and gives the line that people must see of it.
+func (w *watch) take(e hub.Event) string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	name := cli.Clean(e.Name)
+	switch {
+	case e.Type == "log":
+		return name + ": " + cli.Clean(e.Text)
+	case e.Type == "node" && e.State != hub.NodeUp:
+		return strings.TrimRight(fmt.Sprintf("skep: node %s is %s: %s", name, e.State, cli.Clean(e.Text)), ": ")
+	case e.Type != "call" || e.Node == "":
+		return ""
+	}
+	n := w.share(e)
+	switch e.State {
+	case hub.CallLeased:
+		n.running++
+	case hub.CallDone:
+		n.running--
+		n.done++
+		n.sent += e.Sent + e.Fetched
+	case hub.CallFailed:
+		n.running--
+	case hub.CallRequeued:
+		n.running--
+		n.sent += e.Sent
+		return fmt.Sprintf("skep: call %d is run again, it was on node %s: %s", e.Call, name, cli.Clean(e.Text))
+	}
+	return ""
+}
+
+func (w *watch) lines() []string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	var lines []string
+	for _, n := range w.nodes {
+		lines = append(lines, fmt.Sprintf("%-16s %-12s %3d running %5d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.Bytes(n.sent)))
+	}
+	slices.Sort(lines)
+	return lines
+}

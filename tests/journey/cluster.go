@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// A cluster is a hub with an agent of its own, called "here", and one more
+// agent: "second", another Linux one or one under Wine.
+type cluster struct {
+	s       *stage
+	wine    bool
+	state   string // of the hub
+	address string
+	hub     *actor
+	second  *actor
+}
+
+const joinLine = `skep join (\S+) --token (skep1\.\S+)`
+
+// raise starts the hub and waits for its join line.
+func (s *stage) raise(args ...string) (*cluster, string, error) {
+	c := &cluster{s: s, wine: s.o.on == "wine", state: s.path("hub")}
+	token, err := c.up("127.0.0.1:0", args...)
+	return c, token, err
+}
+
+// up starts the hub, perhaps again; it gives the join line's token.
+func (c *cluster) up(listen string, args ...string) (token string, err error) {
+	argv := append([]string{c.s.skep(), "up", "--state", c.state, "--listen", listen, "--name", "here"}, args...)
+	if c.hub, err = c.s.start("hub", nil, argv...); err != nil {
+		return "", err
+	}
+	words, err := c.hub.says(joinLine, soon)
+	if err != nil {
+		return "", err
+	}
+	c.address = words[1]
+	return words[2], nil
+}
+
+// agent is the command line of an agent on this cluster's kind of machine.
+func (c *cluster) agent(args ...string) (argv, env []string) {
+	if !c.wine {
+		return append([]string{c.s.skep(), "join"}, args...), nil
+	}
+	argv = append([]string{"wine", filepath.Join(c.s.o.bin, "skep.exe"), "join"}, args...)
+	return argv, wineEnv(c.s.o)
+}
+
+func (c *cluster) stateOf(name string) string {
+	dir := c.s.path(name)
+	if c.wine {
+		return dos(dir)
+	}
+	return dir
+}
+
+// join starts the second agent; token may be empty when it has joined before.
+func (c *cluster) join(name, token string) (*actor, error) {
+	args := []string{c.address, "--state", c.stateOf(name), "--name", name, "--slots", "2"}
+	if token != "" {
+		args = append(args, "--token", token)
+	}
+	argv, env := c.agent(args...)
+	return c.s.start(name, env, argv...)
+}
+
+// node is what the tests read of `skep nodes --json`.
+type node struct {
+	Name, OS, Substrate, System, State string
+	CPUs, Slots                        int
+}
+
+func (c *cluster) nodes() ([]node, error) {
+	o, err := c.s.run(nil, c.s.skep(), "nodes", "--state", c.state, "--json")
+	if err != nil {
+		return nil, err
+	}
+	var list []node
+	if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || o.code != 0 {
+		return nil, fmt.Errorf("nodes --json: %v: %v", err, o)
+	}
+	return list, nil
+}
+
+// sees waits until exactly the named nodes are up.
+func (c *cluster) sees(names ...string) error {
+	return poll(later, func() error {
+		list, err := c.nodes()
+		if err != nil {
+			return err
+		}
+		var up []string
+		for _, n := range list {
+			if n.State == "up" {
+				up = append(up, n.Name)
+			}
+		}
+		slices.Sort(up)
+		if !slices.Equal(up, names) {
+			return fmt.Errorf("nodes that are up: %q, wanted %q; all: %+v", up, names, list)
+		}
+		return nil
+	})
+}
+
+// exec runs a program on the nodes that on selects.
+func (c *cluster) exec(stdin, on string, program ...string) (outcome, error) {
+	argv := append([]string{c.s.skep(), "exec", "--state", c.state, "--on", on, "--"}, program...)
+	return c.s.run(strings.NewReader(stdin), argv...)
+}
+
+// wantExec is exec with what must come of it.
+func (c *cluster) wantExec(on string, code int, stdout string, program ...string) error {
+	o, err := c.exec("", on, program...)
+	if err != nil {
+		return err
+	}
+	return o.want(code, stdout)
+}
+
+// whole raises a hub and the second agent, as most journeys begin.
+func (s *stage) whole() *cluster {
+	var c *cluster
+	s.must("a hub comes up and prints a join line", func() (err error) {
+		var token string
+		if c, token, err = s.raise(); err != nil {
+			return err
+		}
+		c.second, err = c.join("second", token)
+		return err
+	})
+	s.must("the nodes are listed as up", func() error { return c.sees("here", "second") })
+	return c
+}
+
+// down stops an actor as a service manager would: it ends well, by itself.
+func (s *stage) down(a *actor) error {
+	a.signal(syscall.SIGTERM)
+	code, err := a.ends(soon)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s ends with %d", a.name, code)
+	}
+	return err
+}

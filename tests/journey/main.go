@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+
+// Command journey walks through what a newcomer does with skep, with the real
+// binaries, and prints TAP: a hub, agents on Linux and under Wine, programs on
+// each of them, and what goes wrong on the way.
+//
+//	journey -on linux    needs build/bin/skep
+//	journey -on wine     besides needs wine, skep.exe and bee.exe
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// A journey is a story in steps; every step is a test.
+type journey struct {
+	name string
+	wine bool
+	walk func(s *stage)
+}
+
+type options struct {
+	on, bin, programs, old, prefix, shim string
+	only                                 *regexp.Regexp
+	keep                                 bool
+}
+
+func parse() options {
+	var o options
+	only := flag.String("only", "", "walk the journeys whose names match")
+	flag.StringVar(&o.on, "on", "linux", "linux or wine")
+	flag.StringVar(&o.bin, "bin", "build/bin", "where skep, skep.exe, bee and bee.exe are")
+	flag.StringVar(&o.programs, "programs", "build/conformance", "where static test programs are")
+	flag.StringVar(&o.old, "old", "build/test/journey/skep-old", "a skep of another revision")
+	flag.StringVar(&o.prefix, "prefix", "build/wine-journey", "WINEPREFIX")
+	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
+	flag.BoolVar(&o.keep, "keep", false, "keep states and outputs")
+	flag.Parse()
+	o.only = regexp.MustCompile(*only)
+	for _, path := range []*string{&o.bin, &o.programs, &o.old, &o.prefix, &o.shim} {
+		*path, _ = filepath.Abs(*path)
+	}
+	return o
+}
+
+func main() {
+	o := parse()
+	if o.on == "wine" {
+		if err := prepareWine(o); err != nil {
+			fmt.Println("Bail out!", err)
+			os.Exit(1)
+		}
+		defer stopWine(o)
+	}
+	t := &tap{}
+	for _, j := range journeys() {
+		if j.wine == (o.on == "wine") && o.only.MatchString(j.name) {
+			walk(o, t, j)
+		}
+	}
+	fmt.Printf("1..%d\n", t.count)
+	if t.failed > 0 {
+		stopWine(o)
+		os.Exit(1)
+	}
+}
+
+// walk gives the journey a stage of its own and clears it afterwards. A step
+// whose failure makes the rest senseless ends the journey by a panic with stop.
+func walk(o options, t *tap, j journey) {
+	s := newStage(o, t, j.name)
+	defer s.close()
+	defer func() {
+		if r := recover(); r != nil && r != stop {
+			panic(r)
+		}
+	}()
+	j.walk(s)
+}
+
+// tap counts what it prints.
+type tap struct{ count, failed int }
+
+func (t *tap) result(name string, err error) {
+	t.count++
+	if err == nil {
+		fmt.Printf("ok %d - %s\n", t.count, name)
+		return
+	}
+	t.failed++
+	fmt.Printf("not ok %d - %s\n", t.count, name)
+	for line := range strings.Lines(err.Error()) {
+		fmt.Printf("# %s\n", strings.TrimRight(line, "\r\n"))
+	}
+}

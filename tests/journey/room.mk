@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# What a newcomer does, with the real binaries: a hub, agents on Linux and
+# under Wine, programs on both, and what goes wrong.
+
+JOURNEY := $(B)/tool/journey
+$(JOURNEY): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/journey
+
+# A peer of another revision.
+skep_old := $(B)/test/journey/skep-old
+$(skep_old): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -tags skep_old_peer -o $@ ./cmd/skep
+
+journey_programs := $(addprefix $(CONF)/,glibc/hello musl/exits)
+journey_needs := $(JOURNEY) $(B)/bin/skep $(journey_programs)
+
+CHECK_SUITES += journey-linux
+suite_journey-linux = $(JOURNEY) -on linux -old $(skep_old)
+suite_journey-linux_needs = $(journey_needs) $(skep_old)
+
+TEST_SUITES += journey-wine
+suite_journey-wine = $(JOURNEY) -on wine -shim $(WINE_PRNG)
+suite_journey-wine_needs = $(journey_needs) $(B)/bin/skep.exe \
+	$(B)/bin/bee.exe $(WINE_PRNG)
+suite_journey-wine_deadline = 600

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Patience: nothing here takes long on a quiet machine; two busy cores may.
+const (
+	soon  = 20 * time.Second
+	later = 60 * time.Second
+	tick  = 20 * time.Millisecond
+)
+
+var stop = errors.New("the journey can't go on")
+
+// A stage is what one journey has: a directory, and the processes in it.
+type stage struct {
+	o      options
+	tap    *tap
+	name   string
+	dir    string
+	actors []*actor
+}
+
+func newStage(o options, t *tap, name string) *stage {
+	// The path of a socket has at most 107 bytes, so build/ may be too deep.
+	dir, err := os.MkdirTemp("", "skep-journey-")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		panic(err)
+	}
+	return &stage{o: o, tap: t, name: name, dir: dir}
+}
+
+// close ends what still runs.
+func (s *stage) close() {
+	for i := len(s.actors) - 1; i >= 0; i-- {
+		s.actors[i].kill()
+	}
+	if s.o.keep {
+		fmt.Printf("# %s: %s\n", s.name, s.dir)
+		return
+	}
+	os.RemoveAll(s.dir)
+}
+
+// step runs one test.
+func (s *stage) step(name string, test func() error) bool {
+	err := test()
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, s.said())
+	}
+	s.tap.result(s.name+": "+name, err)
+	return err == nil
+}
+
+// must is a step without which the others are senseless.
+func (s *stage) must(name string, test func() error) {
+	if !s.step(name, test) {
+		panic(stop)
+	}
+}
+
+// said is what hubs and agents printed last, for a failure's details.
+func (s *stage) said() string {
+	var out strings.Builder
+	for _, a := range s.actors {
+		text := a.output()
+		if len(text) > 1500 {
+			text = text[len(text)-1500:]
+		}
+		fmt.Fprintf(&out, "\n[%s] %s", a.name, strings.TrimSpace(text))
+	}
+	return out.String()
+}
+
+func (s *stage) path(name ...string) string {
+	return filepath.Join(append([]string{s.dir}, name...)...)
+}
+
+// tmp is where commands keep what they need for a moment.
+func (s *stage) tmp() string { return s.path("tmp") }
+
+func (s *stage) program(name string) string { return filepath.Join(s.o.programs, name) }
+
+func (s *stage) skep() string { return filepath.Join(s.o.bin, "skep") }
+
+// poll asks until test is content, and returns its last complaint otherwise.
+func poll(limit time.Duration, test func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := test()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(tick)
+	}
+}
+
+// processesWith lists the processes that have word among their arguments.
+func processesWith(word string) []int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var pids []int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), word) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(file, "/proc/%d/cmdline", &pid); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
