@@ -20,7 +20,7 @@ const (
 	streamSubject = "skep.v1.ledger."
 	streamBytes   = 256 << 20 // the oldest entries go first
 	streamAge     = 90 * 24 * time.Hour
-	openIn        = 15 * time.Second
+	openWithin    = 15 * time.Second
 	errStoreRace  = 10049
 )
 
@@ -56,7 +56,7 @@ func (l *ledger) open(c *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openIn)
+	ctx, cancel := context.WithTimeout(context.Background(), openWithin)
 	defer cancel()
 	for {
 		l.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{

@@ -80,7 +80,7 @@ const (
 	OpGT
 	OpGE
 	OpEQ
-	OpNE
+	OpUnequal
 	OpSelect
 )
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+
+package uapi
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// layouts pairs Go structures with those of the contracts; fields are matched
+// by name, in lower case without the initialisms' tail.
+var layouts = map[string]any{
+	"skep_frame": Frame{}, "skep_hello": Hello{}, "skep_error": ErrorHeader{},
+	"skep_init": InitHeader{}, "skep_call": Call{}, "skep_proof": Proof{},
+	"skep_ready": Ready{}, "skep_result": Result{}, "skep_module_init": ModuleInit{},
+	"skep_bound": BoundHeader{}, "skep_module": module{}, "skep_function": function{},
+	"skep_param": param{}, "skep_dim": Dim{},
+}
+
+var numbers = map[string]uint64{
+	"SKEP_SESSION_REVISION": SessionRevision, "SKEP_SESSION_MAGIC": SessionMagic,
+	"SKEP_FRAME_MAX": FrameMax, "SKEP_SESSION_WINDOW": SessionWindow,
+	"SKEP_ACK_EVERY": AckEvery, "SKEP_PING_SECONDS": PingSeconds, "SKEP_LAST": FlagLast,
+	"SKEP_HELLO": uint64(TypeHello), "SKEP_BYE": uint64(TypeBye), "SKEP_CALL": uint64(TypeCall),
+	"SKEP_RESULT": uint64(TypeResult), "SKEP_CANCEL": uint64(TypeCancel), "SKEP_DONE": uint64(typeEnd - 1),
+	"SKEP_E_PROTOCOL": uint64(EProtocol), "SKEP_E_ARGUMENTS": uint64(EArguments), "SKEP_E_INTERNAL": uint64(EInternal),
+	"SKEP_SUBSTRATE_BARE": uint64(SubstrateBare),
+	"SKEP_MODULE_MAGIC":   ModuleMagic, "SKEP_MODULE_REVISION": ModuleRevision,
+	"SKEP_NAME_MAX": NameMax, "SKEP_DIMS_MAX": DimsMax, "SKEP_PARAMS_MAX": ParamsMax, "SKEP_CODE_MAX": CodeMax,
+	"SKEP_FUNCTION_INIT": FunctionInit, "SKEP_TYPE_UNSIGNED": TypeUnsigned,
+	"SKEP_LONG": uint64(Long), "SKEP_STRING": uint64(String),
+	"SKEP_WORK": uint64(ModeWork), "SKEP_INOUT": uint64(ModeInOut),
+	"SKEP_OP_ITEM": uint64(OpItem), "SKEP_OP_NEG": uint64(OpNeg), "SKEP_OP_SELECT": uint64(OpSelect),
+}
+
+func cName(field string) string {
+	if field == "ExecNS" {
+		return "exec_ns"
+	}
+	return strings.ToLower(field)
+}
+
+// described gives, per line, what the C compiler is asked and what Go says.
+func described() (questions, answers []string) {
+	for c, v := range layouts {
+		t := reflect.TypeOf(v)
+		questions = append(questions, fmt.Sprintf("sizeof(struct %s)", c))
+		answers = append(answers, fmt.Sprint(binary.Size(v)))
+		at := 0
+		for i := range t.NumField() {
+			f := t.Field(i)
+			questions = append(questions, fmt.Sprintf("offsetof(struct %s, %s)", c, cName(f.Name)))
+			answers = append(answers, fmt.Sprint(at))
+			at += binary.Size(reflect.Zero(f.Type).Interface())
+		}
+	}
+	for name, v := range numbers {
+		questions = append(questions, name)
+		answers = append(answers, fmt.Sprint(v))
+	}
+	return questions, answers
+}
+
+func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Fatal("gcc is needed to read the contracts: run `make setup`")
+	}
+	questions, answers := described()
+	var probe strings.Builder
+	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	for _, q := range questions {
+		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
+	}
+	probe.WriteString("return 0;\n}\n")
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "probe.c"), filepath.Join(dir, "probe")
+	if err := os.WriteFile(source, []byte(probe.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(gcc, "-I../../include", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Fields(string(out))
+	if len(said) != len(questions) {
+		t.Fatalf("%d answers to %d questions", len(said), len(questions))
+	}
+	var wrong []string
+	for i, q := range questions {
+		if said[i] != answers[i] {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, not %s", q, said[i], answers[i]))
+		}
+	}
+	sort.Strings(wrong)
+	if len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
+}
