@@ -8,10 +8,12 @@
  *
  *   struct skep_module | functions | params | size code
  *
- * Arguments travel as: for each parameter that goes that way, in order,
- * scalars in 8 bytes; strings as u64 length and bytes; arrays as dense
- * elements in row-major order. Each starts at a multiple of 8; gaps are zero.
- * The length of every array follows from the scalars, so it is never sent.
+ * Arguments travel as: all scalars that go this way in 8 bytes each, in the
+ * order of the parameters; then strings (u64 length, bytes); then arrays
+ * (dense elements in row-major order). Strings and arrays end at a multiple of
+ * 8 with zeros. The length of an array follows from what came before it, so it
+ * is never sent. In a dimension low is the first index that travels, high the
+ * first that does not.
  */
 #ifndef SKEP_MODULE_H
 #define SKEP_MODULE_H

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT
+/* Moves arguments by a manifest. Owns nothing; see marshal.h for the order. */
+#include "marshal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BYTES_MAX (1ull << 46) /* of one array */
+
+/* What of an array travels, by dimension, all in elements. */
+struct shape {
+	u64 count; /* in memory */
+	u64 moved; /* that travel */
+	u64 size[SKEP_DIMS_MAX], low[SKEP_DIMS_MAX], parts[SKEP_DIMS_MAX];
+	u64 stride[SKEP_DIMS_MAX];
+};
+
+void grid_call_init(struct grid_call *c, const struct grid_module *m,
+		    u32 function)
+{
+	memset(c, 0, sizeof(*c));
+	c->module = m;
+	c->function = &m->function[function];
+}
+
+static const struct skep_param *param_of(const struct grid_call *c, u32 i)
+{
+	return &c->module->param[c->function->first + i];
+}
+
+static int wrong(struct grid_call *c, u32 i, int err, const char *why)
+{
+	c->why = why;
+	c->wrong = i;
+	return err;
+}
+
+static int run(const struct grid_call *c, u32 code, s64 otherwise, s64 *result)
+{
+	*result = otherwise;
+	if (code == ~0u)
+		return 0;
+	return grid_module_size(c->module, c->function, c->value, code, result);
+}
+
+static int dimension(struct grid_call *c, const struct skep_dim *d,
+		     struct shape *s, u32 at)
+{
+	s64 size, low, high, stride;
+
+	if (run(c, d->size, 0, &size) || run(c, d->low, 0, &low) ||
+	    run(c, d->high, size, &high) || run(c, d->stride, 1, &stride))
+		return -ERANGE;
+	if (size < 0 || low < 0 || high < low || high > size || stride < 1)
+		return -EINVAL;
+	s->size[at] = (u64)size;
+	s->low[at] = (u64)low;
+	s->stride[at] = (u64)stride;
+	s->parts[at] = ((u64)(high - low) + (u64)stride - 1) / (u64)stride;
+	if (__builtin_mul_overflow(s->count, s->size[at], &s->count) ||
+	    __builtin_mul_overflow(s->moved, s->parts[at], &s->moved))
+		return -ERANGE;
+	return 0;
+}
+
+static int shape_of(struct grid_call *c, u32 i, struct shape *s)
+{
+	const struct skep_param *p = param_of(c, i);
+	u32 d;
+	int err;
+
+	s->count = 1;
+	s->moved = 1;
+	for (d = 0; d < p->dims; d++) {
+		err = dimension(c, &p->dim[d], s, d);
+		if (err)
+			return wrong(c, i, err,
+				     err == -ERANGE
+					     ? "its size cannot be computed"
+					     : "its size or part is negative "
+					       "or outside the array");
+	}
+	if (s->count > BYTES_MAX / grid_type_size(p->type))
+		return wrong(c, i, -ERANGE,
+			     "it is larger than an array may be");
+	return 0;
+}
+
+static u64 padding(u64 bytes)
+{
+	return -bytes & 7;
+}
+
+enum kind { SCALAR, STRING, ARRAY, KINDS };
+
+static enum kind kind_of(const struct skep_param *p)
+{
+	if (p->dims)
+		return ARRAY;
+	return p->type == SKEP_STRING ? STRING : SCALAR;
+}
+
+static int travels(const struct skep_param *p, u32 direction)
+{
+	return p->mode != SKEP_WORK && p->mode & direction;
+}
+
+static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
+{
+	const struct skep_param *p = param_of(c, i);
+	struct shape s;
+	u64 bytes = 8;
+	int err;
+
+	if (kind_of(p) != SCALAR && !c->value[i].at)
+		return wrong(c, i, -EINVAL, "it is a null pointer");
+	if (kind_of(p) == STRING)
+		bytes = 8 + strlen(c->value[i].at);
+	if (kind_of(p) == ARRAY) {
+		err = shape_of(c, i, &s);
+		if (err)
+			return err;
+		c->value[i].count = s.count;
+		bytes = s.moved * grid_type_size(p->type);
+	}
+	if (travels(p, direction))
+		*length += bytes + padding(bytes);
+	return 0;
+}
+
+int grid_call_measure(struct grid_call *c, u32 direction, u64 *length)
+{
+	u32 i;
+	int err = 0;
+
+	*length = 0;
+	for (i = 0; i < c->function->params && !err; i++) {
+		if (param_of(c, i)->mode != SKEP_WORK)
+			err = measure_one(c, i, direction, length);
+	}
+	return err;
+}
+
+/* Moving --------------------------------------------------------------------
+ */
+
+/* One direction of movement, and how much of the announced length is left. */
+struct transfer {
+	struct grid_call *call;
+	struct grid_mover *mover;
+	u32 direction;
+	int taking;
+	u64 left;
+};
+
+static int move(struct transfer *t, void *bytes, u64 len, int own)
+{
+	if (t->taking) {
+		if (len > t->left)
+			return -EPROTO;
+		t->left -= len;
+	}
+	return len ? t->mover->move(t->mover, bytes, len, own) : 0;
+}
+
+static int move_padding(struct transfer *t, u64 bytes)
+{
+	u64 zeros = 0;
+
+	return move(t, &zeros, padding(bytes), 0);
+}
+
+static int move_scalar(struct transfer *t, u32 i)
+{
+	struct grid_value *v = &t->call->value[i];
+	u64 size = grid_type_size(param_of(t->call, i)->type);
+	u64 bits = v->bits;
+	int err;
+
+	/* Where it may come out, it lies in memory. */
+	if (!t->taking && v->at && param_of(t->call, i)->mode & SKEP_OUT) {
+		bits = 0;
+		memcpy(&bits, v->at, size);
+	}
+	err = move(t, &bits, 8, 0);
+	if (err || !t->taking)
+		return err;
+	v->bits = bits;
+	if (v->at)
+		memcpy(v->at, &bits, size);
+	return 0;
+}
+
+/*
+ * The innermost run of elements that lie together is moved at once; a whole
+ * array is one run.
+ */
+static int move_part(struct transfer *t, u8 *base, const struct shape *s,
+		     u32 dims, u64 element)
+{
+	u64 at[SKEP_DIMS_MAX] = {0}, offset, run_len, done = 0;
+	u32 d, last = dims - 1;
+	int err;
+
+	run_len = s->stride[last] == 1 ? s->parts[last] : 1;
+	for (; done < s->moved; done += run_len) {
+		for (offset = 0, d = 0; d < dims; d++)
+			offset = offset * s->size[d] + s->low[d] +
+				 at[d] * s->stride[d];
+		err = move(t, base + offset * element, run_len * element, 1);
+		if (err)
+			return err;
+		at[last] += run_len;
+		for (d = last; d && at[d] >= s->parts[d]; d--) {
+			at[d] = 0;
+			at[d - 1]++;
+		}
+	}
+	return 0;
+}
+
+static int move_array(struct transfer *t, u32 i)
+{
+	const struct skep_param *p = param_of(t->call, i);
+	u64 element = grid_type_size(p->type);
+	struct shape s;
+	int err;
+
+	err = shape_of(t->call, i, &s);
+	if (err)
+		return err;
+	if (s.moved == s.count)
+		err = move(t, t->call->value[i].at, s.count * element, 1);
+	else
+		err = move_part(t, t->call->value[i].at, &s, p->dims, element);
+	return err ? err : move_padding(t, s.moved * element);
+}
+
+static int send_string(struct transfer *t, u32 i)
+{
+	char *text = t->call->value[i].at;
+	u64 len = strlen(text);
+	int err;
+
+	err = move(t, &len, 8, 0);
+	if (!err)
+		err = move(t, text, len, 1);
+	return err ? err : move_padding(t, len);
+}
+
+int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
+{
+	struct transfer t = {c, to, direction, 0, 0};
+	u32 kind, i;
+	int err = 0;
+
+	for (kind = 0; kind < KINDS; kind++) {
+		for (i = 0; i < c->function->params && !err; i++) {
+			if (kind_of(param_of(c, i)) != kind ||
+			    !travels(param_of(c, i), direction))
+				continue;
+			err = kind == SCALAR   ? move_scalar(&t, i)
+			      : kind == STRING ? send_string(&t, i)
+					       : move_array(&t, i);
+		}
+	}
+	return err;
+}
+
+/* Taking ---------------------------------------------------------------------
+ */
+
+static int allocate(struct grid_call *c, struct grid_memory *memory, u32 i,
+		    u64 bytes)
+{
+	bytes += !bytes; /* an empty array is not a null pointer */
+	c->value[i].at = memory->alloc(memory, bytes);
+	if (!c->value[i].at)
+		return wrong(c, i, -ENOMEM, "the worker has no memory for it");
+	c->bytes[i] = bytes;
+	return 0;
+}
+
+static int take_string(struct transfer *t, struct grid_memory *memory, u32 i)
+{
+	u64 len = 0;
+	int err;
+
+	err = move(t, &len, 8, 0);
+	if (!err && len > t->left)
+		err = -EPROTO;
+	if (!err)
+		err = allocate(t->call, memory, i, len + 1);
+	if (!err)
+		err = move(t, t->call->value[i].at, len, 1);
+	return err ? err : move_padding(t, len);
+}
+
+static int take_array(struct transfer *t, struct grid_memory *memory, u32 i)
+{
+	const struct skep_param *p = param_of(t->call, i);
+	struct shape s;
+	int err;
+
+	err = shape_of(t->call, i, &s);
+	if (!err)
+		err = allocate(t->call, memory, i,
+			       s.count * grid_type_size(p->type));
+	if (err)
+		return err;
+	t->call->value[i].count = s.count;
+	return travels(p, SKEP_IN) ? move_array(t, i) : 0;
+}
+
+static int take_one(struct transfer *t, struct grid_memory *memory, u32 i,
+		    enum kind kind)
+{
+	const struct skep_param *p = param_of(t->call, i);
+	int err = 0;
+
+	if (kind == ARRAY)
+		return take_array(t, memory, i);
+	if (kind == STRING)
+		return take_string(t, memory, i);
+	if (p->mode & SKEP_OUT)
+		err = allocate(t->call, memory, i, 8);
+	return err || !travels(p, SKEP_IN) ? err : move_scalar(t, i);
+}
+
+static int ended(const struct transfer *t)
+{
+	if (!t->left)
+		return 0;
+	t->call->why = "more bytes came than the arguments have";
+	return -EPROTO;
+}
+
+int grid_call_take(struct grid_call *c, struct grid_mover *from,
+		   struct grid_memory *memory, u64 length)
+{
+	struct transfer t = {c, from, SKEP_IN, 1, length};
+	u32 kind, i;
+	int err = 0;
+
+	for (kind = 0; kind < KINDS; kind++) {
+		for (i = 0; i < c->function->params && !err; i++) {
+			if (kind_of(param_of(c, i)) == kind)
+				err = take_one(&t, memory, i, kind);
+		}
+	}
+	return err ? err : ended(&t);
+}
+
+int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
+{
+	struct transfer t = {c, from, SKEP_OUT, 1, length};
+	u32 kind, i;
+	int err = 0;
+
+	for (kind = 0; kind < KINDS; kind++) {
+		for (i = 0; i < c->function->params && !err; i++) {
+			if (kind_of(param_of(c, i)) != kind ||
+			    !travels(param_of(c, i), SKEP_OUT))
+				continue;
+			err = kind == SCALAR ? move_scalar(&t, i)
+					     : move_array(&t, i);
+		}
+	}
+	return err ? err : ended(&t);
+}
+
+void grid_call_drop(struct grid_call *c, struct grid_memory *memory)
+{
+	u32 i;
+
+	for (i = 0; i < c->function->params; i++) {
+		if (c->bytes[i])
+			memory->free(memory, c->value[i].at, c->bytes[i]);
+		c->bytes[i] = 0;
+		c->value[i].at = NULL;
+	}
+}

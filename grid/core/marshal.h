@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving the arguments of one call. The same code serves both sides, so that
+ * they cannot disagree: in `direction` SKEP_IN the master sends and the worker
+ * takes, in SKEP_OUT the worker sends and the master takes.
+ *
+ * Order on the wire: all scalars that go this way in 8 bytes each, in the
+ * order of the parameters; then strings (u64 length, bytes, zeros up to a
+ * multiple of 8); then arrays (dense elements, zeros up to a multiple of 8).
+ * Sizes follow from what came before, so no length of an array is sent. An
+ * array whose size reads an item of another array stands after that one.
+ */
+#ifndef GRID_CORE_MARSHAL_H
+#define GRID_CORE_MARSHAL_H
+
+#include "module.h"
+
+/*
+ * Moves exactly len bytes to or from the peer; 0 or a negative errno. For
+ * sending, the bytes must stay as they are until the call's end: arrays are
+ * given by reference, never copied. `own` is 0 for short-lived bytes (scalars,
+ * padding), which the mover copies.
+ */
+struct grid_mover {
+	int (*move)(struct grid_mover *mover, void *bytes, u64 len, int own);
+};
+
+/* Where a worker puts arrays. alloc gives zeroed memory, or NULL. */
+struct grid_memory {
+	void *(*alloc)(struct grid_memory *memory, u64 len);
+	void (*free)(struct grid_memory *memory, void *at, u64 len);
+};
+
+struct grid_call {
+	const struct grid_module *module;
+	const struct skep_function *function;
+	struct grid_value value[SKEP_PARAMS_MAX];
+	u64 bytes[SKEP_PARAMS_MAX]; /* worker: allocated at value[i].at */
+	const char *why;	    /* on error: one sentence */
+	u32 wrong;		    /* on error: index of the parameter */
+};
+
+void grid_call_init(struct grid_call *c, const struct grid_module *m,
+		    u32 function);
+
+/*
+ * Master: after value[] is filled in, the number of elements of every array
+ * and the bytes that go in `direction`. -EINVAL, -ERANGE with why and wrong.
+ */
+int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
+
+/* Send what goes in `direction`; measure came before. */
+int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to);
+
+/* Worker: take IN arguments; allocates all arrays, also OUT and WORK. */
+int grid_call_take(struct grid_call *c, struct grid_mover *from,
+		   struct grid_memory *memory, u64 length);
+
+/* Master: take OUT arguments straight into the caller's memory. */
+int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length);
+
+/* Worker: give back all that take allocated. */
+void grid_call_drop(struct grid_call *c, struct grid_memory *memory);
+
+#endif

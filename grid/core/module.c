@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+/* Checks manifests and runs size code. Owns nothing. */
+#include "module.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STACK_MAX 64
+#define PROGRAM_MAX 4096
+
+static const u8 element_size[] = {
+	[SKEP_CHAR] = 1,     [SKEP_SHORT] = 2,	   [SKEP_INT] = 4,
+	[SKEP_LONG] = 8,     [SKEP_FLOAT] = 4,	   [SKEP_DOUBLE] = 8,
+	[SKEP_SCOMPLEX] = 8, [SKEP_DCOMPLEX] = 16, [SKEP_STRING] = 0,
+};
+
+u64 grid_type_size(u8 type)
+{
+	return element_size[type & ~SKEP_TYPE_UNSIGNED];
+}
+
+int grid_type_integer(u8 type)
+{
+	type &= (u8)~SKEP_TYPE_UNSIGNED;
+	return type >= SKEP_CHAR && type <= SKEP_LONG;
+}
+
+/* Operands in bytes, values popped and pushed; there are no jumps. */
+struct op {
+	u8 operands, pops, pushes;
+};
+
+static struct op op_of(u8 code)
+{
+	switch (code) {
+	case SKEP_OP_END:
+		return (struct op){0, 1, 0};
+	case SKEP_OP_CONST:
+		return (struct op){8, 0, 1};
+	case SKEP_OP_PARAM:
+		return (struct op){1, 0, 1};
+	case SKEP_OP_ITEM:
+		return (struct op){1, 1, 1};
+	case SKEP_OP_NEG:
+		return (struct op){0, 1, 1};
+	case SKEP_OP_SELECT:
+		return (struct op){0, 3, 1};
+	}
+	return (struct op){0, 2, 1};
+}
+
+/* PARAM names an IN integer, ITEM an IN array of them. */
+static int operand_ok(const struct grid_module *m,
+		      const struct skep_function *f, const u8 *code)
+{
+	const struct skep_param *p;
+
+	if (code[0] != SKEP_OP_PARAM && code[0] != SKEP_OP_ITEM)
+		return 1;
+	if (code[1] >= f->params)
+		return 0;
+	p = &m->param[f->first + code[1]];
+	return p->mode & SKEP_IN && p->mode <= SKEP_INOUT &&
+	       grid_type_integer(p->type) &&
+	       !p->dims == (code[0] == SKEP_OP_PARAM);
+}
+
+static int program_ok(const struct grid_module *m,
+		      const struct skep_function *f, u64 at)
+{
+	u64 start = at, depth = 0;
+	struct op op;
+
+	for (;;) {
+		if (at >= m->head.code || at - start >= PROGRAM_MAX ||
+		    m->code[at] > SKEP_OP_SELECT)
+			return 0;
+		op = op_of(m->code[at]);
+		if (m->head.code - at <= op.operands ||
+		    !operand_ok(m, f, m->code + at) || depth < op.pops)
+			return 0;
+		depth = depth - op.pops + op.pushes;
+		if (depth > STACK_MAX)
+			return 0;
+		if (m->code[at] == SKEP_OP_END)
+			return !depth;
+		at += 1u + op.operands;
+	}
+}
+
+static int name_ok(const char name[SKEP_NAME_MAX])
+{
+	u32 i;
+
+	for (i = 0; i < SKEP_NAME_MAX && name[i]; i++) {
+		if (name[i] <= ' ' || name[i] > '~' || name[i] == '/')
+			return 0;
+	}
+	return i && i < SKEP_NAME_MAX;
+}
+
+static int dims_ok(const struct grid_module *m, const struct skep_function *f,
+		   const struct skep_param *p)
+{
+	u32 d, i;
+
+	for (d = 0; d < p->dims; d++) {
+		const u32 part[] = {p->dim[d].size, p->dim[d].low,
+				    p->dim[d].high, p->dim[d].stride};
+
+		if (part[0] == ~0u)
+			return 0;
+		for (i = 0; i < 4; i++) {
+			if (part[i] != ~0u && !program_ok(m, f, part[i]))
+				return 0;
+		}
+	}
+	return 1;
+}
+
+/* Returns what is wrong with it, or NULL. */
+static const char *param_wrong(const struct grid_module *m,
+			       const struct skep_function *f,
+			       const struct skep_param *p)
+{
+	u8 type = p->type & (u8)~SKEP_TYPE_UNSIGNED;
+
+	if (!name_ok(p->name))
+		return "a parameter has no proper name";
+	if (type < SKEP_CHAR || type > SKEP_STRING ||
+	    (type != p->type && !grid_type_integer(p->type)))
+		return "a parameter has an unknown type";
+	if (p->mode < SKEP_IN || p->mode > SKEP_WORK)
+		return "a parameter has an unknown mode";
+	if (p->dims > SKEP_DIMS_MAX || !dims_ok(m, f, p))
+		return "a parameter has a wrong size";
+	if (type == SKEP_STRING && (p->dims || p->mode != SKEP_IN))
+		return "a string must be a single IN parameter";
+	if (!p->dims && (p->mode == SKEP_WORK || type == SKEP_SCOMPLEX ||
+			 type == SKEP_DCOMPLEX))
+		return "this parameter must be an array";
+	return NULL;
+}
+
+static const char *function_wrong(const struct grid_module *m,
+				  const struct skep_function *f)
+{
+	const char *why;
+	u32 i;
+
+	if (!name_ok(f->name) || f->params > SKEP_PARAMS_MAX ||
+	    f->first > m->head.params || f->params > m->head.params - f->first)
+		return "a function lies outside the tables";
+	for (i = 0; i < f->params; i++) {
+		why = param_wrong(m, f, &m->param[f->first + i]);
+		if (why)
+			return why;
+	}
+	return NULL;
+}
+
+int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
+		     const char **why)
+{
+	const u8 *at = bytes;
+	u64 need;
+	u32 i;
+
+	*why = "the manifest is cut short";
+	if (len < sizeof(m->head))
+		return -EINVAL;
+	memcpy(&m->head, at, sizeof(m->head));
+	*why = "the manifest is of another revision: make the worker again";
+	if (m->head.magic != SKEP_MODULE_MAGIC ||
+	    m->head.revision != SKEP_MODULE_REVISION)
+		return -EINVAL;
+	need = sizeof(m->head) +
+	       (u64)m->head.functions * sizeof(struct skep_function) +
+	       (u64)m->head.params * sizeof(struct skep_param) + m->head.code;
+	*why = "the manifest's tables do not fit its length";
+	if (need != len || m->head.code > SKEP_CODE_MAX ||
+	    !name_ok(m->head.name))
+		return -EINVAL;
+	at += sizeof(m->head);
+	m->function = (const void *)at;
+	at += (u64)m->head.functions * sizeof(struct skep_function);
+	m->param = (const void *)at;
+	m->code = at + (u64)m->head.params * sizeof(struct skep_param);
+	for (i = 0; i < m->head.functions; i++) {
+		*why = function_wrong(m, &m->function[i]);
+		if (*why)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int grid_module_find(const struct grid_module *m, const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < m->head.functions; i++) {
+		if (!strcmp(m->function[i].name, name))
+			return (int)i;
+	}
+	return -ENOENT;
+}
+
+int grid_module_initialize(const struct grid_module *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->head.functions; i++) {
+		if (m->function[i].flags & SKEP_FUNCTION_INIT)
+			return (int)i;
+	}
+	return -ENOENT;
+}
+
+/* Running ---------------------------------------------------------------- */
+
+static s64 integer_at(const void *at, u64 index, u8 type)
+{
+	const u8 *p = (const u8 *)at + index * grid_type_size(type);
+	s64 wide = 0;
+
+	memcpy(&wide, p, grid_type_size(type));
+	switch (type) {
+	case SKEP_CHAR:
+		return (s8)wide;
+	case SKEP_SHORT:
+		return (s16)wide;
+	case SKEP_INT:
+		return (s32)wide;
+	}
+	return wide;
+}
+
+static int power(s64 base, s64 exponent, s64 *result)
+{
+	*result = 1;
+	if (exponent < 0 || exponent > 62)
+		return -ERANGE;
+	while (exponent--) {
+		if (__builtin_mul_overflow(*result, base, result))
+			return -ERANGE;
+	}
+	return 0;
+}
+
+static int divide(u8 op, s64 a, s64 b, s64 *result)
+{
+	if (!b || (b == -1 && a == -a && a))
+		return -ERANGE;
+	*result = op == SKEP_OP_DIV ? a / b : a % b;
+	return 0;
+}
+
+static int binary(u8 op, s64 a, s64 b, s64 *r)
+{
+	switch (op) {
+	case SKEP_OP_ADD:
+		return __builtin_add_overflow(a, b, r) ? -ERANGE : 0;
+	case SKEP_OP_SUB:
+		return __builtin_sub_overflow(a, b, r) ? -ERANGE : 0;
+	case SKEP_OP_MUL:
+		return __builtin_mul_overflow(a, b, r) ? -ERANGE : 0;
+	case SKEP_OP_DIV:
+	case SKEP_OP_MOD:
+		return divide(op, a, b, r);
+	case SKEP_OP_POW:
+		return power(a, b, r);
+	}
+	*r = op == SKEP_OP_LT	? a < b
+	     : op == SKEP_OP_LE ? a <= b
+	     : op == SKEP_OP_GT ? a > b
+	     : op == SKEP_OP_GE ? a >= b
+	     : op == SKEP_OP_EQ ? a == b
+				: a != b;
+	return 0;
+}
+
+static int item(const struct skep_param *p, const struct grid_value *v,
+		s64 index, s64 *result)
+{
+	if (!v->at || index < 0 || (u64)index >= v->count)
+		return -ERANGE;
+	*result = integer_at(v->at, (u64)index, p->type);
+	return 0;
+}
+
+int grid_module_size(const struct grid_module *m, const struct skep_function *f,
+		     const struct grid_value *value, u32 at, s64 *result)
+{
+	s64 stack[STACK_MAX], *top = stack; /* first free */
+	const u8 *code = m->code + at;
+	int err = 0;
+
+	for (; *code != SKEP_OP_END && !err;
+	     code += 1 + op_of(*code).operands) {
+		switch (*code) {
+		case SKEP_OP_CONST:
+			memcpy(top++, code + 1, 8);
+			break;
+		case SKEP_OP_PARAM:
+			*top++ = (s64)value[code[1]].bits;
+			break;
+		case SKEP_OP_ITEM:
+			err = item(&m->param[f->first + code[1]],
+				   &value[code[1]], top[-1], &top[-1]);
+			break;
+		case SKEP_OP_NEG:
+			err = binary(SKEP_OP_SUB, 0, top[-1], &top[-1]);
+			break;
+		case SKEP_OP_SELECT:
+			top -= 2;
+			top[-1] = top[-1] ? top[0] : top[1];
+			break;
+		default:
+			top--;
+			err = binary(*code, top[-1], top[0], &top[-1]);
+		}
+	}
+	*result = err ? 0 : top[-1];
+	return err;
+}
