@@ -25,6 +25,7 @@
 	(ABI_POLLIN | ABI_POLLRDNORM | ABI_POLLPRI | ABI_POLLRDBAND |          \
 	 ABI_POLLRDHUP)
 #define OUT_BITS (ABI_POLLOUT | ABI_POLLWRNORM | ABI_POLLWRBAND)
+#define LASTING (ABI_POLLERR | ABI_POLLHUP)
 #define BITS 0xffffu
 
 static struct abi_watch *at(struct abi_proc *p, u32 index)
@@ -99,6 +100,12 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 		w->last &= ~(u32)(OUT_BITS | ABI_POLLHUP | ABI_POLLERR);
 	w->seen_in = in;
 	w->seen_out = out;
+	/*
+	 * A host tells of errors and hang-ups whether asked or not. One that
+	 * was reported would make every wait end at once, without a result.
+	 */
+	if (abi_desc_is_host(target(p, w)) && w->last & LASTING)
+		return 0;
 	return wanted & ~w->last;
 }
 
@@ -106,8 +113,8 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 static void note(struct abi_proc *p, struct abi_watch *w, u32 told)
 {
 	struct abi_event *e = &target(p, w)->event;
-	u32 spent = (told & IN_BITS ? ABI_EDGE_IN : 0) |
-		    (told & OUT_BITS ? ABI_EDGE_OUT : 0);
+	u32 spent = (told & (IN_BITS | LASTING) ? ABI_EDGE_IN : 0) |
+		    (told & (OUT_BITS | LASTING) ? ABI_EDGE_OUT : 0);
 
 	if (w->events & ABI_EPOLLONESHOT)
 		w->off = 1;
@@ -125,12 +132,20 @@ u32 abi_epoll_add_all(struct abi_call *c, struct abi_set *set,
 
 	for (i = d->watch; i; i = w->next) {
 		w = at(c->p, i);
+		/*
+		 * Join, then look: an edge that comes in between must wake us,
+		 * even when there is nothing to ask now. abi_set_add joins
+		 * again and remembers to leave, unless the set is full.
+		 */
+		if (set)
+			abi_desc_join(c, target(c->p, w), 1);
 		bits = fresh_bits(c->p, w);
 		if (!nested)
 			index = i - 1;
-		/* Even with nothing to ask: its next edge must wake us. */
 		bits &= abi_set_add(c, set, target(c->p, w), bits, index,
 				    depth);
+		if (set && set->overflow)
+			abi_desc_join(c, target(c->p, w), 0);
 		if (bits)
 			ready = ABI_POLLIN;
 	}
@@ -242,12 +257,14 @@ static s64 run(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 	       u64 deadline)
 {
 	struct gather g = {c->a[1], 0, (u32)c->a[2], 0};
+	u32 rounds = 0;
 	s64 slept;
 
 	abi_wait_begin(c, 0);
 	do
 		slept = look(c, d, set, &g, deadline);
-	while (!g.count && !g.error && !slept);
+	while (!g.count && !g.error && !slept &&
+	       abi_set_again(c, deadline, &rounds));
 	if (g.count)
 		return g.count;
 	if (g.error)

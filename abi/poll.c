@@ -56,7 +56,7 @@ void abi_desc_edges(struct abi_proc *p, struct abi_desc *d, u32 *in, u32 *out)
 	*out = __atomic_load_n(&b->edge_out, __ATOMIC_SEQ_CST);
 }
 
-static void join(struct abi_call *c, struct abi_desc *d, u32 on)
+void abi_desc_join(struct abi_call *c, struct abi_desc *d, u32 on)
 {
 	void (*move)(struct abi_call *, struct abi_event *) =
 		on ? abi_event_join : abi_event_leave;
@@ -76,7 +76,7 @@ static int hold(struct abi_call *c, struct abi_set *set, struct abi_desc *d)
 	}
 	abi_desc_hold(c->p, d);
 	set->hold[set->holds++] = (u16)abi_desc_index(c->p, d);
-	join(c, d, 1);
+	abi_desc_join(c, d, 1);
 	return 1;
 }
 
@@ -127,7 +127,7 @@ void abi_set_reset(struct abi_call *c, struct abi_set *set)
 
 	for (i = 0; i < set->holds; i++) {
 		d = &c->p->fds.desc[set->hold[i]];
-		join(c, d, 0);
+		abi_desc_join(c, d, 0);
 		abi_desc_put(c->p, d);
 	}
 	set->items = set->holds = set->overflow = 0;
@@ -152,6 +152,19 @@ s64 abi_set_sleep(struct abi_call *c, struct abi_set *set, u32 ready,
 	if (ready)
 		return 0;
 	return result == -ABI_ETIMEDOUT && until != deadline ? 0 : result;
+}
+
+/*
+ * A kick or a change that another thread took first makes a look end without
+ * a result. After the deadline that may happen a few times, not for ever.
+ */
+int abi_set_again(struct abi_call *c, u64 deadline, u32 *rounds)
+{
+	if (deadline == ABI_FOREVER ||
+	    (deadline &&
+	     (u64)c->p->host->clock(ABI_CLOCK_MONOTONIC) < deadline))
+		return 1;
+	return ++*rounds < 4;
 }
 
 struct abi_set_space *abi_set_space_take(struct abi_proc *p)

@@ -12,6 +12,11 @@
 int abi_desc_is_host(const struct abi_desc *d);
 /* Bits that are true now, for what abi knows; epoll excluded. */
 u32 abi_desc_ready(struct abi_proc *p, struct abi_desc *d);
+/* Its changes wake (on), or no longer wake, the calling thread. */
+void abi_desc_join(struct abi_call *c, struct abi_desc *d, u32 on);
+/* May a fruitless look be repeated? `rounds` counts those after the deadline.
+ */
+int abi_set_again(struct abi_call *c, u64 deadline, u32 *rounds);
 /* The edge counters that epoll compares. */
 void abi_desc_edges(struct abi_proc *p, struct abi_desc *d, u32 *in, u32 *out);
 

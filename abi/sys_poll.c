@@ -98,7 +98,7 @@ static u32 harvest(struct round *r)
 
 static s64 run(struct abi_call *c, struct round *r, u64 deadline)
 {
-	u32 ready;
+	u32 ready, rounds = 0;
 	s64 slept;
 
 	open_all(c, r);
@@ -108,7 +108,7 @@ static s64 run(struct abi_call *c, struct round *r, u64 deadline)
 		slept = abi_set_sleep(c, &r->set, ready, deadline);
 		ready = harvest(r);
 		abi_set_reset(c, &r->set);
-		if (ready || slept)
+		if (ready || slept || !abi_set_again(c, deadline, &rounds))
 			break;
 	}
 	close_all(c, r);

@@ -6,6 +6,8 @@
 #define IN ABI_POLLIN
 #define OUT ABI_POLLOUT
 #define ET ABI_EPOLLET
+#define HUP ABI_POLLHUP
+#define RDHUP ABI_POLLRDHUP
 
 static u32 other;
 
@@ -249,6 +251,26 @@ static void host_edges(void)
 	all_closed("host edges");
 }
 
+/* poll(2) tells of a hang-up whether asked or not. */
+static void hang_up(void)
+{
+	s64 ep = CALL(epoll_create1, 0);
+	s32 fd[2];
+
+	host_pair(fd);
+	ADD(ep, fd[1], IN | OUT | RDHUP | ET);
+	close(fd[0]);
+	tap_ok(ready(ep, 1000) == 1 && told(1, fd[1]) & HUP &&
+		       ready(ep, 0) == 0 && ready(ep, 20) == 0,
+	       "host: a hang-up is told once and does not keep waits awake");
+	tap_ok(CALL(read, (u64)fd[1], page, 1) == 0 && ready(ep, 1000) == 1 &&
+		       ready(ep, 0) == 0,
+	       "host: a read brings it back once");
+	CALL(close, (u64)fd[1]);
+	CALL(close, (u64)ep);
+	all_closed("hang-up");
+}
+
 static void oneshot(void)
 {
 	s64 ep = CALL(epoll_create1, 0);
@@ -417,6 +439,7 @@ int main(void)
 	levels();
 	edges();
 	host_edges();
+	hang_up();
 	oneshot();
 	nested();
 	waking();
