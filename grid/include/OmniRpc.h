@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * OmniRPC for master programs in C and C++, as libskeprpc gives it.
+ *
+ * A master is started with `skep run -- ./master`, which names the hub's socket
+ * in SKEP_SOCKET. Every function may be called from any thread. None of them
+ * ends the program: they return OMRPC_OK or one of the negative codes below,
+ * and OmniRpcLastErrorText says what went wrong.
+ *
+ * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
+ * and INOUT scalars and all arrays as pointers, strings as char *; WORK arrays
+ * are not given. Memory of arrays and strings must stay as it is until
+ * the call has ended: IN arrays are sent from it, OUT arrays are written into
+ * it, without copies between.
+ */
+#ifndef OMNIRPC_H
+#define OMNIRPC_H
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OMRPC_OK 0
+#define OMRPC_ERROR -1 /* used wrongly; nothing was sent */
+
+/* What the hub or a worker answered: the numbers of enum skep_error_code. */
+#define OMRPC_E_PROTOCOL -101
+#define OMRPC_E_REVISION -102  /* update the library or the hub */
+#define OMRPC_E_NO_MODULE -103 /* no such worker program */
+#define OMRPC_E_BAD_MODULE -104
+#define OMRPC_E_NO_FUNCTION -105
+#define OMRPC_E_ARGUMENTS -106 /* sizes do not fit the module's interface */
+#define OMRPC_E_WORKER -107    /* it ended or was killed too often */
+#define OMRPC_E_CANCELLED -108
+#define OMRPC_E_REFUSED -109
+#define OMRPC_E_NO_NODE -110 /* no node can run it */
+#define OMRPC_E_INTERNAL -111
+/* What this side found. */
+#define OMRPC_E_NO_HUB -120 /* not reached, or gone for good */
+#define OMRPC_E_NO_MEMORY -121
+
+/* A call under way or ended; NULL is none. */
+typedef struct skep_request *OmniRpcRequest;
+/* A module, found by the hub. */
+typedef struct skep_handle *OmniRpcHandle;
+
+/*
+ * Connects to the hub. argc and argv are left alone and may be NULL. A failure
+ * is also printed on standard error, because OmniRPC programs do not look.
+ */
+int OmniRpcInit(int *argc, char ***argv);
+/*
+ * Ends the session: calls that did not end are dropped, all requests and
+ * handles become invalid. No other thread may be in the library. After it
+ * OmniRpcInit may be called again.
+ */
+int OmniRpcFinalize(void);
+
+/*
+ * Gives the arguments of the module's Initialize, which every worker that
+ * starts from now on gets first, also one that replaces a lost worker. Returns
+ * when the hub has them; their memory is free then. Binds the module.
+ */
+int OmniRpcModuleInit(const char *module, ...);
+int OmniRpcModuleInitV(const char *module, va_list args);
+
+/*
+ * `name` is "module.function", or "function" alone, which is looked for in the
+ * modules bound so far, the last one first, and then as a module of that name.
+ */
+int OmniRpcCall(const char *name, ...);
+int OmniRpcCallV(const char *name, va_list args);
+/* NULL: the call was not sent. */
+OmniRpcRequest OmniRpcCallAsync(const char *name, ...);
+OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args);
+
+/* How the call ended, after it has. May be asked any number of times. */
+int OmniRpcWait(OmniRpcRequest request);
+/* 1: it has ended, well or not; 0: it has not; OMRPC_ERROR for NULL. */
+int OmniRpcProbe(OmniRpcRequest request);
+/* OMRPC_OK, or how the first one in the list that failed has ended. */
+int OmniRpcWaitAll(int count, OmniRpcRequest request[]);
+/*
+ * Index of a request that has ended and that WaitAny did not return before;
+ * entries may be NULL. OMRPC_ERROR when there is none to wait for.
+ */
+int OmniRpcWaitAny(int count, OmniRpcRequest request[]);
+/*
+ * The hub forgets the call; it ends with OMRPC_E_CANCELLED, unless its result
+ * was on its way. Wait for it before its memory is used for something else.
+ */
+int OmniRpcCancel(OmniRpcRequest request);
+/*
+ * Gives back what the library holds for a request (some 300 bytes after its
+ * end); cancels it and waits if it has not ended. Finalize does it for all.
+ */
+int OmniRpcDestroyRequest(OmniRpcRequest request);
+
+/*
+ * Handles name a module once, for many calls. `host` must be NULL: the hub
+ * chooses. Unlike OmniRPC's, a handle is not one process: what calls leave in
+ * global variables of the worker may not be there in the next one, what
+ * Initialize made always is.
+ */
+OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module);
+int OmniRpcDestroyHandle(OmniRpcHandle handle);
+int OmniRpcCallByHandle(OmniRpcHandle handle, const char *function, ...);
+int OmniRpcCallByHandleV(OmniRpcHandle handle, const char *function,
+			 va_list args);
+OmniRpcRequest OmniRpcCallAsyncByHandle(OmniRpcHandle handle,
+					const char *function, ...);
+OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
+					 const char *function, va_list args);
+
+/*
+ * One or more sentences about the last error in this thread; "" when none was.
+ * Good until the next call of the library in this thread.
+ */
+const char *OmniRpcLastErrorText(void);
+
+/* Beyond OmniRPC ---------------------------------------------------------- */
+
+/* What the worker ran on. */
+enum skep_info_substrate {
+	SKEP_INFO_LINUX = 1,
+	SKEP_INFO_BEE_WINDOWS,
+	SKEP_INFO_BEE_LINUX,
+	SKEP_INFO_BARE,
+};
+
+struct skep_info {
+	char node[64];
+	uint32_t substrate; /* enum skep_info_substrate */
+	uint32_t attempt;   /* 1: the first worker did it */
+	uint64_t exec_ns;   /* inside the function */
+	uint64_t wall_ns;   /* from the call until its result was here */
+	uint64_t bytes_in, bytes_out;
+	/* What bee alone can answer; 0 elsewhere. */
+	uint64_t nonce, calls;
+	uint8_t program[32]; /* SHA-256 of the worker program that ran */
+};
+
+/* OMRPC_ERROR while the call has no result. */
+int skep_call_info(OmniRpcRequest request, struct skep_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
