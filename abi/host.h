@@ -191,6 +191,11 @@ struct abi_host {
 	 * after logging why. They are writable when this is called.
 	 */
 	s64 (*text_seal)(u64 addr, u64 len);
+	/*
+	 * The guest's own instruction that `pc` stands for: where it is after
+	 * a call may be an address of the host's making. Never fails.
+	 */
+	u64 (*text_pc)(u64 pc);
 
 	/* Threads, by abi's thread index; registers are in abi's thread. */
 	s64 (*thread_start)(u32 thread);

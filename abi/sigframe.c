@@ -12,11 +12,11 @@
  * Everything in the frame is the guest's to change, so nothing in it is
  * believed: rt_sigreturn only ever does what the guest could do without.
  *
- * Running a call again. Linux points rip back at the instruction. That is a
- * rewritten jump here, so the frame says rax = -EINTR, and the record names
- * the call. If the handler left rip, rsp and rax alone, rt_sigreturn has the
- * call dispatched again with the registers of the frame; if it went elsewhere
- * the call simply was interrupted.
+ * Running a call again. As Linux does, the frame points rip back at the
+ * instruction, with the call's number in rax; the C library musl tells a call
+ * that has not happened by that. The instruction is rewritten here, so the
+ * record names the call too: if the handler left rip, rsp and rax alone,
+ * rt_sigreturn has the call dispatched again with the registers of the frame.
  */
 #include "proc.h"
 #include "signal.h"
@@ -37,6 +37,7 @@
 #define MAGIC2 0x46505845u
 #define AGAIN_MAGIC 0x6e69616741706553ull
 #define NR_RT_SIGRETURN 15
+#define SYSCALL_LEN 2 /* bytes of the instruction */
 
 #define FX_SIZE 512 /* the FXSAVE part */
 #define FX_MXCSR 24
@@ -191,7 +192,8 @@ static void context_save(struct context *mc, const struct abi_regs *r)
 	mc->ss = SS_USER;
 }
 
-static void frame_fill(const struct abi_thread *t, const struct abi_regs *regs,
+static void frame_fill(struct abi_proc *p, const struct abi_thread *t,
+		       const struct abi_regs *regs,
 		       const struct abi_delivery *d, struct frame *f)
 {
 	struct ucontext *uc = &f->uc;
@@ -203,6 +205,7 @@ static void frame_fill(const struct abi_thread *t, const struct abi_regs *regs,
 	uc->alt_size = t->alt_size;
 	uc->alt_flags = abi_signal_altstack_flags(t, regs->rsp);
 	context_save(&uc->mc, regs);
+	uc->mc.rip = p->host->text_pc(regs->rip);
 	uc->mc.oldmask = d->mask;
 	uc->mask = d->mask;
 	if (d->fault) {
@@ -214,7 +217,9 @@ static void frame_fill(const struct abi_thread *t, const struct abi_regs *regs,
 	if (d->again != ABI_NONE) {
 		f->again.magic = AGAIN_MAGIC;
 		f->again.nr = d->again;
-		f->again.rip = regs->rip;
+		uc->mc.rax = d->again;
+		uc->mc.rip -= SYSCALL_LEN;
+		f->again.rip = uc->mc.rip;
 		f->again.rsp = regs->rsp;
 	}
 }
@@ -246,7 +251,7 @@ s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
 		rc = vec_push(p, vec);
 	if (rc)
 		return rc;
-	frame_fill(t, regs, d, &f);
+	frame_fill(p, t, regs, d, &f);
 	f.uc.mc.fpstate = vec;
 	rc = ABI_PUT(p, frame, &f);
 	if (rc)
@@ -356,7 +361,7 @@ static u32 again_nr(const struct frame *f)
 
 	if (a->magic != AGAIN_MAGIC || a->nr >= ABI_NR_MAX ||
 	    a->nr == NR_RT_SIGRETURN || a->rip != mc->rip ||
-	    a->rsp != mc->rsp || mc->rax != (u64)-ABI_EINTR)
+	    a->rsp != mc->rsp || mc->rax != a->nr)
 		return ABI_NONE;
 	return (u32)a->nr;
 }
@@ -377,7 +382,7 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 	context_load(regs, &f.uc.mc);
 	*again = again_nr(&f);
 	if (*again != ABI_NONE)
-		regs->rax = *again;
+		regs->rip += SYSCALL_LEN;
 	abi_signal_mask_set(p, t, f.uc.mask);
 	/* As Linux: a stack that cannot be set now is left as it is. */
 	abi_signal_altstack(t, regs->rsp, f.uc.alt_sp, f.uc.alt_size,

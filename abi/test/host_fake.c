@@ -71,6 +71,11 @@ static s64 text_seal(u64 addr, u64 len)
 	return fake.seal_answer;
 }
 
+static u64 text_pc(u64 pc)
+{
+	return pc;
+}
+
 /* Threads and waiting ----------------------------------------------------- */
 
 static void *thread_main(void *arg)
@@ -367,6 +372,7 @@ static const struct abi_host template = {
 	.mem_release = mem_release,
 	.mem_discard = mem_discard,
 	.text_seal = text_seal,
+	.text_pc = text_pc,
 	.thread_start = thread_start,
 	.thread_exit = thread_exit,
 	.thread_kick = thread_kick,

@@ -61,7 +61,7 @@
 #define BEE_FRAME_SIZE 144
 
 /* Functions in struct abi_host, asserted in call.c. */
-#define BEE_GATE_OPS 31
+#define BEE_GATE_OPS 32
 
 /* Bytes that bee_thread.vec needs: every XSAVE component but AMX. */
 #define BEE_VEC_SIZE 4096
@@ -207,6 +207,8 @@ u64 bee_report(char *buf, u64 len, u32 status);
 
 /* host->text_seal for both hosts. */
 s64 bee_text_seal(u64 addr, u64 len);
+/* host->text_pc for both hosts; never behind the gate. */
+u64 bee_text_pc(u64 pc);
 
 /* Kicks and faults ----------------------------------------------------- */
 /*

@@ -231,5 +231,6 @@ void bee_gate_init(const struct abi_host *os)
 	bee_gated.thread_start = thread_start;
 	bee_gated.thread_tp = thread_tp;
 	bee_gated.vec_save = bee_vec_save;
+	bee_gated.text_pc = bee_text_pc;
 	bee_gated.vec_load = bee_vec_load;
 }

@@ -46,6 +46,16 @@ void bee_stub_undo(struct abi_regs *regs, u64 scratch, u64 scratch2)
 	regs->rip = state.guest;
 }
 
+u64 bee_text_pc(u64 pc)
+{
+	struct bee_stub_pc state;
+
+	if (bee_pc_where(pc) != BEE_PC_STUB ||
+	    !bee_map_find(&bee.image.map, pc, &state))
+		return pc;
+	return state.guest;
+}
+
 /* The last site at or below addr, or NULL. */
 static const struct bee_site *site_below(u64 addr)
 {

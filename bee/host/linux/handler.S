@@ -38,7 +38,8 @@ lin_signal_entry:
 	mov	$ARCH_SET_FS, %edi
 	mov	BEE_T_HOST_FS(%rbx), %rsi
 	syscall
-2:	mov	-24(%rbp), %rdi
+2:	mov	%r12, %rcx
+	mov	-24(%rbp), %rdi
 	mov	-32(%rbp), %rsi
 	mov	-40(%rbp), %rdx
 	call	lin_signal

@@ -25,6 +25,7 @@ const struct abi_host lin_host = {
 	.mem_release = lin_mem_release,
 	.mem_discard = lin_mem_discard,
 	.text_seal = bee_text_seal,
+	.text_pc = bee_text_pc,
 	.thread_start = lin_thread_start,
 	.thread_exit = lin_thread_exit,
 	.thread_kick = lin_thread_kick,

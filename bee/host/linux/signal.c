@@ -13,7 +13,9 @@
 
 #include "host.h"
 
-void lin_signal(int sig, siginfo_t *info, void *context);
+void lin_signal(int sig, siginfo_t *info, void *context, u64 fs);
+
+extern const u8 __executable_start[], etext[]; /* the linker's */
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
@@ -47,8 +49,23 @@ static void regs_from(struct abi_regs *r, const greg_t *g)
 	r->rflags = (u64)g[REG_EFL];
 }
 
+/*
+ * A jump of the guest to where no code is. bee's own code would be inside
+ * bee's text, or have the host's FS, or stand on its host stack.
+ */
+static int wild_jump(const struct lin_thread *t, const greg_t *g, u64 fs)
+{
+	u64 pc = (u64)g[REG_RIP], rsp = (u64)g[REG_RSP];
+	u64 top = (u64)(__UINTPTR_TYPE__)t->bee.frame;
+
+	return fs == LIN_GUARD && t->bee.guest_fs == LIN_GUARD &&
+	       (pc < (u64)(__UINTPTR_TYPE__)__executable_start ||
+		pc >= (u64)(__UINTPTR_TYPE__)etext) &&
+	       (rsp > top || rsp < top - LIN_HOST_STACK);
+}
+
 /* The guest's registers into the frame; 0 when bee's code was interrupted. */
-static int take_frame(struct lin_thread *t, const greg_t *g)
+static int take_frame(struct lin_thread *t, const greg_t *g, u64 fs)
 {
 	struct abi_regs *frame = t->bee.frame;
 
@@ -66,12 +83,15 @@ static int take_frame(struct lin_thread *t, const greg_t *g)
 	case BEE_PC_BEE:
 		break;
 	}
-	return 0;
+	if (!wild_jump(t, g, fs))
+		return 0;
+	regs_from(frame, g);
+	return 1;
 }
 
-static void on_kick(struct lin_thread *t, greg_t *g)
+static void on_kick(struct lin_thread *t, greg_t *g, u64 fs)
 {
-	if (take_frame(t, g))
+	if (take_frame(t, g, fs))
 		g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)bee_resume_tick;
 	else
 		__atomic_store_n(&t->bee.kicked, 1, __ATOMIC_SEQ_CST);
@@ -92,7 +112,7 @@ static void say_pc(const char *what, u64 pc, u64 addr)
 }
 
 static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
-		     greg_t *g)
+		     greg_t *g, u64 fs)
 {
 	u64 addr = (u64)(__UINTPTR_TYPE__)info->si_addr;
 	u64 pc = (u64)g[REG_RIP];
@@ -102,7 +122,7 @@ static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
 		say_pc("defect: the program reached the host's fs:", pc, addr);
 		lin_proc_exit(SIGSEGV);
 	}
-	if (!take_frame(t, g)) {
+	if (!take_frame(t, g, fs)) {
 		say_pc("defect: bee itself failed", pc, addr);
 		lin_proc_exit((u32)sig);
 	}
@@ -125,8 +145,8 @@ static int go_on(greg_t *g)
 	return next != 0;
 }
 
-/* A pointer outside the canonical range: no address, as Linux reports it. */
-void lin_signal(int sig, siginfo_t *info, void *context)
+/* fs: as it was. A pointer that is not canonical is no address on Linux. */
+void lin_signal(int sig, siginfo_t *info, void *context, u64 fs)
 {
 	ucontext_t *uc = context;
 	greg_t *g = uc->uc_mcontext.gregs;
@@ -134,9 +154,9 @@ void lin_signal(int sig, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (sig == LIN_KICK)
-		on_kick(t, g);
+		on_kick(t, g, fs);
 	else if (info->si_code > 0 && !go_on(g))
-		on_fault(t, sig, info, g);
+		on_fault(t, sig, info, g, fs);
 	else if (info->si_code <= 0)
 		lin_proc_exit((u32)sig);
 	errno = saved;

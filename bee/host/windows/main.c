@@ -21,6 +21,7 @@ static const struct abi_host host = {
 	.mem_release = bee_mem_release,
 	.mem_discard = bee_mem_discard,
 	.text_seal = bee_text_seal,
+	.text_pc = bee_text_pc,
 	.thread_start = bee_thread_start,
 	.thread_exit = bee_thread_exit,
 	.thread_kick = bee_thread_kick,
