@@ -61,6 +61,8 @@ func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
 	checks = append(checks, checkSystem()...)
 	checks = append(checks, checkState(state)...)
 	checks = append(checks, checkBee(ctx)...)
+	checks = append(checks, checkHub(ctx, state))
+	checks = append(checks, checkNode(ctx, state)...)
 	if err := printChecks(checks, d.json); err != nil {
 		return err
 	}

@@ -75,14 +75,13 @@ func (j *join) address(f *cli.Flags, words []string) (string, error) {
 
 // joinError gives what agents say an exit code.
 func joinError(err error) error {
-	var network net.Error
 	var dial *net.OpError
 	switch {
 	case errors.Is(err, ident.ErrWrongHub), errors.Is(err, ident.ErrOtherHub):
 		return cli.WithCode(cli.Refused, err)
 	case errors.Is(err, ident.ErrNotAdmitted), errors.Is(err, ident.ErrCloned):
 		return cli.WithCode(cli.Usage, err)
-	case errors.As(err, &dial), errors.As(err, &network):
+	case errors.As(err, &dial), errors.Is(err, context.DeadlineExceeded):
 		return cli.WithCode(cli.Unreachable, err)
 	}
 	return coded(err)

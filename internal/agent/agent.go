@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"skep/internal/ident"
 	"skep/internal/proto"
 	"skep/internal/uapi"
 )
@@ -40,6 +41,7 @@ type Agent struct {
 	bee        beeLoader
 	guard      []string
 	work, tmp  string
+	unlock     func() // gives the state directory free
 	muteLimit  time.Duration
 	startLimit time.Duration
 	began      time.Time
@@ -123,6 +125,12 @@ func (a *Agent) makeDirs() error {
 	}
 	a.work = filepath.Join(state, "work")
 	a.tmp = filepath.Join(a.work, "tmp")
+	if err := os.MkdirAll(a.work, 0o700); err != nil {
+		return fmt.Errorf("the state directory cannot be made: %w", err)
+	}
+	if a.unlock, err = ident.TryLock(filepath.Join(a.work, "agent.lock")); err != nil {
+		return fmt.Errorf("another agent uses %s: stop it, or give this one another --state: %w", state, err)
+	}
 	if err := removeAll(a.tmp); err != nil {
 		return fmt.Errorf("the state directory is in use or damaged: %w", err)
 	}

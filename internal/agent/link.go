@@ -124,6 +124,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	defer a.unlock()
 	if err := protectAgent(); err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (h *Hub) open() (err error) {
 			return fmt.Errorf("the state directory cannot be made: %w", err)
 		}
 	}
-	if h.unlock, err = lockState(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
+	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
 		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
 	}
 	removeSpools(h.cfg.Spool)

@@ -12,12 +12,21 @@ import (
 // lockFile waits for the lock that name stands for; `skep token` and the hub
 // share files. The kernel drops it when the process ends.
 func lockFile(name string) (unlock func(), err error) {
+	return lock(name, unix.LOCK_EX)
+}
+
+// TryLock does not wait: it is for what a second process may not use at all.
+func TryLock(name string) (unlock func(), err error) {
+	return lock(name, unix.LOCK_EX|unix.LOCK_NB)
+}
+
+func lock(name string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		err = unix.Flock(int(f.Fd()), how)
 		if err != unix.EINTR {
 			break
 		}

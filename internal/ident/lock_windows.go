@@ -12,12 +12,21 @@ import (
 // lockFile waits for the lock that name stands for; `skep token` and the hub
 // share files. The system drops it when the process ends.
 func lockFile(name string) (unlock func(), err error) {
+	return lock(name, windows.LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+// TryLock does not wait: it is for what a second process may not use at all.
+func TryLock(name string) (unlock func(), err error) {
+	return lock(name, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
+}
+
+func lock(name string, flags uint32) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	var o windows.Overlapped
-	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &o)
+	err = windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &o)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s cannot be locked: %w", name, err)

@@ -123,7 +123,7 @@ func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp())
+	cmd.Env = append(append(os.Environ(), wineEnv(s.o)...), "TMPDIR="+s.tmp())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second

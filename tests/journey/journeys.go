@@ -324,6 +324,14 @@ func restart(s *stage) {
 		}
 		return o.want(1, any, c.state)
 	})
+	s.step("a second agent on the same state too", func() error {
+		argv, _ := c.agent("--state", c.stateOf("second"))
+		o, err := s.run(nil, argv...)
+		if err != nil {
+			return err
+		}
+		return o.want(1, any, "another agent uses")
+	})
 }
 
 // programs: what can't be run is one clear error, from the command line.

@@ -45,6 +45,9 @@ func stopWine(o options) {
 	kill := exec.Command("wineserver", "-k")
 	kill.Env = append(os.Environ(), wineEnv(o)...)
 	kill.Run() // fails when no server runs, which is what is wanted
+	wait := exec.Command("wineserver", "-w")
+	wait.Env = kill.Env
+	wait.Run()
 }
 
 // dos gives the Windows name of a Linux path.

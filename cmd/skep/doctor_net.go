@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"skep/internal/hub"
+	"skep/internal/ident"
+)
+
+const netPatience = 5 * time.Second
+
+// checkHub: not every machine is one.
+func checkHub(ctx context.Context, state string) check {
+	ctx, cancel := context.WithTimeout(ctx, netPatience)
+	defer cancel()
+	s, err := hub.NewClient(hub.ControlSocket(hubState(state))).Status(ctx)
+	switch {
+	case errors.Is(err, hub.ErrNoHub):
+		return good("hub", "none runs here")
+	case err != nil:
+		return good("hub", "it does not answer: %v", err).but(checkBad, "stop `skep up` here and start it again")
+	}
+	return good("hub", "process %d, address %s, %d nodes up", s.PID, s.Address, s.Nodes)
+}
+
+// checkNode looks at what an earlier join left, and whether that hub answers.
+func checkNode(ctx context.Context, state string) []check {
+	text, err := os.ReadFile(filepath.Join(agentState(state), "node", "admission.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return []check{good("node", "has not joined a hub")}
+	}
+	var a ident.Admission
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err != nil {
+		return []check{good("node", "%v", err).but(checkBad, "delete "+agentState(state)+" and join again")}
+	}
+	c := good("node", "joined %s as %s", a.Hub, a.Name)
+	var d net.Dialer
+	ctx, cancel := context.WithTimeout(ctx, netPatience)
+	defer cancel()
+	conn, err := d.DialContext(ctx, "tcp", a.Hub)
+	if err != nil {
+		return []check{c, good("way", "%v", err).but(checkBad, "start the hub, or let this machine reach "+a.Hub)}
+	}
+	conn.Close()
+	return []check{c, good("way", "%s can be reached", a.Hub)}
+}
