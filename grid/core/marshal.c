@@ -7,14 +7,6 @@
 
 #define BYTES_MAX (1ull << 46) /* of one array */
 
-/* What of an array travels, by dimension, all in elements. */
-struct shape {
-	u64 count; /* in memory */
-	u64 moved; /* that travel */
-	u64 size[SKEP_DIMS_MAX], low[SKEP_DIMS_MAX], parts[SKEP_DIMS_MAX];
-	u64 stride[SKEP_DIMS_MAX];
-};
-
 void grid_call_init(struct grid_call *c, const struct grid_module *m,
 		    u32 function)
 {
@@ -44,7 +36,7 @@ static int run(const struct grid_call *c, u32 code, s64 otherwise, s64 *result)
 }
 
 static int dimension(struct grid_call *c, const struct skep_dim *d,
-		     struct shape *s, u32 at)
+		     struct grid_shape *s, u32 at)
 {
 	s64 size, low, high, stride;
 
@@ -63,7 +55,7 @@ static int dimension(struct grid_call *c, const struct skep_dim *d,
 	return 0;
 }
 
-static int shape_of(struct grid_call *c, u32 i, struct shape *s)
+static int compute(struct grid_call *c, u32 i, struct grid_shape *s)
 {
 	const struct skep_param *p = param_of(c, i);
 	u32 d;
@@ -84,6 +76,21 @@ static int shape_of(struct grid_call *c, u32 i, struct shape *s)
 		return wrong(c, i, -ERANGE,
 			     "it is larger than an array may be");
 	return 0;
+}
+
+/* Computed once, and then kept if there is room for it. */
+static int shape_of(struct grid_call *c, u32 i, struct grid_shape *s)
+{
+	int err;
+
+	if (c->shape && c->shape[i].stride[0]) {
+		*s = c->shape[i];
+		return 0;
+	}
+	err = compute(c, i, s);
+	if (!err && c->shape)
+		c->shape[i] = *s;
+	return err;
 }
 
 static u64 padding(u64 bytes)
@@ -108,14 +115,10 @@ static int travels(const struct skep_param *p, u32 direction)
 static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 {
 	const struct skep_param *p = param_of(c, i);
-	struct shape s;
+	struct grid_shape s;
 	u64 bytes = 8;
 	int err;
 
-	if (kind_of(p) != SCALAR && !c->value[i].at)
-		return wrong(c, i, -EINVAL, "it is a null pointer");
-	if (kind_of(p) == STRING)
-		bytes = 8 + strlen(c->value[i].at);
 	if (kind_of(p) == ARRAY) {
 		err = shape_of(c, i, &s);
 		if (err)
@@ -123,6 +126,12 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 		c->value[i].count = s.count;
 		bytes = s.moved * grid_type_size(p->type);
 	}
+	if (!c->value[i].at &&
+	    (kind_of(p) == ARRAY ? s.count
+				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
+		return wrong(c, i, -EINVAL, "it is a null pointer");
+	if (kind_of(p) == STRING)
+		bytes = 8 + strlen(c->value[i].at);
 	if (travels(p, direction))
 		*length += bytes + padding(bytes);
 	return 0;
@@ -185,7 +194,9 @@ static int move_scalar(struct transfer *t, u32 i)
 	err = move(t, &bits, 8, 0);
 	if (err || !t->taking)
 		return err;
-	v->bits = bits;
+	/* Sizes are those of the way in, on both sides. */
+	if (t->direction == SKEP_IN)
+		v->bits = bits;
 	if (v->at)
 		memcpy(v->at, &bits, size);
 	return 0;
@@ -195,7 +206,7 @@ static int move_scalar(struct transfer *t, u32 i)
  * The innermost run of elements that lie together is moved at once; a whole
  * array is one run.
  */
-static int move_part(struct transfer *t, u8 *base, const struct shape *s,
+static int move_part(struct transfer *t, u8 *base, const struct grid_shape *s,
 		     u32 dims, u64 element)
 {
 	u64 at[SKEP_DIMS_MAX] = {0}, offset, run_len, done = 0;
@@ -223,12 +234,15 @@ static int move_array(struct transfer *t, u32 i)
 {
 	const struct skep_param *p = param_of(t->call, i);
 	u64 element = grid_type_size(p->type);
-	struct shape s;
+	struct grid_shape s;
 	int err;
 
 	err = shape_of(t->call, i, &s);
 	if (err)
 		return err;
+	if (s.count != t->call->value[i].count)
+		return wrong(t->call, i, -EPROTO,
+			     "its size was another when the call began");
 	if (s.moved == s.count)
 		err = move(t, t->call->value[i].at, s.count * element, 1);
 	else
@@ -299,7 +313,7 @@ static int take_string(struct transfer *t, struct grid_memory *memory, u32 i)
 static int take_array(struct transfer *t, struct grid_memory *memory, u32 i)
 {
 	const struct skep_param *p = param_of(t->call, i);
-	struct shape s;
+	struct grid_shape s;
 	int err;
 
 	err = shape_of(t->call, i, &s);

@@ -31,9 +31,23 @@ struct grid_memory {
 	void (*free)(struct grid_memory *memory, void *at, u64 len);
 };
 
+/* What of an array travels, by dimension; all counts are in elements. */
+struct grid_shape {
+	u64 count; /* in memory */
+	u64 moved; /* that travel */
+	u64 size[SKEP_DIMS_MAX], low[SKEP_DIMS_MAX], parts[SKEP_DIMS_MAX];
+	u64 stride[SKEP_DIMS_MAX];
+};
+
+/*
+ * shape, if the caller gives it zeroed room for one entry per parameter, keeps
+ * what measure (master) or take (worker) computed, so that sizes stay as they
+ * were when the function or its caller writes into arrays that sizes read.
+ */
 struct grid_call {
 	const struct grid_module *module;
 	const struct skep_function *function;
+	struct grid_shape *shape;
 	struct grid_value value[SKEP_PARAMS_MAX];
 	u64 bytes[SKEP_PARAMS_MAX]; /* worker: allocated at value[i].at */
 	const char *why;	    /* on error: one sentence */
@@ -45,7 +59,8 @@ void grid_call_init(struct grid_call *c, const struct grid_module *m,
 
 /*
  * Master: after value[] is filled in, the number of elements of every array
- * and the bytes that go in `direction`. -EINVAL, -ERANGE with why and wrong.
+ * and the bytes that go in `direction`. An array without elements may be a null
+ * pointer. -EINVAL, -ERANGE with why and wrong.
  */
 int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
 
@@ -56,7 +71,10 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to);
 int grid_call_take(struct grid_call *c, struct grid_mover *from,
 		   struct grid_memory *memory, u64 length);
 
-/* Master: take OUT arguments straight into the caller's memory. */
+/*
+ * Master: take OUT arguments straight into the caller's memory, which is as
+ * large as measure said, whatever the worker sends.
+ */
 int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length);
 
 /* Worker: give back all that take allocated. */

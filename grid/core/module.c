@@ -3,6 +3,7 @@
 #include "module.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define STACK_MAX 64
@@ -249,7 +250,7 @@ static int power(s64 base, s64 exponent, s64 *result)
 
 static int divide(u8 op, s64 a, s64 b, s64 *result)
 {
-	if (!b || (b == -1 && a == -a && a))
+	if (!b || (b == -1 && a == LLONG_MIN))
 		return -ERANGE;
 	*result = op == SKEP_OP_DIV ? a / b : a % b;
 	return 0;
@@ -302,7 +303,9 @@ int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 			memcpy(top++, code + 1, 8);
 			break;
 		case SKEP_OP_PARAM:
-			*top++ = (s64)value[code[1]].bits;
+			/* What came may have more bits than its type. */
+			*top++ = integer_at(&value[code[1]].bits, 0,
+					    m->param[f->first + code[1]].type);
 			break;
 		case SKEP_OP_ITEM:
 			err = item(&m->param[f->first + code[1]],
