@@ -345,6 +345,7 @@ static int rewrite(struct load *l)
 /* Handing over -------------------------------------------------------- */
 
 #define NR_LSEEK 8
+#define NR_DUP2 33
 #define S_IFREG 0100000u
 
 /* abi counts a file's position from 0; an inherited one stands elsewhere. */
@@ -357,6 +358,18 @@ static void seek_stream(u32 fd)
 		abi_syscall(bee.proc, 0, &regs);
 }
 
+/* Two descriptions of one position would write over each other. */
+static int share_stream(u32 fd)
+{
+	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
+
+	if (!bee.std_same[fd])
+		return 0;
+	regs.rdi = bee.std_same[fd] - 1;
+	abi_syscall(bee.proc, 0, &regs);
+	return regs.rax == fd;
+}
+
 static int attach_streams(const struct load *l)
 {
 	u32 fd, type, flags;
@@ -365,7 +378,7 @@ static int attach_streams(const struct load *l)
 
 	for (fd = 0; fd < 3; fd++) {
 		handle = bee_os_std(fd, &type, &flags);
-		if (handle < 0)
+		if (handle < 0 || share_stream(fd))
 			continue;
 		err = abi_fd_attach(bee.proc, fd, (s32)handle, type & S_IFMT,
 				    flags);

@@ -249,6 +249,7 @@ static int run_child(void)
 	}
 	if (!code && options.stream && options.report)
 		report_write(0); /* the stream's other end wants to know */
+	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	if (!code)
 		bee_thread_enter(&t->bee);
 	leave((u32)code);

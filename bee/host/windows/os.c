@@ -9,7 +9,6 @@
 
 #define O_WRONLY 1
 #define O_RDWR 2
-#define O_APPEND 02000
 
 void *bee_os_alloc(u64 len)
 {
@@ -70,6 +69,9 @@ void bee_os_file_unmap(const u8 *bytes, u64 len)
 		UnmapViewOfFile(bytes);
 }
 
+static const DWORD std_number[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,
+				   STD_ERROR_HANDLE};
+
 static s64 std_stream(u32 fd, HANDLE h, int console)
 {
 	struct win_stream *s = bee_stream_new(h, console, fd != 0);
@@ -97,14 +99,38 @@ static s64 std_plain(HANDLE h, u32 kind)
 	return number;
 }
 
-/* Output that others wrote to before us goes on after theirs. */
-static u32 append_flag(HANDLE h)
+static s64 position(HANDLE h)
 {
 	LARGE_INTEGER none = {.QuadPart = 0}, at;
 
-	if (!SetFilePointerEx(h, none, &at, FILE_CURRENT) || !at.QuadPart)
+	return SetFilePointerEx(h, none, &at, FILE_CURRENT) ? at.QuadPart : 0;
+}
+
+/* Moves the one and looks at the other, which stands at `at`. */
+static int same_position(HANDLE other, HANDLE h, s64 at)
+{
+	LARGE_INTEGER to = {.QuadPart = at + 1};
+	s64 moved;
+
+	if (GetFileType(other) != FILE_TYPE_DISK || position(other) != at ||
+	    !SetFilePointerEx(other, to, NULL, FILE_BEGIN))
 		return 0;
-	return O_APPEND;
+	moved = position(h);
+	to.QuadPart = at;
+	SetFilePointerEx(other, to, NULL, FILE_BEGIN);
+	return moved == at + 1;
+}
+
+static s64 std_file(u32 fd, HANDLE h)
+{
+	u32 other;
+
+	bee.std_pos[fd] = (u64)position(h);
+	for (other = 0; other < fd && !bee.std_same[fd]; other++)
+		if (same_position(GetStdHandle(std_number[other]), h,
+				  (s64)bee.std_pos[fd]))
+			bee.std_same[fd] = other + 1;
+	return std_plain(h, WIN_FILE);
 }
 
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
@@ -125,9 +151,7 @@ s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 {
-	static const DWORD which[] = {STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,
-				      STD_ERROR_HANDLE};
-	HANDLE h = fd < 3 ? GetStdHandle(which[fd]) : NULL;
+	HANDLE h = fd < 3 ? GetStdHandle(std_number[fd]) : NULL;
 	DWORD mode;
 
 	if (!h || h == INVALID_HANDLE_VALUE)
@@ -148,9 +172,7 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 		return std_stream(fd, h, 1);
 	case FILE_TYPE_DISK:
 		*type = WIN_S_IFREG;
-		if (fd)
-			*flags |= append_flag(h);
-		return std_plain(h, WIN_FILE);
+		return std_file(fd, h);
 	}
 	return -ABI_EBADF;
 }

@@ -105,6 +105,7 @@ static s64 delete_handle(HANDLE h)
 	err = bee_file_chmod(h, 0200);
 	if (err)
 		return err;
+	bee_handle_gone(h);
 	return delete_at_close(h);
 }
 

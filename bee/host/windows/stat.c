@@ -48,7 +48,9 @@ s64 bee_file_stat(HANDLE h, struct abi_stat *st)
 	memset(st, 0, sizeof(*st));
 	st->dev = i.dwVolumeSerialNumber;
 	st->ino = (u64)i.nFileIndexHigh << 32 | i.nFileIndexLow;
-	st->nlink = i.nNumberOfLinks ? i.nNumberOfLinks : 1;
+	st->nlink = size.DeletePending ? 0
+		    : i.nNumberOfLinks ? i.nNumberOfLinks
+				       : 1;
 	st->mode = mode_of(i.dwFileAttributes, tag.ReparseTag);
 	st->uid = 1000;
 	st->gid = 1000;

@@ -140,13 +140,14 @@ struct win_stream;
 struct win_handle {
 	u32 kind;
 	u32 flags; /* O_* at open */
+	u32 gone;  /* atomic: its last name was deleted, but is still there */
 	HANDLE h;
 	SOCKET s;
 	struct win_stream *stream;
 	struct win_stream *out; /* the other way, of a two-way stream */
 	struct win_dir *dir;
 	u32 sock_domain, sock_type; /* Linux's numbers */
-	u32 sock_peer; /* a connection was begun or accepted */
+	u32 sock_peer;		    /* a connection was begun or accepted */
 	u32 sock_reset;		    /* ECONNRESET was reported */
 	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
 };
@@ -154,6 +155,8 @@ struct win_handle {
 struct win_handle *bee_handle_new(u32 kind, s32 *number); /* NULL: full */
 struct win_handle *bee_handle_get(s32 number);		  /* NULL: not in use */
 void bee_handle_free(s32 number);
+/* The file of h loses its last name: all open handles of it know. */
+void bee_handle_gone(HANDLE h);
 
 /* Streams: stream.c ------------------------------------------------------ */
 

@@ -79,27 +79,36 @@ func (s *substrate) start() error {
 			return fmt.Errorf("%s is missing; run: make", word)
 		}
 	}
-	if s.prefix == "" || readable(filepath.Join(s.prefix, "system.reg")) {
+	if s.prefix == "" {
 		return nil
 	}
 	if err := os.MkdirAll(s.prefix, 0o755); err != nil {
 		return err
 	}
-	boot := exec.Command("wine", "wineboot", "-i")
-	boot.Env = append(os.Environ(), s.env...)
-	if out, err := boot.CombinedOutput(); err != nil {
-		return fmt.Errorf("wineboot: %w: %s", err, out)
+	// One server for all cases: Debian's wine has it end with each program,
+	// and starting it and its services takes seconds. The first program
+	// starts the services, so that none of them holds a case's pipes.
+	s.tool("wineserver", "-k")
+	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
+		if err := s.tool(words...); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(words, " "), err)
+		}
 	}
 	return nil
+}
+
+// tool runs a program of Wine without our streams.
+func (s *substrate) tool(words ...string) error {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), s.env...)
+	return cmd.Run()
 }
 
 func (s *substrate) stop() {
 	if s.prefix == "" {
 		return
 	}
-	kill := exec.Command("wineserver", "-k")
-	kill.Env = append(os.Environ(), s.env...)
-	kill.Run() // fails when no server runs, which is what is wanted
+	s.tool("wineserver", "-k") // fails when none runs, which is what is wanted
 }
 
 // unsupported maps the name of a case to the reason why it is not expected to
