@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the list of bound modules. client->lock guards its head, `binding` lets
+ * one thread at a time ask the hub, so that no module is bound twice.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct skep_handle *first(struct grid_client *c)
+{
+	struct skep_handle *m;
+
+	pthread_mutex_lock(&c->lock);
+	m = c->modules;
+	pthread_mutex_unlock(&c->lock);
+	return m;
+}
+
+static struct skep_handle *bound(struct grid_client *c, const char *name,
+				 u64 len)
+{
+	struct skep_handle *m = first(c);
+
+	while (m && (strlen(m->name) != len || memcmp(m->name, name, len)))
+		m = m->next;
+	return m;
+}
+
+/* The manifest moves from the request into the module. */
+static struct skep_handle *module_of(struct skep_request *r, const char *name,
+				     u64 len)
+{
+	struct skep_handle *m = calloc(1, sizeof(*m));
+	const char *why = "there is no memory for its manifest";
+
+	if (m && !grid_module_open(&m->module, r->manifest, r->bytes, &why)) {
+		memcpy(m->name, name, len);
+		m->number = r->module;
+		m->bytes = r->manifest;
+		r->manifest = NULL;
+		return m;
+	}
+	grid_error_set(OMRPC_E_BAD_MODULE, "module %.*s: %s", (int)len, name,
+		       why);
+	free(m);
+	return NULL;
+}
+
+static struct skep_handle *ask(struct grid_client *c, const char *name, u64 len)
+{
+	struct skep_request *r = grid_request_new(c, GRID_BIND, NULL);
+	struct skep_handle *m = NULL;
+
+	if (!r)
+		return NULL;
+	if (grid_stream_send(&c->stream, SKEP_BIND, r->id, name, (u32)len)) {
+		grid_request_abandon(c, r);
+		return NULL;
+	}
+	if (!grid_request_wait(c, r))
+		m = module_of(r, name, len);
+	grid_request_free(c, r);
+	if (!m)
+		return NULL;
+	pthread_mutex_lock(&c->lock);
+	m->next = c->modules;
+	c->modules = m;
+	pthread_mutex_unlock(&c->lock);
+	return m;
+}
+
+struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
+				     u64 len)
+{
+	struct skep_handle *m;
+
+	if (!len || len >= SKEP_NAME_MAX) {
+		grid_error_set(OMRPC_E_NO_MODULE,
+			       "a module's name has 1 to %d characters",
+			       SKEP_NAME_MAX - 1);
+		return NULL;
+	}
+	pthread_mutex_lock(&c->binding);
+	m = bound(c, name, len);
+	if (!m)
+		m = ask(c, name, len);
+	pthread_mutex_unlock(&c->binding);
+	return m;
+}
+
+int grid_handle_function(const struct skep_handle *m, const char *name)
+{
+	int f = grid_module_find(&m->module, name);
+
+	if (f < 0)
+		return grid_error_set(OMRPC_E_NO_FUNCTION,
+				      "module %s has no function %s", m->name,
+				      name);
+	return f;
+}
+
+int grid_module_function(struct grid_client *c, const char *name,
+			 struct skep_handle **module)
+{
+	const char *dot = strrchr(name, '.');
+	struct skep_handle *m;
+
+	if (dot) {
+		*module = grid_module_bind(c, name, (u64)(dot - name));
+		if (!*module)
+			return OMRPC_ERROR;
+		return grid_handle_function(*module, dot + 1);
+	}
+	for (m = first(c); m; m = m->next) {
+		if (grid_module_find(&m->module, name) >= 0)
+			break;
+	}
+	*module = m ? m : grid_module_bind(c, name, strlen(name));
+	return *module ? grid_handle_function(*module, name) : OMRPC_ERROR;
+}

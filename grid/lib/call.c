@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Takes the arguments of a call from a va_list and sends them. Owns nothing
+ * but what it has in hand.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 0x40000 /* bytes in one DATA frame; others pass between */
+
+/* Arguments --------------------------------------------------------------- */
+
+/* C passes what is shorter than int as int, and float as double. */
+static u64 scalar(u8 type, va_list *values)
+{
+	u64 bits = 0;
+	double wide;
+	float narrow;
+	s64 whole;
+
+	switch (type & ~SKEP_TYPE_UNSIGNED) {
+	case SKEP_FLOAT:
+		narrow = (float)va_arg(*values, double);
+		memcpy(&bits, &narrow, sizeof(narrow));
+		return bits;
+	case SKEP_DOUBLE:
+		wide = va_arg(*values, double);
+		memcpy(&bits, &wide, sizeof(wide));
+		return bits;
+	case SKEP_LONG:
+		return va_arg(*values, u64);
+	}
+	whole = va_arg(*values, int);
+	switch (type) {
+	case SKEP_CHAR:
+		return (u64)(s8)whole;
+	case SKEP_CHAR | SKEP_TYPE_UNSIGNED:
+		return (u8)whole;
+	case SKEP_SHORT:
+		return (u64)(s16)whole;
+	case SKEP_SHORT | SKEP_TYPE_UNSIGNED:
+		return (u16)whole;
+	case SKEP_INT | SKEP_TYPE_UNSIGNED:
+		return (u32)whole;
+	}
+	return (u64)whole;
+}
+
+static void value_of(const struct skep_param *p, struct grid_value *v,
+		     va_list *values)
+{
+	if (p->mode == SKEP_WORK)
+		return;
+	if (!p->dims && p->type != SKEP_STRING && p->mode == SKEP_IN) {
+		v->bits = scalar(p->type, values);
+		return;
+	}
+	v->at = va_arg(*values, void *);
+	/* Sizes may read it. */
+	if (v->at && !p->dims && p->type != SKEP_STRING && p->mode & SKEP_IN)
+		memcpy(&v->bits, v->at, grid_type_size(p->type));
+}
+
+static int measure(struct grid_args *a, const struct skep_handle *m)
+{
+	struct grid_call *c = &a->call;
+	int err;
+
+	err = grid_call_measure(c, SKEP_IN, &a->in);
+	if (!err)
+		err = grid_call_measure(c, SKEP_OUT, &a->out);
+	if (!err)
+		return 0;
+	return grid_error_set(
+		OMRPC_E_ARGUMENTS, "argument %s of %s.%s: %s",
+		m->module.param[c->function->first + c->wrong].name, m->name,
+		c->function->name, c->why);
+}
+
+static struct grid_args *args_of(const struct skep_handle *m, u32 f,
+				 va_list values)
+{
+	const struct skep_function *function = &m->module.function[f];
+	struct grid_args *a;
+	va_list copy;
+	u32 i;
+
+	a = calloc(1, sizeof(*a) + function->params * sizeof(a->shape[0]));
+	if (!a) {
+		grid_error_set(OMRPC_E_NO_MEMORY, "there is no memory");
+		return NULL;
+	}
+	grid_call_init(&a->call, &m->module, f);
+	a->call.shape = a->shape;
+	va_copy(copy, values);
+	for (i = 0; i < function->params; i++)
+		value_of(&m->module.param[function->first + i],
+			 &a->call.value[i], &copy);
+	va_end(copy);
+	if (!measure(a, m))
+		return a;
+	free(a);
+	return NULL;
+}
+
+/* Sending ----------------------------------------------------------------- */
+
+/* DATA of one call; between begin and end the stream is ours. */
+struct sending {
+	struct grid_mover mover;
+	struct grid_stream *stream;
+	u64 call, left; /* bytes that no frame has announced yet */
+	u32 frame;	/* bytes of the frame that are still to come */
+};
+
+static u32 next_length(const struct sending *s)
+{
+	return s->left < CHUNK ? (u32)s->left : CHUNK;
+}
+
+static int open_frame(struct sending *s)
+{
+	s->frame = next_length(s);
+	s->left -= s->frame;
+	return grid_stream_next(s->stream, SKEP_DATA, s->left ? 0 : SKEP_LAST,
+				s->call, s->frame);
+}
+
+/* Others may send theirs before this call's next frame. */
+static int next_frame(struct sending *s)
+{
+	int err = grid_stream_end(s->stream);
+	u64 need = sizeof(struct skep_frame) + next_length(s);
+
+	if (!err)
+		err = grid_stream_begin(s->stream, need);
+	if (err)
+		s->stream = NULL;
+	return err ? err : open_frame(s);
+}
+
+static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct sending *s = (struct sending *)mover;
+	u64 part;
+	int err = 0;
+
+	while (len && !err) {
+		if (!s->frame && !s->left)
+			return -EPROTO; /* more than was measured */
+		if (!s->frame)
+			err = next_frame(s);
+		if (err)
+			break;
+		part = len < s->frame ? len : s->frame;
+		err = grid_stream_push(s->stream, bytes, part, own);
+		bytes = (u8 *)bytes + part;
+		len -= part;
+		s->frame -= (u32)part;
+	}
+	return err;
+}
+
+/* Both structures that announce a call have its length last. */
+static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
+		     struct skep_request *r)
+{
+	struct grid_args *a = r->args;
+	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
+	struct skep_module_init init = {m->number, f, a->in};
+	struct skep_call head = {f, m->number, a->in};
+	int is_init = a->call.function->flags & SKEP_FUNCTION_INIT;
+	u64 need = 2 * sizeof(struct skep_frame) + sizeof(head);
+	int err;
+
+	err = grid_stream_begin(&c->stream, need + next_length(&s));
+	if (err)
+		s.stream = NULL;
+	if (!err)
+		err = grid_stream_next(&c->stream,
+				       is_init ? SKEP_MODULE_INIT : SKEP_CALL,
+				       0, r->id, sizeof(head));
+	if (!err)
+		err = grid_stream_push(&c->stream,
+				       is_init ? (void *)&init : (void *)&head,
+				       sizeof(head), 0);
+	if (!err)
+		err = open_frame(&s);
+	if (!err)
+		err = grid_call_send(&a->call, SKEP_IN, &s.mover);
+	if (!err && (s.frame || s.left))
+		err = -EPROTO; /* less than was measured */
+	grid_request_sent(c, r);
+	if (s.stream && grid_stream_end(s.stream) && !err)
+		err = -EPIPE;
+	return err;
+}
+
+/*
+ * A call that began to go out cannot be taken back. Only a program that writes
+ * into the arguments meanwhile gets another error than -EPIPE here.
+ */
+static void broken(struct grid_client *c, struct skep_request *r, int err)
+{
+	grid_request_abandon(c, r);
+	if (err != -EPIPE)
+		grid_error_set(OMRPC_E_ARGUMENTS,
+			       "the arguments changed while they were sent; "
+			       "the session is over");
+}
+
+struct skep_request *grid_call_start(struct grid_client *c,
+				     const struct skep_handle *module, u32 f,
+				     va_list values)
+{
+	struct grid_args *a = args_of(module, f, values);
+	int is_init = module->module.function[f].flags & SKEP_FUNCTION_INIT;
+	struct skep_request *r;
+	u64 in;
+	int err;
+
+	if (!a)
+		return NULL;
+	in = a->in;
+	r = grid_request_new(c, is_init ? GRID_INIT : GRID_CALL, a);
+	if (!r)
+		return NULL;
+	r->info.bytes_in = in;
+	err = send_call(c, module, f, r);
+	if (!err)
+		return r;
+	broken(c, r, err);
+	return NULL;
+}

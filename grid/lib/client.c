@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the session's requests and the reading thread. client->lock guards the
+ * table; nothing is sent or waited for with it held.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A request's id is a serial number above its slot, so none is used twice. */
+#define SLOT_BITS 20
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
+
+u64 grid_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
+/* Requests ---------------------------------------------------------------- */
+
+static int grow(struct grid_client *c)
+{
+	u32 slots = c->slots ? c->slots * 2 : 64, i;
+	void *slot, *free_slot;
+
+	if (slots > SLOT_MASK + 1)
+		return -ENOSPC;
+	slot = realloc(c->slot, slots * sizeof(*c->slot));
+	if (!slot)
+		return -ENOMEM;
+	c->slot = slot;
+	free_slot = realloc(c->free_slot, slots * sizeof(*c->free_slot));
+	if (!free_slot)
+		return -ENOMEM;
+	c->free_slot = free_slot;
+	for (i = slots; i-- > c->slots;) {
+		c->slot[i] = NULL;
+		c->free_slot[c->free_slots++] = i;
+	}
+	c->slots = slots;
+	return 0;
+}
+
+/* lock is held. */
+static int enlist(struct grid_client *c, struct skep_request *r)
+{
+	u32 slot;
+
+	if (!c->free_slots && grow(c))
+		return -ENOMEM;
+	slot = c->free_slot[--c->free_slots];
+	c->slot[slot] = r;
+	r->id = ++c->serial << SLOT_BITS | slot;
+	r->link = &c->request;
+	r->next = c->request;
+	if (r->next)
+		r->next->link = &r->next;
+	c->request = r;
+	return 0;
+}
+
+struct skep_request *grid_request_new(struct grid_client *c,
+				      enum grid_request_kind kind,
+				      struct grid_args *args)
+{
+	struct skep_request *r = calloc(1, sizeof(*r));
+	int err = -ENOMEM, down;
+
+	if (r) {
+		r->kind = kind;
+		r->args = args;
+		r->sending = !!args;
+		r->begun = grid_clock();
+		pthread_mutex_lock(&c->lock);
+		down = c->down;
+		err = down ? -EPIPE : enlist(c, r);
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (!err)
+		return r;
+	free(r);
+	free(args);
+	if (err == -EPIPE)
+		grid_client_over(c);
+	else
+		grid_error_set(OMRPC_E_NO_MEMORY,
+			       "there is no memory for one more call");
+	return NULL;
+}
+
+/* lock is held. */
+static void drop_args(struct skep_request *r)
+{
+	if (!r->ended || r->sending)
+		return;
+	free(r->args);
+	r->args = NULL;
+}
+
+int grid_request_busy(struct grid_client *c, struct skep_request *r)
+{
+	int busy;
+
+	pthread_mutex_lock(&c->lock);
+	busy = r->sending;
+	pthread_mutex_unlock(&c->lock);
+	return busy;
+}
+
+void grid_request_sent(struct grid_client *c, struct skep_request *r)
+{
+	pthread_mutex_lock(&c->lock);
+	r->sending = 0;
+	drop_args(r);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* lock is held. The slot is free at once, the request lives on. */
+static void end(struct grid_client *c, struct skep_request *r, int code,
+		const char *text)
+{
+	u32 slot = r->id & SLOT_MASK;
+
+	if (r->ended)
+		return;
+	r->ended = 1;
+	r->code = code;
+	r->text = text ? strdup(text) : NULL;
+	r->info.wall_ns = grid_clock() - r->begun;
+	drop_args(r);
+	c->slot[slot] = NULL;
+	c->free_slot[c->free_slots++] = slot;
+	pthread_cond_broadcast(&c->ended);
+}
+
+void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
+		      const char *text)
+{
+	pthread_mutex_lock(&c->lock);
+	end(c, r, code, text);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int grid_request_wait(struct grid_client *c, struct skep_request *r)
+{
+	pthread_mutex_lock(&c->lock);
+	while (!r->ended)
+		pthread_cond_wait(&c->ended, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	if (r->code)
+		grid_error_set(r->code, "%s",
+			       r->text ? r->text : "the call failed");
+	return r->code;
+}
+
+void grid_request_free(struct grid_client *c, struct skep_request *r)
+{
+	pthread_mutex_lock(&c->lock);
+	end(c, r, OMRPC_ERROR, NULL);
+	*r->link = r->next;
+	if (r->next)
+		r->next->link = r->link;
+	pthread_mutex_unlock(&c->lock);
+	free(r->text);
+	free(r->manifest);
+	free(r);
+}
+
+/* The reader may have it in hand, so it is the reader that ends it. */
+int grid_request_abandon(struct grid_client *c, struct skep_request *r)
+{
+	int code;
+
+	grid_stream_cut(&c->stream);
+	code = grid_request_wait(c, r);
+	grid_request_free(c, r);
+	return code;
+}
+
+struct skep_request *grid_client_find(struct grid_client *c, u64 id)
+{
+	u32 slot = id & SLOT_MASK;
+	struct skep_request *r = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (slot < c->slots && c->slot[slot] && c->slot[slot]->id == id)
+		r = c->slot[slot];
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+/* The reader -------------------------------------------------------------- */
+
+int grid_client_error(struct grid_client *c, u32 length, char *text, u64 size,
+		      int *code)
+{
+	struct skep_error e;
+	u64 part;
+	int err;
+
+	if (length < sizeof(e))
+		return -EPROTO;
+	err = grid_stream_read(&c->stream, &e, sizeof(e));
+	if (err)
+		return err;
+	length -= (u32)sizeof(e);
+	if (e.text != length)
+		return -EPROTO;
+	*code = OMRPC_E_INTERNAL;
+	if (e.code >= SKEP_E_PROTOCOL && e.code <= SKEP_E_INTERNAL)
+		*code = OMRPC_E_PROTOCOL - ((int)e.code - SKEP_E_PROTOCOL);
+	part = length < size - 1 ? length : size - 1;
+	err = grid_stream_read(&c->stream, text, part);
+	text[err ? 0 : part] = 0;
+	return err ? err : grid_stream_skip(&c->stream, length - part);
+}
+
+/* Only the first reason counts. */
+static void set_down(struct grid_client *c, int code, const char *why)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->down) {
+		c->down = code;
+		snprintf(c->why, sizeof(c->why), "%s", why);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int error_came(struct grid_client *c, const struct skep_frame *frame)
+{
+	struct skep_request *r;
+	char text[GRID_TEXT_MAX];
+	int code, err;
+
+	err = grid_client_error(c, frame->length, text, sizeof(text), &code);
+	if (err)
+		return err;
+	if (!frame->call) {
+		set_down(c, code, text);
+		return -EPIPE;
+	}
+	r = grid_client_find(c, frame->call);
+	if (r)
+		grid_request_end(c, r, code, text);
+	return 0;
+}
+
+static int bound_came(struct grid_client *c, const struct skep_frame *frame)
+{
+	struct skep_request *r = grid_client_find(c, frame->call);
+	struct skep_bound bound;
+	int err;
+
+	if (!r || r->kind != GRID_BIND || frame->length < sizeof(bound))
+		return -EPROTO;
+	err = grid_stream_read(&c->stream, &bound, sizeof(bound));
+	if (err)
+		return err;
+	if (bound.manifest != frame->length - sizeof(bound))
+		return -EPROTO;
+	r->manifest = malloc(bound.manifest + 1ul);
+	if (!r->manifest)
+		return -ENOMEM;
+	r->module = bound.module;
+	r->bytes = bound.manifest;
+	err = grid_stream_read(&c->stream, r->manifest, r->bytes);
+	if (!err)
+		grid_request_end(c, r, OMRPC_OK, NULL);
+	return err;
+}
+
+static int done_came(struct grid_client *c, const struct skep_frame *frame)
+{
+	struct skep_request *r = grid_client_find(c, frame->call);
+
+	if (!r || r->kind != GRID_INIT)
+		return -EPROTO;
+	grid_request_end(c, r, OMRPC_OK, NULL);
+	return grid_stream_skip(&c->stream, frame->length);
+}
+
+int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
+{
+	switch (frame->type) {
+	case SKEP_PING:
+		return grid_stream_skip(&c->stream, frame->length);
+	case SKEP_ERROR:
+		return error_came(c, frame);
+	case SKEP_BOUND:
+		return bound_came(c, frame);
+	case SKEP_DONE:
+		return done_came(c, frame);
+	case SKEP_BYE:
+		return -EPIPE;
+	}
+	return -EPROTO;
+}
+
+static const char *reason(int err)
+{
+	if (err == -EPROTO)
+		return "the hub broke the protocol: its revision may be "
+		       "another than this program's";
+	if (err == -ENOMEM)
+		return "there was no memory for what the hub sent";
+	return "the hub is gone: it was stopped, or it ended this run";
+}
+
+static void *read_all(void *arg)
+{
+	struct grid_client *c = arg;
+	struct skep_request *r;
+	struct skep_frame frame;
+	int err;
+
+	do {
+		err = grid_stream_head(&c->stream, &frame);
+		if (!err)
+			err = frame.type == SKEP_RESULT
+				      ? grid_result_take(c, &frame)
+				      : grid_client_frame(c, &frame);
+	} while (!err);
+	set_down(c, err == -EPROTO ? OMRPC_E_PROTOCOL : OMRPC_E_NO_HUB,
+		 reason(err));
+	grid_stream_cut(&c->stream);
+	pthread_mutex_lock(&c->lock);
+	for (r = c->request; r; r = r->next)
+		end(c, r, c->down, c->why);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+int grid_client_over(struct grid_client *c)
+{
+	int code;
+
+	/* A sender may notice before the reader knows why. */
+	pthread_mutex_lock(&c->lock);
+	code = c->down ? c->down : OMRPC_E_NO_HUB;
+	grid_error_set(code, "%s", c->down ? c->why : reason(-EPIPE));
+	pthread_mutex_unlock(&c->lock);
+	return code;
+}
+
+/* Opening and closing ----------------------------------------------------- */
+
+static int open_error(const char *path, int err, u32 theirs)
+{
+	if (err != -EPROTO)
+		return grid_error_set(OMRPC_E_NO_HUB,
+				      "the hub's socket %s (SKEP_SOCKET) "
+				      "cannot be used: %s",
+				      path, strerror(-err));
+	if (!theirs || theirs == SKEP_SESSION_REVISION)
+		return grid_error_set(OMRPC_E_PROTOCOL,
+				      "%s (SKEP_SOCKET) is no hub of skep",
+				      path);
+	return grid_error_set(OMRPC_E_REVISION,
+			      "the hub speaks session revision %u, this "
+			      "program %u: update %s",
+			      theirs, SKEP_SESSION_REVISION,
+			      theirs > SKEP_SESSION_REVISION
+				      ? "libskeprpc and link the program again"
+				      : "skep");
+}
+
+/* No signal of the program is for this thread. */
+static int start_reader(struct grid_client *c)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&c->reader, NULL, read_all, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+int grid_client_open(struct grid_client **client, const char *path)
+{
+	struct grid_client *c = calloc(1, sizeof(*c));
+	u32 theirs;
+	int err;
+
+	if (!c)
+		return grid_error_set(OMRPC_E_NO_MEMORY, "there is no memory");
+	err = grid_stream_open(&c->stream, path, &theirs);
+	if (err) {
+		free(c);
+		return open_error(path, err, theirs);
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->binding, NULL);
+	pthread_cond_init(&c->ended, NULL);
+	err = start_reader(c);
+	if (err) {
+		grid_stream_close(&c->stream);
+		free(c);
+		return grid_error_set(OMRPC_E_NO_MEMORY,
+				      "no thread can be started: %s",
+				      strerror(-err));
+	}
+	*client = c;
+	return OMRPC_OK;
+}
+
+void grid_client_close(struct grid_client *c)
+{
+	struct skep_handle *m;
+
+	grid_stream_send(&c->stream, SKEP_BYE, 0, "", 0);
+	grid_stream_cut(&c->stream);
+	pthread_join(c->reader, NULL);
+	while (c->request)
+		grid_request_free(c, c->request);
+	while ((m = c->modules)) {
+		c->modules = m->next;
+		free(m->bytes);
+		free(m);
+	}
+	grid_stream_close(&c->stream);
+	pthread_cond_destroy(&c->ended);
+	pthread_mutex_destroy(&c->binding);
+	pthread_mutex_destroy(&c->lock);
+	free(c->slot);
+	free(c->free_slot);
+	free(c);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One session with the hub: its requests and modules, and the thread that
+ * reads. What is public about them is in grid/include/OmniRpc.h.
+ */
+#ifndef GRID_LIB_CLIENT_H
+#define GRID_LIB_CLIENT_H
+
+#include <grid/core/marshal.h>
+#include <grid/include/OmniRpc.h>
+
+#include "stream.h"
+
+#define GRID_TEXT_MAX 1024
+
+/* Arguments of a call under way; `shape` has an entry for each. */
+struct grid_args {
+	struct grid_call call;
+	u64 in, out; /* bytes that go each way */
+	struct grid_shape shape[];
+};
+
+enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
+
+/* client->lock guards all but what the kind's one user or the reader owns. */
+struct skep_request {
+	u64 id;
+	enum grid_request_kind kind;
+	int ended, told, code;
+	int sending;		/* a thread sends args; the request cannot go */
+	char *text;		/* why it failed */
+	struct grid_args *args; /* until it has ended */
+	struct skep_info info;	/* good if code is 0 */
+	u64 begun;
+	u32 module, bytes; /* BIND: what came; manifest is bytes long */
+	void *manifest;
+	struct skep_request *next, **link; /* in client->request */
+};
+
+struct skep_handle {
+	char name[SKEP_NAME_MAX];
+	u32 number; /* of the hub */
+	void *bytes;
+	struct grid_module module;
+	struct skep_handle *next; /* bound before this one */
+};
+
+struct grid_client {
+	struct grid_stream stream;
+	pthread_t reader;
+
+	/* lock guards these and the requests; ended: a request has. */
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	struct skep_request *request, **slot;
+	u32 *free_slot, slots, free_slots;
+	u64 serial;
+	int down; /* OMRPC_E_*: why the session is over; 0 while it lasts */
+	char why[GRID_TEXT_MAX];
+	struct skep_handle *modules; /* entries never change or go */
+
+	pthread_mutex_t binding; /* one module at a time; taken before lock */
+};
+
+/* The text of this thread's last error; answers code. */
+__attribute__((format(printf, 2, 3))) int
+grid_error_set(int code, const char *format, ...);
+
+int grid_error_code(void);
+
+int grid_client_open(struct grid_client **client, const char *path);
+/* Ends the session and frees everything. */
+void grid_client_close(struct grid_client *c);
+
+/*
+ * NULL with the error set. args, which may be NULL, becomes the request's; with
+ * them it counts as being sent until grid_request_sent, which comes before the
+ * last byte goes out.
+ */
+struct skep_request *grid_request_new(struct grid_client *c,
+				      enum grid_request_kind kind,
+				      struct grid_args *args);
+int grid_request_busy(struct grid_client *c, struct skep_request *r);
+void grid_request_sent(struct grid_client *c, struct skep_request *r);
+/* Waits; answers how it ended, and sets the error from it. */
+int grid_request_wait(struct grid_client *c, struct skep_request *r);
+/* Of one that has ended. */
+void grid_request_free(struct grid_client *c, struct skep_request *r);
+/* A frame could not be sent: says why the session is over. */
+int grid_client_over(struct grid_client *c);
+/* Of one whose frames could not be sent: ends the session and frees it. */
+int grid_request_abandon(struct grid_client *c, struct skep_request *r);
+
+/* Finds a module that is bound, or binds it. NULL with the error set. */
+struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
+				     u64 len);
+/* Index of the module's function, or a negative code with the error set. */
+int grid_handle_function(const struct skep_handle *m, const char *name);
+/* The function of a name as OmniRpcCall takes it: index or error. */
+int grid_module_function(struct grid_client *c, const char *name,
+			 struct skep_handle **module);
+
+/* Sends a call of function f, or its data if it is the module's Initialize. */
+struct skep_request *grid_call_start(struct grid_client *c,
+				     const struct skep_handle *module, u32 f,
+				     va_list values);
+
+/* The reader's: RESULT came, its DATA is to follow. */
+int grid_result_take(struct grid_client *c, const struct skep_frame *frame);
+/* Any frame but RESULT and DATA. */
+int grid_client_frame(struct grid_client *c, const struct skep_frame *frame);
+struct skep_request *grid_client_find(struct grid_client *c, u64 id);
+void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
+		      const char *text);
+/* Reads an ERROR's payload: its code as OMRPC_E_*, and the text. */
+int grid_client_error(struct grid_client *c, u32 length, char *text, u64 size,
+		      int *code);
+u64 grid_clock(void);
+
+#endif

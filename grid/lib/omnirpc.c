@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What masters call. Owns the program's one session; `opening` guards that it
+ * is opened once.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct grid_client *client;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static __thread char error_text[4200];
+static __thread int error_code;
+
+int grid_error_set(int code, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(error_text, sizeof(error_text), format, ap);
+	va_end(ap);
+	error_code = code;
+	return code;
+}
+
+int grid_error_code(void)
+{
+	return error_code;
+}
+
+const char *OmniRpcLastErrorText(void)
+{
+	return error_text;
+}
+
+static struct grid_client *session(void)
+{
+	struct grid_client *c = __atomic_load_n(&client, __ATOMIC_ACQUIRE);
+
+	if (!c)
+		grid_error_set(OMRPC_ERROR, "there is no session with the hub: "
+					    "call OmniRpcInit first");
+	return c;
+}
+
+static int open_session(void)
+{
+	const char *path = getenv("SKEP_SOCKET");
+	struct grid_client *c;
+	int code;
+
+	if (client)
+		return grid_error_set(OMRPC_ERROR,
+				      "OmniRpcInit was called already");
+	if (!path || !*path)
+		return grid_error_set(OMRPC_E_NO_HUB,
+				      "SKEP_SOCKET is not set: start this "
+				      "program with `skep run -- PROGRAM`");
+	code = grid_client_open(&c, path);
+	if (!code)
+		__atomic_store_n(&client, c, __ATOMIC_RELEASE);
+	return code;
+}
+
+int OmniRpcInit(int *argc, char ***argv)
+{
+	int code;
+
+	(void)argc;
+	(void)argv;
+	pthread_mutex_lock(&opening);
+	code = open_session();
+	pthread_mutex_unlock(&opening);
+	if (code)
+		fprintf(stderr, "OmniRpcInit: %s\n", error_text);
+	return code;
+}
+
+int OmniRpcFinalize(void)
+{
+	struct grid_client *c;
+
+	pthread_mutex_lock(&opening);
+	c = session();
+	client = NULL;
+	pthread_mutex_unlock(&opening);
+	if (!c)
+		return OMRPC_ERROR;
+	grid_client_close(c);
+	return OMRPC_OK;
+}
+
+/* Modules ----------------------------------------------------------------- */
+
+int OmniRpcModuleInitV(const char *module, va_list args)
+{
+	struct grid_client *c = session();
+	struct skep_request *r;
+	struct skep_handle *m;
+	int f, code;
+
+	if (!c)
+		return OMRPC_ERROR;
+	m = grid_module_bind(c, module, strlen(module));
+	if (!m)
+		return grid_error_code();
+	f = grid_module_initialize(&m->module);
+	if (f < 0)
+		return grid_error_set(OMRPC_E_NO_FUNCTION,
+				      "module %s has no Initialize", m->name);
+	r = grid_call_start(c, m, (u32)f, args);
+	if (!r)
+		return grid_error_code();
+	code = grid_request_wait(c, r);
+	grid_request_free(c, r);
+	return code;
+}
+
+int OmniRpcModuleInit(const char *module, ...)
+{
+	va_list args;
+	int code;
+
+	va_start(args, module);
+	code = OmniRpcModuleInitV(module, args);
+	va_end(args);
+	return code;
+}
+
+OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
+{
+	struct grid_client *c = session();
+
+	if (!c)
+		return NULL;
+	if (host && *host) {
+		grid_error_set(OMRPC_ERROR,
+			       "host %s cannot be chosen: the hub places "
+			       "calls, give NULL",
+			       host);
+		return NULL;
+	}
+	return grid_module_bind(c, module, strlen(module));
+}
+
+/* The module stays bound, with what Initialize was given. */
+int OmniRpcDestroyHandle(OmniRpcHandle handle)
+{
+	if (!handle)
+		return grid_error_set(OMRPC_ERROR, "the handle is NULL");
+	return session() ? OMRPC_OK : OMRPC_ERROR;
+}
+
+/* Calls ------------------------------------------------------------------- */
+
+static OmniRpcRequest start(struct grid_client *c, struct skep_handle *m, int f,
+			    va_list args)
+{
+	if (f < 0)
+		return NULL;
+	if (!(m->module.function[f].flags & SKEP_FUNCTION_INIT))
+		return grid_call_start(c, m, (u32)f, args);
+	grid_error_set(OMRPC_E_NO_FUNCTION,
+		       "%s is module %s's Initialize: use OmniRpcModuleInit",
+		       m->module.function[f].name, m->name);
+	return NULL;
+}
+
+OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
+{
+	struct grid_client *c = session();
+	struct skep_handle *m;
+	int f;
+
+	if (!c)
+		return NULL;
+	f = grid_module_function(c, name, &m);
+	return start(c, m, f, args);
+}
+
+OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
+					 const char *function, va_list args)
+{
+	struct grid_client *c = session();
+
+	if (!c)
+		return NULL;
+	if (!handle) {
+		grid_error_set(OMRPC_ERROR, "the handle is NULL");
+		return NULL;
+	}
+	return start(c, handle, grid_handle_function(handle, function), args);
+}
+
+OmniRpcRequest OmniRpcCallAsync(const char *name, ...)
+{
+	OmniRpcRequest r;
+	va_list args;
+
+	va_start(args, name);
+	r = OmniRpcCallAsyncV(name, args);
+	va_end(args);
+	return r;
+}
+
+OmniRpcRequest OmniRpcCallAsyncByHandle(OmniRpcHandle handle,
+					const char *function, ...)
+{
+	OmniRpcRequest r;
+	va_list args;
+
+	va_start(args, function);
+	r = OmniRpcCallAsyncByHandleV(handle, function, args);
+	va_end(args);
+	return r;
+}
+
+static int finish(OmniRpcRequest r)
+{
+	int code;
+
+	if (!r)
+		return grid_error_code();
+	code = grid_request_wait(client, r);
+	grid_request_free(client, r);
+	return code;
+}
+
+int OmniRpcCallV(const char *name, va_list args)
+{
+	return finish(OmniRpcCallAsyncV(name, args));
+}
+
+int OmniRpcCallByHandleV(OmniRpcHandle handle, const char *function,
+			 va_list args)
+{
+	return finish(OmniRpcCallAsyncByHandleV(handle, function, args));
+}
+
+int OmniRpcCall(const char *name, ...)
+{
+	va_list args;
+	int code;
+
+	va_start(args, name);
+	code = OmniRpcCallV(name, args);
+	va_end(args);
+	return code;
+}
+
+int OmniRpcCallByHandle(OmniRpcHandle handle, const char *function, ...)
+{
+	va_list args;
+	int code;
+
+	va_start(args, function);
+	code = OmniRpcCallByHandleV(handle, function, args);
+	va_end(args);
+	return code;
+}
+
+/* Requests ---------------------------------------------------------------- */
+
+static struct grid_client *client_of(OmniRpcRequest r)
+{
+	struct grid_client *c = session();
+
+	if (c && !r)
+		grid_error_set(OMRPC_ERROR, "the request is NULL: its call "
+					    "was not sent");
+	return r ? c : NULL;
+}
+
+int OmniRpcWait(OmniRpcRequest request)
+{
+	struct grid_client *c = client_of(request);
+
+	return c ? grid_request_wait(c, request) : OMRPC_ERROR;
+}
+
+int OmniRpcProbe(OmniRpcRequest request)
+{
+	struct grid_client *c = client_of(request);
+	int ended;
+
+	if (!c)
+		return OMRPC_ERROR;
+	pthread_mutex_lock(&c->lock);
+	ended = request->ended;
+	pthread_mutex_unlock(&c->lock);
+	return ended;
+}
+
+/* All are waited for, also after a failure. */
+int OmniRpcWaitAll(int count, OmniRpcRequest request[])
+{
+	int i, failed = -1;
+
+	for (i = 0; i < count; i++) {
+		if (OmniRpcWait(request[i]) && failed < 0)
+			failed = i;
+	}
+	return failed < 0 ? OMRPC_OK : OmniRpcWait(request[failed]);
+}
+
+#define RUNNING -1
+#define NONE -2
+
+/* lock is held. The index of one that has ended, or why there is none. */
+static int any(int count, OmniRpcRequest request[])
+{
+	int i, waiting = NONE;
+
+	for (i = 0; i < count; i++) {
+		if (!request[i] || request[i]->told)
+			continue;
+		if (request[i]->ended) {
+			request[i]->told = 1;
+			return i;
+		}
+		waiting = RUNNING;
+	}
+	return waiting;
+}
+
+int OmniRpcWaitAny(int count, OmniRpcRequest request[])
+{
+	struct grid_client *c = session();
+	int i;
+
+	if (!c)
+		return OMRPC_ERROR;
+	pthread_mutex_lock(&c->lock);
+	while ((i = any(count, request)) == RUNNING)
+		pthread_cond_wait(&c->ended, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	if (i == NONE)
+		return grid_error_set(OMRPC_ERROR, "no request is left to "
+						   "wait for");
+	return i;
+}
+
+int OmniRpcCancel(OmniRpcRequest request)
+{
+	struct grid_client *c = client_of(request);
+
+	if (!c)
+		return OMRPC_ERROR;
+	if (OmniRpcProbe(request))
+		return OMRPC_OK;
+	if (grid_stream_send(&c->stream, SKEP_CANCEL, request->id, "", 0))
+		return grid_client_over(c);
+	return OMRPC_OK;
+}
+
+int OmniRpcDestroyRequest(OmniRpcRequest request)
+{
+	struct grid_client *c = client_of(request);
+
+	if (!c)
+		return OMRPC_ERROR;
+	/* If it cannot be cancelled the session is over, which ends it. */
+	OmniRpcCancel(request);
+	grid_request_wait(c, request);
+	grid_request_free(c, request);
+	return OMRPC_OK;
+}
+
+int skep_call_info(OmniRpcRequest request, struct skep_info *info)
+{
+	struct grid_client *c = client_of(request);
+	int ready;
+
+	if (!c)
+		return OMRPC_ERROR;
+	pthread_mutex_lock(&c->lock);
+	ready = request->ended && !request->code;
+	if (ready)
+		*info = request->info;
+	pthread_mutex_unlock(&c->lock);
+	return ready ? OMRPC_OK
+		     : grid_error_set(OMRPC_ERROR, "the call has no result");
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Takes results: their data goes from the socket into the memory that the call
+ * was given. Runs in the reader's thread. The hub sends one result at a time,
+ * other frames may come between the frames of its data.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct taking {
+	struct grid_mover mover;
+	struct grid_client *client;
+	u64 call;
+	u32 frame; /* bytes of the frame that are still to come */
+	int last;
+	int code; /* ERROR came instead of more data */
+	char text[512];
+};
+
+/* The next DATA of this call. -ECANCELED: it ends with an error. */
+static int next_data(struct taking *t)
+{
+	struct skep_frame f;
+	int err;
+
+	for (;;) {
+		if (t->last)
+			return -EPROTO;
+		err = grid_stream_head(&t->client->stream, &f);
+		if (err)
+			return err;
+		if (f.type == SKEP_DATA && f.call == t->call) {
+			t->frame = f.length;
+			t->last = f.flags & SKEP_LAST;
+			return 0;
+		}
+		if (f.type == SKEP_ERROR && f.call == t->call) {
+			err = grid_client_error(t->client, f.length, t->text,
+						sizeof(t->text), &t->code);
+			return err ? err : -ECANCELED;
+		}
+		err = grid_client_frame(t->client, &f);
+		if (err)
+			return err;
+	}
+}
+
+static int take_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct taking *t = (struct taking *)mover;
+	u64 part;
+	int err = 0;
+
+	(void)own;
+	while (len && !err) {
+		if (!t->frame) {
+			err = next_data(t);
+			continue;
+		}
+		part = len < t->frame ? len : t->frame;
+		err = grid_stream_read(&t->client->stream, bytes, part);
+		bytes = (u8 *)bytes + part;
+		len -= part;
+		t->frame -= (u32)part;
+	}
+	return err;
+}
+
+/* What is left of the data; nothing is, if all went well. */
+static int drain(struct taking *t, u64 *left)
+{
+	int err = 0;
+
+	*left = 0;
+	for (;;) {
+		*left += t->frame;
+		err = grid_stream_skip(&t->client->stream, t->frame);
+		t->frame = 0;
+		if (err || t->last)
+			return err;
+		err = next_data(t);
+		if (err)
+			return err;
+	}
+}
+
+static void note(struct skep_request *r, const struct skep_result *result)
+{
+	struct skep_info *info = &r->info;
+
+	memcpy(info->node, result->node, sizeof(info->node));
+	info->node[sizeof(info->node) - 1] = 0;
+	info->substrate = result->substrate;
+	info->attempt = result->attempt;
+	info->exec_ns = result->exec_ns;
+	info->bytes_out = result->length;
+	info->nonce = result->proof.nonce;
+	info->calls = result->proof.calls;
+	memcpy(info->program, result->program, sizeof(info->program));
+}
+
+static void finish(struct taking *t, struct skep_request *r, int wrong)
+{
+	char text[256];
+
+	if (t->code) {
+		grid_request_end(t->client, r, t->code, t->text);
+		return;
+	}
+	if (!wrong) {
+		grid_request_end(t->client, r, OMRPC_OK, NULL);
+		return;
+	}
+	snprintf(text, sizeof(text),
+		 "the result of %s, from node %s, does not fit its interface",
+		 r->args->call.function->name, r->info.node);
+	grid_request_end(t->client, r, OMRPC_E_PROTOCOL, text);
+}
+
+int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
+{
+	struct taking t = {{take_bytes}, c, frame->call, 0, 0, 0, ""};
+	struct skep_request *r = grid_client_find(c, frame->call);
+	struct skep_result result;
+	int err, wrong;
+	u64 left = 0;
+
+	if (!r || r->kind != GRID_CALL || frame->length != sizeof(result))
+		return -EPROTO;
+	err = grid_stream_read(&c->stream, &result, sizeof(result));
+	if (err)
+		return err;
+	if (grid_request_busy(c, r))
+		return -EPROTO; /* before all arguments went out */
+	note(r, &result);
+	wrong = result.length != r->args->out;
+	if (!wrong)
+		wrong = grid_call_accept(&r->args->call, &t.mover,
+					 result.length);
+	if (wrong == -EPIPE)
+		return wrong;
+	if (!t.code) {
+		err = drain(&t, &left);
+		if (err && err != -ECANCELED)
+			return err;
+	}
+	finish(&t, r, wrong || left);
+	return 0;
+}

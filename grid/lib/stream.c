@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the socket. lock guards how far was sent and acknowledged, and who is
+ * inside a frame; writing itself happens without it, so that the reader never
+ * waits for longer than one frame, which the hub always takes.
+ */
+#include "stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define COPY_BELOW 512 /* shorter pieces are cheaper to copy than to list */
+
+/* Opening ----------------------------------------------------------------- */
+
+static int dial(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd, err;
+
+	if (strlen(path) >= sizeof(to.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(to.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (!connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int write_pieces(struct grid_stream *s, struct iovec *piece, u32 count)
+{
+	struct msghdr m = {.msg_iov = piece, .msg_iovlen = count};
+	ssize_t n;
+
+	while (m.msg_iovlen) {
+		n = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -EPIPE;
+		while (m.msg_iovlen && (u64)n >= m.msg_iov->iov_len) {
+			n -= (ssize_t)m.msg_iov->iov_len;
+			m.msg_iov++;
+			m.msg_iovlen--;
+		}
+		if (m.msg_iovlen) {
+			m.msg_iov->iov_base = (u8 *)m.msg_iov->iov_base + n;
+			m.msg_iov->iov_len -= (u64)n;
+		}
+	}
+	return 0;
+}
+
+static int say_hello(struct grid_stream *s)
+{
+	struct {
+		struct skep_frame head;
+		struct skep_hello hello;
+	} out = {{sizeof(out.hello), SKEP_HELLO, 0, 0},
+		 {SKEP_SESSION_MAGIC, SKEP_SESSION_REVISION, {0}, 0}};
+	struct iovec piece = {&out, sizeof(out)};
+
+	if (getrandom(out.hello.session, 16, 0) != 16)
+		return -EIO;
+	return write_pieces(s, &piece, 1);
+}
+
+/* Another revision may have a longer HELLO: magic and revision stay first. */
+static int hear_hello(struct grid_stream *s, u32 *theirs)
+{
+	struct skep_hello hello = {0};
+	struct skep_frame head;
+	int err;
+
+	err = grid_stream_read(s, &head, sizeof(head));
+	if (err)
+		return err;
+	if (head.type != SKEP_HELLO || head.length < 8 ||
+	    head.length > SKEP_FRAME_MAX)
+		return -EPROTO;
+	err = grid_stream_read(s, &hello, 8);
+	if (err)
+		return err;
+	if (hello.magic != SKEP_SESSION_MAGIC)
+		return -EPROTO;
+	*theirs = hello.revision;
+	if (hello.revision != SKEP_SESSION_REVISION ||
+	    head.length != sizeof(hello))
+		return -EPROTO;
+	err = grid_stream_read(s, (u8 *)&hello + 8, sizeof(hello) - 8);
+	return !err && hello.received ? -EPROTO : err;
+}
+
+int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
+{
+	int err;
+
+	*theirs = 0;
+	memset(s, 0, sizeof(*s));
+	s->fd = dial(path);
+	if (s->fd < 0)
+		return s->fd;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	err = say_hello(s);
+	if (!err)
+		err = hear_hello(s, theirs);
+	if (err)
+		grid_stream_close(s);
+	return err;
+}
+
+void grid_stream_cut(struct grid_stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->dead = 1;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	shutdown(s->fd, SHUT_RDWR);
+}
+
+void grid_stream_close(struct grid_stream *s)
+{
+	close(s->fd);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Sending ----------------------------------------------------------------- */
+
+static int enter(struct grid_stream *s, u64 bytes, u64 window)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->dead && (s->busy || s->sent + bytes - s->acked > window))
+		pthread_cond_wait(&s->changed, &s->lock);
+	if (s->dead) {
+		err = -EPIPE;
+	} else {
+		s->busy = 1;
+		s->sent += bytes;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+static void leave(struct grid_stream *s, int err)
+{
+	pthread_mutex_lock(&s->lock);
+	s->busy = 0;
+	s->dead |= !!err;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int flush(struct grid_stream *s)
+{
+	int err = write_pieces(s, s->out.piece, s->out.pieces);
+
+	s->out.pieces = 0;
+	s->out.staged = 0;
+	return err;
+}
+
+int grid_stream_begin(struct grid_stream *s, u64 bytes)
+{
+	return enter(s, bytes, SKEP_SESSION_WINDOW);
+}
+
+static void add(struct grid_stream *s, const void *bytes, u64 len)
+{
+	struct iovec *last = s->out.piece + s->out.pieces - 1;
+
+	if (s->out.pieces &&
+	    (const u8 *)last->iov_base + last->iov_len == bytes)
+		last->iov_len += len;
+	else
+		s->out.piece[s->out.pieces++] =
+			(struct iovec){(void *)bytes, len};
+}
+
+static int push_copy(struct grid_stream *s, const void *bytes, u64 len)
+{
+	u8 *to;
+
+	if (len > GRID_STREAM_STAGE - s->out.staged && flush(s))
+		return -EPIPE;
+	to = s->out.stage + s->out.staged;
+	memcpy(to, bytes, len);
+	s->out.staged += (u32)len;
+	add(s, to, len);
+	return 0;
+}
+
+int grid_stream_push(struct grid_stream *s, const void *bytes, u64 len, int own)
+{
+	u64 part;
+	int err = 0;
+
+	if (s->out.pieces == GRID_STREAM_PIECES)
+		err = flush(s);
+	if (own && len >= COPY_BELOW) {
+		if (!err)
+			add(s, bytes, len);
+		return err;
+	}
+	for (; len && !err; len -= part, bytes = (const u8 *)bytes + part) {
+		part = len < COPY_BELOW ? len : COPY_BELOW;
+		if (s->out.pieces == GRID_STREAM_PIECES)
+			err = flush(s);
+		if (!err)
+			err = push_copy(s, bytes, part);
+	}
+	return err;
+}
+
+int grid_stream_next(struct grid_stream *s, u16 type, u16 flags, u64 call,
+		     u32 length)
+{
+	struct skep_frame head = {length, type, flags, call};
+
+	return grid_stream_push(s, &head, sizeof(head), 0);
+}
+
+int grid_stream_end(struct grid_stream *s)
+{
+	int err = flush(s);
+
+	leave(s, err);
+	return err;
+}
+
+int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
+		     const void *payload, u32 length)
+{
+	int err = grid_stream_begin(s, sizeof(struct skep_frame) + length);
+
+	if (err)
+		return err;
+	err = grid_stream_next(s, type, 0, call, length);
+	if (!err)
+		err = grid_stream_push(s, payload, length, 1);
+	return grid_stream_end(s) || err ? -EPIPE : 0;
+}
+
+/* ACK does not count and does not wait for the window. */
+static int acknowledge(struct grid_stream *s)
+{
+	int err = enter(s, 0, ~0ull);
+
+	if (err)
+		return err;
+	s->ack_sent = s->received;
+	err = grid_stream_next(s, SKEP_ACK, 0, 0, 8);
+	if (!err)
+		err = grid_stream_push(s, &s->received, 8, 0);
+	return grid_stream_end(s) || err ? -EPIPE : 0;
+}
+
+/* Reading ----------------------------------------------------------------- */
+
+static ssize_t take(struct grid_stream *s, void *to, u64 len)
+{
+	ssize_t n;
+
+	do {
+		n = recv(s->fd, to, len, 0);
+	} while (n < 0 && errno == EINTR);
+	return n > 0 ? n : -EPIPE;
+}
+
+int grid_stream_read(struct grid_stream *s, void *to, u64 len)
+{
+	u64 have;
+	ssize_t n;
+
+	while (len) {
+		have = s->in_end - s->in_at;
+		if (!have && len < sizeof(s->in)) {
+			n = take(s, s->in, sizeof(s->in));
+			if (n < 0)
+				return -EPIPE;
+			s->in_at = 0;
+			s->in_end = (u32)n;
+			continue;
+		}
+		if (have) {
+			n = (ssize_t)(have < len ? have : len);
+			memcpy(to, s->in + s->in_at, (u64)n);
+			s->in_at += (u32)n;
+		} else {
+			n = take(s, to, len);
+		}
+		if (n < 0)
+			return -EPIPE;
+		to = (u8 *)to + n;
+		len -= (u64)n;
+	}
+	return 0;
+}
+
+int grid_stream_skip(struct grid_stream *s, u64 len)
+{
+	u8 away[4096];
+	u64 part;
+	int err = 0;
+
+	for (; len && !err; len -= part) {
+		part = len < sizeof(away) ? len : sizeof(away);
+		err = grid_stream_read(s, away, part);
+	}
+	return err;
+}
+
+static int ack_came(struct grid_stream *s, u32 length)
+{
+	u64 received;
+	int err;
+
+	if (length != 8)
+		return -EPROTO;
+	err = grid_stream_read(s, &received, 8);
+	if (err)
+		return err;
+	pthread_mutex_lock(&s->lock);
+	if (received < s->acked || received > s->sent)
+		err = -EPROTO;
+	else
+		s->acked = received;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+/* What the frame before had is read by now. */
+int grid_stream_head(struct grid_stream *s, struct skep_frame *frame)
+{
+	int err = 0;
+
+	do {
+		if (s->received - s->ack_sent >= SKEP_ACK_EVERY)
+			err = acknowledge(s);
+		if (!err)
+			err = grid_stream_read(s, frame, sizeof(*frame));
+		if (!err && frame->length > SKEP_FRAME_MAX)
+			err = -EPROTO;
+		if (!err && frame->type == SKEP_ACK)
+			err = ack_came(s, frame->length);
+	} while (!err && frame->type == SKEP_ACK);
+	if (!err && (frame->type == SKEP_HELLO || !frame->type ||
+		     frame->type > SKEP_DONE))
+		err = -EPROTO;
+	if (!err)
+		s->received += sizeof(*frame) + frame->length;
+	return err;
+}
