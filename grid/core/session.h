@@ -64,11 +64,12 @@ struct grid_session {
 
 	/* out; all places count from the session's first byte */
 	u64 queued;   /* end of what was put */
-	u64 framed;   /* end of the frame that is being put */
+	u64 framed;   /* where the frame ends that is being put */
 	u64 written;  /* on this stream */
 	u64 sent;     /* on any stream */
 	u64 acked;    /* the peer has it */
-	u64 boundary; /* end of the frame in which `written` lies */
+	u64 edge;     /* first end of a frame at or after `acked` */
+	u64 boundary; /* first end of a frame at or after `written` */
 	u32 first, parts;
 	u64 copies_in, copies_out; /* counted without end, masked for use */
 	struct grid_ack ack;

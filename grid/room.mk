@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+# libskepworker.a: linked into workers, whatever C library they use. So it
+# takes no help of one compiler's headers: no fortified calls, no guard.
+
+GRID_WORKER_FLAGS := $(CFLAGS_HOST) -Igrid/include -fPIC -fno-stack-protector \
+	-U_FORTIFY_SOURCE -ffunction-sections -fdata-sections
+GRID_WORKER_SRC := $(sort $(wildcard grid/worker/*.c)) \
+	grid/core/marshal.c grid/core/module.c grid/core/session.c
+grid_worker_obj := $(GRID_WORKER_SRC:%.c=$(B)/obj/worker/%.o)
+grid_t := $(B)/test/grid
+
+$(B)/obj/worker/%.o: %.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(GRID_WORKER_FLAGS) $(DEPS) -c -o $@ $<
+
+PROGRAMS += $(B)/lib/libskepworker.a
+$(B)/lib/libskepworker.a: $(grid_worker_obj)
+	$(call say,AR)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $^
+
+# One worker, linked against both C libraries, driven by a scripted agent
+# natively and under bee.
+$(grid_t)/worker-glibc: LINKER = $(CC)
+$(grid_t)/worker-musl: LINKER = $(MUSL)
+$(grid_t)/worker-glibc $(grid_t)/worker-musl: \
+		$(B)/obj/worker/grid/test/sample_worker.o $(B)/lib/libskepworker.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINKER) -static -pthread -o $@ $< -L$(B)/lib -lskepworker
+$(grid_t)/worker: $(B)/obj/gcc/grid/test/worker_test.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -o $@ $^
+CHECK_SUITES += grid-worker
+suite_grid-worker = $(grid_t)/worker $(B)
+suite_grid-worker_needs = $(grid_t)/worker $(grid_t)/worker-glibc \
+	$(grid_t)/worker-musl $(B)/bin/bee $(B)/bin/bee-guard

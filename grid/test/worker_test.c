@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A scripted agent: starts workers natively and under bee, says what an agent
+ * says, and what it never would. argv[1]: the build directory.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <skep/session.h>
+
+#include "tests/tap.h"
+
+#define NONCE 0x123456789abcdef1ull
+#define PATIENCE 30000 /* ms for one read or write */
+
+enum { SCALE, INITIALIZE, STATE, SAY, REST, FILL };
+
+static const char *build, *substrate;
+static const char *library;
+static int bee;
+static int fd, errors; /* the stream; the worker's error stream */
+static pid_t child;
+static u64 received, told, call_number, proofs;
+static u32 pings;
+
+#define CHECK(condition, name)                                                 \
+	tap_ok(!!(condition), "%s %s: " name, library, substrate)
+
+/* Stream ------------------------------------------------------------------- */
+
+static int ready_for(short events)
+{
+	struct pollfd p = {fd, events, 0};
+
+	return poll(&p, 1, PATIENCE) == 1;
+}
+
+static int put(const void *bytes, u64 len)
+{
+	const u8 *at = bytes;
+	ssize_t n;
+
+	for (; len; len -= (u64)n, at += n) {
+		n = ready_for(POLLOUT) ? send(fd, at, len, MSG_NOSIGNAL) : -1;
+		if (n <= 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int get(void *to, u64 len)
+{
+	u8 *at = to;
+	ssize_t n;
+
+	for (; len; len -= (u64)n, at += n) {
+		n = ready_for(POLLIN) ? read(fd, at, len) : -1;
+		if (n <= 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int frame(u16 type, u16 flags, u64 call, const void *bytes, u32 len)
+{
+	struct skep_frame f = {len, type, flags, call};
+
+	return put(&f, sizeof(f)) && put(bytes, len);
+}
+
+/* The next frame but ACK and PING; answers ACKs as they are due. */
+static int next(struct skep_frame *f, u8 *payload)
+{
+	do {
+		if (!get(f, sizeof(*f)) || f->length > SKEP_FRAME_MAX ||
+		    !get(payload, f->length))
+			return 0;
+		if (f->type != SKEP_HELLO && f->type != SKEP_ACK)
+			received += sizeof(*f) + f->length;
+		pings += f->type == SKEP_PING;
+		if (received - told >= SKEP_ACK_EVERY) {
+			told = received;
+			if (!frame(SKEP_ACK, 0, 0, &told, 8))
+				return 0;
+		}
+	} while (f->type == SKEP_PING || f->type == SKEP_ACK);
+	return 1;
+}
+
+static int proved(const struct skep_proof *p)
+{
+	int ok = bee ? p->nonce == NONCE && p->calls > proofs
+		     : !p->nonce && !p->calls;
+
+	proofs = p->calls;
+	return ok;
+}
+
+static int ready(void)
+{
+	static u8 payload[SKEP_FRAME_MAX];
+	struct skep_ready *r = (void *)payload;
+	struct skep_frame f;
+
+	return next(&f, payload) && f.type == SKEP_READY &&
+	       f.length == sizeof(*r) && r->functions == 6 && proved(&r->proof);
+}
+
+/* Processes ---------------------------------------------------------------- */
+
+static void become(int theirs, int log)
+{
+	char program[256], loader[256], guard[256];
+
+	snprintf(program, sizeof(program), "%s/test/grid/worker-%s", build,
+		 library);
+	snprintf(loader, sizeof(loader), "%s/bin/bee", build);
+	snprintf(guard, sizeof(guard), "%s/bin/bee-guard", build);
+	dup2(theirs, 3);
+	dup2(log, 1);
+	dup2(log, 2);
+	setenv("SKEP_STREAM", "3", 1);
+	if (bee)
+		execl(guard, guard, loader, "--nonce", "123456789abcdef1",
+		      "--stream", "3", program, (char *)NULL);
+	else
+		execl(program, program, (char *)NULL);
+	_exit(125);
+}
+
+static int start(void)
+{
+	int ends[2], log[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) ||
+	    pipe2(log, O_CLOEXEC))
+		return 0;
+	child = fork();
+	if (!child)
+		become(ends[1], log[1]);
+	close(ends[1]);
+	close(log[1]);
+	fd = ends[0];
+	errors = log[0];
+	received = told = proofs = 0;
+	return child > 0;
+}
+
+static int hello(u32 revision)
+{
+	struct skep_hello h = {SKEP_SESSION_MAGIC, revision, {0}, 0};
+	struct skep_frame f;
+
+	return frame(SKEP_HELLO, 0, 0, &h, sizeof(h)) && next(&f, (u8 *)&h) &&
+	       f.type == SKEP_HELLO && f.length == sizeof(h) &&
+	       h.magic == SKEP_SESSION_MAGIC &&
+	       h.revision == SKEP_SESSION_REVISION && !h.received;
+}
+
+static int begin(void)
+{
+	return start() && hello(SKEP_SESSION_REVISION) && ready();
+}
+
+/* The exit status, 128 + n for signals. */
+static int end(void)
+{
+	int status = 0;
+	pid_t got;
+
+	close(fd);
+	close(errors);
+	do
+		got = waitpid(child, &status, 0);
+	while (got < 0 && errno == EINTR);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Calls -------------------------------------------------------------------- */
+
+static int send_call(u32 function, const void *bytes, u64 len, u64 announce)
+{
+	struct skep_call c = {function, 0, announce};
+	const u8 *at = bytes;
+	u64 part;
+	int ok = frame(SKEP_CALL, 0, ++call_number, &c, sizeof(c));
+
+	do {
+		part = len < 0x40000 ? len : 0x40000;
+		len -= part;
+		ok = ok && frame(SKEP_DATA, len ? 0 : SKEP_LAST, call_number,
+				 at, (u32)part);
+		at += part;
+	} while (ok && len);
+	return ok;
+}
+
+static int take_result(void *to, u64 len)
+{
+	static u8 payload[SKEP_FRAME_MAX];
+	struct skep_result *r = (void *)payload;
+	struct skep_frame f;
+	u8 *at = to;
+
+	if (!next(&f, payload) || f.type != SKEP_RESULT ||
+	    f.call != call_number || f.length != sizeof(*r) ||
+	    r->length != len || !proved(&r->proof))
+		return 0;
+	do {
+		if (!next(&f, payload) || f.type != SKEP_DATA ||
+		    f.call != call_number || f.length > len)
+			return 0;
+		memcpy(at, payload, f.length);
+		at += f.length;
+		len -= f.length;
+	} while (!(f.flags & SKEP_LAST));
+	return !len;
+}
+
+/* The code of the ERROR that comes, whose text contains `text`; or 0. */
+static u32 take_error(u64 call, const char *text)
+{
+	static u8 payload[SKEP_FRAME_MAX + 1];
+	struct skep_error *e = (void *)payload;
+	struct skep_frame f;
+
+	if (!next(&f, payload) || f.type != SKEP_ERROR || f.call != call ||
+	    f.length < sizeof(*e) || f.length != sizeof(*e) + e->text)
+		return 0;
+	payload[f.length] = 0;
+	return strstr((char *)payload + sizeof(*e), text) ? e->code : 0;
+}
+
+/* scale(n, by 2, x, sum) */
+static int scales(long n)
+{
+	u64 len = 16 + (u64)n * 8, i;
+	double *in = malloc(len), *out = malloc(len), sum = 0, by = 2;
+	int ok;
+
+	memcpy(in, &n, 8);
+	memcpy(in + 1, &by, 8);
+	for (i = 0; i < (u64)n; i++) {
+		in[2 + i] = (double)i;
+		sum += 2 * (double)i;
+	}
+	ok = send_call(SCALE, in, len, len) && take_result(out, len - 8);
+	ok = ok && out[0] == sum;
+	for (i = 0; ok && i < (u64)n; i++)
+		ok = out[1 + i] == 2 * in[2 + i];
+	free(in);
+	free(out);
+	return ok;
+}
+
+static int says(const char *text)
+{
+	struct {
+		u64 length;
+		char text[16];
+	} a = {strlen(text), ""};
+	u64 len = 0;
+
+	memcpy(a.text, text, a.length);
+	return send_call(SAY, &a, 8 + ((a.length + 7) & ~7ull),
+			 8 + ((a.length + 7) & ~7ull)) &&
+	       take_result(&len, 8) && len == a.length;
+}
+
+/* The next line of the worker's error stream. */
+static int printed(const char *text)
+{
+	struct pollfd p = {errors, POLLIN, 0};
+	char got[256];
+	u32 n = 0;
+
+	while (n < sizeof(got) - 1 && poll(&p, 1, PATIENCE) == 1 &&
+	       read(errors, got + n, 1) == 1 && got[n++] != '\n')
+		;
+	got[n] = 0;
+	return !strcmp(got, text);
+}
+
+/* Tests -------------------------------------------------------------------- */
+
+static void calls(void)
+{
+	static const u64 huge[2] = {1ull << 43, 0};
+	static const u64 n = 100000;
+	char *all = malloc(n);
+	u64 i;
+
+	CHECK(begin(), "a worker says HELLO and READY with a proof");
+	CHECK(scales(3), "scalars and arrays go in and come out");
+	CHECK(scales(0), "an empty array is an array");
+	CHECK(scales(1 << 21), "arrays four times the window go both ways");
+	for (i = 0; i < 3000 && scales(5); i++)
+		;
+	CHECK(i == 3000, "thousands of small calls on one session");
+	CHECK(send_call(FILL, &n, 8, 8) &&
+		      take_result(all, n + (-n & 7)) == (n % 8 == 0),
+	      "memory that only the worker has");
+	CHECK(says("hello") && printed("said hello\n"),
+	      "what a function prints goes to the error stream at once");
+	CHECK(send_call(SCALE, huge, 16, 16) &&
+		      take_error(call_number,
+				 "argument 3 (x) of scale: the "
+				 "worker has no memory") == SKEP_E_WORKER,
+	      "a call that needs too much memory is refused");
+	CHECK(send_call(SCALE, &n, 8, 8) &&
+		      take_error(call_number, "length") == SKEP_E_ARGUMENTS,
+	      "arguments that are too short are refused");
+	CHECK(send_call(99, all, n, n) &&
+		      take_error(call_number, "no function") ==
+			      SKEP_E_NO_FUNCTION,
+	      "a function that does not exist is refused");
+	CHECK(send_call(INITIALIZE, all, 0, 0) &&
+		      take_error(call_number, "no function") ==
+			      SKEP_E_NO_FUNCTION,
+	      "Initialize cannot be called");
+	CHECK(scales(10), "a worker that refused calls takes others");
+	CHECK(frame(SKEP_BYE, 0, 0, NULL, 0) && end() == 0,
+	      "BYE ends a worker with status 0");
+	free(all);
+}
+
+static int initializes(const char *path, u64 len)
+{
+	struct {
+		struct skep_init i;
+		char path[64];
+	} f = {{INITIALIZE, (u32)strlen(path), len}, ""};
+
+	memcpy(f.path, path, f.i.path);
+	return frame(SKEP_INIT, 0, 0, &f, (u32)sizeof(f.i) + f.i.path);
+}
+
+static void state(void)
+{
+	struct {
+		u64 n;
+		double x[1000];
+	} file = {1000, {0}};
+	char path[] = "/tmp/skep-grid-XXXXXX";
+	int f = mkstemp(path), i;
+	double sum = 0;
+
+	for (i = 0; i < 1000; i++)
+		file.x[i] = i;
+	i = write(f, &file, sizeof(file)) == sizeof(file);
+	close(f);
+	CHECK(i && begin() && initializes(path, sizeof(file)) && ready(),
+	      "Initialize reads its arguments from a file");
+	CHECK(scales(1000) && send_call(STATE, NULL, 0, 0) &&
+		      take_result(&sum, 8) && sum == 999 * 500.0,
+	      "what Initialize got stays for later calls");
+	CHECK(initializes(path, sizeof(file) + 8) &&
+		      take_error(0, "Initialize: more bytes") ==
+			      SKEP_E_ARGUMENTS,
+	      "a file that is too long for Initialize is refused");
+	unlink(path);
+	CHECK(initializes(path, sizeof(file)) &&
+		      take_error(0, "cannot be opened") == SKEP_E_INTERNAL,
+	      "a file of Initialize that is not there is refused");
+	CHECK(end() == 0, "the end of the stream ends a worker with status 0");
+}
+
+static void alive(void)
+{
+	u64 seconds = 2 * SKEP_PING_SECONDS + 1;
+	u8 none[1];
+
+	pings = 0;
+	CHECK(begin() && send_call(REST, &seconds, 8, 8) &&
+		      take_result(none, 0) && pings >= 1 && pings <= 3,
+	      "a worker that computes says that it lives");
+	CHECK(send_call(SAY, "\4\0\0\0\0\0\0\0exit\0\0\0\0", 16, 16) &&
+		      printed("said exit\n") && end() == 7,
+	      "a function that exits ends the worker with its status");
+}
+
+static int refuses(int ok)
+{
+	struct skep_frame f;
+	u8 payload[64];
+
+	return ok && !next(&f, payload) && end() == 3;
+}
+
+static void breaches(void)
+{
+	u8 bytes[64] = {0};
+
+	CHECK(refuses(start() && !hello(SKEP_SESSION_REVISION + 1) == 0),
+	      "another revision ends the session");
+	CHECK(refuses(begin() && frame(77, 0, 0, NULL, 0)),
+	      "a frame of an unknown type ends the session");
+	CHECK(refuses(begin() && frame(SKEP_DATA, SKEP_LAST, 1, bytes, 8)),
+	      "data without a call ends the session");
+	CHECK(refuses(begin() && send_call(SCALE, bytes, 32, 24)),
+	      "more data than announced ends the session");
+	CHECK(refuses(begin() && send_call(SCALE, bytes, 24, 32)),
+	      "less data than announced ends the session");
+	CHECK(refuses(begin() && frame(SKEP_CALL, 0, 1, bytes, 12)),
+	      "a CALL of a wrong length ends the session");
+	CHECK(refuses(begin() && frame(SKEP_INIT, 0, 0, bytes, 24)),
+	      "a path that does not fit its INIT ends the session");
+	CHECK(refuses(begin() && frame(SKEP_ACK, 0, 0, "\0\0\0\1\0\0\0", 8)),
+	      "an ACK of what was not sent ends the session");
+}
+
+static void every(const char *c_library, int under)
+{
+	library = c_library;
+	bee = under;
+	substrate = under ? "under bee" : "natively";
+	calls();
+	state();
+	alive();
+	breaches();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	build = argv[1];
+	signal(SIGPIPE, SIG_IGN);
+	every("glibc", 0);
+	every("musl", 0);
+	every("glibc", 1);
+	every("musl", 1);
+	return tap_done();
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the memory of the current call's arguments. Everything here belongs to
+ * the main thread, but `busy`, which the pinging one reads.
+ */
+#define _GNU_SOURCE
+#include "call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stream.h"
+
+#define NR_BEE 0xBEE
+#define DATA_MAX 0x40000
+
+static int busy;
+
+int call_busy(void)
+{
+	return __atomic_load_n(&busy, __ATOMIC_RELAXED);
+}
+
+/* Any other substrate has no such call. */
+static void prove(struct skep_proof *p)
+{
+	p->nonce = 0;
+	p->calls = 0;
+	if (syscall(NR_BEE, 0L) != NR_BEE)
+		return;
+	p->nonce = (u64)syscall(NR_BEE, 1L);
+	p->calls = (u64)syscall(NR_BEE, 2L);
+}
+
+/* Errors ------------------------------------------------------------------- */
+
+static int refuse(u64 call, u32 code, const char *text)
+{
+	struct skep_error e = {code, (u32)strlen(text)};
+	int err;
+
+	err = stream_frame(SKEP_ERROR, 0, call, (u32)sizeof(e) + e.text);
+	if (!err)
+		err = stream_put(&e, sizeof(e), 0);
+	if (!err)
+		err = stream_put(text, e.text, 0);
+	return err ? err : stream_flush();
+}
+
+static int refuse_arguments(const struct grid_call *c, u64 call, int err)
+{
+	const struct skep_param *p;
+	char text[2 * SKEP_NAME_MAX + 256];
+
+	if (!c->why) {
+		snprintf(text, sizeof(text),
+			 "the arguments of %s do not have the length that "
+			 "their sizes say",
+			 c->function->name);
+	} else if (err == -EPROTO) {
+		snprintf(text, sizeof(text), "%s: %s", c->function->name,
+			 c->why);
+	} else {
+		p = &c->module->param[c->function->first + c->wrong];
+		snprintf(text, sizeof(text), "argument %u (%s) of %s: %s",
+			 c->wrong + 1, p->name, c->function->name, c->why);
+	}
+	return refuse(call, err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS,
+		      text);
+}
+
+/* Memory ------------------------------------------------------------------- */
+
+static void *zeroed(struct grid_memory *memory, u64 len)
+{
+	(void)memory;
+	return calloc(1, len);
+}
+
+static void give_back(struct grid_memory *memory, void *at, u64 len)
+{
+	(void)memory;
+	(void)len;
+	free(at);
+}
+
+static struct grid_memory heap = {zeroed, give_back};
+
+/* Arguments from the session ----------------------------------------------- */
+
+struct source {
+	struct grid_mover mover;
+	u64 call;
+	u64 left; /* of what CALL announced */
+	int last; /* the final frame was begun */
+	int err;  /* of the stream: the session is over */
+};
+
+static int next_data(struct source *s)
+{
+	struct skep_frame f;
+	int err;
+
+	err = stream_next(&f);
+	if (!err && (f.type != SKEP_DATA || f.call != s->call || s->last ||
+		     f.length > s->left || (!f.length && !f.flags)))
+		err = -EPROTO;
+	if (err)
+		return err;
+	s->last = f.flags & SKEP_LAST;
+	return s->last && f.length != s->left ? -EPROTO : 0;
+}
+
+static int take(struct source *s, u8 *to, u64 len)
+{
+	u64 n;
+	int err;
+
+	while (len) {
+		if (!stream_left()) {
+			err = next_data(s);
+			if (err)
+				return err;
+		}
+		n = stream_left() < len ? stream_left() : len;
+		err = stream_read(to, n);
+		if (err)
+			return err;
+		s->left -= n;
+		to += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static int move_in(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct source *s = (struct source *)mover;
+
+	(void)own;
+	s->err = take(s, bytes, len);
+	return s->err;
+}
+
+/* Read and drop the rest, so that the session goes on with the next call. */
+static int drop_rest(struct source *s)
+{
+	u8 waste[0x1000];
+	int err = 0;
+
+	while (!err && (s->left || stream_left())) {
+		u64 n = s->left < sizeof(waste) ? s->left : sizeof(waste);
+
+		err = take(s, waste, n);
+	}
+	return err || s->last ? err : next_data(s);
+}
+
+/* Results to the session --------------------------------------------------- */
+
+struct sink {
+	struct grid_mover mover;
+	u64 call;
+	u64 left;   /* of the result, not yet put */
+	u32 inside; /* of the current frame, not yet put */
+	int err;
+};
+
+static int put_some(struct sink *s, const u8 *bytes, u64 len, int own, u64 *n)
+{
+	int err;
+
+	if (!s->inside) {
+		s->inside = s->left < DATA_MAX ? (u32)s->left : DATA_MAX;
+		err = stream_frame(SKEP_DATA,
+				   s->inside == s->left ? SKEP_LAST : 0,
+				   s->call, s->inside);
+		if (err)
+			return err;
+	}
+	*n = len < s->inside ? len : s->inside;
+	s->inside -= (u32)*n;
+	s->left -= *n;
+	return stream_put(bytes, *n, own);
+}
+
+static int move_out(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct sink *s = (struct sink *)mover;
+	u8 *from = bytes;
+	u64 n;
+
+	while (len && !s->err) {
+		s->err = put_some(s, from, len, own, &n);
+		if (!s->err) {
+			from += n;
+			len -= n;
+		}
+	}
+	return s->err;
+}
+
+static int send_result(struct grid_call *c, u64 call, u64 exec_ns)
+{
+	struct sink s = {{move_out}, call, 0, 0, 0};
+	struct skep_result r;
+	int err;
+
+	memset(&r, 0, sizeof(r));
+	err = grid_call_measure(c, SKEP_OUT, &r.length);
+	if (err)
+		return refuse_arguments(c, call, err);
+	s.left = r.length;
+	r.exec_ns = exec_ns;
+	prove(&r.proof);
+	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
+	if (!err)
+		err = stream_put(&r, sizeof(r), 0);
+	if (!err && !r.length)
+		err = stream_frame(SKEP_DATA, SKEP_LAST, call, 0);
+	if (!err)
+		err = grid_call_send(c, SKEP_OUT, &s.mover);
+	return err ? err : stream_flush();
+}
+
+/* Running ------------------------------------------------------------------ */
+
+static u64 now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * 1000000000 + (u64)t.tv_nsec;
+}
+
+/* Returns nanoseconds inside the user's function. */
+static u64 run(struct grid_call *c, const struct skep_worker *w)
+{
+	void *argument[SKEP_PARAMS_MAX];
+	u64 start;
+	u32 i;
+
+	for (i = 0; i < c->function->params; i++)
+		argument[i] =
+			c->value[i].at ? c->value[i].at : &c->value[i].bits;
+	__atomic_store_n(&busy, 1, __ATOMIC_RELAXED);
+	start = now();
+	w->function[c->function - c->module->function](argument);
+	start = now() - start;
+	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
+	fflush(stdout); /* people wait for it, and it may be a pipe */
+	return start;
+}
+
+static int known(const struct grid_module *m, u32 function, int initialize)
+{
+	return function < m->head.functions &&
+	       !(m->function[function].flags & SKEP_FUNCTION_INIT) ==
+		       !initialize;
+}
+
+int call_run(const struct grid_module *m, const struct skep_worker *w,
+	     const struct skep_frame *f)
+{
+	struct source s = {{move_in}, f->call, 0, 0, 0};
+	struct grid_call c;
+	struct skep_call order;
+	int err, bad;
+
+	if (f->length != sizeof(order))
+		return -EPROTO;
+	err = stream_read(&order, sizeof(order));
+	if (err)
+		return err;
+	s.left = order.length;
+	if (!known(m, order.function, 0)) {
+		err = drop_rest(&s);
+		return err ? err
+			   : refuse(f->call, SKEP_E_NO_FUNCTION,
+				    "the module has no function of this "
+				    "number that can be called");
+	}
+	grid_call_init(&c, m, order.function);
+	bad = grid_call_take(&c, &s.mover, &heap, order.length);
+	err = s.err ? s.err : drop_rest(&s);
+	if (!err && bad)
+		err = refuse_arguments(&c, f->call, bad);
+	else if (!err)
+		err = send_result(&c, f->call, run(&c, w));
+	grid_call_drop(&c, &heap);
+	return err;
+}
+
+/* Initialize --------------------------------------------------------------- */
+
+struct file {
+	struct grid_mover mover;
+	int fd;
+	int err;
+};
+
+static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	struct file *file = (struct file *)mover;
+	u8 *to = bytes;
+	ssize_t n;
+
+	(void)own;
+	while (len) {
+		n = read(file->fd, to, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			file->err = n ? -errno : -EIO;
+			return file->err;
+		}
+		to += n;
+		len -= (u64)n;
+	}
+	return 0;
+}
+
+int call_ready(const struct grid_module *m)
+{
+	struct skep_ready r = {SKEP_MODULE_REVISION, m->head.functions, {0, 0}};
+	int err;
+
+	prove(&r.proof);
+	err = stream_frame(SKEP_READY, 0, 0, sizeof(r));
+	if (!err)
+		err = stream_put(&r, sizeof(r), 0);
+	return err ? err : stream_flush();
+}
+
+/* The memory stays: see worker.h. */
+static int initialize(const struct grid_module *m, const struct skep_worker *w,
+		      const struct skep_init *i, const char *path)
+{
+	struct file file = {{move_file}, -1, 0};
+	struct grid_call c;
+	char text[128];
+	int err;
+
+	file.fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (file.fd < 0) {
+		snprintf(text, sizeof(text),
+			 "the data of Initialize cannot be opened (errno %d)",
+			 errno);
+		return refuse(0, SKEP_E_INTERNAL, text);
+	}
+	grid_call_init(&c, m, i->function);
+	err = grid_call_take(&c, &file.mover, &heap, i->length);
+	close(file.fd);
+	if (file.err) {
+		snprintf(text, sizeof(text),
+			 "the data of Initialize cannot be read (errno %d)",
+			 -file.err);
+		return refuse(0, SKEP_E_INTERNAL, text);
+	}
+	if (err)
+		return refuse_arguments(&c, 0, err);
+	run(&c, w);
+	return call_ready(m);
+}
+
+int call_initialize(const struct grid_module *m, const struct skep_worker *w,
+		    const struct skep_frame *f)
+{
+	static char path[0x1000];
+	struct skep_init i;
+	int err;
+
+	if (f->length < sizeof(i) || f->call)
+		return -EPROTO;
+	err = stream_read(&i, sizeof(i));
+	if (err)
+		return err;
+	if (i.path != f->length - sizeof(i) || i.path >= sizeof(path))
+		return -EPROTO;
+	err = stream_read(path, i.path);
+	if (err)
+		return err;
+	path[i.path] = 0;
+	if (strlen(path) != i.path)
+		return -EPROTO;
+	if (!known(m, i.function, 1))
+		return refuse(0, SKEP_E_NO_FUNCTION,
+			      "the module has no such Initialize");
+	return initialize(m, w, &i, path);
+}
