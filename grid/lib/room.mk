@@ -25,3 +25,29 @@ $(B)/lib/libskeprpc.so: $(call grid_lib_objects,gcc-pic) grid/lib/exports.map
 		-Wl,--version-script=grid/lib/exports.map -o $@ \
 		$(filter %.o,$^)
 PROGRAMS += $(B)/lib/libskeprpc.a $(B)/lib/libskeprpc.so
+
+grid_t := $(B)/test/grid
+
+$(grid_t)/module_test: $(addprefix $(B)/obj/san/,grid/test/module_test.o \
+	grid/core/module.o grid/core/marshal.o)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) -o $@ $^
+CHECK_SUITES += grid-module
+suite_grid-module = $(grid_t)/module_test
+suite_grid-module_needs = $(grid_t)/module_test
+
+FUZZERS += grid-module
+fuzz_grid-module_dir := $(B)/fuzz/grid-module.corpus
+fuzz_grid-module = $(B)/fuzz/grid-module $(fuzz_grid-module_dir)
+fuzz_grid-module_needs = $(B)/fuzz/grid-module $(fuzz_grid-module_dir)/seed
+$(B)/fuzz/grid-module: grid/test/module_fuzz.c grid/core/module.c \
+		grid/core/marshal.c grid/core/module.h grid/core/marshal.h
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+$(fuzz_grid-module_dir)/seed: $(grid_t)/module_test
+	$(Q)mkdir -p $(@D)
+	$(Q)$< $@

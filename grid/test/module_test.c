@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+/* Manifests, size code and arguments, in memory only. */
+#include <errno.h>
+#include <grid/core/marshal.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <tests/tap.h>
+
+#include "manifest.h"
+
+static struct manifest m;
+static struct grid_module module;
+static const char *why;
+
+static int reopen(void)
+{
+	return grid_module_open(&module, m.bytes, manifest_done(&m), &why);
+}
+
+/* f(IN int n, IN int at[n], IN double x[4]) */
+static void simple(void)
+{
+	manifest_init(&m, "simple");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "n", SKEP_INT, SKEP_IN);
+	manifest_param(&m, "at", SKEP_INT, SKEP_IN)->dims = 1;
+	m.param[1].dim[0].size = manifest_scalar(&m, 0);
+	manifest_param(&m, "x", SKEP_DOUBLE, SKEP_IN)->dims = 1;
+	m.param[2].dim[0].size = manifest_const(&m, 4);
+}
+
+static int refused(const char *words)
+{
+	return reopen() == -EINVAL && strstr(why, words);
+}
+
+static void test_refusals(void)
+{
+	u64 len;
+
+	simple();
+	tap_ok(!reopen(), "a proper manifest is taken");
+	tap_ok(grid_module_find(&module, "f") == 0 &&
+		       grid_module_find(&module, "g") == -ENOENT,
+	       "functions are found by name");
+	len = manifest_done(&m);
+	tap_ok(grid_module_open(&module, m.bytes, len - 1, &why) == -EINVAL,
+	       "a manifest that is cut short is refused");
+	m.head.revision++;
+	tap_ok(refused("revision"), "another revision is refused");
+	simple();
+	m.function[0].first = 1;
+	tap_ok(refused("outside"), "a function outside the tables is refused");
+	simple();
+	m.function[0].params = ~0u;
+	tap_ok(refused("outside"), "too many parameters are refused");
+	simple();
+	m.param[1].dim[0].size = 4000;
+	tap_ok(refused("size"), "size code outside the code is refused");
+	simple();
+	m.code[m.param[1].dim[0].size + 1] = 2;
+	tap_ok(refused("size"), "a size that reads no integer is refused");
+	simple();
+	m.code[m.param[1].dim[0].size] = SKEP_OP_ADD;
+	tap_ok(refused("size"), "size code that lacks operands is refused");
+	simple();
+	m.head.code -= 1;
+	tap_ok(refused("size"), "size code without an end is refused");
+	simple();
+	m.param[0].type = SKEP_STRING + 1;
+	tap_ok(refused("type"), "an unknown type is refused");
+	simple();
+	m.param[0].mode = 5;
+	tap_ok(refused("mode"), "an unknown mode is refused");
+	simple();
+	memset(m.param[0].name, 'a', SKEP_NAME_MAX);
+	tap_ok(refused("name"), "a name without an end is refused");
+}
+
+/* Runs `a op b`, both constants. */
+static int operate(s64 a, u8 op, s64 b, s64 *result)
+{
+	struct grid_value value[1] = {{0}};
+	u8 code[20] = {SKEP_OP_CONST};
+
+	memcpy(code + 1, &a, 8);
+	code[9] = SKEP_OP_CONST;
+	memcpy(code + 10, &b, 8);
+	code[18] = op;
+	code[19] = SKEP_OP_END;
+	manifest_init(&m, "op");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
+	m.param[0].dim[0].size = manifest_code(&m, code, sizeof(code));
+	if (reopen())
+		return -EINVAL;
+	return grid_module_size(&module, module.function, value, 0, result);
+}
+
+static void test_size_code(void)
+{
+	static const struct {
+		s64 a, b, want;
+		u8 op;
+	} good[] =
+		{
+			{7, 5, 12, SKEP_OP_ADD},
+			{7, 5, 2, SKEP_OP_SUB},
+			{7, 5, 35, SKEP_OP_MUL},
+			{-7, 2, -3, SKEP_OP_DIV},
+			{-7, 2, -1, SKEP_OP_MOD},
+			{3, 4, 81, SKEP_OP_POW},
+			{-2, 62, 1ll << 62, SKEP_OP_POW},
+			{1, 2, 1, SKEP_OP_LT},
+			{2, 2, 1, SKEP_OP_LE},
+			{1, 2, 0, SKEP_OP_GT},
+			{1, 2, 0, SKEP_OP_GE},
+			{2, 2, 1, SKEP_OP_EQ},
+			{2, 2, 0, SKEP_OP_NE},
+			{LLONG_MIN, 1, LLONG_MIN, SKEP_OP_DIV},
+		},
+	  bad[] = {
+		  {LLONG_MAX, 1, 0, SKEP_OP_ADD},
+		  {LLONG_MIN, 1, 0, SKEP_OP_SUB},
+		  {1ll << 32, 1ll << 31, 0, SKEP_OP_MUL},
+		  {1, 0, 0, SKEP_OP_DIV},
+		  {1, 0, 0, SKEP_OP_MOD},
+		  {LLONG_MIN, -1, 0, SKEP_OP_DIV},
+		  {LLONG_MIN, -1, 0, SKEP_OP_MOD},
+		  {2, 63, 0, SKEP_OP_POW},
+		  {2, -1, 0, SKEP_OP_POW},
+	  };
+	s64 result;
+	u32 i;
+
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		tap_ok(!operate(good[i].a, good[i].op, good[i].b, &result) &&
+			       result == good[i].want,
+		       "size code: operator %u, case %u, is computed",
+		       good[i].op, i);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		tap_ok(operate(bad[i].a, bad[i].op, bad[i].b, &result) ==
+			       -ERANGE,
+		       "size code: operator %u, case %u, is an error",
+		       bad[i].op, i);
+}
+
+/* Moving ------------------------------------------------------------------ */
+
+static u8 wire[0x4000];
+static u64 written, taken;
+
+static int put(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	(void)mover;
+	(void)own;
+	if (len > sizeof(wire) - written)
+		return -ENOSPC;
+	memcpy(wire + written, bytes, len);
+	written += len;
+	return 0;
+}
+
+static int get(struct grid_mover *mover, void *bytes, u64 len, int own)
+{
+	(void)mover;
+	(void)own;
+	if (len > written - taken)
+		return -EPIPE;
+	memcpy(bytes, wire + taken, len);
+	taken += len;
+	return 0;
+}
+
+static struct grid_mover to = {put}, from = {get};
+static u64 live;
+
+static void *alloc(struct grid_memory *memory, u64 len)
+{
+	(void)memory;
+	if (len > 1 << 20)
+		return NULL;
+	live++;
+	return calloc(1, len);
+}
+
+static void give_back(struct grid_memory *memory, void *at, u64 len)
+{
+	(void)memory;
+	(void)len;
+	live--;
+	free(at);
+}
+
+static struct grid_memory memory = {alloc, give_back};
+
+/*
+ * g(IN string s, INOUT int n, IN float f, IN int idx[3],
+ *   INOUT double a[idx[1]][n : 1, n, 2], OUT short o[n], WORK char w[n])
+ */
+static void mixed(void)
+{
+	static const u8 item[] = {
+		SKEP_OP_CONST, 1, 0,	      0, 0, 0, 0, 0, 0,
+		SKEP_OP_ITEM,  3, SKEP_OP_END};
+
+	manifest_init(&m, "mixed");
+	manifest_function(&m, "g", 0);
+	manifest_param(&m, "s", SKEP_STRING, SKEP_IN);
+	manifest_param(&m, "n", SKEP_INT, SKEP_INOUT);
+	manifest_param(&m, "f", SKEP_FLOAT, SKEP_IN);
+	manifest_param(&m, "idx", SKEP_INT, SKEP_IN)->dims = 1;
+	m.param[3].dim[0].size = manifest_const(&m, 3);
+	manifest_param(&m, "a", SKEP_DOUBLE, SKEP_INOUT)->dims = 2;
+	m.param[4].dim[0].size = manifest_code(&m, item, sizeof(item));
+	m.param[4].dim[1].size = manifest_scalar(&m, 1);
+	m.param[4].dim[1].low = manifest_const(&m, 1);
+	m.param[4].dim[1].stride = manifest_const(&m, 2);
+	manifest_param(&m, "o", SKEP_SHORT, SKEP_OUT)->dims = 1;
+	m.param[5].dim[0].size = manifest_scalar(&m, 1);
+	manifest_param(&m, "w", SKEP_CHAR, SKEP_WORK)->dims = 1;
+	m.param[6].dim[0].size = manifest_scalar(&m, 1);
+}
+
+static struct grid_call master, worker;
+static struct grid_shape shape[2][SKEP_PARAMS_MAX];
+static int n = 5, idx[3] = {9, 2, 9};
+static double a[2][5];
+static short o[5];
+static float f = 1.5f;
+
+static void start_mixed(void)
+{
+	int i;
+
+	mixed();
+	written = taken = 0;
+	n = 5;
+	idx[1] = 2;
+	for (i = 0; i < 10; i++)
+		a[i / 5][i % 5] = i;
+	memset(o, 0, sizeof(o));
+	memset(shape, 0, sizeof(shape));
+	reopen();
+	grid_call_init(&master, &module, 0);
+	grid_call_init(&worker, &module, 0);
+	master.shape = shape[0];
+	worker.shape = shape[1];
+	master.value[0].at = "a word";
+	master.value[1].at = &n;
+	master.value[1].bits = (u64)n;
+	memcpy(&master.value[2].bits, &f, 4);
+	master.value[3].at = idx;
+	master.value[4].at = a;
+	master.value[5].at = o;
+}
+
+static void test_in(void)
+{
+	double(*theirs)[5];
+	u64 length;
+
+	start_mixed();
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
+		       length == 3 * 8 - 8 + 16 + 16 + 4 * 8,
+	       "what goes in is measured");
+	tap_ok(!grid_call_send(&master, SKEP_IN, &to) && written == length,
+	       "what is sent is what was measured");
+	tap_ok(!grid_call_take(&worker, &from, &memory, length) &&
+		       taken == length,
+	       "the other side takes all of it");
+	tap_ok(!strcmp(worker.value[0].at, "a word") &&
+		       *(int *)worker.value[1].at == 5 &&
+		       !memcmp(&worker.value[2].bits, &f, 4) &&
+		       !memcmp(worker.value[3].at, idx, sizeof(idx)),
+	       "strings, scalars and arrays arrive");
+	theirs = worker.value[4].at;
+	tap_ok(theirs[0][1] == 1 && theirs[1][3] == 8 && theirs[0][0] == 0 &&
+		       theirs[1][2] == 0,
+	       "of a part, its elements arrive and no others");
+	tap_ok(worker.value[5].count == 5 && worker.value[6].count == 5,
+	       "OUT and WORK arrays have their sizes");
+}
+
+static void test_out(void)
+{
+	u64 length;
+	int i;
+
+	for (i = 0; i < 10; i++)
+		((double *)worker.value[4].at)[i] = 100 + i;
+	for (i = 0; i < 5; i++)
+		((short *)worker.value[5].at)[i] = (short)-i;
+	*(int *)worker.value[1].at = 1000; /* must not change any size */
+	((int *)worker.value[3].at)[1] = 1000;
+	idx[1] = 1000;
+	written = taken = 0;
+	tap_ok(!grid_call_measure(&worker, SKEP_OUT, &length) &&
+		       length == 8 + 4 * 8 + 16,
+	       "sizes stay when the function changes what they read");
+	tap_ok(!grid_call_send(&worker, SKEP_OUT, &to) && written == length &&
+		       !grid_call_accept(&master, &from, length),
+	       "a result comes back");
+	tap_ok(n == 1000 && a[0][1] == 101 && a[1][3] == 108 && a[0][0] == 0 &&
+		       a[1][2] == 7 && o[4] == -4,
+	       "it lies where it belongs and nowhere else");
+	grid_call_drop(&worker, &memory);
+	tap_ok(!live, "all memory is given back");
+}
+
+static void test_wrong(void)
+{
+	u64 length;
+
+	start_mixed();
+	master.value[0].at = NULL;
+	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
+		       master.wrong == 0,
+	       "a null string is refused");
+	start_mixed();
+	master.value[4].at = NULL;
+	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
+		       master.wrong == 4,
+	       "a null array is refused");
+	start_mixed();
+	idx[1] = 0;
+	master.value[4].at = NULL;
+	tap_ok(!grid_call_measure(&master, SKEP_IN, &length),
+	       "a null array without elements is taken");
+	start_mixed();
+	master.value[1].bits = (u64)-1;
+	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
+		       master.wrong == 4,
+	       "a negative size is refused");
+	start_mixed();
+	idx[1] = INT_MAX;
+	master.value[1].bits = INT_MAX;
+	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -ERANGE,
+	       "a size beyond all memory is refused");
+	start_mixed();
+	grid_call_measure(&master, SKEP_IN, &length);
+	grid_call_send(&master, SKEP_IN, &to);
+	tap_ok(grid_call_take(&worker, &from, &memory, length - 8) == -EPROTO,
+	       "arguments beyond the announced length are refused");
+	grid_call_drop(&worker, &memory);
+	start_mixed();
+	grid_call_measure(&master, SKEP_IN, &length);
+	grid_call_send(&master, SKEP_IN, &to);
+	tap_ok(grid_call_take(&worker, &from, &memory, length + 8) == -EPROTO,
+	       "bytes that no argument takes are refused");
+	grid_call_drop(&worker, &memory);
+	start_mixed();
+	n = -1; /* on the wire; what sizes read stays */
+	grid_call_measure(&master, SKEP_IN, &length);
+	grid_call_send(&master, SKEP_IN, &to);
+	tap_ok(grid_call_take(&worker, &from, &memory, length) == -EINVAL,
+	       "a scalar that makes a size negative is refused by the worker");
+	grid_call_drop(&worker, &memory);
+	tap_ok(!live, "nothing is left after errors");
+}
+
+/* A manifest and a call's arguments, as grid/test/module_fuzz.c takes them. */
+static int write_seed(const char *path)
+{
+	FILE *file = fopen(path, "w");
+	u16 len;
+	u64 length;
+
+	start_mixed();
+	len = (u16)manifest_done(&m);
+	if (!file || grid_call_measure(&master, SKEP_IN, &length) ||
+	    grid_call_send(&master, SKEP_IN, &to))
+		return 1;
+	fwrite(&len, 2, 1, file);
+	fwrite(m.bytes, len, 1, file);
+	fwrite(wire, written, 1, file);
+	return fclose(file) != 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return write_seed(argv[1]);
+	test_refusals();
+	test_size_code();
+	test_in();
+	test_out();
+	test_wrong();
+	return tap_done();
+}
