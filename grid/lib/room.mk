@@ -51,3 +51,12 @@ $(B)/fuzz/grid-module: grid/test/module_fuzz.c grid/core/module.c \
 $(fuzz_grid-module_dir)/seed: $(grid_t)/module_test
 	$(Q)mkdir -p $(@D)
 	$(Q)$< $@
+
+$(grid_t)/lib_test: $(addprefix $(B)/obj/san/,grid/test/lib_test.o \
+	grid/test/hub.o) $(call grid_lib_objects,san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) -pthread -o $@ $^
+CHECK_SUITES += grid-lib
+suite_grid-lib = $(grid_t)/lib_test
+suite_grid-lib_needs = $(grid_t)/lib_test

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A hub for tests of libskeprpc: one thread that serves one master on a socket
+ * of its own and runs the functions of module "demo" itself.
+ */
+#ifndef GRID_TEST_HUB_H
+#define GRID_TEST_HUB_H
+
+#include <pthread.h>
+#include <skep/session.h>
+
+enum hub_manner {
+	HUB_GOOD,
+	HUB_OLD,      /* another revision of the session */
+	HUB_NONSENSE, /* answers with no HELLO */
+	HUB_LONG,     /* a result longer than its interface has */
+	HUB_BREAKS,   /* goes away in the middle of a result */
+	HUB_TORN,     /* an ERROR in the middle of a result */
+	HUB_ENDS,     /* ERROR for the whole session instead of a result */
+	HUB_WRONG,    /* RESULT for a call that is not there */
+};
+
+struct hub {
+	char path[64];
+	int listener, fd, broken; /* broken: the master broke the protocol */
+	enum hub_manner manner;
+	pthread_t thread;
+	u64 received, acked, inits, calls, unacked_max, sent, sent_acked;
+};
+
+int hub_start(struct hub *h, enum hub_manner manner);
+/* Waits for the master to leave. */
+void hub_stop(struct hub *h);
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+/* libskeprpc against a hub of the test's own. */
+#include <grid/include/OmniRpc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tests/tap.h>
+
+#include "hub.h"
+
+#define BIG (4l << 20) /* doubles: eight windows */
+#define MANY 200
+
+static struct hub hub;
+
+static int says(const char *words)
+{
+	return !!strstr(OmniRpcLastErrorText(), words);
+}
+
+static void test_without_hub(void)
+{
+	unsetenv("SKEP_SOCKET");
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB && says("skep run"),
+	       "without skep run, init says how to start");
+	setenv("SKEP_SOCKET", "/nowhere/at/all", 1);
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB &&
+		       says("/nowhere/at/all"),
+	       "a socket that is not there is named");
+	tap_ok(!OmniRpcCallAsync("demo.sum", 0l, NULL, NULL) &&
+		       says("OmniRpcInit"),
+	       "calls before init are refused");
+	tap_ok(OmniRpcWait(NULL) == OMRPC_ERROR &&
+		       OmniRpcFinalize() == OMRPC_ERROR,
+	       "so is everything else");
+}
+
+static void test_calls(void)
+{
+	double x[3] = {1, 2, 3}, total = 0;
+	struct skep_info info;
+	OmniRpcRequest r;
+	OmniRpcHandle h;
+
+	tap_ok(OmniRpcCall("demo.sum", 3l, x, &total) == OMRPC_OK && total == 6,
+	       "a call by module and function");
+	total = 0;
+	tap_ok(OmniRpcCall("sum", 2l, x, &total) == OMRPC_OK && total == 3,
+	       "a call by function alone");
+	h = OmniRpcCreateHandle(NULL, "demo");
+	tap_ok(h && OmniRpcCallByHandle(h, "scale", 3, 0.5, x) == OMRPC_OK &&
+		       x[2] == 1.5 && OmniRpcDestroyHandle(h) == OMRPC_OK,
+	       "a call by handle changes an INOUT array");
+	tap_ok(OmniRpcCall("nothing") == OMRPC_OK, "a call without arguments");
+	total = 1;
+	tap_ok(OmniRpcCall("sum", 0l, NULL, &total) == OMRPC_OK && total == 0,
+	       "an array without elements may be null");
+	tap_ok(OmniRpcModuleInit("demo", 3, x) == OMRPC_OK,
+	       "a module is initialised");
+	r = OmniRpcCallAsync("sum", 3l, x, &total);
+	tap_ok(r && OmniRpcWait(r) == OMRPC_OK && OmniRpcProbe(r) == 1 &&
+		       total == 3,
+	       "a call is waited for");
+	tap_ok(!skep_call_info(r, &info) && !strcmp(info.node, "a-node") &&
+		       info.substrate == SKEP_INFO_BEE_LINUX &&
+		       info.attempt == 2 && info.exec_ns == 1234 &&
+		       info.wall_ns && info.bytes_in == 32 &&
+		       info.bytes_out == 8 && info.nonce == 11 &&
+		       info.calls == 22 && info.program[2] == 3,
+	       "it tells where and on what it ran");
+	OmniRpcDestroyRequest(r);
+}
+
+static void test_types(void)
+{
+	int64_t r[6];
+	short io = -21;
+	char c = -7;
+	unsigned short s = 65535;
+	float f = 0.25f;
+
+	tap_ok(OmniRpcCall("types", c, s, INT64_MIN, f, -1.5, "four", r, &io) ==
+			       OMRPC_OK &&
+		       r[0] == -7 && r[1] == 65535 && r[2] == INT64_MIN &&
+		       r[3] == 250 && r[4] == -1500 && r[5] == 4 && io == -42,
+	       "every type arrives as it was given");
+}
+
+static void test_errors(void)
+{
+	OmniRpcRequest r;
+	double x = 0;
+
+	tap_ok(OmniRpcCall("other.f") == OMRPC_E_NO_MODULE &&
+		       says("no worker program"),
+	       "a module that is not there");
+	tap_ok(OmniRpcCall("demo.other") == OMRPC_E_NO_FUNCTION &&
+		       says("other"),
+	       "a function that is not there");
+	tap_ok(OmniRpcCall("fail") == OMRPC_E_WORKER && says("it fell over"),
+	       "what the worker failed with is told");
+	tap_ok(OmniRpcCall("sum", 1l, NULL, &x) == OMRPC_E_ARGUMENTS &&
+		       says("argument x of demo.sum"),
+	       "a null array is named");
+	tap_ok(OmniRpcCall("sum", 1l, &x, NULL) == OMRPC_E_ARGUMENTS &&
+		       says("argument total"),
+	       "a null scalar is named");
+	tap_ok(OmniRpcCall("scale", -1, 1.0, &x) == OMRPC_E_ARGUMENTS,
+	       "a negative size is refused");
+	tap_ok(OmniRpcCall("Initialize", 0, &x) == OMRPC_E_NO_FUNCTION &&
+		       says("OmniRpcModuleInit"),
+	       "initialize is not called like others");
+	tap_ok(!OmniRpcCreateHandle("somewhere", "demo") && says("somewhere"),
+	       "a host cannot be chosen");
+	r = OmniRpcCallAsync("hang");
+	tap_ok(r && !OmniRpcProbe(r) && !OmniRpcCancel(r) &&
+		       OmniRpcWait(r) == OMRPC_E_CANCELLED,
+	       "a call is cancelled");
+	OmniRpcDestroyRequest(r);
+	r = OmniRpcCallAsync("hang");
+	tap_ok(r && !OmniRpcDestroyRequest(r), "a call under way is destroyed");
+}
+
+static void test_many(void)
+{
+	static double x[MANY][50], total[MANY];
+	OmniRpcRequest r[MANY];
+	int i, seen[MANY] = {0}, good = 0;
+
+	for (i = 0; i < MANY; i++) {
+		x[i][49] = i;
+		r[i] = OmniRpcCallAsync("demo.sum", 50l, x[i], &total[i]);
+	}
+	tap_ok(OmniRpcWaitAll(MANY, r) == OMRPC_OK,
+	       "many calls are waited for");
+	for (i = 0; i < MANY; i++)
+		good += total[i] == i;
+	tap_ok(good == MANY, "each has its own result");
+	for (i = 0; i < MANY; i++)
+		seen[OmniRpcWaitAny(MANY, r)]++;
+	for (good = 0, i = 0; i < MANY; i++)
+		good += seen[i] == 1;
+	tap_ok(good == MANY && OmniRpcWaitAny(MANY, r) == OMRPC_ERROR,
+	       "waiting for any gives each once");
+	for (i = 0; i < MANY; i++)
+		OmniRpcDestroyRequest(r[i]);
+}
+
+static void *caller(void *arg)
+{
+	double *bad = arg, x[3000], total;
+	int i, n;
+
+	for (i = 0; i < 100; i++) {
+		n = 1 + i * 29;
+		memset(x, 0, sizeof(x));
+		x[n - 1] = i;
+		if (OmniRpcCall("demo.sum", (long)n, x, &total) || total != i)
+			*bad += 1;
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t thread[8];
+	double bad[8] = {0}, sum = 0;
+	int i;
+
+	for (i = 0; i < 8; i++)
+		pthread_create(&thread[i], NULL, caller, &bad[i]);
+	for (i = 0; i < 8; i++) {
+		pthread_join(thread[i], NULL);
+		sum += bad[i];
+	}
+	tap_ok(sum == 0, "eight threads call at the same time");
+}
+
+static void test_big(void)
+{
+	double *x = malloc(BIG * sizeof(*x));
+	long i, bad = 0;
+
+	for (i = 0; i < BIG; i++)
+		x[i] = (double)i;
+	tap_ok(OmniRpcCall("demo.scale", (int)BIG, 2.0, x) == OMRPC_OK,
+	       "arguments beyond the window are sent and come back");
+	for (i = 0; i < BIG; i++)
+		bad += x[i] != 2.0 * (double)i;
+	tap_ok(!bad, "all of them are right");
+	free(x);
+}
+
+static void test_good(void)
+{
+	hub_start(&hub, HUB_GOOD);
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_OK, "a session is opened");
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_ERROR, "but not twice");
+	test_calls();
+	test_types();
+	test_errors();
+	test_many();
+	test_threads();
+	test_big();
+	OmniRpcCallAsync("hang");
+	tap_ok(OmniRpcFinalize() == OMRPC_OK, "finalize drops what still runs");
+	hub_stop(&hub);
+	tap_ok(!hub.broken, "the protocol was kept");
+	tap_ok(hub.unacked_max <= SKEP_SESSION_WINDOW &&
+		       hub.unacked_max > SKEP_SESSION_WINDOW / 2,
+	       "the window was used and not exceeded");
+	tap_ok(hub.sent - hub.sent_acked < 2 * SKEP_ACK_EVERY,
+	       "what came was acknowledged");
+	tap_ok(hub.inits == 1, "initialize went out once");
+}
+
+/* One call of a session in which the hub misbehaves. */
+static int call_once(enum hub_manner manner)
+{
+	double *x = calloc(10000, sizeof(*x));
+	int code;
+
+	hub_start(&hub, manner);
+	code = OmniRpcInit(NULL, NULL);
+	if (!code)
+		code = OmniRpcCall("demo.scale", 10000, 2.0, x);
+	/* Again, when the library knows already. */
+	if (manner == HUB_BREAKS && code == OMRPC_E_NO_HUB)
+		code = OmniRpcCall("demo.scale", 10000, 2.0, x);
+	free(x);
+	return code;
+}
+
+static void test_bad_hubs(void)
+{
+	static const struct {
+		enum hub_manner manner;
+		int code;
+		const char *name;
+	} cases[] = {
+		{HUB_OLD, OMRPC_E_REVISION, "another revision is named"},
+		{HUB_NONSENSE, OMRPC_E_PROTOCOL, "what is no hub is said so"},
+		{HUB_LONG, OMRPC_E_PROTOCOL,
+		 "a result that does not fit is refused"},
+		{HUB_BREAKS, OMRPC_E_NO_HUB,
+		 "calls end when the hub goes away"},
+		{HUB_TORN, OMRPC_E_INTERNAL,
+		 "an error in the middle of a result ends its call"},
+		{HUB_ENDS, OMRPC_E_REFUSED,
+		 "an error of the session ends its calls"},
+		{HUB_WRONG, OMRPC_E_PROTOCOL,
+		 "a result for no call ends the session"},
+	};
+	u32 i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		tap_ok(call_once(cases[i].manner) == cases[i].code, "%s",
+		       cases[i].name);
+		OmniRpcFinalize();
+		hub_stop(&hub);
+	}
+}
+
+int main(void)
+{
+	test_without_hub();
+	test_good();
+	test_bad_hubs();
+	return tap_done();
+}
