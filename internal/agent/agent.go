@@ -148,7 +148,8 @@ func (a *Agent) hello() proto.Hello {
 	}
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
-		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot}
+		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
+		Sessions: a.pool.sessions()}
 }
 
 func (a *Agent) toHub() hub {
@@ -229,6 +230,7 @@ func (a *Agent) leased(ctx context.Context, message []byte) error {
 		return nil
 	}
 	a.leases[l.Fence] = l
+	a.pool.open(l.Session)
 	a.running.Add(1)
 	go func() {
 		defer a.running.Done()

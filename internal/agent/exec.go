@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"skep/internal/proto"
 	"skep/internal/uapi"
@@ -50,6 +51,26 @@ func (s *execStream) send(t proto.ExecType, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return proto.WriteExec(s.rw, t, p)
+}
+
+const probeEvery = time.Second
+
+// probe sends empty output from time to time. Whoever reads the input may wait
+// for a program that takes none, and would not see that the stream broke.
+func (s *execStream) probe(done <-chan struct{}, broken func()) {
+	t := time.NewTicker(probeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			if s.send(proto.ExecStdout, nil) != nil {
+				broken()
+				return
+			}
+		}
+	}
 }
 
 type execOutput struct {
@@ -153,6 +174,7 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 			cancel() // nobody listens any more
 		}
 	}()
+	go s.probe(p.done, cancel)
 	select {
 	case <-p.done:
 	case <-ctx.Done():

@@ -103,3 +103,37 @@ func TestExec(t *testing.T) {
 		}
 	})
 }
+
+// A program that reads no input must not keep the agent from seeing that
+// nobody waits for it.
+func TestExecUnreadInput(t *testing.T) {
+	each(t, 1, func(t *testing.T, r *rig) {
+		ours, theirs := net.Pipe()
+		e := proto.Exec{ID: "1", Program: r.cache.put(t, busybox(t)), Name: "busybox", Args: []string{"sleep", "1000"}}
+		r.fake.mu.Lock()
+		r.fake.execs[e.ID] = theirs
+		r.fake.mu.Unlock()
+		message, err := proto.Encode(e, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.handle(context.Background(), proto.VerbExec, message); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			part := make([]byte, proto.ExecFrameMax)
+			for proto.WriteExec(ours, proto.ExecStdin, part) == nil {
+			}
+		}()
+		buf := make([]byte, proto.ExecFrameMax)
+		if kind, p, err := proto.ReadExec(ours, buf); err != nil || kind != proto.ExecStdout || len(p) != 0 {
+			t.Fatalf("frame %d of %d bytes, %v", kind, len(p), err)
+		}
+		ours.Close()
+		until(t, "the end of exec", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.execs) == 0
+		})
+	})
+}

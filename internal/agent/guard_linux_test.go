@@ -9,8 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"skep/internal/proto"
 )
 
 // victim is an agent of its own process, with a worker that forks, for tests
@@ -114,5 +117,19 @@ func TestWorkersGiveWay(t *testing.T) {
 	exe, _ := os.Readlink("/proc/" + pid + "/exe")
 	if !strings.Contains(exe, "memfd:skep") {
 		t.Errorf("it runs from %s and not from the sealed copy", exe)
+	}
+}
+
+func TestKilledGuardLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	call := r.start(fnFork, nil)
+	until(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
+	for _, w := range r.pool.release("") {
+		syscall.Kill(w.process.pid, syscall.SIGKILL)
+	}
+	r.bad(call, proto.ReasonDied, "guard died")
+	if left := withMark("TMPDIR=" + r.tmp); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
 	}
 }

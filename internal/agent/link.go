@@ -211,8 +211,16 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 		return proto.RevisionProblem(w.Revision, proto.Revision)
 	}
 	a.connected = true
+	a.welcomed(w)
 	a.config.Log("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, l, messages)
+}
+
+// welcomed drops what ended while this node was away.
+func (a *Agent) welcomed(w proto.Welcome) {
+	for _, session := range w.Ended {
+		a.release(session)
+	}
 }
 
 // connect makes l the hub; calls of an older one have ended or were dropped.
@@ -248,8 +256,11 @@ func (a *Agent) dial(ctx context.Context, l *link, cancel context.CancelCauseFun
 func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) error {
 	beat := time.NewTicker(proto.BeatEvery)
 	defer beat.Stop()
-	renew := time.NewTicker(renewEvery)
-	defer renew.Stop()
+	a.running.Add(1)
+	go func() {
+		defer a.running.Done()
+		l.keepRenewed(ctx, time.Now, a.config.Log)
+	}()
 	a.ask()
 	for {
 		select {
@@ -265,17 +276,30 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 			}
 		case <-beat.C:
 			a.beat()
-		case <-renew.C:
-			if err := l.renew(ctx); err != nil {
-				a.config.Log("the certificate was not renewed: %v", err)
-			}
+		}
+	}
+}
+
+// keepRenewed looks at the certificate at once, since a machine may never be on
+// for as long as an hour, and beside all else, since the hub may be slow.
+func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(string, ...any)) {
+	t := time.NewTicker(renewEvery)
+	defer t.Stop()
+	for {
+		if err := l.renew(ctx, now()); err != nil && ctx.Err() == nil {
+			log("the certificate was not renewed: %v", err)
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
 // renew gets a new certificate when the old one is a month old.
-func (l *link) renew(ctx context.Context) error {
-	if !l.node.RenewDue(time.Now()) {
+func (l *link) renew(ctx context.Context, now time.Time) error {
+	if !l.node.RenewDue(now) {
 		return nil
 	}
 	csr, err := l.node.CSR()

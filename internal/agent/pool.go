@@ -4,6 +4,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,11 +21,25 @@ type pool struct {
 	taken int       // slots with a call, or a worker that starts
 	idle  []*worker // the longest idle first
 	all   map[*worker]bool
-	gone  map[string]bool // sessions that were released
+	live  map[string]bool // sessions that were not released since their first lease
 }
 
 func newPool(slots int) *pool {
-	return &pool{slots: slots, freed: make(chan struct{}), all: map[*worker]bool{}, gone: map[string]bool{}}
+	return &pool{slots: slots, freed: make(chan struct{}), all: map[*worker]bool{}, live: map[string]bool{}}
+}
+
+// open enters the session of a lease.
+func (p *pool) open(session string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live[session] = true
+}
+
+// sessions lists those that may have something here.
+func (p *pool) sessions() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.live))
 }
 
 func (p *pool) changed() {
@@ -68,7 +84,7 @@ func (p *pool) started(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all[w] = true
-	return !p.gone[w.session]
+	return p.live[w.session]
 }
 
 // give ends a call: the slot is free and w, if it lives on, is idle.
@@ -76,7 +92,7 @@ func (p *pool) give(w *worker) (keep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--
-	if keep = w != nil && !p.gone[w.session]; keep {
+	if keep = w != nil && p.live[w.session]; keep {
 		w.used = time.Now()
 		p.idle = append(p.idle, w)
 	}
@@ -101,9 +117,7 @@ func (p *pool) forget(w *worker) {
 func (p *pool) release(session string) []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if session != "" {
-		p.gone[session] = true
-	}
+	delete(p.live, session)
 	var list []*worker
 	for w := range p.all {
 		if session == "" || w.session == session {

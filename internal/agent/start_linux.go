@@ -9,8 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,13 +82,17 @@ func (a *Agent) start(c *command) (*process, error) {
 	if err := json.NewEncoder(control).Encode(order); err != nil {
 		p.kill()
 	}
-	go p.watch(guard, control)
+	go p.watch(guard, control, c.dir)
 	return p, nil
 }
 
-func (p *process) watch(guard *exec.Cmd, control *os.File) {
+func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	var e exit
 	err := json.NewDecoder(control).Decode(&e)
+	if err != nil {
+		guard.Process.Kill() // it may have no more than closed its side
+		sweep(dir)
+	}
 	guard.Wait()
 	control.Close()
 	if err != nil {
@@ -114,4 +123,34 @@ func sealed(from io.Reader, name string) (*os.File, error) {
 		return nil, fmt.Errorf("a program cannot be sealed: %w", err)
 	}
 	return f, nil
+}
+
+const sweeps = 100
+
+// sweep ends what a guard that was killed could not: all processes that work in
+// dir or have it as their TMPDIR. What forks meanwhile is found by looking again.
+func sweep(dir string) {
+	for range sweeps {
+		found := false
+		list, _ := filepath.Glob("/proc/[0-9]*")
+		for _, name := range list {
+			pid, err := strconv.Atoi(filepath.Base(name))
+			if err == nil && pid != os.Getpid() && belongs(name, dir) {
+				found = unix.Kill(pid, unix.SIGKILL) == nil || found
+			}
+		}
+		if !found {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func belongs(process, dir string) bool {
+	cwd, _ := os.Readlink(process + "/cwd")
+	if cwd == dir || strings.HasPrefix(cwd, dir+"/") {
+		return true
+	}
+	env, _ := os.ReadFile(process + "/environ")
+	return slices.Contains(strings.Split(string(env), "\x00"), "TMPDIR="+dir)
 }

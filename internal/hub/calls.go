@@ -302,7 +302,7 @@ func (h *Hub) failed(n *node, v *proto.Failed) error {
 	h.spoke(n)
 	ev := sched.CallFailed{Node: sched.NodeID(n.info.ID), Call: sched.CallID(v.Call),
 		Fence: sched.Fence(v.Fence), Status: v.Status,
-		Why: fmt.Sprintf("%s: %s", n.info.Name, v.Text[:min(len(v.Text), proto.TextMax)])}
+		Why: fmt.Sprintf("%s: %s", n.info.Name, shorten(v.Text))}
 	current := h.sched.Current(ev.Node, ev.Call, ev.Fence)
 	switch v.Reason {
 	case proto.ReasonDied, proto.ReasonMute:
@@ -315,7 +315,7 @@ func (h *Hub) failed(n *node, v *proto.Failed) error {
 	case proto.ReasonRefused:
 		ev.Kind = sched.Unsafe
 		if current {
-			h.setState(n, NodeBarred, v.Text[:min(len(v.Text), proto.TextMax)])
+			h.setState(n, NodeBarred, shorten(v.Text))
 		}
 	case proto.ReasonCancelled:
 		ev.Kind = sched.Returned

@@ -197,6 +197,7 @@ func (c *Client) Exec(ctx context.Context, v ExecRequest, stdin io.Reader, stdou
 			return 0, ctx.Err()
 		case err != nil:
 			return 0, &ExecError{proto.ExecGone, "the stream to the node broke before the program ended"}
+		case t == proto.ExecStdout && len(p) == 0: // the node looks whether this is there
 		case t == proto.ExecStdout:
 			_, err = stdout.Write(p)
 		case t == proto.ExecStderr:

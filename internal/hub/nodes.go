@@ -141,7 +141,9 @@ func (h *Hub) hello(n *node, m *nats.Msg) {
 	}
 	w := proto.Welcome{Revision: proto.Revision, Version: h.cfg.Version}
 	err := decode(m.Data, func(v *proto.Hello, _ []byte) error {
-		w.Problem = h.greet(n, v)
+		if w.Problem = h.greet(n, v); w.Problem == nil {
+			w.Ended = h.endedOf(v.Sessions)
+		}
 		return nil
 	})
 	if err != nil {
@@ -179,6 +181,20 @@ func (h *Hub) greet(n *node, v *proto.Hello) *proto.Problem {
 	h.setState(n, NodeUp, "")
 	h.handle(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
 	return nil
+}
+
+// endedOf gives those of a node's sessions that ended while it was away.
+func (h *Hub) endedOf(sessions []string) (ended []string) {
+	live := map[string]bool{}
+	for _, m := range h.masters {
+		live[m.key] = true
+	}
+	for _, key := range sessions {
+		if !live[key] {
+			ended = append(ended, key)
+		}
+	}
+	return ended
 }
 
 // clean bounds text of a node and takes control characters out of it.
@@ -250,9 +266,17 @@ func schedWorker(w proto.Worker) (k sched.Worker, ok bool) {
 	return k, ok
 }
 
+const keyMax = 64 // bytes of a session's name
+
+// shorten copies: a part of a long text would keep all of it in memory.
+func shorten(s string) string { return strings.Clone(s[:min(len(s), proto.TextMax)]) }
+
 func (h *Hub) logLine(n *node, v *proto.Log) error {
+	if len(v.Session) > keyMax {
+		return fmt.Errorf("a session's name of %d bytes", len(v.Session))
+	}
 	h.emit(Event{Type: "log", Session: v.Session, Call: v.Call, Node: n.info.ID,
-		Name: n.info.Name, Text: v.Text[:min(len(v.Text), proto.TextMax)]})
+		Name: n.info.Name, Text: shorten(v.Text)})
 	return nil
 }
 

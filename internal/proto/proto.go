@@ -192,6 +192,8 @@ type Hello struct {
 	Memory    uint64 `json:"memory"` // bytes
 	Slots     int    `json:"slots"`
 	Boot      string `json:"boot"` // random, one per start of the agent
+	// Sessions that have workers or data there since an earlier connection.
+	Sessions []string `json:"sessions,omitempty"`
 }
 
 // Welcome answers Hello; a refusal has Problem and nothing else.
@@ -199,6 +201,7 @@ type Welcome struct {
 	Revision int      `json:"revision"`
 	Version  string   `json:"version"`
 	Problem  *Problem `json:"problem,omitempty"`
+	Ended    []string `json:"ended,omitempty"` // of the hello's sessions: released
 }
 
 // Beat says that a node lives and what it runs.
