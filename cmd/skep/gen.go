@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/idl"
+	"skep/internal/uapi"
+)
+
+type gen struct {
+	out                     string
+	cc                      string
+	manifest, build, master bool
+}
+
+// idlMax is far above any file that people write.
+const idlMax = 1 << 20
+
+func (g *gen) options(f *cli.Flags) {
+	f.StringVar(&g.out, "o", "", "write to `PATH`: a folder for the stub, else the program")
+	f.StringVar(&g.cc, "cc", "gcc", "compile with `PROGRAM`")
+	f.BoolVar(&g.build, "build", false, "make a static worker program of the IDL and C files")
+	f.BoolVar(&g.master, "master", false, "compile a master program with the client library")
+	f.BoolVar(&g.manifest, "manifest", false, "print what an IDL file or a worker program offers")
+}
+
+func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
+	modes := 0
+	for _, on := range []bool{g.manifest, g.build, g.master} {
+		if on {
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return f.Usagef("--build, --master and --manifest exclude each other")
+	case len(words) == 0:
+		return f.Usagef("name a file")
+	case g.build:
+		return g.worker(ctx, f, words)
+	case g.master:
+		return g.client(ctx, f, words)
+	}
+	if err := f.None(words[1:]); err != nil {
+		return err
+	}
+	if g.manifest {
+		return printManifest(words[0])
+	}
+	return g.stub(words[0])
+}
+
+// readIDL gives the errors of the file as they are: they begin with its name,
+// as those of compilers do.
+func readIDL(name string) (*idl.Module, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("gen: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, idlMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("gen: %w", err)
+	}
+	if len(text) > idlMax {
+		return nil, fmt.Errorf("gen: %s has more than %d bytes: is it an IDL file?", name, idlMax)
+	}
+	m, err := idl.Parse(name, text)
+	var problems *idl.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(os.Stderr, problems)
+		return nil, cli.Exit(cli.Failed)
+	}
+	return m, err
+}
+
+func printManifest(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	defer file.Close()
+	var magic [4]byte
+	if _, err := io.ReadFull(file, magic[:]); err == nil && string(magic[:]) == "\x7fELF" {
+		manifest, _, err := uapi.ReadManifest(file)
+		if err != nil {
+			return fmt.Errorf("gen: %s: %w", name, err)
+		}
+		fmt.Print(idl.Dump(manifest))
+		return nil
+	}
+	m, err := readIDL(name)
+	if err != nil {
+		return err
+	}
+	fmt.Print(idl.Dump(m.Manifest()))
+	return nil
+}
+
+func (g *gen) stub(name string) error {
+	m, err := readIDL(name)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(g.out, m.Name+"_stub.c")
+	text, err := m.Stub(path)
+	if err != nil {
+		return fmt.Errorf("gen: %s: %w", name, err)
+	}
+	if g.out != "" {
+		if err := os.MkdirAll(g.out, 0o777); err != nil {
+			return fmt.Errorf("gen: %w", err)
+		}
+	}
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	return nil
+}
+
+// split parts what is compiled from the one IDL file among it.
+func split(f *cli.Flags, words []string) (name string, rest []string, err error) {
+	for _, w := range words {
+		switch {
+		case !strings.HasSuffix(w, ".idl"):
+			rest = append(rest, w)
+		case name != "":
+			return "", nil, f.Usagef("one IDL file makes one program: %s or %s", name, w)
+		default:
+			name = w
+		}
+	}
+	if name == "" {
+		return "", nil, f.Usagef("--build needs a file that ends in .idl")
+	}
+	return name, rest, nil
+}
+
+func (g *gen) worker(ctx context.Context, f *cli.Flags, words []string) error {
+	name, rest, err := split(f, words)
+	if err != nil {
+		return err
+	}
+	m, err := readIDL(name)
+	if err != nil {
+		return err
+	}
+	parts, err := findParts("libskepworker.a")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "skep-gen-")
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	stub := filepath.Join(dir, m.Name+"_stub.c")
+	text, err := m.Stub(stub)
+	if err == nil {
+		err = os.WriteFile(stub, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	out := g.out
+	if out == "" {
+		out = m.Name + ".rex"
+	}
+	made := filepath.Join(dir, "program")
+	args := append([]string{"-static", "-O2", "-g", "-Werror=implicit-function-declaration", "-pthread",
+		"-I" + parts.include, "-I" + filepath.Dir(name)}, m.Options...)
+	args = append(append(append(args, "-o", made, stub), rest...), m.Files...)
+	args = append(args, parts.library, "-lm")
+	if err := g.compile(ctx, args); err != nil {
+		return err
+	}
+	if err := checkWorker(made, m); err != nil {
+		return fmt.Errorf("gen: %s: %w", out, err)
+	}
+	return install(made, out)
+}
+
+// checkWorker reads the program as the hub will.
+func checkWorker(path string, m *idl.Module) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, got, err := uapi.ReadManifest(file)
+	if err != nil {
+		return err
+	}
+	want, err := m.Manifest().Encode()
+	if err == nil && !bytes.Equal(got, want) {
+		err = errors.New("two modules are linked into it: leave one stub out")
+	}
+	return err
+}
+
+func (g *gen) client(ctx context.Context, f *cli.Flags, words []string) error {
+	parts, err := findParts("libskeprpc.a")
+	if err != nil {
+		return err
+	}
+	out := g.out
+	if out == "" {
+		if out = strings.TrimSuffix(words[0], ".c"); out == words[0] {
+			return f.Usagef("name the program with -o")
+		}
+	}
+	dir, err := os.MkdirTemp("", "skep-gen-")
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "program")
+	args := append([]string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}, words...)
+	if err := g.compile(ctx, append(args, parts.library, "-lm")); err != nil {
+		return err
+	}
+	return install(made, out)
+}
+
+// compile leaves it to the compiler to say what is wrong.
+func (g *gen) compile(ctx context.Context, args []string) error {
+	words := strings.Fields(g.cc)
+	if len(words) == 0 {
+		return cli.Errorf(cli.Usage, "gen: --cc names no compiler")
+	}
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], args...)...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return fmt.Errorf("gen: %s found errors: nothing was written", words[0])
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("gen: there is no compiler %s: install gcc, or name one with --cc", words[0])
+	case err != nil:
+		return fmt.Errorf("gen: %s can't be started: %w", words[0], err)
+	}
+	return nil
+}
+
+// install replaces a program in one step, so that a worker that runs is not
+// written into.
+func install(made, out string) error {
+	text, err := os.ReadFile(made)
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		return cli.Errorf(cli.Usage, "gen: -o %s is a folder: name the program", out)
+	}
+	next, err := os.CreateTemp(filepath.Dir(out), ".skep-gen-")
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	_, err = next.Write(text)
+	if e := next.Close(); err == nil {
+		err = e
+	}
+	info, e := os.Stat(made) // has the user's umask in it
+	if err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Chmod(next.Name(), info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), out)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+		return fmt.Errorf("gen: %w", err)
+	}
+	return nil
+}
+
+// parts are what programs are compiled with.
+type parts struct {
+	include, library string
+}
+
+// findParts looks beside skep: bin, lib and include of an installation, or
+// build/bin and build/lib of the source tree.
+func findParts(library string) (parts, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return parts{}, fmt.Errorf("gen: skep's own file can't be found: %w", err)
+	}
+	up := filepath.Dir(filepath.Dir(self))
+	found := parts{library: filepath.Join(up, "lib", library)}
+	if _, err := os.Stat(found.library); err != nil {
+		return parts{}, fmt.Errorf("gen: %s is missing: run make in skep's source tree", found.library)
+	}
+	for _, dir := range []string{filepath.Join(up, "include"), filepath.Join(filepath.Dir(up), "grid", "include")} {
+		if _, err := os.Stat(filepath.Join(dir, "OmniRpc.h")); err == nil {
+			found.include = dir
+			return found, nil
+		}
+	}
+	return parts{}, fmt.Errorf("gen: OmniRpc.h is neither in %s nor in the source tree around it", filepath.Join(up, "include"))
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* A function as anyone has it: it knows nothing of skep. */
+
+void scale(int n, double by, double *x, double *sum);
+
+void scale(int n, double by, double *x, double *sum)
+{
+	int i;
+
+	*sum = 0;
+	for (i = 0; i < n; i++) {
+		x[i] *= by;
+		*sum += x[i];
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import "skep/internal/uapi"
+
+// check reports what is well written and means nothing.
+func (p *parser) check(m *Module) {
+	names := map[string]bool{}
+	for _, d := range m.Defines {
+		if names[d.name] {
+			p.problem(d.at, "the function %q is defined twice", d.name)
+		}
+		names[d.name] = true
+		for i, q := range d.params {
+			p.checkParam(q)
+			for _, dim := range q.dims {
+				for _, e := range []*expr{dim.size, dim.low, dim.high, dim.stride} {
+					if e != nil {
+						p.checkExpr(d, i, e)
+					}
+				}
+				p.checkConstants(q, dim)
+			}
+		}
+	}
+}
+
+func (p *parser) checkParam(q *param) {
+	array := len(q.dims) > 0
+	out := q.mode == uapi.ModeOut || q.mode == uapi.ModeInOut
+	switch {
+	case q.kind == 0 || q.mode == 0: // reported
+	case q.unsigned && !q.kind.Integer():
+		p.problem(q.at, "the parameter %q is unsigned but no integer", q.name)
+	case q.kind == uapi.String && (array || q.mode != uapi.ModeIn):
+		p.problem(q.at, "a string is a single IN parameter; pass %q as char array with its size", q.name)
+	case q.kind == uapi.String && q.star:
+		p.problem(q.at, "write %q without *: a string is char * already", q.name)
+	case !array && q.mode == uapi.ModeWork:
+		p.problem(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
+	case !array && (q.kind == uapi.SComplex || q.kind == uapi.DComplex):
+		p.problem(q.at, "complex numbers travel as arrays: write %s[1]", q.name)
+	case q.star && (array || !out):
+		p.problem(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
+	}
+}
+
+func (p *parser) checkExpr(d *define, self int, e *expr) {
+	for _, a := range e.args {
+		p.checkExpr(d, self, a)
+	}
+	if e.op != uapi.OpParam && e.op != uapi.OpItem {
+		return
+	}
+	i := d.index(e.name)
+	if i < 0 {
+		p.problem(e.at, "the size names %q, which is no parameter of %q", e.name, d.name)
+		return
+	}
+	q := d.params[i]
+	switch {
+	case q.kind == 0 || q.mode == 0: // reported
+	case q.mode != uapi.ModeIn && q.mode != uapi.ModeInOut:
+		p.problem(e.at, "the size uses %q, which is not IN: its value is not known before the call", e.name)
+	case !q.kind.Integer():
+		p.problem(e.at, "the size uses %q, which is no integer", e.name)
+	case e.op == uapi.OpParam && len(q.dims) > 0:
+		p.problem(e.at, "the size uses the array %q: write which item, such as %s[0]", e.name, e.name)
+	case e.op == uapi.OpItem && len(q.dims) == 0:
+		p.problem(e.at, "the size takes an item of %q, which is no array", e.name)
+	case e.op == uapi.OpItem && i >= self:
+		p.problem(e.at, "the size takes an item of %q, which does not stand before %q", e.name, d.params[self].name)
+	}
+}
+
+// checkConstants finds sizes that are wrong whatever the arguments are.
+func (p *parser) checkConstants(q *param, d dim) {
+	if n, ok := d.size.constant(p); ok && n < 1 {
+		p.problem(d.size.at, "the size of %q is %d, at least 1 must be", q.name, n)
+	}
+	if d.low == nil {
+		return
+	}
+	size, sized := d.size.constant(p)
+	low, lows := d.low.constant(p)
+	high, highs := d.high.constant(p)
+	switch {
+	case lows && low < 0:
+		p.problem(d.low.at, "the first index of %q is below 0", q.name)
+	case lows && highs && high < low:
+		p.problem(d.high.at, "the part of %q ends before it begins", q.name)
+	case sized && highs && high > size:
+		p.problem(d.high.at, "the part of %q ends at %d, behind its size %d", q.name, high, size)
+	}
+	if d.stride != nil {
+		if n, ok := d.stride.constant(p); ok && n < 1 {
+			p.problem(d.stride.at, "the stride of %q is %d, at least 1 must be", q.name, n)
+		}
+	}
+}
+
+// constant gives the value of an expression without parameters. Overflow and
+// division by zero are reported.
+func (e *expr) constant(p *parser) (int64, bool) {
+	values := make([]int64, len(e.args))
+	for i, a := range e.args {
+		n, ok := a.constant(p)
+		if !ok {
+			return 0, false
+		}
+		values[i] = n
+	}
+	switch e.op {
+	case uapi.OpConst:
+		return e.num, true
+	case uapi.OpParam, uapi.OpItem:
+		return 0, false
+	}
+	n, err := fold(e.op, values)
+	if err != "" {
+		p.problem(e.at, "%s", err)
+		return 0, false
+	}
+	return n, true
+}

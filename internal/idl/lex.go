@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+type kind int
+
+const (
+	end kind = iota
+	word
+	number
+	text // a string; the token's text is without quotes, escapes as they are
+	sign // anything else: one or two characters
+)
+
+type token struct {
+	kind kind
+	at   position
+	text string
+}
+
+func (t token) is(s string) bool { return (t.kind == word || t.kind == sign) && t.text == s }
+
+// name is how an error message calls t.
+func (t token) name() string {
+	switch t.kind {
+	case end:
+		return "the end of the file"
+	case text:
+		return "a string"
+	}
+	return fmt.Sprintf("%q", t.text)
+}
+
+// A lexer cuts tokens off a file when the parser asks: what is C and what is
+// IDL only the parser knows.
+type lexer struct {
+	src      string
+	at       position // next byte
+	problems *Problems
+}
+
+func (l *lexer) problem(at position, format string, args ...any) {
+	start := strings.LastIndexByte(l.src[:at.offset], '\n') + 1
+	line, _, _ := strings.Cut(l.src[start:], "\n")
+	if len(l.problems.List) > 50*problemsMax {
+		return
+	}
+	for _, q := range l.problems.List {
+		if q.offset == at.offset {
+			return // what follows from the first is not news
+		}
+	}
+	l.problems.List = append(l.problems.List, Problem{
+		Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...),
+		offset: at.offset, source: strings.TrimSuffix(line, "\r")})
+}
+
+func (l *lexer) rest() string { return l.src[l.at.offset:] }
+
+// skip goes n bytes on.
+func (l *lexer) skip(n int) {
+	for _, r := range l.src[l.at.offset : l.at.offset+n] {
+		l.at.column++
+		if r == '\n' {
+			l.at.line++
+			l.at.column = 1
+		}
+	}
+	l.at.offset += n
+}
+
+// comment skips a comment that begins here.
+func (l *lexer) comment() bool {
+	rest, n := l.rest(), 0
+	switch {
+	case strings.HasPrefix(rest, "//"):
+		if n = strings.IndexByte(rest, '\n'); n < 0 {
+			n = len(rest)
+		}
+	case strings.HasPrefix(rest, "/*"):
+		if n = strings.Index(rest[2:], "*/"); n < 0 {
+			l.problem(l.at, "this comment does not end: write */")
+			n = len(rest)
+		} else {
+			n += 4
+		}
+	default:
+		return false
+	}
+	l.skip(n)
+	return true
+}
+
+func (l *lexer) blank() {
+	for {
+		rest := l.rest()
+		n := len(rest) - len(strings.TrimLeft(rest, " \t\r\n\f\v"))
+		l.skip(n)
+		if n == 0 && !l.comment() {
+			return
+		}
+	}
+}
+
+func letter(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+func digit(c byte) bool  { return c >= '0' && c <= '9' }
+
+func (l *lexer) next() token {
+	l.blank()
+	t := token{kind: end, at: l.at}
+	rest := l.rest()
+	if rest == "" {
+		return t
+	}
+	n := 1
+	switch c := rest[0]; {
+	case letter(c) || digit(c):
+		t.kind = word
+		if digit(c) {
+			t.kind = number
+		}
+		for n < len(rest) && (letter(rest[n]) || digit(rest[n])) {
+			n++
+		}
+	case c == '"':
+		return l.string()
+	default:
+		t.kind = sign
+		_, n = utf8.DecodeRuneInString(rest)
+		for _, two := range []string{"<=", ">=", "==", "!=", "&&", "||", "<<", ">>"} {
+			if strings.HasPrefix(rest, two) {
+				n = 2
+			}
+		}
+	}
+	t.text = rest[:n]
+	l.skip(n)
+	return t
+}
+
+func (l *lexer) string() token {
+	t := token{kind: text, at: l.at}
+	n, ok := quoted(l.rest())
+	if !ok {
+		l.problem(t.at, "this string does not end in its line")
+		l.skip(n)
+		return t
+	}
+	t.text = l.rest()[1 : n-1]
+	l.skip(n)
+	return t
+}
+
+// quoted gives the length of a string or character constant at the start of s,
+// and whether it ends before its line does.
+func quoted(s string) (int, bool) {
+	for i := 1; i < len(s) && s[i] != '\n'; i++ {
+		switch s[i] {
+		case '\\':
+			if i++; i < len(s) && s[i] == '\r' {
+				i++
+			}
+		case s[0]:
+			return i + 1, true
+		}
+	}
+	n := strings.IndexByte(s, '\n')
+	if n < 0 {
+		n = len(s)
+	}
+	return n, false
+}
+
+// block takes C text from the brace that was just read to the one that closes
+// it. Braces in strings and comments do not count.
+func (l *lexer) block(open token) *block {
+	start := strings.LastIndexByte(l.src[:open.at.offset], '\n') + 1
+	b := &block{at: open.at, indent: blanks(l.src[start:], open.at.column-1)}
+	for depth := 1; ; {
+		rest := l.rest()
+		switch {
+		case rest == "":
+			l.problem(open.at, "this brace is never closed: write }")
+			return b
+		case l.comment():
+			continue
+		case rest[0] == '"' || rest[0] == '\'':
+			n, ok := quoted(rest)
+			if !ok { // an apostrophe, as in #error don't
+				n = 1
+			}
+			l.skip(n)
+			continue
+		case rest[0] == '{':
+			depth++
+		case rest[0] == '}':
+			depth--
+		}
+		l.skip(1)
+		if depth == 0 {
+			b.text = l.src[open.at.offset:l.at.offset]
+			return b
+		}
+	}
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import "skep/internal/uapi"
+
+var modes = map[string]uapi.Mode{
+	"IN": uapi.ModeIn, "mode_in": uapi.ModeIn,
+	"OUT": uapi.ModeOut, "mode_out": uapi.ModeOut,
+	"INOUT": uapi.ModeInOut, "mode_inout": uapi.ModeInOut,
+	"WORK": uapi.ModeWork, "mode_work": uapi.ModeWork,
+}
+
+var types = map[string]uapi.Type{
+	"char": uapi.Char, "short": uapi.Short, "int": uapi.Int,
+	"long": uapi.Long, "longlong": uapi.Long,
+	"float": uapi.Float, "double": uapi.Double,
+	"scomplex": uapi.SComplex, "dcomplex": uapi.DComplex, "string": uapi.String,
+}
+
+// noTypes are types of OmniRPC and Ninf-G that do not travel here.
+var noTypes = map[string]string{
+	"file":        "read the file in the master and pass its bytes as char array",
+	"filename":    "read the file in the master and pass its bytes as char array",
+	"filepointer": "read the file in the master and pass its bytes as char array",
+	"CALLBACK":    "workers can't call the master; return what it needs as OUT",
+	"callback":    "workers can't call the master; return what it needs as OUT",
+	"void":        "name the type of what travels",
+}
+
+// params takes all up to the closing parenthesis. False when it got lost.
+func (p *parser) params(d *define) bool {
+	if p.tok.is("void") {
+		void := p.tok
+		if p.advance(); p.accept(")") {
+			return true
+		}
+		p.problem(void.at, "void is not supported; %s", noTypes["void"])
+		p.restOfParam()
+	}
+	if p.accept(")") {
+		return true
+	}
+	for {
+		q := &param{at: p.tok.at}
+		if !p.param(q) {
+			p.restOfParam()
+		}
+		if q.name != "" {
+			p.addParam(d, q)
+		}
+		switch {
+		case p.accept(","):
+		case p.accept(")"):
+			return true
+		default:
+			p.problem(p.tok.at, "expected \",\" or \")\" behind a parameter, found %s", p.tok.name())
+			return false
+		}
+	}
+}
+
+func (p *parser) addParam(d *define, q *param) {
+	if d.index(q.name) >= 0 {
+		p.problem(q.at, "the parameter %q stands twice", q.name)
+	}
+	if len(d.params) == uapi.ParamsMax {
+		p.problem(q.at, "a function has at most %d parameters", uapi.ParamsMax)
+	}
+	d.params = append(d.params, q)
+}
+
+// restOfParam goes to the comma or parenthesis that ends a parameter.
+func (p *parser) restOfParam() {
+	for depth := 0; !starts(p.tok) && !p.tok.is("{"); p.advance() {
+		switch p.tok.text {
+		case "(", "[":
+			depth++
+		case "]":
+			depth--
+		case ")":
+			if depth--; depth < 0 {
+				return
+			}
+		case ",":
+			if depth <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// param takes words in any order up to the name. False when the rest of it
+// can't be read; then the error has been reported.
+func (p *parser) param(q *param) bool {
+	begin := p.tok.at
+	typed := p.words(q)
+	for p.accept("*") {
+		q.star = true
+	}
+	q.at = p.tok.at
+	name := p.tok.text
+	if !p.identifier("a parameter") {
+		return false
+	}
+	q.name = name
+	switch {
+	case typed == wrong:
+		return false
+	case q.mode == 0:
+		p.problem(begin, "the parameter %q has no mode: write IN, OUT, INOUT or WORK", name)
+	case typed == missing:
+		p.problem(begin, "the parameter %q has no type, such as int or double", name)
+	}
+	for p.tok.is("[") {
+		if !p.dim(q) {
+			return false
+		}
+	}
+	return true
+}
+
+type outcome int
+
+const (
+	missing outcome = iota
+	found
+	wrong
+)
+
+// words takes modes and types.
+func (p *parser) words(q *param) outcome {
+	typed, bases, longs := missing, 0, 0
+	for ; p.tok.kind == word; p.advance() {
+		t := p.tok
+		if why := noTypes[t.text]; why != "" {
+			p.problem(t.at, "%s is not supported; %s", t.text, why)
+			typed = wrong
+			continue
+		}
+		if mode := modes[t.text]; mode != 0 {
+			if q.mode != 0 {
+				p.problem(t.at, "the parameter has two modes")
+			}
+			q.mode = mode
+			continue
+		}
+		base := types[t.text]
+		switch {
+		case t.is("unsigned"):
+			q.unsigned = true
+			if bases+longs == 0 {
+				q.kind = uapi.Int
+			}
+		case t.is("int") && (longs > 0 || q.kind == uapi.Short):
+			// long int and short int
+		case base == uapi.Long && bases == 0:
+			if longs++; longs > 2 {
+				p.problem(t.at, "long stands too often")
+			}
+			q.longlong = longs == 2 || t.is("longlong")
+			q.kind = uapi.Long
+		case base != 0 && (t.is("short") || t.is("long")) && q.kind == uapi.Int && bases == 1:
+			q.kind = base
+		case base != 0:
+			if bases+longs > 0 {
+				p.problem(t.at, "the parameter has two types")
+			}
+			bases++
+			q.kind = base
+		default:
+			return typed
+		}
+		if typed == missing {
+			typed = found
+		}
+	}
+	return typed
+}
+
+// dim takes [size] or [size:low,high,stride].
+func (p *parser) dim(q *param) bool {
+	at := p.tok.at
+	p.advance()
+	if p.tok.is("]") {
+		p.problem(p.tok.at, "the size of %q is missing: both sides must know how much travels", q.name)
+		p.advance()
+		return true
+	}
+	var d dim
+	if d.size = p.expr(); d.size == nil {
+		return false
+	}
+	if p.accept(":") {
+		if d.low = p.expr(); d.low == nil {
+			return false
+		}
+		if !p.expect(",", "behind the first index of the part") {
+			return false
+		}
+		if d.high = p.expr(); d.high == nil {
+			return false
+		}
+		if p.accept(",") {
+			if d.stride = p.expr(); d.stride == nil {
+				return false
+			}
+		}
+	}
+	if !p.expect("]", "behind the size") {
+		return false
+	}
+	if len(q.dims) == uapi.DimsMax {
+		p.problem(at, "an array has at most %d dimensions", uapi.DimsMax)
+		return true
+	}
+	q.dims = append(q.dims, d)
+	return true
+}

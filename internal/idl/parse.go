@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import (
+	"strings"
+
+	"skep/internal/uapi"
+)
+
+// A parser holds one token ahead; C text is read behind an opening brace that
+// is that token.
+type parser struct {
+	lexer
+	tok      token
+	problems Problems
+	format   string // of Fortran names
+	seen     bool   // Module
+}
+
+func newParser(file string, src []byte) *parser {
+	p := &parser{problems: Problems{File: file}, format: "%s_"}
+	p.lexer = lexer{src: string(src), at: position{0, 1, 1}, problems: &p.problems}
+	p.advance()
+	return p
+}
+
+func (p *parser) advance() { p.tok = p.next() }
+
+func (p *parser) accept(s string) bool {
+	if p.tok.is(s) {
+		p.advance()
+		return true
+	}
+	return false
+}
+
+// expect reports what stands there instead.
+func (p *parser) expect(s, why string) bool {
+	if p.accept(s) {
+		return true
+	}
+	p.problem(p.tok.at, "expected %q %s, found %s", s, why, p.tok.name())
+	return false
+}
+
+// unsupported are words that OmniRPC or Ninf-G know at the top of a file or of
+// a function, with what to do.
+var unsupported = map[string]string{
+	"CalcOrder":  "leave it out: skep does not plan by it",
+	"Backend":    "leave it out: workers are single processes",
+	"Shrink":     "leave it out: the size is given in the brackets",
+	"IDLINCLUDE": "write #include inside Globals { }",
+	"DefClass":   "keep state in Globals and set it in Initialize",
+	"DefState":   "keep state in Globals and set it in Initialize",
+	"DefMethod":  "keep state in Globals and set it in Initialize",
+	"Linker":     "name files with Required",
+	"Compiler":   "choose one with --cc",
+}
+
+func starts(t token) bool {
+	return t.is("Module") || t.is("Define") || t.is("Globals") || t.kind == end
+}
+
+// recover goes to the next thing that begins a part of the file.
+func (p *parser) recover() {
+	for !starts(p.tok) {
+		if p.tok.is("{") {
+			p.block(p.tok)
+		}
+		p.advance()
+	}
+}
+
+func (p *parser) module() *Module {
+	m := &Module{File: p.problems.File}
+	for p.tok.kind != end {
+		at := p.tok
+		switch {
+		case p.accept(";"):
+		case p.accept("Module"):
+			p.header(m, at)
+		case p.accept("Globals"):
+			if b := p.cBlock("behind Globals"); b != nil {
+				m.Globals = append(m.Globals, *b)
+			}
+		case p.accept("Define"):
+			p.define(m)
+		case p.option(m):
+		case p.tok.is("#"):
+			p.problem(at.at, "directives of the C preprocessor stand inside Globals { }")
+			p.advance()
+			p.recover()
+		default:
+			p.problem(at.at, "expected Module, Define or Globals, found %s", at.name())
+			p.advance()
+			p.recover()
+		}
+	}
+	if !p.seen {
+		p.problem(position{0, 1, 1}, "the file has no module: begin it with `Module NAME;`")
+	} else if len(m.Defines) == 0 {
+		p.problem(p.tok.at, "the module has no function: write Define NAME(...) { }")
+	}
+	return m
+}
+
+func (p *parser) header(m *Module, at token) {
+	if p.seen {
+		p.problem(at.at, "a file has one Module")
+	}
+	p.seen = true
+	name := p.tok
+	if p.identifier("the module") {
+		if m.Name == "" {
+			m.Name = name.text
+		}
+		if !p.expect(";", "behind the module's name") {
+			p.recover()
+		}
+	} else {
+		p.recover()
+	}
+}
+
+// identifier takes a word that may be a name in C and in a manifest.
+func (p *parser) identifier(what string) bool {
+	t := p.tok
+	if t.kind != word {
+		p.problem(t.at, "expected the name of %s, found %s", what, t.name())
+		return false
+	}
+	switch {
+	case len(t.text) >= uapi.NameMax:
+		p.problem(t.at, "the name of %s has %d characters, at most %d may be", what, len(t.text), uapi.NameMax-1)
+	case cWords[t.text]:
+		p.problem(t.at, "%q is a word of C and can't be the name of %s", t.text, what)
+	case strings.HasPrefix(t.text, "skep_"):
+		p.problem(t.at, "names that begin with skep_ are kept for skep")
+	}
+	p.advance()
+	return true
+}
+
+var cWords = func() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields("auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof") {
+		m[w] = true
+	}
+	return m
+}()
+
+func (p *parser) cBlock(where string) *block {
+	open := p.tok
+	if !open.is("{") {
+		p.problem(open.at, "expected \"{\" %s, found %s", where, open.name())
+		p.recover()
+		return nil
+	}
+	b := p.block(open)
+	p.advance()
+	return b
+}
+
+// option takes what says how to build the program; it stands at the top or
+// before a body. False when there is none.
+func (p *parser) option(m *Module) bool {
+	at := p.tok
+	if why := unsupported[at.text]; at.kind == word && why != "" {
+		p.problem(at.at, "%s is not supported; %s", at.text, why)
+		p.advance()
+		p.statement()
+		return true
+	}
+	switch at.text {
+	case "Required", "Library", "CompileOptions", "Language", "FortranFormat", "Fortranformat":
+	default:
+		return false
+	}
+	p.advance()
+	if p.tok.kind != text {
+		p.problem(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
+		p.statement()
+		return true
+	}
+	for p.tok.kind == text {
+		p.take(m, at.text, p.tok)
+		p.advance()
+		p.accept(",")
+	}
+	p.accept(";")
+	return true
+}
+
+func (p *parser) take(m *Module, option string, t token) {
+	switch option {
+	case "Required", "Library":
+		m.Files = append(m.Files, strings.Fields(t.text)...)
+	case "CompileOptions":
+		m.Options = append(m.Options, strings.Fields(t.text)...)
+	case "Language":
+		if t.text != "C" && t.text != "c" {
+			p.problem(t.at, "bodies are in C; call other languages with Calls")
+		}
+	default:
+		p.fortranFormat(t)
+	}
+}
+
+func (p *parser) fortranFormat(t token) {
+	rest := strings.NewReplacer("%s", "", "%l", "").Replace(t.text)
+	if rest == t.text || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || !letter(byte(r)) && !digit(byte(r)) }) {
+		p.problem(t.at, "a Fortran format is letters around %%s (the name) or %%l (the name in small letters), such as \"%%l_\"")
+		return
+	}
+	p.format = t.text
+}
+
+// statement goes behind the next semicolon, but not into what is next.
+func (p *parser) statement() {
+	for !starts(p.tok) && !p.tok.is("{") {
+		if p.accept(";") {
+			return
+		}
+		p.advance()
+	}
+}
+
+func (p *parser) define(m *Module) {
+	d := &define{at: p.tok.at, name: p.tok.text}
+	if !p.identifier("the function") {
+		p.recover()
+		return
+	}
+	m.Defines = append(m.Defines, d)
+	if !p.expect("(", "behind the function's name") || !p.params(d) {
+		p.recover()
+		return
+	}
+	for {
+		switch {
+		case p.tok.kind == text:
+			d.doc += p.tok.text
+			p.advance()
+		case p.option(m):
+		case p.tok.is("Calls"):
+			d.call = p.calls(d)
+			return
+		case p.tok.is("{"):
+			d.body = p.cBlock("")
+			return
+		default:
+			p.problem(p.tok.at, "expected the body of %q as { C } or Calls, found %s", d.name, p.tok.name())
+			p.recover()
+			return
+		}
+	}
+}
+
+func (p *parser) calls(d *define) *call {
+	p.advance()
+	c := &call{}
+	if p.tok.kind == text {
+		switch strings.ToLower(p.tok.text) {
+		case "c":
+		case "fortran":
+			c.fortran = true
+		default:
+			p.problem(p.tok.at, "Calls knows \"C\" and \"Fortran\"")
+		}
+		p.advance()
+	}
+	c.at, c.name = p.tok.at, p.tok.text
+	if !p.identifier("what is called") || !p.expect("(", "behind the name of what is called") {
+		p.recover()
+		return c
+	}
+	for !p.accept(")") {
+		if !p.argument(d, c) || !p.accept(",") && !p.tok.is(")") {
+			p.problem(p.tok.at, "expected a parameter's name, \",\" or \")\", found %s", p.tok.name())
+			p.recover()
+			return c
+		}
+	}
+	p.accept(";")
+	if c.fortran {
+		c.name = strings.NewReplacer("%s", c.name, "%l", strings.ToLower(c.name)).Replace(p.format)
+	}
+	return c
+}
+
+func (p *parser) argument(d *define, c *call) bool {
+	t := p.tok
+	a := argument{param: -1, text: t.text}
+	switch {
+	case t.kind == word:
+		if a.param = d.index(t.text); a.param < 0 {
+			p.problem(t.at, "%q is no parameter of %q", t.text, d.name)
+		}
+	case t.kind == number && !c.fortran:
+		p.integer(t)
+	default:
+		return false
+	}
+	c.args = append(c.args, a)
+	p.advance()
+	return true
+}
+
+func (d *define) index(name string) int {
+	for i, q := range d.params {
+		if q.name == name {
+			return i
+		}
+	}
+	return -1
+}

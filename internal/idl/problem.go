@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// problemsMax keeps what is printed for a file that is no IDL at all short.
+const problemsMax = 20
+
+// A position is a byte's offset, and what people call it.
+type position struct {
+	offset, line, column int
+}
+
+// A Problem is one thing that is wrong in a file.
+type Problem struct {
+	Line, Column int // from 1; columns are characters, a tab is one
+	Text         string
+	offset       int
+	source       string // the line it stands in
+}
+
+// Problems is the error of a file.
+type Problems struct {
+	File string
+	List []Problem
+}
+
+// Error is file:line:column: text, the line, and a caret below the place, for
+// each problem.
+func (p *Problems) Error() string {
+	var b strings.Builder
+	for i, q := range p.List {
+		if i == problemsMax {
+			fmt.Fprintf(&b, "%s: %d more errors are not shown\n", p.File, len(p.List)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s:%d:%d: %s\n", p.File, q.Line, q.Column, q.Text)
+		fmt.Fprintf(&b, "  %s\n  %s^\n", printable(q.source), blanks(q.source, q.Column-1))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (p *Problems) sorted() *Problems {
+	sort.SliceStable(p.List, func(i, j int) bool { return p.List[i].offset < p.List[j].offset })
+	return p
+}
+
+// printable keeps a hostile file from speaking to the terminal.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0)) {
+			return '?'
+		}
+		return r
+	}, line)
+}
+
+// blanks is as wide as the first n characters of line.
+func blanks(line string, n int) string {
+	var b strings.Builder
+	for _, r := range line {
+		if n--; n < 0 {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

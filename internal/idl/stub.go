@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"skep/internal/uapi"
+)
+
+// A stub is C text that knows its own lines, for #line.
+type stub struct {
+	bytes.Buffer
+	name    string
+	m       *Module
+	lines   int // in the first counted bytes
+	counted int
+}
+
+// Stub gives the C file that makes a worker of the functions, to be compiled
+// with grid/include and linked with libskepworker. name is the file's own.
+func (m *Module) Stub(name string) ([]byte, error) {
+	manifest, err := m.manifest.Encode()
+	if err != nil {
+		return nil, err
+	}
+	s := &stub{name: filepath.ToSlash(name), m: m}
+	// The file's name could end the comment: it stands in quotes below only.
+	s.line("/* Made by skep gen: change the IDL, not this file. */")
+	s.line("#include <skep/worker.h>")
+	for i := range m.Globals {
+		b := m.Globals[i]
+		s.line("")
+		inner := " " + strings.TrimSuffix(strings.TrimPrefix(b.text, "{"), "}")
+		s.from(b.at, b.indent+inner)
+	}
+	for i := range m.Defines {
+		s.line("")
+		s.function(i)
+	}
+	s.tables(manifest)
+	return s.Bytes(), nil
+}
+
+func (s *stub) line(format string, args ...any) {
+	fmt.Fprintf(s, format+"\n", args...)
+}
+
+// from writes text that stands at a place of the IDL.
+func (s *stub) from(at position, text string) {
+	s.line("#line %d %s", at.line, cString(filepath.ToSlash(s.m.File)))
+	s.WriteString(text)
+	s.WriteString("\n")
+	s.lines += bytes.Count(s.Bytes()[s.counted:], []byte("\n"))
+	s.counted = s.Len()
+	s.line("#line %d %s", s.lines+2, cString(s.name))
+}
+
+// cString keeps any name of a file one line of C.
+func cString(name string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(name) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c == 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+var cTypes = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "int", uapi.Long: "long",
+	uapi.Float: "float", uapi.Double: "double", uapi.SComplex: "float _Complex", uapi.DComplex: "double _Complex", uapi.String: "char"}
+
+func (q *param) cType() string {
+	t := cTypes[q.kind]
+	if q.longlong {
+		t = "long long"
+	}
+	if q.unsigned {
+		t = "unsigned " + t
+	}
+	return t
+}
+
+// pointer tells whether C gets the argument's address rather than its value.
+func (q *param) pointer(fortran bool) bool {
+	return fortran || len(q.dims) > 0 || q.mode != uapi.ModeIn || q.kind == uapi.String
+}
+
+func (q *param) declare(name string, fortran bool) string {
+	if q.pointer(fortran) {
+		return q.cType() + " *" + name
+	}
+	return strings.TrimSuffix(q.cType()+" "+name, " ")
+}
+
+// pass gives argument i as C wants it.
+func (q *param) pass(i int, fortran bool) string {
+	if q.pointer(fortran) {
+		return fmt.Sprintf("argument[%d]", i)
+	}
+	return fmt.Sprintf("*(%s *)argument[%d]", q.cType(), i)
+}
+
+func (s *stub) function(i int) {
+	d := s.m.Defines[i]
+	if d.body != nil {
+		var declared, passed []string
+		for j, q := range d.params {
+			declared = append(declared, q.declare(q.name, false)+" __attribute__((unused))")
+			passed = append(passed, q.pass(j, false))
+		}
+		s.line("static void skep_body_%s(%s)", d.name, list(declared))
+		s.from(d.body.at, d.body.indent+d.body.text)
+		s.wrapper(d, fmt.Sprintf("\tskep_body_%s(%s);", d.name, strings.Join(passed, ", ")), nil)
+		return
+	}
+	declared, passed := d.arguments()
+	if !s.m.mentions(d.call.name) {
+		s.from(d.call.at, fmt.Sprintf("void %s(%s);", d.call.name, list(declared)))
+	}
+	s.wrapper(d, fmt.Sprintf("\t%s(%s);", d.call.name, strings.Join(passed, ", ")), &d.call.at)
+}
+
+// arguments gives types and values of a call. Fortran compilers expect the
+// lengths of strings behind all else.
+func (d *define) arguments() (declared, passed []string) {
+	fortran := d.call.fortran
+	var lengths []string
+	for _, a := range d.call.args {
+		if a.param < 0 {
+			declared, passed = append(declared, "long"), append(passed, a.text)
+			continue
+		}
+		q := d.params[a.param]
+		declared = append(declared, q.declare("", fortran))
+		passed = append(passed, q.pass(a.param, fortran))
+		if fortran && q.kind == uapi.String {
+			lengths = append(lengths, fmt.Sprintf("__builtin_strlen(argument[%d])", a.param))
+		}
+	}
+	for _, length := range lengths {
+		declared, passed = append(declared, "unsigned long"), append(passed, length)
+	}
+	return declared, passed
+}
+
+func list(declared []string) string {
+	if len(declared) == 0 {
+		return "void"
+	}
+	return strings.Join(declared, ", ")
+}
+
+// wrapper writes what the library calls.
+func (s *stub) wrapper(d *define, statement string, at *position) {
+	s.line("")
+	s.line("static void skep_call_%s(void *const *argument)", d.name)
+	s.line("{")
+	if !strings.Contains(statement, "argument[") {
+		s.line("\t(void)argument;")
+	}
+	if at != nil {
+		s.from(*at, statement)
+	} else {
+		s.line("%s", statement)
+	}
+	s.line("}")
+}
+
+// mentions tells whether Globals may declare a function already: they name it,
+// or include a header of the user's.
+func (m *Module) mentions(name string) bool {
+	for _, b := range m.Globals {
+		for _, w := range strings.FieldsFunc(b.text, func(r rune) bool { return r > 0x7f || !letter(byte(r)) && !digit(byte(r)) }) {
+			if w == name {
+				return true
+			}
+		}
+		for _, l := range strings.Split(b.text, "\n") {
+			l = strings.ReplaceAll(strings.ReplaceAll(l, " ", ""), "\t", "")
+			if strings.HasPrefix(strings.TrimPrefix(l, "{"), "#include\"") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *stub) tables(manifest []byte) {
+	s.line("")
+	s.line("/* <skep/module.h>; `skep gen --manifest` shows it. */")
+	s.line("static const unsigned char skep_manifest[%d] __attribute__((", len(manifest))
+	s.line("\taligned(8), section(%q), used)) = {", uapi.Section)
+	for len(manifest) > 0 {
+		n := min(len(manifest), 12)
+		s.WriteByte('\t')
+		for i, b := range manifest[:n] {
+			if i > 0 {
+				s.WriteByte(' ')
+			}
+			fmt.Fprintf(s, "0x%02x,", b)
+		}
+		s.WriteByte('\n')
+		manifest = manifest[n:]
+	}
+	s.line("};")
+	s.line("")
+	s.line("static skep_worker_function *const skep_functions[] = {")
+	for _, d := range s.m.Defines {
+		s.line("\tskep_call_%s,", d.name)
+	}
+	s.line("};")
+	s.line("")
+	s.line("const struct skep_worker skep_worker = {")
+	s.line("\tskep_manifest, sizeof(skep_manifest), skep_functions};")
+}
