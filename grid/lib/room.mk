@@ -60,3 +60,18 @@ $(grid_t)/lib_test: $(addprefix $(B)/obj/san/,grid/test/lib_test.o \
 CHECK_SUITES += grid-lib
 suite_grid-lib = $(grid_t)/lib_test
 suite_grid-lib_needs = $(grid_t)/lib_test
+
+# A whole grid: hub, agent, worker and master, as `skep run` puts them together.
+$(grid_t)/master: grid/test/master.c $(B)/lib/libskeprpc.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) $(DEPS) -Igrid/include -pthread -o $@ \
+		$(filter %.c %.a,$^)
+$(grid_t)/modules/sample.rex: $(grid_t)/worker-glibc
+	$(Q)mkdir -p $(@D)
+	$(Q)cp $< $@
+CHECK_SUITES += grid-run
+suite_grid-run = $(B)/bin/skep run --modules $(grid_t)/modules -- \
+	$(grid_t)/master
+suite_grid-run_needs = $(grid_t)/master $(grid_t)/modules/sample.rex \
+	$(B)/bin/skep
