@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command panics recovers from faults that the CPU reports, many times and in
-// many goroutines, and then dies of one that nothing recovers.
+// Command panics recovers from faults that the CPU reports, and then dies
+// of one that nothing recovers.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"unsafe"
 )
 
@@ -40,20 +39,6 @@ func main() {
 	fmt.Println(caught(func() { read(nil) }))
 	fmt.Println(caught(func() { divide(1, len(os.Args)-1) }))
 	fmt.Println(caught(func() { _ = os.Args[len(os.Args)+3] }))
-
-	var group sync.WaitGroup
-	counts := make([]int, 16)
-	for id := range counts {
-		group.Go(func() {
-			for range 50 {
-				if caught(func() { read(nil) }) != "nothing" {
-					counts[id]++
-				}
-			}
-		})
-	}
-	group.Wait()
-	fmt.Println(counts)
 
 	debug.SetPanicOnFault(true)
 	address := uintptr(0x123)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Symbolic links. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "say.h"
+
+int main(void)
+{
+	char buf[64] = "";
+	struct stat st, st2;
+	int fd = open("target", O_CREAT | O_RDWR, 0644);
+
+	CHECK(write(fd, "text", 4) == 4 && close(fd) == 0);
+	CHECK(stat("target", &st2) == 0);
+	CHECK(symlink("target", "soft") == 0);
+	CHECK(readlink("soft", buf, sizeof(buf)) == 6);
+	CHECK(!strcmp(buf, "target"));
+	CHECK(lstat("soft", &st) == 0 && S_ISLNK(st.st_mode));
+	CHECK(stat("soft", &st) == 0 && S_ISREG(st.st_mode));
+	CHECK(st.st_ino == st2.st_ino && st.st_size == 4);
+	CHECK(FAILS(open("soft", O_RDONLY | O_NOFOLLOW), ELOOP));
+	CHECK(symlink("nowhere", "dangling") == 0);
+	CHECK(FAILS(stat("dangling", &st), ENOENT));
+	CHECK(lstat("dangling", &st) == 0);
+	CHECK(symlink("loop", "loop") == 0);
+	CHECK(FAILS(stat("loop", &st), ELOOP));
+	CHECK(FAILS(readlink("target", buf, sizeof(buf)), EINVAL));
+	CHECK(unlink("target") == 0 && FAILS(stat("soft", &st), ENOENT));
+	CHECK(unlink("soft") == 0 && unlink("dangling") == 0);
+	CHECK(unlink("loop") == 0);
+	return say_done();
+}

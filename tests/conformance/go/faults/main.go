@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+
+// Command faults recovers from bad memory accesses many times and in many
+// goroutines, whose stacks are small.
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+)
+
+type thing struct {
+	pad   [300]byte
+	value int
+}
+
+//go:noinline
+func read(t *thing) int { return t.value }
+
+func caught(f func()) (text string) {
+	defer func() {
+		err, ok := recover().(runtime.Error)
+		if ok {
+			text = err.Error()
+		}
+	}()
+	f()
+	return "nothing"
+}
+
+func main() {
+	var group sync.WaitGroup
+	counts := make([]int, 16)
+	for id := range counts {
+		group.Go(func() {
+			for range 50 {
+				if caught(func() { read(nil) }) != "nothing" {
+					counts[id]++
+				}
+			}
+		})
+	}
+	group.Wait()
+	fmt.Println(counts)
+}
