@@ -199,13 +199,16 @@ func cNoLong(t *tree) ([]string, error) {
 func cNoTypedef(t *tree) ([]string, error) {
 	var bad []string
 	for _, name := range t.with(".c", ".h") {
+		if name == "grid/include/OmniRpc.h" {
+			continue // its types are OmniRPC's, and programs use them
+		}
 		bad = append(bad, t.grep(name, cTypedef, "typedef of a struct, union or enum")...)
 	}
 	return bad, nil
 }
 
 var headerFlags = []string{"-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Wundef",
-	"-Werror", "-Iinclude", "-I.", "-x", "c"}
+	"-Werror", "-Iinclude", "-Igrid/include", "-I.", "-x", "c"}
 
 func headersAlone(t *tree) ([]string, error) {
 	list, err := t.borders()
