@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Measurements of bee, each with its peer beside it in the same run. They print
-# a table and lines that begin with "result"; they judge nothing.
+# Measurements of bee and of remote calls, each with its peer beside it in the
+# same run. They print a table and lines that begin with "result"; they judge
+# nothing.
 
 BENCH := $(B)/bench
 bench_dir := tests/bench
@@ -32,3 +33,24 @@ bench_bee_entry_needs = $(bench_common) $(BENCH)/windows/empty.exe \
 	$(CONF)/glibc/hello $(CONF)/musl/hello $(CONF)/go/panics
 bench_bee_compute := $(BENCH_RUN) compute
 bench_bee_compute_needs := $(bench_common) $(BENCH)/linux/compute
+
+# Remote calls: a module and a master of their own.
+$(BENCH)/rpc/bench.rex: $(addprefix $(bench_dir)/rpc/bench.,idl c h) \
+		$(B)/bin/skep $(B)/lib/libskepworker.a
+	$(call say,GEN)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(B)/bin/skep gen --build $(bench_dir)/rpc/bench.idl \
+		$(bench_dir)/rpc/bench.c -o $@
+$(BENCH)/rpc/master: $(bench_dir)/rpc/master.c $(B)/lib/libskeprpc.a
+	$(call say,BENCH)
+	$(Q)mkdir -p $(@D) $(B)/obj/bench
+	$(Q)$(CC) $(CFLAGS_HOST) -Igrid/include -pthread $(DEPS) \
+		-MF $(B)/obj/bench/rpc_master.d -MT $@ -o $@ $^
+
+bench_rpc_common := $(BENCH_RUN) $(B)/bin/skep $(BENCH)/rpc/master \
+	$(BENCH)/rpc/bench.rex
+BENCHES += rpc_call rpc_argument
+bench_rpc_call := $(BENCH_RUN) rpc
+bench_rpc_call_needs := $(bench_rpc_common)
+bench_rpc_argument := $(BENCH_RUN) argument
+bench_rpc_argument_needs := $(bench_rpc_common)

@@ -6,6 +6,7 @@
 //
 //	journey -on linux    needs build/bin/skep
 //	journey -on wine     besides needs wine, skep.exe and bee.exe
+//	journey -kill ...    runs of a master whose nodes die, stop or lie
 package main
 
 import (
@@ -26,8 +27,9 @@ type journey struct {
 
 type options struct {
 	on, bin, programs, old, prefix, shim string
+	master, modules                      string // of -kill
 	only                                 *regexp.Regexp
-	keep                                 bool
+	keep, kill                           bool
 }
 
 func parse() options {
@@ -39,10 +41,13 @@ func parse() options {
 	flag.StringVar(&o.old, "old", "build/test/journey/skep-old", "a skep of another revision")
 	flag.StringVar(&o.prefix, "prefix", "build/wine-journey", "WINEPREFIX")
 	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
+	flag.BoolVar(&o.kill, "kill", false, "walk the journeys of runs that meet trouble")
+	flag.StringVar(&o.master, "master", "build/test/kill/master", "the master program of -kill")
+	flag.StringVar(&o.modules, "modules", "build/test/kill", "where its worker programs are")
 	flag.BoolVar(&o.keep, "keep", false, "keep states and outputs")
 	flag.Parse()
 	o.only = regexp.MustCompile(*only)
-	for _, path := range []*string{&o.bin, &o.programs, &o.old, &o.prefix, &o.shim} {
+	for _, path := range []*string{&o.bin, &o.programs, &o.old, &o.prefix, &o.shim, &o.master, &o.modules} {
 		*path, _ = filepath.Abs(*path)
 	}
 	return o
@@ -58,7 +63,11 @@ func main() {
 		defer stopWine(o)
 	}
 	t := &tap{}
-	for _, j := range journeys() {
+	list := journeys()
+	if o.kill {
+		list = troubles()
+	}
+	for _, j := range list {
 		if j.wine == (o.on == "wine") && o.only.MatchString(j.name) {
 			walk(o, t, j)
 		}

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 
-// Command run measures bee beside its peers on this machine and prints a table
-// for people and "result" lines for machines. It never judges.
+// Command run measures bee and the grid beside their peers on this machine. It
+// prints a table
+// for people and "result" lines for machines, and judges nothing.
 //
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
+//	run rpc       round trip of an empty remote call
+//	run argument  a large argument of a remote call, beside raw TLS
 package main
 
 import (
@@ -39,10 +42,11 @@ func main() {
 }
 
 func (b *bench) run(what string) error {
-	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute}
+	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
+		"rpc": b.rpcCall, "argument": b.rpcArgument}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry and compute", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc and argument", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {

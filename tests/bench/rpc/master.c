@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The master of the call benches. It prints "name nanoseconds" lines; the
+ * bench around it takes medians and makes the comparison.
+ *
+ *	master call ROUNDS
+ *	master argument MEGABYTES ROUNDS
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <OmniRpc.h>
+
+#define WARM 200
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int failed(void)
+{
+	fprintf(stderr, "bench: %s\n", OmniRpcLastErrorText());
+	return 1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int call(int rounds)
+{
+	double *t = calloc((size_t)rounds, sizeof(*t)), begin;
+	int i, y = -1;
+
+	for (i = -WARM; t && i < rounds; i++) {
+		begin = now();
+		if (OmniRpcCall("bench.empty", i, &y) != OMRPC_OK || y != i)
+			return failed();
+		if (i >= 0)
+			t[i] = now() - begin;
+	}
+	if (!t)
+		return 1;
+	qsort(t, (size_t)rounds, sizeof(*t), ascending);
+	printf("median %.0f\n", t[rounds / 2] * 1e9);
+	printf("tenth %.0f\n", t[rounds / 10] * 1e9);
+	printf("ninetieth %.0f\n", t[rounds * 9 / 10] * 1e9);
+	free(t);
+	return 0;
+}
+
+static int argument(int megabytes, int rounds)
+{
+	int n = megabytes * 125000, i;
+	double *x = malloc((size_t)n * sizeof(*x)), begin, entered = -1;
+
+	if (!x)
+		return 1;
+	for (i = 0; i < n; i++)
+		x[i] = i + 1;
+	for (i = 0; i < rounds; i++) {
+		begin = now();
+		if (OmniRpcCall("bench.take", n, x, &entered) != OMRPC_OK ||
+		    entered < begin)
+			return failed();
+		printf("entry%d %.0f\n", i, (entered - begin) * 1e9);
+	}
+	free(x);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int status = 2;
+
+	if (OmniRpcInit(&argc, &argv) != OMRPC_OK)
+		return 1;
+	if (argc == 3 && !strcmp(argv[1], "call") && atoi(argv[2]) > 0)
+		status = call(atoi(argv[2]));
+	else if (argc == 4 && !strcmp(argv[1], "argument") &&
+		 atoi(argv[2]) > 0 && atoi(argv[2]) <= 8000)
+		status = argument(atoi(argv[2]), atoi(argv[3]));
+	OmniRpcFinalize();
+	return status;
+}

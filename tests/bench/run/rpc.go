@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// rpcCall is the round trip of an empty call: master, hub, agent, worker and
+// back, with a hub and a node of its own.
+func (b *bench) rpcCall() error {
+	figures := map[string][]float64{}
+	for range b.rounds {
+		f, err := b.master("call", "5000")
+		if err != nil {
+			return err
+		}
+		for key, ns := range f {
+			figures[key] = append(figures[key], ns)
+		}
+	}
+	fmt.Println("round trip of an empty call through the hub, 5000 calls one after another:")
+	for _, key := range []string{"tenth", "median", "ninetieth"} {
+		fmt.Printf("  %-10s %8.0f us\n", key, median(figures[key])/1000)
+	}
+	fmt.Printf("result rpc_call_us %.1f aim 150\n", median(figures["median"])/1000)
+	return nil
+}
+
+const megabytes = 500
+
+// rpcArgument is the time from the call until its function has all of a large
+// argument, beside the same bytes through one TLS connection on this machine.
+// Rounds alternate; the first of each run pulls the program, so it is left out.
+func (b *bench) rpcArgument() error {
+	var skep, raw []float64
+	for range b.rounds {
+		ns, err := rawTLS(megabytes * 1000000)
+		if err != nil {
+			return err
+		}
+		raw = append(raw, ns)
+		f, err := b.master("argument", strconv.Itoa(megabytes), "2")
+		if err != nil {
+			return err
+		}
+		skep = append(skep, f["entry1"])
+	}
+	rate := func(ns float64) float64 { return megabytes / (ns / 1e9) }
+	fmt.Printf("an argument of %d MB, from the call to the function's entry:\n", megabytes)
+	fmt.Printf("  %-10s %8.0f MB/s\n  %-10s %8.0f MB/s\n", "skep", rate(median(skep)), "raw TLS", rate(median(raw)))
+	fmt.Printf("result rpc_argument_ratio %.2f aim 0.7\n", median(raw)/median(skep))
+	return nil
+}
+
+// master runs the benches' master with a hub of its own.
+func (b *bench) master(args ...string) (figures, error) {
+	argv := append([]string{b.bin("skep"), "run", "--state", "none", "--slots", "1",
+		"--modules", b.build + "/bench/rpc", "--", b.build + "/bench/rpc/master"}, args...)
+	out, err := b.command(side{}, argv...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	f, _ := parse(out)
+	return f, nil
+}
+
+// rawTLS sends bytes from one buffer into another over loopback, and gives
+// nanoseconds until the last one is there.
+func rawTLS(size int) (float64, error) {
+	cert, err := selfSigned()
+	if err != nil {
+		return 0, err
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	sent, got := make([]byte, size), make([]byte, size)
+	for i := range sent {
+		sent[i], got[i] = byte(i), 1 // so that both are in memory
+	}
+	begin := make(chan time.Time, 1)
+	failed := make(chan error, 1)
+	go func() { failed <- serveOnce(l, sent, begin) }()
+	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return 0, err
+	}
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return 0, err
+	}
+	ns := float64(time.Since(<-begin))
+	return ns, <-failed
+}
+
+func serveOnce(l net.Listener, sent []byte, begin chan<- time.Time) error {
+	conn, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return err
+	}
+	begin <- time.Now()
+	_, err = conn.Write(sent)
+	return err
+}
+
+func selfSigned() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+const (
+	callsInAll  = 40
+	callsAtEach = 4
+)
+
+// A result is what the hub saw of one run. The lock guards shares and session
+// while the run is watched.
+type result struct {
+	code int // of the master
+	wall time.Duration
+
+	lock    sync.Mutex
+	ended   chan struct{} // closed when the session is
+	session string
+	shares  map[string]*share
+}
+
+// A share is what one node did of it.
+type share struct {
+	name, substrate string
+	running, done   int
+	sent            uint64 // arguments and pulled blobs
+	again           int    // calls that were taken from it
+	unproved        int    // results from bee without its proof
+	emulated        uint64 // system calls that bee counted
+	programs        []string
+	times           []time.Duration
+}
+
+func newResult() *result {
+	return &result{ended: make(chan struct{}), shares: map[string]*share{}}
+}
+
+func (r *result) share(e hub.Event) *share {
+	if r.shares[e.Node] == nil {
+		r.shares[e.Node] = &share{name: cli.Clean(e.Name), substrate: e.Substrate}
+	}
+	return r.shares[e.Node]
+}
+
+// take counts an event and gives the line that people must see of it.
+func (r *result) take(e hub.Event) string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	switch {
+	case e.Type == "session" && e.State == "end" && r.session != "" && e.Session == r.session:
+		r.end()
+	case e.Type == "log":
+		return cli.Clean(e.Name) + ": " + cli.Clean(e.Text)
+	case e.Type == "node" && e.State != hub.NodeUp:
+		return strings.TrimRight(fmt.Sprintf("node %s is %s: %s", cli.Clean(e.Name), e.State, cli.Clean(e.Text)), ": ")
+	case e.Type == "call" && e.Node != "":
+		r.session = e.Session
+		r.share(e).take(e)
+	}
+	return ""
+}
+
+func (r *result) end() {
+	select {
+	case <-r.ended:
+	default:
+		close(r.ended)
+	}
+}
+
+func (n *share) take(e hub.Event) {
+	switch e.State {
+	case hub.CallLeased:
+		n.running++
+	case hub.CallCancelled, hub.CallFailed:
+		n.running--
+		n.sent += e.Sent
+	case hub.CallRequeued:
+		n.running--
+		n.sent += e.Sent
+		n.again++
+	case hub.CallDone:
+		n.running--
+		n.done++
+		n.sent += e.Sent + e.Fetched
+		n.times = append(n.times, time.Duration(e.ExecNS))
+		if !slices.Contains(n.programs, e.Program) {
+			n.programs = append(n.programs, e.Program)
+		}
+		if n.bee() && (e.Nonce == 0 || e.Calls == 0) {
+			n.unproved++
+		}
+		n.emulated += e.Calls
+	}
+}
+
+func (n *share) bee() bool { return strings.HasPrefix(n.substrate, "bee") }
+
+// list is in the order of names.
+func (r *result) list() []*share {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	var list []*share
+	for _, n := range r.shares {
+		list = append(list, n)
+	}
+	slices.SortFunc(list, func(a, b *share) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+func (r *result) lines() []string {
+	var lines []string
+	for _, n := range r.list() {
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %2d running %3d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.Bytes(n.sent)))
+	}
+	return lines
+}
+
+func (n *share) median() time.Duration {
+	if len(n.times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(n.times))
+	return sorted[len(sorted)/2]
+}
+
+// table tells the nodes' shares, and how the substrates compare.
+func (r *result) table() []string {
+	lines := []string{fmt.Sprintf("%-8s %-12s %5s %14s %11s %9s  %s", "node", "substrate", "calls", "median solve", "bytes sent", "run again", "loaded, SHA-256")}
+	median := map[bool]time.Duration{}
+	for _, n := range r.list() {
+		digests := make([]string, len(n.programs))
+		for i, p := range n.programs {
+			digests[i] = fmt.Sprintf("%.16s…", p)
+		}
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.Bytes(n.sent), n.again, strings.Join(digests, " ")))
+		median[n.bee()] = n.median()
+		if n.bee() {
+			lines = append(lines, fmt.Sprintf("%8s bee's proof came with %d of %d results; it emulated %d system calls", "", n.done-n.unproved, n.done, n.emulated))
+		}
+	}
+	if median[true] > 0 && median[false] > 0 {
+		lines = append(lines, fmt.Sprintf("median solve time, Windows to Linux: %.2f", float64(median[true])/float64(median[false])))
+	}
+	return lines
+}
+
+func (r *result) done() (n int) {
+	for _, share := range r.list() {
+		n += share.done
+	}
+	return n
+}
+
+func (r *result) line() string {
+	return fmt.Sprintf("Linux only: %d calls in %.1f s", r.done(), r.wall.Seconds())
+}
+
+func (r *result) closing() string {
+	var parts []string
+	for _, n := range r.list() {
+		parts = append(parts, fmt.Sprintf("%d on %s", n.done, n.substrate))
+	}
+	return fmt.Sprintf("%d calls, the same program file on both substrates: %s. All is well.", r.done(), strings.Join(parts, ", "))
+}
+
+// judge holds the hybrid run, and the one before if there was one, to what the
+// demo promises. digest is that of the worker's file.
+func judge(digest string, both, alone *result) (problems []error) {
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	for _, r := range []*result{alone, both} {
+		if r == nil {
+			continue
+		}
+		if r.code != 0 {
+			bad("the solver ended with exit code %d: its answer is wrong or missing", r.code)
+		}
+		if r.done() != callsInAll {
+			bad("%d calls gave a result, not %d", r.done(), callsInAll)
+		}
+		for _, n := range r.list() {
+			if n.unproved > 0 {
+				bad("%d results of node %s came without bee's proof: something else ran the program there", n.unproved, n.name)
+			}
+			for _, p := range n.programs {
+				if p != digest {
+					bad("the loader of node %s mapped %s, but the worker's file is %s", n.name, p, digest)
+				}
+			}
+		}
+	}
+	for _, substrate := range []string{"linux", "bee-windows"} {
+		if n := both.on(substrate); n < callsAtEach {
+			bad("%d calls ran on substrate %s; at least %d must", n, substrate, callsAtEach)
+		}
+	}
+	return problems
+}
+
+func (r *result) on(substrate string) (n int) {
+	for _, share := range r.list() {
+		if share.substrate == substrate {
+			n += share.done
+		}
+	}
+	return n
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+
+// Command demo shows Skep's main job: a hub, a Linux node and a Windows node
+// on this machine, which solve one eigenvalue problem with the same static
+// Linux file. It prints what happened, and judges it by what the hub saw and
+// by what the solver found, not by what either says of itself.
+//
+//	demo             the main job; about a minute
+//	demo -soak       40 calls with 55 MB of initial data for each node
+//
+// Exit codes: 0 all is well, 1 it is not, 2 usage, 130 interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	bin, master, worker, prefix, shim, bee string
+	size                                   int
+	soak                                   bool
+	args                                   []string // for the master
+}
+
+func parse() options {
+	var o options
+	flag.StringVar(&o.bin, "bin", "build/bin", "where skep, skep.exe and bee.exe are")
+	flag.StringVar(&o.master, "master", "build/bin/eigen", "the solver's master")
+	flag.StringVar(&o.worker, "worker", "build/bin/eigen.rex", "the solver's worker, a static Linux program")
+	flag.StringVar(&o.prefix, "prefix", "build/wine-demo", "WINEPREFIX")
+	flag.StringVar(&o.shim, "shim", "build/test/wine/bcryptprimitives.dll", "the library that Wine 8 lacks")
+	flag.StringVar(&o.bee, "bee", "", "put this in place of bee.exe, to see that it is found out")
+	flag.IntVar(&o.size, "size", 0, "grid points of the problem in each direction; 0: the solver's default")
+	flag.BoolVar(&o.soak, "soak", false, "only the hybrid run, and much initial data")
+	flag.Parse()
+	o.args = flag.Args()
+	for _, path := range []*string{&o.bin, &o.master, &o.worker, &o.prefix, &o.shim, &o.bee} {
+		if *path != "" {
+			*path, _ = filepath.Abs(*path)
+		}
+	}
+	return o
+}
+
+// Children die with the thread that started them, so that must not be one that
+// the run-time ends.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	o := parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	s, err := newStage(ctx, o)
+	if err == nil {
+		err = s.show()
+		s.close()
+	}
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "demo: interrupted; nothing of it runs any more")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// show is the play: each node joins when it is needed, because a run takes all
+// nodes that are there.
+func (s *stage) show() error {
+	digest, size, err := digestOf(s.o.worker)
+	if err != nil {
+		return fmt.Errorf("%w; run: make demo", err)
+	}
+	s.sayf("One Linux program for every node: %s, %d kB, SHA-256 %.16s…", filepath.Base(s.o.worker), size/1000, digest)
+	if err := s.up(); err != nil {
+		return err
+	}
+	var alone *result
+	if !s.o.soak {
+		s.titlef("Linux only")
+		if alone, err = s.solve("linux"); err != nil {
+			return err
+		}
+		s.sayf("%s", alone.line())
+	}
+	if err := s.join(); err != nil {
+		return err
+	}
+	s.titlef("Linux and Windows")
+	both, err := s.solve("hybrid")
+	if err != nil {
+		return err
+	}
+	s.titlef("What happened")
+	s.report(alone, both)
+	if problems := judge(digest, both, alone); len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	fmt.Println(both.closing())
+	return nil
+}
+
+func (s *stage) report(alone, both *result) {
+	for _, line := range both.table() {
+		s.sayf("%s", line)
+	}
+	if alone != nil {
+		s.sayf("wall time  Linux only %.1f s, Linux and Windows %.1f s; both nodes share this machine's %d cores, one slot each",
+			alone.wall.Seconds(), both.wall.Seconds(), runtime.NumCPU())
+		return
+	}
+	s.sayf("wall time  %.1f s", both.wall.Seconds())
+}
+
+func (s *stage) titlef(format string, args ...any) {
+	fmt.Printf("\n== "+format+"\n\n", args...)
+}
+
+func (s *stage) sayf(format string, args ...any) {
+	fmt.Printf(format+"\n", args...)
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+// solve runs the master on the nodes that are there, shows what it prints and
+// what the nodes do meanwhile, and gives what the hub saw.
+func (s *stage) solve(name string) (*result, error) {
+	events, err := s.client.Events(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	r := newResult()
+	progress := cli.NewProgress(os.Stdout)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		r.watch(events, progress)
+	}()
+	cmd := s.master(name)
+	begin := time.Now()
+	err = s.runMaster(cmd, progress)
+	r.wall = time.Since(begin)
+	// The last events are on their way: the hub sends the end of the session.
+	select {
+	case <-r.ended:
+	case <-time.After(5 * time.Second):
+	case <-s.ctx.Done():
+	}
+	events.Close()
+	<-watched
+	progress.Done()
+	if s.ctx.Err() != nil {
+		return nil, s.ctx.Err()
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	r.code = cmd.ProcessState.ExitCode()
+	return r, nil
+}
+
+func (s *stage) master(name string) *exec.Cmd {
+	words := []string{"run", "--state", filepath.Join(s.dir, "hub"), "--modules", filepath.Dir(s.o.worker), "--",
+		s.o.master, "--json", filepath.Join(s.dir, name+".json")}
+	if s.o.size > 0 {
+		words = append(words, "--size", strconv.Itoa(s.o.size))
+	}
+	return exec.Command(filepath.Join(s.o.bin, "skep"), append(words, s.o.args...)...)
+}
+
+// runMaster lets the progress stay below what the master prints.
+func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress) error {
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(s.ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if len(line) > 0 {
+				progress.Above(string(bytes.TrimRight(line, "\n")) + "\n")
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	err := cmd.Wait()
+	in.Close()
+	<-copied
+	return err
+}
+
+// watch takes events until the stream is closed. Without a terminal it prints
+// a line per node now and then.
+func (r *result) watch(events *hub.Stream, progress *cli.Progress) {
+	shown := time.Now()
+	for {
+		e, err := events.Next()
+		if err != nil {
+			return
+		}
+		if text := r.take(e); text != "" {
+			progress.Above(text + "\n")
+		}
+		lines := r.lines()
+		progress.Set(lines)
+		if !progress.Terminal() && time.Since(shown) > 3*time.Second && len(lines) > 0 {
+			shown = time.Now()
+			for _, line := range lines {
+				progress.Above("  " + line + "\n")
+			}
+		}
+	}
+}
+
+func digestOf(path string) (string, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, fmt.Errorf("the worker is missing: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), n, err
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"skep/internal/hub"
+)
+
+const (
+	soon   = 20 * time.Second
+	later  = 90 * time.Second // the first start of Wine writes a whole prefix
+	tick   = 20 * time.Millisecond
+	joined = `skep join (\S+) --token (skep1\.\S+)`
+)
+
+// A stage is all that the demo leaves behind until close: a directory and
+// processes.
+type stage struct {
+	ctx    context.Context
+	o      options
+	dir    string
+	actors []*actor
+
+	client  *hub.Client
+	address string
+	token   string
+}
+
+func newStage(ctx context.Context, o options) (*stage, error) {
+	// The path of a socket has at most 107 bytes, so build/ may be too deep.
+	dir, err := os.MkdirTemp("", "skep-demo-")
+	return &stage{ctx: ctx, o: o, dir: dir}, err
+}
+
+// close may be called when anything went wrong: it ends the processes whatever
+// they do, those of Wine by Wine's own means.
+func (s *stage) close() {
+	for i := len(s.actors) - 1; i >= 0; i-- {
+		s.actors[i].end()
+	}
+	s.wineServer("-k") // fails when none runs, which is what is wanted
+	s.wineServer("-w")
+	os.RemoveAll(s.dir)
+}
+
+func (s *stage) wineServer(flag string) {
+	cmd := exec.Command("wineserver", flag)
+	cmd.Env = s.wineEnv()
+	cmd.Run()
+}
+
+func (s *stage) wineEnv() []string {
+	return append(os.Environ(), "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
+}
+
+// up starts the hub with the Linux node in it.
+func (s *stage) up() error {
+	state := filepath.Join(s.dir, "hub")
+	a, err := s.start(os.Environ(), filepath.Join(s.o.bin, "skep"), "up", "--state", state,
+		"--listen", "127.0.0.1:0", "--name", "linux", "--slots", "1")
+	if err != nil {
+		return err
+	}
+	words, err := a.says(s.ctx, joined, soon)
+	if err != nil {
+		return err
+	}
+	s.address, s.token = words[1], words[2]
+	s.client = hub.NewClient(hub.ControlSocket(filepath.Join(state, "hub")))
+	s.sayf("The hub listens on %s; its one port is all that nodes need.", s.address)
+	return s.awaits(a, "linux", soon)
+}
+
+// join starts the Windows node.
+func (s *stage) join() error {
+	s.titlef("A Windows PC joins")
+	if err := s.prepareWine(); err != nil {
+		return err
+	}
+	bin, err := s.windowsFiles()
+	if err != nil {
+		return err
+	}
+	s.sayf("C:\\> skep join %s --token %.12s…", s.address, s.token)
+	a, err := s.start(s.wineEnv(), "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
+		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
+	if err != nil {
+		return err
+	}
+	return s.awaits(a, "windows", later)
+}
+
+// awaits waits until the hub lists the node, and shows what it says of it.
+func (s *stage) awaits(a *actor, name string, limit time.Duration) error {
+	return a.poll(s.ctx, limit, func() error {
+		list, err := s.client.Nodes(s.ctx, "")
+		if err != nil {
+			return err
+		}
+		for _, n := range list {
+			if n.Name == name && n.State == hub.NodeUp {
+				s.sayf("node %-8s %s, substrate %s, %d slot", n.Name, n.System, n.Substrate, n.Slots)
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s is not up", name)
+	})
+}
+
+// prepareWine makes the prefix and puts the library there that Windows 10 has
+// and Wine 8 lacks.
+func (s *stage) prepareWine() error {
+	if _, err := exec.LookPath("wine"); err != nil {
+		return errors.New("no wine here; run: make setup")
+	}
+	if _, err := os.Stat(filepath.Join(s.o.prefix, "system.reg")); err != nil {
+		if err := os.MkdirAll(s.o.prefix, 0o755); err != nil {
+			return err
+		}
+		s.sayf("(The first time Wine makes its folders, which takes a while.)")
+		boot := exec.CommandContext(s.ctx, "wine", "wineboot", "-i")
+		boot.Env = s.wineEnv()
+		if out, err := boot.CombinedOutput(); err != nil {
+			return fmt.Errorf("wineboot: %w: %s", err, out)
+		}
+	}
+	return copyFile(s.o.shim, filepath.Join(s.o.prefix, "drive_c/windows/system32/bcryptprimitives.dll"))
+}
+
+// windowsFiles is the folder a Windows owner would have: skep.exe and bee.exe.
+func (s *stage) windowsFiles() (string, error) {
+	if s.o.bee == "" {
+		return s.o.bin, nil
+	}
+	dir := filepath.Join(s.dir, "files")
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = copyFile(filepath.Join(s.o.bin, "skep.exe"), filepath.Join(dir, "skep.exe"))
+	}
+	if err == nil {
+		err = copyFile(s.o.bee, filepath.Join(dir, "bee.exe"))
+	}
+	return dir, err
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
+}
+
+// An actor is a process that goes on. Its lock guards text.
+type actor struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+
+	lock sync.Mutex
+	text bytes.Buffer
+}
+
+func (a *actor) Write(b []byte) (int, error) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.text.Write(b)
+}
+
+func (a *actor) output() string {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.text.String()
+}
+
+// start gives the process a group of its own, so that Ctrl-C is this program's
+// matter, and lets it die with this program. Call it from the main thread.
+func (s *stage) start(env []string, argv ...string) (*actor, error) {
+	a := &actor{name: filepath.Base(argv[0]), done: make(chan struct{})}
+	a.cmd = exec.Command(argv[0], argv[1:]...)
+	a.cmd.Env, a.cmd.Dir = env, s.dir
+	a.cmd.Stdout, a.cmd.Stderr = a, a
+	a.cmd.WaitDelay = time.Second
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := a.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.actors = append(s.actors, a)
+	go func() {
+		a.cmd.Wait()
+		close(a.done)
+	}()
+	return a, nil
+}
+
+// poll asks until test is content or the process has ended.
+func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error) error {
+	late := time.After(limit)
+	for {
+		err := test()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(tick):
+			continue
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.done:
+			err = fmt.Errorf("%w: %s ended", err, a.name)
+		case <-late:
+			err = fmt.Errorf("%w after %v", err, limit)
+		}
+		return fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(a.output()))
+	}
+}
+
+func (a *actor) says(ctx context.Context, pattern string, limit time.Duration) (words []string, err error) {
+	want := regexp.MustCompile(pattern)
+	err = a.poll(ctx, limit, func() error {
+		if words = want.FindStringSubmatch(a.output()); words == nil {
+			return errors.New("no join line")
+		}
+		return nil
+	})
+	return words, err
+}
+
+// end asks first: a hub that ends in order ends its node's workers itself.
+func (a *actor) end() {
+	a.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-a.done:
+	case <-time.After(2 * time.Second):
+		syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
+		<-a.done
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/internal/hub"
+)
+
+// A play is one run of the master on a cluster, and what the hub tells of it.
+// The lock guards events.
+type play struct {
+	c      *cluster
+	run    *actor
+	calls  int
+	stream *hub.Stream
+
+	lock   sync.Mutex
+	events []hub.Event
+}
+
+// play starts a master with so many calls, each of which takes some time.
+func (c *cluster) play(calls, milliseconds int) (*play, error) {
+	client := hub.NewClient(hub.ControlSocket(filepath.Join(c.state, "hub")))
+	stream, err := client.Events(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	p := &play{c: c, calls: calls, stream: stream}
+	go p.follow()
+	p.run, err = c.s.start("run", nil, c.masterLine("weigh", strconv.Itoa(calls), strconv.Itoa(milliseconds))...)
+	return p, err
+}
+
+func (c *cluster) masterLine(args ...string) []string {
+	return append([]string{c.s.skep(), "run", "--state", c.state, "--modules", c.s.o.modules, "--", c.s.o.master}, args...)
+}
+
+func (p *play) follow() {
+	for {
+		e, err := p.stream.Next()
+		if err != nil {
+			return
+		}
+		p.lock.Lock()
+		p.events = append(p.events, e)
+		p.lock.Unlock()
+	}
+}
+
+// count tells how many events of that state node had since then.
+func (p *play) count(node, state string, since time.Time) (n int) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	for _, e := range p.events {
+		if e.Type == "call" && e.Name == node && e.State == state && e.Time.After(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// under waits until every node has done a call and is at work again: there is
+// something to lose then.
+func (p *play) under(nodes ...string) error {
+	return poll(later, func() error {
+		for _, node := range nodes {
+			if p.count(node, hub.CallDone, time.Time{}) == 0 {
+				return fmt.Errorf("node %s has done no call", node)
+			}
+		}
+		return nil
+	})
+}
+
+// again waits until a call that was on node is queued again.
+func (p *play) again(node string, since time.Time, limit time.Duration) error {
+	return poll(limit, func() error {
+		if p.count(node, hub.CallRequeued, since) == 0 {
+			return fmt.Errorf("no call of node %s was queued again within %v: %s", node, limit, p.story())
+		}
+		return nil
+	})
+}
+
+// story is what happened, for a failure's details.
+func (p *play) story() string {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	var out strings.Builder
+	for _, e := range p.events[max(0, len(p.events)-30):] {
+		fmt.Fprintf(&out, "\n%s %s %s %s %d %s", e.Time.Format("05.000"), e.Type, e.State, e.Name, e.Call, e.Text)
+	}
+	return out.String()
+}
+
+// right waits for the end, which must be a good one, and says what was done
+// again and where it had been.
+func (p *play) right(nodes ...string) error {
+	code, err := p.run.ends(later)
+	p.stream.Close()
+	if err != nil {
+		return fmt.Errorf("%w%s", err, p.story())
+	}
+	said := p.run.output()
+	if code != 0 || !strings.Contains(said, fmt.Sprintf("%d right", p.calls)) {
+		return fmt.Errorf("exit code %d%s", code, p.story())
+	}
+	for _, node := range nodes {
+		if !strings.Contains(said, "is run again, it was on node "+node) {
+			return fmt.Errorf("it does not say that a call of node %s was run again", node)
+		}
+	}
+	return nil
+}
+
+// workers lists what a node has started: processes that know a path in its
+// state directory, in their arguments or their environment.
+func (c *cluster) workers(node string) (pids []int) {
+	place := c.s.path(node, "agent")
+	if node == "here" {
+		place = filepath.Join(c.state, "agent")
+	}
+	for _, place := range []string{place, dos(place)} {
+		for _, pid := range append(processesWith(place), processesKnowing(place)...) {
+			if !c.s.plays(pid) && !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// plays says whether a process is an actor.
+func (s *stage) plays(pid int) bool {
+	return slices.ContainsFunc(s.actors, func(a *actor) bool { return a.cmd.Process.Pid == pid })
+}
+
+// idle waits until no node has a worker.
+func (c *cluster) idle(limit time.Duration) error {
+	return poll(limit, func() error {
+		for _, node := range []string{"here", "second"} {
+			if left := c.workers(node); len(left) > 0 {
+				return fmt.Errorf("node %s still has the processes %v", node, describe(left))
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kill tests' master: many calls at once, each answer checked. It says
+ * when a call was run again, and on standard error what went wrong.
+ *
+ *	master weigh CALLS MILLISECONDS
+ *	master leave STATUS
+ *	master bind MODULE
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <OmniRpc.h>
+
+#define N 1000
+#define CALLS_MAX 256
+
+static double weight[N], x[CALLS_MAX][N], sum[CALLS_MAX];
+
+static int failed(const char *what)
+{
+	fprintf(stderr, "master: %s: %s\n", what, OmniRpcLastErrorText());
+	return 1;
+}
+
+static void fill(int calls)
+{
+	int i, k;
+
+	for (i = 0; i < N; i++)
+		weight[i] = i % 7 + 1;
+	for (k = 0; k < calls; k++)
+		for (i = 0; i < N; i++)
+			x[k][i] = (i + k) % 11;
+}
+
+static double expected(int k)
+{
+	double s = 0;
+	int i;
+
+	for (i = 0; i < N; i++)
+		s += weight[i] * x[k][i];
+	return s;
+}
+
+static int check(int k, OmniRpcRequest request, int *again)
+{
+	struct skep_info info;
+
+	if (OmniRpcWait(request) != OMRPC_OK)
+		return failed("a call");
+	if (skep_call_info(request, &info) != OMRPC_OK)
+		return failed("a call's record");
+	if (sum[k] != expected(k)) {
+		fprintf(stderr, "master: call %d on %s: %g, not %g\n", k,
+			info.node, sum[k], expected(k));
+		return 1;
+	}
+	*again += info.attempt > 1;
+	return 0;
+}
+
+static int weigh(int calls, int milliseconds)
+{
+	OmniRpcRequest request[CALLS_MAX];
+	int k, bad = 0, again = 0;
+
+	if (calls < 1 || calls > CALLS_MAX)
+		return 2;
+	fill(calls);
+	if (OmniRpcModuleInit("work", N, weight) != OMRPC_OK)
+		return failed("Initialize");
+	for (k = 0; k < calls; k++)
+		request[k] = OmniRpcCallAsync("work.weigh", N, x[k],
+					      milliseconds, &sum[k]);
+	for (k = 0; k < calls; k++)
+		bad |= check(k, request[k], &again);
+	if (!bad)
+		printf("%d right, %d run again\n", calls, again);
+	return bad;
+}
+
+static int leave(int status)
+{
+	if (OmniRpcModuleInit("work", N, weight) != OMRPC_OK)
+		return failed("Initialize");
+	return OmniRpcCall("work.leave", status) == OMRPC_OK ? 0
+							     : failed("leave");
+}
+
+static int bind(const char *module)
+{
+	return OmniRpcCreateHandle(NULL, module) ? 0 : failed(module);
+}
+
+int main(int argc, char **argv)
+{
+	int status = 2;
+
+	if (OmniRpcInit(&argc, &argv) != OMRPC_OK)
+		return 1;
+	if (argc == 4 && !strcmp(argv[1], "weigh"))
+		status = weigh(atoi(argv[2]), atoi(argv[3]));
+	else if (argc == 3 && !strcmp(argv[1], "leave"))
+		status = leave(atoi(argv[2]));
+	else if (argc == 3 && !strcmp(argv[1], "bind"))
+		status = bind(argv[2]);
+	OmniRpcFinalize();
+	return status;
+}
