@@ -2,7 +2,7 @@
 # libskepworker.a: linked into workers, whatever C library they use. So it
 # takes no help of one compiler's headers: no fortified calls, no guard.
 
-GRID_WORKER_FLAGS := $(CFLAGS_HOST) -Igrid/include -fPIC -fno-stack-protector \
+GRID_WORKER_FLAGS := $(CFLAGS_HOST) -fPIC -fno-stack-protector \
 	-U_FORTIFY_SOURCE -ffunction-sections -fdata-sections
 GRID_WORKER_SRC := $(sort $(wildcard grid/worker/*.c)) \
 	grid/core/marshal.c grid/core/module.c grid/core/session.c
@@ -20,6 +20,28 @@ $(B)/lib/libskepworker.a: $(grid_worker_obj)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@
 	$(Q)ar rcs $@ $^
+
+# The session's state machine under sanitizers, and against random peers.
+$(grid_t)/session: $(B)/obj/san/grid/test/session_test.o \
+		$(B)/obj/san/grid/core/session.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+CHECK_SUITES += grid-session
+suite_grid-session = $(grid_t)/session
+suite_grid-session_needs = $(grid_t)/session
+
+FUZZERS += grid-session
+fuzz_grid-session_dir := $(B)/fuzz/grid-session.corpus
+fuzz_grid-session = $(B)/fuzz/grid-session $(fuzz_grid-session_dir)
+fuzz_grid-session_needs = $(B)/fuzz/grid-session
+$(B)/fuzz/grid-session: grid/test/session_fuzz.c grid/core/session.c \
+		grid/core/session.h include/skep/session.h
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(fuzz_grid-session_dir)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
 
 # One worker, linked against both C libraries, driven by a scripted agent
 # natively and under bee.

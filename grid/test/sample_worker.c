@@ -2,7 +2,7 @@
 /* A worker as `skep gen` would write it, with what the tests of the library
  * call. */
 #include <skep/module.h>
-#include <skep/worker.h>
+#include "grid/include/skep/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

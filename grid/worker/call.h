@@ -4,7 +4,7 @@
 #define GRID_WORKER_CALL_H
 
 #include <skep/session.h>
-#include <skep/worker.h>
+#include "grid/include/skep/worker.h"
 
 #include "grid/core/marshal.h"
 

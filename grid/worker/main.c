@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* main() of worker programs; in a file of its own, so that it can be replaced.
  */
-#include <skep/worker.h>
+#include "grid/include/skep/worker.h"
 
 int main(void)
 {

@@ -4,7 +4,7 @@
  * the stream. Owns the thread that says PING while user code runs.
  */
 #define _GNU_SOURCE
-#include <skep/worker.h>
+#include "grid/include/skep/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
