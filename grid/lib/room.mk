@@ -73,5 +73,12 @@ $(grid_t)/modules/sample.rex: $(grid_t)/worker-glibc
 CHECK_SUITES += grid-run
 suite_grid-run = $(B)/bin/skep run --modules $(grid_t)/modules -- \
 	$(grid_t)/master
-suite_grid-run_needs = $(grid_t)/master $(grid_t)/modules/sample.rex \
+TEST_SUITES += grid-death
+suite_grid-death = $(suite_grid-run) death
+BENCHES += grid-call
+bench_grid-call = $(suite_grid-run) measure
+grid_run_needs := $(grid_t)/master $(grid_t)/modules/sample.rex \
 	$(B)/bin/skep
+suite_grid-run_needs = $(grid_run_needs)
+suite_grid-death_needs = $(grid_run_needs)
+bench_grid-call_needs = $(grid_run_needs)
