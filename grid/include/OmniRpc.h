@@ -9,9 +9,9 @@
  *
  * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
  * and INOUT scalars and all arrays as pointers, strings as char *; WORK arrays
- * are not given. Memory of arrays and strings must stay as it is until
- * the call has ended: IN arrays are sent from it, OUT arrays are written into
- * it, without copies between.
+ * are not given. All of it is sent from the caller's memory, which is free
+ * for other use when the function returns; OUT and INOUT arguments are written
+ * straight into the caller's memory until the call has ended.
  */
 #ifndef OMNIRPC_H
 #define OMNIRPC_H
