@@ -42,7 +42,7 @@ func commands() []command {
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
 			summary: "print one more join line"},
-		{name: "nodes", usage: "nodes [--state DIR] [--json]", runner: &nodes{},
+		{name: "nodes", usage: "nodes [--state DIR] [--json] [--remove NAME]", runner: &nodes{},
 			summary: "list the nodes and what each can do"},
 		{name: "run", usage: "run [--modules DIR] [--state DIR] [--slots N] -- ./master [ARGS]", runner: &run{}, program: true,
 			summary: "run a master program; its calls go to the nodes"},

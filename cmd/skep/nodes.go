@@ -15,11 +15,14 @@ import (
 type nodes struct {
 	state string
 	json  bool
+
+	remove string
 }
 
 func (n *nodes) options(f *cli.Flags) {
 	f.StringVar(&n.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.BoolVar(&n.json, "json", false, "for programs")
+	f.StringVar(&n.remove, "remove", "", "let the node `NAME` in no more")
 }
 
 func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -29,6 +32,9 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	c, err := openControl(n.state)
 	if err != nil {
 		return err
+	}
+	if n.remove != "" {
+		return coded(c.RemoveNode(ctx, n.remove))
 	}
 	list, err := c.Nodes(ctx, "")
 	if err != nil {

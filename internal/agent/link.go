@@ -152,7 +152,7 @@ func Run(ctx context.Context, c Config) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.As(err, &p) && p.Code == proto.ProblemRevision:
+		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken):
 			return p
 		case errors.As(err, &other) && !a.connected:
 			return ident.ErrOtherHub // later it may be a passing mistake
@@ -269,7 +269,7 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 		case m := <-messages:
 			_, verb, _ := proto.SplitSubject(m.Subject)
 			if verb == proto.VerbStop {
-				return errors.New("the hub asked this node to stop")
+				return stopped(m.Data)
 			}
 			if err := a.handle(ctx, verb, m.Data); err != nil {
 				a.config.Log("a message of the hub was dropped: %v", err)
@@ -278,6 +278,15 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 			a.beat()
 		}
 	}
+}
+
+// stopped: a hub that wants this node no more says why.
+func stopped(message []byte) error {
+	var v proto.Stop
+	if _, err := proto.Decode(message, &v); err != nil || v.Text == "" {
+		return errors.New("the hub asked this node to stop")
+	}
+	return &proto.Problem{Code: proto.ProblemToken, Text: v.Text}
 }
 
 // keepRenewed looks at the certificate at once, since a machine may never be on

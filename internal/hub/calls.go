@@ -68,7 +68,9 @@ func (h *Hub) act(a sched.Action) sched.Event {
 	case sched.FailCall:
 		h.failCall(a)
 	case sched.MarkSilent:
-		h.setState(h.nodes[string(a.Node)], NodeSilent, "")
+		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
+			h.setState(n, NodeSilent, "")
+		}
 	case sched.Refuse:
 		n := h.nodes[string(a.Node)]
 		h.emit(Event{Type: "call", State: CallRefused, Call: uint64(a.Call), Node: string(a.Node), Name: n.info.Name})

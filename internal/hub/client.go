@@ -42,9 +42,16 @@ func NewClient(socket string) *Client {
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrNoHub, err)
+		return nil, dialError(err)
 	}
 	return conn, nil
+}
+
+func dialError(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("the hub of this state directory belongs to another user, who alone may use it (%w)", err)
+	}
+	return fmt.Errorf("%w (%v)", ErrNoHub, err)
 }
 
 // request answers a Problem as an error.
@@ -105,6 +112,15 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 // Nodes lists all nodes, or with a selector those that it selects.
 func (c *Client) Nodes(ctx context.Context, on string) ([]NodeInfo, error) {
 	return ask[[]NodeInfo](ctx, c, http.MethodGet, "/v1/nodes?on="+url.QueryEscape(on), nil)
+}
+
+// RemoveNode bars the node with this name or id for good.
+func (c *Client) RemoveNode(ctx context.Context, name string) error {
+	resp, err := c.request(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(name), nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 // Ledger gives the last n entries.

@@ -4,6 +4,7 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +26,7 @@ func (h *Hub) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, http.StatusOK, h.Status()) })
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
+	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.stream(w, r, "", nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
@@ -78,6 +80,18 @@ func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer(w, http.StatusOK, list)
+}
+
+func (h *Hub) dropNode(w http.ResponseWriter, r *http.Request) {
+	err := h.RemoveNode(r.PathValue("name"))
+	switch {
+	case errors.Is(err, errNoNode):
+		problem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+	case err != nil:
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
 }
 
 func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {

@@ -161,6 +161,7 @@ type fakeAgent struct {
 	cancels  chan proto.Cancel
 	releases chan proto.Release
 	execs    chan proto.Exec
+	stops    chan string
 }
 
 type fakeLease struct {
@@ -223,7 +224,7 @@ func (w *world) join() *fakeAgent {
 	w.t.Helper()
 	a := &fakeAgent{w: w, node: newNode(w.t),
 		leases: make(chan fakeLease, 100), cancels: make(chan proto.Cancel, 100),
-		releases: make(chan proto.Release, 100), execs: make(chan proto.Exec, 100)}
+		releases: make(chan proto.Release, 100), execs: make(chan proto.Exec, 100), stops: make(chan string, 1)}
 	j, err := w.post(w.token(1, time.Hour), a.node, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -286,6 +287,10 @@ func (a *fakeAgent) told(m *nats.Msg) {
 		var v proto.Release
 		proto.Decode(m.Data, &v)
 		a.releases <- v
+	case proto.VerbStop:
+		var v proto.Stop
+		proto.Decode(m.Data, &v)
+		a.stops <- v.Text
 	case proto.VerbExec:
 		var v proto.Exec
 		proto.Decode(m.Data, &v)

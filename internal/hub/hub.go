@@ -45,6 +45,8 @@ type Config struct {
 	Sched     sched.Config
 	Now       func() time.Time
 	Log       *slog.Logger
+
+	strangers, unread, transfers int // limits that tests change
 }
 
 const (
@@ -53,6 +55,7 @@ const (
 	spoolLimit   = 256 << 20
 	handshakeIn  = 10 * time.Second
 	handshakes   = 256 // at the same time
+	strangers    = 256 // likewise
 	headerMax    = 16 << 10
 )
 
@@ -75,6 +78,9 @@ type Hub struct {
 	stop    chan struct{}
 	served  sync.WaitGroup
 
+	greeting crowd // in a handshake
+	unknown  crowd // without a node's certificate
+
 	mu          sync.Mutex
 	closed      bool
 	sched       *sched.Scheduler
@@ -86,7 +92,6 @@ type Hub struct {
 	lastSession sched.SessionID
 	execs       map[string]*execution
 	watchers    map[*watcher]bool
-	lingering   map[net.Conn]bool // in a handshake
 }
 
 func (c *Config) defaults() error {
@@ -108,6 +113,14 @@ func (c *Config) defaults() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	for _, l := range []struct {
+		limit *int
+		most  int
+	}{{&c.strangers, strangers}, {&c.unread, callsMax}, {&c.transfers, transfersMax}} {
+		if *l.limit == 0 {
+			*l.limit = l.most
+		}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -121,10 +134,10 @@ func Open(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
-		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit},
+		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMost: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
 		masters: map[sched.SessionID]*master{}, execs: map[string]*execution{},
-		watchers: map[*watcher]bool{}, lingering: map[net.Conn]bool{},
+		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},
 	}
 	// Numbers of an earlier life of this hub must not come again: fewer than
 	// a thousand in a millisecond are given out.
@@ -187,7 +200,7 @@ func (h *Hub) listen() error {
 		return err
 	}
 	web := newQueueListener(h.port.Addr())
-	h.goServe(&http.Server{Handler: h.webHandler()}, web)
+	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
 	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
 	h.served.Add(2)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
@@ -206,7 +219,6 @@ func (h *Hub) goServe(s *http.Server, l net.Listener) {
 
 // accept takes connections of the one port; ALPN says who gets them.
 func (h *Hub) accept(conf *tls.Config, web *queueListener) {
-	slots := make(chan struct{}, handshakes)
 	for {
 		c, err := h.port.Accept()
 		if err != nil {
@@ -217,13 +229,16 @@ func (h *Hub) accept(conf *tls.Config, web *queueListener) {
 				continue
 			}
 		}
-		slots <- struct{}{}
+		if !h.greeting.add(c) {
+			c.Close()
+			return
+		}
 		h.served.Add(1)
 		go func() {
 			defer h.served.Done()
 			t := tls.Server(c, conf)
 			ok := h.handshake(t)
-			<-slots
+			h.greeting.remove(c)
 			if ok {
 				h.route(t, web)
 			}
@@ -232,20 +247,9 @@ func (h *Hub) accept(conf *tls.Config, web *queueListener) {
 }
 
 func (h *Hub) handshake(t *tls.Conn) bool {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		t.Close()
-		return false
-	}
-	h.lingering[t] = true
-	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeIn)
 	defer cancel()
 	err := t.HandshakeContext(ctx)
-	h.mu.Lock()
-	delete(h.lingering, t)
-	h.mu.Unlock()
 	if err != nil {
 		h.log.Debug("a handshake failed", "from", t.RemoteAddr(), "error", err)
 		t.Close()
@@ -255,17 +259,28 @@ func (h *Hub) handshake(t *tls.Conn) bool {
 
 func (h *Hub) route(t *tls.Conn, web *queueListener) {
 	state := t.ConnectionState()
+	id, ok := ident.PeerNode(state)
+	ok = ok && h.roster.knows(id)
 	if state.NegotiatedProtocol != proto.ALPNNats {
+		if !ok && !h.unknown.add(t) {
+			t.Close()
+			return
+		}
 		web.put(t)
 		return
 	}
-	id, ok := ident.PeerNode(state)
-	if !ok || !h.roster.knows(id) {
+	if !ok {
 		h.log.Warn("a connection without a node's certificate was refused", "from", t.RemoteAddr())
 		t.Close()
 		return
 	}
 	h.serveEngine(id, t)
+}
+
+func (h *Hub) webState(c net.Conn, s http.ConnState) {
+	if s == http.StateClosed || s == http.StateHijacked {
+		h.unknown.remove(c)
+	}
 }
 
 // Address is what the TLS port listens on.
@@ -296,9 +311,8 @@ func (h *Hub) Close() {
 	}
 	h.closed = true
 	close(h.stop)
-	for c := range h.lingering {
-		c.Close()
-	}
+	h.greeting.close()
+	h.unknown.close()
 	runs := make([]*run, 0, len(h.runs))
 	for _, r := range h.runs {
 		runs = append(runs, r)

@@ -22,8 +22,10 @@ import (
 
 // Limits of one master.
 const (
-	callsMax   = 1 << 18 // not ended
-	modulesMax = 256
+	callsMax     = 1 << 18 // not ended; also of answers that it did not read
+	transfersMax = 1 << 16 // begun
+	modulesMax   = 256
+	farewell     = 5 * time.Second
 )
 
 // workerSuffix is what `skep gen --build` names worker programs.
@@ -102,6 +104,9 @@ func (m *master) serve() {
 		}
 	}
 	m.hub.log.Debug("a session ended", "session", m.key, "why", why)
+	// One that does not read must not keep what is said to it here.
+	t := time.AfterFunc(farewell, func() { m.conn.Abort(nil) })
+	defer t.Stop()
 	var e *uapi.Error
 	if errors.As(why, &e) {
 		m.conn.SendError(0, e)
@@ -149,6 +154,12 @@ func protocolError(format string, args ...any) error {
 
 // frame gives an error when the session cannot go on.
 func (m *master) frame(f *session.Frame) error {
+	if n := m.out.waiting(); n > m.hub.cfg.unread {
+		return protocolError("%d answers wait and this program does not read them", n)
+	}
+	if n := len(m.incoming); n > m.hub.cfg.transfers {
+		return protocolError("%d transfers were begun and not ended", n)
+	}
 	switch f.Type {
 	case uapi.TypePing:
 		return nil

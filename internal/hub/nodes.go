@@ -73,6 +73,33 @@ func (h *Hub) nodeGone(n *node) {
 	h.endExecs(n, "the connection to the node broke")
 }
 
+const stopIn = time.Second // a removed node hears why
+
+// RemoveNode takes a node's work away and lets its identity in no more. It is
+// told, so that its agent ends; one that is away will find the door closed.
+func (h *Hub) RemoveNode(name string) error {
+	id, err := h.roster.remove(name)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[id]
+	if n == nil {
+		return nil
+	}
+	if c := n.conn; c != nil {
+		if err := h.tell(id, proto.VerbStop, proto.Stop{Text: errRemoved.Error()}, nil); err != nil {
+			h.log.Warn("a node was not told that it was removed", "node", n.info.Name, "error", err)
+		}
+		time.AfterFunc(stopIn, func() { c.Close() })
+		n.conn = nil
+	}
+	h.nodeGone(n)
+	delete(h.nodes, id)
+	return nil
+}
+
 func (h *Hub) setState(n *node, state, problem string) {
 	if n.info.State == state && n.info.Problem == problem {
 		return

@@ -63,6 +63,13 @@ func (o *outbox) add(v outgoing) {
 	o.more.Broadcast()
 }
 
+// waiting counts what the master has yet to take.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.results) + len(o.rest)
+}
+
 func (v *outgoing) drop() {
 	if v.data != nil {
 		v.data.drop()

@@ -28,9 +28,16 @@ type roster struct {
 type member struct {
 	Name string `json:"name"`
 	Key  string `json:"key"` // SHA-256 of the public key in its certificate, hex
+
+	Removed bool `json:"removed,omitempty"` // by the hub's user, for good
 }
 
 var errOtherKey = errors.New("a node with this identity joined with another key: remove the state directory of this one, and join it again")
+
+var (
+	errRemoved = errors.New("this node was removed from the hub: to join again, remove its state directory and use a new token")
+	errNoNode  = errors.New("no node is called")
+)
 
 func openRoster(file string) (*roster, error) {
 	r := &roster{file: file, list: map[string]member{}}
@@ -50,8 +57,8 @@ func openRoster(file string) (*roster, error) {
 func (r *roster) knows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.list[id]
-	return ok
+	m, ok := r.list[id]
+	return ok && !m.Removed
 }
 
 func (r *roster) name(id string) string {
@@ -64,22 +71,48 @@ func (r *roster) name(id string) string {
 func (r *roster) check(id, key string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m, ok := r.list[id]; ok && m.Key != key {
+	return r.admits(id, key)
+}
+
+// admits is check with the lock held.
+func (r *roster) admits(id, key string) error {
+	switch m, ok := r.list[id]; {
+	case ok && m.Key != key:
 		return errOtherKey
+	case m.Removed:
+		return errRemoved
 	}
 	return nil
+}
+
+// remove bars the node of a name, or of an id, and gives its id.
+func (r *roster) remove(name string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, m := range r.list {
+		if m.Removed || m.Name != name && id != name {
+			continue
+		}
+		r.list[id] = member{Name: m.Name, Key: m.Key, Removed: true}
+		if err := r.save(); err != nil {
+			r.list[id] = m
+			return "", err
+		}
+		return id, nil
+	}
+	return "", fmt.Errorf("%w %q: `skep nodes` lists them", errNoNode, name)
 }
 
 // add settles the name of a node: the one it wants, or that with a number.
 func (r *roster) add(id, key, want string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m, ok := r.list[id]; ok && m.Key != key {
-		return "", errOtherKey
+	if err := r.admits(id, key); err != nil {
+		return "", err
 	}
 	taken := map[string]bool{"": true}
 	for other, m := range r.list {
-		if other != id {
+		if other != id && !m.Removed {
 			taken[m.Name] = true
 		}
 	}
@@ -88,7 +121,7 @@ func (r *roster) add(id, key, want string) (string, error) {
 		name = fmt.Sprintf("%s-%d", nodeName(want), i)
 	}
 	old, had := r.list[id]
-	r.list[id] = member{name, key}
+	r.list[id] = member{Name: name, Key: key}
 	if err := r.save(); err != nil {
 		delete(r.list, id)
 		if had {

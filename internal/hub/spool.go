@@ -28,6 +28,9 @@ type spooler struct {
 	dir   string
 	limit int64
 	used  atomic.Int64
+
+	filesMost int64 // others need descriptors too
+	files     atomic.Int64
 }
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
@@ -74,8 +77,13 @@ func (p *spooler) unknown() (*spool, error) {
 }
 
 func (p *spooler) file(s *spool) (*spool, error) {
+	if n := p.files.Add(1); p.filesMost > 0 && n > p.filesMost {
+		p.files.Add(-1)
+		return nil, fmt.Errorf("%d transfers wait on the hub's disk already: wait for some calls first, or raise the limit of open files (ulimit -n)", n-1)
+	}
 	f, err := os.CreateTemp(p.dir, ".spool-*")
 	if err != nil {
+		p.files.Add(-1)
 		return nil, full(p.dir, err)
 	}
 	s.file = f
@@ -188,6 +196,7 @@ func (s *spool) drop() {
 	}
 	s.fail(errSpoolGone)
 	if s.file != nil {
+		s.from.files.Add(-1)
 		s.file.Close()
 		if s.left {
 			os.Remove(s.file.Name())

@@ -32,7 +32,21 @@ func (h *Hub) webHandler() http.Handler {
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
 	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
 	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
-	return mux
+	return h.brief(mux)
+}
+
+// brief gives a request's body little time until a handler gives it more, and
+// who is no node one request a connection.
+func (h *Hub) brief(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(handshakeIn))
+		}
+		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.knows(id) {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // forNode lets only nodes in that joined this hub.
@@ -68,9 +82,9 @@ func body(w http.ResponseWriter, r *http.Request, v any) bool {
 func largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
 	ctl := http.NewResponseController(w)
 	ctl.SetReadDeadline(time.Now().Add(handshakeIn))
-	defer ctl.SetReadDeadline(time.Time{})
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
+		ctl.SetReadDeadline(time.Time{}) // else what is left of it is to end as well
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"net"
+	"sync"
+)
+
+// A crowd is connections that nobody knows yet. It has a limit: beyond it the
+// oldest has to go, so that many who only stand there can't keep out one who
+// comes and goes quickly. The lock guards what follows it.
+type crowd struct {
+	most int
+
+	mu     sync.Mutex
+	order  []net.Conn // the oldest first
+	closed bool
+}
+
+// add says no when the hub is about to stop.
+func (c *crowd) add(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	if len(c.order) >= c.most {
+		go c.order[0].Close() // TLS says goodbye, which may take a while
+		c.order = c.order[1:]
+	}
+	c.order = append(c.order, conn)
+	return true
+}
+
+func (c *crowd) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.order {
+		if other == conn {
+			c.order = append(c.order[:i], c.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// close ends all that are there and those that come.
+func (c *crowd) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.order {
+		conn.Close()
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import "syscall"
+
+// openFiles is how many descriptors this process may have.
+func openFiles() int64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1024 // the least that systems give
+	}
+	return int64(min(limit.Cur, 1<<20))
+}
