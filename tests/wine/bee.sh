@@ -111,6 +111,11 @@ printf 'before\nmiddle\nafter\n' >"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got"
 result $? "an inherited file goes on where it stood"
 
+guarded /bin/busybox ash -c 'echo a; echo b >&2; echo c' >"$tmp/got" 2>&1
+printf 'a\nb\nc\n' >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "output and errors share one file"
+
 code "no such program" 127 guarded "$tmp/none"
 code "not an ELF file" 126 guarded "$0"
 code "dynamic program is refused" 126 guarded /bin/true

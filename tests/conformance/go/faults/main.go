@@ -31,13 +31,14 @@ func caught(f func()) (text string) {
 
 func main() {
 	var group sync.WaitGroup
-	counts := make([]int, 16)
+	counts := make([]int, 100)
 	for id := range counts {
 		group.Go(func() {
-			for range 50 {
+			for range 100 {
 				if caught(func() { read(nil) }) != "nothing" {
 					counts[id]++
 				}
+				runtime.Gosched() // so that all stacks are in use
 			}
 		})
 	}
