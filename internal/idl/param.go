@@ -36,15 +36,16 @@ func (p *parser) params(d *define) bool {
 			return true
 		}
 		p.problem(void.at, "void is not supported; %s", noTypes["void"])
-		p.restOfParam()
+		p.restOfParam(void.at)
 	}
 	if p.accept(")") {
 		return true
 	}
 	for {
-		q := &param{at: p.tok.at}
+		from := p.tok.at
+		q := &param{at: from}
 		if !p.param(q) {
-			p.restOfParam()
+			p.restOfParam(from)
 		}
 		if q.name != "" {
 			p.addParam(d, q)
@@ -70,20 +71,30 @@ func (p *parser) addParam(d *define, q *param) {
 	d.params = append(d.params, q)
 }
 
-// restOfParam goes to the comma or parenthesis that ends a parameter.
-func (p *parser) restOfParam() {
-	for depth := 0; !starts(p.tok) && !p.tok.is("{"); p.advance() {
-		switch p.tok.text {
+// restOfParam goes from where a wrong parameter began to the comma or
+// parenthesis that ends it.
+func (p *parser) restOfParam(from position) {
+	p.at = from
+	var open []string // brackets
+	for p.advance(); !starts(p.tok) && !p.tok.is("{"); p.advance() {
+		if p.tok.kind != sign {
+			continue
+		}
+		switch n := len(open); p.tok.text {
 		case "(", "[":
-			depth++
-		case "]":
-			depth--
+			open = append(open, p.tok.text)
+		case "]": // closes what is inside it too
+			for n > 0 && open[n-1] != "[" {
+				n--
+			}
+			open = open[:max(n-1, 0)]
 		case ")":
-			if depth--; depth < 0 {
+			if n == 0 || open[n-1] == "[" {
 				return
 			}
+			open = open[:n-1]
 		case ",":
-			if depth <= 0 {
+			if n == 0 {
 				return
 			}
 		}

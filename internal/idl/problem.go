@@ -12,6 +12,9 @@ import (
 // problemsMax keeps what is printed for a file that is no IDL at all short.
 const problemsMax = 20
 
+// sourceMax is the longest line that is shown: longer ones are no help.
+const sourceMax = 400
+
 // A position is a byte's offset, and what people call it.
 type position struct {
 	offset, line, column int
@@ -41,6 +44,9 @@ func (p *Problems) Error() string {
 			break
 		}
 		fmt.Fprintf(&b, "%s:%d:%d: %s\n", p.File, q.Line, q.Column, q.Text)
+		if len(q.source) > sourceMax {
+			continue
+		}
 		fmt.Fprintf(&b, "  %s\n  %s^\n", printable(q.source), blanks(q.source, q.Column-1))
 	}
 	return strings.TrimSuffix(b.String(), "\n")

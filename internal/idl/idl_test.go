@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"skep/internal/uapi"
+)
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func parse(t testing.TB, text string) *Module {
+	t.Helper()
+	m, err := Parse("x.idl", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// roundTrip takes a manifest through its bytes.
+func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
+	t.Helper()
+	b, err := m.Manifest().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := uapi.ParseManifest(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back, m.Manifest()) {
+		t.Fatalf("the manifest came back as\n%s\nfrom\n%s", Dump(back), Dump(m.Manifest()))
+	}
+	return back
+}
+
+// The manifest of a file with everything in it reads as written down once.
+func TestGolden(t *testing.T) {
+	m := parse(t, string(read(t, "all.idl")))
+	if got, want := Dump(roundTrip(t, m)), string(read(t, "all.golden")); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if want := []string{"first.o", "second.o", "-lm"}; !reflect.DeepEqual(m.Files, want) {
+		t.Errorf("files %q, want %q", m.Files, want)
+	}
+	if want := []string{"-DALL=1"}; !reflect.DeepEqual(m.Options, want) {
+		t.Errorf("options %q, want %q", m.Options, want)
+	}
+	if doc := m.Defines[0].doc; doc != "keeps a number and says so" {
+		t.Errorf("doc %q", doc)
+	}
+	if i := m.Manifest().Initialize(); i != 0 {
+		t.Errorf("Initialize is function %d", i)
+	}
+}
+
+// What Dump prints is IDL: with bodies behind the heads it gives the same.
+func TestDumpIsIDL(t *testing.T) {
+	first := Dump(parse(t, string(read(t, "all.idl"))).Manifest())
+	text := strings.ReplaceAll(first, " /* every new worker runs it first */", "")
+	text = strings.ReplaceAll(text, ")\n", ") {}\n")
+	if second := Dump(parse(t, text).Manifest()); second != first {
+		t.Errorf("got\n%s\nwant\n%s", second, first)
+	}
+}
+
+var problems = []struct{ text, want string }{
+	{"", "1:1: the file has no module: begin it with `Module NAME;`"},
+	{"Module a;", "1:10: the module has no function: write Define NAME(...) { }"},
+	{"Define f() {}", "1:1: the file has no module: begin it with `Module NAME;`"},
+	{"Module a; Module b; Define f() {}", "1:11: a file has one Module"},
+	{"Module 7; Define f() {}", `1:8: expected the name of the module, found "7"`},
+	{"Module a Define f() {}", `1:10: expected ";" behind the module's name, found "Define"`},
+	{"Module a;\n#include <x.h>\nDefine f() {}", "2:1: directives of the C preprocessor stand inside Globals { }"},
+	{"Module a;\nint x;\nDefine f() {}", `2:1: expected Module, Define or Globals, found "int"`},
+	{"Module a;\nGlobals int x;\nDefine f() {}", `2:9: expected "{" behind Globals, found "int"`},
+	{"Module a; Define f() { \"}\" // }\n", "1:22: this brace is never closed: write }"},
+	{"Module a; Define f() {} /* ", "1:25: this comment does not end: write */"},
+	{"Module a; Define f() \"doc\n {}", "1:22: this string does not end in its line"},
+	{"Module a; Define f() ;", `1:22: expected the body of "f" as { C } or Calls, found ";"`},
+	{"Module a; Define f()", `1:21: expected the body of "f" as { C } or Calls, found the end of the file`},
+	{"Module a; Define f {}", `1:20: expected "(" behind the function's name, found "{"`},
+	{"Module a; Define f() {} Define f() {}", `1:32: the function "f" is defined twice`},
+	{"Module a; Define int() {}", `1:18: "int" is a word of C and can't be the name of the function`},
+	{"Module a; Define skep_x() {}", "1:18: names that begin with skep_ are kept for skep"},
+	{"Module a; Define " + strings.Repeat("f", 64) + "() {}", "1:18: the name of the function has 64 characters, at most 63 may be"},
+	{"Module a; Define f(int x) {}", `1:20: the parameter "x" has no mode: write IN, OUT, INOUT or WORK`},
+	{"Module a; Define f(IN x) {}", `1:20: the parameter "x" has no type, such as int or double`},
+	{"Module a; Define f(IN OUT int x) {}", "1:23: the parameter has two modes"},
+	{"Module a; Define f(IN int double x) {}", "1:27: the parameter has two types"},
+	{"Module a; Define f(IN long long long x) {}", "1:33: long stands too often"},
+	{"Module a; Define f(IN unsigned double x) {}", `1:39: the parameter "x" is unsigned but no integer`},
+	{"Module a; Define f(IN int x, IN int x) {}", `1:37: the parameter "x" stands twice`},
+	{"Module a; Define f(IN int x IN int y) {}", `1:29: expected "," or ")" behind a parameter, found "IN"`},
+	{"Module a; Define f(IN int) {}", `1:26: expected the name of a parameter, found ")"`},
+	{"Module a; Define f(IN int *x) {}", `1:28: "x" is a pointer: write an array with its size, such as x[n]`},
+	{"Module a; Define f(IN file x) {}", "1:23: file is not supported; read the file in the master and pass its bytes as char array"},
+	{"Module a; Define f(IN filename x) {}", "1:23: filename is not supported; read the file in the master and pass its bytes as char array"},
+	{"Module a; Define f(IN filepointer x) {}", "1:23: filepointer is not supported; read the file in the master and pass its bytes as char array"},
+	{"Module a; Define f(CALLBACK g(IN int a[2], IN int b)) {}", "1:20: CALLBACK is not supported; workers can't call the master; return what it needs as OUT"},
+	{"Module a; Define f(IN void x) {}", "1:23: void is not supported; name the type of what travels"},
+	{"Module a; Define f(OUT string s) {}", `1:31: a string is a single IN parameter; pass "s" as char array with its size`},
+	{"Module a; Define f(IN string s[3]) {}", `1:30: a string is a single IN parameter; pass "s" as char array with its size`},
+	{"Module a; Define f(WORK int s) {}", `1:29: the WORK parameter "s" is no array: use a variable in the body`},
+	{"Module a; Define f(IN dcomplex z) {}", "1:32: complex numbers travel as arrays: write z[1]"},
+	{"Module a; Define f(IN int x[]) {}", `1:29: the size of "x" is missing: both sides must know how much travels`},
+	{"Module a; Define f(IN int x[0]) {}", `1:29: the size of "x" is 0, at least 1 must be`},
+	{"Module a; Define f(IN int x[2 - 5]) {}", `1:31: the size of "x" is -3, at least 1 must be`},
+	{"Module a; Define f(IN int x[1/0]) {}", "1:30: this divides by zero"},
+	{"Module a; Define f(IN int x[2^63]) {}", "1:30: an exponent is 0 to 62"},
+	{"Module a; Define f(IN int x[3^62]) {}", "1:30: this value does not fit 64 bits"},
+	{"Module a; Define f(IN int x[99999999999999999999]) {}", `1:29: "99999999999999999999" is no whole number of at most 64 bits`},
+	{"Module a; Define f(IN int x[1.5]) {}", `1:30: "." can't stand in a size; there are + - * / % ^, comparisons and ?:`},
+	{"Module a; Define f(IN int x[1 && 2]) {}", `1:31: "&&" can't stand in a size; there are + - * / % ^, comparisons and ?:`},
+	{"Module a; Define f(IN int x[1 ? 2]) {}", `1:34: expected ":" between the two values behind ?, found "]"`},
+	{"Module a; Define f(IN int x[(1]) {}", `1:31: expected ")" behind the expression, found "]"`},
+	{"Module a; Define f(IN int x[" + strings.Repeat("(", 70) + "1" + strings.Repeat(")", 70) + "]) {}", "1:94: this size is nested too deeply"},
+	{"Module a; Define f(IN int x[3:1]) {}", `1:32: expected "," behind the first index of the part, found "]"`},
+	{"Module a; Define f(IN int x[3:2,1]) {}", `1:33: the part of "x" ends before it begins`},
+	{"Module a; Define f(IN int x[3:0,4]) {}", `1:33: the part of "x" ends at 4, behind its size 3`},
+	{"Module a; Define f(IN int x[3:-1,2]) {}", `1:31: the first index of "x" is below 0`},
+	{"Module a; Define f(IN int x[3:0,3,0]) {}", `1:35: the stride of "x" is 0, at least 1 must be`},
+	{"Module a; Define f(IN int x[1][1][1][1][1]) {}", "1:40: an array has at most 4 dimensions"},
+	{"Module a; Define f(IN int x[n]) {}", `1:29: the size names "n", which is no parameter of "f"`},
+	{"Module a; Define f(OUT int n, IN int x[n]) {}", `1:40: the size uses "n", which is not IN: its value is not known before the call`},
+	{"Module a; Define f(IN double n, IN int x[n]) {}", `1:42: the size uses "n", which is no integer`},
+	{"Module a; Define f(IN int n[2], IN int x[n]) {}", `1:42: the size uses the array "n": write which item, such as n[0]`},
+	{"Module a; Define f(IN int n, IN int x[n[0]]) {}", `1:39: the size takes an item of "n", which is no array`},
+	{"Module a; Define f(IN int x[n[0]], IN int n[1]) {}", `1:29: the size takes an item of "n", which does not stand before "x"`},
+	{"Module a; Define f(IN int n) Calls \"C\" g(m);", `1:42: "m" is no parameter of "f"`},
+	{"Module a; Define f(IN int n) Calls \"Ada\" g(n);", `1:36: Calls knows "C" and "Fortran"`},
+	{"Module a; Define f(IN int n) Calls \"C\" g(n + 1);", `1:44: expected a parameter's name, "," or ")", found "+"`},
+	{"Module a; Define f() CalcOrder n^3; {}", "1:22: CalcOrder is not supported; leave it out: skep does not plan by it"},
+	{"Module a; Define f() Backend \"MPI\" {}", "1:22: Backend is not supported; leave it out: workers are single processes"},
+	{"Module a; Define f() Language \"Fortran\" {}", "1:31: bodies are in C; call other languages with Calls"},
+	{"Module a; Define f() Required x.o {}", `1:31: expected a string behind Required, found "x"`},
+	{"Module a; Fortranformat \"%d\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
+	{"Module a; Define f(IN int größe) {}", `1:29: expected "," or ")" behind a parameter, found "ö"`},
+	{"Module a;\r\n\tDefine f(IN int x[n]) {}\r\n", `2:20: the size names "n", which is no parameter of "f"`},
+}
+
+// Each planted error is found, alone, at its place.
+func TestProblems(t *testing.T) {
+	for _, c := range problems {
+		_, err := Parse("x.idl", []byte(c.text))
+		var p *Problems
+		if !errors.As(err, &p) {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		first := p.List[0]
+		got := fmt.Sprintf("%d:%d: %s", first.Line, first.Column, first.Text)
+		if got != c.want || len(p.List) != 1 {
+			t.Errorf("%q:\n got %s\nwant %s\n(%d errors)", c.text, got, c.want, len(p.List))
+		}
+	}
+}
+
+// One run names all errors of a file, in its order, each with its line.
+func TestProblemsTogether(t *testing.T) {
+	_, err := Parse("bad.idl", []byte("Module bad;\n"+
+		"Define one(IN file x, int y, IN int a[m])\n{ if (0) { } }\n"+
+		"\tDefine two(IN int n, IN int b[n +]) {}\n"+
+		"Define one(IN int\tn\x1b) {}\n"))
+	want := `bad.idl:2:15: file is not supported; read the file in the master and pass its bytes as char array
+  Define one(IN file x, int y, IN int a[m])
+                ^
+bad.idl:2:23: the parameter "y" has no mode: write IN, OUT, INOUT or WORK
+  Define one(IN file x, int y, IN int a[m])
+                        ^
+bad.idl:2:39: the size names "m", which is no parameter of "one"
+  Define one(IN file x, int y, IN int a[m])
+                                        ^
+bad.idl:4:35: expected a number or a parameter's name in a size, found "]"
+  	Define two(IN int n, IN int b[n +]) {}
+  	                                 ^
+bad.idl:5:8: the function "one" is defined twice
+  Define one(IN int	n?) {}
+         ^
+bad.idl:5:20: expected "," or ")" behind a parameter, found "\x1b"
+  Define one(IN int	n?) {}
+                   	 ^`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestProblemsAreCounted(t *testing.T) {
+	_, err := Parse("x.idl", []byte("Module a;\n"+strings.Repeat("Define f(IN file x) {}\n", 25)))
+	if err == nil || !strings.HasSuffix(err.Error(), "\nx.idl: 29 more errors are not shown") {
+		t.Errorf("%v", err)
+	}
+}
+
+// run starts a compiler or what it made.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+const root = "../.."
+
+// Stubs compile without a warning, and what is wrong in a body is reported at
+// its place in the IDL.
+func TestStubCompiles(t *testing.T) {
+	dir := t.TempDir()
+	m, err := Parse(filepath.Join("testdata", "all.idl"), read(t, "all.idl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stub := filepath.Join(dir, "all_stub.c")
+	text, err := m.Stub(stub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, stub, text)
+	for _, cc := range []string{"gcc", "clang"} {
+		run(t, cc, "-std=gnu11", "-Wall", "-Wextra", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wshadow", "-Wundef", "-Wno-unused-parameter", "-Werror",
+			"-I"+root+"/grid/include", "-c", "-o", stub+".o", stub)
+	}
+}
+
+func write(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStubPlaces(t *testing.T) {
+	dir := t.TempDir()
+	m := parse(t, "Module a;\nGlobals { int f(void); }\nDefine f(IN int n)\n\t{ n = nowhere; }\nDefine g(IN int n)\n\tCalls \"C\" f(n);\n")
+	stub := filepath.Join(dir, `odd "name\.c`)
+	text, err := m.Stub(stub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, stub, append(text, "#error here\n"...))
+	out, err := exec.Command("gcc", "-I"+root+"/grid/include", "-fsyntax-only", stub).CombinedOutput()
+	line := bytes.Count(text, []byte("\n")) + 1
+	for _, want := range []string{"x.idl:4:8: error", "x.idl:6:", fmt.Sprintf(`name\.c:%d:2: error: #error here`, line)} {
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("no %q in (%v)\n%s", want, err, out)
+		}
+	}
+}
+
+const sizer = `
+#include "grid/core/module.h"
+#include <skep/worker.h>
+#include <stdio.h>
+int main(void)
+{
+	static const int list[] = {5, 6, 7};
+	struct grid_value value[64] = {{.bits = 7}, {.bits = 3}, {.at = (void *)list, .count = 3}};
+	struct grid_module m;
+	const char *why;
+	s64 size;
+	u32 i;
+
+	if (grid_module_open(&m, skep_worker.manifest, skep_worker.length, &why)) {
+		puts(why);
+		return 1;
+	}
+	for (i = 3; i < m.function[0].params; i++) {
+		if (grid_module_size(&m, &m.function[0], value, m.param[i].dim[0].size, &size))
+			puts("error");
+		else
+			printf("%lld\n", (long long)size);
+	}
+	return 0;
+}
+`
+
+// The C side reads the manifest and gets from the size code what the
+// expression means with n = 7, m = 3, list = {5, 6, 7}.
+func TestSizesInC(t *testing.T) {
+	sizes := []struct{ text, want string }{
+		{"1 + 2 * 3", "7"}, {"(1 + 2) * 3", "9"}, {"n - m - 1", "3"}, {"n / m * 2", "4"}, {"n % 4 + 1", "4"},
+		{"2 ^ 3 ^ 2", "512"}, {"2 * m ^ 2", "18"}, {"10 + -2 ^ 2", "6"}, {"2 ^ -m", "error"}, {"- -n", "7"}, {"+n", "7"},
+		{"n > m", "1"}, {"n < m", "0"}, {"m <= 3", "1"}, {"m >= 4", "0"}, {"n == 7", "1"}, {"n != 7", "0"}, {"1 + 1 < 3 == 1", "1"},
+		{"n > m ? n : m", "7"}, {"n < m ? n : m ? 11 : 12", "11"}, {"list[0]", "5"}, {"list[n - 5] * 2", "14"}, {"list[list[0] - 4]", "6"},
+		{"list[m]", "error"}, {"n / (m - 3)", "error"}, {"0x10 + 010", "24"}, {"9223372036854775807 - n + n", "9223372036854775807"}, {"9223372036854775807 + n", "error"},
+	}
+	var text, want strings.Builder
+	text.WriteString("Module a; Define f(IN int n, IN int m, IN int list[3]")
+	for i, s := range sizes {
+		fmt.Fprintf(&text, ", OUT int x%d[%s]", i, s.text)
+		want.WriteString(s.want + "\n")
+	}
+	text.WriteString(") {}")
+	dir := t.TempDir()
+	stub, err := parse(t, text.String()).Stub("a_stub.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "stub.c"), stub)
+	write(t, filepath.Join(dir, "main.c"), []byte(sizer))
+	program := filepath.Join(dir, "sizer")
+	run(t, "gcc", "-I"+root, "-I"+root+"/include", "-I"+root+"/grid/include", "-o", program,
+		filepath.Join(dir, "stub.c"), filepath.Join(dir, "main.c"), root+"/grid/core/module.c")
+	got := strings.Split(run(t, program), "\n")
+	for i, s := range sizes {
+		if i >= len(got) || got[i] != s.want {
+			t.Errorf("%s is %q, want %s", s.text, got[i:min(i+1, len(got))], s.want)
+		}
+	}
+}
+
+// No input makes the compiler panic; what it accepts gives a manifest that
+// reads back as it was, and a stub.
+func FuzzParse(f *testing.F) {
+	text, err := os.ReadFile(filepath.Join("testdata", "all.idl"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	for _, c := range problems {
+		f.Add([]byte(c.text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := Parse("x.idl", text)
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("an error without a text")
+			}
+			return
+		}
+		Dump(roundTrip(t, m))
+		if _, err := m.Stub("x_stub.c"); err != nil {
+			t.Error(err)
+		}
+	})
+}

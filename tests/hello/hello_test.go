@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+
+// Package hello runs README's block about one's own C function word by word,
+// and workers made of interface files end to end.
+package hello
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	root    = "../.."
+	heading = "## Your own C function"
+	runTime = 2 * time.Minute
+)
+
+// A place is a folder that looks like a built source tree.
+type place struct {
+	t    *testing.T
+	dir  string
+	skep string
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	build := os.Getenv("BUILD")
+	if build == "" {
+		t.Skip("BUILD does not name the build folder: make check T=hello does")
+	}
+	p := &place{t: t, dir: t.TempDir(), skep: filepath.Join(build, "bin", "skep")}
+	if err := os.Mkdir(filepath.Join(p.dir, "build"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs(filepath.Join(root, "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for to, from := range map[string]string{"build/bin": filepath.Join(build, "bin"), "examples": examples} {
+		if err := os.Symlink(from, filepath.Join(p.dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// run gives what a program prints and its exit code. The user has a state of
+// their own, so that no hub of this machine takes part.
+func (p *place) run(name string, args ...string) (output string, code int) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), runTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_RUNTIME_DIR=")
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil || cmd.ProcessState == nil {
+		p.t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func (p *place) good(name string, args ...string) string {
+	p.t.Helper()
+	out, code := p.run(name, args...)
+	if code != 0 {
+		p.t.Fatalf("%s %q ended with %d:\n%s", name, args, code, out)
+	}
+	return out
+}
+
+func (p *place) write(name, text string) string {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+func source(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// readme gives the first indented block behind the heading.
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("README.md has no %q", heading)
+	}
+	var block strings.Builder
+	for _, line := range strings.Split(section, "\n") {
+		code, indented := strings.CutPrefix(line, "    ")
+		switch {
+		case indented:
+			block.WriteString(code + "\n")
+		case block.Len() > 0 || strings.HasPrefix(line, "#"):
+			return block.String()
+		}
+	}
+	return block.String()
+}
+
+// The block stands in README as people type it, and its last line prints what
+// the comment behind it says.
+func TestReadme(t *testing.T) {
+	p := newPlace(t)
+	block := readme(t)
+	lines := strings.Split(strings.TrimSpace(block), "\n")
+	_, want, ok := strings.Cut(lines[len(lines)-1], " # ")
+	if !ok {
+		t.Fatalf("the block does not end with what is printed:\n%s", block)
+	}
+	commands, inside := 0, false
+	for _, line := range lines {
+		if !inside {
+			commands++
+		}
+		inside = strings.Contains(line, "<<'END'") || inside && line != "END"
+	}
+	if commands != 5 {
+		t.Errorf("%d commands, README says five", commands)
+	}
+	out := p.good("sh", "-euc", block)
+	if got := strings.TrimSpace(out); got != want && !strings.HasSuffix(got, "\n"+want) {
+		t.Errorf("the block printed\n%s\nnot %q", out, want)
+	}
+	mine := p.good(p.skep, "gen", "--manifest", "build/mine/hello.rex")
+	if kept := p.good(p.skep, "gen", "--manifest", "examples/hello/hello.idl"); kept != mine {
+		t.Errorf("README's interface is\n%s\nthat of the example\n%s", mine, kept)
+	}
+}
+
+// All types and modes, parts of arrays, bodies and calls, through a hub and a
+// worker process.
+func TestKinds(t *testing.T) {
+	p := newPlace(t)
+	p.good(p.skep, "gen", "--build", source(t, "kinds.idl"), source(t, "called.c"), "-o", "kinds.rex")
+	p.good(p.skep, "gen", "--master", source(t, "master.c"), "-o", "master")
+	const want = "1103511792563 1.75 42 !\n" +
+		"1 3 2 4 | 1 1 12 1 1 15 1 1 1 1 | -2+1i 3-4i\n" +
+		"10 5 1\n"
+	if out := p.good(p.skep, "run", "--", "./master"); out != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
+}
+
+// The stub goes where it is asked to, and a user may link it alone.
+func TestStub(t *testing.T) {
+	p := newPlace(t)
+	p.good(p.skep, "gen", "-o", "new/folder", source(t, "kinds.idl"))
+	lib := filepath.Join(filepath.Dir(filepath.Dir(p.skep)), "lib")
+	include, err := filepath.Abs(filepath.Join(root, "grid", "include"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.good("gcc", "-static", "-pthread", "-I"+include, "-o", "kinds.rex", "new/folder/kinds_stub.c", source(t, "called.c"), "-L"+lib, "-lskepworker")
+	if out := p.good(p.skep, "gen", "--manifest", "kinds.rex"); out != p.good(p.skep, "gen", "--manifest", source(t, "kinds.idl")) {
+		t.Errorf("the program offers\n%s", out)
+	}
+}
+
+// What is wrong is said in one place each, with the exit code, and no file is
+// left or damaged.
+func TestWrong(t *testing.T) {
+	p := newPlace(t)
+	p.write("bad.idl", "Module bad;\nDefine f(IN file x) {}\n")
+	p.write("good.idl", "Module good;\nDefine f(IN int n) { n = away(n); }\n")
+	p.write("link.idl", "Module link;\nDefine f(IN int n) Calls \"C\" away(n);\n")
+	p.write("dynamic.idl", "Module dynamic;\nDefine f(IN int n) {}\n")
+	p.write("master.c", "int main(void) { return x; }\n")
+	p.write("away.c", "void away(int n) { (void)n; }\n")
+	p.write("dynamic-cc", "#!/bin/sh\nshift\nexec gcc \"$@\"\n")
+	if err := os.Chmod(filepath.Join(p.dir, "dynamic-cc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.write("link.rex", "what was there before")
+	for _, c := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"gen", 2, "name a file"},
+		{"gen --build --master x.c", 2, "exclude each other"},
+		{"gen a.idl b.idl", 2, `"b.idl" is not expected`},
+		{"gen --build away.c", 2, "a file that ends in .idl"},
+		{"gen --build bad.idl good.idl", 2, "one IDL file makes one program"},
+		{"gen --nonsense", 2, "there is no option --nonsense"},
+		{"gen none.idl", 1, "none.idl: no such file"},
+		{"gen bad.idl", 1, "bad.idl:2:13: file is not supported"},
+		{"gen --build bad.idl", 1, "bad.idl:2:13: file is not supported"},
+		{"gen --manifest bad.idl", 1, "bad.idl:2:13: file is not supported"},
+		{"gen --manifest build/bin/skep", 1, "has no manifest"},
+		{"gen --build good.idl", 1, "good.idl:2:26: error: implicit declaration of function"},
+		{"gen --build link.idl", 1, "undefined reference to `away'"},
+		{"gen --build --cc no-such-cc link.idl", 1, "no compiler no-such-cc"},
+		{"gen --build --cc ./dynamic-cc dynamic.idl", 1, "the program is dynamically linked: link it with -static"},
+		{"gen --master master.c", 1, "master.c:1:25: error:"},
+	} {
+		out, code := p.run(p.skep, strings.Fields(c.line)...)
+		if code != c.code || !strings.Contains(out, c.want) {
+			t.Errorf("%s: exit code %d\n%s\nwant %d and %q", c.line, code, out, c.code, c.want)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(p.dir, "link.rex")); err != nil || string(text) != "what was there before" {
+		t.Errorf("a failed build left %q, %v", text, err)
+	}
+	p.good(p.skep, "gen", "--build", "link.idl", "away.c")
+	p.good(p.skep, "gen", "--manifest", "link.rex")
+	left, err := filepath.Glob(filepath.Join(p.dir, "*stub*"))
+	hidden, _ := filepath.Glob(filepath.Join(p.dir, ".skep*"))
+	if err != nil || len(left)+len(hidden) > 0 {
+		t.Errorf("left behind: %q %q %v", left, hidden, err)
+	}
+}
