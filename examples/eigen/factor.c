@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+/* Owns a real symmetric factorisation by sequential MUMPS. One thread. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include <dmumps_c.h>
+
+#include "examples/eigen/factor.h"
+
+enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
+#define COMM_WORLD -987654
+enum { ORDER_GIVEN = 1, ORDER_MINIMUM_FILL = 2 };
+#define SPACE_PERCENT 50
+
+struct eigen_factor {
+	DMUMPS_STRUC_C mumps;
+	const struct eigen_sparse *a, *b;
+	int live;
+};
+
+static int mumps_run(struct eigen_factor *f, int job)
+{
+	f->mumps.job = job;
+	dmumps_c(&f->mumps);
+	if (f->mumps.infog[0] >= 0)
+		return 0;
+	return f->mumps.infog[0] == -10 || f->mumps.infog[0] == -6 ? -EDOM
+								   : -ENOMEM;
+}
+
+static void put_places(MUMPS_INT *row, MUMPS_INT *column,
+		       const struct eigen_sparse *m)
+{
+	int i, k;
+
+	for (i = 0; i < m->n; i++) {
+		for (k = m->start[i]; k < m->start[i + 1]; k++) {
+			row[k] = i + 1;
+			column[k] = m->column[k] + 1;
+		}
+	}
+}
+
+static int prepare(struct eigen_factor *f, int *order)
+{
+	DMUMPS_STRUC_C *mumps = &f->mumps;
+	size_t count = (size_t)f->a->nnz + f->b->nnz;
+	int error;
+
+	mumps->par = 1;
+	mumps->sym = 2;
+	mumps->comm_fortran = COMM_WORLD;
+	if (count > INT_MAX || mumps_run(f, JOB_INIT))
+		return -ENOMEM;
+	f->live = 1;
+	mumps->icntl[0] = mumps->icntl[1] = mumps->icntl[2] = 0;
+	mumps->icntl[3] = 0;
+	mumps->icntl[5] = 0;
+	mumps->icntl[6] = order ? ORDER_GIVEN : ORDER_MINIMUM_FILL;
+	mumps->icntl[11] = 1;
+	mumps->icntl[12] = 1; /* no parallel root: it would hide pivots */
+	mumps->icntl[13] = SPACE_PERCENT;
+	mumps->n = f->a->n;
+	mumps->nnz = count;
+	mumps->irn = malloc(count * sizeof(*mumps->irn));
+	mumps->jcn = malloc(count * sizeof(*mumps->jcn));
+	mumps->a = malloc(count * sizeof(*mumps->a));
+	if (!mumps->irn || !mumps->jcn || !mumps->a)
+		return -ENOMEM;
+	put_places(mumps->irn, mumps->jcn, f->a);
+	put_places(mumps->irn + f->a->nnz, mumps->jcn + f->a->nnz, f->b);
+	mumps->perm_in = order;
+	error = mumps_run(f, ANALYSE);
+	mumps->perm_in = NULL;
+	return error;
+}
+
+struct eigen_factor *eigen_factor_new(const struct eigen_sparse *a,
+				      const struct eigen_sparse *b, int *order)
+{
+	struct eigen_factor *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->a = a;
+	f->b = b;
+	if (prepare(f, order)) {
+		eigen_factor_free(f);
+		return NULL;
+	}
+	return f;
+}
+
+const int *eigen_factor_order(const struct eigen_factor *f)
+{
+	return f->mumps.sym_perm;
+}
+
+void eigen_factor_free(struct eigen_factor *f)
+{
+	if (!f)
+		return;
+	free(f->mumps.irn);
+	free(f->mumps.jcn);
+	free(f->mumps.a);
+	f->mumps.irn = f->mumps.jcn = NULL;
+	f->mumps.a = NULL;
+	if (f->live)
+		mumps_run(f, JOB_END);
+	free(f);
+}
+
+int eigen_factor_at(struct eigen_factor *f, double sigma)
+{
+	int k, attempt, error = 0;
+
+	for (k = 0; k < f->a->nnz; k++)
+		f->mumps.a[k] = f->a->value[k];
+	for (k = 0; k < f->b->nnz; k++)
+		f->mumps.a[f->a->nnz + k] = -sigma * f->b->value[k];
+	for (attempt = 0; attempt < 3; attempt++) {
+		error = mumps_run(f, FACTORISE);
+		if (!error)
+			return f->mumps.infog[11];
+		if (f->mumps.infog[0] != -8 && f->mumps.infog[0] != -9)
+			return error;
+		f->mumps.icntl[13] *= 3;
+	}
+	return error;
+}
+
+int eigen_factor_solve(struct eigen_factor *f, double *x)
+{
+	int error;
+
+	f->mumps.rhs = x;
+	f->mumps.nrhs = 1;
+	f->mumps.lrhs = f->a->n;
+	error = mumps_run(f, SOLVE);
+	f->mumps.rhs = NULL;
+	return error;
+}
+
+int eigen_factor_definite(const struct eigen_sparse *b)
+{
+	struct eigen_factor *f = eigen_factor_new(b, b, NULL);
+	int negative;
+
+	if (!f)
+		return -ENOMEM;
+	negative = eigen_factor_at(f, 0);
+	eigen_factor_free(f);
+	return negative == -EDOM ? 0 : negative < 0 ? negative : negative == 0;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the reading of Matrix Market files. What the header claims is believed
+ * only as far as the lines that follow: memory grows with what was read.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "examples/eigen/market.h"
+
+#define LINE 1024
+
+struct reader {
+	FILE *from;
+	char *why;
+	char text[LINE];
+	long line;
+	int symmetric, n, entries;
+	int count, room;
+	int *row, *column;
+	double *value;
+};
+
+static int bad(struct reader *r, const char *what)
+{
+	snprintf(r->why, EIGEN_MARKET_WHY, "line %ld: %s", r->line, what);
+	return -EINVAL;
+}
+
+/* The next line that is not a comment; 1, or 0 at the end. */
+static int next_line(struct reader *r)
+{
+	size_t length;
+
+	do {
+		if (!fgets(r->text, LINE, r->from))
+			return ferror(r->from) ? bad(r, "it cannot be read")
+					       : 0;
+		r->line++;
+		length = strlen(r->text);
+		if (length == LINE - 1 && r->text[LINE - 2] != '\n')
+			return bad(r, "longer than 1022 characters");
+	} while (r->text[0] == '%' || !r->text[strspn(r->text, " \t\r\n")]);
+	return 1;
+}
+
+static int read_banner(struct reader *r)
+{
+	char object[16], format[16], field[16], symmetry[20], extra[2];
+
+	r->line = 1;
+	if (!fgets(r->text, LINE, r->from))
+		return bad(r, "empty file");
+	if (sscanf(r->text, "%%%%MatrixMarket %15s %15s %15s %19s %1s", object,
+		   format, field, symmetry, extra) != 4)
+		return bad(r, "want %%MatrixMarket matrix coordinate real "
+			      "symmetric");
+	if (strcasecmp(object, "matrix") || strcasecmp(format, "coordinate"))
+		return bad(r, "want a matrix in coordinate format");
+	if (strcasecmp(field, "real") && strcasecmp(field, "integer"))
+		return bad(r, "want real or integer numbers");
+	r->symmetric = !strcasecmp(symmetry, "symmetric");
+	if (!r->symmetric && strcasecmp(symmetry, "general"))
+		return bad(r, "want a symmetric matrix, or a general one whose "
+			      "halves are equal");
+	return 0;
+}
+
+/* One whole number within bounds; the text behind it, or NULL. */
+static char *read_number(char *text, long least, long most, int *number)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (end == text || errno || value < least || value > most)
+		return NULL;
+	*number = value;
+	return isspace((unsigned char)*end) || !*end ? end : NULL;
+}
+
+static int at_end(const char *text)
+{
+	return !text[strspn(text, " \t\r\n")];
+}
+
+static int read_sizes(struct reader *r)
+{
+	int columns, found = next_line(r);
+	char *text = r->text;
+
+	if (found < 0)
+		return found;
+	if (!found)
+		return bad(r, "the line with the sizes is missing");
+	text = read_number(text, 1, EIGEN_MARKET_ROWS, &r->n);
+	text = text ? read_number(text, 1, EIGEN_MARKET_ROWS, &columns) : NULL;
+	text = text ? read_number(text, 0, EIGEN_MARKET_ENTRIES, &r->entries)
+		    : NULL;
+	if (!text || !at_end(text))
+		return bad(r, "want rows, columns and entries, at most 2000000 "
+			      "rows and 200000000 entries");
+	return columns == r->n ? 0 : bad(r, "the matrix is not square");
+}
+
+static int grow(struct reader *r)
+{
+	int room = r->room ? r->room * 2 : 4096;
+	void *row, *column, *value;
+
+	row = realloc(r->row, room * sizeof(*r->row));
+	r->row = row ? row : r->row;
+	column = realloc(r->column, room * sizeof(*r->column));
+	r->column = column ? column : r->column;
+	value = realloc(r->value, room * sizeof(*r->value));
+	r->value = value ? value : r->value;
+	if (!row || !column || !value) {
+		bad(r, "not enough memory");
+		return -ENOMEM;
+	}
+	r->room = room;
+	return 0;
+}
+
+static int read_entry(struct reader *r)
+{
+	char *text = r->text, *end;
+	int i, j;
+	double value;
+
+	text = read_number(text, 1, r->n, &i);
+	text = text ? read_number(text, 1, r->n, &j) : NULL;
+	if (!text)
+		return bad(r, "want a row and a column inside the matrix");
+	value = strtod(text, &end);
+	if (end == text || !at_end(end) || !isfinite(value))
+		return bad(r, "want one finite number behind row and column");
+	if (r->symmetric && j > i)
+		return bad(r, "above the diagonal, in a symmetric file");
+	if (r->count == r->room && grow(r))
+		return -ENOMEM;
+	r->row[r->count] = i - 1;
+	r->column[r->count] = j - 1;
+	r->value[r->count++] = value;
+	return 0;
+}
+
+static int read_entries(struct reader *r)
+{
+	int found, error;
+
+	while ((found = next_line(r)) > 0) {
+		if (r->count == r->entries)
+			return bad(r, "more entries than the header says");
+		error = read_entry(r);
+		if (error)
+			return error;
+	}
+	if (found < 0)
+		return found;
+	if (r->count < r->entries)
+		return bad(r, "fewer entries than the header says");
+	return 0;
+}
+
+/* The entries of one half (side 1: on and below the diagonal, -1: on and above)
+ * as a matrix. */
+static int half(const struct reader *r, int side, struct eigen_sparse *m)
+{
+	size_t room = r->count + 1ul;
+	int *row = malloc(room * sizeof(*row));
+	int *column = malloc(room * sizeof(*column));
+	double *value = malloc(room * sizeof(*value));
+	int i, kept = 0, error = -ENOMEM;
+
+	for (i = 0; row && column && value && i < r->count; i++) {
+		if (side > 0 ? r->row[i] < r->column[i]
+			     : r->row[i] > r->column[i])
+			continue;
+		row[kept] = r->row[i];
+		column[kept] = r->column[i];
+		value[kept++] = r->value[i];
+	}
+	if (row && column && value)
+		error = eigen_sparse_build(m, r->n, kept, row, column, value);
+	free(row);
+	free(column);
+	free(value);
+	return error;
+}
+
+static int same(const struct eigen_sparse *x, const struct eigen_sparse *y)
+{
+	return x->nnz == y->nnz &&
+	       !memcmp(x->start, y->start, (x->n + 1ul) * sizeof(*x->start)) &&
+	       !memcmp(x->column, y->column, x->nnz * sizeof(*x->column)) &&
+	       !memcmp(x->value, y->value, x->nnz * sizeof(*x->value));
+}
+
+static int fold(struct reader *r, struct eigen_sparse *m)
+{
+	struct eigen_sparse above;
+	int error = half(r, 1, m);
+
+	if (error || r->symmetric)
+		return error;
+	error = half(r, -1, &above);
+	if (!error) {
+		if (!same(m, &above))
+			error = bad(r,
+				    "the halves of the matrix are not equal");
+		eigen_sparse_free(&above);
+	}
+	if (error)
+		eigen_sparse_free(m);
+	return error;
+}
+
+int eigen_market_read(FILE *from, struct eigen_sparse *m,
+		      char why[EIGEN_MARKET_WHY])
+{
+	struct reader r = {.from = from, .why = why};
+	int error;
+
+	memset(m, 0, sizeof(*m));
+	error = read_banner(&r);
+	if (!error)
+		error = read_sizes(&r);
+	if (!error)
+		error = read_entries(&r);
+	if (!error)
+		error = fold(&r, m);
+	free(r.row);
+	free(r.column);
+	free(r.value);
+	return error;
+}

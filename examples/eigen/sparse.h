@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Real symmetric sparse matrices: the lower triangle by rows, columns counted
+ * from 0 and rising in each row. This is also what travels to the workers.
+ */
+#ifndef EIGEN_SPARSE_H
+#define EIGEN_SPARSE_H
+
+#include <complex.h>
+
+struct eigen_sparse {
+	int n;	     /* rows and columns */
+	int nnz;     /* stored entries: start[n] */
+	int *start;  /* n + 1 */
+	int *column; /* nnz */
+	double *value;
+};
+
+/*
+ * Makes a matrix of `count` entries; an entry above the diagonal stands for its
+ * mirror image, equal places are summed. -EINVAL: an index is out of range.
+ */
+int eigen_sparse_build(struct eigen_sparse *m, int n, int count, const int *row,
+		       const int *column, const double *value);
+void eigen_sparse_free(struct eigen_sparse *m);
+
+/* 0 when the structure is one that build could have made. */
+int eigen_sparse_check(const struct eigen_sparse *m);
+
+/* y = m x; x and y are different memory. */
+void eigen_sparse_multiply(const struct eigen_sparse *m, const double *x,
+			   double *y);
+void eigen_sparse_multiply_complex(const struct eigen_sparse *m,
+				   const double complex *x, double complex *y);
+
+/* Largest sum of absolute values in a row. */
+double eigen_sparse_norm(const struct eigen_sparse *m);
+
+#endif

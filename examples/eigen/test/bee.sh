@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# One file, natively and under bee behind its guard: equal bits for each point.
+# usage: bee.sh BUILD-DIR
+set -eu
+build=$1
+point=$build/test/eigen/point
+count=0
+
+ok()
+{
+	count=$((count + 1))
+	printf '%s %d - %s\n' "$1" "$count" "$2"
+}
+
+same()
+{
+	native=$("$point" "$1" 3)
+	bee=$("$build/bin/bee-guard" "$build/bin/bee" "$point" "$1" 3) || bee=failed
+	if [ "$(printf '%s\n' "$native" | wc -l)" = 3 ] &&
+		[ "$native" = "$bee" ]; then
+		ok ok "$2"
+	else
+		ok 'not ok' "$2"
+		printf '# native %s\n# bee    %s\n' "$native" "$bee" | tr '\n' ' '
+		echo
+	fi
+}
+
+same 5 'a small problem has the same bits under bee'
+same 14 'a larger problem has the same bits under bee'
+one=$("$point" 5 1)
+two=$("$point" 6 1)
+if [ "$one" != "$two" ]; then
+	ok ok 'different problems have different bits'
+else
+	ok 'not ok' 'different problems have different bits'
+fi
+echo "1..$count"

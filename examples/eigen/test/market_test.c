@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* Matrix Market files, good and hostile, as strings. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/eigen/market.h"
+#include "tests/tap.h"
+
+static char why[EIGEN_MARKET_WHY];
+
+static int parse(const char *text, size_t length, struct eigen_sparse *m)
+{
+	FILE *from = fmemopen((void *)text, length, "r");
+	int error;
+
+	why[0] = 0;
+	error = eigen_market_read(from, m, why);
+	fclose(from);
+	return error;
+}
+
+#define BANNER "%%MatrixMarket matrix coordinate real symmetric\n"
+#define GENERAL "%%MatrixMarket matrix coordinate real general\n"
+
+static void good(void)
+{
+	struct eigen_sparse m;
+	const char *text = BANNER "% a comment\n\n3 3 4\n1 1 2.5\n2 1 -1\n"
+				  "3 3 1e-3\n2 2 4\n";
+
+	tap_ok(!parse(text, strlen(text), &m) && m.n == 3 && m.nnz == 4 &&
+		       m.start[2] == 3 && m.column[1] == 0 &&
+		       m.value[1] == -1 && m.value[3] == 1e-3,
+	       "a symmetric file is read");
+	eigen_sparse_free(&m);
+	text = "%%matrixmarket MATRIX Coordinate Integer Symmetric\n"
+	       "1 1 2\n1 1 2\n1 1 3";
+	tap_ok(parse(text, strlen(text), &m) < 0,
+	       "the banner's first word has its exact letters");
+	text = "%%MatrixMarket MATRIX Coordinate Integer Symmetric\n"
+	       "1 1 2\n1 1 2\n1 1 3";
+	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 1 && m.value[0] == 5,
+	       "equal places are summed, words of any case, no last newline");
+	eigen_sparse_free(&m);
+	text = GENERAL "2 2 4\n1 1 1\n1 2 7\r\n2 1 7\n2 2 1\n";
+	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 && m.value[1] == 7,
+	       "a general file with equal halves is read");
+	eigen_sparse_free(&m);
+}
+
+static const struct {
+	const char *name, *text, *why;
+} hostile[] = {
+	{"no banner", "3 3 0\n", "line 1: want %%MatrixMarket"},
+	{"an array", "%%MatrixMarket matrix array real general\n", "format"},
+	{"complex numbers",
+	 "%%MatrixMarket matrix coordinate complex symmetric\n", "real or"},
+	{"a pattern", "%%MatrixMarket matrix coordinate pattern symmetric\n",
+	 "real or"},
+	{"skew symmetry",
+	 "%%MatrixMarket matrix coordinate real skew-symmetric\n", "halves"},
+	{"no sizes", BANNER "% only this\n", "missing"},
+	{"two sizes", BANNER "3 3\n", "line 2: want rows"},
+	{"a huge size", BANNER "99999999999999999999 1 1\n", "want rows"},
+	{"too many entries", BANNER "3 3 2000000001\n", "want rows"},
+	{"negative rows", BANNER "-3 -3 1\n", "want rows"},
+	{"not square", BANNER "3 2 1\n1 1 1\n", "square"},
+	{"row 0", BANNER "2 2 1\n0 1 1\n", "line 3: want a row"},
+	{"a row outside", BANNER "2 2 1\n3 1 1\n", "inside"},
+	{"above the diagonal", BANNER "2 2 1\n1 2 1\n", "above"},
+	{"not a number", BANNER "2 2 1\n1 1 x\n", "finite"},
+	{"nan", BANNER "2 2 1\n1 1 nan\n", "finite"},
+	{"infinity", BANNER "2 2 1\n1 1 1e999\n", "finite"},
+	{"two numbers", BANNER "2 2 1\n1 1 1 2\n", "finite"},
+	{"a missing entry", BANNER "2 2 2\n1 1 1\n", "fewer"},
+	{"an entry too many", BANNER "2 2 1\n1 1 1\n2 2 1\n", "line 4: more"},
+	{"halves that differ", GENERAL "2 2 4\n1 1 1\n1 2 7\n2 1 8\n2 2 1\n",
+	 "halves"},
+	{"half of a general matrix", GENERAL "2 2 2\n1 1 1\n2 1 8\n", "halves"},
+};
+
+static void bad(void)
+{
+	struct eigen_sparse m;
+	char line[2000];
+	size_t i;
+
+	for (i = 0; i < sizeof(hostile) / sizeof(*hostile); i++) {
+		const char *text = hostile[i].text;
+
+		tap_ok(parse(text, strlen(text), &m) < 0 && !m.value &&
+			       strstr(why, hostile[i].why),
+		       "refused with its reason: %s", hostile[i].name);
+	}
+	tap_ok(parse("", 1, &m) < 0, "refused: a zero byte");
+	memset(line, '%', sizeof(line));
+	memcpy(line, BANNER, strlen(BANNER));
+	tap_ok(parse(line, sizeof(line), &m) < 0 && strstr(why, "longer"),
+	       "refused with its reason: a long line");
+}
+
+int main(void)
+{
+	good();
+	bad();
+	return tap_done();
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The whole master on engines of this process: right answers against LAPACK,
+ * and answers that must fail because something was planted.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "examples/eigen/circle.h"
+#include "examples/eigen/lapack.h"
+#include "examples/eigen/master.h"
+#include "tests/tap.h"
+
+static char said[65536]; /* what the last run printed */
+
+/* Runs the master with stdout and stderr in `said`; its exit code. */
+static int run_on(const struct eigen_engine *engine, const char *words)
+{
+	char line[1024], *argv[32] = {"eigen"}, *word;
+	struct eigen_options options;
+	int argc = 1, code, status, out = fileno(tmpfile());
+	ssize_t got;
+	pid_t child;
+
+	snprintf(line, sizeof(line), "%s", words);
+	for (word = strtok(line, " "); word; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		dup2(out, 1);
+		dup2(out, 2);
+		code = eigen_options_read(argc, argv, &options);
+		if (!code)
+			code = eigen_master_run(&options, engine);
+		else
+			code = code > 0 ? 0 : EIGEN_USAGE;
+		fflush(stdout);
+		_exit(code);
+	}
+	waitpid(child, &status, 0);
+	got = pread(out, said, sizeof(said) - 1, 0);
+	said[got > 0 ? got : 0] = 0;
+	close(out);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int run(const char *words)
+{
+	return run_on(&eigen_engine_local, words);
+}
+
+/* Engines that cheat ------------------------------------------------------ */
+
+static void (*real_done)(void *, struct eigen_call *);
+static void (*plant)(struct eigen_call *);
+
+static void planted_done(void *arg, struct eigen_call *call)
+{
+	plant(call);
+	real_done(arg, call);
+}
+
+static int planted_run(const struct eigen_problem *p, struct eigen_call *call,
+		       int count, void (*done)(void *, struct eigen_call *),
+		       void *arg, char why[EIGEN_WHY])
+{
+	real_done = done;
+	return eigen_engine_local.run(p, call, count, planted_done, arg, why);
+}
+
+static const struct eigen_engine planted = {"planted", planted_run};
+
+static void one_wrong_number(struct eigen_call *call)
+{
+	if (call->index == 17)
+		call->y[100] *= 1 + 1e-5;
+}
+
+static void not_a_number(struct eigen_call *call)
+{
+	if (call->index == 3)
+		call->y[5] = NAN;
+}
+
+static void other_program(struct eigen_call *call)
+{
+	strcpy(call->program, call->index == 9 ? "beef" : "f00d");
+}
+
+static void no_proof(struct eigen_call *call)
+{
+	call->substrate = "bee-windows";
+	call->bee = call->index == 39;
+}
+
+static void failed(struct eigen_call *call)
+{
+	if (call->index == 1) {
+		call->status = -1;
+		strcpy(call->why, "planted sentence");
+	}
+}
+
+static void test_planted(void)
+{
+	plant = one_wrong_number;
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
+		       strstr(said, "does not solve the equation"),
+	       "one wrong number of one worker fails the run");
+	plant = not_a_number;
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
+		       strstr(said, "does not solve the equation"),
+	       "a result that is no number fails the run");
+	plant = failed;
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_WRONG &&
+		       strstr(said, "planted sentence"),
+	       "a failed call fails the run and is explained");
+	plant = other_program;
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED,
+	       "nodes with different programs are refused");
+	plant = no_proof;
+	tap_ok(run_on(&planted, "--size 6") == EIGEN_REFUSED &&
+		       strstr(said, "did not prove"),
+	       "a result from bee without proof is refused");
+}
+
+/* The master's own cases -------------------------------------------------- */
+
+static void test_box(void)
+{
+	tap_ok(run("--size 6") == EIGEN_RIGHT && strstr(said, "LAPACK"),
+	       "a small box agrees with LAPACK");
+	tap_ok(run("--size 9") == EIGEN_RIGHT && strstr(said, "ARPACK"),
+	       "a larger box agrees with ARPACK");
+	tap_ok(run("--elements 7,7,7 --edges 1,1,1 --center 75 --radius 40") ==
+		       EIGEN_RIGHT,
+	       "a cube's triple eigenvalues are all found");
+	tap_ok(run("--elements 9,9,9 --edges 1,1,1 --center 75 --radius 40") ==
+		       EIGEN_RIGHT,
+	       "triple eigenvalues are all found beside ARPACK's");
+	tap_ok(run("--elements 7,8,9 --edges 1,1.0001,1.0002 --center 75 "
+		   "--radius 40") == EIGEN_RIGHT,
+	       "clustered eigenvalues are all found");
+	tap_ok(run("--elements 3,3,3") == EIGEN_RIGHT,
+	       "a box with few unknowns has all its eigenvalues");
+}
+
+static void test_edge(void)
+{
+	const struct eigen_box box = {{6, 7, 8}, {1, 1.1, 1.25}};
+	double *value = eigen_box_values(&box), radius;
+	char line[200];
+	int i;
+	const double beside[] = {1e-3, -1e-3, 1e-6, -1e-6};
+
+	for (i = 0; i < 4; i++) {
+		radius = (value[8] - 60) * (1 + beside[i]);
+		snprintf(line, sizeof(line),
+			 "--size 6 --center 60 --radius %.17g", radius);
+		tap_ok(run(line) == EIGEN_RIGHT,
+		       "an eigenvalue %g radii from the circle is placed right",
+		       beside[i]);
+	}
+	snprintf(line, sizeof(line), "--size 6 --center 60 --radius %.17g",
+		 (value[8] - 60) * (1 + 1e-12));
+	tap_ok(run(line) == EIGEN_WRONG && strstr(said, "on the circle"),
+	       "an eigenvalue on the circle is no success");
+	free(value);
+}
+
+static void test_subspace(void)
+{
+	tap_ok(run("--size 8 --block 4 --moments 2 --center 75 --radius 45") ==
+			       EIGEN_WRONG &&
+		       strstr(said, "subspace is full") &&
+		       strstr(said, "take a larger --block"),
+	       "a subspace that is too small fails with advice");
+}
+
+static void test_usage(void)
+{
+	static const char *const wrong[] = {
+		"--size 1",
+		"--size 1e9",
+		"--size 3x",
+		"--elements 3,3",
+		"--points 7",
+		"--points 0",
+		"--center 3",
+		"--center 1 --radius -1",
+		"--center nan --radius 1",
+		"--matrix-a x",
+		"--bogus",
+		"--tol",
+		"extra",
+		"--matrix-a /nonexistent --matrix-b /x",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		tap_ok(run(wrong[i]) == EIGEN_USAGE && *said, "wrong use: %s",
+		       wrong[i]);
+}
+
+/* Random pencils ---------------------------------------------------------- */
+
+static unsigned int state = 1;
+
+static double next(void)
+{
+	state = state * 1664525u + 1013904223u;
+	return (state >> 8) * 0x1p-24 - 0.5;
+}
+
+static void write_matrix(const char *name, int n, double diagonal, int band)
+{
+	FILE *to = fopen(name, "w");
+	int i, j, count = 0;
+
+	for (i = 0; i < n; i++)
+		count += 1 + (i < band ? i : band);
+	fprintf(to,
+		"%%%%MatrixMarket matrix coordinate real symmetric\n"
+		"%d %d %d\n",
+		n, n, count);
+	for (i = 0; i < n; i++) {
+		for (j = i - band < 0 ? 0 : i - band; j < i; j++)
+			fprintf(to, "%d %d %.17g\n", i + 1, j + 1, next());
+		fprintf(to, "%d %d %.17g\n", i + 1, i + 1, diagonal + next());
+	}
+	fclose(to);
+}
+
+static void test_pencils(void)
+{
+	char folder[] = "/tmp/eigen-test-XXXXXX", a[64], b[64], line[300];
+	int i;
+
+	if (!mkdtemp(folder))
+		return;
+	snprintf(a, sizeof(a), "%s/a.mtx", folder);
+	snprintf(b, sizeof(b), "%s/b.mtx", folder);
+	for (i = 0; i < 5; i++) {
+		write_matrix(a, 60 + 40 * i, 0, 3 + i);
+		write_matrix(b, 60 + 40 * i, 8, 2);
+		snprintf(line, sizeof(line),
+			 "--matrix-a %s --matrix-b %s --center 0.013 --radius "
+			 "0.021",
+			 a, b);
+		tap_ok(run(line) == EIGEN_RIGHT,
+		       "random pencil %d agrees with LAPACK", i);
+	}
+	snprintf(line, sizeof(line), "--matrix-a %s --matrix-b %s", a, b);
+	tap_ok(run(line) == EIGEN_RIGHT && strstr(said, "chosen"),
+	       "a circle is chosen for matrices from files");
+	snprintf(line, sizeof(line), "--matrix-a %s --matrix-b %s", a, a);
+	tap_ok(run(line) == EIGEN_USAGE &&
+		       strstr(said, "not positive definite"),
+	       "a B that is not positive definite is refused");
+	unlink(a);
+	unlink(b);
+	rmdir(folder);
+}
+
+/* The verdict, without a run ---------------------------------------------- */
+
+static void test_verdict(void)
+{
+	const struct eigen_contour c = {.center = 5,
+					.radius = 5,
+					.points = 40,
+					.block = 16,
+					.moments = 4};
+	struct eigen_pair pair[] = {{2, 1e-14}, {4, 1e-14}, {7, 1e-14}};
+	struct eigen_found found = {.rank = 5,
+				    .count = 3,
+				    .pair = pair,
+				    .estimate = 3.1,
+				    .error = 0.2};
+	const double reference[] = {2, 4, 7}, fewer[] = {2, 7};
+	struct eigen_evidence e = {.contour = &c,
+				   .found = &found,
+				   .tolerance = 1e-8,
+				   .inertia = 3,
+				   .reference = reference,
+				   .reference_count = 3};
+	struct eigen_verdict v;
+
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 0 && v.difference == 0, "a right answer passes");
+	e.inertia = 4;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "missing"),
+	       "a missing eigenvalue fails by inertia alone");
+	e.inertia = 3;
+	e.reference = fewer;
+	e.reference_count = 2;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "the reference has 2"),
+	       "another number than the reference's fails");
+	e.reference = reference;
+	e.reference_count = 3;
+	found.count = 2;
+	e.inertia = 2;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1, "a missing eigenvalue fails by the reference");
+	found.count = 3;
+	e.inertia = 3;
+	found.estimate = 6;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "trace estimate"),
+	       "a trace estimate that does not fit fails");
+	found.estimate = NAN;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1, "a trace estimate that is no number fails");
+	found.estimate = 3.1;
+	pair[1].residual = 1e-4;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "residual"),
+	       "a large residual fails");
+	pair[1].residual = 1e-14;
+	pair[1].value = 4.001;
+	eigen_verdict_make(&e, &v);
+	tap_ok(v.faults == 1 && strstr(v.fault[0], "difference"),
+	       "a difference from the reference fails");
+}
+
+/* The worker's own bounds -------------------------------------------------- */
+
+static void test_worker(void)
+{
+	int ia[] = {0, 1, 3}, ja[] = {0, 0, 1}, upper[] = {0, 1, 1};
+	int falling[] = {0, 3, 1}, outside[] = {0, 1, 900};
+	double a[] = {2, -1, 2}, b[] = {1, 0, 1}, v[] = {1, -1}, y[4];
+	double zero[] = {0, 0, 0};
+	int order[] = {2, 1}, twice[] = {1, 1};
+
+	tap_ok(eigen_solve(2, 1, 0, 1, y) < 0, "solve before initialize");
+	tap_ok(eigen_initialize(2, 3, 3, 1, ia, upper, a, ia, ja, b, v, order) <
+			       0 &&
+		       eigen_solve(2, 1, 0, 1, y) < 0 && *eigen_why(),
+	       "an upper triangle is refused, by solve too");
+	tap_ok(eigen_initialize(2, 3, 3, 1, falling, ja, a, ia, ja, b, v,
+				order) < 0,
+	       "falling row starts are refused");
+	tap_ok(eigen_initialize(2, 3, 3, 1, outside, ja, a, ia, ja, b, v,
+				order) < 0,
+	       "row starts outside are refused");
+	tap_ok(eigen_initialize(2, 3, 3, 1, ia, ja, a, ia, ja, b, v, twice) < 0,
+	       "an order that names an unknown twice is refused");
+	tap_ok(!eigen_initialize(2, 3, 3, 1, ia, ja, a, ia, ja, b, v, order) &&
+		       !eigen_solve(2, 1, 0, 1, y),
+	       "a small pencil is solved");
+	/* (i - 2) y0 + y1 = 1, y0 + (i - 2) y1 = -1: y = 1 / (i - 3) */
+	tap_ok(fabs(y[0] + 0.3) < 1e-15 && fabs(y[1] + 0.1) < 1e-15,
+	       "and solved right");
+	tap_ok(eigen_solve(3, 1, 0, 1, y) < 0 && eigen_solve(2, 2, 0, 1, y) < 0,
+	       "other sizes than initialize's are refused");
+	tap_ok(!eigen_initialize(2, 3, 3, 1, ia, ja, zero, ia, ja, zero, v,
+				 order) &&
+		       eigen_solve(2, 1, 0, 1, y) < 0 &&
+		       strstr(eigen_why(), "singular"),
+	       "a singular matrix is an error in words");
+	eigen_finish();
+}
+
+int main(void)
+{
+	test_worker();
+	test_verdict();
+	test_box();
+	test_edge();
+	test_subspace();
+	test_planted();
+	test_pencils();
+	test_usage();
+	return tap_done();
+}

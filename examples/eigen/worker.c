@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns one factorisation of the complex symmetric matrix z B - A by sequential
+ * MUMPS (CeCILL-C): its analysis is made once, since the pattern is the same
+ * for each z, the numbers anew in each call. One thread.
+ *
+ * The entries of A and of B are given to MUMPS one after the other; it sums
+ * those in the same place. The order of elimination comes with the matrices,
+ * and nothing here depends on time, threads or the processor, so that equal
+ * programs give equal bits wherever they run. (SCOTCH's orderings differ from
+ * run to run, PORD ends the process when a graph does not suit it.)
+ */
+#include <complex.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zmumps_c.h>
+
+#include "examples/eigen/sparse.h"
+#include "examples/eigen/worker.h"
+
+enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
+#define COMM_WORLD                                                             \
+	-987654 /* what MUMPS takes for "all", with or without MPI             \
+		 */
+#define ORDER_GIVEN 1
+#define SPACE_PERCENT 50 /* more work space than the analysis asks for */
+
+static struct {
+	ZMUMPS_STRUC_C mumps;
+	struct eigen_sparse a, b;
+	const double *v;
+	int l, live, status;
+	char why[EIGEN_WHY];
+	double *column; /* B v, one column */
+} worker;
+
+static int fail(int error, const char *what)
+{
+	snprintf(worker.why, sizeof(worker.why), "%s", what);
+	return error;
+}
+
+/* What a user can do about MUMPS' error, in words. */
+static const char *meaning(int code)
+{
+	switch (code) {
+	case -5:
+	case -7:
+	case -13:
+		return "not enough memory; take a smaller problem or a node "
+		       "with more";
+	case -6:
+	case -10:
+		return "the matrix z B - A is singular; move the circle";
+	case -8:
+	case -9:
+	case -11:
+	case -14:
+	case -20:
+		return "its work space was too small three times";
+	default:
+		return "see the user's guide of MUMPS for this number";
+	}
+}
+
+static int mumps_run(int job)
+{
+	int code, detail;
+
+	worker.mumps.job = job;
+	zmumps_c(&worker.mumps);
+	code = worker.mumps.infog[0];
+	detail = worker.mumps.infog[1];
+	if (code >= 0)
+		return 0;
+	snprintf(worker.why, sizeof(worker.why),
+		 "MUMPS ended with error %d (%d): %s.", code, detail,
+		 meaning(code));
+	return code == -10 || code == -6 ? -EDOM : -ENOMEM;
+}
+
+static void mumps_options(MUMPS_INT *icntl)
+{
+	icntl[0] = icntl[1] = icntl[2] = 0; /* streams of messages: none */
+	icntl[3] = 0;
+	icntl[5] = 0; /* no permutation by values: z comes after the analysis */
+	icntl[6] = ORDER_GIVEN;
+	icntl[11] = 1; /* ordinary ordering, by the pattern alone */
+	icntl[13] = SPACE_PERCENT;
+}
+
+static void put_places(MUMPS_INT *row, MUMPS_INT *column,
+		       const struct eigen_sparse *m)
+{
+	int i, k;
+
+	for (i = 0; i < m->n; i++) {
+		for (k = m->start[i]; k < m->start[i + 1]; k++) {
+			row[k] = i + 1;
+			column[k] = m->column[k] + 1;
+		}
+	}
+}
+
+static int prepare(int *order)
+{
+	ZMUMPS_STRUC_C *mumps = &worker.mumps;
+	int count = worker.a.nnz + worker.b.nnz, error;
+
+	mumps->par = 1;
+	mumps->sym = 2; /* symmetric, not Hermitian */
+	mumps->comm_fortran = COMM_WORLD;
+	error = mumps_run(JOB_INIT);
+	if (error)
+		return error;
+	worker.live = 1;
+	mumps_options(mumps->icntl);
+	mumps->n = worker.a.n;
+	mumps->nnz = count;
+	mumps->perm_in = order;
+	mumps->irn = malloc(count * sizeof(*mumps->irn));
+	mumps->jcn = malloc(count * sizeof(*mumps->jcn));
+	mumps->a = malloc(count * sizeof(*mumps->a));
+	worker.column = malloc(worker.a.n * sizeof(*worker.column));
+	if (!mumps->irn || !mumps->jcn || !mumps->a || !worker.column)
+		return fail(-ENOMEM, "Not enough memory for the matrices.");
+	put_places(mumps->irn, mumps->jcn, &worker.a);
+	put_places(mumps->irn + worker.a.nnz, mumps->jcn + worker.a.nnz,
+		   &worker.b);
+	error = mumps_run(ANALYSE);
+	mumps->perm_in = NULL;
+	return error;
+}
+
+/* Each number from 1 to n once. */
+static int order_check(int n, const int *order)
+{
+	char *seen = calloc(n, 1);
+	int i, error = seen ? 0 : -ENOMEM;
+
+	for (i = 0; !error && i < n; i++) {
+		if (order[i] < 1 || order[i] > n || seen[order[i] - 1]++)
+			error = -EINVAL;
+	}
+	free(seen);
+	return error;
+}
+
+int eigen_initialize(int n, int nnza, int nnzb, int l, int *ia, int *ja,
+		     double *a, int *ib, int *jb, double *b, double *v,
+		     int *order)
+{
+	eigen_finish();
+	worker.a = (struct eigen_sparse){n, nnza, ia, ja, a};
+	worker.b = (struct eigen_sparse){n, nnzb, ib, jb, b};
+	worker.v = v;
+	worker.l = l;
+	if (l < 1 || n < 1 || nnza < 1 || nnzb < 1 || nnza > INT_MAX - nnzb ||
+	    eigen_sparse_check(&worker.a) || eigen_sparse_check(&worker.b))
+		worker.status = fail(-EINVAL, "A or B is not a lower triangle "
+					      "by rows, or empty.");
+	else if (order_check(n, order))
+		worker.status = fail(-EINVAL, "The order of elimination does "
+					      "not name each unknown once.");
+	else
+		worker.status = prepare(order);
+	return worker.status;
+}
+
+static void put_values(double complex z)
+{
+	ZMUMPS_COMPLEX *into = worker.mumps.a;
+	int k;
+
+	for (k = 0; k < worker.a.nnz; k++, into++)
+		*into = (ZMUMPS_COMPLEX){-worker.a.value[k], 0};
+	for (k = 0; k < worker.b.nnz; k++, into++)
+		*into = (ZMUMPS_COMPLEX){creal(z) * worker.b.value[k],
+					 cimag(z) * worker.b.value[k]};
+}
+
+static void put_right_side(double *y)
+{
+	int i, j, n = worker.a.n;
+
+	for (j = 0; j < worker.l; j++) {
+		eigen_sparse_multiply(&worker.b, worker.v + (size_t)j * n,
+				      worker.column);
+		for (i = 0; i < n; i++) {
+			*y++ = worker.column[i];
+			*y++ = 0;
+		}
+	}
+}
+
+/* Delayed pivots can take more space than the analysis foresaw. */
+static int factorise(void)
+{
+	int attempt, error = 0, code;
+
+	for (attempt = 0; attempt < 3; attempt++) {
+		error = mumps_run(FACTORISE);
+		code = worker.mumps.infog[0];
+		if (code != -8 && code != -9 && code != -14 && code != -20)
+			break;
+		worker.mumps.icntl[13] *= 3;
+	}
+	return error;
+}
+
+int eigen_solve(int n, int l, double zre, double zim, double *y)
+{
+	int error;
+
+	if (!worker.live && !worker.status)
+		return fail(-EINVAL, "Initialize was not called.");
+	if (worker.status)
+		return worker.status;
+	if (n != worker.a.n || l != worker.l)
+		return fail(-EINVAL, "n or l is not that of Initialize.");
+	put_values(CMPLX(zre, zim));
+	error = factorise();
+	if (error)
+		return error;
+	put_right_side(y);
+	worker.mumps.rhs = (ZMUMPS_COMPLEX *)y;
+	worker.mumps.nrhs = l;
+	worker.mumps.lrhs = n;
+	error = mumps_run(SOLVE);
+	worker.mumps.rhs = NULL;
+	return error;
+}
+
+const char *eigen_why(void)
+{
+	return worker.why;
+}
+
+void eigen_finish(void)
+{
+	if (worker.live) {
+		free(worker.mumps.irn);
+		free(worker.mumps.jcn);
+		free(worker.mumps.a);
+		worker.mumps.irn = worker.mumps.jcn = NULL;
+		worker.mumps.a = NULL;
+		mumps_run(JOB_END);
+		free(worker.column);
+	}
+	memset(&worker, 0, sizeof(worker));
+}
