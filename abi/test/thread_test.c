@@ -136,6 +136,7 @@ static void test_limit(void)
 	u32 n = 0;
 
 	fake.host.thread_start = no_start;
+	TAP(WAIT_FOR(busy() == 1));
 	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -ABI_EAGAIN && busy() == 1);
 	fake.host.thread_start = start;
 	while (guest_thread())

@@ -7,7 +7,7 @@ static HANDLE null_handle, file;
 static char kilobyte[1024];
 static LONG wake_word;
 
-static double clock_ns(void)
+double clock_ns(void)
 {
 	LARGE_INTEGER now, frequency;
 

@@ -17,7 +17,7 @@ struct operation {
 	void (*run)(long count);
 };
 
-static double clock_ns(void);
+double clock_ns(void);
 
 static double timed(const struct operation *op, long count)
 {
