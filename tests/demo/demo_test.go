@@ -3,11 +3,135 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"skep/internal/hub"
 )
+
+// small is a problem whose solves take long enough for both nodes to join in.
+var small = []string{"-size", "16"}
+
+// A show is the built demo under way, with a directory of its own for all that
+// it starts.
+type show struct {
+	t   *testing.T
+	dir string
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+func begin(t *testing.T, env []string, args ...string) *show {
+	program := os.Getenv("DEMO")
+	if program == "" {
+		t.Fatal("DEMO names no program; run: make test T=demo")
+	}
+	dir, err := os.MkdirTemp("", "demo-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &show{t: t, dir: dir, cmd: exec.Command(program, args...)}
+	s.cmd.Dir = filepath.Join("..", "..")
+	s.cmd.Env = append(append(os.Environ(), "TMPDIR="+dir), env...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
+	s.cmd.WaitDelay = time.Second
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		os.RemoveAll(dir)
+	})
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ends waits, wants an exit code and words, and that nothing is left.
+func (s *show) ends(code int, words ...string) {
+	s.t.Helper()
+	err := s.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	out := s.out.String()
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Fatalf("exit code %d, wanted %d:\n%s", got, code, out)
+	}
+	for _, word := range words {
+		if !strings.Contains(out, word) {
+			s.t.Errorf("it does not say %q:\n%s", word, out)
+		}
+	}
+	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
+		s.t.Errorf("%s is left", left[0].Name())
+	}
+	if left := s.processes(); len(left) > 0 {
+		s.t.Errorf("processes are left: %q", left)
+	}
+}
+
+// processes gives the command lines of those that know the directory.
+func (s *show) processes() (found []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		environ, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if strings.Contains(string(environ)+string(line), filepath.Base(s.dir)) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+func TestDemo(t *testing.T) {
+	s := begin(t, nil, small...)
+	s.ends(0, "== Linux only", "Wine 8.0 on this machine", "reference", "largest relative difference", "residual",
+		"median solve time, Windows to Linux", "bytes sent", "wall time", "bee's proof came with",
+		"40 calls, the same program file on both substrates", "All is well.")
+}
+
+// TestWrong: nobody can compute as well as that, so the answer is wrong.
+func TestWrong(t *testing.T) {
+	s := begin(t, nil, "-size", "8", "--", "--tol", "1e-30")
+	s.ends(1, "the solver ended with exit code 1", "WRONG")
+}
+
+// TestCheat puts a loader in bee's place that has the system start the program,
+// which Wine does with a Linux file. The answer is right then: Linux did it all.
+func TestCheat(t *testing.T) {
+	worker, err := filepath.Abs("../../build/bin/eigen.rex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, []string{"CHEAT_PROGRAM=Z:" + strings.ReplaceAll(worker, "/", `\`), "CHEAT_COMMAND=eigen.rex"},
+		"-size", "8", "-bee", os.Getenv("CHEAT"))
+	s.ends(1, "0 calls ran on substrate bee-windows; at least 4 must", "it was on node windows")
+}
+
+// TestInterrupt is Ctrl-C while both nodes are at work.
+func TestInterrupt(t *testing.T) {
+	s := begin(t, nil, small...)
+	late := time.After(time.Minute)
+	for look := time.Tick(20 * time.Millisecond); !strings.Contains(strings.Join(s.processes(), "\n"), "bee.exe"); {
+		select {
+		case <-look:
+		case <-late:
+			t.Fatal("no worker on the Windows node")
+		}
+	}
+	s.cmd.Process.Signal(syscall.SIGINT)
+	s.ends(130, "interrupted")
+}
 
 // sound is a run as it should be, from events as the hub sends them.
 func sound(edit func(*hub.Event)) *result {

@@ -135,8 +135,10 @@ func (n *share) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// table tells the nodes' shares, and how the substrates compare.
-func (r *result) table() []string {
+// table tells the nodes' shares, and how the substrates compare. What a node
+// got in the run before, if there was one, it did not get again, so bytes count
+// from there.
+func (r *result) table(before *result) []string {
 	lines := []string{fmt.Sprintf("%-8s %-12s %5s %14s %11s %9s  %s", "node", "substrate", "calls", "median solve", "bytes sent", "run again", "loaded, SHA-256")}
 	median := map[bool]time.Duration{}
 	for _, n := range r.list() {
@@ -144,16 +146,29 @@ func (r *result) table() []string {
 		for i, p := range n.programs {
 			digests[i] = fmt.Sprintf("%.16s…", p)
 		}
-		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.Bytes(n.sent), n.again, strings.Join(digests, " ")))
+		sent := n.sent + before.sentTo(n.name)
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.Bytes(sent), n.again, strings.Join(digests, " ")))
 		median[n.bee()] = n.median()
 		if n.bee() {
 			lines = append(lines, fmt.Sprintf("%8s bee's proof came with %d of %d results; it emulated %d system calls", "", n.done-n.unproved, n.done, n.emulated))
 		}
 	}
 	if median[true] > 0 && median[false] > 0 {
-		lines = append(lines, fmt.Sprintf("median solve time, Windows to Linux: %.2f", float64(median[true])/float64(median[false])))
+		lines = append(lines, fmt.Sprintf("median solve time, Windows to Linux: %.2f to 1", float64(median[true])/float64(median[false])))
 	}
 	return lines
+}
+
+func (r *result) sentTo(name string) (n uint64) {
+	if r == nil {
+		return 0
+	}
+	for _, share := range r.list() {
+		if share.name == name {
+			n += share.sent
+		}
+	}
+	return n
 }
 
 func (r *result) done() (n int) {

@@ -23,8 +23,9 @@ import (
 )
 
 // solve runs the master on the nodes that are there, shows what it prints and
-// what the nodes do meanwhile, and gives what the hub saw.
-func (s *stage) solve(name string) (*result, error) {
+// what the nodes do meanwhile, and gives what the hub saw. Of a run that is only
+// there to be compared with, a good answer is not shown.
+func (s *stage) solve(quiet bool) (*result, error) {
 	events, err := s.client.Events(s.ctx)
 	if err != nil {
 		return nil, err
@@ -37,9 +38,10 @@ func (s *stage) solve(name string) (*result, error) {
 		defer close(watched)
 		r.watch(events, progress)
 	}()
-	cmd := s.master(name)
+	cmd := s.master()
 	begin := time.Now()
-	err = s.runMaster(cmd, progress)
+	var answer bytes.Buffer
+	err = s.runMaster(cmd, progress, &answer, quiet)
 	r.wall = time.Since(begin)
 	// The last events are on their way: the hub sends the end of the session.
 	select {
@@ -58,12 +60,15 @@ func (s *stage) solve(name string) (*result, error) {
 		return nil, err
 	}
 	r.code = cmd.ProcessState.ExitCode()
+	if r.code != 0 {
+		os.Stdout.Write(answer.Bytes())
+	}
 	return r, nil
 }
 
-func (s *stage) master(name string) *exec.Cmd {
+func (s *stage) master() *exec.Cmd {
 	words := []string{"run", "--state", filepath.Join(s.dir, "hub"), "--modules", filepath.Dir(s.o.worker), "--",
-		s.o.master, "--json", filepath.Join(s.dir, name+".json")}
+		s.o.master}
 	if s.o.size > 0 {
 		words = append(words, "--size", strconv.Itoa(s.o.size))
 	}
@@ -71,9 +76,12 @@ func (s *stage) master(name string) *exec.Cmd {
 }
 
 // runMaster lets the progress stay below what the master prints.
-func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress) error {
+func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress, answer io.Writer, quiet bool) error {
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
+	if quiet {
+		cmd.Stdout = answer
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {

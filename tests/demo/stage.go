@@ -62,8 +62,9 @@ func (s *stage) wineServer(flag string) {
 	cmd.Run()
 }
 
+// wineEnv has a place for what Wine itself leaves behind.
 func (s *stage) wineEnv() []string {
-	return append(os.Environ(), "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
+	return append(os.Environ(), "TMPDIR="+s.dir, "WINEPREFIX="+s.o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8")
 }
 
 // up starts the hub with the Linux node in it.
