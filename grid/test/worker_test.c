@@ -70,11 +70,20 @@ static int get(void *to, u64 len)
 	return 1;
 }
 
+/* Small frames in one piece: a worker that refuses a header is gone before
+ * what follows could be sent. */
 static int frame(u16 type, u16 flags, u64 call, const void *bytes, u32 len)
 {
-	struct skep_frame f = {len, type, flags, call};
+	struct {
+		struct skep_frame f;
+		u8 payload[256];
+	} one = {{len, type, flags, call}, {0}};
 
-	return put(&f, sizeof(f)) && put(bytes, len);
+	if (len > sizeof(one.payload))
+		return put(&one.f, sizeof(one.f)) && put(bytes, len);
+	if (len)
+		memcpy(one.payload, bytes, len);
+	return put(&one, sizeof(one.f) + len);
 }
 
 /* The next frame but ACK and PING; answers ACKs as they are due. */

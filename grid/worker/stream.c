@@ -30,7 +30,7 @@ static u32 ahead_at, ahead_end;
 
 const char *stream_why(void)
 {
-	return session.why ? session.why : "its stream broke";
+	return session.why ? session.why : "a frame came that was not due";
 }
 
 static int fail(int err, const char *why)
