@@ -115,14 +115,20 @@ func (s *Scheduler) best(nodes []*node, c *call, room func(*node, *call) bool) *
 	return best
 }
 
-// avoided is true for a while on a node where this call failed.
+// avoided is true for a while on a node where this call failed: long enough to
+// let another node have it, or a moment where there is no other.
 func (s *Scheduler) avoided(n *node, c *call) bool {
-	for _, e := range c.ends {
-		if e.node == n.id && s.now.Sub(e.at) < s.cfg.Avoid {
-			return true
-		}
+	span := s.cfg.Again
+	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.usable() && !c.endedOn(o) }) {
+		span = s.cfg.Avoid
 	}
-	return false
+	return slices.ContainsFunc(c.ends, func(e end) bool {
+		return e.node == n.id && s.now.Sub(e.at) < span
+	})
+}
+
+func (c *call) endedOn(n *node) bool {
+	return slices.ContainsFunc(c.ends, func(e end) bool { return e.node == n.id })
 }
 
 func (n *node) holds(w Worker) bool {

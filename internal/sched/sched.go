@@ -46,6 +46,7 @@ type Config struct {
 	Silence  time.Duration // a node that says nothing for so long is silent (12 s)
 	Missing  time.Duration // a lease not in the node's beats for so long is lost (8 s)
 	Avoid    time.Duration // how long a node that failed a call does not get it again (10 s)
+	Again    time.Duration // the same where every other node failed it too (1 s)
 	NoNode   time.Duration // how long a call waits that is too large for every node (60 s)
 	CopyFrom time.Duration // a call that ran for less is never copied (2 s)
 	Attempts int           // worker deaths until the call fails (4)

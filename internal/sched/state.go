@@ -106,6 +106,7 @@ func New(cfg Config) *Scheduler {
 	span(&cfg.Silence, 12*time.Second)
 	span(&cfg.Missing, 8*time.Second)
 	span(&cfg.Avoid, 10*time.Second)
+	span(&cfg.Again, time.Second)
 	span(&cfg.NoNode, 60*time.Second)
 	span(&cfg.CopyFrom, 2*time.Second)
 	count(&cfg.Attempts, 4)
