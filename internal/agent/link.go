@@ -10,9 +10,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -193,7 +195,7 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 	l := &link{client: newClient(address, config), node: node, blobs: cache}
 	defer l.http.CloseIdleConnections()
 	if err := a.dial(ctx, l, cancel); err != nil {
-		return err
+		return l.refused(ctx, err)
 	}
 	defer l.nats.Close()
 	a.connect(l, cache)
@@ -221,6 +223,22 @@ func (a *Agent) welcomed(w proto.Welcome) {
 	for _, session := range w.Ended {
 		a.release(session)
 	}
+}
+
+// refused asks over HTTP, which can answer, why the engine took no connection.
+func (l *link) refused(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+proto.PathBlob(strings.Repeat("0", 64)), nil)
+	resp, err2 := l.do(r)
+	var p *proto.Problem
+	if errors.As(err2, &p) && p.Code == proto.ProblemToken {
+		return p
+	}
+	if err2 == nil {
+		resp.Body.Close()
+	}
+	return err
 }
 
 // connect makes l the hub; calls of an older one have ended or were dropped.

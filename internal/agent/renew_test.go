@@ -7,8 +7,10 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -79,4 +81,23 @@ func renewer(t *testing.T, ca *ident.CA) (address string) {
 	go s.Serve(tls.NewListener(l, conf))
 	t.Cleanup(func() { s.Close() })
 	return l.Addr().String()
+}
+
+// A node that was removed while it was away has to hear why no connection is
+// taken, and end.
+func TestRefusedSaysWhy(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		json.NewEncoder(w).Encode(proto.Problem{Code: proto.ProblemToken, Text: "removed"})
+	}))
+	defer s.Close()
+	l := &link{client: newClient(s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})}
+	defer l.http.CloseIdleConnections()
+	if err := l.refused(t.Context(), io.EOF); err == nil || err.Error() != "removed" {
+		t.Fatalf("got %v", err)
+	}
+	s.Close()
+	if err := l.refused(t.Context(), io.EOF); err != io.EOF {
+		t.Fatalf("without an answer: %v", err)
+	}
 }

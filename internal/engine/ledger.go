@@ -22,6 +22,7 @@ const (
 	streamAge     = 90 * 24 * time.Hour
 	openWithin    = 15 * time.Second
 	errStoreRace  = 10049
+	errStorage    = 10047 // less room on the disk than streamBytes
 )
 
 // An Entry is one change of a call's state.
@@ -68,6 +69,9 @@ func (l *ledger) open(c *nats.Conn) error {
 		if err == nil || !errors.As(err, &api) || api.ErrorCode != errStoreRace {
 			break
 		}
+	}
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == errStorage {
+		return fmt.Errorf("the hub's disk has too little room for its ledger (%d MiB): free some space, or give another --state", streamBytes>>20)
 	}
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be opened: %w", err)

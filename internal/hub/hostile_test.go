@@ -240,8 +240,8 @@ func TestRemoveNode(t *testing.T) {
 	if l.Call != first.Call {
 		t.Fatalf("%+v", l.Lease)
 	}
-	if resp, _ := a.request(http.MethodGet, proto.PathBlob(l.Worker.Module), nil); resp.StatusCode != http.StatusForbidden {
-		t.Errorf("it still gets blobs: %s", resp.Status)
+	if resp, b := a.request(http.MethodGet, proto.PathBlob(l.Worker.Module), nil); resp.StatusCode != http.StatusForbidden || !strings.Contains(string(b), errRemoved.Error()) {
+		t.Errorf("asked for a blob: %s %s", resp.Status, b)
 	}
 	until(t, "the end of its connection", func() bool { return !a.nats.IsConnected() })
 	if _, err := w.post(w.token(1, time.Hour), a.node, nil); err == nil || err.Error() != errRemoved.Error() {

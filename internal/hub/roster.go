@@ -61,6 +61,12 @@ func (r *roster) knows(id string) bool {
 	return ok && !m.Removed
 }
 
+func (r *roster) removed(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list[id].Removed
+}
+
 func (r *roster) name(id string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -56,6 +56,10 @@ func (h *Hub) forNode(f func(http.ResponseWriter, *http.Request, string)) http.H
 		if r.TLS != nil {
 			id, ok = ident.PeerNode(*r.TLS)
 		}
+		if ok && h.roster.removed(id) {
+			problem(w, http.StatusForbidden, proto.ProblemToken, "%v", errRemoved)
+			return
+		}
 		if !ok || !h.roster.knows(id) {
 			problem(w, http.StatusForbidden, proto.ProblemToken, "this needs the certificate of a node: join the hub first")
 			return
