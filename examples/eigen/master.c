@@ -261,8 +261,7 @@ static int judge(struct eigen_run *run)
 		return fail(EIGEN_WRONG, "the reference did not converge");
 	}
 	e.reference = run->reference.value;
-	e.reference_count = run->options.no_reference ? run->found.count
-						      : run->reference.count;
+	e.reference_count = run->reference.count;
 	eigen_verdict_make(&e, &run->verdict);
 	eigen_report_answer(run);
 	return run->verdict.faults ? EIGEN_WRONG : EIGEN_RIGHT;

@@ -69,8 +69,11 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
 
 CHECK_SUITES += eigen-bee
-suite_eigen-bee = sh examples/eigen/test/bee.sh $(B)
+suite_eigen-bee = sh examples/eigen/test/bee.sh $(B) linux
 suite_eigen-bee_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee-guard
+TEST_SUITES += eigen-wine
+suite_eigen-wine = sh examples/eigen/test/bee.sh $(B) wine
+suite_eigen-wine_needs = $(eigen_t)/point $(B)/bin/bee.exe $(B)/bin/bee-guard
 
 BENCHES += eigen
 bench_eigen = sh examples/eigen/test/bench.sh $(B)

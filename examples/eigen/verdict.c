@@ -59,7 +59,7 @@ static void judge_counts(const struct eigen_evidence *e,
 			      ? "some are missing; take a larger --block or "
 				"more --points"
 			      : "some are spurious; take more --points");
-	if (found->count != e->reference_count)
+	if (e->reference && found->count != e->reference_count)
 		fault(verdict,
 		      "%d eigenvalues were found, the reference has %d.",
 		      found->count, e->reference_count);
@@ -105,8 +105,9 @@ void eigen_verdict_make(const struct eigen_evidence *e,
 	memset(verdict, 0, sizeof(*verdict));
 	judge_counts(e, verdict);
 	judge_pairs(e, verdict);
-	verdict->difference =
-		difference(e->found, e->reference, e->reference_count);
+	if (e->reference)
+		verdict->difference =
+			difference(e->found, e->reference, e->reference_count);
 	if (isfinite(verdict->difference) && verdict->difference > e->tolerance)
 		fault(verdict,
 		      "The largest relative difference from the reference is "

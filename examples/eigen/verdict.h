@@ -13,8 +13,8 @@ struct eigen_evidence {
 	const struct eigen_contour *contour;
 	const struct eigen_found *found;
 	double tolerance;
-	int inertia; /* eigenvalues inside, exactly */
-	const double *reference;
+	int inertia;		 /* eigenvalues inside, exactly */
+	const double *reference; /* NULL: no comparison was wanted */
 	int reference_count;
 	const double *exact; /* of the discrete problem, or NULL */
 	int exact_count;

@@ -1,11 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # One file, natively and under bee behind its guard: equal bits for each point.
-# usage: bee.sh BUILD-DIR
+# usage: bee.sh BUILD-DIR linux|wine
 set -eu
 build=$1
 point=$build/test/eigen/point
 count=0
+if [ "$2" = wine ]; then
+	WINEPREFIX=${WINEPREFIX:-$(pwd)/$build/wine}
+	WINEDEBUG=-all
+	export WINEPREFIX WINEDEBUG
+	set -- wine "$build/bin/bee.exe"
+else
+	set -- "$build/bin/bee"
+fi
+loader=$*
 
 ok()
 {
@@ -16,7 +25,8 @@ ok()
 same()
 {
 	native=$("$point" "$1" 3)
-	bee=$("$build/bin/bee-guard" "$build/bin/bee" "$point" "$1" 3) || bee=failed
+	# shellcheck disable=SC2086 # the loader may be two words
+	bee=$("$build/bin/bee-guard" $loader "$point" "$1" 3) || bee=failed
 	if [ "$(printf '%s\n' "$native" | wc -l)" = 3 ] &&
 		[ "$native" = "$bee" ]; then
 		ok ok "$2"

@@ -9,7 +9,7 @@ size=${2:-18}
 rounds=${3:-3}
 point=$build/test/eigen/point
 export WINEDEBUG=-all
-export WINEPREFIX="$PWD/$build/wine-eigen"
+export WINEPREFIX="$PWD/$build/wine"
 
 median()
 {
@@ -18,13 +18,13 @@ median()
 
 have_wine=$(command -v wine || :)
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"; [ -z "$have_wine" ] || wineserver -k 2>/dev/null || :' EXIT
+trap 'rm -rf "$dir"' EXIT
 i=0
 while [ "$i" -lt "$rounds" ]; do
 	"$point" --time "$size" 5 | tail -n 1 >>"$dir/native"
 	"$build/bin/bee" "$point" --time "$size" 5 | tail -n 1 >>"$dir/linux"
 	if [ -n "$have_wine" ]; then
-		wine "$build/bin/bee.exe" "$point" --time "$size" 5 |
+		wine "$build/bin/bee.exe" "$point" --time "$size" 5 2>/dev/null |
 			tr -d '\r' | tail -n 1 >>"$dir/wine"
 	fi
 	i=$((i + 1))

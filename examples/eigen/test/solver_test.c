@@ -146,6 +146,9 @@ static void test_box(void)
 	tap_ok(run("--elements 7,8,9 --edges 1,1.0001,1.0002 --center 75 "
 		   "--radius 40") == EIGEN_RIGHT,
 	       "clustered eigenvalues are all found");
+	tap_ok(run("--size 6 --no-reference") == EIGEN_RIGHT &&
+		       strstr(said, "reference  none"),
+	       "without a reference the count by inertia still holds");
 	tap_ok(run("--elements 3,3,3") == EIGEN_RIGHT,
 	       "a box with few unknowns has all its eigenvalues");
 }
