@@ -19,5 +19,5 @@ suite_demo_needs = $(demo_needs) $(B)/test/wine/cheat.exe
 
 # An elongated box: much data for a node, and little fill in its factors.
 SOAKS += grid
-soak_grid = $(DEMO) -soak -- --elements 20,20,324
+soak_grid = $(DEMO) -soak -- --elements 12,12,1060
 soak_grid_needs = $(demo_needs)
