@@ -25,6 +25,7 @@ const politeness = 2 * time.Second
 // endLeftovers ends every descendant of this process, kindly at first, and
 // gives their number. It is called when no suite runs.
 func endLeftovers() int {
+	reapEnded()
 	seen := map[int]bool{}
 	began := time.Now()
 	for time.Since(began) < 5*politeness {
@@ -48,6 +49,18 @@ func endLeftovers() int {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return len(seen)
+}
+
+// reapEnded takes leave of adopted processes that ended by themselves: those
+// were not left behind, only their exit status was.
+func reapEnded() {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+		if pid <= 0 && err != syscall.EINTR {
+			return
+		}
+	}
 }
 
 // descendants lists the live or unreaped processes below pid, by /proc.
