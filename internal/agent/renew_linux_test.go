@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 
+// These tests keep a hub's CA of their own, which is Linux work: Wine 8 cannot
+// remove its read-only files when Go cleans up.
+
 package agent
 
 import (
