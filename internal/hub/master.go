@@ -232,17 +232,15 @@ func (m *master) find(name string) (string, *os.File, error) {
 		return "", nil, fmt.Errorf("%.80q is no name of a module", name)
 	}
 	for _, dir := range m.run.dirs {
-		for _, file := range []string{name + workerSuffix, name} {
-			path := filepath.Join(dir, file)
-			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-				continue // also keeps Open from waiting for a pipe's other end
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				return "", nil, fmt.Errorf("the worker program of module %s cannot be read: %v", name, err)
-			}
-			return path, f, nil
+		path := filepath.Join(dir, name+workerSuffix)
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue // also keeps Open from waiting for a pipe's other end
 		}
+		f, err := os.Open(path)
+		if err != nil {
+			return "", nil, fmt.Errorf("the worker program of module %s cannot be read: %v", name, err)
+		}
+		return path, f, nil
 	}
 	return "", nil, fmt.Errorf("no worker program %s%s in %s: build it there, or name its directory with --modules", name, workerSuffix, strings.Join(m.run.dirs, ", "))
 }
