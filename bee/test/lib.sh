@@ -4,24 +4,11 @@
 # For scripts that compare native runs with runs under bee behind the guard;
 # sourced with the build folder as $1. Prints TAP; the caller prints the plan.
 set -eu
-set +e # exit codes are what is compared
 b=$1
 g=$b/test/bee
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0
-failed=0
-
-result() { # ok name
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/want" "$tmp/got" "$tmp/err" 2>/dev/null
-	fi
-}
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+set +e # exit codes are what is compared
 
 guarded() {
 	timeout 60 "$b/bin/bee-guard" "$b/bin/bee" "$@"

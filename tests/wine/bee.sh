@@ -4,32 +4,14 @@
 # and exit code must be the same. usage: bee.sh BUILD
 # shellcheck disable=SC2016 # scripts for guests expand there
 set -eu
-set +e # exit codes are what is compared
-b=$1
-g=$b/test/bee
-WINEPREFIX=${WINEPREFIX:-$(pwd)/$b/wine}
+WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine}
 WINEDEBUG=-all
 LC_ALL=C.UTF-8
 BEE_TEST_NAME=nobody
 export WINEPREFIX WINEDEBUG LC_ALL BEE_TEST_NAME
 unset DISPLAY
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0
-failed=0
-
-result() { # code name
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		for f in want got err; do
-			head -n 12 "$tmp/$f" 2>/dev/null | sed "s/^/# $f: /"
-		done
-	fi
-}
+# shellcheck source=../../bee/test/lib.sh
+. "$(dirname "$0")/../../bee/test/lib.sh"
 
 exe() { # bee's or bee-leak's path, then its arguments
 	timeout 60 "$b/bin/bee-guard" wine "$@"
@@ -37,28 +19,6 @@ exe() { # bee's or bee-leak's path, then its arguments
 
 guarded() {
 	exe "$b/bin/bee.exe" "$@"
-}
-
-same() { # name, program and arguments; input from $tmp/in
-	name=$1
-	shift
-	"$@" <"$tmp/in" >"$tmp/want" 2>/dev/null
-	echo "exit $?" >>"$tmp/want"
-	guarded "$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
-	echo "exit $?" >>"$tmp/got"
-	cmp -s "$tmp/want" "$tmp/got"
-	result $? "$name"
-}
-
-code() { # name, expected exit code, command
-	name=$1
-	want=$2
-	shift 2
-	"$@" <"$tmp/in" >"$tmp/got" 2>"$tmp/err"
-	got=$?
-	echo "exit $got, not $want" >"$tmp/want"
-	[ "$got" -eq "$want" ]
-	result $? "$name"
 }
 
 if ! command -v wine >/dev/null 2>&1; then
@@ -129,4 +89,4 @@ code "leak: a system call that was missed dies" 134 env BEE_LEAK=syscall \
 grep -q 'died without ending itself' "$tmp/err"
 result $? "leak: the parent reports the death"
 echo "1..$n"
-exit $failed
+exit "$failed"

@@ -3,7 +3,6 @@
 # The Windows kit as its owner runs it, under Wine: unpacked, started by
 # kit.cmd, its result file read. usage: kit.sh BUILD ZIP PRNG.DLL
 set -eu
-set +e # exit codes are what is compared
 zip=$2
 prng=$3
 WINEPREFIX=${WINEPREFIX:-$(pwd)/$1/wine-kit}
@@ -11,21 +10,10 @@ WINEDEBUG=-all
 LC_ALL=C.UTF-8
 export WINEPREFIX WINEDEBUG LC_ALL
 unset DISPLAY
-tmp=$(mktemp -d)
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+set +e # exit codes are what is compared
 trap 'wineserver -k; wineserver -w; rm -rf "$tmp"' EXIT
-n=0
-failed=0
-
-result() { # code name
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/why" 2>/dev/null
-	fi
-}
 
 if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
@@ -67,4 +55,4 @@ timeout 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
 [ $? -eq 1 ] && grep -q '^not ok .* - hello-musl ' result.txt
 result $? "a wrong exit code is a failure"
 echo "1..$n"
-exit $failed
+exit "$failed"

@@ -8,21 +8,8 @@ exe=$1
 allowed=$2
 base=$3
 dump=x86_64-w64-mingw32-objdump
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0
-failed=0
-
-result() { # code name
-	n=$((n + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$tmp/why"
-	fi
-}
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
 
 try() { # name, command: its output is the reason
 	name=$1
@@ -121,4 +108,4 @@ try "manifest names Windows 10" holds '8e0f7a12-bfb3-4fe8-b9a5-48fd50a15a9a'
 try "manifest asks for no more rights" holds 'level="asInvoker"'
 try "version data is there" version_info
 echo "1..$n"
-exit $failed
+exit "$failed"

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2034 # sourced; callers use what it sets
+# TAP for scripts, sourced. $tmp is a folder that goes away at the end; `result
+# CODE NAME` prints one line of TAP and, for a failure, what lies in $tmp as
+# want, got, err and why. The caller ends with its plan: echo "1..$n".
+set -eu
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n=0
+failed=0
+
+result() { # code name
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $n - $2"
+	else
+		failed=1
+		echo "not ok $n - $2"
+		for f in want got err why; do
+			head -n 20 "$tmp/$f" 2>/dev/null | sed "s/^/# $f: /"
+		done
+	fi
+}
