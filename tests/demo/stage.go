@@ -96,7 +96,10 @@ func (s *stage) join() error {
 		return err
 	}
 	s.sayf("C:\\> skep join %s --token %.12s…", s.address, s.token)
-	a, err := s.start(s.wineEnv(), "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
+	// Workers have the lowest priority on either system, but Wine does not
+	// pass that on: without nice they would push those of Linux aside on
+	// the cores that both nodes share.
+	a, err := s.start(s.wineEnv(), "nice", "-n", "19", "wine", filepath.Join(bin, "skep.exe"), "join", s.address, "--token", s.token,
 		"--state", "Z:"+strings.ReplaceAll(filepath.Join(s.dir, "pc"), "/", `\`), "--name", "windows", "--slots", "1")
 	if err != nil {
 		return err
