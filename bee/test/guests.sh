@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2016 # scripts for guests expand there
+# What bee is held to on every host; sourced. A host other than Linux then
+# defines `guarded`, its way of starting bee behind the guard, anew.
+set -eu
+# shellcheck source=../../bee/test/lib.sh
+. "$(dirname "$0")/../../bee/test/lib.sh"
+
+check_guests() { # programs print and exit as natively
+	for libc in glibc pie musl; do
+		same "hello, $libc" "$g/hello-$libc"
+		same "exit code, $libc" "$g/hello-$libc" 42
+		same "threads and signals, $libc" "$g/work-$libc"
+	done
+	same "go" "$g/gowork"
+	if [ -x /bin/busybox ]; then
+		for applet in "echo a b" cat "uname -s" sha256sum wc "expr 6 * 7" \
+			"awk {s+=\$1}END{print(s)}" "seq 3 9" "sort -rn" "head -n 3" \
+			"cat /etc/passwd" "stat -c %s /etc/passwd"; do
+			set -f
+			# shellcheck disable=SC2086
+			same "busybox $applet" /bin/busybox $applet
+			set +f
+		done
+		same "busybox ash" /bin/busybox ash -c \
+			'i=0; while [ $i -lt 100 ]; do i=$((i+1)); done; echo $i; exit 9'
+	fi
+}
+
+check_report() { # proof and report are of this very run
+	guarded --nonce 1234abcd --report "$tmp/report" "$g/proof-musl" \
+		>"$tmp/got" 2>"$tmp/err"
+	echo bee 000000001234abcd >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "proof number answers the nonce"
+	digest=$(sha256sum "$g/proof-musl" | cut -d' ' -f1)
+	grep -q "^sha256_file $digest\$" "$tmp/report" &&
+		grep -q "^nonce 000000001234abcd\$" "$tmp/report" &&
+		awk '/^sites_/ && $2 != $3 { exit 1 }
+		     /^calls/ && $2 < 2 { exit 1 }' "$tmp/report"
+	result $? "report holds nonce, digest, calls and sites"
+}
+
+check_streams() { # inherited files keep their position
+	{ echo before; guarded /bin/busybox echo middle 2>"$tmp/err"; echo after; } \
+		>"$tmp/got"
+	printf 'before\nmiddle\nafter\n' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "an inherited file goes on where it stood"
+
+	guarded /bin/busybox ash -c 'echo a; echo b >&2; echo c' >"$tmp/got" 2>&1
+	printf 'a\nb\nc\n' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "output and errors share one file"
+}
+
+check_refusals() { # what bee itself says with its exit code
+	code "no such program" 127 guarded "$tmp/none"
+	code "not an ELF file" 126 guarded "$0"
+	code "dynamic program is refused" 126 guarded /bin/true
+	code "wrong option" 2 guarded --nonsense
+	code "memory limit below the image" 126 guarded --memory 4K "$g/hello-glibc"
+	code "death by signal" 134 guarded /bin/busybox ash -c 'kill -ABRT $$'
+}
