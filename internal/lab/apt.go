@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// An archive is apt with lists, cache and sources of its own in one folder. It
+// needs no root, leaves the machine's apt alone, and believes signatures of
+// Debian's archive keys only.
+type archive struct{ dir string }
+
+const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// A source is one suite of Debian; security suites have a host of their own.
+type source struct {
+	suite    string
+	security bool
+}
+
+// sources tells where the packages of a series are found. apt takes the
+// newest version of all of them.
+func sources(series string) []source {
+	if series == "6.1" {
+		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
+	}
+	return []source{{suite: "bookworm-backports"}}
+}
+
+// A site is where this machine gets Debian from.
+type site struct{ main, security string }
+
+// findSite asks the machine's apt. Images of containers often come without
+// package lists, and without them apt cannot tell whose a source is: then the
+// lists are read into dir first.
+func findSite(ctx context.Context, dir string) (site, error) {
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return site{}, errors.New("kernels come as Debian packages, and there is no apt-get here: copy build/kernel from a Debian computer")
+	}
+	format := "$(ORIGIN)\t$(LABEL)\t$(COMPONENT)\t$(SITE)"
+	out, err := output(ctx, nil, "apt-get", "indextargets", "--format", format)
+	if err != nil {
+		return site{}, err
+	}
+	if s := parseSite(out); s.main != "" {
+		return s, nil
+	}
+	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::Cache=" + dir}
+	// A source of somebody else that fails is no reason to stop.
+	_, updateErr := output(ctx, nil, "apt-get", append(private, "update")...)
+	out, err = output(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
+	if err != nil {
+		return site{}, err
+	}
+	s := parseSite(out)
+	if s.main == "" && updateErr != nil {
+		return site{}, fmt.Errorf("cannot find where this computer gets Debian packages from: %w", updateErr)
+	}
+	if s.main == "" {
+		return site{}, errors.New("no package source of this computer is Debian's: add one to /etc/apt/sources.list")
+	}
+	return s, nil
+}
+
+func parseSite(targets string) site {
+	var s site
+	for _, line := range strings.Split(targets, "\n") {
+		f := strings.Split(line, "\t")
+		if len(f) != 4 || f[0] != "Debian" || f[2] != "main" || strings.ContainsAny(f[3], " \t[]") {
+			continue
+		}
+		switch {
+		case f[1] == "Debian" && s.main == "":
+			s.main = f[3]
+		case f[1] == "Debian-Security" && s.security == "":
+			s.security = f[3]
+		}
+	}
+	return s
+}
+
+// sourceLines writes sources.list. A computer without a security source gets
+// what the release itself holds.
+func sourceLines(s site, list []source) string {
+	var b strings.Builder
+	for _, src := range list {
+		at := s.main
+		if src.security {
+			at = s.security
+		}
+		if at != "" {
+			fmt.Fprintf(&b, "deb [signed-by=%s] %s %s main\n", debianKeys, at, src.suite)
+		}
+	}
+	return b.String()
+}
+
+// openArchive sets up apt in dir and reads the lists of a series.
+func openArchive(ctx context.Context, dir, series string) (*archive, error) {
+	if !exists(debianKeys) {
+		return nil, fmt.Errorf("%s is missing: install the package debian-archive-keyring", debianKeys)
+	}
+	for _, d := range []string{"state/lists/partial", "cache/archives/partial", "machine/lists/partial", "debs"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	s, err := findSite(ctx, filepath.Join(dir, "machine"))
+	if err != nil {
+		return nil, err
+	}
+	reach, err := output(ctx, nil, "apt-config", "dump", "--format", `%F "%v";%n`, "Acquire")
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range map[string]string{
+		"apt.conf":     aptConfig(dir, reach),
+		"sources.list": sourceLines(s, sources(series)),
+		"state/status": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	a := &archive{dir}
+	// Without --error-on=any, lists that could not be had are a mere warning.
+	if _, err := a.run(ctx, "apt-get", "update", "--error-on=any"); err != nil {
+		return nil, fmt.Errorf("cannot read Debian's package lists: check the network, then run make kernels again: %w", err)
+	}
+	return a, nil
+}
+
+// reachOptions are what a machine may need to reach its archive.
+var reachOptions = regexp.MustCompile(`(?m)^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6)\b.*$`)
+
+// aptConfig replaces the machine's configuration, of which it keeps proxies
+// and the like. apt reads this file first and then finds no other.
+func aptConfig(dir, reach string) string {
+	var b strings.Builder
+	for _, line := range reachOptions.FindAllString(reach, -1) {
+		b.WriteString(line + "\n")
+	}
+	for _, o := range [][2]string{
+		{"Dir::Etc::main", "/dev/null"},
+		{"Dir::Etc::parts", "/dev/null"},
+		{"Dir::Etc::sourcelist", dir + "/sources.list"},
+		{"Dir::Etc::sourceparts", "/dev/null"},
+		{"Dir::Etc::preferences", "/dev/null"},
+		{"Dir::Etc::preferencesparts", "/dev/null"},
+		{"Dir::State", dir + "/state"},
+		{"Dir::State::status", dir + "/state/status"},
+		{"Dir::Cache", dir + "/cache"},
+		{"APT::Architecture", "amd64"},
+		{"APT::Architectures", "amd64"},
+		{"APT::Sandbox::User", "root"}, // its own user could not write here
+		{"APT::Get::AllowUnauthenticated", "false"},
+		{"Acquire::AllowInsecureRepositories", "false"},
+		{"Acquire::AllowWeakRepositories", "false"},
+		{"Acquire::AllowDowngradeToInsecureRepositories", "false"},
+		{"Acquire::Languages", "none"},
+	} {
+		fmt.Fprintf(&b, "%s %q;\n", o[0], o[1])
+	}
+	return b.String()
+}
+
+func (a *archive) run(ctx context.Context, args ...string) (string, error) {
+	return output(ctx, a, args[0], args[1:]...)
+}
+
+// output runs a command and gives what it printed; an error carries the end of
+// what it complained about. With an archive, apt uses that one.
+func output(ctx context.Context, a *archive, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if a != nil {
+		cmd.Dir = filepath.Join(a.dir, "debs")
+		cmd.Env = append(cmd.Env, "APT_CONFIG="+filepath.Join(a.dir, "apt.conf"))
+	}
+	cmd.WaitDelay = time.Second
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		text := strings.TrimSpace(complaint.String())
+		return "", fmt.Errorf("%s %s: %w: %s", name, args[0], err, text[max(0, len(text)-800):])
+	}
+	return out.String(), nil
+}
+
+// A deb is one package of the archive.
+type deb struct {
+	name, version string
+	depends       []string // names alone
+	size          string   // bytes, as written
+}
+
+// show reads the newest version of a package.
+func (a *archive) show(ctx context.Context, name string) (deb, error) {
+	text, err := a.run(ctx, "apt-cache", "show", "--no-all-versions", name)
+	if err != nil {
+		return deb{}, err
+	}
+	return parseDeb(text)
+}
+
+func parseDeb(text string) (deb, error) {
+	var d deb
+	for _, line := range strings.Split(text, "\n") {
+		key, value, _ := strings.Cut(line, ": ")
+		switch key {
+		case "Package":
+			d.name = value
+		case "Version":
+			d.version = value
+		case "Size":
+			d.size = value
+		case "Depends":
+			for _, dep := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == '|' }) {
+				if f := strings.Fields(dep); len(f) > 0 {
+					d.depends = append(d.depends, f[0])
+				}
+			}
+		}
+	}
+	if d.name == "" || d.version == "" {
+		return deb{}, errors.New("apt-cache shows a package without name or version")
+	}
+	return d, nil
+}
+
+// A kernelSet names the packages of one kernel.
+type kernelSet struct {
+	release, image, headers, common, kbuild string
+}
+
+func (s kernelSet) names() []string { return []string{s.image, s.headers, s.common, s.kbuild} }
+
+// resolve follows the packages that always depend on the newest kernel.
+func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error) {
+	var s kernelSet
+	meta, err := a.show(ctx, "linux-image-amd64")
+	if err != nil {
+		return s, err
+	}
+	s.image = pick(meta.depends, "linux-image-", "-amd64")
+	s.release = strings.TrimPrefix(s.image, "linux-image-")
+	if !strings.HasPrefix(s.release, series+".") || !validRelease(s.release) {
+		return s, fmt.Errorf("Debian's newest kernel of these suites is %q, not one of series %s", s.image, series)
+	}
+	s.headers = "linux-headers-" + s.release
+	headers, err := a.show(ctx, s.headers)
+	if err != nil {
+		return s, err
+	}
+	s.common = pick(headers.depends, "linux-headers-", "-common")
+	s.kbuild = pick(headers.depends, "linux-kbuild-", "")
+	if s.common == "" || s.kbuild == "" {
+		return s, fmt.Errorf("package %s depends on no common headers or no kbuild: %s", s.headers, strings.Join(headers.depends, ", "))
+	}
+	return s, nil
+}
+
+func pick(names []string, prefix, suffix string) string {
+	for _, n := range names {
+		if strings.HasPrefix(n, prefix) && strings.HasSuffix(n, suffix) {
+			return n
+		}
+	}
+	return ""
+}
+
+// download fetches packages whose digest apt has checked, and gives their
+// paths by name.
+func (a *archive) download(ctx context.Context, names []string) (map[string]string, error) {
+	if _, err := a.run(ctx, append([]string{"apt-get", "download"}, names...)...); err != nil {
+		return nil, fmt.Errorf("cannot fetch the kernel's packages: check the network, then run make kernels again: %w", err)
+	}
+	paths := map[string]string{}
+	for _, n := range names {
+		found, err := filepath.Glob(filepath.Join(a.dir, "debs", n+"_*.deb"))
+		if err != nil || len(found) != 1 {
+			return nil, fmt.Errorf("apt-get download left %d files for %s", len(found), n)
+		}
+		paths[n] = found[0]
+	}
+	return paths, nil
+}

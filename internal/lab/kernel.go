@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Kernel is an unpacked kernel package:
+//
+//	release                 one line, what uname -r says; written last
+//	vmlinuz, config
+//	lib/modules/RELEASE/    with modules.dep
+//	headers/                what Kbuild takes as -C, and works from anywhere
+type Kernel struct {
+	Series  string
+	Release string
+	Dir     string
+}
+
+const debugSuffix = "-debug"
+
+// Image is the path of the bootable image.
+func (k *Kernel) Image() string { return filepath.Join(k.Dir, "vmlinuz") }
+
+// ModuleDir is the folder that modprobe calls /lib/modules/RELEASE.
+func (k *Kernel) ModuleDir() string { return filepath.Join(k.Dir, "lib", "modules", k.Release) }
+
+// Headers is the folder in which Kbuild runs.
+func (k *Kernel) Headers() string { return filepath.Join(k.Dir, "headers") }
+
+// Config is the path of the kernel's configuration.
+func (k *Kernel) Config() string { return filepath.Join(k.Dir, "config") }
+
+// BuildDir finds the build folder: SKEP_BUILD, else the one that the running
+// program lies in, else build/ of the source tree around the working directory.
+func BuildDir() (string, error) {
+	if dir := os.Getenv("SKEP_BUILD"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if exe, err := os.Executable(); err == nil {
+		if dir, ok := buildOf(exe); ok {
+			return dir, nil
+		}
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		if isSourceTree(dir) {
+			return filepath.Join(dir, "build"), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no build folder: %s is not in a source tree of skep; go there, or set SKEP_BUILD to the folder that make built", wd)
+		}
+	}
+}
+
+// buildOf tells whether a program lies in the bin folder of a build.
+func buildOf(exe string) (string, bool) {
+	bin := filepath.Dir(exe)
+	if filepath.Base(bin) != "bin" {
+		return "", false
+	}
+	dir := filepath.Dir(bin)
+	return dir, exists(filepath.Join(dir, "kernel")) || exists(filepath.Join(bin, "skep-guest"))
+}
+
+func isSourceTree(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return false
+	}
+	return slices.Contains(strings.Split(string(text), "\n"), "module skep")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// kernelDir is where a series lies: stock kernels in the build folder, debug
+// kernels, which take an hour to build, in the user's cache.
+func kernelDir(build, series string) (string, error) {
+	stock, debug := strings.CutSuffix(series, debugSuffix)
+	if !slices.Contains(Series(), stock) {
+		return "", fmt.Errorf("no kernel %q: there are %s, each also with %s", series, strings.Join(Series(), " and "), debugSuffix)
+	}
+	if !debug {
+		return filepath.Join(build, "kernel", series), nil
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("kernel %s lies in a user's cache: set HOME or XDG_CACHE_HOME: %w", series, err)
+		}
+		cache = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(cache, "skep", "kernel", series), nil
+}
+
+// Find gives the kernel of a series that was fetched or built before.
+func Find(build, series string) (*Kernel, error) {
+	dir, err := kernelDir(build, series)
+	if err != nil {
+		return nil, err
+	}
+	k, err := openKernel(dir, series)
+	switch {
+	case err == nil:
+		return k, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	case strings.HasSuffix(series, debugSuffix):
+		return nil, fmt.Errorf("kernel %s is not built: run make vm-debug", series)
+	}
+	return nil, fmt.Errorf("kernel %s is not fetched: run make kernels", series)
+}
+
+// openKernel accepts a folder only if every part is there. Fetch renames a
+// finished folder into place, so one that lacks a part was damaged later.
+func openKernel(dir, series string) (*Kernel, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "release"))
+	if err != nil {
+		return nil, err
+	}
+	release := strings.TrimSuffix(string(text), "\n")
+	if !validRelease(release) {
+		return nil, fmt.Errorf("%s names no kernel release: remove %s and run make kernels", filepath.Join(dir, "release"), dir)
+	}
+	k := &Kernel{Series: series, Release: release, Dir: dir}
+	for _, part := range []string{k.Image(), k.Config(), filepath.Join(k.ModuleDir(), "modules.dep"),
+		filepath.Join(k.ModuleDir(), "modules.builtin"), filepath.Join(k.Headers(), "Makefile")} {
+		if !exists(part) {
+			return nil, fmt.Errorf("%s is incomplete, %s is missing: remove the folder and run make kernels", dir, part)
+		}
+	}
+	return k, nil
+}
+
+// validRelease keeps what becomes a part of paths to what uname may say.
+func validRelease(s string) bool {
+	if s == "" || len(s) > 64 || s[0] < '0' || s[0] > '9' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+~_-") == ""
+}

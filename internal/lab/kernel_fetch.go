@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// leftOut names what no virtual machine has a device for and Kbuild does not
+// read, over a third of a package. Patterns of tar, below a package's root.
+var leftOut = []string{
+	"./usr/share",
+	"./lib/modules/*/kernel/sound",
+	"./lib/modules/*/kernel/drivers/media",
+	"./lib/modules/*/kernel/drivers/iio",
+	"./lib/modules/*/kernel/drivers/net/wireless",
+	"./lib/modules/*/kernel/drivers/gpu/drm/amd",
+	"./lib/modules/*/kernel/drivers/gpu/drm/i915",
+	"./lib/modules/*/kernel/drivers/gpu/drm/xe",
+	"./lib/modules/*/kernel/drivers/gpu/drm/nouveau",
+	"./lib/modules/*/kernel/drivers/gpu/drm/radeon",
+	"./usr/src/*/include/dt-bindings",
+}
+
+// Fetch gives the kernel of a series, and gets Debian's package for it first
+// if need be: checked by apt, unpacked, never installed. Root is not needed.
+// Two calls at once, in any two processes, do the work once.
+func Fetch(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {
+	if k, err := Find(build, series); err == nil || strings.HasSuffix(series, debugSuffix) {
+		return k, err
+	}
+	dir, err := kernelDir(build, series)
+	if err != nil {
+		return nil, err
+	}
+	build, err = filepath.Abs(build)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(build, "kernel", "lock"), func() {
+		fmt.Fprintf(progress, "kernel %s: waiting for another make that fetches kernels\n", series)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if k, err := Find(build, series); err == nil {
+		return k, nil
+	}
+	part := filepath.Join(build, "kernel", "."+series+".part")
+	defer os.RemoveAll(part)
+	if err := os.RemoveAll(part); err != nil { // of a fetch that was killed
+		return nil, err
+	}
+	if err := fetchInto(ctx, part, series, progress); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", series, err)
+	}
+	if err := os.RemoveAll(dir); err != nil { // damaged, or Find had taken it
+		return nil, err
+	}
+	if err := os.Rename(filepath.Join(part, "tree"), dir); err != nil {
+		return nil, err
+	}
+	return Find(build, series)
+}
+
+// fetchInto leaves the finished folder as part/tree.
+func fetchInto(ctx context.Context, part, series string, progress io.Writer) error {
+	fmt.Fprintf(progress, "kernel %s: reading Debian's package lists\n", series)
+	a, err := openArchive(ctx, filepath.Join(part, "apt"), series)
+	if err != nil {
+		return err
+	}
+	set, err := a.resolve(ctx, series)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "kernel %s: fetching %s and its headers\n", series, set.image)
+	debs, err := a.download(ctx, set.names())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "kernel %s: unpacking\n", series)
+	raw, tree := filepath.Join(part, "raw"), filepath.Join(part, "tree")
+	for _, dir := range []string{raw, tree} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range set.names() {
+		if err := unpackDeb(ctx, debs[name], raw); err != nil {
+			return err
+		}
+	}
+	if err := arrange(raw, tree, set); err != nil {
+		return err
+	}
+	if err := depmod(ctx, tree, set.release); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(tree, "release"), []byte(set.release+"\n"), 0o644)
+}
+
+// unpackDeb is dpkg-deb -x without what leftOut names.
+func unpackDeb(ctx context.Context, path, dir string) error {
+	args := []string{"-x", "-C", dir, "--no-same-owner"}
+	for _, pattern := range leftOut {
+		args = append(args, "--exclude="+pattern)
+	}
+	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", path)
+	to := exec.CommandContext(ctx, "tar", args...)
+	var complaint bytes.Buffer
+	from.Stderr, to.Stderr = &complaint, &complaint
+	pipe, err := from.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	to.Stdin = pipe
+	if err := from.Start(); err != nil {
+		return err
+	}
+	toErr := to.Run()
+	if err := errors.Join(toErr, from.Wait()); err != nil {
+		return fmt.Errorf("unpacking %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(complaint.String()))
+	}
+	return nil
+}
+
+// arrange moves what the packages hold to where Kernel expects it, and points
+// the headers, made for /usr/src, at their new neighbours by relative names.
+func arrange(raw, tree string, set kernelSet) error {
+	headers := filepath.Join(tree, "headers")
+	src := filepath.Join(raw, "usr", "src")
+	for _, move := range [][2]string{
+		{filepath.Join(raw, "boot", "vmlinuz-"+set.release), filepath.Join(tree, "vmlinuz")},
+		{filepath.Join(raw, "boot", "config-"+set.release), filepath.Join(tree, "config")},
+		{filepath.Join(raw, "lib"), filepath.Join(tree, "lib")},
+		{filepath.Join(src, set.headers), headers},
+		{filepath.Join(src, set.common), filepath.Join(headers, "common")},
+		{filepath.Join(raw, "usr", "lib", set.kbuild), filepath.Join(headers, "kbuild")},
+	} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			return fmt.Errorf("a package does not hold what it should: %w", err)
+		}
+	}
+	modules := filepath.Join(tree, "lib", "modules", set.release)
+	for _, link := range [][2]string{
+		{"kbuild/scripts", filepath.Join(headers, "scripts")},
+		{"kbuild/tools", filepath.Join(headers, "tools")},
+		{"../kbuild/scripts", filepath.Join(headers, "common", "scripts")},
+		{"../kbuild/tools", filepath.Join(headers, "common", "tools")},
+		{"../../../headers", filepath.Join(modules, "build")},
+		{"../../../headers/common", filepath.Join(modules, "source")},
+	} {
+		if err := os.Remove(link[1]); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(link[0], link[1]); err != nil {
+			return err
+		}
+	}
+	if err := keepOnly(filepath.Join(headers, "common", "arch"), "x86"); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(headers, "Makefile"),
+		[]byte("include $(dir $(realpath $(lastword $(MAKEFILE_LIST))))common/Makefile\n"), 0o644)
+}
+
+// keepOnly removes the folders of dir but one.
+func keepOnly(dir, name string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.IsDir() && e.Name() != name {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// depmod writes modules.dep, which a package leaves to its installation.
+func depmod(ctx context.Context, tree, release string) error {
+	program := "depmod"
+	if _, err := exec.LookPath(program); err != nil {
+		program = "/sbin/depmod" // not in the PATH of ordinary users
+		if !exists(program) {
+			return errors.New("depmod is missing: install the package kmod, or run make setup")
+		}
+	}
+	_, err := output(ctx, nil, program, "-b", tree, release)
+	return err
+}
+
+// lockFile takes an exclusive lock, which ends with this process at the latest.
+func lockFile(ctx context.Context, path string, waiting func()) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		err := tryLock(f)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, errLocked) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		if first {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
