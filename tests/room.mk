@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# The runner tests itself first: what it says about the others rests on it.
+# The runner and its reader of TAP test themselves first: what is said about the
+# others rests on them.
 
 CHECK_SUITES += runner style
 
-suite_runner = $(GO) test -count=1 -json ./tests/run ./tests/style
+suite_runner = $(GO) test -count=1 -json ./internal/tap ./tests/run ./tests/style
 suite_runner_kind = go
 
 STYLE := $(B)/tool/style

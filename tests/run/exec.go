@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"skep/internal/tap"
 )
 
 // A parser reads a suite's standard output line by line.
@@ -147,36 +149,16 @@ func pump(r io.ReadCloser, log io.Writer, mu *sync.Mutex, each func(string), dra
 // An exitParser takes the exit status for the only test.
 type exitParser struct {
 	suite string
-	tail  tail
+	last  tap.Tail
 }
 
-func (p *exitParser) line(text string)  { p.tail.add(text) }
-func (p *exitParser) noise(text string) { p.tail.add(text) }
+func (p *exitParser) line(text string)  { p.last.Add(text) }
+func (p *exitParser) noise(text string) { p.last.Add(text) }
 
 func (p *exitParser) finish(exit string) []result {
 	r := result{suite: p.suite, name: "exits with 0", status: passed}
 	if exit != "" {
-		r.status, r.reason, r.detail = failed, exit, p.tail.lines
+		r.status, r.reason, r.detail = failed, exit, p.last.Lines
 	}
 	return []result{r}
-}
-
-// A tail holds the last lines of an output.
-type tail struct {
-	lines []string
-}
-
-const tailMax = 40
-
-func (t *tail) add(text string) {
-	if len(t.lines) == tailMax {
-		t.lines = t.lines[1:]
-	}
-	t.lines = append(t.lines, text)
-}
-
-func (t *tail) take() []string {
-	lines := t.lines
-	t.lines = nil
-	return lines
 }

@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"strings"
+
+	"skep/internal/tap"
 )
 
 // A goParser reads `go test -json`. Names are "package Test/sub", the package
@@ -14,14 +16,14 @@ type goParser struct {
 	tests  map[string]*goTest // by package and test
 	order  []*goTest
 	broken []result // packages that failed as a whole
-	last   tail
-	output map[string]*tail // of packages
+	last   tap.Tail
+	output map[string]*tap.Tail // of packages
 }
 
 type goTest struct {
 	pkg, name string
 	status    status
-	output    tail
+	output    tap.Tail
 	parent    bool
 }
 
@@ -30,15 +32,15 @@ type goEvent struct {
 }
 
 func newGoParser(suite string) *goParser {
-	return &goParser{suite: suite, tests: map[string]*goTest{}, output: map[string]*tail{}}
+	return &goParser{suite: suite, tests: map[string]*goTest{}, output: map[string]*tap.Tail{}}
 }
 
-func (p *goParser) noise(text string) { p.last.add(text) }
+func (p *goParser) noise(text string) { p.last.Add(text) }
 
 func (p *goParser) line(text string) {
 	var e goEvent
 	if json.Unmarshal([]byte(text), &e) != nil {
-		p.last.add(text)
+		p.last.Add(text)
 		return
 	}
 	pkg := e.Package
@@ -52,7 +54,7 @@ func (p *goParser) line(text string) {
 	t := p.test(pkg, e.Test)
 	switch e.Action {
 	case "output":
-		t.output.add(strings.TrimRight(e.Output, "\n"))
+		t.output.Add(strings.TrimRight(e.Output, "\n"))
 	case "pass":
 		t.status = passed
 	case "fail":
@@ -66,9 +68,9 @@ func (p *goParser) packageEvent(pkg string, e goEvent) {
 	switch e.Action {
 	case "output", "build-output":
 		if p.output[pkg] == nil {
-			p.output[pkg] = &tail{}
+			p.output[pkg] = &tap.Tail{}
 		}
-		p.output[pkg].add(strings.TrimRight(e.Output, "\n"))
+		p.output[pkg].Add(strings.TrimRight(e.Output, "\n"))
 	case "fail":
 		if p.failedIn(pkg) == 0 {
 			p.broken = append(p.broken, result{
@@ -82,7 +84,7 @@ func (p *goParser) packageEvent(pkg string, e goEvent) {
 
 func (p *goParser) packageOutput(pkg string) []string {
 	if t := p.output[pkg]; t != nil {
-		return t.lines
+		return t.Lines
 	}
 	return nil
 }
@@ -119,10 +121,10 @@ func (p *goParser) finish(exit string) []result {
 	switch {
 	case len(list) == 0:
 		list = append(list, result{suite: p.suite, name: whole, status: failed,
-			reason: "no test ran" + because(exit), detail: p.last.lines})
+			reason: "no test ran" + tap.Because(exit), detail: p.last.Lines})
 	case exit != "" && countStatus(list, failed) == 0:
 		list = append(list, result{suite: p.suite, name: whole, status: failed,
-			reason: exit + ", though no test failed", detail: p.last.lines})
+			reason: exit + ", though no test failed", detail: p.last.Lines})
 	}
 	return list
 }
@@ -142,9 +144,9 @@ func (t *goTest) result(suite string) result {
 	r := result{suite: suite, name: shortPackage(t.pkg) + " " + t.name, status: t.status}
 	switch {
 	case t.status == "":
-		r.status, r.reason, r.detail = failed, "started but never ended", t.output.lines
+		r.status, r.reason, r.detail = failed, "started but never ended", t.output.Lines
 	case t.status == failed:
-		r.detail = t.output.lines
+		r.detail = t.output.Lines
 	case t.status == skipped:
 		r.reason = t.skipReason()
 		if r.reason == "" {
@@ -158,7 +160,7 @@ func (t *goTest) result(suite string) result {
 
 // skipReason is the text of t.Skip, printed as "    file_test.go:12: text".
 func (t *goTest) skipReason() string {
-	for _, line := range t.output.lines {
+	for _, line := range t.output.Lines {
 		if _, text, ok := strings.Cut(line, "_test.go:"); ok {
 			_, text, _ = strings.Cut(text, ": ")
 			return strings.TrimSpace(text)

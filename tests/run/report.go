@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"skep/internal/tap"
 )
 
 // A reporter prints what a person reads: a line per suite, the failures with
@@ -62,7 +64,7 @@ func (rep *reporter) failures(list []result) {
 		if r.status != failed {
 			continue
 		}
-		fmt.Fprintf(rep.out, "       not ok: %s: %s%s\n", r.suite, r.name, because(r.reason))
+		fmt.Fprintf(rep.out, "       not ok: %s: %s%s\n", r.suite, r.name, tap.Because(r.reason))
 		for _, line := range r.detail {
 			fmt.Fprintf(rep.out, "         | %s\n", line)
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"skep/internal/tap"
 )
 
 // A suite is one command and how to read what it prints.
@@ -21,9 +23,9 @@ type suite struct {
 type status string
 
 const (
-	passed  status = "passed"
-	failed  status = "failed"
-	skipped status = "skipped"
+	passed         = status(tap.Passed)
+	failed         = status(tap.Failed)
+	skipped        = status(tap.Skipped)
 	grouped status = "group" // a Go test with subtests: named, not counted
 )
 
@@ -36,7 +38,7 @@ type result struct {
 }
 
 // whole names a failure of a suite rather than of one of its tests.
-const whole = "(the suite)"
+const whole = tap.Whole
 
 func readSuites(path string) ([]suite, error) {
 	text, err := os.ReadFile(path)

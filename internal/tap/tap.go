@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+
+// Package tap reads the Test Anything Protocol, strictly: one plan, numbers in
+// order, a reason for each skip. TODO is not honoured: a test holds or fails.
+// Its input may come from a guest, so a report has a greatest length.
+package tap
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Status says how a test ended.
+type Status string
+
+// The three ends of a test.
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
+)
+
+// Whole names a result of the report rather than of one of its tests.
+const Whole = "(the suite)"
+
+// mostTests bounds a report: more of them come from a program gone wild.
+const mostTests = 100000
+
+// A Test is what one test said.
+type Test struct {
+	Name   string
+	Status Status
+	Reason string   // why it was skipped, or the cause of a failure
+	Detail []string // what was printed around a failure
+}
+
+// A Reader takes a report line by line. Its zero value is ready.
+type Reader struct {
+	tests   []Test
+	planned int
+	plans   int  // plan lines seen
+	empty   bool // plan 1..0 with a reason
+	more    bool // than mostTests
+	faults  []string
+	recent  Tail // lines since the last test line
+	last    Tail // lines at the end, whatever they are
+}
+
+var (
+	testLine = regexp.MustCompile(`^(not )?ok\b(?: +(\d+))?(?: +-)? *(.*)$`)
+	planLine = regexp.MustCompile(`^1\.\.(\d+)\s*(?:#\s*(?i:skip)\S*\s*(.*))?$`)
+	skipMark = regexp.MustCompile(`(?i)\s*#\s*skip\S*\s*(.*)$`)
+)
+
+// Noise takes a line that is no part of the report, as detail of failures.
+func (r *Reader) Noise(text string) {
+	r.recent.Add(text)
+	r.last.Add(text)
+}
+
+// Line takes the report's next line, without its newline.
+func (r *Reader) Line(text string) {
+	r.last.Add(text)
+	text = strings.TrimSuffix(text, "\r")
+	if m := planLine.FindStringSubmatch(text); m != nil {
+		r.plan(m[1], m[2])
+		return
+	}
+	if m := testLine.FindStringSubmatch(text); m != nil {
+		r.test(m[1] == "", m[2], m[3])
+		return
+	}
+	if rest, ok := strings.CutPrefix(text, "Bail out!"); ok {
+		r.fault("bailed out:" + rest)
+		return
+	}
+	if n := len(r.tests); n > 0 && r.tests[n-1].Status == Failed && strings.HasPrefix(text, "#") {
+		if t := &r.tests[n-1]; len(t.Detail) < 2*tailMax {
+			t.Detail = append(t.Detail, text)
+		}
+		return
+	}
+	r.recent.Add(text)
+}
+
+func (r *Reader) plan(count, reason string) {
+	r.plans++
+	r.planned, _ = strconv.Atoi(count)
+	if r.planned == 0 && reason != "" {
+		r.empty = true
+		r.tests = append(r.tests, Test{Name: Whole, Status: Skipped, Reason: reason})
+	}
+}
+
+func (r *Reader) test(ok bool, number, rest string) {
+	if len(r.tests) >= mostTests {
+		r.more = true
+		return
+	}
+	t := Test{Status: Passed}
+	if n, err := strconv.Atoi(number); err == nil && n != len(r.tests)+1 {
+		r.fault(fmt.Sprintf("test number %d where %d comes next", n, len(r.tests)+1))
+	}
+	if m := skipMark.FindStringSubmatchIndex(rest); m != nil {
+		t.Status, t.Reason = Skipped, strings.TrimSpace(rest[m[2]:m[3]])
+		rest = rest[:m[0]]
+		if t.Reason == "" {
+			t.Status, t.Reason = Failed, "skipped without a reason"
+		}
+	}
+	t.Name = strings.TrimSpace(rest)
+	if t.Name == "" {
+		t.Name = fmt.Sprintf("test %d", len(r.tests)+1)
+	}
+	before := r.recent.Take()
+	if !ok {
+		t.Status, t.Detail = Failed, before
+	}
+	r.tests = append(r.tests, t)
+}
+
+// fault keeps the first faults; a report that has many is as bad as with few.
+func (r *Reader) fault(text string) {
+	if len(r.faults) < tailMax {
+		r.faults = append(r.faults, text)
+	}
+}
+
+// Complete tells whether the plan was seen and all its tests reported, so that
+// nothing may follow.
+func (r *Reader) Complete() bool {
+	return r.plans > 0 && len(r.tests) >= r.planned
+}
+
+// Count gives how many tests were reported so far.
+func (r *Reader) Count() int { return len(r.tests) }
+
+// Finish gives the tests, and a failed Whole for each thing that is wrong with
+// the report. exit describes how the program ended, empty for status 0.
+func (r *Reader) Finish(exit string) []Test {
+	for _, cause := range r.causes(exit) {
+		r.tests = append(r.tests, Test{
+			Name: Whole, Status: Failed, Reason: cause, Detail: r.last.Lines,
+		})
+		r.last.Lines = nil // once is enough
+	}
+	return r.tests
+}
+
+// causes lists what is wrong with the report as a whole.
+func (r *Reader) causes(exit string) []string {
+	causes := r.faults
+	count := len(r.tests)
+	if r.empty {
+		count--
+	}
+	switch {
+	case r.more:
+		causes = append(causes, fmt.Sprintf("more than %d tests reported", mostTests))
+	case r.plans == 0 && count == 0:
+		causes = append(causes, "no test and no plan"+Because(exit))
+	case r.plans == 0:
+		causes = append(causes, fmt.Sprintf("no plan after %d tests%s", count, Because(exit)))
+	case r.plans > 1:
+		causes = append(causes, "more than one plan")
+	case count != r.planned:
+		causes = append(causes, fmt.Sprintf("%d tests planned, %d reported%s", r.planned, count, Because(exit)))
+	case count == 0 && !r.empty:
+		causes = append(causes, "no test ran")
+	case exit != "" && Tally(r.tests, Failed) == 0:
+		causes = append(causes, exit+", though no test failed")
+	}
+	return causes
+}
+
+// Because appends a cause to a sentence where there is one.
+func Because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
+}
+
+// Tally counts the tests that ended so.
+func Tally(list []Test, s Status) int {
+	n := 0
+	for _, t := range list {
+		if t.Status == s {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+
+package tap
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The runner's own tests hold what each report comes to; these hold what only
+// a hostile program would print.
+func TestReader_bounds(t *testing.T) {
+	var r Reader
+	for i := range mostTests + 10 {
+		r.Line(fmt.Sprintf("ok %d", i+1))
+		r.Line("Bail out! again")
+	}
+	list := r.Finish("")
+	last := list[len(list)-1]
+	if last.Status != Failed || last.Reason != "more than 100000 tests reported" {
+		t.Errorf("got %+v", last)
+	}
+	if len(list) > mostTests+tailMax+1 {
+		t.Errorf("%d results are kept", len(list))
+	}
+}
+
+func TestReader_complete(t *testing.T) {
+	var r Reader
+	for _, step := range []struct {
+		line string
+		want bool
+	}{{"1..2", false}, {"ok 1 - a", false}, {"# a remark", false}, {"not ok 2 - b", true}} {
+		r.Line(step.line)
+		if r.Complete() != step.want {
+			t.Errorf("after %q complete is %v", step.line, !step.want)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	for _, seed := range []string{
+		"1..2\nok 1 - a\nnot ok 2 - b # SKIP\n# x\n", "1..0 # SKIP none", "ok 2\r\n1..1\nBail out! x",
+		"1..99999999999999999999", "ok\nok 1 # skip \x00\xff",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var r Reader
+		for line := range strings.SplitSeq(text, "\n") {
+			r.Line(line)
+		}
+		list := r.Finish("")
+		if len(list) == 0 {
+			t.Fatal("a report came to nothing at all")
+		}
+		for _, test := range list {
+			if test.Name == "" || test.Status == Skipped && test.Reason == "" {
+				t.Fatalf("nameless or without a reason: %+v", test)
+			}
+		}
+		if Tally(list, Failed) == 0 && !strings.Contains(text, "1..") {
+			t.Fatalf("good without a plan: %q", text)
+		}
+	})
+}
