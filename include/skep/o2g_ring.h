@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * O2G's rings: how a program tells an engine what to receive and send, and how
+ * the engine tells what came of it, without a call per message. The engine is
+ * a kernel module or a library in the same process; the program cannot see
+ * which. Both sides share one area of memory:
+ *
+ *   struct o2g_area | submissions (struct o2g_sqe) | completions (struct
+ *   o2g_cqe) | slab: bodies of small and unexpected messages
+ *
+ * An engine trusts nothing in it: it keeps its own head of submissions and its
+ * own tail of completions, copies an entry once before it looks at it, masks
+ * every index, and checks every offset against sizes it knows itself.
+ *
+ * Indices run freely over 2^32; entry = index & (entries - 1).
+ *
+ * Submitting (one submitter at a time):       the engine, consuming:
+ *   write the entry                             read sq.tail        (acquire)
+ *   sq.tail = tail + 1          (release)       copy entries, act on them
+ *   full barrier                                sq.head = head      (release)
+ *   if (sq.flags & O2G_NEED_KICK) kick
+ *
+ * The engine consumes when it is kicked, and before it matches anything that
+ * arrived. It must be kicked while a posting could change what it holds:
+ * whenever a message or a request is unmatched, a connection is waiting for
+ * something to send, or completions did not fit. Before it leaves:
+ *   sq.flags |= O2G_NEED_KICK
+ *   full barrier
+ *   read sq.tail again; consume and start over if it moved
+ * With both barriers one of the two sees the other: an entry is never left
+ * lying beside a message that it matches. (Without an unmatched message a
+ * receive may lie in the ring unread: the next arrival reads it first.)
+ *
+ * Completing: the engine writes the entry,  the program, about to sleep:
+ *   cq.tail = tail + 1          (release)       cq.flags |= O2G_NEED_WAKE
+ *   full barrier                                full barrier
+ *   if (cq.flags & O2G_NEED_WAKE) wake          read cq.tail; sleep if it is
+ *                                               cq.head; clear the flag after
+ * The engine never overwrites an entry that the program has not taken
+ * (cq.head, read with acquire): what does not fit waits with its operation.
+ */
+#ifndef SKEP_O2G_RING_H
+#define SKEP_O2G_RING_H
+
+#include <skep/types.h>
+
+#define O2G_RING_MAGIC 0x52473253 /* "S2GR" */
+#define O2G_RING_REVISION 1
+#define O2G_RING_MIN 16
+#define O2G_RING_MAX 0x10000
+
+#define O2G_ANY_PEER 0xffffffffu /* source of a receive: whoever */
+#define O2G_NO_PEER                                                            \
+	0xfffffffeu /* source of a completion: not known by name               \
+		     */
+
+struct o2g_index {
+	u32 head; /* next entry to take; written by the consumer */
+	u32 pad0[15];
+	u32 tail; /* next entry to fill; written by the producer */
+	u32 pad1[15];
+	u32 flags;
+	u32 pad2[15];
+};
+SKEP_ASSERT_SIZE(struct o2g_index, 192);
+
+#define O2G_NEED_KICK 1 /* in sq.flags, written by the engine */
+#define O2G_NEED_WAKE 1 /* in cq.flags, written by the program */
+
+struct o2g_area {
+	u32 magic;
+	u32 revision;
+	u64 size;	/* of the whole area, bytes */
+	u32 sq_entries; /* powers of two */
+	u32 cq_entries;
+	u64 sqe; /* offsets in the area */
+	u64 cqe;
+	u64 slab;
+	u64 slab_size;
+	u64 pad[9];
+	struct o2g_index sq;
+	struct o2g_index cq;
+};
+SKEP_ASSERT_SIZE(struct o2g_area, 512);
+
+enum o2g_op {
+	O2G_OP_RECV = 1, /* peer context tag ignore; into addr, length */
+	O2G_OP_SEND,	 /* peer context tag data; from addr, length */
+	O2G_OP_CANCEL,	 /* the unmatched receive with this cookie; completes
+			    that receive with -ECANCELED, or does nothing */
+	O2G_OP_PEEK,	 /* is there an unmatched message like that? -ENOMSG */
+	O2G_OP_DISCARD,	 /* data: handle of a claimed message */
+	O2G_OP_RELEASE,	 /* data: `where` of a completion with O2G_CQE_SLAB */
+	O2G_OPS
+};
+
+/* Flags of a submission. */
+#define O2G_SQE_DATA 1 /* SEND: data travels with the message */
+#define O2G_SQE_AREA 2 /* SEND: addr is an offset in the area */
+#define O2G_SQE_MULTI                                                          \
+	4		   /* RECV: many messages into one buffer until less   \
+			      than `data` bytes are left of it */
+#define O2G_SQE_CLAIM 8	   /* PEEK: keep it for me, where = its handle */
+#define O2G_SQE_CLAIMED 16 /* RECV: data = handle of a claimed message */
+#define O2G_SQE_DISCARD 32 /* PEEK: and throw it away */
+#define O2G_SQE_QUIET 64   /* SEND: no completion unless it fails */
+
+struct o2g_sqe {
+	u8 op;
+	u8 flags;
+	u16 zero;
+	u32 peer; /* number given by o2g_peer(); O2G_ANY_PEER for receives */
+	u64 tag;
+	u64 ignore; /* bits of the tag that do not matter, for RECV and PEEK */
+	u64 addr;   /* of the program, not moved or unmapped until completed */
+	u64 length;
+	u64 data;
+	u64 cookie; /* comes back in the completion */
+	u32 context;
+	u32 zero2;
+};
+SKEP_ASSERT_SIZE(struct o2g_sqe, 64);
+
+/* Flags of a completion. */
+#define O2G_CQE_SLAB                                                           \
+	1 /* the body lies in the slab at `where`, `length` bytes:             \
+	     copy it to the receive's buffer, then RELEASE */
+#define O2G_CQE_DATA 2 /* data came with the message */
+#define O2G_CQE_MORE 4 /* the multi-receive stays posted */
+
+struct o2g_cqe {
+	u64 cookie;
+	s32 status; /* 0 or -errno; -EMSGSIZE: cut to the buffer's length */
+	u8 op;	    /* of the submission */
+	u8 flags;
+	u16 zero;
+	u32 peer; /* who sent it, or O2G_NO_PEER */
+	u32 context;
+	u64 tag;    /* of the message */
+	u64 length; /* bytes delivered; PEEK: bytes of the message */
+	u64 total;  /* bytes of the message */
+	u64 data;
+	u64 where; /* slab offset, address in a multi-receive, or handle */
+};
+SKEP_ASSERT_SIZE(struct o2g_cqe, 64);
+
+#endif

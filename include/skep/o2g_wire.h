@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * O2G on the wire: what two endpoints of one job say over one TCP connection.
+ * Every engine speaks it, so a host whose kernel matches messages and one whose
+ * library does run one job. Little endian, no padding, every length bounded.
+ *
+ * Opening. Before the first frame each side proves that it knows the job's
+ * secret S (32 bytes), and both agree on who the other is:
+ *
+ *   connector                                   acceptor
+ *     o2g_hello    {job, from, to, nonce}  ->
+ *                <-  o2g_challenge {from, nonce, credit, mac}
+ *     o2g_proof    {credit, mac}           ->
+ *     frames ...                           <->  frames ...
+ *
+ *   challenge.mac = HMAC-SHA-256(S, "o2g acceptor"  | hello | challenge less
+ * mac) proof.mac     = HMAC-SHA-256(S, "o2g connector" | hello | challenge |
+ *                                proof less mac)
+ *
+ * The acceptor reads no frame before the proof holds; the connector sends none
+ * before the challenge holds. A wrong magic, job, `to`, mac or a side that has
+ * not finished after O2G_OPENING_SECONDS is closed without a word; a wrong
+ * revision is answered by a challenge whose revision is the acceptor's and
+ * whose other fields are zero, so that both can name the two numbers.
+ * Nothing after the opening is encrypted or signed: the network between the
+ * hosts of a job is trusted not to alter TCP streams, as by every MPI.
+ *
+ * Simultaneous connects. Two endpoints keep one connection. When both dial,
+ * the one dialled by the endpoint with the smaller id stays: that endpoint,
+ * having dialled, closes a connection from the other before the challenge; the
+ * other drops its own attempt when the smaller one's hello arrives. What was
+ * submitted meanwhile waits in the peer's queue and loses nothing.
+ *
+ * Who sent a message is known from its connection, never from a frame.
+ *
+ * Frames. A header of O2G_FRAME_SIZE bytes, then `body` bytes. Messages match
+ * in the order of their MESSAGE and REQUEST frames. Bodies are cut in pieces,
+ * so that frames of other messages go between them; pieces of one message are
+ * in order, and `id` (of the sender, never 0, unused by a message in flight)
+ * says which message a piece belongs to.
+ *
+ * Credit. The receiver grants bytes (`credit` in the opening). A MESSAGE costs
+ * O2G_MESSAGE_COST and its whole length, a REQUEST O2G_MESSAGE_COST. Cost
+ * comes back in the `credit` field of any frame once the receiver has matched
+ * the message and taken its body, or discarded it. A message that fits is sent
+ * whole at once, whatever its size, one that does not is requested, and a
+ * sender without O2G_MESSAGE_COST waits. PIECEs after a GRANT are free: they
+ * have a place. CREDIT, GRANT and BYE cost nothing. Spending more than was
+ * granted, or returning more than was spent, ends the connection.
+ *
+ * Ending. BYE says that no MESSAGE, REQUEST or PIECE follows; the stream ends
+ * (FIN) after it. A stream that ends without BYE, or inside a frame, is a
+ * death.
+ */
+#ifndef SKEP_O2G_WIRE_H
+#define SKEP_O2G_WIRE_H
+
+#include <skep/types.h>
+
+#define O2G_WIRE_MAGIC 0x31473253 /* "S2G1" */
+#define O2G_WIRE_REVISION 1
+#define O2G_OPENING_SECONDS 10
+#define O2G_MAC_SIZE 32
+#define O2G_SECRET_SIZE 32
+
+struct o2g_id { /* random; an endpoint's name within its job */
+	u8 byte[16];
+};
+
+struct o2g_hello {
+	u32 magic;
+	u32 revision;
+	u8 job[16]; /* public name of the job, from the secret's digest */
+	struct o2g_id from;
+	struct o2g_id to;
+	u8 nonce[16];
+};
+SKEP_ASSERT_SIZE(struct o2g_hello, 72);
+
+struct o2g_challenge {
+	u32 magic;
+	u32 revision;
+	struct o2g_id from;
+	u8 nonce[16];
+	u32 credit; /* granted to the connector, bytes */
+	u32 zero;
+	u8 mac[O2G_MAC_SIZE];
+};
+SKEP_ASSERT_SIZE(struct o2g_challenge, 80);
+
+struct o2g_proof {
+	u32 credit; /* granted to the acceptor, bytes */
+	u32 zero;
+	u8 mac[O2G_MAC_SIZE];
+};
+SKEP_ASSERT_SIZE(struct o2g_proof, 40);
+
+#define O2G_FRAME_SIZE 48
+#define O2G_BODY_MAX 0x20000	    /* most body bytes of one frame */
+#define O2G_MESSAGE_COST 256	    /* credit of a message without a body */
+#define O2G_CREDIT_MIN 0x4000	    /* least grant */
+#define O2G_CREDIT_MAX 0x40000000   /* most */
+#define O2G_LENGTH_MAX (1ull << 40) /* most bytes of one message */
+
+enum o2g_frame_type {
+	O2G_MESSAGE = 1, /* context tag data length, first piece as body */
+	O2G_PIECE,	 /* id: the next piece of that message, as body */
+	O2G_REQUEST,	 /* like MESSAGE without a body: may I send? */
+	O2G_GRANT,	 /* id (of the requester); length: send so many bytes of
+			    it and forget the rest; 0: it was discarded */
+	O2G_CREDIT,	 /* nothing but credit */
+	O2G_BYE,	 /* the last one */
+	O2G_FRAME_TYPES
+};
+
+#define O2G_FRAME_DATA 1 /* flag of MESSAGE and REQUEST: data is meant */
+
+struct o2g_frame {
+	u8 type;
+	u8 flags;
+	u16 zero;
+	u32 body; /* bytes that follow, <= O2G_BODY_MAX */
+	u32 id;
+	u32 context; /* MESSAGE, REQUEST: the matching space */
+	u64 tag;     /* MESSAGE, REQUEST */
+	u64 data;    /* MESSAGE, REQUEST: immediate data for the completion */
+	u64 length;  /* MESSAGE, REQUEST: all of it; GRANT: accepted */
+	u32 credit;  /* any frame: bytes given back */
+	u32 zero2;
+};
+SKEP_ASSERT_SIZE(struct o2g_frame, O2G_FRAME_SIZE);
+
+#endif

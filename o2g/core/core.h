@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's core: postings, matching, credits and rendezvous of one
+ * endpoint, without a socket, a thread or a system header. Every engine
+ * compiles it in and moves the bytes that it asks for.
+ *
+ * One lock of the engine guards a core and all of its connections; no function
+ * here sleeps, takes a lock, or reads shared memory other than through ring.h.
+ * A core gets all its memory through the host, within a limit; what is out of
+ * memory is refused with -ENOMEM or leaves a connection unread, never lost.
+ *
+ * Receiving: o2g_rx_want() says where the next bytes of a connection belong,
+ * the engine puts some there and tells o2g_rx_done(). Sending: o2g_tx_gather()
+ * lists pieces to write, o2g_tx_done() says how many bytes went out. So an
+ * engine may use readv, skb_copy_bits, io_uring or a test's array.
+ */
+#ifndef O2G_CORE_CORE_H
+#define O2G_CORE_CORE_H
+
+#include <skep/o2g_ring.h>
+#include <skep/o2g_wire.h>
+
+struct o2g_core;
+struct o2g_conn; /* one attached connection; owned by its core */
+
+/* What a core needs from its engine. */
+struct o2g_host {
+	void *ctx;
+	/* Memory for the core's own state, zeroed; 0 when there is none. */
+	void *(*alloc)(void *ctx, u64 size);
+	void (*free)(void *ctx, void *memory, u64 size);
+	/* A connection has something to write (again): call o2g_tx_gather()
+	 * soon. Called with the engine's lock held. */
+	void (*want_tx)(void *ctx, struct o2g_conn *conn);
+	/* Copy inside the program's memory: a message to oneself, or the part
+	 * of an unexpected body that had arrived before its receive. Returns 0
+	 * or -errno, which fails the receive. */
+	int (*copy)(void *ctx, u64 to, u64 from, u64 length, int from_slab);
+	/* A completion was written, or waits because the ring is full. */
+	void (*completed)(void *ctx);
+};
+
+struct o2g_limits {
+	u32 postings;	  /* most operations in flight */
+	u32 peers;	  /* most peers */
+	u64 unexpected;	  /* most bytes held for unmatched messages */
+	u32 slab_message; /* receives up to this go through the slab; 0: into
+			     the program's memory always */
+	u8 hash_key[16];  /* random */
+};
+
+struct o2g_counts { /* since the core was made; shown by skep o2g status */
+	u64 sent, sent_bytes;
+	u64 received, received_bytes;
+	u64 expected;	/* arrived after their receive was posted */
+	u64 unexpected; /* before */
+	u64 requested;	/* sends beyond credit, that went by REQUEST */
+	u64 waited;	/* sends that found no credit at all */
+	u64 self;	/* messages to oneself */
+	u64 frames_in, frames_out;
+	u64 kicks;
+	u64 held, held_bytes; /* unmatched messages now */
+	u64 posted;	      /* unmatched receives now */
+};
+
+/* Area layout, rings and slab, is the engine's to allocate: o2g_area_size()
+ * gives the bytes for a layout, o2g_area_format() writes its header. Powers of
+ * two within O2G_RING_MIN and O2G_RING_MAX, else -EINVAL. */
+int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 slab, u64 *size);
+int o2g_area_format(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
+		    u64 slab);
+
+/* Makes a core that consumes the area's submissions. -ENOMEM, -EINVAL. */
+int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
+		  const struct o2g_limits *limits, struct o2g_area *area);
+void o2g_core_free(struct o2g_core *core);
+
+/*
+ * Consumes submissions until there are none, and acts on them. Entries that
+ * make no sense are completed with -EINVAL (-ENOENT: a handle or slab offset
+ * that is not held; -EHOSTUNREACH: a peer that was never named). Leaves
+ * O2G_NEED_KICK as the protocol of o2g_ring.h wants it. Returns how many were
+ * consumed, or -EPROTO when the ring's indices are impossible: the program is
+ * broken then and gets no more service.
+ */
+int o2g_core_consume(struct o2g_core *core);
+
+/* Names a peer, so that postings may refer to it: 0, -EEXIST, -ENOSPC. Peer
+ * `self` is the endpoint itself: its messages stay inside. Sends to a peer
+ * without a connection wait for o2g_conn_attach(). */
+int o2g_core_peer(struct o2g_core *core, u32 peer, int self);
+
+/* Fails what was posted to or directed at this peer, with this -errno. For a
+ * peer that can't be reached; a connection that breaks does it by itself. */
+void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
+
+/*
+ * Attaches a connection whose opening is done: credit_out was granted by the
+ * other side, credit_in to it. `peer` O2G_NO_PEER: somebody of the job whom the
+ * program did not name yet; o2g_conn_name() does it later, its messages match
+ * receives from anybody meanwhile. `host` is the engine's own pointer.
+ * -EEXIST when the peer has a connection.
+ */
+int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
+		    u32 credit_in, void *host, struct o2g_conn **out);
+int o2g_conn_name(struct o2g_conn *conn, u32 peer);
+void *o2g_conn_host(const struct o2g_conn *conn);
+
+enum o2g_place {
+	O2G_PLACE_CORE,	   /* at `core`, memory of the core */
+	O2G_PLACE_PROGRAM, /* at address `address` of the program */
+	O2G_PLACE_SLAB,	   /* at offset `address` of the slab */
+	O2G_PLACE_FORGET   /* nowhere: read and drop */
+};
+
+struct o2g_piece { /* for sending, PROGRAM and CORE alone */
+	enum o2g_place place;
+	u8 *core;
+	u64 address;
+	u64 length;
+};
+
+/*
+ * Where the next bytes of the stream go, at least 1. Returns 0; -EAGAIN when
+ * nothing may be read now since there is no memory for it (the engine stops
+ * reading this socket alone; want_rx is what o2g_rx_blocked() says); -EPIPE
+ * after BYE: only the end of the stream is right now.
+ */
+int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
+/* `length` bytes are in place. 0, or -EPROTO: the connection is to be ended by
+ * o2g_conn_end(). Consumes submissions before it matches a message. */
+int o2g_rx_done(struct o2g_conn *conn, u64 length);
+/* True while the last o2g_rx_want() said -EAGAIN and still would. */
+int o2g_rx_blocked(const struct o2g_conn *conn);
+
+/* Up to `most` pieces to write now, in order; their number. Stable until
+ * o2g_tx_done(). Control and whole small messages go before further pieces of
+ * long ones. */
+int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most);
+/* `length` bytes of them went out: 0 or -EPROTO for more than was gathered. */
+int o2g_tx_done(struct o2g_conn *conn, u64 length);
+
+/* A piece in the program's memory could not be read or written (-EFAULT): its
+ * operation fails, and the connection with it, since frames were promised. */
+
+/* Says BYE once everything submitted is sent; more sends get -ESHUTDOWN. */
+void o2g_conn_bye(struct o2g_conn *conn);
+/* True when BYE went out and, apart from that, when the other's came in. */
+int o2g_conn_bye_sent(const struct o2g_conn *conn);
+int o2g_conn_bye_received(const struct o2g_conn *conn);
+
+/*
+ * The stream is over; error 0: by its end, else -errno. After BYE outside a
+ * message that is a clean end, else a death. Sends to the peer and receives
+ * directed at it fail (-ECONNRESET for a death, -ESHUTDOWN for an end), also
+ * those posted later unless an arrived message matches; a message that had
+ * not come whole fails its receive, or vanishes if it had none. Receives from
+ * anybody and messages that came whole stay. Frees conn.
+ */
+void o2g_conn_end(struct o2g_conn *conn, int error);
+
+void o2g_core_counts(const struct o2g_core *core, struct o2g_counts *counts);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The joint of library and engine. The library listens, dials and does the
+ * opening of every connection; an engine gets a socket whose peer has proven
+ * itself, and from then on is the only one that reads and writes it.
+ */
+#ifndef O2G_LIB_ENGINE_H
+#define O2G_LIB_ENGINE_H
+
+#include <o2g/core/core.h>
+
+struct o2g_engine; /* the engine's own */
+
+struct o2g_engine_options {
+	u32 sq_entries, cq_entries;
+	u64 slab;
+	struct o2g_limits limits;
+};
+
+struct o2g_engine_ops {
+	const char *name;
+	/* Makes an endpoint's engine and its area. */
+	int (*open)(struct o2g_engine **out,
+		    const struct o2g_engine_options *options,
+		    struct o2g_area **area);
+	void (*close)(struct o2g_engine *engine);
+	int (*peer)(struct o2g_engine *engine, u32 peer, int self);
+	void (*lost)(struct o2g_engine *engine, u32 peer, int error);
+	/* Takes the socket, also when it fails. `link` numbers the connection
+	 * for identify(); it says bye() to all when the endpoint closes. */
+	int (*attach)(struct o2g_engine *engine, int socket, u32 peer,
+		      u32 credit_out, u32 credit_in, u32 *link);
+	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
+	/* Consumes submissions now. */
+	int (*kick)(struct o2g_engine *engine);
+	/* The caller has time: move bytes, never block. Empty for an engine
+	 * that needs no help. */
+	void (*drive)(struct o2g_engine *engine);
+	/* Sleep until there is a completion or o2g_wake, at most `us`. */
+	int (*sleep)(struct o2g_engine *engine, u64 us);
+	void (*wake)(struct o2g_engine *engine);
+	/* Readable while there is work or a completion; for epoll. */
+	int (*descriptor)(struct o2g_engine *engine);
+	/* Flush and BYE on every connection, within ms. 0 or -ETIMEDOUT. */
+	int (*finish)(struct o2g_engine *engine, int ms);
+	void (*counts)(struct o2g_engine *engine, struct o2g_counts *counts);
+};
+
+extern const struct o2g_engine_ops o2g_user_engine;
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libo2g: messages with MPI's matching over TCP, matched and moved while the
+ * program computes. After "The Design and Implementation of Kernel API for MPI
+ * Communication Model" (Matsuda et al. 2003): o2g_put_entry() is o2g_recv()
+ * here, o2g_set_dump_area() and o2g_start_dumper_thread() are gone because the
+ * engine owns its area and copies by itself, o2g_poll() stayed. New are sends,
+ * names of endpoints, and an end.
+ *
+ * Every function returns 0 or a count, or a negative errno. One endpoint may be
+ * used by several threads. After fork() the child's copy is dead (-EBADF).
+ */
+#ifndef O2G_H
+#define O2G_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct o2g; /* an endpoint */
+
+#define O2G_NAME_SIZE 40 /* bytes of an endpoint's name, to be passed on */
+#define O2G_ANY UINT32_MAX
+
+struct o2g_options { /* zero means the default; see libo2g(3) */
+	size_t size; /* sizeof(struct o2g_options) */
+	const char
+		*interface;  /* name or address to listen on; $SKEP_O2G_IFACE */
+	const char *ports;   /* "FIRST-LAST" to listen on; $SKEP_O2G_PORTS */
+	const char *secret;  /* 64 hexadecimal digits; $SKEP_O2G_SECRET */
+	uint32_t credit;     /* bytes that each peer may send unasked */
+	uint64_t unexpected; /* most bytes held for unmatched messages */
+	uint32_t operations; /* most operations in flight */
+	const char *engine;  /* "user"; 0 for the best one */
+	uint32_t nap_us; /* longest nap of o2g_poll's callers, see o2g_nap */
+};
+
+/* Opens an endpoint that listens. -EACCES: no or a malformed secret;
+ * -EADDRINUSE, -EADDRNOTAVAIL: o2g_error() says which address. */
+int o2g_open(struct o2g **out, const struct o2g_options *options);
+/* Sends what was submitted, says goodbye and frees the endpoint. Waits for
+ * slow peers at most `linger_ms`. Unmatched receives vanish. */
+int o2g_close(struct o2g *o2g, int linger_ms);
+/* The last error of this thread in words, naming what to do; never 0. */
+const char *o2g_error(void);
+
+/* This endpoint's name: bytes to hand to others in any way. */
+int o2g_name(struct o2g *o2g, uint8_t name[O2G_NAME_SIZE]);
+/* Names a peer; the same name gives the same number. The own name is allowed.
+ */
+int o2g_peer(struct o2g *o2g, const uint8_t name[O2G_NAME_SIZE],
+	     uint32_t *peer);
+/* The paper's o2g_register_socket(): a connected TCP socket becomes the
+ * connection to `peer`, after the opening of <skep/o2g_wire.h> (`dialled`: we
+ * are the connector). Takes the socket; programs that let libo2g connect do
+ * not need it. */
+int o2g_register_socket(struct o2g *o2g, int socket, uint32_t peer,
+			int dialled);
+
+/* What a completion tells. */
+struct o2g_event {
+	void *cookie;
+	int32_t status; /* 0, -ECANCELED, -EMSGSIZE: cut, -ECONNRESET, ... */
+	uint32_t what;	/* O2G_SENT, ... */
+	uint32_t peer;	/* O2G_ANY when the sender is not named here */
+	uint32_t context;
+	uint64_t tag;
+	uint64_t length; /* delivered; of the message for a peek */
+	uint64_t total;	 /* of the message */
+	uint64_t data;
+	void *where;	 /* start of the message in a multi-receive's buffer */
+	uint64_t handle; /* of a claimed message */
+	uint32_t flags;
+};
+enum { O2G_SENT = 1, O2G_RECEIVED, O2G_PEEKED };
+enum { O2G_HAS_DATA = 1, O2G_STAYS_POSTED = 2 }; /* flags */
+
+/* Options of an operation. */
+enum {
+	O2G_WITH_DATA = 1, /* send: data travels too */
+	O2G_QUIET = 2,	   /* send: no event unless it fails */
+	O2G_COPY = 4,	   /* send: the buffer may change at once; up to
+			      o2g_copy_max() bytes */
+	O2G_MULTI = 8,	   /* recv: see min_left */
+	O2G_CLAIM = 16,	   /* peek: keep it for o2g_recv_claimed() */
+	O2G_DISCARD = 32   /* peek: and throw it away */
+};
+
+struct o2g_match {
+	uint32_t peer; /* O2G_ANY: from whoever (receives and peeks) */
+	uint32_t context;
+	uint64_t tag;
+	uint64_t ignore; /* bits of tag that do not matter */
+};
+
+/* -EAGAIN: too many operations in flight; poll, then try again. Buffers belong
+ * to the engine until the event. A send to a peer that can't be reached fails
+ * by an event. */
+int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
+	     size_t length, uint64_t data, unsigned options, void *cookie);
+int o2g_recv(struct o2g *o2g, const struct o2g_match *from, void *buffer,
+	     size_t length, size_t min_left, unsigned options, void *cookie);
+int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
+	     void *cookie);
+int o2g_recv_claimed(struct o2g *o2g, uint64_t handle, void *buffer,
+		     size_t length, void *cookie);
+int o2g_discard_claimed(struct o2g *o2g, uint64_t handle);
+/* The receive that was posted with this cookie and matched nothing yet ends
+ * with -ECANCELED; one that matched is not touched. */
+int o2g_cancel(struct o2g *o2g, void *cookie);
+
+/* Takes up to `most` events; drives the engine when it is in this process.
+ * Returns their number, 0 when there is none. Never blocks. */
+int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most);
+/* Like o2g_poll(), but sleeps until there is one; timeout in ms, -1: none.
+ * -EINTR after o2g_wake() or a signal. */
+int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most,
+	     int timeout_ms);
+int o2g_wake(struct o2g *o2g);
+/* For callers who can only poll in a loop: after repeated empty polls in close
+ * succession naps, woken by a completion, never longer than nap_us. A loop
+ * that does other work between its polls never naps. */
+void o2g_nap(struct o2g *o2g);
+/* A descriptor that is readable while there may be events. */
+int o2g_descriptor(struct o2g *o2g);
+
+size_t o2g_copy_max(const struct o2g *o2g);
+/* "user" or "kernel". */
+const char *o2g_engine_name(const struct o2g *o2g);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
