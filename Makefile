@@ -18,8 +18,12 @@ TEST_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=
+# Kernel modules, and the kernels that they are built for: see mk/kmod.mk.
+KMODS :=
+KMOD_SERIES := 6.1 6.12
 
 include mk/tools.mk
 include $(sort $(wildcard */room.mk */*/room.mk))
+include mk/kmod.mk
 include mk/targets.mk
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

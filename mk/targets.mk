@@ -105,7 +105,7 @@ format: ## lay out all C as make style wants it
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk | \
 	expand -t 22
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

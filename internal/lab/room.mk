@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: MIT
+# The lab: kernels, their modules, and machines that run them.
+
+KMODS += trivial
+kmod_trivial = tests/vm/kmod/trivial

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# Kernels and our modules for them, per KMOD_SERIES. A room describes a module by
+#
+#   KMODS += name
+#   kmod_name = room/kmod             folder with the Kbuild file
+#   kmod_name_with = room/core ...    what else that Kbuild refers to
+#
+# and gets $(B)/kmod/<series>/<name>/<name>.ko for each series. Kbuild runs in
+# a mirror of these folders below $(B); there $(SKEP) is the top of the tree:
+#
+#   obj-m := name.o
+#   name-y := main.o ../core/ring.o
+#   ccflags-y := -I$(SKEP)/include
+#
+# A module must not have a source of its own name: call the first one main.c.
+# Every warning of gcc (W=1), sparse and modpost is an error.
+
+# Kernels with all checks take long to build and outlive `make clean`.
+DEBUG_KERNELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skep/kernel
+kernel_dir = $(if $(filter %-debug,$(1)),$(DEBUG_KERNELS),$(B)/kernel)/$(1)
+
+.PHONY: kernels kmod
+kernels: $(foreach s,$(KMOD_SERIES),$(call kernel_dir,$(s))/release) ## fetch Debian's kernels for the virtual machines
+kmod: $(foreach s,$(KMOD_SERIES),$(foreach m,$(KMODS),$(B)/kmod/$(s)/$(m)/$(m).ko)) ## build the kernel modules for every kernel (KMOD_SERIES="6.1 6.12")
+
+FETCH := $(B)/tool/fetch
+$(FETCH): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./internal/lab/fetch
+
+# A kernel that is there is not looked for: no network, no tool.
+define kernel_rule
+$(call kernel_dir,$(1))/release: | $(if $(wildcard $(call kernel_dir,$(1))/release),,$(FETCH))
+	$(Q)$(FETCH) $(B) $(1)
+endef
+$(foreach s,$(KMOD_SERIES),$(eval $(call kernel_rule,$(s))))
+
+# Folders count as well, because a file that is gone changes only them. The
+# module's own make gets our job slots, and none of our variables.
+define module_rule
+$(B)/kmod/$(1)/$(2)/$(2).ko: $(call kernel_dir,$(1))/release mk/kmod.mk mk/kmod.sh \
+		$(shell find $(kmod_$(2)) $(kmod_$(2)_with) -type f -o -type d)
+	$(if $(V),,@printf '  %-7s %s\n' KMOD '$(1) $(2)')
+	+$(Q)MAKEFLAGS='$$(filter -j% --jobserver%,$$(MAKEFLAGS))' V=$(V) sh mk/kmod.sh \
+		$(call kernel_dir,$(1)) $(B)/kmod/$(1)/$(2) $(2) $(kmod_$(2)) $(kmod_$(2)_with)
+endef
+$(foreach s,$(KMOD_SERIES),$(foreach m,$(KMODS),$(eval $(call module_rule,$(s),$(m)))))
