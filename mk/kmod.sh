@@ -28,8 +28,10 @@ command -v sparse >/dev/null || die "sparse is missing: run make setup"
 
 # Objects of another kernel, or of these sources at another place, are no use:
 # Kbuild compares times, and a package's files carry those of their making.
-[ -z "$(find "$kernel/release" -newer "$out/stamp" 2>&1)" ] &&
-	[ "$(cat "$out/stamp")" = "$top" ] || rm -rf "$mirror"
+if [ -n "$(find "$kernel/release" -newer "$out/stamp" 2>&1)" ] ||
+	[ "$(cat "$out/stamp")" != "$top" ]; then
+	rm -rf "$mirror"
+fi
 printf '%s\n' "$top" >"$out/stamp"
 
 # Links, so that nothing is written beside the sources; repeated names of

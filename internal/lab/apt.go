@@ -107,9 +107,6 @@ func sourceLines(s site, list []source) string {
 
 // openArchive sets up apt in dir and reads the lists of a series.
 func openArchive(ctx context.Context, dir, series string) (*archive, error) {
-	if !exists(debianKeys) {
-		return nil, fmt.Errorf("%s is missing: install the package debian-archive-keyring", debianKeys)
-	}
 	for _, d := range []string{"state/lists/partial", "cache/archives/partial", "machine/lists/partial", "debs"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return nil, err
@@ -118,6 +115,9 @@ func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 	s, err := findSite(ctx, filepath.Join(dir, "machine"))
 	if err != nil {
 		return nil, err
+	}
+	if !exists(debianKeys) {
+		return nil, fmt.Errorf("%s is missing: install the package debian-archive-keyring", debianKeys)
 	}
 	reach, err := output(ctx, nil, "apt-config", "dump", "--format", `%F "%v";%n`, "Acquire")
 	if err != nil {

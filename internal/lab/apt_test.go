@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParseSite(t *testing.T) {
+	targets := "\t\tmain\thttp://third.example/apt\n" +
+		"Docker\tDocker\tmain\thttp://docker.example\n" +
+		"Debian\tDebian\tcontrib\thttp://contrib.example\n" +
+		"Debian\tDebian\tmain\thttp://a.example/[trusted=yes] x\n" +
+		"Debian\tDebian\tmain\thttp://a.example/debian\n" +
+		"Debian\tDebian\tmain\thttp://b.example/debian\n" +
+		"Debian\tDebian-Security\tmain\thttp://a.example/debian-security\n"
+	want := site{"http://a.example/debian", "http://a.example/debian-security"}
+	if got := parseSite(targets); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := parseSite("Ubuntu\tUbuntu\tmain\thttp://u.example\n"); got != (site{}) {
+		t.Errorf("another distribution gives %v", got)
+	}
+}
+
+func TestSourceLinesTrustDebiansKeysAlone(t *testing.T) {
+	text := sourceLines(site{"http://a", "http://s"}, sources("6.1"))
+	want := "deb [signed-by=" + debianKeys + "] http://a bookworm main\n" +
+		"deb [signed-by=" + debianKeys + "] http://s bookworm-security main\n"
+	if text != want {
+		t.Errorf("got %q, want %q", text, want)
+	}
+	text = sourceLines(site{main: "http://a"}, sources("6.1"))
+	if strings.Contains(text, "security") || !strings.Contains(text, " bookworm main") {
+		t.Errorf("without a security source: %q", text)
+	}
+	if text := sourceLines(site{"http://a", "http://s"}, sources("6.12")); !strings.Contains(text, "http://a bookworm-backports") {
+		t.Errorf("6.12: %q", text)
+	}
+}
+
+func TestAptConfigKeepsProxiesAndNoPermission(t *testing.T) {
+	reach := "Acquire::http::Proxy \"http://proxy.example:3128\";\nAcquire::AllowInsecureRepositories \"1\";\nAcquire::httpx \"1\";\n"
+	text := aptConfig("/d", reach)
+	if !strings.Contains(text, `Acquire::http::Proxy "http://proxy.example:3128";`) {
+		t.Errorf("the proxy is lost: %s", text)
+	}
+	if strings.Contains(text, `"1"`) {
+		t.Errorf("a permission of the machine is kept: %s", text)
+	}
+	for _, want := range []string{`AllowUnauthenticated "false"`, `AllowInsecureRepositories "false"`, `Dir::State "/d/state"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// fakeApt puts programs in PATH that print what apt would.
+func fakeApt(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+}
+
+func fakeArchive(t *testing.T) *archive {
+	t.Helper()
+	a := &archive{t.TempDir()}
+	plant(t, filepath.Join(a.dir, "debs/.x"), "")
+	return a
+}
+
+const showScript = `case $3 in
+linux-image-amd64)
+	echo "Package: linux-image-amd64"; echo "Version: 6.1.9-1"
+	echo "Depends: ${IMAGE:-linux-image-6.1.0-9-amd64} (= 6.1.9-1)" ;;
+linux-headers-6.1.0-9-amd64)
+	echo "Package: $3"; echo "Version: 6.1.9-1"
+	echo "Depends: linux-headers-6.1.0-9-common (= 6.1.9-1), linux-kbuild-6.1 (>= 6.1.9-1), gcc-12 | x" ;;
+*) echo "E: No packages found" >&2; exit 100 ;;
+esac
+`
+
+func TestResolveFollowsTheMetaPackage(t *testing.T) {
+	fakeApt(t, map[string]string{"apt-cache": showScript})
+	got, err := fakeArchive(t).resolve(context.Background(), "6.1")
+	want := kernelSet{"6.1.0-9-amd64", "linux-image-6.1.0-9-amd64", "linux-headers-6.1.0-9-amd64",
+		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1"}
+	if err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestResolveRefusesAnotherSeries(t *testing.T) {
+	fakeApt(t, map[string]string{"apt-cache": showScript})
+	for _, image := range []string{"linux-image-6.12.1-amd64", "linux-image-6.1-amd64", "linux-image-6.1.0/../x-amd64", "gcc"} {
+		t.Setenv("IMAGE", image)
+		_, err := fakeArchive(t).resolve(context.Background(), "6.1")
+		wantError(t, err, "series 6.1")
+	}
+	t.Setenv("IMAGE", "linux-image-6.1.7-amd64")
+	_, err := fakeArchive(t).resolve(context.Background(), "6.1")
+	wantError(t, err, "No packages found")
+}
+
+func TestDownloadWantsEachPackageOnce(t *testing.T) {
+	a := fakeArchive(t)
+	fakeApt(t, map[string]string{"apt-get": `: >"${2}_1_amd64.deb"` + "\n"})
+	got, err := a.download(context.Background(), []string{"linux-kbuild-6.1"})
+	if err != nil || got["linux-kbuild-6.1"] != filepath.Join(a.dir, "debs/linux-kbuild-6.1_1_amd64.deb") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	_, err = a.download(context.Background(), []string{"other", "missing"})
+	wantError(t, err, "0 files for missing")
+	fakeApt(t, map[string]string{"apt-get": "echo 'E: not authenticated' >&2; exit 100\n"})
+	_, err = a.download(context.Background(), []string{"other"})
+	wantError(t, err, "not authenticated")
+}

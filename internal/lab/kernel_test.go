@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func plant(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func plantKernel(t *testing.T, build, series string) *Kernel {
+	t.Helper()
+	dir, err := kernelDir(build, series)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := filepath.Join(dir, "lib/modules/6.1.0-9-amd64")
+	plant(t, filepath.Join(dir, "release"), "6.1.0-9-amd64\n")
+	plant(t, filepath.Join(dir, "vmlinuz"), "")
+	plant(t, filepath.Join(dir, "config"), "")
+	plant(t, filepath.Join(dir, "headers/Makefile"), "")
+	plant(t, filepath.Join(modules, "modules.dep"), depText)
+	plant(t, filepath.Join(modules, "modules.builtin"), builtinText)
+	k, err := Find(build, series)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+func TestFindGivesPaths(t *testing.T) {
+	build := t.TempDir()
+	k := plantKernel(t, build, "6.1")
+	dir := filepath.Join(build, "kernel", "6.1")
+	for got, want := range map[string]string{
+		k.Release:     "6.1.0-9-amd64",
+		k.Image():     dir + "/vmlinuz",
+		k.Config():    dir + "/config",
+		k.Headers():   dir + "/headers",
+		k.ModuleDir(): dir + "/lib/modules/6.1.0-9-amd64",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestFindLooksForDebugKernelsInTheCache(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	_, err := Find(t.TempDir(), "6.12-debug")
+	wantError(t, err, "run make vm-debug")
+	_, err = Fetch(context.Background(), t.TempDir(), "6.12-debug", &bytes.Buffer{})
+	wantError(t, err, "run make vm-debug")
+	k := plantKernel(t, t.TempDir(), "6.12-debug")
+	if want := filepath.Join(cache, "skep/kernel/6.12-debug"); k.Dir != want {
+		t.Errorf("found in %s, want %s", k.Dir, want)
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", cache)
+	dir, err := kernelDir("", "6.1-debug")
+	if want := filepath.Join(cache, ".cache/skep/kernel/6.1-debug"); err != nil || dir != want {
+		t.Errorf("looked in %s, %v; want %s", dir, err, want)
+	}
+}
+
+func TestFindRefuses(t *testing.T) {
+	build := t.TempDir()
+	_, err := Find(build, "6.1")
+	wantError(t, err, "kernel 6.1 is not fetched: run make kernels")
+	for _, series := range []string{"5.10", "", "../6.1", "6.1-debug-debug", "debug"} {
+		_, err := Find(build, series)
+		wantError(t, err, "6.1 and 6.12")
+	}
+	k := plantKernel(t, build, "6.1")
+	for _, text := range []string{"", "\n", "../../x\n", "6.1/../..\n", "6.1 x\n", strings.Repeat("6", 100)} {
+		plant(t, filepath.Join(k.Dir, "release"), text)
+		_, err := Find(build, "6.1")
+		wantError(t, err, "no kernel release")
+	}
+	plant(t, filepath.Join(k.Dir, "release"), k.Release)
+	if err := os.Remove(k.Image()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Find(build, "6.1")
+	wantError(t, err, "vmlinuz is missing")
+}
+
+func TestBuildDir(t *testing.T) {
+	tree := t.TempDir()
+	plant(t, filepath.Join(tree, "go.mod"), "// x\n\nmodule skep\n")
+	plant(t, filepath.Join(tree, "a/b/go.mod"), "module skeptical\n")
+	t.Setenv("SKEP_BUILD", "")
+	t.Chdir(filepath.Join(tree, "a/b"))
+	want, err := filepath.EvalSymlinks(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := BuildDir(); err != nil || got != filepath.Join(want, "build") {
+		t.Errorf("from below a tree: %s, %v", got, err)
+	}
+	t.Setenv("SKEP_BUILD", "/x/y")
+	if got, err := BuildDir(); err != nil || got != "/x/y" {
+		t.Errorf("with SKEP_BUILD: %s, %v", got, err)
+	}
+	t.Setenv("SKEP_BUILD", "")
+	t.Chdir(t.TempDir())
+	_, err = BuildDir()
+	wantError(t, err, "set SKEP_BUILD")
+}
+
+func TestBuildOfAProgram(t *testing.T) {
+	dir := t.TempDir()
+	if _, ok := buildOf(filepath.Join(dir, "bin/skep")); ok {
+		t.Error("a bin folder alone is taken for a build")
+	}
+	plant(t, filepath.Join(dir, "kernel/lock"), "")
+	if got, ok := buildOf(filepath.Join(dir, "bin/skep")); !ok || got != dir {
+		t.Errorf("beside kernel/: %s, %v", got, ok)
+	}
+	if _, ok := buildOf(filepath.Join(dir, "tool/fetch")); ok {
+		t.Error("a program that is not in bin is taken for one")
+	}
+	other := t.TempDir()
+	plant(t, filepath.Join(other, "bin/skep-guest"), "")
+	if got, ok := buildOf(filepath.Join(other, "bin/skep")); !ok || got != other {
+		t.Errorf("beside skep-guest: %s, %v", got, ok)
+	}
+}
+
+// An empty PATH holds no apt: whatever Fetch would run, it could not.
+func TestFetchOfAKernelThatIsThereRunsNothing(t *testing.T) {
+	build := t.TempDir()
+	want := plantKernel(t, build, "6.1")
+	t.Setenv("PATH", t.TempDir())
+	var progress bytes.Buffer
+	k, err := Fetch(context.Background(), build, "6.1", &progress)
+	if err != nil || *k != *want || progress.Len() > 0 {
+		t.Errorf("got %v, %v, and was told %q", k, err, &progress)
+	}
+}
+
+func TestFetchWithoutAptSaysSoAndLeavesNothing(t *testing.T) {
+	build := t.TempDir()
+	plant(t, filepath.Join(build, "kernel/.6.1.part/tree/release"), "of a fetch that was killed\n")
+	plant(t, filepath.Join(build, "kernel/6.1/vmlinuz"), "of a damaged kernel")
+	t.Setenv("PATH", t.TempDir())
+	_, err := Fetch(context.Background(), build, "6.1", &bytes.Buffer{})
+	wantError(t, err, "there is no apt-get here")
+	if exists(filepath.Join(build, "kernel/.6.1.part")) {
+		t.Error("the partial folder is still there")
+	}
+	_, err = Find(build, "6.1")
+	wantError(t, err, "run make kernels")
+}
+
+func TestFetchWaitsForAnother(t *testing.T) {
+	build := t.TempDir()
+	plant(t, filepath.Join(build, "kernel/lock"), "")
+	unlock, err := lockFile(context.Background(), filepath.Join(build, "kernel/lock"), func() { t.Error("waited for nobody") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	var progress bytes.Buffer
+	if _, err := Fetch(ctx, build, "6.1", &progress); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v while another fetches", err)
+	}
+	wantError(t, errors.New(progress.String()), "waiting for another")
+	want := plantKernel(t, build, "6.1")
+	unlock()
+	if k, err := Fetch(context.Background(), build, "6.1", &progress); err != nil || *k != *want {
+		t.Errorf("after the other: %v, %v", k, err)
+	}
+}

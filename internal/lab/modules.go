@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxModule bounds a module once it is unpacked; the largest are below 20 MiB.
+const maxModule = 64 << 20
+
+// Closure gives the modules of these names and all that they need, as paths in
+// the order in which they can be loaded, each once. What is built into the
+// kernel needs nothing. As for modprobe, - and _ are one.
+func (k *Kernel) Closure(names ...string) ([]string, error) {
+	dep, err := os.ReadFile(filepath.Join(k.ModuleDir(), "modules.dep"))
+	if err != nil {
+		return nil, err
+	}
+	builtin, err := os.ReadFile(filepath.Join(k.ModuleDir(), "modules.builtin"))
+	if err != nil {
+		return nil, err
+	}
+	order, err := closure(string(dep), string(builtin), names)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", k.Release, err)
+	}
+	for i, p := range order {
+		order[i] = filepath.Join(k.ModuleDir(), p)
+	}
+	return order, nil
+}
+
+// closure reads modules.dep, of which each line is "a.ko: b.ko c.ko", and
+// modules.builtin, a path per line; it gives paths as they stand there.
+func closure(dep, builtin string, names []string) ([]string, error) {
+	needs, byName, err := parseDep(dep)
+	if err != nil {
+		return nil, err
+	}
+	inside := map[string]bool{}
+	for _, line := range strings.Fields(builtin) {
+		inside[moduleName(line)] = true
+	}
+	var order []string
+	seen := map[string]bool{}
+	var visit func(file string)
+	visit = func(file string) {
+		if seen[file] {
+			return
+		}
+		seen[file] = true
+		// depmod writes what must come first last.
+		for _, need := range slices.Backward(needs[file]) {
+			visit(need)
+		}
+		order = append(order, file)
+	}
+	for _, name := range names {
+		file, ok := byName[moduleName(name)]
+		switch {
+		case ok:
+			visit(file)
+		case !inside[moduleName(name)]:
+			return nil, fmt.Errorf("there is no module %q", name)
+		}
+	}
+	return order, nil
+}
+
+func parseDep(text string) (needs map[string][]string, byName map[string]string, err error) {
+	needs, byName = map[string][]string{}, map[string]string{}
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" {
+			continue
+		}
+		file, rest, ok := strings.Cut(line, ":")
+		files := append([]string{file}, strings.Fields(rest)...)
+		for _, f := range files {
+			ok = ok && filepath.IsLocal(f)
+		}
+		if !ok {
+			return nil, nil, fmt.Errorf("modules.dep:%d: want a path, a colon and paths", i+1)
+		}
+		needs[file] = files[1:]
+		byName[moduleName(file)] = file
+	}
+	return needs, byName, nil
+}
+
+// moduleName makes "virtio-net" and "kernel/x/virtio_net.ko.xz" virtio_net.
+func moduleName(file string) string {
+	name, _, _ := strings.Cut(path.Base(file), ".ko")
+	return strings.ReplaceAll(name, "-", "_")
+}
+
+// ReadModule gives the plain object of a module, which some kernels store
+// compressed.
+func ReadModule(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var object []byte
+	switch {
+	case strings.HasSuffix(file, ".ko"):
+		object, err = readBounded(f, file)
+	case strings.HasSuffix(file, ".ko.xz"):
+		object, err = readXZ(f, file)
+	default:
+		return nil, fmt.Errorf("%s is no module: want .ko or .ko.xz", file)
+	}
+	if err == nil && !bytes.HasPrefix(object, []byte("\x7fELF")) {
+		err = fmt.Errorf("%s holds no ELF object: remove its kernel's folder and run make kernels", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+func readBounded(r io.Reader, file string) ([]byte, error) {
+	object, err := io.ReadAll(io.LimitReader(r, maxModule+1))
+	if err == nil && len(object) > maxModule {
+		err = fmt.Errorf("%s holds more than %d MiB, which no module does", file, maxModule>>20)
+	}
+	return object, err
+}
+
+func readXZ(f *os.File, file string) ([]byte, error) {
+	xz := exec.Command("xz", "-dc")
+	var complaint bytes.Buffer
+	xz.Stdin, xz.Stderr = f, &complaint
+	pipe, err := xz.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := xz.Start(); err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w; run make setup", file, err)
+	}
+	object, err := readBounded(pipe, file)
+	if err != nil {
+		pipe.Close() // ends xz
+		xz.Wait()
+		return nil, err
+	}
+	if err := xz.Wait(); err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w: %s", file, err, strings.TrimSpace(complaint.String()))
+	}
+	return object, nil
+}
