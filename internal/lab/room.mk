@@ -3,3 +3,5 @@
 
 KMODS += trivial
 kmod_trivial = tests/vm/kmod/trivial
+
+include internal/lab/count/room.mk

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# The instruction counter: a plugin for QEMU, and its tests without one.
+# COUNT_PLUGIN_API is the revision of QEMU's plugin interface to build for.
+
+COUNT_PLUGIN_API := 1
+COUNT_SRC := internal/lab/count/count.c internal/lab/count/tally.c
+COUNT_PLUGIN := $(B)/lib/skep-count.so
+count_headers := include/skep/mark.h $(wildcard internal/lab/count/*.h)
+count_test := internal/lab/count/test/plugin_test.c
+
+PROGRAMS += $(COUNT_PLUGIN)
+
+$(COUNT_PLUGIN): $(COUNT_SRC) $(count_headers)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -DCOUNT_PLUGIN_API=$(COUNT_PLUGIN_API) -fPIC -shared \
+		-fvisibility=hidden -o $@ $(COUNT_SRC) -lpthread
+
+CHECK_SUITES += count-tally count-plugin count-plugin-v4
+suite_count-tally = $(B)/test/count/tally
+suite_count-tally_needs = $(B)/test/count/tally
+suite_count-plugin = $(B)/test/count/plugin-1
+suite_count-plugin_needs = $(B)/test/count/plugin-1
+suite_count-plugin-v4 = $(B)/test/count/plugin-4
+suite_count-plugin-v4_needs = $(B)/test/count/plugin-4
+
+$(B)/test/count/tally: $(B)/obj/san/internal/lab/count/test/tally_test.o \
+		$(B)/obj/san/internal/lab/count/tally.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+$(B)/test/count/plugin-%: $(count_test) $(COUNT_SRC) $(count_headers)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -DCOUNT_PLUGIN_API=$* -o $@ $(filter %.c,$^) -lpthread
