@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package tap reads the Test Anything Protocol, strictly: one plan, numbers in
-// order, a reason for each skip. TODO is not honoured: a test holds or fails.
+// order, a reason for each skip. A failure that is marked as known is a failure.
 // Its input may come from a guest, so a report has a greatest length.
 package tap
 
