@@ -6,7 +6,8 @@
  * which. Both sides share one area of memory:
  *
  *   struct o2g_area | submissions (struct o2g_sqe) | completions (struct
- *   o2g_cqe) | slab: bodies of small and unexpected messages
+ *   o2g_cqe) | outbox: bodies of small sends, the program divides it
+ *   | slab: bodies of small and unexpected messages, the engine divides it
  *
  * An engine trusts nothing in it: it keeps its own head of submissions and its
  * own tail of completions, copies an entry once before it looks at it, masks
@@ -20,10 +21,14 @@
  *   full barrier                                sq.head = head      (release)
  *   if (sq.flags & O2G_NEED_KICK) kick
  *
+ * That is for receives (not of a claimed message) and RELEASE. Everything else
+ * wants to be done now, so its submitter kicks always, once for a batch.
+ *
  * The engine consumes when it is kicked, and before it matches anything that
- * arrived. It must be kicked while a posting could change what it holds:
- * whenever a message or a request is unmatched, a connection is waiting for
- * something to send, or completions did not fit. Before it leaves:
+ * arrived. It must be kicked while a receive could change what it holds:
+ * whenever a message or a request is unmatched, a connection is not read for
+ * want of memory, a peer is lost (a receive from it fails at once), or
+ * completions did not fit. Before it leaves:
  *   sq.flags |= O2G_NEED_KICK
  *   full barrier
  *   read sq.tail again; consume and start over if it moved
@@ -38,6 +43,12 @@
  *                                               cq.head; clear the flag after
  * The engine never overwrites an entry that the program has not taken
  * (cq.head, read with acquire): what does not fit waits with its operation.
+ *
+ * Making room: the program has taken entries, the engine, out of room:
+ *   cq.head = head              (release)       sq.flags |= O2G_NEED_ROOM
+ *   full barrier                                full barrier
+ *   if (sq.flags & O2G_NEED_ROOM) kick          read cq.head again; write what
+ *                                               fits; clear it when all does
  */
 #ifndef SKEP_O2G_RING_H
 #define SKEP_O2G_RING_H
@@ -65,6 +76,7 @@ struct o2g_index {
 SKEP_ASSERT_SIZE(struct o2g_index, 192);
 
 #define O2G_NEED_KICK 1 /* in sq.flags, written by the engine */
+#define O2G_NEED_ROOM 2 /* in sq.flags: completions wait for room */
 #define O2G_NEED_WAKE 1 /* in cq.flags, written by the program */
 
 struct o2g_area {
@@ -77,18 +89,22 @@ struct o2g_area {
 	u64 cqe;
 	u64 slab;
 	u64 slab_size;
-	u64 pad[9];
+	u64 outbox;
+	u64 outbox_size;
+	u64 pad[7];
 	struct o2g_index sq;
 	struct o2g_index cq;
 };
 SKEP_ASSERT_SIZE(struct o2g_area, 512);
 
+/* CANCEL, DISCARD and RELEASE complete only when they are refused. */
 enum o2g_op {
 	O2G_OP_RECV = 1, /* peer context tag ignore; into addr, length */
 	O2G_OP_SEND,	 /* peer context tag data; from addr, length */
 	O2G_OP_CANCEL,	 /* the unmatched receive with this cookie; completes
 			    that receive with -ECANCELED, or does nothing */
-	O2G_OP_PEEK,	 /* is there an unmatched message like that? -ENOMSG */
+	O2G_OP_PEEK,	 /* is there an unmatched message like that? -ENOMSG,
+			    or why its sender is lost */
 	O2G_OP_DISCARD,	 /* data: handle of a claimed message */
 	O2G_OP_RELEASE,	 /* data: `where` of a completion with O2G_CQE_SLAB */
 	O2G_OPS
@@ -96,10 +112,12 @@ enum o2g_op {
 
 /* Flags of a submission. */
 #define O2G_SQE_DATA 1 /* SEND: data travels with the message */
-#define O2G_SQE_AREA 2 /* SEND: addr is an offset in the area */
+#define O2G_SQE_AREA 2 /* SEND: addr is an offset in the area, in the outbox   \
+			*/
 #define O2G_SQE_MULTI                                                          \
 	4		   /* RECV: many messages into one buffer until less   \
-			      than `data` bytes are left of it */
+			      than `data` bytes (at least 1) are left of it;   \
+			      the completion without O2G_CQE_MORE is the last */
 #define O2G_SQE_CLAIM 8	   /* PEEK: keep it for me, where = its handle */
 #define O2G_SQE_CLAIMED 16 /* RECV: data = handle of a claimed message */
 #define O2G_SQE_DISCARD 32 /* PEEK: and throw it away */
@@ -123,8 +141,9 @@ SKEP_ASSERT_SIZE(struct o2g_sqe, 64);
 
 /* Flags of a completion. */
 #define O2G_CQE_SLAB                                                           \
-	1 /* the body lies in the slab at `where`, `length` bytes:             \
-	     copy it to the receive's buffer, then RELEASE */
+	1 /* the body lies at offset `where` of the area, `length` bytes:      \
+	     copy it to the receive's buffer, then RELEASE. In a multi-receive \
+	     `total` is the address to copy to: it came whole */
 #define O2G_CQE_DATA 2 /* data came with the message */
 #define O2G_CQE_MORE 4 /* the multi-receive stays posted */
 
@@ -140,7 +159,7 @@ struct o2g_cqe {
 	u64 length; /* bytes delivered; PEEK: bytes of the message */
 	u64 total;  /* bytes of the message */
 	u64 data;
-	u64 where; /* slab offset, address in a multi-receive, or handle */
+	u64 where; /* area offset, address in a multi-receive, or handle */
 };
 SKEP_ASSERT_SIZE(struct o2g_cqe, 64);
 

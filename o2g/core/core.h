@@ -23,7 +23,29 @@
 struct o2g_core;
 struct o2g_conn; /* one attached connection; owned by its core */
 
-/* What a core needs from its engine. */
+enum o2g_place {
+	O2G_PLACE_CORE,	   /* at `core`, memory of the core */
+	O2G_PLACE_PROGRAM, /* at address `address` of the program */
+	O2G_PLACE_AREA,	   /* at offset `address` of the area: slab, outbox */
+	O2G_PLACE_FORGET   /* nowhere: read and drop */
+};
+
+struct o2g_piece {
+	enum o2g_place place;
+	u8 *core;
+	u64 address;
+	u64 length;
+};
+
+/* A copy that the core wants: a message to oneself, or the part of a body that
+ * had arrived before its receive. Both lengths are the same. */
+struct o2g_copy {
+	struct o2g_piece from, to;
+	void *engine; /* the engine's own, to queue it */
+};
+#define O2G_COPY_LATER 1
+
+/* What a core needs from its engine. No callback may call the core. */
 struct o2g_host {
 	void *ctx;
 	/* Memory for the core's own state, zeroed; 0 when there is none. */
@@ -32,21 +54,24 @@ struct o2g_host {
 	/* A connection has something to write (again): call o2g_tx_gather()
 	 * soon. Called with the engine's lock held. */
 	void (*want_tx)(void *ctx, struct o2g_conn *conn);
-	/* Copy inside the program's memory: a message to oneself, or the part
-	 * of an unexpected body that had arrived before its receive. Returns 0
-	 * or -errno, which fails the receive. */
-	int (*copy)(void *ctx, u64 to, u64 from, u64 length, int from_slab);
+	/* Do this copy: 0, -errno (fails the receive), or O2G_COPY_LATER by an
+	 * engine that can't touch the program's memory here: it calls
+	 * o2g_copy_done() when it has. The job stays where it is until then. */
+	int (*copy)(void *ctx, struct o2g_copy *job);
 	/* A completion was written, or waits because the ring is full. */
 	void (*completed)(void *ctx);
 };
 
 struct o2g_limits {
-	u32 postings;	  /* most operations in flight */
-	u32 peers;	  /* most peers */
-	u64 unexpected;	  /* most bytes held for unmatched messages */
-	u32 slab_message; /* receives up to this go through the slab; 0: into
-			     the program's memory always */
-	u8 hash_key[16];  /* random */
+	u32 postings;	/* most operations in flight */
+	u32 peers;	/* most peers */
+	u64 unexpected; /* most bytes held for unmatched messages */
+	/* 0: unexpected bodies lie in memory of host->alloc and receives get
+	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
+	 * the slab, receives up to this go through it, and what lies there
+	 * whole is completed with O2G_CQE_SLAB instead of being copied. */
+	u32 slab_message;
+	u8 hash_key[16]; /* random */
 };
 
 struct o2g_counts { /* since the core was made; shown by skep o2g status */
@@ -63,14 +88,20 @@ struct o2g_counts { /* since the core was made; shown by skep o2g status */
 	u64 posted;	      /* unmatched receives now */
 };
 
-/* Area layout, rings and slab, is the engine's to allocate: o2g_area_size()
- * gives the bytes for a layout, o2g_area_format() writes its header. Powers of
- * two within O2G_RING_MIN and O2G_RING_MAX, else -EINVAL. */
-int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 slab, u64 *size);
+/* Area layout, rings, outbox and slab, is the engine's to allocate:
+ * o2g_area_size() gives the bytes for a layout, o2g_area_format() writes its
+ * header into zeroed, 64-byte aligned memory. Powers of two within O2G_RING_MIN
+ * and O2G_RING_MAX, outbox and slab at most O2G_AREA_PART each, else -EINVAL.
+ */
+#define O2G_AREA_PART (1ull << 32)
+int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 outbox, u64 slab,
+		  u64 *size);
 int o2g_area_format(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
-		    u64 slab);
+		    u64 outbox, u64 slab);
 
-/* Makes a core that consumes the area's submissions. -ENOMEM, -EINVAL. */
+/* Makes a core that consumes the area's submissions; trusts the area's header
+ * this once. -ENOMEM, -EINVAL. Freeing drops all it has, connections too; no
+ * copy may be under way. */
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area);
 void o2g_core_free(struct o2g_core *core);
@@ -85,13 +116,22 @@ void o2g_core_free(struct o2g_core *core);
  */
 int o2g_core_consume(struct o2g_core *core);
 
+/* True when completions were written since the last call and the program waits
+ * for one (the barrier and flag of o2g_ring.h): wake it. Ask after each piece
+ * of work. */
+int o2g_core_wakes(struct o2g_core *core);
+
+/* A copy that was put off is done: 0 or -errno. */
+void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status);
+
 /* Names a peer, so that postings may refer to it: 0, -EEXIST, -ENOSPC. Peer
  * `self` is the endpoint itself: its messages stay inside. Sends to a peer
  * without a connection wait for o2g_conn_attach(). */
 int o2g_core_peer(struct o2g_core *core, u32 peer, int self);
 
 /* Fails what was posted to or directed at this peer, with this -errno. For a
- * peer that can't be reached; a connection that breaks does it by itself. */
+ * peer that can't be reached; a connection that breaks does it by itself, and
+ * a peer that has one is not touched. The peer stays lost. */
 void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
 
 /*
@@ -99,26 +139,13 @@ void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
  * other side, credit_in to it. `peer` O2G_NO_PEER: somebody of the job whom the
  * program did not name yet; o2g_conn_name() does it later, its messages match
  * receives from anybody meanwhile. `host` is the engine's own pointer.
- * -EEXIST when the peer has a connection.
+ * -EEXIST when the peer has a connection, the -errno of a lost peer,
+ * -EHOSTUNREACH for one never named, -EINVAL for impossible credit.
  */
 int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 		    u32 credit_in, void *host, struct o2g_conn **out);
 int o2g_conn_name(struct o2g_conn *conn, u32 peer);
 void *o2g_conn_host(const struct o2g_conn *conn);
-
-enum o2g_place {
-	O2G_PLACE_CORE,	   /* at `core`, memory of the core */
-	O2G_PLACE_PROGRAM, /* at address `address` of the program */
-	O2G_PLACE_SLAB,	   /* at offset `address` of the slab */
-	O2G_PLACE_FORGET   /* nowhere: read and drop */
-};
-
-struct o2g_piece { /* for sending, PROGRAM and CORE alone */
-	enum o2g_place place;
-	u8 *core;
-	u64 address;
-	u64 length;
-};
 
 /*
  * Where the next bytes of the stream go, at least 1. Returns 0; -EAGAIN when
@@ -127,21 +154,27 @@ struct o2g_piece { /* for sending, PROGRAM and CORE alone */
  * after BYE: only the end of the stream is right now.
  */
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
-/* `length` bytes are in place. 0, or -EPROTO: the connection is to be ended by
+/* `length` bytes (0: none, the offer is taken back) are in place. The offer
+ * holds until then: the core may be called for other things meanwhile. 0, or
+ * -EPROTO: the connection is to be ended by
  * o2g_conn_end(). Consumes submissions before it matches a message. */
 int o2g_rx_done(struct o2g_conn *conn, u64 length);
-/* True while the last o2g_rx_want() said -EAGAIN and still would. */
-int o2g_rx_blocked(const struct o2g_conn *conn);
+/* True while the last o2g_rx_want() said -EAGAIN and still would; ask after
+ * submissions were consumed. */
+int o2g_rx_blocked(struct o2g_conn *conn);
 
-/* Up to `most` pieces to write now, in order; their number. Stable until
- * o2g_tx_done(). Control and whole small messages go before further pieces of
- * long ones. */
+/* Up to `most` (at least 2) pieces to write now, in order; their number. What
+ * was listed stays in place and first until o2g_tx_done(). After 0 the
+ * connection is idle until want_tx. Control goes first, then whole small
+ * messages, then further pieces of long ones in turn; a long one that waited
+ * for 16 others gets a piece in between. Never O2G_PLACE_FORGET. */
 int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most);
 /* `length` bytes of them went out: 0 or -EPROTO for more than was gathered. */
 int o2g_tx_done(struct o2g_conn *conn, u64 length);
 
-/* A piece in the program's memory could not be read or written (-EFAULT): its
- * operation fails, and the connection with it, since frames were promised. */
+/* A piece in the program's memory could not be read or written: its operation
+ * fails, and the connection with it, since frames were promised: the engine
+ * calls o2g_conn_end() with -EFAULT. */
 
 /* Says BYE once everything submitted is sent; more sends get -ESHUTDOWN. */
 void o2g_conn_bye(struct o2g_conn *conn);
