@@ -48,6 +48,8 @@ func commands() []command {
 			summary: "run a master program; its calls go to the nodes"},
 		{name: "exec", usage: "exec [--on SELECTOR] [--state DIR] -- ./program [ARGS]", runner: &execute{}, program: true,
 			summary: "run a static Linux program on nodes, with its streams here"},
+		{name: "mpirun", usage: "mpirun [-n N] [--hosts A,B] [--no-shm] [--tcp] [--mpi PREFIX] -- ./app [ARGS]", runner: &mpirun{}, program: true,
+			summary: "run an MPI program, as it is, over O2G"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
 			summary: "make C functions callable: a worker program from its interface"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},

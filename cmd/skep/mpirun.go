@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/mpi"
+)
+
+type mpirun struct {
+	job    mpi.Job
+	hosts  string
+	prefix string
+	quiet  bool
+}
+
+func (m *mpirun) options(f *cli.Flags) {
+	f.Func("n", "start `N` ranks (default: one per core, or what the hosts say)", func(s string) (err error) {
+		m.job.Ranks, err = ranks(s)
+		return err
+	})
+	f.Func("np", "the same as -n", func(s string) (err error) {
+		m.job.Ranks, err = ranks(s)
+		return err
+	})
+	f.StringVar(&m.hosts, "hosts", "", "run on these hosts: `A,B` or A:SLOTS,B:SLOTS")
+	f.StringVar(&m.job.Hostfile, "hostfile", "", "run on the hosts in `FILE`, as the MPI's own launcher reads it")
+	f.StringVar(&m.job.Iface, "iface", "", "network `INTERFACE` or address for messages")
+	f.StringVar(&m.job.Ports, "ports", "", "listen on a port from `FIRST-LAST` alone, for firewalls")
+	f.BoolVar(&m.job.NoShm, "no-shm", false, "ranks of one host talk over the network as well")
+	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, to compare")
+	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
+	f.StringVar(&m.job.Engine, "engine", "", "insist on this `ENGINE`: user")
+	f.BoolVar(&m.quiet, "quiet", false, "no closing line")
+}
+
+// ranksMost is far above what one launcher starts.
+const ranksMost = 1 << 20
+
+func ranks(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > ranksMost {
+		return 0, errors.New("want a number of ranks, 1 or more")
+	}
+	return n, nil
+}
+
+func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if runtime.GOOS != "linux" {
+		return cli.Errorf(cli.Refused, "skep mpirun runs on Linux: MPI programs there are what O2G serves")
+	}
+	if len(words) == 0 {
+		return f.Usagef("a program is expected")
+	}
+	if err := m.check(f); err != nil {
+		return err
+	}
+	runner, err := m.runner(ctx, words)
+	if err != nil {
+		return err
+	}
+	if step := mpi.Step(); step != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
+		return m.rank(runner, step)
+	}
+	if m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
+		m.job.Ranks = runtime.NumCPU()
+	}
+	res, err := runner.Run(ctx, &m.job)
+	if err != nil {
+		return err
+	}
+	if !m.quiet {
+		fmt.Fprintln(os.Stderr, "skep: "+m.closing(runner.Install, res))
+	}
+	if ctx.Err() != nil {
+		return cli.Exit(exitStopped)
+	}
+	if res.Status != 0 {
+		return cli.Exit(res.Status & 0xff)
+	}
+	return nil
+}
+
+func (m *mpirun) check(f *cli.Flags) error {
+	if m.hosts != "" && m.job.Hostfile != "" {
+		return f.Usagef("--hosts and --hostfile exclude each other")
+	}
+	if m.hosts != "" {
+		m.job.Hosts = strings.Split(m.hosts, ",")
+		for _, h := range m.job.Hosts {
+			if h == "" || strings.HasPrefix(h, "-") {
+				return f.Usagef("--hosts %s: a name is missing", m.hosts)
+			}
+		}
+	}
+	if m.job.Hostfile != "" {
+		if _, err := os.Stat(m.job.Hostfile); err != nil {
+			return f.Usagef("--hostfile %s can't be read: %v", m.job.Hostfile, reason(err))
+		}
+	}
+	if e := m.job.Engine; e != "" && e != "user" {
+		return f.Usagef("there is no engine %q; there is: user", e)
+	}
+	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
+		return f.Usagef("--tcp leaves O2G out, so --engine and --ports mean nothing with it")
+	}
+	return nil
+}
+
+// runner finds what the program needs.
+func (m *mpirun) runner(ctx context.Context, words []string) (*mpi.Runner, error) {
+	path, err := exec.LookPath(words[0])
+	if err != nil {
+		return nil, cli.Errorf(exitMissing, "%s can't be run: %w", words[0], cause(err))
+	}
+	m.job.Program = append([]string{path}, words[1:]...)
+	r := &mpi.Runner{Need: mpi.NeedOf(path)}
+	if r.Install, err = mpi.Find(ctx, m.prefix, path, m.job.TCP); err != nil {
+		return nil, err
+	}
+	if !m.job.TCP {
+		if r.Provider, err = mpi.FindProvider(); err != nil {
+			return nil, err
+		}
+	}
+	r.Cache, err = cli.StateDir()
+	return r, err
+}
+
+func cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return reason(e.Err)
+	}
+	return reason(err)
+}
+
+// rank is one task of a batch step: it becomes the program.
+func (m *mpirun) rank(r *mpi.Runner, step string) error {
+	secret, err := mpi.StepSecret(r.Cache, step)
+	if err != nil {
+		return err
+	}
+	return r.Exec(&m.job, secret)
+}
+
+// closing says which way the messages went.
+func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
+	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
+	if m.job.TCP {
+		return name + " on its own TCP; no message went over O2G, as --tcp asks"
+	}
+	t := mpi.Sum(res.Records)
+	if t.Endpoints == 0 {
+		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
+	}
+	who := fmt.Sprintf("%d", t.Endpoints)
+	if m.job.Ranks > 0 {
+		who = fmt.Sprintf("%d of %d", t.Endpoints, m.job.Ranks)
+	}
+	engine := "user engine"
+	if t.Kernel == t.Endpoints {
+		engine = "kernel engine"
+	} else if t.Kernel > 0 {
+		engine = fmt.Sprintf("kernel engine on %d, user engine on %d", t.Kernel, t.Endpoints-t.Kernel)
+	}
+	if t.Sent == 0 {
+		return fmt.Sprintf("%s: %s ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)", name, who)
+	}
+	over := t.Sent - t.Self
+	text := fmt.Sprintf("%s: %s ranks reported; %s over O2G (%s), %s", name, who, messages(over), engine, cli.Bytes(t.SentBytes))
+	if t.Self > 0 {
+		text += fmt.Sprintf("; %d more from ranks to themselves", t.Self)
+	}
+	if received := t.Expected; received > 0 {
+		text += fmt.Sprintf("; %d%% met a posted receive", 100*t.Expected/max(t.Sent, 1))
+	}
+	if t.Requested > 0 {
+		text += fmt.Sprintf("; %d beyond credit", t.Requested)
+	}
+	return text
+}
+
+func messages(n uint64) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+
+package mpi
+
+import "syscall"
+
+func execute(path string, args, env []string) error { return syscall.Exec(path, args, env) }

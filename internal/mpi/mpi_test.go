@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fake makes a prefix whose launcher prints text for --version.
+func fake(t *testing.T, name, text, info string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script(t, filepath.Join(dir, "bin", name), text)
+	if info != "" {
+		script(t, filepath.Join(dir, "bin", "ompi_info"), info)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, lib := range []string{"libmpi.so.12", "libmpi.so.40"} {
+		write(t, filepath.Join(dir, "lib", lib), "")
+	}
+	return dir
+}
+
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "#!/bin/sh\ncat <<'END'\n"+text+"\nEND\n")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const hydra = "HYDRA build details:\n    Version:     5.0.2\n    Configure options:    "
+
+func TestProbe(t *testing.T) {
+	for _, c := range []struct {
+		name, launcher, text, info string
+		kind                       Kind
+		version                    string
+		fabric                     bool
+	}{
+		{"wheel", "mpiexec", hydra + "--with-device=ch4:ucx,ofi", "", MPICH, "5.0.2", true},
+		{"debian", "mpiexec.mpich", hydra + "'--with-device=ch4:ucx' 'FFLAGS=-O2'", "", MPICH, "5.0.2", false},
+		{"default device", "mpiexec", hydra + "'--prefix=/opt'", "", MPICH, "5.0.2", true},
+		{"ch3", "mpiexec", hydra + "--with-device=ch3:nemesis", "", MPICH, "5.0.2", false},
+		{"open mpi 5", "mpirun", "mpirun (Open MPI) 5.0.11", `mca:mtl:ofi:version:"mca:2.1.0"`, OpenMPI, "5.0.11", true},
+		{"open mpi 4", "orterun", "mpirun.openmpi (OpenRTE) 4.1.4", "mca:mtl:psm2:version", OpenMPI, "4.1.4", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fake(t, c.launcher, c.text, c.info)
+			i, err := Probe(t.Context(), filepath.Join(dir, "bin", c.launcher))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.Kind != c.kind || i.Version != c.version || i.Fabric != c.fabric {
+				t.Errorf("got %+v", i)
+			}
+		})
+	}
+	dir := fake(t, "mpirun", "something else 1.0", "")
+	if _, err := Probe(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
+		t.Error("a launcher of no MPI was taken")
+	}
+}
+
+func TestFind(t *testing.T) {
+	good := fake(t, "mpiexec", hydra+"--with-device=ch4:ofi", "")
+	poor := fake(t, "mpiexec", hydra+"--with-device=ch4:ucx", "")
+	program := filepath.Join(t.TempDir(), "script.py")
+	write(t, program, "#!/usr/bin/python3\n")
+	t.Setenv("VIRTUAL_ENV", "")
+	t.Setenv("PATH", filepath.Join(poor, "bin")+":"+filepath.Join(good, "bin")+":/usr/bin:/bin")
+
+	i, err := Find(t.Context(), "", program, false)
+	if err != nil || i.Prefix != good {
+		t.Fatalf("chose %v, %v; want the one with libfabric", i, err)
+	}
+	i, err = Find(t.Context(), "", program, true)
+	if err != nil || i.Prefix != poor {
+		t.Errorf("for TCP chose %v, %v; want the first", i, err)
+	}
+	_, err = Find(t.Context(), poor, program, false)
+	if err == nil || !strings.Contains(err.Error(), "built without libfabric") || !strings.Contains(err.Error(), "--mpi") {
+		t.Errorf("an MPI without libfabric: %v", err)
+	}
+	_, err = Find(t.Context(), t.TempDir(), program, false)
+	if err == nil || !strings.Contains(err.Error(), "no MPI in") {
+		t.Errorf("an empty prefix: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = Find(t.Context(), "", program, false)
+	if err == nil || !strings.Contains(err.Error(), "pip install mpich") {
+		t.Errorf("no MPI at all: %v", err)
+	}
+}
+
+func TestNeed(t *testing.T) {
+	if n := NeedOf("/bin/sh"); n.Soname != "" {
+		t.Errorf("/bin/sh needs %q", n.Soname)
+	}
+	if n := NeedOf(filepath.Join(t.TempDir(), "absent")); n.Soname != "" {
+		t.Errorf("a file that is not there needs %q", n.Soname)
+	}
+}
+
+// TestLibraries: a program built for Debian's name finds this MPI by it.
+func TestLibraries(t *testing.T) {
+	prefix, cache := fake(t, "mpiexec", hydra, ""), t.TempDir()
+	i := &Install{Kind: MPICH, Prefix: prefix}
+	for range 2 { // the second time the link is there
+		dirs, err := i.Libraries(Need{"libmpich.so.12"}, cache)
+		if err != nil || len(dirs) != 2 {
+			t.Fatalf("%v, %v", dirs, err)
+		}
+		target, err := os.Readlink(filepath.Join(dirs[0], "libmpich.so.12"))
+		if err != nil || target != filepath.Join(prefix, "lib", "libmpi.so.12") {
+			t.Errorf("the name leads to %q, %v", target, err)
+		}
+	}
+	dirs, err := i.Libraries(Need{"libmpi.so.12"}, cache)
+	if err != nil || !slices.Equal(dirs, []string{filepath.Join(prefix, "lib")}) {
+		t.Errorf("for its own name: %v, %v", dirs, err)
+	}
+	empty := &Install{Kind: MPICH, Prefix: t.TempDir()}
+	if _, err := empty.Libraries(Need{"libmpich.so.12"}, cache); err == nil || !strings.Contains(err.Error(), "--mpi") {
+		t.Errorf("an MPI without libmpi.so.12: %v", err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	job := &Job{Ranks: 4, Hosts: []string{"a", "b"}, Iface: "eth1", NoShm: true, Program: []string{"./app", "-x"}}
+	m := &Install{Kind: MPICH, Launcher: "/m/bin/mpiexec", Prefix: "/m", Fabric: true}
+	got := strings.Join(m.Command(job, m.Settings(job, "/p")), " ")
+	if want := "/m/bin/mpiexec -n 4 -hosts a,b -iface eth1 ./app -x"; got != want {
+		t.Errorf("MPICH: %s\nwant    %s", got, want)
+	}
+	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
+	got = strings.Join(o.Command(job, append(o.Settings(job, "/p"), Setting{"SKEP_O2G_SECRET", "hidden"})), " ")
+	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
+	if got != want {
+		t.Errorf("Open MPI: %s\nwant       %s", got, want)
+	}
+	if strings.Contains(got, "hidden") {
+		t.Error("the secret is on the command line, for everybody on this computer to read")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		i    Install
+		j    Job
+		want string
+	}{
+		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1"},
+		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2"},
+		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
+		{"ompi tcp", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
+	} {
+		var got []string
+		for _, s := range c.i.Settings(&c.j, "/p") {
+			got = append(got, s.Name+"="+s.Value)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, strings.Join(got, " "), c.want)
+		}
+	}
+}
+
+func TestStepSecret(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a, err := StepSecret(dir, "12.0")
+	if err != nil || len(a) != 64 {
+		t.Fatalf("%q, %v", a, err)
+	}
+	if b, err := StepSecret(dir, "12.0"); b != a || err != nil {
+		t.Errorf("another rank of the step got another secret: %v", err)
+	}
+	if b, _ := StepSecret(dir, "12.1"); b == a {
+		t.Error("another step got the same secret")
+	}
+	if err := os.Chmod(filepath.Join(dir, "o2g.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+}
+
+// record makes the bytes that an endpoint sends.
+func record(t *testing.T, r Record, secret []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, r); err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("o2g report"))
+	mac.Write(b.Bytes()[:b.Len()-32])
+	return mac.Sum(b.Bytes()[:b.Len()-32])
+}
+
+// TestCollector: reports of the job count once each, strangers never.
+func TestCollector(t *testing.T) {
+	secret := NewSecret()
+	key, _ := hex.DecodeString(secret)
+	c, err := Collect("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, Self: 3}
+	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, Engine: 1}
+	old := one
+	old.Revision, old.ID = 9, [16]byte{3}
+	for _, b := range [][]byte{
+		record(t, one, key), record(t, one, key), record(t, two, key),
+		record(t, two, []byte("another job's")), record(t, old, key),
+		[]byte("garbage"), bytes.Repeat([]byte{0xff}, 1<<16), nil,
+	} {
+		tell(t, c, b)
+	}
+	silent, err := net.Dial("tcp", c.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	began := time.Now()
+	total := Sum(c.Close())
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("a silent stranger held the end up for %v", took)
+	}
+	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, Self: 3}); total != want {
+		t.Errorf("got %+v, want %+v", total, want)
+	}
+}
+
+// tell sends b and waits until the collector is done with it.
+func tell(t *testing.T, c *Collector, b []byte) {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.Write(b) // may be cut off, that is the collector's right
+	conn.(*net.TCPConn).CloseWrite()
+	conn.Read(make([]byte, 1))
+}
+
+// TestRecordSize: the mirror has the size of the C structure.
+func TestRecordSize(t *testing.T) {
+	if n := binary.Size(Record{}); n != 128 {
+		t.Errorf("%d bytes, struct o2g_report has 128", n)
+	}
+}
+
+// TestRun: the program's status and streams pass through, its environment has
+// each setting once.
+func TestRun(t *testing.T) {
+	prefix := fake(t, "mpiexec", hydra, "")
+	write(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
+	r := &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: filepath.Join(prefix, "bin", "mpiexec"), Fabric: true}, Provider: "/p", Cache: t.TempDir()}
+	t.Setenv("FI_PROVIDER", "mine")
+	out := filepath.Join(t.TempDir(), "env")
+	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "env >" + out + "; exit 7"}})
+	if err != nil || res.Status != 7 {
+		t.Fatalf("status %d, %v; want 7", res.Status, err)
+	}
+	env, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(env), "FI_PROVIDER="); n != 1 || !strings.Contains(string(env), "FI_PROVIDER=o2g\n") {
+		t.Errorf("FI_PROVIDER is there %d times", n)
+	}
+	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
+		t.Error("the ranks got no secret or nobody to report to")
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	began := time.Now()
+	if _, err := r.Run(ctx, &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "trap '' TERM; exec sleep 60"}}); err != nil && !strings.Contains(err.Error(), "did not start") {
+		t.Log(err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("a program that ignores its end lived for %v", took)
+	}
+}

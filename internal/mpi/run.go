@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Runner starts jobs of one installation.
+type Runner struct {
+	Install  *Install
+	Need     Need
+	Provider string // folder of libo2g-fi.so
+	Cache    string // for what all hosts must see
+}
+
+// A Result is how a job ended.
+type Result struct {
+	Status  int // of the launcher
+	Records []Record
+}
+
+// stopTime is how long a launcher may take to end its ranks once asked.
+const stopTime = 5 * time.Second
+
+// Run starts the job with this process's streams and waits for its end. A
+// cancelled context asks the launcher to end its ranks, then makes it.
+func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
+	var res Result
+	settings := r.Install.Settings(j, r.Provider)
+	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	if err != nil {
+		return res, err
+	}
+	if len(folders) > 0 {
+		path := strings.Join(folders, ":")
+		if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+			path += ":" + old
+		}
+		settings = append(settings, Setting{"LD_LIBRARY_PATH", path})
+	}
+	var collector *Collector
+	if !j.TCP {
+		secret := NewSecret()
+		if collector, err = collect(j, secret); err != nil {
+			return res, err
+		}
+		settings = append(settings, Setting{"SKEP_O2G_SECRET", secret},
+			Setting{"SKEP_O2G_REPORT", collector.reportTo(j)})
+	}
+	res.Status, err = start(ctx, r.Install.Command(j, settings), settings)
+	if collector != nil {
+		res.Records = collector.Close()
+	}
+	return res, err
+}
+
+// collect listens for reports where all ranks can reach this computer.
+func collect(j *Job, secret string) (*Collector, error) {
+	if !j.remote() {
+		return Collect("127.0.0.1:0", secret)
+	}
+	return Collect(":0", secret)
+}
+
+// reportTo is the collector's address as the ranks see it: the one that this
+// computer would use towards the first host.
+func (c *Collector) reportTo(j *Job) string {
+	port := strconv.Itoa(c.Port())
+	if !j.remote() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	for _, h := range j.Hosts {
+		name, _, _ := strings.Cut(h, ":")
+		conn, err := net.DialTimeout("udp", net.JoinHostPort(name, "9"), time.Second)
+		if err != nil {
+			continue
+		}
+		host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+		conn.Close()
+		if err == nil {
+			return net.JoinHostPort(host, port)
+		}
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "127.0.0.1"
+	}
+	return net.JoinHostPort(name, port)
+}
+
+// start runs a command with the settings added to the environment.
+func start(ctx context.Context, args []string, settings []Setting) (int, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = withSettings(os.Environ(), settings)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return 128 + int(ws.Signal()), nil
+		}
+		return exit.ExitCode(), nil
+	case err != nil:
+		return 0, fmt.Errorf("the launcher %s did not start: %w", args[0], err)
+	}
+	return 0, nil
+}
+
+// withSettings replaces variables, so that none is there twice.
+func withSettings(env []string, settings []Setting) []string {
+	list := make([]string, 0, len(env)+len(settings))
+	set := map[string]bool{}
+	for _, s := range settings {
+		set[s.Name] = true
+	}
+	for _, e := range env {
+		if name, _, _ := strings.Cut(e, "="); !set[name] {
+			list = append(list, e)
+		}
+	}
+	for _, s := range settings {
+		list = append(list, s.Name+"="+s.Value)
+	}
+	return list
+}
+
+// Exec turns this process, one rank that a batch system started, into the
+// program. It returns only when that fails.
+func (r *Runner) Exec(j *Job, secret string) error {
+	settings := append(r.Install.Settings(j, r.Provider), Setting{"SKEP_O2G_SECRET", secret})
+	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	if err != nil {
+		return err
+	}
+	if len(folders) > 0 {
+		settings = append(settings, Setting{"LD_LIBRARY_PATH", strings.Join(folders, ":")})
+	}
+	path, err := exec.LookPath(j.Program[0])
+	if err != nil {
+		return err
+	}
+	return execute(path, j.Program, withSettings(os.Environ(), settings))
+}
+
+// Step names the job step that started this process as one of its ranks, or
+// is empty. Slurm's srun says so in the environment.
+func Step() string {
+	job, step, rank := os.Getenv("SLURM_JOB_ID"), os.Getenv("SLURM_STEP_ID"), os.Getenv("SLURM_PROCID")
+	if job == "" || step == "" || rank == "" || os.Getenv("SLURM_STEP_NUM_TASKS") == "" {
+		return ""
+	}
+	if step == "4294967290" || step == "4294967294" { // the batch script, an interactive step
+		return ""
+	}
+	return job + "." + step
+}
+
+// ProviderName is the file that libfabric loads.
+const ProviderName = "libo2g-fi.so"
+
+// FindProvider looks for the provider beside the running program: in ../lib,
+// where make and packages put it.
+func FindProvider() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	for _, dir := range []string{filepath.Join(filepath.Dir(self), "..", "lib"), filepath.Join(filepath.Dir(self), "..", "lib", "skep")} {
+		if exists(filepath.Join(dir, ProviderName)) {
+			return filepath.Clean(dir), nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s: run make, or copy it there", ProviderName, filepath.Join(filepath.Dir(self), "..", "lib"))
+}
