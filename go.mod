@@ -5,6 +5,7 @@ module skep
 go 1.26.0
 
 require (
+	github.com/hashicorp/yamux v0.1.2
 	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

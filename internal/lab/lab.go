@@ -8,7 +8,11 @@
 // docs/design/lab.md draws a machine's life and the channels to it.
 package lab
 
-import "time"
+import (
+	"time"
+
+	"skep/internal/lab/wire"
+)
 
 // Series lists the kernels that every VM test runs on, oldest first. Each is
 // fetched as Debian's package for it and unpacked, never installed.
@@ -38,6 +42,9 @@ type Machine struct {
 	Modules []string
 	// Append is added to the kernel's command line.
 	Append string
+	// Build is the folder that make fills; default: the one that BuildDir
+	// finds. It holds kernels, modules and process 1, and takes build/lab.
+	Build string
 	// Count has QEMU's instruction counter watch the guest; see Counts.
 	Count *Count
 }
@@ -50,12 +57,20 @@ type Disk struct {
 
 // A Program is what to run in a guest.
 type Program struct {
-	Args []string // Args[0] is a path on this computer or a name in PATH
+	// Args[0] is a path on this computer or a name in PATH. This computer's
+	// /tmp and /run are covered by fresh ones, and are found below /host.
+	Args []string
 	Env  []string // added to the guest's own
 	Dir  string   // default "/"
-	User bool     // as an ordinary user (1000) with default limits
-	Node int      // in that network namespace; 0 is the guest's own
+	// User runs it as an ordinary user (1000). Every program has the limits
+	// of an ordinary Debian session: 1,024 open files, up to 524,288 on
+	// demand, 8 MiB of locked memory, 8 MiB of stack.
+	User bool
+	Node int // in that network namespace; 0 is the guest's own
 }
+
+// A Size of a terminal.
+type Size = wire.Size
 
 // A Kind is one kind of kernel report.
 type Kind string

@@ -14,7 +14,8 @@ type ExecType byte
 // Frames of an exec stream: towards the program STDIN (empty: end of file) and
 // SIGNAL (one byte); from it STDOUT, STDERR and at last EXIT (status, 4 bytes)
 // or a sentence: FAILED (it did not start), REFUSED (by a safety check) or
-// GONE (the node went away; the hub says that).
+// GONE (the node went away; the hub says that). RESIZE gives a program in a
+// lab's guest the size of its terminal; nodes and hubs refuse it.
 const (
 	ExecStdin ExecType = iota + 1
 	ExecSignal
@@ -24,6 +25,7 @@ const (
 	ExecFailed
 	ExecRefused
 	ExecGone
+	ExecResize
 )
 
 // ExecFrameMax bounds the payload of an exec frame.
@@ -50,7 +52,7 @@ func ReadExec(r io.Reader, buf []byte) (ExecType, []byte, error) {
 		return 0, nil, err
 	}
 	t, n := ExecType(h[0]), binary.LittleEndian.Uint32(h[1:])
-	if t < ExecStdin || t > ExecGone || n > ExecFrameMax || int(n) > len(buf) {
+	if t < ExecStdin || t > ExecResize || n > ExecFrameMax || int(n) > len(buf) {
 		return 0, nil, fmt.Errorf("an exec frame of type %d with %d bytes", t, n)
 	}
 	if _, err := io.ReadFull(r, buf[:n]); err != nil {

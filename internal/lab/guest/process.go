@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+
+// Owns the table of processes that somebody waits for; reaper.Mutex guards it.
+// It is held across a start, so that no child can end before it is listed.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+var reaper = struct {
+	sync.Mutex
+	waits map[int]chan syscall.WaitStatus
+}{waits: map[int]chan syscall.WaitStatus{}}
+
+// startReaper takes every child that ends, orphans too: nothing else in this
+// program may wait for a process.
+func startReaper() {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	go func() {
+		for range died {
+			reap()
+		}
+	}()
+}
+
+func reap() {
+	for {
+		var status syscall.WaitStatus
+		reaper.Lock()
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		ended := reaper.waits[pid]
+		delete(reaper.waits, pid)
+		reaper.Unlock()
+		switch {
+		case err == syscall.EINTR:
+		case pid <= 0:
+			return
+		case ended != nil:
+			ended <- status
+		}
+	}
+}
+
+// A start is a process to begin, with a program's view of the machine.
+type start struct {
+	path  string
+	args  []string
+	env   []string
+	dir   string
+	files []*os.File // 0, 1 and 2
+	node  int
+	sys   syscall.SysProcAttr
+}
+
+// begin starts the process and returns its number and where its end arrives.
+func (s *start) begin() (int, <-chan syscall.WaitStatus, error) {
+	type result struct {
+		pid   int
+		ended chan syscall.WaitStatus
+		err   error
+	}
+	done := make(chan result)
+	go func() {
+		// A thread that has entered a node's namespaces serves nobody
+		// else: it ends with this goroutine, for it stays locked to it.
+		if s.node != 0 {
+			runtime.LockOSThread()
+			if err := enterNode(s.node); err != nil {
+				done <- result{err: fmt.Errorf("enter node %d: %w", s.node, err)}
+				return
+			}
+		}
+		reaper.Lock()
+		defer reaper.Unlock()
+		pid, err := s.fork()
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		ended := make(chan syscall.WaitStatus, 1)
+		reaper.waits[pid] = ended
+		done <- result{pid, ended, nil}
+	}()
+	r := <-done
+	return r.pid, r.ended, r.err
+}
+
+func (s *start) fork() (int, error) {
+	attr := syscall.ProcAttr{Dir: s.dir, Env: s.env, Sys: &s.sys}
+	for _, f := range s.files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	return syscall.ForkExec(s.path, s.args, &attr)
+}
+
+// enterNode gives the calling thread the node's network, and a /sys that shows
+// it, as `ip netns exec` does.
+func enterNode(n int) error {
+	ns, err := os.Open(fmt.Sprintf("/run/netns/node%d", n))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("sysfs", "/sys", "sysfs", plain, ""); err != nil {
+		return err
+	}
+	return mountAll([]mount{
+		{"cgroup2", "/sys/fs/cgroup", "cgroup2", plain, ""},
+		{"debugfs", "/sys/kernel/debug", "debugfs", plain, ""},
+		{"tracefs", "/sys/kernel/tracing", "tracefs", plain, ""},
+	})
+}
+
+const pathList = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// find looks name up as a shell would, with PATH from env and seen from dir.
+func find(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	list := pathList
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			list = v
+		}
+	}
+	for _, d := range filepath.SplitList(list) {
+		path := filepath.Join(d, name)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w in PATH (%s)", name, exec.ErrNotFound, list)
+}
+
+// tool runs one of this computer's administration programs to its end.
+func tool(input, name string, args ...string) error {
+	env := []string{"PATH=" + pathList}
+	path, err := find(name, "/", env)
+	if err != nil {
+		return fmt.Errorf("%w: run make setup on this computer", err)
+	}
+	in, feed, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	said, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	s := start{path: path, args: append([]string{name}, args...), env: env, dir: "/", files: []*os.File{in, out, out}}
+	_, ended, err := s.begin()
+	in.Close()
+	out.Close()
+	if err != nil {
+		feed.Close()
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		io.WriteString(feed, input)
+		feed.Close()
+	}()
+	text, err := io.ReadAll(io.LimitReader(said, 4096))
+	status := <-ended
+	if status.ExitStatus() != 0 {
+		return fmt.Errorf("%s %s: %s: %s", name, strings.Join(args, " "), statusText(status), strings.TrimSpace(string(text)))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func statusText(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return "ended by " + s.Signal().String()
+	}
+	return fmt.Sprintf("status %d", s.ExitStatus())
+}
+
+// exitStatus is what a shell would call it.
+func exitStatus(s syscall.WaitStatus) int {
+	if s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return s.ExitStatus()
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT
+
+// A Guest owns its folder, its lock and the QEMU that runs. The mutex guards
+// which QEMU that is, what is meant to happen to it, and the cause of its end.
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"skep/internal/lab/wire"
+)
+
+// A Guest is a machine that has been started.
+type Guest struct {
+	machine Machine
+	kernel  *Kernel
+	lock    *os.File
+	done    chan struct{}
+
+	mu    sync.Mutex
+	vm    *vm
+	hello wire.Hello
+	end   ending
+	cause error
+}
+
+// An ending is what may happen to the QEMU that runs.
+type ending int
+
+const (
+	unwanted ending = iota
+	turningOff
+	restarting
+)
+
+// ErrKilled is the cause of the end of a guest that Kill ended.
+var ErrKilled = errors.New("it was killed")
+
+// Start checks m, boots it, and returns once it is up: modules loaded, swap,
+// nodes and the wire set up. It takes a minute at most, longer under load.
+func Start(ctx context.Context, m Machine) (*Guest, error) {
+	m, err := m.complete()
+	if err != nil {
+		return nil, err
+	}
+	k, err := Find(m.Build, m.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
+	if err := g.prepare(); err != nil {
+		g.release()
+		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
+	}
+	if err := g.boot(ctx); err != nil {
+		return nil, fmt.Errorf("machine %q: %w; its console is %s", m.Name, err, filepath.Join(g.Dir(), consoleFile))
+	}
+	return g, nil
+}
+
+// prepare makes the folder with all that QEMU will open.
+func (g *Guest) prepare() error {
+	m := &g.machine
+	dir := m.dir()
+	var err error
+	if g.lock, err = claim(dir); err != nil {
+		return err
+	}
+	if m.Wire != nil {
+		if m.Wire, err = m.Wire.copy(); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, outDir), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{consoleFile, resultsFile, emulator} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			return err
+		}
+	}
+	for i, d := range m.Disks {
+		if err := makeDisk(filepath.Join(dir, diskFile(i)), d); err != nil {
+			return err
+		}
+	}
+	return m.writeInitramfs(g.kernel, filepath.Join(dir, initrdFile))
+}
+
+// claim locks the folder and empties it of a dead run.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		f.Close()
+		if errors.Is(err, errLocked) {
+			return nil, fmt.Errorf("%s belongs to a machine that runs: end that one, or choose another name", dir)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	// Its owner may have removed it while we opened it.
+	if now, err := os.Stat(dir); err != nil || !sameFile(f, now) {
+		f.Close()
+		return nil, fmt.Errorf("%s was removed by a machine that ended: start again", dir)
+	}
+	old, err := os.ReadDir(dir)
+	for i := 0; err == nil && i < len(old); i++ {
+		err = os.RemoveAll(filepath.Join(dir, old[i].Name()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("the files of an earlier run: %w", err)
+	}
+	return f, nil
+}
+
+func sameFile(f *os.File, info os.FileInfo) bool {
+	own, err := f.Stat()
+	return err == nil && os.SameFile(own, info)
+}
+
+func makeDisk(path string, d Disk) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Truncate(int64(d.MiB) << 20)
+}
+
+// release gives up what the guest holds on this computer; its logs stay.
+func (g *Guest) release() {
+	for i := range g.machine.Disks {
+		os.Remove(filepath.Join(g.Dir(), diskFile(i)))
+	}
+	os.Remove(filepath.Join(g.Dir(), initrdFile))
+	if g.machine.Wire != nil {
+		g.machine.Wire.Close()
+	}
+	if g.lock != nil {
+		g.lock.Close()
+	}
+}
+
+// Dir is the guest's folder: console.log, results.tap, qemu.log, out. It is
+// the caller's to remove once the guest is done.
+func (g *Guest) Dir() string { return g.machine.dir() }
+
+// Machine is what was started, with defaults filled in.
+func (g *Guest) Machine() Machine { return g.machine }
+
+// Hello is what the guest said of itself when it came up last.
+func (g *Guest) Hello() wire.Hello {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hello
+}
+
+// Done is closed when the guest has ended for good.
+func (g *Guest) Done() <-chan struct{} { return g.done }
+
+// Err is nil while the guest runs and after PowerOff, else why it ended.
+func (g *Guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cause
+}
+
+// Kill ends the guest at once, and returns when it is gone.
+func (g *Guest) Kill() {
+	g.fail(ErrKilled)
+	<-g.done
+}
+
+// fail ends QEMU for a cause; the first one counts.
+func (g *Guest) fail(cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cause == nil {
+		g.cause = cause
+	}
+	g.end = unwanted
+	if g.vm != nil {
+		g.vm.process.kill()
+	}
+}
+
+// bootLimit is how long a guest may take to say hello on an idle computer.
+const bootLimit = time.Minute
+
+// boot starts QEMU and waits for the hello. The guest has ended if it fails.
+func (g *Guest) boot(ctx context.Context) error {
+	limit := time.Duration(float64(bootLimit) * Scale())
+	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no hello within %v", limit.Round(time.Second)))
+	defer cancel()
+	v, err := g.startVM(timed)
+	if err != nil {
+		g.finish(err)
+		return err
+	}
+	g.mu.Lock()
+	g.vm, g.end = v, unwanted
+	killed := g.cause != nil
+	g.mu.Unlock()
+	if killed {
+		v.process.kill()
+	}
+	go g.watch(v)
+	hello, err := v.hello(timed)
+	if err == nil && hello.Failure != "" {
+		err = fmt.Errorf("the guest could not %s", hello.Failure)
+	}
+	if err != nil {
+		g.settle(v, err)
+		<-g.done
+		return g.Err()
+	}
+	g.mu.Lock()
+	g.hello = hello
+	g.mu.Unlock()
+	return nil
+}
+
+// settle ends a guest whose channel failed with err. If QEMU is about to end
+// by itself, what made it end is the better cause.
+func (g *Guest) settle(v *vm, err error) {
+	if !errors.Is(err, errChannel) {
+		g.fail(err)
+		return
+	}
+	timer := time.NewTimer(time.Duration(float64(5*time.Second) * Scale()))
+	defer timer.Stop()
+	select {
+	case <-v.process.done:
+	case <-timer.C:
+		g.fail(err)
+	}
+}
+
+// watch sees one QEMU to its end.
+func (g *Guest) watch(v *vm) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	broken := v.session.CloseChan()
+	for {
+		select {
+		case <-v.process.done:
+			g.ended(v)
+			return
+		case <-broken:
+			broken = nil
+			go g.settle(v, v.broken())
+		case <-tick.C:
+			if err := g.tooMuch(); err != nil {
+				g.fail(err)
+			}
+		}
+	}
+}
+
+// logMax bounds each file that a guest can fill without end.
+const logMax = 64 << 20
+
+func (g *Guest) tooMuch() error {
+	for _, name := range []string{consoleFile, resultsFile, emulator} {
+		path := filepath.Join(g.Dir(), name)
+		if info, err := os.Stat(path); err == nil && info.Size() > logMax {
+			return fmt.Errorf("the guest wrote more than %d MiB to %s", logMax>>20, path)
+		}
+	}
+	return nil
+}
+
+// ended judges the end of a QEMU.
+func (g *Guest) ended(v *vm) {
+	v.session.Close()
+	g.mu.Lock()
+	end, cause := g.end, g.cause
+	g.mu.Unlock()
+	switch {
+	case cause != nil:
+	case end == restarting && v.process.err == nil && g.panicLine(v) == "":
+		close(v.gone)
+		return
+	case end == turningOff && v.process.err == nil && g.panicLine(v) == "":
+	default:
+		cause = g.findCause(v)
+	}
+	g.finish(cause)
+	close(v.gone)
+}
+
+func (g *Guest) finish(cause error) {
+	g.mu.Lock()
+	g.cause = cause
+	g.mu.Unlock()
+	g.release()
+	close(g.done)
+}
+
+// PowerOff asks the guest to turn itself off and waits until it has. A guest
+// that does not is ended, and that is the error.
+func (g *Guest) PowerOff(ctx context.Context) error {
+	v, err := g.leave(ctx, turningOff, wire.PowerOff)
+	if err != nil {
+		return err
+	}
+	return g.waitGone(ctx, v)
+}
+
+// Reboot turns the guest off in order and boots it again with the same disks;
+// its memory, and with it all that programs wrote, is gone.
+func (g *Guest) Reboot(ctx context.Context) error {
+	v, err := g.leave(ctx, restarting, wire.Reboot)
+	if err != nil {
+		return err
+	}
+	if err := g.waitGone(ctx, v); err != nil {
+		return err
+	}
+	return g.boot(ctx)
+}
+
+// leave tells the guest to end, as the ending that is now expected.
+func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
+	stream, err := g.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	g.mu.Lock()
+	g.end = end
+	v := g.vm
+	g.mu.Unlock()
+	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
+		return nil, g.why(err)
+	}
+	return v, nil
+}
+
+// offLimit is how long a guest may take to turn itself off.
+const offLimit = 30 * time.Second
+
+func (g *Guest) waitGone(ctx context.Context, v *vm) error {
+	limit := time.Duration(float64(offLimit) * Scale())
+	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest hangs: not off within %v", limit.Round(time.Second)))
+	defer cancel()
+	select {
+	case <-v.gone:
+	case <-timed.Done():
+		g.fail(context.Cause(timed))
+		<-v.gone
+	}
+	return g.Err()
+}
+
+// Stream opens a raw stream to process 1, on which a wire request is expected.
+func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	g.mu.Lock()
+	v := g.vm
+	g.mu.Unlock()
+	stream, err := v.session.Open()
+	if err != nil {
+		return nil, g.why(err)
+	}
+	return stream, nil
+}
+
+// why prefers the cause of the guest's end to what was seen of it.
+func (g *Guest) why(err error) error {
+	timer := time.NewTimer(time.Duration(float64(10*time.Second) * Scale()))
+	defer timer.Stop()
+	select {
+	case <-g.done:
+	case <-timer.C:
+		return err
+	}
+	if cause := g.Err(); cause != nil {
+		return &DeadError{Name: g.machine.Name, Cause: cause}
+	}
+	return &DeadError{Name: g.machine.Name, Cause: errors.New("it was turned off")}
+}
+
+// A DeadError is what a call to a guest returns when the guest has ended.
+type DeadError struct {
+	Name  string
+	Cause error
+}
+
+func (e *DeadError) Error() string { return fmt.Sprintf("machine %q is dead: %v", e.Name, e.Cause) }
+
+func (e *DeadError) Unwrap() error { return e.Cause }
+
+// Run runs p to its end and gives its exit status, 128 and the signal's number
+// if one ended it. A context that ends takes the program, and all that it has
+// started, along.
+func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
+	stream, err := g.Stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	status, err := Exchange(ctx, stream, p, s)
+	var told *RunError
+	switch {
+	case err == nil, errors.As(err, &told):
+		return status, err
+	case errors.Is(err, errUnanswered):
+		g.fail(fmt.Errorf("the guest hangs: %w", err))
+		<-g.done
+		return 0, &DeadError{Name: g.machine.Name, Cause: g.Err()}
+	case ctx.Err() != nil:
+		return 0, err
+	case errors.Is(err, errNonsense):
+		g.fail(err)
+	}
+	return 0, g.why(err)
+}
+
+// socketPair gives our end as a connection and QEMU's as a file.
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"skep/internal/lab/wire"
+)
+
+// rootModules names what the guest needs before it can see this computer's
+// files, and its devices.
+func (m *Machine) rootModules() []string {
+	names := []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"}
+	if len(m.Disks) > 0 {
+		names = append(names, "virtio_blk")
+	}
+	if m.Wire != nil {
+		names = append(names, "virtio_net")
+	}
+	return names
+}
+
+// writeInitramfs makes the guest's first root at path: process 1, the modules
+// that the real root needs, and the machine's description. It is not
+// compressed: the emulator copies faster than it unpacks.
+func (m *Machine) writeInitramfs(k *Kernel, path string) (err error) {
+	guest := filepath.Join(m.Build, "bin", "skep-guest")
+	program, err := os.ReadFile(guest)
+	if err != nil {
+		return fmt.Errorf("process 1 of the guest: %w: run make", err)
+	}
+	files, err := k.Closure(m.rootModules()...)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<20)
+	c := &cpio{w: w}
+	for _, dir := range []string{"/dev", "/proc", "/sys", "/modules"} {
+		c.dir(dir)
+	}
+	c.file("/init", true, program)
+	root, err := addModules(c, files)
+	if err != nil {
+		return err
+	}
+	config, err := m.config(k, root)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	c.file(wire.ConfigFile, false, text)
+	if err := c.close(); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func addModules(c *cpio, files []string) (names []string, err error) {
+	for i, file := range files {
+		data, err := ReadModule(file)
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("/modules/%02d-%s.ko", i, moduleName(file))
+		c.file(name, false, data)
+		names = append(names, name)
+	}
+	return names, nil
+}

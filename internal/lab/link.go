@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"fmt"
+	"os"
+)
+
+// A Wire is one end of an Ethernet link between two guests. Each frame is one
+// datagram, so a guest that dies in the middle of one leaves no half behind,
+// and both ends outlive their guests.
+type Wire struct {
+	end  int    // 1 or 2
+	peer string // name of the guest at the other end
+	file *os.File
+}
+
+func address(end int) string { return fmt.Sprintf("10.78.0.%d", end) }
+
+func (w *Wire) address() string { return address(w.end) }
+
+// hosts names both ends.
+func (w *Wire) hosts(own string) []string {
+	lines := []string{address(w.end) + " " + own}
+	if w.peer != "" {
+		lines = append(lines, address(3-w.end)+" "+w.peer)
+	}
+	return lines
+}
+
+func (w *Wire) mac() string { return fmt.Sprintf("52:54:00:73:6b:%02x", w.end) }

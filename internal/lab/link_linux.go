@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// A Pair is two guests on one wire: 10.78.0.1 and 10.78.0.2, each with both
+// names in its /etc/hosts.
+type Pair [2]*Guest
+
+// NewPair starts a, then b: two kernels that boot at the same time take each
+// other's ticks. If b does not come up, a is ended too.
+func NewPair(ctx context.Context, a, b Machine) (*Pair, error) {
+	var err error
+	if a.Wire, b.Wire, err = NewWire(); err != nil {
+		return nil, err
+	}
+	// A guest has its own copy of its end.
+	defer a.Wire.Close()
+	defer b.Wire.Close()
+	defaults(&a.Name, "vm1")
+	defaults(&b.Name, "vm2")
+	if a.Name == b.Name {
+		return nil, fmt.Errorf("both machines of a pair are called %q", a.Name)
+	}
+	a.Wire.peer, b.Wire.peer = b.Name, a.Name
+	first, err := Start(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	second, err := Start(ctx, b)
+	if err != nil {
+		first.Kill()
+		return nil, err
+	}
+	return &Pair{first, second}, nil
+}
+
+// PowerOff ends both guests.
+func (p *Pair) PowerOff(ctx context.Context) error {
+	return errors.Join(p[0].PowerOff(ctx), p[1].PowerOff(ctx))
+}
+
+// Kill ends both guests at once.
+func (p *Pair) Kill() {
+	p[0].Kill()
+	p[1].Kill()
+}
+
+// NewWire makes the two ends of a link.
+func NewWire() (*Wire, *Wire, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("a wire: %w", err)
+	}
+	return &Wire{end: 1, file: os.NewFile(uintptr(fds[0]), "wire")}, &Wire{end: 2, file: os.NewFile(uintptr(fds[1]), "wire")}, nil
+}
+
+// Close ends the link once the guests on it have ended too.
+func (w *Wire) Close() error { return w.file.Close() }
+
+// copy gives a guest an end that lives as long as it does.
+func (w *Wire) copy() (*Wire, error) {
+	fd, err := syscall.Dup(int(w.file.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("a wire: %w", err)
+	}
+	syscall.CloseOnExec(fd)
+	c := *w
+	c.file = os.NewFile(uintptr(fd), "wire")
+	return &c, nil
+}

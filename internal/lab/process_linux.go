@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// load is the load average of the last minute, 0 where there is none.
+func load() float64 {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	v, _ := strconv.ParseFloat(first, 64)
+	return v
+}
+
+// A process dies with the one that started it, whatever that one's end.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed once it has ended
+	err  error         // how; read after done
+}
+
+// launch starts cmd. The kernel kills it when the thread that started it ends,
+// so that thread is kept, by this goroutine, until the process has ended.
+func launch(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	// A group of its own: a terminal's interrupt is ours to handle.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// kill is for a process of any state.
+func (p *process) kill() { p.cmd.Process.Kill() }
+
+// ending says in words how a process that failed ended; empty: in order.
+func (p *process) ending() string {
+	if p.err == nil {
+		return ""
+	}
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return fmt.Sprintf("QEMU was killed by signal %d (%v)", int(status.Signal()), status.Signal())
+	}
+	return fmt.Sprintf("QEMU failed (%v)", p.err)
+}

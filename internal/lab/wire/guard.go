@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Frames of yamux, of which a hostile guest may send few: no pings, which cost
+// the host a goroutine each, one stream of its own, and no more data in a
+// frame than a window holds.
+const (
+	frameSize   = 12
+	typeData    = 0
+	typeWindow  = 1
+	typePing    = 2
+	typeGoAway  = 3
+	flagSYN     = 1
+	windowBytes = 256 << 10
+)
+
+// Guard wraps the host's end of the channel: it looks at what comes in before
+// yamux does, and ends the channel at the first frame that no guest of ours
+// sends.
+func Guard(conn io.ReadWriteCloser) io.ReadWriteCloser { return &guard{ReadWriteCloser: conn} }
+
+type guard struct {
+	io.ReadWriteCloser
+	head [frameSize]byte
+	have int    // bytes of head
+	data uint32 // still to come of a frame's data
+	syns int
+}
+
+func (g *guard) Read(b []byte) (int, error) {
+	n, err := g.ReadWriteCloser.Read(b)
+	if bad := g.look(b[:n]); bad != nil {
+		g.ReadWriteCloser.Close()
+		return 0, bad
+	}
+	return n, err
+}
+
+func (g *guard) look(b []byte) error {
+	for len(b) > 0 {
+		if g.data > 0 {
+			n := min(uint64(len(b)), uint64(g.data))
+			g.data -= uint32(n)
+			b = b[n:]
+			continue
+		}
+		n := copy(g.head[g.have:], b)
+		g.have += n
+		b = b[n:]
+		if g.have == frameSize {
+			g.have = 0
+			if err := g.frame(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *guard) frame() error {
+	kind, flags := g.head[1], binary.BigEndian.Uint16(g.head[2:])
+	length := binary.BigEndian.Uint32(g.head[8:])
+	switch {
+	case g.head[0] != 0 || kind > typeGoAway:
+		return fmt.Errorf("a frame of version %d and type %d", g.head[0], kind)
+	case kind == typePing:
+		return fmt.Errorf("a ping")
+	case kind == typeData && length > windowBytes:
+		return fmt.Errorf("a frame of %d bytes", length)
+	case flags&flagSYN != 0:
+		if g.syns++; g.syns > 1 {
+			return fmt.Errorf("a second stream of the guest's own")
+		}
+	}
+	if kind == typeData {
+		g.data = length
+	}
+	return nil
+}
