@@ -36,13 +36,22 @@ printf '%s\n' "$top" >"$out/stamp"
 
 # Links, so that nothing is written beside the sources; repeated names of
 # folders keep the paths between them.
-mkdir -p "$mirror"
-for path; do
-	[ -e "$path" ] || die "$name: $path is not there"
-	mkdir -p "$mirror/$(dirname "$path")"
-	cp -rsfT "$top/$path" "$mirror/$path"
-done
-find "$mirror" -xtype l -delete
+link()
+{
+	mkdir -p "$mirror"
+	for path; do
+		[ -e "$path" ] || die "$name: $path is not there"
+		mkdir -p "$mirror/$(dirname "$path")"
+		cp -rsfT "$top/$path" "$mirror/$path"
+	done
+}
+
+# Kbuild does not miss a header that is gone: start anew.
+link "$@"
+if [ -n "$(find "$mirror" -xtype l)" ]; then
+	rm -rf "$mirror"
+	link "$@"
+fi
 
 # The text of messages and of __FILE__ names the sources, not the mirror.
 show()

@@ -55,7 +55,8 @@ func findSite(ctx context.Context, dir string) (site, error) {
 	if s := parseSite(out); s.main != "" {
 		return s, nil
 	}
-	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::Cache=" + dir}
+	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::State::lists=" + dir + "/lists",
+		"-o", "Dir::Cache=" + dir, "-o", "APT::Sandbox::User=root"}
 	// A source of somebody else that fails is no reason to stop.
 	_, updateErr := output(ctx, nil, "apt-get", append(private, "update")...)
 	out, err = output(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
@@ -195,7 +196,7 @@ func output(ctx context.Context, a *archive, name string, args ...string) (strin
 			return "", ctx.Err()
 		}
 		text := strings.TrimSpace(complaint.String())
-		return "", fmt.Errorf("%s %s: %w: %s", name, args[0], err, text[max(0, len(text)-800):])
+		return "", fmt.Errorf("%s: %w: %s", name, err, text[max(0, len(text)-800):])
 	}
 	return out.String(), nil
 }

@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Holds mk/kmod.mk to what it promises: our modules fit their kernels, whatever
+# a checker finds stops the build, sources stay clean, and nothing is built
+# twice. Plants modules in a small tree that uses the same fragment.
+#
+# usage: check.sh BUILD-DIR SERIES... (from the top of the tree)
+set -eu
+. tests/tap.sh
+unset MAKEFLAGS MFLAGS MAKELEVEL V
+
+build=$(realpath "$1")
+shift
+for first; do
+	break
+done
+top=$(pwd)
+scratch=$build/test/kmod
+PATH=$PATH:/usr/sbin:/sbin
+
+# A module whose main.c is standard input.
+module() { # name
+	mkdir -p "$scratch/$1/kmod"
+	printf 'obj-m := %s.o\n%s-y := main.o\n' "$1" "$1" >"$scratch/$1/kmod/Kbuild"
+	{
+		echo '#include <linux/module.h>'
+		echo 'MODULE_LICENSE("GPL"); MODULE_DESCRIPTION("for a test");'
+		cat
+	} >"$scratch/$1/kmod/main.c"
+}
+
+run() { # series module [make's options]
+	where=build/kmod/$1/$2/$2.ko
+	shift 2
+	make -C "$scratch" --no-print-directory "$@" "$where" >"$tmp/got" 2>&1
+}
+
+# Fails, names the cause and its source, and leaves no module, twice over.
+refuses() { # module series cause
+	rc=0
+	for _ in once again; do
+		! run "$2" "$1" || rc=1
+		grep -q "$3" "$tmp/got" || rc=1
+		[ ! -e "$scratch/build/kmod/$2/$1/$1.ko" ] || rc=1
+	done
+	echo "two failures that say: $3" >"$tmp/want"
+	return $rc
+}
+
+sources() {
+	(cd "$scratch" && find . -path ./build -prune -o -printf '%p %y %s %T@\n' | sort)
+}
+
+rm -rf "$scratch"
+mkdir -p "$scratch/build/tool" "$scratch/common"
+ln -s "$top/mk" "$scratch/mk"
+for s; do
+	mkdir -p "$scratch/build/kernel/$s"
+	kernel=$build/kernel/$s
+	[ -d "$kernel" ] || kernel=${XDG_CACHE_HOME:-$HOME/.cache}/skep/kernel/$s
+	ln -s "$kernel/headers" "$scratch/build/kernel/$s"
+	cp "$kernel/release" "$scratch/build/kernel/$s"
+done
+cat >"$scratch/Makefile" <<END
+include mk/tools.mk
+KMODS := good w1 sparse compile modpost
+KMOD_SERIES := $*
+kernel_dir = \$(B)/kernel/\$(1)
+kmod_good = good/kmod
+kmod_good_with = good/core
+\$(foreach m,w1 sparse compile modpost,\$(eval kmod_\$(m) = \$(m)/kmod))
+include mk/kmod.mk
+kernel_dir = \$(B)/kernel/\$(1)
+END
+module w1 <<'END'
+static int __init start(void) { int unused; unused = 1; return 0; }
+module_init(start);
+END
+module sparse <<'END'
+int peek(int __user *at); int peek(int __user *at) { return *at; }
+END
+module compile <<'END'
+static int broken(void) { return nonsense; }
+END
+module modpost <<'END'
+static noinline int __init start(void) { return 0; }
+int stop(void); int stop(void) { return start(); }
+END
+module good <<'END'
+#include "../core/part.h"
+END
+mkdir "$scratch/good/core"
+echo '#define PART 1' >"$scratch/good/core/part.h"
+sources >"$tmp/before"
+
+for s; do
+	for m in trivial planted; do
+		sed 's/$/ /' "$build/kernel/$s/release" >"$tmp/want"
+		modinfo -F vermagic "$build/kmod/$s/$m/$m.ko" >"$tmp/got" 2>&1 || true
+		rc=0
+		grep -qF "$(cat "$tmp/want")" "$tmp/got" || rc=1
+		result $rc "$m fits kernel $s"
+	done
+	rc=0
+	refuses w1 "$s" '^w1/kmod/main.c:.*\[-Werror=unused-but-set-variable\]' || rc=1
+	result $rc "a warning of W=1 stops the build for $s"
+	rc=0
+	refuses sparse "$s" '^sparse/kmod/main.c:.*dereference of noderef' || rc=1
+	result $rc "an error of sparse stops the build for $s"
+	rc=0
+	refuses compile "$s" "^compile/kmod/main.c:.*nonsense.*undeclared" || rc=1
+	result $rc "an error of the compiler stops the build for $s"
+	rc=0
+	refuses modpost "$s" 'ection mismatch' || rc=1
+	result $rc "a warning of modpost stops the build for $s"
+	rc=0
+	run "$s" good || rc=1
+	result $rc "a module with parts elsewhere builds for $s"
+done
+
+sources >"$tmp/got"
+cp "$tmp/before" "$tmp/want"
+rc=0
+cmp -s "$tmp/want" "$tmp/got" || rc=1
+result $rc "sources stay clean"
+
+rc=0
+run "$first" good -q || rc=1
+result $rc "a second make does nothing"
+touch "$scratch/build/kernel/$first/release"
+rc=0
+! run "$first" good -q || rc=1
+run "$first" good V=1 || rc=1
+grep -q 'good/kmod/main.c' "$tmp/got" || rc=1
+result $rc "a new kernel builds its modules again"
+rm "$scratch/good/core/part.h"
+rc=0
+refuses good "$first" 'part.h: No such file' || rc=1
+result $rc "a source that is gone is gone from the build"
+
+echo "1..$n"
+exit "$failed"
