@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Counters of completed operations. */
+#include <stdlib.h>
+
+#include "prov.h"
+
+void prov_counter_count(struct counter *counter, bool error)
+{
+	atomic_fetch_add(error ? &counter->errors : &counter->value, 1);
+	prov_source_fire(&counter->source);
+}
+
+static uint64_t counter_read(struct fid_cntr *fid)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	/* An endpoint that is dead counts no more; its operations say why. */
+	(void)prov_source_progress(&counter->source, false);
+	return atomic_load(&counter->value);
+}
+
+static uint64_t counter_readerr(struct fid_cntr *fid)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	(void)prov_source_progress(&counter->source, false);
+	return atomic_load(&counter->errors);
+}
+
+static int counter_add(struct fid_cntr *fid, uint64_t value)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	atomic_fetch_add(&counter->value, value);
+	prov_source_fire(&counter->source);
+	return 0;
+}
+
+static int counter_set(struct fid_cntr *fid, uint64_t value)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	atomic_store(&counter->value, value);
+	prov_source_fire(&counter->source);
+	return 0;
+}
+
+static int counter_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	atomic_fetch_add(&counter->errors, value);
+	prov_source_fire(&counter->source);
+	return 0;
+}
+
+static int counter_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	atomic_store(&counter->errors, value);
+	prov_source_fire(&counter->source);
+	return 0;
+}
+
+/* 0: reached; -FI_EAVAIL: an error came meanwhile; 1: neither. */
+static int state(struct counter *counter, uint64_t threshold, uint64_t errors)
+{
+	int error = prov_source_progress(&counter->source, false);
+
+	if (error)
+		return error;
+	if (atomic_load(&counter->value) >= threshold)
+		return 0;
+	return atomic_load(&counter->errors) != errors ? -FI_EAVAIL : 1;
+}
+
+static int counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	struct counter *counter = (struct counter *)fid;
+	uint64_t errors = atomic_load(&counter->errors);
+	int64_t deadline = prov_deadline(timeout);
+	int result;
+
+	if (!counter->source.waits)
+		return -FI_EINVAL;
+	for (;;) {
+		prov_source_arm(&counter->source);
+		result = state(counter, threshold, errors);
+		if (result <= 0)
+			return result;
+		result = prov_source_sleep(&counter->source, deadline);
+		if (result)
+			return result == -FI_EAGAIN ? -FI_ETIMEDOUT : result;
+	}
+}
+
+bool prov_counter_try_sleep(struct counter *counter)
+{
+	uint64_t value = atomic_load(&counter->value);
+	uint64_t errors = atomic_load(&counter->errors);
+
+	if (!counter->source.waits)
+		return false;
+	prov_source_arm(&counter->source);
+	return !prov_source_progress(&counter->source, false) &&
+	       value == atomic_load(&counter->value) &&
+	       errors == atomic_load(&counter->errors);
+}
+
+static int counter_control(struct fid *fid, int command, void *arg)
+{
+	return prov_source_control(&((struct counter *)fid)->source, command,
+				   arg);
+}
+
+static int counter_close(struct fid *fid)
+{
+	struct counter *counter = (struct counter *)fid;
+
+	if (atomic_load(&counter->users))
+		return -FI_EBUSY;
+	atomic_fetch_sub(&counter->domain->users, 1);
+	prov_source_free(&counter->source);
+	free(counter);
+	return 0;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(fid_ops),
+	.close = counter_close,
+	.bind = prov_bind_refused,
+	.control = counter_control,
+	.ops_open = PROV_REFUSED,
+};
+
+static struct fi_ops_cntr ops = {
+	.size = sizeof(ops),
+	.read = counter_read,
+	.readerr = counter_readerr,
+	.add = counter_add,
+	.set = counter_set,
+	.wait = counter_wait,
+	.adderr = counter_adderr,
+	.seterr = counter_seterr,
+};
+
+int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
+		      struct fid_cntr **out, void *context)
+{
+	struct counter *counter;
+	int error;
+
+	if (attr && attr->events != FI_CNTR_EVENTS_COMP)
+		return -FI_ENOSYS;
+	counter = calloc(1, sizeof(*counter));
+	if (!counter)
+		return -FI_ENOMEM;
+	error = prov_source_init(&counter->source,
+				 attr ? attr->wait_obj : FI_WAIT_UNSPEC);
+	if (error) {
+		free(counter);
+		return error;
+	}
+	counter->domain = (struct domain *)domain;
+	atomic_fetch_add(&counter->domain->users, 1);
+	counter->fid.fid.fclass = FI_CLASS_CNTR;
+	counter->fid.fid.context = context;
+	counter->fid.fid.ops = &fid_ops;
+	counter->fid.ops = &ops;
+	*out = &counter->fid;
+	return 0;
+}

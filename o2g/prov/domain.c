@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Domains: the parents of everything that moves messages. */
+#include <stdlib.h>
+
+#include "prov.h"
+
+static int domain_close(struct fid *fid)
+{
+	struct domain *domain = (struct domain *)fid;
+
+	if (atomic_load(&domain->users))
+		return -FI_EBUSY;
+	atomic_fetch_sub(&domain->fabric->users, 1);
+	free(domain);
+	return 0;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(fid_ops),
+	.close = domain_close,
+	.bind = prov_bind_refused,
+	.control = prov_control_refused,
+	.ops_open = PROV_REFUSED,
+};
+
+static struct fi_ops_domain ops = {
+	.size = sizeof(ops),
+	.av_open = prov_vector_open,
+	.cq_open = prov_queue_open,
+	.endpoint = prov_endpoint_open,
+	.scalable_ep = PROV_REFUSED,
+	.cntr_open = prov_counter_open,
+	.poll_open = PROV_REFUSED,
+	.stx_ctx = PROV_REFUSED,
+	.srx_ctx = PROV_REFUSED,
+	.query_atomic = PROV_REFUSED,
+	.query_collective = PROV_REFUSED,
+};
+
+int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
+		     struct fid_domain **out, void *context)
+{
+	struct domain *domain;
+
+	if (!info || !info->domain_attr)
+		return -FI_EINVAL;
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return -FI_ENOMEM;
+	domain->fabric = (struct fabric *)fabric;
+	atomic_fetch_add(&domain->fabric->users, 1);
+	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
+	domain->fid.fid.context = context;
+	domain->fid.fid.ops = &fid_ops;
+	domain->fid.ops = &ops;
+	domain->fid.mr = &prov_mr_ops;
+	*out = &domain->fid;
+	return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Endpoints: opening, binding, enabling, closing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prov.h"
+
+#define SIDE_FLAGS (FI_TRANSMIT | FI_RECV)
+/* Of counters, what remote memory access would count. */
+#define NEVER_COUNTED (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+static int bind_vector(struct endpoint *ep, struct vector *vector)
+{
+	int error;
+
+	if (ep->vector)
+		return -FI_EINVAL;
+	error = prov_vector_join(vector, ep);
+	if (!error)
+		ep->vector = vector;
+	return error;
+}
+
+static int bind_events(struct endpoint *ep, struct events *events)
+{
+	if (ep->events)
+		return -FI_EINVAL;
+	ep->events = events;
+	atomic_fetch_add(&events->users, 1);
+	return 0;
+}
+
+static void set_queue(struct side *side, struct queue *queue, uint64_t flags)
+{
+	side->queue = queue;
+	side->selective = flags & FI_SELECTIVE_COMPLETION;
+	atomic_fetch_add(&queue->users, 1);
+}
+
+static int bind_queue(struct endpoint *ep, struct queue *queue, uint64_t flags)
+{
+	int error;
+
+	if ((flags & ~(SIDE_FLAGS | FI_SELECTIVE_COMPLETION)) ||
+	    !(flags & SIDE_FLAGS) || ((flags & FI_TRANSMIT) && ep->tx.queue) ||
+	    ((flags & FI_RECV) && ep->rx.queue))
+		return -FI_EINVAL;
+	error = prov_source_add(&queue->source, ep);
+	if (error)
+		return error;
+	if (flags & FI_TRANSMIT)
+		set_queue(&ep->tx, queue, flags);
+	if (flags & FI_RECV)
+		set_queue(&ep->rx, queue, flags);
+	return 0;
+}
+
+static void set_counter(struct side *side, struct counter *counter)
+{
+	side->counter = counter;
+	atomic_fetch_add(&counter->users, 1);
+}
+
+static int bind_counter(struct endpoint *ep, struct counter *counter,
+			uint64_t flags)
+{
+	int error;
+
+	if (!flags || (flags & ~(SIDE_FLAGS | NEVER_COUNTED)) ||
+	    ((flags & FI_SEND) && ep->tx.counter) ||
+	    ((flags & FI_RECV) && ep->rx.counter))
+		return -FI_EINVAL;
+	if (!(flags & SIDE_FLAGS))
+		return 0;
+	error = prov_source_add(&counter->source, ep);
+	if (error)
+		return error;
+	if (flags & FI_SEND)
+		set_counter(&ep->tx, counter);
+	if (flags & FI_RECV)
+		set_counter(&ep->rx, counter);
+	return 0;
+}
+
+static int endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct endpoint *ep = (struct endpoint *)fid;
+
+	if (!other)
+		return -FI_EINVAL;
+	if (atomic_load(&ep->enabled))
+		return -FI_EOPBADSTATE;
+	switch (other->fclass) {
+	case FI_CLASS_AV:
+		return bind_vector(ep, (struct vector *)other);
+	case FI_CLASS_CQ:
+		return bind_queue(ep, (struct queue *)other, flags);
+	case FI_CLASS_CNTR:
+		return bind_counter(ep, (struct counter *)other, flags);
+	case FI_CLASS_EQ:
+		return bind_events(ep, (struct events *)other);
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static int enable(struct endpoint *ep)
+{
+	if (!ep->vector)
+		return -FI_ENOAV;
+	if ((!ep->tx.queue && !ep->tx.counter) ||
+	    (!ep->rx.queue && !ep->rx.counter))
+		return -FI_ENOCQ;
+	atomic_store_explicit(&ep->enabled, true, memory_order_release);
+	return 0;
+}
+
+/* Flags that name one direction, and are changed for it. */
+static int change_flags(struct endpoint *ep, int command, uint64_t *flags)
+{
+	struct side *side;
+
+	if (!flags || !(*flags & SIDE_FLAGS) ||
+	    (*flags & SIDE_FLAGS) == SIDE_FLAGS)
+		return -FI_EINVAL;
+	side = *flags & FI_TRANSMIT ? &ep->tx : &ep->rx;
+	if (command == FI_GETOPSFLAG)
+		*flags = side->op_flags;
+	else
+		side->op_flags = *flags & ~SIDE_FLAGS;
+	return 0;
+}
+
+static int endpoint_control(struct fid *fid, int command, void *arg)
+{
+	struct endpoint *ep = (struct endpoint *)fid;
+
+	switch (command) {
+	case FI_ENABLE:
+		return enable(ep);
+	case FI_GETOPSFLAG:
+	case FI_SETOPSFLAG:
+		return change_flags(ep, command, arg);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static void unbind(struct endpoint *ep, struct side *side)
+{
+	if (side->queue) {
+		prov_source_remove(&side->queue->source, ep);
+		atomic_fetch_sub(&side->queue->users, 1);
+	}
+	if (side->counter) {
+		prov_source_remove(&side->counter->source, ep);
+		atomic_fetch_sub(&side->counter->users, 1);
+	}
+}
+
+static int endpoint_close(struct fid *fid)
+{
+	struct endpoint *ep = (struct endpoint *)fid;
+	int error;
+
+	unbind(ep, &ep->tx);
+	unbind(ep, &ep->rx);
+	if (ep->vector)
+		prov_vector_leave(ep->vector, ep);
+	if (ep->events)
+		atomic_fetch_sub(&ep->events->users, 1);
+	error = o2g_close(ep->o2g, ep->linger_ms);
+	if (error < 0)
+		prov_log(FI_LOG_WARN, FI_LOG_EP_CTRL, "closing: %s",
+			 o2g_error());
+	atomic_fetch_sub(&ep->domain->users, 1);
+	prov_operations_free(&ep->operations);
+	pthread_mutex_destroy(&ep->polling);
+	pthread_mutex_destroy(&ep->lock);
+	free(ep->peer);
+	free(ep->address);
+	free(ep);
+	return 0;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(fid_ops),
+	.close = endpoint_close,
+	.bind = endpoint_bind,
+	.control = endpoint_control,
+	.ops_open = PROV_REFUSED,
+};
+
+/* The one thing that goes wrong for everybody once gets one clear line, also
+ * where libfabric's log is off. */
+static void explain(int error)
+{
+	if (error == -EACCES)
+		fprintf(stderr,
+			"libo2g-fi: %s: run it under skep mpirun, or set "
+			"SKEP_O2G_SECRET to 64 hexadecimal digits (the same "
+			"for all ranks)\n",
+			o2g_error());
+	else
+		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
+}
+
+static int open_messages(struct endpoint *ep)
+{
+	struct o2g_options options = {.size = sizeof(options)};
+	struct prov_tunables tunables;
+	int error;
+
+	prov_tunables_read(&tunables);
+	if (tunables.credit < 0 || tunables.operations < 0 ||
+	    tunables.nap_us < 0 || tunables.linger_ms < 0)
+		return -FI_EINVAL;
+	options.interface = tunables.interface;
+	options.ports = tunables.ports;
+	options.engine = tunables.engine;
+	options.credit = (uint32_t)tunables.credit;
+	options.unexpected = tunables.unexpected;
+	options.operations = (uint32_t)tunables.operations;
+	options.nap_us = (uint32_t)tunables.nap_us;
+	ep->linger_ms = tunables.linger_ms;
+	error = o2g_open(&ep->o2g, &options);
+	if (error) {
+		explain(error);
+		return error;
+	}
+	ep->copy_max = o2g_copy_max(ep->o2g);
+	prov_log(FI_LOG_INFO, FI_LOG_EP_CTRL, "engine %s, copies up to %zu",
+		 o2g_engine_name(ep->o2g), ep->copy_max);
+	return 0;
+}
+
+static void fill(struct endpoint *ep, const struct fi_info *info)
+{
+	ep->caps = info->caps;
+	ep->min_left = 64;
+	if (info->tx_attr)
+		ep->tx.op_flags = info->tx_attr->op_flags;
+	if (info->rx_attr)
+		ep->rx.op_flags = info->rx_attr->op_flags;
+	ep->injected.flags = FI_SEND | FI_MSG;
+	pthread_mutex_init(&ep->polling, NULL);
+	pthread_mutex_init(&ep->lock, NULL);
+	ep->fid.fid.fclass = FI_CLASS_EP;
+	ep->fid.fid.ops = &fid_ops;
+	ep->fid.ops = &prov_endpoint_ops;
+	ep->fid.cm = &prov_name_ops;
+	ep->fid.msg = &prov_msg_ops;
+	ep->fid.tagged = &prov_tagged_ops;
+	ep->fid.rma = &prov_rma_refused;
+	ep->fid.atomic = &prov_atomic_refused;
+	ep->fid.collective = &prov_collective_refused;
+}
+
+int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
+		       struct fid_ep **out, void *context)
+{
+	struct endpoint *ep;
+	int error;
+
+	if (!info || (info->ep_attr && info->ep_attr->type != FI_EP_RDM))
+		return -FI_EINVAL;
+	ep = calloc(1, sizeof(*ep));
+	if (!ep)
+		return -FI_ENOMEM;
+	error = open_messages(ep);
+	if (error) {
+		free(ep);
+		return error;
+	}
+	fill(ep, info);
+	ep->fid.fid.context = context;
+	ep->domain = (struct domain *)domain;
+	atomic_fetch_add(&ep->domain->users, 1);
+	*out = &ep->fid;
+	return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* What libo2g reports becomes completions and counts. */
+#include "prov.h"
+
+#define BATCH 16
+
+/* Frees the operation, unless it goes on, and keeps what it said. */
+static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
+			       fi_addr_t *from)
+{
+	struct operation *op = ev->cookie;
+	struct operation was;
+
+	pthread_mutex_lock(&ep->lock);
+	was = *op;
+	*from = ev->peer < ep->addresses ? ep->address[ev->peer]
+					 : FI_ADDR_NOTAVAIL;
+	if (op != &ep->injected && !(ev->flags & O2G_STAYS_POSTED))
+		prov_operation_give(&ep->operations, op);
+	pthread_mutex_unlock(&ep->lock);
+	return was;
+}
+
+static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
+{
+	struct fi_context *keep = context;
+
+	keep->internal[0] = (void *)(uintptr_t)handle;
+	keep->internal[1] = ep;
+}
+
+static void fill(struct completion *c, const struct operation *op,
+		 const struct o2g_event *ev)
+{
+	c->entry.op_context = op->context;
+	c->entry.flags = op->flags;
+	if (ev->what == O2G_SENT)
+		return;
+	c->entry.tag = ev->tag;
+	c->entry.len = ev->length;
+	if (ev->flags & O2G_HAS_DATA) {
+		c->entry.flags |= FI_REMOTE_CQ_DATA;
+		c->entry.data = ev->data;
+	}
+	if (!(op->flags & FI_MULTI_RECV))
+		return;
+	c->entry.buf = ev->where;
+	if (ev->flags & O2G_STAYS_POSTED)
+		c->entry.flags &= ~FI_MULTI_RECV;
+}
+
+static void set_error(struct completion *c, const struct o2g_event *ev)
+{
+	c->error = -ev->status;
+	if (ev->status == -EMSGSIZE && ev->what == O2G_RECEIVED) {
+		c->error = FI_ETRUNC;
+		c->cut = ev->total - ev->length;
+	}
+}
+
+static void settle(struct endpoint *ep, const struct o2g_event *ev)
+{
+	struct side *side = ev->what == O2G_SENT ? &ep->tx : &ep->rx;
+	struct completion c = {0};
+	struct operation op = finish(ep, ev, &c.from);
+
+	fill(&c, &op, ev);
+	if (ev->status)
+		set_error(&c, ev);
+	else if (op.claim)
+		keep_claim(ep, op.context, ev->handle);
+	/* There is room: see prov_endpoint_progress(). */
+	if (side->queue && (op.report || c.error))
+		(void)prov_queue_put(side->queue, &c);
+	if (side->counter && op.counted)
+		prov_counter_count(side->counter, c.error);
+}
+
+static bool full(const struct side *side)
+{
+	return side->queue &&
+	       prov_queue_count(side->queue) > PROV_QUEUE_ROOM / 2;
+}
+
+int prov_endpoint_progress(struct endpoint *ep)
+{
+	struct o2g_event event[BATCH];
+	int n = 0;
+
+	/* One at a time, so that events keep their order. */
+	if (pthread_mutex_trylock(&ep->polling))
+		return 0;
+	if (!full(&ep->tx) && !full(&ep->rx))
+		n = o2g_poll(ep->o2g, event, BATCH);
+	for (int i = 0; i < n; i++)
+		settle(ep, &event[i]);
+	pthread_mutex_unlock(&ep->polling);
+	return n;
+}

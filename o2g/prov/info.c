@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fi_getinfo(): one domain, one kind of endpoint. Hints that fit are echoed,
+ * because MPICH takes the echo of threading and address vectors as proof that
+ * they are kept; both are true here, whatever was asked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "prov.h"
+
+#define COMMUNICATION (FI_MSG | FI_TAGGED)
+#define DIRECTIONS (FI_SEND | FI_RECV)
+#define SECONDARY (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define TX_CAPS (COMMUNICATION | FI_SEND)
+#define RX_CAPS                                                                \
+	(COMMUNICATION | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define CAPS (TX_CAPS | RX_CAPS | SECONDARY)
+#define TX_FLAGS                                                               \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
+#define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+#define PROTOCOL (FI_PROV_SPECIFIC | 0x4f3247) /* "O2G" */
+#define MESSAGE_MAX ((size_t)1 << 40)
+#define CQ_DATA_SIZE 8
+#define MANY 1024 /* endpoints, queues and counters: no limit of ours */
+
+static bool within(uint64_t asked, uint64_t have)
+{
+	return !(asked & ~have);
+}
+
+static bool named(const char *asked, const char *have)
+{
+	return !asked || !strcmp(asked, have);
+}
+
+static bool tx_fits(const struct fi_tx_attr *tx)
+{
+	return !tx || (within(tx->caps, TX_CAPS | SECONDARY) &&
+		       within(tx->op_flags, TX_FLAGS) &&
+		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
+		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
+		       !tx->rma_iov_limit);
+}
+
+static bool rx_fits(const struct fi_rx_attr *rx)
+{
+	return !rx || (within(rx->caps, RX_CAPS | SECONDARY) &&
+		       within(rx->op_flags, RX_FLAGS) &&
+		       within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
+		       rx->iov_limit <= 1);
+}
+
+static bool endpoint_fits(const struct fi_ep_attr *ep)
+{
+	return !ep ||
+	       ((ep->type == FI_EP_UNSPEC || ep->type == FI_EP_RDM) &&
+		(ep->protocol == FI_PROTO_UNSPEC || ep->protocol == PROTOCOL) &&
+		ep->max_msg_size <= MESSAGE_MAX && ep->tx_ctx_cnt <= 1 &&
+		ep->rx_ctx_cnt <= 1 && !ep->msg_prefix_size &&
+		!ep->auth_key_size);
+}
+
+static bool domain_fits(const struct fi_domain_attr *domain)
+{
+	return !domain ||
+	       (named(domain->name, PROV_NAME) &&
+		domain->cq_data_size <= CQ_DATA_SIZE &&
+		domain->av_type <= FI_AV_TABLE && !domain->auth_key_size &&
+		within(domain->caps, FI_LOCAL_COMM | FI_REMOTE_COMM));
+}
+
+static bool fits(const struct fi_info *hints)
+{
+	return within(hints->caps, CAPS) &&
+	       hints->addr_format == FI_FORMAT_UNSPEC && !hints->dest_addr &&
+	       !hints->src_addr && !hints->handle && tx_fits(hints->tx_attr) &&
+	       rx_fits(hints->rx_attr) && endpoint_fits(hints->ep_attr) &&
+	       domain_fits(hints->domain_attr) &&
+	       (!hints->fabric_attr ||
+		named(hints->fabric_attr->name, PROV_NAME));
+}
+
+/* What was asked, made whole: kinds need directions and the other way round. */
+static uint64_t granted(uint64_t asked)
+{
+	if (!asked)
+		return CAPS;
+	if (!(asked & DIRECTIONS))
+		asked |= DIRECTIONS;
+	if (!(asked & COMMUNICATION))
+		asked |= COMMUNICATION;
+	return asked | FI_LOCAL_COMM | FI_REMOTE_COMM;
+}
+
+static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
+{
+	struct fi_tx_attr *tx = info->tx_attr;
+	struct fi_rx_attr *rx = info->rx_attr;
+
+	tx->caps = info->caps & (TX_CAPS | SECONDARY) & ~FI_SOURCE;
+	tx->msg_order = FI_ORDER_SAS;
+	tx->inject_size = PROV_INJECT;
+	tx->size = MANY;
+	tx->iov_limit = 1;
+	rx->caps = info->caps & (RX_CAPS | SECONDARY);
+	rx->msg_order = FI_ORDER_SAS;
+	rx->size = MANY;
+	rx->iov_limit = 1;
+	if (hints && hints->tx_attr)
+		tx->op_flags = hints->tx_attr->op_flags;
+	if (hints && hints->rx_attr)
+		rx->op_flags = hints->rx_attr->op_flags;
+}
+
+static void fill_endpoint(struct fi_ep_attr *ep)
+{
+	ep->type = FI_EP_RDM;
+	ep->protocol = PROTOCOL;
+	ep->protocol_version = 1;
+	ep->max_msg_size = MESSAGE_MAX;
+	ep->mem_tag_format = PROV_TAG_FORMAT;
+	ep->tx_ctx_cnt = 1;
+	ep->rx_ctx_cnt = 1;
+}
+
+static void fill_domain(struct fi_domain_attr *domain,
+			const struct fi_domain_attr *asked)
+{
+	domain->threading = FI_THREAD_SAFE;
+	domain->control_progress = FI_PROGRESS_AUTO;
+	domain->data_progress = FI_PROGRESS_AUTO;
+	domain->resource_mgmt = FI_RM_ENABLED;
+	domain->av_type = FI_AV_TABLE;
+	domain->mr_key_size = sizeof(uint64_t);
+	domain->cq_data_size = CQ_DATA_SIZE;
+	domain->cq_cnt = MANY;
+	domain->ep_cnt = MANY;
+	domain->tx_ctx_cnt = MANY;
+	domain->rx_ctx_cnt = MANY;
+	domain->max_ep_tx_ctx = 1;
+	domain->max_ep_rx_ctx = 1;
+	domain->cntr_cnt = MANY;
+	domain->mr_iov_limit = 1;
+	domain->mr_cnt = 65536;
+	domain->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+	if (!asked)
+		return;
+	if (asked->threading)
+		domain->threading = asked->threading;
+	if (asked->control_progress)
+		domain->control_progress = asked->control_progress;
+	if (asked->data_progress)
+		domain->data_progress = asked->data_progress;
+	if (asked->av_type)
+		domain->av_type = asked->av_type;
+}
+
+/* libfabric frees what is in there with free(), each on its own. */
+static void *attribute(size_t size)
+{
+	return calloc(1, size + PROV_SLACK);
+}
+
+static void info_free(struct fi_info *info)
+{
+	if (!info)
+		return;
+	if (info->domain_attr)
+		free(info->domain_attr->name);
+	if (info->fabric_attr)
+		free(info->fabric_attr->name);
+	free(info->tx_attr);
+	free(info->rx_attr);
+	free(info->ep_attr);
+	free(info->domain_attr);
+	free(info->fabric_attr);
+	free(info);
+}
+
+static struct fi_info *info_alloc(void)
+{
+	struct fi_info *info = attribute(sizeof(*info));
+
+	if (!info)
+		return NULL;
+	info->tx_attr = attribute(sizeof(*info->tx_attr));
+	info->rx_attr = attribute(sizeof(*info->rx_attr));
+	info->ep_attr = attribute(sizeof(*info->ep_attr));
+	info->domain_attr = attribute(sizeof(*info->domain_attr));
+	info->fabric_attr = attribute(sizeof(*info->fabric_attr));
+	if (info->domain_attr)
+		info->domain_attr->name = strdup(PROV_NAME);
+	if (info->fabric_attr)
+		info->fabric_attr->name = strdup(PROV_NAME);
+	if (info->tx_attr && info->rx_attr && info->ep_attr &&
+	    info->domain_attr && info->domain_attr->name && info->fabric_attr &&
+	    info->fabric_attr->name)
+		return info;
+	info_free(info);
+	return NULL;
+}
+
+int prov_info_get(uint32_t version, const char *node, const char *service,
+		  uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **out)
+{
+	struct fi_info *info;
+
+	/* Endpoints have names of their own, which no resolver knows. */
+	if (node || service || (hints && !fits(hints))) {
+		prov_log(FI_LOG_INFO, FI_LOG_CORE, "the hints ask for more");
+		return -FI_ENODATA;
+	}
+	(void)flags;
+	info = info_alloc();
+	if (!info)
+		return -FI_ENOMEM;
+	info->caps = granted(hints ? hints->caps : 0);
+	info->addr_format = FI_FORMAT_UNSPEC;
+	fill_transfers(info, hints);
+	fill_endpoint(info->ep_attr);
+	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL);
+	info->fabric_attr->prov_version = FI_VERSION(1, 0);
+	info->fabric_attr->api_version = version;
+	*out = info;
+	return 0;
+}

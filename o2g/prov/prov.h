@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The libfabric provider "o2g": reliable datagram endpoints with tagged and
+ * untagged messages, each endpoint one of libo2g. A fi_addr_t is an index into
+ * its address vector.
+ *
+ * Locks, outer before inner: vector.lock, source.lock, endpoint.polling,
+ * endpoint.lock, queue.lock or counter.lock. The names of one vector, the
+ * endpoints of one source, the order of one endpoint's events, its operations
+ * and names, and the completions of one queue are what they guard.
+ *
+ * One binary serves libfabric 1.17 and later, whose structs are longer: what
+ * libfabric or a program sees is allocated with room to spare.
+ */
+#ifndef O2G_PROV_PROV_H
+#define O2G_PROV_PROV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <o2g/lib/o2g.h>
+
+#define PROV_NAME "o2g"
+#define PROV_SLACK 512 /* bytes by which a struct may have grown */
+#define PROV_INJECT 16384
+#define PROV_TAG_FORMAT 0xaaaaaaaaaaaaaaaaull /* all 64 bits match */
+/* Completions that fit into a queue. Endpoints whose queue is half full take no
+ * more events; the other half is for those that have taken some already. */
+#define PROV_QUEUE_ROOM 65536
+
+/* A fid at the start of an object, with room for members of later versions. */
+#define PROV_FID(type)                                                         \
+	union {                                                                \
+		struct fid_##type fid;                                         \
+		char fid_room[sizeof(struct fid_##type) + PROV_SLACK];         \
+	}
+
+/* What this provider does not do, in any table of functions. */
+long prov_refused(void);
+#define PROV_REFUSED ((void *)prov_refused)
+int prov_bind_refused(struct fid *fid, struct fid *other, uint64_t flags);
+int prov_control_refused(struct fid *fid, int command, void *arg);
+extern struct fi_ops_rma prov_rma_refused;
+extern struct fi_ops_atomic prov_atomic_refused;
+extern struct fi_ops_collective prov_collective_refused;
+
+/* provider.c: the door, and what the libfabric that loaded us lends. */
+void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
+	      const char *format, ...) __attribute__((format(printf, 3, 4)));
+struct prov_tunables {
+	char *interface, *ports, *engine;
+	int credit, operations, nap_us, linger_ms;
+	size_t unexpected;
+};
+void prov_tunables_read(struct prov_tunables *tunables);
+
+/* info.c */
+int prov_info_get(uint32_t version, const char *node, const char *service,
+		  uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info);
+
+struct fabric {
+	PROV_FID(fabric);
+	uint32_t version; /* of the interface that the program was built for */
+	atomic_int users;
+};
+int prov_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
+		     void *context);
+
+struct domain {
+	PROV_FID(domain);
+	struct fabric *fabric;
+	atomic_int users;
+};
+int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
+		     struct fid_domain **out, void *context);
+extern struct fi_ops_mr prov_mr_ops;
+
+struct events { /* an event queue, which nothing but its program writes */
+	PROV_FID(eq);
+	struct fabric *fabric;
+	atomic_int users;
+};
+int prov_events_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
+		     struct fid_eq **out, void *context);
+
+/* The endpoints whose events a queue or a counter gets, and sleeping on them.
+ */
+struct source {
+	pthread_mutex_t lock;
+	struct endpoint **endpoint;
+	int count;
+	bool waits;	    /* epoll and event are open */
+	int epoll;	    /* readable: look again */
+	int event;	    /* readable: something came by way of another */
+	atomic_bool armed;  /* write event when something comes */
+	atomic_bool called; /* fi_cq_signal() */
+};
+int prov_source_init(struct source *source, enum fi_wait_obj wait);
+void prov_source_free(struct source *source);
+int prov_source_add(struct source *source, struct endpoint *ep);
+void prov_source_remove(struct source *source, struct endpoint *ep);
+/* Moves messages and takes their events: a negative errno when an endpoint
+ * is dead. `nap`: the program has nothing else to do. */
+int prov_source_progress(struct source *source, bool nap);
+/* Something came: wakes who sleeps. */
+void prov_source_fire(struct source *source);
+/* From here on what comes is remembered; look once more, then sleep. */
+void prov_source_arm(struct source *source);
+/* Sleeps until something may have come or the deadline: 0, -FI_EAGAIN after
+ * the deadline or prov_source_call(), -FI_EINTR. */
+int prov_source_sleep(struct source *source, int64_t deadline);
+void prov_source_call(struct source *source);
+int prov_source_control(struct source *source, int command, void *arg);
+/* Milliseconds of a clock that only grows; -1 for a timeout below 0. */
+int64_t prov_deadline(int timeout_ms);
+
+struct completion {
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t from;
+	size_t cut; /* bytes that did not fit */
+	int error;  /* 0 or FI_E* */
+};
+
+struct queue {
+	PROV_FID(cq);
+	struct domain *domain;
+	struct source source;
+	atomic_int users;
+	enum fi_cq_format format;
+	pthread_mutex_t lock;
+	struct completion *ring;
+	size_t head;
+	atomic_size_t count; /* read without the lock to see if empty */
+};
+int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
+		    struct fid_cq **out, void *context);
+/* False when it is full. */
+bool prov_queue_put(struct queue *queue, const struct completion *completion);
+size_t prov_queue_count(struct queue *queue);
+bool prov_queue_try_sleep(struct queue *queue);
+
+struct counter {
+	PROV_FID(cntr);
+	struct domain *domain;
+	struct source source;
+	atomic_int users;
+	atomic_uint_least64_t value, errors;
+};
+int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
+		      struct fid_cntr **out, void *context);
+void prov_counter_count(struct counter *counter, bool error);
+bool prov_counter_try_sleep(struct counter *counter);
+
+struct vector { /* of addresses */
+	PROV_FID(av);
+	struct domain *domain;
+	atomic_int users;
+	pthread_mutex_t lock;
+	uint8_t (*name)[O2G_NAME_SIZE];
+	bool *used;
+	size_t count, room;
+	struct endpoint *endpoints;
+};
+int prov_vector_open(struct fid_domain *domain, struct fi_av_attr *attr,
+		     struct fid_av **out, void *context);
+int prov_vector_join(struct vector *vector, struct endpoint *ep);
+void prov_vector_leave(struct vector *vector, struct endpoint *ep);
+
+/* One operation in flight, the cookie of its event. */
+struct operation {
+	void *context;
+	uint64_t flags; /* of its completion */
+	bool busy;
+	bool receive; /* may be cancelled */
+	bool claim;   /* a peek that keeps what it finds */
+	bool report;  /* even if nothing went wrong */
+	bool counted;
+	void *copy; /* of what is sent, when libo2g does not keep one */
+	struct operation *next;
+};
+struct operations { /* of one endpoint */
+	struct operation **chunk;
+	size_t chunks;
+	struct operation *spare;
+};
+struct operation *prov_operation_take(struct operations *operations);
+void prov_operation_give(struct operations *operations, struct operation *op);
+/* The oldest slot whose receive has this context, or 0. */
+struct operation *prov_operation_find(struct operations *operations,
+				      void *context);
+void prov_operations_free(struct operations *operations);
+
+/* Direction of a binding. */
+struct side {
+	struct queue *queue;
+	struct counter *counter;
+	bool selective;	   /* only operations with FI_COMPLETION report */
+	uint64_t op_flags; /* of the calls that carry none */
+};
+
+struct endpoint {
+	PROV_FID(ep);
+	struct domain *domain;
+	struct o2g *o2g;
+	struct vector *vector;
+	struct endpoint *next; /* of the vector */
+	struct events *events;
+	struct side tx, rx;
+	uint64_t caps;
+	size_t min_left; /* FI_OPT_MIN_MULTI_RECV */
+	size_t copy_max;
+	int linger_ms;
+	atomic_bool enabled;
+	pthread_mutex_t polling;
+	pthread_mutex_t lock;
+	struct operations operations;
+	struct operation injected; /* of sends that report errors alone */
+	uint32_t *peer;		   /* libo2g's number, by fi_addr_t */
+	size_t peers;
+	fi_addr_t *address; /* and back */
+	size_t addresses;
+};
+int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
+		       struct fid_ep **out, void *context);
+/* Names, forgets the address. */
+int prov_endpoint_name(struct endpoint *ep, size_t index,
+		       const uint8_t name[O2G_NAME_SIZE]);
+void prov_endpoint_forget(struct endpoint *ep, size_t index);
+extern struct fi_ops_ep prov_endpoint_ops;
+extern struct fi_ops_cm prov_name_ops;
+
+/* transfer.c: what msg.c and tagged.c have in common. */
+struct transfer {
+	const void *buffer;
+	size_t length;
+	fi_addr_t address;
+	uint64_t tag, ignore, data;
+	void *context;
+	uint64_t flags; /* FI_MSG or FI_TAGGED, and those of the call */
+};
+ssize_t prov_send(struct fid_ep *fid, const struct transfer *transfer);
+ssize_t prov_inject(struct fid_ep *fid, const struct transfer *transfer);
+ssize_t prov_receive(struct fid_ep *fid, const struct transfer *transfer);
+/* At most one piece: 0, or -FI_EINVAL. */
+int prov_transfer_iov(struct transfer *transfer, const struct iovec *iov,
+		      size_t count);
+uint64_t prov_send_flags(struct fid_ep *fid);
+uint64_t prov_receive_flags(struct fid_ep *fid);
+extern struct fi_ops_msg prov_msg_ops;
+extern struct fi_ops_tagged prov_tagged_ops;
+
+/* event.c: takes up to some events of the endpoint; their number, 0 also when
+ * another thread does it, or a negative errno. */
+int prov_endpoint_progress(struct endpoint *ep);
+
+static inline struct endpoint *prov_endpoint(struct fid_ep *fid)
+{
+	return (struct endpoint *)fid;
+}
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* Sends, receives and peeks, tagged or not: two contexts of libo2g. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "prov.h"
+
+enum { UNTAGGED, TAGGED }; /* o2g_match.context */
+
+/* Which of libfabric's flags each call may carry; MORE and the levels of
+ * completion below delivery are met by every operation. */
+#define MEANINGLESS (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
+#define KINDS (FI_MSG | FI_TAGGED)
+#define SEND_FLAGS                                                             \
+	(KINDS | MEANINGLESS | FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA)
+#define RECEIVE_FLAGS                                                          \
+	(KINDS | MEANINGLESS | FI_COMPLETION | FI_MULTI_RECV | FI_PEEK |       \
+	 FI_CLAIM | FI_DISCARD)
+
+int prov_transfer_iov(struct transfer *transfer, const struct iovec *iov,
+		      size_t count)
+{
+	if (count > 1 || (count && !iov))
+		return -FI_EINVAL;
+	transfer->buffer = count ? iov->iov_base : NULL;
+	transfer->length = count ? iov->iov_len : 0;
+	return 0;
+}
+
+uint64_t prov_send_flags(struct fid_ep *fid)
+{
+	return prov_endpoint(fid)->tx.op_flags;
+}
+
+uint64_t prov_receive_flags(struct fid_ep *fid)
+{
+	return prov_endpoint(fid)->rx.op_flags;
+}
+
+/* With the lock held. */
+static int match(struct endpoint *ep, const struct transfer *t, bool any,
+		 struct o2g_match *match)
+{
+	match->peer = O2G_ANY;
+	match->context = t->flags & FI_TAGGED ? TAGGED : UNTAGGED;
+	match->tag = t->flags & FI_TAGGED ? t->tag : 0;
+	match->ignore = t->flags & FI_TAGGED ? t->ignore : 0;
+	if (any)
+		return 0;
+	if (t->address < ep->peers)
+		match->peer = ep->peer[t->address];
+	return match->peer == O2G_ANY ? -FI_EINVAL : 0;
+}
+
+static bool reports(const struct side *side, uint64_t flags)
+{
+	return !side->selective || (flags & FI_COMPLETION);
+}
+
+/* Takes an operation and says to whom it goes. */
+static int begin(struct endpoint *ep, const struct transfer *t, bool any,
+		 struct o2g_match *to, struct operation **out)
+{
+	struct operation *op = NULL;
+	int error;
+
+	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
+		return -FI_EOPBADSTATE;
+	pthread_mutex_lock(&ep->lock);
+	error = match(ep, t, any, to);
+	if (!error) {
+		op = prov_operation_take(&ep->operations);
+		error = op ? 0 : -FI_ENOMEM;
+	}
+	if (op) {
+		op->context = t->context;
+		op->flags = t->flags & KINDS;
+	}
+	pthread_mutex_unlock(&ep->lock);
+	*out = op;
+	return error;
+}
+
+/* The operation never started. */
+static int fail(struct endpoint *ep, struct operation *op, int error)
+{
+	pthread_mutex_lock(&ep->lock);
+	prov_operation_give(&ep->operations, op);
+	pthread_mutex_unlock(&ep->lock);
+	return error;
+}
+
+/* The buffer may change at once: libo2g keeps a copy, or else the operation. */
+static int copy(struct endpoint *ep, const struct transfer *t,
+		struct operation *op, const void **buffer, unsigned *options)
+{
+	if (t->length > PROV_INJECT)
+		return -FI_EINVAL;
+	if (t->length <= ep->copy_max) {
+		*options |= O2G_COPY;
+		return 0;
+	}
+	op->copy = malloc(t->length);
+	if (!op->copy)
+		return -FI_ENOMEM;
+	*buffer = memcpy(op->copy, t->buffer, t->length);
+	return 0;
+}
+
+static ssize_t send_operation(struct endpoint *ep, const struct transfer *t,
+			      bool report)
+{
+	const void *buffer = t->buffer;
+	struct operation *op;
+	struct o2g_match to;
+	unsigned options = 0;
+	int error;
+
+	if ((t->flags & ~SEND_FLAGS) || (t->length && !buffer))
+		return -FI_EINVAL;
+	error = begin(ep, t, false, &to, &op);
+	if (error)
+		return error;
+	op->flags |= FI_SEND;
+	op->report = report;
+	op->counted = true;
+	if (t->flags & FI_REMOTE_CQ_DATA)
+		options |= O2G_WITH_DATA;
+	if (t->flags & FI_INJECT)
+		error = copy(ep, t, op, &buffer, &options);
+	if (!error)
+		error = o2g_send(ep->o2g, &to, buffer, t->length, t->data,
+				 options, op);
+	return error < 0 ? fail(ep, op, error) : 0;
+}
+
+ssize_t prov_send(struct fid_ep *fid, const struct transfer *t)
+{
+	struct endpoint *ep = prov_endpoint(fid);
+
+	return send_operation(ep, t, reports(&ep->tx, t->flags));
+}
+
+/* Without an operation, if nothing waits for its end. */
+ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
+{
+	struct endpoint *ep = prov_endpoint(fid);
+	unsigned options = O2G_COPY | O2G_QUIET;
+	struct o2g_match to;
+	int error;
+
+	if (ep->tx.counter || t->length > ep->copy_max)
+		return send_operation(ep, t, false);
+	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
+		return -FI_EOPBADSTATE;
+	if (t->length > PROV_INJECT || (t->length && !t->buffer))
+		return -FI_EINVAL;
+	if (t->flags & FI_REMOTE_CQ_DATA)
+		options |= O2G_WITH_DATA;
+	pthread_mutex_lock(&ep->lock);
+	error = match(ep, t, false, &to);
+	pthread_mutex_unlock(&ep->lock);
+	if (!error)
+		error = o2g_send(ep->o2g, &to, t->buffer, t->length, t->data,
+				 options, &ep->injected);
+	return error < 0 ? error : 0;
+}
+
+static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,
+		    uint64_t flags, struct operation *op)
+{
+	unsigned options = 0;
+
+	if (flags & FI_CLAIM)
+		options |= O2G_CLAIM;
+	if (flags & FI_DISCARD)
+		options |= O2G_DISCARD;
+	op->claim = flags & FI_CLAIM;
+	return o2g_peek(ep->o2g, from, options, op);
+}
+
+static ssize_t post(struct endpoint *ep, const struct o2g_match *from,
+		    const struct transfer *t, struct operation *op)
+{
+	unsigned options = 0;
+
+	op->receive = true;
+	op->counted = true;
+	if (t->flags & FI_MULTI_RECV) {
+		op->flags |= FI_MULTI_RECV;
+		options |= O2G_MULTI;
+	}
+	return o2g_recv(ep->o2g, from, (void *)t->buffer, t->length,
+			ep->min_left, options, op);
+}
+
+/* The handle that a peek left in the program's context; it is good once. */
+static int claimed(struct endpoint *ep, struct fi_context *keep,
+		   uint64_t *handle)
+{
+	if (!keep || keep->internal[1] != ep)
+		return -FI_EINVAL;
+	*handle = (uintptr_t)keep->internal[0];
+	return 0;
+}
+
+static void unclaim(struct fi_context *keep)
+{
+	keep->internal[1] = NULL;
+}
+
+static ssize_t discard(struct endpoint *ep, const struct transfer *t)
+{
+	struct completion c = {.from = FI_ADDR_NOTAVAIL};
+	uint64_t handle;
+	int error = claimed(ep, t->context, &handle);
+
+	if (!error)
+		error = o2g_discard_claimed(ep->o2g, handle);
+	if (error < 0)
+		return error;
+	unclaim(t->context);
+	c.entry.op_context = t->context;
+	c.entry.flags = FI_RECV | (t->flags & KINDS);
+	if (ep->rx.queue && reports(&ep->rx, t->flags) &&
+	    !prov_queue_put(ep->rx.queue, &c))
+		return -FI_EAGAIN;
+	return 0;
+}
+
+static ssize_t receive_claimed(struct endpoint *ep, const struct transfer *t,
+			       struct operation *op)
+{
+	uint64_t handle;
+	int error = claimed(ep, t->context, &handle);
+
+	op->counted = true;
+	if (!error)
+		error = o2g_recv_claimed(ep->o2g, handle, (void *)t->buffer,
+					 t->length, op);
+	if (error >= 0)
+		unclaim(t->context);
+	return error;
+}
+
+static bool receive_fits(const struct transfer *t)
+{
+	uint64_t how = t->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
+
+	if ((t->flags & ~RECEIVE_FLAGS) || how == FI_DISCARD ||
+	    how == (FI_PEEK | FI_CLAIM | FI_DISCARD))
+		return false;
+	if ((how & FI_CLAIM) && !t->context)
+		return false;
+	if (t->flags & FI_MULTI_RECV)
+		return !how && !(t->flags & FI_TAGGED) && t->length;
+	return how || t->buffer || !t->length;
+}
+
+ssize_t prov_receive(struct fid_ep *fid, const struct transfer *t)
+{
+	struct endpoint *ep = prov_endpoint(fid);
+	bool any = !(ep->caps & FI_DIRECTED_RECV) ||
+		   t->address == FI_ADDR_UNSPEC ||
+		   (t->flags & (FI_PEEK | FI_CLAIM)) == FI_CLAIM;
+	struct operation *op;
+	struct o2g_match from;
+	ssize_t error;
+
+	if (!receive_fits(t))
+		return -FI_EINVAL;
+	if ((t->flags & FI_DISCARD) && (t->flags & FI_CLAIM))
+		return discard(ep, t);
+	error = begin(ep, t, any, &from, &op);
+	if (error)
+		return error;
+	op->flags |= FI_RECV;
+	op->report = reports(&ep->rx, t->flags);
+	if (t->flags & FI_PEEK)
+		error = peek(ep, &from, t->flags, op);
+	else if (t->flags & FI_CLAIM)
+		error = receive_claimed(ep, t, op);
+	else
+		error = post(ep, &from, t, op);
+	return error < 0 ? fail(ep, op, (int)error) : 0;
+}
