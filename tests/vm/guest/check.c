@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a C program of this computer finds in a guest. Arguments: the release
+ * of the kernel, the user's number, CPUs, NUMA nodes, and MiB of swap.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "tests/tap.h"
+
+static void kernel(const char *release)
+{
+	struct utsname name = {0};
+
+	uname(&name);
+	tap_ok(!strcmp(name.release, release), "kernel %s runs", release);
+}
+
+static void user(int uid)
+{
+	int want = uid ? EACCES : 0;
+	int fd = open("/etc/skep-check", O_WRONLY | O_CREAT, 0600);
+	int error = fd < 0 ? errno : 0;
+
+	tap_ok((int)getuid() == uid && (int)geteuid() == uid,
+	       "the user's number is %d", uid);
+	tap_ok(error == want, "%s may %swrite to /etc",
+	       uid ? "the ordinary user" : "root", uid ? "not " : "");
+	if (fd >= 0)
+		close(fd);
+}
+
+static void limit(const char *name, int which, rlim_t soft)
+{
+	struct rlimit l = {0};
+
+	getrlimit(which, &l);
+	tap_ok(l.rlim_cur == soft, "the limit of %s is %llu", name,
+	       (unsigned long long)soft);
+}
+
+/* The processor that each thread may run on, and the memory nodes. */
+static void hardware(int cpus, int nodes)
+{
+	int seen = 0;
+	char path[64];
+
+	tap_ok(get_nprocs() == cpus, "%d CPUs", cpus);
+	for (int i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d",
+			 i);
+		seen += !access(path, F_OK);
+	}
+	tap_ok(seen == nodes, "%d NUMA nodes", nodes);
+}
+
+static void swap(int mib)
+{
+	struct sysinfo info = {0};
+	unsigned long have;
+
+	sysinfo(&info);
+	/* mkswap keeps a page for itself */
+	have = (info.totalswap * info.mem_unit + (1 << 20) - 1) >> 20;
+	tap_ok(have == (unsigned long)mib, "%d MiB of swap", mib);
+}
+
+static void module(void)
+{
+	char text[32] = "";
+	int fd = open("/proc/skep_trivial", O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	tap_ok(n > 0 && !strncmp(text, "trivial ", 8),
+	       "our module answers in /proc");
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 6)
+		return 2;
+	kernel(argv[1]);
+	user(atoi(argv[2]));
+	limit("open files", RLIMIT_NOFILE, 1024);
+	limit("locked memory", RLIMIT_MEMLOCK, 8 << 20);
+	limit("the stack", RLIMIT_STACK, 8 << 20);
+	hardware(atoi(argv[3]), atoi(argv[4]));
+	swap(atoi(argv[5]));
+	module();
+	return tap_done();
+}

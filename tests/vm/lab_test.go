@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+const swapMiB = 64
+
+// One machine of each kernel has everything that a machine can have.
+func TestLabMachine(t *testing.T) {
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := vmtest.Boot(t, lab.Machine{
+			Kernel: kernel, CPUs: 4, NUMA: 2, Memory: 1024,
+			Disks:   []lab.Disk{{MiB: 16}, {MiB: swapMiB, Swap: true}},
+			Nodes:   3,
+			Delay:   20 * time.Millisecond,
+			Loss:    0.2,
+			Modules: []string{"trivial"},
+		})
+		programs(t, vm, kernel)
+		nodes(t, vm)
+		back(t, vm)
+		reboot(t, vm)
+		unload(t, vm)
+	})
+}
+
+// programs runs a C program as root and as the ordinary user.
+func programs(t *testing.T, vm *vmtest.VM, kernel string) {
+	hello := vm.Guest().Hello()
+	if !strings.HasPrefix(hello.Release, kernel+".") || hello.CPUs != 4 || len(hello.Nodes) != 2 {
+		t.Errorf("the guest says %+v", hello)
+	}
+	for _, user := range []bool{false, true} {
+		uid := "0"
+		if user {
+			uid = "1000"
+		}
+		args := []string{tool(t, "check"), hello.Release, uid, "4", "2", strconv.Itoa(swapMiB)}
+		vm.Run(lab.Program{Args: args, User: user}, 10)
+	}
+}
+
+// nodes has a Go program at one node ask another: delay and loss hold both
+// ways.
+func nodes(t *testing.T, vm *vmtest.VM) {
+	stop := serve(t, vm, 2)
+	defer stop()
+	vm.Run(lab.Program{Args: []string{tool(t, "peer"), "delay", "node2"}, Node: 3, User: true}, 3)
+	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", "cat /proc/net/dev"}, Node: 1})
+	if strings.Count(text, ":") != 2 {
+		t.Errorf("a node has other interfaces than lo and one of its own:\n%s", text)
+	}
+}
+
+// serve starts the other side in a node, 0 for none, and gives what ends it.
+func serve(t *testing.T, vm *vmtest.VM, node int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		status, err := vm.Guest().Run(ctx, lab.Program{Args: []string{tool(t, "peer"), "serve"}, Node: node}, lab.Streams{})
+		if ctx.Err() == nil {
+			t.Errorf("the server ended: status %d, %v", status, err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// back compares a file with what the guest brings back of it.
+func back(t *testing.T, vm *vmtest.VM) {
+	digest := strings.Fields(vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
+		"head -c 3000001 /dev/urandom >/out/blob && sha256sum </out/blob"}}))
+	own := sha256.Sum256(vm.File("blob"))
+	if len(digest) == 0 || digest[0] != hex.EncodeToString(own[:]) {
+		t.Errorf("brought back with digest %x, the guest says %q", own, digest)
+	}
+}
+
+// reboot keeps the disk, and nothing else.
+func reboot(t *testing.T, vm *vmtest.VM) {
+	mark := rand.Text()
+	first := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
+		"echo " + mark + " >/root/mark && echo " + mark + " >/dev/vda && sync && cat /proc/sys/kernel/random/boot_id"}})
+	vm.Reboot()
+	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
+		"cat /proc/sys/kernel/random/boot_id; head -n 1 /dev/vda; test ! -e /root/mark; echo $?"}})
+	lines := strings.Fields(text)
+	if len(lines) != 3 || lines[0] == strings.TrimSpace(first) || lines[1] != mark || lines[2] != "0" {
+		t.Errorf("boot %q wrote %s; after a reboot: boot, disk and status of the old file's absence are %q", first, mark, lines)
+	}
+}
+
+// unload takes our module out again.
+func unload(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
+		"rmmod trivial && ! grep trivial /proc/modules && test ! -e /proc/skep_trivial && echo gone"}})
+	if text != "gone\n" {
+		t.Errorf("after rmmod: %q", text)
+	}
+}
+
+// Two guests with different kernels send each other some MiB.
+func TestLabPair(t *testing.T) {
+	kernels := lab.Series()
+	a, b := vmtest.Pair(t,
+		lab.Machine{Name: "lab-one", Kernel: kernels[0], Memory: 512},
+		lab.Machine{Name: "lab-two", Kernel: kernels[1], Memory: 512},
+		vmtest.Limit(2*time.Minute))
+	if one, two := a.Guest().Hello().Release, b.Guest().Hello().Release; one == two {
+		t.Errorf("both run %s", one)
+	}
+	stopA, stopB := serve(t, a, 0), serve(t, b, 0)
+	defer stopA()
+	defer stopB()
+	a.Run(lab.Program{Args: []string{tool(t, "peer"), "bytes", "lab-two", "8"}}, 2)
+	b.Run(lab.Program{Args: []string{tool(t, "peer"), "bytes", "lab-one", "8"}}, 2)
+}

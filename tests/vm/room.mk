@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# Tests that boot machines. A room adds its own:
+#
+#   VM_SUITES += vm-ROOM
+#   suite_vm-ROOM = $(call vm_suite,Room)     runs TestRoom... of tests/vm
+#   suite_vm-ROOM_kind = go
+#   suite_vm-ROOM_needs = $(vm_needs) ...
+
+vm_needs = kernels kmod $(B)/bin/skep-guest
+vm_suite = $(GO) test -count=1 -timeout 20m -json -run '^Test$(1)' ./tests/vm
+
+# What tests in a guest have run there: programs of this computer.
+vm_programs = $(B)/test/vm/check $(B)/test/vm/peer
+
+VM_SUITES += vm-lab
+suite_vm-lab = $(call vm_suite,Lab)
+suite_vm-lab_kind = go
+suite_vm-lab_deadline = 1260
+suite_vm-lab_needs = $(vm_needs) $(vm_programs)
+
+$(B)/test/vm/check: $(B)/obj/gcc/tests/vm/guest/check.o
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^
+
+$(B)/test/vm/peer: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/vm/guest/peer
