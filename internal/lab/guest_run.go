@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -174,4 +175,16 @@ func (c *caller) take(t proto.ExecType, p []byte) (err error) {
 		return fmt.Errorf("%w: a frame of type %d with %d bytes", errNonsense, t, len(p))
 	}
 	return err
+}
+
+// clean makes a guest's line fit for an error: short and printable.
+func clean(line string) string {
+	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
+	line = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, line)
+	return line[:min(len(line), 300)]
 }

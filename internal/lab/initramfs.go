@@ -4,7 +4,10 @@ package lab
 
 import (
 	"bufio"
+	"bytes"
+	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,8 +34,11 @@ func (m *Machine) rootModules() []string {
 func (m *Machine) writeInitramfs(k *Kernel, path string) (err error) {
 	guest := filepath.Join(m.Build, "bin", "skep-guest")
 	program, err := os.ReadFile(guest)
+	if err == nil {
+		err = standsAlone(program)
+	}
 	if err != nil {
-		return fmt.Errorf("process 1 of the guest: %w: run make", err)
+		return fmt.Errorf("process 1 of the guest, %s: %w: run make", guest, err)
 	}
 	files, err := k.Closure(m.rootModules()...)
 	if err != nil {
@@ -70,6 +76,20 @@ func (m *Machine) writeInitramfs(k *Kernel, path string) (err error) {
 		return err
 	}
 	return w.Flush()
+}
+
+// standsAlone refuses a program that asks for a loader, which is not there yet.
+func standsAlone(program []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return err
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("it is linked dynamically")
+		}
+	}
+	return nil
 }
 
 func addModules(c *cpio, files []string) (names []string, err error) {

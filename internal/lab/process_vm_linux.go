@@ -169,18 +169,6 @@ func lastOf(text string) string {
 	return clean(lines[len(lines)-1])
 }
 
-// clean makes a guest's line fit for an error: short and printable.
-func clean(line string) string {
-	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
-	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, line)
-	return line[:min(len(line), 300)]
-}
-
 // lastLine keeps the end of what is written to it.
 type lastLine struct {
 	mu   sync.Mutex
