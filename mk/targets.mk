@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
-.PHONY: all setup demo test check style wine bench fuzz soak windows-kit \
-	format help clean test-run demo-run FORCE
+.PHONY: all setup demo test check style wine vm bench fuzz soak windows-kit \
+	format help clean test-run demo-run vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
@@ -34,13 +34,17 @@ $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
 	$(eval suite_fuzz-$(f)_kind = exit))
 
-ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(FUZZ_SUITES)
+ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 # T counts when it was typed, not when some shell happens to export one.
 ifeq ($(origin T),command line)
 CHOSEN := $(T)
 ifneq ($(filter test test-run check,$(MAKECMDGOALS)),)
 $(foreach t,$(T),$(if $(filter $(t),$(ALL_SUITES)),,\
 	$(error no suite '$(t)'; there are: $(sort $(ALL_SUITES)))))
+endif
+ifneq ($(filter vm vm-run,$(MAKECMDGOALS)),)
+$(foreach t,$(T),$(if $(filter vm-$(t),$(VM_SUITES)),,\
+	$(error no VM suite '$(t)'; there are: $(sort $(VM_SUITES:vm-%=%)))))
 endif
 endif
 
@@ -81,6 +85,26 @@ style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licenc
 
 wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wine
 	$(call run_suites,$(wine_suites),wine)
+
+# Virtual machines ---------------------------------------------------------
+
+vm: ## the tests in virtual machines (T=lab for one)
+	$(Q)$(MAKE) --no-print-directory setup
+	$(Q)$(MAKE) --no-print-directory vm-run
+
+# When the person began to wait; the first make hands it to the second.
+ifneq ($(filter vm vm-run,$(MAKECMDGOALS)),)
+SKEP_VM_BEGAN ?= $(shell date +%s%N)
+export SKEP_VM_BEGAN := $(SKEP_VM_BEGAN)
+endif
+
+vm_chosen = $(or $(CHOSEN:%=vm-%),$(VM_SUITES))
+FIRST_TAP := $(B)/lab/first-tap
+vm-run: $(RUNNER) $(call needs,$(vm_chosen))
+	$(if $(VM_SUITES),,@echo "make vm: no room defines a VM suite yet." >&2; exit 2)
+	$(Q)rm -f $(FIRST_TAP)
+	$(call run_suites,$(vm_chosen),$(call run_name,vm),$(if $(CHOSEN),,-floor \
+	tests/floor:vm)) && s=0 || s=$$?; test ! -f $(FIRST_TAP) || cat $(FIRST_TAP); exit $$s
 
 # Longer things -----------------------------------------------------------
 

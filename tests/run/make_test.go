@@ -106,6 +106,7 @@ func TestMake(t *testing.T) {
 		{"test runs all", []string{"test-run"}, true, "SPEC: 2 of 2 promises held\n4 passed, 0 failed, 0 skipped\n"},
 		{"one suite", []string{"test-run", "T=slow"}, true, "ok   slow"},
 		{"no such suite", []string{"check", "T=gone"}, false, "no suite 'gone'; there are: fuzz-parser on-wine quick slow"},
+		{"no such VM suite", []string{"vm", "T=gone"}, false, "no VM suite 'gone'; there are:"},
 		{"wine", []string{"wine"}, true, "ok   on-wine"},
 		{"bench", []string{"bench"}, true, "made-speed"},
 		{"bench by name", []string{"bench", "T=speed"}, true, "made-speed"},
@@ -173,7 +174,7 @@ func TestMake_rebuild(t *testing.T) {
 
 func TestMake_empty(t *testing.T) {
 	dir := tree(t, "")
-	for _, target := range []string{"demo-run", "bench", "fuzz", "soak", "windows-kit", "wine", "check"} {
+	for _, target := range []string{"demo-run", "bench", "fuzz", "soak", "windows-kit", "wine", "vm-run", "check"} {
 		if out, err := makeIn(dir, target); err == nil {
 			t.Errorf("make %s has nothing to do and says it did it:\n%s", target, out)
 		}

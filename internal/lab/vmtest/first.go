@@ -37,12 +37,14 @@ func firstLine(now time.Time) {
 		if err != nil {
 			return
 		}
-		text, err := noteFirst(filepath.Join(build, "lab", "first-tap.tsv"), began, now)
-		if err != nil {
-			text = err.Error()
+		table := filepath.Join(build, "lab", "first-tap.tsv")
+		text, err := noteFirst(table, began, now)
+		if err == nil && text != "" {
+			// make prints it: the runner keeps a good suite's words.
+			err = os.WriteFile(strings.TrimSuffix(table, ".tsv"), []byte(text+"\n"), 0o644)
 		}
-		if text != "" {
-			fmt.Fprintln(os.Stderr, text)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "vmtest:", err)
 		}
 	})
 }
