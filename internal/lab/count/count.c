@@ -143,48 +143,41 @@ static void at_exit(uint64_t id, void *userdata)
 
 /* Execution -------------------------------------------------------------- */
 
-/* An address of 48 bits, sign-extended, beside the index of a kind. */
-static void *pack(uint64_t address, unsigned int kind)
-{
-	return (void *)(uintptr_t)(address << 16 | kind);
-}
+/*
+ * What an instruction's callback is given: its address, of which 48 bits are
+ * kept and sign-extended, MARK if it is one, and the index of its kind.
+ */
+#define MARK 0x8000
 
-static uint64_t packed_address(void *userdata)
+static void *pack(uint64_t address, unsigned int index)
 {
-	return (uint64_t)((int64_t)(uintptr_t)userdata >> 16);
+	bool mark = count.kinds[index].mark;
+
+	return (void *)(uintptr_t)(address << 16 | (mark ? MARK : 0) | index);
 }
 
 /* A processor's tally, made at its first mark. */
-static struct tally *tally_of(unsigned int vcpu, const struct tally_kind *kind)
+static struct tally *make_tally(unsigned int vcpu)
 {
-	struct tally *t;
+	size_t size = (sizeof(struct tally) + 63) & ~(size_t)63;
+	struct tally *t = aligned_alloc(64, size);
 
-	if (vcpu >= count.tally_count)
-		return NULL;
-	t = count.tallies[vcpu];
-	if (t || !kind->mark)
-		return t;
-	t = aligned_alloc(64, (sizeof(*t) + 63) & ~63UL);
 	if (!t) {
 		fputs("skep-count: out of memory\n", stderr);
 		abort();
 	}
-	memset(t, 0, sizeof(*t));
+	memset(t, 0, size);
 	pthread_mutex_lock(&count.lock);
 	count.tallies[vcpu] = t;
 	pthread_mutex_unlock(&count.lock);
 	return t;
 }
 
-static void execute(unsigned int vcpu, void *userdata)
+static void step(struct tally *t, uintptr_t packed)
 {
-	uint64_t address = packed_address(userdata);
-	const struct tally_kind *kind =
-		&count.kinds[(uintptr_t)userdata & 0xffff];
-	struct tally *t = tally_of(vcpu, kind);
+	uint64_t address = (uint64_t)((int64_t)packed >> 16);
+	const struct tally_kind *kind = &count.kinds[packed & (MARK - 1)];
 
-	if (!t)
-		return;
 	if (count_tally_quiet(t, address, kind)) {
 		count_tally_step(t, address, kind);
 		return;
@@ -194,6 +187,20 @@ static void execute(unsigned int vcpu, void *userdata)
 	if (kind->end)
 		write_file();
 	pthread_mutex_unlock(&count.lock);
+}
+
+/* Before each instruction of the guest; most are outside of all intervals. */
+static void execute(unsigned int vcpu, void *userdata)
+{
+	uintptr_t packed = (uintptr_t)userdata;
+	struct tally *t;
+
+	if (vcpu >= count.tally_count)
+		return;
+	t = count.tallies[vcpu];
+	if (!(packed & MARK) && (!t || !t->open))
+		return;
+	step(t ? t : make_tally(vcpu), packed);
 }
 
 /* Translation ------------------------------------------------------------ */
