@@ -4,10 +4,14 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseSite(t *testing.T) {
@@ -123,4 +127,27 @@ func TestDownloadWantsEachPackageOnce(t *testing.T) {
 	fakeApt(t, map[string]string{"apt-get": "echo 'E: not authenticated' >&2; exit 100\n"})
 	_, err = a.download(context.Background(), []string{"other"})
 	wantError(t, err, "not authenticated")
+}
+
+// The real apt reads a repository that nobody signed.
+func TestArchiveWithoutSignatureIsRefused(t *testing.T) {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		t.Skip("no apt-get here")
+	}
+	repo := t.TempDir()
+	text := "Package: linux-image-amd64\nVersion: 6.12.1-1\nArchitecture: amd64\nFilename: x.deb\nSize: 1\n"
+	sum := sha256.Sum256([]byte(text))
+	plant(t, filepath.Join(repo, "dists/bookworm-backports/main/binary-amd64/Packages"), text)
+	plant(t, filepath.Join(repo, "dists/bookworm-backports/Release"), fmt.Sprintf(
+		"Origin: Debian\nSuite: bookworm-backports\nCodename: bookworm-backports\nArchitectures: amd64\nComponents: main\n"+
+			"Date: %s\nSHA256:\n %x %d main/binary-amd64/Packages\n",
+		time.Now().UTC().Format(time.RFC1123), sum, len(text)))
+	path := os.Getenv("PATH")
+	fakeApt(t, map[string]string{"apt-get": "PATH=" + path + "\n" +
+		"[ \"$1\" = indextargets ] || exec " + apt + " \"$@\"\n" +
+		"printf 'Debian\\tDebian\\tmain\\tfile:" + repo + "\\n'\n"})
+	t.Setenv("PATH", os.Getenv("PATH")+":"+path)
+	_, err = openArchive(context.Background(), t.TempDir(), "6.12")
+	wantError(t, err, "is not signed")
 }

@@ -32,7 +32,8 @@ module() { # name
 run() { # series module [make's options]
 	where=build/kmod/$1/$2/$2.ko
 	shift 2
-	make -C "$scratch" --no-print-directory "$@" "$where" >"$tmp/got" 2>&1
+	make -C "$scratch" --no-print-directory DEBUG_KERNELS=build/kernel \
+		"$@" "$where" >"$tmp/got" 2>&1
 }
 
 # Fails, names the cause and its source, and leaves no module, twice over.
@@ -65,12 +66,10 @@ cat >"$scratch/Makefile" <<END
 include mk/tools.mk
 KMODS := good w1 sparse compile modpost
 KMOD_SERIES := $*
-kernel_dir = \$(B)/kernel/\$(1)
 kmod_good = good/kmod
-kmod_good_with = good/core
+kmod_good_with = good/core good/include/skep/part.h
 \$(foreach m,w1 sparse compile modpost,\$(eval kmod_\$(m) = \$(m)/kmod))
 include mk/kmod.mk
-kernel_dir = \$(B)/kernel/\$(1)
 END
 module w1 <<'END'
 static int __init start(void) { int unused; unused = 1; return 0; }
@@ -87,15 +86,21 @@ static noinline int __init start(void) { return 0; }
 int stop(void); int stop(void) { return start(); }
 END
 module good <<'END'
-#include "../core/part.h"
+#include <skep/part.h>
+static int __init start(void) { return part(); }
+module_init(start);
 END
-mkdir "$scratch/good/core"
-echo '#define PART 1' >"$scratch/good/core/part.h"
+mkdir -p "$scratch/good/core" "$scratch/good/include/skep"
+echo "good-y += ../core/part.o
+ccflags-y := -I\$(SKEP)/good/include" >>"$scratch/good/kmod/Kbuild"
+echo 'int part(void);' >"$scratch/good/include/skep/part.h"
+printf '#include <skep/part.h>\nint part(void)\n{ return 0; }\n' \
+	>"$scratch/good/core/part.c"
 sources >"$tmp/before"
 
 for s; do
 	for m in trivial planted; do
-		sed 's/$/ /' "$build/kernel/$s/release" >"$tmp/want"
+		sed 's/$/ /' "$scratch/build/kernel/$s/release" >"$tmp/want"
 		modinfo -F vermagic "$build/kmod/$s/$m/$m.ko" >"$tmp/got" 2>&1 || true
 		rc=0
 		grep -qF "$(cat "$tmp/want")" "$tmp/got" || rc=1
@@ -133,9 +138,11 @@ rc=0
 run "$first" good V=1 || rc=1
 grep -q 'good/kmod/main.c' "$tmp/got" || rc=1
 result $rc "a new kernel builds its modules again"
-rm "$scratch/good/core/part.h"
+touch -d '1 minute ago' "$scratch/build/kmod/$first/good/good.ko"
+rm "$scratch/good/core/part.c"
+echo >"$scratch/good/core/other.c"
 rc=0
-refuses good "$first" 'part.h: No such file' || rc=1
+refuses good "$first" 'No rule to make.*part.o' || rc=1
 result $rc "a source that is gone is gone from the build"
 
 echo "1..$n"

@@ -11,8 +11,8 @@
  *   panic       panic                      never returns    every kernel
  *   spin        nothing: all CPUs stand    never returns    the host alone
  *               still, interrupts off
- *   softlockup  soft lockup, RCU stall     returns after    every kernel
- *                                          40 seconds
+ *   softlockup  RCU stall after 21 seconds returns after    every kernel
+ *               and, later, soft lockup    60 seconds
  *   hung        hung task, once its time   never returns    every kernel
  *               (120 seconds) is over
  *   atomic      scheduling while atomic    returns          every kernel
@@ -85,7 +85,7 @@ static noinline void plant_spin(void)
 
 static noinline void plant_softlockup(void)
 {
-	unsigned long end = jiffies + 40 * HZ;
+	unsigned long end = jiffies + 60 * HZ;
 
 	preempt_disable();
 	while (time_before(jiffies, end))
