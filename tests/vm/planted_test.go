@@ -4,6 +4,79 @@
 
 package vm
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
 
-var planted = map[string]func(*testing.T){}
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// planted holds tests as somebody could write them, most of them bad. Their
+// machines are called "planted-" and their name.
+var planted = map[string]func(*testing.T){
+	"undeclared": func(t *testing.T) {
+		vm := boot(t, "undeclared", 0)
+		// The report must be found below what a program writes there.
+		vm.Output(shell("yes 'WARNING: this is a program' | head -c 2000000 >/dev/console"))
+		vm.Output(plant("warn"))
+	},
+	"declared": func(t *testing.T) {
+		vm := boot(t, "declared", 1)
+		vm.Expect(lab.Warning, "plant_warn", 1)
+		vm.Expect(lab.Oops, "plant_null", 1)
+		vm.Output(plant("warn"))
+		vm.Output(shell("(echo null >/proc/skep_planted); true"))
+	},
+	"absent": func(t *testing.T) {
+		vm := boot(t, "absent", 0)
+		vm.Expect(lab.Warning, "plant_warn", 2)
+		vm.Expect(lab.Bug, "plant_bug", 1)
+		vm.Output(plant("warn"))
+	},
+	"panic": func(t *testing.T) {
+		vm := boot(t, "panic", 0)
+		vm.Run(shell("echo ok 1 - before it; sleep 1; echo panic >/proc/skep_planted"), 1)
+	},
+	"hang": func(t *testing.T) {
+		vm := boot(t, "hang", 1)
+		vm.Allow(6 * time.Second)
+		vm.Run(shell("echo 1..2; echo ok 1 - before it; sleep 1; echo spin >/proc/skep_planted"), 1)
+	},
+	"reports": func(t *testing.T) {
+		vm := boot(t, "reports", 0)
+		vm.Run(shell("echo ok 1 - without a plan"), 1)
+		vm.Run(shell("echo ok 1 - left out '# SKIP no reason at all'; echo 1..1"), 1)
+		vm.Run(shell("echo ok 1 - one; echo ok 2 - two; echo 1..2"), 3)
+		vm.Run(shell("echo ok 1 - fine; echo 1..1; exit 3"), 1)
+		vm.Run(shell("head -c 100000 /dev/urandom"), 1)
+	},
+	"killed": func(t *testing.T) {
+		vm := boot(t, "killed", 0)
+		fmt.Println(upLine)
+		vm.Run(shell("echo ok 1 - before it; sleep 300"), 1)
+	},
+	"orphaned": func(t *testing.T) {
+		vm := boot(t, "orphaned", 1)
+		fmt.Println(upLine)
+		vm.Output(shell("sleep 300"))
+	},
+}
+
+// upLine tells the guard that the planted test's machine runs.
+const upLine = "planted: up"
+
+func boot(t *testing.T, name string, kernel int) *vmtest.VM {
+	t.Helper()
+	return vmtest.Boot(t, lab.Machine{
+		Name: "planted-" + name, Kernel: lab.Series()[kernel], Memory: 512,
+		Modules: []string{"planted"},
+	})
+}
+
+func shell(script string) lab.Program {
+	return lab.Program{Args: []string{"/bin/sh", "-c", script}}
+}
+
+func plant(word string) lab.Program { return shell("echo " + word + " >/proc/skep_planted") }

@@ -104,14 +104,29 @@ func newVM(t *testing.T, options []Option) *VM {
 // begin sets the deadline: the machine's own, or what `go test` leaves.
 func (vm *VM) begin() {
 	vm.t.Helper()
-	limit := time.Duration(float64(vm.limit) * lab.Scale())
-	vm.deadline = time.Now().Add(limit)
-	if end, ok := vm.t.Deadline(); ok && end.Add(-margin).Before(vm.deadline) {
-		vm.deadline = end.Add(-margin)
-	}
-	if time.Until(vm.deadline) <= 0 {
+	now := time.Now()
+	end, ok := vm.t.Deadline()
+	vm.deadline = until(now, vm.limit, lab.Scale(), end, ok)
+	if !vm.deadline.After(now) {
 		vm.t.Fatalf("no time is left for a machine: go test's deadline is less than %v away; give it a longer -timeout", margin)
 	}
+}
+
+// until is when a machine's time is over: before `go test` would end all.
+func until(now time.Time, limit time.Duration, scale float64, end time.Time, ends bool) time.Time {
+	own := now.Add(time.Duration(float64(limit) * scale))
+	if last := end.Add(-margin); ends && last.Before(own) {
+		return last
+	}
+	return own
+}
+
+// Allow gives the machine this much time from now on, instead of what is left
+// of its limit.
+func (vm *VM) Allow(d time.Duration) {
+	vm.t.Helper()
+	vm.limit = d
+	vm.begin()
 }
 
 // context ends with the machine's time.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vmtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/tap"
+)
+
+// What needs no machine; tests/vm shows each guard a test that it must fail.
+func TestUntil(t *testing.T) {
+	now := time.Unix(1000, 0)
+	tests := []struct {
+		name  string
+		limit time.Duration
+		scale float64
+		end   time.Duration // 0: go test has no deadline
+		want  time.Duration
+	}{
+		{"the machine's own", time.Minute, 1, time.Hour, time.Minute},
+		{"longer on a loaded computer", time.Minute, 2.5, time.Hour, 150 * time.Second},
+		{"before go test's", time.Minute, 8, 2 * time.Minute, 2*time.Minute - margin},
+		{"none of go test's", time.Minute, 8, 0, 8 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := until(now, tt.limit, tt.scale, now.Add(tt.end), tt.end > 0)
+			if got.Sub(now) != tt.want {
+				t.Errorf("%v, want %v", got.Sub(now), tt.want)
+			}
+		})
+	}
+}
+
+func TestNameOf(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for name, want := range map[string]string{
+		"TestLabPair":        "labpair",
+		"TestLab/6.1":        "lab-6.1",
+		"TestA/b_c d\x00/..": "a-b-c-d",
+		"Test" + long:        long[:60],
+		"Test":               "vm",
+	} {
+		if got := nameOf(name); got != want {
+			t.Errorf("%q gives %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The results of a program come in pieces of any size and kind.
+func TestResults(t *testing.T) {
+	text := "old\n1..2\r\nok 1 - a\n" + strings.Repeat("\x00\xffgarbage ", 100000) + "\nok 2 - b"
+	for _, step := range []int{1, 7, 4096, len(text)} {
+		r := &results{}
+		for at := 0; at < len(text); at += step {
+			r.take([]byte(text[at:min(len(text), at+step)]))
+			if len(r.part) > lineMax {
+				t.Fatalf("%d bytes of a line are kept", len(r.part))
+			}
+		}
+		r.flush()
+		list := r.tap.Finish("")
+		if len(list) != 2 || tap.Tally(list, tap.Passed) != 2 || r.line != "ok 2 - b" {
+			t.Errorf("in pieces of %d: %+v, last line %q", step, list, r.line)
+		}
+	}
+}
+
+func TestNoteFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "first-tap.tsv")
+	began := int64(1_700_000_000_000_000_000)
+	for i, want := range []string{
+		"first TAP line after 7.0 s; median of the last 1 runs 7.0 s",
+		"first TAP line after 9.0 s; median of the last 2 runs 8.0 s",
+		"first TAP line after 20.0 s; median of the last 3 runs 9.0 s",
+	} {
+		took := []time.Duration{7, 9, 20}[i] * time.Second
+		run := began + int64(i)
+		for n, text := range []string{want, ""} { // the second suite of a run says nothing
+			got, err := noteFirst(path, run, time.Unix(0, run).Add(took))
+			if err != nil || got != text {
+				t.Errorf("run %d, suite %d: %q, %v", i, n, got, err)
+			}
+		}
+	}
+	for i := range 20 {
+		run := began + 100 + int64(i)
+		if _, err := noteFirst(path, run, time.Unix(0, run).Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := noteFirst(path, began+200, time.Unix(0, began+200).Add(3*time.Second))
+	if err != nil || got != "first TAP line after 3.0 s; median of the last 9 runs 1.0 s" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "console.log")
+	for text, want := range map[string]string{
+		"":               "(none)",
+		"one\ntwo\r\n\n": "two",
+		strings.Repeat("x\n", 9000) + "\x1b[0mend": "?[0mend",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := orNone(lastLine(path)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A second test of this process waits for the first one's machines.
+func TestLock(t *testing.T) {
+	t.Setenv("SKEP_BUILD", t.TempDir())
+	hold := func(owner, want string) {
+		t.Helper()
+		if got, err := tryLock(owner); err != nil || !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Fatalf("%s got %q, %v; want %q", owner, got, err, want)
+		}
+	}
+	hold("TestA", "")
+	hold("TestA", "")
+	hold("TestB", "TestA")
+	unlock()
+	hold("TestB", "TestA")
+	unlock()
+	hold("TestB", "")
+	// Another process sees the name in the file.
+	file := holding.file
+	holding.file, holding.count = nil, 0
+	hold("TestC", "TestB, process ")
+	file.Close()
+	hold("TestC", "")
+	unlock()
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+)
+
+// plantedTime is what a planted test may take. The guards end far sooner, and
+// must: what `go test` says of a timeout names no cause.
+const plantedTime = 4 * time.Minute
+
+// Each guard is shown a test that it must fail, and the words it must find.
+func TestLabGuard(t *testing.T) {
+	tests := []struct {
+		name  string
+		fails []string // nil: the planted test is good
+	}{
+		{"undeclared", []string{"the kernel reported what was not declared: WARNING in plant_warn: WARNING: CPU:"}},
+		{"declared", nil},
+		{"absent", []string{
+			"declared, but not on the console: WARNING in plant_warn; console: ",
+			"declared, but not on the console: BUG in plant_bug; console: "}},
+		{"panic", []string{
+			"no plan after 1 tests: machine \"planted-panic\" is dead: Kernel panic - not syncing: skep_planted",
+			"the kernel reported what was not declared: panic in plant_panic"}},
+		{"hang", []string{
+			"2 tests planned, 1 reported: no result line for ", " s; last line: ok 1 - before it; console: "}},
+		{"reports", []string{
+			"no plan after 1 tests",
+			"0 tests passed, the floor is 1", "no reason at all",
+			"2 tests passed, the floor is 3",
+			"exit status 3, though no test failed",
+			"no test and no plan"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := start(t, tt.name)
+			out, err := p.wait()
+			if (err == nil) != (tt.fails == nil) {
+				t.Errorf("%v", err)
+			}
+			p.check(t, out, tt.fails, tt.fails != nil)
+		})
+	}
+}
+
+// A QEMU that is killed is named as the cause.
+func TestLabGuard_killedQEMU(t *testing.T) {
+	p := start(t, "killed")
+	p.up(t)
+	list := qemus("planted-killed")
+	if len(list) != 1 {
+		t.Fatalf("QEMU's processes: %v", list)
+	}
+	if err := syscall.Kill(list[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.wait()
+	if err == nil {
+		t.Error("the test passed")
+	}
+	p.check(t, out, []string{"QEMU was killed by signal 9", "console: "}, true)
+}
+
+// A test that is killed, or whose starter is, takes its machine along.
+func TestLabGuard_killedTest(t *testing.T) {
+	for _, who := range []string{"the test", "its starter"} {
+		t.Run(who, func(t *testing.T) {
+			p := start(t, "orphaned")
+			p.up(t)
+			pid := p.cmd.Process.Pid
+			if who == "the test" {
+				pid = children(pid)[0]
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := p.wait()
+			p.check(t, out, nil, true)
+		})
+	}
+}
+
+// A plantedRun is a planted test below a shell, which stands for `go test`.
+type plantedRun struct {
+	name  string
+	cmd   *exec.Cmd
+	out   *bufio.Scanner
+	text  strings.Builder
+	began time.Time
+}
+
+func start(t *testing.T, name string) *plantedRun {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plantedRun{name: name, began: time.Now()}
+	ctx, cancel := context.WithTimeout(t.Context(), plantedTime+time.Minute)
+	t.Cleanup(cancel)
+	p.cmd = exec.CommandContext(ctx, "/bin/sh", "-c", `"$0" -test.v -test.timeout=`+plantedTime.String()+`; exit $?`, exe)
+	p.cmd.Env = append(os.Environ(), plantedVar+"="+name, "SKEP_VM_BEGAN=")
+	pipe, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewScanner(pipe)
+	p.out.Buffer(nil, 1<<20)
+	return p
+}
+
+// line reads one more, false at the end.
+func (p *plantedRun) line() (string, bool) {
+	if !p.out.Scan() {
+		return "", false
+	}
+	fmt.Fprintln(&p.text, p.out.Text())
+	return p.out.Text(), true
+}
+
+// up waits for the machine.
+func (p *plantedRun) up(t *testing.T) {
+	t.Helper()
+	for {
+		line, ok := p.line()
+		if !ok {
+			t.Fatalf("the planted test ended early:\n%s", p.text.String())
+		}
+		if line == upLine {
+			return
+		}
+	}
+}
+
+// wait reads to the end, which comes when all that hold the output are gone.
+func (p *plantedRun) wait() (string, error) {
+	for {
+		if _, ok := p.line(); !ok {
+			return p.text.String(), p.cmd.Wait()
+		}
+	}
+}
+
+// check wants these words, no process, and of files the logs of a failure.
+func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			t.Errorf("no %q", text)
+		}
+	}
+	if took := time.Since(p.began); took > plantedTime {
+		t.Errorf("took %v", took)
+	}
+	name := "planted-" + p.name
+	for end := time.Now().Add(10 * time.Second); len(qemus(name)) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("QEMU still runs: %v", qemus(name))
+			break
+		}
+	}
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(build, "lab", name)
+	left, _ := filepath.Glob(dir + "/*")
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+	if logs != slices.Contains(left, "console.log") || !logs && len(left) > 0 {
+		t.Errorf("in %s are %v", dir, left)
+	}
+	if t.Failed() {
+		t.Logf("it said:\n%s", out)
+	} else if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// qemus are the processes of the machine with this name.
+func qemus(machine string) (list []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if strings.Contains(string(text), "\x00-name\x00skep-"+machine+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+func children(pid int) (list []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, f := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
