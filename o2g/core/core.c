@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* The core itself: its making and end, and the submissions it reads. */
+#include "inside.h"
+
+#define MESSAGES_MOST 0x1000000u
+
+int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
+		  const struct o2g_limits *limits, struct o2g_area *area)
+{
+	struct o2g_core *core = host->alloc(host->ctx, sizeof(*core));
+	int rc;
+
+	if (!core)
+		return -O2G_ENOMEM;
+	core->host = *host;
+	core->limits = *limits;
+	list_init(&core->backlog);
+	list_init(&core->conns);
+	list_init(&core->odd);
+	list_init(&core->arrival);
+	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
+		      limits->postings);
+	o2g_pool_make(&core->messages, &core->host, sizeof(struct o2g_message),
+		      MESSAGES_MOST);
+	rc = o2g_ring_open(&core->ring, area);
+	if (!rc && (!limits->postings || limits->postings > MESSAGES_MOST ||
+		    limits->peers >= O2G_NO_PEER))
+		rc = -O2G_EINVAL;
+	if (!rc)
+		rc = o2g_table_make(&core->table, &core->host,
+				    limits->hash_key);
+	if (!rc && limits->slab_message)
+		rc = o2g_slab_make(&core->slab, &core->host, core->ring.slab,
+				   core->ring.slab_size);
+	*out = rc ? 0 : core;
+	if (rc)
+		o2g_core_free(core);
+	return rc;
+}
+
+static void free_messages(struct o2g_core *core)
+{
+	for (u32 i = 0; i < core->messages.made; i++) {
+		struct o2g_message *message = o2g_pool_at(&core->messages, i);
+
+		if (message && message->hold.place == O2G_PLACE_CORE)
+			core->host.free(core->host.ctx, message->hold.core,
+					message->hold.length);
+	}
+}
+
+void o2g_core_free(struct o2g_core *core)
+{
+	const struct o2g_host host = core->host;
+	struct list *node, *after;
+
+	list_each(node, after, &core->conns)
+		host.free(host.ctx, list_entry(node, struct o2g_conn, link),
+			  sizeof(struct o2g_conn));
+	free_messages(core);
+	if (core->peers)
+		host.free(host.ctx, core->peers,
+			  (u64)core->peers_made * sizeof(*core->peers));
+	o2g_slab_free(&core->slab);
+	if (core->table.host)
+		o2g_table_free(&core->table);
+	o2g_pool_free(&core->ops);
+	o2g_pool_free(&core->messages);
+	host.free(host.ctx, core, sizeof(*core));
+}
+
+static int release(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	int rc = o2g_slab_release(&core->slab, sqe->data);
+
+	return rc ? o2g_result_refuse(core, sqe, rc) : 0;
+}
+
+/* 0, or -EAGAIN: it can't even be refused before there is room. */
+static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	switch (sqe->op) {
+	case O2G_OP_RECV:
+		return o2g_recv_submit(core, sqe);
+	case O2G_OP_SEND:
+		return o2g_send_submit(core, sqe);
+	case O2G_OP_CANCEL:
+		return o2g_recv_cancel(core, sqe);
+	case O2G_OP_PEEK:
+		return o2g_recv_peek(core, sqe);
+	case O2G_OP_DISCARD:
+		return o2g_recv_discard(core, sqe);
+	case O2G_OP_RELEASE:
+		return release(core, sqe);
+	}
+	return o2g_result_refuse(core, sqe, -O2G_EINVAL);
+}
+
+/* Reads as many submissions as there are now. Not more: a program that writes
+ * on while we read must not keep the engine here. */
+int o2g_core_read(struct o2g_core *core)
+{
+	struct o2g_sqe sqe;
+	int waiting, n;
+
+	if (core->broken)
+		return -O2G_EPROTO;
+	o2g_result_flush(core);
+	waiting = o2g_ring_waiting(&core->ring);
+	if (waiting < 0) {
+		core->broken = 1;
+		return waiting;
+	}
+	core->stalled = 0;
+	for (n = 0; n < waiting; n++) {
+		o2g_ring_look(&core->ring, &sqe);
+		if (act(core, &sqe)) {
+			core->stalled = 1;
+			break;
+		}
+		o2g_ring_next(&core->ring);
+	}
+	return n;
+}
+
+static u32 needs(const struct o2g_core *core)
+{
+	const int room = core->stalled || !list_empty(&core->backlog);
+	const int kick =
+		room || core->counts.held || core->blocked || core->lost_peers;
+
+	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0);
+}
+
+/* Flags that were set stay set while this runs, so it ends. */
+void o2g_core_ask(struct o2g_core *core)
+{
+	u32 flags = needs(core);
+
+	while (o2g_ring_ask(&core->ring, flags) && o2g_core_read(core) >= 0)
+		flags |= needs(core);
+}
+
+int o2g_core_consume(struct o2g_core *core)
+{
+	int n = o2g_core_read(core);
+
+	core->counts.kicks++;
+	o2g_core_ask(core);
+	return core->broken ? -O2G_EPROTO : n;
+}
+
+int o2g_core_wakes(struct o2g_core *core)
+{
+	if (!core->completed)
+		return 0;
+	core->completed = 0;
+	return o2g_ring_wakes(&core->ring);
+}
+
+void o2g_core_counts(const struct o2g_core *core, struct o2g_counts *counts)
+{
+	*counts = core->counts;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations and completions. A completion that finds no room waits inside its
+ * operation or message, in order; nothing is allocated for it.
+ */
+#include "inside.h"
+
+struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
+				 const struct o2g_sqe *sqe)
+{
+	struct o2g_op_entry *op = o2g_pool_take(&core->ops);
+
+	if (!op)
+		return 0;
+	op->op = sqe->op;
+	op->flags = sqe->flags;
+	op->peer = sqe->peer;
+	op->context = sqe->context;
+	op->tag = sqe->tag;
+	op->ignore = sqe->ignore;
+	op->address = sqe->addr;
+	op->length = sqe->length;
+	op->data = sqe->data;
+	op->cookie = sqe->cookie;
+	op->result.cqe = (struct o2g_cqe){
+		.cookie = sqe->cookie,
+		.op = sqe->op,
+		.peer = sqe->peer,
+		.context = sqe->context,
+		.tag = sqe->tag,
+	};
+	return op;
+}
+
+void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	list_unlink(&op->link);
+	list_unlink(&op->turn);
+	list_unlink(&op->result.link);
+	o2g_pool_give(&core->ops, op);
+}
+
+static void written(struct o2g_core *core, struct o2g_result *result)
+{
+	if (result->of_message)
+		o2g_message_written(
+			core, list_entry(result, struct o2g_message, result));
+	else
+		o2g_op_free(core,
+			    list_entry(result, struct o2g_op_entry, result));
+}
+
+void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
+{
+	core->completed = 1;
+	if (list_empty(&core->backlog) &&
+	    o2g_ring_put(&core->ring, &result->cqe))
+		written(core, result);
+	else
+		list_append(&core->backlog, &result->link);
+	core->host.completed(core->host.ctx);
+}
+
+void o2g_result_flush(struct o2g_core *core)
+{
+	struct list *node;
+
+	while ((node = list_first(&core->backlog))) {
+		struct o2g_result *result =
+			list_entry(node, struct o2g_result, link);
+
+		if (!o2g_ring_put(&core->ring, &result->cqe))
+			return;
+		core->completed = 1;
+		list_unlink(node);
+		written(core, result);
+	}
+}
+
+void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	list_unlink(&op->link);
+	list_unlink(&op->turn);
+	op->state = O2G_OP_DONE;
+	o2g_result_put(core, &op->result);
+}
+
+int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
+		      int status)
+{
+	const struct o2g_cqe cqe = {
+		.cookie = sqe->cookie,
+		.status = status,
+		.op = sqe->op,
+		.peer = sqe->peer,
+		.context = sqe->context,
+		.tag = sqe->tag,
+	};
+	struct o2g_op_entry *op;
+
+	if (list_empty(&core->backlog) && o2g_ring_put(&core->ring, &cqe)) {
+		core->completed = 1;
+		core->host.completed(core->host.ctx);
+		return 0;
+	}
+	op = o2g_op_make(core, sqe);
+	if (!op)
+		return -O2G_EAGAIN;
+	op->result.cqe.status = status;
+	o2g_op_complete(core, op);
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What a frame may be, whatever the state of its connection. */
+#include "inside.h"
+
+static int plain(const struct o2g_frame *frame)
+{
+	return !frame->context && !frame->tag && !frame->data && !frame->flags;
+}
+
+static int opens_message(const struct o2g_frame *frame)
+{
+	return !(frame->flags & ~O2G_FRAME_DATA) &&
+	       (frame->flags & O2G_FRAME_DATA || !frame->data) && frame->id &&
+	       frame->length <= O2G_LENGTH_MAX;
+}
+
+static int well_formed(const struct o2g_frame *frame)
+{
+	switch (frame->type) {
+	case O2G_MESSAGE:
+		return opens_message(frame) && frame->body <= frame->length;
+	case O2G_REQUEST:
+		return opens_message(frame) && frame->length && !frame->body;
+	case O2G_PIECE:
+		return plain(frame) && frame->id && frame->body &&
+		       !frame->length;
+	case O2G_GRANT:
+		return plain(frame) && frame->id && !frame->body;
+	case O2G_CREDIT:
+	case O2G_BYE:
+		return plain(frame) && !frame->id && !frame->body &&
+		       !frame->length;
+	}
+	return 0;
+}
+
+int o2g_frame_check(const struct o2g_frame *frame)
+{
+	if (frame->zero || frame->zero2 || frame->body > O2G_BODY_MAX ||
+	    !well_formed(frame))
+		return -O2G_EPROTO;
+	return 0;
+}

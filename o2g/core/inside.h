@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the core share: operations, messages, peers, connections.
+ * One lock of the engine guards all of it.
+ */
+#ifndef O2G_CORE_INSIDE_H
+#define O2G_CORE_INSIDE_H
+
+#include "core.h"
+#include "error.h"
+#include "list.h"
+#include "pool.h"
+#include "ring.h"
+#include "slab.h"
+#include "table.h"
+
+#define O2G_CLASSES 8	     /* ignore masks that are hashed */
+#define O2G_ODD_MOST 1024    /* receives with further masks */
+#define O2G_TX_SLOTS 16	     /* frames planned ahead of the socket */
+#define O2G_TX_AHEAD 0x20000 /* bytes planned ahead */
+#define O2G_PIECE_SIZE 0x10000
+#define O2G_BURST 16 /* messages that may pass a long body's next piece */
+#define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
+
+/* A completion that waits, in an operation or in a message. */
+struct o2g_result {
+	struct list link; /* core's backlog */
+	struct o2g_cqe cqe;
+	u8 of_message;
+};
+
+enum o2g_op_state {
+	O2G_RECV_POSTED = 1,
+	O2G_RECV_MATCHED, /* or a multi-receive that is full */
+	O2G_SEND_QUEUED,  /* nothing of it is planned */
+	O2G_SEND_REQUESTED,
+	O2G_SEND_BODY, /* MESSAGE or pieces are planned, or were */
+	O2G_SEND_SELF, /* a message refers to its buffer */
+	O2G_OP_DONE
+};
+
+struct o2g_op_entry {
+	struct o2g_member member; /* its number + 1 is a send's id */
+	struct o2g_result result;
+	struct list link; /* sends of its peer; posted with an odd mask */
+	struct list turn; /* long bodies; receives directed at its peer */
+	struct o2g_knot key, cookie_key;
+	u8 op, flags, state, class;
+	u8 waited;
+	u32 peer, context;
+	u64 tag, ignore, address, length, data, cookie;
+	u64 sequence;	       /* of posting */
+	u64 planned, end;      /* send: bytes in frames, bytes to send */
+	struct o2g_conn *conn; /* send: where frames of it went */
+	u64 filled;	       /* multi: bytes given to messages */
+	u32 filling;	       /* multi: messages not completed */
+	int closing;	       /* multi: ends so when they are */
+};
+
+/* Why a message is still needed; it is freed when nothing is left. */
+enum {
+	O2G_MSG_HELD = 1,    /* unmatched, in the index */
+	O2G_MSG_CLAIMED = 2, /* unmatched, a handle of the program */
+	O2G_MSG_TAKEN = 4,   /* by a receive that is not completed */
+	O2G_MSG_ARRIVING =
+		8,	    /* bytes, or the whole body of a request, to come */
+	O2G_MSG_GRANT = 16, /* a GRANT is to be sent */
+	O2G_MSG_COPY = 32,  /* a copy is under way */
+	O2G_MSG_RESULT = 64 /* its completion waits for room */
+};
+
+struct o2g_message {
+	struct o2g_member member;
+	struct o2g_result result;
+	struct list here;    /* messages of its connection */
+	struct list arrival; /* all unmatched, in order */
+	struct list grant;   /* GRANTs of its connection */
+	struct o2g_knot by_source, by_any, by_id;
+	struct o2g_conn *conn;	   /* 0: its connection ended, or self */
+	struct o2g_op_entry *op;   /* who takes it */
+	struct o2g_op_entry *send; /* self, by reference */
+	u32 why;
+	u32 source, context;
+	u32 id;
+	u32 cost; /* credit to give back */
+	u8 has_data, requested, forget, moved, filling, slab_result;
+	int status;
+	u64 tag, data;
+	u64 length;
+	u64 arrived; /* bytes that came over the wire */
+	u64 expect;  /* bytes that will have come */
+	u64 take;    /* bytes for the receive */
+	u64 address; /* of the program: there */
+	u64 upto;    /* bytes below go to `hold` */
+	struct o2g_piece hold;
+	u64 charged; /* against limits.unexpected */
+	struct o2g_copy copy;
+};
+
+struct o2g_peer {
+	struct o2g_conn *conn;
+	struct list sends;    /* not yet planned, in order */
+	struct list directed; /* posted receives from it */
+	int named, self;
+	int lost; /* 0 or -errno */
+};
+
+struct o2g_slot { /* a planned frame */
+	struct o2g_frame frame;
+	struct o2g_op_entry *op;
+	struct o2g_piece body;
+	int last; /* of op */
+};
+
+enum o2g_rx_state { O2G_RX_HEADER, O2G_RX_START, O2G_RX_BODY };
+
+struct o2g_conn {
+	struct o2g_core *core;
+	void *host;
+	struct list link; /* of the core */
+	u64 serial;
+	u32 peer;
+	int ending;
+
+	enum o2g_rx_state rx;
+	struct o2g_frame rx_frame;
+	u32 rx_have; /* bytes of the header */
+	u32 rx_left; /* bytes of the body */
+	struct o2g_message *rx_message;
+	u64 rx_offer; /* bytes offered and not answered */
+	int blocked, bye_in;
+	u32 incomplete;	      /* messages with bytes to come */
+	struct list messages; /* all that came over it */
+	u32 credit_in, spent_in, owed;
+
+	struct list sending; /* sends with a frame planned */
+	struct list bodies;  /* sends with pieces to go, round robin */
+	struct list grants;
+	u32 credit_out, spent_out;
+	struct o2g_slot slot[O2G_TX_SLOTS];
+	u32 slot_first, slots;
+	u64 slot_done;	/* bytes of the first one that went out */
+	u64 tx_offered; /* bytes gathered */
+	u32 burst;
+	int asked; /* want_tx was called */
+	int bye_wanted, bye_planned, bye_sent;
+};
+
+struct o2g_class {
+	u64 ignore;
+	u32 directed, any; /* posted receives */
+};
+
+struct o2g_core {
+	struct o2g_host host;
+	struct o2g_limits limits;
+	struct o2g_ring ring;
+	struct o2g_pool ops, messages;
+	struct o2g_table table;
+	struct o2g_slab slab;
+	struct list backlog;
+	struct list conns;
+	struct o2g_peer *peers;
+	u32 peers_made;
+	u32 lost_peers;
+	u64 sequence, serial;
+	struct o2g_class class[O2G_CLASSES];
+	struct list odd; /* posted receives with further masks, in order */
+	u32 odds;
+	struct list arrival; /* unmatched messages in order */
+	u64 scanned;	     /* entries compared outside of the table */
+	u64 charged;
+	u32 blocked;
+	int completed, broken, stalled;
+	struct o2g_counts counts;
+};
+
+/* match.c: pairs. */
+int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op);
+void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op);
+struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
+				       const struct o2g_message *message,
+				       int any);
+/* The sender of a held message got its number. */
+void o2g_match_name(struct o2g_core *core, struct o2g_message *message);
+void o2g_match_hold(struct o2g_core *core, struct o2g_message *message);
+void o2g_match_unhold(struct o2g_core *core, struct o2g_message *message);
+struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
+				      u32 context, u64 tag, u64 ignore);
+
+/* message.c: a message from its first frame to its completion. */
+struct o2g_message *o2g_message_make(struct o2g_core *core,
+				     struct o2g_conn *conn);
+/* Matches it: 0, or -EAGAIN when it can't be held. */
+int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
+		      struct o2g_op_entry *op);
+void o2g_message_discard(struct o2g_core *core, struct o2g_message *message);
+/* Where the next of `most` bytes goes, and how many: 0 or -EAGAIN. */
+int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
+		      u64 most, struct o2g_piece *piece);
+void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
+		      u64 length);
+void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
+		     int status);
+int o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_written(struct o2g_core *core, struct o2g_message *message);
+/* Takes back what just arrived and can't be held. */
+void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
+
+/* recv.c */
+int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe);
+int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe);
+int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe);
+int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe);
+void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status);
+void o2g_recv_fail_all(struct o2g_core *core, struct o2g_peer *peer,
+		       int status);
+
+/* send.c */
+int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe);
+void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status);
+void o2g_send_fail_all(struct o2g_core *core, struct list *sends, int status);
+void o2g_send_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
+		    struct o2g_piece *piece);
+int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length);
+
+/* tx.c */
+void o2g_tx_want(struct o2g_conn *conn);
+void o2g_tx_owe(struct o2g_conn *conn, u32 cost);
+
+/* done.c: completions. */
+struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
+				 const struct o2g_sqe *sqe);
+/* Completes with op->result.cqe and frees it. */
+void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
+void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op);
+void o2g_result_put(struct o2g_core *core, struct o2g_result *result);
+void o2g_result_flush(struct o2g_core *core);
+/* Completes a submission that has no operation: 0, or -EAGAIN for no room. */
+int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
+		      int status);
+
+/* core.c */
+struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer);
+/* Reads submissions now; their number, or -EPROTO. */
+int o2g_core_read(struct o2g_core *core);
+/* At the end of each piece of work: what the program has to kick for. */
+void o2g_core_ask(struct o2g_core *core);
+
+/* frame.c: is it well-formed, whatever the state? 0 or -EPROTO. */
+int o2g_frame_check(const struct o2g_frame *frame);
+
+#endif

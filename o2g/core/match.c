@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which receive gets which message, in MPI's order: among receives the one
+ * posted first, among messages the one that arrived first.
+ *
+ * Posted receives with one ignore mask are a class. In a class a receive is
+ * found by (context, source or anybody, tag less mask), so an arriving message
+ * looks in two queues of each class and takes the lowest sequence of posting.
+ * Programs use two or three masks; receives with more than O2G_CLASSES of them
+ * stand in one bounded list.
+ *
+ * Unmatched messages are found by (context, source, tag), by (context, tag),
+ * or, for receives with a mask, by their order of arrival.
+ */
+#include "inside.h"
+
+static int mask_class(struct o2g_core *core, u64 ignore)
+{
+	int unused = -1;
+
+	for (int i = 0; i < O2G_CLASSES; i++) {
+		struct o2g_class *class = &core->class[i];
+
+		if (!class->directed && !class->any) {
+			if (unused < 0)
+				unused = i;
+		} else if (class->ignore == ignore) {
+			return i;
+		}
+	}
+	if (unused >= 0)
+		core->class[unused].ignore = ignore;
+	return unused;
+}
+
+static void count(struct o2g_core *core, const struct o2g_op_entry *op, int by)
+{
+	struct o2g_class *class = &core->class[op->class];
+
+	if (op->peer == O2G_ANY_PEER)
+		class->any += by;
+	else
+		class->directed += by;
+}
+
+int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	const struct o2g_key cookie = {.kind = O2G_KEY_COOKIE,
+				       .tag = op->cookie};
+	const int class = mask_class(core, op->ignore);
+
+	if (class < 0 && core->odds >= O2G_ODD_MOST)
+		return -O2G_ENOMEM;
+	op->state = O2G_RECV_POSTED;
+	op->sequence = core->sequence++;
+	if (class >= 0) {
+		const struct o2g_key key = {O2G_KEY_CLASS + class, op->context,
+					    op->peer, op->tag & ~op->ignore};
+
+		op->class = class;
+		count(core, op, 1);
+		o2g_table_add(&core->table, &op->key, &key);
+	} else {
+		op->class = O2G_CLASSES;
+		core->odds++;
+		list_append(&core->odd, &op->link);
+	}
+	o2g_table_add(&core->table, &op->cookie_key, &cookie);
+	if (op->peer != O2G_ANY_PEER)
+		list_append(&core->peers[op->peer].directed, &op->turn);
+	core->counts.posted++;
+	return 0;
+}
+
+void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	if (op->class < O2G_CLASSES) {
+		count(core, op, -1);
+		o2g_table_remove(&core->table, &op->key);
+	} else {
+		core->odds--;
+		list_unlink(&op->link);
+	}
+	o2g_table_remove(&core->table, &op->cookie_key);
+	list_unlink(&op->turn);
+	op->state = O2G_RECV_MATCHED;
+	core->counts.posted--;
+}
+
+static struct o2g_op_entry *earlier(struct o2g_op_entry *best,
+				    struct o2g_knot *knot)
+{
+	struct o2g_op_entry *op;
+
+	if (!knot)
+		return best;
+	op = list_entry(knot, struct o2g_op_entry, key);
+	return best && best->sequence < op->sequence ? best : op;
+}
+
+static int fits(u32 peer, u32 context, u64 tag, u64 ignore,
+		const struct o2g_message *message)
+{
+	return (peer == O2G_ANY_PEER || peer == message->source) &&
+	       context == message->context && !((tag ^ message->tag) & ~ignore);
+}
+
+static struct o2g_op_entry *odd_receive(struct o2g_core *core,
+					const struct o2g_message *message,
+					int any, struct o2g_op_entry *best)
+{
+	struct list *node, *after;
+
+	list_each(node, after, &core->odd)
+	{
+		struct o2g_op_entry *op =
+			list_entry(node, struct o2g_op_entry, link);
+
+		core->scanned++;
+		if (best && best->sequence < op->sequence)
+			return best;
+		if ((any || op->peer != O2G_ANY_PEER) &&
+		    fits(op->peer, op->context, op->tag, op->ignore, message))
+			return op;
+	}
+	return best;
+}
+
+struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
+				       const struct o2g_message *message,
+				       int any)
+{
+	struct o2g_op_entry *best = 0;
+
+	for (u32 i = 0; i < O2G_CLASSES; i++) {
+		const struct o2g_class *class = &core->class[i];
+		struct o2g_key key = {O2G_KEY_CLASS + i, message->context,
+				      message->source,
+				      message->tag & ~class->ignore};
+
+		if (class->directed && message->source != O2G_NO_PEER)
+			best = earlier(best,
+				       o2g_table_find(&core->table, &key));
+		key.source = O2G_ANY_PEER;
+		if (class->any && any)
+			best = earlier(best,
+				       o2g_table_find(&core->table, &key));
+	}
+	return core->odds ? odd_receive(core, message, any, best) : best;
+}
+
+void o2g_match_hold(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_key key = {O2G_KEY_HELD, message->context, message->source,
+			      message->tag};
+
+	message->why |= O2G_MSG_HELD;
+	if (message->source != O2G_NO_PEER)
+		o2g_table_add(&core->table, &message->by_source, &key);
+	key.source = O2G_ANY_PEER;
+	o2g_table_add(&core->table, &message->by_any, &key);
+	list_append(&core->arrival, &message->arrival);
+	core->counts.held++;
+}
+
+void o2g_match_name(struct o2g_core *core, struct o2g_message *message)
+{
+	const struct o2g_key key = {O2G_KEY_HELD, message->context,
+				    message->source, message->tag};
+
+	o2g_table_add(&core->table, &message->by_source, &key);
+}
+
+void o2g_match_unhold(struct o2g_core *core, struct o2g_message *message)
+{
+	message->why &= ~O2G_MSG_HELD;
+	o2g_table_remove(&core->table, &message->by_source);
+	o2g_table_remove(&core->table, &message->by_any);
+	list_unlink(&message->arrival);
+	core->counts.held--;
+}
+
+static struct o2g_message *masked_message(struct o2g_core *core, u32 peer,
+					  u32 context, u64 tag, u64 ignore)
+{
+	struct list *node, *after;
+
+	list_each(node, after, &core->arrival)
+	{
+		struct o2g_message *message =
+			list_entry(node, struct o2g_message, arrival);
+
+		core->scanned++;
+		if (fits(peer, context, tag, ignore, message))
+			return message;
+	}
+	return 0;
+}
+
+struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
+				      u32 context, u64 tag, u64 ignore)
+{
+	const struct o2g_key key = {O2G_KEY_HELD, context, peer, tag};
+	struct o2g_knot *knot;
+
+	if (!core->counts.held)
+		return 0;
+	if (ignore)
+		return masked_message(core, peer, context, tag, ignore);
+	knot = o2g_table_find(&core->table, &key);
+	if (!knot)
+		return 0;
+	if (peer == O2G_ANY_PEER)
+		return list_entry(knot, struct o2g_message, by_any);
+	return list_entry(knot, struct o2g_message, by_source);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message from its first frame to its completion. It comes over a connection
+ * or from the endpoint itself; `why` says why it still exists, and when there
+ * is no reason left its credit goes back and its memory with it.
+ *
+ * Bytes below `upto` go to `hold`, memory of the core or the slab, later ones
+ * straight to the receive's buffer. So a receive that takes a message half of
+ * which has come has that half copied, and the other half comes in place.
+ */
+#include "inside.h"
+
+static u64 least(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+struct o2g_message *o2g_message_make(struct o2g_core *core,
+				     struct o2g_conn *conn)
+{
+	struct o2g_message *message = o2g_pool_take(&core->messages);
+
+	if (!message)
+		return 0;
+	message->result.of_message = 1;
+	message->hold.place = O2G_PLACE_FORGET;
+	message->conn = conn;
+	message->source = conn ? conn->peer : O2G_NO_PEER;
+	if (conn)
+		list_append(&conn->messages, &message->here);
+	return message;
+}
+
+static void hold_free(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_piece *hold = &message->hold;
+
+	if (hold->place == O2G_PLACE_CORE)
+		core->host.free(core->host.ctx, hold->core, hold->length);
+	else if (hold->place == O2G_PLACE_AREA)
+		o2g_slab_give(&core->slab, hold->address);
+	hold->place = O2G_PLACE_FORGET;
+}
+
+static int hold_make(struct o2g_core *core, struct o2g_message *message,
+		     u64 length)
+{
+	struct o2g_piece *hold = &message->hold;
+
+	if (core->limits.slab_message) {
+		hold->address = o2g_slab_take(&core->slab, length);
+		if (!hold->address)
+			return -O2G_EAGAIN;
+		hold->place = O2G_PLACE_AREA;
+	} else {
+		hold->core = core->host.alloc(core->host.ctx, length);
+		if (!hold->core)
+			return -O2G_EAGAIN;
+		hold->place = O2G_PLACE_CORE;
+	}
+	hold->length = length;
+	message->upto = length;
+	return 0;
+}
+
+static int charge(struct o2g_core *core, struct o2g_message *message, u64 bytes)
+{
+	if (bytes > core->limits.unexpected ||
+	    core->charged > core->limits.unexpected - bytes)
+		return -O2G_EAGAIN;
+	core->charged += bytes;
+	message->charged += bytes;
+	core->counts.held_bytes = core->charged;
+	return 0;
+}
+
+/* Memory for the body of a message that nobody took yet. */
+static int hold_body(struct o2g_core *core, struct o2g_message *message)
+{
+	if (charge(core, message, message->length))
+		return -O2G_EAGAIN;
+	if (!hold_make(core, message, message->length))
+		return 0;
+	core->charged -= message->length;
+	message->charged -= message->length;
+	core->counts.held_bytes = core->charged;
+	return -O2G_EAGAIN;
+}
+
+void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
+{
+	hold_free(core, message);
+	core->charged -= message->charged;
+	core->counts.held_bytes = core->charged;
+	list_unlink(&message->here);
+	list_unlink(&message->result.link);
+	if (message->conn)
+		o2g_tx_owe(message->conn, message->cost);
+	o2g_pool_give(&core->messages, message);
+}
+
+static void settle(struct o2g_core *core, struct o2g_message *message)
+{
+	if (!message->why)
+		o2g_message_drop(core, message);
+}
+
+static void whole(struct o2g_core *core, struct o2g_message *message)
+{
+	if (!(message->why & O2G_MSG_ARRIVING))
+		return;
+	message->why &= ~O2G_MSG_ARRIVING;
+	o2g_table_remove(&core->table, &message->by_id);
+	if (message->conn)
+		message->conn->incomplete--;
+}
+
+void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
+{
+	whole(core, message);
+	message->cost = 0;
+	o2g_message_drop(core, message);
+}
+
+static void result_fill(struct o2g_core *core, struct o2g_message *message,
+			struct o2g_cqe *cqe)
+{
+	const int cut = message->length > message->take;
+
+	cqe->status = message->status ? message->status
+		      : cut	      ? -O2G_EMSGSIZE
+				      : 0;
+	cqe->cookie = message->op->cookie;
+	cqe->op = O2G_OP_RECV;
+	cqe->peer = message->source;
+	cqe->context = message->context;
+	cqe->tag = message->tag;
+	cqe->length = message->status ? 0 : message->take;
+	cqe->total = message->length;
+	cqe->data = message->data;
+	cqe->flags = message->has_data ? O2G_CQE_DATA : 0;
+	if (message->op->flags & O2G_SQE_MULTI)
+		cqe->where = message->address;
+	if (!message->slab_result || message->status)
+		return;
+	cqe->flags |= O2G_CQE_SLAB;
+	cqe->where = message->hold.address;
+	if (message->op->flags & O2G_SQE_MULTI)
+		cqe->total = message->address;
+	o2g_slab_lend(&core->slab, message->hold.address);
+	message->hold.place = O2G_PLACE_FORGET;
+}
+
+/* A multi-receive's completion waits in the message, and the last one frees
+ * the operation. */
+static void complete_multi(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_op_entry *op = message->op;
+	struct o2g_cqe *cqe = &message->result.cqe;
+	const int last = !--op->filling && op->state != O2G_RECV_POSTED;
+
+	result_fill(core, message, cqe);
+	if (!last || op->closing)
+		cqe->flags |= O2G_CQE_MORE;
+	message->why |= O2G_MSG_RESULT;
+	o2g_result_put(core, &message->result);
+	if (!last)
+		return;
+	if (op->closing) {
+		op->result.cqe.status = op->closing;
+		o2g_op_complete(core, op);
+	} else {
+		o2g_op_free(core, op);
+	}
+}
+
+static void complete(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_op_entry *op = message->op;
+
+	message->why &= ~O2G_MSG_TAKEN;
+	if (message->send) {
+		o2g_send_done(core, message->send, 0);
+		message->send = 0;
+	}
+	if (!message->status) {
+		core->counts.received++;
+		core->counts.received_bytes += message->take;
+	}
+	if (op->flags & O2G_SQE_MULTI) {
+		complete_multi(core, message);
+		return;
+	}
+	result_fill(core, message, &op->result.cqe);
+	o2g_op_complete(core, op);
+	settle(core, message);
+}
+
+static int copy_start(struct o2g_core *core, struct o2g_message *message,
+		      const struct o2g_piece *from, const struct o2g_piece *to)
+{
+	int rc;
+
+	message->copy.from = *from;
+	message->copy.to = *to;
+	message->why |= O2G_MSG_COPY;
+	rc = core->host.copy(core->host.ctx, &message->copy);
+	if (rc != O2G_COPY_LATER)
+		message->why &= ~O2G_MSG_COPY;
+	return rc;
+}
+
+static int in_slab(const struct o2g_message *message)
+{
+	return message->hold.place == O2G_PLACE_AREA &&
+	       message->upto >= message->take &&
+	       (!(message->op->flags & O2G_SQE_MULTI) ||
+		message->take == message->length);
+}
+
+/* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
+ * do; O2G_COPY_LATER; or -EAGAIN: not now. */
+static int move(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_piece from = message->hold;
+	struct o2g_piece to = {.place = O2G_PLACE_PROGRAM,
+			       .address = message->address};
+
+	to.length = message->send ? message->take
+				  : least(message->upto, message->take);
+	if (message->moved || message->status || !to.length)
+		return 0;
+	if (message->send) {
+		o2g_send_piece(message->send, 0, to.length, &from);
+	} else if (message->arrived < message->upto) {
+		return -O2G_EAGAIN;
+	} else if (in_slab(message)) {
+		if (message->why & O2G_MSG_ARRIVING)
+			return -O2G_EAGAIN;
+		message->slab_result = 1;
+		return 0;
+	}
+	from.length = to.length;
+	message->moved = 1;
+	return copy_start(core, message, &from, &to);
+}
+
+static void advance(struct o2g_core *core, struct o2g_message *message)
+{
+	int rc;
+
+	if (!(message->why & O2G_MSG_TAKEN) || message->why & O2G_MSG_COPY)
+		return;
+	rc = move(core, message);
+	if (rc == O2G_COPY_LATER || rc == -O2G_EAGAIN)
+		return;
+	if (rc < 0)
+		message->status = rc;
+	if (!(message->why & O2G_MSG_ARRIVING))
+		complete(core, message);
+}
+
+/* Where in the receive's buffer, and how much of it. */
+static void aim(struct o2g_core *core, struct o2g_message *message,
+		struct o2g_op_entry *op)
+{
+	const int multi = op->flags & O2G_SQE_MULTI;
+	const u64 least_left = op->data ? op->data : 1;
+
+	message->op = op;
+	message->address = op->address + op->filled;
+	message->take = least(message->length, op->length - op->filled);
+	if (message->status)
+		message->take = 0;
+	if (multi) {
+		op->filled += message->take;
+		op->filling++;
+	}
+	if (multi && op->length - op->filled >= least_left)
+		return;
+	if (op->state == O2G_RECV_POSTED)
+		o2g_match_unpost(core, op);
+	op->state = O2G_RECV_MATCHED;
+}
+
+static void grant(struct o2g_core *core, struct o2g_message *message, u64 bytes)
+{
+	message->expect = bytes;
+	if (!bytes)
+		whole(core, message);
+	message->why |= O2G_MSG_GRANT;
+	list_append(&message->conn->grants, &message->grant);
+	o2g_tx_want(message->conn);
+}
+
+/* Bytes that are promised to `hold`, or came, stay there; the rest need not,
+ * unless the program gets them from the slab. */
+static void redirect(struct o2g_core *core, struct o2g_message *message)
+{
+	const u32 slab = core->limits.slab_message;
+	const struct o2g_conn *conn = message->conn;
+	u64 upto = message->arrived;
+
+	if (message->hold.place == O2G_PLACE_FORGET) {
+		if (slab && message->take && message->take <= slab &&
+		    message->conn &&
+		    (!(message->op->flags & O2G_SQE_MULTI) ||
+		     message->take == message->length))
+			hold_make(core, message, message->take);
+		return;
+	}
+	if (slab && message->length <= slab)
+		return;
+	if (conn && conn->rx_message == message)
+		upto += conn->rx_offer;
+	message->upto = least(message->upto, upto);
+	if (!message->upto)
+		hold_free(core, message);
+}
+
+void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
+		      struct o2g_op_entry *op)
+{
+	if (message->why & O2G_MSG_HELD)
+		o2g_match_unhold(core, message);
+	message->why &= ~O2G_MSG_CLAIMED;
+	message->why |= O2G_MSG_TAKEN;
+	aim(core, message, op);
+	if (!message->status)
+		redirect(core, message);
+	if (message->requested && !message->status)
+		grant(core, message, message->take);
+	advance(core, message);
+}
+
+int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_op_entry *op = o2g_match_receive(core, message, 1);
+
+	if (op) {
+		core->counts.expected++;
+		o2g_message_take(core, message, op);
+		return 0;
+	}
+	/* One to oneself is paid for by its send, which waits. */
+	if (!message->send && charge(core, message, O2G_MESSAGE_COST))
+		return -O2G_EAGAIN;
+	core->counts.unexpected++;
+	o2g_match_hold(core, message);
+	return 0;
+}
+
+void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
+{
+	if (message->why & O2G_MSG_HELD)
+		o2g_match_unhold(core, message);
+	message->why &= ~O2G_MSG_CLAIMED;
+	message->forget = 1;
+	if (message->send) {
+		o2g_send_done(core, message->send, 0);
+		message->send = 0;
+	}
+	if (message->requested && message->conn)
+		grant(core, message, 0);
+	settle(core, message);
+}
+
+int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
+		      u64 most, struct o2g_piece *piece)
+{
+	const int taken = message->why & O2G_MSG_TAKEN;
+	const u64 at = message->arrived;
+
+	if (!taken && !message->forget &&
+	    message->hold.place == O2G_PLACE_FORGET && hold_body(core, message))
+		return -O2G_EAGAIN;
+	if (!message->forget && at < message->upto) {
+		*piece = message->hold;
+		piece->core += piece->core ? at : 0;
+		piece->address += at;
+		piece->length = least(most, message->upto - at);
+	} else if (taken && !message->status && at < message->take) {
+		piece->place = O2G_PLACE_PROGRAM;
+		piece->core = 0;
+		piece->address = message->address + at;
+		piece->length = least(most, message->take - at);
+	} else {
+		*piece = (struct o2g_piece){.place = O2G_PLACE_FORGET,
+					    .length = most};
+	}
+	return 0;
+}
+
+void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
+		      u64 length)
+{
+	message->arrived += length;
+	if (message->arrived == message->expect)
+		whole(core, message);
+	if (message->why & O2G_MSG_TAKEN)
+		advance(core, message);
+	else
+		settle(core, message);
+}
+
+void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
+{
+	list_unlink(&message->grant);
+	message->why &= ~O2G_MSG_GRANT;
+	settle(core, message);
+}
+
+/* The connection is gone. What came whole stays. */
+void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
+		     int status)
+{
+	const int arriving = message->why & O2G_MSG_ARRIVING;
+
+	whole(core, message);
+	list_unlink(&message->grant);
+	list_unlink(&message->here);
+	message->why &= ~O2G_MSG_GRANT;
+	message->conn = 0;
+	if (arriving)
+		message->status = status;
+	if (arriving && message->why & O2G_MSG_HELD)
+		o2g_match_unhold(core, message);
+	if (arriving && message->why & O2G_MSG_TAKEN)
+		advance(core, message);
+	else
+		settle(core, message);
+}
+
+/* A copy for a message to oneself: then the sender is done. */
+static void filled(struct o2g_core *core, struct o2g_message *message,
+		   int status)
+{
+	o2g_send_done(core, message->send, status);
+	message->send = 0;
+	message->filling = 0;
+	if (!status)
+		return;
+	message->status = status;
+	if (message->why & O2G_MSG_HELD)
+		o2g_match_unhold(core, message);
+}
+
+void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
+{
+	struct o2g_message *message = list_entry(job, struct o2g_message, copy);
+
+	message->why &= ~O2G_MSG_COPY;
+	if (message->filling)
+		filled(core, message, status);
+	else if (status)
+		message->status = status;
+	if (message->why & O2G_MSG_TAKEN)
+		advance(core, message);
+	else
+		settle(core, message);
+	o2g_core_ask(core);
+}
+
+/* Copies a message to oneself into memory of ours: 0, or -EAGAIN when there is
+ * none; the sender is completed then or later. */
+int o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_piece from;
+	int rc;
+
+	if (hold_body(core, message))
+		return -O2G_EAGAIN;
+	o2g_send_piece(message->send, 0, message->length, &from);
+	message->filling = 1;
+	rc = copy_start(core, message, &from, &message->hold);
+	if (rc == O2G_COPY_LATER)
+		return 0;
+	filled(core, message, rc);
+	settle(core, message);
+	return 0;
+}
+
+void o2g_message_written(struct o2g_core *core, struct o2g_message *message)
+{
+	message->why &= ~O2G_MSG_RESULT;
+	settle(core, message);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Receives, peeks and claims, from submission on. */
+#include "inside.h"
+
+static int source_check(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	if (sqe->peer == O2G_ANY_PEER || o2g_peer_at(core, sqe->peer))
+		return 0;
+	return -O2G_EHOSTUNREACH;
+}
+
+static int check(struct o2g_core *core, const struct o2g_sqe *sqe, u8 flags)
+{
+	const u8 both = O2G_SQE_MULTI | O2G_SQE_CLAIMED;
+
+	if (sqe->flags & ~flags || (sqe->flags & both) == both || sqe->zero ||
+	    sqe->zero2 || sqe->length > O2G_LENGTH_MAX ||
+	    sqe->addr + sqe->length < sqe->addr)
+		return -O2G_EINVAL;
+	if (sqe->flags & O2G_SQE_CLAIMED)
+		return 0;
+	return source_check(core, sqe);
+}
+
+static struct o2g_message *claimed(struct o2g_core *core, u64 handle)
+{
+	struct o2g_message *message = o2g_pool_at(&core->messages, (u32)handle);
+
+	if (!message || message->member.generation != (u32)(handle >> 32) ||
+	    !(message->why & O2G_MSG_CLAIMED))
+		return 0;
+	return message;
+}
+
+static int lost(struct o2g_core *core, u32 peer)
+{
+	return peer == O2G_ANY_PEER ? 0 : core->peers[peer].lost;
+}
+
+void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
+{
+	if (op->state == O2G_RECV_POSTED)
+		o2g_match_unpost(core, op);
+	op->state = O2G_RECV_MATCHED;
+	if (op->filling) {
+		op->closing = status;
+		return;
+	}
+	op->result.cqe.status = status;
+	o2g_op_complete(core, op);
+}
+
+void o2g_recv_fail_all(struct o2g_core *core, struct o2g_peer *peer, int status)
+{
+	struct list *node;
+
+	while ((node = list_first(&peer->directed)))
+		o2g_recv_fail(core, list_entry(node, struct o2g_op_entry, turn),
+			      status);
+}
+
+static struct o2g_message *held(struct o2g_core *core,
+				const struct o2g_op_entry *op)
+{
+	return o2g_match_message(core, op->peer, op->context, op->tag,
+				 op->ignore);
+}
+
+/* Would this message be the last of a multi-receive? */
+static int fills(const struct o2g_op_entry *op,
+		 const struct o2g_message *message)
+{
+	const u64 room = op->length - op->filled;
+	const u64 least_left = op->data ? op->data : 1;
+
+	return message->length >= room || room - message->length < least_left;
+}
+
+static int post(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	int rc = o2g_match_post(core, op);
+
+	if (!rc)
+		return 0;
+	op->result.cqe.status = rc;
+	o2g_op_complete(core, op);
+	return rc;
+}
+
+/* It is posted first, so that it stays posted when it took what is there. */
+static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	struct o2g_message *message;
+
+	if (post(core, op))
+		return;
+	while ((message = held(core, op))) {
+		const int last = fills(op, message);
+
+		o2g_message_take(core, message, op);
+		if (last) /* op may be gone */
+			return;
+	}
+	if (lost(core, op->peer))
+		o2g_recv_fail(core, op, lost(core, op->peer));
+}
+
+static void submit(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	struct o2g_message *message = held(core, op);
+
+	if (message)
+		o2g_message_take(core, message, op);
+	else if (lost(core, op->peer))
+		o2g_recv_fail(core, op, lost(core, op->peer));
+	else
+		post(core, op);
+}
+
+int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	struct o2g_message *message = 0;
+	struct o2g_op_entry *op;
+	int rc = check(core, sqe, O2G_SQE_MULTI | O2G_SQE_CLAIMED);
+
+	if (!rc && sqe->flags & O2G_SQE_CLAIMED) {
+		message = claimed(core, sqe->data);
+		rc = message ? 0 : -O2G_ENOENT;
+	}
+	if (rc)
+		return o2g_result_refuse(core, sqe, rc);
+	op = o2g_op_make(core, sqe);
+	if (!op)
+		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+	if (message)
+		o2g_message_take(core, message, op);
+	else if (op->flags & O2G_SQE_MULTI)
+		submit_multi(core, op);
+	else
+		submit(core, op);
+	return 0;
+}
+
+static void peeked(struct o2g_core *core, struct o2g_message *message,
+		   const struct o2g_sqe *sqe, struct o2g_cqe *cqe)
+{
+	cqe->peer = message->source;
+	cqe->context = message->context;
+	cqe->tag = message->tag;
+	cqe->length = message->length;
+	cqe->total = message->length;
+	cqe->data = message->data;
+	cqe->flags = message->has_data ? O2G_CQE_DATA : 0;
+	if (sqe->flags & O2G_SQE_DISCARD) {
+		o2g_message_discard(core, message);
+	} else if (sqe->flags & O2G_SQE_CLAIM) {
+		o2g_match_unhold(core, message);
+		message->why |= O2G_MSG_CLAIMED;
+		cqe->where = (u64)message->member.generation << 32 |
+			     message->member.index;
+	}
+}
+
+int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	const u8 both = O2G_SQE_CLAIM | O2G_SQE_DISCARD;
+	struct o2g_op_entry *op;
+	struct o2g_message *message;
+	int rc = check(core, sqe, both);
+
+	if (!rc && (sqe->flags & both) == both)
+		rc = -O2G_EINVAL;
+	if (rc)
+		return o2g_result_refuse(core, sqe, rc);
+	op = o2g_op_make(core, sqe);
+	if (!op)
+		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+	message = held(core, op);
+	if (message)
+		peeked(core, message, sqe, &op->result.cqe);
+	else if (lost(core, op->peer))
+		op->result.cqe.status = lost(core, op->peer);
+	else
+		op->result.cqe.status = -O2G_ENOMSG;
+	o2g_op_complete(core, op);
+	return 0;
+}
+
+int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	const struct o2g_key key = {.kind = O2G_KEY_COOKIE, .tag = sqe->cookie};
+	struct o2g_knot *knot = o2g_table_find(&core->table, &key);
+
+	if (knot)
+		o2g_recv_fail(core,
+			      list_entry(knot, struct o2g_op_entry, cookie_key),
+			      -O2G_ECANCELED);
+	return 0;
+}
+
+int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	struct o2g_message *message = claimed(core, sqe->data);
+
+	if (!message)
+		return o2g_result_refuse(core, sqe, -O2G_ENOENT);
+	o2g_message_discard(core, message);
+	return 0;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a connection reads. A header is collected, judged, and then either
+ * nothing follows or the bytes of one message. Whatever is refused here ends
+ * the connection: the other side is broken or hostile.
+ */
+#include "inside.h"
+
+static int take_credit(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	if (frame->credit > conn->spent_out)
+		return -O2G_EPROTO;
+	conn->spent_out -= frame->credit;
+	if (frame->credit)
+		o2g_tx_want(conn);
+	return 0;
+}
+
+static struct o2g_key id_key(const struct o2g_conn *conn, u32 id)
+{
+	return (struct o2g_key){
+		.kind = O2G_KEY_ID, .source = id, .tag = conn->serial};
+}
+
+/* A MESSAGE or REQUEST may come: it is paid for and its id is new. */
+static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	const struct o2g_key key = id_key(conn, frame->id);
+	const u64 body = frame->type == O2G_MESSAGE ? frame->length : 0;
+	const u64 cost = O2G_MESSAGE_COST + body;
+
+	if (cost > conn->credit_in - conn->spent_in ||
+	    o2g_table_find(&conn->core->table, &key))
+		return -O2G_EPROTO;
+	conn->spent_in += (u32)cost;
+	conn->rx = O2G_RX_START;
+	o2g_tx_owe(conn, 0);
+	return 0;
+}
+
+/* Matches the message whose header is here: 0, or -EAGAIN for no memory. */
+static int start(struct o2g_conn *conn)
+{
+	const struct o2g_frame *frame = &conn->rx_frame;
+	const struct o2g_key key = id_key(conn, frame->id);
+	const int request = frame->type == O2G_REQUEST;
+	const u64 body = request ? 0 : frame->length;
+	struct o2g_core *core = conn->core;
+	struct o2g_message *message = o2g_message_make(core, conn);
+
+	if (!message)
+		return -O2G_EAGAIN;
+	message->context = frame->context;
+	message->tag = frame->tag;
+	message->data = frame->data;
+	message->has_data = !!(frame->flags & O2G_FRAME_DATA);
+	message->id = frame->id;
+	message->length = frame->length;
+	message->expect = body;
+	message->requested = request;
+	message->cost = (u32)(O2G_MESSAGE_COST + body);
+	if (frame->length) {
+		message->why = O2G_MSG_ARRIVING;
+		conn->incomplete++;
+		o2g_table_add(&core->table, &message->by_id, &key);
+	}
+	if (o2g_message_arrive(core, message)) {
+		o2g_message_undo(core, message);
+		return -O2G_EAGAIN;
+	}
+	/* Without a body it may be gone by now. */
+	conn->rx_left = frame->body;
+	conn->rx_message = frame->body ? message : 0;
+	conn->rx = frame->body ? O2G_RX_BODY : O2G_RX_HEADER;
+	return 0;
+}
+
+static int piece(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	const struct o2g_key key = id_key(conn, frame->id);
+	struct o2g_knot *knot = o2g_table_find(&conn->core->table, &key);
+	struct o2g_message *message;
+
+	if (!knot)
+		return -O2G_EPROTO;
+	message = list_entry(knot, struct o2g_message, by_id);
+	/* Of a request: its GRANT has not gone out. */
+	if (message->requested &&
+	    message->why & (O2G_MSG_HELD | O2G_MSG_CLAIMED | O2G_MSG_GRANT))
+		return -O2G_EPROTO;
+	if (frame->body > message->expect - message->arrived)
+		return -O2G_EPROTO;
+	conn->rx_left = frame->body;
+	conn->rx_message = message;
+	conn->rx = O2G_RX_BODY;
+	return 0;
+}
+
+static int header(struct o2g_conn *conn)
+{
+	const struct o2g_frame *frame = &conn->rx_frame;
+
+	if (o2g_frame_check(frame) || take_credit(conn, frame))
+		return -O2G_EPROTO;
+	conn->core->counts.frames_in++;
+	switch (frame->type) {
+	case O2G_MESSAGE:
+	case O2G_REQUEST:
+		if (may_open(conn, frame))
+			return -O2G_EPROTO;
+		o2g_core_read(conn->core);
+		start(conn); /* else o2g_rx_want() tries again */
+		return 0;
+	case O2G_PIECE:
+		return piece(conn, frame);
+	case O2G_GRANT:
+		if (o2g_send_granted(conn, frame->id, frame->length))
+			return -O2G_EPROTO;
+		o2g_tx_want(conn);
+		return 0;
+	case O2G_BYE:
+		conn->bye_in = 1;
+		return conn->incomplete ? -O2G_EPROTO : 0;
+	}
+	return 0;
+}
+
+static void block(struct o2g_conn *conn, int blocked)
+{
+	if (conn->blocked == blocked)
+		return;
+	conn->core->blocked += blocked ? 1 : -1;
+	conn->blocked = blocked;
+}
+
+/* -EAGAIN, or where the next bytes go. */
+static int place(struct o2g_conn *conn, struct o2g_piece *piece)
+{
+	if (conn->rx == O2G_RX_START && start(conn))
+		return -O2G_EAGAIN;
+	if (conn->rx == O2G_RX_BODY)
+		return o2g_message_place(conn->core, conn->rx_message,
+					 conn->rx_left, piece);
+	*piece = (struct o2g_piece){
+		.place = O2G_PLACE_CORE,
+		.core = (u8 *)&conn->rx_frame + conn->rx_have,
+		.length = O2G_FRAME_SIZE - conn->rx_have,
+	};
+	return 0;
+}
+
+int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
+{
+	int rc;
+
+	conn->rx_offer = 0;
+	if (conn->bye_in)
+		return -O2G_EPIPE;
+	rc = place(conn, piece);
+	block(conn, rc == -O2G_EAGAIN);
+	if (!rc)
+		conn->rx_offer = piece->length;
+	o2g_core_ask(conn->core);
+	return rc;
+}
+
+int o2g_rx_blocked(struct o2g_conn *conn)
+{
+	struct o2g_piece piece;
+
+	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
+}
+
+int o2g_rx_done(struct o2g_conn *conn, u64 length)
+{
+	struct o2g_message *message = conn->rx_message;
+	int rc = 0;
+
+	if (length > conn->rx_offer)
+		return -O2G_EPROTO;
+	conn->rx_offer = 0;
+	if (!length)
+		return 0;
+	if (conn->rx == O2G_RX_HEADER) {
+		conn->rx_have += (u32)length;
+		if (conn->rx_have == O2G_FRAME_SIZE) {
+			conn->rx_have = 0;
+			rc = header(conn);
+		}
+	} else {
+		conn->rx_left -= (u32)length;
+		if (!conn->rx_left) {
+			conn->rx = O2G_RX_HEADER;
+			conn->rx_message = 0;
+		}
+		o2g_message_came(conn->core, message, length);
+	}
+	o2g_core_ask(conn->core);
+	return rc;
+}

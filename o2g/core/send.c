@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sends, from submission to completion. A send waits in its peer's queue until
+ * its first frame is planned (tx.c), then it is its connection's.
+ */
+#include "inside.h"
+
+static int check(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	const u8 flags = O2G_SQE_DATA | O2G_SQE_AREA | O2G_SQE_QUIET;
+	const struct o2g_ring *ring = &core->ring;
+	const struct o2g_peer *peer = o2g_peer_at(core, sqe->peer);
+
+	if (sqe->flags & ~flags || sqe->zero || sqe->zero2 ||
+	    sqe->length > O2G_LENGTH_MAX || sqe->addr + sqe->length < sqe->addr)
+		return -O2G_EINVAL;
+	if (sqe->flags & O2G_SQE_AREA &&
+	    (sqe->addr < ring->outbox ||
+	     sqe->addr + sqe->length > ring->outbox + ring->outbox_size))
+		return -O2G_EINVAL;
+	if (!peer)
+		return -O2G_EHOSTUNREACH;
+	if (peer->lost)
+		return peer->lost;
+	return peer->conn && peer->conn->bye_wanted ? -O2G_ESHUTDOWN : 0;
+}
+
+void o2g_send_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
+		    struct o2g_piece *piece)
+{
+	piece->place =
+		op->flags & O2G_SQE_AREA ? O2G_PLACE_AREA : O2G_PLACE_PROGRAM;
+	piece->core = 0;
+	piece->address = op->address + offset;
+	piece->length = length;
+}
+
+void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status)
+{
+	op->result.cqe.status = status;
+	op->result.cqe.total = op->length;
+	op->result.cqe.length = status ? 0 : op->length;
+	if (!status) {
+		core->counts.sent++;
+		core->counts.sent_bytes += op->length;
+	}
+	if (!status && op->flags & O2G_SQE_QUIET)
+		o2g_op_free(core, op);
+	else
+		o2g_op_complete(core, op);
+}
+
+void o2g_send_fail_all(struct o2g_core *core, struct list *sends, int status)
+{
+	struct list *node;
+
+	while ((node = list_first(sends)))
+		o2g_send_done(core, list_entry(node, struct o2g_op_entry, link),
+			      status);
+}
+
+/* To the endpoint itself: matched at once, else a small one is copied, and a
+ * large one waits in its buffer. */
+static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
+			struct o2g_message *message)
+{
+	op->state = O2G_SEND_SELF;
+	core->counts.self++;
+	message->send = op;
+	message->source = op->peer;
+	message->context = op->context;
+	message->tag = op->tag;
+	message->has_data = !!(op->flags & O2G_SQE_DATA);
+	message->data = message->has_data ? op->data : 0;
+	message->length = op->length;
+	message->arrived = op->length;
+	message->expect = op->length;
+	if (o2g_match_receive(core, message, 1)) {
+		o2g_message_arrive(core, message);
+		return;
+	}
+	o2g_message_arrive(core, message);
+	if (op->length <= O2G_SELF_COPY)
+		o2g_message_keep(core, message);
+}
+
+int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	struct o2g_message *message = 0;
+	struct o2g_op_entry *op;
+	int rc = check(core, sqe);
+
+	if (rc)
+		return o2g_result_refuse(core, sqe, rc);
+	if (core->peers[sqe->peer].self) {
+		message = o2g_message_make(core, 0);
+		if (!message)
+			return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+	}
+	op = o2g_op_make(core, sqe);
+	if (!op) {
+		if (message)
+			o2g_message_drop(core, message);
+		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+	}
+	if (message) {
+		submit_self(core, op, message);
+		return 0;
+	}
+	op->state = O2G_SEND_QUEUED;
+	list_append(&core->peers[op->peer].sends, &op->link);
+	if (core->peers[op->peer].conn)
+		o2g_tx_want(core->peers[op->peer].conn);
+	return 0;
+}
+
+int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length)
+{
+	struct o2g_core *core = conn->core;
+	struct o2g_op_entry *op = o2g_pool_at(&core->ops, id - 1);
+
+	if (!op || op->state != O2G_SEND_REQUESTED || op->conn != conn ||
+	    length > op->length)
+		return -O2G_EPROTO;
+	if (!length) {
+		o2g_send_done(core, op, 0);
+		return 0;
+	}
+	op->state = O2G_SEND_BODY;
+	op->end = length;
+	list_append(&conn->bodies, &op->turn);
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table of queues: members with the same key stand in the order in which
+ * they were added. Chained, with a keyed hash, so that nobody who chooses tags
+ * can make it slow. Members bring their own memory, the table only its array.
+ */
+#ifndef O2G_CORE_TABLE_H
+#define O2G_CORE_TABLE_H
+
+#include "core.h"
+#include "hash.h"
+
+/* What a key stands for; classes of receives follow. */
+enum {
+	O2G_KEY_ID,	/* a message in flight: connection and id */
+	O2G_KEY_COOKIE, /* a posted receive */
+	O2G_KEY_HELD,	/* an unmatched message */
+	O2G_KEY_CLASS	/* + class: posted receives of one ignore mask */
+};
+
+struct o2g_key {
+	u32 kind;
+	u32 context;
+	u32 source;
+	u64 tag;
+};
+
+struct o2g_knot {
+	struct o2g_knot *chain, **chained_at; /* of the first of a key only */
+	struct o2g_knot *next, *prev;	      /* a ring, 0 outside a table */
+	u64 hash;
+	struct o2g_key key;
+};
+
+struct o2g_table {
+	const struct o2g_host *host;
+	struct o2g_hash_key secret;
+	struct o2g_knot **bucket;
+	u32 buckets; /* a power of two */
+	u32 keys;
+	u64 compared; /* knots looked at, for tests of the cost */
+};
+
+int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
+		   const u8 secret[16]);
+void o2g_table_free(struct o2g_table *table);
+/* The first with this key, or 0. */
+struct o2g_knot *o2g_table_find(struct o2g_table *table,
+				const struct o2g_key *key);
+void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
+		   const struct o2g_key *key);
+/* Does nothing to a knot that is in no table. */
+void o2g_table_remove(struct o2g_table *table, struct o2g_knot *knot);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* The bed; see bed.h. One thread. */
+#include "bed.h"
+
+static void *bed_alloc(void *ctx, u64 size)
+{
+	struct bed *bed = ctx;
+
+	if (bed->fail_after && !--bed->fail_after) {
+		bed->fail_after = 1;
+		return 0;
+	}
+	bed->allocated += size;
+	if (bed->allocated > bed->peak)
+		bed->peak = bed->allocated;
+	return calloc(1, size);
+}
+
+static void bed_free(void *ctx, void *memory, u64 size)
+{
+	struct bed *bed = ctx;
+
+	bed->allocated -= size;
+	free(memory);
+}
+
+static void bed_want(void *ctx, struct o2g_conn *conn)
+{
+	struct bed *bed = ctx;
+	struct bed_end *end = o2g_conn_host(conn);
+
+	bed->wanted++;
+	end->wants = 1;
+}
+
+static u8 *at(struct bed *bed, const struct o2g_piece *piece)
+{
+	switch (piece->place) {
+	case O2G_PLACE_CORE:
+		return piece->core;
+	case O2G_PLACE_PROGRAM:
+		return (u8 *)piece->address;
+	case O2G_PLACE_AREA:
+		if (piece->address + piece->length > bed->area->size)
+			abort();
+		return (u8 *)bed->area + piece->address;
+	default:
+		return 0;
+	}
+}
+
+static int bed_copy(void *ctx, struct o2g_copy *job)
+{
+	struct bed *bed = ctx;
+
+	if (job->from.length != job->to.length)
+		abort();
+	if (bed->put_off && bed->laters < BED_LATER) {
+		bed->later[bed->laters++] = job;
+		return O2G_COPY_LATER;
+	}
+	memcpy(at(bed, &job->to), at(bed, &job->from), job->to.length);
+	return 0;
+}
+
+void bed_copies(struct bed *bed)
+{
+	for (int i = 0; i < bed->laters; i++) {
+		struct o2g_copy *job = bed->later[i];
+
+		memcpy(at(bed, &job->to), at(bed, &job->from), job->to.length);
+		bed->later[i] = 0;
+		o2g_copy_done(bed->core, job, 0);
+	}
+	bed->laters = 0;
+}
+
+static void bed_completed(void *ctx)
+{
+	struct bed *bed = ctx;
+
+	bed->completions++;
+}
+
+void bed_open(struct bed *bed, const struct bed_options *options)
+{
+	memset(bed, 0, sizeof(*bed));
+	bed->host = (struct o2g_host){
+		.ctx = bed,
+		.alloc = bed_alloc,
+		.free = bed_free,
+		.want_tx = bed_want,
+		.copy = bed_copy,
+		.completed = bed_completed,
+	};
+	bed->limits.postings = options->postings;
+	bed->limits.peers = options->peers;
+	bed->limits.unexpected = options->unexpected;
+	bed->limits.slab_message = options->slab_message;
+	for (int i = 0; i < 16; i++)
+		bed->limits.hash_key[i] = (u8)(i * 37 + 1);
+	if (o2g_area_size(options->sq, options->cq, options->outbox,
+			  options->slab, &bed->size))
+		abort();
+	bed->area = aligned_alloc(4096, bed->size);
+	memset(bed->area, 0, bed->size);
+	if (o2g_area_format(bed->area, options->sq, options->cq,
+			    options->outbox, options->slab) ||
+	    o2g_core_make(&bed->core, &bed->host, &bed->limits, bed->area))
+		abort();
+}
+
+u64 bed_close(struct bed *bed)
+{
+	o2g_core_free(bed->core);
+	free(bed->area);
+	return bed->allocated;
+}
+
+static struct bed_pipe *pipe_make(void)
+{
+	struct bed_pipe *pipe = calloc(1, sizeof(*pipe));
+
+	pipe->byte = malloc(BED_PIPE);
+	return pipe;
+}
+
+static void pipe_free(struct bed_pipe *pipe)
+{
+	free(pipe->byte);
+	free(pipe);
+}
+
+void bed_join(struct bed *a, u32 peer_of_a, u32 credit_a, struct bed *b,
+	      u32 peer_of_b, u32 credit_b, struct bed_end end[2])
+{
+	struct bed_pipe *there = pipe_make(), *back = pipe_make();
+
+	end[0] = (struct bed_end){.bed = a, .in = back, .out = there};
+	end[1] = (struct bed_end){.bed = b, .in = there, .out = back};
+	if (o2g_conn_attach(a->core, peer_of_a, credit_b, credit_a, &end[0],
+			    &end[0].conn) ||
+	    o2g_conn_attach(b->core, peer_of_b, credit_a, credit_b, &end[1],
+			    &end[1].conn))
+		abort();
+}
+
+void bed_end(struct bed_end *end, int error)
+{
+	if (end->conn)
+		o2g_conn_end(end->conn, error);
+	end->conn = 0;
+}
+
+void bed_part(struct bed_end end[2])
+{
+	bed_end(&end[0], -104);
+	bed_end(&end[1], -104);
+	pipe_free(end[0].in);
+	pipe_free(end[1].in);
+}
+
+int bed_write(struct bed_end *end, u64 most)
+{
+	struct o2g_piece piece[8];
+	struct bed_pipe *pipe = end->out;
+	u64 done = 0;
+	int n;
+
+	if (!end->conn)
+		return 0;
+	n = o2g_tx_gather(end->conn, piece, 8);
+	if (!n)
+		end->wants = 0;
+	for (int i = 0; i < n && done < most; i++) {
+		u64 length = piece[i].length;
+
+		if (length > most - done)
+			length = most - done;
+		if (length > BED_PIPE - (pipe->tail - pipe->head))
+			length = BED_PIPE - (pipe->tail - pipe->head);
+		for (u64 k = 0; k < length; k++)
+			pipe->byte[pipe->tail++ % BED_PIPE] =
+				at(end->bed, &piece[i])[k];
+		done += length;
+	}
+	if (done && o2g_tx_done(end->conn, done))
+		abort();
+	return (int)done;
+}
+
+int bed_read(struct bed_end *end, u64 most)
+{
+	struct bed_pipe *pipe = end->in;
+	struct o2g_piece piece;
+	u64 done = 0;
+
+	while (end->conn && done < most && pipe->head != pipe->tail) {
+		u64 length = pipe->tail - pipe->head;
+		int rc = o2g_rx_want(end->conn, &piece);
+
+		if (rc == -11)
+			break;
+		if (rc)
+			return rc;
+		if (length > piece.length)
+			length = piece.length;
+		if (length > most - done)
+			length = most - done;
+		for (u64 k = 0; k < length; k++, pipe->head++)
+			if (piece.place != O2G_PLACE_FORGET)
+				at(end->bed, &piece)[k] =
+					pipe->byte[pipe->head % BED_PIPE];
+		rc = o2g_rx_done(end->conn, length);
+		if (rc)
+			return rc;
+		done += length;
+	}
+	return (int)done;
+}
+
+int bed_run(struct bed_end end[2])
+{
+	int moved;
+
+	do {
+		moved = 0;
+		for (int i = 0; i < 2; i++) {
+			int wrote = bed_write(&end[i], 1u << 20);
+			int got = bed_read(&end[!i], 1u << 20);
+
+			if (got < 0)
+				return got;
+			moved |= wrote || got;
+			bed_copies(end[i].bed);
+		}
+	} while (moved);
+	return 0;
+}
+
+void bed_submit(struct bed *bed, const struct o2g_sqe *sqe)
+{
+	if (!o2g_ring_submit(bed->area, sqe))
+		abort();
+	o2g_ring_kicks(bed->area);
+	if (o2g_core_consume(bed->core) < 0)
+		abort();
+}
+
+void bed_send(struct bed *bed, u32 peer, u64 tag, const void *body, u64 length,
+	      u64 cookie)
+{
+	const struct o2g_sqe sqe = {
+		.op = O2G_OP_SEND,
+		.peer = peer,
+		.tag = tag,
+		.addr = (u64)body,
+		.length = length,
+		.cookie = cookie,
+		.context = 1,
+	};
+
+	bed_submit(bed, &sqe);
+}
+
+void bed_recv(struct bed *bed, u32 peer, u64 tag, u64 ignore, void *body,
+	      u64 length, u64 cookie)
+{
+	const struct o2g_sqe sqe = {
+		.op = O2G_OP_RECV,
+		.peer = peer,
+		.tag = tag,
+		.ignore = ignore,
+		.addr = (u64)body,
+		.length = length,
+		.cookie = cookie,
+		.context = 1,
+	};
+
+	bed_submit(bed, &sqe);
+}
+
+int bed_take(struct bed *bed, struct o2g_cqe *cqe)
+{
+	int got = o2g_ring_take(bed->area, cqe);
+
+	if (got && o2g_ring_roomy(bed->area))
+		o2g_core_consume(bed->core);
+	return got;
+}

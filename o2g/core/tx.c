@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a connection writes. Frames are planned a few ahead of the socket, in
+ * slots; a planned frame has spent its credit and stays as it is until it is
+ * out. Order: GRANTs; messages whole or with their first piece, in the order
+ * of their submission, and REQUESTs; further pieces of long bodies in turn;
+ * credit alone, when much is owed and nothing else goes; BYE.
+ */
+#include "inside.h"
+
+void o2g_tx_want(struct o2g_conn *conn)
+{
+	if (conn->asked || conn->ending)
+		return;
+	conn->asked = 1;
+	conn->core->host.want_tx(conn->core->host.ctx, conn);
+}
+
+/* Is it time for a frame that does nothing but return credit? A quarter is
+ * owed, or the other side may wait for the little that is. */
+static int credit_due(const struct o2g_conn *conn)
+{
+	return conn->owed &&
+	       (conn->owed >= conn->credit_in / 4 ||
+		conn->credit_in - conn->spent_in < O2G_MESSAGE_COST);
+}
+
+void o2g_tx_owe(struct o2g_conn *conn, u32 cost)
+{
+	conn->owed += cost;
+	if (credit_due(conn) && !conn->bye_planned)
+		o2g_tx_want(conn);
+}
+
+static struct o2g_slot *slot_add(struct o2g_conn *conn, u8 type)
+{
+	struct o2g_slot *slot =
+		&conn->slot[(conn->slot_first + conn->slots++) % O2G_TX_SLOTS];
+
+	*slot = (struct o2g_slot){
+		.frame = {.type = type, .credit = conn->owed},
+	};
+	conn->spent_in -= conn->owed;
+	conn->owed = 0;
+	return slot;
+}
+
+static void slot_body(struct o2g_conn *conn, struct o2g_slot *slot,
+		      struct o2g_op_entry *op)
+{
+	u64 length = op->end - op->planned;
+
+	if (length > O2G_PIECE_SIZE)
+		length = O2G_PIECE_SIZE;
+	o2g_send_piece(op, op->planned, length, &slot->body);
+	slot->frame.body = (u32)length;
+	slot->frame.id = op->member.index + 1;
+	slot->op = op;
+	op->planned += length;
+	slot->last = op->planned == op->end;
+	if (!slot->last)
+		list_append(&conn->bodies, &op->turn);
+}
+
+static int plan_grant(struct o2g_conn *conn)
+{
+	struct list *node = list_first(&conn->grants);
+	struct o2g_message *message;
+	struct o2g_slot *slot;
+
+	if (!node)
+		return 0;
+	message = list_entry(node, struct o2g_message, grant);
+	slot = slot_add(conn, O2G_GRANT);
+	slot->frame.id = message->id;
+	slot->frame.length = message->expect;
+	o2g_message_granted(conn->core, message);
+	return 1;
+}
+
+static void plan_message(struct o2g_conn *conn, struct o2g_op_entry *op,
+			 u64 cost)
+{
+	struct o2g_slot *slot = slot_add(
+		conn, cost > O2G_MESSAGE_COST || !op->length ? O2G_MESSAGE
+							     : O2G_REQUEST);
+
+	conn->spent_out += (u32)cost;
+	slot->frame.id = op->member.index + 1;
+	slot->frame.context = op->context;
+	slot->frame.tag = op->tag;
+	slot->frame.length = op->length;
+	if (op->flags & O2G_SQE_DATA) {
+		slot->frame.flags = O2G_FRAME_DATA;
+		slot->frame.data = op->data;
+	}
+	op->conn = conn;
+	list_unlink(&op->link);
+	list_append(&conn->sending, &op->link);
+	if (slot->frame.type == O2G_REQUEST) {
+		op->state = O2G_SEND_REQUESTED;
+		conn->core->counts.requested++;
+		return;
+	}
+	op->state = O2G_SEND_BODY;
+	op->end = op->length;
+	slot_body(conn, slot, op);
+}
+
+static struct list *queue(struct o2g_conn *conn)
+{
+	return conn->peer == O2G_NO_PEER
+		       ? 0
+		       : list_first(&conn->core->peers[conn->peer].sends);
+}
+
+static int plan_head(struct o2g_conn *conn)
+{
+	struct list *node = queue(conn);
+	const u64 credit = conn->credit_out - conn->spent_out;
+	struct o2g_op_entry *op;
+
+	if (!node)
+		return 0;
+	op = list_entry(node, struct o2g_op_entry, link);
+	if (credit < O2G_MESSAGE_COST) {
+		conn->core->counts.waited += !op->waited;
+		op->waited = 1;
+		return 0;
+	}
+	if (op->length <= credit - O2G_MESSAGE_COST)
+		plan_message(conn, op, O2G_MESSAGE_COST + op->length);
+	else
+		plan_message(conn, op, O2G_MESSAGE_COST);
+	return 1;
+}
+
+static int plan_piece(struct o2g_conn *conn)
+{
+	struct list *node = list_first(&conn->bodies);
+
+	if (!node)
+		return 0;
+	list_unlink(node);
+	slot_body(conn, slot_add(conn, O2G_PIECE),
+		  list_entry(node, struct o2g_op_entry, turn));
+	return 1;
+}
+
+static int idle(struct o2g_conn *conn)
+{
+	struct list *node, *after;
+
+	if (queue(conn) || !list_empty(&conn->bodies))
+		return 0;
+	list_each(node, after, &conn->sending)
+	{
+		if (list_entry(node, struct o2g_op_entry, link)->state ==
+		    O2G_SEND_REQUESTED)
+			return 0;
+	}
+	return 1;
+}
+
+static int plan(struct o2g_conn *conn)
+{
+	const int turn = conn->burst >= O2G_BURST && !list_empty(&conn->bodies);
+
+	if (conn->bye_planned)
+		return 0;
+	if (plan_grant(conn))
+		return 1;
+	if (!turn && plan_head(conn)) {
+		conn->burst++;
+		return 1;
+	}
+	conn->burst = 0;
+	if (plan_piece(conn))
+		return 1;
+	if (conn->bye_wanted && idle(conn)) {
+		slot_add(conn, O2G_BYE);
+		conn->bye_planned = 1;
+		return 1;
+	}
+	if (!credit_due(conn))
+		return 0;
+	slot_add(conn, O2G_CREDIT);
+	return 1;
+}
+
+static u64 slot_size(const struct o2g_slot *slot)
+{
+	return O2G_FRAME_SIZE + slot->frame.body;
+}
+
+static void plan_ahead(struct o2g_conn *conn, u32 most)
+{
+	u64 ahead = 0;
+
+	if (most > O2G_TX_SLOTS)
+		most = O2G_TX_SLOTS;
+	for (u32 i = 0; i < conn->slots; i++)
+		ahead += slot_size(
+			&conn->slot[(conn->slot_first + i) % O2G_TX_SLOTS]);
+	while (conn->slots < most && ahead < O2G_TX_AHEAD && plan(conn))
+		ahead += slot_size(
+			&conn->slot[(conn->slot_first + conn->slots - 1) %
+				    O2G_TX_SLOTS]);
+}
+
+/* What is left of a frame when `done` bytes of it are out. */
+static int pieces_of(struct o2g_slot *slot, u64 done, struct o2g_piece *piece)
+{
+	int n = 0;
+
+	if (done < O2G_FRAME_SIZE) {
+		piece[n++] = (struct o2g_piece){
+			.place = O2G_PLACE_CORE,
+			.core = (u8 *)&slot->frame + done,
+			.length = O2G_FRAME_SIZE - done,
+		};
+		done = O2G_FRAME_SIZE;
+	}
+	if (slot->frame.body) {
+		piece[n] = slot->body;
+		piece[n].address += done - O2G_FRAME_SIZE;
+		piece[n++].length -= done - O2G_FRAME_SIZE;
+	}
+	return n;
+}
+
+int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most)
+{
+	u64 done = conn->slot_done;
+	int n = 0;
+
+	plan_ahead(conn, (u32)most / 2);
+	conn->tx_offered = 0;
+	for (u32 i = 0; i < conn->slots && n + 2 <= most; i++) {
+		const int first = n;
+
+		n += pieces_of(
+			&conn->slot[(conn->slot_first + i) % O2G_TX_SLOTS],
+			done, piece + n);
+		for (int k = first; k < n; k++)
+			conn->tx_offered += piece[k].length;
+		done = 0;
+	}
+	if (!n)
+		conn->asked = 0;
+	return n;
+}
+
+static void slot_out(struct o2g_conn *conn)
+{
+	struct o2g_slot *slot = &conn->slot[conn->slot_first];
+
+	conn->slot_first = (conn->slot_first + 1) % O2G_TX_SLOTS;
+	conn->slots--;
+	conn->core->counts.frames_out++;
+	if (slot->frame.type == O2G_BYE)
+		conn->bye_sent = 1;
+	if (slot->last)
+		o2g_send_done(conn->core, slot->op, 0);
+}
+
+int o2g_tx_done(struct o2g_conn *conn, u64 length)
+{
+	if (length > conn->tx_offered)
+		return -O2G_EPROTO;
+	conn->tx_offered -= length;
+	conn->slot_done += length;
+	while (conn->slots &&
+	       conn->slot_done >= slot_size(&conn->slot[conn->slot_first])) {
+		conn->slot_done -= slot_size(&conn->slot[conn->slot_first]);
+		slot_out(conn);
+	}
+	o2g_core_ask(conn->core);
+	return 0;
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# O2G. The core is pure and freestanding; every engine links all of it.
+
+O2G_CORE_SRC := $(sort $(wildcard o2g/core/*.c))
+o2g_core_san := $(O2G_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
+o2g_core_gcc := $(O2G_CORE_SRC:%.c=$(B)/obj/gcc-free/%.o)
+o2g_dir := $(B)/test/o2g
+
+$(o2g_dir)/unit: $(B)/obj/san/o2g/core/test/unit.o \
+		$(B)/obj/san/o2g/core/test/bed.o $(o2g_core_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+CHECK_SUITES += o2g-core
+suite_o2g-core = $(o2g_dir)/unit
+suite_o2g-core_needs = $(o2g_dir)/unit
