@@ -11,6 +11,7 @@
  *     o2g_hello    {job, from, to, nonce}  ->
  *                <-  o2g_challenge {from, nonce, credit, mac}
  *     o2g_proof    {credit, mac}           ->
+ *                <-  o2g_welcome {verdict}
  *     frames ...                           <->  frames ...
  *
  *   challenge.mac = HMAC-SHA-256(S, "o2g acceptor"  | hello | challenge less
@@ -18,18 +19,25 @@
  *                                proof less mac)
  *
  * The acceptor reads no frame before the proof holds; the connector sends none
- * before the challenge holds. A wrong magic, job, `to`, mac or a side that has
+ * before it is welcome. A wrong magic, job, `to`, mac or a side that has
  * not finished after O2G_OPENING_SECONDS is closed without a word; a wrong
  * revision is answered by a challenge whose revision is the acceptor's and
  * whose other fields are zero, so that both can name the two numbers.
  * Nothing after the opening is encrypted or signed: the network between the
  * hosts of a job is trusted not to alter TCP streams, as by every MPI.
  *
- * Simultaneous connects. Two endpoints keep one connection. When both dial,
- * the one dialled by the endpoint with the smaller id stays: that endpoint,
- * having dialled, closes a connection from the other before the challenge; the
- * other drops its own attempt when the smaller one's hello arrives. What was
- * submitted meanwhile waits in the peer's queue and loses nothing.
+ * Simultaneous connects. Two endpoints keep one connection, and the acceptor
+ * decides which, by its verdict on a proof that holds: never on a hello alone,
+ * which anybody can repeat.
+ *   O2G_CROSSED  the acceptor has the smaller id and a dial of its own to this
+ *                peer under way, which goes on; the connector waits for it, and
+ *                dials again if it does not come
+ *   O2G_KNOWN    the two have, or had, a connection
+ *   O2G_WELCOME  in any other case; the acceptor drops its own dial. It uses
+ *                the connection from here on, the connector from the verdict.
+ * A connector that has sent its proof gives up only when the stream ends or
+ * with the peer. What was submitted meanwhile waits in the peer's queue and
+ * loses nothing.
  *
  * Who sent a message is known from its connection, never from a frame.
  *
@@ -94,6 +102,14 @@ struct o2g_proof {
 	u8 mac[O2G_MAC_SIZE];
 };
 SKEP_ASSERT_SIZE(struct o2g_proof, 40);
+
+enum o2g_verdict { O2G_WELCOME = 1, O2G_CROSSED, O2G_KNOWN };
+
+struct o2g_welcome {
+	u32 magic;
+	u32 verdict;
+};
+SKEP_ASSERT_SIZE(struct o2g_welcome, 8);
 
 #define O2G_FRAME_SIZE 48
 #define O2G_BODY_MAX 0x20000	    /* most body bytes of one frame */

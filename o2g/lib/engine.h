@@ -15,7 +15,13 @@ struct o2g_engine_options {
 	u32 sq_entries, cq_entries;
 	u64 slab;
 	struct o2g_limits limits;
+	/* Called now and then by an engine's thread, without its lock, while
+	 * there is traffic and once after: shows the counters. */
+	void (*tick)(void *ctx);
+	void *ctx;
 };
+
+enum o2g_fork { O2G_FORK_PREPARE, O2G_FORK_PARENT, O2G_FORK_CHILD };
 
 struct o2g_engine_ops {
 	const char *name;
@@ -39,11 +45,16 @@ struct o2g_engine_ops {
 	/* Sleep until there is a completion or o2g_wake, at most `us`. */
 	int (*sleep)(struct o2g_engine *engine, u64 us);
 	void (*wake)(struct o2g_engine *engine);
-	/* Readable while there is work or a completion; for epoll. */
+	/* Readable from a completion for which the program set O2G_NEED_WAKE,
+	 * or from wake(), until calm(). */
 	int (*descriptor)(struct o2g_engine *engine);
+	void (*calm)(struct o2g_engine *engine);
 	/* Flush and BYE on every connection, within ms. 0 or -ETIMEDOUT. */
 	int (*finish)(struct o2g_engine *engine, int ms);
 	void (*counts)(struct o2g_engine *engine, struct o2g_counts *counts);
+	/* Around fork(): lock, unlock; the child closes its descriptors and
+	 * never uses the engine again. */
+	void (*fork)(struct o2g_engine *engine, enum o2g_fork when);
 };
 
 extern const struct o2g_engine_ops o2g_user_engine;

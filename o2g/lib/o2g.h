@@ -20,6 +20,9 @@
 extern "C" {
 #endif
 
+/* libo2g is built with all symbols hidden; these are the ones it shows. */
+#pragma GCC visibility push(default)
+
 struct o2g; /* an endpoint */
 
 #define O2G_NAME_SIZE 40 /* bytes of an endpoint's name, to be passed on */
@@ -36,6 +39,7 @@ struct o2g_options { /* zero means the default; see libo2g(3) */
 	uint32_t operations; /* most operations in flight */
 	const char *engine;  /* "user"; 0 for the best one */
 	uint32_t nap_us; /* longest nap of o2g_poll's callers, see o2g_nap */
+	uint32_t connect_ms; /* most time to reach a peer */
 };
 
 /* Opens an endpoint that listens. -EACCES: no or a malformed secret;
@@ -130,6 +134,8 @@ int o2g_descriptor(struct o2g *o2g);
 size_t o2g_copy_max(const struct o2g *o2g);
 /* "user" or "kernel". */
 const char *o2g_engine_name(const struct o2g *o2g);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

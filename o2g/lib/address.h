@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses: the names of endpoints, and the address that one listens on.
+ *
+ * A name's 40 bytes, little endian: family (4 or 6), port, zero, address (IPv4
+ * in the first 4 bytes), id of the endpoint.
+ */
+#ifndef O2G_LIB_ADDRESS_H
+#define O2G_LIB_ADDRESS_H
+
+#include <skep/o2g_wire.h>
+
+#include <sys/socket.h>
+
+struct o2g_name {
+	u16 family;
+	u16 port;
+	u32 zero;
+	u8 address[16];
+	struct o2g_id id;
+};
+SKEP_ASSERT_SIZE(struct o2g_name, 40);
+
+struct o2g_address { /* a socket address of either family */
+	struct sockaddr_storage storage;
+	socklen_t length;
+};
+
+#define O2G_ADDRESS_TEXT 64 /* "[address]:port" */
+
+/* -EINVAL: the name is not one. */
+int o2g_address_of_name(struct o2g_address *out, const struct o2g_name *name);
+int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
+			const struct o2g_id *id);
+const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
+			     const struct o2g_address *address);
+/* Where to listen: an interface's name, an address, an "address/bits" that one
+ * of this host's addresses is within, or 0 for the first address that other
+ * hosts may reach. -EADDRNOTAVAIL with o2g_error(). */
+int o2g_address_choose(struct o2g_address *out, const char *interface);
+void o2g_address_set_port(struct o2g_address *address, u16 port);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An endpoint's inside. Locks, in the order in which they are taken:
+ *   all      (fork.c) the list of endpoints
+ *   submit   the submission ring's producer side, and copied sends
+ *   take     the completion ring's consumer side
+ *   lock     peers and openings; the opener's thread works under it
+ *   and last the engine's own
+ * `dead` and what is marked atomic is read without any.
+ */
+#ifndef O2G_LIB_ENDPOINT_H
+#define O2G_LIB_ENDPOINT_H
+
+#include "address.h"
+#include "engine.h"
+#include "o2g.h"
+#include "opening.h"
+#include "settings.h"
+
+#include <pthread.h>
+
+#define O2G_PEERS_MAX 65536 /* numbers that an endpoint gives out */
+#define O2G_PEER_TABLE 4096 /* chains of the table of ids */
+
+enum o2g_peer_state {
+	O2G_PEER_IDLE,	 /* no connection, nothing sent yet */
+	O2G_PEER_DIALED, /* the opener is at it */
+	O2G_PEER_OPEN,	 /* attached, now or once */
+	O2G_PEER_LOST,	 /* can't be reached */
+	O2G_PEER_SELF
+};
+
+/* Somebody of the job: named by the program, or by a proof of its own. */
+struct o2g_peer {
+	struct o2g_name name; /* only the id counts without a number */
+	struct o2g_peer *chain;
+	struct o2g_peer *wanted; /* next one that the opener shall dial */
+	u32 number;		 /* O2G_NO_PEER: not named yet */
+	u32 link;		 /* of the engine, when open */
+	u8 state;		 /* atomic, written under `lock` */
+	struct o2g_try *dial;	 /* under way, or in a pause between two */
+};
+
+struct o2g_try; /* opener.c: one opening, or the wait for the next one */
+
+struct o2g_opener {
+	pthread_t thread;
+	int epoll;
+	int event; /* eventfd: look at `wanted`, or stop */
+	int listener;
+	int resting;	       /* the listener, for want of descriptors */
+	u32 strangers;	       /* accepted, not proven */
+	u64 refused;	       /* strangers that were sent away */
+	struct o2g_try *tries; /* all of them, the oldest first */
+	struct o2g_try **last;
+	struct o2g_try *dead; /* dropped ones, to be freed */
+	struct o2g_peer *wanted;
+	int stop;
+	u64 granted;	     /* bytes of credit given to peers */
+	pthread_cond_t calm; /* no dial is under way */
+	u32 dials;
+};
+
+struct o2g_bounce; /* bounce.c: buffers of copied sends */
+struct o2g_page;   /* status.c: what `skep o2g status` reads */
+
+struct o2g {
+	const struct o2g_engine_ops *ops;
+	struct o2g_engine *engine;
+	struct o2g_area *area;
+	struct o2g_settings settings;
+	struct o2g_identity identity;
+	struct o2g_name name;
+	int dead; /* atomic: a child of fork() */
+	struct o2g *next;
+
+	pthread_mutex_t submit;
+	u32 flying; /* atomic: operations without their event */
+	struct o2g_bounce *bounce;
+
+	pthread_mutex_t take;
+	int waiters;   /* atomic: threads that want to be woken */
+	int described; /* atomic: somebody has our descriptor */
+	int woken;     /* atomic: o2g_wake() was called */
+	u32 empty;     /* atomic: polls since something came */
+	s64 last_poll; /* atomic: ns */
+
+	pthread_mutex_t lock;
+	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */
+	u32 peers;		     /* atomic: numbers given out */
+	struct o2g_peer *by_id[O2G_PEER_TABLE];
+	u32 open;	/* peers attached so far */
+	u32 peers_lost; /* that could not be reached */
+	struct o2g_opener opener;
+	struct o2g_page *page;
+};
+
+/* True for a pointer that may be used; else o2g_error() is set: -EBADF. */
+int o2g_endpoint_alive(const struct o2g *o2g);
+
+/* fork.c: the list of endpoints, which fork() goes through. */
+int o2g_fork_watch(struct o2g *o2g);
+void o2g_fork_forget(struct o2g *o2g);
+
+/* peer.c; with `lock`. */
+struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
+struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id);
+void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);
+void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error);
+void o2g_peer_free_all(struct o2g *o2g);
+/* Without it: has the peer dialled if nobody did. */
+void o2g_peer_need(struct o2g *o2g, u32 number);
+
+/* opener.c */
+int o2g_opener_start(struct o2g *o2g);
+/* With `lock`. */
+void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer);
+int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
+		     int dialled);
+/* Waits until no dial is under way. */
+void o2g_opener_settle(struct o2g *o2g, int ms);
+void o2g_opener_stop(struct o2g *o2g);
+void o2g_opener_close_files(struct o2g *o2g);
+
+/* bounce.c; with `submit`. */
+int o2g_bounce_make(struct o2g *o2g);
+void o2g_bounce_free_all(struct o2g *o2g);
+/* A copy of the buffer, or without O2G_COPY a mere mark; 0 when all places are
+ * taken. */
+void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
+		      void *cookie, unsigned options);
+/* Undoes it, for a send that was not submitted. */
+void o2g_bounce_return(struct o2g *o2g, void *copy);
+/* Without it: whether a completion's cookie is a copy's. If so that is freed,
+ * and `cookie` becomes the program's; 2: the program wants no event. */
+int o2g_bounce_done(struct o2g *o2g, u64 *cookie);
+
+s64 o2g_now_ns(void);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What o2g_error() says, and the few lines that go to standard error. */
+#ifndef O2G_LIB_ERROR_H
+#define O2G_LIB_ERROR_H
+
+/* Remembers the text for this thread; returns `error`, a negative errno. */
+__attribute__((format(printf, 2, 3))) int
+o2g_error_set(int error, const char *format, ...);
+/* One line on standard error, for what no call can report: a peer that can't
+ * be reached is found by a thread. SKEP_O2G_LOG=0 silences it. */
+__attribute__((format(printf, 1, 2))) void o2g_error_log(const char *format,
+							 ...);
+
+#endif

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The opener: a thread of each endpoint that accepts, dials, and holds the
+ * openings until a connection is the engine's. It never waits for a call of
+ * the program. Everything here is guarded by the endpoint's `lock`.
+ *
+ * A try is one opening, or the pause between two dials of one peer. Tries that
+ * ended stay allocated until the events at hand are through.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "endpoint.h"
+#include "error.h"
+#include "try.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define BATCH 64
+#define STRANGERS_MAX 128 /* accepted and not proven; the oldest goes */
+#define REST_NS 100000000ll
+
+static void ring(struct o2g *o2g)
+{
+	const u64 one = 1;
+
+	if (write(o2g->opener.event, &one, sizeof(one)) < 0)
+		return; /* full: it is readable */
+}
+
+void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
+{
+	o2g_peer_set(peer, O2G_PEER_DIALED);
+	peer->wanted = o2g->opener.wanted;
+	o2g->opener.wanted = peer;
+	o2g->opener.dials++;
+	ring(o2g);
+}
+
+int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
+		     int dialled)
+{
+	int r = o2g_try_adopt(o2g, socket, peer, dialled);
+
+	ring(o2g); /* a new deadline */
+	return r;
+}
+
+/* Makes room by sending away whom we know least: the oldest stranger. */
+static int evict(struct o2g *o2g)
+{
+	struct o2g_try *try = o2g->opener.tries;
+
+	while (try && !o2g_try_strange(try))
+		try = try->next;
+	if (!try)
+		return 0;
+	o2g_try_drop(o2g, try);
+	return 1;
+}
+
+static void rest(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+
+	if (!opener->resting)
+		o2g_error_log("can't accept connections: %s; raise `ulimit "
+			      "-n`",
+			      strerror(errno));
+	epoll_ctl(opener->epoll, EPOLL_CTL_DEL, opener->listener, 0);
+	opener->resting = 1;
+}
+
+static int listen_again(struct o2g *o2g)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	event.data.ptr = &o2g->opener.listener;
+	return epoll_ctl(o2g->opener.epoll, EPOLL_CTL_ADD, o2g->opener.listener,
+			 &event);
+}
+
+static void accept_some(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+
+	for (int i = 0; i < BATCH; i++) {
+		int fd = accept4(opener->listener, 0, 0,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			if (opener->strangers >= STRANGERS_MAX)
+				evict(o2g);
+			if (o2g_try_accept(o2g, fd))
+				close(fd);
+			continue;
+		}
+		if (errno == EAGAIN)
+			return;
+		if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+		     errno == ENOMEM) &&
+		    !evict(o2g)) {
+			rest(o2g);
+			return;
+		}
+	}
+}
+
+static void dial_wanted(struct o2g *o2g)
+{
+	struct o2g_peer *peer;
+
+	while ((peer = o2g->opener.wanted)) {
+		o2g->opener.wanted = peer->wanted;
+		if (peer->state == O2G_PEER_DIALED)
+			o2g_try_dial(o2g, peer);
+		else
+			o2g->opener.dials--; /* it was faster */
+	}
+}
+
+/* What time brings. Gives the ms until the next time, -1 for none. */
+static int expire(struct o2g *o2g)
+{
+	s64 now = o2g_now_ns(), next = -1;
+	struct o2g_try *try, *after;
+
+	for (try = o2g->opener.tries; try; try = after) {
+		after = try->next;
+		if (try->deadline <= now)
+			o2g_try_expire(o2g, try);
+	}
+	for (try = o2g->opener.tries; try; try = try->next)
+		if (next < 0 || try->deadline < next)
+			next = try->deadline;
+	if (o2g->opener.resting && (next < 0 || next > now + REST_NS))
+		next = now + REST_NS;
+	if (next < 0)
+		return -1;
+	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
+}
+
+static void handle(struct o2g *o2g, struct epoll_event *event)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	u64 count;
+
+	if (event->data.ptr == &opener->listener)
+		accept_some(o2g);
+	else if (event->data.ptr != &opener->event)
+		o2g_try_work(o2g, event->data.ptr);
+	else if (read(opener->event, &count, sizeof(count)) < 0)
+		return; /* somebody's earlier ring */
+}
+
+static void *run(void *arg)
+{
+	struct o2g *o2g = arg;
+	struct o2g_opener *opener = &o2g->opener;
+	struct epoll_event event[BATCH];
+
+	pthread_mutex_lock(&o2g->lock);
+	while (!opener->stop) {
+		int wait, n;
+
+		dial_wanted(o2g);
+		wait = expire(o2g);
+		o2g_try_bury(o2g);
+		if (opener->dials == 0)
+			pthread_cond_broadcast(&opener->calm);
+		pthread_mutex_unlock(&o2g->lock);
+		n = epoll_wait(opener->epoll, event, BATCH, wait);
+		pthread_mutex_lock(&o2g->lock);
+		if (opener->resting && listen_again(o2g) == 0)
+			opener->resting = 0;
+		for (int i = 0; i < n; i++)
+			handle(o2g, &event[i]);
+	}
+	pthread_mutex_unlock(&o2g->lock);
+	return 0;
+}
+
+/* ---- starting and stopping ---- */
+
+static int bind_port(int fd, struct o2g_address *address, u16 port)
+{
+	o2g_address_set_port(address, port);
+	return bind(fd, (struct sockaddr *)&address->storage, address->length)
+		       ? -errno
+		       : 0;
+}
+
+static int bind_some(int fd, struct o2g_address *address,
+		     const struct o2g_settings *s)
+{
+	u32 count = (u32)s->last_port - s->first_port + 1;
+	u32 first = (u32)getpid() % count; /* neighbours begin apart */
+	int r = 0;
+
+	for (u32 i = 0; i < count; i++) {
+		r = bind_port(fd, address,
+			      (u16)(s->first_port + (first + i) % count));
+		if (r != -EADDRINUSE)
+			break;
+	}
+	return r;
+}
+
+static int listen_at(struct o2g *o2g, struct o2g_address *address)
+{
+	const struct o2g_settings *s = &o2g->settings;
+	char text[O2G_ADDRESS_TEXT];
+	int r, fd = socket(address->storage.ss_family,
+			   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return o2g_error_set(
+			-errno, "can't make a socket: %s%s", strerror(errno),
+			errno == EMFILE ? "; raise `ulimit -n`" : "");
+	r = bind_some(fd, address, s);
+	if (r == 0 && listen(fd, 4096))
+		r = -errno;
+	if (r == 0 && getsockname(fd, (struct sockaddr *)&address->storage,
+				  &address->length))
+		r = -errno;
+	o2g->opener.listener = fd;
+	if (r == 0)
+		return o2g_address_to_name(&o2g->name, address,
+					   &o2g->identity.id);
+	o2g_address_set_port(address, s->first_port);
+	return o2g_error_set(
+		r, "can't listen on %s to port %u: %s%s",
+		o2g_address_text(text, address), s->last_port, strerror(-r),
+		r == -EADDRINUSE ? "; give more ports in SKEP_O2G_PORTS" : "");
+}
+
+static int open_files(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	struct epoll_event event = {.events = EPOLLIN};
+	struct o2g_address address;
+	int r = o2g_address_choose(&address, o2g->settings.interface);
+
+	if (r == 0)
+		r = listen_at(o2g, &address);
+	if (r)
+		return r;
+	opener->epoll = epoll_create1(EPOLL_CLOEXEC);
+	opener->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	event.data.ptr = &opener->event;
+	if (opener->epoll < 0 || opener->event < 0 || listen_again(o2g) ||
+	    epoll_ctl(opener->epoll, EPOLL_CTL_ADD, opener->event, &event))
+		return o2g_error_set(
+			-errno, "can't open an endpoint: %s%s", strerror(errno),
+			errno == EMFILE ? "; raise `ulimit -n`" : "");
+	return 0;
+}
+
+void o2g_opener_close_files(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	int *file[] = {&opener->epoll, &opener->event, &opener->listener};
+
+	for (struct o2g_try *try = opener->tries; try; try = try->next)
+		if (try->socket >= 0)
+			close(try->socket);
+	for (int i = 0; i < 3; i++) {
+		if (*file[i] >= 0)
+			close(*file[i]);
+		*file[i] = -1;
+	}
+}
+
+int o2g_opener_start(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	pthread_condattr_t attr;
+	int r;
+
+	opener->epoll = opener->event = opener->listener = -1;
+	opener->last = &opener->tries;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&opener->calm, &attr);
+	pthread_condattr_destroy(&attr);
+	r = open_files(o2g);
+	if (r == 0) {
+		r = -pthread_create(&opener->thread, 0, run, o2g);
+		if (r)
+			o2g_error_set(r, "can't start a thread: %s",
+				      strerror(-r));
+	}
+	if (r)
+		o2g_opener_close_files(o2g);
+	return r;
+}
+
+void o2g_opener_settle(struct o2g *o2g, int ms)
+{
+	s64 end = o2g_now_ns() + ms * 1000000ll;
+	struct timespec limit = {.tv_sec = (time_t)(end / 1000000000),
+				 .tv_nsec = (int)(end % 1000000000)};
+	int r = 0;
+
+	pthread_mutex_lock(&o2g->lock);
+	while (o2g->opener.dials > 0 && r == 0)
+		r = pthread_cond_timedwait(&o2g->opener.calm, &o2g->lock,
+					   &limit);
+	pthread_mutex_unlock(&o2g->lock);
+}
+
+void o2g_opener_stop(struct o2g *o2g)
+{
+	struct o2g_opener *opener = &o2g->opener;
+
+	pthread_mutex_lock(&o2g->lock);
+	opener->stop = 1;
+	ring(o2g);
+	pthread_mutex_unlock(&o2g->lock);
+	pthread_join(opener->thread, 0);
+	o2g_try_drop_all(o2g);
+	o2g_opener_close_files(o2g);
+	pthread_cond_destroy(&opener->calm);
+}

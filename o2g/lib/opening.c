@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The opening's two state machines. Everything that comes in is hostile until
+ * its MAC held: a message is read whole, at its fixed size, before any field
+ * of it counts.
+ */
+#include "opening.h"
+#include "digest.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { AWAIT_HELLO, AWAIT_PROOF, AWAIT_CHALLENGE, AWAIT_WELCOME, AWAIT_NONE };
+
+static const char acceptor_label[] = "o2g acceptor";
+static const char connector_label[] = "o2g connector";
+
+void o2g_identity_make(struct o2g_identity *self,
+		       const u8 secret[O2G_SECRET_SIZE],
+		       const struct o2g_id *id)
+{
+	struct o2g_digest digest;
+	u8 out[O2G_DIGEST_SIZE];
+
+	memcpy(self->secret, secret, O2G_SECRET_SIZE);
+	self->id = *id;
+	o2g_digest_start(&digest);
+	o2g_digest_add(&digest, "o2g job", 7);
+	o2g_digest_add(&digest, secret, O2G_SECRET_SIZE);
+	o2g_digest_end(&digest, out);
+	memcpy(self->job, out, sizeof(self->job));
+}
+
+static void say(struct o2g_opening *o, const void *message, u32 length)
+{
+	memcpy(o->out, message, length);
+	o->out_length = (u8)length;
+}
+
+static void await(struct o2g_opening *o, int state)
+{
+	o->state = (u8)state;
+	o->have = 0;
+}
+
+/* The MAC over a label, the hello, `length` bytes of the challenge, and of the
+ * proof what stands before its MAC. */
+static void sign(const struct o2g_opening *o, const char *label, u32 length,
+		 u32 proof, u8 mac[O2G_MAC_SIZE])
+{
+	struct o2g_hmac hmac;
+
+	o2g_hmac_start(&hmac, o->self->secret, O2G_SECRET_SIZE);
+	o2g_hmac_add(&hmac, label, strlen(label));
+	o2g_hmac_add(&hmac, &o->hello, sizeof(o->hello));
+	o2g_hmac_add(&hmac, &o->challenge, length);
+	o2g_hmac_add(&hmac, &o->proof, proof);
+	o2g_hmac_end(&hmac, mac);
+}
+
+static void sign_challenge(const struct o2g_opening *o, u8 mac[O2G_MAC_SIZE])
+{
+	sign(o, acceptor_label, offsetof(struct o2g_challenge, mac), 0, mac);
+}
+
+static void sign_proof(const struct o2g_opening *o, u8 mac[O2G_MAC_SIZE])
+{
+	sign(o, connector_label, sizeof(o->challenge),
+	     offsetof(struct o2g_proof, mac), mac);
+}
+
+static int credit_sane(u32 credit)
+{
+	return credit >= O2G_CREDIT_MIN && credit <= O2G_CREDIT_MAX;
+}
+
+void o2g_opening_dial(struct o2g_opening *o, const struct o2g_identity *self,
+		      const struct o2g_id *to, u32 credit, const u8 nonce[16])
+{
+	memset(o, 0, sizeof(*o));
+	o->self = self;
+	o->dialled = 1;
+	o->credit_in = credit;
+	o->hello.magic = O2G_WIRE_MAGIC;
+	o->hello.revision = O2G_WIRE_REVISION;
+	memcpy(o->hello.job, self->job, sizeof(o->hello.job));
+	o->hello.from = self->id;
+	o->hello.to = *to;
+	memcpy(o->hello.nonce, nonce, sizeof(o->hello.nonce));
+	say(o, &o->hello, sizeof(o->hello));
+	await(o, AWAIT_CHALLENGE);
+}
+
+void o2g_opening_accept(struct o2g_opening *o, const struct o2g_identity *self,
+			u32 credit, const u8 nonce[16])
+{
+	memset(o, 0, sizeof(*o));
+	o->self = self;
+	o->credit_in = credit;
+	o->challenge.magic = O2G_WIRE_MAGIC;
+	o->challenge.revision = O2G_WIRE_REVISION;
+	memcpy(o->challenge.nonce, nonce, sizeof(o->challenge.nonce));
+	await(o, AWAIT_HELLO);
+}
+
+static u32 awaited(struct o2g_opening *o, u8 **at)
+{
+	switch (o->state) {
+	case AWAIT_HELLO:
+		*at = (u8 *)&o->hello;
+		return sizeof(o->hello);
+	case AWAIT_PROOF:
+		*at = (u8 *)&o->proof;
+		return sizeof(o->proof);
+	case AWAIT_CHALLENGE:
+		*at = (u8 *)&o->challenge;
+		return sizeof(o->challenge);
+	case AWAIT_WELCOME:
+		*at = (u8 *)&o->welcome;
+		return sizeof(o->welcome);
+	}
+	*at = 0;
+	return 0;
+}
+
+u32 o2g_opening_space(struct o2g_opening *o, u8 **at)
+{
+	u32 size = awaited(o, at);
+
+	*at += o->have;
+	return size - o->have;
+}
+
+static int other_revision(struct o2g_opening *o, u32 revision)
+{
+	o->revision = revision;
+	return -EPROTONOSUPPORT;
+}
+
+static int take_hello(struct o2g_opening *o)
+{
+	const struct o2g_identity *self = o->self;
+
+	if (o->hello.magic != O2G_WIRE_MAGIC)
+		return -EPROTO;
+	if (o->hello.revision != O2G_WIRE_REVISION) {
+		struct o2g_challenge no = {.magic = O2G_WIRE_MAGIC,
+					   .revision = O2G_WIRE_REVISION};
+
+		say(o, &no, sizeof(no));
+		return other_revision(o, o->hello.revision);
+	}
+	if (memcmp(o->hello.job, self->job, sizeof(self->job)) ||
+	    memcmp(&o->hello.to, &self->id, sizeof(self->id)) ||
+	    !memcmp(&o->hello.from, &self->id, sizeof(self->id)))
+		return -EACCES;
+	o->challenge.from = self->id;
+	o->challenge.credit = o->credit_in;
+	sign_challenge(o, o->challenge.mac);
+	say(o, &o->challenge, sizeof(o->challenge));
+	await(o, AWAIT_PROOF);
+	return O2G_OPENING_MORE;
+}
+
+static int take_challenge(struct o2g_opening *o)
+{
+	u8 mac[O2G_MAC_SIZE];
+
+	if (o->challenge.magic != O2G_WIRE_MAGIC)
+		return -EPROTO;
+	if (o->challenge.revision != O2G_WIRE_REVISION)
+		return other_revision(o, o->challenge.revision);
+	sign_challenge(o, mac);
+	if (!o2g_digest_equal(mac, o->challenge.mac, sizeof(mac)) ||
+	    memcmp(&o->challenge.from, &o->hello.to, sizeof(o->hello.to)))
+		return -EACCES;
+	if (!credit_sane(o->challenge.credit))
+		return -EPROTO;
+	o->credit_out = o->challenge.credit;
+	o->proof.credit = o->credit_in;
+	sign_proof(o, o->proof.mac);
+	say(o, &o->proof, sizeof(o->proof));
+	await(o, AWAIT_WELCOME);
+	return O2G_OPENING_MORE;
+}
+
+static int take_proof(struct o2g_opening *o)
+{
+	u8 mac[O2G_MAC_SIZE];
+
+	sign_proof(o, mac);
+	if (!o2g_digest_equal(mac, o->proof.mac, sizeof(mac)))
+		return -EACCES;
+	if (!credit_sane(o->proof.credit))
+		return -EPROTO;
+	o->credit_out = o->proof.credit;
+	await(o, AWAIT_NONE);
+	return O2G_OPENING_PROVEN;
+}
+
+static int take_welcome(struct o2g_opening *o)
+{
+	await(o, AWAIT_NONE);
+	if (o->welcome.magic != O2G_WIRE_MAGIC)
+		return -EPROTO;
+	switch (o->welcome.verdict) {
+	case O2G_WELCOME:
+		return O2G_OPENING_WELCOME;
+	case O2G_CROSSED:
+		return O2G_OPENING_CROSSED;
+	case O2G_KNOWN:
+		return O2G_OPENING_KNOWN;
+	}
+	return -EPROTO;
+}
+
+int o2g_opening_took(struct o2g_opening *o, u32 length)
+{
+	u8 *at;
+	u32 space = o2g_opening_space(o, &at);
+
+	o->out_length = 0;
+	if (length > space)
+		return -EPROTO;
+	o->have += length;
+	if (length < space)
+		return O2G_OPENING_MORE;
+	switch (o->state) {
+	case AWAIT_HELLO:
+		return take_hello(o);
+	case AWAIT_CHALLENGE:
+		return take_challenge(o);
+	case AWAIT_PROOF:
+		return take_proof(o);
+	case AWAIT_WELCOME:
+		return take_welcome(o);
+	}
+	return -EPROTO;
+}
+
+void o2g_opening_decide(struct o2g_opening *o, enum o2g_verdict verdict)
+{
+	struct o2g_welcome welcome = {.magic = O2G_WIRE_MAGIC,
+				      .verdict = (u32)verdict};
+
+	say(o, &welcome, sizeof(welcome));
+}
+
+const struct o2g_id *o2g_opening_other(const struct o2g_opening *o)
+{
+	return o->dialled ? &o->hello.to : &o->hello.from;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The opening of a connection, as <skep/o2g_wire.h> states it: bytes in, bytes
+ * out, a verdict. Knows no socket and no clock; its caller owns both, and the
+ * lock. Never takes a byte beyond the opening, so that frames stay unread.
+ */
+#ifndef O2G_LIB_OPENING_H
+#define O2G_LIB_OPENING_H
+
+#include <skep/o2g_wire.h>
+
+struct o2g_identity { /* what an endpoint proves */
+	u8 secret[O2G_SECRET_SIZE];
+	u8 job[16];
+	struct o2g_id id;
+};
+
+enum o2g_opening_step {
+	O2G_OPENING_MORE,    /* more bytes are needed */
+	O2G_OPENING_PROVEN,  /* acceptor: say the verdict */
+	O2G_OPENING_WELCOME, /* connector: the connection is open */
+	O2G_OPENING_CROSSED, /* connector: wait for the other's dial */
+	O2G_OPENING_KNOWN    /* connector: refused, there is or was one */
+};
+
+struct o2g_opening {
+	const struct o2g_identity *self;
+	u8 state;
+	u8 dialled;    /* we are the connector */
+	u8 out_length; /* bytes of `out` to send, before anything else */
+	u32 have;      /* bytes of the awaited message that are here */
+	u32 credit_in; /* granted to the other side */
+	u32 credit_out;
+	u32 revision; /* of the other side, once -EPROTONOSUPPORT was said */
+	struct o2g_hello hello;
+	struct o2g_challenge challenge;
+	struct o2g_proof proof;
+	struct o2g_welcome welcome;
+	u8 out[sizeof(struct o2g_challenge)];
+};
+
+/* Derives the job's public name; `secret` as in the environment's bytes. */
+void o2g_identity_make(struct o2g_identity *self,
+		       const u8 secret[O2G_SECRET_SIZE],
+		       const struct o2g_id *id);
+
+/* `nonce`: 16 random bytes, used once. */
+void o2g_opening_dial(struct o2g_opening *opening,
+		      const struct o2g_identity *self, const struct o2g_id *to,
+		      u32 credit, const u8 nonce[16]);
+void o2g_opening_accept(struct o2g_opening *opening,
+			const struct o2g_identity *self, u32 credit,
+			const u8 nonce[16]);
+
+/* Where the next bytes go, and at most how many; 0 when none is awaited. */
+u32 o2g_opening_space(struct o2g_opening *opening, u8 **at);
+/*
+ * `length` bytes came. A step, or what ends the opening: -EPROTO (not ours),
+ * -EACCES (wrong job, name or proof), -EPROTONOSUPPORT (`revision` says whose).
+ * Whatever is returned, `out` has to be sent first.
+ */
+int o2g_opening_took(struct o2g_opening *opening, u32 length);
+/* The acceptor's verdict on a proven opening, put into `out`. */
+void o2g_opening_decide(struct o2g_opening *opening, enum o2g_verdict verdict);
+
+/* Who is at the other end; to be trusted only once it is proven or welcome. */
+const struct o2g_id *o2g_opening_other(const struct o2g_opening *opening);
+
+#endif

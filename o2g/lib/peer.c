@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+/* The peers of an endpoint, by id and by number. With the endpoint's lock. */
+#include "endpoint.h"
+#include "error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Ids are random, and only proven ones get in: any bytes of them will do. */
+static struct o2g_peer **chain(struct o2g *o2g, const struct o2g_id *id)
+{
+	u32 at = (id->byte[0] | (u32)id->byte[1] << 8) % O2G_PEER_TABLE;
+
+	return &o2g->by_id[at];
+}
+
+struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
+{
+	struct o2g_peer *peer = *chain(o2g, id);
+
+	while (peer && memcmp(&peer->name.id, id, sizeof(*id)))
+		peer = peer->chain;
+	return peer;
+}
+
+struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id)
+{
+	struct o2g_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return 0;
+	peer->name.id = *id;
+	peer->number = O2G_NO_PEER;
+	peer->chain = *chain(o2g, id);
+	*chain(o2g, id) = peer;
+	return peer;
+}
+
+void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state)
+{
+	__atomic_store_n(&peer->state, (u8)state, __ATOMIC_RELEASE);
+}
+
+void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error)
+{
+	o2g_peer_set(peer, O2G_PEER_LOST);
+	o2g->peers_lost++;
+	if (peer->number != O2G_NO_PEER)
+		o2g->ops->lost(o2g->engine, peer->number, error);
+}
+
+void o2g_peer_free_all(struct o2g *o2g)
+{
+	for (u32 i = 0; i < O2G_PEER_TABLE; i++) {
+		struct o2g_peer *peer, *next;
+
+		for (peer = o2g->by_id[i]; peer; peer = next) {
+			next = peer->chain;
+			free(peer);
+		}
+		o2g->by_id[i] = 0;
+	}
+	free(o2g->by_number);
+	o2g->by_number = 0;
+}
+
+void o2g_peer_need(struct o2g *o2g, u32 number)
+{
+	struct o2g_peer *peer;
+
+	if (number >= __atomic_load_n(&o2g->peers, __ATOMIC_ACQUIRE))
+		return; /* the engine refuses it */
+	peer = o2g->by_number[number];
+	if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) != O2G_PEER_IDLE)
+		return;
+	pthread_mutex_lock(&o2g->lock);
+	if (peer->state == O2G_PEER_IDLE)
+		o2g_opener_dial(o2g, peer);
+	pthread_mutex_unlock(&o2g->lock);
+}
+
+/* Gives a peer its number, and tells the engine who an open link is. */
+static int number_peer(struct o2g *o2g, struct o2g_peer *peer)
+{
+	int self = !memcmp(&peer->name.id, &o2g->identity.id,
+			   sizeof(peer->name.id));
+	u32 number = o2g->peers;
+	int r;
+
+	if (number >= O2G_PEERS_MAX)
+		return o2g_error_set(-ENOSPC,
+				     "an endpoint names at most %d peers",
+				     O2G_PEERS_MAX);
+	r = o2g->ops->peer(o2g->engine, number, self);
+	if (r)
+		return o2g_error_set(r, "can't name one more peer: %s",
+				     strerror(-r));
+	if (self)
+		o2g_peer_set(peer, O2G_PEER_SELF);
+	else if (peer->state == O2G_PEER_OPEN &&
+		 o2g->ops->identify(o2g->engine, peer->link, number))
+		o2g->ops->lost(o2g->engine, number, -ECONNRESET);
+	else if (peer->state == O2G_PEER_LOST)
+		o2g->ops->lost(o2g->engine, number, -ECONNRESET);
+	peer->number = number;
+	o2g->by_number[number] = peer;
+	__atomic_store_n(&o2g->peers, number + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int name_peer(struct o2g *o2g, const struct o2g_name *name, u32 *number)
+{
+	struct o2g_peer *peer = o2g_peer_find(o2g, &name->id);
+	int r = 0;
+
+	if (!peer)
+		peer = o2g_peer_make(o2g, &name->id);
+	if (!peer)
+		return o2g_error_set(-ENOMEM, "no memory for one more peer");
+	if (peer->number == O2G_NO_PEER) {
+		peer->name = *name;
+		r = number_peer(o2g, peer);
+	}
+	*number = peer->number;
+	return r;
+}
+
+int o2g_peer(struct o2g *o2g, const uint8_t bytes[O2G_NAME_SIZE],
+	     uint32_t *number)
+{
+	struct o2g_address address;
+	struct o2g_name name;
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	memcpy(&name, bytes, sizeof(name));
+	if (o2g_address_of_name(&address, &name))
+		return o2g_error_set(-EINVAL,
+				     "these %d bytes are no endpoint's name: "
+				     "pass on what o2g_name() gave",
+				     O2G_NAME_SIZE);
+	pthread_mutex_lock(&o2g->lock);
+	r = name_peer(o2g, &name, number);
+	pthread_mutex_unlock(&o2g->lock);
+	return r;
+}
+
+int o2g_register_socket(struct o2g *o2g, int socket, uint32_t number,
+			int dialled)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&o2g->lock);
+	if (number >= o2g->peers ||
+	    o2g->by_number[number]->state != O2G_PEER_IDLE)
+		r = o2g_error_set(
+			number >= o2g->peers ? -EHOSTUNREACH : -EISCONN,
+			number >= o2g->peers
+				? "no peer has the number %u: name it with "
+				  "o2g_peer() first"
+				: "peer %u has a connection, or is being "
+				  "dialled: register sockets before sending",
+			number);
+	else
+		r = o2g_opener_adopt(o2g, socket, o2g->by_number[number],
+				     dialled);
+	pthread_mutex_unlock(&o2g->lock);
+	if (r)
+		close(socket);
+	return r;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Taking events. `take` guards the consumer's side of the completion ring; a
+ * caller who finds another one at it comes back empty rather than waits.
+ */
+#include "endpoint.h"
+#include "error.h"
+
+#include <o2g/core/ring.h>
+
+#include <errno.h>
+#include <time.h>
+
+/* Naps of callers who can only poll: none below so many empty polls, each at
+ * most so long after the one before; then longer with each. */
+#define NAP_EMPTY 200
+#define NAP_CLOSE_NS 20000
+#define NAP_FIRST_US 20
+
+static u32 what(const struct o2g_cqe *cqe)
+{
+	switch (cqe->op) {
+	case O2G_OP_SEND:
+		return O2G_SENT;
+	case O2G_OP_PEEK:
+		return O2G_PEEKED;
+	}
+	return O2G_RECEIVED;
+}
+
+/* False: the completion is none of the program's business. */
+static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
+		     struct o2g_event *event)
+{
+	u64 cookie = cqe->cookie;
+	int copy = 0;
+
+	if (cqe->op == O2G_OP_CANCEL || cqe->op == O2G_OP_DISCARD ||
+	    cqe->op == O2G_OP_RELEASE)
+		return 0; /* of an operation that has no event */
+	if (cqe->op == O2G_OP_SEND)
+		copy = o2g_bounce_done(o2g, &cookie);
+	*event = (struct o2g_event){
+		.cookie = (void *)(size_t)cookie,
+		.status = cqe->status,
+		.what = what(cqe),
+		.peer = cqe->peer == O2G_NO_PEER ? O2G_ANY : cqe->peer,
+		.context = cqe->context,
+		.tag = cqe->tag,
+		.length = cqe->length,
+		.total = cqe->total,
+		.data = cqe->data,
+		.handle = cqe->op == O2G_OP_PEEK ? cqe->where : 0,
+		.where =
+			cqe->op == O2G_OP_RECV ? (void *)(size_t)cqe->where : 0,
+		.flags = (cqe->flags & O2G_CQE_DATA ? O2G_HAS_DATA : 0) |
+			 (cqe->flags & O2G_CQE_MORE ? O2G_STAYS_POSTED : 0)};
+	return copy != 2 || cqe->status != 0;
+}
+
+static int take(struct o2g *o2g, struct o2g_event *event, int most)
+{
+	struct o2g_cqe cqe;
+	int n = 0, taken = 0, room;
+
+	if (pthread_mutex_trylock(&o2g->take))
+		return 0;
+	while (n < most && o2g_ring_take(o2g->area, &cqe)) {
+		taken = 1;
+		n += translate(o2g, &cqe, &event[n]);
+		if (!(cqe.flags & O2G_CQE_MORE))
+			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
+	}
+	room = taken && o2g_ring_roomy(o2g->area);
+	pthread_mutex_unlock(&o2g->take);
+	if (room)
+		o2g->ops->kick(o2g->engine);
+	return n;
+}
+
+int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
+{
+	int r = o2g_endpoint_alive(o2g), n;
+
+	if (r)
+		return r;
+	n = take(o2g, event, most);
+	if (n == 0) {
+		o2g->ops->drive(o2g->engine);
+		n = take(o2g, event, most);
+	}
+	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
+		o2g->ops->calm(o2g->engine);
+		n = take(o2g, event, most);
+	}
+	if (n > 0)
+		__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
+	return n;
+}
+
+/* ---- sleeping ---- */
+
+static void ask(struct o2g *o2g)
+{
+	__atomic_add_fetch(&o2g->waiters, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE, __ATOMIC_SEQ_CST);
+}
+
+/* The flag stays for others who sleep, and for a descriptor. */
+static void thank(struct o2g *o2g)
+{
+	if (__atomic_sub_fetch(&o2g->waiters, 1, __ATOMIC_SEQ_CST) > 0 ||
+	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&o2g->area->cq.flags, 0, __ATOMIC_SEQ_CST);
+	/* Somebody may have begun to wait in between. */
+	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 ||
+	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE,
+				 __ATOMIC_SEQ_CST);
+}
+
+static int empty(struct o2g *o2g)
+{
+	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
+}
+
+static int sleep_once(struct o2g *o2g, s64 ns)
+{
+	u64 us = ns < 0 || ns > 1000000000 ? 1000000 : (u64)ns / 1000 + 1;
+
+	o2g->ops->calm(o2g->engine);
+	if (__atomic_exchange_n(&o2g->woken, 0, __ATOMIC_SEQ_CST))
+		return -EINTR;
+	return empty(o2g) ? o2g->ops->sleep(o2g->engine, us) : 0;
+}
+
+static int wait_events(struct o2g *o2g, struct o2g_event *event, int most,
+		       s64 end)
+{
+	for (;;) {
+		s64 left = end < 0 ? -1 : end - o2g_now_ns();
+		int n = o2g_poll(o2g, event, most);
+
+		if (n)
+			return n;
+		if (end >= 0 && left <= 0)
+			return 0;
+		n = sleep_once(o2g, left);
+		if (n)
+			return n;
+	}
+}
+
+int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most, int timeout_ms)
+{
+	int r = o2g_poll(o2g, event, most);
+
+	if (r || timeout_ms == 0)
+		return r;
+	ask(o2g);
+	r = wait_events(o2g, event, most,
+			timeout_ms < 0 ? -1
+				       : o2g_now_ns() + timeout_ms * 1000000ll);
+	thank(o2g);
+	/* What is left is for the others who sleep. */
+	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 && !empty(o2g))
+		o2g->ops->wake(o2g->engine);
+	return r;
+}
+
+int o2g_wake(struct o2g *o2g)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	__atomic_store_n(&o2g->woken, 1, __ATOMIC_SEQ_CST);
+	o2g->ops->wake(o2g->engine);
+	return 0;
+}
+
+void o2g_nap(struct o2g *o2g)
+{
+	s64 now = o2g_now_ns(), last;
+	u32 polls;
+	u64 us;
+
+	if (o2g_endpoint_alive(o2g))
+		return;
+	last = __atomic_exchange_n(&o2g->last_poll, now, __ATOMIC_RELAXED);
+	if (now - last > NAP_CLOSE_NS) { /* it has other things to do */
+		__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	polls = __atomic_add_fetch(&o2g->empty, 1, __ATOMIC_RELAXED);
+	if (polls < NAP_EMPTY)
+		return;
+	polls -= NAP_EMPTY;
+	us = polls < 6 ? (u64)NAP_FIRST_US << polls : o2g->settings.nap_us;
+	if (us > o2g->settings.nap_us)
+		us = o2g->settings.nap_us;
+	ask(o2g);
+	sleep_once(o2g, (s64)us * 1000 - 1000);
+	thank(o2g);
+	/* The nap itself does not count as other work. */
+	__atomic_store_n(&o2g->last_poll, o2g_now_ns(), __ATOMIC_RELAXED);
+}
+
+int o2g_descriptor(struct o2g *o2g)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	if (!__atomic_exchange_n(&o2g->described, 1, __ATOMIC_SEQ_CST)) {
+		ask(o2g);
+		thank(o2g);
+		if (!empty(o2g))
+			o2g->ops->wake(o2g->engine);
+	}
+	return o2g->ops->descriptor(o2g->engine);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Submitting operations. A receive is only written into the ring unless the
+ * engine asked for a kick; all else is done at once, in the caller's thread.
+ */
+#include "endpoint.h"
+#include "error.h"
+
+#include <o2g/core/ring.h>
+
+#include <errno.h>
+#include <string.h>
+
+static int again(const char *what)
+{
+	return o2g_error_set(-EAGAIN,
+			     "%s: take events with o2g_poll(), then try again",
+			     what);
+}
+
+/* With `submit`. */
+static int submit_locked(struct o2g *o2g, const struct o2g_sqe *sqe)
+{
+	if (o2g_ring_submit(o2g->area, sqe))
+		return 0;
+	o2g->ops->kick(o2g->engine); /* consumes what lies there */
+	return o2g_ring_submit(o2g->area, sqe)
+		       ? 0
+		       : again("the ring of submissions is full");
+}
+
+static int kick(struct o2g *o2g)
+{
+	int r = o2g->ops->kick(o2g->engine);
+
+	return r ? o2g_error_set(r, "the engine '%s' failed: %s",
+				 o2g->ops->name, strerror(-r))
+		 : 0;
+}
+
+/* An operation that ends with an event counts until that is taken. */
+static int take_place(struct o2g *o2g)
+{
+	if (__atomic_add_fetch(&o2g->flying, 1, __ATOMIC_RELAXED) <=
+	    o2g->settings.operations)
+		return 0;
+	__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
+	return again("too many operations in flight (SKEP_O2G_OPERATIONS)");
+}
+
+static void give_place(struct o2g *o2g)
+{
+	__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
+}
+
+/* One operation that ends with an event. */
+static int submit(struct o2g *o2g, const struct o2g_sqe *sqe, int lazy)
+{
+	int r = take_place(o2g), kicks;
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&o2g->submit);
+	r = submit_locked(o2g, sqe);
+	kicks = r == 0 && (o2g_ring_kicks(o2g->area) || !lazy);
+	pthread_mutex_unlock(&o2g->submit);
+	if (r)
+		give_place(o2g);
+	return kicks ? kick(o2g) : r;
+}
+
+static u64 number(const void *pointer)
+{
+	return (u64)(size_t)pointer;
+}
+
+static struct o2g_sqe entry(u8 op, const struct o2g_match *m, void *cookie)
+{
+	struct o2g_sqe sqe = {.op = op, .cookie = number(cookie)};
+
+	if (m) {
+		sqe.peer = m->peer;
+		sqe.context = m->context;
+		sqe.tag = m->tag;
+		sqe.ignore = m->ignore;
+	}
+	return sqe;
+}
+
+/* ---- sending ---- */
+
+/* A send whose buffer is copied, or that has no event. */
+static int send_marked(struct o2g *o2g, struct o2g_sqe *sqe, const void *buffer,
+		       unsigned options)
+{
+	void *mark;
+	int r;
+
+	if (options & O2G_COPY && sqe->length > o2g_copy_max(o2g))
+		return o2g_error_set(-EMSGSIZE,
+				     "%llu bytes are too many for O2G_COPY: "
+				     "o2g_copy_max() is %zu",
+				     sqe->length, o2g_copy_max(o2g));
+	r = take_place(o2g);
+	if (r)
+		return r;
+	pthread_mutex_lock(&o2g->submit);
+	mark = o2g_bounce_take(o2g, buffer, sqe->length,
+			       (void *)(size_t)sqe->cookie, options);
+	sqe->cookie = number(mark);
+	if (options & O2G_COPY)
+		sqe->addr = number(mark);
+	r = mark ? submit_locked(o2g, sqe)
+		 : again("too many copied or quiet sends in flight");
+	if (r && mark)
+		o2g_bounce_return(o2g, mark);
+	pthread_mutex_unlock(&o2g->submit);
+	if (r)
+		give_place(o2g);
+	return r ? r : kick(o2g);
+}
+
+int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
+	     size_t length, uint64_t data, unsigned options, void *cookie)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_SEND, to, cookie);
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	if (length > O2G_LENGTH_MAX || to->peer == O2G_ANY)
+		return o2g_error_set(-EINVAL,
+				     length > O2G_LENGTH_MAX
+					     ? "a message has at most 2^40 "
+					       "bytes"
+					     : "a send names its peer, not "
+					       "O2G_ANY");
+	o2g_peer_need(o2g, to->peer);
+	sqe.ignore = 0;
+	sqe.addr = number(buffer);
+	sqe.length = length;
+	if (options & O2G_WITH_DATA) {
+		sqe.flags |= O2G_SQE_DATA;
+		sqe.data = data;
+	}
+	return options & (O2G_COPY | O2G_QUIET)
+		       ? send_marked(o2g, &sqe, buffer, options)
+		       : submit(o2g, &sqe, 0);
+}
+
+/* ---- receiving ---- */
+
+int o2g_recv(struct o2g *o2g, const struct o2g_match *from, void *buffer,
+	     size_t length, size_t min_left, unsigned options, void *cookie)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_RECV, from, cookie);
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	sqe.addr = number(buffer);
+	sqe.length = length;
+	if (options & O2G_MULTI) {
+		sqe.flags |= O2G_SQE_MULTI;
+		sqe.data = min_left;
+	}
+	return submit(o2g, &sqe, 1);
+}
+
+int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
+	     void *cookie)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_PEEK, from, cookie);
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	if (options & O2G_CLAIM)
+		sqe.flags |= O2G_SQE_CLAIM;
+	if (options & O2G_DISCARD)
+		sqe.flags |= O2G_SQE_DISCARD;
+	return submit(o2g, &sqe, 0);
+}
+
+int o2g_recv_claimed(struct o2g *o2g, uint64_t handle, void *buffer,
+		     size_t length, void *cookie)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_RECV, 0, cookie);
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	sqe.flags = O2G_SQE_CLAIMED;
+	sqe.peer = O2G_ANY_PEER;
+	sqe.data = handle;
+	sqe.addr = number(buffer);
+	sqe.length = length;
+	return submit(o2g, &sqe, 0);
+}
+
+/* These two have no event of their own. */
+static int order(struct o2g *o2g, const struct o2g_sqe *sqe)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&o2g->submit);
+	r = submit_locked(o2g, sqe);
+	pthread_mutex_unlock(&o2g->submit);
+	return r ? r : kick(o2g);
+}
+
+int o2g_discard_claimed(struct o2g *o2g, uint64_t handle)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_DISCARD, 0, 0);
+
+	sqe.data = handle;
+	return order(o2g, &sqe);
+}
+
+int o2g_cancel(struct o2g *o2g, void *cookie)
+{
+	struct o2g_sqe sqe = entry(O2G_OP_CANCEL, 0, cookie);
+
+	return order(o2g, &sqe);
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+# libo2g: one shared library for programs, one archive for the provider. Both
+# hide everything but o2g.h: they live inside other people's programs.
+
+O2G_LIB_SRC := $(sort $(wildcard o2g/lib/*.c o2g/user/*.c))
+O2G_LIB_FLAGS = $(CFLAGS_HOST) -fPIC -pthread -fvisibility=hidden
+o2g_lib_obj := $(O2G_LIB_SRC:%.c=$(B)/obj/o2g/%.o) \
+	$(patsubst %.c,$(B)/obj/o2g-free/%.o,$(sort $(wildcard o2g/core/*.c)))
+o2g_lib_san := $(O2G_LIB_SRC:%.c=$(B)/obj/san/%.o) \
+	$(patsubst %.c,$(B)/obj/san-free/%.o,$(sort $(wildcard o2g/core/*.c)))
+o2g_lib_tsan := $(O2G_LIB_SRC:%.c=$(B)/obj/o2g-tsan/%.o) \
+	$(patsubst %.c,$(B)/obj/o2g-tsan/%.o,$(sort $(wildcard o2g/core/*.c)))
+
+$(B)/obj/o2g/%.o: %.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(O2G_LIB_FLAGS) $(DEPS) -c -o $@ $<
+$(B)/obj/o2g-free/%.o: %.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_FREE) -fPIC -fvisibility=hidden $(DEPS) -c -o $@ $<
+# gcc's ThreadSanitizer does not know fences; every lock here is a mutex.
+$(B)/obj/o2g-tsan/%.o: %.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_HOST) -fsanitize=thread -Wno-tsan $(DEPS) -c -o $@ $<
+
+PROGRAMS += $(B)/lib/libo2g.so $(B)/lib/libo2g.a
+$(B)/lib/libo2g.so: $(o2g_lib_obj) o2g/lib/o2g.map
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared -pthread -Wl,-soname,libo2g.so \
+		-Wl,--version-script=o2g/lib/o2g.map -Wl,-z,defs -Wl,-z,now \
+		-o $@ $(o2g_lib_obj)
+$(B)/lib/libo2g.a: $(o2g_lib_obj)
+	$(call say,AR)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $^
+
+o2g_t := $(B)/test/o2g
+$(o2g_t)/digest: $(B)/obj/san/o2g/test/digest_test.o \
+		$(B)/obj/san/o2g/lib/digest.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+CHECK_SUITES += o2g-digest
+suite_o2g-digest = $(o2g_t)/digest
+suite_o2g-digest_needs = $(o2g_t)/digest
+
+$(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+BENCHES += o2g_pingpong
+bench_o2g_pingpong := $(o2g_t)/pingpong
+bench_o2g_pingpong_needs := $(o2g_t)/pingpong

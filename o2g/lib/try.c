@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One opening over one socket, and what follows from its end. All with the
+ * endpoint's lock; nothing here blocks.
+ */
+#include "try.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { CONNECTING, OPENING, PAUSE, ENDED };
+
+#define MS 1000000ll
+#define OPENING_NS (O2G_OPENING_SECONDS * 1000 * MS)
+#define REFUSED_NS (2000 * MS) /* a listener that is gone stays gone */
+#define RESET_NS (5000 * MS)   /* another job's, or one with no room now */
+#define PAUSE_FIRST_MS 20
+#define PAUSE_MOST_MS 500
+#define GRANT_SHARE 16 /* of what is left for unexpected messages */
+
+static void link_in(struct o2g *o2g, struct o2g_try *try)
+{
+	try->back = o2g->opener.last;
+	*try->back = try;
+	o2g->opener.last = &try->next;
+}
+
+static void link_out(struct o2g *o2g, struct o2g_try *try)
+{
+	*try->back = try->next;
+	if (try->next)
+		try->next->back = try->back;
+	else
+		o2g->opener.last = try->back;
+}
+
+int o2g_try_strange(const struct o2g_try *try)
+{
+	return !try->peer && try->phase == OPENING;
+}
+
+static struct o2g_try *make(struct o2g *o2g, int socket, struct o2g_peer *peer)
+{
+	struct o2g_try *try = calloc(1, sizeof(*try));
+
+	if (!try)
+		return 0;
+	try->socket = socket;
+	try->peer = peer;
+	try->pause_ms = PAUSE_FIRST_MS;
+	try->deadline = o2g_now_ns() + OPENING_NS;
+	link_in(o2g, try);
+	return try;
+}
+
+static void close_socket(struct o2g_try *try)
+{
+	if (try->socket >= 0)
+		close(try->socket);
+	try->socket = -1;
+}
+
+void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
+{
+	if (try->phase == ENDED)
+		return;
+	if (o2g_try_strange(try)) {
+		o2g->opener.strangers--;
+		if (try->socket >= 0)
+			o2g->opener.refused++;
+	}
+	close_socket(try);
+	if (try->peer && try->peer->dial == try)
+		try->peer->dial = 0;
+	o2g->opener.dials -= try->dials;
+	try->phase = ENDED;
+	try->deadline = INT64_MAX;
+	link_out(o2g, try);
+	try->next = o2g->opener.dead;
+	o2g->opener.dead = try;
+}
+
+void o2g_try_bury(struct o2g *o2g)
+{
+	struct o2g_try *try;
+
+	while ((try = o2g->opener.dead)) {
+		o2g->opener.dead = try->next;
+		free(try);
+	}
+}
+
+void o2g_try_drop_all(struct o2g *o2g)
+{
+	while (o2g->opener.tries)
+		o2g_try_drop(o2g, o2g->opener.tries);
+	o2g_try_bury(o2g);
+}
+
+/* ---- sockets ---- */
+
+static int watch(struct o2g *o2g, struct o2g_try *try, u32 events, int op)
+{
+	struct epoll_event event = {.events = events};
+
+	event.data.ptr = try;
+	return epoll_ctl(o2g->opener.epoll, op, try->socket, &event) ? -errno
+								     : 0;
+}
+
+/* Small messages go at once. An idle host that died is found after 30 s. */
+static void tune(int fd)
+{
+	const int option[][3] = {{IPPROTO_TCP, TCP_NODELAY, 1},
+				 {SOL_SOCKET, SO_KEEPALIVE, 1},
+				 {IPPROTO_TCP, TCP_KEEPIDLE, 10},
+				 {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+				 {IPPROTO_TCP, TCP_KEEPCNT, 4}};
+
+	for (unsigned i = 0; i < sizeof(option) / sizeof(option[0]); i++)
+		setsockopt(fd, option[i][0], option[i][1], &option[i][2],
+			   sizeof(int));
+}
+
+/* What fits into an empty socket: less than a packet. */
+static int say(struct o2g_try *try)
+{
+	u32 length = try->opening.out_length;
+
+	try->opening.out_length = 0;
+	if (length == 0)
+		return 0;
+	if (send(try->socket, try->opening.out, length,
+		 MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length)
+		return 0;
+	return -ECONNRESET;
+}
+
+/* All that is granted together stays below what may be held for unexpected
+ * messages, as long as that is possible: then nobody waits for memory. */
+static u32 grant(const struct o2g *o2g)
+{
+	u64 most = o2g->settings.unexpected, given = o2g->opener.granted;
+	u64 credit = given < most ? (most - given) / GRANT_SHARE : 0;
+
+	if (credit > o2g->settings.credit)
+		credit = o2g->settings.credit;
+	return credit < O2G_CREDIT_MIN ? O2G_CREDIT_MIN : (u32)credit;
+}
+
+static int nonce(u8 out[16])
+{
+	return getrandom(out, 16, 0) == 16 ? 0 : -EAGAIN;
+}
+
+/* ---- ends ---- */
+
+static const char *reason(const struct o2g_try *try, int error, char *text,
+			  size_t size)
+{
+	switch (error) {
+	case -EPROTONOSUPPORT:
+		snprintf(text, size,
+			 "it speaks revision %u of O2G, this library %u: use "
+			 "one version of skep on all hosts",
+			 try->opening.revision, O2G_WIRE_REVISION);
+		return text;
+	case -EACCES:
+		return "what answers there is not of this job: it does not "
+		       "know the secret";
+	case -EPROTO:
+		return "what answers there is no endpoint of O2G";
+	case -ECONNRESET:
+		return "it hung up: it is not of this job, or it is ending";
+	case -ECONNREFUSED:
+		return "connection refused: the process there has ended, or a "
+		       "firewall is in the way";
+	case -EISCONN:
+		return "it gave this process up: it could not reach it";
+	case -EMFILE:
+		return "too many open files: raise `ulimit -n`";
+	case -ETIMEDOUT:
+		return "no answer: the host is down, or a firewall drops the "
+		       "packets (SKEP_O2G_PORTS says which ports to open)";
+	}
+	return strerror(-error);
+}
+
+static void lose(struct o2g *o2g, struct o2g_try *try, int error)
+{
+	struct o2g_peer *peer = try->peer;
+	char where[O2G_ADDRESS_TEXT], why[160];
+	struct o2g_address address;
+
+	o2g_address_of_name(&address, &peer->name);
+	o2g_error_log("can't reach peer %u at %s: %s", peer->number,
+		      o2g_address_text(where, &address),
+		      reason(try, error, why, sizeof(why)));
+	o2g_try_drop(o2g, try);
+	if (peer->state != O2G_PEER_OPEN && peer->state != O2G_PEER_LOST)
+		o2g_peer_lose(o2g, peer, error);
+}
+
+/* How long dialling goes on after such an error; 0: not at all. */
+static s64 patience(const struct o2g_try *try, int error)
+{
+	switch (error) {
+	case -ECONNREFUSED:
+		return REFUSED_NS;
+	case -ECONNRESET:
+	case -EPIPE:
+		return RESET_NS;
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -EAGAIN: /* crossed: the other one dials us */
+		return try->proved && error == -ETIMEDOUT
+			       ? 0
+			       : try->end - try->first;
+	}
+	return 0;
+}
+
+static void pause_try(struct o2g_try *try, s64 now)
+{
+	close_socket(try);
+	try->phase = PAUSE;
+	try->proved = 0;
+	try->deadline = now + try->pause_ms * MS;
+	if (try->pause_ms < PAUSE_MOST_MS)
+		try->pause_ms *= 2;
+}
+
+static void fail(struct o2g *o2g, struct o2g_try *try, int error)
+{
+	s64 now = o2g_now_ns(), end;
+
+	if (!try->opening.dialled && try->phase == OPENING) {
+		/* a stranger, or the other end of a registered socket */
+		if (try->peer)
+			lose(o2g, try, error);
+		else
+			o2g_try_drop(o2g, try);
+		return;
+	}
+	end = try->first + patience(try, error);
+	if (end > try->end)
+		end = try->end;
+	if (try->first && now + try->pause_ms * MS < end)
+		pause_try(try, now);
+	else
+		lose(o2g, try, error == -EAGAIN ? -ETIMEDOUT : error);
+}
+
+/* ---- the engine's from here ---- */
+
+static void attach(struct o2g *o2g, struct o2g_try *try, struct o2g_peer *peer)
+{
+	u32 credit_in = try->opening.credit_in;
+	u32 credit_out = try->opening.credit_out;
+	int r, fd = try->socket;
+
+	epoll_ctl(o2g->opener.epoll, EPOLL_CTL_DEL, fd, 0);
+	try->socket = -1;
+	o2g_try_drop(o2g, try);
+	if (peer->dial)
+		o2g_try_drop(o2g, peer->dial);
+	r = o2g->ops->attach(o2g->engine, fd, peer->number, credit_out,
+			     credit_in, &peer->link);
+	if (r) {
+		o2g_error_log("can't use the connection to peer %u: %s",
+			      peer->number, strerror(-r));
+		o2g_peer_lose(o2g, peer, r);
+		return;
+	}
+	o2g_peer_set(peer, O2G_PEER_OPEN);
+	o2g->open++;
+	o2g->opener.granted += credit_in;
+}
+
+/* The verdict on a proof that holds; see <skep/o2g_wire.h>. */
+static enum o2g_verdict judge(const struct o2g *o2g,
+			      const struct o2g_peer *peer)
+{
+	const struct o2g_try *dial = peer->dial;
+
+	if (peer->state == O2G_PEER_OPEN || peer->state == O2G_PEER_LOST)
+		return O2G_KNOWN;
+	if (dial && dial->phase != PAUSE &&
+	    memcmp(&o2g->identity.id, &peer->name.id, sizeof(struct o2g_id)) <
+		    0)
+		return O2G_CROSSED;
+	return O2G_WELCOME;
+}
+
+static void proven(struct o2g *o2g, struct o2g_try *try)
+{
+	const struct o2g_id *id = o2g_opening_other(&try->opening);
+	struct o2g_peer *peer = o2g_peer_find(o2g, id);
+	enum o2g_verdict verdict;
+
+	if (try->peer && try->peer != peer) {
+		fail(o2g, try, -EACCES);
+		return;
+	}
+	if (!peer)
+		peer = o2g_peer_make(o2g, id);
+	if (!peer) {
+		fail(o2g, try, -ENOMEM);
+		return;
+	}
+	/* A registered socket is its own peer's dial: nothing to cross. */
+	verdict = try->peer ? O2G_WELCOME : judge(o2g, peer);
+	o2g_opening_decide(&try->opening, verdict);
+	if (say(try) || verdict != O2G_WELCOME)
+		o2g_try_drop(o2g, try);
+	else
+		attach(o2g, try, peer);
+}
+
+static void step(struct o2g *o2g, struct o2g_try *try, int now)
+{
+	switch (now) {
+	case O2G_OPENING_MORE:
+		try->proved = try->opening.proof.credit && try->opening.dialled;
+		break;
+	case O2G_OPENING_PROVEN:
+		proven(o2g, try);
+		break;
+	case O2G_OPENING_WELCOME:
+		attach(o2g, try, try->peer);
+		break;
+	case O2G_OPENING_CROSSED:
+		fail(o2g, try, -EAGAIN);
+		break;
+	case O2G_OPENING_KNOWN:
+		fail(o2g, try, -EISCONN);
+		break;
+	default:
+		fail(o2g, try, now);
+	}
+}
+
+static void begin_dial(struct o2g *o2g, struct o2g_try *try)
+{
+	u8 random[16];
+	int r = nonce(random);
+
+	tune(try->socket);
+	o2g_opening_dial(&try->opening, &o2g->identity, &try->peer->name.id,
+			 grant(o2g), random);
+	try->phase = OPENING;
+	try->deadline = o2g_now_ns() + OPENING_NS;
+	if (r == 0)
+		r = watch(o2g, try, EPOLLIN, EPOLL_CTL_MOD);
+	if (r == 0)
+		r = say(try);
+	if (r)
+		fail(o2g, try, r);
+}
+
+static void read_opening(struct o2g *o2g, struct o2g_try *try)
+{
+	while (try->phase == OPENING && try->socket >= 0) {
+		u8 *at;
+		u32 space = o2g_opening_space(&try->opening, &at);
+		ssize_t n = recv(try->socket, at, space, MSG_DONTWAIT);
+		int r;
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			fail(o2g, try, -ECONNRESET);
+			return;
+		}
+		r = o2g_opening_took(&try->opening, (u32)n);
+		if (say(try) && r >= 0)
+			r = -ECONNRESET;
+		step(o2g, try, r);
+	}
+}
+
+void o2g_try_work(struct o2g *o2g, struct o2g_try *try)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (try->phase == CONNECTING) {
+		getsockopt(try->socket, SOL_SOCKET, SO_ERROR, &error, &size);
+		if (error)
+			fail(o2g, try, -error);
+		else
+			begin_dial(o2g, try);
+	} else if (try->phase == OPENING) {
+		read_opening(o2g, try);
+	}
+}
+
+static void connect_try(struct o2g *o2g, struct o2g_try *try)
+{
+	struct o2g_address address;
+	int r = o2g_address_of_name(&address, &try->peer->name);
+
+	try->phase = CONNECTING;
+	try->deadline = try->end;
+	try->socket = socket(address.storage.ss_family,
+			     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (try->socket < 0)
+		r = -errno;
+	if (r == 0)
+		r = watch(o2g, try, EPOLLOUT, EPOLL_CTL_ADD);
+	if (r == 0 &&
+	    connect(try->socket, (struct sockaddr *)&address.storage,
+		    address.length) &&
+	    errno != EINPROGRESS)
+		r = -errno;
+	if (r)
+		fail(o2g, try, r);
+}
+
+void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
+{
+	if (try->phase == PAUSE)
+		connect_try(o2g, try);
+	else
+		fail(o2g, try, -ETIMEDOUT);
+}
+
+void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer)
+{
+	struct o2g_try *try = make(o2g, -1, peer);
+
+	if (!try) {
+		o2g->opener.dials--;
+		o2g_peer_lose(o2g, peer, -ENOMEM);
+		return;
+	}
+	try->dials = 1;
+	try->first = o2g_now_ns();
+	try->end = try->first + o2g->settings.connect_ms * MS;
+	peer->dial = try;
+	connect_try(o2g, try);
+}
+
+int o2g_try_accept(struct o2g *o2g, int socket)
+{
+	struct o2g_try *try;
+	u8 random[16];
+	int r = nonce(random);
+
+	if (r)
+		return r;
+	try = make(o2g, socket, 0);
+	if (!try)
+		return -ENOMEM;
+	tune(socket);
+	try->phase = OPENING;
+	o2g->opener.strangers++;
+	o2g_opening_accept(&try->opening, &o2g->identity, grant(o2g), random);
+	r = watch(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
+	if (r)
+		o2g_try_drop(o2g, try);
+	return 0;
+}
+
+int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
+		  int dialled)
+{
+	int r = fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+	struct o2g_try *try;
+	u8 random[16];
+
+	if (r < 0 || nonce(random))
+		return o2g_error_set(-EBADF,
+				     "descriptor %d is no socket that "
+				     "can be used",
+				     socket);
+	fcntl(socket, F_SETFD, FD_CLOEXEC);
+	try = make(o2g, socket, peer);
+	if (!try)
+		return o2g_error_set(-ENOMEM, "no memory for a connection");
+	r = watch(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
+	if (r) {
+		try->socket = -1; /* the caller closes it */
+		o2g_try_drop(o2g, try);
+		return o2g_error_set(r, "descriptor %d is no socket: %s",
+				     socket, strerror(-r));
+	}
+	o2g_peer_set(peer, O2G_PEER_DIALED);
+	peer->dial = try;
+	o2g->opener.dials++;
+	try->dials = 1;
+	if (dialled) {
+		begin_dial(o2g, try);
+		return 0;
+	}
+	tune(socket);
+	try->phase = OPENING;
+	o2g_opening_accept(&try->opening, &o2g->identity, grant(o2g), random);
+	return 0;
+}

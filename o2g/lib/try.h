@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Tries of the opener; see opener.c. All with the endpoint's lock. */
+#ifndef O2G_LIB_TRY_H
+#define O2G_LIB_TRY_H
+
+#include "endpoint.h"
+
+struct o2g_try {
+	struct o2g_try *next, **back; /* in opener.tries, the oldest first */
+	struct o2g_peer *peer;	      /* whom we dial or expect; 0: anybody */
+	int socket;		      /* -1 in a pause and after the end */
+	u8 phase;
+	u8 proved;	/* our proof went out: only the other side decides */
+	u8 dials;	/* counts in opener.dials */
+	u32 pause_ms;	/* the next one */
+	int error;	/* the last one */
+	s64 deadline;	/* of the phase, ns */
+	s64 first, end; /* of all dials of this peer, ns */
+	struct o2g_opening opening;
+};
+
+int o2g_try_accept(struct o2g *o2g, int socket);
+int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
+		  int dialled);
+void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer);
+/* Its socket has something to say. */
+void o2g_try_work(struct o2g *o2g, struct o2g_try *try);
+void o2g_try_expire(struct o2g *o2g, struct o2g_try *try);
+void o2g_try_drop(struct o2g *o2g, struct o2g_try *try);
+void o2g_try_drop_all(struct o2g *o2g);
+/* Frees what was dropped. */
+void o2g_try_bury(struct o2g *o2g);
+int o2g_try_strange(const struct o2g_try *try);
+
+#endif

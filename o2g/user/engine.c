@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The user engine's operations: what the library calls. See engine.h for what
+ * the lock guards; thread.c for who works when.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include "engine.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH 32      /* events taken at once */
+#define HOT_DRIVES 16 /* drives of the hot link alone, at most */
+
+/* ---- what the core needs ---- */
+
+static void *host_alloc(void *ctx, u64 size)
+{
+	(void)ctx;
+	return calloc(1, size);
+}
+
+static void host_free(void *ctx, void *memory, u64 size)
+{
+	(void)ctx;
+	(void)size;
+	free(memory);
+}
+
+static u8 *copy_end(struct o2g_engine *e, const struct o2g_piece *piece)
+{
+	if (piece->place == O2G_PLACE_CORE)
+		return piece->core;
+	if (piece->place == O2G_PLACE_AREA)
+		return (u8 *)e->area + piece->address;
+	return (u8 *)(size_t)piece->address;
+}
+
+static int host_copy(void *ctx, struct o2g_copy *job)
+{
+	if (job->to.length > 0)
+		memmove(copy_end(ctx, &job->to), copy_end(ctx, &job->from),
+			job->to.length);
+	return 0;
+}
+
+static void host_completed(void *ctx)
+{
+	(void)ctx; /* o2g_link_settle() asks the core */
+}
+
+/* ---- making and freeing ---- */
+
+static int map_area(struct o2g_engine *e, const struct o2g_engine_options *o)
+{
+	int r = o2g_area_size(o->sq_entries, o->cq_entries, 0, 0,
+			      &e->area_size);
+	void *area;
+
+	if (r)
+		return r;
+	area = mmap(0, e->area_size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (area == MAP_FAILED)
+		return -errno;
+	e->area = area;
+	/* A child of fork() has no thread that would write here: it does
+	 * not get a copy. */
+	madvise(area, e->area_size, MADV_DONTFORK);
+	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, 0);
+}
+
+static int open_files(struct o2g_engine *e)
+{
+	e->epoll = epoll_create1(EPOLL_CLOEXEC);
+	e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e->nudge = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return e->epoll < 0 || e->wake < 0 || e->nudge < 0 ? -errno : 0;
+}
+
+static void close_files(struct o2g_engine *e)
+{
+	int *file[] = {&e->epoll, &e->wake, &e->nudge};
+
+	for (u32 i = 0; i < e->link_room; i++)
+		if (e->links[i])
+			close(e->links[i]->socket);
+	for (int i = 0; i < 3; i++) {
+		if (*file[i] >= 0)
+			close(*file[i]);
+		*file[i] = -1;
+	}
+}
+
+static void free_engine(struct o2g_engine *e)
+{
+	while (e->core && e->link_count > 0)
+		for (u32 i = 0; i < e->link_room; i++)
+			if (e->links[i])
+				o2g_link_end(e, e->links[i], -ESHUTDOWN);
+	if (e->core)
+		o2g_core_free(e->core);
+	close_files(e);
+	if (e->area)
+		munmap(e->area, e->area_size);
+	free(e->links);
+	free(e->stage);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
+{
+	const struct o2g_host host = {.ctx = e,
+				      .alloc = host_alloc,
+				      .free = host_free,
+				      .want_tx = o2g_link_want,
+				      .copy = host_copy,
+				      .completed = host_completed};
+	struct o2g_limits limits = o->limits;
+
+	limits.slab_message = 0;
+	return o2g_core_make(&e->core, &host, &limits, e->area);
+}
+
+static int user_open(struct o2g_engine **out,
+		     const struct o2g_engine_options *options,
+		     struct o2g_area **area)
+{
+	struct o2g_engine *e = calloc(1, sizeof(*e));
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	pthread_mutex_init(&e->lock, 0);
+	e->epoll = e->wake = e->nudge = -1;
+	e->tick = options->tick;
+	e->ctx = options->ctx;
+	e->stage = malloc(O2G_STAGE_SIZE);
+	r = e->stage ? open_files(e) : -ENOMEM;
+	if (r == 0)
+		r = map_area(e, options);
+	if (r == 0)
+		r = make_core(e, options);
+	if (r == 0)
+		r = -pthread_create(&e->thread, 0, o2g_thread_run, e);
+	if (r) {
+		free_engine(e);
+		return r;
+	}
+	*area = e->area;
+	*out = e;
+	return 0;
+}
+
+static void user_close(struct o2g_engine *e)
+{
+	o2g_thread_stop(e);
+	free_engine(e);
+}
+
+/* ---- entering and leaving ---- */
+
+static void ring(struct o2g_engine *e)
+{
+	const u64 one = 1;
+
+	if (!__atomic_exchange_n(&e->rung, 1, __ATOMIC_SEQ_CST) &&
+	    write(e->wake, &one, sizeof(one)) < 0)
+		return; /* full: it is readable */
+}
+
+static void user_calm(struct o2g_engine *e)
+{
+	u64 count;
+
+	if (__atomic_load_n(&e->rung, __ATOMIC_SEQ_CST) &&
+	    read(e->wake, &count, sizeof(count)) >= 0)
+		__atomic_store_n(&e->rung, 0, __ATOMIC_SEQ_CST);
+}
+
+void o2g_engine_leave(struct o2g_engine *e)
+{
+	int wake;
+
+	o2g_link_settle(e);
+	wake = e->ring;
+	e->ring = 0;
+	pthread_mutex_unlock(&e->lock);
+	if (wake)
+		ring(e);
+}
+
+void o2g_engine_collect(struct o2g_engine *e)
+{
+	struct epoll_event event[BATCH];
+	int n = epoll_wait(e->epoll, event, BATCH, 0);
+
+	for (int i = 0; i < n; i++) {
+		u32 slot = (u32)event[i].data.u64;
+		u32 number = (u32)(event[i].data.u64 >> 32);
+		struct o2g_link *link = o2g_link_find(e, slot, number);
+
+		if (link && (event[i].events & EPOLLOUT))
+			o2g_link_write(e, link);
+		link = o2g_link_find(e, slot, number);
+		if (link && (event[i].events & ~(u32)EPOLLOUT))
+			o2g_link_read(e, link);
+	}
+	e->cold = 0;
+}
+
+/* ---- operations ---- */
+
+static int user_peer(struct o2g_engine *e, u32 peer, int self)
+{
+	int r;
+
+	pthread_mutex_lock(&e->lock);
+	r = o2g_core_peer(e->core, peer, self);
+	o2g_engine_leave(e);
+	return r;
+}
+
+static void user_lost(struct o2g_engine *e, u32 peer, int error)
+{
+	pthread_mutex_lock(&e->lock);
+	o2g_core_lost(e->core, peer, error);
+	o2g_engine_leave(e);
+}
+
+static int user_attach(struct o2g_engine *e, int socket, u32 peer,
+		       u32 credit_out, u32 credit_in, u32 *link)
+{
+	int r;
+
+	pthread_mutex_lock(&e->lock);
+	r = o2g_link_attach(e, socket, peer, credit_out, credit_in, link);
+	o2g_engine_leave(e);
+	return r;
+}
+
+static int user_identify(struct o2g_engine *e, u32 number, u32 peer)
+{
+	int r = -ENOTCONN; /* it has ended since */
+
+	pthread_mutex_lock(&e->lock);
+	for (u32 i = 0; i < e->link_room; i++)
+		if (e->links[i] && e->links[i]->number == number)
+			r = o2g_conn_name(e->links[i]->conn, peer);
+	o2g_engine_leave(e);
+	return r;
+}
+
+static int user_kick(struct o2g_engine *e)
+{
+	int r;
+
+	pthread_mutex_lock(&e->lock);
+	r = o2g_core_consume(e->core);
+	o2g_engine_leave(e);
+	return r < 0 ? r : 0;
+}
+
+static void user_drive(struct o2g_engine *e)
+{
+	u64 got = 0;
+
+	__atomic_add_fetch(&e->drives, 1, __ATOMIC_SEQ_CST);
+	o2g_thread_yield(e, 0);
+	if (pthread_mutex_trylock(&e->lock))
+		return; /* somebody is at it */
+	if (e->hot && !e->hot->blocked)
+		got = o2g_link_read(e, e->hot);
+	if ((!got && (e->link_count > 1 || e->stalled)) ||
+	    ++e->cold >= HOT_DRIVES)
+		o2g_engine_collect(e);
+	o2g_engine_leave(e);
+}
+
+static int user_sleep(struct o2g_engine *e, u64 us)
+{
+	struct pollfd file[] = {{.fd = e->epoll, .events = POLLIN},
+				{.fd = e->wake, .events = POLLIN}};
+	struct timespec limit = {.tv_sec = (time_t)(us / 1000000),
+				 .tv_nsec = (s32)(us % 1000000) * 1000};
+	int n, error;
+
+	__atomic_add_fetch(&e->sleepers, 1, __ATOMIC_SEQ_CST);
+	o2g_thread_yield(e, 1);
+	n = ppoll(file, 2, &limit, 0);
+	error = n < 0 ? -errno : 0;
+	__atomic_add_fetch(&e->drives, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&e->sleepers, 1, __ATOMIC_SEQ_CST);
+	o2g_thread_resume(e);
+	return error;
+}
+
+static int user_descriptor(struct o2g_engine *e)
+{
+	return e->wake;
+}
+
+/* Bytes that the other hosts have not acknowledged, or a BYE not yet sent. */
+static int unfinished(struct o2g_engine *e)
+{
+	int waiting = 0;
+
+	for (u32 i = 0; i < e->link_room; i++) {
+		struct o2g_link *link = e->links[i];
+		int bytes = 0;
+
+		if (!link || link->broken)
+			continue;
+		ioctl(link->socket, SIOCOUTQ, &bytes);
+		waiting |= bytes > 0 || !link->ended;
+	}
+	return waiting;
+}
+
+static s64 now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (s64)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The stream may only be closed once the other side has taken everything:
+ * what it still sends would make our kernel reset it. */
+static int user_finish(struct o2g_engine *e, int ms)
+{
+	s64 end = now_ms() + ms;
+	int waiting;
+
+	pthread_mutex_lock(&e->lock);
+	o2g_core_consume(e->core);
+	for (u32 i = 0; i < e->link_room; i++) {
+		if (!e->links[i])
+			continue;
+		o2g_conn_bye(e->links[i]->conn);
+		o2g_link_want(e, e->links[i]->conn);
+	}
+	for (;;) {
+		struct pollfd file = {.fd = e->epoll, .events = POLLIN};
+
+		o2g_link_settle(e);
+		o2g_engine_collect(e);
+		o2g_link_settle(e);
+		waiting = unfinished(e);
+		pthread_mutex_unlock(&e->lock);
+		if (!waiting || now_ms() >= end)
+			break;
+		poll(&file, 1, 1); /* acknowledgements make no event */
+		pthread_mutex_lock(&e->lock);
+	}
+	return waiting ? -ETIMEDOUT : 0;
+}
+
+static void user_counts(struct o2g_engine *e, struct o2g_counts *counts)
+{
+	pthread_mutex_lock(&e->lock);
+	o2g_core_counts(e->core, counts);
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void user_fork(struct o2g_engine *e, enum o2g_fork when)
+{
+	if (when == O2G_FORK_PREPARE)
+		pthread_mutex_lock(&e->lock);
+	else
+		pthread_mutex_unlock(&e->lock);
+	if (when == O2G_FORK_CHILD)
+		close_files(e);
+}
+
+const struct o2g_engine_ops o2g_user_engine = {
+	.name = "user",
+	.open = user_open,
+	.close = user_close,
+	.peer = user_peer,
+	.lost = user_lost,
+	.attach = user_attach,
+	.identify = user_identify,
+	.kick = user_kick,
+	.drive = user_drive,
+	.sleep = user_sleep,
+	.wake = ring,
+	.calm = user_calm,
+	.descriptor = user_descriptor,
+	.finish = user_finish,
+	.counts = user_counts,
+	.fork = user_fork,
+};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The user engine: a core, its sockets and a thread in the program's process.
+ * `lock` guards the core, the links and every field below it; what threads
+ * read without it is atomic and says so.
+ */
+#ifndef O2G_USER_ENGINE_H
+#define O2G_USER_ENGINE_H
+
+#include <o2g/lib/engine.h>
+
+#include <pthread.h>
+
+#define O2G_STAGE_SIZE 0x10000	/* bytes read ahead of the frames' bodies */
+#define O2G_DIRECT_MIN 0x1000	/* bodies from here on skip the stage */
+#define O2G_TURN_BYTES 0x100000 /* one link's share of the lock */
+#define O2G_TAKEOVER_NS                                                        \
+	1000000ll /* the caller stays away: the thread works                   \
+		   */
+
+/* One connection. Freed with its end; found by slot and number, so that an
+ * event that was reported before the end hits nothing. */
+struct o2g_link {
+	int socket;
+	u32 slot;
+	u32 number;
+	struct o2g_conn *conn;
+	struct o2g_link *next_tx; /* in the engine's list, if `listed` */
+	u8 listed;
+	u8 events;  /* LINK_IN, LINK_OUT: what epoll watches */
+	u8 blocked; /* the core takes nothing now */
+	u8 broken;  /* writing failed: only what arrived counts now */
+	u8 ended;   /* our BYE and FIN went out */
+	u8 *left;   /* bytes that were read when the core stopped taking */
+	u32 left_at, left_length;
+};
+
+struct o2g_engine {
+	pthread_mutex_t lock;
+	struct o2g_core *core;
+	struct o2g_area *area;
+	u64 area_size;
+	int epoll; /* the sockets */
+	int wake;  /* eventfd: completions, o2g_wake() */
+	int nudge; /* eventfd: to the thread */
+	struct o2g_link **links;
+	u32 link_count, link_room; /* slots: used ones, all */
+	u32 number;		   /* of the last link */
+	struct o2g_link *tx;	   /* links that want to write */
+	struct o2g_link *hot;	   /* the last one that brought something */
+	u32 stalled;		   /* links that wait for room to write */
+	u32 blocked;		   /* links that the core takes nothing from */
+	u32 cold;		   /* drives since epoll was asked */
+	int ring;		   /* completions to wake for, at unlock */
+	u8 *stage;
+
+	pthread_t thread;
+	u64 drives;   /* atomic: calls of drive() */
+	u32 returns;  /* drives since the thread took over */
+	int sleepers; /* atomic: callers in sleep() */
+	int state;    /* atomic: of the thread, thread.c */
+	int rung;     /* atomic: `wake` is readable */
+	int stop;     /* atomic */
+	void (*tick)(void *ctx);
+	void *ctx;
+};
+
+/* link.c; with the lock. */
+int o2g_link_attach(struct o2g_engine *engine, int socket, u32 peer,
+		    u32 credit_out, u32 credit_in, u32 *number);
+struct o2g_link *o2g_link_find(struct o2g_engine *engine, u32 slot, u32 number);
+void o2g_link_end(struct o2g_engine *engine, struct o2g_link *link, int error);
+/* Reads what is there; how many bytes came. The link may be gone after. */
+u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
+/* Writes what there is, as far as it goes; the link may be gone after. */
+void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
+/* After each piece of work: writes, resumes, asks whom to wake. */
+void o2g_link_settle(struct o2g_engine *engine);
+void o2g_link_want(void *ctx, struct o2g_conn *conn);
+
+/* thread.c */
+void *o2g_thread_run(void *engine);
+/* A caller works: the thread need not. Now, or once it has come back. */
+void o2g_thread_yield(struct o2g_engine *engine, int now);
+void o2g_thread_resume(struct o2g_engine *engine);
+void o2g_thread_stop(struct o2g_engine *engine);
+
+/* engine.c: settles, unlocks, wakes. */
+void o2g_engine_leave(struct o2g_engine *engine);
+/* Takes what the sockets report now; with the lock. */
+void o2g_engine_collect(struct o2g_engine *engine);
+
+#endif

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Links: bytes between sockets and the core. Reads go into one stage for all
+ * links, from where frames are fed to the core; a long body is read straight
+ * to its place with the stage behind it, so that one call brings the rest of
+ * it and the frames that follow. All with the engine's lock.
+ */
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define LINK_IN 1
+#define LINK_OUT 2
+#define GATHER 32
+
+static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
+{
+	switch (piece->place) {
+	case O2G_PLACE_CORE:
+		return piece->core;
+	case O2G_PLACE_PROGRAM:
+		return (u8 *)(size_t)piece->address;
+	case O2G_PLACE_AREA:
+		return (u8 *)e->area + piece->address;
+	case O2G_PLACE_FORGET:
+		break;
+	}
+	return 0;
+}
+
+static int watch(struct o2g_engine *e, struct o2g_link *link, u8 events)
+{
+	struct epoll_event event = {
+		.events = (events & LINK_IN ? (u32)EPOLLIN : 0) |
+			  (events & LINK_OUT ? (u32)EPOLLOUT : 0),
+		.data.u64 = (u64)link->number << 32 | link->slot};
+	int op = link->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	if (link->events == events)
+		return 0;
+	if (!events)
+		op = EPOLL_CTL_DEL;
+	if (epoll_ctl(e->epoll, op, link->socket, &event))
+		return -errno;
+	e->stalled += !!(events & LINK_OUT) - !!(link->events & LINK_OUT);
+	link->events = events;
+	return 0;
+}
+
+/* ---- coming and going ---- */
+
+static int make_room(struct o2g_engine *e)
+{
+	u32 room = e->link_room ? 2 * e->link_room : 16;
+	struct o2g_link **links;
+
+	if (e->link_count < e->link_room)
+		return 0;
+	links = realloc(e->links, room * sizeof(struct o2g_link *));
+	if (!links)
+		return -ENOMEM;
+	memset(links + e->link_room, 0,
+	       (room - e->link_room) * sizeof(struct o2g_link *));
+	e->links = links;
+	e->link_room = room;
+	return 0;
+}
+
+static u32 free_slot(const struct o2g_engine *e)
+{
+	u32 slot = e->link_count; /* free, unless links have ended */
+
+	while (e->links[slot])
+		slot = (slot + 1) % e->link_room;
+	return slot;
+}
+
+int o2g_link_attach(struct o2g_engine *e, int socket, u32 peer, u32 credit_out,
+		    u32 credit_in, u32 *number)
+{
+	struct o2g_link *link = calloc(1, sizeof(*link));
+	int r = link ? make_room(e) : -ENOMEM;
+
+	if (r)
+		goto out;
+	link->socket = socket;
+	link->number = ++e->number;
+	link->slot = free_slot(e);
+	r = watch(e, link, LINK_IN);
+	if (r)
+		goto out;
+	r = o2g_conn_attach(e->core, peer, credit_out, credit_in, link,
+			    &link->conn);
+	if (r)
+		goto out;
+	e->links[link->slot] = link;
+	e->link_count++;
+	e->hot = e->hot ? e->hot : link;
+	*number = link->number;
+	o2g_link_want(e, link->conn);
+	return 0;
+out:
+	close(socket);
+	free(link);
+	return r;
+}
+
+struct o2g_link *o2g_link_find(struct o2g_engine *e, u32 slot, u32 number)
+{
+	struct o2g_link *link = slot < e->link_room ? e->links[slot] : 0;
+
+	return link && link->number == number ? link : 0;
+}
+
+static void leave_list(struct o2g_engine *e, struct o2g_link *link)
+{
+	struct o2g_link **at = &e->tx;
+
+	if (!link->listed)
+		return;
+	while (*at != link)
+		at = &(*at)->next_tx;
+	*at = link->next_tx;
+	link->listed = 0;
+}
+
+void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
+{
+	if (o2g_conn_bye_received(link->conn) && error != -EPROTO)
+		error = 0; /* the other's last word came: how does not matter */
+	o2g_conn_end(link->conn, error);
+	leave_list(e, link);
+	watch(e, link, 0);
+	close(link->socket);
+	if (e->hot == link)
+		e->hot = 0;
+	e->blocked -= link->blocked;
+	e->links[link->slot] = 0;
+	e->link_count--;
+	free(link->left);
+	free(link);
+}
+
+/* ---- reading ---- */
+
+/* The core takes nothing more now: keeps what was read for later. */
+static int keep(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
+		u64 length)
+{
+	u8 *left = 0;
+
+	if (length > 0) {
+		left = malloc(length);
+		if (!left)
+			return -ENOMEM;
+		memcpy(left, from, length);
+	}
+	free(link->left);
+	link->left = left;
+	link->left_at = 0;
+	link->left_length = (u32)length;
+	e->blocked += !link->blocked;
+	link->blocked = 1;
+	return watch(e, link, link->events & LINK_OUT);
+}
+
+/* Gives the core bytes that were read. */
+static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
+		u64 length)
+{
+	while (length > 0) {
+		struct o2g_piece piece;
+		int r = o2g_rx_want(link->conn, &piece);
+		u64 n = length;
+		u8 *to;
+
+		if (r == -EAGAIN)
+			return keep(e, link, from, length);
+		if (r)
+			return -EPROTO; /* something after BYE */
+		if (n > piece.length)
+			n = piece.length;
+		to = place(e, &piece);
+		if (to)
+			memcpy(to, from, n);
+		r = o2g_rx_done(link->conn, n);
+		if (r)
+			return r;
+		from += n;
+		length -= n;
+	}
+	return 0;
+}
+
+/* One call: bytes that came, 0 at the end of the stream, or -errno. `drained`
+ * when the socket had less than there was room for. */
+static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
+{
+	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
+	struct iovec iov[2] = {{0}, {e->stage, O2G_STAGE_SIZE}};
+	int r = o2g_rx_want(link->conn, &piece), direct;
+	u64 most = O2G_STAGE_SIZE, first;
+	s64 n;
+
+	*drained = 1;
+	if (r == -EAGAIN) {
+		r = keep(e, link, 0, 0);
+		return r ? r : -EAGAIN;
+	}
+	iov[0].iov_base = place(e, &piece);
+	direct = r == 0 && iov[0].iov_base && piece.length >= O2G_DIRECT_MIN;
+	if (direct) {
+		iov[0].iov_len = piece.length;
+		most += piece.length;
+		n = readv(link->socket, iov, 2);
+	} else {
+		n = recv(link->socket, e->stage, O2G_STAGE_SIZE, MSG_DONTWAIT);
+	}
+	if (n < 0)
+		n = errno == EINTR ? -EAGAIN : -errno;
+	first = direct && n > 0 ? (u64)n : 0;
+	if (first > piece.length)
+		first = piece.length;
+	if (r == 0)
+		r = o2g_rx_done(link->conn, first);
+	else
+		r = 0;
+	if (r == 0 && n > 0)
+		r = feed(e, link, e->stage, (u64)n - first);
+	*drained = n < (s64)most;
+	return r ? r : n;
+}
+
+u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
+{
+	u64 total = 0;
+	int drained = 0;
+
+	while (!link->blocked && !drained && total < O2G_TURN_BYTES) {
+		s64 n = read_some(e, link, &drained);
+
+		if (n == -EAGAIN)
+			break;
+		if (n <= 0) {
+			o2g_link_end(e, link, (int)n);
+			return total + 1; /* something happened */
+		}
+		total += (u64)n;
+	}
+	if (total > 0)
+		e->hot = link;
+	return total;
+}
+
+/* The core may take bytes again. */
+static void resume(struct o2g_engine *e, struct o2g_link *link)
+{
+	u8 *left = link->left;
+	int r;
+
+	link->blocked = 0;
+	e->blocked--;
+	link->left = 0;
+	r = feed(e, link, left + link->left_at, link->left_length);
+	free(left);
+	if (r == 0 && !link->blocked)
+		r = watch(e, link, link->events | LINK_IN);
+	if (r)
+		o2g_link_end(e, link, r);
+}
+
+/* ---- writing ---- */
+
+void o2g_link_want(void *ctx, struct o2g_conn *conn)
+{
+	struct o2g_engine *e = ctx;
+	struct o2g_link *link = o2g_conn_host(conn);
+
+	if (link->listed || link->broken)
+		return;
+	link->listed = 1;
+	link->next_tx = e->tx;
+	e->tx = link;
+}
+
+/* Writing failed. What the other side sent before still counts: it is read to
+ * the end of the stream, which ends the link. */
+static void break_link(struct o2g_engine *e, struct o2g_link *link, int error)
+{
+	u32 slot = link->slot, number = link->number;
+
+	link->broken = 1;
+	if (error != -EFAULT)
+		while (o2g_link_read(e, link) > 0)
+			if (!(link = o2g_link_find(e, slot, number)))
+				return;
+	if (!link->blocked)
+		o2g_link_end(e, link, error);
+	else if (watch(e, link, 0))
+		o2g_link_end(e, link, -EIO);
+}
+
+static s64 write_some(struct o2g_engine *e, struct o2g_link *link, u64 *asked)
+{
+	struct o2g_piece piece[GATHER];
+	struct iovec iov[GATHER];
+	struct msghdr message = {.msg_iov = iov};
+	int n = o2g_tx_gather(link->conn, piece, GATHER);
+	s64 sent;
+	int r;
+
+	*asked = 0;
+	if (n <= 0)
+		return 0;
+	for (int i = 0; i < n; i++) {
+		iov[i].iov_base = place(e, &piece[i]);
+		iov[i].iov_len = piece[i].length;
+		*asked += piece[i].length;
+	}
+	message.msg_iovlen = (size_t)n;
+	sent = sendmsg(link->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0 && errno != EAGAIN && errno != EINTR)
+		return -errno;
+	r = o2g_tx_done(link->conn, sent < 0 ? 0 : (u64)sent);
+	return r ? r : sent < 0 ? 0 : sent;
+}
+
+void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
+{
+	u64 total = 0, asked;
+	int stalled = 0;
+	s64 n;
+
+	do {
+		n = write_some(e, link, &asked);
+		if (n < 0) {
+			break_link(e, link, (int)n);
+			return;
+		}
+		total += (u64)n;
+		stalled = (u64)n < asked;
+	} while (asked && !stalled && total < O2G_TURN_BYTES);
+	/* Out of turn is like out of room: epoll says at once to go on. */
+	stalled |= asked > 0;
+	if (watch(e, link,
+		  (u8)((link->events & LINK_IN) | (stalled ? LINK_OUT : 0))))
+		o2g_link_end(e, link, -EIO);
+	else if (!stalled && !link->ended && o2g_conn_bye_sent(link->conn)) {
+		shutdown(link->socket, SHUT_WR);
+		link->ended = 1;
+	}
+}
+
+void o2g_link_settle(struct o2g_engine *e)
+{
+	struct o2g_link *link;
+
+	for (u32 i = 0; e->blocked && i < e->link_room; i++) {
+		link = e->links[i];
+		if (link && link->blocked && !o2g_rx_blocked(link->conn))
+			resume(e, link);
+	}
+	while ((link = e->tx)) {
+		e->tx = link->next_tx;
+		link->listed = 0;
+		if (!(link->events & LINK_OUT) && !link->broken)
+			o2g_link_write(e, link);
+	}
+	if (o2g_core_wakes(e->core))
+		e->ring = 1;
+}

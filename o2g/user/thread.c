@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Who works when. While the program polls or sleeps in the library, it reads
+ * and writes the sockets itself, and the thread only looks each millisecond
+ * whether it still does (PARKED), or waits to be told when the program sleeps
+ * for long (DEEP). When the program stays away the thread waits for the
+ * sockets and does the work (ACTIVE), until the program is back.
+ *
+ * The state is written by the thread alone.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include "engine.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PARKED, DEEP, ACTIVE };
+
+#define DEEP_TICKS 8	       /* ticks of a sleeping program until DEEP */
+#define SHOW_TICKS 100	       /* ticks between two calls of tick() */
+#define SHOW_NS 100000000ll    /* the same while ACTIVE */
+#define RETURNS_BEFORE_YIELD 4 /* polls that show a program is back */
+
+static void nudge(struct o2g_engine *e)
+{
+	const u64 one = 1;
+
+	if (write(e->nudge, &one, sizeof(one)) < 0)
+		return; /* full: it is readable */
+}
+
+void o2g_thread_yield(struct o2g_engine *e, int now)
+{
+	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) != ACTIVE)
+		return;
+	/* A program that looks in once in a while gets the thread's help. */
+	if (__atomic_add_fetch(&e->returns, 1, __ATOMIC_RELAXED) ==
+		    RETURNS_BEFORE_YIELD ||
+	    now)
+		nudge(e);
+}
+
+void o2g_thread_resume(struct o2g_engine *e)
+{
+	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) == DEEP)
+		nudge(e);
+}
+
+void o2g_thread_stop(struct o2g_engine *e)
+{
+	__atomic_store_n(&e->stop, 1, __ATOMIC_SEQ_CST);
+	nudge(e);
+	pthread_join(e->thread, 0);
+}
+
+static void show(struct o2g_engine *e)
+{
+	if (e->tick)
+		e->tick(e->ctx);
+}
+
+static void set_state(struct o2g_engine *e, int state)
+{
+	__atomic_store_n(&e->state, state, __ATOMIC_SEQ_CST);
+}
+
+static u64 drives(struct o2g_engine *e)
+{
+	return __atomic_load_n(&e->drives, __ATOMIC_SEQ_CST);
+}
+
+static int stopping(struct o2g_engine *e)
+{
+	return __atomic_load_n(&e->stop, __ATOMIC_SEQ_CST);
+}
+
+static s64 now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (s64)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+enum { TIMED_OUT, SOCKETS, NUDGED };
+
+/* Waits for a nudge, and if wanted for the sockets; ns < 0: without limit. */
+static int rest(struct o2g_engine *e, int sockets, s64 ns)
+{
+	struct pollfd file[] = {{.fd = e->nudge, .events = POLLIN},
+				{.fd = e->epoll, .events = POLLIN}};
+	struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000),
+				 .tv_nsec = (int)(ns % 1000000000)};
+	u64 count;
+
+	if (ppoll(file, sockets ? 2 : 1, ns < 0 ? 0 : &limit, 0) <= 0)
+		return TIMED_OUT;
+	if (!file[0].revents)
+		return SOCKETS;
+	return read(e->nudge, &count, sizeof(count)) > 0 ? NUDGED : SOCKETS;
+}
+
+/* The program sleeps, and will say when it wakes. */
+static void doze(struct o2g_engine *e)
+{
+	show(e);
+	set_state(e, DEEP);
+	/* It may have woken before it could see DEEP. */
+	if (__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) && !stopping(e))
+		rest(e, 0, -1);
+	set_state(e, PARKED);
+}
+
+/* Until the program stays away. */
+static void park(struct o2g_engine *e)
+{
+	int asleep = 0;
+
+	set_state(e, PARKED);
+	for (int ticks = 1; !stopping(e); ticks++) {
+		u64 seen = drives(e);
+
+		rest(e, 0, O2G_TAKEOVER_NS);
+		if (ticks % SHOW_TICKS == 0)
+			show(e);
+		if (drives(e) != seen) {
+			asleep = 0;
+			continue;
+		}
+		if (!__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST))
+			return;
+		if (++asleep >= DEEP_TICKS) {
+			doze(e);
+			asleep = 0;
+		}
+	}
+}
+
+/* Until the program is back. */
+static void work(struct o2g_engine *e)
+{
+	s64 shown = 0, wait = 0;
+
+	__atomic_store_n(&e->returns, 0, __ATOMIC_RELAXED);
+	set_state(e, ACTIVE);
+	while (!stopping(e)) {
+		int why;
+
+		pthread_mutex_lock(&e->lock);
+		o2g_engine_collect(e);
+		o2g_engine_leave(e);
+		why = rest(e, 1, wait);
+		if (why == NUDGED)
+			return;
+		if (why == TIMED_OUT || now_ns() - shown > SHOW_NS) {
+			show(e);
+			shown = now_ns();
+		}
+		wait = why == TIMED_OUT ? -1 : SHOW_NS;
+	}
+}
+
+void *o2g_thread_run(void *engine)
+{
+	struct o2g_engine *e = engine;
+
+	while (!stopping(e)) {
+		park(e);
+		work(e);
+	}
+	return 0;
+}
