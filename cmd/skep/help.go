@@ -21,13 +21,17 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 		list(os.Stdout)
 		return nil
 	}
+	about := find(words[0])
+	if about == nil && len(words) == 1 {
+		return noCommand(words[0])
+	}
+	if about != nil {
+		about, words = about.next(words)
+	}
 	if err := f.None(words[1:]); err != nil {
 		return err
 	}
-	if about := find(words[0]); about != nil {
-		return explain(os.Stdout, about)
-	}
-	return noCommand(words[0])
+	return explain(os.Stdout, about)
 }
 
 func list(w io.Writer) {
@@ -42,11 +46,19 @@ func list(w io.Writer) {
 		"4 refused by a safety check.\n")
 }
 
-func explain(w io.Writer, c *command) error {
-	fmt.Fprintf(w, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
+func explain(out io.Writer, c *command) error {
+	fmt.Fprintf(out, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
+	for _, w := range c.words {
+		if !w.hidden {
+			fmt.Fprintf(out, "  skep %-9s %s\n", w.name, w.summary)
+		}
+	}
+	if len(c.words) > 0 {
+		fmt.Fprintf(out, "\n'skep help %s WORD' shows the options of one.\n", c.name)
+	}
 	c.flags().VisitAll(func(o *flag.Flag) {
 		kind, text := flag.UnquoteUsage(o)
-		fmt.Fprintf(w, "  %-18s %s\n", "--"+o.Name+" "+kind, text)
+		fmt.Fprintf(out, "  %-18s %s\n", "--"+o.Name+" "+kind, text)
 	})
 	return nil
 }

@@ -29,8 +29,9 @@ type command struct {
 	usage   string // after "skep "
 	summary string
 	runner  runner
-	program bool // the words are a program with its own options
-	hidden  bool // started by skep itself or by a script of ours
+	program bool      // the words are a program with its own options
+	words   []command // it is nothing by itself: the next word says what
+	hidden  bool      // started by skep itself or by a script of ours
 }
 
 // commands, in the order in which help lists them.
@@ -52,6 +53,8 @@ func commands() []command {
 			summary: "run an MPI program, as it is, over O2G"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
 			summary: "make C functions callable: a worker program from its interface"},
+		{name: "lab", usage: "lab up | shell | run | list | down", runner: &lab{}, program: true, words: labWords(),
+			summary: "throw-away virtual machines, for kernels that may crash"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, with a cure for what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
@@ -72,6 +75,16 @@ func find(name string) *command {
 		}
 	}
 	return nil
+}
+
+// next is the command that the second word names, if there is such a one.
+func (c *command) next(args []string) (*command, []string) {
+	for _, w := range c.words {
+		if len(args) > 1 && w.name == c.name+" "+args[1] {
+			return &w, args[1:]
+		}
+	}
+	return c, args
 }
 
 func (c *command) flags() *cli.Flags {
@@ -107,6 +120,7 @@ func dispatch(ctx context.Context, args []string) error {
 	if c == nil {
 		return noCommand(args[0])
 	}
+	c, args = c.next(args)
 	f := c.flags()
 	parse := f.Parse
 	if c.program {

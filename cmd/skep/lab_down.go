@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"skep/internal/cli"
+	"skep/internal/lab/hold"
+)
+
+type labDown struct{ all bool }
+
+func (d *labDown) options(f *cli.Flags) { f.BoolVar(&d.all, "all", false, "every machine") }
+
+func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if d.all {
+		if err := f.None(words); err != nil {
+			return err
+		}
+	}
+	name := ""
+	if len(words) > 0 {
+		name = words[0]
+		if err := f.None(words[1:]); err != nil {
+			return err
+		}
+	}
+	build, err := labBuild()
+	if err != nil {
+		return err
+	}
+	running, dead, err := hold.List(build)
+	if err != nil {
+		return err
+	}
+	list, err := d.choose(f, name, running, dead)
+	for _, m := range list {
+		if end := m.Down(ctx); end != nil {
+			err = errors.Join(err, end)
+			continue
+		}
+		if left, _ := os.ReadDir(m.Out()); len(left) > 0 {
+			fmt.Printf("%s has ended; what it left is in %s\n", m.Name, m.Out())
+		} else {
+			fmt.Printf("%s has ended\n", m.Name)
+		}
+	}
+	return labStopped(ctx, err)
+}
+
+// choose gives the machines to end. Dead ones are cleared away by now.
+func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dead []*hold.Info) ([]*hold.Machine, error) {
+	cleared := false
+	for _, i := range dead {
+		if d.all || name == "" || name == i.Name {
+			fmt.Println(cli.Clean(i.Death()))
+			cleared = true
+		}
+	}
+	if d.all || (name == "" && len(running) == 1) {
+		return running, nil
+	}
+	for _, m := range running {
+		if m.Name == name {
+			return []*hold.Machine{m}, nil
+		}
+	}
+	switch {
+	case cleared && name != "", cleared && len(running) == 0:
+		return nil, nil
+	case name == "" && len(running) == 0:
+		return nil, cli.Errorf(cli.Failed, "no machine runs here")
+	case name == "":
+		return nil, f.Usagef("several machines run, name one of them or give --all: %s", hold.Names(running))
+	case len(running) == 0:
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs", name)
+	}
+	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+	labs "skep/internal/lab"
+	"skep/internal/lab/hold"
+)
+
+func labWords() []command {
+	return []command{
+		{name: "lab up", usage: "lab up [--name NAME] [MACHINE OPTIONS] [--user] [--detach]", runner: &labUp{},
+			summary: "a shell in a throw-away machine, which ends with the shell"},
+		{name: "lab shell", usage: "lab shell [NAME] [--user] [--node N]", runner: &labShell{},
+			summary: "one more shell in a machine that runs"},
+		{name: "lab run", usage: "lab run [--name NAME | MACHINE OPTIONS] [--user] [--node N] [--dir DIR] -- COMMAND [ARGS]", runner: &labRun{}, program: true,
+			summary: "run a command in the machine that runs, else in one for it alone"},
+		{name: "lab list", usage: "lab list [--json]", runner: &labList{},
+			summary: "list the machines"},
+		{name: "lab down", usage: "lab down [NAME | --all]", runner: &labDown{},
+			summary: "end a machine"},
+		{name: "lab hold", usage: "lab hold", runner: &labHold{}, hidden: true,
+			summary: "own a machine for other commands"},
+	}
+}
+
+// labBuild is the build folder under its one name: machines are found by it.
+func labBuild() (string, error) {
+	dir, err := labs.BuildDir()
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("there is no build folder yet: run make (%w)", err)
+	}
+	return real, nil
+}
+
+// chosen finds a machine by its name, or the only one without. None of them
+// and no name is no error. A dead one is told of once, as an error.
+func chosen(build, name string) (*hold.Machine, error) {
+	running, dead, err := hold.List(build)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range dead {
+		if name == i.Name || (name == "" && len(running) == 0) {
+			return nil, cli.Errorf(cli.Unreachable, "%s", cli.Clean(i.Death()))
+		}
+	}
+	for _, m := range running {
+		if name == m.Name || (name == "" && len(running) == 1) {
+			return m, nil
+		}
+	}
+	switch {
+	case name == "" && len(running) == 0:
+		return nil, nil
+	case name == "":
+		return nil, cli.Errorf(cli.Usage, "several machines run, name one of them: %s", hold.Names(running))
+	case len(running) == 0:
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs: 'skep lab up --detach --name %s' starts it", name, name)
+	}
+	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+}
+
+// start boots a machine that ends with this process. What goes on is shown on
+// a terminal, the fetching of a kernel also elsewhere, for it takes minutes.
+func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine, error) {
+	p := newLabProgress(m.Kernel)
+	defer p.done()
+	if _, err := labs.Fetch(ctx, build, m.Kernel, p); err != nil {
+		return nil, labStopped(ctx, err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	machine, err := hold.Start(ctx, []string{exe, "lab", "hold"}, build, m, p.state)
+	return machine, labStopped(ctx, err)
+}
+
+func labStopped(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return cli.Exit(exitStopped)
+	}
+	return err
+}
+
+// labProgress shows one line and how long it has been true.
+type labProgress struct {
+	line  *cli.Progress
+	texts chan string
+	ended chan struct{}
+}
+
+func newLabProgress(kernel string) *labProgress {
+	p := &labProgress{line: cli.NewProgress(os.Stderr), texts: make(chan string), ended: make(chan struct{})}
+	go p.show("looking for kernel " + kernel)
+	return p
+}
+
+func (p *labProgress) show(text string) {
+	defer close(p.ended)
+	tick := time.NewTicker(time.Second / 4)
+	defer tick.Stop()
+	begin := time.Now()
+	for {
+		select {
+		case next, more := <-p.texts:
+			if !more {
+				return
+			}
+			text, begin = next, time.Now()
+		case <-tick.C:
+		}
+		p.line.Set([]string{fmt.Sprintf("skep: %s (%d s)", cli.Clean(text), time.Since(begin)/time.Second)})
+	}
+}
+
+// Write takes lines about the fetching of a kernel.
+func (p *labProgress) Write(b []byte) (int, error) {
+	if !p.line.Terminal() {
+		return os.Stderr.Write(b)
+	}
+	p.texts <- string(bytes.TrimSpace(b))
+	return len(b), nil
+}
+
+func (p *labProgress) state(s hold.State) {
+	switch s {
+	case hold.Waiting:
+		p.texts <- "waiting for another machine to boot"
+	case hold.Booting:
+		p.texts <- "booting"
+	}
+}
+
+func (p *labProgress) done() {
+	close(p.texts)
+	<-p.ended
+	p.line.Set(nil)
+	p.line.Done()
+}
+
+// A labProgram is what up, shell and run have a machine run.
+type labProgram struct {
+	user bool
+	node int
+	dir  string
+}
+
+func (p *labProgram) program(build string, args []string) labs.Program {
+	env := []string{"PATH=" + filepath.Join(build, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if term := os.Getenv("TERM"); term != "" {
+		env = append(env, "TERM="+term)
+	}
+	return labs.Program{Args: args, Env: env, Dir: p.dir, User: p.user, Node: p.node}
+}
+
+// check refuses a node that the machine does not have.
+func (p *labProgram) check(f *cli.Flags, m *hold.Machine) error {
+	if p.node < 0 || p.node > m.Nodes {
+		return f.Usagef("there is no node %d: the machine %s has %d, give skep lab up --nodes N", p.node, m.Name, m.Nodes)
+	}
+	return nil
+}
+
+// showDir makes a folder below /tmp or /run visible: a machine has fresh ones
+// of its own there, and this computer's below /host.
+const showDir = `[ -d "$1" ] && exit
+[ -d "/host$1" ] || { echo "there is no folder $1" >&2; exit 1; }
+s=$(mktemp -d /run/skep-dir.XXXXXX) && chmod 755 "$s" &&
+mkdir "$s/up" "$s/work" && mkdir -p "$1" &&
+mount -t overlay -o "lowerdir=/host$1,upperdir=$s/up,workdir=$s/work" overlay "$1"`
+
+// settle gives the program its folder: that of this command by default.
+func (p *labProgram) settle(ctx context.Context, m *hold.Machine) error {
+	dir, err := filepath.Abs(p.dir)
+	if err != nil {
+		return err
+	}
+	if p.dir = dir; !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, "/run/") {
+		return nil
+	}
+	if strings.ContainsAny(dir, `,:\`) {
+		return fmt.Errorf("the folder %s has a character that a mount takes for its own: go elsewhere, or give --dir", dir)
+	}
+	var said bytes.Buffer
+	status, err := m.Exec(ctx, labs.Program{Args: []string{"/bin/sh", "-c", showDir, "sh", dir}}, labs.Streams{Err: &said})
+	if err == nil && status != 0 {
+		err = fmt.Errorf("the folder %s can't be shown in the machine: %s", dir, cli.Clean(strings.TrimSpace(said.String())))
+	}
+	return labEnd(0, err)
+}
+
+// labMissing is how a machine says that a program is not there.
+var labMissing = regexp.MustCompile(`(no such file or directory|executable file not found in .*)$`)
+
+// labEnd is how skep ends after a program in a machine.
+func labEnd(status int, err error) error {
+	var failed *labs.RunError
+	var gone *hold.Gone
+	switch {
+	case errors.As(err, &failed) && labMissing.MatchString(failed.Reason):
+		return cli.Errorf(exitMissing, "%s", cli.Clean(failed.Reason))
+	case errors.As(err, &failed):
+		return cli.Errorf(exitCannot, "%s", cli.Clean(failed.Reason))
+	case errors.As(err, &gone):
+		return cli.Errorf(cli.Unreachable, "%s", cli.Clean(gone.Text))
+	case errors.Is(err, context.Canceled):
+		return cli.Exit(exitStopped)
+	case err != nil:
+		return err
+	case status != 0:
+		return cli.Exit(status & 0xff)
+	}
+	return nil
+}

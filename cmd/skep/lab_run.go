@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"skep/internal/cli"
+	labs "skep/internal/lab"
+	"skep/internal/lab/hold"
+)
+
+type labRun struct {
+	labMachine
+	labProgram
+}
+
+func (r *labRun) options(f *cli.Flags) {
+	f.StringVar(&r.Name, "name", "", "in the machine `NAME`")
+	r.labMachine.options(f)
+	f.BoolVar(&r.user, "user", false, "as an ordinary user")
+	f.IntVar(&r.node, "node", 0, "in the network of node `N`")
+	f.StringVar(&r.dir, "dir", "", "in the folder `DIR`, else in this one")
+}
+
+func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 || words[0] == "" {
+		return f.Usagef("a command is expected")
+	}
+	build, err := labBuild()
+	if err != nil {
+		return err
+	}
+	m, alone, err := r.machine(ctx, f, build)
+	if err != nil {
+		return err
+	}
+	err = r.in(ctx, f, build, m, words)
+	if alone {
+		err = errors.Join(err, labFinish(ctx, m, err))
+	}
+	return err
+}
+
+// machine is one that runs, or one for this command alone.
+func (r *labRun) machine(ctx context.Context, f *cli.Flags, build string) (m *hold.Machine, alone bool, err error) {
+	if r.Name != "" && r.given(f) {
+		return nil, false, f.Usagef("--name is of a machine that runs, the other options are of one for this command alone: give one of them")
+	}
+	if !r.given(f) {
+		m, err := chosen(build, r.Name)
+		if m != nil || err != nil {
+			return m, false, err
+		}
+	}
+	r.Name = fmt.Sprintf("run-%d", os.Getpid())
+	if err := r.labMachine.check(f); err != nil {
+		return nil, false, err
+	}
+	m, err = labStart(ctx, build, r.Machine)
+	return m, true, err
+}
+
+func (r *labRun) in(ctx context.Context, f *cli.Flags, build string, m *hold.Machine, words []string) error {
+	if err := r.labProgram.check(f, m); err != nil {
+		return err
+	}
+	if err := r.settle(ctx, m); err != nil {
+		return err
+	}
+	ctx, signals, stop := passSignals(ctx)
+	defer stop()
+	return labEnd(m.Exec(ctx, r.program(build, words), labs.Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals}))
+}
+
+// patience is how many signals to end a program may ignore.
+const patience = 3
+
+// passSignals takes signals for the program. A machine that hangs hears none
+// of them: after some the program is given up.
+func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	caught := make(chan os.Signal, 8)
+	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	passed := make(chan syscall.Signal, 8)
+	go func() {
+		ends := 0
+		for {
+			select {
+			case s := <-caught:
+				if s == os.Interrupt || s == syscall.SIGTERM {
+					ends++
+				}
+				if ends == patience {
+					cancel()
+				}
+				select {
+				case passed <- s.(syscall.Signal):
+				default: // a stream that takes nothing loses them
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, passed, func() {
+		signal.Stop(caught)
+		cancel()
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/cli"
+	labs "skep/internal/lab"
+	"skep/internal/lab/hold"
+)
+
+func TestLabUsage(t *testing.T) {
+	t.Setenv("SKEP_BUILD", t.TempDir())
+	for _, line := range []string{
+		"lab", "lab frob", "lab list x", "lab list --nonsense", "lab down a b", "lab down --all a", "lab hold x", "lab shell a b",
+		"lab run", "lab run --memory 5 -- x", "lab run --memory 1M1 -- x", "lab run --loss 1 -- x", "lab run --loss 101% -- x",
+		"lab run --loss NaN% -- x", "lab run --cpus 0 -- x", "lab run --cpus=-1 -- x", "lab run --numa 0 -- x", "lab run --kernel 5.10 -- x",
+		"lab run --kernel 6.1-debug-debug -- x", "lab run --delay 20 -- x", "lab run --delay 20ms -- x", "lab run --swap 0 -- x",
+		"lab run --name a --cpus 2 -- x", "lab run --detach -- x", "lab up x", "lab up --detach --name .a", "lab up --detach --name a/b",
+		"help lab frob", "help lab up x",
+	} {
+		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		if code != cli.Usage || text == "" || strings.Contains(text, "\n") {
+			t.Errorf("%s: %d %q", line, code, text)
+		}
+	}
+}
+
+func TestLabMachineOptions(t *testing.T) {
+	r := &labRun{}
+	f := cli.NewFlags("lab run", "lab run")
+	r.options(f)
+	words, err := f.ParseCommand(strings.Fields("--kernel 6.12-debug --cpus 4 --memory 2G --numa 2 --nodes 3 --delay 20ms " +
+		"--loss 1% --swap 64M --module a --module b --user --node 3 -- x -y"))
+	if err != nil || strings.Join(words, " ") != "x -y" {
+		t.Fatal(words, err)
+	}
+	m := r.Machine
+	if m.Kernel != "6.12-debug" || m.CPUs != 4 || m.Memory != 2048 || m.NUMA != 2 || m.Nodes != 3 || m.Delay != 20*time.Millisecond ||
+		m.Loss != 0.01 || len(m.Disks) != 1 || m.Disks[0] != (labs.Disk{MiB: 64, Swap: true}) || strings.Join(m.Modules, " ") != "a b" {
+		t.Errorf("%+v", m)
+	}
+	if !r.user || r.node != 3 || !r.given(f) {
+		t.Errorf("%+v, a machine is described: %v", r.labProgram, r.given(f))
+	}
+	plain := &labRun{}
+	f = cli.NewFlags("lab run", "lab run")
+	plain.options(f)
+	if _, err := f.ParseCommand(strings.Fields("--name a --user --node 1 --dir / -- x")); err != nil || plain.given(f) {
+		t.Errorf("%v, a machine is described: %v", err, plain.given(f))
+	}
+	if plain.Kernel != labs.Series()[0] || plain.CPUs != 2 || plain.Memory != 1024 {
+		t.Errorf("the defaults are %+v", plain.Machine)
+	}
+}
+
+// Without machines nothing is found, made or left.
+func TestLabWithoutMachines(t *testing.T) {
+	t.Setenv("SKEP_BUILD", t.TempDir())
+	for line, want := range map[string]int{
+		"lab list": 0, "lab list --json": 0, "lab down": cli.Failed, "lab down --all": 0, "lab down a": cli.Unreachable,
+		"lab run --name a -- x": cli.Unreachable,
+	} {
+		if code, text := cli.Code(dispatch(context.Background(), strings.Fields(line))); code != want {
+			t.Errorf("%s: %d %q, want %d", line, code, text, want)
+		}
+	}
+	t.Setenv("SKEP_BUILD", t.TempDir()+"/absent")
+	if code, text := cli.Code(dispatch(context.Background(), []string{"lab", "list"})); code != cli.Failed || !strings.Contains(text, "run make") {
+		t.Errorf("no build folder: %d %q", code, text)
+	}
+}
+
+func TestLabEnds(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		err    error
+		code   int
+	}{
+		{0, nil, 0}, {7, nil, 7}, {137, nil, 137},
+		{0, &labs.RunError{Reason: "x: executable file not found in $PATH in PATH (/bin)"}, exitMissing},
+		{0, &labs.RunError{Reason: "start /x in /: no such file or directory"}, exitMissing},
+		{0, &labs.RunError{Reason: "start /etc/passwd in /: permission denied"}, exitCannot},
+		{0, &hold.Gone{Text: "the machine x died: Kernel panic"}, cli.Unreachable},
+		{0, context.Canceled, exitStopped}, {0, errors.New("a file"), cli.Failed},
+	} {
+		if code, _ := cli.Code(labEnd(c.status, c.err)); code != c.code {
+			t.Errorf("%d, %v: %d, want %d", c.status, c.err, code, c.code)
+		}
+	}
+}
+
+func TestHelpOfTheLab(t *testing.T) {
+	var out strings.Builder
+	explain(&out, find("lab"))
+	for _, w := range labWords() {
+		if strings.Contains(out.String(), "skep "+w.name+" ") == w.hidden {
+			t.Errorf("%s is hidden %v, but help says\n%s", w.name, w.hidden, out.String())
+		}
+		if !strings.HasPrefix(w.usage, w.name) || w.summary == "" {
+			t.Errorf("%s: usage %q, summary %q", w.name, w.usage, w.summary)
+		}
+	}
+}

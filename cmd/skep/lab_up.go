@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"skep/internal/cli"
+	"skep/internal/lab/hold"
+)
+
+type labUp struct {
+	labMachine
+	labProgram
+	detach bool
+}
+
+func (u *labUp) options(f *cli.Flags) {
+	f.StringVar(&u.Name, "name", "", "call it `NAME`, else "+labName+", "+labName+"2, ...")
+	u.labMachine.options(f)
+	f.BoolVar(&u.user, "user", false, "the shell is an ordinary user's")
+	f.BoolVar(&u.detach, "detach", false, "leave it running, without a shell")
+}
+
+func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if !u.detach && !isTerminal(os.Stdin) {
+		return f.Usagef("a shell needs a terminal: give --detach, or use skep lab run")
+	}
+	build, err := labBuild()
+	if err != nil {
+		return err
+	}
+	if u.Name == "" {
+		u.Name = hold.FreeName(build, labName)
+	}
+	if err := u.labMachine.check(f); err != nil {
+		return err
+	}
+	m, err := labStart(ctx, build, u.Machine)
+	if err != nil {
+		return err
+	}
+	if u.detach {
+		return u.leave(m)
+	}
+	fmt.Fprintf(os.Stderr, "skep: %s: %s; leave the shell to end it\nskep: what is written to /out lies in %s, all else vanishes\n",
+		m.Name, describeMachine(&m.Info), m.Out())
+	err = labInteract(ctx, build, m, &u.labProgram)
+	return errors.Join(err, labFinish(ctx, m, err))
+}
+
+func (u *labUp) leave(m *hold.Machine) error {
+	if err := m.Keep(); err != nil {
+		return fmt.Errorf("the machine does not stay: %w", err)
+	}
+	fmt.Printf("%s: %s\n", m.Name, describeMachine(&m.Info))
+	fmt.Printf("  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\n", m.Name, m.Name, m.Name)
+	fmt.Printf("what is written to /out there lies in %s\n", m.Out())
+	return nil
+}
+
+// labFinish ends a machine whose only command has ended. Of one that died its
+// console stays.
+func labFinish(ctx context.Context, m *hold.Machine, end error) error {
+	if err := m.Down(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if code, _ := cli.Code(end); code != cli.Unreachable && isTerminal(os.Stderr) {
+		fmt.Fprintf(os.Stderr, "skep: the machine %s has ended\n", m.Name)
+		if left, _ := os.ReadDir(m.Out()); len(left) > 0 {
+			fmt.Fprintf(os.Stderr, "skep: what it left is in %s\n", m.Out())
+		}
+	}
+	return nil
+}
