@@ -121,8 +121,8 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 	}
 	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", path)
 	to := exec.CommandContext(ctx, "tar", args...)
-	var complaint bytes.Buffer
-	from.Stderr, to.Stderr = &complaint, &complaint
+	var fromSays, toSays bytes.Buffer
+	from.Stderr, to.Stderr = &fromSays, &toSays
 	pipe, err := from.StdoutPipe()
 	if err != nil {
 		return err
@@ -132,8 +132,9 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 		return err
 	}
 	toErr := to.Run()
+	pipe.Close() // a tar that failed must not leave dpkg-deb waiting
 	if err := errors.Join(toErr, from.Wait()); err != nil {
-		return fmt.Errorf("unpacking %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("unpacking %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(fromSays.String()+toSays.String()))
 	}
 	return nil
 }

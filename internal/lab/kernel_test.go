@@ -196,3 +196,53 @@ func TestFetchWaitsForAnother(t *testing.T) {
 		t.Errorf("after the other: %v, %v", k, err)
 	}
 }
+
+// dpkg-deb writes more than a pipe holds, and tar reads nothing.
+func TestUnpackEndsWhenTarFails(t *testing.T) {
+	fakeApt(t, map[string]string{
+		"dpkg-deb": "while :; do echo 0123456789012345678901234567890123456789 || exit 3; done\n",
+		"tar":      "echo disk full >&2; exit 2\n",
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	wantError(t, unpackDeb(ctx, "x.deb", t.TempDir()), "disk full")
+	if ctx.Err() != nil {
+		t.Error("it ended at the deadline only")
+	}
+}
+
+func TestArrange(t *testing.T) {
+	set := kernelSet{"6.1.9", "linux-image-6.1.9", "linux-headers-6.1.9", "linux-headers-6.1.9-common", "linux-kbuild-6.1"}
+	raw, tree := t.TempDir(), t.TempDir()
+	fill := func(names ...string) {
+		for _, name := range names {
+			plant(t, filepath.Join(raw, name), "old")
+		}
+	}
+	files := []string{"boot/vmlinuz-6.1.9", "boot/config-6.1.9", "lib/modules/6.1.9/kernel/a.ko",
+		"usr/src/linux-headers-6.1.9/Makefile", "usr/src/linux-headers-6.1.9-common/arch/x86/a.h",
+		"usr/src/linux-headers-6.1.9-common/arch/arm/a.h", "usr/src/linux-headers-6.1.9-common/Makefile"}
+	fill(files...)
+	wantError(t, arrange(raw, t.TempDir(), set), "does not hold what it should")
+	fill(append(files, "usr/lib/linux-kbuild-6.1/scripts/b", "usr/lib/linux-kbuild-6.1/tools/c")...)
+	if err := arrange(raw, tree, set); err != nil {
+		t.Fatal(err)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(tree, moved); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"vmlinuz", "config", "headers/scripts/b", "headers/tools/c", "headers/common/scripts/b",
+		"headers/common/arch/x86/a.h", "lib/modules/6.1.9/build/common/Makefile", "lib/modules/6.1.9/source/tools/c"} {
+		if !exists(filepath.Join(moved, name)) {
+			t.Errorf("%s is missing or leads elsewhere", name)
+		}
+	}
+	if exists(filepath.Join(moved, "headers/common/arch/arm")) {
+		t.Error("headers of another architecture are kept")
+	}
+	text, err := os.ReadFile(filepath.Join(moved, "headers/Makefile"))
+	if err != nil || strings.Contains(string(text), tree) || !strings.Contains(string(text), "common/Makefile") {
+		t.Errorf("the Makefile says %q, %v", text, err)
+	}
+}
