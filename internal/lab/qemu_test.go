@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func argumentsOf(t *testing.T, m Machine) []string {
+	t.Helper()
+	m.Build = t.TempDir()
+	m, err := m.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := m.arguments(hardware{accel: "tcg", image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+// after gives the values of all options of a name.
+func after(args []string, option string) (values []string) {
+	for i := range args[:len(args)-1] {
+		if args[i] == option {
+			values = append(values, args[i+1])
+		}
+	}
+	return values
+}
+
+func TestArguments_plain(t *testing.T) {
+	args := argumentsOf(t, Machine{})
+	for _, want := range []string{"-nodefaults", "-no-reboot", "-no-user-config"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for option, want := range map[string]string{
+		"-accel": "tcg,thread=multi", "-cpu": "max", "-smp": "2,sockets=1,cores=2,threads=1",
+		"-m": "1024", "-kernel": "/k/vmlinuz", "-display": "none",
+	} {
+		if got := after(args, option); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is %q, want %q", option, got, want)
+		}
+	}
+	if n := len(after(args, "-netdev")) + len(after(args, "-drive")) + len(after(args, "-numa")); n != 0 {
+		t.Errorf("%d devices that nobody asked for", n)
+	}
+}
+
+// Nothing that a guest writes to this computer may become more than a file.
+func TestArguments_shares(t *testing.T) {
+	shares := after(argumentsOf(t, Machine{}), "-fsdev")
+	if len(shares) != 2 {
+		t.Fatalf("shares: %q", shares)
+	}
+	for _, s := range shares {
+		if !strings.Contains(s, ",readonly=on") && !strings.Contains(s, ",security_model=mapped-") {
+			t.Errorf("a share that a guest can put special files into: %s", s)
+		}
+	}
+	if !strings.Contains(shares[0], "path=/,") || strings.Contains(shares[1], "path=/,") {
+		t.Errorf("shares: %q", shares)
+	}
+}
+
+func TestArguments_nodes(t *testing.T) {
+	args := argumentsOf(t, Machine{CPUs: 4, NUMA: 2, Memory: 600})
+	if got := after(args, "-numa"); !slices.Equal(got, []string{
+		"node,nodeid=0,memdev=memory0,cpus=0-1", "node,nodeid=1,memdev=memory1,cpus=2-3"}) {
+		t.Errorf("-numa %q", got)
+	}
+	if got := after(args, "-object"); len(got) != 2 || !strings.Contains(got[1], "size=300M") {
+		t.Errorf("-object %q", got)
+	}
+	// The kernel complains about cores of one socket on two nodes.
+	if got := after(args, "-smp"); got[0] != "4,sockets=2,cores=2,threads=1" {
+		t.Errorf("-smp %q", got)
+	}
+}
+
+func TestArguments_disksAndWire(t *testing.T) {
+	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
+	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/lab/vm/disk1") {
+		t.Errorf("-drive %q", got)
+	}
+	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=4"}) {
+		t.Errorf("-netdev %q", got)
+	}
+	other := argumentsOf(t, Machine{Wire: &Wire{end: 1}})
+	if a, b := args[len(args)-1], other[len(other)-1]; a == b || !strings.Contains(a, "mac=52:54:00") {
+		t.Errorf("addresses of the two ends: %q, %q", a, b)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	m := Machine{Append: "debug  x=1"}
+	line := m.commandLine(hardware{scale: 8})
+	for _, want := range []string{"console=ttyS0 ", " panic=-1 ", " nokaslr ", " rcupdate.rcu_cpu_stall_timeout=300 "} {
+		if !strings.Contains(" "+line, want) {
+			t.Errorf("%q lacks %q", line, want)
+		}
+	}
+	if !strings.HasSuffix(line, " debug  x=1") {
+		t.Errorf("%q does not end with what was appended", line)
+	}
+	// A report must be seen and judged, not end the guest before the next one.
+	if strings.Contains(line, "oops=panic") {
+		t.Errorf("%q ends a guest at its first oops", line)
+	}
+}
+
+func TestScale_bounds(t *testing.T) {
+	if s := Scale(); s < 1 || s > 8 {
+		t.Errorf("Scale is %v", s)
+	}
+}
