@@ -25,37 +25,43 @@ import (
 // must: what `go test` says of a timeout names no cause.
 const plantedTime = 4 * time.Minute
 
-// Each guard is shown a test that it must fail, and the words it must find.
+// guards are shown a test that they must fail, with the words to find; nil
+// words belong to a good one.
+var guards = []struct {
+	name  string
+	fails []string
+}{
+	{"undeclared", []string{"the kernel reported what was not declared: WARNING in plant_warn: WARNING: CPU:"}},
+	{"declared", nil},
+	{"absent", []string{
+		"declared, but not on the console: WARNING in plant_warn; console: ",
+		"declared, but not on the console: BUG in plant_bug; console: "}},
+	{"panic", []string{
+		"no plan after 1 tests: machine \"planted-panic\" is dead: Kernel panic - not syncing: skep_planted",
+		"the kernel reported what was not declared: panic in plant_panic"}},
+	{"hang", []string{
+		"2 tests planned, 1 reported: no result line for ", " s; last line: ok 1 - before it; console: "}},
+	{"reports", []string{
+		"no plan after 1 tests",
+		"0 tests passed, the floor is 1", "no reason at all",
+		"2 tests passed, the floor is 3",
+		"exit status 3, though no test failed",
+		"no test and no plan"}},
+}
+
 func TestLabGuard(t *testing.T) {
-	tests := []struct {
-		name  string
-		fails []string // nil: the planted test is good
-	}{
-		{"undeclared", []string{"the kernel reported what was not declared: WARNING in plant_warn: WARNING: CPU:"}},
-		{"declared", nil},
-		{"absent", []string{
-			"declared, but not on the console: WARNING in plant_warn; console: ",
-			"declared, but not on the console: BUG in plant_bug; console: "}},
-		{"panic", []string{
-			"no plan after 1 tests: machine \"planted-panic\" is dead: Kernel panic - not syncing: skep_planted",
-			"the kernel reported what was not declared: panic in plant_panic"}},
-		{"hang", []string{
-			"2 tests planned, 1 reported: no result line for ", " s; last line: ok 1 - before it; console: "}},
-		{"reports", []string{
-			"no plan after 1 tests",
-			"0 tests passed, the floor is 1", "no reason at all",
-			"2 tests passed, the floor is 3",
-			"exit status 3, though no test failed",
-			"no test and no plan"}},
-	}
-	for _, tt := range tests {
+	for _, tt := range guards {
 		t.Run(tt.name, func(t *testing.T) {
 			p := start(t, tt.name)
 			out, err := p.wait()
 			if (err == nil) != (tt.fails == nil) {
 				t.Errorf("%v", err)
 			}
-			p.check(t, out, tt.fails, tt.fails != nil)
+			want := tt.fails
+			if want == nil {
+				want = []string{"--- PASS: TestLabPlanted"}
+			}
+			p.check(t, out, want, tt.fails != nil)
 		})
 	}
 }
@@ -115,7 +121,7 @@ func start(t *testing.T, name string) *plantedRun {
 	p := &plantedRun{name: name, began: time.Now()}
 	ctx, cancel := context.WithTimeout(t.Context(), plantedTime+time.Minute)
 	t.Cleanup(cancel)
-	p.cmd = exec.CommandContext(ctx, "/bin/sh", "-c", `"$0" -test.v -test.timeout=`+plantedTime.String()+`; exit $?`, exe)
+	p.cmd = exec.CommandContext(ctx, "/bin/sh", "-c", `"$0" -test.v -test.run='^TestLabPlanted$' -test.timeout=`+plantedTime.String()+`; exit $?`, exe)
 	p.cmd.Env = append(os.Environ(), plantedVar+"="+name, "SKEP_VM_BEGAN=")
 	pipe, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -39,12 +39,22 @@ func TestLabMachine(t *testing.T) {
 	})
 }
 
+// claim is a check on what the guest brought back, under a name of its own.
+func claim(t *testing.T, name string, ok bool, format string, args ...any) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Helper()
+		if !ok {
+			t.Errorf(format, args...)
+		}
+	})
+}
+
 // programs runs a C program as root and as the ordinary user.
 func programs(t *testing.T, vm *vmtest.VM, kernel string) {
 	hello := vm.Guest().Hello()
-	if !strings.HasPrefix(hello.Release, kernel+".") || hello.CPUs != 4 || len(hello.Nodes) != 2 {
-		t.Errorf("the guest says %+v", hello)
-	}
+	claim(t, "the guest says what it is", strings.HasPrefix(hello.Release, kernel+".") && hello.CPUs == 4 && len(hello.Nodes) == 2,
+		"it says %+v", hello)
 	for _, user := range []bool{false, true} {
 		uid := "0"
 		if user {
@@ -62,9 +72,7 @@ func nodes(t *testing.T, vm *vmtest.VM) {
 	defer stop()
 	vm.Run(lab.Program{Args: []string{tool(t, "peer"), "delay", "node2"}, Node: 3, User: true}, 3)
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", "cat /proc/net/dev"}, Node: 1})
-	if strings.Count(text, ":") != 2 {
-		t.Errorf("a node has other interfaces than lo and one of its own:\n%s", text)
-	}
+	claim(t, "a node has lo and one interface of its own", strings.Count(text, ":") == 2, "it has\n%s", text)
 }
 
 // serve starts the other side in a node, 0 for none, and gives what ends it.
@@ -89,9 +97,8 @@ func back(t *testing.T, vm *vmtest.VM) {
 	digest := strings.Fields(vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"head -c 3000001 /dev/urandom >/out/blob && sha256sum </out/blob"}}))
 	own := sha256.Sum256(vm.File("blob"))
-	if len(digest) == 0 || digest[0] != hex.EncodeToString(own[:]) {
-		t.Errorf("brought back with digest %x, the guest says %q", own, digest)
-	}
+	claim(t, "a file brought back is the guest's", len(digest) > 0 && digest[0] == hex.EncodeToString(own[:]),
+		"digest %x, the guest says %q", own, digest)
 }
 
 // reboot keeps the disk, and nothing else.
@@ -103,18 +110,16 @@ func reboot(t *testing.T, vm *vmtest.VM) {
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"cat /proc/sys/kernel/random/boot_id; head -n 1 /dev/vda; test ! -e /root/mark; echo $?"}})
 	lines := strings.Fields(text)
-	if len(lines) != 3 || lines[0] == strings.TrimSpace(first) || lines[1] != mark || lines[2] != "0" {
-		t.Errorf("boot %q wrote %s; after a reboot: boot, disk and status of the old file's absence are %q", first, mark, lines)
-	}
+	claim(t, "a reboot keeps the disk and nothing else",
+		len(lines) == 3 && lines[0] != strings.TrimSpace(first) && lines[1] == mark && lines[2] == "0",
+		"boot %q wrote %s; after a reboot: boot, disk and status of the old file's absence are %q", first, mark, lines)
 }
 
 // unload takes our module out again.
 func unload(t *testing.T, vm *vmtest.VM) {
 	text := vm.Output(lab.Program{Args: []string{"/bin/sh", "-c",
 		"rmmod trivial && ! grep trivial /proc/modules && test ! -e /proc/skep_trivial && echo gone"}})
-	if text != "gone\n" {
-		t.Errorf("after rmmod: %q", text)
-	}
+	claim(t, "our module unloads", text == "gone\n", "after rmmod: %q", text)
 }
 
 // Two guests with different kernels send each other some MiB.
@@ -124,9 +129,8 @@ func TestLabPair(t *testing.T) {
 		lab.Machine{Name: "lab-one", Kernel: kernels[0], Memory: 512},
 		lab.Machine{Name: "lab-two", Kernel: kernels[1], Memory: 512},
 		vmtest.Limit(2*time.Minute))
-	if one, two := a.Guest().Hello().Release, b.Guest().Hello().Release; one == two {
-		t.Errorf("both run %s", one)
-	}
+	one, two := a.Guest().Hello().Release, b.Guest().Hello().Release
+	claim(t, "their kernels differ", one != two, "both run %s", one)
 	stopA, stopB := serve(t, a, 0), serve(t, b, 0)
 	defer stopA()
 	defer stopB()

@@ -6,12 +6,37 @@ package vm
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"skep/internal/lab"
 	"skep/internal/lab/vmtest"
 )
+
+// plantedVar names the planted test that TestLabPlanted is, in a process of its
+// own: a test that is to fail can't be one of those that count.
+const plantedVar = "SKEP_PLANTED"
+
+func TestLabPlanted(t *testing.T) {
+	if name := os.Getenv(plantedVar); name != "" {
+		planted[name](t)
+		return
+	}
+	used := map[string]bool{"killed": true, "orphaned": true}
+	for _, g := range guards {
+		used[g.name] = true
+	}
+	for name := range planted {
+		if !used[name] {
+			t.Errorf("no guard is shown %q", name)
+		}
+		delete(used, name)
+	}
+	for name := range used {
+		t.Errorf("no test called %q is planted", name)
+	}
+}
 
 // planted holds tests as somebody could write them, most of them bad. Their
 // machines are called "planted-" and their name.
@@ -25,9 +50,12 @@ var planted = map[string]func(*testing.T){
 	"declared": func(t *testing.T) {
 		vm := boot(t, "declared", 1)
 		vm.Expect(lab.Warning, "plant_warn", 1)
+		vm.Expect(lab.Bug, "plant_bug", 1)
 		vm.Expect(lab.Oops, "plant_null", 1)
-		vm.Output(plant("warn"))
-		vm.Output(shell("(echo null >/proc/skep_planted); true"))
+		vm.Expect(lab.Bug, "plant_atomic", 1)
+		for _, word := range []string{"warn", "bug", "null", "atomic"} {
+			vm.Output(shell("(echo " + word + " >/proc/skep_planted); true"))
+		}
 	},
 	"absent": func(t *testing.T) {
 		vm := boot(t, "absent", 0)

@@ -17,12 +17,16 @@
 
 #include "tests/tap.h"
 
+/* Whose checks these are: each name begins with it. */
+static const char *who;
+
 static void kernel(const char *release)
 {
 	struct utsname name = {0};
 
 	uname(&name);
-	tap_ok(!strcmp(name.release, release), "kernel %s runs", release);
+	tap_ok(!strcmp(name.release, release),
+	       "%s: the kernel is the machine's", who);
 }
 
 static void user(int uid)
@@ -32,9 +36,8 @@ static void user(int uid)
 	int error = fd < 0 ? errno : 0;
 
 	tap_ok((int)getuid() == uid && (int)geteuid() == uid,
-	       "the user's number is %d", uid);
-	tap_ok(error == want, "%s may %swrite to /etc",
-	       uid ? "the ordinary user" : "root", uid ? "not " : "");
+	       "%s: the number is %d", who, uid);
+	tap_ok(error == want, "%s: may %swrite to etc", who, uid ? "not " : "");
 	if (fd >= 0)
 		close(fd);
 }
@@ -44,7 +47,7 @@ static void limit(const char *name, int which, rlim_t soft)
 	struct rlimit l = {0};
 
 	getrlimit(which, &l);
-	tap_ok(l.rlim_cur == soft, "the limit of %s is %llu", name,
+	tap_ok(l.rlim_cur == soft, "%s: the limit of %s is %llu", who, name,
 	       (unsigned long long)soft);
 }
 
@@ -54,13 +57,13 @@ static void hardware(int cpus, int nodes)
 	int seen = 0;
 	char path[64];
 
-	tap_ok(get_nprocs() == cpus, "%d CPUs", cpus);
+	tap_ok(get_nprocs() == cpus, "%s: %d CPUs", who, cpus);
 	for (int i = 0; i < 64; i++) {
 		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d",
 			 i);
 		seen += !access(path, F_OK);
 	}
-	tap_ok(seen == nodes, "%d NUMA nodes", nodes);
+	tap_ok(seen == nodes, "%s: %d NUMA nodes", who, nodes);
 }
 
 static void swap(int mib)
@@ -71,7 +74,7 @@ static void swap(int mib)
 	sysinfo(&info);
 	/* mkswap keeps a page for itself */
 	have = (info.totalswap * info.mem_unit + (1 << 20) - 1) >> 20;
-	tap_ok(have == (unsigned long)mib, "%d MiB of swap", mib);
+	tap_ok(have == (unsigned long)mib, "%s: %d MiB of swap", who, mib);
 }
 
 static void module(void)
@@ -80,8 +83,8 @@ static void module(void)
 	int fd = open("/proc/skep_trivial", O_RDONLY);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	tap_ok(n > 0 && !strncmp(text, "trivial ", 8),
-	       "our module answers in /proc");
+	tap_ok(n > 0 && !strncmp(text, "trivial ", 8), "%s: our module answers",
+	       who);
 	if (fd >= 0)
 		close(fd);
 }
@@ -90,6 +93,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 6)
 		return 2;
+	who = atoi(argv[2]) ? "the user" : "root";
 	kernel(argv[1]);
 	user(atoi(argv[2]));
 	limit("open files", RLIMIT_NOFILE, 1024);

@@ -145,13 +145,13 @@ func transfer(address, mib string) error {
 	if _, err := io.ReadFull(c, theirs); err != nil {
 		return err
 	}
-	ok(bytes.Equal(theirs, digest(1, size)), "%d MiB arrived there as they were sent", n)
+	ok(bytes.Equal(theirs, digest(1, size)), "%d MiB arrived at %s as they were sent", n, address)
 	h := sha256.New()
 	got, err := io.Copy(h, c)
 	if err != nil {
 		return err
 	}
-	ok(got == size && bytes.Equal(h.Sum(nil), digest(2, size)), "%d MiB arrived here as they were sent", n)
+	ok(got == size && bytes.Equal(h.Sum(nil), digest(2, size)), "%d MiB arrived from %s as they were sent", n, address)
 	return nil
 }
 
