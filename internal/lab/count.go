@@ -65,6 +65,19 @@ func (c *Count) args(out string) ([]string, error) {
 	return []string{"-plugin", text}, nil
 }
 
+// slowness is by how much longer a machine takes than a stock one: seen were 4
+// times the instructions' time with the counter, and 6 with all checks.
+func (m *Machine) slowness() float64 {
+	factor := 1.0
+	if m.Count != nil {
+		factor *= 4
+	}
+	if strings.HasSuffix(m.Kernel, debugSuffix) {
+		factor *= 8
+	}
+	return factor
+}
+
 // quoteOption doubles commas, which separate QEMU's options.
 func quoteOption(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 

@@ -204,7 +204,7 @@ const bootLimit = time.Minute
 
 // boot starts QEMU and waits for the hello. The guest has ended if it fails.
 func (g *Guest) boot(ctx context.Context) error {
-	limit := time.Duration(float64(bootLimit) * Scale())
+	limit := time.Duration(float64(bootLimit) * Scale() * g.machine.slowness())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no hello within %v", limit.Round(time.Second)))
 	defer cancel()
 	v, err := g.startVM(timed)
@@ -356,7 +356,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 const offLimit = 30 * time.Second
 
 func (g *Guest) waitGone(ctx context.Context, v *vm) error {
-	limit := time.Duration(float64(offLimit) * Scale())
+	limit := time.Duration(float64(offLimit) * Scale() * g.machine.slowness())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest hangs: not off within %v", limit.Round(time.Second)))
 	defer cancel()
 	select {

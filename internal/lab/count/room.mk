@@ -34,3 +34,16 @@ $(B)/test/count/plugin-%: $(count_test) $(COUNT_SRC) $(count_headers)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -DCOUNT_PLUGIN_API=$* -o $@ $(filter %.c,$^) -lpthread
+
+# The program that a counted guest runs, at addresses that nothing else uses.
+count_guest := $(B)/test/vm/count
+$(count_guest): $(B)/obj/gcc/tests/vm/guest/count.o $(B)/obj/gcc/tests/vm/guest/loops.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -no-pie -Wl,-Ttext-segment=0x10000000 -o $@ $^
+
+VM_SUITES += vm-count
+suite_vm-count = $(call vm_suite,Count)
+suite_vm-count_kind = go
+suite_vm-count_deadline = 1260
+suite_vm-count_needs = $(vm_needs) $(COUNT_PLUGIN) $(count_guest)

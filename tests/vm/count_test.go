@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"debug/elf"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// A static program makes known numbers of calls and instructions between its
+// marks, on both kernels; what is counted is that, to the last one. The
+// intervals are those of guest/count.c.
+func TestCount(t *testing.T) {
+	program := tool(t, "count")
+	at := symbolsOf(t, program)
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		count := &lab.Count{
+			Ranges: []lab.Range{
+				{Name: "plain", Low: at("plain_loop"), High: at("plain_end")},
+				{Name: "string", Low: at("string_copy"), High: at("string_end")},
+				{Name: "atomic", Low: at("atomic_loop"), High: at("atomic_end")},
+				{Name: "all", Low: at("plain_loop"), High: at("atomic_end")},
+			},
+			At: []uint64{at("plain_head"), at("plain_end")},
+		}
+		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, Count: count}, vmtest.Limit(4*time.Minute))
+		vm.Output(lab.Program{Args: []string{program}})
+		kallsyms := vm.Output(lab.Program{Args: []string{"/bin/cat", "/proc/kallsyms"}})
+		symbols, err := lab.ReadSymbols(strings.NewReader(kallsyms))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, err := lab.ReadCounts(filepath.Join(vm.Guest().Dir(), "counts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counted{counts, symbols}
+		t.Run("system calls", c.calls)
+		t.Run("instructions", c.instructions)
+		t.Run("intervals in one another", c.nested)
+	})
+}
+
+// symbolsOf gives the addresses of a program that is linked to fixed ones.
+func symbolsOf(t *testing.T, path string) func(name string) uint64 {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	list, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(name string) uint64 {
+		for _, s := range list {
+			if s.Name == name {
+				return s.Value
+			}
+		}
+		t.Fatalf("%s has no symbol %s", path, name)
+		return 0
+	}
+}
+
+type counted struct {
+	counts  lab.Counts
+	symbols lab.Symbols
+}
+
+func (c counted) of(t *testing.T, number int) lab.Figures {
+	t.Helper()
+	f, err := c.counts.Of(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// entered is how often a kernel function was the first of an entry. Whatever
+// else entered the kernel is told, by name.
+func (c counted) entered(t *testing.T, f lab.Figures, function string) uint64 {
+	t.Helper()
+	address, err := c.symbols.Address(function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, n := range f.Entry {
+		if at != address {
+			t.Logf("%d entries at %s", n, c.symbols.Name(at))
+		}
+	}
+	if f.EntryOther != 0 {
+		t.Errorf("%d entries at addresses that nobody kept", f.EntryOther)
+	}
+	return f.Entry[address]
+}
+
+// calls: N calls are N entries, marks are none, and one call more is seen.
+func (c counted) calls(t *testing.T) {
+	for number, want := range []uint64{0, 1, 1000, 1001} {
+		f := c.of(t, number)
+		if got := c.entered(t, f, "entry_SYSCALL_64"); got != want {
+			t.Errorf("interval %d: %d entries by a system call, not %d", number, got, want)
+		}
+		if want > 0 && f.Kernel < 20*want {
+			t.Errorf("interval %d: %d calls took %d instructions in the kernel", number, want, f.Kernel)
+		}
+	}
+}
+
+func (c counted) instructions(t *testing.T) {
+	for _, want := range []struct {
+		number int
+		name   string
+		n      uint64
+	}{{4, "plain", 1 + 2*1000000}, {5, "string", 4}, {6, "atomic", 2 + 3*1000}} {
+		f := c.of(t, want.number)
+		if f.Range[want.name] != want.n || f.User-f.Restarts < want.n {
+			t.Errorf("%s: %d instructions in its range and %d in user space, %d of them again; want %d",
+				want.name, f.Range[want.name], f.User, f.Restarts, want.n)
+		}
+		for other, n := range f.Range {
+			if inside := other == want.name || other == "all"; inside != (n == want.n) || !inside && n != 0 {
+				t.Errorf("%s: %d instructions in the range of %s", want.name, n, other)
+			}
+		}
+		if n := c.entered(t, f, "entry_SYSCALL_64"); n != 0 {
+			t.Errorf("%s: %d system calls", want.name, n)
+		}
+	}
+	at := c.of(t, 4).At
+	if len(at) != 2 {
+		t.Fatalf("counts at %d addresses, not 2", len(at))
+	}
+	for address, n := range at {
+		if n != 0 && n != 1000000 {
+			t.Errorf("%#x was executed %d times", address, n)
+		}
+	}
+	var sum uint64
+	for _, n := range at {
+		sum += n
+	}
+	if sum != 1000000 {
+		t.Errorf("the head of the loop and what follows its end were executed %d times", sum)
+	}
+}
+
+// nested: an interval in two parts inside another.
+func (c counted) nested(t *testing.T) {
+	outer, inner := c.of(t, 8), c.of(t, 9)
+	if outer.Times != 1 || inner.Times != 2 {
+		t.Errorf("the outer interval ended %d times, the inner %d times", outer.Times, inner.Times)
+	}
+	for _, f := range []lab.Figures{outer, inner} {
+		if n := c.entered(t, f, "entry_SYSCALL_64"); n != 7 {
+			t.Errorf("%d system calls, not 7", n)
+		}
+	}
+	if outer.User < inner.User {
+		t.Errorf("%d user instructions outside, %d inside", outer.User, inner.User)
+	}
+}
