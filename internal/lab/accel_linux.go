@@ -67,7 +67,7 @@ func boots(ctx context.Context, qemu, image string) bool {
 	defer cancel()
 	var said limited
 	cmd := exec.Command(qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-accel", "kvm", "-cpu", "max", "-smp", "2", "-m", "256",
+		"-machine", "pc", "-accel", "kvm", "-cpu", cpu, "-smp", "2", "-m", "256",
 		"-kernel", image, "-append", "console=ttyS0 panic=-1", "-serial", "stdio")
 	cmd.Stdout = &said
 	p, err := launch(cmd)

@@ -32,8 +32,12 @@ type Streams struct {
 	Signals  <-chan syscall.Signal // to its process group
 }
 
-// A RunError is a program that the guest could not start, in its words.
-type RunError struct{ Reason string }
+// A RunError is a program that the guest could not start: as a shell, 127 where
+// it does not exist and 126 else, and why in the guest's words.
+type RunError struct {
+	Status int
+	Reason string
+}
 
 func (e *RunError) Error() string { return "the guest did not run it: " + e.Reason }
 
@@ -59,7 +63,7 @@ func Exchange(ctx context.Context, conn net.Conn, p Program, s Streams) (int, er
 		Results: s.Results, Console: s.Results && s.Err == nil,
 	}
 	if err := r.Check(); err != nil {
-		return 0, &RunError{err.Error()}
+		return 0, &RunError{wire.StatusCannot, err.Error()}
 	}
 	if err := wire.Write(conn, r); err != nil {
 		return 0, err
@@ -150,7 +154,11 @@ func (c *caller) output() (int, error) {
 		case t == proto.ExecExit && len(p) == 4:
 			return int(int32(binary.LittleEndian.Uint32(p))), nil
 		case t == proto.ExecFailed:
-			return 0, &RunError{clean(string(p))}
+			status, reason, err := wire.ParseFailure(p)
+			if err != nil {
+				return 0, fmt.Errorf("%w: %w", errNonsense, err)
+			}
+			return 0, &RunError{status, clean(reason)}
 		}
 		if err := c.take(t, p); err != nil {
 			return 0, err

@@ -7,8 +7,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +103,7 @@ func TestExchange_nonsense(t *testing.T) {
 		{"a status of three bytes", []byte{byte(proto.ExecExit), 3, 0, 0, 0, 1, 2, 3}},
 		{"an answer to input that was not sent", []byte{byte(proto.ExecStdin), 0, 0, 0, 0}},
 		{"a signal", []byte{byte(proto.ExecSignal), 1, 0, 0, 0, 9}},
+		{"a failure without a status", []byte{byte(proto.ExecFailed), 2, 0, 0, 0, 'n', 'o'}},
 		{"a size", []byte{byte(proto.ExecResize), 0, 0, 0, 0}},
 	} {
 		// Input that never comes: nothing is under way.
@@ -127,9 +130,9 @@ func TestExchange_refused(t *testing.T) {
 	var told *RunError
 	_, err := exchange(t, t.Context(), echo, Streams{}, func(c net.Conn, r *wire.Request) {
 		ignore(c)
-		proto.WriteExec(c, proto.ExecFailed, []byte("no such\x1b[2J program"))
+		proto.WriteExec(c, proto.ExecFailed, wire.Failure(fmt.Errorf("no such\x1b[2J program: %w", os.ErrNotExist)))
 	})
-	if !errors.As(err, &told) || told.Reason != "no such?[2J program" {
+	if !errors.As(err, &told) || told.Status != 127 || told.Reason != "no such?[2J program: file does not exist" {
 		t.Errorf("%v", err)
 	}
 	host, guest := net.Pipe()

@@ -40,7 +40,7 @@ func TestArguments_plain(t *testing.T) {
 		}
 	}
 	for option, want := range map[string]string{
-		"-accel": "tcg,thread=multi", "-cpu": "max", "-smp": "2,sockets=1,cores=2,threads=1",
+		"-accel": "tcg,thread=multi", "-cpu": "max,la57=off", "-smp": "2,sockets=1,cores=2,threads=1",
 		"-m": "1024", "-kernel": "/k/vmlinuz", "-display": "none",
 	} {
 		if got := after(args, option); !slices.Equal(got, []string{want}) {

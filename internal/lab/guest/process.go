@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -136,6 +135,15 @@ func enterNode(n int) error {
 	})
 }
 
+// errNotFound counts as a file that does not exist.
+var errNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string { return "not found" }
+
+func (notFound) Is(target error) bool { return target == os.ErrNotExist }
+
 const pathList = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // find looks name up as a shell would, with PATH from env and seen from dir.
@@ -158,7 +166,7 @@ func find(name, dir string, env []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: %w in PATH (%s)", name, exec.ErrNotFound, list)
+	return "", fmt.Errorf("%s: %w in PATH (%s)", name, errNotFound, list)
 }
 
 // tool runs one of this computer's administration programs to its end.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -49,7 +50,7 @@ func run(stream net.Conn, r *wire.Request) {
 	j := &job{stream: stream, input: make(chan []byte, wire.Window)}
 	status, err := j.run(r)
 	if err != nil {
-		j.send(proto.ExecFailed, []byte(err.Error()))
+		j.send(proto.ExecFailed, wire.Failure(err))
 		return
 	}
 	j.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(exitStatus(status))))
@@ -125,7 +126,25 @@ func environment(p *wire.Program) []string {
 		home, user = userHome, userName
 	}
 	env := []string{"PATH=" + pathList, "HOME=" + home, "USER=" + user, "LOGNAME=" + user, "LANG=C.UTF-8"}
-	return append(env, p.Env...)
+	return merge(env, p.Env)
+}
+
+// merge adds entries to env; of those of one name the last stays, for some
+// programs would take the first.
+func merge(env, more []string) []string {
+	all := append(env, more...)
+	at := map[string]int{}
+	var merged []string
+	for _, e := range all {
+		name, _, _ := strings.Cut(e, "=")
+		if i, ok := at[name]; ok {
+			merged[i] = e
+			continue
+		}
+		at[name] = len(merged)
+		merged = append(merged, e)
+	}
+	return merged
 }
 
 // listen takes frames until the run is over or the host has given it up.

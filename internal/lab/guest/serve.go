@@ -64,11 +64,11 @@ func answer(stream net.Conn) {
 	defer stream.Close()
 	var r wire.Request
 	if err := wire.Read(stream, &r); err != nil {
-		proto.WriteExec(stream, proto.ExecFailed, []byte(err.Error()))
+		proto.WriteExec(stream, proto.ExecFailed, wire.Failure(err))
 		return
 	}
 	if err := r.Check(); err != nil {
-		proto.WriteExec(stream, proto.ExecFailed, []byte(err.Error()))
+		proto.WriteExec(stream, proto.ExecFailed, wire.Failure(err))
 		return
 	}
 	switch r.Op {

@@ -12,8 +12,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -117,6 +119,29 @@ func ParseSize(b []byte) (Size, error) {
 		return Size{}, fmt.Errorf("a terminal size of %d bytes, want 4", len(b))
 	}
 	return Size{binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])}, nil
+}
+
+// What a shell calls a program that it cannot run, or cannot find.
+const (
+	StatusCannot  = 126
+	StatusMissing = 127
+)
+
+// Failure is the payload of a FAILED frame: a status, and why in words.
+func Failure(err error) []byte {
+	status := byte(StatusCannot)
+	if errors.Is(err, os.ErrNotExist) {
+		status = StatusMissing
+	}
+	return append([]byte{status}, err.Error()...)
+}
+
+// ParseFailure reads what Failure wrote.
+func ParseFailure(b []byte) (status int, reason string, err error) {
+	if len(b) == 0 || b[0] != StatusCannot && b[0] != StatusMissing {
+		return 0, "", errors.New("a failure without a status")
+	}
+	return int(b[0]), string(b[1:]), nil
 }
 
 // Write sends v as one message, in a single Write.
