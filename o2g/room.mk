@@ -6,12 +6,14 @@ o2g_core_san := $(O2G_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
 o2g_core_gcc := $(O2G_CORE_SRC:%.c=$(B)/obj/gcc-free/%.o)
 o2g_dir := $(B)/test/o2g
 
-$(o2g_dir)/unit: $(B)/obj/san/o2g/core/test/unit.o \
-		$(B)/obj/san/o2g/core/test/bed.o $(o2g_core_san)
+o2g_core_test := $(patsubst %.c,$(B)/obj/san/%.o,\
+	$(sort $(wildcard o2g/core/test/*.c)))
+
+$(o2g_dir)/core: $(o2g_core_test) $(o2g_core_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
 
 CHECK_SUITES += o2g-core
-suite_o2g-core = $(o2g_dir)/unit
-suite_o2g-core_needs = $(o2g_dir)/unit
+suite_o2g-core = $(o2g_dir)/core
+suite_o2g-core_needs = $(o2g_dir)/core

@@ -356,7 +356,7 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 		o2g_match_unhold(core, message);
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->forget = 1;
-	if (message->send) {
+	if (message->send && !message->filling) {
 		o2g_send_done(core, message->send, 0);
 		message->send = 0;
 	}

@@ -160,10 +160,60 @@ void bed_part(struct bed_end end[2])
 	pipe_free(end[1].in);
 }
 
+/* Bytes that can be moved at once: no wrap, no overflow. */
+static u64 straight(u32 from, u64 most)
+{
+	const u64 to_end = BED_PIPE - from % BED_PIPE;
+
+	return most < to_end ? most : to_end;
+}
+
+static u64 put(struct bed_pipe *pipe, const u8 *byte, u64 length)
+{
+	const u64 room = BED_PIPE - (pipe->tail - pipe->head);
+	u64 done = 0, n;
+
+	if (length > room)
+		length = room;
+	for (; done < length; done += n, pipe->tail += (u32)n) {
+		n = straight(pipe->tail, length - done);
+		memcpy(pipe->byte + pipe->tail % BED_PIPE, byte + done, n);
+	}
+	return done;
+}
+
+static void get(struct bed_pipe *pipe, u8 *byte, u64 length)
+{
+	u64 done = 0, n;
+
+	for (; done < length; done += n, pipe->head += (u32)n) {
+		n = straight(pipe->head, length - done);
+		if (byte)
+			memcpy(byte + done, pipe->byte + pipe->head % BED_PIPE,
+			       n);
+	}
+}
+
+/* Tells the test when a message was matched. */
+static int bed_came(struct bed_end *end, u64 length)
+{
+	struct o2g_conn *conn = end->conn;
+	const int opens = conn->rx == O2G_RX_HEADER &&
+			  conn->rx_have + length == O2G_FRAME_SIZE &&
+			  (conn->rx_frame.type == O2G_MESSAGE ||
+			   conn->rx_frame.type == O2G_REQUEST);
+	int rc;
+
+	end->frame = conn->rx_frame;
+	rc = o2g_rx_done(conn, length);
+	if (!rc && opens && conn->rx != O2G_RX_START && end->arrived)
+		end->arrived(end);
+	return rc;
+}
+
 int bed_write(struct bed_end *end, u64 most)
 {
 	struct o2g_piece piece[8];
-	struct bed_pipe *pipe = end->out;
 	u64 done = 0;
 	int n;
 
@@ -174,15 +224,14 @@ int bed_write(struct bed_end *end, u64 most)
 		end->wants = 0;
 	for (int i = 0; i < n && done < most; i++) {
 		u64 length = piece[i].length;
+		u64 went;
 
 		if (length > most - done)
 			length = most - done;
-		if (length > BED_PIPE - (pipe->tail - pipe->head))
-			length = BED_PIPE - (pipe->tail - pipe->head);
-		for (u64 k = 0; k < length; k++)
-			pipe->byte[pipe->tail++ % BED_PIPE] =
-				at(end->bed, &piece[i])[k];
-		done += length;
+		went = put(end->out, at(end->bed, &piece[i]), length);
+		done += went;
+		if (went < piece[i].length)
+			break;
 	}
 	if (done && o2g_tx_done(end->conn, done))
 		abort();
@@ -196,9 +245,12 @@ int bed_read(struct bed_end *end, u64 most)
 	u64 done = 0;
 
 	while (end->conn && done < most && pipe->head != pipe->tail) {
+		const int waited = end->conn->rx == O2G_RX_START;
 		u64 length = pipe->tail - pipe->head;
 		int rc = o2g_rx_want(end->conn, &piece);
 
+		if (waited && end->conn->rx != O2G_RX_START && end->arrived)
+			end->arrived(end);
 		if (rc == -11)
 			break;
 		if (rc)
@@ -207,11 +259,8 @@ int bed_read(struct bed_end *end, u64 most)
 			length = piece.length;
 		if (length > most - done)
 			length = most - done;
-		for (u64 k = 0; k < length; k++, pipe->head++)
-			if (piece.place != O2G_PLACE_FORGET)
-				at(end->bed, &piece)[k] =
-					pipe->byte[pipe->head % BED_PIPE];
-		rc = o2g_rx_done(end->conn, length);
+		get(pipe, at(end->bed, &piece), length);
+		rc = bed_came(end, length);
 		if (rc)
 			return rc;
 		done += length;

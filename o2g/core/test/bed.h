@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <o2g/core/ring.h>
+#include <o2g/core/inside.h>
 
 #define BED_PIPE (1u << 21)
 
@@ -23,7 +23,11 @@ struct bed_end { /* of a connection */
 	struct bed *bed;
 	struct o2g_conn *conn;
 	struct bed_pipe *in, *out;
-	int wants, error;
+	int wants;
+	struct o2g_frame frame; /* the last header that came */
+	/* Called when its message is matched or held, if set. */
+	void (*arrived)(struct bed_end *end);
+	void *test;
 };
 
 #define BED_LATER 64

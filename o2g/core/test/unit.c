@@ -1,94 +1,554 @@
 /* SPDX-License-Identifier: MIT */
-/* One check for each thing the core promises. */
+/* One check for each thing the core promises to a program. */
 #include <tests/tap.h>
 
-#include "bed.h"
+#include "pair.h"
+#include "suite.h"
 
-static const struct bed_options plain = {
-	.sq = 64, .cq = 64, .postings = 256, .peers = 8, .unexpected = 1 << 20};
+#define NAMED(condition, name) tap_ok(!!(condition), name)
 
-struct pair {
-	struct bed bed[2];
-	struct bed_end end[2];
-	struct o2g_cqe cqe;
-};
+static u8 out[1 << 20], in[1 << 20];
+static struct pair p;
 
-static void pair_open(struct pair *pair, const struct bed_options *options,
-		      u32 credit)
+static u8 *at(u64 address)
 {
-	for (int i = 0; i < 2; i++) {
-		bed_open(&pair->bed[i], options);
-		o2g_core_peer(pair->bed[i].core, 0, i == 0);
-		o2g_core_peer(pair->bed[i].core, 1, i == 1);
-	}
-	bed_join(&pair->bed[0], 1, credit, &pair->bed[1], 0, credit, pair->end);
+	return (u8 *)address;
 }
 
-static void pair_close(struct pair *pair)
+static void submit(int who, struct o2g_sqe sqe)
 {
-	bed_part(pair->end);
-	TAP(bed_close(&pair->bed[0]) + bed_close(&pair->bed[1]) == 0);
+	if (!sqe.context)
+		sqe.context = 1;
+	bed_submit(&p.bed[who], &sqe);
 }
 
-static int take(struct pair *pair, int who, u64 cookie)
+static void send(u64 tag, const void *body, u64 length, u64 cookie)
 {
-	memset(&pair->cqe, 0, sizeof(pair->cqe));
-	return bed_take(&pair->bed[who], &pair->cqe) &&
-	       pair->cqe.cookie == cookie;
+	bed_send(&p.bed[0], 1, tag, body, length, cookie);
+}
+
+static void recv(u64 tag, void *body, u64 length, u64 cookie)
+{
+	bed_recv(&p.bed[1], 0, tag, 0, body, length, cookie);
 }
 
 static void expected(void)
 {
-	struct pair p;
-	char out[] = "hello", in[16] = "";
-
-	pair_open(&p, &plain, 0x10000);
-	bed_recv(&p.bed[1], 0, 7, 0, in, sizeof(in), 11);
-	bed_send(&p.bed[0], 1, 7, out, 6, 22);
-	TAP(bed_run(p.end) == 0);
-	TAP(take(&p, 0, 22) && p.cqe.status == 0);
-	TAP(take(&p, 1, 11) && p.cqe.length == 6 && p.cqe.peer == 0);
-	TAP(!strcmp(in, "hello"));
-	pair_close(&p);
+	pair_open(&p, &pair_plain, 0x10000);
+	recv(7, in, 16, 11);
+	send(7, "hello", 6, 22);
+	TAP(pair_run(&p) == 0);
+	TAP(pair_took(&p, 0, 22, 0) && p.cqe.length == 6);
+	TAP(pair_took(&p, 1, 11, 0) && p.cqe.length == 6 && p.cqe.peer == 0);
+	NAMED(!memcmp(in, "hello", 6), "a receive posted before gets its body");
+	TAP(pair_close(&p));
 }
 
 static void unexpected(void)
 {
-	struct pair p;
-	char out[] = "hello", in[16] = "";
-
-	pair_open(&p, &plain, 0x10000);
-	bed_send(&p.bed[0], 1, 7, out, 6, 22);
-	TAP(bed_run(p.end) == 0);
-	bed_recv(&p.bed[1], O2G_ANY_PEER, 3, ~0ull, in, sizeof(in), 11);
-	TAP(take(&p, 1, 11) && p.cqe.tag == 7 && !strcmp(in, "hello"));
-	pair_close(&p);
+	pair_open(&p, &pair_plain, 0x10000);
+	send(7, "hello", 6, 22);
+	TAP(pair_run(&p) == 0);
+	memset(in, 0, 16);
+	bed_recv(&p.bed[1], O2G_ANY_PEER, 3, ~0ull, in, 16, 11);
+	TAP(pair_took(&p, 1, 11, 0) && p.cqe.tag == 7);
+	NAMED(!memcmp(in, "hello", 6), "a receive posted after gets its body");
+	TAP(pair_close(&p));
 }
 
 static void rendezvous(void)
 {
-	static u8 out[1 << 20], in[1 << 20];
-	struct pair p;
+	pair_open(&p, &pair_plain, 0x10000);
+	send(1, out, sizeof(out), 1);
+	send(2, "b", 1, 2);
+	TAP(pair_run(&p) == 0);
+	recv(2, in, 1, 12);
+	NAMED(pair_took(&p, 1, 12, 0) && in[0] == 'b',
+	      "a later message passes one beyond credit");
+	TAP(p.bed[1].core->charged == O2G_MESSAGE_COST);
+	memset(in, 0, sizeof(in));
+	recv(1, in, sizeof(in), 11);
+	TAP(pair_run(&p) == 0);
+	NAMED(pair_took(&p, 1, 11, 0) && !memcmp(in, out, sizeof(in)),
+	      "a message beyond credit comes when it is granted");
+	TAP(pair_took(&p, 0, 2, 0) && pair_took(&p, 0, 1, 0));
+	TAP(pair_close(&p));
+}
 
-	for (u32 i = 0; i < sizeof(out); i++)
-		out[i] = (u8)(i * 7 + i / 251);
-	pair_open(&p, &plain, 0x10000);
-	bed_send(&p.bed[0], 1, 1, out, sizeof(out), 1);
-	bed_send(&p.bed[0], 1, 2, "b", 1, 2);
-	TAP(bed_run(p.end) == 0);
-	bed_recv(&p.bed[1], 0, 2, 0, in, 1, 12);
-	TAP(take(&p, 1, 12) && in[0] == 'b');
-	bed_recv(&p.bed[1], 0, 1, 0, in, sizeof(in), 11);
-	TAP(bed_run(p.end) == 0);
-	TAP(take(&p, 1, 11) && p.cqe.length == sizeof(in));
-	TAP(!memcmp(in, out, sizeof(in)));
-	pair_close(&p);
+/* Half of it has come when its receive is posted. */
+static void halfway(const struct bed_options *options, int later)
+{
+	pair_open(&p, options, 0x100000);
+	p.bed[1].put_off = later;
+	send(1, out, 50000, 1);
+	bed_write(&p.end[0], 20000);
+	bed_read(&p.end[1], 20000);
+	TAP(p.bed[1].core->counts.held == 1);
+	memset(in, 0, 50000);
+	recv(1, in, 50000, 11);
+	TAP(pair_none(&p, 1));
+	TAP(!later == !memcmp(in, out, 20000 - O2G_FRAME_SIZE));
+	bed_write(&p.end[0], 10000);
+	bed_read(&p.end[1], 10000);
+	NAMED(!memcmp(in + 20000 - O2G_FRAME_SIZE, out + 20000 - O2G_FRAME_SIZE,
+		      10000),
+	      "the rest goes straight to the receive's buffer");
+	TAP(pair_run(&p) == 0);
+	TAP(pair_took(&p, 1, 11, 0) && !memcmp(in, out, 50000));
+	TAP(pair_close(&p));
+}
+
+static void cut(u64 length, u64 room, int before)
+{
+	if (before)
+		recv(1, in, room, 11);
+	send(1, out, length, 1);
+	pair_run(&p);
+	if (!before)
+		recv(1, in, room, 11);
+	pair_run(&p);
+	TAP(pair_took(&p, 1, 11, -90) && p.cqe.length == room &&
+	    p.cqe.total == length);
+	TAP(pair_took(&p, 0, 1, 0));
+}
+
+static void truncation(void)
+{
+	int lost = 0;
+
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	cut(1000, 10, 1);
+	cut(1000, 10, 0);
+	cut(1000, 0, 1);
+	cut(100000, 70000, 1);
+	cut(100000, 70000, 0);
+	cut(100000, 0, 0);
+	for (u64 i = 0; i < 100; i++) {
+		recv(1, in, 5, i);
+		send(1, out, 3000, i);
+		pair_run(&p);
+		lost += !pair_took(&p, 1, i, -90) || !pair_took(&p, 0, i, 0);
+	}
+	NAMED(!lost, "credit of what was cut comes back");
+	TAP(p.bed[0].core->counts.waited == 0);
+	TAP(pair_close(&p));
+}
+
+/* All credit but a little lies in messages that nobody receives, the little
+ * comes back although it is less than a quarter. */
+static void low_traffic(void)
+{
+	const u32 most = O2G_CREDIT_MIN / O2G_MESSAGE_COST;
+
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	for (u32 i = 0; i < most; i++)
+		send(i ? 5 : 6, 0, 0, i);
+	send(7, 0, 0, 99);
+	TAP(pair_run(&p) == 0 && p.bed[0].core->counts.waited == 1);
+	recv(7, in, 1, 12);
+	TAP(pair_run(&p) == 0 && pair_none(&p, 1));
+	recv(6, in, 1, 11);
+	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 11, 0));
+	NAMED(pair_took(&p, 1, 12, 0), "a little credit comes back in need");
+	TAP(pair_close(&p));
+}
+
+static void cancel(void)
+{
+	const struct o2g_sqe sqe = {.op = O2G_OP_CANCEL, .cookie = 11};
+
+	pair_open(&p, &pair_plain, 0x10000);
+	recv(1, in, 100, 11);
+	recv(1, in, 100, 12);
+	submit(1, sqe);
+	NAMED(pair_took(&p, 1, 11, -125), "an unmatched receive is cancelled");
+	submit(1, sqe);
+	TAP(pair_none(&p, 1));
+	recv(2, in, 100, 11);
+	send(2, out, 100, 1);
+	bed_write(&p.end[0], 100);
+	bed_read(&p.end[1], 100);
+	submit(1, sqe);
+	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
+	NAMED(pair_took(&p, 1, 11, 0), "a matched receive is not cancelled");
+	TAP(pair_close(&p));
+}
+
+static struct o2g_sqe peek(u32 source, u64 tag, u64 ignore, u8 flags)
+{
+	return (struct o2g_sqe){.op = O2G_OP_PEEK,
+				.flags = flags,
+				.peer = source,
+				.tag = tag,
+				.ignore = ignore,
+				.cookie = 77};
+}
+
+/* What MPI_Dist_graph_create leans on: a probe names the message that the
+ * receive after it gets, also between several from one sender. */
+static void peek_order(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	TAP(pair_took(&p, 1, 77, -42));
+	send(1, out, 3, 1);
+	send(1, out, 4, 2);
+	send(2, out, 5, 3);
+	TAP(pair_run(&p) == 0);
+	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 3 && p.cqe.peer == 0);
+	submit(1, peek(0, 0, ~0ull, 0));
+	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 3);
+	submit(1, peek(0, 2, 0, 0));
+	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 5);
+	recv(1, in, 10, 11);
+	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == 3,
+	      "a receive gets the message that a peek told");
+	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
+	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 4);
+	TAP(pair_close(&p));
+}
+
+static void claim(u64 length)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_RECV,
+			      .flags = O2G_SQE_CLAIMED,
+			      .addr = (u64)in,
+			      .length = sizeof(in),
+			      .cookie = 11};
+
+	pair_open(&p, &pair_plain, 0x10000);
+	send(1, out, length, 1);
+	send(1, out, 2, 2);
+	TAP(pair_run(&p) == 0);
+	submit(1, peek(0, 1, 0, O2G_SQE_CLAIM));
+	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == length);
+	sqe.data = p.cqe.where;
+	recv(1, in, 10, 12);
+	TAP(pair_took(&p, 1, 12, 0) && p.cqe.length == 2);
+	submit(1, sqe);
+	TAP(pair_run(&p) == 0);
+	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == length,
+	      "a claimed message is received by its handle");
+	submit(1, sqe);
+	NAMED(pair_took(&p, 1, 11, -2), "a handle is good for once");
+	TAP(pair_close(&p));
+}
+
+static void discard(u64 length)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_DISCARD, .cookie = 3};
+
+	pair_open(&p, &pair_plain, 0x10000);
+	send(1, out, length, 1);
+	send(1, out, length, 2);
+	TAP(pair_run(&p) == 0);
+	submit(1, peek(0, 1, 0, O2G_SQE_DISCARD));
+	TAP(pair_took(&p, 1, 77, 0));
+	submit(1, peek(0, 1, 0, O2G_SQE_CLAIM));
+	TAP(pair_took(&p, 1, 77, 0));
+	sqe.data = p.cqe.where;
+	submit(1, sqe);
+	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
+	NAMED(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0),
+	      "senders of discarded messages are done");
+	TAP(p.bed[1].core->messages.used == 0 && p.bed[1].core->charged == 0);
+	submit(1, sqe);
+	TAP(pair_took(&p, 1, 3, -2));
+	TAP(pair_close(&p));
+}
+
+static void multi(void)
+{
+	const struct o2g_sqe sqe = {.op = O2G_OP_RECV,
+				    .flags = O2G_SQE_MULTI,
+				    .addr = (u64)in,
+				    .length = 1000,
+				    .data = 200,
+				    .tag = 1,
+				    .cookie = 11};
+
+	pair_open(&p, &pair_plain, 0x10000);
+	send(1, out, 300, 1);
+	TAP(pair_run(&p) == 0);
+	submit(1, sqe);
+	TAP(pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_MORE &&
+	    at(p.cqe.where) == in);
+	send(1, out, 501, 2);
+	send(1, out, 50, 3);
+	TAP(pair_run(&p) == 0);
+	TAP(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_MORE) &&
+	    at(p.cqe.where) == in + 300);
+	NAMED(pair_none(&p, 1) && p.bed[1].core->counts.held == 1,
+	      "a multi-receive ends when too little is left");
+	TAP(pair_close(&p));
+}
+
+static void self(void)
+{
+	struct o2g_cqe *cqe = &p.cqe;
+
+	pair_open(&p, &pair_plain, 0x10000);
+	bed_send(&p.bed[0], 0, 1, out + 1, 100, 1);
+	NAMED(pair_took(&p, 0, 1, 0), "a small message to oneself is copied");
+	bed_send(&p.bed[0], 0, 1, out, 100000, 2);
+	TAP(pair_none(&p, 0));
+	bed_recv(&p.bed[0], 0, 1, 0, in, 100, 11);
+	TAP(pair_took(&p, 0, 11, 0) && !memcmp(in, out + 1, 100));
+	bed_recv(&p.bed[0], O2G_ANY_PEER, 1, 0, in, sizeof(in), 12);
+	TAP(pair_took(&p, 0, 2, 0));
+	NAMED(pair_took(&p, 0, 12, 0) && cqe->length == 100000 &&
+		      !memcmp(in, out, 100000),
+	      "a large one is matched in its buffer");
+	bed_recv(&p.bed[0], 0, 1, 0, in, 100, 13);
+	bed_send(&p.bed[0], 0, 1, out, 100000, 3);
+	TAP(pair_took(&p, 0, 3, 0) && pair_took(&p, 0, 13, -90));
+	bed_send(&p.bed[0], 0, 1, out, 100000, 4);
+	submit(0, peek(0, 1, 0, O2G_SQE_DISCARD));
+	TAP(pair_took(&p, 0, 4, 0) && pair_took(&p, 0, 77, 0));
+	TAP(pair_close(&p));
+}
+
+static void naming(void)
+{
+	struct bed_end *end = &p.end[1];
+
+	memset(&p, 0, sizeof(p));
+	bed_open(&p.bed[0], &pair_plain);
+	bed_open(&p.bed[1], &pair_plain);
+	o2g_core_peer(p.bed[0].core, 1, 0);
+	o2g_core_peer(p.bed[1].core, 0, 0);
+	bed_join(&p.bed[0], 1, 0x10000, &p.bed[1], O2G_NO_PEER, 0x10000, p.end);
+	for (u64 i = 1; i <= 4; i++)
+		send(i, out, i, i);
+	TAP(pair_run(&p) == 0);
+	recv(3, in, 100, 13);
+	recv(2, in, 100, 12);
+	TAP(pair_none(&p, 1));
+	bed_recv(&p.bed[1], O2G_ANY_PEER, 1, 0, in, 100, 11);
+	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.peer == O2G_NO_PEER,
+	      "a stranger's message matches a receive from anybody");
+	bed_send(&p.bed[1], 0, 9, out, 1, 99);
+	TAP(pair_run(&p) == 0 && pair_none(&p, 1));
+	TAP(o2g_conn_name(end->conn, 0) == 0);
+	TAP(pair_took(&p, 1, 12, 0) && p.cqe.peer == 0);
+	NAMED(pair_took(&p, 1, 13, 0) && p.cqe.length == 3,
+	      "directed receives match when it is named");
+	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 99, 0));
+	recv(4, in, 100, 14);
+	TAP(pair_took(&p, 1, 14, 0));
+	TAP(o2g_conn_name(end->conn, 0) == -17);
+	TAP(pair_close(&p));
+}
+
+static void death(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	send(1, out, 50, 1);
+	send(2, out, 9000, 2);
+	TAP(pair_run(&p) == 0);
+	send(3, out, 200000, 3);
+	send(4, out, 9000, 4);
+	recv(4, in, 9000, 14);
+	bed_write(&p.end[0], 6000);
+	bed_read(&p.end[1], 6000);
+	bed_recv(&p.bed[1], O2G_ANY_PEER, 8, 0, in, 1, 18);
+	recv(9, in, 1, 19);
+	bed_send(&p.bed[1], 0, 1, out, 10, 21);
+	bed_end(&p.end[1], 0);
+	TAP(pair_took(&p, 1, 14, -104));
+	TAP(pair_took(&p, 1, 21, -104) && pair_took(&p, 1, 19, -104));
+	NAMED(pair_none(&p, 1), "receives from anybody survive a death");
+	recv(1, in, 50, 11);
+	NAMED(pair_took(&p, 1, 11, 0), "what came whole survives a death");
+	recv(3, in, 50, 13);
+	TAP(pair_took(&p, 1, 13, -104));
+	bed_send(&p.bed[1], 0, 1, out, 10, 22);
+	TAP(pair_took(&p, 1, 22, -104));
+	submit(1, peek(0, 5, 0, 0));
+	TAP(pair_took(&p, 1, 77, -104));
+	bed_end(&p.end[0], -104);
+	TAP(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0));
+	TAP(!pair_none(&p, 0) && p.cqe.status == -104);
+	TAP(pair_close(&p));
+}
+
+static void clean_end(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	recv(5, in, 1, 15);
+	send(1, out, 200000, 1);
+	o2g_conn_bye(p.end[0].conn);
+	send(2, out, 1, 2);
+	TAP(pair_took(&p, 0, 2, -108));
+	TAP(pair_run(&p) == 0 && !o2g_conn_bye_sent(p.end[0].conn));
+	recv(1, in, sizeof(in), 11);
+	TAP(pair_run(&p) == 0 && o2g_conn_bye_sent(p.end[0].conn));
+	TAP(o2g_conn_bye_received(p.end[1].conn));
+	TAP(pair_took(&p, 1, 11, 0));
+	bed_end(&p.end[1], 0);
+	NAMED(pair_took(&p, 1, 15, -108), "an end after BYE is a clean one");
+	TAP(pair_close(&p));
+}
+
+static void unreachable(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	o2g_core_peer(p.bed[0].core, 2, 0);
+	bed_send(&p.bed[0], 2, 1, out, 10, 1);
+	bed_recv(&p.bed[0], 2, 1, 0, in, 10, 2);
+	bed_send(&p.bed[0], 3, 1, out, 10, 3);
+	TAP(pair_took(&p, 0, 3, -113));
+	o2g_core_lost(p.bed[0].core, 2, -110);
+	TAP(pair_took(&p, 0, 1, -110) && pair_took(&p, 0, 2, -110));
+	bed_recv(&p.bed[0], 2, 1, 0, in, 10, 4);
+	NAMED(pair_took(&p, 0, 4, -110), "a lost peer fails what names it");
+	TAP(pair_close(&p));
+}
+
+static void full_ring(void)
+{
+	struct bed_options small = pair_plain;
+	u64 got = 0;
+
+	small.cq = 16;
+	pair_open(&p, &small, 0x100000);
+	for (u64 i = 0; i < 100; i++) {
+		recv(i, in, 10, i);
+		send(i, out, 10, i);
+	}
+	TAP(pair_run(&p) == 0);
+	TAP(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_ROOM));
+	while (pair_took(&p, 1, got, 0))
+		got++;
+	NAMED(got == 100, "completions that find no room wait in order");
+	TAP(p.bed[1].area->sq.flags == 0);
+	TAP(pair_close(&p));
+}
+
+static void slab(void)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .cookie = 5};
+
+	pair_open(&p, &pair_slab, 0x10000);
+	memset(in, 0, 1000);
+	recv(1, in, 1000, 11);
+	send(1, out + 3, 1000, 1);
+	TAP(pair_run(&p) == 0);
+	TAP(pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_SLAB);
+	NAMED(!memcmp((u8 *)p.bed[1].area + p.cqe.where, out + 3, 1000),
+	      "a small body lies in the slab");
+	sqe.data = p.cqe.where;
+	submit(1, sqe);
+	TAP(pair_none(&p, 1));
+	submit(1, sqe);
+	NAMED(pair_took(&p, 1, 5, -2), "a slab body is released once");
+	recv(1, in, 2000, 11);
+	send(1, out, 2000, 1);
+	TAP(pair_run(&p) == 0);
+	TAP(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB));
+	TAP(pair_close(&p));
+}
+
+/* Small messages go out before the pieces of a long one, but after some of
+ * them a piece has its turn. */
+static void turns(void)
+{
+	struct bed_pipe *pipe;
+	struct o2g_frame frame;
+	u32 run = 0, longest = 0, pieces = 0, small = 0;
+
+	pair_open(&p, &pair_plain, 0x1000000);
+	pipe = p.end[0].out;
+	send(1, out, sizeof(out), 1);
+	bed_write(&p.end[0], 1);
+	for (u64 i = 0; i < 60; i++)
+		send(2, out, 16, 2);
+	while (bed_write(&p.end[0], 1 << 20))
+		;
+	while (small < 60) {
+		memcpy(&frame, pipe->byte + pipe->head, sizeof(frame));
+		pipe->head += O2G_FRAME_SIZE + frame.body;
+		small += frame.length == 16;
+		pieces += frame.type == O2G_PIECE;
+		run = frame.length == 16 ? run + 1 : 0;
+		longest = run > longest ? run : longest;
+	}
+	pipe->head = pipe->tail;
+	NAMED(longest == O2G_BURST && pieces < 7,
+	      "small messages and pieces take turns");
+	TAP(pair_close(&p));
+}
+
+static void wakes(void)
+{
+	pair_open(&p, &pair_plain, 0x10000);
+	p.bed[0].area->cq.flags = O2G_NEED_WAKE;
+	TAP(!o2g_core_wakes(p.bed[0].core));
+	submit(0, peek(1, 1, 0, 0));
+	TAP(o2g_core_wakes(p.bed[0].core) && !o2g_core_wakes(p.bed[0].core));
+	p.bed[0].area->cq.flags = 0;
+	submit(0, peek(1, 1, 0, 0));
+	TAP(!o2g_core_wakes(p.bed[0].core));
+	TAP(pair_close(&p));
+}
+
+static void hash(void)
+{
+	struct o2g_hash_key key = {
+		{0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull}};
+
+	NAMED(o2g_hash_words(&key, key.word, 0, 2, 4) ==
+			      0x726fdb47dd0e0e31ull &&
+		      o2g_hash_words(&key, key.word, 1, 2, 4) ==
+			      0x93f5f5799a932462ull &&
+		      o2g_hash_words(&key, key.word, 2, 2, 4) ==
+			      0x3f2acc7f57c29bdbull,
+	      "SipHash gives the published values");
+}
+
+static void random_worlds(void)
+{
+	struct random_counts counts = {0};
+	const u32 bad = random_run(45, 30000, &counts);
+
+	NAMED(!bad, "matching and bodies agree with the reference");
+	NAMED(counts.delivered >= 100000, "100,000 messages were compared");
+	NAMED(counts.full && counts.requested && counts.waited,
+	      "full rings, requests and empty credit occurred");
+	printf("# %u messages, %llu full rings, %llu requests, %llu waits\n",
+	       counts.delivered, counts.full, counts.requested, counts.waited);
 }
 
 int main(void)
 {
+	for (u32 i = 0; i < sizeof(out); i++)
+		out[i] = (u8)(i * 7 + i / 251);
+	hash();
 	expected();
 	unexpected();
 	rendezvous();
+	halfway(&pair_plain, 0);
+	halfway(&pair_plain, 1);
+	halfway(&pair_slab, 0);
+	truncation();
+	low_traffic();
+	cancel();
+	peek_order();
+	claim(3);
+	claim(200000);
+	discard(3);
+	discard(200000);
+	multi();
+	self();
+	naming();
+	death();
+	clean_end();
+	unreachable();
+	full_ring();
+	slab();
+	turns();
+	wakes();
+	random_worlds();
 	return tap_done();
 }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of the suite o2g-core. */
+#ifndef O2G_CORE_TEST_SUITE_H
+#define O2G_CORE_TEST_SUITE_H
+
+#include <skep/types.h>
+
+struct random_counts {
+	u32 delivered;
+	u64 full, requested, waited; /* rings found full; see o2g_counts */
+};
+
+/* Each seed is a world of its own; returns how many went wrong. */
+u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);
+
+#endif
