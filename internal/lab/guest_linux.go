@@ -272,8 +272,12 @@ func (g *Guest) watch(v *vm) {
 	}
 }
 
-// logMax bounds each file that a guest can fill without end.
-const logMax = 64 << 20
+// What a guest can fill without end is bounded: each log, and /out.
+const (
+	logMax      = 64 << 20
+	outMax      = 2 << 30
+	outFilesMax = 10000
+)
 
 func (g *Guest) tooMuch() error {
 	for _, name := range []string{consoleFile, resultsFile, emulator} {
@@ -282,7 +286,26 @@ func (g *Guest) tooMuch() error {
 			return fmt.Errorf("the guest wrote more than %d MiB to %s", logMax>>20, path)
 		}
 	}
-	return nil
+	return outTooMuch(filepath.Join(g.Dir(), outDir), outMax, outFilesMax)
+}
+
+// outTooMuch counts blocks, not lengths: a file with a hole is as small here as
+// there. What vanishes while it looks does not count.
+func outTooMuch(dir string, bytesMax, filesMax int64) error {
+	var bytes, files int64
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+			files++
+		}
+		if bytes > bytesMax || files > filesMax {
+			return fmt.Errorf("the guest wrote more than %d MiB or %d files to /out", bytesMax>>20, filesMax)
+		}
+		return nil
+	})
 }
 
 // ended judges the end of a QEMU.

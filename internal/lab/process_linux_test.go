@@ -113,6 +113,29 @@ func TestGuest_tooMuch(t *testing.T) {
 	}
 }
 
+func TestOutTooMuch(t *testing.T) {
+	out := t.TempDir()
+	hole := filepath.Join(out, "hole")
+	if err := os.WriteFile(hole, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(hole, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if err := outTooMuch(out, 1<<20, 2); err != nil {
+		t.Errorf("a file that is one hole: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(out, "full"), make([]byte, 2<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := outTooMuch(out, 1<<20, 3); err == nil || !strings.Contains(err.Error(), "/out") {
+		t.Errorf("2 MiB of 1: %v", err)
+	}
+	if err := outTooMuch(out, 1<<30, 2); err == nil {
+		t.Error("a folder and two files are two files")
+	}
+}
+
 func TestAccel_chosen(t *testing.T) {
 	m := &Machine{Build: t.TempDir(), Count: &Count{}}
 	t.Setenv("SKEP_ACCEL", "")

@@ -114,7 +114,7 @@ func (g *fake) answer(c net.Conn) {
 	case "nonsense":
 		c.Write(bytes.Repeat([]byte{0xff}, 64))
 	default:
-		say(proto.ExecFailed, "no such file or directory")
+		say(proto.ExecFailed, string(wire.Failure(os.ErrNotExist)))
 	}
 }
 
