@@ -30,16 +30,16 @@
 /* For assembly that goes through the preprocessor. */
 #define SKEP_MARK_BEGIN(n)                                                     \
 	.byte 0x0f, 0x1f, 0x80;                                                \
-	.long SKEP_MARK_TAG + (n)
+	.4byte SKEP_MARK_TAG + (n)
 #define SKEP_MARK_END(n)                                                       \
 	.byte 0x0f, 0x1f, 0x80;                                                \
-	.long SKEP_MARK_TAG + SKEP_MARK_END_BIT + (n)
+	.4byte SKEP_MARK_TAG + SKEP_MARK_END_BIT + (n)
 
 #else
 
 /* n is a constant. Memory accesses of C stay on their side of the mark. */
 #define SKEP_MARK_(value)                                                      \
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long %c0"                 \
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.4byte %c0"                 \
 			 :                                                     \
 			 : "i"(value)                                          \
 			 : "memory")
