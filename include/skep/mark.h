@@ -39,7 +39,7 @@
 
 /* n is a constant. Memory accesses of C stay on their side of the mark. */
 #define SKEP_MARK_(value)                                                      \
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.4byte %c0"                 \
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.4byte %c0"                \
 			 :                                                     \
 			 : "i"(value)                                          \
 			 : "memory")
