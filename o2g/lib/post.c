@@ -175,6 +175,9 @@ int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 
 	if (r)
 		return r;
+	/* Who probes in a loop takes the answers, and so never finds nothing
+	 * and drives: this is the place. */
+	o2g->ops->drive(o2g->engine);
 	if (options & O2G_CLAIM)
 		sqe.flags |= O2G_SQE_CLAIM;
 	if (options & O2G_DISCARD)

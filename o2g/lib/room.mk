@@ -38,15 +38,26 @@ $(B)/lib/libo2g.a: $(o2g_lib_obj)
 	$(Q)rm -f $@
 	$(Q)ar rcs $@ $^
 
+# The tests: under ASan and UBSan, and the same under ThreadSanitizer.
 o2g_t := $(B)/test/o2g
-$(o2g_t)/digest: $(B)/obj/san/o2g/test/digest_test.o \
-		$(B)/obj/san/o2g/lib/digest.o
+o2g_tests := digest message
+$(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(OBJECT_SAN) -o $@ $^
-CHECK_SUITES += o2g-digest
-suite_o2g-digest = $(o2g_t)/digest
-suite_o2g-digest_needs = $(o2g_t)/digest
+	$(Q)$(OBJECT_SAN) -pthread -o $@ $^
+$(o2g_t)/%-tsan: $(B)/obj/o2g-tsan/o2g/test/%_test.o $(o2g_lib_tsan)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -fsanitize=thread -pthread -o $@ $^
+define o2g_suite
+suite_o2g-$(1) = $(o2g_t)/$(1)
+suite_o2g-$(1)_needs = $(o2g_t)/$(1)
+suite_o2g-$(1)-tsan = $(o2g_t)/$(1)-tsan
+suite_o2g-$(1)-tsan_needs = $(o2g_t)/$(1)-tsan
+TEST_SUITES += o2g-$(1)-tsan
+endef
+$(foreach t,$(o2g_tests),$(eval $(call o2g_suite,$(t))))
+CHECK_SUITES += $(o2g_tests:%=o2g-%)
 
 $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
 	$(call say,LINK)

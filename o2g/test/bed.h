@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of libo2g share: endpoints of one job over loopback. */
+#ifndef O2G_TEST_BED_H
+#define O2G_TEST_BED_H
+
+#include <o2g/lib/o2g.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BED_SECRET                                                             \
+	"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define BED_WAIT 60000 /* ms; a hang fails, slowness does not */
+
+__attribute__((unused)) static void bed_die(const char *what)
+{
+	printf("Bail out! %s: %s\n", what, o2g_error());
+	fflush(stdout);
+	_exit(1);
+}
+
+__attribute__((unused)) static struct o2g_options bed_options(void)
+{
+	return (struct o2g_options){.size = sizeof(struct o2g_options),
+				    .interface = "lo",
+				    .secret = BED_SECRET};
+}
+
+__attribute__((unused)) static struct o2g *bed_open(void)
+{
+	struct o2g_options options = bed_options();
+	struct o2g *o2g;
+
+	if (o2g_open(&o2g, &options))
+		bed_die("o2g_open");
+	return o2g;
+}
+
+/* The number that `to` has at `at`. */
+__attribute__((unused)) static uint32_t bed_peer(struct o2g *at, struct o2g *to)
+{
+	uint8_t name[O2G_NAME_SIZE];
+	uint32_t peer = 0;
+
+	if (o2g_name(to, name) || o2g_peer(at, name, &peer))
+		bed_die("o2g_peer");
+	return peer;
+}
+
+__attribute__((unused)) static struct o2g_match bed_match(uint32_t peer,
+							  uint64_t tag)
+{
+	return (struct o2g_match){.peer = peer, .context = 1, .tag = tag};
+}
+
+__attribute__((unused)) static void bed_send(struct o2g *o2g, uint32_t peer,
+					     uint64_t tag, const void *buffer,
+					     size_t length)
+{
+	struct o2g_match to = bed_match(peer, tag);
+
+	if (o2g_send(o2g, &to, buffer, length, 0, 0, (void *)buffer))
+		bed_die("o2g_send");
+}
+
+__attribute__((unused)) static void bed_recv(struct o2g *o2g, uint32_t peer,
+					     uint64_t tag, void *buffer,
+					     size_t length)
+{
+	struct o2g_match from = bed_match(peer, tag);
+
+	if (o2g_recv(o2g, &from, buffer, length, 0, 0, buffer))
+		bed_die("o2g_recv");
+}
+
+/* The next event. */
+__attribute__((unused)) static struct o2g_event bed_event(struct o2g *o2g)
+{
+	struct o2g_event event = {0};
+
+	if (o2g_wait(o2g, &event, 1, BED_WAIT) != 1)
+		bed_die("no event came");
+	return event;
+}
+
+/* Bytes that depend on their place and on a seed. */
+__attribute__((unused)) static void bed_fill(uint8_t *buffer, size_t length,
+					     unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		buffer[i] = (uint8_t)(i * 31 + (i >> 8) * 7 + seed);
+}
+
+/* Looks at a buffer that an engine may be writing; a witness, not a user. */
+__attribute__((unused, noinline, no_sanitize("thread"))) static int
+bed_look(const volatile uint8_t *at)
+{
+	return *at;
+}
+
+__attribute__((unused, noinline, no_sanitize("thread"))) static int
+bed_check(const uint8_t *buffer, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		if (buffer[i] != (uint8_t)(i * 31 + (i >> 8) * 7 + seed))
+			return 0;
+	return 1;
+}
+
+#endif

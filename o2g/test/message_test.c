@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT
+/* Messages between endpoints over loopback: what arrives where, and when. */
+#include "bed.h"
+
+#include <tests/tap.h>
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static struct o2g *a, *b;
+static uint32_t to_b, to_a;
+
+static void setup(void)
+{
+	a = bed_open();
+	b = bed_open();
+	to_b = bed_peer(a, b);
+	to_a = bed_peer(b, a);
+}
+
+static void teardown(void)
+{
+	TAP(o2g_close(a, 5000) == 0);
+	TAP(o2g_close(b, 5000) == 0);
+}
+
+/* Waits for the event with this cookie; others are an error. */
+static int ends(struct o2g *o2g, const void *cookie, int status)
+{
+	struct o2g_event event = bed_event(o2g);
+
+	return event.cookie == cookie && event.status == status;
+}
+
+static int transfer(size_t size, size_t offset, int expected)
+{
+	uint8_t *from = malloc(size + 16), *to = calloc(1, size + 17);
+	int ok;
+
+	bed_fill(from + offset, size, (unsigned)size);
+	to[offset + size] = 0xa5;
+	if (expected)
+		bed_recv(b, to_a, 5, to + offset, size);
+	bed_send(a, to_b, 5, from + offset, size);
+	if (!expected) {
+		/* the send may only end after the receive, beyond credit */
+		struct o2g_match any = bed_match(to_a, 5);
+		struct o2g_event event = {.status = -ENOMSG};
+
+		while (event.status == -ENOMSG) {
+			if (o2g_peek(b, &any, 0, 0))
+				bed_die("peek");
+			event = bed_event(b);
+		}
+		bed_recv(b, to_a, 5, to + offset, size);
+	}
+	ok = ends(b, to + offset, 0) && ends(a, from + offset, 0) &&
+	     bed_check(to + offset, size, (unsigned)size) &&
+	     to[offset + size] == 0xa5;
+	free(from);
+	free(to);
+	return ok;
+}
+
+static void sizes(void)
+{
+	static const size_t size[] = {0,      1,       7,	48,	 49,
+				      4095,   4096,    65535,	65537,	 131072,
+				      131073, 1000003, 4194304, 33554432};
+
+	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		tap_ok(transfer(size[i], i % 8, 1), "%zu bytes expected",
+		       size[i]);
+		tap_ok(transfer(size[i], (i + 3) % 8, 0), "%zu bytes first",
+		       size[i]);
+	}
+}
+
+static void tags_and_data(void)
+{
+	struct o2g_match to = bed_match(to_b, 0x1234500000000042);
+	struct o2g_match from = {
+		.peer = O2G_ANY, .context = 1, .tag = 0x42, .ignore = ~0xffull};
+	struct o2g_event event;
+	char in[4] = "";
+
+	TAP(o2g_recv(b, &from, in, sizeof(in), 0, 0, in) == 0);
+	TAP(o2g_send(a, &to, "abcdef", 6, 77, O2G_WITH_DATA, a) == 0);
+	event = bed_event(b);
+	tap_ok(event.status == -EMSGSIZE && event.length == 4 &&
+		       event.total == 6 && memcmp(in, "abcd", 4) == 0,
+	       "a long message is cut to the buffer");
+	tap_ok(event.tag == to.tag && event.peer == to_a && event.data == 77 &&
+		       event.flags == O2G_HAS_DATA &&
+		       event.what == O2G_RECEIVED && event.context == 1,
+	       "its tag, sender and data are told");
+	event = bed_event(a);
+	TAP(event.what == O2G_SENT && event.status == 0 && event.cookie == a);
+}
+
+static void huge_then_small(void)
+{
+	size_t size = 24 << 20; /* beyond credit */
+	uint8_t *huge = malloc(size), *in = malloc(size);
+	char small[] = "B", got[2];
+
+	bed_fill(huge, size, 9);
+	bed_send(a, to_b, 1, huge, size);
+	bed_send(a, to_b, 2, small, 2);
+	bed_recv(b, to_a, 2, got, 2);
+	tap_ok(ends(b, got, 0) && strcmp(got, "B") == 0,
+	       "a small message passes a huge one that nobody takes");
+	bed_recv(b, to_a, 1, in, size);
+	tap_ok(ends(b, in, 0) && bed_check(in, size, 9),
+	       "the huge one comes after it");
+	TAP(ends(a, small, 0));
+	TAP(ends(a, huge, 0));
+	free(huge);
+	free(in);
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Neither side calls the library while 24 MB, beyond credit, go over: the
+ * last byte in the buffer is the witness. */
+static void nobody_calls(void)
+{
+	size_t size = 24 << 20;
+	uint8_t *from = malloc(size), *to = malloc(size);
+	time_t end = time(0) + 60;
+
+	bed_fill(from, size, 3);
+	to[size - 1] = (uint8_t)~from[size - 1];
+	bed_send(a, to_b, 4, from, size);
+	bed_recv(b, to_a, 4, to, size);
+	while (bed_look(&to[size - 1]) != from[size - 1] && time(0) < end)
+		usleep(1000);
+	tap_ok(bed_check(to, size, 3), "a message arrives whole while nobody "
+				       "calls the library");
+	TAP(ends(a, from, 0) && ends(b, to, 0));
+	free(from);
+	free(to);
+}
+
+/* The same for messages that were expected and come in order. */
+#define MANY 500
+
+__attribute__((noinline, no_sanitize("thread"))) static int
+count_equal(const uint32_t *in, const uint32_t *out)
+{
+	int good = 0;
+
+	for (int i = 0; i < MANY; i++)
+		good += in[i] == out[i];
+	return good;
+}
+
+static void many_while_computing(void)
+{
+	static uint32_t in[MANY], out[MANY];
+	int good = 0;
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		out[i] = i * 3 + 1;
+		bed_recv(b, i % 2 ? to_a : O2G_ANY, 8, &in[i], 4);
+		bed_send(a, to_b, 8, &out[i], 4);
+	}
+	for (time_t end = time(0) + 60;
+	     count_equal(in, out) < MANY && time(0) < end;)
+		usleep(1000);
+	tap_ok(count_equal(in, out) == MANY,
+	       "500 messages match in order while nobody calls");
+	for (uint32_t i = 0; i < MANY; i++)
+		good += ends(a, &out[i], 0) + ends(b, &in[i], 0);
+	TAP(good == 2 * MANY);
+}
+
+static void peeks(void)
+{
+	struct o2g_match from = bed_match(to_a, 30);
+	struct o2g_event event = {.status = -ENOMSG};
+	char in[8] = "";
+
+	TAP(o2g_peek(b, &from, 0, &from) == 0);
+	event = bed_event(b);
+	tap_ok(event.status == -ENOMSG && event.what == O2G_PEEKED &&
+		       event.cookie == &from,
+	       "a peek finds nothing");
+	bed_send(a, to_b, 30, "claimed", 8);
+	TAP(bed_event(a).status == 0);
+	while (event.status == -ENOMSG) {
+		if (o2g_peek(b, &from, O2G_CLAIM, 0))
+			bed_die("peek");
+		event = bed_event(b);
+	}
+	TAP(event.status == 0 && event.length == 8 && event.peer == to_a);
+	TAP(o2g_recv_claimed(b, event.handle, in, sizeof(in), in) == 0);
+	tap_ok(ends(b, in, 0) && strcmp(in, "claimed") == 0,
+	       "a claimed message is received by its handle");
+	TAP(o2g_recv_claimed(b, event.handle, in, sizeof(in), in) == 0);
+	tap_ok(bed_event(b).status == -ENOENT, "and only once");
+}
+
+static void cancels(void)
+{
+	char one[4], two[4];
+
+	bed_recv(b, to_a, 40, one, 4);
+	bed_recv(b, O2G_ANY, 41, two, 4);
+	TAP(o2g_cancel(b, one) == 0);
+	tap_ok(ends(b, one, -ECANCELED), "a receive is cancelled");
+	TAP(o2g_cancel(b, one) == 0); /* does nothing */
+	bed_send(a, to_b, 41, "abc", 4);
+	tap_ok(ends(b, two, 0), "another one is not");
+	TAP(bed_event(a).status == 0);
+}
+
+static void multi(void)
+{
+	struct o2g_match from = bed_match(O2G_ANY, 50);
+	char buffer[64], out[10] = "0123456789";
+	int stays = 0, right = 0;
+
+	TAP(o2g_recv(b, &from, buffer, sizeof(buffer), 30, O2G_MULTI, buffer) ==
+	    0);
+	for (int i = 0; i < 4; i++)
+		bed_send(a, to_b, 50, out, sizeof(out));
+	for (int i = 0; i < 4; i++) {
+		struct o2g_event event = bed_event(b);
+
+		stays += !!(event.flags & O2G_STAYS_POSTED);
+		right += event.where == buffer + 10 * i &&
+			 memcmp(event.where, out, 10) == 0;
+		TAP(bed_event(a).status == 0);
+	}
+	tap_ok(right == 4 && stays == 3,
+	       "one buffer takes four messages, then is given back");
+}
+
+static void copies(void)
+{
+	struct o2g_match to = bed_match(to_b, 60);
+	static char out[16384], in[16384];
+	int good = 0, sent = 0;
+
+	for (int i = 0; i < 200; i++) {
+		size_t size = i % 2 ? sizeof(out) : 64;
+		int r;
+
+		bed_fill((uint8_t *)out, size, (unsigned)i);
+		bed_recv(b, to_a, 60, in, size);
+		do {
+			struct o2g_event none;
+
+			r = o2g_send(a, &to, out, size, 0, O2G_COPY | O2G_QUIET,
+				     out);
+			sent += o2g_poll(a, &none, 1);
+		} while (r == -EAGAIN);
+		memset(out, 0xff, sizeof(out));
+		good += r == 0 && ends(b, in, 0) &&
+			bed_check((uint8_t *)in, size, (unsigned)i);
+	}
+	tap_ok(good == 200, "copied sends carry what the buffer held");
+	tap_ok(sent == 0, "quiet ones have no event");
+	TAP(o2g_send(a, &to, out, o2g_copy_max(a) + 1, 0, O2G_COPY, 0) ==
+	    -EMSGSIZE);
+	bed_recv(b, to_a, 60, in, 4);
+	TAP(o2g_send(a, &to, "abc", 4, 0, O2G_COPY, &good) == 0);
+	TAP(ends(a, &good, 0) && ends(b, in, 0));
+}
+
+static void to_itself(void)
+{
+	uint32_t self = bed_peer(a, a);
+	static uint8_t out[100000], in[100000];
+
+	bed_fill(out, sizeof(out), 1);
+	bed_recv(a, self, 70, in, sizeof(in));
+	bed_send(a, self, 70, out, sizeof(out));
+	(void)bed_event(a);
+	(void)bed_event(a);
+	tap_ok(bed_check(in, sizeof(in), 1), "a message to oneself");
+	memset(in, 0, sizeof(in));
+	bed_send(a, self, 71, out, sizeof(out));
+	bed_recv(a, O2G_ANY, 71, in, sizeof(in));
+	(void)bed_event(a);
+	(void)bed_event(a);
+	tap_ok(bed_check(in, sizeof(in), 1), "and one that came first");
+}
+
+#define SENDERS 6
+#define EACH 300
+
+static void *sender(void *arg)
+{
+	struct o2g *hub = arg, *me = bed_open();
+	uint32_t to = bed_peer(me, hub);
+	static __thread uint8_t out[3000];
+
+	bed_fill(out, sizeof(out), 5);
+	for (int i = 0; i < EACH; i++) {
+		bed_send(me, to, (uint64_t)i, out, (size_t)i * 10);
+		if (bed_event(me).status)
+			bed_die("send to the hub");
+	}
+	if (o2g_close(me, 10000))
+		bed_die("close of a sender");
+	return 0;
+}
+
+static void many_to_one(void)
+{
+	pthread_t thread[SENDERS];
+	static uint8_t in[3000];
+	int good = 0, counts[EACH] = {0};
+
+	for (int i = 0; i < SENDERS; i++)
+		pthread_create(&thread[i], 0, sender, a);
+	for (int i = 0; i < SENDERS * EACH; i++) {
+		struct o2g_match any = {
+			.peer = O2G_ANY, .context = 1, .ignore = ~0ull};
+		struct o2g_event event;
+
+		if (o2g_recv(a, &any, in, sizeof(in), 0, 0, 0))
+			bed_die("recv");
+		event = bed_event(a);
+		good += event.status == 0 && event.length == event.tag * 10 &&
+			event.peer == O2G_ANY &&
+			bed_check(in, event.length, 5) &&
+			++counts[event.tag] <= SENDERS;
+	}
+	for (int i = 0; i < SENDERS; i++)
+		pthread_join(thread[i], 0);
+	tap_ok(good == SENDERS * EACH,
+	       "%d peers that were never named send to one", SENDERS);
+}
+
+/* A second thread wakes one that waits; a wait sleeps. */
+static void *waker(void *arg)
+{
+	usleep(50000);
+	o2g_wake(arg);
+	return 0;
+}
+
+static void waits(void)
+{
+	struct o2g_event event;
+	pthread_t thread;
+	double before;
+
+	TAP(o2g_wait(b, &event, 1, 0) == 0);
+	before = cpu_seconds();
+	TAP(o2g_wait(b, &event, 1, 1000) == 0);
+	tap_ok(cpu_seconds() - before < 0.05,
+	       "a wait of a second takes less than 5 %% of a core");
+	pthread_create(&thread, 0, waker, b);
+	tap_ok(o2g_wait(b, &event, 1, BED_WAIT) == -EINTR,
+	       "o2g_wake() ends a wait");
+	pthread_join(thread, 0);
+	before = cpu_seconds();
+	usleep(1000000);
+	tap_ok(cpu_seconds() - before < 0.02,
+	       "an endpoint that nobody uses takes no time");
+}
+
+int main(void)
+{
+	setup();
+	sizes();
+	tags_and_data();
+	huge_then_small();
+	nobody_calls();
+	many_while_computing();
+	peeks();
+	cancels();
+	multi();
+	copies();
+	to_itself();
+	many_to_one();
+	waits();
+	teardown();
+	return tap_done();
+}
