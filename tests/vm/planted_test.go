@@ -52,7 +52,7 @@ var planted = map[string]func(*testing.T){
 		vm.Expect(lab.Warning, "plant_warn", 1)
 		vm.Expect(lab.Bug, "plant_bug", 1)
 		vm.Expect(lab.Oops, "plant_null", 1)
-		vm.Expect(lab.Bug, "plant_atomic", 1)
+		vm.Expect(lab.Bug, "", 1) // its function depends on what the compiler inlined
 		for _, word := range []string{"warn", "bug", "null", "atomic"} {
 			vm.Output(shell("(echo " + word + " >/proc/skep_planted); true"))
 		}
