@@ -10,6 +10,10 @@ struct random_counts {
 	u64 full, requested, waited; /* rings found full; see o2g_counts */
 };
 
+typedef int check_fn(int ok, const char *name);
+
+void hostile_run(check_fn *check);
+
 /* Each seed is a world of its own; returns how many went wrong. */
 u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);
 

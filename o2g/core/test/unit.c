@@ -507,6 +507,11 @@ static void hash(void)
 	      "SipHash gives the published values");
 }
 
+static int check(int ok, const char *name)
+{
+	return tap_ok(ok, "%s", name);
+}
+
 static void random_worlds(void)
 {
 	struct random_counts counts = {0};
@@ -549,6 +554,7 @@ int main(void)
 	slab();
 	turns();
 	wakes();
+	hostile_run(check);
 	random_worlds();
 	return tap_done();
 }
