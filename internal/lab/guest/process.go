@@ -28,6 +28,10 @@ var reaper = struct {
 // startReaper takes every child that ends, orphans too: nothing else in this
 // program may wait for a process.
 func startReaper() {
+	// A process 1 that these end takes the machine along. They are caught,
+	// not ignored: what is ignored stays so in every program.
+	unheard := make(chan os.Signal, 1)
+	signal.Notify(unheard, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	go func() {
