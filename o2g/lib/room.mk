@@ -40,7 +40,7 @@ $(B)/lib/libo2g.a: $(o2g_lib_obj)
 
 # The tests: under ASan and UBSan, and the same under ThreadSanitizer.
 o2g_t := $(B)/test/o2g
-o2g_tests := digest message
+o2g_tests := digest message stranger
 $(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)

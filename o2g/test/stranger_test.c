@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Who gets in and who does not: strangers of all kinds at an endpoint's port,
+ * and the tie-break of simultaneous connects.
+ */
+#include "bed.h"
+
+#include <o2g/lib/digest.h>
+#include <o2g/lib/opening.h>
+#include <tests/tap.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static struct o2g *victim;
+static uint8_t name[O2G_NAME_SIZE];
+
+static struct o2g_identity identity(const char *secret_seed, u8 id)
+{
+	struct o2g_identity self;
+	u8 secret[32];
+	struct o2g_id me;
+
+	for (int i = 0; i < 32; i++)
+		secret[i] = (u8)(secret_seed ? secret_seed[0] : i);
+	memset(&me, id, sizeof(me));
+	o2g_identity_make(&self, secret, &me);
+	return self;
+}
+
+static struct o2g_id victim_id(void)
+{
+	struct o2g_id id;
+
+	memcpy(&id, name + 24, sizeof(id));
+	return id;
+}
+
+static int dial(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	to.sin_port = htons((uint16_t)(name[2] | name[3] << 8));
+	memcpy(&to.sin_addr, name + 8, 4);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		bed_die("connect");
+	return fd;
+}
+
+static int say(int fd, const void *bytes, size_t length)
+{
+	return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+/* Bytes until the end of the stream; -1 when it stays open. */
+static int hear(int fd, void *bytes, int most)
+{
+	int n = 0;
+
+	while (n < most) {
+		struct pollfd file = {.fd = fd, .events = POLLIN};
+		ssize_t r;
+
+		if (poll(&file, 1, BED_WAIT) <= 0)
+			return -1;
+		r = recv(fd, (char *)bytes + n, (size_t)(most - n), 0);
+		if (r <= 0)
+			break;
+		n += (int)r;
+	}
+	return n;
+}
+
+/* True if the other side ends the stream without a further word. */
+static int sent_away(int fd)
+{
+	char byte;
+
+	return hear(fd, &byte, 1) == 0;
+}
+
+static void garbage(void)
+{
+	char junk[200];
+	int fd = dial();
+
+	memset(junk, 'x', sizeof(junk));
+	TAP(say(fd, junk, sizeof(junk)));
+	tap_ok(sent_away(fd), "garbage is sent away");
+	close(fd);
+	fd = dial();
+	TAP(say(fd, "GET / HTTP/1.0\r\n\r\n", 18));
+	shutdown(fd, SHUT_WR);
+	tap_ok(sent_away(fd), "a short stranger is sent away");
+	close(fd);
+}
+
+static struct o2g_opening hello(const struct o2g_identity *self)
+{
+	static u8 nonce[16] = {1, 2, 3};
+	struct o2g_opening o;
+	struct o2g_id to = victim_id();
+
+	o2g_opening_dial(&o, self, &to, O2G_CREDIT_MIN, nonce);
+	return o;
+}
+
+static void wrong_job(void)
+{
+	struct o2g_identity other = identity("z", 7);
+	struct o2g_opening o = hello(&other);
+	int fd = dial();
+
+	TAP(say(fd, o.out, o.out_length));
+	tap_ok(sent_away(fd), "another job's endpoint is sent away");
+	close(fd);
+}
+
+/* Knows the job's public name, has heard an opening, has no secret. */
+static void no_secret(void)
+{
+	struct o2g_identity self = identity(0, 7);
+	struct o2g_identity liar = self;
+	struct o2g_opening o;
+	int fd = dial(), step;
+	u8 *at;
+
+	memset(liar.secret, 1, sizeof(liar.secret));
+	o = hello(&liar);
+	TAP(say(fd, o.out, o.out_length));
+	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+	o.proof.credit = O2G_CREDIT_MIN;
+	memset(o.proof.mac, 5, sizeof(o.proof.mac));
+	TAP(say(fd, &o.proof, sizeof(o.proof)));
+	tap_ok(sent_away(fd), "a well-formed stranger without the secret is "
+			      "sent away");
+	close(fd);
+
+	/* the challenge of the victim does not convince the liar either */
+	fd = dial();
+	o = hello(&liar);
+	TAP(say(fd, o.out, o.out_length));
+	TAP(hear(fd, at = (u8 *)&o.challenge, sizeof(o.challenge)) > 0);
+	(void)at;
+	step = o2g_opening_took(&o, sizeof(o.challenge));
+	tap_ok(step == -EACCES, "a connector refuses who does not know its "
+				"secret");
+	close(fd);
+}
+
+/* Repeats what a real opening sent. */
+static void replayed(void)
+{
+	struct o2g_identity self = identity(0, 9);
+	struct o2g_opening o = hello(&self);
+	struct o2g_proof proof;
+	u8 first[72], challenge[80];
+	int fd = dial();
+
+	memcpy(first, o.out, sizeof(first));
+	TAP(say(fd, o.out, o.out_length));
+	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	memcpy(&proof, o.out, sizeof(proof));
+	close(fd); /* the real one never proved itself */
+
+	fd = dial();
+	TAP(say(fd, first, sizeof(first)));
+	TAP(hear(fd, challenge, sizeof(challenge)) == sizeof(challenge));
+	TAP(say(fd, &proof, sizeof(proof)));
+	tap_ok(sent_away(fd), "a replayed hello and proof are sent away");
+	close(fd);
+}
+
+static void wrong_revision(void)
+{
+	struct o2g_identity self = identity(0, 7);
+	struct o2g_opening o = hello(&self), mine = o;
+	struct o2g_challenge answer;
+	int fd = dial(), step;
+
+	((struct o2g_hello *)o.out)->revision = 99;
+	TAP(say(fd, o.out, o.out_length));
+	TAP(hear(fd, &answer, sizeof(answer)) == sizeof(answer));
+	tap_ok(answer.magic == O2G_WIRE_MAGIC &&
+		       answer.revision == O2G_WIRE_REVISION &&
+		       answer.credit == 0,
+	       "a wrong revision is told the right one");
+	TAP(sent_away(fd));
+	close(fd);
+	answer.revision = 99;
+	mine.challenge = answer;
+	step = o2g_opening_took(&mine, sizeof(answer));
+	tap_ok(step == -EPROTONOSUPPORT && mine.revision == 99,
+	       "a connector learns the other's revision");
+}
+
+/* Somebody of the job, byte by byte: still slow, yet welcome. */
+static void slow_friend(void)
+{
+	struct o2g_identity self = identity(0, 11);
+	struct o2g_opening o = hello(&self);
+	int fd = dial(), good = 1;
+
+	for (u32 i = 0; i < o.out_length; i++)
+		good &= say(fd, o.out + i, 1);
+	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) == sizeof(o.challenge));
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	for (u32 i = 0; i < o.out_length; i++)
+		good &= say(fd, o.out + i, 1);
+	TAP(good &&
+	    hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome));
+	tap_ok(o2g_opening_took(&o, sizeof(o.welcome)) == O2G_OPENING_WELCOME,
+	       "who knows the secret gets in, byte by byte");
+	close(fd);
+}
+
+/* A message between the victim and a new endpoint, both ways. */
+static int works(void)
+{
+	struct o2g *other = bed_open();
+	uint32_t there = bed_peer(other, victim);
+	char in[6] = "", back[6] = "";
+	int ok;
+
+	bed_recv(victim, O2G_ANY, 1, in, sizeof(in));
+	bed_send(other, there, 1, "hello", 6);
+	ok = bed_event(victim).status == 0 && strcmp(in, "hello") == 0 &&
+	     bed_event(other).status == 0;
+	bed_recv(other, there, 2, back, sizeof(back));
+	bed_send(victim, bed_peer(victim, other), 2, "again", 6);
+	ok = ok && bed_event(other).status == 0 && strcmp(back, "again") == 0;
+	ok = ok && bed_event(victim).status == 0;
+	return o2g_close(other, 5000) == 0 && ok;
+}
+
+#define CROWD 1000
+
+static void crowd(void)
+{
+	struct rlimit limit;
+	static int fd[CROWD];
+	int gone = 0;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < 2 * CROWD + 100 &&
+	    limit.rlim_max > limit.rlim_cur) {
+		limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	for (int i = 0; i < CROWD; i++)
+		fd[i] = dial();
+	tap_ok(works(), "a real peer connects beside %d half-open ones", CROWD);
+	for (int i = 0; i < CROWD; i++) {
+		struct pollfd file = {.fd = fd[i], .events = POLLIN};
+
+		gone += poll(&file, 1, 0) == 1;
+		close(fd[i]);
+	}
+	tap_ok(gone >= CROWD - 200, "most of the half-open ones were sent "
+				    "away: they are bounded");
+}
+
+/* One that says nothing is closed by time. */
+static void silent(void)
+{
+	int fd = dial();
+
+	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
+	       O2G_OPENING_SECONDS);
+	close(fd);
+}
+
+/* ---- simultaneous connects ---- */
+
+struct side {
+	struct o2g *o2g;
+	uint32_t peer;
+	pthread_barrier_t *gate;
+	int good;
+};
+
+#define ROUND 20
+
+static void *talk(void *arg)
+{
+	struct side *side = arg;
+	uint32_t in[ROUND] = {0}, out[ROUND];
+	int events = 0;
+
+	for (uint32_t i = 0; i < ROUND; i++)
+		bed_recv(side->o2g, side->peer, 3, &in[i], 4);
+	pthread_barrier_wait(side->gate);
+	for (uint32_t i = 0; i < ROUND; i++) {
+		out[i] = i + 1;
+		bed_send(side->o2g, side->peer, 3, &out[i], 4);
+	}
+	while (events < 2 * ROUND)
+		events += bed_event(side->o2g).status == 0;
+	side->good = 1;
+	for (uint32_t i = 0; i < ROUND; i++)
+		side->good &= in[i] == i + 1;
+	return 0;
+}
+
+/* No message lost, doubled or out of order, whoever dialled. */
+static int both_dial(void)
+{
+	pthread_barrier_t gate;
+	struct o2g *one = bed_open(), *two = bed_open();
+	struct side side[2] = {{one, bed_peer(one, two), &gate, 0},
+			       {two, bed_peer(two, one), &gate, 0}};
+	struct o2g_event event;
+	pthread_t thread;
+	int extra;
+
+	pthread_barrier_init(&gate, 0, 2);
+	pthread_create(&thread, 0, talk, &side[0]);
+	talk(&side[1]);
+	pthread_join(thread, 0);
+	extra = o2g_wait(one, &event, 1, 0) + o2g_wait(two, &event, 1, 0);
+	pthread_barrier_destroy(&gate);
+	extra += !!o2g_close(one, 5000) + !!o2g_close(two, 5000);
+	return side[0].good && side[1].good && extra == 0;
+}
+
+static void simultaneous(void)
+{
+	int good = 0, rounds = 150;
+
+	for (int i = 0; i < rounds; i++)
+		good += both_dial();
+	tap_ok(good == rounds, "%d of %d simultaneous connects lost nothing",
+	       good, rounds);
+}
+
+/* A listener of the test's own, and its name for an endpoint with that id. */
+static int listen_as(uint8_t out[O2G_NAME_SIZE], u8 id)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 5) ||
+	    getsockname(fd, (struct sockaddr *)&at, &length))
+		bed_die("listen");
+	memset(out, 0, O2G_NAME_SIZE);
+	out[0] = 4;
+	out[2] = (uint8_t)ntohs(at.sin_port);
+	out[3] = (uint8_t)(ntohs(at.sin_port) >> 8);
+	memcpy(out + 8, &at.sin_addr, 4);
+	memset(out + 24, id, 16);
+	return fd;
+}
+
+/* The victim dials us, and before we answer we prove ourselves on a dial of
+ * our own: what is its verdict? `theirs`: its connection to us. */
+static u32 cross(u8 id, int *theirs, int *ours)
+{
+	uint8_t mine[O2G_NAME_SIZE];
+	struct o2g_identity self = identity(0, id);
+	struct o2g_opening o = hello(&self);
+	struct o2g_match to = {.context = 1};
+	int listener = listen_as(mine, id);
+
+	if (o2g_peer(victim, mine, &to.peer) ||
+	    o2g_send(victim, &to, "x", 1, 0, O2G_COPY, 0))
+		bed_die("send");
+	*theirs = accept(listener, 0, 0);
+	close(listener);
+	*ours = dial();
+	if (!say(*ours, o.out, o.out_length) ||
+	    hear(*ours, &o.challenge, sizeof(o.challenge)) <= 0 ||
+	    o2g_opening_took(&o, sizeof(o.challenge)) ||
+	    !say(*ours, o.out, o.out_length) ||
+	    hear(*ours, &o.welcome, sizeof(o.welcome)) <= 0)
+		bed_die("opening");
+	return o.welcome.verdict;
+}
+
+static void verdicts(void)
+{
+	char byte, bytes[sizeof(struct o2g_hello)];
+	int theirs, ours;
+
+	tap_ok(cross(0, &theirs, &ours) == O2G_WELCOME,
+	       "the smaller id's dial is welcome");
+	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
+	tap_ok(hear(theirs, &byte, 1) == 0, "and the other's is dropped");
+	tap_ok(hear(ours, &byte, 1) == 1 && byte == O2G_MESSAGE,
+	       "what waited goes over the one that stays");
+	close(theirs);
+	close(ours);
+	TAP(bed_event(victim).status == 0);
+	tap_ok(cross(0xff, &theirs, &ours) == O2G_CROSSED,
+	       "the larger id's is told to wait");
+	tap_ok(hear(ours, &byte, 1) == 0, "and ended");
+	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
+	TAP(recv(theirs, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	close(theirs);
+	close(ours);
+}
+
+/* ---- sockets of the program ---- */
+
+static void registered(void)
+{
+	struct o2g *one = bed_open(), *two = bed_open();
+	uint32_t there = bed_peer(one, two), here = bed_peer(two, one);
+	int pair[2];
+	char in[6] = "";
+
+	TAP(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	TAP(o2g_register_socket(one, pair[0], there, 1) == 0);
+	TAP(o2g_register_socket(two, pair[1], here, 0) == 0);
+	bed_recv(two, here, 1, in, sizeof(in));
+	bed_send(one, there, 1, "bytes", 6);
+	TAP(bed_event(one).status == 0);
+	tap_ok(bed_event(two).status == 0 && strcmp(in, "bytes") == 0,
+	       "a registered socket carries messages");
+	tap_ok(o2g_register_socket(one, dup(0), there, 1) == -EISCONN,
+	       "a second one for the same peer is refused");
+	TAP(o2g_close(one, 5000) == 0);
+	TAP(o2g_close(two, 5000) == 0);
+}
+
+int main(void)
+{
+	setenv("SKEP_O2G_LOG", "0", 1);
+	victim = bed_open();
+	if (o2g_name(victim, name))
+		return 1;
+	garbage();
+	wrong_job();
+	no_secret();
+	replayed();
+	wrong_revision();
+	slow_friend();
+	tap_ok(works(), "a real peer connects after all of them");
+	crowd();
+	silent();
+	verdicts();
+	TAP(o2g_close(victim, 1000) == 0);
+	simultaneous();
+	registered();
+	return tap_done();
+}
