@@ -17,3 +17,13 @@ $(o2g_dir)/core: $(o2g_core_test) $(o2g_core_san)
 CHECK_SUITES += o2g-core
 suite_o2g-core = $(o2g_dir)/core
 suite_o2g-core_needs = $(o2g_dir)/core
+
+# Not under sanitizers: its coroutines have stacks of their own.
+$(o2g_dir)/order: $(B)/obj/gcc/o2g/core/test/order/model.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_GCC) -o $@ $^
+
+CHECK_SUITES += o2g-core-order
+suite_o2g-core-order = $(o2g_dir)/order
+suite_o2g-core-order_needs = $(o2g_dir)/order

@@ -76,6 +76,7 @@ struct o2g_message {
 	struct list arrival; /* all unmatched, in order */
 	struct list grant;   /* GRANTs of its connection */
 	struct o2g_knot by_source, by_any, by_id;
+	struct o2g_knot masked_source, masked_any;
 	struct o2g_conn *conn;	   /* 0: its connection ended, or self */
 	struct o2g_op_entry *op;   /* who takes it */
 	struct o2g_op_entry *send; /* self, by reference */
@@ -169,6 +170,10 @@ struct o2g_core {
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */
 	u64 scanned;	     /* entries compared outside of the table */
+	u64 mask;	     /* unmatched messages are found under it too */
+	u64 mask_tried;	     /* another, and what its searches cost */
+	u64 mask_cost;
+	int masked;
 	u64 charged;
 	u32 blocked;
 	int completed, broken, stalled;

@@ -9,10 +9,14 @@
  * Programs use two or three masks; receives with more than O2G_CLASSES of them
  * stand in one bounded list.
  *
- * Unmatched messages are found by (context, source, tag), by (context, tag),
- * or, for receives with a mask, by their order of arrival.
+ * Unmatched messages are found by (context, source, tag) and by (context, tag);
+ * for receives with a mask, by their order of arrival. When such searches have
+ * cost more than an index, the messages are indexed under that mask as well,
+ * which then is kept up until another mask has cost as much.
  */
 #include "inside.h"
+
+#define MASK_WORTH 64 /* comparisons that are not worth an index */
 
 static int mask_class(struct o2g_core *core, u64 ignore)
 {
@@ -149,39 +153,79 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 	return core->odds ? odd_receive(core, message, any, best) : best;
 }
 
-void o2g_match_hold(struct o2g_core *core, struct o2g_message *message)
+/* Puts a message into the queues of its sender and of anybody. */
+static void index_message(struct o2g_core *core, struct o2g_message *message,
+			  u32 source)
 {
-	struct o2g_key key = {O2G_KEY_HELD, message->context, message->source,
+	const int any = source == O2G_ANY_PEER;
+	struct o2g_key key = {O2G_KEY_HELD, message->context, source,
 			      message->tag};
 
-	message->why |= O2G_MSG_HELD;
-	if (message->source != O2G_NO_PEER)
-		o2g_table_add(&core->table, &message->by_source, &key);
-	key.source = O2G_ANY_PEER;
-	o2g_table_add(&core->table, &message->by_any, &key);
-	list_append(&core->arrival, &message->arrival);
-	core->counts.held++;
+	if (source == O2G_NO_PEER)
+		return;
+	o2g_table_add(&core->table,
+		      any ? &message->by_any : &message->by_source, &key);
+	if (!core->masked)
+		return;
+	key.kind = O2G_KEY_MASKED;
+	key.tag &= ~core->mask;
+	o2g_table_add(&core->table,
+		      any ? &message->masked_any : &message->masked_source,
+		      &key);
+}
+
+static void unindex_message(struct o2g_core *core, struct o2g_message *message)
+{
+	o2g_table_remove(&core->table, &message->by_source);
+	o2g_table_remove(&core->table, &message->by_any);
+	o2g_table_remove(&core->table, &message->masked_source);
+	o2g_table_remove(&core->table, &message->masked_any);
 }
 
 void o2g_match_name(struct o2g_core *core, struct o2g_message *message)
 {
-	const struct o2g_key key = {O2G_KEY_HELD, message->context,
-				    message->source, message->tag};
+	index_message(core, message, message->source);
+}
 
-	o2g_table_add(&core->table, &message->by_source, &key);
+void o2g_match_hold(struct o2g_core *core, struct o2g_message *message)
+{
+	message->why |= O2G_MSG_HELD;
+	index_message(core, message, message->source);
+	index_message(core, message, O2G_ANY_PEER);
+	list_append(&core->arrival, &message->arrival);
+	core->counts.held++;
 }
 
 void o2g_match_unhold(struct o2g_core *core, struct o2g_message *message)
 {
 	message->why &= ~O2G_MSG_HELD;
-	o2g_table_remove(&core->table, &message->by_source);
-	o2g_table_remove(&core->table, &message->by_any);
+	unindex_message(core, message);
 	list_unlink(&message->arrival);
 	core->counts.held--;
 }
 
-static struct o2g_message *masked_message(struct o2g_core *core, u32 peer,
-					  u32 context, u64 tag, u64 ignore)
+/* In order of arrival, so that the queues are. */
+static void use_mask(struct o2g_core *core, u64 ignore)
+{
+	struct list *node, *after;
+
+	core->mask = ignore;
+	core->masked = 1;
+	core->mask_cost = 0;
+	list_each(node, after, &core->arrival)
+	{
+		struct o2g_message *message =
+			list_entry(node, struct o2g_message, arrival);
+
+		unindex_message(core, message);
+		index_message(core, message, message->source);
+		index_message(core, message, O2G_ANY_PEER);
+		core->scanned++;
+	}
+}
+
+static struct o2g_message *search(struct o2g_core *core, u32 peer, u32 context,
+				  u64 tag, u64 ignore)
 {
 	struct list *node, *after;
 
@@ -191,26 +235,47 @@ static struct o2g_message *masked_message(struct o2g_core *core, u32 peer,
 			list_entry(node, struct o2g_message, arrival);
 
 		core->scanned++;
+		core->mask_cost++;
 		if (fits(peer, context, tag, ignore, message))
 			return message;
 	}
 	return 0;
 }
 
+/* Is there an index for this mask, or is it time to make one? */
+static int has_mask(struct o2g_core *core, u64 ignore)
+{
+	if (core->masked && core->mask == ignore)
+		return 1;
+	if (core->mask_tried != ignore) {
+		core->mask_tried = ignore;
+		core->mask_cost = 0;
+	}
+	if (core->mask_cost < MASK_WORTH + 4 * core->counts.held)
+		return 0;
+	use_mask(core, ignore);
+	return 1;
+}
+
 struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
 				      u32 context, u64 tag, u64 ignore)
 {
-	const struct o2g_key key = {O2G_KEY_HELD, context, peer, tag};
+	const struct o2g_key key = {ignore ? O2G_KEY_MASKED : O2G_KEY_HELD,
+				    context, peer, tag & ~ignore};
+	const int any = peer == O2G_ANY_PEER;
 	struct o2g_knot *knot;
 
 	if (!core->counts.held)
 		return 0;
-	if (ignore)
-		return masked_message(core, peer, context, tag, ignore);
+	if (ignore && !has_mask(core, ignore))
+		return search(core, peer, context, tag, ignore);
 	knot = o2g_table_find(&core->table, &key);
 	if (!knot)
 		return 0;
-	if (peer == O2G_ANY_PEER)
-		return list_entry(knot, struct o2g_message, by_any);
-	return list_entry(knot, struct o2g_message, by_source);
+	if (ignore)
+		return any ? list_entry(knot, struct o2g_message, masked_any)
+			   : list_entry(knot, struct o2g_message,
+					masked_source);
+	return any ? list_entry(knot, struct o2g_message, by_any)
+		   : list_entry(knot, struct o2g_message, by_source);
 }

@@ -177,3 +177,15 @@ int o2g_ring_roomy(struct o2g_area *area)
 	o2g_full_barrier();
 	return (o2g_load(&area->sq.flags) & O2G_NEED_ROOM) != 0;
 }
+
+int o2g_ring_sleeps(struct o2g_area *area)
+{
+	o2g_store(&area->cq.flags, O2G_NEED_WAKE);
+	o2g_full_barrier();
+	return o2g_load_acquire(&area->cq.tail) == o2g_load(&area->cq.head);
+}
+
+void o2g_ring_awake(struct o2g_area *area)
+{
+	o2g_store(&area->cq.flags, 0);
+}

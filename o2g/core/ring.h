@@ -46,4 +46,9 @@ int o2g_ring_take(struct o2g_area *area, struct o2g_cqe *cqe);
 /* After taking a batch. True: kick, completions wait for the room. */
 int o2g_ring_roomy(struct o2g_area *area);
 
+/* Before sleeping. True: nothing has come, sleep until woken. */
+int o2g_ring_sleeps(struct o2g_area *area);
+/* After sleeping, or instead of it. */
+void o2g_ring_awake(struct o2g_area *area);
+
 #endif

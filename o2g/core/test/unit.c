@@ -555,6 +555,7 @@ int main(void)
 	turns();
 	wakes();
 	hostile_run(check);
+	cost_run(check);
 	random_worlds();
 	return tap_done();
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What matching costs, in entries looked at, with as many receives and
+ * messages as a program may have. Counted, not timed.
+ */
+#include <stdio.h>
+
+#include "pair.h"
+#include "suite.h"
+
+#define MANY 100000u
+#define SOURCES 1000u
+
+static struct bed bed;
+static u8 body[8];
+
+static u64 cost(void)
+{
+	return bed.core->table.compared + bed.core->scanned;
+}
+
+static void open_large(void)
+{
+	const struct bed_options options = {.sq = 16,
+					    .cq = 0x10000,
+					    .postings = 4 * MANY,
+					    .peers = SOURCES + 1,
+					    .unexpected = 1ull << 30};
+
+	bed_open(&bed, &options);
+	for (u32 i = 0; i <= SOURCES; i++)
+		o2g_core_peer(bed.core, i, i == 0);
+}
+
+static u32 take_all(void)
+{
+	struct o2g_cqe cqe;
+	u32 got = 0;
+
+	while (bed_take(&bed, &cqe))
+		got += cqe.op == O2G_OP_RECV && !cqe.status;
+	return got;
+}
+
+/* Entries looked at for each pair, in hundredths. */
+static u32 each(u64 before)
+{
+	return (u32)((cost() - before) * 100 / MANY);
+}
+
+static void report(check_fn *check, const char *name, u32 per_pair, u32 got)
+{
+	printf("# %s: %u.%02u entries for each\n", name, per_pair / 100,
+	       per_pair % 100);
+	check(per_pair < 2000 && got == MANY, name);
+}
+
+/* Receives first, then a flood; `tags` different ones. */
+static void posted(check_fn *check, const char *name, u32 tags, u64 ignore)
+{
+	u64 before;
+	u32 got = 0;
+
+	open_large();
+	before = cost();
+	for (u32 i = 0; i < MANY; i++)
+		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
+	for (u32 i = MANY; i-- > 0;) {
+		bed_send(&bed, 0, i % tags, body, 0, i);
+		got += i % 4096 ? 0 : take_all();
+	}
+	report(check, name, each(before), got);
+	check(!bed_close(&bed), "memory");
+}
+
+static void unmatched(check_fn *check, const char *name, u32 tags, u64 ignore)
+{
+	u64 before;
+	u32 got = 0;
+
+	open_large();
+	before = cost();
+	for (u32 i = 0; i < MANY; i++) {
+		bed_send(&bed, 0, i % tags, body, 0, i);
+		if (i % 4096 == 0)
+			take_all();
+	}
+	for (u32 i = MANY; i-- > 0;) {
+		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
+		got += i % 4096 ? 0 : take_all();
+	}
+	report(check, name, each(before), got);
+	check(!bed_close(&bed), "memory");
+}
+
+static int say(struct o2g_conn *conn, u32 id, u64 tag)
+{
+	const struct o2g_frame frame = {
+		.type = O2G_MESSAGE, .id = id, .context = 1, .tag = tag};
+	struct o2g_piece piece;
+
+	if (o2g_rx_want(conn, &piece) || piece.length != sizeof(frame))
+		return 0;
+	memcpy(piece.core, &frame, sizeof(frame));
+	return !o2g_rx_done(conn, sizeof(frame));
+}
+
+/* Directed receives, some from anybody between them, and as many senders. */
+static void sources(check_fn *check)
+{
+	static struct o2g_conn *conn[SOURCES];
+	static struct bed_end end;
+	const struct o2g_counts *counts;
+	u64 before;
+	u32 said = 0;
+
+	open_large();
+	counts = &bed.core->counts;
+	for (u32 i = 0; i < SOURCES; i++)
+		o2g_conn_attach(bed.core, i + 1, 1 << 20, 1 << 20, &end,
+				&conn[i]);
+	before = cost();
+	for (u32 i = 0; i < MANY; i++)
+		bed_recv(&bed, i % 7 ? 1 + i % SOURCES : O2G_ANY_PEER, 5,
+			 i % 3 ? 0 : ~0ull, body, 0, i);
+	for (u32 i = 0; i < MANY; i++) {
+		said += say(conn[i % SOURCES], 1, 5);
+		if (i % 4096 == 0)
+			take_all();
+	}
+	check(counts->received > MANY / 2 &&
+		      counts->received + counts->held == MANY,
+	      "senders' messages are received or held");
+	report(check, "1,000 senders", each(before), said);
+	for (u32 i = 0; i < SOURCES; i++)
+		o2g_conn_end(conn[i], 0);
+	check(!bed_close(&bed), "memory");
+}
+
+void cost_run(check_fn *check)
+{
+	posted(check, "100,000 receives from anybody, each its tag", MANY, 0);
+	posted(check, "100,000 receives from anybody, one tag", 1, 0);
+	posted(check, "100,000 receives of anything", 1, ~0ull);
+	posted(check, "100,000 receives with a mask", 1000, 0xff00000000ull);
+	unmatched(check, "100,000 unmatched, each its tag", MANY, 0);
+	unmatched(check, "100,000 unmatched, one tag", 1, 0);
+	unmatched(check, "100,000 unmatched, with a mask", MANY, 0xffull << 40);
+	sources(check);
+}
