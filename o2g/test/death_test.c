@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Peers that die by SIGKILL at every stage of a message. What names them ends
+ * with an error, what names anybody stays, and the endpoint works on.
+ */
+#include "bed.h"
+
+#include <tests/tap.h>
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define BIG (24u << 20) /* beyond credit */
+
+static struct o2g *me;
+static uint8_t my_name[O2G_NAME_SIZE];
+
+/* A child with an endpoint of its own, and a way to talk to its program. */
+struct victim {
+	pid_t pid;
+	int channel;
+	uint32_t peer;
+};
+
+enum { IDLE, SEND_SMALL, SEND_BIG, RECV_PART, STOP };
+
+static void obey(int channel, int order, struct o2g *o2g, uint32_t to)
+{
+	static uint8_t big[BIG];
+	char word = 'k';
+
+	if (order == SEND_SMALL) {
+		bed_send(o2g, to, 1, "small", 6);
+		(void)bed_event(o2g);
+	} else if (order == SEND_BIG) {
+		bed_send(o2g, to, 2, big, sizeof(big));
+	} else if (order == RECV_PART) {
+		bed_recv(o2g, to, 3, big, sizeof(big));
+	}
+	if (write(channel, &word, 1) != 1)
+		_exit(1);
+}
+
+static void child(int channel, const uint8_t *parent)
+{
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g *o2g = bed_open();
+	uint32_t to;
+	char order;
+
+	if (o2g_name(o2g, name) || o2g_peer(o2g, parent, &to) ||
+	    write(channel, name, sizeof(name)) != sizeof(name))
+		_exit(1);
+	while (read(channel, &order, 1) == 1 && order != STOP)
+		obey(channel, order, o2g, to);
+	_exit(o2g_close(o2g, 5000) ? 1 : 0);
+}
+
+static struct victim start(void)
+{
+	struct victim v = {0};
+	uint8_t name[O2G_NAME_SIZE];
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		bed_die("socketpair");
+	v.pid = fork();
+	if (v.pid == 0) {
+		close(pair[0]);
+		child(pair[1], my_name);
+	}
+	close(pair[1]);
+	v.channel = pair[0];
+	if (read(v.channel, name, sizeof(name)) != sizeof(name) ||
+	    o2g_peer(me, name, &v.peer))
+		bed_die("child");
+	return v;
+}
+
+static void tell(struct victim *v, int order)
+{
+	char word = (char)order;
+
+	if (write(v->channel, &word, 1) != 1 || read(v->channel, &word, 1) != 1)
+		bed_die("tell");
+}
+
+static void kill_victim(struct victim *v)
+{
+	kill(v->pid, SIGKILL);
+	waitpid(v->pid, 0, 0);
+	close(v->channel);
+}
+
+/* A first message, so that there is a connection. */
+static void greet(struct victim *v)
+{
+	char in[6];
+
+	bed_recv(me, v->peer, 1, in, sizeof(in));
+	tell(v, SEND_SMALL);
+	if (bed_event(me).status)
+		bed_die("greet");
+}
+
+static int fails_for(int status)
+{
+	return status == -ECONNRESET || status == -ESHUTDOWN ||
+	       status == -ECONNREFUSED || status == -EPIPE;
+}
+
+static void idle(void)
+{
+	struct victim v = start();
+	char directed[8], any[8];
+	struct o2g_event event;
+
+	greet(&v);
+	bed_recv(me, v.peer, 5, directed, sizeof(directed));
+	bed_recv(me, O2G_ANY, 6, any, sizeof(any));
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(event.cookie == directed && event.status == -ECONNRESET,
+	       "a receive from a peer that died idle fails");
+	bed_send(me, v.peer, 5, "x", 1);
+	tap_ok(fails_for(bed_event(me).status), "a send to it fails");
+	bed_recv(me, v.peer, 5, directed, sizeof(directed));
+	tap_ok(fails_for(bed_event(me).status), "a later receive fails");
+	TAP(o2g_wait(me, &event, 1, 200) == 0);
+	v = start();
+	greet(&v);
+	TAP(o2g_cancel(me, any) == 0);
+	event = bed_event(me);
+	tap_ok(event.cookie == any && event.status == -ECANCELED,
+	       "a receive from anybody stayed, and others are served");
+	kill_victim(&v);
+}
+
+/* Died with a message that had come whole, and one that had not. */
+static void mid_body(void)
+{
+	struct victim v = start();
+	static uint8_t in[BIG];
+	struct o2g_event event;
+	char small[6];
+
+	greet(&v);
+	tell(&v, SEND_SMALL); /* unexpected, whole */
+	bed_recv(me, O2G_ANY, 2, in, sizeof(in));
+	tell(&v, SEND_BIG);
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(event.cookie == in &&
+		       (event.status == 0 || event.status == -ECONNRESET),
+	       "a message cut by a death fails its receive (%d)", event.status);
+	bed_recv(me, v.peer, 1, small, sizeof(small));
+	event = bed_event(me);
+	tap_ok(event.status == 0 && strcmp(small, "small") == 0,
+	       "one that came whole before is received");
+}
+
+/* It stops in the middle: nobody reads, then it dies. */
+static void granted(void)
+{
+	struct victim v = start();
+	static uint8_t out[BIG], in[BIG];
+	struct o2g_event event;
+
+	greet(&v);
+	tell(&v, RECV_PART);
+	kill(v.pid, SIGSTOP);
+	bed_send(me, v.peer, 3, out, sizeof(out));
+	TAP(o2g_wait(me, &event, 1, 100) == 0);
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(event.cookie == out && fails_for(event.status),
+	       "a long send to a peer that dies fails (%d)", event.status);
+	v = start();
+	greet(&v);
+	kill(v.pid, SIGSTOP);
+	bed_send(me, v.peer, 9, out, sizeof(out)); /* not expected there */
+	bed_recv(me, v.peer, 9, in, sizeof(in));
+	TAP(o2g_wait(me, &event, 1, 100) == 0);
+	kill_victim(&v);
+	TAP(fails_for(bed_event(me).status));
+	tap_ok(fails_for(bed_event(me).status),
+	       "a request that waits for its grant fails");
+}
+
+/* Dead before, and while, the connection is made. */
+static void opening(void)
+{
+	struct victim v = start();
+	struct o2g_event event;
+
+	kill(v.pid, SIGSTOP); /* its kernel accepts, nobody answers */
+	bed_send(me, v.peer, 1, "x", 1);
+	TAP(o2g_wait(me, &event, 1, 100) == 0);
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(fails_for(event.status),
+	       "a send to a peer that dies while being dialled fails (%d)",
+	       event.status);
+	v = start();
+	kill_victim(&v);
+	bed_send(me, v.peer, 1, "x", 1);
+	tap_ok(bed_event(me).status == -ECONNREFUSED,
+	       "a peer that was dead before refuses");
+}
+
+/* A clean end is not a death: what it sent last arrives. */
+static void clean(void)
+{
+	struct victim v = start();
+	char in[6] = "", word = STOP;
+	int status = 1;
+
+	greet(&v);
+	tell(&v, SEND_SMALL);
+	if (write(v.channel, &word, 1) != 1)
+		bed_die("stop");
+	waitpid(v.pid, &status, 0);
+	close(v.channel);
+	TAP(status == 0);
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	tap_ok(bed_event(me).status == 0 && strcmp(in, "small") == 0,
+	       "the last message of a peer that closed is received");
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	tap_ok(bed_event(me).status == -ESHUTDOWN,
+	       "then its end is told apart from a death");
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	setenv("SKEP_O2G_LOG", "0", 1);
+	me = bed_open();
+	if (o2g_name(me, my_name))
+		return 1;
+	idle();
+	mid_body();
+	granted();
+	opening();
+	clean();
+	TAP(o2g_close(me, 2000) == 0);
+	return tap_done();
+}

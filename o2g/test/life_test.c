@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The life of an endpoint: options, fork, exec, descriptors, leaks (memory is
+ * LeakSanitizer's), and the errors that are told in words.
+ */
+#include "bed.h"
+
+#include <tests/tap.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static int refused(struct o2g_options options, int error, const char *word)
+{
+	struct o2g *o2g = (void *)1;
+	int r = o2g_open(&o2g, &options);
+
+	if (r == 0)
+		o2g_close(o2g, 0);
+	printf("# %s\n", o2g_error());
+	return r == error && !o2g && strstr(o2g_error(), word);
+}
+
+static int refused_environment(const char *variable, const char *value)
+{
+	int r;
+
+	setenv(variable, value, 1);
+	r = refused(bed_options(), -EINVAL, variable);
+	unsetenv(variable);
+	return r;
+}
+
+static void options(void)
+{
+	struct o2g_options o = bed_options();
+
+	o.secret = 0;
+	tap_ok(refused(o, -EACCES, "skep mpirun"), "no secret");
+	o.secret = "0123";
+	tap_ok(refused(o, -EACCES, "64 hexadecimal"), "a short secret");
+	o.secret = BED_SECRET "0";
+	tap_ok(refused(o, -EACCES, "64 hexadecimal"), "a long secret");
+	o = bed_options();
+	o.interface = "nosuch0";
+	tap_ok(refused(o, -EADDRNOTAVAIL, "nosuch0"), "no such interface");
+	o.interface = "192.0.2.1";
+	tap_ok(refused(o, -EADDRNOTAVAIL, "192.0.2.1"), "no such address");
+	o.interface = "10.0.0.0/99";
+	tap_ok(refused(o, -EINVAL, "10.0.0.0/99"), "no such network");
+	o = bed_options();
+	o.ports = "70000";
+	tap_ok(refused(o, -EINVAL, "70000"), "no such port");
+	o.ports = "10-5";
+	tap_ok(refused(o, -EINVAL, "10-5"), "ports the wrong way round");
+	o = bed_options();
+	o.credit = 5;
+	tap_ok(refused(o, -EINVAL, "SKEP_O2G_CREDIT"), "too little credit");
+	o = bed_options();
+	o.engine = "kernal";
+	tap_ok(refused(o, -EINVAL, "kernal"), "no such engine");
+	o = bed_options();
+	o.size = 4000;
+	tap_ok(refused(o, -EINVAL, "size"), "options of a later library");
+	TAP(refused_environment("SKEP_O2G_NAP_US", "-1"));
+	TAP(refused_environment("SKEP_O2G_CREDIT", "12x"));
+	TAP(refused_environment("SKEP_O2G_UNEXPECTED", "1"));
+	TAP(refused_environment("SKEP_O2G_OPERATIONS", "99999999999999999999"));
+}
+
+static void environment(void)
+{
+	struct o2g_options o = {.size = sizeof(o)};
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g *o2g, *second;
+
+	setenv("SKEP_O2G_SECRET", BED_SECRET, 1);
+	setenv("SKEP_O2G_IFACE", "127.0.0.0/8", 1);
+	setenv("SKEP_O2G_CREDIT", "64K", 1);
+	setenv("SKEP_O2G_PORTS", "29170-29171", 1);
+	TAP(o2g_open(&o2g, 0) == 0);
+	TAP(o2g_open(&second, &o) == 0);
+	TAP(o2g_name(o2g, name) == 0);
+	tap_ok(name[0] == 4 && name[8] == 127 &&
+		       (name[2] | name[3] << 8) / 2 == 29170 / 2,
+	       "the environment gives network and ports");
+	tap_ok(refused(o, -EADDRINUSE, "SKEP_O2G_PORTS"), "all ports in use");
+	TAP(o2g_close(o2g, 0) == 0);
+	TAP(o2g_close(second, 0) == 0);
+	unsetenv("SKEP_O2G_SECRET");
+	unsetenv("SKEP_O2G_IFACE");
+	unsetenv("SKEP_O2G_CREDIT");
+	unsetenv("SKEP_O2G_PORTS");
+}
+
+static int transfer(struct o2g *a, struct o2g *b)
+{
+	char in[5] = "";
+
+	bed_recv(b, O2G_ANY, 1, in, sizeof(in));
+	bed_send(a, bed_peer(a, b), 1, "abcd", 5);
+	return bed_event(a).status == 0 && bed_event(b).status == 0 &&
+	       strcmp(in, "abcd") == 0;
+}
+
+static void inet6(void)
+{
+	struct o2g_options o = bed_options();
+	struct o2g *a, *b;
+
+	o.interface = "::1";
+	if (o2g_open(&a, &o)) {
+		tap_skip("over IPv6", "this host has no ::1");
+		return;
+	}
+	TAP(o2g_open(&b, &o) == 0);
+	tap_ok(transfer(a, b), "messages over IPv6");
+	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
+}
+
+static int entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static int descriptors(void)
+{
+	return entries("/proc/self/fd");
+}
+
+/* What a program sees that we start, as a number. */
+static int inherited(void)
+{
+	FILE *list = popen("ls /proc/self/fd | wc -l", "r");
+	int n = -1;
+
+	if (!list || fscanf(list, "%d", &n) != 1)
+		bed_die("ls");
+	pclose(list);
+	return n;
+}
+
+static void forks(void)
+{
+	int plain = inherited();
+	struct o2g *a = bed_open(), *b = bed_open();
+	int before, status = 1;
+	pid_t pid;
+
+	before = descriptors();
+	TAP(transfer(a, b));
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		struct o2g_event event;
+		struct o2g *mine;
+		int bad;
+
+		bad = descriptors() > before - 6;
+		bad |= (o2g_poll(a, &event, 1) != -EBADF) << 1;
+		bad |= (o2g_wait(a, &event, 1, 0) != -EBADF) << 2;
+		bad |= (o2g_close(a, 0) != -EBADF) << 3;
+		bad |= !strstr(o2g_error(), "fork") << 4;
+		mine = bed_open();
+		bad |= !transfer(mine, mine) << 5;
+		bad |= !!o2g_close(mine, 100) << 6;
+		_exit(bad);
+	}
+	waitpid(pid, &status, 0);
+	tap_ok(status == 0, "a child's copies are dead, its own work (%#x)",
+	       status);
+	TAP(transfer(a, b));
+	tap_ok(inherited() == plain, "a program started by exec inherits "
+				     "nothing");
+	TAP(transfer(b, a));
+	TAP(o2g_close(a, 1000) == 0);
+	TAP(o2g_close(b, 1000) == 0);
+}
+
+static void leaks(void)
+{
+	int files = descriptors(), threads = entries("/proc/self/task");
+	int bad = 0;
+
+	for (int i = 0; i < 220; i++) {
+		struct o2g *a = bed_open(), *b = bed_open();
+
+		bad += !transfer(a, b);
+		bad += o2g_close(a, 1000) || o2g_close(b, 1000);
+	}
+	tap_ok(bad == 0, "200 times opened, used and closed");
+	tap_ok(descriptors() == files, "no descriptor is left");
+	tap_ok(entries("/proc/self/task") == threads, "nor a thread");
+}
+
+/* Too few descriptors: to open, to dial, to accept. */
+static void limits(void)
+{
+	struct o2g *a = bed_open(), *b = bed_open(), *c;
+	struct o2g_options o = bed_options();
+	struct rlimit old, tight;
+	static int spare[1024];
+	int n = 0;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	tight = old;
+	tight.rlim_cur = (rlim_t)descriptors() + 10;
+	setrlimit(RLIMIT_NOFILE, &tight);
+	while ((spare[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	tap_ok(o2g_open(&c, &o) == -EMFILE && strstr(o2g_error(), "ulimit"),
+	       "no descriptor left to open: %s", o2g_error());
+	bed_send(a, bed_peer(a, b), 1, "x", 1);
+	tap_ok(bed_event(a).status == -EMFILE, "none left to dial");
+	close(spare[--n]);
+	bed_send(b, bed_peer(b, a), 1, "x", 1);
+	/* one to dial with, none to accept with: it waits */
+	TAP(o2g_wait(b, &(struct o2g_event){0}, 1, 300) == 0);
+	close(spare[--n]);
+	/* a gave b up: what comes is an answer, not a message */
+	tap_ok(bed_event(b).status < 0, "accepting goes on when there are");
+	while (n > 0)
+		close(spare[--n]);
+	setrlimit(RLIMIT_NOFILE, &old);
+	TAP(o2g_close(a, 100) == 0);
+	TAP(o2g_close(b, 100) == 0);
+}
+
+static void descriptor(void)
+{
+	struct o2g *a = bed_open(), *b = bed_open();
+	struct pollfd file = {.fd = o2g_descriptor(b), .events = POLLIN};
+	struct o2g_event event;
+	char in[5];
+
+	TAP(poll(&file, 1, 50) == 0);
+	bed_recv(b, O2G_ANY, 1, in, sizeof(in));
+	bed_send(a, bed_peer(a, b), 1, "abcd", 5);
+	tap_ok(poll(&file, 1, BED_WAIT) == 1,
+	       "the descriptor is readable once there is an event");
+	TAP(o2g_poll(b, &event, 1) == 1 && event.status == 0);
+	TAP(o2g_poll(b, &event, 1) == 0);
+	tap_ok(poll(&file, 1, 50) == 0, "and not any more after it");
+	TAP(bed_event(a).status == 0);
+	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
+}
+
+/* Operations are bounded; events make room. */
+static void operations(void)
+{
+	struct o2g_options o = bed_options();
+	static char in[200][8];
+	struct o2g_match any = {.peer = O2G_ANY};
+	struct o2g *a;
+	int n = 0, r = 0, cancelled = 0;
+
+	o.operations = 100;
+	TAP(o2g_open(&a, &o) == 0);
+	while (n < 200 && r == 0) {
+		r = o2g_recv(a, &any, in[n], 8, 0, 0, in[n]);
+		n += r == 0;
+	}
+	tap_ok(n == 100 && r == -EAGAIN, "100 operations and no more");
+	for (int i = 0; i < n; i++)
+		cancelled += o2g_cancel(a, in[i]) == 0 &&
+			     bed_event(a).status == -ECANCELED;
+	TAP(cancelled == 100);
+	TAP(o2g_recv(a, &any, in[0], 8, 0, 0, in[0]) == 0);
+	TAP(o2g_close(a, 0) == 0);
+}
+
+int main(void)
+{
+	setenv("SKEP_O2G_LOG", "0", 1);
+	options();
+	environment();
+	inet6();
+	forks();
+	descriptor();
+	operations();
+	limits();
+	leaks();
+	return tap_done();
+}
