@@ -35,7 +35,7 @@ func (m *Machine) accel(ctx context.Context, qemu, image string) (string, error)
 		return "tcg", nil
 	}
 	kvm.Close()
-	return cachedProbe(ctx, filepath.Join(m.Build, "lab", "accel"), qemu, image)
+	return cachedProbe(ctx, filepath.Join(m.Build, "lab", ".accel"), qemu, image)
 }
 
 // cachedProbe asks once for each start of this computer; the file's line is

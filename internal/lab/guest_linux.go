@@ -99,7 +99,7 @@ func (g *Guest) prepare() error {
 // claim locks the folder and empties it of a dead run.
 func claim(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: choose another name if a file of the lab has this one", err)
 	}
 	f, err := os.Open(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	env := environment(&wire.Program{User: true, Env: []string{"A=1", "PATH=/x", "A=2"}})
-	for _, want := range []string{"PATH=/x", "A=2", "HOME=/home/skep", "USER=skep"} {
+	for _, want := range []string{"PATH=/x", "A=2", "HOME=/skep", "USER=skep"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%q lacks %s", env, want)
 		}
@@ -55,11 +55,11 @@ func TestAddLine(t *testing.T) {
 	if err := os.WriteFile(file, []byte(old), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := addLine(file, "skep:x:1000:1000::/home/skep:/bin/sh"); err != nil {
+	if err := addLine(file, "skep:x:1000:1000::/skep:/bin/sh"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
-	if want := "skep:x:1000:1000::/home/skep:/bin/sh\nroot:x:0:0::/root:/bin/sh\n"; string(got) != want || err != nil {
+	if want := "skep:x:1000:1000::/skep:/bin/sh\nroot:x:0:0::/root:/bin/sh\n"; string(got) != want || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 }

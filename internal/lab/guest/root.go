@@ -155,7 +155,19 @@ func mountSystem(c *wire.Config) error {
 	if err := os.MkdirAll(runs, 0o755); err != nil {
 		return err
 	}
+	if err := coverHome(); err != nil {
+		return err
+	}
 	return showBuild(c)
+}
+
+// coverHome gives root a home where this computer's is closed to the user who
+// started the machine.
+func coverHome() error {
+	if _, err := os.ReadDir("/root"); err == nil || !os.IsPermission(err) {
+		return err
+	}
+	return mountAll([]mount{{"tmpfs", "/root", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0700"}})
 }
 
 // showBuild binds a build folder that lies in a covered place to its path.

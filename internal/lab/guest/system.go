@@ -23,7 +23,7 @@ import (
 const (
 	userID   = 1000
 	userName = "skep"
-	userHome = "/home/skep"
+	userHome = "/skep"
 )
 
 func setNames(c *wire.Config) error {
