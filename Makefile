@@ -15,6 +15,7 @@ MAKEFLAGS += --no-builtin-rules
 PROGRAMS :=
 CHECK_SUITES :=
 TEST_SUITES :=
+VM_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=
@@ -25,5 +26,6 @@ KMOD_SERIES := 6.1 6.12
 include mk/tools.mk
 include $(sort $(wildcard */room.mk */*/room.mk))
 include mk/kmod.mk
+include mk/debug.mk
 include mk/targets.mk
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

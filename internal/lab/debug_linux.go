@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// debugSpace is what building a debug kernel takes on disk for a while: 1.5 GB
+// of source, and what becomes of it.
+const debugSpace = 5 << 30
+
+// A debugKernel is one to be built: from which source, and where.
+type debugKernel struct {
+	series string // with the suffix
+	dir    string // where it goes
+	work   string // what is done so far
+	recipe string // folder of build.sh and debug.config
+	says   io.Writer
+}
+
+// BuildDebug builds the debug kernel of a series, unless it is there and was
+// made of Debian's present source and this recipe: the folder that holds
+// build.sh and debug.config. It takes long; stopped, it goes on next time.
+func BuildDebug(ctx context.Context, build, series, recipe string, progress io.Writer) (*Kernel, error) {
+	if !strings.HasSuffix(series, debugSuffix) {
+		return nil, fmt.Errorf("kernel %s is fetched, not built: want a series with %s", series, debugSuffix)
+	}
+	dir, err := kernelDir(build, series)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	k := debugKernel{series: series, dir: dir, work: dir + ".build", recipe: recipe, says: progress}
+	unlock, err := lockFile(ctx, dir+".lock", func() {
+		k.say("waiting for another make that builds it")
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := k.make(ctx, build); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", series, err)
+	}
+	return Find(build, series)
+}
+
+func (k *debugKernel) say(format string, args ...any) {
+	fmt.Fprintf(k.says, "kernel %s: %s\n", k.series, fmt.Sprintf(format, args...))
+}
+
+func (k *debugKernel) make(ctx context.Context, build string) error {
+	apt := k.dir + ".apt"
+	defer os.RemoveAll(apt)
+	k.say("reading Debian's package lists")
+	stock := strings.TrimSuffix(k.series, debugSuffix)
+	a, err := openArchive(ctx, apt, stock)
+	if err != nil {
+		return err
+	}
+	source, err := a.show(ctx, "linux-source-"+stock)
+	if err != nil {
+		return err
+	}
+	digest, err := k.digest(source.version)
+	if err != nil {
+		return err
+	}
+	if _, err := Find(build, k.series); err == nil && contains(filepath.Join(k.dir, "digest"), digest) {
+		k.say("there, from source %s", source.version)
+		return nil
+	}
+	if err := k.prepare(digest); err != nil {
+		return err
+	}
+	deb := "none"
+	if !exists(filepath.Join(k.work, "unpacked")) {
+		k.say("fetching %s %s", source.name, source.version)
+		paths, err := a.download(ctx, []string{source.name})
+		if err != nil {
+			return err
+		}
+		deb = paths[source.name]
+	}
+	if err := k.run(ctx, deb); err != nil {
+		return err
+	}
+	return k.finish(digest)
+}
+
+// digest is of everything that decides what the kernel will be.
+func (k *debugKernel) digest(version string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n", version)
+	for _, name := range []string{"build.sh", "debug.config"} {
+		text, err := os.ReadFile(filepath.Join(k.recipe, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n", name, len(text))
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil)) + "\n", nil
+}
+
+func contains(path, want string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && string(text) == want
+}
+
+// prepare keeps what was begun for the same digest, and else makes sure that
+// there is room to begin.
+func (k *debugKernel) prepare(digest string) error {
+	stamp := filepath.Join(k.work, "digest")
+	if contains(stamp, digest) {
+		k.say("going on where it was stopped")
+		return nil
+	}
+	if err := os.RemoveAll(k.work); err != nil {
+		return err
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(k.work), &fs); err != nil {
+		return err
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < debugSpace {
+		return fmt.Errorf("%s has %d MB free and the build takes %d MB: make room, or set XDG_CACHE_HOME to a folder elsewhere",
+			filepath.Dir(k.work), free>>20, debugSpace>>20)
+	}
+	if err := os.MkdirAll(k.work, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(stamp, []byte(digest), 0o644)
+}
+
+// run has build.sh do the work, in an environment that no make above changes.
+func (k *debugKernel) run(ctx context.Context, deb string) error {
+	log, err := os.Create(filepath.Join(k.work, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	k.say("building at low priority, 20 minutes on two idle cores; log: %s", log.Name())
+	meter := &buildMeter{say: k.say, next: time.Now().Add(time.Minute)}
+	cmd := exec.CommandContext(ctx, "nice", "-n", "19", "sh", filepath.Join(k.recipe, "build.sh"),
+		deb, filepath.Join(k.recipe, "debug.config"), k.work)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
+		"KBUILD_BUILD_USER=skep", "KBUILD_BUILD_HOST=lab"}
+	cmd.Stdout = io.MultiWriter(log, meter)
+	cmd.Stderr = cmd.Stdout
+	// All of make's children go with it; a terminal's ^C does not reach them.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped; make vm-debug goes on from here: %w", ctx.Err())
+		}
+		return fmt.Errorf("the build failed (%w), the end of %s:\n%s", err, log.Name(), meter.tail)
+	}
+	return nil
+}
+
+// finish puts the result in place and removes the source.
+func (k *debugKernel) finish(digest string) error {
+	tree := filepath.Join(k.work, "tree")
+	if _, err := openKernel(tree, k.series); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(tree, "digest"), []byte(digest), 0o644); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(k.dir); err != nil {
+		return err
+	}
+	if err := os.Rename(tree, k.dir); err != nil {
+		return err
+	}
+	k.say("built")
+	return os.RemoveAll(k.work)
+}
+
+// A buildMeter reads what a build prints: it tells once a minute how far it
+// is, and keeps the end for an error.
+type buildMeter struct {
+	say   func(format string, args ...any)
+	next  time.Time
+	files int
+	tail  []byte
+}
+
+func (m *buildMeter) Write(p []byte) (int, error) {
+	m.files += bytes.Count(p, []byte(" CC ")) + bytes.Count(p, []byte(" AS "))
+	m.tail = append(m.tail, p...)
+	m.tail = m.tail[max(0, len(m.tail)-2000):]
+	if now := time.Now(); now.After(m.next) {
+		m.next = now.Add(time.Minute)
+		m.say("%d files compiled", m.files)
+	}
+	return len(p), nil
+}
