@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
 )
 
 // plantedTime is what a planted test may take. The guards end far sooner, and
@@ -114,6 +115,7 @@ type plantedRun struct {
 
 func start(t *testing.T, name string) *plantedRun {
 	t.Helper()
+	vmtest.Lock(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func start(t *testing.T, name string) *plantedRun {
 	ctx, cancel := context.WithTimeout(t.Context(), plantedTime+time.Minute)
 	t.Cleanup(cancel)
 	p.cmd = exec.CommandContext(ctx, "/bin/sh", "-c", `"$0" -test.v -test.run='^TestLabPlanted$' -test.timeout=`+plantedTime.String()+`; exit $?`, exe)
-	p.cmd.Env = append(os.Environ(), plantedVar+"="+name, "SKEP_VM_BEGAN=")
+	p.cmd.Env = append(os.Environ(), plantedVar+"="+name, vmtest.Held+"=yes", "SKEP_VM_BEGAN=")
 	pipe, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +183,7 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 		t.Errorf("took %v", took)
 	}
 	name := "planted-" + p.name
-	for end := time.Now().Add(10 * time.Second); len(qemus(name)) > 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); len(qemus(name)) > 0; <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("QEMU still runs: %v", qemus(name))
 			break
@@ -192,17 +194,33 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(build, "lab", name)
-	left, _ := filepath.Glob(dir + "/*")
-	for i := range left {
-		left[i] = filepath.Base(left[i])
-	}
-	if logs != slices.Contains(left, "console.log") || !logs && len(left) > 0 {
-		t.Errorf("in %s are %v", dir, left)
-	}
+	p.checkFiles(t, dir, logs)
 	if t.Failed() {
 		t.Logf("it said:\n%s", out)
 	} else if err := os.RemoveAll(dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// checkFiles wants the logs of a failure, or nothing. A test that was killed
+// leaves the machine's initramfs too, to the next machine of that name.
+func (p *plantedRun) checkFiles(t *testing.T, dir string, logs bool) {
+	t.Helper()
+	list, _ := filepath.Glob(dir + "/*")
+	allowed := []string{"console.log", "results.tap", "qemu.log", "out"}
+	if p.name == "orphaned" {
+		allowed = append(allowed, "initramfs")
+	}
+	seen := false
+	for _, path := range list {
+		name := filepath.Base(path)
+		seen = seen || name == "console.log"
+		if !logs || !slices.Contains(allowed, name) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if seen != logs {
+		t.Errorf("the console's log is left: %v, want %v", seen, logs)
 	}
 }
 
