@@ -27,3 +27,25 @@ $(o2g_dir)/order: $(B)/obj/gcc/o2g/core/test/order/model.o
 CHECK_SUITES += o2g-core-order
 suite_o2g-core-order = $(o2g_dir)/order
 suite_o2g-core-order_needs = $(o2g_dir)/order
+
+o2g_fuzz = $(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+o2g_fuzz_src := o2g/core/test/fuzz/stand.c $(O2G_CORE_SRC)
+o2g_fuzz_head := $(wildcard o2g/core/*.h o2g/core/test/fuzz/*.h)
+$(B)/fuzz/o2g-frames: o2g/core/test/fuzz/frames.c $(o2g_fuzz_src) \
+		$(o2g_fuzz_head)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(o2g_fuzz) -o $@ $(filter %.c,$^)
+$(B)/fuzz/o2g-ring: o2g/core/test/fuzz/ring.c $(o2g_fuzz_src) \
+		$(o2g_fuzz_head)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(o2g_fuzz) -include o2g/core/test/fuzz/unsteady.h -o $@ \
+		$(filter %.c,$^)
+
+FUZZERS += o2g-frames o2g-ring
+fuzz_o2g-frames = $(B)/fuzz/o2g-frames -max_len=4096
+fuzz_o2g-frames_needs = $(B)/fuzz/o2g-frames
+fuzz_o2g-ring = $(B)/fuzz/o2g-ring -max_len=4096
+fuzz_o2g-ring_needs = $(B)/fuzz/o2g-ring

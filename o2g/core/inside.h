@@ -209,7 +209,7 @@ void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status);
-int o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_written(struct o2g_core *core, struct o2g_message *message);
 /* Takes back what just arrived and can't be held. */
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);

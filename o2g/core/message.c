@@ -74,6 +74,14 @@ static int charge(struct o2g_core *core, struct o2g_message *message, u64 bytes)
 	return 0;
 }
 
+static void uncharge(struct o2g_core *core, struct o2g_message *message,
+		     u64 bytes)
+{
+	core->charged -= bytes;
+	message->charged -= bytes;
+	core->counts.held_bytes = core->charged;
+}
+
 /* Memory for the body of a message that nobody took yet. */
 static int hold_body(struct o2g_core *core, struct o2g_message *message)
 {
@@ -81,17 +89,14 @@ static int hold_body(struct o2g_core *core, struct o2g_message *message)
 		return -O2G_EAGAIN;
 	if (!hold_make(core, message, message->length))
 		return 0;
-	core->charged -= message->length;
-	message->charged -= message->length;
-	core->counts.held_bytes = core->charged;
+	uncharge(core, message, message->length);
 	return -O2G_EAGAIN;
 }
 
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
 	hold_free(core, message);
-	core->charged -= message->charged;
-	core->counts.held_bytes = core->charged;
+	uncharge(core, message, message->charged);
 	list_unlink(&message->here);
 	list_unlink(&message->result.link);
 	if (message->conn)
@@ -376,8 +381,10 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 		return -O2G_EAGAIN;
 	if (!message->forget && at < message->upto) {
 		*piece = message->hold;
-		piece->core += piece->core ? at : 0;
-		piece->address += at;
+		if (piece->place == O2G_PLACE_CORE)
+			piece->core += at;
+		else
+			piece->address += at;
 		piece->length = least(most, message->upto - at);
 	} else if (taken && !message->status && at < message->take) {
 		piece->place = O2G_PLACE_PROGRAM;
@@ -461,23 +468,28 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
 	o2g_core_ask(core);
 }
 
-/* Copies a message to oneself into memory of ours: 0, or -EAGAIN when there is
- * none; the sender is completed then or later. */
-int o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
+/* Copies a message to oneself into memory of ours, if there is some; the
+ * sender is completed then or later. */
+void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_piece from;
-	int rc;
+	int rc = 0;
 
-	if (hold_body(core, message))
-		return -O2G_EAGAIN;
-	o2g_send_piece(message->send, 0, message->length, &from);
+	if (charge(core, message, O2G_MESSAGE_COST))
+		return;
+	if (message->length && hold_body(core, message)) {
+		uncharge(core, message, O2G_MESSAGE_COST);
+		return;
+	}
 	message->filling = 1;
-	rc = copy_start(core, message, &from, &message->hold);
+	if (message->length) {
+		o2g_send_piece(message->send, 0, message->length, &from);
+		rc = copy_start(core, message, &from, &message->hold);
+	}
 	if (rc == O2G_COPY_LATER)
-		return 0;
+		return;
 	filled(core, message, rc);
 	settle(core, message);
-	return 0;
 }
 
 void o2g_message_written(struct o2g_core *core, struct o2g_message *message)

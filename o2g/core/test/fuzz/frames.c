@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Fuzzes what peers say, beside a program that keeps the rules. */
+#include "stand.h"
+
+#define BUFFERS 0x100000u
+#define BUFFERS_END 0x900000u
+
+static void submit(struct o2g_sqe sqe)
+{
+	sqe.peer = stand_byte() & 3;
+	if (sqe.peer == 3)
+		sqe.peer = sqe.op == O2G_OP_SEND ? 1 : O2G_ANY_PEER;
+	sqe.context = stand_byte() & 1;
+	sqe.tag = stand_byte() & 3;
+	sqe.cookie = stand_byte() & 31;
+	sqe.addr = BUFFERS + (stand_word() & 0xffff);
+	sqe.length = (u64)stand_byte() << (stand_byte() % 13);
+	if (sqe.op == O2G_OP_SEND && sqe.flags & O2G_SQE_AREA) {
+		sqe.addr = stand.area->outbox;
+		sqe.length &= 4095;
+	}
+	if (o2g_ring_submit(stand.area, &sqe) &&
+	    (stand_byte() & 1 || o2g_ring_kicks(stand.area)))
+		o2g_core_consume(stand.core);
+}
+
+static void program(u8 what)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_RECV};
+
+	switch (what & 7) {
+	case 0:
+		sqe.flags = O2G_SQE_MULTI;
+		sqe.data = stand_byte();
+		break;
+	case 1:
+		sqe.ignore = ~0ull;
+		break;
+	case 2:
+		sqe.ignore = stand_byte();
+		break;
+	case 3:
+		sqe.op = O2G_OP_SEND;
+		sqe.flags = stand_byte() & (O2G_SQE_AREA | O2G_SQE_QUIET);
+		break;
+	case 4:
+		sqe.op = O2G_OP_PEEK;
+		sqe.flags = stand_byte() & O2G_SQE_CLAIM;
+		break;
+	case 5:
+		sqe.op = O2G_OP_CANCEL;
+		break;
+	case 6:
+		sqe.op = O2G_OP_DISCARD;
+		sqe.data = (u64)(stand_byte() & 3) << 32 | (stand_byte() & 7);
+		break;
+	}
+	submit(sqe);
+}
+
+static void act(u8 what)
+{
+	const u32 conn = what & 1;
+
+	switch (what >> 1 & 15) {
+	case 0:
+		stand_feed(conn, stand_byte());
+		break;
+	case 1:
+		stand_copies();
+		break;
+	case 2:
+		stand_drain(conn);
+		break;
+	case 3:
+		stand_take(stand_byte());
+		break;
+	case 4:
+		if (stand.conn[conn])
+			o2g_conn_name(stand.conn[conn], conn + 1);
+		break;
+	case 5:
+		if (stand_byte() < 10 && stand.conn[conn])
+			o2g_conn_bye(stand.conn[conn]);
+		break;
+	case 6:
+		if (stand_byte() < 3)
+			stand_end(conn, 0);
+		break;
+	case 7:
+		stand_attach(conn);
+		break;
+	case 8:
+	case 9:
+	case 10:
+		program(stand_byte());
+		break;
+	default:
+		stand_frame(conn);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *input, __SIZE_TYPE__ length);
+
+int LLVMFuzzerTestOneInput(const u8 *input, __SIZE_TYPE__ length)
+{
+	stand_open(input, length);
+	stand.program = BUFFERS;
+	stand.program_end = BUFFERS_END;
+	while (stand.left) {
+		act(stand_byte());
+		stand_check();
+	}
+	stand_close();
+	return 0;
+}
