@@ -38,11 +38,15 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	accel, err := m.accel(ctx, qemu, g.kernel.Image())
+	image, err := m.plainImage(g.kernel)
 	if err != nil {
 		return nil, err
 	}
-	h := hardware{accel: accel, image: g.kernel.Image(), mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: Scale()}
+	accel, err := m.accel(ctx, qemu, image)
+	if err != nil {
+		return nil, err
+	}
+	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: Scale()}
 	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// imageMax bounds an unpacked kernel; Debian's have below 70 MiB.
+const imageMax = 512 << 20
+
+// plainImage gives the kernel k as the ELF file inside its compressed image,
+// unpacked once into the build folder. QEMU enters that directly (PVH), while
+// the emulator would spend up to eight seconds of each boot on unpacking. An
+// image that is packed in another way than Debian's is booted as it is.
+func (m *Machine) plainImage(k *Kernel) (string, error) {
+	info, err := os.Stat(k.Image())
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(m.Build, "lab", ".kernel")
+	// Another image is another file: no stale one is ever taken.
+	name := fmt.Sprintf("%s-%x-%x", k.Release, info.Size(), info.ModTime().UnixNano())
+	path := filepath.Join(dir, name)
+	if exists(path) {
+		return path, nil
+	}
+	packed, err := os.ReadFile(k.Image())
+	if err != nil {
+		return "", err
+	}
+	plain, err := unpackImage(packed)
+	if errors.Is(err, errPacking) {
+		return k.Image(), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("unpack %s: %w", k.Image(), err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	old, _ := filepath.Glob(filepath.Join(dir, k.Release+"-*"))
+	for _, o := range old {
+		os.Remove(o)
+	}
+	return path, writeWhole(path, plain)
+}
+
+// writeWhole lets nobody see half of the file.
+func writeWhole(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".part-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// errPacking is an image packed in a way that is not read here.
+var errPacking = errors.New("packed in an unknown way")
+
+// unpackImage follows the kernel's boot protocol: the setup header says where
+// the payload lies, whose last four bytes are its length when unpacked.
+func unpackImage(b []byte) ([]byte, error) {
+	if len(b) < 0x264 || string(b[0x202:0x206]) != "HdrS" {
+		return nil, errPacking
+	}
+	sectors := uint64(b[0x1f1])
+	if sectors == 0 {
+		sectors = 4
+	}
+	from := (sectors+1)*512 + uint64(binary.LittleEndian.Uint32(b[0x248:]))
+	length := uint64(binary.LittleEndian.Uint32(b[0x24c:]))
+	if length < 8 || from+length > uint64(len(b)) {
+		return nil, errors.New("its header points outside of it: remove its folder and run make kernels")
+	}
+	payload := b[from : from+length-4]
+	size := binary.LittleEndian.Uint32(b[from+length-4:])
+	if size > imageMax {
+		return nil, fmt.Errorf("its header speaks of %d bytes: remove its folder and run make kernels", size)
+	}
+	plain, err := unpackPayload(payload, int64(size))
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) != int(size) || !bytes.HasPrefix(plain, []byte("\x7fELF")) {
+		return nil, errors.New("what it holds is no kernel of the stated length: remove its folder and run make kernels")
+	}
+	return plain, nil
+}
+
+// unpackPayload gives size bytes at most.
+func unpackPayload(payload []byte, size int64) ([]byte, error) {
+	switch {
+	case bytes.HasPrefix(payload, []byte("\xfd7zXZ\x00")):
+		xz := exec.Command("xz", "-dc", "--single-stream")
+		xz.Stdin = bytes.NewReader(payload)
+		var complaint strings.Builder
+		xz.Stderr = &complaint
+		pipe, err := xz.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := xz.Start(); err != nil {
+			return nil, fmt.Errorf("%w: run make setup", err)
+		}
+		plain, err := io.ReadAll(io.LimitReader(pipe, size+1))
+		pipe.Close()
+		if e := xz.Wait(); err == nil && e != nil && int64(len(plain)) < size {
+			err = fmt.Errorf("xz: %w: %s", e, strings.TrimSpace(complaint.String()))
+		}
+		return plain, err
+	case bytes.HasPrefix(payload, []byte("\x28\xb5\x2f\xfd")):
+		d, err := zstd.NewReader(bytes.NewReader(payload), zstd.WithDecoderMaxMemory(imageMax))
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		return io.ReadAll(io.LimitReader(d, size+1))
+	}
+	return nil, errPacking
+}
