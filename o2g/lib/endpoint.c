@@ -37,6 +37,8 @@ static int open_engine(struct o2g *o2g)
 		.limits = {.postings = s->operations + SPARE,
 			   .peers = O2G_PEERS_MAX,
 			   .unexpected = s->unexpected},
+		.tick = o2g_page_show,
+		.ctx = o2g,
 	};
 	int r = random_bytes(options.limits.hash_key,
 			     sizeof(options.limits.hash_key));
@@ -73,6 +75,7 @@ static void free_endpoint(struct o2g *o2g)
 {
 	if (o2g->engine)
 		o2g->ops->close(o2g->engine);
+	o2g_page_close(o2g); /* its writer has ended */
 	o2g_bounce_free_all(o2g);
 	o2g_peer_free_all(o2g);
 	pthread_mutex_destroy(&o2g->submit);
@@ -119,13 +122,25 @@ int o2g_open(struct o2g **out, const struct o2g_options *options)
 		free_endpoint(o2g);
 		return r;
 	}
+	o2g_page_open(o2g);
 	*out = o2g;
 	return 0;
+}
+
+static void say(const struct o2g_counts *c)
+{
+	o2g_error_log_more("closed: sent %llu (%llu bytes, %llu to itself, "
+			   "%llu by request), received %llu (%llu bytes, %llu "
+			   "expected, %llu unexpected)",
+			   c->sent, c->sent_bytes, c->self, c->requested,
+			   c->received, c->received_bytes, c->expected,
+			   c->unexpected);
 }
 
 int o2g_close(struct o2g *o2g, int linger_ms)
 {
 	s64 end = o2g_now_ns() + linger_ms * 1000000ll;
+	struct o2g_counts counts;
 	int r = o2g_endpoint_alive(o2g);
 	s64 left;
 
@@ -140,7 +155,10 @@ int o2g_close(struct o2g *o2g, int linger_ms)
 			      "closed after %d ms, before all peers took "
 			      "what was sent to them",
 			      linger_ms);
+	o2g->ops->counts(o2g->engine, &counts);
+	say(&counts);
 	o2g_fork_forget(o2g);
+	o2g_report_send(o2g, &counts);
 	free_endpoint(o2g);
 	return r;
 }

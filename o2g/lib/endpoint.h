@@ -62,7 +62,7 @@ struct o2g_opener {
 };
 
 struct o2g_bounce; /* bounce.c: buffers of copied sends */
-struct o2g_page;   /* status.c: what `skep o2g status` reads */
+struct o2g_page;   /* page.c */
 
 struct o2g {
 	const struct o2g_engine_ops *ops;
@@ -92,7 +92,7 @@ struct o2g {
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
 	struct o2g_opener opener;
-	struct o2g_page *page;
+	struct o2g_page *page; /* atomic */
 };
 
 /* True for a pointer that may be used; else o2g_error() is set: -EBADF. */
@@ -134,6 +134,15 @@ void o2g_bounce_return(struct o2g *o2g, void *copy);
 /* Without it: whether a completion's cookie is a copy's. If so that is freed,
  * and `cookie` becomes the program's; 2: the program wants no event. */
 int o2g_bounce_done(struct o2g *o2g, u64 *cookie);
+
+/* page.c: what `skep o2g status` reads. show() is the engine's tick. */
+void o2g_page_open(struct o2g *o2g);
+void o2g_page_show(void *o2g);
+void o2g_page_close(struct o2g *o2g);
+void o2g_page_fork(struct o2g *o2g);
+
+/* report.c: to the launcher, at the end. */
+void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts);
 
 s64 o2g_now_ns(void);
 

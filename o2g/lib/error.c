@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static __thread char text[512] = "no error";
@@ -26,22 +25,44 @@ int o2g_error_set(int error, const char *format, ...)
 	return error;
 }
 
-void o2g_error_log(const char *format, ...)
+static int level(void)
 {
-	const char *level = getenv("SKEP_O2G_LOG");
-	char line[512];
-	va_list ap;
-	int n;
+	const char *wanted = getenv("SKEP_O2G_LOG");
 
-	if (level && strcmp(level, "0") == 0)
-		return;
-	n = snprintf(line, sizeof(line), "o2g[%d]: ", (int)getpid());
-	va_start(ap, format);
+	return wanted && *wanted ? atoi(wanted) : 1;
+}
+
+static void print(const char *format, va_list ap)
+{
+	char line[512];
+	int n = snprintf(line, sizeof(line), "o2g[%d]: ", (int)getpid());
+
 	n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, ap);
-	va_end(ap);
 	if (n > (int)sizeof(line) - 2)
 		n = sizeof(line) - 2;
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return; /* nobody is listening */
+}
+
+void o2g_error_log(const char *format, ...)
+{
+	va_list ap;
+
+	if (level() < 1)
+		return;
+	va_start(ap, format);
+	print(format, ap);
+	va_end(ap);
+}
+
+void o2g_error_log_more(const char *format, ...)
+{
+	va_list ap;
+
+	if (level() < 2)
+		return;
+	va_start(ap, format);
+	print(format, ap);
+	va_end(ap);
 }

@@ -11,4 +11,8 @@ o2g_error_set(int error, const char *format, ...);
 __attribute__((format(printf, 1, 2))) void o2g_error_log(const char *format,
 							 ...);
 
+/* The same for what few want to know: with SKEP_O2G_LOG=2. */
+__attribute__((format(printf, 1, 2))) void
+o2g_error_log_more(const char *format, ...);
+
 #endif

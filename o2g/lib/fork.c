@@ -45,6 +45,7 @@ static void child(void)
 	for (struct o2g *o = first; o; o = o->next) {
 		o->ops->fork(o->engine, O2G_FORK_CHILD);
 		o2g_opener_close_files(o);
+		o2g_page_fork(o);
 		__atomic_store_n(&o->dead, 1, __ATOMIC_SEQ_CST);
 		unlock(o);
 	}

@@ -5,12 +5,20 @@
  */
 #include "bed.h"
 
+#include <o2g/lib/digest.h>
+#include <skep/o2g_report.h>
+#include <skep/o2g_status.h>
 #include <tests/tap.h>
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static int refused(struct o2g_options options, int error, const char *word)
@@ -278,6 +286,130 @@ static void operations(void)
 	TAP(o2g_close(a, 0) == 0);
 }
 
+/* ---- what an endpoint shows, and reports ---- */
+
+static const struct o2g_status *page(const char *folder)
+{
+	char path[200];
+	void *memory;
+	int fd;
+
+	for (int n = 0; n < 4096; n++) {
+		snprintf(path, sizeof(path), "%s/skep-o2g/%d-%d", folder,
+			 (int)getpid(), n);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		memory = mmap(0, sizeof(struct o2g_status), PROT_READ,
+			      MAP_SHARED, fd, 0);
+		close(fd);
+		return memory == MAP_FAILED ? 0 : memory;
+	}
+	return 0;
+}
+
+static void shows(void)
+{
+	char folder[] = "/tmp/o2g-life-XXXXXX", path[100], stale[100];
+	const struct o2g_status *s;
+	struct stat st = {0};
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g *a;
+
+	if (!mkdtemp(folder))
+		bed_die("mkdtemp");
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	snprintf(stale, sizeof(stale), "%s/skep-o2g/4194000-1", folder);
+	mkdir(path, 0700);
+	close(open(stale, O_CREAT | O_CLOEXEC, 0600));
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	a = bed_open();
+	s = page(folder);
+	TAP(s && s->magic == O2G_STATUS_MAGIC && s->pid == (u32)getpid());
+	TAP(s && strcmp((const char *)s->engine, "user") == 0 &&
+	    strstr((const char *)s->program, "life"));
+	TAP(s && o2g_name(a, name) == 0 && !memcmp(s->name, name, 40));
+	tap_ok(access(stale, F_OK) < 0, "a dead process' page is removed");
+	TAP(transfer(a, a));
+	for (int i = 0; s && i < 5000; i++) {
+		if (__atomic_load_n(&s->sent, __ATOMIC_RELAXED) == 1)
+			break;
+		usleep(1000);
+	}
+	tap_ok(s && s->sent == 1 && s->received_bytes == 5 && s->named == 1,
+	       "the page shows what was sent while nobody calls");
+	munmap((void *)s, sizeof(*s));
+	TAP(o2g_close(a, 100) == 0);
+	tap_ok(!page(folder), "the page goes with the endpoint");
+	chmod(path, 0755);
+	a = bed_open();
+	tap_ok(!page(folder), "a folder that others may enter is not used");
+	TAP(o2g_close(a, 100) == 0);
+	TAP(stat(path, &st) == 0 && rmdir(path) == 0 && rmdir(folder) == 0);
+	unsetenv("XDG_RUNTIME_DIR");
+}
+
+static int authentic(const struct o2g_report *r)
+{
+	struct o2g_hmac hmac;
+	u8 secret[32], mac[32];
+
+	for (u8 i = 0; i < 32; i++)
+		secret[i] = i;
+	o2g_hmac_start(&hmac, secret, sizeof(secret));
+	o2g_hmac_add(&hmac, "o2g report", 10);
+	o2g_hmac_add(&hmac, r, sizeof(*r) - sizeof(r->mac));
+	o2g_hmac_end(&hmac, mac);
+	return !memcmp(mac, r->mac, sizeof(mac));
+}
+
+static void *launcher(void *arg)
+{
+	static struct o2g_report r;
+	int fd = accept(*(int *)arg, 0, 0);
+
+	if (recv(fd, &r, sizeof(r), MSG_WAITALL) != sizeof(r))
+		memset(&r, 0, sizeof(r));
+	close(fd);
+	return &r;
+}
+
+static void reports(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct o2g_report *r = 0;
+	uint8_t name[O2G_NAME_SIZE];
+	pthread_t thread;
+	char where[40];
+	struct o2g *a;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 5) ||
+	    getsockname(fd, (struct sockaddr *)&at, &length))
+		bed_die("listen");
+	snprintf(where, sizeof(where), "127.0.0.1:%d", ntohs(at.sin_port));
+	setenv("SKEP_O2G_REPORT", where, 1);
+	pthread_create(&thread, 0, launcher, &fd);
+	a = bed_open();
+	TAP(transfer(a, a) && o2g_name(a, name) == 0);
+	TAP(o2g_close(a, 100) == 0);
+	pthread_join(thread, (void **)&r);
+	tap_ok(r->magic == O2G_REPORT_MAGIC && r->sent == 1 && r->self == 1 &&
+		       r->received_bytes == 5 && r->pid == (u32)getpid() &&
+		       !memcmp(r->id, name + 24, 16),
+	       "the launcher is told what was sent");
+	tap_ok(authentic(r), "by one who knows the secret");
+	/* it listens, and never takes what comes; then it is gone */
+	a = bed_open();
+	TAP(o2g_close(a, 100) == 0);
+	close(fd);
+	a = bed_open();
+	TAP(o2g_close(a, 100) == 0);
+	unsetenv("SKEP_O2G_REPORT");
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
@@ -287,6 +419,8 @@ int main(void)
 	forks();
 	descriptor();
 	operations();
+	shows();
+	reports();
 	limits();
 	leaks();
 	return tap_done();

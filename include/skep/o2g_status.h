@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * What an open endpoint shows of itself to `skep o2g status`: one file of this
+ * layout, $XDG_RUNTIME_DIR/skep-o2g/PID-N, or /dev/shm/skep-o2g-UID/PID-N
+ * without that variable. The folder is its owner's alone (0700), the file 0600.
+ * The endpoint maps it and writes a few times a second while there is traffic
+ * and once after; each number is whole, though not all of one moment. `magic`
+ * is written last when the file is made. It goes when the endpoint closes; what
+ * a killed process left is known by `pid` and `start` and removed by whoever
+ * finds it. Little endian, no padding; readers trust no length in it.
+ */
+#ifndef SKEP_O2G_STATUS_H
+#define SKEP_O2G_STATUS_H
+
+#include <skep/types.h>
+
+#define O2G_STATUS_MAGIC 0x54473253 /* "S2GT" */
+#define O2G_STATUS_REVISION 1
+
+struct o2g_status {
+	u32 magic;
+	u32 revision;
+	u32 pid;
+	u32 zero;
+	u64 start;	 /* of the process, clock ticks since boot: field 22
+			    of /proc/PID/stat */
+	u64 opened;	 /* seconds since 1970 */
+	u8 name[40];	 /* of the endpoint, as o2g_name() gives it */
+	u8 engine[16];	 /* "user", zero-filled */
+	u8 program[64];	 /* the same, file name of the program */
+	u32 named;	 /* peers that the program named */
+	u32 connected;	 /* connections made so far */
+	u32 unreachable; /* peers that could not be reached */
+	u32 refused;	 /* strangers that were sent away */
+	u64 sent;	 /* messages; these are struct o2g_counts */
+	u64 sent_bytes;	 /* of bodies */
+	u64 received;
+	u64 received_bytes;
+	u64 expected;	/* received into a receive that waited for it */
+	u64 unexpected; /* came first */
+	u64 requested;	/* sent beyond credit, by rendezvous */
+	u64 waited;	/* sends that found no credit at all */
+	u64 self;	/* of the sent ones: to the same endpoint */
+	u64 frames_in;
+	u64 frames_out;
+	u64 held; /* messages that no receive has matched, now */
+	u64 held_bytes;
+	u64 posted; /* receives that no message has matched, now */
+};
+SKEP_ASSERT_SIZE(struct o2g_status, 280);
+
+#endif
