@@ -61,9 +61,8 @@
 #define O2G_RING_MAX 0x10000
 
 #define O2G_ANY_PEER 0xffffffffu /* source of a receive: whoever */
-#define O2G_NO_PEER                                                            \
-	0xfffffffeu /* source of a completion: not known by name               \
-		     */
+/* Source of a completion: not known by name. */
+#define O2G_NO_PEER 0xfffffffeu
 
 struct o2g_index {
 	u32 head; /* next entry to take; written by the consumer */
@@ -110,18 +109,25 @@ enum o2g_op {
 	O2G_OPS
 };
 
-/* Flags of a submission. */
-#define O2G_SQE_DATA 1 /* SEND: data travels with the message */
-#define O2G_SQE_AREA 2 /* SEND: addr is an offset in the area, in the outbox   \
-			*/
-#define O2G_SQE_MULTI                                                          \
-	4		   /* RECV: many messages into one buffer until less   \
-			      than `data` bytes (at least 1) are left of it;   \
-			      the completion without O2G_CQE_MORE is the last */
-#define O2G_SQE_CLAIM 8	   /* PEEK: keep it for me, where = its handle */
-#define O2G_SQE_CLAIMED 16 /* RECV: data = handle of a claimed message */
-#define O2G_SQE_DISCARD 32 /* PEEK: and throw it away */
-#define O2G_SQE_QUIET 64   /* SEND: no completion unless it fails */
+/*
+ * Flags of a submission.
+ *   DATA     SEND: data travels with the message
+ *   AREA     SEND: addr is an offset in the area, inside the outbox
+ *   MULTI    RECV: many messages into one buffer, until less than `data` (at
+ *            least 1) bytes of it are left; the completion without
+ *            O2G_CQE_MORE is the last
+ *   CLAIM    PEEK: keep it for me, where = its handle
+ *   CLAIMED  RECV: data = handle of a claimed message
+ *   DISCARD  PEEK: and throw it away
+ *   QUIET    SEND: no completion unless it fails
+ */
+#define O2G_SQE_DATA 1
+#define O2G_SQE_AREA 2
+#define O2G_SQE_MULTI 4
+#define O2G_SQE_CLAIM 8
+#define O2G_SQE_CLAIMED 16
+#define O2G_SQE_DISCARD 32
+#define O2G_SQE_QUIET 64
 
 struct o2g_sqe {
 	u8 op;
@@ -139,13 +145,17 @@ struct o2g_sqe {
 };
 SKEP_ASSERT_SIZE(struct o2g_sqe, 64);
 
-/* Flags of a completion. */
-#define O2G_CQE_SLAB                                                           \
-	1 /* the body lies at offset `where` of the area, `length` bytes:      \
-	     copy it to the receive's buffer, then RELEASE. In a multi-receive \
-	     `total` is the address to copy to: it came whole */
-#define O2G_CQE_DATA 2 /* data came with the message */
-#define O2G_CQE_MORE 4 /* the multi-receive stays posted */
+/*
+ * Flags of a completion.
+ *   SLAB  the body lies at offset `where` of the area, `length` bytes: copy it
+ *         to the receive's buffer, then RELEASE. In a multi-receive `total` is
+ *         the address to copy to: it came whole
+ *   DATA  data came with the message
+ *   MORE  the multi-receive is not over
+ */
+#define O2G_CQE_SLAB 1
+#define O2G_CQE_DATA 2
+#define O2G_CQE_MORE 4
 
 struct o2g_cqe {
 	u64 cookie;

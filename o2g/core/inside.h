@@ -92,7 +92,7 @@ struct o2g_message {
 	u64 expect;  /* bytes that will have come */
 	u64 take;    /* bytes for the receive */
 	u64 address; /* of the program: there */
-	u64 upto;    /* bytes below go to `hold` */
+	u64 split;   /* bytes below go to `hold` */
 	struct o2g_piece hold;
 	u64 charged; /* against limits.unexpected */
 	struct o2g_copy copy;

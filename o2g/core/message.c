@@ -4,7 +4,7 @@
  * or from the endpoint itself; `why` says why it still exists, and when there
  * is no reason left its credit goes back and its memory with it.
  *
- * Bytes below `upto` go to `hold`, memory of the core or the slab, later ones
+ * Bytes below `split` go to `hold`, memory of the core or the slab, later ones
  * straight to the receive's buffer. So a receive that takes a message half of
  * which has come has that half copied, and the other half comes in place.
  */
@@ -59,7 +59,7 @@ static int hold_make(struct o2g_core *core, struct o2g_message *message,
 		hold->place = O2G_PLACE_CORE;
 	}
 	hold->length = length;
-	message->upto = length;
+	message->split = length;
 	return 0;
 }
 
@@ -218,7 +218,7 @@ static int copy_start(struct o2g_core *core, struct o2g_message *message,
 static int in_slab(const struct o2g_message *message)
 {
 	return message->hold.place == O2G_PLACE_AREA &&
-	       message->upto >= message->take &&
+	       message->split >= message->take &&
 	       (!(message->op->flags & O2G_SQE_MULTI) ||
 		message->take == message->length);
 }
@@ -232,12 +232,12 @@ static int move(struct o2g_core *core, struct o2g_message *message)
 			       .address = message->address};
 
 	to.length = message->send ? message->take
-				  : least(message->upto, message->take);
+				  : least(message->split, message->take);
 	if (message->moved || message->status || !to.length)
 		return 0;
 	if (message->send) {
 		o2g_send_piece(message->send, 0, to.length, &from);
-	} else if (message->arrived < message->upto) {
+	} else if (message->arrived < message->split) {
 		return -O2G_EAGAIN;
 	} else if (in_slab(message)) {
 		if (message->why & O2G_MSG_ARRIVING)
@@ -304,7 +304,7 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 {
 	const u32 slab = core->limits.slab_message;
 	const struct o2g_conn *conn = message->conn;
-	u64 upto = message->arrived;
+	u64 split = message->arrived;
 
 	if (message->hold.place == O2G_PLACE_FORGET) {
 		if (slab && message->take && message->take <= slab &&
@@ -317,9 +317,9 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 	if (slab && message->length <= slab)
 		return;
 	if (conn && conn->rx_message == message)
-		upto += conn->rx_offer;
-	message->upto = least(message->upto, upto);
-	if (!message->upto)
+		split += conn->rx_offer;
+	message->split = least(message->split, split);
+	if (!message->split)
 		hold_free(core, message);
 }
 
@@ -379,13 +379,13 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 	if (!taken && !message->forget &&
 	    message->hold.place == O2G_PLACE_FORGET && hold_body(core, message))
 		return -O2G_EAGAIN;
-	if (!message->forget && at < message->upto) {
+	if (!message->forget && at < message->split) {
 		*piece = message->hold;
 		if (piece->place == O2G_PLACE_CORE)
 			piece->core += at;
 		else
 			piece->address += at;
-		piece->length = least(most, message->upto - at);
+		piece->length = least(most, message->split - at);
 	} else if (taken && !message->status && at < message->take) {
 		piece->place = O2G_PLACE_PROGRAM;
 		piece->core = 0;
