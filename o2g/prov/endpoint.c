@@ -198,12 +198,20 @@ static void explain(int error)
 {
 	if (error == -EACCES)
 		fprintf(stderr,
-			"libo2g-fi: %s: run it under skep mpirun, or set "
-			"SKEP_O2G_SECRET to 64 hexadecimal digits (the same "
-			"for all ranks)\n",
-			o2g_error());
+			"libo2g-fi: the job has no secret, or a malformed one: "
+			"run it under skep mpirun, or set SKEP_O2G_SECRET to "
+			"64 hexadecimal digits (the same for all ranks)\n");
 	else
 		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
+}
+
+/* Many: an MPI that is told to try again polls for the end of a receive that
+ * may wait for what the program sends next. */
+static uint32_t operations(const struct prov_tunables *tunables)
+{
+	if (tunables->operations || getenv("SKEP_O2G_OPERATIONS"))
+		return (uint32_t)tunables->operations;
+	return 1 << 20;
 }
 
 static int open_messages(struct endpoint *ep)
@@ -221,7 +229,7 @@ static int open_messages(struct endpoint *ep)
 	options.engine = tunables.engine;
 	options.credit = (uint32_t)tunables.credit;
 	options.unexpected = tunables.unexpected;
-	options.operations = (uint32_t)tunables.operations;
+	options.operations = operations(&tunables);
 	options.nap_us = (uint32_t)tunables.nap_us;
 	ep->linger_ms = tunables.linger_ms;
 	error = o2g_open(&ep->o2g, &options);

@@ -18,6 +18,9 @@
 #define CAPS (TX_CAPS | RX_CAPS | SECONDARY)
 #define TX_FLAGS                                                               \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
+/* MPICH insists on this for remote memory access, which it then does by
+ * messages. Nobody is told that messages do it: it is not echoed. */
+#define IGNORED_FLAGS FI_DELIVERY_COMPLETE
 #define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 #define PROTOCOL (FI_PROV_SPECIFIC | 0x4f3247) /* "O2G" */
 #define MESSAGE_MAX ((size_t)1 << 40)
@@ -37,7 +40,7 @@ static bool named(const char *asked, const char *have)
 static bool tx_fits(const struct fi_tx_attr *tx)
 {
 	return !tx || (within(tx->caps, TX_CAPS | SECONDARY) &&
-		       within(tx->op_flags, TX_FLAGS) &&
+		       within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
 		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
 		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
 		       !tx->rma_iov_limit);
@@ -70,15 +73,25 @@ static bool domain_fits(const struct fi_domain_attr *domain)
 		within(domain->caps, FI_LOCAL_COMM | FI_REMOTE_COMM));
 }
 
-static bool fits(const struct fi_info *hints)
+/* The first of the hints that asks for what is not there, or 0. */
+static const char *misfit(const struct fi_info *hints)
 {
-	return within(hints->caps, CAPS) &&
-	       hints->addr_format == FI_FORMAT_UNSPEC && !hints->dest_addr &&
-	       !hints->src_addr && !hints->handle && tx_fits(hints->tx_attr) &&
-	       rx_fits(hints->rx_attr) && endpoint_fits(hints->ep_attr) &&
-	       domain_fits(hints->domain_attr) &&
-	       (!hints->fabric_attr ||
-		named(hints->fabric_attr->name, PROV_NAME));
+	if (!within(hints->caps, CAPS))
+		return "caps";
+	if (hints->addr_format != FI_FORMAT_UNSPEC || hints->dest_addr ||
+	    hints->src_addr || hints->handle)
+		return "addresses";
+	if (!tx_fits(hints->tx_attr))
+		return "tx_attr";
+	if (!rx_fits(hints->rx_attr))
+		return "rx_attr";
+	if (!endpoint_fits(hints->ep_attr))
+		return "ep_attr";
+	if (!domain_fits(hints->domain_attr))
+		return "domain_attr";
+	if (hints->fabric_attr && !named(hints->fabric_attr->name, PROV_NAME))
+		return "fabric_attr";
+	return NULL;
 }
 
 /* What was asked, made whole: kinds need directions and the other way round. */
@@ -108,7 +121,7 @@ static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
 	rx->size = MANY;
 	rx->iov_limit = 1;
 	if (hints && hints->tx_attr)
-		tx->op_flags = hints->tx_attr->op_flags;
+		tx->op_flags = hints->tx_attr->op_flags & ~IGNORED_FLAGS;
 	if (hints && hints->rx_attr)
 		rx->op_flags = hints->rx_attr->op_flags;
 }
@@ -205,14 +218,17 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **out)
 {
+	const char *why = hints ? misfit(hints) : NULL;
 	struct fi_info *info;
 
+	(void)flags;
 	/* Endpoints have names of their own, which no resolver knows. */
-	if (node || service || (hints && !fits(hints))) {
-		prov_log(FI_LOG_INFO, FI_LOG_CORE, "the hints ask for more");
+	if (node || service)
+		why = "node or service";
+	if (why) {
+		prov_log(FI_LOG_INFO, FI_LOG_CORE, "hints do not fit: %s", why);
 		return -FI_ENODATA;
 	}
-	(void)flags;
 	info = info_alloc();
 	if (!info)
 		return -FI_ENOMEM;

@@ -77,17 +77,19 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 	return n;
 }
 
+/* A read of no entries moves messages, whatever lies there already. */
 static ssize_t look(struct queue *queue, void *buffer, size_t count,
 		    fi_addr_t *from, bool nap)
 {
-	if (!prov_queue_count(queue)) {
-		int error = prov_source_progress(&queue->source, nap);
+	int error;
 
+	if (!count || !prov_queue_count(queue)) {
+		error = prov_source_progress(&queue->source, nap && count);
 		if (error)
 			return error;
-		if (!prov_queue_count(queue))
-			return -FI_EAGAIN;
 	}
+	if (!prov_queue_count(queue))
+		return -FI_EAGAIN;
 	if (!count)
 		return 0;
 	return buffer ? take(queue, buffer, count, from) : -FI_EINVAL;

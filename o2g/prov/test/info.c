@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* fi_getinfo(): what is offered, what is echoed, what is refused. */
+#include <string.h>
+
+#include "pair.h"
+
+static int ask(struct fi_info *hints, struct fi_info **info)
+{
+	int result = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, info);
+
+	fi_freeinfo(hints);
+	return result;
+}
+
+static void offer(void)
+{
+	struct fi_info *info = NULL;
+
+	CHECK(!ask(hints_alloc(), &info));
+	if (!info)
+		return;
+	CHECK(!info->next);
+	CHECK(!strcmp(info->fabric_attr->prov_name, "o2g"));
+	CHECK(!strcmp(info->fabric_attr->name, "o2g"));
+	CHECK(!strcmp(info->domain_attr->name, "o2g"));
+	CHECK(info->ep_attr->type == FI_EP_RDM);
+	CHECK(info->caps & FI_MSG && info->caps & FI_TAGGED);
+	CHECK(info->caps & FI_DIRECTED_RECV && info->caps & FI_MULTI_RECV);
+	CHECK(info->caps & FI_SOURCE);
+	CHECK(!(info->caps & (FI_RMA | FI_ATOMIC)));
+	CHECK(!info->mode && !info->domain_attr->mr_mode);
+	CHECK(info->tx_attr->inject_size == 16384);
+	CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
+	CHECK(info->domain_attr->resource_mgmt == FI_RM_ENABLED);
+	CHECK(info->domain_attr->cq_data_size == 8);
+	CHECK(info->ep_attr->mem_tag_format == 0xaaaaaaaaaaaaaaaaull);
+	fi_freeinfo(info);
+}
+
+static void echo(void)
+{
+	for (int threading = FI_THREAD_SAFE; threading <= FI_THREAD_ENDPOINT;
+	     threading++) {
+		struct fi_info *hints = hints_alloc(), *info = NULL;
+
+		hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
+		hints->domain_attr->threading = threading;
+		hints->domain_attr->av_type =
+			threading & 1 ? FI_AV_MAP : FI_AV_TABLE;
+		hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+		CHECK(!ask(hints, &info));
+		if (!info)
+			return;
+		CHECK((int)info->domain_attr->threading == threading);
+		CHECK(info->domain_attr->av_type ==
+		      (threading & 1 ? FI_AV_MAP : FI_AV_TABLE));
+		CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
+		CHECK(info->caps & FI_TAGGED && !(info->caps & FI_MSG));
+		CHECK(info->caps & FI_SEND && info->caps & FI_RECV);
+		fi_freeinfo(info);
+	}
+}
+
+static void refused(struct fi_info *hints, const char *what)
+{
+	struct fi_info *info = NULL;
+
+	check(ask(hints, &info) == -FI_ENODATA && !info, "refused", 0, what);
+}
+
+static struct fi_info *with_caps(uint64_t caps)
+{
+	struct fi_info *hints = hints_alloc();
+
+	hints->caps = caps;
+	return hints;
+}
+
+static void refusals(void)
+{
+	struct fi_info *hints;
+
+	refused(with_caps(FI_RMA), "remote memory access");
+	refused(with_caps(FI_ATOMIC), "atomics");
+	refused(with_caps(FI_MSG | FI_MULTICAST), "multicast");
+	hints = hints_alloc();
+	hints->ep_attr->type = FI_EP_MSG;
+	refused(hints, "connected endpoints");
+	hints = hints_alloc();
+	hints->ep_attr->type = FI_EP_DGRAM;
+	refused(hints, "datagrams");
+	hints = hints_alloc();
+	hints->addr_format = FI_SOCKADDR_IN;
+	refused(hints, "socket addresses");
+	hints = hints_alloc();
+	hints->tx_attr->iov_limit = 2;
+	refused(hints, "two pieces");
+	hints = hints_alloc();
+	hints->tx_attr->inject_size = 1 << 20;
+	refused(hints, "a long inject");
+	hints = hints_alloc();
+	hints->rx_attr->msg_order = FI_ORDER_STRICT;
+	refused(hints, "strict order");
+	hints = hints_alloc();
+	hints->ep_attr->tx_ctx_cnt = 2;
+	refused(hints, "two transmit contexts");
+	hints = hints_alloc();
+	hints->tx_attr->op_flags = FI_COMMIT_COMPLETE;
+	refused(hints, "completion when it is durable");
+	hints = hints_alloc();
+	hints->domain_attr->name = strdup("eth0");
+	refused(hints, "another domain");
+}
+
+/* MPICH asks for it on behalf of remote memory access; it is not promised. */
+static void delivery(void)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+
+	hints->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+	CHECK(!ask(hints, &info));
+	CHECK(info && info->tx_attr->op_flags == FI_COMPLETION);
+	fi_freeinfo(info);
+}
+
+static void addressed(void)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+
+	CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "7", 0, hints,
+			 &info) == -FI_ENODATA);
+	fi_freeinfo(hints);
+}
+
+void test_info(void)
+{
+	offer();
+	echo();
+	refusals();
+	delivery();
+	addressed();
+}

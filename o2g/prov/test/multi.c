@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers for many messages. */
+#include <string.h>
+
+#include "pair.h"
+
+static char room[4096];
+
+static int post(struct pair *p, size_t length, uint64_t flags)
+{
+	struct iovec iov = {.iov_base = room, .iov_len = length};
+	struct fi_msg msg = {.msg_iov = &iov,
+			     .iov_count = 1,
+			     .addr = FI_ADDR_UNSPEC,
+			     .context = room};
+
+	return (int)fi_recvmsg(p->b.ep, &msg, FI_MULTI_RECV | flags);
+}
+
+static void set_min(struct pair *p, size_t min)
+{
+	CHECK(!fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
+			 &min, sizeof(min)));
+}
+
+/* Messages lie one after the other until less than the minimum is left. */
+static void packed(struct pair *p)
+{
+	struct fi_cq_tagged_entry e;
+	char out[1000];
+	char *at = room;
+
+	set_min(p, 1000);
+	CHECK(!post(p, sizeof(room), 0));
+	for (unsigned i = 0; i < 4; i++) {
+		fill(out, 900, i);
+		CHECK(!fi_inject(p->a.ep, out, 900, p->a.other));
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		bool last = i == 3;
+
+		CHECK(next(p, &p->b, &e) == 1);
+		CHECK(e.op_context == room && e.len == 900 &&
+		      e.buf >= (void *)at);
+		CHECK((char *)e.buf + 900 <= room + sizeof(room));
+		CHECK(filled(e.buf, 900, i));
+		CHECK(!!(e.flags & FI_MULTI_RECV) == last);
+		at = (char *)e.buf + 900;
+	}
+	CHECK(quiet(p, &p->b));
+}
+
+/* What arrives without a buffer waits for the next. */
+static void refilled(struct pair *p)
+{
+	struct fi_cq_tagged_entry e;
+	int count = 0, bad = 0, posted = 1;
+
+	set_min(p, 100);
+	CHECK(!post(p, 1000, 0));
+	for (int i = 0; i < 50; i++) {
+		char out[100];
+
+		memset(out, i, sizeof(out));
+		bad |= fi_inject(p->a.ep, out, sizeof(out), p->a.other) != 0;
+	}
+	while (count < 50 && !bad) {
+		bad |= next(p, &p->b, &e) != 1 || e.len != 100 ||
+		       *(char *)e.buf != count;
+		count++;
+		if (e.flags & FI_MULTI_RECV && count < 50) {
+			bad |= post(p, 1000, 0) != 0;
+			posted++;
+		}
+	}
+	CHECK(!bad);
+	CHECK(posted == 5 || posted == 6);
+	if (!(e.flags & FI_MULTI_RECV)) {
+		struct fi_cq_err_entry error;
+
+		CHECK(!fi_cancel(&p->b.ep->fid, room));
+		CHECK(next_error(p, &p->b, &error) == 1);
+		CHECK(error.err == FI_ECANCELED && error.flags & FI_MULTI_RECV);
+	}
+}
+
+static void cancelled(struct pair *p)
+{
+	struct fi_cq_err_entry error;
+
+	CHECK(!post(p, sizeof(room), 0));
+	CHECK(!fi_cancel(&p->b.ep->fid, room));
+	CHECK(next_error(p, &p->b, &error) == 1);
+	CHECK(error.err == FI_ECANCELED && error.op_context == room);
+	CHECK(error.flags & FI_MULTI_RECV);
+}
+
+void test_multi(void)
+{
+	struct pair p;
+
+	pair_open(&p, NULL);
+	packed(&p);
+	refilled(&p);
+	cancelled(&p);
+	CHECK(post(&p, 0, 0) == -FI_EINVAL);
+	CHECK(post(&p, 100, FI_PEEK) == -FI_EINVAL);
+	pair_close(&p);
+}

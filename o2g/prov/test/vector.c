@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and address vectors. */
+#include <string.h>
+
+#include "pair.h"
+
+static void names(struct pair *p)
+{
+	uint8_t name[NAME_SIZE + 8], again[NAME_SIZE];
+	size_t length = 8;
+
+	memset(name, 0xee, sizeof(name));
+	CHECK(fi_getname(&p->a.ep->fid, name, &length) == -FI_ETOOSMALL);
+	CHECK(length == NAME_SIZE && name[8] == 0xee);
+	length = sizeof(name);
+	CHECK(!fi_getname(&p->a.ep->fid, name, &length));
+	CHECK(length == NAME_SIZE && name[NAME_SIZE] == 0xee);
+	end_name(&p->a, again);
+	CHECK(!memcmp(name, again, NAME_SIZE));
+	end_name(&p->b, again);
+	CHECK(memcmp(name, again, NAME_SIZE));
+}
+
+static void lookups(struct pair *p)
+{
+	uint8_t b[NAME_SIZE], found[NAME_SIZE + 1] = {0};
+	size_t length = sizeof(found);
+	char text[200];
+
+	end_name(&p->b, b);
+	CHECK(!fi_av_lookup(p->a.av, p->a.other, found, &length));
+	CHECK(length == NAME_SIZE && !memcmp(found, b, NAME_SIZE));
+	memset(found, 0, sizeof(found));
+	length = 4;
+	CHECK(!fi_av_lookup(p->a.av, p->a.other, found, &length));
+	CHECK(length == NAME_SIZE && !memcmp(found, b, 4) && !found[4]);
+	CHECK(fi_av_lookup(p->a.av, 12345, found, &length) == -FI_EINVAL);
+	length = sizeof(text);
+	CHECK(fi_av_straddr(p->a.av, b, text, &length) == text);
+	CHECK(!strncmp(text, "fi_addr_o2g://", 14) &&
+	      length == strlen(text) + 1);
+	length = 5;
+	CHECK(fi_av_straddr(p->a.av, b, text, &length) && strlen(text) == 4);
+}
+
+static void many(struct pair *p)
+{
+	uint8_t name[3][NAME_SIZE];
+	fi_addr_t address[3] = {0};
+	int error[3] = {1, 1, 1};
+
+	for (int i = 0; i < 3; i++)
+		end_name(i & 1 ? &p->b : &p->a, name[i]);
+	CHECK(fi_av_insert(p->a.av, name, 3, address, FI_SYNC_ERR, error) == 3);
+	CHECK(!error[0] && !error[1] && !error[2]);
+	CHECK(address[0] == 2 && address[1] == 3 && address[2] == 4);
+	CHECK(!fi_av_remove(p->a.av, &address[1], 1, 0));
+	CHECK(fi_av_remove(p->a.av, &address[1], 1, 0) == -FI_EINVAL);
+	CHECK(fi_inject(p->a.ep, name, 1, address[1]) == -FI_EINVAL);
+	/* Tables fill the lowest gap. */
+	CHECK(fi_av_insert(p->a.av, name, 1, &address[1], 0, NULL) == 1);
+	CHECK(address[1] == 3);
+	CHECK(!fi_av_remove(p->a.av, address, 3, 0));
+	CHECK(fi_av_insert(p->a.av, NULL, 1, address, 0, NULL) == -FI_EINVAL);
+}
+
+static void refusals(struct pair *p)
+{
+	struct fi_av_attr attr = {.type = FI_AV_MAP};
+	struct fid_av *av;
+	fi_addr_t address;
+
+	attr.name = "shared";
+	CHECK(fi_av_open(p->domain, &attr, &av, NULL) == -FI_ENOSYS);
+	attr.name = NULL;
+	attr.flags = FI_EVENT;
+	CHECK(fi_av_open(p->domain, &attr, &av, NULL) == -FI_ENOSYS);
+	attr.flags = 0;
+	attr.rx_ctx_bits = 4;
+	CHECK(fi_av_open(p->domain, &attr, &av, NULL) == -FI_EINVAL);
+	CHECK(fi_av_insertsvc(p->a.av, "localhost", "7", &address, 0, NULL) ==
+	      -FI_ENOSYS);
+}
+
+/* A name that is no name must not get in. */
+static void garbage(struct pair *p)
+{
+	uint8_t name[NAME_SIZE];
+	fi_addr_t address = 0;
+
+	memset(name, 0xff, sizeof(name));
+	CHECK(fi_av_insert(p->a.av, name, 1, &address, 0, NULL) == 0);
+	CHECK(address == FI_ADDR_NOTAVAIL);
+}
+
+void test_vector(void)
+{
+	struct setup setup = {.vector = FI_AV_MAP};
+	struct pair p;
+
+	pair_open(&p, NULL);
+	names(&p);
+	lookups(&p);
+	many(&p);
+	refusals(&p);
+	garbage(&p);
+	pair_close(&p);
+	pair_open(&p, &setup);
+	lookups(&p);
+	pair_close(&p);
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# MPI programs as they are over O2G, on the MPIs from PyPI and from Debian, and
+# mpi4py's tests over O2G and TCP. Only these suites need the network, once.
+
+MPI_DIR := $(B)/mpi
+MPI_READY := $(MPI_DIR)/ready
+$(MPI_READY): tests/mpi/requirements.txt tests/mpi/venv.sh
+	$(call say,MPI)
+	$(Q)sh tests/mpi/venv.sh $(MPI_DIR)
+
+MPI_RUN := $(B)/tool/mpi
+$(MPI_RUN): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/mpi/run
+
+# Built by the wheel's compiler driver and by those of Debian.
+# Debian's MPICH declares MPI_STATUSES_IGNORE in a way that gcc frowns at.
+mpi_flags := -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Werror
+$(B)/test/mpi/program-wheel: MPICC = $(MPI_DIR)/mpich/bin/mpicc
+$(B)/test/mpi/program-wheel: $(MPI_READY)
+$(B)/test/mpi/program-mpich: MPICC = mpicc.mpich
+$(B)/test/mpi/program-openmpi: MPICC = mpicc.openmpi
+$(B)/test/mpi/program-%: tests/mpi/program.c
+	$(call say,MPICC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MPICC) $(mpi_flags) -o $@ $<
+
+mpi_needs = $(MPI_RUN) $(B)/bin/skep $(B)/lib/libo2g-fi.so $(MPI_READY)
+
+TEST_SUITES += mpi mpi4py
+suite_mpi = $(MPI_RUN) programs
+suite_mpi_needs = $(mpi_needs) \
+	$(addprefix $(B)/test/mpi/program-,wheel mpich openmpi)
+suite_mpi_deadline = 600
+
+# What breaks first when matching, probing or flow control is wrong.
+suite_mpi4py = $(MPI_RUN) -ranks 1,2,3 mpi4py $(addprefix test_,comm_topo \
+	p2p_buf p2p_buf_matched p2p_obj cco_obj cco_pr_vec rma win session \
+	threads request)
+suite_mpi4py_needs = $(mpi_needs)
+suite_mpi4py_deadline = 900
+
+# All of it, on both MPIs; the table belongs into docs/results/o2g.md.
+SOAKS += o2g
+soak_o2g = $(MPI_RUN) -ranks 1,2,3 -mpi mpich,openmpi -deadline 10m \
+	-results $(B)/test/mpi4py.md mpi4py
+soak_o2g_needs = $(mpi_needs)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A job is one start of skep mpirun.
+type job struct {
+	prefix  string // of the MPI
+	ranks   int
+	tcp     bool
+	program []string
+}
+
+// A result is how a job went. hung: it missed its deadline.
+type result struct {
+	output   string
+	hung     bool
+	err      error
+	messages uint64 // over O2G
+	took     time.Duration
+}
+
+// graceTime is what a job gets to end once it was asked to.
+const graceTime = 8 * time.Second
+
+var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
+
+func (o *options) start(j job) result {
+	args := []string{"mpirun", "--no-shm", "--mpi", j.prefix, "-n", strconv.Itoa(j.ranks)}
+	if j.tcp {
+		args = append(args, "--tcp")
+	}
+	ctx, stop := context.WithTimeout(context.Background(), o.deadline)
+	defer stop()
+	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = graceTime
+	began := time.Now()
+	err := cmd.Run()
+	if cmd.Process != nil {
+		// Whatever a launcher left behind in its group.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	r := result{output: out.String(), err: err, took: time.Since(began)}
+	r.hung = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if m := overO2G.FindStringSubmatch(r.output); m != nil {
+		r.messages, _ = strconv.ParseUint(m[1], 10, 64)
+	}
+	return r
+}
+
+// environment lets Open MPI run for root, more ranks than cores.
+func environment() []string {
+	return append(os.Environ(),
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_mpi_yield_when_idle=1",
+		"PYTHONDONTWRITEBYTECODE=1")
+}
+
+// tail is the end of what a job printed.
+func (r *result) tail(lines int) string {
+	all := strings.Split(strings.TrimRight(r.output, "\n"), "\n")
+	text := strings.Join(all[max(0, len(all)-lines):], "\n")
+	switch {
+	case r.hung:
+		return text + "\nmissed its deadline"
+	case r.err != nil:
+		return text + "\n" + r.err.Error()
+	}
+	return text
+}

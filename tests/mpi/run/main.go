@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+
+// Command run starts MPI programs over O2G on several MPIs and prints TAP.
+//
+//	run programs          tests/mpi/program.c on four MPIs, 2 and 3 ranks
+//	run mpi4py MODULE...  mpi4py's tests over O2G and over the MPI's own TCP,
+//	                      one after the other; what passes on TCP must pass on
+//	                      O2G. No module: all but dynamic processes.
+//
+// Every job has a deadline; one that misses it is a failure with the name of
+// what was running.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type options struct {
+	build, results string
+	mpis           []string
+	ranks          []int
+	deadline       time.Duration
+}
+
+func main() {
+	var o options
+	mpis := flag.String("mpi", "mpich", "mpi4py: which of mpich,openmpi")
+	ranks := flag.String("ranks", "2,3", "numbers of ranks")
+	flag.StringVar(&o.build, "build", "build", "where skep, its library and the MPIs are")
+	flag.StringVar(&o.results, "results", "", "mpi4py: write a table to this file")
+	flag.DurationVar(&o.deadline, "deadline", 2*time.Minute, "of one job")
+	flag.Parse()
+	code, err := run(&o, *mpis, *ranks, flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mpi:", err)
+		code = 2
+	}
+	os.Exit(code)
+}
+
+func run(o *options, mpis, ranks string, words []string) (int, error) {
+	for _, s := range strings.Split(ranks, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return 0, fmt.Errorf("-ranks %s: want numbers of ranks", ranks)
+		}
+		o.ranks = append(o.ranks, n)
+	}
+	o.mpis = strings.Split(mpis, ",")
+	var err error
+	if o.build, err = filepath.Abs(o.build); err != nil {
+		return 0, err
+	}
+	if len(words) == 0 {
+		return 0, fmt.Errorf("want programs or mpi4py")
+	}
+	switch words[0] {
+	case "programs":
+		return o.programs(), nil
+	case "mpi4py":
+		return o.mpi4py(words[1:])
+	}
+	return 0, fmt.Errorf("want programs or mpi4py, not %s", words[0])
+}
+
+// tap numbers checks.
+type tap struct{ count, failed int }
+
+func (t *tap) ok(good bool, why, format string, args ...any) {
+	t.count++
+	not := ""
+	if !good {
+		not = "not "
+		t.failed++
+	}
+	fmt.Printf("%sok %d - %s\n", not, t.count, fmt.Sprintf(format, args...))
+	if !good {
+		for line := range strings.Lines(why) {
+			fmt.Println("# " + strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+func (t *tap) done() int {
+	fmt.Printf("1..%d\n", t.count)
+	if t.failed > 0 {
+		return 1
+	}
+	return 0
+}
