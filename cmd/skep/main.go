@@ -51,6 +51,8 @@ func commands() []command {
 			summary: "run a static Linux program on nodes, with its streams here"},
 		{name: "mpirun", usage: "mpirun [-n N] [--hosts A,B] [--no-shm] [--tcp] [--mpi PREFIX] -- ./app [ARGS]", runner: &mpirun{}, program: true,
 			summary: "run an MPI program, as it is, over O2G"},
+		{name: "o2g", usage: "o2g status [--json]", runner: &o2g{},
+			summary: "list your open endpoints of O2G and what they carried"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
 			summary: "make C functions callable: a worker program from its interface"},
 		{name: "lab", usage: "lab up | shell | run | list | down", runner: &lab{}, program: true, words: labWords(),

@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // layouts pairs Go structures with those of the contracts; fields are matched
@@ -21,7 +22,7 @@ var layouts = map[string]any{
 	"skep_init": InitHeader{}, "skep_call": Call{}, "skep_proof": Proof{},
 	"skep_ready": Ready{}, "skep_result": Result{}, "skep_module_init": ModuleInit{},
 	"skep_bound": BoundHeader{}, "skep_module": module{}, "skep_function": function{},
-	"skep_param": param{}, "skep_dim": Dim{},
+	"skep_param": param{}, "skep_dim": Dim{}, "o2g_status": O2GStatus{},
 }
 
 var numbers = map[string]uint64{
@@ -38,11 +39,16 @@ var numbers = map[string]uint64{
 	"SKEP_LONG": uint64(Long), "SKEP_STRING": uint64(String),
 	"SKEP_WORK": uint64(ModeWork), "SKEP_INOUT": uint64(ModeInOut),
 	"SKEP_OP_ITEM": uint64(OpItem), "SKEP_OP_NEG": uint64(OpNeg), "SKEP_OP_SELECT": uint64(OpSelect),
+	"O2G_STATUS_MAGIC": O2GStatusMagic, "O2G_STATUS_REVISION": O2GStatusRevision,
 }
 
 func cName(field string) string {
-	if field == "ExecNS" {
+	switch field {
+	case "ExecNS":
 		return "exec_ns"
+	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut":
+		at := strings.LastIndexFunc(field, unicode.IsUpper)
+		return strings.ToLower(field[:at] + "_" + field[at:])
 	}
 	return strings.ToLower(field)
 }
@@ -75,7 +81,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := described()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

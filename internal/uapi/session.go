@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package uapi mirrors the byte layouts of include/skep/session.h and
-// include/skep/module.h. It has no state and does no I/O but reading a manifest
+// Package uapi mirrors the byte layouts of include/skep: session.h, module.h
+// and o2g_status.h. It has no state and does no I/O but reading a manifest
 // out of a worker program.
 package uapi
 

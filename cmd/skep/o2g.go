@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"skep/internal/cli"
+	"skep/internal/mpi"
+)
+
+type o2g struct {
+	json bool
+}
+
+func (o *o2g) options(f *cli.Flags) {
+	f.BoolVar(&o.json, "json", false, "for programs")
+}
+
+func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(words) != 1 || words[0] != "status" {
+		return f.Usagef("one word is expected: status")
+	}
+	if runtime.GOOS != "linux" {
+		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux: ask there")
+	}
+	list, err := mpi.Endpoints(mpi.StatusFolders())
+	if err != nil {
+		return err
+	}
+	if o.json {
+		if list == nil {
+			list = []mpi.Endpoint{}
+		}
+		return cli.JSON(os.Stdout, list)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Println("no endpoint of yours is open here")
+		return err
+	}
+	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "EARLY", "HELD", "POSTED")
+	for _, e := range list {
+		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.Bytes(e.SentBytes), e.Received, cli.Bytes(e.ReceivedBytes), e.Unexpected, e.Held, e.Posted)
+	}
+	return table.Write(os.Stdout)
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+package mpi
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skep/internal/uapi"
+)
+
+// An Endpoint is what one open endpoint of O2G shows of itself.
+type Endpoint struct {
+	PID           int    `json:"pid"`
+	Program       string `json:"program"`
+	Engine        string `json:"engine"`
+	Address       string `json:"address"`
+	ID            string `json:"id"`
+	Opened        uint64 `json:"opened"` // seconds since 1970
+	Named         uint32 `json:"named"`
+	Connected     uint32 `json:"connected"`
+	Unreachable   uint32 `json:"unreachable"`
+	Refused       uint32 `json:"refused"`
+	Sent          uint64 `json:"sent"`
+	SentBytes     uint64 `json:"sent_bytes"`
+	Received      uint64 `json:"received"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	Expected      uint64 `json:"expected"`
+	Unexpected    uint64 `json:"unexpected"`
+	Requested     uint64 `json:"requested"`
+	Waited        uint64 `json:"waited"`
+	Self          uint64 `json:"self"`
+	FramesIn      uint64 `json:"frames_in"`
+	FramesOut     uint64 `json:"frames_out"`
+	Held          uint64 `json:"held"`
+	HeldBytes     uint64 `json:"held_bytes"`
+	Posted        uint64 `json:"posted"`
+}
+
+// StatusFolders are where this user's endpoints may have left their pages. A
+// program started over ssh may lack the variable that this shell has.
+func StatusFolders() []string {
+	list := []string{fmt.Sprintf("/dev/shm/skep-o2g-%d", os.Getuid())}
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		list = append(list, filepath.Join(runtime, "skep-o2g"))
+	}
+	return list
+}
+
+// Endpoints reads the pages in the folders, by process. Pages of processes
+// that are gone are removed.
+func Endpoints(folders []string) ([]Endpoint, error) {
+	var list []Endpoint
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if e, ok := readPage(filepath.Join(folder, entry.Name())); ok {
+				list = append(list, e)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Endpoint) int { return a.PID - b.PID })
+	return list, nil
+}
+
+// readPage gives what a live process' page shows. One that is no page is left
+// alone: it is not ours.
+func readPage(path string) (Endpoint, bool) {
+	pid, err := strconv.Atoi(strings.SplitN(filepath.Base(path), "-", 2)[0])
+	if err != nil || pid <= 0 {
+		return Endpoint{}, false
+	}
+	var s uapi.O2GStatus
+	f, err := os.Open(path)
+	if err != nil {
+		return Endpoint{}, false
+	}
+	defer f.Close()
+	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
+	if err != nil || s.Magic != uapi.O2GStatusMagic {
+		if startOf(pid) == 0 {
+			os.Remove(path)
+		}
+		return Endpoint{}, false
+	}
+	if start := startOf(pid); start == 0 || start != s.Start || s.PID != uint32(pid) {
+		os.Remove(path)
+		return Endpoint{}, false
+	}
+	if s.Revision != uapi.O2GStatusRevision {
+		return Endpoint{PID: pid, Program: text(s.Program[:]), Engine: fmt.Sprintf("revision %d", s.Revision)}, true
+	}
+	return endpointOf(&s), true
+}
+
+// startOf is when a process began, in clock ticks since boot; 0 for none.
+func startOf(pid int) uint64 {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0
+	}
+	start, _ := strconv.ParseUint(fields[19], 10, 64)
+	return start
+}
+
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return strings.ToValidUTF8(string(b), "?")
+}
+
+func endpointOf(s *uapi.O2GStatus) Endpoint {
+	return Endpoint{
+		PID: int(s.PID), Program: text(s.Program[:]), Engine: text(s.Engine[:]),
+		Address: addressOf(s.Name[:]), ID: fmt.Sprintf("%x", s.Name[24:]), Opened: s.Opened,
+		Named: s.Named, Connected: s.Connected, Unreachable: s.Unreachable, Refused: s.Refused,
+		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,
+		Expected: s.Expected, Unexpected: s.Unexpected, Requested: s.Requested, Waited: s.Waited,
+		Self: s.Self, FramesIn: s.FramesIn, FramesOut: s.FramesOut,
+		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted,
+	}
+}
+
+// addressOf reads an endpoint's name: family, port, address.
+func addressOf(name []byte) string {
+	port := binary.LittleEndian.Uint16(name[2:])
+	switch name[0] {
+	case 4:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[8:12])), port).String()
+	case 6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:24])), port).String()
+	}
+	return "?"
+}
