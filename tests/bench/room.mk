@@ -54,3 +54,15 @@ bench_rpc_call := $(BENCH_RUN) rpc
 bench_rpc_call_needs := $(bench_rpc_common)
 bench_rpc_argument := $(BENCH_RUN) argument
 bench_rpc_argument_needs := $(bench_rpc_common)
+
+# MPI programs over O2G, the MPI's own TCP and UCX.
+$(BENCH)/mpi/measure: $(bench_dir)/mpi/measure.c $(B)/mpi/ready
+	$(call say,MPICC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(B)/mpi/mpich/bin/mpicc -std=gnu11 -O2 -g -Wall -Wextra \
+		-Wshadow -Werror -o $@ $<
+
+BENCHES += mpi
+bench_mpi = $(BENCH_RUN) mpi
+bench_mpi_needs = $(BENCH_RUN) $(BENCH)/mpi/measure $(B)/bin/skep \
+	$(B)/lib/libo2g-fi.so

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 
-// Command run measures bee and the grid beside their peers on this machine. It
-// prints a table
-// for people and "result" lines for machines, and judges nothing.
+// Command run measures bee, the grid and O2G beside their peers on this
+// machine. It prints a table for people and "result" lines for machines, and
+// judges nothing.
 //
 //	run call      one system call: native, bee, bee.exe, Win32 in the same Wine
 //	run entry     from start to the guest's first instruction, cold and warm
 //	run compute   work with few calls: native, bee, bee.exe
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS
+//	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 
 type bench struct {
 	build, prefix, work string
+	prefixMPI           string
 	rounds              int
 }
 
@@ -31,10 +33,12 @@ func main() {
 	b := bench{}
 	flag.StringVar(&b.build, "build", "build", "where everything is built")
 	flag.StringVar(&b.prefix, "prefix", "build/wine", "WINEPREFIX")
+	flag.StringVar(&b.prefixMPI, "mpi", "build/mpi/mpich", "prefix of an MPICH with libfabric and UCX")
 	flag.IntVar(&b.rounds, "rounds", 3, "rounds, of which the median counts")
 	flag.Parse()
 	b.build, _ = filepath.Abs(b.build)
 	b.prefix, _ = filepath.Abs(b.prefix)
+	b.prefixMPI, _ = filepath.Abs(b.prefixMPI)
 	if err := b.run(flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -43,10 +47,10 @@ func main() {
 
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
-		"rpc": b.rpcCall, "argument": b.rpcArgument}
+		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc and argument", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument and mpi", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {
