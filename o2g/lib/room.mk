@@ -67,3 +67,15 @@ $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
 BENCHES += o2g_pingpong
 bench_o2g_pingpong := $(o2g_t)/pingpong
 bench_o2g_pingpong_needs := $(o2g_t)/pingpong
+
+FUZZERS += o2g-opening
+fuzz_o2g-opening_dir := $(B)/fuzz/o2g-opening.corpus
+fuzz_o2g-opening = $(B)/fuzz/o2g-opening $(fuzz_o2g-opening_dir)
+fuzz_o2g-opening_needs = $(B)/fuzz/o2g-opening
+$(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c $(addprefix \
+		o2g/lib/,opening.c digest.c address.c error.c opening.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(fuzz_o2g-opening_dir)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
