@@ -238,6 +238,28 @@ int bed_write(struct bed_end *end, u64 most)
 	return (int)done;
 }
 
+static int want(struct bed_end *end, struct o2g_piece *piece)
+{
+	const int waited = end->conn->rx == O2G_RX_START;
+	int rc;
+
+	if (end->offered) {
+		end->offered = 0;
+		*piece = end->offer;
+		return 0;
+	}
+	rc = o2g_rx_want(end->conn, piece);
+	if (waited && end->conn->rx != O2G_RX_START && end->arrived)
+		end->arrived(end);
+	return rc;
+}
+
+void bed_offer(struct bed_end *end)
+{
+	if (end->conn && !end->offered)
+		end->offered = !want(end, &end->offer);
+}
+
 int bed_read(struct bed_end *end, u64 most)
 {
 	struct bed_pipe *pipe = end->in;
@@ -245,12 +267,9 @@ int bed_read(struct bed_end *end, u64 most)
 	u64 done = 0;
 
 	while (end->conn && done < most && pipe->head != pipe->tail) {
-		const int waited = end->conn->rx == O2G_RX_START;
 		u64 length = pipe->tail - pipe->head;
-		int rc = o2g_rx_want(end->conn, &piece);
+		int rc = want(end, &piece);
 
-		if (waited && end->conn->rx != O2G_RX_START && end->arrived)
-			end->arrived(end);
 		if (rc == -11)
 			break;
 		if (rc)

@@ -24,6 +24,8 @@ struct bed_end { /* of a connection */
 	struct o2g_conn *conn;
 	struct bed_pipe *in, *out;
 	int wants;
+	struct o2g_piece offer; /* where bed_offer() was told to put bytes */
+	int offered;
 	struct o2g_frame frame; /* the last header that came */
 	/* Called when its message is matched or held, if set. */
 	void (*arrived)(struct bed_end *end);
@@ -63,6 +65,9 @@ void bed_part(struct bed_end end[2]);
 /* Moves up to `most` bytes; returns how many, or -errno. */
 int bed_write(struct bed_end *end, u64 most);
 int bed_read(struct bed_end *end, u64 most);
+/* Asks where bytes go; they come with the next bed_read(), whatever the core
+ * is called for in between. */
+void bed_offer(struct bed_end *end);
 /* Moves both ways until nothing moves. Returns 0, or the first error. */
 int bed_run(struct bed_end end[2]);
 

@@ -489,6 +489,9 @@ static u64 move(u32 i, u32 side, u64 most)
 	sync(who);
 	got = bed_read(end, most);
 	sync(who);
+	if (!roll(4))
+		bed_offer(end);
+	sync(who);
 	expect(got >= 0, "the wire");
 	return (u64)(wrote + (got > 0 ? got : 0));
 }

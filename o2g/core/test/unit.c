@@ -98,6 +98,28 @@ static void halfway(const struct bed_options *options, int later)
 	TAP(pair_close(&p));
 }
 
+/* The engine was told a place, then the receive comes, then the bytes. */
+static void offered(const struct bed_options *options)
+{
+	const u8 *body;
+	int got;
+
+	pair_open(&p, options, 0x100000);
+	send(1, out, 50000, 1);
+	bed_write(&p.end[0], 20000);
+	bed_read(&p.end[1], 10000);
+	bed_offer(&p.end[1]);
+	memset(in, 0, 50000);
+	recv(1, in, 50000, 11);
+	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
+	got = pair_took(&p, 1, 11, 0);
+	body = p.cqe.flags & O2G_CQE_SLAB ? (u8 *)p.bed[1].area + p.cqe.where
+					  : in;
+	NAMED(got && !memcmp(body, out, 50000),
+	      "an offered place stays good when its message is matched");
+	TAP(pair_close(&p));
+}
+
 static void cut(u64 length, u64 room, int before)
 {
 	if (before)
@@ -536,6 +558,8 @@ int main(void)
 	halfway(&pair_plain, 0);
 	halfway(&pair_plain, 1);
 	halfway(&pair_slab, 0);
+	offered(&pair_plain);
+	offered(&pair_slab);
 	truncation();
 	low_traffic();
 	cancel();
