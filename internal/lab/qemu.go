@@ -117,6 +117,11 @@ func (m *Machine) commandLine(h hardware) string {
 		"console=ttyS0", "loglevel=5", "panic=-1", "nokaslr", "tsc=reliable", "no_timer_check",
 		"nmi_watchdog=0", fmt.Sprintf("rcupdate.rcu_cpu_stall_timeout=%d", min(300, int(60*h.scale))),
 	}
+	if strings.HasSuffix(m.Kernel, debugSuffix) {
+		// Asking ACPI for a device's interrupt takes it half a minute, and
+		// then it gives up; ours have messages instead.
+		words = append(words, "acpi=noirq")
+	}
 	if m.Append != "" {
 		words = append(words, m.Append)
 	}
