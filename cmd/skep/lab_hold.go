@@ -8,7 +8,10 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"skep/internal/cli"
 	"skep/internal/lab/hold"
@@ -28,5 +31,31 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	// Nobody may be left to hear an answer; that must not end the machine.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	return hold.Serve(ctx, os.Stdin, os.Stdout, hold.Lab)
+	if err := dropInherited(); err != nil {
+		return err
+	}
+	if hold.Serve(ctx, os.Stdin, os.Stdout, hold.Lab) != nil {
+		return cli.Exit(cli.Failed) // whoever gave the order has been told
+	}
+	return nil
+}
+
+// dropInherited closes what the user's shell left open, a lock perhaps: the
+// machine may outlive it. Descriptors of this program's own end on exec.
+func dropInherited() error {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < 3 {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+	return nil
 }

@@ -207,7 +207,7 @@ func (p *labProgram) settle(ctx context.Context, m *hold.Machine) error {
 }
 
 // labMissing is how a machine says that a program is not there.
-var labMissing = regexp.MustCompile(`(no such file or directory|executable file not found in .*)$`)
+var labMissing = regexp.MustCompile(`no such file or directory$|: not found in PATH`)
 
 // labEnd is how skep ends after a program in a machine.
 func labEnd(status int, err error) error {

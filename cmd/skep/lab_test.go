@@ -85,7 +85,7 @@ func TestLabEnds(t *testing.T) {
 		code   int
 	}{
 		{0, nil, 0}, {7, nil, 7}, {137, nil, 137},
-		{0, &labs.RunError{Reason: "x: executable file not found in $PATH in PATH (/bin)"}, exitMissing},
+		{0, &labs.RunError{Reason: "x: not found in PATH (/bin)"}, exitMissing},
 		{0, &labs.RunError{Reason: "start /x in /: no such file or directory"}, exitMissing},
 		{0, &labs.RunError{Reason: "start /etc/passwd in /: permission denied"}, exitCannot},
 		{0, &hold.Gone{Text: "the machine x died: Kernel panic"}, cli.Unreachable},

@@ -93,9 +93,6 @@ func (h *holder) open() error {
 	if m.Name == "" || filepath.Base(m.Name) != m.Name || m.Name[0] == '.' {
 		return fmt.Errorf("%q can't be the name of a machine", m.Name)
 	}
-	if left := records(h.order.Build, m.Name) + "/out"; !empty(left) {
-		return fmt.Errorf("%s holds what an earlier machine of that name left: take it away, or give another --name", left)
-	}
 	lock, err := claim(h.order.Build, m.Name)
 	if err != nil {
 		return err
@@ -104,6 +101,9 @@ func (h *holder) open() error {
 	h.info = Info{Name: m.Name, Kernel: m.Kernel, CPUs: m.CPUs, Memory: m.Memory, Nodes: m.Nodes,
 		Since: time.Now().Round(time.Second), State: Booting, Dir: filepath.Join(h.order.Build, "lab", m.Name)}
 	err = errors.Join(writeInfo(h.dir, h.info), logTo(filepath.Join(h.dir, logName)))
+	if left := h.info.Out(); !empty(left) {
+		err = fmt.Errorf("%s holds what an earlier machine of that name left: take it away, or give another --name", left)
+	}
 	if err == nil {
 		h.listener, err = listen(h.dir)
 	}
