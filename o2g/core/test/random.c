@@ -48,6 +48,7 @@ struct world {
 	u8 owes_kick[ENDS]; /* a program that is between entry and kick */
 	u64 seed;
 	u32 delivered, bad;
+	int broken; /* connections were cut: the reference knows no more */
 	u64 full;
 	const char *why;
 };
@@ -186,6 +187,8 @@ static void sync(u32 who)
 {
 	const u32 head = world->bed[who].area->sq.head;
 
+	if (world->broken)
+		world->read[who] = head;
 	while (world->read[who] != head)
 		apply(who, &world->pending[who][world->read[who]++ % 65536]);
 }
@@ -204,6 +207,8 @@ static void arrived(struct bed_end *end)
 	};
 
 	sync(who);
+	if (world->broken)
+		return;
 	expect(note->to == who, "a message came to somebody else");
 	model_arrive(&world->model[who], &message);
 }
@@ -424,12 +429,28 @@ static void claimed(u32 who, u64 id, u64 handle)
 	submit(who, &sqe);
 }
 
+/* After a cut: every operation ends once, however it does. */
+static void complete_broken(u32 who, struct op *op, const struct o2g_cqe *cqe)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .data = cqe->where};
+
+	if (op->kind == RECV && cqe->flags & O2G_CQE_SLAB)
+		submit(who, &sqe);
+	sqe.op = O2G_OP_DISCARD;
+	if (op->kind == PEEK && op->flags & O2G_SQE_CLAIM && !cqe->status)
+		submit(who, &sqe);
+	if (!(cqe->flags & O2G_CQE_MORE))
+		over(op);
+}
+
 static void complete(u32 who, const struct o2g_cqe *cqe)
 {
 	struct op *op = &world->op[cqe->cookie];
 
 	expect(cqe->cookie < world->ops && op->who == who, "cookie");
-	if (op->kind == RECV && cqe->status == -125) {
+	if (world->broken) {
+		complete_broken(who, op, cqe);
+	} else if (op->kind == RECV && cqe->status == -125) {
 		expect(op->cancelled, "cancelled without being asked");
 		expect(op->given == op->delivered, "cancelled too early");
 		over(op);
@@ -475,9 +496,12 @@ static void name(u32 i, u32 side)
 	if (world->named[i][side])
 		return;
 	world->named[i][side] = 1;
+	if (!end->conn)
+		return;
 	expect(!o2g_conn_name(end->conn, other), "name");
 	sync(who);
-	model_name(&world->model[who], other, other);
+	if (!world->broken)
+		model_name(&world->model[who], other, other);
 }
 
 static u64 move(u32 i, u32 side, u64 most)
@@ -492,7 +516,7 @@ static u64 move(u32 i, u32 side, u64 most)
 	if (!roll(4))
 		bed_offer(end);
 	sync(who);
-	expect(got >= 0, "the wire");
+	expect(got >= 0 || world->broken, "the wire");
 	return (u64)(wrote + (got > 0 ? got : 0));
 }
 
@@ -575,6 +599,45 @@ static void drain(void)
 		;
 }
 
+static void cut(u32 i, int error)
+{
+	world->broken = 1;
+	bed_end(&world->pair[i][0], error);
+	bed_end(&world->pair[i][1], error);
+	world->pair[i][0].offered = 0;
+	world->pair[i][1].offered = 0;
+}
+
+/* Ends whatever is left when nobody answers any more. */
+static void drain_broken(void)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_CANCEL};
+
+	for (u32 i = 0; i < ENDS; i++)
+		cut(i, 0);
+	while (settle())
+		;
+	for (u32 i = 0; i < world->ops; i++) {
+		sqe.cookie = i;
+		if (!world->op[i].over && world->op[i].kind == RECV)
+			submit(world->op[i].who, &sqe);
+	}
+	for (u32 i = 0; i < ENDS * 2 * 400; i++) {
+		sqe = (struct o2g_sqe){.op = O2G_OP_PEEK,
+				       .flags = O2G_SQE_DISCARD,
+				       .peer = O2G_ANY_PEER,
+				       .context = 1 + i / ENDS % 2,
+				       .ignore = ~0ull};
+		if (!world->bed[i % ENDS].core->counts.held)
+			continue;
+		op_new(i % ENDS, PEEK, &sqe);
+		submit(i % ENDS, &sqe);
+		settle();
+	}
+	while (settle())
+		;
+}
+
 static void world_open(u64 seed)
 {
 	world->seed = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -647,9 +710,15 @@ u32 random_run(u32 seeds, u32 steps, struct random_counts *counts)
 	for (u32 seed = 1; seed <= seeds; seed++) {
 		world = calloc(1, sizeof(*world));
 		world_open(seed);
-		for (u32 i = 0; i < steps && !world->bad; i++)
+		for (u32 i = 0; i < steps && !world->bad; i++) {
+			if (seed % 4 == 0 && i >= 1000 && !roll(1000))
+				cut(roll(ENDS), roll(2) ? 0 : -104);
 			step();
-		drain();
+		}
+		if (world->broken)
+			drain_broken();
+		else
+			drain();
 		world_close(counts);
 		counts->delivered += world->delivered;
 		counts->full += world->full;

@@ -537,7 +537,7 @@ static int check(int ok, const char *name)
 static void random_worlds(void)
 {
 	struct random_counts counts = {0};
-	const u32 bad = random_run(45, 30000, &counts);
+	const u32 bad = random_run(60, 30000, &counts);
 
 	NAMED(!bad, "matching and bodies agree with the reference");
 	NAMED(counts.delivered >= 100000, "100,000 messages were compared");
