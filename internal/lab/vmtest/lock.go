@@ -60,6 +60,8 @@ func lock(t *testing.T) {
 		if !said {
 			t.Logf("waiting for %s, which has a machine", holder)
 			said = true
+			// What a person waited for is then not ours to measure.
+			firstOnce.Do(func() {})
 		}
 		if time.Now().After(end) {
 			t.Fatalf("no machine was free: %s has one; wait for it, or end it", holder)
