@@ -10,6 +10,7 @@
 #define _GNU_SOURCE /* accept4 */
 #include "endpoint.h"
 #include "error.h"
+#include "spawn.h"
 #include "try.h"
 
 #include <errno.h>
@@ -288,7 +289,7 @@ int o2g_opener_start(struct o2g *o2g)
 	pthread_condattr_destroy(&attr);
 	r = open_files(o2g);
 	if (r == 0) {
-		r = -pthread_create(&opener->thread, 0, run, o2g);
+		r = o2g_spawn(&opener->thread, run, o2g);
 		if (r)
 			o2g_error_set(r, "can't start a thread: %s",
 				      strerror(-r));

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE /* ppoll */
 #include "engine.h"
 
+#include <o2g/lib/spawn.h>
+
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -153,7 +155,7 @@ static int user_open(struct o2g_engine **out,
 	if (r == 0)
 		r = make_core(e, options);
 	if (r == 0)
-		r = -pthread_create(&e->thread, 0, o2g_thread_run, e);
+		r = o2g_spawn(&e->thread, o2g_thread_run, e);
 	if (r) {
 		free_engine(e);
 		return r;

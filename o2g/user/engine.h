@@ -11,9 +11,11 @@
 
 #include <pthread.h>
 
-#define O2G_STAGE_SIZE 0x10000	/* bytes read ahead of the frames' bodies */
-#define O2G_DIRECT_MIN 0x1000	/* bodies from here on skip the stage */
-#define O2G_TURN_BYTES 0x100000 /* one link's share of the lock */
+#define O2G_STAGE_SIZE 0x10000	 /* bytes read ahead of the frames' bodies */
+#define O2G_DIRECT_MIN 0x1000	 /* bodies from here on skip the stage */
+#define O2G_TURN_BYTES 0x100000	 /* one link's share of the lock */
+#define O2G_LOOK_NS 5000000000ll /* between two looks at silent links */
+#define O2G_SILENT_MOST 6	 /* looks without a sign of life: a death */
 #define O2G_TAKEOVER_NS                                                        \
 	1000000ll /* the caller stays away: the thread works                   \
 		   */
@@ -31,6 +33,7 @@ struct o2g_link {
 	u8 blocked; /* the core takes nothing now */
 	u8 broken;  /* writing failed: only what arrived counts now */
 	u8 ended;   /* our BYE and FIN went out */
+	u8 silent;  /* looks that found bytes on their way and no answer */
 	u8 *left;   /* bytes that were read when the core stopped taking */
 	u32 left_at, left_length;
 };
@@ -76,6 +79,9 @@ u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
 void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
 /* After each piece of work: writes, resumes, asks whom to wake. */
 void o2g_link_settle(struct o2g_engine *engine);
+/* Ends links whose other host has been silent for half a minute although
+ * something is on its way to it. */
+void o2g_link_look(struct o2g_engine *engine);
 void o2g_link_want(void *ctx, struct o2g_conn *conn);
 
 /* thread.c */

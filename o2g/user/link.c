@@ -8,6 +8,8 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -354,6 +356,33 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 	else if (!stalled && !link->ended && o2g_conn_bye_sent(link->conn)) {
 		shutdown(link->socket, SHUT_WR);
 		link->ended = 1;
+	}
+}
+
+/* No acknowledgement since the last look. Not TCP_USER_TIMEOUT: that counts a
+ * program which is stopped, say by a debugger, as dead, since its window stays
+ * shut; but its kernel still answers. */
+static int silent(const struct o2g_link *link)
+{
+	struct tcp_info info = {0};
+	socklen_t size = sizeof(info);
+
+	if (getsockopt(link->socket, IPPROTO_TCP, TCP_INFO, &info, &size))
+		return 0; /* not TCP: a registered socket */
+	return (info.tcpi_unacked > 0 || info.tcpi_probes > 0) &&
+	       info.tcpi_last_ack_recv >= O2G_LOOK_NS / 1000000;
+}
+
+void o2g_link_look(struct o2g_engine *e)
+{
+	for (u32 i = 0; i < e->link_room; i++) {
+		struct o2g_link *link = e->links[i];
+
+		if (!link)
+			continue;
+		link->silent = silent(link) ? link->silent + 1 : 0;
+		if (link->silent >= O2G_SILENT_MOST)
+			o2g_link_end(e, link, -ETIMEDOUT);
 	}
 }
 

@@ -102,6 +102,18 @@ static int rest(struct o2g_engine *e, int sockets, s64 ns)
 	return read(e->nudge, &count, sizeof(count)) > 0 ? NUDGED : SOCKETS;
 }
 
+static void look(struct o2g_engine *e, s64 *last)
+{
+	s64 now = now_ns();
+
+	if (now - *last < O2G_LOOK_NS)
+		return;
+	*last = now;
+	pthread_mutex_lock(&e->lock);
+	o2g_link_look(e);
+	o2g_engine_leave(e);
+}
+
 /* The program sleeps, and will say when it wakes. */
 static void doze(struct o2g_engine *e)
 {
@@ -109,12 +121,12 @@ static void doze(struct o2g_engine *e)
 	set_state(e, DEEP);
 	/* It may have woken before it could see DEEP. */
 	if (__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) && !stopping(e))
-		rest(e, 0, -1);
+		rest(e, 0, O2G_LOOK_NS);
 	set_state(e, PARKED);
 }
 
 /* Until the program stays away. */
-static void park(struct o2g_engine *e)
+static void park(struct o2g_engine *e, s64 *looked)
 {
 	int asleep = 0;
 
@@ -123,6 +135,7 @@ static void park(struct o2g_engine *e)
 		u64 seen = drives(e);
 
 		rest(e, 0, O2G_TAKEOVER_NS);
+		look(e, looked);
 		if (ticks % SHOW_TICKS == 0)
 			show(e);
 		if (drives(e) != seen) {
@@ -139,9 +152,9 @@ static void park(struct o2g_engine *e)
 }
 
 /* Until the program is back. */
-static void work(struct o2g_engine *e)
+static void work(struct o2g_engine *e, s64 *looked)
 {
-	s64 shown = 0, wait = 0;
+	s64 shown = 0, wait = SHOW_NS;
 
 	__atomic_store_n(&e->returns, 0, __ATOMIC_RELAXED);
 	set_state(e, ACTIVE);
@@ -158,17 +171,19 @@ static void work(struct o2g_engine *e)
 			show(e);
 			shown = now_ns();
 		}
-		wait = why == TIMED_OUT ? -1 : SHOW_NS;
+		look(e, looked);
+		wait = why == TIMED_OUT ? O2G_LOOK_NS : SHOW_NS;
 	}
 }
 
 void *o2g_thread_run(void *engine)
 {
 	struct o2g_engine *e = engine;
+	s64 looked = now_ns();
 
 	while (!stopping(e)) {
-		park(e);
-		work(e);
+		park(e, &looked);
+		work(e, &looked);
 	}
 	return 0;
 }
