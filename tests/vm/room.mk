@@ -25,3 +25,10 @@ $(B)/test/vm/check: $(B)/obj/gcc/tests/vm/guest/check.o
 $(B)/test/vm/peer: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./tests/vm/guest/peer
+
+# What users do with skep lab.
+VM_SUITES += vm-user
+suite_vm-user = $(call vm_suite,User)
+suite_vm-user_kind = go
+suite_vm-user_deadline = 1260
+suite_vm-user_needs = $(vm_needs) $(B)/bin/skep
