@@ -68,8 +68,8 @@ static void options(void)
 	o.credit = 5;
 	tap_ok(refused(o, -EINVAL, "SKEP_O2G_CREDIT"), "too little credit");
 	o = bed_options();
-	o.engine = "kernal";
-	tap_ok(refused(o, -EINVAL, "kernal"), "no such engine");
+	o.engine = "hardware";
+	tap_ok(refused(o, -EINVAL, "hardware"), "no such engine");
 	o = bed_options();
 	o.size = 4000;
 	tap_ok(refused(o, -EINVAL, "size"), "options of a later library");

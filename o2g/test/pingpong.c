@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Two processes, one message to and fro: half the round trip per size.
+ * Two processes, one message there and back: half the round trip per size.
  *   pingpong [REPEATS [SIZE...]]
  * Prints one line per size: bytes, microseconds, MB/s.
  */
