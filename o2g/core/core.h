@@ -63,9 +63,11 @@ struct o2g_host {
 };
 
 struct o2g_limits {
-	u32 postings;	/* most operations in flight */
-	u32 peers;	/* most peers */
-	u64 unexpected; /* most bytes held for unmatched messages */
+	u32 postings; /* most operations in flight */
+	u32 peers;    /* most peers */
+	/* Most bytes held for unmatched messages, with the core's record of
+	 * each, some 700 bytes. */
+	u64 unexpected;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
 	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
 	 * the slab, receives up to this go through it, and what lies there

@@ -348,7 +348,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		return 0;
 	}
 	/* One to oneself is paid for by its send, which waits. */
-	if (!message->send && charge(core, message, O2G_MESSAGE_COST))
+	if (!message->send && charge(core, message, sizeof(*message)))
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
 	o2g_match_hold(core, message);
@@ -475,10 +475,10 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	struct o2g_piece from;
 	int rc = 0;
 
-	if (charge(core, message, O2G_MESSAGE_COST))
+	if (charge(core, message, sizeof(*message)))
 		return;
 	if (message->length && hold_body(core, message)) {
-		uncharge(core, message, O2G_MESSAGE_COST);
+		uncharge(core, message, sizeof(*message));
 		return;
 	}
 	message->filling = 1;

@@ -134,7 +134,8 @@ static void flood(void)
 		;
 	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
 	      "a peer holds no more than its credit");
-	CHECK(p.bed[1].core->charged == O2G_CREDIT_MIN);
+	CHECK(p.bed[1].core->charged ==
+	      O2G_CREDIT_MIN / O2G_MESSAGE_COST * sizeof(struct o2g_message));
 	CHECK(pair_close(&p));
 
 	options.unexpected = 10000;

@@ -65,7 +65,7 @@ static void rendezvous(void)
 	recv(2, in, 1, 12);
 	NAMED(pair_took(&p, 1, 12, 0) && in[0] == 'b',
 	      "a later message passes one beyond credit");
-	TAP(p.bed[1].core->charged == O2G_MESSAGE_COST);
+	TAP(p.bed[1].core->charged == sizeof(struct o2g_message));
 	memset(in, 0, sizeof(in));
 	recv(1, in, sizeof(in), 11);
 	TAP(pair_run(&p) == 0);
