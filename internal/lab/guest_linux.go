@@ -24,7 +24,11 @@ type Guest struct {
 	machine Machine
 	kernel  *Kernel
 	lock    *os.File
-	done    chan struct{}
+	// What QEMU reads and writes beside its logs, already removed from the
+	// folder, so that nothing of it stays behind whatever ends us: the
+	// initramfs, then the disks.
+	files []*os.File
+	done  chan struct{}
 
 	mu    sync.Mutex
 	vm    *vm
@@ -88,12 +92,33 @@ func (g *Guest) prepare() error {
 			return err
 		}
 	}
-	for i, d := range m.Disks {
-		if err := makeDisk(filepath.Join(dir, diskFile(i)), d); err != nil {
+	initramfs, err := g.nameless()
+	if err != nil {
+		return err
+	}
+	if err := m.writeInitramfs(g.kernel, initramfs); err != nil {
+		return err
+	}
+	for _, d := range m.Disks {
+		disk, err := g.nameless()
+		if err == nil {
+			err = disk.Truncate(int64(d.MiB) << 20)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return m.writeInitramfs(g.kernel, filepath.Join(dir, initrdFile))
+	return nil
+}
+
+// nameless makes the next of g.files in the folder, and takes its name away.
+func (g *Guest) nameless() (*os.File, error) {
+	f, err := os.CreateTemp(g.Dir(), "file")
+	if err != nil {
+		return nil, err
+	}
+	g.files = append(g.files, f)
+	return f, os.Remove(f.Name())
 }
 
 // claim locks the folder and empties it of a dead run.
@@ -133,21 +158,11 @@ func sameFile(f *os.File, info os.FileInfo) bool {
 	return err == nil && os.SameFile(own, info)
 }
 
-func makeDisk(path string, d Disk) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Truncate(int64(d.MiB) << 20)
-}
-
 // release gives up what the guest holds on this computer; its logs stay.
 func (g *Guest) release() {
-	for i := range g.machine.Disks {
-		os.Remove(filepath.Join(g.Dir(), diskFile(i)))
+	for _, f := range g.files {
+		f.Close()
 	}
-	os.Remove(filepath.Join(g.Dir(), initrdFile))
 	if g.machine.Wire != nil {
 		g.machine.Wire.Close()
 	}

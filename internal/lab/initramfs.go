@@ -28,10 +28,10 @@ func (m *Machine) rootModules() []string {
 	return names
 }
 
-// writeInitramfs makes the guest's first root at path: process 1, the modules
-// that the real root needs, and the machine's description. It is not
-// compressed: the emulator copies faster than it unpacks.
-func (m *Machine) writeInitramfs(k *Kernel, path string) (err error) {
+// writeInitramfs makes the guest's first root: process 1, the modules that the
+// real root needs, and the machine's description. It is not compressed: the
+// emulator copies faster than it unpacks.
+func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
 	guest := filepath.Join(m.Build, "bin", "skep-guest")
 	program, err := os.ReadFile(guest)
 	if err == nil {
@@ -44,15 +44,6 @@ func (m *Machine) writeInitramfs(k *Kernel, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
 	w := bufio.NewWriterSize(f, 1<<20)
 	c := &cpio{w: w}
 	for _, dir := range []string{"/dev", "/proc", "/sys", "/modules"} {

@@ -138,7 +138,11 @@ func TestInitramfs_guestMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := filepath.Join(build, "initramfs")
+	to, err := os.Create(filepath.Join(build, "initramfs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
 	if err := m.writeInitramfs(k, to); err == nil || !strings.Contains(err.Error(), "run make") {
 		t.Errorf("without a guest program: %v", err)
 	}

@@ -64,7 +64,7 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 	cmd := exec.Command(qemu, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.ExtraFiles = append([]*os.File{theirs}, g.files...)
 	if m.Wire != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, m.Wire.file)
 	}

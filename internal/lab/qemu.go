@@ -18,17 +18,22 @@ const (
 	consoleFile = "console.log"
 	resultsFile = "results.tap"
 	emulator    = "qemu.log" // what QEMU itself says
-	initrdFile  = "initramfs"
 	outDir      = "out"
 	countsFile  = "counts"
 )
 
-// Descriptors that QEMU inherits: the control channel, and the wire if there
-// is one.
+// Descriptors that QEMU inherits: the control channel, the initramfs, the
+// disks, and the wire if there is one.
 const (
-	controlFD = 3
-	wireFD    = 4
+	controlFD   = 3
+	initramfsFD = 4
+	diskFD      = 5 // and up
 )
+
+func (m *Machine) wireFD() int { return diskFD + len(m.Disks) }
+
+// inherited is a path by which QEMU opens a descriptor that it has.
+func inherited(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // cpu has four levels of page tables, as most computers: a fifth costs the
 // emulator time with every miss of its TLB.
@@ -64,7 +69,7 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "pc", "-accel", accel, "-cpu", cpu,
 		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=1", m.CPUs, m.NUMA, m.CPUs/m.NUMA), "-m", strconv.Itoa(m.Memory),
-		"-kernel", h.image, "-initrd", in(initrdFile), "-append", m.commandLine(h),
+		"-kernel", h.image, "-initrd", inherited(initramfsFD), "-append", m.commandLine(h),
 		"-chardev", "file,id=console,append=on,path=" + in(consoleFile), "-serial", "chardev:console",
 		"-chardev", "file,id=results,append=on,path=" + in(resultsFile), "-serial", "chardev:results",
 		"-device", "virtio-serial-pci,max_ports=2",
@@ -78,12 +83,12 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	args = append(args, m.numaArguments()...)
 	for i := range m.Disks {
 		args = append(args,
-			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,file=%s", i, in(diskFile(i))),
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,file=%s", i, inherited(diskFD+i)),
 			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d", i))
 	}
 	if m.Wire != nil {
 		args = append(args,
-			"-netdev", fmt.Sprintf("dgram,id=wire,local.type=fd,local.str=%d", wireFD),
+			"-netdev", fmt.Sprintf("dgram,id=wire,local.type=fd,local.str=%d", m.wireFD()),
 			"-device", "virtio-net-pci,netdev=wire,romfile=,mac="+m.Wire.mac())
 	}
 	if m.Count == nil {
@@ -92,8 +97,6 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	count, err := m.Count.args(in(countsFile))
 	return append(args, count...), err
 }
-
-func diskFile(i int) string { return fmt.Sprintf("disk%d", i) }
 
 func (m *Machine) numaArguments() (args []string) {
 	if m.NUMA == 1 {

@@ -85,10 +85,10 @@ func TestArguments_nodes(t *testing.T) {
 
 func TestArguments_disksAndWire(t *testing.T) {
 	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
-	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/lab/vm/disk1") {
+	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
 		t.Errorf("-drive %q", got)
 	}
-	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=4"}) {
+	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=7"}) {
 		t.Errorf("-netdev %q", got)
 	}
 	other := argumentsOf(t, Machine{Wire: &Wire{end: 1}})

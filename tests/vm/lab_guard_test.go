@@ -202,15 +202,11 @@ func (p *plantedRun) check(t *testing.T, out string, want []string, logs bool) {
 	}
 }
 
-// checkFiles wants the logs of a failure, or nothing. A test that was killed
-// leaves the machine's initramfs too, to the next machine of that name.
+// checkFiles wants the logs of a failure, or nothing.
 func (p *plantedRun) checkFiles(t *testing.T, dir string, logs bool) {
 	t.Helper()
 	list, _ := filepath.Glob(dir + "/*")
 	allowed := []string{"console.log", "results.tap", "qemu.log", "out"}
-	if p.name == "orphaned" {
-		allowed = append(allowed, "initramfs")
-	}
 	seen := false
 	for _, path := range list {
 		name := filepath.Base(path)
