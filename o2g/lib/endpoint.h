@@ -2,8 +2,8 @@
 /*
  * An endpoint's inside. Locks, in the order in which they are taken:
  *   all      (fork.c) the list of endpoints
- *   submit   the submission ring's producer side, and copied sends
  *   take     the completion ring's consumer side
+ *   submit   the submission ring's producer side, and copied sends
  *   lock     peers and openings; the opener's thread works under it
  *   and last the engine's own
  * `dead` and what is marked atomic is read without any.
@@ -49,6 +49,7 @@ struct o2g_opener {
 	int event; /* eventfd: look at `wanted`, or stop */
 	int listener;
 	int resting;	       /* the listener, for want of descriptors */
+	int complained;	       /* about that, once */
 	u32 strangers;	       /* accepted, not proven */
 	u64 refused;	       /* strangers that were sent away */
 	struct o2g_try *tries; /* all of them, the oldest first */

@@ -17,8 +17,8 @@ static void prepare(void)
 {
 	pthread_mutex_lock(&all);
 	for (struct o2g *o = first; o; o = o->next) {
-		pthread_mutex_lock(&o->submit);
 		pthread_mutex_lock(&o->take);
+		pthread_mutex_lock(&o->submit);
 		pthread_mutex_lock(&o->lock);
 		o->ops->fork(o->engine, O2G_FORK_PREPARE);
 	}
@@ -27,8 +27,8 @@ static void prepare(void)
 static void unlock(struct o2g *o)
 {
 	pthread_mutex_unlock(&o->lock);
-	pthread_mutex_unlock(&o->take);
 	pthread_mutex_unlock(&o->submit);
+	pthread_mutex_unlock(&o->take);
 }
 
 static void parent(void)

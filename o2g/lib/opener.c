@@ -67,12 +67,12 @@ static void rest(struct o2g *o2g)
 {
 	struct o2g_opener *opener = &o2g->opener;
 
-	if (!opener->resting)
+	if (!opener->complained)
 		o2g_error_log("can't accept connections: %s; raise `ulimit "
 			      "-n`",
 			      strerror(errno));
 	epoll_ctl(opener->epoll, EPOLL_CTL_DEL, opener->listener, 0);
-	opener->resting = 1;
+	opener->resting = opener->complained = 1;
 }
 
 static int listen_again(struct o2g *o2g)

@@ -476,15 +476,16 @@ int o2g_try_accept(struct o2g *o2g, int socket)
 int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		  int dialled)
 {
-	int r = fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+	int r, type = 0;
+	socklen_t size = sizeof(type);
 	struct o2g_try *try;
 	u8 random[16];
 
-	if (r < 0 || nonce(random))
-		return o2g_error_set(-EBADF,
-				     "descriptor %d is no socket that "
-				     "can be used",
-				     socket);
+	if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) ||
+	    type != SOCK_STREAM || nonce(random) ||
+	    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK))
+		return o2g_error_set(
+			-ENOTSOCK, "descriptor %d is no stream socket", socket);
 	fcntl(socket, F_SETFD, FD_CLOEXEC);
 	try = make(o2g, socket, peer);
 	if (!try)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Messages between endpoints over loopback: what arrives where, and when. */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "bed.h"
 
 #include <tests/tap.h>
@@ -372,6 +373,102 @@ static void waits(void)
 	       "an endpoint that nobody uses takes no time");
 }
 
+/* ---- loops that can only poll ---- */
+
+static void naps(void)
+{
+	struct rusage before, after;
+	double start, cpu = cpu_seconds();
+	volatile unsigned work = 0;
+	struct o2g_event event;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	start = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	do {
+		if (o2g_poll(b, &event, 1))
+			bed_die("an event from nowhere");
+		o2g_nap(b);
+		clock_gettime(CLOCK_MONOTONIC, &t);
+	} while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < start + 1);
+	cpu = cpu_seconds() - cpu;
+	tap_ok(cpu < 0.3, "a loop that only polls naps (%.0f %% of a core)",
+	       cpu * 100);
+	getrusage(RUSAGE_THREAD, &before);
+	for (int i = 0; i < 2000; i++) {
+		o2g_poll(b, &event, 1);
+		o2g_nap(b);
+		for (int j = 0; j < 100000; j++)
+			work += (unsigned)j;
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	tap_ok(after.ru_nvcsw - before.ru_nvcsw < 100,
+	       "one that does other work does not (%ld sleeps)",
+	       after.ru_nvcsw - before.ru_nvcsw);
+}
+
+/* ---- several threads at one endpoint ---- */
+
+#define TALKERS 4
+#define TALKS 400
+
+static int received[TALKERS][TALKS]; /* atomic */
+static int taken;		     /* atomic: events of both ends */
+
+static void account(const struct o2g_event *event)
+{
+	__atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
+	if (event->what == O2G_RECEIVED && event->status == 0)
+		__atomic_add_fetch((int *)event->cookie, 1, __ATOMIC_RELAXED);
+}
+
+static void *talker(void *arg)
+{
+	int me = (int)(size_t)arg;
+	static int bodies[TALKERS][TALKS];
+	struct o2g *from = me % 2 ? a : b, *to = me % 2 ? b : a;
+	uint32_t there = me % 2 ? to_b : to_a;
+
+	for (int i = 0; i < TALKS; i++) {
+		struct o2g_match any = bed_match(O2G_ANY, 100u + (unsigned)me);
+		struct o2g_event event[3];
+		int n;
+
+		if (o2g_recv(to, &any, &bodies[me][i], sizeof(int), 0, 0,
+			     &received[me][i]))
+			bed_die("recv of a talker");
+		bed_send(from, there, any.tag, &me, sizeof(me));
+		n = o2g_wait(from, event, 3, 1);
+		while (n-- > 0)
+			account(&event[n]);
+	}
+	return 0;
+}
+
+static void threads(void)
+{
+	pthread_t thread[TALKERS];
+	struct o2g_event event;
+	int good = 0, all = 2 * TALKERS * TALKS;
+	time_t end = time(0) + 60;
+
+	for (size_t i = 0; i < TALKERS; i++)
+		pthread_create(&thread[i], 0, talker, (void *)i);
+	for (int i = 0; i < TALKERS; i++)
+		pthread_join(thread[i], 0);
+	while (__atomic_load_n(&taken, __ATOMIC_RELAXED) < all &&
+	       time(0) < end) {
+		if (o2g_wait(a, &event, 1, 1) == 1)
+			account(&event);
+		if (o2g_wait(b, &event, 1, 1) == 1)
+			account(&event);
+	}
+	for (int i = 0; i < TALKERS * TALKS; i++)
+		good += received[i / TALKS][i % TALKS] == 1;
+	tap_ok(good == TALKERS * TALKS && taken == all,
+	       "%d threads share two endpoints: each event came once", TALKERS);
+}
+
 int main(void)
 {
 	setup();
@@ -387,6 +484,8 @@ int main(void)
 	to_itself();
 	many_to_one();
 	waits();
+	naps();
+	threads();
 	teardown();
 	return tap_done();
 }

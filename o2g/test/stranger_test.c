@@ -426,6 +426,11 @@ static void registered(void)
 	       "a registered socket carries messages");
 	tap_ok(o2g_register_socket(one, dup(0), there, 1) == -EISCONN,
 	       "a second one for the same peer is refused");
+	TAP(pipe(pair) == 0);
+	close(pair[1]);
+	tap_ok(o2g_register_socket(one, pair[0], bed_peer(one, victim), 1) ==
+		       -ENOTSOCK,
+	       "a pipe is refused: %s", o2g_error());
 	TAP(o2g_close(one, 5000) == 0);
 	TAP(o2g_close(two, 5000) == 0);
 }
@@ -446,8 +451,8 @@ int main(void)
 	crowd();
 	silent();
 	verdicts();
+	registered();
 	TAP(o2g_close(victim, 1000) == 0);
 	simultaneous();
-	registered();
 	return tap_done();
 }

@@ -20,6 +20,7 @@
 #define LINK_IN 1
 #define LINK_OUT 2
 #define GATHER 32
+#define BEHIND 0x1000 /* read behind a long body: what is more is copied */
 
 static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
 {
@@ -205,7 +206,7 @@ static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 {
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
-	struct iovec iov[2] = {{0}, {e->stage, O2G_STAGE_SIZE}};
+	struct iovec iov[2] = {{0}, {e->stage, BEHIND}};
 	int r = o2g_rx_want(link->conn, &piece), direct;
 	u64 most = O2G_STAGE_SIZE, first;
 	s64 n;
@@ -219,7 +220,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	direct = r == 0 && iov[0].iov_base && piece.length >= O2G_DIRECT_MIN;
 	if (direct) {
 		iov[0].iov_len = piece.length;
-		most += piece.length;
+		most = piece.length + BEHIND;
 		n = readv(link->socket, iov, 2);
 	} else {
 		n = recv(link->socket, e->stage, O2G_STAGE_SIZE, MSG_DONTWAIT);
