@@ -50,7 +50,8 @@
  * Credit. The receiver grants bytes (`credit` in the opening). A MESSAGE costs
  * O2G_MESSAGE_COST and its whole length, a REQUEST O2G_MESSAGE_COST. Cost
  * comes back in the `credit` field of any frame once the receiver has matched
- * the message and taken its body, or discarded it. A message that fits is sent
+ * the message and taken its body, or discarded it; earlier, when the receiver
+ * has it whole and memory to spare. A message that fits is sent
  * whole at once, whatever its size, one that does not is requested, and a
  * sender without O2G_MESSAGE_COST waits. PIECEs after a GRANT are free: they
  * have a place. CREDIT, GRANT and BYE cost nothing. Spending more than was

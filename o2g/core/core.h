@@ -68,6 +68,11 @@ struct o2g_limits {
 	/* Most bytes held for unmatched messages, with the core's record of
 	 * each, some 700 bytes. */
 	u64 unexpected;
+	/* While less than this is held, the credit of unmatched messages goes
+	 * back early to a sender that has none left: it may have the message
+	 * that the program wants first. 0: never, and no peer makes us hold
+	 * more than its credit. */
+	u64 forgiven;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
 	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
 	 * the slab, receives up to this go through it, and what lies there

@@ -171,6 +171,32 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
 }
 
+/* A sender without credit, all of it in messages that nobody takes: they are
+ * here, so its credit may go back while there is memory. */
+static void forgive(struct o2g_conn *conn)
+{
+	const struct o2g_core *core = conn->core;
+	struct list *node, *after;
+
+	if (core->charged >= core->limits.forgiven ||
+	    conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
+		return;
+	list_each(node, after, &conn->messages)
+	{
+		struct o2g_message *message =
+			list_entry(node, struct o2g_message, here);
+
+		if (conn->owed >= conn->credit_in / 4)
+			return;
+		if (message->why & (O2G_MSG_HELD | O2G_MSG_CLAIMED) &&
+		    (message->requested ||
+		     !(message->why & O2G_MSG_ARRIVING))) {
+			o2g_tx_owe(conn, message->cost);
+			message->cost = 0;
+		}
+	}
+}
+
 int o2g_rx_done(struct o2g_conn *conn, u64 length)
 {
 	struct o2g_message *message = conn->rx_message;
@@ -195,6 +221,7 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 		}
 		o2g_message_came(conn->core, message, length);
 	}
+	forgive(conn);
 	o2g_core_ask(conn->core);
 	return rc;
 }

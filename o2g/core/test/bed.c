@@ -96,6 +96,7 @@ void bed_open(struct bed *bed, const struct bed_options *options)
 	bed->limits.postings = options->postings;
 	bed->limits.peers = options->peers;
 	bed->limits.unexpected = options->unexpected;
+	bed->limits.forgiven = options->forgiven;
 	bed->limits.slab_message = options->slab_message;
 	for (int i = 0; i < 16; i++)
 		bed->limits.hash_key[i] = (u8)(i * 37 + 1);

@@ -49,7 +49,7 @@ struct bed {
 
 struct bed_options {
 	u32 sq, cq, postings, peers, slab_message;
-	u64 outbox, slab, unexpected;
+	u64 outbox, slab, unexpected, forgiven;
 };
 
 void bed_open(struct bed *bed, const struct bed_options *options);

@@ -175,6 +175,27 @@ static void low_traffic(void)
 	TAP(pair_close(&p));
 }
 
+/* Far more than the credit is sent before the message that is wanted. */
+static void forgiving(void)
+{
+	struct bed_options options = pair_plain;
+
+	options.forgiven = options.unexpected;
+	options.postings = 4096;
+	pair_open(&p, &options, O2G_CREDIT_MIN);
+	for (u64 i = 0; i < 1000; i++) {
+		bed_send(&p.bed[0], 1, 5, out, i % 100, i);
+		pair_run(&p);
+		pair_took(&p, 0, i, 0);
+	}
+	recv(7, in, 1, 11);
+	send(7, out, 1, 1);
+	TAP(pair_run(&p) == 0);
+	NAMED(pair_took(&p, 1, 11, 0) && p.bed[1].core->counts.held == 1000,
+	      "credit goes back early while there is memory");
+	TAP(pair_close(&p));
+}
+
 static void cancel(void)
 {
 	const struct o2g_sqe sqe = {.op = O2G_OP_CANCEL, .cookie = 11};
@@ -562,6 +583,7 @@ int main(void)
 	offered(&pair_slab);
 	truncation();
 	low_traffic();
+	forgiving();
 	cancel();
 	peek_order();
 	claim(3);
