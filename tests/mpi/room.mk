@@ -34,11 +34,12 @@ suite_mpi_needs = $(mpi_needs) \
 suite_mpi_deadline = 600
 
 # What breaks first when matching, probing or flow control is wrong.
-suite_mpi4py = $(MPI_RUN) -ranks 1,2,3 mpi4py $(addprefix test_,comm_topo \
-	p2p_buf p2p_buf_matched p2p_obj cco_obj cco_pr_vec rma win session \
-	threads request)
+suite_mpi4py = $(MPI_RUN) -deadline 90s -ranks 1,2,3 mpi4py \
+	$(addprefix test_,comm_topo p2p_buf p2p_buf_matched p2p_obj cco_obj \
+	cco_nb_buf cco_pr_vec rma.TestRMAWorld@2 win io.TestIOBasicWorld \
+	session threads request)
 suite_mpi4py_needs = $(mpi_needs)
-suite_mpi4py_deadline = 900
+suite_mpi4py_deadline = 1200
 
 # All of it, on both MPIs; the table belongs into docs/results/o2g.md.
 SOAKS += o2g

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs modules of mpi4py's tests in one rank of an MPI job.
 
-usage: suite.py TESTS OUT MODULE...
+usage: suite.py TESTS OUT MODULE [EXCLUDED-TEST...]
 
 Each rank writes OUT.RANK: a line "start NAME" before a test and "ok NAME",
 "skip NAME" or "bad NAME" after it, so that a hang shows its test. What a
@@ -50,15 +50,24 @@ class Lines(unittest.TestResult):
         self.say("bad", test)
 
 
+def flatten(suite):
+    """The tests in a suite of suites, in order."""
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from flatten(item)
+        else:
+            yield item
+
+
 def main():
-    tests, out, modules = sys.argv[1], sys.argv[2], sys.argv[3:]
+    tests, out, module, excluded = *sys.argv[1:4], sys.argv[4:]
     sys.path.insert(0, tests)
     from mpi4py import MPI
 
-    suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
+    suite = unittest.defaultTestLoader.loadTestsFromName(module)
+    wanted = [test for test in flatten(suite) if test.id() not in excluded]
     with open(f"{out}.{MPI.COMM_WORLD.Get_rank()}", "w", encoding="utf-8") as f:
-        f.write(f"library {MPI.get_vendor()[0]}\n")
-        suite.run(Lines(f))
+        unittest.TestSuite(wanted).run(Lines(f))
 
 
 main()

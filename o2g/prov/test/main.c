@@ -5,6 +5,7 @@
  *
  * usage: fi FOLDER-OF-THE-PROVIDER [test...]
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,11 @@ static const struct {
 
 void check(bool ok, const char *function, int line, const char *text)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
 	tap_ok(ok, "%s:%d %s", function, line, text);
+	pthread_mutex_unlock(&lock);
 }
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -123,6 +123,37 @@ static void flood(struct pair *p)
 	CHECK(!bad);
 }
 
+/* Two endpoints report to one queue. */
+static void shared(struct pair *p)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+	struct fi_cq_tagged_entry e;
+	struct end c = {0};
+	uint8_t name[NAME_SIZE];
+	fi_addr_t at_a, at_c;
+	char in[2] = {0};
+
+	CHECK(!fi_endpoint(p->domain, p->info, &c.ep, NULL));
+	CHECK(!fi_av_open(p->domain, &attr, &c.av, NULL));
+	CHECK(!fi_ep_bind(c.ep, &c.av->fid, 0));
+	CHECK(!fi_ep_bind(c.ep, &p->b.cq->fid, FI_TRANSMIT | FI_RECV));
+	CHECK(!fi_enable(c.ep));
+	end_name(&c, name);
+	at_a = end_insert(&p->a, name);
+	end_name(&p->a, name);
+	at_c = end_insert(&c, name);
+	CHECK(!fi_trecv(c.ep, &in[0], 1, NULL, at_c, 1, 0, &in[0]));
+	CHECK(!fi_trecv(p->b.ep, &in[1], 1, NULL, p->b.other, 1, 0, &in[1]));
+	CHECK(!fi_tinject(p->a.ep, "c", 1, at_a, 1));
+	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[0]);
+	CHECK(!fi_tinject(p->a.ep, "b", 1, p->a.other, 1));
+	CHECK(next(p, &p->b, &e) == 1 && e.op_context == &in[1]);
+	CHECK(in[0] == 'c' && in[1] == 'b');
+	CHECK(!fi_close(&c.ep->fid));
+	CHECK(!fi_close(&c.av->fid));
+	CHECK(quiet(p, &p->b));
+}
+
 static void wrong(struct pair *p)
 {
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_MUTEX_COND};
@@ -151,6 +182,7 @@ void test_queue(void)
 	pair_open(&p, NULL);
 	errors_in_line(&p);
 	wrong(&p);
+	shared(&p);
 	flood(&p);
 	pair_close(&p);
 	selective();

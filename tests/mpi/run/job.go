@@ -22,6 +22,8 @@ type job struct {
 	ranks   int
 	tcp     bool
 	program []string
+
+	deadline time.Duration
 }
 
 // A result is how a job went. hung: it missed its deadline.
@@ -43,7 +45,7 @@ func (o *options) start(j job) result {
 	if j.tcp {
 		args = append(args, "--tcp")
 	}
-	ctx, stop := context.WithTimeout(context.Background(), o.deadline)
+	ctx, stop := context.WithTimeout(context.Background(), j.deadline)
 	defer stop()
 	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
 	var out bytes.Buffer

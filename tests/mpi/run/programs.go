@@ -34,7 +34,7 @@ func (o *options) programs() int {
 	var t tap
 	for _, f := range o.flavours() {
 		for _, n := range o.ranks {
-			r := o.start(job{prefix: f.prefix, ranks: n, program: []string{f.program}})
+			r := o.start(job{prefix: f.prefix, ranks: n, deadline: o.deadline, program: []string{f.program}})
 			where := fmt.Sprintf("%s, %d ranks", f.name, n)
 			for _, name := range checkNames {
 				good := strings.Contains(r.output, "\nok - "+name+"\n")
