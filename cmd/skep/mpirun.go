@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.BoolVar(&m.job.NoShm, "no-shm", false, "ranks of one host talk over the network as well")
 	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, to compare")
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
+	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called as ssh is")
 	f.StringVar(&m.job.Engine, "engine", "", "insist on this `ENGINE`: user")
 	f.BoolVar(&m.quiet, "quiet", false, "no closing line")
 }
@@ -64,12 +66,13 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := m.check(f); err != nil {
 		return err
 	}
+	m.job.Step = mpi.Step() != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == ""
 	runner, err := m.runner(ctx, words)
 	if err != nil {
 		return err
 	}
-	if step := mpi.Step(); step != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
-		return m.rank(runner, step)
+	if m.job.Step {
+		return m.rank(runner, mpi.Step())
 	}
 	if m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
 		m.job.Ranks = runtime.NumCPU()
@@ -107,6 +110,9 @@ func (m *mpirun) check(f *cli.Flags) error {
 			return f.Usagef("--hostfile %s can't be read: %v", m.job.Hostfile, reason(err))
 		}
 	}
+	if err := m.launcher(f); err != nil {
+		return err
+	}
 	if e := m.job.Engine; e != "" && e != "user" {
 		return f.Usagef("there is no engine %q; there is: user", e)
 	}
@@ -114,6 +120,23 @@ func (m *mpirun) check(f *cli.Flags) error {
 		return f.Usagef("--tcp leaves O2G out, so --engine and --ports mean nothing with it")
 	}
 	return nil
+}
+
+// launcher makes --launcher a path: hosts are reached from other folders too.
+func (m *mpirun) launcher(f *cli.Flags) error {
+	name := m.job.Launcher
+	if name == "" {
+		return nil
+	}
+	if m.hosts == "" && m.job.Hostfile == "" {
+		return f.Usagef("--launcher reaches hosts, but neither --hosts nor --hostfile names any")
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return f.Usagef("--launcher %s can't be run: %v", name, cause(err))
+	}
+	m.job.Launcher, err = filepath.Abs(path)
+	return err
 }
 
 // runner finds what the program needs.
@@ -153,19 +176,41 @@ func (m *mpirun) rank(r *mpi.Runner, step string) error {
 	return r.Exec(&m.job, secret)
 }
 
-// closing says which way the messages went.
+// uncounted is said of ranks that sent no report.
+const uncounted = "they ended before they closed MPI, or can't reach this computer"
+
+// closing says which way the messages went, and claims nothing of ranks that
+// did not report.
 func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
 	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
 	if m.job.TCP {
 		return name + " on its own TCP; no message went over O2G, as --tcp asks"
 	}
 	t := mpi.Sum(res.Records)
-	if t.Endpoints == 0 {
+	if t.Endpoints == 0 && res.Status == 0 {
 		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
 	}
 	who := fmt.Sprintf("%d", t.Endpoints)
 	if m.job.Ranks > 0 {
 		who = fmt.Sprintf("%d of %d", t.Endpoints, m.job.Ranks)
+	}
+	text := fmt.Sprintf("%s: %s ranks reported", name, who)
+	if t.Endpoints > 0 {
+		text += "; " + carried(&t, t.Endpoints >= m.job.Ranks)
+	}
+	if t.Endpoints < max(m.job.Ranks, 1) {
+		text += "; what the others sent is not counted: " + uncounted
+	}
+	return text
+}
+
+// carried is what the ranks that reported say; all: every rank did.
+func carried(t *mpi.Total, all bool) string {
+	switch {
+	case t.Sent == 0 && all:
+		return "no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"
+	case t.Sent == 0:
+		return "they sent nothing over O2G"
 	}
 	engine := "user engine"
 	if t.Kernel == t.Endpoints {
@@ -173,16 +218,12 @@ func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
 	} else if t.Kernel > 0 {
 		engine = fmt.Sprintf("kernel engine on %d, user engine on %d", t.Kernel, t.Endpoints-t.Kernel)
 	}
-	if t.Sent == 0 {
-		return fmt.Sprintf("%s: %s ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)", name, who)
-	}
-	over := t.Sent - t.Self
-	text := fmt.Sprintf("%s: %s ranks reported; %s over O2G (%s), %s", name, who, messages(over), engine, cli.Bytes(t.SentBytes))
+	text := fmt.Sprintf("%s over O2G (%s), %s", messages(t.Sent-t.Self), engine, cli.Bytes(t.SentBytes))
 	if t.Self > 0 {
 		text += fmt.Sprintf("; %d more from ranks to themselves", t.Self)
 	}
-	if received := t.Expected; received > 0 {
-		text += fmt.Sprintf("; %d%% met a posted receive", 100*t.Expected/max(t.Sent, 1))
+	if t.Expected > 0 {
+		text += fmt.Sprintf("; %d%% met a posted receive", min(100, 100*t.Expected/t.Sent))
 	}
 	if t.Requested > 0 {
 		text += fmt.Sprintf("; %d beyond credit", t.Requested)

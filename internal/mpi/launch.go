@@ -20,6 +20,10 @@ type Setting struct{ Name, Value string }
 func (i *Install) Settings(j *Job, provider string) []Setting {
 	var list []Setting
 	add := func(name, value string) { list = append(list, Setting{name, value}) }
+	if j.Launcher != "" && i.Kind == OpenMPI {
+		add("OMPI_MCA_plm_rsh_agent", j.Launcher)
+		add("PRTE_MCA_plm_ssh_agent", j.Launcher) // its name since 5.0
+	}
 	if j.TCP {
 		i.tcp(j, add)
 		return list
@@ -140,8 +144,13 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 		if j.Hostfile != "" {
 			args = append(args, "-f", j.Hostfile)
 		}
-		if j.Iface != "" && j.remote() {
-			args = append(args, "-iface", j.Iface)
+		// Where its host name is a loopback address, as Debian's installer
+		// writes it, Hydra's proxies would look for it on their own host.
+		if j.home != "" {
+			args = append(args, "-localhost", j.home)
+		}
+		if j.Launcher != "" {
+			args = append(args, "-launcher", "ssh", "-launcher-exec", j.Launcher)
 		}
 	case OpenMPI:
 		if len(j.Hosts) > 0 {
@@ -154,7 +163,7 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 			args = append(args, "--oversubscribe")
 		}
 		for _, s := range settings {
-			if !strings.HasPrefix(s.Name, "OMPI_MCA_") {
+			if !strings.HasPrefix(s.Name, "OMPI_MCA_") && !strings.HasPrefix(s.Name, "PRTE_MCA_") {
 				args = append(args, "-x", s.Name)
 			}
 		}

@@ -39,8 +39,12 @@ type Job struct {
 	NoShm    bool   // also ranks of one host talk over O2G
 	TCP      bool   // the MPI's own TCP instead of O2G
 	Engine   string
+	Launcher string // reaches hosts instead of ssh, called as ssh is
+	Step     bool   // a batch system starts the ranks
 	Program  []string
+
+	home string // this computer's address as the hosts see it
 }
 
 // remote says whether ranks may run on other computers.
-func (j *Job) remote() bool { return len(j.Hosts) > 0 || j.Hostfile != "" }
+func (j *Job) remote() bool { return len(j.Hosts) > 0 || j.Hostfile != "" || j.Step }

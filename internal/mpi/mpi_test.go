@@ -151,10 +151,10 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	job := &Job{Ranks: 4, Hosts: []string{"a", "b"}, Iface: "eth1", NoShm: true, Program: []string{"./app", "-x"}}
+	job := &Job{Ranks: 4, Hosts: []string{"a", "b"}, Iface: "eth1", NoShm: true, Launcher: "/rsh", home: "10.0.0.9", Program: []string{"./app", "-x"}}
 	m := &Install{Kind: MPICH, Launcher: "/m/bin/mpiexec", Prefix: "/m", Fabric: true}
 	got := strings.Join(m.Command(job, m.Settings(job, "/p")), " ")
-	if want := "/m/bin/mpiexec -n 4 -hosts a,b -iface eth1 ./app -x"; got != want {
+	if want := "/m/bin/mpiexec -n 4 -hosts a,b -localhost 10.0.0.9 -launcher ssh -launcher-exec /rsh ./app -x"; got != want {
 		t.Errorf("MPICH: %s\nwant    %s", got, want)
 	}
 	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
@@ -178,6 +178,8 @@ func TestSettings(t *testing.T) {
 		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1"},
 		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
+		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
+		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
 		{"ompi tcp", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
 	} {
 		var got []string
@@ -187,6 +189,31 @@ func TestSettings(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %s\nwant %s", c.name, strings.Join(got, " "), c.want)
 		}
+	}
+}
+
+// TestFirstHost: either launcher's way to write hosts leads to a name.
+func TestFirstHost(t *testing.T) {
+	for _, c := range []struct{ hosts, file, want string }{
+		{"a:4,b", "", "a"},
+		{"me@a,b", "", "a"},
+		{"", "# all of them\n\n  node1:2\nnode2\n", "node1"},
+		{"", "node3 slots=4 # fast\n", "node3"},
+		{"", "\n", ""},
+	} {
+		j := Job{}
+		if c.hosts != "" {
+			j.Hosts = strings.Split(c.hosts, ",")
+		} else {
+			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
+			write(t, j.Hostfile, c.file)
+		}
+		if got := j.firstHost(); got != c.want {
+			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
+		}
+	}
+	if home := homeTowards("127.0.0.1"); home != "127.0.0.1" {
+		t.Errorf("towards itself this computer is %q", home)
 	}
 }
 

@@ -37,17 +37,12 @@ const stopTime = 5 * time.Second
 // cancelled context asks the launcher to end its ranks, then makes it.
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
-	settings := r.Install.Settings(j, r.Provider)
-	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	if j.remote() {
+		j.home = homeTowards(j.firstHost())
+	}
+	settings, err := r.settings(j)
 	if err != nil {
 		return res, err
-	}
-	if len(folders) > 0 {
-		path := strings.Join(folders, ":")
-		if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
-			path += ":" + old
-		}
-		settings = append(settings, Setting{"LD_LIBRARY_PATH", path})
 	}
 	var collector *Collector
 	if !j.TCP {
@@ -62,7 +57,23 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	if collector != nil {
 		res.Records = collector.Close()
 	}
+	// What killed ranks left on this computer; an error is no news of the job.
+	_, _ = Endpoints(StatusFolders())
 	return res, err
+}
+
+// settings are those of the MPI, and where the linker looks first.
+func (r *Runner) settings(j *Job) ([]Setting, error) {
+	settings := r.Install.Settings(j, r.Provider)
+	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	if err != nil || len(folders) == 0 {
+		return settings, err
+	}
+	path := strings.Join(folders, ":")
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		path += ":" + old
+	}
+	return append(settings, Setting{"LD_LIBRARY_PATH", path}), nil
 }
 
 // collect listens for reports where all ranks can reach this computer.
@@ -73,30 +84,16 @@ func collect(j *Job, secret string) (*Collector, error) {
 	return Collect(":0", secret)
 }
 
-// reportTo is the collector's address as the ranks see it: the one that this
-// computer would use towards the first host.
+// reportTo is the collector's address as the ranks see it.
 func (c *Collector) reportTo(j *Job) string {
-	port := strconv.Itoa(c.Port())
+	host := j.home
 	if !j.remote() {
-		return net.JoinHostPort("127.0.0.1", port)
+		host = "127.0.0.1"
 	}
-	for _, h := range j.Hosts {
-		name, _, _ := strings.Cut(h, ":")
-		conn, err := net.DialTimeout("udp", net.JoinHostPort(name, "9"), time.Second)
-		if err != nil {
-			continue
-		}
-		host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-		conn.Close()
-		if err == nil {
-			return net.JoinHostPort(host, port)
-		}
+	if host == "" {
+		host, _ = os.Hostname()
 	}
-	name, err := os.Hostname()
-	if err != nil {
-		name = "127.0.0.1"
-	}
-	return net.JoinHostPort(name, port)
+	return net.JoinHostPort(host, strconv.Itoa(c.Port()))
 }
 
 // start runs a command with the settings added to the environment.
@@ -141,14 +138,11 @@ func withSettings(env []string, settings []Setting) []string {
 // Exec turns this process, one rank that a batch system started, into the
 // program. It returns only when that fails.
 func (r *Runner) Exec(j *Job, secret string) error {
-	settings := append(r.Install.Settings(j, r.Provider), Setting{"SKEP_O2G_SECRET", secret})
-	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	settings, err := r.settings(j)
 	if err != nil {
 		return err
 	}
-	if len(folders) > 0 {
-		settings = append(settings, Setting{"LD_LIBRARY_PATH", strings.Join(folders, ":")})
-	}
+	settings = append(settings, Setting{"SKEP_O2G_SECRET", secret})
 	path, err := exec.LookPath(j.Program[0])
 	if err != nil {
 		return err

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"skep/internal/cli"
+	"skep/internal/mpi"
+)
+
+// TestClosing: the last line claims what was reported, and no more.
+func TestClosing(t *testing.T) {
+	install := &mpi.Install{Kind: mpi.MPICH, Version: "5.0.2"}
+	busy := mpi.Record{Sent: 10, SentBytes: 1000, Expected: 5, Self: 2}
+	for _, c := range []struct {
+		name    string
+		job     mpi.Job
+		status  int
+		records []mpi.Record
+		want    string
+	}{
+		{"two of two", mpi.Job{Ranks: 2}, 0, []mpi.Record{busy, busy}, "2 of 2 ranks reported; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
+		{"beyond credit", mpi.Job{Ranks: 1}, 0, []mpi.Record{{Sent: 1, Requested: 1}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 1 beyond credit"},
+		{"ranks unknown", mpi.Job{}, 0, []mpi.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
+		{"shared memory", mpi.Job{Ranks: 1}, 0, []mpi.Record{{}}, "1 of 1 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
+		{"no endpoint", mpi.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
+		{"all killed", mpi.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what the others sent is not counted: " + uncounted},
+		{"one killed", mpi.Job{Ranks: 2}, 137, []mpi.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
+		{"one silent", mpi.Job{Ranks: 2}, 0, []mpi.Record{{}}, "1 of 2 ranks reported; they sent nothing over O2G; what the others sent is not counted: " + uncounted},
+		{"tcp", mpi.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},
+	} {
+		m := mpirun{job: c.job}
+		got := m.closing(install, mpi.Result{Status: c.status, Records: c.records})
+		want := "MPICH 5.0.2: " + c.want
+		if c.job.TCP {
+			want = "MPICH 5.0.2 " + c.want
+		}
+		if got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, want)
+		}
+	}
+}
+
+// TestMpirunCheck: what makes no sense is refused before anything is looked for.
+func TestMpirunCheck(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"", "a program is expected"},
+		{"-n 0 -- x", "want a number of ranks"},
+		{"-n -3 -- x", "want a number of ranks"},
+		{"--hosts a --hostfile b -- x", "exclude each other"},
+		{"--hosts a,,b -- x", "a name is missing"},
+		{"--hostfile /nonexistent -- x", "can't be read"},
+		{"--launcher ssh -- x", "neither --hosts nor --hostfile"},
+		{"--hosts a --launcher /nonexistent -- x", "can't be run"},
+		{"--engine warp -- x", "there is: user"},
+		{"--tcp --ports 1-2 -- x", "--tcp leaves O2G out"},
+		{"--nonsense -- x", "nonsense"},
+	} {
+		code, text := cli.Code(dispatch(t.Context(), append([]string{"mpirun"}, strings.Fields(c.line)...)))
+		if code != cli.Usage || !strings.Contains(text, c.want) || strings.Contains(text, "\n") {
+			t.Errorf("%s: %d %q, want %q", c.line, code, text, c.want)
+		}
+	}
+}
