@@ -36,7 +36,8 @@ static int open_engine(struct o2g *o2g)
 		.cq_entries = CQ_ENTRIES,
 		.limits = {.postings = s->operations + SPARE,
 			   .peers = O2G_PEERS_MAX,
-			   .unexpected = s->unexpected},
+			   .unexpected = s->unexpected,
+			   .forgiven = s->unexpected / 2},
 		.tick = o2g_page_show,
 		.ctx = o2g,
 	};
