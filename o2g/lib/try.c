@@ -147,10 +147,11 @@ static int say(struct o2g_try *try)
 }
 
 /* All that is granted together stays below what may be held for unexpected
- * messages, as long as that is possible: then nobody waits for memory. */
+ * messages, as long as that is possible: then nobody waits for memory. The
+ * other half is for what the core forgives starved senders. */
 static u32 grant(const struct o2g *o2g)
 {
-	u64 most = o2g->settings.unexpected, given = o2g->opener.granted;
+	u64 most = o2g->settings.unexpected / 2, given = o2g->opener.granted;
 	u64 credit = given < most ? (most - given) / GRANT_SHARE : 0;
 
 	if (credit > o2g->settings.credit)

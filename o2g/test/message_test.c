@@ -121,6 +121,38 @@ static void huge_then_small(void)
 	free(in);
 }
 
+#define FLOOD 30000
+
+/* Messages that nobody takes use up all credit; the one behind is wanted. */
+static void flood(void)
+{
+	static char body[100], in[100];
+	struct o2g_match to = bed_match(to_b, 90);
+	struct o2g_event event;
+	char last[] = "wanted", got[8] = "";
+	int sent = 0, taken_now, good = 0;
+
+	for (int i = 0; i < FLOOD; i++) {
+		while (o2g_send(a, &to, body, sizeof(body), 0, 0, body))
+			sent += o2g_poll(a, &event, 1);
+	}
+	to.tag = 91;
+	while (o2g_send(a, &to, last, sizeof(last), 0, 0, last))
+		sent += o2g_poll(a, &event, 1);
+	bed_recv(b, to_a, 91, got, sizeof(got));
+	tap_ok(ends(b, got, 0) && strcmp(got, "wanted") == 0,
+	       "a message behind %d that nobody takes arrives", FLOOD);
+	for (int i = 0; i < FLOOD; i++) {
+		bed_recv(b, to_a, 90, in, sizeof(in));
+		good += bed_event(b).status == 0;
+		while ((taken_now = o2g_poll(a, &event, 1)) > 0)
+			sent += taken_now;
+	}
+	while (sent < FLOOD + 1)
+		sent += bed_event(a).status == 0;
+	tap_ok(good == FLOOD, "and they come after it");
+}
+
 static double cpu_seconds(void)
 {
 	struct rusage u;
@@ -475,6 +507,7 @@ int main(void)
 	sizes();
 	tags_and_data();
 	huge_then_small();
+	flood();
 	nobody_calls();
 	many_while_computing();
 	peeks();
