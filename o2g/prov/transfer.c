@@ -81,13 +81,22 @@ static int begin(struct endpoint *ep, const struct transfer *t, bool any,
 	return error;
 }
 
+/* A program that only tries again must get somewhere: what has ended makes
+ * room when its events are taken. */
+static int again(struct endpoint *ep, int error)
+{
+	if (error == -FI_EAGAIN)
+		(void)prov_endpoint_progress(ep);
+	return error;
+}
+
 /* The operation never started. */
 static int fail(struct endpoint *ep, struct operation *op, int error)
 {
 	pthread_mutex_lock(&ep->lock);
 	prov_operation_give(&ep->operations, op);
 	pthread_mutex_unlock(&ep->lock);
-	return error;
+	return again(ep, error);
 }
 
 /* The buffer may change at once: libo2g keeps a copy, or else the operation. */
@@ -163,7 +172,7 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 	if (!error)
 		error = o2g_send(ep->o2g, &to, t->buffer, t->length, t->data,
 				 options, &ep->injected);
-	return error < 0 ? error : 0;
+	return error < 0 ? again(ep, error) : 0;
 }
 
 static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,

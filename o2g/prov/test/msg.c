@@ -88,6 +88,27 @@ static void injected(struct pair *p)
 	CHECK(quiet(p, &p->a));
 }
 
+/* Who only tries again gets somewhere, without reading the sender's queue. */
+static void insistent(struct pair *p)
+{
+	enum { COUNT = 20000 };
+	int64_t deadline = now_ms() + PATIENCE_MS;
+	struct fi_cq_tagged_entry e;
+	int sent = 0, received = 0, in = 0;
+
+	while (received < COUNT && now_ms() < deadline) {
+		if (sent == received &&
+		    fi_recv(p->b.ep, &in, sizeof(in), NULL, p->b.other, &in))
+			break;
+		while (sent == received && now_ms() < deadline)
+			sent += !fi_inject(p->a.ep, &sent, sizeof(sent),
+					   p->a.other);
+		if (fi_cq_read(p->b.cq, &e, 1) == 1 && in == received)
+			received++;
+	}
+	CHECK(received == COUNT);
+}
+
 /* Without FI_DIRECTED_RECV the source of a receive says nothing. */
 static void undirected(void)
 {
@@ -111,6 +132,7 @@ void test_msg(void)
 	calls(&p);
 	apart(&p);
 	injected(&p);
+	insistent(&p);
 	pair_close(&p);
 	undirected();
 }
