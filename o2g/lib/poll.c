@@ -202,7 +202,9 @@ void o2g_nap(struct o2g *o2g)
 	if (us > o2g->settings.nap_us)
 		us = o2g->settings.nap_us;
 	ask(o2g);
-	sleep_once(o2g, (s64)us * 1000 - 1000);
+	o2g->ops->calm(o2g->engine);
+	if (empty(o2g)) /* o2g_wake() is for those who wait */
+		o2g->ops->sleep(o2g->engine, us);
 	thank(o2g);
 	/* The nap itself does not count as other work. */
 	__atomic_store_n(&o2g->last_poll, o2g_now_ns(), __ATOMIC_RELAXED);
