@@ -55,10 +55,20 @@ int prov_endpoint_name(struct endpoint *ep, size_t index,
 		error = grow_addresses(ep, number);
 	if (!error) {
 		ep->peer[index] = number;
-		ep->address[number] = index;
+		if (ep->address[number] == FI_ADDR_NOTAVAIL)
+			ep->address[number] = index;
 	}
 	pthread_mutex_unlock(&ep->lock);
 	return error;
+}
+
+/* A name may stand in the vector more than once; the first place counts. */
+static fi_addr_t another(const struct endpoint *ep, uint32_t number)
+{
+	for (size_t i = 0; i < ep->peers; i++)
+		if (ep->peer[i] == number)
+			return i;
+	return FI_ADDR_NOTAVAIL;
 }
 
 void prov_endpoint_forget(struct endpoint *ep, size_t index)
@@ -70,7 +80,7 @@ void prov_endpoint_forget(struct endpoint *ep, size_t index)
 	if (number != O2G_ANY) {
 		ep->peer[index] = O2G_ANY;
 		if (ep->address[number] == index)
-			ep->address[number] = FI_ADDR_NOTAVAIL;
+			ep->address[number] = another(ep, number);
 	}
 	pthread_mutex_unlock(&ep->lock);
 }
