@@ -376,6 +376,38 @@ static void many_to_one(void)
 	       "%d peers that were never named send to one", SENDERS);
 }
 
+/* Who sends before it is named is known once it is: also for what arrived. */
+static void named_late(void)
+{
+	struct o2g *late = bed_open(), *early = bed_open();
+	struct o2g_match any = {.peer = O2G_ANY, .context = 1, .ignore = ~0ull};
+	struct o2g_event event = {.status = -ENOMSG};
+	char in[2][6] = {"", ""};
+	uint32_t peer;
+
+	bed_send(early, bed_peer(early, late), 5, "early", 6);
+	while (event.status == -ENOMSG) {
+		if (o2g_peek(late, &any, 0, 0))
+			bed_die("peek");
+		event = bed_event(late);
+	}
+	TAP(event.peer == O2G_ANY);
+	peer = bed_peer(late, early);
+	bed_recv(late, peer, 5, in[0], 6);
+	event = bed_event(late);
+	tap_ok(event.status == 0 && event.peer == peer &&
+		       strcmp(in[0], "early") == 0,
+	       "a message from before its sender was named is from it");
+	TAP(bed_event(early).status == 0);
+	bed_recv(late, peer, 5, in[1], 6);
+	bed_send(early, bed_peer(early, late), 5, "later", 6);
+	tap_ok(bed_event(late).peer == peer && strcmp(in[1], "later") == 0,
+	       "and so are later ones");
+	TAP(bed_event(early).status == 0);
+	TAP(o2g_close(early, 1000) == 0);
+	TAP(o2g_close(late, 1000) == 0);
+}
+
 /* A second thread wakes one that waits; a wait sleeps. */
 static void *waker(void *arg)
 {
@@ -516,6 +548,7 @@ int main(void)
 	copies();
 	to_itself();
 	many_to_one();
+	named_late();
 	waits();
 	naps();
 	threads();
