@@ -92,8 +92,9 @@ vm: ## the tests in virtual machines (T=lab for one)
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory vm-run
 
-# When the person began to wait; the first make hands it to the second.
-ifneq ($(filter vm vm-run,$(MAKECMDGOALS)),)
+# When the person who wants one suite began to wait for it; the first make
+# hands it to the second.
+ifneq ($(and $(CHOSEN),$(filter vm vm-run,$(MAKECMDGOALS))),)
 SKEP_VM_BEGAN ?= $(shell date +%s%N)
 export SKEP_VM_BEGAN := $(SKEP_VM_BEGAN)
 endif

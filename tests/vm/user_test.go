@@ -318,9 +318,7 @@ func (u *user) signals(t *testing.T) {
 	s.shows(t, userSoon, "ready")
 	c.Process.Signal(syscall.SIGTERM)
 	s.ends(t, 5)
-	if !strings.Contains(s.shown(), "caught") {
-		t.Error(s.shown())
-	}
+	s.shows(t, userSoon, "caught")
 }
 
 func (u *user) parts(t *testing.T) {
@@ -432,9 +430,7 @@ func TestUserHolder(t *testing.T) {
 	}
 	syscall.Kill(holder, syscall.SIGKILL)
 	s.ends(t, 3)
-	if !strings.Contains(s.shown(), "its holder was killed") {
-		t.Error(s.shown())
-	}
+	s.shows(t, userSoon, "its holder was killed")
 	if state, cause := u.state(t); state != "dead" || cause != "its holder was killed" {
 		t.Errorf("the list says %q, %q", state, cause)
 	}
