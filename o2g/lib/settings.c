@@ -146,7 +146,7 @@ static int read_tunable(struct tunable *t)
 static int read_tunables(struct o2g_settings *s, const struct o2g_options *o)
 {
 	struct tunable t[] = {
-		{4 << 20, o->credit, "SKEP_O2G_CREDIT", O2G_CREDIT_MIN,
+		{8 << 20, o->credit, "SKEP_O2G_CREDIT", O2G_CREDIT_MIN,
 		 O2G_CREDIT_MAX},
 		{512 << 20, o->unexpected, "SKEP_O2G_UNEXPECTED", 1 << 20,
 		 1ull << 40},
