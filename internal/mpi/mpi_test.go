@@ -312,6 +312,9 @@ func TestRun(t *testing.T) {
 	write(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
 	r := &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: filepath.Join(prefix, "bin", "mpiexec"), Fabric: true}, Provider: "/p", Cache: t.TempDir()}
 	t.Setenv("FI_PROVIDER", "mine")
+	t.Setenv("SKEP_O2G_CREDIT", "1M")
+	t.Setenv("SKEP_O2G_SECRET", "an old one")
+	t.Setenv("SKEP_O2G_IFACE", "eth7")
 	out := filepath.Join(t.TempDir(), "env")
 	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "env >" + out + "; exit 7"}})
 	if err != nil || res.Status != 7 {
@@ -323,6 +326,14 @@ func TestRun(t *testing.T) {
 	}
 	if n := strings.Count(string(env), "FI_PROVIDER="); n != 1 || !strings.Contains(string(env), "FI_PROVIDER=o2g\n") {
 		t.Errorf("FI_PROVIDER is there %d times", n)
+	}
+	for _, name := range []string{"CREDIT", "SECRET", "REPORT", "IFACE"} {
+		if n := strings.Count(string(env), "SKEP_O2G_"+name+"="); n != 1 {
+			t.Errorf("SKEP_O2G_%s is there %d times", name, n)
+		}
+	}
+	if strings.Contains(string(env), "an old one") || !strings.Contains(string(env), "SKEP_O2G_CREDIT=1M\n") {
+		t.Error("the job has an old secret, or not the credit that was asked for")
 	}
 	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
 		t.Error("the ranks got no secret or nobody to report to")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,9 +63,19 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	return res, err
 }
 
-// settings are those of the MPI, and where the linker looks first.
+// settings are those of the MPI, what the user set for O2G, and where the
+// linker looks first.
 func (r *Runner) settings(j *Job) ([]Setting, error) {
 	settings := r.Install.Settings(j, r.Provider)
+	// Open MPI takes no variable to other hosts that it isn't told of.
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		known := func(s Setting) bool { return s.Name == name }
+		ours := name == "SKEP_O2G_SECRET" || name == "SKEP_O2G_REPORT" || slices.ContainsFunc(settings, known)
+		if !j.TCP && strings.HasPrefix(name, "SKEP_O2G_") && !ours {
+			settings = append(settings, Setting{name, value})
+		}
+	}
 	folders, err := r.Install.Libraries(r.Need, r.Cache)
 	if err != nil || len(folders) == 0 {
 		return settings, err

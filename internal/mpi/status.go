@@ -108,14 +108,15 @@ func readPage(path string) (Endpoint, bool) {
 	return endpointOf(&s), true
 }
 
-// startOf is when a process began, in clock ticks since boot; 0 for none.
+// startOf is when a process began, in clock ticks since boot; 0 for none, and
+// for a dead one that waits to be reaped.
 func startOf(pid int) uint64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 {
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
 		return 0
 	}
 	start, _ := strconv.ParseUint(fields[19], 10, 64)

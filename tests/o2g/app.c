@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An MPI program that does one thing per run, for tests that look at the job
+ * from outside. Each rank says "rank R pid P" first.
+ *
+ *   app quiet             nothing
+ *   app sum               one sum over all ranks
+ *   app exit STATUS       rank 0 exits with it
+ *   app stdin             rank 0 says what it read, to a line "end" at most
+ *   app traffic SECONDS   messages round the ring; 0: until it is ended
+ *   app stubborn          the same, deaf to SIGINT and SIGTERM
+ *   app die               the same; the last rank kills itself amid it
+ *   app processes         fork, system, popen and exec amid traffic
+ *   app posted BYTES      rank 1 sends it to a receive that waits
+ *   app talk              N x N messages of 0 to 64 KiB
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int rank, ranks;
+static char inbox[65536], outbox[65536];
+
+static int turn(int number)
+{
+	int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+	int in = -1;
+
+	MPI_Sendrecv(&number, 1, MPI_INT, next, 1, &in, 1, MPI_INT, last, 1,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (in == number)
+		return 0;
+	printf("rank %d: %d came instead of %d\n", rank, in, number);
+	return 1;
+}
+
+/* Rank 0's clock ends it for all. */
+static int traffic(double seconds, int dies)
+{
+	double start = MPI_Wtime();
+	int bad = 0, on = 1;
+
+	for (int i = 0; on; i++) {
+		bad |= turn(i);
+		if (i == 100) {
+			printf("rank %d is talking\n", rank);
+			fflush(stdout);
+		}
+		if (i == 1000 && dies && rank == ranks - 1)
+			kill(getpid(), SIGKILL);
+		if (seconds > 0 && i % 100 == 0) {
+			on = MPI_Wtime() - start < seconds;
+			MPI_Bcast(&on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		}
+	}
+	return bad;
+}
+
+static int stubborn(void)
+{
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	return traffic(0, 0);
+}
+
+static int input(void)
+{
+	char line[100] = "";
+	int lines = 0;
+
+	while (rank == 0 && strcmp(line, "end\n") != 0 &&
+	       fgets(line, sizeof(line), stdin))
+		lines++;
+	if (rank == 0)
+		printf("rank 0 read %d lines, the last: %s", lines, line);
+	return turn(1);
+}
+
+static int forked(void)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(7);
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return 1;
+	return !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+}
+
+static int executed(void)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", "exit 9", (char *)0);
+		_exit(1);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return 1;
+	return !WIFEXITED(status) || WEXITSTATUS(status) != 9;
+}
+
+static int piped(void)
+{
+	char line[100] = "";
+	FILE *pipe = popen("echo piped", "r");
+
+	if (!pipe)
+		return 1;
+	if (!fgets(line, sizeof(line), pipe))
+		line[0] = 0;
+	return pclose(pipe) != 0 || strcmp(line, "piped\n") != 0;
+}
+
+static int processes(void)
+{
+	static const struct {
+		const char *name;
+		int (*run)(void);
+	} way[] = {{"fork", forked}, {"exec", executed}, {"popen", piped}};
+	int bad = 0, round = 0;
+
+	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
+		MPI_Request request;
+		int in = -1, failed;
+
+		/* A receive waits while the process is doubled. */
+		MPI_Irecv(&in, 1, MPI_INT, (rank + ranks - 1) % ranks, 2,
+			  MPI_COMM_WORLD, &request);
+		failed = way[i].run();
+		MPI_Send(&round, 1, MPI_INT, (rank + 1) % ranks, 2,
+			 MPI_COMM_WORLD);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		if (failed || in != round++)
+			printf("rank %d: %s went wrong\n", rank, way[i].name);
+		bad |= failed || turn(round);
+	}
+	if (system("exit 3") >> 8 != 3) {
+		printf("rank %d: system went wrong\n", rank);
+		bad = 1;
+	}
+	return bad | turn(99);
+}
+
+static int posted(int bytes)
+{
+	char *buffer = malloc((size_t)bytes);
+	MPI_Request request;
+	double start;
+	int zero;
+
+	memset(buffer, rank == 1 ? 'x' : 0, (size_t)bytes);
+	turn(1);
+	if (rank == 0) {
+		MPI_Irecv(buffer, bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD,
+			  &request);
+		/* Rank 1 learns that it waits. */
+		MPI_Send(&rank, 1, MPI_INT, 1, 4, MPI_COMM_WORLD);
+		start = MPI_Wtime();
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		printf("# %d bytes came %.0f ms after they were asked for\n",
+		       bytes, (MPI_Wtime() - start) * 1000);
+		if (buffer[0] != 'x' || buffer[bytes - 1] != 'x')
+			return 1;
+	} else if (rank == 1) {
+		MPI_Recv(&zero, 1, MPI_INT, 0, 4, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		MPI_Send(buffer, bytes, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+	}
+	free(buffer);
+	return 0;
+}
+
+static int talk(void)
+{
+	int bad = 0;
+
+	for (int size = 0; size <= (int)sizeof(inbox); size = size * 4 + 1)
+		for (int peer = 0; peer < ranks; peer++) {
+			MPI_Status status;
+			int count;
+
+			MPI_Sendrecv(outbox, size, MPI_BYTE,
+				     (rank + peer) % ranks, size, inbox, size,
+				     MPI_BYTE, (rank + ranks - peer) % ranks,
+				     size, MPI_COMM_WORLD, &status);
+			MPI_Get_count(&status, MPI_BYTE, &count);
+			bad |= count != size;
+		}
+	return bad;
+}
+
+static int run(const char *what, int number)
+{
+	if (!strcmp(what, "sum")) {
+		int sum = 0;
+
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		return sum != ranks * (ranks - 1) / 2;
+	}
+	if (!strcmp(what, "exit"))
+		return rank ? 0 : number;
+	if (!strcmp(what, "stdin"))
+		return input();
+	if (!strcmp(what, "traffic"))
+		return traffic(number, 0);
+	if (!strcmp(what, "stubborn"))
+		return stubborn();
+	if (!strcmp(what, "die"))
+		return traffic(0, 1);
+	if (!strcmp(what, "processes"))
+		return processes();
+	if (!strcmp(what, "posted"))
+		return posted(number);
+	if (!strcmp(what, "talk"))
+		return talk();
+	return strcmp(what, "quiet") ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	printf("rank %d pid %d\n", rank, getpid());
+	fflush(stdout);
+	status = run(argc > 1 ? argv[1] : "", argc > 2 ? atoi(argv[2]) : 0);
+	MPI_Finalize();
+	return status;
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# Jobs of skep mpirun, looked at from outside.
+
+O2G_RUN := $(B)/tool/o2g
+$(O2G_RUN): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/o2g/run
+
+$(B)/test/o2g/app-wheel: MPICC = $(MPI_DIR)/mpich/bin/mpicc
+$(B)/test/o2g/app-wheel: $(MPI_READY)
+$(B)/test/o2g/app-openmpi: MPICC = mpicc.openmpi
+$(B)/test/o2g/app-%: tests/o2g/app.c
+	$(call say,MPICC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MPICC) $(mpi_flags) -o $@ $<
+
+o2g_run_needs = $(O2G_RUN) $(mpi_needs) \
+	$(addprefix $(B)/test/o2g/app-,wheel openmpi)
+
+TEST_SUITES += mpirun-journey
+suite_mpirun-journey = $(O2G_RUN) journey
+suite_mpirun-journey_needs = $(o2g_run_needs)
+suite_mpirun-journey_deadline = 600
+
+TEST_SUITES += mpirun-hosts mpirun-step
+suite_mpirun-hosts = $(O2G_RUN) hosts
+suite_mpirun-hosts_needs = $(o2g_run_needs)
+suite_mpirun-hosts_deadline = 600
+suite_mpirun-step = $(O2G_RUN) step
+suite_mpirun-step_needs = $(o2g_run_needs)

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hosts runs jobs on several hosts, near ones and distant ones.
+func (b *bench) hosts() error {
+	if os.Getuid() != 0 {
+		b.skip("hosts", "network namespaces need root")
+		return nil
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		b.skip("hosts", "this kernel has no tunnel devices: "+err.Error())
+		return nil
+	}
+	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
+		w, err := newWire(2, delay)
+		if err != nil {
+			return err
+		}
+		err = b.onWire(w)
+		w.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) onWire(w *wire) error {
+	shell, err := w.shell(b.tmp)
+	if err != nil {
+		return err
+	}
+	far := fmt.Sprintf("%v away", w.delay)
+	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", shell, w.host(1), w.host(2))
+	for _, m := range []mpi{b.mpich(), b.openmpi()} {
+		j := b.mpirun(m, both, "talk")
+		b.ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), heard(j, 10))
+		b.ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.secrecy(m, both))
+		b.credit(m, both, fmt.Sprintf("%s: %s: ", far, m.name))
+	}
+	if w.delay == 0 {
+		b.ways(w, shell)
+	}
+	return nil
+}
+
+// heard: the job ended well, both ranks' reports came, with messages.
+func heard(j *job, least int) error {
+	err := j.ends(later, 0, "2 of 2 ranks reported")
+	if err == nil && j.messages() < least {
+		err = fmt.Errorf("%d messages were counted:\n%s", j.messages(), j.tail())
+	}
+	return err
+}
+
+// credit: of 4 MiB, 2 MB fit and 8 MB do not. Counted by the ranks; the time is
+// for people.
+func (b *bench) credit(m mpi, options, name string) {
+	run := func(bytes string) *job {
+		args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
+		return b.start(environment("SKEP_O2G_CREDIT=4M"), "", append(args, "--", m.app, "posted", bytes)...)
+	}
+	j := run("2000000")
+	err := j.ends(later, 0, "2 of 2 ranks reported")
+	if err == nil && strings.Contains(j.output(), "beyond credit") {
+		err = errors.New("it was asked for:\n" + j.tail())
+	}
+	b.ok(name+"2 MB within credit go at once", err)
+	b.note("%s%s", name, timed(j))
+	j = run("8000000")
+	b.ok(name+"8 MB beyond credit are asked for once", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
+	b.note("%s%s", name, timed(j))
+}
+
+func timed(j *job) string {
+	for line := range strings.Lines(j.output()) {
+		if text, found := strings.CutPrefix(line, "# "); found {
+			return strings.TrimSpace(text)
+		}
+	}
+	return "no time was said"
+}
+
+// secrecy looks at all command lines while a job runs.
+func (b *bench) secrecy(m mpi, options string) error {
+	j := b.mpirun(m, options, "traffic", "0")
+	defer j.kill()
+	pids, err := j.ranks(2)
+	if err == nil {
+		err = j.says("rank 0 is talking")
+	}
+	if err != nil {
+		return err
+	}
+	secret := variable(pids[0], "SKEP_O2G_SECRET")
+	if len(secret) != 64 {
+		return fmt.Errorf("rank 0 has the secret %q", secret)
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		line, err := os.ReadFile(f)
+		if err == nil && bytes.Contains(line, []byte(secret)) {
+			return fmt.Errorf("%s: %q", f, line)
+		}
+	}
+	if err := syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := j.ends(soon, 130); err != nil {
+		return err
+	}
+	return b.gone(pids)
+}
+
+// variable is one of a process' environment.
+func variable(pid int, name string) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for _, e := range strings.Split(string(text), "\x00") {
+		if value, found := strings.CutPrefix(e, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// ways to name hosts, interfaces and ports.
+func (b *bench) ways(w *wire, shell string) {
+	m := b.mpich()
+	file := filepath.Join(b.tmp, "hosts")
+	text := fmt.Sprintf("# two\n%s:1\n%s:1\n", w.host(1), w.host(2))
+	err := os.WriteFile(file, []byte(text), 0o644)
+	j := b.mpirun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", shell, file), "talk")
+	b.ok("a host file", errors.Join(err, heard(j, 10)))
+
+	file = filepath.Join(b.tmp, "slots")
+	text = fmt.Sprintf("%s slots=1\n%s slots=1\n", w.host(1), w.host(2))
+	err = os.WriteFile(file, []byte(text), 0o644)
+	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", shell, file), "talk")
+	b.ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
+
+	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", shell, w.host(1), w.host(2))
+	j = b.mpirun(m, both+"--iface "+w.net+"0/24 --ports 7700-7707", "traffic", "0")
+	b.ok("an interface by its network, and ports", b.listening(j, w.net, 7700, 7707))
+	j = b.mpirun(m, both+"--iface nothing0", "talk")
+	status, err := j.end(later)
+	if err == nil && status == 0 {
+		err = errors.New("the job ended well")
+	}
+	if err == nil {
+		err = j.said("nothing0")
+	}
+	b.ok("an interface that is missing is named", err)
+
+	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", shell, w.host(1), w.host(2))
+	some := b.mpirun(m, four, "talk")
+	err = some.ends(later, 0, "4 of 4 ranks reported")
+	all := b.mpirun(m, four+"--no-shm", "talk")
+	err = errors.Join(err, all.ends(later, 0, "4 of 4 ranks reported"))
+	if err == nil && (some.messages() == 0 || some.messages() >= all.messages()) {
+		err = fmt.Errorf("%d messages, %d with --no-shm", some.messages(), all.messages())
+	}
+	b.ok("MPICH: ranks of one host use shared memory unless --no-shm", err)
+	b.note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.messages(), all.messages())
+}
+
+// listening: the endpoints have addresses of that network and ports within
+// those bounds.
+func (b *bench) listening(j *job, net string, first, last int) error {
+	defer j.kill()
+	pids, err := j.ranks(2)
+	if err != nil {
+		return err
+	}
+	list, err := b.endpoints()
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, e := range list {
+		for _, pid := range pids {
+			var port int
+			host, text, _ := strings.Cut(e.Address, ":")
+			if _, err := fmt.Sscan(text, &port); e.PID == pid && err == nil && strings.HasPrefix(host, net) && port >= first && port <= last {
+				n++
+			}
+		}
+	}
+	if n != 2 {
+		return fmt.Errorf("%d of 2 endpoints are where they should be: %+v", n, list)
+	}
+	if err := syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		return err
+	}
+	return j.ends(soon, 130)
+}
+
+// step: tasks that a batch system started find each other by themselves.
+// Slurm is played by Hydra, which gives the tasks their PMI.
+func (b *bench) step() {
+	m := b.mpich()
+	run := func(state, number string, words ...string) *job {
+		env := environment("SKEP_STATE="+state, "HYDRA_LAUNCHER=fork", "SLURM_JOB_ID="+number, "SLURM_STEP_ID=0",
+			"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SKEP_O2G_LOG=2", "MPIR_CVAR_NOLOCAL=1")
+		args := []string{filepath.Join(m.prefix, "bin", "mpiexec"), "-rmk", "user", "-launcher", "fork", "-n", "2",
+			b.skep(), "mpirun", "--mpi", m.prefix, "--", m.app}
+		return b.start(env, "", append(args, words...)...)
+	}
+	state := filepath.Join(b.tmp, "state")
+	j := run(state, "77", "talk")
+	b.ok("the ranks of a step find each other", j.ends(later, 0, "rank 0 pid", "rank 1 pid"))
+	info, err := os.Stat(filepath.Join(state, "o2g.key"))
+	if err == nil && info.Mode().Perm() != 0o600 {
+		err = fmt.Errorf("its mode is %v", info.Mode())
+	}
+	b.ok("the key that steps' secrets come from is the user's alone", err)
+
+	j = run(state, "78", "traffic", "0")
+	pids, err := j.ranks(2)
+	if err == nil {
+		err = b.stepLooks(pids)
+	}
+	j.kill()
+	_, _ = j.end(soon)
+	b.ok("they share a secret and listen where others reach them", err)
+	b.ok("nothing of a step is left when it is killed", b.gone(pids))
+}
+
+func (b *bench) stepLooks(pids []int) error {
+	one, two := variable(pids[0], "SKEP_O2G_SECRET"), variable(pids[1], "SKEP_O2G_SECRET")
+	if len(one) != 64 || one != two {
+		return fmt.Errorf("the secrets are %d and %d bytes long, or differ", len(one), len(two))
+	}
+	if at := variable(pids[0], "SKEP_O2G_IFACE"); at != "" {
+		return fmt.Errorf("they are told to listen on %s", at)
+	}
+	return nil
+}

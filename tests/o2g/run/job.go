@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// An mpi is one that jobs run on, and the program that was built for it.
+type mpi struct{ name, prefix, app string }
+
+func (b *bench) mpich() mpi {
+	return mpi{"MPICH", filepath.Join(b.build, "mpi", "mpich"), filepath.Join(b.build, "test", "o2g", "app-wheel")}
+}
+
+func (b *bench) openmpi() mpi {
+	return mpi{"Open MPI", filepath.Join(b.build, "mpi", "openmpi"), filepath.Join(b.build, "test", "o2g", "app-openmpi")}
+}
+
+func (b *bench) skep() string { return filepath.Join(b.build, "bin", "skep") }
+
+// A job is a process of ours with what it started.
+type job struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+
+	lock sync.Mutex
+	text strings.Builder
+}
+
+func (j *job) Write(p []byte) (int, error) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *job) output() string {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.text.String()
+}
+
+// environment lets Open MPI run for root, more ranks than cores; what this
+// process has from a Slurm or a Python around it does not matter.
+func environment(more ...string) []string {
+	var list []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") {
+			list = append(list, e)
+		}
+	}
+	list = append(list, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_mpi_yield_when_idle=1")
+	return append(list, more...)
+}
+
+// start runs a command in a process group of its own.
+func (b *bench) start(env []string, stdin string, words ...string) *job {
+	j := &job{cmd: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
+	j.cmd.Env = env
+	j.cmd.Stdin = strings.NewReader(stdin)
+	j.cmd.Stdout, j.cmd.Stderr = j, j
+	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	j.cmd.WaitDelay = 5 * time.Second
+	if err := j.cmd.Start(); err != nil {
+		fmt.Fprintln(j, err)
+		close(j.done)
+		return j
+	}
+	go func() {
+		_ = j.cmd.Wait() // the status is looked at where it matters
+		close(j.done)
+	}()
+	return j
+}
+
+// mpirun starts the MPI's program with options before and words after it.
+func (b *bench) mpirun(m mpi, options string, words ...string) *job {
+	args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(options)...)
+	return b.start(environment(), "", append(append(args, "--", m.app), words...)...)
+}
+
+// end waits for the job's end and gives its exit status; a job that does not
+// end is killed, with its group.
+func (j *job) end(limit time.Duration) (int, error) {
+	select {
+	case <-j.done:
+	case <-time.After(limit):
+		j.kill()
+		return -1, fmt.Errorf("it did not end within %v:\n%s", limit, j.tail())
+	}
+	if j.cmd.ProcessState == nil {
+		return -1, errors.New(j.tail())
+	}
+	return j.cmd.ProcessState.ExitCode(), nil
+}
+
+func (j *job) kill() {
+	if j.cmd.Process != nil {
+		_ = syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
+func (j *job) tail() string {
+	lines := strings.Split(strings.TrimSpace(j.output()), "\n")
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+}
+
+// ends checks a job's status and that it said each of the words.
+func (j *job) ends(limit time.Duration, status int, words ...string) error {
+	got, err := j.end(limit)
+	if err != nil {
+		return err
+	}
+	if got != status {
+		return fmt.Errorf("exit status %d, want %d:\n%s", got, status, j.tail())
+	}
+	return j.said(words...)
+}
+
+func (j *job) said(words ...string) error {
+	for _, w := range words {
+		if !strings.Contains(j.output(), w) {
+			return fmt.Errorf("it did not say %q:\n%s", w, j.tail())
+		}
+	}
+	return nil
+}
+
+// says waits until it has said each of the words.
+func (j *job) says(words ...string) error {
+	return poll(soon, func() error { return j.said(words...) })
+}
+
+var pidLine = regexp.MustCompile(`rank \d+ pid (\d+)`)
+
+// ranks waits until n ranks have said who they are.
+func (j *job) ranks(n int) (pids []int, err error) {
+	err = poll(soon, func() error {
+		pids = nil
+		for _, m := range pidLine.FindAllStringSubmatch(j.output(), -1) {
+			pid, _ := strconv.Atoi(m[1])
+			pids = append(pids, pid)
+		}
+		if len(pids) != n {
+			return fmt.Errorf("%d of %d ranks began:\n%s", len(pids), n, j.tail())
+		}
+		return nil
+	})
+	return pids, err
+}
+
+var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
+
+// messages is what the closing line counts, 0 without one.
+func (j *job) messages() int {
+	if m := overO2G.FindStringSubmatch(j.output()); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	return 0
+}
+
+// alive says whether a process is there and no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	text := string(stat)
+	rest := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	return len(rest) > 0 && rest[0] != "Z" && rest[0] != "X"
+}
+
+// gone waits until none of the processes is there, and looks that skep o2g
+// status removes the pages of those that were killed.
+func (b *bench) gone(pids []int) error {
+	err := poll(soon, func() error {
+		for _, pid := range pids {
+			if alive(pid) {
+				return fmt.Errorf("process %d is still there", pid)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := b.ask("o2g", "status"); err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if pages := pagesOf(pid); len(pages) > 0 {
+			return fmt.Errorf("process %d left %s", pid, pages)
+		}
+	}
+	return nil
+}
+
+func pagesOf(pid int) []string {
+	pages, _ := filepath.Glob(fmt.Sprintf("/dev/shm/skep-o2g-%d/%d-*", os.Getuid(), pid))
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		more, _ := filepath.Glob(fmt.Sprintf("%s/skep-o2g/%d-*", dir, pid))
+		pages = append(pages, more...)
+	}
+	return pages
+}

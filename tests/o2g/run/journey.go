@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+func (b *bench) journey() {
+	b.wrong()
+	for _, m := range []mpi{b.mpich(), b.openmpi()} {
+		b.goesWell(m)
+		b.goesBadly(m)
+		b.status(m)
+	}
+}
+
+// wrong is what a user gets wrong before anything starts.
+func (b *bench) wrong() {
+	m := b.mpich()
+	for _, c := range []struct {
+		name, line string
+		status     int
+		words      []string
+	}{
+		{"no program", "-n 2", 2, []string{"a program is expected", "usage:"}},
+		{"a number that is none", "-n many -- true", 2, []string{"want a number of ranks"}},
+		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
+		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
+		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
+		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: user"}},
+		{"a program that is missing", "--mpi " + m.prefix + " -- ./nonexistent", 127, []string{"./nonexistent can't be run"}},
+		{"a prefix without an MPI", "--mpi " + b.tmp + " -- true", 1, []string{"no MPI in " + b.tmp}},
+		{"a prefix of the other family", "--mpi " + b.openmpi().prefix + " -- " + m.app, 1, []string{"is not the family of libmpi.so.12", "pip install mpich"}},
+		{"an MPI without libfabric", "--mpi " + b.poor() + " -- true", 1, []string{"was built without libfabric", "pip install mpich"}},
+	} {
+		j := b.start(environment(), "", append([]string{b.skep(), "mpirun"}, strings.Fields(c.line)...)...)
+		err := j.ends(soon, c.status, c.words...)
+		if lines := strings.Count(j.output(), "\n"); err == nil && lines != 1 {
+			err = fmt.Errorf("%d lines instead of one:\n%s", lines, j.tail())
+		}
+		b.ok("wrong: "+c.name, err)
+	}
+	empty := filepath.Join(b.tmp, "empty")
+	_ = os.Mkdir(empty, 0o755) // its absence would fail the check
+	j := b.start(environment("PATH="+empty), "", b.skep(), "mpirun", "--", m.app)
+	b.ok("wrong: no MPI anywhere", j.ends(soon, 1, "no MPI was found", "pip install mpich"))
+	b.ok("wrong: the provider is missing", b.homeless(m))
+}
+
+// poor is an MPI without libfabric, as far as its launcher says.
+func (b *bench) poor() string {
+	prefix := filepath.Join(b.tmp, "poor")
+	text := "#!/bin/sh\necho 'HYDRA build details:\n    Version: 9\n    Configure options: --with-device=ch3:nemesis'\n"
+	err := os.MkdirAll(filepath.Join(prefix, "bin"), 0o755)
+	err = errors.Join(err, os.WriteFile(filepath.Join(prefix, "bin", "mpiexec"), []byte(text), 0o755))
+	if err != nil {
+		fmt.Println("#", err)
+	}
+	return prefix
+}
+
+// homeless is skep without its library beside it.
+func (b *bench) homeless(m mpi) error {
+	bin := filepath.Join(b.tmp, "alone", "bin")
+	skep, err := os.ReadFile(b.skep())
+	if err := errors.Join(err, os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, "skep"), skep, 0o755)); err != nil {
+		return err
+	}
+	j := b.start(environment(), "", filepath.Join(bin, "skep"), "mpirun", "--mpi", m.prefix, "--", m.app)
+	return j.ends(soon, 1, "libo2g-fi.so is not in", "run make")
+}
+
+func (b *bench) goesWell(m mpi) {
+	j := b.mpirun(m, "--no-shm -n 2", "talk")
+	err := j.ends(later, 0, "2 of 2 ranks reported", "over O2G (user engine)")
+	if err == nil && j.messages() < 10 {
+		err = fmt.Errorf("%d messages were counted:\n%s", j.messages(), j.tail())
+	}
+	b.ok(m.name+": the closing line counts what went over O2G", err)
+
+	j = b.mpirun(m, "--no-shm -n 2 --tcp", "talk")
+	b.ok(m.name+": --tcp says that nothing went over O2G", j.ends(later, 0, "on its own TCP; no message went over O2G"))
+
+	j = b.mpirun(m, "--quiet --no-shm -n 2", "talk")
+	err = j.ends(later, 0)
+	if err == nil && strings.Contains(j.output(), "skep:") {
+		err = errors.New(j.tail())
+	}
+	b.ok(m.name+": --quiet leaves the closing line out", err)
+
+	j = b.mpirun(m, "-n 1", "quiet")
+	b.ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
+
+	// Open MPI 5.0's launcher does not pass the end of its input on.
+	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", m.app, "stdin"}
+	j = b.start(environment(), "one\ntwo\nend\n", args...)
+	b.ok(m.name+": rank 0 reads standard input", j.ends(later, 0, "rank 0 read 3 lines, the last: end"))
+	if m.prefix == b.mpich().prefix {
+		j = b.start(environment(), "one\ntwo\n", args...)
+		b.ok(m.name+": rank 0 sees the end of its input", j.ends(later, 0, "rank 0 read 2 lines, the last: two"))
+	}
+
+	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
+	b.ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
+
+	j = b.mpirun(m, "--no-shm -n 2", "processes")
+	err = j.ends(later, 0, "2 of 2 ranks reported")
+	if err == nil && strings.Contains(j.output(), "went wrong") {
+		err = errors.New(j.tail())
+	}
+	b.ok(m.name+": ranks fork, exec and call shells amid their traffic", err)
+
+	j = b.start(environment(), "", b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
+	b.ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
+}
+
+func (b *bench) goesBadly(m mpi) {
+	b.ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", true))
+	b.ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", false))
+	b.ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", true))
+
+	j := b.mpirun(m, "--no-shm -n 2", "die")
+	pids, err := j.ranks(2)
+	status := 0
+	if err == nil {
+		status, err = j.end(later)
+	}
+	if err == nil && status == 0 {
+		err = errors.New("the job ended well")
+	}
+	if err == nil {
+		err = j.said("of 2 ranks reported", "not counted")
+	}
+	if err == nil {
+		err = b.gone(pids)
+	}
+	j.kill()
+	b.ok(m.name+": a rank that is killed ends the job, and is not counted", err)
+}
+
+// interrupt: a terminal sends Ctrl-C to all of its group.
+func (b *bench) interrupt(m mpi, what string, terminal bool) error {
+	j := b.mpirun(m, "--no-shm -n 2", what, "0")
+	defer j.kill()
+	pids, err := j.ranks(2)
+	if err == nil {
+		err = j.says("rank 0 is talking", "rank 1 is talking")
+	}
+	if err != nil {
+		return err
+	}
+	if terminal {
+		err = syscall.Kill(-j.cmd.Process.Pid, syscall.SIGINT)
+	} else {
+		err = syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM)
+	}
+	if err = errors.Join(err, j.ends(soon, 130)); err != nil {
+		return err
+	}
+	return b.gone(pids)
+}
+
+// status: skep o2g status lists the endpoints of a job while it runs.
+func (b *bench) status(m mpi) {
+	j := b.mpirun(m, "--no-shm -n 2", "traffic", "0")
+	defer j.kill()
+	pids, err := j.ranks(2)
+	if err == nil {
+		err = poll(soon, func() error { return b.table(m, pids) })
+	}
+	b.ok(m.name+": skep o2g status lists both endpoints", err)
+	if len(pids) > 0 {
+		err = poll(soon, func() error { return b.counters(pids) })
+	}
+	b.ok(m.name+": skep o2g status --json counts their messages", err)
+	if j.cmd.Process != nil {
+		_ = syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM)
+	}
+	_, err = j.end(soon)
+	if err == nil {
+		err = b.gone(pids)
+	}
+	left, jerr := b.endpoints()
+	if err = errors.Join(err, jerr); err == nil {
+		for _, e := range left {
+			if slices.Contains(pids, e.PID) {
+				err = fmt.Errorf("process %d is still listed", e.PID)
+			}
+		}
+	}
+	b.ok(m.name+": skep o2g status lists none of them afterwards", err)
+}
+
+// ask runs skep to its end.
+func (b *bench) ask(words ...string) (string, error) {
+	j := b.start(environment(), "", append([]string{b.skep()}, words...)...)
+	err := j.ends(soon, 0)
+	return j.output(), err
+}
+
+func (b *bench) table(m mpi, pids []int) error {
+	text, err := b.ask("o2g", "status")
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		found := false
+		for line := range strings.Lines(text) {
+			words := strings.Fields(line)
+			found = found || (len(words) > 2 && slices.Contains(words, fmt.Sprint(pid)) && slices.Contains(words, filepath.Base(m.app)))
+		}
+		if !found {
+			return fmt.Errorf("process %d is not in\n%s", pid, text)
+		}
+	}
+	return nil
+}
+
+// An endpoint is what skep o2g status --json says of one.
+type endpoint struct {
+	PID      int    `json:"pid"`
+	Address  string `json:"address"`
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+	Refused  uint32 `json:"refused"`
+}
+
+func (b *bench) endpoints() ([]endpoint, error) {
+	text, err := b.ask("o2g", "status", "--json")
+	if err != nil {
+		return nil, err
+	}
+	var list []endpoint
+	return list, json.Unmarshal([]byte(text), &list)
+}
+
+func (b *bench) counters(pids []int) error {
+	list, err := b.endpoints()
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, e := range list {
+		if slices.Contains(pids, e.PID) && e.Sent > 100 && e.Received > 100 {
+			n++
+		}
+	}
+	if n != len(pids) {
+		return fmt.Errorf("%d of %d endpoints with traffic in %+v", n, len(pids), list)
+	}
+	return nil
+}

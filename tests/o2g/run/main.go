@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+
+// Command run looks at jobs of `skep mpirun` from outside and prints TAP.
+//
+//	run journey    what its users do and do wrong, on each MPI
+//	run hosts      several hosts, each a network namespace of this computer
+//	run step       ranks that a batch system starts
+//	run hostile    strangers at the ports of a job
+//	run kills N    N jobs, a random rank of each is killed amid its traffic
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A bench is what all checks share.
+type bench struct {
+	tap
+	build, tmp string
+}
+
+// Patience: a hang fails, a busy machine does not.
+const (
+	soon  = time.Minute
+	later = 3 * time.Minute
+	tick  = 20 * time.Millisecond
+)
+
+func main() {
+	b := &bench{}
+	flag.StringVar(&b.build, "build", "build", "where skep, its library and the MPIs are")
+	flag.Parse()
+	if err := b.run(flag.Args()); err != nil {
+		fmt.Println("Bail out!", err)
+		os.Exit(2)
+	}
+	fmt.Printf("1..%d\n", b.count)
+	if b.failed > 0 {
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(words []string) (err error) {
+	if b.build, err = filepath.Abs(b.build); err != nil {
+		return err
+	}
+	if b.tmp, err = os.MkdirTemp("", "skep-o2g-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.tmp)
+	switch {
+	case len(words) == 1 && words[0] == "journey":
+		b.journey()
+	case len(words) == 1 && words[0] == "hosts":
+		return b.hosts()
+	case len(words) == 1 && words[0] == "step":
+		b.step()
+	case len(words) == 1 && words[0] == "hostile":
+		b.hostile()
+	case len(words) == 2 && words[0] == "kills":
+		n, err := strconv.Atoi(words[1])
+		if err != nil || n < 1 {
+			return fmt.Errorf("kills %s: want a number", words[1])
+		}
+		b.kills(n)
+	default:
+		return fmt.Errorf("want journey, hosts, step, hostile or kills N, not %q", words)
+	}
+	return nil
+}
+
+// tap numbers checks.
+type tap struct{ count, failed int }
+
+func (t *tap) ok(name string, err error) {
+	t.count++
+	if err == nil {
+		fmt.Printf("ok %d - %s\n", t.count, name)
+		return
+	}
+	t.failed++
+	fmt.Printf("not ok %d - %s\n", t.count, name)
+	for line := range strings.Lines(err.Error()) {
+		fmt.Println("# " + strings.TrimRight(line, "\r\n"))
+	}
+}
+
+func (t *tap) skip(name, why string) {
+	t.count++
+	fmt.Printf("ok %d - %s # SKIP %s\n", t.count, name, why)
+}
+
+func (t *tap) note(format string, args ...any) { fmt.Printf("# "+format+"\n", args...) }
+
+// poll asks until test is content, and gives its last complaint otherwise.
+func poll(limit time.Duration, test func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := test()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(tick)
+	}
+}
