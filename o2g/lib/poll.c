@@ -28,6 +28,14 @@ static u32 what(const struct o2g_cqe *cqe)
 	return O2G_RECEIVED;
 }
 
+/* Of an operation that has no event, and no place among those in flight: it
+ * was refused. */
+static int eventless(const struct o2g_cqe *cqe)
+{
+	return cqe->op == O2G_OP_CANCEL || cqe->op == O2G_OP_DISCARD ||
+	       cqe->op == O2G_OP_RELEASE;
+}
+
 /* False: the completion is none of the program's business. */
 static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		     struct o2g_event *event)
@@ -35,9 +43,6 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 	u64 cookie = cqe->cookie;
 	int copy = 0;
 
-	if (cqe->op == O2G_OP_CANCEL || cqe->op == O2G_OP_DISCARD ||
-	    cqe->op == O2G_OP_RELEASE)
-		return 0; /* of an operation that has no event */
 	if (cqe->op == O2G_OP_SEND)
 		copy = o2g_bounce_done(o2g, &cookie);
 	*event = (struct o2g_event){
@@ -67,6 +72,8 @@ static int take(struct o2g *o2g, struct o2g_event *event, int most)
 		return 0;
 	while (n < most && o2g_ring_take(o2g->area, &cqe)) {
 		taken = 1;
+		if (eventless(&cqe))
+			continue;
 		n += translate(o2g, &cqe, &event[n]);
 		if (!(cqe.flags & O2G_CQE_MORE))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);

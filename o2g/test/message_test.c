@@ -242,6 +242,23 @@ static void peeks(void)
 	tap_ok(bed_event(b).status == -ENOENT, "and only once");
 }
 
+/* They have no event, so they must not count as one that ended. */
+static void refused_orders(void)
+{
+	struct o2g_match from = bed_match(O2G_ANY, 77);
+	struct o2g_event event;
+	int i, r = 0;
+
+	for (i = 0; i < 3; i++)
+		r |= o2g_discard_claimed(a, 1234567);
+	TAP(r == 0 && o2g_poll(a, &event, 1) == 0);
+	for (i = 0; i < 3 && r == 0; i++)
+		r = o2g_peek(a, &from, 0, 0);
+	while (i-- > 0 && r == 0)
+		r = bed_event(a).status != -ENOMSG;
+	tap_ok(r == 0, "handles that nobody holds may be discarded for ever");
+}
+
 static void cancels(void)
 {
 	char one[4], two[4];
@@ -543,6 +560,7 @@ int main(void)
 	nobody_calls();
 	many_while_computing();
 	peeks();
+	refused_orders();
 	cancels();
 	multi();
 	copies();
