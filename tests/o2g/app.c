@@ -7,7 +7,8 @@
  *   app sum               one sum over all ranks
  *   app exit STATUS       rank 0 exits with it
  *   app stdin             rank 0 says what it read, to a line "end" at most
- *   app traffic SECONDS   messages round the ring; 0: until it is ended
+ *   app traffic           messages round the ring, until it is ended
+ *   app until FILE        the same, until that file is there
  *   app stubborn          the same, deaf to SIGINT and SIGTERM
  *   app die               the same; the last rank kills itself amid it
  *   app processes         fork, system, popen and exec amid traffic
@@ -38,10 +39,9 @@ static int turn(int number)
 	return 1;
 }
 
-/* Rank 0's clock ends it for all. */
-static int traffic(double seconds, int dies)
+/* Rank 0 ends it for all, once that file is there. */
+static int traffic(const char *file, int dies)
 {
-	double start = MPI_Wtime();
 	int bad = 0, on = 1;
 
 	for (int i = 0; on; i++) {
@@ -52,8 +52,8 @@ static int traffic(double seconds, int dies)
 		}
 		if (i == 1000 && dies && rank == ranks - 1)
 			kill(getpid(), SIGKILL);
-		if (seconds > 0 && i % 100 == 0) {
-			on = MPI_Wtime() - start < seconds;
+		if (file && i % 100 == 0) {
+			on = access(file, F_OK) != 0;
 			MPI_Bcast(&on, 1, MPI_INT, 0, MPI_COMM_WORLD);
 		}
 	}
@@ -196,8 +196,10 @@ static int talk(void)
 	return bad;
 }
 
-static int run(const char *what, int number)
+static int run(const char *what, const char *word)
 {
+	int number = atoi(word);
+
 	if (!strcmp(what, "sum")) {
 		int sum = 0;
 
@@ -209,7 +211,9 @@ static int run(const char *what, int number)
 	if (!strcmp(what, "stdin"))
 		return input();
 	if (!strcmp(what, "traffic"))
-		return traffic(number, 0);
+		return traffic(0, 0);
+	if (!strcmp(what, "until"))
+		return traffic(word, 0);
 	if (!strcmp(what, "stubborn"))
 		return stubborn();
 	if (!strcmp(what, "die"))
@@ -232,7 +236,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	printf("rank %d pid %d\n", rank, getpid());
 	fflush(stdout);
-	status = run(argc > 1 ? argv[1] : "", argc > 2 ? atoi(argv[2]) : 0);
+	status = run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
 	MPI_Finalize();
 	return status;
 }

@@ -2,5 +2,272 @@
 
 package main
 
-func (b *bench) hostile()    {}
-func (b *bench) kills(n int) {}
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// hostile lets strangers at the ports of jobs that are at work.
+func (b *bench) hostile() {
+	for _, m := range []mpi{b.mpich(), b.openmpi()} {
+		b.strangers(m)
+	}
+}
+
+func (b *bench) strangers(m mpi) {
+	stop := filepath.Join(b.tmp, "stop-"+filepath.Base(m.prefix))
+	j := b.mpirun(m, "--no-shm -n 2", "until", stop)
+	defer j.kill()
+	pids, err := j.ranks(2)
+	if err == nil {
+		err = poll(soon, func() error { return b.counters(pids) })
+	}
+	if err != nil {
+		b.ok(m.name+": a job to attack", err)
+		return
+	}
+	list, err := b.endpointsOf(pids)
+	if err == nil {
+		err = storm(list, variable(pids[0], "SKEP_O2G_SECRET"))
+	}
+	b.ok(m.name+": strangers with garbage, silence or a false proof don't get in", err)
+	b.ok(m.name+": strangers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
+	b.ok(m.name+": the job goes on meanwhile", b.unmoved(list, pids))
+	err = os.WriteFile(stop, nil, 0o644)
+	b.ok(m.name+": and ends well, with its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
+}
+
+func (b *bench) endpointsOf(pids []int) ([]endpoint, error) {
+	list, err := b.endpoints()
+	list = slices.DeleteFunc(list, func(e endpoint) bool { return !slices.Contains(pids, e.PID) })
+	if err == nil && len(list) != len(pids) {
+		err = fmt.Errorf("%d of %d endpoints: %+v", len(list), len(pids), list)
+	}
+	return list, err
+}
+
+// storm: many at once, each kind at each endpoint.
+func storm(list []endpoint, secret string) error {
+	key, err := hex.DecodeString(secret)
+	if err != nil || len(key) != 32 {
+		return fmt.Errorf("the secret is %q", secret)
+	}
+	kinds := []func(net.Conn, endpoint, []byte) error{garbage, silence, falseProof}
+	errs := make(chan error, 1000)
+	var all sync.WaitGroup
+	for _, e := range list {
+		for i := range 120 {
+			all.Go(func() {
+				conn, err := net.DialTimeout("tcp", e.Address, soon)
+				if err != nil {
+					errs <- err
+					return
+				}
+				defer conn.Close()
+				conn.SetDeadline(time.Now().Add(soon))
+				errs <- kinds[i%len(kinds)](conn, e, key)
+			})
+		}
+	}
+	all.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+func garbage(conn net.Conn, _ endpoint, _ []byte) error {
+	b := make([]byte, 1<<16)
+	for i := range b {
+		b[i] = byte(rand.Int())
+	}
+	_, _ = conn.Write(b) // it may be hung up on amid it
+	return hungUp(conn, "garbage", 0)
+}
+
+// silence is hung up on after a while, or earlier for others to have a turn.
+func silence(conn net.Conn, _ endpoint, _ []byte) error { return hungUp(conn, "silence", 0) }
+
+// falseProof knows all that an eavesdropper does: the name of the job and of
+// the endpoint. It sends a message at once, in case somebody lets it in.
+func falseProof(conn net.Conn, e endpoint, secret []byte) error {
+	id, err := hex.DecodeString(e.ID)
+	if err != nil || len(id) != 16 {
+		return fmt.Errorf("endpoint %q", e.ID)
+	}
+	name := sha256.Sum256(append([]byte("o2g job"), secret...))
+	hello := binary.LittleEndian.AppendUint32(nil, 0x31473253)
+	hello = binary.LittleEndian.AppendUint32(hello, 1)
+	hello = append(hello, name[:16]...)
+	hello = append(hello, bytes.Repeat([]byte{0xaa}, 16)...) // from
+	hello = append(hello, id...)                             // to
+	hello = append(hello, bytes.Repeat([]byte{0xbb}, 16)...) // nonce
+	if _, err := conn.Write(hello); err != nil {
+		return nil // crowded out: not let in
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 80)); err != nil {
+		return nil // crowded out
+	}
+	proof := make([]byte, 40)
+	binary.LittleEndian.PutUint32(proof, 1<<20)
+	message := make([]byte, 48)
+	message[0], message[8] = 1, 1
+	_, _ = conn.Write(append(proof, message...))
+	return hungUp(conn, "a false proof", 0)
+}
+
+// hungUp wants the end of the stream after at most so many bytes.
+func hungUp(conn net.Conn, what string, most int) error {
+	got, err := io.ReadAll(io.LimitReader(conn, 1000))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%s was not hung up on", what)
+	}
+	if len(got) > most {
+		return fmt.Errorf("%s was answered with %d bytes", what, len(got))
+	}
+	return nil
+}
+
+// reports: the launcher's port takes records with the job's MAC alone.
+func reports(address string) error {
+	for _, text := range [][]byte{nil, []byte("GET / HTTP/1.0\r\n\r\n"), bytes.Repeat([]byte{0xff}, 1<<16), make([]byte, 128)} {
+		conn, err := net.DialTimeout("tcp", address, soon)
+		if err != nil {
+			return err
+		}
+		_, _ = conn.Write(text) // it may be hung up on amid it
+		conn.Close()
+	}
+	return nil
+}
+
+// unmoved: both have sent and received more since, have one peer as before,
+// and counted strangers.
+func (b *bench) unmoved(before []endpoint, pids []int) error {
+	return poll(soon, func() error {
+		after, err := b.endpointsOf(pids)
+		if err != nil {
+			return err
+		}
+		for _, e := range after {
+			i := slices.IndexFunc(before, func(o endpoint) bool { return o.PID == e.PID })
+			if e.Sent <= before[i].Sent || e.Received <= before[i].Received || e.Refused == 0 || e.Connected != before[i].Connected {
+				return fmt.Errorf("before %+v\nafter  %+v", before[i], e)
+			}
+		}
+		return nil
+	})
+}
+
+// Ports of jobs whose ranks are killed, so that what they leave can be found.
+const firstPort, lastPort = 17700, 17731
+
+// kills starts n jobs and kills a random rank of each amid its traffic.
+func (b *bench) kills(n int) {
+	before := shared()
+	said := 0
+	for i := range n {
+		m := b.mpich()
+		if i%3 == 2 {
+			m = b.openmpi()
+		}
+		heard, err := b.killOne(m)
+		if heard {
+			said++
+		}
+		if err == nil {
+			err = b.left(before)
+		}
+		b.ok(fmt.Sprintf("%s: random kill %d", m.name, i+1), err)
+	}
+	b.note("in %d of %d jobs a survivor said why before its launcher ended it", said, n)
+}
+
+// killOne also tells whether a survivor got to say that it lost its peer.
+func (b *bench) killOne(m mpi) (heard bool, err error) {
+	j := b.mpirun(m, fmt.Sprintf("--no-shm -n 3 --ports %d-%d", firstPort, lastPort), "traffic")
+	defer j.kill()
+	pids, err := j.ranks(3)
+	if err == nil {
+		err = j.says("rank 0 is talking", "rank 1 is talking", "rank 2 is talking")
+	}
+	if err != nil {
+		return false, err
+	}
+	time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond) // anywhere in it
+	if err := syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL); err != nil {
+		return false, err
+	}
+	status, err := j.end(soon)
+	if err == nil && status == 0 {
+		err = errors.New("the job ended well:\n" + j.tail())
+	}
+	if err == nil {
+		err = j.said("of 3 ranks reported")
+	}
+	if err == nil {
+		err = b.gone(pids)
+	}
+	text := j.output()
+	return strings.Contains(text, "reset by peer") || strings.Contains(text, "MPI_ERR"), err
+}
+
+func shared() []string {
+	list, _ := filepath.Glob("/dev/shm/*")
+	return list
+}
+
+// left looks for sockets and files in shared memory. MPICH names its own
+// mpich_shm_* and leaves them when its ranks are killed, with or without O2G;
+// they are removed here, for the machine's sake.
+func (b *bench) left(before []string) error {
+	for _, path := range shared() {
+		name := filepath.Base(path)
+		if slices.Contains(before, path) || strings.HasPrefix(name, "skep-o2g-") {
+			continue
+		}
+		if !strings.HasPrefix(name, "mpich_shm_") {
+			return errors.New("left: " + path)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return poll(soon, func() error { return sockets(firstPort, lastPort) })
+}
+
+// sockets finds one on such a port that is open: 06 is TIME_WAIT, which is the
+// kernel's own.
+func sockets(first, last int) error {
+	text, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		var port int
+		words := strings.Fields(line)
+		if len(words) < 4 {
+			continue
+		}
+		_, at, _ := strings.Cut(words[1], ":")
+		if _, err := fmt.Sscanf(at, "%x", &port); err == nil && port >= first && port <= last && words[3] != "06" {
+			return fmt.Errorf("left: a socket on port %d in state %s", port, words[3])
+		}
+	}
+	return nil
+}

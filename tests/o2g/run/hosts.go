@@ -95,7 +95,7 @@ func timed(j *job) string {
 
 // secrecy looks at all command lines while a job runs.
 func (b *bench) secrecy(m mpi, options string) error {
-	j := b.mpirun(m, options, "traffic", "0")
+	j := b.mpirun(m, options, "traffic")
 	defer j.kill()
 	pids, err := j.ranks(2)
 	if err == nil {
@@ -151,7 +151,7 @@ func (b *bench) ways(w *wire, shell string) {
 	b.ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
 
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", shell, w.host(1), w.host(2))
-	j = b.mpirun(m, both+"--iface "+w.net+"0/24 --ports 7700-7707", "traffic", "0")
+	j = b.mpirun(m, both+"--iface "+w.net+"0/24 --ports 7700-7707", "traffic")
 	b.ok("an interface by its network, and ports", b.listening(j, w.net, 7700, 7707))
 	j = b.mpirun(m, both+"--iface nothing0", "talk")
 	status, err := j.end(later)
@@ -226,7 +226,7 @@ func (b *bench) step() {
 	}
 	b.ok("the key that steps' secrets come from is the user's alone", err)
 
-	j = run(state, "78", "traffic", "0")
+	j = run(state, "78", "traffic")
 	pids, err := j.ranks(2)
 	if err == nil {
 		err = b.stepLooks(pids)

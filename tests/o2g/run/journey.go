@@ -148,7 +148,7 @@ func (b *bench) goesBadly(m mpi) {
 
 // interrupt: a terminal sends Ctrl-C to all of its group.
 func (b *bench) interrupt(m mpi, what string, terminal bool) error {
-	j := b.mpirun(m, "--no-shm -n 2", what, "0")
+	j := b.mpirun(m, "--no-shm -n 2", what)
 	defer j.kill()
 	pids, err := j.ranks(2)
 	if err == nil {
@@ -170,7 +170,7 @@ func (b *bench) interrupt(m mpi, what string, terminal bool) error {
 
 // status: skep o2g status lists the endpoints of a job while it runs.
 func (b *bench) status(m mpi) {
-	j := b.mpirun(m, "--no-shm -n 2", "traffic", "0")
+	j := b.mpirun(m, "--no-shm -n 2", "traffic")
 	defer j.kill()
 	pids, err := j.ranks(2)
 	if err == nil {
@@ -226,11 +226,13 @@ func (b *bench) table(m mpi, pids []int) error {
 
 // An endpoint is what skep o2g status --json says of one.
 type endpoint struct {
-	PID      int    `json:"pid"`
-	Address  string `json:"address"`
-	Sent     uint64 `json:"sent"`
-	Received uint64 `json:"received"`
-	Refused  uint32 `json:"refused"`
+	PID       int    `json:"pid"`
+	Address   string `json:"address"`
+	ID        string `json:"id"`
+	Sent      uint64 `json:"sent"`
+	Received  uint64 `json:"received"`
+	Connected uint32 `json:"connected"`
+	Refused   uint32 `json:"refused"`
 }
 
 func (b *bench) endpoints() ([]endpoint, error) {
