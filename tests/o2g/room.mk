@@ -34,3 +34,11 @@ suite_mpirun-hostile = $(O2G_RUN) hostile
 suite_mpirun-hostile_needs = $(o2g_run_needs)
 suite_mpirun-kills = $(O2G_RUN) kills 5
 suite_mpirun-kills_needs = $(o2g_run_needs)
+
+$(B)/test/o2g/flood: $(B)/obj/gcc/tests/o2g/flood.o $(B)/lib/libo2g.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+TEST_SUITES += o2g-flood
+suite_o2g-flood = $(B)/test/o2g/flood
+suite_o2g-flood_needs = $(B)/test/o2g/flood
