@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
-	"time"
 
 	"skep/internal/uapi"
 )
@@ -79,23 +77,5 @@ func TestStatusTakesShortAndForeignFilesForNothing(t *testing.T) {
 	}
 	if list, err := Endpoints([]string{folder}); err != nil || len(list) != 0 {
 		t.Errorf("%v, %+v", err, list)
-	}
-}
-
-// TestStatusTakesTheDeadForDead: a killed rank may wait for its parent.
-func TestStatusTakesTheDeadForDead(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("O2G runs on Linux")
-	}
-	cmd := exec.Command("/bin/sh", "-c", "exit 0")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	for end := time.Now().Add(time.Minute); startOf(cmd.Process.Pid) != 0; {
-		if time.Now().After(end) {
-			t.Fatal("a process that has ended and was not reaped counts as alive")
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
