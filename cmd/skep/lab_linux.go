@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -79,6 +78,10 @@ func chosen(build, name string) (*hold.Machine, error) {
 // start boots a machine that ends with this process. What goes on is shown on
 // a terminal, the fetching of a kernel also elsewhere, for it takes minutes.
 func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine, error) {
+	// Fetching a kernel takes minutes; what is missing here is known before.
+	if _, err := os.Stat(filepath.Join(build, "bin", "skep-guest")); err != nil {
+		return nil, fmt.Errorf("process 1 of machines is not built: run make (%w)", err)
+	}
 	p := newLabProgress(m.Kernel)
 	defer p.done()
 	if _, err := labs.Fetch(ctx, build, m.Kernel, p); err != nil {
@@ -171,9 +174,9 @@ func (p *labProgram) program(build string, args []string) labs.Program {
 }
 
 // check refuses a node that the machine does not have.
-func (p *labProgram) check(f *cli.Flags, m *hold.Machine) error {
+func (p *labProgram) check(f *cli.Flags, m *hold.Info) error {
 	if p.node < 0 || p.node > m.Nodes {
-		return f.Usagef("there is no node %d: the machine %s has %d, give skep lab up --nodes N", p.node, m.Name, m.Nodes)
+		return f.Usagef("there is no node %d: the machine %s has %d, give --nodes N where it starts", p.node, m.Name, m.Nodes)
 	}
 	return nil
 }
@@ -198,26 +201,21 @@ func (p *labProgram) settle(ctx context.Context, m *hold.Machine) error {
 	if strings.ContainsAny(dir, `,:\`) {
 		return fmt.Errorf("the folder %s has a character that a mount takes for its own: go elsewhere, or give --dir", dir)
 	}
-	var said bytes.Buffer
+	var said labs.Limited
 	status, err := m.Exec(ctx, labs.Program{Args: []string{"/bin/sh", "-c", showDir, "sh", dir}}, labs.Streams{Err: &said})
 	if err == nil && status != 0 {
-		err = fmt.Errorf("the folder %s can't be shown in the machine: %s", dir, cli.Clean(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("the folder %s can't be shown in the machine: %s", dir, cli.Clean(strings.TrimSpace(string(said))))
 	}
 	return labEnd(0, err)
 }
-
-// labMissing is how a machine says that a program is not there.
-var labMissing = regexp.MustCompile(`no such file or directory$|: not found in PATH`)
 
 // labEnd is how skep ends after a program in a machine.
 func labEnd(status int, err error) error {
 	var failed *labs.RunError
 	var gone *hold.Gone
 	switch {
-	case errors.As(err, &failed) && labMissing.MatchString(failed.Reason):
-		return cli.Errorf(exitMissing, "%s", cli.Clean(failed.Reason))
 	case errors.As(err, &failed):
-		return cli.Errorf(exitCannot, "%s", cli.Clean(failed.Reason))
+		return cli.Errorf(failed.Status, "%s", cli.Clean(failed.Reason))
 	case errors.As(err, &gone):
 		return cli.Errorf(cli.Unreachable, "%s", cli.Clean(gone.Text))
 	case errors.Is(err, context.Canceled):

@@ -79,9 +79,9 @@ func (m *labMachine) given(f *cli.Flags) bool {
 	return found
 }
 
-// check refuses what a machine's own check would refuse later, where that
-// would not speak of options.
-func (m *labMachine) check(f *cli.Flags) error {
+// check refuses what no machine can be, before anything is fetched or made.
+// Where the machine's own check would not speak of options, this one does.
+func (m *labMachine) check(f *cli.Flags, build string) error {
 	series := strings.TrimSuffix(m.Kernel, "-debug")
 	switch {
 	case !slices.Contains(labs.Series(), series):
@@ -94,6 +94,10 @@ func (m *labMachine) check(f *cli.Flags) error {
 		return f.Usagef("--delay and --loss are of nodes: give --nodes N")
 	case m.Name == "" || m.Name[0] == '.' || strings.Contains(m.Name, "/"):
 		return f.Usagef("%q can't be the name of a machine", m.Name)
+	}
+	m.Build = build
+	if err := m.Machine.Check(); err != nil {
+		return f.Usagef("%v", err)
 	}
 	return nil
 }

@@ -42,9 +42,12 @@ func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	err = r.in(ctx, f, build, m, words)
-	if alone {
+	gaveUp, err := r.in(ctx, f, build, m, words)
+	switch {
+	case alone:
 		err = errors.Join(err, labFinish(ctx, m, err))
+	case gaveUp:
+		err = cli.Errorf(exitStopped, "the command was given up: 'skep lab down %s' ends a machine that hangs", m.Name)
 	}
 	return err
 }
@@ -61,24 +64,28 @@ func (r *labRun) machine(ctx context.Context, f *cli.Flags, build string) (m *ho
 		}
 	}
 	r.Name = fmt.Sprintf("run-%d", os.Getpid())
-	if err := r.labMachine.check(f); err != nil {
+	if err := r.labMachine.check(f, build); err != nil {
+		return nil, false, err
+	}
+	if err := r.labProgram.check(f, &hold.Info{Name: "for this command", Nodes: r.Nodes}); err != nil {
 		return nil, false, err
 	}
 	m, err = labStart(ctx, build, r.Machine)
 	return m, true, err
 }
 
-func (r *labRun) in(ctx context.Context, f *cli.Flags, build string, m *hold.Machine, words []string) error {
-	if err := r.labProgram.check(f, m); err != nil {
-		return err
+func (r *labRun) in(ctx context.Context, f *cli.Flags, build string, m *hold.Machine, words []string) (gaveUp bool, err error) {
+	if err := r.labProgram.check(f, &m.Info); err != nil {
+		return false, err
 	}
 	if err := r.settle(ctx, m); err != nil {
-		return err
+		return false, err
 	}
 	ctx, signals, stop := passSignals(ctx)
 	defer stop()
-	return labEnd(m.Exec(ctx, r.program(build, words), labs.Streams{
+	err = labEnd(m.Exec(ctx, r.program(build, words), labs.Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals}))
+	return err != nil && ctx.Err() != nil, err
 }
 
 // patience is how many signals to end a program may ignore.

@@ -47,7 +47,7 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 	if m == nil {
 		return cli.Errorf(cli.Unreachable, "no machine runs: 'skep lab up' starts one and opens a shell")
 	}
-	if err := s.check(f, m); err != nil {
+	if err := s.check(f, &m.Info); err != nil {
 		return err
 	}
 	return labInteract(ctx, build, m, &s.labProgram)

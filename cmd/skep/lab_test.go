@@ -23,7 +23,8 @@ func TestLabUsage(t *testing.T) {
 		"lab run", "lab run --memory 5 -- x", "lab run --memory 1M1 -- x", "lab run --loss 1 -- x", "lab run --loss 101% -- x",
 		"lab run --loss NaN% -- x", "lab run --cpus 0 -- x", "lab run --cpus=-1 -- x", "lab run --numa 0 -- x", "lab run --kernel 5.10 -- x",
 		"lab run --kernel 6.1-debug-debug -- x", "lab run --delay 20 -- x", "lab run --delay 20ms -- x", "lab run --swap 0 -- x",
-		"lab run --name a --cpus 2 -- x", "lab run --detach -- x", "lab up x", "lab up --detach --name .a", "lab up --detach --name a/b",
+		"lab run --name a --cpus 2 -- x", "lab run --node 1 -- x", "lab run --node -1 -- x", "lab run --cpus 65 -- x", "lab run --memory 65G -- x",
+		"lab run --cpus 3 --numa 2 -- x", "lab run --swap 17G -- x", "lab run --module ../x -- x", "lab up --detach --name a,b", "lab run --detach -- x", "lab up x", "lab up --detach --name .a", "lab up --detach --name a/b",
 		"help lab frob", "help lab up x",
 	} {
 		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
@@ -85,9 +86,8 @@ func TestLabEnds(t *testing.T) {
 		code   int
 	}{
 		{0, nil, 0}, {7, nil, 7}, {137, nil, 137},
-		{0, &labs.RunError{Reason: "x: not found in PATH (/bin)"}, exitMissing},
-		{0, &labs.RunError{Reason: "start /x in /: no such file or directory"}, exitMissing},
-		{0, &labs.RunError{Reason: "start /etc/passwd in /: permission denied"}, exitCannot},
+		{0, &labs.RunError{Status: exitMissing, Reason: "x: not found in PATH (/bin)"}, exitMissing},
+		{0, &labs.RunError{Status: exitCannot, Reason: "start /etc/passwd in /: permission denied"}, exitCannot},
 		{0, &hold.Gone{Text: "the machine x died: Kernel panic"}, cli.Unreachable},
 		{0, context.Canceled, exitStopped}, {0, errors.New("a file"), cli.Failed},
 	} {

@@ -41,7 +41,7 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if u.Name == "" {
 		u.Name = hold.FreeName(build, labName)
 	}
-	if err := u.labMachine.check(f); err != nil {
+	if err := u.labMachine.check(f, build); err != nil {
 		return err
 	}
 	m, err := labStart(ctx, build, u.Machine)
@@ -61,9 +61,11 @@ func (u *labUp) leave(m *hold.Machine) error {
 	if err := m.Keep(); err != nil {
 		return fmt.Errorf("the machine does not stay: %w", err)
 	}
-	fmt.Printf("%s: %s\n", m.Name, describeMachine(&m.Info))
-	fmt.Printf("  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\n", m.Name, m.Name, m.Name)
-	fmt.Printf("what is written to /out there lies in %s\n", m.Out())
+	_, err := fmt.Printf("%s: %s\n  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\nwhat is written to /out there lies in %s\n",
+		m.Name, describeMachine(&m.Info), m.Name, m.Name, m.Name, m.Out())
+	if err != nil {
+		return fmt.Errorf("the machine %s runs, but that can't be told: %w", m.Name, err)
+	}
 	return nil
 }
 

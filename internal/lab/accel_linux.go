@@ -65,7 +65,7 @@ func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) 
 func boots(ctx context.Context, qemu, image string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	var said limited
+	var said Limited
 	cmd := exec.Command(qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "pc", "-accel", "kvm", "-cpu", cpu, "-smp", "2", "-m", "256",
 		"-kernel", image, "-append", "console=ttyS0 panic=-1", "-serial", "stdio")
@@ -82,14 +82,6 @@ func boots(ctx context.Context, qemu, image string) bool {
 		return false
 	}
 	return p.err == nil && strings.Contains(string(said), "Kernel panic - not syncing: VFS")
-}
-
-// limited keeps the first 256 KiB of what is written to it.
-type limited []byte
-
-func (l *limited) Write(b []byte) (int, error) {
-	*l = append(*l, b[:min(len(b), 256<<10-len(*l))]...)
-	return len(b), nil
 }
 
 // mapping finds how the file system below dir can keep a guest's owners and

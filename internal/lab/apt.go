@@ -191,7 +191,7 @@ func output(ctx context.Context, a *archive, name string, args ...string) (strin
 	cmd.WaitDelay = time.Second
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := cmd.Run(); err != nil {
+	if err := run(cmd); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}

@@ -214,8 +214,9 @@ func (g *Guest) fail(cause error) {
 	}
 }
 
-// bootLimit is how long a guest may take to say hello on an idle computer.
-const bootLimit = time.Minute
+// bootLimit is how long a guest may take to say hello on an idle computer, ten
+// times what it does take: a computer's load is known only in hindsight.
+const bootLimit = 2 * time.Minute
 
 // boot starts QEMU and waits for the hello. The guest has ended if it fails.
 func (g *Guest) boot(ctx context.Context) error {
@@ -375,6 +376,8 @@ func (g *Guest) Reboot(ctx context.Context) error {
 
 // leave tells the guest to end, as the ending that is now expected.
 func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
+	// One that hangs may not even take the request.
+	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
 	stream, err := g.Stream(ctx)
 	if err != nil {
 		return nil, err
@@ -457,7 +460,7 @@ func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 	status, err := Exchange(ctx, stream, p, s)
 	var told *RunError
 	switch {
-	case err == nil, errors.As(err, &told):
+	case err == nil, errors.As(err, &told), errors.Is(err, ErrOutput):
 		return status, err
 	case errors.Is(err, errUnanswered):
 		g.fail(fmt.Errorf("the guest hangs: %w", err))

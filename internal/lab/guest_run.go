@@ -46,6 +46,17 @@ var (
 	errUnanswered = errors.New("no answer to the end of a run")
 )
 
+// ErrOutput is about the caller's own output, not about the guest.
+var ErrOutput = errors.New("what the guest says can't be written")
+
+// Limited keeps the first 256 KiB of what is written to it.
+type Limited []byte
+
+func (l *Limited) Write(b []byte) (int, error) {
+	*l = append(*l, b[:min(len(b), 256<<10-len(*l))]...)
+	return len(b), nil
+}
+
 // A caller is the host's end of a run. The mutex guards writes to conn.
 type caller struct {
 	sync.Mutex
@@ -169,9 +180,9 @@ func (c *caller) output() (int, error) {
 func (c *caller) take(t proto.ExecType, p []byte) (err error) {
 	switch {
 	case t == proto.ExecStdout && c.s.Out != nil:
-		_, err = c.s.Out.Write(p)
+		err = pass(c.s.Out, p)
 	case t == proto.ExecStderr && c.s.Err != nil:
-		_, err = c.s.Err.Write(p)
+		err = pass(c.s.Err, p)
 	case t == proto.ExecStdout, t == proto.ExecStderr:
 	case t == proto.ExecStdin && len(p) == 0:
 		select {
@@ -183,6 +194,13 @@ func (c *caller) take(t proto.ExecType, p []byte) (err error) {
 		return fmt.Errorf("%w: a frame of type %d with %d bytes", errNonsense, t, len(p))
 	}
 	return err
+}
+
+func pass(w io.Writer, p []byte) error {
+	if _, err := w.Write(p); err != nil {
+		return fmt.Errorf("%w: %w", ErrOutput, err)
+	}
+	return nil
 }
 
 // clean makes a guest's line fit for an error: short and printable.

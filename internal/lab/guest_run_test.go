@@ -62,6 +62,30 @@ func TestExchange_streams(t *testing.T) {
 	}
 }
 
+// An output that takes no more is not the guest's fault.
+func TestExchange_fullOutput(t *testing.T) {
+	for _, s := range []Streams{{Out: full{}}, {Err: full{}}} {
+		_, err := exchange(t, t.Context(), echo, s, func(c net.Conn, r *wire.Request) {
+			ignore(c)
+			proto.WriteExec(c, proto.ExecStdout, []byte("out"))
+			proto.WriteExec(c, proto.ExecStderr, []byte("err"))
+			exit(c, 0)
+		})
+		if !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), "disk full") {
+			t.Errorf("%v", err)
+		}
+	}
+	var l Limited
+	for range 3 {
+		if n, err := l.Write(make([]byte, 200<<10)); n != 200<<10 || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if len(l) != 256<<10 {
+		t.Errorf("%d bytes are kept", len(l))
+	}
+}
+
 // The host sends no more than the window holds until the guest has taken some,
 // and loses nothing.
 func TestExchange_window(t *testing.T) {

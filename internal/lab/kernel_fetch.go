@@ -131,7 +131,7 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 	if err := from.Start(); err != nil {
 		return err
 	}
-	toErr := to.Run()
+	toErr := run(to)
 	pipe.Close() // a tar that failed must not leave dpkg-deb waiting
 	if err := errors.Join(toErr, from.Wait()); err != nil {
 		return fmt.Errorf("unpacking %s: %w: %s", filepath.Base(path), err, strings.TrimSpace(fromSays.String()+toSays.String()))

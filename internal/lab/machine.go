@@ -52,6 +52,12 @@ func (m Machine) complete() (Machine, error) {
 	return m, nil
 }
 
+// Check refuses what Start would refuse of the description alone.
+func (m Machine) Check() error {
+	_, err := m.complete()
+	return err
+}
+
 func defaults[T comparable](v *T, value T) {
 	var zero T
 	if *v == zero {
@@ -61,7 +67,7 @@ func defaults[T comparable](v *T, value T) {
 
 func (m *Machine) check() error {
 	if !plainName(m.Name) {
-		return errors.New("its name must be letters, digits, dots and dashes, begin with a letter and have 63 at most")
+		return errors.New("its name must be letters, digits and ._-, begin with a letter or digit and have 63 at most")
 	}
 	if strings.ContainsAny(m.Build, ",:\\\n ") {
 		return fmt.Errorf("the build folder %q has a character that QEMU or a mount takes for its own: move the tree", m.Build)
@@ -94,7 +100,7 @@ func (m *Machine) checkSizes() error {
 		have, a, b int
 	}{
 		{"CPUs", m.CPUs, 1, cpusMax},
-		{"Memory", m.Memory, memoryMin, memoryMax},
+		{"Memory in MiB", m.Memory, memoryMin, memoryMax},
 		{"NUMA", m.NUMA, 1, 8},
 		{"Nodes", m.Nodes, 0, nodesMax},
 		{"number of Disks", len(m.Disks), 0, disksMax},

@@ -50,6 +50,14 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// run is cmd.Run for a command that dies with this process, whatever its end.
+func run(cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd.Run()
+}
+
 // kill is for a process of any state.
 func (p *process) kill() { p.cmd.Process.Kill() }
 

@@ -26,11 +26,12 @@ import (
 
 // How long a holder may take to answer, to end its machine, and to die.
 const (
-	infoPatient  = 3 * time.Second
-	downPatient  = offPatient + flushTime + 10*time.Second
-	killPatient  = 10 * time.Second
-	hangPatient  = 3 * time.Second
-	causePatient = 10 * time.Second
+	infoPatient   = 3 * time.Second
+	streamPatient = 30 * time.Second
+	downPatient   = offPatient + flushTime + 10*time.Second
+	killPatient   = 10 * time.Second
+	hangPatient   = 3 * time.Second
+	causePatient  = 10 * time.Second
 )
 
 // Gone says that the machine went away under a program, or was not there.
@@ -63,6 +64,11 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	// A holder that does not end with its tie, because it was stopped or
+	// hangs, is ended, and its QEMU with it.
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(killPatient, func() { cmd.Process.Kill() })
+	})()
 	info, err := ordered(ctx, tie, out, order{build, m}, progress)
 	if err != nil {
 		tie.Close()
@@ -87,7 +93,7 @@ func ordered(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, pr
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			return nil, fmt.Errorf("the holder of the machine ended without a word: %w", err)
+			return nil, fmt.Errorf("the holder of the machine ended without a word (%w): start it again", err)
 		case a.Error != "":
 			return nil, errors.New(a.Error)
 		case a.Info != nil:
@@ -106,7 +112,7 @@ func (m *Machine) Keep() error {
 // Exec runs a program and gives its status. A *lab.RunError is about the
 // program, a *Gone about the machine.
 func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, error) {
-	c, err := m.stream()
+	c, err := m.stream(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +122,7 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 	})()
 	status, err := lab.Exchange(ctx, c, p, s)
 	var told *lab.RunError
-	if err == nil || errors.As(err, &told) {
+	if err == nil || errors.As(err, &told) || errors.Is(err, lab.ErrOutput) {
 		return status, err
 	}
 	if ctx.Err() != nil {
@@ -126,12 +132,15 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 }
 
 // stream gives a connection that is one of the guest's streams.
-func (m *Machine) stream() (*net.UnixConn, error) {
+func (m *Machine) stream(ctx context.Context) (*net.UnixConn, error) {
 	c, err := dial(folder(m.build, m.Name))
 	if err != nil {
 		return nil, m.lost(err)
 	}
 	var a answer
+	c.SetDeadline(time.Now().Add(streamPatient))
+	defer c.SetDeadline(time.Time{})
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	err = wire.Write(c, ask{opStream})
 	if err == nil {
 		err = wire.Read(c, &a)
@@ -139,9 +148,14 @@ func (m *Machine) stream() (*net.UnixConn, error) {
 	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)
 	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if err != nil {
+		err = m.lost(err)
+	}
 	if err != nil {
 		c.Close()
-		return nil, m.lost(err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -157,7 +171,7 @@ func (m *Machine) lost(err error) error {
 	}
 	for end := time.Now().Add(patient); alive(dir); time.Sleep(tick) {
 		if time.Now().After(end) {
-			return &Gone{fmt.Sprintf("the machine %s does not answer: %v", m.Name, err)}
+			return &Gone{fmt.Sprintf("the machine %s does not answer (%v): try again, or end it with 'skep lab down %s'", m.Name, err, m.Name)}
 		}
 	}
 	info, err := judge(dir)
@@ -285,7 +299,7 @@ func (m *Machine) removed(err error) error {
 	dir := folder(m.build, m.Name)
 	for end := time.Now().Add(killPatient); alive(dir); time.Sleep(tick) {
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("the holder of the machine %s does not end", m.Name), err)
+			return errors.Join(fmt.Errorf("the holder of the machine %s does not end: end the process that has %s open", m.Name, filepath.Join(dir, lockName)), err)
 		}
 	}
 	return locked(m.build, func() error {

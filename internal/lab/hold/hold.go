@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"skep/internal/lab"
@@ -131,14 +132,15 @@ func claim(build, name string) (*os.File, error) {
 	return lock, err
 }
 
-// alive tells whether a holder has the folder's lock.
+// alive tells whether a holder has the folder's lock. Those who ask at the same
+// time share it, and do not take one another for the holder.
 func alive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return !tryLock(f)
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 // judge says what became of a machine whose holder is dead.

@@ -256,7 +256,7 @@ func TestDownLeavesOnlyWhatWasBroughtBack(t *testing.T) {
 
 func TestEndOfAClientEndsItsProgram(t *testing.T) {
 	m := must(t, deep(t), "one")
-	c, err := m.stream()
+	c, err := m.stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +330,11 @@ func TestSilentHolderIsEnded(t *testing.T) {
 		running, _, err := List(build)
 		return err == nil && len(running) == 1 && running[0].State == Silent
 	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := m.Exec(ctx, args("cat"), lab.Streams{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a program there ends with %v", err)
+	}
 	c, err := dial(folder(build, "one"))
 	if err != nil {
 		t.Fatal(err)

@@ -28,19 +28,6 @@ func tryLock(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// take opens a lock that nobody else can have.
-func take(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if !tryLock(f) {
-		f.Close()
-		return nil, fmt.Errorf("%s is locked by another process", path)
-	}
-	return f, nil
-}
-
 // wait takes a lock when it is free; waiting is called once if it is not.
 func wait(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -61,14 +48,19 @@ func wait(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	return f, nil
 }
 
+// take waits for a lock that others have for moments at most.
+func take(path string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatient)
+	defer cancel()
+	return wait(ctx, path, func() {})
+}
+
 // locked runs f while no other process changes the folders of machines.
 func locked(build string, f func() error) error {
 	if err := os.MkdirAll(root(build), 0o700); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatient)
-	defer cancel()
-	lock, err := wait(ctx, filepath.Join(root(build), lockName), func() {})
+	lock, err := take(filepath.Join(root(build), lockName))
 	if err != nil {
 		return err
 	}

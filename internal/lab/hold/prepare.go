@@ -5,7 +5,6 @@
 package hold
 
 import (
-	"bytes"
 	"context"
 	"debug/elf"
 	"fmt"
@@ -13,29 +12,35 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"skep/internal/lab"
 )
 
+// preparePatient is how long a new guest may take to copy a few lines.
+const preparePatient = 2 * time.Minute
+
 // prepare makes our modules known to the guest's modprobe. Its own list is the
 // kernel package's and stays as it is: a new one takes the guest's depmod half
 // a minute.
-func prepare(g Guest, o order) error {
+func prepare(ctx context.Context, g Guest, o order) error {
 	text, err := modprobeConfig(o.Build, o.Machine.Kernel)
 	if err != nil || text == "" {
 		return err
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(preparePatient)*lab.Scale()))
+	defer cancel()
 	stream, err := g.Stream(ctx)
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
 	script := "mkdir -p /etc/modprobe.d && cat > /etc/modprobe.d/skep.conf"
-	var said bytes.Buffer
+	var said lab.Limited
 	status, err := lab.Exchange(ctx, stream, lab.Program{Args: []string{"/bin/sh", "-c", script}},
 		lab.Streams{In: strings.NewReader(text), Out: &said, Err: &said})
 	if err == nil && status != 0 {
-		err = fmt.Errorf("status %d: %.300q", status, said.String())
+		err = fmt.Errorf("status %d: %.300q", status, string(said))
 	}
 	if err != nil {
 		return fmt.Errorf("telling modprobe of our modules: %w", err)

@@ -79,13 +79,24 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 	if err := h.boot(ctx, boot); err != nil {
 		h.listener.Close()
 		os.RemoveAll(h.dir)
-		if text, _ := os.ReadFile(h.info.Console()); len(text) == 0 {
-			tidy(h.info.Dir) // nothing there would explain anything
+		if ctx.Err() != nil || size(h.info.Console()) == 0 {
+			tidy(h.info.Dir) // it was stopped, or nothing there explains anything
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the machine %s was ended before it was up", h.info.Name)
 		}
 		wire.Write(out, answer{Error: err.Error()})
 		return err
 	}
 	return h.keep(ctx)
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 func (h *holder) open() error {
@@ -149,7 +160,7 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		hello := guest.Hello()
 		i.Release, i.CPUs = hello.Release, hello.CPUs
 	})
-	if err := prepare(guest, h.order); err != nil {
+	if err := prepare(ctx, guest, h.order); err != nil {
 		guest.Kill()
 		<-guest.Done()
 		return err

@@ -37,7 +37,7 @@ func Each(t *testing.T, f func(t *testing.T, kernel string)) {
 // An Option changes how a machine is tested.
 type Option func(*VM)
 
-// Limit is how long the machine may live on an idle computer, a minute if it
+// Limit is how long the machine may live on an idle computer, two minutes if it
 // is not given; Reboot begins anew.
 func Limit(d time.Duration) Option { return func(vm *VM) { vm.limit = d } }
 
@@ -93,7 +93,7 @@ func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 func newVM(t *testing.T, options []Option) *VM {
 	t.Helper()
 	watchParent()
-	vm := &VM{t: t, limit: time.Minute}
+	vm := &VM{t: t, limit: 2 * time.Minute}
 	for _, o := range options {
 		o(vm)
 	}
