@@ -62,7 +62,23 @@ $(BENCH)/mpi/measure: $(bench_dir)/mpi/measure.c $(B)/mpi/ready
 	$(Q)$(B)/mpi/mpich/bin/mpicc -std=gnu11 -O2 -g -Wall -Wextra \
 		-Wshadow -Werror -o $@ $<
 
-BENCHES += mpi
-bench_mpi = $(BENCH_RUN) mpi
+# mpi_delay needs root, for two hosts with a wire between them.
+BENCHES += mpi mpi_delay
 bench_mpi_needs = $(BENCH_RUN) $(BENCH)/mpi/measure $(B)/bin/skep \
 	$(B)/lib/libo2g-fi.so
+bench_mpi = $(BENCH_RUN) mpi
+bench_mpi_delay = $(BENCH_RUN) mpi_delay
+bench_mpi_delay_needs = $(bench_mpi_needs)
+
+# What a receiver with many connections does for a message: instructions in a
+# guest, beside the provider of MPICH's own libfabric.
+$(BENCH)/o2g/receiver: $(bench_dir)/o2g/receiver.c
+	$(call say,BENCH)
+	$(Q)mkdir -p $(@D) $(B)/obj/bench
+	$(Q)$(CC) $(CFLAGS_HOST) $(DEPS) -MF $(B)/obj/bench/o2g_receiver.d \
+		-MT $@ -o $@ $< -lfabric
+
+BENCHES += o2g_instructions
+bench_o2g_instructions = $(BENCH_RUN) o2g_instructions
+bench_o2g_instructions_needs = $(BENCH_RUN) $(BENCH)/o2g/receiver kernels \
+	$(B)/bin/skep-guest $(COUNT_PLUGIN) $(B)/lib/libo2g-fi.so $(B)/mpi/ready

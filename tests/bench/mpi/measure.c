@@ -84,39 +84,44 @@ static const char *sized(const char *name, size_t size)
 	return text;
 }
 
-/* Half a round trip between ranks 0 and 1, median of single trips. */
+/* There and back between ranks 0 and 1; how long one way took. */
+static double one_trip(char *b, size_t size)
+{
+	double t = now();
+
+	if (rank == 0) {
+		MPI_Send(b, (int)size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+		MPI_Recv(b, (int)size, MPI_BYTE, 1, 1, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+	} else if (rank == 1) {
+		MPI_Recv(b, (int)size, MPI_BYTE, 0, 1, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		MPI_Send(b, (int)size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+	}
+	return (now() - t) / 2;
+}
+
+/* Half a round trip, median of as many as fit into a fraction of a second. */
 static void latency(void)
 {
 	static const size_t sizes[] = {0, 8, 1024, 65536, 1 << 20, 4 << 20};
-	enum { MOST = 2000 };
+	enum { MOST = 2000, LEAST = 10, FIRST = 10 };
 	static double trip[MOST];
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];
-		int n = size > 100000 ? 60 : MOST, skip = n / 10;
 		char *b = buffer(size);
+		int n;
 
 		MPI_Barrier(MPI_COMM_WORLD);
-		for (int i = -skip; i < n && rank < 2; i++) {
-			double t = now();
-
-			if (rank == 0) {
-				MPI_Send(b, (int)size, MPI_BYTE, 1, 1,
-					 MPI_COMM_WORLD);
-				MPI_Recv(b, (int)size, MPI_BYTE, 1, 1,
-					 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-			} else {
-				MPI_Recv(b, (int)size, MPI_BYTE, 0, 1,
-					 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-				MPI_Send(b, (int)size, MPI_BYTE, 0, 1,
-					 MPI_COMM_WORLD);
-			}
-			if (i >= 0)
-				trip[i] = (now() - t) / 2;
-		}
-		if (rank == 0)
-			result(sized("latency", size), median(trip, n) * 1e6,
-			       "us");
+		for (int i = 0; i < FIRST; i++)
+			trip[i] = one_trip(b, size);
+		n = (int)(0.2 / (median(trip, FIRST) + 1e-6));
+		n = n > MOST ? MOST : n < LEAST ? LEAST : n;
+		MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		for (int i = 0; i < n; i++)
+			trip[i] = one_trip(b, size);
+		result(sized("latency", size), median(trip, n) * 1e6, "us");
 		free(b);
 	}
 }
@@ -169,7 +174,7 @@ static void bandwidth(void)
 static void held(void)
 {
 	static const size_t sizes[] = {65536, 4 << 20, 32 << 20};
-	enum { TIMES = 5 };
+	enum { TIMES = 3 };
 	char name[64];
 
 	for (int posted = 1; posted >= 0; posted--) {
@@ -222,7 +227,7 @@ static void held(void)
 static void overlap(void)
 {
 	static const size_t sizes[] = {65536, 4 << 20, 32 << 20};
-	enum { TIMES = 5 };
+	enum { TIMES = 3 };
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];

@@ -10,6 +10,8 @@
 //	run rpc       round trip of an empty remote call
 //	run argument  a large argument of a remote call, beside raw TLS
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
+//	run mpi_delay the same with 20 ms between two network namespaces
+//	run o2g_instructions  a message at a receiver with many connections, counted
 package main
 
 import (
@@ -47,10 +49,11 @@ func main() {
 
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
-		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi}
+		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi,
+		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument and mpi", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay and o2g_instructions", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {

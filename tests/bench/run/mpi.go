@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,9 +24,20 @@ type network struct {
 
 const asyncProgress = "MPIR_CVAR_ASYNC_PROGRESS=1"
 
+// A play is which networks are asked what, by how many ranks, where.
+type play struct {
+	name     string
+	networks []network
+	ranks    int
+	words    []string
+	rounds   int
+	wire     *delayed // nil: all ranks on this computer
+}
+
+var ucx = []string{"MPIR_CVAR_CH4_NETMOD=ucx", "UCX_TLS=tcp,self", "MPIR_CVAR_NOLOCAL=1"}
+
 // networks are measured in turn, O2G first.
 func networks() []network {
-	ucx := []string{"MPIR_CVAR_CH4_NETMOD=ucx", "UCX_TLS=tcp,self", "MPIR_CVAR_NOLOCAL=1"}
 	return []network{
 		{name: "o2g", args: []string{"--no-shm"}},
 		{name: "tcp", args: []string{"--tcp", "--no-shm"}},
@@ -49,20 +61,41 @@ func (b *bench) mpi() error {
 			words = mpiManyWords
 		}
 		fmt.Printf("\n%d ranks, no shared memory, median of %d rounds\n", ranks, b.rounds)
-		if err := b.mpiRanks(ranks, words); err != nil {
-			return err
-		}
+		b.mpiPlay(play{"mpi", networks(), ranks, words, b.rounds, nil})
 	}
 	return nil
 }
 
-func (b *bench) mpiRanks(ranks int, words []string) error {
+// delayWay is how long a packet is under way with mpi_delay: 20 ms there and
+// back.
+const delayWay = 10 * time.Millisecond
+
+// mpiDelay measures two hosts with a delay between them.
+func (b *bench) mpiDelay() error {
+	wire, err := newDelayed(b.work, delayWay)
+	if err != nil {
+		return err
+	}
+	defer wire.close()
+	list := []network{
+		{name: "o2g", args: []string{"--iface", wireDevice}},
+		{name: "tcp", args: []string{"--tcp", "--iface", wireDevice}},
+		{name: "ucx", env: append([]string{"UCX_NET_DEVICES=" + wireDevice}, ucx...)},
+	}
+	rounds := min(b.rounds, 2)
+	fmt.Printf("\n2 ranks on two hosts, %v of delay each way, median of %d rounds\n", delayWay, rounds)
+	b.mpiPlay(play{"mpi_delay", list, 2, []string{"latency", "bandwidth", "held", "sort"}, rounds, wire})
+	return nil
+}
+
+// mpiPlay asks the networks in turn, and prints what they said.
+func (b *bench) mpiPlay(p play) {
 	all := map[string]map[string][]float64{}
 	units := map[string]string{}
 	var order []string
-	for range b.rounds {
-		for _, n := range networks() {
-			out, err := b.mpiRun(n, ranks, words)
+	for range p.rounds {
+		for _, n := range p.networks {
+			out, err := b.mpiRun(p, n)
 			if err != nil {
 				fmt.Printf("%s: %v\n", n.name, err)
 				continue // a peer that fails is a result as well
@@ -87,15 +120,14 @@ func (b *bench) mpiRanks(ranks int, words []string) error {
 			}
 		}
 	}
-	b.mpiTable(ranks, order, units, all)
-	return nil
+	p.table(order, units, all)
 }
 
-// mpiTable prints a row per figure; the ratio is O2G's advantage over its best
+// table prints a row per figure; the ratio is O2G's advantage over its best
 // peer, above 1 is better whatever the unit.
-func (b *bench) mpiTable(ranks int, order []string, units map[string]string, all map[string]map[string][]float64) {
+func (p play) table(order []string, units map[string]string, all map[string]map[string][]float64) {
 	fmt.Printf("%-24s %-8s", "figure", "unit")
-	for _, n := range networks() {
+	for _, n := range p.networks {
 		fmt.Printf(" %10s", n.name)
 	}
 	fmt.Printf(" %8s\n", "ratio")
@@ -103,7 +135,7 @@ func (b *bench) mpiTable(ranks int, order []string, units map[string]string, all
 		fmt.Printf("%-24s %-8s", key, units[key])
 		more := strings.HasSuffix(units[key], "/s")
 		own, best := 0.0, 0.0
-		for _, n := range networks() {
+		for _, n := range p.networks {
 			list := all[key][n.name]
 			if len(list) == 0 {
 				fmt.Printf(" %10s", "-")
@@ -111,7 +143,7 @@ func (b *bench) mpiTable(ranks int, order []string, units map[string]string, all
 			}
 			v := median(list)
 			fmt.Printf(" %10.4g", v)
-			fmt.Fprintf(os.Stderr, "result mpi %d %s %s %.6g %s\n", ranks, n.name, key, v, units[key])
+			fmt.Fprintf(os.Stderr, "result %s %d %s %s %.6g %s\n", p.name, p.ranks, n.name, key, v, units[key])
 			switch {
 			case n.name == "o2g":
 				own = v
@@ -133,20 +165,14 @@ func (b *bench) mpiTable(ranks int, order []string, units map[string]string, all
 // mpiTime bounds one run of one network.
 const mpiTime = 3 * time.Minute
 
-func (b *bench) mpiRun(n network, ranks int, words []string) ([]byte, error) {
+func (b *bench) mpiRun(p play, n network) ([]byte, error) {
 	ctx, stop := context.WithTimeout(context.Background(), mpiTime)
 	defer stop()
-	program := filepath.Join(b.build, "bench", "mpi", "measure")
-	var args []string
-	if n.args != nil {
-		args = append([]string{b.bin("skep"), "mpirun", "--quiet", "--mpi", b.prefixMPI, "-n", strconv.Itoa(ranks)}, n.args...)
-		args = append(args, "--")
-	} else {
-		args = []string{filepath.Join(b.prefixMPI, "bin", "mpiexec"), "-n", strconv.Itoa(ranks)}
-	}
-	args = append(append(args, program), words...)
+	args, env := b.mpiCommand(p, n)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), n.env...)
+	cmd.Env = append(os.Environ(), env...)
+	// Asked, launchers end what they started elsewhere; SIGKILL they can't.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -158,4 +184,32 @@ func (b *bench) mpiRun(n network, ranks int, words []string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))
 	}
 	return out, nil
+}
+
+// mpiCommand starts the ranks. What skep mpirun does not set up, UCX, gets the
+// MPI's launcher in the same way.
+func (b *bench) mpiCommand(p play, n network) (args, env []string) {
+	env = n.env
+	if p.wire != nil { // the launcher runs on the first host
+		args = p.wire.host[0].enter()
+	}
+	if n.args != nil {
+		args = append(args, b.bin("skep"), "mpirun", "--quiet", "--mpi", b.prefixMPI)
+		args = append(args, n.args...)
+	} else {
+		args = append(args, filepath.Join(b.prefixMPI, "bin", "mpiexec"))
+	}
+	if w := p.wire; w != nil {
+		hosts := w.host[0].address + "," + w.host[1].address
+		if n.args != nil {
+			args = append(args, "--hosts", hosts, "--launcher", w.shell)
+		} else {
+			args = append(args, "-hosts", hosts, "-localhost", w.host[0].address, "-launcher", "ssh", "-launcher-exec", w.shell)
+		}
+	}
+	args = append(args, "-n", strconv.Itoa(p.ranks))
+	if n.args != nil {
+		args = append(args, "--")
+	}
+	return append(append(args, filepath.Join(b.build, "bench", "mpi", "measure")), p.words...), env
 }

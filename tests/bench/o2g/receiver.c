@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a receiver does for a small message when many connections lead to it,
+ * on the interface of libfabric, so that providers can be compared.
+ *
+ *   receiver [-c] [-r] PROVIDER SENDERS MESSAGES
+ *
+ * One process owns the receiving endpoint, another SENDERS endpoints that have
+ * a connection to it each. A message is in the receiver's socket before it
+ * looks for it; its work then lies between marks (skep/mark.h), one interval
+ * for each question below. With -c the marks are calls of close() with a
+ * number that no descriptor has, for strace; with -r the receiver is a
+ * real-time program that lets nothing else run on its processor meanwhile.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include <skep/mark.h>
+
+/* The intervals. */
+enum {
+	TICKS,	      /* a loop without calls: what interrupts add */
+	ONE_POSTED,   /* one message, its receive waits */
+	ONE_EARLY,    /* one message that comes before its receive */
+	POST,	      /* a receive that finds no message */
+	BURST_POSTED, /* BURST messages of different senders */
+	BURST_EARLY,
+	EMPTY, /* EMPTY_READS reads that find nothing */
+};
+
+#define BURST 32
+#define EMPTY_READS 64
+#define TICK_LOOPS 10000000
+#define NAME_SIZE 128
+#define SENDERS_MOST 16384
+#define PATIENCE 300 /* seconds for one step */
+
+struct name {
+	size_t length;
+	uint8_t bytes[NAME_SIZE];
+};
+
+/* Between the two processes: the receiver orders, the senders obey. */
+struct shared {
+	atomic_int order;    /* number of the last one */
+	atomic_int finished; /* the last one that is done */
+	int count;	     /* senders in it; 0: that was all */
+	int sender[BURST];
+	struct name receiver;
+	struct name name[SENDERS_MOST];
+};
+
+struct end {
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	fi_addr_t other; /* a sender's only one */
+};
+
+struct message {
+	struct fi_context2 context; /* first: the operation's */
+	uint64_t number;
+};
+
+static struct shared *shared;
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static int senders, messages;
+static bool calls, alone;
+static const char *role = "receiver";
+
+static void die(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	fprintf(stderr, "receiver: %s: ", role);
+	vfprintf(stderr, format, list);
+	fputc('\n', stderr);
+	va_end(list);
+	exit(1);
+}
+
+static void must(long result, const char *what)
+{
+	if (result < 0)
+		die("%s: %s", what, fi_strerror((int)-result));
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- marks ---- */
+
+#define BEGIN(n)                                                               \
+	do {                                                                   \
+		if (calls)                                                     \
+			close(-1000 - (n));                                    \
+		SKEP_MARK_BEGIN(n);                                            \
+	} while (0)
+#define END(n)                                                                 \
+	do {                                                                   \
+		SKEP_MARK_END(n);                                              \
+		if (calls)                                                     \
+			close(-2000 - (n));                                    \
+	} while (0)
+
+/* ---- endpoints ---- */
+
+static void open_domain(const char *provider)
+{
+	struct fi_info *hints = fi_allocinfo();
+	bool own = !strcmp(provider, "o2g"); /* it knows no host names */
+	int r;
+
+	if (!hints)
+		die("out of memory");
+	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	/* As MPICH asks. */
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	hints->fabric_attr->prov_name = strdup(provider);
+	r = fi_getinfo(FI_VERSION(1, 17), own ? NULL : "127.0.0.1", NULL,
+		       own ? 0 : FI_SOURCE, hints, &info);
+	must(r, provider);
+	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+	fi_freeinfo(hints);
+}
+
+static void open_end(struct end *end, struct name *name)
+{
+	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
+				.wait_obj = FI_WAIT_NONE};
+
+	must(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
+	must(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
+	must(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
+	must(fi_ep_bind(end->ep, &end->av->fid, 0), "binding a vector");
+	must(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV),
+	     "binding a queue");
+	must(fi_enable(end->ep), "fi_enable");
+	name->length = NAME_SIZE;
+	must(fi_getname(&end->ep->fid, name->bytes, &name->length),
+	     "fi_getname");
+}
+
+static fi_addr_t insert(struct end *end, const struct name *name)
+{
+	fi_addr_t address = FI_ADDR_NOTAVAIL;
+
+	if (fi_av_insert(end->av, name->bytes, 1, &address, 0, NULL) != 1)
+		die("an address was refused");
+	return address;
+}
+
+/* Completions, up to `most`; never an error. */
+static int look(struct end *end, struct fi_cq_tagged_entry *entry, int most)
+{
+	ssize_t n = fi_cq_read(end->cq, entry, (size_t)most);
+	struct fi_cq_err_entry error = {0};
+
+	if (n == -FI_EAGAIN)
+		return 0;
+	if (n == -FI_EAVAIL && fi_cq_readerr(end->cq, &error, 0) == 1)
+		die("a message failed: %s", fi_strerror(error.err));
+	must(n, "fi_cq_read");
+	return (int)n;
+}
+
+static void drain(struct end *end, int wanted)
+{
+	struct fi_cq_tagged_entry entry[BURST];
+
+	while (wanted > 0)
+		wanted -= look(end, entry, wanted < BURST ? wanted : BURST);
+}
+
+/* ---- senders ---- */
+
+static void send_one(struct end *end, int sender)
+{
+	struct message message = {.number = (uint64_t)sender};
+	struct fi_cq_tagged_entry entry;
+	double end_of_patience = now() + PATIENCE;
+	ssize_t r;
+
+	do { /* also until it is connected */
+		r = fi_tsend(end->ep, &message.number, sizeof(message.number),
+			     NULL, end->other, (uint64_t)sender,
+			     &message.context);
+		if (r == -FI_EAGAIN)
+			look(end, &entry, 0);
+	} while (r == -FI_EAGAIN && now() < end_of_patience);
+	must(r, "fi_tsend");
+	while (!look(end, &entry, 1))
+		if (now() >= end_of_patience)
+			die("sender %d was not served", sender);
+}
+
+static void obey(struct end *end)
+{
+	for (int order = 1;; order++) {
+		while (atomic_load(&shared->order) < order)
+			sched_yield();
+		if (!shared->count)
+			return;
+		for (int i = 0; i < shared->count; i++)
+			send_one(&end[shared->sender[i]], shared->sender[i]);
+		if (alone)
+			usleep(1000); /* what a soft interrupt has put off */
+		atomic_store(&shared->finished, order);
+	}
+}
+
+static void pin(int processor)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("no processor %d: %m", processor);
+}
+
+static int send_all(const char *provider)
+{
+	struct end *end = calloc((size_t)senders, sizeof(*end));
+
+	role = "senders";
+	if (!end)
+		die("out of memory");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(0);
+	/* Of a sender nothing is asked but to send: it needs little memory. */
+	setenv("FI_O2G_OPERATIONS", "64", 1);
+	open_domain(provider);
+	for (int i = 0; i < senders; i++)
+		open_end(&end[i], &shared->name[i]);
+	atomic_store(&shared->finished, 0); /* the names are there */
+	while (atomic_load(&shared->order) < 0)
+		usleep(1000);
+	for (int i = 0; i < senders; i++)
+		end[i].other = insert(&end[i], &shared->receiver);
+	obey(end);
+	return 0;
+}
+
+/* ---- the receiver ---- */
+
+static void orphaned(int signal)
+{
+	(void)signal;
+	_exit(1); /* the senders have said why */
+}
+
+static struct end own;
+static fi_addr_t *address; /* of each sender */
+static struct message inbox[BURST];
+
+static void post(int i, int sender)
+{
+	ssize_t r;
+
+	inbox[i].number = ~0ull;
+	do {
+		r = fi_trecv(own.ep, &inbox[i].number, sizeof(inbox[i].number),
+			     NULL, address[sender], (uint64_t)sender, 0,
+			     &inbox[i].context);
+	} while (r == -FI_EAGAIN);
+	must(r, "fi_trecv");
+}
+
+static void post_all(void)
+{
+	for (int i = 0; i < shared->count; i++)
+		post(i, shared->sender[i]);
+}
+
+static void check(void)
+{
+	for (int i = 0; i < shared->count; i++)
+		if (inbox[i].number != (uint64_t)shared->sender[i])
+			die("%llu came instead of %d",
+			    (unsigned long long)inbox[i].number,
+			    shared->sender[i]);
+}
+
+/* Different senders, in an order that nothing can guess. */
+static void choose(int count)
+{
+	static uint64_t state = 1;
+
+	for (int i = 0; i < count; i++) {
+		state = state * 6364136223846793005ull + 1442695040888963407ull;
+		shared->sender[i] = (int)((state >> 33) % (uint64_t)senders);
+	}
+	shared->count = count;
+}
+
+/* Whoever polls is left alone by a provider's own thread, which would take what
+ * comes next; strace stops this process for so long that it steps in. */
+static void be_seen(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; calls && i < 8; i++)
+		look(&own, &entry, 0);
+}
+
+/* Has the chosen ones send; `polling` until they have: to be connected. */
+static void order(bool polling)
+{
+	double end_of_patience = now() + PATIENCE;
+	struct fi_cq_tagged_entry entry;
+	int number;
+
+	be_seen();
+	number = atomic_fetch_add(&shared->order, 1) + 1;
+	while (atomic_load(&shared->finished) < number) {
+		if (polling) {
+			look(&own, &entry, 0);
+			usleep(100); /* other threads have work as well */
+		}
+		if (!polling && !alone && !calls)
+			sched_yield();
+		if (now() > end_of_patience)
+			die("the senders do not send");
+	}
+}
+
+static void connect_all(void)
+{
+	for (int i = 0; i < senders; i++) {
+		shared->sender[0] = i;
+		shared->count = 1;
+		post(0, i);
+		order(true);
+		drain(&own, 1);
+		check();
+	}
+}
+
+static void one_posted(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	choose(1);
+	BEGIN(POST);
+	post(0, shared->sender[0]);
+	END(POST);
+	order(false);
+	BEGIN(ONE_POSTED);
+	while (!look(&own, &entry, 1))
+		;
+	END(ONE_POSTED);
+	check();
+}
+
+/* MPI libraries look for completions whenever they are called: so the message
+ * is met by a read before its receive is posted. */
+static void one_early(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	choose(1);
+	order(false);
+	BEGIN(ONE_EARLY);
+	if (look(&own, &entry, 1))
+		die("a message came without its receive");
+	post(0, shared->sender[0]);
+	while (!look(&own, &entry, 1))
+		;
+	END(ONE_EARLY);
+	check();
+}
+
+static void burst_posted(void)
+{
+	choose(BURST);
+	post_all();
+	order(false);
+	BEGIN(BURST_POSTED);
+	drain(&own, BURST);
+	END(BURST_POSTED);
+	check();
+}
+
+static void burst_early(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	choose(BURST);
+	order(false);
+	BEGIN(BURST_EARLY);
+	if (look(&own, &entry, 1))
+		die("a message came without its receive");
+	post_all();
+	drain(&own, BURST);
+	END(BURST_EARLY);
+	check();
+}
+
+static void empty(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	BEGIN(EMPTY);
+	for (int i = 0; i < EMPTY_READS; i++)
+		if (look(&own, &entry, 1))
+			die("a message came that nobody sent");
+	END(EMPTY);
+}
+
+static void ticks(void)
+{
+	BEGIN(TICKS);
+	for (int i = 0; i < TICK_LOOPS; i++)
+		__asm__ volatile("");
+	END(TICKS);
+}
+
+static void ask(void (*question)(void), int times)
+{
+	for (int i = -times / 8 - 1; i < times; i++)
+		question();
+}
+
+static void measure(void)
+{
+	ticks();
+	ask(one_posted, messages);
+	ask(one_early, messages);
+	ask(burst_posted, messages / BURST + 1);
+	ask(burst_early, messages / BURST + 1);
+	empty();
+}
+
+static int receive_all(const char *provider)
+{
+	struct sched_param priority = {.sched_priority = 10};
+	double start = now(), opened;
+
+	signal(SIGCHLD, orphaned);
+	address = calloc((size_t)senders, sizeof(*address));
+	if (!address)
+		die("out of memory");
+	pin((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	/* Before threads are made, which inherit it: they wait their turn. */
+	if (alone && sched_setscheduler(0, SCHED_FIFO, &priority))
+		die("no real-time priority: %m; be root, or leave -r out");
+	open_domain(provider);
+	open_end(&own, &shared->receiver);
+	while (atomic_load(&shared->finished) < 0) {
+		usleep(1000);
+		if (now() - start > PATIENCE)
+			die("the senders do not come up");
+	}
+	for (int i = 0; i < senders; i++)
+		address[i] = insert(&own, &shared->name[i]);
+	atomic_store(&shared->order, 0);
+	opened = now();
+	connect_all();
+	fprintf(stderr,
+		"receiver: %s, libfabric %u.%u, %d connections, opened in %.1f "
+		"s, made in %.1f s\n",
+		info->fabric_attr->prov_name, FI_MAJOR(fi_version()),
+		FI_MINOR(fi_version()), senders, opened - start,
+		now() - opened);
+	measure();
+	signal(SIGCHLD, SIG_DFL);
+	shared->count = 0;
+	atomic_fetch_add(&shared->order, 1);
+	return 0;
+}
+
+/* An ordinary user's 1024 descriptors do for some 100 connections. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		die("no limit of descriptors: %m");
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		die("no more descriptors: %m");
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+		"usage: receiver [-c] [-r] PROVIDER SENDERS MESSAGES\n"
+		"  SENDERS 1 to %d, MESSAGES 1 to 1000000\n",
+		SENDERS_MOST);
+	exit(2);
+}
+
+static int number(const char *text, int most)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (*end || n < 1 || n > most)
+		usage();
+	return (int)n;
+}
+
+int main(int argc, char **argv)
+{
+	pid_t child;
+	int option, status;
+
+	while ((option = getopt(argc, argv, "cr")) != -1) {
+		calls |= option == 'c';
+		alone |= option == 'r';
+		if (option == '?')
+			usage();
+	}
+	if (argc - optind != 3)
+		usage();
+	senders = number(argv[optind + 1], SENDERS_MOST);
+	messages = number(argv[optind + 2], 1000000);
+	raise_limit();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		die("out of memory");
+	atomic_store(&shared->order, -1);
+	atomic_store(&shared->finished, -1);
+	child = fork();
+	if (child < 0)
+		die("no process: %m");
+	if (!child)
+		_exit(send_all(argv[optind]));
+	status = receive_all(argv[optind]);
+	if (waitpid(child, &status, 0) != child || status)
+		die("the senders ended with %#x", (unsigned)status);
+	/* Connections need no goodbye of what nobody measures. */
+	_exit(0);
+}
