@@ -66,7 +66,10 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
 	if err := g.boot(ctx); err != nil {
-		return nil, fmt.Errorf("machine %q: %w; its console is %s", m.Name, err, filepath.Join(g.Dir(), consoleFile))
+		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
+			err = fmt.Errorf("%w; its console is %s", err, console)
+		}
+		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
 	return g, nil
 }

@@ -4,6 +4,8 @@ package lab
 
 import (
 	"bytes"
+	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -105,38 +107,43 @@ func moduleName(file string) string {
 // ReadModule gives the plain object of a module, which some kernels store
 // compressed.
 func ReadModule(file string) ([]byte, error) {
+	object, err := readModule(file)
+	if err == nil {
+		// One that was cut short lacks the table at its end.
+		if _, bad := elf.NewFile(bytes.NewReader(object)); bad != nil {
+			err = fmt.Errorf("no ELF object, or a part of one: %w", bad)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the module %s: %w: remove its kernel's folder and run make kernels", file, err)
+	}
+	return object, nil
+}
+
+func readModule(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var object []byte
 	switch {
 	case strings.HasSuffix(file, ".ko"):
-		object, err = readBounded(f, file)
+		return readBounded(f)
 	case strings.HasSuffix(file, ".ko.xz"):
-		object, err = readXZ(f, file)
-	default:
-		return nil, fmt.Errorf("%s is no module: want .ko or .ko.xz", file)
+		return readXZ(f)
 	}
-	if err == nil && !bytes.HasPrefix(object, []byte("\x7fELF")) {
-		err = fmt.Errorf("%s holds no ELF object: remove its kernel's folder and run make kernels", file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return object, nil
+	return nil, errors.New("want .ko or .ko.xz")
 }
 
-func readBounded(r io.Reader, file string) ([]byte, error) {
+func readBounded(r io.Reader) ([]byte, error) {
 	object, err := io.ReadAll(io.LimitReader(r, maxModule+1))
 	if err == nil && len(object) > maxModule {
-		err = fmt.Errorf("%s holds more than %d MiB, which no module does", file, maxModule>>20)
+		err = fmt.Errorf("it holds more than %d MiB, which no module does", maxModule>>20)
 	}
 	return object, err
 }
 
-func readXZ(f *os.File, file string) ([]byte, error) {
+func readXZ(f *os.File) ([]byte, error) {
 	xz := exec.Command("xz", "-dc")
 	var complaint bytes.Buffer
 	xz.Stdin, xz.Stderr = f, &complaint
@@ -145,16 +152,16 @@ func readXZ(f *os.File, file string) ([]byte, error) {
 		return nil, err
 	}
 	if err := xz.Start(); err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w; run make setup", file, err)
+		return nil, fmt.Errorf("%w (run make setup)", err)
 	}
-	object, err := readBounded(pipe, file)
+	object, err := readBounded(pipe)
 	if err != nil {
 		pipe.Close() // ends xz
 		xz.Wait()
 		return nil, err
 	}
 	if err := xz.Wait(); err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w: %s", file, err, strings.TrimSpace(complaint.String()))
+		return nil, fmt.Errorf("unpacking: %w: %s", err, strings.TrimSpace(complaint.String()))
 	}
 	return object, nil
 }

@@ -99,7 +99,14 @@ func TestClosureGivesPathsOfTheKernel(t *testing.T) {
 
 func TestReadModule(t *testing.T) {
 	dir := t.TempDir()
-	object := append([]byte("\x7fELF"), bytes.Repeat([]byte{7}, 100000)...)
+	head := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 9)...)
+	head = append(head, 1, 0, 62, 0, 1, 0, 0, 0)               // an object for x86-64
+	head = append(head, make([]byte, 28)...)                   // without tables
+	head = append(head, 64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0) // sizes and numbers
+	object := append(head, bytes.Repeat([]byte{7}, 100000)...)
+	cut := bytes.Clone(object)
+	cut[41], cut[60] = 0xf0, 1 // its table of sections is behind its end
+	cut = cut[:0xf000]
 	write := func(name string, data []byte) string {
 		t.Helper()
 		p := filepath.Join(dir, name)
@@ -130,6 +137,7 @@ func TestReadModule(t *testing.T) {
 	}{
 		"text.ko":      {[]byte("text"), "no ELF object"},
 		"empty.ko":     {nil, "no ELF object"},
+		"cut.ko":       {cut, "run make kernels"},
 		"short.ko.xz":  {whole[:len(whole)/2], "unpacking"},
 		"plain.ko.xz":  {object, "unpacking"},
 		"large.ko.xz":  {packed(make([]byte, maxModule+1)), "more than 64 MiB"},

@@ -57,10 +57,16 @@ func take(path string) (*os.File, error) {
 
 // locked runs f while no other process changes the folders of machines.
 func locked(build string, f func() error) error {
-	if err := os.MkdirAll(root(build), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(root(build)), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(root(build), 0o700); err != nil && !os.IsExist(err) {
 		return err
 	}
 	lock, err := take(filepath.Join(root(build), lockName))
+	if os.IsPermission(err) {
+		return fmt.Errorf("the machines of this build folder are another user's: %w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,9 @@ const preparePatient = 2 * time.Minute
 // prepare makes our modules known to the guest's modprobe. Its own list is the
 // kernel package's and stays as it is: a new one takes the guest's depmod half
 // a minute.
-func prepare(ctx context.Context, g Guest, o order) error {
-	text, err := modprobeConfig(o.Build, o.Machine.Kernel)
-	if err != nil || text == "" {
-		return err
+func prepare(ctx context.Context, g Guest, text string) error {
+	if text == "" {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(preparePatient)*lab.Scale()))
 	defer cancel()
@@ -83,12 +82,12 @@ func modprobeConfig(build, kernel string) (string, error) {
 func depends(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no kernel module: %w", file, err)
+		return nil, fmt.Errorf("%s is no kernel module: %w: remove it and run make kmod", file, err)
 	}
 	defer f.Close()
 	section := f.Section(".modinfo")
 	if section == nil {
-		return nil, fmt.Errorf("%s is no kernel module: it has no .modinfo", file)
+		return nil, fmt.Errorf("%s is no kernel module, it has no .modinfo: remove it and run make kmod", file)
 	}
 	data, err := section.Data()
 	if err != nil {

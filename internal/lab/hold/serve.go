@@ -149,6 +149,10 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 	if m := h.order.Machine.Memory; m > free {
 		return fmt.Errorf("the machine is to have %d MiB of memory, and only %d MiB are free here: give --memory %dM, or end a machine", m, free, free*3/4)
 	}
+	modules, err := modprobeConfig(h.order.Build, h.order.Machine.Kernel)
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	guest, err := boot(ctx, h.order.Build, h.order.Machine)
 	if err != nil {
@@ -160,7 +164,7 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		hello := guest.Hello()
 		i.Release, i.CPUs = hello.Release, hello.CPUs
 	})
-	if err := prepare(ctx, guest, h.order); err != nil {
+	if err := prepare(ctx, guest, modules); err != nil {
 		guest.Kill()
 		<-guest.Done()
 		return err
