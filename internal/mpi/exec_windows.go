@@ -2,8 +2,13 @@
 
 package mpi
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
 func execute(string, []string, []string) error {
 	return errors.New("MPI programs run on Linux alone")
 }
+
+func dieWithUs() *syscall.SysProcAttr { return nil }

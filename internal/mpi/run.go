@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,9 @@ func start(ctx context.Context, args []string, settings []Setting) (int, error) 
 	cmd.Env = withSettings(os.Environ(), settings)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
+	cmd.SysProcAttr = dieWithUs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {

@@ -123,9 +123,10 @@ func (b *bench) goesWell(m mpi) {
 }
 
 func (b *bench) goesBadly(m mpi) {
-	b.ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", true))
-	b.ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", false))
-	b.ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", true))
+	b.ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", syscall.SIGINT, 130))
+	b.ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
+	b.ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGTERM, 130))
+	b.ok(m.name+": so does SIGKILL to skep", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
 
 	j := b.mpirun(m, "--no-shm -n 2", "die")
 	pids, err := j.ranks(2)
@@ -146,8 +147,8 @@ func (b *bench) goesBadly(m mpi) {
 	b.ok(m.name+": a rank that is killed ends the job, and is not counted", err)
 }
 
-// interrupt: a terminal sends Ctrl-C to all of its group.
-func (b *bench) interrupt(m mpi, what string, terminal bool) error {
+// interrupt: a terminal sends Ctrl-C to all of its group, others to skep.
+func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int) error {
 	j := b.mpirun(m, "--no-shm -n 2", what)
 	defer j.kill()
 	pids, err := j.ranks(2)
@@ -157,12 +158,12 @@ func (b *bench) interrupt(m mpi, what string, terminal bool) error {
 	if err != nil {
 		return err
 	}
-	if terminal {
-		err = syscall.Kill(-j.cmd.Process.Pid, syscall.SIGINT)
-	} else {
-		err = syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM)
+	to := j.cmd.Process.Pid
+	if signal == syscall.SIGINT {
+		to = -to
 	}
-	if err = errors.Join(err, j.ends(soon, 130)); err != nil {
+	err = syscall.Kill(to, signal)
+	if err = errors.Join(err, j.ends(soon, status)); err != nil {
 		return err
 	}
 	return b.gone(pids)

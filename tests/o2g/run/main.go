@@ -25,7 +25,7 @@ import (
 type bench struct {
 	tap
 	build, tmp string
-	private    bool // nobody else writes to our /dev/shm
+	private    bool // /dev/shm and network are our own
 }
 
 // Patience: a hang fails, a busy machine does not.
@@ -53,9 +53,9 @@ func main() {
 	}
 }
 
-// alone makes root's kills see a /dev/shm of their own: what lies there then
-// is theirs, and MPICH's files don't fill the computer's. It becomes another
-// process.
+// alone gives root's kills a /dev/shm and a network of their own: what is left
+// there is theirs, and MPICH's files don't fill the computer's. It becomes
+// another process.
 func (b *bench) alone(words []string) error {
 	const mark = "SKEP_O2G_ALONE"
 	b.private = os.Getenv(mark) != ""
@@ -66,8 +66,8 @@ func (b *bench) alone(words []string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"unshare", "--mount", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs -o mode=1777 shm /dev/shm && exec "$0" "$@"`}
+	args := []string{"unshare", "--mount", "--net", "--propagation", "private", "sh", "-c",
+		`mount -t tmpfs -o mode=1777 shm /dev/shm && ip link set lo up && exec "$0" "$@"`}
 	return syscall.Exec(unshare, append(args, os.Args...), append(os.Environ(), mark+"=1"))
 }
 
