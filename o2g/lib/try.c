@@ -63,10 +63,14 @@ static struct o2g_try *make(struct o2g *o2g, int socket, struct o2g_peer *peer)
 	return try;
 }
 
-static void close_socket(struct o2g_try *try)
+/* A process that the program made by clone() may have a copy of the descriptor,
+ * and epoll goes on watching while there is one. */
+static void close_socket(struct o2g *o2g, struct o2g_try *try)
 {
-	if (try->socket >= 0)
+	if (try->socket >= 0) {
+		epoll_ctl(o2g->opener.epoll, EPOLL_CTL_DEL, try->socket, 0);
 		close(try->socket);
+	}
 	try->socket = -1;
 }
 
@@ -79,7 +83,7 @@ void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 		if (try->socket >= 0)
 			o2g->opener.refused++;
 	}
-	close_socket(try);
+	close_socket(o2g, try);
 	if (try->peer && try->peer->dial == try)
 		try->peer->dial = 0;
 	o2g->opener.dials -= try->dials;
@@ -232,9 +236,9 @@ static s64 patience(const struct o2g_try *try, int error)
 	return 0;
 }
 
-static void pause_try(struct o2g_try *try, s64 now)
+static void pause_try(struct o2g *o2g, struct o2g_try *try, s64 now)
 {
-	close_socket(try);
+	close_socket(o2g, try);
 	try->phase = PAUSE;
 	try->proved = 0;
 	try->deadline = now + try->pause_ms * MS;
@@ -258,7 +262,7 @@ static void fail(struct o2g *o2g, struct o2g_try *try, int error)
 	if (end > try->end)
 		end = try->end;
 	if (try->first && now + try->pause_ms * MS < end)
-		pause_try(try, now);
+		pause_try(o2g, try, now);
 	else
 		lose(o2g, try, error == -EAGAIN ? -ETIMEDOUT : error);
 }
