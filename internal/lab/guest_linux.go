@@ -50,7 +50,7 @@ const (
 var ErrKilled = errors.New("it was killed")
 
 // Start checks m, boots it, and returns once it is up: modules loaded, swap,
-// nodes and the wire set up. It takes a minute at most, longer under load.
+// nodes and the wire set up. It takes two minutes at most, longer under load.
 func Start(ctx context.Context, m Machine) (*Guest, error) {
 	m, err := m.complete()
 	if err != nil {
