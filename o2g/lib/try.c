@@ -74,10 +74,20 @@ static void close_socket(struct o2g *o2g, struct o2g_try *try)
 	try->socket = -1;
 }
 
+/* What an opening offers counts until it fails, so that many at once do not
+ * get the same bytes. */
+static void promise(struct o2g *o2g, struct o2g_try *try, u32 credit)
+{
+	o2g->opener.granted += credit;
+	o2g->opener.granted -= try->promised;
+	try->promised = credit;
+}
+
 void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->phase == ENDED)
 		return;
+	promise(o2g, try, 0);
 	if (o2g_try_strange(try)) {
 		o2g->opener.strangers--;
 		if (try->socket >= 0)
@@ -239,6 +249,7 @@ static s64 patience(const struct o2g_try *try, int error)
 static void pause_try(struct o2g *o2g, struct o2g_try *try, s64 now)
 {
 	close_socket(o2g, try);
+	promise(o2g, try, 0);
 	try->phase = PAUSE;
 	try->proved = 0;
 	try->deadline = now + try->pause_ms * MS;
@@ -364,6 +375,7 @@ static void begin_dial(struct o2g *o2g, struct o2g_try *try)
 	tune(try->socket);
 	o2g_opening_dial(&try->opening, &o2g->identity, &try->peer->name.id,
 			 grant(o2g), random);
+	promise(o2g, try, try->opening.credit_in);
 	try->phase = OPENING;
 	try->deadline = o2g_now_ns() + OPENING_NS;
 	if (r == 0)
@@ -372,6 +384,22 @@ static void begin_dial(struct o2g *o2g, struct o2g_try *try)
 		r = say(try);
 	if (r)
 		fail(o2g, try, r);
+}
+
+/* An acceptor offers its credit when it answers a hello of this job, not when
+ * somebody connects. */
+static int took(struct o2g *o2g, struct o2g_try *try, u32 length)
+{
+	struct o2g_opening *opening = &try->opening;
+	const int offers = !opening->dialled && !try->promised;
+	int r;
+
+	if (offers)
+		opening->credit_in = grant(o2g);
+	r = o2g_opening_took(opening, length);
+	if (offers && r == O2G_OPENING_MORE && opening->out_length)
+		promise(o2g, try, opening->credit_in);
+	return r;
 }
 
 static void read_opening(struct o2g *o2g, struct o2g_try *try)
@@ -388,7 +416,7 @@ static void read_opening(struct o2g *o2g, struct o2g_try *try)
 			fail(o2g, try, -ECONNRESET);
 			return;
 		}
-		r = o2g_opening_took(&try->opening, (u32)n);
+		r = took(o2g, try, (u32)n);
 		if (say(try) && r >= 0)
 			r = -ECONNRESET;
 		step(o2g, try, r);

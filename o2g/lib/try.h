@@ -13,6 +13,7 @@ struct o2g_try {
 	u8 proved;	/* our proof went out: only the other side decides */
 	u8 dials;	/* counts in opener.dials */
 	u32 pause_ms;	/* the next one */
+	u32 promised;	/* credit that counts in opener.granted */
 	int error;	/* the last one */
 	s64 deadline;	/* of the phase, ns */
 	s64 first, end; /* of all dials of this peer, ns */

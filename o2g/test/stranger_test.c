@@ -239,6 +239,39 @@ static int works(void)
 	return o2g_close(other, 5000) == 0 && ok;
 }
 
+#define GUESTS 64
+
+/* Openings under way at once share what may be granted. */
+static void grants(void)
+{
+	struct o2g_options options = bed_options();
+	uint8_t was[O2G_NAME_SIZE];
+	uint64_t all = 0;
+	struct o2g *o2g;
+	int fd[GUESTS];
+
+	options.unexpected = 16 << 20;
+	memcpy(was, name, sizeof(was));
+	if (o2g_open(&o2g, &options) || o2g_name(o2g, name))
+		bed_die("open");
+	for (int i = 0; i < GUESTS; i++) {
+		struct o2g_identity self = identity(0, (u8)(i + 1));
+		struct o2g_opening o = hello(&self);
+
+		fd[i] = dial();
+		if (!say(fd[i], o.out, o.out_length) ||
+		    hear(fd[i], &o.challenge, sizeof(o.challenge)) <= 0)
+			bed_die("challenge");
+		all += o.challenge.credit;
+	}
+	tap_ok(all <= options.unexpected / 2,
+	       "openings at once are granted no more than half of the memory");
+	for (int i = 0; i < GUESTS; i++)
+		close(fd[i]);
+	memcpy(name, was, sizeof(was));
+	TAP(o2g_close(o2g, 1000) == 0);
+}
+
 #define CROWD 1000
 
 static void crowd(void)
@@ -448,6 +481,7 @@ int main(void)
 	wrong_revision();
 	slow_friend();
 	tap_ok(works(), "a real peer connects after all of them");
+	grants();
 	crowd();
 	silent();
 	verdicts();
