@@ -177,7 +177,7 @@ func (m *mpirun) rank(r *mpi.Runner, step string) error {
 }
 
 // uncounted is said of ranks that sent no report.
-const uncounted = "they ended before they closed MPI, or can't reach this computer"
+const uncounted = "they never began, ended before they closed MPI, or can't reach this computer"
 
 // closing says which way the messages went, and claims nothing of ranks that
 // did not report.
@@ -198,7 +198,10 @@ func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
 	if t.Endpoints > 0 {
 		text += "; " + carried(&t, t.Endpoints >= m.job.Ranks)
 	}
-	if t.Endpoints < max(m.job.Ranks, 1) {
+	switch {
+	case t.Endpoints == 0:
+		text += "; what they sent is not counted: " + uncounted
+	case t.Endpoints < m.job.Ranks:
 		text += "; what the others sent is not counted: " + uncounted
 	}
 	return text

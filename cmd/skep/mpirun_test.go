@@ -26,7 +26,7 @@ func TestClosing(t *testing.T) {
 		{"ranks unknown", mpi.Job{}, 0, []mpi.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
 		{"shared memory", mpi.Job{Ranks: 1}, 0, []mpi.Record{{}}, "1 of 1 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
 		{"no endpoint", mpi.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
-		{"all killed", mpi.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what the others sent is not counted: " + uncounted},
+		{"all killed", mpi.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what they sent is not counted: " + uncounted},
 		{"one killed", mpi.Job{Ranks: 2}, 137, []mpi.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
 		{"one silent", mpi.Job{Ranks: 2}, 0, []mpi.Record{{}}, "1 of 2 ranks reported; they sent nothing over O2G; what the others sent is not counted: " + uncounted},
 		{"tcp", mpi.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},

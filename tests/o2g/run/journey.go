@@ -98,6 +98,10 @@ func (b *bench) goesWell(m mpi) {
 
 	j = b.mpirun(m, "-n 1", "quiet")
 	b.ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
+	if m.prefix == b.mpich().prefix {
+		j = b.mpirun(m, "-n 2", "talk")
+		b.ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
+	}
 
 	// Open MPI 5.0's launcher does not pass the end of its input on.
 	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", m.app, "stdin"}
