@@ -97,7 +97,7 @@ func tryLock(owner string) (holder string, err error) {
 	if err == syscall.EWOULDBLOCK {
 		defer f.Close()
 		name, _ := io.ReadAll(io.LimitReader(f, 256))
-		return "the holder of " + path + ": " + clean(string(name)), nil
+		return "the holder of " + path + ": " + orNone(string(name)), nil
 	}
 	if err == nil {
 		err = note(f, owner)
