@@ -121,6 +121,7 @@ int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 	conn->credit_in = credit_in;
 	conn->credit_out = credit_out;
 	list_init(&conn->messages);
+	list_init(&conn->unpaid);
 	list_init(&conn->sending);
 	list_init(&conn->bodies);
 	list_init(&conn->grants);

@@ -73,6 +73,7 @@ struct o2g_message {
 	struct o2g_member member;
 	struct o2g_result result;
 	struct list here;    /* messages of its connection */
+	struct list unpaid;  /* those whose credit did not go back early */
 	struct list arrival; /* all unmatched, in order */
 	struct list grant;   /* GRANTs of its connection */
 	struct o2g_knot by_source, by_any, by_id;
@@ -132,6 +133,7 @@ struct o2g_conn {
 	int blocked, bye_in;
 	u32 incomplete;	      /* messages with bytes to come */
 	struct list messages; /* all that came over it */
+	struct list unpaid;   /* those whose cost is not given back */
 	u32 credit_in, spent_in, owed;
 
 	struct list sending; /* sends with a frame planned */

@@ -26,8 +26,10 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 	message->hold.place = O2G_PLACE_FORGET;
 	message->conn = conn;
 	message->source = conn ? conn->peer : O2G_NO_PEER;
-	if (conn)
+	if (conn) {
 		list_append(&conn->messages, &message->here);
+		list_append(&conn->unpaid, &message->unpaid);
+	}
 	return message;
 }
 
@@ -98,6 +100,7 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 	hold_free(core, message);
 	uncharge(core, message, message->charged);
 	list_unlink(&message->here);
+	list_unlink(&message->unpaid);
 	list_unlink(&message->result.link);
 	if (message->conn)
 		o2g_tx_owe(message->conn, message->cost);
@@ -426,6 +429,7 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 	whole(core, message);
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
+	list_unlink(&message->unpaid);
 	message->why &= ~O2G_MSG_GRANT;
 	message->conn = 0;
 	if (arriving)

@@ -175,24 +175,26 @@ int o2g_rx_blocked(struct o2g_conn *conn)
  * here, so its credit may go back while there is memory. */
 static void forgive(struct o2g_conn *conn)
 {
-	const struct o2g_core *core = conn->core;
+	struct o2g_core *core = conn->core;
 	struct list *node, *after;
 
 	if (core->charged >= core->limits.forgiven ||
 	    conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
 		return;
-	list_each(node, after, &conn->messages)
+	list_each(node, after, &conn->unpaid)
 	{
 		struct o2g_message *message =
-			list_entry(node, struct o2g_message, here);
+			list_entry(node, struct o2g_message, unpaid);
 
 		if (conn->owed >= conn->credit_in / 4)
 			return;
+		core->scanned++;
 		if (message->why & (O2G_MSG_HELD | O2G_MSG_CLAIMED) &&
 		    (message->requested ||
 		     !(message->why & O2G_MSG_ARRIVING))) {
 			o2g_tx_owe(conn, message->cost);
 			message->cost = 0;
+			list_unlink(&message->unpaid);
 		}
 	}
 }

@@ -137,6 +137,32 @@ static void sources(check_fn *check)
 	check(!bed_close(&bed), "memory");
 }
 
+/* One sender with little credit, which gets it back early. */
+static void forgiven(check_fn *check)
+{
+	static struct o2g_conn *conn;
+	static struct bed_end end;
+	struct o2g_piece piece[4];
+	u64 before;
+	u32 said = 0;
+
+	open_large();
+	bed.core->limits.forgiven = 1ull << 30;
+	o2g_conn_attach(bed.core, 1, 1 << 20, O2G_CREDIT_MIN, &end, &conn);
+	before = cost();
+	for (u32 i = 0; i < MANY; i++) {
+		int n;
+
+		said += say(conn, 1, 5);
+		while ((n = o2g_tx_gather(conn, piece, 4)) > 0)
+			while (n-- > 0)
+				o2g_tx_done(conn, piece[n].length);
+	}
+	report(check, "100,000 that are forgiven", each(before), said);
+	o2g_conn_end(conn, 0);
+	check(!bed_close(&bed), "memory");
+}
+
 void cost_run(check_fn *check)
 {
 	posted(check, "100,000 receives from anybody, each its tag", MANY, 0);
@@ -147,4 +173,5 @@ void cost_run(check_fn *check)
 	unmatched(check, "100,000 unmatched, one tag", 1, 0);
 	unmatched(check, "100,000 unmatched, with a mask", MANY, 0xffull << 40);
 	sources(check);
+	forgiven(check);
 }
