@@ -106,8 +106,12 @@ func (j *job) end(limit time.Duration) (int, error) {
 	return j.cmd.ProcessState.ExitCode(), nil
 }
 
+// kill ends what is left of the job's group; once the job was waited for, its
+// number may be another's.
 func (j *job) kill() {
-	if j.cmd.Process != nil {
+	select {
+	case <-j.done:
+	default:
 		_ = syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL)
 	}
 }
