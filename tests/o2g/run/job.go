@@ -118,7 +118,7 @@ func (j *job) kill() {
 
 func (j *job) tail() string {
 	lines := strings.Split(strings.TrimSpace(j.output()), "\n")
-	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
 // ends checks a job's status and that it said each of the words.
