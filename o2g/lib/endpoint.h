@@ -84,6 +84,7 @@ struct o2g {
 	int described; /* atomic: somebody has our descriptor */
 	int woken;     /* atomic: o2g_wake() was called */
 	u32 empty;     /* atomic: polls since something came */
+	u32 late;      /* atomic: polls in a row that came late */
 	s64 last_poll; /* atomic: ns */
 
 	pthread_mutex_t lock;

@@ -186,48 +186,57 @@ static void *run(void *arg)
 
 /* ---- starting and stopping ---- */
 
-static int bind_port(int fd, struct o2g_address *address, u16 port)
+/* A socket that listens there, or -errno. Ports that an earlier job's
+ * connections still linger on are free; that two processes bound the same one
+ * shows when they listen. */
+static int listen_port(struct o2g_address *address, u16 port)
 {
+	const int on = 1;
+	int r, fd = socket(address->storage.ss_family,
+			   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
 	o2g_address_set_port(address, port);
-	return bind(fd, (struct sockaddr *)&address->storage, address->length)
-		       ? -errno
-		       : 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(fd, (struct sockaddr *)&address->storage, address->length) ||
+	    listen(fd, 4096)) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
 }
 
-static int bind_some(int fd, struct o2g_address *address,
-		     const struct o2g_settings *s)
+static int listen_some(struct o2g_address *address,
+		       const struct o2g_settings *s)
 {
 	u32 count = (u32)s->last_port - s->first_port + 1;
 	u32 first = (u32)getpid() % count; /* neighbours begin apart */
-	int r = 0;
+	int fd = -EADDRINUSE;
 
-	for (u32 i = 0; i < count; i++) {
-		r = bind_port(fd, address,
-			      (u16)(s->first_port + (first + i) % count));
-		if (r != -EADDRINUSE)
-			break;
-	}
-	return r;
+	for (u32 i = 0; i < count && fd == -EADDRINUSE; i++)
+		fd = listen_port(address,
+				 (u16)(s->first_port + (first + i) % count));
+	return fd;
 }
 
 static int listen_at(struct o2g *o2g, struct o2g_address *address)
 {
 	const struct o2g_settings *s = &o2g->settings;
 	char text[O2G_ADDRESS_TEXT];
-	int r, fd = socket(address->storage.ss_family,
-			   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = listen_some(address, s), r = fd < 0 ? fd : 0;
 
-	if (fd < 0)
-		return o2g_error_set(
-			-errno, "can't make a socket: %s%s", strerror(errno),
-			errno == EMFILE ? "; raise `ulimit -n`" : "");
-	r = bind_some(fd, address, s);
-	if (r == 0 && listen(fd, 4096))
-		r = -errno;
+	if (r == -EMFILE || r == -ENFILE)
+		return o2g_error_set(r,
+				     "can't make a socket: %s; raise `ulimit "
+				     "-n`",
+				     strerror(-r));
 	if (r == 0 && getsockname(fd, (struct sockaddr *)&address->storage,
 				  &address->length))
 		r = -errno;
-	o2g->opener.listener = fd;
+	if (fd >= 0)
+		o2g->opener.listener = fd;
 	if (r == 0)
 		return o2g_address_to_name(&o2g->name, address,
 					   &o2g->identity.id);

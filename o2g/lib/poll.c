@@ -12,9 +12,11 @@
 #include <time.h>
 
 /* Naps of callers who can only poll: none below so many empty polls, each at
- * most so long after the one before; then longer with each. */
+ * most so long after the one before; then longer with each. Few polls that come
+ * late do not count: the system ran somebody else in between. */
 #define NAP_EMPTY 200
 #define NAP_CLOSE_NS 20000
+#define NAP_LATE 4
 #define NAP_FIRST_US 20
 
 static u32 what(const struct o2g_cqe *cqe)
@@ -197,10 +199,13 @@ void o2g_nap(struct o2g *o2g)
 	if (o2g_endpoint_alive(o2g))
 		return;
 	last = __atomic_exchange_n(&o2g->last_poll, now, __ATOMIC_RELAXED);
-	if (now - last > NAP_CLOSE_NS) { /* it has other things to do */
-		__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
+	if (now - last > NAP_CLOSE_NS) {
+		if (__atomic_add_fetch(&o2g->late, 1, __ATOMIC_RELAXED) >=
+		    NAP_LATE) /* it has other things to do */
+			__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
 		return;
 	}
+	__atomic_store_n(&o2g->late, 0, __ATOMIC_RELAXED);
 	polls = __atomic_add_fetch(&o2g->empty, 1, __ATOMIC_RELAXED);
 	if (polls < NAP_EMPTY)
 		return;

@@ -11,7 +11,9 @@
 
 #include <pthread.h>
 
-#define O2G_STAGE_SIZE 0x10000	 /* bytes read ahead of the frames' bodies */
+/* Bytes read ahead of the frames' bodies: many small messages, and little of
+ * a long one, whose rest is then read straight to its place. */
+#define O2G_STAGE_SIZE 0x4000
 #define O2G_DIRECT_MIN 0x1000	 /* bodies from here on skip the stage */
 #define O2G_TURN_BYTES 0x100000	 /* one link's share of the lock */
 #define O2G_LOOK_NS 5000000000ll /* between two looks at silent links */
