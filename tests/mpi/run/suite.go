@@ -17,6 +17,15 @@ import (
 // need a launcher's name service, not messages. The pool starts its workers.
 var excluded = []string{"test_spawn", "test_dynproc", "test_util_pool"}
 
+// unsound are tests that are known to fail on MPICH's own TCP as well, though
+// not each time: it makes a distributed graph of messages from any source, and
+// those of a fast rank's next graph may be taken for the one before. They are
+// left out from the start.
+var unsound = map[string][]string{
+	"test_comm_topo": {"test_comm_topo.TestTopoWorld.testDistgraphcomm",
+		"test_comm_topo.TestTopoWorldDup.testDistgraphcomm"},
+}
+
 func (o *options) mpi4py(modules []string) (int, error) {
 	if len(modules) == 0 {
 		files, _ := filepath.Glob(filepath.Join(o.build, "mpi", "mpi4py", "test_*.py"))
@@ -103,7 +112,7 @@ const (
 // runs on TCP; if it fails there too it says nothing about O2G, is named, and
 // the module is run again without it.
 func (o *options) compare(mpi, module string, ranks int, out string) row {
-	r := row{mpi: mpi, module: module, ranks: ranks}
+	r := row{mpi: mpi, module: module, ranks: ranks, unstable: slices.Clone(unsound[module])}
 	for {
 		r.tcp = o.module(&r, module, true, o.deadline, out)
 		culprit := ""
