@@ -37,7 +37,7 @@ struct o2g_link {
 	u8 ended;   /* our BYE and FIN went out */
 	u8 silent;  /* looks that found bytes on their way and no answer */
 	u8 *left;   /* bytes that were read when the core stopped taking */
-	u32 left_at, left_length;
+	u32 left_length;
 };
 
 struct o2g_engine {

@@ -166,7 +166,6 @@ static int keep(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 	}
 	free(link->left);
 	link->left = left;
-	link->left_at = 0;
 	link->left_length = (u32)length;
 	e->blocked += !link->blocked;
 	link->blocked = 1;
@@ -270,7 +269,7 @@ static void resume(struct o2g_engine *e, struct o2g_link *link)
 	link->blocked = 0;
 	e->blocked--;
 	link->left = 0;
-	r = feed(e, link, left + link->left_at, link->left_length);
+	r = feed(e, link, left, link->left_length);
 	free(left);
 	if (r == 0 && !link->blocked)
 		r = watch(e, link, link->events | LINK_IN);
