@@ -70,12 +70,19 @@ static struct addrinfo *find(const char *where)
 	return getaddrinfo(host, port, &hints, &list) ? 0 : list;
 }
 
+/* The program's timers may fire as often as they like. */
 static int ready(int fd, short events, s64 end)
 {
 	struct pollfd file = {.fd = fd, .events = events};
-	s64 left = (end - o2g_now_ns()) / 1000000;
+	s64 left;
+	int n = 0;
 
-	return left > 0 && poll(&file, 1, (int)left) > 0;
+	do {
+		left = (end - o2g_now_ns()) / 1000000;
+		if (left > 0)
+			n = poll(&file, 1, (int)left);
+	} while (left > 0 && n < 0 && errno == EINTR);
+	return left > 0 && n > 0;
 }
 
 static int tell(const struct addrinfo *to, const struct o2g_report *r, s64 end)

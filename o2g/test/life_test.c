@@ -3,6 +3,7 @@
  * The life of an endpoint: options, fork, exec, descriptors, leaks (memory is
  * LeakSanitizer's), and the errors that are told in words.
  */
+#define _GNU_SOURCE /* ppoll */
 #include "bed.h"
 
 #include <o2g/lib/digest.h>
@@ -374,6 +375,22 @@ static void *launcher(void *arg)
 	return &r;
 }
 
+/* The library's poll(): while `interrupted` is above 0 a signal comes first. */
+static int interrupted;
+
+int poll(struct pollfd *file, nfds_t count, int ms)
+{
+	struct timespec limit = {.tv_sec = ms / 1000,
+				 .tv_nsec = ms % 1000 * 1000000l};
+
+	if (__atomic_load_n(&interrupted, __ATOMIC_RELAXED) > 0) {
+		__atomic_sub_fetch(&interrupted, 1, __ATOMIC_RELAXED);
+		errno = EINTR;
+		return -1;
+	}
+	return ppoll(file, count, ms < 0 ? 0 : &limit, 0);
+}
+
 static void reports(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -401,6 +418,16 @@ static void reports(void)
 		       !memcmp(r->id, name + 24, 16),
 	       "the launcher is told what was sent");
 	tap_ok(authentic(r), "by one who knows the secret");
+	r->sent = 0;
+	pthread_create(&thread, 0, launcher, &fd);
+	a = bed_open();
+	TAP(transfer(a, a));
+	interrupted = 20;
+	TAP(o2g_close(a, 100) == 0);
+	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
+	pthread_join(thread, (void **)&r);
+	tap_ok(r->sent == 1 && interrupted == 0,
+	       "signals on the way do not lose the report");
 	/* it listens, and never takes what comes; then it is gone */
 	a = bed_open();
 	TAP(o2g_close(a, 100) == 0);
