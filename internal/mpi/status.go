@@ -56,8 +56,8 @@ func StatusFolders() []string {
 	return list
 }
 
-// Endpoints reads the pages in the folders, by process. Pages of processes
-// that are gone are removed.
+// Endpoints reads the pages in the folders, by process, also those of other
+// pid namespaces. Pages of processes that are gone are removed.
 func Endpoints(folders []string) ([]Endpoint, error) {
 	var list []Endpoint
 	for _, folder := range folders {
@@ -78,49 +78,31 @@ func Endpoints(folders []string) ([]Endpoint, error) {
 	return list, nil
 }
 
-// readPage gives what a live process' page shows. One that is no page is left
-// alone: it is not ours.
+// readPage gives what a live endpoint's page shows, and removes a page that a
+// killed process left. A file with another kind of name is not ours.
 func readPage(path string) (Endpoint, bool) {
 	pid, err := strconv.Atoi(strings.SplitN(filepath.Base(path), "-", 2)[0])
 	if err != nil || pid <= 0 {
 		return Endpoint{}, false
 	}
-	var s uapi.O2GStatus
 	f, err := os.Open(path)
 	if err != nil {
 		return Endpoint{}, false
 	}
 	defer f.Close()
-	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
-	if err != nil || s.Magic != uapi.O2GStatusMagic {
-		if startOf(pid) == 0 {
-			os.Remove(path)
-		}
-		return Endpoint{}, false
-	}
-	if start := startOf(pid); start == 0 || start != s.Start || s.PID != uint32(pid) {
+	if abandoned(f) {
 		os.Remove(path)
 		return Endpoint{}, false
 	}
+	var s uapi.O2GStatus
+	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
+	if err != nil || s.Magic != uapi.O2GStatusMagic {
+		return Endpoint{}, false
+	}
 	if s.Revision != uapi.O2GStatusRevision {
-		return Endpoint{PID: pid, Program: text(s.Program[:]), Engine: fmt.Sprintf("revision %d", s.Revision)}, true
+		return Endpoint{PID: pid, Engine: fmt.Sprintf("revision %d", s.Revision)}, true
 	}
 	return endpointOf(&s), true
-}
-
-// startOf is when a process began, in clock ticks since boot; 0 for none, and
-// for a dead one that waits to be reaped.
-func startOf(pid int) uint64 {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return 0
-	}
-	start, _ := strconv.ParseUint(fields[19], 10, 64)
-	return start
 }
 
 func text(b []byte) string {

@@ -5,13 +5,13 @@ package uapi
 // Numbers of o2g_status.h.
 const (
 	O2GStatusMagic    = 0x54473253
-	O2GStatusRevision = 1
+	O2GStatusRevision = 2
 )
 
 // O2GStatus is what an open endpoint shows of itself (struct o2g_status).
 type O2GStatus struct {
 	Magic, Revision, PID, Zero uint32
-	Start, Opened              uint64
+	Opened                     uint64
 	Name                       [40]byte
 	Engine                     [16]byte
 	Program                    [64]byte

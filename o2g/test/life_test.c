@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -289,33 +290,39 @@ static void operations(void)
 
 /* ---- what an endpoint shows, and reports ---- */
 
+/* The page of this process in a folder, 0 for none. */
 static const struct o2g_status *page(const char *folder)
 {
-	char path[200];
-	void *memory;
+	void *memory = MAP_FAILED;
+	struct dirent *entry;
+	char path[400];
+	DIR *dir;
 	int fd;
 
-	for (int n = 0; n < 4096; n++) {
-		snprintf(path, sizeof(path), "%s/skep-o2g/%d-%d", folder,
-			 (int)getpid(), n);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	dir = opendir(path);
+	while (dir && memory == MAP_FAILED && (entry = readdir(dir))) {
+		if (atoi(entry->d_name) != getpid())
 			continue;
+		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
 		memory = mmap(0, sizeof(struct o2g_status), PROT_READ,
 			      MAP_SHARED, fd, 0);
 		close(fd);
-		return memory == MAP_FAILED ? 0 : memory;
 	}
-	return 0;
+	if (dir)
+		closedir(dir);
+	return memory == MAP_FAILED ? 0 : memory;
 }
 
 static void shows(void)
 {
-	char folder[] = "/tmp/o2g-life-XXXXXX", path[100], stale[100];
+	char folder[] = "/tmp/o2g-life-XXXXXX";
+	char path[100], stale[100], distant[100];
 	const struct o2g_status *s;
 	struct stat st = {0};
 	uint8_t name[O2G_NAME_SIZE];
 	struct o2g *a;
+	int far;
 
 	if (!mkdtemp(folder))
 		bed_die("mkdtemp");
@@ -323,6 +330,10 @@ static void shows(void)
 	snprintf(stale, sizeof(stale), "%s/skep-o2g/4194000-1", folder);
 	mkdir(path, 0700);
 	close(open(stale, O_CREAT | O_CLOEXEC, 0600));
+	/* no process of ours has that number, yet somebody holds it */
+	snprintf(distant, sizeof(distant), "%s/skep-o2g/4194001-1", folder);
+	far = open(distant, O_CREAT | O_CLOEXEC, 0600);
+	TAP(flock(far, LOCK_EX) == 0);
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	a = bed_open();
 	s = page(folder);
@@ -331,6 +342,9 @@ static void shows(void)
 	    strstr((const char *)s->program, "life"));
 	TAP(s && o2g_name(a, name) == 0 && !memcmp(s->name, name, 40));
 	tap_ok(access(stale, F_OK) < 0, "a dead process' page is removed");
+	tap_ok(access(distant, F_OK) == 0,
+	       "that of a live one in another pid namespace stays");
+	close(far);
 	TAP(transfer(a, a));
 	for (int i = 0; s && i < 5000; i++) {
 		if (__atomic_load_n(&s->sent, __ATOMIC_RELAXED) == 1)
@@ -343,6 +357,7 @@ static void shows(void)
 	TAP(o2g_close(a, 100) == 0);
 	tap_ok(!page(folder), "the page goes with the endpoint");
 	chmod(path, 0755);
+	TAP(unlink(distant) == 0);
 	a = bed_open();
 	tap_ok(!page(folder), "a folder that others may enter is not used");
 	TAP(o2g_close(a, 100) == 0);
