@@ -168,7 +168,7 @@ struct o2g_cqe {
 	u64 length; /* bytes delivered; PEEK: bytes of the message */
 	u64 total;  /* bytes of the message */
 	u64 data;
-	u64 where; /* area offset, address in a multi-receive, or handle */
+	u64 where; /* address of a received body, area offset, or handle */
 };
 SKEP_ASSERT_SIZE(struct o2g_cqe, 64);
 

@@ -147,8 +147,7 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	cqe->total = message->length;
 	cqe->data = message->data;
 	cqe->flags = message->has_data ? O2G_CQE_DATA : 0;
-	if (message->op->flags & O2G_SQE_MULTI)
-		cqe->where = message->address;
+	cqe->where = message->address;
 	if (!message->slab_result || message->status)
 		return;
 	cqe->flags |= O2G_CQE_SLAB;

@@ -63,7 +63,13 @@ struct o2g_opener {
 };
 
 struct o2g_bounce; /* bounce.c: buffers of copied sends */
-struct o2g_page;   /* page.c */
+
+struct o2g_bodies { /* body.c: copied out of the slab, to be released */
+	u64 *offset;
+	u32 count, room;
+};
+
+struct o2g_page; /* page.c */
 
 struct o2g {
 	const struct o2g_engine_ops *ops;
@@ -80,6 +86,7 @@ struct o2g {
 	struct o2g_bounce *bounce;
 
 	pthread_mutex_t take;
+	struct o2g_bodies bodies;
 	int waiters;   /* atomic: threads that want to be woken */
 	int described; /* atomic: somebody has our descriptor */
 	int woken;     /* atomic: o2g_wake() was called */
@@ -136,6 +143,12 @@ void o2g_bounce_return(struct o2g *o2g, void *copy);
 /* Without it: whether a completion's cookie is a copy's. If so that is freed,
  * and `cookie` becomes the program's; 2: the program wants no event. */
 int o2g_bounce_done(struct o2g *o2g, u64 *cookie);
+
+/* body.c; with `take`: bodies that the engine left in the slab. */
+int o2g_body_room(struct o2g *o2g);
+void o2g_body_copy(struct o2g *o2g, const struct o2g_cqe *cqe);
+/* Gives those back that were copied. True: kick. */
+int o2g_body_release(struct o2g *o2g);
 
 /* page.c: what `skep o2g status` reads. show() is the engine's tick. */
 void o2g_page_open(struct o2g *o2g);

@@ -13,7 +13,6 @@ struct o2g_engine; /* the engine's own */
 
 struct o2g_engine_options {
 	u32 sq_entries, cq_entries;
-	u64 slab;
 	struct o2g_limits limits;
 	/* Called now and then by an engine's thread, without its lock, while
 	 * there is traffic and once after: shows the counters. */
@@ -57,6 +56,6 @@ struct o2g_engine_ops {
 	void (*fork)(struct o2g_engine *engine, enum o2g_fork when);
 };
 
-extern const struct o2g_engine_ops o2g_user_engine;
+extern const struct o2g_engine_ops o2g_user_engine, o2g_kernel_engine;
 
 #endif

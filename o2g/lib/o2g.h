@@ -75,7 +75,7 @@ struct o2g_event {
 	uint64_t length; /* delivered; of the message for a peek */
 	uint64_t total;	 /* of the message */
 	uint64_t data;
-	void *where;	 /* start of the message in a multi-receive's buffer */
+	void *where;	 /* start of the message in the receive's buffer */
 	uint64_t handle; /* of a claimed message */
 	uint32_t flags;
 };

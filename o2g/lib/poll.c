@@ -38,6 +38,15 @@ static int eventless(const struct o2g_cqe *cqe)
 	       cqe->op == O2G_OP_RELEASE;
 }
 
+/* Where the program finds a message: that the engine left it in the slab is
+ * not its business. */
+static void *place(const struct o2g_cqe *cqe)
+{
+	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
+
+	return cqe->op == O2G_OP_RECV ? (void *)(size_t)at : 0;
+}
+
 /* False: the completion is none of the program's business. */
 static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		     struct o2g_event *event)
@@ -55,11 +64,10 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		.context = cqe->context,
 		.tag = cqe->tag,
 		.length = cqe->length,
-		.total = cqe->total,
+		.total = cqe->flags & O2G_CQE_SLAB ? cqe->length : cqe->total,
 		.data = cqe->data,
 		.handle = cqe->op == O2G_OP_PEEK ? cqe->where : 0,
-		.where =
-			cqe->op == O2G_OP_RECV ? (void *)(size_t)cqe->where : 0,
+		.where = place(cqe),
 		.flags = (cqe->flags & O2G_CQE_DATA ? O2G_HAS_DATA : 0) |
 			 (cqe->flags & O2G_CQE_MORE ? O2G_STAYS_POSTED : 0)};
 	return copy != 2 || cqe->status != 0;
@@ -68,21 +76,25 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 static int take(struct o2g *o2g, struct o2g_event *event, int most)
 {
 	struct o2g_cqe cqe;
-	int n = 0, taken = 0, room;
+	int n = 0, taken = 0, kicks;
 
 	if (pthread_mutex_trylock(&o2g->take))
 		return 0;
-	while (n < most && o2g_ring_take(o2g->area, &cqe)) {
+	while (n < most && o2g_body_room(o2g) &&
+	       o2g_ring_take(o2g->area, &cqe)) {
 		taken = 1;
 		if (eventless(&cqe))
 			continue;
+		if (cqe.flags & O2G_CQE_SLAB)
+			o2g_body_copy(o2g, &cqe);
 		n += translate(o2g, &cqe, &event[n]);
 		if (!(cqe.flags & O2G_CQE_MORE))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 	}
-	room = taken && o2g_ring_roomy(o2g->area);
+	kicks = taken && o2g_ring_roomy(o2g->area);
+	kicks |= o2g_body_release(o2g);
 	pthread_mutex_unlock(&o2g->take);
-	if (room)
+	if (kicks)
 		o2g->ops->kick(o2g->engine);
 	return n;
 }

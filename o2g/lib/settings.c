@@ -99,17 +99,6 @@ static int read_ports(struct o2g_settings *s, const char *text)
 	return 0;
 }
 
-static int read_engine(struct o2g_settings *s, const char *text)
-{
-	s->ops = &o2g_user_engine;
-	if (text && *text && strcmp(text, s->ops->name))
-		return o2g_error_set(-EINVAL,
-				     "engine '%s' (SKEP_O2G_ENGINE): this "
-				     "library has only 'user'",
-				     text);
-	return 0;
-}
-
 static int read_interface(struct o2g_settings *s, const char *text)
 {
 	if (text && strlen(text) >= sizeof(s->interface))
@@ -192,6 +181,8 @@ int o2g_settings_read(struct o2g_settings *s, const struct o2g_options *given)
 	if (r == 0)
 		r = read_ports(s, or_environment(o.ports, "SKEP_O2G_PORTS"));
 	if (r == 0)
-		r = read_engine(s, or_environment(o.engine, "SKEP_O2G_ENGINE"));
+		r = o2g_choice_read(
+			&s->engine,
+			or_environment(o.engine, "SKEP_O2G_ENGINE"));
 	return r ? r : read_tunables(s, &o);
 }

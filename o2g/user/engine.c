@@ -63,23 +63,33 @@ static void host_completed(void *ctx)
 
 /* ---- making and freeing ---- */
 
+/* Twice what may be held, since blocks are powers of two. */
+static u64 slab_size(const struct o2g_limits *limits)
+{
+	if (!limits->slab_message)
+		return 0;
+	return limits->unexpected < O2G_AREA_PART / 2 ? 2 * limits->unexpected
+						      : O2G_AREA_PART;
+}
+
 static int map_area(struct o2g_engine *e, const struct o2g_engine_options *o)
 {
-	int r = o2g_area_size(o->sq_entries, o->cq_entries, 0, 0,
+	const u64 slab = slab_size(&o->limits);
+	int r = o2g_area_size(o->sq_entries, o->cq_entries, 0, slab,
 			      &e->area_size);
 	void *area;
 
 	if (r)
 		return r;
 	area = mmap(0, e->area_size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return -errno;
 	e->area = area;
 	/* A child of fork() has no thread that would write here: it does
 	 * not get a copy. */
 	madvise(area, e->area_size, MADV_DONTFORK);
-	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, 0);
+	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, slab);
 }
 
 static int open_files(struct o2g_engine *e)
@@ -129,10 +139,8 @@ static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
 				      .want_tx = o2g_link_want,
 				      .copy = host_copy,
 				      .completed = host_completed};
-	struct o2g_limits limits = o->limits;
 
-	limits.slab_message = 0;
-	return o2g_core_make(&e->core, &host, &limits, e->area);
+	return o2g_core_make(&e->core, &host, &o->limits, e->area);
 }
 
 static int user_open(struct o2g_engine **out,

@@ -391,8 +391,7 @@ static void received(u32 who, struct op *op, const struct o2g_cqe *cqe)
 	expect(cqe->peer == note->from || cqe->peer == O2G_NO_PEER, "source");
 	expect(slab ? length == note->length : cqe->total == note->length,
 	       "total");
-	expect(slab || !(op->flags & O2G_SQE_MULTI) || cqe->where == (u64)body,
-	       "place in a multi-receive");
+	expect(slab || cqe->where == (u64)body, "place");
 	if (slab)
 		release(who, op, cqe);
 	for (i = 0; i < length && body[i] == byte_of(cqe->data, i);)
