@@ -177,7 +177,7 @@ func (m *mpirun) rank(r *mpi.Runner, step string) error {
 }
 
 // uncounted is said of ranks that sent no report.
-const uncounted = "they never began, ended before they closed MPI, or can't reach this computer"
+const uncounted = "they never began, were killed, or can't reach this computer"
 
 // closing says which way the messages went, and claims nothing of ranks that
 // did not report.

@@ -110,6 +110,9 @@ int o2g_endpoint_alive(const struct o2g *o2g);
 /* fork.c: the list of endpoints, which fork() goes through. */
 int o2g_fork_watch(struct o2g *o2g);
 void o2g_fork_forget(struct o2g *o2g);
+int o2g_fork_any(void);
+/* No endpoint of the list is freed meanwhile. */
+void o2g_fork_each(void (*visit)(struct o2g *o2g));
 
 /* peer.c; with `lock`. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
@@ -154,6 +157,8 @@ int o2g_body_release(struct o2g *o2g);
 void o2g_page_open(struct o2g *o2g);
 void o2g_page_show(void *o2g);
 void o2g_page_close(struct o2g *o2g);
+/* Of a process that ends while others may still write to the page. */
+void o2g_page_remove(struct o2g *o2g);
 void o2g_page_fork(struct o2g *o2g);
 
 /* report.c: to the launcher, at the end. */

@@ -207,6 +207,14 @@ void o2g_page_show(void *ctx)
 	pthread_mutex_unlock(&o2g->lock);
 }
 
+void o2g_page_remove(struct o2g *o2g)
+{
+	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
+
+	if (page)
+		unlink(page->path);
+}
+
 void o2g_page_close(struct o2g *o2g)
 {
 	struct o2g_page *page = o2g->page;

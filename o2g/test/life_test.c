@@ -406,16 +406,13 @@ int poll(struct pollfd *file, nfds_t count, int ms)
 	return ppoll(file, count, ms < 0 ? 0 : &limit, 0);
 }
 
-static void reports(void)
+/* Where reports of this process and its children go from here on. */
+static int listen_for_reports(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
 	socklen_t length = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct o2g_report *r = 0;
-	uint8_t name[O2G_NAME_SIZE];
-	pthread_t thread;
 	char where[40];
-	struct o2g *a;
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 5) ||
@@ -423,6 +420,17 @@ static void reports(void)
 		bed_die("listen");
 	snprintf(where, sizeof(where), "127.0.0.1:%d", ntohs(at.sin_port));
 	setenv("SKEP_O2G_REPORT", where, 1);
+	return fd;
+}
+
+static void reports(void)
+{
+	int fd = listen_for_reports();
+	struct o2g_report *r = 0;
+	uint8_t name[O2G_NAME_SIZE];
+	pthread_t thread;
+	struct o2g *a;
+
 	pthread_create(&thread, 0, launcher, &fd);
 	a = bed_open();
 	TAP(transfer(a, a) && o2g_name(a, name) == 0);
@@ -452,6 +460,68 @@ static void reports(void)
 	unsetenv("SKEP_O2G_REPORT");
 }
 
+/* The library's recv(), under its lock: a handler of signals may exit there. */
+static int exits;
+
+ssize_t recv(int fd, void *buffer, size_t length, int flags)
+{
+	if (__atomic_load_n(&exits, __ATOMIC_RELAXED))
+		exit(3);
+	return recvfrom(fd, buffer, length, flags, 0, 0);
+}
+
+/* Ends without closing its endpoints; `amid` a call of the library. */
+static pid_t leave(const char *folder, int amid)
+{
+	struct o2g *a, *b;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	alarm(60); /* a hang is another status */
+	a = bed_open();
+	if (!amid)
+		exit(transfer(a, a) && page(folder) ? 0 : 1);
+	b = bed_open();
+	if (!transfer(a, b))
+		exit(1);
+	__atomic_store_n(&exits, 1, __ATOMIC_RELAXED);
+	(void)transfer(a, b);
+	exit(2);
+}
+
+static void leaves(void)
+{
+	char folder[] = "/tmp/o2g-life-XXXXXX", path[100];
+	int status = -1, fd = listen_for_reports();
+	struct o2g_report *r = 0;
+	pthread_t thread;
+	pid_t pid;
+
+	if (!mkdtemp(folder))
+		bed_die("mkdtemp");
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	pid = leave(folder, 0);
+	pthread_create(&thread, 0, launcher, &fd);
+	TAP(waitpid(pid, &status, 0) == pid && status == 0);
+	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
+	pthread_join(thread, (void **)&r);
+	tap_ok(r->pid == (u32)pid && r->sent == 1 && authentic(r),
+	       "a process that exits without closing reports");
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	tap_ok(rmdir(path) == 0, "and leaves no page");
+	close(fd);
+	pid = leave(folder, 1);
+	TAP(waitpid(pid, &status, 0) == pid);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 3,
+	       "exit() amid a call of the library ends the process");
+	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
+	unsetenv("XDG_RUNTIME_DIR");
+	unsetenv("SKEP_O2G_REPORT");
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
@@ -463,6 +533,7 @@ int main(void)
 	operations();
 	shows();
 	reports();
+	leaves();
 	limits();
 	leaks();
 	return tap_done();

@@ -115,6 +115,11 @@ func (b *bench) goesWell(m mpi) {
 	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
 	b.ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
 
+	j = b.mpirun(m, "--no-shm -n 2", "leave")
+	// Its launcher may kill the other one meanwhile.
+	_, err = j.end(later)
+	b.ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.said("of 2 ranks reported", "over O2G")))
+
 	j = b.mpirun(m, "--no-shm -n 2", "processes")
 	err = j.ends(later, 0, "2 of 2 ranks reported")
 	if err == nil && strings.Contains(j.output(), "went wrong") {
