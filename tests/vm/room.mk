@@ -32,3 +32,20 @@ suite_vm-user = $(call vm_suite,User)
 suite_vm-user_kind = go
 suite_vm-user_deadline = 1260
 suite_vm-user_needs = $(vm_needs) $(B)/bin/skep
+
+# The kernel engine of O2G: programs that use the device by themselves, one on
+# libo2g, stock MPICH.
+o2g_vm := $(B)/test/vm
+$(o2g_vm)/o2g_device $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck: $(o2g_vm)/%: \
+		$(B)/obj/gcc/tests/vm/guest/%.o $(B)/obj/gcc-free/o2g/core/ring.o
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+$(o2g_vm)/o2g_stop: $(B)/obj/gcc/tests/vm/guest/o2g_stop.o $(B)/lib/libo2g.a
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+$(o2g_vm)/o2g_capture: $(B)/obj/gcc/tests/vm/guest/o2g_capture.o
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^
+$(o2g_vm)/o2g_shell: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/vm/guest/o2g_shell
