@@ -99,13 +99,19 @@ static int take(struct o2g *o2g, struct o2g_event *event, int most)
 	return n;
 }
 
+static int empty(struct o2g *o2g)
+{
+	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
+}
+
 int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 {
 	int r = o2g_endpoint_alive(o2g), n;
 
 	if (r)
 		return r;
-	n = take(o2g, event, most);
+	n = empty(o2g) ? 0 : take(o2g, event, most);
 	if (n == 0) {
 		o2g->ops->drive(o2g->engine);
 		n = take(o2g, event, most);
@@ -139,12 +145,6 @@ static void thank(struct o2g *o2g)
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE,
 				 __ATOMIC_SEQ_CST);
-}
-
-static int empty(struct o2g *o2g)
-{
-	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
 static int sleep_once(struct o2g *o2g, s64 ns)
