@@ -290,7 +290,9 @@ static void user_drive(struct o2g_engine *e)
 	o2g_thread_yield(e, 0);
 	if (pthread_mutex_trylock(&e->lock))
 		return; /* somebody is at it */
-	if (e->hot && !e->hot->blocked)
+	/* A read that finds nothing costs twice what asking epoll does, so it
+	 * is for those who have nobody else to listen to. */
+	if (e->link_count == 1 && e->hot && !e->hot->blocked)
 		got = o2g_link_read(e, e->hot);
 	if ((!got && (e->link_count > 1 || e->stalled)) ||
 	    ++e->cold >= HOT_DRIVES)
