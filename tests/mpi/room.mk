@@ -33,6 +33,12 @@ suite_mpi_needs = $(mpi_needs) \
 	$(addprefix $(B)/test/mpi/program-,wheel mpich openmpi)
 suite_mpi_deadline = 600
 
+# And with bodies in a slab, as the kernel engine leaves them.
+TEST_SUITES += mpi-slab
+suite_mpi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_mpi)
+suite_mpi-slab_needs = $(suite_mpi_needs)
+suite_mpi-slab_deadline = 600
+
 # What breaks first when matching, probing or flow control is wrong.
 suite_mpi4py = $(MPI_RUN) -deadline 90s -ranks 1,2,3 mpi4py \
 	$(addprefix test_,comm_topo p2p_buf p2p_buf_matched p2p_obj cco_obj \
