@@ -23,10 +23,11 @@
 #define O2G_PEER_TABLE 4096 /* chains of the table of ids */
 
 enum o2g_peer_state {
-	O2G_PEER_IDLE,	 /* no connection, nothing sent yet */
-	O2G_PEER_DIALED, /* the opener is at it */
-	O2G_PEER_OPEN,	 /* attached, now or once */
-	O2G_PEER_LOST,	 /* can't be reached */
+	O2G_PEER_IDLE,	   /* no connection, nothing sent yet */
+	O2G_PEER_EXPECTED, /* a receive waits: dialled unless it comes */
+	O2G_PEER_DIALED,   /* the opener is at it */
+	O2G_PEER_OPEN,	   /* attached, now or once */
+	O2G_PEER_LOST,	   /* can't be reached */
 	O2G_PEER_SELF
 };
 
@@ -34,10 +35,12 @@ enum o2g_peer_state {
 struct o2g_peer {
 	struct o2g_name name; /* only the id counts without a number */
 	struct o2g_peer *chain;
-	struct o2g_peer *wanted; /* next one that the opener shall dial */
+	struct o2g_peer *wanted; /* next one for the opener */
 	u32 number;		 /* O2G_NO_PEER: not named yet */
 	u32 link;		 /* of the engine, when open */
 	u8 state;		 /* atomic, written under `lock` */
+	u8 listed;		 /* in the opener's list `wanted` */
+	u8 counted;		 /* there to be dialled: in opener.dials */
 	struct o2g_try *dial;	 /* under way, or in a pause between two */
 };
 
@@ -49,7 +52,7 @@ struct o2g_opener {
 	int event; /* eventfd: look at `wanted`, or stop */
 	int listener;
 	int resting;	       /* the listener, for want of descriptors */
-	int complained;	       /* about that, once */
+	int complained;	       /* about the want of them, once */
 	u32 strangers;	       /* accepted, not proven */
 	u64 refused;	       /* strangers that were sent away */
 	struct o2g_try *tries; /* all of them, the oldest first */
@@ -120,13 +123,16 @@ struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error);
 void o2g_peer_free_all(struct o2g *o2g);
-/* Without it: has the peer dialled if nobody did. */
+/* Without it: has the peer dialled if nobody did; or if it does not come by
+ * itself. */
 void o2g_peer_need(struct o2g *o2g, u32 number);
+void o2g_peer_expect(struct o2g *o2g, u32 number);
 
 /* opener.c */
 int o2g_opener_start(struct o2g *o2g);
 /* With `lock`. */
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer);
+void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer);
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		     int dialled);
 /* Waits until no dial is under way. */
