@@ -90,12 +90,13 @@ struct o2g {
 
 	pthread_mutex_t take;
 	struct o2g_bodies bodies;
-	int waiters;   /* atomic: threads that want to be woken */
-	int described; /* atomic: somebody has our descriptor */
-	int woken;     /* atomic: o2g_wake() was called */
-	u32 empty;     /* atomic: polls since something came */
-	u32 late;      /* atomic: polls in a row that came late */
-	s64 last_poll; /* atomic: ns */
+	int waiters;	 /* atomic: threads that want to be woken */
+	int described;	 /* atomic: somebody has our descriptor */
+	int woken;	 /* atomic: o2g_wake() was called */
+	u32 empty;	 /* atomic: polls since something came */
+	u32 late;	 /* atomic: polls in a row that came late */
+	s64 last_poll;	 /* atomic: ns */
+	s64 empty_since; /* atomic: ns, of the first of the empty polls */
 
 	pthread_mutex_t lock;
 	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */

@@ -12,12 +12,13 @@
 #include <time.h>
 
 /* Naps of callers who can only poll: none below so many empty polls, each at
- * most so long after the one before; then longer with each. Few polls that come
- * late do not count: the system ran somebody else in between. */
+ * most so long after the one before; then a part of the wait so far. Few polls
+ * that come late do not count: the system ran somebody else in between. */
 #define NAP_EMPTY 200
 #define NAP_CLOSE_NS 20000
 #define NAP_LATE 4
 #define NAP_FIRST_US 20
+#define NAP_PART 16
 
 static u32 what(const struct o2g_cqe *cqe)
 {
@@ -202,11 +203,22 @@ int o2g_wake(struct o2g *o2g)
 	return 0;
 }
 
+/* What a nap adds to a wait that just then ends by other means, say by shared
+ * memory, stays small beside the wait. */
+static u64 nap_us(const struct o2g *o2g, s64 now)
+{
+	s64 waited = now - __atomic_load_n(&o2g->empty_since, __ATOMIC_RELAXED);
+	u64 us = (u64)waited / 1000 / NAP_PART;
+
+	if (us < NAP_FIRST_US)
+		us = NAP_FIRST_US;
+	return us < o2g->settings.nap_us ? us : o2g->settings.nap_us;
+}
+
 void o2g_nap(struct o2g *o2g)
 {
 	s64 now = o2g_now_ns(), last;
 	u32 polls;
-	u64 us;
 
 	if (o2g_endpoint_alive(o2g))
 		return;
@@ -219,16 +231,14 @@ void o2g_nap(struct o2g *o2g)
 	}
 	__atomic_store_n(&o2g->late, 0, __ATOMIC_RELAXED);
 	polls = __atomic_add_fetch(&o2g->empty, 1, __ATOMIC_RELAXED);
+	if (polls == 1)
+		__atomic_store_n(&o2g->empty_since, now, __ATOMIC_RELAXED);
 	if (polls < NAP_EMPTY)
 		return;
-	polls -= NAP_EMPTY;
-	us = polls < 6 ? (u64)NAP_FIRST_US << polls : o2g->settings.nap_us;
-	if (us > o2g->settings.nap_us)
-		us = o2g->settings.nap_us;
 	ask(o2g);
 	o2g->ops->calm(o2g->engine);
 	if (empty(o2g)) /* o2g_wake() is for those who wait */
-		o2g->ops->sleep(o2g->engine, us);
+		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
 	thank(o2g);
 	/* The nap itself does not count as other work. */
 	__atomic_store_n(&o2g->last_poll, o2g_now_ns(), __ATOMIC_RELAXED);

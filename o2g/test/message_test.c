@@ -473,13 +473,14 @@ static void waits(void)
 #ifndef __SANITIZE_THREAD__
 static void naps(void)
 {
-	struct rusage before, after;
+	struct rusage before, after, all, all_after;
 	double start, cpu = cpu_seconds();
 	volatile unsigned work = 0;
 	struct o2g_event event;
 	struct timespec t;
 
 	getrusage(RUSAGE_THREAD, &before);
+	getrusage(RUSAGE_SELF, &all);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	start = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 	do {
@@ -490,9 +491,15 @@ static void naps(void)
 	} while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < start + 1);
 	cpu = cpu_seconds() - cpu;
 	getrusage(RUSAGE_THREAD, &after);
+	getrusage(RUSAGE_SELF, &all_after);
 	printf("# a loop that only polls took %.1f %% of a core\n", cpu * 100);
 	tap_ok(after.ru_nvcsw - before.ru_nvcsw >= 20,
 	       "a loop that only polls naps");
+	/* Of a thousand milliseconds. */
+	tap_ok(all_after.ru_nvcsw - all.ru_nvcsw -
+			       (after.ru_nvcsw - before.ru_nvcsw) <
+		       500,
+	       "the engine's thread does not look each millisecond then");
 	getrusage(RUSAGE_THREAD, &before);
 	for (int i = 0; i < 2000; i++) {
 		o2g_poll(b, &event, 1);

@@ -211,7 +211,7 @@ void o2g_engine_leave(struct o2g_engine *e)
 		ring(e);
 }
 
-void o2g_engine_collect(struct o2g_engine *e)
+int o2g_engine_collect(struct o2g_engine *e)
 {
 	struct epoll_event event[BATCH];
 	int n = epoll_wait(e->epoll, event, BATCH, 0);
@@ -228,6 +228,7 @@ void o2g_engine_collect(struct o2g_engine *e)
 			o2g_link_read(e, link);
 	}
 	e->cold = 0;
+	return n > 0 ? n : 0;
 }
 
 /* ---- operations ---- */
@@ -279,6 +280,7 @@ static int user_kick(struct o2g_engine *e)
 	pthread_mutex_lock(&e->lock);
 	r = o2g_core_consume(e->core);
 	o2g_engine_leave(e);
+	o2g_thread_stir(e);
 	return r < 0 ? r : 0;
 }
 
@@ -296,8 +298,10 @@ static void user_drive(struct o2g_engine *e)
 		got = o2g_link_read(e, e->hot);
 	if ((!got && (e->link_count > 1 || e->stalled)) ||
 	    ++e->cold >= HOT_DRIVES)
-		o2g_engine_collect(e);
+		got += (u64)o2g_engine_collect(e);
 	o2g_engine_leave(e);
+	if (got > 0)
+		o2g_thread_stir(e);
 }
 
 static int user_sleep(struct o2g_engine *e, u64 us)
@@ -308,6 +312,7 @@ static int user_sleep(struct o2g_engine *e, u64 us)
 				 .tv_nsec = (s32)(us % 1000000) * 1000};
 	int n, error;
 
+	__atomic_add_fetch(&e->naps, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e->sleepers, 1, __ATOMIC_SEQ_CST);
 	o2g_thread_yield(e, 1);
 	n = ppoll(file, 2, &limit, 0);
