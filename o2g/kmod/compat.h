@@ -3,6 +3,7 @@
 #ifndef O2G_KMOD_COMPAT_H
 #define O2G_KMOD_COMPAT_H
 
+#include <linux/mm.h>
 #include <linux/net.h>
 #include <linux/uio.h>
 #include <linux/version.h>
@@ -30,6 +31,16 @@ static inline void o2g_compat_refuse(struct proto_ops *ops)
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 	ops->sendpage = o2g_compat_sendpage;
 	ops->sendpage_locked = o2g_compat_sendpage_locked;
+#endif
+}
+
+static inline void o2g_compat_vma(struct vm_area_struct *vma,
+				  unsigned long set, unsigned long clear)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+#else
+	vm_flags_mod(vma, set, clear);
 #endif
 }
 
