@@ -25,8 +25,9 @@ demo-run: $(demo_needs)
 
 # Suites ------------------------------------------------------------------
 
-# libFuzzer leaves the input of a crash there, not in the source tree.
-fuzz_out = -artifact_prefix=$(B)/test/fuzz-$(1)-
+# libFuzzer leaves the input of a crash there, not in the source tree. Naming
+# new functions would start a symbolizer that may outlive it by a moment.
+fuzz_out = -print_funcs=0 -artifact_prefix=$(B)/test/fuzz-$(1)-
 
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
