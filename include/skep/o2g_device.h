@@ -84,7 +84,8 @@ struct o2g_device_counts {
 #define O2G_IOC_ATTACH _IOWR('2', 3, struct o2g_device_attach)
 #define O2G_IOC_IDENTIFY _IOW('2', 4, struct o2g_device_identify)
 #define O2G_IOC_KICK _IO('2', 5)
-#define O2G_IOC_SLEEP _IOW('2', 6, u64) /* most microseconds; -EINTR */
+/* Most microseconds, which may be none. 1: rung, 0: time is up; -EINTR. */
+#define O2G_IOC_SLEEP _IOW('2', 6, u64)
 #define O2G_IOC_WAKE _IO('2', 7)
 #define O2G_IOC_CALM _IO('2', 8)
 #define O2G_IOC_FINISH _IOW('2', 9, u32) /* most milliseconds; -ETIMEDOUT */

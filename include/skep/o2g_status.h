@@ -19,7 +19,7 @@
 #include <skep/types.h>
 
 #define O2G_STATUS_MAGIC 0x54473253 /* "S2GT" */
-#define O2G_STATUS_REVISION 2
+#define O2G_STATUS_REVISION 3
 
 struct o2g_status {
 	u32 magic;
@@ -28,7 +28,7 @@ struct o2g_status {
 	u32 zero;
 	u64 opened;	 /* seconds since 1970 */
 	u8 name[40];	 /* of the endpoint, as o2g_name() gives it */
-	u8 engine[16];	 /* "user", zero-filled */
+	u8 engine[16];	 /* "user" or "kernel", zero-filled */
 	u8 program[64];	 /* the same, file name of the program */
 	u32 named;	 /* peers that the program named */
 	u32 connected;	 /* connections made so far */
@@ -48,7 +48,17 @@ struct o2g_status {
 	u64 held; /* messages that no receive has matched, now */
 	u64 held_bytes;
 	u64 posted; /* receives that no message has matched, now */
+	/* The kernel engine's own (struct o2g_device_counts), else 0. */
+	u64 softirq_bytes;
+	u64 worker_bytes;
+	u64 over_budget;
+	u64 direct_bytes;
+	u64 slab_pages;
+	u64 stopped_reading;
+	u64 wakes;
+	u64 sleeps;
+	u64 refused_memory;
 };
-SKEP_ASSERT_SIZE(struct o2g_status, 272);
+SKEP_ASSERT_SIZE(struct o2g_status, 344);
 
 #endif

@@ -20,30 +20,44 @@ import (
 
 // An Endpoint is what one open endpoint of O2G shows of itself.
 type Endpoint struct {
-	PID           int    `json:"pid"`
-	Program       string `json:"program"`
-	Engine        string `json:"engine"`
-	Address       string `json:"address"`
-	ID            string `json:"id"`
-	Opened        uint64 `json:"opened"` // seconds since 1970
-	Named         uint32 `json:"named"`
-	Connected     uint32 `json:"connected"`
-	Unreachable   uint32 `json:"unreachable"`
-	Refused       uint32 `json:"refused"`
-	Sent          uint64 `json:"sent"`
-	SentBytes     uint64 `json:"sent_bytes"`
-	Received      uint64 `json:"received"`
-	ReceivedBytes uint64 `json:"received_bytes"`
-	Expected      uint64 `json:"expected"`
-	Unexpected    uint64 `json:"unexpected"`
-	Requested     uint64 `json:"requested"`
-	Waited        uint64 `json:"waited"`
-	Self          uint64 `json:"self"`
-	FramesIn      uint64 `json:"frames_in"`
-	FramesOut     uint64 `json:"frames_out"`
-	Held          uint64 `json:"held"`
-	HeldBytes     uint64 `json:"held_bytes"`
-	Posted        uint64 `json:"posted"`
+	PID           int     `json:"pid"`
+	Program       string  `json:"program"`
+	Engine        string  `json:"engine"`
+	Address       string  `json:"address"`
+	ID            string  `json:"id"`
+	Opened        uint64  `json:"opened"` // seconds since 1970
+	Named         uint32  `json:"named"`
+	Connected     uint32  `json:"connected"`
+	Unreachable   uint32  `json:"unreachable"`
+	Refused       uint32  `json:"refused"`
+	Sent          uint64  `json:"sent"`
+	SentBytes     uint64  `json:"sent_bytes"`
+	Received      uint64  `json:"received"`
+	ReceivedBytes uint64  `json:"received_bytes"`
+	Expected      uint64  `json:"expected"`
+	Unexpected    uint64  `json:"unexpected"`
+	Requested     uint64  `json:"requested"`
+	Waited        uint64  `json:"waited"`
+	Self          uint64  `json:"self"`
+	FramesIn      uint64  `json:"frames_in"`
+	FramesOut     uint64  `json:"frames_out"`
+	Held          uint64  `json:"held"`
+	HeldBytes     uint64  `json:"held_bytes"`
+	Posted        uint64  `json:"posted"`
+	Module        *Module `json:"module,omitempty"`
+}
+
+// A Module is what the kernel engine counts beside.
+type Module struct {
+	SoftirqBytes   uint64 `json:"softirq_bytes"`
+	WorkerBytes    uint64 `json:"worker_bytes"`
+	OverBudget     uint64 `json:"over_budget"`
+	DirectBytes    uint64 `json:"direct_bytes"`
+	SlabPages      uint64 `json:"slab_pages"`
+	StoppedReading uint64 `json:"stopped_reading"`
+	Wakes          uint64 `json:"wakes"`
+	Sleeps         uint64 `json:"sleeps"`
+	RefusedMemory  uint64 `json:"refused_memory"`
 }
 
 // StatusFolders are where this user's endpoints may have left their pages. A
@@ -110,6 +124,17 @@ func text(b []byte) string {
 	return strings.ToValidUTF8(string(b), "?")
 }
 
+func moduleOf(s *uapi.O2GStatus) *Module {
+	if text(s.Engine[:]) != "kernel" {
+		return nil
+	}
+	return &Module{
+		SoftirqBytes: s.SoftirqBytes, WorkerBytes: s.WorkerBytes, OverBudget: s.OverBudget,
+		DirectBytes: s.DirectBytes, SlabPages: s.SlabPages, StoppedReading: s.StoppedReading,
+		Wakes: s.Wakes, Sleeps: s.Sleeps, RefusedMemory: s.RefusedMemory,
+	}
+}
+
 func endpointOf(s *uapi.O2GStatus) Endpoint {
 	return Endpoint{
 		PID: int(s.PID), Program: text(s.Program[:]), Engine: text(s.Engine[:]),
@@ -118,7 +143,7 @@ func endpointOf(s *uapi.O2GStatus) Endpoint {
 		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,
 		Expected: s.Expected, Unexpected: s.Unexpected, Requested: s.Requested, Waited: s.Waited,
 		Self: s.Self, FramesIn: s.FramesIn, FramesOut: s.FramesOut,
-		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted,
+		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted, Module: moduleOf(s),
 	}
 }
 

@@ -77,6 +77,22 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 	}
 }
 
+func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
+	folder := t.TempDir()
+	s := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77,
+		SoftirqBytes: 1, WorkerBytes: 2, OverBudget: 3, DirectBytes: 4, SlabPages: 5,
+		StoppedReading: 6, Wakes: 7, Sleeps: 8, RefusedMemory: 9}
+	copy(s.Engine[:], "kernel")
+	lock(t, writePage(t, folder, "77-01020304", s))
+	list, err := Endpoints([]string{folder})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %+v", err, list)
+	}
+	if m := list[0].Module; m == nil || *m != (Module{1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestStatusTakesShortAndForeignFilesForNothing(t *testing.T) {
 	folder := t.TempDir()
 	me := strconv.Itoa(os.Getpid())

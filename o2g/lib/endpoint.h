@@ -60,8 +60,9 @@ struct o2g_opener {
 	struct o2g_try *dead; /* dropped ones, to be freed */
 	struct o2g_peer *wanted;
 	int stop;
-	u64 granted;	     /* bytes of credit given to peers */
-	pthread_cond_t calm; /* no dial is under way */
+	s64 show_at, show_ns; /* for an engine that calls no tick() */
+	u64 granted;	      /* bytes of credit given to peers */
+	pthread_cond_t calm;  /* no dial is under way */
 	u32 dials;
 };
 
@@ -163,6 +164,8 @@ int o2g_body_release(struct o2g *o2g);
 /* page.c: what `skep o2g status` reads. show() is the engine's tick. */
 void o2g_page_open(struct o2g *o2g);
 void o2g_page_show(void *o2g);
+/* The same; true when something moved since it was last shown. */
+int o2g_page_look(struct o2g *o2g);
 void o2g_page_close(struct o2g *o2g);
 /* Of a process that ends while others may still write to the page. */
 void o2g_page_remove(struct o2g *o2g);

@@ -6,8 +6,6 @@
  */
 #include "engine.h"
 
-#include <skep/o2g_device.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -24,6 +22,8 @@
 
 struct o2g_engine {
 	int file;
+	int rung;      /* atomic: it may be, so that calm() has to ask */
+	int described; /* atomic: somebody polls the file */
 	struct o2g_area *area;
 	u64 area_size;
 };
@@ -147,24 +147,41 @@ static void kernel_drive(struct o2g_engine *e)
 	(void)e;
 }
 
+static void set_rung(struct o2g_engine *e, int rung)
+{
+	__atomic_store_n(&e->rung, rung, __ATOMIC_SEQ_CST);
+}
+
+/* A completion that rings while nobody sleeps is not seen here: the next sleep
+ * ends at once then, and says so. */
 static int kernel_sleep(struct o2g_engine *e, u64 us)
 {
-	return call(e, O2G_IOC_SLEEP, &us);
+	int r = ioctl(e->file, O2G_IOC_SLEEP, &us);
+
+	if (r)
+		set_rung(e, 1);
+	return r < 0 ? -errno : 0;
 }
 
 static void kernel_wake(struct o2g_engine *e)
 {
 	call(e, O2G_IOC_WAKE, 0);
+	set_rung(e, 1);
 }
 
+/* Whoever polls it wants it to be calmed each time. */
 static int kernel_descriptor(struct o2g_engine *e)
 {
+	__atomic_store_n(&e->described, 1, __ATOMIC_SEQ_CST);
 	return e->file;
 }
 
 static void kernel_calm(struct o2g_engine *e)
 {
-	call(e, O2G_IOC_CALM, 0);
+	int described = __atomic_load_n(&e->described, __ATOMIC_SEQ_CST);
+
+	if (__atomic_exchange_n(&e->rung, 0, __ATOMIC_SEQ_CST) || described)
+		call(e, O2G_IOC_CALM, 0);
 }
 
 static s64 now_ms(void)
@@ -189,11 +206,17 @@ static int kernel_finish(struct o2g_engine *e, int ms)
 	return r;
 }
 
+static void kernel_module(struct o2g_engine *e, struct o2g_device_counts *c)
+{
+	*c = (struct o2g_device_counts){.size = sizeof(*c)};
+	call(e, O2G_IOC_COUNTS, c);
+}
+
 static void kernel_counts(struct o2g_engine *e, struct o2g_counts *counts)
 {
-	struct o2g_device_counts c = {.size = sizeof(c)};
+	struct o2g_device_counts c;
 
-	call(e, O2G_IOC_COUNTS, &c);
+	kernel_module(e, &c);
 	/* The device's begin with the core's. */
 	memcpy(counts, &c.sent, sizeof(*counts));
 }
@@ -223,5 +246,6 @@ const struct o2g_engine_ops o2g_kernel_engine = {
 	.descriptor = kernel_descriptor,
 	.finish = kernel_finish,
 	.counts = kernel_counts,
+	.module = kernel_module,
 	.fork = kernel_fork,
 };

@@ -23,7 +23,9 @@
 #define BATCH 64
 #define STRANGERS_MAX 128 /* accepted and not proven; the oldest goes */
 #define REST_NS 100000000ll
-#define SLOW_NS 1000000000ll /* an opening is no matter of seconds */
+#define SHOW_NS 100000000ll	  /* between two looks at the counters */
+#define SHOW_MOST_NS 1600000000ll /* the same while they stand still */
+#define SLOW_NS 1000000000ll	  /* an opening is no matter of seconds */
 
 static void ring(struct o2g *o2g)
 {
@@ -172,6 +174,26 @@ static void handle(struct o2g *o2g, struct epoll_event *event)
 		return; /* somebody's earlier ring */
 }
 
+/* Shows the counters of an engine without a thread, often while they move.
+ * Gives the ms until the next time. Without `lock`. */
+static int show(struct o2g *o2g, int wait)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	s64 now = o2g_now_ns(), ns = 2 * opener->show_ns;
+	int ms;
+
+	if (!o2g->ops->module)
+		return wait;
+	if (now >= opener->show_at) {
+		if (o2g_page_look(o2g) || ns < SHOW_NS)
+			ns = SHOW_NS;
+		opener->show_ns = ns < SHOW_MOST_NS ? ns : SHOW_MOST_NS;
+		opener->show_at = now + opener->show_ns;
+	}
+	ms = (int)((opener->show_at - now) / 1000000 + 1);
+	return wait < 0 || ms < wait ? ms : wait;
+}
+
 static void *run(void *arg)
 {
 	struct o2g *o2g = arg;
@@ -188,6 +210,7 @@ static void *run(void *arg)
 		if (opener->dials == 0)
 			pthread_cond_broadcast(&opener->calm);
 		pthread_mutex_unlock(&o2g->lock);
+		wait = show(o2g, wait);
 		n = epoll_wait(opener->epoll, event, BATCH, wait);
 		pthread_mutex_lock(&o2g->lock);
 		if (opener->resting && listen_again(o2g) == 0)

@@ -2,8 +2,8 @@
 /*
  * The page that `skep o2g status` reads; see <skep/o2g_status.h>. An endpoint
  * works as well without one, so that what goes wrong here goes unsaid, but for
- * SKEP_O2G_LOG=2. Written by the engine's thread, opened and closed by the
- * program's; `page` itself is atomic.
+ * SKEP_O2G_LOG=2. Written by the engine's thread, or by the opener's if that
+ * has none, opened and closed by the program's; `page` itself is atomic.
  */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "endpoint.h"
@@ -175,6 +175,24 @@ static void put(u64 *to, u64 value)
 	__atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
+static void show_module(struct o2g *o2g, struct o2g_status *s)
+{
+	struct o2g_device_counts c;
+
+	if (!o2g->ops->module)
+		return;
+	o2g->ops->module(o2g->engine, &c);
+	put(&s->softirq_bytes, c.softirq_bytes);
+	put(&s->worker_bytes, c.worker_bytes);
+	put(&s->over_budget, c.over_budget);
+	put(&s->direct_bytes, c.direct_bytes);
+	put(&s->slab_pages, c.slab_pages);
+	put(&s->stopped_reading, c.stopped_reading);
+	put(&s->wakes, c.wakes);
+	put(&s->sleeps, c.sleeps);
+	put(&s->refused_memory, c.refused_memory);
+}
+
 void o2g_page_show(void *ctx)
 {
 	struct o2g *o2g = ctx;
@@ -184,6 +202,7 @@ void o2g_page_show(void *ctx)
 
 	if (!s)
 		return;
+	show_module(o2g, s);
 	o2g->ops->counts(o2g->engine, &c);
 	put(&s->sent, c.sent);
 	put(&s->sent_bytes, c.sent_bytes);
@@ -213,6 +232,22 @@ void o2g_page_remove(struct o2g *o2g)
 
 	if (page)
 		unlink(page->path);
+}
+
+static u64 moved(struct o2g *o2g)
+{
+	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
+	struct o2g_status *s = page ? page->status : 0;
+
+	return s ? s->frames_in + s->frames_out + s->received + s->posted : 0;
+}
+
+int o2g_page_look(struct o2g *o2g)
+{
+	u64 before = moved(o2g);
+
+	o2g_page_show(o2g);
+	return moved(o2g) != before;
 }
 
 void o2g_page_close(struct o2g *o2g)

@@ -72,6 +72,10 @@ static void options(void)
 	o = bed_options();
 	o.engine = "hardware";
 	tap_ok(refused(o, -EINVAL, "hardware"), "no such engine");
+	o.engine = "kernel";
+	if (access("/dev/o2g", F_OK))
+		tap_ok(refused(o, -ENOENT, "modprobe o2g"),
+		       "the kernel engine without its module");
 	o = bed_options();
 	o.size = 4000;
 	tap_ok(refused(o, -EINVAL, "size"), "options of a later library");
@@ -380,7 +384,7 @@ static void shows(void)
 	a = bed_open();
 	s = page(folder);
 	TAP(s && s->magic == O2G_STATUS_MAGIC && s->pid == (u32)getpid());
-	TAP(s && strcmp((const char *)s->engine, "user") == 0 &&
+	TAP(s && strcmp((const char *)s->engine, o2g_engine_name(a)) == 0 &&
 	    strstr((const char *)s->program, "life"));
 	TAP(s && o2g_name(a, name) == 0 && !memcmp(s->name, name, 40));
 	tap_ok(access(stale, F_OK) < 0, "a dead process' page is removed");

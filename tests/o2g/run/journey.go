@@ -35,7 +35,7 @@ func (b *bench) wrong() {
 		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
 		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
-		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: user"}},
+		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: auto, kernel, user"}},
 		{"a program that is missing", "--mpi " + m.prefix + " -- ./nonexistent", 127, []string{"./nonexistent can't be run"}},
 		{"a prefix without an MPI", "--mpi " + b.tmp + " -- true", 1, []string{"no MPI in " + b.tmp}},
 		{"a prefix of the other family", "--mpi " + b.openmpi().prefix + " -- " + m.app, 1, []string{"is not the family of libmpi.so.12", "pip install mpich"}},
