@@ -92,6 +92,7 @@ struct o2g {
 	pthread_mutex_t take;
 	struct o2g_bodies bodies;
 	int waiters;	 /* atomic: threads that want to be woken */
+	int waits;	 /* atomic: those of them in o2g_wait() */
 	int described;	 /* atomic: somebody has our descriptor */
 	int woken;	 /* atomic: o2g_wake() was called */
 	u32 empty;	 /* atomic: polls since something came */

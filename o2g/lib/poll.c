@@ -106,6 +106,16 @@ static int empty(struct o2g *o2g)
 	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
+/* One descriptor wakes all: what o2g_wake() rang for somebody who waits may be
+ * taken here by another thread, which passes it on. */
+static void calm(struct o2g *o2g)
+{
+	o2g->ops->calm(o2g->engine);
+	if (__atomic_load_n(&o2g->woken, __ATOMIC_SEQ_CST) &&
+	    __atomic_load_n(&o2g->waits, __ATOMIC_SEQ_CST) > 0)
+		o2g->ops->wake(o2g->engine);
+}
+
 int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 {
 	int r = o2g_endpoint_alive(o2g), n;
@@ -118,7 +128,7 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 		n = take(o2g, event, most);
 	}
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
-		o2g->ops->calm(o2g->engine);
+		calm(o2g);
 		n = take(o2g, event, most);
 	}
 	if (n > 0)
@@ -182,9 +192,11 @@ int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most, int timeout_ms)
 	if (r || timeout_ms == 0)
 		return r;
 	ask(o2g);
+	__atomic_add_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
 	r = wait_events(o2g, event, most,
 			timeout_ms < 0 ? -1
 				       : o2g_now_ns() + timeout_ms * 1000000ll);
+	__atomic_sub_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
 	thank(o2g);
 	/* What is left is for the others who sleep. */
 	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 && !empty(o2g))
@@ -236,7 +248,7 @@ void o2g_nap(struct o2g *o2g)
 	if (polls < NAP_EMPTY)
 		return;
 	ask(o2g);
-	o2g->ops->calm(o2g->engine);
+	calm(o2g);
 	if (empty(o2g)) /* o2g_wake() is for those who wait */
 		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
 	thank(o2g);

@@ -21,6 +21,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static int refused(struct o2g_options options, int error, const char *word)
@@ -310,6 +311,71 @@ static void descriptor(void)
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
 }
 
+/* The library's ppoll(): what another thread does just before it sleeps, and
+ * what became of that sleep. */
+static __thread void (*amid)(void);
+static __thread int slept, sleeps;
+
+int ppoll(struct pollfd *file, nfds_t count, const struct timespec *limit,
+	  const sigset_t *mask)
+{
+	struct timespec left = {0};
+	void (*call)(void) = amid;
+	int n;
+
+	amid = 0;
+	if (call)
+		call();
+	if (limit)
+		left = *limit;
+	n = (int)syscall(SYS_ppoll, file, count, limit ? &left : 0, mask, 8);
+	slept = n;
+	sleeps++;
+	return n;
+}
+
+static struct o2g *sleeper;
+
+static void wake_and_poll(void)
+{
+	struct o2g_event event;
+
+	o2g_wake(sleeper);
+	o2g_poll(sleeper, &event, 1);
+}
+
+static void wake_and_nap(void)
+{
+	int before = sleeps;
+
+	o2g_wake(sleeper);
+	for (int i = 0; i < 1000000 && sleeps == before; i++)
+		o2g_nap(sleeper);
+}
+
+/* Who takes a wake-up that was meant for another passes it on. */
+static void wakes(void)
+{
+	struct o2g_event event;
+	int before;
+
+	sleeper = bed_open();
+	amid = wake_and_nap;
+	before = sleeps;
+	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
+	tap_ok(slept > 0 && sleeps - before == 2,
+	       "a nap does not swallow a wake-up");
+	TAP(o2g_descriptor(sleeper) >= 0);
+	amid = wake_and_poll;
+	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
+	tap_ok(slept > 0, "nor does a poll");
+	TAP(o2g_wake(sleeper) == 0);
+	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
+	tap_ok(o2g_wait(sleeper, &event, 1, 10) == 0,
+	       "one wake-up ends one wait");
+	TAP(o2g_close(sleeper, 0) == 0);
+}
+
 /* Operations are bounded; events make room. */
 static void operations(void)
 {
@@ -516,8 +582,8 @@ ssize_t recv(int fd, void *buffer, size_t length, int flags)
 	return recvfrom(fd, buffer, length, flags, 0, 0);
 }
 
-/* Ends without closing its endpoints; `amid` a call of the library. */
-static pid_t leave(const char *folder, int amid)
+/* Ends without closing its endpoints, maybe inside a call of the library. */
+static pid_t leave(const char *folder, int inside)
 {
 	struct o2g *a, *b;
 	pid_t pid;
@@ -528,7 +594,7 @@ static pid_t leave(const char *folder, int amid)
 		return pid;
 	alarm(60); /* a hang is another status */
 	a = bed_open();
-	if (!amid)
+	if (!inside)
 		exit(transfer(a, a) && page(folder) ? 0 : 1);
 	b = bed_open();
 	if (!transfer(a, b))
@@ -576,6 +642,7 @@ int main(void)
 	inet6();
 	forks();
 	descriptor();
+	wakes();
 	operations();
 	shows();
 	reports();
