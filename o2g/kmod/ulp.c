@@ -125,13 +125,8 @@ static int read_option(struct socket *sock, int level, int name,
 						  length);
 }
 
-/* The file's last reference is gone, and any link with it. */
-static int release(struct socket *sock)
+static void forget(struct sock *sk)
 {
-	const struct proto_ops *stock = o2g_ulp_base(sock->sk);
-	struct sock *sk = sock->sk;
-	int r;
-
 	lock_sock(sk);
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_assign_sk_user_data(sk, NULL);
@@ -139,6 +134,18 @@ static int release(struct socket *sock)
 	inet_csk(sk)->icsk_ulp_ops = NULL;
 	release_sock(sk);
 	module_put(THIS_MODULE);
+}
+
+/* The file's last reference is gone, and any link with it. */
+static int release(struct socket *sock)
+{
+	const struct proto_ops *stock;
+	int r;
+
+	if (!sock->sk)
+		return 0; /* what accept() had made ready */
+	stock = o2g_ulp_base(sock->sk);
+	forget(sock->sk);
 	r = stock->release(sock);
 	module_put(stock->owner);
 	return r;

@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attached sockets against everybody who still has a descriptor of one, and
+ * against what TCP does: every way of reading, writing and bending the stream
+ * is refused or does no harm, and each end of a stream is the right one. Run
+ * as root, to whom more is allowed.
+ */
+#include "o2g_good.h"
+
+#include <arpa/inet.h>
+#include <linux/bpf.h>
+#include <linux/kcm.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <skep/o2g_wire.h>
+
+#ifndef TCP_ZEROCOPY_RECEIVE
+#define TCP_ZEROCOPY_RECEIVE 35
+#endif
+#ifndef IPV6_ADDRFORM
+#define IPV6_ADDRFORM 1
+#endif
+#define FRAME sizeof(struct o2g_frame)
+
+/* An endpoint with one attached socket, whose descriptor stays open here, and
+ * the plain other end of it. */
+struct bench {
+	struct raw raw;
+	int near, far;
+};
+
+static uint8_t in[1 << 20];
+
+#define MAPPED                                                                 \
+	1000 /* IPv6 sockets that speak IPv4, beside AF_INET, AF_INET6         \
+	      */
+
+static void pair_of(int family, int end[2])
+{
+	struct sockaddr_in6 at6 = {.sin6_family = AF_INET6,
+				   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in at4 = {.sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *at = family == AF_INET ? (void *)&at4 : (void *)&at6;
+	socklen_t length = family == AF_INET ? sizeof(at4) : sizeof(at6);
+	const int kind = family == AF_INET ? AF_INET : AF_INET6;
+	int listener = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	if (family == MAPPED)
+		inet_pton(AF_INET6, "::ffff:127.0.0.1", &at6.sin6_addr);
+	end[0] = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(listener, at, length) || listen(listener, 1) ||
+	    getsockname(listener, at, &length) || connect(end[0], at, length))
+		raw_die("a connection");
+	end[1] = accept4(listener, 0, 0, SOCK_CLOEXEC);
+	if (end[1] < 0)
+		raw_die("accept");
+	close(listener);
+	for (int i = 0; i < 2; i++)
+		setsockopt(end[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static int ulp(int fd)
+{
+	return setsockopt(fd, IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
+			  sizeof(O2G_DEVICE_NAME))
+		       ? -errno
+		       : 0;
+}
+
+static struct bench bench_of(int family)
+{
+	struct bench b = {.raw = raw_open()};
+	int end[2], r;
+
+	pair_of(family, end);
+	b.near = end[0];
+	b.far = end[1];
+	r = raw_attach(&b.raw, b.near, 1);
+	if (r) {
+		errno = -r;
+		raw_die("O2G_IOC_ATTACH");
+	}
+	return b;
+}
+
+static struct bench bench(void)
+{
+	return bench_of(AF_INET);
+}
+
+static void bench_close(struct bench *b)
+{
+	if (b->near >= 0)
+		close(b->near);
+	if (b->far >= 0)
+		close(b->far);
+	raw_close(&b->raw);
+}
+
+/* ---- the other end, by hand ---- */
+
+static struct o2g_frame head(uint8_t type, uint64_t tag, uint64_t length)
+{
+	static uint32_t id;
+
+	return (struct o2g_frame){.type = type,
+				  .id = type == O2G_BYE ? 0 : ++id,
+				  .context = 1,
+				  .tag = tag,
+				  .length = length,
+				  .body = (uint32_t)length};
+}
+
+static void put(int fd, const void *bytes, size_t length)
+{
+	if (send(fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length)
+		raw_die("send");
+}
+
+static void put_message(int fd, uint64_t tag, const void *body, size_t length)
+{
+	struct o2g_frame frame = head(O2G_MESSAGE, tag, length);
+
+	put(fd, &frame, sizeof(frame));
+	put(fd, body, length);
+}
+
+static void put_bye(int fd)
+{
+	struct o2g_frame frame = {.type = O2G_BYE};
+
+	put(fd, &frame, sizeof(frame));
+}
+
+static void post(struct raw *raw, uint64_t tag)
+{
+	raw_do(raw, O2G_OP_RECV, 1, tag, in, sizeof(in));
+}
+
+/* A message from the far end arrives as it should. */
+static bool arrives(struct bench *b)
+{
+	static uint64_t tag = 1000;
+	struct o2g_cqe cqe;
+
+	post(&b->raw, ++tag);
+	put_message(b->far, tag, "hello", 6);
+	cqe = raw_event(&b->raw, in);
+	return cqe.status == 0 && cqe.tag == tag && cqe.length == 6 &&
+	       !memcmp(in, "hello", 6);
+}
+
+static int status_of(struct raw *raw)
+{
+	return raw_event(raw, in).status;
+}
+
+/* ---- ways to read and write ---- */
+
+static bool busy(long r)
+{
+	return r < 0 && errno == EBUSY;
+}
+
+static void reading(struct bench *b)
+{
+	struct o2g_frame frame = head(O2G_MESSAGE, 7, 4);
+	int file[2], r;
+	char byte[8];
+
+	/* Half a frame lies there, or has been taken. */
+	post(&b->raw, 7);
+	put(b->far, &frame, 20);
+	tap_ok(busy(recv(b->near, byte, 1, 0)), "recv");
+	tap_ok(busy(recv(b->near, byte, 1, MSG_PEEK)), "peek");
+	tap_ok(busy(recv(b->near, byte, 1, MSG_OOB)), "urgent recv");
+	tap_ok(busy(recv(b->near, byte, 1, MSG_ERRQUEUE)), "the error queue");
+	tap_ok(busy(read(b->near, byte, 1)), "read");
+	r = pipe(file);
+	tap_ok(!r && busy(splice(b->near, 0, file[1], 0, 8, SPLICE_F_NONBLOCK)),
+	       "splice from it");
+	close(file[0]);
+	close(file[1]);
+	put(b->far, (uint8_t *)&frame + 20, sizeof(frame) - 20);
+	put(b->far, "four", 4);
+	tap_ok(status_of(&b->raw) == 0 && !memcmp(in, "four", 4),
+	       "none took a byte of the stream");
+}
+
+static void writing(struct bench *b, const char *over)
+{
+	int file[2], zero = open("/proc/self/exe", O_RDONLY), on = 1;
+	char byte[8] = "byte";
+
+	setsockopt(b->near, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on));
+	tap_ok(busy(send(b->near, byte, 4, MSG_NOSIGNAL)), "send over %s",
+	       over);
+	tap_ok(busy(send(b->near, byte, 4, MSG_NOSIGNAL | MSG_ZEROCOPY)),
+	       "send without a copy over %s", over);
+	tap_ok(busy(send(b->near, byte, 1, MSG_NOSIGNAL | MSG_OOB)),
+	       "urgent send over %s", over);
+	tap_ok(busy(write(b->near, byte, 4)), "write over %s", over);
+	tap_ok(busy(sendfile(b->near, zero, 0, 8)), "sendfile over %s", over);
+	if (pipe(file) || write(file[1], byte, 4) != 4)
+		raw_die("pipe");
+	tap_ok(busy(splice(file[0], 0, b->near, 0, 4, SPLICE_F_NONBLOCK)),
+	       "splice to it over %s", over);
+	close(file[0]);
+	close(file[1]);
+	close(zero);
+	tap_ok(recv(b->far, byte, 8, MSG_DONTWAIT) < 0 && errno == EAGAIN,
+	       "none put a byte into the stream over %s", over);
+}
+
+static int set(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+static void bending(struct bench *b)
+{
+	struct sockaddr none = {.sa_family = AF_UNSPEC};
+	struct linger now = {.l_onoff = 1};
+	struct pollfd p = {.fd = b->near, .events = POLLIN | POLLOUT};
+	char copy[64] = "";
+	socklen_t length = sizeof(copy);
+
+	tap_ok(busy(shutdown(b->near, SHUT_RDWR)), "shutdown");
+	tap_ok(busy(connect(b->near, &none, sizeof(none))), "disconnect");
+	tap_ok(busy(listen(b->near, 1)), "listen");
+	tap_ok(accept(b->near, 0, 0) < 0, "accept");
+	tap_ok(setsockopt(b->near, IPPROTO_TCP, TCP_ULP, "tls", 4) < 0 &&
+		       ulp(b->near) < 0,
+	       "another ULP, or this one again");
+	tap_ok(set(b->near, IPPROTO_TCP, TCP_REPAIR, 1) == -EBUSY, "repair");
+	tap_ok(set(b->near, SOL_SOCKET, SO_RCVLOWAT, 1 << 20) == -EBUSY,
+	       "a low-water mark");
+	tap_ok(busy(getsockopt(b->near, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, copy,
+			       &length)),
+	       "reading by mapped pages");
+	tap_ok(busy((long)mmap(0, 4096, PROT_READ, MAP_SHARED, b->near, 0)),
+	       "mapping");
+	length = sizeof(copy);
+	tap_ok(getsockopt(b->near, IPPROTO_TCP, TCP_INFO, copy, &length) == 0,
+	       "but it may be looked at");
+	setsockopt(b->near, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	set(b->near, SOL_SOCKET, SO_SNDBUF, 4096);
+	set(b->near, SOL_SOCKET, SO_RCVBUF, 1);
+	poll(&p, 1, 0);
+	tap_ok(arrives(b), "the stream goes on");
+}
+
+/* Such a socket can be made one of IPv4, unless it is attached. */
+static void mapped(void)
+{
+	struct bench b = bench_of(MAPPED);
+
+	tap_ok(set(b.near, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == -EBUSY &&
+		       set(b.far, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == 0,
+	       "another family");
+	tap_ok(arrives(&b), "IPv4 as IPv6 is served");
+	bench_close(&b);
+}
+
+/* ---- others in the kernel who take sockets ---- */
+
+static int bpf(int command, union bpf_attr *attr)
+{
+	int r = (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+
+	return r < 0 ? -errno : r;
+}
+
+/* A program that says 0. */
+static int program(void)
+{
+	struct bpf_insn code[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0},
+		{.code = BPF_JMP | BPF_EXIT}};
+	union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
+			       .insn_cnt = 2,
+			       .insns = (uintptr_t)code,
+			       .license = (uintptr_t) "GPL"};
+
+	return bpf(BPF_PROG_LOAD, &attr);
+}
+
+static int to_kcm(int fd, int socket, int program)
+{
+	struct kcm_attach attach = {.fd = socket, .bpf_fd = program};
+
+	return raw_ioctl(fd, SIOCKCMATTACH, &attach);
+}
+
+static int to_map(int map, int socket)
+{
+	int key = 0;
+	union bpf_attr attr = {.map_fd = (uint32_t)map};
+
+	attr.key = (uintptr_t)&key;
+	attr.value = (uintptr_t)&socket;
+	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
+/* Both take a plain socket, which shows that it is not for another reason that
+ * they do not take an attached one. */
+static void takers(struct bench *b)
+{
+	int kcm = socket(AF_KCM, SOCK_SEQPACKET, 0), end[2], code = program();
+	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_SOCKMAP,
+			       .key_size = 4,
+			       .value_size = 4,
+			       .max_entries = 1};
+	int map = bpf(BPF_MAP_CREATE, &attr);
+
+	raw_pair(end);
+	tap_ok(to_kcm(kcm, b->near, code) < 0 && to_kcm(kcm, end[0], code) == 0,
+	       "KCM does not get it");
+	tap_ok(to_map(map, b->near) < 0 && to_map(map, end[1]) == 0,
+	       "no socket map gets it");
+	tap_ok(ulp(end[0]) < 0 && ulp(end[1]) < 0,
+	       "what they have gets no ULP of ours");
+	close(kcm);
+	close(map);
+	close(code);
+	close(end[0]);
+	close(end[1]);
+	tap_ok(arrives(b), "and the stream goes on");
+}
+
+/* ---- sockets that are not right, or not attached ---- */
+
+static void unattached(void)
+{
+	int end[2], udp = socket(AF_INET, SOCK_DGRAM, 0);
+	char byte = 0;
+
+	tap_ok(ulp(udp) < 0, "the ULP is for TCP");
+	close(udp);
+	pair_of(AF_INET, end);
+	tap_ok(ulp(end[0]) == 0 && recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
+		       errno == EBUSY && send(end[0], &byte, 1, 0) < 0,
+	       "with the ULP alone a socket is refused as well");
+	close(end[0]);
+	tap_ok(recv(end[1], &byte, 1, 0) == 0, "and closes");
+	close(end[1]);
+}
+
+static void *receive(void *context)
+{
+	char byte[64];
+	ssize_t n = recv(*(int *)context, byte, sizeof(byte), 0);
+
+	return n == 0 ? context : 0;
+}
+
+static void asleep(pid_t thread)
+{
+	char path[64], text[256];
+	double end = raw_now() + RAW_PATIENCE;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", thread);
+	for (; raw_now() < end; usleep(1000)) {
+		int fd = open(path, O_RDONLY);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		if (n > 1)
+			return;
+	}
+	raw_die("the thread does not sleep");
+}
+
+static pid_t reader_id;
+
+static void *receiver(void *context)
+{
+	__atomic_store_n(&reader_id, gettid(), __ATOMIC_RELEASE);
+	return receive(context);
+}
+
+/* A call that sleeps in recv when the ULP is set. */
+static void before_the_ulp(void)
+{
+	struct bench b = {.raw = raw_open()};
+	pthread_t thread;
+	void *ok = 0;
+	int end[2];
+
+	pair_of(AF_INET, end);
+	b.near = end[0];
+	b.far = end[1];
+	reader_id = 0;
+	pthread_create(&thread, 0, receiver, &b.near);
+	while (!__atomic_load_n(&reader_id, __ATOMIC_ACQUIRE))
+		usleep(100);
+	asleep(reader_id);
+	if (raw_attach(&b.raw, b.near, 1))
+		raw_die("O2G_IOC_ATTACH");
+	tap_ok(arrives(&b), "a recv that began before gets nothing");
+	put_bye(b.far);
+	shutdown(b.far, SHUT_WR);
+	pthread_join(thread, &ok);
+	tap_ok(ok != 0, "until the end, which it sees");
+	bench_close(&b);
+}
+
+/* ---- ends of the stream ---- */
+
+static void reset(int fd)
+{
+	struct linger now = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+enum how { CLEAN, FIN, RST, URGENT, NONSENSE, BEHIND_BYE, HOWS };
+
+static const char *const how_name[HOWS] = {"a farewell",
+					   "the end without one",
+					   "a reset",
+					   "urgent data",
+					   "nonsense instead of a frame",
+					   "bytes after the farewell"};
+
+static void end_by(struct bench *b, enum how how)
+{
+	uint8_t nonsense[FRAME];
+
+	memset(nonsense, 0xa5, sizeof(nonsense));
+	if (how == CLEAN || how == BEHIND_BYE)
+		put_bye(b->far);
+	if (how == NONSENSE || how == BEHIND_BYE)
+		put(b->far, nonsense, sizeof(nonsense));
+	if (how == URGENT && send(b->far, "!", 1, MSG_OOB) != 1)
+		raw_die("send");
+	if (how == RST) {
+		reset(b->far);
+		b->far = -1;
+	} else if (how == CLEAN || how == FIN) {
+		shutdown(b->far, SHUT_WR);
+	}
+}
+
+/* What came whole before the end is delivered; a receive behind it fails. */
+static void ends(enum how how)
+{
+	struct bench b = bench();
+	const int want = how == CLEAN ? -ESHUTDOWN : -ECONNRESET;
+
+	put_message(b.far, 1, "whole", 5);
+	end_by(&b, how);
+	post(&b.raw, 2);
+	tap_ok(status_of(&b.raw) == want, "%s: a receive fails so",
+	       how_name[how]);
+	if (how != RST) {
+		post(&b.raw, 1);
+		tap_ok(status_of(&b.raw) == 0 && !memcmp(in, "whole", 5),
+		       "%s: what came before is there", how_name[how]);
+		/* The link is gone, whoever has its file: the far end knows. */
+		while (recv(b.far, in, sizeof(in), 0) > 0)
+			;
+		tap_ok(1, "%s: the other side sees the end", how_name[how]);
+	}
+	bench_close(&b);
+}
+
+/* FIN inside a frame's header, in its body, between two pieces. */
+static void cut(size_t at)
+{
+	struct bench b = bench();
+	struct o2g_frame frame = head(O2G_MESSAGE, 3, 100000);
+	uint8_t *bytes = calloc(1, FRAME + 100000);
+
+	memcpy(bytes, &frame, FRAME);
+	post(&b.raw, 3);
+	put(b.far, bytes, at);
+	shutdown(b.far, SHUT_WR);
+	tap_ok(status_of(&b.raw) == -ECONNRESET, "an end after %zu bytes", at);
+	free(bytes);
+	bench_close(&b);
+}
+
+/* Everything was there, and the stream over, before it was attached. */
+static void late(void)
+{
+	struct bench b = {.raw = raw_open()};
+	int end[2];
+
+	pair_of(AF_INET, end);
+	b.near = end[0];
+	b.far = end[1];
+	put_message(b.far, 1, "early", 5);
+	put_bye(b.far);
+	shutdown(b.far, SHUT_WR);
+	while (recv(b.near, in, sizeof(in), MSG_PEEK) <
+	       (ssize_t)(2 * FRAME + 5))
+		usleep(1000);
+	if (raw_attach(&b.raw, b.near, 1))
+		raw_die("O2G_IOC_ATTACH");
+	post(&b.raw, 1);
+	tap_ok(status_of(&b.raw) == 0 && !memcmp(in, "early", 5),
+	       "a stream that was over when it was attached is read");
+	post(&b.raw, 2);
+	tap_ok(status_of(&b.raw) == -ESHUTDOWN, "to its end");
+	bench_close(&b);
+}
+
+/* A child has the file too: the program's end is the stream's all the same. */
+static void shared_file(void)
+{
+	struct bench b = bench();
+	int hold[2];
+	char byte;
+	pid_t child;
+
+	if (pipe(hold))
+		raw_die("pipe");
+	child = fork();
+	if (child == 0) {
+		close(hold[1]);
+		_exit(read(hold[0], &byte, 1) != 0 ||
+		      send(b.near, "x", 1, MSG_NOSIGNAL) >= 0);
+	}
+	close(hold[0]);
+	close(b.near);
+	b.near = -1;
+	raw_close(&b.raw);
+	while (recv(b.far, in, sizeof(in), 0) > 0)
+		;
+	tap_ok(1, "the stream ends though a child has the file");
+	close(hold[1]);
+	int status = 0;
+
+	waitpid(child, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "which is of no use to it");
+	close(b.far);
+}
+
+/* ---- families and namespaces ---- */
+
+static void up(void)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (ioctl(fd, SIOCSIFFLAGS, &lo))
+		raw_die("SIOCSIFFLAGS");
+	close(fd);
+}
+
+static void other_namespace(void)
+{
+	int home = open("/proc/self/ns/net", O_RDONLY), end[2];
+	struct bench b = {.raw = raw_open()};
+
+	if (unshare(CLONE_NEWNET)) {
+		tap_skip("a socket of another namespace", strerror(errno));
+		return;
+	}
+	up();
+	pair_of(AF_INET, end);
+	if (setns(home, CLONE_NEWNET))
+		raw_die("setns");
+	close(home);
+	/* Nothing but the two sockets holds that namespace now. */
+	b.near = end[0];
+	b.far = end[1];
+	tap_ok(raw_attach(&b.raw, b.near, 1) == 0,
+	       "a socket of another namespace is attached");
+	close(b.near);
+	b.near = -1;
+	tap_ok(arrives(&b), "and served, though nobody else is in there");
+	bench_close(&b);
+}
+
+/* ---- many at once ---- */
+
+static void *comes_and_goes(void *context)
+{
+	struct raw *raw = context;
+
+	for (int i = 0; i < 50; i++) {
+		int end[2], r;
+
+		pair_of(i & 1 ? AF_INET : AF_INET6, end);
+		r = raw_attach(raw, end[0], O2G_NO_PEER);
+		if (i % 3 == 0)
+			close(end[0]);
+		if (i % 2)
+			put_bye(end[1]);
+		if (i % 5)
+			close(end[1]);
+		else
+			reset(end[1]);
+		if (i % 3)
+			close(end[0]);
+		if (r && r != -ENOTCONN && r != -ENOSPC)
+			return (void *)(intptr_t)r;
+	}
+	return 0;
+}
+
+static void races(void)
+{
+	struct raw raw = raw_open();
+	pthread_t thread[4];
+	void *r, *bad = 0;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread[i], 0, comes_and_goes, &raw);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(thread[i], &r);
+		bad = r ? r : bad;
+	}
+	tap_ok(!bad, "sockets that come and go at once (%ld)",
+	       (long)(intptr_t)bad);
+	raw_close(&raw);
+}
+
+int main(void)
+{
+	struct bench b = bench();
+
+	begin();
+	reading(&b);
+	writing(&b, "IPv4");
+	bending(&b);
+	takers(&b);
+	bench_close(&b);
+	b = bench_of(AF_INET6);
+	tap_ok(arrives(&b), "IPv6 is served");
+	writing(&b, "IPv6");
+	bench_close(&b);
+	mapped();
+	unattached();
+	before_the_ulp();
+	for (enum how how = CLEAN; how < HOWS; how++)
+		ends(how);
+	cut(20);
+	cut(FRAME);
+	cut(FRAME + 70000);
+	late();
+	shared_file();
+	other_namespace();
+	races();
+	finish("sockets in wrong hands");
+	return tap_done();
+}
