@@ -125,8 +125,8 @@ static int read_tunable(struct tunable *t)
 	if (t->given < t->least || t->given > t->most)
 		return o2g_error_set(
 			-EINVAL,
-			"option %llu where %s has its place: want a number "
-			"from %llu to %llu",
+			"%llu for %s, or for the option that has its place: "
+			"want a number from %llu to %llu",
 			t->given, t->variable, t->least, t->most);
 	t->value = t->given;
 	return 0;

@@ -205,33 +205,23 @@ static void explain(int error)
 		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
 }
 
-/* Many: an MPI that is told to try again polls for the end of a receive that
- * may wait for what the program sends next. */
-static uint32_t operations(const struct prov_tunables *tunables)
-{
-	if (tunables->operations || getenv("SKEP_O2G_OPERATIONS"))
-		return (uint32_t)tunables->operations;
-	return 1 << 20;
-}
-
 static int open_messages(struct endpoint *ep)
 {
 	struct o2g_options options = {.size = sizeof(options)};
 	struct prov_tunables tunables;
 	int error;
 
-	prov_tunables_read(&tunables);
-	if (tunables.credit < 0 || tunables.operations < 0 ||
-	    tunables.nap_us < 0 || tunables.linger_ms < 0)
-		return -FI_EINVAL;
+	error = prov_tunables_read(&tunables);
+	if (error)
+		return error;
 	options.interface = tunables.interface;
 	options.ports = tunables.ports;
 	options.engine = tunables.engine;
 	options.credit = (uint32_t)tunables.credit;
 	options.unexpected = tunables.unexpected;
-	options.operations = operations(&tunables);
+	options.operations = (uint32_t)tunables.operations;
 	options.nap_us = (uint32_t)tunables.nap_us;
-	ep->linger_ms = tunables.linger_ms;
+	ep->linger_ms = (int)tunables.linger_ms;
 	error = o2g_open(&ep->o2g, &options);
 	if (error) {
 		explain(error);

@@ -63,10 +63,11 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	      const char *format, ...) __attribute__((format(printf, 3, 4)));
 struct prov_tunables {
 	char *interface, *ports, *engine;
-	int credit, operations, nap_us, linger_ms;
-	size_t unexpected;
+	uint64_t credit, unexpected, operations, nap_us; /* 0: not set */
+	uint64_t linger_ms;
 };
-void prov_tunables_read(struct prov_tunables *tunables);
+/* -FI_EINVAL after a line on standard error: one of them makes no sense. */
+int prov_tunables_read(struct prov_tunables *tunables);
 
 /* info.c */
 int prov_info_get(uint32_t version, const char *node, const char *service,

@@ -5,9 +5,14 @@
  * hold several copies of libfabric and this file must load into each.
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "prov.h"
 
@@ -42,15 +47,16 @@ static const struct parameter {
 	 "Network interface or address to listen on (SKEP_O2G_IFACE)"},
 	{"ports", FI_PARAM_STRING,
 	 "TCP ports to listen on, FIRST-LAST (SKEP_O2G_PORTS)"},
-	{"engine", FI_PARAM_STRING, "Who matches messages: auto, kernel or user"},
-	{"credit", FI_PARAM_INT,
+	{"engine", FI_PARAM_STRING,
+	 "Who matches messages: auto, kernel or user"},
+	{"credit", FI_PARAM_STRING,
 	 "Bytes that each peer may send before they are asked for"},
-	{"unexpected", FI_PARAM_SIZE_T,
+	{"unexpected", FI_PARAM_STRING,
 	 "Most bytes held for messages without a receive"},
-	{"operations", FI_PARAM_INT, "Most operations in flight"},
-	{"nap_us", FI_PARAM_INT,
+	{"operations", FI_PARAM_STRING, "Most operations in flight"},
+	{"nap_us", FI_PARAM_STRING,
 	 "Longest nap, in microseconds, of a program that only polls"},
-	{"linger_ms", FI_PARAM_INT,
+	{"linger_ms", FI_PARAM_STRING,
 	 "How long closing an endpoint waits for slow peers (10000)"},
 };
 
@@ -95,25 +101,81 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 	host.log(&provider, level, subsys, PROV_NAME, 0, "%s\n", line);
 }
 
-static void get(const char *name, void *value)
+/* Texts are all that libfabric is asked for: it takes no K, M or G. */
+static char *get(const char *name)
 {
-	int error = host.param_get ? host.param_get(&provider, name, value)
-				   : -FI_ENODATA;
+	char *text = NULL;
 
-	if (error && error != -FI_ENODATA)
-		prov_log(FI_LOG_WARN, FI_LOG_CORE,
-			 "FI_O2G_%s makes no sense and is ignored", name);
+	if (!host.param_get || host.param_get(&provider, name, &text))
+		return NULL;
+	return text && *text ? text : NULL;
 }
 
-void prov_tunables_read(struct prov_tunables *tunables)
+static int shift_of(char unit)
 {
-	*tunables = (struct prov_tunables){.linger_ms = 10000};
-	get("iface", &tunables->interface);
-	get("ports", &tunables->ports);
-	get("engine", &tunables->engine);
-	get("credit", &tunables->credit);
-	get("unexpected", &tunables->unexpected);
-	get("operations", &tunables->operations);
-	get("nap_us", &tunables->nap_us);
-	get("linger_ms", &tunables->linger_ms);
+	switch (unit) {
+	case 'K':
+	case 'k':
+		return 10;
+	case 'M':
+	case 'm':
+		return 20;
+	case 'G':
+	case 'g':
+		return 30;
+	}
+	return 0;
+}
+
+/* Leaves the value alone where nothing is set. */
+static int get_number(const char *name, uint64_t least, uint64_t most,
+		      uint64_t *value)
+{
+	const char *text = get(name);
+	unsigned long long n;
+	char *end, upper[32];
+	int shift;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	shift = shift_of(*end);
+	if (isdigit((unsigned char)*text) && !errno && !end[shift > 0] &&
+	    n <= most >> shift && n << shift >= least) {
+		*value = n << shift;
+		return 0;
+	}
+	for (n = 0; name[n] && n < sizeof(upper) - 1; n++)
+		upper[n] = (char)toupper((unsigned char)name[n]);
+	upper[n] = 0;
+	fprintf(stderr,
+		"libo2g-fi: FI_O2G_%s=%s: want a number from %" PRIu64
+		" to %" PRIu64 ", which may end in K, M or G\n",
+		upper, text, least, most);
+	return -FI_EINVAL;
+}
+
+int prov_tunables_read(struct prov_tunables *t)
+{
+	const struct {
+		const char *name;
+		uint64_t least, most, *value;
+	} number[] = {
+		{"credit", 1, UINT32_MAX, &t->credit},
+		{"unexpected", 1, UINT64_MAX, &t->unexpected},
+		{"operations", 1, UINT32_MAX, &t->operations},
+		{"nap_us", 1, UINT32_MAX, &t->nap_us},
+		{"linger_ms", 0, INT_MAX, &t->linger_ms},
+	};
+	int error = 0;
+
+	*t = (struct prov_tunables){.interface = get("iface"),
+				    .ports = get("ports"),
+				    .engine = get("engine"),
+				    .linger_ms = 10000};
+	for (size_t i = 0; !error && i < count_of(number); i++)
+		error = get_number(number[i].name, number[i].least,
+				   number[i].most, number[i].value);
+	return error;
 }

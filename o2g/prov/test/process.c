@@ -198,20 +198,24 @@ static void death(const char *program)
 	pair_close(&p);
 }
 
-/* Without a secret: one line that says what to do. */
-static void no_secret(const char *program)
+/* Opens an endpoint in another process, with a variable set, or unset for a
+ * value of NULL: its exit status, and what it said. */
+static int open_with(const char *program, const char *variable,
+		     const char *value, char text[4096])
 {
-	char text[4096] = {0};
 	size_t length = 0;
+	int fd[2], status = -1;
 	ssize_t n;
-	int fd[2];
 	pid_t pid;
 
 	if (pipe(fd))
 		exit(1);
 	pid = fork();
 	if (!pid) {
-		unsetenv("SKEP_O2G_SECRET");
+		if (value)
+			setenv(variable, value, 1);
+		else
+			unsetenv(variable);
 		dup2(fd[1], STDERR_FILENO);
 		close(fd[0]);
 		close(fd[1]);
@@ -219,18 +223,62 @@ static void no_secret(const char *program)
 		_exit(127);
 	}
 	close(fd[1]);
-	while ((n = read(fd[0], text + length, sizeof(text) - 1 - length)) > 0)
+	while ((n = read(fd[0], text + length, 4095 - length)) > 0)
 		length += (size_t)n;
-	CHECK(waitpid(pid, NULL, 0) == pid);
+	text[length] = 0;
+	close(fd[0]);
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Without a secret: one line that says what to do. */
+static void no_secret(const char *program)
+{
+	char text[4096];
+
+	CHECK(open_with(program, "SKEP_O2G_SECRET", NULL, text) == 1);
 	CHECK(strstr(text, "run it under skep mpirun, or set SKEP_O2G_SECRET "
 			   "to 64 hexadecimal digits (the same for all "
 			   "ranks)"));
 	CHECK(strstr(text, "fi_endpoint: Permission denied"));
 }
 
+static void sizes(const char *program)
+{
+	static const struct {
+		const char *variable, *value, *word;
+	} bad[] = {
+		{"FI_O2G_CREDIT", "12x", "FI_O2G_CREDIT=12x: want a number"},
+		{"FI_O2G_CREDIT", "-1", "FI_O2G_CREDIT=-1: want"},
+		{"FI_O2G_CREDIT", "5G", "FI_O2G_CREDIT=5G: want"},
+		{"FI_O2G_CREDIT", "5", "16384"},
+		{"FI_O2G_UNEXPECTED", "M", "FI_O2G_UNEXPECTED=M: want"},
+		{"FI_O2G_UNEXPECTED", "1MB", "FI_O2G_UNEXPECTED=1MB: want"},
+		{"FI_O2G_OPERATIONS", "0", "FI_O2G_OPERATIONS=0: want"},
+		{"FI_O2G_NAP_US", "1e3", "FI_O2G_NAP_US=1e3: want"},
+		{"FI_O2G_LINGER_MS", "never", "FI_O2G_LINGER_MS=never: want"},
+	};
+	static const char *const good[][2] = {
+		{"FI_O2G_CREDIT", "64K"},    {"FI_O2G_UNEXPECTED", "1M"},
+		{"FI_O2G_UNEXPECTED", "2g"}, {"FI_O2G_OPERATIONS", "1k"},
+		{"FI_O2G_NAP_US", "100"},    {"FI_O2G_LINGER_MS", "0"},
+		{"FI_O2G_CREDIT", ""},
+	};
+	char text[4096];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		CHECK(open_with(program, bad[i].variable, bad[i].value, text) ==
+		      1);
+		CHECK(strstr(text, bad[i].word));
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		CHECK(!open_with(program, good[i][0], good[i][1], text));
+}
+
 void test_processes(const char *program)
 {
 	no_secret(program);
+	sizes(program);
 	echo(program);
 	death(program);
 }
