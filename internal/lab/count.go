@@ -98,7 +98,9 @@ type Figures struct {
 	Entry      map[uint64]uint64 // of those, by the first kernel address
 	EntryOther uint64            // beyond the addresses that the counter holds
 	Range      map[string]uint64
-	At         map[uint64]uint64
+	// Again are the restarts in a range: each was counted there before.
+	Again map[string]uint64
+	At    map[uint64]uint64
 }
 
 // An Interval is one mark number on one processor.
@@ -116,7 +118,7 @@ type Counts struct {
 // error if there are none, or if they lack a part: a figure of a test is the
 // right one or none.
 func (c Counts) Of(number int) (Figures, error) {
-	sum := Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, At: map[uint64]uint64{}}
+	sum := Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, Again: map[string]uint64{}, At: map[uint64]uint64{}}
 	for i, f := range c.Figures {
 		if i.Number != number {
 			continue
@@ -149,6 +151,9 @@ func (f *Figures) add(o *Figures) {
 	}
 	for k, v := range o.Range {
 		f.Range[k] += v
+	}
+	for k, v := range o.Again {
+		f.Again[k] += v
 	}
 	for k, v := range o.At {
 		f.At[k] += v
@@ -230,7 +235,7 @@ func (c Counts) take(f []string) (string, error) {
 	}
 	i := Interval{int(cpu), int(n)}
 	if c.Figures[i] == nil {
-		c.Figures[i] = &Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, At: map[uint64]uint64{}}
+		c.Figures[i] = &Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, Again: map[string]uint64{}, At: map[uint64]uint64{}}
 	}
 	return strings.Join(f[:3], " "), c.Figures[i].take(f[2], value)
 }
@@ -264,6 +269,10 @@ func (f *Figures) take(what string, value uint64) error {
 func (f *Figures) takeOf(kind, of string, value uint64) error {
 	if kind == "range" && countName(of) {
 		f.Range[of] = value
+		return nil
+	}
+	if kind == "restarts" && countName(of) {
+		f.Again[of] = value
 		return nil
 	}
 	if kind == "entry" && of == "other" {
@@ -301,6 +310,15 @@ func (c Counts) complete(seen map[string]bool) error {
 			if !seen[fmt.Sprintf("%d %d %s", i.CPU, i.Number, name)] {
 				return fmt.Errorf("interval %d of processor %d lacks its figure %s", i.Number, i.CPU, name)
 			}
+		}
+		for name, n := range f.Range {
+			again, ok := f.Again[name]
+			if !ok || again > n || again > f.Restarts {
+				return fmt.Errorf("interval %d of processor %d counts %d in the range %s, and %d restarts there", i.Number, i.CPU, n, name, again)
+			}
+		}
+		if len(f.Again) != len(f.Range) {
+			return fmt.Errorf("interval %d of processor %d has restarts in a range without figures", i.Number, i.CPU)
 		}
 		sum := f.EntryOther
 		for _, n := range f.Entry {

@@ -21,6 +21,7 @@ const goodCounts = `skep-count 1
 0 3 entry:ffffffff81a00000 2
 0 3 entry:other 1
 0 3 range:libc 4
+0 3 restarts:libc 1
 0 3 at:400000 2
 1 lost 0
 1 3 times 1
@@ -31,6 +32,7 @@ const goodCounts = `skep-count 1
 1 3 entries 0
 1 3 entry:other 0
 1 3 range:libc 1
+1 3 restarts:libc 0
 1 3 at:400000 0
 end
 `
@@ -46,7 +48,7 @@ func TestCountsAreRead(t *testing.T) {
 	}
 	got, err := c.Of(3)
 	want := Figures{Times: 3, User: 16, Kernel: 2, Restarts: 1, Entries: 3, EntryOther: 1,
-		Entry: map[uint64]uint64{0xffffffff81a00000: 2}, Range: map[string]uint64{"libc": 5}, At: map[uint64]uint64{0x400000: 2}}
+		Entry: map[uint64]uint64{0xffffffff81a00000: 2}, Range: map[string]uint64{"libc": 5}, Again: map[string]uint64{"libc": 1}, At: map[uint64]uint64{0x400000: 2}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Of(3) = %+v, %v; want %+v", got, err, want)
 	}
@@ -80,7 +82,7 @@ func TestDamagedCountsAreRefused(t *testing.T) {
 	bad := []string{"", "skep-count 1\n", "skep-count 2\nend\n", "skep-count 1\nend", "skep-count 1\n\nend\n",
 		strings.TrimSuffix(goodCounts, "end\n"), goodCounts + "end\n", "skep-count 1\n0 lost 0end\n"}
 	for _, line := range strings.SplitAfter(goodCounts, "\n") {
-		if line != "" && !strings.Contains(line, "range:") && !strings.Contains(line, "at:") {
+		if line != "" && !strings.Contains(line, "at:") {
 			bad = append(bad, strings.Replace(goodCounts, line, "", 1))
 		}
 	}
@@ -88,6 +90,7 @@ func TestDamagedCountsAreRefused(t *testing.T) {
 		{"user 6", "user -6"}, {"user 6", "user 06"}, {"user 6", "user 18446744073709551616"},
 		{"user 6", "user  6"}, {"user 6", "sleep 6"}, {"0 3 user 6", "0 16 user 6"},
 		{"open 0", "open 2"}, {"entry:other 1", "entry:other 2"}, {"range:libc", "range:"},
+		{"restarts:libc 1", "restarts:libc 2"}, {"restarts:libc 0", "restarts:libm 0"}, {"restarts:libc", "restarts:"},
 		{"at:400000", "at:0x400000"}, {"at:400000", "up:400000"}, {"entry:ffffffff81a00000", "entry:FFFFFFFF81A00000"},
 		{"0 lost 0", "0 lost 0\n0 lost 0"}, {"0 lost 0", "0 found 0"},
 	} {

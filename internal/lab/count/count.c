@@ -25,6 +25,7 @@
  *	VCPU INTERVAL entry:ADDRESS N	those that reached this address first
  *	VCPU INTERVAL entry:other N	those beyond the first 64 addresses
  *	VCPU INTERVAL range:NAME N	instructions in a range
+ *	VCPU INTERVAL restarts:NAME N	those of the restarts in it
  *	VCPU INTERVAL at:ADDRESS N	executions of that address
  *	end
  *
@@ -89,9 +90,12 @@ static void write_interval(FILE *f, unsigned int vcpu, const struct tally *t,
 				vcpu, n, t->entry_address[i], s->entry[i]);
 	fprintf(f, "%u %u entry:other %" PRIu64 "\n", vcpu, n,
 		s->entries_other);
-	for (i = 0; i < count.range_count; i++)
+	for (i = 0; i < count.range_count; i++) {
 		fprintf(f, "%u %u range:%s %" PRIu64 "\n", vcpu, n,
 			count.ranges[i].name, s->range[i]);
+		fprintf(f, "%u %u restarts:%s %" PRIu64 "\n", vcpu, n,
+			count.ranges[i].name, s->range_restarts[i]);
+	}
 	for (i = 0; i < count.point_count; i++)
 		fprintf(f, "%u %u at:%" PRIx64 " %" PRIu64 "\n", vcpu, n,
 			count.points[i], s->point[i]);

@@ -129,19 +129,23 @@ static void place(struct tally *t, uint64_t address)
 static void count(struct tally *t, uint64_t address,
 		  const struct tally_kind *kind)
 {
+	bool restart =
+		is_user(address) && !t->was_user && address == t->last_user;
+
 	if (address == t->last && !kind->self_branch)
 		return;
+	t->now.restarts += restart;
 	if (is_user(address)) {
-		if (!t->was_user && address == t->last_user)
-			t->now.restarts++;
 		t->now.user++;
 	} else {
 		if (t->was_user)
 			enter(t, address);
 		t->now.kernel++;
 	}
-	for (uint32_t left = kind->ranges; left; left &= left - 1)
+	for (uint32_t left = kind->ranges; left; left &= left - 1) {
 		t->now.range[__builtin_ctz(left)]++;
+		t->now.range_restarts[__builtin_ctz(left)] += restart;
+	}
 	if (kind->point >= 0)
 		t->now.point[kind->point]++;
 	place(t, address);

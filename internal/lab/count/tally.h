@@ -33,7 +33,8 @@ struct tally_sum {
 	uint64_t entries_other;	       /* those beyond the table of addresses */
 	uint64_t entry[TALLY_ENTRIES]; /* by tally.entry_address */
 	uint64_t range[TALLY_RANGES];  /* instructions in a range */
-	uint64_t point[TALLY_POINTS];  /* executions of one address */
+	uint64_t range_restarts[TALLY_RANGES]; /* those of `restarts` there */
+	uint64_t point[TALLY_POINTS];	       /* executions of one address */
 };
 
 /* What is known of an instruction when it is translated. */

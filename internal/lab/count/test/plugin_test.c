@@ -163,36 +163,45 @@ int main(void)
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < CODE; i++)
 			execute(0, i);
+	for (int i = 0; i < CODE; i++) {
+		execute(0, i);
+		if (i == 3) { /* the kernel has it begun again */
+			execute(0, 2);
+			execute(0, 3);
+		}
+	}
 	execute(1, 1);
 	execute(1, 5);
 	execute(1, 0);
 	holds(path, "skep-count 1\n"
 		    "0 lost 0\n"
-		    "0 3 times 2\n"
+		    "0 3 times 3\n"
 		    "0 3 open 0\n"
-		    "0 3 user 6\n"
-		    "0 3 kernel 2\n"
-		    "0 3 restarts 0\n"
-		    "0 3 entries 2\n"
-		    "0 3 entry:ffffffff81a00000 2\n"
+		    "0 3 user 10\n"
+		    "0 3 kernel 4\n"
+		    "0 3 restarts 1\n"
+		    "0 3 entries 4\n"
+		    "0 3 entry:ffffffff81a00000 4\n"
 		    "0 3 entry:other 0\n"
-		    "0 3 range:libc 4\n"
-		    "0 3 at:ffffffff81a00000 2\n"
+		    "0 3 range:libc 7\n"
+		    "0 3 restarts:libc 1\n"
+		    "0 3 at:ffffffff81a00000 4\n"
 		    "1 lost 1\n"
 		    "end\n");
 	at_exit(1, NULL);
 	holds(path, "skep-count 1\n"
 		    "0 lost 0\n"
-		    "0 3 times 2\n"
+		    "0 3 times 3\n"
 		    "0 3 open 0\n"
-		    "0 3 user 6\n"
-		    "0 3 kernel 2\n"
-		    "0 3 restarts 0\n"
-		    "0 3 entries 2\n"
-		    "0 3 entry:ffffffff81a00000 2\n"
+		    "0 3 user 10\n"
+		    "0 3 kernel 4\n"
+		    "0 3 restarts 1\n"
+		    "0 3 entries 4\n"
+		    "0 3 entry:ffffffff81a00000 4\n"
 		    "0 3 entry:other 0\n"
-		    "0 3 range:libc 4\n"
-		    "0 3 at:ffffffff81a00000 2\n"
+		    "0 3 range:libc 7\n"
+		    "0 3 restarts:libc 1\n"
+		    "0 3 at:ffffffff81a00000 4\n"
 		    "1 lost 1\n"
 		    "1 3 times 0\n"
 		    "1 3 open 1\n"
@@ -202,6 +211,7 @@ int main(void)
 		    "1 3 entries 0\n"
 		    "1 3 entry:other 0\n"
 		    "1 3 range:libc 0\n"
+		    "1 3 restarts:libc 0\n"
 		    "1 3 at:ffffffff81a00000 0\n"
 		    "end\n");
 	close(fd);

@@ -121,6 +121,7 @@ static void test_repeated_instruction_is_one(void)
 static void test_restart_after_a_fault(void)
 {
 	struct tally t = {0};
+	struct tally_kind within = {.ranges = 2, .point = -1};
 
 	mark(&t, false, 0);
 	run(&t, 0x1000, 3);
@@ -131,6 +132,19 @@ static void test_restart_after_a_fault(void)
 	mark(&t, true, 0);
 	TAP(t.sum[0].user == 7);
 	TAP(t.sum[0].restarts == 1);
+
+	mark(&t, false, 1);
+	count_tally_step(&t, 0x2000, &within);
+	run(&t, KERNEL, 9);
+	count_tally_step(&t, 0x2000, &within);
+	run(&t, KERNEL, 9);
+	count_tally_step(&t, 0x2001, &within);
+	run(&t, 0x1000, 1);
+	run(&t, KERNEL, 9);
+	run(&t, 0x1000, 1);
+	mark(&t, true, 1);
+	TAP(t.sum[1].range[1] == 3 && t.sum[1].range_restarts[1] == 1);
+	TAP(t.sum[1].restarts == 2 && t.sum[1].range_restarts[0] == 0);
 }
 
 static void test_ranges_and_points(void)
