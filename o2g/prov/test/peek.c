@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* FI_PEEK, FI_CLAIM and FI_DISCARD. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "pair.h"
@@ -112,6 +113,66 @@ static void discard(struct pair *p)
 	      -FI_EINVAL);
 }
 
+#define MANY 34000 /* above half of what a queue holds */
+
+/* Messages that are claimed, and the contexts that hold them. */
+static struct fi_context *claim_many(struct pair *p)
+{
+	struct fi_context *context = calloc(MANY, sizeof(*context));
+	struct fi_cq_tagged_entry e;
+	int claimed = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		while (fi_tinject(p->a.ep, "x", 1, p->a.other, 10))
+			(void)fi_cq_read(p->a.cq, NULL, 0);
+		claimed += peek(p, 10, FI_CLAIM, &context[i], &e) == 1;
+	}
+	CHECK(claimed == MANY);
+	return context;
+}
+
+/* Completions that nobody reads: more than half of what a queue holds. */
+static void fill_queue(struct pair *p)
+{
+	int sent = 0;
+
+	while (sent < MANY) {
+		ssize_t n =
+			fi_tsend(p->b.ep, "x", 1, NULL, p->b.other, 11, NULL);
+
+		if (n && n != -FI_EAGAIN)
+			break;
+		sent += !n;
+		(void)fi_cq_read(p->b.cq, NULL, 0);
+	}
+	CHECK(sent == MANY);
+}
+
+/* A discard that finds the queue full is not half done. */
+static void discard_many(struct pair *p)
+{
+	struct fi_context *context = claim_many(p);
+	struct fi_cq_tagged_entry e;
+	int done = 0, told = 0, sent = 0, again = 0;
+
+	fill_queue(p);
+	while (done < MANY) {
+		struct fi_msg_tagged msg = about(&p->b, 10, &context[done]);
+		ssize_t n = fi_trecvmsg(p->b.ep, &msg, FI_CLAIM | FI_DISCARD);
+
+		if (n && n != -FI_EAGAIN)
+			break;
+		done += !n;
+		if (n && ++again && fi_cq_read(p->b.cq, &e, 1) == 1)
+			(e.flags & FI_SEND) ? sent++ : told++;
+	}
+	CHECK(done == MANY && again > 0);
+	while (sent + told < 2 * MANY && next(p, &p->b, &e) == 1)
+		(e.flags & FI_SEND) ? sent++ : told++;
+	CHECK(sent == MANY && told == MANY);
+	free(context);
+}
+
 static void untagged(struct pair *p)
 {
 	struct fi_context context;
@@ -146,5 +207,6 @@ void test_peek(void)
 	claim(&p, 1 << 20);
 	discard(&p);
 	untagged(&p);
+	discard_many(&p);
 	pair_close(&p);
 }
