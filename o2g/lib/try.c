@@ -27,10 +27,11 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MOST_MS 500
 #define PATIENT_MOST_MS 10000
-#define EXPECT_NS (1000 * MS) /* a peer that has not come by then is dialled   \
-			       */
-#define ALLOWED (-1ll)	      /* patience: as long as is allowed at all */
-#define GRANT_SHARE 16	      /* of what is left for unexpected messages */
+#define EXPECT_NS                                                              \
+	(1000 * MS)    /* a peer that has not come by then is dialled          \
+			*/
+#define ALLOWED (-1ll) /* patience: as long as is allowed at all */
+#define GRANT_SHARE 16 /* of what is left for unexpected messages */
 
 static void link_in(struct o2g *o2g, struct o2g_try *try)
 {
@@ -584,16 +585,16 @@ int o2g_try_accept(struct o2g *o2g, int socket)
 int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		  int dialled)
 {
-	int r, type = 0;
-	socklen_t size = sizeof(type);
+	int r, protocol = 0;
+	socklen_t size = sizeof(protocol);
 	struct o2g_try *try;
 	u8 random[16];
 
-	if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) ||
-	    type != SOCK_STREAM || nonce(random) ||
+	if (getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) ||
+	    protocol != IPPROTO_TCP || nonce(random) ||
 	    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK))
-		return o2g_error_set(
-			-ENOTSOCK, "descriptor %d is no stream socket", socket);
+		return o2g_error_set(-ENOTSOCK,
+				     "descriptor %d is no TCP socket", socket);
 	fcntl(socket, F_SETFD, FD_CLOEXEC);
 	try = make(o2g, socket, peer);
 	if (!try)

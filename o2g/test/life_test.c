@@ -16,7 +16,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -572,14 +574,32 @@ static void reports(void)
 	unsetenv("SKEP_O2G_REPORT");
 }
 
-/* The library's recv(), under its lock: a handler of signals may exit there. */
+/* The calls of the library's engines, under its lock: a handler of signals may
+ * exit there. */
 static int exits;
+
+static void exit_once(void)
+{
+	if (__atomic_exchange_n(&exits, 0, __ATOMIC_RELAXED))
+		exit(3);
+}
 
 ssize_t recv(int fd, void *buffer, size_t length, int flags)
 {
-	if (__atomic_load_n(&exits, __ATOMIC_RELAXED))
-		exit(3);
+	exit_once();
 	return recvfrom(fd, buffer, length, flags, 0, 0);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list list;
+	void *argument;
+
+	va_start(list, request);
+	argument = va_arg(list, void *);
+	va_end(list);
+	exit_once();
+	return (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
 /* Ends without closing its endpoints, maybe inside a call of the library. */
