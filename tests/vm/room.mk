@@ -43,6 +43,10 @@ $(o2g_vm)/o2g_device $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck: $(o2g_vm)/%: \
 $(o2g_vm)/o2g_stop: $(B)/obj/gcc/tests/vm/guest/o2g_stop.o $(B)/lib/libo2g.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
+# libo2g's own tests, as a guest can afford them: without sanitizers.
+$(o2g_vm)/o2g_lib_%: $(B)/obj/gcc/o2g/test/%_test.o $(B)/lib/libo2g.a
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
 $(o2g_vm)/o2g_capture: $(B)/obj/gcc/tests/vm/guest/o2g_capture.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
