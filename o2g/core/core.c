@@ -157,6 +157,8 @@ void o2g_core_ask(struct o2g_core *core)
 {
 	u32 flags = needs(core);
 
+	if (flags == core->ring.flags)
+		return; /* as nearly always */
 	while (o2g_ring_ask(&core->ring, flags) && o2g_core_read(core) >= 0)
 		flags |= needs(core);
 }

@@ -168,6 +168,7 @@ struct o2g_core {
 	u32 lost_peers;
 	u64 sequence, serial;
 	struct o2g_class class[O2G_CLASSES];
+	u32 classes;	 /* that were ever used: the first ones */
 	struct list odd; /* posted receives with further masks, in order */
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */

@@ -22,16 +22,16 @@ static int mask_class(struct o2g_core *core, u64 ignore)
 {
 	int unused = -1;
 
-	for (int i = 0; i < O2G_CLASSES; i++) {
+	for (int i = 0; i < (int)core->classes; i++) {
 		struct o2g_class *class = &core->class[i];
 
-		if (!class->directed && !class->any) {
-			if (unused < 0)
-				unused = i;
-		} else if (class->ignore == ignore) {
+		if (class->ignore == ignore)
 			return i;
-		}
+		if (unused < 0 && !class->directed && !class->any)
+			unused = i;
 	}
+	if (unused < 0 && core->classes < O2G_CLASSES)
+		unused = (int)core->classes++;
 	if (unused >= 0)
 		core->class[unused].ignore = ignore;
 	return unused;
@@ -136,7 +136,7 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 {
 	struct o2g_op_entry *best = 0;
 
-	for (u32 i = 0; i < O2G_CLASSES; i++) {
+	for (u32 i = 0; i < core->classes; i++) {
 		const struct o2g_class *class = &core->class[i];
 		struct o2g_key key;
 

@@ -229,16 +229,18 @@ static int in_slab(const struct o2g_message *message)
  * do; O2G_COPY_LATER; or -EAGAIN: not now. */
 static int move(struct o2g_core *core, struct o2g_message *message)
 {
-	struct o2g_piece from = message->hold;
-	struct o2g_piece to = {.place = O2G_PLACE_PROGRAM,
-			       .address = message->address};
+	const u64 length = message->send ? message->take
+					 : least(message->split, message->take);
+	struct o2g_piece from, to;
 
-	to.length = message->send ? message->take
-				  : least(message->split, message->take);
-	if (message->moved || message->status || !to.length)
+	if (message->moved || message->status || !length)
 		return 0;
+	from = message->hold;
+	to = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
+				.address = message->address,
+				.length = length};
 	if (message->send) {
-		o2g_send_piece(message->send, 0, to.length, &from);
+		o2g_send_piece(message->send, 0, length, &from);
 	} else if (message->arrived < message->split) {
 		return -O2G_EAGAIN;
 	} else if (in_slab(message)) {
@@ -247,7 +249,7 @@ static int move(struct o2g_core *core, struct o2g_message *message)
 		message->slab_result = 1;
 		return 0;
 	}
-	from.length = to.length;
+	from.length = length;
 	message->moved = 1;
 	return copy_start(core, message, &from, &to);
 }

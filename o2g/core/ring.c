@@ -91,12 +91,13 @@ void o2g_ring_look(const struct o2g_ring *ring, struct o2g_sqe *sqe)
 {
 	const u32 at = ring->sq_head & (ring->sq_entries - 1);
 	const u64 *from = (const u64 *)&ring->sqe[at];
-	u64 word[sizeof(*sqe) / 8];
 
 	/* Each word is read once: what is checked is what is used. */
-	for (u32 i = 0; i < sizeof(*sqe) / 8; i++)
-		word[i] = o2g_load(&from[i]);
-	__builtin_memcpy(sqe, word, sizeof(*sqe));
+	for (u32 i = 0; i < sizeof(*sqe) / 8; i++) {
+		const u64 word = o2g_load(&from[i]);
+
+		__builtin_memcpy((u8 *)sqe + i * 8, &word, 8);
+	}
 }
 
 void o2g_ring_next(struct o2g_ring *ring)

@@ -153,6 +153,7 @@ static int place(struct o2g_conn *conn, struct o2g_piece *piece)
 
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 {
+	const int starts = conn->rx == O2G_RX_START, blocked = conn->blocked;
 	int rc;
 
 	conn->rx_offer = 0;
@@ -162,7 +163,8 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 	block(conn, rc == -O2G_EAGAIN);
 	if (!rc)
 		conn->rx_offer = piece->length;
-	o2g_core_ask(conn->core);
+	if (starts || conn->blocked != blocked)
+		o2g_core_ask(conn->core);
 	return rc;
 }
 
