@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/wire"
 )
 
 // A network is one way to carry the messages of the same program.
@@ -31,7 +33,7 @@ type play struct {
 	ranks    int
 	words    []string
 	rounds   int
-	wire     *delayed // nil: all ranks on this computer
+	wire     *wire.Wire // nil: all ranks on this computer
 }
 
 var ucx = []string{"MPIR_CVAR_CH4_NETMOD=ucx", "UCX_TLS=tcp,self", "MPIR_CVAR_NOLOCAL=1"}
@@ -72,19 +74,19 @@ const delayWay = 10 * time.Millisecond
 
 // mpiDelay measures two hosts with a delay between them.
 func (b *bench) mpiDelay() error {
-	wire, err := newDelayed(b.work, delayWay)
+	w, err := wire.New(b.work, 2, delayWay)
 	if err != nil {
 		return err
 	}
-	defer wire.close()
+	defer w.Close()
 	list := []network{
-		{name: "o2g", args: []string{"--iface", wireDevice}},
-		{name: "tcp", args: []string{"--tcp", "--iface", wireDevice}},
-		{name: "ucx", env: append([]string{"UCX_NET_DEVICES=" + wireDevice}, ucx...)},
+		{name: "o2g", args: []string{"--iface", wire.Device}},
+		{name: "tcp", args: []string{"--tcp", "--iface", wire.Device}},
+		{name: "ucx", env: append([]string{"UCX_NET_DEVICES=" + wire.Device}, ucx...)},
 	}
 	rounds := min(b.rounds, 2)
 	fmt.Printf("\n2 ranks on two hosts, %v of delay each way, median of %d rounds\n", delayWay, rounds)
-	b.mpiPlay(play{"mpi_delay", list, 2, []string{"latency", "bandwidth", "held", "sort"}, rounds, wire})
+	b.mpiPlay(play{"mpi_delay", list, 2, []string{"latency", "bandwidth", "held", "sort"}, rounds, w})
 	return nil
 }
 
@@ -191,7 +193,7 @@ func (b *bench) mpiRun(p play, n network) ([]byte, error) {
 func (b *bench) mpiCommand(p play, n network) (args, env []string) {
 	env = n.env
 	if p.wire != nil { // the launcher runs on the first host
-		args = p.wire.host[0].enter()
+		args = p.wire.Enter(1)
 	}
 	if n.args != nil {
 		args = append(args, b.bin("skep"), "mpirun", "--quiet", "--mpi", b.prefixMPI)
@@ -200,11 +202,11 @@ func (b *bench) mpiCommand(p play, n network) (args, env []string) {
 		args = append(args, filepath.Join(b.prefixMPI, "bin", "mpiexec"))
 	}
 	if w := p.wire; w != nil {
-		hosts := w.host[0].address + "," + w.host[1].address
+		hosts := w.Host(1) + "," + w.Host(2)
 		if n.args != nil {
-			args = append(args, "--hosts", hosts, "--launcher", w.shell)
+			args = append(args, "--hosts", hosts, "--launcher", w.Shell)
 		} else {
-			args = append(args, "-hosts", hosts, "-localhost", w.host[0].address, "-launcher", "ssh", "-launcher-exec", w.shell)
+			args = append(args, "-hosts", hosts, "-localhost", w.Host(1), "-launcher", "ssh", "-launcher-exec", w.Shell)
 		}
 	}
 	args = append(args, "-n", strconv.Itoa(p.ranks))

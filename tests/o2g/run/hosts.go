@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/wire"
 )
 
 // hosts runs jobs on several hosts, near ones and distant ones.
@@ -24,36 +26,28 @@ func (b *bench) hosts() error {
 		return nil
 	}
 	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
-		w, err := newWire(2, delay)
+		w, err := wire.New(b.tmp, 2, delay)
 		if err != nil {
 			return err
 		}
-		err = b.onWire(w)
-		w.close()
-		if err != nil {
-			return err
-		}
+		b.onWire(w)
+		w.Close()
 	}
 	return nil
 }
 
-func (b *bench) onWire(w *wire) error {
-	shell, err := w.shell(b.tmp)
-	if err != nil {
-		return err
-	}
-	far := fmt.Sprintf("%v away", w.delay)
-	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", shell, w.host(1), w.host(2))
+func (b *bench) onWire(w *wire.Wire) {
+	far := fmt.Sprintf("%v away", w.Delay)
+	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", w.Shell, w.Host(1), w.Host(2))
 	for _, m := range []mpi{b.mpich(), b.openmpi()} {
 		j := b.mpirun(m, both, "talk")
 		b.ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), heard(j, 10))
 		b.ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.secrecy(m, both))
 		b.credit(m, both, fmt.Sprintf("%s: %s: ", far, m.name))
 	}
-	if w.delay == 0 {
-		b.ways(w, shell)
+	if w.Delay == 0 {
+		b.ways(w)
 	}
-	return nil
 }
 
 // heard: the job ended well, both ranks' reports came, with messages.
@@ -136,23 +130,23 @@ func variable(pid int, name string) string {
 }
 
 // ways to name hosts, interfaces and ports.
-func (b *bench) ways(w *wire, shell string) {
+func (b *bench) ways(w *wire.Wire) {
 	m := b.mpich()
 	file := filepath.Join(b.tmp, "hosts")
-	text := fmt.Sprintf("# two\n%s:1\n%s:1\n", w.host(1), w.host(2))
+	text := fmt.Sprintf("# two\n%s:1\n%s:1\n", w.Host(1), w.Host(2))
 	err := os.WriteFile(file, []byte(text), 0o644)
-	j := b.mpirun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", shell, file), "talk")
+	j := b.mpirun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
 	b.ok("a host file", errors.Join(err, heard(j, 10)))
 
 	file = filepath.Join(b.tmp, "slots")
-	text = fmt.Sprintf("%s slots=1\n%s slots=1\n", w.host(1), w.host(2))
+	text = fmt.Sprintf("%s slots=1\n%s slots=1\n", w.Host(1), w.Host(2))
 	err = os.WriteFile(file, []byte(text), 0o644)
-	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", shell, file), "talk")
+	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
 	b.ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
 
-	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", shell, w.host(1), w.host(2))
-	j = b.mpirun(m, both+"--iface "+w.net+"0/24 --ports 7700-7707", "traffic")
-	b.ok("an interface by its network, and ports", b.listening(j, w.net, 7700, 7707))
+	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", w.Shell, w.Host(1), w.Host(2))
+	j = b.mpirun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
+	b.ok("an interface by its network, and ports", b.listening(j, w.Net, 7700, 7707))
 	j = b.mpirun(m, both+"--iface nothing0", "talk")
 	status, err := j.end(later)
 	if err == nil && status == 0 {
@@ -163,7 +157,7 @@ func (b *bench) ways(w *wire, shell string) {
 	}
 	b.ok("an interface that is missing is named", err)
 
-	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", shell, w.host(1), w.host(2))
+	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", w.Shell, w.Host(1), w.Host(2))
 	some := b.mpirun(m, four, "talk")
 	err = some.ends(later, 0, "4 of 4 ranks reported")
 	all := b.mpirun(m, four+"--no-shm", "talk")

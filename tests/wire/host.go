@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// A host is what its first process holds, which reads from a pipe of ours.
+type host struct {
+	first *exec.Cmd
+	pipe  io.Closer
+}
+
+// newHost has network, name and mounts of its own; its /sys shows its own
+// devices, which UCX looks for there.
+func newHost(name string) (*host, error) {
+	h := &host{}
+	h.first = exec.Command("/bin/sh", "-c", "mount --make-rprivate / && mount -t sysfs sysfs /sys && "+
+		"hostname "+name+" && ip link set lo up && echo ready && exec cat >/dev/null")
+	h.first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWNS}
+	h.first.Stderr = os.Stderr
+	in, err := h.first.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	h.pipe = in
+	out, err := h.first.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.first.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		h.close()
+		return nil, errors.New("a host's namespaces can't be made")
+	}
+	return h, nil
+}
+
+func (h *host) pid() string { return fmt.Sprint(h.first.Process.Pid) }
+
+func (h *host) enter() []string {
+	return []string{"nsenter", "-t", h.pid(), "-n", "-u", "-m"}
+}
+
+func (h *host) close() {
+	h.pipe.Close() // cat ends
+	_ = h.first.Wait()
+}
