@@ -145,6 +145,7 @@ int o2g_conn_name(struct o2g_conn *conn, u32 peer)
 	if (rc)
 		return rc;
 	o2g_core_read(core);
+	core->changes++;
 	conn->peer = peer;
 	core->peers[peer].conn = conn;
 	list_each(node, after, &conn->messages)

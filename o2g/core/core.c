@@ -4,6 +4,7 @@
 
 #define MESSAGES_MOST 0x1000000u
 #define HELD_MANY 4096
+#define SCAN_MOST 4096 /* messages looked at for one batch */
 
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area)
@@ -101,6 +102,7 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
  * on while we read must not keep the engine here. */
 static int read_most(struct o2g_core *core, int most)
 {
+	const u64 scanned = core->scanned;
 	struct o2g_sqe sqe;
 	int waiting, n;
 
@@ -115,12 +117,15 @@ static int read_most(struct o2g_core *core, int most)
 	}
 	core->stalled = 0;
 	for (n = 0; n < waiting && n < most; n++) {
+		if (core->limits.batch && core->scanned - scanned > SCAN_MOST)
+			break;
 		o2g_ring_look(&core->ring, &sqe);
 		if (act(core, &sqe)) {
 			core->stalled = 1;
 			return n;
 		}
 		o2g_ring_next(&core->ring);
+		core->changes++;
 	}
 	core->more = n < waiting;
 	return n;
@@ -170,6 +175,11 @@ int o2g_core_consume(struct o2g_core *core)
 	core->counts.kicks++;
 	o2g_core_ask(core);
 	return core->broken ? -O2G_EPROTO : n;
+}
+
+u64 o2g_core_changes(const struct o2g_core *core)
+{
+	return core->changes;
 }
 
 int o2g_core_more(const struct o2g_core *core)

@@ -127,6 +127,11 @@ void o2g_core_free(struct o2g_core *core);
  */
 int o2g_core_consume(struct o2g_core *core);
 
+/* Changes whenever submissions were read, a connection got its name, or what
+ * unmatched messages held came back. As long as it does not, what
+ * o2g_rx_blocked() said holds, unless host->alloc() has more than before. */
+u64 o2g_core_changes(const struct o2g_core *core);
+
 /* True when submissions were left lying that o2g_core_consume() could take. */
 int o2g_core_more(const struct o2g_core *core);
 

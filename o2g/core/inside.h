@@ -181,6 +181,7 @@ struct o2g_core {
 	u32 blocked;
 	int completed, broken, stalled;
 	int more, patient;
+	u64 changes;
 	struct o2g_counts counts;
 };
 

@@ -37,6 +37,7 @@ static void hold_free(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_piece *hold = &message->hold;
 
+	core->changes += hold->place != O2G_PLACE_FORGET;
 	if (hold->place == O2G_PLACE_CORE)
 		core->host.free(core->host.ctx, hold->core, hold->length);
 	else if (hold->place == O2G_PLACE_AREA)
@@ -98,6 +99,7 @@ static int hold_body(struct o2g_core *core, struct o2g_message *message)
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
 	hold_free(core, message);
+	core->changes += message->charged > 0;
 	uncharge(core, message, message->charged);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);

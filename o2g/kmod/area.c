@@ -14,7 +14,7 @@
 
 #include "inside.h"
 
-#define HOLD_GFP (__GFP_ZERO | __GFP_NOWARN | __GFP_ACCOUNT)
+#define PAGE_GFP (__GFP_ZERO | __GFP_NOWARN | __GFP_ACCOUNT)
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o)
 {
@@ -22,7 +22,6 @@ int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o)
 	u64 head;
 	int rc;
 
-	xa_init_flags(&pages->slab, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	rc = o2g_area_size(o->sq_entries, o->cq_entries, 0, o->unexpected,
 			   &pages->size);
 	if (!rc)
@@ -52,9 +51,9 @@ void o2g_area_free(struct o2g_engine *engine)
 	xa_for_each(&pages->slab, index, page) put_page(page);
 	xa_destroy(&pages->slab);
 	atomic64_sub(present, &o2g_totals.pages);
-	o2g_memory_uncharge(engine, present << PAGE_SHIFT);
 	if (!pages->rings)
-		return;
+		return; /* it was never made */
+	o2g_memory_uncharge(engine, present << PAGE_SHIFT);
 	vfree(pages->rings);
 	atomic64_sub(pages->rings_size, &o2g_totals.memory);
 	o2g_memory_uncharge(engine, pages->rings_size);
@@ -62,30 +61,17 @@ void o2g_area_free(struct o2g_engine *engine)
 
 /* ---- pages of the slab ---- */
 
-static struct page *page_new(struct o2g_engine *engine, gfp_t gfp)
-{
-	struct mem_cgroup *before;
-	struct page *page;
-
-	if (o2g_memory_charge(engine, PAGE_SIZE))
-		return NULL;
-	before = set_active_memcg(engine->memory.group);
-	page = alloc_page(gfp | HOLD_GFP);
-	set_active_memcg(before);
-	if (!page)
-		o2g_memory_uncharge(engine, PAGE_SIZE);
-	return page;
-}
-
 /* Several may want the same page at once: the first one's stays. */
-static struct page *page_make(struct o2g_engine *engine, unsigned long index,
-			      gfp_t gfp)
+static struct page *page_new(struct o2g_engine *engine, unsigned long index,
+			     gfp_t gfp)
 {
 	struct o2g_pages *pages = &engine->pages;
-	struct page *page = page_new(engine, gfp), *was;
+	struct page *page = alloc_page(gfp | PAGE_GFP), *was;
 
-	if (!page)
+	if (!page) {
+		o2g_memory_uncharge(engine, PAGE_SIZE);
 		return NULL;
+	}
 	was = xa_cmpxchg_bh(&pages->slab, index, NULL, page, gfp);
 	if (!was) {
 		atomic64_inc(&pages->present);
@@ -95,6 +81,20 @@ static struct page *page_make(struct o2g_engine *engine, unsigned long index,
 	put_page(page);
 	o2g_memory_uncharge(engine, PAGE_SIZE);
 	return xa_is_err(was) ? NULL : was;
+}
+
+static struct page *page_make(struct o2g_engine *engine, unsigned long index,
+			      gfp_t gfp)
+{
+	struct mem_cgroup *before;
+	struct page *page;
+
+	if (o2g_memory_charge(engine, PAGE_SIZE))
+		return NULL;
+	before = set_active_memcg(engine->memory.group);
+	page = page_new(engine, index, gfp);
+	set_active_memcg(before);
+	return page;
 }
 
 static struct page *slab_page(struct o2g_engine *engine, u64 offset, gfp_t gfp)

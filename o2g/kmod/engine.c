@@ -32,11 +32,23 @@ void o2g_engine_enter(struct o2g_engine *engine)
 	__release(&engine->lock); /* for sparse: it sees one function */
 }
 
+/* Links that the core takes again are read again; they are asked only when
+ * their answer may have changed. */
+static void resume(struct o2g_engine *engine)
+{
+	const u64 changes = o2g_core_changes(engine->core);
+
+	if (list_empty(&engine->blocked) || engine->asked == changes)
+		return;
+	engine->asked = changes;
+	o2g_rx_resume(engine);
+}
+
 /* True: there is something left that may need sleeping. */
 static bool settle(struct o2g_engine *engine, struct list_head *mine,
 		   bool *wake)
 {
-	o2g_rx_resume(engine);
+	resume(engine);
 	o2g_tx_share(engine, mine);
 	*wake = o2g_core_wakes(engine->core);
 	engine->rung |= *wake;
@@ -115,8 +127,9 @@ static int consume(struct o2g_engine *engine, bool poor)
  */
 static int turn(struct o2g_engine *engine, struct list_head *mine)
 {
-	const bool poor = o2g_memory_fill(engine) < 0;
-	struct o2g_copy *jobs = NULL;
+	const int filled = o2g_memory_fill(engine);
+	const bool poor = filled < 0;
+	struct o2g_copy *jobs;
 	bool wake = false, more;
 	int rc;
 
@@ -126,6 +139,8 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 		unlock(engine, false);
 		return rc;
 	}
+	if (filled)
+		engine->asked = U64_MAX;
 	rc = consume(engine, poor);
 	more = settle(engine, mine, &wake);
 	jobs = take_jobs(engine);
@@ -263,8 +278,10 @@ static bool finished(struct o2g_engine *engine)
 	bool all = true;
 
 	spin_lock_bh(&engine->lock);
-	list_for_each_entry(link, &engine->links, here) all &=
-		o2g_link_finished(link);
+	list_for_each_entry(link, &engine->links, here)
+	{
+		all &= o2g_link_finished(link);
+	}
 	all |= engine->closed;
 	spin_unlock_bh(&engine->lock);
 	return all;
@@ -277,7 +294,10 @@ static int say_bye(struct o2g_engine *engine)
 
 	if (rc)
 		return rc;
-	list_for_each_entry(link, &engine->links, here) o2g_link_bye(link);
+	list_for_each_entry(link, &engine->links, here)
+	{
+		o2g_link_bye(link);
+	}
 	o2g_engine_leave(engine, NULL);
 	return 0;
 }
@@ -438,10 +458,12 @@ static void init(struct o2g_engine *engine)
 	INIT_LIST_HEAD(&engine->tx);
 	INIT_LIST_HEAD(&engine->blocked);
 	engine->last = &engine->jobs;
+	engine->asked = U64_MAX;
 	INIT_DELAYED_WORK(&engine->turn_work, turn_work);
 	INIT_WORK(&engine->reap_work, o2g_link_reap);
 	INIT_WORK(&engine->end_work, end_work);
 	init_waitqueue_head(&engine->wait);
+	xa_init_flags(&engine->pages.slab, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	mmgrab(current->mm);
 	engine->mm = current->mm;
 	engine->owner = get_pid(task_tgid(current));

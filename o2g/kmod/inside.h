@@ -129,8 +129,9 @@ struct o2g_engine {
 	struct pid *owner;    /* tgid */
 	struct list_head links;
 	u32 link_number, link_count, link_most;
-	struct list_head tx;	       /* links that want to write; lock */
-	struct list_head blocked;      /* links that the core does not read */
+	struct list_head tx;	  /* links that want to write; lock */
+	struct list_head blocked; /* links that the core does not read */
+	u64 asked; /* o2g_core_changes() when those were asked; lock */
 	struct o2g_copy *jobs, **last; /* put-off copies; lock */
 	struct delayed_work turn_work; /* what waits for a worker */
 	struct work_struct reap_work;
@@ -202,7 +203,9 @@ struct o2g_link {
 	bool tx_again, tx_full;
 	bool shut;     /* the stream's end was written after BYE */
 	bool detached; /* the socket is not ours any more */
-	struct delayed_work rx_work, tx_work;
+	u32 silent;    /* looks that found no sign of life */
+	u64 asked;     /* see o2g_rx_resume() */
+	struct delayed_work rx_work, tx_work, look_work;
 	/* of who writes (tx_busy) */
 	struct o2g_piece piece[O2G_GATHER];
 	struct kvec vector[O2G_VECTOR];
@@ -227,6 +230,8 @@ void o2g_link_want(void *engine, struct o2g_conn *conn); /* host->want_tx */
 void o2g_link_end(struct o2g_link *link, int error);
 void o2g_link_use(struct o2g_link *link);
 void o2g_link_unuse(struct o2g_link *link);
+/* Something was written: finds out whether the other host still lives. */
+void o2g_link_watch(struct o2g_link *link);
 /* BYE, when all is sent that was submitted. */
 void o2g_link_bye(struct o2g_link *link);
 /* The other side has all up to the end of the stream, or is gone; the

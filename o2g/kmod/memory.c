@@ -18,6 +18,7 @@
 
 #include "inside.h"
 
+#define CHARGE 0x8000u	    /* for an engine itself, its workers and its file */
 #define HURRY_MOST 0x8000ul /* not looked for without sleeping beyond this */
 
 struct o2g_user {
@@ -98,7 +99,12 @@ int o2g_memory_open(struct o2g_engine *engine)
 	memory->sleep = true;
 	memory->user = user_get(current_uid());
 	memory->group = get_mem_cgroup_from_mm(current->mm);
-	return memory->user ? 0 : -ENOMEM;
+	if (memory->user && !o2g_memory_charge(engine, CHARGE))
+		return 0;
+	if (memory->user)
+		user_put(memory->user);
+	memory->user = NULL;
+	return -ENOMEM;
 }
 
 static void *ready_take(struct o2g_memory *memory, u64 size)
@@ -124,8 +130,10 @@ void o2g_memory_close(struct o2g_engine *engine)
 	list_for_each_entry_safe(block, next, &memory->ready, here)
 		o2g_memory_free(engine, block, block->size);
 	mem_cgroup_put(memory->group);
-	if (memory->user)
-		user_put(memory->user);
+	if (!memory->user)
+		return;
+	o2g_memory_uncharge(engine, CHARGE);
+	user_put(memory->user);
 }
 
 int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
