@@ -7,6 +7,7 @@
 #include "bed.h"
 
 #include <o2g/lib/digest.h>
+#include <skep/o2g_device.h>
 #include <skep/o2g_report.h>
 #include <skep/o2g_status.h>
 #include <tests/tap.h>
@@ -313,27 +314,70 @@ static void descriptor(void)
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
 }
 
-/* The library's ppoll(): what another thread does just before it sleeps, and
- * what became of that sleep. */
+/* What the library asks of the system, to do something amid of it. */
+
+static int exits; /* a handler of signals may exit there */
+
+static void exit_once(void)
+{
+	if (__atomic_exchange_n(&exits, 0, __ATOMIC_RELAXED))
+		exit(3);
+}
+
+/* What another thread does just before this one sleeps, and what became of
+ * that sleep. */
 static __thread void (*amid)(void);
 static __thread int slept, sleeps;
 
-int ppoll(struct pollfd *file, nfds_t count, const struct timespec *limit,
-	  const sigset_t *mask)
+static void before_sleep(void)
 {
-	struct timespec left = {0};
 	void (*call)(void) = amid;
-	int n;
 
 	amid = 0;
 	if (call)
 		call();
+}
+
+static int after_sleep(int result)
+{
+	slept = result;
+	sleeps++;
+	return result;
+}
+
+ssize_t recv(int fd, void *buffer, size_t length, int flags)
+{
+	exit_once();
+	return recvfrom(fd, buffer, length, flags, 0, 0);
+}
+
+/* The user engine sleeps here, */
+int ppoll(struct pollfd *file, nfds_t count, const struct timespec *limit,
+	  const sigset_t *mask)
+{
+	struct timespec left = {0};
+
+	before_sleep();
 	if (limit)
 		left = *limit;
-	n = (int)syscall(SYS_ppoll, file, count, limit ? &left : 0, mask, 8);
-	slept = n;
-	sleeps++;
-	return n;
+	return after_sleep((int)syscall(SYS_ppoll, file, count,
+					limit ? &left : 0, mask, 8));
+}
+
+/* and the kernel engine here. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list list;
+	void *argument;
+
+	va_start(list, request);
+	argument = va_arg(list, void *);
+	va_end(list);
+	exit_once();
+	if (request != O2G_IOC_SLEEP)
+		return (int)syscall(SYS_ioctl, fd, request, argument);
+	before_sleep();
+	return after_sleep((int)syscall(SYS_ioctl, fd, request, argument));
 }
 
 static struct o2g *sleeper;
@@ -572,34 +616,6 @@ static void reports(void)
 	a = bed_open();
 	TAP(o2g_close(a, 100) == 0);
 	unsetenv("SKEP_O2G_REPORT");
-}
-
-/* The calls of the library's engines, under its lock: a handler of signals may
- * exit there. */
-static int exits;
-
-static void exit_once(void)
-{
-	if (__atomic_exchange_n(&exits, 0, __ATOMIC_RELAXED))
-		exit(3);
-}
-
-ssize_t recv(int fd, void *buffer, size_t length, int flags)
-{
-	exit_once();
-	return recvfrom(fd, buffer, length, flags, 0, 0);
-}
-
-int ioctl(int fd, unsigned long request, ...)
-{
-	va_list list;
-	void *argument;
-
-	va_start(list, request);
-	argument = va_arg(list, void *);
-	va_end(list);
-	exit_once();
-	return (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
 /* Ends without closing its endpoints, maybe inside a call of the library. */
