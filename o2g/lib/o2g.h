@@ -37,7 +37,7 @@ struct o2g_options { /* zero means the default; see libo2g(3) */
 	uint32_t credit;     /* bytes that each peer may send unasked */
 	uint64_t unexpected; /* most bytes held for unmatched messages */
 	uint32_t operations; /* most operations in flight */
-	const char *engine;  /* "user"; 0 for the best one */
+	const char *engine;  /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
 	uint32_t nap_us; /* longest nap of o2g_poll's callers, see o2g_nap */
 	uint32_t connect_ms; /* most time to reach a peer */
 };
