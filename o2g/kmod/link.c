@@ -15,6 +15,9 @@
 
 #include "inside.h"
 
+#define LOOK_TIME (5 * HZ) /* between two looks at what is under way */
+#define SILENT_MOST 6	   /* looks without a sign of life: a death */
+
 /* A socket costs the kernel some memory besides. */
 #define CHARGE (sizeof(struct o2g_link) + 4096)
 
@@ -99,6 +102,45 @@ bool o2g_link_finished(const struct o2g_link *link)
 	       (link->shut &&
 		(1 << READ_ONCE(link->sk->sk_state)) &
 			(TCPF_FIN_WAIT2 | TCPF_TIME_WAIT | TCPF_CLOSE));
+}
+
+/* ---- silence ---- */
+
+/* Nothing was acknowledged since the last look. TCP_USER_TIMEOUT would count a
+ * program that does not read as dead, though its kernel answers. An idle
+ * stream has TCP's keepalive, if the program asked for it. */
+static bool silent(const struct sock *sk)
+{
+	return (READ_ONCE(tcp_sk(sk)->packets_out) ||
+		READ_ONCE(inet_csk(sk)->icsk_probes_out)) &&
+	       tcp_jiffies32 - READ_ONCE(tcp_sk(sk)->rcv_tstamp) >= LOOK_TIME;
+}
+
+static bool under_way(const struct sock *sk)
+{
+	return READ_ONCE(tcp_sk(sk)->write_seq) !=
+	       READ_ONCE(tcp_sk(sk)->snd_una);
+}
+
+static void look(struct work_struct *work)
+{
+	struct o2g_link *link =
+		container_of(work, struct o2g_link, look_work.work);
+
+	o2g_engine_enter(link->engine);
+	link->silent = silent(link->sk) ? link->silent + 1 : 0;
+	if (link->silent >= SILENT_MOST)
+		o2g_link_end(link, -ETIMEDOUT);
+	else if (under_way(link->sk))
+		o2g_link_watch(link);
+	o2g_engine_leave(link->engine, NULL);
+}
+
+void o2g_link_watch(struct o2g_link *link)
+{
+	if (!link->over && !delayed_work_pending(&link->look_work))
+		queue_delayed_work(link->engine->workers, &link->look_work,
+				   LOOK_TIME);
 }
 
 /* ---- hooks ---- */
@@ -189,6 +231,7 @@ static struct o2g_link *make(struct o2g_engine *engine, int fd, int *error)
 	INIT_LIST_HEAD(&link->blocked_here);
 	INIT_DELAYED_WORK(&link->rx_work, o2g_rx_work);
 	INIT_DELAYED_WORK(&link->tx_work, o2g_tx_work);
+	INIT_DELAYED_WORK(&link->look_work, look);
 	return link;
 }
 
@@ -273,6 +316,7 @@ static void stop_work(struct o2g_link *link)
 	wait_var_event(&link->tx_busy, !READ_ONCE(link->tx_busy));
 	cancel_delayed_work_sync(&link->rx_work);
 	cancel_delayed_work_sync(&link->tx_work);
+	cancel_delayed_work_sync(&link->look_work);
 }
 
 void o2g_link_detach(struct o2g_link *link)

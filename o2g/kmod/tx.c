@@ -163,6 +163,7 @@ static bool write_some(struct writer *writer)
 		return false;
 	if (sent > 0) {
 		writer->written += (u64)sent;
+		o2g_link_watch(link);
 		if (o2g_tx_done(link->conn, (u64)sent))
 			o2g_link_end(link, -EPROTO);
 		return true;

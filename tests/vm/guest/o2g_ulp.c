@@ -3,7 +3,8 @@
  * Attached sockets against everybody who still has a descriptor of one, and
  * against what TCP does: every way of reading, writing and bending the stream
  * is refused or does no harm, and each end of a stream is the right one. Run
- * as root, to whom more is allowed.
+ * as root, to whom more is allowed. With `silence`: how long a dead host is
+ * waited for.
  */
 #include "o2g_good.h"
 
@@ -547,9 +548,9 @@ static void shared_file(void)
 
 /* ---- families and namespaces ---- */
 
-static void up(void)
+static void loopback(short flags)
 {
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = flags};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	if (ioctl(fd, SIOCSIFFLAGS, &lo))
@@ -566,7 +567,7 @@ static void other_namespace(void)
 		tap_skip("a socket of another namespace", strerror(errno));
 		return;
 	}
-	up();
+	loopback(IFF_UP);
 	pair_of(AF_INET, end);
 	if (setns(home, CLONE_NEWNET))
 		raw_die("setns");
@@ -580,6 +581,51 @@ static void other_namespace(void)
 	b.near = -1;
 	tap_ok(arrives(&b), "and served, though nobody else is in there");
 	bench_close(&b);
+}
+
+/* A host that falls silent with data under way is dead after 30 s; one whose
+ * program does not read is not. */
+static void silence(void)
+{
+	static uint8_t body[1000000];
+	const size_t all = sizeof(body) + 8 * FRAME; /* pieces of 128 KiB */
+	int home = open("/proc/self/ns/net", O_RDONLY), away;
+	struct bench idle = bench(), gone;
+	struct o2g_cqe cqe = {0};
+	size_t got = 0;
+	double began;
+
+	set(idle.far, SOL_SOCKET, SO_RCVBUF, 4096);
+	raw_do(&idle.raw, O2G_OP_SEND, 1, 1, body, sizeof(body));
+	if (unshare(CLONE_NEWNET))
+		raw_die("unshare");
+	away = open("/proc/self/ns/net", O_RDONLY);
+	loopback(IFF_UP);
+	gone = bench();
+	loopback(0);
+	if (setns(home, CLONE_NEWNET))
+		raw_die("setns");
+	close(home);
+	close(away);
+	post(&gone.raw, 2);
+	began = raw_now();
+	raw_do(&gone.raw, O2G_OP_SEND, 1, 1, body, 100);
+	tap_ok(raw_take(&gone.raw, &cqe, 1) && cqe.op == O2G_OP_SEND &&
+		       raw_take(&gone.raw, &cqe, 200) &&
+		       cqe.op == O2G_OP_RECV && cqe.status == -ECONNRESET &&
+		       raw_now() - began > 25,
+	       "a host that falls silent is dead after a while (%.0f s)",
+	       raw_now() - began);
+	while (got < all) {
+		ssize_t n = recv(idle.far, in, sizeof(in), 0);
+
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	tap_ok(got == all, "one whose program does not read lives (%zu)", got);
+	bench_close(&gone);
+	bench_close(&idle);
 }
 
 /* ---- many at once ---- */
@@ -626,11 +672,17 @@ static void races(void)
 	raw_close(&raw);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	struct bench b = bench();
+	struct bench b;
 
 	begin();
+	if (argc > 1 && !strcmp(argv[1], "silence")) {
+		silence();
+		finish("silence");
+		return tap_done();
+	}
+	b = bench();
 	reading(&b);
 	writing(&b, "IPv4");
 	bending(&b);
