@@ -21,13 +21,17 @@ var excluded = []string{"test_spawn", "test_dynproc", "test_util_pool"}
 // they are left out from the start. MPICH fails them on its own TCP as well,
 // though not each time: it makes a distributed graph of messages from any
 // source, and those of a fast rank's next graph may be taken for the one
-// before. Open MPI revokes communicators only by its messaging layer ob1, not
-// by the one that uses libfabric, whatever the provider.
+// before. Open MPI 5 revokes communicators only by its messaging layer ob1, not
+// by the one that uses libfabric, whatever the provider. The latter sends from
+// the address 0 for MPI_BOTTOM in Open MPI 4.1: libfabric's tcp crashes, O2G
+// refuses, and the collective waits for ever.
 var unsound = map[string]map[string][]string{
 	"mpich": {"test_comm_topo": {"test_comm_topo.TestTopoWorld.testDistgraphcomm",
 		"test_comm_topo.TestTopoWorldDup.testDistgraphcomm"}},
 	"openmpi": {"test_ulfm": {"test_ulfm.TestULFMInter.testRevoke",
 		"test_ulfm.TestULFMSelf.testRevoke", "test_ulfm.TestULFMWorld.testRevoke"}},
+	"debian": {"test_cco_vec": {"test_cco_vec.TestCCOVecWorld.testAlltoallwBottom",
+		"test_cco_vec.TestCCOVecWorldDup.testAlltoallwBottom"}},
 }
 
 // A world is an MPI and the python whose mpi4py is built for its kind.
@@ -125,7 +129,6 @@ type row struct {
 const (
 	unstableMost = 6
 	unstableRuns = 6
-	oneTestTime  = 20 * time.Second
 )
 
 // compare runs a module on both. A test that fails on O2G alone gets further
@@ -167,7 +170,7 @@ func (r *row) judge() {
 
 func (o *options) failsOnTCP(r *row, test, out string) bool {
 	for range unstableRuns {
-		s := o.module(r, test, true, oneTestTime, out)
+		s := o.module(r, test, true, o.deadline, out)
 		if !s.complete || !passed(s.outcome[test]) {
 			return true
 		}
