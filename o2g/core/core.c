@@ -157,15 +157,19 @@ static u32 needs(const struct o2g_core *core)
 	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0);
 }
 
-/* Flags that were set stay set while this runs, so it ends. */
+/* Flags that were set stay set while this runs, so it ends. In batches, what
+ * came in before the flag was seen is left lying. */
 void o2g_core_ask(struct o2g_core *core)
 {
 	u32 flags = needs(core);
 
-	if (flags == core->ring.flags)
-		return; /* as nearly always */
-	while (o2g_ring_ask(&core->ring, flags) && o2g_core_read(core) >= 0)
+	while (o2g_ring_ask(&core->ring, flags)) {
+		if (core->limits.batch)
+			core->more |= o2g_ring_waiting(&core->ring) != 0;
+		if (core->limits.batch || o2g_core_read(core) < 0)
+			return;
 		flags |= needs(core);
+	}
 }
 
 int o2g_core_consume(struct o2g_core *core)

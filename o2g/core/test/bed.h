@@ -48,7 +48,7 @@ struct bed {
 };
 
 struct bed_options {
-	u32 sq, cq, postings, peers, slab_message;
+	u32 sq, cq, postings, peers, slab_message, batch;
 	u64 outbox, slab, unexpected, forgiven;
 };
 

@@ -216,8 +216,10 @@ static void arrived(struct bed_end *end)
 static void kick(u32 who)
 {
 	world->owes_kick[who] = 0;
-	expect(o2g_core_consume(world->bed[who].core) >= 0, "consume");
-	sync(who);
+	do {
+		expect(o2g_core_consume(world->bed[who].core) >= 0, "consume");
+		sync(who);
+	} while (o2g_core_more(world->bed[who].core));
 }
 
 static void complete(u32 who, const struct o2g_cqe *cqe);
@@ -559,7 +561,7 @@ static u64 settle(void)
 	for (u32 i = 0; i < ENDS; i++) {
 		moved += move(i, 0, 1 << 20) + move(i, 1, 1 << 20);
 		copies(i);
-		if (world->owes_kick[i])
+		if (world->owes_kick[i] || o2g_core_more(world->bed[i].core))
 			kick(i);
 		moved += take(i, 1000);
 	}
@@ -650,6 +652,7 @@ static void world_open(u64 seed)
 			.outbox = 4096,
 			.unexpected = 0x40000u << roll(6),
 			.forgiven = roll(2) ? 0x40000u << roll(4) : 0,
+			.batch = roll(2) ? 1 + roll(16) : 0,
 		};
 
 		bed_open(&world->bed[i], &options);

@@ -449,6 +449,63 @@ static void unreachable(void)
 	TAP(pair_close(&p));
 }
 
+static void lay(u64 count)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_RECV,
+			      .peer = O2G_ANY_PEER,
+			      .context = 1,
+			      .addr = (u64)in,
+			      .length = 10};
+
+	for (; sqe.cookie < count; sqe.cookie++, sqe.tag++)
+		o2g_ring_submit(p.bed[1].area, &sqe);
+}
+
+static void batches(void)
+{
+	struct bed_options bounded = pair_plain;
+	struct o2g_core *core;
+
+	bounded.batch = 8;
+	pair_open(&p, &bounded, 0x100000);
+	core = p.bed[1].core;
+	lay(20);
+	send(19, out, 10, 100);
+	TAP(pair_run(&p) == 0);
+	NAMED(core->counts.held == 1 && core->counts.posted == 8 &&
+		      o2g_core_more(core),
+	      "an arrival has no more read than a batch");
+	TAP(o2g_core_consume(core) == 8 && o2g_core_more(core));
+	TAP(o2g_core_consume(core) == 4 && !o2g_core_more(core));
+	NAMED(pair_took(&p, 1, 19, 0) && p.cqe.tag == 19,
+	      "what was left lying finds its message when it is read");
+	TAP(pair_close(&p));
+}
+
+static void patience(void)
+{
+	struct o2g_core *core;
+
+	pair_open(&p, &pair_plain, 0x100000);
+	core = p.bed[1].core;
+	o2g_core_patience(core, 1);
+	lay(2);
+	p.bed[1].fail_after = 1;
+	TAP(o2g_core_consume(core) == 0 && !o2g_core_more(core));
+	NAMED(core->counts.posted == 0 && !pair_took(&p, 1, 0, -O2G_ENOMEM),
+	      "with patience a receive waits in the ring for memory");
+	p.bed[1].fail_after = 0;
+	TAP(o2g_core_consume(core) == 2 && core->counts.posted == 2);
+	TAP(pair_close(&p));
+	pair_open(&p, &pair_plain, 0x100000);
+	lay(1);
+	p.bed[1].fail_after = 1;
+	o2g_core_consume(p.bed[1].core);
+	NAMED(pair_took(&p, 1, 0, -O2G_ENOMEM), "and without it is refused");
+	p.bed[1].fail_after = 0;
+	TAP(pair_close(&p));
+}
+
 static void full_ring(void)
 {
 	struct bed_options small = pair_plain;
@@ -614,6 +671,8 @@ int main(void)
 	death();
 	clean_end();
 	unreachable();
+	batches();
+	patience();
 	full_ring();
 	slab();
 	turns();
