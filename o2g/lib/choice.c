@@ -51,6 +51,9 @@ static const char *advice(const struct o2g_engine_ops *ops, int error)
 		return "; load it with `modprobe o2g`, see `skep doctor`";
 	if (error == -EACCES || error == -EPERM)
 		return "; have root let you open /dev/o2g";
+	if (error == -E2BIG)
+		return "; it holds at most 4G for unmatched messages "
+		       "(SKEP_O2G_UNEXPECTED)";
 	if (error == -EPROTO)
 		return "; the module and this library are of different "
 		       "versions";

@@ -85,7 +85,11 @@ static int kernel_open(struct o2g_engine **out,
 	if (!e)
 		return -ENOMEM;
 	e->file = open(DEVICE, O_RDWR | O_CLOEXEC);
-	r = e->file < 0 ? -errno : open_device(e, options);
+	r = e->file < 0 ? -errno : 0;
+	if (r == 0 && options->limits.unexpected > O2G_AREA_PART)
+		r = -E2BIG;
+	if (r == 0)
+		r = open_device(e, options);
 	if (r) {
 		kernel_close(e);
 		return r;
