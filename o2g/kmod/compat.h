@@ -34,8 +34,8 @@ static inline void o2g_compat_refuse(struct proto_ops *ops)
 #endif
 }
 
-static inline void o2g_compat_vma(struct vm_area_struct *vma,
-				  unsigned long set, unsigned long clear)
+static inline void o2g_compat_vma(struct vm_area_struct *vma, unsigned long set,
+				  unsigned long clear)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 	vma->vm_flags = (vma->vm_flags | set) & ~clear;

@@ -32,28 +32,17 @@ void o2g_engine_enter(struct o2g_engine *engine)
 	__release(&engine->lock); /* for sparse: it sees one function */
 }
 
-/* Links that the core takes again are read again; they are asked only when
- * their answer may have changed. */
-static void resume(struct o2g_engine *engine)
-{
-	const u64 changes = o2g_core_changes(engine->core);
-
-	if (list_empty(&engine->blocked) || engine->asked == changes)
-		return;
-	engine->asked = changes;
-	o2g_rx_resume(engine);
-}
-
-/* True: there is something left that may need sleeping. */
+/* True: there is something left that may need sleeping, or was too much. */
 static bool settle(struct o2g_engine *engine, struct list_head *mine,
 		   bool *wake)
 {
-	resume(engine);
+	const bool left = o2g_rx_resume(engine);
+
 	o2g_tx_share(engine, mine);
 	*wake = o2g_core_wakes(engine->core);
 	engine->rung |= *wake;
 	engine->counts.wakes += *wake;
-	return engine->jobs || o2g_core_more(engine->core) ||
+	return left || engine->jobs || o2g_core_more(engine->core) ||
 	       o2g_memory_wanted(engine);
 }
 
@@ -139,8 +128,7 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 		unlock(engine, false);
 		return rc;
 	}
-	if (filled)
-		engine->asked = U64_MAX;
+	engine->fills += !!filled;
 	rc = consume(engine, poor);
 	more = settle(engine, mine, &wake);
 	jobs = take_jobs(engine);
@@ -458,7 +446,6 @@ static void init(struct o2g_engine *engine)
 	INIT_LIST_HEAD(&engine->tx);
 	INIT_LIST_HEAD(&engine->blocked);
 	engine->last = &engine->jobs;
-	engine->asked = U64_MAX;
 	INIT_DELAYED_WORK(&engine->turn_work, turn_work);
 	INIT_WORK(&engine->reap_work, o2g_link_reap);
 	INIT_WORK(&engine->end_work, end_work);

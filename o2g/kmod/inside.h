@@ -131,7 +131,7 @@ struct o2g_engine {
 	u32 link_number, link_count, link_most;
 	struct list_head tx;	  /* links that want to write; lock */
 	struct list_head blocked; /* links that the core does not read */
-	u64 asked; /* o2g_core_changes() when those were asked; lock */
+	u64 fills; /* times that memory was looked for, sleeping; lock */
 	struct o2g_copy *jobs, **last; /* put-off copies; lock */
 	struct delayed_work turn_work; /* what waits for a worker */
 	struct work_struct reap_work;
@@ -201,10 +201,9 @@ struct o2g_link {
 	int error;    /* of the end; of writing, while not over */
 	bool tx_busy; /* somebody writes; again: there is more since */
 	bool tx_again, tx_full;
-	bool shut;     /* the stream's end was written after BYE */
-	bool detached; /* the socket is not ours any more */
-	u32 silent;    /* looks that found no sign of life */
-	u64 asked;     /* see o2g_rx_resume() */
+	bool shut;  /* the stream's end was written after BYE */
+	u32 silent; /* looks that found no sign of life */
+	u64 asked;  /* blocked: o2g_rx_resume() asked it in that state */
 	struct delayed_work rx_work, tx_work, look_work;
 	/* of who writes (tx_busy) */
 	struct o2g_piece piece[O2G_GATHER];
@@ -245,8 +244,10 @@ void o2g_rx_ready(struct sock *sk); /* sk_data_ready */
 void o2g_rx_work(struct work_struct *work);
 /* With the engine's lock: reads (after a while) in a worker. */
 void o2g_rx_later(struct o2g_link *link, unsigned long delay);
-/* With the engine's lock: reads the links that the core takes again. */
-void o2g_rx_resume(struct o2g_engine *engine);
+/* With the engine's lock: asks blocked links whose answer may have changed,
+ * a few at a time, and reads those that the core takes again. True: there are
+ * more to ask. */
+bool o2g_rx_resume(struct o2g_engine *engine);
 
 /* ---- tx.c ---- */
 

@@ -17,6 +17,7 @@
 
 #define SHORT_COPY 2048	       /* done with the engine's lock held */
 #define TAKEN_MOST 64	       /* pieces before others get that lock */
+#define ASKED_MOST 16	       /* blocked links, per piece of work */
 #define MEMORY_DELAY (HZ / 10) /* until memory is asked for again */
 
 enum stop {
@@ -128,12 +129,21 @@ static s64 place(struct reader *reader, const struct o2g_piece *piece,
 
 /* ---- reading ---- */
 
+/* As long as this does not change, a blocked link stays so. */
+static u64 state_of(const struct o2g_engine *engine)
+{
+	return o2g_core_changes(engine->core) + engine->fills;
+}
+
 static void block(struct o2g_link *link)
 {
+	struct o2g_engine *engine = link->engine;
+
 	if (!list_empty(&link->blocked_here))
 		return;
-	list_add_tail(&link->blocked_here, &link->engine->blocked);
-	link->engine->counts.stopped_reading++;
+	link->asked = state_of(engine);
+	list_add_tail(&link->blocked_here, &engine->blocked);
+	engine->counts.stopped_reading++;
 }
 
 static void count(struct reader *reader, const struct o2g_piece *piece, u64 n)
@@ -311,15 +321,30 @@ void o2g_rx_later(struct o2g_link *link, unsigned long delay)
 		mod_delayed_work(link->engine->workers, &link->rx_work, delay);
 }
 
-void o2g_rx_resume(struct o2g_engine *engine)
+/* Those that were asked stand at the list's end. */
+static struct o2g_link *next_blocked(struct o2g_engine *engine, u64 state)
 {
-	struct o2g_link *link, *next;
+	struct o2g_link *link = list_first_entry_or_null(
+		&engine->blocked, struct o2g_link, blocked_here);
 
-	list_for_each_entry_safe(link, next, &engine->blocked, blocked_here)
-	{
+	return link && link->asked != state ? link : NULL;
+}
+
+bool o2g_rx_resume(struct o2g_engine *engine)
+{
+	const u64 state = state_of(engine);
+	struct o2g_link *link;
+
+	for (int i = 0; i < ASKED_MOST; i++) {
+		link = next_blocked(engine, state);
+		if (!link)
+			return false;
+		link->asked = state;
+		list_move_tail(&link->blocked_here, &engine->blocked);
 		if (o2g_rx_blocked(link->conn))
 			continue;
 		list_del_init(&link->blocked_here);
 		o2g_rx_later(link, 0);
 	}
+	return next_blocked(engine, state);
 }
