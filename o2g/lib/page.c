@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* How often a page may be swept away between its making and its lock. */
-#define TRIES 16
+#define TRIES 12
 
 struct o2g_page {
 	struct o2g_status *status;
@@ -116,22 +116,25 @@ static void drop_file(struct o2g_page *page)
 	close(page->file);
 }
 
-/* The id keeps processes apart that have one number in two namespaces. */
+/* The id keeps processes apart that have one number in two namespaces; each
+ * try takes other bytes of it, since a sweeper may still remove the last name.
+ */
 static int make_page(struct o2g_page *page, const struct o2g_id *id)
 {
 	int r = name_folder(page->path, sizeof(page->path) - 32);
-	size_t used;
+	char *end = page->path + strlen(page->path);
 
 	if (r)
 		return r;
 	sweep(page->path);
-	used = strlen(page->path);
-	snprintf(page->path + used, sizeof(page->path) - used,
-		 "/%d-%02x%02x%02x%02x", (int)getpid(), id->byte[0],
-		 id->byte[1], id->byte[2], id->byte[3]);
 	page->file = -EAGAIN;
-	for (int i = 0; i < TRIES && page->file == -EAGAIN; i++)
+	for (const u8 *b = id->byte; b < id->byte + TRIES; b++) {
+		snprintf(end, 32, "/%d-%02x%02x%02x%02x", (int)getpid(), b[0],
+			 b[1], b[2], b[3]);
 		page->file = make_file(page->path);
+		if (page->file != -EAGAIN)
+			break;
+	}
 	if (page->file < 0)
 		return page->file;
 	page->status = map(page->file);
