@@ -46,8 +46,7 @@ static void free_messages(struct o2g_core *core)
 		struct o2g_message *message = o2g_pool_at(&core->messages, i);
 
 		if (message && message->hold.place == O2G_PLACE_CORE)
-			core->host.free(core->host.ctx, message->hold.core,
-					message->hold.length);
+			o2g_message_unhold(core, message);
 	}
 }
 

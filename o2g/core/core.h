@@ -66,7 +66,7 @@ struct o2g_limits {
 	u32 postings; /* most operations in flight */
 	u32 peers;    /* most peers */
 	/* Most bytes held for unmatched messages, with the core's record of
-	 * each, some 700 bytes. */
+	 * each, some 800 bytes. */
 	u64 unexpected;
 	/* While less than this is held, the credit of unmatched messages goes
 	 * back early to a sender that has none left: it may have the message

@@ -20,6 +20,7 @@
 #define O2G_TX_AHEAD 0x40000 /* bytes planned ahead */
 #define O2G_PIECE_SIZE O2G_BODY_MAX
 #define O2G_BURST 16 /* messages that may pass a long body's next piece */
+#define O2G_SMALL 64 /* bodies that need no memory of their own */
 #define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
 
 /* A completion that waits, in an operation or in a message. */
@@ -97,6 +98,7 @@ struct o2g_message {
 	struct o2g_piece hold;
 	u64 charged; /* against limits.unexpected */
 	struct o2g_copy copy;
+	u8 small[O2G_SMALL]; /* where a short body is held */
 };
 
 struct o2g_peer {
@@ -218,6 +220,8 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_written(struct o2g_core *core, struct o2g_message *message);
 /* Takes back what just arrived and can't be held. */
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
+/* Gives the memory back that the body was to be held in. */
+void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
 
 /* recv.c */

@@ -33,12 +33,12 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 	return message;
 }
 
-static void hold_free(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_piece *hold = &message->hold;
 
 	core->changes += hold->place != O2G_PLACE_FORGET;
-	if (hold->place == O2G_PLACE_CORE)
+	if (hold->place == O2G_PLACE_CORE && hold->core != message->small)
 		core->host.free(core->host.ctx, hold->core, hold->length);
 	else if (hold->place == O2G_PLACE_AREA)
 		o2g_slab_give(&core->slab, hold->address);
@@ -56,7 +56,9 @@ static int hold_make(struct o2g_core *core, struct o2g_message *message,
 			return -O2G_EAGAIN;
 		hold->place = O2G_PLACE_AREA;
 	} else {
-		hold->core = core->host.alloc(core->host.ctx, length);
+		hold->core = length <= sizeof(message->small)
+				     ? message->small
+				     : core->host.alloc(core->host.ctx, length);
 		if (!hold->core)
 			return -O2G_EAGAIN;
 		hold->place = O2G_PLACE_CORE;
@@ -98,7 +100,7 @@ static int hold_body(struct o2g_core *core, struct o2g_message *message)
 
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
-	hold_free(core, message);
+	o2g_message_unhold(core, message);
 	core->changes += message->charged > 0;
 	uncharge(core, message, message->charged);
 	list_unlink(&message->here);
@@ -324,7 +326,7 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 		split += conn->rx_offer;
 	message->split = least(message->split, split);
 	if (!message->split)
-		hold_free(core, message);
+		o2g_message_unhold(core, message);
 }
 
 void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
