@@ -192,19 +192,6 @@ static struct fi_ops fid_ops = {
 	.ops_open = PROV_REFUSED,
 };
 
-/* The one thing that goes wrong for everybody once gets one clear line, also
- * where libfabric's log is off. */
-static void explain(int error)
-{
-	if (error == -EACCES)
-		fprintf(stderr,
-			"libo2g-fi: the job has no secret, or a malformed one: "
-			"run it under skep mpirun, or set SKEP_O2G_SECRET to "
-			"64 hexadecimal digits (the same for all ranks)\n");
-	else
-		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
-}
-
 static int open_messages(struct endpoint *ep)
 {
 	struct o2g_options options = {.size = sizeof(options)};
@@ -223,8 +210,8 @@ static int open_messages(struct endpoint *ep)
 	options.nap_us = (uint32_t)tunables.nap_us;
 	ep->linger_ms = (int)tunables.linger_ms;
 	error = o2g_open(&ep->o2g, &options);
-	if (error) {
-		explain(error);
+	if (error) { /* for everybody to see, also with libfabric's log off */
+		fprintf(stderr, "libo2g-fi: %s\n", o2g_error());
 		return error;
 	}
 	ep->copy_max = o2g_copy_max(ep->o2g);

@@ -5,6 +5,9 @@
 package vm
 
 import (
+	"path/filepath"
+	"strings"
+
 	"skep/internal/lab"
 )
 
@@ -23,4 +26,44 @@ func (g *o2gGuest) library() {
 		g.vm.Run(lab.Program{Args: []string{tool(g.t, "o2g_lib_"+s.name)}, User: true,
 			Env: []string{"SKEP_O2G_ENGINE=kernel"}}, s.floor)
 	}
+}
+
+// asUser runs a script as the ordinary user; skep and the job's options are
+// its variables.
+func (g *o2gGuest) asUser(script string) string {
+	g.t.Helper()
+	p := shell(script)
+	p.User = true
+	p.Env = []string{"skep=" + filepath.Join(g.build, "bin", "skep"),
+		"job=mpirun --mpi " + filepath.Join(g.build, "mpi", "mpich") + " --no-shm -n 2",
+		"app=" + g.app()}
+	return g.vm.Output(p)
+}
+
+// choice: which engine a program gets, and how a user sees it.
+func (g *o2gGuest) choice() {
+	says := func(name, text string, words ...string) {
+		g.t.Helper()
+		for _, w := range words {
+			claim(g.t, name+": "+w, strings.Contains(text, w), "%s", text)
+		}
+	}
+	says("doctor", g.asUser(`$skep doctor || :`), "the kernel module matches")
+	says("asked for the user engine", g.asUser(`$skep $job --engine user -- "$app" talk 2>&1`), "over O2G (user engine)")
+	says("status", g.asUser(`$skep $job -- "$app" traffic >/dev/null 2>&1 & job=$!
+out= tries=0
+while [ $tries -lt 600 ]; do
+	out=$($skep o2g status) tries=$((tries + 1))
+	case $out in *SOFTIRQ*kB*) break ;; esac
+	sleep 0.1
+done
+kill $job; wait $job || :
+echo "$out"`), "kernel", "SOFTIRQ", "kB")
+	g.vm.Output(shell("chmod 600 /dev/o2g"))
+	text := g.asUser(`$skep $job -- "$app" talk 2>&1`)
+	says("without the right to the device", text, "Permission denied; have root let you open /dev/o2g; going on with the engine 'user'", "over O2G (user engine)")
+	text = g.asUser(`$skep $job --engine kernel -- "$app" talk 2>&1 || echo refused`)
+	says("and the kernel's insisted on", text, "have root let you open /dev/o2g", "refused")
+	says("doctor", g.asUser(`$skep doctor || :`), "have root let you open it")
+	g.vm.Output(shell("chmod 666 /dev/o2g"))
 }

@@ -40,6 +40,7 @@ var o2gParts = []struct {
 	{"device", func(g *o2gGuest) { g.run("o2g_device", 60) }},
 	{"stop", (*o2gGuest).stop},
 	{"library", (*o2gGuest).library},
+	{"choice", (*o2gGuest).choice},
 	{"rings", func(g *o2gGuest) { g.run("o2g_hostile", 17, "rings") }},
 	{"area", func(g *o2gGuest) { g.run("o2g_hostile", 25, "area") }},
 	{"calls", func(g *o2gGuest) { g.run("o2g_hostile", 6, "calls") }},

@@ -237,9 +237,10 @@ static void no_secret(const char *program)
 	char text[4096];
 
 	CHECK(open_with(program, "SKEP_O2G_SECRET", NULL, text) == 1);
-	CHECK(strstr(text, "run it under skep mpirun, or set SKEP_O2G_SECRET "
-			   "to 64 hexadecimal digits (the same for all "
-			   "ranks)"));
+	CHECK(strstr(text,
+		     "start it with `skep mpirun`, or set SKEP_O2G_SECRET "
+		     "to the same 64 hexadecimal digits for each of its "
+		     "processes"));
 	CHECK(strstr(text, "fi_endpoint: Permission denied"));
 }
 
