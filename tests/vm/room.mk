@@ -36,7 +36,8 @@ suite_vm-user_needs = $(vm_needs) $(B)/bin/skep
 # The kernel engine of O2G: programs that use the device by themselves, one on
 # libo2g, stock MPICH.
 o2g_vm := $(B)/test/vm
-$(o2g_vm)/o2g_device $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck: $(o2g_vm)/%: \
+$(o2g_vm)/o2g_device $(o2g_vm)/o2g_ulp $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck: \
+		$(o2g_vm)/%: \
 		$(B)/obj/gcc/tests/vm/guest/%.o $(B)/obj/gcc-free/o2g/core/ring.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
@@ -53,3 +54,23 @@ $(o2g_vm)/o2g_capture: $(B)/obj/gcc/tests/vm/guest/o2g_capture.o
 $(o2g_vm)/o2g_shell: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ ./tests/vm/guest/o2g_shell
+
+VM_SUITES += vm-o2g
+suite_vm-o2g = $(call vm_suite,O2g)
+suite_vm-o2g_kind = go
+suite_vm-o2g_deadline = 1260
+suite_vm-o2g_needs = $(vm_needs) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
+	$(B)/test/o2g/app-wheel $(addprefix $(o2g_vm)/o2g_,device ulp hostile \
+	wreck stop capture shell $(addprefix lib_,message life death stranger))
+
+# All of it on each kernel, with all of mpi4py's tests: hours. Then the same
+# programs on a kernel that looks for mistakes.
+SOAKS += o2g-kernel o2g-debug
+soak_o2g-kernel = SKEP_O2G_LONG=1 $(GO) test -count=1 -v -timeout 12h \
+	-run '^TestO2g' ./tests/vm
+soak_o2g-kernel_needs = $(suite_vm-o2g_needs) $(MPI_RUN)
+soak_o2g-debug = $(MAKE) --no-print-directory kmod \
+	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
+	$(GO) test -count=1 -v -timeout 4h -tags debugkernel \
+	-run '^TestO2gDebug$$' ./tests/vm
+soak_o2g-debug_needs = $(suite_vm-o2g_needs)

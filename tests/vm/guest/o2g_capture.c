@@ -63,10 +63,11 @@ static void die(const char *what)
 
 /* ---- capturing ---- */
 
+/* Both ways: what leaves is shown to those alone who want all protocols. */
 static int listen_on(const char *interface)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(ETH_P_IP),
+				 .sll_protocol = htons(ETH_P_ALL),
 				 .sll_ifindex = (int)if_nametoindex(interface)};
 	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = BUFFER;
 
@@ -84,7 +85,8 @@ static void keep(const uint8_t *bytes, size_t length)
 	const struct tcphdr *tcp;
 	size_t head;
 
-	if (length < sizeof(*ip) || ip->protocol != IPPROTO_TCP)
+	if (length < sizeof(*ip) || ip->version != 4 ||
+	    ip->protocol != IPPROTO_TCP)
 		return;
 	head = ip->ihl * 4u;
 	tcp = (const void *)(bytes + head);

@@ -182,7 +182,8 @@ static void one(struct raw *from, struct raw *to, uint64_t length, bool posted)
 	tap_ok(after.received == before.received + 1 &&
 		       after.expected - before.expected == (posted ? 1 : 0) &&
 		       after.held == 0 && after.posted == 0,
-	       "and the counters say so");
+	       "%llu bytes, posted %s: the counters say so",
+	       (unsigned long long)length, posted ? "before" : "after");
 }
 
 static void messages(void)

@@ -461,8 +461,8 @@ static void killed_at(enum stage stage)
 /* Messages of all sizes in a process of its own, a mark for each. */
 static void chatter(void)
 {
-	static const uint64_t sizes[] = {1, 8192, 100000, 3000000};
-	uint8_t *from = malloc(3000000), *to = malloc(3000000);
+	static const uint64_t sizes[] = {1, 8192, 100000, 1000000};
+	uint8_t *from = malloc(1000000), *to = malloc(1000000);
 	struct raw a = raw_open(), b = raw_open();
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -502,7 +502,7 @@ static void deaths(void)
 		raw_die("pipe");
 	for (enum stage stage = 0; stage < STAGES; stage++)
 		killed_at(stage);
-	killed_amid(20);
+	killed_amid(12);
 }
 
 /* ---- traffic ---- */

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux && debugkernel
+
+package vm
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+)
+
+// TestO2gDebug runs the parts of TestO2gKernel on a kernel with KASAN, lockdep
+// and kmemleak, none of which may say a word. make soak ROOM=o2g-debug runs it.
+func TestO2gDebug(t *testing.T) {
+	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
+	if kernel == "" {
+		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=o2g-debug")
+	}
+	g := bootO2g(t, lab.Machine{
+		Kernel: kernel, Nodes: 3, Memory: 3072,
+		Append: "loglevel=7", // kmemleak speaks softly
+	}, 25*time.Minute)
+	g.parts(kernel)
+	g.leaks()
+	g.unload("")
+}
+
+// leaks: nothing that is older than a whole scan is without a pointer to it.
+func (g *o2gGuest) leaks() {
+	text := g.vm.Output(shell(`
+		leaks=/sys/kernel/debug/kmemleak
+		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
+		echo scan >$leaks; sleep 6; echo scan >$leaks
+		cat $leaks; echo scanned`))
+	claim(g.t, "nothing leaked", text == "scanned\n", "%s", text)
+}
