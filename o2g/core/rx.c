@@ -6,12 +6,17 @@
  */
 #include "inside.h"
 
+/* Credit that no send waits for is no reason to write: a kernel's engine would
+ * wake a worker for each message of two programs that answer each other. */
 static int take_credit(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
+	const struct o2g_core *core = conn->core;
+
 	if (frame->credit > conn->spent_out)
 		return -O2G_EPROTO;
 	conn->spent_out -= frame->credit;
-	if (frame->credit)
+	if (frame->credit && conn->peer != O2G_NO_PEER &&
+	    !list_empty(&core->peers[conn->peer].sends))
 		o2g_tx_want(conn);
 	return 0;
 }
