@@ -31,6 +31,9 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	if (!rc)
 		rc = o2g_table_make(&core->table, &core->host,
 				    limits->hash_key);
+	/* A receive of what is held gives memory back: it must find some. */
+	if (!rc)
+		rc = o2g_pool_warm(&core->ops);
 	if (!rc && limits->slab_message)
 		rc = o2g_slab_make(&core->slab, &core->host, core->ring.slab,
 				   core->ring.slab_size);

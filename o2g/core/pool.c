@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbered objects; see pool.h. Guarded by the engine's lock. */
 #include "pool.h"
+#include "error.h"
 
 #define PER_CHUNK 32u
 #define FIRST_PLACES 16u
@@ -71,6 +72,11 @@ static int grow(struct o2g_pool *pool)
 	}
 	pool->made += PER_CHUNK;
 	return 1;
+}
+
+int o2g_pool_warm(struct o2g_pool *pool)
+{
+	return pool->free || grow(pool) ? 0 : -O2G_ENOMEM;
 }
 
 void *o2g_pool_take(struct o2g_pool *pool)

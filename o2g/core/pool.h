@@ -30,6 +30,8 @@ struct o2g_pool {
 void o2g_pool_make(struct o2g_pool *pool, const struct o2g_host *host, u32 size,
 		   u32 most);
 void o2g_pool_free(struct o2g_pool *pool);
+/* Some objects are there from the beginning: 0 or -ENOMEM. */
+int o2g_pool_warm(struct o2g_pool *pool);
 /* Zeroed but for its o2g_member; 0: limit reached or no memory. */
 void *o2g_pool_take(struct o2g_pool *pool);
 void o2g_pool_give(struct o2g_pool *pool, void *object);

@@ -89,7 +89,7 @@ static struct page *page_make(struct o2g_engine *engine, unsigned long index,
 	struct mem_cgroup *before;
 	struct page *page;
 
-	if (o2g_memory_charge(engine, PAGE_SIZE))
+	if (o2g_memory_charge_page(engine))
 		return NULL;
 	before = set_active_memcg(engine->memory.group);
 	page = page_new(engine, index, gfp);

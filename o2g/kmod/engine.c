@@ -43,7 +43,7 @@ static bool settle(struct o2g_engine *engine, struct list_head *mine,
 	engine->rung |= *wake;
 	engine->counts.wakes += *wake;
 	return left || engine->jobs || o2g_core_more(engine->core) ||
-	       o2g_memory_wanted(engine);
+	       (!engine->poor && o2g_memory_wanted(engine));
 }
 
 static void unlock(struct o2g_engine *engine, bool wake)
@@ -97,11 +97,11 @@ static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
 
 /* Consumes a batch, with the lock. Where there is no memory even with
  * sleeping, submissions that need some are refused. */
-static int consume(struct o2g_engine *engine, bool poor)
+static int consume(struct o2g_engine *engine)
 {
 	int rc;
 
-	o2g_core_patience(engine->core, !poor);
+	o2g_core_patience(engine->core, !engine->poor);
 	rc = o2g_core_consume(engine->core);
 	o2g_core_patience(engine->core, 1);
 	engine->broken |= rc == -EPROTO;
@@ -117,7 +117,6 @@ static int consume(struct o2g_engine *engine, bool poor)
 static int turn(struct o2g_engine *engine, struct list_head *mine)
 {
 	const int filled = o2g_memory_fill(engine);
-	const bool poor = filled < 0;
 	struct o2g_copy *jobs;
 	bool wake = false, more;
 	int rc;
@@ -128,18 +127,18 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 		unlock(engine, false);
 		return rc;
 	}
-	engine->fills += !!filled;
-	rc = consume(engine, poor);
+	engine->poor = filled < 0;
+	rc = consume(engine);
 	more = settle(engine, mine, &wake);
 	jobs = take_jobs(engine);
-	if (poor)
+	if (engine->poor)
 		mod_delayed_work(engine->workers, &engine->turn_work,
 				 MEMORY_DELAY);
 	unlock(engine, wake);
 	if (mine)
 		o2g_tx_write(mine);
 	do_jobs(engine, jobs, mine);
-	return rc < 0 ? rc : more && !poor;
+	return rc < 0 ? rc : more;
 }
 
 /* A broken program has no service any more, and its peers are told. */

@@ -105,6 +105,7 @@ int o2g_memory_open(struct o2g_engine *engine);
 void o2g_memory_close(struct o2g_engine *engine);
 /* Counts bytes of kernel memory against the user: 0 or -ENOMEM. */
 int o2g_memory_charge(struct o2g_engine *engine, u64 bytes);
+int o2g_memory_charge_page(struct o2g_engine *engine);
 void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes);
 /* host->alloc and free. What can't be had in a hurry is wanted. */
 void *o2g_memory_alloc(void *engine, u64 size);
@@ -131,13 +132,14 @@ struct o2g_engine {
 	u32 link_number, link_count, link_most;
 	struct list_head tx;	  /* links that want to write; lock */
 	struct list_head blocked; /* links that the core does not read */
-	u64 fills; /* times that memory was looked for, sleeping; lock */
+	u64 fills; /* blocks of memory that were made ready; lock */
 	struct o2g_copy *jobs, **last; /* put-off copies; lock */
 	struct delayed_work turn_work; /* what waits for a worker */
 	struct work_struct reap_work;
 	struct work_struct end_work; /* the program does not see it any more */
 	wait_queue_head_t wait;	     /* sleepers and poll */
 	bool rung;		     /* readable until calm; lock */
+	bool poor; /* there was no memory even with sleeping; lock */
 	bool closed;
 	bool broken;			 /* the program's rings made no sense */
 	struct o2g_device_counts counts; /* the engine's own part; lock */

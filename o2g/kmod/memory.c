@@ -136,15 +136,27 @@ void o2g_memory_close(struct o2g_engine *engine)
 	user_put(memory->user);
 }
 
-int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
+static int charge(struct o2g_engine *engine, u64 bytes, u64 most)
 {
 	struct o2g_user *user = engine->memory.user;
 
-	if (atomic64_add_return(bytes, &user->bytes) > share()) {
-		atomic64_sub(bytes, &user->bytes);
-		return -ENOMEM;
-	}
-	return 0;
+	if (atomic64_add_return(bytes, &user->bytes) <= most)
+		return 0;
+	atomic64_sub(bytes, &user->bytes);
+	return -ENOMEM;
+}
+
+int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
+{
+	return charge(engine, bytes, share());
+}
+
+/* Slabs leave some for the receives that empty them. */
+int o2g_memory_charge_page(struct o2g_engine *engine)
+{
+	const u64 most = share();
+
+	return charge(engine, PAGE_SIZE, most - most / 8);
 }
 
 void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes)
@@ -244,13 +256,18 @@ int o2g_memory_fill(struct o2g_engine *engine)
 
 	while ((size = take_wanted(engine))) {
 		block = get(engine, size, true);
-		if (!block)
-			return -ENOMEM;
-		block->size = size;
+		found = block ? 1 : -ENOMEM;
 		spin_lock_bh(&engine->lock);
-		list_add(&block->here, &engine->memory.ready);
+		if (block) {
+			block->size = size;
+			list_add(&block->here, &engine->memory.ready);
+			engine->fills++;
+		} else {
+			want(&engine->memory, size);
+		}
 		spin_unlock_bh(&engine->lock);
-		found = 1;
+		if (!block)
+			break;
 	}
 	return found;
 }
