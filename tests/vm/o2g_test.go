@@ -54,6 +54,7 @@ var o2gParts = []struct {
 	{"delay", (*o2gGuest).delay, ""},
 	{"mpi4py", (*o2gGuest).mpi4py, "6.12"},
 	{"library", (*o2gGuest).library, "6.1"},
+	{"choice", (*o2gGuest).choice, "6.12"},
 }
 
 // longVar asks for every part on each kernel.
