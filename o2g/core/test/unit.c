@@ -482,6 +482,7 @@ static void batches(void)
 	TAP(pair_close(&p));
 }
 
+/* More receives than a core has places for from the beginning. */
 static void patience(void)
 {
 	struct o2g_core *core;
@@ -489,19 +490,19 @@ static void patience(void)
 	pair_open(&p, &pair_plain, 0x100000);
 	core = p.bed[1].core;
 	o2g_core_patience(core, 1);
-	lay(2);
+	lay(40);
 	p.bed[1].fail_after = 1;
-	TAP(o2g_core_consume(core) == 0 && !o2g_core_more(core));
-	NAMED(core->counts.posted == 0 && !pair_took(&p, 1, 0, -O2G_ENOMEM),
+	TAP(o2g_core_consume(core) == 32 && !o2g_core_more(core));
+	NAMED(core->counts.posted == 32 && !pair_took(&p, 1, 32, -O2G_ENOMEM),
 	      "with patience a receive waits in the ring for memory");
 	p.bed[1].fail_after = 0;
-	TAP(o2g_core_consume(core) == 2 && core->counts.posted == 2);
+	TAP(o2g_core_consume(core) == 8 && core->counts.posted == 40);
 	TAP(pair_close(&p));
 	pair_open(&p, &pair_plain, 0x100000);
-	lay(1);
+	lay(33);
 	p.bed[1].fail_after = 1;
 	o2g_core_consume(p.bed[1].core);
-	NAMED(pair_took(&p, 1, 0, -O2G_ENOMEM), "and without it is refused");
+	NAMED(pair_took(&p, 1, 32, -O2G_ENOMEM), "and without it is refused");
 	p.bed[1].fail_after = 0;
 	TAP(pair_close(&p));
 }
