@@ -41,15 +41,23 @@ static struct o2g_id victim_id(void)
 	return id;
 }
 
-static int dial(void)
+static void connect_to(int fd)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	to.sin_port = htons((uint16_t)(name[2] | name[3] << 8));
 	memcpy(&to.sin_addr, name + 8, 4);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)))
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		bed_die("connect");
+}
+
+static int dial(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		bed_die("socket");
+	connect_to(fd);
 	return fd;
 }
 
@@ -271,6 +279,68 @@ static void grants(void)
 		close(fd[i]);
 	memcpy(name, was, sizeof(was));
 	TAP(o2g_close(o2g, 1000) == 0);
+}
+
+/* Takes all descriptors there are, in addition to what is open. */
+static int take_all(int *taken, int most, struct rlimit *was)
+{
+	struct rlimit tight;
+	int n = 0, next = dup(0);
+
+	getrlimit(RLIMIT_NOFILE, was);
+	tight = *was;
+	tight.rlim_cur = (rlim_t)next + 10;
+	close(next);
+	setrlimit(RLIMIT_NOFILE, &tight);
+	while (n < most && (taken[n] = dup(0)) >= 0)
+		n++;
+	return n;
+}
+
+/* Who accepts and has no descriptor left lets an opening under way go on. */
+static void starved(void)
+{
+	struct o2g_identity self = identity(0, 13);
+	int fd, second, taken[1024], n, was_err = dup(STDERR_FILENO);
+	uint8_t was[O2G_NAME_SIZE];
+	FILE *errors = tmpfile();
+	struct o2g_opening o;
+	struct rlimit limit;
+	struct o2g *o2g;
+
+	setenv("SKEP_O2G_LOG", "1",
+	       1); /* before there is a thread to read it */
+	o2g = bed_open();
+	memcpy(was, name, sizeof(was));
+	TAP(o2g_name(o2g, name) == 0);
+	fd = dial();
+	o = hello(&self);
+	TAP(say(fd, o.out, o.out_length));
+	TAP(hear(fd, &o.challenge, sizeof(o.challenge)) > 0);
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	dup2(fileno(errors), STDERR_FILENO);
+	n = take_all(taken, 1024, &limit);
+	connect_to(second);
+	for (int i = 0; i < 10000 && lseek(STDERR_FILENO, 0, SEEK_END) == 0;
+	     i++)
+		usleep(1000); /* until it says that it can't accept */
+	while (n > 0)
+		close(taken[--n]);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	dup2(was_err, STDERR_FILENO);
+	close(was_err);
+	fclose(errors);
+	TAP(say(fd, o.out, o.out_length));
+	tap_ok(hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome) &&
+		       o2g_opening_took(&o, sizeof(o.welcome)) ==
+			       O2G_OPENING_WELCOME,
+	       "a want of descriptors sends no opening under way away");
+	close(fd);
+	close(second);
+	memcpy(name, was, sizeof(was));
+	TAP(o2g_close(o2g, 1000) == 0);
+	setenv("SKEP_O2G_LOG", "0", 1);
 }
 
 #define CROWD 1000
@@ -501,6 +571,7 @@ int main(void)
 	slow_friend();
 	tap_ok(works(), "a real peer connects after all of them");
 	grants();
+	starved();
 	crowd();
 	silent();
 	verdicts();
