@@ -82,3 +82,25 @@ BENCHES += o2g_instructions
 bench_o2g_instructions = $(BENCH_RUN) o2g_instructions
 bench_o2g_instructions_needs = $(BENCH_RUN) $(BENCH)/o2g/receiver kernels \
 	$(B)/bin/skep-guest $(COUNT_PLUGIN) $(B)/lib/libo2g-fi.so $(B)/mpi/ready
+
+# The paper's control experiment, in guests: the user engine, the kernel engine
+# and the MPI's own TCP.
+o2g_kernel_programs := $(addprefix $(BENCH)/o2g-kernel/,held sort)
+$(o2g_kernel_programs): $(BENCH)/o2g-kernel/%: $(bench_dir)/o2g-kernel/%.c \
+		$(B)/mpi/ready
+	$(call say,MPICC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(B)/mpi/mpich/bin/mpicc -std=gnu11 -O2 -g -Wall -Wextra \
+		-Wshadow -Werror -o $@ $<
+$(BENCH)/o2g-kernel/message: $(bench_dir)/o2g-kernel/message.c
+	$(call say,BENCH)
+	$(Q)mkdir -p $(@D) $(B)/obj/bench
+	$(Q)$(CC) $(CFLAGS_HOST) $(DEPS) -MF $(B)/obj/bench/o2g_message.d \
+		-MT $@ -o $@ $< -lfabric
+
+BENCHES += o2g-kernel
+bench_o2g-kernel = $(BENCH_RUN) o2g-kernel
+bench_o2g-kernel_needs = $(BENCH_RUN) $(BENCH)/o2g-kernel/message \
+	$(o2g_kernel_programs) kernels kmod $(B)/bin/skep-guest \
+	$(COUNT_PLUGIN) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
+	$(B)/test/vm/o2g_shell

@@ -12,6 +12,7 @@
 //	run mpi       MPI programs over O2G, the MPI's own TCP and UCX
 //	run mpi_delay the same with 20 ms between two network namespaces
 //	run o2g_instructions  a message at a receiver with many connections, counted
+//	run o2g-kernel [count] [nodes] [pair]  the user and the kernel engine in guests
 package main
 
 import (
@@ -50,10 +51,10 @@ func main() {
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi,
-		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions}
+		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay and o2g_instructions", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay, o2g_instructions and o2g-kernel", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {

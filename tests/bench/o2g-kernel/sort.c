@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An integer sort of the size of NAS IS, class S: 65,536 keys below 2,048, ten
+ * rounds of counting and exchanging, with 20 ms of work in each exchange.
+ *
+ *   sort posted    receives are posted, then it works, then it waits
+ *   sort late      it works before it posts its receives
+ *
+ * Rank 0 prints by how much a round is longer than its work. What was sorted is
+ * checked each time.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { KEYS = 1 << 16, KEY_MOST = 1 << 11, ROUNDS = 10, RANKS_MOST = 16 };
+#define WORK 0.02 /* seconds */
+
+static int rank, ranks, late;
+static uint16_t own[KEYS], sorted[KEYS], got[KEYS];
+static int count[RANKS_MOST], start[RANKS_MOST], incoming[RANKS_MOST];
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "sort: rank %d: %s\n", rank, what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void work(void)
+{
+	double end = now() + WORK;
+
+	while (now() < end)
+		;
+}
+
+static int owner(uint16_t key)
+{
+	return key * ranks / KEY_MOST;
+}
+
+/* The keys by their owner. */
+static void split(int keys)
+{
+	int at[RANKS_MOST];
+
+	memset(count, 0, sizeof(count));
+	for (int i = 0; i < keys; i++)
+		count[owner(own[i])]++;
+	start[0] = at[0] = 0;
+	for (int r = 1; r < ranks; r++)
+		start[r] = at[r] = start[r - 1] + count[r - 1];
+	for (int i = 0; i < keys; i++)
+		sorted[at[owner(own[i])]++] = own[i];
+}
+
+static void receive(MPI_Request *request)
+{
+	int at = 0;
+
+	for (int r = 0; r < ranks; r++) {
+		if (at + incoming[r] > KEYS)
+			fail("too many keys");
+		MPI_Irecv(got + at, incoming[r], MPI_UINT16_T, r, 1,
+			  MPI_COMM_WORLD, &request[r]);
+		at += incoming[r];
+	}
+}
+
+/* Every rank's keys to their owners; how many came. */
+static int exchange(void)
+{
+	MPI_Request request[2 * RANKS_MOST];
+	int total = 0;
+
+	MPI_Alltoall(count, 1, MPI_INT, incoming, 1, MPI_INT, MPI_COMM_WORLD);
+	if (!late)
+		receive(request);
+	for (int r = 0; r < ranks; r++)
+		MPI_Isend(sorted + start[r], count[r], MPI_UINT16_T, r, 1,
+			  MPI_COMM_WORLD, &request[ranks + r]);
+	work();
+	if (late)
+		receive(request);
+	MPI_Waitall(2 * ranks, request, MPI_STATUSES_IGNORE);
+	for (int r = 0; r < ranks; r++)
+		total += incoming[r];
+	return total;
+}
+
+static void check(int total)
+{
+	int all = 0;
+
+	for (int i = 0; i < total; i++)
+		if (owner(got[i]) != rank)
+			fail("a key came to the wrong rank");
+	MPI_Allreduce(&total, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (all != KEYS / ranks * ranks)
+		fail("keys were lost");
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t state;
+	double added = 0;
+	int keys, total = 0;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (argc != 2 || ranks > RANKS_MOST)
+		fail("usage: sort posted|late");
+	late = !strcmp(argv[1], "late");
+	keys = KEYS / ranks;
+	state = (uint64_t)rank + 1;
+	for (int i = 0; i < keys; i++) {
+		state = state * 6364136223846793005ull + 1442695040888963407ull;
+		own[i] = (uint16_t)((state >> 33) % KEY_MOST);
+	}
+	for (int round = 0; round <= ROUNDS; round++) {
+		double t;
+
+		own[round] = (uint16_t)round;
+		split(keys);
+		MPI_Barrier(MPI_COMM_WORLD);
+		t = now();
+		total = exchange();
+		if (round > 0) /* the first one connects */
+			added += now() - t - WORK;
+	}
+	check(total);
+	if (rank == 0)
+		printf("result sort-%s %.3f ms\n", argv[1],
+		       added / ROUNDS * 1e3);
+	MPI_Finalize();
+	return 0;
+}
