@@ -183,6 +183,17 @@ int o2g_core_consume(struct o2g_core *core)
 	return core->broken ? -O2G_EPROTO : n;
 }
 
+u64 o2g_core_borrow(struct o2g_core *core, u64 least, u64 *length)
+{
+	return o2g_slab_borrow(&core->slab, least, length);
+}
+
+void o2g_core_return(struct o2g_core *core, u64 offset)
+{
+	o2g_slab_give(&core->slab, offset);
+	core->changes++;
+}
+
 u64 o2g_core_changes(const struct o2g_core *core)
 {
 	return core->changes;

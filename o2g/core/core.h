@@ -135,6 +135,12 @@ u64 o2g_core_changes(const struct o2g_core *core);
 /* True when submissions were left lying that o2g_core_consume() could take. */
 int o2g_core_more(const struct o2g_core *core);
 
+/* A part of the slab, at least so many bytes, in which nothing lies or will
+ * until it is returned: its offset in the area, or 0. For an engine that gets
+ * the slab's memory when it is used, and wants some of it back. */
+u64 o2g_core_borrow(struct o2g_core *core, u64 least, u64 *length);
+void o2g_core_return(struct o2g_core *core, u64 offset);
+
 /* With patience, a submission for which host->alloc() has no memory stays in
  * the ring until o2g_core_consume() is called again; without (at first), it
  * is completed with -ENOMEM. */

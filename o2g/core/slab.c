@@ -171,3 +171,20 @@ int o2g_slab_release(struct o2g_slab *slab, u64 offset)
 	o2g_slab_give(slab, offset);
 	return 0;
 }
+
+u64 o2g_slab_borrow(struct o2g_slab *slab, u64 least, u64 *length)
+{
+	u8 order = O2G_SLAB_ORDERS;
+
+	while (order-- > 0 && (u64)O2G_SLAB_UNIT << order >= least) {
+		const u32 at = slab->free[order] - 1;
+
+		if (!slab->free[order])
+			continue;
+		get_free(slab, at);
+		unit_at(slab, at)->state = TAKEN;
+		*length = (u64)O2G_SLAB_UNIT << order;
+		return slab->base + (u64)at * O2G_SLAB_UNIT;
+	}
+	return 0;
+}

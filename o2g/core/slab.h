@@ -34,6 +34,8 @@ void o2g_slab_free(struct o2g_slab *slab);
  * for the books. */
 u64 o2g_slab_take(struct o2g_slab *slab, u64 size);
 void o2g_slab_give(struct o2g_slab *slab, u64 offset);
+/* Takes the largest free block, of at least so many bytes: its offset, or 0. */
+u64 o2g_slab_borrow(struct o2g_slab *slab, u64 least, u64 *length);
 /* The block is the program's to release from now on. */
 void o2g_slab_lend(struct o2g_slab *slab, u64 offset);
 /* Takes a lent block back: 0, or -ENOENT for what was not lent. */

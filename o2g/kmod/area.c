@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The area: rings in one piece of kernel memory, the slab in pages that come
- * when they are used first, by the core or by the program, and stay until the
- * engine is freed. So a program may do with its mapping what it likes.
+ * when they are used first, by the core or by the program, and leave when
+ * memory is short and nothing lies there, else when the engine is freed. So a
+ * program may do with its mapping what it likes.
  *
  * A child of fork() has no mapping. When the last one is gone, the program is,
  * or does not want to know of the endpoint: the engine ends.
  */
 #include <linux/highmem.h>
 #include <linux/memcontrol.h>
+#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 
 #include "inside.h"
 
+#define DROP_MOST 32   /* pages given back at once */
+#define SHRINK_MOST 64 /* free blocks looked at */
 #define PAGE_GFP (__GFP_ZERO | __GFP_NOWARN | __GFP_ACCOUNT)
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o)
@@ -89,11 +93,15 @@ static struct page *page_make(struct o2g_engine *engine, unsigned long index,
 	struct mem_cgroup *before;
 	struct page *page;
 
-	if (o2g_memory_charge_page(engine))
+	if (o2g_memory_charge_page(engine)) {
+		WRITE_ONCE(engine->pages.lacking, true);
 		return NULL;
+	}
 	before = set_active_memcg(engine->memory.group);
 	page = page_new(engine, index, gfp);
 	set_active_memcg(before);
+	if (!page && gfpflags_allow_blocking(gfp))
+		WRITE_ONCE(engine->pages.lacking, true);
 	return page;
 }
 
@@ -125,25 +133,116 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 	return page_address(page) + offset_in_page(offset);
 }
 
+/* ---- giving pages back ---- */
+
+/* Where nothing lies, pages are nobody's: some of [first, last] leave, and
+ * where they were. A fault that found one holds its lock until it is mapped. */
+static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
+		      unsigned long last, struct page *gone[DROP_MOST])
+{
+	unsigned long index;
+	struct page *page;
+	u32 n = 0;
+
+	xa_for_each_range(&pages->slab, index, page, *first, last)
+	{
+		if (n == DROP_MOST)
+			break;
+		lock_page(page);
+		xa_erase_bh(&pages->slab, index);
+		unlock_page(page);
+		gone[n++] = page;
+		*first = index + 1;
+	}
+	return n;
+}
+
+static void drop(struct o2g_engine *engine, u64 offset, u64 length)
+{
+	struct o2g_pages *pages = &engine->pages;
+	unsigned long first = (offset - pages->rings_size) >> PAGE_SHIFT;
+	const unsigned long last = first + (length >> PAGE_SHIFT) - 1;
+	struct page *gone[DROP_MOST];
+	u32 n;
+
+	while ((n = take_pages(pages, &first, last, gone))) {
+		unmap_mapping_range(pages->mapping, offset, length, 1);
+		for (u32 i = 0; i < n; i++)
+			put_page(gone[i]);
+		atomic64_sub(n, &pages->present);
+		atomic64_sub(n, &o2g_totals.pages);
+		o2g_memory_uncharge(engine, (u64)n << PAGE_SHIFT);
+		cond_resched();
+	}
+}
+
+void o2g_area_shrink(struct o2g_engine *engine)
+{
+	u64 offset[SHRINK_MOST], length = 0;
+	u32 n = 0;
+
+	if (!xchg(&engine->pages.lacking, false) || !engine->pages.mapping)
+		return;
+	for (; n < SHRINK_MOST; n++) {
+		offset[n] = 0;
+		o2g_engine_enter(engine);
+		if (!engine->closed)
+			offset[n] = o2g_core_borrow(engine->core, PAGE_SIZE,
+						    &length);
+		o2g_engine_leave(engine, NULL);
+		if (!offset[n])
+			break;
+		drop(engine, offset[n], length);
+	}
+	o2g_engine_enter(engine);
+	while (n-- > 0)
+		if (engine->core)
+			o2g_core_return(engine->core, offset[n]);
+	o2g_engine_leave(engine, NULL);
+}
+
 /* ---- the program's mapping ---- */
+
+/* A page of the slab, locked and referred to. */
+static struct page *slab_fault(struct o2g_engine *engine, u64 offset)
+{
+	struct xarray *slab = &engine->pages.slab;
+	const unsigned long index =
+		(offset - engine->pages.rings_size) >> PAGE_SHIFT;
+	struct page *page;
+
+	for (;;) {
+		xa_lock_bh(slab);
+		page = xa_load(slab, index);
+		if (page)
+			get_page(page);
+		xa_unlock_bh(slab);
+		if (page) {
+			lock_page(page);
+			if (xa_load(slab, index) == page)
+				return page;
+			unlock_page(page); /* it has left meanwhile */
+			put_page(page);
+		} else if (!page_make(engine, index, GFP_KERNEL)) {
+			return NULL;
+		}
+	}
+}
 
 static vm_fault_t area_fault(struct vm_fault *vmf)
 {
 	struct o2g_engine *engine = vmf->vma->vm_private_data;
 	const u64 offset = (u64)vmf->pgoff << PAGE_SHIFT;
-	struct page *page;
 
 	if (offset >= engine->pages.size)
 		return VM_FAULT_SIGBUS;
-	if (offset < engine->pages.rings_size)
-		page = vmalloc_to_page(engine->pages.rings + offset);
-	else
-		page = slab_page(engine, offset, GFP_KERNEL);
-	if (!page)
-		return VM_FAULT_SIGBUS;
-	get_page(page);
-	vmf->page = page;
-	return 0;
+	if (offset < engine->pages.rings_size) {
+		vmf->page = vmalloc_to_page(engine->pages.rings + offset);
+		get_page(vmf->page);
+		return 0;
+	}
+	vmf->page = slab_fault(engine, offset);
+	return vmf->page ? VM_FAULT_LOCKED : VM_FAULT_SIGBUS;
 }
 
 static void area_open(struct vm_area_struct *vma)
@@ -179,6 +278,7 @@ int o2g_area_map(struct o2g_engine *engine, struct vm_area_struct *vma)
 		return -EBUSY;
 	atomic_set(&pages->maps, 1);
 	o2g_compat_vma(vma, VM_DONTCOPY | VM_DONTEXPAND, VM_MAYEXEC);
+	pages->mapping = vma->vm_file->f_mapping;
 	vma->vm_private_data = engine;
 	vma->vm_ops = &area_ops;
 	return 0;

@@ -43,6 +43,7 @@ static bool settle(struct o2g_engine *engine, struct list_head *mine,
 	engine->rung |= *wake;
 	engine->counts.wakes += *wake;
 	return left || engine->jobs || o2g_core_more(engine->core) ||
+	       READ_ONCE(engine->pages.lacking) ||
 	       (!engine->poor && o2g_memory_wanted(engine));
 }
 
@@ -121,6 +122,7 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 	bool wake = false, more;
 	int rc;
 
+	o2g_area_shrink(engine);
 	o2g_engine_enter(engine);
 	rc = refusal(engine);
 	if (rc) {

@@ -76,6 +76,8 @@ struct o2g_pages {
 	atomic64_t present; /* how many */
 	atomic_t maps;	    /* places where the program sees the area */
 	bool mapped;	    /* once is enough */
+	bool lacking;	    /* a page could not be had */
+	struct address_space *mapping; /* that shows it */
 };
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o);
@@ -83,9 +85,13 @@ void o2g_area_free(struct o2g_engine *engine);
 int o2g_area_map(struct o2g_engine *engine, struct vm_area_struct *vma);
 /* Kernel address of a byte of the area, and how many are contiguous there; a
  * slab page that is missing is made, without sleeping when `atomic`. Null:
- * there was no memory. Needs no lock; pages stay as long as the engine. */
+ * there was no memory. Needs no lock: a page stays while something lies there.
+ */
 void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 		  bool atomic);
+
+/* After a page was lacking: gives back those in which nothing lies; sleeps. */
+void o2g_area_shrink(struct o2g_engine *engine);
 
 /* ---- memory.c: whose memory it is, and the core's ---- */
 

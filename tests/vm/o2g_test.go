@@ -46,6 +46,7 @@ var o2gParts = []struct {
 	{"area", func(g *o2gGuest) { g.run("o2g_hostile", 25, "area") }, ""},
 	{"calls", func(g *o2gGuest) { g.run("o2g_hostile", 6, "calls") }, ""},
 	{"buffers", func(g *o2gGuest) { g.run("o2g_hostile", 11, "buffers") }, ""},
+	{"share", func(g *o2gGuest) { g.vm.Run(lab.Program{Args: []string{tool(g.t, "o2g_share")}}, 9) }, ""},
 	{"frames", func(g *o2gGuest) { g.run("o2g_wreck", 25, "frames") }, ""},
 	{"streams", func(g *o2gGuest) { g.run("o2g_wreck", 12, "streams") }, ""},
 	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 28, "deaths") }, ""},
