@@ -200,12 +200,11 @@ static int open_socket(struct o2g_link *link, int fd)
 	if (!link->file)
 		return -EBADF;
 	link->socket = sock_from_file(link->file);
-	if (!link->socket) {
-		fput(link->file);
-		return -ENOTSOCK;
-	}
-	link->sk = link->socket->sk;
-	return 0;
+	link->sk = link->socket ? link->socket->sk : NULL;
+	if (link->sk)
+		return 0;
+	fput(link->file);
+	return link->socket ? -EINVAL : -ENOTSOCK;
 }
 
 static struct o2g_link *make(struct o2g_engine *engine, int fd, int *error)

@@ -28,16 +28,10 @@ static struct proto_ops ours[FAMILIES];
 static const struct proto_ops *base[FAMILIES]; /* v6: known by its first */
 static DEFINE_MUTEX(making);
 static u64 taken; /* what sk_user_data points to */
-static struct tcp_ulp_ops ulp;
-
-static int family(const struct sock *sk)
-{
-	return sk->sk_socket->ops == &ours[V6] ? V6 : V4;
-}
 
 const struct proto_ops *o2g_ulp_base(const struct sock *sk)
 {
-	return base[family(sk)];
+	return base[sk->sk_socket->ops == &ours[V6] ? V6 : V4];
 }
 
 /* ---- what a user may do ---- */
@@ -227,7 +221,9 @@ static int init(struct sock *sk)
 
 int o2g_ulp_check(const struct sock *sk)
 {
-	if (!sk_is_tcp(sk) || inet_csk(sk)->icsk_ulp_ops != &ulp)
+	const struct socket *sock = sk->sk_socket;
+
+	if (!sock || (sock->ops != &ours[V4] && sock->ops != &ours[V6]))
 		return -EINVAL;
 	if (rcu_access_pointer(inet_csk(sk)->icsk_ulp_data))
 		return -EBUSY;
