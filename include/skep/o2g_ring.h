@@ -32,6 +32,8 @@
  *   sq.flags |= O2G_NEED_KICK
  *   full barrier
  *   read sq.tail again; consume and start over if it moved
+ * After nothing but RELEASE only O2G_NEED_BODIES counts: a connection is not
+ * read for want of memory.
  * With both barriers one of the two sees the other: an entry is never left
  * lying beside a message that it matches. (Without an unmatched message a
  * receive may lie in the ring unread: the next arrival reads it first.)
@@ -74,9 +76,10 @@ struct o2g_index {
 };
 SKEP_ASSERT_SIZE(struct o2g_index, 192);
 
-#define O2G_NEED_KICK 1 /* in sq.flags, written by the engine */
-#define O2G_NEED_ROOM 2 /* in sq.flags: completions wait for room */
-#define O2G_NEED_WAKE 1 /* in cq.flags, written by the program */
+#define O2G_NEED_KICK 1	  /* in sq.flags, written by the engine */
+#define O2G_NEED_ROOM 2	  /* in sq.flags: completions wait for room */
+#define O2G_NEED_BODIES 4 /* in sq.flags: RELEASE is waited for */
+#define O2G_NEED_WAKE 1	  /* in cq.flags, written by the program */
 
 struct o2g_area {
 	u32 magic;

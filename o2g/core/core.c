@@ -156,7 +156,8 @@ static u32 needs(const struct o2g_core *core)
 	const int kick =
 		room || core->counts.held || core->blocked || core->lost_peers;
 
-	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0);
+	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0) |
+	       (core->blocked ? O2G_NEED_BODIES : 0);
 }
 
 /* Flags that were set stay set while this runs, so it ends. In batches, what

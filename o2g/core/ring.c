@@ -161,6 +161,12 @@ int o2g_ring_kicks(struct o2g_area *area)
 	return (o2g_load(&area->sq.flags) & O2G_NEED_KICK) != 0;
 }
 
+int o2g_ring_releases(struct o2g_area *area)
+{
+	o2g_full_barrier();
+	return (o2g_load(&area->sq.flags) & O2G_NEED_BODIES) != 0;
+}
+
 int o2g_ring_take(struct o2g_area *area, struct o2g_cqe *cqe)
 {
 	struct o2g_cqe *ring = (struct o2g_cqe *)((u8 *)area + area->cqe);

@@ -41,6 +41,8 @@ int o2g_ring_submit(struct o2g_area *area, const struct o2g_sqe *sqe);
 /* After a batch of submissions. True: kick. (Kick without asking when one of
  * them must be done now.) */
 int o2g_ring_kicks(struct o2g_area *area);
+/* After a batch of RELEASE alone, the same. */
+int o2g_ring_releases(struct o2g_area *area);
 /* The next completion: 1, or 0 when there is none. */
 int o2g_ring_take(struct o2g_area *area, struct o2g_cqe *cqe);
 /* After taking a batch. True: kick, completions wait for the room. */

@@ -54,7 +54,7 @@ int o2g_body_release(struct o2g *o2g)
 			break;
 		bodies->count--;
 	}
-	kicks = bodies->count || o2g_ring_kicks(o2g->area);
+	kicks = bodies->count || o2g_ring_releases(o2g->area);
 	pthread_mutex_unlock(&o2g->submit);
 	return kicks;
 }

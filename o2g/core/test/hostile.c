@@ -147,7 +147,7 @@ static void flood(void)
 	} while (p.bed[1].core->charged != held);
 	check(held <= 10000 && o2g_rx_blocked(p.end[1].conn),
 	      "beyond the limit a connection is not read");
-	CHECK(p.bed[1].area->sq.flags == O2G_NEED_KICK);
+	CHECK(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_BODIES));
 	bed_recv(&p.bed[1], 0, 1, 0, body, 1000, 11);
 	check(!o2g_rx_blocked(p.end[1].conn),
 	      "it is read again when a receive made room");

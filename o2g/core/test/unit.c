@@ -545,6 +545,10 @@ static void slab(void)
 	TAP(pair_none(&p, 1));
 	submit(1, sqe);
 	NAMED(pair_took(&p, 1, 5, -2), "a slab body is released once");
+	send(7, out, 1, 1);
+	TAP(pair_run(&p) == 0 && o2g_ring_kicks(p.bed[1].area));
+	NAMED(!o2g_ring_releases(p.bed[1].area),
+	      "a held message asks for receives, not for releases");
 	recv(1, in, 2000, 11);
 	send(1, out, 2000, 1);
 	TAP(pair_run(&p) == 0);
