@@ -21,10 +21,11 @@ var excluded = []string{"test_spawn", "test_dynproc", "test_util_pool"}
 // they are left out from the start. MPICH fails them on its own TCP as well,
 // though not each time: it makes a distributed graph of messages from any
 // source, and those of a fast rank's next graph may be taken for the one
-// before. Open MPI 5 revokes communicators only by its messaging layer ob1, not
-// by the one that uses libfabric, whatever the provider. The latter sends from
-// the address 0 for MPI_BOTTOM in Open MPI 4.1: libfabric's tcp crashes, O2G
-// refuses, and the collective waits for ever.
+// before. The others are those of Open MPI's layer for libfabric, whatever the
+// provider: that of 5.0 does not revoke communicators; that of 4.1 does not end
+// some synchronous sends, crashes when one is cancelled, and sends from the
+// address 0 for MPI_BOTTOM, on which libfabric's tcp crashes, while O2G refuses
+// it and the collective waits for ever.
 var unsound = map[string]map[string][]string{
 	"mpich": {"test_comm_topo": {"test_comm_topo.TestTopoWorld.testDistgraphcomm",
 		"test_comm_topo.TestTopoWorldDup.testDistgraphcomm"}},
@@ -33,6 +34,9 @@ var unsound = map[string]map[string][]string{
 	"debian": {"test_cco_vec": {"test_cco_vec.TestCCOVecWorld.testAlltoallwBottom",
 		"test_cco_vec.TestCCOVecWorldDup.testAlltoallwBottom"}},
 }
+
+// unfit modules stop at the first of many tests that such a layer does not pass.
+var unfit = map[string][]string{"debian": {"test_p2p_obj", "test_util_pkl5"}}
 
 // A world is an MPI and the python whose mpi4py is built for its kind.
 type world struct {
@@ -77,7 +81,7 @@ func (o *options) mpi4py(modules []string) (int, error) {
 				if err != nil {
 					return 0, err
 				}
-				if n > most {
+				if n > most || slices.Contains(unfit[mpi], m) {
 					continue
 				}
 				r := o.compare(mpi, m, n, out)
