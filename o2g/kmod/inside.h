@@ -186,8 +186,9 @@ void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 
 /* ---- link.c: attached sockets ---- */
 
-#define O2G_GATHER 32 /* pieces written at once */
-#define O2G_VECTOR 48 /* stretches of memory, pages of the area among them */
+#define O2G_GATHER 32  /* pieces written at once */
+#define O2G_VECTOR 48  /* stretches of memory, pages of the area among them */
+#define O2G_FETCH 4096 /* of the program's, copied before they are written */
 
 struct o2g_link {
 	struct kref ref;
@@ -216,6 +217,7 @@ struct o2g_link {
 	/* of who writes (tx_busy) */
 	struct o2g_piece piece[O2G_GATHER];
 	struct kvec vector[O2G_VECTOR];
+	u8 fetched[O2G_FETCH];
 	/* what the socket had before, restored by detaching */
 	void (*data_ready)(struct sock *sk);
 	void (*write_space)(struct sock *sk);

@@ -8,6 +8,7 @@
  * counts, so rx_work reads to the end of the stream and ends the link.
  */
 #include <linux/sched/signal.h>
+#include <linux/uaccess.h>
 #include <linux/wait_bit.h>
 #include <net/tcp.h>
 
@@ -71,16 +72,46 @@ static u32 stretch(struct o2g_link *link, u32 first, u32 pieces, u64 skip,
 	return n;
 }
 
+/* May the program's memory be touched here? */
+static bool reaches(struct writer *writer)
+{
+	if (!writer->own && !writer->program)
+		writer->program = o2g_program_enter(writer->link->engine) ?: 1;
+	return writer->own || writer->program > 0;
+}
+
 static int program_iter(struct writer *writer, struct iov_iter *iter,
 			struct iovec *iovec, const struct o2g_piece *piece,
 			u64 skip)
 {
-	if (!writer->own && !writer->program)
-		writer->program = o2g_program_enter(writer->link->engine) ?: 1;
-	if (writer->program < 0)
+	if (!reaches(writer))
 		return -EFAULT;
 	return o2g_compat_user(iter, ITER_SOURCE, iovec, piece->address + skip,
 			       piece->length - skip);
+}
+
+/* Short bodies are fetched, so that they and their headers go in one call.
+ * What can't be fetched stays where it is: writing it fails, at its place. */
+static void fetch(struct writer *writer, u32 pieces)
+{
+	struct o2g_link *link = writer->link;
+	u64 used = 0;
+
+	for (u32 i = 0; i < pieces; i++) {
+		struct o2g_piece *piece = &link->piece[i];
+		void __user *from =
+			(void __user *)(unsigned long)piece->address;
+
+		if (piece->place != O2G_PLACE_PROGRAM ||
+		    piece->length > O2G_FETCH - used)
+			continue;
+		if (!reaches(writer) ||
+		    copy_from_user(link->fetched + used, from, piece->length))
+			return;
+		piece->place = O2G_PLACE_CORE;
+		piece->core = link->fetched + used;
+		used += piece->length;
+	}
 }
 
 /* Writes the gathered pieces: bytes that went, or -errno if none did. */
@@ -154,6 +185,7 @@ static bool write_some(struct writer *writer)
 		total += link->piece[i].length;
 	o2g_link_use(link);
 	o2g_engine_leave(link->engine, NULL);
+	fetch(writer, (u32)n);
 	lock_sock(link->sk);
 	sent = send_pieces(writer, (u32)n, total);
 	release_sock(link->sk);
