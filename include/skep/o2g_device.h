@@ -12,11 +12,13 @@
  *   poll                 readable from a completion for which the program set
  *                        O2G_NEED_WAKE, or O2G_IOC_WAKE, until O2G_IOC_CALM
  *   the end              O2G_IOC_FINISH, then O2G_IOC_CLOSE. close() alone
- *                        ends nothing while the area is mapped
+ *                        ends nothing while the area is mapped; without the
+ *                        area, by munmap() or exit, an endpoint ends
  *
  * Only the process that opened an endpoint may use it: a child gets -EPERM.
- * Calls return 0 or -errno; -ESHUTDOWN after O2G_IOC_CLOSE, -EPROTO once the
- * rings' indices were impossible. Reserved fields are zero, else -EINVAL.
+ * Calls return 0 or -errno; -ENXIO before O2G_IOC_OPEN, -ESHUTDOWN after the
+ * end, -EPROTO once the rings' indices were impossible, -ENOMEM where the
+ * user's share of memory is used up. Reserved fields are zero, else -EINVAL.
  */
 #ifndef SKEP_O2G_DEVICE_H
 #define SKEP_O2G_DEVICE_H

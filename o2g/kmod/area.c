@@ -135,8 +135,8 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 
 /* ---- giving pages back ---- */
 
-/* Where nothing lies, pages are nobody's: some of [first, last] leave, and
- * where they were. A fault that found one holds its lock until it is mapped. */
+/* Takes some pages of [first, last] out, where nothing lies; `first` goes past
+ * them. A fault that found one holds its lock until it is mapped. */
 static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 		      unsigned long last, struct page *gone[DROP_MOST])
 {

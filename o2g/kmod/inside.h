@@ -6,6 +6,7 @@
  * An engine is one open endpoint, a link one attached socket. Lock order:
  *
  *   engine->control (mutex: ioctls that change the set of links, close)
+ *   engine->use (rwsem: kicks; to write, the end of the core)
  *     socket lock (lock_sock, or softirq with the socket not owned)
  *       engine->lock (spinlock, BH off: the core and everything it owns)
  *
@@ -34,9 +35,9 @@
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/net.h>
+#include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <linux/uio.h>
-#include <linux/rwsem.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -111,6 +112,7 @@ int o2g_memory_open(struct o2g_engine *engine);
 void o2g_memory_close(struct o2g_engine *engine);
 /* Counts bytes of kernel memory against the user: 0 or -ENOMEM. */
 int o2g_memory_charge(struct o2g_engine *engine, u64 bytes);
+/* The same for a page of slab, which leaves some for all else. */
 int o2g_memory_charge_page(struct o2g_engine *engine);
 void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes);
 /* host->alloc and free. What can't be had in a hurry is wanted. */
