@@ -108,13 +108,14 @@ static int read_most(struct o2g_core *core, int most)
 	struct o2g_sqe sqe;
 	int waiting, n;
 
-	core->more = 0;
+	core->more = core->broken; /* to be told by o2g_core_consume() */
 	if (core->broken)
 		return -O2G_EPROTO;
 	o2g_result_flush(core);
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
+		core->more = 1;
 		return waiting;
 	}
 	core->stalled = 0;

@@ -162,11 +162,16 @@ static void drop(struct o2g_engine *engine, u64 offset, u64 length)
 	struct o2g_pages *pages = &engine->pages;
 	unsigned long first = (offset - pages->rings_size) >> PAGE_SHIFT;
 	const unsigned long last = first + (length >> PAGE_SHIFT) - 1;
+	unsigned long from = first;
 	struct page *gone[DROP_MOST];
 	u32 n;
 
 	while ((n = take_pages(pages, &first, last, gone))) {
-		unmap_mapping_range(pages->mapping, offset, length, 1);
+		unmap_mapping_range(pages->mapping,
+				    pages->rings_size +
+					    ((loff_t)from << PAGE_SHIFT),
+				    (loff_t)(first - from) << PAGE_SHIFT, 1);
+		from = first;
 		for (u32 i = 0; i < n; i++)
 			put_page(gone[i]);
 		atomic64_sub(n, &pages->present);
@@ -245,11 +250,20 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	return vmf->page ? VM_FAULT_LOCKED : VM_FAULT_SIGBUS;
 }
 
+/* A child that was given the area by MADV_DOFORK is not the program. */
+static bool counts(const struct vm_area_struct *vma)
+{
+	const struct o2g_engine *engine = vma->vm_private_data;
+
+	return vma->vm_mm == engine->mm;
+}
+
 static void area_open(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;
 
-	atomic_inc(&engine->pages.maps);
+	if (counts(vma))
+		atomic_inc(&engine->pages.maps);
 }
 
 /* The mapping's file outlives this, and waits for end_work when it goes. */
@@ -257,8 +271,8 @@ static void area_close(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;
 
-	if (atomic_dec_and_test(&engine->pages.maps))
-		queue_work(system_unbound_wq, &engine->end_work);
+	if (counts(vma) && atomic_dec_and_test(&engine->pages.maps))
+		queue_work(engine->workers, &engine->end_work);
 }
 
 static const struct vm_operations_struct area_ops = {
@@ -277,7 +291,7 @@ int o2g_area_map(struct o2g_engine *engine, struct vm_area_struct *vma)
 	if (xchg(&pages->mapped, true))
 		return -EBUSY;
 	atomic_set(&pages->maps, 1);
-	o2g_compat_vma(vma, VM_DONTCOPY | VM_DONTEXPAND, VM_MAYEXEC);
+	o2g_compat_vma(vma, VM_DONTCOPY | VM_DONTEXPAND, VM_EXEC | VM_MAYEXEC);
 	pages->mapping = vma->vm_file->f_mapping;
 	vma->vm_private_data = engine;
 	vma->vm_ops = &area_ops;

@@ -19,6 +19,8 @@
 #include "inside.h"
 
 #define SUBMISSIONS_MOST 64 /* read at a time */
+#define WORKERS_MOST 16	    /* of an engine; they may hang in page faults */
+#define BYES_MOST 64	    /* said at a time */
 #define POSTINGS_MOST 0x1000000
 #define PEERS_MOST 0x100000
 #define MEMORY_DELAY (HZ / 10) /* until memory is looked for again */
@@ -147,7 +149,7 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 static void judge(struct o2g_engine *engine, int rc)
 {
 	if (rc == -EPROTO)
-		queue_work(system_unbound_wq, &engine->end_work);
+		queue_work(engine->workers, &engine->end_work);
 }
 
 static void turn_work(struct work_struct *work)
@@ -253,7 +255,7 @@ int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 		engine->wait,
 		READ_ONCE(engine->rung) || READ_ONCE(engine->closed), limit);
 	if (READ_ONCE(engine->closed))
-		return -ESHUTDOWN;
+		return refusal(engine);
 	if (rc == -ERESTARTSYS)
 		return -EINTR;
 	return READ_ONCE(engine->rung);
@@ -269,23 +271,31 @@ static bool finished(struct o2g_engine *engine)
 	spin_lock_bh(&engine->lock);
 	list_for_each_entry(link, &engine->links, here)
 	{
-		all &= o2g_link_finished(link);
+		all = o2g_link_finished(link);
+		if (!all)
+			break;
 	}
 	all |= engine->closed;
 	spin_unlock_bh(&engine->lock);
 	return all;
 }
 
+/* With `control`, so that links stay while others get the lock. */
 static int say_bye(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
-	int rc = entered(engine);
+	int n = 0, rc = entered(engine);
 
 	if (rc)
 		return rc;
 	list_for_each_entry(link, &engine->links, here)
 	{
 		o2g_link_bye(link);
+		if (++n % BYES_MOST)
+			continue;
+		o2g_engine_leave(engine, NULL);
+		cond_resched();
+		o2g_engine_enter(engine);
 	}
 	o2g_engine_leave(engine, NULL);
 	return 0;
@@ -297,7 +307,11 @@ int o2g_engine_finish(struct o2g_engine *engine, u32 ms)
 	long left;
 
 	if (!rc)
-		rc = say_bye(engine);
+		rc = mutex_lock_interruptible(&engine->control);
+	if (rc)
+		return rc;
+	rc = say_bye(engine);
+	mutex_unlock(&engine->control);
 	if (rc)
 		return rc;
 	left = wait_event_interruptible_timeout(engine->wait, finished(engine),
@@ -477,7 +491,8 @@ struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 	if (!rc)
 		rc = make_core(engine, o);
 	if (!rc) {
-		engine->workers = alloc_workqueue("o2g", WQ_UNBOUND, 0);
+		engine->workers =
+			alloc_workqueue("o2g", WQ_UNBOUND, WORKERS_MOST);
 		rc = engine->workers ? 0 : -ENOMEM;
 	}
 	*error = rc;
