@@ -13,14 +13,16 @@
  *   pool     a list of 2 MiB aligned ranges per node, for the program; the
  *            proxy can map it too
  *
- * All of it is zero when an image starts, but for the image and this struct.
+ * All of it is zero when an image starts, but for the image, this struct, the
+ * clock, and what the proxy wrote to its part since it called OPEN.
  *
  * Entry of the image, once per core, all cores at about the same time:
  *
  *   64-bit mode, ring 0, interrupts off (IF = 0), the local APIC's task
- *   priority at 0xff, caches on, PAT as Linux has it, no usable stack, IDT or
- *   GDT of its own. CR3: `kernel` at SKEP_PARTITION_BASE with 2 MiB pages
- *   (writable, executable), and nothing else but the trampoline.
+ *   priority class at 15, caches on, PAT as Linux has it, EFER.LME alone, and
+ *   for the first instructions GDT, IDT (NMI returns, #MC halts) and a stack
+ *   of 64 bytes of the trampoline. CR3: `kernel` at SKEP_PARTITION_BASE with
+ *   2 MiB pages (writable, executable), and nothing else but the trampoline.
  *   rdi: address of struct skep_partition (in `kernel`, behind the image)
  *   rsi: number of this core, 0 to cores - 1
  *
@@ -40,7 +42,10 @@
 #define SKEP_PARTITION_RANGES 256
 #define SKEP_PARTITION_ALIGN 0x200000
 
-/* The first bytes of an image file, a flat binary for SKEP_PARTITION_BASE. */
+/* The first bytes of an image file, a flat binary for SKEP_PARTITION_BASE.
+ * struct skep_partition lies on the first page behind file_size: memory that
+ * is to be zero comes from free_start on, or is part of the file.
+ */
 #define SKEP_IMAGE_MAGIC 0x31534d53 /* "SMS1" */
 #define SKEP_IMAGE_REVISION 1
 #define SKEP_IMAGE_MOST 0x1000000 /* bytes of a file */
@@ -68,7 +73,8 @@ struct skep_partition_range {
 };
 
 /*
- * Time: ns = base + ((tsc - tsc_base) * mult >> shift), product of 128 bits.
+ * Time: ns = base + (((tsc - tsc_base) * mult + fraction) >> shift), in 128
+ * bits: then it agrees with Linux to the nanosecond and never goes back.
  * Linux rewrites it as its own clock is corrected; an odd sequence says that
  * it is being written (as a seqlock). In `mail`, at SKEP_MAIL_CLOCK, since
  * Linux writes it while the image runs; a hostile proxy can spoil the time and
@@ -78,7 +84,8 @@ struct skep_partition_clock {
 	u32 sequence, shift;
 	u64 tsc_base, mult;
 	u64 realtime, monotonic; /* ns at tsc_base */
-	u64 zero[3];
+	u64 fraction; /* of a ns at tsc_base, in units of 1 >> shift */
+	u64 zero[2];
 };
 SKEP_ASSERT_SIZE(struct skep_partition_clock, 64);
 #define SKEP_MAIL_CLOCK 0 /* offset in mail */

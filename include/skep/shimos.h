@@ -10,9 +10,10 @@
  *                              +----------- stopping
  *
  * A partition belongs to the user who made it and outlives that program. A
- * file that called OPEN is its proxy: one at a time; closing it, for whatever
- * reason, stops the image and leaves the partition idle. Only its owner or
- * root opens or releases it.
+ * file that called OPEN is its proxy: one at a time, and for one START. Closing
+ * it, for whatever reason, stops the image, clears the memory and leaves the
+ * partition idle; a mapping or a second descriptor keeps it open. Only its
+ * owner or root opens or releases it.
  *
  * Calls return 0 or -errno. Where a request is refused `why` says, in a
  * sentence for people, what was wrong and what would work.
@@ -38,13 +39,21 @@ struct shimos_allow {
 	char why[SHIMOS_WHY];
 };
 
+#define SHIMOS_SPLIT 1 /* leave the other half of a core to Linux */
+
 struct shimos_create {
 	u32 revision;
 	u32 id; /* out */
+	u32 flags, zero;
 	u64 cpus[SHIMOS_CPU_WORDS];
 	u64 bytes[SHIMOS_NODES]; /* per node, multiples of 2 MiB: pool, mail
 				    and kernel together */
 	char name[SHIMOS_NAME];	 /* or empty */
+	char why[SHIMOS_WHY];
+};
+
+struct shimos_release {
+	u32 id, zero;
 	char why[SHIMOS_WHY];
 };
 
@@ -73,12 +82,18 @@ struct shimos_open {
 	u64 pool, mail; /* out: bytes to map */
 	char why[SHIMOS_WHY];
 };
-/* Offsets for mmap of a file that called OPEN. */
+/* Offsets for mmap of a file that called OPEN. The pages have no references
+ * to take: O_DIRECT and the like fail with EFAULT there, copying calls work.
+ */
 #define SHIMOS_MAP_MAIL 0
 #define SHIMOS_MAP_POOL 0x100000000ull /* ranges one behind the other */
 
 struct shimos_load { /* an image of the caller's own: CAP_SYS_ADMIN */
 	u64 address, length;
+	char why[SHIMOS_WHY];
+};
+
+struct shimos_start {
 	char why[SHIMOS_WHY];
 };
 
@@ -89,16 +104,18 @@ struct shimos_wait {
 
 #define SHIMOS_IOC_ALLOW _IOWR('3', 0, struct shimos_allow)
 #define SHIMOS_IOC_CREATE _IOWR('3', 1, struct shimos_create)
-#define SHIMOS_IOC_RELEASE _IOW('3', 2, u32)
-#define SHIMOS_IOC_INFO _IOWR('3', 3, struct shimos_info) /* -ENOENT: no more  \
-							   */
+#define SHIMOS_IOC_RELEASE _IOWR('3', 2, struct shimos_release)
+#define SHIMOS_IOC_INFO                                                        \
+	_IOWR('3', 3, struct shimos_info) /* -ENOENT: no more                  \
+					   */
 #define SHIMOS_IOC_OPEN _IOWR('3', 4, struct shimos_open)
 #define SHIMOS_IOC_LOAD _IOWR('3', 5, struct shimos_load)
-#define SHIMOS_IOC_START _IO('3', 6)
+#define SHIMOS_IOC_START _IOWR('3', 6, struct shimos_start)
 /* Until somebody rings after `seen`: 0, -ETIMEDOUT, -EINTR, -EPIPE: it does
  * not run (any more). */
 #define SHIMOS_IOC_WAIT _IOWR('3', 7, struct shimos_wait)
 #define SHIMOS_IOC_NMI _IOW('3', 8, u32) /* to this core */
 #define SHIMOS_IOC_STOP _IO('3', 9)
+#define SHIMOS_IOC_ALLOWED _IOR('3', 10, struct shimos_allow)
 
 #endif
