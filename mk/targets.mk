@@ -14,7 +14,7 @@ demo: ## the main job: one Linux binary on Linux and Windows workers
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory demo-run
 
-test: ## set up what is missing, run every test (T=suite for one)
+test: ## set up what is missing, run every test (T=suite for one, STRICT=1)
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory test-run
 
@@ -25,14 +25,15 @@ demo-run: $(demo_needs)
 
 # Suites ------------------------------------------------------------------
 
-# libFuzzer leaves the input of a crash there, not in the source tree.
-fuzz_out = -artifact_prefix=$(B)/test/fuzz-$(1)-
+# libFuzzer leaves the input of a crash there, not in the source tree. Naming
+# new functions would start a symbolizer that may outlive it by a moment.
+fuzz_out = -print_funcs=0 -artifact_prefix=$(B)/test/fuzz-$(1)-
 
 FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5 $(call fuzz_out,$(f)))\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
-	$(eval suite_fuzz-$(f)_kind = exit))
+	$(eval suite_fuzz-$(f)_kind = fuzz))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 # T counts when it was typed, not when some shell happens to export one.
@@ -62,6 +63,8 @@ run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
 tab := $(shell printf '\t')
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
+# Whole runs give suites that failed a second chance, unless STRICT was typed.
+AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)
 RUNNER := $(B)/tool/run
 run_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach s,$(1),$(call \
 	suite_line,$(s))))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
@@ -74,17 +77,17 @@ $(RUNNER): FORCE
 
 test-run: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
 	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
-	-floor tests/floor:test -spec SPEC.md))
+	$(AGAIN) -floor tests/floor:test -spec SPEC.md))
 
 check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\
-	-floor tests/floor:check -spec SPEC.md -spec-part))
+	$(AGAIN) -floor tests/floor:check -spec SPEC.md -spec-part))
 
 style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licences, spelling
 	$(call run_suites,style,style)
 
 wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wine
-	$(call run_suites,$(wine_suites),wine)
+	$(call run_suites,$(wine_suites),wine,$(AGAIN))
 
 # Virtual machines ---------------------------------------------------------
 
@@ -104,8 +107,8 @@ FIRST_TAP := $(B)/lab/first-tap
 vm-run: $(RUNNER) $(call needs,$(vm_chosen))
 	$(if $(VM_SUITES),,@echo "make vm: no room defines a VM suite yet." >&2; exit 2)
 	$(Q)rm -f $(FIRST_TAP)
-	$(call run_suites,$(vm_chosen),$(call run_name,vm),$(if $(CHOSEN),,-floor \
-	tests/floor:vm)) && s=0 || s=$$?; test ! -f $(FIRST_TAP) || cat $(FIRST_TAP); exit $$s
+	$(call run_suites,$(vm_chosen),$(call run_name,vm),$(if $(CHOSEN),,\
+	$(AGAIN) -floor tests/floor:vm)) && s=0 || s=$$?; test ! -f $(FIRST_TAP) || cat $(FIRST_TAP); exit $$s
 
 # Longer things -----------------------------------------------------------
 

@@ -69,3 +69,6 @@ $(eval $(call object_rules,san,OBJECT_SAN,SAN))
 
 # Generated files that objects include come first; rooms append to this list.
 GENERATED :=
+
+# What starts Wine is started by this, which says why.
+STEADY := sh tests/wine/steady.sh

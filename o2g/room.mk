@@ -49,3 +49,8 @@ fuzz_o2g-frames = $(B)/fuzz/o2g-frames -max_len=4096
 fuzz_o2g-frames_needs = $(B)/fuzz/o2g-frames
 fuzz_o2g-ring = $(B)/fuzz/o2g-ring -max_len=4096
 fuzz_o2g-ring_needs = $(B)/fuzz/o2g-ring
+
+# The kernel engine.
+KMODS += o2g
+kmod_o2g = o2g/kmod
+kmod_o2g_with = o2g/core include/skep

@@ -4,3 +4,30 @@
 KMODS += shimos
 kmod_shimos = shimos/kmod
 kmod_shimos_with = shimos/core include/skep
+
+# Lent cores: a test image for them, and what drives it.
+vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
+	-mno-red-zone -nostdlib -static -Wl,--build-id=none \
+	-Wl,--no-warn-rwx-segments -Wl,-z,noexecstack
+vm_image := $(B)/test/vm/image
+$(vm_image).elf: tests/vm/image/image.lds tests/vm/image/start.S \
+		tests/vm/image/main.c tests/vm/image/slot.h \
+		include/skep/partition.h
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(vm_image_flags) -Wl,-T,$< -o $@ $(filter %.S %.c,$^)
+$(vm_image): $(vm_image).elf
+	$(Q)objcopy -O binary $< $@
+
+vm_lend := $(addprefix $(B)/test/vm/,lend_cycle)
+$(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
+		$(B)/obj/gcc/tests/vm/guest/lend.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^
+
+VM_SUITES += vm-shimos
+suite_vm-shimos = $(call vm_suite,Shimos)
+suite_vm-shimos_kind = go
+suite_vm-shimos_deadline = 1260
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend)

@@ -3,9 +3,14 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
+	"unsafe"
+
+	"skep/internal/uapi"
 )
 
 const filesWanted = 1024
@@ -15,7 +20,7 @@ func checkSystem() []check {
 	if err != nil {
 		return []check{good("system", "%v", err).but(checkBad, "mount /proc: the agent reads it")}
 	}
-	return []check{good("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles()}
+	return []check{good("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice)}
 }
 
 func checkFiles() check {
@@ -28,6 +33,32 @@ func checkFiles() check {
 		return c.but(checkBad, "raise it: ulimit -n 1024, or LimitNOFILE in the service")
 	}
 	return c
+}
+
+const o2gDevice = "/dev/o2g"
+
+// checkModule makes an endpoint of O2G's kernel engine and drops it again.
+func checkModule(device string) check {
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) {
+		return good("o2g", "no kernel module: a thread of each MPI program matches its messages").
+			but(checkNote, "modprobe o2g, if MPI programs run here")
+	}
+	if err != nil {
+		return good("o2g", "%v", err).but(checkNote, "have root let you open it, else MPI programs match messages themselves")
+	}
+	defer f.Close()
+	open := uapi.O2GDeviceOpen{Revision: uapi.O2GDeviceRevision, SQEntries: 16, CQEntries: 16,
+		Postings: 16, Peers: 1, SlabMessage: 1, Unexpected: 1 << 20}
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), uapi.O2GDeviceOpenCall, uintptr(unsafe.Pointer(&open)))
+	if errno == syscall.EPROTO {
+		return good("o2g", "the kernel module has another revision than this skep, which has %d", uapi.O2GDeviceRevision).
+			but(checkNote, "install module and skep of one version")
+	}
+	if errno != 0 {
+		return good("o2g", "%s: %v", device, errno).but(checkNote, "load the module again: modprobe -r o2g && modprobe o2g")
+	}
+	return good("o2g", "the kernel module matches MPI programs' messages")
 }
 
 func freeSpace(dir string) (uint64, error) {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,9 +42,11 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, to compare")
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
 	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called as ssh is")
-	f.StringVar(&m.job.Engine, "engine", "", "insist on this `ENGINE`: user")
+	f.StringVar(&m.job.Engine, "engine", "", "who matches messages, `ENGINE`: kernel, user or auto (kernel where its module is)")
 	f.BoolVar(&m.quiet, "quiet", false, "no closing line")
 }
+
+var engines = []string{"auto", "kernel", "user"}
 
 // ranksMost is far above what one launcher starts.
 const ranksMost = 1 << 20
@@ -113,8 +116,8 @@ func (m *mpirun) check(f *cli.Flags) error {
 	if err := m.launcher(f); err != nil {
 		return err
 	}
-	if e := m.job.Engine; e != "" && e != "user" {
-		return f.Usagef("there is no engine %q; there is: user", e)
+	if e := m.job.Engine; e != "" && !slices.Contains(engines, e) {
+		return f.Usagef("there is no engine %q; there is: %s", e, strings.Join(engines, ", "))
 	}
 	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
 		return f.Usagef("--tcp leaves O2G out, so --engine and --ports mean nothing with it")
@@ -177,7 +180,7 @@ func (m *mpirun) rank(r *mpi.Runner, step string) error {
 }
 
 // uncounted is said of ranks that sent no report.
-const uncounted = "they never began, ended before they closed MPI, or can't reach this computer"
+const uncounted = "they never began, were killed, or can't reach this computer"
 
 // closing says which way the messages went, and claims nothing of ranks that
 // did not report.

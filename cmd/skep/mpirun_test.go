@@ -54,7 +54,7 @@ func TestMpirunCheck(t *testing.T) {
 		{"--hostfile /nonexistent -- x", "can't be read"},
 		{"--launcher ssh -- x", "neither --hosts nor --hostfile"},
 		{"--hosts a --launcher /nonexistent -- x", "can't be run"},
-		{"--engine warp -- x", "there is: user"},
+		{"--engine warp -- x", "there is: auto, kernel, user"},
 		{"--tcp --ports 1-2 -- x", "--tcp leaves O2G out"},
 		{"--nonsense -- x", "nonsense"},
 	} {

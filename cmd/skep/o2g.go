@@ -45,5 +45,28 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 	for _, e := range list {
 		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.Bytes(e.SentBytes), e.Received, cli.Bytes(e.ReceivedBytes), e.Unexpected, e.Held, e.Posted)
 	}
+	if err := table.Write(os.Stdout); err != nil {
+		return err
+	}
+	return modules(list)
+}
+
+// modules shows what the kernel engine did for each endpoint that has it.
+func modules(list []mpi.Endpoint) error {
+	table := cli.NewTable("PID", "PROGRAM", "SOFTIRQ", "WORKER", "IN PLACE", "SLAB", "LEFT TO WORKER", "STOPPED", "REFUSED")
+	n := 0
+	for _, e := range list {
+		m := e.Module
+		if m == nil {
+			continue
+		}
+		n++
+		table.Row(e.PID, e.Program, cli.Bytes(m.SoftirqBytes), cli.Bytes(m.WorkerBytes), cli.Bytes(m.DirectBytes),
+			cli.Bytes(m.SlabPages*uint64(os.Getpagesize())), m.OverBudget, m.StoppedReading, m.RefusedMemory)
+	}
+	if n == 0 {
+		return nil
+	}
+	fmt.Println()
 	return table.Write(os.Stdout)
 }

@@ -43,7 +43,7 @@ $(windows_kit): $(B)/bin/bee.exe $(B)/bin/skep.exe $(kit_programs) \
 	$(Q)sh $(kit_dir)/make.sh $(B) $@
 
 TEST_SUITES += wine-kit
-suite_wine-kit = sh tests/wine/kit.sh $(B) $(windows_kit) \
+suite_wine-kit = $(STEADY) sh tests/wine/kit.sh $(B) $(windows_kit) \
 	$(WINE_PRNG)
 suite_wine-kit_needs = $(windows_kit) \
 	$(WINE_PRNG)

@@ -147,9 +147,8 @@ SKEP_ASSERT_SIZE(struct o2g_sqe, 64);
 
 /*
  * Flags of a completion.
- *   SLAB  the body lies at offset `where` of the area, `length` bytes: copy it
- *         to the receive's buffer, then RELEASE. In a multi-receive `total` is
- *         the address to copy to: it came whole
+ *   SLAB  the body lies at offset `where` of the area, `length` bytes, and is
+ *         whole: copy it to the address in `total`, then RELEASE
  *   DATA  data came with the message
  *   MORE  the multi-receive is not over
  */
@@ -169,7 +168,7 @@ struct o2g_cqe {
 	u64 length; /* bytes delivered; PEEK: bytes of the message */
 	u64 total;  /* bytes of the message */
 	u64 data;
-	u64 where; /* area offset, address in a multi-receive, or handle */
+	u64 where; /* address of a received body, area offset, or handle */
 };
 SKEP_ASSERT_SIZE(struct o2g_cqe, 64);
 

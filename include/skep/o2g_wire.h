@@ -30,8 +30,8 @@
  * decides which, by its verdict on a proof that holds: never on a hello alone,
  * which anybody can repeat.
  *   O2G_CROSSED  the acceptor has the smaller id and a dial of its own to this
- *                peer under way, which goes on; the connector waits for it, and
- *                dials again if it does not come
+ *                peer whose hello went out, and which goes on; the connector
+ *                waits for it, and dials again if it does not come
  *   O2G_KNOWN    the two have, or had, a connection
  *   O2G_WELCOME  in any other case; the acceptor drops its own dial. It uses
  *                the connection from here on, the connector from the verdict.

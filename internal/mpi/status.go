@@ -20,30 +20,44 @@ import (
 
 // An Endpoint is what one open endpoint of O2G shows of itself.
 type Endpoint struct {
-	PID           int    `json:"pid"`
-	Program       string `json:"program"`
-	Engine        string `json:"engine"`
-	Address       string `json:"address"`
-	ID            string `json:"id"`
-	Opened        uint64 `json:"opened"` // seconds since 1970
-	Named         uint32 `json:"named"`
-	Connected     uint32 `json:"connected"`
-	Unreachable   uint32 `json:"unreachable"`
-	Refused       uint32 `json:"refused"`
-	Sent          uint64 `json:"sent"`
-	SentBytes     uint64 `json:"sent_bytes"`
-	Received      uint64 `json:"received"`
-	ReceivedBytes uint64 `json:"received_bytes"`
-	Expected      uint64 `json:"expected"`
-	Unexpected    uint64 `json:"unexpected"`
-	Requested     uint64 `json:"requested"`
-	Waited        uint64 `json:"waited"`
-	Self          uint64 `json:"self"`
-	FramesIn      uint64 `json:"frames_in"`
-	FramesOut     uint64 `json:"frames_out"`
-	Held          uint64 `json:"held"`
-	HeldBytes     uint64 `json:"held_bytes"`
-	Posted        uint64 `json:"posted"`
+	PID           int     `json:"pid"`
+	Program       string  `json:"program"`
+	Engine        string  `json:"engine"`
+	Address       string  `json:"address"`
+	ID            string  `json:"id"`
+	Opened        uint64  `json:"opened"` // seconds since 1970
+	Named         uint32  `json:"named"`
+	Connected     uint32  `json:"connected"`
+	Unreachable   uint32  `json:"unreachable"`
+	Refused       uint32  `json:"refused"`
+	Sent          uint64  `json:"sent"`
+	SentBytes     uint64  `json:"sent_bytes"`
+	Received      uint64  `json:"received"`
+	ReceivedBytes uint64  `json:"received_bytes"`
+	Expected      uint64  `json:"expected"`
+	Unexpected    uint64  `json:"unexpected"`
+	Requested     uint64  `json:"requested"`
+	Waited        uint64  `json:"waited"`
+	Self          uint64  `json:"self"`
+	FramesIn      uint64  `json:"frames_in"`
+	FramesOut     uint64  `json:"frames_out"`
+	Held          uint64  `json:"held"`
+	HeldBytes     uint64  `json:"held_bytes"`
+	Posted        uint64  `json:"posted"`
+	Module        *Module `json:"module,omitempty"`
+}
+
+// A Module is what the kernel engine counts beside.
+type Module struct {
+	SoftirqBytes   uint64 `json:"softirq_bytes"`
+	WorkerBytes    uint64 `json:"worker_bytes"`
+	OverBudget     uint64 `json:"over_budget"`
+	DirectBytes    uint64 `json:"direct_bytes"`
+	SlabPages      uint64 `json:"slab_pages"`
+	StoppedReading uint64 `json:"stopped_reading"`
+	Wakes          uint64 `json:"wakes"`
+	Sleeps         uint64 `json:"sleeps"`
+	RefusedMemory  uint64 `json:"refused_memory"`
 }
 
 // StatusFolders are where this user's endpoints may have left their pages. A
@@ -56,8 +70,8 @@ func StatusFolders() []string {
 	return list
 }
 
-// Endpoints reads the pages in the folders, by process. Pages of processes
-// that are gone are removed.
+// Endpoints reads the pages in the folders, by process, also those of other
+// pid namespaces. Pages of processes that are gone are removed.
 func Endpoints(folders []string) ([]Endpoint, error) {
 	var list []Endpoint
 	for _, folder := range folders {
@@ -78,54 +92,47 @@ func Endpoints(folders []string) ([]Endpoint, error) {
 	return list, nil
 }
 
-// readPage gives what a live process' page shows. One that is no page is left
-// alone: it is not ours.
+// readPage gives what a live endpoint's page shows, and removes a page that a
+// killed process left. A file with another kind of name is not ours.
 func readPage(path string) (Endpoint, bool) {
 	pid, err := strconv.Atoi(strings.SplitN(filepath.Base(path), "-", 2)[0])
 	if err != nil || pid <= 0 {
 		return Endpoint{}, false
 	}
-	var s uapi.O2GStatus
 	f, err := os.Open(path)
 	if err != nil {
 		return Endpoint{}, false
 	}
 	defer f.Close()
-	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
-	if err != nil || s.Magic != uapi.O2GStatusMagic {
-		if startOf(pid) == 0 {
-			os.Remove(path)
-		}
-		return Endpoint{}, false
-	}
-	if start := startOf(pid); start == 0 || start != s.Start || s.PID != uint32(pid) {
+	if abandoned(f) {
 		os.Remove(path)
 		return Endpoint{}, false
 	}
+	var s uapi.O2GStatus
+	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
+	if err != nil || s.Magic != uapi.O2GStatusMagic {
+		return Endpoint{}, false
+	}
 	if s.Revision != uapi.O2GStatusRevision {
-		return Endpoint{PID: pid, Program: text(s.Program[:]), Engine: fmt.Sprintf("revision %d", s.Revision)}, true
+		return Endpoint{PID: pid, Engine: fmt.Sprintf("revision %d", s.Revision)}, true
 	}
 	return endpointOf(&s), true
-}
-
-// startOf is when a process began, in clock ticks since boot; 0 for none, and
-// for a dead one that waits to be reaped.
-func startOf(pid int) uint64 {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return 0
-	}
-	start, _ := strconv.ParseUint(fields[19], 10, 64)
-	return start
 }
 
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return strings.ToValidUTF8(string(b), "?")
+}
+
+func moduleOf(s *uapi.O2GStatus) *Module {
+	if text(s.Engine[:]) != "kernel" {
+		return nil
+	}
+	return &Module{
+		SoftirqBytes: s.SoftirqBytes, WorkerBytes: s.WorkerBytes, OverBudget: s.OverBudget,
+		DirectBytes: s.DirectBytes, SlabPages: s.SlabPages, StoppedReading: s.StoppedReading,
+		Wakes: s.Wakes, Sleeps: s.Sleeps, RefusedMemory: s.RefusedMemory,
+	}
 }
 
 func endpointOf(s *uapi.O2GStatus) Endpoint {
@@ -136,7 +143,7 @@ func endpointOf(s *uapi.O2GStatus) Endpoint {
 		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,
 		Expected: s.Expected, Unexpected: s.Unexpected, Requested: s.Requested, Waited: s.Waited,
 		Self: s.Self, FramesIn: s.FramesIn, FramesOut: s.FramesOut,
-		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted,
+		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted, Module: moduleOf(s),
 	}
 }
 

@@ -23,6 +23,7 @@ var layouts = map[string]any{
 	"skep_ready": Ready{}, "skep_result": Result{}, "skep_module_init": ModuleInit{},
 	"skep_bound": BoundHeader{}, "skep_module": module{}, "skep_function": function{},
 	"skep_param": param{}, "skep_dim": Dim{}, "o2g_status": O2GStatus{},
+	"o2g_device_open": O2GDeviceOpen{},
 }
 
 var numbers = map[string]uint64{
@@ -40,13 +41,16 @@ var numbers = map[string]uint64{
 	"SKEP_WORK": uint64(ModeWork), "SKEP_INOUT": uint64(ModeInOut),
 	"SKEP_OP_ITEM": uint64(OpItem), "SKEP_OP_NEG": uint64(OpNeg), "SKEP_OP_SELECT": uint64(OpSelect),
 	"O2G_STATUS_MAGIC": O2GStatusMagic, "O2G_STATUS_REVISION": O2GStatusRevision,
+	"O2G_DEVICE_REVISION": O2GDeviceRevision, "O2G_IOC_OPEN": O2GDeviceOpenCall,
 }
 
 func cName(field string) string {
 	switch field {
 	case "ExecNS":
 		return "exec_ns"
-	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut":
+	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut",
+		"SoftirqBytes", "WorkerBytes", "DirectBytes", "OverBudget", "SlabPages", "StoppedReading", "RefusedMemory",
+		"SQEntries", "CQEntries", "SlabMessage", "AreaSize":
 		at := strings.LastIndexFunc(field, unicode.IsUpper)
 		return strings.ToLower(field[:at] + "_" + field[at:])
 	}
@@ -81,7 +85,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := described()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

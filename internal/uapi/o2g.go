@@ -5,13 +5,13 @@ package uapi
 // Numbers of o2g_status.h.
 const (
 	O2GStatusMagic    = 0x54473253
-	O2GStatusRevision = 1
+	O2GStatusRevision = 3
 )
 
 // O2GStatus is what an open endpoint shows of itself (struct o2g_status).
 type O2GStatus struct {
 	Magic, Revision, PID, Zero uint32
-	Start, Opened              uint64
+	Opened                     uint64
 	Name                       [40]byte
 	Engine                     [16]byte
 	Program                    [64]byte
@@ -24,4 +24,27 @@ type O2GStatus struct {
 	FramesIn, FramesOut        uint64
 	Held, HeldBytes            uint64
 	Posted                     uint64
+	SoftirqBytes, WorkerBytes  uint64
+	OverBudget, DirectBytes    uint64
+	SlabPages, StoppedReading  uint64
+	Wakes, Sleeps              uint64
+	RefusedMemory              uint64
+}
+
+// Numbers of o2g_device.h.
+const (
+	O2GDeviceRevision = 1
+	O2GDeviceOpenCall = 0xc0483200 // O2G_IOC_OPEN
+)
+
+// O2GDeviceOpen makes an endpoint of the kernel engine (struct
+// o2g_device_open).
+type O2GDeviceOpen struct {
+	Revision             uint32
+	SQEntries, CQEntries uint32
+	Postings, Peers      uint32
+	SlabMessage          uint32
+	Unexpected, Forgiven uint64
+	AreaSize             uint64
+	Zero                 [3]uint64
 }

@@ -3,6 +3,7 @@
 #include "inside.h"
 
 #define MESSAGES_MOST 0x1000000u
+#define HELD_MANY 4096
 
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area)
@@ -98,11 +99,12 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
 
 /* Reads as many submissions as there are now. Not more: a program that writes
  * on while we read must not keep the engine here. */
-int o2g_core_read(struct o2g_core *core)
+static int read_most(struct o2g_core *core, int most)
 {
 	struct o2g_sqe sqe;
 	int waiting, n;
 
+	core->more = 0;
 	if (core->broken)
 		return -O2G_EPROTO;
 	o2g_result_flush(core);
@@ -112,15 +114,33 @@ int o2g_core_read(struct o2g_core *core)
 		return waiting;
 	}
 	core->stalled = 0;
-	for (n = 0; n < waiting; n++) {
+	for (n = 0; n < waiting && n < most; n++) {
 		o2g_ring_look(&core->ring, &sqe);
 		if (act(core, &sqe)) {
 			core->stalled = 1;
-			break;
+			return n;
 		}
 		o2g_ring_next(&core->ring);
 	}
+	core->more = n < waiting;
 	return n;
+}
+
+static int batch(const struct o2g_core *core)
+{
+	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
+}
+
+/* On behalf of what arrives. Where many messages are unmatched, a receive may
+ * have to be compared with all of them: not here. It finds its message in
+ * either order. */
+int o2g_core_read(struct o2g_core *core)
+{
+	if (core->limits.batch && core->counts.held > HELD_MANY) {
+		core->more = o2g_ring_waiting(&core->ring) != 0;
+		return 0;
+	}
+	return read_most(core, batch(core));
 }
 
 static u32 needs(const struct o2g_core *core)
@@ -143,11 +163,21 @@ void o2g_core_ask(struct o2g_core *core)
 
 int o2g_core_consume(struct o2g_core *core)
 {
-	int n = o2g_core_read(core);
+	int n = read_most(core, batch(core));
 
 	core->counts.kicks++;
 	o2g_core_ask(core);
 	return core->broken ? -O2G_EPROTO : n;
+}
+
+int o2g_core_more(const struct o2g_core *core)
+{
+	return core->more;
+}
+
+void o2g_core_patience(struct o2g_core *core, int patient)
+{
+	core->patient = patient;
 }
 
 int o2g_core_wakes(struct o2g_core *core)

@@ -78,6 +78,10 @@ struct o2g_limits {
 	 * the slab, receives up to this go through it, and what lies there
 	 * whole is completed with O2G_CQE_SLAB instead of being copied. */
 	u32 slab_message;
+	/* Most submissions read at a time, so that a softirq ends; what comes
+	 * in while many messages are unmatched has none read. What was left
+	 * lying is what o2g_core_more() says. 0: no such limit. */
+	u32 batch;
 	u8 hash_key[16]; /* random */
 };
 
@@ -122,6 +126,14 @@ void o2g_core_free(struct o2g_core *core);
  * broken then and gets no more service.
  */
 int o2g_core_consume(struct o2g_core *core);
+
+/* True when submissions were left lying that o2g_core_consume() could take. */
+int o2g_core_more(const struct o2g_core *core);
+
+/* With patience, a submission for which host->alloc() has no memory stays in
+ * the ring until o2g_core_consume() is called again; without (at first), it
+ * is completed with -ENOMEM. */
+void o2g_core_patience(struct o2g_core *core, int patient);
 
 /* True when completions were written since the last call and the program waits
  * for one (the barrier and flag of o2g_ring.h): wake it. Ask after each piece

@@ -85,6 +85,13 @@ void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op)
 	o2g_result_put(core, &op->result);
 }
 
+int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	if (core->patient && core->ops.used < core->ops.most)
+		return -O2G_EAGAIN;
+	return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+}
+
 int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
 		      int status)
 {

@@ -1,51 +1,79 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SipHash from its description: four words of state, mixed by additions,
- * rotations and exclusive ors. Pure, no state.
+ * rotations and exclusive ors. Pure, no state. What is called for each
+ * message has its rounds in line, in registers.
  */
 #include "hash.h"
 
-static u64 rotate(u64 x, int bits)
+#define IN_LINE static inline __attribute__((always_inline))
+
+struct state {
+	u64 a, b, c, d;
+};
+
+IN_LINE u64 rotate(u64 x, int bits)
 {
 	return (x << bits) | (x >> (64 - bits));
 }
 
-static void mix(u64 v[4], int rounds)
+IN_LINE void mix(struct state *s, int rounds)
 {
 	while (rounds-- > 0) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = rotate(v[1], 13) ^ v[0];
-		v[3] = rotate(v[3], 16) ^ v[2];
-		v[0] = rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = rotate(v[1], 17) ^ v[2];
-		v[3] = rotate(v[3], 21) ^ v[0];
-		v[2] = rotate(v[2], 32);
+		s->a += s->b;
+		s->c += s->d;
+		s->b = rotate(s->b, 13) ^ s->a;
+		s->d = rotate(s->d, 16) ^ s->c;
+		s->a = rotate(s->a, 32);
+		s->c += s->b;
+		s->a += s->d;
+		s->b = rotate(s->b, 17) ^ s->c;
+		s->d = rotate(s->d, 21) ^ s->a;
+		s->c = rotate(s->c, 32);
 	}
 }
 
-static void absorb(u64 v[4], u64 word, int rounds)
+IN_LINE void absorb(struct state *s, u64 word, int rounds)
 {
-	v[3] ^= word;
-	mix(v, rounds);
-	v[0] ^= word;
+	s->d ^= word;
+	mix(s, rounds);
+	s->a ^= word;
+}
+
+IN_LINE struct state start(const struct o2g_hash_key *key)
+{
+	/* "somepseudorandomlygeneratedbytes" */
+	return (struct state){key->word[0] ^ 0x736f6d6570736575ull,
+			      key->word[1] ^ 0x646f72616e646f6dull,
+			      key->word[0] ^ 0x6c7967656e657261ull,
+			      key->word[1] ^ 0x7465646279746573ull};
+}
+
+/* `last`: the bytes that are no whole word, and above them the length. */
+IN_LINE u64 finish(struct state *s, u64 last, int inner, int outer)
+{
+	absorb(s, last, inner);
+	s->c ^= 0xff;
+	mix(s, outer);
+	return s->a ^ s->b ^ s->c ^ s->d;
 }
 
 u64 o2g_hash_words(const struct o2g_hash_key *key, const u64 *word, u32 count,
 		   int inner, int outer)
 {
-	/* "somepseudorandomlygeneratedbytes" */
-	u64 v[4] = {key->word[0] ^ 0x736f6d6570736575ull,
-		    key->word[1] ^ 0x646f72616e646f6dull,
-		    key->word[0] ^ 0x6c7967656e657261ull,
-		    key->word[1] ^ 0x7465646279746573ull};
+	struct state s = start(key);
 
 	for (u32 i = 0; i < count; i++)
-		absorb(v, word[i], inner);
-	absorb(v, (u64)count * 8 << 56, inner);
-	v[2] ^= 0xff;
-	mix(v, outer);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
+		absorb(&s, word[i], inner);
+	return finish(&s, (u64)count * 8 << 56, inner, outer);
+}
+
+u64 o2g_hash_short(const struct o2g_hash_key *key, u64 first, u64 second,
+		   u32 third)
+{
+	struct state s = start(key);
+
+	absorb(&s, first, 1);
+	absorb(&s, second, 1);
+	return finish(&s, 20ull << 56 | third, 1, 3);
 }

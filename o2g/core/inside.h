@@ -179,6 +179,7 @@ struct o2g_core {
 	u64 charged;
 	u32 blocked;
 	int completed, broken, stalled;
+	int more, patient;
 	struct o2g_counts counts;
 };
 
@@ -243,6 +244,8 @@ struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 				 const struct o2g_sqe *sqe);
 /* Completes with op->result.cqe and frees it. */
 void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
+/* Refuses a submission for which that, or its message, had no place. */
+int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op);
 void o2g_result_put(struct o2g_core *core, struct o2g_result *result);
 void o2g_result_flush(struct o2g_core *core);

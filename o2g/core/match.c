@@ -138,10 +138,13 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 
 	for (u32 i = 0; i < O2G_CLASSES; i++) {
 		const struct o2g_class *class = &core->class[i];
-		struct o2g_key key = {O2G_KEY_CLASS + i, message->context,
-				      message->source,
-				      message->tag & ~class->ignore};
+		struct o2g_key key;
 
+		if (!class->directed && !class->any)
+			continue;
+		key = (struct o2g_key){O2G_KEY_CLASS + i, message->context,
+				       message->source,
+				       message->tag & ~class->ignore};
 		if (class->directed && message->source != O2G_NO_PEER)
 			best = earlier(best,
 				       o2g_table_find(&core->table, &key));

@@ -147,14 +147,12 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	cqe->total = message->length;
 	cqe->data = message->data;
 	cqe->flags = message->has_data ? O2G_CQE_DATA : 0;
-	if (message->op->flags & O2G_SQE_MULTI)
-		cqe->where = message->address;
+	cqe->where = message->address;
 	if (!message->slab_result || message->status)
 		return;
 	cqe->flags |= O2G_CQE_SLAB;
 	cqe->where = message->hold.address;
-	if (message->op->flags & O2G_SQE_MULTI)
-		cqe->total = message->address;
+	cqe->total = message->address;
 	o2g_slab_lend(&core->slab, message->hold.address);
 	message->hold.place = O2G_PLACE_FORGET;
 }
@@ -218,12 +216,13 @@ static int copy_start(struct o2g_core *core, struct o2g_message *message,
 	return rc;
 }
 
+/* Can the program copy it by itself? Its completion then has no place for the
+ * message's length, so that one that is cut is not. */
 static int in_slab(const struct o2g_message *message)
 {
 	return message->hold.place == O2G_PLACE_AREA &&
 	       message->split >= message->take &&
-	       (!(message->op->flags & O2G_SQE_MULTI) ||
-		message->take == message->length);
+	       message->take == message->length;
 }
 
 /* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
@@ -311,9 +310,7 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 
 	if (message->hold.place == O2G_PLACE_FORGET) {
 		if (slab && message->take && message->take <= slab &&
-		    message->conn &&
-		    (!(message->op->flags & O2G_SQE_MULTI) ||
-		     message->take == message->length))
+		    message->conn && message->take == message->length)
 			hold_make(core, message, message->take);
 		return;
 	}

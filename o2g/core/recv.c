@@ -131,7 +131,7 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 		return o2g_result_refuse(core, sqe, rc);
 	op = o2g_op_make(core, sqe);
 	if (!op)
-		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+		return o2g_op_missing(core, sqe);
 	if (message)
 		o2g_message_take(core, message, op);
 	else if (op->flags & O2G_SQE_MULTI)
@@ -174,7 +174,7 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 		return o2g_result_refuse(core, sqe, rc);
 	op = o2g_op_make(core, sqe);
 	if (!op)
-		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+		return o2g_op_missing(core, sqe);
 	message = held(core, op);
 	if (message)
 		peeked(core, message, sqe, &op->result.cqe);

@@ -30,7 +30,7 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	const u64 cost = O2G_MESSAGE_COST + body;
 
 	if (cost > conn->credit_in - conn->spent_in ||
-	    o2g_table_find(&conn->core->table, &key))
+	    (conn->incomplete && o2g_table_find(&conn->core->table, &key)))
 		return -O2G_EPROTO;
 	conn->spent_in += (u32)cost;
 	conn->rx = O2G_RX_START;
@@ -62,8 +62,10 @@ static int start(struct o2g_conn *conn)
 	if (frame->length) {
 		message->why = O2G_MSG_ARRIVING;
 		conn->incomplete++;
-		o2g_table_add(&core->table, &message->by_id, &key);
 	}
+	/* No other frame comes before the end of this one. */
+	if (frame->length > frame->body)
+		o2g_table_add(&core->table, &message->by_id, &key);
 	if (o2g_message_arrive(core, message)) {
 		o2g_message_undo(core, message);
 		return -O2G_EAGAIN;

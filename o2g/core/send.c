@@ -95,13 +95,13 @@ int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 	if (core->peers[sqe->peer].self) {
 		message = o2g_message_make(core, 0);
 		if (!message)
-			return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+			return o2g_op_missing(core, sqe);
 	}
 	op = o2g_op_make(core, sqe);
 	if (!op) {
 		if (message)
 			o2g_message_drop(core, message);
-		return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+		return o2g_op_missing(core, sqe);
 	}
 	if (message) {
 		submit_self(core, op, message);

@@ -5,27 +5,47 @@
 
 enum { INSIDE, FREE, TAKEN, LENT };
 
+/* The books of a unit; null where nothing begins. */
+static struct o2g_slab_unit *unit_at(const struct o2g_slab *slab, u32 at)
+{
+	struct o2g_slab_unit *chunk = slab->chunk[at / O2G_SLAB_CHUNK];
+
+	return chunk ? &chunk[at % O2G_SLAB_CHUNK] : 0;
+}
+
+#define CHUNK_SIZE (O2G_SLAB_CHUNK * sizeof(struct o2g_slab_unit))
+
+/* Makes the books that a block at this unit needs. */
+static int chunk_make(struct o2g_slab *slab, u32 at)
+{
+	struct o2g_slab_unit **chunk = &slab->chunk[at / O2G_SLAB_CHUNK];
+
+	if (!*chunk)
+		*chunk = slab->host->alloc(slab->host->ctx, CHUNK_SIZE);
+	return *chunk ? 0 : -O2G_ENOMEM;
+}
+
 static void put_free(struct o2g_slab *slab, u32 at, u8 order)
 {
-	struct o2g_slab_unit *unit = &slab->unit[at];
+	struct o2g_slab_unit *unit = unit_at(slab, at);
 
 	unit->state = FREE;
 	unit->order = order;
 	unit->prev = 0;
 	unit->next = slab->free[order];
 	if (unit->next)
-		slab->unit[unit->next - 1].prev = at + 1;
+		unit_at(slab, unit->next - 1)->prev = at + 1;
 	slab->free[order] = at + 1;
 }
 
 static void get_free(struct o2g_slab *slab, u32 at)
 {
-	struct o2g_slab_unit *unit = &slab->unit[at];
+	struct o2g_slab_unit *unit = unit_at(slab, at);
 
 	if (unit->next)
-		slab->unit[unit->next - 1].prev = unit->prev;
+		unit_at(slab, unit->next - 1)->prev = unit->prev;
 	if (unit->prev)
-		slab->unit[unit->prev - 1].next = unit->next;
+		unit_at(slab, unit->prev - 1)->next = unit->next;
 	else
 		slab->free[unit->order] = unit->next;
 	unit->state = INSIDE;
@@ -39,11 +59,12 @@ int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 	slab->host = host;
 	slab->base = base;
 	slab->units = (u32)(size / O2G_SLAB_UNIT);
+	slab->chunks = (slab->units + O2G_SLAB_CHUNK - 1) / O2G_SLAB_CHUNK;
 	if (!slab->units)
 		return 0;
-	slab->unit =
-		host->alloc(host->ctx, (u64)slab->units * sizeof(*slab->unit));
-	if (!slab->unit)
+	slab->chunk = host->alloc(host->ctx,
+				  (u64)slab->chunks * sizeof(*slab->chunk));
+	if (!slab->chunk)
 		return -O2G_ENOMEM;
 	while (at < slab->units) {
 		u8 order = O2G_SLAB_ORDERS - 1;
@@ -51,6 +72,8 @@ int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 		while (at & ((1u << order) - 1) ||
 		       slab->units - at < 1u << order)
 			order--;
+		if (chunk_make(slab, at))
+			return -O2G_ENOMEM;
 		put_free(slab, at, order);
 		at += 1u << order;
 	}
@@ -59,15 +82,31 @@ int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 
 void o2g_slab_free(struct o2g_slab *slab)
 {
-	if (slab->unit)
-		slab->host->free(slab->host->ctx, slab->unit,
-				 (u64)slab->units * sizeof(*slab->unit));
-	slab->unit = 0;
+	const struct o2g_host *host = slab->host;
+
+	if (!slab->chunk)
+		return;
+	for (u32 i = 0; i < slab->chunks; i++)
+		if (slab->chunk[i])
+			host->free(host->ctx, slab->chunk[i], CHUNK_SIZE);
+	host->free(host->ctx, slab->chunk,
+		   (u64)slab->chunks * sizeof(*slab->chunk));
+	slab->chunk = 0;
 	slab->units = 0;
+}
+
+/* The books of all halves that cutting a block leaves over. */
+static int halves_make(struct o2g_slab *slab, u32 at, u8 from, u8 order)
+{
+	while (from-- > order)
+		if (chunk_make(slab, at + (1u << from)))
+			return -O2G_ENOMEM;
+	return 0;
 }
 
 u64 o2g_slab_take(struct o2g_slab *slab, u64 size)
 {
+	struct o2g_slab_unit *unit;
 	u8 order = 0, from;
 	u32 at;
 
@@ -78,27 +117,31 @@ u64 o2g_slab_take(struct o2g_slab *slab, u64 size)
 	if (!slab->units || from >= O2G_SLAB_ORDERS)
 		return 0;
 	at = slab->free[from] - 1;
+	if (halves_make(slab, at, from, order))
+		return 0;
 	get_free(slab, at);
 	while (from > order) {
 		from--;
 		put_free(slab, at + (1u << from), from);
 	}
-	slab->unit[at].state = TAKEN;
-	slab->unit[at].order = order;
+	unit = unit_at(slab, at);
+	unit->state = TAKEN;
+	unit->order = order;
 	return slab->base + (u64)at * O2G_SLAB_UNIT;
 }
 
 void o2g_slab_give(struct o2g_slab *slab, u64 offset)
 {
 	u32 at = (u32)((offset - slab->base) / O2G_SLAB_UNIT);
-	u8 order = slab->unit[at].order;
+	struct o2g_slab_unit *unit = unit_at(slab, at);
+	u8 order = unit->order;
 
-	slab->unit[at].state = INSIDE;
+	unit->state = INSIDE;
 	while (order + 1 < O2G_SLAB_ORDERS) {
 		u32 buddy = at ^ (1u << order);
 
-		if (buddy >= slab->units || slab->unit[buddy].state != FREE ||
-		    slab->unit[buddy].order != order)
+		unit = buddy < slab->units ? unit_at(slab, buddy) : 0;
+		if (!unit || unit->state != FREE || unit->order != order)
 			break;
 		get_free(slab, buddy);
 		at &= ~(1u << order);
@@ -109,16 +152,21 @@ void o2g_slab_give(struct o2g_slab *slab, u64 offset)
 
 void o2g_slab_lend(struct o2g_slab *slab, u64 offset)
 {
-	slab->unit[(offset - slab->base) / O2G_SLAB_UNIT].state = LENT;
+	u32 at = (u32)((offset - slab->base) / O2G_SLAB_UNIT);
+
+	unit_at(slab, at)->state = LENT;
 }
 
 int o2g_slab_release(struct o2g_slab *slab, u64 offset)
 {
 	u64 at = (offset - slab->base) / O2G_SLAB_UNIT;
+	struct o2g_slab_unit *unit;
 
 	if (offset < slab->base || at >= slab->units ||
-	    offset != slab->base + at * O2G_SLAB_UNIT ||
-	    slab->unit[at].state != LENT)
+	    offset != slab->base + at * O2G_SLAB_UNIT)
+		return -O2G_ENOENT;
+	unit = unit_at(slab, (u32)at);
+	if (!unit || unit->state != LENT)
 		return -O2G_ENOENT;
 	o2g_slab_give(slab, offset);
 	return 0;

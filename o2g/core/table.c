@@ -31,10 +31,8 @@ void o2g_table_free(struct o2g_table *table)
 
 static u64 hash(const struct o2g_table *table, const struct o2g_key *key)
 {
-	const u64 word[3] = {key->tag, (u64)key->context << 32 | key->source,
-			     key->kind};
-
-	return o2g_hash_words(&table->secret, word, 3, 1, 3);
+	return o2g_hash_short(&table->secret, key->tag,
+			      (u64)key->context << 32 | key->source, key->kind);
 }
 
 static int same(const struct o2g_key *a, const struct o2g_key *b)

@@ -30,7 +30,7 @@ static int random_bytes(void *out, size_t length)
 
 static int open_engine(struct o2g *o2g)
 {
-	const struct o2g_settings *s = &o2g->settings;
+	struct o2g_settings *s = &o2g->settings;
 	struct o2g_engine_options options = {
 		.sq_entries = SQ_ENTRIES,
 		.cq_entries = CQ_ENTRIES,
@@ -46,12 +46,9 @@ static int open_engine(struct o2g *o2g)
 
 	if (r)
 		return r;
-	r = s->ops->open(&o2g->engine, &options, &o2g->area);
-	if (r)
-		return o2g_error_set(r, "can't make the engine '%s': %s%s",
-				     s->ops->name, strerror(-r),
-				     r == -EMFILE ? "; raise `ulimit -n`" : "");
-	return 0;
+	r = o2g_choice_open(&s->engine, &options, &o2g->engine, &o2g->area);
+	o2g->ops = s->engine.ops;
+	return r;
 }
 
 static int make_identity(struct o2g *o2g)
@@ -78,6 +75,7 @@ static void free_endpoint(struct o2g *o2g)
 		o2g->ops->close(o2g->engine);
 	o2g_page_close(o2g); /* its writer has ended */
 	o2g_bounce_free_all(o2g);
+	free(o2g->bodies.offset);
 	o2g_peer_free_all(o2g);
 	pthread_mutex_destroy(&o2g->submit);
 	pthread_mutex_destroy(&o2g->take);
@@ -116,7 +114,6 @@ int o2g_open(struct o2g **out, const struct o2g_options *options)
 	pthread_mutex_init(&o2g->take, 0);
 	pthread_mutex_init(&o2g->lock, 0);
 	r = o2g_settings_read(&o2g->settings, options);
-	o2g->ops = o2g->settings.ops;
 	if (r == 0)
 		r = build(o2g);
 	if (r) {

@@ -23,10 +23,11 @@
 #define O2G_PEER_TABLE 4096 /* chains of the table of ids */
 
 enum o2g_peer_state {
-	O2G_PEER_IDLE,	 /* no connection, nothing sent yet */
-	O2G_PEER_DIALED, /* the opener is at it */
-	O2G_PEER_OPEN,	 /* attached, now or once */
-	O2G_PEER_LOST,	 /* can't be reached */
+	O2G_PEER_IDLE,	   /* no connection, nothing sent yet */
+	O2G_PEER_EXPECTED, /* a receive waits: dialled unless it comes */
+	O2G_PEER_DIALED,   /* the opener is at it */
+	O2G_PEER_OPEN,	   /* attached, now or once */
+	O2G_PEER_LOST,	   /* can't be reached */
 	O2G_PEER_SELF
 };
 
@@ -34,10 +35,12 @@ enum o2g_peer_state {
 struct o2g_peer {
 	struct o2g_name name; /* only the id counts without a number */
 	struct o2g_peer *chain;
-	struct o2g_peer *wanted; /* next one that the opener shall dial */
+	struct o2g_peer *wanted; /* next one for the opener */
 	u32 number;		 /* O2G_NO_PEER: not named yet */
 	u32 link;		 /* of the engine, when open */
 	u8 state;		 /* atomic, written under `lock` */
+	u8 listed;		 /* in the opener's list `wanted` */
+	u8 counted;		 /* there to be dialled: in opener.dials */
 	struct o2g_try *dial;	 /* under way, or in a pause between two */
 };
 
@@ -49,7 +52,7 @@ struct o2g_opener {
 	int event; /* eventfd: look at `wanted`, or stop */
 	int listener;
 	int resting;	       /* the listener, for want of descriptors */
-	int complained;	       /* about that, once */
+	int complained;	       /* about the want of them, once */
 	u32 strangers;	       /* accepted, not proven */
 	u64 refused;	       /* strangers that were sent away */
 	struct o2g_try *tries; /* all of them, the oldest first */
@@ -57,13 +60,20 @@ struct o2g_opener {
 	struct o2g_try *dead; /* dropped ones, to be freed */
 	struct o2g_peer *wanted;
 	int stop;
-	u64 granted;	     /* bytes of credit given to peers */
-	pthread_cond_t calm; /* no dial is under way */
+	s64 show_at, show_ns; /* for an engine that calls no tick() */
+	u64 granted;	      /* bytes of credit given to peers */
+	pthread_cond_t calm;  /* no dial is under way */
 	u32 dials;
 };
 
 struct o2g_bounce; /* bounce.c: buffers of copied sends */
-struct o2g_page;   /* page.c */
+
+struct o2g_bodies { /* body.c: copied out of the slab, to be released */
+	u64 *offset;
+	u32 count, room;
+};
+
+struct o2g_page; /* page.c */
 
 struct o2g {
 	const struct o2g_engine_ops *ops;
@@ -80,12 +90,14 @@ struct o2g {
 	struct o2g_bounce *bounce;
 
 	pthread_mutex_t take;
-	int waiters;   /* atomic: threads that want to be woken */
-	int described; /* atomic: somebody has our descriptor */
-	int woken;     /* atomic: o2g_wake() was called */
-	u32 empty;     /* atomic: polls since something came */
-	u32 late;      /* atomic: polls in a row that came late */
-	s64 last_poll; /* atomic: ns */
+	struct o2g_bodies bodies;
+	int waiters;	 /* atomic: threads that want to be woken */
+	int described;	 /* atomic: somebody has our descriptor */
+	int woken;	 /* atomic: o2g_wake() was called */
+	u32 empty;	 /* atomic: polls since something came */
+	u32 late;	 /* atomic: polls in a row that came late */
+	s64 last_poll;	 /* atomic: ns */
+	s64 empty_since; /* atomic: ns, of the first of the empty polls */
 
 	pthread_mutex_t lock;
 	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */
@@ -103,6 +115,9 @@ int o2g_endpoint_alive(const struct o2g *o2g);
 /* fork.c: the list of endpoints, which fork() goes through. */
 int o2g_fork_watch(struct o2g *o2g);
 void o2g_fork_forget(struct o2g *o2g);
+int o2g_fork_any(void);
+/* No endpoint of the list is freed meanwhile. */
+void o2g_fork_each(void (*visit)(struct o2g *o2g));
 
 /* peer.c; with `lock`. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
@@ -110,13 +125,16 @@ struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error);
 void o2g_peer_free_all(struct o2g *o2g);
-/* Without it: has the peer dialled if nobody did. */
+/* Without it: has the peer dialled if nobody did; or if it does not come by
+ * itself. */
 void o2g_peer_need(struct o2g *o2g, u32 number);
+void o2g_peer_expect(struct o2g *o2g, u32 number);
 
 /* opener.c */
 int o2g_opener_start(struct o2g *o2g);
 /* With `lock`. */
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer);
+void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer);
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		     int dialled);
 /* Waits until no dial is under way. */
@@ -137,10 +155,20 @@ void o2g_bounce_return(struct o2g *o2g, void *copy);
  * and `cookie` becomes the program's; 2: the program wants no event. */
 int o2g_bounce_done(struct o2g *o2g, u64 *cookie);
 
+/* body.c; with `take`: bodies that the engine left in the slab. */
+int o2g_body_room(struct o2g *o2g);
+void o2g_body_copy(struct o2g *o2g, const struct o2g_cqe *cqe);
+/* Gives those back that were copied. True: kick. */
+int o2g_body_release(struct o2g *o2g);
+
 /* page.c: what `skep o2g status` reads. show() is the engine's tick. */
 void o2g_page_open(struct o2g *o2g);
 void o2g_page_show(void *o2g);
+/* The same; true when something moved since it was last shown. */
+int o2g_page_look(struct o2g *o2g);
 void o2g_page_close(struct o2g *o2g);
+/* Of a process that ends while others may still write to the page. */
+void o2g_page_remove(struct o2g *o2g);
 void o2g_page_fork(struct o2g *o2g);
 
 /* report.c: to the launcher, at the end. */

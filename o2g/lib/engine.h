@@ -8,12 +8,12 @@
 #define O2G_LIB_ENGINE_H
 
 #include <o2g/core/core.h>
+#include <skep/o2g_device.h>
 
 struct o2g_engine; /* the engine's own */
 
 struct o2g_engine_options {
 	u32 sq_entries, cq_entries;
-	u64 slab;
 	struct o2g_limits limits;
 	/* Called now and then by an engine's thread, without its lock, while
 	 * there is traffic and once after: shows the counters. */
@@ -52,11 +52,15 @@ struct o2g_engine_ops {
 	/* Flush and BYE on every connection, within ms. 0 or -ETIMEDOUT. */
 	int (*finish)(struct o2g_engine *engine, int ms);
 	void (*counts)(struct o2g_engine *engine, struct o2g_counts *counts);
+	/* Null, or all that the module counts; then nobody calls tick(), and
+	 * the library looks by itself. */
+	void (*module)(struct o2g_engine *engine,
+		       struct o2g_device_counts *counts);
 	/* Around fork(): lock, unlock; the child closes its descriptors and
 	 * never uses the engine again. */
 	void (*fork)(struct o2g_engine *engine, enum o2g_fork when);
 };
 
-extern const struct o2g_engine_ops o2g_user_engine;
+extern const struct o2g_engine_ops o2g_user_engine, o2g_kernel_engine;
 
 #endif

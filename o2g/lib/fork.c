@@ -49,7 +49,7 @@ static void child(void)
 		__atomic_store_n(&o->dead, 1, __ATOMIC_SEQ_CST);
 		unlock(o);
 	}
-	first = 0;
+	__atomic_store_n(&first, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&all);
 }
 
@@ -69,7 +69,7 @@ int o2g_fork_watch(struct o2g *o2g)
 				     strerror(-handlers));
 	pthread_mutex_lock(&all);
 	o2g->next = first;
-	first = o2g;
+	__atomic_store_n(&first, o2g, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&all);
 	return 0;
 }
@@ -82,6 +82,19 @@ void o2g_fork_forget(struct o2g *o2g)
 			*at = o2g->next;
 			break;
 		}
+	pthread_mutex_unlock(&all);
+}
+
+int o2g_fork_any(void)
+{
+	return __atomic_load_n(&first, __ATOMIC_RELAXED) != 0;
+}
+
+void o2g_fork_each(void (*visit)(struct o2g *o2g))
+{
+	pthread_mutex_lock(&all);
+	for (struct o2g *o = first; o; o = o->next)
+		visit(o);
 	pthread_mutex_unlock(&all);
 }
 

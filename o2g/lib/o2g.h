@@ -75,7 +75,7 @@ struct o2g_event {
 	uint64_t length; /* delivered; of the message for a peek */
 	uint64_t total;	 /* of the message */
 	uint64_t data;
-	void *where;	 /* start of the message in a multi-receive's buffer */
+	void *where;	 /* start of the message in the receive's buffer */
 	uint64_t handle; /* of a claimed message */
 	uint32_t flags;
 };
@@ -125,8 +125,9 @@ int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most,
 	     int timeout_ms);
 int o2g_wake(struct o2g *o2g);
 /* For callers who can only poll in a loop: after repeated empty polls in close
- * succession naps, woken by a completion, never longer than nap_us. A loop
- * that does other work between its polls never naps. */
+ * succession naps, woken by a completion, never longer than nap_us, and past
+ * 20 us never longer than a sixteenth of the wait so far. A loop that does
+ * other work between its polls never naps. */
 void o2g_nap(struct o2g *o2g);
 /* A descriptor that is readable while there may be events. */
 int o2g_descriptor(struct o2g *o2g);

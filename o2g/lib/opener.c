@@ -23,6 +23,9 @@
 #define BATCH 64
 #define STRANGERS_MAX 128 /* accepted and not proven; the oldest goes */
 #define REST_NS 100000000ll
+#define SHOW_NS 100000000ll	  /* between two looks at the counters */
+#define SHOW_MOST_NS 1600000000ll /* the same while they stand still */
+#define SLOW_NS 1000000000ll	  /* an opening is no matter of seconds */
 
 static void ring(struct o2g *o2g)
 {
@@ -32,13 +35,28 @@ static void ring(struct o2g *o2g)
 		return; /* full: it is readable */
 }
 
+static void list(struct o2g *o2g, struct o2g_peer *peer)
+{
+	if (!peer->listed) {
+		peer->wanted = o2g->opener.wanted;
+		o2g->opener.wanted = peer;
+		peer->listed = 1;
+	}
+	ring(o2g);
+}
+
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
 	o2g_peer_set(peer, O2G_PEER_DIALED);
-	peer->wanted = o2g->opener.wanted;
-	o2g->opener.wanted = peer;
 	o2g->opener.dials++;
-	ring(o2g);
+	peer->counted = 1;
+	list(o2g, peer);
+}
+
+void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer)
+{
+	o2g_peer_set(peer, O2G_PEER_EXPECTED);
+	list(o2g, peer);
 }
 
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
@@ -50,14 +68,15 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	return r;
 }
 
-/* Makes room by sending away whom we know least: the oldest stranger. */
-static int evict(struct o2g *o2g)
+/* Makes room by sending away whom we know least: the oldest stranger, if it
+ * has been one for so long. */
+static int evict(struct o2g *o2g, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
 
 	while (try && !o2g_try_strange(try))
 		try = try->next;
-	if (!try)
+	if (!try || o2g_try_age(try) < ns)
 		return 0;
 	o2g_try_drop(o2g, try);
 	return 1;
@@ -67,12 +86,8 @@ static void rest(struct o2g *o2g)
 {
 	struct o2g_opener *opener = &o2g->opener;
 
-	if (!opener->complained)
-		o2g_error_log("can't accept connections: %s; raise `ulimit "
-			      "-n`",
-			      strerror(errno));
 	epoll_ctl(opener->epoll, EPOLL_CTL_DEL, opener->listener, 0);
-	opener->resting = opener->complained = 1;
+	opener->resting = 1;
 }
 
 static int listen_again(struct o2g *o2g)
@@ -94,16 +109,14 @@ static void accept_some(struct o2g *o2g)
 
 		if (fd >= 0) {
 			if (opener->strangers >= STRANGERS_MAX)
-				evict(o2g);
+				evict(o2g, 0);
 			if (o2g_try_accept(o2g, fd))
 				close(fd);
 			continue;
 		}
 		if (errno == EAGAIN)
 			return;
-		if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-		     errno == ENOMEM) &&
-		    !evict(o2g)) {
+		if (o2g_try_starves(o2g, -errno) && !evict(o2g, SLOW_NS)) {
 			rest(o2g);
 			return;
 		}
@@ -116,10 +129,14 @@ static void dial_wanted(struct o2g *o2g)
 
 	while ((peer = o2g->opener.wanted)) {
 		o2g->opener.wanted = peer->wanted;
-		if (peer->state == O2G_PEER_DIALED)
+		peer->listed = 0;
+		if (peer->state == O2G_PEER_EXPECTED)
+			o2g_try_expect(o2g, peer);
+		else if (peer->counted && peer->state == O2G_PEER_DIALED)
 			o2g_try_dial(o2g, peer);
-		else
+		else if (peer->counted)
 			o2g->opener.dials--; /* it was faster */
+		peer->counted = 0;
 	}
 }
 
@@ -157,6 +174,26 @@ static void handle(struct o2g *o2g, struct epoll_event *event)
 		return; /* somebody's earlier ring */
 }
 
+/* Shows the counters of an engine without a thread, often while they move.
+ * Gives the ms until the next time. Without `lock`. */
+static int show(struct o2g *o2g, int wait)
+{
+	struct o2g_opener *opener = &o2g->opener;
+	s64 now = o2g_now_ns(), ns = 2 * opener->show_ns;
+	int ms;
+
+	if (!o2g->ops->module)
+		return wait;
+	if (now >= opener->show_at) {
+		if (o2g_page_look(o2g) || ns < SHOW_NS)
+			ns = SHOW_NS;
+		opener->show_ns = ns < SHOW_MOST_NS ? ns : SHOW_MOST_NS;
+		opener->show_at = now + opener->show_ns;
+	}
+	ms = (int)((opener->show_at - now) / 1000000 + 1);
+	return wait < 0 || ms < wait ? ms : wait;
+}
+
 static void *run(void *arg)
 {
 	struct o2g *o2g = arg;
@@ -173,6 +210,7 @@ static void *run(void *arg)
 		if (opener->dials == 0)
 			pthread_cond_broadcast(&opener->calm);
 		pthread_mutex_unlock(&o2g->lock);
+		wait = show(o2g, wait);
 		n = epoll_wait(opener->epoll, event, BATCH, wait);
 		pthread_mutex_lock(&o2g->lock);
 		if (opener->resting && listen_again(o2g) == 0)

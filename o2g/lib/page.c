@@ -2,8 +2,8 @@
 /*
  * The page that `skep o2g status` reads; see <skep/o2g_status.h>. An endpoint
  * works as well without one, so that what goes wrong here goes unsaid, but for
- * SKEP_O2G_LOG=2. Written by the engine's thread, opened and closed by the
- * program's; `page` itself is atomic.
+ * SKEP_O2G_LOG=2. Written by the engine's thread, or by the opener's if that
+ * has none, opened and closed by the program's; `page` itself is atomic.
  */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "endpoint.h"
@@ -14,110 +14,138 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+/* How often a page may be swept away between its making and its lock. */
+#define TRIES 16
+
 struct o2g_page {
 	struct o2g_status *status;
-	int folder;
-	char name[32];
+	int file; /* locked: the sign of life */
+	char path[320];
 };
 
-/* The folder, if it is ours alone: /dev/shm is everybody's. */
-static int open_folder(void)
+/* Names the folder, if it is ours alone: /dev/shm is everybody's. */
+static int name_folder(char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char path[256];
 	struct stat st;
-	int fd;
 
-	if (runtime && runtime[0] == '/')
-		snprintf(path, sizeof(path), "%s/skep-o2g", runtime);
+	if (runtime && runtime[0] == '/' && strlen(runtime) < size - 16)
+		snprintf(path, size, "%s/skep-o2g", runtime);
 	else
-		snprintf(path, sizeof(path), "/dev/shm/skep-o2g-%u",
+		snprintf(path, size, "/dev/shm/skep-o2g-%u",
 			 (unsigned)getuid());
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return -errno;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	if (lstat(path, &st))
 		return -errno;
-	if (fstat(fd, &st) || st.st_uid != getuid() || st.st_mode & 077) {
-		close(fd);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || st.st_mode & 077)
 		return -EPERM;
-	}
-	return fd;
+	return 0;
+}
+
+/* Nobody has it locked: whoever made it is gone, in whatever namespace. */
+static int abandoned(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int r = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return r;
 }
 
 /* What killed processes left behind. */
-static void sweep(int folder)
+static void sweep(const char *folder)
 {
-	int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? 0 : fdopendir(copy);
+	DIR *dir = opendir(folder);
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir))) {
-		int pid = atoi(entry->d_name);
-
-		if (pid > 0 && kill(pid, 0) && errno == ESRCH)
-			unlinkat(folder, entry->d_name, 0);
-	}
+	while (dir && (entry = readdir(dir)))
+		if (atoi(entry->d_name) > 0 &&
+		    abandoned(dirfd(dir), entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 }
 
-/* Field 22 of /proc/self/stat; the second may hold spaces. */
-static u64 start_time(void)
+/* A file of ours, or -errno; -EAGAIN: a sweeper was faster than our lock. */
+static int make_file(const char *path)
 {
-	char text[1024], *at;
-	FILE *file = fopen("/proc/self/stat", "re");
-	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	if (file)
-		fclose(file);
-	text[n] = 0;
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, 0, 10) : 0;
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
+	    st.st_nlink > 0)
+		return fd;
+	unlink(path);
+	close(fd);
+	return -EAGAIN;
 }
 
-static struct o2g_status *map(struct o2g_page *page)
+static struct o2g_status *map(int file)
 {
-	static u32 number; /* atomic */
 	void *memory = MAP_FAILED;
-	int fd;
-
-	snprintf(page->name, sizeof(page->name), "%d-%u", (int)getpid(),
-		 __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
-	unlinkat(page->folder, page->name, 0); /* of an earlier process */
-	fd = openat(page->folder, page->name,
-		    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return 0;
 	/* Allocated, so that a full file system can't kill us later. */
-	if (posix_fallocate(fd, 0, sizeof(struct o2g_status)) == 0)
+	int r = posix_fallocate(file, 0, sizeof(struct o2g_status));
+
+	if (r == 0)
 		memory = mmap(0, sizeof(struct o2g_status),
-			      PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (memory == MAP_FAILED) {
-		unlinkat(page->folder, page->name, 0);
+			      PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	else
+		errno = r;
+	if (memory == MAP_FAILED)
 		return 0;
-	}
 	madvise(memory, sizeof(struct o2g_status), MADV_DONTFORK);
 	return memory;
+}
+
+static void drop_file(struct o2g_page *page)
+{
+	unlink(page->path);
+	close(page->file);
+}
+
+/* The id keeps processes apart that have one number in two namespaces. */
+static int make_page(struct o2g_page *page, const struct o2g_id *id)
+{
+	int r = name_folder(page->path, sizeof(page->path) - 32);
+	size_t used;
+
+	if (r)
+		return r;
+	sweep(page->path);
+	used = strlen(page->path);
+	snprintf(page->path + used, sizeof(page->path) - used,
+		 "/%d-%02x%02x%02x%02x", (int)getpid(), id->byte[0],
+		 id->byte[1], id->byte[2], id->byte[3]);
+	page->file = -EAGAIN;
+	for (int i = 0; i < TRIES && page->file == -EAGAIN; i++)
+		page->file = make_file(page->path);
+	if (page->file < 0)
+		return page->file;
+	page->status = map(page->file);
+	if (page->status)
+		return 0;
+	r = -errno;
+	drop_file(page);
+	return r;
 }
 
 static void fill(struct o2g *o2g, struct o2g_status *s)
 {
 	s->revision = O2G_STATUS_REVISION;
 	s->pid = (u32)getpid();
-	s->start = start_time();
 	s->opened = (u64)time(0);
 	memcpy(s->name, &o2g->name, sizeof(s->name));
 	strncpy((char *)s->engine, o2g->ops->name, sizeof(s->engine) - 1);
@@ -129,20 +157,11 @@ static void fill(struct o2g *o2g, struct o2g_status *s)
 void o2g_page_open(struct o2g *o2g)
 {
 	struct o2g_page *page = calloc(1, sizeof(*page));
+	int r = page ? make_page(page, &o2g->identity.id) : -ENOMEM;
 
-	if (!page)
-		return;
-	page->folder = open_folder();
-	if (page->folder >= 0) {
-		sweep(page->folder);
-		page->status = map(page);
-	}
-	if (!page->status) {
-		o2g_error_log_more(
-			"no page for skep o2g status: %s",
-			strerror(page->folder < 0 ? -page->folder : errno));
-		if (page->folder >= 0)
-			close(page->folder);
+	if (r) {
+		o2g_error_log_more("no page for skep o2g status: %s",
+				   strerror(-r));
 		free(page);
 		return;
 	}
@@ -156,6 +175,24 @@ static void put(u64 *to, u64 value)
 	__atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
+static void show_module(struct o2g *o2g, struct o2g_status *s)
+{
+	struct o2g_device_counts c;
+
+	if (!o2g->ops->module)
+		return;
+	o2g->ops->module(o2g->engine, &c);
+	put(&s->softirq_bytes, c.softirq_bytes);
+	put(&s->worker_bytes, c.worker_bytes);
+	put(&s->over_budget, c.over_budget);
+	put(&s->direct_bytes, c.direct_bytes);
+	put(&s->slab_pages, c.slab_pages);
+	put(&s->stopped_reading, c.stopped_reading);
+	put(&s->wakes, c.wakes);
+	put(&s->sleeps, c.sleeps);
+	put(&s->refused_memory, c.refused_memory);
+}
+
 void o2g_page_show(void *ctx)
 {
 	struct o2g *o2g = ctx;
@@ -165,6 +202,7 @@ void o2g_page_show(void *ctx)
 
 	if (!s)
 		return;
+	show_module(o2g, s);
 	o2g->ops->counts(o2g->engine, &c);
 	put(&s->sent, c.sent);
 	put(&s->sent_bytes, c.sent_bytes);
@@ -188,14 +226,37 @@ void o2g_page_show(void *ctx)
 	pthread_mutex_unlock(&o2g->lock);
 }
 
+void o2g_page_remove(struct o2g *o2g)
+{
+	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
+
+	if (page)
+		unlink(page->path);
+}
+
+static u64 moved(struct o2g *o2g)
+{
+	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
+	struct o2g_status *s = page ? page->status : 0;
+
+	return s ? s->frames_in + s->frames_out + s->received + s->posted : 0;
+}
+
+int o2g_page_look(struct o2g *o2g)
+{
+	u64 before = moved(o2g);
+
+	o2g_page_show(o2g);
+	return moved(o2g) != before;
+}
+
 void o2g_page_close(struct o2g *o2g)
 {
 	struct o2g_page *page = o2g->page;
 
 	if (!page)
 		return;
-	unlinkat(page->folder, page->name, 0);
-	close(page->folder);
+	drop_file(page);
 	munmap(page->status, sizeof(*page->status));
 	free(page);
 	o2g->page = 0;
@@ -206,6 +267,6 @@ void o2g_page_fork(struct o2g *o2g)
 {
 	if (!o2g->page)
 		return;
-	close(o2g->page->folder);
+	close(o2g->page->file);
 	o2g->page = 0;
 }

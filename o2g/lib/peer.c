@@ -66,19 +66,31 @@ void o2g_peer_free_all(struct o2g *o2g)
 	o2g->by_number = 0;
 }
 
-void o2g_peer_need(struct o2g *o2g, u32 number)
+/* What is to be done about a peer that got no further than `most`. */
+static void nudge(struct o2g *o2g, u32 number, enum o2g_peer_state most,
+		  void (*how)(struct o2g *o2g, struct o2g_peer *peer))
 {
 	struct o2g_peer *peer;
 
 	if (number >= __atomic_load_n(&o2g->peers, __ATOMIC_ACQUIRE))
 		return; /* the engine refuses it */
 	peer = o2g->by_number[number];
-	if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) != O2G_PEER_IDLE)
+	if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) > most)
 		return;
 	pthread_mutex_lock(&o2g->lock);
-	if (peer->state == O2G_PEER_IDLE)
-		o2g_opener_dial(o2g, peer);
+	if (peer->state <= most)
+		how(o2g, peer);
 	pthread_mutex_unlock(&o2g->lock);
+}
+
+void o2g_peer_need(struct o2g *o2g, u32 number)
+{
+	nudge(o2g, number, O2G_PEER_EXPECTED, o2g_opener_dial);
+}
+
+void o2g_peer_expect(struct o2g *o2g, u32 number)
+{
+	nudge(o2g, number, O2G_PEER_IDLE, o2g_opener_expect);
 }
 
 /* Gives a peer its number, and tells the engine who an open link is. */
@@ -157,7 +169,7 @@ int o2g_register_socket(struct o2g *o2g, int socket, uint32_t number,
 		return r;
 	pthread_mutex_lock(&o2g->lock);
 	if (number >= o2g->peers ||
-	    o2g->by_number[number]->state != O2G_PEER_IDLE)
+	    o2g->by_number[number]->state > O2G_PEER_EXPECTED)
 		r = o2g_error_set(
 			number >= o2g->peers ? -EHOSTUNREACH : -EISCONN,
 			number >= o2g->peers

@@ -12,12 +12,13 @@
 #include <time.h>
 
 /* Naps of callers who can only poll: none below so many empty polls, each at
- * most so long after the one before; then longer with each. Few polls that come
- * late do not count: the system ran somebody else in between. */
+ * most so long after the one before; then a part of the wait so far. Few polls
+ * that come late do not count: the system ran somebody else in between. */
 #define NAP_EMPTY 200
 #define NAP_CLOSE_NS 20000
 #define NAP_LATE 4
 #define NAP_FIRST_US 20
+#define NAP_PART 16
 
 static u32 what(const struct o2g_cqe *cqe)
 {
@@ -38,6 +39,15 @@ static int eventless(const struct o2g_cqe *cqe)
 	       cqe->op == O2G_OP_RELEASE;
 }
 
+/* Where the program finds a message: that the engine left it in the slab is
+ * not its business. */
+static void *place(const struct o2g_cqe *cqe)
+{
+	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
+
+	return cqe->op == O2G_OP_RECV ? (void *)(size_t)at : 0;
+}
+
 /* False: the completion is none of the program's business. */
 static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		     struct o2g_event *event)
@@ -55,11 +65,10 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		.context = cqe->context,
 		.tag = cqe->tag,
 		.length = cqe->length,
-		.total = cqe->total,
+		.total = cqe->flags & O2G_CQE_SLAB ? cqe->length : cqe->total,
 		.data = cqe->data,
 		.handle = cqe->op == O2G_OP_PEEK ? cqe->where : 0,
-		.where =
-			cqe->op == O2G_OP_RECV ? (void *)(size_t)cqe->where : 0,
+		.where = place(cqe),
 		.flags = (cqe->flags & O2G_CQE_DATA ? O2G_HAS_DATA : 0) |
 			 (cqe->flags & O2G_CQE_MORE ? O2G_STAYS_POSTED : 0)};
 	return copy != 2 || cqe->status != 0;
@@ -68,23 +77,33 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 static int take(struct o2g *o2g, struct o2g_event *event, int most)
 {
 	struct o2g_cqe cqe;
-	int n = 0, taken = 0, room;
+	int n = 0, taken = 0, kicks;
 
 	if (pthread_mutex_trylock(&o2g->take))
 		return 0;
-	while (n < most && o2g_ring_take(o2g->area, &cqe)) {
+	while (n < most && o2g_body_room(o2g) &&
+	       o2g_ring_take(o2g->area, &cqe)) {
 		taken = 1;
 		if (eventless(&cqe))
 			continue;
+		if (cqe.flags & O2G_CQE_SLAB)
+			o2g_body_copy(o2g, &cqe);
 		n += translate(o2g, &cqe, &event[n]);
 		if (!(cqe.flags & O2G_CQE_MORE))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 	}
-	room = taken && o2g_ring_roomy(o2g->area);
+	kicks = taken && o2g_ring_roomy(o2g->area);
+	kicks |= o2g_body_release(o2g);
 	pthread_mutex_unlock(&o2g->take);
-	if (room)
+	if (kicks)
 		o2g->ops->kick(o2g->engine);
 	return n;
+}
+
+static int empty(struct o2g *o2g)
+{
+	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
 int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
@@ -93,7 +112,7 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 
 	if (r)
 		return r;
-	n = take(o2g, event, most);
+	n = empty(o2g) ? 0 : take(o2g, event, most);
 	if (n == 0) {
 		o2g->ops->drive(o2g->engine);
 		n = take(o2g, event, most);
@@ -127,12 +146,6 @@ static void thank(struct o2g *o2g)
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE,
 				 __ATOMIC_SEQ_CST);
-}
-
-static int empty(struct o2g *o2g)
-{
-	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
 }
 
 static int sleep_once(struct o2g *o2g, s64 ns)
@@ -190,11 +203,22 @@ int o2g_wake(struct o2g *o2g)
 	return 0;
 }
 
+/* What a nap adds to a wait that just then ends by other means, say by shared
+ * memory, stays small beside the wait. */
+static u64 nap_us(const struct o2g *o2g, s64 now)
+{
+	s64 waited = now - __atomic_load_n(&o2g->empty_since, __ATOMIC_RELAXED);
+	u64 us = (u64)waited / 1000 / NAP_PART;
+
+	if (us < NAP_FIRST_US)
+		us = NAP_FIRST_US;
+	return us < o2g->settings.nap_us ? us : o2g->settings.nap_us;
+}
+
 void o2g_nap(struct o2g *o2g)
 {
 	s64 now = o2g_now_ns(), last;
 	u32 polls;
-	u64 us;
 
 	if (o2g_endpoint_alive(o2g))
 		return;
@@ -207,16 +231,14 @@ void o2g_nap(struct o2g *o2g)
 	}
 	__atomic_store_n(&o2g->late, 0, __ATOMIC_RELAXED);
 	polls = __atomic_add_fetch(&o2g->empty, 1, __ATOMIC_RELAXED);
+	if (polls == 1)
+		__atomic_store_n(&o2g->empty_since, now, __ATOMIC_RELAXED);
 	if (polls < NAP_EMPTY)
 		return;
-	polls -= NAP_EMPTY;
-	us = polls < 6 ? (u64)NAP_FIRST_US << polls : o2g->settings.nap_us;
-	if (us > o2g->settings.nap_us)
-		us = o2g->settings.nap_us;
 	ask(o2g);
 	o2g->ops->calm(o2g->engine);
 	if (empty(o2g)) /* o2g_wake() is for those who wait */
-		o2g->ops->sleep(o2g->engine, us);
+		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
 	thank(o2g);
 	/* The nap itself does not count as other work. */
 	__atomic_store_n(&o2g->last_poll, o2g_now_ns(), __ATOMIC_RELAXED);

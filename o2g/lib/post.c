@@ -158,6 +158,7 @@ int o2g_recv(struct o2g *o2g, const struct o2g_match *from, void *buffer,
 
 	if (r)
 		return r;
+	o2g_peer_expect(o2g, from->peer);
 	sqe.addr = number(buffer);
 	sqe.length = length;
 	if (options & O2G_MULTI) {
@@ -175,6 +176,7 @@ int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 
 	if (r)
 		return r;
+	o2g_peer_expect(o2g, from->peer);
 	/* Who probes in a loop takes the answers, and so never finds nothing
 	 * and drives: this is the place. */
 	o2g->ops->drive(o2g->engine);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report to the launcher when an endpoint closes; see <skep/o2g_report.h>.
+ * The report to the launcher when an endpoint closes, or its process exits; see
+ * <skep/o2g_report.h>.
  * A launcher that does not take it within a second is left alone, in silence:
  * the program's end is not its business.
  */
+#define _GNU_SOURCE /* pthread_clockjoin_np */
 #include "digest.h"
 #include "endpoint.h"
 #include "error.h"
+#include "spawn.h"
 
 #include <skep/o2g_report.h>
 
@@ -15,9 +18,11 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 1000
+#define EXIT_NS 2000000000ll
 
 static void fill(const struct o2g *o2g, const struct o2g_counts *counts,
 		 struct o2g_report *r)
@@ -127,4 +132,36 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 		o2g_error_log_more("no report to %s", where);
 	if (list)
 		freeaddrinfo(list);
+}
+
+/* ---- a process that calls exit() with open endpoints ---- */
+
+/* Its peers see it die, since nothing says that all it meant to send was sent;
+ * but the launcher may know. A thread tells it, and exit() waits for a while
+ * only: a handler of signals may have called it amid a call of ours. */
+static void report_open(struct o2g *o2g)
+{
+	struct o2g_counts counts;
+
+	o2g->ops->counts(o2g->engine, &counts);
+	o2g_report_send(o2g, &counts);
+}
+
+static void *leave_all(void *none)
+{
+	o2g_fork_each(o2g_page_remove); /* needs no lock of an endpoint's */
+	o2g_fork_each(report_open);
+	return none;
+}
+
+/* After the program's own handlers, which may close endpoints. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	s64 end = o2g_now_ns() + EXIT_NS;
+	struct timespec limit = {.tv_sec = (time_t)(end / 1000000000),
+				 .tv_nsec = (int)(end % 1000000000)};
+	pthread_t thread;
+
+	if (o2g_fork_any() && o2g_spawn(&thread, leave_all, 0) == 0)
+		pthread_clockjoin_np(thread, 0, CLOCK_MONOTONIC, &limit);
 }

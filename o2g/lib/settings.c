@@ -99,17 +99,6 @@ static int read_ports(struct o2g_settings *s, const char *text)
 	return 0;
 }
 
-static int read_engine(struct o2g_settings *s, const char *text)
-{
-	s->ops = &o2g_user_engine;
-	if (text && *text && strcmp(text, s->ops->name))
-		return o2g_error_set(-EINVAL,
-				     "engine '%s' (SKEP_O2G_ENGINE): this "
-				     "library has only 'user'",
-				     text);
-	return 0;
-}
-
 static int read_interface(struct o2g_settings *s, const char *text)
 {
 	if (text && strlen(text) >= sizeof(s->interface))
@@ -151,7 +140,7 @@ static int read_tunables(struct o2g_settings *s, const struct o2g_options *o)
 		{512 << 20, o->unexpected, "SKEP_O2G_UNEXPECTED", 1 << 20,
 		 1ull << 40},
 		{1 << 20, o->operations, "SKEP_O2G_OPERATIONS", 16, 1 << 23},
-		{500, o->nap_us, "SKEP_O2G_NAP_US", 1, 1000000},
+		{1000, o->nap_us, "SKEP_O2G_NAP_US", 1, 1000000},
 		{20000, o->connect_ms, "SKEP_O2G_CONNECT_MS", 100, 600000},
 	};
 
@@ -192,6 +181,8 @@ int o2g_settings_read(struct o2g_settings *s, const struct o2g_options *given)
 	if (r == 0)
 		r = read_ports(s, or_environment(o.ports, "SKEP_O2G_PORTS"));
 	if (r == 0)
-		r = read_engine(s, or_environment(o.engine, "SKEP_O2G_ENGINE"));
+		r = o2g_choice_read(
+			&s->engine,
+			or_environment(o.engine, "SKEP_O2G_ENGINE"));
 	return r ? r : read_tunables(s, &o);
 }

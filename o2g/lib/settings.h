@@ -3,7 +3,7 @@
 #ifndef O2G_LIB_SETTINGS_H
 #define O2G_LIB_SETTINGS_H
 
-#include "engine.h"
+#include "choice.h"
 #include "o2g.h"
 
 struct o2g_settings {
@@ -15,7 +15,7 @@ struct o2g_settings {
 	u32 operations;
 	u32 nap_us;
 	u32 connect_ms;
-	const struct o2g_engine_ops *ops;
+	struct o2g_choice engine;
 };
 
 /* -EACCES: no secret, -EINVAL: a value that makes no sense; o2g_error(). */

@@ -26,7 +26,11 @@ enum { CONNECTING, OPENING, PAUSE, ENDED };
 #define RESET_NS (5000 * MS)   /* another job's, or one with no room now */
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MOST_MS 500
-#define GRANT_SHARE 16 /* of what is left for unexpected messages */
+#define PATIENT_MOST_MS 10000
+#define EXPECT_NS (1000 * MS) /* a peer that has not come by then is dialled   \
+			       */
+#define ALLOWED (-1ll)	      /* patience: as long as is allowed at all */
+#define GRANT_SHARE 16	      /* of what is left for unexpected messages */
 
 static void link_in(struct o2g *o2g, struct o2g_try *try)
 {
@@ -47,6 +51,25 @@ static void link_out(struct o2g *o2g, struct o2g_try *try)
 int o2g_try_strange(const struct o2g_try *try)
 {
 	return !try->peer && try->phase == OPENING;
+}
+
+s64 o2g_try_age(const struct o2g_try *try)
+{
+	return o2g_now_ns() - (try->deadline - OPENING_NS);
+}
+
+int o2g_try_starves(struct o2g *o2g, int error)
+{
+	if (error != -EMFILE && error != -ENFILE && error != -ENOBUFS &&
+	    error != -ENOMEM)
+		return 0;
+	if (!o2g->opener.complained)
+		o2g_error_log("can't open one more connection, trying again: "
+			      "%s%s",
+			      strerror(-error),
+			      error == -EMFILE ? "; raise `ulimit -n`" : "");
+	o2g->opener.complained = 1;
+	return 1;
 }
 
 static struct o2g_try *make(struct o2g *o2g, int socket, struct o2g_peer *peer)
@@ -227,8 +250,10 @@ static void lose(struct o2g *o2g, struct o2g_try *try, int error)
 }
 
 /* How long dialling goes on after such an error; 0: not at all. */
-static s64 patience(const struct o2g_try *try, int error)
+static s64 patience(struct o2g *o2g, const struct o2g_try *try, int error)
 {
+	if (o2g_try_starves(o2g, error))
+		return ALLOWED;
 	switch (error) {
 	case -ECONNREFUSED:
 		return REFUSED_NS;
@@ -239,43 +264,61 @@ static s64 patience(const struct o2g_try *try, int error)
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
 	case -EAGAIN: /* crossed: the other one dials us */
-		return try->proved && error == -ETIMEDOUT
-			       ? 0
-			       : try->end - try->first;
+		return try->proved && error == -ETIMEDOUT ? 0 : ALLOWED;
 	}
 	return 0;
 }
 
-static void pause_try(struct o2g *o2g, struct o2g_try *try, s64 now)
+/* Who only receives may wait for a peer that is stopped, or whose host is slow
+ * to come up, as long as it takes; but not for one that is gone. */
+static int patient_goes_on(struct o2g_try *try, s64 most, s64 now)
+{
+	if (most == ALLOWED) {
+		try->first = 0;
+		return 1;
+	}
+	if (!try->first) {
+		try->first = now;
+		try->pause_ms = PAUSE_FIRST_MS;
+	}
+	return now + try->pause_ms * MS < try->first + most;
+}
+
+static int goes_on(struct o2g *o2g, struct o2g_try *try, int error)
+{
+	s64 now = o2g_now_ns(), most = patience(o2g, try, error);
+
+	if (try->patient)
+		return patient_goes_on(try, most, now);
+	if (most == ALLOWED || most > try->end - try->first)
+		most = try->end - try->first;
+	return try->first && now + try->pause_ms * MS < try->first + most;
+}
+
+static void pause_try(struct o2g *o2g, struct o2g_try *try)
 {
 	close_socket(o2g, try);
 	promise(o2g, try, 0);
 	try->phase = PAUSE;
 	try->proved = 0;
-	try->deadline = now + try->pause_ms * MS;
-	if (try->pause_ms < PAUSE_MOST_MS)
+	try->deadline = o2g_now_ns() + try->pause_ms * MS;
+	if (try->pause_ms < (try->patient ? PATIENT_MOST_MS : PAUSE_MOST_MS))
 		try->pause_ms *= 2;
 }
 
 static void fail(struct o2g *o2g, struct o2g_try *try, int error)
 {
-	s64 now = o2g_now_ns(), end;
-
 	if (!try->opening.dialled && try->phase == OPENING) {
 		/* a stranger, or the other end of a registered socket */
 		if (try->peer)
 			lose(o2g, try, error);
 		else
 			o2g_try_drop(o2g, try);
-		return;
-	}
-	end = try->first + patience(try, error);
-	if (end > try->end)
-		end = try->end;
-	if (try->first && now + try->pause_ms * MS < end)
-		pause_try(o2g, try, now);
-	else
+	} else if (goes_on(o2g, try, error)) {
+		pause_try(o2g, try);
+	} else {
 		lose(o2g, try, error == -EAGAIN ? -ETIMEDOUT : error);
+	}
 }
 
 /* ---- the engine's from here ---- */
@@ -312,7 +355,8 @@ static enum o2g_verdict judge(const struct o2g *o2g,
 
 	if (peer->state == O2G_PEER_OPEN || peer->state == O2G_PEER_LOST)
 		return O2G_KNOWN;
-	if (dial && dial->phase != PAUSE &&
+	/* One whose hello did not go out gives way to the one that came. */
+	if (dial && dial->phase == OPENING &&
 	    memcmp(&o2g->identity.id, &peer->name.id, sizeof(struct o2g_id)) <
 		    0)
 		return O2G_CROSSED;
@@ -445,7 +489,9 @@ static void connect_try(struct o2g *o2g, struct o2g_try *try)
 	int r = o2g_address_of_name(&address, &try->peer->name);
 
 	try->phase = CONNECTING;
-	try->deadline = try->end;
+	try->deadline = try->patient
+				? o2g_now_ns() + o2g->settings.connect_ms * MS
+				: try->end;
 	try->socket = socket(address.storage.ss_family,
 			     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (try->socket < 0)
@@ -469,20 +515,49 @@ void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 		fail(o2g, try, -ETIMEDOUT);
 }
 
-void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer)
+/* A try for this peer that is not under way yet; or the peer is lost. */
+static struct o2g_try *make_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
 	struct o2g_try *try = make(o2g, -1, peer);
 
+	if (try) {
+		try->phase = PAUSE;
+		peer->dial = try;
+	} else {
+		o2g_peer_lose(o2g, peer, -ENOMEM);
+	}
+	return try;
+}
+
+void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer)
+{
+	struct o2g_try *try = peer->dial;
+
+	if (!try)
+		try = make_dial(o2g, peer);
 	if (!try) {
 		o2g->opener.dials--;
-		o2g_peer_lose(o2g, peer, -ENOMEM);
 		return;
 	}
 	try->dials = 1;
+	try->patient = 0;
+	try->pause_ms = PAUSE_FIRST_MS;
 	try->first = o2g_now_ns();
 	try->end = try->first + o2g->settings.connect_ms * MS;
-	peer->dial = try;
-	connect_try(o2g, try);
+	if (try->phase == PAUSE)
+		connect_try(o2g, try);
+	else if (try->deadline > try->end)
+		try->deadline = try->end;
+}
+
+void o2g_try_expect(struct o2g *o2g, struct o2g_peer *peer)
+{
+	struct o2g_try *try = make_dial(o2g, peer);
+
+	if (!try)
+		return;
+	try->patient = 1;
+	try->deadline = o2g_now_ns() + EXPECT_NS;
 }
 
 int o2g_try_accept(struct o2g *o2g, int socket)
@@ -530,6 +605,8 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		return o2g_error_set(r, "descriptor %d is no socket: %s",
 				     socket, strerror(-r));
 	}
+	if (peer->dial)
+		o2g_try_drop(o2g, peer->dial);
 	o2g_peer_set(peer, O2G_PEER_DIALED);
 	peer->dial = try;
 	o2g->opener.dials++;

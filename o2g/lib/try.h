@@ -12,11 +12,13 @@ struct o2g_try {
 	u8 phase;
 	u8 proved;	/* our proof went out: only the other side decides */
 	u8 dials;	/* counts in opener.dials */
+	u8 patient;	/* only a receive waits: goes on until it is clear that
+			 * the peer is gone */
 	u32 pause_ms;	/* the next one */
 	u32 promised;	/* credit that counts in opener.granted */
-	int error;	/* the last one */
 	s64 deadline;	/* of the phase, ns */
-	s64 first, end; /* of all dials of this peer, ns */
+	s64 first, end; /* of all dials of this peer, ns; a patient one: first
+			 * of the failures in a row that say it is gone */
 	struct o2g_opening opening;
 };
 
@@ -24,6 +26,8 @@ int o2g_try_accept(struct o2g *o2g, int socket);
 int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		  int dialled);
 void o2g_try_dial(struct o2g *o2g, struct o2g_peer *peer);
+/* Dials after a while; a peer that is about to connect is left to it. */
+void o2g_try_expect(struct o2g *o2g, struct o2g_peer *peer);
 /* Its socket has something to say. */
 void o2g_try_work(struct o2g *o2g, struct o2g_try *try);
 void o2g_try_expire(struct o2g *o2g, struct o2g_try *try);
@@ -32,5 +36,9 @@ void o2g_try_drop_all(struct o2g *o2g);
 /* Frees what was dropped. */
 void o2g_try_bury(struct o2g *o2g);
 int o2g_try_strange(const struct o2g_try *try);
+s64 o2g_try_age(const struct o2g_try *try); /* of a stranger, ns */
+/* Whether an error is want of descriptors or memory, which may pass; says so
+ * on standard error the first time. */
+int o2g_try_starves(struct o2g *o2g, int error);
 
 #endif

@@ -156,7 +156,7 @@ int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 	counter = calloc(1, sizeof(*counter));
 	if (!counter)
 		return -FI_ENOMEM;
-	error = prov_source_init(&counter->source,
+	error = prov_source_init(&counter->source, (struct domain *)domain,
 				 attr ? attr->wait_obj : FI_WAIT_UNSPEC);
 	if (error) {
 		free(counter);

@@ -176,8 +176,8 @@ static int endpoint_close(struct fid *fid)
 			 o2g_error());
 	atomic_fetch_sub(&ep->domain->users, 1);
 	prov_operations_free(&ep->operations);
-	pthread_mutex_destroy(&ep->polling);
-	pthread_mutex_destroy(&ep->lock);
+	prov_lock_destroy(&ep->polling);
+	prov_lock_destroy(&ep->lock);
 	free(ep->peer);
 	free(ep->address);
 	free(ep);
@@ -252,8 +252,8 @@ static void fill(struct endpoint *ep, const struct fi_info *info)
 	if (info->rx_attr)
 		ep->rx.op_flags = info->rx_attr->op_flags;
 	ep->injected.flags = FI_SEND | FI_MSG;
-	pthread_mutex_init(&ep->polling, NULL);
-	pthread_mutex_init(&ep->lock, NULL);
+	prov_lock_init(&ep->polling, ep->domain->serial);
+	prov_lock_init(&ep->lock, ep->domain->serial);
 	ep->fid.fid.fclass = FI_CLASS_EP;
 	ep->fid.fid.ops = &fid_ops;
 	ep->fid.ops = &prov_endpoint_ops;
@@ -281,9 +281,9 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 		free(ep);
 		return error;
 	}
+	ep->domain = (struct domain *)domain;
 	fill(ep, info);
 	ep->fid.fid.context = context;
-	ep->domain = (struct domain *)domain;
 	atomic_fetch_add(&ep->domain->users, 1);
 	*out = &ep->fid;
 	return 0;

@@ -11,13 +11,13 @@ static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
 	struct operation *op = ev->cookie;
 	struct operation was;
 
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	was = *op;
 	*from = ev->peer < ep->addresses ? ep->address[ev->peer]
 					 : FI_ADDR_NOTAVAIL;
 	if (op != &ep->injected && !(ev->flags & O2G_STAYS_POSTED))
 		prov_operation_give(&ep->operations, op);
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	return was;
 }
 
@@ -88,12 +88,12 @@ int prov_endpoint_progress(struct endpoint *ep)
 	int n = 0;
 
 	/* One at a time, so that events keep their order. */
-	if (pthread_mutex_trylock(&ep->polling))
+	if (!prov_trylock(&ep->polling))
 		return 0;
 	if (!full(&ep->tx) && !full(&ep->rx))
 		n = o2g_poll(ep->o2g, event, BATCH);
 	for (int i = 0; i < n; i++)
 		settle(ep, &event[i]);
-	pthread_mutex_unlock(&ep->polling);
+	prov_unlock(&ep->polling);
 	return n;
 }

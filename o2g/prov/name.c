@@ -48,7 +48,7 @@ int prov_endpoint_name(struct endpoint *ep, size_t index,
 
 	if (error < 0)
 		return error;
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	if (index >= ep->peers)
 		error = grow_peers(ep, index);
 	if (!error && number >= ep->addresses)
@@ -58,7 +58,7 @@ int prov_endpoint_name(struct endpoint *ep, size_t index,
 		if (ep->address[number] == FI_ADDR_NOTAVAIL)
 			ep->address[number] = index;
 	}
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	return error;
 }
 
@@ -75,14 +75,14 @@ void prov_endpoint_forget(struct endpoint *ep, size_t index)
 {
 	uint32_t number;
 
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	number = index < ep->peers ? ep->peer[index] : O2G_ANY;
 	if (number != O2G_ANY) {
 		ep->peer[index] = O2G_ANY;
 		if (ep->address[number] == index)
 			ep->address[number] = another(ep, number);
 	}
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 }
 
 static int get_name(fid_t fid, void *name, size_t *length)

@@ -11,11 +11,11 @@ static ssize_t cancel(fid_t fid, void *context)
 	int error = -FI_ENOENT;
 
 	/* The lock keeps the operation from ending and starting anew. */
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	op = prov_operation_find(&ep->operations, context);
 	if (op)
 		error = o2g_cancel(ep->o2g, op);
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	return error < 0 ? error : 0;
 }
 

@@ -32,6 +32,8 @@
 
 #include <o2g/lib/o2g.h>
 
+#include "lock.h"
+
 #define PROV_NAME "o2g"
 #define PROV_SLACK 512 /* bytes by which a struct may have grown */
 #define PROV_INJECT 16384
@@ -83,6 +85,7 @@ struct domain {
 	PROV_FID(domain);
 	struct fabric *fabric;
 	atomic_int users;
+	bool serial; /* the program lets its threads take turns */
 };
 int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 		     struct fid_domain **out, void *context);
@@ -99,7 +102,7 @@ int prov_events_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 /* The endpoints whose events a queue or a counter gets, and sleeping on them.
  */
 struct source {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct endpoint **endpoint;
 	int count;
 	bool waits;	    /* epoll and event are open */
@@ -108,7 +111,8 @@ struct source {
 	atomic_bool armed;  /* write event when something comes */
 	atomic_bool called; /* fi_cq_signal() */
 };
-int prov_source_init(struct source *source, enum fi_wait_obj wait);
+int prov_source_init(struct source *source, const struct domain *domain,
+		     enum fi_wait_obj wait);
 void prov_source_free(struct source *source);
 int prov_source_add(struct source *source, struct endpoint *ep);
 void prov_source_remove(struct source *source, struct endpoint *ep);
@@ -140,7 +144,7 @@ struct queue {
 	struct source source;
 	atomic_int users;
 	enum fi_cq_format format;
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct completion *ring;
 	size_t head;
 	atomic_size_t count; /* read without the lock to see if empty */
@@ -224,8 +228,8 @@ struct endpoint {
 	size_t copy_max;
 	int linger_ms;
 	atomic_bool enabled;
-	pthread_mutex_t polling;
-	pthread_mutex_t lock;
+	struct lock polling;
+	struct lock lock;
 	struct operations operations;
 	struct operation injected; /* of sends that report errors alone */
 	uint32_t *peer;		   /* libo2g's number, by fi_addr_t */

@@ -42,7 +42,7 @@ static const struct parameter {
 	 "Network interface or address to listen on (SKEP_O2G_IFACE)"},
 	{"ports", FI_PARAM_STRING,
 	 "TCP ports to listen on, FIRST-LAST (SKEP_O2G_PORTS)"},
-	{"engine", FI_PARAM_STRING, "Who matches messages: user"},
+	{"engine", FI_PARAM_STRING, "Who matches messages: auto, kernel or user"},
 	{"credit", FI_PARAM_INT,
 	 "Bytes that each peer may send before they are asked for"},
 	{"unexpected", FI_PARAM_SIZE_T,

@@ -41,13 +41,13 @@ bool prov_queue_put(struct queue *queue, const struct completion *completion)
 {
 	size_t count;
 
-	pthread_mutex_lock(&queue->lock);
+	prov_lock(&queue->lock);
 	count = atomic_load(&queue->count);
 	if (count < PROV_QUEUE_ROOM) {
 		*at(queue, queue->head + count) = *completion;
 		atomic_store(&queue->count, count + 1);
 	}
-	pthread_mutex_unlock(&queue->lock);
+	prov_unlock(&queue->lock);
 	prov_source_fire(&queue->source);
 	return count < PROV_QUEUE_ROOM;
 }
@@ -58,7 +58,7 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 	size_t size = entry_size[queue->format];
 	ssize_t n = 0;
 
-	pthread_mutex_lock(&queue->lock);
+	prov_lock(&queue->lock);
 	while ((size_t)n < most && atomic_load(&queue->count)) {
 		struct completion *c = at(queue, queue->head);
 
@@ -73,7 +73,7 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 	}
 	if (!n)
 		n = atomic_load(&queue->count) ? -FI_EAVAIL : -FI_EAGAIN;
-	pthread_mutex_unlock(&queue->lock);
+	prov_unlock(&queue->lock);
 	return n;
 }
 
@@ -174,14 +174,14 @@ static ssize_t queue_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry,
 
 	if (!entry || flags)
 		return -FI_EINVAL;
-	pthread_mutex_lock(&queue->lock);
+	prov_lock(&queue->lock);
 	if (atomic_load(&queue->count) && at(queue, queue->head)->error) {
 		fill_error(at(queue, queue->head), entry,
 			   queue->domain->fabric->version);
 		drop_head(queue);
 		n = 1;
 	}
-	pthread_mutex_unlock(&queue->lock);
+	prov_unlock(&queue->lock);
 	return n;
 }
 
@@ -220,7 +220,7 @@ static int queue_close(struct fid *fid)
 		return -FI_EBUSY;
 	atomic_fetch_sub(&queue->domain->users, 1);
 	prov_source_free(&queue->source);
-	pthread_mutex_destroy(&queue->lock);
+	prov_lock_destroy(&queue->lock);
 	free(queue->ring);
 	free(queue);
 	return 0;
@@ -245,7 +245,8 @@ static struct fi_ops_cq ops = {
 	.strerror = describe,
 };
 
-static int queue_alloc(struct queue **out, enum fi_wait_obj wait)
+static int queue_alloc(struct queue **out, const struct domain *domain,
+		       enum fi_wait_obj wait)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
 	int error = -FI_ENOMEM;
@@ -254,7 +255,8 @@ static int queue_alloc(struct queue **out, enum fi_wait_obj wait)
 		return error;
 	queue->ring = calloc(PROV_QUEUE_ROOM, sizeof(*queue->ring));
 	if (queue->ring)
-		error = prov_source_init(&queue->source, wait);
+		error = prov_source_init(&queue->source, domain, wait);
+	prov_lock_init(&queue->lock, domain->serial);
 	*out = queue;
 	if (!error)
 		return 0;
@@ -271,13 +273,12 @@ int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 
 	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED)
 		return -FI_EINVAL;
-	error = queue_alloc(&queue, attr->wait_obj);
+	error = queue_alloc(&queue, (struct domain *)domain, attr->wait_obj);
 	if (error)
 		return error;
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)
 		attr->format = FI_CQ_FORMAT_CONTEXT;
 	queue->format = attr->format;
-	pthread_mutex_init(&queue->lock, NULL);
 	queue->domain = (struct domain *)domain;
 	atomic_fetch_add(&queue->domain->users, 1);
 	queue->fid.fid.fclass = FI_CLASS_CQ;

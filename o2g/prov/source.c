@@ -13,11 +13,12 @@
 
 #include "prov.h"
 
-int prov_source_init(struct source *source, enum fi_wait_obj wait)
+int prov_source_init(struct source *source, const struct domain *domain,
+		     enum fi_wait_obj wait)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	pthread_mutex_init(&source->lock, NULL);
+	prov_lock_init(&source->lock, domain->serial);
 	source->epoll = source->event = -1;
 	if (wait == FI_WAIT_NONE)
 		return 0;
@@ -40,7 +41,7 @@ void prov_source_free(struct source *source)
 	if (source->event >= 0)
 		close(source->event);
 	free(source->endpoint);
-	pthread_mutex_destroy(&source->lock);
+	prov_lock_destroy(&source->lock);
 }
 
 static int find(const struct source *source, const struct endpoint *ep)
@@ -74,9 +75,9 @@ int prov_source_add(struct source *source, struct endpoint *ep)
 {
 	int error;
 
-	pthread_mutex_lock(&source->lock);
+	prov_lock(&source->lock);
 	error = add(source, ep);
-	pthread_mutex_unlock(&source->lock);
+	prov_unlock(&source->lock);
 	return error;
 }
 
@@ -84,7 +85,7 @@ void prov_source_remove(struct source *source, struct endpoint *ep)
 {
 	int i;
 
-	pthread_mutex_lock(&source->lock);
+	prov_lock(&source->lock);
 	i = find(source, ep);
 	if (i >= 0) {
 		if (source->waits)
@@ -92,14 +93,14 @@ void prov_source_remove(struct source *source, struct endpoint *ep)
 				  o2g_descriptor(ep->o2g), NULL);
 		source->endpoint[i] = source->endpoint[--source->count];
 	}
-	pthread_mutex_unlock(&source->lock);
+	prov_unlock(&source->lock);
 }
 
 int prov_source_progress(struct source *source, bool nap)
 {
 	int taken = 0;
 
-	if (pthread_mutex_trylock(&source->lock))
+	if (!prov_trylock(&source->lock))
 		return 0;
 	for (int i = 0; i < source->count && taken >= 0; i++) {
 		int n = prov_endpoint_progress(source->endpoint[i]);
@@ -109,7 +110,7 @@ int prov_source_progress(struct source *source, bool nap)
 	/* Napping on one of several would keep the others waiting. */
 	if (nap && !taken && source->count == 1)
 		o2g_nap(source->endpoint[0]->o2g);
-	pthread_mutex_unlock(&source->lock);
+	prov_unlock(&source->lock);
 	return taken < 0 ? taken : 0;
 }
 

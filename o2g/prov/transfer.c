@@ -66,7 +66,7 @@ static int begin(struct endpoint *ep, const struct transfer *t, bool any,
 
 	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
 		return -FI_EOPBADSTATE;
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	error = match(ep, t, any, to);
 	if (!error) {
 		op = prov_operation_take(&ep->operations);
@@ -76,7 +76,7 @@ static int begin(struct endpoint *ep, const struct transfer *t, bool any,
 		op->context = t->context;
 		op->flags = t->flags & KINDS;
 	}
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	*out = op;
 	return error;
 }
@@ -93,9 +93,9 @@ static int again(struct endpoint *ep, int error)
 /* The operation never started. */
 static int fail(struct endpoint *ep, struct operation *op, int error)
 {
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	prov_operation_give(&ep->operations, op);
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	return again(ep, error);
 }
 
@@ -166,9 +166,9 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 		return -FI_EINVAL;
 	if (t->flags & FI_REMOTE_CQ_DATA)
 		options |= O2G_WITH_DATA;
-	pthread_mutex_lock(&ep->lock);
+	prov_lock(&ep->lock);
 	error = match(ep, t, false, &to);
-	pthread_mutex_unlock(&ep->lock);
+	prov_unlock(&ep->lock);
 	if (!error)
 		error = o2g_send(ep->o2g, &to, t->buffer, t->length, t->data,
 				 options, &ep->injected);

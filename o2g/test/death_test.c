@@ -209,6 +209,57 @@ static void opening(void)
 	       "a peer that was dead before refuses");
 }
 
+/* Without a connection a receive finds out as well, but only what is certain.
+ */
+static void unconnected(void)
+{
+	struct victim v = start();
+	struct o2g_event event;
+	char in[8], out[8] = "out";
+
+	kill_victim(&v);
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	event = bed_event(me);
+	tap_ok(event.cookie == in && event.status == -ECONNREFUSED,
+	       "a receive from a peer that was dead before fails (%d)",
+	       event.status);
+	v = start();
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	kill_victim(&v);
+	TAP(fails_for(bed_event(me).status));
+	v = start();
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	bed_send(me, v.peer, 1, out, sizeof(out));
+	event = bed_event(me);
+	tap_ok(event.cookie == out && event.status == 0,
+	       "a send after such a receive connects (%d)", event.status);
+	tell(&v, SEND_SMALL);
+	TAP(bed_event(me).status == 0 && strcmp(in, "small") == 0);
+	kill_victim(&v);
+}
+
+/* Nobody there says that it is gone: the host may be slow to come up. */
+static void silent(void)
+{
+	struct o2g_options options = bed_options();
+	uint8_t name[O2G_NAME_SIZE] = {[0] = 4, [2] = 9, [8] = 192, 0, 2, 1};
+	struct o2g_event event;
+	char in[8], out = 'x';
+	struct o2g *o2g;
+	uint32_t peer;
+
+	options.connect_ms = 100;
+	if (o2g_open(&o2g, &options) || o2g_peer(o2g, name, &peer))
+		bed_die("open");
+	bed_recv(o2g, peer, 1, in, sizeof(in));
+	tap_ok(o2g_wait(o2g, &event, 1, 1500) == 0,
+	       "a receive from a host that does not answer waits");
+	bed_send(o2g, peer, 1, &out, 1);
+	TAP(bed_event(o2g).status < 0);
+	tap_ok(bed_event(o2g).status < 0, "until a send gives it up");
+	TAP(o2g_close(o2g, 0) == 0);
+}
+
 /* A clean end is not a death: what it sent last arrives. */
 static void clean(void)
 {
@@ -242,6 +293,8 @@ int main(void)
 	mid_body();
 	granted();
 	opening();
+	unconnected();
+	silent();
 	clean();
 	TAP(o2g_close(me, 2000) == 0);
 	return tap_done();

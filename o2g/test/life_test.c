@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -71,6 +72,10 @@ static void options(void)
 	o = bed_options();
 	o.engine = "hardware";
 	tap_ok(refused(o, -EINVAL, "hardware"), "no such engine");
+	o.engine = "kernel";
+	if (access("/dev/o2g", F_OK))
+		tap_ok(refused(o, -ENOENT, "modprobe o2g"),
+		       "the kernel engine without its module");
 	o = bed_options();
 	o.size = 4000;
 	tap_ok(refused(o, -EINVAL, "size"), "options of a later library");
@@ -211,15 +216,48 @@ static void leaks(void)
 	tap_ok(entries("/proc/self/task") == threads, "nor a thread");
 }
 
+/* Standard error goes to a file until it is read: how often it has a word. */
+static FILE *begin_errors(int *was)
+{
+	FILE *errors = tmpfile();
+
+	*was = dup(STDERR_FILENO);
+	dup2(fileno(errors), STDERR_FILENO);
+	setenv("SKEP_O2G_LOG", "1", 1);
+	return errors;
+}
+
+static int end_errors(FILE *errors, int was, const char *word)
+{
+	char line[600];
+	int n = 0;
+
+	dup2(was, STDERR_FILENO);
+	close(was);
+	setenv("SKEP_O2G_LOG", "0", 1);
+	rewind(errors);
+	while (fgets(line, sizeof(line), errors)) {
+		printf("# %s", line);
+		n += !!strstr(line, word);
+	}
+	fclose(errors);
+	return n;
+}
+
 /* Too few descriptors: to open, to dial, to accept. */
 static void limits(void)
 {
-	struct o2g *a = bed_open(), *b = bed_open(), *c;
 	struct o2g_options o = bed_options();
+	struct o2g *a = bed_open(), *b = bed_open(), *c, *hasty;
 	struct rlimit old, tight;
 	static int spare[1024];
-	int n = 0;
+	char in[2] = "";
+	int n = 0, was;
+	FILE *errors;
 
+	o.connect_ms = 200;
+	TAP(o2g_open(&hasty, &o) == 0);
+	errors = begin_errors(&was);
 	getrlimit(RLIMIT_NOFILE, &old);
 	tight = old;
 	tight.rlim_cur = (rlim_t)descriptors() + 10;
@@ -228,20 +266,29 @@ static void limits(void)
 		n++;
 	tap_ok(o2g_open(&c, &o) == -EMFILE && strstr(o2g_error(), "ulimit"),
 	       "no descriptor left to open: %s", o2g_error());
-	bed_send(a, bed_peer(a, b), 1, "x", 1);
-	tap_ok(bed_event(a).status == -EMFILE, "none left to dial");
+	bed_send(hasty, bed_peer(hasty, b), 1, "x", 1);
+	tap_ok(bed_event(hasty).status == -EMFILE,
+	       "none left to dial with, as long as that may take");
+	bed_recv(b, O2G_ANY, 1, in, 1);
+	bed_send(a, bed_peer(a, b), 1, "y", 1);
+	tap_ok(o2g_wait(a, &(struct o2g_event){0}, 1, 300) == 0,
+	       "the peer is not lost meanwhile");
 	close(spare[--n]);
-	bed_send(b, bed_peer(b, a), 1, "x", 1);
-	/* one to dial with, none to accept with: it waits */
-	TAP(o2g_wait(b, &(struct o2g_event){0}, 1, 300) == 0);
+	/* one to dial with, none to accept with */
+	TAP(o2g_wait(a, &(struct o2g_event){0}, 1, 300) == 0);
 	close(spare[--n]);
-	/* a gave b up: what comes is an answer, not a message */
-	tap_ok(bed_event(b).status < 0, "accepting goes on when there are");
+	tap_ok(bed_event(a).status == 0 && bed_event(b).status == 0 &&
+		       in[0] == 'y',
+	       "all goes on when there are some");
 	while (n > 0)
 		close(spare[--n]);
 	setrlimit(RLIMIT_NOFILE, &old);
 	TAP(o2g_close(a, 100) == 0);
 	TAP(o2g_close(b, 100) == 0);
+	TAP(o2g_close(hasty, 100) == 0);
+	n = end_errors(errors, was, "trying again");
+	/* b may have slept while it had none */
+	tap_ok(n == 2 || n == 3, "each endpoint complains once");
 }
 
 static void descriptor(void)
@@ -289,33 +336,39 @@ static void operations(void)
 
 /* ---- what an endpoint shows, and reports ---- */
 
+/* The page of this process in a folder, 0 for none. */
 static const struct o2g_status *page(const char *folder)
 {
-	char path[200];
-	void *memory;
+	void *memory = MAP_FAILED;
+	struct dirent *entry;
+	char path[400];
+	DIR *dir;
 	int fd;
 
-	for (int n = 0; n < 4096; n++) {
-		snprintf(path, sizeof(path), "%s/skep-o2g/%d-%d", folder,
-			 (int)getpid(), n);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	dir = opendir(path);
+	while (dir && memory == MAP_FAILED && (entry = readdir(dir))) {
+		if (atoi(entry->d_name) != getpid())
 			continue;
+		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
 		memory = mmap(0, sizeof(struct o2g_status), PROT_READ,
 			      MAP_SHARED, fd, 0);
 		close(fd);
-		return memory == MAP_FAILED ? 0 : memory;
 	}
-	return 0;
+	if (dir)
+		closedir(dir);
+	return memory == MAP_FAILED ? 0 : memory;
 }
 
 static void shows(void)
 {
-	char folder[] = "/tmp/o2g-life-XXXXXX", path[100], stale[100];
+	char folder[] = "/tmp/o2g-life-XXXXXX";
+	char path[100], stale[100], distant[100];
 	const struct o2g_status *s;
 	struct stat st = {0};
 	uint8_t name[O2G_NAME_SIZE];
 	struct o2g *a;
+	int far;
 
 	if (!mkdtemp(folder))
 		bed_die("mkdtemp");
@@ -323,14 +376,21 @@ static void shows(void)
 	snprintf(stale, sizeof(stale), "%s/skep-o2g/4194000-1", folder);
 	mkdir(path, 0700);
 	close(open(stale, O_CREAT | O_CLOEXEC, 0600));
+	/* no process of ours has that number, yet somebody holds it */
+	snprintf(distant, sizeof(distant), "%s/skep-o2g/4194001-1", folder);
+	far = open(distant, O_CREAT | O_CLOEXEC, 0600);
+	TAP(flock(far, LOCK_EX) == 0);
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	a = bed_open();
 	s = page(folder);
 	TAP(s && s->magic == O2G_STATUS_MAGIC && s->pid == (u32)getpid());
-	TAP(s && strcmp((const char *)s->engine, "user") == 0 &&
+	TAP(s && strcmp((const char *)s->engine, o2g_engine_name(a)) == 0 &&
 	    strstr((const char *)s->program, "life"));
 	TAP(s && o2g_name(a, name) == 0 && !memcmp(s->name, name, 40));
 	tap_ok(access(stale, F_OK) < 0, "a dead process' page is removed");
+	tap_ok(access(distant, F_OK) == 0,
+	       "that of a live one in another pid namespace stays");
+	close(far);
 	TAP(transfer(a, a));
 	for (int i = 0; s && i < 5000; i++) {
 		if (__atomic_load_n(&s->sent, __ATOMIC_RELAXED) == 1)
@@ -343,6 +403,7 @@ static void shows(void)
 	TAP(o2g_close(a, 100) == 0);
 	tap_ok(!page(folder), "the page goes with the endpoint");
 	chmod(path, 0755);
+	TAP(unlink(distant) == 0);
 	a = bed_open();
 	tap_ok(!page(folder), "a folder that others may enter is not used");
 	TAP(o2g_close(a, 100) == 0);
@@ -391,16 +452,13 @@ int poll(struct pollfd *file, nfds_t count, int ms)
 	return ppoll(file, count, ms < 0 ? 0 : &limit, 0);
 }
 
-static void reports(void)
+/* Where reports of this process and its children go from here on. */
+static int listen_for_reports(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
 	socklen_t length = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct o2g_report *r = 0;
-	uint8_t name[O2G_NAME_SIZE];
-	pthread_t thread;
 	char where[40];
-	struct o2g *a;
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 5) ||
@@ -408,6 +466,17 @@ static void reports(void)
 		bed_die("listen");
 	snprintf(where, sizeof(where), "127.0.0.1:%d", ntohs(at.sin_port));
 	setenv("SKEP_O2G_REPORT", where, 1);
+	return fd;
+}
+
+static void reports(void)
+{
+	int fd = listen_for_reports();
+	struct o2g_report *r = 0;
+	uint8_t name[O2G_NAME_SIZE];
+	pthread_t thread;
+	struct o2g *a;
+
 	pthread_create(&thread, 0, launcher, &fd);
 	a = bed_open();
 	TAP(transfer(a, a) && o2g_name(a, name) == 0);
@@ -437,6 +506,68 @@ static void reports(void)
 	unsetenv("SKEP_O2G_REPORT");
 }
 
+/* The library's recv(), under its lock: a handler of signals may exit there. */
+static int exits;
+
+ssize_t recv(int fd, void *buffer, size_t length, int flags)
+{
+	if (__atomic_load_n(&exits, __ATOMIC_RELAXED))
+		exit(3);
+	return recvfrom(fd, buffer, length, flags, 0, 0);
+}
+
+/* Ends without closing its endpoints; `amid` a call of the library. */
+static pid_t leave(const char *folder, int amid)
+{
+	struct o2g *a, *b;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	alarm(60); /* a hang is another status */
+	a = bed_open();
+	if (!amid)
+		exit(transfer(a, a) && page(folder) ? 0 : 1);
+	b = bed_open();
+	if (!transfer(a, b))
+		exit(1);
+	__atomic_store_n(&exits, 1, __ATOMIC_RELAXED);
+	(void)transfer(a, b);
+	exit(2);
+}
+
+static void leaves(void)
+{
+	char folder[] = "/tmp/o2g-life-XXXXXX", path[100];
+	int status = -1, fd = listen_for_reports();
+	struct o2g_report *r = 0;
+	pthread_t thread;
+	pid_t pid;
+
+	if (!mkdtemp(folder))
+		bed_die("mkdtemp");
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	pid = leave(folder, 0);
+	pthread_create(&thread, 0, launcher, &fd);
+	TAP(waitpid(pid, &status, 0) == pid && status == 0);
+	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
+	pthread_join(thread, (void **)&r);
+	tap_ok(r->pid == (u32)pid && r->sent == 1 && authentic(r),
+	       "a process that exits without closing reports");
+	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
+	tap_ok(rmdir(path) == 0, "and leaves no page");
+	close(fd);
+	pid = leave(folder, 1);
+	TAP(waitpid(pid, &status, 0) == pid);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 3,
+	       "exit() amid a call of the library ends the process");
+	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
+	unsetenv("XDG_RUNTIME_DIR");
+	unsetenv("SKEP_O2G_REPORT");
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
@@ -448,6 +579,7 @@ int main(void)
 	operations();
 	shows();
 	reports();
+	leaves();
 	limits();
 	leaks();
 	return tap_done();

@@ -63,23 +63,33 @@ static void host_completed(void *ctx)
 
 /* ---- making and freeing ---- */
 
+/* Twice what may be held, since blocks are powers of two. */
+static u64 slab_size(const struct o2g_limits *limits)
+{
+	if (!limits->slab_message)
+		return 0;
+	return limits->unexpected < O2G_AREA_PART / 2 ? 2 * limits->unexpected
+						      : O2G_AREA_PART;
+}
+
 static int map_area(struct o2g_engine *e, const struct o2g_engine_options *o)
 {
-	int r = o2g_area_size(o->sq_entries, o->cq_entries, 0, 0,
+	const u64 slab = slab_size(&o->limits);
+	int r = o2g_area_size(o->sq_entries, o->cq_entries, 0, slab,
 			      &e->area_size);
 	void *area;
 
 	if (r)
 		return r;
 	area = mmap(0, e->area_size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return -errno;
 	e->area = area;
 	/* A child of fork() has no thread that would write here: it does
 	 * not get a copy. */
 	madvise(area, e->area_size, MADV_DONTFORK);
-	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, 0);
+	return o2g_area_format(area, o->sq_entries, o->cq_entries, 0, slab);
 }
 
 static int open_files(struct o2g_engine *e)
@@ -129,10 +139,8 @@ static int make_core(struct o2g_engine *e, const struct o2g_engine_options *o)
 				      .want_tx = o2g_link_want,
 				      .copy = host_copy,
 				      .completed = host_completed};
-	struct o2g_limits limits = o->limits;
 
-	limits.slab_message = 0;
-	return o2g_core_make(&e->core, &host, &limits, e->area);
+	return o2g_core_make(&e->core, &host, &o->limits, e->area);
 }
 
 static int user_open(struct o2g_engine **out,
@@ -203,7 +211,7 @@ void o2g_engine_leave(struct o2g_engine *e)
 		ring(e);
 }
 
-void o2g_engine_collect(struct o2g_engine *e)
+int o2g_engine_collect(struct o2g_engine *e)
 {
 	struct epoll_event event[BATCH];
 	int n = epoll_wait(e->epoll, event, BATCH, 0);
@@ -220,6 +228,7 @@ void o2g_engine_collect(struct o2g_engine *e)
 			o2g_link_read(e, link);
 	}
 	e->cold = 0;
+	return n > 0 ? n : 0;
 }
 
 /* ---- operations ---- */
@@ -271,6 +280,7 @@ static int user_kick(struct o2g_engine *e)
 	pthread_mutex_lock(&e->lock);
 	r = o2g_core_consume(e->core);
 	o2g_engine_leave(e);
+	o2g_thread_stir(e);
 	return r < 0 ? r : 0;
 }
 
@@ -282,12 +292,16 @@ static void user_drive(struct o2g_engine *e)
 	o2g_thread_yield(e, 0);
 	if (pthread_mutex_trylock(&e->lock))
 		return; /* somebody is at it */
-	if (e->hot && !e->hot->blocked)
+	/* A read that finds nothing costs twice what asking epoll does, so it
+	 * is for those who have nobody else to listen to. */
+	if (e->link_count == 1 && e->hot && !e->hot->blocked)
 		got = o2g_link_read(e, e->hot);
 	if ((!got && (e->link_count > 1 || e->stalled)) ||
 	    ++e->cold >= HOT_DRIVES)
-		o2g_engine_collect(e);
+		got += (u64)o2g_engine_collect(e);
 	o2g_engine_leave(e);
+	if (got > 0)
+		o2g_thread_stir(e);
 }
 
 static int user_sleep(struct o2g_engine *e, u64 us)
@@ -298,6 +312,7 @@ static int user_sleep(struct o2g_engine *e, u64 us)
 				 .tv_nsec = (s32)(us % 1000000) * 1000};
 	int n, error;
 
+	__atomic_add_fetch(&e->naps, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e->sleepers, 1, __ATOMIC_SEQ_CST);
 	o2g_thread_yield(e, 1);
 	n = ppoll(file, 2, &limit, 0);

@@ -61,6 +61,7 @@ struct o2g_engine {
 
 	pthread_t thread;
 	u64 drives;   /* atomic: calls of drive() */
+	u64 naps;     /* atomic: calls of sleep() */
 	u32 returns;  /* drives since the thread took over */
 	int sleepers; /* atomic: callers in sleep() */
 	int state;    /* atomic: of the thread, thread.c */
@@ -91,11 +92,13 @@ void *o2g_thread_run(void *engine);
 /* A caller works: the thread need not. Now, or once it has come back. */
 void o2g_thread_yield(struct o2g_engine *engine, int now);
 void o2g_thread_resume(struct o2g_engine *engine);
+/* Something moved: the program may soon go and compute. */
+void o2g_thread_stir(struct o2g_engine *engine);
 void o2g_thread_stop(struct o2g_engine *engine);
 
 /* engine.c: settles, unlocks, wakes. */
 void o2g_engine_leave(struct o2g_engine *engine);
-/* Takes what the sockets report now; with the lock. */
-void o2g_engine_collect(struct o2g_engine *engine);
+/* Takes what the sockets report now; with the lock. How many did. */
+int o2g_engine_collect(struct o2g_engine *engine);
 
 #endif

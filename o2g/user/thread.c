@@ -2,9 +2,10 @@
 /*
  * Who works when. While the program polls or sleeps in the library, it reads
  * and writes the sockets itself, and the thread only looks each millisecond
- * whether it still does (PARKED), or waits to be told when the program sleeps
- * for long (DEEP). When the program stays away the thread waits for the
- * sockets and does the work (ACTIVE), until the program is back.
+ * whether it still does (PARKED); more rarely while the program naps between
+ * its polls and nothing comes (CALM); or waits to be told when it sleeps for
+ * long (DEEP). When the program stays away the thread waits for the sockets and
+ * does the work (ACTIVE), until the program is back.
  *
  * The state is written by the thread alone.
  */
@@ -16,9 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PARKED, DEEP, ACTIVE };
+enum { PARKED, CALM, DEEP, ACTIVE };
 
 #define DEEP_TICKS 8	       /* ticks of a sleeping program until DEEP */
+#define CALM_TICKS 8	       /* ticks with naps until CALM */
+#define CALM_NS 8000000ll      /* between two looks then */
 #define SHOW_TICKS 100	       /* ticks between two calls of tick() */
 #define SHOW_NS 100000000ll    /* the same while ACTIVE */
 #define RETURNS_BEFORE_YIELD 4 /* polls that show a program is back */
@@ -45,6 +48,12 @@ void o2g_thread_yield(struct o2g_engine *e, int now)
 void o2g_thread_resume(struct o2g_engine *e)
 {
 	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) == DEEP)
+		nudge(e);
+}
+
+void o2g_thread_stir(struct o2g_engine *e)
+{
+	if (__atomic_load_n(&e->state, __ATOMIC_RELAXED) == CALM)
 		nudge(e);
 }
 
@@ -125,28 +134,50 @@ static void doze(struct o2g_engine *e)
 	set_state(e, PARKED);
 }
 
+struct watch {
+	u64 drives, naps; /* when it looked last */
+	int calm, asleep; /* ticks in a row with naps, and with no end of one */
+};
+
+/* At each tick. */
+static int is_there(struct o2g_engine *e, struct watch *watch)
+{
+	const struct watch last = *watch;
+
+	watch->drives = drives(e);
+	watch->naps = __atomic_load_n(&e->naps, __ATOMIC_RELAXED);
+	if (watch->drives == last.drives) {
+		watch->asleep++;
+		return __atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) > 0;
+	}
+	watch->asleep = 0;
+	watch->calm = watch->naps == last.naps ? 0 : last.calm + 1;
+	return 1;
+}
+
 /* Until the program stays away. */
 static void park(struct o2g_engine *e, s64 *looked)
 {
-	int asleep = 0;
+	struct watch watch = {.drives = drives(e)};
+	int ticks = 0;
 
 	set_state(e, PARKED);
-	for (int ticks = 1; !stopping(e); ticks++) {
-		u64 seen = drives(e);
+	while (!stopping(e)) {
+		const int calm = watch.calm >= CALM_TICKS;
 
-		rest(e, 0, O2G_TAKEOVER_NS);
-		look(e, looked);
-		if (ticks % SHOW_TICKS == 0)
-			show(e);
-		if (drives(e) != seen) {
-			asleep = 0;
+		set_state(e, calm ? CALM : PARKED);
+		if (rest(e, 0, calm ? CALM_NS : O2G_TAKEOVER_NS) == NUDGED) {
+			watch.calm = 0;
 			continue;
 		}
-		if (!__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST))
+		look(e, looked);
+		if (++ticks % SHOW_TICKS == 0)
+			show(e);
+		if (!is_there(e, &watch))
 			return;
-		if (++asleep >= DEEP_TICKS) {
+		if (watch.asleep >= DEEP_TICKS) {
 			doze(e);
-			asleep = 0;
+			watch.asleep = 0;
 		}
 	}
 }

@@ -8,16 +8,16 @@ $(DEMO): FORCE
 
 demo_needs = $(DEMO) $(B)/bin/skep $(B)/bin/skep.exe $(B)/bin/bee.exe \
 	$(B)/bin/eigen $(B)/bin/eigen.rex $(WINE_PRNG)
-demo_run := $(DEMO)
+demo_run := $(STEADY) $(DEMO)
 
 TEST_SUITES += demo
 suite_demo = DEMO=$(CURDIR)/$(DEMO) CHEAT=$(CURDIR)/$(B)/test/wine/cheat.exe \
-	$(GO) test -count=1 -json ./tests/demo
+	$(STEADY) $(GO) test -count=1 -json ./tests/demo
 suite_demo_deadline = 180
 suite_demo_kind = go
 suite_demo_needs = $(demo_needs) $(B)/test/wine/cheat.exe
 
 # An elongated box: much data for a node, and little fill in its factors.
 SOAKS += grid
-soak_grid = $(DEMO) -soak -- --elements 12,12,1060
+soak_grid = $(STEADY) $(DEMO) -soak -- --elements 12,12,1060
 soak_grid_needs = $(demo_needs)

@@ -21,7 +21,7 @@ suite_journey-linux = $(JOURNEY) -on linux -old $(skep_old)
 suite_journey-linux_needs = $(journey_needs) $(skep_old)
 
 TEST_SUITES += journey-wine
-suite_journey-wine = $(JOURNEY) -on wine -shim $(WINE_PRNG)
+suite_journey-wine = $(STEADY) $(JOURNEY) -on wine -shim $(WINE_PRNG)
 suite_journey-wine_needs = $(journey_needs) $(B)/bin/skep.exe \
 	$(B)/bin/bee.exe $(WINE_PRNG)
 suite_journey-wine_deadline = 600

@@ -33,6 +33,12 @@ suite_mpi_needs = $(mpi_needs) \
 	$(addprefix $(B)/test/mpi/program-,wheel mpich openmpi)
 suite_mpi_deadline = 600
 
+# And with bodies in a slab, as the kernel engine leaves them.
+TEST_SUITES += mpi-slab
+suite_mpi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_mpi)
+suite_mpi-slab_needs = $(suite_mpi_needs)
+suite_mpi-slab_deadline = 600
+
 # What breaks first when matching, probing or flow control is wrong.
 suite_mpi4py = $(MPI_RUN) -deadline 90s -ranks 1,2,3 mpi4py \
 	$(addprefix test_,comm_topo p2p_buf p2p_buf_matched p2p_obj cco_obj \
@@ -41,9 +47,9 @@ suite_mpi4py = $(MPI_RUN) -deadline 90s -ranks 1,2,3 mpi4py \
 suite_mpi4py_needs = $(mpi_needs)
 suite_mpi4py_deadline = 1200
 
-# All of it, on both MPIs; the table belongs into docs/results/o2g.md.
+# All of it, on all MPIs; the table belongs into docs/results/o2g.md.
 SOAKS += o2g
 soak_o2g = $(O2G_RUN) kills 200 && \
-	$(MPI_RUN) -ranks 1,2,3 -mpi mpich,openmpi -deadline 3m \
+	$(MPI_RUN) -ranks 1,2,3 -mpi mpich,openmpi,debian -deadline 3m \
 	-results $(B)/test/mpi4py.md mpi4py
 soak_o2g_needs = $(o2g_run_needs)

@@ -6,6 +6,7 @@
  *   app quiet             nothing
  *   app sum               one sum over all ranks
  *   app exit STATUS       rank 0 exits with it
+ *   app leave             exit() without MPI_Finalize()
  *   app stdin             rank 0 says what it read, to a line "end" at most
  *   app traffic           messages round the ring, until it is ended
  *   app until FILE        the same, until that file is there
@@ -208,6 +209,11 @@ static int run(const char *what, const char *word)
 	}
 	if (!strcmp(what, "exit"))
 		return rank ? 0 : number;
+	if (!strcmp(what, "leave")) {
+		turn(1);
+		MPI_Barrier(MPI_COMM_WORLD);
+		exit(0);
+	}
 	if (!strcmp(what, "stdin"))
 		return input();
 	if (!strcmp(what, "traffic"))

@@ -39,6 +39,8 @@ $(B)/test/o2g/flood: $(B)/obj/gcc/tests/o2g/flood.o $(B)/lib/libo2g.a
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
-TEST_SUITES += o2g-flood
+TEST_SUITES += o2g-flood o2g-flood-slab
 suite_o2g-flood = $(B)/test/o2g/flood
 suite_o2g-flood_needs = $(B)/test/o2g/flood
+suite_o2g-flood-slab = env SKEP_O2G_ENGINE=user-slab $(B)/test/o2g/flood
+suite_o2g-flood-slab_needs = $(B)/test/o2g/flood

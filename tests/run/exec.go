@@ -25,14 +25,17 @@ type parser interface {
 	finish(exit string) []result
 }
 
+// newParser gives nil for a kind that there is not.
 func newParser(s suite) parser {
 	switch s.kind {
+	case "tap":
+		return &tapParser{suite: s.name}
 	case "go":
 		return newGoParser(s.name)
-	case "exit":
+	case "exit", "fuzz":
 		return &exitParser{suite: s.name}
 	}
-	return &tapParser{suite: s.name}
+	return nil
 }
 
 // An outcome is everything the runner learnt from one suite.

@@ -76,7 +76,7 @@ func (p *goParser) packageEvent(pkg string, e goEvent) {
 			p.broken = append(p.broken, result{
 				suite: p.suite, name: shortPackage(pkg), status: failed,
 				reason: "the package failed, none of its tests did",
-				detail: p.packageOutput(pkg),
+				detail: p.packageOutput(pkg), wide: true,
 			})
 		}
 	}

@@ -27,6 +27,7 @@ type options struct {
 	floor  string // FILE:KEY, or empty
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
+	again  int    // how many suites that failed may be run again
 }
 
 func main() {
@@ -38,8 +39,9 @@ func main() {
 	flag.StringVar(&o.floor, "floor", "", "`file:key` with the least number of passed tests")
 	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
+	flag.IntVar(&o.again, "again", 0, "run up to `N` suites again that failed; none if more of them did")
 	flag.Parse()
-	if o.suites == "" || flag.NArg() > 0 {
+	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -53,8 +55,8 @@ func main() {
 	}
 }
 
-// runAll runs every suite, judges floor and promises, writes the results and
-// reports. It is false when anything failed.
+// runAll runs every suite, those that failed perhaps again, and reports. It is
+// false when anything failed for good.
 func runAll(o options, rep *reporter) (bool, error) {
 	suites, err := readSuites(o.suites)
 	if err != nil {
@@ -68,16 +70,43 @@ func runAll(o options, rep *reporter) (bool, error) {
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(stop)
 
-	var all []result
-	for _, s := range suites {
-		rep.start(s)
-		out := s.run(filepath.Join(o.logs, s.name+".log"), stop)
-		rep.suite(s, out)
-		all = append(all, out.results...)
-		if out.interrupted {
-			return false, fmt.Errorf("interrupted in suite %s", s.name)
+	outs := make([]outcome, len(suites))
+	for i, s := range suites {
+		if outs[i], err = runOne(o, s, rep, stop, nil); err != nil {
+			return false, err
 		}
 	}
+	saved, err := runAgain(o, suites, outs, rep, stop)
+	if err != nil {
+		return false, err
+	}
+	var all []result
+	for _, out := range outs {
+		all = append(all, out.results...)
+	}
+	return conclude(o, rep, suites, all, saved)
+}
+
+// runOne runs one suite; first are the results of an earlier run, if there was
+// one.
+func runOne(o options, s suite, rep *reporter, stop <-chan os.Signal, first []result) (outcome, error) {
+	if first == nil {
+		os.Remove(o.firstLog(s)) // of another day
+	}
+	rep.start(s)
+	out := s.run(o.log(s), stop)
+	if first != nil && !out.interrupted {
+		out.results = append(out.results, lost(first, out.results)...)
+	}
+	rep.suite(s, out)
+	if out.interrupted {
+		return out, fmt.Errorf("interrupted in suite %s", s.name)
+	}
+	return out, nil
+}
+
+// conclude judges floor and promises, writes the results and closes the report.
+func conclude(o options, rep *reporter, suites []suite, all []result, saved []retake) (bool, error) {
 	if len(all) == 0 {
 		rep.empty(o.suites)
 		all = []result{{suite: whole, name: "number of tests", status: failed, reason: "there is no suite to run"}}
@@ -97,13 +126,16 @@ func runAll(o options, rep *reporter) (bool, error) {
 		}
 		all = append(all, judgeFloor(least, o.floor, all)...)
 	}
+	for _, r := range saved {
+		all = append(all, r.result())
+	}
 	if err := writeResults(filepath.Join(o.logs, o.tsv), all); err != nil {
 		return false, err
 	}
-	line, ok := rep.close(all)
+	line, ok := rep.close(all, saved)
 	if o.end != "" {
 		return ok, os.WriteFile(o.end, []byte(line), 0o644)
 	}
-	_, err = io.WriteString(rep.out, line)
+	_, err := io.WriteString(rep.out, line)
 	return ok, err
 }

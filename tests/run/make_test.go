@@ -154,6 +154,34 @@ func TestCI(t *testing.T) {
 	}
 }
 
+// A whole run gives a suite a second chance; a strict one, or one of suites that
+// were named, does not.
+func TestMake_again(t *testing.T) {
+	dir := tree(t, roomMk+`CHECK_SUITES += wobbly
+suite_wobbly = if mkdir $(B)/once 2>/dev/null; then printf 'not '; fi; echo ok 1 - it stands; echo 1..1
+`)
+	for _, tt := range []struct {
+		args []string
+		ok   bool
+	}{
+		{[]string{"test-run"}, true},
+		{[]string{"check"}, true},
+		{[]string{"test-run", "STRICT="}, true},
+		{[]string{"test-run", "STRICT=1"}, false},
+		{[]string{"check", "STRICT=1"}, false},
+		{[]string{"test-run", "T=wobbly"}, false},
+	} {
+		if err := os.RemoveAll(filepath.Join(dir, "build/once")); err != nil {
+			t.Fatal(err)
+		}
+		out, err := makeIn(dir, tt.args...)
+		const saved = "  unsteady wobbly: failed once, passed alone: build/test/wobbly.first.log"
+		if tt.ok != (err == nil) || tt.ok != strings.Contains(out, saved) || !strings.Contains(out, "not ok: wobbly: it stands") {
+			t.Errorf("make %v: %v\n%s", tt.args, err, out)
+		}
+	}
+}
+
 func TestMake_rebuild(t *testing.T) {
 	dir := tree(t, roomMk)
 	if out, err := makeIn(dir); err != nil {

@@ -79,8 +79,14 @@ func (rep *reporter) spec(j judgement) {
 	}
 }
 
-// close prints floor failures and skips, and gives the closing line.
-func (rep *reporter) close(all []result) (string, bool) {
+// again tells what becomes of suites that failed.
+func (rep *reporter) again(text string) {
+	fmt.Fprintf(rep.out, "  %s\n", text)
+}
+
+// close prints floor failures, skips and unsteady suites, and gives the closing
+// line.
+func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	for _, r := range all {
 		if r.suite == floorSuite {
 			rep.failures([]result{r})
@@ -90,6 +96,9 @@ func (rep *reporter) close(all []result) (string, bool) {
 		if r.status == skipped {
 			fmt.Fprintf(rep.out, "  skip %s: %s: %s\n", r.suite, r.name, r.reason)
 		}
+	}
+	for _, r := range saved {
+		fmt.Fprintf(rep.out, "  unsteady %s: failed once, passed alone: %s of the first failure kept\n", r.suite.name, r.log)
 	}
 	bad := countStatus(all, failed)
 	line := fmt.Sprintf("%d passed, %d failed, %d skipped\n",

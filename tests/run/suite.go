@@ -15,7 +15,7 @@ import (
 // A suite is one command and how to read what it prints.
 type suite struct {
 	name     string
-	kind     string // tap, go or exit
+	kind     string // tap, go, exit or fuzz
 	deadline time.Duration
 	command  string
 }
@@ -23,10 +23,12 @@ type suite struct {
 type status string
 
 const (
-	passed         = status(tap.Passed)
-	failed         = status(tap.Failed)
-	skipped        = status(tap.Skipped)
-	grouped status = "group" // a Go test with subtests: named, not counted
+	passed  = status(tap.Passed)
+	failed  = status(tap.Failed)
+	skipped = status(tap.Skipped)
+	// Neither is counted.
+	grouped  status = "group"    // a Go test with subtests
+	unsteady status = "unsteady" // of a suite: failed, and passed when run again
 )
 
 // A result is what one test said.
@@ -35,6 +37,7 @@ type result struct {
 	status      status
 	reason      string   // why it was skipped, or the cause of a failure
 	detail      []string // what the suite printed around a failure
+	wide        bool     // a failure of many tests, with a name of its own
 }
 
 // whole names a failure of a suite rather than of one of its tests.
@@ -73,7 +76,7 @@ func parseSuite(line string) (suite, error) {
 	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
 		return s, fmt.Errorf("bad suite name %q", s.name)
 	}
-	if s.kind != "tap" && s.kind != "go" && s.kind != "exit" {
+	if newParser(s) == nil {
 		return s, fmt.Errorf("suite %s: unknown kind %q", s.name, s.kind)
 	}
 	seconds, err := strconv.Atoi(strings.TrimSpace(f[2]))

@@ -25,7 +25,7 @@ $(bee_win_leak): $(B)/bin/bee.exe $(B)/obj/mingw/bee/test/leak.o
 		$@.core $(B)/lib/mingw/libabi.a)
 
 TEST_SUITES += wine-bee
-suite_wine-bee = sh tests/wine/bee.sh $(B)
+suite_wine-bee = $(STEADY) sh tests/wine/bee.sh $(B)
 suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_win_leak)
 suite_wine-bee_deadline = 600

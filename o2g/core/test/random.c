@@ -364,7 +364,7 @@ static void over(struct op *op)
 
 static void release(u32 who, struct op *op, const struct o2g_cqe *cqe)
 {
-	u8 *to = op->flags & O2G_SQE_MULTI ? (u8 *)cqe->total : op->buffer;
+	u8 *to = (u8 *)cqe->total;
 	const struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .data = cqe->where};
 
 	expect(to == op->buffer + world->note[cqe->data].offset,
@@ -389,11 +389,9 @@ static void received(u32 who, struct op *op, const struct o2g_cqe *cqe)
 	expect(cqe->status == (length < note->length ? -90 : 0), "status");
 	expect(cqe->tag == note->tag && cqe->context == note->context, "tag");
 	expect(cqe->peer == note->from || cqe->peer == O2G_NO_PEER, "source");
-	expect((slab && op->flags & O2G_SQE_MULTI) ||
-		       cqe->total == note->length,
+	expect(slab ? length == note->length : cqe->total == note->length,
 	       "total");
-	expect(slab || !(op->flags & O2G_SQE_MULTI) || cqe->where == (u64)body,
-	       "place in a multi-receive");
+	expect(slab || cqe->where == (u64)body, "place");
 	if (slab)
 		release(who, op, cqe);
 	for (i = 0; i < length && body[i] == byte_of(cqe->data, i);)

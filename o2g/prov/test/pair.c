@@ -89,6 +89,7 @@ void pair_open(struct pair *pair, const struct setup *setup)
 	memset(pair, 0, sizeof(*pair));
 	setup = setup ? setup : &plain;
 	hints->caps = setup->caps;
+	hints->domain_attr->threading = setup->threading;
 	must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &pair->info),
 	     "fi_getinfo");
 	fi_freeinfo(hints);

@@ -23,6 +23,7 @@
 
 struct setup {
 	uint64_t caps;
+	enum fi_threading threading;
 	enum fi_av_type vector;
 	enum fi_cq_format format;
 	enum fi_wait_obj wait;

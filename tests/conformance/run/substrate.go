@@ -37,8 +37,9 @@ func newSubstrate(o options) (*substrate, error) {
 		return &substrate{name: "wine", prefix: o.prefix,
 			words: []string{guard, wine, filepath.Join(o.bin, "bee.exe")},
 			// Wine takes arguments apart by the locale; the guest's
-			// own environment is set by --env.
-			env: []string{"WINEPREFIX=" + o.prefix, "WINEDEBUG=-all", "DISPLAY=", "LC_ALL=C.UTF-8"}}, nil
+			// own environment is set by --env. Of its own
+			// messages only those come that explain a start that failed.
+			env: []string{"WINEPREFIX=" + o.prefix, "WINEDEBUG=-all,err+virtual", "DISPLAY=", "LC_ALL=C.UTF-8"}}, nil
 	}
 	return nil, fmt.Errorf("no substrate %q; there are native, linux and wine", o.substrate)
 }

@@ -19,6 +19,7 @@ import (
 // A job is one start of skep mpirun.
 type job struct {
 	prefix  string // of the MPI
+	env     []string
 	ranks   int
 	tcp     bool
 	program []string
@@ -50,7 +51,7 @@ func (o *options) start(j job) result {
 	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = environment()
+	cmd.Env = append(environment(), j.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = graceTime

@@ -30,7 +30,7 @@ type options struct {
 
 func main() {
 	var o options
-	mpis := flag.String("mpi", "mpich", "mpi4py: which of mpich,openmpi")
+	mpis := flag.String("mpi", "mpich", "mpi4py: which of mpich,openmpi,debian (its Open MPI)")
 	ranks := flag.String("ranks", "2,3", "numbers of ranks")
 	flag.StringVar(&o.build, "build", "build", "where skep, its library and the MPIs are")
 	flag.StringVar(&o.results, "results", "", "mpi4py: write a table to this file")

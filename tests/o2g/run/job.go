@@ -201,15 +201,19 @@ func (b *bench) gone(pids []int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.ask("o2g", "status"); err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		if pages := pagesOf(pid); len(pages) > 0 {
-			return fmt.Errorf("process %d left %s", pid, pages)
+	// A process is called dead when its first thread is; the last one lets go
+	// of the page.
+	return poll(soon, func() error {
+		if _, err := b.ask("o2g", "status"); err != nil {
+			return err
 		}
-	}
-	return nil
+		for _, pid := range pids {
+			if pages := pagesOf(pid); len(pages) > 0 {
+				return fmt.Errorf("process %d left %s", pid, pages)
+			}
+		}
+		return nil
+	})
 }
 
 func pagesOf(pid int) []string {

@@ -35,7 +35,7 @@ func (b *bench) wrong() {
 		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
 		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
-		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: user"}},
+		{"an unknown engine", "--engine warp -- true", 2, []string{"there is: auto, kernel, user"}},
 		{"a program that is missing", "--mpi " + m.prefix + " -- ./nonexistent", 127, []string{"./nonexistent can't be run"}},
 		{"a prefix without an MPI", "--mpi " + b.tmp + " -- true", 1, []string{"no MPI in " + b.tmp}},
 		{"a prefix of the other family", "--mpi " + b.openmpi().prefix + " -- " + m.app, 1, []string{"is not the family of libmpi.so.12", "pip install mpich"}},
@@ -114,6 +114,11 @@ func (b *bench) goesWell(m mpi) {
 
 	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
 	b.ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
+
+	j = b.mpirun(m, "--no-shm -n 2", "leave")
+	// Its launcher may kill the other one meanwhile.
+	_, err = j.end(later)
+	b.ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.said("of 2 ranks reported", "over O2G")))
 
 	j = b.mpirun(m, "--no-shm -n 2", "processes")
 	err = j.ends(later, 0, "2 of 2 ranks reported")

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDoctorTellsAnAbsentModuleFromABrokenOne(t *testing.T) {
+	dir := t.TempDir()
+	strange := filepath.Join(dir, "o2g")
+	if err := os.WriteFile(strange, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][2]string{
+		filepath.Join(dir, "none"): {"no kernel module", "modprobe o2g, if"},
+		strange:                    {"inappropriate ioctl", "modprobe -r o2g"},
+	} {
+		c := checkModule(path)
+		if c.State != checkNote || !strings.Contains(c.Found, want[0]) || !strings.Contains(c.Cure, want[1]) {
+			t.Errorf("%s: %+v", filepath.Base(path), c)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/o2g: checks what a program asks for and hands it to its engine. Anybody
+ * may open it (mode 0666): an endpoint gives no right that its sockets did not
+ * give, and its memory counts as the user's (memory.c).
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#include "inside.h"
+
+static struct o2g_engine *engine_of(struct file *file)
+{
+	return smp_load_acquire(&file->private_data);
+}
+
+static bool owned(const struct o2g_engine *engine)
+{
+	return task_tgid(current) == engine->owner && current->mm == engine->mm;
+}
+
+/* ---- calls ---- */
+
+static int call_open(struct file *file, void __user *arg)
+{
+	struct o2g_engine *engine;
+	struct o2g_device_open o;
+	int rc;
+
+	if (copy_from_user(&o, arg, sizeof(o)))
+		return -EFAULT;
+	engine = o2g_engine_make(&o, &rc);
+	if (!engine)
+		return rc;
+	o.area_size = engine->pages.size;
+	if (copy_to_user(arg, &o, sizeof(o)))
+		rc = -EFAULT;
+	else if (cmpxchg(&file->private_data, NULL, engine))
+		rc = -EBUSY;
+	if (rc) {
+		o2g_engine_close(engine);
+		o2g_engine_put(engine);
+	}
+	return rc;
+}
+
+static int call_peer(struct o2g_engine *engine, void __user *arg)
+{
+	struct o2g_device_peer p;
+
+	if (copy_from_user(&p, arg, sizeof(p)))
+		return -EFAULT;
+	if (p.value & ~1)
+		return -EINVAL;
+	return o2g_engine_peer(engine, p.peer, p.value);
+}
+
+static int call_lost(struct o2g_engine *engine, void __user *arg)
+{
+	struct o2g_device_peer p;
+
+	if (copy_from_user(&p, arg, sizeof(p)))
+		return -EFAULT;
+	if (p.value >= 0 || p.value < -MAX_ERRNO)
+		return -EINVAL;
+	return o2g_engine_lost(engine, p.peer, p.value);
+}
+
+static int attach(struct o2g_engine *engine, struct o2g_device_attach *a)
+{
+	int rc;
+
+	if (a->zero || !READ_ONCE(engine->pages.mapped))
+		return -EINVAL;
+	mutex_lock(&engine->control);
+	rc = engine->closed ? -ESHUTDOWN : o2g_link_attach(engine, a);
+	mutex_unlock(&engine->control);
+	return rc;
+}
+
+static int call_attach(struct o2g_engine *engine, void __user *arg)
+{
+	struct o2g_device_attach a;
+	int rc;
+
+	if (copy_from_user(&a, arg, sizeof(a)))
+		return -EFAULT;
+	rc = attach(engine, &a);
+	if (!rc && copy_to_user(arg, &a, sizeof(a)))
+		return -EFAULT;
+	return rc;
+}
+
+static int call_identify(struct o2g_engine *engine, void __user *arg)
+{
+	struct o2g_device_identify i;
+	int rc;
+
+	if (copy_from_user(&i, arg, sizeof(i)))
+		return -EFAULT;
+	mutex_lock(&engine->control);
+	rc = engine->closed ? -ESHUTDOWN
+			    : o2g_link_identify(engine, i.link, i.peer);
+	mutex_unlock(&engine->control);
+	return rc;
+}
+
+static int call_sleep(struct o2g_engine *engine, void __user *arg)
+{
+	u64 us;
+
+	if (copy_from_user(&us, arg, sizeof(us)))
+		return -EFAULT;
+	return o2g_engine_sleep(engine, us);
+}
+
+static int call_finish(struct o2g_engine *engine, void __user *arg)
+{
+	u32 ms;
+
+	if (copy_from_user(&ms, arg, sizeof(ms)))
+		return -EFAULT;
+	return o2g_engine_finish(engine, ms);
+}
+
+/* A program that knows less gets less, one that knows more what there is. */
+static int call_counts(struct o2g_engine *engine, void __user *arg)
+{
+	struct o2g_device_counts counts, head;
+	const size_t fixed = offsetof(struct o2g_device_counts, sent);
+	int rc;
+
+	if (copy_from_user(&head, arg, fixed))
+		return -EFAULT;
+	if (head.size < fixed || head.zero)
+		return -EINVAL;
+	rc = o2g_engine_counts(engine, &counts);
+	if (rc)
+		return rc;
+	counts.size = min_t(u32, head.size, sizeof(counts));
+	counts.zero = 0;
+	return copy_to_user(arg, &counts, counts.size) ? -EFAULT : 0;
+}
+
+static int dispatch(struct o2g_engine *engine, unsigned int call,
+		    void __user *arg)
+{
+	switch (call) {
+	case O2G_IOC_PEER:
+		return call_peer(engine, arg);
+	case O2G_IOC_LOST:
+		return call_lost(engine, arg);
+	case O2G_IOC_ATTACH:
+		return call_attach(engine, arg);
+	case O2G_IOC_IDENTIFY:
+		return call_identify(engine, arg);
+	case O2G_IOC_KICK:
+		return o2g_engine_kick(engine);
+	case O2G_IOC_SLEEP:
+		return call_sleep(engine, arg);
+	case O2G_IOC_WAKE:
+		o2g_engine_wake(engine);
+		return 0;
+	case O2G_IOC_CALM:
+		o2g_engine_calm(engine);
+		return 0;
+	case O2G_IOC_FINISH:
+		return call_finish(engine, arg);
+	case O2G_IOC_COUNTS:
+		return call_counts(engine, arg);
+	case O2G_IOC_CLOSE:
+		o2g_engine_close(engine);
+		return 0;
+	}
+	return -ENOTTY;
+}
+
+/* ---- the file ---- */
+
+static int device_open(struct inode *inode, struct file *file)
+{
+	file->private_data = NULL; /* miscdevice's */
+	return nonseekable_open(inode, file);
+}
+
+static long device_ioctl(struct file *file, unsigned int call,
+			 unsigned long arg)
+{
+	struct o2g_engine *engine = engine_of(file);
+
+	if (call == O2G_IOC_OPEN)
+		return engine ? -EBUSY : call_open(file, (void __user *)arg);
+	if (!engine)
+		return -ENXIO;
+	if (!owned(engine))
+		return -EPERM;
+	return dispatch(engine, call, (void __user *)arg);
+}
+
+static int device_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct o2g_engine *engine = engine_of(file);
+
+	if (!engine)
+		return -ENXIO;
+	return owned(engine) ? o2g_area_map(engine, vma) : -EPERM;
+}
+
+static __poll_t device_poll(struct file *file, poll_table *table)
+{
+	struct o2g_engine *engine = engine_of(file);
+
+	if (!engine)
+		return EPOLLERR;
+	poll_wait(file, &engine->wait, table);
+	if (READ_ONCE(engine->closed))
+		return EPOLLIN | EPOLLHUP;
+	return READ_ONCE(engine->rung) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+/* Mappings hold the file, so none is left, and nobody begins end_work. */
+static int device_release(struct inode *inode, struct file *file)
+{
+	struct o2g_engine *engine = engine_of(file);
+
+	if (!engine)
+		return 0;
+	o2g_engine_close(engine);
+	cancel_work_sync(&engine->end_work);
+	o2g_engine_put(engine);
+	return 0;
+}
+
+static const struct file_operations device_operations = {
+	.owner = THIS_MODULE,
+	.open = device_open,
+	.release = device_release,
+	.unlocked_ioctl = device_ioctl,
+	.mmap = device_mmap,
+	.poll = device_poll,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = O2G_DEVICE_NAME,
+	.mode = 0666,
+	.fops = &device_operations,
+};
+
+int o2g_device_register(void)
+{
+	return misc_register(&device);
+}
+
+void o2g_device_unregister(void)
+{
+	misc_deregister(&device);
+}

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An engine from its making to its end, and who works on its core: softirqs
+ * and workers of its links, calls of the program, and turn_work for whatever
+ * was left to somebody who may sleep.
+ *
+ * The end comes by a call, with the file, or by end_work once the program does
+ * not see the area any more. It refuses new work (`closed`), detaches the
+ * links, waits for those at work (`use`, the workqueue), then frees the core.
+ */
+#include <linux/pid.h>
+#include <linux/poll.h>
+#include <linux/string.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "inside.h"
+
+#define SUBMISSIONS_MOST 64 /* read at a time */
+#define POSTINGS_MOST 0x1000000
+#define PEERS_MOST 0x100000
+#define MEMORY_DELAY (HZ / 10) /* until memory is looked for again */
+#define SLEEP_MOST_US (3600ull * USEC_PER_SEC)
+
+/* ---- entering and leaving ---- */
+
+void o2g_engine_enter(struct o2g_engine *engine)
+{
+	spin_lock_bh(&engine->lock);
+	__release(&engine->lock); /* for sparse: it sees one function */
+}
+
+/* True: there is something left that may need sleeping. */
+static bool settle(struct o2g_engine *engine, struct list_head *mine,
+		   bool *wake)
+{
+	o2g_rx_resume(engine);
+	o2g_tx_share(engine, mine);
+	*wake = o2g_core_wakes(engine->core);
+	engine->rung |= *wake;
+	engine->counts.wakes += *wake;
+	return engine->jobs || o2g_core_more(engine->core) ||
+	       o2g_memory_wanted(engine);
+}
+
+static void unlock(struct o2g_engine *engine, bool wake)
+{
+	__acquire(&engine->lock);
+	spin_unlock_bh(&engine->lock);
+	if (wake)
+		wake_up_poll(&engine->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+void o2g_engine_leave(struct o2g_engine *engine, struct list_head *mine)
+{
+	bool wake = false;
+
+	if (!engine->closed && settle(engine, mine, &wake))
+		mod_delayed_work(engine->workers, &engine->turn_work, 0);
+	unlock(engine, wake);
+}
+
+/* 0 while it is open. */
+static int refusal(const struct o2g_engine *engine)
+{
+	if (!engine->closed)
+		return 0;
+	return engine->broken ? -EPROTO : -ESHUTDOWN;
+}
+
+/* ---- turns ---- */
+
+static struct o2g_copy *take_jobs(struct o2g_engine *engine)
+{
+	struct o2g_copy *jobs = engine->jobs;
+
+	engine->jobs = NULL;
+	engine->last = &engine->jobs;
+	return jobs;
+}
+
+static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
+{
+	int rc = 0;
+
+	if (!jobs)
+		return;
+	if (!own)
+		rc = o2g_program_enter(engine);
+	o2g_program_copy(engine, jobs, rc);
+	if (!own && !rc)
+		o2g_program_leave(engine);
+}
+
+/* Consumes a batch, with the lock. Where there is no memory even with
+ * sleeping, submissions that need some are refused. */
+static int consume(struct o2g_engine *engine, bool poor)
+{
+	int rc;
+
+	o2g_core_patience(engine->core, !poor);
+	rc = o2g_core_consume(engine->core);
+	o2g_core_patience(engine->core, 1);
+	engine->broken |= rc == -EPROTO;
+	return rc;
+}
+
+/*
+ * One turn: memory that is wanted, a batch of submissions, and what they
+ * cause; by the program itself if there is `mine`, else by a worker. Positive:
+ * there is more to do. Without memory a worker tries again later: links may
+ * wait for some.
+ */
+static int turn(struct o2g_engine *engine, struct list_head *mine)
+{
+	const bool poor = o2g_memory_fill(engine) < 0;
+	struct o2g_copy *jobs = NULL;
+	bool wake = false, more;
+	int rc;
+
+	o2g_engine_enter(engine);
+	rc = refusal(engine);
+	if (rc) {
+		unlock(engine, false);
+		return rc;
+	}
+	rc = consume(engine, poor);
+	more = settle(engine, mine, &wake);
+	jobs = take_jobs(engine);
+	if (poor)
+		mod_delayed_work(engine->workers, &engine->turn_work,
+				 MEMORY_DELAY);
+	unlock(engine, wake);
+	if (mine)
+		o2g_tx_write(mine);
+	do_jobs(engine, jobs, mine);
+	return rc < 0 ? rc : more && !poor;
+}
+
+/* A broken program has no service any more, and its peers are told. */
+static void judge(struct o2g_engine *engine, int rc)
+{
+	if (rc == -EPROTO)
+		queue_work(system_unbound_wq, &engine->end_work);
+}
+
+static void turn_work(struct work_struct *work)
+{
+	struct o2g_engine *engine =
+		container_of(work, struct o2g_engine, turn_work.work);
+	int rc;
+
+	do {
+		rc = turn(engine, NULL);
+		cond_resched();
+	} while (rc > 0);
+	judge(engine, rc);
+}
+
+int o2g_engine_kick(struct o2g_engine *engine)
+{
+	LIST_HEAD(mine);
+	int rc = down_read_killable(&engine->use);
+
+	if (rc)
+		return rc;
+	do {
+		rc = turn(engine, &mine);
+		cond_resched();
+	} while (rc > 0 && !signal_pending(current));
+	judge(engine, rc);
+	if (rc > 0) { /* a worker goes on */
+		o2g_engine_enter(engine);
+		o2g_engine_leave(engine, NULL);
+	}
+	up_read(&engine->use);
+	return min(rc, 0);
+}
+
+/* ---- calls ---- */
+
+static int entered(struct o2g_engine *engine)
+{
+	int rc;
+
+	o2g_engine_enter(engine);
+	rc = refusal(engine);
+	if (rc)
+		unlock(engine, false);
+	return rc;
+}
+
+int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self)
+{
+	int rc;
+
+	do {
+		rc = entered(engine);
+		if (rc)
+			return rc;
+		rc = o2g_core_peer(engine->core, peer, self);
+		o2g_engine_leave(engine, NULL);
+	} while (rc == -ENOMEM && o2g_memory_fill(engine) > 0);
+	return rc;
+}
+
+int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error)
+{
+	int rc = entered(engine);
+
+	if (rc)
+		return rc;
+	o2g_core_lost(engine->core, peer, error);
+	o2g_engine_leave(engine, NULL);
+	return 0;
+}
+
+static void ring(struct o2g_engine *engine, bool rung)
+{
+	spin_lock_bh(&engine->lock);
+	engine->rung = rung;
+	spin_unlock_bh(&engine->lock);
+	if (rung)
+		wake_up_poll(&engine->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+void o2g_engine_wake(struct o2g_engine *engine)
+{
+	ring(engine, true);
+}
+
+void o2g_engine_calm(struct o2g_engine *engine)
+{
+	ring(engine, false);
+}
+
+int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
+{
+	const ktime_t limit =
+		ns_to_ktime(min(us, SLEEP_MOST_US) * NSEC_PER_USEC);
+	int rc;
+
+	spin_lock_bh(&engine->lock);
+	engine->counts.sleeps++;
+	spin_unlock_bh(&engine->lock);
+	rc = wait_event_interruptible_hrtimeout(
+		engine->wait,
+		READ_ONCE(engine->rung) || READ_ONCE(engine->closed), limit);
+	if (READ_ONCE(engine->closed))
+		return -ESHUTDOWN;
+	if (rc == -ERESTARTSYS)
+		return -EINTR;
+	return READ_ONCE(engine->rung);
+}
+
+/* All links have sent BYE and the end of their streams, and the other hosts
+ * have it: what they still send can't make our kernel reset a stream. */
+static bool finished(struct o2g_engine *engine)
+{
+	struct o2g_link *link;
+	bool all = true;
+
+	spin_lock_bh(&engine->lock);
+	list_for_each_entry(link, &engine->links, here) all &=
+		o2g_link_finished(link);
+	all |= engine->closed;
+	spin_unlock_bh(&engine->lock);
+	return all;
+}
+
+static int say_bye(struct o2g_engine *engine)
+{
+	struct o2g_link *link;
+	int rc = entered(engine);
+
+	if (rc)
+		return rc;
+	list_for_each_entry(link, &engine->links, here) o2g_link_bye(link);
+	o2g_engine_leave(engine, NULL);
+	return 0;
+}
+
+int o2g_engine_finish(struct o2g_engine *engine, u32 ms)
+{
+	int rc = o2g_engine_kick(engine);
+	long left;
+
+	if (!rc)
+		rc = say_bye(engine);
+	if (rc)
+		return rc;
+	left = wait_event_interruptible_timeout(engine->wait, finished(engine),
+						msecs_to_jiffies(ms) + 1);
+	if (left < 0)
+		return -EINTR;
+	return left ? 0 : -ETIMEDOUT;
+}
+
+int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c)
+{
+	struct o2g_counts core;
+	int rc = entered(engine);
+
+	if (rc)
+		return rc;
+	o2g_core_counts(engine->core, &core);
+	*c = engine->counts;
+	o2g_engine_leave(engine, NULL);
+	c->sent = core.sent;
+	c->sent_bytes = core.sent_bytes;
+	c->received = core.received;
+	c->received_bytes = core.received_bytes;
+	c->expected = core.expected;
+	c->unexpected = core.unexpected;
+	c->requested = core.requested;
+	c->waited = core.waited;
+	c->self = core.self;
+	c->frames_in = core.frames_in;
+	c->frames_out = core.frames_out;
+	c->kicks = core.kicks;
+	c->held = core.held;
+	c->held_bytes = core.held_bytes;
+	c->posted = core.posted;
+	c->slab_pages = atomic64_read(&engine->pages.present);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+void o2g_engine_close(struct o2g_engine *engine)
+{
+	struct o2g_core *core;
+
+	mutex_lock(&engine->control);
+	spin_lock_bh(&engine->lock);
+	engine->closed = true;
+	spin_unlock_bh(&engine->lock);
+	wake_up_poll(&engine->wait, EPOLLIN | EPOLLHUP);
+	while (!list_empty(&engine->links))
+		o2g_link_detach(list_first_entry(&engine->links,
+						 struct o2g_link, here));
+	mutex_unlock(&engine->control);
+	cancel_work_sync(&engine->reap_work);
+	cancel_delayed_work_sync(&engine->turn_work);
+	down_write(&engine->use);
+	spin_lock_bh(&engine->lock);
+	core = engine->core;
+	engine->core = NULL;
+	take_jobs(engine); /* they go with it */
+	spin_unlock_bh(&engine->lock);
+	if (core)
+		o2g_core_free(core);
+	up_write(&engine->use);
+}
+
+static void end_work(struct work_struct *work)
+{
+	o2g_engine_close(container_of(work, struct o2g_engine, end_work));
+}
+
+static void free_engine(struct kref *ref)
+{
+	struct o2g_engine *engine = container_of(ref, struct o2g_engine, ref);
+
+	if (engine->workers)
+		destroy_workqueue(engine->workers);
+	o2g_area_free(engine);
+	o2g_memory_close(engine);
+	put_pid(engine->owner);
+	mmdrop(engine->mm);
+	kfree(engine);
+	atomic64_dec(&o2g_totals.engines);
+}
+
+void o2g_engine_get(struct o2g_engine *engine)
+{
+	kref_get(&engine->ref);
+}
+
+void o2g_engine_put(struct o2g_engine *engine)
+{
+	kref_put(&engine->ref, free_engine);
+}
+
+/* ---- making ---- */
+
+static int check(const struct o2g_device_open *o)
+{
+	if (o->revision != O2G_DEVICE_REVISION)
+		return -EPROTO;
+	if (!o->postings || o->postings > POSTINGS_MOST || !o->peers ||
+	    o->peers > PEERS_MOST || !o->slab_message ||
+	    memchr_inv(o->zero, 0, sizeof(o->zero)))
+		return -EINVAL;
+	return 0;
+}
+
+static void completed(void *ctx)
+{
+	/* leaving asks the core */
+}
+
+static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
+{
+	const struct o2g_host host = {.ctx = engine,
+				      .alloc = o2g_memory_alloc,
+				      .free = o2g_memory_free,
+				      .want_tx = o2g_link_want,
+				      .copy = o2g_host_copy,
+				      .completed = completed};
+	struct o2g_limits limits = {.postings = o->postings,
+				    .peers = o->peers,
+				    .unexpected = o->unexpected,
+				    .forgiven = o->forgiven,
+				    .slab_message = o->slab_message,
+				    .batch = SUBMISSIONS_MOST};
+	int rc;
+
+	get_random_bytes(limits.hash_key, sizeof(limits.hash_key));
+	rc = o2g_core_make(&engine->core, &host, &limits, engine->pages.rings);
+	if (rc)
+		return rc;
+	o2g_core_patience(engine->core, 1);
+	engine->memory.sleep = false;
+	return 0;
+}
+
+static void init(struct o2g_engine *engine)
+{
+	atomic64_inc(&o2g_totals.engines);
+	kref_init(&engine->ref);
+	mutex_init(&engine->control);
+	init_rwsem(&engine->use);
+	spin_lock_init(&engine->lock);
+	INIT_LIST_HEAD(&engine->links);
+	INIT_LIST_HEAD(&engine->tx);
+	INIT_LIST_HEAD(&engine->blocked);
+	engine->last = &engine->jobs;
+	INIT_DELAYED_WORK(&engine->turn_work, turn_work);
+	INIT_WORK(&engine->reap_work, o2g_link_reap);
+	INIT_WORK(&engine->end_work, end_work);
+	init_waitqueue_head(&engine->wait);
+	mmgrab(current->mm);
+	engine->mm = current->mm;
+	engine->owner = get_pid(task_tgid(current));
+}
+
+struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
+{
+	struct o2g_engine *engine;
+	int rc = check(o);
+
+	*error = rc;
+	if (rc)
+		return NULL;
+	engine = kzalloc(sizeof(*engine), GFP_KERNEL_ACCOUNT);
+	*error = -ENOMEM;
+	if (!engine)
+		return NULL;
+	init(engine);
+	engine->link_most = o->peers;
+	rc = o2g_memory_open(engine);
+	if (!rc)
+		rc = o2g_area_make(engine, o);
+	if (!rc)
+		rc = make_core(engine, o);
+	if (!rc) {
+		engine->workers = alloc_workqueue("o2g", WQ_UNBOUND, 0);
+		rc = engine->workers ? 0 : -ENOMEM;
+	}
+	*error = rc;
+	if (!rc)
+		return engine;
+	o2g_engine_close(engine);
+	o2g_engine_put(engine);
+	return NULL;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the kernel engine share. See include/skep/o2g_device.h for
+ * what user space sees, o2g/core/core.h for what is done with the bytes.
+ *
+ * An engine is one open endpoint, a link one attached socket. Lock order:
+ *
+ *   engine->control (mutex: ioctls that change the set of links, close)
+ *     socket lock (lock_sock, or softirq with the socket not owned)
+ *       engine->lock (spinlock, BH off: the core and everything it owns)
+ *
+ * The socket lock makes reading exclusive per link, `tx_busy` makes writing so;
+ * neither the socket lock nor a sleep is ever taken under engine->lock.
+ *
+ *   context           may do
+ *   softirq           parse, match, copy to the core and the slab; within a
+ *   (data_ready)      budget; anything else is left to link->rx_work
+ *   rx_work           the same, and copy into the program's memory with its mm
+ *   kick (ioctl)      consume submissions, then write links in place: the
+ *                     program's memory is at hand
+ *   tx_work           writes what softirqs and write_space ask for
+ *
+ * A worker may hang as long as the program likes, in a page fault of memory
+ * that the program serves itself; so each engine has workers of its own.
+ *
+ * References: a link holds its engine, its socket's file, and the module (by
+ * the ULP). An engine is freed with its last reference; a closed one (`closed`)
+ * has no links and no core.
+ */
+#ifndef O2G_KMOD_INSIDE_H
+#define O2G_KMOD_INSIDE_H
+
+#include <linux/kref.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/net.h>
+#include <linux/spinlock.h>
+#include <linux/uio.h>
+#include <linux/rwsem.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <net/sock.h>
+
+#include <o2g/core/core.h>
+#include <skep/o2g_device.h>
+
+#include "compat.h"
+
+#define O2G_SOFTIRQ_BYTES 0x40000 /* read in one softirq, then a worker */
+#define O2G_SOFTIRQ_STEPS 64	  /* frames handled in one softirq */
+#define O2G_WORKER_BYTES 0x40000  /* moved by a worker per socket lock */
+
+struct o2g_engine;
+struct o2g_link;
+
+/* What exists now, of all programs; module parameters show it. */
+struct o2g_totals {
+	atomic64_t engines, links;
+	atomic64_t memory; /* bytes of rings and cores */
+	atomic64_t pages;  /* of slabs */
+};
+extern struct o2g_totals o2g_totals;
+
+/* ---- device.c ---- */
+
+int o2g_device_register(void);
+void o2g_device_unregister(void);
+
+/* ---- area.c: rings in vmalloc memory, slab in single pages ---- */
+
+struct o2g_pages {
+	void *rings; /* struct o2g_area and both rings, contiguous here */
+	u64 rings_size, size;
+	struct xarray slab; /* pages that were used, by number */
+	atomic64_t present; /* how many */
+	atomic_t maps;	    /* places where the program sees the area */
+	bool mapped;	    /* once is enough */
+};
+
+int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o);
+void o2g_area_free(struct o2g_engine *engine);
+int o2g_area_map(struct o2g_engine *engine, struct vm_area_struct *vma);
+/* Kernel address of a byte of the area, and how many are contiguous there; a
+ * slab page that is missing is made, without sleeping when `atomic`. Null:
+ * there was no memory. Needs no lock; pages stay as long as the engine. */
+void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
+		  bool atomic);
+
+/* ---- memory.c: whose memory it is, and the core's ---- */
+
+#define O2G_MEMORY_SIZES 4
+
+struct o2g_user; /* a user's share of the computer */
+
+struct o2g_memory {
+	struct o2g_user *user;
+	struct mem_cgroup *group;
+	struct list_head ready;	      /* blocks for the core; engine->lock */
+	u64 wanted[O2G_MEMORY_SIZES]; /* sizes to have ready; engine->lock */
+	bool sleep;		      /* o2g_memory_alloc() may */
+};
+
+int o2g_memory_open(struct o2g_engine *engine);
+void o2g_memory_close(struct o2g_engine *engine);
+/* Counts bytes of kernel memory against the user: 0 or -ENOMEM. */
+int o2g_memory_charge(struct o2g_engine *engine, u64 bytes);
+void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes);
+/* host->alloc and free. What can't be had in a hurry is wanted. */
+void *o2g_memory_alloc(void *engine, u64 size);
+void o2g_memory_free(void *engine, void *memory, u64 size);
+bool o2g_memory_wanted(const struct o2g_engine *engine);
+/* Makes what is wanted ready; sleeps. 0: nothing was wanted, 1: try again
+ * what failed, -ENOMEM. */
+int o2g_memory_fill(struct o2g_engine *engine);
+
+/* ---- engine.c ---- */
+
+struct o2g_engine {
+	struct kref ref;
+	struct workqueue_struct *workers;
+	struct mutex control;
+	struct rw_semaphore use; /* held by who works on the core and sleeps */
+	spinlock_t lock;
+	struct o2g_core *core;
+	struct o2g_pages pages;
+	struct o2g_memory memory;
+	struct mm_struct *mm; /* mmgrab()ed; the program's */
+	struct pid *owner;    /* tgid */
+	struct list_head links;
+	u32 link_number, link_count, link_most;
+	struct list_head tx;	       /* links that want to write; lock */
+	struct list_head blocked;      /* links that the core does not read */
+	struct o2g_copy *jobs, **last; /* put-off copies; lock */
+	struct delayed_work turn_work; /* what waits for a worker */
+	struct work_struct reap_work;
+	struct work_struct end_work; /* the program does not see it any more */
+	wait_queue_head_t wait;	     /* sleepers and poll */
+	bool rung;		     /* readable until calm; lock */
+	bool closed;
+	bool broken;			 /* the program's rings made no sense */
+	struct o2g_device_counts counts; /* the engine's own part; lock */
+};
+
+struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error);
+void o2g_engine_get(struct o2g_engine *engine);
+void o2g_engine_put(struct o2g_engine *engine);
+/* Ends every link and the core; callable twice. Process context. */
+void o2g_engine_close(struct o2g_engine *engine);
+
+/* Around every piece of work on the core. Leaving wakes sleepers, gives links
+ * that want to write to tx_work (or, with `mine`, moves them to that list: the
+ * caller writes them itself after), resumes blocked links, and has a worker do
+ * what can't be done here. In a closed engine there is no core. */
+void o2g_engine_enter(struct o2g_engine *engine);
+void o2g_engine_leave(struct o2g_engine *engine, struct list_head *mine);
+
+int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self);
+int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error);
+int o2g_engine_kick(struct o2g_engine *engine);
+int o2g_engine_sleep(struct o2g_engine *engine, u64 us);
+void o2g_engine_wake(struct o2g_engine *engine);
+void o2g_engine_calm(struct o2g_engine *engine);
+int o2g_engine_finish(struct o2g_engine *engine, u32 ms);
+int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c);
+
+/* ---- program.c: the program's memory ---- */
+
+/* Around the use of the program's memory by a worker. -EFAULT: it is gone. */
+int o2g_program_enter(struct o2g_engine *engine);
+void o2g_program_leave(struct o2g_engine *engine);
+int o2g_host_copy(void *engine, struct o2g_copy *job);
+/* Does copies that were put off, in a context that has the program's memory,
+ * without a lock; with an error, they fail. */
+void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
+		      int error);
+
+/* ---- link.c: attached sockets ---- */
+
+#define O2G_GATHER 32 /* pieces written at once */
+#define O2G_VECTOR 48 /* stretches of memory, pages of the area among them */
+
+struct o2g_link {
+	struct kref ref;
+	struct rcu_head rcu;
+	struct o2g_engine *engine;
+	struct list_head here; /* engine->links; control and lock */
+	/* tx_here: engine->tx, or a list of who claimed it */
+	struct list_head tx_here, blocked_here;
+	u32 number;
+	struct file *file;
+	struct socket *socket;
+	struct sock *sk;
+	/* All below by engine->lock. `conn` is null when it has ended; whoever
+	 * uses it without the lock is among `users`, and while there are some
+	 * the end of the conn waits. */
+	struct o2g_conn *conn;
+	u32 users;
+	bool over;    /* conn has ended, or will with its last user */
+	int error;    /* of the end; of writing, while not over */
+	bool tx_busy; /* somebody writes; again: there is more since */
+	bool tx_again, tx_full;
+	bool shut;     /* the stream's end was written after BYE */
+	bool detached; /* the socket is not ours any more */
+	struct delayed_work rx_work, tx_work;
+	/* of who writes (tx_busy) */
+	struct o2g_piece piece[O2G_GATHER];
+	struct kvec vector[O2G_VECTOR];
+	/* what the socket had before, restored by detaching */
+	void (*data_ready)(struct sock *sk);
+	void (*write_space)(struct sock *sk);
+	void (*state_change)(struct sock *sk);
+	const struct proto_ops *ops; /* the protocol's own */
+};
+
+/* With control held. */
+int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a);
+int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer);
+/* Takes the socket back from us and drops it and the link. No other lock. */
+void o2g_link_detach(struct o2g_link *link);
+/* Detaches links that are over; engine->reap_work. */
+void o2g_link_reap(struct work_struct *work);
+
+/* With the engine's lock. */
+void o2g_link_want(void *engine, struct o2g_conn *conn); /* host->want_tx */
+/* The stream is over, error 0: by its end. */
+void o2g_link_end(struct o2g_link *link, int error);
+void o2g_link_use(struct o2g_link *link);
+void o2g_link_unuse(struct o2g_link *link);
+/* BYE, when all is sent that was submitted. */
+void o2g_link_bye(struct o2g_link *link);
+/* The other side has all up to the end of the stream, or is gone; the
+ * engine's `wait` is woken when it becomes so. */
+bool o2g_link_finished(const struct o2g_link *link);
+void o2g_link_put(struct o2g_link *link);
+
+/* ---- rx.c ---- */
+
+void o2g_rx_ready(struct sock *sk); /* sk_data_ready */
+void o2g_rx_work(struct work_struct *work);
+/* With the engine's lock: reads (after a while) in a worker. */
+void o2g_rx_later(struct o2g_link *link, unsigned long delay);
+/* With the engine's lock: reads the links that the core takes again. */
+void o2g_rx_resume(struct o2g_engine *engine);
+
+/* ---- tx.c ---- */
+
+void o2g_tx_space(struct sock *sk); /* sk_write_space */
+void o2g_tx_work(struct work_struct *work);
+/* With the engine's lock: empties engine->tx. Links are written by a worker,
+ * or moved to `mine` for o2g_tx_write(). */
+void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine);
+/* Without a lock, in the program's own context: writes those links. */
+void o2g_tx_write(struct list_head *mine);
+
+/* ---- ulp.c: TCP_ULP "o2g" ---- */
+
+int o2g_ulp_register(void);
+void o2g_ulp_unregister(void);
+/* With the socket lock. 0, -EINVAL: not our ULP, -EBUSY: it has a link. */
+int o2g_ulp_check(const struct sock *sk);
+const struct proto_ops *o2g_ulp_base(const struct sock *sk);
+void o2g_ulp_set(struct sock *sk, struct o2g_link *link);
+struct o2g_link *o2g_ulp_link(const struct sock *sk); /* or in RCU */
+
+#endif

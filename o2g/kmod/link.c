@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Links: sockets that an engine reads and writes, from their attaching to
+ * their end. See inside.h for what guards what.
+ *
+ * Three things end a link: its stream (rx.c, tx.c), the program (close), or an
+ * attach that failed half-way. The conn ends first, as soon as nobody uses it
+ * without the lock. Then the link is detached, by close or by reap_work: the
+ * socket's hooks go, then the work, then the file.
+ */
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/wait_bit.h>
+#include <net/tcp.h>
+
+#include "inside.h"
+
+/* A socket costs the kernel some memory besides. */
+#define CHARGE (sizeof(struct o2g_link) + 4096)
+
+static void free_link(struct kref *ref)
+{
+	struct o2g_link *link = container_of(ref, struct o2g_link, ref);
+
+	o2g_memory_uncharge(link->engine, CHARGE);
+	atomic64_dec(&o2g_totals.links);
+	o2g_engine_put(link->engine);
+	kfree_rcu(link, rcu);
+}
+
+void o2g_link_put(struct o2g_link *link)
+{
+	kref_put(&link->ref, free_link);
+}
+
+void o2g_link_want(void *ctx, struct o2g_conn *conn)
+{
+	struct o2g_link *link = o2g_conn_host(conn);
+	struct o2g_engine *engine = ctx;
+
+	if (link->over)
+		return;
+	if (link->tx_busy)
+		link->tx_again = true;
+	else if (list_empty(&link->tx_here))
+		list_add_tail(&link->tx_here, &engine->tx);
+}
+
+/* ---- the end of a conn ---- */
+
+static void end_conn(struct o2g_link *link)
+{
+	struct o2g_engine *engine = link->engine;
+
+	/* The other's last word came: how the stream ended does not matter. */
+	if (o2g_conn_bye_received(link->conn) && link->error != -EPROTO)
+		link->error = 0;
+	o2g_conn_end(link->conn, link->error);
+	link->conn = NULL;
+	wake_up_all(&engine->wait);
+	if (!engine->closed)
+		queue_work(engine->workers, &engine->reap_work);
+}
+
+void o2g_link_end(struct o2g_link *link, int error)
+{
+	if (link->over)
+		return;
+	link->over = true;
+	link->error = error;
+	if (!link->tx_busy)
+		list_del_init(&link->tx_here);
+	list_del_init(&link->blocked_here);
+	if (!link->users)
+		end_conn(link);
+}
+
+void o2g_link_use(struct o2g_link *link)
+{
+	link->users++;
+}
+
+void o2g_link_unuse(struct o2g_link *link)
+{
+	if (!--link->users && link->over && link->conn)
+		end_conn(link);
+}
+
+void o2g_link_bye(struct o2g_link *link)
+{
+	if (!link->over)
+		o2g_conn_bye(link->conn);
+}
+
+bool o2g_link_finished(const struct o2g_link *link)
+{
+	/* Our FIN is acknowledged in these, or nothing ever will be. */
+	return link->over ||
+	       (link->shut &&
+		(1 << READ_ONCE(link->sk->sk_state)) &
+			(TCPF_FIN_WAIT2 | TCPF_TIME_WAIT | TCPF_CLOSE));
+}
+
+/* ---- hooks ---- */
+
+/* FIN, RST, a timeout, our FIN acknowledged. What came before counts, so a
+ * worker reads to the end. */
+static void state_changed(struct sock *sk)
+{
+	struct o2g_link *link;
+
+	rcu_read_lock();
+	link = o2g_ulp_link(sk);
+	if (link) {
+		link->state_change(sk);
+		spin_lock_bh(&link->engine->lock);
+		o2g_rx_later(link, 0);
+		spin_unlock_bh(&link->engine->lock);
+		wake_up_all(&link->engine->wait);
+	}
+	rcu_read_unlock();
+}
+
+static void hook(struct o2g_link *link)
+{
+	struct sock *sk = link->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	link->data_ready = sk->sk_data_ready;
+	link->write_space = sk->sk_write_space;
+	link->state_change = sk->sk_state_change;
+	o2g_ulp_set(sk, link);
+	WRITE_ONCE(sk->sk_data_ready, o2g_rx_ready);
+	WRITE_ONCE(sk->sk_write_space, o2g_tx_space);
+	WRITE_ONCE(sk->sk_state_change, state_changed);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void unhook(struct o2g_link *link)
+{
+	struct sock *sk = link->sk;
+
+	lock_sock(sk);
+	write_lock_bh(&sk->sk_callback_lock);
+	WRITE_ONCE(sk->sk_data_ready, link->data_ready);
+	WRITE_ONCE(sk->sk_write_space, link->write_space);
+	WRITE_ONCE(sk->sk_state_change, link->state_change);
+	o2g_ulp_set(sk, NULL);
+	write_unlock_bh(&sk->sk_callback_lock);
+	release_sock(sk);
+}
+
+/* ---- attaching ---- */
+
+static int open_socket(struct o2g_link *link, int fd)
+{
+	link->file = fget(fd);
+	if (!link->file)
+		return -EBADF;
+	link->socket = sock_from_file(link->file);
+	if (!link->socket) {
+		fput(link->file);
+		return -ENOTSOCK;
+	}
+	link->sk = link->socket->sk;
+	return 0;
+}
+
+static struct o2g_link *make(struct o2g_engine *engine, int fd, int *error)
+{
+	struct o2g_link *link;
+
+	*error = o2g_memory_charge(engine, CHARGE);
+	if (*error)
+		return NULL;
+	link = kzalloc(sizeof(*link), GFP_KERNEL_ACCOUNT);
+	*error = link ? open_socket(link, fd) : -ENOMEM;
+	if (*error) {
+		kfree(link);
+		o2g_memory_uncharge(engine, CHARGE);
+		return NULL;
+	}
+	kref_init(&link->ref);
+	link->engine = engine;
+	o2g_engine_get(engine);
+	atomic64_inc(&o2g_totals.links);
+	INIT_LIST_HEAD(&link->here);
+	INIT_LIST_HEAD(&link->tx_here);
+	INIT_LIST_HEAD(&link->blocked_here);
+	INIT_DELAYED_WORK(&link->rx_work, o2g_rx_work);
+	INIT_DELAYED_WORK(&link->tx_work, o2g_tx_work);
+	return link;
+}
+
+static int try_join(struct o2g_link *link, struct o2g_device_attach *a)
+{
+	struct o2g_engine *engine = link->engine;
+	int r;
+
+	o2g_engine_enter(engine);
+	r = o2g_conn_attach(engine->core, a->peer, a->credit_out, a->credit_in,
+			    link, &link->conn);
+	if (!r) {
+		link->number = ++engine->link_number;
+		engine->link_count++;
+		list_add_tail(&link->here, &engine->links);
+		a->link = link->number;
+	}
+	o2g_engine_leave(engine, NULL);
+	return r;
+}
+
+static int join(struct o2g_link *link, struct o2g_device_attach *a)
+{
+	int r;
+
+	do
+		r = try_join(link, a);
+	while (r == -ENOMEM && o2g_memory_fill(link->engine) > 0);
+	return r;
+}
+
+int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
+{
+	struct o2g_link *link;
+	int r;
+
+	if (a->zero)
+		return -EINVAL;
+	if (engine->link_count >= engine->link_most)
+		return -ENOSPC;
+	link = make(engine, a->socket, &r);
+	if (!link)
+		return r;
+	lock_sock(link->sk);
+	r = o2g_ulp_check(link->sk);
+	if (!r) {
+		link->ops = o2g_ulp_base(link->sk);
+		r = join(link, a);
+	}
+	if (!r) {
+		hook(link);
+		o2g_rx_ready(link->sk); /* what came before */
+	}
+	release_sock(link->sk);
+	if (!r)
+		return 0;
+	fput(link->file);
+	o2g_link_put(link);
+	return r;
+}
+
+int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
+{
+	struct o2g_link *link;
+	int r = -ENOTCONN; /* it has ended since */
+
+	o2g_engine_enter(engine);
+	list_for_each_entry(link, &engine->links, here)
+	{
+		if (link->number == number && !link->over)
+			r = o2g_conn_name(link->conn, peer);
+	}
+	o2g_engine_leave(engine, NULL);
+	return r;
+}
+
+/* ---- detaching ---- */
+
+/* Nobody writes any more once the link is over: waits for the last. */
+static void stop_work(struct o2g_link *link)
+{
+	wait_var_event(&link->tx_busy, !READ_ONCE(link->tx_busy));
+	cancel_delayed_work_sync(&link->rx_work);
+	cancel_delayed_work_sync(&link->tx_work);
+}
+
+void o2g_link_detach(struct o2g_link *link)
+{
+	struct o2g_engine *engine = link->engine;
+
+	unhook(link);
+	o2g_engine_enter(engine);
+	o2g_link_end(link, -ECONNABORTED);
+	o2g_engine_leave(engine, NULL);
+	stop_work(link);
+	spin_lock_bh(&engine->lock);
+	list_del_init(&link->here);
+	engine->link_count--;
+	spin_unlock_bh(&engine->lock);
+	/* Should somebody else have the file open, the stream ends anyway. */
+	link->ops->shutdown(link->socket, SHUT_RDWR);
+	fput(link->file);
+	o2g_link_put(link);
+}
+
+void o2g_link_reap(struct work_struct *work)
+{
+	struct o2g_engine *engine =
+		container_of(work, struct o2g_engine, reap_work);
+	struct o2g_link *link, *next;
+
+	mutex_lock(&engine->control);
+	list_for_each_entry_safe(link, next, &engine->links, here)
+	{
+		if (READ_ONCE(link->over))
+			o2g_link_detach(link);
+	}
+	mutex_unlock(&engine->control);
+}

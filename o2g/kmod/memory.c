@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Whose memory it is. Each user's engines together have a share of the
+ * computer, and what is allocated is charged to the memory group of who opened
+ * the endpoint, also in softirqs. `users` and the shares are guarded by
+ * users_lock, `ready` and `wanted` by the engine's lock.
+ *
+ * The core allocates rarely and in large pieces, under a spinlock, often in a
+ * softirq. What can't be had there at once is wanted, and a worker or the
+ * program's next call makes it ready; the core tries again then.
+ */
+#include <linux/cred.h>
+#include <linux/memcontrol.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uidgid.h>
+
+#include "inside.h"
+
+#define HURRY_MOST 0x8000ul /* not looked for without sleeping beyond this */
+
+struct o2g_user {
+	struct list_head here;
+	kuid_t uid;
+	u32 engines;
+	atomic64_t bytes;
+};
+
+/* At the beginning of a block that waits for the core. */
+struct block {
+	struct list_head here;
+	u64 size;
+};
+
+static LIST_HEAD(users);
+static DEFINE_SPINLOCK(users_lock);
+
+static uint user_megabytes;
+module_param(user_megabytes, uint, 0644);
+MODULE_PARM_DESC(user_megabytes,
+		 "most memory of one user's endpoints (0: a quarter of all)");
+
+static u64 share(void)
+{
+	const u64 megabytes = READ_ONCE(user_megabytes);
+
+	return megabytes ? megabytes << 20
+			 : (u64)totalram_pages() << (PAGE_SHIFT - 2);
+}
+
+static struct o2g_user *user_find(kuid_t uid)
+{
+	struct o2g_user *user;
+
+	list_for_each_entry(user, &users,
+			    here) if (uid_eq(user->uid, uid)) return user;
+	return NULL;
+}
+
+static struct o2g_user *user_get(kuid_t uid)
+{
+	struct o2g_user *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	struct o2g_user *user;
+
+	if (!fresh)
+		return NULL;
+	spin_lock(&users_lock);
+	user = user_find(uid);
+	if (!user) {
+		user = fresh;
+		fresh = NULL;
+		user->uid = uid;
+		list_add(&user->here, &users);
+	}
+	user->engines++;
+	spin_unlock(&users_lock);
+	kfree(fresh);
+	return user;
+}
+
+static void user_put(struct o2g_user *user)
+{
+	spin_lock(&users_lock);
+	if (--user->engines)
+		user = NULL;
+	else
+		list_del(&user->here);
+	spin_unlock(&users_lock);
+	kfree(user);
+}
+
+int o2g_memory_open(struct o2g_engine *engine)
+{
+	struct o2g_memory *memory = &engine->memory;
+
+	INIT_LIST_HEAD(&memory->ready);
+	memory->sleep = true;
+	memory->user = user_get(current_uid());
+	memory->group = get_mem_cgroup_from_mm(current->mm);
+	return memory->user ? 0 : -ENOMEM;
+}
+
+static void *ready_take(struct o2g_memory *memory, u64 size)
+{
+	struct block *block;
+
+	list_for_each_entry(block, &memory->ready, here)
+	{
+		if (block->size != size)
+			continue;
+		list_del(&block->here);
+		memset(block, 0, sizeof(*block));
+		return block;
+	}
+	return NULL;
+}
+
+void o2g_memory_close(struct o2g_engine *engine)
+{
+	struct o2g_memory *memory = &engine->memory;
+	struct block *block, *next;
+
+	list_for_each_entry_safe(block, next, &memory->ready, here)
+		o2g_memory_free(engine, block, block->size);
+	mem_cgroup_put(memory->group);
+	if (memory->user)
+		user_put(memory->user);
+}
+
+int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
+{
+	struct o2g_user *user = engine->memory.user;
+
+	if (atomic64_add_return(bytes, &user->bytes) > share()) {
+		atomic64_sub(bytes, &user->bytes);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes)
+{
+	atomic64_sub(bytes, &engine->memory.user->bytes);
+}
+
+static void *get(struct o2g_engine *engine, u64 size, bool sleep)
+{
+	struct mem_cgroup *before;
+	void *memory = NULL;
+
+	if (o2g_memory_charge(engine, size))
+		return NULL;
+	before = set_active_memcg(engine->memory.group);
+	if (sleep)
+		memory = kvzalloc(max_t(u64, size, sizeof(struct block)),
+				  GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL |
+					  __GFP_NOWARN);
+	else if (size <= HURRY_MOST)
+		memory = kzalloc(size, GFP_NOWAIT | __GFP_NOWARN |
+					       __GFP_NORETRY | __GFP_ACCOUNT);
+	set_active_memcg(before);
+	if (memory)
+		atomic64_add(size, &o2g_totals.memory);
+	else
+		o2g_memory_uncharge(engine, size);
+	return memory;
+}
+
+/* When all places are taken, the core asks again when it tries again. */
+static void want(struct o2g_memory *memory, u64 size)
+{
+	for (int i = 0; i < O2G_MEMORY_SIZES; i++) {
+		if (memory->wanted[i] && memory->wanted[i] != size)
+			continue;
+		WRITE_ONCE(memory->wanted[i], size);
+		return;
+	}
+}
+
+void *o2g_memory_alloc(void *ctx, u64 size)
+{
+	struct o2g_engine *engine = ctx;
+	struct o2g_memory *memory = &engine->memory;
+	void *found;
+
+	if (memory->sleep)
+		return get(engine, size, true);
+	found = ready_take(memory, size);
+	if (!found)
+		found = get(engine, size, false);
+	if (!found)
+		engine->counts.refused_memory++;
+	/* Such pieces come again and again: the next one is there before. */
+	if (!found || (size > PAGE_SIZE && size <= HURRY_MOST))
+		want(memory, size);
+	return found;
+}
+
+void o2g_memory_free(void *ctx, void *memory, u64 size)
+{
+	kvfree(memory);
+	atomic64_sub(size, &o2g_totals.memory);
+	o2g_memory_uncharge(ctx, size);
+}
+
+bool o2g_memory_wanted(const struct o2g_engine *engine)
+{
+	bool some = false;
+
+	for (int i = 0; i < O2G_MEMORY_SIZES; i++)
+		some |= READ_ONCE(engine->memory.wanted[i]) != 0;
+	return some;
+}
+
+static u64 take_wanted(struct o2g_engine *engine)
+{
+	u64 size = 0;
+
+	if (!o2g_memory_wanted(engine))
+		return 0;
+	spin_lock_bh(&engine->lock);
+	for (int i = 0; i < O2G_MEMORY_SIZES && !size; i++) {
+		size = engine->memory.wanted[i];
+		WRITE_ONCE(engine->memory.wanted[i], 0);
+	}
+	spin_unlock_bh(&engine->lock);
+	return size;
+}
+
+int o2g_memory_fill(struct o2g_engine *engine)
+{
+	struct block *block;
+	int found = 0;
+	u64 size;
+
+	while ((size = take_wanted(engine))) {
+		block = get(engine, size, true);
+		if (!block)
+			return -ENOMEM;
+		block->size = size;
+		spin_lock_bh(&engine->lock);
+		list_add(&block->here, &engine->memory.ready);
+		spin_unlock_bh(&engine->lock);
+		found = 1;
+	}
+	return found;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reading a link: bytes from the socket's queue to where the core wants them.
+ * The socket lock makes it exclusive, whether a softirq has it, the owner's
+ * backlog, or rx_work.
+ *
+ * Where they arrive, bytes go to the core's memory and to the area. What needs
+ * more is left to rx_work: the program's memory, whose pages may fault; memory
+ * that has to be waited for; more than a softirq's budget; the stream's end.
+ * The engine's lock is not held while the program's memory is touched, nor
+ * during long copies; the offered place holds until o2g_rx_done().
+ */
+#include <linux/sched.h>
+#include <net/tcp.h>
+
+#include "inside.h"
+
+#define SHORT_COPY 2048	       /* done with the engine's lock held */
+#define TAKEN_MOST 64	       /* pieces before others get that lock */
+#define MEMORY_DELAY (HZ / 10) /* until memory is asked for again */
+
+enum stop {
+	DRAINED, /* nothing is left to read */
+	WORKER,	 /* the rest needs rx_work, now */
+	MEMORY,	 /* or when there is memory */
+	BLOCKED, /* the core takes nothing more for now */
+	OVER
+};
+
+struct reader {
+	struct o2g_link *link;
+	u64 bytes; /* left of the budget */
+	u32 steps;
+	bool worker;
+	int program; /* 1: its memory may be touched, < 0: it is gone */
+	enum stop stop;
+};
+
+static void lock(struct reader *reader)
+{
+	o2g_engine_enter(reader->link->engine);
+}
+
+static void unlock(struct reader *reader)
+{
+	o2g_engine_leave(reader->link->engine, NULL);
+}
+
+/* ---- copies: bytes that are in place, or -errno ---- */
+
+static s64 to_area(struct reader *reader, const struct o2g_piece *piece,
+		   struct sk_buff *skb, u32 offset, u64 length)
+{
+	struct o2g_engine *engine = reader->link->engine;
+	u64 done = 0;
+
+	while (done < length) {
+		u64 n = length - done, room;
+		void *to = o2g_area_at(engine, piece->address + done, &room,
+				       !reader->worker);
+
+		if (!to) {
+			reader->stop = reader->worker ? MEMORY : WORKER;
+			break;
+		}
+		n = min(n, room);
+		if (skb_copy_bits(skb, offset + done, to, n))
+			return -EFAULT;
+		done += n;
+	}
+	return done;
+}
+
+static s64 to_program(struct reader *reader, const struct o2g_piece *piece,
+		      struct sk_buff *skb, u32 offset, u64 length)
+{
+	struct iov_iter iter;
+	struct iovec iovec;
+
+	if (!reader->program)
+		reader->program = o2g_program_enter(reader->link->engine) ?: 1;
+	if (reader->program < 0 ||
+	    o2g_compat_user(&iter, ITER_DEST, &iovec, piece->address, length) ||
+	    skb_copy_datagram_iter(skb, offset, &iter, length))
+		return -EFAULT;
+	return length;
+}
+
+static s64 copy(struct reader *reader, const struct o2g_piece *piece,
+		struct sk_buff *skb, u32 offset, u64 length)
+{
+	switch (piece->place) {
+	case O2G_PLACE_CORE:
+		return skb_copy_bits(skb, offset, piece->core, length)
+			       ?: (s64)length;
+	case O2G_PLACE_AREA:
+		return to_area(reader, piece, skb, offset, length);
+	case O2G_PLACE_PROGRAM:
+		if (reader->worker)
+			return to_program(reader, piece, skb, offset, length);
+		reader->stop = WORKER;
+		return 0;
+	case O2G_PLACE_FORGET:
+		break;
+	}
+	return length;
+}
+
+/* With the engine's lock, which it may drop. */
+static s64 place(struct reader *reader, const struct o2g_piece *piece,
+		 struct sk_buff *skb, u32 offset, u64 length)
+{
+	const bool sleeps =
+		reader->worker && (piece->place == O2G_PLACE_AREA ||
+				   piece->place == O2G_PLACE_PROGRAM);
+	struct o2g_link *link = reader->link;
+	s64 n;
+
+	if (!sleeps && length <= SHORT_COPY)
+		return copy(reader, piece, skb, offset, length);
+	o2g_link_use(link);
+	unlock(reader);
+	n = copy(reader, piece, skb, offset, length);
+	lock(reader);
+	o2g_link_unuse(link);
+	return n;
+}
+
+/* ---- reading ---- */
+
+static void block(struct o2g_link *link)
+{
+	if (!list_empty(&link->blocked_here))
+		return;
+	list_add_tail(&link->blocked_here, &link->engine->blocked);
+	link->engine->counts.stopped_reading++;
+}
+
+static void count(struct reader *reader, const struct o2g_piece *piece, u64 n)
+{
+	struct o2g_device_counts *counts = &reader->link->engine->counts;
+
+	if (reader->worker)
+		counts->worker_bytes += n;
+	else
+		counts->softirq_bytes += n;
+	if (piece->place == O2G_PLACE_PROGRAM)
+		counts->direct_bytes += n;
+	reader->bytes -= n;
+	reader->steps -= piece->place == O2G_PLACE_CORE; /* a header */
+}
+
+/* One piece, with the engine's lock: bytes that were taken; 0: `stop`. */
+static u64 take(struct reader *reader, struct sk_buff *skb, u32 offset,
+		u64 length)
+{
+	struct o2g_link *link = reader->link;
+	struct o2g_piece piece;
+	s64 n = -EPROTO;
+	int r;
+
+	if (link->over) {
+		reader->stop = OVER;
+		return 0;
+	}
+	if (!reader->bytes || !reader->steps) {
+		reader->stop = WORKER;
+		link->engine->counts.over_budget += !reader->worker;
+		return 0;
+	}
+	r = o2g_rx_want(link->conn, &piece);
+	if (r == -EAGAIN) {
+		reader->stop = BLOCKED;
+		block(link);
+		return 0;
+	}
+	if (!r)
+		n = place(reader, &piece, skb, offset,
+			  min3(piece.length, length, reader->bytes));
+	if (!link->over && n < 0)
+		o2g_link_end(link, (int)n);
+	if (!link->over && o2g_rx_done(link->conn, (u64)n))
+		o2g_link_end(link, -EPROTO);
+	if (link->over)
+		reader->stop = OVER;
+	else
+		count(reader, &piece, (u64)n);
+	return n > 0 ? (u64)n : 0;
+}
+
+static int actor(read_descriptor_t *desc, struct sk_buff *skb,
+		 unsigned int offset, size_t length)
+{
+	struct reader *reader = desc->arg.data;
+	u64 done = 0;
+
+	while (done < length && reader->stop == DRAINED) {
+		lock(reader);
+		for (int i = 0;
+		     i < TAKEN_MOST && done < length && reader->stop == DRAINED;
+		     i++)
+			done += take(reader, skb, offset + done, length - done);
+		unlock(reader);
+	}
+	if (reader->stop != DRAINED)
+		desc->count = 0;
+	return (int)done;
+}
+
+/* With the socket lock: reads within a budget. */
+static enum stop read_some(struct reader *reader)
+{
+	read_descriptor_t desc = {.arg.data = reader, .count = 1};
+	struct o2g_link *link = reader->link;
+
+	if (READ_ONCE(link->over))
+		return OVER;
+	if (!list_empty_careful(&link->blocked_here))
+		return BLOCKED;
+	reader->stop = DRAINED;
+	reader->bytes = reader->worker ? O2G_WORKER_BYTES : O2G_SOFTIRQ_BYTES;
+	reader->steps = reader->worker ? U32_MAX : O2G_SOFTIRQ_STEPS;
+	tcp_read_sock(link->sk, &desc, actor);
+	return reader->stop;
+}
+
+/* Is it over, now that all of it is read? The error, or 0 for its end; 1: no.
+ */
+static int ended(const struct o2g_link *link)
+{
+	const struct sock *sk = link->sk;
+
+	if (READ_ONCE(tcp_sk(sk)->urg_data))
+		return -EPROTO; /* tcp_read_sock() goes no further */
+	if (sock_flag(sk, SOCK_DONE))
+		return 0;
+	if (link->error)
+		return link->error; /* of writing */
+	if (sk->sk_state == TCP_CLOSE)
+		return sk->sk_err ? -sk->sk_err : -ECONNRESET;
+	return sk->sk_shutdown & RCV_SHUTDOWN ? -ECONNRESET : 1;
+}
+
+void o2g_rx_ready(struct sock *sk)
+{
+	struct reader reader = {0};
+
+	rcu_read_lock();
+	reader.link = o2g_ulp_link(sk);
+	/* A worker that has not begun reads this too. */
+	if (reader.link && !delayed_work_pending(&reader.link->rx_work)) {
+		enum stop stop = read_some(&reader);
+
+		if (stop == WORKER ||
+		    (stop == DRAINED && ended(reader.link) <= 0)) {
+			spin_lock_bh(&reader.link->engine->lock);
+			o2g_rx_later(reader.link, 0);
+			spin_unlock_bh(&reader.link->engine->lock);
+		}
+	}
+	rcu_read_unlock();
+}
+
+/* ---- rx_work ---- */
+
+/* One turn with the socket lock. */
+static enum stop turn(struct reader *reader)
+{
+	struct o2g_link *link = reader->link;
+	enum stop stop;
+	int error;
+
+	lock_sock(link->sk);
+	stop = read_some(reader);
+	error = stop == DRAINED ? ended(link) : 1;
+	if (error <= 0) {
+		lock(reader);
+		o2g_link_end(link, error);
+		unlock(reader);
+	}
+	release_sock(link->sk);
+	if (reader->program > 0)
+		o2g_program_leave(link->engine);
+	reader->program = 0;
+	return stop;
+}
+
+void o2g_rx_work(struct work_struct *work)
+{
+	struct o2g_link *link =
+		container_of(work, struct o2g_link, rx_work.work);
+	struct reader reader = {.link = link, .worker = true};
+	enum stop stop;
+
+	do {
+		stop = turn(&reader);
+		cond_resched();
+	} while (stop == WORKER);
+	if (stop != MEMORY)
+		return;
+	spin_lock_bh(&link->engine->lock);
+	link->engine->counts.refused_memory++;
+	link->engine->counts.stopped_reading++;
+	o2g_rx_later(link, MEMORY_DELAY);
+	spin_unlock_bh(&link->engine->lock);
+}
+
+void o2g_rx_later(struct o2g_link *link, unsigned long delay)
+{
+	if (!link->over)
+		mod_delayed_work(link->engine->workers, &link->rx_work, delay);
+}
+
+void o2g_rx_resume(struct o2g_engine *engine)
+{
+	struct o2g_link *link, *next;
+
+	list_for_each_entry_safe(link, next, &engine->blocked, blocked_here)
+	{
+		if (o2g_rx_blocked(link->conn))
+			continue;
+		list_del_init(&link->blocked_here);
+		o2g_rx_later(link, 0);
+	}
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Writing a link. Whoever set tx_busy does it, a kick in the program's own
+ * context or tx_work; what comes up meanwhile sets tx_again. A socket that is
+ * full sets tx_full until its write_space hook is called.
+ *
+ * A failed write ends nothing by itself: what the other side sent before still
+ * counts, so rx_work reads to the end of the stream and ends the link.
+ */
+#include <linux/sched/signal.h>
+#include <linux/wait_bit.h>
+#include <net/tcp.h>
+
+#include "inside.h"
+
+#define KICK_BYTES 0x100000 /* written by a kick, then by a worker */
+
+struct writer {
+	struct o2g_link *link;
+	bool own;    /* current is the program */
+	int program; /* as in rx.c */
+	u64 written;
+};
+
+/* ---- bytes to the socket ---- */
+
+/* With the socket lock: bytes that went, or -errno. */
+static s64 send(struct o2g_link *link, struct iov_iter *iter, bool more)
+{
+	struct msghdr message = {
+		.msg_flags =
+			MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0),
+		.msg_iter = *iter,
+	};
+
+	return link->ops->sendmsg_locked(link->sk, &message,
+					 iov_iter_count(iter));
+}
+
+/* Stretches of memory for as many pieces as are not the program's: how many,
+ * `taken` bytes of the pieces from `first` at `skip` on. */
+static u32 stretch(struct o2g_link *link, u32 first, u32 pieces, u64 skip,
+		   u64 *taken)
+{
+	u32 n = 0;
+
+	*taken = 0;
+	for (u32 i = first; i < pieces; i++, skip = 0) {
+		const struct o2g_piece *piece = &link->piece[i];
+
+		if (piece->place == O2G_PLACE_PROGRAM)
+			break;
+		while (skip < piece->length) {
+			u64 room = piece->length - skip;
+			void *at = piece->core + skip;
+
+			if (n == O2G_VECTOR)
+				return n;
+			if (piece->place == O2G_PLACE_AREA)
+				at = o2g_area_at(link->engine,
+						 piece->address + skip, &room,
+						 false);
+			if (!at)
+				return n;
+			room = min(room, piece->length - skip);
+			link->vector[n++] = (struct kvec){at, room};
+			*taken += room;
+			skip += room;
+		}
+	}
+	return n;
+}
+
+static int program_iter(struct writer *writer, struct iov_iter *iter,
+			struct iovec *iovec, const struct o2g_piece *piece,
+			u64 skip)
+{
+	if (!writer->own && !writer->program)
+		writer->program = o2g_program_enter(writer->link->engine) ?: 1;
+	if (writer->program < 0)
+		return -EFAULT;
+	return o2g_compat_user(iter, ITER_SOURCE, iovec, piece->address + skip,
+			       piece->length - skip);
+}
+
+/* Writes the gathered pieces: bytes that went, or -errno if none did. */
+static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
+{
+	struct o2g_link *link = writer->link;
+	u64 skip = 0, taken, sent = 0;
+	struct iov_iter iter;
+	struct iovec iovec;
+	u32 i = 0;
+	s64 r = 0;
+
+	while (i < pieces) {
+		const struct o2g_piece *piece = &link->piece[i];
+
+		if (piece->place == O2G_PLACE_PROGRAM) {
+			r = program_iter(writer, &iter, &iovec, piece, skip);
+			if (r)
+				break;
+			taken = piece->length - skip;
+		} else {
+			u32 n = stretch(link, i, pieces, skip, &taken);
+
+			r = -ENOMEM;
+			if (!n)
+				break;
+			iov_iter_kvec(&iter, ITER_SOURCE, link->vector, n,
+				      taken);
+		}
+		r = send(link, &iter, sent + taken < total);
+		if (r < 0)
+			break;
+		sent += (u64)r;
+		if ((u64)r < taken)
+			break;
+		for (skip += taken; i < pieces && skip >= link->piece[i].length;
+		     i++)
+			skip -= link->piece[i].length;
+	}
+	return sent ? (s64)sent : r;
+}
+
+/* ---- one link ---- */
+
+static void failed(struct o2g_link *link, int error)
+{
+	if (error == -EFAULT) {
+		o2g_link_end(link, error); /* frames were promised */
+		return;
+	}
+	link->error = error;
+	o2g_rx_later(link, 0);
+}
+
+/* With the engine's lock, dropped for the writing. True: go on. */
+static bool write_some(struct writer *writer)
+{
+	struct o2g_link *link = writer->link;
+	u64 total = 0;
+	s64 sent;
+	int n;
+
+	link->tx_again = false;
+	link->tx_full = false;
+	if (link->over || link->error)
+		return false;
+	n = o2g_tx_gather(link->conn, link->piece, O2G_GATHER);
+	if (n <= 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		total += link->piece[i].length;
+	o2g_link_use(link);
+	o2g_engine_leave(link->engine, NULL);
+	lock_sock(link->sk);
+	sent = send_pieces(writer, (u32)n, total);
+	release_sock(link->sk);
+	o2g_engine_enter(link->engine);
+	o2g_link_unuse(link);
+	if (link->over)
+		return false;
+	if (sent > 0) {
+		writer->written += (u64)sent;
+		if (o2g_tx_done(link->conn, (u64)sent))
+			o2g_link_end(link, -EPROTO);
+		return true;
+	}
+	o2g_tx_done(link->conn, 0);
+	if (sent != -EAGAIN && sent != -ENOMEM) {
+		failed(link, (int)sent);
+		return false;
+	}
+	/* Space may have come since; without memory nobody would say so. */
+	if (link->tx_again || sent == -ENOMEM)
+		mod_delayed_work(link->engine->workers, &link->tx_work, 1);
+	else
+		link->tx_full = true;
+	return false;
+}
+
+/* After BYE nothing follows. */
+static bool shuts(struct o2g_link *link)
+{
+	if (link->over || link->shut || !o2g_conn_bye_sent(link->conn))
+		return false;
+	link->shut = true;
+	return true;
+}
+
+/* Writes a link that is ours until there is nothing or no room. */
+static void write_link(struct o2g_link *link, bool own)
+{
+	struct writer writer = {.link = link, .own = own};
+	bool shut;
+
+	o2g_engine_enter(link->engine);
+	while (write_some(&writer)) {
+		if (own && (writer.written >= KICK_BYTES ||
+			    fatal_signal_pending(current))) {
+			link->tx_again = true;
+			break;
+		}
+	}
+	shut = shuts(link);
+	o2g_engine_leave(link->engine, NULL);
+	if (writer.program > 0)
+		o2g_program_leave(link->engine);
+	if (shut)
+		link->ops->shutdown(link->socket, SHUT_WR);
+	spin_lock_bh(&link->engine->lock);
+	link->tx_busy = false;
+	if (link->tx_again && !link->over)
+		queue_delayed_work(link->engine->workers, &link->tx_work, 0);
+	spin_unlock_bh(&link->engine->lock);
+	wake_up_var(&link->tx_busy);
+}
+
+void o2g_tx_write(struct list_head *mine)
+{
+	while (!list_empty(mine)) {
+		struct o2g_link *link =
+			list_first_entry(mine, struct o2g_link, tx_here);
+
+		list_del_init(&link->tx_here);
+		write_link(link, true);
+		o2g_link_put(link);
+	}
+}
+
+void o2g_tx_work(struct work_struct *work)
+{
+	struct o2g_link *link =
+		container_of(work, struct o2g_link, tx_work.work);
+	bool busy;
+
+	spin_lock_bh(&link->engine->lock);
+	busy = link->tx_busy;
+	link->tx_again |= busy;
+	link->tx_busy = true;
+	spin_unlock_bh(&link->engine->lock);
+	if (!busy)
+		write_link(link, false);
+}
+
+/* ---- who writes ---- */
+
+static bool claim(struct o2g_link *link)
+{
+	if (link->over || link->tx_full)
+		return false;
+	if (link->tx_busy) {
+		link->tx_again = true;
+		return false;
+	}
+	return true;
+}
+
+void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine)
+{
+	struct o2g_link *link, *next;
+
+	list_for_each_entry_safe(link, next, &engine->tx, tx_here)
+	{
+		list_del_init(&link->tx_here);
+		if (!claim(link))
+			continue;
+		if (!mine) {
+			queue_delayed_work(engine->workers, &link->tx_work, 0);
+			continue;
+		}
+		link->tx_busy = true;
+		kref_get(&link->ref);
+		list_add_tail(&link->tx_here, mine);
+	}
+}
+
+void o2g_tx_space(struct sock *sk)
+{
+	struct o2g_link *link;
+
+	rcu_read_lock();
+	link = o2g_ulp_link(sk);
+	if (link)
+		link->write_space(sk);
+	if (link && sk_stream_is_writeable(sk)) {
+		spin_lock_bh(&link->engine->lock);
+		link->tx_full = false;
+		if (claim(link))
+			queue_delayed_work(link->engine->workers,
+					   &link->tx_work, 0);
+		spin_unlock_bh(&link->engine->lock);
+	}
+	rcu_read_unlock();
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * TCP_ULP "o2g": keeps everybody but the engine off a socket. From the ULP's
+ * setting until the socket's file is closed, reading, writing, connecting and
+ * options that matter to the stream are refused, with an endpoint or without;
+ * there is no way back to an ordinary socket.
+ *
+ * The kernel allows one ULP per socket. A user of sk_user_data (a socket map,
+ * KCM) finds it taken. Two module references go with the socket: the ULP's,
+ * and one as owner of its operations, which the kernel puts after release() has
+ * returned. So an orphan in FIN_WAIT does not keep the module, and no code of
+ * ours runs when the last one is gone.
+ *
+ * icsk_ulp_data is the link: written with the socket lock, read with it or in
+ * RCU.
+ */
+#include <linux/ipv6.h>
+#include <linux/module.h>
+#include <net/inet_common.h>
+#include <net/tcp.h>
+#include <net/transp_v6.h>
+
+#include "inside.h"
+
+enum { V4, V6, FAMILIES };
+
+static struct proto_ops ours[FAMILIES];
+static const struct proto_ops *base[FAMILIES]; /* v6: known by its first */
+static DEFINE_MUTEX(making);
+static u64 taken; /* what sk_user_data points to */
+static struct tcp_ulp_ops ulp;
+
+static int family(const struct sock *sk)
+{
+	return sk->sk_socket->ops == &ours[V6] ? V6 : V4;
+}
+
+const struct proto_ops *o2g_ulp_base(const struct sock *sk)
+{
+	return base[family(sk)];
+}
+
+/* ---- what a user may do ---- */
+
+static int refuse_connect(struct socket *sock, struct sockaddr *address,
+			  int length, int flags)
+{
+	return -EBUSY;
+}
+
+static int refuse_listen(struct socket *sock, int backlog)
+{
+	return -EBUSY;
+}
+
+static int refuse_shutdown(struct socket *sock, int how)
+{
+	return -EBUSY;
+}
+
+static int refuse_sendmsg(struct socket *sock, struct msghdr *message,
+			  size_t size)
+{
+	return -EBUSY;
+}
+
+static int refuse_sendmsg_locked(struct sock *sk, struct msghdr *message,
+				 size_t size)
+{
+	return -EBUSY;
+}
+
+static int refuse_recvmsg(struct socket *sock, struct msghdr *message,
+			  size_t size, int flags)
+{
+	return -EBUSY;
+}
+
+static int refuse_mmap(struct file *file, struct socket *sock,
+		       struct vm_area_struct *vma)
+{
+	return -EBUSY;
+}
+
+static ssize_t refuse_splice_read(struct socket *sock, loff_t *position,
+				  struct pipe_inode_info *pipe, size_t size,
+				  unsigned int flags)
+{
+	return -EBUSY;
+}
+
+static int refuse_read_sock(struct sock *sk, read_descriptor_t *desc,
+			    sk_read_actor_t actor)
+{
+	return -EBUSY;
+}
+
+static int refuse_read_skb(struct sock *sk, skb_read_actor_t actor)
+{
+	return -EBUSY;
+}
+
+static int refuse_rcvlowat(struct sock *sk, int bytes)
+{
+	return -EBUSY;
+}
+
+/* Options of TCP are the engine's; so is the family that we know it by. */
+static int write_option(struct socket *sock, int level, int name,
+			sockptr_t value, unsigned int length)
+{
+	if (level == SOL_TCP || (level == SOL_IPV6 && name == IPV6_ADDRFORM))
+		return -EBUSY;
+	return o2g_ulp_base(sock->sk)->setsockopt(sock, level, name, value,
+						  length);
+}
+
+/* One of them reads the stream. */
+static int read_option(struct socket *sock, int level, int name,
+		       char __user *value, int __user *length)
+{
+	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE)
+		return -EBUSY;
+	return o2g_ulp_base(sock->sk)->getsockopt(sock, level, name, value,
+						  length);
+}
+
+/* The file's last reference is gone, and any link with it. */
+static int release(struct socket *sock)
+{
+	const struct proto_ops *stock = o2g_ulp_base(sock->sk);
+	struct sock *sk = sock->sk;
+	int r;
+
+	lock_sock(sk);
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, NULL);
+	write_unlock_bh(&sk->sk_callback_lock);
+	inet_csk(sk)->icsk_ulp_ops = NULL;
+	release_sock(sk);
+	module_put(THIS_MODULE);
+	r = stock->release(sock);
+	module_put(stock->owner);
+	return r;
+}
+
+static void make(int v, const struct proto_ops *stock)
+{
+	ours[v] = *stock;
+	ours[v].owner = THIS_MODULE;
+	ours[v].release = release;
+	ours[v].connect = refuse_connect;
+	ours[v].listen = refuse_listen;
+	ours[v].shutdown = refuse_shutdown;
+	ours[v].setsockopt = write_option;
+	ours[v].getsockopt = read_option;
+	ours[v].sendmsg = refuse_sendmsg;
+	ours[v].sendmsg_locked = refuse_sendmsg_locked;
+	ours[v].recvmsg = refuse_recvmsg;
+	ours[v].mmap = refuse_mmap;
+	ours[v].splice_read = refuse_splice_read;
+	ours[v].read_sock = refuse_read_sock;
+	ours[v].read_skb = refuse_read_skb;
+	ours[v].set_rcvlowat = refuse_rcvlowat;
+	o2g_compat_refuse(&ours[v]);
+	base[v] = stock;
+}
+
+/* ---- setting it ---- */
+
+/* Plain TCP over IPv4 or IPv6, touched by nobody else: V4, V6 or -EINVAL. */
+static int stock_family(const struct sock *sk)
+{
+	const struct socket *sock = sk->sk_socket;
+
+	if (!sock || sock->sk != sk || !sock->file)
+		return -EINVAL;
+	if (sk->sk_prot == &tcp_prot && sock->ops == &inet_stream_ops)
+		return V4;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_prot == &tcpv6_prot && sock->ops->family == PF_INET6) {
+		mutex_lock(&making);
+		if (!base[V6])
+			make(V6, sock->ops);
+		mutex_unlock(&making);
+		if (sock->ops == base[V6])
+			return V6;
+	}
+#endif
+	return -EINVAL;
+}
+
+static bool open(const struct sock *sk)
+{
+	return sk->sk_state == TCP_ESTABLISHED ||
+	       sk->sk_state == TCP_CLOSE_WAIT;
+}
+
+static int init(struct sock *sk)
+{
+	int r = stock_family(sk);
+
+	if (r < 0)
+		return r;
+	if (!open(sk))
+		return -ENOTCONN;
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_user_data || tcp_sk(sk)->repair) {
+		write_unlock_bh(&sk->sk_callback_lock);
+		return -EBUSY;
+	}
+	rcu_assign_sk_user_data(sk, &taken);
+	write_unlock_bh(&sk->sk_callback_lock);
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
+	__module_get(THIS_MODULE);
+	WRITE_ONCE(sk->sk_socket->ops, &ours[r]);
+	WRITE_ONCE(sk->sk_rcvlowat, 1);
+	return 0;
+}
+
+int o2g_ulp_check(const struct sock *sk)
+{
+	if (!sk_is_tcp(sk) || inet_csk(sk)->icsk_ulp_ops != &ulp)
+		return -EINVAL;
+	if (rcu_access_pointer(inet_csk(sk)->icsk_ulp_data))
+		return -EBUSY;
+	return open(sk) ? 0 : -ENOTCONN;
+}
+
+void o2g_ulp_set(struct sock *sk, struct o2g_link *link)
+{
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, (void *)link);
+}
+
+struct o2g_link *o2g_ulp_link(const struct sock *sk)
+{
+	return rcu_dereference_check(inet_csk(sk)->icsk_ulp_data,
+				     lockdep_sock_is_held(sk));
+}
+
+static struct tcp_ulp_ops ulp = {
+	.name = O2G_DEVICE_NAME,
+	.owner = THIS_MODULE,
+	.init = init,
+};
+
+int o2g_ulp_register(void)
+{
+	make(V4, &inet_stream_ops);
+	return tcp_register_ulp(&ulp);
+}
+
+void o2g_ulp_unregister(void)
+{
+	tcp_unregister_ulp(&ulp);
+}
+
+MODULE_ALIAS_TCP_ULP(O2G_DEVICE_NAME);

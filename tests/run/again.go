@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A retake is the second run of a suite that failed.
+type retake struct {
+	suite suite
+	log   string // of the first run, kept
+}
+
+// runAgain runs suites that failed once more, when all others are done: what
+// counts from then on is their second run. It does not when more than o.again
+// failed, nor when a fuzzer did: what it met by chance is there all the same.
+func runAgain(o options, suites []suite, outs []outcome, rep *reporter, stop <-chan os.Signal) ([]retake, error) {
+	bad := indexFailed(outs)
+	if len(bad) == 0 || o.again == 0 {
+		return nil, nil
+	}
+	if why := final(o, suites, bad); why != "" {
+		rep.again("no suite is run again: " + why)
+		return nil, nil
+	}
+	rep.again("failed suites, run again alone:")
+	var saved []retake
+	for _, i := range bad {
+		log := o.log(suites[i])
+		if err := os.Rename(log, o.firstLog(suites[i])); err != nil {
+			return nil, err
+		}
+		first := outs[i]
+		second, err := runOne(o, suites[i], rep, stop, first.results)
+		if err != nil {
+			return nil, err
+		}
+		outs[i] = second
+		if countStatus(second.results, failed) == 0 {
+			saved = append(saved, retake{suites[i], o.firstLog(suites[i])})
+		}
+	}
+	return saved, nil
+}
+
+func indexFailed(outs []outcome) []int {
+	var bad []int
+	for i, out := range outs {
+		if countStatus(out.results, failed) > 0 {
+			bad = append(bad, i)
+		}
+	}
+	return bad
+}
+
+// final says why no second run could make this one good.
+func final(o options, suites []suite, bad []int) string {
+	if len(bad) > o.again {
+		return fmt.Sprintf("%d failed, more than %d", len(bad), o.again)
+	}
+	for _, i := range bad {
+		if suites[i].kind == "fuzz" {
+			return suites[i].name + " found something"
+		}
+	}
+	return ""
+}
+
+// lost says why a second run without failures does not make up for the first:
+// a test that failed must have passed since, and none may have vanished.
+func lost(first, second []result) []result {
+	if countStatus(second, failed) > 0 {
+		return nil
+	}
+	good := map[string]bool{}
+	for _, r := range second {
+		good[r.name] = good[r.name] || r.status == passed || r.status == grouped
+	}
+	for _, r := range first {
+		if r.status == failed && !r.wide && r.name != whole && !good[r.name] {
+			return []result{{suite: r.suite, name: whole, status: failed,
+				reason: fmt.Sprintf("%q failed, and did not pass when the suite was run again", r.name)}}
+		}
+	}
+	before, now := countStatus(first, passed), countStatus(second, passed)
+	if now == 0 || now < before {
+		return []result{{suite: first[0].suite, name: whole, status: failed,
+			reason: fmt.Sprintf("%d passed when the suite was run again, %d before", now, before)}}
+	}
+	return nil
+}
+
+func (r retake) result() result {
+	return result{suite: r.suite.name, name: whole, status: unsteady, reason: "failed once: " + r.log}
+}
+
+func (o options) log(s suite) string {
+	return filepath.Join(o.logs, s.name+".log")
+}
+
+// firstLog is where a failed run's log is kept when the suite is run again.
+func (o options) firstLog(s suite) string {
+	return filepath.Join(o.logs, s.name+".first.log")
+}

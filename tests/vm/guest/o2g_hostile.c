@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Programs that mean harm to the kernel engine, as an ordinary user.
+ *
+ *   o2g_hostile rings     the shared memory is rewritten while it is used
+ *   o2g_hostile area      it is unmapped, protected, moved and lent meanwhile
+ *   o2g_hostile calls     the device is called with whatever there is
+ *   o2g_hostile buffers   buffers are unmapped and mapped anew
+ */
+#include "o2g_good.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+/* ---- rings ---- */
+
+/* A number that an engine may stumble over. */
+static uint64_t odd(void)
+{
+	switch (some() % 8) {
+	case 0:
+		return some() % 16;
+	case 1:
+		return ~0ull - some() % 16;
+	case 2:
+		return 1ull << some() % 64;
+	case 3:
+		return (1ull << some() % 64) - 1;
+	case 4:
+		return (uintptr_t)good_in + some() % sizeof(good_in);
+	case 5:
+		return 0xffff888000000000ull + some() % (1 << 30);
+	case 6:
+		return some() % 70000;
+	}
+	return some();
+}
+
+/* What a program may submit, and what it may not. */
+static struct o2g_sqe any_entry(void)
+{
+	struct o2g_sqe sqe = {.op = some() % 8,
+			      .peer = some() % 5,
+			      .tag = some() % 4,
+			      .addr = (uintptr_t)good_in,
+			      .length = some() % sizeof(good_in),
+			      .cookie = some(),
+			      .context = 1};
+
+	if (some() % 4 == 0)
+		sqe.flags = (uint8_t)some();
+	if (some() % 8 == 0)
+		sqe.peer = O2G_ANY_PEER;
+	if (some() % 8 == 0)
+		sqe.addr = odd();
+	if (some() % 8 == 0)
+		sqe.length = odd();
+	if (some() % 8 == 0)
+		sqe.data = odd();
+	if (some() % 8 == 0)
+		sqe.ignore = odd();
+	if (some() % 16 == 0)
+		sqe.zero = (uint16_t)some();
+	return sqe;
+}
+
+static struct raw victim;
+static int writer_over;
+
+/* Any word of rings and header, at any time. */
+static void *rewrite(void *unused)
+{
+	uint64_t ring_end = victim.area->slab, own = (uintptr_t)&own;
+
+	(void)unused;
+	if (ring_end > victim.size || ring_end < sizeof(struct o2g_area))
+		ring_end = sizeof(struct o2g_area);
+	while (!__atomic_load_n(&writer_over, __ATOMIC_RELAXED)) {
+		own = own * 6364136223846793005ull + 1442695040888963407ull;
+		((volatile uint32_t *)
+			 victim.area)[(own >> 33) % (ring_end / 4)] =
+			(uint32_t)(own >> 20);
+		if ((own >> 60) == 0)
+			victim.area->sq.tail = victim.area->sq.head + 3;
+	}
+	return 0;
+}
+
+static void rewritten_round(int round)
+{
+	struct o2g_sqe *sqe;
+	struct raw other = raw_open();
+	pthread_t writer;
+	int served = 0;
+
+	victim = raw_open();
+	raw_join(&victim, &other);
+	sqe = (struct o2g_sqe *)((uint8_t *)victim.area + victim.area->sqe);
+	writer_over = 0;
+	/* In some rounds only entries change, in others indices too. */
+	if (round % 2)
+		pthread_create(&writer, 0, rewrite, 0);
+	for (int i = 0; i < 400; i++) {
+		uint32_t tail = victim.area->sq.head + 1 + some() % 8;
+
+		for (uint32_t e = 0; e < 256; e++)
+			if (some() % 4 == 0)
+				sqe[e] = any_entry();
+		__atomic_store_n(&victim.area->sq.tail, tail, __ATOMIC_RELEASE);
+		served += raw_ioctl(victim.fd, O2G_IOC_KICK, 0) == 0;
+		victim.area->cq.head = victim.area->cq.tail;
+		/* Messages meet whatever was posted. */
+		raw_submit(&other, raw_entry(O2G_OP_SEND, 1, some() % 4,
+					     good_out, some() % 20000));
+		while (o2g_ring_take(other.area, &(struct o2g_cqe){0}))
+			;
+	}
+	if (round % 2) {
+		__atomic_store_n(&writer_over, 1, __ATOMIC_RELAXED);
+		pthread_join(writer, 0);
+	} else
+		tap_ok(served > 0, "rings: entries of any kind are answered");
+	raw_ioctl(victim.fd, O2G_IOC_CLOSE, 0);
+	munmap(victim.area, victim.size);
+	close(victim.fd);
+	raw_ioctl(other.fd, O2G_IOC_CLOSE, 0);
+	munmap(other.area, other.size);
+	close(other.fd);
+	tap_ok(talk(), "rings: round %d left others alone", round);
+}
+
+static void rings(void)
+{
+	for (int round = 0; round < 8; round++)
+		rewritten_round(round);
+}
+
+/* ---- the area ---- */
+
+/* In a child, which may be killed by what it does to itself. */
+static void area_in_child(const char *what, void (*wrong)(struct raw *raw))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		struct raw a = raw_open(), b = raw_open();
+		void *buffer = malloc(1 << 20);
+
+		raw_join(&a, &b);
+		raw_do(&a, O2G_OP_RECV, 1, 1, buffer, 100);
+		raw_do(&a, O2G_OP_RECV, 1, 2, buffer, 1 << 20);
+		wrong(&a);
+		for (unsigned tag = 0; tag < 4; tag++)
+			raw_do(&b, O2G_OP_SEND, 1, tag, good_out,
+			       tag == 2 ? sizeof(good_out) : 100);
+		for (int i = 0; i < 20; i++)
+			raw_ioctl(a.fd, O2G_IOC_KICK, 0);
+		raw_event(&b, 0);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	tap_ok((WIFEXITED(status) && !WEXITSTATUS(status)) ||
+		       (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV),
+	       "area: %s harms nobody but its program", what);
+	tap_ok(talk(), "area: %s: others go on", what);
+}
+
+static void unmapped(struct raw *raw)
+{
+	munmap(raw->area, raw->size);
+}
+
+static void partly_unmapped(struct raw *raw)
+{
+	munmap((uint8_t *)raw->area + raw->size / 2, raw->size / 2 & ~4095ull);
+}
+
+static void read_only(struct raw *raw)
+{
+	mprotect(raw->area, raw->size, PROT_READ);
+}
+
+static void executable(struct raw *raw)
+{
+	mprotect(raw->area, raw->size, PROT_READ | PROT_WRITE | PROT_EXEC);
+}
+
+static void moved(struct raw *raw)
+{
+	mremap(raw->area, raw->size, raw->size, MREMAP_MAYMOVE);
+	mremap(raw->area, raw->size, raw->size * 2, MREMAP_MAYMOVE);
+	mremap(raw->area, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED,
+	       (uint8_t *)raw->area + raw->size + (1 << 20));
+}
+
+static void replaced(struct raw *raw)
+{
+	mmap(raw->area, raw->size, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void advised(struct raw *raw)
+{
+	for (int advice = 0; advice < 32; advice++)
+		madvise(raw->area, raw->size, advice);
+}
+
+static void lent(struct raw *raw)
+{
+	/* The module copies the slab into itself, or from itself. */
+	uint8_t *slab = (uint8_t *)raw->area + raw->area->slab;
+
+	for (unsigned tag = 0; tag < 8; tag++) {
+		raw_do(raw, O2G_OP_RECV, O2G_ANY_PEER, tag, slab, 65536);
+		raw_do(raw, O2G_OP_SEND, 1, tag, raw->area, 65536);
+		raw_do(raw, O2G_OP_SEND, 0, tag, raw->area, 65536);
+	}
+}
+
+static void closed(struct raw *raw)
+{
+	close(raw->fd);
+}
+
+static void replaced_by_exec(struct raw *raw)
+{
+	(void)raw;
+	execl("/bin/true", "true", (char *)0);
+}
+
+static void area(void)
+{
+	area_in_child("unmapping", unmapped);
+	area_in_child("unmapping half", partly_unmapped);
+	area_in_child("making it read-only", read_only);
+	area_in_child("making it executable", executable);
+	area_in_child("moving it", moved);
+	area_in_child("mapping over it", replaced);
+	area_in_child("advice about it", advised);
+	area_in_child("a buffer in it", lent);
+	area_in_child("closing the device", closed);
+	area_in_child("exec", replaced_by_exec);
+}
+
+/* ---- calls ---- */
+
+static void any_call(struct raw *raw, int socket)
+{
+	uint64_t words[20];
+	unsigned long request =
+		_IOC(some() % 4, '2', some() % 14, some() % 200);
+	static const unsigned long real[] = {
+		O2G_IOC_OPEN,	O2G_IOC_PEER,	  O2G_IOC_LOST,
+		O2G_IOC_ATTACH, O2G_IOC_IDENTIFY, O2G_IOC_KICK,
+		O2G_IOC_WAKE,	O2G_IOC_CALM,	  O2G_IOC_COUNTS};
+
+	for (int i = 0; i < 20; i++)
+		words[i] = some() % 3 ? odd() : 0;
+	if (some() % 4)
+		request = real[some() % (sizeof(real) / sizeof(*real))];
+	if (some() % 4 == 0)
+		memcpy(words, &socket, sizeof(socket));
+	if (some() % 16 == 0)
+		raw_ioctl(raw->fd, request, (void *)odd());
+	else if (request != (unsigned long)O2G_IOC_COUNTS)
+		raw_ioctl(raw->fd, request, words);
+	else {
+		uint64_t counts[64] = {some() % 3 ? some() % 513 : odd()};
+
+		raw_ioctl(raw->fd, request, counts);
+	}
+}
+
+static void calls(void)
+{
+	for (int round = 0; round < 20; round++) {
+		struct raw raw = {.fd = open("/dev/" O2G_DEVICE_NAME,
+					     O_RDWR | O_CLOEXEC)};
+		int end[2];
+
+		raw_pair(end);
+		setsockopt(end[0], IPPROTO_TCP, TCP_ULP, O2G_DEVICE_NAME,
+			   sizeof(O2G_DEVICE_NAME));
+		if (round % 2) {
+			close(raw.fd);
+			raw = raw_open();
+		}
+		for (int i = 0; i < 1000; i++)
+			any_call(&raw, end[0]);
+		if (raw.area)
+			munmap(raw.area, raw.size);
+		close(raw.fd);
+		close(end[0]), close(end[1]);
+	}
+	tap_ok(talk(), "calls: 20,000 of any kind");
+}
+
+/* ---- buffers ---- */
+
+enum { BUFFER = 300000 };
+
+/* Each message lands in the mapping that is there when it comes. */
+static void remapped(void)
+{
+	void *place =
+		mmap(0, BUFFER, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static uint8_t text[BUFFER];
+	int bad = 0;
+
+	for (unsigned n = 0; n < 50; n++) {
+		uint64_t length = n % 2 ? BUFFER : 5000;
+		uint8_t *at =
+			mmap(place, BUFFER, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		struct o2g_cqe cqe;
+
+		raw_fill(text, length, n);
+		raw_do(&good[1], O2G_OP_RECV, 1, n, at, length);
+		raw_do(&good[0], O2G_OP_SEND, 1, n, text, length);
+		cqe = raw_event(&good[1], at);
+		raw_event(&good[0], 0);
+		bad += cqe.status != 0 || !raw_check(at, length, n);
+		munmap(at, BUFFER);
+	}
+	tap_ok(!bad, "buffers: each message is in the newest mapping");
+}
+
+/* A send or a receive whose memory is gone fails, alone or with its
+ * connection. */
+static void missing(const char *what, bool sends, int protection)
+{
+	struct raw a = raw_open(), b = raw_open();
+	uint8_t *at = mmap(0, BUFFER, protection, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0),
+		*fine = malloc(BUFFER);
+	struct o2g_cqe cqe;
+
+	raw_join(&a, &b);
+	if (protection == PROT_NONE)
+		munmap(at, BUFFER);
+	raw_do(&b, O2G_OP_RECV, 1, 1, sends ? fine : at, BUFFER);
+	raw_do(&a, O2G_OP_SEND, 1, 1, sends ? at : fine, BUFFER);
+	cqe = raw_event(sends ? &a : &b, fine);
+	tap_ok(cqe.status < 0, "buffers: %s fails: %s", what,
+	       strerror(-cqe.status));
+	raw_close(&a);
+	raw_close(&b);
+	free(fine);
+	munmap(at, BUFFER);
+}
+
+/* A file whose end comes before the buffer's. */
+static void cut_short(void)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	struct raw a = raw_open(), b = raw_open();
+	static uint8_t text[BUFFER];
+	uint8_t *at;
+
+	if (ftruncate(fd, BUFFER))
+		raw_die("ftruncate");
+	at = mmap(0, BUFFER, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	raw_join(&a, &b);
+	raw_do(&b, O2G_OP_RECV, 1, 1, at, BUFFER);
+	if (ftruncate(fd, BUFFER / 2))
+		raw_die("ftruncate");
+	raw_do(&a, O2G_OP_SEND, 1, 1, text, BUFFER);
+	tap_ok(raw_event(&b, at).status < 0,
+	       "buffers: a receive into a file that was cut fails");
+	raw_close(&a);
+	raw_close(&b);
+	munmap(at, BUFFER);
+	close(fd);
+}
+
+static void *churn(void *place)
+{
+	while (!__atomic_load_n(&writer_over, __ATOMIC_RELAXED)) {
+		mmap(place, BUFFER, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		mmap(place, BUFFER, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	}
+	return 0;
+}
+
+/* Memory that comes and goes while messages arrive there. */
+static void churned(void)
+{
+	uint8_t *place =
+		mmap(0, BUFFER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static uint8_t text[BUFFER];
+	int ended = 0, came = 0;
+	pthread_t other;
+
+	writer_over = 0;
+	pthread_create(&other, 0, churn, place);
+	for (int round = 0; round < 40; round++) {
+		struct raw a = raw_open(), b = raw_open();
+		struct o2g_cqe cqe;
+
+		raw_join(&a, &b);
+		raw_do(&b, O2G_OP_RECV, 1, 1, place, BUFFER);
+		raw_do(&a, O2G_OP_SEND, 1, 1, text, BUFFER);
+		cqe = raw_event(&b, text);
+		came += cqe.status == 0;
+		ended += cqe.status < 0;
+		raw_close(&a);
+		raw_close(&b);
+	}
+	__atomic_store_n(&writer_over, 1, __ATOMIC_RELAXED);
+	pthread_join(other, 0);
+	tap_ok(came + ended == 40,
+	       "buffers: memory that comes and goes: %d came, %d failed", came,
+	       ended);
+	munmap(place, BUFFER);
+}
+
+static void buffers(void)
+{
+	remapped();
+	missing("a receive into unmapped memory", false, PROT_NONE);
+	missing("a receive into read-only memory", false, PROT_READ);
+	missing("a send from unmapped memory", true, PROT_NONE);
+	cut_short();
+	churned();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} way[] = {{"rings", rings},
+		   {"area", area},
+		   {"calls", calls},
+		   {"buffers", buffers}};
+
+	if (argc != 2)
+		return 2;
+	alarm(600);
+	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
+		if (strcmp(argv[1], way[i].name))
+			continue;
+		begin();
+		way[i].run();
+		finish(argv[1]);
+		return tap_done();
+	}
+	return 2;
+}

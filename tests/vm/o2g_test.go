@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// partsVar names the parts of TestO2gKernel to run, for work on one of them:
+// SKEP_O2G_PARTS="stop mpi". The module unloads in the end of each run.
+const partsVar = "SKEP_O2G_PARTS"
+
+// An o2gGuest is a machine with the kernel engine.
+type o2gGuest struct {
+	t     *testing.T
+	vm    *vmtest.VM
+	build string
+}
+
+// o2gParts run in this order, all in one machine of each kernel.
+var o2gParts = []struct {
+	name string
+	run  func(*o2gGuest)
+}{
+	{"device", func(g *o2gGuest) { g.run("o2g_device", 60) }},
+	{"stop", (*o2gGuest).stop},
+	{"rings", func(g *o2gGuest) { g.run("o2g_hostile", 17, "rings") }},
+	{"area", func(g *o2gGuest) { g.run("o2g_hostile", 25, "area") }},
+	{"calls", func(g *o2gGuest) { g.run("o2g_hostile", 6, "calls") }},
+	{"buffers", func(g *o2gGuest) { g.run("o2g_hostile", 11, "buffers") }},
+	{"frames", func(g *o2gGuest) { g.run("o2g_wreck", 25, "frames") }},
+	{"streams", func(g *o2gGuest) { g.run("o2g_wreck", 12, "streams") }},
+	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 28, "deaths") }},
+	{"busy", (*o2gGuest).busy},
+	{"mpi", (*o2gGuest).mpi},
+	{"mpi4py", (*o2gGuest).mpi4py},
+	{"delay", (*o2gGuest).delay},
+}
+
+// TestO2gKernel holds the module to its promises on each kernel.
+func TestO2gKernel(t *testing.T) {
+	parts := strings.Fields(os.Getenv(partsVar))
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		g := bootO2g(t, lab.Machine{Kernel: kernel, Nodes: 3, Memory: 2048}, 8*time.Minute)
+		for _, p := range o2gParts {
+			if len(parts) == 0 || slices.Contains(parts, p.name) {
+				began := time.Now()
+				p.run(g)
+				t.Logf("%s took %.1f s", p.name, time.Since(began).Seconds())
+			}
+		}
+		g.unload()
+	})
+}
+
+func bootO2g(t *testing.T, m lab.Machine, limit time.Duration) *o2gGuest {
+	t.Helper()
+	m.Modules = []string{"o2g"}
+	return newO2g(t, vmtest.Boot(t, m, vmtest.Limit(limit)))
+}
+
+func newO2g(t *testing.T, vm *vmtest.VM) *o2gGuest {
+	t.Helper()
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &o2gGuest{t, vm, build}
+}
+
+// run has the ordinary user run a program that prints TAP.
+func (g *o2gGuest) run(name string, floor int, args ...string) {
+	g.t.Helper()
+	g.vm.Run(lab.Program{Args: append([]string{tool(g.t, name)}, args...), User: true}, floor)
+}
+
+// stop: the receiver stands still, and the kernel engine receives; the user
+// engine, shown the same, does not.
+func (g *o2gGuest) stop() {
+	g.run("o2g_stop", 19, "kernel", "present")
+	g.run("o2g_stop", 19, "user", "absent")
+}
+
+// busy tries to unload the module under traffic.
+func (g *o2gGuest) busy() {
+	in, hold := io.Pipe()
+	said := &talking{begun: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		status, err := g.vm.Guest().Run(context.Background(),
+			lab.Program{Args: []string{tool(g.t, "o2g_wreck"), "traffic"}, User: true}, lab.Streams{In: in, Out: said, Err: said})
+		if err == nil && status != 0 {
+			err = fmt.Errorf("status %d: %s", status, said.text)
+		}
+		done <- err
+	}()
+	select {
+	case <-said.begun:
+	case err := <-done:
+		g.t.Fatalf("traffic ended by itself: %v", err)
+	}
+	text := g.vm.Output(shell("for i in $(seq 50); do rmmod o2g 2>&1; echo status $?; done"))
+	hold.Close()
+	err := <-done
+	claim(g.t, "rmmod is refused under traffic", strings.Count(text, "status 1\n") == 50 && strings.Count(text, "in use") == 50,
+		"50 times rmmod: %.400s", text)
+	claim(g.t, "and the traffic goes on", err == nil, "%v", err)
+}
+
+// talking is told to begin by a program's first line.
+type talking struct {
+	text  []byte
+	begun chan struct{}
+}
+
+func (w *talking) Write(b []byte) (int, error) {
+	if len(w.text) == 0 && len(b) > 0 {
+		close(w.begun)
+	}
+	w.text = append(w.text, b...)
+	return len(b), nil
+}
+
+// job starts an MPI program of this tree by skep mpirun and gives what it said.
+func (g *o2gGuest) job(p lab.Program, options string, words ...string) string {
+	g.t.Helper()
+	args := []string{filepath.Join(g.build, "bin", "skep"), "mpirun", "--mpi", filepath.Join(g.build, "mpi", "mpich"), "--no-shm"}
+	args = append(append(args, strings.Fields(options)...), "--")
+	// Standard error is where the closing line goes.
+	p.Args = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, append(args, words...)...)
+	return g.vm.Output(p)
+}
+
+func (g *o2gGuest) app() string { return filepath.Join(g.build, "test", "o2g", "app-wheel") }
+
+var overKernel = regexp.MustCompile(`(\d+) messages? over O2G \(kernel engine\)`)
+
+// counted: the closing line counts messages that the kernel engine carried.
+func (g *o2gGuest) counted(name, text string, least int) {
+	g.t.Helper()
+	n := 0
+	if m := overKernel.FindStringSubmatch(text); m != nil {
+		n, _ = strconv.Atoi(m[1])
+	}
+	claim(g.t, name, n >= least, "%d messages over the kernel engine, want %d:\n%s", n, least, text)
+}
+
+// launcher makes what stands in for ssh: ranks run at the nodes as the
+// ordinary user.
+const launcher = "/run/o2g-launcher"
+
+func (g *o2gGuest) launcher() {
+	g.vm.Output(shell(`cat >` + launcher + ` <<'END' && chmod +x ` + launcher + `
+#!/bin/sh
+set -eu
+while [ "${1#-}" != "$1" ]; do shift; done
+node=${1##*.}
+shift
+exec ip netns exec "node$node" setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/skep sh -c "$*"
+END`))
+}
+
+// mpi: stock MPICH, ranks in namespaces of their own and in one.
+func (g *o2gGuest) mpi() {
+	g.launcher()
+	text := g.job(lab.Program{}, "-n 2 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2", g.app(), "talk")
+	g.counted("two ranks in separate namespaces", text, 10)
+	text = g.job(lab.Program{}, "-n 3 --launcher "+launcher+" --hosts 10.77.0.1,10.77.0.2,10.77.0.3", g.app(), "talk")
+	g.counted("three ranks in separate namespaces", text, 20)
+	text = g.job(lab.Program{User: true}, "-n 2", g.app(), "processes")
+	g.counted("ranks of an ordinary user fork and start programs", text, 2)
+}
+
+// delay: behind 20 ms, what is within credit takes no round trip, what is
+// beyond takes one; counted in a capture of the wire.
+func (g *o2gGuest) delay() {
+	g.launcher()
+	g.vm.Output(shell("for n in 1 2 3; do tc -n node$n qdisc add dev eth0 root netem limit 100000 delay 20ms; done"))
+	for _, c := range []struct{ bytes, requests string }{{"2000000", "0"}, {"8000000", "1"}} {
+		g.vm.Run(lab.Program{Node: 1, Env: []string{"SKEP_O2G_CREDIT=4M"}, Args: []string{
+			tool(g.t, "o2g_capture"), "eth0", c.bytes, c.requests,
+			filepath.Join(g.build, "bin", "skep"), "mpirun", "--mpi", filepath.Join(g.build, "mpi", "mpich"), "--no-shm", "-n", "2",
+			"--launcher", launcher, "--hosts", "10.77.0.1,10.77.0.2", "--", g.app(), "posted", c.bytes,
+		}}, 5)
+	}
+	g.vm.Output(shell("for n in 1 2 3; do tc -n node$n qdisc del dev eth0 root; done"))
+}
+
+// shortModules of mpi4py are those that take seconds in the emulator.
+var shortModules = []string{"test_request", "test_p2p_buf_matched"}
+
+// mpi4py runs modules of its tests as an ordinary user.
+func (g *o2gGuest) mpi4py() {
+	tree := filepath.Dir(g.build)
+	for _, m := range shortModules {
+		text := g.job(lab.Program{User: true, Dir: "/skep"}, "-n 2", filepath.Join(g.build, "mpi", "mpich", "bin", "python"),
+			filepath.Join(tree, "tests", "mpi", "suite.py"), filepath.Join(g.build, "mpi", "mpi4py"), "/skep/rank", m)
+		g.counted("mpi4py's "+m, text, 1)
+		g.passed(m)
+	}
+}
+
+// passed reads what the ranks' suites noted.
+func (g *o2gGuest) passed(module string) {
+	text := g.vm.Output(shell("cat /skep/rank.0 /skep/rank.1"))
+	good, bad := 0, ""
+	for line := range strings.Lines(text) {
+		switch what, name, _ := strings.Cut(strings.TrimSpace(line), " "); what {
+		case "ok":
+			good++
+		case "bad":
+			bad += name + " "
+		}
+	}
+	claim(g.t, "no test of "+module+" fails", good > 0 && bad == "", "%d passed; bad: %s", good, bad)
+}
+
+// unload: nothing holds the module any more.
+func (g *o2gGuest) unload() {
+	text := g.vm.Output(shell(`
+		for i in $(seq 600); do
+			[ "$(cat /sys/module/o2g/refcnt)" = 0 ] && break
+			sleep 0.1
+		done
+		grep -H . /sys/module/o2g/parameters/* /sys/module/o2g/refcnt
+		grep o2g /proc/slabinfo
+		rmmod o2g && ! grep -w o2g /proc/modules && test ! -e /dev/o2g && echo unloaded`))
+	claim(g.t, "the module unloads once nobody uses it", strings.HasSuffix(text, "unloaded\n"), "%s", text)
+	claim(g.t, "and it held nothing", strings.Count(text, ":0\n") >= 5 && !regexp.MustCompile(`:[1-9]`).MatchString(text), "%s", text)
+}
