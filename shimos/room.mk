@@ -31,3 +31,7 @@ suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
 suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend)
+
+CHECK_SUITES += part
+suite_part = $(GO) test -count=1 -json ./internal/part
+suite_part_kind = go
