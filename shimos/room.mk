@@ -5,6 +5,31 @@ KMODS += shimos
 kmod_shimos = shimos/kmod
 kmod_shimos_with = shimos/core include/skep
 
+SHIMOS_CORE_SRC := $(sort $(wildcard shimos/core/*.c))
+shimos_core_san := $(SHIMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
+$(B)/test/shimos/%: $(B)/obj/san/shimos/core/test/%.o $(shimos_core_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+CHECK_SUITES += shimos-core shimos-request
+suite_shimos-core = $(B)/test/shimos/parts
+suite_shimos-core_needs = $(B)/test/shimos/parts
+suite_shimos-request = $(B)/test/shimos/request
+suite_shimos-request_needs = $(B)/test/shimos/request
+
+$(B)/fuzz/shimos-image: shimos/core/test/fuzz/image.c $(SHIMOS_CORE_SRC) \
+		$(wildcard shimos/core/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $(filter %.c,$^)
+
+FUZZERS += shimos-image
+fuzz_shimos-image = $(B)/fuzz/shimos-image -max_len=4096
+fuzz_shimos-image_needs = $(B)/fuzz/shimos-image
+
 # Lent cores: a test image for them, and what drives it.
 vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
 	-mno-red-zone -nostdlib -static -Wl,--build-id=none \

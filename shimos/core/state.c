@@ -22,11 +22,3 @@ int shimos_state_next(u32 state, enum shimos_event event)
 		return NEVER;
 	return next[state][event];
 }
-
-const char *shimos_state_name(u32 state)
-{
-	static const char *const name[] = {"unknown", "lent", "idle", "running",
-					   "stopping"};
-
-	return name[state <= SHIMOS_STOPPING ? state : 0];
-}

@@ -16,6 +16,5 @@ enum shimos_event {
 
 /* The state that follows, 0 for "no more", or a negative errno. */
 int shimos_state_next(u32 state, enum shimos_event event);
-const char *shimos_state_name(u32 state);
 
 #endif
