@@ -44,7 +44,7 @@ $(vm_image).elf: tests/vm/image/image.lds tests/vm/image/start.S \
 $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
-vm_lend := $(addprefix $(B)/test/vm/,lend_cycle)
+vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)

@@ -183,6 +183,7 @@ void image_main(struct skep_partition *p, u32 core)
 	__asm__ volatile("rdtsc" : "=a"(low_tsc), "=d"(high_tsc));
 	s->tsc = (u64)high_tsc << 32 | low_tsc;
 	s->apic_id = own_id(p);
+	s->pool = p->range[0].start;
 	s->alive = core + 1;
 	for (;;) {
 		command = s->command;

@@ -25,7 +25,8 @@ struct slot {
 	volatile u64 nmis, interrupts;
 	volatile u64 dirty;   /* what SLOT_SUM found */
 	volatile u64 apic_id; /* its own */
-	volatile u64 tsc, zero;
+	volatile u64 tsc;
+	volatile u64 pool; /* where it begins in the machine's memory */
 };
 SKEP_ASSERT_SIZE(struct slot, 64);
 
