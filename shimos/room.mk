@@ -44,12 +44,13 @@ $(vm_image).elf: tests/vm/image/image.lds tests/vm/image/start.S \
 $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
-vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force)
+vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
+	lend_storm)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -o $@ $^
+	$(Q)$(CC) -pthread -o $@ $^
 
 VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)

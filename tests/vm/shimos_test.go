@@ -44,3 +44,11 @@ func TestShimosForce(t *testing.T) {
 		vm.Run(lab.Program{Args: []string{tool(t, "lend_force"), tool(t, "image")}}, 48)
 	})
 }
+
+// Nothing is lost while Linux interrupts, hotplugs and swaps for all it can.
+func TestShimosStorm(t *testing.T) {
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := lending(t, kernel)
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_storm"), tool(t, "image"), "4"}}, 6)
+	})
+}
