@@ -61,3 +61,9 @@ suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend)
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part
 suite_part_kind = go
+
+# Each kernel in turn: an afternoon.
+SOAKS += shimos
+soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
+	-run '^TestSoakShimos$$' ./tests/vm
+soak_shimos_needs = $(suite_vm-shimos_needs)

@@ -5,6 +5,10 @@
 package vm
 
 import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,43 +16,65 @@ import (
 	"skep/internal/lab/vmtest"
 )
 
-// lending boots a machine that can lend CPUs 1 to 3. Linux clears no memory
-// there by itself, so that the module must.
-func lending(t *testing.T, kernel string) *vmtest.VM {
-	t.Helper()
-	return vmtest.Boot(t, lab.Machine{
-		Kernel: kernel, CPUs: 4, Modules: []string{"shimos"}, Append: "init_on_alloc=0",
-	}, vmtest.Limit(6*time.Minute))
+// lendingVar names the parts of TestShimos to run, for work on one of them:
+// SKEP_SHIMOS_PARTS="rules force".
+const lendingVar = "SKEP_SHIMOS_PARTS"
+
+// lendingParts run in this order, all in one machine of each kernel.
+var lendingParts = []struct {
+	name  string
+	floor int
+	more  []string // arguments after the image
+}{
+	{"rules", 64, nil},
+	{"force", 48, nil},
+	{"cycle", 4, []string{"25", "10"}},
+	{"storm", 6, []string{"2"}},
 }
 
-// Cores and memory come and go, and the machine is whole afterwards.
-func TestShimosCycle(t *testing.T) {
+// lending is a machine that can lend CPUs 1 to 3. Linux clears no memory there
+// by itself, so that the module must.
+func lending(kernel string) lab.Machine {
+	return lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"shimos"}, Append: "init_on_alloc=0"}
+}
+
+// Cores and memory are lent to images, and come back whatever happens.
+func TestShimos(t *testing.T) {
+	chosen := strings.Fields(os.Getenv(lendingVar))
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := lending(t, kernel)
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), "25", "100"}}, 4)
+		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(6*time.Minute))
+		for _, p := range lendingParts {
+			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
+				continue
+			}
+			began := time.Now()
+			args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.more...)
+			vm.Run(lab.Program{Args: args}, p.floor)
+			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
+		}
+		whole(t, vm)
 	})
 }
 
-// Who may have what, and what the machine must not do meanwhile.
-func TestShimosRules(t *testing.T) {
-	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := lending(t, kernel)
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image")}}, 64)
-	})
+// whole looks at a machine whose partitions are gone.
+func whole(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(shell("rmmod shimos && cat /sys/devices/system/cpu/online && ! grep shimos /proc/interrupts && " +
+		"for n in 0 1 2 3; do taskset -c $n echo $n; done"))
+	claim(t, "the module unloads, and every CPU works", text == "0-3\n0\n1\n2\n3\n", "it says %q", text)
 }
 
-// Stops that nobody helps with, and memory that tells nothing.
-func TestShimosForce(t *testing.T) {
-	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := lending(t, kernel)
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_force"), tool(t, "image")}}, 48)
-	})
-}
+// soakVar is how many cycles TestSoakShimos does: make soak ROOM=shimos.
+const soakVar = "SKEP_SOAK_CYCLES"
 
-// Nothing is lost while Linux interrupts, hotplugs and swaps for all it can.
-func TestShimosStorm(t *testing.T) {
+func TestSoakShimos(t *testing.T) {
+	cycles, err := strconv.Atoi(os.Getenv(soakVar))
+	if err != nil {
+		t.Skip(soakVar + " is not set: run make soak ROOM=shimos")
+	}
 	vmtest.Each(t, func(t *testing.T, kernel string) {
-		vm := lending(t, kernel)
-		vm.Run(lab.Program{Args: []string{tool(t, "lend_storm"), tool(t, "image"), "4"}}, 6)
+		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(10*time.Minute+time.Duration(cycles)*5*time.Second))
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), strconv.Itoa(cycles), "100"}}, 4)
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_storm"), tool(t, "image"), "40"}}, 6)
+		whole(t, vm)
 	})
 }
