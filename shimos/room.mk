@@ -56,7 +56,7 @@ VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
-suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend)
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
 
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part

@@ -218,6 +218,12 @@ static int start_all(struct shimos_partition *p, u64 entry,
 	int err = 0;
 
 	mutex_lock(&page_lock);
+	if (!borrowable(low_pfn)) {
+		mutex_unlock(&page_lock);
+		shimos_text_add(why, "the page below 1 MiB that starts cores "
+				     "is in use by somebody else");
+		return -EBUSY;
+	}
 	borrow(p);
 	shimos_boot_init(p);
 	usleep_range(INIT_US, 2 * INIT_US);

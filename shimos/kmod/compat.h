@@ -8,15 +8,15 @@
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 static inline void shimos_compat_vm_flags(struct vm_area_struct *vma,
-					  vm_flags_t flags)
+					  vm_flags_t set, vm_flags_t clear)
 {
-	vma->vm_flags |= flags;
+	vma->vm_flags = (vma->vm_flags & ~clear) | set;
 }
 #else
 static inline void shimos_compat_vm_flags(struct vm_area_struct *vma,
-					  vm_flags_t flags)
+					  vm_flags_t set, vm_flags_t clear)
 {
-	vm_flags_set(vma, flags);
+	vm_flags_mod(vma, set, clear);
 }
 #endif
 

@@ -13,6 +13,7 @@
 #include <linux/io.h>
 #include <linux/sched/signal.h>
 #include <linux/topology.h>
+#include <linux/workqueue.h>
 #include <asm/apic.h>
 #include <asm/cpufeature.h>
 #include <asm/msr.h>
@@ -127,6 +128,33 @@ int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
+struct coming {
+	struct work_struct work;
+	u32 cpu;
+	int err;
+};
+
+static void come(struct work_struct *work)
+{
+	struct coming *c = container_of(work, struct coming, work);
+
+	c->err = add_cpu(c->cpu);
+}
+
+/* By a worker: whoever asks may be about to die of a signal, and then Linux
+ * could not start the threads that the CPU needs.
+ */
+static int online(u32 cpu)
+{
+	struct coming c = {.cpu = cpu};
+
+	INIT_WORK_ONSTACK(&c.work, come);
+	queue_work(system_unbound_wq, &c.work);
+	flush_work(&c.work);
+	destroy_work_on_stack(&c.work);
+	return c.err;
+}
+
 /* Each core waits for SIPI or was never touched: Linux starts it as any other.
  * One that Linux cannot start stays offline, and is Linux's again.
  */
@@ -140,7 +168,7 @@ int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 			continue;
 		p->core[i].out = false;
 		cpumask_clear_cpu(p->core[i].cpu, &held);
-		err = add_cpu(p->core[i].cpu);
+		err = online(p->core[i].cpu);
 		if (err >= 0 || first)
 			continue;
 		first = refuse(why, p->core[i].cpu,

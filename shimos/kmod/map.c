@@ -54,7 +54,8 @@ int shimos_map_area(struct shimos_partition *p, struct vm_area_struct *vma)
 		return -EACCES;
 	if (offset - from > have || length > have - (offset - from))
 		return -EINVAL;
-	shimos_compat_vm_flags(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	shimos_compat_vm_flags(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+			       VM_MAYEXEC);
 	WRITE_ONCE(p->dirty, true);
 	if (from == SHIMOS_MAP_MAIL)
 		return map(vma, 0, &p->plan.mail, offset, length);

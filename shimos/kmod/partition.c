@@ -150,34 +150,30 @@ static struct shimos_partition *make(const struct shimos_create *r)
 	p->request = *r;
 	p->state = SHIMOS_LENT;
 	for (cpu = 0; cpu < SHIMOS_CPU_WORDS * 64; cpu++)
-		if (shimos_map_has(r->cpus, cpu))
+		if (shimos_map_has(r->cpus, cpu) &&
+		    p->cores < SKEP_PARTITION_CORES) /* judged later */
 			p->core[p->cores++].cpu = cpu;
 	return p;
 }
 
 /* Claims CPUs and memory: from here on no other request gets them. */
-static struct shimos_partition *claim(const struct shimos_create *r,
-				      struct shimos_text *why)
+static int claim(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct shimos_machine *m = shimos_machine_get();
-	struct shimos_partition *p = ERR_PTR(-ENOMEM);
-	u64 kernel = kernel_bytes(r);
 	int err;
 
 	if (!m)
-		return p;
+		return -ENOMEM;
+	p->kernel = kernel_bytes(&p->request);
 	mutex_lock(&table_lock);
-	err = judge(r, m, kernel, why);
-	p = err ? ERR_PTR(err) : make(r) ?: ERR_PTR(-ENOMEM);
-	if (!IS_ERR(p)) {
+	err = judge(&p->request, m, p->kernel, why);
+	if (!err) {
 		p->id = new_id();
-		p->kernel = kernel;
-		mutex_lock(&p->lock); /* nobody else knows it yet */
 		list_add_tail_rcu(&p->list, &table);
 	}
 	mutex_unlock(&table_lock);
 	shimos_machine_put(m);
-	return p;
+	return err;
 }
 
 static int plan(struct shimos_partition *p, struct shimos_text *why)
@@ -259,15 +255,21 @@ static void forget(struct shimos_partition *p)
 
 int shimos_partition_create(struct shimos_create *r)
 {
+	struct shimos_partition *p = make(r);
 	struct shimos_text why, ignored;
-	struct shimos_partition *p;
 	char none[1];
 	int err;
 
+	if (!p)
+		return -ENOMEM;
 	shimos_text_begin(&why, r->why, sizeof(r->why));
-	p = claim(r, &why);
-	if (IS_ERR(p))
-		return PTR_ERR(p);
+	mutex_lock(&p->lock);
+	err = claim(p, &why);
+	if (err) {
+		mutex_unlock(&p->lock);
+		put(p);
+		return err;
+	}
 	__module_get(THIS_MODULE);
 	err = lend(p, &why);
 	if (err) {
@@ -327,7 +329,6 @@ static int end(struct shimos_partition *p, const char *how)
 		shimos_boot_init(p);
 		shimos_clock_stop(p);
 		wake_up_all(&p->bell);
-		strscpy(p->end, how, sizeof(p->end));
 	}
 	shimos_text_begin(&end, p->end, sizeof(p->end));
 	err = shimos_boot_park(p, &end);
@@ -410,8 +411,9 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 	return -EFBIG;
 }
 
-static int start(struct shimos_partition *p, const struct skep_image *h,
-		 struct shimos_text *why)
+/* Once for each file: a second image would not find clear memory. */
+static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
+		 const struct skep_image *h, struct shimos_text *why)
 {
 	struct skep_image head;
 	int err = check_fit(p, h, why);
@@ -419,13 +421,17 @@ static int start(struct shimos_partition *p, const struct skep_image *h,
 	if (err)
 		return err;
 	head = *h;
-	p->dirty = true;
+	p->dirty = proxy->started = true;
 	shimos_image_fill(p, h);
 	shimos_clock_start(p);
 	move(p, SHIMOS_BOOT);
 	p->runs++;
 	p->end[0] = 0;
 	err = shimos_boot_start(p, &head, why);
+	if (!err && READ_ONCE(closing)) {
+		shimos_text_add(why, closing);
+		err = -EBUSY;
+	}
 	if (err)
 		end(p, "it did not start");
 	return err;
@@ -448,10 +454,8 @@ int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why)
 		return -EBUSY;
 	}
 	h = shimos_image_get();
-	err = start(p, proxy->image ?: h, why);
+	err = start(p, proxy, proxy->image ?: h, why);
 	shimos_image_put();
-	if (!err)
-		proxy->started = true;
 	mutex_unlock(&p->lock);
 	return err;
 }
@@ -544,12 +548,18 @@ int shimos_partition_info(struct shimos_info *info)
 int shimos_partition_allow(const struct shimos_allow *allow,
 			   struct shimos_text *why)
 {
-	int err = is_root() ? shimos_allow_check(allow, why) : -EPERM;
+	int err;
 
+	if (!is_root()) {
+		shimos_text_add(why, "root alone gives an allowance");
+		return -EPERM;
+	}
+	err = shimos_allow_check(allow, why);
 	if (err)
 		return err;
 	mutex_lock(&table_lock);
 	allowance = *allow;
+	memset(allowance.why, 0, sizeof(allowance.why));
 	mutex_unlock(&table_lock);
 	return 0;
 }
@@ -560,7 +570,6 @@ void shimos_partition_allowed(struct shimos_allow *allow)
 	*allow = allowance;
 	mutex_unlock(&table_lock);
 	allow->revision = SHIMOS_REVISION;
-	allow->why[0] = 0;
 }
 
 /* From now on nothing new begins, until why is null. */

@@ -23,7 +23,7 @@ func TestDebugKernelShimos(t *testing.T) {
 	m := lending(kernel)
 	m.Memory, m.Append = 2048, "loglevel=7" // kmemleak speaks softly
 	vm := vmtest.Boot(t, m, vmtest.Limit(20*time.Minute))
-	vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image")}}, 60)
+	vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image")}}, 63)
 	vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), "3", "3"}}, 4)
 	leaks := vm.Output(shell(`
 		leaks=/sys/kernel/debug/kmemleak

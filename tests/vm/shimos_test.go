@@ -6,6 +6,7 @@ package vm
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,16 +27,16 @@ var lendingParts = []struct {
 	floor int
 	more  []string // arguments after the image
 }{
-	{"rules", 64, nil},
-	{"force", 48, nil},
+	{"rules", 68, nil},
+	{"force", 51, nil},
 	{"cycle", 4, []string{"25", "10"}},
 	{"storm", 6, []string{"2"}},
 }
 
-// lending is a machine that can lend CPUs 1 to 3. Linux clears no memory there
+// lending is a machine that can lend CPUs 1 to 3, two of them on a second node. Linux clears no memory there
 // by itself, so that the module must.
 func lending(kernel string) lab.Machine {
-	return lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"shimos"}, Append: "init_on_alloc=0"}
+	return lab.Machine{Kernel: kernel, CPUs: 4, NUMA: 2, Modules: []string{"shimos"}, Append: "init_on_alloc=0"}
 }
 
 // Cores and memory are lent to images, and come back whatever happens.
@@ -52,8 +53,39 @@ func TestShimos(t *testing.T) {
 			vm.Run(lab.Program{Args: args}, p.floor)
 			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 		}
+		if len(chosen) == 0 {
+			t.Run("walk", func(t *testing.T) { walk(t, vm) })
+		}
 		whole(t, vm)
 	})
+}
+
+// walk is what people type: root allows a group, a member makes a partition.
+func walk(t *testing.T, vm *vmtest.VM) {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	skep := filepath.Join(build, "bin", "skep")
+	allowed := vm.Output(shell(skep + " part allow --group 1000 --cpus 2-3 --mem 64M && " + skep + " part allow"))
+	claim(t, "root allows a group", strings.Contains(allowed, "2-3   1     64M"), "it says %q", allowed)
+	text := vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", `
+		skep="$0 part"
+		$skep create --cpus 1 --mem 8M 2>&1 || echo "exit $?"
+		$skep create --cpus 2-3 --mem 64M --name mine
+		$skep list --json
+		$skep release nothing 2>&1 || echo "exit $?"
+		$skep release mine
+		$skep list`, skep}})
+	for _, want := range []string{
+		"CPU 1 is not in the allowance; these can be lent: 2-3\nexit 4\n", ": CPUs 2-3\n",
+		`"name": "mine"`, `"state": "idle"`, `"cpus": "2-3"`,
+		"there is no partition \"nothing\"", "no partition is there",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
 }
 
 // whole looks at a machine whose partitions are gone.

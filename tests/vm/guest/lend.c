@@ -41,16 +41,21 @@ static int call(int fd, unsigned long number, void *arg, const char *why)
 	return err;
 }
 
-int lend_create(u64 cpus, u64 bytes, const char *name)
+int lend_create_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name)
 {
 	struct shimos_create c = {.revision = SHIMOS_REVISION};
 	int err;
 
 	c.cpus[0] = cpus;
-	c.bytes[0] = bytes;
+	memcpy(c.bytes, bytes, nodes * sizeof(*bytes));
 	snprintf(c.name, sizeof(c.name), "%s", name);
 	err = call(-1, SHIMOS_IOC_CREATE, &c, c.why);
 	return err ? err : (int)c.id;
+}
+
+int lend_create(u64 cpus, u64 bytes, const char *name)
+{
+	return lend_create_on(cpus, &bytes, 1, name);
 }
 
 int lend_release(u32 id)

@@ -13,6 +13,7 @@ extern char lend_why[SHIMOS_WHY];
 int lend_device(void); /* an open file; ends the test where there is none */
 /* All give 0 or more, or -errno. cpus: a bit for each of the first 64. */
 int lend_create(u64 cpus, u64 bytes, const char *name);
+int lend_create_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name);
 int lend_release(u32 id);
 int lend_info(u32 id, struct shimos_info *info);
 int lend_allow(u32 gid, u64 cpus, u64 bytes);

@@ -129,6 +129,34 @@ static void kills(void)
 	       "kill: the list says how it ended");
 }
 
+/* A process that makes and releases dies wherever it may be just then. */
+static void creators(void)
+{
+	int i, n, all = 1;
+	pid_t pid;
+
+	for (i = 0; i < 6; i++) {
+		pid = fork();
+		while (!pid) {
+			n = lend_create(2, 32 * MIB, "");
+			if (n < 0 || lend_release(n))
+				_exit(1);
+		}
+		usleep(30000 + i * 45000);
+		kill(pid, SIGKILL);
+		all &= waitpid(pid, &n, 0) == pid && WIFSIGNALED(n);
+		for (n = id + 1; n < id + 1000; n++)
+			lend_release(n); /* what it had made */
+	}
+	tap_ok(all, "creators: die as they make and release");
+	n = open("/sys/devices/system/cpu/cpu1/online", O_RDONLY);
+	tap_ok(read(n, &all, 1) == 1 && (all & 0xff) == '1',
+	       "creators: the CPU is Linux's again");
+	close(n);
+	n = lend_create(2, 32 * MIB, "");
+	tap_ok(n > 0 && !lend_release(n), "creators: all can be had");
+}
+
 static void memory(void)
 {
 	struct lend l;
@@ -251,6 +279,7 @@ int main(int argc, char **argv)
 	tap_ok(id > 0, "a partition of two cores");
 	stops();
 	kills();
+	creators();
 	memory();
 	way_out();
 	several();

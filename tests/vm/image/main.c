@@ -184,6 +184,8 @@ void image_main(struct skep_partition *p, u32 core)
 	s->tsc = (u64)high_tsc << 32 | low_tsc;
 	s->apic_id = own_id(p);
 	s->pool = p->range[0].start;
+	s->nodes = p->core[core].node | p->range[0].node << 8 |
+		   p->range[p->ranges - 1].node << 16;
 	s->alive = core + 1;
 	for (;;) {
 		command = s->command;

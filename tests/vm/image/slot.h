@@ -7,7 +7,7 @@
 
 #include <skep/types.h>
 
-#define SLOT_AT(core) (0x1000 + 64 * (core))
+#define SLOT_AT(core) (0x1000 + 128 * (core))
 
 enum slot_command {
 	SLOT_WAIT,	/* look for another command */
@@ -26,8 +26,11 @@ struct slot {
 	volatile u64 dirty;   /* what SLOT_SUM found */
 	volatile u64 apic_id; /* its own */
 	volatile u64 tsc;
-	volatile u64 pool; /* where it begins in the machine's memory */
+	volatile u64 pool;  /* where it begins in the machine's memory */
+	volatile u64 nodes; /* of the core, the pool's first and last range:
+			       a byte each */
+	volatile u64 zero[7];
 };
-SKEP_ASSERT_SIZE(struct slot, 64);
+SKEP_ASSERT_SIZE(struct slot, 128);
 
 #endif
