@@ -26,9 +26,28 @@ $(B)/bin/sms.image: $(B)/lib/sms.elf
 
 SMS_PROXY_SRC := $(sort $(wildcard sms/proxy/*.c abi/linux/*.c))
 sms_proxy := $(SMS_PROXY_SRC:%.c=$(B)/obj/gcc/%.o)
-$(B)/bin/sms-proxy: $(sms_proxy)
+$(B)/bin/sms-proxy: $(sms_proxy) $(B)/lib/gcc/libabi.a
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static-pie -pthread -o $@ $^
 
 PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
+
+# Programs for partitions, and what disturbs Linux meanwhile.
+sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm)
+$(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_HOST) -static -no-pie -pthread -fopenmp -o $@ $< \
+		2>$@.log || { cat $@.log; exit 1; }
+$(B)/test/vm/sms_musl: tests/vm/guest/sms/hello.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MUSL) -std=gnu11 -O2 -static -o $@ $<
+
+VM_SUITES += vm-sms
+suite_vm-sms = $(call vm_suite,Sms)
+suite_vm-sms_kind = go
+suite_vm-sms_deadline = 1260
+suite_vm-sms_needs = $(vm_needs) $(sms_t) $(B)/test/vm/sms_musl \
+	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "abi/abi.h"
 #include "proxy.h"
 
 static const char *const op_names[MAIL_OPS] = {
@@ -38,7 +39,8 @@ static void write_core(FILE *f, u32 core, const struct mail_ledger *l)
 				op_names[i], l->forwarded[i]);
 	for (i = 0; i < MAIL_CALLS; i++)
 		if (l->refused[i])
-			fprintf(f, "core %u refused-%u %u\n", core, i,
+			fprintf(f, "core %u refused-%s %u\n", core,
+				abi_syscall_name(i) ?: "unknown",
 				l->refused[i]);
 }
 

@@ -30,6 +30,19 @@ static int put_words(struct mail_boot *to, char **words, u32 *count)
 	return 0;
 }
 
+/*
+ * Nobody else wants the cores, so a team of libgomp need not sleep, unless its
+ * user has said how it shall wait.
+ */
+static int put_waiting(struct mail_boot *to)
+{
+	char *word[] = {"OMP_WAIT_POLICY=active", NULL};
+
+	if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+		return 0;
+	return put_words(to, word, &to->envc);
+}
+
 /* Moves the one and looks at the other, which stands at `at`. */
 static int same_position(int other, int fd, off_t at)
 {
@@ -121,7 +134,8 @@ int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
 	snprintf(to->node, sizeof(to->node), "%.64s", un.nodename);
 	snprintf(to->machine, sizeof(to->machine), "sms on Linux %.40s",
 		 un.release);
-	if (put_words(to, argv, &to->argc) || put_words(to, envp, &to->envc)) {
+	if (put_words(to, argv, &to->argc) || put_words(to, envp, &to->envc) ||
+	    put_waiting(to)) {
 		sms_proxy_say("arguments and environment have more than %u "
 			      "bytes",
 			      (u32)sizeof(to->text));
