@@ -55,7 +55,10 @@ static int update(struct notifier_block *nb, unsigned long set, void *data)
 	last.monotonic = r->base + (r->xtime_nsec >> r->shift);
 	last.realtime = last.monotonic + tk->offs_real;
 	last.fraction = r->xtime_nsec & ((1ull << r->shift) - 1);
-	list_for_each_entry(p, &clocks, clocks) put(p->clock);
+	list_for_each_entry(p, &clocks, clocks)
+	{
+		put(p->clock);
+	}
 	raw_spin_unlock_irqrestore(&clock_lock, flags);
 	return NOTIFY_OK;
 }

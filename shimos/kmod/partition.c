@@ -75,17 +75,27 @@ static void look_at_others(struct shimos_machine *m)
 	}
 }
 
-/* The lowest free number after the last one, so that it is not taken for a
- * partition of before; holds table_lock.
- */
-static u32 new_id(void)
+/* Holds table_lock. */
+static struct shimos_partition *numbered(u32 id)
 {
 	struct shimos_partition *p;
 
-again:
-	if (!++last_id)
-		last_id = 1;
-	list_for_each_entry(p, &table, list) if (p->id == last_id) goto again;
+	list_for_each_entry(p, &table, list)
+	{
+		if (p->id == id)
+			return p;
+	}
+	return NULL;
+}
+
+/* A number that was not used lately, so that the partition is not taken for
+ * one of before; holds table_lock.
+ */
+static u32 new_id(void)
+{
+	do
+		last_id++;
+	while (!last_id || numbered(last_id));
 	return last_id;
 }
 
@@ -93,9 +103,11 @@ static bool named(const char *name)
 {
 	struct shimos_partition *p;
 
-	list_for_each_entry(
-		p, &table,
-		list) if (*name && !strcmp(p->request.name, name)) return true;
+	list_for_each_entry(p, &table, list)
+	{
+		if (*name && !strcmp(p->request.name, name))
+			return true;
+	}
 	return false;
 }
 
@@ -211,14 +223,17 @@ static int unlend(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-static int (*const steps[])(struct shimos_partition *,
-			    struct shimos_text *) = {shimos_memory_take,
-						     plan,
-						     clear,
-						     shimos_boot_prepare,
-						     shimos_bell_take,
-						     shimos_cpu_take,
-						     shimos_boot_park};
+static const struct step {
+	int (*take)(struct shimos_partition *p, struct shimos_text *why);
+} steps[] = {
+	{shimos_memory_take},
+	{plan},
+	{clear},
+	{shimos_boot_prepare},
+	{shimos_bell_take},
+	{shimos_cpu_take},
+	{shimos_boot_park},
+};
 
 static uint fail;
 module_param(fail, uint, 0600);
@@ -231,7 +246,7 @@ static int lend(struct shimos_partition *p, struct shimos_text *why)
 	int err = 0;
 
 	for (i = 0; i < ARRAY_SIZE(steps) && !err; i++) {
-		err = steps[i](p, why);
+		err = steps[i].take(p, why);
 		if (!err && fail == i + 1) {
 			shimos_text_add(why, "it was to fail after step ");
 			shimos_text_number(why, fail);
@@ -287,10 +302,10 @@ int shimos_partition_create(struct shimos_create *r)
 /* Counted, and locked; or an error. */
 static struct shimos_partition *find(u32 id, struct shimos_text *why)
 {
-	struct shimos_partition *p, *found = NULL;
+	struct shimos_partition *found;
 
 	mutex_lock(&table_lock);
-	list_for_each_entry(p, &table, list) if (p->id == id) found = p;
+	found = numbered(id);
 	if (found)
 		kref_get(&found->ref);
 	mutex_unlock(&table_lock);
@@ -536,9 +551,11 @@ int shimos_partition_info(struct shimos_info *info)
 	struct shimos_partition *p, *best = NULL;
 
 	mutex_lock(&table_lock);
-	list_for_each_entry(p, &table, list) if (p->id >= info->id &&
-						 (!best || p->id < best->id))
-		best = p;
+	list_for_each_entry(p, &table, list)
+	{
+		if (p->id >= info->id && (!best || p->id < best->id))
+			best = p;
+	}
 	if (best)
 		tell(best, info);
 	mutex_unlock(&table_lock);

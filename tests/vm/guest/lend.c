@@ -12,7 +12,7 @@
 
 #include "lend.h"
 
-#define PATIENCE 60 /* seconds */
+#define PATIENCE 300 /* seconds; the machine ends sooner if it must */
 
 char lend_why[SHIMOS_WHY];
 
