@@ -24,8 +24,9 @@
 #define CR4_XSAVE (1ull << 18)
 #define CR4_SMEP (1ull << 20)
 #define CR4_UMIP (1ull << 11)
-#define FLAGS_CLEARED 0x257fd5ull /* all but the fixed one: IF, DF, TF, AC..   \
-				   */
+#define FLAGS_CLEARED                                                          \
+	0x257fd5ull /* all but the fixed one: IF, DF, TF, AC..                 \
+		     */
 
 #define XCR0_SEEN 0xe7ull /* x87, SSE, AVX, AVX-512; no AMX */
 #define ICR_NMI 0x4400u
@@ -61,6 +62,7 @@ void sms_cpu_tables(void)
 
 	for (i = 0; i < 32; i++)
 		gate(i, sms_trap_table[i], i == 8 ? 2 : 0);
+	idt[3].low |= 3ull << 45; /* int3 is the program's to use */
 	gate(2, (u64)sms_entry_nmi, 1);
 	gate(18, (u64)sms_entry_machine, 3);
 }

@@ -137,6 +137,9 @@ sms_exit_begin:
 	sysretq
 
 1:	movq	%rsp, %rsi
+	movq	R_RIP(%rsi), %rdx
+	shrq	$47, %rdx	/* so would iretq */
+	jnz	sms_exit_wild
 	movq	R_RFLAGS(%rsi), %rdx
 	andq	$FLAGS_USER, %rdx
 	orq	$FLAGS_FIXED, %rdx
@@ -161,9 +164,15 @@ sms_exit_begin:
 	movq	R_R15(%rsi), %r15
 	movq	R_RSI(%rsi), %rsi
 	swapgs
-sms_exit_return:
 	iretq
 sms_exit_end:
+
+/* The program wants to go where no address is. */
+sms_exit_wild:
+	movq	%gs:C_SELF, %rdi
+	call	sms_trap_wild
+	movl	$1, %eax
+	jmp	sms_exit_begin
 
 sms_exit_kicked:
 	movq	%gs:C_SELF, %rdi

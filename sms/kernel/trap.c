@@ -28,6 +28,7 @@ enum abi_return sms_trap_call(struct core *c, struct abi_regs *regs);
 void sms_trap_tick(struct core *c, struct abi_regs *regs);
 void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector,
 		   u64 error);
+void sms_trap_wild(struct core *c, struct abi_regs *regs);
 void sms_trap_own(u64 vector, u64 error, u64 *at);
 void sms_trap_nmi(struct core *c, struct trap_nmi *n);
 static u64 fault_address(void)
@@ -125,6 +126,16 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector, u64 error)
 		other_fault(regs, vector, &f);
 	else if (page_fault(c, error, &f))
 		return;
+	abi_fault(sms_proc, c->thread, regs, &f);
+}
+
+/* As the processor would have it: a general protection fault at the target. */
+void sms_trap_wild(struct core *c, struct abi_regs *regs)
+{
+	struct abi_fault f = {
+		.signo = SIGSEGV, .code = CODE_KERNEL, .trapno = 13};
+
+	SMS_COUNT(c, faults);
 	abi_fault(sms_proc, c->thread, regs, &f);
 }
 

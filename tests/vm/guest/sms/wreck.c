@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static volatile int go;
+static int *volatile nowhere = (int *)8;
 
 static void on_segv(int sig)
 {
@@ -16,6 +17,13 @@ static void on_segv(int sig)
 	puts("caught");
 	fflush(stdout);
 	_exit(3);
+}
+
+/* No processor can go to this handler, not even to fault there. */
+static void wild(void)
+{
+	signal(SIGTRAP, (void (*)(int))(1ul << 63));
+	__asm__ volatile("int3");
 }
 
 static void on_user(int sig)
@@ -124,13 +132,17 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(how, "null"))
-		*(volatile int *)8 = 1;
+		*nowhere = 1;
 	if (!strcmp(how, "catch")) {
 		signal(SIGSEGV, on_segv);
-		*(volatile int *)8 = 1;
+		*nowhere = 1;
 	}
 	if (!strcmp(how, "privileged"))
 		__asm__ volatile("cli");
+	if (!strcmp(how, "trap"))
+		__asm__ volatile("int3");
+	if (!strcmp(how, "wild"))
+		wild();
 	if (!strcmp(how, "kick"))
 		return kick();
 	if (!strcmp(how, "protect"))
