@@ -5,7 +5,8 @@
 
 BEE_CORE_SRC := $(sort $(wildcard bee/core/*.c bee/core/*.S)) \
 	$(sort $(wildcard bee/rewrite/*.c))
-BEE_LINUX_SRC := $(sort $(wildcard bee/host/linux/*.c bee/host/linux/*.S))
+BEE_LINUX_SRC := $(sort $(wildcard bee/host/linux/*.c bee/host/linux/*.S \
+	abi/linux/*.c))
 
 # $(call bee_objects,toolchain,sources)
 bee_objects = $(patsubst %,$(B)/obj/$(1)/%.o,$(basename $(2)))

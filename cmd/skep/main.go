@@ -57,6 +57,8 @@ func commands() []command {
 			summary: "make C functions callable: a worker program from its interface"},
 		{name: "lab", usage: "lab up | shell | run | list | down", runner: &lab{}, program: true, words: labWords(),
 			summary: "throw-away virtual machines, for kernels that may crash"},
+		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &partition{}, program: true, words: partWords(),
+			summary: "lend cores and memory of this Linux to a compute kernel"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, with a cure for what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},

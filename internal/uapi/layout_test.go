@@ -24,6 +24,8 @@ var layouts = map[string]any{
 	"skep_bound": BoundHeader{}, "skep_module": module{}, "skep_function": function{},
 	"skep_param": param{}, "skep_dim": Dim{}, "o2g_status": O2GStatus{},
 	"o2g_device_open": O2GDeviceOpen{},
+	"shimos_allow":    ShimosAllow{}, "shimos_create": ShimosCreate{},
+	"shimos_release": ShimosRelease{}, "shimos_info": ShimosInfo{},
 }
 
 var numbers = map[string]uint64{
@@ -40,6 +42,10 @@ var numbers = map[string]uint64{
 	"SKEP_LONG": uint64(Long), "SKEP_STRING": uint64(String),
 	"SKEP_WORK": uint64(ModeWork), "SKEP_INOUT": uint64(ModeInOut),
 	"SKEP_OP_ITEM": uint64(OpItem), "SKEP_OP_NEG": uint64(OpNeg), "SKEP_OP_SELECT": uint64(OpSelect),
+	"SHIMOS_REVISION": ShimosRevision, "SHIMOS_NODES": ShimosNodes, "SHIMOS_CPU_WORDS * 64": ShimosCPUs,
+	"SHIMOS_SPLIT": ShimosSplit, "SKEP_PARTITION_ALIGN": ShimosAlign, "SHIMOS_STOPPING": uint64(ShimosStopping),
+	"SHIMOS_IOC_ALLOW": ShimosIocAllow, "SHIMOS_IOC_CREATE": ShimosIocCreate, "SHIMOS_IOC_RELEASE": ShimosIocRelease,
+	"SHIMOS_IOC_INFO": ShimosIocInfo, "SHIMOS_IOC_ALLOWED": ShimosIocAllowed,
 	"O2G_STATUS_MAGIC": O2GStatusMagic, "O2G_STATUS_REVISION": O2GStatusRevision,
 	"O2G_DEVICE_REVISION": O2GDeviceRevision, "O2G_IOC_OPEN": O2GDeviceOpenCall,
 }
@@ -85,7 +91,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := described()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

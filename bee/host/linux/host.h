@@ -3,6 +3,7 @@
 #ifndef BEE_HOST_LINUX_HOST_H
 #define BEE_HOST_LINUX_HOST_H
 
+#include "abi/linux/lin.h"
 #include "bee/core/bee.h"
 
 /* Takes a thread out of guest code or out of ppoll; nobody else uses it. */
@@ -79,27 +80,6 @@ void lin_vdso_init(void);
 s64 lin_random(void *buf, u64 len);
 s64 lin_info(struct abi_host_info *info);
 s64 lin_rusage(s64 *user_ns, s64 *system_ns);
-
-/* file.c */
-s64 lin_file_open(struct abi_open *open);
-s64 lin_file_close(s32 handle);
-s64 lin_file_read(s32 handle, const struct abi_io *io);
-s64 lin_file_write(s32 handle, const struct abi_io *io);
-s64 lin_file(s32 handle, struct abi_file_op *op);
-
-/* path.c */
-s64 lin_path(struct abi_path_op *op);
-/* Host path of a guest path; 0 or -ENAMETOOLONG. */
-s64 lin_path_host(const char *guest, char *buf, u64 len);
-
-/* Shared by file.c and path.c; pointers to the libc's own structs. */
-void lin_stat_from(struct abi_stat *to, const void *st);
-void lin_statfs_from(struct abi_statfs *to, const void *sf);
-void lin_times_from(void *timespec2, const s64 times[2]);
-
-/* sock.c */
-s64 lin_sock_open(u32 domain, u32 type, u32 protocol);
-s64 lin_sock(s32 handle, struct abi_sock_op *op);
 
 /* main.c */
 void lin_proc_exit(u32 status);

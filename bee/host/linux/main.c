@@ -38,14 +38,14 @@ const struct abi_host lin_host = {
 	.random = lin_random,
 	.info = lin_info,
 	.rusage = lin_rusage,
-	.file_open = lin_file_open,
-	.file_close = lin_file_close,
-	.file_read = lin_file_read,
-	.file_write = lin_file_write,
-	.file = lin_file,
-	.path = lin_path,
-	.sock_open = lin_sock_open,
-	.sock = lin_sock,
+	.file_open = abi_lin_file_open,
+	.file_close = abi_lin_file_close,
+	.file_read = abi_lin_file_read,
+	.file_write = abi_lin_file_write,
+	.file = abi_lin_file,
+	.path = abi_lin_path,
+	.sock_open = abi_lin_sock_open,
+	.sock = abi_lin_sock,
 	.io_wait = lin_io_wait,
 	.proc_exit = lin_proc_exit,
 	.log = lin_log,
@@ -174,6 +174,7 @@ static int child(void)
 		return BEE_EXIT_REFUSED;
 	lin_thread_enable(self);
 	bee.options = &options;
+	abi_lin_root = options.root;
 	bee.image.started_ns = (u64)lin_clock(ABI_CLOCK_MONOTONIC);
 	err = lin_mem_reserve();
 	if (err) {

@@ -10,14 +10,13 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "host.h"
+#include "lin.h"
 
 /* What passes from guest to host; the rest is abi's or bee's own choice. */
 #define OPEN_FLAGS                                                             \
@@ -34,7 +33,7 @@ static s64 ns_of(struct timespec ts)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
-void lin_stat_from(struct abi_stat *to, const void *from)
+void abi_lin_stat_from(struct abi_stat *to, const void *from)
 {
 	const struct stat *st = from;
 
@@ -53,7 +52,7 @@ void lin_stat_from(struct abi_stat *to, const void *from)
 	to->ctime_ns = ns_of(st->st_ctim);
 }
 
-void lin_statfs_from(struct abi_statfs *to, const void *from)
+void abi_lin_statfs_from(struct abi_statfs *to, const void *from)
 {
 	const struct statfs *sf = from;
 
@@ -67,7 +66,7 @@ void lin_statfs_from(struct abi_statfs *to, const void *from)
 	to->namelen = (u64)sf->f_namelen;
 }
 
-void lin_times_from(void *to, const s64 times[2])
+void abi_lin_times_from(void *to, const s64 times[2])
 {
 	struct timespec *ts = to;
 	s64 part;
@@ -83,11 +82,11 @@ void lin_times_from(void *to, const s64 times[2])
 }
 
 /* O_NONBLOCK so that a FIFO or a terminal cannot hold the caller up. */
-s64 lin_file_open(struct abi_open *open_op)
+s64 abi_lin_file_open(struct abi_open *open_op)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	s64 err = lin_path_host(open_op->path, path, sizeof(path));
+	s64 err = abi_lin_path_host(open_op->path, path, sizeof(path));
 	int fd;
 
 	if (err)
@@ -108,7 +107,7 @@ s64 lin_file_open(struct abi_open *open_op)
 	return 0;
 }
 
-s64 lin_file_close(s32 handle)
+s64 abi_lin_file_close(s32 handle)
 {
 	return result(close(handle));
 }
@@ -132,7 +131,7 @@ static s64 keep_position(s32 handle, s64 offset, s64 n)
 	return n;
 }
 
-s64 lin_file_read(s32 handle, const struct abi_io *io)
+s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 {
 	s64 n;
 
@@ -148,7 +147,7 @@ s64 lin_file_read(s32 handle, const struct abi_io *io)
 }
 
 /* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
-s64 lin_file_write(s32 handle, const struct abi_io *io)
+s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 {
 	struct iovec iov = {io->buf, io->len};
 	struct stat st;
@@ -202,7 +201,7 @@ static s64 file_stat(s32 handle, struct abi_stat *to)
 
 	if (fstat(handle, &st))
 		return -errno;
-	lin_stat_from(to, &st);
+	abi_lin_stat_from(to, &st);
 	return 0;
 }
 
@@ -212,7 +211,7 @@ static s64 file_statfs(s32 handle, struct abi_statfs *to)
 
 	if (fstatfs(handle, &sf))
 		return -errno;
-	lin_statfs_from(to, &sf);
+	abi_lin_statfs_from(to, &sf);
 	return 0;
 }
 
@@ -232,7 +231,7 @@ static s64 available(s32 handle)
 	return ioctl(handle, FIONREAD, &n) ? -errno : n;
 }
 
-s64 lin_file(s32 handle, struct abi_file_op *op)
+s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 {
 	struct timespec ts[2];
 
@@ -246,7 +245,7 @@ s64 lin_file(s32 handle, struct abi_file_op *op)
 	case ABI_FILE_CHMOD:
 		return result(fchmod(handle, op->mode));
 	case ABI_FILE_UTIMENS:
-		lin_times_from(ts, op->times);
+		abi_lin_times_from(ts, op->times);
 		return result(futimens(handle, ts));
 	case ABI_FILE_READDIR:
 		return read_dir(handle, op->dirent);
@@ -258,82 +257,4 @@ s64 lin_file(s32 handle, struct abi_file_op *op)
 		return available(handle);
 	}
 	return -ENOSYS;
-}
-
-/* For core: the program's own file, and the streams. */
-s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	void *p;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size) {
-		close(fd);
-		return -EINVAL;
-	}
-	/* Private and read in at once: the file may change under a mapping. */
-	p = mmap(NULL, (u64)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE,
-		 fd, 0);
-	close(fd);
-	if (p == MAP_FAILED)
-		return -ENOMEM;
-	*bytes = p;
-	*len = (u64)st.st_size;
-	return 0;
-}
-
-void bee_os_file_unmap(const u8 *bytes, u64 len)
-{
-	munmap((void *)(__UINTPTR_TYPE__)bytes, len);
-}
-
-/* Not shared, so it may be made non-blocking for good. */
-s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
-{
-	int fl = fcntl(BEE_STREAM_FD, F_GETFL);
-	struct stat st;
-
-	(void)number;
-	if (fl < 0 || (fl & O_ACCMODE) != O_RDWR || fstat(BEE_STREAM_FD, &st) ||
-	    S_ISREG(st.st_mode) ||
-	    fcntl(BEE_STREAM_FD, F_SETFL, fl | O_NONBLOCK))
-		return -EBADF;
-	*type = st.st_mode & S_IFMT;
-	*flags = O_RDWR;
-	return BEE_STREAM_FD;
-}
-
-/* Moves the one and looks at the other, which stands at `at`. */
-static int same_position(int other, int fd, s64 at)
-{
-	s64 before = lseek(other, 0, SEEK_CUR), moved;
-
-	if (before != at || lseek(other, at + 1, SEEK_SET) < 0)
-		return 0;
-	moved = lseek(fd, 0, SEEK_CUR);
-	lseek(other, at, SEEK_SET);
-	return moved == at + 1;
-}
-
-s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
-{
-	struct stat st;
-	int fl = fcntl((int)fd, F_GETFL);
-	u32 other;
-	s64 at;
-
-	if (fl < 0 || fstat((int)fd, &st))
-		return -EBADF;
-	*type = st.st_mode & S_IFMT;
-	*flags = (u32)fl;
-	if (!S_ISREG(st.st_mode))
-		return fd;
-	at = lseek((int)fd, 0, SEEK_CUR);
-	bee.std_pos[fd] = at > 0 ? (u64)at : 0;
-	for (other = 0; other < fd && !bee.std_same[fd]; other++)
-		if (same_position((int)other, (int)fd, at))
-			bee.std_same[fd] = other + 1;
-	return fd;
 }

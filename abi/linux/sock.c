@@ -9,14 +9,14 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "host.h"
+#include "lin.h"
 
 static s64 result(s64 n)
 {
 	return n < 0 ? -errno : n;
 }
 
-s64 lin_sock_open(u32 domain, u32 type, u32 protocol)
+s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
 {
 	return result(socket((int)domain,
 			     (int)(type & 0xf) | SOCK_NONBLOCK | SOCK_CLOEXEC,
@@ -37,7 +37,7 @@ static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
 	memcpy(to, op->addr, op->addrlen);
 	*len = op->addrlen;
 	if (to->ss_family != AF_UNIX || op->addrlen <= sizeof(sa_family_t) ||
-	    !op->addr[sizeof(sa_family_t)] || !bee.options->root)
+	    !op->addr[sizeof(sa_family_t)] || !abi_lin_root)
 		return 0;
 	memset(name, 0, sizeof(name));
 	memcpy(name, op->addr + sizeof(sa_family_t),
@@ -46,7 +46,7 @@ static s64 addr_in(const struct abi_sock_op *op, struct sockaddr_storage *to,
 		       : sizeof(un.sun_path));
 	memset(&un, 0, sizeof(un));
 	un.sun_family = AF_UNIX;
-	err = lin_path_host(name, un.sun_path, sizeof(un.sun_path));
+	err = abi_lin_path_host(name, un.sun_path, sizeof(un.sun_path));
 	memcpy(to, &un, sizeof(un));
 	*len = sizeof(un);
 	return err;
@@ -120,7 +120,7 @@ static s64 get_option(s32 handle, struct abi_sock_op *op)
 	return 0;
 }
 
-s64 lin_sock(s32 handle, struct abi_sock_op *op)
+s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
 {
 	switch (op->verb) {
 	case ABI_SOCK_BIND:

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* The program's own file, its streams, its path and its working directory. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host.h"
+
+s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size) {
+		close(fd);
+		return -EINVAL;
+	}
+	/* Private and read in at once: the file may change under a mapping. */
+	p = mmap(NULL, (u64)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE,
+		 fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	*bytes = p;
+	*len = (u64)st.st_size;
+	return 0;
+}
+
+void bee_os_file_unmap(const u8 *bytes, u64 len)
+{
+	munmap((void *)(__UINTPTR_TYPE__)bytes, len);
+}
+
+/* Not shared, so it may be made non-blocking for good. */
+s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
+{
+	int fl = fcntl(BEE_STREAM_FD, F_GETFL);
+	struct stat st;
+
+	(void)number;
+	if (fl < 0 || (fl & O_ACCMODE) != O_RDWR || fstat(BEE_STREAM_FD, &st) ||
+	    S_ISREG(st.st_mode) ||
+	    fcntl(BEE_STREAM_FD, F_SETFL, fl | O_NONBLOCK))
+		return -EBADF;
+	*type = st.st_mode & S_IFMT;
+	*flags = O_RDWR;
+	return BEE_STREAM_FD;
+}
+
+/* Moves the one and looks at the other, which stands at `at`. */
+static int same_position(int other, int fd, s64 at)
+{
+	s64 before = lseek(other, 0, SEEK_CUR), moved;
+
+	if (before != at || lseek(other, at + 1, SEEK_SET) < 0)
+		return 0;
+	moved = lseek(fd, 0, SEEK_CUR);
+	lseek(other, at, SEEK_SET);
+	return moved == at + 1;
+}
+
+s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
+{
+	struct stat st;
+	int fl = fcntl((int)fd, F_GETFL);
+	u32 other;
+	s64 at;
+
+	if (fl < 0 || fstat((int)fd, &st))
+		return -EBADF;
+	*type = st.st_mode & S_IFMT;
+	*flags = (u32)fl;
+	if (!S_ISREG(st.st_mode))
+		return fd;
+	at = lseek((int)fd, 0, SEEK_CUR);
+	bee.std_pos[fd] = at > 0 ? (u64)at : 0;
+	for (other = 0; other < fd && !bee.std_same[fd]; other++)
+		if (same_position((int)other, (int)fd, at))
+			bee.std_same[fd] = other + 1;
+	return fd;
+}
+
+s64 bee_os_guest_path(const char *host, char *buf, u64 len)
+{
+	char full[PATH_MAX], base[PATH_MAX] = "";
+	const char *path = full;
+	u64 n;
+
+	if (!realpath(host, full))
+		return -errno;
+	if (*abi_lin_root_text() && !realpath(abi_lin_root_text(), base))
+		return -errno;
+	n = strlen(base);
+	/* Outside the root the guest sees the program at the root's top. */
+	if (strncmp(full, base, n) == 0 && full[n] == '/')
+		path = full + n;
+	else
+		path = strrchr(full, '/');
+	if (strlen(path) >= len)
+		return -ENAMETOOLONG;
+	strcpy(buf, path);
+	return 0;
+}
+
+s64 bee_os_guest_cwd(char *buf, u64 len)
+{
+	char here[PATH_MAX];
+	u64 n = 0;
+
+	if (bee.options->cwd) {
+		if (bee.options->cwd[0] != '/' ||
+		    strlen(bee.options->cwd) >= len)
+			return -EINVAL;
+		strcpy(buf, bee.options->cwd);
+		return 0;
+	}
+	if (!getcwd(here, sizeof(here)))
+		return -errno;
+	if (*abi_lin_root_text()) {
+		char base[PATH_MAX];
+
+		if (!realpath(abi_lin_root_text(), base))
+			return -errno;
+		n = strlen(base);
+		if (strncmp(here, base, n) || (here[n] && here[n] != '/'))
+			n = strlen(here);
+	}
+	if (strlen(here + n) >= len)
+		return -ENAMETOOLONG;
+	strcpy(buf, here[n] ? here + n : "/");
+	return 0;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+	"skep/internal/uapi"
+)
+
+type partAllow struct {
+	group, cpus, memory string
+	nobody              bool
+}
+
+func (p *partAllow) options(f *cli.Flags) {
+	f.StringVar(&p.group, "group", "", "members of this group may make partitions")
+	f.StringVar(&p.cpus, "cpus", "", "of these CPUs")
+	f.StringVar(&p.memory, "mem", "", "with this much memory together, as 2G, or 0=1G,1=1G by node")
+	f.BoolVar(&p.nobody, "nobody", false, "root alone may")
+}
+
+func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if p.nobody {
+		return partError(lent.Allow(lent.Allowance{Group: uapi.ShimosNobody}))
+	}
+	if p.group == "" && p.cpus == "" && p.memory == "" {
+		return showAllowance()
+	}
+	if p.group == "" || p.cpus == "" || p.memory == "" {
+		return f.Usagef("--group, --cpus and --mem are expected")
+	}
+	gid, err := groupNumber(p.group)
+	if err != nil {
+		return cli.WithCode(cli.Usage, err)
+	}
+	a := lent.Allowance{Group: gid}
+	if a.CPUs, a.Memory, err = partSizes(p.cpus, p.memory); err != nil {
+		return err
+	}
+	return partError(lent.Allow(a))
+}
+
+func groupNumber(name string) (uint32, error) {
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil && uint32(n) != uapi.ShimosNobody {
+		return uint32(n), nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("there is no group %q: 'getent group' lists them", name)
+	}
+	n, err := strconv.ParseUint(g.Gid, 10, 32)
+	return uint32(n), err
+}
+
+func showAllowance() error {
+	a, err := lent.Allowed()
+	if err != nil {
+		return partError(err)
+	}
+	if a.Group == uapi.ShimosNobody {
+		_, err := fmt.Println("nobody but root may make partitions")
+		return err
+	}
+	name := strconv.FormatUint(uint64(a.Group), 10)
+	if g, err := user.LookupGroupId(name); err == nil {
+		name = g.Name
+	}
+	table := cli.NewTable("GROUP", "CPUS", "NODE", "MEMORY")
+	for node, bytes := range a.Memory {
+		if bytes != 0 {
+			table.Row(name, orDash(a.CPUs.String()), node, mib(int(bytes>>20)))
+		}
+	}
+	return table.Write(os.Stdout)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+)
+
+type partCreate struct {
+	cpus, memory, name string
+	split              bool
+}
+
+func (p *partCreate) options(f *cli.Flags) {
+	f.StringVar(&p.cpus, "cpus", "", "CPUs to take, as 2-3 or 1,4-7; never 0")
+	f.StringVar(&p.memory, "mem", "", "memory, as 512M, or 0=256M,1=256M by node")
+	f.StringVar(&p.name, "name", "", "a name to call it by")
+	f.BoolVar(&p.split, "split", false, "the other half of a core may stay with Linux")
+}
+
+func (p *partCreate) run(_ context.Context, f *cli.Flags, words []string) error {
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if p.cpus == "" || p.memory == "" {
+		return f.Usagef("--cpus and --mem are expected")
+	}
+	r := lent.Request{Name: p.name, Split: p.split}
+	var err error
+	if r.CPUs, r.Memory, err = partSizes(p.cpus, p.memory); err != nil {
+		return err
+	}
+	done := progressOf("taking CPUs " + r.CPUs.String() + " and memory from Linux")
+	id, err := lent.Create(r)
+	done()
+	if err != nil {
+		return partError(err)
+	}
+	_, err = fmt.Printf("partition %d: CPUs %s\n", id, r.CPUs)
+	return err
+}
+
+// progressOf shows a line on a terminal until the function that it gives is
+// called; what is shorter than a second shows nothing.
+func progressOf(text string) func() {
+	p := cli.NewProgress(os.Stderr)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second / 4)
+		defer tick.Stop()
+		for begin := time.Now(); ; {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				p.Set([]string{fmt.Sprintf("skep: %s (%d s)", text, time.Since(begin)/time.Second)})
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+		p.Set(nil)
+		p.Done()
+	}
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+)
+
+func partWords() []command {
+	return []command{
+		{name: "part create", usage: "part create --cpus LIST --mem SIZE [--name NAME] [--split]", runner: &partCreate{},
+			summary: "take cores and memory from Linux"},
+		{name: "part list", usage: "part list [--json]", runner: &partList{},
+			summary: "list the partitions"},
+		{name: "part run", usage: "part run [--on PARTITION] [--ledger FILE] -- ./program [ARGS]", runner: &partRun{}, program: true,
+			summary: "run a static Linux program on a partition, with its files and streams here"},
+		{name: "part stats", usage: "part stats [--json] [PARTITION | --ledger FILE]", runner: &partStats{},
+			summary: "what the last run on a partition was disturbed by, and asked for"},
+		{name: "part release", usage: "part release NAME | NUMBER | --all", runner: &partRelease{},
+			summary: "give a partition's cores and memory back to Linux"},
+		{name: "part allow", usage: "part allow [--group GROUP --cpus LIST --mem SIZE | --nobody]", runner: &partAllow{},
+			summary: "say what others than root may take, or show it"},
+	}
+}
+
+// partError gives what the module refused its exit code.
+func partError(err error) error {
+	var refused *lent.RefusedError
+	if errors.As(err, &refused) {
+		return cli.Errorf(cli.Refused, "%s", cli.Clean(refused.Why))
+	}
+	return err
+}
+
+// partSizes reads --cpus and --mem.
+func partSizes(cpus, memory string) (c lent.CPUs, m lent.Memory, err error) {
+	if c, err = lent.ParseCPUs(cpus); err != nil {
+		return c, m, cli.WithCode(cli.Usage, err)
+	}
+	m, err = lent.ParseMemory(memory, lent.Nodes(c), cli.ParseBytes)
+	return c, m, cli.WithCode(cli.Usage, err)
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+)
+
+type partRelease struct{ all bool }
+
+func (p *partRelease) options(f *cli.Flags) { f.BoolVar(&p.all, "all", false, "every partition") }
+
+func (p *partRelease) run(_ context.Context, f *cli.Flags, words []string) error {
+	list, err := p.chosen(f, words)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		done := progressOf("giving CPUs " + i.CPUs + " back to Linux")
+		err := lent.Release(i.ID)
+		done()
+		if err != nil {
+			return partError(err)
+		}
+	}
+	return nil
+}
+
+func (p *partRelease) chosen(f *cli.Flags, words []string) ([]lent.Info, error) {
+	if p.all {
+		if err := f.None(words); err != nil {
+			return nil, err
+		}
+		list, err := lent.List()
+		return list, partError(err)
+	}
+	if len(words) != 1 {
+		return nil, f.Usagef("one partition is expected, by name or number")
+	}
+	i, err := lent.Find(words[0])
+	return []lent.Info{i}, partError(err)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+)
+
+type partRun struct{ on, ledger string }
+
+func (p *partRun) options(f *cli.Flags) {
+	f.StringVar(&p.on, "on", "", "the `PARTITION`, by name or number; not needed where there is one")
+	f.StringVar(&p.ledger, "ledger", "", "where to write what happened, instead of where part stats looks")
+}
+
+// run becomes the proxy, so that signals, streams and the status are the
+// program's own.
+func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a program is expected")
+	}
+	i, err := onePartition(p.on)
+	if err != nil {
+		return partError(err)
+	}
+	if p.ledger == "" {
+		if p.ledger, err = ledgerOf(i.ID); err != nil {
+			return err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	proxy := filepath.Join(filepath.Dir(self), "sms-proxy")
+	args := append([]string{proxy, "--ledger", p.ledger, strconv.FormatUint(uint64(i.ID), 10)}, words...)
+	err = unix.Exec(proxy, args, os.Environ())
+	return cli.Errorf(cli.Refused, "the proxy of partitions %s cannot be started: %v", proxy, err)
+}
+
+// onePartition finds the one that is named, or the only one that there is.
+func onePartition(word string) (lent.Info, error) {
+	if word != "" {
+		return lent.Find(word)
+	}
+	list, err := lent.List()
+	if err != nil {
+		return lent.Info{}, err
+	}
+	switch len(list) {
+	case 0:
+		return lent.Info{}, &lent.RefusedError{Why: "no partition is there: 'skep part create' makes one"}
+	case 1:
+		return list[0], nil
+	}
+	var names []string
+	for _, i := range list {
+		names = append(names, strconv.FormatUint(uint64(i.ID), 10))
+	}
+	return lent.Info{}, &lent.RefusedError{Why: fmt.Sprintf("there are partitions %s: say which with --on", strings.Join(names, ", "))}
+}
+
+// ledgerOf is the file of a partition's last run by this user.
+func ledgerOf(id uint32) (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		var err error
+		if dir, err = os.UserCacheDir(); err != nil {
+			return "", cli.Errorf(cli.Refused, "no folder for the ledger of the run: give --ledger FILE, or set HOME (%v)", err)
+		}
+	}
+	dir = filepath.Join(dir, "skep")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, fmt.Sprintf("partition-%d.ledger", id)), nil
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * A partition: cores and memory lent by a running Linux to a compute kernel
+ * (SHIMOS, /dev/shimos). This file says what an image finds when it is booted;
+ * shimos.h says how Linux programs make and drive partitions.
+ *
+ * Physical memory of a partition:
+ *
+ *   kernel   one contiguous range, image first, then memory of the image's
+ *            own; no user space of Linux can ever map it
+ *   mail     one contiguous range, shared with the proxy of the partition,
+ *            which is hostile: copy once, check, use (mail.h)
+ *   pool     a list of 2 MiB aligned ranges per node, for the program; the
+ *            proxy can map it too
+ *
+ * All of it is zero when an image starts, but for the image, this struct, the
+ * clock, and what the proxy wrote to its part since it called OPEN.
+ *
+ * Entry of the image, once per core, all cores at about the same time:
+ *
+ *   64-bit mode, ring 0, interrupts off (IF = 0), the local APIC's task
+ *   priority class at 15, caches on, PAT as Linux has it, EFER.LME alone, and
+ *   for the first instructions GDT, IDT (NMI returns, #MC halts) and a stack
+ *   of 64 bytes of the trampoline. CR3: `kernel` at SKEP_PARTITION_BASE with
+ *   2 MiB pages (writable, executable), and nothing else but the trampoline.
+ *   rdi: address of struct skep_partition (in `kernel`, behind the image)
+ *   rsi: number of this core, 0 to cores - 1
+ *
+ * A maskable interrupt must never be taken: Linux broadcasts to all processors
+ * that ever ran. An NMI may come at any instruction. Stopping needs no help:
+ * INIT ends an image at any point.
+ */
+#ifndef SKEP_PARTITION_H
+#define SKEP_PARTITION_H
+
+#include <skep/types.h>
+
+#define SKEP_PARTITION_MAGIC 0x54524150 /* "PART" */
+#define SKEP_PARTITION_REVISION 1
+#define SKEP_PARTITION_BASE 0xffffffff80000000ull
+#define SKEP_PARTITION_CORES 256
+#define SKEP_PARTITION_RANGES 256
+#define SKEP_PARTITION_ALIGN 0x200000
+
+/* The first bytes of an image file, a flat binary for SKEP_PARTITION_BASE.
+ * struct skep_partition lies on the first page behind file_size: memory that
+ * is to be zero comes from free_start on, or is part of the file.
+ */
+#define SKEP_IMAGE_MAGIC 0x31534d53 /* "SMS1" */
+#define SKEP_IMAGE_REVISION 1
+#define SKEP_IMAGE_MOST 0x1000000 /* bytes of a file */
+
+struct skep_image {
+	u32 magic;
+	u32 revision;	 /* of this header, else refused */
+	u32 partition;	 /* SKEP_PARTITION_REVISION that it was built for */
+	u32 entry;	 /* offset in the file */
+	u64 file_size;	 /* of the whole file */
+	u64 memory;	 /* of `kernel`: at least that many bytes */
+	u64 core_memory; /* and that many more for each core */
+	char name[24];	 /* and version, for people; ends with 0 */
+};
+SKEP_ASSERT_SIZE(struct skep_image, 64);
+
+struct skep_partition_core {
+	u32 apic_id;
+	u32 node;
+};
+
+struct skep_partition_range {
+	u64 start, length; /* physical, bytes */
+	u32 node, zero;
+};
+
+/*
+ * Time: ns = base + (((tsc - tsc_base) * mult + fraction) >> shift), in 128
+ * bits: then it agrees with Linux to the nanosecond and never goes back.
+ * Linux rewrites it as its own clock is corrected; an odd sequence says that
+ * it is being written (as a seqlock). In `mail`, at SKEP_MAIL_CLOCK, since
+ * Linux writes it while the image runs; a hostile proxy can spoil the time and
+ * nothing else.
+ */
+struct skep_partition_clock {
+	u32 sequence, shift;
+	u64 tsc_base, mult;
+	u64 realtime, monotonic; /* ns at tsc_base */
+	u64 fraction; /* of a ns at tsc_base, in units of 1 >> shift */
+	u64 zero[2];
+};
+SKEP_ASSERT_SIZE(struct skep_partition_clock, 64);
+#define SKEP_MAIL_CLOCK 0 /* offset in mail */
+
+struct skep_partition {
+	u32 magic, revision;
+	u32 id;
+	u32 cores;
+	u32 ranges;
+	u32 tsc_khz;
+	u64 kernel_start, kernel_size;
+	u64 mail_start, mail_size;
+	u64 free_start; /* offset in `kernel`: first byte behind this struct */
+	/* Ringing Linux: a fixed interrupt to this processor. It says "look at
+	 * the mail", no more; several may arrive as one. */
+	u32 bell_apic_id; /* may change: read it each time */
+	u32 bell_vector;
+	u64 apic_base; /* physical address of the xAPIC; 0: x2APIC */
+	u8 random[32];
+	u64 saved_hwp, saved_perf, saved_epb; /* full speed; 0: leave alone */
+	u64 zero[8];
+	struct skep_partition_core core[SKEP_PARTITION_CORES];
+	struct skep_partition_range range[SKEP_PARTITION_RANGES];
+};
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+
+package part
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"skep/internal/uapi"
+)
+
+// call carries out one call of the device. why is where the answer says what
+// was wrong.
+func call(number uintptr, arg unsafe.Pointer, why []byte) error {
+	f, err := os.OpenFile(uapi.ShimosDevice, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &RefusedError{"the module shimos is not loaded: an administrator loads it with 'insmod shimos.ko'"}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, f.Fd(), number, uintptr(arg))
+	switch text := uapi.Text(why); {
+	case e == 0:
+		return nil
+	case text != "":
+		return &RefusedError{text}
+	case e == unix.ENOTTY:
+		return &RefusedError{"the module shimos is of another version: load that of this build"}
+	}
+	return e
+}
+
+// Create makes a partition and gives its number.
+func Create(r Request) (uint32, error) {
+	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory}
+	if len(r.Name) >= len(c.Name) {
+		return 0, &RefusedError{fmt.Sprintf("the name %q is longer than %d bytes", r.Name, len(c.Name)-1)}
+	}
+	copy(c.Name[:], r.Name)
+	if r.Split {
+		c.Flags = uapi.ShimosSplit
+	}
+	err := call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:])
+	return c.ID, err
+}
+
+// Release gives a partition's cores and memory back to Linux.
+func Release(id uint32) error {
+	r := uapi.ShimosRelease{ID: id}
+	return call(uapi.ShimosIocRelease, unsafe.Pointer(&r), r.Why[:])
+}
+
+// List gives all partitions, in the order of their numbers.
+func List() (list []Info, err error) {
+	for id := uint32(0); ; {
+		v := uapi.ShimosInfo{ID: id}
+		err := call(uapi.ShimosIocInfo, unsafe.Pointer(&v), nil)
+		if errors.Is(err, unix.ENOENT) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Info{
+			ID: v.ID, Name: uapi.Text(v.Name[:]), State: v.State.String(), UID: v.UID, CPUs: CPUs(v.CPUs).String(),
+			Pool: v.Pool, Mail: v.Mail, Kernel: v.Kernel, Runs: v.Runs, PID: v.Proxy,
+			Image: uapi.Text(v.Image[:]), End: uapi.Text(v.End[:]),
+		})
+		if v.ID == ^uint32(0) {
+			return list, nil
+		}
+		id = v.ID + 1
+	}
+}
+
+// Find takes a partition's number or name.
+func Find(word string) (Info, error) {
+	list, err := List()
+	if err != nil {
+		return Info{}, err
+	}
+	for _, i := range list {
+		if word == i.Name || word == strconv.FormatUint(uint64(i.ID), 10) {
+			return i, nil
+		}
+	}
+	return Info{}, &RefusedError{fmt.Sprintf("there is no partition %q: 'skep part list' shows those that are", word)}
+}
+
+// Allow sets what others than root may have.
+func Allow(a Allowance) error {
+	v := uapi.ShimosAllow{Revision: uapi.ShimosRevision, GID: a.Group, CPUs: a.CPUs, Bytes: a.Memory}
+	return call(uapi.ShimosIocAllow, unsafe.Pointer(&v), v.Why[:])
+}
+
+// Allowed tells what others than root may have.
+func Allowed() (Allowance, error) {
+	var v uapi.ShimosAllow
+	err := call(uapi.ShimosIocAllowed, unsafe.Pointer(&v), nil)
+	return Allowance{Group: v.GID, CPUs: v.CPUs, Memory: v.Bytes}, err
+}
+
+// Nodes gives the NUMA nodes of CPUs; those of a machine without are 0.
+func Nodes(c CPUs) []int {
+	seen := map[int]bool{}
+	for _, cpu := range c.List() {
+		dirs, _ := filepath.Glob(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/node[0-9]*", cpu))
+		for _, dir := range dirs {
+			n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "node"))
+			if err == nil && n < uapi.ShimosNodes {
+				seen[n] = true
+			}
+		}
+	}
+	var list []int
+	for n := range seen {
+		list = append(list, n)
+	}
+	if list == nil {
+		return []int{0}
+	}
+	return list
+}

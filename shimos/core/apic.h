@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is written to a local APIC to reset, start or interrupt one other
+ * processor, by its physical id. xAPIC takes two 32-bit registers, the upper
+ * one first; x2APIC takes one 64-bit register.
+ */
+#ifndef SHIMOS_APIC_H
+#define SHIMOS_APIC_H
+
+#include <skep/types.h>
+
+#define SHIMOS_ICR_LOW 0x300 /* xAPIC: offsets from its base */
+#define SHIMOS_ICR_HIGH 0x310
+#define SHIMOS_ICR_PENDING 0x1000 /* xAPIC: not delivered yet */
+#define SHIMOS_ICR_MSR 0x830	  /* x2APIC */
+
+enum shimos_signal { SHIMOS_INIT, SHIMOS_SIPI, SHIMOS_NMI };
+
+/* The lower half. page: where SIPI starts, a number below 0x100. */
+u32 shimos_apic_low(enum shimos_signal signal, u32 page);
+/* xAPIC's upper half; 0 or -errno: an id that it cannot name. */
+int shimos_apic_high(u32 id, u32 *high);
+u64 shimos_apic_x2(enum shimos_signal signal, u32 page, u32 id);
+
+#endif

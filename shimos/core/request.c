@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+#include "request.h"
+#include "error.h"
+#include "map.h"
+
+#define CPUS (SHIMOS_CPU_WORDS * 64)
+
+static void say(struct shimos_text *why, const char *s)
+{
+	shimos_text_add(why, s);
+}
+
+u32 shimos_request_cores(const struct shimos_create *r)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < CPUS; i++)
+		n += shimos_map_has(r->cpus, i);
+	return n;
+}
+
+/* The end of a sentence: what may be asked for, if anything. */
+static int choose(const struct shimos_machine *m,
+		  const struct shimos_allow *allow, struct shimos_text *why)
+{
+	u64 map[SHIMOS_CPU_WORDS];
+	u32 i, any = 0;
+
+	for (i = 0; i < SHIMOS_CPU_WORDS; i++) {
+		map[i] = m->online[i] & ~m->lent[i];
+		if (!i)
+			map[i] &= ~1ull;
+		if (!m->root)
+			map[i] &= allow->cpus[i];
+		any |= map[i] != 0;
+	}
+	if (!any) {
+		say(why, "; no CPU can be lent now");
+		return -SHIMOS_EBUSY;
+	}
+	say(why, "; these can be lent: ");
+	shimos_text_cpus(why, map, SHIMOS_CPU_WORDS);
+	return -SHIMOS_EINVAL;
+}
+
+static int refuse_cpu(u32 cpu, const char *what, const struct shimos_machine *m,
+		      const struct shimos_allow *allow, struct shimos_text *why)
+{
+	say(why, "CPU ");
+	shimos_text_number(why, cpu);
+	say(why, what);
+	return choose(m, allow, why);
+}
+
+static int check_cpu(u32 cpu, const struct shimos_allow *allow,
+		     const struct shimos_machine *m, struct shimos_text *why)
+{
+	const char *what = (void *)0;
+
+	if (!cpu)
+		what = " stays with Linux";
+	else if (cpu >= m->cpus || !shimos_map_has(m->present, cpu))
+		what = " is not in this machine";
+	else if (shimos_map_has(m->lent, cpu))
+		what = " belongs to another partition";
+	else if (!shimos_map_has(m->online, cpu))
+		what = " is offline";
+	else if (!m->root && !shimos_map_has(allow->cpus, cpu))
+		what = " is not in the allowance";
+	return what ? refuse_cpu(cpu, what, m, allow, why) : 0;
+}
+
+/* The other half of a lent core, left to Linux, disturbs and can spy. */
+static int check_halves(const struct shimos_create *r,
+			const struct shimos_machine *m, struct shimos_text *why)
+{
+	u64 asked[SHIMOS_CPU_WORDS] = {0}; /* by the first CPU of the core */
+	u32 cpu;
+
+	for (cpu = 0; cpu < m->cpus; cpu++)
+		if (shimos_map_has(r->cpus, cpu))
+			shimos_map_set(asked, m->core[cpu]);
+	for (cpu = 0; cpu < m->cpus; cpu++) {
+		if (shimos_map_has(r->cpus, cpu) ||
+		    !shimos_map_has(m->online, cpu) ||
+		    !shimos_map_has(asked, m->core[cpu]))
+			continue;
+		say(why, "CPU ");
+		shimos_text_number(why, cpu);
+		say(why, " is the other half of a core that was asked for: ask "
+			 "for both, or say that cores may be split (--split)");
+		return -SHIMOS_EINVAL;
+	}
+	return 0;
+}
+
+static int check_cpus(const struct shimos_create *r,
+		      const struct shimos_allow *allow,
+		      const struct shimos_machine *m, struct shimos_text *why)
+{
+	u32 cpu, n = shimos_request_cores(r);
+	int err;
+
+	if (!n) {
+		say(why, "no CPU was asked for");
+		return choose(m, allow, why);
+	}
+	if (n > SKEP_PARTITION_CORES) {
+		say(why, "a partition has at most 256 CPUs");
+		return -SHIMOS_EINVAL;
+	}
+	for (cpu = 0; cpu < CPUS; cpu++) {
+		if (!shimos_map_has(r->cpus, cpu))
+			continue;
+		err = check_cpu(cpu, allow, m, why);
+		if (err)
+			return err;
+	}
+	return r->flags & SHIMOS_SPLIT ? 0 : check_halves(r, m, why);
+}
+
+static int too_much(u32 node, u64 bytes, const char *what,
+		    struct shimos_text *why)
+{
+	say(why, "node ");
+	shimos_text_number(why, node);
+	say(why, what);
+	shimos_text_bytes(why, bytes & ~(SKEP_PARTITION_ALIGN - 1ull));
+	say(why, ": ask for less there");
+	return -SHIMOS_ENOMEM;
+}
+
+static int check_node(const struct shimos_create *r, u32 node,
+		      const struct shimos_allow *allow,
+		      const struct shimos_machine *m, struct shimos_text *why)
+{
+	u64 bytes = r->bytes[node], left;
+
+	if (!bytes)
+		return 0;
+	if (!(m->nodes >> node & 1)) {
+		say(why, "node ");
+		shimos_text_number(why, node);
+		say(why, " has no memory; 'numactl --hardware' lists those "
+			 "that have");
+		return -SHIMOS_EINVAL;
+	}
+	if (bytes % SKEP_PARTITION_ALIGN) {
+		say(why, "memory is lent in multiples of 2 MiB on each node");
+		return -SHIMOS_EINVAL;
+	}
+	left = 0;
+	if (allow->bytes[node] > m->used[node])
+		left = allow->bytes[node] - m->used[node];
+	if (!m->root && bytes > left)
+		return too_much(node, left, " has an allowance of another ",
+				why);
+	if (bytes > m->spare[node])
+		return too_much(node, m->spare[node], " could spare about ",
+				why);
+	return 0;
+}
+
+static int check_kind(enum shimos_machine_kind kind, struct shimos_text *why)
+{
+	static const char *const text[] = {
+		[SHIMOS_XEN] = "this Linux runs on Xen, which starts and stops "
+			       "CPUs itself: use bare metal or KVM",
+		[SHIMOS_CONFIDENTIAL] =
+			"this is a confidential guest (SEV or TDX), whose CPUs "
+			"start only where its firmware says: use another "
+			"machine",
+		[SHIMOS_ENCRYPTED] =
+			"Linux encrypts this machine's memory (SME): boot with "
+			"mem_encrypt=off",
+		[SHIMOS_NO_TSC] =
+			"Linux's clock is not the TSC, so a lent core could "
+			"not tell the time: see clocksource in /sys",
+	};
+
+	if (kind == SHIMOS_PLAIN)
+		return 0;
+	say(why, text[kind]);
+	return -SHIMOS_EOPNOTSUPP;
+}
+
+static int check_revision(u32 revision, struct shimos_text *why)
+{
+	if (revision == SHIMOS_REVISION)
+		return 0;
+	say(why, "the program speaks revision ");
+	shimos_text_number(why, revision);
+	say(why, " and the module ");
+	shimos_text_number(why, SHIMOS_REVISION);
+	say(why, ": take both from one build of skep");
+	return -SHIMOS_EINVAL;
+}
+
+static int check_name(const char *name, struct shimos_text *why)
+{
+	u32 i;
+
+	for (i = 0; i < SHIMOS_NAME && name[i]; i++)
+		if (name[i] <= ' ' || name[i] > '~' || name[i] == '/')
+			break;
+	if (i < SHIMOS_NAME && !name[i])
+		return 0;
+	say(why, "a partition's name has at most 31 printable characters, no "
+		 "blank and no slash");
+	return -SHIMOS_EINVAL;
+}
+
+int shimos_request_check(const struct shimos_create *r,
+			 const struct shimos_allow *allow,
+			 const struct shimos_machine *m,
+			 struct shimos_text *why)
+{
+	u32 node;
+	int err = check_revision(r->revision, why);
+
+	if (!err)
+		err = check_kind(m->kind, why);
+	if (!err && (r->flags & ~SHIMOS_SPLIT || r->zero)) {
+		say(why, "a flag is set that this module does not know");
+		err = -SHIMOS_EINVAL;
+	}
+	if (!err)
+		err = check_name(r->name, why);
+	if (!err && !m->root && !m->member) {
+		say(why, "you have no allowance: root gives one with 'skep "
+			 "part allow'");
+		err = -SHIMOS_EPERM;
+	}
+	if (!err)
+		err = check_cpus(r, allow, m, why);
+	for (node = 0; !err && node < SHIMOS_NODES; node++)
+		err = check_node(r, node, allow, m, why);
+	return err;
+}
+
+int shimos_request_memory(const struct shimos_create *r, u64 needed,
+			  struct shimos_text *why)
+{
+	u64 sum = 0;
+	u32 node;
+
+	for (node = 0; node < SHIMOS_NODES; node++)
+		sum += r->bytes[node];
+	if (sum >= needed + SKEP_PARTITION_ALIGN)
+		return 0;
+	say(why, "a partition of these CPUs needs ");
+	shimos_text_bytes(why, needed);
+	say(why, " for itself and some for the program: ask for more than ");
+	shimos_text_bytes(why, needed);
+	return -SHIMOS_EINVAL;
+}
+
+int shimos_allow_check(const struct shimos_allow *allow,
+		       struct shimos_text *why)
+{
+	int err = check_revision(allow->revision, why);
+
+	if (!err && allow->cpus[0] & 1) {
+		say(why, "CPU 0 stays with Linux: leave it out");
+		err = -SHIMOS_EINVAL;
+	}
+	return err;
+}

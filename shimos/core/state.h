@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What may happen to a partition, and when: the drawing in skep/shimos.h. */
+#ifndef SHIMOS_STATE_H
+#define SHIMOS_STATE_H
+
+#include <skep/types.h>
+
+enum shimos_event {
+	SHIMOS_READY,	/* lent, checked and cleared */
+	SHIMOS_BOOT,	/* START */
+	SHIMOS_END,	/* STOP, close, failed start */
+	SHIMOS_STOPPED, /* every core answered and the memory is clear */
+	SHIMOS_FREE,	/* RELEASE, or a failed CREATE */
+	SHIMOS_EVENTS
+};
+
+/* The state that follows, 0 for "no more", or a negative errno. */
+int shimos_state_next(u32 state, enum shimos_event event);
+
+#endif

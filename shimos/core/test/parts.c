@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+/* The smaller parts of the core. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../apic.h"
+#include "../error.h"
+#include "../image.h"
+#include "../plan.h"
+#include "../power.h"
+#include "../state.h"
+#include "../tables.h"
+#include "tests/tap.h"
+#include <skep/shimos.h>
+
+#define MIB (1ull << 20)
+
+static void text(void)
+{
+	u64 map[2] = {0x8000000000000006ull, 0x11};
+	struct shimos_text t;
+	char at[12];
+
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_add(&t, "many words that do not fit");
+	tap_ok(!strcmp(at, "many words "), "text: is cut off and ends");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_cpus(&t, map, 2);
+	tap_ok(!strcmp(at, "1-2,63-64,6"), "text: CPUs as taskset has them");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_number(&t, 18446744073709551615ull);
+	tap_ok(!strcmp(at, "18446744073"), "text: the largest number");
+	shimos_text_begin(&t, at, 1);
+	shimos_text_cpus(&t, map + 2, 0);
+	tap_ok(!*at, "text: no room at all");
+}
+
+/* From the manuals of Intel, volume 3, 11.6.1 and 11.12.9. */
+static void apic(void)
+{
+	u32 high = 0;
+
+	tap_ok(shimos_apic_low(SHIMOS_INIT, 0) == 0x4500, "apic: INIT");
+	tap_ok(shimos_apic_low(SHIMOS_SIPI, 0x97) == 0x4697, "apic: SIPI");
+	tap_ok(shimos_apic_low(SHIMOS_NMI, 0) == 0x4400, "apic: NMI");
+	tap_ok(!shimos_apic_high(3, &high) && high == 0x3000000,
+	       "apic: an id of xAPIC is the top byte");
+	tap_ok(shimos_apic_high(255, &high) == -SHIMOS_EINVAL &&
+		       shimos_apic_high(256, &high) == -SHIMOS_EINVAL,
+	       "apic: xAPIC refuses ids from 255, which are all processors");
+	tap_ok(shimos_apic_x2(SHIMOS_SIPI, 0x97, 3) == 0x300004697ull,
+	       "apic: x2APIC has the id above");
+	tap_ok(shimos_apic_x2(SHIMOS_INIT, 0, 0x12345) == 0x1234500004500ull,
+	       "apic: x2APIC has ids of 32 bits");
+	tap_ok(shimos_power_hwp(0x0107151e) == 0x1e1e,
+	       "power: least and most are the highest, preference 0");
+}
+
+static void state(void)
+{
+	int err = -SHIMOS_EINVAL, busy = -SHIMOS_EBUSY;
+	const int want[4][SHIMOS_EVENTS] = {
+		{SHIMOS_IDLE, busy, err, err, 0},
+		{err, SHIMOS_RUNNING, err, err, 0},
+		{err, busy, SHIMOS_STOPPING, err, busy},
+		{err, busy, err, SHIMOS_IDLE, busy},
+	};
+	int s, e, wrong = 0;
+
+	for (s = 0; s < 4; s++)
+		for (e = 0; e < SHIMOS_EVENTS; e++)
+			wrong += shimos_state_next(s + 1, e) != want[s][e];
+	tap_ok(!wrong, "state: every event in every state");
+	tap_ok(shimos_state_next(0, SHIMOS_READY) < 0 &&
+		       shimos_state_next(5, SHIMOS_READY) < 0 &&
+		       shimos_state_next(1, SHIMOS_EVENTS) < 0,
+	       "state: no state and no event beyond");
+}
+
+static struct skep_image good(void)
+{
+	struct skep_image h = {.magic = SKEP_IMAGE_MAGIC,
+			       .revision = SKEP_IMAGE_REVISION,
+			       .partition = SKEP_PARTITION_REVISION,
+			       .entry = 64,
+			       .file_size = 100,
+			       .memory = 3 * MIB,
+			       .core_memory = 65536,
+			       .name = "test"};
+
+	return h;
+}
+
+static void refused(const char *name, struct skep_image h, u64 length,
+		    const char *words)
+{
+	char data[100] __attribute__((aligned(8))) = {0}, why[SHIMOS_WHY];
+	struct shimos_text t;
+	int err;
+
+	memcpy(data, &h, sizeof(h));
+	shimos_text_begin(&t, why, sizeof(why));
+	err = shimos_image_check(data, length, &t);
+	if (!tap_ok(err == -SHIMOS_EINVAL && strstr(why, words), "image: %s",
+		    name))
+		printf("# %d: %s\n", err, why);
+}
+
+#define WRONG(name, field, value, words)                                       \
+	do {                                                                   \
+		struct skep_image h_ = good();                                 \
+		h_.field = value;                                              \
+		refused(name, h_, 100, words);                                 \
+	} while (0)
+
+static void image(void)
+{
+	struct skep_image h = good();
+	char data[100] __attribute__((aligned(8))) = {0}, why[SHIMOS_WHY];
+	struct shimos_text t;
+
+	memcpy(data, &h, sizeof(h));
+	shimos_text_begin(&t, why, sizeof(why));
+	tap_ok(!shimos_image_check(data, 100, &t) && !*why,
+	       "image: a good one");
+	refused("shorter than its header", h, 63, "SMS1");
+	refused("shorter than it says", h, 99, "size");
+	WRONG("another magic", magic, 1, "SMS1");
+	WRONG("another header", revision, 2, "header revision 2");
+	WRONG("another partition", partition, 7, "partition revision 7");
+	WRONG("a size of its own", file_size, 1ull << 63, "size");
+	WRONG("entry in the header", entry, 63, "entry");
+	WRONG("entry behind the end", entry, 100, "entry");
+	WRONG("a name without an end", name[23], 'x', "name");
+	WRONG("more memory than can be mapped", memory, ~0ull, "1 GiB");
+	WRONG("more memory per core", core_memory, ~0ull / 2, "1 GiB");
+	tap_ok(shimos_image_memory(&h, 2) == 4 * MIB, "image: its memory");
+	h.memory = 0;
+	tap_ok(shimos_image_memory(&h, 1) == 2 * MIB,
+	       "image: at least the file and the description");
+	tap_ok(!shimos_image_memory(&h, 257), "image: no more than 256 cores");
+	h.core_memory = 8 * MIB;
+	tap_ok(shimos_image_memory(&h, 127) && !shimos_image_memory(&h, 128),
+	       "image: at most 1 GiB with all its cores");
+	tap_ok(shimos_image_memory(NULL, 2), "image: some memory without one");
+	tap_ok(shimos_image_partition(&h) == 4096 &&
+		       shimos_image_free(&h) == 4096 + 12288,
+	       "image: the description lies on the next page");
+}
+
+static int overlaps(struct shimos_plan *p)
+{
+	struct skep_partition_range *r[SKEP_PARTITION_RANGES + 2];
+	u32 n = 0, i, j;
+
+	r[n++] = &p->kernel;
+	r[n++] = &p->mail;
+	for (i = 0; i < p->pools; i++)
+		r[n++] = &p->pool[i];
+	for (i = 0; i < n; i++)
+		for (j = 0; j < i; j++)
+			if (r[i]->start < r[j]->start + r[j]->length &&
+			    r[j]->start < r[i]->start + r[i]->length)
+				return 1;
+	return 0;
+}
+
+static void plan(void)
+{
+	struct skep_partition_range r[3] = {
+		{.start = 64 * MIB, .length = 32 * MIB, .node = 0},
+		{.start = 128 * MIB, .length = 6 * MIB, .node = 1},
+		{.start = 256 * MIB, .length = 2 * MIB, .node = 1},
+	};
+	struct shimos_plan p;
+
+	tap_ok(!shimos_plan_make(&p, r, 3, 6 * MIB, 2 * MIB, 1) &&
+		       p.kernel.start == 128 * MIB && p.kernel.node == 1 &&
+		       p.mail.start == 256 * MIB && p.pools == 1 &&
+		       p.pool[0].length == 32 * MIB && !overlaps(&p),
+	       "plan: the smallest range of the node that fits");
+	tap_ok(!shimos_plan_make(&p, r, 3, 8 * MIB, 2 * MIB, 1) &&
+		       p.kernel.start == 64 * MIB && p.mail.node == 1 &&
+		       p.pools == 2 && !overlaps(&p),
+	       "plan: another node where this one has no range of that size");
+	tap_ok(shimos_plan_make(&p, r, 3, 34 * MIB, 2 * MIB, 0) ==
+		       -SHIMOS_ENOMEM,
+	       "plan: too scattered");
+	tap_ok(shimos_plan_make(&p, r + 2, 1, 2 * MIB, 2 * MIB, 0) ==
+			       -SHIMOS_ENOMEM &&
+		       shimos_plan_make(&p, r + 1, 1, 4 * MIB, 2 * MIB, 0) ==
+			       -SHIMOS_ENOMEM,
+	       "plan: nothing left for the mail, or for the program");
+	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
+		       shimos_plan_mail(8) == 4 * MIB &&
+		       shimos_plan_mail(256) == 66 * MIB,
+	       "plan: mail grows with the cores");
+}
+
+/* What the processor would find: physical address, 0 where nothing is. */
+static u64 walk(struct shimos_tables *t, u64 address)
+{
+	u64 *table = t->at[0], e;
+	u32 shift;
+
+	for (shift = 39;; shift -= 9) {
+		e = table[address >> shift & 511];
+		if ((e & 3) != 3)
+			return 0;
+		if (shift == 12 || (shift == 21 && e & 0x80))
+			return (e & ~0xfffull) + (address & 0xfff) +
+			       (shift == 21 ? address & 0x1ff000 : 0);
+		table = t->at[((e & ~0xfffull) - t->start) / 4096];
+	}
+}
+
+static void tables(void)
+{
+	void *at = aligned_alloc(4096, 11 * 4096);
+	struct shimos_tables t;
+	u64 i;
+	int err = 0;
+
+	memset(at, 0, 11 * 4096);
+	shimos_tables_begin(&t, at, 0x7f000000, 11);
+	err |= shimos_tables_map(&t, 0x97000, 0x97000, 0);
+	for (i = 0; i < 16; i++)
+		err |= shimos_tables_map(&t, 0x7eff0000 + i * 4096,
+					 0x7eff0000 + i * 4096, 0);
+	for (i = 0; i < 512; i++)
+		err |= shimos_tables_map(&t, SKEP_PARTITION_BASE + i * 2 * MIB,
+					 0x140000000ull + i * 2 * MIB, 1);
+	tap_ok(!err && t.used <= 11, "tables: what a core starts on fits");
+	tap_ok(walk(&t, 0x97123) == 0x97123 && !walk(&t, 0x98000) &&
+		       !walk(&t, 0x96fff),
+	       "tables: one page below 1 MiB");
+	tap_ok(walk(&t, 0x7eff0000) == 0x7eff0000 &&
+		       walk(&t, 0x7effffff) == 0x7effffff &&
+		       !walk(&t, 0x7f000000),
+	       "tables: the stage across no more than its pages");
+	tap_ok(walk(&t, SKEP_PARTITION_BASE) == 0x140000000ull &&
+		       walk(&t, ~0ull - (1ull << 30)) == 0x17fffffffull,
+	       "tables: the kernel region");
+	for (i = 0; !err; i++)
+		err = shimos_tables_map(&t, (i + 4) << 39, 0, 0);
+	tap_ok(err == -SHIMOS_ENOSPC && t.used == 11, "tables: an end");
+	free(at);
+}
+
+int main(void)
+{
+	text();
+	apic();
+	state();
+	image();
+	plan();
+	tables();
+	return tap_done();
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* Requests against a machine of 8 CPUs, two to a core, and two nodes. */
+#include <string.h>
+
+#include "../error.h"
+#include "../map.h"
+#include "../request.h"
+#include "tests/tap.h"
+
+#define MIB (1ull << 20)
+
+static const u32 cores[8] = {0, 0, 2, 2, 4, 4, 6, 6};
+static struct shimos_machine machine;
+static struct shimos_allow allow;
+static struct shimos_create ask;
+static char why[SHIMOS_WHY];
+
+static void begin(void)
+{
+	memset(&machine, 0, sizeof(machine));
+	machine.present[0] = 0xff;
+	machine.online[0] = 0xbf; /* without 6 */
+	machine.lent[0] = 0;
+	machine.spare[0] = machine.spare[1] = 512 * MIB;
+	machine.nodes = 3;
+	machine.core = cores;
+	machine.cpus = 8;
+	machine.root = 1;
+	memset(&allow, 0, sizeof(allow));
+	allow.revision = SHIMOS_REVISION;
+	allow.cpus[0] = 0x3c;
+	allow.bytes[0] = 64 * MIB;
+	memset(&ask, 0, sizeof(ask));
+	ask.revision = SHIMOS_REVISION;
+	ask.cpus[0] = 0x0c;
+	ask.bytes[0] = 64 * MIB;
+}
+
+static int check(void)
+{
+	struct shimos_text t;
+
+	shimos_text_begin(&t, why, sizeof(why));
+	return shimos_request_check(&ask, &allow, &machine, &t);
+}
+
+/* One thing is wrong, and the sentence names it and what would work. */
+static void refused(const char *name, int err, const char *a, const char *b)
+{
+	int got = check();
+
+	if (!tap_ok(got == -err && strstr(why, a) && strstr(why, b),
+		    "request: %s", name))
+		printf("# %d: %s\n", got, why);
+	begin();
+}
+
+static void cpus(void)
+{
+	begin();
+	tap_ok(!check() && !*why, "request: two halves of a core are lent");
+	ask.cpus[0] = 1;
+	refused("CPU 0", SHIMOS_EINVAL, "CPU 0 stays with Linux", "1-5,7");
+	ask.cpus[0] = 0x100;
+	refused("a CPU that is not there", SHIMOS_EINVAL, "CPU 8 is not in",
+		"1-5,7");
+	ask.cpus[63] = 1ull << 63;
+	refused("the last CPU that can be named", SHIMOS_EINVAL, "CPU 4095",
+		"1-5,7");
+	ask.cpus[0] = 0xc0;
+	refused("a CPU that is offline", SHIMOS_EINVAL, "CPU 6 is offline",
+		"1-5,7");
+	machine.lent[0] = 8;
+	refused("a CPU of another partition", SHIMOS_EINVAL,
+		"CPU 3 belongs to another", "1-2,4-5,7");
+	machine.lent[0] = 0xfe;
+	refused("when all are lent", SHIMOS_EBUSY, "another partition",
+		"no CPU can be lent now");
+	ask.cpus[0] = 0;
+	refused("no CPU", SHIMOS_EINVAL, "no CPU was asked for", "1-5,7");
+	memset(ask.cpus, 0xff, 5 * 8);
+	refused("too many CPUs", SHIMOS_EINVAL, "at most 256", "");
+	ask.cpus[0] = 0x08;
+	refused("half a core", SHIMOS_EINVAL, "CPU 2 is the other half",
+		"--split");
+	ask.cpus[0] = 0x08;
+	ask.flags = SHIMOS_SPLIT;
+	tap_ok(!check(), "request: half a core, if told so");
+	begin();
+	ask.cpus[0] = 0x80;
+	tap_ok(!check(), "request: the other half is offline already");
+	begin();
+}
+
+static void memory(void)
+{
+	struct shimos_text t;
+
+	ask.bytes[0] = 1024 * MIB;
+	refused("more memory than can be had", SHIMOS_ENOMEM,
+		"node 0 could spare about 512 MiB", "less");
+	ask.bytes[0] = ~0ull & ~(2 * MIB - 1);
+	refused("all memory that can be named", SHIMOS_ENOMEM, "node 0",
+		"512 MiB");
+	ask.bytes[1] = 3 * MIB;
+	refused("half a block", SHIMOS_EINVAL, "multiples of 2 MiB", "");
+	ask.bytes[63] = 2 * MIB;
+	refused("a node without memory", SHIMOS_EINVAL, "node 63 has no memory",
+		"numactl");
+	shimos_text_begin(&t, why, sizeof(why));
+	tap_ok(!shimos_request_memory(&ask, 62 * MIB, &t),
+	       "request: 2 MiB remain for the program");
+	tap_ok(shimos_request_memory(&ask, 64 * MIB, &t) == -SHIMOS_EINVAL &&
+		       strstr(why, "more than 64 MiB"),
+	       "request: nothing would remain for the program");
+}
+
+static void rights(void)
+{
+	struct shimos_text t;
+
+	machine.root = 0;
+	refused("without an allowance", SHIMOS_EPERM, "no allowance",
+		"skep part allow");
+	machine.root = 0;
+	machine.member = 1;
+	tap_ok(!check(), "request: within the allowance");
+	machine.used[0] = 2 * MIB;
+	refused("beyond what is left of the allowance", SHIMOS_ENOMEM,
+		"another 62 MiB", "less");
+	machine.root = 0;
+	machine.member = 1;
+	machine.used[0] = 1ull << 40;
+	refused("an allowance that was lowered", SHIMOS_ENOMEM, "another 0 MiB",
+		"");
+	machine.root = 0;
+	machine.member = 1;
+	ask.cpus[0] = 0x82;
+	ask.flags = SHIMOS_SPLIT;
+	refused("a CPU beyond the allowance", SHIMOS_EINVAL,
+		"CPU 1 is not in the allowance", "lent: 2-5");
+	shimos_text_begin(&t, why, sizeof(why));
+	allow.cpus[0] = 1;
+	tap_ok(shimos_allow_check(&allow, &t) == -SHIMOS_EINVAL &&
+		       strstr(why, "CPU 0"),
+	       "request: no allowance has CPU 0");
+	begin();
+}
+
+static void form(void)
+{
+	ask.revision = 2;
+	refused("another revision", SHIMOS_EINVAL, "revision 2", "one build");
+	ask.flags = 2;
+	refused("an unknown flag", SHIMOS_EINVAL, "flag", "");
+	ask.zero = 1;
+	refused("a field that must be 0", SHIMOS_EINVAL, "flag", "");
+	memset(ask.name, 'x', sizeof(ask.name));
+	refused("a name without an end", SHIMOS_EINVAL, "name", "31");
+	strcpy(ask.name, "a\033b");
+	refused("a name that is not printable", SHIMOS_EINVAL, "name", "31");
+}
+
+static void kinds(void)
+{
+	machine.kind = SHIMOS_XEN;
+	refused("Xen", SHIMOS_EOPNOTSUPP, "Xen", "bare metal");
+	machine.kind = SHIMOS_CONFIDENTIAL;
+	refused("a confidential guest", SHIMOS_EOPNOTSUPP, "confidential",
+		"another machine");
+	machine.kind = SHIMOS_ENCRYPTED;
+	refused("encrypted memory", SHIMOS_EOPNOTSUPP, "SME", "mem_encrypt");
+	machine.kind = SHIMOS_NO_TSC;
+	refused("a clock that is not the TSC", SHIMOS_EOPNOTSUPP, "TSC",
+		"clocksource");
+}
+
+int main(void)
+{
+	begin();
+	cpus();
+	memory();
+	rights();
+	form();
+	kinds();
+	return tap_done();
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/shimos: the calls of skep/shimos.h. What comes from user space is copied
+ * once, and judged by those who are called.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/security.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "partition.h"
+#include <shimos/core/image.h>
+
+static struct shimos_partition *opened(struct shimos_proxy *proxy)
+{
+	return smp_load_acquire(&proxy->partition);
+}
+
+static long release(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_release *r = arg;
+	struct shimos_text why;
+
+	shimos_text_begin(&why, r->why, sizeof(r->why));
+	return shimos_partition_release(r->id, &why);
+}
+
+static long allow(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_allow *a = arg;
+	struct shimos_text why;
+
+	shimos_text_begin(&why, a->why, sizeof(a->why));
+	return shimos_partition_allow(a, &why);
+}
+
+static long allowed(struct shimos_proxy *proxy, void *arg)
+{
+	shimos_partition_allowed(arg);
+	return 0;
+}
+
+static long create(struct shimos_proxy *proxy, void *arg)
+{
+	return shimos_partition_create(arg);
+}
+
+static long info(struct shimos_proxy *proxy, void *arg)
+{
+	return shimos_partition_info(arg);
+}
+
+static long open_partition(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_open *o = arg;
+	struct shimos_text why;
+	int err;
+
+	shimos_text_begin(&why, o->why, sizeof(o->why));
+	mutex_lock(&proxy->lock);
+	if (opened(proxy)) {
+		shimos_text_add(&why, "this file has a partition already");
+		err = -EBUSY;
+	} else {
+		err = shimos_partition_open(proxy, o, &why);
+	}
+	mutex_unlock(&proxy->lock);
+	return err;
+}
+
+static struct skep_image *fetch(const struct shimos_load *load,
+				struct shimos_text *why)
+{
+	struct skep_image *image;
+	int err;
+
+	if (load->length < sizeof(*image) || load->length > SKEP_IMAGE_MOST)
+		return ERR_PTR(-EFBIG);
+	image = vmemdup_user(u64_to_user_ptr(load->address), load->length);
+	if (IS_ERR(image))
+		return image;
+	err = shimos_image_check(image, load->length, why);
+	if (!err)
+		return image;
+	kvfree(image);
+	return ERR_PTR(err);
+}
+
+static long load(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_load *l = arg;
+	struct skep_image *image;
+	struct shimos_text why;
+	int err = 0;
+
+	shimos_text_begin(&why, l->why, sizeof(l->why));
+	if (!capable(CAP_SYS_ADMIN) ||
+	    security_locked_down(LOCKDOWN_MODULE_SIGNATURE)) {
+		shimos_text_add(&why, "an image of one's own takes root, and a "
+				      "kernel that is not locked down");
+		return -EPERM;
+	}
+	image = fetch(l, &why);
+	if (IS_ERR(image))
+		return PTR_ERR(image);
+	mutex_lock(&proxy->lock);
+	if (proxy->image) {
+		shimos_text_add(&why, "this file has an image already");
+		kvfree(image);
+		err = -EBUSY;
+	} else {
+		smp_store_release(&proxy->image, image);
+	}
+	mutex_unlock(&proxy->lock);
+	return err;
+}
+
+static long start(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_start *s = arg;
+	struct shimos_text why;
+
+	shimos_text_begin(&why, s->why, sizeof(s->why));
+	return shimos_partition_start(proxy, &why);
+}
+
+static bool heard(struct shimos_partition *p, u32 seen)
+{
+	return READ_ONCE(p->state) != SHIMOS_RUNNING ||
+	       (u32)atomic_read(&p->rung) != seen;
+}
+
+static long wait(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_partition *p = opened(proxy);
+	struct shimos_wait *w = arg;
+	long left = wait_event_interruptible_timeout(p->bell, heard(p, w->seen),
+						     msecs_to_jiffies(w->ms));
+	u32 now = atomic_read(&p->rung);
+
+	if (left < 0)
+		return -EINTR;
+	if (now == w->seen && READ_ONCE(p->state) != SHIMOS_RUNNING)
+		return -EPIPE;
+	if (now == w->seen)
+		return -ETIMEDOUT;
+	w->seen = now;
+	return 0;
+}
+
+static long nmi(struct shimos_proxy *proxy, void *arg)
+{
+	return shimos_partition_nmi(proxy, *(u32 *)arg);
+}
+
+static long stop(struct shimos_proxy *proxy, void *arg)
+{
+	return shimos_partition_stop(proxy);
+}
+
+static const struct call {
+	u32 number;
+	bool opened; /* of a file that called OPEN alone */
+	long (*call)(struct shimos_proxy *proxy, void *arg);
+} calls[] = {
+	{SHIMOS_IOC_ALLOW, false, allow},
+	{SHIMOS_IOC_CREATE, false, create},
+	{SHIMOS_IOC_RELEASE, false, release},
+	{SHIMOS_IOC_INFO, false, info},
+	{SHIMOS_IOC_OPEN, false, open_partition},
+	{SHIMOS_IOC_LOAD, false, load},
+	{SHIMOS_IOC_START, true, start},
+	{SHIMOS_IOC_WAIT, true, wait},
+	{SHIMOS_IOC_NMI, true, nmi},
+	{SHIMOS_IOC_STOP, true, stop},
+	{SHIMOS_IOC_ALLOWED, false, allowed},
+};
+
+/* What a call answers goes back also with an error: it says why. */
+static long carry_out(const struct call *c, struct shimos_proxy *proxy,
+		      void __user *user)
+{
+	u32 size = _IOC_SIZE(c->number);
+	void *arg = NULL;
+	long err;
+
+	if (c->opened && !opened(proxy))
+		return -ENXIO;
+	if (!size)
+		return c->call(proxy, NULL);
+	arg = kzalloc(size, GFP_KERNEL);
+	if (!arg)
+		return -ENOMEM;
+	err = -EFAULT;
+	if (_IOC_DIR(c->number) & _IOC_WRITE && copy_from_user(arg, user, size))
+		goto out;
+	err = c->call(proxy, arg);
+	if (_IOC_DIR(c->number) & _IOC_READ && copy_to_user(user, arg, size))
+		err = -EFAULT;
+out:
+	kfree(arg);
+	return err;
+}
+
+static long control(struct file *file, unsigned int number, unsigned long arg)
+{
+	const struct call *c;
+
+	for (c = calls; c < calls + ARRAY_SIZE(calls); c++)
+		if (c->number == number)
+			return carry_out(c, file->private_data,
+					 (void __user *)arg);
+	return -ENOTTY;
+}
+
+static int map(struct file *file, struct vm_area_struct *vma)
+{
+	struct shimos_partition *p = opened(file->private_data);
+
+	return p ? shimos_map_area(p, vma) : -ENXIO;
+}
+
+static int open(struct inode *inode, struct file *file)
+{
+	struct shimos_proxy *proxy = kzalloc(sizeof(*proxy), GFP_KERNEL);
+
+	if (!proxy)
+		return -ENOMEM;
+	mutex_init(&proxy->lock);
+	file->private_data = proxy;
+	return 0;
+}
+
+static int close(struct inode *inode, struct file *file)
+{
+	struct shimos_proxy *proxy = file->private_data;
+
+	shimos_partition_close(proxy);
+	kvfree(proxy->image);
+	kfree(proxy);
+	return 0;
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.open = open,
+	.release = close,
+	.unlocked_ioctl = control,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = map,
+};
+
+/* Anybody may open it: each call looks at who calls. */
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = SHIMOS_DEVICE_NAME,
+	.fops = &operations,
+	.mode = 0666,
+};
+
+int shimos_device_init(void)
+{
+	return misc_register(&device);
+}
+
+void shimos_device_exit(void)
+{
+	misc_deregister(&device);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What must not happen to lent cores: sleep of the machine, which would wake
+ * them as Linux's; a reboot, kexec or panic that leaves them running in memory
+ * that is no longer theirs. A panic with a crash kernel goes there before it
+ * calls anybody.
+ */
+#include <linux/notifier.h>
+#include <linux/panic_notifier.h>
+#include <linux/reboot.h>
+#include <linux/suspend.h>
+
+#include "partition.h"
+
+static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
+{
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+		if (!shimos_partition_bar("the machine goes to sleep"))
+			return NOTIFY_OK;
+		shimos_partition_bar(NULL);
+		pr_warn("shimos: no sleep while CPUs are lent: 'skep part "
+			"release' gives them back\n");
+		return notifier_from_errno(-EBUSY);
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+		shimos_partition_bar(NULL);
+		break;
+	}
+	return NOTIFY_OK;
+}
+
+static int reboots(struct notifier_block *nb, unsigned long event, void *data)
+{
+	shimos_partition_bar("the machine goes down");
+	shimos_partition_halt(false);
+	return NOTIFY_OK;
+}
+
+static int panics(struct notifier_block *nb, unsigned long event, void *data)
+{
+	shimos_partition_halt(true);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block sleep_block = {.notifier_call = sleeps};
+static struct notifier_block reboot_block = {.notifier_call = reboots};
+static struct notifier_block panic_block = {.notifier_call = panics,
+					    .priority = INT_MAX};
+
+int shimos_guard_init(void)
+{
+	int err = register_pm_notifier(&sleep_block);
+
+	if (err)
+		return err;
+	err = register_reboot_notifier(&reboot_block);
+	if (err) {
+		unregister_pm_notifier(&sleep_block);
+		return err;
+	}
+	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
+	return 0;
+}
+
+void shimos_guard_exit(void)
+{
+	atomic_notifier_chain_unregister(&panic_notifier_list, &panic_block);
+	unregister_reboot_notifier(&reboot_block);
+	unregister_pm_notifier(&sleep_block);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * SHIMOS: lends cores and memory of a running Linux to a compute kernel and
+ * takes them back. include/skep/shimos.h is what programs see of it,
+ * include/skep/partition.h what an image sees, docs/design/shimos.md how it
+ * works. It knows nothing of ELF files or system calls.
+ */
+#include <linux/module.h>
+
+#include "partition.h"
+
+static const struct part {
+	int (*init)(void);
+	void (*exit)(void);
+} parts[] = {
+	{shimos_boot_find, NULL},
+	{shimos_cpu_init, shimos_cpu_exit},
+	{shimos_clock_init, shimos_clock_exit},
+	{shimos_guard_init, shimos_guard_exit},
+	{shimos_device_init, shimos_device_exit},
+};
+
+static void undo(u32 n)
+{
+	while (n--)
+		if (parts[n].exit)
+			parts[n].exit();
+	shimos_image_exit();
+}
+
+/* The image was read before, with the parameters. */
+static int __init shimos_init(void)
+{
+	u32 i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		err = parts[i].init();
+		if (!err)
+			continue;
+		undo(i);
+		return err;
+	}
+	return 0;
+}
+
+static void __exit shimos_exit(void)
+{
+	undo(ARRAY_SIZE(parts));
+}
+
+module_init(shimos_init);
+module_exit(shimos_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("lends cores and memory to a compute kernel");

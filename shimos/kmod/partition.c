@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Partitions: made, opened, started, stopped, released. table_lock guards the
+ * list, numbers, claims and the allowance; partition.h says how locks nest.
+ */
+#include <linux/cred.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "machine.h"
+#include "partition.h"
+#include <shimos/core/image.h>
+#include <shimos/core/map.h>
+
+static DEFINE_MUTEX(table_lock);
+static LIST_HEAD(table);
+static struct shimos_allow allowance = {.gid = (u32)-1};
+static u32 last_id;
+static const char *closing; /* why nothing new begins, or null */
+
+static void destroy(struct kref *ref)
+{
+	struct shimos_partition *p;
+
+	p = container_of(ref, struct shimos_partition, ref);
+	put_pid(p->proxy);
+	kvfree_rcu(p, rcu);
+}
+
+static void put(struct shimos_partition *p)
+{
+	kref_put(&p->ref, destroy);
+}
+
+static bool is_root(void)
+{
+	return capable(CAP_SYS_ADMIN);
+}
+
+static bool may(const struct shimos_partition *p)
+{
+	return uid_eq(current_euid(), p->owner) || is_root();
+}
+
+static bool is_member(void)
+{
+	return allowance.gid != (u32)-1 &&
+	       in_egroup_p(make_kgid(&init_user_ns, allowance.gid));
+}
+
+static void move(struct shimos_partition *p, enum shimos_event event)
+{
+	int next = shimos_state_next(p->state, event);
+
+	if (!WARN_ON_ONCE(next < 0))
+		WRITE_ONCE(p->state, next);
+}
+
+/* What others have, for the judge; holds table_lock. */
+static void look_at_others(struct shimos_machine *m)
+{
+	struct shimos_partition *p;
+	u32 i;
+
+	list_for_each_entry(p, &table, list)
+	{
+		for (i = 0; i < SHIMOS_CPU_WORDS; i++)
+			m->lent[i] |= p->request.cpus[i];
+		for (i = 0; i < SHIMOS_NODES && p->allowed; i++)
+			m->used[i] += p->request.bytes[i];
+	}
+}
+
+/* Holds table_lock. */
+static struct shimos_partition *numbered(u32 id)
+{
+	struct shimos_partition *p;
+
+	list_for_each_entry(p, &table, list)
+	{
+		if (p->id == id)
+			return p;
+	}
+	return NULL;
+}
+
+/* A number that was not used lately, so that the partition is not taken for
+ * one of before; holds table_lock.
+ */
+static u32 new_id(void)
+{
+	do
+		last_id++;
+	while (!last_id || numbered(last_id));
+	return last_id;
+}
+
+static bool named(const char *name)
+{
+	struct shimos_partition *p;
+
+	list_for_each_entry(p, &table, list)
+	{
+		if (*name && !strcmp(p->request.name, name))
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of the kernel region; the image may change before START, which then
+ * says that it does not fit.
+ */
+static u64 kernel_bytes(const struct shimos_create *r)
+{
+	u64 n = shimos_image_memory(shimos_image_get(),
+				    shimos_request_cores(r));
+
+	shimos_image_put();
+	return n;
+}
+
+static int judge(const struct shimos_create *r, struct shimos_machine *m,
+		 u64 kernel, struct shimos_text *why)
+{
+	u64 mail = shimos_plan_mail(shimos_request_cores(r));
+	int err;
+
+	if (closing) {
+		shimos_text_add(why, closing);
+		return -EBUSY;
+	}
+	look_at_others(m);
+	m->root = is_root();
+	m->member = is_member();
+	err = shimos_request_check(r, &allowance, m, why);
+	if (!err)
+		err = shimos_request_memory(r, kernel + mail, why);
+	if (!err && named(r->name)) {
+		shimos_text_add(why, "there is a partition of that name: "
+				     "choose another");
+		err = -EEXIST;
+	}
+	return err;
+}
+
+static struct shimos_partition *make(const struct shimos_create *r)
+{
+	struct shimos_partition *p = kvzalloc(sizeof(*p), GFP_KERNEL);
+	u32 cpu;
+
+	if (!p)
+		return NULL;
+	kref_init(&p->ref);
+	mutex_init(&p->lock);
+	init_waitqueue_head(&p->bell);
+	p->owner = current_euid();
+	p->allowed = !is_root();
+	p->request = *r;
+	p->state = SHIMOS_LENT;
+	for (cpu = 0; cpu < SHIMOS_CPU_WORDS * 64; cpu++)
+		if (shimos_map_has(r->cpus, cpu) &&
+		    p->cores < SKEP_PARTITION_CORES) /* judged later */
+			p->core[p->cores++].cpu = cpu;
+	return p;
+}
+
+/* Claims CPUs and memory: from here on no other request gets them. */
+static int claim(struct shimos_partition *p, struct shimos_text *why)
+{
+	struct shimos_machine *m = shimos_machine_get();
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	p->kernel = kernel_bytes(&p->request);
+	mutex_lock(&table_lock);
+	err = judge(&p->request, m, p->kernel, why);
+	if (!err) {
+		p->id = new_id();
+		list_add_tail_rcu(&p->list, &table);
+	}
+	mutex_unlock(&table_lock);
+	shimos_machine_put(m);
+	return err;
+}
+
+static int plan(struct shimos_partition *p, struct shimos_text *why)
+{
+	u32 i;
+	int err = shimos_plan_make(&p->plan, p->range, p->ranges, p->kernel,
+				   shimos_plan_mail(p->cores),
+				   cpu_to_node(p->core[0].cpu));
+
+	if (err) {
+		shimos_text_add(why,
+				"the memory that Linux could free lies too "
+				"scattered: ask for less or more");
+		return err;
+	}
+	for (i = 0; i < p->plan.pools; i++)
+		p->pool += p->plan.pool[i].length;
+	return 0;
+}
+
+static int clear(struct shimos_partition *p, struct shimos_text *why)
+{
+	shimos_memory_clear(p);
+	return 0;
+}
+
+/* Gives back whatever the partition has, in the order that undoes lend(). */
+static int unlend(struct shimos_partition *p, struct shimos_text *why)
+{
+	int err = shimos_cpu_return(p, why);
+
+	shimos_bell_return(p);
+	shimos_boot_discard(p);
+	shimos_memory_return(p);
+	return err;
+}
+
+static const struct step {
+	int (*take)(struct shimos_partition *p, struct shimos_text *why);
+} steps[] = {
+	{shimos_memory_take},
+	{plan},
+	{clear},
+	{shimos_boot_prepare},
+	{shimos_bell_take},
+	{shimos_cpu_take},
+	{shimos_boot_park},
+};
+
+static uint fail;
+module_param(fail, uint, 0600);
+MODULE_PARM_DESC(fail, "for tests: creations fail after this step, 1 to 7");
+
+/* Takes all that was claimed; on an error the caller undoes. */
+static int lend(struct shimos_partition *p, struct shimos_text *why)
+{
+	u32 i;
+	int err = 0;
+
+	for (i = 0; i < ARRAY_SIZE(steps) && !err; i++) {
+		err = steps[i].take(p, why);
+		if (!err && fail == i + 1) {
+			shimos_text_add(why, "it was to fail after step ");
+			shimos_text_number(why, fail);
+			err = -ECANCELED;
+		}
+	}
+	return err;
+}
+
+/* Unlinks it; whoever has it open or waits for its lock sees `gone`. */
+static void forget(struct shimos_partition *p)
+{
+	p->gone = true;
+	mutex_lock(&table_lock);
+	list_del_rcu(&p->list);
+	mutex_unlock(&table_lock);
+	mutex_unlock(&p->lock);
+	put(p);
+	module_put(THIS_MODULE);
+}
+
+int shimos_partition_create(struct shimos_create *r)
+{
+	struct shimos_partition *p = make(r);
+	struct shimos_text why, ignored;
+	char none[1];
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	shimos_text_begin(&why, r->why, sizeof(r->why));
+	mutex_lock(&p->lock);
+	err = claim(p, &why);
+	if (err) {
+		mutex_unlock(&p->lock);
+		put(p);
+		return err;
+	}
+	__module_get(THIS_MODULE);
+	err = lend(p, &why);
+	if (err) {
+		shimos_text_begin(&ignored, none, sizeof(none));
+		unlend(p, &ignored);
+		forget(p);
+		return err;
+	}
+	r->id = p->id;
+	move(p, SHIMOS_READY);
+	mutex_unlock(&p->lock);
+	return 0;
+}
+
+/* Counted, and locked; or an error. */
+static struct shimos_partition *find(u32 id, struct shimos_text *why)
+{
+	struct shimos_partition *found;
+
+	mutex_lock(&table_lock);
+	found = numbered(id);
+	if (found)
+		kref_get(&found->ref);
+	mutex_unlock(&table_lock);
+	if (!found) {
+		shimos_text_add(why, "there is no such partition; 'skep part "
+				     "list' shows those that are");
+		return ERR_PTR(-ENOENT);
+	}
+	if (!may(found)) {
+		shimos_text_add(why, "the partition belongs to another user");
+		put(found);
+		return ERR_PTR(-EPERM);
+	}
+	if (mutex_lock_killable(&found->lock)) {
+		put(found);
+		return ERR_PTR(-EINTR);
+	}
+	if (!found->gone)
+		return found;
+	mutex_unlock(&found->lock);
+	put(found);
+	shimos_text_add(why, "the partition was released just now");
+	return ERR_PTR(-ENOENT);
+}
+
+/* Every core answers from parking, or the partition stays as it is: what may
+ * still run keeps its memory.
+ */
+static int end(struct shimos_partition *p, const char *how)
+{
+	struct shimos_text end;
+	int err;
+
+	if (p->state == SHIMOS_RUNNING) {
+		move(p, SHIMOS_END);
+		shimos_boot_init(p);
+		shimos_clock_stop(p);
+		wake_up_all(&p->bell);
+	}
+	shimos_text_begin(&end, p->end, sizeof(p->end));
+	err = shimos_boot_park(p, &end);
+	if (err)
+		return err;
+	strscpy(p->end, how, sizeof(p->end));
+	move(p, SHIMOS_STOPPED);
+	return 0;
+}
+
+int shimos_partition_release(u32 id, struct shimos_text *why)
+{
+	struct shimos_partition *p = find(id, why);
+	int err = 0;
+
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	if (!p->proxy && p->state == SHIMOS_STOPPING)
+		err = end(p, "");
+	if (p->proxy || shimos_state_next(p->state, SHIMOS_FREE)) {
+		shimos_text_add(why, err ? p->end
+					 : "the partition is in use: end its "
+					   "program first ('skep part list' "
+					   "shows the process)");
+		err = err ?: -EBUSY;
+		mutex_unlock(&p->lock);
+	} else {
+		if (p->dirty)
+			shimos_memory_clear(p);
+		err = unlend(p, why);
+		forget(p);
+	}
+	put(p);
+	return err;
+}
+
+int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
+			  struct shimos_text *why)
+{
+	struct shimos_partition *p = find(open->id, why);
+
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	if (p->proxy || p->state != SHIMOS_IDLE) {
+		shimos_text_add(why, "a program runs on the partition already: "
+				     "wait for its end, or make another");
+		mutex_unlock(&p->lock);
+		put(p);
+		return -EBUSY;
+	}
+	p->proxy = get_task_pid(current, PIDTYPE_TGID);
+	atomic_set(&p->rung, 0);
+	open->cores = p->cores;
+	open->pool = p->pool;
+	open->mail = p->plan.mail.length;
+	smp_store_release(&proxy->partition, p); /* keeps the count */
+	mutex_unlock(&p->lock);
+	return 0;
+}
+
+static int check_fit(struct shimos_partition *p, const struct skep_image *h,
+		     struct shimos_text *why)
+{
+	u64 need;
+
+	if (!h) {
+		shimos_text_add(why, "the module has no image: root writes the "
+				     "path of one to "
+				     "/sys/module/shimos/parameters/image");
+		return -ENOENT;
+	}
+	need = shimos_image_memory(h, p->cores);
+	if (need && need <= p->plan.kernel.length)
+		return 0;
+	shimos_text_add(why, "the image needs ");
+	shimos_text_bytes(why, need);
+	shimos_text_add(why, " and the partition, made for another, keeps ");
+	shimos_text_bytes(why, p->plan.kernel.length);
+	shimos_text_add(why, ": make it anew");
+	return -EFBIG;
+}
+
+/* Once for each file: a second image would not find clear memory. */
+static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
+		 const struct skep_image *h, struct shimos_text *why)
+{
+	struct skep_image head;
+	int err = check_fit(p, h, why);
+
+	if (err)
+		return err;
+	head = *h;
+	p->dirty = proxy->started = true;
+	shimos_image_fill(p, h);
+	shimos_clock_start(p);
+	move(p, SHIMOS_BOOT);
+	p->runs++;
+	p->end[0] = 0;
+	err = shimos_boot_start(p, &head, why);
+	if (!err && READ_ONCE(closing)) {
+		shimos_text_add(why, closing);
+		err = -EBUSY;
+	}
+	if (err)
+		end(p, "it did not start");
+	return err;
+}
+
+int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why)
+{
+	struct shimos_partition *p = proxy->partition;
+	const struct skep_image *h;
+	int err;
+
+	if (mutex_lock_killable(&p->lock))
+		return -EINTR;
+	err = shimos_state_next(p->state, SHIMOS_BOOT);
+	if (err < 0 || proxy->started || closing) {
+		shimos_text_add(why, closing
+					     ?: "this file started its image "
+						"already: open another");
+		mutex_unlock(&p->lock);
+		return -EBUSY;
+	}
+	h = shimos_image_get();
+	err = start(p, proxy, proxy->image ?: h, why);
+	shimos_image_put();
+	mutex_unlock(&p->lock);
+	return err;
+}
+
+int shimos_partition_stop(struct shimos_proxy *proxy)
+{
+	struct shimos_partition *p = proxy->partition;
+	int err = 0;
+
+	if (mutex_lock_killable(&p->lock))
+		return -EINTR;
+	if (p->state != SHIMOS_IDLE)
+		err = end(p, "");
+	mutex_unlock(&p->lock);
+	return err;
+}
+
+int shimos_partition_nmi(struct shimos_proxy *proxy, u32 core)
+{
+	struct shimos_partition *p = proxy->partition;
+	int err = 0;
+
+	if (mutex_lock_killable(&p->lock))
+		return -EINTR;
+	if (core >= p->cores)
+		err = -EINVAL;
+	else if (p->state != SHIMOS_RUNNING)
+		err = -EPIPE;
+	else
+		shimos_cpu_signal(p->place[core].apic_id, SHIMOS_NMI, 0);
+	mutex_unlock(&p->lock);
+	return err;
+}
+
+/* The last descriptor and mapping of a proxy are gone. */
+void shimos_partition_close(struct shimos_proxy *proxy)
+{
+	struct shimos_partition *p = proxy->partition;
+
+	if (!p)
+		return;
+	mutex_lock(&p->lock);
+	if (p->state != SHIMOS_IDLE)
+		end(p, "its proxy ended while it ran");
+	if (p->state == SHIMOS_IDLE && p->dirty) {
+		shimos_memory_clear(p);
+		p->dirty = false;
+	}
+	put_pid(p->proxy);
+	p->proxy = NULL;
+	mutex_unlock(&p->lock);
+	put(p);
+}
+
+static void tell(struct shimos_partition *p, struct shimos_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->id = p->id;
+	info->state = READ_ONCE(p->state);
+	info->uid = from_kuid_munged(current_user_ns(), p->owner);
+	info->cores = p->cores;
+	memcpy(info->cpus, p->request.cpus, sizeof(info->cpus));
+	memcpy(info->name, p->request.name, sizeof(info->name));
+	if (!mutex_trylock(&p->lock))
+		return; /* it comes, goes, starts or stops */
+	info->pool = p->pool;
+	info->mail = p->plan.mail.length;
+	info->kernel = p->plan.kernel.length;
+	info->runs = p->runs;
+	info->proxy = pid_vnr(p->proxy);
+	memcpy(info->image, p->image, sizeof(info->image));
+	memcpy(info->end, p->end, sizeof(info->end));
+	mutex_unlock(&p->lock);
+}
+
+int shimos_partition_info(struct shimos_info *info)
+{
+	struct shimos_partition *p, *best = NULL;
+
+	mutex_lock(&table_lock);
+	list_for_each_entry(p, &table, list)
+	{
+		if (p->id >= info->id && (!best || p->id < best->id))
+			best = p;
+	}
+	if (best)
+		tell(best, info);
+	mutex_unlock(&table_lock);
+	return best ? 0 : -ENOENT;
+}
+
+int shimos_partition_allow(const struct shimos_allow *allow,
+			   struct shimos_text *why)
+{
+	int err;
+
+	if (!is_root()) {
+		shimos_text_add(why, "root alone gives an allowance");
+		return -EPERM;
+	}
+	err = shimos_allow_check(allow, why);
+	if (err)
+		return err;
+	mutex_lock(&table_lock);
+	allowance = *allow;
+	memset(allowance.why, 0, sizeof(allowance.why));
+	mutex_unlock(&table_lock);
+	return 0;
+}
+
+void shimos_partition_allowed(struct shimos_allow *allow)
+{
+	mutex_lock(&table_lock);
+	*allow = allowance;
+	mutex_unlock(&table_lock);
+	allow->revision = SHIMOS_REVISION;
+}
+
+/* From now on nothing new begins, until why is null. */
+bool shimos_partition_bar(const char *why)
+{
+	bool any;
+
+	mutex_lock(&table_lock);
+	closing = why;
+	any = !list_empty(&table);
+	mutex_unlock(&table_lock);
+	return any;
+}
+
+/* Every lent core waits for SIPI. In a panic nothing can be locked, nor has
+ * to be: no other processor runs.
+ */
+void shimos_partition_halt(bool panic)
+{
+	struct shimos_partition *p;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(p, &table, list)
+	{
+		if (panic || p->state == SHIMOS_RUNNING)
+			shimos_boot_init(p);
+	}
+	rcu_read_unlock();
+}

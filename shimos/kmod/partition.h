@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A partition as the module keeps it.
+ *
+ * Locks, the outer one first:
+ *   partition.lock   what one partition is and does; held while cores start,
+ *                    stop, come and go, so for seconds
+ *   table_lock       (partition.c) which partitions exist, who has which CPU
+ *                    and how much memory, the allowance; held briefly
+ *   page_lock        (boot.c) the page below 1 MiB
+ *   clock_lock       (clock.c) spin lock, interrupts off: clocks to write
+ */
+#ifndef SHIMOS_KMOD_PARTITION_H
+#define SHIMOS_KMOD_PARTITION_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <skep/shimos.h>
+#include <shimos/core/apic.h>
+#include <shimos/core/plan.h>
+#include <shimos/core/state.h>
+#include <shimos/core/text.h>
+
+struct shimos_core {
+	u32 cpu;  /* Linux's number */
+	bool out; /* offline in Linux for our sake */
+};
+
+struct shimos_partition {
+	struct list_head list; /* table_lock; read under RCU in a panic */
+	struct rcu_head rcu;
+	struct list_head clocks; /* clock_lock */
+	struct kref ref;
+	struct mutex lock;
+
+	/* Set when it is made. */
+	u32 id;
+	kuid_t owner;
+	bool allowed; /* counts against the allowance */
+	struct shimos_create request;
+	u32 cores;
+	struct shimos_core core[SKEP_PARTITION_CORES];
+	struct skep_partition_core place[SKEP_PARTITION_CORES];
+	struct skep_partition_range range[SKEP_PARTITION_RANGES]; /* all */
+	u32 ranges;
+	struct shimos_plan plan;
+	u64 kernel, pool; /* bytes */
+	u64 saved_hwp, saved_perf, saved_epb;
+	struct page *boot;
+	int irq;
+	char bell_name[20];
+
+	/* lock */
+	u32 state;  /* read anywhere */
+	bool gone;  /* released: the last file lets go of it */
+	bool dirty; /* memory holds what a run or a proxy left */
+	struct pid *proxy;
+	u64 runs;
+	char image[24];
+	char end[SHIMOS_WHY];
+
+	struct skep_partition_clock *clock; /* clock_lock; null: none runs */
+	atomic_t rung;
+	wait_queue_head_t bell;
+};
+
+/* An open file of the device. */
+struct shimos_proxy {
+	struct mutex lock; /* OPEN and LOAD, outside of all others */
+	struct shimos_partition *partition; /* set once, by OPEN */
+	struct skep_image *image;	    /* its own, or null; set once */
+	bool started;			    /* the partition's lock */
+};
+
+/* partition.c: making, finding, releasing. */
+int shimos_partition_create(struct shimos_create *request);
+int shimos_partition_release(u32 id, struct shimos_text *why);
+int shimos_partition_info(struct shimos_info *info);
+int shimos_partition_allow(const struct shimos_allow *allow,
+			   struct shimos_text *why);
+void shimos_partition_allowed(struct shimos_allow *allow);
+int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
+			  struct shimos_text *why);
+int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why);
+int shimos_partition_stop(struct shimos_proxy *proxy);
+int shimos_partition_nmi(struct shimos_proxy *proxy, u32 core);
+void shimos_partition_close(struct shimos_proxy *proxy);
+/* Nothing new begins, for this reason; tells whether there is a partition. */
+bool shimos_partition_bar(const char *why);
+void shimos_partition_halt(bool panic);
+
+/* cpu.c: taking cores from Linux, giving them back, signals to them. */
+int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why);
+int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why);
+void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page);
+u64 shimos_cpu_apic_base(void); /* for partition.h: 0 for x2APIC */
+int shimos_cpu_init(void);
+void shimos_cpu_exit(void);
+
+/* memory.c */
+int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why);
+void shimos_memory_return(struct shimos_partition *p);
+void shimos_memory_clear(struct shimos_partition *p);
+
+/* boot.c: starting cores in an image or in parking, and stopping them. */
+int shimos_boot_prepare(struct shimos_partition *p, struct shimos_text *why);
+void shimos_boot_discard(struct shimos_partition *p);
+int shimos_boot_start(struct shimos_partition *p, const struct skep_image *h,
+		      struct shimos_text *why);
+int shimos_boot_park(struct shimos_partition *p, struct shimos_text *why);
+void shimos_boot_init(struct shimos_partition *p);
+int shimos_boot_find(void);
+
+/* image.c: the image of the module parameter, and filling a kernel region. The
+ * image is read under get and put; null: there is none.
+ */
+const struct skep_image *shimos_image_get(void);
+void shimos_image_put(void);
+void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h);
+void shimos_image_exit(void);
+
+/* bell.c: the interrupt by which an image rings Linux. */
+int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why);
+void shimos_bell_return(struct shimos_partition *p);
+void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector);
+
+/* clock.c */
+int shimos_clock_init(void);
+void shimos_clock_exit(void);
+bool shimos_clock_usable(void);
+void shimos_clock_start(struct shimos_partition *p);
+void shimos_clock_stop(struct shimos_partition *p);
+
+/* guard.c: sleep, reboot and panic while partitions exist. */
+int shimos_guard_init(void);
+void shimos_guard_exit(void);
+
+/* map.c */
+int shimos_map_area(struct shimos_partition *p, struct vm_area_struct *vma);
+
+/* device.c */
+int shimos_device_init(void);
+void shimos_device_exit(void);
+
+#endif

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+# SHIMOS. The core is pure and freestanding, the module is for Linux.
+
+KMODS += shimos
+kmod_shimos = shimos/kmod
+kmod_shimos_with = shimos/core include/skep
+
+SHIMOS_CORE_SRC := $(sort $(wildcard shimos/core/*.c))
+shimos_core_san := $(SHIMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
+$(B)/test/shimos/%: $(B)/obj/san/shimos/core/test/%.o $(shimos_core_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+CHECK_SUITES += shimos-core shimos-request
+suite_shimos-core = $(B)/test/shimos/parts
+suite_shimos-core_needs = $(B)/test/shimos/parts
+suite_shimos-request = $(B)/test/shimos/request
+suite_shimos-request_needs = $(B)/test/shimos/request
+
+$(B)/fuzz/shimos-image: shimos/core/test/fuzz/image.c $(SHIMOS_CORE_SRC) \
+		$(wildcard shimos/core/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $(filter %.c,$^)
+
+FUZZERS += shimos-image
+fuzz_shimos-image = $(B)/fuzz/shimos-image -max_len=4096
+fuzz_shimos-image_needs = $(B)/fuzz/shimos-image
+
+# Lent cores: a test image for them, and what drives it.
+vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
+	-mno-red-zone -nostdlib -static -Wl,--build-id=none \
+	-Wl,--no-warn-rwx-segments -Wl,-z,noexecstack
+vm_image := $(B)/test/vm/image
+$(vm_image).elf: tests/vm/image/image.lds tests/vm/image/start.S \
+		tests/vm/image/main.c tests/vm/image/slot.h \
+		include/skep/partition.h
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(vm_image_flags) -Wl,-T,$< -o $@ $(filter %.S %.c,$^)
+$(vm_image): $(vm_image).elf
+	$(Q)objcopy -O binary $< $@
+
+vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
+	lend_storm)
+$(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
+		$(B)/obj/gcc/tests/vm/guest/lend.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^
+
+VM_SUITES += vm-shimos
+suite_vm-shimos = $(call vm_suite,Shimos)
+suite_vm-shimos_kind = go
+suite_vm-shimos_deadline = 1260
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
+
+CHECK_SUITES += part
+suite_part = $(GO) test -count=1 -json ./internal/part
+suite_part_kind = go
+
+# Each kernel in turn: an afternoon.
+SOAKS += shimos
+soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
+	-run '^TestSoakShimos$$' ./tests/vm
+soak_shimos_needs = $(suite_vm-shimos_needs)

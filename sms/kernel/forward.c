@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+/*
+ * struct abi_host's files, names and sockets, by the proxy: mail.h says how.
+ * What comes back is copied once and held against what was asked for; a proxy
+ * can lie about the world, as Linux could, and nothing else.
+ */
+#include "abi/proc.h"
+#include "kernel.h"
+
+static struct mail_slot *slot(void)
+{
+	return sms_core()->slot;
+}
+
+static void *bulk(void)
+{
+	return slot()->data + MAIL_BULK;
+}
+
+/* Rings, and waits for the answer. */
+static s64 call(enum mail_op op, s32 handle)
+{
+	struct core *c = sms_core();
+	struct mail_slot *s = c->slot;
+	u32 cancelled = 0;
+
+	s->op = op;
+	s->handle = handle;
+	s->cancel = 0;
+	SMS_COUNT(c, forwarded[op]);
+	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
+	sms_cpu_bell();
+	while (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == MAIL_CALL) {
+		if (op == MAIL_IO_WAIT && !cancelled &&
+		    __atomic_load_n(&c->kicked, __ATOMIC_SEQ_CST)) {
+			cancelled = 1;
+			__atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
+			sms_cpu_bell();
+		}
+		sms_cpu_wait(&s->state, MAIL_CALL, ABI_FOREVER);
+	}
+	return *(volatile s64 *)&s->result;
+}
+
+/* An errno, or 0 to most. */
+static s64 bounded(s64 result, u64 most)
+{
+	if (result < 0)
+		return result > -4096 ? result : -ABI_EIO;
+	return (u64)result <= most ? result : -ABI_EIO;
+}
+
+static s64 put_path(u64 where, const char *path)
+{
+	u64 len = abi_strlen(path) + 1;
+
+	if (len > MAIL_PATH_SIZE)
+		return -ABI_ENAMETOOLONG;
+	abi_memcpy(slot()->data + where, path, len);
+	return 0;
+}
+
+/* Big buffers --------------------------------------------------------- */
+
+static int is_program(u64 addr)
+{
+	return addr < SKEP_ARENA_END;
+}
+
+/* Names the parts of the pool where [addr, addr + len) lies; the bytes that
+ * were named, or -EFAULT for the first. */
+static s64 put_parts(u64 addr, u64 len, u32 prot)
+{
+	struct mail_slot *s = slot();
+	u64 done = 0, offset, part, end = ~0ull;
+	u32 n = 0;
+
+	while (done < len) {
+		if (sms_memory_touch(addr + done, prot) <= 0)
+			break;
+		offset = sms_memory_offset(addr + done, prot, &part);
+		if (offset == ~0ull)
+			break;
+		part = part < len - done ? part : len - done;
+		if (offset != end && n == MAIL_PARTS)
+			break;
+		if (offset != end)
+			s->part[n++] = (struct mail_part){offset, 0};
+		s->part[n - 1].length += part;
+		end = offset + part;
+		done += part;
+	}
+	s->parts = n;
+	return done ? (s64)done : -ABI_EFAULT;
+}
+
+/* Where the other side finds or leaves len bytes; how many of them. */
+static s64 put_buffer(const void *buf, u64 len, u32 prot)
+{
+	slot()->parts = 0;
+	if (len > 0x7ffff000)
+		len = 0x7ffff000;
+	if (is_program((u64)buf) && len > MAIL_PATH_SIZE)
+		return put_parts((u64)buf, len, prot);
+	if (len > MAIL_BULK_SIZE)
+		len = MAIL_BULK_SIZE;
+	if (prot == ABI_PROT_READ && abi_user_move(bulk(), buf, len))
+		return -ABI_EFAULT;
+	return (s64)len;
+}
+
+static s64 get_buffer(void *buf, s64 len)
+{
+	if (len > 0 && !(is_program((u64)buf) && slot()->parts) &&
+	    abi_user_move(buf, bulk(), (u64)len))
+		return -ABI_EFAULT;
+	return len;
+}
+
+/* Files --------------------------------------------------------------- */
+
+s64 sms_forward_open(struct abi_open *open)
+{
+	struct abi_open *to = (void *)slot()->data;
+	s64 err = put_path(MAIL_PATH, open->path);
+
+	if (err)
+		return err;
+	to->flags = open->flags;
+	to->mode = open->mode;
+	err = bounded(call(MAIL_FILE_OPEN, -1), 0);
+	if (!err) {
+		open->handle = *(volatile s32 *)&to->handle;
+		open->type = *(volatile u32 *)&to->type;
+	}
+	return err;
+}
+
+s64 sms_forward_close(s32 handle)
+{
+	return bounded(call(MAIL_FILE_CLOSE, handle), 0);
+}
+
+static s64 transfer(enum mail_op op, s32 handle, const struct abi_io *io,
+		    u32 prot)
+{
+	s64 len = put_buffer(io->buf, io->len, prot), n;
+
+	if (len < 0)
+		return len;
+	slot()->arg[0] = (u64)len;
+	slot()->arg[1] = (u64)io->offset;
+	n = bounded(call(op, handle), (u64)len);
+	return op == MAIL_FILE_READ ? get_buffer(io->buf, n) : n;
+}
+
+/*
+ * All of it, where there is a position: a part is the end of a file to many
+ * programs. Streams give what they have.
+ */
+static s64 transfer_all(enum mail_op op, s32 handle, const struct abi_io *io,
+			u32 prot)
+{
+	struct abi_io part = *io;
+	u64 done = 0;
+	s64 n;
+
+	do {
+		part.buf = (u8 *)io->buf + done;
+		part.len = io->len - done;
+		n = transfer(op, handle, &part, prot);
+		if (n <= 0)
+			return done ? (s64)done : n;
+		done += (u64)n;
+		part.offset += n;
+	} while (done < io->len && io->offset >= 0);
+	return (s64)done;
+}
+
+s64 sms_forward_read(s32 handle, const struct abi_io *io)
+{
+	return transfer_all(MAIL_FILE_READ, handle, io, ABI_PROT_WRITE);
+}
+
+s64 sms_forward_write(s32 handle, const struct abi_io *io)
+{
+	return transfer_all(MAIL_FILE_WRITE, handle, io, ABI_PROT_READ);
+}
+
+/* What an operation leaves at MAIL_BULK. */
+static void get_object(void *to, u64 size)
+{
+	abi_memcpy(to, bulk(), size);
+}
+
+s64 sms_forward_file(s32 handle, struct abi_file_op *op)
+{
+	struct abi_file_op *to = (void *)slot()->data;
+	u64 most = op->verb == ABI_FILE_READDIR	    ? 1
+		   : op->verb == ABI_FILE_WINSIZE   ? 0xffffffff
+		   : op->verb == ABI_FILE_AVAILABLE ? 0x7fffffff
+						    : 0;
+	s64 n;
+
+	*to = *op;
+	to->stat = 0;
+	to->statfs = 0;
+	to->dirent = 0;
+	if (op->verb == ABI_FILE_READDIR)
+		((struct abi_dirent *)bulk())->next = op->dirent->next;
+	n = bounded(call(MAIL_FILE, handle), most);
+	if (n < 0)
+		return n;
+	if (op->verb == ABI_FILE_STAT)
+		get_object(op->stat, sizeof(*op->stat));
+	if (op->verb == ABI_FILE_STATFS)
+		get_object(op->statfs, sizeof(*op->statfs));
+	if (op->verb == ABI_FILE_READDIR && n) {
+		get_object(op->dirent, sizeof(*op->dirent));
+		op->dirent->name[sizeof(op->dirent->name) - 1] = 0;
+	}
+	return n;
+}
+
+s64 sms_forward_path(struct abi_path_op *op)
+{
+	struct abi_path_op *to = (void *)slot()->data;
+	s64 n = put_path(MAIL_PATH, op->path);
+
+	if (!n && op->path2)
+		n = put_path(MAIL_PATH2, op->path2);
+	if (n)
+		return n;
+	*to = *op;
+	to->path = to->path2 = 0;
+	to->buf = 0;
+	to->stat = 0;
+	to->statfs = 0;
+	if (op->verb == ABI_PATH_READLINK && to->len > MAIL_PATH_SIZE)
+		to->len = MAIL_PATH_SIZE;
+	n = bounded(
+		call(MAIL_NAME, -1),
+		op->verb == ABI_PATH_READLINK
+			? (op->len < MAIL_PATH_SIZE ? op->len : MAIL_PATH_SIZE)
+			: 0);
+	if (n < 0)
+		return n;
+	slot()->parts = 0;
+	if (op->verb == ABI_PATH_READLINK)
+		return get_buffer(op->buf, n);
+	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT)
+		get_object(op->stat, sizeof(*op->stat));
+	if (op->verb == ABI_PATH_STATFS)
+		get_object(op->statfs, sizeof(*op->statfs));
+	return n;
+}
+
+/* Sockets ------------------------------------------------------------- */
+
+s64 sms_forward_sock_open(u32 domain, u32 type, u32 protocol)
+{
+	slot()->arg[0] = domain;
+	slot()->arg[1] = type;
+	slot()->arg[2] = protocol;
+	return bounded(call(MAIL_SOCK_OPEN, -1), 0x7fffffff);
+}
+
+static int gives_buffer(u32 verb)
+{
+	return verb == ABI_SOCK_SEND || verb == ABI_SOCK_SETOPT;
+}
+
+static int takes_buffer(u32 verb)
+{
+	return verb == ABI_SOCK_RECV || verb == ABI_SOCK_GETOPT;
+}
+
+/* What the answer says of addresses and lengths, within what was asked. */
+static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from, s64 n)
+{
+	u64 len = *(volatile u64 *)&from->len;
+
+	op->handle = *(volatile s32 *)&from->handle;
+	op->addrlen = *(volatile u32 *)&from->addrlen;
+	if (op->addrlen > sizeof(op->addr))
+		op->addrlen = sizeof(op->addr);
+	abi_memcpy(op->addr, from->addr, sizeof(op->addr));
+	if (op->verb == ABI_SOCK_RECV)
+		return get_buffer(op->buf, n);
+	if (op->verb == ABI_SOCK_GETOPT) {
+		op->len = len < op->len ? len : op->len;
+		if (get_buffer(op->buf, (s64)op->len) < 0)
+			return -ABI_EFAULT;
+	}
+	return n;
+}
+
+s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
+{
+	struct abi_sock_op *to = (void *)slot()->data;
+	s64 len = 0, n;
+
+	slot()->parts = 0;
+	if (gives_buffer(op->verb))
+		len = put_buffer(op->buf, op->len, ABI_PROT_READ);
+	else if (takes_buffer(op->verb))
+		len = put_buffer(op->buf, op->len, ABI_PROT_WRITE);
+	if (len < 0)
+		return len;
+	*to = *op;
+	to->buf = 0;
+	to->len = (u64)len;
+	n = bounded(call(MAIL_SOCK, handle), (u64)len);
+	return n < 0 ? n : sock_answer(op, to, n);
+}
+
+#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
+
+s64 sms_forward_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
+			u32 thread)
+{
+	struct core *c = sms_core();
+	const struct abi_poll *back = bulk();
+	s64 n;
+	u32 i;
+
+	(void)thread;
+	if (count > POLL_MOST)
+		return -ABI_ENOMEM;
+	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
+		return -ABI_EINTR;
+	abi_memcpy(bulk(), list, count * sizeof(*list));
+	slot()->arg[0] = count;
+	slot()->arg[1] = deadline_ns;
+	n = bounded(call(MAIL_IO_WAIT, -1), count);
+	for (i = 0; i < count; i++)
+		list[i].revents = n > 0 ? back[i].revents : 0;
+	if (n == -ABI_EINTR)
+		__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
+	return n;
+}
+
+/* The end ------------------------------------------------------------- */
+
+static void put_line(const char *line)
+{
+	abi_strcpy(bulk(), line, 512);
+}
+
+void sms_forward_log(const char *line)
+{
+	put_line(line);
+	call(MAIL_LOG, -1);
+}
+
+static void halt(void)
+{
+	for (;;)
+		__asm__ volatile("cli\n\thlt");
+}
+
+void sms_forward_exit(u32 status)
+{
+	struct mail_ledger *l = sms_core()->ledger;
+	u32 i;
+
+	for (i = 0; i < MAIL_CALLS; i++)
+		l->refused[i] = abi_count_refused(sms_proc, i);
+	slot()->arg[0] = status;
+	call(MAIL_EXIT, -1);
+	halt();
+	__builtin_unreachable();
+}
+
+void sms_forward_panic(const char *line)
+{
+	put_line(line);
+	call(MAIL_PANIC, -1);
+	halt();
+	__builtin_unreachable();
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the compute kernel share. */
+#ifndef SMS_KERNEL_KERNEL_H
+#define SMS_KERNEL_KERNEL_H
+
+#include <skep/partition.h>
+#include <skep/guest.h>
+#include "abi/abi.h"
+#include "abi/errno.h"
+#include "abi/mem.h"
+#include "sms/mail.h"
+#include "layout.h"
+
+#define PAGE 0x1000ull
+#define LARGE 0x200000ull
+#define NO_THREAD 0xffffffffu
+
+/* struct core.state. */
+enum core_state {
+	CORE_OFF,  /* not yet here */
+	CORE_IDLE, /* waits for a thread */
+	CORE_BUSY, /* has one, or is about to let it go */
+};
+
+/* One per core, at the start of its block; GS base in ring 0. */
+struct core {
+	struct core *self;
+	u64 user_rsp; /* scratch of the system call entry */
+	struct abi_regs *frame;
+	u32 kicked; /* a kick that found the core in sms; atomic */
+	u32 number;
+	u64 root;	   /* CR3 */
+	u64 top;	   /* end of the stack */
+	u32 state, thread; /* under the lock of thread.c */
+	u32 mxcsr;	   /* for the thread to start */
+	u16 control, pad;
+	u64 flushed; /* mappings as of this change are what it sees; atomic */
+	u32 wanted;  /* bits 1 << enum mail_nmi that are on their way; atomic */
+	u32 started; /* a thread waits for this core; atomic */
+	u64 born_tsc, thread_tsc;
+	u32 apic_id;
+	struct mail_ledger *ledger; /* in the mail: sms writes, never reads */
+	struct mail_ledger count;
+	struct mail_slot *slot;
+	u64 gdt[8];
+	u32 task[26];
+	u8 vec[4096] __attribute__((aligned(64)));
+};
+_Static_assert(sizeof(struct core) <= 0x2000, "the NMI's stack follows");
+#define SMS_OFFSET(field, at)                                                  \
+	_Static_assert(__builtin_offsetof(struct core, field) == (at), #field)
+SMS_OFFSET(user_rsp, C_USER_RSP);
+SMS_OFFSET(frame, C_FRAME);
+SMS_OFFSET(kicked, C_KICKED);
+SMS_OFFSET(root, C_ROOT);
+SMS_OFFSET(top, C_TOP);
+
+/* The one partition and process; written before threads start. */
+extern struct skep_partition *sms_partition;
+extern struct abi_proc *sms_proc;
+extern const struct abi_host sms_host;
+
+/* Of the core that asks. */
+static inline struct core *sms_core(void)
+{
+	struct core *c;
+
+	__asm__("mov %%gs:0, %0" : "=r"(c));
+	return c;
+}
+struct core *sms_core_at(u32 number);
+
+/* A count of the ledger, here and where the proxy reads it. */
+#define SMS_COUNT(core, field) ((core)->ledger->field = ++(core)->count.field)
+
+struct spin {
+	u32 word;
+};
+void sms_spin_take(struct spin *s);
+void sms_spin_drop(struct spin *s);
+
+static inline u64 sms_msr_read(u32 msr)
+{
+	u32 low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(msr));
+	return low | (u64)high << 32;
+}
+
+static inline void sms_msr_write(u32 msr, u64 value)
+{
+	__asm__ volatile("wrmsr"
+			 :
+			 : "c"(msr), "a"((u32)value), "d"((u32)(value >> 32))
+			 : "memory");
+}
+
+static inline u64 sms_tsc(void)
+{
+	u32 low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return low | (u64)high << 32;
+}
+
+/* start.S, and what it calls */
+extern u64 sms_blocks;
+void sms_main(struct skep_partition *p);
+void sms_core_begin(struct core *c);
+void sms_core_run(struct core *c);
+void sms_core_work(struct core *c);
+int sms_core_quiet(struct core *c);
+void sms_core_flush(struct core *c); /* from an NMI */
+void sms_entry_syscall(void);
+void sms_entry_nmi(void);
+void sms_entry_machine(void);
+void sms_resume_tick(void);
+void sms_idle_begin(void), sms_idle_end(void);
+extern const u8 sms_exit_begin[], sms_exit_end[];
+extern const u8 sms_text_end[], sms_image_end[];
+extern u64 sms_trap_table[32];
+__attribute__((noreturn)) void sms_core_enter(struct core *c);
+__attribute__((noreturn)) void sms_thread_enter(struct core *c);
+__attribute__((noreturn)) void sms_core_idle(struct core *c);
+
+/* cpu.c: the processor as an image finds it, and interrupts to others. */
+void sms_cpu_tables(void);
+void sms_cpu_begin(struct core *c);
+void sms_cpu_nmi(struct core *to, enum mail_nmi why);
+void sms_cpu_bell(void);
+void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
+u64 sms_cpu_hwcap(void);
+u64 sms_cpu_vec_mask(void), sms_cpu_vec_size(void);
+s64 sms_cpu_vec_save(void *buf, u64 len);
+s64 sms_cpu_vec_load(const void *buf, u64 len);
+void sms_cpu_vec_fresh(const struct core *c);
+
+/* page.c: memory of `kernel`, and page tables. */
+#define SMS_PAGE_PRESENT 1ull
+#define SMS_PAGE_WRITE 2ull
+#define SMS_PAGE_USER 4ull
+#define SMS_PAGE_UNCACHED 0x18ull
+#define SMS_PAGE_TOUCHED 0x60ull
+#define SMS_PAGE_LARGE 0x80ull
+#define SMS_PAGE_KEPT 0x200ull /* ours: a frame, though not present */
+#define SMS_PAGE_FRAME 0x000ffffffffff000ull
+#define SMS_PAGE_NX (1ull << 63)
+void sms_page_begin(struct skep_partition *p);
+/* Zeroed memory of `kernel`; 0: none is left. */
+u64 sms_page_frames(u64 bytes);
+/* The entry for addr, level 0: 4 KiB, 1: 2 MiB; NULL: there is no table. */
+u64 *sms_page_entry(u64 addr, u32 level, int make);
+int sms_page_map(u64 addr, u64 physical, u64 flags, u32 level);
+/* 512 pages of 4 KiB in place of one of 2 MiB. */
+int sms_page_split(u64 *entry);
+/* First touch of abi's tables and our own. */
+int sms_page_lazy(u64 addr);
+void *sms_page_reserve(u64 bytes);
+extern u64 sms_page_root;
+
+/* pool.c: frames for the program. */
+int sms_pool_begin(struct skep_partition *p);
+u64 sms_pool_bytes(void), sms_pool_free_bytes(void);
+/* Offsets in the pool of frames whose bytes are anything; ~0: none. */
+u64 sms_pool_take(u32 level);
+void sms_pool_give(u64 offset, u32 level);
+u64 sms_pool_physical(u64 offset);
+u64 sms_pool_offset(u64 physical);
+
+/* memory.c: the program's memory. */
+int sms_memory_begin(void);
+s64 sms_memory_commit(u64 addr, u64 len, u32 prot);
+s64 sms_memory_protect(u64 addr, u64 len, u32 prot);
+s64 sms_memory_release(u64 addr, u64 len);
+s64 sms_memory_discard(u64 addr, u64 len);
+/* First touch. 1: it is there now; 0: it may not be; -ENOMEM. */
+int sms_memory_touch(u64 addr, u32 prot);
+/* Pool offset of what lies at addr, touched before; bytes up to its end. */
+u64 sms_memory_offset(u64 addr, u32 prot, u64 *length);
+
+/* thread.c */
+s64 sms_thread_start(u32 thread);
+void sms_thread_exit(u32 thread);
+void sms_thread_kick(u32 thread);
+s64 sms_thread_yield(void);
+s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes);
+void sms_thread_tp(u32 thread, u64 tp);
+s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns);
+void sms_thread_wake(u32 *word, u32 count);
+/* Before a mapping's frames are used again: no core sees the old one. */
+void sms_thread_flush(void);
+
+/* time.c */
+s64 sms_time_clock(u32 clock);
+s64 sms_time_rusage(s64 *user_ns, s64 *system_ns);
+
+/* forward.c: struct abi_host by the proxy. */
+s64 sms_forward_open(struct abi_open *open);
+s64 sms_forward_close(s32 handle);
+s64 sms_forward_read(s32 handle, const struct abi_io *io);
+s64 sms_forward_write(s32 handle, const struct abi_io *io);
+s64 sms_forward_file(s32 handle, struct abi_file_op *op);
+s64 sms_forward_path(struct abi_path_op *op);
+s64 sms_forward_sock_open(u32 domain, u32 type, u32 protocol);
+s64 sms_forward_sock(s32 handle, struct abi_sock_op *op);
+s64 sms_forward_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
+			u32 thread);
+void sms_forward_log(const char *line);
+__attribute__((noreturn)) void sms_forward_exit(u32 status);
+__attribute__((noreturn)) void sms_forward_panic(const char *line);
+
+/* trap.c */
+__attribute__((noreturn)) void sms_panic(const char *what, u64 a, u64 b);
+
+/* load.c: the program that the boot letter names. Never returns on failure. */
+void sms_load(const struct mail_boot *letter);
+s64 sms_load_info(struct abi_host_info *info);
+
+#endif

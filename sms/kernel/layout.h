@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where things are: addresses of sms' own and offsets that assembly needs. The
+ * program's part of the address space is that of skep/guest.h.
+ *
+ *	0xffff800000000000  the pool, ranges one behind the other
+ *	0xffffffff80000000  `kernel`, image first
+ *	0xffffffffc0000000  abi's tables and sms' own, on first touch
+ *	0xffffffffd0000000  stacks, a hole below each
+ *	0xffffffffe0000000  the mail
+ *	0xfffffffffee00000  the local APIC
+ */
+#ifndef SMS_KERNEL_LAYOUT_H
+#define SMS_KERNEL_LAYOUT_H
+
+#define AT_POOL 0xffff800000000000
+#define AT_KERNEL 0xffffffff80000000
+#define AT_LAZY 0xffffffffc0000000
+#define AT_LAZY_END 0xffffffffcfc00000
+#define AT_STACKS 0xffffffffd0000000
+#define AT_MAIL 0xffffffffe0000000
+#define AT_APIC 0xfffffffffee00000
+
+#define STACK_STEP 0x40000
+#define STACK_SIZE 0x20000
+#define FRAME_BELOW 0x100 /* struct abi_regs, so far below a stack's end */
+
+/* A core's block in `kernel`: struct core, then stacks for what cannot wait. */
+#define BLOCK_SIZE 0x5000
+#define BLOCK_NMI 0x2ff0 /* there the address of struct core */
+#define BLOCK_DOUBLE 0x4000
+#define BLOCK_MACHINE 0x5000
+
+#define SELECT_CODE 0x08
+#define SELECT_DATA 0x10
+#define SELECT_USER_DATA 0x1b
+#define SELECT_USER_CODE 0x23
+#define SELECT_TASK 0x28
+
+/* Offsets in struct core. */
+#define C_SELF 0
+#define C_USER_RSP 8
+#define C_FRAME 16
+#define C_KICKED 24
+#define C_ROOT 32
+#define C_TOP 40
+
+/* Offsets in struct abi_regs. */
+#define R_RAX 0
+#define R_RBX 8
+#define R_RCX 16
+#define R_RDX 24
+#define R_RSI 32
+#define R_RDI 40
+#define R_RBP 48
+#define R_RSP 56
+#define R_R8 64
+#define R_R9 72
+#define R_R10 80
+#define R_R11 88
+#define R_R12 96
+#define R_R13 104
+#define R_R14 112
+#define R_R15 120
+#define R_RIP 128
+#define R_RFLAGS 136
+
+#endif

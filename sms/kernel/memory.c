@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The program's memory. `range` says what is committed and how it may be used;
+ * frames come on first touch, 2 MiB at once where a range has all of them.
+ *
+ * One lock for ranges, tables and the pool. It is held over no zeroing: a
+ * frame is taken, zeroed without the lock, and entered if nobody else did so
+ * meanwhile. Taking rights back keeps frames in their entries, not present,
+ * until no core can see them any more.
+ */
+#include "kernel.h"
+
+#define RANGES 32768
+
+struct range {
+	u64 start, end;
+	u32 prot, pad;
+};
+
+static struct range *range; /* sorted, never overlapping */
+static u32 ranges;
+static struct spin lock;
+
+int sms_memory_begin(void)
+{
+	range = sms_page_reserve(RANGES * sizeof(*range));
+	return range ? 0 : -ABI_ENOMEM;
+}
+
+/* The first one that ends after addr. */
+static u32 find(u64 addr)
+{
+	u32 low = 0, high = ranges, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (range[mid].end > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static void move(u32 from, u32 to)
+{
+	abi_memmove(&range[to], &range[from], (ranges - from) * sizeof(*range));
+	ranges += to - from;
+}
+
+/* A border at addr, where it lies inside a range. */
+static void divide(u64 addr)
+{
+	u32 i = find(addr);
+
+	if (i == ranges || range[i].start >= addr)
+		return;
+	move(i, i + 1);
+	range[i].end = range[i + 1].start = addr;
+}
+
+/* [start, end) out of the list; the place where it was. */
+static u32 cut(u64 start, u64 end)
+{
+	u32 from, to;
+
+	divide(start);
+	divide(end);
+	from = find(start);
+	for (to = from; to < ranges && range[to].start < end; to++)
+		;
+	move(to, from);
+	return from;
+}
+
+static void join(u32 i)
+{
+	if (i + 1 >= ranges || range[i].end != range[i + 1].start ||
+	    range[i].prot != range[i + 1].prot)
+		return;
+	range[i].end = range[i + 1].end;
+	move(i + 2, i + 1);
+}
+
+static void set(u64 start, u64 end, u32 prot)
+{
+	u32 i = cut(start, end);
+
+	move(i, i + 1);
+	range[i] = (struct range){.start = start, .end = end, .prot = prot};
+	join(i);
+	if (i)
+		join(i - 1);
+}
+
+static int room(void)
+{
+	return ranges + 4 <= RANGES;
+}
+
+static int outside(u64 addr, u64 len)
+{
+	u64 end;
+
+	if (__builtin_add_overflow(addr, len, &end) || !len ||
+	    (addr | len) & (PAGE - 1))
+		return 1;
+	return !(addr >= SKEP_IMAGE_START && end <= SKEP_IMAGE_END) &&
+	       !(addr >= SKEP_ARENA_START && end <= SKEP_ARENA_END);
+}
+
+static u64 flags_of(u32 prot)
+{
+	return (prot & 7 ? SMS_PAGE_PRESENT : SMS_PAGE_KEPT) | SMS_PAGE_USER |
+	       SMS_PAGE_TOUCHED | (prot & ABI_PROT_WRITE ? SMS_PAGE_WRITE : 0) |
+	       (prot & ABI_PROT_EXEC ? 0 : SMS_PAGE_NX);
+}
+
+/* What is done to each entry with a frame, and what it found. */
+struct walk {
+	enum { WALK_PROTECT, WALK_HIDE, WALK_FREE } what;
+	u64 flags;
+	u32 less; /* rights were taken back */
+};
+
+static void change(struct walk *w, u64 *entry, u32 level)
+{
+	u64 old = *entry, frame = old & SMS_PAGE_FRAME;
+	u64 large = level ? SMS_PAGE_LARGE : 0;
+
+	if (w->what == WALK_FREE) {
+		*entry = 0;
+		sms_pool_give(sms_pool_offset(frame), level);
+		return;
+	}
+	*entry = frame | large |
+		 (w->what == WALK_HIDE ? SMS_PAGE_KEPT : w->flags);
+	if (old & SMS_PAGE_PRESENT &&
+	    (w->what == WALK_HIDE ||
+	     (old & ~w->flags & (SMS_PAGE_PRESENT | SMS_PAGE_WRITE)) ||
+	     (w->flags & ~old & SMS_PAGE_NX)))
+		w->less = 1;
+}
+
+/* Entries from addr to end inside one table. */
+static void walk_table(struct walk *w, u64 addr, u64 end)
+{
+	u64 *entry = sms_page_entry(addr, 0, 0);
+
+	for (; entry && addr < end; addr += PAGE, entry++)
+		if (*entry)
+			change(w, entry, 0);
+}
+
+static s64 walk(struct walk *w, u64 addr, u64 end)
+{
+	u64 next, *entry;
+
+	for (; addr < end; addr = next) {
+		next = (addr & ~(LARGE - 1)) + LARGE;
+		entry = sms_page_entry(addr, 1, 0);
+		if (!entry) { /* no table for this GiB */
+			next = (addr & ~((LARGE << 9) - 1)) + (LARGE << 9);
+			continue;
+		}
+		if (!*entry)
+			continue;
+		if (!(*entry & SMS_PAGE_LARGE)) {
+			walk_table(w, addr, next < end ? next : end);
+			continue;
+		}
+		if (addr % LARGE || end < next) {
+			if (sms_page_split(entry))
+				return -ABI_ENOMEM;
+			w->less = 1; /* both sizes must not be seen */
+			walk_table(w, addr, next < end ? next : end);
+			continue;
+		}
+		change(w, entry, 1);
+	}
+	return 0;
+}
+
+/* Frames away, after no core sees them. */
+static s64 drop(u64 start, u64 end)
+{
+	struct walk w = {.what = WALK_HIDE};
+	s64 err = walk(&w, start, end);
+
+	if (err)
+		return err;
+	if (w.less)
+		sms_thread_flush();
+	w.what = WALK_FREE;
+	return walk(&w, start, end);
+}
+
+s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
+{
+	s64 err;
+
+	if (outside(addr, len))
+		return -ABI_EINVAL;
+	sms_spin_take(&lock);
+	err = room() ? drop(addr, addr + len) : -ABI_ENOMEM;
+	if (!err)
+		set(addr, addr + len, prot);
+	sms_spin_drop(&lock);
+	return err;
+}
+
+s64 sms_memory_protect(u64 addr, u64 len, u32 prot)
+{
+	struct walk w = {.what = WALK_PROTECT, .flags = flags_of(prot)};
+	s64 err;
+
+	if (outside(addr, len))
+		return -ABI_EINVAL;
+	sms_spin_take(&lock);
+	err = room() ? walk(&w, addr, addr + len) : -ABI_ENOMEM;
+	if (!err)
+		set(addr, addr + len, prot);
+	if (w.less)
+		sms_thread_flush();
+	sms_spin_drop(&lock);
+	return err;
+}
+
+s64 sms_memory_release(u64 addr, u64 len)
+{
+	s64 err;
+
+	if (outside(addr, len))
+		return -ABI_EINVAL;
+	sms_spin_take(&lock);
+	err = room() ? drop(addr, addr + len) : -ABI_ENOMEM;
+	if (!err)
+		cut(addr, addr + len);
+	sms_spin_drop(&lock);
+	return err;
+}
+
+s64 sms_memory_discard(u64 addr, u64 len)
+{
+	s64 err;
+
+	if (outside(addr, len))
+		return -ABI_EINVAL;
+	sms_spin_take(&lock);
+	err = drop(addr, addr + len);
+	sms_spin_drop(&lock);
+	return err;
+}
+
+/* The range around addr that allows prot, or NULL. */
+static const struct range *allowed(u64 addr, u32 prot)
+{
+	u32 i = find(addr);
+
+	if (i == ranges || range[i].start > addr ||
+	    (range[i].prot & prot) != prot || !range[i].prot)
+		return 0;
+	return &range[i];
+}
+
+/* Could 2 MiB be entered at addr? The last part of a pool goes in small ones.
+ */
+static u32 level_for(const struct range *r, u64 addr)
+{
+	u64 start = addr & ~(LARGE - 1);
+	u64 *entry = sms_page_entry(addr, 1, 1);
+
+	return entry && !*entry && start >= r->start &&
+	       start + LARGE <= r->end &&
+	       sms_pool_free_bytes() > sms_pool_bytes() / 8;
+}
+
+/* The entry for a fresh frame; NULL: it has one, or *level is too high now. */
+static u64 *empty_entry(u64 addr, u32 level)
+{
+	u64 *entry = sms_page_entry(addr, level, 1);
+
+	return entry && !*entry ? entry : 0;
+}
+
+static int present(u64 addr)
+{
+	u64 *entry = sms_page_entry(addr, 1, 0);
+
+	if (!entry || !*entry)
+		return 0;
+	if (!(*entry & SMS_PAGE_LARGE))
+		entry = sms_page_entry(addr, 0, 0);
+	return *entry != 0;
+}
+
+static void count(u32 level)
+{
+	struct core *c = sms_core();
+
+	if (level)
+		SMS_COUNT(c, large);
+	else
+		SMS_COUNT(c, pages);
+}
+
+/* A zeroed frame at addr: lock held, let go in between. -ENOMEM or 0. */
+static int enter(u64 addr, u32 prot)
+{
+	const struct range *r = allowed(addr, prot);
+	u32 level = level_for(r, addr);
+	u64 offset = sms_pool_take(level), *entry, size;
+
+	if (offset == ~0ull && level)
+		offset = sms_pool_take(level = 0);
+	if (offset == ~0ull)
+		return -ABI_ENOMEM;
+	size = level ? LARGE : PAGE;
+	sms_spin_drop(&lock);
+	abi_memset((void *)(AT_POOL + offset), 0, size);
+	sms_spin_take(&lock);
+	r = allowed(addr, prot);
+	entry = r ? empty_entry(addr, level) : 0;
+	if (entry && level &&
+	    (r->start > (addr & ~(LARGE - 1)) ||
+	     r->end < (addr & ~(LARGE - 1)) + LARGE))
+		entry = 0;
+	if (!entry) {
+		sms_pool_give(offset, level);
+		return r && !sms_page_entry(addr, level, 1) ? -ABI_ENOMEM : 0;
+	}
+	*entry = sms_pool_physical(offset) | flags_of(r->prot) |
+		 (level ? SMS_PAGE_LARGE : 0);
+	count(level);
+	return 0;
+}
+
+int sms_memory_touch(u64 addr, u32 prot)
+{
+	int got = 0;
+
+	sms_spin_take(&lock);
+	while (!got && allowed(addr, prot)) {
+		if (present(addr))
+			got = 1;
+		else
+			got = enter(addr, prot);
+	}
+	if (got > 0)
+		__asm__ volatile("invlpg (%0)" : : "r"(addr) : "memory");
+	sms_spin_drop(&lock);
+	return got;
+}
+
+u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
+{
+	u64 *entry, size = LARGE, found = ~0ull;
+
+	sms_spin_take(&lock);
+	entry = sms_page_entry(addr, 1, 0);
+	if (entry && *entry && !(*entry & SMS_PAGE_LARGE)) {
+		entry = sms_page_entry(addr, 0, 0);
+		size = PAGE;
+	}
+	if (entry && *entry && allowed(addr, prot)) {
+		found = sms_pool_offset(*entry & SMS_PAGE_FRAME) +
+			(addr & (size - 1));
+		*length = size - (addr & (size - 1));
+	}
+	sms_spin_drop(&lock);
+	return found;
+}

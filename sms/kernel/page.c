@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory of `kernel` and page tables. Frames are handed out from the lowest
+ * on and never come back; the module cleared all of them. Tables stay where
+ * they are once made, so that no core's walk finds another use of one.
+ */
+#include "kernel.h"
+
+#define ENTRIES 512
+
+u64 sms_page_root; /* physical */
+static u64 next;   /* offset in `kernel` of the first frame not given */
+static u64 base;   /* physical minus address, of `kernel` */
+static u64 lazy = AT_LAZY;
+static struct spin lock; /* next; entries of AT_LAZY */
+
+void sms_spin_take(struct spin *s)
+{
+	while (__atomic_exchange_n(&s->word, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(&s->word, __ATOMIC_RELAXED))
+			__builtin_ia32_pause();
+}
+
+void sms_spin_drop(struct spin *s)
+{
+	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
+}
+
+static u64 take(u64 bytes)
+{
+	u64 at = next;
+
+	if (bytes > sms_partition->kernel_size - next)
+		return 0;
+	next += bytes;
+	return AT_KERNEL + at;
+}
+
+u64 sms_page_frames(u64 bytes)
+{
+	u64 at;
+
+	sms_spin_take(&lock);
+	at = take((bytes + PAGE - 1) & ~(PAGE - 1));
+	sms_spin_drop(&lock);
+	return at;
+}
+
+static u64 *table_of(u64 entry)
+{
+	return (u64 *)((entry & SMS_PAGE_FRAME) - base);
+}
+
+u64 *sms_page_entry(u64 addr, u32 level, int make)
+{
+	u64 *table = table_of(sms_page_root), at;
+	u32 i, shift = 39;
+
+	for (i = 3; i > level; i--, shift -= 9) {
+		u64 *entry = &table[addr >> shift & (ENTRIES - 1)];
+
+		if (!*entry && make) {
+			at = sms_page_frames(PAGE);
+			if (!at)
+				return 0;
+			*entry = (at + base) | SMS_PAGE_PRESENT |
+				 SMS_PAGE_WRITE | SMS_PAGE_USER;
+		}
+		if (!*entry || *entry & SMS_PAGE_LARGE)
+			return 0;
+		table = table_of(*entry);
+	}
+	return &table[addr >> shift & (ENTRIES - 1)];
+}
+
+int sms_page_map(u64 addr, u64 physical, u64 flags, u32 level)
+{
+	u64 *entry = sms_page_entry(addr, level, 1);
+
+	if (!entry)
+		return -ABI_ENOMEM;
+	*entry = physical | flags | SMS_PAGE_PRESENT | SMS_PAGE_TOUCHED |
+		 (level ? SMS_PAGE_LARGE : 0);
+	return 0;
+}
+
+int sms_page_split(u64 *entry)
+{
+	u64 at = sms_page_frames(PAGE), flags, i;
+
+	if (!at)
+		return -ABI_ENOMEM;
+	flags = *entry & ~(SMS_PAGE_FRAME | SMS_PAGE_LARGE);
+	for (i = 0; i < ENTRIES; i++)
+		((u64 *)at)[i] = ((*entry & SMS_PAGE_FRAME) + i * PAGE) | flags;
+	*entry =
+		(at + base) | SMS_PAGE_PRESENT | SMS_PAGE_WRITE | SMS_PAGE_USER;
+	return 0;
+}
+
+static void map_all(u64 addr, u64 physical, u64 bytes, u64 flags, u32 level)
+{
+	u64 step = level ? LARGE : PAGE, at;
+
+	for (at = 0; at < bytes; at += step)
+		if (sms_page_map(addr + at, physical + at, flags, level))
+			sms_panic("no memory for the first page tables", addr,
+				  at);
+}
+
+/* The image apart from the rest: text that nobody writes to. */
+static void map_kernel(struct skep_partition *p)
+{
+	u64 text = (u64)sms_text_end - AT_KERNEL;
+	u64 image = ((u64)sms_image_end - AT_KERNEL + LARGE - 1) & ~(LARGE - 1);
+
+	map_all(AT_KERNEL, p->kernel_start, text, 0, 0);
+	map_all(AT_KERNEL + text, p->kernel_start + text, image - text,
+		SMS_PAGE_WRITE | SMS_PAGE_NX, 0);
+	map_all(AT_KERNEL + image, p->kernel_start + image,
+		p->kernel_size - image, SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
+}
+
+void sms_page_begin(struct skep_partition *p)
+{
+	u64 at = AT_POOL;
+	u32 i;
+
+	next = p->free_start;
+	base = p->kernel_start - AT_KERNEL;
+	sms_page_root = take(PAGE) + base;
+	map_kernel(p);
+	map_all(AT_MAIL, p->mail_start, p->mail_size,
+		SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
+	for (i = 0; i < p->ranges; i++) {
+		map_all(at, p->range[i].start, p->range[i].length,
+			SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
+		at += p->range[i].length;
+	}
+	if (p->apic_base)
+		map_all(AT_APIC, p->apic_base, PAGE,
+			SMS_PAGE_WRITE | SMS_PAGE_NX | SMS_PAGE_UNCACHED, 0);
+}
+
+/* Before a second core runs: the tables are made at once. */
+void *sms_page_reserve(u64 bytes)
+{
+	u64 at = lazy, table;
+
+	bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
+	if (bytes > AT_LAZY_END - lazy)
+		return 0;
+	lazy += bytes;
+	for (table = at & ~(LARGE - 1); table < lazy; table += LARGE)
+		if (!sms_page_entry(table, 0, 1))
+			return 0;
+	return (void *)at;
+}
+
+int sms_page_lazy(u64 addr)
+{
+	u64 *entry, at;
+	int got = 0;
+
+	if (addr < AT_LAZY || addr >= lazy)
+		return 0;
+	entry = sms_page_entry(addr, 0, 0);
+	sms_spin_take(&lock);
+	if (*entry)
+		got = 1;
+	at = got ? 0 : take(PAGE);
+	if (at) {
+		*entry = (at + base) | SMS_PAGE_PRESENT | SMS_PAGE_WRITE |
+			 SMS_PAGE_TOUCHED | SMS_PAGE_NX;
+		got = 1;
+	}
+	sms_spin_drop(&lock);
+	if (!got)
+		sms_panic("its own memory is used up; address", addr, next);
+	return got;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mail of a partition: what sms and its proxy say to each other.
+ *
+ *	0               the clock (skep/partition.h)
+ *	MAIL_BOOT       struct mail_boot, written by the proxy before START
+ *	MAIL_SLOT(i)    struct mail_slot of core i
+ *
+ * A core asks for one thing at a time. It fills in its slot, sets `state` to
+ * MAIL_CALL and rings; the proxy's worker for that core does it with the
+ * functions of abi/linux and sets MAIL_DONE. Operations are those of struct
+ * abi_host one to one: their structs go through `data` with pointers that
+ * nobody follows; what they point to lies at the places named below. Big reads
+ * and writes name parts of the pool instead.
+ *
+ * Each side holds the other for hostile: copy once, check, use.
+ */
+#ifndef SMS_MAIL_H
+#define SMS_MAIL_H
+
+#include "abi/host.h"
+
+#define MAIL_MAGIC 0x4c49414d /* "MAIL" */
+#define MAIL_REVISION 1
+#define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
+#define MAIL_BOOT 0x1000
+#define MAIL_SLOT(core) ((u64)MAIL_AREA * ((core) + 1))
+
+enum mail_op {
+	MAIL_NONE,
+	MAIL_FILE_OPEN,	 /* struct abi_open; MAIL_PATH */
+	MAIL_FILE_CLOSE, /* handle */
+	MAIL_FILE_READ,	 /* handle, arg: length, offset; MAIL_BULK or parts */
+	MAIL_FILE_WRITE, /* the same */
+	MAIL_FILE,	 /* handle, struct abi_file_op; out: MAIL_BULK */
+	MAIL_NAME,	 /* struct abi_path_op; both paths, MAIL_BULK */
+	MAIL_SOCK_OPEN,	 /* arg: domain, type, protocol */
+	MAIL_SOCK,	 /* handle, struct abi_sock_op; MAIL_BULK or parts */
+	MAIL_IO_WAIT,	 /* arg: count, deadline; list at MAIL_BULK */
+	MAIL_LOG,	 /* a line at MAIL_BULK */
+	MAIL_EXIT,	 /* arg: status, as for wait(2) */
+	MAIL_PANIC,	 /* a line at MAIL_BULK; the image ends itself */
+	MAIL_OPS
+};
+
+enum mail_state { MAIL_IDLE, MAIL_CALL, MAIL_DONE };
+
+#define MAIL_PARTS 256
+struct mail_part {
+	u64 offset, length; /* in the pool, as the proxy maps it */
+};
+
+/* Why a core got an NMI. */
+enum mail_nmi {
+	MAIL_NMI_FOREIGN, /* Linux's, or the machine's */
+	MAIL_NMI_START,	  /* an idle core got a thread */
+	MAIL_NMI_SIGNAL,
+	MAIL_NMI_MAPPING, /* rights that were taken back */
+	MAIL_NMIS
+};
+
+#define MAIL_CALLS 512 /* ABI_NR_MAX */
+
+/* What happened on a core since the image was started; written by sms. */
+struct mail_ledger {
+	u64 calls;  /* system calls */
+	u64 faults; /* of the program: pages given, and those that were not */
+	u64 nmi[MAIL_NMIS];
+	u64 threads; /* that ran here */
+	u64 forwarded[MAIL_OPS];
+	u64 pages, large;	 /* given on first touch: 4 KiB, 2 MiB */
+	u32 refused[MAIL_CALLS]; /* of the whole run; core 0's at its end */
+};
+
+#define MAIL_DATA 0x4000
+#define MAIL_PATH_SIZE 0x1000
+/* Offsets in `data`. */
+#define MAIL_STRUCT 0
+#define MAIL_PATH 0x1000
+#define MAIL_PATH2 0x2000
+#define MAIL_BULK 0x3000
+#define MAIL_BULK_SIZE (MAIL_AREA - MAIL_DATA - MAIL_BULK)
+
+struct mail_slot {
+	u32 state; /* enum mail_state; atomic */
+	u32 op;
+	s32 handle;
+	u32 parts;
+	u64 arg[4];
+	s64 result;
+	u32 cancel; /* sms wants an io_wait back; atomic */
+	u32 zero;
+	struct mail_part part[MAIL_PARTS];
+	struct mail_ledger ledger;
+	u8 pad[MAIL_DATA - 64 - 16 * MAIL_PARTS - sizeof(struct mail_ledger)];
+	u8 data[MAIL_AREA - MAIL_DATA];
+};
+SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);
+
+struct mail_stream {
+	s32 handle; /* -1: closed */
+	u32 type, flags;
+	u32 same; /* an earlier stream that shares the position, plus one */
+	u64 position;
+};
+
+struct mail_boot {
+	u32 magic, revision;
+	u32 pid, uid, gid, zero;
+	u64 stack; /* bytes; 0: as sms likes */
+	struct mail_stream stream[3];
+	char node[65], machine[65];
+	char path[4096], cwd[4096];
+	u32 argc, envc;
+	u32 bytes; /* of text that are used */
+	char text[MAIL_AREA - MAIL_BOOT -
+		  0x3000]; /* argv, envp; each with NUL */
+};
+_Static_assert(sizeof(struct mail_boot) <= MAIL_AREA - MAIL_BOOT, "boot");
+
+#endif

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The calls, one function each, in a table. What the image wrote is copied
+ * before it is looked at: its program runs beside us and may write to it. It
+ * is this user's own program, and can do here what the user can; but no call
+ * may read or write outside the mail and the pool.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi/linux/lin.h"
+#include "proxy.h"
+
+#define SECOND 1000000000ull
+
+/* A call, copied out of its slot. */
+struct call {
+	struct mail_slot *slot;
+	int wake;
+	s32 handle;
+	u64 arg[4];
+	u32 parts;
+	u64 bytes; /* of iov */
+	struct iovec iov[MAIL_PARTS];
+};
+
+static void *bulk(const struct call *c)
+{
+	return c->slot->data + MAIL_BULK;
+}
+
+static const char *path_of(const struct call *c, u32 where, char *to)
+{
+	memcpy(to, c->slot->data + where, MAIL_PATH_SIZE);
+	to[MAIL_PATH_SIZE - 1] = 0;
+	return to;
+}
+
+/* The parts of the pool that a call names, `len` bytes at most; 0 or -EFAULT.
+ */
+static s64 take_parts(struct call *c, u64 len)
+{
+	struct mail_part p;
+	u32 i;
+
+	c->parts = *(volatile u32 *)&c->slot->parts;
+	c->bytes = 0;
+	if (c->parts > MAIL_PARTS)
+		return -EFAULT;
+	for (i = 0; i < c->parts; i++) {
+		p = *(volatile struct mail_part *)&c->slot->part[i];
+		if (p.offset > sms_proxy.pool_bytes ||
+		    p.length > sms_proxy.pool_bytes - p.offset)
+			return -EFAULT;
+		if (p.length > len - c->bytes)
+			p.length = len - c->bytes;
+		c->iov[i].iov_base = sms_proxy.pool + p.offset;
+		c->iov[i].iov_len = p.length;
+		c->bytes += p.length;
+	}
+	if (c->parts)
+		return 0;
+	if (len > MAIL_BULK_SIZE)
+		return -EFAULT;
+	c->iov[0].iov_base = bulk(c);
+	c->iov[0].iov_len = c->bytes = len;
+	c->parts = 1;
+	return 0;
+}
+
+static s64 file_open(struct call *c)
+{
+	char path[MAIL_PATH_SIZE];
+	struct abi_open *given = (void *)c->slot->data, op = *given;
+	s64 err;
+
+	op.path = path_of(c, MAIL_PATH, path);
+	err = abi_lin_file_open(&op);
+	given->handle = op.handle;
+	given->type = op.type;
+	return err;
+}
+
+static s64 file_close(struct call *c)
+{
+	return abi_lin_file_close(c->handle);
+}
+
+/* Part by part: what follows a short one was not there, or not yet. */
+static s64 transfer(struct call *c,
+		    s64 (*move)(s32 handle, const struct abi_io *io))
+{
+	struct abi_io io = {.offset = (s64)c->arg[1]};
+	s64 done = 0, n = take_parts(c, c->arg[0]);
+	u32 i;
+
+	for (i = 0; i < c->parts && !n; i++) {
+		io.buf = c->iov[i].iov_base;
+		io.len = c->iov[i].iov_len;
+		n = move(c->handle, &io);
+		if (n < 0)
+			break;
+		done += n;
+		io.offset += io.offset >= 0 ? n : 0;
+		n = (u64)n < io.len;
+	}
+	return done || n > 0 ? done : n;
+}
+
+static s64 file_read(struct call *c)
+{
+	return transfer(c, abi_lin_file_read);
+}
+
+static s64 file_write(struct call *c)
+{
+	return transfer(c, abi_lin_file_write);
+}
+
+/* Objects are filled here and copied, so that nothing of ours is seen. */
+union object {
+	struct abi_stat stat;
+	struct abi_statfs statfs;
+	struct abi_dirent dirent;
+	char text[MAIL_PATH_SIZE];
+};
+
+static s64 file(struct call *c)
+{
+	struct abi_file_op op = *(struct abi_file_op *)c->slot->data;
+	union object out = {.text = {0}};
+	s64 n;
+
+	if (op.verb == ABI_FILE_READDIR)
+		out.dirent.next = ((struct abi_dirent *)bulk(c))->next;
+	op.stat = &out.stat;
+	op.statfs = &out.statfs;
+	op.dirent = &out.dirent;
+	n = abi_lin_file(c->handle, &op);
+	memcpy(bulk(c), &out, sizeof(out));
+	return n;
+}
+
+static s64 name(struct call *c)
+{
+	struct abi_path_op op = *(struct abi_path_op *)c->slot->data;
+	char path[MAIL_PATH_SIZE], path2[MAIL_PATH_SIZE];
+	union object out = {.text = {0}};
+	s64 n;
+
+	op.path = path_of(c, MAIL_PATH, path);
+	op.path2 = path_of(c, MAIL_PATH2, path2);
+	op.stat = &out.stat;
+	op.statfs = &out.statfs;
+	if (op.verb == ABI_PATH_READLINK) {
+		op.buf = out.text;
+		op.len = op.len < sizeof(out) ? op.len : sizeof(out);
+	}
+	n = abi_lin_path(&op);
+	memcpy(bulk(c), &out, sizeof(out));
+	return n;
+}
+
+static s64 sock_open(struct call *c)
+{
+	return abi_lin_sock_open((u32)c->arg[0], (u32)c->arg[1],
+				 (u32)c->arg[2]);
+}
+
+/* Datagrams are one message, so their parts are sent or received at once. */
+static s64 sock_parts(struct call *c, struct abi_sock_op *op)
+{
+	struct msghdr m = {.msg_iov = c->iov, .msg_iovlen = c->parts};
+	s64 n;
+
+	m.msg_name = op->addr;
+	m.msg_namelen = sizeof(op->addr);
+	if (op->verb == ABI_SOCK_SEND) {
+		m.msg_namelen = op->addrlen < sizeof(op->addr)
+					? op->addrlen
+					: sizeof(op->addr);
+		m.msg_name = m.msg_namelen ? op->addr : NULL;
+		n = sendmsg(c->handle, &m,
+			    (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+	} else {
+		n = recvmsg(c->handle, &m,
+			    (int)(op->flags & ~(u32)MSG_WAITALL) |
+				    MSG_DONTWAIT);
+		op->addrlen = m.msg_namelen;
+	}
+	return n < 0 ? -errno : n;
+}
+
+static s64 sock(struct call *c)
+{
+	struct abi_sock_op *given = (void *)c->slot->data, op = *given;
+	s64 n = take_parts(c, op.len);
+
+	if (n)
+		return n;
+	if (c->parts > 1 &&
+	    (op.verb == ABI_SOCK_SEND || op.verb == ABI_SOCK_RECV)) {
+		n = sock_parts(c, &op);
+	} else {
+		op.buf = c->iov[0].iov_base;
+		op.len = c->iov[0].iov_len;
+		n = abi_lin_sock(c->handle, &op);
+	}
+	op.buf = NULL;
+	*given = op;
+	return n;
+}
+
+static struct timespec *left_until(struct timespec *ts, u64 deadline_ns)
+{
+	u64 now;
+
+	if (deadline_ns == ABI_FOREVER)
+		return NULL;
+	clock_gettime(CLOCK_MONOTONIC, ts);
+	now = (u64)ts->tv_sec * SECOND + (u64)ts->tv_nsec;
+	now = deadline_ns > now ? deadline_ns - now : 0;
+	ts->tv_sec = (time_t)(now / SECOND);
+	ts->tv_nsec = (long)(now % SECOND);
+	return ts;
+}
+
+#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
+
+static s64 io_wait(struct call *c)
+{
+	static _Thread_local struct pollfd fds[POLL_MOST + 1];
+	struct abi_poll *list = bulk(c);
+	u64 count = c->arg[0], drain, i;
+	struct timespec ts;
+	int n;
+
+	if (count > POLL_MOST)
+		return -EINVAL;
+	for (i = 0; i < count; i++) {
+		fds[i].fd = list[i].handle;
+		fds[i].events = (short)list[i].events;
+	}
+	fds[count].fd = c->wake;
+	fds[count].events = POLLIN;
+	do
+		n = ppoll(fds, count + 1, left_until(&ts, c->arg[1]), NULL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	for (i = 0; i < count; i++)
+		list[i].revents = (u16)fds[i].revents;
+	if (!fds[count].revents)
+		return n;
+	if (read(c->wake, &drain, sizeof(drain)) < 0 && errno != EAGAIN)
+		return -errno;
+	return n > 1 ? n - 1 : -EINTR;
+}
+
+static s64 say(struct call *c)
+{
+	char line[512];
+
+	memcpy(line, bulk(c), sizeof(line));
+	line[sizeof(line) - 1] = 0;
+	sms_proxy_say("%s", line);
+	return 0;
+}
+
+static s64 leave(struct call *c)
+{
+	sms_serve_end((u32)c->arg[0] & 0xffff);
+	return 0;
+}
+
+static s64 panic(struct call *c)
+{
+	say(c);
+	sms_serve_end(126 << 8);
+	return 0;
+}
+
+static s64 (*const table[MAIL_OPS])(struct call *c) = {
+	[MAIL_FILE_OPEN] = file_open, [MAIL_FILE_CLOSE] = file_close,
+	[MAIL_FILE_READ] = file_read, [MAIL_FILE_WRITE] = file_write,
+	[MAIL_FILE] = file,	      [MAIL_NAME] = name,
+	[MAIL_SOCK_OPEN] = sock_open, [MAIL_SOCK] = sock,
+	[MAIL_IO_WAIT] = io_wait,     [MAIL_LOG] = say,
+	[MAIL_EXIT] = leave,	      [MAIL_PANIC] = panic,
+};
+
+void sms_serve_call(struct mail_slot *slot, int wake)
+{
+	u32 op = *(volatile u32 *)&slot->op;
+	struct call c;
+
+	c.slot = slot;
+	c.wake = wake;
+	c.handle = *(volatile s32 *)&slot->handle;
+	memcpy(c.arg, slot->arg, sizeof(c.arg));
+	slot->result = op < MAIL_OPS && table[op] ? table[op](&c) : -ENOSYS;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/* The boot letter: what program, with which words, streams and names. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "proxy.h"
+
+#define EXIT_REFUSED 126
+#define EXIT_NOT_FOUND 127
+
+static int put_words(struct mail_boot *to, char **words, u32 *count)
+{
+	u64 len;
+
+	for (; *words; words++, ++*count) {
+		len = strlen(*words) + 1;
+		if (len >= sizeof(to->text) - to->bytes)
+			return -1;
+		memcpy(to->text + to->bytes, *words, len);
+		to->bytes += (u32)len;
+	}
+	return 0;
+}
+
+/*
+ * Nobody else wants the cores, so a team of libgomp need not sleep, unless its
+ * user has said how it shall wait.
+ */
+static int put_waiting(struct mail_boot *to)
+{
+	char *word[] = {"OMP_WAIT_POLICY=active", NULL};
+
+	if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+		return 0;
+	return put_words(to, word, &to->envc);
+}
+
+/* Moves the one and looks at the other, which stands at `at`. */
+static int same_position(int other, int fd, off_t at)
+{
+	off_t before = lseek(other, 0, SEEK_CUR), moved;
+
+	if (before != at || lseek(other, at + 1, SEEK_SET) < 0)
+		return 0;
+	moved = lseek(fd, 0, SEEK_CUR);
+	lseek(other, at, SEEK_SET);
+	return moved == at + 1;
+}
+
+static void put_stream(struct mail_stream *all, int fd)
+{
+	struct mail_stream *s = &all[fd];
+	int flags = fcntl(fd, F_GETFL), other;
+	struct stat st;
+	off_t at;
+
+	s->handle = -1;
+	if (flags < 0 || fstat(fd, &st))
+		return;
+	s->handle = fd;
+	s->type = st.st_mode & S_IFMT;
+	s->flags = (u32)flags;
+	if (!S_ISREG(st.st_mode))
+		return;
+	at = lseek(fd, 0, SEEK_CUR);
+	s->position = at > 0 ? (u64)at : 0;
+	for (other = 0; other < fd && !s->same; other++)
+		if (all[other].handle >= 0 && same_position(other, fd, at))
+			s->same = (u32)other + 1;
+}
+
+/* Through PATH, as execvp(3) would look. */
+static int find_program(const char *name, char path[PATH_MAX])
+{
+	const char *dirs = getenv("PATH"), *end;
+	char one[PATH_MAX];
+
+	if (strchr(name, '/') || !dirs)
+		return realpath(name, path) ? 0 : -1;
+	for (;; dirs = end + 1) {
+		end = strchrnul(dirs, ':');
+		if (snprintf(one, sizeof(one), "%.*s/%s", (int)(end - dirs),
+			     end > dirs ? dirs : ".", name) < PATH_MAX &&
+		    !access(one, X_OK))
+			return realpath(one, path) ? 0 : -1;
+		if (!*end)
+			return -1;
+	}
+}
+
+static int check_program(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK)) {
+		sms_proxy_say("%s is no file that may be run", path);
+		return EXIT_REFUSED;
+	}
+	return 0;
+}
+
+int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
+{
+	char path[PATH_MAX];
+	struct utsname un;
+	int fd;
+
+	if (find_program(argv[0], path)) {
+		sms_proxy_say("no such program: %s", argv[0]);
+		return EXIT_NOT_FOUND;
+	}
+	if (check_program(path))
+		return EXIT_REFUSED;
+	to->magic = MAIL_MAGIC;
+	to->revision = MAIL_REVISION;
+	to->pid = (u32)getpid();
+	to->uid = getuid();
+	to->gid = getgid();
+	for (fd = 0; fd < 3; fd++)
+		put_stream(to->stream, fd);
+	if (!getcwd(to->cwd, sizeof(to->cwd)) || uname(&un)) {
+		sms_proxy_say("the working directory: %s", strerror(errno));
+		return EXIT_REFUSED;
+	}
+	snprintf(to->path, sizeof(to->path), "%s", path);
+	snprintf(to->node, sizeof(to->node), "%.64s", un.nodename);
+	snprintf(to->machine, sizeof(to->machine), "sms on Linux %.40s",
+		 un.release);
+	if (put_words(to, argv, &to->argc) || put_words(to, envp, &to->envc) ||
+	    put_waiting(to)) {
+		sms_proxy_say("arguments and environment have more than %u "
+			      "bytes",
+			      (u32)sizeof(to->text));
+		return EXIT_REFUSED;
+	}
+	return 0;
+}

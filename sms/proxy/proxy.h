@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the proxy share. */
+#ifndef SMS_PROXY_PROXY_H
+#define SMS_PROXY_PROXY_H
+
+#include <skep/shimos.h>
+#include "sms/mail.h"
+
+/* The partition that this process drives; written before workers run. */
+struct proxy {
+	int device;
+	u32 id, cores;
+	u64 pool_bytes, mail_bytes;
+	u8 *pool, *mail;
+};
+extern struct proxy sms_proxy;
+
+void sms_proxy_say(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* letter.c: argv[0] is the program. 0, or an exit code after saying why. */
+int sms_letter_write(struct mail_boot *to, char **argv, char **envp);
+
+/* serve.c: answers all cores until the program ends; status as for wait(2). */
+int sms_serve(void);
+/* One call, in the worker of that core. */
+void sms_serve_call(struct mail_slot *slot, int wake);
+/* The end, from any worker. */
+void sms_serve_end(u32 status);
+
+/* ledger.c: what happened, for people; 0 or -errno. */
+int sms_ledger_write(const char *path, u32 status);
+
+#endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One worker for each core, so that two threads of the program that block do
+ * not wait for each other; each looks at its core's slot whenever the image
+ * rings. The first thread watches for calls that are to be taken back.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "proxy.h"
+
+#define LOOK_MS 1000 /* a bell may be lost while Linux moves its interrupt */
+
+struct worker {
+	pthread_t thread;
+	struct mail_slot *slot;
+	int wake; /* eventfd: the image wants an io_wait back */
+};
+
+static struct worker *workers;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t over_changed = PTHREAD_COND_INITIALIZER;
+static int over;
+static u32 over_status;
+
+void sms_serve_end(u32 status)
+{
+	pthread_mutex_lock(&lock);
+	if (!over)
+		over_status = status;
+	over = 1;
+	pthread_cond_broadcast(&over_changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static int is_over(void)
+{
+	int answer;
+
+	pthread_mutex_lock(&lock);
+	answer = over;
+	pthread_mutex_unlock(&lock);
+	return answer;
+}
+
+/* Until the image rings. 0: it did, or may have; else it does not run. */
+static int await(u32 *seen)
+{
+	struct shimos_wait w = {.seen = *seen, .ms = LOOK_MS};
+
+	if (ioctl(sms_proxy.device, SHIMOS_IOC_WAIT, &w) < 0 &&
+	    errno != ETIMEDOUT && errno != EINTR)
+		return -errno;
+	*seen = w.seen;
+	return 0;
+}
+
+static void stopped(int err)
+{
+	if (is_over())
+		return;
+	sms_proxy_say("the partition was stopped: %s", strerror(-err));
+	sms_serve_end(126 << 8);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	u32 seen = 0;
+	int err = 0;
+
+	while (!is_over() && !err) {
+		if (__atomic_load_n(&w->slot->state, __ATOMIC_ACQUIRE) ==
+		    MAIL_CALL) {
+			sms_serve_call(w->slot, w->wake);
+			__atomic_store_n(&w->slot->state, MAIL_DONE,
+					 __ATOMIC_SEQ_CST);
+		} else {
+			err = await(&seen);
+		}
+	}
+	if (err)
+		stopped(err);
+	return NULL;
+}
+
+static void *watch(void *arg)
+{
+	u64 one = 1;
+	u32 seen = 0, i;
+
+	(void)arg;
+	while (!is_over() && !await(&seen))
+		for (i = 0; i < sms_proxy.cores; i++)
+			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,
+						__ATOMIC_SEQ_CST) &&
+			    write(workers[i].wake, &one, sizeof(one)) < 0)
+				sms_proxy_say("a waiting call cannot be woken");
+	return NULL;
+}
+
+static int start(void)
+{
+	pthread_t watcher;
+	u32 i;
+
+	workers = calloc(sms_proxy.cores, sizeof(*workers));
+	if (!workers)
+		return -ENOMEM;
+	for (i = 0; i < sms_proxy.cores; i++) {
+		workers[i].slot =
+			(struct mail_slot *)(sms_proxy.mail + MAIL_SLOT(i));
+		workers[i].wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (workers[i].wake < 0)
+			return -errno;
+	}
+	for (i = 0; i < sms_proxy.cores; i++)
+		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+			return -EAGAIN;
+	return pthread_create(&watcher, NULL, watch, NULL) ? -EAGAIN : 0;
+}
+
+int sms_serve(void)
+{
+	int err = start();
+
+	if (err) {
+		sms_proxy_say("no threads for the cores: %s", strerror(-err));
+		return 126 << 8;
+	}
+	pthread_mutex_lock(&lock);
+	while (!over)
+		pthread_cond_wait(&over_changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return (int)over_status;
+}

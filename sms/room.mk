@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# sms, the compute kernel: abi once more, for ring 0, and what is below it. The
+# proxy is a program for Linux.
+
+OBJECT_SMS = $(CC) $(CFLAGS_FREE) -mno-red-zone -mcmodel=kernel -fno-pic \
+	-fno-pie
+$(eval $(call object_rules,sms,OBJECT_SMS,CC))
+
+SMS_KERNEL_SRC := $(sort $(wildcard sms/kernel/*.c)) sms/kernel/start.S
+sms_kernel := $(patsubst %,$(B)/obj/sms/%.o,$(basename $(SMS_KERNEL_SRC)))
+sms_abi := $(call abi_objects,sms)
+$(sms_abi) $(sms_kernel): | $(ABI_GEN)
+
+$(B)/lib/sms.elf: sms/kernel/image.lds $(sms_kernel) $(sms_abi)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)ld -r -o $@.all $(filter %.o,$^)
+	$(Q)objcopy $(abi_renames) $@.all $@.o
+	$(Q)ld -static --build-id=none --no-warn-rwx-segments -z noexecstack \
+		-T $< -o $@ $@.o
+	$(Q)rm -f $@.all $@.o
+$(B)/bin/sms.image: $(B)/lib/sms.elf
+	$(call say,IMAGE)
+	$(Q)mkdir -p $(@D)
+	$(Q)objcopy -O binary $< $@
+
+SMS_PROXY_SRC := $(sort $(wildcard sms/proxy/*.c abi/linux/*.c))
+sms_proxy := $(SMS_PROXY_SRC:%.c=$(B)/obj/gcc/%.o)
+$(B)/bin/sms-proxy: $(sms_proxy) $(B)/lib/gcc/libabi.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static-pie -pthread -o $@ $^
+
+PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
+
+# Programs for partitions, and what disturbs Linux meanwhile.
+sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm)
+$(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_HOST) -static -no-pie -pthread -fopenmp -o $@ $< \
+		2>$@.log || { cat $@.log; exit 1; }
+$(B)/test/vm/sms_musl: tests/vm/guest/sms/hello.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MUSL) -std=gnu11 -O2 -static -o $@ $<
+
+VM_SUITES += vm-sms
+suite_vm-sms = $(call vm_suite,Sms)
+suite_vm-sms_kind = go
+suite_vm-sms_deadline = 1260
+suite_vm-sms_needs = $(vm_needs) $(sms_t) $(B)/test/vm/sms_musl \
+	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Partitions come, run and go; the machine is whole afterwards.
+ *
+ * usage: lend_cycle IMAGE CYCLES RUNS
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../tap.h"
+#include "lend.h"
+
+#define MIB 1048576ull
+#define CPUS 0xc /* 2 and 3 */
+
+/* Online CPUs, MemTotal, and for each zone its managed pages. */
+static void look(char *out, size_t size)
+{
+	char line[256], zone[64] = "";
+	FILE *f = fopen("/proc/zoneinfo", "r");
+	size_t n = 0;
+
+	out[0] = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "Node", 4))
+			snprintf(zone, sizeof(zone), "%.60s", line);
+		if (strstr(line, " managed "))
+			n += snprintf(out + n, size - n, "%s%s", zone, line);
+	}
+	if (f)
+		fclose(f);
+	f = fopen("/proc/meminfo", "r");
+	if (f && fgets(line, sizeof(line), f))
+		n += snprintf(out + n, size - n, "%s", line);
+	if (f)
+		fclose(f);
+	f = fopen("/sys/devices/system/cpu/online", "r");
+	if (f && fgets(line, sizeof(line), f))
+		snprintf(out + n, size - n, "%s", line);
+	if (f)
+		fclose(f);
+}
+
+/* 0, or the line of what went wrong. */
+static int run(u32 id, const char *image)
+{
+	struct lend l;
+	u32 seen = 0, i;
+	int line = 0;
+
+	if (lend_open(&l, id))
+		return __LINE__;
+	if (lend_load(&l, image) || lend_start(&l))
+		line = __LINE__;
+	else if (!lend_alive(&l))
+		line = __LINE__;
+	for (i = 0; i < l.open.cores && !line; i++) {
+		lend_slot(&l, i)->command = SLOT_RING;
+		if (lend_wait(&l, &seen, 60000))
+			line = __LINE__;
+	}
+	if (!line && lend_stop(&l))
+		line = __LINE__;
+	lend_close(&l);
+	return line;
+}
+
+static int cycle(const char *image)
+{
+	int id = lend_create(CPUS, 64 * MIB, ""), line;
+
+	if (id < 0)
+		return __LINE__;
+	line = run(id, image);
+	if (lend_release(id))
+		line = line ? line : __LINE__;
+	return line;
+}
+
+int main(int argc, char **argv)
+{
+	static char before[8192], after[8192];
+	int i, id, line = 0, cycles, runs;
+
+	if (argc != 4)
+		return 2;
+	cycles = atoi(argv[2]);
+	runs = atoi(argv[3]);
+	look(before, sizeof(before));
+	for (i = 0; i < cycles && !line; i++)
+		line = cycle(argv[1]);
+	if (!tap_ok(!line, "cycles of create, run and release"))
+		printf("# cycle %d, line %d: %s\n", i, line, lend_why);
+	id = lend_create(CPUS, 64 * MIB, "often");
+	line = id < 0 ? __LINE__ : 0;
+	for (i = 0; i < runs && !line; i++)
+		line = run(id, argv[1]);
+	if (!tap_ok(!line, "runs on one partition"))
+		printf("# run %d, line %d: %s\n", i, line, lend_why);
+	tap_ok(!lend_release(id), "the partition that ran is released");
+	look(after, sizeof(after));
+	if (!tap_ok(!strcmp(before, after), "the machine is whole"))
+		printf("# before:\n%s# after:\n%s", before, after);
+	return tap_done();
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stops that nobody helps with, and what is left in memory. Runs as root on a
+ * machine with CPUs 0 to 3, without init_on_alloc, so that Linux clears
+ * nothing for us.
+ *
+ * usage: lend_force IMAGE
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../tap.h"
+#include "lend.h"
+
+#define MIB 1048576ull
+#define CPUS 0xc
+#define DIRECT_MAP 0xffff888000000000ull /* guests boot with nokaslr */
+
+static const char *image;
+static int id;
+
+static int begin(struct lend *l)
+{
+	return !lend_open(l, id) && !lend_load(l, image) && !lend_start(l) &&
+	       lend_alive(l);
+}
+
+static int ended(void)
+{
+	struct shimos_info info;
+
+	return !lend_info(id, &info) && info.state == SHIMOS_IDLE &&
+	       !info.proxy;
+}
+
+static int idle(void *unused)
+{
+	(void)unused;
+	return ended();
+}
+
+static void stops(void)
+{
+	static const struct {
+		const char *name;
+		enum slot_command command;
+	} states[] = {{"runs", SLOT_WAIT},
+		      {"spins with interrupts off", SLOT_SPIN},
+		      {"is halted", SLOT_HALT},
+		      {"takes interrupts", SLOT_INTERRUPT}};
+	struct lend l;
+	u64 alive;
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		if (!tap_ok(begin(&l), "stop: boots, %s", states[i].name))
+			continue;
+		lend_slot(&l, 0)->command = states[i].command;
+		lend_slot(&l, 1)->command = states[i].command;
+		tap_ok(!lend_stop(&l), "stop: a core that %s", states[i].name);
+		alive = lend_slot(&l, 0)->alive;
+		usleep(20000);
+		tap_ok(alive == lend_slot(&l, 0)->alive,
+		       "stop: nothing of it runs, %s", states[i].name);
+		lend_close(&l);
+		tap_ok(ended(), "stop: idle again, %s", states[i].name);
+	}
+}
+
+/* How far a proxy goes before it is killed. */
+static void proxy(int stage, int out)
+{
+	struct lend l;
+	u32 seen = 0;
+
+	if (stage > 0 && lend_open(&l, id))
+		_exit(1);
+	if (stage > 1 && lend_load(&l, image))
+		_exit(1);
+	if (stage == 3 && write(out, "x", 1) == 1)
+		lend_start(&l); /* killed somewhere in there */
+	if (stage > 3 && (lend_start(&l) || !lend_alive(&l)))
+		_exit(1);
+	if (stage == 5)
+		lend_slot(&l, 1)->command = SLOT_SPIN;
+	if (stage == 6)
+		lend_slot(&l, 0)->command = SLOT_FILL;
+	if (write(out, "x", 1) != 1)
+		_exit(1);
+	if (stage == 4)
+		lend_wait(&l, &seen, 600000);
+	pause();
+}
+
+static void kills(void)
+{
+	static const char *const stages[] = {
+		"before it opens",    "when it has opened",
+		"with an image",      "as it starts",
+		"while it waits",     "while a core spins",
+		"while a core writes"};
+	struct shimos_info info;
+	char c;
+	int i, pipes[2];
+	pid_t pid;
+
+	for (i = 0; i < 7; i++) {
+		if (pipe(pipes))
+			exit(1);
+		pid = fork();
+		if (!pid)
+			proxy(i, pipes[1]);
+		close(pipes[1]);
+		tap_ok(read(pipes[0], &c, 1) == 1, "kill: a proxy %s",
+		       stages[i]);
+		close(pipes[0]);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		tap_ok(lend_until(idle, NULL), "kill: idle again, %s",
+		       stages[i]);
+	}
+	tap_ok(!lend_info(id, &info) && strstr(info.end, "proxy ended"),
+	       "kill: the list says how it ended");
+}
+
+/* A process that makes and releases dies wherever it may be just then. */
+static void creators(void)
+{
+	int i, n, all = 1;
+	pid_t pid;
+
+	for (i = 0; i < 6; i++) {
+		pid = fork();
+		while (!pid) {
+			n = lend_create(2, 32 * MIB, "");
+			if (n < 0 || lend_release(n))
+				_exit(1);
+		}
+		usleep(30000 + i * 45000);
+		kill(pid, SIGKILL);
+		all &= waitpid(pid, &n, 0) == pid && WIFSIGNALED(n);
+		for (n = id + 1; n < id + 1000; n++)
+			lend_release(n); /* what it had made */
+	}
+	tap_ok(all, "creators: die as they make and release");
+	n = open("/sys/devices/system/cpu/cpu1/online", O_RDONLY);
+	tap_ok(read(n, &all, 1) == 1 && (all & 0xff) == '1',
+	       "creators: the CPU is Linux's again");
+	close(n);
+	n = lend_create(2, 32 * MIB, "");
+	tap_ok(n > 0 && !lend_release(n), "creators: all can be had");
+}
+
+static void memory(void)
+{
+	struct lend l;
+	u32 run;
+
+	for (run = 0; run < 2; run++) {
+		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
+			       lend_slot(&l, 0)->dirty == 0,
+		       "memory: clear for run %u", run);
+		tap_ok(lend_command(&l, 0, SLOT_FILL) &&
+			       lend_command(&l, 0, SLOT_SUM) &&
+			       lend_slot(&l, 0)->dirty > 5 * MIB,
+		       "memory: run %u leaves its traces", run);
+		lend_close(&l);
+	}
+	tap_ok(!lend_open(&l, id) && !*(u64 *)l.pool &&
+		       !*(u64 *)(l.mail + SLOT_AT(0)),
+	       "memory: clear for the next proxy");
+	lend_close(&l);
+}
+
+/* Words of the pattern in Linux's own view of so many bytes, or -1. */
+static long found(u64 at, u64 length)
+{
+	static u64 words[65536];
+	struct {
+		u8 magic[16];
+		u16 type, machine;
+		u32 version;
+		u64 entry, phoff, shoff;
+		u32 flags;
+		u16 ehsize, phentsize, phnum;
+	} head;
+	struct {
+		u32 type, flags;
+		u64 offset, virt, phys, filesz, memsz, align;
+	} p;
+	int fd = open("/proc/kcore", O_RDONLY), i;
+	long n = 0;
+	u64 w;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+		return -1;
+	for (i = 0; i < head.phnum; i++) {
+		if (pread(fd, &p, sizeof(p), head.phoff + i * sizeof(p)) !=
+		    sizeof(p))
+			return -1;
+		if (p.virt <= at && at + length <= p.virt + p.memsz)
+			break;
+	}
+	if (i == head.phnum || length > sizeof(words) ||
+	    pread(fd, words, length, p.offset + (at - p.virt)) != (long)length)
+		return -1;
+	close(fd);
+	for (w = 0; w < length / 8; w++)
+		n += words[w] == 0x5ec2e75ec2e75ec2;
+	return n;
+}
+
+/* What the pool held cannot be read when Linux has the memory again. */
+static void way_out(void)
+{
+	struct lend l;
+	u64 at, i;
+	long before, after;
+
+	if (!tap_ok(begin(&l), "way out: boots"))
+		return;
+	for (i = 0; i < 65536; i++)
+		((u64 *)l.pool)[i] = 0x5ec2e75ec2e75ec2;
+	at = DIRECT_MAP + lend_slot(&l, 0)->pool;
+	before = found(at, 524288);
+	lend_close(&l);
+	tap_ok(!lend_release(id), "way out: released");
+	after = found(at, 524288);
+	if (!tap_ok(before == 65536 && after == 0,
+		    "way out: a secret of the pool is gone"))
+		printf("# at %llx: %ld words before, %ld after\n", at, before,
+		       after);
+}
+
+static void several(void)
+{
+	int a = lend_create(4, 32 * MIB, "a"),
+	    b = lend_create(8, 32 * MIB, "b");
+	struct lend one, two;
+	u32 seen = 0;
+	u64 nmis;
+
+	id = a;
+	tap_ok(a > 0 && begin(&one), "several: one runs");
+	id = b;
+	tap_ok(b > 0 && begin(&two), "several: another runs beside it");
+	tap_ok(lend_slot(&one, 0)->apic_id == 2 &&
+		       lend_slot(&two, 0)->apic_id == 3,
+	       "several: each on its own core");
+	lend_slot(&one, 0)->command = SLOT_RING;
+	tap_ok(!lend_wait(&one, &seen, 60000), "several: one rings");
+	seen = 0;
+	tap_ok(lend_wait(&two, &seen, 10) == -ETIMEDOUT,
+	       "several: the other did not");
+	nmis = lend_slot(&two, 0)->nmis;
+	lend_nmi(&one, 0);
+	while (!lend_slot(&one, 0)->nmis)
+		usleep(1000);
+	tap_ok(lend_slot(&two, 0)->nmis == nmis,
+	       "several: an NMI reaches the one it is for");
+	lend_close(&one);
+	tap_ok(lend_command(&two, 0, SLOT_SUM), "several: the other goes on");
+	lend_close(&two);
+	tap_ok(!lend_release(a) && !lend_release(b), "several: all back");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	image = argv[1];
+	id = lend_create(CPUS, 64 * MIB, "force");
+	tap_ok(id > 0, "a partition of two cores");
+	stops();
+	kills();
+	creators();
+	memory();
+	way_out();
+	several();
+	return tap_done();
+}

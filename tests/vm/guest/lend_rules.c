@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What /dev/shimos refuses, to whom, and what it leaves behind. Runs as root
+ * on a machine with CPUs 0 to 3.
+ *
+ * usage: lend_rules IMAGE
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../tap.h"
+#include "lend.h"
+
+#define MIB 1048576ull
+#define USER 1000
+#define GROUP 1234
+
+static const char *image;
+static struct {
+	int err;
+	char why[SHIMOS_WHY];
+} * shared;
+
+/* f as an ordinary user, in that group or in none. */
+static int as_user(int group, int (*f)(void))
+{
+	gid_t groups[1] = {GROUP};
+	pid_t pid;
+
+	shared->err = -ECHILD; /* until the child has written */
+	pid = fork();
+	if (!pid) {
+		if (setgroups(group, groups) || setgid(USER) || setuid(USER))
+			_exit(1);
+		shared->err = f();
+		memcpy(shared->why, lend_why, SHIMOS_WHY);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	return shared->err;
+}
+
+static int writes(const char *path, const char *text)
+{
+	int err, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return err;
+}
+
+static void refused(const char *name, int got, int err, const char *words)
+{
+	if (!tap_ok(got == -err && strstr(lend_why, words), "refused: %s",
+		    name))
+		printf("# %d: %s\n", got, lend_why);
+}
+
+static void requests(void)
+{
+	int id;
+
+	refused("CPU 0", lend_create(1, 64 * MIB, ""), EINVAL, "1-3");
+	refused("a CPU that is not there", lend_create(16, 64 * MIB, ""),
+		EINVAL, "1-3");
+	refused("no memory", lend_create(8, 0, ""), EINVAL, "more than");
+	refused("more memory than there is", lend_create(8, 1ull << 40, ""),
+		ENOMEM, "could spare");
+	id = lend_create(8, 32 * MIB, "one");
+	tap_ok(id > 0, "a partition of one CPU and 32 MB");
+	refused("a CPU of another partition", lend_create(0xc, 32 * MIB, ""),
+		EINVAL, "1-2");
+	refused("a name that is taken", lend_create(4, 32 * MIB, "one"), EEXIST,
+		"another");
+	refused("a partition that is not there", lend_release(id + 1), ENOENT,
+		"part list");
+	tap_ok(!lend_release(id), "what was refused left the first alone");
+}
+
+/* A mapping of that kind, or -errno. */
+static int try_map(struct lend *l, u64 length, u64 offset, int prot, int flags)
+{
+	void *at = mmap(NULL, length, prot, flags, l->fd, offset);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	munmap(at, length);
+	return 0;
+}
+
+static void maps(struct lend *l)
+{
+	u64 page = 4096, pool = SHIMOS_MAP_POOL, ends = l->open.pool;
+	int rw = PROT_READ | PROT_WRITE;
+
+	tap_ok(!try_map(l, page, pool + ends - page, rw, MAP_SHARED),
+	       "map: the last page of the pool");
+	tap_ok(try_map(l, 2 * page, pool + ends - page, rw, MAP_SHARED) ==
+			       -EINVAL &&
+		       try_map(l, page, pool + ends, rw, MAP_SHARED) == -EINVAL,
+	       "map: nothing behind the pool");
+	tap_ok(try_map(l, l->open.mail + page, 0, rw, MAP_SHARED) == -EINVAL &&
+		       try_map(l, page, l->open.mail, rw, MAP_SHARED) ==
+			       -EINVAL,
+	       "map: nothing behind the mail");
+	tap_ok(try_map(l, page, 1ull << 62, rw, MAP_SHARED) == -EINVAL,
+	       "map: nothing far away");
+	tap_ok(try_map(l, page, 0, rw, MAP_PRIVATE) == -EACCES,
+	       "map: no private copy");
+	tap_ok(try_map(l, page, pool, PROT_READ | PROT_EXEC, MAP_SHARED) ==
+			       -EACCES &&
+		       mprotect(l->pool, page, PROT_READ | PROT_EXEC) < 0,
+	       "map: nothing to execute");
+}
+
+static void calls(void)
+{
+	int id = lend_create(8, 32 * MIB, "calls"), fd = lend_device();
+	struct lend l, again;
+	u32 seen = 0;
+
+	tap_ok(ioctl(fd, SHIMOS_IOC_STOP) < 0 && errno == ENXIO,
+	       "call: STOP needs OPEN");
+	tap_ok(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED,
+	       "call: a mapping needs OPEN");
+	tap_ok(ioctl(fd, SHIMOS_IOC_CREATE, 8) < 0 && errno == EFAULT,
+	       "call: a bad address");
+	tap_ok(ioctl(fd, _IO('3', 99)) < 0 && errno == ENOTTY,
+	       "call: an unknown number");
+	close(fd);
+	tap_ok(!lend_open(&l, id), "call: OPEN");
+	refused("a second proxy", lend_open(&again, id), EBUSY, "already");
+	refused("release under a proxy", lend_release(id), EBUSY, "in use");
+	tap_ok(lend_nmi(&l, 0) == -EPIPE, "call: NMI needs START");
+	tap_ok(lend_wait(&l, &seen, 1) == -EPIPE, "call: WAIT needs START");
+	refused("an image that is none", lend_load(&l, "/proc/self/exe"),
+		EINVAL, "SMS1");
+	refused("START without an image", lend_start(&l), ENOENT,
+		"parameters/image");
+	tap_ok(!lend_load(&l, image), "call: LOAD");
+	refused("a second image", lend_load(&l, image), EBUSY, "already");
+	maps(&l);
+	tap_ok(!lend_start(&l) && lend_alive(&l), "call: START");
+	tap_ok(lend_nmi(&l, 1) == -EINVAL, "call: NMI to a core beyond");
+	tap_ok(lend_wait(&l, &seen, 1) == -ETIMEDOUT, "call: WAIT in vain");
+	refused("a second START", lend_start(&l), EBUSY, "another");
+	lend_close(&l);
+	tap_ok(!lend_release(id), "call: RELEASE");
+}
+
+static int create_own(void)
+{
+	return lend_create(8, 32 * MIB, "user");
+}
+
+static int create_more(void)
+{
+	return lend_create(8, 66 * MIB, "");
+}
+
+static int create_other_cpu(void)
+{
+	return lend_create(4, 32 * MIB, "");
+}
+
+static int user_id;
+
+static int release_it(void)
+{
+	return lend_release(user_id);
+}
+
+static int open_it(void)
+{
+	struct lend l;
+	int err = lend_open(&l, user_id);
+
+	if (!err)
+		lend_close(&l);
+	return err;
+}
+
+static int load_own(void)
+{
+	struct lend l = {.fd = lend_device()};
+	int err = lend_load(&l, image);
+
+	close(l.fd);
+	return err;
+}
+
+static int allow_it(void)
+{
+	return lend_allow(GROUP, ~1ull, 1ull << 40);
+}
+
+static void user(const char *name, int group, int (*f)(void), int err,
+		 const char *words)
+{
+	int got = as_user(group, f);
+
+	if (!tap_ok(got == -err && strstr(shared->why, words), "user: %s",
+		    name))
+		printf("# %d: %s\n", got, shared->why);
+}
+
+static void rights(void)
+{
+	user("no allowance", 1, create_own, EPERM, "skep part allow");
+	tap_ok(!lend_allow(GROUP, 8, 64 * MIB), "root: an allowance");
+	refused("an allowance with CPU 0", lend_allow(GROUP, 1, 0), EINVAL,
+		"CPU 0");
+	user("not in the group", 0, create_own, EPERM, "skep part allow");
+	user("more memory than allowed", 1, create_more, ENOMEM, "64 MiB");
+	user("a CPU that is not allowed", 1, create_other_cpu, EINVAL,
+	     "lent: 3");
+	user("no allowance of his own", 1, allow_it, EPERM, "");
+	user("no image of his own", 1, load_own, EPERM, "root");
+	user_id = as_user(1, create_own);
+	tap_ok(user_id > 0, "user: a partition within the allowance");
+	user("opens it", 1, open_it, 0, "");
+	tap_ok(!open_it(), "root: opens it");
+	user("releases it", 1, release_it, 0, "");
+	user_id = lend_create(8, 32 * MIB, "");
+	user("may not open another's", 1, open_it, EPERM, "another user");
+	user("may not release another's", 1, release_it, EPERM, "another user");
+	tap_ok(!release_it() && !lend_allow(~0u, 0, 0), "root: all back");
+}
+
+static void machine(void)
+{
+	const char *online = "/sys/devices/system/cpu/cpu3/online";
+	int id = lend_create(8, 32 * MIB, "");
+
+	tap_ok(id > 0 && writes(online, "1") == -EBUSY,
+	       "machine: a lent CPU does not go online");
+	tap_ok(system("rmmod shimos 2>/dev/null") != 0,
+	       "machine: the module stays");
+	if (access("/sys/power/state", F_OK))
+		tap_skip("machine: it does not go to sleep",
+			 "this kernel cannot sleep at all");
+	else
+		tap_ok(writes("/sys/power/state", "freeze") == -EBUSY,
+		       "machine: it does not go to sleep");
+	tap_ok(!lend_release(id), "machine: release");
+	tap_ok(!writes(online, "0"), "machine: the CPU is Linux's again");
+	refused("a CPU that is offline", lend_create(8, 32 * MIB, ""), EINVAL,
+		"CPU 3 is offline");
+	tap_ok(!writes(online, "1"), "machine: and comes back");
+}
+
+/* Memory of two nodes, cores of the second. */
+static void nodes(void)
+{
+	u64 bytes[6] = {32 * MIB, 32 * MIB}, n = 0;
+	int id = lend_create_on(0xc, bytes, 2, "nodes");
+	struct lend l;
+
+	if (!tap_ok(id > 0, "nodes: memory of both"))
+		printf("# %d: %s\n", id, lend_why);
+	if (id > 0 && !lend_open(&l, id)) {
+		if (!lend_load(&l, image) && !lend_start(&l) && lend_alive(&l))
+			n = lend_slot(&l, 0)->nodes;
+		lend_close(&l);
+	}
+	if (!tap_ok(n == 0x010001 || n == 0x000101,
+		    "nodes: the image knows what lies where"))
+		printf("# %llx\n", n);
+	tap_ok(!lend_release(id), "nodes: all back");
+	bytes[5] = 2 * MIB;
+	refused("a node that is not there", lend_create_on(8, bytes, 6, ""),
+		EINVAL, "node 5 has no memory");
+}
+
+/* Every step of a creation fails once; then all of it can be had. */
+static void undo(void)
+{
+	const char *fail = "/sys/module/shimos/parameters/fail";
+	char step[4], online[16] = "";
+	int i, id, wrong = 0, fd;
+
+	for (i = 1; i <= 7; i++) {
+		snprintf(step, sizeof(step), "%d", i);
+		if (writes(fail, step) ||
+		    lend_create(0xc, 64 * MIB, "x") != -ECANCELED)
+			wrong = i;
+	}
+	tap_ok(!wrong, "undo: each step can fail (%s)", wrong ? step : "");
+	fd = open("/sys/devices/system/cpu/online", O_RDONLY);
+	tap_ok(fd >= 0 && read(fd, online, 15) > 0 && !strcmp(online, "0-3\n"),
+	       "undo: all CPUs are back");
+	close(fd);
+	writes(fail, "0");
+	id = lend_create(0xc, 64 * MIB, "x");
+	tap_ok(id > 0 && !lend_release(id), "undo: all can be had");
+}
+
+static void parameter(void)
+{
+	const char *at = "/sys/module/shimos/parameters/image";
+	char copy[] = "/root/image", command[512];
+	struct lend l;
+	int id;
+
+	snprintf(command, sizeof(command), "cp '%s' %s && chmod 666 %s", image,
+		 copy, copy);
+	tap_ok(!system(command) && writes(at, copy) == -EPERM,
+	       "image: one that others can write is refused");
+	tap_ok(!chmod(copy, 0644) && !chown(copy, USER, 0) &&
+		       writes(at, copy) == -EPERM,
+	       "image: one of another user is refused");
+	tap_ok(!chown(copy, 0, 0) && !writes(at, copy),
+	       "image: root's is taken");
+	tap_ok(writes(at, "/nowhere") == -ENOENT, "image: one that is missing");
+	id = lend_create(0xc, 64 * MIB, "x");
+	tap_ok(!lend_open(&l, id) && !lend_start(&l) && lend_alive(&l),
+	       "image: everybody boots it");
+	lend_close(&l);
+	tap_ok(!lend_release(id) && !writes(at, ""), "image: and it goes");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	image = argv[1];
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	requests();
+	calls();
+	rights();
+	machine();
+	nodes();
+	undo();
+	parameter();
+	return tap_done();
+}

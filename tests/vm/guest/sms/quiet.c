@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Intervals that the lab's counter adds up, for tests/vm/sms_test.go: 0 a loop
+ * over 64 MiB that were touched before, 1 a thousand system calls, 2 barriers
+ * of libgomp in a team that exists, 3 the same barriers made of two counters.
+ */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <skep/mark.h>
+
+#define BYTES (64ul << 20)
+#define BARRIERS 200
+
+static unsigned long over(const unsigned char *at, int passes)
+{
+	unsigned long sum = 0, i;
+
+	SKEP_MARK_BEGIN(0);
+	for (; passes; passes--)
+		for (i = 0; i < BYTES; i += 64)
+			sum += *(volatile const unsigned long *)(at + i);
+	SKEP_MARK_END(0);
+	return sum;
+}
+
+static void calls(int n)
+{
+	SKEP_MARK_BEGIN(1);
+	for (; n; n--)
+		syscall(SYS_getppid);
+	SKEP_MARK_END(1);
+}
+
+static unsigned arrived, generation;
+
+/* The last one lets all go; nobody asks the kernel. */
+static void meet(unsigned all)
+{
+	unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+
+	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == all) {
+		arrived = 0;
+		__atomic_store_n(&generation, now + 1, __ATOMIC_RELEASE);
+		return;
+	}
+	while (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) == now)
+		__builtin_ia32_pause();
+}
+
+static void barriers(void)
+{
+	int i;
+
+	/* The first one makes the team, the next ones touch what they need. */
+#pragma omp parallel private(i)
+	{
+		for (i = 0; i < 20; i++) {
+#pragma omp barrier
+		}
+		SKEP_MARK_BEGIN(2);
+		for (i = 0; i < BARRIERS; i++) {
+#pragma omp barrier
+		}
+		SKEP_MARK_END(2);
+		meet(omp_get_num_threads());
+		SKEP_MARK_BEGIN(3);
+		for (i = 0; i < BARRIERS; i++)
+			meet(omp_get_num_threads());
+		SKEP_MARK_END(3);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned char *at = malloc(BYTES);
+
+	if (!at)
+		return 1;
+	memset(at, 1, BYTES);
+	printf("sum %lx\n", over(at, 3));
+	calls(1000);
+	if (argc > 1 && !strcmp(argv[1], "team"))
+		barriers();
+	puts("done");
+	return 0;
+}

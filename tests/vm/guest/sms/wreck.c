@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/* Ends badly, in the way that it is told. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static volatile int go;
+static int *volatile nowhere = (int *)8;
+
+static void on_segv(int sig)
+{
+	(void)sig;
+	puts("caught");
+	fflush(stdout);
+	_exit(3);
+}
+
+/* No processor can go to this handler, not even to fault there. */
+static void wild(void)
+{
+	signal(SIGTRAP, (void (*)(int))(1ul << 63));
+	__asm__ volatile("int3");
+}
+
+static void on_user(int sig)
+{
+	(void)sig;
+	go = 2;
+}
+
+static void *spin(void *arg)
+{
+	(void)arg;
+	go = 1;
+	while (go != 2)
+		;
+	return NULL;
+}
+
+/* Takes a page away from a thread that writes to it on another core. */
+static void *hammer(void *page)
+{
+	go = 1;
+	while (go == 1)
+		*(volatile int *)page = 1;
+	return NULL;
+}
+
+static int kick(void)
+{
+	pthread_t t;
+
+	signal(SIGUSR1, on_user);
+	if (pthread_create(&t, NULL, spin, NULL))
+		return 1;
+	while (!go)
+		;
+	pthread_kill(t, SIGUSR1);
+	pthread_join(t, NULL);
+	puts("kicked");
+	return 0;
+}
+
+static int protect(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t t;
+
+	signal(SIGSEGV, on_segv);
+	if (page == MAP_FAILED || pthread_create(&t, NULL, hammer, page))
+		return 1;
+	while (!go)
+		;
+	mprotect(page, 4096, PROT_READ);
+	pthread_join(t, NULL); /* the handler ends the process */
+	return 1;
+}
+
+static int pipes(void)
+{
+	static char all[100000];
+	int p[2], n;
+
+	if (pipe(p) || write(p[1], "x", 1) != 1)
+		return 1;
+	n = (int)read(p[0], all, sizeof(all));
+	printf("pipe %d\n", n);
+	return 0;
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static int threads(void)
+{
+	pthread_t t;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		if (pthread_create(&t, NULL, nothing, NULL) ||
+		    pthread_join(t, NULL))
+			return 1;
+	}
+	printf("threads %d\n", i);
+	return 0;
+}
+
+static int memory(void)
+{
+	volatile char *p;
+	unsigned long i;
+
+	for (i = 0; i < 100000; i++) {
+		p = malloc(1 << 20);
+		if (!p)
+			break;
+		memset((void *)p, 1, 1 << 20);
+	}
+	printf("memory %d\n", (int)(i > 10));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(how, "null"))
+		*nowhere = 1;
+	if (!strcmp(how, "catch")) {
+		signal(SIGSEGV, on_segv);
+		*nowhere = 1;
+	}
+	if (!strcmp(how, "privileged"))
+		__asm__ volatile("cli");
+	if (!strcmp(how, "trap"))
+		__asm__ volatile("int3");
+	if (!strcmp(how, "wild"))
+		wild();
+	if (!strcmp(how, "kick"))
+		return kick();
+	if (!strcmp(how, "protect"))
+		return protect();
+	if (!strcmp(how, "pipe"))
+		return pipes();
+	if (!strcmp(how, "threads"))
+		return threads();
+	if (!strcmp(how, "memory"))
+		return memory();
+	if (!strcmp(how, "spin"))
+		for (;;)
+			;
+	return 0;
+}

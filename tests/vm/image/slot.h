@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* What the test image and the test that drives it share: a slot of the mail for
+ * each core.
+ */
+#ifndef TESTS_VM_IMAGE_SLOT_H
+#define TESTS_VM_IMAGE_SLOT_H
+
+#include <skep/types.h>
+
+#define SLOT_AT(core) (0x1000 + 128 * (core))
+
+enum slot_command {
+	SLOT_WAIT,	/* look for another command */
+	SLOT_RING,	/* ring Linux once */
+	SLOT_SPIN,	/* for ever, interrupts off, seeing nothing */
+	SLOT_HALT,	/* the same, halted */
+	SLOT_INTERRUPT, /* take interrupts from now on */
+	SLOT_FILL,	/* write to each word of the pool */
+	SLOT_SUM,	/* count words of kernel and pool that are not zero */
+};
+
+struct slot {
+	volatile u64 command; /* set to SLOT_WAIT when it is done */
+	volatile u64 alive;   /* core + 1, then goes up while it waits */
+	volatile u64 nmis, interrupts;
+	volatile u64 dirty;   /* what SLOT_SUM found */
+	volatile u64 apic_id; /* its own */
+	volatile u64 tsc;
+	volatile u64 pool;  /* where it begins in the machine's memory */
+	volatile u64 nodes; /* of the core, the pool's first and last range:
+			       a byte each */
+	volatile u64 zero[7];
+};
+SKEP_ASSERT_SIZE(struct slot, 128);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Header and entry of the test image; see main.c. */
+#define STACK 4096
+
+	.section .head, "a"
+	.4byte	0x31534d53
+	.4byte	1
+	.4byte	1
+	.4byte	image_entry
+	.8byte	image_size
+	.8byte	0x400000
+	.8byte	0x10000
+	.ascii	"test image 1"
+	.zero	12
+
+	.text
+	.globl	start, on_nmi, on_interrupt
+start:
+	movl	%esi, %eax
+	incl	%eax
+	imull	$STACK, %eax
+	leaq	stacks(%rip), %rsp
+	addq	%rax, %rsp
+	call	image_main
+1:	cli
+	hlt
+	jmp	1b
+
+/* Counters of this core; all registers are kept. */
+on_nmi:
+	pushq	%rax
+	movq	%gs:0, %rax
+	lock incq 16(%rax)
+	popq	%rax
+	iretq
+on_interrupt:
+	pushq	%rax
+	movq	%gs:0, %rax
+	lock incq 24(%rax)
+	movq	%gs:8, %rax		/* end of interrupt */
+	movl	$0, (%rax)
+	popq	%rax
+	iretq
+
+	.bss
+	.balign 4096
+stacks:	.zero	16 * STACK

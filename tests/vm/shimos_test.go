@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// lendingVar names the parts of TestShimos to run, for work on one of them:
+// SKEP_SHIMOS_PARTS="rules force".
+const lendingVar = "SKEP_SHIMOS_PARTS"
+
+// lendingParts run in this order, all in one machine of each kernel.
+var lendingParts = []struct {
+	name  string
+	floor int
+	more  []string // arguments after the image
+}{
+	{"rules", 68, nil},
+	{"force", 51, nil},
+	{"cycle", 4, []string{"25", "10"}},
+	{"storm", 6, []string{"2"}},
+}
+
+// lending is a machine that can lend CPUs 1 to 3, two of them on a second node. Linux clears no memory there
+// by itself, so that the module must.
+func lending(kernel string) lab.Machine {
+	return lab.Machine{Kernel: kernel, CPUs: 4, NUMA: 2, Modules: []string{"shimos"}, Append: "init_on_alloc=0"}
+}
+
+// storms are those of a kernel: see guest/lend_storm.c for what 6.12 lacks.
+func storms(kernel string) []string {
+	if kernel == "6.12" {
+		return nil
+	}
+	return []string{"hotplug"}
+}
+
+// Cores and memory are lent to images, and come back whatever happens.
+func TestShimos(t *testing.T) {
+	chosen := strings.Fields(os.Getenv(lendingVar))
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(6*time.Minute))
+		for _, p := range lendingParts {
+			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
+				continue
+			}
+			began := time.Now()
+			args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.more...)
+			if p.name == "storm" {
+				args = append(args, storms(kernel)...)
+			}
+			vm.Run(lab.Program{Args: args}, p.floor)
+			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
+		}
+		if len(chosen) == 0 || slices.Contains(chosen, "walk") {
+			t.Run("walk", func(t *testing.T) { walk(t, vm) })
+		}
+		whole(t, vm)
+	})
+}
+
+// walk is what people type: root allows a group, a member makes a partition.
+func walk(t *testing.T, vm *vmtest.VM) {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	skep := filepath.Join(build, "bin", "skep")
+	allowed := vm.Output(shell(skep + " part allow --group 1000 --cpus 2-3 --mem 64M && " + skep + " part allow"))
+	claim(t, "root allows a group", strings.Contains(allowed, "2-3   1     64M"), "it says %q", allowed)
+	text := vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", `
+		skep="$0 part"
+		$skep create --cpus 1 --mem 8M 2>&1 || echo "exit $?"
+		$skep create --cpus 2-3 --mem 64M --name mine
+		$skep list --json
+		$skep release nothing 2>&1 || echo "exit $?"
+		$skep release mine
+		$skep list`, skep}})
+	for _, want := range []string{
+		"CPU 1 is not in the allowance; these can be lent: 2-3\nexit 4\n", ": CPUs 2-3\n",
+		`"name": "mine"`, `"state": "idle"`, `"cpus": "2-3"`,
+		"there is no partition \"nothing\"", "no partition is there",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+}
+
+// whole looks at a machine whose partitions are gone.
+func whole(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(shell("rmmod shimos && cat /sys/devices/system/cpu/online && ! grep shimos /proc/interrupts && " +
+		"for n in 0 1 2 3; do taskset -c $n echo $n; done"))
+	claim(t, "the module unloads, and every CPU works", text == "0-3\n0\n1\n2\n3\n", "it says %q", text)
+}
+
+// soakVar is how many cycles TestSoakShimos does: make soak ROOM=shimos.
+const soakVar = "SKEP_SOAK_CYCLES"
+
+func TestSoakShimos(t *testing.T) {
+	cycles, err := strconv.Atoi(os.Getenv(soakVar))
+	if err != nil {
+		t.Skip(soakVar + " is not set: run make soak ROOM=shimos")
+	}
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(10*time.Minute+time.Duration(cycles)*5*time.Second))
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), strconv.Itoa(cycles), "100"}}, 4)
+		vm.Run(lab.Program{Args: append([]string{tool(t, "lend_storm"), tool(t, "image"), "40"}, storms(kernel)...)}, 6)
+		whole(t, vm)
+	})
+}
