@@ -294,15 +294,19 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 
 int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 {
-	struct o2g_link *link;
+	struct o2g_link *link, *found = NULL;
 	int r = -ENOTCONN; /* it has ended since */
 
-	o2g_engine_enter(engine);
 	list_for_each_entry(link, &engine->links, here)
 	{
-		if (link->number == number && !link->over)
-			r = o2g_conn_name(link->conn, peer);
+		if (link->number == number)
+			found = link;
 	}
+	if (!found)
+		return r;
+	o2g_engine_enter(engine);
+	if (!found->over)
+		r = o2g_conn_name(found->conn, peer);
 	o2g_engine_leave(engine, NULL);
 	return r;
 }
@@ -329,6 +333,7 @@ void o2g_link_detach(struct o2g_link *link)
 	stop_work(link);
 	spin_lock_bh(&engine->lock);
 	list_del_init(&link->here);
+	list_del_init(&link->tx_here); /* a closed engine shares no more */
 	engine->link_count--;
 	spin_unlock_bh(&engine->lock);
 	/* Should somebody else have the file open, the stream ends anyway. */

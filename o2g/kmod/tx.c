@@ -247,6 +247,7 @@ static void write_link(struct o2g_link *link, bool own)
 	if (link->tx_again && !link->over)
 		queue_delayed_work(link->engine->workers, &link->tx_work, 0);
 	spin_unlock_bh(&link->engine->lock);
+	smp_mb(); /* tx_busy is seen by who is not seen waiting */
 	wake_up_var(&link->tx_busy);
 }
 
@@ -272,6 +273,8 @@ void o2g_tx_work(struct work_struct *work)
 	busy = link->tx_busy;
 	link->tx_again |= busy;
 	link->tx_busy = true;
+	if (!busy)
+		list_del_init(&link->tx_here); /* else it is its writer's */
 	spin_unlock_bh(&link->engine->lock);
 	if (!busy)
 		write_link(link, false);

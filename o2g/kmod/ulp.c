@@ -126,6 +126,9 @@ static void forget(struct sock *sk)
 	rcu_assign_sk_user_data(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
 	inet_csk(sk)->icsk_ulp_ops = NULL;
+	/* The one worker that closes files for all must not linger. */
+	if (current->flags & PF_KTHREAD)
+		sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
 	module_put(THIS_MODULE);
 }
