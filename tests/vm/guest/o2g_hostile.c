@@ -16,8 +16,20 @@
 
 /* ---- rings ---- */
 
-/* Where wrong messages may land without harm to this program. */
-static uint8_t playground[4 << 20];
+/* Where wrong messages may land without harm to this program: behind it nothing
+ * is mapped, so one that is too long ends there. */
+#define PLAYGROUND (4ul << 20)
+#define NO_MANS_LAND (1ul << 40)
+static uint8_t *playground;
+
+static void make_playground(void)
+{
+	playground = mmap(0, PLAYGROUND + NO_MANS_LAND, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (playground == MAP_FAILED ||
+	    mprotect(playground, PLAYGROUND, PROT_READ | PROT_WRITE))
+		abort();
+}
 
 /* A number that an engine may stumble over. */
 static uint64_t odd(void)
@@ -32,8 +44,7 @@ static uint64_t odd(void)
 	case 3:
 		return (1ull << some() % 64) - 1;
 	case 4:
-		return (uintptr_t)playground +
-		       some() % (sizeof(playground) / 2);
+		return (uintptr_t)playground + some() % (PLAYGROUND / 2);
 	case 5:
 		return 0xffff888000000000ull + some() % (1 << 30);
 	case 6:
@@ -479,6 +490,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	alarm(600);
+	make_playground();
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		if (strcmp(argv[1], way[i].name))
 			continue;
