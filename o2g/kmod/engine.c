@@ -200,6 +200,7 @@ static int entered(struct o2g_engine *engine)
 
 int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self)
 {
+	u32 tries = 0;
 	int rc;
 
 	do {
@@ -208,7 +209,7 @@ int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self)
 			return rc;
 		rc = o2g_core_peer(engine->core, peer, self);
 		o2g_engine_leave(engine, NULL);
-	} while (rc == -ENOMEM && o2g_memory_fill(engine) > 0);
+	} while (rc == -ENOMEM && o2g_memory_again(engine, &tries));
 	return rc;
 }
 

@@ -122,6 +122,9 @@ bool o2g_memory_wanted(const struct o2g_engine *engine);
 /* Makes what is wanted ready; sleeps. 0: nothing was wanted, 1: try again
  * what failed, -ENOMEM. */
 int o2g_memory_fill(struct o2g_engine *engine);
+/* After -ENOMEM of the core, without a lock: may it be asked again? `tries`
+ * begins with 0. */
+bool o2g_memory_again(struct o2g_engine *engine, u32 *tries);
 
 /* ---- engine.c ---- */
 

@@ -254,11 +254,12 @@ static int try_join(struct o2g_link *link, struct o2g_device_attach *a)
 
 static int join(struct o2g_link *link, struct o2g_device_attach *a)
 {
+	u32 tries = 0;
 	int r;
 
 	do
 		r = try_join(link, a);
-	while (r == -ENOMEM && o2g_memory_fill(link->engine) > 0);
+	while (r == -ENOMEM && o2g_memory_again(link->engine, &tries));
 	return r;
 }
 

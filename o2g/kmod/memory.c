@@ -19,6 +19,7 @@
 #include "inside.h"
 
 #define CHARGE 0x8000u	    /* for an engine itself, its workers and its file */
+#define TRIES 16	    /* of a call for which there was no memory */
 #define HURRY_MOST 0x8000ul /* not looked for without sleeping beyond this */
 
 struct o2g_user {
@@ -270,4 +271,11 @@ int o2g_memory_fill(struct o2g_engine *engine)
 			break;
 	}
 	return found;
+}
+
+/* A worker that was quicker has made ready what was wanted, and others may take
+ * it: so no more than a few times. */
+bool o2g_memory_again(struct o2g_engine *engine, u32 *tries)
+{
+	return o2g_memory_fill(engine) >= 0 && ++*tries < TRIES;
 }
