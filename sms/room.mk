@@ -51,3 +51,9 @@ suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
 suite_vm-sms_needs = $(vm_needs) $(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
+
+# Files on both kernels; `make test` copies them on one.
+SOAKS += sms
+soak_sms = SKEP_SMS_LONG=1 $(GO) test -count=1 -v -timeout 1h -run '^TestSms$$' \
+	./tests/vm
+soak_sms_needs = $(suite_vm-sms_needs)
