@@ -28,7 +28,7 @@ type judgement struct {
 const specSuite = "spec"
 
 var (
-	promiseHead = regexp.MustCompile(`^\*\*([a-z0-9]+-[0-9]+)\*\*`)
+	promiseHead = regexp.MustCompile(`^\*\*([a-z0-9]+(?:-[a-z0-9]+)*-[0-9]+)\*\*`)
 	promiseTest = regexp.MustCompile("`([a-z0-9.-]+): ([^`]+)`")
 )
 
