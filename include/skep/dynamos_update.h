@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * What the module of an update hands to dynamos.ko. The module has the new
+ * functions, one table, and two calls:
+ *
+ *   module_init   dynamos_update_add(&update); changes nothing yet
+ *   module_exit   dynamos_update_remove(&update); possible only while the
+ *                 update is `loaded`: otherwise dynamos.ko holds the module
+ *
+ * `skep update build` writes all this from a source patch. The class
+ * `together` and relocations against symbols that are not exported need
+ * MODULE_INFO(livepatch, "Y").
+ */
+#ifndef SKEP_DYNAMOS_UPDATE_H
+#define SKEP_DYNAMOS_UPDATE_H
+
+#include <skep/dynamos.h>
+
+#define DYNAMOS_UPDATE_REVISION 1
+
+enum dynamos_result { /* how a result tells of an error */
+		      DYNAMOS_VOID,
+		      DYNAMOS_INT,   /* int: -4095 to -1 */
+		      DYNAMOS_LONG,  /* long or ssize_t: the same */
+		      DYNAMOS_PTR,   /* pointer: IS_ERR */
+		      DYNAMOS_VALUE, /* anything else in one register: never an
+					error */
+};
+
+#define DYNAMOS_NO_ARG 0xff
+
+struct dynamos_function {
+	const char *symbol;
+	u64 sympos;    /* 0: the only one; else which, from 1, as livepatch */
+	u64 old_size;  /* bytes; the kernel's must be the same; 0: any */
+	void *version; /* the new function; NULL: the old one belongs to the
+			  group, so that a choice is made or an object ends at
+			  it */
+	u64 size;      /* of the new function's text */
+	u8 args;       /* in registers: 0 to 6, and none elsewhere */
+	u8 result;     /* enum dynamos_result */
+	u8 object;     /* class object: which argument, from 0, or NO_ARG */
+	u8 ends;       /* 1: the object's life ends with this call */
+};
+
+struct dynamos_update {
+	u32 revision; /* DYNAMOS_UPDATE_REVISION */
+	u32 class;
+	const char *build_id;  /* of the kernel, 40 hex digits; must be ours */
+	struct module *module; /* THIS_MODULE; its name is the update's */
+	const struct dynamos_function *functions;
+	u32 count;
+	u32 zero;
+	void *inside; /* dynamos.ko's */
+};
+
+/* 0 or -errno with a line in the kernel's log that names what to do. */
+int dynamos_update_add(struct dynamos_update *update);
+void dynamos_update_remove(struct dynamos_update *update);
+
+#endif
