@@ -140,7 +140,7 @@ static int read_tunables(struct o2g_settings *s, const struct o2g_options *o)
 		{512 << 20, o->unexpected, "SKEP_O2G_UNEXPECTED", 1 << 20,
 		 1ull << 40},
 		{1 << 20, o->operations, "SKEP_O2G_OPERATIONS", 16, 1 << 23},
-		{1000, o->nap_us, "SKEP_O2G_NAP_US", 1, 1000000},
+		{2000, o->nap_us, "SKEP_O2G_NAP_US", 1, 1000000},
 		{20000, o->connect_ms, "SKEP_O2G_CONNECT_MS", 100, 600000},
 	};
 
