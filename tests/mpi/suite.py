@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs modules of mpi4py's tests in one rank of an MPI job.
 
-usage: suite.py TESTS OUT MODULE [EXCLUDED-TEST...]
+usage: suite.py TESTS OUT MODULE[,MODULE...] [EXCLUDED-TEST...]
 
 Each rank writes OUT.RANK: a line "start NAME" before a test and "ok NAME",
 "skip NAME" or "bad NAME" after it, so that a hang shows its test. What a
@@ -64,7 +64,7 @@ def main():
     sys.path.insert(0, tests)
     from mpi4py import MPI
 
-    suite = unittest.defaultTestLoader.loadTestsFromName(module)
+    suite = unittest.defaultTestLoader.loadTestsFromNames(module.split(","))
     wanted = [test for test in flatten(suite) if test.id() not in excluded]
     with open(f"{out}.{MPI.COMM_WORLD.Get_rank()}", "w", encoding="utf-8") as f:
         unittest.TestSuite(wanted).run(Lines(f))

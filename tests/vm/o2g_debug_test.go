@@ -12,8 +12,12 @@ import (
 	"skep/internal/lab"
 )
 
+// debugSlowness is by how much slower than Debian's kernel that one is.
+const debugSlowness = 10
+
 // TestO2gDebug runs the parts of TestO2gKernel on a kernel with KASAN, lockdep
-// and kmemleak, none of which may say a word. make soak ROOM=o2g-debug runs it.
+// and kmemleak, none of which may say a word. make soak ROOM=o2g-debug runs it,
+// and with SKEP_O2G_PARTS="device stop" some of the parts, each in any order.
 func TestO2gDebug(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {
@@ -22,7 +26,8 @@ func TestO2gDebug(t *testing.T) {
 	g := bootO2g(t, lab.Machine{
 		Kernel: kernel, Nodes: 3, Memory: 3072,
 		Append: "loglevel=7", // kmemleak speaks softly
-	}, 25*time.Minute)
+	}, 4*time.Hour)
+	g.patience = debugSlowness
 	g.parts(kernel)
 	g.leaks()
 	g.unload("")

@@ -39,12 +39,17 @@ type result struct {
 // graceTime is what a job gets to end once it was asked to.
 const graceTime = 8 * time.Second
 
-var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
+var overO2G = regexp.MustCompile(`(\d+) messages? over O2G(?: \((\w+) engine\))?`)
 
 func (o *options) start(j job) result {
 	args := []string{"mpirun", "--no-shm", "--mpi", j.prefix, "-n", strconv.Itoa(j.ranks)}
 	if j.tcp {
 		args = append(args, "--tcp")
+	} else if o.engine != "" {
+		args = append(args, "--engine", o.engine)
+	}
+	if o.launcher != "" {
+		args = append(args, "--launcher", o.launcher, "--hosts", o.places(j.ranks))
 	}
 	ctx, stop := context.WithTimeout(context.Background(), j.deadline)
 	defer stop()
@@ -63,10 +68,16 @@ func (o *options) start(j job) result {
 	}
 	r := result{output: out.String(), err: err, took: time.Since(began)}
 	r.hung = errors.Is(ctx.Err(), context.DeadlineExceeded)
-	if m := overO2G.FindStringSubmatch(r.output); m != nil {
+	if m := overO2G.FindStringSubmatch(r.output); m != nil && (o.engine == "" || m[2] == o.engine) {
 		r.messages, _ = strconv.ParseUint(m[1], 10, 64)
 	}
 	return r
+}
+
+// places are the hosts of that many ranks.
+func (o *options) places(ranks int) string {
+	hosts := strings.Split(o.hosts, ",")
+	return strings.Join(hosts[:min(ranks, len(hosts))], ",")
 }
 
 // environment lets Open MPI run for root, more ranks than cores.

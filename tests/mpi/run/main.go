@@ -22,10 +22,12 @@ import (
 )
 
 type options struct {
-	build, results string
-	mpis           []string
-	ranks          []int
-	deadline       time.Duration
+	build, results, scratch string
+	engine, launcher, hosts string
+	mpis                    []string
+	ranks                   []int
+	together, least         int
+	deadline                time.Duration
 }
 
 func main() {
@@ -34,6 +36,12 @@ func main() {
 	ranks := flag.String("ranks", "2,3", "numbers of ranks")
 	flag.StringVar(&o.build, "build", "build", "where skep, its library and the MPIs are")
 	flag.StringVar(&o.results, "results", "", "mpi4py: write a table to this file")
+	flag.StringVar(&o.scratch, "scratch", "build/test", "mpi4py: a folder for what ranks write")
+	flag.StringVar(&o.engine, "engine", "", "the one that all messages over O2G must take")
+	flag.StringVar(&o.launcher, "launcher", "", "mpirun's, for ranks at -hosts")
+	flag.StringVar(&o.hosts, "hosts", "", "HOST,...: a rank at each, beginning with the first")
+	flag.IntVar(&o.together, "together", 1, "mpi4py: modules in one job, where starting one takes long")
+	flag.IntVar(&o.least, "least", 0, "mpi4py: tests that must pass over O2G with each number of ranks")
 	flag.DurationVar(&o.deadline, "deadline", 2*time.Minute, "of one job")
 	flag.Parse()
 	code, err := run(&o, *mpis, *ranks, flag.Args())

@@ -307,7 +307,7 @@ static void sleeping(void)
 	raw_do(&b, O2G_OP_RECV, 1, 3, in, 10);
 	tap_ok(o2g_ring_sleeps(b.area), "the ring is empty");
 	raw_do(&a, O2G_OP_SEND, 1, 3, out, 10);
-	tap_ok(poll(&p, 1, RAW_PATIENCE * 1000) == 1,
+	tap_ok(poll(&p, 1, (int)RAW_PATIENCE * 1000) == 1,
 	       "poll tells of a message");
 	o2g_ring_awake(b.area);
 	raw_event(&b, in);
@@ -329,7 +329,7 @@ static void sleeping(void)
 
 int main(void)
 {
-	alarm(300);
+	alarm(patience(300));
 	out = malloc(LARGE);
 	in = malloc(LARGE);
 	if (!out || !in)

@@ -489,7 +489,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	alarm(600);
+	alarm(patience(600));
 	make_playground();
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		if (strcmp(argv[1], way[i].name))

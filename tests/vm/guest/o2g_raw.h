@@ -28,9 +28,10 @@
 
 #include <o2g/core/ring.h>
 #include <skep/o2g_device.h>
+#include "o2g_patience.h"
 #include "tests/tap.h"
 
-#define RAW_PATIENCE 60 /* seconds for what must come */
+#define RAW_PATIENCE patience(60) /* seconds for what must come */
 #define RAW_CREDIT (1u << 20)
 
 struct raw {

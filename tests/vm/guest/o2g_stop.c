@@ -22,11 +22,12 @@
 
 #include <o2g/lib/endpoint.h>
 #include <o2g/test/bed.h>
+#include "o2g_patience.h"
 #include "tests/tap.h"
 
 #define SIZE_MOST (32u << 20)
-#define PATIENCE 60  /* seconds for what must come */
-#define STANDSTILL 1 /* seconds in which nothing may come */
+#define PATIENCE patience(60) /* seconds for what must come */
+#define STANDSTILL 1u	      /* seconds in which nothing may come */
 
 static const size_t sizes[] = {1, 64, 8192, 65536, 2 << 20, SIZE_MOST};
 #define SIZES (sizeof(sizes) / sizeof(*sizes))
@@ -336,7 +337,7 @@ int main(int argc, char **argv)
 		return 2;
 	engine = argv[1];
 	present = !strcmp(argv[2], "present");
-	alarm(600);
+	alarm(patience(600));
 	sigaction(SIGCHLD, &action, 0);
 	name_of = line(), posts = line(), verdicts = line();
 	orders = line(), sent = line(), ends = line();

@@ -77,7 +77,7 @@ static bool cut_off(int fd)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	ssize_t n = 1;
 
-	while (n > 0 && poll(&p, 1, RAW_PATIENCE * 1000) == 1)
+	while (n > 0 && poll(&p, 1, (int)RAW_PATIENCE * 1000) == 1)
 		n = recv(fd, body, sizeof(body), 0);
 	return n == 0 || (n < 0 && errno == ECONNRESET);
 }
@@ -535,7 +535,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	alarm(600);
+	alarm(patience(600));
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		if (strcmp(argv[1], way[i].name))
 			continue;
