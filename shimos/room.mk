@@ -62,8 +62,14 @@ CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part
 suite_part_kind = go
 
-# Each kernel in turn: an afternoon.
-SOAKS += shimos
+# Each kernel in turn: an afternoon. Then the tests' short form on a kernel that
+# looks for mistakes.
+SOAKS += shimos shimos-debug
 soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
 	-run '^TestSoakShimos$$' ./tests/vm
 soak_shimos_needs = $(suite_vm-shimos_needs)
+soak_shimos-debug = $(MAKE) --no-print-directory kmod \
+	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
+	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
+	-run '^TestShimosDebug$$' ./tests/vm
+soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest
