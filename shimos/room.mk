@@ -52,11 +52,22 @@ $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
 
+# Process 1 of a machine without anything else.
+$(B)/test/vm/lend_down: $(B)/obj/gcc/tests/vm/guest/lend_down.o \
+		$(B)/obj/gcc/tests/vm/guest/lend.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -o $@ $^
+
+KMODS += witness
+kmod_witness = tests/vm/kmod/witness
+
 VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
-suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep \
+	$(B)/test/vm/lend_down
 
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part
