@@ -80,7 +80,8 @@ VM_SUITES += vm-sms
 suite_vm-sms = $(call vm_suite,Sms)
 suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
-suite_vm-sms_needs = $(vm_needs) $(sms_t) $(B)/test/vm/sms_musl \
+suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise \
+	$(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 
 # Files on both kernels; `make test` copies them on one.

@@ -254,10 +254,15 @@ static int done(void *arg)
 	return ((struct slot *)arg)->command == SLOT_WAIT;
 }
 
+int lend_done(struct slot *s)
+{
+	return lend_until(done, s);
+}
+
 int lend_command(struct lend *l, u32 core, enum slot_command command)
 {
 	struct slot *s = lend_slot(l, core);
 
 	s->command = command;
-	return lend_until(done, s);
+	return lend_done(s);
 }

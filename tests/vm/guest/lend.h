@@ -44,6 +44,7 @@ struct slot *lend_slot(struct lend *l, u32 core);
 /* Until all cores of the test image are there, or a command is done. */
 int lend_alive(struct lend *l);
 int lend_command(struct lend *l, u32 core, enum slot_command command);
+int lend_done(struct slot *s);
 
 /* Until f(arg) is true: polls for some minutes. */
 int lend_until(int (*f)(void *arg), void *arg);

@@ -24,7 +24,7 @@ static struct {
 void image_main(struct skep_partition *p, u32 core);
 void on_nmi(void);
 void on_interrupt(void);
-void quiet_loop(volatile u64 *interrupts);
+void quiet_loop(volatile u64 *leave);
 void noisy_loop(volatile u64 *interrupts);
 
 static void gate(u32 vector, void (*f)(void))
@@ -103,11 +103,11 @@ static void take_interrupts(struct skep_partition *p)
  * shares its page.
  */
 static void go_round(struct skep_partition *p, void (*loop)(volatile u64 *),
-		     volatile u64 *interrupts)
+		     volatile u64 *until)
 {
 	u64 at = (u64)loop - SKEP_PARTITION_BASE + p->kernel_start;
 
-	((void (*)(volatile u64 *))at)(interrupts);
+	((void (*)(volatile u64 *))at)(until);
 }
 
 static u64 sum_words(u64 start, u64 length)
@@ -169,7 +169,8 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 		s->dirty = sum(p);
 		break;
 	case SLOT_QUIET:
-		go_round(p, quiet_loop, &s->interrupts);
+		s->inside = 1;
+		go_round(p, quiet_loop, &s->leave);
 		break;
 	case SLOT_NOISY:
 		take_interrupts(p);

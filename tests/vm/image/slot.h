@@ -17,7 +17,8 @@ enum slot_command {
 	SLOT_INTERRUPT, /* take interrupts from now on */
 	SLOT_FILL,	/* write SLOT_SECRET to each word of kernel and pool */
 	SLOT_SUM,	/* count words of kernel and pool that are not zero */
-	SLOT_QUIET,	/* a loop between marks 8, interrupts off */
+	SLOT_QUIET,	/* a loop between marks 8, interrupts off, until it is
+			   told to leave */
 	SLOT_NOISY,	/* between marks 9, until there was an interrupt */
 };
 
@@ -36,7 +37,9 @@ struct slot {
 	volatile u64 low, high; /* all of its memory lies from here to there */
 	volatile u64 mail;
 	volatile u64 kernel; /* the first byte of it that is free */
-	volatile u64 zero[3];
+	volatile u64 inside; /* SLOT_QUIET has begun */
+	volatile u64 leave;  /* and ends when this is set */
+	volatile u64 zero[1];
 };
 SKEP_ASSERT_SIZE(struct slot, 128);
 

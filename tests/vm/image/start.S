@@ -45,27 +45,28 @@ on_interrupt:
 	popq	%rax
 	iretq
 
-/* Loops that are called where they lie in memory: they refer to nothing. rdi:
- * the counter of interrupts.
+/* Loops that are called where they lie in memory: they refer to nothing, and
+ * go on until the word at rdi is not zero, or has changed.
  */
 	.globl	quiet_loop, noisy_loop
 	.balign 4096
 quiet_loop:
 	movl	$ROUNDS, %ecx
 	SKEP_MARK_BEGIN(8)
-1:	cmpq	$0, (%rdi)
-	decl	%ecx
+1:	decl	%ecx
 	jnz	1b
+2:	cmpq	$0, (%rdi)
+	je	2b
 	SKEP_MARK_END(8)
 	ret
 noisy_loop:
 	movl	$ROUNDS, %ecx
 	movq	(%rdi), %rax
 	SKEP_MARK_BEGIN(9)
-2:	decl	%ecx
-	jnz	2b
-3:	cmpq	%rax, (%rdi)
-	je	3b
+1:	decl	%ecx
+	jnz	1b
+2:	cmpq	%rax, (%rdi)
+	je	2b
 	SKEP_MARK_END(9)
 	ret
 	.balign 4096
