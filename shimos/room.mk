@@ -45,25 +45,42 @@ $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
 vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
-	lend_storm)
+	lend_storm lend_noise)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
 
+# Process 1 of a machine without anything else.
+$(B)/test/vm/lend_down: $(B)/obj/gcc/tests/vm/guest/lend_down.o \
+		$(B)/obj/gcc/tests/vm/guest/lend.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static -o $@ $^
+
+KMODS += witness
+kmod_witness = tests/vm/kmod/witness
+
 VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
-suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep \
+	$(B)/test/vm/lend_down
 
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part
 suite_part_kind = go
 
-# Each kernel in turn: an afternoon.
-SOAKS += shimos
+# Each kernel in turn: an afternoon. Then the tests' short form on a kernel that
+# looks for mistakes.
+SOAKS += shimos shimos-debug
 soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
 	-run '^TestSoakShimos$$' ./tests/vm
 soak_shimos_needs = $(suite_vm-shimos_needs)
+soak_shimos-debug = $(MAKE) --no-print-directory kmod \
+	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
+	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
+	-run '^TestShimosDebug$$' ./tests/vm
+soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest

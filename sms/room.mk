@@ -33,6 +33,37 @@ $(B)/bin/sms-proxy: $(sms_proxy) $(B)/lib/gcc/libabi.a
 
 PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
 
+# Each side against a hostile other one, and the memory of programs. The same
+# files are fuzzers: a main of their own plays fixed and random inputs.
+SMS_TESTS := call reply memory
+sms_test_call := sms/proxy/call.c
+sms_test_reply := sms/kernel/forward.c abi/mem.c
+sms_test_memory := sms/kernel/memory.c sms/kernel/pool.c
+
+# $(1): test
+define sms_suite
+$(B)/test/sms/$(1): $(B)/obj/san/sms/test/$(1).o $(patsubst %.c,$(B)/obj/san/%.o,\
+		$(sms_test_$(1)))
+	$$(call say,LINK)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(OBJECT_SAN) -o $$@ $$^
+CHECK_SUITES += sms-$(1)
+suite_sms-$(1) = $(B)/test/sms/$(1)
+suite_sms-$(1)_needs = $(B)/test/sms/$(1)
+
+$(B)/fuzz/sms-$(1): sms/test/$(1).c $(sms_test_$(1)) \
+		$(wildcard sms/*.h sms/*/*.h abi/*.h include/skep/*.h)
+	$$(call say,FUZZ)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g -DSMS_FUZZ $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $$@ $$(filter %.c,$$^)
+FUZZERS += sms-$(1)
+fuzz_sms-$(1) = $(B)/fuzz/sms-$(1) -max_len=8192
+fuzz_sms-$(1)_needs = $(B)/fuzz/sms-$(1)
+endef
+$(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
+
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
@@ -49,7 +80,8 @@ VM_SUITES += vm-sms
 suite_vm-sms = $(call vm_suite,Sms)
 suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
-suite_vm-sms_needs = $(vm_needs) $(sms_t) $(B)/test/vm/sms_musl \
+suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise \
+	$(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 
 # Files on both kernels; `make test` copies them on one.

@@ -24,9 +24,11 @@ type Machine struct {
 	Name   string // a file name; default "vm"
 	Kernel string // a series, or a series with "-debug"; default "6.1"
 	CPUs   int    // default 2
-	Memory int    // MiB, of all NUMA nodes together; default 1024
-	NUMA   int    // NUMA nodes that share CPUs and memory evenly; default 1
-	Disks  []Disk // /dev/vda, /dev/vdb, ... in this order
+	// Threads is how many of the CPUs share a core; default 1.
+	Threads int
+	Memory  int    // MiB, of all NUMA nodes together; default 1024
+	NUMA    int    // NUMA nodes that share CPUs and memory evenly; default 1
+	Disks   []Disk // /dev/vda, /dev/vdb, ... in this order
 
 	// Wire joins two guests by one Ethernet link; nil means no network.
 	Wire *Wire

@@ -30,6 +30,7 @@ func (m Machine) complete() (Machine, error) {
 	defaults(&m.Name, "vm")
 	defaults(&m.Kernel, Series()[0])
 	defaults(&m.CPUs, 2)
+	defaults(&m.Threads, 1)
 	defaults(&m.Memory, 1024)
 	defaults(&m.NUMA, 1)
 	if m.Build == "" {
@@ -100,6 +101,7 @@ func (m *Machine) checkSizes() error {
 		have, a, b int
 	}{
 		{"CPUs", m.CPUs, 1, cpusMax},
+		{"Threads", m.Threads, 1, 2},
 		{"Memory in MiB", m.Memory, memoryMin, memoryMax},
 		{"NUMA", m.NUMA, 1, 8},
 		{"Nodes", m.Nodes, 0, nodesMax},
@@ -112,6 +114,8 @@ func (m *Machine) checkSizes() error {
 	switch {
 	case m.CPUs%m.NUMA != 0 || m.Memory%m.NUMA != 0:
 		return fmt.Errorf("%d CPUs and %d MiB do not divide evenly among %d NUMA nodes", m.CPUs, m.Memory, m.NUMA)
+	case m.CPUs/m.NUMA%m.Threads != 0:
+		return fmt.Errorf("%d CPUs of each NUMA node are no whole cores of %d", m.CPUs/m.NUMA, m.Threads)
 	case m.Memory/m.NUMA < 128:
 		return fmt.Errorf("%d MiB per NUMA node: at least 128", m.Memory/m.NUMA)
 	case m.Delay < 0 || m.Delay > delayMax:

@@ -20,7 +20,7 @@ func TestMachine_defaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Machine{Name: "vm", Kernel: "6.1", CPUs: 2, Memory: 1024, NUMA: 1, Build: build}
+	want := Machine{Name: "vm", Kernel: "6.1", CPUs: 2, Threads: 1, Memory: 1024, NUMA: 1, Build: build}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("defaults are %+v", m)
 	}
@@ -40,6 +40,7 @@ func TestMachine_refused(t *testing.T) {
 		{"negative processors", Machine{CPUs: -1}, "CPUs"},
 		{"little memory", Machine{Memory: 64}, "Memory"},
 		{"uneven nodes", Machine{CPUs: 3, NUMA: 2}, "evenly"},
+		{"half a core", Machine{CPUs: 3, Threads: 2}, "no whole cores"},
 		{"small nodes", Machine{CPUs: 8, Memory: 512, NUMA: 8}, "per NUMA node"},
 		{"empty disk", Machine{Disks: []Disk{{}}}, "disk 0"},
 		{"many disks", Machine{Disks: make([]Disk, 9)}, "Disks"},

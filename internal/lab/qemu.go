@@ -39,6 +39,15 @@ func inherited(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 // emulator time with every miss of its TLB.
 const cpu = "max,la57=off"
 
+// cpu is the processor's model. The emulator's own is AMD's, of a kind that
+// never had threads: one that has them must be another.
+func (m *Machine) cpu() string {
+	if m.Threads > 1 {
+		return cpu + ",vendor=GenuineIntel"
+	}
+	return cpu
+}
+
 func findQEMU() (string, error) {
 	path, err := exec.LookPath("qemu-system-x86_64")
 	if err != nil {
@@ -67,8 +76,9 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	}
 	args := []string{
 		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-accel", accel, "-cpu", cpu,
-		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=1", m.CPUs, m.NUMA, m.CPUs/m.NUMA), "-m", strconv.Itoa(m.Memory),
+		"-machine", "pc", "-accel", accel, "-cpu", m.cpu(),
+		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.CPUs, m.NUMA, m.CPUs/m.NUMA/m.Threads, m.Threads),
+		"-m", strconv.Itoa(m.Memory),
 		"-kernel", h.image, "-initrd", inherited(initramfsFD), "-append", m.commandLine(h),
 		"-chardev", "file,id=console,append=on,path=" + in(consoleFile), "-serial", "chardev:console",
 		"-chardev", "file,id=results,append=on,path=" + in(resultsFile), "-serial", "chardev:results",

@@ -83,6 +83,16 @@ func TestArguments_nodes(t *testing.T) {
 	}
 }
 
+func TestArguments_threads(t *testing.T) {
+	args := argumentsOf(t, Machine{CPUs: 4, Threads: 2})
+	if got := after(args, "-smp"); got[0] != "4,sockets=1,cores=2,threads=2" {
+		t.Errorf("-smp %q", got)
+	}
+	if got := after(args, "-cpu"); got[0] != "max,la57=off,vendor=GenuineIntel" {
+		t.Errorf("-cpu %q", got)
+	}
+}
+
 func TestArguments_disksAndWire(t *testing.T) {
 	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
 	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {

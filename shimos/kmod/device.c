@@ -60,7 +60,8 @@ static long open_partition(struct shimos_proxy *proxy, void *arg)
 	int err;
 
 	shimos_text_begin(&why, o->why, sizeof(o->why));
-	mutex_lock(&proxy->lock);
+	if (mutex_lock_killable(&proxy->lock))
+		return -EINTR;
 	if (opened(proxy)) {
 		shimos_text_add(&why, "this file has a partition already");
 		err = -EBUSY;

@@ -17,6 +17,7 @@ static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
 	switch (event) {
 	case PM_SUSPEND_PREPARE:
 	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
 		if (!shimos_partition_bar("the machine goes to sleep"))
 			return NOTIFY_OK;
 		shimos_partition_bar(NULL);
@@ -25,6 +26,7 @@ static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
 		return notifier_from_errno(-EBUSY);
 	case PM_POST_SUSPEND:
 	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
 		shimos_partition_bar(NULL);
 		break;
 	}
@@ -35,6 +37,7 @@ static int reboots(struct notifier_block *nb, unsigned long event, void *data)
 {
 	shimos_partition_bar("the machine goes down");
 	shimos_partition_halt(false);
+	shimos_partition_settle();
 	return NOTIFY_OK;
 }
 

@@ -88,6 +88,19 @@ static struct shimos_partition *numbered(u32 id)
 	return NULL;
 }
 
+/* The one with the lowest number from there on, or null; holds table_lock. */
+static struct shimos_partition *first(u32 id)
+{
+	struct shimos_partition *p, *best = NULL;
+
+	list_for_each_entry(p, &table, list)
+	{
+		if (p->id >= id && (!best || p->id < best->id))
+			best = p;
+	}
+	return best;
+}
+
 /* A number that was not used lately, so that the partition is not taken for
  * one of before; holds table_lock.
  */
@@ -137,6 +150,11 @@ static int judge(const struct shimos_create *r, struct shimos_machine *m,
 	m->root = is_root();
 	m->member = is_member();
 	err = shimos_request_check(r, &allowance, m, why);
+	if (!err && !kernel) {
+		shimos_text_add(why, "for so many CPUs the image needs more "
+				     "than 1 GiB for itself: ask for fewer");
+		err = -EINVAL;
+	}
 	if (!err)
 		err = shimos_request_memory(r, kernel + mail, why);
 	if (!err && named(r->name)) {
@@ -246,6 +264,10 @@ static int lend(struct shimos_partition *p, struct shimos_text *why)
 	int err = 0;
 
 	for (i = 0; i < ARRAY_SIZE(steps) && !err; i++) {
+		if (READ_ONCE(closing)) {
+			shimos_text_add(why, closing);
+			return -EBUSY;
+		}
 		err = steps[i].take(p, why);
 		if (!err && fail == i + 1) {
 			shimos_text_add(why, "it was to fail after step ");
@@ -469,7 +491,7 @@ int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why)
 		return -EBUSY;
 	}
 	h = shimos_image_get();
-	err = start(p, proxy, proxy->image ?: h, why);
+	err = start(p, proxy, smp_load_acquire(&proxy->image) ?: h, why);
 	shimos_image_put();
 	mutex_unlock(&p->lock);
 	return err;
@@ -548,18 +570,14 @@ static void tell(struct shimos_partition *p, struct shimos_info *info)
 
 int shimos_partition_info(struct shimos_info *info)
 {
-	struct shimos_partition *p, *best = NULL;
+	struct shimos_partition *p;
 
 	mutex_lock(&table_lock);
-	list_for_each_entry(p, &table, list)
-	{
-		if (p->id >= info->id && (!best || p->id < best->id))
-			best = p;
-	}
-	if (best)
-		tell(best, info);
+	p = first(info->id);
+	if (p)
+		tell(p, info);
 	mutex_unlock(&table_lock);
-	return best ? 0 : -ENOENT;
+	return p ? 0 : -ENOENT;
 }
 
 int shimos_partition_allow(const struct shimos_allow *allow,
@@ -615,4 +633,35 @@ void shimos_partition_halt(bool panic)
 			shimos_boot_init(p);
 	}
 	rcu_read_unlock();
+}
+
+/* The first partition from that number on, counted, or null. */
+static struct shimos_partition *from(u32 id)
+{
+	struct shimos_partition *p;
+
+	mutex_lock(&table_lock);
+	p = first(id);
+	if (p)
+		kref_get(&p->ref);
+	mutex_unlock(&table_lock);
+	return p;
+}
+
+/* Whoever holds a partition's lock for long makes it or starts it; both look
+ * at the bar before they let go, and undo what they did.
+ */
+void shimos_partition_settle(void)
+{
+	struct shimos_partition *p;
+	u32 id = 0;
+
+	while ((p = from(id))) {
+		id = p->id + 1;
+		mutex_lock(&p->lock);
+		mutex_unlock(&p->lock);
+		put(p);
+		if (!id)
+			break;
+	}
 }

@@ -7,6 +7,7 @@
  *                    stop, come and go, so for seconds
  *   table_lock       (partition.c) which partitions exist, who has which CPU
  *                    and how much memory, the allowance; held briefly
+ *   image_lock       (image.c) the image that everybody boots
  *   page_lock        (boot.c) the page below 1 MiB
  *   clock_lock       (clock.c) spin lock, interrupts off: clocks to write
  */
@@ -91,6 +92,8 @@ void shimos_partition_close(struct shimos_proxy *proxy);
 /* Nothing new begins, for this reason; tells whether there is a partition. */
 bool shimos_partition_bar(const char *why);
 void shimos_partition_halt(bool panic);
+/* Returns when nothing that began before the bar is under way any more. */
+void shimos_partition_settle(void);
 
 /* cpu.c: taking cores from Linux, giving them back, signals to them. */
 int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why);

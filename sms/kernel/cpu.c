@@ -225,6 +225,22 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 		__asm__ volatile("mwait" : : "a"(0), "c"(0) : "memory");
 }
 
+/* Of this core: all it knows of page tables, or of one page. */
+void sms_cpu_flush(void)
+{
+	u64 root;
+
+	__asm__ volatile("mov %%cr3, %0\n\tmov %0, %%cr3"
+			 : "=r"(root)
+			 :
+			 : "memory");
+}
+
+void sms_cpu_forget(u64 addr)
+{
+	__asm__ volatile("invlpg (%0)" : : "r"(addr) : "memory");
+}
+
 u64 sms_cpu_hwcap(void)
 {
 	u32 r[4];

@@ -94,13 +94,18 @@ static s64 put_parts(u64 addr, u64 len, u32 prot)
 	return done ? (s64)done : -ABI_EFAULT;
 }
 
+static int goes_in_parts(const void *buf, u64 len)
+{
+	return is_program((u64)buf) && len > MAIL_PATH_SIZE;
+}
+
 /* Where the other side finds or leaves len bytes; how many of them. */
 static s64 put_buffer(const void *buf, u64 len, u32 prot)
 {
 	slot()->parts = 0;
 	if (len > 0x7ffff000)
 		len = 0x7ffff000;
-	if (is_program((u64)buf) && len > MAIL_PATH_SIZE)
+	if (goes_in_parts(buf, len))
 		return put_parts((u64)buf, len, prot);
 	if (len > MAIL_BULK_SIZE)
 		len = MAIL_BULK_SIZE;
@@ -109,12 +114,13 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 	return (s64)len;
 }
 
-static s64 get_buffer(void *buf, s64 len)
+/* What came into a buffer of len bytes; n is at most what put_buffer said. */
+static s64 get_buffer(void *buf, u64 len, s64 n)
 {
-	if (len > 0 && !(is_program((u64)buf) && slot()->parts) &&
-	    abi_user_move(buf, bulk(), (u64)len))
+	if (n > 0 && !goes_in_parts(buf, len) &&
+	    abi_user_move(buf, bulk(), (u64)n))
 		return -ABI_EFAULT;
-	return len;
+	return n;
 }
 
 /* Files --------------------------------------------------------------- */
@@ -151,7 +157,7 @@ static s64 transfer(enum mail_op op, s32 handle, const struct abi_io *io,
 	slot()->arg[0] = (u64)len;
 	slot()->arg[1] = (u64)io->offset;
 	n = bounded(call(op, handle), (u64)len);
-	return op == MAIL_FILE_READ ? get_buffer(io->buf, n) : n;
+	return op == MAIL_FILE_READ ? get_buffer(io->buf, io->len, n) : n;
 }
 
 /*
@@ -225,6 +231,7 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 s64 sms_forward_path(struct abi_path_op *op)
 {
 	struct abi_path_op *to = (void *)slot()->data;
+	u64 len = op->verb == ABI_PATH_READLINK ? op->len : 0;
 	s64 n = put_path(MAIL_PATH, op->path);
 
 	if (!n && op->path2)
@@ -236,18 +243,13 @@ s64 sms_forward_path(struct abi_path_op *op)
 	to->buf = 0;
 	to->stat = 0;
 	to->statfs = 0;
-	if (op->verb == ABI_PATH_READLINK && to->len > MAIL_PATH_SIZE)
-		to->len = MAIL_PATH_SIZE;
-	n = bounded(
-		call(MAIL_NAME, -1),
-		op->verb == ABI_PATH_READLINK
-			? (op->len < MAIL_PATH_SIZE ? op->len : MAIL_PATH_SIZE)
-			: 0);
+	if (len > MAIL_PATH_SIZE)
+		to->len = len = MAIL_PATH_SIZE;
+	n = bounded(call(MAIL_NAME, -1), len);
 	if (n < 0)
 		return n;
-	slot()->parts = 0;
 	if (op->verb == ABI_PATH_READLINK)
-		return get_buffer(op->buf, n);
+		return get_buffer(op->buf, len, n);
 	if (op->verb == ABI_PATH_STAT || op->verb == ABI_PATH_LSTAT)
 		get_object(op->stat, sizeof(*op->stat));
 	if (op->verb == ABI_PATH_STATFS)
@@ -276,9 +278,10 @@ static int takes_buffer(u32 verb)
 }
 
 /* What the answer says of addresses and lengths, within what was asked. */
-static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from, s64 n)
+static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
+		       u64 asked, s64 n)
 {
-	u64 len = *(volatile u64 *)&from->len;
+	u64 len = *(volatile u64 *)&from->len, whole = op->len;
 
 	op->handle = *(volatile s32 *)&from->handle;
 	op->addrlen = *(volatile u32 *)&from->addrlen;
@@ -286,10 +289,10 @@ static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from, s64 n)
 		op->addrlen = sizeof(op->addr);
 	abi_memcpy(op->addr, from->addr, sizeof(op->addr));
 	if (op->verb == ABI_SOCK_RECV)
-		return get_buffer(op->buf, n);
+		return get_buffer(op->buf, whole, n);
 	if (op->verb == ABI_SOCK_GETOPT) {
-		op->len = len < op->len ? len : op->len;
-		if (get_buffer(op->buf, (s64)op->len) < 0)
+		op->len = len < asked ? len : asked;
+		if (get_buffer(op->buf, whole, (s64)op->len) < 0)
 			return -ABI_EFAULT;
 	}
 	return n;
@@ -311,7 +314,7 @@ s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 	to->buf = 0;
 	to->len = (u64)len;
 	n = bounded(call(MAIL_SOCK, handle), (u64)len);
-	return n < 0 ? n : sock_answer(op, to, n);
+	return n < 0 ? n : sock_answer(op, to, (u64)len, n);
 }
 
 #define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))

@@ -129,6 +129,8 @@ void sms_cpu_begin(struct core *c);
 void sms_cpu_nmi(struct core *to, enum mail_nmi why);
 void sms_cpu_bell(void);
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
+void sms_cpu_flush(void);
+void sms_cpu_forget(u64 addr);
 u64 sms_cpu_hwcap(void);
 u64 sms_cpu_vec_mask(void), sms_cpu_vec_size(void);
 s64 sms_cpu_vec_save(void *buf, u64 len);

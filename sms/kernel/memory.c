@@ -152,33 +152,43 @@ static void walk_table(struct walk *w, u64 addr, u64 end)
 			change(w, entry, 0);
 }
 
-static s64 walk(struct walk *w, u64 addr, u64 end)
+/* Nothing of 2 MiB lies on both sides of addr. */
+static s64 divide_large(struct walk *w, u64 addr)
+{
+	u64 *entry = addr % LARGE ? sms_page_entry(addr, 1, 0) : 0;
+
+	if (!entry || !(*entry & SMS_PAGE_LARGE))
+		return 0;
+	w->less = 1; /* both sizes must not be seen */
+	return sms_page_split(entry);
+}
+
+static void walk_all(struct walk *w, u64 addr, u64 end)
 {
 	u64 next, *entry;
 
 	for (; addr < end; addr = next) {
 		next = (addr & ~(LARGE - 1)) + LARGE;
 		entry = sms_page_entry(addr, 1, 0);
-		if (!entry) { /* no table for this GiB */
+		if (!entry) /* no table for this GiB */
 			next = (addr & ~((LARGE << 9) - 1)) + (LARGE << 9);
-			continue;
-		}
-		if (!*entry)
-			continue;
-		if (!(*entry & SMS_PAGE_LARGE)) {
+		else if (*entry & SMS_PAGE_LARGE)
+			change(w, entry, 1);
+		else if (*entry)
 			walk_table(w, addr, next < end ? next : end);
-			continue;
-		}
-		if (addr % LARGE || end < next) {
-			if (sms_page_split(entry))
-				return -ABI_ENOMEM;
-			w->less = 1; /* both sizes must not be seen */
-			walk_table(w, addr, next < end ? next : end);
-			continue;
-		}
-		change(w, entry, 1);
 	}
-	return 0;
+}
+
+/* All of it or, without memory for tables, nothing. */
+static s64 walk(struct walk *w, u64 addr, u64 end)
+{
+	s64 err = divide_large(w, addr);
+
+	if (!err)
+		err = divide_large(w, end);
+	if (!err)
+		walk_all(w, addr, end);
+	return err;
 }
 
 /* Frames away, after no core sees them. */
@@ -187,12 +197,10 @@ static s64 drop(u64 start, u64 end)
 	struct walk w = {.what = WALK_HIDE};
 	s64 err = walk(&w, start, end);
 
-	if (err)
-		return err;
 	if (w.less)
 		sms_thread_flush();
 	w.what = WALK_FREE;
-	return walk(&w, start, end);
+	return err ? err : walk(&w, start, end);
 }
 
 s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
@@ -347,7 +355,7 @@ int sms_memory_touch(u64 addr, u32 prot)
 			got = enter(addr, prot);
 	}
 	if (got > 0)
-		__asm__ volatile("invlpg (%0)" : : "r"(addr) : "memory");
+		sms_cpu_forget(addr);
 	sms_spin_drop(&lock);
 	return got;
 }

@@ -74,23 +74,13 @@ s64 sms_thread_start(u32 thread)
 	return 0;
 }
 
-static void flush_own(void)
-{
-	u64 root;
-
-	__asm__ volatile("mov %%cr3, %0\n\tmov %0, %%cr3"
-			 : "=r"(root)
-			 :
-			 : "memory");
-}
-
 /* A thread for this core, if there is one: then this never returns. */
 void sms_core_work(struct core *c)
 {
 	if (sms_core_quiet(c))
 		return;
 	__atomic_store_n(&c->started, 0, __ATOMIC_RELAXED);
-	flush_own();
+	sms_cpu_flush();
 	c->thread_tsc = sms_tsc();
 	if (!c->born_tsc)
 		c->born_tsc = c->thread_tsc;
@@ -190,7 +180,7 @@ void sms_thread_flush(void)
 	struct core *c;
 	u32 i;
 
-	flush_own();
+	sms_cpu_flush();
 	for (i = 0; i < sms_partition->cores; i++)
 		if (must_flush(sms_core_at(i)))
 			sms_cpu_nmi(sms_core_at(i), MAIL_NMI_MAPPING);
@@ -209,7 +199,7 @@ void sms_core_flush(struct core *c)
 
 	if (c->flushed == now)
 		return;
-	flush_own();
+	sms_cpu_flush();
 	__atomic_store_n(&c->flushed, now, __ATOMIC_RELEASE);
 }
 

@@ -14,17 +14,21 @@ import (
 )
 
 // No lock, object or access of the module is wrong for a kernel that looks;
-// make vm-debug-test runs this.
-func TestDebugKernelShimos(t *testing.T) {
+// make soak ROOM=shimos-debug runs this.
+func TestShimosDebug(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {
-		t.Skip("SKEP_DEBUG_KERNEL is not set: run make vm-debug-test")
+		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=shimos-debug")
 	}
 	m := lending(kernel)
-	m.Memory, m.Append = 2048, "loglevel=7" // kmemleak speaks softly
-	vm := vmtest.Boot(t, m, vmtest.Limit(20*time.Minute))
-	vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image")}}, 63)
-	vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), "3", "3"}}, 4)
+	m.Memory, m.Append = 2048, m.Append+" loglevel=7" // kmemleak speaks softly
+	vm := vmtest.Boot(t, m, vmtest.Limit(time.Hour))
+	for _, p := range lendingParts {
+		began := time.Now()
+		args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.brief...)
+		vm.Run(lab.Program{Args: args}, p.floor)
+		t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
+	}
 	leaks := vm.Output(shell(`
 		leaks=/sys/kernel/debug/kmemleak
 		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug

@@ -26,11 +26,12 @@ var lendingParts = []struct {
 	name  string
 	floor int
 	more  []string // arguments after the image
+	brief []string // the same, for a kernel that takes its time
 }{
-	{"rules", 68, nil},
-	{"force", 51, nil},
-	{"cycle", 4, []string{"25", "10"}},
-	{"storm", 6, []string{"2"}},
+	{"rules", 76, nil, nil},
+	{"force", 54, nil, nil},
+	{"cycle", 4, []string{"25", "10"}, []string{"3", "3"}},
+	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
 }
 
 // lending is a machine that can lend CPUs 1 to 3, two of them on a second node. Linux clears no memory there

@@ -57,6 +57,7 @@ func TestSms(t *testing.T) {
 				t.Errorf("CPUs online: %s", out)
 			}
 		})
+		t.Run("interrupts", m.interrupts)
 	})
 }
 

@@ -84,6 +84,52 @@ int lend_allow(u32 gid, u64 cpus, u64 bytes)
 	return call(-1, SHIMOS_IOC_ALLOW, &a, a.why);
 }
 
+static size_t copy_lines(const char *path, const char *word, char *out,
+			 size_t size)
+{
+	char line[256], zone[64] = "";
+	FILE *f = fopen(path, "r");
+	size_t n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "Node", 4) && strstr(line, "zone"))
+			snprintf(zone, sizeof(zone), "%.60s", line);
+		if (strstr(line, word) && n < size)
+			n += snprintf(out + n, size - n, "%s%s", zone, line);
+	}
+	if (f)
+		fclose(f);
+	return n < size ? n : size;
+}
+
+void lend_look(char *out, size_t size)
+{
+	static const char *const nodes = "/sys/devices/system/node/node%d/"
+					 "meminfo";
+	size_t n = copy_lines("/proc/zoneinfo", " managed ", out, size);
+	char path[64];
+	int node;
+
+	n += copy_lines("/proc/meminfo", "MemTotal", out + n, size - n);
+	n += copy_lines("/sys/devices/system/cpu/online", "", out + n,
+			size - n);
+	for (node = 0; node < 2; node++) {
+		snprintf(path, sizeof(path), nodes, node);
+		n += copy_lines(path, "MemTotal", out + n, size - n);
+	}
+}
+
+int lend_write(const char *path, const char *text)
+{
+	int err, fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return err;
+}
+
 static void *map(int fd, u64 length, u64 offset)
 {
 	void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -208,10 +254,15 @@ static int done(void *arg)
 	return ((struct slot *)arg)->command == SLOT_WAIT;
 }
 
+int lend_done(struct slot *s)
+{
+	return lend_until(done, s);
+}
+
 int lend_command(struct lend *l, u32 core, enum slot_command command)
 {
 	struct slot *s = lend_slot(l, core);
 
 	s->command = command;
-	return lend_until(done, s);
+	return lend_done(s);
 }

@@ -3,6 +3,8 @@
 #ifndef TESTS_VM_GUEST_LEND_H
 #define TESTS_VM_GUEST_LEND_H
 
+#include <stddef.h>
+
 #include <skep/shimos.h>
 
 #include "../image/slot.h"
@@ -17,6 +19,13 @@ int lend_create_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name);
 int lend_release(u32 id);
 int lend_info(u32 id, struct shimos_info *info);
 int lend_allow(u32 gid, u64 cpus, u64 bytes);
+
+/* Online CPUs, memory of the machine and of each node, and for each zone its
+ * managed pages: what must be the same when all is given back.
+ */
+void lend_look(char *out, size_t size);
+/* Text to a file of the system's: 0 or -errno. */
+int lend_write(const char *path, const char *text);
 
 /* A partition that this process drives. */
 struct lend {
@@ -35,6 +44,7 @@ struct slot *lend_slot(struct lend *l, u32 core);
 /* Until all cores of the test image are there, or a command is done. */
 int lend_alive(struct lend *l);
 int lend_command(struct lend *l, u32 core, enum slot_command command);
+int lend_done(struct slot *s);
 
 /* Until f(arg) is true: polls for some minutes. */
 int lend_until(int (*f)(void *arg), void *arg);

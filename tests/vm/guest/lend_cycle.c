@@ -4,45 +4,15 @@
  *
  * usage: lend_cycle IMAGE CYCLES RUNS
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../../tap.h"
 #include "lend.h"
 
 #define MIB 1048576ull
 #define CPUS 0xc /* 2 and 3 */
-
-/* Online CPUs, MemTotal, and for each zone its managed pages. */
-static void look(char *out, size_t size)
-{
-	char line[256], zone[64] = "";
-	FILE *f = fopen("/proc/zoneinfo", "r");
-	size_t n = 0;
-
-	out[0] = 0;
-	while (f && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "Node", 4))
-			snprintf(zone, sizeof(zone), "%.60s", line);
-		if (strstr(line, " managed "))
-			n += snprintf(out + n, size - n, "%s%s", zone, line);
-	}
-	if (f)
-		fclose(f);
-	f = fopen("/proc/meminfo", "r");
-	if (f && fgets(line, sizeof(line), f))
-		n += snprintf(out + n, size - n, "%s", line);
-	if (f)
-		fclose(f);
-	f = fopen("/sys/devices/system/cpu/online", "r");
-	if (f && fgets(line, sizeof(line), f))
-		snprintf(out + n, size - n, "%s", line);
-	if (f)
-		fclose(f);
-}
 
 /* 0, or the line of what went wrong. */
 static int run(u32 id, const char *image)
@@ -89,7 +59,7 @@ int main(int argc, char **argv)
 		return 2;
 	cycles = atoi(argv[2]);
 	runs = atoi(argv[3]);
-	look(before, sizeof(before));
+	lend_look(before, sizeof(before));
 	for (i = 0; i < cycles && !line; i++)
 		line = cycle(argv[1]);
 	if (!tap_ok(!line, "cycles of create, run and release"))
@@ -101,7 +71,7 @@ int main(int argc, char **argv)
 	if (!tap_ok(!line, "runs on one partition"))
 		printf("# run %d, line %d: %s\n", i, line, lend_why);
 	tap_ok(!lend_release(id), "the partition that ran is released");
-	look(after, sizeof(after));
+	lend_look(after, sizeof(after));
 	if (!tap_ok(!strcmp(before, after), "the machine is whole"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	return tap_done();

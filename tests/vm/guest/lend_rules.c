@@ -28,12 +28,63 @@ static const char *image;
 static struct {
 	int err;
 	char why[SHIMOS_WHY];
+	long touches; /* of the last creation */
 } * shared;
+
+/* How often the module reached for memory or a CPU: probes count its calls. */
+static long touched(void)
+{
+	FILE *f = fopen("/sys/kernel/tracing/kprobe_profile", "r");
+	long hits, sum = 0;
+	char name[64];
+	int lines = 0;
+
+	while (f && fscanf(f, "%63s %ld %*d", name, &hits) == 2) {
+		sum += hits;
+		lines++;
+	}
+	if (f)
+		fclose(f);
+	return lines == 2 ? sum : -1;
+}
+
+static void probe(void)
+{
+	const char *events = "/sys/kernel/tracing/kprobe_events";
+
+	if (lend_write(events, "p:lend/memory alloc_contig_range"))
+		lend_write(events, "p:lend/memory alloc_contig_range_noprof");
+	lend_write(events, "p:lend/cpu remove_cpu");
+	lend_write("/sys/kernel/tracing/events/lend/enable", "1");
+}
+
+static void unprobe(void)
+{
+	lend_write("/sys/kernel/tracing/events/lend/enable", "0");
+	lend_write("/sys/kernel/tracing/kprobe_events", "-:lend/memory");
+	lend_write("/sys/kernel/tracing/kprobe_events", "-:lend/cpu");
+}
+
+/* Makes a partition and notes what it reached for. */
+static int ask_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name)
+{
+	long before = touched();
+	int id = lend_create_on(cpus, bytes, nodes, name);
+
+	shared->touches = before < 0 ? -1 : touched() - before;
+	return id;
+}
+
+static int ask(u64 cpus, u64 bytes, const char *name)
+{
+	return ask_on(cpus, &bytes, 1, name);
+}
 
 /* f as an ordinary user, in that group or in none. */
 static int as_user(int group, int (*f)(void))
 {
 	gid_t groups[1] = {GROUP};
+	long before = touched();
 	pid_t pid;
 
 	shared->err = -ECHILD; /* until the child has written */
@@ -46,42 +97,36 @@ static int as_user(int group, int (*f)(void))
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
+	shared->touches = before < 0 ? -1 : touched() - before;
 	return shared->err;
-}
-
-static int writes(const char *path, const char *text)
-{
-	int err, fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-	close(fd);
-	return err;
 }
 
 static void refused(const char *name, int got, int err, const char *words)
 {
-	if (!tap_ok(got == -err && strstr(lend_why, words), "refused: %s",
-		    name))
-		printf("# %d: %s\n", got, lend_why);
+	if (!tap_ok(got == -err && strstr(lend_why, words) && !shared->touches,
+		    "refused: %s", name))
+		printf("# %d, %ld touches: %s\n", got, shared->touches,
+		       lend_why);
+	shared->touches = 0;
 }
 
+/* Nothing is touched before a request is judged. */
 static void requests(void)
 {
 	int id;
 
-	refused("CPU 0", lend_create(1, 64 * MIB, ""), EINVAL, "1-3");
-	refused("a CPU that is not there", lend_create(16, 64 * MIB, ""),
-		EINVAL, "1-3");
-	refused("no memory", lend_create(8, 0, ""), EINVAL, "more than");
-	refused("more memory than there is", lend_create(8, 1ull << 40, ""),
-		ENOMEM, "could spare");
-	id = lend_create(8, 32 * MIB, "one");
+	refused("CPU 0", ask(1, 64 * MIB, ""), EINVAL, "1-3");
+	refused("a CPU that is not there", ask(16, 64 * MIB, ""), EINVAL,
+		"1-3");
+	refused("no memory", ask(8, 0, ""), EINVAL, "more than");
+	refused("more memory than there is", ask(8, 1ull << 40, ""), ENOMEM,
+		"could spare");
+	id = ask(8, 32 * MIB, "one");
 	tap_ok(id > 0, "a partition of one CPU and 32 MB");
-	refused("a CPU of another partition", lend_create(0xc, 32 * MIB, ""),
-		EINVAL, "1-2");
-	refused("a name that is taken", lend_create(4, 32 * MIB, "one"), EEXIST,
+	tap_ok(shared->touches >= 2, "what is granted reaches for both");
+	refused("a CPU of another partition", ask(0xc, 32 * MIB, ""), EINVAL,
+		"1-2");
+	refused("a name that is taken", ask(4, 32 * MIB, "one"), EEXIST,
 		"another");
 	refused("a partition that is not there", lend_release(id + 1), ENOENT,
 		"part list");
@@ -124,6 +169,27 @@ static void maps(struct lend *l)
 	       "map: nothing to execute");
 }
 
+/* The head of the image with revisions that are not its own: what follows is
+ * not looked at any more.
+ */
+static int load_revision(struct lend *l, u32 revision, u32 partition)
+{
+	int err, fd = open(image, O_RDONLY | O_CLOEXEC);
+	const char *path = "/root/wrong";
+	struct skep_image head;
+	ssize_t n = read(fd, &head, sizeof(head));
+
+	close(fd);
+	head.revision = revision;
+	head.partition = partition;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	err = n == sizeof(head) && write(fd, &head, n) == n ? lend_load(l, path)
+							    : -EIO;
+	close(fd);
+	unlink(path);
+	return err;
+}
+
 static void calls(void)
 {
 	int id = lend_create(8, 32 * MIB, "calls"), fd = lend_device();
@@ -146,6 +212,14 @@ static void calls(void)
 	tap_ok(lend_wait(&l, &seen, 1) == -EPIPE, "call: WAIT needs START");
 	refused("an image that is none", lend_load(&l, "/proc/self/exe"),
 		EINVAL, "SMS1");
+	refused("an image of another revision",
+		load_revision(&l, SKEP_IMAGE_REVISION + 1,
+			      SKEP_PARTITION_REVISION),
+		EINVAL, "revision");
+	refused("an image for partitions of another revision",
+		load_revision(&l, SKEP_IMAGE_REVISION,
+			      SKEP_PARTITION_REVISION + 1),
+		EINVAL, "revision");
 	refused("START without an image", lend_start(&l), ENOENT,
 		"parameters/image");
 	tap_ok(!lend_load(&l, image), "call: LOAD");
@@ -210,9 +284,11 @@ static void user(const char *name, int group, int (*f)(void), int err,
 {
 	int got = as_user(group, f);
 
-	if (!tap_ok(got == -err && strstr(shared->why, words), "user: %s",
-		    name))
-		printf("# %d: %s\n", got, shared->why);
+	if (!tap_ok(got == -err && strstr(shared->why, words) &&
+			    !shared->touches,
+		    "user: %s", name))
+		printf("# %d, %ld touches: %s\n", got, shared->touches,
+		       shared->why);
 }
 
 static void rights(void)
@@ -243,7 +319,7 @@ static void machine(void)
 	const char *online = "/sys/devices/system/cpu/cpu3/online";
 	int id = lend_create(8, 32 * MIB, "");
 
-	tap_ok(id > 0 && writes(online, "1") == -EBUSY,
+	tap_ok(id > 0 && lend_write(online, "1") == -EBUSY,
 	       "machine: a lent CPU does not go online");
 	tap_ok(system("rmmod shimos 2>/dev/null") != 0,
 	       "machine: the module stays");
@@ -251,22 +327,74 @@ static void machine(void)
 		tap_skip("machine: it does not go to sleep",
 			 "this kernel cannot sleep at all");
 	else
-		tap_ok(writes("/sys/power/state", "freeze") == -EBUSY,
+		tap_ok(lend_write("/sys/power/state", "freeze") == -EBUSY,
 		       "machine: it does not go to sleep");
 	tap_ok(!lend_release(id), "machine: release");
-	tap_ok(!writes(online, "0"), "machine: the CPU is Linux's again");
-	refused("a CPU that is offline", lend_create(8, 32 * MIB, ""), EINVAL,
+	tap_ok(!lend_write(online, "0"), "machine: the CPU is Linux's again");
+	refused("a CPU that is offline", ask(8, 32 * MIB, ""), EINVAL,
 		"CPU 3 is offline");
-	tap_ok(!writes(online, "1"), "machine: and comes back");
+	tap_ok(!lend_write(online, "1"), "machine: and comes back");
+}
+
+/* The bytes of a node in the machine's memory, as Linux counts them. */
+static void node_span(int node, u64 *low, u64 *high)
+{
+	FILE *f = fopen("/proc/zoneinfo", "r");
+	u64 value, spanned = 0;
+	char line[256];
+	int of = -1;
+
+	*low = ~0ull;
+	*high = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "Node %d,", &of);
+		sscanf(line, " spanned %llu", &spanned);
+		if (of != node || !spanned ||
+		    sscanf(line, " start_pfn: %llu", &value) != 1)
+			continue;
+		if (value * 4096 < *low)
+			*low = value * 4096;
+		if ((value + spanned) * 4096 > *high)
+			*high = (value + spanned) * 4096;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* A partition with memory of one node has all of it there. */
+static void place(int node)
+{
+	u64 bytes[2] = {0}, low, high;
+	struct slot s = {0};
+	struct lend l;
+	int id;
+
+	bytes[node] = 32 * MIB;
+	id = lend_create_on(8, bytes, 2, "place");
+	if (id > 0 && !lend_open(&l, id)) {
+		if (!lend_load(&l, image) && !lend_start(&l) && lend_alive(&l))
+			s = *lend_slot(&l, 0);
+		lend_close(&l);
+	}
+	node_span(node, &low, &high);
+	if (!tap_ok(s.high && s.low >= low && s.high <= high &&
+			    (s.nodes & 0xffff00) == (u64)node * 0x10100,
+		    "nodes: memory of node %d lies there", node))
+		printf("# %llx to %llx, the node has %llx to %llx; %llx\n",
+		       s.low, s.high, low, high, s.nodes);
+	tap_ok(!lend_release(id), "nodes: node %d has it back", node);
 }
 
 /* Memory of two nodes, cores of the second. */
 static void nodes(void)
 {
+	static char before[8192], after[8192];
 	u64 bytes[6] = {32 * MIB, 32 * MIB}, n = 0;
-	int id = lend_create_on(0xc, bytes, 2, "nodes");
 	struct lend l;
+	int id;
 
+	lend_look(before, sizeof(before));
+	id = lend_create_on(0xc, bytes, 2, "nodes");
 	if (!tap_ok(id > 0, "nodes: memory of both"))
 		printf("# %d: %s\n", id, lend_why);
 	if (id > 0 && !lend_open(&l, id)) {
@@ -278,9 +406,15 @@ static void nodes(void)
 		    "nodes: the image knows what lies where"))
 		printf("# %llx\n", n);
 	tap_ok(!lend_release(id), "nodes: all back");
+	place(0);
+	place(1);
+	lend_look(after, sizeof(after));
+	if (!tap_ok(strstr(before, "Node 1 MemTotal") && !strcmp(before, after),
+		    "nodes: each has what it had"))
+		printf("# before:\n%s# after:\n%s", before, after);
 	bytes[5] = 2 * MIB;
-	refused("a node that is not there", lend_create_on(8, bytes, 6, ""),
-		EINVAL, "node 5 has no memory");
+	refused("a node that is not there", ask_on(8, bytes, 6, ""), EINVAL,
+		"node 5 has no memory");
 }
 
 /* Every step of a creation fails once; then all of it can be had. */
@@ -292,7 +426,7 @@ static void undo(void)
 
 	for (i = 1; i <= 7; i++) {
 		snprintf(step, sizeof(step), "%d", i);
-		if (writes(fail, step) ||
+		if (lend_write(fail, step) ||
 		    lend_create(0xc, 64 * MIB, "x") != -ECANCELED)
 			wrong = i;
 	}
@@ -301,7 +435,7 @@ static void undo(void)
 	tap_ok(fd >= 0 && read(fd, online, 15) > 0 && !strcmp(online, "0-3\n"),
 	       "undo: all CPUs are back");
 	close(fd);
-	writes(fail, "0");
+	lend_write(fail, "0");
 	id = lend_create(0xc, 64 * MIB, "x");
 	tap_ok(id > 0 && !lend_release(id), "undo: all can be had");
 }
@@ -315,19 +449,20 @@ static void parameter(void)
 
 	snprintf(command, sizeof(command), "cp '%s' %s && chmod 666 %s", image,
 		 copy, copy);
-	tap_ok(!system(command) && writes(at, copy) == -EPERM,
+	tap_ok(!system(command) && lend_write(at, copy) == -EPERM,
 	       "image: one that others can write is refused");
 	tap_ok(!chmod(copy, 0644) && !chown(copy, USER, 0) &&
-		       writes(at, copy) == -EPERM,
+		       lend_write(at, copy) == -EPERM,
 	       "image: one of another user is refused");
-	tap_ok(!chown(copy, 0, 0) && !writes(at, copy),
+	tap_ok(!chown(copy, 0, 0) && !lend_write(at, copy),
 	       "image: root's is taken");
-	tap_ok(writes(at, "/nowhere") == -ENOENT, "image: one that is missing");
+	tap_ok(lend_write(at, "/nowhere") == -ENOENT,
+	       "image: one that is missing");
 	id = lend_create(0xc, 64 * MIB, "x");
 	tap_ok(!lend_open(&l, id) && !lend_start(&l) && lend_alive(&l),
 	       "image: everybody boots it");
 	lend_close(&l);
-	tap_ok(!lend_release(id) && !writes(at, ""), "image: and it goes");
+	tap_ok(!lend_release(id) && !lend_write(at, ""), "image: and it goes");
 }
 
 int main(int argc, char **argv)
@@ -337,6 +472,7 @@ int main(int argc, char **argv)
 	image = argv[1];
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	probe();
 	requests();
 	calls();
 	rights();
@@ -344,5 +480,6 @@ int main(int argc, char **argv)
 	nodes();
 	undo();
 	parameter();
+	unprobe();
 	return tap_done();
 }

@@ -24,6 +24,8 @@ static struct {
 void image_main(struct skep_partition *p, u32 core);
 void on_nmi(void);
 void on_interrupt(void);
+void quiet_loop(volatile u64 *leave);
+void noisy_loop(volatile u64 *interrupts);
 
 static void gate(u32 vector, void (*f)(void))
 {
@@ -96,6 +98,18 @@ static void take_interrupts(struct skep_partition *p)
 	__asm__ volatile("mov %0, %%cr8\n\tsti" : : "r"(0ull));
 }
 
+/* The loop at its physical address: in the lower half, as a program's code, so
+ * that a counter takes the handlers of interrupts for a kernel. No other code
+ * shares its page.
+ */
+static void go_round(struct skep_partition *p, void (*loop)(volatile u64 *),
+		     volatile u64 *until)
+{
+	u64 at = (u64)loop - SKEP_PARTITION_BASE + p->kernel_start;
+
+	((void (*)(volatile u64 *))at)(until);
+}
+
 static u64 sum_words(u64 start, u64 length)
 {
 	volatile u64 *w = (u64 *)start;
@@ -115,11 +129,11 @@ static void fill(struct skep_partition *p)
 	for (r = 0; r < p->ranges; r++) {
 		w = (u64 *)p->range[r].start;
 		for (i = 0; i < p->range[r].length / 8; i++)
-			w[i] = i | 1;
+			w[i] = SLOT_SECRET;
 	}
 	w = (u64 *)(p->kernel_start + p->free_start);
 	for (i = 0; i < (p->kernel_size - p->free_start) / 8; i++)
-		w[i] = ~i;
+		w[i] = SLOT_SECRET;
 }
 
 static u64 sum(struct skep_partition *p)
@@ -154,6 +168,15 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 	case SLOT_SUM:
 		s->dirty = sum(p);
 		break;
+	case SLOT_QUIET:
+		s->inside = 1;
+		go_round(p, quiet_loop, &s->leave);
+		break;
+	case SLOT_NOISY:
+		take_interrupts(p);
+		go_round(p, noisy_loop, &s->interrupts);
+		__asm__ volatile("cli");
+		break;
 	}
 }
 
@@ -163,6 +186,30 @@ static u32 own_id(struct skep_partition *p)
 
 	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
 	return p->apic_base ? b >> 24 : d;
+}
+
+static void widen(struct slot *s, u64 start, u64 length)
+{
+	if (!s->high || start < s->low)
+		s->low = start;
+	if (start + length > s->high)
+		s->high = start + length;
+}
+
+static void describe(struct skep_partition *p, u32 core, struct slot *s)
+{
+	u32 r;
+
+	s->apic_id = own_id(p);
+	s->pool = p->range[0].start;
+	s->mail = p->mail_start;
+	s->kernel = p->kernel_start + p->free_start;
+	s->nodes = p->core[core].node | p->range[0].node << 8 |
+		   p->range[p->ranges - 1].node << 16;
+	widen(s, p->kernel_start, p->kernel_size);
+	widen(s, p->mail_start, p->mail_size);
+	for (r = 0; r < p->ranges; r++)
+		widen(s, p->range[r].start, p->range[r].length);
 }
 
 void image_main(struct skep_partition *p, u32 core)
@@ -182,10 +229,7 @@ void image_main(struct skep_partition *p, u32 core)
 	load(p, core);
 	__asm__ volatile("rdtsc" : "=a"(low_tsc), "=d"(high_tsc));
 	s->tsc = (u64)high_tsc << 32 | low_tsc;
-	s->apic_id = own_id(p);
-	s->pool = p->range[0].start;
-	s->nodes = p->core[core].node | p->range[0].node << 8 |
-		   p->range[p->ranges - 1].node << 16;
+	describe(p, core, s);
 	s->alive = core + 1;
 	for (;;) {
 		command = s->command;

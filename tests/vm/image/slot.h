@@ -15,9 +15,14 @@ enum slot_command {
 	SLOT_SPIN,	/* for ever, interrupts off, seeing nothing */
 	SLOT_HALT,	/* the same, halted */
 	SLOT_INTERRUPT, /* take interrupts from now on */
-	SLOT_FILL,	/* write to each word of the pool */
+	SLOT_FILL,	/* write SLOT_SECRET to each word of kernel and pool */
 	SLOT_SUM,	/* count words of kernel and pool that are not zero */
+	SLOT_QUIET,	/* a loop between marks 8, interrupts off, until it is
+			   told to leave */
+	SLOT_NOISY,	/* between marks 9, until there was an interrupt */
 };
+
+#define SLOT_SECRET 0x5ec2e75ec2e75ec2ull
 
 struct slot {
 	volatile u64 command; /* set to SLOT_WAIT when it is done */
@@ -26,10 +31,15 @@ struct slot {
 	volatile u64 dirty;   /* what SLOT_SUM found */
 	volatile u64 apic_id; /* its own */
 	volatile u64 tsc;
-	volatile u64 pool;  /* where it begins in the machine's memory */
-	volatile u64 nodes; /* of the core, the pool's first and last range:
-			       a byte each */
-	volatile u64 zero[7];
+	volatile u64 pool;	/* where it begins in the machine's memory */
+	volatile u64 nodes;	/* of the core, the pool's first and last range:
+				   a byte each */
+	volatile u64 low, high; /* all of its memory lies from here to there */
+	volatile u64 mail;
+	volatile u64 kernel; /* the first byte of it that is free */
+	volatile u64 inside; /* SLOT_QUIET has begun */
+	volatile u64 leave;  /* and ends when this is set */
+	volatile u64 zero[1];
 };
 SKEP_ASSERT_SIZE(struct slot, 128);
 

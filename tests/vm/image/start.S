@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Header and entry of the test image; see main.c. */
+#include <skep/mark.h>
+
 #define STACK 4096
+#define ROUNDS 1000000
 
 	.section .head, "a"
 	.4byte	0x31534d53
@@ -41,6 +44,32 @@ on_interrupt:
 	movl	$0, (%rax)
 	popq	%rax
 	iretq
+
+/* Loops that are called where they lie in memory: they refer to nothing, and
+ * go on until the word at rdi is not zero, or has changed.
+ */
+	.globl	quiet_loop, noisy_loop
+	.balign 4096
+quiet_loop:
+	movl	$ROUNDS, %ecx
+	SKEP_MARK_BEGIN(8)
+1:	decl	%ecx
+	jnz	1b
+2:	cmpq	$0, (%rdi)
+	je	2b
+	SKEP_MARK_END(8)
+	ret
+noisy_loop:
+	movl	$ROUNDS, %ecx
+	movq	(%rdi), %rax
+	SKEP_MARK_BEGIN(9)
+1:	decl	%ecx
+	jnz	1b
+2:	cmpq	%rax, (%rdi)
+	je	2b
+	SKEP_MARK_END(9)
+	ret
+	.balign 4096
 
 	.bss
 	.balign 4096

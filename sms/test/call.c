@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The proxy's calls against an image that writes what it likes. The functions
+ * of abi/linux are stand-ins here: they touch every byte that they were given,
+ * and the mail and the pool have holes at both ends. Half of a call is chosen
+ * by bytes, so that the fuzzer and the table of cases use the same way.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "abi/linux/lin.h"
+#include "sms/proxy/proxy.h"
+#include "sms/test/play.h"
+
+#define POOL 0x200000ull
+#define HOLE 0x100000ull
+
+struct proxy sms_proxy;
+static struct mail_slot *slot;
+static int wake;
+
+/* What the stand-ins saw of the last call. */
+static struct {
+	u32 moves;
+	u64 bytes;
+	char text[MAIL_PATH_SIZE];
+	s64 most; /* a stand-in does no more than that at once; -1: all */
+	u32 ended, status;
+} seen;
+
+static int is_inside(const void *at, u64 len, const u8 *start, u64 size)
+{
+	u64 offset = (u64)((const u8 *)at - start);
+
+	return (const u8 *)at >= start && offset <= size &&
+	       len <= size - offset;
+}
+
+/* All of it is the image's, and can be read and written. */
+static void touch(void *at, u64 len)
+{
+	must(is_inside(at, len, sms_proxy.pool, POOL) ||
+	     is_inside(at, len, (u8 *)slot, sizeof(*slot)));
+	if (len)
+		memset(at, *(u8 *)at, len);
+}
+
+static s64 moved(const struct abi_io *io)
+{
+	u64 len = io->len;
+
+	touch(io->buf, len);
+	seen.moves++;
+	if (seen.most >= 0 && len > (u64)seen.most)
+		len = (u64)seen.most;
+	seen.bytes += len;
+	return (s64)len;
+}
+
+s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
+{
+	return handle < 0 ? -EBADF : moved(io);
+}
+
+s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
+{
+	return handle < 0 ? -EBADF : moved(io);
+}
+
+/* Ends within its size, or strlen reads beyond the caller's stack. */
+static void take_text(const char *text)
+{
+	u64 len = strlen(text);
+
+	must(len < MAIL_PATH_SIZE);
+	memcpy(seen.text, text, len + 1);
+}
+
+s64 abi_lin_file_open(struct abi_open *open)
+{
+	take_text(open->path);
+	open->handle = 7;
+	open->type = 0100000;
+	return 0;
+}
+
+s64 abi_lin_file_close(s32 handle)
+{
+	return handle < 0 ? -EBADF : 0;
+}
+
+s64 abi_lin_file(s32 handle, struct abi_file_op *op)
+{
+	memset(op->stat, 1, sizeof(*op->stat));
+	memset(op->statfs, 1, sizeof(*op->statfs));
+	memset(op->dirent, 1, sizeof(*op->dirent));
+	return handle < 0 ? -EBADF : 0;
+}
+
+s64 abi_lin_path(struct abi_path_op *op)
+{
+	take_text(op->path);
+	take_text(op->path2);
+	memset(op->stat, 2, sizeof(*op->stat));
+	memset(op->statfs, 2, sizeof(*op->statfs));
+	if (op->verb != ABI_PATH_READLINK)
+		return 0;
+	must(op->len <= MAIL_PATH_SIZE);
+	memset(op->buf, 3, op->len);
+	return (s64)op->len;
+}
+
+s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
+{
+	return domain + type + protocol ? 9 : -EINVAL;
+}
+
+s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
+{
+	touch(op->buf, op->len);
+	return handle < 0 ? -EBADF : 0;
+}
+
+void sms_serve_end(u32 status)
+{
+	seen.ended++;
+	seen.status = status;
+}
+
+void sms_proxy_say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(seen.text, sizeof(seen.text), format, args);
+	va_end(args);
+}
+
+static u8 *between_holes(u64 bytes)
+{
+	u8 *at = mmap(NULL, bytes + 2 * HOLE, PROT_NONE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	must(at != MAP_FAILED &&
+	     !mprotect(at + HOLE, bytes, PROT_READ | PROT_WRITE));
+	return at + HOLE;
+}
+
+static void begin(void)
+{
+	if (!slot) {
+		slot = (struct mail_slot *)between_holes(sizeof(*slot));
+		sms_proxy.pool = between_holes(POOL);
+		sms_proxy.pool_bytes = POOL;
+		wake = eventfd(0, EFD_NONBLOCK);
+		must(wake >= 0);
+	}
+	memset(&seen, 0, sizeof(seen));
+	seen.most = -1;
+}
+
+static s64 ask(u32 op)
+{
+	slot->op = op;
+	slot->state = MAIL_CALL;
+	sms_serve_call(slot, wake);
+	return slot->result;
+}
+
+/* Everything that an image can write, from bytes: the head of the slot, then
+ * parts, then data. */
+int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
+{
+	struct bytes b = {data, size};
+	u64 one = 1, n;
+
+	begin();
+	take(&b, slot, __builtin_offsetof(struct mail_slot, part));
+	seen.most = slot->zero & 1 ? (s64)(slot->zero >> 1) : -1;
+	slot->parts = slot->parts >> 31 ? slot->parts : slot->parts % 260;
+	n = slot->parts < MAIL_PARTS ? slot->parts : MAIL_PARTS;
+	take(&b, slot->part, n * sizeof(slot->part[0]));
+	take(&b, slot->data, 256);
+	take(&b, slot->data + MAIL_PATH, 64);
+	take(&b, slot->data + MAIL_BULK, sizeof(slot->data) - MAIL_BULK);
+	/* No handle of this process's own, and no wait without an end. */
+	slot->handle |= 1 << 20;
+	((struct abi_poll *)(slot->data + MAIL_BULK))->handle |= 1 << 20;
+	must(write(wake, &one, sizeof(one)) == sizeof(one));
+	ask(slot->op % (MAIL_OPS + 2));
+	must(read(wake, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
+	return 0;
+}
+
+#ifndef SMS_FUZZ
+#include "tests/tap.h"
+
+static void part(u32 i, u64 offset, u64 length)
+{
+	slot->part[i] = (struct mail_part){offset, length};
+	slot->parts = i + 1;
+}
+
+static s64 reads(u64 len)
+{
+	slot->handle = 3;
+	slot->arg[0] = len;
+	slot->arg[1] = 0;
+	return ask(MAIL_FILE_READ);
+}
+
+static void parts(void)
+{
+	begin();
+	part(0, 0, POOL);
+	tap_ok(reads(POOL) == (s64)POOL, "parts: all of the pool");
+	part(0, POOL - 16, 16);
+	part(1, POOL, 0);
+	tap_ok(reads(100) == 16, "parts: up to its end");
+	part(0, POOL - 16, 17);
+	tap_ok(reads(100) == -EFAULT, "parts: a byte behind the pool");
+	part(0, POOL + 1, 0);
+	tap_ok(reads(100) == -EFAULT, "parts: an offset behind the pool");
+	part(0, ~0ull, 16);
+	tap_ok(reads(100) == -EFAULT, "parts: the largest offset");
+	part(0, 16, ~0ull);
+	tap_ok(reads(100) == -EFAULT, "parts: a length that goes round");
+	part(0, 0, 64);
+	part(1, POOL, 1);
+	seen.moves = 0;
+	tap_ok(reads(100) == -EFAULT && !seen.moves,
+	       "parts: nothing is done when a later one is bad");
+	slot->parts = MAIL_PARTS + 1;
+	tap_ok(reads(100) == -EFAULT, "parts: one more than there are");
+	slot->parts = ~0u;
+	tap_ok(reads(100) == -EFAULT, "parts: as many as can be said");
+}
+
+static void lengths(void)
+{
+	begin();
+	part(0, 0, 64);
+	part(1, 128, 64);
+	tap_ok(reads(100) == 100, "lengths: no more than was asked for");
+	begin();
+	seen.most = 10;
+	tap_ok(reads(100) == 10 && seen.moves == 1,
+	       "lengths: nothing more after a short part");
+	begin();
+	slot->parts = 0;
+	tap_ok(reads(MAIL_BULK_SIZE) == (s64)MAIL_BULK_SIZE,
+	       "lengths: all of the slot's own");
+	tap_ok(reads(MAIL_BULK_SIZE + 1) == -EFAULT,
+	       "lengths: a byte behind the slot");
+	tap_ok(reads(~0ull) == -EFAULT, "lengths: the largest");
+}
+
+static void texts(void)
+{
+	struct abi_path_op *op = (void *)slot->data;
+
+	begin();
+	memset(slot->data, 'x', MAIL_BULK + 0x1000);
+	tap_ok(ask(MAIL_FILE_OPEN) == 0 &&
+		       strlen(seen.text) == MAIL_PATH_SIZE - 1,
+	       "texts: a name without an end is given one");
+	memset(op, 0, sizeof(*op));
+	op->verb = ABI_PATH_RENAME;
+	tap_ok(ask(MAIL_NAME) == 0, "texts: neither has the second name");
+	op->verb = ABI_PATH_READLINK;
+	op->len = ~0ull;
+	op->buf = (void *)8;
+	tap_ok(ask(MAIL_NAME) == MAIL_PATH_SIZE,
+	       "texts: a link is read where the proxy has room for it");
+	memset(slot->data + MAIL_BULK, 'y', 0x1000);
+	ask(MAIL_LOG);
+	tap_ok(strlen(seen.text) == 511, "texts: a line without an end");
+}
+
+static void calls(void)
+{
+	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
+	u32 op;
+
+	begin();
+	tap_ok(ask(MAIL_NONE) == -ENOSYS && ask(MAIL_OPS) == -ENOSYS &&
+		       ask(~0u) == -ENOSYS,
+	       "calls: what is none");
+	slot->arg[0] = MAIL_BULK_SIZE / sizeof(*list) + 1;
+	tap_ok(ask(MAIL_IO_WAIT) == -EINVAL, "calls: too many to wait for");
+	slot->arg[0] = 1;
+	slot->arg[1] = 0;
+	list->handle = wake;
+	list->events = 4;
+	tap_ok(ask(MAIL_IO_WAIT) == 1 && list->revents == 4,
+	       "calls: a wait answers");
+	slot->arg[0] = 0xabcd0009;
+	ask(MAIL_EXIT);
+	tap_ok(seen.ended == 1 && seen.status == 9, "calls: the end");
+	slot->handle = -1;
+	for (op = MAIL_FILE_CLOSE; op <= MAIL_FILE; op++)
+		tap_ok(ask(op) < 0, "calls: %u of no handle", op);
+}
+
+int main(void)
+{
+	begin();
+	parts();
+	lengths();
+	texts();
+	calls();
+	tap_ok(play_random(3000), "random: 3000 slots of any bytes");
+	return tap_done();
+}
+#endif

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The program's memory against a plain model: what is done to 8 MiB of
+ * addresses, with a pool that is smaller than that. After each step every
+ * entry, every frame and every count must be as the model has it; and when
+ * cores are made to forget, no frame that was seen may be free yet.
+ */
+#define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sms/kernel/kernel.h"
+#include "sms/test/play.h"
+
+#define START SKEP_MMAP_START
+#define LARGES 4u
+#define PAGES (LARGES * 512u)
+#define POOL_LARGES 3u
+#define POOL_PAGES (POOL_LARGES * 512u)
+#define TABLE 0x1000ull /* instead of the address of a table */
+#define NO_FRAME (~0u)
+
+static struct core core;
+static struct mail_ledger ledger;
+static union {
+	struct skep_partition head;
+	u8 room[sizeof(struct skep_partition)];
+} partition;
+struct skep_partition *sms_partition = &partition.head;
+
+/* The page tables: of 2 MiB, and of 4 KiB where the first says so. */
+static u64 large[LARGES], small[PAGES];
+static u8 lists[1 << 20] __attribute__((aligned(PAGE)));
+
+/* What the program may do with each page, as the calls had it; and the frame
+ * that the last step showed there. */
+static struct {
+	u32 committed, prot, frame;
+} model[PAGES];
+static u32 flushes, cleared_pages, fail_tables;
+static u8 cleared[POOL_PAGES]; /* since it was free */
+
+struct core *sms_core_at(u32 number)
+{
+	must(!number);
+	return &core;
+}
+
+void sms_spin_take(struct spin *s)
+{
+	must(!s->word);
+	s->word = 1;
+}
+
+void sms_spin_drop(struct spin *s)
+{
+	must(s->word);
+	s->word = 0;
+}
+
+void *sms_page_reserve(u64 bytes)
+{
+	static u64 used;
+
+	bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
+	used += bytes;
+	must(used <= sizeof(lists));
+	return lists + used - bytes;
+}
+
+u64 *sms_page_entry(u64 addr, u32 level, int make)
+{
+	u64 page = (addr - START) / PAGE;
+
+	must(addr >= START && page < PAGES);
+	if (level)
+		return &large[page / 512];
+	if (!large[page / 512] && make) {
+		if (fail_tables)
+			return 0;
+		large[page / 512] = TABLE;
+	}
+	if (!large[page / 512] || large[page / 512] & SMS_PAGE_LARGE)
+		return 0;
+	return &small[page];
+}
+
+int sms_page_split(u64 *entry)
+{
+	u64 i, at = (u64)(entry - large) * 512, flags;
+
+	if (fail_tables)
+		return -ABI_ENOMEM;
+	flags = *entry & ~(SMS_PAGE_FRAME | SMS_PAGE_LARGE);
+	for (i = 0; i < 512; i++)
+		small[at + i] = ((*entry & SMS_PAGE_FRAME) + i * PAGE) | flags;
+	*entry = TABLE;
+	return 0;
+}
+
+void sms_cpu_forget(u64 addr)
+{
+	must(addr >= START);
+}
+
+/* Zeroing, of a frame that nobody sees: memory.c asks for it by address. */
+void *abi_memset(void *to, int c, __SIZE_TYPE__ n)
+{
+	u64 at = (u64)to - AT_POOL;
+
+	if ((u64)to < AT_POOL)
+		return memset(to, c, n);
+	must(!c && at < POOL_LARGES * LARGE && n <= POOL_LARGES * LARGE - at);
+	must(!(at % n) && (n == PAGE || n == LARGE));
+	memset(cleared + at / PAGE, 1, n / PAGE);
+	cleared_pages += n / PAGE;
+	return to;
+}
+
+void *abi_memmove(void *to, const void *from, __SIZE_TYPE__ n)
+{
+	return memmove(to, from, n);
+}
+
+/* The entry of a page with its frame, or 0. */
+static u64 entry_of(u32 page)
+{
+	u64 e = large[page / 512];
+
+	if (e & SMS_PAGE_LARGE)
+		return e + page % 512 * PAGE;
+	return e ? small[page] : 0;
+}
+
+static u32 frame_of(u64 entry)
+{
+	return entry ? (u32)(sms_pool_offset(entry & SMS_PAGE_FRAME) / PAGE)
+		     : NO_FRAME;
+}
+
+/* Every core forgets here: what any of them saw before is still not free,
+ * and nobody sees it through what is hidden now. */
+void sms_thread_flush(void)
+{
+	u32 i, held = 0;
+
+	flushes++;
+	for (i = 0; i < PAGES; i++) {
+		must(model[i].frame == NO_FRAME ||
+		     frame_of(entry_of(i)) == model[i].frame);
+		held += model[i].frame != NO_FRAME;
+	}
+	must(sms_pool_free_bytes() == (POOL_PAGES - held) * PAGE);
+}
+
+static void begin(void)
+{
+	static int once;
+	u32 i;
+
+	if (!once) {
+		/* Two ranges, the later one lower. */
+		partition.head.cores = 1;
+		partition.head.ranges = 2;
+		partition.head.range[0].start = 0x40000000;
+		partition.head.range[0].length = LARGE;
+		partition.head.range[1].start = 0x8000000;
+		partition.head.range[1].length = 2 * LARGE;
+		core.self = &core;
+		core.ledger = &ledger;
+		must(!syscall(SYS_arch_prctl, ARCH_SET_GS, &core));
+		must(!sms_pool_begin(sms_partition) && !sms_memory_begin());
+		once = 1;
+	}
+	fail_tables = 0;
+	must(!sms_memory_release(START, PAGES * PAGE));
+	must(sms_pool_free_bytes() == sms_pool_bytes());
+	memset(large, 0, sizeof(large));
+	memset(small, 0, sizeof(small));
+	memset(cleared, 0, sizeof(cleared));
+	for (i = 0; i < PAGES; i++) {
+		model[i].committed = 0;
+		model[i].frame = NO_FRAME;
+	}
+}
+
+static void check_rights(u64 entry, u32 prot)
+{
+	must(!(entry & SMS_PAGE_PRESENT) == !prot);
+	must(!(entry & SMS_PAGE_WRITE) == !(prot & ABI_PROT_WRITE));
+	must(!(entry & SMS_PAGE_NX) == !!(prot & ABI_PROT_EXEC));
+	must(entry & SMS_PAGE_USER && (prot || entry & SMS_PAGE_KEPT));
+}
+
+/* After a step: entries, frames and counts; then the model knows the frames. */
+static void check(void)
+{
+	static u8 used[POOL_PAGES];
+	u32 i, held = 0, frame;
+	u64 entry;
+
+	memset(used, 0, sizeof(used));
+	for (i = 0; i < PAGES; i++) {
+		entry = entry_of(i);
+		frame = frame_of(entry);
+		if (entry) {
+			must(model[i].committed);
+			check_rights(entry, model[i].prot);
+			must(frame < POOL_PAGES && !used[frame]);
+			must(cleared[frame]);
+			used[frame] = 1;
+			held++;
+		}
+		model[i].frame = frame;
+	}
+	must(sms_pool_free_bytes() == (POOL_PAGES - held) * PAGE);
+	for (i = 0; i < POOL_PAGES; i++)
+		if (!used[i])
+			cleared[i] = 0;
+}
+
+/* As the processor has them: what may be used at all may be read. */
+static u32 rights(u32 prot)
+{
+	return prot ? prot | ABI_PROT_READ : 0;
+}
+
+/* Were there rights that a core may have seen, and does not have now? */
+static int takes(u32 first, u32 count, u32 prot, int drops)
+{
+	u32 i;
+
+	for (i = first; i < first + count; i++)
+		if (entry_of(i) & SMS_PAGE_PRESENT &&
+		    (drops || rights(model[i].prot) & ~rights(prot)))
+			return 1;
+	return 0;
+}
+
+enum { COMMIT, PROTECT, RELEASE, DISCARD, TOUCH, STEPS };
+
+static s64 act(u32 what, u32 first, u32 count, u32 prot)
+{
+	u64 addr = START + first * PAGE, len = count * PAGE;
+
+	switch (what) {
+	case COMMIT:
+		return sms_memory_commit(addr, len, prot);
+	case PROTECT:
+		return sms_memory_protect(addr, len, prot);
+	case RELEASE:
+		return sms_memory_release(addr, len);
+	default:
+		return sms_memory_discard(addr, len);
+	}
+}
+
+/* Pages of 2 MiB that were divided: both sizes must not be seen. */
+static int divided(const u64 before[LARGES])
+{
+	u32 i;
+
+	for (i = 0; i < LARGES; i++)
+		if (before[i] & SMS_PAGE_LARGE && large[i] == TABLE)
+			return 1;
+	return 0;
+}
+
+static void step(u32 what, u32 first, u32 count, u32 prot)
+{
+	u32 before = flushes, i;
+	int less = takes(first, count, prot, what != PROTECT);
+	u64 whole[LARGES];
+	s64 err;
+
+	memcpy(whole, large, sizeof(whole));
+	err = act(what, first, count, prot);
+	must(!err || (err == -ABI_ENOMEM && fail_tables));
+	must(!less || flushes > before || err);
+	must(!divided(whole) || flushes > before);
+	for (i = first; i < first + count && !err; i++) {
+		/* abi protects only what it committed, so that is the same. */
+		if (what == COMMIT || what == PROTECT)
+			model[i].committed = 1;
+		if (what == RELEASE)
+			model[i].committed = 0;
+		if (what == COMMIT || what == PROTECT)
+			model[i].prot = prot;
+		if (what != PROTECT)
+			must(!entry_of(i));
+	}
+}
+
+static void touch(u32 page, u32 prot)
+{
+	int had = !!entry_of(page), got;
+	int may = model[page].committed && model[page].prot &&
+		  !(prot & ~model[page].prot);
+	u64 length;
+
+	got = sms_memory_touch(START + page * PAGE, prot);
+	if (!may) {
+		must(!got && had == !!entry_of(page));
+		return;
+	}
+	must(got == 1 || (got == -ABI_ENOMEM && !had &&
+			  (fail_tables || !sms_pool_free_bytes())));
+	if (got == 1) {
+		must(sms_memory_offset(START + page * PAGE + 5, prot,
+				       &length) ==
+		     frame_of(entry_of(page)) * PAGE + 5);
+		must(length && length < LARGE);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
+{
+	struct bytes b = {data, size};
+	u32 what, count, prot, n = 0;
+	u16 first;
+
+	begin();
+	while (b.left > 4 && n++ < 300) {
+		what = take_one(&b);
+		prot = what >> 4 & 7;
+		fail_tables = what >> 7;
+		first = 0;
+		take(&b, &first, 2);
+		/* Borders of 2 MiB more often than others. */
+		first = first & 0x8000 ? first % LARGES * 512 : first % PAGES;
+		count = take_one(&b);
+		count = count & 0x80 ? count % 5 * 512 : count;
+		if (count > PAGES - first)
+			count = PAGES - first;
+		if ((what & 15) % STEPS == TOUCH)
+			touch(first, prot);
+		else if ((what & 15) % STEPS != PROTECT || count)
+			step((what & 15) % STEPS, first, count ? count : 1,
+			     prot);
+		check();
+	}
+	return 0;
+}
+
+#ifndef SMS_FUZZ
+#include "tests/tap.h"
+
+#define RW (ABI_PROT_READ | ABI_PROT_WRITE)
+
+static void whole(void)
+{
+	begin();
+	step(COMMIT, 0, 1024, RW);
+	touch(700, ABI_PROT_WRITE);
+	check();
+	tap_ok(large[1] & SMS_PAGE_LARGE && !large[0],
+	       "whole: 2 MiB come with the first touch");
+	step(PROTECT, 600, 1, ABI_PROT_READ);
+	check();
+	tap_ok(large[1] == TABLE && flushes,
+	       "whole: they are divided for one page, and cores forget");
+	step(RELEASE, 513, 511, 0);
+	check();
+	tap_ok(sms_pool_free_bytes() == (POOL_PAGES - 1) * PAGE,
+	       "whole: all but one page of them come back");
+}
+
+static void used_up(void)
+{
+	u32 i, got = 0;
+
+	begin();
+	step(COMMIT, 0, PAGES, RW);
+	for (i = 0; i < PAGES; i++)
+		got += sms_memory_touch(START + i * PAGE, RW) == 1;
+	check();
+	tap_ok(got == POOL_PAGES && !sms_pool_free_bytes(),
+	       "used up: every page of the pool, and no more");
+	step(DISCARD, 3, 1, 0);
+	tap_ok(sms_memory_touch(START + (PAGES - 1) * PAGE, RW) == 1,
+	       "used up: one that was given back");
+	check();
+	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -ABI_ENOMEM,
+	       "used up: and no second one");
+	begin();
+	step(COMMIT, 0, 1, RW);
+	fail_tables = 1;
+	tap_ok(sms_memory_touch(START, RW) == -ABI_ENOMEM &&
+		       sms_pool_free_bytes() == sms_pool_bytes(),
+	       "used up: no page table, and the frame is free again");
+}
+
+/* Without a table for the second end, nothing happens at the first. */
+static void no_tables(void)
+{
+	u64 entry;
+
+	begin();
+	step(COMMIT, 0, 1024, RW);
+	touch(0, RW);
+	touch(600, RW);
+	check();
+	entry = large[0];
+	fail_tables = 1;
+	tap_ok(sms_memory_release(START, 513 * PAGE) == -ABI_ENOMEM &&
+		       large[0] == entry && large[1] & SMS_PAGE_LARGE,
+	       "no tables: what cannot be done whole is not begun");
+	check();
+}
+
+static void refused(void)
+{
+	begin();
+	tap_ok(sms_memory_commit(START, 0, RW) == -ABI_EINVAL &&
+		       sms_memory_commit(START + 1, PAGE, RW) == -ABI_EINVAL &&
+		       sms_memory_commit(START, ~0xfffull, RW) == -ABI_EINVAL &&
+		       sms_memory_release(AT_POOL, PAGE) == -ABI_EINVAL &&
+		       sms_memory_protect(SKEP_ARENA_END, PAGE, RW) ==
+			       -ABI_EINVAL,
+	       "refused: what is not the program's");
+	step(COMMIT, 0, 2, 0);
+	tap_ok(!sms_memory_touch(START, ABI_PROT_READ) && !entry_of(0),
+	       "refused: a touch of what may not be read");
+	step(COMMIT, 0, 2, RW);
+	touch(0, ABI_PROT_WRITE);
+	check();
+	flushes = 0;
+	step(PROTECT, 0, 1, 0);
+	tap_ok(flushes == 1 && entry_of(0) == (entry_of(0) & ~1ull),
+	       "refused: a page whose rights are gone keeps its frame");
+	step(PROTECT, 0, 1, RW);
+	tap_ok(flushes == 1, "refused: nobody need forget when rights come");
+	check();
+}
+
+int main(void)
+{
+	whole();
+	used_up();
+	no_tables();
+	refused();
+	tap_ok(play_random(300), "random: 300 times 300 steps");
+	return tap_done();
+}
+#endif

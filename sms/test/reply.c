@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+/*
+ * sms against a proxy that answers what it likes, at any moment: each answer is
+ * made of bytes, written over the whole slot, `parts` and lengths too. Copies
+ * are checked here against the buffers that the caller gave.
+ */
+#define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "abi/proc.h"
+#include "sms/kernel/kernel.h"
+#include "sms/test/play.h"
+
+#define BUFFER 0x80000ull /* of the program: more than fits into a slot */
+#define OWN 0x2000ull	  /* of abi */
+#define GUARD 64
+#define DATA 256 /* of the slot, that answers fill */
+
+static struct core core;
+static struct mail_slot *slot;
+static u8 *program, own[OWN + GUARD], *mark;
+static struct bytes answers;
+static u64 asked_parts; /* bytes that were named to the proxy */
+struct abi_proc *sms_proc;
+
+struct core *sms_core_at(u32 number)
+{
+	must(!number);
+	return &core;
+}
+
+/* The proxy: anything, over everything that it can write. */
+void sms_cpu_bell(void)
+{
+	u32 i;
+
+	if (!answers.left)
+		slot->result = 0; /* or a file would be read byte by byte */
+	asked_parts = 0;
+	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
+		asked_parts += slot->part[i].length;
+	take(&answers, slot, __builtin_offsetof(struct mail_slot, part));
+	take(&answers, slot->data, DATA);
+	take(&answers, slot->data + MAIL_BULK, 600);
+	slot->state = take_one(&answers) ? MAIL_DONE : 77;
+}
+
+void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
+{
+	(void)word;
+	(void)expect;
+	(void)deadline_ns;
+	must(0);
+}
+
+static int is_inside(const void *at, u64 len, const u8 *start, u64 size)
+{
+	u64 offset = (u64)((const u8 *)at - start);
+
+	return (const u8 *)at >= start && offset <= size &&
+	       len <= size - offset;
+}
+
+static void check_side(const void *at, u64 len)
+{
+	must(is_inside(at, len, program, BUFFER) ||
+	     is_inside(at, len, own, OWN) ||
+	     is_inside(at, len, slot->data + MAIL_BULK, MAIL_BULK_SIZE));
+}
+
+u64 abi_user_move(void *to, const void *from, u64 n)
+{
+	check_side(to, n);
+	check_side(from, n);
+	memmove(to, from, n);
+	return 0;
+}
+
+int sms_memory_touch(u64 addr, u32 prot)
+{
+	(void)prot;
+	return is_inside((void *)addr, 1, program, BUFFER);
+}
+
+/* Every other page is its own part. */
+u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
+{
+	(void)prot;
+	*length = PAGE - addr % PAGE;
+	return addr % (2 * PAGE) + (addr / PAGE % 4 ? 0 : 0x100000);
+}
+
+u32 abi_count_refused(const struct abi_proc *p, u32 nr)
+{
+	(void)p;
+	return nr;
+}
+
+static void begin(void)
+{
+	if (!slot) {
+		slot = mmap(NULL, sizeof(*slot), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		program = mmap(
+			(void *)SKEP_MMAP_START, BUFFER, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+			0);
+		must(slot != MAP_FAILED && program == (u8 *)SKEP_MMAP_START);
+		core.self = &core;
+		core.slot = slot;
+		core.ledger = &slot->ledger;
+		must(!syscall(SYS_arch_prctl, ARCH_SET_GS, &core));
+	}
+	core.kicked = 0;
+	mark = own + OWN;
+	memset(mark, 0xa5, GUARD);
+}
+
+/* Both kinds of buffer, and as many bytes as the input says. */
+static void *buffer(struct bytes *b, u64 *len)
+{
+	u32 size = 0;
+	int is_own = take_one(b) & 1;
+
+	take(b, &size, 3);
+	*len = size % ((is_own ? OWN : BUFFER) + 1);
+	return is_own ? own : program;
+}
+
+static void good(s64 n, u64 most)
+{
+	must(n >= -4095 && (n < 0 || (u64)n <= most));
+}
+
+static void play_io(struct bytes *b, int writes)
+{
+	struct abi_io io = {.offset = take_one(b) & 1 ? ABI_STREAM : 5};
+
+	io.buf = buffer(b, &io.len);
+	answers = *b;
+	good(writes ? sms_forward_write(3, &io) : sms_forward_read(3, &io),
+	     io.len);
+}
+
+static void play_file(struct bytes *b)
+{
+	struct abi_file_op op = {.verb = take_one(b) % 9};
+	struct abi_dirent entry = {0};
+	struct abi_statfs statfs;
+	struct abi_stat stat;
+
+	op.stat = &stat;
+	op.statfs = &statfs;
+	op.dirent = &entry;
+	answers = *b;
+	good(sms_forward_file(3, &op), op.verb == ABI_FILE_WINSIZE ? 0xffffffff
+				       : op.verb == ABI_FILE_AVAILABLE
+					       ? 0x7fffffff
+					       : op.verb == ABI_FILE_READDIR);
+	must(memchr(entry.name, 0, sizeof(entry.name)));
+}
+
+static void play_path(struct bytes *b)
+{
+	struct abi_path_op op = {.verb = take_one(b) % 14, .path = "/a"};
+	struct abi_statfs statfs;
+	struct abi_stat stat;
+
+	op.path2 = "/b";
+	op.buf = buffer(b, &op.len);
+	op.stat = &stat;
+	op.statfs = &statfs;
+	answers = *b;
+	good(sms_forward_path(&op), op.verb == ABI_PATH_READLINK ? op.len : 0);
+}
+
+static void play_sock(struct bytes *b)
+{
+	struct abi_sock_op op = {.verb = take_one(b) % 11};
+	u64 len;
+
+	op.buf = buffer(b, &len);
+	op.len = len;
+	op.addrlen = take_one(b) % 129;
+	answers = *b;
+	good(sms_forward_sock(3, &op), len);
+	must(op.addrlen <= sizeof(op.addr));
+	must(op.len <= len);
+}
+
+static void play_wait(struct bytes *b)
+{
+	static struct abi_poll list[0x8000];
+	u32 count = 0;
+
+	take(b, &count, 2);
+	answers = *b;
+	core.kicked = take_one(&answers) & 1;
+	good(sms_forward_io_wait(list, count, ABI_FOREVER, 0), count);
+}
+
+static void play_open(struct bytes *b)
+{
+	struct abi_open open = {.path = "/a"};
+
+	answers = *b;
+	good(sms_forward_open(&open), 0);
+	good(sms_forward_sock_open(1, 2, 3), 0x7fffffff);
+	good(sms_forward_close(3), 0);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size)
+{
+	struct bytes b = {data, size};
+	u32 what = take_one(&b) % 7, i;
+
+	begin();
+	if (what < 2)
+		play_io(&b, (int)what);
+	if (what == 2)
+		play_file(&b);
+	if (what == 3)
+		play_path(&b);
+	if (what == 4)
+		play_sock(&b);
+	if (what == 5)
+		play_wait(&b);
+	if (what == 6)
+		play_open(&b);
+	for (i = 0; i < GUARD; i++)
+		must(mark[i] == 0xa5);
+	return 0;
+}
+
+#ifndef SMS_FUZZ
+#include "tests/tap.h"
+
+/* What a proxy writes over the head of the slot; then the data. */
+struct answer {
+	u32 state, op;
+	s32 handle;
+	u32 parts;
+	u64 arg[4];
+	s64 result;
+	u32 cancel, zero;
+	u8 data[DATA];
+};
+_Static_assert(__builtin_offsetof(struct answer, data) ==
+		       __builtin_offsetof(struct mail_slot, part),
+	       "as in a slot");
+
+static void answer(struct answer *a, s64 result, u32 parts)
+{
+	*a = (struct answer){.result = result, .parts = parts};
+	answers = (struct bytes){(const u8 *)a, sizeof(*a)};
+}
+
+static void results(void)
+{
+	struct abi_io io = {.len = 100, .offset = ABI_STREAM};
+	struct answer a;
+
+	io.buf = own;
+	answer(&a, 100, 0);
+	tap_ok(sms_forward_read(3, &io) == 100, "results: all");
+	answer(&a, 101, 0);
+	tap_ok(sms_forward_read(3, &io) == -ABI_EIO,
+	       "results: a byte more than was asked for");
+	answer(&a, -4095, 0);
+	tap_ok(sms_forward_read(3, &io) == -4095, "results: the last errno");
+	answer(&a, -4096, 0);
+	tap_ok(sms_forward_read(3, &io) == -ABI_EIO, "results: no errno");
+	answer(&a, (s64)(1ull << 63), 0);
+	tap_ok(sms_forward_read(3, &io) == -ABI_EIO, "results: the least");
+	answer(&a, 1, 0);
+	tap_ok(sms_forward_close(3) == -ABI_EIO, "results: 0 was due");
+}
+
+/* Parts of the pool stay that, whatever the slot says afterwards. */
+static void parts(void)
+{
+	struct abi_io io = {.len = BUFFER, .offset = ABI_STREAM};
+	struct answer a;
+
+	io.buf = program;
+	memset(program, 1, BUFFER);
+	memset(slot->data, 2, sizeof(slot->data));
+	answer(&a, BUFFER, 0);
+	tap_ok(sms_forward_read(3, &io) == BUFFER && asked_parts == BUFFER &&
+		       program[0] == 1 && program[BUFFER - 1] == 1,
+	       "parts: bytes that went to the pool do not come from the slot");
+	io.buf = own;
+	io.len = OWN;
+	answer(&a, OWN, 9);
+	tap_ok(sms_forward_read(3, &io) == (s64)OWN && own[OWN - 1] == 2,
+	       "parts: bytes in the slot do not become parts");
+}
+
+static void sockets(void)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_GETOPT}, *to;
+	struct answer a;
+
+	op.buf = own;
+	op.len = 4;
+	answer(&a, 0, 0);
+	to = (struct abi_sock_op *)a.data;
+	to->len = ~0ull;
+	to->addrlen = ~0u;
+	tap_ok(!sms_forward_sock(3, &op) && op.len == 4 &&
+		       op.addrlen == sizeof(op.addr),
+	       "sockets: an option is no longer than its buffer");
+}
+
+int main(void)
+{
+	begin();
+	results();
+	parts();
+	sockets();
+	tap_ok(play_random(20000), "random: 20000 answers of any bytes");
+	return tap_done();
+}
+#endif

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A machine that goes down while cores are lent and run. Whether they still do
+ * when it goes is the witness's to say, a module (tests/vm/kmod/witness).
+ *
+ * usage: lend_down IMAGE SHIMOS WITNESS          run, until the machine ends
+ *        lend_down IMAGE SHIMOS WITNESS KERNEL   run, then kexec
+ *
+ * SHIMOS and WITNESS are the modules' files, KERNEL is that of a kernel for
+ * which they are. There this program is process 1: it looks at the machine,
+ * has cores lent and run once more, and ends all by a panic.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kexec.h>
+#include <linux/reboot.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "lend.h"
+
+#define MIB 1048576ull
+#define CPUS 0xc
+#define LINE                                                                   \
+	"console=ttyS0 loglevel=5 panic=-1 nokaslr tsc=reliable "              \
+	"no_timer_check init_on_alloc=0 rdinit=/init"
+
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("down: %s: %s; %s\n", what, strerror(errno), lend_why);
+	fflush(stdout);
+	exit(1);
+}
+
+static void load(const char *path, const char *words)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	must(fd >= 0 && !syscall(SYS_finit_module, fd, words, 0), path);
+	close(fd);
+}
+
+/* Both cores run, and the witness has seen one of them. */
+static void run(const char *image, const char *witness)
+{
+	static struct lend l; /* open as long as the process lives */
+	char words[64];
+	int id = lend_create(CPUS, 64 * MIB, "down");
+
+	must(id > 0 && !lend_open(&l, id) && !lend_load(&l, image) &&
+		     !lend_start(&l) && lend_alive(&l),
+	     "cores are lent and run");
+	snprintf(words, sizeof(words), "at=%llu",
+		 lend_slot(&l, 0)->mail + SLOT_AT(0) +
+			 offsetof(struct slot, alive));
+	load(witness, words);
+}
+
+/* A file of the archive that a kernel takes for its first root. */
+static void pack(FILE *to, const char *name, const char *path, unsigned mode)
+{
+	FILE *from = path ? fopen(path, "r") : NULL;
+	struct stat st = {0};
+	long n;
+	int c;
+
+	must(!path || (from && !fstat(fileno(from), &st)), name);
+	n = fprintf(to, "070701%08x%08x%08x%08x%08x%08x%08lx", 0u, mode, 0u, 0u,
+		    1u, 0u, (long)st.st_size);
+	n += fprintf(to, "%08x%08x%08x%08x%08zx%08x%s", 0u, 0u, 0u, 0u,
+		     strlen(name) + 1, 0u, name);
+	do
+		n += fputc(0, to) != EOF;
+	while (n % 4);
+	while (from && (c = fgetc(from)) != EOF)
+		n += fputc(c, to) != EOF;
+	for (; n % 4; n++)
+		fputc(0, to);
+	if (from)
+		fclose(from);
+}
+
+static int archive(char **argv)
+{
+	const char *path = "/root/initrd";
+	FILE *f = fopen(path, "w");
+
+	must(f != NULL, path);
+	pack(f, "init", argv[0], S_IFREG | 0755);
+	pack(f, "image", argv[1], S_IFREG | 0644);
+	pack(f, "shimos.ko", argv[2], S_IFREG | 0644);
+	pack(f, "witness.ko", argv[3], S_IFREG | 0644);
+	pack(f, "dev", NULL, S_IFDIR | 0755);
+	pack(f, "proc", NULL, S_IFDIR | 0755);
+	pack(f, "sys", NULL, S_IFDIR | 0755);
+	pack(f, "TRAILER!!!", NULL, 0);
+	must(!fclose(f), path);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void go(char **argv)
+{
+	int kernel = open(argv[4], O_RDONLY | O_CLOEXEC);
+	int initrd = archive(argv);
+
+	must(kernel >= 0 && initrd >= 0 &&
+		     !syscall(SYS_kexec_file_load, kernel, initrd, sizeof(LINE),
+			      LINE, 0),
+	     "the next kernel is loaded");
+	run(argv[1], argv[3]);
+	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		LINUX_REBOOT_CMD_KEXEC, NULL);
+	must(0, "kexec");
+}
+
+static void first_process(void)
+{
+	char online[16] = "";
+	int fd;
+
+	must(!mount("dev", "/dev", "devtmpfs", 0, NULL) &&
+		     !mount("proc", "/proc", "proc", 0, NULL) &&
+		     !mount("sys", "/sys", "sysfs", 0, NULL),
+	     "mount");
+	fd = open("/sys/devices/system/cpu/online", O_RDONLY);
+	must(read(fd, online, sizeof(online) - 1) > 0, "online");
+	close(fd);
+	printf("down: the next kernel has CPUs %s", online);
+	load("/shimos.ko", "");
+	run("/image", "/witness.ko");
+	lend_write("/proc/sysrq-trigger", "c");
+	must(0, "panic");
+}
+
+int main(int argc, char **argv)
+{
+	if (getpid() == 1)
+		first_process();
+	if (argc != 4 && argc != 5)
+		return 2;
+	if (argc == 5)
+		go(argv);
+	run(argv[1], argv[3]);
+	puts("down: ready");
+	fflush(stdout);
+	pause();
+	return 1;
+}
