@@ -23,6 +23,7 @@
 
 #include <skep/dynamos_update.h>
 
+struct dynamos_table;
 struct file;
 struct notifier_block;
 struct poll_table_struct;
@@ -30,7 +31,7 @@ struct pt_regs;
 struct task_struct;
 
 #define DYNAMOS_SLOTS 128
-#define DYNAMOS_FRAMES 2 /* updates of class task in one chain */
+#define DYNAMOS_FRAMES 2 /* updates of class task, or object, in one chain */
 
 /* How a version is chosen: one word, so that one write stops new calls. */
 enum {
@@ -50,13 +51,14 @@ struct dynamos_version {
 	u32 choice;
 	u32 sample; /* a call is timed when its count & sample is 0 */
 	void *call; /* NULL: a function of the group that stays the old one */
-	struct dynamos_tally __percpu *tally;
+	/* Calls that enter count in `tally`, and keep to it on their way out.
+	 * health.c swaps the two, and then knows how old the rest is. */
+	struct dynamos_tally __percpu *tally, *other;
 	struct dynamos_version *older; /* NULL: this is the kernel's own */
 
 	/* read by some */
-	struct dynamos_policy *policy; /* preemption off; class any and task:
-					  asked when choice is ASK */
-	struct dynamos_inside *update; /* NULL: the kernel's own */
+	const struct dynamos_table *table; /* when choice is ASK */
+	struct dynamos_inside *update;	   /* NULL: the kernel's own */
 	struct dynamos_slot *slot;
 	const struct dynamos_function *function; /* NULL: the kernel's own */
 	unsigned long address, length; /* of the text; length 0: unknown */
@@ -69,8 +71,8 @@ struct dynamos_version {
 struct dynamos_frame {
 	struct hlist_node link;
 	struct task_struct *task;
-	struct dynamos_inside *update;
-	u32 version, depth;
+	u64 group; /* a number, because its update may be gone by the end */
+	u32 version;
 };
 
 #define DYNAMOS_CALL_TIMED 1u
@@ -79,9 +81,10 @@ struct dynamos_frame {
 /* A call's own data, on its stack. Only `flags` is set to begin with: what
  * sets a flag fills the rest, and dynamos_call_end() then runs on return. */
 struct dynamos_call {
-	u32 flags, frames;
-	u64 began;
-	u64 object;
+	u32 flags, frames, ends;
+	u64 began;  /* ktime_get_mono_fast_ns() */
+	u64 object; /* whose life ends with this call, in these tables */
+	struct dynamos_objects *ending[DYNAMOS_FRAMES];
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
@@ -92,7 +95,7 @@ struct dynamos_inside {
 	u32 class, state; /* state: dynamos_lock, or READ_ONCE */
 	u32 count;
 	struct dynamos_version *version[DYNAMOS_FUNCTIONS];
-	struct dynamos_policy *policy; /* all versions have the same */
+	struct dynamos_table *table; /* of all versions: the policy, compiled */
 	struct dynamos_health health;
 	char end[DYNAMOS_WHY]; /* why it left last */
 
@@ -105,7 +108,7 @@ struct dynamos_inside {
 	struct work_struct end_work;
 
 	/* parts keep their own here; each frees it in its _drop */
-	struct dynamos_group *group;
+	struct dynamos_group *group; /* class task */
 	struct dynamos_objects *objects;
 	struct dynamos_watch *watch;
 	void *engine; /* of update.c */
@@ -136,6 +139,8 @@ struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot);
 /* Sums out first, then in: what is inside is never too small. */
 void dynamos_version_sum(const struct dynamos_version *version,
 			 struct dynamos_tally *sum);
+void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
+		       struct dynamos_tally *sum);
 
 /* policy of class any and the first half of class task: policy.c of core with
  * the facts of this call; group.c ------------------------------------------ */
@@ -152,20 +157,33 @@ void dynamos_call_end(struct dynamos_version *version,
 /* What is wrong with a policy for this update, or 0. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
+/* A policy that is allowed, as calls read it, or NULL; kvfree after settle. */
+struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
 /* PASS, TAKE or ASK for all calls: TAKE and PASS only where the class lets a
- * constant stand without a table of who is inside. */
+ * constant stand without a table of who is inside. An update of class task or
+ * object that leaves still says ASK: those within go on with their version. */
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);
 void dynamos_group_exit(void);
-int dynamos_group_begin(struct dynamos_inside *update); /* at APPLY */
-void dynamos_group_drop(struct dynamos_inside *update); /* nobody inside */
+/* At APPLY, for every class; does what the class needs. */
+int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room);
+/* Admits no task and no object to the new version. Any context. */
+void dynamos_group_stop(struct dynamos_inside *update);
+/* Objects that still have the new version: wait for 0 as for calls. */
+u64 dynamos_group_left(struct dynamos_inside *update);
+void dynamos_group_drop(struct dynamos_inside *update); /* after settle */
+/* Of a task that dies inside: its frames go. Any context. */
+void dynamos_group_forget(struct task_struct *task);
 
-int dynamos_objects_init(void);
-void dynamos_objects_exit(void);
-int dynamos_objects_begin(struct dynamos_inside *update);
-void dynamos_objects_stop(struct dynamos_inside *update); /* admit no more */
-void dynamos_objects_drop(struct dynamos_inside *update);
+/* object.c: what group.c needs for class object. */
+struct dynamos_objects *dynamos_objects_make(void);
+void dynamos_objects_put(struct dynamos_objects *objects);
+bool dynamos_objects_ask(struct dynamos_version *version,
+			 struct dynamos_call *call, const unsigned long *args);
+void dynamos_objects_end(struct dynamos_call *call);
+void dynamos_objects_stop(struct dynamos_objects *objects);
+u64 dynamos_objects_left(struct dynamos_objects *objects);
 
 /* health.c ------------------------------------------------------------- */
 
@@ -173,7 +191,8 @@ int dynamos_watch_init(void);
 void dynamos_watch_exit(void);
 /* At APPLY and POLICY (compare from now on), at COMMIT (no more timer), and
  * once nobody is inside. dynamos_lock is held. */
-int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms);
+int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
+			char *why, size_t room);
 void dynamos_watch_anew(struct dynamos_inside *update);
 void dynamos_watch_commit(struct dynamos_inside *update);
 void dynamos_watch_drop(struct dynamos_inside *update);

@@ -41,6 +41,11 @@ struct dynamos_function {
 	u8 result;     /* enum dynamos_result */
 	u8 object;     /* class object: which argument, from 0, or NO_ARG */
 	u8 ends;       /* 1: the object's life ends with this call */
+	u8 bare;       /* 1: its author states that neither it nor a caller
+			  holds a lock across it. Otherwise, a task that dies
+			  inside may have left a mutex locked, which nothing
+			  can tell: a reboot is advised. */
+	u8 zero[3];
 };
 
 struct dynamos_update {
