@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# DynAMOS. The core is pure and freestanding, the module is for Linux.
+
+
+DYNAMOS_CORE_SRC := $(sort $(wildcard dynamos/core/*.c))
+dynamos_core_san := $(DYNAMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
+$(B)/test/dynamos/%: $(B)/obj/san/dynamos/core/test/%.o $(dynamos_core_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+# dynamos/core/test/state.c is the suite dynamos-state, and so on.
+dynamos_core_tests := $(notdir $(basename $(wildcard dynamos/core/test/*.c)))
+define dynamos_core_suite
+CHECK_SUITES += dynamos-$(1)
+suite_dynamos-$(1) = $(B)/test/dynamos/$(1)
+suite_dynamos-$(1)_needs = $(B)/test/dynamos/$(1)
+endef
+$(foreach t,$(dynamos_core_tests),$(eval $(call dynamos_core_suite,$(t))))
+
+$(B)/fuzz/dynamos-%: dynamos/core/test/fuzz/%.c $(DYNAMOS_CORE_SRC) \
+		$(wildcard dynamos/core/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $(filter %.c,$^)
+
+dynamos_fuzzers := $(notdir $(basename $(wildcard dynamos/core/test/fuzz/*.c)))
+define dynamos_fuzzer
+FUZZERS += dynamos-$(1)
+fuzz_dynamos-$(1) = $(B)/fuzz/dynamos-$(1) -max_len=16384
+fuzz_dynamos-$(1)_needs = $(B)/fuzz/dynamos-$(1)
+endef
+$(foreach t,$(dynamos_fuzzers),$(eval $(call dynamos_fuzzer,$(t))))
