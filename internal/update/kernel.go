@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// RunningBuildID is that of the running kernel, in hex; sys is /sys.
+func RunningBuildID(sys string) (string, error) {
+	return noteBuildID(filepath.Join(sys, "kernel", "notes"))
+}
+
+// loadedBuildID is that of a loaded module, or "" if none of the name is there.
+func loadedBuildID(sys, name string) (string, error) {
+	dir := filepath.Join(sys, "module", name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return noteBuildID(filepath.Join(dir, "notes", ".note.gnu.build-id"))
+}
+
+const notesMax = 1 << 20
+
+func noteBuildID(path string) (string, error) {
+	text, err := readAtMost(path, notesMax)
+	if err != nil {
+		return "", err
+	}
+	if id := findBuildID(text); id != "" {
+		return id, nil
+	}
+	return "", fmt.Errorf("%s holds no build-id", path)
+}
+
+// findBuildID looks through ELF notes.
+func findBuildID(b []byte) string {
+	const gnuBuildID = 3
+	for len(b) >= 12 {
+		name, desc := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+		kind := binary.LittleEndian.Uint32(b[8:])
+		b = b[12:]
+		begin := (name + 3) &^ 3
+		end := begin + (desc+3)&^3
+		if end > uint64(len(b)) {
+			return ""
+		}
+		if kind == gnuBuildID && string(b[:name]) == "GNU\x00" {
+			return hex.EncodeToString(b[begin : begin+desc])
+		}
+		b = b[end:]
+	}
+	return ""
+}
