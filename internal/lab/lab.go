@@ -22,7 +22,7 @@ func Series() []string { return []string{"6.1", "6.12"} }
 // A Machine describes a guest. The zero value of a field means its default.
 type Machine struct {
 	Name   string // a file name; default "vm"
-	Kernel string // a series, or a series with "-debug"; default "6.1"
+	Kernel string // a series, one with "-debug", or a package's version; default "6.1"
 	CPUs   int    // default 2
 	Memory int    // MiB, of all NUMA nodes together; default 1024
 	NUMA   int    // NUMA nodes that share CPUs and memory evenly; default 1
