@@ -48,6 +48,9 @@ struct dynamos_function {
 	u8 zero[3];
 };
 
+/* The revision guards it: its symbols' versions are the same for every kernel
+ * and every file that includes this. */
+#ifndef __GENKSYMS__
 struct dynamos_update {
 	u32 revision; /* DYNAMOS_UPDATE_REVISION */
 	u32 class;
@@ -58,6 +61,7 @@ struct dynamos_update {
 	u32 zero;
 	void *inside; /* dynamos.ko's */
 };
+#endif
 
 /* 0 or -errno with a line in the kernel's log that names what to do. */
 int dynamos_update_add(struct dynamos_update *update);

@@ -85,6 +85,7 @@ type Function struct {
 	Result  string `json:"result"`
 	Object  *int   `json:"object,omitempty"` // class object: which argument
 	Ends    bool   `json:"ends,omitempty"`   // the object's life ends with a call
+	Bare    bool   `json:"bare,omitempty"`   // no lock is held across it
 	OldSize int    `json:"old_size"`
 	Size    int    `json:"size"`
 	// Original is the SHA-256 of the kernel's own text as in its image, the
