@@ -32,7 +32,7 @@ enum dynamos_source {
 	DYNAMOS_OF_CGROUP /* `want` or below it */
 };
 
-#define DYNAMOS_ASKED DYNAMOS_OF_HASH
+#define DYNAMOS_FIRST_ASKED DYNAMOS_OF_HASH
 
 #define DYNAMOS_OLD 254 /* instead of a next test: the decision */
 #define DYNAMOS_NEW 255
@@ -78,7 +78,7 @@ static inline int dynamos_policy_cpu(const struct dynamos_rule *rule, u32 cpu)
 	       rule->cpus[cpu / 64] >> cpu % 64 & 1;
 }
 
-/* 1: the new version. Asked is called for tests from DYNAMOS_ASKED on. It is
+/* 1: the new version. Asked is called for tests from DYNAMOS_FIRST_ASKED on. It is
  * inline because it runs at each call of a changed function. */
 static inline __attribute__((always_inline)) int
 dynamos_policy_choose(const struct dynamos_table *table, int in_task,
@@ -94,7 +94,7 @@ dynamos_policy_choose(const struct dynamos_table *table, int in_task,
 
 	while (at < DYNAMOS_OLD) {
 		test = &table->test[at];
-		if (__builtin_expect(test->source < DYNAMOS_ASKED, 1)) {
+		if (__builtin_expect(test->source < DYNAMOS_FIRST_ASKED, 1)) {
 			base = test->source ? credentials : task;
 			__builtin_memcpy(&word, base + test->offset, 8);
 			yes = (word & test->mask) == test->want;

@@ -16,6 +16,7 @@
 #include <linux/atomic.h>
 #include <linux/irq_work.h>
 #include <linux/list.h>
+#include <linux/list_bl.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
@@ -24,6 +25,7 @@
 #include <skep/dynamos_update.h>
 
 struct dynamos_table;
+struct dynamos_test;
 struct file;
 struct notifier_block;
 struct poll_table_struct;
@@ -69,7 +71,7 @@ struct dynamos_version {
 
 /* On the kernel stack of the outermost call that a task makes to a group. */
 struct dynamos_frame {
-	struct hlist_node link;
+	struct hlist_bl_node link;
 	struct task_struct *task;
 	u64 group; /* a number, because its update may be gone by the end */
 	u32 version;
@@ -82,9 +84,11 @@ struct dynamos_frame {
  * sets a flag fills the rest, and dynamos_call_end() then runs on return. */
 struct dynamos_call {
 	u32 flags, frames, ends;
-	u64 began;  /* ktime_get_mono_fast_ns() */
-	u64 object; /* whose life ends with this call, in these tables */
-	struct dynamos_objects *ending[DYNAMOS_FRAMES];
+	u64 began; /* ktime_get_mono_fast_ns() */
+	struct {
+		struct dynamos_objects *objects;
+		u64 object;
+	} ending[DYNAMOS_FRAMES]; /* lives that end with this call */
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
@@ -154,6 +158,14 @@ bool dynamos_version_ask(struct dynamos_version *version,
 void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
+/* The same for class any, whatever the class: the table alone. */
+bool dynamos_policy_ask(const struct dynamos_version *version);
+/* What dynamos_policy_choose() asks for terms that are no word of a task. */
+int dynamos_policy_asked(const struct dynamos_table *table,
+			 const struct dynamos_test *test);
+/* Makes room in a call for frames and ending lives. */
+void dynamos_call_hold(struct dynamos_call *call);
+
 /* What is wrong with a policy for this update, or 0. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
@@ -165,7 +177,6 @@ struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);
-void dynamos_group_exit(void);
 /* At APPLY, for every class; does what the class needs. */
 int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room);
 /* Admits no task and no object to the new version. Any context. */
