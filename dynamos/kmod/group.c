@@ -50,8 +50,8 @@ static bool in_cgroup(u64 id)
 }
 
 /* A task's cgroup lives on while preemption is off. */
-int dynamos_policy_asked(const struct dynamos_table *table,
-			 const struct dynamos_test *test)
+int dynamos_table_ask(const struct dynamos_table *table,
+		      const struct dynamos_test *test)
 {
 	switch (test->source) {
 	case DYNAMOS_OF_HASH:
@@ -72,7 +72,7 @@ bool dynamos_policy_ask(const struct dynamos_version *version)
 	const struct dynamos_table *table = READ_ONCE(version->table);
 
 	return dynamos_policy_choose(table, in_task(), current, current_cred(),
-				     dynamos_policy_asked);
+				     dynamos_table_ask);
 }
 
 void dynamos_call_hold(struct dynamos_call *call)
@@ -136,14 +136,9 @@ static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
 bool dynamos_version_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args)
 {
-	switch (version->update->class) {
-	case DYNAMOS_TASK:
-		return ask_task(version, call);
-	case DYNAMOS_OBJECT:
+	if (version->update->class == DYNAMOS_OBJECT)
 		return dynamos_objects_ask(version, call, args);
-	default:
-		return dynamos_policy_ask(version);
-	}
+	return ask_task(version, call);
 }
 
 static void leave(struct dynamos_call *call)
@@ -228,8 +223,10 @@ u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class)
 {
 	if (class == DYNAMOS_TOGETHER)
 		return DYNAMOS_TAKE;
-	if (class != DYNAMOS_ANY || policy->rules)
+	if (class != DYNAMOS_ANY)
 		return DYNAMOS_ASK;
+	if (policy->rules)
+		return DYNAMOS_TABLE;
 	return policy->otherwise ? DYNAMOS_TAKE : DYNAMOS_PASS;
 }
 

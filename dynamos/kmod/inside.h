@@ -24,7 +24,9 @@
 
 #include <skep/dynamos_update.h>
 
+struct dynamos_engine;
 struct dynamos_table;
+struct dynamos_test;
 struct dynamos_test;
 struct file;
 struct notifier_block;
@@ -39,8 +41,9 @@ struct task_struct;
 enum {
 	DYNAMOS_PASS, /* no call: ask the older one */
 	DYNAMOS_TAKE, /* every call */
-	DYNAMOS_ASK
-}; /* dynamos_version_ask() decides */
+	DYNAMOS_ASK,  /* dynamos_version_ask() decides */
+	DYNAMOS_TABLE /* class any: the version's table alone decides */
+};
 
 /* Of one version on one CPU. A call may leave on another CPU. */
 struct dynamos_tally {
@@ -59,7 +62,7 @@ struct dynamos_version {
 	struct dynamos_version *older; /* NULL: this is the kernel's own */
 
 	/* read by some */
-	const struct dynamos_table *table; /* when choice is ASK */
+	const struct dynamos_table *table; /* when choice is ASK or TABLE */
 	struct dynamos_inside *update;	   /* NULL: the kernel's own */
 	struct dynamos_slot *slot;
 	const struct dynamos_function *function; /* NULL: the kernel's own */
@@ -109,13 +112,12 @@ struct dynamos_inside {
 	s32 pid;
 	char text[DYNAMOS_WHY];
 	struct irq_work kick;
-	struct work_struct end_work;
 
 	/* parts keep their own here; each frees it in its _drop */
 	struct dynamos_group *group; /* class task */
 	struct dynamos_objects *objects;
 	struct dynamos_watch *watch;
-	void *engine; /* of update.c */
+	struct dynamos_engine *engine; /* engine.h */
 };
 
 extern struct mutex dynamos_lock;
@@ -150,7 +152,7 @@ void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
  * the facts of this call; group.c ------------------------------------------ */
 
 /* Of every call whose version says ASK; preemption off, any context. `args`
- * are six. True: take it. */
+ * are six. True: take it; never of a version without a function. */
 bool dynamos_version_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args);
 /* Of every call whose flags are not 0, after its version returned and before
@@ -158,11 +160,11 @@ bool dynamos_version_ask(struct dynamos_version *version,
 void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
-/* The same for class any, whatever the class: the table alone. */
+/* What the table says, whatever the class. */
 bool dynamos_policy_ask(const struct dynamos_version *version);
 /* What dynamos_policy_choose() asks for terms that are no word of a task. */
-int dynamos_policy_asked(const struct dynamos_table *table,
-			 const struct dynamos_test *test);
+int dynamos_table_ask(const struct dynamos_table *table,
+		      const struct dynamos_test *test);
 /* Makes room in a call for frames and ending lives. */
 void dynamos_call_hold(struct dynamos_call *call);
 
@@ -171,8 +173,12 @@ int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
 /* A policy that is allowed, as calls read it, or NULL; kvfree after settle. */
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
-/* PASS, TAKE or ASK for all calls: TAKE and PASS only where the class lets a
- * constant stand without a table of who is inside. An update of class task or
+/* What a table asks of a call that is not a word of the task; from the wrapper
+ * of class any too. */
+int dynamos_table_ask(const struct dynamos_table *table,
+		      const struct dynamos_test *test);
+/* PASS, TAKE, TABLE or ASK for all calls: all but ASK only where the class lets
+ * a constant stand without a table of who is inside. An update of class task or
  * object that leaves still says ASK: those within go on with their version. */
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 

@@ -8,6 +8,7 @@
  * A bucket that is full ends admission for good: an object that was not noted
  * took the older version, and must never take the new one.
  */
+#include <asm/processor.h>
 #include <linux/bit_spinlock.h>
 #include <linux/hash.h>
 #include <linux/irqflags.h>
