@@ -110,15 +110,11 @@ func kernelDir(build, series string) (string, error) {
 	if !debug {
 		return filepath.Join(build, "kernel", series), nil
 	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("kernel %s lies in a user's cache: set HOME or XDG_CACHE_HOME: %w", series, err)
-		}
-		cache = filepath.Join(home, ".cache")
+	cache, err := CacheDir()
+	if err != nil {
+		return "", fmt.Errorf("kernel %s lies in a user's cache: %w", series, err)
 	}
-	return filepath.Join(cache, "skep", "kernel", series), nil
+	return filepath.Join(cache, "kernel", series), nil
 }
 
 // Find gives the kernel of a series that was fetched or built before.
