@@ -2,6 +2,10 @@
 # DynAMOS. The core is pure and freestanding, the module is for Linux.
 
 
+KMODS += dynamos
+kmod_dynamos = dynamos/kmod
+kmod_dynamos_with = dynamos/core include/skep
+
 DYNAMOS_CORE_SRC := $(sort $(wildcard dynamos/core/*.c))
 dynamos_core_san := $(DYNAMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
 $(B)/test/dynamos/%: $(B)/obj/san/dynamos/core/test/%.o $(dynamos_core_san)
@@ -33,3 +37,17 @@ fuzz_dynamos-$(1) = $(B)/fuzz/dynamos-$(1) -max_len=16384
 fuzz_dynamos-$(1)_needs = $(B)/fuzz/dynamos-$(1)
 endef
 $(foreach t,$(dynamos_fuzzers),$(eval $(call dynamos_fuzzer,$(t))))
+
+# Updates by hand, for tests of health, classes and neighbours.
+KMODS += dynamos_try
+kmod_dynamos_try = tests/vm/kmod/dynamos_try
+kmod_dynamos_try_with = include/skep
+$(foreach s,$(KMOD_SERIES),$(eval $(B)/kmod/$(s)/dynamos_try/dynamos_try.ko: \
+	$(B)/kmod/$(s)/dynamos/dynamos.ko))
+
+dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class)
+$(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
+		$(B)/obj/gcc/tests/vm/guest/dynamos_use.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^

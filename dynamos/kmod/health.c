@@ -114,8 +114,7 @@ static void find_stuck(struct dynamos_watch *watch, u32 i)
 	} else if (!place->told) {
 		place->told = true;
 		snprintf(text, sizeof(text),
-			 "%s: %llu calls have been inside for more than %llu "
-			 "ms",
+			 "%s: %llu inside for more than %llu ms",
 			 version->function->symbol,
 			 inside - atomic64_read(&version->lost),
 			 (now - place->swapped) / NSEC_PER_MSEC);

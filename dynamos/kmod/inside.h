@@ -173,10 +173,6 @@ int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
 /* A policy that is allowed, as calls read it, or NULL; kvfree after settle. */
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
-/* What a table asks of a call that is not a word of the task; from the wrapper
- * of class any too. */
-int dynamos_table_ask(const struct dynamos_table *table,
-		      const struct dynamos_test *test);
 /* PASS, TAKE, TABLE or ASK for all calls: all but ASK only where the class lets
  * a constant stand without a table of who is inside. An update of class task or
  * object that leaves still says ASK: those within go on with their version. */
