@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 
+//go:build linux
+
 // Package source keeps the source of stock kernels, prepared as their
 // distribution built them, and compiles single files of it before and after a
 // patch.
@@ -7,18 +9,16 @@
 // A tree is fetched and prepared once per version of a kernel's package, into
 // the user's cache:
 //
-//	<cache>/source/<version>/tree     never written to once `ready` is there
-//	<cache>/source/<version>/ready    the digest of config and symbols
-//	<cache>/source/<version>.lock     held while it is prepared
+//	<cache>/source/<version>/       never written to any more
+//	<cache>/source/<version>.part/  while it is prepared
+//	<cache>/source/<version>.lock   held meanwhile
 //
 // A patch is tried in a copy, a Work, whose unchanged files are hard links.
 package source
 
 // A Kernel says which kernel a tree is for.
 type Kernel struct {
-	Series  string // 6.1
 	Version string // of the package, as 6.1.176-1
-	Release string // as 6.1.0-50-amd64
 	Config  string // path of the image's configuration
 	Symvers string // path of Module.symvers of its headers
 }
@@ -26,8 +26,9 @@ type Kernel struct {
 // A Tree is prepared source: `make FILE.s` works in it, and modules can be
 // built against it.
 type Tree struct {
-	Kernel Kernel
-	Dir    string
+	Kernel   Kernel
+	Dir      string
+	Compiler string // of the image, as gcc-12
 }
 
 // A Unit is one file compiled before and after a patch.
