@@ -15,16 +15,6 @@ import (
 	"skep/internal/uapi"
 )
 
-// A RefusedError is what the kernel, or a check before it, did not allow: a
-// sentence that says what to do.
-type RefusedError struct{ Why string }
-
-func (r *RefusedError) Error() string { return r.Why }
-
-func refused(format string, args ...any) error {
-	return &RefusedError{fmt.Sprintf(format, args...)}
-}
-
 // A Device is an open /dev/dynamos.
 type Device struct{ fd int }
 

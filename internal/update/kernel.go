@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // RunningBuildID is that of the running kernel, in hex; sys is /sys.
@@ -57,4 +58,34 @@ func findBuildID(b []byte) string {
 		b = b[end:]
 	}
 	return ""
+}
+
+// runningVersion looks for the version of Debian's package in what uname -v
+// says: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-06)".
+func runningVersion(text string) (string, error) {
+	if _, rest, ok := strings.Cut(text, " Debian "); ok {
+		if version, _, _ := strings.Cut(rest, " "); version != "" {
+			return version, nil
+		}
+	}
+	return "", &RefusedError{"the running kernel is not of a package of Debian: name one with --kernel"}
+}
+
+// RunningVersion is that of the package of the running kernel.
+func RunningVersion() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/version")
+	if err != nil {
+		return "", err
+	}
+	return runningVersion(strings.TrimSpace(string(text)))
+}
+
+// A RefusedError is what the kernel, or a check before it, did not allow: a
+// sentence that says what to do.
+type RefusedError struct{ Why string }
+
+func (r *RefusedError) Error() string { return r.Why }
+
+func refused(format string, args ...any) error {
+	return &RefusedError{fmt.Sprintf(format, args...)}
 }

@@ -293,3 +293,17 @@ func TestEventsOfAnUpdate(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestVersionOfTheRunningPackage(t *testing.T) {
+	for text, want := range map[string]string{
+		"#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-06)": "6.1.192-2",
+		"#1 SMP Debian 6.12.95-1~bpo12+1 (2026-07-01)":         "6.12.95-1~bpo12+1",
+		"#1 SMP PREEMPT_DYNAMIC":                               "",
+		"#1 SMP Debian ":                                       "",
+	} {
+		got, err := runningVersion(text)
+		if got != want || (err == nil) == (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
