@@ -193,7 +193,8 @@ static void seek(void *data)
 			  task_pid_nr(current), current->comm, text);
 }
 
-static DEFINE_PER_CPU(call_single_data_t, seeker) = CSD_INIT(seek, NULL);
+/* Filled at run time: a module's per-CPU data is not relocated. */
+static DEFINE_PER_CPU(call_single_data_t, seeker);
 
 /* A processor that went off, or still has the last question, is left out. */
 void dynamos_stack_seek(void)
@@ -206,8 +207,11 @@ void dynamos_stack_seek(void)
 
 int dynamos_stack_init(void)
 {
-	int err = register_trace_error_report_end(on_report, NULL);
+	int err, cpu;
 
+	for_each_possible_cpu(cpu)
+		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek, NULL);
+	err = register_trace_error_report_end(on_report, NULL);
 	if (err)
 		return err;
 	err = register_die_notifier(&death);
