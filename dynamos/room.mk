@@ -6,6 +6,17 @@ KMODS += dynamos
 kmod_dynamos = dynamos/kmod
 kmod_dynamos_with = dynamos/core include/skep
 
+# Updates by hand for tests: the first link is against what dynamos.ko exports.
+dynamos_by_hand := dynamos_hand dynamos_next
+KMODS += $(dynamos_by_hand)
+kmod_dynamos_hand = tests/vm/kmod/dynamos_hand
+kmod_dynamos_hand_with = include/skep
+kmod_dynamos_next = tests/vm/kmod/dynamos_next
+kmod_dynamos_next_with = tests/vm/kmod/dynamos_hand include/skep
+dynamos_ko = $(B)/kmod/$(1)/$(2)/$(2).ko
+$(foreach s,$(KMOD_SERIES),$(eval $(foreach m,$(dynamos_by_hand),\
+	$(call dynamos_ko,$(s),$(m))): $(call dynamos_ko,$(s),dynamos)))
+
 DYNAMOS_CORE_SRC := $(sort $(wildcard dynamos/core/*.c))
 dynamos_core_san := $(DYNAMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
 $(B)/test/dynamos/%: $(B)/obj/san/dynamos/core/test/%.o $(dynamos_core_san)
@@ -38,16 +49,9 @@ fuzz_dynamos-$(1)_needs = $(B)/fuzz/dynamos-$(1)
 endef
 $(foreach t,$(dynamos_fuzzers),$(eval $(call dynamos_fuzzer,$(t))))
 
-# Updates by hand, for tests of health, classes and neighbours.
-KMODS += dynamos_try
-kmod_dynamos_try = tests/vm/kmod/dynamos_try
-kmod_dynamos_try_with = include/skep
-$(foreach s,$(KMOD_SERIES),$(eval $(B)/kmod/$(s)/dynamos_try/dynamos_try.ko: \
-	$(B)/kmod/$(s)/dynamos/dynamos.ko))
-
-dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class)
+dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class engine)
 $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/dynamos_use.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -o $@ $^
+	$(Q)$(CC) -pthread -o $@ $^

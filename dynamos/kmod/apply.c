@@ -13,6 +13,8 @@
 
 #include "engine.h"
 
+#define SAMPLE 63 /* one call in 64 is timed */
+
 void dynamos_apply_release(struct dynamos_slot *slot)
 {
 	if (slot->first != &slot->kernel)
@@ -118,7 +120,8 @@ static int link_one(struct dynamos_inside *u, u32 i, char *why)
 	clear_counts(v);
 	v->table = u->table;
 	v->choice = DYNAMOS_PASS;
-	v->sample = ~0u;
+	v->sample = SAMPLE;
+	s->kernel.sample = SAMPLE;
 	dynamos_slot_link(s, v);
 	at->before_lost = dynamos_slot_older(v, &at->before);
 	at->installer = s->installer;

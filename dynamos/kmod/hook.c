@@ -10,11 +10,18 @@
  * A livepatch that comes later is refused, because a hooked function's older
  * version is the kernel's own, not the livepatch's. dynamos_lock guards all.
  */
+#define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/ftrace.h>
+#include <linux/moduleparam.h>
 
 #include "compat.h"
 #include "owner.h"
 #include "slot.h"
+
+static bool share;
+module_param(share, bool, 0644);
+MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry), "
+			"at some more instructions for each call");
 
 /* ftrace asks before it lets a livepatch have a function of ours. It holds its
  * own lock: this may only print. */
@@ -115,16 +122,11 @@ static int explain(const struct dynamos_slot *s, int err, char *why)
 
 int dynamos_hook_set(struct dynamos_slot *s, char *why)
 {
-	int err;
+	int err = READ_ONCE(share) ? -EBUSY : set_direct(s);
 
-	err = dynamos_owner_livepatch(s->kernel.address, NULL, why,
-				      DYNAMOS_NAME)
-		      ? -EBUSY
-		      : set_direct(s);
-	if (err) {
+	if (err == -EBUSY) {
 		forget(s);
-		if (err == -EBUSY)
-			err = set_address(s);
+		err = set_address(s);
 	}
 	if (err) {
 		forget(s);

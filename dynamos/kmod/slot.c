@@ -102,7 +102,8 @@ static __always_inline unsigned long run(const struct dynamos_slot *slot,
 	call.flags = 0;
 	version = choose(slot, &call);
 	tally = READ_ONCE(version->tally);
-	if (unlikely(!(this_cpu_inc_return(tally->in) & version->sample))) {
+	this_cpu_inc(tally->in);
+	if (unlikely(!(this_cpu_read(tally->in) & version->sample))) {
 		call.began = ktime_get_mono_fast_ns();
 		call.flags |= DYNAMOS_CALL_TIMED;
 	}
