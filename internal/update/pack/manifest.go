@@ -222,11 +222,11 @@ func (f *Function) check(class string) error {
 }
 
 func (s Symbol) valid() bool {
-	return validSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
+	return ValidSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
 }
 
-// validSymbol takes what compilers make of C names.
-func validSymbol(s string) bool {
+// ValidSymbol takes what compilers make of C names, and nothing else.
+func ValidSymbol(s string) bool {
 	if s == "" || len(s) > maxSymbol || s[0] >= '0' && s[0] <= '9' {
 		return false
 	}
