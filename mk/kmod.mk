@@ -5,7 +5,8 @@
 #   kmod_name = room/kmod             folder with the Kbuild file
 #   kmod_name_with = room/core ...    what else that Kbuild refers to
 #
-# and gets $(B)/kmod/<series>/<name>/<name>.ko for each series. Kbuild runs in
+# and gets $(B)/kmod/<series>/<name>/<name>.ko for each series, and for the
+# kernels of kmod_name_also, each the version of a package. Kbuild runs in
 # a mirror of these folders below $(B); there $(SKEP) is the top of the tree:
 #
 #   obj-m := name.o
@@ -33,7 +34,8 @@ define kernel_rule
 $(call kernel_dir,$(1))/release: | $(if $(wildcard $(call kernel_dir,$(1))/release),,$(FETCH))
 	$(Q)$(FETCH) $(B) $(1)
 endef
-$(foreach s,$(KMOD_SERIES),$(eval $(call kernel_rule,$(s))))
+kmod_also := $(filter-out $(KMOD_SERIES),$(sort $(foreach m,$(KMODS),$(kmod_$(m)_also))))
+$(foreach s,$(KMOD_SERIES) $(kmod_also),$(eval $(call kernel_rule,$(s))))
 
 # Folders count as well, because a file that is gone changes only them. The
 # module's own make gets our job slots, and none of our variables.
@@ -44,4 +46,4 @@ $(B)/kmod/$(1)/$(2)/$(2).ko: $(call kernel_dir,$(1))/release mk/kmod.mk mk/kmod.
 	+$(Q)MAKEFLAGS='$$(filter -j% --jobserver%,$$(MAKEFLAGS))' V=$(V) sh mk/kmod.sh \
 		$(call kernel_dir,$(1)) $(B)/kmod/$(1)/$(2) $(2) $(kmod_$(2)) $(kmod_$(2)_with)
 endef
-$(foreach s,$(KMOD_SERIES),$(foreach m,$(KMODS),$(eval $(call module_rule,$(s),$(m)))))
+$(foreach m,$(KMODS),$(foreach s,$(sort $(KMOD_SERIES) $(kmod_$(m)_also)),$(eval $(call module_rule,$(s),$(m)))))

@@ -20,7 +20,7 @@ func checkSystem() []check {
 	if err != nil {
 		return []check{good("system", "%v", err).but(checkBad, "mount /proc: the agent reads it")}
 	}
-	return []check{good("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/")}
+	return []check{good("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/"), checkUpdates("/")}
 }
 
 func checkFiles() check {

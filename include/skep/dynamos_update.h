@@ -41,8 +41,16 @@ struct dynamos_function {
 	u8 result;     /* enum dynamos_result */
 	u8 object;     /* class object: which argument, from 0, or NO_ARG */
 	u8 ends;       /* 1: the object's life ends with this call */
+	u8 bare;       /* 1: its author states that neither it nor a caller
+			  holds a lock across it. Otherwise, a task that dies
+			  inside may have left a mutex locked, which nothing
+			  can tell: a reboot is advised. */
+	u8 zero[3];
 };
 
+/* The revision guards it: its symbols' versions are the same for every kernel
+ * and every file that includes this. */
+#ifndef __GENKSYMS__
 struct dynamos_update {
 	u32 revision; /* DYNAMOS_UPDATE_REVISION */
 	u32 class;
@@ -53,6 +61,7 @@ struct dynamos_update {
 	u32 zero;
 	void *inside; /* dynamos.ko's */
 };
+#endif
 
 /* 0 or -errno with a line in the kernel's log that names what to do. */
 int dynamos_update_add(struct dynamos_update *update);

@@ -29,9 +29,9 @@ type source struct {
 }
 
 // sources tells where the packages of a series are found. apt takes the
-// newest version of all of them.
+// newest version of all of them, unless the series is a version.
 func sources(series string) []source {
-	if series == "6.1" {
+	if branch(series) == "6.1" {
 		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
 	}
 	return []source{{suite: "bookworm-backports"}}
@@ -245,20 +245,27 @@ func parseDeb(text string) (deb, error) {
 // A kernelSet names the packages of one kernel.
 type kernelSet struct {
 	release, image, headers, common, kbuild string
+	version                                 string // of all of them; empty: the newest
 }
 
 func (s kernelSet) names() []string { return []string{s.image, s.headers, s.common, s.kbuild} }
 
-// resolve follows the packages that always depend on the newest kernel.
+// resolve finds a kernel's packages: those of a version, or those on which
+// the packages of a series depend that always mean the newest kernel.
 func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error) {
 	var s kernelSet
-	meta, err := a.show(ctx, "linux-image-amd64")
+	var err error
+	if exactVersion(series) {
+		s.version = series
+		s.image, err = a.imageOf(ctx, series)
+	} else {
+		s.image, err = a.newestImage(ctx)
+	}
 	if err != nil {
 		return s, err
 	}
-	s.image = pick(meta.depends, "linux-image-", "-amd64")
 	s.release = strings.TrimPrefix(s.image, "linux-image-")
-	if !strings.HasPrefix(s.release, series+".") || !validRelease(s.release) {
+	if !strings.HasPrefix(s.release, branch(series)+".") || !validRelease(s.release) {
 		return s, fmt.Errorf("Debian's newest kernel of these suites is %q, not one of series %s", s.image, series)
 	}
 	s.headers = "linux-headers-" + s.release
@@ -274,6 +281,45 @@ func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error)
 	return s, nil
 }
 
+func (a *archive) newestImage(ctx context.Context) (string, error) {
+	meta, err := a.show(ctx, "linux-image-amd64")
+	return pick(meta.depends, "linux-image-", "-amd64"), err
+}
+
+// imageOf finds the image whose package has a version: names carry the
+// version of the ABI instead.
+func (a *archive) imageOf(ctx context.Context, version string) (string, error) {
+	pattern := `^linux-image-` + regexp.QuoteMeta(branch(version)) + `\.[0-9.+~a-z]*(-[0-9]+)?-amd64$`
+	found, err := a.run(ctx, "apt-cache", "search", "--names-only", pattern)
+	if err != nil {
+		return "", err
+	}
+	args := []string{"apt-cache", "show"}
+	for _, line := range strings.Split(found, "\n") {
+		if name, _, ok := strings.Cut(line, " - "); ok {
+			args = append(args, name)
+		}
+	}
+	versions := []string{}
+	if len(args) > 2 {
+		text, err := a.run(ctx, args...)
+		if err != nil {
+			return "", err
+		}
+		for _, stanza := range strings.Split(strings.TrimSpace(text), "\n\n") {
+			d, err := parseDeb(stanza)
+			if err != nil {
+				return "", err
+			}
+			if d.version == version {
+				return d.name, nil
+			}
+			versions = append(versions, d.version)
+		}
+	}
+	return "", fmt.Errorf("these suites hold no kernel of version %s, but %s", version, strings.Join(versions, ", "))
+}
+
 func pick(names []string, prefix, suffix string) string {
 	for _, n := range names {
 		if strings.HasPrefix(n, prefix) && strings.HasSuffix(n, suffix) {
@@ -284,9 +330,16 @@ func pick(names []string, prefix, suffix string) string {
 }
 
 // download fetches packages whose digest apt has checked, and gives their
-// paths by name.
-func (a *archive) download(ctx context.Context, names []string) (map[string]string, error) {
-	if _, err := a.run(ctx, append([]string{"apt-get", "download"}, names...)...); err != nil {
+// paths by name. Without a version it takes the newest.
+func (a *archive) download(ctx context.Context, names []string, version string) (map[string]string, error) {
+	args := []string{"apt-get", "download"}
+	for _, n := range names {
+		if version != "" {
+			n += "=" + version
+		}
+		args = append(args, n)
+	}
+	if _, err := a.run(ctx, args...); err != nil {
 		return nil, fmt.Errorf("cannot fetch the kernel's packages: check the network, then run make kernels again: %w", err)
 	}
 	paths := map[string]string{}

@@ -97,7 +97,7 @@ func TestResolveFollowsTheMetaPackage(t *testing.T) {
 	fakeApt(t, map[string]string{"apt-cache": showScript})
 	got, err := fakeArchive(t).resolve(context.Background(), "6.1")
 	want := kernelSet{"6.1.0-9-amd64", "linux-image-6.1.0-9-amd64", "linux-headers-6.1.0-9-amd64",
-		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1"}
+		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1", ""}
 	if err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
@@ -118,14 +118,14 @@ func TestResolveRefusesAnotherSeries(t *testing.T) {
 func TestDownloadWantsEachPackageOnce(t *testing.T) {
 	a := fakeArchive(t)
 	fakeApt(t, map[string]string{"apt-get": `: >"${2}_1_amd64.deb"` + "\n"})
-	got, err := a.download(context.Background(), []string{"linux-kbuild-6.1"})
+	got, err := a.download(context.Background(), []string{"linux-kbuild-6.1"}, "")
 	if err != nil || got["linux-kbuild-6.1"] != filepath.Join(a.dir, "debs/linux-kbuild-6.1_1_amd64.deb") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	_, err = a.download(context.Background(), []string{"other", "missing"})
+	_, err = a.download(context.Background(), []string{"other", "missing"}, "")
 	wantError(t, err, "0 files for missing")
 	fakeApt(t, map[string]string{"apt-get": "echo 'E: not authenticated' >&2; exit 100\n"})
-	_, err = a.download(context.Background(), []string{"other"})
+	_, err = a.download(context.Background(), []string{"other"}, "")
 	wantError(t, err, "not authenticated")
 }
 
@@ -150,4 +150,44 @@ func TestArchiveWithoutSignatureIsRefused(t *testing.T) {
 	t.Setenv("PATH", os.Getenv("PATH")+":"+path)
 	_, err = openArchive(context.Background(), t.TempDir(), "6.12")
 	wantError(t, err, "is not signed")
+}
+
+func TestResolveFindsTheImageOfAVersion(t *testing.T) {
+	fakeApt(t, map[string]string{"apt-cache": `case $1 in
+search)
+	[ "$3" = '^linux-image-6\.1\.[0-9.+~a-z]*(-[0-9]+)?-amd64$' ] || exit 1
+	echo "linux-image-6.1.0-8-amd64 - Linux"; echo "linux-image-6.1.0-9-amd64 - Linux" ;;
+*)
+	shift; case $1 in --*) shift ;; esac
+	for p; do
+		echo "Package: $p"
+		case $p in *-8-*) echo "Version: 6.1.8-2" ;; *) echo "Version: 6.1.9-1" ;; esac
+		echo "Depends: linux-headers-6.1.0-8-common, linux-kbuild-6.1"
+		echo
+	done ;;
+esac
+`})
+	got, err := fakeArchive(t).resolve(context.Background(), "6.1.8-2")
+	want := kernelSet{"6.1.0-8-amd64", "linux-image-6.1.0-8-amd64", "linux-headers-6.1.0-8-amd64",
+		"linux-headers-6.1.0-8-common", "linux-kbuild-6.1", "6.1.8-2"}
+	if err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	_, err = fakeArchive(t).resolve(context.Background(), "6.1.8-3")
+	wantError(t, err, "no kernel of version 6.1.8-3, but 6.1.8-2, 6.1.9-1")
+}
+
+func TestKernelMayBeAVersion(t *testing.T) {
+	if got := branch("6.12.95-1~bpo12+1"); got != "6.12" {
+		t.Errorf("6.12.95-1~bpo12+1 is of %s", got)
+	}
+	dir, err := kernelDir("b", "6.1.176-1")
+	if want := filepath.Join("b", "kernel", "6.1.176-1"); err != nil || dir != want {
+		t.Errorf("got %s, %v", dir, err)
+	}
+	for _, series := range []string{"5.10.1-1", "6.1.176-1-debug", "6.1.176", "6.1.176-../x", "6.1.1-1/../x"} {
+		if dir, err := kernelDir("b", series); err == nil {
+			t.Errorf("%s lies in %s", series, dir)
+		}
+	}
 }

@@ -89,7 +89,7 @@ func (k *debugKernel) make(ctx context.Context, build string) error {
 	deb := "none"
 	if !exists(filepath.Join(k.work, "unpacked")) {
 		k.say("fetching %s %s", source.name, source.version)
-		paths, err := a.download(ctx, []string{source.name})
+		paths, err := a.download(ctx, []string{source.name}, "")
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,7 +19,7 @@ import (
 //	lib/modules/RELEASE/    with modules.dep
 //	headers/                what Kbuild takes as -C, and works from anywhere
 type Kernel struct {
-	Series  string
+	Series  string // or the version of its package
 	Release string
 	Dir     string
 }
@@ -85,25 +86,35 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// packageVersion is a version of Debian's kernel packages.
+var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.+~]{0,31}$`)
+
+// exactVersion tells a package's version from a series.
+func exactVersion(series string) bool { return packageVersion.MatchString(series) }
+
+// branch gives the series that a package's version belongs to.
+func branch(series string) string {
+	if m := packageVersion.FindStringSubmatch(series); m != nil {
+		return m[1]
+	}
+	return series
+}
+
 // kernelDir is where a series lies: stock kernels in the build folder, debug
 // kernels, which take an hour to build, in the user's cache.
 func kernelDir(build, series string) (string, error) {
 	stock, debug := strings.CutSuffix(series, debugSuffix)
-	if !slices.Contains(Series(), stock) {
-		return "", fmt.Errorf("no kernel %q: there are %s, each also with %s", series, strings.Join(Series(), " and "), debugSuffix)
+	if !slices.Contains(Series(), branch(stock)) || debug && exactVersion(stock) {
+		return "", fmt.Errorf("no kernel %q: there are %s, each also with %s, and versions of Debian's packages such as 6.1.176-1", series, strings.Join(Series(), " and "), debugSuffix)
 	}
 	if !debug {
 		return filepath.Join(build, "kernel", series), nil
 	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("kernel %s lies in a user's cache: set HOME or XDG_CACHE_HOME: %w", series, err)
-		}
-		cache = filepath.Join(home, ".cache")
+	cache, err := CacheDir()
+	if err != nil {
+		return "", fmt.Errorf("kernel %s lies in a user's cache: %w", series, err)
 	}
-	return filepath.Join(cache, "skep", "kernel", series), nil
+	return filepath.Join(cache, "kernel", series), nil
 }
 
 // Find gives the kernel of a series that was fetched or built before.
@@ -121,7 +132,7 @@ func Find(build, series string) (*Kernel, error) {
 	case strings.HasSuffix(series, debugSuffix):
 		return nil, fmt.Errorf("kernel %s is not built: run make vm-debug", series)
 	}
-	return nil, fmt.Errorf("kernel %s is not fetched: run make kernels", series)
+	return nil, fmt.Errorf("kernel %s is not fetched: run make kernels KMOD_SERIES=%s", series, series)
 }
 
 // openKernel accepts a folder only if every part is there. Fetch renames a

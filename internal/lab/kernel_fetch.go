@@ -31,7 +31,7 @@ var leftOut = []string{
 	"./usr/src/*/include/dt-bindings",
 }
 
-// Fetch gives the kernel of a series, and gets Debian's package for it first
+// Fetch gives the kernel of a series or package version, and gets Debian's package for it first
 // if need be: checked by apt, unpacked, never installed. Root is not needed.
 // Two calls at once, in any two processes, do the work once.
 func Fetch(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {
@@ -88,7 +88,7 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 		return err
 	}
 	fmt.Fprintf(progress, "kernel %s: fetching %s and its headers\n", series, set.image)
-	debs, err := a.download(ctx, set.names())
+	debs, err := a.download(ctx, set.names(), set.version)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func Series() []string { return []string{"6.1", "6.12"} }
 // A Machine describes a guest. The zero value of a field means its default.
 type Machine struct {
 	Name   string // a file name; default "vm"
-	Kernel string // a series, or a series with "-debug"; default "6.1"
+	Kernel string // a series, one with "-debug", or a package's version; default "6.1"
 	CPUs   int    // default 2
 	// Threads is how many of the CPUs share a core; default 1.
 	Threads int

@@ -39,7 +39,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plain, err := unpackImage(packed)
+	plain, err := UnpackImage(packed)
 	if errors.Is(err, errPacking) {
 		return k.Image(), nil
 	}
@@ -79,9 +79,10 @@ func writeWhole(path string, data []byte) error {
 // errPacking is an image packed in a way that is not read here.
 var errPacking = errors.New("packed in an unknown way")
 
-// unpackImage follows the kernel's boot protocol: the setup header says where
-// the payload lies, whose last four bytes are its length when unpacked.
-func unpackImage(b []byte) ([]byte, error) {
+// UnpackImage gives the ELF file inside a compressed image, by the kernel's
+// boot protocol: the setup header says where the payload lies, whose last four
+// bytes are its length when unpacked.
+func UnpackImage(b []byte) ([]byte, error) {
 	if len(b) < 0x264 || string(b[0x202:0x206]) != "HdrS" {
 		return nil, errPacking
 	}

@@ -50,7 +50,7 @@ func TestUnpackImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, payload := range map[string][]byte{"xz": packed, "zstd": zstdOf(t, plain)} {
-		got, err := unpackImage(image(payload, len(plain)))
+		got, err := UnpackImage(image(payload, len(plain)))
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
@@ -74,12 +74,12 @@ func TestUnpackImage_refused(t *testing.T) {
 		{"huge", image(packed, imageMax+1), "speaks of"},
 		{"damaged", image(packed[:len(packed)/2], len(plain)), ""},
 	} {
-		if _, err := unpackImage(c.b); err == nil || !strings.Contains(err.Error(), c.why) || errors.Is(err, errPacking) {
+		if _, err := UnpackImage(c.b); err == nil || !strings.Contains(err.Error(), c.why) || errors.Is(err, errPacking) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for name, b := range map[string][]byte{"an unknown packing": image([]byte("BZh9 text"), 4), "no image": []byte("x")} {
-		if _, err := unpackImage(b); !errors.Is(err, errPacking) {
+		if _, err := UnpackImage(b); !errors.Is(err, errPacking) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -124,7 +124,7 @@ func FuzzUnpackImage(f *testing.F) {
 		if bytes.Contains(b, []byte("7zXZ")) {
 			t.Skip("would start a program for each input")
 		}
-		plain, err := unpackImage(b)
+		plain, err := UnpackImage(b)
 		if err == nil && !bytes.HasPrefix(plain, []byte("\x7fELF")) {
 			t.Error("no ELF file passes")
 		}

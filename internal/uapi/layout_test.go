@@ -26,6 +26,11 @@ var layouts = map[string]any{
 	"o2g_device_open": O2GDeviceOpen{},
 	"shimos_allow":    ShimosAllow{}, "shimos_create": ShimosCreate{},
 	"shimos_release": ShimosRelease{}, "shimos_info": ShimosInfo{},
+	"dynamos_rule": DynamosRule{}, "dynamos_policy": DynamosPolicy{},
+	"dynamos_health": DynamosHealth{}, "dynamos_apply": DynamosApply{},
+	"dynamos_change": DynamosChange{}, "dynamos_name": DynamosNamed{},
+	"dynamos_info": DynamosInfo{}, "dynamos_count": DynamosCount{},
+	"dynamos_event": DynamosEvent{},
 }
 
 var numbers = map[string]uint64{
@@ -46,6 +51,14 @@ var numbers = map[string]uint64{
 	"SHIMOS_SPLIT": ShimosSplit, "SKEP_PARTITION_ALIGN": ShimosAlign, "SHIMOS_STOPPING": uint64(ShimosStopping),
 	"SHIMOS_IOC_ALLOW": ShimosIocAllow, "SHIMOS_IOC_CREATE": ShimosIocCreate, "SHIMOS_IOC_RELEASE": ShimosIocRelease,
 	"SHIMOS_IOC_INFO": ShimosIocInfo, "SHIMOS_IOC_ALLOWED": ShimosIocAllowed,
+	"DYNAMOS_REVISION": DynamosRevision, "DYNAMOS_NAME": DynamosName, "DYNAMOS_SYMBOL": DynamosSymbol,
+	"DYNAMOS_WHY": DynamosWhy, "DYNAMOS_RULES": DynamosRules, "DYNAMOS_CPU_WORDS * 64": DynamosCPUs,
+	"DYNAMOS_FUNCTIONS": DynamosFunctions, "DYNAMOS_BUCKETS": DynamosBuckets, "DYNAMOS_SUPERSEDE": DynamosSupersede,
+	"DYNAMOS_TOGETHER": uint64(DynamosTogether), "DYNAMOS_LEAVING": uint64(DynamosLeaving),
+	"DYNAMOS_LIVEPATCH": uint64(DynamosLivepatch), "DYNAMOS_DROPPED": uint64(DynamosDropped),
+	"DYNAMOS_WINDOW": DynamosWindow, "DYNAMOS_TERMS": DynamosTerms,
+	"DYNAMOS_IOC_APPLY": DynamosIocApply, "DYNAMOS_IOC_POLICY": DynamosIocPolicy, "DYNAMOS_IOC_COMMIT": DynamosIocCommit,
+	"DYNAMOS_IOC_REVERT": DynamosIocRevert, "DYNAMOS_IOC_INFO": DynamosIocInfo, "DYNAMOS_IOC_COUNT": DynamosIocCount,
 	"O2G_STATUS_MAGIC": O2GStatusMagic, "O2G_STATUS_REVISION": O2GStatusRevision,
 	"O2G_DEVICE_REVISION": O2GDeviceRevision, "O2G_IOC_OPEN": O2GDeviceOpenCall,
 }
@@ -54,9 +67,15 @@ func cName(field string) string {
 	switch field {
 	case "ExecNS":
 		return "exec_ns"
+	case "ConfirmMS":
+		return "confirm_ms"
+	case "EnterMS":
+		return "enter_ms"
+	case "BuildID":
+		return "build_id"
 	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut",
 		"SoftirqBytes", "WorkerBytes", "DirectBytes", "OverBudget", "SlabPages", "StoppedReading", "RefusedMemory",
-		"SQEntries", "CQEntries", "SlabMessage", "AreaSize":
+		"SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength":
 		at := strings.LastIndexFunc(field, unicode.IsUpper)
 		return strings.ToLower(field[:at] + "_" + field[at:])
 	}
@@ -91,7 +110,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	}
 	questions, answers := described()
 	var probe strings.Builder
-	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {
 		fmt.Fprintf(&probe, "printf(\"%%llu\\n\", (unsigned long long)(%s));\n", q)
 	}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/uapi"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+type updateApply struct {
+	whom
+	supersede      bool
+	confirm, enter time.Duration
+	health         watched
+}
+
+// watched are the options that say what takes an update back by itself.
+type watched struct {
+	least, errors, latency uint
+	stuck                  time.Duration
+}
+
+func (w *watched) options(f *cli.Flags) {
+	f.UintVar(&w.errors, "max-errors", 0, "take it back at so many more errors `PER 1000` calls than the older version's")
+	f.UintVar(&w.latency, "max-latency", 0, "take it back when its median takes longer by so many `PERCENT`")
+	f.UintVar(&w.least, "least", 1000, "compare once both versions have so many `CALLS`")
+	f.DurationVar(&w.stuck, "stuck", 0, "tell of calls that take longer, as 10s")
+}
+
+func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
+	if max(w.least, w.errors, w.latency) > math.MaxUint32 || w.errors > 1000 || w.stuck < 0 {
+		return h, f.Usagef("a limit is out of range: errors are per 1000, times not negative")
+	}
+	return uapi.DynamosHealth{Least: uint32(w.least), Errors: uint32(w.errors), Latency: uint32(w.latency), Stuck: uint64(w.stuck)}, nil
+}
+
+func (u *updateApply) options(f *cli.Flags) {
+	u.whom.options(f)
+	u.health.options(f)
+	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave in the same step")
+	f.DurationVar(&u.confirm, "confirm", 5*time.Minute, "taken back without 'skep update commit' after this `TIME`; 0: never")
+	f.DurationVar(&u.enter, "enter", 30*time.Second, "class together: undone if not all tasks have changed over by then (`TIME`)")
+}
+
+// apply reads the options.
+func (u *updateApply) apply(f *cli.Flags) (a uapi.DynamosApply, err error) {
+	if a.Policy, err = u.encode(f); err != nil {
+		return a, err
+	}
+	if a.Health, err = u.health.encode(f); err != nil {
+		return a, err
+	}
+	confirm, enter := u.confirm.Milliseconds(), u.enter.Milliseconds()
+	if min(confirm, enter) < 0 || max(confirm, enter) > math.MaxUint32 || u.enter <= 0 || u.confirm != 0 && confirm == 0 {
+		return a, f.Usagef("--confirm and --enter take times up to 49 days, as 90s or 10m")
+	}
+	a.ConfirmMS, a.EnterMS = uint32(confirm), uint32(enter)
+	if u.supersede {
+		a.Flags = uapi.DynamosSupersede
+	}
+	return a, nil
+}
+
+func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a package or an update is expected")
+	}
+	if err := f.None(words[1:]); err != nil {
+		return err
+	}
+	a, err := u.apply(f)
+	if err != nil {
+		return err
+	}
+	return withDevice(func(d *update.Device) error {
+		name, fresh := words[0], false
+		if isPackage(name) {
+			if name, fresh, err = loadPackage(words[0]); err != nil {
+				return err
+			}
+		}
+		i, err := update.Apply(ctx, d, name, &a)
+		if err != nil {
+			if fresh {
+				err = errors.Join(err, update.Remove(name))
+			}
+			return err
+		}
+		return u.tell(&i)
+	})
+}
+
+// isPackage tells a file from the name of what is loaded.
+func isPackage(word string) bool {
+	return strings.HasSuffix(word, pack.Suffix) || strings.ContainsRune(word, '/')
+}
+
+func loadPackage(path string) (name string, fresh bool, err error) {
+	p, err := pack.Open(path)
+	if err != nil {
+		return "", false, cli.WithCode(cli.Refused, err)
+	}
+	module, err := update.ModuleFor(p)
+	if err != nil {
+		return "", false, err
+	}
+	fresh, err = update.Load(p.Name, module)
+	return p.Name, fresh, err
+}
+
+func (u *updateApply) tell(i *uapi.DynamosInfo) error {
+	name := uapi.Text(i.Name[:])
+	if _, err := fmt.Printf("%s: on trial for %s\n", name, update.Describe(&i.Policy, updateNames())); err != nil {
+		return err
+	}
+	if u.confirm == 0 {
+		return nil
+	}
+	_, err := fmt.Printf("it is taken back in %v, unless 'skep update commit %s' keeps it\n", u.confirm, name)
+	return err
+}

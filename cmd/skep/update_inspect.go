@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+type updateInspect struct{ json bool }
+
+func (u *updateInspect) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false, "for programs") }
+
+func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a package is expected")
+	}
+	if err := f.None(words[1:]); err != nil {
+		return err
+	}
+	p, err := pack.Open(words[0])
+	if err != nil {
+		return cli.WithCode(cli.Refused, err)
+	}
+	if u.json {
+		return cli.JSON(os.Stdout, p.Manifest)
+	}
+	running, err := update.RunningBuildID("/sys")
+	if err != nil {
+		running = ""
+	}
+	return showPackage(os.Stdout, p, running)
+}
+
+// showPackage prints what a package holds; running is the build-id of this
+// kernel.
+func showPackage(w io.Writer, p *pack.Package, running string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: class %s\n", p.Name, p.Class)
+	for _, why := range p.Reasons {
+		fmt.Fprintf(&b, "  %s: %s\n", p.Proposed, why)
+	}
+	if p.Because != "" {
+		fmt.Fprintf(&b, "  its author says: %s\n", p.Because)
+	}
+	fmt.Fprintf(&b, "changes %s\n", strings.Join(p.Files, ", "))
+	for i := range p.Kernels {
+		if err := showKernel(&b, &p.Kernels[i], running); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
+	here := ""
+	if k.BuildID == running {
+		here = ", which runs here"
+	}
+	fmt.Fprintf(b, "\nfor Linux %s of %s%s\n  build-id %s\n\n", k.Release, k.Version, here, k.BuildID)
+	table := cli.NewTable("FUNCTION", "FILE", "BYTES", "INSTEAD OF", "RESULT", "TYPE")
+	for _, f := range k.Functions {
+		table.Row(symbolText(f.Symbol), f.File, f.Size, f.OldSize, f.Result, f.Type)
+	}
+	if err := table.Write(b); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range k.Imports {
+		names = append(names, symbolText(s))
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "\nuses %s, which modules otherwise can't\n", strings.Join(names, ", "))
+	}
+	if len(k.Data) > 0 {
+		fmt.Fprintf(b, "\nhas new data of its own: %s\n", strings.Join(k.Data, ", "))
+	}
+	return nil
+}
+
+func symbolText(s pack.Symbol) string {
+	if s.Position == 0 {
+		return s.Name
+	}
+	return fmt.Sprintf("%s,%d", s.Name, s.Position)
+}

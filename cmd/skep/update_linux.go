@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"os/user"
+	"strconv"
+
+	"skep/internal/cli"
+	"skep/internal/uapi"
+	"skep/internal/update"
+)
+
+func updateWords() []command {
+	return []command{
+		{name: "update inspect", usage: "update inspect [--json] FILE", runner: &updateInspect{},
+			summary: "what a package changes, and in which kernels"},
+		{name: "update apply", usage: "update apply FILE | NAME [FOR WHOM] [--supersede] [--confirm TIME] [OPTIONS]", runner: &updateApply{},
+			summary: "put an update on trial, for whom the options name"},
+		{name: "update policy", usage: "update policy NAME FOR WHOM", runner: &updatePolicy{},
+			summary: "say anew who takes an applied update"},
+		{name: "update status", usage: "update status [--json] [NAME]", runner: &updateStatus{},
+			summary: "what is loaded, who takes it, how it fares"},
+		{name: "update commit", usage: "update commit NAME", runner: &updateCommit{},
+			summary: "keep an update that is on trial"},
+		{name: "update revert", usage: "update revert [--wait TIME] [--remove] NAME", runner: &updateRevert{},
+			summary: "take an update back; its last users are waited for"},
+		{name: "update remove", usage: "update remove NAME", runner: &updateRemove{},
+			summary: "unload an update that was taken back"},
+	}
+}
+
+// updateError gives what was refused its exit code.
+func updateError(err error) error {
+	var refused *update.RefusedError
+	if errors.As(err, &refused) {
+		return cli.Errorf(cli.Refused, "%s", cli.Clean(err.Error()))
+	}
+	return err
+}
+
+// withDevice carries out one use of /dev/dynamos.
+func withDevice(do func(d *update.Device) error) error {
+	d, err := update.Open()
+	if err != nil {
+		return updateError(err)
+	}
+	defer d.Close()
+	return updateError(do(d))
+}
+
+// updateNames says uids, gids and cgroups as people know them.
+func updateNames() update.Names {
+	return update.Names{
+		User: func(id uint32) string {
+			if u, err := user.LookupId(strconv.FormatUint(uint64(id), 10)); err == nil {
+				return u.Username
+			}
+			return ""
+		},
+		Group: func(id uint32) string {
+			if g, err := user.LookupGroupId(strconv.FormatUint(uint64(id), 10)); err == nil {
+				return g.Name
+			}
+			return ""
+		},
+		Cgroup: update.CgroupPath,
+		Now:    update.Boottime(),
+	}
+}
+
+// oneUpdate takes the one word that these commands have.
+func oneUpdate(f *cli.Flags, words []string) (string, error) {
+	if len(words) == 0 {
+		return "", f.Usagef("an update is expected")
+	}
+	if err := f.None(words[1:]); err != nil {
+		return "", err
+	}
+	if len(words[0]) >= uapi.DynamosName {
+		return "", f.Usagef("%.80q is no name of an update", words[0])
+	}
+	return words[0], nil
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+	lent "skep/internal/part"
+	"skep/internal/uapi"
+	"skep/internal/update"
+)
+
+// whom are the options that say for whom an update is. Those of one rule must
+// all hold; --or and --except begin another.
+type whom struct {
+	update.Policy
+	nobody bool
+}
+
+func (w *whom) options(f *cli.Flags) {
+	term := func(name, help string, read func(string) (uint32, func(*uapi.DynamosRule), error)) {
+		f.Func(name, help, func(text string) error {
+			bit, set, err := read(text)
+			if err != nil {
+				return err
+			}
+			return w.Add(bit, set)
+		})
+	}
+	term("pid", "the thread with this `NUMBER`", readPID)
+	term("tgid", "the process with this `NUMBER`", readTGID)
+	term("comm", "processes with this `NAME`", readComm)
+	term("uid", "effective user: a `NAME` or number", readUID)
+	term("gid", "effective group: a `NAME` or number", readGID)
+	term("cgroup", "a `CGROUP` and those below it: its folder, its path, or its name", readCgroup)
+	term("cpus", "calls on these CPUs, as `0-3,8`", readCPUs)
+	term("share", "this `PERCENT` of all processes, as 10%; each keeps its version", readShare)
+	term("window", "a `TIME` from now on, as 10m; 5m..15m begins later", readWindow)
+	f.BoolFunc("or", "another rule begins: who meets it takes the update too", flagOf(w.Or))
+	f.BoolFunc("except", "a rule begins for those who don't take the update", flagOf(w.Except))
+	f.BoolFunc("all", "everybody whom no --except names", flagOf(func() error { w.All(); return nil }))
+}
+
+func flagOf(do func() error) func(string) error {
+	return func(text string) error {
+		if text != "true" {
+			return errors.New("it takes no value")
+		}
+		return do()
+	}
+}
+
+func readNumber(text string) (int32, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 {
+		return 0, errors.New("want a number above 0")
+	}
+	return int32(n), nil
+}
+
+func readPID(text string) (uint32, func(*uapi.DynamosRule), error) {
+	n, err := readNumber(text)
+	return uapi.DynamosPID, func(r *uapi.DynamosRule) { r.PID = n }, err
+}
+
+func readTGID(text string) (uint32, func(*uapi.DynamosRule), error) {
+	n, err := readNumber(text)
+	return uapi.DynamosTGID, func(r *uapi.DynamosRule) { r.TGID = n }, err
+}
+
+func readComm(text string) (uint32, func(*uapi.DynamosRule), error) {
+	var name [16]byte
+	if text == "" || len(text) >= len(name) || strings.ContainsRune(text, 0) {
+		return 0, nil, fmt.Errorf("a name has 1 to %d bytes: see /proc/PID/comm", len(name)-1)
+	}
+	copy(name[:], text)
+	return uapi.DynamosComm, func(r *uapi.DynamosRule) { r.Comm = name }, nil
+}
+
+func readUID(text string) (uint32, func(*uapi.DynamosRule), error) {
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		u, e := user.Lookup(text)
+		if e != nil {
+			return 0, nil, errors.New("there is no such user")
+		}
+		id, err = strconv.ParseUint(u.Uid, 10, 32)
+	}
+	return uapi.DynamosUID, func(r *uapi.DynamosRule) { r.UID = uint32(id) }, err
+}
+
+func readGID(text string) (uint32, func(*uapi.DynamosRule), error) {
+	id, err := groupNumber(text)
+	return uapi.DynamosGID, func(r *uapi.DynamosRule) { r.GID = id }, err
+}
+
+func readCgroup(text string) (uint32, func(*uapi.DynamosRule), error) {
+	id, err := update.CgroupID(text)
+	return uapi.DynamosCgroup, func(r *uapi.DynamosRule) { r.Cgroup = id }, err
+}
+
+func readCPUs(text string) (uint32, func(*uapi.DynamosRule), error) {
+	c, err := lent.ParseCPUs(text)
+	return uapi.DynamosCPUSet, func(r *uapi.DynamosRule) { r.CPUs = c }, err
+}
+
+func readShare(text string) (uint32, func(*uapi.DynamosRule), error) {
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	share := math.Round(v / 100 * uapi.DynamosWhole)
+	if err != nil || !percent || !(share >= 1 && share <= uapi.DynamosWhole) {
+		return 0, nil, errors.New("want a percentage above 0 and up to 100%, as 10%")
+	}
+	return uapi.DynamosShare, func(r *uapi.DynamosRule) { r.Share = uint32(share) }, nil
+}
+
+func readWindow(text string) (uint32, func(*uapi.DynamosRule), error) {
+	first, last, both := strings.Cut(text, "..")
+	if !both {
+		first, last = "0s", first
+	}
+	from, err := time.ParseDuration(first)
+	until, err2 := time.ParseDuration(last)
+	if err != nil || err2 != nil || from < 0 || until <= from {
+		return 0, nil, errors.New("want a time from now on, as 10m, or two, as 5m..15m")
+	}
+	now := update.Boottime()
+	return uapi.DynamosWindow, func(r *uapi.DynamosRule) {
+		r.From, r.Until = now+uint64(from), now+uint64(until)
+	}, nil
+}
+
+// encode gives the policy, or what is wrong with the options.
+func (w *whom) encode(f *cli.Flags) (uapi.DynamosPolicy, error) {
+	if w.nobody == w.Given() {
+		return uapi.DynamosPolicy{}, f.Usagef("for whom? name processes, users, cgroups..., or say --all")
+	}
+	p, err := w.Encode()
+	if err != nil {
+		return p, f.Usagef("%v", err)
+	}
+	return p, nil
+}
+
+type updatePolicy struct{ whom }
+
+func (u *updatePolicy) options(f *cli.Flags) {
+	u.whom.options(f)
+	f.BoolVar(&u.nobody, "nobody", false, "new calls take the older version; the update stays applied")
+}
+
+func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) error {
+	name, err := oneUpdate(f, words)
+	if err != nil {
+		return err
+	}
+	p, err := u.encode(f)
+	if err != nil {
+		return err
+	}
+	return withDevice(func(d *update.Device) error {
+		if err := d.SetPolicy(name, p); err != nil {
+			return err
+		}
+		_, err := fmt.Printf("%s: for %s\n", name, update.Describe(&p, updateNames()))
+		return err
+	})
+}

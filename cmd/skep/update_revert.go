@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/update"
+)
+
+type updateCommit struct{}
+
+func (u *updateCommit) options(*cli.Flags) {}
+
+func (u *updateCommit) run(_ context.Context, f *cli.Flags, words []string) error {
+	name, err := oneUpdate(f, words)
+	if err != nil {
+		return err
+	}
+	return withDevice(func(d *update.Device) error {
+		if err := d.Commit(name); err != nil {
+			return err
+		}
+		_, err := fmt.Printf("%s: committed\n", name)
+		return err
+	})
+}
+
+type updateRevert struct {
+	wait   time.Duration
+	remove bool
+}
+
+func (u *updateRevert) options(f *cli.Flags) {
+	f.DurationVar(&u.wait, "wait", 30*time.Second, "wait at most this `TIME` for the last user")
+	f.BoolVar(&u.remove, "remove", false, "then unload it")
+}
+
+func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) error {
+	name, err := oneUpdate(f, words)
+	if err != nil {
+		return err
+	}
+	if u.wait < 0 {
+		return f.Usagef("--wait takes a time, as 30s, or 0")
+	}
+	return withDevice(func(d *update.Device) error {
+		if err := d.Revert(name); err != nil {
+			return err
+		}
+		done := progressOf("waiting for the last users of " + name)
+		left, err := update.Left(ctx, d, name, u.wait)
+		done()
+		if err != nil {
+			return err
+		}
+		if !left {
+			return stillInside(d, name)
+		}
+		if u.remove {
+			return removeUpdate(name)
+		}
+		_, err = fmt.Printf("%s: left; 'skep update remove %s' unloads it\n", name, name)
+		return err
+	})
+}
+
+// stillInside names who keeps an update from leaving.
+func stillInside(d *update.Device, name string) error {
+	s, err := update.Find(d, name, updateNames())
+	if err != nil {
+		return err
+	}
+	list := []update.Status{s}
+	if err := update.Inside("/proc", list); err != nil {
+		return err
+	}
+	var inside []update.Task
+	for _, t := range list[0].Inside {
+		if t.Version != "old" {
+			inside = append(inside, t)
+		}
+	}
+	if err := insideTable(inside).Write(os.Stderr); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is leaving: new calls take the older version, but these are inside still; it is left once they are through", name)
+}
+
+type updateRemove struct{}
+
+func (u *updateRemove) options(*cli.Flags) {}
+
+func (u *updateRemove) run(_ context.Context, f *cli.Flags, words []string) error {
+	name, err := oneUpdate(f, words)
+	if err != nil {
+		return err
+	}
+	return withDevice(func(d *update.Device) error {
+		if _, err := update.Find(d, name, update.Names{}); err != nil {
+			return err // not of ours: no business of skep's
+		}
+		return removeUpdate(name)
+	})
+}
+
+func removeUpdate(name string) error {
+	if err := update.Remove(name); err != nil {
+		return err
+	}
+	_, err := fmt.Printf("%s: unloaded\n", name)
+	return err
+}

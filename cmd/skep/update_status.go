@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/uapi"
+	"skep/internal/update"
+)
+
+type updateStatus struct{ json bool }
+
+func (u *updateStatus) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false, "for programs") }
+
+func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(words) > 0 {
+		if err := f.None(words[1:]); err != nil {
+			return err
+		}
+	}
+	return withDevice(func(d *update.Device) error {
+		list, err := u.read(d, words)
+		if err != nil {
+			return err
+		}
+		switch {
+		case u.json:
+			return cli.JSON(os.Stdout, list)
+		case len(words) > 0:
+			return showUpdate(os.Stdout, &list[0], update.Boottime())
+		case len(list) == 0:
+			_, err := fmt.Println("no update is loaded: 'skep update apply FILE' does")
+			return err
+		}
+		return showUpdates(os.Stdout, list)
+	})
+}
+
+// read gives all updates, or the one that was named.
+func (u *updateStatus) read(d *update.Device, words []string) (list []update.Status, err error) {
+	if len(words) == 0 {
+		list, err = update.List(d, updateNames())
+	} else {
+		list = make([]update.Status, 1)
+		list[0], err = update.Find(d, words[0], updateNames())
+	}
+	if err != nil || len(words) == 0 && !u.json {
+		return list, err
+	}
+	if err := update.Inside("/proc", list); err != nil {
+		return nil, err
+	}
+	events, err := d.Events()
+	for i := range list {
+		list[i].Events = update.Of(events, list[i].Name)
+	}
+	return list, err
+}
+
+// showUpdates prints a line for each function of each update.
+func showUpdates(w io.Writer, list []update.Status) error {
+	table := cli.NewTable("UPDATE", "CLASS", "STATE", "FOR", "FUNCTION", "OLD CALLS", "NEW CALLS", "INSIDE", "ERRORS", "BY")
+	for _, u := range list {
+		state := u.State
+		if u.Advised {
+			state += " (reboot advised)"
+		}
+		for i, f := range u.Functions {
+			if i > 0 {
+				table.Row("", "", "", "", f.Symbol, f.Old.Calls, f.New.Calls, f.New.Inside, f.New.Errors, f.Installer)
+				continue
+			}
+			table.Row(u.Name, u.Class, state, u.Policy, f.Symbol, f.Old.Calls, f.New.Calls, f.New.Inside, f.New.Errors, f.Installer)
+		}
+	}
+	return table.Write(w)
+}
+
+// showUpdate prints all that is known of one; now is CLOCK_BOOTTIME's.
+func showUpdate(w io.Writer, u *update.Status, now uint64) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: class %s, %s%s\n", u.Name, u.Class, u.State, timer(u))
+	if u.Advised {
+		b.WriteString("REBOOT ADVISED: a task died inside and may have held a lock; nothing more is applied until then\n")
+	}
+	fmt.Fprintf(&b, "for %s\n%s", cli.Clean(u.Policy), healthText(&u.Health))
+	if u.End != "" {
+		fmt.Fprintf(&b, "left last because %s\n", cli.Clean(u.End))
+	}
+	b.WriteByte('\n')
+	functions := cli.NewTable("FUNCTION", "VERSION", "CALLS", "INSIDE", "LOST", "ERRORS", "OUTSIDE", "P50", "P99", "BY", "ALSO CHANGED BY")
+	for _, f := range u.Functions {
+		functions.Row(f.Symbol, "old", f.Old.Calls, f.Old.Inside, f.Old.Lost, f.Old.Errors, f.Old.Outside,
+			latency(f.Old.Sampled, f.Old.P50), latency(f.Old.Sampled, f.Old.P99), f.Installer, orDash(f.Owner))
+		functions.Row("", "new", f.New.Calls, f.New.Inside, f.New.Lost, f.New.Errors, f.New.Outside,
+			latency(f.New.Sampled, f.New.P50), latency(f.New.Sampled, f.New.P99), "", "")
+	}
+	if err := functions.Write(&b); err != nil {
+		return err
+	}
+	if len(u.Inside) > 0 {
+		b.WriteByte('\n')
+		if err := insideTable(u.Inside).Write(&b); err != nil {
+			return err
+		}
+	}
+	if len(u.Events) > 0 {
+		b.WriteByte('\n')
+		events := cli.NewTable("AGO", "EVENT", "THEN", "PID", "COMM", "TEXT")
+		for _, e := range u.Events {
+			events.Row(time.Duration(now-e.TimeNS).Round(100*time.Millisecond), e.Cause, e.State, pidOf(e.PID), orDash(e.Comm), e.Text)
+		}
+		if err := events.Write(&b); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func insideTable(list []update.Task) *cli.Table {
+	table := cli.NewTable("PID", "THREAD", "COMM", "INSIDE", "VERSION", "SLEEPS IN")
+	for _, t := range list {
+		table.Row(t.PID, t.TID, t.Comm, t.Symbol, t.Version, t.Frame)
+	}
+	return table
+}
+
+func timer(u *update.Status) string {
+	if u.ConfirmMS < 0 || u.State != uapi.DynamosTrial.String() {
+		return ""
+	}
+	left := time.Duration(u.ConfirmMS) * time.Millisecond
+	return fmt.Sprintf(", taken back in %v unless committed", left.Round(time.Second))
+}
+
+// healthText says what takes an update back.
+func healthText(h *update.Health) string {
+	var list []string
+	if h.Errors > 0 {
+		list = append(list, fmt.Sprintf("%d errors more per 1000 calls", h.Errors))
+	}
+	if h.Latency > 0 {
+		list = append(list, fmt.Sprintf("a median longer by %d %%", h.Latency))
+	}
+	text := ""
+	if len(list) > 0 {
+		text = fmt.Sprintf("taken back at %s, from %d calls of both versions on\n", strings.Join(list, ", or "), h.Least)
+	}
+	if h.StuckNS > 0 {
+		text += fmt.Sprintf("calls longer than %v are told\n", time.Duration(h.StuckNS))
+	}
+	return text
+}
+
+func latency(sampled, ns uint64) string {
+	if sampled == 0 {
+		return "-"
+	}
+	d := time.Duration(ns)
+	for unit := time.Nanosecond; unit < time.Hour; unit *= 10 {
+		if d < 100*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.String()
+}

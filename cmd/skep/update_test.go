@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/cli"
+	"skep/internal/uapi"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
+	for line, want := range map[string]string{
+		"--all":                                 "all",
+		"--tgid 5 --uid 4000000 --or --comm sh": "tgid 5 and uid 4000000, or comm sh",
+		"--except --uid 4000000 --all":          "except uid 4000000, all others",
+		"--share 10% --cpus 0-2,5":              "cpus 0-2,5 and share 10%",
+		"--share 100%":                          "share 100%",
+		"--pid 7 --gid 4000001 --window 1h..2h": "pid 7 and gid 4000001 and from 1h0m0s on for 1h0m0s",
+		"--except --comm a --or --comm b --or --except=true --comm c": "",
+	} {
+		u := &updateApply{}
+		f := cli.NewFlags("update apply", "update apply")
+		u.options(f)
+		_, err := f.Parse(append([]string{"fix"}, strings.Fields(line)...))
+		var a uapi.DynamosApply
+		if err == nil {
+			a, err = u.apply(f)
+		}
+		if want == "" {
+			if err == nil {
+				t.Errorf("%s: taken", line)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if got := update.Describe(&a.Policy, update.Names{Now: update.Boottime()}); got != want {
+			t.Errorf("%s: %q, not %q", line, got, want)
+		}
+		if a.ConfirmMS != 300000 || a.EnterMS != 30000 || a.Flags != 0 || a.Health.Least != 1000 {
+			t.Errorf("%s: %+v", line, a.Health)
+		}
+	}
+}
+
+func TestUpdateOptionsThatAreRefused(t *testing.T) {
+	for _, line := range []string{
+		"", "--nobody", "--tgid 0", "--tgid -1", "--pid x", "--comm 1234567890123456", "--uid no-such-user-here",
+		"--share 0%", "--share 101%", "--share 10", "--share NaN%", "--cpus 5-1", "--cpus 4096", "--window 5m..1m", "--window -1s",
+		"--or --tgid 1", "--tgid 1 --tgid 2", "--tgid 1 --or", "--tgid 1 --all", "--except --tgid 1",
+		"--all --confirm -1s", "--all --confirm 1ns", "--all --confirm 1200h", "--all --enter 0", "--all --max-errors 1001",
+		"--all --stuck -1s", "--all --max-latency 99999999999", "--all=false", "--cgroup no-such-cgroup-here",
+	} {
+		u := &updateApply{}
+		f := cli.NewFlags("update apply", "update apply")
+		u.options(f)
+		_, err := f.Parse(strings.Fields(line))
+		if err == nil {
+			_, err = u.apply(f)
+		}
+		if code, _ := cli.Code(err); code != cli.Usage {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+func TestUpdateStatusAsPeopleReadIt(t *testing.T) {
+	u := update.Status{Name: "fix", Class: "any", State: "trial", Policy: "tgid 5", ConfirmMS: 57200, Advised: true,
+		Health:    update.Health{Least: 100, Errors: 20, Latency: 50, StuckNS: 10e9},
+		Functions: []update.Function{{Symbol: "f", Installer: "direct", Old: update.Version{Calls: 9, Errors: 1}, New: update.Version{Calls: 3, Inside: 1, Sampled: 2, P50: 1234, P99: 56789}}},
+		Inside:    []update.Task{{PID: 4, TID: 5, Comm: "a\x1b[2J", Symbol: "f", Version: "new", Frame: "pipe_read"}},
+		Events:    []update.Event{{TimeNS: 1e9, Cause: "asked", State: "trial", PID: 4, Comm: "skep", Text: "applied"}}}
+	var b strings.Builder
+	if err := showUpdate(&b, &u, 3e9); err != nil {
+		t.Fatal(err)
+	}
+	want := `fix: class any, trial, taken back in 57s unless committed
+REBOOT ADVISED: a task died inside and may have held a lock; nothing more is applied until then
+for tgid 5
+taken back at 20 errors more per 1000 calls, or a median longer by 50 %, from 100 calls of both versions on
+calls longer than 10s are told
+
+FUNCTION  VERSION  CALLS  INSIDE  LOST  ERRORS  OUTSIDE  P50    P99   BY      ALSO CHANGED BY
+f         old      9      0       0     1       0        -      -     direct  -
+          new      3      1       0     0       0        1.2µs  57µs
+
+PID  THREAD  COMM   INSIDE  VERSION  SLEEPS IN
+4    5       a?[2J  f       new      pipe_read
+
+AGO  EVENT  THEN   PID  COMM  TEXT
+2s   asked  trial  4    skep  applied
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+	b.Reset()
+	if err := showUpdates(&b, []update.Status{u}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "fix     any    trial (reboot advised)  tgid 5  f         9          3          1       0       direct\n") {
+		t.Errorf("got\n%s", b.String())
+	}
+}
+
+func TestLatencyAsPeopleReadIt(t *testing.T) {
+	for ns, want := range map[uint64]string{0: "0s", 7: "7ns", 999: "1µs", 1234: "1.2µs", 56789: "57µs", 1234567890: "1.2s"} {
+		if got := latency(1, ns); got != want {
+			t.Errorf("%v: %s, not %s", time.Duration(ns), got, want)
+		}
+	}
+}
+
+func TestPackageAsPeopleReadIt(t *testing.T) {
+	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
+		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
+		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
+			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6}},
+			Imports:   []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
+	var b strings.Builder
+	if err := showPackage(&b, p, "ab"); err != nil {
+		t.Fatal(err)
+	}
+	want := `fix: class any
+  together: kfree is called anew
+  its author says: it frees what leaked
+changes a.c
+
+for Linux 6.1.0 of 6.1.1-1, which runs here
+  build-id ab
+
+FUNCTION  FILE  BYTES  INSTEAD OF  RESULT  TYPE
+f,2       a.c   6      5           int     int f(void)
+
+uses g, which modules otherwise can't
+
+has new data of its own: seen
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the counts of two versions that run beside each other say about the
+ * newer one, and whose text a stack went through.
+ */
+#ifndef DYNAMOS_HEALTH_H
+#define DYNAMOS_HEALTH_H
+
+#include <skep/dynamos.h>
+
+/* Fewer samples have no median worth the name, however small `least` is. */
+#define DYNAMOS_SAMPLES 32
+
+/* Of one version, over all processors, since a comparison began. */
+struct dynamos_sum {
+	u64 calls; /* that came back */
+	u64 errors;
+	u64 latency[DYNAMOS_BUCKETS];
+};
+
+/* Both figures of a verdict: errors per 1000 calls, or ns. */
+struct dynamos_verdict {
+	u32 cause; /* enum dynamos_cause, 0: nothing is wrong */
+	u64 newer, older;
+};
+
+/* Why the limits make no sense, or NULL. */
+const char *dynamos_health_check(const struct dynamos_health *limits);
+
+/* The time in ns below which `part` of 1000 samples lie, 0 without samples. */
+u64 dynamos_health_quantile(const u64 *latency, u32 part);
+
+/* The bucket of a duration. */
+static inline u32 dynamos_health_bucket(u64 ns)
+{
+	u32 bucket = ns ? 63 - __builtin_clzll(ns) : 0;
+
+	return bucket < DYNAMOS_BUCKETS ? bucket : DYNAMOS_BUCKETS - 1;
+}
+
+void dynamos_health_judge(const struct dynamos_health *limits,
+			  const struct dynamos_sum *newer,
+			  const struct dynamos_sum *older,
+			  struct dynamos_verdict *verdict);
+
+/* newer - older for counts that are read while they grow. */
+void dynamos_health_since(struct dynamos_sum *sum,
+			  const struct dynamos_sum *start);
+
+/* Whether an address of a stack lies in a text. A return address may be the
+ * first byte behind it, after a call that does not return. */
+static inline int dynamos_health_within(u64 address, u64 text, u64 length)
+{
+	return address >= text && address - text <= length && length;
+}
+
+#endif

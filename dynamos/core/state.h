@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What may happen to an update, and when: the drawing in skep/dynamos.h. */
+#ifndef DYNAMOS_STATE_H
+#define DYNAMOS_STATE_H
+
+#include <skep/types.h>
+
+enum dynamos_step {
+	DYNAMOS_BEGIN,	 /* APPLY of class any, task, object */
+	DYNAMOS_ENTER,	 /* APPLY of class together */
+	DYNAMOS_ENTERED, /* the last task changed over */
+	DYNAMOS_CONFIRM, /* COMMIT */
+	DYNAMOS_END,	 /* REVERT, health, no COMMIT in time, superseded */
+	DYNAMOS_DRAINED, /* nobody is inside any more */
+	DYNAMOS_REMOVE,	 /* the module's exit */
+	DYNAMOS_STEPS
+};
+
+#define DYNAMOS_STATE_EBUSY 16
+#define DYNAMOS_STATE_EINVAL 22
+#define DYNAMOS_STATE_EALREADY 114
+
+/* The state that follows, 0 for "no more", or a negative errno: -EBUSY where
+ * the same step may be taken later, -EALREADY where it was taken. */
+int dynamos_state_next(u32 state, enum dynamos_step step);
+
+/* loaded, entering ... for messages. */
+const char *dynamos_state_name(u32 state);
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Any bytes as a policy: what is accepted becomes a table whose tests lead
+ * forward only, and decides for any task as a plain reading of the rules does.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../policy.h"
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
+
+struct facts {
+	s32 pid, tgid;
+	char comm[16];
+	u32 uid, gid;
+	u64 now, cgroup;
+	u32 cpu, after;
+};
+
+static struct facts facts;
+
+static int holds(const struct dynamos_rule *r, u64 key, int in_task)
+{
+	u32 t = r->terms;
+
+	if (t & DYNAMOS_TERMS_TASK && !in_task)
+		return 0;
+	return (!(t & DYNAMOS_PID) || r->pid == facts.pid) &&
+	       (!(t & DYNAMOS_TGID) || r->tgid == facts.tgid) &&
+	       (!(t & DYNAMOS_COMM) || !strncmp(r->comm, facts.comm, 16)) &&
+	       (!(t & DYNAMOS_UID) || r->uid == facts.uid) &&
+	       (!(t & DYNAMOS_GID) || r->gid == facts.gid) &&
+	       (!(t & DYNAMOS_CGROUP) || r->cgroup == facts.cgroup) &&
+	       (!(t & DYNAMOS_CPUS) || dynamos_policy_cpu(r, facts.cpu)) &&
+	       (!(t & DYNAMOS_SHARE) ||
+		dynamos_policy_hash(facts.tgid, key) < r->share) &&
+	       (!(t & DYNAMOS_WINDOW) ||
+		(facts.now >= r->from && facts.now < r->until));
+}
+
+static int expected(const struct dynamos_policy *p, u64 key, int in_task)
+{
+	u32 i;
+
+	for (i = 0; i < p->rules; i++)
+		if (holds(&p->rule[i], key, in_task))
+			return p->rule[i].choice;
+	return p->otherwise;
+}
+
+static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
+{
+	switch (test->source) {
+	case DYNAMOS_OF_HASH:
+		return dynamos_policy_hash(facts.tgid, t->key) < test->want;
+	case DYNAMOS_OF_TIME:
+		return facts.now - test->want < test->mask;
+	case DYNAMOS_OF_CPU:
+		return dynamos_policy_cpu(&t->policy.rule[test->offset],
+					  facts.cpu);
+	case DYNAMOS_OF_CGROUP:
+		return facts.cgroup == test->want;
+	}
+	abort();
+}
+
+static void sound(const struct dynamos_table *t)
+{
+	u32 i;
+
+	if (t->tests > DYNAMOS_TESTS)
+		abort();
+	for (i = 0; i < t->tests; i++) {
+		const struct dynamos_test *test = &t->test[i];
+
+		if (test->yes <= i || test->no <= i)
+			abort();
+		if (test->yes >= t->tests && test->yes < DYNAMOS_OLD)
+			abort();
+		if (test->no >= t->tests && test->no < DYNAMOS_OLD)
+			abort();
+	}
+}
+
+/* Rules are large and mostly CPU maps: the input fills their heads. */
+static void fill(struct dynamos_policy *p, const u8 *data, size_t size)
+{
+	size_t head = offsetof(struct dynamos_rule, cpus) + 8;
+	u32 i;
+
+	memset(p, 0, sizeof(*p));
+	for (i = 0; i < DYNAMOS_RULES && size >= head; i++) {
+		memcpy(&p->rule[i], data, head);
+		p->rule[i].terms &= 1023;
+		data += head;
+		size -= head;
+	}
+	p->rules = i;
+	p->otherwise = size && *data & 1;
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	static const struct dynamos_layout layout = {
+		.pid = offsetof(struct facts, pid),
+		.tgid = offsetof(struct facts, tgid),
+		.comm = offsetof(struct facts, comm),
+		.uid = offsetof(struct facts, uid),
+		.gid = offsetof(struct facts, gid),
+		.key = 77,
+	};
+	static struct dynamos_policy policy;
+	static struct dynamos_table table;
+	struct dynamos_refusal refusal;
+	int in_task, err;
+	u32 i;
+
+	if (size < sizeof(facts))
+		return 0;
+	memcpy(&facts, data, sizeof(facts));
+	facts.comm[15] = 0;
+	fill(&policy, data + sizeof(facts), size - sizeof(facts));
+	/* A rule that speaks of this very task is what chance seldom gives. */
+	for (i = 0; i < policy.rules; i++)
+		if (policy.rule[i].zero == 1) {
+			policy.rule[i].zero = 0;
+			policy.rule[i].pid = facts.pid;
+			policy.rule[i].uid = facts.uid;
+			memcpy(policy.rule[i].comm, facts.comm, 16);
+		}
+	err = dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal);
+	if (!err != !refusal.why)
+		abort();
+	if (err)
+		return 0;
+	dynamos_policy_compile(&policy, &layout, &table);
+	sound(&table);
+	for (in_task = 0; in_task < 2; in_task++)
+		if (dynamos_policy_choose(&table, in_task, &facts, &facts,
+					  ask) !=
+		    expected(&policy, layout.key, in_task))
+			abort();
+	return 0;
+}

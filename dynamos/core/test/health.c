@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* When the newer of two versions is the worse one. */
+#include <string.h>
+
+#include "../health.h"
+#include "tests/tap.h"
+
+static struct dynamos_health limits;
+static struct dynamos_sum newer, older;
+static struct dynamos_verdict verdict;
+
+static void begin(void)
+{
+	memset(&limits, 0, sizeof(limits));
+	memset(&newer, 0, sizeof(newer));
+	memset(&older, 0, sizeof(older));
+	limits.least = 100;
+	limits.errors = 10;
+	limits.latency = 150;
+	newer.calls = older.calls = 1000;
+	newer.latency[10] = older.latency[10] = 100;
+}
+
+static u32 judge(void)
+{
+	dynamos_health_judge(&limits, &newer, &older, &verdict);
+	return verdict.cause;
+}
+
+static void checks(void)
+{
+	begin();
+	TAP(!dynamos_health_check(&limits));
+	limits.zero = 1;
+	TAP(strstr(dynamos_health_check(&limits), "reserved"));
+	begin();
+	limits.errors = 1001;
+	TAP(strstr(dynamos_health_check(&limits), "errors"));
+	begin();
+	limits.latency = 100;
+	TAP(strstr(dynamos_health_check(&limits), "latency"));
+	begin();
+	limits.least = 0;
+	TAP(strstr(dynamos_health_check(&limits), "least"));
+	memset(&limits, 0, sizeof(limits));
+	TAP(!dynamos_health_check(&limits));
+}
+
+static void buckets(void)
+{
+	TAP(dynamos_health_bucket(0) == 0 && dynamos_health_bucket(1) == 0);
+	TAP(dynamos_health_bucket(2) == 1 && dynamos_health_bucket(3) == 1);
+	TAP(dynamos_health_bucket(1023) == 9);
+	TAP(dynamos_health_bucket(1024) == 10);
+	TAP(dynamos_health_bucket(~0ull) == DYNAMOS_BUCKETS - 1);
+}
+
+static void quantiles(void)
+{
+	u64 h[DYNAMOS_BUCKETS] = {0};
+
+	TAP(dynamos_health_quantile(h, 500) == 0);
+	h[0] = 1;
+	TAP(dynamos_health_quantile(h, 990) < 2);
+	h[0] = 0;
+	h[10] = 100;
+	TAP(dynamos_health_quantile(h, 0) == 1024);
+	TAP(dynamos_health_quantile(h, 500) == 1536);
+	TAP(dynamos_health_quantile(h, 1000) < 2048);
+	h[20] = 2;
+	TAP(dynamos_health_quantile(h, 500) < 2048);
+	TAP(dynamos_health_quantile(h, 990) >= 1 << 20);
+	h[10] = h[20] = 0;
+	h[DYNAMOS_BUCKETS - 1] = 1;
+	TAP(dynamos_health_quantile(h, 500) == 1ull << 39);
+	h[DYNAMOS_BUCKETS - 1] = 1ull << 62;
+	TAP(dynamos_health_quantile(h, 999) < 1ull << 40);
+}
+
+static void errors(void)
+{
+	begin();
+	TAP(judge() == 0);
+	older.errors = 20;
+	newer.errors = 30;
+	TAP(judge() == 0);
+	newer.errors = 31;
+	TAP(judge() == DYNAMOS_ERRORS);
+	TAP(verdict.newer == 31 && verdict.older == 20);
+	newer.calls = 99;
+	TAP(judge() == 0);
+	newer.calls = 1000;
+	older.calls = 99;
+	TAP(judge() == 0);
+	older.calls = 1000;
+	limits.errors = 0;
+	TAP(judge() == 0);
+}
+
+static void latency(void)
+{
+	begin();
+	newer.latency[10] = 0;
+	newer.latency[11] = 100;
+	TAP(judge() == DYNAMOS_SLOW);
+	TAP(verdict.newer == 3072 && verdict.older == 1536);
+	limits.latency = 200;
+	TAP(judge() == 0);
+	limits.latency = 199;
+	newer.latency[11] = DYNAMOS_SAMPLES - 1;
+	TAP(judge() == 0);
+	newer.latency[11] = DYNAMOS_SAMPLES;
+	TAP(judge() == DYNAMOS_SLOW);
+	older.latency[10] = DYNAMOS_SAMPLES - 1;
+	TAP(judge() == 0);
+	limits.latency = 0;
+	older.latency[10] = 100;
+	TAP(judge() == 0);
+}
+
+static void since(void)
+{
+	begin();
+	older.calls = 400;
+	older.errors = 1;
+	older.latency[10] = 30;
+	newer.errors = 0;
+	dynamos_health_since(&newer, &older);
+	TAP(newer.calls == 600 && newer.errors == 0 && newer.latency[10] == 70);
+}
+
+static void frames(void)
+{
+	TAP(dynamos_health_within(100, 100, 10));
+	TAP(dynamos_health_within(110, 100, 10));
+	TAP(!dynamos_health_within(111, 100, 10));
+	TAP(!dynamos_health_within(99, 100, 10));
+	TAP(!dynamos_health_within(100, 100, 0));
+}
+
+int main(void)
+{
+	checks();
+	buckets();
+	quantiles();
+	errors();
+	latency();
+	since();
+	frames();
+	return tap_done();
+}

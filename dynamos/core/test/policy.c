@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+/* Which policies are refused and why, and what the others decide. */
+#include <stddef.h>
+#include <string.h>
+
+#include "../policy.h"
+#include "tests/tap.h"
+
+struct task {
+	u32 before;
+	s32 pid, tgid;
+	char comm[16];
+};
+
+struct credentials {
+	u32 uid, gid, after;
+};
+
+static const struct dynamos_layout layout = {
+	.pid = offsetof(struct task, pid),
+	.tgid = offsetof(struct task, tgid),
+	.comm = offsetof(struct task, comm),
+	.uid = offsetof(struct credentials, uid),
+	.gid = offsetof(struct credentials, gid),
+	.key = 0x5bd1e9955bd1e995ull,
+};
+
+static struct dynamos_policy policy;
+static struct dynamos_table table;
+static struct dynamos_refusal refusal;
+static struct task task;
+static struct credentials user;
+static u32 cpu;
+static u64 now, cgroup;
+static int asked;
+
+static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
+{
+	asked++;
+	switch (test->source) {
+	case DYNAMOS_OF_HASH:
+		return dynamos_policy_hash(task.tgid, t->key) < test->want;
+	case DYNAMOS_OF_TIME:
+		return now - test->want < test->mask;
+	case DYNAMOS_OF_CPU:
+		return dynamos_policy_cpu(&t->policy.rule[test->offset], cpu);
+	default:
+		return cgroup == test->want;
+	}
+}
+
+static void begin(void)
+{
+	memset(&policy, 0, sizeof(policy));
+	memset(&task, 0, sizeof(task));
+	memset(&user, 0, sizeof(user));
+	task.before = user.after = 0xffffffff;
+	task.pid = 71;
+	task.tgid = 70;
+	strcpy(task.comm, "tenant");
+	user.uid = 1000;
+	user.gid = 1001;
+	cpu = 2;
+	now = 5000;
+	cgroup = 33;
+	asked = 0;
+}
+
+static struct dynamos_rule *rule(u32 terms, u32 choice)
+{
+	struct dynamos_rule *r = &policy.rule[policy.rules++];
+
+	r->terms = terms;
+	r->choice = choice;
+	return r;
+}
+
+static int choose(int in_task)
+{
+	if (dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal))
+		return -1;
+	dynamos_policy_compile(&policy, &layout, &table);
+	return dynamos_policy_choose(&table, in_task, &task, &user, ask);
+}
+
+static void refused(u32 class, u32 at, const char *why)
+{
+	int err = dynamos_policy_check(&policy, class, &refusal);
+
+	if (!tap_ok(err == -DYNAMOS_EINVAL && refusal.rule == at &&
+			    refusal.why && strstr(refusal.why, why),
+		    "policy: refused: %s", why))
+		printf("# %d rule %u: %s\n", err, refusal.rule,
+		       refusal.why ? refusal.why : "");
+	begin();
+}
+
+static void wholes(void)
+{
+	begin();
+	refused(0, DYNAMOS_RULES, "class");
+	refused(DYNAMOS_TOGETHER + 1, DYNAMOS_RULES, "class");
+	policy.rules = DYNAMOS_RULES + 1;
+	refused(DYNAMOS_ANY, DYNAMOS_RULES, "16 rules");
+	policy.otherwise = 2;
+	refused(DYNAMOS_ANY, DYNAMOS_RULES, "otherwise");
+	rule(0, 1);
+	policy.otherwise = 1;
+	refused(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
+	refused(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
+	policy.otherwise = 1;
+	TAP(!dynamos_policy_check(&policy, DYNAMOS_TOGETHER, &refusal));
+	TAP(!refusal.why);
+}
+
+static void values(void)
+{
+	begin();
+	rule(DYNAMOS_TERMS + 1, 1);
+	refused(DYNAMOS_ANY, 0, "term");
+	rule(0, 1);
+	rule(0, 2);
+	refused(DYNAMOS_ANY, 1, "choice");
+	rule(0, 1)->zero = 1;
+	refused(DYNAMOS_ANY, 0, "zero");
+	rule(DYNAMOS_PID, 1);
+	refused(DYNAMOS_ANY, 0, "pid");
+	rule(DYNAMOS_TGID, 1)->tgid = -1;
+	refused(DYNAMOS_ANY, 0, "tgid");
+	rule(DYNAMOS_COMM, 1);
+	refused(DYNAMOS_ANY, 0, "comm");
+	memset(rule(DYNAMOS_COMM, 1)->comm, 'x', 16);
+	refused(DYNAMOS_ANY, 0, "comm");
+	rule(DYNAMOS_UID, 1)->uid = 0xffffffff;
+	refused(DYNAMOS_ANY, 0, "uid");
+	rule(DYNAMOS_GID, 1)->gid = 0xffffffff;
+	refused(DYNAMOS_ANY, 0, "gid");
+	rule(DYNAMOS_CGROUP, 1);
+	refused(DYNAMOS_ANY, 0, "cgroup");
+	rule(DYNAMOS_CPUS, 1);
+	refused(DYNAMOS_ANY, 0, "CPU");
+	rule(DYNAMOS_SHARE, 1)->share = 65537;
+	refused(DYNAMOS_ANY, 0, "share");
+	rule(DYNAMOS_WINDOW, 1);
+	refused(DYNAMOS_ANY, 0, "window");
+}
+
+/* Each term holds for what begin() set, and not for anything else. */
+static void terms(void)
+{
+	begin();
+	rule(DYNAMOS_PID, 1)->pid = 71;
+	TAP(choose(1) == 1 && choose(0) == 0);
+	policy.rule[0].pid = 70;
+	TAP(choose(1) == 0);
+	begin();
+	rule(DYNAMOS_TGID, 1)->tgid = 70;
+	TAP(choose(1) == 1 && choose(0) == 0);
+	policy.rule[0].tgid = 71;
+	TAP(choose(1) == 0);
+	begin();
+	rule(DYNAMOS_UID, 1)->uid = 1000;
+	TAP(choose(1) == 1 && choose(0) == 0);
+	policy.rule[0].uid = 1001;
+	TAP(choose(1) == 0);
+	begin();
+	rule(DYNAMOS_GID, 1)->gid = 1001;
+	TAP(choose(1) == 1 && choose(0) == 0);
+	policy.rule[0].gid = 1000;
+	TAP(choose(1) == 0);
+	begin();
+	rule(DYNAMOS_CGROUP, 1)->cgroup = 33;
+	TAP(choose(1) == 1 && choose(0) == 0);
+	policy.rule[0].cgroup = 34;
+	TAP(choose(1) == 0);
+}
+
+static void names(void)
+{
+	begin();
+	strcpy(rule(DYNAMOS_COMM, 1)->comm, "tenant");
+	TAP(choose(1) == 1 && choose(0) == 0);
+	strcpy(task.comm + 7, "rest");
+	TAP(choose(1) == 1);
+	strcpy(task.comm, "tenants");
+	TAP(choose(1) == 0);
+	strcpy(task.comm, "tenan");
+	TAP(choose(1) == 0);
+	strcpy(policy.rule[0].comm, "fifteen letters");
+	strcpy(task.comm, "fifteen letters");
+	TAP(choose(1) == 1);
+	strcpy(task.comm, "fifteen letter");
+	TAP(choose(1) == 0);
+	strcpy(policy.rule[0].comm, "eight888");
+	strcpy(task.comm, "eight888");
+	TAP(choose(1) == 1);
+	strcpy(task.comm, "eight8889");
+	TAP(choose(1) == 0);
+}
+
+/* The only two terms that hold in an interrupt as well. */
+static void places(void)
+{
+	struct dynamos_rule *r;
+
+	begin();
+	rule(DYNAMOS_CPUS, 1)->cpus[0] = 4;
+	TAP(choose(1) == 1 && choose(0) == 1);
+	cpu = 66;
+	TAP(choose(1) == 0 && choose(0) == 0);
+	cpu = 4096 + 2;
+	TAP(choose(1) == 0);
+	begin();
+	r = rule(DYNAMOS_WINDOW, 1);
+	r->from = 5000;
+	r->until = 5001;
+	TAP(choose(1) == 1 && choose(0) == 1);
+	now = 4999;
+	TAP(choose(1) == 0);
+	now = 5001;
+	TAP(choose(1) == 0);
+}
+
+static u32 held(u32 share)
+{
+	u32 i, n = 0;
+
+	policy.rule[0].share = share;
+	for (i = 1; i <= 20000; i++) {
+		task.tgid = i;
+		n += choose(1) == 1;
+	}
+	return n;
+}
+
+/* A process that a share took in stays in when the share grows. */
+static void shares(void)
+{
+	u32 i, lost = 0;
+	int small;
+
+	begin();
+	rule(DYNAMOS_SHARE, 1);
+	TAP(held(0) == 0);
+	TAP(held(65536) == 20000);
+	i = held(6554);
+	tap_ok(i > 1700 && i < 2300, "policy: %u of 20000 are a tenth", i);
+	for (i = 1; i <= 2000; i++) {
+		task.tgid = i;
+		policy.rule[0].share = 6554;
+		small = choose(1);
+		policy.rule[0].share = 20000;
+		lost += small == 1 && choose(1) != 1;
+	}
+	TAP(!lost);
+	TAP(choose(0) == 0);
+}
+
+static void order(void)
+{
+	struct dynamos_rule *r;
+
+	begin();
+	TAP(choose(1) == 0 && choose(0) == 0);
+	policy.otherwise = 1;
+	TAP(choose(1) == 1 && choose(0) == 1);
+	TAP(table.tests == 0);
+	rule(DYNAMOS_UID, 0)->uid = 1000;
+	TAP(choose(1) == 0 && choose(0) == 1);
+	rule(0, 1);
+	rule(0, 0);
+	TAP(choose(1) == 0 && choose(0) == 1);
+	user.uid = 0;
+	TAP(choose(1) == 1);
+
+	begin();
+	r = rule(DYNAMOS_UID | DYNAMOS_GID | DYNAMOS_TGID | DYNAMOS_CGROUP, 1);
+	r->uid = 1000;
+	r->gid = 1001;
+	r->tgid = 69;
+	r->cgroup = 33;
+	rule(DYNAMOS_PID, 1)->pid = 71;
+	TAP(choose(1) == 1 && !asked);
+	task.pid = 72;
+	TAP(choose(1) == 0);
+	r->tgid = 70;
+	TAP(choose(1) == 1 && asked == 1);
+}
+
+/* The largest policy there is fits, and its last rule decides. */
+static void most(void)
+{
+	struct dynamos_rule *r;
+	u32 i;
+
+	begin();
+	for (i = 0; i < DYNAMOS_RULES; i++) {
+		r = rule(DYNAMOS_TERMS, 1);
+		r->pid = 71;
+		r->tgid = 70;
+		strcpy(r->comm, "tenant and more");
+		strcpy(task.comm, r->comm);
+		r->uid = 1000;
+		r->gid = 1001;
+		r->cgroup = i == DYNAMOS_RULES - 1 ? 33 : 34;
+		r->cpus[0] = 4;
+		r->share = 65536;
+		r->until = 6000;
+	}
+	TAP(choose(1) == 1 && asked == 4 * DYNAMOS_RULES);
+	TAP(table.tests <= DYNAMOS_TESTS && table.tests < DYNAMOS_OLD);
+	TAP(choose(0) == 0);
+	cgroup = 35;
+	TAP(choose(1) == 0);
+}
+
+int main(void)
+{
+	wholes();
+	values();
+	terms();
+	names();
+	places();
+	shares();
+	order();
+	most();
+	return tap_done();
+}

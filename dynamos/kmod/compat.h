@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What differs between the kernels that this module is built for. */
+#ifndef DYNAMOS_KMOD_COMPAT_H
+#define DYNAMOS_KMOD_COMPAT_H
+
+#include <linux/ftrace.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+static inline int dynamos_compat_direct(struct ftrace_ops *ops,
+					unsigned long entry)
+{
+	return register_ftrace_direct_multi(ops, entry);
+}
+
+static inline int dynamos_compat_undirect(struct ftrace_ops *ops,
+					  unsigned long entry)
+{
+	return unregister_ftrace_direct_multi(ops, entry);
+}
+#else
+static inline int dynamos_compat_direct(struct ftrace_ops *ops,
+					unsigned long entry)
+{
+	return register_ftrace_direct(ops, entry);
+}
+
+static inline int dynamos_compat_undirect(struct ftrace_ops *ops,
+					  unsigned long entry)
+{
+	return unregister_ftrace_direct(ops, entry, false);
+}
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+static inline void dynamos_compat_go(struct ftrace_regs *regs,
+				     unsigned long address)
+{
+	ftrace_instruction_pointer_set(regs, address);
+}
+#else
+static inline void dynamos_compat_go(struct ftrace_regs *regs,
+				     unsigned long address)
+{
+	ftrace_regs_set_instruction_pointer(regs, address);
+}
+#endif
+
+#endif

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/dynamos: the calls of skep/dynamos.h. What comes from user space is
+ * copied once and judged before anything is done; all calls but read and poll
+ * hold dynamos_lock.
+ */
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/init_task.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/nsproxy.h>
+#include <linux/pid_namespace.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include <dynamos/core/health.h>
+#include <dynamos/core/policy.h>
+#include <dynamos/core/state.h>
+
+#include "engine.h"
+#include "owner.h"
+#include "symbol.h"
+
+/* Pids, cgroups and users are meant as the kernel's own processes see them. */
+static bool trusted(void)
+{
+	const struct nsproxy *ours = current->nsproxy;
+	const struct nsproxy *first = init_task.nsproxy;
+
+	return capable(CAP_SYS_MODULE) && current_user_ns() == &init_user_ns &&
+	       task_active_pid_ns(current) == &init_pid_ns &&
+	       ours->cgroup_ns == first->cgroup_ns;
+}
+
+static struct dynamos_inside *named(const char *name, char *why)
+{
+	struct dynamos_inside *u;
+
+	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
+		if (why)
+			scnprintf(why, DYNAMOS_WHY, "the name has no end");
+		return ERR_PTR(-EINVAL);
+	}
+	u = dynamos_update_find(name);
+	if (u)
+		return u;
+	if (why)
+		scnprintf(why, DYNAMOS_WHY,
+			  "no update has the name %s: load its module first",
+			  name);
+	return ERR_PTR(-ENOENT);
+}
+
+static long apply(void *arg)
+{
+	struct dynamos_apply *a = arg;
+	struct dynamos_inside *u;
+	const char *wrong;
+
+	memset(a->why, 0, sizeof(a->why));
+	if (a->flags & ~DYNAMOS_SUPERSEDE)
+		return -EINVAL;
+	wrong = dynamos_health_check(&a->health);
+	if (wrong) {
+		scnprintf(a->why, sizeof(a->why), "health: %s", wrong);
+		return -EINVAL;
+	}
+	u = named(a->name, a->why);
+	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_begin(u, a);
+}
+
+static long policy(void *arg)
+{
+	struct dynamos_change *c = arg;
+	struct dynamos_inside *u;
+
+	memset(c->why, 0, sizeof(c->why));
+	if (c->zero)
+		return -EINVAL;
+	u = named(c->name, c->why);
+	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_policy(u, c);
+}
+
+static long commit(void *arg)
+{
+	struct dynamos_name *n = arg;
+	struct dynamos_inside *u;
+	int err;
+
+	memset(n->why, 0, sizeof(n->why));
+	if (n->zero)
+		return -EINVAL;
+	u = named(n->name, n->why);
+	if (IS_ERR(u))
+		return PTR_ERR(u);
+	err = dynamos_update_step(u, DYNAMOS_CONFIRM, n->why);
+	if (err)
+		return err;
+	dynamos_watch_commit(u);
+	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
+			  current->comm, "committed");
+	return 0;
+}
+
+static long revert(void *arg)
+{
+	struct dynamos_name *n = arg;
+	struct dynamos_inside *u;
+	int err;
+
+	memset(n->why, 0, sizeof(n->why));
+	if (n->zero)
+		return -EINVAL;
+	u = named(n->name, n->why);
+	if (IS_ERR(u))
+		return PTR_ERR(u);
+	err = dynamos_state_next(u->state, DYNAMOS_END);
+	if (err < 0)
+		return dynamos_update_step(u, DYNAMOS_END, n->why);
+	dynamos_update_end(u, DYNAMOS_ASKED, current->pid, "reverted");
+	dynamos_drain_end(u);
+	return 0;
+}
+
+static long info(void *arg)
+{
+	struct dynamos_info *i = arg;
+	const u32 index = i->index;
+	struct dynamos_inside *u;
+	u32 n = 0;
+
+	memset(i, 0, sizeof(*i));
+	i->revision = DYNAMOS_REVISION;
+	i->index = index;
+	list_for_each_entry(u, &dynamos_updates,
+			    link) if (n++ == index) goto found;
+	return -ENOENT;
+found:
+	i->class = u->class;
+	i->state = u->state;
+	i->functions = u->count;
+	i->advised = dynamos_node_advised();
+	i->confirm_ms = dynamos_watch_left(u);
+	strscpy(i->name, u->name, sizeof(i->name));
+	strscpy(i->build_id, dynamos_symbol_build_id(), sizeof(i->build_id));
+	strscpy(i->end, u->end, sizeof(i->end));
+	i->health = u->health;
+	if (u->table)
+		i->policy = u->table->policy;
+	return 0;
+}
+
+static void fill(struct dynamos_count *c, const struct dynamos_tally *t)
+{
+	c->in = t->in;
+	c->out = t->out;
+	c->errors = t->errors;
+	c->outside = t->outside;
+	c->sampled = t->sampled;
+	memcpy(c->latency, t->latency, sizeof(c->latency));
+}
+
+/* Calls that were inside the older version when the update was applied count
+ * as coming then. */
+static void since(struct dynamos_count *c, const struct dynamos_place *at)
+{
+	u32 i;
+
+	c->in -= at->before.out + at->before_lost;
+	c->out -= at->before.out;
+	c->lost -= at->before_lost;
+	c->errors -= at->before.errors;
+	c->outside -= at->before.outside;
+	c->sampled -= at->before.sampled;
+	for (i = 0; i < DYNAMOS_BUCKETS; i++)
+		c->latency[i] -= at->before.latency[i];
+}
+
+/* A slot is the update's until its version is out of the chain. */
+static struct dynamos_slot *slot_of(struct dynamos_inside *u, u32 n)
+{
+	return u->state == DYNAMOS_LOADED ||
+			       u->engine->leave == DYNAMOS_UNLINKED
+		       ? NULL
+		       : u->version[n]->slot;
+}
+
+static void count_older(struct dynamos_inside *u, u32 n,
+			struct dynamos_count *c)
+{
+	struct dynamos_place *at = &u->engine->at[n];
+	struct dynamos_tally sum;
+
+	c->address = at->address;
+	c->length = at->length;
+	if (slot_of(u, n)) {
+		c->lost = dynamos_slot_older(u->version[n], &sum);
+		fill(c, &sum);
+	} else {
+		c->lost = at->after_lost;
+		fill(c, &at->after);
+	}
+	since(c, at);
+}
+
+static void count_newer(struct dynamos_inside *u, u32 n,
+			struct dynamos_count *c)
+{
+	struct dynamos_version *v = u->version[n];
+	struct dynamos_tally sum;
+
+	c->address = v->address;
+	c->length = v->length;
+	c->lost = atomic64_read(&v->lost);
+	dynamos_version_sum(v, &sum);
+	fill(c, &sum);
+}
+
+static void tell_owner(struct dynamos_inside *u, u32 n, struct dynamos_count *c)
+{
+	const struct dynamos_place *at = &u->engine->at[n];
+	struct dynamos_slot *s = slot_of(u, n);
+
+	if (s) {
+		c->wrapper = s->wrapper;
+		c->wrapper_length = s->wrapper_length;
+	}
+	if (s && s->installer == DYNAMOS_DIRECT)
+		return;
+	if (u->engine->patch)
+		dynamos_owner_livepatch(at->address,
+					dynamos_patch_klp(u->engine->patch),
+					c->owner, sizeof(c->owner));
+	else
+		dynamos_owner_find(at->address, at->place, c->owner,
+				   sizeof(c->owner));
+}
+
+static long count(void *arg)
+{
+	struct dynamos_count *c = arg;
+	const u32 n = c->function, version = c->version;
+	struct dynamos_inside *u = named(c->name, NULL);
+
+	if (IS_ERR(u))
+		return PTR_ERR(u);
+	if (n >= u->count || version > 1)
+		return -ENOENT;
+	memset(c, 0, sizeof(*c));
+	c->revision = DYNAMOS_REVISION;
+	c->function = n;
+	c->version = version;
+	strscpy(c->name, u->name, sizeof(c->name));
+	strscpy(c->symbol, u->update->functions[n].symbol, sizeof(c->symbol));
+	c->installer = u->engine->at[n].installer;
+	if (version)
+		count_newer(u, n, c);
+	else
+		count_older(u, n, c);
+	tell_owner(u, n, c);
+	return 0;
+}
+
+static const struct call {
+	u32 number;
+	long (*call)(void *arg);
+} calls[] = {
+	{DYNAMOS_IOC_APPLY, apply},   {DYNAMOS_IOC_POLICY, policy},
+	{DYNAMOS_IOC_COMMIT, commit}, {DYNAMOS_IOC_REVERT, revert},
+	{DYNAMOS_IOC_INFO, info},     {DYNAMOS_IOC_COUNT, count},
+};
+
+/* What a call answers goes back also with an error: it says why. */
+static long carry_out(const struct call *c, void __user *user)
+{
+	u32 size = _IOC_SIZE(c->number);
+	void *arg = vmemdup_user(user, size);
+	long err;
+
+	if (IS_ERR(arg))
+		return PTR_ERR(arg);
+	err = -EPROTO;
+	if (*(u32 *)arg != DYNAMOS_REVISION)
+		goto out;
+	mutex_lock(&dynamos_lock);
+	err = c->call(arg);
+	mutex_unlock(&dynamos_lock);
+	if (copy_to_user(user, arg, size))
+		err = -EFAULT;
+out:
+	kvfree(arg);
+	return err;
+}
+
+static long control(struct file *file, unsigned int number, unsigned long arg)
+{
+	const struct call *c;
+
+	if (!trusted())
+		return -EPERM;
+	for (c = calls; c < calls + ARRAY_SIZE(calls); c++)
+		if (c->number == number)
+			return carry_out(c, (void __user *)arg);
+	return -ENOTTY;
+}
+
+static int open(struct inode *inode, struct file *file)
+{
+	return trusted() ? 0 : -EPERM;
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.open = open,
+	.unlocked_ioctl = control,
+	.compat_ioctl = compat_ptr_ioctl,
+	.read = dynamos_event_read,
+	.poll = dynamos_event_poll,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = DYNAMOS_DEVICE_NAME,
+	.fops = &operations,
+	.mode = 0600,
+};
+
+int dynamos_device_init(void)
+{
+	return misc_register(&device);
+}
+
+void dynamos_device_exit(void)
+{
+	misc_deregister(&device);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the engine's own parts share: updates, their application, their end.
+ * All of it is under dynamos_lock. */
+#ifndef DYNAMOS_KMOD_ENGINE_H
+#define DYNAMOS_KMOD_ENGINE_H
+
+#include "slot.h"
+
+struct dynamos_patch;
+
+/* How an update leaves: nobody new comes in, settle, wait until nobody is
+ * inside, take the versions out of their chains, settle. */
+enum dynamos_leave {
+	DYNAMOS_STAYS,
+	DYNAMOS_UNPATCHING, /* together: the tasks change back first */
+	DYNAMOS_SHUT,
+	DYNAMOS_DRAINING,
+	DYNAMOS_UNLINKED
+};
+
+/* A function of the kernel, and the calls of its older version. */
+struct dynamos_place {
+	unsigned long address, length, place;
+	struct dynamos_tally before; /* when the update was applied */
+	u64 before_lost;
+	struct dynamos_tally after; /* when it had left */
+	u64 after_lost;
+	u32 installer; /* while or when it was last in force */
+};
+
+struct dynamos_engine {
+	enum dynamos_leave leave;
+	bool settling; /* a settle began since */
+	bool supersedes;
+	bool admitted; /* together: every task changed over once */
+	unsigned long enter_until;
+	struct dynamos_patch *patch;
+	struct dynamos_place at[];
+};
+
+/* update.c */
+struct dynamos_inside *dynamos_update_find(const char *name);
+/* The step, or its refusal in words. */
+int dynamos_update_step(struct dynamos_inside *update, u32 step, char *why);
+/* What is inside this update's versions. */
+u64 dynamos_update_inside(const struct dynamos_inside *update);
+bool dynamos_node_advised(void);
+
+/* apply.c */
+int dynamos_apply_begin(struct dynamos_inside *update, struct dynamos_apply *a);
+int dynamos_apply_policy(struct dynamos_inside *update,
+			 struct dynamos_change *change);
+/* Ends what this update supersedes. */
+void dynamos_apply_supersede(struct dynamos_inside *update);
+/* Nobody is in a slot's chain any more: unhook it, and let drain.c go on. */
+void dynamos_apply_release(struct dynamos_slot *slot);
+
+/* drain.c */
+int dynamos_drain_init(void);
+void dynamos_drain_exit(void);
+/* Look soon whether something can go on. Any context but NMI. */
+void dynamos_drain_kick(void);
+/* Turns dynamos_update_end()'s wish into the state `leaving`. */
+void dynamos_drain_end(struct dynamos_inside *update);
+/* Frees a table once no call can read it. */
+void dynamos_drain_table(struct dynamos_table *table);
+
+/* patch.c: livepatch, for class together */
+int dynamos_patch_enable(struct dynamos_inside *update, char *why);
+/* Begins the reverse transition; -EBUSY: another one is under way. */
+int dynamos_patch_disable(struct dynamos_patch *patch);
+bool dynamos_patch_entered(const struct dynamos_patch *patch);
+/* All tasks changed back, and livepatch forgot it. */
+bool dynamos_patch_left(const struct dynamos_patch *patch);
+/* Names the tasks that have not changed over, here and in the kernel's log. */
+void dynamos_patch_blockers(struct dynamos_inside *update, char *text,
+			    size_t room);
+const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);
+void dynamos_patch_free(struct dynamos_patch *patch);
+
+/* device.c */
+int dynamos_device_init(void);
+void dynamos_device_exit(void);
+
+#endif

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which version a call takes, for all classes.
+ *
+ * Class any: the policy's table, each time. Class task: a task's first call to
+ * a group (the functions of an update) asks the table and leaves a frame with
+ * the answer, on its own kernel stack; until that call returns, all calls by
+ * that task find the frame and do the same. Frames hang in hashed buckets by
+ * task. Only task context looks there, so a bucket's lock needs no interrupts
+ * off.
+ *
+ * A lock is a bit, because the kernel's own lock functions could be the ones
+ * that are changed. For the same reason nothing here can be traced (Kbuild).
+ */
+#include <linux/cgroup.h>
+#include <linux/cred.h>
+#include <linux/hash.h>
+#include <linux/list_bl.h>
+#include <linux/preempt.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include <dynamos/core/health.h>
+#include <dynamos/core/policy.h>
+
+#include "inside.h"
+
+#define BUCKET_BITS 8
+
+struct dynamos_group {
+	u64 number;
+	bool stopped; /* no task is admitted to the new version */
+};
+
+static struct hlist_bl_head buckets[1 << BUCKET_BITS];
+static u64 groups;	/* numbered so far; dynamos_lock */
+static u64 hash_secret; /* of the sticky share, new on each load */
+
+static bool in_cgroup(u64 id)
+{
+	struct cgroup *group = task_dfl_cgroup(current);
+	int i;
+
+	for (i = group->level; i >= 0; i--)
+		if (cgroup_id(group->ancestors[i]) == id)
+			return true;
+	return false;
+}
+
+/* A task's cgroup lives on while preemption is off. */
+int dynamos_table_ask(const struct dynamos_table *table,
+		      const struct dynamos_test *test)
+{
+	switch (test->source) {
+	case DYNAMOS_OF_HASH:
+		return dynamos_policy_hash(current->tgid, table->key) <
+		       test->want;
+	case DYNAMOS_OF_TIME:
+		return ktime_get_boot_fast_ns() - test->want < test->mask;
+	case DYNAMOS_OF_CPU:
+		return dynamos_policy_cpu(&table->policy.rule[test->offset],
+					  raw_smp_processor_id());
+	default:
+		return in_cgroup(test->want);
+	}
+}
+
+bool dynamos_policy_ask(const struct dynamos_version *version)
+{
+	const struct dynamos_table *table = READ_ONCE(version->table);
+
+	return dynamos_policy_choose(table, in_task(), current, current_cred(),
+				     dynamos_table_ask);
+}
+
+void dynamos_call_hold(struct dynamos_call *call)
+{
+	if (call->flags & DYNAMOS_CALL_HELD)
+		return;
+	call->flags |= DYNAMOS_CALL_HELD;
+	call->frames = call->ends = 0;
+}
+
+static struct hlist_bl_head *bucket_of(const struct task_struct *task)
+{
+	return &buckets[hash_ptr(task, BUCKET_BITS)];
+}
+
+static struct dynamos_frame *find(struct hlist_bl_head *bucket, u64 group)
+{
+	struct dynamos_frame *frame;
+	struct hlist_bl_node *node;
+
+	hlist_bl_for_each_entry(frame, node, bucket,
+				link) if (frame->task == current &&
+					  frame->group == group) return frame;
+	return NULL;
+}
+
+/* The outermost call: its answer is that of all calls within. */
+static bool enter(struct dynamos_version *version, struct hlist_bl_head *bucket,
+		  struct dynamos_call *call)
+{
+	struct dynamos_group *group = version->update->group;
+	struct dynamos_frame *frame;
+
+	dynamos_call_hold(call);
+	if (WARN_ON_ONCE(call->frames == DYNAMOS_FRAMES))
+		return false; /* room_for() did not refuse */
+	frame = &call->frame[call->frames++];
+	frame->task = current;
+	frame->group = group->number;
+	frame->version =
+		!READ_ONCE(group->stopped) && dynamos_policy_ask(version);
+	hlist_bl_add_head(&frame->link, bucket);
+	return frame->version;
+}
+
+static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
+{
+	struct hlist_bl_head *bucket = bucket_of(current);
+	struct dynamos_frame *frame;
+	bool take;
+
+	if (!in_task())
+		return false;
+	hlist_bl_lock(bucket);
+	frame = find(bucket, version->update->group->number);
+	take = frame ? frame->version : enter(version, bucket, call);
+	hlist_bl_unlock(bucket);
+	return take;
+}
+
+bool dynamos_version_ask(struct dynamos_version *version,
+			 struct dynamos_call *call, const unsigned long *args)
+{
+	if (version->update->class == DYNAMOS_OBJECT)
+		return dynamos_objects_ask(version, call, args);
+	return ask_task(version, call);
+}
+
+static void leave(struct dynamos_call *call)
+{
+	struct hlist_bl_head *bucket = bucket_of(current);
+	u32 i;
+
+	if (!call->frames)
+		return;
+	hlist_bl_lock(bucket);
+	for (i = 0; i < call->frames; i++)
+		hlist_bl_del(&call->frame[i].link);
+	hlist_bl_unlock(bucket);
+}
+
+static void tell_time(struct dynamos_version *version, u64 began)
+{
+	u64 ns = ktime_get_mono_fast_ns() - began;
+	u32 bucket = dynamos_health_bucket(ns);
+
+	this_cpu_inc(version->tally->sampled);
+	this_cpu_inc(version->tally->latency[bucket]);
+}
+
+void dynamos_call_end(struct dynamos_version *version,
+		      struct dynamos_call *call, unsigned long result)
+{
+	if (call->flags & DYNAMOS_CALL_TIMED)
+		tell_time(version, call->began);
+	if (call->flags & DYNAMOS_CALL_HELD) {
+		leave(call);
+		dynamos_objects_end(call);
+	}
+}
+
+/* The stack of a task that dies goes away with its frames. */
+void dynamos_group_forget(struct task_struct *task)
+{
+	struct hlist_bl_head *bucket = bucket_of(task);
+	struct hlist_bl_node *node, *next;
+	struct dynamos_frame *frame;
+
+	hlist_bl_lock(bucket);
+	hlist_bl_for_each_entry_safe(frame, node, next, bucket,
+				     link) if (frame->task == task)
+		hlist_bl_del(&frame->link);
+	hlist_bl_unlock(bucket);
+}
+
+int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
+			   char *why, size_t room)
+{
+	struct dynamos_refusal refusal;
+	int err = dynamos_policy_check(policy, class, &refusal);
+
+	if (err && refusal.rule < DYNAMOS_RULES)
+		snprintf(why, room, "rule %u: %s", refusal.rule + 1,
+			 refusal.why);
+	else if (err)
+		snprintf(why, room, "policy: %s", refusal.why);
+	return err;
+}
+
+struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy)
+{
+	const struct dynamos_layout layout = {
+		.pid = offsetof(struct task_struct, pid),
+		.tgid = offsetof(struct task_struct, tgid),
+		.comm = offsetof(struct task_struct, comm),
+		.uid = offsetof(struct cred, euid),
+		.gid = offsetof(struct cred, egid),
+		.key = hash_secret,
+	};
+	struct dynamos_table *table = kvzalloc(sizeof(*table), GFP_KERNEL);
+
+	if (table)
+		dynamos_policy_compile(policy, &layout, table);
+	return table;
+}
+
+u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class)
+{
+	if (class == DYNAMOS_TOGETHER)
+		return DYNAMOS_TAKE;
+	if (class != DYNAMOS_ANY)
+		return DYNAMOS_ASK;
+	if (policy->rules)
+		return DYNAMOS_TABLE;
+	return policy->otherwise ? DYNAMOS_TAKE : DYNAMOS_PASS;
+}
+
+static bool holds(u32 class)
+{
+	return class == DYNAMOS_TASK || class == DYNAMOS_OBJECT;
+}
+
+static bool share(const struct dynamos_update *a,
+		  const struct dynamos_update *b)
+{
+	u32 i, j;
+
+	for (i = 0; i < a->count; i++)
+		for (j = 0; j < b->count; j++)
+			if (!strcmp(a->functions[i].symbol,
+				    b->functions[j].symbol))
+				return true;
+	return false;
+}
+
+/* A call has room for the frames of DYNAMOS_FRAMES updates. */
+static int room_for(const struct dynamos_inside *update, char *why, size_t room)
+{
+	const struct dynamos_inside *other;
+	int others = 0;
+
+	list_for_each_entry(
+		other, &dynamos_updates,
+		link) if (other != update && other->state != DYNAMOS_LOADED &&
+			  holds(other->class) &&
+			  share(update->update, other->update)) others++;
+	if (others < DYNAMOS_FRAMES)
+		return 0;
+	snprintf(why, room,
+		 "%d updates of class task or object already change functions "
+		 "of this one; wait until older ones have left, or revert one",
+		 others);
+	return -EBUSY;
+}
+
+static int objects_wrong(const struct dynamos_update *update, char *why,
+			 size_t room)
+{
+	const struct dynamos_function *function;
+	bool ends = false;
+	u32 i;
+
+	for (i = 0; i < update->count; i++) {
+		function = &update->functions[i];
+		ends |= function->ends;
+		if (function->object < function->args)
+			continue;
+		snprintf(why, room,
+			 "%s names no argument as its object; each function of "
+			 "an update of class object does",
+			 function->symbol);
+		return -EINVAL;
+	}
+	if (ends)
+		return 0;
+	snprintf(why, room,
+		 "no function ends the object's life, so the update could "
+		 "never leave; name the one that frees it");
+	return -EINVAL;
+}
+
+static int begin_objects(struct dynamos_inside *update, char *why, size_t room)
+{
+	int err = objects_wrong(update->update, why, room);
+
+	if (err)
+		return err;
+	update->objects = dynamos_objects_make();
+	if (!update->objects) {
+		snprintf(why, room, "no memory for a table of objects");
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room)
+{
+	int err;
+
+	lockdep_assert_held(&dynamos_lock);
+	if (!holds(update->class))
+		return 0;
+	err = room_for(update, why, room);
+	if (err)
+		return err;
+	if (update->class == DYNAMOS_OBJECT)
+		return begin_objects(update, why, room);
+	update->group = kzalloc(sizeof(*update->group), GFP_KERNEL);
+	if (!update->group) {
+		snprintf(why, room, "no memory for a group");
+		return -ENOMEM;
+	}
+	update->group->number = ++groups;
+	return 0;
+}
+
+void dynamos_group_stop(struct dynamos_inside *update)
+{
+	if (update->group)
+		WRITE_ONCE(update->group->stopped, true);
+	if (update->objects)
+		dynamos_objects_stop(update->objects);
+}
+
+u64 dynamos_group_left(struct dynamos_inside *update)
+{
+	return update->objects ? dynamos_objects_left(update->objects) : 0;
+}
+
+void dynamos_group_drop(struct dynamos_inside *update)
+{
+	kfree(update->group);
+	update->group = NULL;
+	if (update->objects)
+		dynamos_objects_put(update->objects);
+	update->objects = NULL;
+}
+
+int dynamos_group_init(void)
+{
+	get_random_bytes(&hash_secret, sizeof(hash_secret));
+	return 0;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How the kernel comes to call a slot instead of the function: ftrace's direct
+ * call where nobody else has it, else a change of the address, which shares
+ * the function with a tracer's direct call. Both are PERMANENT: the sysctl
+ * kernel.ftrace_enabled cannot take them away. The flag follows the
+ * registration of a direct call, which overwrites it; a sysctl that came
+ * between is noticed in the function's text.
+ *
+ * A livepatch that comes later is refused, because a hooked function's older
+ * version is the kernel's own, not the livepatch's. dynamos_lock guards all.
+ */
+#define pr_fmt(fmt) "dynamos: " fmt
+#include <linux/ftrace.h>
+#include <linux/moduleparam.h>
+
+#include "compat.h"
+#include "owner.h"
+#include "slot.h"
+
+static bool share;
+module_param(share, bool, 0644);
+MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry), "
+			"at some more instructions for each call");
+
+/* ftrace asks before it lets a livepatch have a function of ours. It holds its
+ * own lock: this may only print. */
+static int refuse(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
+{
+	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
+	const struct dynamos_version *v = READ_ONCE(s->first);
+
+	if (command == FTRACE_OPS_CMD_ENABLE_SHARE_IPMODIFY_PEER)
+		pr_notice("%s is changed by the update %s, so no livepatch "
+			  "may change it: revert the update first\n",
+			  s->symbol, v->update ? v->update->name : "(leaving)");
+	return -EBUSY;
+}
+
+static void redirect(unsigned long place, unsigned long parent,
+		     struct ftrace_ops *ops, struct ftrace_regs *regs)
+{
+	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
+
+	dynamos_compat_go(regs, s->wrapper);
+}
+
+static int set_direct(struct dynamos_slot *s)
+{
+	int err;
+
+	s->ops.ops_func = refuse;
+	err = ftrace_set_filter_ip(&s->ops, s->place, 0, 0);
+	if (err)
+		return err;
+	err = dynamos_compat_direct(&s->ops, s->entry);
+	if (err)
+		return err;
+	s->ops.flags |= FTRACE_OPS_FL_PERMANENT;
+	s->installer = DYNAMOS_DIRECT;
+	return 0;
+}
+
+/* RECURSION: without it ftrace would skip us, and so the update, for a call
+ * from within a tracer. */
+static int set_address(struct dynamos_slot *s)
+{
+	int err;
+
+	s->ops.func = redirect;
+	s->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_DYNAMIC |
+		       FTRACE_OPS_FL_RECURSION | FTRACE_OPS_FL_PERMANENT;
+	err = ftrace_set_filter_ip(&s->ops, s->place, 0, 0);
+	if (err)
+		return err;
+	err = register_ftrace_function(&s->ops);
+	if (!err)
+		s->installer = DYNAMOS_IPMODIFY;
+	return err;
+}
+
+static void forget(struct dynamos_slot *s)
+{
+	ftrace_free_filter(&s->ops);
+	memset(&s->ops, 0, sizeof(s->ops));
+	s->installer = DYNAMOS_NONE;
+}
+
+void dynamos_hook_clear(struct dynamos_slot *s)
+{
+	int err;
+
+	if (s->installer == DYNAMOS_DIRECT)
+		err = dynamos_compat_undirect(&s->ops, s->entry);
+	else
+		err = unregister_ftrace_function(&s->ops);
+	WARN_ONCE(err, "dynamos: %s stays hooked (%d)\n", s->symbol, err);
+	forget(s);
+}
+
+static bool called(const struct dynamos_slot *s)
+{
+	return READ_ONCE(*(const u8 *)s->place) == 0xe8;
+}
+
+static int explain(const struct dynamos_slot *s, int err, char *why)
+{
+	char owner[DYNAMOS_NAME];
+
+	if (err == -EBUSY && dynamos_owner_find(s->kernel.address, s->place,
+						owner, sizeof(owner)))
+		scnprintf(why, DYNAMOS_WHY,
+			  "%s is changed by %s already: take that away first",
+			  s->symbol, owner);
+	else
+		scnprintf(why, DYNAMOS_WHY,
+			  "ftrace refuses to hook %s (%d): is "
+			  "kernel.ftrace_enabled 0, or something else on it?",
+			  s->symbol, err);
+	return err;
+}
+
+int dynamos_hook_set(struct dynamos_slot *s, char *why)
+{
+	int err = READ_ONCE(share) ? -EBUSY : set_direct(s);
+
+	if (err == -EBUSY) {
+		forget(s);
+		err = set_address(s);
+	}
+	if (err) {
+		forget(s);
+		return explain(s, err, why);
+	}
+	if (called(s))
+		return 0;
+	dynamos_hook_clear(s);
+	scnprintf(why, DYNAMOS_WHY,
+		  "ftrace is off: set the sysctl kernel.ftrace_enabled to 1");
+	return -EOPNOTSUPP;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What C may call of jump.S. */
+#ifndef DYNAMOS_KMOD_JUMP_H
+#define DYNAMOS_KMOD_JUMP_H
+
+/* Calls a function that is not exported, wherever its ENDBR went. */
+unsigned long dynamos_jump(unsigned long a, unsigned long b, unsigned long c,
+			   unsigned long d, unsigned long e, void *function);
+
+extern void *dynamos_kernel_places[];
+
+#endif

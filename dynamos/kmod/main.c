@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * DynAMOS: updates of a running kernel, for one process, for some, for all, and
+ * back. include/skep/dynamos.h is what programs see of it, dynamos_update.h
+ * what updates see, docs/design/dynamos.md how it works.
+ */
+#include <linux/module.h>
+
+#include "engine.h"
+#include "owner.h"
+#include "symbol.h"
+
+static const struct part {
+	int (*init)(void);
+	void (*exit)(void);
+} parts[] = {
+	{dynamos_symbol_init, NULL},
+	{dynamos_owner_init, NULL},
+	{dynamos_slot_init, NULL},
+	{dynamos_drain_init, dynamos_drain_exit},
+	{dynamos_event_init, dynamos_event_exit},
+	{dynamos_group_init, NULL},
+	{dynamos_watch_init, dynamos_watch_exit},
+	{dynamos_device_init, dynamos_device_exit},
+};
+
+static void undo(u32 n)
+{
+	while (n--)
+		if (parts[n].exit)
+			parts[n].exit();
+}
+
+static int __init dynamos_init(void)
+{
+	u32 i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		err = parts[i].init();
+		if (!err)
+			continue;
+		undo(i);
+		return err;
+	}
+	return 0;
+}
+
+static void __exit dynamos_exit(void)
+{
+	undo(ARRAY_SIZE(parts));
+}
+
+module_init(dynamos_init);
+module_exit(dynamos_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("updates of a running kernel that can be taken back");

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who else changes a function of the kernel. */
+#ifndef DYNAMOS_KMOD_OWNER_H
+#define DYNAMOS_KMOD_OWNER_H
+
+#include <skep/types.h>
+
+struct klp_patch;
+
+int dynamos_owner_init(void);
+/* The livepatch, other than `ours`, that changes the function at this address:
+ * false if there is none. */
+bool dynamos_owner_livepatch(unsigned long address,
+			     const struct klp_patch *ours, char *name,
+			     size_t room);
+/* A livepatch, or whose trampoline is called directly from this place. */
+bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
+			size_t room);
+
+#endif

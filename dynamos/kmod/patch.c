@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Class together: a livepatch whose new functions are the wrappers of slots.
+ * Each time that an update is applied it is another klp_patch, because one that
+ * was disabled cannot be enabled again. What one writes into its file `enabled`
+ * is handed to that file's own function here: a livepatch has no other way to
+ * be taken back, and a module may not open files for that.
+ *
+ * dynamos_lock guards it. The callbacks run under livepatch's mutex, which is
+ * taken with dynamos_lock held: they only say what happened, and kick.
+ */
+#define pr_fmt(fmt) "dynamos: " fmt
+#include <linux/livepatch.h>
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/stacktrace.h>
+
+#include "engine.h"
+#include "jump.h"
+#include "owner.h"
+#include "symbol.h"
+
+#define DEPTH 24
+#define CHANGED_OVER 1 /* a task's patch_state */
+
+struct dynamos_patch {
+	struct klp_patch patch;
+	struct klp_object object[2]; /* the kernel, and an end */
+	bool entered, left;
+	struct klp_func func[];
+};
+
+static void entered(struct klp_object *object)
+{
+	struct dynamos_patch *p =
+		container_of(object, struct dynamos_patch, object[0]);
+
+	smp_store_release(&p->entered, true);
+	dynamos_drain_kick();
+}
+
+static void left(struct klp_object *object)
+{
+	struct dynamos_patch *p =
+		container_of(object, struct dynamos_patch, object[0]);
+
+	smp_store_release(&p->left, true);
+	dynamos_drain_kick();
+}
+
+int dynamos_patch_enable(struct dynamos_inside *u, char *why)
+{
+	const struct dynamos_function *f = u->update->functions;
+	struct dynamos_patch *p;
+	u32 i;
+	int err;
+
+	p = kvzalloc(struct_size(p, func, u->count + 1), GFP_KERNEL);
+	if (!p)
+		return -ENOMEM;
+	for (i = 0; i < u->count; i++) {
+		p->func[i].old_name = f[i].symbol;
+		p->func[i].old_sympos = f[i].sympos;
+		p->func[i].new_func = (void *)u->version[i]->slot->wrapper;
+	}
+	p->object[0].funcs = p->func;
+	p->object[0].callbacks.post_patch = entered;
+	p->object[0].callbacks.post_unpatch = left;
+	p->patch.mod = u->update->module;
+	p->patch.objs = p->object;
+	err = klp_enable_patch(&p->patch);
+	if (!err) {
+		u->engine->patch = p;
+		return 0;
+	}
+	kvfree(p);
+	scnprintf(why, DYNAMOS_WHY,
+		  "livepatch refuses %s (%d): the kernel's log says why; "
+		  "something else may have one of its functions",
+		  u->name, err);
+	return err;
+}
+
+/* What a write of 0 into the file `enabled` does. */
+int dynamos_patch_disable(struct dynamos_patch *p)
+{
+	struct kobject *object = &p->patch.kobj;
+	const struct kobj_type *type = object->ktype;
+	const struct attribute_group **group;
+	struct attribute **a;
+
+	for (group = type->default_groups; *group; group++)
+		for (a = (*group)->attrs; *a; a++)
+			if (!strcmp((*a)->name, "enabled"))
+				return type->sysfs_ops->store(object, *a, "0\n",
+							      2);
+	return -ENOENT;
+}
+
+bool dynamos_patch_entered(const struct dynamos_patch *p)
+{
+	return smp_load_acquire(&p->entered);
+}
+
+/* Livepatch puts the module after its last look at the patch. */
+bool dynamos_patch_left(const struct dynamos_patch *p)
+{
+	return !p->patch.enabled && module_refcount(p->patch.mod) <= 1;
+}
+
+const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *p)
+{
+	return p ? &p->patch : NULL;
+}
+
+void dynamos_patch_free(struct dynamos_patch *p)
+{
+	kvfree(p);
+}
+
+/* Which of the update's functions this address is in. */
+static const char *function_at(const struct dynamos_inside *u,
+			       unsigned long address)
+{
+	const struct dynamos_place *at = u->engine->at;
+	u32 i;
+
+	for (i = 0; i < u->count; i++)
+		if (address - at[i].address < at[i].length)
+			return u->update->functions[i].symbol;
+	return NULL;
+}
+
+static const char *show_stack_of(const struct dynamos_inside *u,
+				 struct task_struct *task, void *save)
+{
+	unsigned long stack[DEPTH];
+	const char *inside = NULL;
+	u32 i, n;
+
+	n = dynamos_jump((unsigned long)task, (unsigned long)stack, DEPTH, 0, 0,
+			 save);
+	pr_notice("%s: %s (%d) has not changed over; it stands in\n", u->name,
+		  task->comm, task->pid);
+	for (i = 0; i < n && i < DEPTH; i++) {
+		pr_notice("  %pS\n", (void *)stack[i]);
+		inside = inside ?: function_at(u, stack[i]);
+	}
+	return inside;
+}
+
+/* The first of them with a reference, counted from `skip`. */
+static struct task_struct *blocker(u32 skip)
+{
+	struct task_struct *process, *task, *found = NULL;
+
+	rcu_read_lock();
+	for_each_process_thread(process, task)
+	{
+		if (found || task->patch_state == CHANGED_OVER || skip--)
+			continue;
+		found = get_task_struct(task);
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+void dynamos_patch_blockers(struct dynamos_inside *u, char *text, size_t room)
+{
+	void *save = (void *)dynamos_symbol_find("stack_trace_save_tsk");
+	size_t used = scnprintf(text, room, "not all changed over in time:");
+	struct task_struct *task;
+	const char *inside;
+	u32 i;
+
+	for (i = 0; i < 8; i++) {
+		task = blocker(i);
+		if (!task)
+			return;
+		inside = save ? show_stack_of(u, task, save) : NULL;
+		used += scnprintf(text + used, room - used, " %s %d%s%s",
+				  task->comm, task->pid, inside ? " in " : "",
+				  inside ?: "");
+		put_task_struct(task);
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a slot is, for those who fill, hook and empty it. */
+#ifndef DYNAMOS_KMOD_SLOT_H
+#define DYNAMOS_KMOD_SLOT_H
+
+#include <linux/ftrace.h>
+
+#include "inside.h"
+
+/* How a slot that nobody needs becomes free: unhook, settle, wait until nobody
+ * is in the kernel's own function, settle. */
+enum dynamos_retire {
+	DYNAMOS_KEPT,
+	DYNAMOS_UNHOOKED,
+	DYNAMOS_EMPTYING,
+	DYNAMOS_EMPTY
+};
+
+struct dynamos_slot {
+	struct dynamos_version *first; /* read by every call */
+	struct dynamos_version kernel;
+	struct dynamos_tally gone; /* of versions that left the chain */
+	u64 gone_lost;
+	unsigned long place; /* where ftrace calls; 0: the slot is free */
+	char symbol[DYNAMOS_SYMBOL];
+	u32 installer; /* enum dynamos_installer */
+	enum dynamos_retire retire;
+	bool settling; /* a settle began since */
+	unsigned long entry, wrapper, wrapper_length;
+	struct ftrace_ops ops;
+};
+
+/* All of these: dynamos_lock. */
+
+int dynamos_slot_init(void);
+/* A slot for a function, hooked by nobody yet; NULL: none is free. */
+struct dynamos_slot *dynamos_slot_take(const char *symbol,
+				       unsigned long address,
+				       unsigned long length,
+				       unsigned long place);
+void dynamos_slot_free(struct dynamos_slot *slot);
+/* The slot that hooks this place by ftrace, or NULL. */
+struct dynamos_slot *dynamos_slot_of(unsigned long place);
+/* The n-th that is not free, or NULL. */
+struct dynamos_slot *dynamos_slot_next(u32 *n);
+void dynamos_slot_link(struct dynamos_slot *slot,
+		       struct dynamos_version *version);
+void dynamos_slot_unlink(struct dynamos_version *version);
+/* All calls since the slot was taken that went past this version; returns how
+ * many of them are lost. */
+u64 dynamos_slot_older(const struct dynamos_version *version,
+		       struct dynamos_tally *sum);
+/* How many are inside a version. */
+u64 dynamos_version_inside(const struct dynamos_version *version);
+
+/* hook.c: ftrace calls the slot's entry, or changes the address to its
+ * wrapper. Why: room for DYNAMOS_WHY. */
+int dynamos_hook_set(struct dynamos_slot *slot, char *why);
+void dynamos_hook_clear(struct dynamos_slot *slot);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reports of the kernel and the updates on the stack they come from. The first
+ * version of an update that the stack went through, from where it happened
+ * outwards, is to blame: it or what it called did it.
+ *
+ * A task that dies leaves its calls without a return: they are counted as
+ * lost, by version. Which one a wrapper had called is told by the frame within
+ * it, unless that version jumped to another function as its last deed; then it
+ * is the newest version that anybody is inside.
+ *
+ * All of this runs where the report is: in any context, with any lock held.
+ */
+#include <linux/cpumask.h>
+#include <linux/kdebug.h>
+#include <linux/module.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/stacktrace.h>
+#include <trace/events/error_report.h>
+
+#include "slot.h"
+#include "stack.h"
+
+#define FRAMES 64
+
+/* A stack from the place of a report outwards. */
+struct trace {
+	unsigned long all[FRAMES];
+	u32 first, end;
+};
+
+static bool is_entry(unsigned long address)
+{
+	char name[KSYM_NAME_LEN];
+
+	snprintf(name, sizeof(name), "%ps", (void *)address);
+	return !strncmp(name, "asm_", 4);
+}
+
+/* The frames before `from` belong to the report itself. Those behind the entry
+ * of an interrupt belong to whom it interrupted. */
+static void take(struct trace *trace, unsigned long from)
+{
+	u32 i;
+
+	trace->end = stack_trace_save(trace->all, FRAMES, 0);
+	trace->first = 0;
+	for (i = 0; i < trace->end; i++)
+		if (trace->all[i] == from)
+			break;
+	if (i < trace->end)
+		trace->first = i;
+	if (in_task())
+		return;
+	for (i = trace->first; i < trace->end; i++)
+		if (is_entry(trace->all[i]))
+			trace->end = i;
+}
+
+static struct dynamos_version *blame(const struct trace *trace)
+{
+	struct dynamos_version *version;
+	u32 i;
+
+	for (i = trace->first; i < trace->end; i++) {
+		version = dynamos_version_at(trace->all[i]);
+		if (version && version->update)
+			return version;
+	}
+	return NULL;
+}
+
+/* "what at A in the call of F". */
+static void say(char *text, const char *what, const struct trace *trace,
+		const struct dynamos_version *version)
+{
+	snprintf(text, DYNAMOS_WHY, "%s at %pS, in %s", what,
+		 (void *)trace->all[trace->first], version->function->symbol);
+}
+
+static void on_report(void *data, enum error_detector detector,
+		      unsigned long id)
+{
+	struct dynamos_version *version;
+	char text[DYNAMOS_WHY];
+	struct trace trace;
+
+	take(&trace, id);
+	version = blame(&trace);
+	if (!version)
+		return;
+	say(text, detector == ERROR_DETECTOR_WARN ? "WARN" : "a memory error",
+	    &trace, version);
+	dynamos_update_end(version->update, DYNAMOS_WARNED,
+			   task_pid_nr(current), text);
+}
+
+static struct dynamos_version *guess(struct dynamos_slot *slot)
+{
+	struct dynamos_version *version = dynamos_slot_first(slot);
+
+	while (version->older && !dynamos_version_inside(version))
+		version = version->older;
+	return version;
+}
+
+static void count_lost(const struct trace *trace)
+{
+	struct dynamos_version *version;
+	struct dynamos_slot *slot;
+	u32 i;
+
+	for (i = trace->first + 1; i < trace->end; i++) {
+		slot = dynamos_slot_at(trace->all[i]);
+		if (!slot || within_module(trace->all[i - 1], THIS_MODULE))
+			continue;
+		version = dynamos_version_at(trace->all[i - 1]);
+		if (!version || version->slot != slot)
+			version = guess(slot);
+		atomic64_inc(&version->lost);
+	}
+}
+
+/* Whether a dead task may have left something locked. What needs preemption,
+ * interrupts or RCU off can be seen (one RCU section is the notifier's own);
+ * mutexes and semaphores cannot, so the author's word counts. */
+static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
+{
+	const struct dynamos_version *version;
+	u32 i;
+
+	if (preempt_count() || !(regs->flags & X86_EFLAGS_IF) ||
+	    rcu_preempt_depth() > 1)
+		return true;
+	for (i = trace->first; i < trace->end; i++) {
+		version = dynamos_version_at(trace->all[i]);
+		if (version && version->update && !version->function->bare)
+			return true;
+	}
+	return false;
+}
+
+/* Only task context: elsewhere the node does not survive. */
+static int on_die(struct notifier_block *block, unsigned long what, void *data)
+{
+	const struct die_args *args = data;
+	struct dynamos_version *version;
+	char text[DYNAMOS_WHY];
+	struct trace trace;
+
+	if (what != DIE_OOPS || !args->regs || !in_task())
+		return NOTIFY_DONE;
+	take(&trace, args->regs->ip);
+	count_lost(&trace);
+	dynamos_group_forget(current);
+	version = blame(&trace);
+	if (!version)
+		return NOTIFY_DONE;
+	if (may_hold(&trace, args->regs))
+		dynamos_advise();
+	say(text, args->str, &trace, version);
+	dynamos_update_end(version->update, DYNAMOS_DIED, task_pid_nr(current),
+			   text);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block death = {.notifier_call = on_die};
+
+/* An interrupt on each processor, and the stack below it. */
+static void seek(void *data)
+{
+	struct dynamos_version *version;
+	char text[DYNAMOS_WHY];
+	struct trace trace;
+	u32 i;
+
+	trace.end = stack_trace_save(trace.all, FRAMES, 0);
+	for (i = 0; i < trace.end; i++)
+		if (is_entry(trace.all[i]))
+			break;
+	trace.first = i + 1;
+	if (trace.first >= trace.end)
+		return;
+	version = blame(&trace);
+	if (!version)
+		return;
+	say(text, "running", &trace, version);
+	dynamos_event_add(version->update->name, DYNAMOS_STUCK,
+			  READ_ONCE(version->update->state),
+			  task_pid_nr(current), current->comm, text);
+}
+
+/* Filled at run time: a module's per-CPU data is not relocated. */
+static DEFINE_PER_CPU(call_single_data_t, seeker);
+
+/* A processor that went off, or still has the last question, is left out. */
+void dynamos_stack_seek(void)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		smp_call_function_single_async(cpu, per_cpu_ptr(&seeker, cpu));
+}
+
+int dynamos_stack_init(void)
+{
+	int err, cpu;
+
+	for_each_possible_cpu(cpu)
+		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek, NULL);
+	err = register_trace_error_report_end(on_report, NULL);
+	if (err)
+		return err;
+	err = register_die_notifier(&death);
+	if (err)
+		unregister_trace_error_report_end(on_report, NULL);
+	return err;
+}
+
+/* A CPU that is asked takes its interrupts in order. */
+static void nothing(void *data)
+{
+}
+
+void dynamos_stack_exit(void)
+{
+	unregister_die_notifier(&death);
+	unregister_trace_error_report_end(on_report, NULL);
+	tracepoint_synchronize_unregister();
+	on_each_cpu(nothing, NULL, 1);
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The updates that are loaded: what their modules hand over is looked at here,
+ * and their states change here. dynamos_lock guards the list and the states.
+ */
+#define pr_fmt(fmt) "dynamos: " fmt
+#include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/wait.h>
+
+#include <dynamos/core/state.h>
+
+#include "engine.h"
+#include "symbol.h"
+
+DEFINE_MUTEX(dynamos_lock);
+LIST_HEAD(dynamos_updates);
+static DECLARE_WAIT_QUEUE_HEAD(left);
+static bool advised;
+
+void dynamos_advise(void)
+{
+	WRITE_ONCE(advised, true);
+}
+
+bool dynamos_node_advised(void)
+{
+	return READ_ONCE(advised);
+}
+
+void dynamos_settle(void)
+{
+	synchronize_rcu_tasks();
+	synchronize_rcu_tasks_rude();
+}
+
+struct dynamos_inside *dynamos_update_find(const char *name)
+{
+	struct dynamos_inside *u;
+
+	list_for_each_entry(u, &dynamos_updates,
+			    link) if (!strcmp(u->name, name)) return u;
+	return NULL;
+}
+
+int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
+{
+	int next = dynamos_state_next(u->state, step);
+
+	if (next >= 0) {
+		WRITE_ONCE(u->state, next);
+		wake_up_all(&left);
+		return 0;
+	}
+	scnprintf(why, DYNAMOS_WHY, "%s is %s", u->name,
+		  dynamos_state_name(u->state));
+	return next;
+}
+
+u64 dynamos_update_inside(const struct dynamos_inside *u)
+{
+	u64 inside = 0;
+	u32 i;
+
+	for (i = 0; i < u->count; i++)
+		inside |= dynamos_version_inside(u->version[i]);
+	return inside;
+}
+
+/* The wish is written before `ending` is 2, and read after. */
+static void shut(struct dynamos_inside *u)
+{
+	u32 i;
+
+	if (u->class == DYNAMOS_ANY)
+		for (i = 0; i < u->count; i++)
+			WRITE_ONCE(u->version[i]->choice, DYNAMOS_PASS);
+	else
+		dynamos_group_stop(u);
+}
+
+void dynamos_update_end(struct dynamos_inside *u, enum dynamos_cause cause,
+			s32 pid, const char *text)
+{
+	u32 state = READ_ONCE(u->state);
+
+	if (state == DYNAMOS_LOADED || state == DYNAMOS_LEAVING ||
+	    atomic_cmpxchg(&u->ending, 0, 1))
+		return;
+	shut(u);
+	u->cause = cause;
+	u->pid = pid;
+	strscpy(u->text, text, sizeof(u->text));
+	atomic_set_release(&u->ending, 2);
+	irq_work_queue(&u->kick);
+}
+
+static void kick(struct irq_work *work)
+{
+	dynamos_drain_kick();
+}
+
+/* What is wrong with one function, for the log. */
+static const char *function_wrong(const struct dynamos_update *update,
+				  const struct dynamos_function *f)
+{
+	if (!f->symbol || !*f->symbol || strlen(f->symbol) >= DYNAMOS_SYMBOL)
+		return "has no name, or one that is too long";
+	if (f->args > 6)
+		return "has more than the 6 arguments that registers hold";
+	if (f->result > DYNAMOS_VALUE)
+		return "has a result of no known kind";
+	if (f->object != DYNAMOS_NO_ARG && f->object >= f->args)
+		return "names as its object an argument that it does not have";
+	if (f->version &&
+	    !within_module((unsigned long)f->version, update->module))
+		return "has its new version outside of the update's module";
+	if (!f->version &&
+	    (update->class == DYNAMOS_ANY || update->class == DYNAMOS_TOGETHER))
+		return "has no new version, which only classes task and "
+		       "object allow";
+	if (f->ends > 1 || f->bare > 1 || f->zero[0] || f->zero[1] ||
+	    f->zero[2])
+		return "has a damaged entry in the table";
+	return NULL;
+}
+
+static const char *update_wrong(const struct dynamos_update *update)
+{
+	if (update->class < DYNAMOS_ANY || update->class > DYNAMOS_TOGETHER)
+		return "its class is unknown";
+	if (!update->count || update->count > DYNAMOS_FUNCTIONS)
+		return "it changes no function, or more than 64";
+	if (update->zero || !update->functions || !update->build_id)
+		return "its table is damaged";
+	if (!dynamos_symbol_kernel(update->build_id))
+		return "it was built for another kernel: build it for this "
+		       "one's build-id";
+	if (update->class == DYNAMOS_TOGETHER &&
+	    !is_livepatch_module(update->module))
+		return "class together needs MODULE_INFO(livepatch, \"Y\")";
+	return NULL;
+}
+
+static int refuse(const struct dynamos_inside *u, const char *symbol,
+		  const char *why, int err)
+{
+	pr_err("%s: %s %s\n", u->name, symbol, why);
+	return err;
+}
+
+/* Sizes from the table of names reach to the next name. */
+static bool same_size(u64 stated, unsigned long size)
+{
+	return !stated || ALIGN(stated, 16) == ALIGN((u64)size, 16);
+}
+
+static int find_place(const struct dynamos_inside *u,
+		      const struct dynamos_function *f,
+		      struct dynamos_place *at)
+{
+	int err = dynamos_symbol_function(f->symbol, f->sympos, &at->address);
+
+	if (err == -ENOTUNIQ)
+		return refuse(u, f->symbol,
+			      "is there more than once: state its sympos", err);
+	if (err)
+		return refuse(u, f->symbol, "is not in this kernel", err);
+	err = dynamos_symbol_size(at->address, &at->length);
+	if (err)
+		return refuse(u, f->symbol, "has no size", err);
+	if (!same_size(f->old_size, at->length))
+		return refuse(u, f->symbol,
+			      "has another size in this kernel: build the "
+			      "update for it",
+			      -ENOEXEC);
+	at->place = dynamos_symbol_place(at->address, at->length);
+	if (!at->place)
+		return refuse(u, f->symbol,
+			      "cannot be changed: it is notrace or inline; "
+			      "update its callers",
+			      -EOPNOTSUPP);
+	return 0;
+}
+
+static int find_places(struct dynamos_inside *u)
+{
+	const struct dynamos_function *f = u->update->functions;
+	struct dynamos_place *at = u->engine->at;
+	const char *wrong;
+	u32 i, j;
+	int err;
+
+	for (i = 0; i < u->count; i++) {
+		wrong = function_wrong(u->update, &f[i]);
+		if (wrong)
+			return refuse(u, f[i].symbol ?: "a function", wrong,
+				      -EINVAL);
+		err = find_place(u, &f[i], &at[i]);
+		if (err)
+			return err;
+		for (j = 0; j < i; j++)
+			if (at[j].place == at[i].place)
+				return refuse(u, f[i].symbol, "is there twice",
+					      -EINVAL);
+	}
+	return 0;
+}
+
+static void free_version(struct dynamos_version *v)
+{
+	if (!v)
+		return;
+	free_percpu(v->tally);
+	free_percpu(v->other);
+	kfree(v);
+}
+
+static struct dynamos_version *make_version(struct dynamos_inside *u, u32 i)
+{
+	const struct dynamos_function *f = &u->update->functions[i];
+	struct dynamos_version *v = kzalloc(sizeof(*v), GFP_KERNEL);
+
+	if (!v)
+		return NULL;
+	v->tally = alloc_percpu(struct dynamos_tally);
+	v->other = alloc_percpu(struct dynamos_tally);
+	v->sample = ~0u;
+	v->call = f->version;
+	v->update = u;
+	v->function = f;
+	v->address = (unsigned long)f->version;
+	v->length = f->size;
+	v->result = f->result;
+	if (v->tally && v->other)
+		return v;
+	free_version(v);
+	return NULL;
+}
+
+static void free_inside(struct dynamos_inside *u)
+{
+	u32 i;
+
+	for (i = 0; i < u->count; i++)
+		free_version(u->version[i]);
+	if (u->engine)
+		dynamos_patch_free(u->engine->patch);
+	kvfree(u->engine);
+	kvfree(u->table);
+	kfree(u);
+}
+
+static struct dynamos_inside *make_inside(struct dynamos_update *update)
+{
+	struct dynamos_inside *u = kzalloc(sizeof(*u), GFP_KERNEL);
+	u32 i;
+
+	if (!u)
+		return NULL;
+	u->update = update;
+	u->class = update->class;
+	u->state = DYNAMOS_LOADED;
+	u->count = update->count;
+	strscpy(u->name, update->module->name, sizeof(u->name));
+	init_irq_work(&u->kick, kick);
+	u->engine = kvzalloc(struct_size(u->engine, at, u->count), GFP_KERNEL);
+	if (!u->engine)
+		goto fail;
+	for (i = 0; i < u->count; i++) {
+		u->version[i] = make_version(u, i);
+		if (!u->version[i])
+			goto fail;
+	}
+	return u;
+fail:
+	free_inside(u);
+	return NULL;
+}
+
+int dynamos_update_add(struct dynamos_update *update)
+{
+	struct dynamos_inside *u;
+	const char *wrong;
+	int err;
+
+	if (update->revision != DYNAMOS_UPDATE_REVISION || !update->module) {
+		pr_err("an update has revision %u, this engine has %u: build "
+		       "it anew\n",
+		       update->revision, DYNAMOS_UPDATE_REVISION);
+		return -EPROTO;
+	}
+	wrong = update_wrong(update);
+	if (wrong) {
+		pr_err("%s: %s\n", update->module->name, wrong);
+		return -EINVAL;
+	}
+	u = make_inside(update);
+	if (!u)
+		return -ENOMEM;
+	err = find_places(u);
+	if (err) {
+		free_inside(u);
+		return err;
+	}
+	mutex_lock(&dynamos_lock);
+	update->inside = u;
+	list_add_tail_rcu(&u->link, &dynamos_updates);
+	mutex_unlock(&dynamos_lock);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(dynamos_update_add);
+
+/* A module that is in force is held, but rmmod -f does not ask: then its exit
+ * waits here for the last one inside. */
+void dynamos_update_remove(struct dynamos_update *update)
+{
+	struct dynamos_inside *u = update->inside;
+
+	mutex_lock(&dynamos_lock);
+	while (u->state != DYNAMOS_LOADED) {
+		dynamos_update_end(u, DYNAMOS_ASKED, current->pid,
+				   "its module was removed by force");
+		mutex_unlock(&dynamos_lock);
+		wait_event(left, READ_ONCE(u->state) == DYNAMOS_LOADED);
+		mutex_lock(&dynamos_lock);
+	}
+	list_del_rcu(&u->link);
+	mutex_unlock(&dynamos_lock);
+	irq_work_sync(&u->kick);
+	synchronize_rcu();
+	free_inside(u);
+	update->inside = NULL;
+}
+EXPORT_SYMBOL_GPL(dynamos_update_remove);

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+# DynAMOS. The core is pure and freestanding, the module is for Linux.
+
+
+KMODS += dynamos
+kmod_dynamos = dynamos/kmod
+kmod_dynamos_with = dynamos/core include/skep
+
+# Updates by hand for tests: the first link is against what dynamos.ko exports.
+dynamos_by_hand := dynamos_hand dynamos_next
+KMODS += $(dynamos_by_hand)
+kmod_dynamos_hand = tests/vm/kmod/dynamos_hand
+kmod_dynamos_hand_with = include/skep
+kmod_dynamos_next = tests/vm/kmod/dynamos_next
+kmod_dynamos_next_with = tests/vm/kmod/dynamos_hand include/skep
+dynamos_ko = $(B)/kmod/$(1)/$(2)/$(2).ko
+$(foreach s,$(KMOD_SERIES),$(eval $(foreach m,$(dynamos_by_hand),\
+	$(call dynamos_ko,$(s),$(m))): $(call dynamos_ko,$(s),dynamos)))
+
+DYNAMOS_CORE_SRC := $(sort $(wildcard dynamos/core/*.c))
+dynamos_core_san := $(DYNAMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)
+$(B)/test/dynamos/%: $(B)/obj/san/dynamos/core/test/%.o $(dynamos_core_san)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
+# dynamos/core/test/state.c is the suite dynamos-state, and so on.
+dynamos_core_tests := $(notdir $(basename $(wildcard dynamos/core/test/*.c)))
+define dynamos_core_suite
+CHECK_SUITES += dynamos-$(1)
+suite_dynamos-$(1) = $(B)/test/dynamos/$(1)
+suite_dynamos-$(1)_needs = $(B)/test/dynamos/$(1)
+endef
+$(foreach t,$(dynamos_core_tests),$(eval $(call dynamos_core_suite,$(t))))
+
+$(B)/fuzz/dynamos-%: dynamos/core/test/fuzz/%.c $(DYNAMOS_CORE_SRC) \
+		$(wildcard dynamos/core/*.h include/skep/*.h)
+	$(call say,FUZZ)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) $(WARN) \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $(filter %.c,$^)
+
+dynamos_fuzzers := $(notdir $(basename $(wildcard dynamos/core/test/fuzz/*.c)))
+define dynamos_fuzzer
+FUZZERS += dynamos-$(1)
+fuzz_dynamos-$(1) = $(B)/fuzz/dynamos-$(1) -max_len=16384
+fuzz_dynamos-$(1)_needs = $(B)/fuzz/dynamos-$(1)
+endef
+$(foreach t,$(dynamos_fuzzers),$(eval $(call dynamos_fuzzer,$(t))))
+
+dynamos_try_vm := $(addprefix $(B)/test/vm/dynamos_,bad class engine)
+$(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
+		$(B)/obj/gcc/tests/vm/guest/dynamos_use.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -pthread -o $@ $^

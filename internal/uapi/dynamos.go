@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+
+package uapi
+
+// Numbers of dynamos.h.
+const (
+	DynamosDevice    = "/dev/dynamos"
+	DynamosRevision  = 1
+	DynamosName      = 64
+	DynamosSymbol    = 128
+	DynamosWhy       = 256
+	DynamosRules     = 16
+	DynamosCPUs      = 4096
+	DynamosFunctions = 64
+	DynamosBuckets   = 40 // bucket i of a latency is from 2^i ns on
+	DynamosSupersede = 1  // flag: older updates of the same functions leave
+
+	DynamosIocApply  = 0xe5f04460
+	DynamosIocPolicy = 0xe5d04461
+	DynamosIocCommit = 0xc1484462
+	DynamosIocRevert = 0xc1484463
+	DynamosIocInfo   = 0xe6404464
+	DynamosIocCount  = 0xc2a04465
+)
+
+// A DynamosClass is how far the versions of an update may mix.
+type DynamosClass uint32
+
+// Classes, from the widest.
+const (
+	DynamosAny DynamosClass = iota + 1
+	DynamosTask
+	DynamosObject
+	DynamosTogether
+)
+
+var dynamosClasses = [...]string{"unknown", "any", "task", "object", "together"}
+
+func (c DynamosClass) String() string { return named(dynamosClasses[:], uint32(c)) }
+
+// A DynamosState is where an update is in its life.
+type DynamosState uint32
+
+// States of an update.
+const (
+	DynamosLoaded DynamosState = iota + 1
+	DynamosEntering
+	DynamosTrial
+	DynamosCommitted
+	DynamosLeaving
+)
+
+var dynamosStates = [...]string{"unknown", "loaded", "entering", "trial", "committed", "leaving"}
+
+func (s DynamosState) String() string { return named(dynamosStates[:], uint32(s)) }
+
+// A DynamosInstaller is how calls of a function are led to a version.
+type DynamosInstaller uint32
+
+// Installers.
+const (
+	DynamosNone DynamosInstaller = iota
+	DynamosDirect
+	DynamosIpmodify
+	DynamosLivepatch
+)
+
+var dynamosInstallers = [...]string{"none", "direct", "ipmodify", "livepatch"}
+
+func (i DynamosInstaller) String() string {
+	if i == DynamosNone {
+		return "none"
+	}
+	return named(dynamosInstallers[:], uint32(i))
+}
+
+// A DynamosCause is why there is an event.
+type DynamosCause uint32
+
+// Causes.
+const (
+	DynamosAsked DynamosCause = iota + 1
+	DynamosWarned
+	DynamosDied
+	DynamosErrors
+	DynamosSlow
+	DynamosStuck
+	DynamosUnconfirmed
+	DynamosUndone
+	DynamosSuperseded
+	DynamosDropped
+)
+
+var dynamosCauses = [...]string{"unknown", "asked", "warned", "died", "errors", "slow", "stuck",
+	"unconfirmed", "undone", "superseded", "dropped"}
+
+func (c DynamosCause) String() string { return named(dynamosCauses[:], uint32(c)) }
+
+// named is a name of a list whose first is for what is not known.
+func named(names []string, n uint32) string {
+	if n == 0 || n >= uint32(len(names)) {
+		return "unknown"
+	}
+	return names[n]
+}
+
+// Terms of a rule: bits.
+const (
+	DynamosPID = 1 << iota
+	DynamosTGID
+	DynamosComm
+	DynamosUID
+	DynamosGID
+	DynamosCgroup
+	DynamosCPUSet
+	DynamosShare
+	DynamosWindow
+	DynamosTerms = 1<<iota - 1
+)
+
+// DynamosWhole is a share of everything.
+const DynamosWhole = 65536
+
+// DynamosRule is struct dynamos_rule.
+type DynamosRule struct {
+	Terms, Choice uint32
+	PID, TGID     int32
+	UID, GID      uint32
+	Share, Zero   uint32
+	Cgroup        uint64
+	From, Until   uint64
+	Comm          [16]byte
+	CPUs          [DynamosCPUs / 64]uint64
+}
+
+// DynamosPolicy is struct dynamos_policy: the first rule that holds decides.
+type DynamosPolicy struct {
+	Rules, Otherwise uint32
+	Rule             [DynamosRules]DynamosRule
+}
+
+// DynamosHealth is struct dynamos_health.
+type DynamosHealth struct {
+	Least, Errors, Latency, Zero uint32
+	Stuck                        uint64
+}
+
+// DynamosApply is struct dynamos_apply.
+type DynamosApply struct {
+	Revision, Flags    uint32
+	ConfirmMS, EnterMS uint32
+	Name               [DynamosName]byte
+	Why                [DynamosWhy]byte
+	Health             DynamosHealth
+	Policy             DynamosPolicy
+}
+
+// DynamosChange is struct dynamos_change.
+type DynamosChange struct {
+	Revision, Zero uint32
+	Name           [DynamosName]byte
+	Why            [DynamosWhy]byte
+	Policy         DynamosPolicy
+}
+
+// DynamosNamed is struct dynamos_name: what COMMIT and REVERT take.
+type DynamosNamed struct {
+	Revision, Zero uint32
+	Name           [DynamosName]byte
+	Why            [DynamosWhy]byte
+}
+
+// DynamosInfo is struct dynamos_info.
+type DynamosInfo struct {
+	Revision, Index    uint32
+	Class              DynamosClass
+	State              DynamosState
+	Functions, Advised uint32
+	ConfirmMS          int64
+	Name               [DynamosName]byte
+	BuildID            [64]byte
+	End                [DynamosWhy]byte
+	Policy             DynamosPolicy
+	Health             DynamosHealth
+}
+
+// DynamosCount is struct dynamos_count: one version of one function.
+type DynamosCount struct {
+	Revision               uint32
+	Name                   [DynamosName]byte
+	Function, Version      uint32
+	Installer              DynamosInstaller
+	Address, Length        uint64
+	Wrapper, WrapperLength uint64
+	In, Out, Lost          uint64
+	Errors                 uint64
+	Outside                uint64
+	Sampled                uint64
+	Latency                [DynamosBuckets]uint64
+	Symbol                 [DynamosSymbol]byte
+	Owner                  [DynamosName]byte
+}
+
+// DynamosEvent is struct dynamos_event.
+type DynamosEvent struct {
+	Time  uint64
+	Cause DynamosCause
+	State DynamosState
+	PID   int32
+	Zero  uint32
+	Name  [DynamosName]byte
+	Comm  [16]byte
+	Text  [DynamosWhy]byte
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pairs are names of functions that come in pairs, or whose effect outlives
+// the call: where their calls change, two versions running at once may not
+// agree on who holds what.
+var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
+	`alloc|free|kmem|complet|wait|wake|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
+
+// Propose tells the narrowest class that the changes of an update can have
+// without somebody's word for more, and why.
+func Propose(changes []*Change) (Class, []string) {
+	var why []string
+	functions := 0
+	for _, c := range changes {
+		functions += len(c.Changed)
+		if len(c.Data) > 0 {
+			why = append(why, fmt.Sprintf("%s: new variables: %s", c.Path, strings.Join(c.Data, ", ")))
+		}
+		why = append(why, c.calls()...)
+	}
+	if functions > 1 {
+		why = append(why, fmt.Sprintf("%d functions change", functions))
+	}
+	if len(why) > 0 {
+		return Together, why
+	}
+	return Any, []string{"one function changes, and none of the calls that lock, count, allocate or free"}
+}
+
+// calls compares what the changed functions call, before and after.
+func (c *Change) calls() []string {
+	before, after := map[string]int{}, map[string]int{}
+	for _, n := range slices.Concat(c.Changed, c.Clones, c.Gone) {
+		c.Before.count(n, before)
+	}
+	for _, n := range slices.Concat(c.Changed, c.Clones, c.New) {
+		c.After.count(n, after)
+	}
+	names := map[string]bool{}
+	for n := range before {
+		names[n] = true
+	}
+	for n := range after {
+		names[n] = true
+	}
+	var why []string
+	for n := range names {
+		if a, b := before[n], after[n]; a != b {
+			why = append(why, fmt.Sprintf("%s: %d uses of %s become %d", c.Path, a, n, b))
+		}
+	}
+	slices.Sort(why)
+	return why
+}
+
+const atomicOp = "atomic operations"
+
+// count adds up the calls of a function that matter.
+func (u *Unit) count(name string, uses map[string]int) {
+	s := u.byName[name]
+	if s == nil {
+		return
+	}
+	for _, l := range s.lines {
+		word, rest := cut(l.text)
+		switch {
+		case word == "lock" || hasPrefix(word, "xchg") && strings.Contains(rest, "("):
+			uses[atomicOp]++
+		case word == "call" || word == "jmp":
+			if target := firstArg(rest); !hasPrefix(target, ".", "__x86_") && pairs.MatchString(target) {
+				uses[target]++
+			}
+		}
+	}
+}

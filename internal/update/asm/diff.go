@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ignored are sections that a module gets of its own or that nothing running
+// reads.
+var ignored = []string{".discard", ".modinfo", "__ksymtab", "___ksymtab", "___kcrctab", "__kstrtab", ".export_symbol",
+	".comment", ".note", "__patchable_function_entries"}
+
+// onlyAtBoot are sections whose text is gone once the kernel runs.
+var onlyAtBoot = []string{".init", ".exit", ".ref.text", ".head.text", ".meminit", ".cpuinit"}
+
+// ownData are sections in which an update may have variables of its own.
+var ownData = []string{".data", ".bss", ".rodata", "__dyndbg"}
+
+// A differ compares two units.
+type differ struct {
+	c             *Change
+	before, after *normalizer
+	same          []string        // functions with equal text
+	take          map[string]bool // whose patched text the update gets
+}
+
+// Compare finds what a patch does to one file. A change that cannot be carried
+// gives a *Refusal.
+func Compare(before, after *Unit) (*Change, error) {
+	d := &differ{
+		c:      &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}},
+		before: newNormalizer(before), after: newNormalizer(after),
+		take: map[string]bool{},
+	}
+	d.functions()
+	d.spread()
+	if err := d.loose(); err != nil {
+		return nil, err
+	}
+	if err := d.data(); err != nil {
+		return nil, err
+	}
+	if len(d.take) == 0 {
+		return d.c, nil
+	}
+	if err := d.locals(); err != nil {
+		return nil, err
+	}
+	if err := d.follow(); err != nil {
+		return nil, err
+	}
+	if err := d.sort(); err != nil {
+		return nil, err
+	}
+	return d.c, nil
+}
+
+func (d *differ) refuse(symbol, format string, args ...any) error {
+	return &Refusal{Path: d.c.Path, Symbol: symbol, Reason: fmt.Sprintf(format, args...)}
+}
+
+// functions finds those with another text.
+func (d *differ) functions() {
+	for _, s := range d.c.After.Symbols {
+		if !s.Func {
+			continue
+		}
+		old := d.c.Before.byName[s.Name]
+		switch {
+		case old == nil || !old.Func:
+		case d.before.of(old) == d.after.of(s):
+			d.same = append(d.same, s.Name)
+		default:
+			d.take[s.Name] = true
+		}
+	}
+	for _, s := range d.c.Before.Symbols {
+		if s.Func && d.c.After.byName[s.Name] == nil {
+			d.c.Gone = append(d.c.Gone, s.Name)
+		}
+	}
+}
+
+// spread adds the callers of changed clones, which nothing but a call with
+// their own convention can reach.
+func (d *differ) spread() {
+	for again := true; again; {
+		again = false
+		for _, s := range d.c.After.Symbols {
+			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil {
+				continue
+			}
+			for _, name := range d.c.After.refs(s) {
+				if isClone(name) && d.take[name] {
+					d.take[s.Name], again = true, true
+					d.note("%s is carried because it calls %s, which the compiler gave parameters of its own", s.Name, name)
+					break
+				}
+			}
+		}
+	}
+	d.same = slices.DeleteFunc(d.same, func(n string) bool { return d.take[n] })
+}
+
+func (d *differ) note(format string, args ...any) {
+	d.c.Notes = append(d.c.Notes, fmt.Sprintf(format, args...))
+}
+
+// refs are the unit's symbols and constants that a symbol's text names, each
+// once, in order.
+func (u *Unit) refs(s *Symbol) []string {
+	var out []string
+	seen := map[string]bool{s.Name: true}
+	for _, l := range s.lines {
+		if word, _ := cut(l.text); word == ".section" || word == ".pushsection" {
+			continue
+		}
+		for _, t := range tokens(l.text) {
+			hit := u.find(l.text[t.begin:t.end])
+			if hit != nil && !seen[hit.Name] {
+				seen[hit.Name] = true
+				out = append(out, hit.Name)
+			}
+		}
+	}
+	return out
+}
+
+// loose compares assembly outside of functions: exports, initcalls.
+func (d *differ) loose() error {
+	had := map[string]int{}
+	for _, s := range d.c.Before.loose {
+		had[d.before.of(s)]++
+	}
+	for _, s := range d.c.After.loose {
+		if t := d.after.of(s); had[t] > 0 {
+			had[t]--
+			continue
+		}
+		if s.exports() {
+			d.note("an added export is left aside: a running kernel's exports stay as they are")
+			continue
+		}
+		return d.refuse("", "the patch changes assembly that stands outside of functions (%q): only functions can be replaced", s.lines[0].text)
+	}
+	for t, n := range had {
+		if n > 0 && !strings.Contains(t, "ksymtab") && !strings.Contains(t, ".export_symbol") {
+			return d.refuse("", "the patch removes assembly that stands outside of functions: only functions can be replaced")
+		}
+	}
+	return nil
+}
+
+func (s *Symbol) exports() bool {
+	for _, l := range s.lines {
+		if strings.Contains(l.text, "ksymtab") || strings.Contains(l.text, ".export_symbol") {
+			return true
+		}
+	}
+	return false
+}
+
+// data refuses where a variable of the running kernel would have to change.
+func (d *differ) data() error {
+	for _, s := range d.c.After.Symbols {
+		if s.Func || isPrivate(s) || hasPrefix(s.Section, ignored...) {
+			continue
+		}
+		if isLocal(s) {
+			continue // locals() finds whose it is first
+		}
+		old := d.c.Before.byName[s.Name]
+		if old == nil {
+			continue // follow() looks whether it is needed
+		}
+		if d.before.of(old) != d.after.of(s) {
+			return d.dataChanged(old, s)
+		}
+	}
+	return nil
+}
+
+func (d *differ) dataChanged(old, s *Symbol) error {
+	a, b := old.length(), s.length()
+	if a != b {
+		return d.refuse(s.Name, "the patch changes the size of this variable from %s to %s bytes, and the kernel's is in use: keep it, and put what is new in a variable of its own", a, b)
+	}
+	return d.refuse(s.Name, "the patch changes what this variable holds at the start, and the kernel's has started: change the functions that use it, or have a function set it")
+}
+
+// length is a variable's size as its .size says.
+func (s *Symbol) length() string {
+	for _, l := range s.lines {
+		if word, rest := cut(l.text); word == ".size" {
+			_, n, _ := strings.Cut(rest, ",")
+			return strings.TrimSpace(n)
+		}
+	}
+	return "?"
+}
+
+// follow adds what the changed functions need and only the patched file has.
+func (d *differ) follow() error {
+	var todo []string
+	for name := range d.take {
+		todo = append(todo, name)
+	}
+	slices.Sort(todo)
+	seen := map[string]bool{}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		s := d.c.After.find(name)
+		for _, ref := range d.c.After.refs(s) {
+			hit := d.c.After.find(ref)
+			carried, err := d.carried(hit)
+			if err != nil {
+				return err
+			}
+			if carried {
+				todo = append(todo, ref)
+			}
+		}
+		if s.Func {
+			if !d.take[name] {
+				d.take[name] = true
+				d.c.New = append(d.c.New, name)
+			}
+		} else if !isPrivate(s) {
+			d.c.Data = append(d.c.Data, name)
+		}
+	}
+	return nil
+}
+
+// carried tells whether the update gets a copy of a symbol, or uses the
+// kernel's.
+func (d *differ) carried(s *Symbol) (bool, error) {
+	switch {
+	case isPrivate(s):
+		return true, nil
+	case d.take[s.Name]:
+		return true, nil
+	case hasPrefix(s.Section, ".discard"):
+		return false, nil
+	case s.Func:
+		return d.c.Before.byName[s.Name] == nil, nil
+	case isLocal(s) && d.c.Locals[s.Name] != "":
+		return false, nil
+	case !isLocal(s) && d.c.Before.byName[s.Name] != nil:
+		return false, nil
+	case isLocal(s) && !once(s) && d.lost(s) != "":
+		return false, d.refuse(s.Name, "whether this is the kernel's variable %s, or a new one, cannot be told: give it another name, or leave it in its function", d.lost(s))
+	case !hasPrefix(s.Section, ownData...) || hasPrefix(s.Section, ".data..ro_after_init", ".data..percpu"):
+		return false, d.refuse(s.Name, "the patch adds this variable in section %s, which only a kernel's start sets up: use an ordinary variable", s.Section)
+	}
+	return true, nil
+}
+
+// lost is a variable of the original with this one's name before the number
+// that no variable of the patched file was found to be.
+func (d *differ) lost(s *Symbol) string {
+	b, _ := base(s.Name)
+	for _, old := range d.c.Before.Symbols {
+		if ob, _ := base(old.Name); ob != b || !isLocal(old) {
+			continue
+		}
+		known := false
+		for _, before := range d.c.Locals {
+			known = known || before == old.Name
+		}
+		if !known {
+			return old.Name
+		}
+	}
+	return ""
+}
+
+// sort puts the functions into the lists of the change, and refuses those that
+// cannot be replaced.
+func (d *differ) sort() error {
+	isNew := map[string]bool{}
+	for _, n := range d.c.New {
+		isNew[n] = true
+	}
+	for _, s := range d.c.After.Symbols {
+		if !d.take[s.Name] {
+			continue
+		}
+		if hasPrefix(s.Section, onlyAtBoot...) {
+			return d.refuse(s.Name, "the patch changes a function that runs only while the kernel or its module starts (%s): it needs a reboot", s.Section)
+		}
+		switch {
+		case isNew[s.Name]:
+		case isClone(s.Name):
+			d.c.Clones = append(d.c.Clones, s.Name)
+		default:
+			if err := d.replaceable(s); err != nil {
+				return err
+			}
+			d.c.Changed = append(d.c.Changed, s.Name)
+		}
+	}
+	slices.Sort(d.c.New)
+	slices.Sort(d.c.Data)
+	return d.reached()
+}
+
+func (d *differ) replaceable(s *Symbol) error {
+	old := d.c.Before.byName[s.Name]
+	switch {
+	case !old.Traced:
+		return d.refuse(s.Name, "the kernel has no place where calls of this function can be led away (notrace or noinstr): change a function that calls it")
+	case !old.returns() || !s.returns():
+		return d.refuse(s.Name, "this function does not return, and its callers are compiled for that")
+	}
+	return nil
+}
+
+// returns tells whether a function's text can go back to a caller: by ret, by
+// the thunk that stands for it, or by a jump to another function.
+func (s *Symbol) returns() bool {
+	for _, l := range s.lines {
+		word, rest := cut(l.text)
+		if word == "ret" || word == "retq" || word == "jmp" && !hasPrefix(rest, ".L") && !numRef.MatchString(rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// reached makes sure that each clone has somebody changed who calls it.
+func (d *differ) reached() error {
+	for _, name := range d.c.Clones {
+		found := false
+		for _, s := range d.c.After.Symbols {
+			if s.Func && s.Name != name && d.take[s.Name] && slices.Contains(d.c.After.refs(s), name) {
+				found = true
+			}
+		}
+		if !found {
+			return d.refuse(name, "the compiler gave this function parameters of its own, and nothing that can be replaced calls it")
+		}
+	}
+	return nil
+}

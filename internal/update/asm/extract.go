@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An extractor writes a change's new text as one file of assembly.
+type extractor struct {
+	c    *Change
+	take map[string]bool
+	out  bytes.Buffer
+	need map[string]*Symbol // not carried: by the name that the text uses
+}
+
+// Extract takes the new text out. Version names begin with prefix, which must
+// differ for the files of an update.
+func (c *Change) Extract(prefix string) *Extract {
+	x := &extractor{c: c, take: map[string]bool{}, need: map[string]*Symbol{}}
+	for _, list := range [][]string{c.Changed, c.New, c.Clones, c.Data} {
+		for _, n := range list {
+			x.take[n] = true
+		}
+	}
+	x.constants()
+	e := &Extract{Path: c.Path, Data: c.Data}
+	fmt.Fprintf(&x.out, "/* The changed functions of %s, as the compiler wrote them. */\n#undef linux\n#undef unix\n", c.Path)
+	for _, s := range x.symbols() {
+		f := Function{Name: s.Name}
+		if slices.Contains(c.Changed, s.Name) {
+			n := len(e.Functions)
+			f.Version, f.End = fmt.Sprintf("%s_%d", prefix, n), fmt.Sprintf("%s_%d_end", prefix, n)
+			e.Functions = append(e.Functions, f)
+		}
+		x.symbol(s, f)
+	}
+	x.aliases()
+	x.calls()
+	e.Text = x.out.Bytes()
+	for name, s := range x.need {
+		if !s.Global {
+			e.Locals = append(e.Locals, Local{Name: name, Is: s.Name, Func: s.Func})
+		}
+	}
+	slices.SortFunc(e.Locals, func(a, b Local) int { return strings.Compare(a.Name, b.Name) })
+	return e
+}
+
+// constants adds those that the text names, and that these name.
+func (x *extractor) constants() {
+	var todo []string
+	for n := range x.take {
+		todo = append(todo, n)
+	}
+	for len(todo) > 0 {
+		s := x.c.After.find(todo[0])
+		todo = todo[1:]
+		for _, r := range x.c.After.refs(s) {
+			if isPrivate(x.c.After.find(r)) && !x.take[r] {
+				x.take[r] = true
+				todo = append(todo, r)
+			}
+		}
+	}
+}
+
+// symbols are those taken, constants first, in the order of the file.
+func (x *extractor) symbols() []*Symbol {
+	var out []*Symbol
+	for n, s := range x.c.After.consts {
+		if x.take[n] {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Symbol) int { return a.lines[0].number - b.lines[0].number })
+	for _, s := range x.c.After.Symbols {
+		if x.take[s.Name] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (x *extractor) symbol(s *Symbol, f Function) {
+	fmt.Fprintf(&x.out, "\n\t.section %s\n", x.place(s, s.Section, s.Flags))
+	if f.Version != "" {
+		fmt.Fprintf(&x.out, "\t.globl %s\n\t.globl %s\n", f.Version, f.End)
+	} else if s.Global {
+		fmt.Fprintf(&x.out, "\t.globl %s\n", s.Name)
+	}
+	for _, l := range s.lines {
+		word, rest := cut(l.text)
+		if f.Version != "" && word == ".size" && firstArg(rest) == s.Name {
+			fmt.Fprintf(&x.out, "%s:\n", f.End)
+		}
+		x.statement(s, l.text)
+		if f.Version != "" && l.text == s.Name+":" {
+			fmt.Fprintf(&x.out, "\t.globl %s\n%s:\n", f.Version, f.Version)
+		}
+	}
+}
+
+func (x *extractor) statement(s *Symbol, text string) {
+	word, rest := cut(text)
+	if word == ".section" || word == ".pushsection" {
+		p := placeOf(rest)
+		fmt.Fprintf(&x.out, "\t%s %s\n", word, x.place(s, p.name, p.flags))
+		return
+	}
+	text = replace(text, x.name)
+	if strings.HasSuffix(text, ":") {
+		fmt.Fprintf(&x.out, "%s\n", text)
+		return
+	}
+	fmt.Fprintf(&x.out, "\t%s\n", text)
+}
+
+// place names a section as a module has it: without the symbol's own name.
+func (x *extractor) place(s *Symbol, name, flags string) string {
+	short := func(n string) string {
+		if cut, ok := strings.CutSuffix(n, "."+s.Name); ok && hasPrefix(n, ".text.", ".data.", ".bss.", ".rodata.") {
+			return cut
+		}
+		return n
+	}
+	if flags == "" {
+		return quote(short(name))
+	}
+	args := strings.Split(flags, ",")
+	for i := range args {
+		args[i] = short(args[i])
+	}
+	return quote(short(name)) + "," + strings.Join(args, ",")
+}
+
+func quote(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._") == "" {
+		return name
+	}
+	return `"` + name + `"`
+}
+
+// name is what a token of the patched file's text is called in the module.
+func (x *extractor) name(t string) string {
+	hit := x.c.After.find(t)
+	if hit == nil || x.take[hit.Name] {
+		return t
+	}
+	if was := x.c.Locals[hit.Name]; was != "" {
+		hit = x.c.Before.byName[was]
+	} else if old := x.c.Before.byName[hit.Name]; old != nil {
+		hit = old
+	}
+	if hasPrefix(hit.Section, ".discard") {
+		return t
+	}
+	if x.c.After.aliases[t] != "" {
+		x.need[t] = hit
+		return t
+	}
+	x.need[hit.Name] = hit
+	return hit.Name
+}
+
+// aliases keeps further names of what is taken.
+func (x *extractor) aliases() {
+	var names []string
+	for n, target := range x.c.After.aliases {
+		if x.take[target] {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		fmt.Fprintf(&x.out, "\t.set %s, %s\n", n, x.c.After.aliases[n])
+	}
+}
+
+// calls names the key of each static call, so that objtool finds it: without
+// it, the module's loader looks for the trampoline among those exported.
+func (x *extractor) calls() {
+	seen := map[string]bool{}
+	for _, s := range x.symbols() {
+		for _, l := range s.lines {
+			for _, t := range tokens(l.text) {
+				if name, ok := strings.CutPrefix(l.text[t.begin:t.end], "__SCT__"); ok && !seen[name] {
+					seen[name] = true
+					fmt.Fprintf(&x.out, "\t.section .discard.dynamos,\"a\",@progbits\n\t.quad __SCK__%s\n", name)
+				}
+			}
+		}
+	}
+}

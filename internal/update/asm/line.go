@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxText bounds one file's assembly: the kernel's largest has 12 MB.
+const maxText = 128 << 20
+
+// Marks of gcc around assembly that the source wrote itself.
+const (
+	appBegin = "#APP"
+	appEnd   = "#NO_APP"
+)
+
+// split gives the statements of assembly, each label one of its own, without
+// comments. The marks stay.
+func split(path string, text []byte) ([]line, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("assembly of %s has %d bytes; at most %d are possible", path, len(text), maxText)
+	}
+	var out []line
+	for i, raw := range strings.Split(string(text), "\n") {
+		if mark := strings.TrimSpace(raw); mark == appBegin || mark == appEnd {
+			out = append(out, line{mark, i + 1})
+			continue
+		}
+		for _, s := range statements(raw) {
+			label, rest := cutLabel(s)
+			for label != "" {
+				out = append(out, line{label + ":", i + 1})
+				label, rest = cutLabel(rest)
+			}
+			if rest != "" {
+				out = append(out, line{strings.Join(words(rest), " "), i + 1})
+			}
+		}
+	}
+	return out, nil
+}
+
+// statements cuts a line at its semicolons and drops comments.
+func statements(raw string) []string {
+	var out []string
+	begin, quoted := 0, false
+	add := func(end int) {
+		if s := strings.TrimSpace(raw[begin:end]); s != "" {
+			out = append(out, s)
+		}
+	}
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '#':
+			add(i)
+			return out
+		case c == '/' && strings.HasPrefix(raw[i:], "/*"):
+			n := strings.Index(raw[i:], "*/")
+			if n < 0 {
+				add(i)
+				return out
+			}
+			raw = raw[:i] + " " + raw[i+n+2:]
+		case c == ';':
+			add(i)
+			begin = i + 1
+		}
+	}
+	add(len(raw))
+	return out
+}
+
+// words cuts at blanks outside of strings, once, so that only single blanks
+// are left.
+func words(s string) []string {
+	var out []string
+	begin, quoted := -1, false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if quoted && c == '\\' {
+			i++
+			continue
+		}
+		if c == '"' {
+			quoted = !quoted
+		}
+		blank := !quoted && (c == ' ' || c == '\t' || c == '\r')
+		switch {
+		case blank && begin >= 0:
+			out = append(out, s[begin:i])
+			begin = -1
+		case !blank && begin < 0:
+			begin = i
+		}
+	}
+	if begin >= 0 {
+		out = append(out, s[begin:])
+	}
+	return out
+}
+
+func cutLabel(s string) (label, rest string) {
+	n := 0
+	for n < len(s) && nameByte(s[n]) {
+		n++
+	}
+	if n == 0 || n == len(s) || s[n] != ':' {
+		return "", s
+	}
+	return s[:n], strings.TrimSpace(s[n+1:])
+}
+
+func nameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.'
+}
+
+// A token is a name or number in a statement.
+type token struct{ begin, end int }
+
+// tokens lists what may be names in a statement's operands: not registers, not
+// what stands in quotes, not the mnemonic. For a label, it is the label.
+func tokens(s string) []token {
+	var out []token
+	first := !strings.HasSuffix(s, ":")
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"':
+			for i++; i < len(s) && s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case c == '%' || c == '@' || c == '\\':
+			for i++; i < len(s) && nameByte(s[i]); i++ {
+			}
+		case nameByte(c):
+			begin := i
+			for i < len(s) && nameByte(s[i]) {
+				i++
+			}
+			if !first {
+				out = append(out, token{begin, i})
+			}
+			first = false
+		default:
+			i++
+		}
+	}
+	return out
+}
+
+// replace gives s with its tokens put through f.
+func replace(s string, f func(string) string) string {
+	list := tokens(s)
+	if len(list) == 0 {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for _, t := range list {
+		b.WriteString(s[at:t.begin])
+		b.WriteString(f(s[t.begin:t.end]))
+		at = t.end
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+// cut gives the directive or mnemonic, and its operands.
+func cut(s string) (word, rest string) {
+	word, rest, _ = strings.Cut(s, " ")
+	return word, rest
+}
+
+// firstArg is the first of operands that commas part.
+func firstArg(s string) string {
+	a, _, _ := strings.Cut(s, ",")
+	return strings.Trim(strings.TrimSpace(a), `"`)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import "slices"
+
+// A pair says that a static variable of the patched file is one of the
+// original. Evidence is strong from functions with equal text, where the
+// variables stand at the same places.
+type evidence struct {
+	to   map[string]string // patched to original
+	from map[string]string
+}
+
+func (e *evidence) add(after, before string) bool {
+	if e.to[after] == "" && e.from[before] == "" {
+		e.to[after], e.from[before] = before, after
+		return true
+	}
+	return e.to[after] == before
+}
+
+// locals finds for each numbered variable of the patched file which one of the
+// original it is. The numbers themselves say nothing: one more variable above
+// shifts them.
+func (d *differ) locals() error {
+	sure := &evidence{map[string]string{}, map[string]string{}}
+	for _, name := range d.same {
+		a, b := localUses(d.c.After, name), localUses(d.c.Before, name)
+		for i := range a {
+			if i >= len(b) || !sure.add(a[i], b[i]) {
+				return d.refuse(a[i], "the unchanged function %s does not tell which variable of the kernel this is: give the variable another name", name)
+			}
+		}
+	}
+	var names []string
+	for name := range d.take {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if d.c.Before.byName[name] == nil {
+			continue
+		}
+		if err := d.match(sure, name); err != nil {
+			return err
+		}
+	}
+	for after, before := range sure.to {
+		if d.before.of(d.c.Before.find(before)) != d.after.of(d.c.After.find(after)) && !once(d.c.After.find(after)) {
+			return d.dataChanged(d.c.Before.find(before), d.c.After.find(after))
+		}
+		d.c.Locals[after] = before
+	}
+	return nil
+}
+
+// once tells whether a variable only keeps a message from being said twice, or
+// describes one: its content has line numbers and does not matter.
+func once(s *Symbol) bool { return hasPrefix(s.Section, ".data.once", "__dyndbg") }
+
+// match pairs the variables of a changed function by their order, for each
+// name apart; where their count differs nothing says which is which.
+func (d *differ) match(sure *evidence, name string) error {
+	after, before := byBase(localUses(d.c.After, name)), byBase(localUses(d.c.Before, name))
+	for b, list := range after {
+		left := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return sure.to[s] != "" })
+		old := slices.DeleteFunc(slices.Clone(before[b]), func(s string) bool { return sure.from[s] != "" })
+		if len(left) == 0 || len(old) == 0 {
+			continue // all known, or all new
+		}
+		if len(left) != len(old) {
+			if once(d.c.After.find(left[0])) {
+				continue // a message may come once more
+			}
+			return d.refuse(left[0], "%s has %d static variables of this name and had %d: which of them are the kernel's cannot be told; give the new ones another name", name, len(list), len(before[b]))
+		}
+		for i := range left {
+			sure.add(left[i], old[i])
+		}
+	}
+	return nil
+}
+
+func localUses(u *Unit, name string) []string {
+	var out []string
+	for _, r := range u.refs(u.byName[name]) {
+		if isLocal(u.find(r)) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func byBase(names []string) map[string][]string {
+	out := map[string][]string{}
+	for _, n := range names {
+		b, _ := base(n)
+		out[b] = append(out[b], n)
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	counted = regexp.MustCompile(`^(.*[^.])\.[0-9]+$`)
+	clone   = regexp.MustCompile(`\.(isra|part|constprop)\.[0-9]+`)
+	unique  = regexp.MustCompile(`^(__UNIQUE_ID_.*[^0-9])[0-9]+(\.[0-9]+)?$`)
+	number  = regexp.MustCompile(`^[0-9]+$`)
+	digits  = regexp.MustCompile(`_[0-9]+`)
+	numRef  = regexp.MustCompile(`^[0-9]+[bf]$`)
+)
+
+// isClone tells whether gcc made up a function's parameters.
+func isClone(name string) bool { return clone.MatchString(name) }
+
+// base is a variable's name without the number that gcc gave it, if any.
+func base(name string) (string, bool) {
+	if m := unique.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	if isClone(name) {
+		return name, false
+	}
+	if m := counted.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	return name, false
+}
+
+func hasPrefix(s string, list ...string) bool {
+	for _, p := range list {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPrivate tells whether a symbol is a constant that only its content names:
+// each function can have a copy.
+func isPrivate(s *Symbol) bool {
+	if s.Func || s.Global || !hasPrefix(s.Section, ".rodata") {
+		return false
+	}
+	if hasPrefix(s.Name, ".LC") {
+		return true
+	}
+	_, numbered := base(s.Name)
+	return numbered
+}
+
+// isLocal tells whether a symbol is a variable whose name has a number.
+func isLocal(s *Symbol) bool {
+	if s.Func || s.Global || isPrivate(s) {
+		return false
+	}
+	_, numbered := base(s.Name)
+	return numbered
+}
+
+// find gives the symbol or constant that a token names.
+func (u *Unit) find(name string) *Symbol {
+	if s := u.consts[name]; s != nil {
+		return s
+	}
+	return u.Symbol(name)
+}
+
+// A normalizer writes a symbol's text without what the compiler counts.
+type normalizer struct {
+	unit   *Unit
+	memo   map[*Symbol]string
+	inside map[*Symbol]bool
+}
+
+func newNormalizer(u *Unit) *normalizer {
+	return &normalizer{u, map[*Symbol]string{}, map[*Symbol]bool{}}
+}
+
+// of is a symbol's normal text. Two symbols with the same one do the same, as
+// long as the static variables that they name are the same.
+func (n *normalizer) of(s *Symbol) string {
+	if t, ok := n.memo[s]; ok {
+		return t
+	}
+	if n.inside[s] {
+		return "itself"
+	}
+	n.inside[s] = true
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", s.Section, s.Flags)
+	labels := map[string]int{}
+	lines := newBugLines(s)
+	for _, l := range s.lines {
+		if name, ok := strings.CutSuffix(l.text, ":"); ok && number.MatchString(name) {
+			b.WriteString("label-" + index(labels, name) + ":\n")
+			continue
+		}
+		b.WriteString(replace(lines.mask(l.text), func(t string) string { return n.token(s, t, labels) }))
+		b.WriteByte('\n')
+	}
+	delete(n.inside, s)
+	n.memo[s] = b.String()
+	return b.String()
+}
+
+func (n *normalizer) token(s *Symbol, t string, labels map[string]int) string {
+	if t == s.Name {
+		if s.Func {
+			return t
+		}
+		return "it"
+	}
+	if hit := n.unit.find(t); hit != nil {
+		switch {
+		case isPrivate(hit):
+			sum := sha256.Sum256([]byte(n.of(hit)))
+			return "constant-" + hex.EncodeToString(sum[:12])
+		case isLocal(hit):
+			b, _ := base(hit.Name)
+			return "local-" + b
+		}
+		return t
+	}
+	if hasPrefix(t, ".L") || numRef.MatchString(t) {
+		name := strings.TrimRight(t, "bf")
+		if hasPrefix(t, ".L") {
+			name = t
+		}
+		return "label-" + index(labels, name) + t[len(name):]
+	}
+	if b, numbered := base(t); numbered && hasPrefix(t, "__UNIQUE_ID_") {
+		return b
+	}
+	if hasPrefix(t, "__initcall__") { // has its line in its name
+		return digits.ReplaceAllString(t, "_")
+	}
+	return t
+}
+
+func index(m map[string]int, key string) string {
+	i, ok := m[key]
+	if !ok {
+		i = len(m)
+		m[key] = i
+	}
+	return fmt.Sprint(i)
+}
+
+// A bugLines masks the line numbers in the table of WARN and BUG, which any
+// line added above changes.
+type bugLines struct {
+	p    parser
+	word int // words seen since the table's entry began
+	fn   bool
+}
+
+func newBugLines(s *Symbol) *bugLines {
+	return &bugLines{p: parser{now: place{s.Section, s.Flags}}, fn: s.Func}
+}
+
+func (b *bugLines) mask(s string) string {
+	if !b.fn {
+		return s
+	}
+	_ = b.p.section(s) // parsing has checked it
+	word, _ := cut(s)
+	if word == ".pushsection" || word == ".section" {
+		b.word = 0
+	}
+	if b.p.now.name == "__bug_table" && (word == ".word" || word == ".short" || word == ".value") {
+		b.word++
+		if b.word == 1 {
+			return ".word line"
+		}
+	}
+	return s
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A place is a section as a directive names it.
+type place struct{ name, flags string }
+
+// A parser cuts a unit's statements into symbols. gcc writes one after the
+// other; only a function has parts in several sections, and what the source's
+// own assembly pushes there belongs to the function around it.
+type parser struct {
+	unit      *Unit
+	now, last place
+	pushed    [][2]place
+	item      *Symbol // that is open
+	sized     bool    // a function whose end was seen
+	app       bool    // between the marks
+	pending   []line  // what stands before a symbol and is about it
+	globals   map[string]bool
+}
+
+// Parse reads what gcc wrote for one file.
+func Parse(path string, text []byte) (*Unit, error) {
+	list, err := split(path, text)
+	if err != nil {
+		return nil, err
+	}
+	p := parser{
+		unit: &Unit{Path: path, byName: map[string]*Symbol{}, consts: map[string]*Symbol{},
+			aliases: map[string]string{}, weak: map[string]bool{}},
+		now:     place{name: ".text"},
+		globals: map[string]bool{},
+	}
+	for _, l := range list {
+		if err := p.line(l); err != nil {
+			return nil, fmt.Errorf("assembly of %s, line %d: %w", path, l.number, err)
+		}
+	}
+	if p.item != nil && p.item.Func && !p.sized {
+		return nil, fmt.Errorf("assembly of %s ends inside of %s", path, p.item.Name)
+	}
+	for _, s := range p.unit.Symbols {
+		s.Global, s.Weak = p.globals[s.Name], p.unit.weak[s.Name]
+	}
+	return p.unit, nil
+}
+
+func (p *parser) line(l line) error {
+	switch {
+	case l.text == appBegin || l.text == appEnd:
+		p.mark(l)
+		return nil
+	case p.app && p.item != nil && !p.item.Func:
+		return p.piece(l)
+	case p.item != nil && p.belongs(l.text):
+		p.item.lines = append(p.item.lines, l)
+		if p.item.Func && l.text == "call __fentry__" {
+			p.item.Traced = true
+		}
+		return p.section(l.text)
+	}
+	p.item = nil
+	if err := p.section(l.text); err != nil {
+		return err
+	}
+	return p.top(l)
+}
+
+// mark opens and closes a symbol for assembly that stands outside functions.
+func (p *parser) mark(l line) {
+	p.app = l.text == appBegin
+	if p.item != nil && p.item.Func && !p.sized {
+		return
+	}
+	p.item, p.pending = nil, nil
+	if p.app {
+		p.item = &Symbol{Section: p.now.name, Flags: p.now.flags}
+	}
+}
+
+// piece takes a statement of such assembly; where it comes back to the section
+// that it began in, one piece ends.
+func (p *parser) piece(l line) error {
+	if len(p.item.lines) == 0 {
+		p.unit.loose = append(p.unit.loose, p.item)
+	}
+	p.item.lines = append(p.item.lines, l)
+	if err := p.section(l.text); err != nil {
+		return err
+	}
+	word, _ := cut(l.text)
+	if (word == ".previous" || word == ".popsection") && p.now.name == p.item.Section && len(p.pushed) == 0 {
+		p.item = &Symbol{Section: p.now.name, Flags: p.now.flags}
+	}
+	return nil
+}
+
+var (
+	constLabel = regexp.MustCompile(`^\.LC[0-9]+:$`)
+	hotLabel   = regexp.MustCompile(`^\.L(COLD|HOT)E[0-9]+:$`)
+	dataWord   = regexp.MustCompile(`^\.(byte|value|short|word|hword|2byte|long|int|4byte|quad|8byte|octa|zero|skip|space|string(8|16|32|64)?|ascii|asciz|float|single|double|base64|uleb128|sleb128|fill)$`)
+)
+
+// belongs tells whether a statement is part of the open symbol.
+func (p *parser) belongs(s string) bool {
+	word, rest := cut(s)
+	name := p.item.Name
+	if !p.item.Func {
+		return dataWord.MatchString(word) || s == name+":" ||
+			word == ".size" && firstArg(rest) == name
+	}
+	if !p.sized {
+		p.sized = word == ".size" && firstArg(rest) == name
+		return true
+	}
+	// Behind its end a function with a cold part closes that one as well.
+	arg := firstArg(rest)
+	return word == ".size" && arg == name+".cold" || hotLabel.MatchString(s) ||
+		word == ".section" && (arg == ".text.unlikely."+name || arg == p.item.Section && strings.HasSuffix(arg, "."+name))
+}
+
+// section follows the directives that change the section.
+func (p *parser) section(s string) error {
+	word, rest := cut(s)
+	switch word {
+	case ".text", ".data", ".bss":
+		p.last, p.now = p.now, place{name: word}
+	case ".section":
+		p.last, p.now = p.now, placeOf(rest)
+	case ".pushsection":
+		if len(p.pushed) > 64 {
+			return fmt.Errorf("more than 64 sections are pushed")
+		}
+		p.pushed = append(p.pushed, [2]place{p.now, p.last})
+		p.last, p.now = p.now, placeOf(rest)
+	case ".popsection":
+		if len(p.pushed) == 0 {
+			return fmt.Errorf("a section is popped that was not pushed")
+		}
+		top := p.pushed[len(p.pushed)-1]
+		p.pushed = p.pushed[:len(p.pushed)-1]
+		p.now, p.last = top[0], top[1]
+	case ".previous":
+		p.now, p.last = p.last, p.now
+	}
+	return nil
+}
+
+func placeOf(args string) place {
+	name, flags, _ := strings.Cut(args, ",")
+	return place{strings.Trim(strings.TrimSpace(name), `"`), strings.TrimSpace(flags)}
+}
+
+// top takes a statement outside of symbols.
+func (p *parser) top(l line) error {
+	word, rest := cut(l.text)
+	name := firstArg(rest)
+	switch word {
+	case ".type":
+		return p.open(l, name, strings.HasSuffix(rest, "@function"))
+	case ".globl", ".global":
+		p.globals[name] = true
+		return nil
+	case ".weak":
+		p.unit.weak[name] = true
+		return nil
+	case ".set":
+		_, value, _ := strings.Cut(rest, ",")
+		p.unit.aliases[name] = strings.TrimSpace(value)
+		return nil
+	case ".comm", ".lcomm":
+		s := &Symbol{Name: name, Section: ".bss", lines: []line{l}}
+		return p.add(s)
+	case ".section", ".text", ".data", ".bss":
+		p.pending = nil
+		return nil
+	}
+	if constLabel.MatchString(l.text) {
+		p.item = &Symbol{Name: strings.TrimSuffix(l.text, ":"), Section: p.now.name, Flags: p.now.flags,
+			lines: append(p.pending, l)}
+		p.pending = nil
+		p.unit.consts[p.item.Name] = p.item
+		return nil
+	}
+	p.pending = append(p.pending, l)
+	if len(p.pending) > 1<<16 {
+		p.pending = nil // notes and the like, about no symbol
+	}
+	return nil
+}
+
+func (p *parser) open(l line, name string, isFunc bool) error {
+	p.item = &Symbol{Name: name, Func: isFunc, Section: p.now.name, Flags: p.now.flags,
+		lines: append(p.aligns(), l)}
+	p.sized, p.pending = false, nil
+	return p.add(p.item)
+}
+
+// aligns keeps of what stands before a symbol its alignment alone.
+func (p *parser) aligns() []line {
+	var out []line
+	for _, l := range p.pending {
+		if word, _ := cut(l.text); word == ".align" || word == ".balign" || word == ".p2align" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (p *parser) add(s *Symbol) error {
+	if s.Name == "" {
+		return fmt.Errorf("a symbol has no name")
+	}
+	if p.unit.byName[s.Name] != nil {
+		return fmt.Errorf("%s is there twice", s.Name)
+	}
+	p.unit.byName[s.Name] = s
+	p.unit.Symbols = append(p.unit.Symbols, s)
+	return nil
+}
+
+// Symbol finds a function or variable by its name.
+func (u *Unit) Symbol(name string) *Symbol {
+	if s := u.byName[name]; s != nil {
+		return s
+	}
+	return u.byName[u.aliases[name]]
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupRoot is where the version 2 hierarchy is mounted.
+func cgroupRoot() (string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		mount, kind, _ := strings.Cut(in.Text(), " - ")
+		w := strings.Fields(mount)
+		if strings.HasPrefix(kind, "cgroup2 ") && len(w) > 4 {
+			return w[4], nil
+		}
+	}
+	return "", errors.New("no version 2 cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
+}
+
+// CgroupID is the number of a cgroup: of a folder, of a path below the
+// hierarchy's root, or of the only cgroup with that last name.
+func CgroupID(word string) (uint64, error) {
+	root, err := cgroupRoot()
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range []string{word, filepath.Join(root, word)} {
+		var s unix.Statfs_t
+		if filepath.IsAbs(path) && unix.Statfs(path, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC {
+			return inode(path)
+		}
+	}
+	var found []string
+	err = eachCgroup(root, func(path string, _ uint64) bool {
+		if filepath.Base(path) == word {
+			found = append(found, path)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case len(found) == 0:
+		return 0, fmt.Errorf("there is no cgroup %q below %s", word, root)
+	case len(found) > 1:
+		return 0, fmt.Errorf("several cgroups are named %q: say %s or %s", word, found[0], found[1])
+	}
+	return inode(found[0])
+}
+
+func inode(path string) (uint64, error) {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return 0, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if s.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return 0, fmt.Errorf("%s is no cgroup: name its folder", path)
+	}
+	return s.Ino, nil
+}
+
+// CgroupPath is where a cgroup with that number is, below the root of the
+// hierarchy; "" if it is gone.
+func CgroupPath(id uint64) (found string) {
+	root, err := cgroupRoot()
+	if err != nil {
+		return ""
+	}
+	_ = eachCgroup(root, func(path string, ino uint64) bool {
+		if ino == id {
+			found = "/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+		}
+		return found == ""
+	})
+	return found
+}
+
+// eachCgroup visits all cgroups until visit says no.
+func eachCgroup(root string, visit func(path string, ino uint64) bool) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // it went away meanwhile
+		}
+		ino, err := inode(path)
+		if err == nil && !visit(path, ino) {
+			return filepath.SkipAll
+		}
+		return nil
+	})
+}
+
+// Boottime is the kernel's CLOCK_BOOTTIME, in ns.
+func Boottime() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}

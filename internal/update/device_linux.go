@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"skep/internal/uapi"
+)
+
+// A Device is an open /dev/dynamos.
+type Device struct{ fd int }
+
+// Open opens the device of the running kernel.
+func Open() (*Device, error) {
+	fd, err := unix.Open(uapi.DynamosDevice, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return nil, refused("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
+	case errors.Is(err, fs.ErrPermission):
+		return nil, refused("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
+	case err != nil:
+		return nil, &os.PathError{Op: "open", Path: uapi.DynamosDevice, Err: err}
+	}
+	return &Device{fd}, nil
+}
+
+// Close closes the device; updates stay as they are.
+func (d *Device) Close() error { return unix.Close(d.fd) }
+
+// call carries out one call. why is where the answer says what was wrong.
+func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), number, uintptr(arg))
+	switch text := uapi.Text(why); {
+	case e == 0:
+		return nil
+	case text != "":
+		return &RefusedError{text}
+	case e == unix.EPROTO, e == unix.ENOTTY:
+		return refused("the module dynamos is of another version than this skep: load that of this build")
+	case e == unix.EPERM:
+		return refused("updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)")
+	}
+	return e
+}
+
+// Apply puts a loaded update on trial.
+func (d *Device) Apply(a *uapi.DynamosApply) error {
+	a.Revision = uapi.DynamosRevision
+	return d.call(uapi.DynamosIocApply, unsafe.Pointer(a), a.Why[:])
+}
+
+// SetPolicy says anew who takes an update.
+func (d *Device) SetPolicy(name string, p uapi.DynamosPolicy) error {
+	c := uapi.DynamosChange{Revision: uapi.DynamosRevision, Policy: p}
+	if err := putName(&c.Name, name); err != nil {
+		return err
+	}
+	return d.call(uapi.DynamosIocPolicy, unsafe.Pointer(&c), c.Why[:])
+}
+
+// Commit keeps an update that is on trial.
+func (d *Device) Commit(name string) error { return d.named(uapi.DynamosIocCommit, name) }
+
+// Revert makes an update leave: new calls take the older version, and those
+// inside are waited for.
+func (d *Device) Revert(name string) error { return d.named(uapi.DynamosIocRevert, name) }
+
+func (d *Device) named(number uintptr, name string) error {
+	n := uapi.DynamosNamed{Revision: uapi.DynamosRevision}
+	if err := putName(&n.Name, name); err != nil {
+		return err
+	}
+	return d.call(number, unsafe.Pointer(&n), n.Why[:])
+}
+
+func putName(to *[uapi.DynamosName]byte, name string) error {
+	if name == "" || len(name) >= len(to) {
+		return refused("%q is no name of an update: it has 1 to %d bytes", name, len(to)-1)
+	}
+	copy(to[:], name)
+	return nil
+}
+
+// Info gives the update with that index; ErrNoMore tells that there is none.
+func (d *Device) Info(index uint32) (i uapi.DynamosInfo, err error) {
+	i.Revision, i.Index = uapi.DynamosRevision, index
+	err = d.call(uapi.DynamosIocInfo, unsafe.Pointer(&i), nil)
+	if errors.Is(err, unix.ENOENT) {
+		err = ErrNoMore
+	}
+	return i, err
+}
+
+// Count gives the figures of one version of one function of an update.
+func (d *Device) Count(name string, function, version uint32) (c uapi.DynamosCount, err error) {
+	c.Revision, c.Function, c.Version = uapi.DynamosRevision, function, version
+	if err := putName(&c.Name, name); err != nil {
+		return c, err
+	}
+	err = d.call(uapi.DynamosIocCount, unsafe.Pointer(&c), nil)
+	if errors.Is(err, unix.ENOENT) {
+		err = ErrNoMore
+	}
+	return c, err
+}
+
+const eventSize = int(unsafe.Sizeof(uapi.DynamosEvent{}))
+
+// eventsMax ends the reading of events that come faster than they are read.
+const eventsMax = 1 << 16
+
+// Events gives what happened and was not read through this Device before.
+func (d *Device) Events() (list []uapi.DynamosEvent, err error) {
+	buf := make([]byte, 64*eventSize)
+	for len(list) < eventsMax {
+		n, err := unix.Read(d.fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN, err == nil && n == 0:
+			return list, nil
+		case err != nil:
+			return list, fmt.Errorf("%s: %w", uapi.DynamosDevice, err)
+		case n%eventSize != 0:
+			return list, fmt.Errorf("%s gave %d bytes, no whole records", uapi.DynamosDevice, n)
+		}
+		for at := 0; at < n; at += eventSize {
+			var e uapi.DynamosEvent
+			if _, err := binary.Decode(buf[at:at+eventSize], binary.LittleEndian, &e); err != nil {
+				return list, err
+			}
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+
+package image
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kinds of the kernel's type information (BTF).
+const (
+	kindInt = iota + 1
+	kindPointer
+	kindArray
+	kindStruct
+	kindUnion
+	kindEnum
+	kindForward
+	kindTypedef
+	kindVolatile
+	kindConst
+	kindRestrict
+	kindFunc
+	kindProto
+	kindVar
+	kindDatasec
+	kindFloat
+	kindDeclTag
+	kindTypeTag
+	kindEnum64
+)
+
+const (
+	maxTypes  = 4_000_000
+	maxParams = 255
+)
+
+// A kind is one type: its header, and where its details begin.
+type kind struct {
+	name, info, size uint32 // size is the type that it refers to for some
+	at               int
+}
+
+func (k kind) kind() int { return int(k.info >> 24 & 0x1f) }
+func (k kind) vlen() int { return int(k.info & 0xffff) }
+
+// types are numbered from 1; 0 is void.
+type types struct {
+	body, names []byte
+	list        []kind
+	functions   map[string][]uint32 // their prototypes
+}
+
+// A Prototype is what a wrapper must know of a function.
+type Prototype struct {
+	Text   string // for people
+	Args   int    // registers that its arguments take
+	Result string // as the packages' manifest says
+}
+
+func readTypes(b []byte) (*types, error) {
+	if len(b) < 24 || le16(b) != 0xeb9f || b[2] != 1 {
+		return nil, errors.New("there are none")
+	}
+	header, typeOff, typeLen, nameOff, nameLen := uint64(le32(b[4:])), uint64(le32(b[8:])), uint64(le32(b[12:])), uint64(le32(b[16:])), uint64(le32(b[20:]))
+	if header+typeOff+typeLen > uint64(len(b)) || header+nameOff+nameLen > uint64(len(b)) {
+		return nil, errors.New("they lie outside of their section")
+	}
+	t := &types{
+		body:      b[header+typeOff:][:typeLen],
+		names:     b[header+nameOff:][:nameLen],
+		list:      []kind{{}},
+		functions: map[string][]uint32{},
+	}
+	for at := 0; at < len(t.body); {
+		if at+12 > len(t.body) || len(t.list) > maxTypes {
+			return nil, errors.New("they break off")
+		}
+		k := kind{le32(t.body[at:]), le32(t.body[at+4:]), le32(t.body[at+8:]), at + 12}
+		size, ok := detailSize(k)
+		if !ok || k.at+size > len(t.body) {
+			return nil, fmt.Errorf("type %d is of no known kind", len(t.list))
+		}
+		if k.kind() == kindFunc {
+			name := t.name(k.name)
+			t.functions[name] = append(t.functions[name], k.size)
+		}
+		t.list = append(t.list, k)
+		at = k.at + size
+	}
+	return t, nil
+}
+
+// detailSize is the length of what follows a type's header.
+func detailSize(k kind) (int, bool) {
+	switch k.kind() {
+	case kindInt, kindVar, kindDeclTag:
+		return 4, true
+	case kindPointer, kindForward, kindTypedef, kindVolatile, kindConst, kindRestrict, kindFunc, kindFloat, kindTypeTag:
+		return 0, true
+	case kindArray:
+		return 12, true
+	case kindStruct, kindUnion, kindDatasec, kindEnum64:
+		return 12 * k.vlen(), true
+	case kindEnum, kindProto:
+		return 8 * k.vlen(), true
+	}
+	return 0, false
+}
+
+func (t *types) name(at uint32) string {
+	if uint64(at) >= uint64(len(t.names)) {
+		return ""
+	}
+	text := t.names[at:]
+	if end := bytes.IndexByte(text, 0); end >= 0 && end < 512 {
+		return string(text[:end])
+	}
+	return ""
+}
+
+func (t *types) get(id uint32) (kind, bool) {
+	if id == 0 || uint64(id) >= uint64(len(t.list)) {
+		return kind{}, false
+	}
+	return t.list[id], true
+}
+
+// plain follows typedefs and qualifiers.
+func (t *types) plain(id uint32) (kind, bool) {
+	for range 64 {
+		k, ok := t.get(id)
+		if !ok {
+			return kind{}, false
+		}
+		switch k.kind() {
+		case kindTypedef, kindVolatile, kindConst, kindRestrict, kindTypeTag:
+			id = k.size
+		default:
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// Prototype gives a function's type, or why it cannot stand behind a wrapper
+// that passes six registers on and one back.
+func (im *Image) Prototype(name string) (Prototype, error) {
+	list := im.types.functions[name]
+	if len(list) == 0 {
+		return Prototype{}, fmt.Errorf("the kernel's types (BTF) do not know %s: the compiler may have given it arguments of its own", name)
+	}
+	first, err := im.types.prototype(name, list[0])
+	for _, id := range list[1:] {
+		other, otherErr := im.types.prototype(name, id)
+		if err != nil || otherErr != nil {
+			return first, errors.Join(err, otherErr)
+		}
+		if other.Args != first.Args || other.Result != first.Result {
+			return first, fmt.Errorf("the kernel has several functions %s, of different types: %s and %s", name, first.Text, other.Text)
+		}
+	}
+	return first, err
+}
+
+func (t *types) prototype(name string, id uint32) (Prototype, error) {
+	var p Prototype
+	k, ok := t.get(id)
+	if !ok || k.kind() != kindProto || k.vlen() > maxParams {
+		return p, fmt.Errorf("the type of %s is damaged", name)
+	}
+	var params []string
+	var refusal error
+	for i := range k.vlen() {
+		detail := t.body[k.at+8*i:]
+		paramName, paramType := t.name(le32(detail)), le32(detail[4:])
+		if paramType == 0 { // only the last one, of a variable list
+			params = append(params, "...")
+			refusal = fmt.Errorf("%s takes a variable number of arguments, which no wrapper can pass on", name)
+			continue
+		}
+		text := t.text(paramType, 0)
+		params = append(params, strings.TrimSpace(text+" "+paramName))
+		n, ok := t.registers(paramType)
+		if !ok {
+			refusal = fmt.Errorf("%s takes a %s in memory, which no wrapper can pass on", name, text)
+		}
+		p.Args += n
+	}
+	p.Text = fmt.Sprintf("%s %s(%s)", t.text(k.size, 0), name, strings.Join(params, ", "))
+	if p.Args > 6 && refusal == nil {
+		refusal = fmt.Errorf("%s takes more arguments than the six in registers, which no wrapper can pass on", name)
+	}
+	p.Result, ok = t.result(k.size)
+	if !ok && refusal == nil {
+		refusal = fmt.Errorf("%s gives back a %s, which takes more than one register", name, t.text(k.size, 0))
+	}
+	return p, refusal
+}
+
+// registers tells how many general registers an argument takes. Structs above
+// 16 bytes are passed in memory, and so is what holds a float.
+func (t *types) registers(id uint32) (int, bool) {
+	k, ok := t.plain(id)
+	if !ok {
+		return 0, false
+	}
+	switch k.kind() {
+	case kindPointer:
+		return 1, true
+	case kindInt, kindEnum, kindEnum64, kindStruct, kindUnion:
+		return int(k.size+7) / 8, k.size <= 16
+	}
+	return 0, false
+}
+
+// result sorts what a function gives back by how it tells of an error.
+func (t *types) result(id uint32) (string, bool) {
+	if id == 0 {
+		return "void", true
+	}
+	k, ok := t.plain(id)
+	if !ok {
+		return "void", id != 0 && t.voidBehind(id)
+	}
+	switch k.kind() {
+	case kindPointer:
+		return "pointer", true
+	case kindInt:
+		const signed = 1
+		encoding := le32(t.body[k.at:]) >> 24 & 0xf
+		if encoding == signed && k.size == 4 {
+			return "int", true
+		}
+		if encoding == signed && k.size == 8 {
+			return "long", true
+		}
+		return "value", k.size <= 8
+	case kindEnum, kindEnum64, kindStruct, kindUnion:
+		return "value", k.size <= 8
+	}
+	return "", false
+}
+
+// voidBehind tells whether a type is only another name of void.
+func (t *types) voidBehind(id uint32) bool {
+	for range 64 {
+		k, ok := t.get(id)
+		if !ok {
+			return id == 0
+		}
+		id = k.size
+	}
+	return false
+}
+
+// text writes a type nearly as C does.
+func (t *types) text(id uint32, depth int) string {
+	if id == 0 {
+		return "void"
+	}
+	k, ok := t.get(id)
+	if !ok || depth > 16 {
+		return "?"
+	}
+	name := t.name(k.name)
+	switch k.kind() {
+	case kindPointer:
+		return t.text(k.size, depth+1) + " *"
+	case kindConst:
+		return "const " + t.text(k.size, depth+1)
+	case kindVolatile, kindRestrict, kindTypeTag:
+		return t.text(k.size, depth+1)
+	case kindStruct:
+		return "struct " + name
+	case kindUnion:
+		return "union " + name
+	case kindEnum, kindEnum64:
+		return "enum " + name
+	case kindForward:
+		return "struct " + name
+	case kindProto:
+		return "function"
+	}
+	if name == "" {
+		return "?"
+	}
+	return name
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// RunningBuildID is that of the running kernel, in hex; sys is /sys.
+func RunningBuildID(sys string) (string, error) {
+	return noteBuildID(filepath.Join(sys, "kernel", "notes"))
+}
+
+// loadedBuildID is that of a loaded module, or "" if none of the name is there.
+func loadedBuildID(sys, name string) (string, error) {
+	dir := filepath.Join(sys, "module", name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return noteBuildID(filepath.Join(dir, "notes", ".note.gnu.build-id"))
+}
+
+const notesMax = 1 << 20
+
+func noteBuildID(path string) (string, error) {
+	text, err := readAtMost(path, notesMax)
+	if err != nil {
+		return "", err
+	}
+	if id := findBuildID(text); id != "" {
+		return id, nil
+	}
+	return "", fmt.Errorf("%s holds no build-id", path)
+}
+
+// findBuildID looks through ELF notes.
+func findBuildID(b []byte) string {
+	const gnuBuildID = 3
+	for len(b) >= 12 {
+		name, desc := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+		kind := binary.LittleEndian.Uint32(b[8:])
+		b = b[12:]
+		begin := (name + 3) &^ 3
+		end := begin + (desc+3)&^3
+		if end > uint64(len(b)) {
+			return ""
+		}
+		if kind == gnuBuildID && string(b[:name]) == "GNU\x00" {
+			return hex.EncodeToString(b[begin : begin+desc])
+		}
+		b = b[end:]
+	}
+	return ""
+}
+
+// runningVersion looks for the version of Debian's package in what uname -v
+// says: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-06)".
+func runningVersion(text string) (string, error) {
+	if _, rest, ok := strings.Cut(text, " Debian "); ok {
+		if version, _, _ := strings.Cut(rest, " "); version != "" {
+			return version, nil
+		}
+	}
+	return "", &RefusedError{"the running kernel is not of a package of Debian: name one with --kernel"}
+}
+
+// RunningVersion is that of the package of the running kernel.
+func RunningVersion() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/version")
+	if err != nil {
+		return "", err
+	}
+	return runningVersion(strings.TrimSpace(string(text)))
+}
+
+// A RefusedError is what the kernel, or a check before it, did not allow: a
+// sentence that says what to do.
+type RefusedError struct{ Why string }
+
+func (r *RefusedError) Error() string { return r.Why }
+
+func refused(format string, args ...any) error {
+	return &RefusedError{fmt.Sprintf(format, args...)}
+}

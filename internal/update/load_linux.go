@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Load loads the module of an update. That changes nothing yet; it is fine if
+// just this module is loaded already. fresh tells that it was not.
+func Load(name string, module []byte) (fresh bool, err error) {
+	loaded, err := loadedBuildID("/sys", name)
+	if err != nil {
+		return false, err
+	}
+	if loaded != "" {
+		if loaded != moduleBuildID(module) {
+			return false, refused("another build of %s is loaded: 'skep update remove %s' takes it away", name, name)
+		}
+		return false, nil
+	}
+	log, err := openLog()
+	if err != nil {
+		return false, err
+	}
+	defer log.close()
+	// From memory: what was checked is what is loaded.
+	e := unix.InitModule(module, "")
+	if e == nil {
+		return true, nil
+	}
+	said := log.about(name)
+	switch {
+	case said != "":
+		return false, refused("the kernel did not load %s: %s", name, said)
+	case errors.Is(e, unix.EPERM):
+		return false, refused("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
+	case errors.Is(e, unix.EKEYREJECTED):
+		return false, refused("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
+	}
+	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
+}
+
+// Remove unloads the module of an update that is not applied.
+func Remove(name string) error {
+	e := unix.DeleteModule(name, unix.O_NONBLOCK)
+	switch {
+	case errors.Is(e, unix.ENOENT):
+		return refused("%s is not loaded", name)
+	case errors.Is(e, unix.EAGAIN), errors.Is(e, unix.EBUSY):
+		return refused("%s is in use: 'skep update revert --wait %s' first", name, name)
+	case errors.Is(e, unix.EPERM):
+		return refused("updates of the kernel are for root alone (CAP_SYS_MODULE)")
+	}
+	return e
+}
+
+// moduleBuildID is that of a module's file, "" if it has none.
+func moduleBuildID(module []byte) string {
+	f, err := elf.NewFile(bytes.NewReader(module))
+	if err != nil {
+		return ""
+	}
+	s := f.Section(".note.gnu.build-id")
+	if s == nil || s.Size > notesMax {
+		return ""
+	}
+	text, err := s.Data()
+	if err != nil {
+		return ""
+	}
+	return findBuildID(text)
+}
+
+// kernelLog gives the kernel's lines from its opening on.
+type kernelLog struct{ fd int }
+
+func openLog() (*kernelLog, error) {
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("/dev/kmsg: %w", err)
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("/dev/kmsg: %w", err)
+	}
+	return &kernelLog{fd}, nil
+}
+
+func (l *kernelLog) close() { unix.Close(l.fd) }
+
+const logLines = 1000
+
+// about gives what the kernel said of a module last, without the name.
+func (l *kernelLog) about(name string) (said string) {
+	ours := regexp.MustCompile(`^(?:dynamos: )?(?:` + regexp.QuoteMeta(name) + `|dynamos|livepatch)[:,] (.*)`)
+	buf := make([]byte, 8192)
+	for range logLines {
+		n, err := unix.Read(l.fd, buf)
+		if errors.Is(err, unix.EPIPE) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return said
+		}
+		_, text, _ := strings.Cut(string(buf[:n]), ";")
+		text, _, _ = strings.Cut(text, "\n")
+		if m := ours.FindStringSubmatch(text); m != nil {
+			said = m[1]
+		}
+	}
+	return said
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+
+// Package pack reads and writes the packages of kernel updates: plain tar,
+// with a manifest, the patch in source, and a module for each kernel.
+//
+//	manifest.json  first
+//	source.patch
+//	BUILD-ID.ko    one for each kernel of the manifest, in its order
+//
+// Nothing in a package is believed: not a length, a name or a digest.
+package pack
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Revision is that of the manifest.
+const Revision = 1
+
+// Suffix ends the name of a package's file.
+const Suffix = ".skepup"
+
+// Bounds of what a package may hold.
+const (
+	MaxManifest  = 4 << 20
+	MaxPatch     = 4 << 20
+	MaxModule    = 64 << 20
+	MaxKernels   = 32
+	MaxFunctions = 64 // DYNAMOS_FUNCTIONS
+	maxName      = 55 // of a module; struct module has 56 bytes with the NUL
+	maxSymbol    = 127
+	maxText      = 1024
+	maxList      = 4096
+)
+
+// A Manifest says what a package holds.
+type Manifest struct {
+	Revision int    `json:"revision"`
+	Name     string `json:"name"`  // of the update and of its module
+	Class    string `json:"class"` // any, task, object or together
+	// Proposed is the class that the change itself asks for, Reasons tell
+	// why. Because is the author's reason for another one.
+	Proposed string   `json:"proposed"`
+	Reasons  []string `json:"reasons,omitempty"`
+	Because  string   `json:"because,omitempty"`
+	Files    []string `json:"files"` // that the patch changes
+	Kernels  []Kernel `json:"kernels"`
+}
+
+// A Kernel is one that the package has a module for. Functions differ between
+// kernels, because compilers inline differently.
+type Kernel struct {
+	BuildID   string     `json:"build_id"` // 40 hex digits
+	Release   string     `json:"release"`  // as uname -r
+	Version   string     `json:"version"`  // of the kernel's package
+	File      string     `json:"file"`     // always BUILD-ID.ko
+	SHA256    string     `json:"sha256"`   // of that file
+	Functions []Function `json:"functions"`
+	// Imports are symbols that the kernel does not export to modules;
+	// livepatch finds them when the module is loaded.
+	Imports []Symbol `json:"imports,omitempty"`
+	// Data are variables that only the new code has.
+	Data []string `json:"data,omitempty"`
+}
+
+// A Symbol is one of the kernel's. Position says which of several with this
+// name, from 1 in the order of addresses; 0: there is only one.
+type Symbol struct {
+	Name     string `json:"name"`
+	Position int    `json:"position,omitempty"`
+}
+
+// A Function is one that the update changes.
+type Function struct {
+	Symbol
+	File    string `json:"file"` // the source that it stands in
+	Type    string `json:"type"` // its prototype, for people
+	Args    int    `json:"args"` // in registers
+	Result  string `json:"result"`
+	Object  *int   `json:"object,omitempty"` // class object: which argument
+	Ends    bool   `json:"ends,omitempty"`   // the object's life ends with a call
+	Bare    bool   `json:"bare,omitempty"`   // no lock is held across it
+	OldSize int    `json:"old_size"`
+	Size    int    `json:"size"`
+	// Original is the SHA-256 of the kernel's own text as in its image, the
+	// five bytes at its ftrace location zero.
+	Original string `json:"original"`
+}
+
+// What Result may be; see enum dynamos_result.
+const (
+	Void    = "void"
+	Int     = "int"
+	Long    = "long"
+	Pointer = "pointer"
+	Value   = "value"
+)
+
+// The classes; see enum dynamos_class.
+const (
+	Any      = "any"
+	Task     = "task"
+	Object   = "object"
+	Together = "together"
+)
+
+// Kernel finds the kernel with a build-id.
+func (m *Manifest) Kernel(buildID string) (*Kernel, bool) {
+	for i := range m.Kernels {
+		if m.Kernels[i].BuildID == buildID {
+			return &m.Kernels[i], true
+		}
+	}
+	return nil, false
+}
+
+// ValidName tells whether an update may be called s: as C names, so that
+// nothing of the name changes on its way to a module and to files.
+func ValidName(s string) bool {
+	if s == "" || len(s) > maxName || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// Check tells the first thing that a manifest must not say.
+func (m *Manifest) Check() error {
+	switch {
+	case m.Revision != Revision:
+		return fmt.Errorf("its manifest has revision %d, and this skep knows %d: build it again", m.Revision, Revision)
+	case !ValidName(m.Name):
+		return fmt.Errorf("%.80q is no name of an update: lower case letters, digits and _, at most %d", m.Name, maxName)
+	case !validClass(m.Class):
+		return fmt.Errorf("%.80q is no class", m.Class)
+	case !validClass(m.Proposed):
+		return fmt.Errorf("%.80q is no class to propose", m.Proposed)
+	case m.Class != m.Proposed && strings.TrimSpace(m.Because) == "":
+		return fmt.Errorf("its class is %s, the change asks for %s, and no reason is given", m.Class, m.Proposed)
+	case !validText(m.Because) || !validTexts(m.Reasons) || !validTexts(m.Files):
+		return errors.New("a text of its manifest is too long, or not text")
+	case len(m.Kernels) == 0 || len(m.Kernels) > MaxKernels:
+		return fmt.Errorf("it is for %d kernels; 1 to %d are possible", len(m.Kernels), MaxKernels)
+	}
+	seen := map[string]bool{}
+	for i := range m.Kernels {
+		k := &m.Kernels[i]
+		if err := k.check(m.Class); err != nil {
+			return fmt.Errorf("kernel %d of its manifest: %w", i+1, err)
+		}
+		if seen[k.BuildID] {
+			return fmt.Errorf("its manifest names kernel %s twice", k.BuildID)
+		}
+		seen[k.BuildID] = true
+	}
+	return nil
+}
+
+func (k *Kernel) check(class string) error {
+	switch {
+	case !hexDigits(k.BuildID, 40):
+		return fmt.Errorf("%.80q is no build-id", k.BuildID)
+	case k.File != k.BuildID+".ko":
+		return fmt.Errorf("its module must be called %s.ko, not %.80q", k.BuildID, k.File)
+	case !hexDigits(k.SHA256, 64):
+		return fmt.Errorf("%.80q is no SHA-256", k.SHA256)
+	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data):
+		return errors.New("a text is too long, or not text")
+	case len(k.Functions) == 0 || len(k.Functions) > MaxFunctions:
+		return fmt.Errorf("%d functions; 1 to %d are possible", len(k.Functions), MaxFunctions)
+	case len(k.Imports) > maxList:
+		return fmt.Errorf("%d imports; at most %d are possible", len(k.Imports), maxList)
+	}
+	seen := map[Symbol]bool{}
+	for i := range k.Functions {
+		f := &k.Functions[i]
+		if err := f.check(class); err != nil {
+			return fmt.Errorf("function %d: %w", i+1, err)
+		}
+		if seen[f.Symbol] {
+			return fmt.Errorf("function %s is named twice", f.Name)
+		}
+		seen[f.Symbol] = true
+	}
+	for _, s := range k.Imports {
+		if !s.valid() {
+			return fmt.Errorf("%.80q, %d is no symbol", s.Name, s.Position)
+		}
+	}
+	return nil
+}
+
+func (f *Function) check(class string) error {
+	switch {
+	case !f.Symbol.valid():
+		return fmt.Errorf("%.80q, %d is no symbol", f.Name, f.Position)
+	case !validText(f.File) || !validText(f.Type):
+		return errors.New("a text is too long, or not text")
+	case f.Args < 0 || f.Args > 6:
+		return fmt.Errorf("%s has %d arguments; 0 to 6 are possible", f.Name, f.Args)
+	case f.OldSize <= 0 || f.Size <= 0 || f.OldSize > MaxModule || f.Size > MaxModule:
+		return fmt.Errorf("%s has %d bytes in place of %d, which cannot be", f.Name, f.Size, f.OldSize)
+	case !hexDigits(f.Original, 64):
+		return fmt.Errorf("%.80q is no SHA-256", f.Original)
+	case (f.Object != nil || f.Ends) && class != Object:
+		return fmt.Errorf("%s names an object, and the class is %s", f.Name, class)
+	case f.Object != nil && (*f.Object < 0 || *f.Object >= f.Args):
+		return fmt.Errorf("%s has no argument %d", f.Name, *f.Object)
+	case f.Ends && f.Object == nil:
+		return fmt.Errorf("%s ends the life of no object", f.Name)
+	}
+	switch f.Result {
+	case Void, Int, Long, Pointer, Value:
+		return nil
+	}
+	return fmt.Errorf("%s has a result %.80q, which cannot be", f.Name, f.Result)
+}
+
+func (s Symbol) valid() bool {
+	return ValidSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
+}
+
+// ValidSymbol takes what compilers make of C names, and nothing else.
+func ValidSymbol(s string) bool {
+	if s == "" || len(s) > maxSymbol || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") == ""
+}
+
+func validClass(s string) bool {
+	return s == Any || s == Task || s == Object || s == Together
+}
+
+// validText keeps what is shown to people to printable ASCII.
+func validText(s string) bool {
+	if len(s) > maxText {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func validTexts(list []string) bool {
+	if len(list) > maxList {
+		return false
+	}
+	for _, s := range list {
+		if !validText(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func hexDigits(s string, n int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == n && strings.ToLower(s) == s
+}
+
+// decode reads a manifest; what it does not know it refuses.
+func decode(text []byte) (Manifest, error) {
+	var m Manifest
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, fmt.Errorf("its manifest is none: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return m, errors.New("its manifest has an end and then goes on")
+	}
+	return m, m.Check()
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A Package is a manifest and what it speaks of.
+type Package struct {
+	Manifest
+	Patch   []byte
+	Modules map[string][]byte // by build-id
+}
+
+const (
+	manifestName = "manifest.json"
+	patchName    = "source.patch"
+)
+
+// Open reads the package in a file.
+func Open(path string) (*Package, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no package that can be used: %w", path, err)
+	}
+	return p, nil
+}
+
+// Read takes a package apart. What it gives is as Check wants it, and each
+// module has the digest that the manifest names.
+func Read(r io.Reader) (*Package, error) {
+	t := tar.NewReader(r)
+	text, err := member(t, manifestName, MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Package{Manifest: m, Modules: map[string][]byte{}}
+	if p.Patch, err = member(t, patchName, MaxPatch); err != nil {
+		return nil, err
+	}
+	for _, k := range p.Kernels {
+		module, err := member(t, k.File, MaxModule)
+		if err != nil {
+			return nil, err
+		}
+		if digest(module) != k.SHA256 {
+			return nil, fmt.Errorf("%s is not what the manifest speaks of: the file was changed or damaged", k.File)
+		}
+		p.Modules[k.BuildID] = module
+	}
+	if h, err := t.Next(); err == nil {
+		return nil, fmt.Errorf("it also holds %.80q", h.Name)
+	} else if err != io.EOF {
+		return nil, fmt.Errorf("it does not end as it should: %w", err)
+	}
+	return p, nil
+}
+
+// member reads the next file, which must be this one.
+func member(t *tar.Reader, name string, limit int64) ([]byte, error) {
+	h, err := t.Next()
+	if err == io.EOF {
+		return nil, fmt.Errorf("it ends before %s", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is no tar file: %w", err)
+	}
+	if h.Name != name || h.Typeflag != tar.TypeReg {
+		return nil, fmt.Errorf("it holds %.80q where the file %s belongs", h.Name, name)
+	}
+	if h.Size > limit {
+		return nil, fmt.Errorf("its %s has %d bytes, more than %d", name, h.Size, limit)
+	}
+	// ReadAll grows with what is there, not with what the header claims.
+	data, err := io.ReadAll(io.LimitReader(t, limit))
+	if err != nil {
+		return nil, fmt.Errorf("its %s breaks off: %w", name, err)
+	}
+	return data, nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write puts a package together: file names and digests of modules it fills in
+// itself. The same package always gives the same bytes.
+func Write(w io.Writer, p *Package) error {
+	m := p.Manifest
+	m.Revision = Revision
+	m.Kernels = append([]Kernel(nil), m.Kernels...)
+	for i := range m.Kernels {
+		k := &m.Kernels[i]
+		module, ok := p.Modules[k.BuildID]
+		if !ok {
+			return fmt.Errorf("there is no module for kernel %s", k.BuildID)
+		}
+		k.File, k.SHA256 = k.BuildID+".ko", digest(module)
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(&m, "", "\t")
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(w)
+	if err := add(t, manifestName, append(text, '\n'), MaxManifest); err != nil {
+		return err
+	}
+	if err := add(t, patchName, p.Patch, MaxPatch); err != nil {
+		return err
+	}
+	for _, k := range m.Kernels {
+		if err := add(t, k.File, p.Modules[k.BuildID], MaxModule); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func add(t *tar.Writer, name string, data []byte, limit int) error {
+	if len(data) > limit {
+		return fmt.Errorf("%s has %d bytes, more than %d", name, len(data), limit)
+	}
+	h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), Format: tar.FormatUSTAR}
+	if err := t.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := t.Write(data)
+	return err
+}
+
+// Save writes a package to a file, whole or not at all.
+func Save(path string, p *Package) error {
+	var b bytes.Buffer
+	if err := Write(&b, p); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".skepup-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b.Bytes())
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const kernelA = "0123456789abcdef0123456789abcdef01234567"
+
+func example() *Package {
+	return &Package{
+		Manifest: Manifest{
+			Revision: Revision,
+			Name:     "arp_ioctl", Class: Any, Proposed: Any,
+			Files: []string{"net/ipv4/arp.c"},
+			Kernels: []Kernel{{
+				BuildID: kernelA, Release: "6.1.0-50-amd64", Version: "6.1.176-1",
+				Functions: []Function{{
+					Symbol: Symbol{Name: "arp_ioctl"}, File: "net/ipv4/arp.c",
+					Type: "int arp_ioctl(struct net *, unsigned int, void *)",
+					Args: 3, Result: Int, OldSize: 100, Size: 120,
+					Original: strings.Repeat("0", 64),
+				}},
+				Imports: []Symbol{{Name: "arp_req_set", Position: 1}},
+			}},
+		},
+		Patch:   []byte("--- a\n+++ b\n"),
+		Modules: map[string][]byte{kernelA: []byte("\x7fELF and more")},
+	}
+}
+
+func bytesOf(t testing.TB, p *Package) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestPackageComesBackAsItWasWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Suffix)
+	want := example()
+	if err := Save(path, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Kernels[0].File = kernelA + ".ko"
+	want.Kernels[0].SHA256 = digest(want.Modules[kernelA])
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if !bytes.Equal(bytesOf(t, want), bytesOf(t, got)) {
+		t.Error("the same package was written as other bytes")
+	}
+}
+
+func TestManifestThatCannotBeIsRefused(t *testing.T) {
+	seven, minus := 7, -1
+	for name, spoil := range map[string]func(*Manifest){
+		"revision":        func(m *Manifest) { m.Revision++ },
+		"name with slash": func(m *Manifest) { m.Name = "../x" },
+		"name too long":   func(m *Manifest) { m.Name = strings.Repeat("x", 56) },
+		"class":           func(m *Manifest) { m.Class = "some" },
+		"class unsaid":    func(m *Manifest) { m.Proposed = Together },
+		"escape sequence": func(m *Manifest) { m.Files = []string{"a\x1b[2J"} },
+		"no kernel":       func(m *Manifest) { m.Kernels = nil },
+		"kernel twice":    func(m *Manifest) { m.Kernels = append(m.Kernels, m.Kernels[0]) },
+		"build-id":        func(m *Manifest) { m.Kernels[0].BuildID = "x" },
+		"module's name":   func(m *Manifest) { m.Kernels[0].File = "../x.ko" },
+		"no function":     func(m *Manifest) { m.Kernels[0].Functions = nil },
+		"function twice": func(m *Manifest) {
+			m.Kernels[0].Functions = append(m.Kernels[0].Functions, m.Kernels[0].Functions[0])
+		},
+		"symbol":          func(m *Manifest) { m.Kernels[0].Functions[0].Name = "a,b" },
+		"arguments":       func(m *Manifest) { m.Kernels[0].Functions[0].Args = 7 },
+		"result":          func(m *Manifest) { m.Kernels[0].Functions[0].Result = "u8" },
+		"size":            func(m *Manifest) { m.Kernels[0].Functions[0].OldSize = 0 },
+		"object":          func(m *Manifest) { m.Kernels[0].Functions[0].Object = new(int) },
+		"object too high": func(m *Manifest) { m.object(&seven) },
+		"object below 0":  func(m *Manifest) { m.object(&minus) },
+		"ends no object":  func(m *Manifest) { m.object(nil); m.Kernels[0].Functions[0].Ends = true },
+		"import":          func(m *Manifest) { m.Kernels[0].Imports[0].Position = -1 },
+	} {
+		p := example()
+		p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		spoil(&p.Manifest)
+		if p.Check() == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func (m *Manifest) object(arg *int) {
+	m.Class, m.Proposed = Object, Object
+	m.Kernels[0].Functions[0].Object = arg
+}
+
+func TestPackageThatWasChangedIsRefused(t *testing.T) {
+	whole := bytesOf(t, example())
+	at := bytes.Index(whole, []byte("\x7fELF"))
+	changed := bytes.Clone(whole)
+	changed[at+5]++
+	for name, text := range map[string][]byte{
+		"module changed": changed,
+		"cut":            whole[:at],
+		"no tar":         []byte("hello"),
+		"nothing":        nil,
+		"other order":    files(t, patchName, "x", manifestName, "{}"),
+		"more after it":  append(bytes.Clone(whole[:at+512]), files(t, "x", "y")...),
+	} {
+		if _, err := Read(bytes.NewReader(text)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func files(t *testing.T, list ...string) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i := 0; i < len(list); i += 2 {
+		if err := add(w, list[i], []byte(list[i+1]), MaxPatch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(bytesOf(f, example()))
+	f.Add([]byte("hello"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Read(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		again, err := Read(bytes.NewReader(bytesOf(t, p)))
+		if err != nil || !reflect.DeepEqual(p.Kernels, again.Kernels) {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+
+// Package update is what `skep update` does: it builds packages from source
+// patches, loads them into a running kernel, says for whom they are, and tells
+// how they fare. What it may ask the kernel is in include/skep/dynamos.h.
+package update
+
+import (
+	"errors"
+	"fmt"
+
+	"skep/internal/uapi"
+)
+
+// A Policy is made rule by rule, in the order in which the kernel asks them.
+// The zero Policy is for nobody.
+type Policy struct {
+	rules []uapi.DynamosRule
+	open  bool // terms go to the last rule
+	all   bool
+}
+
+// Or begins another rule: who meets it takes the new version too.
+func (p *Policy) Or() error { return p.begin(1, "--or") }
+
+// Except begins a rule for those who do not take the new version. It wins over
+// the rules behind it.
+func (p *Policy) Except() error { return p.begin(0, "--except") }
+
+func (p *Policy) begin(choice uint32, option string) error {
+	switch {
+	case p.open && p.last().Terms == 0:
+		return fmt.Errorf("the rule before %s has no terms", option)
+	case len(p.rules) == 0 && option == "--or":
+		return errors.New("it stands between two rules, and nothing is before it")
+	case len(p.rules) == uapi.DynamosRules:
+		return fmt.Errorf("a policy has at most %d rules", uapi.DynamosRules)
+	}
+	p.rules = append(p.rules, uapi.DynamosRule{Choice: choice})
+	p.open = true
+	return nil
+}
+
+func (p *Policy) last() *uapi.DynamosRule { return &p.rules[len(p.rules)-1] }
+
+// Add makes one more term hold for the rule that was begun last; set fills in
+// its value.
+func (p *Policy) Add(term uint32, set func(*uapi.DynamosRule)) error {
+	if !p.open {
+		if err := p.begin(1, "it"); err != nil {
+			return err
+		}
+	}
+	r := p.last()
+	if r.Terms&term != 0 {
+		return errors.New("this rule has one already, and all terms of a rule must hold: put --or before another rule")
+	}
+	r.Terms |= term
+	set(r)
+	return nil
+}
+
+// All lets everybody take the new version whom no rule names.
+func (p *Policy) All() { p.all = true }
+
+// Given says whether anything was asked for.
+func (p *Policy) Given() bool { return p.all || len(p.rules) > 0 }
+
+// Encode gives what the kernel takes, or why the rules make no sense together.
+func (p *Policy) Encode() (uapi.DynamosPolicy, error) {
+	out := uapi.DynamosPolicy{Rules: uint32(len(p.rules))}
+	takes := p.all
+	for i, r := range p.rules {
+		if r.Terms == 0 {
+			return out, errors.New("--or and --except begin a rule: name its terms behind them")
+		}
+		if r.Choice == 1 && p.all {
+			return out, errors.New("--all is for everybody: leave the terms out, or put --except before them")
+		}
+		takes = takes || r.Choice == 1
+		out.Rule[i] = r
+	}
+	if len(p.rules) > 0 && !takes {
+		return out, errors.New("nobody would take the new version: put --or between who is excepted and who is not, or say --all")
+	}
+	if p.all {
+		out.Otherwise = 1
+	}
+	return out, nil
+}

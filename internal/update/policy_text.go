@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"skep/internal/uapi"
+)
+
+// Names tell people who is meant; each may be nil and may give "".
+type Names struct {
+	User, Group func(id uint32) string
+	Cgroup      func(id uint64) string
+	Now         uint64 // of CLOCK_BOOTTIME, ns
+}
+
+func (n Names) user(id uint32) string   { return nameOr(n.User, id) }
+func (n Names) group(id uint32) string  { return nameOr(n.Group, id) }
+func (n Names) cgroup(id uint64) string { return nameOr(n.Cgroup, id) }
+
+func nameOr[T uint32 | uint64](look func(T) string, id T) string {
+	if look != nil {
+		if name := look(id); name != "" {
+			return name
+		}
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}
+
+// Describe says a policy in one line, as 'tgid 12 and uid www, or comm sh'.
+func Describe(p *uapi.DynamosPolicy, names Names) string {
+	var b strings.Builder
+	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
+		r := &p.Rule[i]
+		switch {
+		case r.Choice == 0 && i > 0:
+			b.WriteString(", except ")
+		case r.Choice == 0:
+			b.WriteString("except ")
+		case i > 0:
+			b.WriteString(", or ")
+		}
+		b.WriteString(describeRule(r, names))
+	}
+	switch {
+	case p.Otherwise == 1 && p.Rules == 0:
+		return "all"
+	case p.Otherwise == 1:
+		b.WriteString(", all others")
+	case p.Rules == 0:
+		return "nobody"
+	}
+	return b.String()
+}
+
+func describeRule(r *uapi.DynamosRule, names Names) string {
+	var list []string
+	for _, t := range []struct {
+		bit  uint32
+		text func() string
+	}{
+		{uapi.DynamosPID, func() string { return fmt.Sprintf("pid %d", r.PID) }},
+		{uapi.DynamosTGID, func() string { return fmt.Sprintf("tgid %d", r.TGID) }},
+		{uapi.DynamosComm, func() string { return "comm " + uapi.Text(r.Comm[:]) }},
+		{uapi.DynamosUID, func() string { return "uid " + names.user(r.UID) }},
+		{uapi.DynamosGID, func() string { return "gid " + names.group(r.GID) }},
+		{uapi.DynamosCgroup, func() string { return "cgroup " + names.cgroup(r.Cgroup) }},
+		{uapi.DynamosCPUSet, func() string { return "cpus " + describeCPUs(&r.CPUs) }},
+		{uapi.DynamosShare, func() string { return "share " + describeShare(r.Share) }},
+		{uapi.DynamosWindow, func() string { return describeWindow(r, names.Now) }},
+	} {
+		if r.Terms&t.bit != 0 {
+			list = append(list, t.text())
+		}
+	}
+	if len(list) == 0 {
+		return "anybody"
+	}
+	return strings.Join(list, " and ")
+}
+
+func describeShare(share uint32) string {
+	return strconv.FormatFloat(float64(share)*100/uapi.DynamosWhole, 'g', 3, 64) + "%"
+}
+
+func describeCPUs(words *[uapi.DynamosCPUs / 64]uint64) string {
+	has := func(c int) bool { return c < uapi.DynamosCPUs && words[c/64]>>(c%64)&1 == 1 }
+	var list []string
+	for c := 0; c < uapi.DynamosCPUs; c++ {
+		if !has(c) {
+			continue
+		}
+		first := c
+		for has(c + 1) {
+			c++
+		}
+		text := strconv.Itoa(first)
+		if c > first {
+			text += "-" + strconv.Itoa(c)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ",")
+}
+
+func describeWindow(r *uapi.DynamosRule, now uint64) string {
+	until := time.Duration(r.Until - now).Round(time.Second)
+	switch {
+	case now < r.From:
+		return fmt.Sprintf("from %v on for %v", time.Duration(r.From-now).Round(time.Second),
+			time.Duration(r.Until-r.From).Round(time.Second))
+	case now >= r.Until:
+		return "a time that is over"
+	}
+	return fmt.Sprintf("for %v more", until)
+}

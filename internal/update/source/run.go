@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// output runs a program in dir and gives what it printed; an error carries the
+// end of what it complained about. What it started ends with it.
+func output(ctx context.Context, dir string, in io.Reader, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdin = dir, in
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
+		"KBUILD_BUILD_USER=skep", "KBUILD_BUILD_HOST=skep", "KBUILD_BUILD_TIMESTAMP=0"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		text := strings.TrimSpace(complaint.String())
+		if text == "" {
+			text = strings.TrimSpace(out.String())
+		}
+		return nil, fmt.Errorf("%s: %w: %s", name, err, text[max(0, len(text)-1500):])
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"skep/internal/update/asm"
+)
+
+// Quick is how many files are compiled without a word; Most how many at all.
+const (
+	Quick = 8
+	Most  = 400
+)
+
+// perFile is what one file takes before and after, on an idle core.
+const perFile = 5 * time.Second
+
+// A Work is one patch on its way through the compiler.
+type Work struct {
+	Dir   string   // its own, next to the tree, because links do not leave a disk
+	Files []string // that the patch changes and that are compiled
+	Units []string // the sources to be compiled
+	Skips []Skip   // what of the patch does not matter, or stays as it is
+
+	tree  *Tree
+	parts []part
+}
+
+// Patch sees what a patch is about and whether it applies. Nothing is compiled
+// yet. A patch that cannot be carried gives an *asm.Refusal.
+func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
+	parts, err := parsePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	code, skips, err := sortParts(parts)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.try(ctx, code); err != nil {
+		return nil, err
+	}
+	w := &Work{Skips: skips, tree: t, parts: code}
+	for _, p := range code {
+		w.Files = append(w.Files, p.path)
+	}
+	if err := w.units(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// try applies the patch to nothing.
+func (t *Tree) try(ctx context.Context, parts []part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	_, err := output(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
+	if err != nil {
+		return fmt.Errorf("the patch does not fit the source of %s: make it for this version: %w", t.Kernel.Version, err)
+	}
+	return nil
+}
+
+func join(parts []part) []byte {
+	var b bytes.Buffer
+	for _, p := range parts {
+		b.Write(p.text)
+		if !bytes.HasSuffix(p.text, []byte("\n")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// units finds the sources that have to be compiled: those that the patch
+// changes, and those that include what it changes.
+func (w *Work) units() error {
+	image, module, err := w.tree.objects()
+	if err != nil {
+		return err
+	}
+	included, own := map[string]bool{}, map[string]bool{}
+	for _, p := range w.parts {
+		switch {
+		case image[p.path]:
+			own[p.path] = true
+		case module[p.path]:
+			return &asm.Refusal{Path: p.path, Line: firstLine(p),
+				Reason: "this file is part of a module, and only the kernel's image can be changed: load a new module, or leave it out of the patch"}
+		default:
+			included[p.path] = true
+		}
+	}
+	if len(included) > 0 {
+		w.users(newIncludes(w.tree.Dir), image, module, included, own)
+	}
+	for u := range own {
+		w.Units = append(w.Units, u)
+	}
+	slices.Sort(w.Units)
+	if len(w.Units) > Most {
+		return fmt.Errorf("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
+			len(w.Units), w.Estimate(), Most)
+	}
+	return nil
+}
+
+func (w *Work) users(n *includes, image, module, included, own map[string]bool) {
+	for file := range included {
+		one := map[string]bool{file: true}
+		users := n.users(image, one)
+		for _, u := range users {
+			own[u] = true
+		}
+		if len(users) == 0 {
+			w.Skips = append(w.Skips, Skip{file, "no file of the image includes it"})
+		}
+		if m := n.users(module, one); len(m) > 0 {
+			w.Skips = append(w.Skips, Skip{file, fmt.Sprintf("%d files of modules include it and keep what they have, the first: %s", len(m), m[0])})
+		}
+	}
+	slices.SortFunc(w.Skips, func(a, b Skip) int { return strings.Compare(a.Path+a.Why, b.Path+b.Why) })
+}
+
+// Estimate is how long compiling takes on an idle computer.
+func (w *Work) Estimate() time.Duration {
+	return 10*time.Second + time.Duration(len(w.Units))*perFile/2
+}
+
+// Line finds where a patched file speaks of a symbol: on a line that the patch
+// changes, else anywhere; 0 if nowhere.
+func (w *Work) Line(file, symbol string) int {
+	text, err := os.ReadFile(filepath.Join(w.Dir, "tree", file))
+	if err != nil {
+		return 0
+	}
+	name, _, _ := strings.Cut(symbol, ".")
+	lines := strings.Split(string(text), "\n")
+	for _, p := range w.parts {
+		for _, n := range p.changed {
+			if p.path == file && n > 0 && n <= len(lines) && hasWord(lines[n-1], name) {
+				return n
+			}
+		}
+	}
+	for i, l := range lines {
+		if hasWord(l, name) && l != "" && !strings.ContainsAny(l[:1], " \t*/#") {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func hasWord(line, word string) bool {
+	for _, f := range strings.FieldsFunc(line, func(r rune) bool {
+		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}) {
+		if f == word {
+			return true
+		}
+	}
+	return false
+}
+
+// Assemble compiles every unit before and after the patch.
+func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
+	if len(w.Units) == 0 {
+		return nil, nil
+	}
+	var err error
+	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
+		return nil, err
+	}
+	if len(w.Units) > Quick {
+		fmt.Fprintf(says, "%d files to compile twice, about %s\n", len(w.Units), w.Estimate().Round(time.Second))
+	}
+	copied := *w.tree
+	copied.Dir = filepath.Join(w.Dir, "tree")
+	if err := w.tree.link(ctx, copied.Dir, w.Units); err != nil {
+		return nil, err
+	}
+	laid, err := readLaid(copied.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.round(ctx, &copied, "before", says); err != nil {
+		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
+	}
+	if _, err := output(ctx, copied.Dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch"); err != nil {
+		return nil, err
+	}
+	if err := w.round(ctx, &copied, "after", says); err != nil {
+		return nil, fmt.Errorf("the patched source does not compile: %w", err)
+	}
+	now, err := readLaid(copied.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if laid != now {
+		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
+	}
+	return w.collect(ctx, &copied)
+}
+
+// readLaid reads the headers that make writes from the layout of structures.
+func readLaid(dir string) (string, error) {
+	var all strings.Builder
+	for _, name := range []string{"bounds.h", "asm-offsets.h"} {
+		text, err := os.ReadFile(filepath.Join(dir, "include", "generated", name))
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+	}
+	return all.String(), nil
+}
+
+func assembly(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
+
+// round compiles all units and moves their assembly to a folder.
+func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer) error {
+	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
+	var targets []string
+	for _, u := range w.Units {
+		targets = append(targets, assembly(u))
+	}
+	if err := t.run(ctx, targets...); err != nil {
+		return err
+	}
+	for _, s := range targets {
+		to := filepath.Join(w.Dir, name, s)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(t.Dir, s), to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect assembles what was compiled before the patch.
+func (w *Work) collect(ctx context.Context, t *Tree) ([]Unit, error) {
+	var out []Unit
+	for _, path := range w.Units {
+		u := Unit{Path: path, Before: filepath.Join(w.Dir, "before", assembly(path)), After: filepath.Join(w.Dir, "after", assembly(path))}
+		u.Object = strings.TrimSuffix(u.Before, ".s") + ".o"
+		if _, err := output(ctx, w.Dir, nil, t.Compiler, "-c", "-o", u.Object, u.Before); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// Change compares a unit's two texts. A change that cannot be carried gives an
+// *asm.Refusal with its line.
+func (w *Work) Change(u Unit) (*asm.Change, error) {
+	var units [2]*asm.Unit
+	for i, file := range []string{u.Before, u.After} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if units[i], err = asm.Parse(u.Path, text); err != nil {
+			return nil, err
+		}
+	}
+	c, err := asm.Compare(units[0], units[1])
+	var r *asm.Refusal
+	if errors.As(err, &r) && r.Line == 0 {
+		r.Line = w.Line(r.Path, r.Symbol)
+	}
+	return c, err
+}
+
+// Close removes what Assemble has made.
+func (w *Work) Close() error {
+	if w.Dir == "" {
+		return nil
+	}
+	return os.RemoveAll(w.Dir)
+}
+
+const workPrefix = "work-"
+
+// sweep removes what works left that were killed over a day ago.
+func sweep(dir string) {
+	old, err := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, w := range old {
+		if info, err := os.Stat(w); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			os.RemoveAll(w)
+		}
+	}
+}
+
+// link copies a tree: what came with the source as hard links, because patch
+// replaces what it changes; what make wrote as files of their own, because make
+// writes into them. Folders of drivers that no unit lies in keep their sources.
+func (t *Tree) link(ctx context.Context, to string, units []string) error {
+	ready, err := os.Stat(filepath.Join(t.Dir, ".config"))
+	if err != nil {
+		return err
+	}
+	near := map[string]bool{}
+	for _, u := range units {
+		near[path.Dir(u)] = true
+	}
+	return filepath.WalkDir(t.Dir, func(from string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rel, err := filepath.Rel(t.Dir, from)
+		if err != nil {
+			return err
+		}
+		dest := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(dest, 0o755)
+		}
+		if far(rel) && path.Ext(rel) == ".c" && !near[path.Dir(rel)] {
+			return nil
+		}
+		return t.one(from, dest, d, ready.ModTime())
+	})
+}
+
+// far are folders whose sources only their own folder includes.
+func far(rel string) bool {
+	return strings.HasPrefix(rel, "drivers/") || strings.HasPrefix(rel, "sound/")
+}
+
+func (t *Tree) one(from, to string, d fs.DirEntry, made time.Time) error {
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Type()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case info.Size() == 0 || info.ModTime().Before(made):
+		return os.Link(from, to)
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, text, info.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"errors"
+	"math"
+
+	"skep/internal/uapi"
+)
+
+// ErrNoMore tells that there is no update, or no function, of that number.
+var ErrNoMore = errors.New("there is no more")
+
+// A Source tells of updates: a Device, or what a test says.
+type Source interface {
+	Info(index uint32) (uapi.DynamosInfo, error)
+	Count(name string, function, version uint32) (uapi.DynamosCount, error)
+}
+
+// A Status is one update as it is now.
+type Status struct {
+	Name      string     `json:"name"`
+	Class     string     `json:"class"`
+	State     string     `json:"state"`
+	Policy    string     `json:"policy"`
+	ConfirmMS int64      `json:"confirm_ms"` // left until it is taken back; -1: never
+	Advised   bool       `json:"reboot_advised"`
+	BuildID   string     `json:"build_id"`
+	End       string     `json:"end,omitempty"`
+	Health    Health     `json:"health"`
+	Functions []Function `json:"functions"`
+	Inside    []Task     `json:"inside"`
+	Events    []Event    `json:"events"`
+}
+
+// Health is what takes an update back by itself; 0 is not watched.
+type Health struct {
+	Least   uint32 `json:"least_calls"`
+	Errors  uint32 `json:"errors_per_1000"`
+	Latency uint32 `json:"latency_percent"`
+	StuckNS uint64 `json:"stuck_ns"`
+}
+
+// A Function of an update, with its new version beside what is older.
+type Function struct {
+	Symbol    string  `json:"symbol"`
+	Installer string  `json:"installer"`
+	Owner     string  `json:"owner,omitempty"`
+	Old       Version `json:"old"`
+	New       Version `json:"new"`
+
+	wrapper, text span
+}
+
+// A Version's figures since the update came to its function.
+type Version struct {
+	Calls    uint64 `json:"calls"`
+	Returned uint64 `json:"returned"`
+	Lost     uint64 `json:"lost"`
+	Inside   uint64 `json:"inside"`
+	Errors   uint64 `json:"errors"`
+	Outside  uint64 `json:"outside_task"`
+	Sampled  uint64 `json:"sampled"`
+	P50      uint64 `json:"p50_ns"`
+	P99      uint64 `json:"p99_ns"`
+}
+
+// A span of addresses; one without a length is empty.
+type span struct{ from, length uint64 }
+
+func (s span) has(address uint64) bool { return address-s.from < s.length }
+
+// An Event is what happened to an update.
+type Event struct {
+	TimeNS uint64 `json:"time_ns"` // of CLOCK_BOOTTIME
+	Cause  string `json:"cause"`
+	State  string `json:"state"`
+	PID    int32  `json:"pid"`
+	Comm   string `json:"comm"`
+	Text   string `json:"text"`
+}
+
+// Infos gives all updates.
+func Infos(s Source) (list []uapi.DynamosInfo, err error) {
+	for n := uint32(0); ; n++ {
+		i, err := s.Info(n)
+		if errors.Is(err, ErrNoMore) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, i)
+	}
+}
+
+// List gives the status of all updates, without their events and who is inside.
+func List(s Source, names Names) ([]Status, error) {
+	infos, err := Infos(s)
+	if err != nil {
+		return nil, err
+	}
+	list := []Status{}
+	for _, i := range infos {
+		u, err := statusOf(s, &i, names)
+		if errors.Is(err, ErrNoMore) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
+	u := Status{Name: uapi.Text(i.Name[:]), Class: i.Class.String(), State: i.State.String(),
+		Policy: Describe(&i.Policy, names), ConfirmMS: i.ConfirmMS, Advised: i.Advised != 0,
+		BuildID: uapi.Text(i.BuildID[:]), End: uapi.Text(i.End[:]),
+		Health:    Health{i.Health.Least, i.Health.Errors, i.Health.Latency, i.Health.Stuck},
+		Functions: []Function{}, Inside: []Task{}, Events: []Event{}}
+	for n := range min(i.Functions, uapi.DynamosFunctions) {
+		older, err := s.Count(u.Name, n, 0)
+		if err != nil {
+			return u, err
+		}
+		newer, err := s.Count(u.Name, n, 1)
+		if err != nil {
+			return u, err
+		}
+		u.Functions = append(u.Functions, Function{
+			Symbol: uapi.Text(newer.Symbol[:]), Installer: newer.Installer.String(), Owner: uapi.Text(newer.Owner[:]),
+			Old: versionOf(&older), New: versionOf(&newer),
+			wrapper: span{newer.Wrapper, newer.WrapperLength}, text: span{newer.Address, newer.Length}})
+	}
+	return u, nil
+}
+
+func versionOf(c *uapi.DynamosCount) Version {
+	v := Version{Calls: c.In, Returned: c.Out, Lost: c.Lost, Errors: c.Errors, Outside: c.Outside, Sampled: c.Sampled,
+		P50: percentile(&c.Latency, 0.50), P99: percentile(&c.Latency, 0.99)}
+	// The two sums are read one after the other while calls go on.
+	if n := c.In - c.Out - c.Lost; int64(n) > 0 {
+		v.Inside = n
+	}
+	return v
+}
+
+// percentile takes the calls of a bucket as spread evenly over it; bucket i is
+// from 2^i to 2^(i+1) ns.
+func percentile(buckets *[uapi.DynamosBuckets]uint64, part float64) uint64 {
+	var all float64
+	for _, n := range buckets {
+		all += float64(n)
+	}
+	left := part * all
+	for i, n := range buckets {
+		if n == 0 {
+			continue
+		}
+		if left <= float64(n) {
+			return uint64(math.Ldexp(1+left/float64(n), i))
+		}
+		left -= float64(n)
+	}
+	return 0
+}
+
+// Of gives the events of one update.
+func Of(list []uapi.DynamosEvent, name string) []Event {
+	out := []Event{}
+	for _, e := range list {
+		if uapi.Text(e.Name[:]) == name || e.Cause == uapi.DynamosDropped {
+			out = append(out, Event{e.Time, e.Cause.String(), e.State.String(), e.PID, uapi.Text(e.Comm[:]), uapi.Text(e.Text[:])})
+		}
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// engineVar names the parts of TestDynamosEngine to run, for work on one of
+// them: SKEP_ENGINE_PARTS="life together".
+const engineVar = "SKEP_ENGINE_PARTS"
+
+// engineParts run in this order, all in one machine of each kernel; a number
+// is that many cycles under load.
+var engineParts = []struct {
+	name  string
+	floor int
+}{
+	{"refusals", 6},
+	{"strangers", 3},
+	{"life", 26},
+	{"balance", 11},
+	{"25", 3},
+	{"sleepers", 22},
+	{"supersede", 20},
+	{"together", 21},
+	{"hooks", 18},
+	{"hostile", 6},
+}
+
+// hand is the module of an update by hand.
+func hand(t *testing.T, kernel, name string) string {
+	t.Helper()
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(build, "kmod", kernel, name, name+".ko")
+}
+
+// Updates by hand come, are counted, and go.
+func TestDynamosEngine(t *testing.T) {
+	chosen := strings.Fields(os.Getenv(engineVar))
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"dynamos"}}, vmtest.Limit(8*time.Minute))
+		for _, p := range engineParts {
+			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
+				continue
+			}
+			began := time.Now()
+			vm.Run(lab.Program{Args: []string{tool(t, "dynamos_engine"), hand(t, kernel, "dynamos_hand"),
+				hand(t, kernel, "dynamos_next"), p.name}}, p.floor)
+			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
+		}
+		text := vm.Output(shell("i=0; until rmmod dynamos || [ $i = 100 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; " +
+			"! grep -q ^dynamos /proc/modules && echo gone"))
+		claim(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)
+	})
+}

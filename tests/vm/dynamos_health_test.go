@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// tryingVar names the parts of TestDynamosHealth to run: SKEP_TRY_PARTS="bad".
+const tryingVar = "SKEP_TRY_PARTS"
+
+// trying is a machine whose kernel can be updated.
+func trying(kernel string) lab.Machine {
+	return lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"dynamos"}}
+}
+
+// tries is the module of updates by hand, for this kernel.
+func tries(t *testing.T, kernel string) string {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(build, "kmod", kernel, "dynamos_try", "dynamos_try.ko")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tryingParts run in this order in one machine; the last one ends with a node
+// that is to be rebooted.
+var tryingParts = []struct {
+	name  string
+	floor int
+}{
+	{"class", 35},
+	{"bad", 85},
+}
+
+// Classes hold what they promise, and bad updates do no more harm than they must.
+func TestDynamosHealth(t *testing.T) {
+	chosen := strings.Fields(os.Getenv(tryingVar))
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		vm := vmtest.Boot(t, trying(kernel), vmtest.Limit(4*time.Minute))
+		for _, p := range tryingParts {
+			if len(chosen) > 0 && !slices.Contains(chosen, p.name) {
+				continue
+			}
+			if p.name == "bad" {
+				vm.Expect(lab.Warning, "try_warn", 1)
+				vm.Expect(lab.Oops, "try_null", 1)
+				vm.Expect(lab.Oops, "try_mutex", 1)
+			}
+			began := time.Now()
+			vm.Run(lab.Program{Args: []string{tool(t, "dynamos_"+p.name), tries(t, kernel)}}, p.floor)
+			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
+		}
+	})
+}

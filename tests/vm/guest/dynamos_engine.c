@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The update engine, with updates by hand: what it refuses, who gets which
+ * version, what it counts, and how updates leave.
+ *
+ *   dynamos_engine HAND NEXT PART...      the two modules' files
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dynamos_use.h"
+#include "tests/tap.h"
+
+#define HAND "dynamos_hand"
+#define NEXT "dynamos_next"
+#define CPUS 4
+
+static const char *hand_file, *next_file;
+static const struct dynamos_policy nobody, all = {.otherwise = 1};
+
+static void hand(void)
+{
+	use_turn(HAND, hand_file);
+}
+
+static void next(void)
+{
+	use_turn(NEXT, next_file);
+}
+
+static long answer(void)
+{
+	return syscall(SYS_getpgid, 0);
+}
+
+static int apply(const struct dynamos_policy *policy, u32 flags)
+{
+	struct dynamos_apply a = {.policy = *policy, .flags = flags};
+
+	return use_apply(&a);
+}
+
+static int ok(int err, const char *name)
+{
+	if (tap_ok(!err, "engine: %s", name))
+		return 1;
+	printf("# %d (%s) %s\n", err, strerror(-err), use_why);
+	return 0;
+}
+
+static void is(int got, int want, const char *name)
+{
+	if (!tap_ok(got == want, "engine: %s", name))
+		printf("# %d instead of %d: %s\n", got, want, use_why);
+}
+
+static void gone(const char *name)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s: revert", name);
+	ok(use_revert(), text);
+	snprintf(text, sizeof(text), "%s: nobody is left", name);
+	ok(use_until(DYNAMOS_LOADED), text);
+	snprintf(text, sizeof(text), "%s: unloads", name);
+	ok(use_unload(), text);
+}
+
+/* What dynamos_update_add() refuses. */
+static void refusals(void)
+{
+	static const struct {
+		const char *kind;
+		int err;
+	} bad[] = {
+		{"absent", -ENOENT},	  {"size", -ENOEXEC},
+		{"notrace", -EOPNOTSUPP}, {"double", -EINVAL},
+		{"outside", -EINVAL},	  {"none", -EINVAL},
+	};
+	size_t i;
+
+	hand();
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		is(use_load(bad[i].kind), bad[i].err, bad[i].kind);
+		if (!use_state())
+			continue;
+		use_unload();
+	}
+}
+
+/* Another kernel's build-id, and no right to the device. */
+static void strangers(void)
+{
+	int fd = open(hand_file, O_RDONLY | O_CLOEXEC), status = -1, pid;
+	int err =
+		syscall(SYS_finit_module, fd,
+			"build_id=00112233445566778899aabbccddeeff00112233", 0)
+			? -errno
+			: 0;
+
+	is(err, -EINVAL, "an update for another kernel is refused");
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		if (setuid(1000))
+			_exit(2);
+		_exit(open("/dev/dynamos", O_RDWR) >= 0 || errno != EACCES);
+	}
+	waitpid(pid, &status, 0);
+	is(status, 0, "an ordinary user cannot open the device");
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWCGROUP) ||
+		    use_info(&(struct dynamos_info){}) != -EPERM)
+			_exit(1);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	is(status, 0, "other namespaces are refused");
+}
+
+static u64 calls(u32 version)
+{
+	struct dynamos_count c;
+
+	return use_count(0, version, &c) ? ~0ull : c.in;
+}
+
+/* The life of an update of one function. */
+static void life(void)
+{
+	long mine = answer();
+	struct dynamos_policy only;
+	struct canary canary;
+
+	hand();
+	use_canary(&canary);
+	ok(use_load("one"), "an update loads");
+	is(use_state(), DYNAMOS_LOADED, "and is loaded");
+	tap_ok(answer() == mine, "engine: loading changes nothing");
+	is(use_revert(), -EALREADY, "what is not in force cannot leave");
+	is(use_policy(&all), -EINVAL, "nor have a policy");
+	ok(apply(&nobody, 0), "it is applied to nobody");
+	tap_ok(answer() == mine, "engine: nobody takes the new version");
+	tap_ok(calls(0) >= 1 && !calls(1), "engine: which is counted");
+	is(apply(&all, 0), -EALREADY, "nothing is applied twice");
+	is(use_unload(), -EAGAIN, "what is in force cannot be unloaded");
+	use_only(&only, canary.pid);
+	ok(use_policy(&only), "one process shall take it");
+	tap_ok(use_call(&canary) == 4242 && answer() == mine,
+	       "engine: it does, and no other");
+	ok(use_policy(&all), "all shall take it");
+	tap_ok(answer() == 4242, "engine: all do");
+	ok(use_commit(), "it is committed");
+	is(use_commit(), -EALREADY, "nothing is committed twice");
+	is(use_state(), DYNAMOS_COMMITTED, "and is committed");
+	ok(use_revert(), "it is reverted");
+	tap_ok(answer() == mine, "engine: which counts from then on");
+	ok(use_until(DYNAMOS_LOADED), "it has left");
+	tap_ok(use_inside(1) == 0 && calls(1) == 2,
+	       "engine: its counts are there to be read");
+	ok(apply(&all, 0), "it is applied again");
+	tap_ok(answer() == 4242 && calls(1) == 1,
+	       "engine: and counts from nothing");
+	gone("again");
+	tap_ok(answer() == mine, "engine: no trace is left");
+	use_end(&canary);
+}
+
+/* Four threads that call and look at each answer. */
+static struct {
+	pthread_t thread;
+	u64 calls, newer, wrong;
+} hammers[CPUS];
+static int striking;
+static u64 strikes; /* of each; 0: until told to stop */
+static long expected;
+
+static void *strike(void *arg)
+{
+	u32 i = (u64)arg;
+	cpu_set_t set;
+	long got;
+
+	CPU_ZERO(&set);
+	CPU_SET(i, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	while (__atomic_load_n(&striking, __ATOMIC_RELAXED)) {
+		got = answer();
+		hammers[i].newer += got == 4242;
+		hammers[i].wrong += got != 4242 && got != expected;
+		if (++hammers[i].calls == strikes)
+			break;
+	}
+	return NULL;
+}
+
+static void hammer(u64 each)
+{
+	u64 i;
+
+	expected = answer();
+	memset(hammers, 0, sizeof(hammers));
+	strikes = each;
+	striking = 1;
+	for (i = 0; i < CPUS; i++)
+		pthread_create(&hammers[i].thread, NULL, strike, (void *)i);
+}
+
+static void join(u64 *all_calls, u64 *newer, u64 *wrong)
+{
+	u32 i;
+
+	*all_calls = *newer = *wrong = 0;
+	for (i = 0; i < CPUS; i++) {
+		pthread_join(hammers[i].thread, NULL);
+		*all_calls += hammers[i].calls;
+		*newer += hammers[i].newer;
+		*wrong += hammers[i].wrong;
+	}
+}
+
+static void stop(u64 *all_calls, u64 *newer, u64 *wrong)
+{
+	__atomic_store_n(&striking, 0, __ATOMIC_RELAXED);
+	join(all_calls, newer, wrong);
+}
+
+static void nap(long ms)
+{
+	struct timespec t = {.tv_nsec = ms * 1000 * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+static const struct dynamos_policy *policy(u32 n)
+{
+	static struct dynamos_policy p;
+
+	memset(&p, 0, sizeof(p));
+	p.rules = 1;
+	p.rule[0].choice = 1;
+	switch (n % 4) {
+	case 0:
+		p.rule[0].terms = DYNAMOS_CPUS;
+		p.rule[0].cpus[0] = 5;
+		return &p;
+	case 1:
+		p.rule[0].terms = DYNAMOS_UID | DYNAMOS_CPUS | DYNAMOS_COMM;
+		p.rule[0].cpus[0] = 2;
+		strcpy(p.rule[0].comm, "dynamos_engine");
+		return &p;
+	case 2:
+		return &all;
+	default:
+		return &nobody;
+	}
+}
+
+static void online(int cpu, int on)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
+		 cpu);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (write(fd, on ? "1" : "0", 1) != 1)
+		printf("# CPU %d: %s\n", cpu, strerror(errno));
+	close(fd);
+}
+
+/* Each call is counted once, at the version whose answer it got. */
+static void balance(void)
+{
+	u64 made, newer, wrong;
+	u32 i;
+
+	hand();
+	ok(use_load("one"), "balance: loads");
+	ok(apply(&nobody, 0), "balance: is applied");
+	hammer(20000);
+	for (i = 0; i < 25; i++) {
+		if (use_policy(policy(i)))
+			break;
+		if (i == 5 || i == 15)
+			online(3, i == 15);
+		nap(10);
+	}
+	tap_ok(i == 25, "engine: balance: 25 policies while called");
+	join(&made, &newer, &wrong);
+	tap_ok(!wrong, "engine: balance: every answer is a version's");
+	tap_ok(newer && newer < made, "engine: balance: both answered");
+	if (!tap_ok(made == CPUS * 20000 && calls(0) + calls(1) >= made &&
+			    calls(1) == newer,
+		    "engine: balance: what was called is what is counted"))
+		printf("# %llu made, %llu newer; %llu and %llu counted\n", made,
+		       newer, calls(0), calls(1));
+	/* main's own calls: the answers that hammer() and life() compare to */
+	tap_ok(calls(0) + calls(1) == made + 1,
+	       "engine: balance: nothing is counted twice");
+	tap_ok(!use_inside(0) && !use_inside(1),
+	       "engine: balance: who came has left");
+	gone("balance");
+}
+
+/* Comes and goes under load. */
+static void cycles(u32 n)
+{
+	u64 made, newer, wrong, counted = 0;
+	struct dynamos_count c = {0};
+	u32 i, j;
+
+	hand();
+	hammer(0);
+	for (i = 0; i < n; i++) {
+		if (use_load("one") || apply(policy(i), 0))
+			break;
+		for (j = 0; j < 5; j++) {
+			if (use_policy(policy(i + j)))
+				break;
+			nap(10);
+		}
+		if (i % 2 && use_commit())
+			break;
+		if (use_revert() || use_until(DYNAMOS_LOADED) ||
+		    use_count(0, 1, &c) || c.in != c.out)
+			break;
+		counted += c.in;
+		if (use_unload())
+			break;
+	}
+	if (!tap_ok(i == n, "engine: cycles under load"))
+		printf("# ends in cycle %u: %s; %llu in, %llu out\n", i,
+		       use_why, c.in, c.out);
+	stop(&made, &newer, &wrong);
+	tap_ok(made && !wrong, "engine: cycles: every answer is a version's");
+	if (!tap_ok(newer && newer == counted,
+		    "engine: cycles: no call of the new version is lost"))
+		printf("# %llu answers, %llu counted\n", newer, counted);
+	printf("# %llu calls, %llu of them new\n", made, newer);
+}
+
+static int sleeper(void)
+{
+	int pid = fork();
+
+	if (!pid) {
+		signal(SIGUSR1, SIG_DFL);
+		pause();
+		_exit(1);
+	}
+	return pid;
+}
+
+static void wake(int pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Until so many are inside a version. */
+static int inside(u32 version, u64 want)
+{
+	int i;
+
+	for (i = 0; i < 600 && use_inside(version) != want; i++)
+		nap(100);
+	return i < 600 ? 0 : -ETIMEDOUT;
+}
+
+static long users(void)
+{
+	char text[16] = {0};
+	int fd = open("/sys/module/dynamos/refcnt", O_RDONLY | O_CLOEXEC);
+
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	return atol(text);
+}
+
+/* Somebody sleeps in the new version, then in the old one. */
+static void sleepers(void)
+{
+	long before = users();
+	int pid, second, i;
+
+	hand();
+	ok(use_load("pause"), "sleeper: loads");
+	ok(apply(&all, 0), "sleeper: is applied");
+	pid = sleeper();
+	ok(inside(1, 1), "sleeper: is seen inside");
+	ok(use_revert(), "sleeper: revert");
+	second = sleeper();
+	ok(inside(0, 1), "sleeper: the next one takes the old version");
+	nap(300);
+	is(use_state(), DYNAMOS_LEAVING, "sleeper: holds the update");
+	is(use_unload(), -EAGAIN, "sleeper: and its module");
+	is(apply(&all, 0), -EBUSY, "sleeper: nothing is applied meanwhile");
+	wake(pid);
+	ok(use_until(DYNAMOS_LOADED), "sleeper: woken, it has left");
+	ok(use_unload(), "sleeper: the module unloads");
+	nap(300);
+	tap_ok(users() == before + 1,
+	       "engine: sleeper: one in the old version holds the engine");
+	ok(use_load("pause"), "sleeper: loads beside it");
+	ok(apply(&all, 0), "sleeper: is applied beside it");
+	pid = sleeper();
+	ok(inside(1, 1), "sleeper: a third one is inside");
+	wake(second);
+	wake(pid);
+	gone("sleeper");
+	for (i = 0; i < 600 && users() != before; i++)
+		nap(100);
+	tap_ok(users() == before, "engine: sleeper: the last one lets it go");
+}
+
+/* A newer update of the same functions. */
+static void supersede(void)
+{
+	struct dynamos_info info;
+	struct canary canary;
+	struct dynamos_policy only;
+	long mine = answer();
+
+	use_canary(&canary);
+	hand();
+	ok(use_load("one"), "supersede: the older one loads");
+	ok(apply(&all, 0), "supersede: and is applied");
+	next();
+	ok(use_load("two"), "supersede: the newer one loads");
+	use_only(&only, canary.pid);
+	ok(apply(&only, 0), "supersede: it is applied on top, to one");
+	tap_ok(use_call(&canary) == 4343 && answer() == 4242,
+	       "engine: supersede: who does not take it takes the older one");
+	ok(use_revert(), "supersede: the newer one leaves");
+	ok(use_until(DYNAMOS_LOADED), "supersede: and has left");
+	tap_ok(use_call(&canary) == 4242,
+	       "engine: supersede: the older one is in force again");
+	ok(apply(&all, DYNAMOS_SUPERSEDE), "supersede: now in its place");
+	tap_ok(answer() == 4343, "engine: supersede: all take the newer one");
+	hand();
+	ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
+	tap_ok(!use_info(&info) && strstr(info.end, NEXT),
+	       "engine: supersede: and says for whom");
+	is(apply(&all, DYNAMOS_SUPERSEDE), -EINVAL,
+	   "supersede: not what changes more functions");
+	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: which is named");
+	ok(use_unload(), "supersede: the older one unloads");
+	next();
+	gone("supersede");
+	tap_ok(answer() == mine, "engine: supersede: no trace is left");
+	use_end(&canary);
+}
+
+/* By livepatch: all tasks, and one that does not come along. */
+static void together(void)
+{
+	struct dynamos_apply a = {.policy = all, .enter_ms = 1500};
+	struct dynamos_event event;
+	long mine = answer();
+	int pid, i;
+
+	hand();
+	ok(use_load("together"), "together: loads");
+	is(apply(&nobody, 0), -EINVAL, "together: has no policy but all");
+	for (i = 0; i < 2; i++) {
+		ok(apply(&all, 0), "together: is applied");
+		ok(use_until(DYNAMOS_TRIAL), "together: all changed over");
+		tap_ok(answer() == 4242 && getsid(0) == 4242,
+		       "engine: together: all take it");
+		tap_ok(calls(1) >= 1, "engine: together: and are counted");
+		ok(use_revert(), "together: revert");
+		ok(use_until(DYNAMOS_LOADED), "together: all changed back");
+		tap_ok(answer() == mine, "engine: together: all take the old");
+	}
+	ok(use_unload(), "together: unloads");
+
+	ok(use_load("blocked"), "blocked: loads");
+	pid = sleeper();
+	nap(300);
+	ok(use_apply(&a), "blocked: is applied");
+	ok(use_event(DYNAMOS_UNDONE, &event), "blocked: is undone in time");
+	printf("# %s\n", event.text);
+	tap_ok(!!strstr(event.text, "pause"),
+	       "engine: blocked: who sleeps where is named");
+	ok(use_until(DYNAMOS_LOADED), "blocked: has left");
+	wake(pid);
+	ok(use_unload(), "blocked: unloads");
+}
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
+/* The other installer, and the switch of all tracing. */
+static void hooks(void)
+{
+	static const char sysctl[] = "/proc/sys/kernel/ftrace_enabled";
+	struct dynamos_count c;
+	int i;
+
+	hand();
+	ok(use_load("one"), "hook: loads");
+	for (i = 0; i < 2; i++) {
+		put("/sys/module/dynamos/parameters/share", i ? "1" : "0");
+		ok(apply(&all, 0), "hook: is applied");
+		tap_ok(answer() == 4242, "engine: hook: and taken");
+		tap_ok(!use_count(0, 1, &c) &&
+			       c.installer ==
+				       (i ? DYNAMOS_IPMODIFY : DYNAMOS_DIRECT),
+		       "engine: hook: by %s", i ? "address" : "direct call");
+		is(put(sysctl, "0"), -EBUSY, "hook: tracing stays on");
+		tap_ok(answer() == 4242, "engine: hook: and the update");
+		ok(use_revert(), "hook: revert");
+		ok(use_until(DYNAMOS_LOADED), "hook: has left");
+		nap(500);
+	}
+	put("/sys/module/dynamos/parameters/share", "0");
+	for (i = 0; i < 600 && put(sysctl, "0"); i++)
+		nap(100);
+	is(apply(&all, 0), -EOPNOTSUPP, "hook: nothing is applied without it");
+	tap_ok(!!strstr(use_why, "ftrace_enabled"),
+	       "engine: hook: and the sysctl is named");
+	put(sysctl, "1");
+	ok(apply(&all, 0), "hook: with it, it is");
+	gone("hook");
+}
+
+/* Calls that nobody would make. */
+static void hostile(void)
+{
+	static const unsigned long numbers[] = {
+		DYNAMOS_IOC_APPLY,  DYNAMOS_IOC_POLICY, DYNAMOS_IOC_COMMIT,
+		DYNAMOS_IOC_REVERT, DYNAMOS_IOC_INFO,	DYNAMOS_IOC_COUNT};
+	static unsigned char data[sizeof(struct dynamos_apply)];
+	int fd = open("/dev/dynamos", O_RDWR | O_CLOEXEC);
+	u32 revision = DYNAMOS_REVISION, i, j, accepted = 0;
+
+	srandom(20261122);
+	hand();
+	ok(use_load("one"), "hostile: loads");
+	for (i = 0; i < 2000; i++) {
+		for (j = 0; j < sizeof(data); j++)
+			data[j] = random();
+		memcpy(data, &revision, i % 8 ? sizeof(revision) : 0);
+		if (i % 3)
+			strcpy((char *)data + 16, HAND);
+		if (i % 3 == 2)
+			strcpy((char *)data + 8, HAND);
+		accepted += !ioctl(fd, numbers[i % 6], data) &&
+			    numbers[i % 6] != DYNAMOS_IOC_INFO &&
+			    numbers[i % 6] != DYNAMOS_IOC_COUNT;
+	}
+	is(accepted, 0, "hostile: nothing is accepted");
+	is(ioctl(fd, DYNAMOS_IOC_APPLY, 1) ? -errno : 0, -EFAULT,
+	   "hostile: an address of nothing");
+	is(ioctl(fd, _IO('D', 0x70), 0) ? -errno : 0, -ENOTTY,
+	   "hostile: a call of another kind");
+	is(use_state(), DYNAMOS_LOADED, "hostile: the update is untouched");
+	ok(use_unload(), "hostile: unloads");
+	close(fd);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} parts[] = {
+	{"refusals", refusals}, {"strangers", strangers},
+	{"life", life},		{"balance", balance},
+	{"sleepers", sleepers}, {"supersede", supersede},
+	{"together", together}, {"hooks", hooks},
+	{"hostile", hostile},
+};
+
+int main(int argc, char **argv)
+{
+	size_t p;
+	int i;
+
+	if (argc < 4)
+		return 2;
+	hand_file = argv[1];
+	next_file = argv[2];
+	use_begin(hand_file);
+	for (i = 3; i < argc; i++) {
+		if (atoi(argv[i]) > 0)
+			cycles(atoi(argv[i]));
+		for (p = 0; p < sizeof(parts) / sizeof(*parts); p++)
+			if (!strcmp(argv[i], parts[p].name))
+				parts[p].run();
+	}
+	return tap_done();
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An update by hand for tests of the engine. It is built under two names with
+ * two answers, so that one can follow the other. `kind` says what it changes,
+ * `build_id` is the running kernel's.
+ *
+ *   kind      class     changes
+ *   one       any       getpgid: ANSWER
+ *   two       any       getpgid and getsid: ANSWER
+ *   together  together  the same two
+ *   pause     any       pause: sleeps like the old one, for a signal
+ *   blocked   together  pause, which a sleeper keeps from changing over
+ *
+ * and what the engine must refuse:
+ *
+ *   absent    a function that is not there
+ *   size      one that has another size
+ *   notrace   one where ftrace may not call
+ *   double    one twice
+ *   outside   a new version that is not in this module
+ *   none      no function at all
+ */
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/string.h>
+
+#include <skep/dynamos_update.h>
+
+static char *kind = "one", *build_id = "";
+module_param(kind, charp, 0444);
+module_param(build_id, charp, 0444);
+
+static noinline long new_answer(const struct pt_regs *regs)
+{
+	return ANSWER;
+}
+
+static noinline long new_pause(const struct pt_regs *regs)
+{
+	while (!signal_pending(current)) {
+		__set_current_state(TASK_INTERRUPTIBLE);
+		schedule();
+	}
+	return -ERESTARTNOHAND;
+}
+
+#define FUNCTION(name, new)                                                    \
+	{                                                                      \
+		.symbol = name, .version = new, .args = 1,                     \
+		.result = DYNAMOS_LONG, .object = DYNAMOS_NO_ARG               \
+	}
+
+static const struct dynamos_function answers[] = {
+	FUNCTION("__x64_sys_getpgid", new_answer),
+	FUNCTION("__x64_sys_getsid", new_answer),
+};
+static const struct dynamos_function pause[] = {
+	FUNCTION("__x64_sys_pause", new_pause),
+};
+static const struct dynamos_function absent[] = {
+	FUNCTION("no_such_function", new_answer),
+};
+static const struct dynamos_function notrace_one[] = {
+	FUNCTION("exc_page_fault", new_answer),
+};
+static const struct dynamos_function twice[] = {
+	FUNCTION("__x64_sys_getpgid", new_answer),
+	FUNCTION("__x64_sys_getpgid", new_answer),
+};
+static const struct dynamos_function outside[] = {
+	FUNCTION("__x64_sys_getpgid", schedule),
+};
+static const struct dynamos_function size[] = {
+	{.symbol = "__x64_sys_getpgid",
+	 .old_size = 4000,
+	 .version = new_answer,
+	 .args = 1,
+	 .result = DYNAMOS_LONG,
+	 .object = DYNAMOS_NO_ARG},
+};
+
+static const struct {
+	const char *kind;
+	u32 class, count;
+	const struct dynamos_function *functions;
+} kinds[] = {
+	{"one", DYNAMOS_ANY, 1, answers},
+	{"two", DYNAMOS_ANY, 2, answers},
+	{"together", DYNAMOS_TOGETHER, 2, answers},
+	{"pause", DYNAMOS_ANY, 1, pause},
+	{"blocked", DYNAMOS_TOGETHER, 1, pause},
+	{"absent", DYNAMOS_ANY, 1, absent},
+	{"size", DYNAMOS_ANY, 1, size},
+	{"notrace", DYNAMOS_ANY, 1, notrace_one},
+	{"double", DYNAMOS_ANY, 2, twice},
+	{"outside", DYNAMOS_ANY, 1, outside},
+	{"none", DYNAMOS_ANY, 0, answers},
+};
+
+static struct dynamos_update update = {
+	.revision = DYNAMOS_UPDATE_REVISION,
+	.module = THIS_MODULE,
+};
+
+static int __init hand_init(void)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (strcmp(kind, kinds[i].kind))
+			continue;
+		update.class = kinds[i].class;
+		update.functions = kinds[i].functions;
+		update.count = kinds[i].count;
+		update.build_id = build_id;
+		return dynamos_update_add(&update);
+	}
+	pr_err("%s: there is no kind \"%s\"\n", KBUILD_MODNAME, kind);
+	return -EINVAL;
+}
+
+static void __exit hand_exit(void)
+{
+	dynamos_update_remove(&update);
+}
+
+module_init(hand_init);
+module_exit(hand_exit);
+MODULE_LICENSE("GPL");
+MODULE_INFO(livepatch, "Y");
+MODULE_DESCRIPTION("an update by hand, for tests");
