@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Peers and connections: naming, attaching, and the ways they end. */
+/*
+ * Peers and connections: naming, attaching, and the ways they end. As many
+ * messages and operations may end with one as the program and its peer wanted;
+ * where submissions are read in batches, they end in batches too.
+ */
 #include "inside.h"
+
+#define ENDS_MOST 128 /* messages and operations ended at a time */
 
 struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer)
 {
@@ -66,12 +72,40 @@ int o2g_core_peer(struct o2g_core *core, u32 peer, int self)
 	return 0;
 }
 
+/* ---- what fails with a peer ---- */
+
 static void lose(struct o2g_core *core, struct o2g_peer *peer, int error)
 {
 	core->lost_peers += !peer->lost;
 	peer->lost = error;
-	o2g_send_fail_all(core, &peer->sends, error);
-	o2g_recv_fail_all(core, peer, error);
+}
+
+static void fail_later(struct o2g_core *core, u32 number)
+{
+	struct o2g_peer *peer = &core->peers[number];
+
+	if (peer->failing)
+		return;
+	peer->failing = 1;
+	peer->next_failing = core->failing;
+	core->failing = number;
+}
+
+static void fail_one(struct o2g_core *core)
+{
+	struct o2g_peer *peer = &core->peers[core->failing];
+	struct list *node;
+
+	if ((node = list_first(&peer->sends))) {
+		o2g_send_done(core, list_entry(node, struct o2g_op_entry, link),
+			      peer->lost);
+	} else if ((node = list_first(&peer->directed))) {
+		o2g_recv_fail(core, list_entry(node, struct o2g_op_entry, turn),
+			      peer->lost);
+	} else {
+		core->failing = peer->next_failing;
+		peer->failing = 0;
+	}
 }
 
 void o2g_core_lost(struct o2g_core *core, u32 number, int error)
@@ -82,8 +116,12 @@ void o2g_core_lost(struct o2g_core *core, u32 number, int error)
 		return;
 	o2g_core_read(core);
 	lose(core, peer, error);
+	fail_later(core, number);
+	o2g_conn_go_on(core);
 	o2g_core_ask(core);
 }
+
+/* ---- connections ---- */
 
 static int may_join(struct o2g_core *core, u32 number)
 {
@@ -190,27 +228,61 @@ int o2g_conn_bye_received(const struct o2g_conn *conn)
 	return conn->bye_in;
 }
 
+/* ---- their end ---- */
+
+static void end_one(struct o2g_core *core, struct o2g_conn *conn)
+{
+	struct list *node;
+
+	if ((node = list_first(&conn->messages))) {
+		o2g_message_cut(core,
+				list_entry(node, struct o2g_message, here),
+				conn->ending);
+	} else if ((node = list_first(&conn->sending))) {
+		o2g_send_done(core, list_entry(node, struct o2g_op_entry, link),
+			      conn->ending);
+	} else {
+		list_unlink(&conn->link);
+		if (conn->peer != O2G_NO_PEER)
+			fail_later(core, conn->peer);
+		core->host.free(core->host.ctx, conn, sizeof(*conn));
+	}
+}
+
+int o2g_conn_remains(const struct o2g_core *core)
+{
+	return !list_empty(&core->endings) || core->failing != O2G_NO_PEER;
+}
+
+void o2g_conn_go_on(struct o2g_core *core)
+{
+	u32 most = core->limits.batch ? ENDS_MOST : ~0u;
+
+	for (; most > 0 && o2g_conn_remains(core); most--) {
+		struct list *node = list_first(&core->endings);
+
+		if (node)
+			end_one(core, list_entry(node, struct o2g_conn, link));
+		else
+			fail_one(core);
+	}
+}
+
 void o2g_conn_end(struct o2g_conn *conn, int error)
 {
 	struct o2g_core *core = conn->core;
 	const int clean = !error && conn->bye_in && conn->rx_have == 0 &&
 			  conn->rx == O2G_RX_HEADER && !conn->incomplete;
-	const int status = clean ? -O2G_ESHUTDOWN : -O2G_ECONNRESET;
-	struct list *node;
 
-	conn->ending = 1;
+	conn->ending = clean ? -O2G_ESHUTDOWN : -O2G_ECONNRESET;
 	o2g_core_read(core);
 	core->blocked -= conn->blocked;
-	while ((node = list_first(&conn->messages)))
-		o2g_message_cut(core,
-				list_entry(node, struct o2g_message, here),
-				status);
-	o2g_send_fail_all(core, &conn->sending, status);
 	if (conn->peer != O2G_NO_PEER) {
 		core->peers[conn->peer].conn = 0;
-		lose(core, &core->peers[conn->peer], status);
+		lose(core, &core->peers[conn->peer], conn->ending);
 	}
 	list_unlink(&conn->link);
-	core->host.free(core->host.ctx, conn, sizeof(*conn));
+	list_append(&core->endings, &conn->link);
+	o2g_conn_go_on(core);
 	o2g_core_ask(core);
 }

@@ -18,6 +18,8 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	core->limits = *limits;
 	list_init(&core->backlog);
 	list_init(&core->conns);
+	list_init(&core->endings);
+	core->failing = O2G_NO_PEER;
 	list_init(&core->odd);
 	list_init(&core->arrival);
 	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
@@ -53,14 +55,22 @@ static void free_messages(struct o2g_core *core)
 	}
 }
 
+static void free_conns(struct o2g_core *core, struct list *conns)
+{
+	const struct o2g_host *host = &core->host;
+	struct list *node, *after;
+
+	list_each(node, after, conns)
+		host->free(host->ctx, list_entry(node, struct o2g_conn, link),
+			   sizeof(struct o2g_conn));
+}
+
 void o2g_core_free(struct o2g_core *core)
 {
 	const struct o2g_host host = core->host;
-	struct list *node, *after;
 
-	list_each(node, after, &core->conns)
-		host.free(host.ctx, list_entry(node, struct o2g_conn, link),
-			  sizeof(struct o2g_conn));
+	free_conns(core, &core->conns);
+	free_conns(core, &core->endings);
 	free_messages(core);
 	if (core->peers)
 		host.free(host.ctx, core->peers,
@@ -112,6 +122,9 @@ static int read_most(struct o2g_core *core, int most)
 	if (core->broken)
 		return -O2G_EPROTO;
 	o2g_result_flush(core);
+	/* A receive must not get what is about to vanish. */
+	if (!list_empty(&core->endings))
+		return 0;
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
@@ -178,8 +191,10 @@ void o2g_core_ask(struct o2g_core *core)
 
 int o2g_core_consume(struct o2g_core *core)
 {
-	int n = read_most(core, batch(core));
+	int n;
 
+	o2g_conn_go_on(core);
+	n = read_most(core, batch(core));
 	core->counts.kicks++;
 	o2g_core_ask(core);
 	return core->broken ? -O2G_EPROTO : n;
@@ -203,7 +218,7 @@ u64 o2g_core_changes(const struct o2g_core *core)
 
 int o2g_core_more(const struct o2g_core *core)
 {
-	return core->more;
+	return core->more || o2g_conn_remains(core);
 }
 
 void o2g_core_patience(struct o2g_core *core, int patient)

@@ -74,7 +74,7 @@ struct o2g_message {
 	struct o2g_member member;
 	struct o2g_result result;
 	struct list here;    /* messages of its connection */
-	struct list unpaid;  /* those whose credit did not go back early */
+	struct list unpaid;  /* unmatched, all here, and not paid back yet */
 	struct list arrival; /* all unmatched, in order */
 	struct list grant;   /* GRANTs of its connection */
 	struct o2g_knot by_source, by_any, by_id;
@@ -106,7 +106,9 @@ struct o2g_peer {
 	struct list sends;    /* not yet planned, in order */
 	struct list directed; /* posted receives from it */
 	int named, self;
-	int lost; /* 0 or -errno */
+	int lost;	  /* 0 or -errno */
+	int failing;	  /* what is left of it has still to fail */
+	u32 next_failing; /* a peer, or O2G_NO_PEER */
 };
 
 struct o2g_slot { /* a planned frame */
@@ -124,7 +126,7 @@ struct o2g_conn {
 	struct list link; /* of the core */
 	u64 serial;
 	u32 peer;
-	int ending;
+	int ending; /* it is over: what is left of it fails so */
 
 	enum o2g_rx_state rx;
 	struct o2g_frame rx_frame;
@@ -135,7 +137,7 @@ struct o2g_conn {
 	int blocked, bye_in;
 	u32 incomplete;	      /* messages with bytes to come */
 	struct list messages; /* all that came over it */
-	struct list unpaid;   /* those whose cost is not given back */
+	struct list unpaid;   /* those whose cost may go back early */
 	u32 credit_in, spent_in, owed;
 
 	struct list sending; /* sends with a frame planned */
@@ -165,6 +167,8 @@ struct o2g_core {
 	struct o2g_slab slab;
 	struct list backlog;
 	struct list conns;
+	struct list endings; /* conns of which something is left */
+	u32 failing;	     /* the first peer, or O2G_NO_PEER */
 	struct o2g_peer *peers;
 	u32 peers_made;
 	u32 lost_peers;
@@ -230,13 +234,10 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe);
 int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe);
 int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status);
-void o2g_recv_fail_all(struct o2g_core *core, struct o2g_peer *peer,
-		       int status);
 
 /* send.c */
 int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status);
-void o2g_send_fail_all(struct o2g_core *core, struct list *sends, int status);
 void o2g_send_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
 		    struct o2g_piece *piece);
 int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length);
@@ -259,8 +260,14 @@ void o2g_result_flush(struct o2g_core *core);
 int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
 		      int status);
 
-/* core.c */
+/* conn.c */
 struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer);
+/* Goes on with what connections and peers that are gone leave behind. */
+void o2g_conn_go_on(struct o2g_core *core);
+/* Is there some? */
+int o2g_conn_remains(const struct o2g_core *core);
+
+/* core.c */
 /* Reads submissions now; their number, or -EPROTO. */
 int o2g_core_read(struct o2g_core *core);
 /* At the end of each piece of work: what the program has to kick for. */

@@ -26,11 +26,20 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 	message->hold.place = O2G_PLACE_FORGET;
 	message->conn = conn;
 	message->source = conn ? conn->peer : O2G_NO_PEER;
-	if (conn) {
+	if (conn)
 		list_append(&conn->messages, &message->here);
-		list_append(&conn->unpaid, &message->unpaid);
-	}
 	return message;
+}
+
+/* An unmatched message that is all here may be paid for early. */
+static void may_forgive(struct o2g_message *message)
+{
+	const u32 unmatched = O2G_MSG_HELD | O2G_MSG_CLAIMED;
+
+	if (message->conn && message->cost && message->why & unmatched &&
+	    (message->requested || !(message->why & O2G_MSG_ARRIVING)) &&
+	    !list_linked(&message->unpaid))
+		list_append(&message->conn->unpaid, &message->unpaid);
 }
 
 void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message)
@@ -125,6 +134,7 @@ static void whole(struct o2g_core *core, struct o2g_message *message)
 	o2g_table_remove(&core->table, &message->by_id);
 	if (message->conn)
 		message->conn->incomplete--;
+	may_forgive(message);
 }
 
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
@@ -336,6 +346,7 @@ void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 		o2g_match_unhold(core, message);
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->why |= O2G_MSG_TAKEN;
+	list_unlink(&message->unpaid);
 	aim(core, message, op);
 	if (!message->status)
 		redirect(core, message);
@@ -358,6 +369,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
 	o2g_match_hold(core, message);
+	may_forgive(message);
 	return 0;
 }
 
@@ -367,6 +379,7 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 		o2g_match_unhold(core, message);
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->forget = 1;
+	list_unlink(&message->unpaid);
 	if (message->send && !message->filling) {
 		o2g_send_done(core, message->send, 0);
 		message->send = 0;

@@ -50,15 +50,6 @@ void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
 	o2g_op_complete(core, op);
 }
 
-void o2g_recv_fail_all(struct o2g_core *core, struct o2g_peer *peer, int status)
-{
-	struct list *node;
-
-	while ((node = list_first(&peer->directed)))
-		o2g_recv_fail(core, list_entry(node, struct o2g_op_entry, turn),
-			      status);
-}
-
 static struct o2g_message *held(struct o2g_core *core,
 				const struct o2g_op_entry *op)
 {

@@ -6,6 +6,8 @@
  */
 #include "inside.h"
 
+#define FORGIVEN_MOST 64 /* messages paid for early, with each frame */
+
 /* Credit that no send waits for is no reason to write: a kernel's engine would
  * wake a worker for each message of two programs that answer each other. */
 static int take_credit(struct o2g_conn *conn, const struct o2g_frame *frame)
@@ -181,30 +183,26 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 }
 
 /* A sender without credit, all of it in messages that nobody takes: they are
- * here, so its credit may go back while there is memory. */
+ * here, so its credit may go back while there is memory; for a few at a time,
+ * since it sends on with that and gets more when it is spent. */
 static void forgive(struct o2g_conn *conn)
 {
 	struct o2g_core *core = conn->core;
-	struct list *node, *after;
+	struct list *node;
 
 	if (core->charged >= core->limits.forgiven ||
 	    conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
 		return;
-	list_each(node, after, &conn->unpaid)
-	{
+	for (u32 n = 0; n < FORGIVEN_MOST && conn->owed < conn->credit_in / 4 &&
+			(node = list_first(&conn->unpaid));
+	     n++) {
 		struct o2g_message *message =
 			list_entry(node, struct o2g_message, unpaid);
 
-		if (conn->owed >= conn->credit_in / 4)
-			return;
 		core->scanned++;
-		if (message->why & (O2G_MSG_HELD | O2G_MSG_CLAIMED) &&
-		    (message->requested ||
-		     !(message->why & O2G_MSG_ARRIVING))) {
-			o2g_tx_owe(conn, message->cost);
-			message->cost = 0;
-			list_unlink(&message->unpaid);
-		}
+		o2g_tx_owe(conn, message->cost);
+		message->cost = 0;
+		list_unlink(node);
 	}
 }
 

@@ -50,15 +50,6 @@ void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status)
 		o2g_op_complete(core, op);
 }
 
-void o2g_send_fail_all(struct o2g_core *core, struct list *sends, int status)
-{
-	struct list *node;
-
-	while ((node = list_first(sends)))
-		o2g_send_done(core, list_entry(node, struct o2g_op_entry, link),
-			      status);
-}
-
 /* To the endpoint itself: matched at once, else a small one is copied, and a
  * large one waits in its buffer. */
 static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,

@@ -5,6 +5,7 @@
 
 #define FIRST_BUCKETS 64u
 #define MOST_BUCKETS 0x1000000u
+#define MOVED_MOST 8 /* buckets, with each knot that is added */
 
 int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 		   const u8 secret[16])
@@ -19,14 +20,21 @@ int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 	return table->bucket ? 0 : -O2G_ENOMEM;
 }
 
-void o2g_table_free(struct o2g_table *table)
+static void array_free(struct o2g_table *table, struct o2g_knot **array,
+		       u32 buckets)
 {
 	const struct o2g_host *host = table->host;
 
-	if (table->bucket)
-		host->free(host->ctx, table->bucket,
-			   (u64)table->buckets * sizeof(void *));
+	if (array)
+		host->free(host->ctx, array, (u64)buckets * sizeof(void *));
+}
+
+void o2g_table_free(struct o2g_table *table)
+{
+	array_free(table, table->bucket, table->buckets);
+	array_free(table, table->old, table->old_buckets);
 	table->bucket = 0;
+	table->old = 0;
 }
 
 static u64 hash(const struct o2g_table *table, const struct o2g_key *key)
@@ -41,10 +49,19 @@ static int same(const struct o2g_key *a, const struct o2g_key *b)
 	       a->context == b->context && a->kind == b->kind;
 }
 
+static struct o2g_knot **bucket_of(const struct o2g_table *table, u64 value)
+{
+	const u64 before = value & (table->old_buckets - 1);
+
+	if (table->old && before >= table->moved)
+		return &table->old[before];
+	return &table->bucket[value & (table->buckets - 1)];
+}
+
 static struct o2g_knot *find(struct o2g_table *table, const struct o2g_key *key,
 			     u64 value)
 {
-	struct o2g_knot *knot = table->bucket[value & (table->buckets - 1)];
+	struct o2g_knot *knot = *bucket_of(table, value);
 
 	for (; knot; knot = knot->chain) {
 		table->compared++;
@@ -76,32 +93,52 @@ static void grow(struct o2g_table *table)
 	const u32 buckets = table->buckets * 2;
 	struct o2g_knot **bucket;
 
-	if (table->buckets >= MOST_BUCKETS)
+	if (table->old || table->buckets >= MOST_BUCKETS)
 		return;
 	bucket = host->alloc(host->ctx, (u64)buckets * sizeof(void *));
 	if (!bucket)
 		return;
-	for (u32 i = 0; i < table->buckets; i++) {
-		struct o2g_knot *knot = table->bucket[i];
-
-		while (knot) {
-			struct o2g_knot *after = knot->chain;
-
-			chain(&bucket[knot->hash & (buckets - 1)], knot);
-			knot = after;
-		}
-	}
-	o2g_table_free(table);
+	table->old = table->bucket;
+	table->old_buckets = table->buckets;
+	table->moved = 0;
 	table->bucket = bucket;
 	table->buckets = buckets;
+}
+
+static void move_bucket(struct o2g_table *table)
+{
+	struct o2g_knot *knot = table->old[table->moved++];
+
+	while (knot) {
+		struct o2g_knot *after = knot->chain;
+
+		chain(bucket_of(table, knot->hash), knot);
+		knot = after;
+		table->rehashed++;
+	}
+}
+
+/* A table of any size grows without a long pause, and has grown before it
+ * would have to again. */
+static void move_some(struct o2g_table *table)
+{
+	for (int n = 0; table->old && n < MOVED_MOST; n++) {
+		move_bucket(table);
+		if (table->moved < table->old_buckets)
+			continue;
+		array_free(table, table->old, table->old_buckets);
+		table->old = 0;
+	}
 }
 
 void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
 		   const struct o2g_key *key)
 {
 	const u64 value = hash(table, key);
-	struct o2g_knot *first = find(table, key, value);
+	struct o2g_knot *first;
 
+	move_some(table);
+	first = find(table, key, value);
 	knot->hash = value;
 	knot->key = *key;
 	if (first) {
@@ -115,7 +152,7 @@ void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
 		grow(table);
 	knot->next = knot;
 	knot->prev = knot;
-	chain(&table->bucket[value & (table->buckets - 1)], knot);
+	chain(bucket_of(table, value), knot);
 	table->keys++;
 }
 

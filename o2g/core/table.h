@@ -38,8 +38,12 @@ struct o2g_table {
 	struct o2g_hash_key secret;
 	struct o2g_knot **bucket;
 	u32 buckets; /* a power of two */
+	/* The array before, while the table grows: its first buckets are
+	 * moved, a few with each knot that is added. */
+	struct o2g_knot **old;
+	u32 old_buckets, moved;
 	u32 keys;
-	u64 compared; /* knots looked at, for tests of the cost */
+	u64 compared, rehashed; /* knots, for tests of the cost */
 };
 
 int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,

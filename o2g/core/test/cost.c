@@ -10,6 +10,7 @@
 
 #define MANY 100000u
 #define SOURCES 1000u
+#define MOVED_MOST 200 /* entries, while a receive is posted */
 
 static struct bed bed;
 static u8 body[8];
@@ -58,13 +59,19 @@ static void report(check_fn *check, const char *name, u32 per_pair, u32 got)
 /* Receives first, then a flood; `tags` different ones. */
 static void posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 {
-	u64 before;
+	u64 before, moved, most = 0;
 	u32 got = 0;
 
 	open_large();
 	before = cost();
-	for (u32 i = 0; i < MANY; i++)
+	for (u32 i = 0; i < MANY; i++) {
+		moved = bed.core->table.rehashed;
 		bed_recv(&bed, O2G_ANY_PEER, i % tags, ignore, body, 0, i);
+		moved = bed.core->table.rehashed - moved;
+		most = moved > most ? moved : most;
+	}
+	check(most <= MOVED_MOST && bed.core->table.rehashed > MANY / 2,
+	      "the table grows without a long pause");
 	for (u32 i = MANY; i-- > 0;) {
 		bed_send(&bed, 0, i % tags, body, 0, i);
 		got += i % 4096 ? 0 : take_all();

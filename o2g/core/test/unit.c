@@ -684,6 +684,7 @@ int main(void)
 	wakes();
 	hostile_run(check);
 	cost_run(check);
+	bounds_run(check);
 	random_worlds();
 	return tap_done();
 }

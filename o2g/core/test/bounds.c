@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * That no single piece of work grows with what a program or its peer has
+ * piled up: an engine in a kernel does each with softirqs off.
+ */
+#include <stdio.h>
+
+#include "pair.h"
+#include "suite.h"
+
+#define MANY 5000u
+#define AT_ONCE 256u /* more than any piece of work here may do */
+#define CREDIT (MANY * 2 * O2G_MESSAGE_COST)
+
+static struct bed bed;
+static struct bed_end end;
+static struct o2g_conn *conn;
+static u8 body[8];
+
+static void open_many(u32 batch, u64 forgiven)
+{
+	const struct bed_options options = {.sq = 1024,
+					    .cq = 0x10000,
+					    .postings = 100000,
+					    .peers = 4,
+					    .unexpected = 1ull << 30,
+					    .forgiven = forgiven,
+					    .batch = batch};
+
+	bed_open(&bed, &options);
+	for (u32 i = 0; i < 3; i++)
+		o2g_core_peer(bed.core, i, i == 0);
+	end = (struct bed_end){.bed = &bed};
+	if (o2g_conn_attach(bed.core, 1, CREDIT, CREDIT, &end, &conn))
+		abort();
+}
+
+static int says(struct o2g_frame frame)
+{
+	struct o2g_piece piece;
+
+	if (o2g_rx_want(conn, &piece) || piece.length != sizeof(frame))
+		return 0;
+	memcpy(piece.core, &frame, sizeof(frame));
+	return !o2g_rx_done(conn, sizeof(frame));
+}
+
+/* A message of which nothing but the header comes. */
+static struct o2g_frame begun(u32 id, u64 length)
+{
+	return (struct o2g_frame){.type = O2G_MESSAGE,
+				  .id = id,
+				  .context = 1,
+				  .tag = 5,
+				  .length = length};
+}
+
+/* All credit in messages that never come whole. */
+static void unfinished(check_fn *check)
+{
+	u64 before, looked = 0;
+	u32 id = 0, said = 0;
+
+	open_many(0, 1ull << 30);
+	while (bed.core->counts.held < MANY)
+		if (!says(begun(++id, 1)))
+			abort();
+	says(begun(++id, CREDIT - conn->spent_in - O2G_MESSAGE_COST));
+	for (u32 i = 0; i < MANY; i++) {
+		before = bed.core->scanned;
+		said += says((struct o2g_frame){.type = O2G_CREDIT});
+		if (bed.core->scanned - before > looked)
+			looked = bed.core->scanned - before;
+	}
+	check(said == MANY && looked == 0 && conn->spent_in == CREDIT,
+	      "unfinished messages are not looked at for credit");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
+/* Messages that were held while credit could not go back, and then could. */
+static void forgiven(check_fn *check)
+{
+	const u32 most = CREDIT / O2G_MESSAGE_COST;
+	u64 before;
+
+	open_many(0, 1);
+	for (u32 i = 0; i < most; i++)
+		if (!says(begun(i + 1, 0)))
+			abort();
+	bed.core->limits.forgiven = 1ull << 30;
+	before = bed.core->scanned;
+	says((struct o2g_frame){.type = O2G_CREDIT});
+	check(conn->owed > 0 && bed.core->scanned - before <= AT_ONCE,
+	      "credit goes back for a few messages at a time");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
+/* ---- ends ---- */
+
+static u32 over, failed;
+
+/* Does one piece of the rest; how many operations and messages went. */
+static u32 step(void)
+{
+	const u32 before = bed.core->ops.used + bed.core->messages.used;
+	struct o2g_cqe cqe;
+
+	if (o2g_core_consume(bed.core) < 0)
+		abort();
+	while (bed_take(&bed, &cqe)) {
+		over++;
+		failed += cqe.status == -104;
+	}
+	return before - (bed.core->ops.used + bed.core->messages.used);
+}
+
+/* Sends, receives and unfinished messages of one peer. */
+static void pile_up(void)
+{
+	over = failed = 0;
+	for (u32 i = 0; i < MANY; i++) {
+		bed_recv(&bed, 1, 6, 0, body, sizeof(body), i);
+		bed_send(&bed, 1, 6, body, sizeof(body), i);
+		if (!says(begun(i + 1, 1)))
+			abort();
+	}
+}
+
+/* Most of it is left after the first step; the others are as small. */
+static void in_steps(check_fn *check, const char *name)
+{
+	const u32 left = bed.core->ops.used + bed.core->messages.used;
+	u32 steps = 0, most = 0, n;
+
+	while (o2g_core_more(bed.core)) {
+		n = step();
+		most = n > most ? n : most;
+		steps++;
+	}
+	printf("# %u operations fail in %u steps, %u at a time\n", failed,
+	       steps, most);
+	check(left > 2 * MANY - AT_ONCE && most <= AT_ONCE, name);
+	check(over == 2 * MANY && failed == 2 * MANY,
+	      "and all that named the peer fails");
+}
+
+static void end_of_stream(check_fn *check)
+{
+	open_many(64, 0);
+	pile_up();
+	bed_recv(&bed, O2G_ANY_PEER, 7, 0, body, sizeof(body), MANY);
+	o2g_conn_end(conn, -104);
+	in_steps(check, "a stream's end takes small steps");
+	check(bed.core->counts.posted == 1 && !bed_close(&bed), "memory");
+}
+
+/* One that the program gives up. */
+static void end_of_peer(check_fn *check)
+{
+	open_many(64, 0);
+	over = failed = 0;
+	for (u32 i = 0; i < MANY; i++) {
+		bed_recv(&bed, 2, 6, 0, body, sizeof(body), i);
+		bed_send(&bed, 2, 6, body, sizeof(body), i);
+	}
+	o2g_core_lost(bed.core, 2, -104);
+	in_steps(check, "giving up a peer takes small steps");
+	o2g_conn_end(conn, 0);
+	check(!bed_close(&bed), "memory");
+}
+
+/* What is about to vanish is not received meanwhile, and nothing is left when
+ * the core goes in the middle of it. */
+static void meanwhile(check_fn *check)
+{
+	open_many(64, 0);
+	pile_up();
+	o2g_conn_end(conn, -104);
+	bed_recv(&bed, O2G_ANY_PEER, 5, 0, body, sizeof(body), 77);
+	while (o2g_core_more(bed.core))
+		o2g_core_consume(bed.core);
+	check(bed.core->counts.posted == 1 && bed.core->counts.held == 0,
+	      "a receive from anybody gets no message that vanishes");
+	check(!bed_close(&bed), "memory");
+	open_many(64, 0);
+	pile_up();
+	o2g_conn_end(conn, -104);
+	check(o2g_core_more(bed.core) && !bed_close(&bed),
+	      "a core is freed amid an end");
+}
+
+void bounds_run(check_fn *check)
+{
+	unfinished(check);
+	forgiven(check);
+	end_of_stream(check);
+	end_of_peer(check);
+	meanwhile(check);
+}
