@@ -33,7 +33,8 @@ FUZZ_SUITES := $(addprefix fuzz-,$(FUZZERS))
 $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f) = $$(fuzz_$(f)) -max_total_time=5 $(call fuzz_out,$(f)))\
 	$(eval suite_fuzz-$(f)_needs = $$(fuzz_$(f)_needs))\
-	$(eval suite_fuzz-$(f)_kind = fuzz))
+	$(eval suite_fuzz-$(f)_kind = fuzz)\
+	$(eval suite_fuzz-$(f)_beside = yes))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 # T counts when it was typed, not when some shell happens to export one.
@@ -59,9 +60,13 @@ endef
 # A run of chosen suites has files of its own, beside those of the full run.
 space := $(subst ,, )
 run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
-# name <tab> kind <tab> deadline <tab> command, one line per suite.
+# name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. A room
+# says suite_X_beside = yes of a suite that only computes, so that in a whole
+# run it passes beside those that boot machines.
 tab := $(shell printf '\t')
-suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(tab)$(or \
+comma := ,
+suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
+	$(suite_$(1)_beside),$(comma)beside,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines))$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
 # Whole runs give suites that failed a second chance, unless STRICT was typed.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)

@@ -9,6 +9,7 @@ suite_runner_kind = go
 
 STYLE := $(B)/tool/style
 suite_style = $(STYLE)
+suite_style_beside = yes
 suite_style_needs = $(STYLE) $(GENERATED)
 
 $(STYLE): FORCE

@@ -68,6 +68,7 @@ suite_conformance-cheats_kind := go
 suite_conformance-cheats_needs := $(CONF)/glibc/hello $(CONF)/glibc/proof
 
 suite_conformance-native := $(CONF_RUN) -on native
+suite_conformance-native_beside = yes
 suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
 
 suite_conformance-linux := $(CONF_RUN) -on linux

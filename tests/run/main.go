@@ -2,8 +2,8 @@
 
 // Run is the test runner behind `make test`, `make check` and `make style`.
 //
-// It runs suites one after the other, each under a deadline, believes nothing
-// but their reports (TAP, or `go test -json`), and ends with one line
+// It runs suites one after the other, but those of a second lane beside those
+// that boot machines, each under a deadline, believes nothing but their reports (TAP, or `go test -json`), and ends with one line
 // `N passed, N failed, N skipped`. A suite that ends without a plan, reports
 // fewer tests than it planned, exits with an error although every test passed,
 // or reports nothing at all has failed, and the cause is named.
@@ -28,6 +28,7 @@ type options struct {
 	spec   string // SPEC.md, or empty
 	part   bool   // judge only promises whose suites all ran
 	again  int    // how many suites that failed may be run again
+	lane   bool   // be the second lane of another runner
 }
 
 func main() {
@@ -40,10 +41,18 @@ func main() {
 	flag.StringVar(&o.spec, "spec", "", "`file` of promises to hold against the results")
 	flag.BoolVar(&o.part, "spec-part", false, "judge only promises whose suites all ran")
 	flag.IntVar(&o.again, "again", 0, "run up to `N` suites again that failed; none if more of them did")
+	flag.BoolVar(&o.lane, "lane", false, "run the suites for another runner, and tell it by JSON")
 	flag.Parse()
 	if o.suites == "" || o.again < 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	if o.lane {
+		if err := runLane(o, os.Stdout, interrupts()); err != nil {
+			fmt.Fprintf(os.Stderr, "tests/run: %v\n", err)
+			os.Exit(2)
+		}
+		return
 	}
 	ok, err := runAll(o, &reporter{out: os.Stdout, tty: isTerminal(os.Stdout)})
 	if err != nil {
@@ -53,6 +62,12 @@ func main() {
 	if !ok {
 		os.Exit(1)
 	}
+}
+
+func interrupts() chan os.Signal {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	return stop
 }
 
 // runAll runs every suite, those that failed perhaps again, and reports. It is
@@ -66,15 +81,12 @@ func runAll(o options, rep *reporter) (bool, error) {
 		return false, err
 	}
 	becomeReaper()
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	stop := interrupts()
 	defer signal.Stop(stop)
 
 	outs := make([]outcome, len(suites))
-	for i, s := range suites {
-		if outs[i], err = runOne(o, s, rep, stop, nil); err != nil {
-			return false, err
-		}
+	if err := runFirst(o, suites, outs, rep, stop); err != nil {
+		return false, err
 	}
 	saved, err := runAgain(o, suites, outs, rep, stop)
 	if err != nil {
@@ -85,6 +97,34 @@ func runAll(o options, rep *reporter) (bool, error) {
 		all = append(all, out.results...)
 	}
 	return conclude(o, rep, suites, all, saved)
+}
+
+// runFirst runs every suite once: first those that run by themselves.
+func runFirst(o options, suites []suite, outs []outcome, rep *reporter, stop <-chan os.Signal) error {
+	single, first, second := split(suites)
+	var err error
+	for _, i := range single {
+		if outs[i], err = runOne(o, suites[i], rep, stop, nil); err != nil {
+			return err
+		}
+	}
+	if len(second) == 0 {
+		return nil
+	}
+	lane, err := startLane(o, suites, second)
+	if err != nil {
+		return err
+	}
+	spared.Store(int64(lane.cmd.Process.Pid))
+	defer spared.Store(0)
+	for _, i := range first {
+		if outs[i], err = runOne(o, suites[i], rep, stop, nil); err != nil {
+			lane.stop()
+			return err
+		}
+		lane.poll(outs, rep)
+	}
+	return lane.wait(outs, rep, stop)
 }
 
 // runOne runs one suite; first are the results of an earlier run, if there was

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,8 +23,11 @@ func becomeReaper() {
 // writes its registry then.
 const politeness = 2 * time.Second
 
+// spared is the process of the second lane, or 0: it ends its own leftovers.
+var spared atomic.Int64
+
 // endLeftovers ends every descendant of this process, kindly at first, and
-// gives their number. It is called when no suite runs.
+// gives their number. It is called when no suite of this process runs.
 func endLeftovers() int {
 	reapEnded()
 	seen := map[int]bool{}
@@ -63,7 +67,8 @@ func reapEnded() {
 	}
 }
 
-// descendants lists the live or unreaped processes below pid, by /proc.
+// descendants lists the live or unreaped processes below pid, by /proc, without
+// the one that is spared and those below it.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -73,6 +78,9 @@ func descendants(pid int) []int {
 			continue // it ended meanwhile
 		}
 		child, parent := parseStat(text)
+		if int64(child) == spared.Load() {
+			continue
+		}
 		children[parent] = append(children[parent], child)
 	}
 	var all []int

@@ -16,6 +16,7 @@ import (
 type suite struct {
 	name     string
 	kind     string // tap, go, exit or fuzz
+	lane     string // alone, machines or beside
 	deadline time.Duration
 	command  string
 }
@@ -72,12 +73,16 @@ func parseSuite(line string) (suite, error) {
 	if len(f) != 4 {
 		return suite{}, fmt.Errorf("want name, kind, deadline, command; got %q", line)
 	}
-	s := suite{name: f[0], kind: f[1], command: strings.TrimSpace(f[3])}
+	kind, lane, _ := strings.Cut(f[1], ",")
+	s := suite{name: f[0], kind: kind, lane: lane, command: strings.TrimSpace(f[3])}
 	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
 		return s, fmt.Errorf("bad suite name %q", s.name)
 	}
 	if newParser(s) == nil {
 		return s, fmt.Errorf("suite %s: unknown kind %q", s.name, s.kind)
+	}
+	if lane != alone && lane != machines && lane != beside {
+		return s, fmt.Errorf("suite %s: unknown lane %q", s.name, lane)
 	}
 	seconds, err := strconv.Atoi(strings.TrimSpace(f[2]))
 	if err != nil || seconds <= 0 {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buildRunner gives the runner as a program: the second lane is one more.
+func buildRunner(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// Two suites that each wait for the other pass only side by side; what runs
+// alone runs before both, and each lane ends only its own leftovers.
+func TestLanes(t *testing.T) {
+	runner := buildRunner(t)
+	meet := func(mine, other string) string {
+		return `touch ` + mine + `; n=0; while [ ! -e ` + other + ` ] && [ $n -lt 400 ]; do n=$((n+1)); sleep 0.05; done; ` +
+			`[ -e ` + other + ` ] && printf 'ok 1 - met\n1..1\n'`
+	}
+	tests := []struct {
+		name    string
+		suites  []string
+		closing string
+		wants   []string
+	}{
+		{"side by side", []string{
+			"b\ttap,beside\t60\t" + meet("B", "A"),
+			"a\ttap,machines\t60\t" + meet("A", "B"),
+			"c\ttap\t60\t[ ! -e A ] && [ ! -e B ] && printf 'ok 1 - first\\n1..1\\n'",
+		}, "3 passed, 0 failed, 0 skipped", []string{"ok   a", "ok   b", "ok   c"}},
+		{"a failure beside", []string{
+			"b\ttap,beside\t60\tprintf 'not ok 1 - x y\\n1..1\\n'; exit 1",
+			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
+		}, "1 passed, 1 failed, 0 skipped", []string{"not ok: b: x y"}},
+		{"leftovers beside", []string{
+			"b\ttap,beside\t60\t" + meet("B", "A") + "; (setsid sleep 300 &)",
+			"a\ttap,machines\t60\t" + meet("A", "B"),
+		}, "2 passed, 0 failed, 0 skipped", []string{"b                       1 passed", "processes left behind, ended"}},
+		{"the lane dies", []string{
+			"b\ttap,beside\t60\tkill -9 $(cut -d' ' -f4 /proc/$$/stat); sleep 60",
+			"d\ttap,beside\t60\tprintf 'ok 1 - d\\n1..1\\n'",
+			"a\ttap,machines\t60\tprintf 'ok 1 - a\\n1..1\\n'",
+		}, "1 passed, 2 failed, 0 skipped", []string{"not ok: b", "second lane ended before it", "not ok: d"}},
+		{"no machine: one after the other", []string{
+			"b\ttap,beside\t60\tprintf 'ok 1 - b\\n1..1\\n'",
+			"c\ttap\t60\tprintf 'ok 1 - c\\n1..1\\n'",
+		}, "2 passed, 0 failed, 0 skipped", []string{"ok   b"}},
+		{"no such lane", []string{"b\ttap,fast\t60\ttrue"}, "", []string{`unknown lane "fast"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			list := writeFile(t, strings.Join(tt.suites, "\n")+"\n")
+			cmd := exec.Command(runner, "-suites", list, "-logs", "logs")
+			cmd.Dir = dir
+			out, err := cmd.CombinedOutput()
+			good := strings.Contains(tt.closing, " 0 failed")
+			if (err == nil) != good {
+				t.Errorf("%v", err)
+			}
+			if tt.closing != "" && !strings.HasSuffix(string(out), "\n"+tt.closing+"\n") {
+				t.Errorf("want %q at the end of\n%s", tt.closing, out)
+			}
+			for _, want := range tt.wants {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// A signal ends what runs in both lanes.
+func TestLanes_interrupt(t *testing.T) {
+	dir := t.TempDir()
+	list := writeFile(t, "b\ttap,beside\t60\techo $$ >B; sleep 300\n"+
+		"a\ttap,machines\t60\twhile [ ! -s B ]; do sleep 0.05; done; printf 'ok 1 - a\\n1..1\\n'\n")
+	cmd := exec.Command(buildRunner(t), "-suites", list, "-logs", "logs")
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "logs", "a.log")
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for left := 3000; ; left-- {
+		text, _ := os.ReadFile(log)
+		if bytes.Contains(text, []byte("1..1")) {
+			break
+		}
+		if left == 0 {
+			cmd.Process.Kill()
+			t.Fatal("the first lane did not end")
+		}
+		<-poll.C
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err == nil {
+		t.Error("an interrupted run was good")
+	}
+	if !strings.Contains(out.String(), "interrupted") {
+		t.Errorf("no word of it in\n%s", out.String())
+	}
+	pid, err := os.ReadFile(filepath.Join(dir, "B"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil {
+		t.Error("the second lane's suite runs on")
+	}
+}
