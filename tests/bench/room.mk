@@ -87,7 +87,7 @@ bench_o2g_instructions_needs = $(BENCH_RUN) $(BENCH)/o2g/receiver kernels \
 # and the MPI's own TCP.
 o2g_kernel_programs := $(addprefix $(BENCH)/o2g-kernel/,held sort)
 $(o2g_kernel_programs): $(BENCH)/o2g-kernel/%: $(bench_dir)/o2g-kernel/%.c \
-		$(B)/mpi/ready
+		$(bench_dir)/o2g-kernel/rank.h $(B)/mpi/ready
 	$(call say,MPICC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(B)/mpi/mpich/bin/mpicc -std=gnu11 -O2 -g -Wall -Wextra \

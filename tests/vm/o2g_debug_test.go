@@ -24,7 +24,7 @@ func TestO2gDebug(t *testing.T) {
 		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=o2g-debug")
 	}
 	g := bootO2g(t, lab.Machine{
-		Kernel: kernel, Nodes: 3, Memory: 3072,
+		Kernel: kernel, Nodes: 3, Memory: 2048,
 		Append: "loglevel=7", // kmemleak speaks softly
 	}, 4*time.Hour)
 	g.patience = debugSlowness

@@ -9,38 +9,15 @@
  * Rank 0 sends to rank 1: 64 KiB, 4 MiB, 32 MiB. It prints the medians of how
  * long MPI_Send took there, and MPI_Wait after the work here.
  */
-#include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "rank.h"
 
 enum { TIMES = 3 };
 #define WORK 0.3 /* seconds */
 
-static int rank, late;
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "held: rank %d: %s\n", rank, what);
-	MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void work(void)
-{
-	double end = now() + WORK;
-
-	while (now() < end)
-		;
-}
+static int late;
 
 static double sends(char *b, int size)
 {
@@ -62,7 +39,7 @@ static double receives(char *b, int size)
 	if (!late)
 		MPI_Irecv(b, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
 	MPI_Send(0, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
-	work();
+	work(WORK);
 	t = now();
 	if (late)
 		MPI_Irecv(b, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);

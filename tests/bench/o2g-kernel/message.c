@@ -12,128 +12,26 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
 
 #include <skep/mark.h>
 
+#include "tests/bench/o2g/fabric.h"
+
 #define SIZE_MOST (1u << 20)
-#define NAME_SIZE 128
 #define PATIENCE 120 /* seconds for one message */
 
-struct end {
-	struct fid_ep *ep;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	fi_addr_t other;
-};
-
-static struct fi_info *info;
-static struct fid_fabric *fabric;
-static struct fid_domain *domain;
 static struct end from, to;
 static uint8_t *out, *in;
 static uint64_t yields;
 
-static void die(const char *format, ...)
-{
-	va_list list;
+static struct fi_context2 context[2];
 
-	va_start(list, format);
-	fprintf(stderr, "message: ");
-	vfprintf(stderr, format, list);
-	fputc('\n', stderr);
-	va_end(list);
-	exit(1);
-}
-
-static void must(long result, const char *what)
-{
-	if (result < 0)
-		die("%s: %s", what, fi_strerror((int)-result));
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void open_domain(const char *provider)
-{
-	struct fi_info *hints = fi_allocinfo();
-	bool own = !strcmp(provider, "o2g"); /* it knows no host names */
-
-	if (!hints)
-		die("out of memory");
-	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN; /* as MPICH asks */
-	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
-	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-	hints->fabric_attr->prov_name = strdup(provider);
-	must(fi_getinfo(FI_VERSION(1, 17), own ? NULL : "127.0.0.1", NULL,
-			own ? 0 : FI_SOURCE, hints, &info),
-	     provider);
-	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
-	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
-	fi_freeinfo(hints);
-}
-
-static void open_end(struct end *end, uint8_t name[NAME_SIZE])
-{
-	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
-				.wait_obj = FI_WAIT_NONE};
-	size_t length = NAME_SIZE;
-
-	must(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
-	must(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
-	must(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
-	must(fi_ep_bind(end->ep, &end->av->fid, 0), "binding a vector");
-	must(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV),
-	     "binding a queue");
-	must(fi_enable(end->ep), "fi_enable");
-	must(fi_getname(&end->ep->fid, name, &length), "fi_getname");
-}
-
-static void name_other(struct end *end, const uint8_t name[NAME_SIZE])
-{
-	if (fi_av_insert(end->av, name, 1, &end->other, 0, NULL) != 1)
-		die("an address was refused");
-}
-
-static int look(struct end *end)
+static int looks(struct end *end)
 {
 	struct fi_cq_tagged_entry entry;
-	ssize_t n = fi_cq_read(end->cq, &entry, 1);
-	struct fi_cq_err_entry error = {0};
 
-	if (n == -FI_EAGAIN)
-		return 0;
-	if (n == -FI_EAVAIL && fi_cq_readerr(end->cq, &error, 0) == 1)
-		die("a message failed: %s", fi_strerror(error.err));
-	must(n, "fi_cq_read");
-	return (int)n;
+	return look(end, &entry, 1);
 }
-
-static struct fi_context2 context[2];
 
 static void post(size_t length)
 {
@@ -154,8 +52,8 @@ static void send_one(size_t length)
 		r = fi_tsend(from.ep, out, length, NULL, from.other, 1,
 			     &context[0]);
 		if (r == -FI_EAGAIN) { /* not connected yet */
-			look(&from);
-			look(&to);
+			looks(&from);
+			looks(&to);
 			sched_yield();
 		}
 	} while (r == -FI_EAGAIN);
@@ -169,9 +67,9 @@ static void complete(void)
 
 	for (;;) {
 		if (!received)
-			received = look(&to);
+			received = looks(&to);
 		if (!sent)
-			sent = look(&from);
+			sent = looks(&from);
 		if (sent && received)
 			return;
 		sched_yield();
@@ -216,7 +114,7 @@ static void unexpected_4(int number)
 	send_one(8);
 	SKEP_MARK_END(8);
 	SKEP_MARK_BEGIN(9);
-	look(&to); /* as an MPI library does, called for something else */
+	looks(&to); /* as an MPI library does, called for something else */
 	post(8);
 	complete();
 	SKEP_MARK_END(9);
@@ -228,7 +126,7 @@ static void nothing_5(int number)
 {
 	(void)number;
 	SKEP_MARK_BEGIN(10);
-	look(&to);
+	looks(&to);
 	SKEP_MARK_END(10);
 }
 
@@ -237,11 +135,12 @@ int main(int argc, char **argv)
 	static void (*const question[])(int) = {posted_0,     posted_1,
 						posted_2,     posted_3,
 						unexpected_4, nothing_5};
-	uint8_t name[2][NAME_SIZE];
+	struct name name[2];
 	int messages;
 
 	if (argc != 3)
 		return 2;
+	role = "message";
 	messages = atoi(argv[2]);
 	out = malloc(SIZE_MOST);
 	in = malloc(SIZE_MOST);
@@ -249,10 +148,10 @@ int main(int argc, char **argv)
 		die("out of memory");
 	memset(in, 0, SIZE_MOST);
 	open_domain(argv[1]);
-	open_end(&from, name[0]);
-	open_end(&to, name[1]);
-	name_other(&from, name[1]);
-	name_other(&to, name[0]);
+	open_end(&from, &name[0]);
+	open_end(&to, &name[1]);
+	from.other = insert(&from, &name[1]);
+	to.other = insert(&to, &name[0]);
 	post(8); /* they are connected then, both ways */
 	send_one(8);
 	complete();

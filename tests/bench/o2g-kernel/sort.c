@@ -9,41 +9,18 @@
  * Rank 0 prints by how much a round is longer than its work. What was sorted is
  * checked each time.
  */
-#include <mpi.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "rank.h"
 
 enum { KEYS = 1 << 16, KEY_MOST = 1 << 11, ROUNDS = 10, RANKS_MOST = 16 };
 #define WORK 0.02 /* seconds */
 
-static int rank, ranks, late;
+static int ranks, late;
 static uint16_t own[KEYS], sorted[KEYS], got[KEYS];
 static int count[RANKS_MOST], start[RANKS_MOST], incoming[RANKS_MOST];
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "sort: rank %d: %s\n", rank, what);
-	MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void work(void)
-{
-	double end = now() + WORK;
-
-	while (now() < end)
-		;
-}
 
 static int owner(uint16_t key)
 {
@@ -90,7 +67,7 @@ static int exchange(void)
 	for (int r = 0; r < ranks; r++)
 		MPI_Isend(sorted + start[r], count[r], MPI_UINT16_T, r, 1,
 			  MPI_COMM_WORLD, &request[ranks + r]);
-	work();
+	work(WORK);
 	if (late)
 		receive(request);
 	MPI_Waitall(2 * ranks, request, MPI_STATUSES_IGNORE);

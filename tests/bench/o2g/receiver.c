@@ -16,29 +16,17 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
-
 #include <skep/mark.h>
+
+#include "tests/bench/o2g/fabric.h"
 
 /* The intervals. */
 enum {
@@ -54,14 +42,8 @@ enum {
 #define BURST 32
 #define EMPTY_READS 64
 #define TICK_LOOPS 10000000
-#define NAME_SIZE 128
 #define SENDERS_MOST 16384
 #define PATIENCE 300 /* seconds for one step */
-
-struct name {
-	size_t length;
-	uint8_t bytes[NAME_SIZE];
-};
 
 /* Between the two processes: the receiver orders, the senders obey. */
 struct shared {
@@ -73,51 +55,14 @@ struct shared {
 	struct name name[SENDERS_MOST];
 };
 
-struct end {
-	struct fid_ep *ep;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	fi_addr_t other; /* a sender's only one */
-};
-
 struct message {
 	struct fi_context2 context; /* first: the operation's */
 	uint64_t number;
 };
 
 static struct shared *shared;
-static struct fi_info *info;
-static struct fid_fabric *fabric;
-static struct fid_domain *domain;
 static int senders, messages;
 static bool calls, alone;
-static const char *role = "receiver";
-
-static void die(const char *format, ...)
-{
-	va_list list;
-
-	va_start(list, format);
-	fprintf(stderr, "receiver: %s: ", role);
-	vfprintf(stderr, format, list);
-	fputc('\n', stderr);
-	va_end(list);
-	exit(1);
-}
-
-static void must(long result, const char *what)
-{
-	if (result < 0)
-		die("%s: %s", what, fi_strerror((int)-result));
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- marks ---- */
 
@@ -135,72 +80,6 @@ static double now(void)
 	} while (0)
 
 /* ---- endpoints ---- */
-
-static void open_domain(const char *provider)
-{
-	struct fi_info *hints = fi_allocinfo();
-	bool own = !strcmp(provider, "o2g"); /* it knows no host names */
-	int r;
-
-	if (!hints)
-		die("out of memory");
-	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-	/* As MPICH asks. */
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
-	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-	hints->fabric_attr->prov_name = strdup(provider);
-	r = fi_getinfo(FI_VERSION(1, 17), own ? NULL : "127.0.0.1", NULL,
-		       own ? 0 : FI_SOURCE, hints, &info);
-	must(r, provider);
-	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
-	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
-	fi_freeinfo(hints);
-}
-
-static void open_end(struct end *end, struct name *name)
-{
-	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
-				.wait_obj = FI_WAIT_NONE};
-
-	must(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
-	must(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
-	must(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
-	must(fi_ep_bind(end->ep, &end->av->fid, 0), "binding a vector");
-	must(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV),
-	     "binding a queue");
-	must(fi_enable(end->ep), "fi_enable");
-	name->length = NAME_SIZE;
-	must(fi_getname(&end->ep->fid, name->bytes, &name->length),
-	     "fi_getname");
-}
-
-static fi_addr_t insert(struct end *end, const struct name *name)
-{
-	fi_addr_t address = FI_ADDR_NOTAVAIL;
-
-	if (fi_av_insert(end->av, name->bytes, 1, &address, 0, NULL) != 1)
-		die("an address was refused");
-	return address;
-}
-
-/* Completions, up to `most`; never an error. */
-static int look(struct end *end, struct fi_cq_tagged_entry *entry, int most)
-{
-	ssize_t n = fi_cq_read(end->cq, entry, (size_t)most);
-	struct fi_cq_err_entry error = {0};
-
-	if (n == -FI_EAGAIN)
-		return 0;
-	if (n == -FI_EAVAIL && fi_cq_readerr(end->cq, &error, 0) == 1)
-		die("a message failed: %s", fi_strerror(error.err));
-	must(n, "fi_cq_read");
-	return (int)n;
-}
 
 static void drain(struct end *end, int wanted)
 {
@@ -572,6 +451,7 @@ int main(int argc, char **argv)
 	pid_t child;
 	int option, status;
 
+	role = "receiver";
 	while ((option = getopt(argc, argv, "cr")) != -1) {
 		calls |= option == 'c';
 		alone |= option == 'r';

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What the MPI programs here share: ranks that work, measure and give up. */
+#ifndef TESTS_BENCH_O2G_KERNEL_RANK_H
+#define TESTS_BENCH_O2G_KERNEL_RANK_H
+
+#include <mpi.h>
+#include <stdio.h>
+#include <time.h>
+
+static int rank;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "rank %d: %s\n", rank, what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Computes, and calls nothing. */
+static void work(double seconds)
+{
+	double end = now() + seconds;
+
+	while (now() < end)
+		;
+}
+
+#endif
