@@ -54,24 +54,31 @@ void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message)
 	hold->place = O2G_PLACE_FORGET;
 }
 
-static int hold_make(struct o2g_core *core, struct o2g_message *message,
+static int hold_slab(struct o2g_core *core, struct o2g_message *message,
 		     u64 length)
 {
 	struct o2g_piece *hold = &message->hold;
 
-	if (core->limits.slab_message) {
-		hold->address = o2g_slab_take(&core->slab, length);
-		if (!hold->address)
-			return -O2G_EAGAIN;
-		hold->place = O2G_PLACE_AREA;
-	} else {
-		hold->core = length <= sizeof(message->small)
-				     ? message->small
-				     : core->host.alloc(core->host.ctx, length);
-		if (!hold->core)
-			return -O2G_EAGAIN;
-		hold->place = O2G_PLACE_CORE;
-	}
+	hold->address = o2g_slab_take(&core->slab, length);
+	if (!hold->address)
+		return -O2G_EAGAIN;
+	hold->place = O2G_PLACE_AREA;
+	hold->length = length;
+	message->split = length;
+	return 0;
+}
+
+static int hold_core(struct o2g_core *core, struct o2g_message *message,
+		     u64 length)
+{
+	struct o2g_piece *hold = &message->hold;
+
+	hold->core = length <= sizeof(message->small)
+			     ? message->small
+			     : core->host.alloc(core->host.ctx, length);
+	if (!hold->core)
+		return -O2G_EAGAIN;
+	hold->place = O2G_PLACE_CORE;
 	hold->length = length;
 	message->split = length;
 	return 0;
@@ -96,12 +103,17 @@ static void uncharge(struct o2g_core *core, struct o2g_message *message,
 	core->counts.held_bytes = core->charged;
 }
 
-/* Memory for the body of a message that nobody took yet. */
+/* Memory for the body of a message that nobody took yet. The slab may have
+ * room, but not in one piece; who waits for that may wait for ever, since its
+ * fragments lie between messages that the program wants later. */
 static int hold_body(struct o2g_core *core, struct o2g_message *message)
 {
 	if (charge(core, message, message->length))
 		return -O2G_EAGAIN;
-	if (!hold_make(core, message, message->length))
+	if (core->limits.slab_message &&
+	    !hold_slab(core, message, message->length))
+		return 0;
+	if (!hold_core(core, message, message->length))
 		return 0;
 	uncharge(core, message, message->length);
 	return -O2G_EAGAIN;
@@ -327,7 +339,7 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 	if (message->hold.place == O2G_PLACE_FORGET) {
 		if (slab && message->take && message->take <= slab &&
 		    message->conn && message->take == message->length)
-			hold_make(core, message, message->take);
+			hold_slab(core, message, message->take);
 		return;
 	}
 	if (slab && message->length <= slab)

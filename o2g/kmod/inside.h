@@ -104,6 +104,7 @@ struct o2g_memory {
 	struct o2g_user *user;
 	struct mem_cgroup *group;
 	struct list_head ready;	      /* blocks for the core; engine->lock */
+	u32 ready_count;	      /* and how many; engine->lock */
 	u64 wanted[O2G_MEMORY_SIZES]; /* sizes to have ready; engine->lock */
 	bool sleep;		      /* o2g_memory_alloc() may */
 };

@@ -20,6 +20,7 @@
 
 #define CHARGE 0x8000u	    /* for an engine itself, its workers and its file */
 #define TRIES 16	    /* of a call for which there was no memory */
+#define READY_MOST 8	    /* blocks; who wanted an older one may be gone */
 #define HURRY_MOST 0x8000ul /* not looked for without sleeping beyond this */
 
 struct o2g_user {
@@ -117,6 +118,7 @@ static void *ready_take(struct o2g_memory *memory, u64 size)
 		if (block->size != size)
 			continue;
 		list_del(&block->here);
+		memory->ready_count--;
 		memset(block, 0, sizeof(*block));
 		return block;
 	}
@@ -249,9 +251,25 @@ static u64 take_wanted(struct o2g_engine *engine)
 	return size;
 }
 
+/* With the lock: gives the oldest one back to the caller when there are too
+ * many. */
+static struct block *ready_add(struct o2g_engine *engine, struct block *block)
+{
+	struct o2g_memory *memory = &engine->memory;
+
+	list_add(&block->here, &memory->ready);
+	engine->fills++;
+	if (++memory->ready_count <= READY_MOST)
+		return NULL;
+	block = list_last_entry(&memory->ready, struct block, here);
+	list_del(&block->here);
+	memory->ready_count--;
+	return block;
+}
+
 int o2g_memory_fill(struct o2g_engine *engine)
 {
-	struct block *block;
+	struct block *block, *spare = NULL;
 	int found = 0;
 	u64 size;
 
@@ -261,14 +279,15 @@ int o2g_memory_fill(struct o2g_engine *engine)
 		spin_lock_bh(&engine->lock);
 		if (block) {
 			block->size = size;
-			list_add(&block->here, &engine->memory.ready);
-			engine->fills++;
+			spare = ready_add(engine, block);
 		} else {
 			want(&engine->memory, size);
 		}
 		spin_unlock_bh(&engine->lock);
 		if (!block)
 			break;
+		if (spare)
+			o2g_memory_free(engine, spare, spare->size);
 	}
 	return found;
 }

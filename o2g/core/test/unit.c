@@ -527,6 +527,35 @@ static void full_ring(void)
 	TAP(pair_close(&p));
 }
 
+/* Room enough, but not in one piece. */
+static void fragments(void)
+{
+	const u64 most = pair_slab.slab / 1024;
+	struct o2g_sqe back = {.op = O2G_OP_RELEASE};
+	u64 sent = 0, taken = 0;
+
+	pair_open(&p, &pair_slab, 1 << 20);
+	for (u64 i = 0; i < most; i++) {
+		send(i, out, 1000, 1);
+		sent += pair_run(&p) == 0 && pair_took(&p, 0, 1, 0);
+	}
+	for (u64 i = 0; i < most; i += 2) {
+		recv(i, in, 1000, 11);
+		taken += pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_SLAB;
+		back.data = p.cqe.where;
+		submit(1, back);
+	}
+	TAP(sent == most && taken == most / 2);
+	send(most, out + 1, 5000, 1);
+	TAP(pair_run(&p) == 0 && p.bed[1].core->counts.held == most / 2 + 1);
+	memset(in, 0, 5000);
+	recv(most, in, 5000, 11);
+	NAMED(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB) &&
+		      !memcmp(in, out + 1, 5000),
+	      "a long message comes though the slab is in fragments");
+	TAP(pair_close(&p));
+}
+
 static void slab(void)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RELEASE, .cookie = 5};
@@ -680,6 +709,7 @@ int main(void)
 	patience();
 	full_ring();
 	slab();
+	fragments();
 	turns();
 	wakes();
 	hostile_run(check);
