@@ -75,10 +75,12 @@ struct o2g_limits {
 	u64 forgiven;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
 	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
-	 * the slab, receives up to this go through it, and what lies there
-	 * whole is completed with O2G_CQE_SLAB instead of being copied. */
+	 * the slab as long as that has room in one piece, receives up to this
+	 * go through it, and what lies there whole is completed with
+	 * O2G_CQE_SLAB instead of being copied. */
 	u32 slab_message;
-	/* Most submissions read at a time, so that a softirq ends; what comes
+	/* Most submissions read at a time, so that a softirq ends, and a sign
+	 * that ends of connections are to be done in parts as well; what comes
 	 * in while many messages are unmatched has none read. What was left
 	 * lying is what o2g_core_more() says. 0: no such limit. */
 	u32 batch;
@@ -132,7 +134,8 @@ int o2g_core_consume(struct o2g_core *core);
  * o2g_rx_blocked() said holds, unless host->alloc() has more than before. */
 u64 o2g_core_changes(const struct o2g_core *core);
 
-/* True when submissions were left lying that o2g_core_consume() could take. */
+/* True when o2g_core_consume() has something to do: submissions that were left
+ * lying, or what ended connections left. */
 int o2g_core_more(const struct o2g_core *core);
 
 /* A part of the slab, at least so many bytes, in which nothing lies or will
@@ -218,7 +221,8 @@ int o2g_conn_bye_received(const struct o2g_conn *conn);
  * directed at it fail (-ECONNRESET for a death, -ESHUTDOWN for an end), also
  * those posted later unless an arrived message matches; a message that had
  * not come whole fails its receive, or vanishes if it had none. Receives from
- * anybody and messages that came whole stay. Frees conn.
+ * anybody and messages that came whole stay. The engine's no more; with
+ * limits.batch o2g_core_consume() does what is left, before it reads on.
  */
 void o2g_conn_end(struct o2g_conn *conn, int error);
 
