@@ -80,8 +80,7 @@ func (g *lendingGuest) output(t *testing.T, p lab.Program) string {
 
 // halves: one of a core's two threads is lent only to who says so.
 func (g *lendingGuest) halves(t *testing.T) {
-	skep := filepath.Join(g.build, "bin", "skep")
-	text := g.output(t, shell("exec 2>&1; S="+skep+`
+	text := g.output(t, shell("exec 2>&1; S="+skepOf(t)+`
 		$S part create --cpus 3 --mem 32M || echo "exit $?"
 		cat /sys/devices/system/cpu/online
 		$S part create --cpus 3 --mem 32M --name half --split
