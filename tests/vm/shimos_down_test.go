@@ -28,8 +28,8 @@ type lendingGuest struct {
 }
 
 // Cores that are lent stop before the machine reboots, goes to another kernel
-// or panics, and the next kernel has all of them.
-func TestShimosDown(t *testing.T) {
+// or panics, and the next kernel has all of them: make soak ROOM=shimos-down.
+func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)
 		build, err := lab.BuildDir()
