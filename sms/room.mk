@@ -96,7 +96,7 @@ suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise \
 	$(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 
-# Files on both kernels; `make test` copies them on one.
+# Files, faults of sms and a false proxy on both kernels; `make test` has one.
 SOAKS += sms
 soak_sms = SKEP_SMS_LONG=1 $(GO) test -count=1 -v -timeout 1h -run '^TestSms$$' \
 	./tests/vm
