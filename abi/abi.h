@@ -61,9 +61,10 @@ struct abi_exec {
 	u64 image_end; /* end of image and stubs: first byte free after them */
 	const char *const *argv; /* NULL terminated */
 	const char *const *envp;
-	const char *path;  /* AT_EXECFN, /proc/self/exe */
-	const char *cwd;   /* absolute, Linux form */
-	u64 stack_size;	   /* bytes; 0 for 8 MiB */
+	const char *path; /* AT_EXECFN, /proc/self/exe */
+	const char *cwd;  /* absolute, Linux form */
+	u64 stack_size;	  /* bytes; 0 for 8 MiB */
+	u64 vdso; /* address of an ELF header for vdso(7); 0: there is none */
 	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
 };
 

@@ -110,6 +110,7 @@ static s64 call(struct abi_call *c)
 {
 	const struct abi_regs *regs = c->regs;
 	u32 nr = (u32)regs->rax;
+	s64 rc;
 
 	c->a[0] = regs->rdi;
 	c->a[1] = regs->rsi;
@@ -119,7 +120,10 @@ static s64 call(struct abi_call *c)
 	c->a[5] = regs->r9;
 	if (nr >= ABI_NR_MAX || !entries[nr].handler)
 		return refuse(c, nr);
-	return entries[nr].handler(c);
+	rc = entries[nr].handler(c);
+	if (rc == -ABI_ENOSYS) /* a part that this host has not */
+		__atomic_fetch_add(&c->p->refused[nr], 1, __ATOMIC_RELAXED);
+	return rc;
 }
 
 enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs)

@@ -83,6 +83,7 @@
 #define ABI_AT_RANDOM 25
 #define ABI_AT_HWCAP2 26
 #define ABI_AT_EXECFN 31
+#define ABI_AT_SYSINFO_EHDR 33
 #define ABI_AT_MINSIGSTKSZ 51
 
 /* getrlimit(2): indexes that abi itself looks at. */

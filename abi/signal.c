@@ -599,6 +599,31 @@ static void log_regs(struct abi_proc *p, const struct abi_regs *regs)
 	}
 }
 
+/* The mapping that an address is in, as /proc/self/maps would begin. */
+static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
+{
+	struct abi_text text;
+	struct abi_area a;
+	char line[160];
+
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, "  ");
+	abi_text_str(&text, what);
+	if (!abi_space_next(p, addr, &a) || a.start > addr) {
+		abi_text_str(&text, " is not mapped");
+	} else {
+		abi_text_str(&text, " is in ");
+		abi_text_hex(&text, a.start, 8);
+		abi_text_chr(&text, '-');
+		abi_text_hex(&text, a.end, 8);
+		abi_text_chr(&text, ' ');
+		abi_text_chr(&text, a.prot & ABI_PROT_READ ? 'r' : '-');
+		abi_text_chr(&text, a.prot & ABI_PROT_WRITE ? 'w' : '-');
+		abi_text_chr(&text, a.prot & ABI_PROT_EXEC ? 'x' : '-');
+	}
+	p->host->log(line);
+}
+
 void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 		     const struct abi_regs *regs, const struct abi_fault *fault)
 {
@@ -620,6 +645,10 @@ void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 		p->host->log(line);
 		if (abi_signal_bit(signo) & (SYNCHRONOUS | BIT(ABRT)))
 			log_regs(p, regs);
+		if (fault) {
+			log_mapping(p, "the instruction", regs->rip);
+			log_mapping(p, "the address", fault->addr);
+		}
 	}
 	abi_thread_end_all(p, signo);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The initial stack of the System V ABI for x86-64, with the auxiliary vector
- * of getauxval(3). Runs before any guest thread: no lock. There is no vDSO,
- * so no AT_SYSINFO_EHDR; C libraries and Go then make system calls.
+ * of getauxval(3). Runs before any guest thread: no lock. Where a substrate has
+ * no vDSO there is no AT_SYSINFO_EHDR; C libraries and Go make system calls.
  */
 #include "linux.h"
 #include "proc.h"
@@ -92,6 +92,8 @@ static void aux_image(struct builder *b, const struct abi_exec *exec)
 	aux(b, ABI_AT_FLAGS, 0);
 	aux(b, ABI_AT_ENTRY, exec->plan->entry);
 	aux(b, ABI_AT_HWCAP2, exec->hwcap2);
+	if (exec->vdso)
+		aux(b, ABI_AT_SYSINFO_EHDR, exec->vdso);
 }
 
 /* Room for one signal frame: registers, siginfo, red zone, XSAVE, slack. */

@@ -45,7 +45,7 @@ $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
 vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
-	lend_storm lend_noise)
+	lend_storm lend_noise lend_race)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)
@@ -66,8 +66,7 @@ VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
-suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep \
-	$(B)/test/vm/lend_down
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
 
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./internal/part
@@ -75,7 +74,7 @@ suite_part_kind = go
 
 # Each kernel in turn: an afternoon. Then the tests' short form on a kernel that
 # looks for mistakes.
-SOAKS += shimos shimos-debug
+SOAKS += shimos shimos-debug shimos-down
 soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
 	-run '^TestSoakShimos$$' ./tests/vm
 soak_shimos_needs = $(suite_vm-shimos_needs)
@@ -84,3 +83,6 @@ soak_shimos-debug = $(MAKE) --no-print-directory kmod \
 	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
 	-run '^TestShimosDebug$$' ./tests/vm
 soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest
+soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
+	./tests/vm
+soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down

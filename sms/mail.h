@@ -4,6 +4,7 @@
  *
  *	0               the clock (skep/partition.h)
  *	MAIL_BOOT       struct mail_boot, written by the proxy before START
+ *	MAIL_POST       struct mail_post, what comes to the program unasked
  *	MAIL_SLOT(i)    struct mail_slot of core i
  *
  * A core asks for one thing at a time. It fills in its slot, sets `state` to
@@ -13,6 +14,9 @@
  * nobody follows; what they point to lies at the places named below. Big reads
  * and writes name parts of the pool instead.
  *
+ * Signals and timers go the other way: the proxy notes in the post what came
+ * and sends core 0 an NMI; whichever core looks first takes it.
+ *
  * Each side holds the other for hostile: copy once, check, use.
  */
 #ifndef SMS_MAIL_H
@@ -21,9 +25,10 @@
 #include "abi/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 1
+#define MAIL_REVISION 2
 #define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
 #define MAIL_BOOT 0x1000
+#define MAIL_POST (MAIL_AREA - 0x1000)
 #define MAIL_SLOT(core) ((u64)MAIL_AREA * ((core) + 1))
 
 enum mail_op {
@@ -56,6 +61,7 @@ enum mail_nmi {
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
 	MAIL_NMI_MAPPING, /* rights that were taken back */
+	MAIL_NMI_POST,	  /* the proxy's: signals of Linux, a timer */
 	MAIL_NMIS
 };
 
@@ -67,6 +73,7 @@ struct mail_ledger {
 	u64 faults; /* of the program: pages given, and those that were not */
 	u64 nmi[MAIL_NMIS];
 	u64 threads; /* that ran here */
+	u64 crowded; /* threads that found no core */
 	u64 forwarded[MAIL_OPS];
 	u64 pages, large;	 /* given on first touch: 4 KiB, 2 MiB */
 	u32 refused[MAIL_CALLS]; /* of the whole run; core 0's at its end */
@@ -104,6 +111,14 @@ struct mail_stream {
 	u64 position;
 };
 
+struct mail_post {
+	u64 signals;  /* bits 1 << (signal - 1); set there, cleared here; atomic
+		       */
+	u64 deadline; /* of CLOCK_MONOTONIC, ABI_FOREVER: none; written here */
+	u32 due;      /* it has come; atomic as the signals */
+	u32 rung;     /* how many NMIs were sent for the post */
+};
+
 struct mail_boot {
 	u32 magic, revision;
 	u32 pid, uid, gid, zero;
@@ -113,9 +128,9 @@ struct mail_boot {
 	char path[4096], cwd[4096];
 	u32 argc, envc;
 	u32 bytes; /* of text that are used */
-	char text[MAIL_AREA - MAIL_BOOT -
+	char text[MAIL_POST - MAIL_BOOT -
 		  0x3000]; /* argv, envp; each with NUL */
 };
-_Static_assert(sizeof(struct mail_boot) <= MAIL_AREA - MAIL_BOOT, "boot");
+_Static_assert(sizeof(struct mail_boot) <= MAIL_POST - MAIL_BOOT, "boot");
 
 #endif

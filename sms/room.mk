@@ -6,10 +6,21 @@ OBJECT_SMS = $(CC) $(CFLAGS_FREE) -mno-red-zone -mcmodel=kernel -fno-pic \
 	-fno-pie
 $(eval $(call object_rules,sms,OBJECT_SMS,CC))
 
-SMS_KERNEL_SRC := $(sort $(wildcard sms/kernel/*.c)) sms/kernel/start.S
+SMS_KERNEL_SRC := $(sort $(wildcard sms/kernel/*.c sms/kernel/*.S))
 sms_kernel := $(patsubst %,$(B)/obj/sms/%.o,$(basename $(SMS_KERNEL_SRC)))
 sms_abi := $(call abi_objects,sms)
 $(sms_abi) $(sms_kernel): | $(ABI_GEN)
+
+# What the program finds of sms in its own memory; it becomes part of the image.
+$(B)/lib/sms-vdso.so: sms/vdso/vdso.lds $(B)/obj/vdso/sms/vdso/clock.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)ld -s -shared -soname linux-vdso.so.1 --hash-style=both --build-id=none \
+		--no-undefined -z noexecstack -z max-page-size=4096 -T $< -o $@ \
+		$(filter %.o,$^)
+OBJECT_VDSO = $(CC) $(CFLAGS_FREE) -fPIC
+$(eval $(call object_rules,vdso,OBJECT_VDSO,CC))
+$(B)/obj/sms/sms/kernel/vdso.o: $(B)/lib/sms-vdso.so
 
 $(B)/lib/sms.elf: sms/kernel/image.lds $(sms_kernel) $(sms_abi)
 	$(call say,LINK)
@@ -65,7 +76,8 @@ endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
 
 # Programs for partitions, and what disturbs Linux meanwhile.
-sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm)
+sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
+	events)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
@@ -84,7 +96,7 @@ suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise \
 	$(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 
-# Files on both kernels; `make test` copies them on one.
+# Files, faults of sms and a false proxy on both kernels; `make test` has one.
 SOAKS += sms
 soak_sms = SKEP_SMS_LONG=1 $(GO) test -count=1 -v -timeout 1h -run '^TestSms$$' \
 	./tests/vm

@@ -7,6 +7,7 @@
  * and AVX-512: AMX state alone is 8 KiB and needs a permission from Linux.
  * Leaf and bit numbers: Intel SDM volume 2, CPUID. Written once at start.
  */
+#include "abi/vec.h"
 #include "bee/core/core.h"
 
 #define XCR0_SEEN 0xe7ull /* x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM */
@@ -49,23 +50,6 @@ static u64 xgetbv(u32 index)
 	return low | (u64)high << 32;
 }
 
-/* Bytes that hold the components in `mask`, in standard form. */
-static u64 area_size(u64 mask)
-{
-	u64 size = 576, end;
-	u32 i, r[4];
-
-	for (i = 2; i < 8; i++) {
-		if (!(mask >> i & 1))
-			continue;
-		cpuid(0xd, i, r);
-		end = (u64)r[0] + r[1];
-		if (end > size)
-			size = end;
-	}
-	return size;
-}
-
 void bee_cpu_init(void)
 {
 	u32 r[4];
@@ -74,7 +58,7 @@ void bee_cpu_init(void)
 	if (!(r[2] & L1C_OSXSAVE))
 		return;
 	bee_vec_mask = (u32)(xgetbv(0) & XCR0_SEEN);
-	xsave_size = area_size(bee_vec_mask);
+	xsave_size = abi_vec_size(bee_vec_mask);
 	cpuid(0xd, 1, r);
 	bee_vec_mode = (r[0] & LD1_XSAVEC) && (r[0] & LD1_XGETBV1)
 			       ? BEE_VEC_XSAVEC
@@ -174,30 +158,19 @@ s64 bee_vec_save(void *buf, u64 len)
 	return 0;
 }
 
-/*
- * XRSTOR faults on what it does not know, so that is checked here, on a copy
- * in the thread's own area (the guest could change its own meanwhile).
- */
+_Static_assert(BEE_VEC_SIZE == ABI_VEC_AREA, "the thread's own area");
+
+/* Through that area, too. */
 s64 bee_vec_load(const void *buf, u64 len)
 {
-	u8 *copy = bee_self()->vec;
-	const u64 *header = (const u64 *)(copy + 512);
-	u32 i;
+	u8 *area = bee_self()->vec;
+	s64 err = abi_vec_take(area, buf, len, bee_vec_mask);
 
-	if (len < 576)
-		return -22; /* EINVAL */
-	abi_memcpy(copy, buf, len < BEE_VEC_SIZE ? len : BEE_VEC_SIZE);
-	if (*(const u32 *)(copy + 24) & ~0xffffu) /* MXCSR */
-		return -22;
-	if (!bee_vec_mask) {
-		bee_vec_fxrstor(copy);
-		return 0;
-	}
-	for (i = 1; i < 8; i++)
-		if (header[i])
-			return -22;
-	if ((header[0] & ~(u64)bee_vec_mask) || area_size(header[0]) > len)
-		return -22;
-	bee_vec_xrstor(copy, bee_vec_mask);
+	if (err)
+		return err;
+	if (bee_vec_mask)
+		bee_vec_xrstor(area, bee_vec_mask);
+	else
+		bee_vec_fxrstor(area);
 	return 0;
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"skep/internal/cli"
@@ -38,14 +39,29 @@ func (p *partCreate) run(_ context.Context, f *cli.Flags, words []string) error 
 	if r.CPUs, r.Memory, err = partSizes(p.cpus, p.memory); err != nil {
 		return err
 	}
+	threads, groups := lent.Bound(os.DirFS("/"), r.CPUs)
 	done := progressOf("taking CPUs " + r.CPUs.String() + " and memory from Linux")
 	id, err := lent.Create(r)
 	done()
 	if err != nil {
 		return partError(err)
 	}
+	warnOf(threads, "may run on these CPUs alone: when they run, Linux moves them elsewhere, and there they stay ('taskset' puts them back)")
+	warnOf(groups, "lose these CPUs from their cpuset.cpus, as control groups of version 1 do: write it again afterwards")
 	_, err = fmt.Printf("partition %d: CPUs %s\n", id, r.CPUs)
 	return err
+}
+
+// warnOf says what happens to some of these names, and how many there are.
+func warnOf(names []string, what string) {
+	if len(names) == 0 {
+		return
+	}
+	some := strings.Join(names[:min(len(names), 5)], ", ")
+	if len(names) > 5 {
+		some += fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	fmt.Fprintf(os.Stderr, "skep: warning: %s: %s\n", cli.Clean(some), what)
 }
 
 // progressOf shows a line on a terminal until the function that it gives is

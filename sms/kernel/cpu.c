@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The processor: control registers, tables, vector state, interrupts sent. */
+#include "abi/vec.h"
 #include "kernel.h"
 
 #define MSR_EFER 0xc0000080
@@ -38,7 +39,7 @@ static struct {
 static u64 vec_mask;	   /* 0: no XSAVE */
 static u64 vec_size = 576; /* bytes in standard form */
 static u32 has_wait;	   /* monitor and mwait */
-static u8 vec_zero[4096] __attribute__((aligned(64)));
+static u8 vec_zero[ABI_VEC_AREA] __attribute__((aligned(64)));
 
 static void cpuid(u32 leaf, u32 sub, u32 out[4])
 {
@@ -110,22 +111,6 @@ static void load_tables(struct core *c)
 	sms_msr_write(MSR_FS, 0);
 }
 
-static u64 area_size(u64 mask)
-{
-	u64 size = 576, end;
-	u32 i, r[4];
-
-	for (i = 2; i < 8; i++) {
-		if (!(mask >> i & 1))
-			continue;
-		cpuid(0xd, i, r);
-		end = (u64)r[0] + r[1];
-		if (end > size)
-			size = end;
-	}
-	return size;
-}
-
 static void load_vector(u64 *cr4)
 {
 	u32 r[4];
@@ -141,7 +126,7 @@ static void load_vector(u64 *cr4)
 	mask = r[0] & XCR0_SEEN;
 	__asm__ volatile("xsetbv" : : "c"(0), "a"((u32)mask), "d"(0));
 	vec_mask = mask;
-	vec_size = area_size(mask);
+	vec_size = abi_vec_size(mask);
 }
 
 /* Linux leaves a core at its slowest when it takes it out. */
@@ -214,15 +199,13 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 	u32 i;
 
 	for (i = 0; i < SPINS; i++) {
-		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expect)
+		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expect ||
+		    sms_post_is_here())
 			return;
 		__builtin_ia32_pause();
 	}
-	if (deadline_ns != ABI_FOREVER || !has_wait)
-		return;
-	__asm__ volatile("monitor" : : "a"(word), "c"(0), "d"(0));
-	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == expect)
-		__asm__ volatile("mwait" : : "a"(0), "c"(0) : "memory");
+	if (deadline_ns == ABI_FOREVER && has_wait)
+		sms_wait_word(word, expect);
 }
 
 /* Of this core: all it knows of page tables, or of one page. */
@@ -288,25 +271,14 @@ s64 sms_cpu_vec_save(void *buf, u64 len)
 	return 0;
 }
 
-/* What XRSTOR would fault on is found here, on a copy. */
 s64 sms_cpu_vec_load(const void *buf, u64 len)
 {
-	u8 *copy = sms_core()->vec;
-	const u64 *header = (const u64 *)(copy + 512);
-	u32 i;
+	u8 *area = sms_core()->vec;
+	s64 err = abi_vec_take(area, buf, len, vec_mask);
 
-	if (len < 576)
-		return -ABI_EINVAL;
-	abi_memcpy(copy, buf, len < 4096 ? len : 4096);
-	if (*(const u32 *)(copy + 24) & ~0xffffu) /* MXCSR */
-		return -ABI_EINVAL;
-	for (i = 1; i < 8 && vec_mask; i++)
-		if (header[i])
-			return -ABI_EINVAL;
-	if (vec_mask && ((header[0] & ~vec_mask) || area_size(header[0]) > len))
-		return -ABI_EINVAL;
-	restore(copy);
-	return 0;
+	if (!err)
+		restore(area);
+	return err;
 }
 
 /* As clone(2) has it: nothing but the modes of floating point is inherited. */

@@ -37,6 +37,7 @@ static s64 call(enum mail_op op, s32 handle)
 			__atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
 			sms_cpu_bell();
 		}
+		sms_post_take();
 		sms_cpu_wait(&s->state, MAIL_CALL, ABI_FOREVER);
 	}
 	return *(volatile s64 *)&s->result;

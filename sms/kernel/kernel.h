@@ -39,6 +39,7 @@ struct core {
 	u32 started; /* a thread waits for this core; atomic */
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
+	u32 rung;		    /* NMIs for the post that were counted */
 	struct mail_ledger *ledger; /* in the mail: sms writes, never reads */
 	struct mail_ledger count;
 	struct mail_slot *slot;
@@ -116,7 +117,11 @@ void sms_entry_nmi(void);
 void sms_entry_machine(void);
 void sms_resume_tick(void);
 void sms_idle_begin(void), sms_idle_end(void);
+/* Until a store near the word, or an interrupt, if it is as expected. */
+void sms_wait_word(const u32 *word, u32 expect);
+extern const u8 sms_wait_begin[], sms_wait_end[];
 extern const u8 sms_exit_begin[], sms_exit_end[];
+extern const u8 sms_vdso[], sms_vdso_end[];
 extern const u8 sms_text_end[], sms_image_end[];
 extern u64 sms_trap_table[32];
 __attribute__((noreturn)) void sms_core_enter(struct core *c);
@@ -191,6 +196,15 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns);
 void sms_thread_wake(u32 *word, u32 count);
 /* Before a mapping's frames are used again: no core sees the old one. */
 void sms_thread_flush(void);
+
+/* post.c: signals of Linux and the timer, from the proxy. */
+void sms_post_begin(void); /* the process can take them from now on */
+int sms_post_is_here(void);
+/* Anywhere but in an NMI, with any lock of abi but those of signals, timers. */
+void sms_post_take(void);
+/* In an NMI: was it sent for the post? */
+int sms_post_rang(struct core *c);
+void sms_post_arm(u64 deadline_ns);
 
 /* time.c */
 s64 sms_time_clock(u32 clock);

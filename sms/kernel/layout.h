@@ -3,7 +3,8 @@
  * Where things are: addresses of sms' own and offsets that assembly needs. The
  * program's part of the address space is that of skep/guest.h.
  *
- *	0xffff800000000000  the pool, ranges one behind the other
+ *	0x00007ffff7000000  the vDSO, which the program reads; below it the
+ *clock 0xffff800000000000  the pool, ranges one behind the other
  *	0xffffffff80000000  `kernel`, image first
  *	0xffffffffc0000000  abi's tables and sms' own, on first touch
  *	0xffffffffd0000000  stacks, a hole below each
@@ -13,6 +14,8 @@
 #ifndef SMS_KERNEL_LAYOUT_H
 #define SMS_KERNEL_LAYOUT_H
 
+#define AT_CLOCK 0x7ffff6fff000
+#define AT_VDSO 0x7ffff7000000
 #define AT_POOL 0xffff800000000000
 #define AT_KERNEL 0xffffffff80000000
 #define AT_LAZY 0xffffffffc0000000

@@ -208,6 +208,27 @@ static void attach_streams(void)
 	}
 }
 
+/*
+ * Where nothing of the program's memory can be: it can neither move nor free
+ * these pages. 0: it gets none, and asks for the time.
+ */
+static u64 map_vdso(void)
+{
+	u64 bytes = (u64)(sms_vdso_end - sms_vdso), at, offset;
+	u64 frames = sms_page_frames(bytes);
+
+	if (!frames || sms_page_map(AT_CLOCK, sms_partition->mail_start,
+				    SMS_PAGE_USER | SMS_PAGE_NX, 0))
+		return 0;
+	abi_memcpy((void *)frames, sms_vdso, bytes);
+	at = frames - AT_KERNEL + sms_partition->kernel_start;
+	for (offset = 0; offset < bytes; offset += PAGE)
+		if (sms_page_map(AT_VDSO + offset, at + offset, SMS_PAGE_USER,
+				 0))
+			return 0;
+	return AT_VDSO;
+}
+
 void sms_load(const struct mail_boot *letter)
 {
 	struct abi_exec exec = {.plan = &plan};
@@ -222,6 +243,7 @@ void sms_load(const struct mail_boot *letter)
 	exec.cwd = boot->cwd;
 	exec.stack_size = boot->stack;
 	exec.hwcap = sms_cpu_hwcap();
+	exec.vdso = map_vdso();
 	open_program();
 	plan_program();
 	commit_segments();
@@ -237,4 +259,5 @@ void sms_load(const struct mail_boot *letter)
 			       : "the process cannot be set up",
 		       EXIT_REFUSED);
 	attach_streams();
+	sms_post_begin();
 }

@@ -34,6 +34,7 @@ const struct abi_host sms_host = {
 	.thread_tp = sms_thread_tp,
 	.wait = sms_thread_wait,
 	.wake = sms_thread_wake,
+	.timer_arm = sms_post_arm,
 	.clock = sms_time_clock,
 	.random = random_bytes,
 	.info = sms_load_info,

@@ -7,6 +7,8 @@
 #include "kernel.h"
 
 #define ENTRIES 512
+/* Page tables of programs leave that to abi, which has no way to do without. */
+#define SPARE 0x100000
 
 u64 sms_page_root; /* physical */
 static u64 next;   /* offset in `kernel` of the first frame not given */
@@ -26,11 +28,12 @@ void sms_spin_drop(struct spin *s)
 	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
 }
 
-static u64 take(u64 bytes)
+/* `spare` is left for others. */
+static u64 take(u64 bytes, u64 spare)
 {
 	u64 at = next;
 
-	if (bytes > sms_partition->kernel_size - next)
+	if (bytes + spare > sms_partition->kernel_size - next)
 		return 0;
 	next += bytes;
 	return AT_KERNEL + at;
@@ -41,7 +44,7 @@ u64 sms_page_frames(u64 bytes)
 	u64 at;
 
 	sms_spin_take(&lock);
-	at = take((bytes + PAGE - 1) & ~(PAGE - 1));
+	at = take((bytes + PAGE - 1) & ~(PAGE - 1), SPARE);
 	sms_spin_drop(&lock);
 	return at;
 }
@@ -128,7 +131,7 @@ void sms_page_begin(struct skep_partition *p)
 
 	next = p->free_start;
 	base = p->kernel_start - AT_KERNEL;
-	sms_page_root = take(PAGE) + base;
+	sms_page_root = take(PAGE, 0) + base;
 	map_kernel(p);
 	map_all(AT_MAIL, p->mail_start, p->mail_size,
 		SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
@@ -168,7 +171,7 @@ int sms_page_lazy(u64 addr)
 	sms_spin_take(&lock);
 	if (*entry)
 		got = 1;
-	at = got ? 0 : take(PAGE);
+	at = got ? 0 : take(PAGE, 0);
 	if (at) {
 		*entry = (at + base) | SMS_PAGE_PRESENT | SMS_PAGE_WRITE |
 			 SMS_PAGE_TOUCHED | SMS_PAGE_NX;

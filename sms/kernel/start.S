@@ -73,6 +73,21 @@ sms_idle_begin:
 sms_idle_end:
 	jmp	1b
 
+/* An NMI between the two instructions would be slept through: it skips them. */
+	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
+sms_wait_word:
+	movq	%rdi, %rax
+	xorl	%ecx, %ecx
+	xorl	%edx, %edx
+sms_wait_begin:
+	monitor
+	cmpl	%esi, (%rdi)
+	jne	sms_wait_end
+	xorl	%eax, %eax
+	mwait
+sms_wait_end:
+	ret
+
 /* rcx: return address, r11: flags. */
 	.globl	sms_entry_syscall
 sms_entry_syscall:

@@ -44,6 +44,18 @@ static struct core *find_idle(u32 thread, int *leaving)
 	return 0;
 }
 
+static s64 crowded(void)
+{
+	static u32 said;
+
+	SMS_COUNT(sms_core(), crowded);
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		sms_forward_log("the program wants more threads than the "
+				"partition has cores: each further one is "
+				"refused with EAGAIN");
+	return -ABI_EAGAIN;
+}
+
 /*
  * A joiner may be here before the thread that it joined has left its core,
  * and the first threads before all cores have come: that is waited for.
@@ -60,7 +72,7 @@ s64 sms_thread_start(u32 thread)
 			break;
 		sms_spin_drop(&lock);
 		if (!leaving)
-			return -ABI_EAGAIN;
+			return crowded();
 		__builtin_ia32_pause();
 	}
 	c->state = CORE_BUSY;
@@ -74,10 +86,16 @@ s64 sms_thread_start(u32 thread)
 	return 0;
 }
 
+static int has_thread(struct core *c)
+{
+	return __atomic_load_n(&c->started, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* A thread for this core, if there is one: then this never returns. */
 void sms_core_work(struct core *c)
 {
-	if (sms_core_quiet(c))
+	sms_post_take();
+	if (!has_thread(c))
 		return;
 	__atomic_store_n(&c->started, 0, __ATOMIC_RELAXED);
 	sms_cpu_flush();
@@ -95,7 +113,7 @@ void sms_core_work(struct core *c)
 
 int sms_core_quiet(struct core *c)
 {
-	return !__atomic_load_n(&c->started, __ATOMIC_ACQUIRE);
+	return !has_thread(c) && !sms_post_is_here();
 }
 
 void sms_thread_exit(u32 thread)
@@ -154,6 +172,7 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 		if (deadline_ns != ABI_FOREVER &&
 		    (u64)sms_time_clock(ABI_CLOCK_MONOTONIC) >= deadline_ns)
 			return -ABI_ETIMEDOUT;
+		sms_post_take();
 		sms_cpu_wait(word, expect, deadline_ns);
 	}
 	return 0;

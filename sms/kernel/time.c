@@ -1,39 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Linux's time from the TSC. A proxy that spoils the clock spoils its own. */
 #include "kernel.h"
-
-#define TRIES 100000
-
-struct clock {
-	u64 tsc_base, mult, fraction, base;
-	u32 shift;
-};
-
-static const volatile struct skep_partition_clock *source(void)
-{
-	return (void *)(AT_MAIL + SKEP_MAIL_CLOCK);
-}
-
-/* One that is being written for ever is taken as it is. */
-static void read_clock(struct clock *c, int realtime)
-{
-	const volatile struct skep_partition_clock *s = source();
-	u32 i, sequence;
-
-	for (i = 0; i < TRIES; i++) {
-		sequence = __atomic_load_n(&s->sequence, __ATOMIC_ACQUIRE);
-		c->shift = s->shift & 63;
-		c->tsc_base = s->tsc_base;
-		c->mult = s->mult;
-		c->fraction = s->fraction;
-		c->base = realtime ? s->realtime : s->monotonic;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (!(sequence & 1) &&
-		    sequence == __atomic_load_n(&s->sequence, __ATOMIC_RELAXED))
-			return;
-		__builtin_ia32_pause();
-	}
-}
+#include "sms/clock.h"
 
 static u64 ns_of(u64 tsc)
 {
@@ -45,8 +13,6 @@ static u64 ns_of(u64 tsc)
 s64 sms_time_clock(u32 clock)
 {
 	struct core *core = sms_core();
-	struct clock c = {0};
-	u64 now;
 
 	if (clock == ABI_CLOCK_THREAD)
 		return (s64)ns_of(sms_tsc() - core->thread_tsc);
@@ -58,12 +24,8 @@ s64 sms_time_clock(u32 clock)
 	}
 	if (clock > ABI_CLOCK_MONOTONIC)
 		return -ABI_EINVAL;
-	read_clock(&c, clock == ABI_CLOCK_REALTIME);
-	now = sms_tsc();
-	now = now > c.tsc_base ? now - c.tsc_base : 0;
-	return (s64)(c.base +
-		     (u64)(((unsigned __int128)now * c.mult + c.fraction) >>
-			   c.shift));
+	return (s64)sms_clock_read((void *)(AT_MAIL + SKEP_MAIL_CLOCK),
+				   clock == ABI_CLOCK_REALTIME);
 }
 
 /* A core is the program's from its first thread on. */

@@ -48,6 +48,7 @@ enum abi_return sms_trap_call(struct core *c, struct abi_regs *regs)
 void sms_trap_tick(struct core *c, struct abi_regs *regs)
 {
 	__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
+	sms_post_take();
 	abi_tick(sms_proc, c->thread, regs);
 }
 
@@ -207,16 +208,27 @@ static void count_nmi(struct core *c, u32 wanted)
 			SMS_COUNT(c, nmi[i]);
 }
 
+static int is_between(const struct trap_nmi *n, const void *begin,
+		      const void *end)
+{
+	return !(n->cs & 3) && n->rip >= (u64)begin && n->rip < (u64)end;
+}
+
 void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 {
 	u32 wanted = __atomic_exchange_n(&c->wanted, 0, __ATOMIC_SEQ_CST);
 
 	sms_core_flush(c);
+	if (sms_post_rang(c)) {
+		wanted |= 1u << MAIL_NMI_POST;
+		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
+	}
 	if (c->ledger)
 		count_nmi(c, wanted);
-	if (!(n->cs & 3) && n->rip >= (u64)sms_idle_begin &&
-	    n->rip <= (u64)sms_idle_end)
+	if (is_between(n, sms_idle_begin, sms_idle_end + 1))
 		n->rip = (u64)sms_idle_begin;
+	else if (is_between(n, sms_wait_begin, sms_wait_end))
+		n->rip = (u64)sms_wait_end;
 	else if (__atomic_load_n(&c->kicked, __ATOMIC_SEQ_CST))
 		redirect(c, n);
 }

@@ -16,10 +16,9 @@ static const char *const op_names[MAIL_OPS] = {
 };
 
 static const char *const nmi_names[MAIL_NMIS] = {
-	[MAIL_NMI_FOREIGN] = "nmi-foreign",
-	[MAIL_NMI_START] = "nmi-start",
-	[MAIL_NMI_SIGNAL] = "nmi-signal",
-	[MAIL_NMI_MAPPING] = "nmi-mapping",
+	[MAIL_NMI_FOREIGN] = "nmi-foreign", [MAIL_NMI_START] = "nmi-start",
+	[MAIL_NMI_SIGNAL] = "nmi-signal",   [MAIL_NMI_MAPPING] = "nmi-mapping",
+	[MAIL_NMI_POST] = "nmi-post",
 };
 
 static void write_core(FILE *f, u32 core, const struct mail_ledger *l)
@@ -27,6 +26,7 @@ static void write_core(FILE *f, u32 core, const struct mail_ledger *l)
 	u32 i;
 
 	fprintf(f, "core %u threads %llu\n", core, l->threads);
+	fprintf(f, "core %u threads-refused %llu\n", core, l->crowded);
 	fprintf(f, "core %u calls %llu\n", core, l->calls);
 	fprintf(f, "core %u faults %llu\n", core, l->faults);
 	fprintf(f, "core %u pages %llu\n", core, l->pages);

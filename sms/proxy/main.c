@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proxy.h"
@@ -101,11 +102,17 @@ static int run(char **argv)
 /* As the program ended, for whoever waits for this process. */
 static int end(int status)
 {
+	static const struct rlimit none;
 	int sig = status & 0x7f;
+	sigset_t set;
 
 	if (sig) {
+		setrlimit(RLIMIT_CORE, &none); /* it would be the proxy's */
 		signal(sig, SIG_DFL);
 		raise(sig);
+		sigemptyset(&set);
+		sigaddset(&set, sig);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 		return 128 + sig;
 	}
 	return status >> 8 & 0xff;
@@ -133,6 +140,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	sms_post_block();
 	code = open_partition((u32)id);
 	if (code)
 		return code;

@@ -28,6 +28,12 @@ void sms_serve_call(struct mail_slot *slot, int wake);
 /* The end, from any worker. */
 void sms_serve_end(u32 status);
 
+/* post.c: signals and timers. Blocks signals, for threads that come later. */
+void sms_post_block(void);
+int sms_post_start(void); /* 0 or -errno */
+/* The image rang: has the program's deadline changed? */
+void sms_post_look(void);
+
 /* ledger.c: what happened, for people; 0 or -errno. */
 int sms_ledger_write(const char *path, u32 status);
 

@@ -96,12 +96,14 @@ static void *watch(void *arg)
 	u32 seen = 0, i;
 
 	(void)arg;
-	while (!is_over() && !await(&seen))
+	while (!is_over() && !await(&seen)) {
+		sms_post_look();
 		for (i = 0; i < sms_proxy.cores; i++)
 			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,
 						__ATOMIC_SEQ_CST) &&
 			    write(workers[i].wake, &one, sizeof(one)) < 0)
 				sms_proxy_say("a waiting call cannot be woken");
+	}
 	return NULL;
 }
 
@@ -128,8 +130,9 @@ static int start(void)
 
 int sms_serve(void)
 {
-	int err = start();
+	int err = sms_post_start();
 
+	err = err ? err : start();
 	if (err) {
 		sms_proxy_say("no threads for the cores: %s", strerror(-err));
 		return 126 << 8;

@@ -441,7 +441,7 @@ int main(void)
 	used_up();
 	no_tables();
 	refused();
-	tap_ok(play_random(300), "random: 300 times 300 steps");
+	tap_ok(play_random(100), "random: 100 times 300 steps");
 	return tap_done();
 }
 #endif

@@ -26,7 +26,11 @@ func TestShimosDebug(t *testing.T) {
 	for _, p := range lendingParts {
 		began := time.Now()
 		args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.brief...)
-		vm.Run(lab.Program{Args: args}, p.floor)
+		floor := p.floor
+		if p.name == "rules" {
+			floor-- // this kernel cannot sleep, which is then skipped
+		}
+		vm.Run(lab.Program{Args: args}, floor)
 		t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 	}
 	leaks := vm.Output(shell(`

@@ -28,8 +28,8 @@ type lendingGuest struct {
 }
 
 // Cores that are lent stop before the machine reboots, goes to another kernel
-// or panics, and the next kernel has all of them.
-func TestShimosDown(t *testing.T) {
+// or panics, and the next kernel has all of them: make soak ROOM=shimos-down.
+func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)
 		build, err := lab.BuildDir()
@@ -80,8 +80,7 @@ func (g *lendingGuest) output(t *testing.T, p lab.Program) string {
 
 // halves: one of a core's two threads is lent only to who says so.
 func (g *lendingGuest) halves(t *testing.T) {
-	skep := filepath.Join(g.build, "bin", "skep")
-	text := g.output(t, shell("exec 2>&1; S="+skep+`
+	text := g.output(t, shell("exec 2>&1; S="+skepOf(t)+`
 		$S part create --cpus 3 --mem 32M || echo "exit $?"
 		cat /sys/devices/system/cpu/online
 		$S part create --cpus 3 --mem 32M --name half --split

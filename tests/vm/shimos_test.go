@@ -31,6 +31,7 @@ var lendingParts = []struct {
 	{"rules", 76, nil, nil},
 	{"force", 54, nil, nil},
 	{"cycle", 4, []string{"25", "10"}, []string{"3", "3"}},
+	{"race", 4, []string{"4"}, []string{"2"}},
 	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
 }
 
@@ -68,17 +69,25 @@ func TestShimos(t *testing.T) {
 		if len(chosen) == 0 || slices.Contains(chosen, "walk") {
 			t.Run("walk", func(t *testing.T) { walk(t, vm) })
 		}
+		if len(chosen) == 0 || slices.Contains(chosen, "bound") {
+			t.Run("bound", func(t *testing.T) { bound(t, vm) })
+		}
 		whole(t, vm)
 	})
 }
 
-// walk is what people type: root allows a group, a member makes a partition.
-func walk(t *testing.T, vm *vmtest.VM) {
+func skepOf(t *testing.T) string {
+	t.Helper()
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	skep := filepath.Join(build, "bin", "skep")
+	return filepath.Join(build, "bin", "skep")
+}
+
+// walk is what people type: root allows a group, a member makes a partition.
+func walk(t *testing.T, vm *vmtest.VM) {
+	skep := skepOf(t)
 	allowed := vm.Output(shell(skep + " part allow --group 1000 --cpus 2-3 --mem 64M && " + skep + " part allow"))
 	claim(t, "root allows a group", strings.Contains(allowed, "2-3   1     64M"), "it says %q", allowed)
 	text := vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", `
@@ -98,6 +107,45 @@ func walk(t *testing.T, vm *vmtest.VM) {
 			t.Errorf("no %q in %q", want, text)
 		}
 	}
+}
+
+// bound: a thread that was told to run on lent CPUs alone is named, and has lost
+// its place if it ran; one of a control group has it again. docs/design/shimos.md says so.
+func bound(t *testing.T, vm *vmtest.VM) {
+	text := vm.Output(shell("skep=" + skepOf(t) + `
+		exec 2>&1
+		where() {
+			while read -r key value; do
+				[ "$key" != Cpus_allowed_list: ] || echo "$1 $value"
+			done </proc/$2/status
+		}
+		lend() {
+			$skep part create --cpus 2-3 --mem 64M --name bound 2>&1 | sed "s/ ($1)/ (it)/"
+			where while $1
+			$skep part release bound
+			where after $1
+			kill $1
+			wait $1 || :
+		}
+		taskset -c 2-3 sh -c 'while :; do :; done' & it=$!
+		until grep -q 'list:.2-3' /proc/$it/status; do :; done
+		lend $it
+		lent=/sys/fs/cgroup/lent
+		echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+		mkdir $lent
+		echo 2-3 >$lent/cpuset.cpus
+		sleep 3600 & it=$!
+		echo $it >$lent/cgroup.procs
+		where before $it
+		lend $it
+		echo effective $(cat $lent/cpuset.cpus.effective)
+		until rmdir $lent; do :; done
+		echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control`))
+	told, grouped, _ := strings.Cut(text, "before 2-3\n")
+	claim(t, "a thread that was told is named", strings.Contains(told, "warning: sh (it): may run on these CPUs alone"), "it says %q", text)
+	claim(t, "and stays away", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
+	claim(t, "a control group has its CPUs again", strings.Contains(grouped, "after 2-3\n") && strings.Contains(grouped, "effective 2-3\n") &&
+		!strings.Contains(grouped, "warning"), "it says %q", text)
 }
 
 // whole looks at a machine whose partitions are gone.

@@ -5,10 +5,14 @@
 package vm
 
 import (
+	"bytes"
+	"debug/elf"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -40,12 +44,20 @@ func TestSms(t *testing.T) {
 		m := &smsMachine{vm: vm, bin: filepath.Join(build, "bin"), counts: filepath.Join(vm.Guest().Dir(), "counts")}
 		m.shell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
 			echo /run/sms.image >/sys/module/shimos/parameters/image
-			$B/skep part create --cpus 2-3 --mem 160M --name p`)
+			$B/skep part create --cpus 2-3 --mem 128M --name p`)
 		t.Run("hello", m.hello)
 		t.Run("team", m.team)
 		t.Run("threads", m.threads)
+		t.Run("clock", m.clock)
+		t.Run("timers", m.timers)
+		t.Run("signals", m.signals)
+		t.Run("crowd", m.crowd)
+		t.Run("blocking", m.blocking)
 		t.Run("faults", m.faults)
-		if kernel == "6.12" || os.Getenv(smsLongVar) != "" { // half a minute
+		t.Run("memory", m.memory)
+		if kernel == "6.12" || os.Getenv(smsLongVar) != "" { // a minute
+			t.Run("defects", m.defects)
+			t.Run("native", m.native)
 			t.Run("files", m.files)
 		}
 		t.Run("refused", m.refused)
@@ -57,45 +69,57 @@ func TestSms(t *testing.T) {
 				t.Errorf("CPUs online: %s", out)
 			}
 		})
-		t.Run("interrupts", m.interrupts)
+		if kernel == "6.12" || os.Getenv(smsLongVar) != "" {
+			t.Run("interrupts", m.interrupts)
+		}
 	})
 }
 
 // shell runs a script with B and T as the folders of programs and of tests,
-// R to run on the partition, and gives all that it prints.
+// R to run on the partition by the proxy, which starts quicker than skep, and
+// gives all that it prints.
 func (m *smsMachine) shell(t *testing.T, script string) string {
 	t.Helper()
-	head := fmt.Sprintf("set -e; exec 2>&1; export HOME=/run; B=%s; T=%s/sms_; R=\"$B/skep part run --\"\n",
+	head := fmt.Sprintf("set -e; exec 2>&1; export HOME=/run; B=%s; T=%s/sms_; R=\"$B/sms-proxy --ledger /run/ledger 1\"\n",
 		m.bin, filepath.Dir(tool(t, "sms_hello")))
 	return m.vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", head + script}})
 }
 
-// ledger gives the figures of the last run, all cores together.
+// ledger gives the figures of the last run of R, all cores together.
 func (m *smsMachine) ledger(t *testing.T) map[string]uint64 {
 	t.Helper()
+	return figures(m.shell(t, "cat /run/ledger"))
+}
+
+// figures adds up the cores of a ledger, as the proxy writes it.
+func figures(text string) map[string]uint64 {
 	sum := map[string]uint64{}
-	for _, line := range strings.Split(m.shell(t, "$B/skep part stats"), "\n") {
-		w := strings.Fields(line)
-		for i := 1; i < len(w); i++ {
-			n, err := strconv.ParseUint(w[i], 10, 64)
-			if err == nil {
-				sum[w[0]] += n
-			}
+	for line := range strings.Lines(text) {
+		var core int
+		var name string
+		var n uint64
+		if k, _ := fmt.Sscanf(line, "core %d %s %d", &core, &name, &n); k == 3 {
+			sum[name] += n
 		}
 	}
 	return sum
 }
 
+// Once as a user types it, with the table that a user sees; then musl.
 func (m *smsMachine) hello(t *testing.T) {
-	for _, program := range []string{"hello", "musl"} {
-		out := m.shell(t, "s=0; $R ${T}"+program+" you 7 || s=$?; echo status $s")
-		if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.HasSuffix(out, "status 7\n") {
-			t.Errorf("%s printed %q", program, out)
-		}
-		l := m.ledger(t)
-		if l["threads"] != 1 || l["calls"] == 0 || l["forwarded-write"] == 0 || l["forwarded-open"] != 1 {
-			t.Errorf("%s: the ledger says %v", program, l)
-		}
+	out := m.shell(t, "s=0; $B/skep part run -- ${T}hello you 7 || s=$?; echo status $s; $B/skep part stats")
+	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") {
+		t.Errorf("it printed %q", out)
+	}
+	if !regexp.MustCompile(`(?m)^threads +1 +0$`).MatchString(out) || !regexp.MustCompile(`(?m)^forwarded-open +1 +0$`).MatchString(out) {
+		t.Errorf("the table is %q", out)
+	}
+	out = m.shell(t, "s=0; $R ${T}musl you 7 || s=$?; echo status $s; cat /run/ledger")
+	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") {
+		t.Errorf("musl printed %q", out)
+	}
+	if l := figures(out); l["threads"] != 1 || l["calls"] == 0 || l["forwarded-write"] == 0 || l["forwarded-open"] != 1 {
+		t.Errorf("the ledger says %v", l)
 	}
 }
 
@@ -128,20 +152,248 @@ func (m *smsMachine) threads(t *testing.T) {
 	}
 }
 
-func (m *smsMachine) faults(t *testing.T) {
-	for _, c := range []struct{ how, want, status string }{
-		{"null", "killed by SIGSEGV", "139"},
-		{"privileged", "killed by SIGSEGV", "139"},
-		{"trap", "killed by SIGTRAP", "133"},
-		{"wild", "killed by SIGSEGV", "139"},
-		{"catch", "caught", "3"},
-		{"protect", "caught", "3"},
-		{"memory", "memory 1", "0"},
-	} {
-		out := m.shell(t, "s=0; $R ${T}wreck "+c.how+" || s=$?; echo status $s")
-		if !strings.Contains(out, c.want) || !strings.HasSuffix(out, "status "+c.status+"\n") {
-			t.Errorf("%s: %q", c.how, out)
+// The C library reads Linux's time without a call, also right after Linux's
+// clock was set.
+func (m *smsMachine) clock(t *testing.T) {
+	out := m.shell(t, `mkfifo /run/in; $R ${T}events wall </run/in >/run/out & p=$!
+		exec 3>/run/in; until grep -q same /run/out; do sleep .1; done
+		echo -n x >&3; until grep -q now /run/out; do sleep .1; done; date +%s
+		date -s @$(($(date +%s) + 100000)) >/dev/null
+		echo -n x >&3; until [ $(grep -c now /run/out) = 2 ]; do sleep .1; done; date +%s
+		date -s @$(($(date +%s) - 100000)) >/dev/null
+		exec 3>&-; wait $p; cat /run/out; rm /run/in`)
+	var linux, partition [2]int64
+	var same int
+	n, err := fmt.Sscanf(out, "%d\n%d\nsame %d\nnow %d %d\nnow %d", &linux[0], &linux[1], &same,
+		&partition[0], new(int64), &partition[1])
+	if n != 6 || same != 1 {
+		t.Fatalf("it printed %q: %v", out, err)
+	}
+	for i := range linux {
+		if linux[i] < partition[i] || linux[i]-partition[i] > 60 {
+			t.Errorf("Linux had %v, the partition %v", linux, partition)
 		}
+	}
+	if linux[1]-linux[0] < 100000 {
+		t.Errorf("Linux's clock was not set: %v", linux)
+	}
+	// 2000 times one reading by a call, and what the program's life needs.
+	if l := m.ledger(t); l["calls"] < 2000 || l["calls"] > 2300 {
+		t.Errorf("%d calls", l["calls"])
+	}
+}
+
+// Each kind of timer ends a wait or interrupts a loop; what there is none of
+// is ENOSYS, and the ledger names it.
+func (m *smsMachine) timers(t *testing.T) {
+	out := m.shell(t, "$R ${T}events timers")
+	if want := "alarm 1 1\ninterval 1\ntimer 1 77\nsleep 1 1\nprofile 1\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("it printed %q", out)
+	}
+	if l := m.ledger(t); l["nmi-post"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
+		t.Errorf("the ledger says %v", l)
+	}
+}
+
+// Signals to the proxy are the program's, wherever its threads are.
+func (m *smsMachine) signals(t *testing.T) {
+	out := m.shell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
+		mkfifo /run/in; $R ${T}events signals </run/in >/run/out & p=$!
+		exec 3>/run/in
+		w loops; kill -USR1 $p
+		w reads; until grep -q waits /run/out; do kill -INT $p; done
+		kill -STOP $p; until grep -q '^State:.T' /proc/$p/status; do sleep .1; done; kill -CONT $p
+		w sleeps; kill -TERM $p; s=0; wait $p || s=$?; cat /run/out; echo status $s
+		exec 3>&-; rm /run/in
+		for how in joins leaves; do
+			$R ${T}events $how >/run/out & p=$!
+			w computes; kill -USR1 $p; s=0; wait $p || s=$?; cat /run/out; echo status $s
+		done`)
+	want := "loops\nreads\nwaits for the end of a stop\nsleeps\nterm\nstatus 5\n" +
+		strings.Repeat("computes\nalone and signalled\nstatus 6\n", 2)
+	if out != want {
+		t.Errorf("it printed %q", out)
+	}
+	out = m.shell(t, `for sig in TERM INT KILL; do
+			$R ${T}events joins >/run/out & p=$!
+			until grep -q computes /run/out; do sleep .1; done; kill -$sig $p; s=0; wait $p || s=$?; echo status $s
+		done`)
+	for _, status := range []string{"status 143", "status 130", "status 137"} {
+		if !strings.Contains(out, status+"\n") {
+			t.Errorf("no %s in %q", status, out)
+		}
+	}
+}
+
+// A thread more than there are cores is refused, and everybody says so.
+func (m *smsMachine) crowd(t *testing.T) {
+	out := m.shell(t, "$R ${T}events many")
+	if !strings.Contains(out, "more threads than the partition has cores") ||
+		!strings.HasSuffix(out, "threads 1 Resource temporarily unavailable\n") {
+		t.Errorf("it printed %q", out)
+	}
+	if l := m.ledger(t); l["threads"] != 2 || l["threads-refused"] != 1 {
+		t.Errorf("the ledger says %v", l)
+	}
+	out = m.shell(t, "s=0; OMP_NUM_THREADS=4 $R ${T}team 1 || s=$?; echo status $s")
+	if !strings.Contains(out, "libgomp: Thread creation failed") || !strings.HasSuffix(out, "status 1\n") {
+		t.Errorf("libgomp printed %q", out)
+	}
+}
+
+// A thread that waits for input does not hold up one that prints.
+func (m *smsMachine) blocking(t *testing.T) {
+	out := m.shell(t, `mkfifo /run/in; $R ${T}events both </run/in >/run/out & p=$!
+		exec 3>/run/in; until grep -q 'step 2' /run/out; do sleep .1; done
+		cat /run/out; echo -n y >&3; wait $p; cat /run/out; rm /run/in`)
+	steps := "step 0\nstep 1\nstep 2\n"
+	if out != steps+steps+"got y\n" {
+		t.Errorf("it printed %q", out)
+	}
+}
+
+// In one go, each told from the next by its status.
+func (m *smsMachine) faults(t *testing.T) {
+	var all string
+	var want []string
+	for _, c := range []struct {
+		how, status string
+		says        []string
+	}{
+		{"null", "139", []string{"killed by SIGSEGV", "address 0x8\n", "  rip 0", "the instruction is in 00", "r-x\n", "the address is not mapped"}},
+		{"privileged", "139", []string{"killed by SIGSEGV"}},
+		{"trap", "133", []string{"killed by SIGTRAP"}},
+		{"wild", "139", []string{"killed by SIGSEGV"}},
+		{"catch", "3", []string{"caught"}},
+		{"protect", "3", []string{"caught"}},
+	} {
+		all += "s=0; $R ${T}wreck " + c.how + " || s=$?; echo status $s\n"
+		want = append(append(want, c.says...), "status "+c.status+"\n")
+	}
+	out := m.shell(t, all)
+	for _, w := range want {
+		_, rest, found := strings.Cut(out, w)
+		if !found {
+			t.Fatalf("no %q in %q", w, out)
+		}
+		out = rest
+	}
+}
+
+// Memory that is used up, for data or for page tables, ends a call or the
+// program; the next one finds all of it.
+func (m *smsMachine) memory(t *testing.T) {
+	out := m.shell(t, `for how in "wreck memory" "events sparse" "hello again"; do
+			s=0; $R ${T}$how || s=$?; echo status $s
+		done`)
+	for _, want := range []string{"memory 1\nstatus 0\n", "out of memory: the partition has no more",
+		"killed by SIGBUS", "the address is in ", "status 135\n", "hello again from sms", "status 0\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+}
+
+// The image as it is but for the first instructions of the function that tells
+// the time: a fault of sms itself ends the run, and nothing else.
+func (m *smsMachine) defects(t *testing.T) {
+	build := filepath.Dir(m.bin)
+	image, err := os.ReadFile(filepath.Join(m.bin, "sms.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := symbol(t, filepath.Join(build, "lib", "sms.elf"), "sms_time_clock") - 0xffffffff80000000
+	for _, c := range []struct{ name, code, says string }{
+		{"ud2", "\x0f\x0b", "sms itself got a trap at"},
+		{"load", "\x31\xc0\x8b\x00", "sms itself failed at"},
+		{"stack", "\x31\xe4\x50", "sms itself got a trap at"}, // a double fault
+	} {
+		broken := filepath.Join(build, "test", "vm", "sms_broken_"+c.name)
+		bad := bytes.Clone(image)
+		copy(bad[at:], c.code)
+		if err := os.WriteFile(broken, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := m.shell(t, `install -o 0 -g 0 -m 644 ${T}broken_`+c.name+` /run/broken
+			echo /run/broken >/sys/module/shimos/parameters/image
+			s=0; $R ${T}events wall </dev/null || s=$?; echo status $s; $B/skep part list`)
+		if !strings.Contains(out, "defect: "+c.says) || !strings.Contains(out, "status 126\n") || !strings.Contains(out, "idle") {
+			t.Errorf("%s: %q", c.name, out)
+		}
+	}
+	out := m.shell(t, `echo /run/sms.image >/sys/module/shimos/parameters/image; $R ${T}hello again
+		cat /sys/devices/system/cpu/online`)
+	if !strings.HasPrefix(out, "hello again from sms") || !strings.HasSuffix(out, "\n0-1\n") {
+		t.Errorf("afterwards: %q", out)
+	}
+}
+
+func symbol(t *testing.T, path, name string) uint64 {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	list, err := f.Symbols()
+	for _, s := range list {
+		if s.Name == name {
+			return s.Value
+		}
+	}
+	t.Fatalf("%s has no %s: %v", path, name, err)
+	return 0
+}
+
+// ran says why a run was not on lent cores: a ledger, what Linux says of its
+// CPUs, and the instructions of the program that the emulator saw there.
+func (m *smsMachine) ran(t *testing.T, proxy string) error {
+	t.Helper()
+	const loop = 5 // of events count
+	before := m.userOn(t, loop)
+	out := m.shell(t, "rm -f /run/ran; "+proxy+" --ledger /run/ran 1 ${T}events count; cat /run/ran /sys/devices/system/cpu/online")
+	after := m.userOn(t, loop)
+	switch l := figures(out); {
+	case !strings.HasPrefix(out, "counted\n"):
+		t.Fatalf("it printed %q", out)
+	case l["threads"] != 1 || l["forwarded-write"] == 0:
+		return fmt.Errorf("the ledger is %v", l)
+	case !strings.HasSuffix(out, "\n0-1\n"):
+		return errors.New("the CPUs were Linux's")
+	case after-before < 1e6:
+		return errNotThere
+	}
+	return nil
+}
+
+var errNotThere = errors.New("its instructions were on other cores")
+
+// userOn gives the program's instructions in an interval on the lent cores.
+// The emulator writes the file when the first interval ends.
+func (m *smsMachine) userOn(t *testing.T, interval int) (n uint64) {
+	t.Helper()
+	counts, err := lab.ReadCounts(m.counts)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, cpu := range []int{2, 3} {
+		if f := counts.Figures[lab.Interval{CPU: cpu, Number: interval}]; f != nil {
+			n += f.User
+		}
+	}
+	return n
+}
+
+// A proxy that runs the program on Linux, with a ledger as good as any, does
+// not pass for one.
+func (m *smsMachine) native(t *testing.T) {
+	if err := m.ran(t, "$B/sms-proxy"); err != nil {
+		t.Error(err)
+	}
+	m.shell(t, `cp /run/ran /run/good
+		printf '#!/bin/sh\ncp /run/good $2; shift 3; exec taskset 1 "$@"\n' >/run/native; chmod 755 /run/native`)
+	if err := m.ran(t, "/run/native"); err != errNotThere {
+		t.Errorf("a proxy that runs it natively: %v", err)
 	}
 }
 
@@ -171,9 +423,9 @@ func (m *smsMachine) refused(t *testing.T) {
 // A program that only spins ends with its proxy, and the partition is free.
 func (m *smsMachine) killed(t *testing.T) {
 	out := m.shell(t, `$R ${T}wreck spin & p=$!
-		until $B/skep part list | grep -q running; do :; done
+		until $B/skep part list | grep -q running; do sleep .1; done
 		kill -KILL $p; wait $p || echo status $?
-		until $B/skep part list | grep -q idle; do :; done
+		until $B/skep part list | grep -q idle; do sleep .1; done
 		$R ${T}hello again`)
 	if !strings.Contains(out, "status 137") || !strings.Contains(out, "hello again") {
 		t.Errorf("it printed %q", out)
@@ -184,7 +436,7 @@ func (m *smsMachine) killed(t *testing.T) {
 // the same counter counts calls to the last one, and Linux's own noise.
 func (m *smsMachine) noise(t *testing.T) {
 	out := m.shell(t, `touch /run/on; ${T}storm /run/on >/run/storms & p=$!
-		$R ${T}quiet team; taskset 2 ${T}quiet
+		$R ${T}quiet; taskset 2 ${T}quiet linux
 		rm /run/on; wait $p; cat /run/storms`)
 	var storms int
 	if _, err := fmt.Sscanf(out[strings.LastIndex(out, "storms"):], "storms %d", &storms); err != nil || storms == 0 {
@@ -206,6 +458,9 @@ func (m *smsMachine) noise(t *testing.T) {
 	}
 	if f := of(2, 1); f.Entries != 1000 {
 		t.Errorf("1000 calls were %d entries", f.Entries)
+	}
+	if f := of(2, 4); f.Entries != 0 || f.User < 20000 {
+		t.Errorf("2000 readings of clocks were %d instructions and %d entries", f.User, f.Entries)
 	}
 	// libgomp's last thread at a barrier always wakes the others, who spin.
 	if a, b := of(2, 2), of(3, 2); a.Entries+b.Entries != 200 || len(a.Entry) > 1 || len(b.Entry) > 1 {

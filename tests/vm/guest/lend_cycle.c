@@ -60,8 +60,15 @@ int main(int argc, char **argv)
 	cycles = atoi(argv[2]);
 	runs = atoi(argv[3]);
 	lend_look(before, sizeof(before));
-	for (i = 0; i < cycles && !line; i++)
+	for (i = 0; i < cycles && !line; i++) {
 		line = cycle(argv[1]);
+		if (i % 100 != 99)
+			continue;
+		lend_look(after, sizeof(after));
+		printf("# %d cycles: the machine is %s\n", i + 1,
+		       strcmp(before, after) ? "not whole" : "whole");
+		fflush(stdout);
+	}
 	if (!tap_ok(!line, "cycles of create, run and release"))
 		printf("# cycle %d, line %d: %s\n", i, line, lend_why);
 	id = lend_create(CPUS, 64 * MIB, "often");

@@ -14,33 +14,36 @@
 #include <linux/panic_notifier.h>
 #include <linux/reboot.h>
 
-#define LOOK_MS 200
-#define LOOKS 150 /* an emulator may not run the core for a while */
+/* An emulator on a crowded computer may not run a core for a while: one look
+ * that sees nothing does not tell.
+ */
+#define LOOK_MS 1000
+#define LOOKS 30
+#define STILL 4
 
 static unsigned long long at;
 module_param(at, ullong, 0400);
 MODULE_PARM_DESC(at, "physical address of the counter, 8 bytes");
 static const u64 *counter;
 
-/* Within some looks the counter stands still, or moves. */
-static bool seen(bool still)
+/* Whether there are so many looks in a row that agree. */
+static bool seen(bool still, int in_a_row)
 {
-	int i;
+	int i, agree = 0;
 	u64 was;
 
-	for (i = 0; i < LOOKS; i++) {
+	for (i = 0; i < LOOKS && agree < in_a_row; i++) {
 		was = READ_ONCE(*counter);
 		mdelay(LOOK_MS);
-		if ((was == READ_ONCE(*counter)) == still)
-			return true;
+		agree = (was == READ_ONCE(*counter)) == still ? agree + 1 : 0;
 	}
-	return false;
+	return agree == in_a_row;
 }
 
 static int tell(const char *when)
 {
 	pr_warn("witness: %s: the counter %s\n", when,
-		seen(true) ? "stands still" : "moves");
+		seen(true, STILL) ? "stands still" : "moves");
 	return NOTIFY_OK;
 }
 
@@ -66,7 +69,7 @@ static int __init witness_init(void)
 	if (at % sizeof(*counter) || !pfn_valid(PHYS_PFN(at)))
 		return -EFAULT;
 	counter = phys_to_virt(at);
-	if (!seen(false))
+	if (!seen(false, 1))
 		return -ENODATA;
 	err = register_reboot_notifier(&reboot_block);
 	if (!err)

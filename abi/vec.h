@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * XSAVE areas that a program wrote: XRSTOR would fault on what it does not
+ * know, so substrates ask here first. No state.
+ */
+#ifndef ABI_VEC_H
+#define ABI_VEC_H
+
+#include <skep/types.h>
+
+#define ABI_VEC_AREA 4096 /* bytes, of the copy that is checked and loaded */
+
+/* Bytes of an area in standard form with these components. */
+u64 abi_vec_size(u64 mask);
+/*
+ * Copies buf, which the program can change meanwhile, to an area of the
+ * caller's own and says whether the processor would take it: 0 or -EINVAL.
+ * mask: the components that are on; 0: there is no XSAVE, only FXSAVE.
+ */
+s64 abi_vec_take(void *area, const void *buf, u64 len, u64 mask);
+
+#endif

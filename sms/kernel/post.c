@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What comes to the program unasked: signals of Linux and the timer, noted in
+ * the mail by the proxy. Core 0 gets an NMI for it, whatever it does; from a
+ * wait, from the way out or from idleness it comes here. No core holds the
+ * locks of abi's signals or timers there, so one can be taken while it waits
+ * for another lock. `taking` keeps that to one core at a time; `lock` guards
+ * the deadline.
+ */
+#include "abi/proc.h"
+#include "abi/signal.h"
+#include "kernel.h"
+
+static u32 ready, taking;
+static struct spin lock;
+static u32 armed; /* how often the deadline was set by the program */
+
+static volatile struct mail_post *post(void)
+{
+	return (void *)(AT_MAIL + MAIL_POST);
+}
+
+void sms_post_begin(void)
+{
+	post()->deadline = ABI_FOREVER;
+	__atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
+}
+
+int sms_post_is_here(void)
+{
+	return __atomic_load_n(&ready, __ATOMIC_RELAXED) &&
+	       (__atomic_load_n(&post()->signals, __ATOMIC_SEQ_CST) ||
+		__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST));
+}
+
+int sms_post_rang(struct core *c)
+{
+	u32 rung;
+
+	if (c->number)
+		return 0;
+	rung = __atomic_load_n(&post()->rung, __ATOMIC_SEQ_CST);
+	if (rung == c->rung)
+		return 0;
+	c->rung = rung;
+	return 1;
+}
+
+static void send_signals(void)
+{
+	u64 bits = __atomic_exchange_n(&post()->signals, 0, __ATOMIC_SEQ_CST);
+	struct abi_siginfo info = {.code = ABI_SI_USER};
+
+	for (; bits; bits &= bits - 1) {
+		info.signo = __builtin_ctzll(bits) + 1;
+		abi_signal_send(sms_proc, 0, 0, &info);
+	}
+}
+
+void sms_post_arm(u64 deadline_ns)
+{
+	sms_spin_take(&lock);
+	armed++;
+	__atomic_store_n(&post()->deadline, deadline_ns, __ATOMIC_SEQ_CST);
+	sms_spin_drop(&lock);
+	sms_cpu_bell();
+}
+
+/* What the program arms meanwhile is newer than what abi_timer_fire returns. */
+static void fire(void)
+{
+	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
+	u64 next;
+
+	if (!__atomic_exchange_n(&post()->due, 0, __ATOMIC_SEQ_CST))
+		return;
+	next = abi_timer_fire(sms_proc,
+			      (u64)sms_time_clock(ABI_CLOCK_MONOTONIC));
+	sms_spin_take(&lock);
+	if (armed == before)
+		__atomic_store_n(&post()->deadline, next, __ATOMIC_SEQ_CST);
+	sms_spin_drop(&lock);
+	sms_cpu_bell();
+}
+
+/* Whoever takes looks again, so what comes meanwhile is not left. */
+void sms_post_take(void)
+{
+	while (sms_post_is_here()) {
+		if (__atomic_exchange_n(&taking, 1, __ATOMIC_SEQ_CST))
+			return;
+		send_signals();
+		fire();
+		__atomic_store_n(&taking, 0, __ATOMIC_SEQ_CST);
+	}
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* The program's clock, as it was linked, for load.c to map. */
+	.section .rodata
+	.globl	sms_vdso, sms_vdso_end
+	.balign	4096
+sms_vdso:
+	.incbin	"build/lib/sms-vdso.so"
+sms_vdso_end:
+	.section .note.GNU-stack, "", @progbits

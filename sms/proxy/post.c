@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What Linux has for the program unasked: signals to this process and the
+ * program's earliest timer. One thread waits for both, notes what came in the
+ * post, and interrupts core 0. All signals are blocked in all threads, but
+ * those that stop a process: the cores compute on then, their calls wait.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proxy.h"
+
+#define SECOND 1000000000ull
+/* An image that leaves a signal lying for so long will not take it. */
+#define PATIENCE (10 * SECOND)
+
+static int signals = -1, timer = -1;
+static u64 armed = ABI_FOREVER; /* what the timer waits for; atomic */
+static u64 since[64];		/* when a signal was noted */
+
+static struct mail_post *post(void)
+{
+	return (struct mail_post *)(sms_proxy.mail + MAIL_POST);
+}
+
+static u64 now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * SECOND + (u64)ts.tv_nsec;
+}
+
+/* Before START nobody hears it: sms looks when its program begins. */
+static void ring(void)
+{
+	u32 core = 0;
+
+	__atomic_add_fetch(&post()->rung, 1, __ATOMIC_SEQ_CST);
+	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &core);
+}
+
+static int ends_programs(u32 signo)
+{
+	return signo == SIGHUP || signo == SIGINT || signo == SIGQUIT ||
+	       signo == SIGTERM;
+}
+
+/* A second ^C ends a run whose image is deaf to the first. */
+static void note(u32 signo)
+{
+	u64 bit = 1ull << (signo - 1), before, time = now();
+
+	before = __atomic_fetch_or(&post()->signals, bit, __ATOMIC_SEQ_CST);
+	if (!(before & bit))
+		since[signo - 1] = time;
+	else if (ends_programs(signo) && time - since[signo - 1] > PATIENCE)
+		sms_serve_end(signo);
+	ring();
+}
+
+static void take_signals(void)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signals, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo >= 1 && info.ssi_signo <= 64)
+			note(info.ssi_signo);
+}
+
+static void take_timer(void)
+{
+	u64 times;
+
+	if (read(timer, &times, sizeof(times)) != sizeof(times))
+		return;
+	__atomic_store_n(&post()->due, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&armed, ABI_FOREVER, __ATOMIC_SEQ_CST);
+	ring();
+}
+
+static void *wait_for_both(void *arg)
+{
+	struct pollfd fds[2] = {{.fd = signals, .events = POLLIN},
+				{.fd = timer, .events = POLLIN}};
+
+	(void)arg;
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return NULL;
+		take_signals();
+		take_timer();
+	}
+}
+
+/* One that has come is not set again: sms says what is next. */
+void sms_post_look(void)
+{
+	u64 deadline = __atomic_load_n(&post()->deadline, __ATOMIC_SEQ_CST);
+	struct itimerspec at = {.it_value.tv_sec = (time_t)(deadline / SECOND),
+				.it_value.tv_nsec = (long)(deadline % SECOND)};
+
+	if (__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST) ||
+	    __atomic_exchange_n(&armed, deadline, __ATOMIC_SEQ_CST) == deadline)
+		return;
+	if (deadline == ABI_FOREVER)
+		at.it_value.tv_sec = at.it_value.tv_nsec = 0;
+	else if (!deadline)
+		at.it_value.tv_nsec = 1; /* 0 would stop it */
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+void sms_post_block(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigdelset(&set, SIGTSTP);
+	sigdelset(&set, SIGTTIN);
+	sigdelset(&set, SIGTTOU);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+int sms_post_start(void)
+{
+	pthread_t thread;
+	sigset_t set;
+
+	post()->deadline = ABI_FOREVER;
+	sigfillset(&set);
+	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (signals < 0 || timer < 0)
+		return -errno;
+	return pthread_create(&thread, NULL, wait_for_both, NULL) ? -EAGAIN : 0;
+}
