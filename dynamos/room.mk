@@ -7,8 +7,10 @@ kmod_dynamos = dynamos/kmod
 kmod_dynamos_with = dynamos/core include/skep
 
 # Updates by hand for tests: the first link is against what dynamos.ko exports.
-dynamos_by_hand := dynamos_hand dynamos_next
+dynamos_by_hand := dynamos_try dynamos_hand dynamos_next
 KMODS += $(dynamos_by_hand)
+kmod_dynamos_try = tests/vm/kmod/dynamos_try
+kmod_dynamos_try_with = include/skep
 kmod_dynamos_hand = tests/vm/kmod/dynamos_hand
 kmod_dynamos_hand_with = include/skep
 kmod_dynamos_next = tests/vm/kmod/dynamos_next
