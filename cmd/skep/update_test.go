@@ -148,3 +148,22 @@ has new data of its own: seen
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+func TestNameOfAPatch(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/0001-net-Fix-the-leak.patch": "net_fix_the_leak", "fix.diff": "fix", "x_1": "x_1", "7.patch": "",
+	} {
+		if got := nameOfPatch(path); got != want {
+			t.Errorf("%s: %q, not %q", path, got, want)
+		}
+	}
+}
+
+func TestPackageThatIsNotThereOrIsNone(t *testing.T) {
+	if code, _ := cli.Code(func() error { _, err := openPackage("no/such.skepup"); return err }()); code != cli.Failed {
+		t.Errorf("a file that is not there: code %d", code)
+	}
+	if code, _ := cli.Code(func() error { _, err := openPackage("update_test.go"); return err }()); code != cli.Refused {
+		t.Errorf("a file that is no package: code %d", code)
+	}
+}
