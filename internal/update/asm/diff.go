@@ -43,9 +43,6 @@ func Compare(before, after *Unit) (*Change, error) {
 	if err := d.data(); err != nil {
 		return nil, err
 	}
-	if len(d.take) == 0 {
-		return d.c, nil
-	}
 	if err := d.locals(); err != nil {
 		return nil, err
 	}

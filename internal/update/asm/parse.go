@@ -5,6 +5,7 @@ package asm
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -86,7 +87,14 @@ func (p *parser) mark(l line) {
 
 // piece takes a statement of such assembly; where it comes back to the section
 // that it began in, one piece ends.
+//
+// gcc may write a string before it ends the mark: only such labels tell.
 func (p *parser) piece(l line) error {
+	if constLabel.MatchString(l.text) {
+		p.unit.loose = slices.DeleteFunc(p.unit.loose, func(s *Symbol) bool { return s == p.item })
+		p.app, p.pending = false, aligns(p.item.lines)
+		return p.top(l)
+	}
 	if len(p.item.lines) == 0 {
 		p.unit.loose = append(p.unit.loose, p.item)
 	}
@@ -183,7 +191,7 @@ func (p *parser) top(l line) error {
 	}
 	if constLabel.MatchString(l.text) {
 		p.item = &Symbol{Name: strings.TrimSuffix(l.text, ":"), Section: p.now.name, Flags: p.now.flags,
-			lines: append(p.pending, l)}
+			lines: append(aligns(p.pending), l)}
 		p.pending = nil
 		p.unit.consts[p.item.Name] = p.item
 		return nil
@@ -197,15 +205,15 @@ func (p *parser) top(l line) error {
 
 func (p *parser) open(l line, name string, isFunc bool) error {
 	p.item = &Symbol{Name: name, Func: isFunc, Section: p.now.name, Flags: p.now.flags,
-		lines: append(p.aligns(), l)}
+		lines: append(aligns(p.pending), l)}
 	p.sized, p.pending = false, nil
 	return p.add(p.item)
 }
 
 // aligns keeps of what stands before a symbol its alignment alone.
-func (p *parser) aligns() []line {
+func aligns(list []line) []line {
 	var out []line
-	for _, l := range p.pending {
+	for _, l := range list {
 		if word, _ := cut(l.text); word == ".align" || word == ".balign" || word == ".p2align" {
 			out = append(out, l)
 		}
