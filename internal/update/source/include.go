@@ -98,3 +98,15 @@ func (n *includes) reach(file string, wanted, seen map[string]bool) bool {
 	}
 	return false
 }
+
+// Includes gives what each of the sources may include, directly or not.
+func (t *Tree) Includes(sources []string) map[string]map[string]bool {
+	n := newIncludes(t.Dir)
+	out := map[string]map[string]bool{}
+	for _, s := range sources {
+		seen := map[string]bool{}
+		n.reach(s, nil, seen)
+		out[s] = seen
+	}
+	return out
+}

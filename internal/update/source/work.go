@@ -199,13 +199,13 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "before", says); err != nil {
+	if err := w.round(ctx, &copied, "before", says, "prepare"); err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
 	if _, err := output(ctx, copied.Dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch"); err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "after", says); err != nil {
+	if err := w.round(ctx, &copied, "after", says, w.settled()...); err != nil {
 		return nil, fmt.Errorf("the patched source does not compile: %w", err)
 	}
 	now, err := readLaid(copied.Dir)
@@ -233,14 +233,30 @@ func readLaid(dir string) (string, error) {
 
 func assembly(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
 
+// settled are targets that a patch cannot change: make would build tools anew,
+// because their folder has another name. Headers may change what make derives
+// from the layout of structures; sources do not.
+func (w *Work) settled() []string {
+	for _, f := range w.Files {
+		if path.Ext(f) == ".h" {
+			return []string{"tools/objtool", "tools/bpf/resolve_btfids"}
+		}
+	}
+	return []string{"prepare"}
+}
+
 // round compiles all units and moves their assembly to a folder.
-func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer) error {
+func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
 	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
 	var targets []string
 	for _, u := range w.Units {
 		targets = append(targets, assembly(u))
 	}
-	if err := t.run(ctx, targets...); err != nil {
+	args := targets
+	for _, s := range settled {
+		args = append([]string{"-o", s}, args...)
+	}
+	if err := t.run(ctx, args...); err != nil {
 		return err
 	}
 	for _, s := range targets {
