@@ -55,11 +55,23 @@ type Function struct {
 // splitSections are those that the compiler makes one of for each function
 // when it is told to. The image was compiled without: there, functions of a
 // file lie in one section, and near jumps between them are short.
-var splitSections = regexp.MustCompile(`(?m)^\t\.section\t(\.text)(\.unlikely|\.hot|\.startup|\.exit)?\.[A-Za-z0-9_.$]+(,"ax",@progbits)?$`)
+var splitSections = regexp.MustCompile(`(?m)^\t\.section\t\.text(\.[A-Za-z0-9_.$]+)(,"ax",@progbits)?$`)
+
+// kinds of code have sections of their own in either case.
+var kinds = []string{".unlikely", ".hot", ".startup", ".exit"}
 
 // Fold undoes -ffunction-sections in the compiler's assembly.
 func Fold(text []byte) []byte {
-	return splitSections.ReplaceAll(text, []byte("\t.section\t$1$2$3"))
+	return splitSections.ReplaceAllFunc(text, func(line []byte) []byte {
+		m := splitSections.FindSubmatch(line)
+		kind := ""
+		for _, k := range kinds {
+			if rest, ok := strings.CutPrefix(string(m[1]), k); ok && (rest == "" || rest[0] == '.') {
+				kind = k
+			}
+		}
+		return fmt.Appendf(nil, "\t.section\t.text%s%s", kind, m[2])
+	})
 }
 
 // Gate proves that an object is what the image was made of: that each of its
@@ -389,13 +401,10 @@ func (g *gate) file() (*File, error) {
 		}
 		for _, s := range g.o.functions(n) {
 			addr := base + s.value
-			g.symbols[s.name] = addr
-			if s.weak {
-				if _, ok := g.im.Position(s.name, addr); !ok {
-					delete(g.symbols, s.name) // another file's has won
-					continue
-				}
+			if _, ok := g.im.Position(s.name, addr); !ok && s.weak {
+				continue // another file's has won
 			}
+			g.symbols[s.name] = addr
 			function, err := g.im.function(s.name, addr)
 			if err != nil {
 				return nil, g.mismatch(s.name, 0, "%v", err)
