@@ -111,8 +111,8 @@ int use_apply(struct dynamos_apply *apply)
 
 int use_policy(const struct dynamos_policy *policy)
 {
-	struct dynamos_change change = {
-		.revision = DYNAMOS_REVISION, .policy = *policy};
+	struct dynamos_change change = {.revision = DYNAMOS_REVISION,
+					.policy = *policy};
 
 	strcpy(change.name, use_name);
 	return call(DYNAMOS_IOC_POLICY, &change, change.why);
@@ -218,7 +218,12 @@ static void __attribute__((noreturn)) sing(int ask, int answer)
 {
 	char byte;
 	long got;
+	int fd;
 
+	/* Another canary's end, which this process would keep open. */
+	for (fd = 3; fd < 256; fd++)
+		if (fd != ask && fd != answer)
+			close(fd);
 	while (read(ask, &byte, 1) == 1) {
 		got = syscall(SYS_getpgid, 0);
 		if (got < 0)
