@@ -57,3 +57,19 @@ $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
+
+# Others that want the same functions.
+KMODS += dynamos_rival
+kmod_dynamos_rival = tests/vm/kmod/dynamos_rival
+$(B)/test/vm/dynamos_beside: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
+		beside.o rival.o use.o)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^
+
+# An update to be weighed.
+KMODS += dynamos_weigh
+kmod_dynamos_weigh = tests/vm/kmod/dynamos_weigh
+kmod_dynamos_weigh_with = include/skep
+$(foreach s,$(KMOD_SERIES),$(eval $(call dynamos_ko,$(s),dynamos_weigh): \
+	$(call dynamos_ko,$(s),dynamos)))
