@@ -6,11 +6,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"skep/internal/cli"
@@ -21,6 +23,7 @@ import (
 type updateBuild struct {
 	name, class, because, out string
 	kernels                   []string
+	states                    map[string]update.Statement
 }
 
 func (u *updateBuild) options(f *cli.Flags) {
@@ -31,7 +34,33 @@ func (u *updateBuild) options(f *cli.Flags) {
 	f.StringVar(&u.name, "name", "", "the update's `NAME` (that of the patch)")
 	f.StringVar(&u.class, "class", "", "how far versions may mix: any, task, object or together (what the change asks for)")
 	f.StringVar(&u.because, "because", "", "why the class may be another: a `REASON` for who applies it")
+	u.states = map[string]update.Statement{}
+	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {
+		return u.state(text, false)
+	})
+	f.Func("ends", "the same, and a call ends the object's life: `FUNCTION=N`", func(text string) error {
+		return u.state(text, true)
+	})
+	f.Func("no-locks", "neither `FUNCTION` nor a caller holds a lock across it, so a task that dies inside costs no reboot; may be repeated", func(name string) error {
+		s := u.states[name]
+		s.Bare = true
+		u.states[name] = s
+		return nil
+	})
 	f.StringVar(&u.out, "o", "", "write to this `FILE` (NAME"+pack.Suffix+")")
+}
+
+// state reads FUNCTION=N.
+func (u *updateBuild) state(text string, ends bool) error {
+	name, number, _ := strings.Cut(text, "=")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > 5 || name == "" {
+		return errors.New("want FUNCTION=N, where N is an argument from 0 to 5")
+	}
+	s := u.states[name]
+	s.Object, s.Ends = &n, ends
+	u.states[name] = s
+	return nil
 }
 
 func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -64,7 +93,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if u.out == "" {
 		u.out = u.name + pack.Suffix
 	}
-	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, Says: os.Stderr})
+	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Says: os.Stderr})
 	if err != nil {
 		return updateError(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,16 @@ type Plan struct {
 	Kernels []string // series, or versions of packages
 	Class   string   // empty: what the change asks for
 	Because string   // why it may be another
+	States  map[string]Statement
 	Says    io.Writer
+}
+
+// A Statement is an author's word about a function, which the change does not
+// tell.
+type Statement struct {
+	Object *int // class object: which argument is the object, from 0
+	Ends   bool // a call ends the object's life
+	Bare   bool // neither it nor a caller holds a lock across it
 }
 
 // Build makes a package: for each kernel it compiles what the patch touches,
@@ -94,6 +104,9 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 	}
 	if len(b.functions) == 0 {
 		return refused("the patch changes no code of the kernel's image")
+	}
+	if err := b.states(); err != nil {
+		return err
 	}
 	if err := b.class(); err != nil {
 		return err
@@ -202,6 +215,21 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 	}
 	return pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
+}
+
+// states enters what the author says of the changed functions.
+func (b *builder) states() error {
+	left := maps.Clone(b.plan.States)
+	for i := range b.functions {
+		f := &b.functions[i].Function
+		s := left[f.Name]
+		f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare
+		delete(left, f.Name)
+	}
+	for name := range left {
+		return refused("something is stated of %s, which the patch does not change in this kernel", name)
+	}
+	return nil
 }
 
 // class settles how far versions may mix, the same for all kernels.
