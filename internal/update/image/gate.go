@@ -128,11 +128,46 @@ func (g *gate) placeText() error {
 		}
 		base, ok := g.placeSection(functions)
 		if !ok {
-			return g.mismatch(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
+			return g.firstDifference(i, functions)
 		}
 		g.base[i] = base
 	}
 	return nil
+}
+
+// firstDifference tells why a section has no place in the image, as well as
+// that can be told: distances between functions count as well.
+func (g *gate) firstDifference(n int, functions []symbol) error {
+	s := g.o.sections[n]
+	free := make([]bool, len(s.data))
+	for _, r := range s.relocs {
+		for i := range uint64(r.size()) {
+			free[min(r.offset+i, uint64(len(free)-1))] = true
+		}
+		free[max(r.offset, 1)-1] = free[max(r.offset, 1)-1] || g.o.symbols[r.symbol].name == "__fentry__"
+	}
+	for _, j := range g.o.jumps[n] {
+		for i := j; i < min(j+5, uint64(len(free))); i++ {
+			free[i] = true
+		}
+	}
+	for _, f := range functions {
+		list := g.im.Named(f.name)
+		if f.weak {
+			continue
+		}
+		if len(list) == 0 {
+			return g.mismatch(f.name, 0, "the image has no such function")
+		}
+		want, _ := g.im.from(list[0].Addr)
+		for i := range min(f.size, uint64(len(want))) {
+			at := f.value + i
+			if len(list) == 1 && at < uint64(len(s.data)) && !free[at] && s.data[at] != want[i] {
+				return g.mismatch(f.name, i, "it has other bytes in the image")
+			}
+		}
+	}
+	return g.mismatch(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
 }
 
 func (g *gate) placeSection(functions []symbol) (uint64, bool) {
