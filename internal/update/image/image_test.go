@@ -109,11 +109,6 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { Read(data) })
 }
 
-func FuzzSymbols(f *testing.F) {
-	f.Add(make([]byte, 2048))
-	f.Fuzz(func(t *testing.T, data []byte) { decodeSymbols(data) })
-}
-
 func FuzzTypes(f *testing.F) {
 	f.Add([]byte("\x9f\xeb\x01\x00\x18\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
