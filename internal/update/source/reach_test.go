@@ -46,7 +46,7 @@ var wideTree = map[string]string{
 	"enum.c":          "#include <wide.h>\nint f(void) { return SQUARE; }\n",
 	"none.c":          "#include <other.h>\nint f(void) { return 1; }\n",
 	"inside.c":        "#include \"inside.h\"\n",
-	"inside.h":        "#include <wide.h>\nstatic int inner(int a) { return twice(a); }\n",
+	"inside.h":        "#include <wide.h>\nstatic int deep(int a) { return twice(a); }\n",
 }
 
 func TestNarrowFollowsNames(t *testing.T) {
