@@ -73,3 +73,10 @@ kmod_dynamos_weigh = tests/vm/kmod/dynamos_weigh
 kmod_dynamos_weigh_with = include/skep
 $(foreach s,$(KMOD_SERIES),$(eval $(call dynamos_ko,$(s),dynamos_weigh): \
 	$(call dynamos_ko,$(s),dynamos)))
+
+VM_SUITES += vm-dynamos-health
+suite_vm-dynamos-health = $(call vm_suite,DynamosHealth)
+suite_vm-dynamos-health_kind = go
+suite_vm-dynamos-health_deadline = 1260
+suite_vm-dynamos-health_needs = $(vm_needs) \
+	$(addprefix $(B)/test/vm/dynamos_,class beside bad)
