@@ -234,7 +234,7 @@ func (b *builder) states() error {
 
 // class settles how far versions may mix, the same for all kernels.
 func (b *builder) class() error {
-	class, why := asm.Propose(b.changes)
+	class, why := asm.Propose(b.changes, b.work.Reasons()...)
 	m := &b.out.Manifest
 	if m.Proposed == "" || class == asm.Together {
 		m.Proposed = string(class)
