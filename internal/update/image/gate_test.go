@@ -54,7 +54,7 @@ int other_twin(const char *text, int n) { return text[n + 1] + inner(n); }
 
 var flags = []string{"-O2", "-DWIDTH=6", "-fno-pie", "-mcmodel=kernel", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"}
 
-func gcc(t *testing.T, dir, out, text string, args ...string) []byte {
+func gcc(t testing.TB, dir, out, text string, args ...string) []byte {
 	t.Helper()
 	in := filepath.Join(dir, "in.c")
 	if strings.HasSuffix(out, ".o") && strings.HasPrefix(text, "\t.file") {
@@ -71,7 +71,7 @@ func gcc(t *testing.T, dir, out, text string, args ...string) []byte {
 	return data
 }
 
-func run(t *testing.T, args ...string) {
+func run(t testing.TB, args ...string) {
 	t.Helper()
 	if says, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v: %s", args, err, says)
@@ -79,7 +79,7 @@ func run(t *testing.T, args ...string) {
 }
 
 // smallKernel links the two files and gives them an image's table of symbols.
-func smallKernel(t *testing.T) *Image {
+func smallKernel(t testing.TB) *Image {
 	t.Helper()
 	dir := t.TempDir()
 	gcc(t, dir, "other.o", otherFile, append(flags, "-c")...)
@@ -118,7 +118,7 @@ func smallKernel(t *testing.T) *Image {
 
 // rebuilt is what the builder makes of a file: a section for each function,
 // folded.
-func rebuilt(t *testing.T, text string, args ...string) []byte {
+func rebuilt(t testing.TB, text string, args ...string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	args = append(append([]string{}, flags...), args...)
@@ -235,7 +235,7 @@ func TestFoldJoinsSectionsOfFunctionsOnly(t *testing.T) {
 }
 
 func FuzzGate(f *testing.F) {
-	f.Add([]byte("\x7fELF\x02\x01\x01"))
-	im := &Image{byName: map[string][]int{}}
+	im := smallKernel(f)
+	f.Add(rebuilt(f, kernelFile))
 	f.Fuzz(func(t *testing.T, object []byte) { im.Gate("x.c", object) })
 }
