@@ -39,9 +39,7 @@ diff --git a/Documentation/x.rst b/Documentation/x.rst
 -x
 +y
 \ No newline at end of file
--- 
-2.39
-`
+` + "-- \n2.39\n"
 
 func TestParsePatch(t *testing.T) {
 	parts, err := parsePatch([]byte(mail))

@@ -35,11 +35,11 @@ static inline int maybe(int a) { return a; }
 // Each source tells by its name what it sees.
 var wideTree = map[string]string{
 	"include/wide.h":  wideH,
-	"include/other.h": "#include <wide.h>\n#define JUMP(a) STEP(STEP(a))\nstruct crate { struct box inner; };\nstruct list { struct box *first; };\nint hint(int STEP);\n",
+	"include/other.h": "#include <wide.h>\n#define JUMP(a) STEP(STEP(a))\nstruct carton { struct box inner; };\nstruct list { struct box *first; };\nint hint(int STEP);\n",
 	"step.c":          "#include <wide.h>\nint f(int a) { return STEP(a); }\n",
 	"jump.c":          "#include <other.h>\nint f(int a) { return JUMP(a); }\n",
 	"box.c":           "#include <wide.h>\nint f(struct box *b) { return far(b); }\n",
-	"crate.c":         "#include <other.h>\nint f(struct crate *c) { return sizeof(*c); }\n",
+	"carton.c":         "#include <other.h>\nint f(struct carton *c) { return sizeof(*c); }\n",
 	"list.c":          "#include <other.h>\nint f(struct list *l) { return l != 0; }\n",
 	"twice.c":         "#include <wide.h>\nint f(int a) { return twice(a); }\n",
 	"maybe.c":         "#include <wide.h>\nint f(int a) { return maybe(a); }\n",
@@ -72,7 +72,7 @@ func TestNarrowFollowsNames(t *testing.T) {
 		{"macro", "+ 1)", "+ 2)", "jump step"},
 		{"comment", "not STEP", "still not STEP", ""},
 		{"inline function", "2 * a", "3 * a", "inside twice"},
-		{"member", "int width, height", "int width, depth, height", "box crate"},
+		{"member", "int width, height", "int width, depth, height", "box carton"},
 		{"enumerator", "ROUND,", "ROUND, OVAL,", "enum"},
 		{"condition", "CONFIG_X", "CONFIG_Y", "maybe"},
 		{"new prototype", "extern int far", "int near(int a);\nextern int far", ""},
