@@ -39,7 +39,7 @@ var wideTree = map[string]string{
 	"step.c":          "#include <wide.h>\nint f(int a) { return STEP(a); }\n",
 	"jump.c":          "#include <other.h>\nint f(int a) { return JUMP(a); }\n",
 	"box.c":           "#include <wide.h>\nint f(struct box *b) { return far(b); }\n",
-	"carton.c":         "#include <other.h>\nint f(struct carton *c) { return sizeof(*c); }\n",
+	"carton.c":        "#include <other.h>\nint f(struct carton *c) { return sizeof(*c); }\n",
 	"list.c":          "#include <other.h>\nint f(struct list *l) { return l != 0; }\n",
 	"twice.c":         "#include <wide.h>\nint f(int a) { return twice(a); }\n",
 	"maybe.c":         "#include <wide.h>\nint f(int a) { return maybe(a); }\n",
