@@ -152,6 +152,29 @@ int h(int a) { return a; }
 	}
 }
 
+// What the kernel declares inline is not traced, and where it is a function all
+// the same its callers carry the change.
+func TestUntracedIsCarriedWithItsCallers(t *testing.T) {
+	src := `
+static noinline notrace int inner(int a) { seen("inner"); return a * 3; }
+int f(int a) { return inner(a) + 1; }
+int g(int a) { return inner(a) + 2; }
+int h(int a) { return a; }
+`
+	got, err := compare(t, src, replacing(t, src, `seen("inner")`, `seen("deep")`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "f", "g")
+	want(t, "clones", got.Clones, "inner")
+	held := src + "int (*held)(int) = inner;\n"
+	_, err = compare(t, held, replacing(t, held, `seen("inner")`, `seen("deep")`))
+	var r *Refusal
+	if !errors.As(err, &r) || r.Symbol != "inner" || !strings.Contains(r.Reason, "held holds its address") {
+		t.Errorf("got %v", err)
+	}
+}
+
 const locals = `
 int f(int a) { static int count; count += a; seen("f"); return count; }
 int g(int a) { static int count; count -= a; seen("g"); return count; }
