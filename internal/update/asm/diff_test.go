@@ -31,16 +31,17 @@ extern void lock_it(int *), unlock_it(int *);
 #define EXPORT(name) asm(".section \"___ksymtab+" #name "\", \"a\"\n.long " #name " - .\n.previous")
 `
 
-func compile(t *testing.T, name, src string) string {
+func compile(t *testing.T, name, src string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	c, s := filepath.Join(dir, "t.c"), filepath.Join(dir, "t.s")
 	if err := os.WriteFile(c, []byte(head+src), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("gcc", "-S", "-O2", "-g0", "-fverbose-asm", "-ffunction-sections", "-fdata-sections", "-fno-pic",
+	args := append([]string{"-S", "-O2", "-g0", "-fverbose-asm", "-ffunction-sections", "-fdata-sections", "-fno-pic",
 		"-fno-common", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fno-stack-protector", "-fno-jump-tables",
-		"-pg", "-mfentry", "-mrecord-mcount", "-o", s, c).CombinedOutput()
+		"-pg", "-mfentry", "-mrecord-mcount", "-o", s, c}, more...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", name, err, out)
 	}

@@ -134,6 +134,9 @@ func (x *extractor) place(s *Symbol, name, flags string) string {
 		return quote(short(name))
 	}
 	args := strings.Split(flags, ",")
+	if name == padding { // gcc may name another function, which is not here
+		args[len(args)-1] = s.Name
+	}
 	for i := range args {
 		args[i] = short(args[i])
 	}

@@ -142,6 +142,32 @@ int f(int a) { if (KEY(key)) seen("on"); return a; }
 	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
 }
 
+// Newer kernels have room before each function, and note where it begins.
+func TestExtractKeepsRoomBeforeFunctions(t *testing.T) {
+	const room = "-fpatchable-function-entry=16,16"
+	c, err := Compare(parse(t, compile(t, "before", plain, room)), parse(t, compile(t, "after", "int first(int a) { seen(\"first\"); return a; }\n"+replacing(t, plain, "a * 3", "a * 5"), room)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", c.Changed, "g")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "new.S"), string(c.Extract("v").Text))
+	tool(t, dir, "gcc", "-c", "-o", "new.o", "new.S")
+	f, err := elf.Open(filepath.Join(dir, "new.o"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text := f.Section(".text")
+	if f.Section("__patchable_function_entries") == nil || text == nil {
+		t.Fatal("a section is missing")
+	}
+	data, err := text.Data()
+	if err != nil || len(data) < 17 || strings.Trim(string(data[:16]), "\x90") != "" || data[16] == 0x90 {
+		t.Errorf("no room: % x, %v", data, err)
+	}
+}
+
 func TestExtractNamesKeysOfStaticCalls(t *testing.T) {
 	before := "\t.section .text.f,\"ax\"\n\t.globl f\n\t.type f,@function\nf:\n\tcall __fentry__\n\tcall __SCT__resched\n\tret\n\t.size f,.-f\n"
 	c, err := Compare(parse(t, before), parse(t, strings.Replace(before, "\tret", "\tnop\n\tret", 1)))

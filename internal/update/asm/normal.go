@@ -105,6 +105,10 @@ func (n *normalizer) of(s *Symbol) string {
 			b.WriteString("label-" + index(labels, name) + ":\n")
 			continue
 		}
+		if strings.HasPrefix(l.text, ".section "+padding) {
+			b.WriteString(padding + "\n") // it names any function of the section
+			continue
+		}
 		b.WriteString(replace(lines.mask(l.text), func(t string) string { return n.token(s, t, labels) }))
 		b.WriteByte('\n')
 	}
