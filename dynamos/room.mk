@@ -7,8 +7,10 @@ kmod_dynamos = dynamos/kmod
 kmod_dynamos_with = dynamos/core include/skep
 
 # Updates by hand for tests: the first link is against what dynamos.ko exports.
-dynamos_by_hand := dynamos_hand dynamos_next
+dynamos_by_hand := dynamos_try dynamos_hand dynamos_next
 KMODS += $(dynamos_by_hand)
+kmod_dynamos_try = tests/vm/kmod/dynamos_try
+kmod_dynamos_try_with = include/skep
 kmod_dynamos_hand = tests/vm/kmod/dynamos_hand
 kmod_dynamos_hand_with = include/skep
 kmod_dynamos_next = tests/vm/kmod/dynamos_next
@@ -55,3 +57,32 @@ $(dynamos_try_vm): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
+
+# Others that want the same functions.
+KMODS += dynamos_rival
+kmod_dynamos_rival = tests/vm/kmod/dynamos_rival
+$(B)/test/vm/dynamos_beside: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
+		beside.o rival.o use.o)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^
+
+# An update to be weighed.
+KMODS += dynamos_weigh
+kmod_dynamos_weigh = tests/vm/kmod/dynamos_weigh
+kmod_dynamos_weigh_with = include/skep
+$(foreach s,$(KMOD_SERIES),$(eval $(call dynamos_ko,$(s),dynamos_weigh): \
+	$(call dynamos_ko,$(s),dynamos)))
+
+# The engine with updates by hand, on each kernel in turn.
+SOAKS += dynamos-engine
+soak_dynamos-engine = $(GO) test -count=1 -v -timeout 1h \
+	-run '^TestDynamosEngine$$' ./tests/vm
+soak_dynamos-engine_needs = $(vm_needs) $(B)/test/vm/dynamos_engine
+
+# Classes, neighbours and bad updates: not yet seen whole on 6.12.
+SOAKS += dynamos-health
+soak_dynamos-health = $(GO) test -count=1 -v -timeout 1h \
+	-run '^TestDynamosHealth$$' ./tests/vm
+soak_dynamos-health_needs = $(vm_needs) \
+	$(addprefix $(B)/test/vm/dynamos_,class beside bad)

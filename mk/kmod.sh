@@ -44,6 +44,8 @@ link()
 		mkdir -p "$mirror/$(dirname "$path")"
 		cp -rsfT "$top/$path" "$mirror/$path"
 	done
+	# Go would take these for packages of the tree.
+	find "$mirror" -name '*.go' -delete
 }
 
 # Kbuild does not miss a header that is gone: start anew.

@@ -59,7 +59,7 @@ func commands() []command {
 			summary: "throw-away virtual machines, for kernels that may crash"},
 		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &partition{}, program: true, words: partWords(),
 			summary: "lend cores and memory of this Linux to a compute kernel"},
-		{name: "update", usage: "update inspect | apply | policy | status | commit | revert | remove", runner: &kernelUpdate{}, program: true, words: updateWords(),
+		{name: "update", usage: "update build | inspect | apply | policy | status | commit | revert | remove", runner: &kernelUpdate{}, program: true, words: updateWords(),
 			summary: "change functions of a running kernel, for whom you choose, and back"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
 			summary: "check this machine, with a cure for what is wrong"},

@@ -107,9 +107,9 @@ func isPackage(word string) bool {
 }
 
 func loadPackage(path string) (name string, fresh bool, err error) {
-	p, err := pack.Open(path)
+	p, err := openPackage(path)
 	if err != nil {
-		return "", false, cli.WithCode(cli.Refused, err)
+		return "", false, err
 	}
 	module, err := update.ModuleFor(p)
 	if err != nil {

@@ -27,9 +27,9 @@ func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) err
 	if err := f.None(words[1:]); err != nil {
 		return err
 	}
-	p, err := pack.Open(words[0])
+	p, err := openPackage(words[0])
 	if err != nil {
-		return cli.WithCode(cli.Refused, err)
+		return err
 	}
 	if u.json {
 		return cli.JSON(os.Stdout, p.Manifest)

@@ -4,16 +4,20 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os/user"
 	"strconv"
 
 	"skep/internal/cli"
 	"skep/internal/uapi"
 	"skep/internal/update"
+	"skep/internal/update/pack"
 )
 
 func updateWords() []command {
 	return []command{
+		{name: "update build", usage: "update build PATCH [--kernel KERNEL] [--name NAME] [--class CLASS --because REASON] [-o FILE]", runner: &updateBuild{},
+			summary: "make a package from a patch of the kernel's source"},
 		{name: "update inspect", usage: "update inspect [--json] FILE", runner: &updateInspect{},
 			summary: "what a package changes, and in which kernels"},
 		{name: "update apply", usage: "update apply FILE | NAME [FOR WHOM] [--supersede] [--confirm TIME] [OPTIONS]", runner: &updateApply{},
@@ -38,6 +42,16 @@ func updateError(err error) error {
 		return cli.Errorf(cli.Refused, "%s", cli.Clean(err.Error()))
 	}
 	return err
+}
+
+// openPackage reads a package's file.
+func openPackage(path string) (*pack.Package, error) {
+	p, err := pack.Open(path)
+	var missing *fs.PathError
+	if err != nil && !errors.As(err, &missing) {
+		return nil, cli.WithCode(cli.Refused, err)
+	}
+	return p, err
 }
 
 // withDevice carries out one use of /dev/dynamos.

@@ -148,3 +148,40 @@ has new data of its own: seen
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+func TestNameOfAPatch(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/0001-net-Fix-the-leak.patch": "net_fix_the_leak", "fix.diff": "fix", "x_1": "x_1", "7.patch": "",
+	} {
+		if got := nameOfPatch(path); got != want {
+			t.Errorf("%s: %q, not %q", path, got, want)
+		}
+	}
+}
+
+func TestPackageThatIsNotThereOrIsNone(t *testing.T) {
+	if code, _ := cli.Code(func() error { _, err := openPackage("no/such.skepup"); return err }()); code != cli.Failed {
+		t.Errorf("a file that is not there: code %d", code)
+	}
+	if code, _ := cli.Code(func() error { _, err := openPackage("update_test.go"); return err }()); code != cli.Refused {
+		t.Errorf("a file that is no package: code %d", code)
+	}
+}
+
+func TestWhatAuthorsStateOfFunctions(t *testing.T) {
+	u := &updateBuild{}
+	f := cli.NewFlags("update build", "update build")
+	u.options(f)
+	if _, err := f.Parse(strings.Fields("x.patch --object f=1 --ends g=0 --no-locks f --kernel 6.1 --kernel 6.12")); err != nil {
+		t.Fatal(err)
+	}
+	a, b := u.states["f"], u.states["g"]
+	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || len(u.kernels) != 2 {
+		t.Errorf("%+v, %+v, %q", a, b, u.kernels)
+	}
+	for _, bad := range []string{"f", "f=", "f=6", "f=-1", "=1"} {
+		if _, err := f.Parse([]string{"--object", bad}); err == nil {
+			t.Errorf("--object %s is taken", bad)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the counts of two versions that run beside each other say about the
- * newer one, and whose text a stack went through.
+ * newer one.
  */
 #ifndef DYNAMOS_HEALTH_H
 #define DYNAMOS_HEALTH_H
@@ -46,12 +46,5 @@ void dynamos_health_judge(const struct dynamos_health *limits,
 /* newer - older for counts that are read while they grow. */
 void dynamos_health_since(struct dynamos_sum *sum,
 			  const struct dynamos_sum *start);
-
-/* Whether an address of a stack lies in a text. A return address may be the
- * first byte behind it, after a call that does not return. */
-static inline int dynamos_health_within(u64 address, u64 text, u64 length)
-{
-	return address >= text && address - text <= length && length;
-}
 
 #endif

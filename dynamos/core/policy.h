@@ -78,8 +78,8 @@ static inline int dynamos_policy_cpu(const struct dynamos_rule *rule, u32 cpu)
 	       rule->cpus[cpu / 64] >> cpu % 64 & 1;
 }
 
-/* 1: the new version. Asked is called for tests from DYNAMOS_FIRST_ASKED on. It is
- * inline because it runs at each call of a changed function. */
+/* 1: the new version. Asked is called for tests from DYNAMOS_FIRST_ASKED on. It
+ * is inline because it runs at each call of a changed function. */
 static inline __attribute__((always_inline)) int
 dynamos_policy_choose(const struct dynamos_table *table, int in_task,
 		      const void *task, const void *credentials,

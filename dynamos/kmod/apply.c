@@ -19,10 +19,7 @@ void dynamos_apply_release(struct dynamos_slot *slot)
 {
 	if (slot->first != &slot->kernel)
 		return;
-	if (slot->installer != DYNAMOS_LIVEPATCH)
-		dynamos_hook_clear(slot);
-	slot->settling = false;
-	slot->retire = DYNAMOS_UNHOOKED;
+	slot->retire = DYNAMOS_UNNEEDED;
 	dynamos_drain_kick();
 }
 
@@ -49,8 +46,10 @@ static struct dynamos_slot *hook(struct dynamos_inside *u, u32 i, char *why,
 	bool fresh = !s;
 
 	*err = -ENOSPC;
-	if (s && s->retire == DYNAMOS_KEPT)
+	if (s && s->retire <= DYNAMOS_UNNEEDED) {
+		s->retire = DYNAMOS_KEPT;
 		return s;
+	}
 	if (fresh)
 		s = take(u, i, why);
 	if (!s)
@@ -78,6 +77,8 @@ static struct dynamos_slot *patchable(struct dynamos_inside *u, u32 i,
 			  s->symbol);
 		return NULL;
 	}
+	if (s)
+		dynamos_slot_unhook(s);
 	*err = -ENOSPC;
 	s = take(u, i, why);
 	if (s)

@@ -20,6 +20,8 @@
 #define LATER msecs_to_jiffies(100)
 #define SELDOM HZ
 
+enum wait { FOR_NOTHING, FOR_CALLS, FOR_TEXT };
+
 static struct workqueue_struct *queue;
 static void tend(struct work_struct *work);
 static DECLARE_DELAYED_WORK(tending, tend);
@@ -191,10 +193,13 @@ static unsigned long leave(struct dynamos_inside *u, bool settled)
 	}
 }
 
+/* `settled`: settle_text() ran since the mark. */
 static unsigned long empty(struct dynamos_slot *s, bool settled)
 {
 	settled &= s->settling;
 	switch (s->retire) {
+	case DYNAMOS_UNNEEDED:
+		return SOON;
 	case DYNAMOS_UNHOOKED:
 		if (!settled)
 			return 0;
@@ -232,8 +237,8 @@ static unsigned long look_at(struct dynamos_inside *u, bool settled)
 	}
 }
 
-/* One look at everything. */
-static unsigned long look(bool settled)
+/* One look at everything: what ran since the marks is settled. */
+static unsigned long look(enum wait settled)
 {
 	unsigned long next = MAX_SCHEDULE_TIMEOUT;
 	struct dynamos_inside *u;
@@ -241,19 +246,17 @@ static unsigned long look(bool settled)
 	u32 n = 0;
 
 	list_for_each_entry(u, &dynamos_updates, link) next =
-		min(next, look_at(u, settled));
+		min(next, look_at(u, settled == FOR_CALLS));
 	while ((s = dynamos_slot_next(&n)))
-		next = min(next, empty(s, settled));
+		next = min(next, empty(s, settled == FOR_TEXT));
 	return next;
 }
 
-/* Who waits for a settle that begins now; false: nobody. */
-static bool mark(void)
+/* The updates that wait for the settle that begins now. */
+static bool mark_updates(void)
 {
 	struct dynamos_inside *u;
-	struct dynamos_slot *s;
 	bool any = false;
-	u32 n = 0;
 
 	list_for_each_entry(u, &dynamos_updates, link)
 	{
@@ -264,7 +267,17 @@ static bool mark(void)
 		u->engine->settling = true;
 		any = true;
 	}
+	return any;
+}
+
+static bool mark_slots(void)
+{
+	struct dynamos_slot *s;
+	bool any = false;
+	u32 n = 0;
+
 	while ((s = dynamos_slot_next(&n))) {
+		dynamos_slot_unhook(s);
 		if (s->retire != DYNAMOS_UNHOOKED && s->retire != DYNAMOS_EMPTY)
 			continue;
 		s->settling = true;
@@ -273,20 +286,37 @@ static bool mark(void)
 	return any;
 }
 
+/* Updates go first: their wait is the shorter one. */
+static enum wait mark(struct list_head *waste)
+{
+	list_splice_init(&wasted, waste);
+	if (mark_updates() || !list_empty(waste))
+		return FOR_CALLS;
+	return mark_slots() ? FOR_TEXT : FOR_NOTHING;
+}
+
+/* After this no task stands anywhere in the text that leads to a wrapper, or
+ * in what follows after a wrapper has counted. */
+static void settle_text(void)
+{
+	synchronize_rcu_tasks();
+	synchronize_rcu_tasks_rude();
+}
+
 static void tend(struct work_struct *work)
 {
 	unsigned long next;
 	LIST_HEAD(waste);
-	bool wait;
+	enum wait wait;
 
 	mutex_lock(&dynamos_lock);
-	look(false);
-	wait = mark();
-	list_splice_init(&wasted, &waste);
+	look(FOR_NOTHING);
+	wait = mark(&waste);
 	mutex_unlock(&dynamos_lock);
-	wait |= !list_empty(&waste);
-	if (wait)
+	if (wait == FOR_CALLS)
 		dynamos_settle();
+	else if (wait == FOR_TEXT)
+		settle_text();
 	burn(&waste);
 	mutex_lock(&dynamos_lock);
 	next = look(wait);

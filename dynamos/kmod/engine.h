@@ -52,7 +52,7 @@ int dynamos_apply_policy(struct dynamos_inside *update,
 			 struct dynamos_change *change);
 /* Ends what this update supersedes. */
 void dynamos_apply_supersede(struct dynamos_inside *update);
-/* Nobody is in a slot's chain any more: unhook it, and let drain.c go on. */
+/* Lets drain.c empty a slot whose chain is. */
 void dynamos_apply_release(struct dynamos_slot *slot);
 
 /* drain.c */

@@ -174,13 +174,15 @@ void dynamos_call_end(struct dynamos_version *version,
 	}
 }
 
-/* The stack of a task that dies goes away with its frames. */
+/* The stack of a task that ends goes away with its frames. */
 void dynamos_group_forget(struct task_struct *task)
 {
 	struct hlist_bl_head *bucket = bucket_of(task);
 	struct hlist_bl_node *node, *next;
 	struct dynamos_frame *frame;
 
+	if (hlist_bl_empty(bucket))
+		return;
 	hlist_bl_lock(bucket);
 	hlist_bl_for_each_entry_safe(frame, node, next, bucket,
 				     link) if (frame->task == task)

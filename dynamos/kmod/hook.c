@@ -86,7 +86,7 @@ static void forget(struct dynamos_slot *s)
 	s->installer = DYNAMOS_NONE;
 }
 
-void dynamos_hook_clear(struct dynamos_slot *s)
+int dynamos_hook_clear(struct dynamos_slot *s)
 {
 	int err;
 
@@ -94,8 +94,13 @@ void dynamos_hook_clear(struct dynamos_slot *s)
 		err = dynamos_compat_undirect(&s->ops, s->entry);
 	else
 		err = unregister_ftrace_function(&s->ops);
-	WARN_ONCE(err, "dynamos: %s stays hooked (%d)\n", s->symbol, err);
-	forget(s);
+	if (err)
+		pr_err_once("ftrace does not let %s go (%d): its calls go "
+			    "through here until the next boot\n",
+			    s->symbol, err);
+	else
+		forget(s);
+	return err;
 }
 
 static bool called(const struct dynamos_slot *s)

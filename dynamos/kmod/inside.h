@@ -130,7 +130,8 @@ extern struct list_head dynamos_updates;
  * together it begins the reverse transition. */
 void dynamos_update_end(struct dynamos_inside *update, enum dynamos_cause cause,
 			s32 pid, const char *text);
-/* After this no call reads what was unlinked before it. It sleeps, long. */
+/* After this no call reads what was unlinked before it, and every call that
+ * chose before it is counted. It sleeps. */
 void dynamos_settle(void);
 /* The node shall be rebooted: no APPLY from now on. */
 void dynamos_advise(void);

@@ -203,6 +203,16 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	return s;
 }
 
+void dynamos_slot_unhook(struct dynamos_slot *slot)
+{
+	if (slot->retire != DYNAMOS_UNNEEDED)
+		return;
+	if (slot->installer != DYNAMOS_LIVEPATCH && dynamos_hook_clear(slot))
+		return;
+	slot->settling = false;
+	slot->retire = DYNAMOS_UNHOOKED;
+}
+
 void dynamos_slot_free(struct dynamos_slot *slot)
 {
 	WRITE_ONCE(slot->place, 0);

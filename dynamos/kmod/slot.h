@@ -7,10 +7,11 @@
 
 #include "inside.h"
 
-/* How a slot that nobody needs becomes free: unhook, settle, wait until nobody
- * is in the kernel's own function, settle. */
+/* How a slot that nobody needs becomes free: unhook, let the text settle, wait
+ * until nobody is in the kernel's own function, let it settle again. */
 enum dynamos_retire {
 	DYNAMOS_KEPT,
+	DYNAMOS_UNNEEDED,
 	DYNAMOS_UNHOOKED,
 	DYNAMOS_EMPTYING,
 	DYNAMOS_EMPTY
@@ -25,7 +26,7 @@ struct dynamos_slot {
 	char symbol[DYNAMOS_SYMBOL];
 	u32 installer; /* enum dynamos_installer */
 	enum dynamos_retire retire;
-	bool settling; /* a settle began since */
+	bool settling; /* what it waits for began since */
 	unsigned long entry, wrapper, wrapper_length;
 	struct ftrace_ops ops;
 };
@@ -53,9 +54,13 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 /* How many are inside a version. */
 u64 dynamos_version_inside(const struct dynamos_version *version);
 
+/* Of one that is not needed. */
+void dynamos_slot_unhook(struct dynamos_slot *slot);
+
 /* hook.c: ftrace calls the slot's entry, or changes the address to its
  * wrapper. Why: room for DYNAMOS_WHY. */
 int dynamos_hook_set(struct dynamos_slot *slot, char *why);
-void dynamos_hook_clear(struct dynamos_slot *slot);
+/* An error leaves it hooked. */
+int dynamos_hook_clear(struct dynamos_slot *slot);
 
 #endif

@@ -19,6 +19,8 @@
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/stacktrace.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
 #include <trace/events/error_report.h>
 
 #include "slot.h"
@@ -205,19 +207,26 @@ void dynamos_stack_seek(void)
 		smp_call_function_single_async(cpu, per_cpu_ptr(&seeker, cpu));
 }
 
-int dynamos_stack_init(void)
+/* A task may also end in the middle of a call, by do_exit(): that call keeps
+ * its version in force, but its frames must go before its stack does. */
+static void on_exit(void *data, struct task_struct *task)
 {
-	int err, cpu;
+	dynamos_group_forget(task);
+}
 
-	for_each_possible_cpu(cpu)
-		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek, NULL);
-	err = register_trace_error_report_end(on_report, NULL);
-	if (err)
-		return err;
-	err = register_die_notifier(&death);
-	if (err)
-		unregister_trace_error_report_end(on_report, NULL);
-	return err;
+static struct tracepoint *exits;
+
+static void find_exits(struct tracepoint *point, void *data)
+{
+	if (!strcmp(point->name, "sched_process_exit"))
+		exits = point;
+}
+
+static int watch_exits(void)
+{
+	for_each_kernel_tracepoint(find_exits, NULL);
+	return exits ? tracepoint_probe_register(exits, on_exit, NULL)
+		     : -ENOENT;
 }
 
 /* A CPU that is asked takes its interrupts in order. */
@@ -229,6 +238,25 @@ void dynamos_stack_exit(void)
 {
 	unregister_die_notifier(&death);
 	unregister_trace_error_report_end(on_report, NULL);
+	if (exits)
+		tracepoint_probe_unregister(exits, on_exit, NULL);
 	tracepoint_synchronize_unregister();
 	on_each_cpu(nothing, NULL, 1);
+}
+
+int dynamos_stack_init(void)
+{
+	int err, cpu;
+
+	for_each_possible_cpu(cpu)
+		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek, NULL);
+	err = register_trace_error_report_end(on_report, NULL);
+	if (err)
+		return err;
+	err = watch_exits();
+	if (!err)
+		err = register_die_notifier(&death);
+	if (err)
+		dynamos_stack_exit();
+	return err;
 }

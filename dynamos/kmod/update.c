@@ -31,9 +31,11 @@ bool dynamos_node_advised(void)
 	return READ_ONCE(advised);
 }
 
+/* A call chooses and counts with preemption off. Where the kernel does not
+ * watch, as in an idle task, only the second one waits for that. */
 void dynamos_settle(void)
 {
-	synchronize_rcu_tasks();
+	synchronize_rcu();
 	synchronize_rcu_tasks_rude();
 }
 

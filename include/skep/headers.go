@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 
 // Package skep holds the headers that the module of a kernel update is
 // compiled with, so that it can be built without this source tree.

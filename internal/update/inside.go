@@ -28,7 +28,7 @@ type Task struct {
 const (
 	stackMax  = 64 << 10
 	insideMax = 256 // tasks that are told of each update
-	module    = "dynamos"
+	engine    = "dynamos"
 )
 
 var errHidden = errors.New("/proc/kallsyms hides addresses, so nobody inside can be named: write 1 to /proc/sys/kernel/kptr_restrict")
@@ -108,7 +108,7 @@ func readPlaces(path string, list []Status) (placesOf, error) {
 		return nil, err
 	}
 	defer f.Close()
-	ours := map[string]bool{module: true}
+	ours := map[string]bool{engine: true}
 	for _, u := range list {
 		ours[u.Name] = true
 	}
@@ -134,7 +134,7 @@ func readPlaces(path string, list []Status) (placesOf, error) {
 func (p placesOf) note(list []Status, address uint64, at place) {
 	for _, u := range list {
 		for n, f := range u.Functions {
-			wrapper := at.module == module && f.wrapper.has(address)
+			wrapper := at.module == engine && f.wrapper.has(address)
 			if !wrapper && (at.module != u.Name || !f.text.has(address)) {
 				continue
 			}

@@ -104,3 +104,16 @@ bench_o2g-kernel_needs = $(BENCH_RUN) $(BENCH)/o2g-kernel/message \
 	$(o2g_kernel_programs) kernels kmod $(B)/bin/skep-guest \
 	$(COUNT_PLUGIN) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
 	$(B)/test/vm/o2g_shell
+
+# What it costs to count the calls of a kernel's functions, in instructions.
+$(BENCH)/dynamos/weigh: $(bench_dir)/dynamos/weigh.c \
+		$(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,rival.o use.o)
+	$(call say,BENCH)
+	$(Q)mkdir -p $(@D) $(B)/obj/bench
+	$(Q)$(CC) -static $(CFLAGS_HOST) $(DEPS) -MF $(B)/obj/bench/weigh.d \
+		-MT $@ -o $@ $^
+
+BENCHES += dynamos
+bench_dynamos = $(BENCH_RUN) dynamos
+bench_dynamos_needs = $(BENCH_RUN) $(BENCH)/dynamos/weigh kernels kmod \
+	$(B)/bin/skep-guest $(COUNT_PLUGIN)

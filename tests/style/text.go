@@ -140,6 +140,9 @@ func whitespace(t *tree) ([]string, error) {
 			bad = append(bad, name+": want exactly one newline at the end")
 		}
 		for i, line := range t.lines(name) {
+			if line == " " && strings.HasSuffix(name, ".patch") {
+				continue // an empty line of the file that is patched
+			}
 			if strings.TrimRight(line, " \t\r") != line {
 				bad = append(bad, fmt.Sprintf("%s:%d: whitespace at the end of the line", name, i+1))
 			}

@@ -24,13 +24,13 @@ func trying(kernel string) lab.Machine {
 	return lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"dynamos"}}
 }
 
-// tries is the module of updates by hand, for this kernel.
-func tries(t *testing.T, kernel string) string {
+// built is a module of this kernel that is for tests only.
+func built(t *testing.T, kernel, name string) string {
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(build, "kmod", kernel, "dynamos_try", "dynamos_try.ko")
+	path := filepath.Join(build, "kmod", kernel, name, name+".ko")
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +42,11 @@ func tries(t *testing.T, kernel string) string {
 var tryingParts = []struct {
 	name  string
 	floor int
+	more  []string // modules after dynamos_try
 }{
-	{"class", 35},
-	{"bad", 85},
+	{"class", 35, nil},
+	{"beside", 38, []string{"dynamos_rival"}},
+	{"bad", 105, nil},
 }
 
 // Classes hold what they promise, and bad updates do no more harm than they must.
@@ -62,7 +64,11 @@ func TestDynamosHealth(t *testing.T) {
 				vm.Expect(lab.Oops, "try_mutex", 1)
 			}
 			began := time.Now()
-			vm.Run(lab.Program{Args: []string{tool(t, "dynamos_"+p.name), tries(t, kernel)}}, p.floor)
+			args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}
+			for _, m := range p.more {
+				args = append(args, built(t, kernel, m))
+			}
+			vm.Run(lab.Program{Args: args}, p.floor)
 			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 		}
 	})

@@ -36,7 +36,6 @@ type Symbol struct {
 	Flags   string // what follows the section's name in its directive
 	Traced  bool   // a function that ftrace can reach
 
-	size  string // of a variable, as written
 	lines []line
 }
 
@@ -47,8 +46,9 @@ type Change struct {
 	Changed       []string // functions of both that differ, or must call one that does
 	New           []string // functions that only the patched file has, and are needed
 	Gone          []string // functions that the patch removes
-	// Clones are functions with a calling convention that the compiler made
-	// up: their new text is carried too, and their callers are in Changed.
+	// Clones are functions whose calls can't be led away, as those that the
+	// compiler gave parameters of its own: their new text is carried too, and
+	// their callers are in Changed.
 	Clones []string
 	// Data are variables that the update gets of its own.
 	Data []string

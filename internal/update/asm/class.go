@@ -16,9 +16,10 @@ var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|r
 	`alloc|free|kmem|complet|wait|wake|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
 
 // Propose tells the narrowest class that the changes of an update can have
-// without somebody's word for more, and why.
-func Propose(changes []*Change) (Class, []string) {
-	var why []string
+// without somebody's word for more, and why. More reasons may be known from
+// the source.
+func Propose(changes []*Change, more ...string) (Class, []string) {
+	why := slices.Clone(more)
 	functions := 0
 	for _, c := range changes {
 		functions += len(c.Changed)

@@ -43,9 +43,6 @@ func Compare(before, after *Unit) (*Change, error) {
 	if err := d.data(); err != nil {
 		return nil, err
 	}
-	if len(d.take) == 0 {
-		return d.c, nil
-	}
 	if err := d.locals(); err != nil {
 		return nil, err
 	}
@@ -84,8 +81,19 @@ func (d *differ) functions() {
 	}
 }
 
-// spread adds the callers of changed clones, which nothing but a call with
-// their own convention can reach.
+// inner tells whether calls of a function can't be led away, but all its
+// callers are in this file: what the compiler made up, and what was declared
+// inline, which the kernel does not trace, and became a function all the same.
+func (d *differ) inner(name string) bool {
+	if isClone(name) {
+		return true
+	}
+	s := d.c.Before.byName[name]
+	return s != nil && s.Func && !s.Global && !s.Traced &&
+		!hasPrefix(s.Section, onlyAtBoot...) && !hasPrefix(s.Section, ".noinstr", ".entry")
+}
+
+// spread adds the callers of changed functions that only they can reach.
 func (d *differ) spread() {
 	for again := true; again; {
 		again = false
@@ -94,9 +102,9 @@ func (d *differ) spread() {
 				continue
 			}
 			for _, name := range d.c.After.refs(s) {
-				if isClone(name) && d.take[name] {
+				if d.take[name] && d.inner(name) {
 					d.take[s.Name], again = true, true
-					d.note("%s is carried because it calls %s, which the compiler gave parameters of its own", s.Name, name)
+					d.note("%s is carried because it calls %s, whose calls can't be led away", s.Name, name)
 					break
 				}
 			}
@@ -299,7 +307,7 @@ func (d *differ) sort() error {
 		}
 		switch {
 		case isNew[s.Name]:
-		case isClone(s.Name):
+		case d.inner(s.Name):
 			d.c.Clones = append(d.c.Clones, s.Name)
 		default:
 			if err := d.replaceable(s); err != nil {
@@ -336,17 +344,22 @@ func (s *Symbol) returns() bool {
 	return false
 }
 
-// reached makes sure that each clone has somebody changed who calls it.
+// reached makes sure that each such function has somebody changed who calls it,
+// and that nobody else can: no variable may hold its address.
 func (d *differ) reached() error {
 	for _, name := range d.c.Clones {
 		found := false
 		for _, s := range d.c.After.Symbols {
-			if s.Func && s.Name != name && d.take[s.Name] && slices.Contains(d.c.After.refs(s), name) {
-				found = true
+			if s.Name == name || !slices.Contains(d.c.After.refs(s), name) {
+				continue
 			}
+			if !s.Func && !hasPrefix(s.Section, ignored...) {
+				return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and %s holds its address", s.Name)
+			}
+			found = found || s.Func && d.take[s.Name]
 		}
 		if !found {
-			return d.refuse(name, "the compiler gave this function parameters of its own, and nothing that can be replaced calls it")
+			return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and nothing that can be replaced calls it")
 		}
 	}
 	return nil

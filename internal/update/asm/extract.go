@@ -121,6 +121,9 @@ func (x *extractor) statement(s *Symbol, text string) {
 
 // place names a section as a module has it: without the symbol's own name.
 func (x *extractor) place(s *Symbol, name, flags string) string {
+	if name == s.Section {
+		name = sectionOf(s)
+	}
 	short := func(n string) string {
 		if cut, ok := strings.CutSuffix(n, "."+s.Name); ok && hasPrefix(n, ".text.", ".data.", ".bss.", ".rodata.") {
 			return cut
@@ -131,6 +134,9 @@ func (x *extractor) place(s *Symbol, name, flags string) string {
 		return quote(short(name))
 	}
 	args := strings.Split(flags, ",")
+	if name == padding { // gcc may name another function, which is not here
+		args[len(args)-1] = s.Name
+	}
 	for i := range args {
 		args[i] = short(args[i])
 	}

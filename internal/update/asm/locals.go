@@ -4,8 +4,8 @@ package asm
 
 import "slices"
 
-// A pair says that a static variable of the patched file is one of the
-// original. Evidence is strong from functions with equal text, where the
+// An evidence says which static variable of the original one of the patched
+// file is. It is strong from functions with equal text, where the
 // variables stand at the same places.
 type evidence struct {
 	to   map[string]string // patched to original

@@ -97,12 +97,16 @@ func (n *normalizer) of(s *Symbol) string {
 	}
 	n.inside[s] = true
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", s.Section, s.Flags)
+	fmt.Fprintf(&b, "%s %s\n", sectionOf(s), s.Flags)
 	labels := map[string]int{}
 	lines := newBugLines(s)
 	for _, l := range s.lines {
 		if name, ok := strings.CutSuffix(l.text, ":"); ok && number.MatchString(name) {
 			b.WriteString("label-" + index(labels, name) + ":\n")
+			continue
+		}
+		if strings.HasPrefix(l.text, ".section "+padding) {
+			b.WriteString(padding + "\n") // it names any function of the section
 			continue
 		}
 		b.WriteString(replace(lines.mask(l.text), func(t string) string { return n.token(s, t, labels) }))
@@ -111,6 +115,24 @@ func (n *normalizer) of(s *Symbol) string {
 	delete(n.inside, s)
 	n.memo[s] = b.String()
 	return b.String()
+}
+
+// pool matches the section of a constant; it names the function that came
+// first to use it.
+var pool = regexp.MustCompile(`^\.rodata\..*(\.(str|cst)[0-9.]+)$`)
+
+// sectionOf is a variable's section without its own name.
+func sectionOf(s *Symbol) string {
+	if s.Func {
+		return s.Section
+	}
+	if m := pool.FindStringSubmatch(s.Section); m != nil {
+		return ".rodata" + m[1]
+	}
+	if cut, ok := strings.CutSuffix(s.Section, "."+s.Name); ok {
+		return cut
+	}
+	return s.Section
 }
 
 func (n *normalizer) token(s *Symbol, t string, labels map[string]int) string {

@@ -5,6 +5,7 @@ package asm
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,8 +23,14 @@ type parser struct {
 	sized     bool    // a function whose end was seen
 	app       bool    // between the marks
 	pending   []line  // what stands before a symbol and is about it
+	padded    bool    // that is room before a function's first byte
 	globals   map[string]bool
+	flags     map[string]string // by section
 }
+
+// padding is the section in which gcc notes where room before functions begins;
+// newer kernels want it, to put checks of calls there.
+const padding = "__patchable_function_entries"
 
 // Parse reads what gcc wrote for one file.
 func Parse(path string, text []byte) (*Unit, error) {
@@ -86,7 +93,14 @@ func (p *parser) mark(l line) {
 
 // piece takes a statement of such assembly; where it comes back to the section
 // that it began in, one piece ends.
+//
+// gcc may write a string before it ends the mark: only such labels tell.
 func (p *parser) piece(l line) error {
+	if constLabel.MatchString(l.text) {
+		p.unit.loose = slices.DeleteFunc(p.unit.loose, func(s *Symbol) bool { return s == p.item })
+		p.app, p.pending = false, aligns(p.item.lines)
+		return p.top(l)
+	}
 	if len(p.item.lines) == 0 {
 		p.unit.loose = append(p.unit.loose, p.item)
 	}
@@ -132,7 +146,7 @@ func (p *parser) section(s string) error {
 	case ".text", ".data", ".bss":
 		p.last, p.now = p.now, place{name: word}
 	case ".section":
-		p.last, p.now = p.now, placeOf(rest)
+		p.last, p.now = p.now, p.known(placeOf(rest))
 	case ".pushsection":
 		if len(p.pushed) > 64 {
 			return fmt.Errorf("more than 64 sections are pushed")
@@ -150,6 +164,19 @@ func (p *parser) section(s string) error {
 		p.now, p.last = p.last, p.now
 	}
 	return nil
+}
+
+// known adds the flags of a section that was named with them before.
+func (p *parser) known(at place) place {
+	if p.flags == nil {
+		p.flags = map[string]string{}
+	}
+	if at.flags == "" {
+		at.flags = p.flags[at.name]
+	} else {
+		p.flags[at.name] = at.flags
+	}
+	return at
 }
 
 func placeOf(args string) place {
@@ -178,12 +205,19 @@ func (p *parser) top(l line) error {
 		s := &Symbol{Name: name, Section: ".bss", lines: []line{l}}
 		return p.add(s)
 	case ".section", ".text", ".data", ".bss":
-		p.pending = nil
+		if name == padding {
+			p.padded = true
+		}
+		if p.padded {
+			p.pending = append(p.pending, l)
+		} else {
+			p.pending = nil
+		}
 		return nil
 	}
 	if constLabel.MatchString(l.text) {
 		p.item = &Symbol{Name: strings.TrimSuffix(l.text, ":"), Section: p.now.name, Flags: p.now.flags,
-			lines: append(p.pending, l)}
+			lines: append(aligns(p.pending), l)}
 		p.pending = nil
 		p.unit.consts[p.item.Name] = p.item
 		return nil
@@ -196,16 +230,20 @@ func (p *parser) top(l line) error {
 }
 
 func (p *parser) open(l line, name string, isFunc bool) error {
-	p.item = &Symbol{Name: name, Func: isFunc, Section: p.now.name, Flags: p.now.flags,
-		lines: append(p.aligns(), l)}
-	p.sized, p.pending = false, nil
+	p.item = &Symbol{Name: name, Func: isFunc, Section: p.now.name, Flags: p.now.flags}
+	if p.padded && isFunc {
+		p.item.lines = append(p.pending, l)
+	} else {
+		p.item.lines = append(aligns(p.pending), l)
+	}
+	p.sized, p.padded, p.pending = false, false, nil
 	return p.add(p.item)
 }
 
 // aligns keeps of what stands before a symbol its alignment alone.
-func (p *parser) aligns() []line {
+func aligns(list []line) []line {
 	var out []line
-	for _, l := range p.pending {
+	for _, l := range list {
 		if word, _ := cut(l.text); word == ".align" || word == ".balign" || word == ".p2align" {
 			out = append(out, l)
 		}

@@ -55,11 +55,23 @@ type Function struct {
 // splitSections are those that the compiler makes one of for each function
 // when it is told to. The image was compiled without: there, functions of a
 // file lie in one section, and near jumps between them are short.
-var splitSections = regexp.MustCompile(`(?m)^\t\.section\t(\.text)(\.unlikely|\.hot|\.startup|\.exit)?\.[A-Za-z0-9_.$]+(,"ax",@progbits)?$`)
+var splitSections = regexp.MustCompile(`(?m)^\t\.section\t\.text(\.[A-Za-z0-9_.$]+)(,"ax",@progbits)?$`)
+
+// kinds of code have sections of their own in either case.
+var kinds = []string{".unlikely", ".hot", ".startup", ".exit"}
 
 // Fold undoes -ffunction-sections in the compiler's assembly.
 func Fold(text []byte) []byte {
-	return splitSections.ReplaceAll(text, []byte("\t.section\t$1$2$3"))
+	return splitSections.ReplaceAllFunc(text, func(line []byte) []byte {
+		m := splitSections.FindSubmatch(line)
+		kind := ""
+		for _, k := range kinds {
+			if rest, ok := strings.CutPrefix(string(m[1]), k); ok && (rest == "" || rest[0] == '.') {
+				kind = k
+			}
+		}
+		return fmt.Appendf(nil, "\t.section\t.text%s%s", kind, m[2])
+	})
 }
 
 // Gate proves that an object is what the image was made of: that each of its
@@ -116,11 +128,46 @@ func (g *gate) placeText() error {
 		}
 		base, ok := g.placeSection(functions)
 		if !ok {
-			return g.mismatch(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
+			return g.firstDifference(i, functions)
 		}
 		g.base[i] = base
 	}
 	return nil
+}
+
+// firstDifference tells why a section has no place in the image, as well as
+// that can be told: distances between functions count as well.
+func (g *gate) firstDifference(n int, functions []symbol) error {
+	s := g.o.sections[n]
+	free := make([]bool, len(s.data))
+	for _, r := range s.relocs {
+		for i := range uint64(r.size()) {
+			free[min(r.offset+i, uint64(len(free)-1))] = true
+		}
+		free[max(r.offset, 1)-1] = free[max(r.offset, 1)-1] || g.o.symbols[r.symbol].name == "__fentry__"
+	}
+	for _, j := range g.o.jumps[n] {
+		for i := j; i < min(j+5, uint64(len(free))); i++ {
+			free[i] = true
+		}
+	}
+	for _, f := range functions {
+		list := g.im.Named(f.name)
+		if f.weak {
+			continue
+		}
+		if len(list) == 0 {
+			return g.mismatch(f.name, 0, "the image has no such function")
+		}
+		want, _ := g.im.from(list[0].Addr)
+		for i := range min(f.size, uint64(len(want))) {
+			at := f.value + i
+			if len(list) == 1 && at < uint64(len(s.data)) && !free[at] && s.data[at] != want[i] {
+				return g.mismatch(f.name, i, "it has other bytes in the image")
+			}
+		}
+	}
+	return g.mismatch(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
 }
 
 func (g *gate) placeSection(functions []symbol) (uint64, bool) {
@@ -389,13 +436,10 @@ func (g *gate) file() (*File, error) {
 		}
 		for _, s := range g.o.functions(n) {
 			addr := base + s.value
-			g.symbols[s.name] = addr
-			if s.weak {
-				if _, ok := g.im.Position(s.name, addr); !ok {
-					delete(g.symbols, s.name) // another file's has won
-					continue
-				}
+			if _, ok := g.im.Position(s.name, addr); !ok && s.weak {
+				continue // another file's has won
 			}
+			g.symbols[s.name] = addr
 			function, err := g.im.function(s.name, addr)
 			if err != nil {
 				return nil, g.mismatch(s.name, 0, "%v", err)

@@ -222,6 +222,9 @@ func (p *Plan) find(name string) (link.Target, error) {
 			}
 			continue
 		}
+		if p.Image.Init(addr) {
+			return link.Target{}, fmt.Errorf("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
+		}
 		position, ok := p.Image.Position(is, addr)
 		if !ok {
 			return link.Target{}, fmt.Errorf("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
@@ -242,17 +245,22 @@ func (p *Plan) find(name string) (link.Target, error) {
 // global finds a symbol that the old text did not use.
 func (p *Plan) global(name string) (link.Target, error) {
 	var found []link.Target
-	for i, s := range p.Image.Named(name) {
-		if s.Global() || len(p.Image.Named(name)) == 1 && s.Type == 'a' {
-			found = append(found, link.Target{Name: name, Position: i + 1})
+	list := p.Image.Named(name)
+	for i, s := range list {
+		if !s.Global() {
+			continue
 		}
+		if p.Image.Init(s.Addr) {
+			return link.Target{}, fmt.Errorf("the new text uses %s, which is gone once the kernel is up (__init)", name)
+		}
+		found = append(found, link.Target{Name: name, Position: i + 1})
 	}
 	switch {
 	case len(found) == 0:
 		return link.Target{}, fmt.Errorf("the new text uses %s, which the kernel does not have", name)
 	case len(found) > 1:
 		return link.Target{}, fmt.Errorf("the new text uses %s, of which the kernel has %d", name, len(found))
-	case len(p.Image.Named(name)) == 1:
+	case len(list) == 1:
 		found[0].Position = 0
 	}
 	return found[0], nil
@@ -272,7 +280,7 @@ func readExports(path string) (map[string]bool, error) {
 			list[f[1]] = true
 		}
 	}
-	if len(list) < 100 {
+	if len(list) == 2 {
 		return nil, errors.New(path + " names no symbols of a kernel")
 	}
 	return list, nil

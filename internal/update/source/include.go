@@ -5,6 +5,7 @@
 package source
 
 import (
+	"bytes"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,17 +21,34 @@ var (
 	always = []string{"include/linux/compiler-version.h", "include/linux/kconfig.h", "include/linux/compiler_types.h"}
 )
 
-var includeLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]`)
+var includeLine = regexp.MustCompile(`^#[ \t]*include[ \t]*(["<])([^">\n]+)[">]`)
 
 // An includes knows what each file of a tree includes. Conditions are not
 // looked at: a file counts as included where it may be.
 type includes struct {
 	dir  string
 	memo map[string][]string
+	back map[string][]string // who includes a file
 }
 
 func newIncludes(dir string) *includes {
-	return &includes{dir, map[string][]string{}}
+	return &includes{dir: dir, memo: map[string][]string{}}
+}
+
+// included gives the names that a file includes, in the submatches of
+// includeLine, which alone would take long for a whole kernel.
+func included(text []byte) [][][]byte {
+	var out [][][]byte
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+		if line = bytes.TrimLeft(line, " \t"); len(line) > 0 && line[0] == '#' {
+			if m := includeLine.FindSubmatch(line); m != nil {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }
 
 // direct lists the files that one names.
@@ -44,7 +62,7 @@ func (n *includes) direct(file string) []string {
 		return nil
 	}
 	var out []string
-	for _, m := range includeLine.FindAllSubmatch(text, -1) {
+	for _, m := range included(text) {
 		dirs := searched
 		if m[1][0] == '"' {
 			dirs = append([]string{path.Dir(file)}, searched...)
@@ -65,19 +83,24 @@ func (n *includes) there(name string) bool {
 	return known || exists(filepath.Join(n.dir, name))
 }
 
-// users are those of the sources that may include one of the files.
-func (n *includes) users(sources map[string]bool, files map[string]bool) []string {
-	known := map[string]bool{}
-	for _, a := range always {
-		known[a] = n.reach(a, files, map[string]bool{})
+// users are those of the sources that may include a file.
+func (n *includes) users(sources map[string]bool, file string) []string {
+	if n.back == nil {
+		n.turn(sources)
 	}
+	seen := map[string]bool{file: true}
+	for todo := []string{file}; len(todo) > 0; todo = todo[1:] {
+		for _, up := range n.back[todo[0]] {
+			if !seen[up] {
+				seen[up] = true
+				todo = append(todo, up)
+			}
+		}
+	}
+	everybody := slices.ContainsFunc(always, func(a string) bool { return seen[a] })
 	var out []string
 	for src := range sources {
-		hit := n.reach(src, files, map[string]bool{})
-		for _, a := range always {
-			hit = hit || known[a]
-		}
-		if hit {
+		if everybody || seen[src] {
 			out = append(out, src)
 		}
 	}
@@ -85,16 +108,44 @@ func (n *includes) users(sources map[string]bool, files map[string]bool) []strin
 	return out
 }
 
-// reach tells whether a file includes one of the wanted, or is one.
-func (n *includes) reach(file string, wanted, seen map[string]bool) bool {
-	if wanted[file] {
-		return true
+// turn notes by whom each file is included, as far as the sources reach.
+func (n *includes) turn(sources map[string]bool) {
+	n.back = map[string][]string{}
+	known := map[string]bool{}
+	todo := slices.Clone(always)
+	for src := range sources {
+		todo = append(todo, src)
 	}
-	seen[file] = true
-	for _, next := range n.direct(file) {
-		if !seen[next] && n.reach(next, wanted, seen) {
-			return true
+	for ; len(todo) > 0; todo = todo[1:] {
+		if known[todo[0]] {
+			continue
+		}
+		known[todo[0]] = true
+		for _, next := range n.direct(todo[0]) {
+			n.back[next] = append(n.back[next], todo[0])
+			todo = append(todo, next)
 		}
 	}
-	return false
+}
+
+// reach adds a file and all that it includes to what was seen.
+func (n *includes) reach(file string, seen map[string]bool) {
+	seen[file] = true
+	for _, next := range n.direct(file) {
+		if !seen[next] {
+			n.reach(next, seen)
+		}
+	}
+}
+
+// Includes gives what each of the sources may include, directly or not.
+func (t *Tree) Includes(sources []string) map[string]map[string]bool {
+	n := newIncludes(t.Dir)
+	out := map[string]map[string]bool{}
+	for _, s := range sources {
+		seen := map[string]bool{}
+		n.reach(s, seen)
+		out[s] = seen
+	}
+	return out
 }

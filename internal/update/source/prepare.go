@@ -282,8 +282,10 @@ func (t *Tree) run(ctx context.Context, targets ...string) error {
 	return err
 }
 
+// arguments: without the option about folders make would start itself again
+// and lose what it was told of old targets.
 func (t *Tree) arguments(targets ...string) []string {
-	return append([]string{"-s", "-j2", "ARCH=x86_64", "CC=" + t.Compiler, "HOSTCC=gcc", flags}, targets...)
+	return append([]string{"-s", "-j2", "--no-print-directory", "ARCH=x86_64", "CC=" + t.Compiler, "HOSTCC=gcc", flags}, targets...)
 }
 
 var errNoCompiler = errors.New("not this compiler")

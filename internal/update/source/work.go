@@ -37,8 +37,9 @@ type Work struct {
 	Units []string // the sources to be compiled
 	Skips []Skip   // what of the patch does not matter, or stays as it is
 
-	tree  *Tree
-	parts []part
+	tree     *Tree
+	parts    []part
+	old, new map[string]string // text of the files
 }
 
 // Patch sees what a patch is about and whether it applies. Nothing is compiled
@@ -55,9 +56,12 @@ func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 	if err := t.try(ctx, code); err != nil {
 		return nil, err
 	}
-	w := &Work{Skips: skips, tree: t, parts: code}
+	w := &Work{Skips: skips, tree: t, parts: code, old: map[string]string{}, new: map[string]string{}}
 	for _, p := range code {
 		w.Files = append(w.Files, p.path)
+		if err := w.read(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.units(); err != nil {
 		return nil, err
@@ -75,6 +79,27 @@ func (t *Tree) try(ctx context.Context, parts []part) error {
 		return fmt.Errorf("the patch does not fit the source of %s: make it for this version: %w", t.Kernel.Version, err)
 	}
 	return nil
+}
+
+// read keeps a file's text before and after the patch.
+func (w *Work) read(ctx context.Context, p part) error {
+	old, err := os.ReadFile(filepath.Join(w.tree.Dir, p.path))
+	if err != nil && !p.added {
+		return err
+	}
+	new, err := output(ctx, w.tree.Dir, bytes.NewReader(join([]part{p})), "patch", "-p1", "--fuzz=0", "-f", "-s", "-r", "-", "-o", "-")
+	w.old[p.path], w.new[p.path] = string(old), string(new)
+	return err
+}
+
+// Reasons tells what the patch changes that its assembly does not show, and
+// that keeps two versions from running at once.
+func (w *Work) Reasons() []string {
+	var why []string
+	for _, f := range w.Files {
+		why = append(why, reasons(f, w.old[f], w.new[f])...)
+	}
+	return why
 }
 
 func join(parts []part) []byte {
@@ -108,7 +133,7 @@ func (w *Work) units() error {
 		}
 	}
 	if len(included) > 0 {
-		w.users(newIncludes(w.tree.Dir), image, module, included, own)
+		w.users(newIncludes(w.tree.Dir), image, included, own)
 	}
 	for u := range own {
 		w.Units = append(w.Units, u)
@@ -121,19 +146,19 @@ func (w *Work) units() error {
 	return nil
 }
 
-func (w *Work) users(n *includes, image, module, included, own map[string]bool) {
+func (w *Work) users(n *includes, image, included, own map[string]bool) {
 	for file := range included {
-		one := map[string]bool{file: true}
-		users := n.users(image, one)
+		users := n.users(image, file)
+		if len(users) > wide {
+			users = w.tree.narrow(n, users, w.old[file], w.new[file])
+		}
 		for _, u := range users {
 			own[u] = true
 		}
 		if len(users) == 0 {
-			w.Skips = append(w.Skips, Skip{file, "no file of the image includes it"})
+			w.Skips = append(w.Skips, Skip{file, "no file of the image sees a difference"})
 		}
-		if m := n.users(module, one); len(m) > 0 {
-			w.Skips = append(w.Skips, Skip{file, fmt.Sprintf("%d files of modules include it and keep what they have, the first: %s", len(m), m[0])})
-		}
+		w.Skips = append(w.Skips, Skip{file, "modules that include it keep what they have"})
 	}
 	slices.SortFunc(w.Skips, func(a, b Skip) int { return strings.Compare(a.Path+a.Why, b.Path+b.Why) })
 }
@@ -168,14 +193,7 @@ func (w *Work) Line(file, symbol string) int {
 }
 
 func hasWord(line, word string) bool {
-	for _, f := range strings.FieldsFunc(line, func(r rune) bool {
-		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-	}) {
-		if f == word {
-			return true
-		}
-	}
-	return false
+	return eachWord(line, func(w string) bool { return w == word })
 }
 
 // Assemble compiles every unit before and after the patch.
@@ -199,13 +217,13 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "before", says); err != nil {
+	if err := w.round(ctx, &copied, "before", says, "prepare"); err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
 	if _, err := output(ctx, copied.Dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch"); err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "after", says); err != nil {
+	if err := w.round(ctx, &copied, "after", says, w.settled()...); err != nil {
 		return nil, fmt.Errorf("the patched source does not compile: %w", err)
 	}
 	now, err := readLaid(copied.Dir)
@@ -233,14 +251,30 @@ func readLaid(dir string) (string, error) {
 
 func assembly(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
 
+// settled are targets that a patch cannot change: make would build tools anew,
+// because their folder has another name. Headers may change what make derives
+// from the layout of structures; sources do not.
+func (w *Work) settled() []string {
+	for _, f := range w.Files {
+		if path.Ext(f) == ".h" {
+			return []string{"tools/objtool", "tools/bpf/resolve_btfids"}
+		}
+	}
+	return []string{"prepare"}
+}
+
 // round compiles all units and moves their assembly to a folder.
-func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer) error {
+func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
 	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
 	var targets []string
 	for _, u := range w.Units {
 		targets = append(targets, assembly(u))
 	}
-	if err := t.run(ctx, targets...); err != nil {
+	args := targets
+	for _, s := range settled {
+		args = append([]string{"-o", s}, args...)
+	}
+	if err := t.run(ctx, args...); err != nil {
 		return err
 	}
 	for _, s := range targets {

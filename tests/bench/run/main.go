@@ -13,6 +13,7 @@
 //	run mpi_delay the same with 20 ms between two network namespaces
 //	run o2g_instructions  a message at a receiver with many connections, counted
 //	run o2g-kernel [count] [nodes] [pair]  the user and the kernel engine in guests
+//	run dynamos           what it costs to count the calls of a kernel's function
 package main
 
 import (
@@ -51,10 +52,10 @@ func main() {
 func (b *bench) run(what string) error {
 	steps := map[string]func() error{"call": b.call, "entry": b.entry, "compute": b.compute,
 		"rpc": b.rpcCall, "argument": b.rpcArgument, "mpi": b.mpi,
-		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel}
+		"mpi_delay": b.mpiDelay, "o2g_instructions": b.o2gInstructions, "o2g-kernel": b.o2gKernel, "dynamos": b.dynamos}
 	step := steps[what]
 	if step == nil {
-		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay, o2g_instructions and o2g-kernel", what)
+		return fmt.Errorf("no bench %q; there are call, entry, compute, rpc, argument, mpi, mpi_delay, o2g_instructions, o2g-kernel and dynamos", what)
 	}
 	b.work = filepath.Join(b.build, "bench", "work")
 	if err := os.MkdirAll(b.work, 0o755); err != nil {

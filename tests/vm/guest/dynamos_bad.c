@@ -169,15 +169,16 @@ static void worse(const char *kind, u32 cause, const char *end)
 
 	begin(kind, 0);
 	use_canary(&older);
-	while (use_state() == DYNAMOS_TRIAL && calls++ < 100000) {
-		use_call(&canary);
-		use_call(&older);
+	while (use_state() == DYNAMOS_TRIAL && calls < 100000) {
+		use_calls(&canary, 100);
+		use_calls(&older, 100);
+		calls += 100;
 	}
 	printf("# %s: %ld calls\n", kind, calls);
 	told(kind, cause, 0, end);
 	TAP(use_call(&canary) == group(&canary));
-	use_end(&canary);
 	use_end(&older);
+	use_end(&canary);
 	over(kind, end);
 }
 

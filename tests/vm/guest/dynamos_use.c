@@ -111,8 +111,8 @@ int use_apply(struct dynamos_apply *apply)
 
 int use_policy(const struct dynamos_policy *policy)
 {
-	struct dynamos_change change = {
-		.revision = DYNAMOS_REVISION, .policy = *policy};
+	struct dynamos_change change = {.revision = DYNAMOS_REVISION,
+					.policy = *policy};
 
 	strcpy(change.name, use_name);
 	return call(DYNAMOS_IOC_POLICY, &change, change.why);
@@ -216,11 +216,18 @@ int use_until(u32 state)
 
 static void __attribute__((noreturn)) sing(int ask, int answer)
 {
-	char byte;
+	unsigned char times;
 	long got;
+	int fd;
 
-	while (read(ask, &byte, 1) == 1) {
-		got = syscall(SYS_getpgid, 0);
+	/* Another canary's end, which this process would keep open. */
+	for (fd = 3; fd < 256; fd++)
+		if (fd != ask && fd != answer)
+			close(fd);
+	while (read(ask, &times, 1) == 1) {
+		do
+			got = syscall(SYS_getpgid, 0);
+		while (--times);
 		if (got < 0)
 			got = -errno;
 		if (write(answer, &got, sizeof(got)) != sizeof(got))
@@ -249,10 +256,15 @@ void use_canary(struct canary *c)
 	c->answer = answer[0];
 }
 
+static void ask_for(struct canary *c, unsigned char times)
+{
+	if (write(c->ask, &times, 1) != 1)
+		fail("canary");
+}
+
 void use_ask(struct canary *c)
 {
-	if (write(c->ask, "?", 1) != 1)
-		fail("canary");
+	ask_for(c, 1);
 }
 
 int use_answered(struct canary *c, int ms)
@@ -275,6 +287,12 @@ long use_call(struct canary *c)
 {
 	use_ask(c);
 	return use_answer(c);
+}
+
+void use_calls(struct canary *c, unsigned char times)
+{
+	ask_for(c, times);
+	use_answer(c);
 }
 
 int use_end(struct canary *c)

@@ -45,6 +45,7 @@ void use_ask(struct canary *c);
 /* What it was answered; -1000: it is dead. */
 long use_answer(struct canary *c);
 long use_call(struct canary *c); /* both */
+void use_calls(struct canary *c, unsigned char times);
 /* Whether the answer is there, within some ms. */
 int use_answered(struct canary *c, int ms);
 int use_end(struct canary *c); /* its wait status */

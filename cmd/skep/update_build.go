@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+type updateBuild struct {
+	name, class, because, out string
+	kernels                   []string
+	states                    map[string]update.Statement
+}
+
+func (u *updateBuild) options(f *cli.Flags) {
+	f.Func("kernel", "for this `KERNEL`: 6.1, 6.12, or the version of a package as 6.1.176-1; may be repeated (the running one)", func(text string) error {
+		u.kernels = append(u.kernels, text)
+		return nil
+	})
+	f.StringVar(&u.name, "name", "", "the update's `NAME` (that of the patch)")
+	f.StringVar(&u.class, "class", "", "how far versions may mix: any, task, object or together (what the change asks for)")
+	f.StringVar(&u.because, "because", "", "why the class may be another: a `REASON` for who applies it")
+	u.states = map[string]update.Statement{}
+	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {
+		return u.state(text, false)
+	})
+	f.Func("ends", "the same, and a call ends the object's life: `FUNCTION=N`", func(text string) error {
+		return u.state(text, true)
+	})
+	f.Func("no-locks", "neither `FUNCTION` nor a caller holds a lock across it, so a task that dies inside costs no reboot; may be repeated", func(name string) error {
+		s := u.states[name]
+		s.Bare = true
+		u.states[name] = s
+		return nil
+	})
+	f.StringVar(&u.out, "o", "", "write to this `FILE` (NAME"+pack.Suffix+")")
+}
+
+// state reads FUNCTION=N.
+func (u *updateBuild) state(text string, ends bool) error {
+	name, number, _ := strings.Cut(text, "=")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > 5 || name == "" {
+		return errors.New("want FUNCTION=N, where N is an argument from 0 to 5")
+	}
+	s := u.states[name]
+	s.Object, s.Ends = &n, ends
+	u.states[name] = s
+	return nil
+}
+
+func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) error {
+	if len(words) == 0 {
+		return f.Usagef("a patch is expected")
+	}
+	if err := f.None(words[1:]); err != nil {
+		return err
+	}
+	if (u.class == "") != (u.because == "") {
+		return f.Usagef("--class and --because go together: a class that the change does not ask for needs a reason")
+	}
+	patch, err := readPatch(words[0])
+	if err != nil {
+		return err
+	}
+	if len(u.kernels) == 0 {
+		version, err := update.RunningVersion()
+		if err != nil {
+			return updateError(err)
+		}
+		u.kernels = []string{version}
+	}
+	if u.name == "" {
+		u.name = nameOfPatch(words[0])
+	}
+	if !pack.ValidName(u.name) {
+		return f.Usagef("%.80q is no name of an update: give --name, of lower case letters, digits and _", u.name)
+	}
+	if u.out == "" {
+		u.out = u.name + pack.Suffix
+	}
+	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Says: os.Stderr})
+	if err != nil {
+		return updateError(err)
+	}
+	if err := pack.Save(u.out, p); err != nil {
+		return fmt.Errorf("update build: %w", err)
+	}
+	return u.tell(p)
+}
+
+func readPatch(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("update build: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, pack.MaxPatch+1))
+	if err == nil && len(text) > pack.MaxPatch {
+		err = fmt.Errorf("%s has more than %d bytes: is it a patch?", path, pack.MaxPatch)
+	}
+	return text, err
+}
+
+var notOfNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// nameOfPatch makes a name for an update: fix_the_leak of 0001-Fix-the-leak.patch.
+func nameOfPatch(path string) string {
+	base := strings.ToLower(filepath.Base(path))
+	base = strings.TrimSuffix(strings.TrimSuffix(base, ".diff"), ".patch")
+	base = strings.TrimLeft(base, "0123456789-_. ")
+	return strings.Trim(notOfNames.ReplaceAllString(base, "_"), "_")
+}
+
+func (u *updateBuild) tell(p *pack.Package) error {
+	n := 0
+	for _, k := range p.Kernels {
+		n = max(n, len(k.Functions))
+	}
+	_, err := fmt.Printf("%s: class %s, %d functions, %d kernels: 'skep update inspect %s' tells more\n", u.out, p.Class, n, len(p.Kernels), u.out)
+	return err
+}

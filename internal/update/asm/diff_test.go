@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// head is what the kernel's headers give the tests: a WARN that puts its line
+// into a table, and attributes.
+const head = `
+typedef unsigned long ulong;
+extern void seen(const char *, ...);
+extern void lock_it(int *), unlock_it(int *);
+#define noinline __attribute__((noinline))
+#define __init __attribute__((section(".init.text"), cold))
+#define notrace __attribute__((no_instrument_function))
+#define STR2(x) #x
+#define STR(x) STR2(x)
+#define WARN() asm volatile("1: .byte 0x0f, 0x0b\n.pushsection __bug_table, \"aw\"\n" \
+	"2: .long 1b - .\n .word %c0\t# bug_entry::line\n .word 3\n .org 2b+8\n.popsection" :: "i" (__LINE__))
+#define KEY(key) ({ int r = 0; asm goto("1: .byte 0x0f,0x1f,0x44,0x00,0x00\n.pushsection __jump_table, \"aw\"\n" \
+	".balign 8\n .long 1b - ., %l[yes] - .\n .quad %c0 - .\n.popsection" :: "i" (&key) :: yes); \
+	if (0) { yes: r = 1; } r; })
+#define EXPORT(name) asm(".section \"___ksymtab+" #name "\", \"a\"\n.long " #name " - .\n.previous")
+`
+
+func compile(t *testing.T, name, src string, more ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	c, s := filepath.Join(dir, "t.c"), filepath.Join(dir, "t.s")
+	if err := os.WriteFile(c, []byte(head+src), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-S", "-O2", "-g0", "-fverbose-asm", "-ffunction-sections", "-fdata-sections", "-fno-pic",
+		"-fno-common", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fno-stack-protector", "-fno-jump-tables",
+		"-pg", "-mfentry", "-mrecord-mcount", "-o", s, c}, more...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	text, err := os.ReadFile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func parse(t *testing.T, text string) *Unit {
+	t.Helper()
+	u, err := Parse("t.c", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func compare(t *testing.T, before, after string) (*Change, error) {
+	t.Helper()
+	return Compare(parse(t, compile(t, "before", before)), parse(t, compile(t, "after", after)))
+}
+
+func want(t *testing.T, what string, got []string, names ...string) {
+	t.Helper()
+	if !slices.Equal(got, names) && len(got)+len(names) > 0 {
+		t.Errorf("%s: got %v, want %v", what, got, names)
+	}
+}
+
+// replacing gives src with one text put for another, which must be there.
+func replacing(t *testing.T, src, old, new string) string {
+	t.Helper()
+	if !strings.Contains(src, old) {
+		t.Fatalf("the source has no %q", old)
+	}
+	return strings.Replace(src, old, new, 1)
+}
+
+const plain = `
+int shared = 5;
+static int hidden;
+int f(int a) { WARN(); seen("f says %d", a); return a + shared; }
+int g(int a) { WARN(); seen("g"); hidden++; return a * 3; }
+static int table(int a) { switch (a) { case 0: return 7; case 1: return 9; case 2: return 4; case 3: return 77; case 4: return 1; } return 0; }
+int h(int a) { return table(a) + hidden; }
+`
+
+func TestCompareSeesWhatChanges(t *testing.T) {
+	for _, c := range []struct {
+		name, old, new string
+		changed        []string
+	}{
+		{"lines alone", "int f(", "\n\n\n\nint f(", nil},
+		{"a line inside", "{ WARN(); seen(\"g", "{\n\n WARN(); seen(\"g", nil},
+		{"another string above", "int f(", "int f0(void) { seen(\"more\"); seen(\"f says %d\"); return 1; }\nint f(", nil},
+		{"code", "a * 3", "a * 5", []string{"g"}},
+		{"a string", "f says", "f tells", []string{"f"}},
+		{"a table of constants", "return 77", "return 78", []string{"h"}},
+		{"a call", "hidden++", "hidden++; seen(0)", []string{"g"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := compare(t, plain, replacing(t, plain, c.old, c.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "changed", got.Changed, c.changed...)
+			if got.None() != (len(c.changed) == 0) {
+				t.Errorf("None is %v", got.None())
+			}
+		})
+	}
+}
+
+func TestInlinedChangeSpreadsToCallers(t *testing.T) {
+	src := `
+static inline int twice(int a) { return a * 2; }
+int f(int a) { return twice(a) + 1; }
+int g(int a) { return twice(a) + 2; }
+int h(int a) { return a; }
+`
+	got, err := compare(t, src, replacing(t, src, "a * 2", "a * 3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "f", "g")
+}
+
+func TestCloneIsCarriedWithItsCallers(t *testing.T) {
+	src := `
+struct pair { int a, b; };
+static noinline int sum(struct pair *p, int unused) { seen("sum"); return p->a + p->a; }
+int f(struct pair *p) { return sum(p, 1) + 1; }
+int g(struct pair *p) { return sum(p, 2) + 2; }
+int h(int a) { return a; }
+`
+	text := compile(t, "before", src)
+	if !strings.Contains(text, "sum.isra.0:") && !strings.Contains(text, "sum.constprop.0:") {
+		t.Fatal("gcc makes no clone of sum")
+	}
+	got, err := compare(t, src, replacing(t, src, `seen("sum")`, `seen("total")`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "f", "g")
+	if len(got.Clones) != 1 || !strings.HasPrefix(got.Clones[0], "sum.") {
+		t.Errorf("clones: %v", got.Clones)
+	}
+}
+
+// What the kernel declares inline is not traced, and where it is a function all
+// the same its callers carry the change.
+func TestUntracedIsCarriedWithItsCallers(t *testing.T) {
+	src := `
+static noinline notrace int inner(int a) { seen("inner"); return a * 3; }
+int f(int a) { return inner(a) + 1; }
+int g(int a) { return inner(a) + 2; }
+int h(int a) { return a; }
+`
+	got, err := compare(t, src, replacing(t, src, `seen("inner")`, `seen("deep")`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "f", "g")
+	want(t, "clones", got.Clones, "inner")
+	held := src + "int (*held)(int) = inner;\n"
+	_, err = compare(t, held, replacing(t, held, `seen("inner")`, `seen("deep")`))
+	var r *Refusal
+	if !errors.As(err, &r) || r.Symbol != "inner" || !strings.Contains(r.Reason, "held holds its address") {
+		t.Errorf("got %v", err)
+	}
+}
+
+const locals = `
+int f(int a) { static int count; count += a; seen("f"); return count; }
+int g(int a) { static int count; count -= a; seen("g"); return count; }
+`
+
+// The number that gcc gives a static variable shifts with those above it; each
+// must stay the kernel's variable that it was.
+func TestShiftedStaticLocalIsFound(t *testing.T) {
+	after := replacing(t, locals, "count -= a", "count -= 2 * a") +
+		"int e(int a) { static int count; static int more; count ^= more; more = a; seen(0); return count; }\n"
+	got, err := compare(t, locals, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "g")
+	x := string(got.Extract("v").Text)
+	old := localUses(got.Before, "g")
+	new := localUses(got.After, "g")
+	if len(old) != 1 || len(new) != 1 || old[0] == new[0] {
+		t.Fatalf("the numbers did not shift: %v and %v", old, new)
+	}
+	if !strings.Contains(x, old[0]+"(%rip)") || strings.Contains(x, new[0]) {
+		t.Errorf("want %s and not %s in:\n%s", old[0], new[0], x)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	init := plain + "int __init boot(int a) { seen(\"boot\"); return a; }\n"
+	quiet := plain + "notrace int quiet(int a) { seen(\"quiet\"); return a; }\n"
+	stop := plain + "__attribute__((noreturn)) void stop(int a) { for (;;) seen(\"stop\"); }\n"
+	loose := plain + "asm(\".pushsection .init.data\\n .long 1\\n.popsection\");\n"
+	data := plain + "struct ops { int (*f)(int); int n; }; struct ops ops = { f, 1 };\nstatic const int limits[4] = { 1, 2, 3, 4 }; const int *get(void) { return limits; }\n"
+	for _, c := range []struct{ name, src, old, new, symbol, reason string }{
+		{"changed initialiser", data, "{ f, 1 }", "{ g, 1 }", "ops", "at the start"},
+		{"changed constants", data, "{ 1, 2, 3, 4 }", "{ 1, 2, 3, 5 }", "limits", "at the start"},
+		{"changed size", data, "int n; }", "int n, m, k; }", "ops", "from 16 to 24 bytes"},
+		{"changed static start", locals, "static int count; count +=", "static int count = 4; count +=", "count.", "at the start"},
+		{"init", init, `seen("boot")`, `seen("start")`, "boot", "needs a reboot"},
+		{"notrace", quiet, `seen("quiet")`, `seen("still")`, "quiet", "notrace"},
+		{"noreturn", stop, `seen("stop")`, `seen("halt")`, "stop", "does not return"},
+		{"loose assembly", loose, ".long 1", ".long 2", "", "outside of functions"},
+		{"one more static of a name", locals, "count += a;", "count += a; if (a) { static int count = 9; count *= 7; seen(\"?\", count++); }", "count.", "had 1"},
+		{"new init data", plain, "int g(int a) {", "static int once __attribute__((section(\".init.data\"))) = 3;\nint g(int a) { once++;", "once", "section .init.data"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := compare(t, c.src, replacing(t, c.src, c.old, c.new))
+			var r *Refusal
+			if !errors.As(err, &r) {
+				t.Fatalf("not refused: %v, %v", got, err)
+			}
+			if !strings.HasPrefix(r.Symbol, c.symbol) || c.symbol == "" && r.Symbol != "" || !strings.Contains(r.Reason, c.reason) {
+				t.Errorf("refused with %v", err)
+			}
+		})
+	}
+}
+
+func TestMovedStaticLocalIsRefused(t *testing.T) {
+	after := replacing(t, locals, "int g(int a) { static int count; count -= a;",
+		"static noinline int moved(int a) { static int count; count -= a; seen(\"m\"); return count; }\nint g(int a) { int count = moved(a);")
+	_, err := compare(t, locals, after)
+	var r *Refusal
+	if !errors.As(err, &r) || !strings.Contains(r.Reason, "cannot be told") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewThingsComeAlong(t *testing.T) {
+	after := replacing(t, plain, "int g(int a) { WARN();", `
+static int fresh[3] = { 1, 2, 3 };
+static noinline int helper(int a) { fresh[a]++; seen("helper %d", fresh[0]); return a; }
+int apart(void) { seen("nobody calls this"); return 1; }
+EXPORT(apart);
+int g(int a) { static int turns; turns++; WARN(); a = helper(a);`)
+	got, err := compare(t, plain, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", got.Changed, "g")
+	want(t, "new", got.New, "helper")
+	if len(got.Data) != 2 || got.Data[0] != "fresh" || !strings.HasPrefix(got.Data[1], "turns.") {
+		t.Errorf("data: %v", got.Data)
+	}
+	if class, why := Propose([]*Change{got}); class != Together {
+		t.Errorf("class %s, %v", class, why)
+	}
+}
+
+func TestProposedClass(t *testing.T) {
+	src := `
+int lock, n;
+int f(int a) { lock_it(&lock); n += a; unlock_it(&lock); return n; }
+int g(int a) { n = a; return n; }
+int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
+`
+	for _, c := range []struct {
+		name, old, new string
+		class          Class
+		why            string
+	}{
+		{"one plain change", "n = a", "n = a + 1", Any, "one function"},
+		{"a lock more", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "0 uses of lock_it become 1"},
+		{"a lock gone", "lock_it(&lock); n += a;", "n += a;", Together, "1 uses of lock_it become 0"},
+		{"an atomic operation", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic operations"},
+		{"two functions", "n += a; unlock_it(&lock); return n; }\nint g(int a) { n = a;", "n -= a; unlock_it(&lock); return n; }\nint g(int a) { n = -a;", Together, "2 functions"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := compare(t, src, replacing(t, src, c.old, c.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			class, why := Propose([]*Change{got})
+			if class != c.class || !strings.Contains(strings.Join(why, "; "), c.why) {
+				t.Errorf("%s, %v", class, why)
+			}
+		})
+	}
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"skep/internal/lab"
+	"skep/internal/update/asm"
+	"skep/internal/update/image"
+	"skep/internal/update/module"
+	"skep/internal/update/pack"
+	"skep/internal/update/source"
+)
+
+// A Plan says what is to be built.
+type Plan struct {
+	Name    string
+	Patch   []byte
+	Kernels []string // series, or versions of packages
+	Class   string   // empty: what the change asks for
+	Because string   // why it may be another
+	States  map[string]Statement
+	Says    io.Writer
+}
+
+// A Statement is an author's word about a function, which the change does not
+// tell.
+type Statement struct {
+	Object *int // class object: which argument is the object, from 0
+	Ends   bool // a call ends the object's life
+	Bare   bool // neither it nor a caller holds a lock across it
+}
+
+// Build makes a package: for each kernel it compiles what the patch touches,
+// holds the unpatched text against the kernel's image, and makes a module of
+// what differs. A change that can't be carried is refused, with its line.
+func Build(ctx context.Context, p Plan) (*pack.Package, error) {
+	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
+	for _, name := range p.Kernels {
+		b := &builder{plan: &p, out: out}
+		if err := b.kernel(ctx, name); err != nil {
+			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
+		}
+	}
+	return out, nil
+}
+
+// buildRefused tells what the patch is to blame for from what broke.
+func buildRefused(err error) error {
+	var change *asm.Refusal
+	var mismatch *image.Mismatch
+	if errors.As(err, &change) || errors.As(err, &mismatch) {
+		return &RefusedError{err.Error()}
+	}
+	return err
+}
+
+// A builder makes the module for one kernel.
+type builder struct {
+	plan  *Plan
+	out   *pack.Package
+	image *image.Image
+	tree  *source.Tree
+	work  *source.Work
+
+	changes   []*asm.Change
+	files     []module.File
+	functions []module.Function
+}
+
+func (b *builder) says(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
+
+func (b *builder) kernel(ctx context.Context, name string) error {
+	if err := b.prepare(ctx, name); err != nil {
+		return err
+	}
+	var err error
+	if b.work, err = b.tree.Patch(ctx, b.plan.Patch); err != nil {
+		return err
+	}
+	defer b.work.Close()
+	for _, s := range b.work.Skips {
+		b.says("%s: left aside: %s", s.Path, s.Why)
+	}
+	units, err := b.work.Assemble(ctx, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if err := b.unit(ctx, u); err != nil {
+			return err
+		}
+	}
+	if len(b.functions) == 0 {
+		return refused("the patch changes no code of the kernel's image")
+	}
+	if err := b.states(); err != nil {
+		return err
+	}
+	if err := b.class(); err != nil {
+		return err
+	}
+	return b.pack(ctx)
+}
+
+// prepare fetches the kernel and its source, if they are not there.
+func (b *builder) prepare(ctx context.Context, name string) error {
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return err
+	}
+	home, err := lab.BuildDir()
+	if err != nil {
+		home = cache // not in a source tree of skep
+	}
+	k, err := lab.Fetch(ctx, home, name, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	if b.image, err = image.Open(k.Image()); err != nil {
+		return err
+	}
+	if b.image.Version == "" {
+		return refused("the image does not say of which package of Debian it is, so its source can't be found")
+	}
+	b.tree, err = source.Prepare(ctx, cache, source.Kernel{Version: b.image.Version, Config: k.Config(),
+		Symvers: filepath.Join(k.Headers(), "Module.symvers")}, b.plan.Says)
+	return err
+}
+
+// unit takes the changed functions out of one file.
+func (b *builder) unit(ctx context.Context, u source.Unit) error {
+	c, err := b.work.Change(u)
+	if err != nil {
+		return err
+	}
+	for _, note := range c.Notes {
+		b.says("%s: %s", u.Path, note)
+	}
+	if c.None() {
+		return nil
+	}
+	gate, err := b.gate(ctx, u)
+	if err != nil {
+		return err
+	}
+	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
+	for _, f := range e.Functions {
+		made, err := b.function(u.Path, f.Name, gate)
+		if err != nil {
+			return err
+		}
+		b.functions = append(b.functions, module.NewFunction(made, f))
+	}
+	b.changes = append(b.changes, c)
+	b.files = append(b.files, module.File{Extract: e, Gate: gate})
+	return nil
+}
+
+// gate holds the unpatched file against the kernel's image.
+func (b *builder) gate(ctx context.Context, u source.Unit) (*image.File, error) {
+	text, err := os.ReadFile(u.Before)
+	if err != nil {
+		return nil, err
+	}
+	folded := strings.TrimSuffix(u.Before, ".s") + ".folded"
+	if err := os.WriteFile(folded+".s", image.Fold(text), 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, b.tree.Compiler, "-c", "-o", folded+".o", folded+".s")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: the assembler: %w: %.500s", u.Path, err, bytes.TrimSpace(out))
+	}
+	object, err := os.ReadFile(folded + ".o")
+	if err != nil {
+		return nil, err
+	}
+	return b.image.Gate(u.Path, object)
+}
+
+// function says all that the kernel must know of one that is replaced.
+func (b *builder) function(path, name string, gate *image.File) (pack.Function, error) {
+	no := func(format string, args ...any) (pack.Function, error) {
+		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
+	}
+	f := gate.Functions[name]
+	switch {
+	case f == nil:
+		return no("the image has another function of that name in its place")
+	case f.Init:
+		return no("it is gone once the kernel is up (__init)")
+	case !f.Traced:
+		return no("no call of it can be led elsewhere (notrace): patch its callers")
+	case !f.Returns:
+		return no("it never returns, so its update could never leave: patch what it calls")
+	}
+	proto, err := b.image.Prototype(name)
+	if err != nil {
+		return no("%v", err)
+	}
+	position, ok := b.image.Position(name, f.Addr)
+	if !ok {
+		return no("the kernel's table of symbols does not have it")
+	}
+	return pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
+		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
+}
+
+// states enters what the author says of the changed functions.
+func (b *builder) states() error {
+	left := maps.Clone(b.plan.States)
+	for i := range b.functions {
+		f := &b.functions[i].Function
+		s := left[f.Name]
+		f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare
+		delete(left, f.Name)
+	}
+	for name := range left {
+		return refused("something is stated of %s, which the patch does not change in this kernel", name)
+	}
+	return nil
+}
+
+// class settles how far versions may mix, the same for all kernels.
+func (b *builder) class() error {
+	class, why := asm.Propose(b.changes, b.work.Reasons()...)
+	m := &b.out.Manifest
+	if m.Proposed == "" || class == asm.Together {
+		m.Proposed = string(class)
+	}
+	for _, r := range why {
+		if !slices.Contains(m.Reasons, r) {
+			m.Reasons = append(m.Reasons, r)
+		}
+	}
+	for _, f := range b.work.Files {
+		if !slices.Contains(m.Files, f) {
+			m.Files = append(m.Files, f)
+		}
+	}
+	m.Class = m.Proposed
+	if b.plan.Class == "" {
+		return nil
+	}
+	m.Class, m.Because = b.plan.Class, b.plan.Because
+	if m.Class != m.Proposed && m.Because == "" {
+		return refused("the change asks for class %s (%s): say --because, or leave --class out", m.Proposed, strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// pack makes the kernel's module and enters it in the package.
+func (b *builder) pack(ctx context.Context) error {
+	made, err := module.Make(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
+		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions})
+	if err != nil {
+		return err
+	}
+	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
+		Functions: made.Functions, Imports: made.Imports}
+	for _, c := range b.changes {
+		k.Data = append(k.Data, c.Data...)
+	}
+	b.out.Kernels = append(b.out.Kernels, k)
+	b.out.Modules[k.BuildID] = made.Module
+	return nil
+}

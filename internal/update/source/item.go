@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"regexp"
+	"strings"
+)
+
+// An item is one definition or declaration at the top of a C file.
+type item struct {
+	kind  byte     // 'm' macro, 'f' function with body, 'p' prototype or variable, 's' struct, union or enum
+	names []string // that it declares
+	head  string   // of a function: up to its body
+	text  string   // with the conditions around it, blanks made one
+}
+
+var (
+	commentText = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
+	joined      = regexp.MustCompile(`\\\r?\n`)
+	blanks      = regexp.MustCompile(`\s+`)
+	ident       = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	beforeParen = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*\(`)
+	tagged      = regexp.MustCompile(`^(?:typedef\s+)?(?:struct|union|enum)\s+(?:__[a-z_]+\s+)?([A-Za-z_][A-Za-z0-9_]*)?`)
+	declarator  = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*(?:\[[^\]]*\]\s*)*(?::[^;,]*)?[;,=)}]`)
+)
+
+// attributes look like functions and are none.
+var attributes = map[string]bool{"__attribute__": true, "__printf": true, "__scanf": true, "__aligned": true, "__section": true,
+	"__acquires": true, "__releases": true, "__must_hold": true, "__alloc_size": true, "__malloc": true, "sizeof": true}
+
+// An itemizer walks through a file's text.
+type itemizer struct {
+	conditions []string
+	out        []item
+}
+
+// items cuts a C file at its top level. Where brackets do not pair, as between
+// two branches of a condition, it is not whole and nothing is said.
+func items(text string) (list []item, whole bool) {
+	text = joined.ReplaceAllString(commentText.ReplaceAllString(text, " "), " ")
+	var z itemizer
+	var body strings.Builder
+	depth := 0
+	for _, line := range strings.SplitAfter(text, "\n") {
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "#") {
+			if z.directive(trimmed) && depth > 0 {
+				body.WriteString(" " + trimmed + "\n")
+			}
+			continue
+		}
+		depth = z.line(&body, line, depth)
+	}
+	z.end(body.String())
+	return z.out, depth == 0 && len(z.conditions) == 0
+}
+
+// directive follows conditions and takes macros; it tells of those directives
+// that change what is around them.
+func (z *itemizer) directive(s string) bool {
+	word, rest, _ := strings.Cut(strings.TrimSpace(s[1:]), " ")
+	switch word {
+	case "if", "ifdef", "ifndef":
+		z.conditions = append(z.conditions, s)
+	case "else", "elif":
+		if n := len(z.conditions); n > 0 {
+			z.conditions[n-1] += " " + s
+		}
+	case "endif":
+		if n := len(z.conditions); n > 0 {
+			z.conditions = z.conditions[:n-1]
+		}
+	case "define":
+		if name := ident.FindString(rest); name != "" {
+			z.add(item{kind: 'm', names: []string{name}, text: s})
+		}
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// line adds a line to the item that is open, and ends it where it ends.
+func (z *itemizer) line(body *strings.Builder, line string, depth int) int {
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		body.WriteByte(c)
+		switch {
+		case quote != 0:
+			if c == '\\' && i+1 < len(line) {
+				i++
+				body.WriteByte(line[i])
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '{' || c == '(':
+			depth++
+		case c == '}' || c == ')':
+			depth = max(0, depth-1)
+			if c == '}' && depth == 0 && isFunction(body.String()) {
+				z.end(body.String())
+				body.Reset()
+			}
+		case c == ';' && depth == 0:
+			z.end(body.String())
+			body.Reset()
+		}
+	}
+	return depth
+}
+
+// isFunction tells a body from the members of a structure, and from values.
+func isFunction(text string) bool {
+	head, _, _ := strings.Cut(text, "{")
+	return strings.Contains(head, "(") && !strings.Contains(head, "=")
+}
+
+func (z *itemizer) end(text string) {
+	text = strings.TrimSpace(blanks.ReplaceAllString(text, " "))
+	if text == "" || text == ";" {
+		return
+	}
+	head, _, hasBody := strings.Cut(text, "{")
+	it := item{kind: 'p', text: text}
+	switch {
+	case hasBody && isFunction(text):
+		it.kind, it.head = 'f', strings.TrimSpace(head)
+		it.names = called(head)
+	case hasBody && tagged.MatchString(text):
+		it.kind = 's'
+		if m := tagged.FindStringSubmatch(text); m[1] != "" {
+			it.names = append(it.names, m[1])
+		}
+		if strings.Contains(head, "enum") {
+			it.names = append(it.names, ident.FindAllString(text[len(head):], -1)...)
+		} else {
+			it.names = append(it.names, declared(text)...)
+		}
+	case strings.Contains(head, "("):
+		it.names = called(head)
+	default:
+		it.names = declared(text)
+	}
+	z.add(it)
+}
+
+// called are the names before brackets: the function, or what a macro makes.
+func called(head string) []string {
+	var out []string
+	for _, m := range beforeParen.FindAllStringSubmatch(head, -1) {
+		if !attributes[m[1]] {
+			out = append(out, m[1])
+			break
+		}
+	}
+	if _, args, ok := strings.Cut(head, "("); ok && len(out) == 1 && out[0] == strings.ToUpper(out[0]) {
+		out = append(out, ident.FindAllString(args, -1)...)
+	}
+	return out
+}
+
+func declared(text string) []string {
+	var out []string
+	for _, m := range declarator.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func (z *itemizer) add(it item) {
+	it.text = strings.Join(append(append([]string{}, z.conditions...), blanks.ReplaceAllString(it.text, " ")), "\n")
+	z.out = append(z.out, it)
+}
+
+// differing are the items that only one of two versions has.
+func differing(old, new []item) []item {
+	count := map[string]int{}
+	for _, it := range old {
+		count[it.text]++
+	}
+	var out []item
+	for _, it := range new {
+		if count[it.text]--; count[it.text] < 0 {
+			out = append(out, it)
+		}
+	}
+	for _, it := range old {
+		if count[it.text] > 0 {
+			count[it.text]--
+			out = append(out, it)
+		}
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// wide is from how many users on a header's change is followed by the names
+// that it touches, and not by who includes it.
+const wide = 64
+
+var pointer = regexp.MustCompile(`\b(struct|union) [A-Za-z0-9_]+ \*`)
+
+// A reach says how far a changed header goes: to files that speak of a name
+// whose meaning changed, or of a macro, inline function or structure of any
+// header that does.
+type reach struct {
+	names   map[string]bool
+	byName  map[string][]*item // items of headers with a body, by what they name
+	pending []string
+}
+
+// narrow keeps of the users those that can see the difference between two
+// versions of a header.
+func (t *Tree) narrow(n *includes, users []string, old, new string) []string {
+	before, ok1 := items(old)
+	after, ok2 := items(new)
+	if !ok1 || !ok2 {
+		return users
+	}
+	r := &reach{names: map[string]bool{}, byName: map[string][]*item{}}
+	for _, h := range n.headers(users) {
+		if text, err := os.ReadFile(filepath.Join(t.Dir, h)); err == nil {
+			list, _ := items(string(text))
+			r.index(list)
+		}
+	}
+	changed := differing(before, after)
+	r.index(changed)
+	for i := range changed {
+		r.add(changed[i].names)
+	}
+	r.follow()
+	var out []string
+	for _, u := range users {
+		text, err := os.ReadFile(filepath.Join(t.Dir, u))
+		if err != nil || r.speaks(n, t, u, string(text), map[string]bool{}) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// headers are all files that sources reach, but the sources.
+func (n *includes) headers(sources []string) []string {
+	seen := map[string]bool{}
+	for _, s := range append(slices.Clone(sources), always...) {
+		n.reach(s, seen)
+	}
+	var out []string
+	for f := range seen {
+		if path.Ext(f) == ".h" {
+			out = append(out, f)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *reach) index(list []item) {
+	for i := range list {
+		it := &list[i]
+		if it.kind == 'p' {
+			continue // says that something is there, and no code comes of it
+		}
+		text := it.text
+		if it.kind == 's' { // a pointer to something is no part of it
+			text = pointer.ReplaceAllString(text, "")
+		}
+		seen := map[string]bool{}
+		eachWord(text, func(w string) bool {
+			if !seen[w] {
+				seen[w] = true
+				r.byName[w] = append(r.byName[w], it)
+			}
+			return false
+		})
+	}
+}
+
+// eachWord calls f for the names in a text until it says so.
+func eachWord(text string, f func(string) bool) bool {
+	for i := 0; i < len(text); {
+		begin := i
+		for i < len(text) && wordByte(text[i]) {
+			i++
+		}
+		if i == begin {
+			i++
+		} else if c := text[begin]; (c < '0' || c > '9') && f(text[begin:i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func (r *reach) add(names []string) {
+	for _, n := range names {
+		if !r.names[n] {
+			r.names[n] = true
+			r.pending = append(r.pending, n)
+		}
+	}
+}
+
+func (r *reach) follow() {
+	for len(r.pending) > 0 {
+		name := r.pending[0]
+		r.pending = r.pending[1:]
+		for _, it := range r.byName[name] {
+			r.add(it.names)
+		}
+	}
+}
+
+// speaks looks through a source and what it includes that tells as much.
+func (r *reach) speaks(n *includes, t *Tree, file, text string, seen map[string]bool) bool {
+	seen[file] = true
+	if eachWord(text, func(w string) bool { return r.names[w] }) {
+		return true
+	}
+	for _, next := range n.direct(file) {
+		if seen[next] || path.Ext(next) == ".h" && !local(file, next) {
+			continue
+		}
+		more, err := os.ReadFile(filepath.Join(t.Dir, next))
+		if err != nil || r.speaks(n, t, next, string(more), seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// local headers may hold whole functions, which tell as sources do.
+func local(file, header string) bool {
+	return path.Dir(file) == path.Dir(header) && path.Ext(file) == ".c"
+}
+
+// reasons tells what a patch changes that the assembly does not show: how data
+// is laid out, and the parameters of functions.
+func reasons(path, old, new string) []string {
+	was, _ := items(old)
+	is, _ := items(new)
+	before := map[string]item{}
+	for _, it := range was {
+		if len(it.names) > 0 && it.kind != 'm' {
+			before[string(it.kind)+it.names[0]] = it
+		}
+	}
+	var why []string
+	for _, it := range is {
+		if len(it.names) == 0 {
+			continue
+		}
+		was, ok := before[string(it.kind)+it.names[0]]
+		switch {
+		case !ok:
+		case it.kind == 's' && was.text != it.text:
+			why = append(why, fmt.Sprintf("%s: %s is laid out in another way", path, it.names[0]))
+		case it.kind == 'f' && strings.TrimSpace(was.head) != strings.TrimSpace(it.head):
+			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
+		}
+	}
+	return why
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+// Sweep tries the builder of kernel updates on many fixes of a distribution.
+//
+// usage: sweep list OLD NEW          the cases between two source trees
+//
+//	sweep run LIST NEW OUT [N...]   patches and packages of these cases in
+//	                                OUT, and what comes of each, a line each;
+//	                                all of the image's if no number is given
+//
+// run builds for the version that BASE names, by default 6.1.176-1, whose
+// source has to be prepared; NEW is the tree of the later one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "list":
+		err = list(os.Args[2], os.Args[3])
+	case len(os.Args) >= 5 && os.Args[1] == "run":
+		err = run(ctx, os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
+	default:
+		err = errors.New("usage: sweep list OLD NEW | run LIST NEW OUT [N...]")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sweep:", err)
+		os.Exit(1)
+	}
+}
+
+func list(old, new string) error {
+	all, err := fixes(old, new)
+	for i, x := range all {
+		fmt.Println(i+1, x.hash, strings.Join(x.files, " "))
+	}
+	return err
+}
+
+func run(ctx context.Context, listFile, new, out string, numbers []string) error {
+	text, err := os.ReadFile(listFile)
+	if err != nil {
+		return err
+	}
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return err
+	}
+	old := filepath.Join(cache, "source", base())
+	if _, err := os.Stat(old); err != nil {
+		return fmt.Errorf("the source of %s is not prepared: build any update for it first: %w", base(), err)
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[0] == "#" || f[2] != "image" || len(numbers) > 0 && !slices.Contains(numbers, f[0]) {
+			continue
+		}
+		begun := time.Now()
+		verdict, err := try(ctx, old, new, out, f[0], f[3:])
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			verdict = "refused: " + err.Error()
+		}
+		fmt.Printf("%s %s %.0fs %s\n", f[0], f[3], time.Since(begun).Seconds(), strings.ReplaceAll(verdict, "\n", " | "))
+	}
+	return nil
+}
+
+// try makes the patch of one case and builds its package.
+func try(ctx context.Context, old, new, out, number string, files []string) (string, error) {
+	patch, err := diff(ctx, old, new, files)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(out, number+".patch"), patch, 0o644); err != nil {
+		return "", err
+	}
+	made, err := update.Build(ctx, update.Plan{Name: "fix_" + number, Patch: patch, Kernels: []string{base()}, Says: os.Stderr})
+	if err != nil {
+		return "", err
+	}
+	if err := pack.Save(filepath.Join(out, number+pack.Suffix), made); err != nil {
+		return "", err
+	}
+	var names []string
+	for _, f := range made.Kernels[0].Functions {
+		names = append(names, f.Name)
+	}
+	return fmt.Sprintf("built, %s: %s", made.Class, strings.Join(names, " ")), nil
+}
+
+func base() string {
+	if v := os.Getenv("BASE"); v != "" {
+		return v
+	}
+	return "6.1.176-1"
+}
+
+// diff is the patch of some files, as git writes it.
+func diff(ctx context.Context, old, new string, files []string) ([]byte, error) {
+	var all []byte
+	for _, f := range files {
+		cmd := exec.CommandContext(ctx, "diff", "-u", "--label", "a/"+f, "--label", "b/"+f, filepath.Join(old, f), filepath.Join(new, f))
+		out, err := cmd.Output()
+		var exit *exec.ExitError
+		if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
+			return nil, fmt.Errorf("diff of %s: %w", f, err)
+		}
+		all = append(all, out...)
+	}
+	return all, nil
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+// walkKernels lack the fix of updates/arp.patch.
+var walkKernels = []string{"6.1.176-1"}
+
+// A real fix goes from a patch to one process, one job, the whole node, and
+// back, while the function is called without a pause.
+func TestUpdateWalk(t *testing.T) {
+	for _, kernel := range walkKernels {
+		t.Run(kernel, func(t *testing.T) {
+			vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(8*time.Minute))
+			w := newWalker(t, vm, kernel)
+			w.fixes()
+			w.links()
+			w.refusals()
+			w.skep("status", "no update is loaded")
+			vm.Output(shell("rmmod dynamos"))
+		})
+	}
+}
+
+// A walker types commands into a machine whose function is hammered.
+type walker struct {
+	t         *testing.T
+	vm        *vmtest.VM
+	skepPath  string
+	packages  string
+	hammer    string
+	pids      []int
+	jobFolder string
+}
+
+// answers are what one process was told, by who told it.
+type answers struct{ calls, kernel, fix, strict, other uint64 }
+
+func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &walker{t: t, vm: vm, skepPath: filepath.Join(build, "bin", "skep"), packages: filepath.Join(build, "update", kernel),
+		hammer: tool(t, "dynamos_hammer"), jobFolder: "/sys/fs/cgroup/job"}
+}
+
+// skep types a command of skep update and looks for a text in what it says.
+func (w *walker) skep(command, want string) string {
+	w.t.Helper()
+	text := w.vm.Output(shell(w.skepPath + " update " + command))
+	if !strings.Contains(text, want) {
+		w.t.Errorf("skep update %s: no %q in %q", command, want, text)
+	}
+	return text
+}
+
+// refused types one that must end with a code and say why.
+func (w *walker) refused(name, command string, code int, want string) {
+	w.t.Helper()
+	text := w.vm.Output(shell(w.skepPath + " update " + command + " 2>&1; echo exit $?"))
+	claim(w.t, name, strings.Contains(text, want) && strings.HasSuffix(text, fmt.Sprintf("exit %d\n", code)), "it says %q", text)
+}
+
+func (w *walker) status(name string) update.Status {
+	w.t.Helper()
+	return w.parse(w.vm.Output(shell(w.skepPath + " update status --json " + name)))
+}
+
+func (w *walker) parse(text string) update.Status {
+	w.t.Helper()
+	var list []update.Status
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 || len(list[0].Functions) == 0 {
+		w.t.Fatalf("status: %v: %q", err, text)
+	}
+	return list[0]
+}
+
+// start begins to hammer with four processes, the second in a job of its own,
+// below which the third is in another.
+func (w *walker) start() {
+	w.t.Helper()
+	out := w.vm.Output(shell(w.hammer + " start /tmp/hammer 4"))
+	for _, word := range strings.Fields(out) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			w.t.Fatalf("the hammer says %q", out)
+		}
+		w.pids = append(w.pids, pid)
+	}
+	if len(w.pids) != 4 {
+		w.t.Fatalf("the hammer says %q", out)
+	}
+	w.vm.Output(shell(fmt.Sprintf("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup; mkdir -p %s/part && echo %d >%s/cgroup.procs && echo %d >%s/part/cgroup.procs",
+		w.jobFolder, w.pids[1], w.jobFolder, w.pids[2], w.jobFolder)))
+}
+
+const callsEnough = 200
+
+// look has everybody make some calls while nobody types, and gives what each
+// was told meanwhile, and the update's counts before and after.
+func (w *walker) look(name string) (told map[int]answers, before, after update.Function) {
+	w.t.Helper()
+	status := w.skepPath + " update status --json " + name
+	if name == "" {
+		status = "true"
+	}
+	out := w.vm.Output(shell(fmt.Sprintf("h=%s; $h pause /tmp/hammer && echo -- && %s && echo -- && $h look /tmp/hammer %d && echo -- && %s && $h go /tmp/hammer",
+		w.hammer, status, callsEnough, status)))
+	part := strings.Split(out, "--\n")
+	if len(part) != 4 {
+		w.t.Fatalf("it says %q", out)
+	}
+	then, now := w.answers(part[0]), w.answers(part[2])
+	told = map[int]answers{}
+	for pid, a := range now {
+		b := then[pid]
+		told[pid] = answers{a.calls - b.calls, a.kernel - b.kernel, a.fix - b.fix, a.strict - b.strict, a.other - b.other}
+	}
+	if name == "" {
+		return told, before, after
+	}
+	return told, w.parse(part[1]).Functions[0], w.parse(part[3]).Functions[0]
+}
+
+func (w *walker) answers(text string) map[int]answers {
+	w.t.Helper()
+	list := map[int]answers{}
+	for line := range strings.Lines(text) {
+		var pid int
+		var a answers
+		if _, err := fmt.Sscan(line, &pid, &a.calls, &a.kernel, &a.fix, &a.strict, &a.other); err != nil {
+			w.t.Fatalf("the hammer says %q", line)
+		}
+		list[pid] = a
+	}
+	return list
+}
+
+// takes claims who is answered by whom, and that the counts of the update are
+// those of the callers: no call is lost, and nobody is inside at rest. by[i]
+// tells for the i-th process: k the kernel, f the fix, s the stricter one.
+func (w *walker) takes(name, updateName, by string) {
+	w.t.Helper()
+	told, before, after := w.look(updateName)
+	var older, newer uint64
+	var wrong []string
+	for i, pid := range w.pids {
+		a := told[pid]
+		if n := map[byte]uint64{'k': a.kernel, 'f': a.fix, 's': a.strict}[by[i]]; a.calls < callsEnough || n != a.calls {
+			wrong = append(wrong, fmt.Sprintf("process %d, wanted %c: %+v", i, by[i], a))
+		}
+		if mine := map[string]byte{"arp": 'f', "arp_strict": 's'}[updateName]; by[i] == mine {
+			newer += a.calls
+		} else {
+			older += a.calls
+		}
+	}
+	for _, v := range []update.Version{before.Old, before.New, after.Old, after.New} {
+		if v.Calls != v.Returned || v.Lost != 0 || v.Inside != 0 {
+			wrong = append(wrong, fmt.Sprintf("calls and returns differ at rest: %+v", v))
+		}
+	}
+	if o, n := after.Old.Calls-before.Old.Calls, after.New.Calls-before.New.Calls; o != older || n != newer {
+		wrong = append(wrong, fmt.Sprintf("counted are %d and %d calls, made were %d and %d", o, n, older, newer))
+	}
+	claim(w.t, name, len(wrong) == 0, "%s", strings.Join(wrong, "\n"))
+}
+
+func (w *walker) file(name string) string { return filepath.Join(w.packages, name+".skepup") }
+
+// fixes is the walk of a fix and of the one that supersedes it. Nobody calls in
+// the moments in which the kernel's text changes, at the first apply and the
+// last revert: QEMU 7.2's emulator can go on with the old text for good.
+func (w *walker) fixes() {
+	w.skep("inspect "+w.file("arp"), "which runs here")
+	w.start()
+	w.hammerTo("pause")
+	w.skep(fmt.Sprintf("apply %s --tgid %d", w.file("arp"), w.pids[0]), "on trial for tgid")
+	w.takes("the chosen process and only it takes the fix", "arp", "fkkk")
+	w.skep("policy arp --cgroup job", "for cgroup /job")
+	w.takes("then the job, with the one below it", "arp", "kffk")
+	w.skep(fmt.Sprintf("policy arp --except --tgid %d --all", w.pids[3]), "all others")
+	w.takes("then all but one", "arp", "fffk")
+	w.skep("policy arp --all", "for all")
+	w.takes("then all", "arp", "ffff")
+	w.skep("commit arp", "committed")
+	w.refused("an update in force is not unloaded", "remove arp", 4, "is in use")
+	w.skep("status arp", "class any, committed")
+
+	w.skep(fmt.Sprintf("apply %s --all --supersede --confirm 0", w.file("arp_strict")), "on trial for all")
+	w.takes("a newer update supersedes it", "arp_strict", "ssss")
+	w.settled("arp")
+	w.skep("remove arp", "unloaded")
+	w.hammerTo("pause")
+	w.skep("revert --remove arp_strict", "arp_strict: unloaded")
+	text := w.vm.Output(shell("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
+	claim(w.t, "nothing of them stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shell("cat /proc/modules")), "arp"), "%s", text)
+	since, _, _ := w.look("")
+	whole := true
+	for _, a := range since {
+		whole = whole && a.kernel == a.calls
+	}
+	claim(w.t, "the kernel's own function is back", whole, "%v", since)
+	w.hammerTo("end")
+}
+
+func (w *walker) hammerTo(word string) { w.vm.Output(shell(w.hammer + " " + word + " /tmp/hammer")) }
+
+// settled waits until a superseded update is out.
+func (w *walker) settled(name string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		s := w.status(name)
+		if s.State == "loaded" {
+			claim(w.t, "the superseded one leaves", strings.Contains(s.End, "superseded by arp_strict"), "%+v", s)
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s does not leave: %+v", name, s)
+		}
+	}
+}
+
+// links is the update that was written by hand: two users, the same link.
+func (w *walker) links() {
+	w.vm.Output(shell(`cd /proc/sys/fs && echo 0 >protected_symlinks && echo 0 >protected_fifos && echo 0 >protected_hardlinks
+		mkdir -m 1777 /tmp/open && cd /tmp/open && echo secret >/tmp/target && chmod 644 /tmp/target
+		setpriv --reuid 2000 --regid 2000 --clear-groups sh -c 'ln -s /tmp/target link && mkfifo -m 666 fifo && exec 3<>fifo && sleep 300' >/dev/null 2>&1 &
+		until test -p /tmp/open/fifo; do :; done`))
+	try := func(uid int) string {
+		return w.vm.Output(shell(fmt.Sprintf("cd /tmp/open; setpriv --reuid %d --regid %d --clear-groups sh -c 'cat link; : >>fifo && echo opened' 2>&1; true", uid, uid)))
+	}
+	const free = "secret\nopened\n"
+	before := try(1000)
+	claim(w.t, "who is not chosen follows a stranger's link", before == free, "%q", before)
+	w.skep("apply "+w.file("links")+" --uid 1000", "on trial for uid")
+	strict, other := try(1000), try(1001)
+	claim(w.t, "who is chosen does not, nor opens a stranger's FIFO", strings.Count(strict, "Permission denied") == 2 && !strings.Contains(strict, "secret"), "%q", strict)
+	claim(w.t, "another user still does", other == free, "%q", other)
+	w.skep("revert --remove links", "links: unloaded")
+	after := try(1000)
+	claim(w.t, "and afterwards all do", after == free, "%q", after)
+}
+
+// foreign is the package of the fix with another kernel's build-id.
+func (w *walker) foreign() string {
+	w.t.Helper()
+	p, err := pack.Open(w.file("arp"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k := &p.Kernels[0]
+	module := p.Modules[k.BuildID]
+	k.BuildID = strings.Repeat("0123456789", 4)
+	p.Modules = map[string][]byte{k.BuildID: module}
+	if err := pack.Save(w.file("foreign"), p); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.file("foreign")
+}
+
+// refusals are what must not be applied, with what to do.
+func (w *walker) refusals() {
+	w.refused("a package for another kernel is refused", "apply "+w.foreign()+" --all", 4, "is not for this kernel")
+	w.vm.Output(shell("head -c 9000 " + w.file("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.file("arp") + " >/tmp/changed.skepup"))
+	w.refused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
+	w.refused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
+	w.refused("an update that is not there is refused", "apply nothing --all", 4, "no update")
+	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
+	claim(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
+	w.skep("inspect "+w.file("links"), "its author says")
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Others on the function that an update changes, before the update and after
+ * it: each goes on working, or is refused with the other's name.
+ *
+ *   dynamos_beside UPDATES RIVAL    two modules
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dynamos_rival.h"
+#include "dynamos_use.h"
+#include "tests/tap.h"
+
+#define SYMBOL "__x64_sys_getpgid"
+
+static struct canary canary;
+static const char *rival;
+
+static int update(void)
+{
+	struct dynamos_apply apply;
+
+	memset(&apply, 0, sizeof(apply));
+	use_only(&apply.policy, canary.pid);
+	return use_apply(&apply);
+}
+
+static void update_ends(const char *beside)
+{
+	tap_ok(!use_revert() && !use_until(DYNAMOS_LOADED),
+	       "beside: the update leaves %s", beside);
+	TAP(use_call(&canary) == getpgid(canary.pid));
+}
+
+static long graph_hits(void)
+{
+	return rival_graph_hits(SYMBOL);
+}
+
+static int kprobe(void)
+{
+	return rival_kprobe(SYMBOL);
+}
+
+static int graph(void)
+{
+	return rival_graph(SYMBOL);
+}
+
+static int bpf(void)
+{
+	return rival_bpf(SYMBOL, 0);
+}
+
+/* Both see the call. */
+static void both(const char *name, long (*hits)(void), const char *order)
+{
+	long before = hits();
+
+	tap_ok(use_call(&canary) == 4242, "beside: the update works %s %s",
+	       order, name);
+	tap_ok(hits() > before, "beside: %s works %s the update", name,
+	       order[0] == 'a' ? "before" : "after");
+}
+
+static void shares(const char *name, int (*set)(void), void (*clear)(void),
+		   long (*hits)(void))
+{
+	tap_ok(!set(), "beside: %s is set first", name);
+	if (!tap_ok(!update(), "beside: the update is applied after %s", name))
+		printf("# %s\n", use_why);
+	both(name, hits, "after");
+	update_ends(name);
+	clear();
+
+	TAP(!update());
+	tap_ok(!set(), "beside: %s is set after the update", name);
+	both(name, hits, "before");
+	clear();
+	TAP(use_call(&canary) == 4242);
+	update_ends(name);
+}
+
+/* The update has the function's direct call, and BPF wants it. */
+static void bpf_is_refused(void)
+{
+	TAP(!bpf());
+	if (!TAP(!update()))
+		printf("# %s\n", use_why);
+	both("BPF", rival_bpf_hits, "after");
+	update_ends("BPF");
+	rival_bpf_end();
+
+	TAP(!update());
+	TAP(bpf() == -EBUSY);
+	TAP(use_call(&canary) == 4242);
+	update_ends("BPF");
+	TAP(!bpf());
+	rival_bpf_end();
+}
+
+/* Lines of the kernel's log since it was opened. */
+static int log_names(int fd, const char *a, const char *b)
+{
+	char line[2048];
+	ssize_t n;
+	int found = 0;
+
+	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || errno == EPIPE) {
+		line[n > 0 ? n : 0] = 0;
+		found |= strstr(line, a) && strstr(line, b);
+		errno = 0;
+	}
+	return found;
+}
+
+static void livepatch(void)
+{
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	TAP(fd >= 0 && lseek(fd, 0, SEEK_END) >= 0);
+	TAP(!rival_livepatch(rival));
+	TAP(use_call(&canary) == 777);
+	TAP(update() < 0);
+	if (!TAP(strstr(use_why, "dynamos_rival") != NULL))
+		printf("# %s\n", use_why);
+	TAP(use_call(&canary) == 777);
+	TAP(use_state() == DYNAMOS_LOADED);
+	TAP(!rival_livepatch_end());
+
+	TAP(!update());
+	TAP(rival_livepatch(rival) == -EBUSY);
+	TAP(log_names(fd, TRY, SYMBOL));
+	TAP(use_call(&canary) == 4242);
+	update_ends("the livepatch");
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	rival = argv[2];
+	use_begin(argv[1]);
+	rival_begin();
+	TAP(!use_load("fine"));
+	use_canary(&canary);
+	shares("a kprobe", kprobe, rival_probes_end, rival_probe_hits);
+	shares("function graph", graph, rival_graph_end, graph_hits);
+	bpf_is_refused();
+	livepatch();
+	use_end(&canary);
+	TAP(!use_unload());
+	return tap_done();
+}
