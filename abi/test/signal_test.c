@@ -716,6 +716,10 @@ static void test_storm(void)
 	guest_thread();
 	guest_thread();
 	*(u32 *)page = 0;
+	/* A signal waits before they begin: on a busy machine they may be
+	 * done before this thread runs again. */
+	CALL(tgkill, 4242, 4243, 12);
+	sent += CALL(kill, 4242, 10) == 0;
 	pthread_create(&id[0], NULL, storm_player, (void *)1);
 	pthread_create(&id[1], NULL, storm_player, (void *)2);
 	while (__atomic_load_n(&storm_over, __ATOMIC_SEQ_CST) < 2) {
