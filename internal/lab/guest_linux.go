@@ -24,6 +24,7 @@ type Guest struct {
 	machine Machine
 	kernel  *Kernel
 	lock    *os.File
+	accel   string // tcg or kvm, once it was booted
 	// What QEMU reads and writes beside its logs, already removed from the
 	// folder, so that nothing of it stays behind whatever ends us: the
 	// initramfs, then the disks.
@@ -60,6 +61,21 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ {
+		g, err := startOnce(ctx, m, k)
+		if err == nil {
+			return g, nil
+		}
+		if try == bootTries || !g.staleText() {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "lab: %v: the emulator ran text that the kernel had changed; booting it again\n", err)
+	}
+}
+
+// startOnce gives a guest with an error too if it got as far as to boot: one
+// that has ended.
+func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
 	if err := g.prepare(); err != nil {
 		g.release()
@@ -69,7 +85,7 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
 			err = fmt.Errorf("%w; its console is %s", err, console)
 		}
-		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
+		return g, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
 	return g, nil
 }

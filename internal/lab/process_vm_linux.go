@@ -46,6 +46,7 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.accel = accel
 	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: Scale()}
 	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
