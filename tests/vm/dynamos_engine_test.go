@@ -31,7 +31,7 @@ var engineParts = []struct {
 	{"life", 26},
 	{"balance", 11},
 	{"25", 8},
-	{"sleepers", 18},
+	{"sleepers", 19},
 	{"supersede", 19},
 	{"together", 21},
 	{"hooks", 18},
