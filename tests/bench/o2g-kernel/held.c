@@ -9,6 +9,7 @@
  * Rank 0 sends to rank 1: 64 KiB, 4 MiB, 32 MiB. It prints the medians of how
  * long MPI_Send took there, and MPI_Wait after the work here.
  */
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_BENCH_O2G_KERNEL_RANK_H
 #define TESTS_BENCH_O2G_KERNEL_RANK_H
 
-#include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 static int rank;
@@ -12,7 +12,7 @@ static int rank;
 static void fail(const char *what)
 {
 	fprintf(stderr, "rank %d: %s\n", rank, what);
-	MPI_Abort(MPI_COMM_WORLD, 1);
+	exit(1); /* the launcher ends the others */
 }
 
 static double now(void)

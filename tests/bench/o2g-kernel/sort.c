@@ -9,6 +9,7 @@
  * Rank 0 prints by how much a round is longer than its work. What was sorted is
  * checked each time.
  */
+#include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
