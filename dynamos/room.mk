@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 # DynAMOS. The core is pure and freestanding, the module is for Linux.
-
-
 KMODS += dynamos
 kmod_dynamos = dynamos/kmod
 kmod_dynamos_with = dynamos/core include/skep
@@ -74,15 +72,20 @@ kmod_dynamos_weigh_with = include/skep
 $(foreach s,$(KMOD_SERIES),$(eval $(call dynamos_ko,$(s),dynamos_weigh): \
 	$(call dynamos_ko,$(s),dynamos)))
 
-# The engine with updates by hand, on each kernel in turn.
-SOAKS += dynamos-engine
-soak_dynamos-engine = $(GO) test -count=1 -v -timeout 1h \
-	-run '^TestDynamosEngine$$' ./tests/vm
-soak_dynamos-engine_needs = $(vm_needs) $(B)/test/vm/dynamos_engine
-
-# Classes, neighbours and bad updates: not yet seen whole on 6.12.
-SOAKS += dynamos-health
-soak_dynamos-health = $(GO) test -count=1 -v -timeout 1h \
-	-run '^TestDynamosHealth$$' ./tests/vm
-soak_dynamos-health_needs = $(vm_needs) \
+# The engine with updates by hand; then classes, neighbours and bad updates.
+VM_SUITES += vm-dynamos-engine vm-dynamos-health
+suite_vm-dynamos-engine = $(call vm_suite,DynamosEngine)
+suite_vm-dynamos-engine_kind = go
+suite_vm-dynamos-engine_deadline = 1260
+suite_vm-dynamos-engine_needs = $(vm_needs) $(B)/test/vm/dynamos_engine
+suite_vm-dynamos-health = $(call vm_suite,DynamosHealth)
+suite_vm-dynamos-health_kind = go
+suite_vm-dynamos-health_deadline = 1260
+suite_vm-dynamos-health_needs = $(vm_needs) \
 	$(addprefix $(B)/test/vm/dynamos_,class beside bad)
+
+# The engine with 1,000 cycles, on each kernel in turn.
+SOAKS += dynamos
+soak_dynamos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 3h \
+	-run '^TestDynamosEngine$$' ./tests/vm
+soak_dynamos_needs = $(suite_vm-dynamos-engine_needs)

@@ -46,4 +46,12 @@ static inline void dynamos_compat_go(struct ftrace_regs *regs,
 }
 #endif
 
+/* What preempt_count() holds in a die notifier by itself: from 6.12 on an oops
+ * prints with preemption off (nbcon_cpu_emergency_enter). */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define DYNAMOS_COMPAT_OOPS_COUNT 0
+#else
+#define DYNAMOS_COMPAT_OOPS_COUNT 1
+#endif
+
 #endif

@@ -143,7 +143,7 @@ static void look(struct work_struct *work)
 		}
 		mutex_unlock(&dynamos_lock);
 	}
-	schedule_delayed_work(&watch->look, LOOK);
+	queue_delayed_work(system_unbound_wq, &watch->look, LOOK);
 }
 
 /* From a timer, so that nothing that is broken elsewhere holds it up. */
@@ -191,7 +191,7 @@ int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
 	dynamos_watch_anew(update);
 	timer_setup(&watch->timer, not_confirmed, 0);
 	INIT_DELAYED_WORK(&watch->look, look);
-	schedule_delayed_work(&watch->look, LOOK);
+	queue_delayed_work(system_unbound_wq, &watch->look, LOOK);
 	if (!confirm_ms)
 		return 0;
 	watch->armed = true;

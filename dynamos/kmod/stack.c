@@ -23,6 +23,7 @@
 #include <linux/tracepoint.h>
 #include <trace/events/error_report.h>
 
+#include "compat.h"
 #include "slot.h"
 #include "stack.h"
 
@@ -134,8 +135,8 @@ static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
 	const struct dynamos_version *version;
 	u32 i;
 
-	if (preempt_count() || !(regs->flags & X86_EFLAGS_IF) ||
-	    rcu_preempt_depth() > 1)
+	if (preempt_count() != DYNAMOS_COMPAT_OOPS_COUNT ||
+	    !(regs->flags & X86_EFLAGS_IF) || rcu_preempt_depth() > 1)
 		return true;
 	for (i = trace->first; i < trace->end; i++) {
 		version = dynamos_version_at(trace->all[i]);

@@ -46,7 +46,7 @@ var tryingParts = []struct {
 }{
 	{"class", 35, nil},
 	{"beside", 38, []string{"dynamos_rival"}},
-	{"bad", 105, nil},
+	{"bad", 107, nil},
 }
 
 // Classes hold what they promise, and bad updates do no more harm than they must.

@@ -391,31 +391,14 @@ static int inside(u32 version, u64 want)
 	return i < 600 ? 0 : -ETIMEDOUT;
 }
 
-#define ALONE 2 /* this program's descriptors */
-
-static long users(void)
-{
-	char text[16] = {0};
-	int fd = open("/sys/module/dynamos/refcnt", O_RDONLY | O_CLOEXEC);
-
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = '\0';
-	close(fd);
-	return atol(text);
-}
-
 /* Somebody sleeps in the new version, then in the old one. */
 static void sleepers(void)
 {
 	long before;
 	int pid, second, i;
 
-	/* The part before this one may still be leaving the kernel's text. */
-	for (i = 0; i < 600 && users() != ALONE; i++)
-		nap(100);
-	before = users();
-	tap_ok(before == ALONE,
-	       "engine: sleeper: only this program has the engine");
+	ok(use_alone(), "sleeper: only this program has the engine");
+	before = use_users();
 	hand();
 	ok(use_load("pause"), "sleeper: loads");
 	ok(apply(&all, 0), "sleeper: is applied");
@@ -432,7 +415,7 @@ static void sleepers(void)
 	ok(use_until(DYNAMOS_LOADED), "sleeper: woken, it has left");
 	ok(use_unload(), "sleeper: the module unloads");
 	nap(300);
-	tap_ok(users() == before + 1,
+	tap_ok(use_users() == before + 1,
 	       "engine: sleeper: one in the old version holds the engine");
 	ok(use_load("pause"), "sleeper: loads beside it");
 	ok(apply(&all, 0), "sleeper: is applied beside it");
@@ -441,9 +424,10 @@ static void sleepers(void)
 	wake(second);
 	wake(pid);
 	gone("sleeper");
-	for (i = 0; i < 600 && users() != before; i++)
+	for (i = 0; i < 600 && use_users() != before; i++)
 		nap(100);
-	tap_ok(users() == before, "engine: sleeper: the last one lets it go");
+	tap_ok(use_users() == before,
+	       "engine: sleeper: the last one lets it go");
 }
 
 /* A newer update of the same functions. */

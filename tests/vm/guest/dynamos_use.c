@@ -84,6 +84,28 @@ int use_unload(void)
 	return syscall(SYS_delete_module, use_name, O_NONBLOCK) ? -errno : 0;
 }
 
+long use_users(void)
+{
+	char text[16] = {0};
+	int fd = open("/sys/module/dynamos/refcnt", O_RDONLY | O_CLOEXEC);
+
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	return atol(text);
+}
+
+#define ALONE 2 /* this program's descriptors */
+
+int use_alone(void)
+{
+	int i;
+
+	for (i = 0; i < 600 && use_users() != ALONE; i++)
+		usleep(100000);
+	return use_users() == ALONE ? 0 : -ETIMEDOUT;
+}
+
 int use_stop(void)
 {
 	int fd = open("/sys/module/" TRY "/parameters/stop",

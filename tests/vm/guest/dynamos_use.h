@@ -19,6 +19,10 @@ extern const char *use_name;
 /* All give 0 or -errno. */
 int use_load(const char *kind);
 int use_unload(void);
+/* References to the engine; and waits until only this program has any: what
+ * left last may still be leaving the kernel's text. */
+long use_users(void);
+int use_alone(void);
 int use_stop(void); /* ends try_loop and try_sleep */
 int use_apply(struct dynamos_apply *apply);
 int use_policy(const struct dynamos_policy *policy);
