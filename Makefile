@@ -22,6 +22,7 @@ FUZZERS :=
 SOAKS :=
 # Kernel modules, and the kernels that they are built for: see mk/kmod.mk.
 KMODS :=
+KMODS_ASIDE :=
 KMOD_SERIES := 6.1 6.12
 
 include mk/tools.mk

@@ -66,7 +66,7 @@ $(B)/test/vm/dynamos_beside: $(addprefix $(B)/obj/gcc/tests/vm/guest/dynamos_,\
 	$(Q)$(CC) -o $@ $^
 
 # An update to be weighed.
-KMODS += dynamos_weigh
+KMODS_ASIDE += dynamos_weigh
 kmod_dynamos_weigh = tests/vm/kmod/dynamos_weigh
 kmod_dynamos_weigh_with = include/skep
 $(foreach s,$(KMOD_SERIES),$(eval $(call dynamos_ko,$(s),dynamos_weigh): \

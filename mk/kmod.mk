@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Kernels and our modules for them, per KMOD_SERIES. A room describes a module by
 #
-#   KMODS += name
+#   KMODS += name                     or KMODS_ASIDE: built when something
+#                                     needs it, not by `make kmod`
 #   kmod_name = room/kmod             folder with the Kbuild file
 #   kmod_name_with = room/core ...    what else that Kbuild refers to
 #
@@ -46,4 +47,4 @@ $(B)/kmod/$(1)/$(2)/$(2).ko: $(call kernel_dir,$(1))/release mk/kmod.mk mk/kmod.
 	+$(Q)MAKEFLAGS='$$(filter -j% --jobserver%,$$(MAKEFLAGS))' V=$(V) sh mk/kmod.sh \
 		$(call kernel_dir,$(1)) $(B)/kmod/$(1)/$(2) $(2) $(kmod_$(2)) $(kmod_$(2)_with)
 endef
-$(foreach m,$(KMODS),$(foreach s,$(sort $(KMOD_SERIES) $(kmod_$(m)_also)),$(eval $(call module_rule,$(s),$(m)))))
+$(foreach m,$(KMODS) $(KMODS_ASIDE),$(foreach s,$(sort $(KMOD_SERIES) $(kmod_$(m)_also)),$(eval $(call module_rule,$(s),$(m)))))

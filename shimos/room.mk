@@ -59,7 +59,7 @@ $(B)/test/vm/lend_down: $(B)/obj/gcc/tests/vm/guest/lend_down.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static -o $@ $^
 
-KMODS += witness
+KMODS_ASIDE += witness
 kmod_witness = tests/vm/kmod/witness
 
 VM_SUITES += vm-shimos
@@ -85,4 +85,5 @@ soak_shimos-debug = $(MAKE) --no-print-directory kmod \
 soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest
 soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
 	./tests/vm
-soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down
+soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
+	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/witness/witness.ko)

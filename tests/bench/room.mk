@@ -116,4 +116,5 @@ $(BENCH)/dynamos/weigh: $(bench_dir)/dynamos/weigh.c \
 BENCHES += dynamos
 bench_dynamos = $(BENCH_RUN) dynamos
 bench_dynamos_needs = $(BENCH_RUN) $(BENCH)/dynamos/weigh kernels kmod \
+	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/dynamos_weigh/dynamos_weigh.ko) \
 	$(B)/bin/skep-guest $(COUNT_PLUGIN)

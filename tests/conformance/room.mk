@@ -72,6 +72,7 @@ suite_conformance-native_beside = yes
 suite_conformance-native_needs := $(CONF_RUN) $(CONF_PROGRAMS)
 
 suite_conformance-linux := $(CONF_RUN) -on linux
+suite_conformance-linux_beside = yes
 suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
 suite_conformance-linux_deadline := 120
