@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"strings"
+
+	"skep/internal/cli"
+)
+
+// A wordless is a command typed without one of its words, or with a wrong one.
+// Each word is in a file COMMAND_WORD.go.
+type wordless struct {
+	words     []command
+	elsewhere string // what to say on a system where there are none
+}
+
+func (w *wordless) options(*cli.Flags) {}
+
+func (w *wordless) run(_ context.Context, f *cli.Flags, words []string) error {
+	if len(w.words) == 0 {
+		return cli.Errorf(cli.Refused, "%s", w.elsewhere)
+	}
+	if len(words) == 0 {
+		return f.Usagef("a word is expected: %s", wordNames(w.words))
+	}
+	return f.Usagef("there is no word %q: there are %s", words[0], wordNames(w.words))
+}
+
+// wordNames lists the second words of commands.
+func wordNames(list []command) string {
+	var names []string
+	for _, c := range list {
+		if !c.hidden {
+			names = append(names, c.name[strings.IndexByte(c.name, ' ')+1:])
+		}
+	}
+	return strings.Join(names, ", ")
+}
