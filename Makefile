@@ -20,6 +20,8 @@ VM_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=
+# Targets that take long or wait for the network: a build begins with them.
+SLOW :=
 # Kernel modules, and the kernels that they are built for: see mk/kmod.mk.
 KMODS :=
 KMODS_ASIDE :=

@@ -2,7 +2,7 @@
 # skep and skep.exe, and the kit with which a Windows owner tries both. Go
 # decides what is stale, so both are always asked for.
 
-SKEP_GO = $(GO) build -trimpath -ldflags '-s -w'
+SKEP_GO = $(GO) build -ldflags '-s -w'
 
 $(B)/bin/skep: FORCE
 	$(Q)mkdir -p $(@D)

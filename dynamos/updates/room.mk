@@ -24,6 +24,8 @@ $(foreach k,$(update_kernels),\
 	$(eval $(call update_rule,$(k),arp_strict,tests/vm/updates/arp_strict.patch))\
 	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class))))
 
+SLOW += $(update_packages)
+
 $(B)/test/vm/dynamos_hammer: $(B)/obj/gcc/tests/vm/guest/dynamos_hammer.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^

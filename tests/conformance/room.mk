@@ -52,7 +52,7 @@ $(eval $(call conf_rules,musl,$(MUSL) -static,,))
 
 $(CONF)/go/%: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -trimpath -o $@ ./$(conf_dir)/go/$*
+	$(Q)$(GO) build -o $@ ./$(conf_dir)/go/$*
 
 CONF_RUN := $(B)/tool/conformance
 $(CONF_RUN): FORCE

@@ -259,6 +259,16 @@ func TestParseSuite_bad(t *testing.T) {
 	}
 }
 
+// A suite's own make gets neither job slots nor options of the one above.
+func TestOuterMake(t *testing.T) {
+	t.Setenv("MAKEFLAGS", " -j9 --jobserver-auth=9,9 -- BUILT=yes")
+	t.Setenv("MAKELEVEL", "2")
+	out, ok := runPlanted(t, options{}, planted("exit", "60", `[ -z "$MAKEFLAGS$MAKELEVEL" ]`))
+	if !ok {
+		t.Errorf("a suite was told of another make:\n%s", out)
+	}
+}
+
 // What a suite's processes took of the processor is told, whoever waited for
 // them.
 func TestProcessorTime(t *testing.T) {
