@@ -11,7 +11,8 @@ update_sources := $(wildcard internal/update/*.go internal/update/*/*.go \
 
 # $(1) kernel, $(2) name, $(3) patch, $(4) more options
 define update_rule
-$(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep
+$(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep \
+		$(B)/kernel/$(1)/release
 	$$(call say,UPDATE)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$(B)/bin/skep update build --kernel $(1) --name $(2) -o $$@ $(4) $(3)
@@ -24,6 +25,9 @@ $(foreach k,$(update_kernels),\
 	$(eval $(call update_rule,$(k),arp_strict,tests/vm/updates/arp_strict.patch))\
 	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class))))
 
+# The first one of a kernel prepares its source; others would only wait for it.
+$(foreach k,$(update_kernels),$(eval $(addprefix $(update_out)/$(k)/,\
+	arp_strict.skepup links.skepup): | $(update_out)/$(k)/arp.skepup))
 SLOW += $(update_packages)
 
 $(B)/test/vm/dynamos_hammer: $(B)/obj/gcc/tests/vm/guest/dynamos_hammer.o
