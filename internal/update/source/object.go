@@ -14,29 +14,23 @@ import (
 	"strings"
 )
 
-// objectsFile lists what the kernel's make would compile, a line each: "image"
-// or "module", and the source.
+// objectsFile lists what the kernel's make would compile for the image, a line
+// each: "image" and the source. Older ones list modules' files too.
 const objectsFile = ".skep-objects"
 
 var compiles = regexp.MustCompile(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
 
-// listObjects asks make what a whole build would compile.
+// listObjects asks make what a build of the image would compile. Modules have
+// five times as many files, and only a patch of one of those asks for them.
 func (t *Tree) listObjects(ctx context.Context) error {
-	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
-	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.arguments("vmlinux", "modules"),
-		func(s string) bool { return s == "-s" })...)
-	out, err := output(ctx, t.Dir, nil, "sh", args...)
+	out, err := t.wouldCompile(ctx, "vmlinux")
 	if err != nil {
 		return err
 	}
 	seen := map[string]bool{}
-	for _, m := range compiles.FindAllStringSubmatch(string(out), -1) {
-		kind := "image"
-		if m[1] == "[M]" {
-			kind = "module"
-		}
+	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
 		if path := m[2] + ".c"; exists(filepath.Join(t.Dir, path)) {
-			seen[kind+" "+path] = true
+			seen["image "+path] = true
 		}
 	}
 	var lines []string
@@ -50,22 +44,44 @@ func (t *Tree) listObjects(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// objects gives the sources of the image and of its modules.
-func (t *Tree) objects() (image, module map[string]bool, err error) {
+// wouldCompile gives the lines by which make tells of compiling. It goes on
+// where a target cannot be made: nothing is, so others are missing.
+func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
+	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
+	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.arguments(targets...),
+		func(s string) bool { return s == "-s" })...)
+	out, err := output(ctx, t.Dir, nil, "sh", args...)
+	return string(out), err
+}
+
+// objects gives the sources of the image.
+func (t *Tree) objects() (map[string]bool, error) {
 	text, err := os.ReadFile(filepath.Join(t.Dir, objectsFile))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	image, module = map[string]bool{}, map[string]bool{}
+	image := map[string]bool{}
 	for _, line := range strings.Split(string(text), "\n") {
-		switch kind, path, _ := strings.Cut(line, " "); kind {
-		case "image":
+		if kind, path, _ := strings.Cut(line, " "); kind == "image" {
 			image[path] = true
-		case "module":
-			module[path] = true
 		}
 	}
-	return image, module, nil
+	return image, nil
+}
+
+// inModule tells whether make compiles a file for a module.
+func (t *Tree) inModule(ctx context.Context, path string) (bool, error) {
+	name, isC := strings.CutSuffix(path, ".c")
+	if !isC {
+		return false, nil
+	}
+	out, err := t.wouldCompile(ctx, name+".o")
+	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
+		if m[1] == "[M]" && m[2] == name {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 func exists(path string) bool {
