@@ -78,8 +78,8 @@ endef
 space := $(subst ,, )
 run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
 # name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. A room
-# says suite_X_beside = yes of a suite that only computes, so that in a whole
-# run it passes beside those that boot machines.
+# says suite_X_beside = yes of a suite that minds no company, so that in a
+# whole run it passes beside those that boot machines.
 tab := $(shell printf '\t')
 comma := ,
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \

@@ -18,7 +18,7 @@ import (
 
 // A lane says what may run at the same time as a suite: nothing, unless it is
 // one that boots machines, which leave a processor idle now and then, or one
-// that only computes and so may run beside those.
+// that minds no company and so may run beside those.
 const (
 	alone    = ""
 	machines = "machines"
