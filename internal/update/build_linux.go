@@ -97,8 +97,15 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, u := range units {
-		if err := b.unit(ctx, u); err != nil {
+	changes, err := b.work.Changes(units, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	for i, u := range units {
+		if changes[i] == nil {
+			continue
+		}
+		if err := b.unit(ctx, u, changes[i]); err != nil {
 			return err
 		}
 	}
@@ -140,16 +147,9 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 }
 
 // unit takes the changed functions out of one file.
-func (b *builder) unit(ctx context.Context, u source.Unit) error {
-	c, err := b.work.Change(u)
-	if err != nil {
-		return err
-	}
+func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error {
 	for _, note := range c.Notes {
 		b.says("%s: %s", u.Path, note)
-	}
-	if c.None() {
-		return nil
 	}
 	gate, err := b.gate(ctx, u)
 	if err != nil {
