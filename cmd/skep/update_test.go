@@ -172,11 +172,11 @@ func TestWhatAuthorsStateOfFunctions(t *testing.T) {
 	u := &updateBuild{}
 	f := cli.NewFlags("update build", "update build")
 	u.options(f)
-	if _, err := f.Parse(strings.Fields("x.patch --object f=1 --ends g=0 --no-locks f --kernel 6.1 --kernel 6.12")); err != nil {
+	if _, err := f.Parse(strings.Fields("x.patch --object f=1 --ends g=0 --no-locks f --group h --kernel 6.1 --kernel 6.12")); err != nil {
 		t.Fatal(err)
 	}
 	a, b := u.states["f"], u.states["g"]
-	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || len(u.kernels) != 2 {
+	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || a.Group || !u.states["h"].Group || len(u.kernels) != 2 {
 		t.Errorf("%+v, %+v, %q", a, b, u.kernels)
 	}
 	for _, bad := range []string{"f", "f=", "f=6", "f=-1", "=1"} {
