@@ -52,6 +52,19 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 	}
 }
 
+// The kernel counts a median from the older one's, people from what is more.
+func TestLatencyThatIsTooLong(t *testing.T) {
+	u := &updateApply{}
+	f := cli.NewFlags("update apply", "update apply")
+	u.options(f)
+	if _, err := f.Parse(strings.Fields("fix --all --max-latency 50 --max-errors 20 --stuck 3s")); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := u.apply(f); err != nil || a.Health != (uapi.DynamosHealth{Least: 1000, Errors: 20, Latency: 150, Stuck: 3e9}) {
+		t.Errorf("%+v, %v", a.Health, err)
+	}
+}
+
 func TestUpdateOptionsThatAreRefused(t *testing.T) {
 	for _, line := range []string{
 		"", "--nobody", "--tgid 0", "--tgid -1", "--pid x", "--comm 1234567890123456", "--uid no-such-user-here",

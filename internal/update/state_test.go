@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"skep/internal/lab"
+	"skep/internal/uapi"
 	"skep/internal/update/asm"
 	"skep/internal/update/image"
 	"skep/internal/update/module"
@@ -69,6 +70,14 @@ func TestFunctionThatStaysAsItIs(t *testing.T) {
 	} {
 		if _, err := unchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want %q", name, err, why)
+		}
+	}
+}
+
+func TestHealthAsItIsTold(t *testing.T) {
+	for kernel, want := range map[uint32]uint32{0: 0, 101: 1, 150: 50} {
+		if got := healthOf(&uapi.DynamosHealth{Latency: kernel}).Latency; got != want {
+			t.Errorf("%d of the kernel's percent are told as %d more, not %d", kernel, got, want)
 		}
 	}
 }
