@@ -53,6 +53,18 @@ func (c *Change) Carry(name string) error {
 	return nil
 }
 
+// Moved tells of a function that other files can call, whether the patch takes
+// it to this file from another, and changes it on the way.
+func (c *Change) Moved(from *Change) (name string, moved bool) {
+	for _, name := range c.Added() {
+		if old := from.Before.byName[name]; old != nil && old.Func && old.Global && slices.Contains(from.Gone, name) &&
+			from.from.before.of(old) != c.from.after.of(c.After.byName[name]) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // Renamed finds functions that a patch only gave another name: the old one by
 // the new one.
 func Renamed(before, after *Unit) map[string]string {

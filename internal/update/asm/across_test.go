@@ -73,6 +73,26 @@ func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
 	}
 }
 
+func TestMovedFunctionIsSeenWhereItChanges(t *testing.T) {
+	const stays, goes = "int stays(int a) { seen(\"stays\"); return a; }\n", "int goes(int a) { seen(\"goes\"); return a + 1; }\n"
+	from, err := compare(t, stays+goes, stays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text  string
+		moved bool
+	}{{goes, false}, {replacing(t, goes, "a + 1", "a + 2"), true}, {replacing(t, goes, "int goes(", "static noinline int goes("), false}} {
+		to, err := compare(t, replacing(t, stays, "int stays", "int other"), replacing(t, stays, "int stays", "int other")+c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, moved := to.Moved(from); moved != c.moved || moved && name != "goes" {
+			t.Errorf("%q: %q, %v", c.text, name, moved)
+		}
+	}
+}
+
 func TestFunctionOfTheStartIsNotCarried(t *testing.T) {
 	c, err := compare(t, "int old(int a) { seen(\"old\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n__init int made(int a) { return a; }\n")
 	if err != nil {

@@ -28,9 +28,12 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !c.None() || len(c.Added()) > 0 {
+		if !c.None() || len(c.Added()) > 0 || len(c.Gone) > 0 {
 			list[i] = c
 		}
+	}
+	if err := moved(list); err != nil {
+		return nil, w.lined(err)
 	}
 	for again := true; again; {
 		again = false
@@ -48,6 +51,23 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		}
 	}
 	return list, nil
+}
+
+// moved refuses functions that go from one file to another and change: those
+// who call them would go on with the kernel's own.
+func moved(list []*asm.Change) error {
+	for _, to := range list {
+		for _, from := range list {
+			if to == nil || from == nil || to == from {
+				continue
+			}
+			if name, ok := to.Moved(from); ok {
+				return &asm.Refusal{Path: to.Path, Symbol: name,
+					Reason: "the patch takes this function here from " + from.Path + " and changes it: change it where it was"}
+			}
+		}
+	}
+	return nil
 }
 
 // supply takes from the other files what the i-th one needs and they add.

@@ -132,6 +132,9 @@ func (w *Work) units() error {
 			included[p.path] = true
 		}
 	}
+	if err := w.outside(module, included); err != nil {
+		return err
+	}
 	if len(included) > 0 {
 		w.users(newIncludes(w.tree.Dir), image, included, own)
 	}

@@ -29,7 +29,6 @@ import (
 
 	"skep/internal/update"
 	"skep/internal/update/pack"
-	"skep/internal/update/source"
 )
 
 func main() {
@@ -92,18 +91,19 @@ func run(ctx context.Context, listFile, newer, out string, numbers []string) err
 const rounds = 8
 
 // try makes the patch of one case and builds its package. A case takes along
-// what it does not compile without.
+// what it does not compile or link without.
 func (t *trees) try(ctx context.Context, out, number string, files []string) (string, error) {
 	listed := len(files)
 	for range rounds {
 		verdict, err := t.build(ctx, out, number, files)
-		var broken *source.CompileError
-		if errors.As(err, &broken) {
-			if more := t.widen(files, broken.Text()); len(more) > 0 {
-				fmt.Fprintf(os.Stderr, "%s does not compile without %s\n", number, strings.Join(more, " "))
-				files = append(slices.Clone(files), more...)
-				continue
-			}
+		more, wide := t.missing(files, err)
+		if wide != nil {
+			return "", wide
+		}
+		if len(more) > 0 {
+			fmt.Fprintf(os.Stderr, "%s is not whole without %s\n", number, strings.Join(more, " "))
+			files = append(slices.Clone(files), more...)
+			continue
 		}
 		if len(files) > listed {
 			verdict += " (with " + strings.Join(files[listed:], " ") + ")"

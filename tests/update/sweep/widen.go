@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,6 +55,43 @@ var (
 	mistake = regexp.MustCompile(`(?m)^(?:\./)?([a-zA-Z0-9_./+-]+\.[ch]):\d+(?::\d+)?: error: (.*)\n(?: *\d+ \|(.*)\n)?`)
 	quoted  = regexp.MustCompile(`['\x60]([^']*)'`)
 )
+
+// lacking is what the builder says of a function that nobody has.
+var lacking = regexp.MustCompile(`the new text uses ([A-Za-z0-9_]+), which the kernel does not have`)
+
+// missing finds what a case is not whole without, if that is why it was
+// refused.
+func (t *trees) missing(files []string, refusal error) ([]string, error) {
+	var broken *source.CompileError
+	if errors.As(refusal, &broken) {
+		return t.widen(files, broken.Text()), nil
+	}
+	if refusal == nil {
+		return nil, nil
+	}
+	m := lacking.FindStringSubmatch(refusal.Error())
+	if m == nil {
+		return nil, nil
+	}
+	return t.definers(files, m[1])
+}
+
+// definers are the sources that define a function anew.
+func (t *trees) definers(files []string, name string) ([]string, error) {
+	sources, err := changed(t.old.Dir, t.new.Dir, folders, ".c")
+	if err != nil {
+		return nil, err
+	}
+	head := regexp.MustCompile(`(?m)^[a-zA-Z][^;\n]*\b` + name + `\(`)
+	var out []string
+	for _, s := range sources {
+		a, b := pair(t.old.Dir, t.new.Dir, s)
+		if !slices.Contains(files, s) && head.MatchString(b) && !head.MatchString(a) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
 
 // widen finds what a case does not compile without: the file that the compiler
 // could not read, if it changed as well; else the header with most of the names

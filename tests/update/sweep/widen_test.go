@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,24 @@ func tree(t *testing.T, files map[string]string) *source.Tree {
 		}
 	}
 	return &source.Tree{Dir: dir}
+}
+
+func TestCaseTakesAlongWhoDefinesWhatItCalls(t *testing.T) {
+	old := map[string]string{"fs/a.c": "\n", "fs/b.c": "int other(void);\n"}
+	new := map[string]string{"fs/a.c": "int x = 1;\n", "fs/b.c": "int other(void);\n\nint made(int a)\n{\n\treturn a;\n}\n"}
+	for _, f := range folders {
+		old[f+"/same.c"], new[f+"/same.c"] = "\n", "\n"
+	}
+	cases := &trees{tree(t, old), tree(t, new)}
+	more, err := cases.missing([]string{"fs/a.c"}, errors.New("for Linux: the new text uses made, which the kernel does not have"))
+	if err != nil || !slices.Equal(more, []string{"fs/b.c"}) {
+		t.Errorf("%v, %v", more, err)
+	}
+	for _, err := range []error{nil, errors.New("another reason"), errors.New("the new text uses nothing, which the kernel does not have")} {
+		if more, failed := cases.missing([]string{"fs/a.c"}, err); failed != nil || len(more) > 0 {
+			t.Errorf("%v: %v, %v", err, more, failed)
+		}
+	}
 }
 
 func TestCaseTakesAlongWhatItDoesNotCompileWithout(t *testing.T) {
