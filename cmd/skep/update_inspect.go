@@ -79,10 +79,14 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	if err := table.Write(b); err != nil {
 		return err
 	}
+	var says []string
 	for i := range k.Functions {
 		if text := statedText(&k.Functions[i]); text != "" {
-			fmt.Fprintf(b, "\nits author says: %s\n", text)
+			says = append(says, text)
 		}
+	}
+	if len(says) > 0 {
+		fmt.Fprintf(b, "\nits author says: %s\n", strings.Join(says, "; "))
 	}
 	var names []string
 	for _, s := range k.Imports {
@@ -101,15 +105,15 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 func statedText(f *pack.Function) string {
 	var list []string
 	if f.Object != nil {
-		list = append(list, fmt.Sprintf("argument %d of %s, counted from 0, is the object", *f.Object, f.Name))
+		list = append(list, fmt.Sprintf("the object is argument %d, from 0, of %s", *f.Object, f.Name))
 	}
 	if f.Ends {
-		list = append(list, "a call ends its life")
+		list = append(list, "whose life a call ends")
 	}
 	if f.Bare {
 		list = append(list, fmt.Sprintf("no lock is held across %s", f.Name))
 	}
-	return strings.Join(list, "; ")
+	return strings.Join(list, ", ")
 }
 
 func symbolText(s pack.Symbol) string {

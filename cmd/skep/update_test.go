@@ -133,10 +133,12 @@ func TestLatencyAsPeopleReadIt(t *testing.T) {
 }
 
 func TestPackageAsPeopleReadIt(t *testing.T) {
+	object := 0
 	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
 		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
-			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6}},
+			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
+				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
 			Imports:   []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
@@ -150,8 +152,11 @@ changes a.c
 for Linux 6.1.0 of 6.1.1-1, which runs here
   build-id ab
 
-FUNCTION  FILE  BYTES  INSTEAD OF  RESULT  TYPE
-f,2       a.c   6      5           int     int f(void)
+FUNCTION  FILE  BYTES     INSTEAD OF  RESULT  TYPE
+f,2       a.c   6         5           int     int f(void)
+h         -     as it is  7           void    void h(int n)
+
+its author says: no lock is held across f; the object is argument 0, from 0, of h, whose life a call ends
 
 uses g, which modules otherwise can't
 

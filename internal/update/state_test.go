@@ -5,6 +5,7 @@
 package update
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"skep/internal/update/image"
 	"skep/internal/update/module"
 	"skep/internal/update/pack"
+	"skep/internal/update/source"
 )
 
 func TestStatementsThatTheClassHasNoUseFor(t *testing.T) {
@@ -47,8 +49,8 @@ func TestStatementsThatTheClassHasNoUseFor(t *testing.T) {
 	}
 }
 
-// Functions that stay as they are come from the kernel's image alone.
-func TestFunctionThatStaysAsItIs(t *testing.T) {
+// Which functions can be led elsewhere, the kernel's image tells.
+func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	build, err := lab.BuildDir()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +66,24 @@ func TestFunctionThatStaysAsItIs(t *testing.T) {
 	f, err := unchanged(im, "security_file_free")
 	if err != nil || f.Args != 1 || f.Result != pack.Void || f.OldSize <= 0 || f.Size != 0 || len(f.Original) != 64 {
 		t.Errorf("%+v, %v", f, err)
+	}
+	b := builder{image: im, work: &source.Work{}}
+	for name, why := range map[string]string{
+		"start_kernel": "__init", "do_user_addr_fault": "notrace): patch its callers", "get_signal": "do_group_exit, do_exit",
+		"devm_request_threaded_irq": "more arguments than the six", "pick_link": "another function of that name",
+	} {
+		gate := &image.File{Functions: map[string]*image.Function{}}
+		for _, at := range im.Named(name) {
+			if gate.Functions[name], err = im.Function(at); err != nil {
+				t.Fatal(err)
+			}
+			gate.Functions[name].Returns = true
+		}
+		_, err := b.function("x.c", name, gate)
+		var refusal *asm.Refusal
+		if !errors.As(err, &refusal) || refusal.Symbol != name || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", name, err, why)
+		}
 	}
 	for name, why := range map[string]string{
 		"no_such_function": "0 functions of that name", "start_kernel": "__init", "do_user_addr_fault": "notrace", "get_signal": "may end inside",

@@ -312,10 +312,11 @@ func lineOf(text, tag string) int {
 func reasons(path, old, new string) []string {
 	was, _ := items(old)
 	is, _ := items(new)
-	before := map[string]item{}
+	before := map[string][]item{} // SYSCALL_DEFINE3 names several
 	for _, it := range was {
 		if len(it.names) > 0 && it.kind != 'm' {
-			before[string(it.kind)+it.names[0]] = it
+			key := string(it.kind) + it.names[0]
+			before[key] = append(before[key], it)
 		}
 	}
 	var why []string
@@ -323,12 +324,15 @@ func reasons(path, old, new string) []string {
 		if len(it.names) == 0 {
 			continue
 		}
-		was, ok := before[string(it.kind)+it.names[0]]
+		was := before[string(it.kind)+it.names[0]]
+		same := slices.ContainsFunc(was, func(was item) bool {
+			return it.kind == 's' && was.text == it.text || it.kind == 'f' && strings.TrimSpace(was.head) == strings.TrimSpace(it.head)
+		})
 		switch {
-		case !ok:
-		case it.kind == 's' && was.text != it.text:
+		case len(was) == 0 || same:
+		case it.kind == 's':
 			why = append(why, fmt.Sprintf("%s: %s is laid out in another way", path, it.names[0]))
-		case it.kind == 'f' && strings.TrimSpace(was.head) != strings.TrimSpace(it.head):
+		case it.kind == 'f':
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
 		}
 	}
