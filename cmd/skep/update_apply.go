@@ -39,10 +39,14 @@ func (w *watched) options(f *cli.Flags) {
 }
 
 func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
-	if max(w.least, w.errors, w.latency) > math.MaxUint32 || w.errors > 1000 || w.stuck < 0 {
+	if max(w.least, w.errors, w.latency) > math.MaxUint32-update.Longer || w.errors > 1000 || w.stuck < 0 {
 		return h, f.Usagef("a limit is out of range: errors are per 1000, times not negative")
 	}
-	return uapi.DynamosHealth{Least: uint32(w.least), Errors: uint32(w.errors), Latency: uint32(w.latency), Stuck: uint64(w.stuck)}, nil
+	h = uapi.DynamosHealth{Least: uint32(w.least), Errors: uint32(w.errors), Stuck: uint64(w.stuck)}
+	if w.latency > 0 {
+		h.Latency = update.Longer + uint32(w.latency)
+	}
+	return h, nil
 }
 
 func (u *updateApply) options(f *cli.Flags) {

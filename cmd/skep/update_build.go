@@ -38,8 +38,17 @@ func (u *updateBuild) options(f *cli.Flags) {
 	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {
 		return u.state(text, false)
 	})
-	f.Func("ends", "the same, and a call ends the object's life: `FUNCTION=N`", func(text string) error {
+	f.Func("ends", "the same, and a call ends the object's life: `FUNCTION=N`, which the patch may leave as it is", func(text string) error {
 		return u.state(text, true)
+	})
+	f.Func("group", "class task: a task that calls `FUNCTION`, which the patch may leave as it is, chooses there; may be repeated", func(name string) error {
+		if name == "" {
+			return errors.New("want the name of a function")
+		}
+		s := u.states[name]
+		s.Group = true
+		u.states[name] = s
+		return nil
 	})
 	f.Func("no-locks", "neither `FUNCTION` nor a caller holds a lock across it, so a task that dies inside costs no reboot; may be repeated", func(name string) error {
 		s := u.states[name]

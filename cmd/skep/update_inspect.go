@@ -70,10 +70,23 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	fmt.Fprintf(b, "\nfor Linux %s of %s%s\n  build-id %s\n\n", k.Release, k.Version, here, k.BuildID)
 	table := cli.NewTable("FUNCTION", "FILE", "BYTES", "INSTEAD OF", "RESULT", "TYPE")
 	for _, f := range k.Functions {
+		if f.Size == 0 {
+			table.Row(symbolText(f.Symbol), "-", "as it is", f.OldSize, f.Result, f.Type)
+			continue
+		}
 		table.Row(symbolText(f.Symbol), f.File, f.Size, f.OldSize, f.Result, f.Type)
 	}
 	if err := table.Write(b); err != nil {
 		return err
+	}
+	var says []string
+	for i := range k.Functions {
+		if text := statedText(&k.Functions[i]); text != "" {
+			says = append(says, text)
+		}
+	}
+	if len(says) > 0 {
+		fmt.Fprintf(b, "\nits author says: %s\n", strings.Join(says, "; "))
 	}
 	var names []string
 	for _, s := range k.Imports {
@@ -86,6 +99,21 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 		fmt.Fprintf(b, "\nhas new data of its own: %s\n", strings.Join(k.Data, ", "))
 	}
 	return nil
+}
+
+// statedText is what the author says of a function.
+func statedText(f *pack.Function) string {
+	var list []string
+	if f.Object != nil {
+		list = append(list, fmt.Sprintf("the object is argument %d, from 0, of %s", *f.Object, f.Name))
+	}
+	if f.Ends {
+		list = append(list, "whose life a call ends")
+	}
+	if f.Bare {
+		list = append(list, fmt.Sprintf("no lock is held across %s", f.Name))
+	}
+	return strings.Join(list, ", ")
 }
 
 func symbolText(s pack.Symbol) string {

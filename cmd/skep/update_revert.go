@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skep/internal/cli"
+	"skep/internal/uapi"
 	"skep/internal/update"
 )
 
@@ -86,6 +87,13 @@ func stillInside(d *update.Device, name string) error {
 		if t.Version != "old" {
 			inside = append(inside, t)
 		}
+	}
+	switch {
+	case len(inside) > 0:
+	case s.Class == uapi.DynamosObject.String():
+		return fmt.Errorf("%s is leaving: new objects take the older version, but some that took the new one live still; it is left once they end", name)
+	default:
+		return fmt.Errorf("%s is leaving: new calls take the older version, but somebody who is running is inside still; it is left once nobody is", name)
 	}
 	if err := insideTable(inside).Write(os.Stderr); err != nil {
 		return err

@@ -52,6 +52,19 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 	}
 }
 
+// The kernel counts a median from the older one's, people from what is more.
+func TestLatencyThatIsTooLong(t *testing.T) {
+	u := &updateApply{}
+	f := cli.NewFlags("update apply", "update apply")
+	u.options(f)
+	if _, err := f.Parse(strings.Fields("fix --all --max-latency 50 --max-errors 20 --stuck 3s")); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := u.apply(f); err != nil || a.Health != (uapi.DynamosHealth{Least: 1000, Errors: 20, Latency: 150, Stuck: 3e9}) {
+		t.Errorf("%+v, %v", a.Health, err)
+	}
+}
+
 func TestUpdateOptionsThatAreRefused(t *testing.T) {
 	for _, line := range []string{
 		"", "--nobody", "--tgid 0", "--tgid -1", "--pid x", "--comm 1234567890123456", "--uid no-such-user-here",
@@ -120,10 +133,12 @@ func TestLatencyAsPeopleReadIt(t *testing.T) {
 }
 
 func TestPackageAsPeopleReadIt(t *testing.T) {
+	object := 0
 	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
 		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
-			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6}},
+			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
+				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
 			Imports:   []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
@@ -137,8 +152,11 @@ changes a.c
 for Linux 6.1.0 of 6.1.1-1, which runs here
   build-id ab
 
-FUNCTION  FILE  BYTES  INSTEAD OF  RESULT  TYPE
-f,2       a.c   6      5           int     int f(void)
+FUNCTION  FILE  BYTES     INSTEAD OF  RESULT  TYPE
+f,2       a.c   6         5           int     int f(void)
+h         -     as it is  7           void    void h(int n)
+
+its author says: no lock is held across f; the object is argument 0, from 0, of h, whose life a call ends
 
 uses g, which modules otherwise can't
 
@@ -172,11 +190,11 @@ func TestWhatAuthorsStateOfFunctions(t *testing.T) {
 	u := &updateBuild{}
 	f := cli.NewFlags("update build", "update build")
 	u.options(f)
-	if _, err := f.Parse(strings.Fields("x.patch --object f=1 --ends g=0 --no-locks f --kernel 6.1 --kernel 6.12")); err != nil {
+	if _, err := f.Parse(strings.Fields("x.patch --object f=1 --ends g=0 --no-locks f --group h --kernel 6.1 --kernel 6.12")); err != nil {
 		t.Fatal(err)
 	}
 	a, b := u.states["f"], u.states["g"]
-	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || len(u.kernels) != 2 {
+	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || a.Group || !u.states["h"].Group || len(u.kernels) != 2 {
 		t.Errorf("%+v, %+v, %q", a, b, u.kernels)
 	}
 	for _, bad := range []string{"f", "f=", "f=6", "f=-1", "=1"} {

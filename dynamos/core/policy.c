@@ -102,104 +102,63 @@ u32 dynamos_policy_hash(u32 tgid, u64 key)
 	return (x ^ x >> 33) & 0xffff;
 }
 
-static u64 word(const char *s)
+/* A half of a word. */
+static void half(struct dynamos_test *test, u32 word, u32 high, u32 value)
 {
-	u64 w;
-
-	__builtin_memcpy(&w, s, sizeof(w));
-	return w;
+	test->mask[word] |= WORD << 32 * high;
+	test->want[word] |= (u64)value << 32 * high;
 }
 
-/* Adds a test to the rule that begins at `first`: the tests before it lead
- * here where they hold. What it leads to is filled in when that is known. */
-static void add(struct dynamos_table *t, u8 source, u16 offset, u64 mask,
-		u64 want)
+/* What follows the NUL is not compared. */
+static void name(struct dynamos_test *test, const char *comm)
 {
-	struct dynamos_test *test = &t->test[t->tests++];
+	u32 i, n;
 
-	test->source = source;
-	test->offset = offset;
-	test->mask = mask;
-	test->want = want;
-	test->yes = t->tests;
-}
-
-/* What follows the NUL of a comm is not compared. */
-static void add_comm(struct dynamos_table *t, const char *comm, u16 offset)
-{
-	u64 mask[2] = {0, 0};
-	u32 i, end = 0;
-
-	while (comm[end])
-		end++;
-	for (i = 0; i <= end; i++)
-		mask[i / 8] |= 0xffull << i % 8 * 8;
-	add(t, DYNAMOS_OF_TASK, offset, mask[0], word(comm) & mask[0]);
-	if (mask[1])
-		add(t, DYNAMOS_OF_TASK, offset + 8, mask[1],
-		    word(comm + 8) & mask[1]);
-}
-
-static void add_rule(struct dynamos_table *t, u32 n,
-		     const struct dynamos_layout *at)
-{
-	const struct dynamos_rule *r = &t->policy.rule[n];
-
-	if (r->terms & DYNAMOS_PID)
-		add(t, DYNAMOS_OF_TASK, at->pid, WORD, r->pid);
-	if (r->terms & DYNAMOS_TGID)
-		add(t, DYNAMOS_OF_TASK, at->tgid, WORD, r->tgid);
-	if (r->terms & DYNAMOS_UID)
-		add(t, DYNAMOS_OF_CREDENTIALS, at->uid, WORD, r->uid);
-	if (r->terms & DYNAMOS_GID)
-		add(t, DYNAMOS_OF_CREDENTIALS, at->gid, WORD, r->gid);
-	if (r->terms & DYNAMOS_COMM)
-		add_comm(t, r->comm, at->comm);
-	if (r->terms & DYNAMOS_CPUS)
-		add(t, DYNAMOS_OF_CPU, n, 0, 0);
-	if (r->terms & DYNAMOS_SHARE)
-		add(t, DYNAMOS_OF_HASH, 0, 0, r->share);
-	if (r->terms & DYNAMOS_WINDOW)
-		add(t, DYNAMOS_OF_TIME, 0, r->until - r->from, r->from);
-	if (r->terms & DYNAMOS_CGROUP)
-		add(t, DYNAMOS_OF_CGROUP, 0, 0, r->cgroup);
-}
-
-/* The way in for one context, over the rules that can hold there. */
-static u8 build(struct dynamos_table *t, const struct dynamos_layout *at,
-		u32 never)
-{
-	u8 begin = t->tests, first, decision;
-	const struct dynamos_policy *p = &t->policy;
-	u32 i, j;
-
-	for (i = 0; i < p->rules; i++) {
-		decision = p->rule[i].choice ? DYNAMOS_NEW : DYNAMOS_OLD;
-		if (p->rule[i].terms & never)
-			continue;
-		if (!p->rule[i].terms)
-			break;
-		first = t->tests;
-		add_rule(t, i, at);
-		t->test[t->tests - 1].yes = decision;
-		for (j = first; j < t->tests; j++)
-			t->test[j].no = t->tests;
+	for (i = 0; i < 16; i++) {
+		n = DYNAMOS_OF_NAME + i / 8;
+		test->mask[n] |= 0xffull << i % 8 * 8;
+		test->want[n] |= (u64)(u8)comm[i] << i % 8 * 8;
+		if (!comm[i])
+			return;
 	}
-	if (i == p->rules)
-		decision = p->otherwise ? DYNAMOS_NEW : DYNAMOS_OLD;
-	for (j = begin; j < t->tests; j++)
-		if (t->test[j].no == t->tests)
-			t->test[j].no = decision;
-	return begin < t->tests ? begin : decision;
 }
 
-void dynamos_policy_compile(const struct dynamos_policy *policy,
-			    const struct dynamos_layout *layout,
+static void add(struct dynamos_test *test, const struct dynamos_rule *r, u32 n)
+{
+	test->rule = n;
+	test->choice = r->choice;
+	test->more = r->terms & (DYNAMOS_CGROUP | DYNAMOS_CPUS | DYNAMOS_SHARE |
+				 DYNAMOS_WINDOW);
+	if (r->terms & DYNAMOS_PID)
+		half(test, DYNAMOS_OF_NUMBERS, 0, r->pid);
+	if (r->terms & DYNAMOS_TGID)
+		half(test, DYNAMOS_OF_NUMBERS, 1, r->tgid);
+	if (r->terms & DYNAMOS_UID)
+		half(test, DYNAMOS_OF_OWNER, 0, r->uid);
+	if (r->terms & DYNAMOS_GID)
+		half(test, DYNAMOS_OF_OWNER, 1, r->gid);
+	if (r->terms & DYNAMOS_COMM)
+		name(test, r->comm);
+}
+
+/* For one context, of the rules that can hold there. */
+static void build(struct dynamos_test *test, const struct dynamos_policy *p,
+		  u32 never)
+{
+	u32 i;
+
+	for (i = 0; i < p->rules; i++)
+		if (!(p->rule[i].terms & never))
+			add(test++, &p->rule[i], i);
+	test->choice = p->otherwise;
+}
+
+void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table)
 {
 	__builtin_memset(table, 0, sizeof(*table));
 	table->policy = *policy;
-	table->key = layout->key;
-	table->start[0] = build(table, layout, DYNAMOS_TERMS_TASK);
-	table->start[1] = build(table, layout, 0);
+	table->key = key;
+	build(table->task, policy, 0);
+	build(table->outside, policy, DYNAMOS_TERMS_TASK);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A policy is checked, then turned into a table of tests: a chain of
- * comparisons, each with the test that follows a yes and the one that follows
- * a no. Most compare one word of the task or of its credentials in place, so
- * nothing is gathered that no rule asks for; the rest asks a function.
+ * A policy is checked, then turned into a table of tests, one for each rule. A
+ * test compares four words in place, however many of the terms they hold: the
+ * task's numbers, its name (two), and whose it is. What the words cannot tell
+ * is asked for, and only where they agree. The last test always holds.
  *
- * There are two ways in: outside task context the rules that speak of a task
- * are not on the way.
+ * There are two tables: outside task context the rules that speak of a task are
+ * left out.
  */
 #ifndef DYNAMOS_POLICY_H
 #define DYNAMOS_POLICY_H
@@ -15,44 +15,33 @@
 
 #define DYNAMOS_EINVAL 22
 
-/* Where the facts lie in a task, and in its credentials; and what makes the
- * sticky share another one on each boot. */
+/* Where the facts lie: pid and tgid are the halves of a word of the task, uid
+ * and gid of a word of its credentials, which it points to. */
 struct dynamos_layout {
-	u16 pid, tgid, comm;
-	u16 uid, gid;
-	u64 key;
+	u32 numbers, name, credentials, owner;
 };
 
-enum dynamos_source {
-	DYNAMOS_OF_TASK, /* a word at `offset` */
-	DYNAMOS_OF_CREDENTIALS,
-	DYNAMOS_OF_HASH,  /* `want` of 65536 processes; asked from here on */
-	DYNAMOS_OF_TIME,  /* `mask` ns from `want` */
-	DYNAMOS_OF_CPU,	  /* in the map of rule `offset` */
-	DYNAMOS_OF_CGROUP /* `want` or below it */
+enum {
+	DYNAMOS_OF_NUMBERS,
+	DYNAMOS_OF_NAME,
+	DYNAMOS_OF_NAME_2,
+	DYNAMOS_OF_OWNER,
+	DYNAMOS_WORDS
 };
-
-#define DYNAMOS_FIRST_ASKED DYNAMOS_OF_HASH
-
-#define DYNAMOS_OLD 254 /* instead of a next test: the decision */
-#define DYNAMOS_NEW 255
 
 struct dynamos_test {
-	u64 mask, want;
-	u16 offset;
-	u8 source;
-	u8 yes, no;
-	u8 zero[3];
+	u64 mask[DYNAMOS_WORDS], want[DYNAMOS_WORDS];
+	u16 more; /* terms that are asked for */
+	u8 rule, choice;
+	u32 zero;
 };
 
-#define DYNAMOS_TESTS (DYNAMOS_RULES * 12)
+#define DYNAMOS_TESTS (DYNAMOS_RULES + 1)
 
 struct dynamos_table {
-	u8 start[2]; /* outside task context, in a task */
-	u8 tests;
-	u64 key;
+	struct dynamos_test task[DYNAMOS_TESTS], outside[DYNAMOS_TESTS];
+	u64 key; /* makes the sticky share another one on each boot */
 	struct dynamos_policy policy;
-	struct dynamos_test test[DYNAMOS_TESTS];
 };
 
 struct dynamos_refusal {
@@ -65,8 +54,7 @@ int dynamos_policy_check(const struct dynamos_policy *policy, u32 class,
 			 struct dynamos_refusal *refusal);
 
 /* A policy that was checked. */
-void dynamos_policy_compile(const struct dynamos_policy *policy,
-			    const struct dynamos_layout *layout,
+void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table);
 
 /* Of 65536, the same for a process as long as the key stays. */
@@ -78,32 +66,48 @@ static inline int dynamos_policy_cpu(const struct dynamos_rule *rule, u32 cpu)
 	       rule->cpus[cpu / 64] >> cpu % 64 & 1;
 }
 
-/* 1: the new version. Asked is called for tests from DYNAMOS_FIRST_ASKED on. It
- * is inline because it runs at each call of a changed function. */
 static inline __attribute__((always_inline)) int
-dynamos_policy_choose(const struct dynamos_table *table, int in_task,
-		      const void *task, const void *credentials,
+dynamos_policy_differs(const struct dynamos_test *test, u32 n, const void *word)
+{
+	u64 is;
+
+	__builtin_memcpy(&is, word, sizeof(is));
+	return ((is ^ test->want[n]) & test->mask[n]) != 0;
+}
+
+/* Whether the words agree. It is inline because it runs at each call of a
+ * changed function, with a layout that is constant; the credentials are behind
+ * the task so that both need one register. */
+static inline __attribute__((always_inline)) int
+dynamos_policy_agrees(const struct dynamos_test *test,
+		      const struct dynamos_layout at, const void *task)
+{
+	const u8 *from = task;
+
+	if (dynamos_policy_differs(test, DYNAMOS_OF_NUMBERS,
+				   from + at.numbers) ||
+	    dynamos_policy_differs(test, DYNAMOS_OF_NAME, from + at.name) ||
+	    dynamos_policy_differs(test, DYNAMOS_OF_NAME_2, from + at.name + 8))
+		return 0;
+	__builtin_memcpy(&from, from + at.credentials, sizeof(from));
+	return !dynamos_policy_differs(test, DYNAMOS_OF_OWNER, from + at.owner);
+}
+
+/* 1: the new version. Asked is called for a test with more terms. */
+static inline __attribute__((always_inline)) int
+dynamos_policy_choose(const struct dynamos_table *table,
+		      const struct dynamos_layout at, int in_task,
+		      const void *task,
 		      int (*asked)(const struct dynamos_table *table,
 				   const struct dynamos_test *test))
 {
 	const struct dynamos_test *test;
-	u32 at = table->start[in_task];
-	const u8 *base;
-	u64 word;
-	int yes;
 
-	while (at < DYNAMOS_OLD) {
-		test = &table->test[at];
-		if (__builtin_expect(test->source < DYNAMOS_FIRST_ASKED, 1)) {
-			base = test->source ? credentials : task;
-			__builtin_memcpy(&word, base + test->offset, 8);
-			yes = (word & test->mask) == test->want;
-		} else {
-			yes = asked(table, test);
-		}
-		at = yes ? test->yes : test->no;
-	}
-	return at & 1;
+	test = in_task ? table->task : table->outside;
+	while (!dynamos_policy_agrees(test, at, task) ||
+	       (test->more && !asked(table, test)))
+		test++;
+	return test->choice;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define DYNAMOS_KMOD_COMPAT_H
 
 #include <linux/ftrace.h>
+#include <linux/sched.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
@@ -45,6 +46,16 @@ static inline void dynamos_compat_go(struct ftrace_regs *regs,
 	ftrace_regs_set_instruction_pointer(regs, address);
 }
 #endif
+
+/* The current task, loaded each time that this is called. */
+static __always_inline const struct task_struct *dynamos_compat_current(void)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+	return this_cpu_read(current_task);
+#else
+	return this_cpu_read(pcpu_hot.current_task);
+#endif
+}
 
 /* What preempt_count() holds in a die notifier by itself: from 6.12 on an oops
  * prints with preemption off (nbcon_cpu_emergency_enter). */

@@ -23,9 +23,9 @@
 #include <linux/timekeeping.h>
 
 #include <dynamos/core/health.h>
-#include <dynamos/core/policy.h>
 
 #include "inside.h"
+#include "layout.h"
 
 #define BUCKET_BITS 8
 
@@ -49,30 +49,35 @@ static bool in_cgroup(u64 id)
 	return false;
 }
 
-/* A task's cgroup lives on while preemption is off. */
-int dynamos_table_ask(const struct dynamos_table *table,
-		      const struct dynamos_test *test)
+static bool in_window(const struct dynamos_rule *rule)
 {
-	switch (test->source) {
-	case DYNAMOS_OF_HASH:
-		return dynamos_policy_hash(current->tgid, table->key) <
-		       test->want;
-	case DYNAMOS_OF_TIME:
-		return ktime_get_boot_fast_ns() - test->want < test->mask;
-	case DYNAMOS_OF_CPU:
-		return dynamos_policy_cpu(&table->policy.rule[test->offset],
-					  raw_smp_processor_id());
-	default:
-		return in_cgroup(test->want);
-	}
+	return ktime_get_boot_fast_ns() - rule->from < rule->until - rule->from;
+}
+
+/* A task's cgroup lives on while preemption is off. */
+static int ask_table(const struct dynamos_table *table,
+		     const struct dynamos_test *test)
+{
+	const struct dynamos_rule *rule = &table->policy.rule[test->rule];
+	u32 more = test->more;
+
+	if (more & DYNAMOS_CPUS &&
+	    !dynamos_policy_cpu(rule, raw_smp_processor_id()))
+		return false;
+	if (more & DYNAMOS_SHARE &&
+	    dynamos_policy_hash(current->tgid, table->key) >= rule->share)
+		return false;
+	if (more & DYNAMOS_WINDOW && !in_window(rule))
+		return false;
+	return !(more & DYNAMOS_CGROUP) || in_cgroup(rule->cgroup);
 }
 
 bool dynamos_policy_ask(const struct dynamos_version *version)
 {
 	const struct dynamos_table *table = READ_ONCE(version->table);
 
-	return dynamos_policy_choose(table, in_task(), current, current_cred(),
-				     dynamos_table_ask);
+	return dynamos_policy_choose(table, dynamos_layout, in_task(), current,
+				     ask_table);
 }
 
 void dynamos_call_hold(struct dynamos_call *call)
@@ -206,18 +211,10 @@ int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy)
 {
-	const struct dynamos_layout layout = {
-		.pid = offsetof(struct task_struct, pid),
-		.tgid = offsetof(struct task_struct, tgid),
-		.comm = offsetof(struct task_struct, comm),
-		.uid = offsetof(struct cred, euid),
-		.gid = offsetof(struct cred, egid),
-		.key = hash_secret,
-	};
 	struct dynamos_table *table = kvzalloc(sizeof(*table), GFP_KERNEL);
 
 	if (table)
-		dynamos_policy_compile(policy, &layout, table);
+		dynamos_policy_compile(policy, hash_secret, table);
 	return table;
 }
 

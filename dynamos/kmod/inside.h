@@ -4,7 +4,7 @@
  *
  * A slot is a hooked function of the kernel. Its chain has one version per
  * update of that function, newest first, and ends with the kernel's own. A call
- * (slot.c) walks the chain with preemption off, takes the first version that
+ * (call.c) walks the chain with preemption off, takes the first version that
  * wants it, and is counted there on entry and on exit.
  *
  * dynamos_lock guards the structure: updates, slots, chains, states. Calls take
@@ -26,8 +26,6 @@
 
 struct dynamos_engine;
 struct dynamos_table;
-struct dynamos_test;
-struct dynamos_test;
 struct file;
 struct notifier_block;
 struct poll_table_struct;
@@ -54,7 +52,7 @@ struct dynamos_tally {
 struct dynamos_version {
 	/* read by every call */
 	u32 choice;
-	u32 sample; /* a call is timed when its count & sample is 0 */
+	u32 sample; /* a call is timed when the count before it & sample is 0 */
 	void *call; /* NULL: a function of the group that stays the old one */
 	/* Calls that enter count in `tally`, and keep to it on their way out.
 	 * health.c swaps the two, and then knows how old the rest is. */
@@ -140,6 +138,8 @@ void dynamos_advise(void);
 
 /* Whose text this is. Wrapper: the slot that it calls for. Any context. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address);
+/* Whether it is what a wrapper calls where its choice is not quick. */
+bool dynamos_call_at(unsigned long address);
 struct dynamos_version *dynamos_version_at(unsigned long address);
 /* The versions of a slot, newest first: preemption off, or dynamos_lock. */
 struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot);
@@ -163,9 +163,6 @@ void dynamos_call_end(struct dynamos_version *version,
 
 /* What the table says, whatever the class. */
 bool dynamos_policy_ask(const struct dynamos_version *version);
-/* What dynamos_policy_choose() asks for terms that are no word of a task. */
-int dynamos_table_ask(const struct dynamos_table *table,
-		      const struct dynamos_test *test);
 /* Makes room in a call for frames and ending lives. */
 void dynamos_call_hold(struct dynamos_call *call);
 

@@ -56,31 +56,3 @@ SYM_FUNC_START(dynamos_jump)
 	movq %r9, %rax
 	JUMP_BY_RET
 SYM_FUNC_END(dynamos_jump)
-
-/* A question that a wrapper asks: rax and r10 in, eax out. The registers of the
- * call's arguments survive, so that wrappers need not keep them, and lie as an
- * array of six behind the third parameter. */
-.macro QUESTION name
-SYM_FUNC_START(dynamos_call_\name)
-	pushq %r9
-	pushq %r8
-	pushq %rcx
-	pushq %rdx
-	pushq %rsi
-	pushq %rdi
-	movq %rax, %rdi
-	movq %r10, %rsi
-	movq %rsp, %rdx
-	call dynamos_\name
-	popq %rdi
-	popq %rsi
-	popq %rdx
-	popq %rcx
-	popq %r8
-	popq %r9
-	RET
-SYM_FUNC_END(dynamos_call_\name)
-.endm
-
-QUESTION version_ask
-QUESTION table_ask

@@ -1,147 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slots: what a call of a hooked function runs through. One small function for
- * each slot, written in C so that the unwinder knows its frame. A call counts
- * on entry before preemption is on again, and on exit as the last thing it
- * does: after dynamos_settle(), whoever is not counted is gone.
- *
- * The slots are guarded by dynamos_lock; calls read `first`, `older` and what
- * stands on top of a version, and take no lock.
+ * Slots: their chains of versions, and the sums of what calls count. They are
+ * guarded by dynamos_lock; calls (call.c) read `first`, `older` and what stands
+ * on top of a version, and take no lock.
  */
-#include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
-#include <linux/timekeeping.h>
 
-#include <dynamos/core/policy.h>
-
-#include "each.h"
 #include "jump.h"
 #include "slot.h"
 #include "symbol.h"
 
-static struct dynamos_slot slots[DYNAMOS_SLOTS];
+struct dynamos_slot dynamos_slots[DYNAMOS_SLOTS];
+static unsigned long slow, slow_length;
 void *dynamos_kernel_places[DYNAMOS_SLOTS]; /* of jump.S */
-
-/* The registers of the call's arguments survive both: see jump.S. */
-#define ASK(question, version, with)                                           \
-	({                                                                     \
-		register const void *ask_with asm("r10") = with;               \
-		const void *ask_version = version;                             \
-		u32 ask_yes;                                                   \
-                                                                               \
-		asm volatile("call dynamos_call_" #question                    \
-			     : "=a"(ask_yes), "+r"(ask_with),                  \
-			       ASM_CALL_CONSTRAINT                             \
-			     : "0"(ask_version)                                \
-			     : "r11", "cc", "memory");                         \
-		(u8) ask_yes;                                                  \
-	})
-
-static __always_inline int asked(const struct dynamos_table *table,
-				 const struct dynamos_test *test)
-{
-	return ASK(table_ask, table, test);
-}
-
-static __always_inline bool wants(struct dynamos_version *version, u32 choice,
-				  struct dynamos_call *call)
-{
-	if (choice == DYNAMOS_TABLE)
-		return dynamos_policy_choose(READ_ONCE(version->table),
-					     in_task(), current, current_cred(),
-					     asked);
-	return choice == DYNAMOS_ASK && ASK(version_ask, version, call) &&
-	       version->call;
-}
-
-static __always_inline struct dynamos_version *
-choose(const struct dynamos_slot *slot, struct dynamos_call *call)
-{
-	struct dynamos_version *version = READ_ONCE(slot->first);
-	u32 choice = READ_ONCE(version->choice);
-
-	while (unlikely(choice != DYNAMOS_TAKE)) {
-		if (wants(version, choice, call))
-			break;
-		version = READ_ONCE(version->older);
-		choice = READ_ONCE(version->choice);
-	}
-	return version;
-}
-
-static noinline void count_error(const struct dynamos_version *version,
-				 struct dynamos_tally __percpu *tally,
-				 unsigned long result)
-{
-	switch (version->result) {
-	case DYNAMOS_INT:
-		result = (long)(int)result;
-		fallthrough;
-	case DYNAMOS_LONG:
-	case DYNAMOS_PTR:
-		if (IS_ERR_VALUE(result))
-			this_cpu_inc(tally->errors);
-	}
-}
-
-static __always_inline unsigned long run(const struct dynamos_slot *slot,
-					 unsigned long a, unsigned long b,
-					 unsigned long c, unsigned long d,
-					 unsigned long e, unsigned long f)
-{
-	unsigned long (*function)(unsigned long, unsigned long, unsigned long,
-				  unsigned long, unsigned long, unsigned long);
-	struct dynamos_tally __percpu *tally;
-	struct dynamos_version *version;
-	struct dynamos_call call;
-	unsigned long result;
-
-	preempt_disable_notrace();
-	call.flags = 0;
-	version = choose(slot, &call);
-	tally = READ_ONCE(version->tally);
-	this_cpu_inc(tally->in);
-	if (unlikely(!(this_cpu_read(tally->in) & version->sample))) {
-		call.began = ktime_get_mono_fast_ns();
-		call.flags |= DYNAMOS_CALL_TIMED;
-	}
-	if (unlikely(!in_task()))
-		this_cpu_inc(tally->outside);
-	function = version->call;
-	preempt_enable_notrace();
-
-	result = function(a, b, c, d, e, f);
-	if (unlikely((u32)result >= (u32)-MAX_ERRNO))
-		count_error(version, tally, result);
-	if (unlikely(call.flags))
-		dynamos_call_end(version, &call, result);
-	this_cpu_inc(tally->out);
-	return result;
-}
-
-#define DECLARE(n)                                                             \
-	void dynamos_entry_##n(void);                                          \
-	void dynamos_kernel_##n(void);                                         \
-	unsigned long dynamos_wrapper_##n(unsigned long a, unsigned long b,    \
-					  unsigned long c, unsigned long d,    \
-					  unsigned long e, unsigned long f);
-DYNAMOS_EACH(DECLARE)
-
-#define WRAPPER(n)                                                             \
-	notrace unsigned long dynamos_wrapper_##n(                             \
-		unsigned long a, unsigned long b, unsigned long c,             \
-		unsigned long d, unsigned long e, unsigned long f)             \
-	{                                                                      \
-		return run(&slots[n], a, b, c, d, e, f);                       \
-	}
-DYNAMOS_EACH(WRAPPER)
-
-#define TEXT(n) {dynamos_entry_##n, dynamos_kernel_##n, dynamos_wrapper_##n},
-static const struct {
-	void *entry, *kernel, *wrapper;
-} texts[DYNAMOS_SLOTS] = {DYNAMOS_EACH(TEXT)};
 
 int dynamos_slot_init(void)
 {
@@ -149,10 +22,14 @@ int dynamos_slot_init(void)
 	int err;
 	u32 i;
 
+	slow = (unsigned long)dynamos_call_slow;
+	err = dynamos_symbol_size(slow, &slow_length);
+	if (err)
+		return err;
 	for (i = 0; i < DYNAMOS_SLOTS; i++) {
-		s = &slots[i];
-		s->entry = (unsigned long)texts[i].entry;
-		s->wrapper = (unsigned long)texts[i].wrapper;
+		s = &dynamos_slots[i];
+		s->entry = (unsigned long)dynamos_texts[i].entry;
+		s->wrapper = (unsigned long)dynamos_texts[i].wrapper;
 		err = dynamos_symbol_size(s->wrapper, &s->wrapper_length);
 		if (err)
 			return err;
@@ -170,11 +47,11 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	u32 i;
 
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
-		if (!slots[i].place)
+		if (!dynamos_slots[i].place)
 			break;
 	if (i == DYNAMOS_SLOTS)
 		return NULL;
-	s = &slots[i];
+	s = &dynamos_slots[i];
 	kernel = &s->kernel;
 	memset(kernel, 0, sizeof(*kernel));
 	memset(&s->gone, 0, sizeof(s->gone));
@@ -188,7 +65,7 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	}
 	kernel->choice = DYNAMOS_TAKE;
 	kernel->sample = ~0u;
-	kernel->call = texts[i].kernel;
+	kernel->call = dynamos_texts[i].kernel;
 	kernel->slot = s;
 	kernel->address = address;
 	kernel->length = length;
@@ -226,16 +103,16 @@ struct dynamos_slot *dynamos_slot_of(unsigned long place)
 	u32 i;
 
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
-		if (slots[i].place == place &&
-		    slots[i].installer != DYNAMOS_LIVEPATCH)
-			return &slots[i];
+		if (dynamos_slots[i].place == place &&
+		    dynamos_slots[i].installer != DYNAMOS_LIVEPATCH)
+			return &dynamos_slots[i];
 	return NULL;
 }
 
 struct dynamos_slot *dynamos_slot_next(u32 *n)
 {
 	while (*n < DYNAMOS_SLOTS) {
-		struct dynamos_slot *s = &slots[(*n)++];
+		struct dynamos_slot *s = &dynamos_slots[(*n)++];
 
 		if (s->place)
 			return s;
@@ -353,9 +230,15 @@ struct dynamos_slot *dynamos_slot_at(unsigned long address)
 	u32 i;
 
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
-		if (address - slots[i].wrapper < slots[i].wrapper_length)
-			return &slots[i];
+		if (address - dynamos_slots[i].wrapper <
+		    dynamos_slots[i].wrapper_length)
+			return &dynamos_slots[i];
 	return NULL;
+}
+
+bool dynamos_call_at(unsigned long address)
+{
+	return address - slow < slow_length;
 }
 
 struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot)
@@ -375,9 +258,9 @@ struct dynamos_version *dynamos_version_at(unsigned long address)
 
 	preempt_disable_notrace();
 	for (i = 0; i < DYNAMOS_SLOTS && !found; i++) {
-		if (!READ_ONCE(slots[i].place))
+		if (!READ_ONCE(dynamos_slots[i].place))
 			continue;
-		for (v = READ_ONCE(slots[i].first); v && !found;
+		for (v = READ_ONCE(dynamos_slots[i].first); v && !found;
 		     v = READ_ONCE(v->older))
 			if (within(v, address))
 				found = v;

@@ -31,6 +31,19 @@ struct dynamos_slot {
 	struct ftrace_ops ops;
 };
 
+extern struct dynamos_slot dynamos_slots[DYNAMOS_SLOTS];
+
+/* call.c: where calls go for each slot. */
+struct dynamos_text {
+	void *entry, *kernel, *wrapper;
+};
+extern const struct dynamos_text dynamos_texts[DYNAMOS_SLOTS];
+/* The way round for what wrappers do not do themselves. */
+unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
+				unsigned long c, unsigned long d,
+				unsigned long e, unsigned long f,
+				const struct dynamos_slot *slot);
+
 /* All of these: dynamos_lock. */
 
 int dynamos_slot_init(void);

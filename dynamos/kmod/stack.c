@@ -110,17 +110,27 @@ static struct dynamos_version *guess(struct dynamos_slot *slot)
 	return version;
 }
 
+/* The frame that the wrapper at frame `i` called. */
+static unsigned long called(const struct trace *trace, u32 i)
+{
+	if (dynamos_call_at(trace->all[--i]) && i > trace->first)
+		i--;
+	return trace->all[i];
+}
+
 static void count_lost(const struct trace *trace)
 {
 	struct dynamos_version *version;
 	struct dynamos_slot *slot;
+	unsigned long address;
 	u32 i;
 
 	for (i = trace->first + 1; i < trace->end; i++) {
 		slot = dynamos_slot_at(trace->all[i]);
-		if (!slot || within_module(trace->all[i - 1], THIS_MODULE))
+		address = called(trace, i);
+		if (!slot || within_module(address, THIS_MODULE))
 			continue;
-		version = dynamos_version_at(trace->all[i - 1]);
+		version = dynamos_version_at(address);
 		if (!version || version->slot != slot)
 			version = guess(slot);
 		atomic64_inc(&version->lost);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Packages of updates, built as users build them, and the tests that take them
-# from a patch to a running kernel. The kernels lack the fix that is taken.
+# from a patch to a running kernel. The kernels lack the fix that is taken. The
+# second one's source takes minutes to prepare: its walk is the soak.
 
 update_kernels = 6.1.176-1
+update_soak_kernels = 6.12
 kmod_dynamos_also = 6.1.176-1
 
 update_out := $(B)/update
@@ -16,28 +18,44 @@ $(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep \
 	$$(call say,UPDATE)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$(B)/bin/skep update build --kernel $(1) --name $(2) -o $$@ $(4) $(3)
-update_packages += $(update_out)/$(1)/$(2).skepup
+update_packages_$(1) += $(update_out)/$(1)/$(2).skepup
 endef
 links_class = --class any --because \
 	'each check stands on its own: no lock, no reference, no state'
-$(foreach k,$(update_kernels),\
+allot_class = --class object --because 'a file is allotted in one way while it \
+	is open' --object vfs_fallocate=0 --ends security_file_free=0
+$(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),arp,tests/vm/updates/arp.patch))\
+	$(eval $(call update_rule,$(k),allot,tests/vm/updates/allot.patch,$(allot_class)))\
 	$(eval $(call update_rule,$(k),arp_strict,tests/vm/updates/arp_strict.patch))\
 	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class))))
 
+# Newer kernels have what it does.
+$(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))
+
 # The first one of a kernel prepares its source; others would only wait for it.
-$(foreach k,$(update_kernels),$(eval $(addprefix $(update_out)/$(k)/,\
-	arp_strict.skepup links.skepup): | $(update_out)/$(k)/arp.skepup))
-SLOW += $(update_packages)
+$(foreach k,$(update_kernels) $(update_soak_kernels),$(eval $(filter-out \
+	%/arp.skepup,$(update_packages_$(k))): | $(update_out)/$(k)/arp.skepup))
+SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k)))
 
 $(B)/test/vm/dynamos_hammer: $(B)/obj/gcc/tests/vm/guest/dynamos_hammer.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
 
+# $(1) kernels
+update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
+	$(foreach k,$(1),$(update_packages_$(k)) \
+	$(B)/kmod/$(k)/dynamos/dynamos.ko)
+
 VM_SUITES += vm-update
 suite_vm-update = $(call vm_suite,Update)
 suite_vm-update_kind = go
 suite_vm-update_deadline = 1260
-suite_vm-update_needs = $(vm_needs) $(B)/bin/skep $(update_packages) \
-	$(foreach k,$(update_kernels),$(B)/kmod/$(k)/dynamos/dynamos.ko) \
-	$(B)/test/vm/dynamos_hammer
+suite_vm-update_needs = $(call update_needs,$(update_kernels))
+
+# The walk 25 times on each of the kernels.
+SOAKS += update
+soak_update = for k in $(update_kernels) $(update_soak_kernels); do \
+	SKEP_WALK_KERNEL=$$k SKEP_SOAK_CYCLES=25 $(GO) test -count=1 -v \
+	-timeout 4h -run '^TestUpdateWalk$$' ./tests/vm || exit; done
+soak_update_needs = $(call update_needs,$(update_kernels) $(update_soak_kernels))

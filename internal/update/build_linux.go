@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,14 +31,6 @@ type Plan struct {
 	Because string   // why it may be another
 	States  map[string]Statement
 	Says    io.Writer
-}
-
-// A Statement is an author's word about a function, which the change does not
-// tell.
-type Statement struct {
-	Object *int // class object: which argument is the object, from 0
-	Ends   bool // a call ends the object's life
-	Bare   bool // neither it nor a caller holds a lock across it
 }
 
 // Build makes a package: for each kernel it compiles what the patch touches,
@@ -97,8 +88,15 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, u := range units {
-		if err := b.unit(ctx, u); err != nil {
+	changes, err := b.work.Changes(units, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	for i, u := range units {
+		if changes[i] == nil {
+			continue
+		}
+		if err := b.unit(ctx, u, changes[i]); err != nil {
 			return err
 		}
 	}
@@ -109,6 +107,9 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 		return err
 	}
 	if err := b.class(); err != nil {
+		return err
+	}
+	if err := suits(b.out.Class, b.functions); err != nil {
 		return err
 	}
 	return b.pack(ctx)
@@ -140,16 +141,9 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 }
 
 // unit takes the changed functions out of one file.
-func (b *builder) unit(ctx context.Context, u source.Unit) error {
-	c, err := b.work.Change(u)
-	if err != nil {
-		return err
-	}
+func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error {
 	for _, note := range c.Notes {
 		b.says("%s: %s", u.Path, note)
-	}
-	if c.None() {
-		return nil
 	}
 	gate, err := b.gate(ctx, u)
 	if err != nil {
@@ -205,6 +199,9 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 	case !f.Returns:
 		return no("it never returns, so its update could never leave: patch what it calls")
 	}
+	if by := b.image.Exit(f.Addr); by != nil {
+		return no("a task may end inside of it (by %s), and not come back, so its update could never leave: patch what it calls before", strings.Join(by, ", "))
+	}
 	proto, err := b.image.Prototype(name)
 	if err != nil {
 		return no("%v", err)
@@ -215,21 +212,6 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 	}
 	return pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
-}
-
-// states enters what the author says of the changed functions.
-func (b *builder) states() error {
-	left := maps.Clone(b.plan.States)
-	for i := range b.functions {
-		f := &b.functions[i].Function
-		s := left[f.Name]
-		f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare
-		delete(left, f.Name)
-	}
-	for name := range left {
-		return refused("something is stated of %s, which the patch does not change in this kernel", name)
-	}
-	return nil
 }
 
 // class settles how far versions may mix, the same for all kernels.
@@ -267,6 +249,9 @@ func (b *builder) pack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.stays(made.Imports); err != nil {
+		return err
+	}
 	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
 		Functions: made.Functions, Imports: made.Imports}
 	for _, c := range b.changes {
@@ -274,5 +259,18 @@ func (b *builder) pack(ctx context.Context) error {
 	}
 	b.out.Kernels = append(b.out.Kernels, k)
 	b.out.Modules[k.BuildID] = made.Module
+	return nil
+}
+
+// stays refuses new text in which a task may end, where the old text's did not.
+func (b *builder) stays(imports []pack.Symbol) error {
+	for _, s := range imports {
+		list := b.image.Named(s.Name)
+		at := max(s.Position, 1) - 1
+		if at >= len(list) || !b.image.Ends(list[at].Addr) {
+			continue
+		}
+		return refused("the new text calls %s, which ends the task: the call would not come back, so the update could never leave", s.Name)
+	}
 	return nil
 }

@@ -29,6 +29,8 @@ const (
 	stackMax  = 64 << 10
 	insideMax = 256 // tasks that are told of each update
 	engine    = "dynamos"
+	// between a wrapper and the version, where its choice is not quick
+	detour = "dynamos_call_slow"
 )
 
 var errHidden = errors.New("/proc/kallsyms hides addresses, so nobody inside can be named: write 1 to /proc/sys/kernel/kptr_restrict")
@@ -182,7 +184,10 @@ func parseStack(text string) (frames []place) {
 		}
 		name, more, _ := strings.Cut(rest, " ")
 		symbol, _, _ := strings.Cut(name, "+")
-		frames = append(frames, place{symbol, strings.Trim(more, "[]")})
+		at := place{symbol, strings.Trim(more, "[]")}
+		if at != (place{detour, engine}) {
+			frames = append(frames, at)
+		}
 	}
 	return frames
 }

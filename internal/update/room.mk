@@ -2,7 +2,8 @@
 # The builder of kernel updates: source, assembly, images, modules, packages.
 
 CHECK_SUITES += update
-suite_update = $(GO) test -count=1 -json -skip Sabotage ./internal/update/...
+suite_update = $(GO) test -count=1 -json -skip Sabotage ./internal/update/... \
+	./tests/update/...
 suite_update_kind = go
 suite_update_beside = yes
 

@@ -42,6 +42,14 @@ type Health struct {
 	StuckNS uint64 `json:"stuck_ns"`
 }
 
+// Longer is what the kernel counts a longer median from: percent of the older
+// version's.
+const Longer = 100
+
+func healthOf(h *uapi.DynamosHealth) Health {
+	return Health{h.Least, h.Errors, max(h.Latency, Longer) - Longer, h.Stuck}
+}
+
 // A Function of an update, with its new version beside what is older.
 type Function struct {
 	Symbol    string  `json:"symbol"`
@@ -119,7 +127,7 @@ func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
 	u := Status{Name: uapi.Text(i.Name[:]), Class: i.Class.String(), State: i.State.String(),
 		Policy: Describe(&i.Policy, names), ConfirmMS: i.ConfirmMS, Advised: i.Advised != 0,
 		BuildID: uapi.Text(i.BuildID[:]), End: uapi.Text(i.End[:]),
-		Health:    Health{i.Health.Least, i.Health.Errors, i.Health.Latency, i.Health.Stuck},
+		Health:    healthOf(&i.Health),
 		Functions: []Function{}, Inside: []Task{}, Events: []Event{}}
 	for n := range min(i.Functions, uapi.DynamosFunctions) {
 		older, err := s.Count(u.Name, n, 0)

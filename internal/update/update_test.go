@@ -213,7 +213,7 @@ ffffffffc0100340 t other	[fix]
 func TestWhoIsInside(t *testing.T) {
 	proc := fakeProc(t, symbols, map[string]string{
 		"10/task/10": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100 [fix]\n[<0>] slot_0+0x60/0x90 [dynamos]\n[<0>] do_syscall_64+0x3/0x4\n",
-		"10/task/11": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100\n[<0>] slot_0+0x60/0x90 [dynamos]\n",
+		"10/task/11": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100\n[<0>] dynamos_call_slow+0x8/0x90 [dynamos]\n[<0>] slot_0+0x60/0x90 [dynamos]\n",
 		"12/task/12": "[<0>] pipe_read+0x1/0x2\n[<0>] slot_0+0x60/0x90 [dynamos]\n",
 		"13/task/13": "[<0>] pipe_read+0x1/0x2\n[<0>] slot_1+0x60/0x90 [dynamos]\n",
 		"14/task/14": "[<0>] other+0x1/0x2 [fix]\n[<0>] slot_0+0x60/0x90 [dynamos]\n",

@@ -5,8 +5,11 @@
 package vm
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,23 +22,39 @@ import (
 	"skep/internal/update/pack"
 )
 
-// walkKernels lack the fix of updates/arp.patch.
-var walkKernels = []string{"6.1.176-1"}
+// walkKernel lacks the fix of updates/arp.patch, and what updates/arp_rcu.patch
+// does; that of walkVar lacks the fix.
+const (
+	walkKernel = "6.1.176-1"
+	walkVar    = "SKEP_WALK_KERNEL"
+)
 
 // A real fix goes from a patch to one process, one job, the whole node, and
 // back, while the function is called without a pause.
 func TestUpdateWalk(t *testing.T) {
-	for _, kernel := range walkKernels {
-		t.Run(kernel, func(t *testing.T) {
-			vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(8*time.Minute))
-			w := newWalker(t, vm, kernel)
-			w.fixes()
-			w.links()
-			w.refusals()
-			w.skep("status", "no update is loaded")
-			vm.Output(shell("rmmod dynamos"))
-		})
+	kernel, limit, cycles := cmp.Or(os.Getenv(walkVar), walkKernel), 12*time.Minute, 1
+	if n, err := strconv.Atoi(os.Getenv(soakVar)); err == nil {
+		limit, cycles = 3*time.Hour, n
 	}
+	vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
+	w := newWalker(t, vm, kernel)
+	for range cycles {
+		w.start()
+		w.fixes()
+		if kernel == walkKernel {
+			w.together()
+		}
+		w.hammerTo("end")
+	}
+	w.unconfirmed()
+	w.links()
+	w.failing()
+	w.stuck()
+	w.objects()
+	w.slow()
+	w.refusals()
+	w.skep("status", "no update is loaded")
+	vm.Output(shell("rmmod dynamos"))
 }
 
 // A walker types commands into a machine whose function is hammered.
@@ -96,6 +115,7 @@ func (w *walker) parse(text string) update.Status {
 // below which the third is in another.
 func (w *walker) start() {
 	w.t.Helper()
+	w.pids = nil
 	out := w.vm.Output(shell(w.hammer + " start /tmp/hammer 4"))
 	for _, word := range strings.Fields(out) {
 		pid, err := strconv.Atoi(word)
@@ -166,7 +186,7 @@ func (w *walker) takes(name, updateName, by string) {
 		if n := map[byte]uint64{'k': a.kernel, 'f': a.fix, 's': a.strict}[by[i]]; a.calls < callsEnough || n != a.calls {
 			wrong = append(wrong, fmt.Sprintf("process %d, wanted %c: %+v", i, by[i], a))
 		}
-		if mine := map[string]byte{"arp": 'f', "arp_strict": 's'}[updateName]; by[i] == mine {
+		if mine := map[string]byte{"arp": 'f', "arp_rcu": 'f', "arp_strict": 's'}[updateName]; by[i] == mine {
 			newer += a.calls
 		} else {
 			older += a.calls
@@ -190,10 +210,10 @@ func (w *walker) file(name string) string { return filepath.Join(w.packages, nam
 // last revert: QEMU 7.2's emulator can go on with the old text for good.
 func (w *walker) fixes() {
 	w.skep("inspect "+w.file("arp"), "which runs here")
-	w.start()
 	w.hammerTo("pause")
 	w.skep(fmt.Sprintf("apply %s --tgid %d", w.file("arp"), w.pids[0]), "on trial for tgid")
 	w.takes("the chosen process and only it takes the fix", "arp", "fkkk")
+	w.replaced()
 	w.skep("policy arp --cgroup job", "for cgroup /job")
 	w.takes("then the job, with the one below it", "arp", "kffk")
 	w.skep(fmt.Sprintf("policy arp --except --tgid %d --all", w.pids[3]), "all others")
@@ -218,7 +238,6 @@ func (w *walker) fixes() {
 		whole = whole && a.kernel == a.calls
 	}
 	claim(w.t, "the kernel's own function is back", whole, "%v", since)
-	w.hammerTo("end")
 }
 
 func (w *walker) hammerTo(word string) { w.vm.Output(shell(w.hammer + " " + word + " /tmp/hammer")) }
@@ -226,14 +245,20 @@ func (w *walker) hammerTo(word string) { w.vm.Output(shell(w.hammer + " " + word
 // settled waits until a superseded update is out.
 func (w *walker) settled(name string) {
 	w.t.Helper()
+	s := w.until(name, func(s *update.Status) bool { return s.State == "loaded" })
+	claim(w.t, "the superseded one leaves", strings.Contains(s.End, "superseded by arp_strict"), "%+v", s)
+}
+
+// until looks at an update until done says so.
+func (w *walker) until(name string, done func(*update.Status) bool) update.Status {
+	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		s := w.status(name)
-		if s.State == "loaded" {
-			claim(w.t, "the superseded one leaves", strings.Contains(s.End, "superseded by arp_strict"), "%+v", s)
-			return
+		if done(&s) {
+			return s
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("%s does not leave: %+v", name, s)
+			w.t.Fatalf("%s stays as it is: %+v", name, s)
 		}
 	}
 }
@@ -276,12 +301,32 @@ func (w *walker) foreign() string {
 	return w.file("foreign")
 }
 
+// renamed is the package of the fix as if it changed another function, whose
+// name is not longer.
+func (w *walker) renamed(symbol string) string {
+	w.t.Helper()
+	p, err := pack.Open(w.file("arp"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id := p.Kernels[0].BuildID
+	was, is := make([]byte, len("arp_ioctl")+1), make([]byte, len("arp_ioctl")+1)
+	copy(was, "arp_ioctl")
+	copy(is, symbol)
+	p.Modules[id] = bytes.ReplaceAll(p.Modules[id], was, is)
+	if err := pack.Save(w.file("renamed"), p); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.file("renamed")
+}
+
 // refusals are what must not be applied, with what to do.
 func (w *walker) refusals() {
 	w.refused("a package for another kernel is refused", "apply "+w.foreign()+" --all", 4, "is not for this kernel")
 	w.vm.Output(shell("head -c 9000 " + w.file("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.file("arp") + " >/tmp/changed.skepup"))
 	w.refused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
 	w.refused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
+	w.refused("a function that is only inlined is refused", "apply "+w.renamed("pick_link")+" --all", 4, "pick_link is not in this kernel")
 	w.refused("an update that is not there is refused", "apply nothing --all", 4, "no update")
 	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
 	claim(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)

@@ -6,24 +6,25 @@
 #include "../policy.h"
 #include "tests/tap.h"
 
-struct task {
-	u32 before;
-	s32 pid, tgid;
-	char comm[16];
-};
-
 struct credentials {
 	u32 uid, gid, after;
 };
 
-static const struct dynamos_layout layout = {
-	.pid = offsetof(struct task, pid),
-	.tgid = offsetof(struct task, tgid),
-	.comm = offsetof(struct task, comm),
-	.uid = offsetof(struct credentials, uid),
-	.gid = offsetof(struct credentials, gid),
-	.key = 0x5bd1e9955bd1e995ull,
+struct task {
+	u32 before;
+	s32 pid, tgid;
+	char comm[16];
+	const struct credentials *credentials;
 };
+
+static const struct dynamos_layout layout = {
+	.numbers = offsetof(struct task, pid),
+	.name = offsetof(struct task, comm),
+	.credentials = offsetof(struct task, credentials),
+	.owner = offsetof(struct credentials, uid),
+};
+
+#define KEY 0x5bd1e9955bd1e995ull
 
 static struct dynamos_policy policy;
 static struct dynamos_table table;
@@ -36,17 +37,16 @@ static int asked;
 
 static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
 {
+	const struct dynamos_rule *r = &t->policy.rule[test->rule];
+	u32 more = test->more;
+
 	asked++;
-	switch (test->source) {
-	case DYNAMOS_OF_HASH:
-		return dynamos_policy_hash(task.tgid, t->key) < test->want;
-	case DYNAMOS_OF_TIME:
-		return now - test->want < test->mask;
-	case DYNAMOS_OF_CPU:
-		return dynamos_policy_cpu(&t->policy.rule[test->offset], cpu);
-	default:
-		return cgroup == test->want;
-	}
+	return (!(more & DYNAMOS_SHARE) ||
+		dynamos_policy_hash(task.tgid, t->key) < r->share) &&
+	       (!(more & DYNAMOS_WINDOW) ||
+		now - r->from < r->until - r->from) &&
+	       (!(more & DYNAMOS_CPUS) || dynamos_policy_cpu(r, cpu)) &&
+	       (!(more & DYNAMOS_CGROUP) || cgroup == r->cgroup);
 }
 
 static void begin(void)
@@ -58,6 +58,7 @@ static void begin(void)
 	task.pid = 71;
 	task.tgid = 70;
 	strcpy(task.comm, "tenant");
+	task.credentials = &user;
 	user.uid = 1000;
 	user.gid = 1001;
 	cpu = 2;
@@ -79,8 +80,8 @@ static int choose(int in_task)
 {
 	if (dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal))
 		return -1;
-	dynamos_policy_compile(&policy, &layout, &table);
-	return dynamos_policy_choose(&table, in_task, &task, &user, ask);
+	dynamos_policy_compile(&policy, KEY, &table);
+	return dynamos_policy_choose(&table, layout, in_task, &task, ask);
 }
 
 static void refused(u32 class, u32 at, const char *why)
@@ -264,7 +265,7 @@ static void order(void)
 	TAP(choose(1) == 0 && choose(0) == 0);
 	policy.otherwise = 1;
 	TAP(choose(1) == 1 && choose(0) == 1);
-	TAP(table.tests == 0);
+	TAP(!table.task[0].more && table.task[0].choice);
 	rule(DYNAMOS_UID, 0)->uid = 1000;
 	TAP(choose(1) == 0 && choose(0) == 1);
 	rule(0, 1);
@@ -307,8 +308,8 @@ static void most(void)
 		r->share = 65536;
 		r->until = 6000;
 	}
-	TAP(choose(1) == 1 && asked == 4 * DYNAMOS_RULES);
-	TAP(table.tests <= DYNAMOS_TESTS && table.tests < DYNAMOS_OLD);
+	TAP(choose(1) == 1 && asked == DYNAMOS_RULES);
+	TAP(table.task[DYNAMOS_RULES - 1].choice == 1);
 	TAP(choose(0) == 0);
 	cgroup = 35;
 	TAP(choose(1) == 0);

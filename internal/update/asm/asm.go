@@ -57,10 +57,11 @@ type Change struct {
 	Locals map[string]string
 	Notes  []string // what was left aside and does not matter
 
+	from *differ
 }
 
-// None tells whether the patch changes no code of the file.
-func (c *Change) None() bool { return len(c.Changed) == 0 }
+// None tells whether the update takes no code of the file.
+func (c *Change) None() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
 
 // A Refusal is a change that replacing functions cannot carry.
 type Refusal struct {

@@ -14,7 +14,9 @@ var ignored = []string{".discard", ".modinfo", "__ksymtab", "___ksymtab", "___kc
 	".comment", ".note", "__patchable_function_entries"}
 
 // onlyAtBoot are sections whose text is gone once the kernel runs.
-var onlyAtBoot = []string{".init", ".exit", ".ref.text", ".head.text", ".meminit", ".cpuinit"}
+// (.ref.text and .meminit.text stay where memory can come later; the image
+// tells.)
+var onlyAtBoot = []string{".init", ".exit", ".head.text"}
 
 // ownData are sections in which an update may have variables of its own.
 var ownData = []string{".data", ".bss", ".rodata", "__dyndbg"}
@@ -25,6 +27,7 @@ type differ struct {
 	before, after *normalizer
 	same          []string        // functions with equal text
 	take          map[string]bool // whose patched text the update gets
+	seen          map[string]bool // what follow has looked at
 }
 
 // Compare finds what a patch does to one file. A change that cannot be carried
@@ -33,8 +36,9 @@ func Compare(before, after *Unit) (*Change, error) {
 	d := &differ{
 		c:      &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}},
 		before: newNormalizer(before), after: newNormalizer(after),
-		take: map[string]bool{},
+		take: map[string]bool{}, seen: map[string]bool{},
 	}
+	d.c.from = d
 	d.functions()
 	d.spread()
 	if err := d.loose(); err != nil {
@@ -217,14 +221,18 @@ func (d *differ) follow() error {
 		todo = append(todo, name)
 	}
 	slices.Sort(todo)
-	seen := map[string]bool{}
+	return d.carry(todo)
+}
+
+// carry takes symbols and what they need.
+func (d *differ) carry(todo []string) error {
 	for len(todo) > 0 {
 		name := todo[0]
 		todo = todo[1:]
-		if seen[name] {
+		if d.seen[name] {
 			continue
 		}
-		seen[name] = true
+		d.seen[name] = true
 		s := d.c.After.find(name)
 		for _, ref := range d.c.After.refs(s) {
 			hit := d.c.After.find(ref)

@@ -451,6 +451,9 @@ func (g *gate) file() (*File, error) {
 	return f, nil
 }
 
+// Function tells of one that nothing was proved of: Returns is not looked at.
+func (im *Image) Function(s Symbol) (*Function, error) { return im.function(s.Name, s.Addr) }
+
 func (im *Image) function(name string, addr uint64) (*Function, error) {
 	size, ok := im.Size(addr)
 	if !ok {

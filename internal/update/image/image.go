@@ -20,6 +20,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"skep/internal/lab"
 )
@@ -39,6 +40,9 @@ type Image struct {
 	byName map[string][]int
 	traced map[uint64]bool
 	types  *types
+
+	once sync.Once // for next
+	next map[uint64]uint64
 }
 
 // A part is a section with contents.

@@ -38,6 +38,7 @@ func TestStockImageTellsWhatItIs(t *testing.T) {
 			}
 			checkSymbols(t, im)
 			checkPrototypes(t, im)
+			checkExits(t, im)
 		})
 	}
 }
@@ -101,6 +102,29 @@ func checkPrototypes(t *testing.T, im *Image) {
 		if _, err := im.Prototype(name); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want one that says %q", name, err, why)
 		}
+	}
+}
+
+func checkExits(t *testing.T, im *Image) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"get_signal":                "do_group_exit do_exit",
+		"arch_do_signal_or_restart": "get_signal do_group_exit do_exit",
+		"__x64_sys_exit":            "do_exit",
+		"vfs_read":                  "",
+		"make_task_dead":            "",
+		"schedule":                  "",
+	} {
+		list := im.Named(name)
+		if len(list) != 1 {
+			t.Fatalf("%s is %v", name, list)
+		}
+		if got := strings.Join(im.Exit(list[0].Addr), " "); got != want {
+			t.Errorf("a task may end inside of %s by %q, not by %q", name, got, want)
+		}
+	}
+	if n := len(im.next); n > 100 {
+		t.Errorf("a task may end inside of %d functions: that many are not believed", n)
 	}
 }
 

@@ -17,10 +17,10 @@ var glueText = template.Must(template.New("glue").Parse(`/* SPDX-License-Identif
 #include <linux/module.h>
 
 #include <skep/dynamos_update.h>
-{{range .Functions}}
+{{range .Functions}}{{if .Version}}
 extern char {{.Version}}[];
 extern const u64 {{.Version}}_size;
-{{- end}}
+{{- end}}{{end}}
 
 static struct dynamos_function functions[] = {
 {{- range .Functions}}
@@ -28,7 +28,9 @@ static struct dynamos_function functions[] = {
 		.symbol = "{{.Name}}",
 		.sympos = {{.Position}},
 		.old_size = {{.OldSize}},
+{{- if .Version}}
 		.version = {{.Version}},
+{{- end}}
 		.args = {{.Args}},
 		.result = {{.Result}},
 		.object = {{.Object}},
@@ -49,9 +51,9 @@ static struct dynamos_update update = {
 
 static int __init update_init(void)
 {
-{{- range $i, $f := .Functions}}
+{{- range $i, $f := .Functions}}{{if $f.Version}}
 	functions[{{$i}}].size = {{$f.Version}}_size;
-{{- end}}
+{{- end}}{{end}}
 	return dynamos_update_add(&update);
 }
 
@@ -97,7 +99,7 @@ func (p *Plan) glue() ([]byte, error) {
 		if f.Function.Object != nil {
 			g.Object = fmt.Sprint(*f.Function.Object)
 		}
-		if g.Result == "" || !pack.ValidSymbol(g.Name) || !pack.ValidSymbol(g.Version) {
+		if g.Result == "" || !pack.ValidSymbol(g.Name) || !f.Unchanged() && !pack.ValidSymbol(g.Version) {
 			return nil, fmt.Errorf("function %.80q cannot stand in a table", f.Name)
 		}
 		list = append(list, g)

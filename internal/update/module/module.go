@@ -49,8 +49,11 @@ type Function struct {
 	asm asm.Function
 }
 
-// NewFunction joins the two.
+// NewFunction joins the two. One without a version stays as it is.
 func NewFunction(f pack.Function, version asm.Function) Function { return Function{f, version} }
+
+// Unchanged tells that calls of a function are seen, and not led elsewhere.
+func (f *Function) Unchanged() bool { return f.asm.Version == "" }
 
 // A Result is a module, with what a package's manifest says of it.
 type Result struct {
@@ -185,6 +188,10 @@ func (p *Plan) finish(ko []byte, exports map[string]bool) (*Result, error) {
 		r.Imports = append(r.Imports, pack.Symbol(t))
 	}
 	for _, f := range p.Functions {
+		if f.Unchanged() {
+			r.Functions = append(r.Functions, f.Function)
+			continue
+		}
 		if f.Size, err = link.Length(r.Module, f.asm.Version, f.asm.End); err != nil {
 			return nil, err
 		}

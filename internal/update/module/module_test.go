@@ -33,6 +33,7 @@ func example() *Plan {
 				OldSize: 96, Object: &arg, Ends: true}, asm.Function{Name: "f", Version: "fix_0_0", End: "fix_0_0_end"}),
 			NewFunction(pack.Function{Symbol: pack.Symbol{Name: "g.isra.0"}, Result: pack.Void, OldSize: 16, Bare: true},
 				asm.Function{Name: "g.isra.0", Version: "fix_0_1", End: "fix_0_1_end"}),
+			NewFunction(pack.Function{Symbol: pack.Symbol{Name: "h"}, Args: 1, Result: pack.Void, OldSize: 32, Ends: true}, asm.Function{}),
 		},
 	}
 }
@@ -46,6 +47,7 @@ func TestTableSaysWhatTheEngineAsks(t *testing.T) {
 	for _, want := range []string{
 		`{ .symbol = "f", .sympos = 2, .old_size = 96, .version = fix_0_0, .args = 3, .result = DYNAMOS_PTR, .object = 1, .ends = 1, .bare = 0, },`,
 		`{ .symbol = "g.isra.0", .sympos = 0, .old_size = 16, .version = fix_0_1, .args = 0, .result = DYNAMOS_VOID, .object = DYNAMOS_NO_ARG, .ends = 0, .bare = 1, },`,
+		`{ .symbol = "h", .sympos = 0, .old_size = 32, .args = 1, .result = DYNAMOS_VOID, .object = DYNAMOS_NO_ARG, .ends = 1, .bare = 0, },`,
 		`.class = DYNAMOS_OBJECT, .build_id = "` + strings.Repeat("a", 40) + `",`,
 		"functions[0].size = fix_0_0_size; functions[1].size = fix_0_1_size; return dynamos_update_add(&update);",
 	} {

@@ -87,7 +87,7 @@ type Function struct {
 	Ends    bool   `json:"ends,omitempty"`   // the object's life ends with a call
 	Bare    bool   `json:"bare,omitempty"`   // no lock is held across it
 	OldSize int    `json:"old_size"`
-	Size    int    `json:"size"`
+	Size    int    `json:"size"` // 0: it stays as it is, and its calls are seen
 	// Original is the SHA-256 of the kernel's own text as in its image, the
 	// five bytes at its ftrace location zero.
 	Original string `json:"original"`
@@ -203,7 +203,9 @@ func (f *Function) check(class string) error {
 		return errors.New("a text is too long, or not text")
 	case f.Args < 0 || f.Args > 6:
 		return fmt.Errorf("%s has %d arguments; 0 to 6 are possible", f.Name, f.Args)
-	case f.OldSize <= 0 || f.Size <= 0 || f.OldSize > MaxModule || f.Size > MaxModule:
+	case f.Size == 0 && class != Task && class != Object:
+		return fmt.Errorf("%s stays as it is, which only classes task and object allow", f.Name)
+	case f.OldSize <= 0 || f.Size < 0 || f.OldSize > MaxModule || f.Size > MaxModule:
 		return fmt.Errorf("%s has %d bytes in place of %d, which cannot be", f.Name, f.Size, f.OldSize)
 	case !hexDigits(f.Original, 64):
 		return fmt.Errorf("%.80q is no SHA-256", f.Original)

@@ -13,6 +13,8 @@ import (
 type item struct {
 	kind  byte     // 'm' macro, 'f' function with body, 'p' prototype or variable, 's' struct, union or enum
 	names []string // that it declares
+	tag   string   // of a struct or union
+	parts []string // of one: its members
 	head  string   // of a function: up to its body
 	text  string   // with the conditions around it, blanks made one
 }
@@ -139,8 +141,11 @@ func (z *itemizer) end(text string) {
 		}
 		if strings.Contains(head, "enum") {
 			it.names = append(it.names, ident.FindAllString(text[len(head):], -1)...)
+		} else if it.parts = declared(text); len(it.names) > 0 { // what is behind its members has its type
+			it.tag = it.names[0]
+			it.names = append(it.names, declared(text[strings.LastIndexByte(text, '}')+1:])...)
 		} else {
-			it.names = append(it.names, declared(text)...)
+			it.names = it.parts
 		}
 	case strings.Contains(head, "("):
 		it.names = called(head)

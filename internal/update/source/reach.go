@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"skep/internal/update/asm"
 )
 
 // wide is from how many users on a header's change is followed by the names
@@ -22,11 +24,17 @@ var pointer = regexp.MustCompile(`\b(struct|union) [A-Za-z0-9_]+ \*`)
 
 // A reach says how far a changed header goes: to files that speak of a name
 // whose meaning changed, or of a macro, inline function or structure of any
-// header that does.
+// header that does. A structure's members are reached by who names it, or what
+// holds, gives or takes a pointer to it.
 type reach struct {
 	names   map[string]bool
 	byName  map[string][]*item // items of headers with a body, by what they name
+	about   map[string][]*item // items that say `struct NAME`
+	structs map[string][]*item
 	pending []string
+	// holders are members that lead to a structure: their names are common,
+	// and tell only with one of the structure's members beside them.
+	holders map[string]map[string]bool
 }
 
 // narrow keeps of the users those that can see the difference between two
@@ -37,14 +45,19 @@ func (t *Tree) narrow(n *includes, users []string, old, new string) []string {
 	if !ok1 || !ok2 {
 		return users
 	}
-	r := &reach{names: map[string]bool{}, byName: map[string][]*item{}}
+	return t.seeing(n, users, differing(before, after))
+}
+
+// seeing keeps of the users those that can see that items changed.
+func (t *Tree) seeing(n *includes, users []string, changed []item) []string {
+	r := &reach{names: map[string]bool{}, byName: map[string][]*item{}, about: map[string][]*item{},
+		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
 	for _, h := range n.headers(users) {
 		if text, err := os.ReadFile(filepath.Join(t.Dir, h)); err == nil {
 			list, _ := items(string(text))
 			r.index(list)
 		}
 	}
-	changed := differing(before, after)
 	r.index(changed)
 	for i := range changed {
 		r.add(changed[i].names)
@@ -79,6 +92,7 @@ func (n *includes) headers(sources []string) []string {
 func (r *reach) index(list []item) {
 	for i := range list {
 		it := &list[i]
+		r.note(it)
 		if it.kind == 'p' {
 			continue // says that something is there, and no code comes of it
 		}
@@ -95,6 +109,26 @@ func (r *reach) index(list []item) {
 			return false
 		})
 	}
+}
+
+// note keeps which structures an item speaks of.
+func (r *reach) note(it *item) {
+	if it.tag != "" {
+		r.structs[it.tag] = append(r.structs[it.tag], it)
+	}
+	if it.kind == 'm' {
+		return // byName has it
+	}
+	last := ""
+	eachWord(it.text, func(w string) bool {
+		if last == "struct" || last == "union" {
+			if list := r.about[w]; len(list) == 0 || list[len(list)-1] != it {
+				r.about[w] = append(list, it)
+			}
+		}
+		last = w
+		return false
+	})
 }
 
 // eachWord calls f for the names in a text until it says so.
@@ -133,13 +167,79 @@ func (r *reach) follow() {
 		for _, it := range r.byName[name] {
 			r.add(it.names)
 		}
+		if len(r.structs[name]) > 0 {
+			r.lead(name)
+		}
 	}
+}
+
+// lead finds what leads to a structure whose members moved.
+func (r *reach) lead(tag string) {
+	parts := map[string]bool{}
+	for _, it := range r.structs[tag] {
+		for _, p := range it.parts {
+			parts[p] = true
+		}
+	}
+	for _, it := range r.about[tag] {
+		if it.tag == tag {
+			continue
+		}
+		if it.kind != 's' {
+			r.add(it.names)
+			continue
+		}
+		for _, member := range strings.FieldsFunc(it.text, func(c rune) bool { return c == ';' || c == '{' || c == '}' }) {
+			if hasWord(member, tag) {
+				r.hold(declared(member+";"), parts)
+			}
+		}
+	}
+}
+
+func (r *reach) hold(names []string, parts map[string]bool) {
+	for _, n := range names {
+		if r.holders[n] == nil {
+			r.holders[n] = map[string]bool{}
+		}
+		for p := range parts {
+			r.holders[n][p] = true
+		}
+		for _, it := range r.byName[n] {
+			if it.kind != 's' && eachWord(it.text, func(w string) bool { return w != n && parts[w] }) {
+				r.add(it.names)
+			}
+		}
+	}
+}
+
+// says tells whether a text speaks of what changed.
+func (r *reach) says(text string) bool {
+	words := map[string]bool{}
+	var held []string
+	if eachWord(text, func(w string) bool {
+		if !words[w] && r.holders[w] != nil {
+			held = append(held, w)
+		}
+		words[w] = true
+		return r.names[w]
+	}) {
+		return true
+	}
+	for _, h := range held {
+		for p := range r.holders[h] {
+			if words[p] && p != h {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // speaks looks through a source and what it includes that tells as much.
 func (r *reach) speaks(n *includes, t *Tree, file, text string, seen map[string]bool) bool {
 	seen[file] = true
-	if eachWord(text, func(w string) bool { return r.names[w] }) {
+	if r.says(text) {
 		return true
 	}
 	for _, next := range n.direct(file) {
@@ -159,15 +259,64 @@ func local(file, header string) bool {
 	return path.Dir(file) == path.Dir(header) && path.Ext(file) == ".c"
 }
 
+// outside refuses a structure with other members that modules use: they, and
+// what they have allocated, keep the old ones.
+func (w *Work) outside(modules, included map[string]bool) error {
+	n := newIncludes(w.tree.Dir)
+	for file := range included {
+		moved := laidOut(w.old[file], w.new[file])
+		if len(moved) == 0 {
+			continue
+		}
+		if users := w.tree.seeing(n, n.users(modules, file), moved); len(users) > 0 {
+			return &asm.Refusal{Path: file, Symbol: moved[0].tag, Line: lineOf(w.new[file], moved[0].tag),
+				Reason: fmt.Sprintf("%d modules, such as %s, know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own",
+					len(users), users[0])}
+		}
+	}
+	return nil
+}
+
+// laidOut are the structures that a patch gives other members.
+func laidOut(old, new string) []item {
+	was, _ := items(old)
+	is, _ := items(new)
+	before := map[string]string{}
+	for _, it := range was {
+		if it.tag != "" {
+			before[it.tag] = it.text
+		}
+	}
+	var out []item
+	for _, it := range is {
+		if text, ok := before[it.tag]; ok && it.tag != "" && text != it.text {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// lineOf is where a file defines a structure.
+func lineOf(text, tag string) int {
+	head := regexp.MustCompile(`^\s*(typedef\s+)?(struct|union)\s+` + tag + `\s*(\{|$)`)
+	for i, l := range strings.Split(text, "\n") {
+		if head.MatchString(l) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // reasons tells what a patch changes that the assembly does not show: how data
 // is laid out, and the parameters of functions.
 func reasons(path, old, new string) []string {
 	was, _ := items(old)
 	is, _ := items(new)
-	before := map[string]item{}
+	before := map[string][]item{} // SYSCALL_DEFINE3 names several
 	for _, it := range was {
 		if len(it.names) > 0 && it.kind != 'm' {
-			before[string(it.kind)+it.names[0]] = it
+			key := string(it.kind) + it.names[0]
+			before[key] = append(before[key], it)
 		}
 	}
 	var why []string
@@ -175,12 +324,15 @@ func reasons(path, old, new string) []string {
 		if len(it.names) == 0 {
 			continue
 		}
-		was, ok := before[string(it.kind)+it.names[0]]
+		was := before[string(it.kind)+it.names[0]]
+		same := slices.ContainsFunc(was, func(was item) bool {
+			return it.kind == 's' && was.text == it.text || it.kind == 'f' && strings.TrimSpace(was.head) == strings.TrimSpace(it.head)
+		})
 		switch {
-		case !ok:
-		case it.kind == 's' && was.text != it.text:
+		case len(was) == 0 || same:
+		case it.kind == 's':
 			why = append(why, fmt.Sprintf("%s: %s is laid out in another way", path, it.names[0]))
-		case it.kind == 'f' && strings.TrimSpace(was.head) != strings.TrimSpace(it.head):
+		case it.kind == 'f':
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
 		}
 	}

@@ -35,12 +35,14 @@ static inline int maybe(int a) { return a; }
 // Each source tells by its name what it sees.
 var wideTree = map[string]string{
 	"include/wide.h":  wideH,
-	"include/other.h": "#include <wide.h>\n#define JUMP(a) STEP(STEP(a))\nstruct carton { struct box inner; };\nstruct list { struct box *first; };\nint hint(int STEP);\n",
+	"include/other.h": "#include <wide.h>\n#define JUMP(a) STEP(STEP(a))\nstruct carton { struct box inner; };\nstruct list { struct box *first; };\nstruct box *give(void);\nint hint(int STEP);\n",
 	"step.c":          "#include <wide.h>\nint f(int a) { return STEP(a); }\n",
 	"jump.c":          "#include <other.h>\nint f(int a) { return JUMP(a); }\n",
 	"box.c":           "#include <wide.h>\nint f(struct box *b) { return far(b); }\n",
 	"carton.c":        "#include <other.h>\nint f(struct carton *c) { return sizeof(*c); }\n",
 	"list.c":          "#include <other.h>\nint f(struct list *l) { return l != 0; }\n",
+	"lid.c":           "#include <other.h>\nint f(struct list *l) { return l->first->height; }\n",
+	"give.c":          "#include <other.h>\nint f(void) { return give()->height; }\n",
 	"twice.c":         "#include <wide.h>\nint f(int a) { return twice(a); }\n",
 	"maybe.c":         "#include <wide.h>\nint f(int a) { return maybe(a); }\n",
 	"enum.c":          "#include <wide.h>\nint f(void) { return SQUARE; }\n",
@@ -72,7 +74,7 @@ func TestNarrowFollowsNames(t *testing.T) {
 		{"macro", "+ 1)", "+ 2)", "jump step"},
 		{"comment", "not STEP", "still not STEP", ""},
 		{"inline function", "2 * a", "3 * a", "inside twice"},
-		{"member", "int width, height", "int width, depth, height", "box carton"},
+		{"member", "int width, height", "int width, depth, height", "box carton give lid"},
 		{"enumerator", "ROUND,", "ROUND, OVAL,", "enum"},
 		{"condition", "CONFIG_X", "CONFIG_Y", "maybe"},
 		{"new prototype", "extern int far", "int near(int a);\nextern int far", ""},
@@ -98,12 +100,15 @@ func TestNarrowFollowsNames(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	old := "struct box { int a; };\nstatic int f(int a)\n{\n\treturn a;\n}\nint g(void) { return 1; }\n"
+	old := "struct box { int a; };\nstatic int f(int a)\n{\n\treturn a;\n}\nint g(void) { return 1; }\n" +
+		"SYSCALL_DEFINE1(one, int, a)\n{\n\treturn f(a);\n}\nSYSCALL_DEFINE1(two, int, b)\n{\n\treturn f(b);\n}\n"
 	for _, c := range []struct{ old, new, want string }{
 		{"int a;", "int a, b;", "x.c: box is laid out in another way"},
 		{"f(int a)", "f(int a, int b)", "x.c: f has other parameters or another result"},
 		{"int g(void)", "long g(void)", "x.c: g has other parameters or another result"},
 		{"return a", "return a + 1", ""},
+		{"return f(a)", "return f(-a)", ""},
+		{"one, int, a", "one, long, a", "x.c: SYSCALL_DEFINE1 has other parameters or another result"},
 	} {
 		if got := strings.Join(reasons("x.c", old, strings.Replace(old, c.old, c.new, 1)), "; "); got != c.want {
 			t.Errorf("%s: %q", c.new, got)

@@ -16,6 +16,20 @@ import (
 	"time"
 )
 
+// A toolError is what a program complained about, all of it.
+type toolError struct {
+	tool string
+	err  error
+	text string
+}
+
+// Error gives the end of it.
+func (e *toolError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", e.tool, e.err, e.text[max(0, len(e.text)-1500):])
+}
+
+func (e *toolError) Unwrap() error { return e.err }
+
 // output runs a program in dir and gives what it printed; an error carries the
 // end of what it complained about. What it started ends with it.
 func output(ctx context.Context, dir string, in io.Reader, name string, args ...string) ([]byte, error) {
@@ -36,7 +50,7 @@ func output(ctx context.Context, dir string, in io.Reader, name string, args ...
 		if text == "" {
 			text = strings.TrimSpace(out.String())
 		}
-		return nil, fmt.Errorf("%s: %w: %s", name, err, text[max(0, len(text)-1500):])
+		return nil, &toolError{name, err, text}
 	}
 	return out.Bytes(), nil
 }

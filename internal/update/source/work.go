@@ -137,6 +137,9 @@ func (w *Work) units(ctx context.Context) error {
 			included[p.path] = true
 		}
 	}
+	if err := w.outside(module, included); err != nil {
+		return err
+	}
 	if len(included) > 0 {
 		w.users(newIncludes(w.tree.Dir), image, included, own)
 	}
@@ -229,7 +232,7 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, err
 	}
 	if err := w.round(ctx, &copied, "after", says, w.settled()...); err != nil {
-		return nil, fmt.Errorf("the patched source does not compile: %w", err)
+		return nil, &CompileError{err}
 	}
 	now, err := readLaid(copied.Dir)
 	if err != nil {
@@ -239,6 +242,25 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
 	}
 	return w.collect(ctx, &copied)
+}
+
+// A CompileError is what the compiler says of the patched source.
+type CompileError struct{ Says error }
+
+func (e *CompileError) Error() string {
+	return "the patched source does not compile: " + e.Says.Error()
+}
+
+// Unwrap gives what ended the compiler.
+func (e *CompileError) Unwrap() error { return e.Says }
+
+// Text is all that it says.
+func (e *CompileError) Text() string {
+	var tool *toolError
+	if errors.As(e.Says, &tool) {
+		return tool.text
+	}
+	return e.Says.Error()
 }
 
 // readLaid reads the headers that make writes from the layout of structures.
@@ -279,6 +301,9 @@ func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, 
 	for _, s := range settled {
 		args = append([]string{"-o", s}, args...)
 	}
+	if name == "after" {
+		args = append([]string{"-k"}, args...) // all that is wrong at once
+	}
 	if err := t.run(ctx, args...); err != nil {
 		return err
 	}
@@ -311,22 +336,35 @@ func (w *Work) collect(ctx context.Context, t *Tree) ([]Unit, error) {
 // Change compares a unit's two texts. A change that cannot be carried gives an
 // *asm.Refusal with its line.
 func (w *Work) Change(u Unit) (*asm.Change, error) {
-	var units [2]*asm.Unit
-	for i, file := range []string{u.Before, u.After} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if units[i], err = asm.Parse(u.Path, text); err != nil {
-			return nil, err
-		}
+	before, after, err := u.parse()
+	if err != nil {
+		return nil, err
 	}
-	c, err := asm.Compare(units[0], units[1])
+	c, err := asm.Compare(before, after)
+	return c, w.lined(err)
+}
+
+// lined gives a refusal its line.
+func (w *Work) lined(err error) error {
 	var r *asm.Refusal
 	if errors.As(err, &r) && r.Line == 0 {
 		r.Line = w.Line(r.Path, r.Symbol)
 	}
-	return c, err
+	return err
+}
+
+func (u Unit) parse() (before, after *asm.Unit, err error) {
+	var units [2]*asm.Unit
+	for i, file := range []string{u.Before, u.After} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if units[i], err = asm.Parse(u.Path, text); err != nil {
+			return nil, nil, err
+		}
+	}
+	return units[0], units[1], nil
 }
 
 // Close removes what Assemble has made.

@@ -65,7 +65,9 @@ var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]{3,}`)
 var comment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*|"[^"\n]*"`)
 
 // words are those of lines that only one of two versions has.
-func words(a, b string) map[string]bool {
+func words(a, b string) map[string]bool { return wordsOf(word, a, b) }
+
+func wordsOf(word *regexp.Regexp, a, b string) map[string]bool {
 	count := map[string]int{}
 	for _, l := range strings.Split(a, "\n") {
 		count[l]--

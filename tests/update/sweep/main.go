@@ -10,8 +10,8 @@
 //	                                OUT, and what comes of each, a line each;
 //	                                all of the image's if no number is given
 //
-// run builds for the version that BASE names, by default 6.1.176-1, whose
-// source has to be prepared; NEW is the tree of the later one.
+// run builds for the version that BASE names, by default 6.1.176-1. NEW is the
+// tree of the later one, or its version: then it is fetched.
 package main
 
 import (
@@ -27,7 +27,6 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/lab"
 	"skep/internal/update"
 	"skep/internal/update/pack"
 )
@@ -58,18 +57,17 @@ func list(old, new string) error {
 	return err
 }
 
-func run(ctx context.Context, listFile, new, out string, numbers []string) error {
+func run(ctx context.Context, listFile, newer, out string, numbers []string) error {
 	text, err := os.ReadFile(listFile)
 	if err != nil {
 		return err
 	}
-	cache, err := lab.CacheDir()
+	t, err := openTrees(ctx, newer)
 	if err != nil {
 		return err
 	}
-	old := filepath.Join(cache, "source", base())
-	if _, err := os.Stat(old); err != nil {
-		return fmt.Errorf("the source of %s is not prepared: build any update for it first: %w", base(), err)
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
 	}
 	for _, line := range strings.Split(string(text), "\n") {
 		f := strings.Fields(line)
@@ -77,7 +75,7 @@ func run(ctx context.Context, listFile, new, out string, numbers []string) error
 			continue
 		}
 		begun := time.Now()
-		verdict, err := try(ctx, old, new, out, f[0], f[3:])
+		verdict, err := t.try(ctx, out, f[0], f[3:])
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -89,20 +87,52 @@ func run(ctx context.Context, listFile, new, out string, numbers []string) error
 	return nil
 }
 
-// try makes the patch of one case and builds its package.
-func try(ctx context.Context, old, new, out, number string, files []string) (string, error) {
-	patch, err := diff(ctx, old, new, files)
+// rounds bounds how often a case is widened.
+const rounds = 8
+
+// try makes the patch of one case and builds its package. A case takes along
+// what it does not compile or link without.
+func (t *trees) try(ctx context.Context, out, number string, files []string) (string, error) {
+	listed := len(files)
+	for range rounds {
+		verdict, err := t.build(ctx, out, number, files)
+		more, wide := t.missing(files, err)
+		if wide != nil {
+			return "", wide
+		}
+		if len(more) > 0 {
+			fmt.Fprintf(os.Stderr, "%s is not whole without %s\n", number, strings.Join(more, " "))
+			files = append(slices.Clone(files), more...)
+			continue
+		}
+		if len(files) > listed {
+			verdict += " (with " + strings.Join(files[listed:], " ") + ")"
+			if err != nil {
+				err = fmt.Errorf("with %s: %w", strings.Join(files[listed:], " "), err)
+			}
+		}
+		return verdict, err
+	}
+	return "", fmt.Errorf("with %s it still does not compile", strings.Join(files[listed:], " "))
+}
+
+func (t *trees) build(ctx context.Context, out, number string, files []string) (string, error) {
+	patch, err := diff(ctx, t.old.Dir, t.new.Dir, files)
 	if err != nil {
 		return "", err
 	}
 	if err := os.WriteFile(filepath.Join(out, number+".patch"), patch, 0o644); err != nil {
 		return "", err
 	}
+	file := filepath.Join(out, number+pack.Suffix)
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		return "", err
+	}
 	made, err := update.Build(ctx, update.Plan{Name: "fix_" + number, Patch: patch, Kernels: []string{base()}, Says: os.Stderr})
 	if err != nil {
 		return "", err
 	}
-	if err := pack.Save(filepath.Join(out, number+pack.Suffix), made); err != nil {
+	if err := pack.Save(file, made); err != nil {
 		return "", err
 	}
 	var names []string

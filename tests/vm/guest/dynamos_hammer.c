@@ -10,6 +10,10 @@
  *   dynamos_hammer go FILE
  *   dynamos_hammer end FILE        all end
  *
+ *   dynamos_hammer allot FD OFFSET LENGTH N
+ *                                  asks fallocate() N times, and gives the file
+ *                                  back in between; prints what it was told
+ *
  * The question names a network device by 16 bytes without a NUL, whose first
  * 15 are the name of one that is there. The answer tells who was asked: ENODEV
  * by a kernel without the fix, ENXIO (no such neighbour) by one that ends the
@@ -200,10 +204,27 @@ static void stop(void)
 		       w->nxio, w->inval, w->other);
 }
 
+static void allot(int fd, off_t offset, off_t length, int count)
+{
+	int wrong = 0;
+
+	while (count-- > 0) {
+		wrong = fallocate(fd, 0, offset, length) ? errno : 0;
+		if (ftruncate(fd, 0))
+			fail("ftruncate");
+	}
+	puts(wrong ? strerror(wrong) : "granted");
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 2 ? argv[1] : "";
 
+	if (!strcmp(word, "allot") && argc == 6) {
+		allot(atoi(argv[2]), atol(argv[3]), atol(argv[4]),
+		      atoi(argv[5]));
+		return 0;
+	}
 	if (!strcmp(word, "start") && argc == 4) {
 		start(argv[2], atoi(argv[3]));
 		return 0;

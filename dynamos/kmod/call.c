@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a call of a hooked function runs through. One small function for each
+ * slot, written in C so that the unwinder knows its frame. It counts on entry
+ * before preemption is on again, and on exit as the last thing it does: after
+ * dynamos_settle(), whoever is not counted is gone.
+ *
+ * A wrapper itself does what most calls need: a constant choice, or a table
+ * whose words decide. It has one saved register and no other frame. All else is
+ * for dynamos_call_slow(), which begins anew. No lock is taken in either.
+ */
+#include <linux/err.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/timekeeping.h>
+
+#include "compat.h"
+#include "each.h"
+#include "layout.h"
+#include "slot.h"
+
+typedef unsigned long function(unsigned long a, unsigned long b,
+			       unsigned long c, unsigned long d,
+			       unsigned long e, unsigned long f);
+
+static bool wants(struct dynamos_version *version, struct dynamos_call *call,
+		  const unsigned long *args)
+{
+	switch (READ_ONCE(version->choice)) {
+	case DYNAMOS_TAKE:
+		return true;
+	case DYNAMOS_TABLE:
+		return dynamos_policy_ask(version);
+	case DYNAMOS_ASK:
+		return dynamos_version_ask(version, call, args) &&
+		       version->call;
+	default:
+		return false;
+	}
+}
+
+/* Versions of a function have results of one type. It gives the result back so
+ * that a wrapper need not keep it. */
+static noinline unsigned long count_error(const struct dynamos_slot *slot,
+					  struct dynamos_tally __percpu *tally,
+					  const unsigned long result)
+{
+	unsigned long error = result;
+
+	switch (READ_ONCE(slot->kernel.result)) {
+	case DYNAMOS_INT:
+		error = (long)(int)result;
+		fallthrough;
+	case DYNAMOS_LONG:
+	case DYNAMOS_PTR:
+		if (IS_ERR_VALUE(error))
+			this_cpu_inc(tally->errors);
+	}
+	return result;
+}
+
+static __always_inline bool may_be_error(unsigned long result)
+{
+	return (u32)result >= (u32)-MAX_ERRNO;
+}
+
+static __always_inline bool due(const struct dynamos_version *version,
+				struct dynamos_tally __percpu *tally)
+{
+	return !(this_cpu_read(tally->in) & version->sample);
+}
+
+static __always_inline void count_in(struct dynamos_tally __percpu *tally)
+{
+	this_cpu_inc(tally->in);
+	if (unlikely(!in_task()))
+		this_cpu_inc(tally->outside);
+}
+
+/* Preemption is off, and on again when the version runs. */
+unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
+				unsigned long c, unsigned long d,
+				unsigned long e, unsigned long f,
+				const struct dynamos_slot *slot)
+{
+	const unsigned long args[] = {a, b, c, d, e, f};
+	struct dynamos_version *version = READ_ONCE(slot->first);
+	struct dynamos_tally __percpu *tally;
+	struct dynamos_call call;
+	unsigned long result;
+	function *to;
+
+	call.flags = 0;
+	while (!wants(version, &call, args))
+		version = READ_ONCE(version->older);
+	tally = READ_ONCE(version->tally);
+	if (due(version, tally)) {
+		call.began = ktime_get_mono_fast_ns();
+		call.flags |= DYNAMOS_CALL_TIMED;
+	}
+	count_in(tally);
+	to = version->call;
+	preempt_enable_notrace();
+
+	result = to(a, b, c, d, e, f);
+	if (may_be_error(result))
+		result = count_error(slot, tally, result);
+	if (call.flags)
+		dynamos_call_end(version, &call, result);
+	this_cpu_inc(tally->out);
+	return result;
+}
+
+/* 1: take it; 0: not; -1: words do not tell. The task is read anew for each
+ * test: a wrapper has no register to keep it. */
+static __always_inline int words(const struct dynamos_version *version)
+{
+	const struct dynamos_test *test = READ_ONCE(version->table)->task;
+
+	if (unlikely(!in_task()))
+		return -1;
+	while (!dynamos_policy_agrees(test, dynamos_layout,
+				      dynamos_compat_current()))
+		test++;
+	return unlikely(test->more) ? -1 : test->choice;
+}
+
+/* Whether the version that the call takes was quick to find. */
+static __always_inline bool choose(const struct dynamos_slot *slot,
+				   const struct dynamos_version **chosen)
+{
+	const struct dynamos_version *version = READ_ONCE(slot->first);
+	u32 choice = READ_ONCE(version->choice);
+	int yes;
+
+	while (unlikely(choice != DYNAMOS_TAKE)) {
+		if (choice == DYNAMOS_ASK)
+			return false;
+		yes = choice == DYNAMOS_TABLE ? words(version) : 0;
+		if (yes < 0)
+			return false;
+		if (yes)
+			break;
+		version = READ_ONCE(version->older);
+		choice = READ_ONCE(version->choice);
+	}
+	*chosen = version;
+	return true;
+}
+
+static __always_inline unsigned long run(const struct dynamos_slot *slot,
+					 unsigned long a, unsigned long b,
+					 unsigned long c, unsigned long d,
+					 unsigned long e, unsigned long f)
+{
+	struct dynamos_tally __percpu *tally;
+	const struct dynamos_version *version;
+	unsigned long result;
+	function *to;
+
+	preempt_disable_notrace();
+	if (unlikely(!choose(slot, &version)))
+		return dynamos_call_slow(a, b, c, d, e, f, slot);
+	tally = READ_ONCE(version->tally);
+	if (unlikely(due(version, tally)))
+		return dynamos_call_slow(a, b, c, d, e, f, slot);
+	count_in(tally);
+	to = version->call;
+	preempt_enable_notrace();
+
+	result = to(a, b, c, d, e, f);
+	if (unlikely(may_be_error(result)))
+		result = count_error(slot, tally, result);
+	this_cpu_inc(tally->out);
+	return result;
+}
+
+#define DECLARE(n)                                                             \
+	void dynamos_entry_##n(void);                                          \
+	void dynamos_kernel_##n(void);                                         \
+	function dynamos_wrapper_##n;
+DYNAMOS_EACH(DECLARE)
+
+#define WRAPPER(n)                                                             \
+	notrace unsigned long dynamos_wrapper_##n(                             \
+		unsigned long a, unsigned long b, unsigned long c,             \
+		unsigned long d, unsigned long e, unsigned long f)             \
+	{                                                                      \
+		return run(&dynamos_slots[n], a, b, c, d, e, f);               \
+	}
+DYNAMOS_EACH(WRAPPER)
+
+#define TEXT(n) {dynamos_entry_##n, dynamos_kernel_##n, dynamos_wrapper_##n},
+const struct dynamos_text dynamos_texts[DYNAMOS_SLOTS] = {DYNAMOS_EACH(TEXT)};

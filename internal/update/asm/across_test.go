@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+
+package asm
+
+import (
+	"maps"
+	"testing"
+)
+
+const named = `
+int keep(int a) { seen("keep"); return a; }
+int set(int a) { seen("set"); return a + 2; }
+int (*const table[])(int) = { keep, set };
+int run(int a) { return set(a) + 1; }
+`
+
+func TestRenamedFunctionIsNoChange(t *testing.T) {
+	before := compile(t, "before", named)
+	after := compile(t, "after", replacing(t, replacing(t, replacing(t, named, "int set(", "int set_all("), "keep, set ", "keep, set_all "), "set(a) + 1", "set_all(a) + 1"))
+	names := Renamed(parse(t, before), parse(t, after))
+	if !maps.Equal(names, map[string]string{"set_all": "set"}) {
+		t.Fatalf("renamed: %v", names)
+	}
+	c, err := Compare(parse(t, before), parse(t, string(Rename([]byte(after), names))))
+	if err != nil || !c.None() {
+		t.Errorf("%v, %v", c, err)
+	}
+	if _, err := Compare(parse(t, before), parse(t, after)); err == nil {
+		t.Error("a table with another name in it is no change")
+	}
+}
+
+func TestRenamedAndChangedFunctionIsNew(t *testing.T) {
+	after := replacing(t, replacing(t, named, "set(", "set_all("), "keep, set ", "keep, set_all ")
+	for _, other := range []string{replacing(t, after, "a + 2", "a + 3"), replacing(t, after, "int set_all(int a) {", "static int set_all(int a) {")} {
+		if names := Renamed(parse(t, compile(t, "before", named)), parse(t, compile(t, "after", other))); len(names) > 0 {
+			t.Errorf("renamed: %v", names)
+		}
+	}
+}
+
+func TestRenameTakesWholeNames(t *testing.T) {
+	const text = "\t.section\t.text.f,\"ax\"\nf:\n\tcall\tff\n\tmovq\t$f, f+4(%rip)\n\t.quad f,f,f.x\n\t.string \"f f\"\n"
+	const want = "\t.section\t.text.g,\"ax\"\ng:\n\tcall\tff\n\tmovq\t$g, g+4(%rip)\n\t.quad g,g,g.x\n\t.string \"f f\"\n"
+	if got := string(Rename([]byte(text), map[string]string{"f": "g"})); got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
+	const user, maker = "int run(int a) { seen(\"run\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n"
+	uses, err := compare(t, user, "extern int made(int);\n"+replacing(t, user, "return a", "return made(a)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	makes, err := compare(t, maker, maker+"static noinline int help(int a) { seen(\"help\"); return a; }\nint made(int a) { return help(a) + 1; }\nint idle(int a) { return a; }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !makes.None() || !maps.Equal(set(makes.Added()), set([]string{"made", "idle"})) {
+		t.Errorf("none: %v, added: %v", makes.None(), makes.Added())
+	}
+	if needs := set(uses.Needs()); !needs["made"] || !needs["seen"] || needs["run"] || needs["idle"] {
+		t.Errorf("needs: %v", needs)
+	}
+	if err := makes.Carry("made"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "new", makes.New, "help", "made")
+	want(t, "added", makes.Added(), "idle")
+	if makes.None() || len(makes.Extract("u_1").Functions) != 0 {
+		t.Error("what is carried replaces nothing, and is there")
+	}
+}
+
+func TestMovedFunctionIsSeenWhereItChanges(t *testing.T) {
+	const stays, goes = "int stays(int a) { seen(\"stays\"); return a; }\n", "int goes(int a) { seen(\"goes\"); return a + 1; }\n"
+	from, err := compare(t, stays+goes, stays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text  string
+		moved bool
+	}{{goes, false}, {replacing(t, goes, "a + 1", "a + 2"), true}, {replacing(t, goes, "int goes(", "static noinline int goes("), false}} {
+		to, err := compare(t, replacing(t, stays, "int stays", "int other"), replacing(t, stays, "int stays", "int other")+c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, moved := to.Moved(from); moved != c.moved || moved && name != "goes" {
+			t.Errorf("%q: %q, %v", c.text, name, moved)
+		}
+	}
+}
+
+func TestFunctionOfTheStartIsNotCarried(t *testing.T) {
+	c, err := compare(t, "int old(int a) { seen(\"old\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n__init int made(int a) { return a; }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Carry("made"); err == nil {
+		t.Error("it is carried")
+	}
+}
+
+func set(names []string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+	"skep/internal/update"
+	"skep/internal/update/pack"
+)
+
+// A workload is what enters the functions that a fix changes.
+type workload struct {
+	says string
+	word string // of dynamos_enter
+	text string // of the shell, before it
+}
+
+// tunnel is made over a device that leads nowhere.
+const tunnel = `ip link show vx0 >/dev/null 2>&1 && exit 0
+ip link add d0 type dummy && ip link set d0 up && ip addr add 192.168.77.1/24 dev d0
+ip neigh add 192.168.77.2 lladdr 02:00:00:00:00:02 dev d0
+ip link add vx0 type vxlan id 7 remote 192.168.77.2 dstport 4789 dev d0 && ip link set vx0 up
+ip addr add 192.168.78.1/24 dev vx0 && ip neigh add 192.168.78.2 lladdr 02:00:00:00:00:03 dev vx0`
+
+// probes are set and taken away, on a function and on one that can have none.
+const probes = `t=/sys/kernel/tracing; mountpoint -q $t || mount -t tracefs none $t
+for i in 1 2 3; do
+	echo 'p:skep/one vfs_fsync' >$t/kprobe_events && echo '-:skep/one' >>$t/kprobe_events || exit 1
+	! echo 'p:skep/two kprobe_dispatcher' 2>/dev/null >$t/kprobe_events || exit 1
+done`
+
+// workloads by the number of the case in tests/update/fixes.txt.
+var workloads = map[int]workload{
+	1:  {says: "ICMPv6 errors", word: "icmp6"},
+	3:  {says: "madvise, process_madvise", word: "pageout"},
+	5:  {says: "settimeofday of 32-bit programs", word: "settime"},
+	22: {says: "links in /proc", word: "links"},
+	27: {says: "a BPF program with an XSKMAP", word: "xskmap"},
+	42: {says: "keyctl", word: "persistent"},
+	68: {says: "sockets", word: "slab"},
+	74: {says: "kprobes", text: probes},
+	77: {says: "a VXLAN tunnel", text: tunnel, word: "send"},
+	93: {says: "signals of pipes", word: "fasync"},
+}
+
+// Each fix that could be built is loaded, takes calls, leaves and is unloaded,
+// one after the other in one machine. It has one processor, because some of
+// the functions are always in use, and QEMU's emulator may run text that
+// another processor has changed.
+func TestSoakUpdateFixes(t *testing.T) {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(build, "update", "fixes")
+	files, err := filepath.Glob(filepath.Join(folder, "*"+pack.Suffix))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no packages in %s (%v): make soak ROOM=dynamos-fixes builds them", folder, err)
+	}
+	const kernel = "6.1.176-1"
+	vm := vmtest.Boot(t, lab.Machine{Name: "fixes", Kernel: kernel, CPUs: 1, Memory: 1024, Modules: []string{"dynamos", "dummy", "vxlan"}}, vmtest.Limit(40*time.Minute))
+	f := fixes{t, vm, filepath.Join(build, "bin", "skep") + " update ", folder}
+	for _, n := range numbers(t, files) {
+		t.Log(f.try(n))
+	}
+	_, text := f.do("rmmod dynamos; cat /proc/modules")
+	claim(t, "nothing of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
+}
+
+// numbers are those of the cases, in their order.
+func numbers(t *testing.T, files []string) []int {
+	var list []int
+	for _, f := range files {
+		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), pack.Suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// fixes takes the packages of a folder through one machine.
+type fixes struct {
+	t            *testing.T
+	vm           *vmtest.VM
+	skep, folder string
+}
+
+// do runs a script and tells whether it ended well.
+func (f *fixes) do(script string) (bool, string) {
+	text := f.vm.Output(shell("{ " + script + "\n} 2>&1; echo exit $?"))
+	text, ok := strings.CutSuffix(text, "exit 0\n")
+	return ok, text
+}
+
+// try takes one fix from its package to the kernel and back, and tells how far
+// that went.
+func (f *fixes) try(n int) string {
+	name := fmt.Sprintf("fix_%d", n)
+	line := fmt.Sprintf("case %d:", n)
+	loaded, text := f.do(fmt.Sprintf(f.skep+"apply %s --all --confirm 0", filepath.Join(f.folder, strconv.Itoa(n)+pack.Suffix)))
+	claim(f.t, fmt.Sprintf("case %d is loaded", n), loaded, "%s", text)
+	if !loaded {
+		return line + " not loaded"
+	}
+	line += " loaded," + f.enter(n, name)
+	reversed, text := f.do(fmt.Sprintf(f.skep+"revert --wait 60s --remove %s", name))
+	claim(f.t, fmt.Sprintf("case %d is reversed", n), reversed && strings.Contains(text, "unloaded"), "%s", text)
+	if !reversed {
+		return line + " not reversed"
+	}
+	return line + " reversed"
+}
+
+// enter has a program enter the new functions, and reads in the counts which
+// of them took a call.
+func (f *fixes) enter(n int, name string) string {
+	w, ok := workloads[n]
+	if !ok {
+		return " not entered (no workload),"
+	}
+	before := f.counts(name)
+	script := "( true\n" + w.text + "\n)"
+	if w.word != "" {
+		script += " && " + tool(f.t, "dynamos_enter") + " " + w.word
+	}
+	went, text := f.do(script)
+	claim(f.t, fmt.Sprintf("case %d: %s still do what they did", n, w.says), went, "%s", text)
+	var entered, idle []string
+	for i, now := range f.counts(name) {
+		if calls := now.New.Calls - before[i].New.Calls; calls > 0 {
+			entered = append(entered, fmt.Sprintf("%s %d", now.Symbol, calls))
+		} else {
+			idle = append(idle, now.Symbol)
+		}
+	}
+	claim(f.t, fmt.Sprintf("case %d is entered by %s", n, w.says), len(entered) > 0, "no call of %s", strings.Join(idle, ", "))
+	return fmt.Sprintf(" entered by %s (calls: %s; none: %s),", w.says, strings.Join(entered, ", "), strings.Join(idle, ", "))
+}
+
+func (f *fixes) counts(name string) []update.Function {
+	_, text := f.do(f.skep + "status --json " + name)
+	var list []update.Status
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
+		f.t.Fatalf("status of %s: %v: %q", name, err, text)
+	}
+	return list[0].Functions
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Enters functions of the kernel that fixes change, each by what a program
+ * does: `dynamos_enter WORD`. What the calls answer is looked at as far as old
+ * and new functions agree.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/keyctl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define ROUNDS 20
+#define PAGES 64
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* An unreachable port is told by ICMPv6, whose headers are looked through. */
+static void icmp6(void)
+{
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(9),
+				  .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), refused = 0, i;
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		fail("a socket to ::1");
+	for (i = 0; i < ROUNDS; i++)
+		refused += send(fd, "", 1, 0) < 0 && errno == ECONNREFUSED;
+	if (!refused)
+		fail("nobody says that the port is closed");
+	close(fd);
+}
+
+static char *pages(size_t size, int flags)
+{
+	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	if (at == MAP_FAILED)
+		fail("mmap");
+	memset(at, 'x', size);
+	return at;
+}
+
+static void pageout(void)
+{
+	size_t size = PAGES * getpagesize();
+	struct iovec v = {.iov_base = pages(size, 0), .iov_len = size};
+	int self = syscall(SYS_pidfd_open, getpid(), 0), i;
+	FILE *file = tmpfile();
+	void *mapped;
+
+	if (self < 0 || !file || ftruncate(fileno(file), size))
+		fail("a process and a file");
+	mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fileno(file), 0);
+	if (mapped == MAP_FAILED)
+		fail("mmap of a file");
+	for (i = 0; i < ROUNDS; i++) {
+		if (madvise(v.iov_base, size, MADV_PAGEOUT) ||
+		    madvise(mapped, size, MADV_PAGEOUT))
+			fail("madvise");
+		if (syscall(SYS_process_madvise, self, &v, 1, MADV_PAGEOUT,
+			    0) != (long)size)
+			fail("process_madvise");
+		if (((char *)v.iov_base)[size - 1] != 'x')
+			fail("a page that was out");
+	}
+}
+
+/* The call of 32-bit programs: a time that is none is refused. */
+static void settime(void)
+{
+	int *tv = (int *)pages(getpagesize(), MAP_32BIT), i;
+	long result;
+
+	for (i = 0; i < ROUNDS; i++) {
+		tv[0] = 1;
+		tv[1] = -1;
+		__asm__ volatile("int $0x80"
+				 : "=a"(result)
+				 : "a"(79), "b"(tv), "c"(0)
+				 : "memory", "r8", "r9", "r10", "r11");
+		if ((int)result != -EINVAL)
+			fail("settimeofday");
+	}
+}
+
+static int bpf(int command, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+/* The verifier writes a look-up in a map of sockets as instructions. */
+static void xskmap(void)
+{
+	union bpf_attr map = {.map_type = BPF_MAP_TYPE_XSKMAP,
+			      .key_size = 4,
+			      .value_size = 4,
+			      .max_entries = 4};
+	struct bpf_insn text[] = {
+		{.code = BPF_ST | BPF_W | BPF_MEM, .dst_reg = 10, .off = -4},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_X,
+		 .dst_reg = 2,
+		 .src_reg = 10},
+		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 2, .imm = -4},
+		{.code = BPF_LD | BPF_DW | BPF_IMM,
+		 .dst_reg = 1,
+		 .src_reg = BPF_PSEUDO_MAP_FD},
+		{0},
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_map_lookup_elem},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = XDP_PASS},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	union bpf_attr prog = {.prog_type = BPF_PROG_TYPE_XDP,
+			       .insn_cnt = sizeof(text) / sizeof(text[0]),
+			       .insns = (unsigned long)text,
+			       .license = (unsigned long)"GPL"};
+	int i, fd;
+
+	text[3].imm = bpf(BPF_MAP_CREATE, &map);
+	if (text[3].imm < 0)
+		fail("a map");
+	for (i = 0; i < ROUNDS; i++) {
+		fd = bpf(BPF_PROG_LOAD, &prog);
+		if (fd < 0)
+			fail("a program");
+		close(fd);
+	}
+}
+
+static void persistent(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++)
+		if (syscall(SYS_keyctl, KEYCTL_GET_PERSISTENT, -1,
+			    KEY_SPEC_PROCESS_KEYRING) < 0)
+			fail("keyctl");
+}
+
+/* Sockets and pipes want memory of the kernel, more than it has at hand. */
+static void slab(void)
+{
+	static int fd[400][2];
+	int i, k;
+
+	for (i = 0; i < ROUNDS; i++) {
+		for (k = 0; k < 400; k++)
+			if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd[k]))
+				fail("socketpair");
+		for (k = 0; k < 400; k++) {
+			close(fd[k][0]);
+			close(fd[k][1]);
+		}
+	}
+}
+
+/* A file that signals: both ends of a pipe, and one that is both. */
+static void fasync(void)
+{
+	char name[] = "/tmp/enter-fifo";
+	int fd[3], i, k, flags;
+
+	signal(SIGIO, SIG_IGN);
+	unlink(name);
+	if (pipe(fd) || mkfifo(name, 0600))
+		fail("pipes");
+	fd[2] = open(name, O_RDWR);
+	for (i = 0; i < ROUNDS; i++)
+		for (k = 0; k < 3; k++) {
+			flags = fcntl(fd[k], F_GETFL);
+			if (fcntl(fd[k], F_SETFL, flags | O_ASYNC) ||
+			    fcntl(fd[k], F_SETFL, flags))
+				fail("fcntl");
+		}
+	unlink(name);
+}
+
+static void links(void)
+{
+	static const char *const names[] = {"/proc/self/cwd", "/proc/self/root",
+					    "/proc/self/exe", "/proc/self/fd/0",
+					    "/proc/self/ns/mnt"};
+	char text[4096];
+	size_t k;
+	int i, fd;
+
+	for (i = 0; i < ROUNDS; i++)
+		for (k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			if (readlink(names[k], text, sizeof(text)) <= 0)
+				fail(names[k]);
+			fd = open(names[k], O_PATH);
+			if (fd < 0)
+				fail(names[k]);
+			close(fd);
+		}
+}
+
+/* To nobody, over the tunnel that is there. */
+static void send_on(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(9),
+				 .sin_addr.s_addr = htonl(0xc0a84e02)};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), i;
+
+	for (i = 0; i < ROUNDS; i++)
+		if (sendto(fd, "", 1, 0, (void *)&to, sizeof(to)) != 1)
+			fail("192.168.78.2");
+	close(fd);
+}
+
+static const struct {
+	const char *word;
+	void (*enter)(void);
+} words[] = {
+	{"icmp6", icmp6},   {"pageout", pageout},	{"settime", settime},
+	{"xskmap", xskmap}, {"persistent", persistent}, {"slab", slab},
+	{"send", send_on},  {"fasync", fasync},		{"links", links},
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; argc == 2 && i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(argv[1], words[i].word)) {
+			words[i].enter();
+			return 0;
+		}
+	fprintf(stderr, "one word is expected:");
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		fprintf(stderr, " %s", words[i].word);
+	fputc('\n', stderr);
+	return 2;
+}
