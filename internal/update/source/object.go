@@ -6,7 +6,9 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,30 +20,66 @@ import (
 // each: "image" and the source. Older ones list modules' files too.
 const objectsFile = ".skep-objects"
 
+// modulesFile lists the sources of modules, once somebody asked for them.
+const modulesFile = ".skep-modules"
+
 var compiles = regexp.MustCompile(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
 
 // listObjects asks make what a build of the image would compile. Modules have
-// five times as many files, and only a patch of one of those asks for them.
+// five times as many files, and few patches ask for those.
 func (t *Tree) listObjects(ctx context.Context) error {
 	out, err := t.wouldCompile(ctx, "vmlinux")
 	if err != nil {
 		return err
 	}
+	seen := t.compiled(out, "")
+	if len(seen) < 1000 {
+		return fmt.Errorf("make would compile only %d files: the source is not whole", len(seen))
+	}
+	var text strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintln(&text, "image", path)
+	}
+	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(text.String()), 0o644)
+}
+
+// modules gives the sources of all modules: a minute for the first who asks.
+func (t *Tree) modules(ctx context.Context) (map[string]bool, error) {
+	file := filepath.Join(t.Dir, modulesFile)
+	text, err := os.ReadFile(file)
+	if err == nil {
+		seen := map[string]bool{}
+		for _, path := range strings.Fields(string(text)) {
+			seen[path] = true
+		}
+		return seen, nil
+	}
+	out, err := t.wouldCompile(ctx, "vmlinux", "modules")
+	if err != nil {
+		return nil, err
+	}
+	seen := t.compiled(out, "[M]")
+	if len(seen) == 0 {
+		return nil, errors.New("make would compile no modules: the source is not whole")
+	}
+	list := strings.Join(slices.Sorted(maps.Keys(seen)), "\n") + "\n"
+	part := fmt.Sprintf("%s.%d", file, os.Getpid()) // others may ask too
+	if err := os.WriteFile(part, []byte(list), 0o644); err != nil {
+		return nil, err
+	}
+	return seen, os.Rename(part, file)
+}
+
+// compiled picks the sources out of make's lines: mark is [M] for modules.
+func (t *Tree) compiled(out, mark string) map[string]bool {
 	seen := map[string]bool{}
 	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
-		if path := m[2] + ".c"; exists(filepath.Join(t.Dir, path)) {
-			seen["image "+path] = true
+		path := m[2] + ".c"
+		if strings.TrimSpace(m[1]) == mark && exists(filepath.Join(t.Dir, path)) {
+			seen[path] = true
 		}
 	}
-	var lines []string
-	for l := range seen {
-		lines = append(lines, l)
-	}
-	if len(lines) < 1000 {
-		return fmt.Errorf("make would compile only %d files: the source is not whole", len(lines))
-	}
-	slices.Sort(lines)
-	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+	return seen
 }
 
 // wouldCompile gives the lines by which make tells of compiling. It goes on

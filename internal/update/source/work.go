@@ -137,7 +137,7 @@ func (w *Work) units(ctx context.Context) error {
 			included[p.path] = true
 		}
 	}
-	if err := w.outside(module, included); err != nil {
+	if err := w.outside(ctx, included); err != nil {
 		return err
 	}
 	if len(included) > 0 {

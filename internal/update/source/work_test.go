@@ -29,9 +29,11 @@ prepare:
 	cp include/layout.h include/generated/asm-offsets.h
 fs/part.o:
 	echo '  CC [M]  fs/part.o'
+vmlinux:
+modules: fs/part.o
 olddefconfig:
 	cp $(CHANGED) .config
-.PHONY: prepare
+.PHONY: prepare vmlinux modules
 `
 
 const (
