@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Puts an update in force: a slot and a hook for each function, the version on
- * top of the slot's chain, then the policy, last. What was made is unmade in
- * reverse order where a step is refused. dynamos_lock is held throughout.
+ * top of the slot's chain, then the policy, last. What was made is unmade where
+ * a step is refused; no call has taken it by then.
+ *
+ * dynamos_hooks is held throughout, dynamos_lock for all but what the kernel
+ * does: its hooks and its livepatch may wait for every task.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -12,8 +15,18 @@
 #include <dynamos/core/state.h>
 
 #include "engine.h"
+#include "owner.h"
 
 #define SAMPLE 63 /* one call in 64 is timed */
+#define PATIENCE (10 * HZ)
+#define A_MOMENT (HZ / 50)
+
+static atomic_t waiting;
+
+bool dynamos_apply_waits(void)
+{
+	return atomic_read(&waiting);
+}
 
 void dynamos_apply_release(struct dynamos_slot *slot)
 {
@@ -38,52 +51,72 @@ static struct dynamos_slot *take(struct dynamos_inside *u, u32 i, char *why)
 	return s;
 }
 
-/* The function's slot, hooked: there already, being emptied, or a new one. */
-static struct dynamos_slot *hook(struct dynamos_inside *u, u32 i, char *why,
-				 int *err)
+/* Its function's slot: one that hooks it already or did so until now, or a new
+ * one. Livepatch has its own. */
+static struct dynamos_slot *reserve_one(struct dynamos_inside *u, u32 i,
+					char *why)
 {
-	struct dynamos_slot *s = dynamos_slot_of(u->engine->at[i].place);
-	bool fresh = !s;
+	struct dynamos_slot *s = NULL;
 
-	*err = -ENOSPC;
-	if (s && s->retire <= DYNAMOS_UNNEEDED) {
-		s->retire = DYNAMOS_KEPT;
-		return s;
-	}
-	if (fresh)
+	if (u->class != DYNAMOS_TOGETHER)
+		s = dynamos_slot_of(u->engine->at[i].place);
+	if (!s)
 		s = take(u, i, why);
 	if (!s)
 		return NULL;
-	*err = dynamos_hook_set(s, why);
-	if (!*err) {
-		s->retire = DYNAMOS_KEPT;
-		return s;
-	}
-	if (fresh)
-		dynamos_slot_free(s);
-	return NULL;
+	if (u->class == DYNAMOS_TOGETHER)
+		s->installer = DYNAMOS_LIVEPATCH;
+	s->retire = DYNAMOS_KEPT;
+	return s;
 }
 
-static struct dynamos_slot *patchable(struct dynamos_inside *u, u32 i,
-				      char *why, int *err)
+/* All slots, or none. */
+static int reserve(struct dynamos_inside *u, char *why)
 {
-	struct dynamos_slot *s = dynamos_slot_of(u->engine->at[i].place);
+	u32 i;
 
-	*err = -EBUSY;
-	if (s && s->retire == DYNAMOS_KEPT) {
-		scnprintf(why, DYNAMOS_WHY,
-			  "%s is changed by an update that is not of class "
-			  "together: revert that one first",
-			  s->symbol);
-		return NULL;
+	for (i = 0; i < u->count; i++) {
+		u->version[i]->slot = reserve_one(u, i, why);
+		if (!u->version[i]->slot)
+			break;
 	}
-	if (s)
-		dynamos_slot_unhook(s);
-	*err = -ENOSPC;
-	s = take(u, i, why);
-	if (s)
-		s->installer = DYNAMOS_LIVEPATCH;
-	return s;
+	if (i == u->count)
+		return 0;
+	while (i--)
+		dynamos_apply_release(u->version[i]->slot);
+	return -ENOSPC;
+}
+
+/* Livepatch wants a function for itself: -EAGAIN while a hook is on its way
+ * out. */
+static int patchable(struct dynamos_inside *u, char *why)
+{
+	struct dynamos_slot *s;
+	u32 i;
+
+	for (i = 0; i < u->count; i++) {
+		s = dynamos_slot_of(u->engine->at[i].place);
+		if (!s || s->retire > DYNAMOS_UNHOOKING)
+			continue;
+		if (s->retire == DYNAMOS_KEPT) {
+			scnprintf(why, DYNAMOS_WHY,
+				  "%s is changed by an update that is not of "
+				  "class together: revert that one first",
+				  s->symbol);
+			return -EBUSY;
+		}
+		scnprintf(why, DYNAMOS_WHY,
+			  "the hook of an older update is still on its way out "
+			  "of %s, which waits for each task of this node: try "
+			  "again; if that goes on, a task loops in the kernel",
+			  s->symbol);
+		return -EAGAIN;
+	}
+	if (!dynamos_owner_busy())
+		return 0;
+	scnprintf(why, DYNAMOS_WHY,
+		  "another livepatch is changing over: try again");
+	return -EAGAIN;
 }
 
 /* A count starts at nothing, so nobody may be inside. */
@@ -99,52 +132,21 @@ static void clear_counts(struct dynamos_version *v)
 	atomic64_set(&v->lost, 0);
 }
 
-static void unlink_one(struct dynamos_inside *u, u32 i)
-{
-	struct dynamos_slot *s = u->version[i]->slot;
-
-	dynamos_slot_unlink(u->version[i]);
-	dynamos_apply_release(s);
-}
-
-static int link_one(struct dynamos_inside *u, u32 i, char *why)
+static void link_one(struct dynamos_inside *u, u32 i)
 {
 	struct dynamos_version *v = u->version[i];
 	struct dynamos_place *at = &u->engine->at[i];
-	struct dynamos_slot *s;
-	int err;
+	struct dynamos_slot *s = v->slot;
 
-	s = u->class == DYNAMOS_TOGETHER ? patchable(u, i, why, &err)
-					 : hook(u, i, why, &err);
-	if (!s)
-		return err;
 	clear_counts(v);
 	v->table = u->table;
 	v->choice = DYNAMOS_PASS;
 	v->sample = SAMPLE;
 	s->kernel.sample = SAMPLE;
+	s->retire = DYNAMOS_KEPT; /* an older update may have left since */
 	dynamos_slot_link(s, v);
 	at->before_lost = dynamos_slot_older(v, &at->before);
 	at->installer = s->installer;
-	return 0;
-}
-
-static int link_all(struct dynamos_inside *u, char *why)
-{
-	u32 i;
-	int err;
-
-	for (i = 0; i < u->count; i++) {
-		err = link_one(u, i, why);
-		if (err)
-			break;
-	}
-	if (i == u->count)
-		return 0;
-	while (i--)
-		unlink_one(u, i);
-	dynamos_settle();
-	return err;
 }
 
 static bool changes(const struct dynamos_inside *u, unsigned long place)
@@ -229,64 +231,89 @@ static void choose(struct dynamos_inside *u)
 		WRITE_ONCE(u->version[i]->choice, DYNAMOS_PASS);
 }
 
-/* Class together: the wrapper always takes the version, and livepatch decides
- * who comes to the wrapper. */
-static int start(struct dynamos_inside *u, const struct dynamos_apply *a,
-		 char *why)
-{
-	struct dynamos_engine *e = u->engine;
-
-	if (u->class != DYNAMOS_TOGETHER) {
-		choose(u);
-		return 0;
-	}
-	choose(u);
-	e->enter_until = jiffies + msecs_to_jiffies(a->enter_ms ?: 60000);
-	return dynamos_patch_enable(u, why);
-}
-
-static void unlink_all(struct dynamos_inside *u)
+/* No call took it: nobody is inside, and what still walks through the chains
+ * finds the versions that follow. */
+static void disarm(struct dynamos_inside *u)
 {
 	u32 i;
 
-	for (i = 0; i < u->count; i++)
-		unlink_one(u, i);
-	dynamos_settle();
+	u->state = DYNAMOS_LOADED;
+	u->engine->unsettled = true;
+	for (i = 0; i < u->count; i++) {
+		dynamos_slot_unlink(u->version[i]);
+		dynamos_apply_release(u->version[i]->slot);
+	}
+	dynamos_watch_drop(u);
+	dynamos_group_drop(u);
 }
 
-static int begin(struct dynamos_inside *u, const struct dynamos_apply *a,
-		 char *why)
+/* Class together: the wrapper always takes the version, and livepatch decides
+ * who comes to the wrapper. */
+static int arm(struct dynamos_inside *u, const struct dynamos_apply *a,
+	       char *why)
 {
 	u32 step = u->class == DYNAMOS_TOGETHER ? DYNAMOS_ENTER : DYNAMOS_BEGIN;
-	int err = link_all(u, why);
+	int err;
+	u32 i;
 
-	if (err)
-		return err;
-	err = dynamos_group_begin(u, why, DYNAMOS_WHY);
-	if (err)
-		goto unlink;
+	for (i = 0; i < u->count; i++)
+		link_one(u, i);
 	atomic_set(&u->ending, 0);
 	u->end[0] = '\0';
 	u->health = a->health;
 	u->engine->supersedes = a->flags & DYNAMOS_SUPERSEDE;
 	u->engine->leave = DYNAMOS_STAYS;
 	u->engine->admitted = false;
-	err = dynamos_update_step(u, step, why);
+	err = dynamos_group_begin(u, why, DYNAMOS_WHY);
+	if (!err)
+		err = dynamos_update_step(u, step, why);
 	if (!err)
 		err = dynamos_watch_begin(u, a->confirm_ms, why, DYNAMOS_WHY);
 	if (err)
-		goto drop;
-	err = start(u, a, why);
-	if (!err)
-		return 0;
-	dynamos_watch_drop(u);
-drop:
-	u->state = DYNAMOS_LOADED;
-	unlink_all(u);
-	dynamos_group_drop(u);
+		disarm(u);
+	else
+		choose(u);
 	return err;
-unlink:
-	unlink_all(u);
+}
+
+static int hook(struct dynamos_inside *u, char *why)
+{
+	struct dynamos_slot *s;
+	int err = 0;
+	u32 i;
+
+	for (i = 0; i < u->count && !err; i++) {
+		s = u->version[i]->slot;
+		if (s->installer == DYNAMOS_NONE)
+			err = dynamos_hook_set(s, why);
+	}
+	return err;
+}
+
+/* What is reserved, under dynamos_hooks alone. */
+static int start(struct dynamos_inside *u, const struct dynamos_apply *a,
+		 char *why)
+{
+	u32 enter_ms = a->enter_ms ?: DYNAMOS_ENTER_MS;
+	int err = hook(u, why);
+	u32 i;
+
+	mutex_lock(&dynamos_lock);
+	if (!err)
+		err = arm(u, a, why);
+	else
+		for (i = 0; i < u->count; i++)
+			dynamos_apply_release(u->version[i]->slot);
+	mutex_unlock(&dynamos_lock);
+	if (err || u->class != DYNAMOS_TOGETHER)
+		return err;
+	err = dynamos_patch_enable(u, why);
+	mutex_lock(&dynamos_lock);
+	if (err)
+		disarm(u);
+	else
+		u->engine->enter_until = jiffies + msecs_to_jiffies(enter_ms);
+	mutex_unlock(&dynamos_lock);
 	return err;
 }
 
@@ -327,10 +354,13 @@ static int make_table(struct dynamos_inside *u,
 	return 0;
 }
 
-int dynamos_apply_begin(struct dynamos_inside *u, struct dynamos_apply *a)
+/* What can be refused before anything is touched; then the update is held. */
+static int prepare(struct dynamos_inside *u, struct dynamos_apply *a)
 {
 	int err = allowed(u, a);
 
+	if (!err && u->class == DYNAMOS_TOGETHER)
+		err = patchable(u, a->why);
 	if (!err)
 		err = make_table(u, &a->policy, a->why);
 	if (err)
@@ -339,17 +369,80 @@ int dynamos_apply_begin(struct dynamos_inside *u, struct dynamos_apply *a)
 		scnprintf(a->why, DYNAMOS_WHY, "%s is being unloaded", u->name);
 		return -ENODEV;
 	}
-	err = begin(u, a, a->why);
-	if (err) {
+	err = reserve(u, a->why);
+	if (err)
 		module_put(u->update->module);
-		return err;
+	else
+		u->engine->starting = true;
+	return err;
+}
+
+static void finish(struct dynamos_inside *u, int err)
+{
+	struct module *module = u->update->module;
+
+	mutex_lock(&dynamos_lock);
+	if (!err) {
+		dynamos_event_add(u->name, DYNAMOS_ASKED, u->state,
+				  current->pid, current->comm, "applied");
+		if (u->engine->supersedes && u->class != DYNAMOS_TOGETHER)
+			dynamos_apply_supersede(u);
 	}
-	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
-			  current->comm, "applied");
-	if (u->engine->supersedes && u->class != DYNAMOS_TOGETHER)
-		dynamos_apply_supersede(u);
+	dynamos_update_started(u);
+	mutex_unlock(&dynamos_lock);
 	dynamos_drain_kick();
-	return 0;
+	if (err)
+		module_put(module);
+}
+
+/* -EAGAIN: the next time it may do. */
+static int try(struct dynamos_apply *a)
+{
+	struct dynamos_inside *u;
+	int err;
+
+	if (!mutex_trylock(&dynamos_hooks)) {
+		scnprintf(a->why, DYNAMOS_WHY,
+			  "hooks of other updates are being set or taken away, "
+			  "which waits for each task of this node: try again; "
+			  "if that goes on, a task loops in the kernel");
+		return -EAGAIN;
+	}
+	mutex_lock(&dynamos_lock);
+	u = dynamos_update_find(a->name, a->why);
+	err = IS_ERR(u) ? PTR_ERR(u) : prepare(u, a);
+	mutex_unlock(&dynamos_lock);
+	if (!err) {
+		err = start(u, a, a->why);
+		finish(u, err);
+	}
+	mutex_unlock(&dynamos_hooks);
+	return err;
+}
+
+/* Who takes hooks away lets those go first who wait for that. */
+static void wait(void)
+{
+	bool first = mutex_is_locked(&dynamos_hooks);
+
+	atomic_add(first, &waiting);
+	schedule_timeout_interruptible(A_MOMENT);
+	atomic_sub(first, &waiting);
+}
+
+int dynamos_apply_begin(struct dynamos_apply *a)
+{
+	unsigned long until = jiffies + PATIENCE;
+	int err;
+
+	for (;;) {
+		a->why[0] = '\0';
+		err = try(a);
+		if (err != -EAGAIN || time_after(jiffies, until) ||
+		    signal_pending(current))
+			return err;
+		wait();
+	}
 }
 
 int dynamos_apply_policy(struct dynamos_inside *u, struct dynamos_change *c)

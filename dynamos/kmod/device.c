@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/dynamos: the calls of skep/dynamos.h. What comes from user space is
- * copied once and judged before anything is done; all calls but read and poll
- * hold dynamos_lock.
+ * copied once and judged before anything is done; all calls but read, poll and
+ * APPLY hold dynamos_lock.
  */
 #include <linux/capability.h>
 #include <linux/fs.h>
@@ -33,29 +33,9 @@ static bool trusted(void)
 	       ours->cgroup_ns == first->cgroup_ns;
 }
 
-static struct dynamos_inside *named(const char *name, char *why)
-{
-	struct dynamos_inside *u;
-
-	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
-		if (why)
-			scnprintf(why, DYNAMOS_WHY, "the name has no end");
-		return ERR_PTR(-EINVAL);
-	}
-	u = dynamos_update_find(name);
-	if (u)
-		return u;
-	if (why)
-		scnprintf(why, DYNAMOS_WHY,
-			  "no update has the name %s: load its module first",
-			  name);
-	return ERR_PTR(-ENOENT);
-}
-
 static long apply(void *arg)
 {
 	struct dynamos_apply *a = arg;
-	struct dynamos_inside *u;
 	const char *wrong;
 
 	memset(a->why, 0, sizeof(a->why));
@@ -66,8 +46,7 @@ static long apply(void *arg)
 		scnprintf(a->why, sizeof(a->why), "health: %s", wrong);
 		return -EINVAL;
 	}
-	u = named(a->name, a->why);
-	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_begin(u, a);
+	return dynamos_apply_begin(a);
 }
 
 static long policy(void *arg)
@@ -78,7 +57,7 @@ static long policy(void *arg)
 	memset(c->why, 0, sizeof(c->why));
 	if (c->zero)
 		return -EINVAL;
-	u = named(c->name, c->why);
+	u = dynamos_update_find(c->name, c->why);
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_policy(u, c);
 }
 
@@ -91,7 +70,7 @@ static long commit(void *arg)
 	memset(n->why, 0, sizeof(n->why));
 	if (n->zero)
 		return -EINVAL;
-	u = named(n->name, n->why);
+	u = dynamos_update_find(n->name, n->why);
 	if (IS_ERR(u))
 		return PTR_ERR(u);
 	err = dynamos_update_step(u, DYNAMOS_CONFIRM, n->why);
@@ -112,7 +91,7 @@ static long revert(void *arg)
 	memset(n->why, 0, sizeof(n->why));
 	if (n->zero)
 		return -EINVAL;
-	u = named(n->name, n->why);
+	u = dynamos_update_find(n->name, n->why);
 	if (IS_ERR(u))
 		return PTR_ERR(u);
 	err = dynamos_state_next(u->state, DYNAMOS_END);
@@ -241,7 +220,7 @@ static long count(void *arg)
 {
 	struct dynamos_count *c = arg;
 	const u32 n = c->function, version = c->version;
-	struct dynamos_inside *u = named(c->name, NULL);
+	struct dynamos_inside *u = dynamos_update_find(c->name, NULL);
 
 	if (IS_ERR(u))
 		return PTR_ERR(u);
@@ -264,11 +243,15 @@ static long count(void *arg)
 
 static const struct call {
 	u32 number;
+	bool locks; /* takes dynamos_lock itself */
 	long (*call)(void *arg);
 } calls[] = {
-	{DYNAMOS_IOC_APPLY, apply},   {DYNAMOS_IOC_POLICY, policy},
-	{DYNAMOS_IOC_COMMIT, commit}, {DYNAMOS_IOC_REVERT, revert},
-	{DYNAMOS_IOC_INFO, info},     {DYNAMOS_IOC_COUNT, count},
+	{DYNAMOS_IOC_APPLY, true, apply},
+	{DYNAMOS_IOC_POLICY, false, policy},
+	{DYNAMOS_IOC_COMMIT, false, commit},
+	{DYNAMOS_IOC_REVERT, false, revert},
+	{DYNAMOS_IOC_INFO, false, info},
+	{DYNAMOS_IOC_COUNT, false, count},
 };
 
 /* What a call answers goes back also with an error: it says why. */
@@ -283,9 +266,11 @@ static long carry_out(const struct call *c, void __user *user)
 	err = -EPROTO;
 	if (*(u32 *)arg != DYNAMOS_REVISION)
 		goto out;
-	mutex_lock(&dynamos_lock);
+	if (!c->locks)
+		mutex_lock(&dynamos_lock);
 	err = c->call(arg);
-	mutex_unlock(&dynamos_lock);
+	if (!c->locks)
+		mutex_unlock(&dynamos_lock);
 	if (copy_to_user(user, arg, size))
 		err = -EFAULT;
 out:

@@ -2,8 +2,10 @@
 /*
  * What takes time: updates that enter or leave, slots that become empty,
  * tables that may still be read. One work item looks at all of it, each time
- * someone kicks and as long as something is under way. It settles without
- * dynamos_lock, for whatever had said by then that it needs it.
+ * someone kicks and as long as something is under way; it never waits for
+ * anything but dynamos_lock. What waits for the rest of the machine, which a
+ * task that loops in the kernel can hold up for ever, does so in a work item
+ * for each kind of wait, without dynamos_lock.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -20,37 +22,48 @@
 #define LATER msecs_to_jiffies(100)
 #define SELDOM HZ
 
-enum wait { FOR_NOTHING, FOR_CALLS, FOR_TEXT };
-
 static struct workqueue_struct *queue;
 static void tend(struct work_struct *work);
 static DECLARE_DELAYED_WORK(tending, tend);
 
-/* Tables that no version points to any more. */
+/* One kind of wait. It is for whatever had said that it needs it by the time it
+ * began. */
+struct pause {
+	struct work_struct work;
+	void (*wait)(void);
+	bool running, over; /* over: since the last look; dynamos_lock */
+};
+
+static void wait_for_calls(void);
+static void wait_for_text(void);
+static void take_hooks(void);
+static void take_patches(void);
+static struct pause calls = {.wait = wait_for_calls};
+static struct pause text = {.wait = wait_for_text};
+static struct pause hooks = {.wait = take_hooks};
+static struct pause patches = {.wait = take_patches};
+static struct pause *const pauses[] = {&calls, &text, &hooks, &patches};
+
+/* Tables that no version points to any more; those of `burning` wait. */
 struct waste {
 	struct list_head link;
 	struct dynamos_table *table;
 };
 static LIST_HEAD(wasted);
+static LIST_HEAD(burning);
 
 void dynamos_drain_kick(void)
 {
 	mod_delayed_work(queue, &tending, 0);
 }
 
-/* Without memory for the note, the wait is now. */
 void dynamos_drain_table(struct dynamos_table *table)
 {
 	struct waste *w;
 
 	if (!table)
 		return;
-	w = kmalloc(sizeof(*w), GFP_KERNEL);
-	if (!w) {
-		dynamos_settle();
-		kvfree(table);
-		return;
-	}
+	w = kmalloc(sizeof(*w), GFP_KERNEL | __GFP_NOFAIL);
 	w->table = table;
 	list_add(&w->link, &wasted);
 	dynamos_drain_kick();
@@ -62,6 +75,7 @@ static void burn(struct list_head *list)
 
 	list_for_each_entry_safe(w, next, list, link)
 	{
+		list_del(&w->link);
 		kvfree(w->table);
 		kfree(w);
 	}
@@ -71,7 +85,7 @@ void dynamos_drain_end(struct dynamos_inside *u)
 {
 	char why[DYNAMOS_WHY];
 
-	if (atomic_read_acquire(&u->ending) != 2 ||
+	if (atomic_read_acquire(&u->ending) != 2 || u->engine->starting ||
 	    dynamos_update_step(u, DYNAMOS_END, why))
 		return;
 	u->engine->leave = u->class == DYNAMOS_TOGETHER ? DYNAMOS_UNPATCHING
@@ -151,30 +165,28 @@ static void left(struct dynamos_inside *u)
 	module_put(u->update->module);
 }
 
+/* Waits until nobody new can come, or until nobody can still look. */
 static void shut(struct dynamos_engine *e, enum dynamos_leave leave)
 {
 	e->leave = leave;
 	e->settling = false;
 }
 
-/* Returns when to look again; `settled`: dynamos_settle() ran since the mark.
- */
-static unsigned long leave(struct dynamos_inside *u, bool settled)
+/* Returns when to look again. */
+static unsigned long leave(struct dynamos_inside *u)
 {
 	struct dynamos_engine *e = u->engine;
+	bool settled = e->settling && calls.over;
 
-	settled &= e->settling;
 	switch (e->leave) {
 	case DYNAMOS_UNPATCHING:
-		if (!dynamos_patch_left(e->patch)) {
-			dynamos_patch_disable(e->patch);
+		if (patches.running || !dynamos_patch_left(e->patch))
 			return SOON;
-		}
 		shut(e, DYNAMOS_SHUT);
-		return 0;
+		fallthrough;
 	case DYNAMOS_SHUT:
 		if (!settled)
-			return 0;
+			return MAX_SCHEDULE_TIMEOUT;
 		e->leave = DYNAMOS_DRAINING;
 		fallthrough;
 	case DYNAMOS_DRAINING:
@@ -182,27 +194,24 @@ static unsigned long leave(struct dynamos_inside *u, bool settled)
 			return LATER;
 		unlink_all(u);
 		shut(e, DYNAMOS_UNLINKED);
-		return 0;
+		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_UNLINKED:
-		if (!settled)
-			return 0;
-		left(u);
-		return 0;
+		if (settled)
+			left(u);
+		return MAX_SCHEDULE_TIMEOUT;
 	default:
 		return LATER;
 	}
 }
 
-/* `settled`: settle_text() ran since the mark. */
-static unsigned long empty(struct dynamos_slot *s, bool settled)
+static unsigned long empty(struct dynamos_slot *s)
 {
-	settled &= s->settling;
+	bool settled = s->settling && text.over;
+
 	switch (s->retire) {
-	case DYNAMOS_UNNEEDED:
-		return SOON;
 	case DYNAMOS_UNHOOKED:
 		if (!settled)
-			return 0;
+			return MAX_SCHEDULE_TIMEOUT;
 		s->retire = DYNAMOS_EMPTYING;
 		fallthrough;
 	case DYNAMOS_EMPTYING:
@@ -210,18 +219,20 @@ static unsigned long empty(struct dynamos_slot *s, bool settled)
 			return LATER;
 		s->retire = DYNAMOS_EMPTY;
 		s->settling = false;
-		return 0;
+		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_EMPTY:
 		if (settled)
 			dynamos_slot_free(s);
-		return 0;
+		return MAX_SCHEDULE_TIMEOUT;
 	default:
 		return MAX_SCHEDULE_TIMEOUT;
 	}
 }
 
-static unsigned long look_at(struct dynamos_inside *u, bool settled)
+static unsigned long look_at(struct dynamos_inside *u)
 {
+	if (u->engine->starting)
+		return MAX_SCHEDULE_TIMEOUT;
 	dynamos_drain_end(u);
 	switch (u->state) {
 	case DYNAMOS_ENTERING:
@@ -231,14 +242,14 @@ static unsigned long look_at(struct dynamos_inside *u, bool settled)
 		return u->class == DYNAMOS_TOGETHER ? stay(u)
 						    : MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_LEAVING:
-		return leave(u, settled);
+		return leave(u);
 	default:
 		return MAX_SCHEDULE_TIMEOUT;
 	}
 }
 
-/* One look at everything: what ran since the marks is settled. */
-static unsigned long look(enum wait settled)
+/* One look at everything. */
+static unsigned long look(void)
 {
 	unsigned long next = MAX_SCHEDULE_TIMEOUT;
 	struct dynamos_inside *u;
@@ -246,18 +257,21 @@ static unsigned long look(enum wait settled)
 	u32 n = 0;
 
 	list_for_each_entry(u, &dynamos_updates, link) next =
-		min(next, look_at(u, settled == FOR_CALLS));
+		min(next, look_at(u));
 	while ((s = dynamos_slot_next(&n)))
-		next = min(next, empty(s, settled == FOR_TEXT));
+		next = min(next, empty(s));
+	calls.over = text.over = false;
 	return next;
 }
 
-/* The updates that wait for the settle that begins now. */
+/* What the next wait of each kind is for; true: there is something. */
+
 static bool mark_updates(void)
 {
+	bool any = !list_empty(&wasted);
 	struct dynamos_inside *u;
-	bool any = false;
 
+	list_splice_init(&wasted, &burning);
 	list_for_each_entry(u, &dynamos_updates, link)
 	{
 		if (u->state != DYNAMOS_LEAVING ||
@@ -277,7 +291,6 @@ static bool mark_slots(void)
 	u32 n = 0;
 
 	while ((s = dynamos_slot_next(&n))) {
-		dynamos_slot_unhook(s);
 		if (s->retire != DYNAMOS_UNHOOKED && s->retire != DYNAMOS_EMPTY)
 			continue;
 		s->settling = true;
@@ -286,54 +299,132 @@ static bool mark_slots(void)
 	return any;
 }
 
-/* Updates go first: their wait is the shorter one. */
-static enum wait mark(struct list_head *waste)
+static bool slots_hang(void)
 {
-	list_splice_init(&wasted, waste);
-	if (mark_updates() || !list_empty(waste))
-		return FOR_CALLS;
-	return mark_slots() ? FOR_TEXT : FOR_NOTHING;
+	struct dynamos_slot *s;
+	u32 n = 0;
+
+	while ((s = dynamos_slot_next(&n)))
+		if (s->retire == DYNAMOS_UNNEEDED)
+			return true;
+	return false;
 }
 
-/* After this no task stands anywhere in the text that leads to a wrapper, or
- * in what follows after a wrapper has counted. */
-static void settle_text(void)
+static bool hangs(const struct dynamos_inside *u)
 {
-	synchronize_rcu_tasks();
-	synchronize_rcu_tasks_rude();
+	return u->state == DYNAMOS_LEAVING &&
+	       u->engine->leave == DYNAMOS_UNPATCHING &&
+	       !dynamos_patch_left(u->engine->patch);
+}
+
+static bool patches_hang(void)
+{
+	struct dynamos_inside *u;
+
+	list_for_each_entry(u, &dynamos_updates,
+			    link) if (hangs(u)) return true;
+	return false;
+}
+
+static void pass(struct work_struct *work)
+{
+	struct pause *p = container_of(work, struct pause, work);
+
+	p->wait();
+	mutex_lock(&dynamos_lock);
+	p->running = false;
+	p->over = true;
+	mutex_unlock(&dynamos_lock);
+	dynamos_drain_kick();
+}
+
+static void begin(struct pause *p, bool (*needed)(void))
+{
+	if (p->running || !needed())
+		return;
+	p->running = true;
+	queue_work(queue, &p->work);
 }
 
 static void tend(struct work_struct *work)
 {
 	unsigned long next;
-	LIST_HEAD(waste);
-	enum wait wait;
 
 	mutex_lock(&dynamos_lock);
-	look(FOR_NOTHING);
-	wait = mark(&waste);
-	mutex_unlock(&dynamos_lock);
-	if (wait == FOR_CALLS)
-		dynamos_settle();
-	else if (wait == FOR_TEXT)
-		settle_text();
-	burn(&waste);
-	mutex_lock(&dynamos_lock);
-	next = look(wait);
+	next = look();
+	begin(&calls, mark_updates);
+	begin(&text, mark_slots);
+	begin(&hooks, slots_hang);
+	begin(&patches, patches_hang);
 	mutex_unlock(&dynamos_lock);
 	if (next != MAX_SCHEDULE_TIMEOUT)
 		queue_delayed_work(queue, &tending, next);
 }
 
+static void wait_for_calls(void)
+{
+	dynamos_settle();
+	burn(&burning);
+}
+
+/* After this no task stands anywhere in the text that leads to a wrapper, or
+ * in what follows after a wrapper has counted. */
+static void wait_for_text(void)
+{
+	synchronize_rcu_tasks();
+	synchronize_rcu_tasks_rude();
+}
+
+/* Ftrace waits for each task as well, and holds locks of its own meanwhile:
+ * what would hold it up is waited for before. An APPLY goes first; this is
+ * begun again. */
+static void take_hooks(void)
+{
+	struct dynamos_slot *s;
+	u32 n = 0;
+
+	wait_for_text();
+	mutex_lock(&dynamos_hooks);
+	while (!dynamos_apply_waits() && (s = dynamos_slot_next(&n)))
+		dynamos_slot_unhook(s);
+	mutex_unlock(&dynamos_hooks);
+}
+
+/* While this runs, leave() frees no patch. */
+static void take_patches(void)
+{
+	struct dynamos_patch *patch[DYNAMOS_SLOTS];
+	struct dynamos_inside *u;
+	u32 i, n = 0;
+
+	mutex_lock(&dynamos_lock);
+	list_for_each_entry(u, &dynamos_updates,
+			    link) if (n < DYNAMOS_SLOTS && hangs(u))
+		patch[n++] = u->engine->patch;
+	mutex_unlock(&dynamos_lock);
+	for (i = 0; i < n; i++)
+		dynamos_patch_disable(patch[i]);
+}
+
 int dynamos_drain_init(void)
 {
-	queue = alloc_ordered_workqueue("dynamos", 0);
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(pauses); i++)
+		INIT_WORK(&pauses[i]->work, pass);
+	queue = alloc_workqueue("dynamos", WQ_UNBOUND, 0);
 	return queue ? 0 : -ENOMEM;
 }
 
-/* No update is left, and each slot in use held the module: only tables. */
+/* No update is left, and each slot in use held the module: only tables. What
+ * ends a wait kicks once more. */
 void dynamos_drain_exit(void)
 {
+	size_t i;
+
+	cancel_delayed_work_sync(&tending);
+	for (i = 0; i < ARRAY_SIZE(pauses); i++)
+		flush_work(&pauses[i]->work);
 	cancel_delayed_work_sync(&tending);
 	destroy_workqueue(queue);
 	if (!list_empty(&wasted))

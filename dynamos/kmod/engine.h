@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the engine's own parts share: updates, their application, their end.
- * All of it is under dynamos_lock. */
+ * All of it is under dynamos_lock; what says so otherwise is not. */
 #ifndef DYNAMOS_KMOD_ENGINE_H
 #define DYNAMOS_KMOD_ENGINE_H
 
@@ -30,7 +30,9 @@ struct dynamos_place {
 
 struct dynamos_engine {
 	enum dynamos_leave leave;
-	bool settling; /* a settle began since */
+	bool settling;	/* a settle began since */
+	bool starting;	/* APPLY is under way, and has let go of dynamos_lock */
+	bool unsettled; /* an APPLY that failed was in the chains for a while */
 	bool supersedes;
 	bool admitted; /* together: every task changed over once */
 	unsigned long enter_until;
@@ -39,15 +41,22 @@ struct dynamos_engine {
 };
 
 /* update.c */
-struct dynamos_inside *dynamos_update_find(const char *name);
+/* The update of this name; or an error, with `why` unless that is NULL. */
+struct dynamos_inside *dynamos_update_find(const char *name, char *why);
 /* The step, or its refusal in words. */
 int dynamos_update_step(struct dynamos_inside *update, u32 step, char *why);
+/* APPLY is done, well or not. */
+void dynamos_update_started(struct dynamos_inside *update);
 /* What is inside this update's versions. */
 u64 dynamos_update_inside(const struct dynamos_inside *update);
 bool dynamos_node_advised(void);
 
 /* apply.c */
-int dynamos_apply_begin(struct dynamos_inside *update, struct dynamos_apply *a);
+/* Takes the locks that it needs; waits some seconds for a hook of ours that is
+ * on its way out, then -EAGAIN. */
+int dynamos_apply_begin(struct dynamos_apply *a);
+/* One that waits for dynamos_hooks. */
+bool dynamos_apply_waits(void);
 int dynamos_apply_policy(struct dynamos_inside *update,
 			 struct dynamos_change *change);
 /* Ends what this update supersedes. */
@@ -67,7 +76,9 @@ void dynamos_drain_table(struct dynamos_table *table);
 
 /* patch.c: livepatch, for class together */
 int dynamos_patch_enable(struct dynamos_inside *update, char *why);
-/* Begins the reverse transition; -EBUSY: another one is under way. */
+/* Begins the reverse transition; -EBUSY: another one is under way. Both take
+ * livepatch's mutex, which may be held for as long as a task loops in the
+ * kernel: dynamos_lock is not held. */
 int dynamos_patch_disable(struct dynamos_patch *patch);
 bool dynamos_patch_entered(const struct dynamos_patch *patch);
 /* All tasks changed back, and livepatch forgot it. */

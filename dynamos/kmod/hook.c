@@ -8,7 +8,7 @@
  * between is noticed in the function's text.
  *
  * A livepatch that comes later is refused, because a hooked function's older
- * version is the kernel's own, not the livepatch's. dynamos_lock guards all.
+ * version is the kernel's own, not the livepatch's. dynamos_hooks guards all.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/ftrace.h>
@@ -17,6 +17,8 @@
 #include "compat.h"
 #include "owner.h"
 #include "slot.h"
+
+DEFINE_MUTEX(dynamos_hooks);
 
 static bool share;
 module_param(share, bool, 0644);

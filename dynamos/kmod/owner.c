@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Who else changes a function: livepatches are in the kernel's list, under its
- * klp_mutex (taken with dynamos_lock held, never the other way round); a direct
- * call has a trampoline, and the trampoline a name or a module.
+ * klp_mutex; a direct call has a trampoline, in a table under direct_mutex, and
+ * the trampoline a name or a module. Both mutexes are held as long as some task
+ * loops in the kernel, if that comes at the wrong time: nobody waits for them
+ * here, and what cannot be seen is said to be changing.
  */
 #include <linux/kallsyms.h>
 #include <linux/livepatch.h>
@@ -14,16 +16,17 @@
 #include "slot.h"
 #include "symbol.h"
 
-static struct mutex *klp_lock;
+static struct mutex *klp_lock, *direct_lock;
 static struct list_head *klp_list;
 static void *find_direct;
 
 int dynamos_owner_init(void)
 {
 	klp_lock = (struct mutex *)dynamos_symbol_find("klp_mutex");
+	direct_lock = (struct mutex *)dynamos_symbol_find("direct_mutex");
 	klp_list = (struct list_head *)dynamos_symbol_find("klp_patches");
 	find_direct = (void *)dynamos_symbol_find("ftrace_find_rec_direct");
-	if (klp_lock && klp_list && find_direct)
+	if (klp_lock && direct_lock && klp_list && find_direct)
 		return 0;
 	pr_err("this kernel does not show who changes its functions\n");
 	return -ENOENT;
@@ -48,7 +51,10 @@ bool dynamos_owner_livepatch(unsigned long address,
 	struct klp_patch *patch;
 	bool found = false;
 
-	mutex_lock(klp_lock);
+	if (!mutex_trylock(klp_lock)) {
+		scnprintf(name, room, "a livepatch that is changing over");
+		return true;
+	}
 	list_for_each_entry(patch, klp_list, list)
 	{
 		if (patch == ours || !changes(patch, address))
@@ -61,6 +67,14 @@ bool dynamos_owner_livepatch(unsigned long address,
 	return found;
 }
 
+bool dynamos_owner_busy(void)
+{
+	if (!mutex_trylock(klp_lock))
+		return true;
+	mutex_unlock(klp_lock);
+	return false;
+}
+
 bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 			size_t room)
 {
@@ -68,7 +82,12 @@ bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 
 	if (dynamos_owner_livepatch(address, NULL, name, room))
 		return true;
+	if (!mutex_trylock(direct_lock)) {
+		scnprintf(name, room, "a tracer that is changing over");
+		return true;
+	}
 	direct = dynamos_jump(place, 0, 0, 0, 0, find_direct);
+	mutex_unlock(direct_lock);
 	if (!direct)
 		return false;
 	scnprintf(name, room, "%ps", (void *)direct);

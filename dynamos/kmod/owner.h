@@ -16,5 +16,7 @@ bool dynamos_owner_livepatch(unsigned long address,
 /* A livepatch, or whose trampoline is called directly from this place. */
 bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 			size_t room);
+/* Whether somebody holds livepatch's mutex now. */
+bool dynamos_owner_busy(void);
 
 #endif

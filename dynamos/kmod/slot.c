@@ -82,12 +82,22 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 
 void dynamos_slot_unhook(struct dynamos_slot *slot)
 {
-	if (slot->retire != DYNAMOS_UNNEEDED)
+	int err = 0;
+
+	mutex_lock(&dynamos_lock);
+	if (slot->retire != DYNAMOS_UNNEEDED) {
+		mutex_unlock(&dynamos_lock);
 		return;
-	if (slot->installer != DYNAMOS_LIVEPATCH && dynamos_hook_clear(slot))
-		return;
+	}
+	slot->retire = DYNAMOS_UNHOOKING;
+	mutex_unlock(&dynamos_lock);
+	if (slot->installer == DYNAMOS_DIRECT ||
+	    slot->installer == DYNAMOS_IPMODIFY)
+		err = dynamos_hook_clear(slot);
+	mutex_lock(&dynamos_lock);
 	slot->settling = false;
-	slot->retire = DYNAMOS_UNHOOKED;
+	slot->retire = err ? DYNAMOS_UNNEEDED : DYNAMOS_UNHOOKED;
+	mutex_unlock(&dynamos_lock);
 }
 
 void dynamos_slot_free(struct dynamos_slot *slot)

@@ -12,6 +12,7 @@
 enum dynamos_retire {
 	DYNAMOS_KEPT,
 	DYNAMOS_UNNEEDED,
+	DYNAMOS_UNHOOKING, /* dynamos_hooks is held, dynamos_lock is not */
 	DYNAMOS_UNHOOKED,
 	DYNAMOS_EMPTYING,
 	DYNAMOS_EMPTY
@@ -44,6 +45,10 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 				unsigned long e, unsigned long f,
 				const struct dynamos_slot *slot);
 
+/* Who sets and clears hooks. It is taken before dynamos_lock, because ftrace
+ * waits for all tasks when a hook goes, and a task may loop in the kernel. */
+extern struct mutex dynamos_hooks;
+
 /* All of these: dynamos_lock. */
 
 int dynamos_slot_init(void);
@@ -67,11 +72,11 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 /* How many are inside a version. */
 u64 dynamos_version_inside(const struct dynamos_version *version);
 
-/* Of one that is not needed. */
+/* If it is not needed. Under dynamos_hooks alone. */
 void dynamos_slot_unhook(struct dynamos_slot *slot);
 
-/* hook.c: ftrace calls the slot's entry, or changes the address to its
- * wrapper. Why: room for DYNAMOS_WHY. */
+/* hook.c, under dynamos_hooks alone: ftrace calls the slot's entry, or changes
+ * the address to its wrapper. Why: room for DYNAMOS_WHY. */
 int dynamos_hook_set(struct dynamos_slot *slot, char *why);
 /* An error leaves it hooked. */
 int dynamos_hook_clear(struct dynamos_slot *slot);

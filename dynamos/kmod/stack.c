@@ -4,10 +4,10 @@
  * version of an update that the stack went through, from where it happened
  * outwards, is to blame: it or what it called did it.
  *
- * A task that dies leaves its calls without a return: they are counted as
- * lost, by version. Which one a wrapper had called is told by the frame within
- * it, unless that version jumped to another function as its last deed; then it
- * is the newest version that anybody is inside.
+ * A task that dies, or ends, leaves its calls without a return: they are
+ * counted as lost, by version. Which one a wrapper had called is told by the
+ * frame within it, unless that version jumped to another function as its last
+ * deed; then it is the newest version that anybody is inside.
  *
  * All of this runs where the report is: in any context, with any lock held.
  */
@@ -218,11 +218,19 @@ void dynamos_stack_seek(void)
 		smp_call_function_single_async(cpu, per_cpu_ptr(&seeker, cpu));
 }
 
-/* A task may also end in the middle of a call, by do_exit(): that call keeps
- * its version in force, but its frames must go before its stack does. */
+/* A task may also end in the middle of calls, in do_exit(), as each one does
+ * that a signal kills: they are lost, but nothing is wrong. A task that died of
+ * an oops comes here as well, on a stack that was wound back. */
 static void on_exit(void *data, struct task_struct *task)
 {
+	struct trace trace;
+	u32 n = 0;
+
+	if (!dynamos_slot_next(&n))
+		return;
 	dynamos_group_forget(task);
+	take(&trace, 0);
+	count_lost(&trace);
 }
 
 static struct tracepoint *exits;

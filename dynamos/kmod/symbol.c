@@ -7,7 +7,8 @@
  *   kallsyms_lookup_size_offset    how long a function is
  *   kallsyms_on_each_match_symbol  which of several functions of one name
  *   ftrace_location                where ftrace may call in a function
- *   ftrace_find_rec_direct         who else's trampoline a function has
+ *   ftrace_find_rec_direct,
+ *   direct_mutex                   who else's trampoline a function has
  *   klp_mutex, klp_patches         whose livepatch a function has
  *   stack_trace_save_tsk           where a task stands that holds up a change
  *   __start_notes, __stop_notes    the running kernel's build-id

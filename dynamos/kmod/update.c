@@ -39,13 +39,22 @@ void dynamos_settle(void)
 	synchronize_rcu_tasks_rude();
 }
 
-struct dynamos_inside *dynamos_update_find(const char *name)
+struct dynamos_inside *dynamos_update_find(const char *name, char *why)
 {
 	struct dynamos_inside *u;
 
+	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
+		if (why)
+			scnprintf(why, DYNAMOS_WHY, "the name has no end");
+		return ERR_PTR(-EINVAL);
+	}
 	list_for_each_entry(u, &dynamos_updates,
 			    link) if (!strcmp(u->name, name)) return u;
-	return NULL;
+	if (why)
+		scnprintf(why, DYNAMOS_WHY,
+			  "no update has the name %s: load its module first",
+			  name);
+	return ERR_PTR(-ENOENT);
 }
 
 int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
@@ -60,6 +69,12 @@ int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
 	scnprintf(why, DYNAMOS_WHY, "%s is %s", u->name,
 		  dynamos_state_name(u->state));
 	return next;
+}
+
+void dynamos_update_started(struct dynamos_inside *u)
+{
+	WRITE_ONCE(u->engine->starting, false);
+	wake_up_all(&left);
 }
 
 u64 dynamos_update_inside(const struct dynamos_inside *u)
@@ -111,6 +126,8 @@ static const char *function_wrong(const struct dynamos_update *update,
 {
 	if (!f->symbol || !*f->symbol || strlen(f->symbol) >= DYNAMOS_SYMBOL)
 		return "has no name, or one that is too long";
+	if (!strcmp(f->symbol, "do_task_dead"))
+		return "never returns, nor is it seen that a task ended there";
 	if (f->args > 6)
 		return "has more than the 6 arguments that registers hold";
 	if (f->result > DYNAMOS_VALUE)
@@ -323,16 +340,19 @@ void dynamos_update_remove(struct dynamos_update *update)
 	struct dynamos_inside *u = update->inside;
 
 	mutex_lock(&dynamos_lock);
-	while (u->state != DYNAMOS_LOADED) {
+	while (u->state != DYNAMOS_LOADED || u->engine->starting) {
 		dynamos_update_end(u, DYNAMOS_ASKED, current->pid,
 				   "its module was removed by force");
 		mutex_unlock(&dynamos_lock);
-		wait_event(left, READ_ONCE(u->state) == DYNAMOS_LOADED);
+		wait_event(left, READ_ONCE(u->state) == DYNAMOS_LOADED &&
+					 !READ_ONCE(u->engine->starting));
 		mutex_lock(&dynamos_lock);
 	}
 	list_del_rcu(&u->link);
 	mutex_unlock(&dynamos_lock);
 	irq_work_sync(&u->kick);
+	if (u->engine->unsettled)
+		dynamos_settle();
 	synchronize_rcu();
 	free_inside(u);
 	update->inside = NULL;

@@ -18,9 +18,13 @@
  *
  * `leaving` admits no call to the new version and waits for those inside; it
  * has no end while one of them sleeps there. A call that never comes back
- * because its task was killed inside is `lost`: counted, no longer waited for.
- * If that task may have held a lock, the node is `advised` to reboot, and
- * nothing more is applied.
+ * because its task ended inside, by an oops, a signal or of its own will, is
+ * `lost`: counted, no longer waited for. If it was an oops and the task may
+ * have held a lock, the node is `advised` to reboot, and nothing more is
+ * applied.
+ *
+ * No call waits for a task that loops in the kernel, but what leaves then does
+ * not get out, and APPLY may be refused with -EAGAIN after ten seconds.
  *
  * Every call needs CAP_SYS_MODULE and the first user, pid and cgroup
  * namespaces. Calls return 0 or -errno; where one is refused `why` says in a
@@ -113,10 +117,13 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 	      the same step; every one of their functions                      \
 	      must be among ours */
 
+#define DYNAMOS_ENTER_MS 60000
+
 struct dynamos_apply {
 	u32 revision, flags;
 	u32 confirm_ms; /* taken back without COMMIT; 0: not */
-	u32 enter_ms;	/* together: undone when not all changed over by then */
+	u32 enter_ms;	/* together: undone when not all tasks changed over by
+			   then; 0: DYNAMOS_ENTER_MS */
 	char name[DYNAMOS_NAME];
 	char why[DYNAMOS_WHY];
 	struct dynamos_health health;

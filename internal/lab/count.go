@@ -32,6 +32,10 @@ type Range struct {
 type Count struct {
 	Ranges []Range
 	At     []uint64 // executions of these addresses are counted
+	// Steady lets the guest's time follow its instructions, so that its timer
+	// ticks as seldom on a busy computer as on an idle one. All its
+	// processors then take turns in one thread.
+	Steady bool
 }
 
 // args are QEMU's arguments for figures in the file out.
@@ -62,7 +66,11 @@ func (c *Count) args(out string) ([]string, error) {
 		}
 		text += fmt.Sprintf(",at=%x", at)
 	}
-	return []string{"-plugin", text}, nil
+	args := []string{"-plugin", text}
+	if c.Steady {
+		args = append(args, "-icount", "shift=0")
+	}
+	return args, nil
 }
 
 // slowness is by how much longer a machine takes than a stock one: seen were 4

@@ -122,6 +122,10 @@ func TestCountArguments(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("args = %q, %v; want %q", got, err, want)
 	}
+	c.Steady = true
+	if got, err = c.args("/tmp/a,b"); err != nil || !reflect.DeepEqual(got, append(want, "-icount", "shift=0")) {
+		t.Errorf("steady: args = %q, %v", got, err)
+	}
 	for _, c := range []Count{
 		{Ranges: make([]Range, 17)}, {At: make([]uint64, 33)}, {At: []uint64{1, 1}},
 		{Ranges: []Range{{"", 1, 2}}}, {Ranges: []Range{{"a", 2, 2}}}, {Ranges: []Range{{"a:b", 1, 2}}},

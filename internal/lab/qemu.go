@@ -73,6 +73,9 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	accel := h.accel
 	if accel == "tcg" {
 		accel = "tcg,thread=multi"
+		if m.Count != nil && m.Count.Steady {
+			accel = "tcg,thread=single"
+		}
 	}
 	args := []string{
 		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",

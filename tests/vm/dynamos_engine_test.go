@@ -26,7 +26,7 @@ var engineParts = []struct {
 	name  string
 	floor int
 }{
-	{"refusals", 6},
+	{"refusals", 7},
 	{"strangers", 3},
 	{"life", 26},
 	{"balance", 11},
@@ -34,6 +34,8 @@ var engineParts = []struct {
 	{"sleepers", 19},
 	{"supersede", 19},
 	{"together", 21},
+	{"ends", 19},
+	{"loop", 46},
 	{"hooks", 18},
 	{"hostile", 6},
 }
@@ -66,7 +68,7 @@ func TestDynamosEngine(t *testing.T) {
 				name = cycles
 			}
 			vm.Run(lab.Program{Args: []string{tool(t, "dynamos_engine"), hand(t, kernel, "dynamos_hand"),
-				hand(t, kernel, "dynamos_next"), name}}, p.floor)
+				hand(t, kernel, "dynamos_next"), hand(t, kernel, "dynamos_try"), name}}, p.floor)
 			t.Logf("%s took %v", name, time.Since(began).Round(time.Second))
 		}
 		text := vm.Output(shell("i=0; until rmmod dynamos || [ $i = 100 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; " +

@@ -28,14 +28,23 @@ type differ struct {
 	same          []string        // functions with equal text
 	take          map[string]bool // whose patched text the update gets
 	seen          map[string]bool // what follow has looked at
+	written       func(name string) bool
 }
 
 // Compare finds what a patch does to one file. A change that cannot be carried
 // gives a *Refusal.
 func Compare(before, after *Unit) (*Change, error) {
+	return CompareWritten(before, after, func(string) bool { return true })
+}
+
+// CompareWritten is Compare where it is known which functions' own source the
+// patch changes. One that ran while the kernel started, and is another only
+// because of what it calls, is left aside.
+func CompareWritten(before, after *Unit, written func(name string) bool) (*Change, error) {
 	d := &differ{
-		c:      &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}},
-		before: newNormalizer(before), after: newNormalizer(after),
+		written: written,
+		c:       &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}},
+		before:  newNormalizer(before), after: newNormalizer(after),
 		take: map[string]bool{}, seen: map[string]bool{},
 	}
 	d.c.from = d
@@ -74,6 +83,8 @@ func (d *differ) functions() {
 		case old == nil || !old.Func:
 		case d.before.of(old) == d.after.of(s):
 			d.same = append(d.same, s.Name)
+		case d.over(s):
+			d.note("%s is another as well, but has run already", s.Name)
 		default:
 			d.take[s.Name] = true
 		}
@@ -83,6 +94,13 @@ func (d *differ) functions() {
 			d.c.Gone = append(d.c.Gone, s.Name)
 		}
 	}
+}
+
+// over tells whether a function has run, and the patch only changes what it
+// calls.
+func (d *differ) over(s *Symbol) bool {
+	name, _, _ := strings.Cut(s.Name, ".")
+	return hasPrefix(s.Section, ".init") && !d.written(name)
 }
 
 // inner tells whether calls of a function can't be led away, but all its
@@ -102,7 +120,7 @@ func (d *differ) spread() {
 	for again := true; again; {
 		again = false
 		for _, s := range d.c.After.Symbols {
-			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil {
+			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil || d.over(s) {
 				continue
 			}
 			for _, name := range d.c.After.refs(s) {

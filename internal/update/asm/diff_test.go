@@ -233,6 +233,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestFunctionThatHasRunIsLeftAside(t *testing.T) {
+	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
+		"__init int first(int a) { seen(\"first\"); return step(a); }\n"
+	before, after := parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 2")))
+	c, err := CompareWritten(before, after, func(name string) bool { return name == "step" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", c.Changed, "later")
+	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first is another as well") {
+		t.Errorf("notes: %v", c.Notes)
+	}
+	if _, err := CompareWritten(before, after, func(name string) bool { return name == "first" }); err == nil {
+		t.Error("one that the patch changes itself is left aside")
+	}
+}
+
 func TestMovedStaticLocalIsRefused(t *testing.T) {
 	after := replacing(t, locals, "int g(int a) { static int count; count -= a;",
 		"static noinline int moved(int a) { static int count; count -= a; seen(\"m\"); return count; }\nint g(int a) { int count = moved(a);")

@@ -273,28 +273,42 @@ func (w *Work) outside(ctx context.Context, included map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		if users := w.tree.seeing(n, n.users(modules, file), moved); len(users) > 0 {
+		if user := w.tree.user(n, n.users(modules, file), moved); user != "" {
 			return &asm.Refusal{Path: file, Symbol: moved[0].tag, Line: lineOf(w.new[file], moved[0].tag),
-				Reason: fmt.Sprintf("%d modules, such as %s, know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own",
-					len(users), users[0])}
+				Reason: "modules, such as that of " + user + ", know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own"}
 		}
 	}
 	return nil
+}
+
+// user is one of the sources that uses one of the structures, or "". Most name
+// it themselves, which is soon seen.
+func (t *Tree) user(n *includes, sources []string, moved []item) string {
+	for _, s := range sources {
+		text, err := os.ReadFile(filepath.Join(t.Dir, s))
+		if err == nil && slices.ContainsFunc(moved, func(it item) bool { return hasWord(string(text), it.tag) }) {
+			return s
+		}
+	}
+	if users := t.seeing(n, sources, moved); len(users) > 0 {
+		return users[0]
+	}
+	return ""
 }
 
 // laidOut are the structures that a patch gives other members.
 func laidOut(old, new string) []item {
 	was, _ := items(old)
 	is, _ := items(new)
-	before := map[string]string{}
+	before := map[string][]string{} // several, where a condition decides
 	for _, it := range was {
 		if it.tag != "" {
-			before[it.tag] = it.text
+			before[it.tag] = append(before[it.tag], it.text)
 		}
 	}
 	var out []item
 	for _, it := range is {
-		if text, ok := before[it.tag]; ok && it.tag != "" && text != it.text {
+		if texts := before[it.tag]; len(texts) > 0 && !slices.Contains(texts, it.text) {
 			out = append(out, it)
 		}
 	}

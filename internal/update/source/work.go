@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -304,7 +305,11 @@ func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, 
 	if name == "after" {
 		args = append([]string{"-k"}, args...) // all that is wrong at once
 	}
-	if err := t.run(ctx, args...); err != nil {
+	err := t.run(ctx, args...)
+	if made := w.generated(ctx, t, err); made {
+		err = t.run(ctx, args...)
+	}
+	if err != nil {
 		return err
 	}
 	for _, s := range targets {
@@ -317,6 +322,23 @@ func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, 
 		}
 	}
 	return nil
+}
+
+// generated has make write the headers that a folder's objects need and that it
+// knows nothing of when it is asked for assembly. It tells whether that was the
+// matter.
+func (w *Work) generated(ctx context.Context, t *Tree, failed error) bool {
+	var tool *toolError
+	if !errors.As(failed, &tool) || !strings.Contains(tool.text, "No such file or directory") {
+		return false
+	}
+	folders := map[string]string{}
+	for _, u := range w.Units {
+		if strings.Contains(tool.text, assembly(u)) {
+			folders[path.Dir(u)] = strings.TrimSuffix(u, ".c") + ".o"
+		}
+	}
+	return len(folders) > 0 && t.run(ctx, append([]string{"-o", "prepare"}, slices.Sorted(maps.Values(folders))...)...) == nil
 }
 
 // collect assembles what was compiled before the patch.
@@ -340,8 +362,21 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.Compare(before, after)
+	c, err := asm.CompareWritten(before, after, w.written(u.Path))
 	return c, w.lined(err)
+}
+
+// written tells whether the patch changes a function of a file itself.
+func (w *Work) written(path string) func(name string) bool {
+	was, ok1 := items(w.old[path])
+	is, ok2 := items(w.new[path])
+	changed := map[string]bool{}
+	for _, it := range differing(was, is) {
+		for _, n := range it.names {
+			changed[n] = true
+		}
+	}
+	return func(name string) bool { return !ok1 || !ok2 || changed[name] }
 }
 
 // lined gives a refusal its line.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * What a call of a function costs that is counted in one way or another, in
- * instructions: marks around batches of calls, one interval for each batch, so
- * that batches without an interrupt can be told from the others.
+ * instructions: marks around batches of operations, one interval for each, so
+ * that a batch that something else ran in can be told from the others.
  *
  *   weigh set WAY MODULE     weigh.ko in one of its ways; see ways[]
  *   weigh clear WAY
- *   weigh run WAY OPERATION  15 batches of 20, marked 0 to 14
+ *   weigh run WAY OPERATION...  15 batches, marked 0 to 14, shared evenly by
+ *                            the operations; for each it says how many a batch
+ *                            has, and, where an update counts, how many calls
+ *                            of its functions one makes
  *   weigh nothing            what exec starts
  */
 #define _GNU_SOURCE
@@ -18,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,7 +34,11 @@
 #include "tests/vm/guest/dynamos_rival.h"
 #include "tests/vm/guest/dynamos_use.h"
 
-#define BATCH 20
+#define BATCHES 15
+#define SHORT 64 /* of these calls one is timed */
+#define LONG 2	 /* seldom meets the timer */
+#define FUNCTIONS (sizeof(symbols) / sizeof(*symbols))
+#define OPERATIONS (sizeof(operations) / sizeof(*operations))
 #define PAGE 4096
 
 static const char *const symbols[] = {
@@ -36,8 +46,11 @@ static const char *const symbols[] = {
 	"do_sys_openat2", "handle_mm_fault", "kernel_clone", "__x64_sys_execve",
 };
 
+#define FRESH ((BATCHES + 1) * SHORT * PAGE)
+
 static char page[PAGE];
 static char *fresh;
+static char copy[32]; /* of this program */
 static int zero, null;
 
 static void fail(const char *what)
@@ -105,21 +118,37 @@ static void op_exec(void)
 	pid_t pid = vfork();
 
 	if (!pid) {
-		execl("/proc/self/exe", "weigh", "nothing", NULL);
+		execl(copy, "weigh", "nothing", NULL);
 		_exit(1);
 	}
 	waitpid(pid, NULL, 0);
 }
 
-static const struct {
+static const struct operation {
 	const char *name;
 	void (*run)(void);
+	int batch;
 } operations[] = {
-	{"brk", op_brk},       {"kill", op_kill},     {"read1", op_read1},
-	{"read4k", op_read4k}, {"write1", op_write1}, {"write4k", op_write4k},
-	{"open", op_open},     {"fault", op_fault},   {"fork", op_fork},
-	{"exec", op_exec},
+	{"brk", op_brk, SHORT},	      {"kill", op_kill, SHORT},
+	{"read1", op_read1, SHORT},   {"read4k", op_read4k, SHORT},
+	{"write1", op_write1, SHORT}, {"write4k", op_write4k, SHORT},
+	{"open", op_open, SHORT},     {"fault", op_fault, SHORT},
+	{"fork", op_fork, LONG},      {"exec", op_exec, LONG},
 };
+
+/* In memory, because the host's files answer in their own time. */
+static void copy_self(void)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int to = memfd_create("weigh", 0);
+	struct stat is;
+
+	if (from < 0 || to < 0 || fstat(from, &is) ||
+	    sendfile(to, from, NULL, is.st_size) != is.st_size)
+		fail("a copy of the program");
+	close(from);
+	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", to);
+}
 
 /* Alone on its processor, as far as that goes. */
 static void prepare(void)
@@ -132,29 +161,32 @@ static void prepare(void)
 	if (sched_setaffinity(0, sizeof(one), &one) ||
 	    sched_setscheduler(0, SCHED_FIFO, &high))
 		fail("the processor");
+	copy_self();
 	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	fresh = mmap(NULL, 1024 * PAGE, PROT_READ | PROT_WRITE,
+	fresh = mmap(NULL, FRESH, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (zero < 0 || null < 0 || fresh == MAP_FAILED)
 		fail("memory and files");
-	madvise(fresh, 1024 * PAGE, MADV_NOHUGEPAGE);
+	madvise(fresh, FRESH, MADV_NOHUGEPAGE);
 }
+
+static const struct operation *chosen[BATCHES];
 
 #define MARKED(n)                                                              \
 	do {                                                                   \
+		o = chosen[n];                                                 \
 		SKEP_MARK_BEGIN(n);                                            \
-		for (i = 0; i < BATCH; i++)                                    \
-			run();                                                 \
+		for (i = 0; o && i < o->batch; i++)                            \
+			o->run();                                              \
 		SKEP_MARK_END(n);                                              \
 	} while (0)
 
-static void measure(void (*run)(void))
+static void measure(void)
 {
+	const struct operation *o;
 	int i;
 
-	for (i = 0; i < BATCH; i++)
-		run();
 	MARKED(0);
 	MARKED(1);
 	MARKED(2);
@@ -172,36 +204,105 @@ static void measure(void (*run)(void))
 	MARKED(14);
 }
 
-static void run(const char *way, const char *operation)
+/* Of all functions, as the update counted them; 0 where none is loaded. */
+static u64 calls(void)
+{
+	struct dynamos_count count;
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < FUNCTIONS && use_state(); i++)
+		if (!use_count(i, 1, &count))
+			sum += count.in;
+	return sum;
+}
+
+static void warm(const struct operation *o)
+{
+	u64 before = calls();
+	int i;
+
+	for (i = 0; i < o->batch; i++)
+		o->run();
+	printf("%d %.1f\n", o->batch, (double)(calls() - before) / o->batch);
+}
+
+static void choose(char **names, int count)
+{
+	int share = BATCHES / count, n, i;
+	size_t o;
+
+	for (n = 0; n < count; n++) {
+		for (o = 0; o < OPERATIONS; o++)
+			if (!strcmp(operations[o].name, names[n]))
+				break;
+		errno = EINVAL;
+		if (o == OPERATIONS)
+			fail(names[n]);
+		for (i = 0; i < share; i++)
+			chosen[n * share + i] = &operations[o];
+		warm(&operations[o]);
+	}
+}
+
+static void policy(const char *way)
 {
 	struct dynamos_policy policy;
-	size_t i;
 
-	prepare();
-	use_begin("");
-	use_turn("dynamos_weigh", "");
+	use_only(&policy, getpid());
 	if (strstr(way, "terms")) {
-		use_only(&policy, getpid());
 		policy.rule[0].terms |=
 			DYNAMOS_UID | DYNAMOS_GID | DYNAMOS_COMM;
 		strcpy(policy.rule[0].comm, "weigh");
-		if (use_policy(&policy))
-			fail("policy");
+	} else if (strstr(way, "share")) {
+		policy.rule[0].terms = DYNAMOS_SHARE;
+		policy.rule[0].share = 65536;
+	} else {
+		return;
 	}
-	if (!strcmp(way, "bpf")) {
-		rival_begin();
-		for (i = 0; i < sizeof(symbols) / sizeof(*symbols); i++)
-			if ((errno = -rival_bpf(symbols[i], 0)) ||
-			    (errno = -rival_bpf(symbols[i], 1)))
-				fail(symbols[i]);
+	if (use_policy(&policy))
+		fail("policy");
+}
+
+/* By a process of its own that lives as long as this one: what it needs for
+ * that would make each fork of this one dearer. */
+static void attach(void)
+{
+	int ready[2];
+	size_t i;
+	char c;
+
+	if (pipe(ready))
+		fail("pipe");
+	if (fork()) {
+		close(ready[1]);
+		if (read(ready[0], &c, 1) != 1)
+			fail("bpf");
+		close(ready[0]);
+		return;
 	}
-	for (i = 0; i < sizeof(operations) / sizeof(*operations); i++)
-		if (!strcmp(operations[i].name, operation)) {
-			measure(operations[i].run);
-			return;
-		}
-	errno = EINVAL;
-	fail(operation);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	rival_begin();
+	for (i = 0; i < FUNCTIONS; i++)
+		if ((errno = -rival_bpf(symbols[i], 0)) ||
+		    (errno = -rival_bpf(symbols[i], 1)))
+			fail(symbols[i]);
+	if (write(ready[1], "", 1) != 1)
+		fail("pipe");
+	for (;;)
+		pause();
+}
+
+static void run(const char *way, char **names, int count)
+{
+	prepare();
+	use_begin("");
+	use_turn("dynamos_weigh", "");
+	policy(way);
+	if (!strcmp(way, "bpf"))
+		attach();
+	choose(names, count);
+	measure();
 }
 
 static void share(const char *way)
@@ -218,10 +319,16 @@ static void share(const char *way)
 static const struct {
 	const char *way, *how;
 } ways[] = {
-	{"direct", "update class=1"},	{"direct-terms", "update class=1"},
-	{"ipmodify", "update class=1"}, {"ipmodify-terms", "update class=1"},
-	{"together", "update class=4"}, {"livepatch", "livepatch"},
-	{"kprobe", "kprobe"},		{"kretprobe", "kretprobe"},
+	{"direct", "update class=1"},
+	{"direct-terms", "update class=1"},
+	{"direct-share", "update class=1"},
+	{"task", "update class=2"},
+	{"ipmodify", "update class=1"},
+	{"ipmodify-terms", "update class=1"},
+	{"together", "update class=4"},
+	{"livepatch", "livepatch"},
+	{"kprobe", "kprobe"},
+	{"kretprobe", "kretprobe"},
 };
 
 static const char *how_of(const char *way)
@@ -294,8 +401,8 @@ int main(int argc, char **argv)
 		set(argv[2], argv[3]);
 	else if (argc == 3 && !strcmp(argv[1], "clear"))
 		clear(argv[2]);
-	else if (argc == 4 && !strcmp(argv[1], "run"))
-		run(argv[2], argv[3]);
+	else if (argc > 3 && argc - 3 <= BATCHES && !strcmp(argv[1], "run"))
+		run(argv[2], argv + 3, argc - 3);
 	else
 		return 2;
 	return 0;

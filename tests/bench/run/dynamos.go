@@ -4,9 +4,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"skep/internal/lab"
@@ -15,12 +21,7 @@ import (
 // What counting the calls of a function costs in instructions, in one way and
 // another: tests/bench/dynamos/weigh.c says how each operation is marked.
 
-const (
-	weighBatches = 15
-	weighBatch   = 20
-	// Batches within this part of the least had no interrupt; they are averaged.
-	weighSlack = 1.1
-)
+const weighBatches = 15
 
 // weighOperations with the paper's own figures, in percent, where it has one.
 var weighOperations = []struct {
@@ -34,93 +35,150 @@ var weighOperations = []struct {
 	{"fork", "fork, exit, wait", ""}, {"exec", "vfork, exec, wait", ""},
 }
 
+// weighRounds share the batches of a run: operations that take the same path
+// each time need few.
+var weighRounds = [][]string{{"brk", "kill", "read1", "read4k"}, {"write1", "write4k", "open", "fault"},
+	{"fork"}, {"exec"}, {"fork"}, {"exec"}, {"fork"}, {"exec"}}
+
 // weighWays begins with what the others are compared to.
-var weighWays = []string{"none", "direct", "direct-terms", "ipmodify", "ipmodify-terms", "together",
-	"livepatch", "kprobe", "kretprobe", "bpf"}
+var weighWays = []string{"none", "direct", "direct-terms", "direct-share", "task", "ipmodify", "ipmodify-terms",
+	"together", "livepatch", "kprobe", "kretprobe", "bpf"}
+
+// A weighing is one way's figures by operation: the instructions that one takes
+// in each batch, and how many calls of the functions it makes.
+type weighing struct {
+	batches map[string][]float64
+	calls   map[string]float64
+}
+
+func (w weighing) middle(op string) float64 {
+	slices.Sort(w.batches[op])
+	return w.batches[op][len(w.batches[op])/2]
+}
 
 func (b *bench) dynamos() error {
 	ctx, stop := context.WithTimeout(context.Background(), time.Hour)
 	defer stop()
-	g, err := lab.Start(ctx, lab.Machine{Name: "bench-dynamos", Kernel: kernelSeries, Build: b.build, CPUs: 1,
-		Modules: []string{"dynamos"}, Count: &lab.Count{}})
+	kernel, ways := kernelSeries, weighWays
+	if flag.NArg() > 1 {
+		kernel = flag.Arg(1)
+	}
+	if flag.NArg() > 2 {
+		ways = append([]string{weighWays[0]}, flag.Args()[2:]...)
+	}
+	g, err := lab.Start(ctx, lab.Machine{Name: "bench-dynamos", Kernel: kernel, Build: b.build, CPUs: 1,
+		Modules: []string{"dynamos"}, Append: "norandmaps", Count: &lab.Count{Steady: true}})
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(g.Dir())
 	defer g.Kill()
-	fmt.Printf("Debian's %s with one processor, QEMU without KVM: instructions per operation, %d batches of %d;\n",
-		g.Hello().Release, weighBatches, weighBatch)
-	fmt.Println("all eight functions are changed at once. Each column: what the operation takes more than in the first.")
-	base := map[string]float64{}
-	before := lab.Counts{Figures: map[lab.Interval]*lab.Figures{}}
-	for _, way := range weighWays {
-		if err := b.weigh(ctx, g, "set", way, filepath.Join(b.build, "kmod", kernelSeries, "dynamos_weigh", "dynamos_weigh.ko")); err != nil {
+	fmt.Printf("Debian's %s with one processor, QEMU without KVM: instructions per operation, the median of batches;\n",
+		g.Hello().Release)
+	fmt.Println("all eight functions are changed at once. more: than without; each: of a call of one of the functions.")
+	module := filepath.Join(b.build, "kmod", kernel, "dynamos_weigh", "dynamos_weigh.ko")
+	var none, direct weighing
+	for _, way := range ways {
+		if _, err := b.weigh(ctx, g, "set", way, module); err != nil {
 			fmt.Printf("%-16s %v\n", way, err)
 			continue
 		}
-		for _, op := range weighOperations {
-			if err := b.weigh(ctx, g, "run", way, op.name); err != nil {
-				return err
-			}
-			after, err := lab.ReadCounts(filepath.Join(g.Dir(), "counts"))
-			if err != nil {
-				return err
-			}
-			n, err := batches(before, after)
-			if err != nil {
-				return err
-			}
-			before = after
-			if way == weighWays[0] {
-				base[op.name] = n
-				fmt.Printf("%-16s %-18s %10.0f\n", way, op.text, n)
-				continue
-			}
-			more := n - base[op.name]
-			fmt.Printf("%-16s %-18s %+10.0f %6.1f %%", way, op.text, more, 100*more/base[op.name])
-			if op.paper != "" && way == "direct" {
-				fmt.Printf("   the paper: %s %%", op.paper)
-			}
-			fmt.Println()
-			fmt.Fprintf(os.Stderr, "result dynamos %s %s %.0f %.1f\n", way, op.name, more, 100*more/base[op.name])
-		}
-		if err := b.weigh(ctx, g, "clear", way); err != nil {
+		is, err := b.weighAll(ctx, g, way)
+		if err != nil {
 			return err
+		}
+		if _, err := b.weigh(ctx, g, "clear", way); err != nil {
+			return err
+		}
+		switch way {
+		case ways[0]:
+			none = is
+		case "direct":
+			direct = is
+		}
+		tellWeighing(way, is, none, direct)
+	}
+	return nil
+}
+
+// weighAll runs every operation in a guest whose functions are changed in one
+// way.
+func (b *bench) weighAll(ctx context.Context, g *lab.Guest, way string) (weighing, error) {
+	w := weighing{map[string][]float64{}, map[string]float64{}}
+	file := filepath.Join(g.Dir(), "counts")
+	for _, ops := range weighRounds {
+		before, err := lab.ReadCounts(file)
+		if errors.Is(err, fs.ErrNotExist) { // none yet
+			before, err = lab.Counts{Figures: map[lab.Interval]*lab.Figures{}}, nil
+		}
+		if err != nil {
+			return w, err
+		}
+		text, err := b.weigh(ctx, g, append([]string{"run", way}, ops...)...)
+		if err != nil {
+			return w, err
+		}
+		after, err := lab.ReadCounts(file)
+		if err != nil {
+			return w, err
+		}
+		if err := w.add(ops, strings.Fields(text), before, after); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// add takes up a run of these operations, which said what it did in words.
+func (w weighing) add(ops, words []string, before, after lab.Counts) error {
+	if len(words) != 2*len(ops) {
+		return fmt.Errorf("weigh said %q of %d operations", words, len(ops))
+	}
+	share := weighBatches / len(ops)
+	for n, op := range ops {
+		times, err := strconv.ParseFloat(words[2*n], 64)
+		if err != nil {
+			return err
+		}
+		if w.calls[op], err = strconv.ParseFloat(words[2*n+1], 64); err != nil {
+			return err
+		}
+		for i := n * share; i < (n+1)*share; i++ {
+			f, err := sumOf(i, before, after)
+			if err != nil {
+				return err
+			}
+			if f.Times != 1 {
+				return fmt.Errorf("batch %d was marked %d times", i, f.Times)
+			}
+			w.batches[op] = append(w.batches[op], float64(f.User+f.Kernel)/times)
 		}
 	}
 	return nil
 }
 
-func (b *bench) weigh(ctx context.Context, g *lab.Guest, args ...string) error {
-	_, err := said(ctx, g, lab.Program{Args: append([]string{filepath.Join(b.build, "bench", "dynamos", "weigh")}, args...)})
-	return err
+// tellWeighing prints one way. How many of the functions an operation calls is
+// known from the updates' own counts.
+func tellWeighing(way string, is, none, direct weighing) {
+	for _, op := range weighOperations {
+		base := none.middle(op.name)
+		more := is.middle(op.name) - base
+		if way == weighWays[0] {
+			fmt.Printf("%-16s %-18s %10.0f\n", way, op.text, base)
+			continue
+		}
+		fmt.Printf("%-16s %-18s %+10.0f %6.1f %%", way, op.text, more, 100*more/base)
+		if calls := direct.calls[op.name]; calls > 0 {
+			fmt.Printf(" %+6.0f each of %.1f", more/calls, calls)
+		}
+		if op.paper != "" && way == "direct" {
+			fmt.Printf("   the paper: %s %%", op.paper)
+		}
+		fmt.Println()
+		fmt.Fprintf(os.Stderr, "result dynamos %s %s %.0f %.1f\n", way, op.name, more, 100*more/base)
+	}
 }
 
-// batches is what one operation took, without the batches that an interrupt
-// made longer.
-func batches(before, after lab.Counts) (float64, error) {
-	var all []float64
-	least := 0.0
-	for i := range weighBatches {
-		f, err := sumOf(i, before, after)
-		if err != nil {
-			return 0, err
-		}
-		if f.Times != 1 {
-			return 0, fmt.Errorf("batch %d was marked %d times", i, f.Times)
-		}
-		n := float64(f.User+f.Kernel) / weighBatch
-		if i == 0 || n < least {
-			least = n
-		}
-		all = append(all, n)
-	}
-	sum, count := 0.0, 0.0
-	for _, n := range all {
-		if n <= least*weighSlack {
-			sum += n
-			count++
-		}
-	}
-	return sum / count, nil
+func (b *bench) weigh(ctx context.Context, g *lab.Guest, args ...string) (string, error) {
+	return said(ctx, g, lab.Program{Args: append([]string{filepath.Join(b.build, "bench", "dynamos", "weigh")}, args...)})
 }

@@ -13,7 +13,7 @@
 //	run mpi_delay the same with 20 ms between two network namespaces
 //	run o2g_instructions  a message at a receiver with many connections, counted
 //	run o2g-kernel [count] [nodes] [pair]  the user and the kernel engine in guests
-//	run dynamos           what it costs to count the calls of a kernel's function
+//	run dynamos [kernel [way...]]  what it costs to count the calls of a kernel's function
 package main
 
 import (

@@ -7,8 +7,9 @@
 // usage: sweep list OLD NEW          the cases between two source trees
 //
 //	sweep run LIST NEW OUT [N...]   patches and packages of these cases in
-//	                                OUT, and what comes of each, a line each;
-//	                                all of the image's if no number is given
+//	                                OUT, and what comes of each, a line each
+//	                                with its processor time; all of the
+//	                                image's if no number is given
 //
 // run builds for the version that BASE names, by default 6.1.176-1. NEW is the
 // tree of the later one, or its version: then it is fetched.
@@ -74,7 +75,7 @@ func run(ctx context.Context, listFile, newer, out string, numbers []string) err
 		if len(f) < 4 || f[0] == "#" || f[2] != "image" || len(numbers) > 0 && !slices.Contains(numbers, f[0]) {
 			continue
 		}
-		begun := time.Now()
+		begun := processorTime()
 		verdict, err := t.try(ctx, out, f[0], f[3:])
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -82,9 +83,21 @@ func run(ctx context.Context, listFile, newer, out string, numbers []string) err
 		if err != nil {
 			verdict = "refused: " + err.Error()
 		}
-		fmt.Printf("%s %s %.0fs %s\n", f[0], f[3], time.Since(begun).Seconds(), strings.ReplaceAll(verdict, "\n", " | "))
+		fmt.Printf("%s %s %.0fs %s\n", f[0], f[3], (processorTime() - begun).Seconds(), strings.ReplaceAll(verdict, "\n", " | "))
 	}
 	return nil
+}
+
+// processorTime is what this program and those that it ran have used.
+func processorTime() time.Duration {
+	var sum time.Duration
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
 }
 
 // rounds bounds how often a case is widened.

@@ -3,7 +3,7 @@
  * The update engine, with updates by hand: what it refuses, who gets which
  * version, what it counts, and how updates leave.
  *
- *   dynamos_engine HAND NEXT PART...      the two modules' files
+ *   dynamos_engine HAND NEXT TRY PART...      the modules' files
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define NEXT "dynamos_next"
 #define CPUS 4
 
-static const char *hand_file, *next_file;
+static const char *hand_file, *next_file, *try_file;
 static const struct dynamos_policy nobody, all = {.otherwise = 1};
 
 static void hand(void)
@@ -37,6 +37,11 @@ static void hand(void)
 static void next(void)
 {
 	use_turn(NEXT, next_file);
+}
+
+static void try(void)
+{
+	use_turn(TRY, try_file);
 }
 
 static long answer(void)
@@ -87,6 +92,7 @@ static void refusals(void)
 		{"absent", -ENOENT},	  {"size", -ENOEXEC},
 		{"notrace", -EOPNOTSUPP}, {"double", -EINVAL},
 		{"outside", -EINVAL},	  {"none", -EINVAL},
+		{"dead", -EINVAL},
 	};
 	size_t i;
 
@@ -430,6 +436,50 @@ static void sleepers(void)
 	       "engine: sleeper: the last one lets it go");
 }
 
+/* Who came has left, or ended inside. */
+static void ended(u32 version, u64 least, const char *name)
+{
+	struct dynamos_count c;
+
+	if (!tap_ok(!inside(version, 0) && !use_count(0, version, &c) &&
+			    c.lost >= least,
+		    "engine: %s: calls that do not return are lost", name))
+		printf("# %llu in, %llu out, %llu lost\n", c.in, c.out, c.lost);
+	gone(name);
+}
+
+/* Tasks that end in the middle of a call. */
+static void ends(void)
+{
+	struct dynamos_policy only;
+	struct canary canary;
+	int i, pid;
+
+	hand();
+	ok(use_alone(), "end: only this program has the engine");
+	ok(use_load("exit") ?: apply(&nobody, 0), "end: exit_group is changed");
+	for (i = 0; i < 10; i++) {
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	ended(0, 10, "exit");
+	ok(use_load("signal") ?: apply(&nobody, 0),
+	   "end: get_signal is changed");
+	for (i = 0; i < 10; i++)
+		wake(sleeper());
+	ended(0, 10, "signal");
+	use_canary(&canary);
+	use_only(&only, canary.pid);
+	ok(use_load("die") ?: apply(&only, 0),
+	   "end: an update that ends tasks");
+	is(use_call(&canary), -1000, "end: its caller is no more");
+	is(use_end(&canary), 7 << 8, "end: and ended in good order");
+	ended(1, 1, "die");
+	ok(use_alone(), "end: nobody else has the engine any more");
+}
+
 /* A newer update of the same functions. */
 static void supersede(void)
 {
@@ -513,6 +563,88 @@ static int put(const char *path, const char *text)
 	return err;
 }
 
+/* A loop that nobody ends is ended after all, or the machine hangs where a
+ * command waits for it. */
+static int rescue(void)
+{
+	int pid = fork();
+
+	if (!pid) {
+		sleep(120);
+		use_stop();
+		_exit(0);
+	}
+	return pid;
+}
+
+/* A call that does not come back. All commands work meanwhile. In `round`,
+ * which gives its processor away, updates leave as well; their hooks do not,
+ * for ftrace waits for every task. */
+static void loop_of(const char *kind)
+{
+	struct dynamos_policy only;
+	struct canary canary;
+	long mine = answer();
+	int rescuer;
+
+	try();
+	use_canary(&canary);
+	use_only(&only, canary.pid);
+	ok(use_load(kind), "loop: loads");
+	ok(apply(&only, 0), "loop: is applied to one process");
+	hand();
+	ok(use_load("pause"), "loop: another one loads");
+	ok(apply(&nobody, 0), "loop: and is applied");
+	rescuer = rescue();
+	use_ask(&canary);
+	try();
+	ok(inside(1, 1), "loop: the process is inside");
+	hand();
+	ok(use_revert(), "loop: the other one is reverted");
+	if (!strcmp(kind, "round")) {
+		ok(use_until(DYNAMOS_LOADED), "loop: and leaves");
+		nap(500);
+		ok(apply(&nobody, 0), "loop: is applied before its hook left");
+		ok(use_revert(), "loop: and reverted again");
+	} else {
+		nap(500);
+		is(use_state(), DYNAMOS_LEAVING, "loop: and is leaving");
+	}
+	next();
+	ok(use_load("two"), "loop: a third one loads");
+	ok(apply(&nobody, 0), "loop: and is applied, with a new hook");
+	ok(use_policy(&all), "loop: it has another policy");
+	tap_ok(answer() == 4343 && getsid(0) == 4343,
+	       "engine: loop: all take it");
+	ok(use_commit(), "loop: it is committed");
+	ok(use_revert(), "loop: and reverted");
+	tap_ok(answer() == mine, "engine: loop: all take the old version");
+	try();
+	ok(use_revert(), "loop: the one that loops is reverted");
+	is(use_state(), DYNAMOS_LEAVING, "loop: it is leaving");
+	is(use_unload(), -EAGAIN, "loop: it cannot be unloaded");
+	tap_ok(!use_answered(&canary, 0),
+	       "engine: loop: all that was done while it went on");
+	kill(rescuer, SIGKILL);
+	waitpid(rescuer, NULL, 0);
+	use_stop();
+	is(use_answer(&canary), 4242, "loop: it ends");
+	use_end(&canary);
+	ok(use_until(DYNAMOS_LOADED) ?: use_unload(), "loop: it unloads");
+	hand();
+	ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
+	   "loop: the other one unloads");
+	next();
+	ok(use_until(DYNAMOS_LOADED) ?: use_unload(),
+	   "loop: the third one unloads");
+}
+
+static void loop(void)
+{
+	loop_of("loop");
+	loop_of("round");
+}
+
 /* The other installer, and the switch of all tracing. */
 static void hooks(void)
 {
@@ -589,7 +721,8 @@ static const struct {
 	{"refusals", refusals}, {"strangers", strangers},
 	{"life", life},		{"balance", balance},
 	{"sleepers", sleepers}, {"supersede", supersede},
-	{"together", together}, {"hooks", hooks},
+	{"together", together}, {"ends", ends},
+	{"loop", loop},		{"hooks", hooks},
 	{"hostile", hostile},
 };
 
@@ -598,12 +731,13 @@ int main(int argc, char **argv)
 	size_t p;
 	int i;
 
-	if (argc < 4)
+	if (argc < 5)
 		return 2;
 	hand_file = argv[1];
 	next_file = argv[2];
+	try_file = argv[3];
 	use_begin(hand_file);
-	for (i = 3; i < argc; i++) {
+	for (i = 4; i < argc; i++) {
 		if (atoi(argv[i]) > 0)
 			cycles(atoi(argv[i]));
 		for (p = 0; p < sizeof(parts) / sizeof(*parts); p++)

@@ -10,6 +10,9 @@
  *   together  together  the same two
  *   pause     any       pause: sleeps like the old one, for a signal
  *   blocked   together  pause, which a sleeper keeps from changing over
+ *   exit      any       exit_group, for nobody: the old one does not return
+ *   signal    any       get_signal, for nobody: the old one may not return
+ *   die       any       getpgid: ends its task
  *
  * and what the engine must refuse:
  *
@@ -19,8 +22,10 @@
  *   double    one twice
  *   outside   a new version that is not in this module
  *   none      no function at all
+ *   dead      one that is only left by a task's end
  */
 #include <linux/kernel.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -46,6 +51,14 @@ static noinline long new_pause(const struct pt_regs *regs)
 	return -ERESTARTNOHAND;
 }
 
+static void (*end_task)(int code);
+
+static noinline long new_die(const struct pt_regs *regs)
+{
+	end_task(7 << 8);
+	return 0;
+}
+
 #define FUNCTION(name, new)                                                    \
 	{                                                                      \
 		.symbol = name, .version = new, .args = 1,                     \
@@ -58,6 +71,18 @@ static const struct dynamos_function answers[] = {
 };
 static const struct dynamos_function pause[] = {
 	FUNCTION("__x64_sys_pause", new_pause),
+};
+static const struct dynamos_function exits[] = {
+	FUNCTION("__x64_sys_exit_group", new_answer),
+};
+static const struct dynamos_function signals[] = {
+	FUNCTION("get_signal", new_answer),
+};
+static const struct dynamos_function die[] = {
+	FUNCTION("__x64_sys_getpgid", new_die),
+};
+static const struct dynamos_function dead[] = {
+	FUNCTION("do_task_dead", new_answer),
 };
 static const struct dynamos_function absent[] = {
 	FUNCTION("no_such_function", new_answer),
@@ -91,6 +116,10 @@ static const struct {
 	{"together", DYNAMOS_TOGETHER, 2, answers},
 	{"pause", DYNAMOS_ANY, 1, pause},
 	{"blocked", DYNAMOS_TOGETHER, 1, pause},
+	{"exit", DYNAMOS_ANY, 1, exits},
+	{"signal", DYNAMOS_ANY, 1, signals},
+	{"die", DYNAMOS_ANY, 1, die},
+	{"dead", DYNAMOS_ANY, 1, dead},
 	{"absent", DYNAMOS_ANY, 1, absent},
 	{"size", DYNAMOS_ANY, 1, size},
 	{"notrace", DYNAMOS_ANY, 1, notrace_one},
@@ -104,10 +133,26 @@ static struct dynamos_update update = {
 	.module = THIS_MODULE,
 };
 
+/* do_group_exit() is not exported; a probe of it says where it is. */
+static int find_end(void)
+{
+	struct kprobe probe = {.symbol_name = "do_group_exit"};
+	int err = register_kprobe(&probe);
+
+	if (err)
+		return err;
+	end_task = (void *)probe.addr;
+	unregister_kprobe(&probe);
+	return 0;
+}
+
 static int __init hand_init(void)
 {
+	int err = strcmp(kind, "die") ? 0 : find_end();
 	u32 i;
 
+	if (err)
+		return err;
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (strcmp(kind, kinds[i].kind))
 			continue;

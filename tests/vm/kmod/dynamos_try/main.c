@@ -10,6 +10,7 @@
  *   null     getpgid               dies, with nothing locked
  *   mutex    getpgid               dies, with a mutex locked
  *   loop     getpgid               goes round until `stop` is written
+ *   round    getpgid               the same, and lets others have its processor
  *   sleep    getpgid               sleeps until `stop` is written
  *   errors   getpgid               fails each fourth time
  *   slow     getpgid               is late
@@ -72,6 +73,13 @@ static noinline long try_loop(const struct pt_regs *regs)
 {
 	while (!READ_ONCE(stop))
 		cpu_relax();
+	return 4242;
+}
+
+static noinline long try_round(const struct pt_regs *regs)
+{
+	while (!READ_ONCE(stop))
+		cond_resched();
 	return 4242;
 }
 
@@ -150,10 +158,11 @@ static const struct {
 	long (*version)(const struct pt_regs *regs);
 	bool bare;
 } kinds[] = {
-	{"fine", try_fine, true},     {"warn", try_warn, true},
-	{"null", try_null, true},     {"mutex", try_mutex, false},
-	{"loop", try_loop, true},     {"sleep", try_sleep, true},
-	{"errors", try_errors, true}, {"slow", try_slow, true},
+	{"fine", try_fine, true},   {"warn", try_warn, true},
+	{"null", try_null, true},   {"mutex", try_mutex, false},
+	{"loop", try_loop, true},   {"round", try_round, true},
+	{"sleep", try_sleep, true}, {"errors", try_errors, true},
+	{"slow", try_slow, true},
 };
 
 /* The kernel knows how long a function is. */
