@@ -35,6 +35,12 @@ type reach struct {
 	// holders are members that lead to a structure: their names are common,
 	// and tell only with one of the structure's members beside them.
 	holders map[string]map[string]bool
+	strict  bool // declarations, and pointers, tell as well
+}
+
+func newReach() *reach {
+	return &reach{names: map[string]bool{}, byName: map[string][]*item{}, about: map[string][]*item{},
+		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
 }
 
 // narrow keeps of the users those that can see the difference between two
@@ -50,8 +56,7 @@ func (t *Tree) narrow(n *includes, users []string, old, new string) []string {
 
 // seeing keeps of the users those that can see that items changed.
 func (t *Tree) seeing(n *includes, users []string, changed []item) []string {
-	r := &reach{names: map[string]bool{}, byName: map[string][]*item{}, about: map[string][]*item{},
-		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
+	r := newReach()
 	for _, h := range n.headers(users) {
 		if text, err := os.ReadFile(filepath.Join(t.Dir, h)); err == nil {
 			list, _ := items(string(text))
@@ -93,11 +98,11 @@ func (r *reach) index(list []item) {
 	for i := range list {
 		it := &list[i]
 		r.note(it)
-		if it.kind == 'p' {
+		if it.kind == 'p' && !r.strict {
 			continue // says that something is there, and no code comes of it
 		}
 		text := it.text
-		if it.kind == 's' { // a pointer to something is no part of it
+		if it.kind == 's' && !r.strict { // a pointer to something is no part of it
 			text = pointer.ReplaceAllString(text, "")
 		}
 		seen := map[string]bool{}

@@ -357,21 +357,11 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.CompareWritten(before, after, w.written(u.Path))
-	return c, w.lined(err)
-}
-
-// written tells whether the patch changes a function of a file itself.
-func (w *Work) written(path string) func(name string) bool {
-	was, ok1 := items(w.old[path])
-	is, ok2 := items(w.new[path])
-	changed := map[string]bool{}
-	for _, it := range differing(was, is) {
-		for _, n := range it.names {
-			changed[n] = true
-		}
+	c, err := asm.Compare(before, after)
+	if err != nil { // of functions that need not change, perhaps
+		c, err = asm.CompareWritten(before, after, w.written(u.Path))
 	}
-	return func(name string) bool { return !ok1 || !ok2 || changed[name] }
+	return c, w.lined(err)
 }
 
 // lined gives a refusal its line.
