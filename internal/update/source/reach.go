@@ -350,7 +350,7 @@ func reasons(path, old, new string) []string {
 		switch {
 		case len(was) == 0 || same:
 		case it.kind == 's':
-			why = append(why, fmt.Sprintf("%s: %s is laid out in another way", path, it.names[0]))
+			why = append(why, fmt.Sprintf("%s: %s is laid out in another way, and what is there keeps the old one", path, it.names[0]))
 		case it.kind == 'f':
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
 		}
