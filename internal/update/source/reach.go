@@ -6,6 +6,7 @@ package source
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -268,13 +269,13 @@ func local(file, header string) bool {
 // what they have allocated, keep the old ones.
 func (w *Work) outside(modules, included map[string]bool) error {
 	n := newIncludes(w.tree.Dir)
-	for file := range included {
+	for _, file := range slices.Sorted(maps.Keys(included)) {
 		moved := laidOut(w.old[file], w.new[file])
 		if len(moved) == 0 {
 			continue
 		}
-		if user := w.tree.user(n, n.users(modules, file), moved); user != "" {
-			return &asm.Refusal{Path: file, Symbol: moved[0].tag, Line: lineOf(w.new[file], moved[0].tag),
+		if user, tag := w.tree.user(n, n.users(modules, file), moved); user != "" {
+			return &asm.Refusal{Path: file, Symbol: tag, Line: lineOf(w.new[file], tag),
 				Reason: "modules, such as that of " + user + ", know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own"}
 		}
 	}
@@ -283,17 +284,22 @@ func (w *Work) outside(modules, included map[string]bool) error {
 
 // user is one of the sources that uses one of the structures, or "". Most name
 // it themselves, which is soon seen.
-func (t *Tree) user(n *includes, sources []string, moved []item) string {
+func (t *Tree) user(n *includes, sources []string, moved []item) (source, tag string) {
 	for _, s := range sources {
 		text, err := os.ReadFile(filepath.Join(t.Dir, s))
-		if err == nil && slices.ContainsFunc(moved, func(it item) bool { return hasWord(string(text), it.tag) }) {
-			return s
+		if err != nil {
+			continue
+		}
+		for _, it := range moved {
+			if hasWord(string(text), it.tag) {
+				return s, it.tag
+			}
 		}
 	}
 	if users := t.seeing(n, sources, moved); len(users) > 0 {
-		return users[0]
+		return users[0], moved[0].tag
 	}
-	return ""
+	return "", ""
 }
 
 // laidOut are the structures that a patch gives other members.

@@ -205,6 +205,9 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if len(w.Units) == 0 {
 		return nil, nil
 	}
+	if err := w.first(ctx, says); err != nil {
+		return nil, err
+	}
 	var err error
 	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
 		return nil, err
@@ -238,6 +241,23 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
 	}
 	return w.collect(ctx, &copied)
+}
+
+// first compiles the patch's own files alone where many others include what it
+// changes: if it is refused for one of them, that is soon known.
+func (w *Work) first(ctx context.Context, says io.Writer) error {
+	own := slices.DeleteFunc(slices.Clone(w.Units), func(u string) bool { return !slices.Contains(w.Files, u) })
+	if len(w.Units) <= Quick || len(own) == 0 || len(own) == len(w.Units) {
+		return nil
+	}
+	alone := *w
+	alone.Units, alone.Dir = own, ""
+	defer alone.Close()
+	units, err := alone.Assemble(ctx, says)
+	if err == nil {
+		_, err = alone.Changes(units, io.Discard)
+	}
+	return err
 }
 
 // A CompileError is what the compiler says of the patched source.

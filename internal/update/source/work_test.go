@@ -169,6 +169,39 @@ func TestStructureOfModulesIsRefused(t *testing.T) {
 	}
 }
 
+func TestOwnFilesAreCompiledFirst(t *testing.T) {
+	tree := smallTree(t)
+	list := "image mm/leaf.c\n"
+	for i := range Quick {
+		name := "mm/other" + itoa(i) + ".c"
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(strings.Replace(otherC, "other(", "other"+itoa(i)+"(", 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		list += "image " + name + "\n"
+	}
+	data := leafC + "int limit = 3;\n"
+	for name, text := range map[string]string{"mm/leaf.c": data, objectsFile: list} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var says strings.Builder
+	for old, refused := range map[string]bool{"limit = 3": true, `"leaf"`: false} {
+		w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, old, strings.NewReplacer("3", "4", "leaf", "twig").Replace(old))+
+			change("include/small.h", smallH, "+ 1", "+ 2")))
+		if err != nil || len(w.Units) != Quick+1 {
+			t.Fatalf("%v, %v", w, err)
+		}
+		says.Reset()
+		_, err = w.Assemble(context.Background(), &says)
+		w.Close()
+		var r *asm.Refusal
+		if errors.As(err, &r) != refused || refused == strings.Contains(says.String(), "mm/other0.c") {
+			t.Errorf("%s: %v: %s", old, err, says.String())
+		}
+	}
+}
+
 func TestRefusalHasItsLine(t *testing.T) {
 	tree := smallTree(t)
 	data := leafC + "int limit = 3;\n"
