@@ -84,8 +84,15 @@ suite_vm-dynamos-health_deadline = 1260
 suite_vm-dynamos-health_needs = $(vm_needs) \
 	$(addprefix $(B)/test/vm/dynamos_,class beside bad)
 
-# The engine with 1,000 cycles, on each kernel in turn.
-SOAKS += dynamos
+# The engine with 1,000 cycles, on each kernel in turn. Then engine and health
+# on a kernel that looks for mistakes.
+SOAKS += dynamos dynamos-debug
 soak_dynamos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 3h \
 	-run '^TestDynamosEngine$$' ./tests/vm
 soak_dynamos_needs = $(suite_vm-dynamos-engine_needs)
+soak_dynamos-debug = $(MAKE) --no-print-directory kmod \
+	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
+	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
+	-run '^TestDynamosDebug$$' ./tests/vm
+soak_dynamos-debug_needs = $(B)/bin/skep-guest $(B)/test/vm/dynamos_engine \
+	$(addprefix $(B)/test/vm/dynamos_,class beside)

@@ -68,6 +68,7 @@ type builder struct {
 	changes   []*asm.Change
 	files     []module.File
 	functions []module.Function
+	notes     []string // that who applies the update should read, beside the reasons
 }
 
 func (b *builder) says(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
@@ -200,7 +201,7 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 		return no("it never returns, so its update could never leave: patch what it calls")
 	}
 	if by := b.image.Exit(f.Addr); by != nil {
-		return no("a task may end inside of it (by %s), and not come back, so its update could never leave: patch what it calls before", strings.Join(by, ", "))
+		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is told as lost", name, strings.Join(by, ", ")))
 	}
 	proto, err := b.image.Prototype(name)
 	if err != nil {
@@ -221,7 +222,7 @@ func (b *builder) class() error {
 	if m.Proposed == "" || class == asm.Together {
 		m.Proposed = string(class)
 	}
-	for _, r := range why {
+	for _, r := range append(why, b.notes...) {
 		if !slices.Contains(m.Reasons, r) {
 			m.Reasons = append(m.Reasons, r)
 		}
@@ -249,9 +250,6 @@ func (b *builder) pack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.stays(made.Imports); err != nil {
-		return err
-	}
 	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
 		Functions: made.Functions, Imports: made.Imports}
 	for _, c := range b.changes {
@@ -259,18 +257,5 @@ func (b *builder) pack(ctx context.Context) error {
 	}
 	b.out.Kernels = append(b.out.Kernels, k)
 	b.out.Modules[k.BuildID] = made.Module
-	return nil
-}
-
-// stays refuses new text in which a task may end, where the old text's did not.
-func (b *builder) stays(imports []pack.Symbol) error {
-	for _, s := range imports {
-		list := b.image.Named(s.Name)
-		at := max(s.Position, 1) - 1
-		if at >= len(list) || !b.image.Ends(list[at].Addr) {
-			continue
-		}
-		return refused("the new text calls %s, which ends the task: the call would not come back, so the update could never leave", s.Name)
-	}
 	return nil
 }

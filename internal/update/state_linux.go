@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"skep/internal/update/asm"
 	"skep/internal/update/image"
@@ -65,9 +64,6 @@ func unchanged(im *image.Image, name string) (pack.Function, error) {
 		return no("it is gone once the kernel is up (__init)")
 	case !f.Traced:
 		return no("no call of it can be seen (notrace): name one of its callers")
-	}
-	if by := im.Exit(f.Addr); by != nil {
-		return no("a task may end inside of it (by %s)", strings.Join(by, ", "))
 	}
 	proto, err := im.Prototype(name)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	}
 	b := builder{image: im, work: &source.Work{}}
 	for name, why := range map[string]string{
-		"start_kernel": "__init", "do_user_addr_fault": "notrace): patch its callers", "get_signal": "do_group_exit, do_exit",
+		"start_kernel": "__init", "do_user_addr_fault": "notrace): patch its callers",
 		"devm_request_threaded_irq": "more arguments than the six", "pick_link": "another function of that name",
 	} {
 		gate := &image.File{Functions: map[string]*image.Function{}}
@@ -85,8 +85,18 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, why)
 		}
 	}
+	list := im.Named("get_signal")
+	ends, err := im.Function(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Returns = true
+	if _, err := b.function("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
+		len(b.notes) != 1 || !strings.Contains(b.notes[0], "inside of get_signal, by do_group_exit, do_exit") {
+		t.Errorf("get_signal: %v, %q", err, b.notes)
+	}
 	for name, why := range map[string]string{
-		"no_such_function": "0 functions of that name", "start_kernel": "__init", "do_user_addr_fault": "notrace", "get_signal": "may end inside",
+		"no_such_function": "0 functions of that name", "start_kernel": "__init", "do_user_addr_fault": "notrace",
 	} {
 		if _, err := unchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want %q", name, err, why)

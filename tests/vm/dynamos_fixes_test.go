@@ -43,16 +43,17 @@ done`
 
 // workloads by the number of the case in tests/update/fixes.txt.
 var workloads = map[int]workload{
-	1:  {says: "ICMPv6 errors", word: "icmp6"},
-	3:  {says: "madvise, process_madvise", word: "pageout"},
-	5:  {says: "settimeofday of 32-bit programs", word: "settime"},
-	22: {says: "links in /proc", word: "links"},
-	27: {says: "a BPF program with an XSKMAP", word: "xskmap"},
-	42: {says: "keyctl", word: "persistent"},
-	68: {says: "sockets", word: "slab"},
-	74: {says: "kprobes", text: probes},
-	77: {says: "a VXLAN tunnel", text: tunnel, word: "send"},
-	93: {says: "signals of pipes", word: "fasync"},
+	1:   {says: "ICMPv6 errors", word: "icmp6"},
+	3:   {says: "madvise, process_madvise", word: "pageout"},
+	5:   {says: "settimeofday of 32-bit programs", word: "settime"},
+	22:  {says: "links in /proc", word: "links"},
+	27:  {says: "a BPF program with an XSKMAP", word: "xskmap"},
+	42:  {says: "keyctl", word: "persistent"},
+	68:  {says: "sockets", word: "slab"},
+	74:  {says: "kprobes", text: probes},
+	77:  {says: "a VXLAN tunnel", text: tunnel, word: "send"},
+	93:  {says: "signals of pipes", word: "fasync"},
+	104: {says: "rules of audit", word: "watch"},
 }
 
 // Each fix that could be built is loaded, takes calls, leaves and is unloaded,

@@ -37,9 +37,9 @@ func Compare(before, after *Unit) (*Change, error) {
 	return CompareWritten(before, after, func(string) bool { return true })
 }
 
-// CompareWritten is Compare where it is known which functions' own source the
-// patch changes. One that ran while the kernel started, and is another only
-// because of what it calls, is left aside.
+// CompareWritten is Compare where it is known of which functions the patch
+// changes what they do. Others that are only compiled in another way stay the
+// kernel's.
 func CompareWritten(before, after *Unit, written func(name string) bool) (*Change, error) {
 	d := &differ{
 		written: written,
@@ -83,8 +83,8 @@ func (d *differ) functions() {
 		case old == nil || !old.Func:
 		case d.before.of(old) == d.after.of(s):
 			d.same = append(d.same, s.Name)
-		case d.over(s):
-			d.note("%s is another as well, but has run already", s.Name)
+		case !d.changes(s):
+			d.note("%s does what it did, and is only compiled in another way: the kernel's stays", s.Name)
 		default:
 			d.take[s.Name] = true
 		}
@@ -96,11 +96,10 @@ func (d *differ) functions() {
 	}
 }
 
-// over tells whether a function has run, and the patch only changes what it
-// calls.
-func (d *differ) over(s *Symbol) bool {
+// changes tells whether the patch changes what a function does.
+func (d *differ) changes(s *Symbol) bool {
 	name, _, _ := strings.Cut(s.Name, ".")
-	return hasPrefix(s.Section, ".init") && !d.written(name)
+	return d.written(name)
 }
 
 // inner tells whether calls of a function can't be led away, but all its
@@ -120,11 +119,11 @@ func (d *differ) spread() {
 	for again := true; again; {
 		again = false
 		for _, s := range d.c.After.Symbols {
-			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil || d.over(s) {
+			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil {
 				continue
 			}
 			for _, name := range d.c.After.refs(s) {
-				if d.take[name] && d.inner(name) {
+				if d.take[name] && d.inner(name) && d.changes(s) {
 					d.take[s.Name], again = true, true
 					d.note("%s is carried because it calls %s, whose calls can't be led away", s.Name, name)
 					break

@@ -233,20 +233,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestFunctionThatHasRunIsLeftAside(t *testing.T) {
+func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
 		"__init int first(int a) { seen(\"first\"); return step(a); }\n"
 	before, after := parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 2")))
-	c, err := CompareWritten(before, after, func(name string) bool { return name == "step" })
+	c, err := CompareWritten(before, after, func(name string) bool { return name == "later" })
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, "changed", c.Changed, "later")
-	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first is another as well") {
+	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first does what it did") {
 		t.Errorf("notes: %v", c.Notes)
 	}
 	if _, err := CompareWritten(before, after, func(name string) bool { return name == "first" }); err == nil {
-		t.Error("one that the patch changes itself is left aside")
+		t.Error("one that the patch changes is left aside")
 	}
 }
 

@@ -26,17 +26,6 @@ func (im *Image) Exit(addr uint64) (chain []string) {
 	return chain
 }
 
-// Ends tells whether a task may end inside of the function at an address, or
-// does so for sure.
-func (im *Image) Ends(addr uint64) bool {
-	for _, s := range im.Named(exits) {
-		if s.Addr == addr {
-			return true
-		}
-	}
-	return im.Exit(addr) != nil
-}
-
 // readExits notes for each function in which a task may end the first call of
 // the shortest way there.
 func (im *Image) readExits() {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -186,6 +187,9 @@ func (k *Kernel) check(class string) error {
 			return fmt.Errorf("function %s is named twice", f.Name)
 		}
 		seen[f.Symbol] = true
+	}
+	if !slices.ContainsFunc(k.Functions, func(f Function) bool { return f.Size > 0 }) {
+		return errors.New("all its functions stay as they are")
 	}
 	for _, s := range k.Imports {
 		if !s.valid() {

@@ -85,6 +85,8 @@ func TestManifestThatCannotBeIsRefused(t *testing.T) {
 		"arguments":       func(m *Manifest) { m.Kernels[0].Functions[0].Args = 7 },
 		"result":          func(m *Manifest) { m.Kernels[0].Functions[0].Result = "u8" },
 		"size":            func(m *Manifest) { m.Kernels[0].Functions[0].OldSize = 0 },
+		"stays, any":      func(m *Manifest) { m.stays() },
+		"all stay":        func(m *Manifest) { m.object(new(int)); m.Kernels[0].Functions = nil; m.stays() },
 		"object":          func(m *Manifest) { m.Kernels[0].Functions[0].Object = new(int) },
 		"object too high": func(m *Manifest) { m.object(&seven) },
 		"object below 0":  func(m *Manifest) { m.object(&minus) },
@@ -100,6 +102,23 @@ func TestManifestThatCannotBeIsRefused(t *testing.T) {
 		if p.Check() == nil {
 			t.Errorf("%s: taken", name)
 		}
+	}
+}
+
+// stays adds a function that stays as it is.
+func (m *Manifest) stays() {
+	f := example().Kernels[0].Functions[0]
+	f.Name, f.Size = "arp_close", 0
+	m.Kernels[0].Functions = append(m.Kernels[0].Functions, f)
+}
+
+func TestFunctionMayStayAsItIs(t *testing.T) {
+	p := example()
+	p.Kernels[0].File, p.Kernels[0].SHA256 = kernelA+".ko", strings.Repeat("0", 64)
+	p.object(new(int))
+	p.stays()
+	if err := p.Check(); err != nil {
+		t.Error(err)
 	}
 }
 

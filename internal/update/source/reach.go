@@ -7,6 +7,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,6 +37,12 @@ type reach struct {
 	// holders are members that lead to a structure: their names are common,
 	// and tell only with one of the structure's members beside them.
 	holders map[string]map[string]bool
+	strict  bool // declarations, and pointers, tell as well
+}
+
+func newReach() *reach {
+	return &reach{names: map[string]bool{}, byName: map[string][]*item{}, about: map[string][]*item{},
+		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
 }
 
 // narrow keeps of the users those that can see the difference between two
@@ -51,8 +58,7 @@ func (t *Tree) narrow(n *includes, users []string, old, new string) []string {
 
 // seeing keeps of the users those that can see that items changed.
 func (t *Tree) seeing(n *includes, users []string, changed []item) []string {
-	r := &reach{names: map[string]bool{}, byName: map[string][]*item{}, about: map[string][]*item{},
-		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
+	r := newReach()
 	for _, h := range n.headers(users) {
 		if text, err := os.ReadFile(filepath.Join(t.Dir, h)); err == nil {
 			list, _ := items(string(text))
@@ -94,11 +100,11 @@ func (r *reach) index(list []item) {
 	for i := range list {
 		it := &list[i]
 		r.note(it)
-		if it.kind == 'p' {
+		if it.kind == 'p' && !r.strict {
 			continue // says that something is there, and no code comes of it
 		}
 		text := it.text
-		if it.kind == 's' { // a pointer to something is no part of it
+		if it.kind == 's' && !r.strict { // a pointer to something is no part of it
 			text = pointer.ReplaceAllString(text, "")
 		}
 		seen := map[string]bool{}
@@ -264,7 +270,7 @@ func local(file, header string) bool {
 // what they have allocated, keep the old ones.
 func (w *Work) outside(ctx context.Context, included map[string]bool) error {
 	n := newIncludes(w.tree.Dir)
-	for file := range included {
+	for _, file := range slices.Sorted(maps.Keys(included)) {
 		moved := laidOut(w.old[file], w.new[file])
 		if len(moved) == 0 {
 			continue
@@ -273,8 +279,8 @@ func (w *Work) outside(ctx context.Context, included map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		if user := w.tree.user(n, n.users(modules, file), moved); user != "" {
-			return &asm.Refusal{Path: file, Symbol: moved[0].tag, Line: lineOf(w.new[file], moved[0].tag),
+		if user, tag := w.tree.user(n, n.users(modules, file), moved); user != "" {
+			return &asm.Refusal{Path: file, Symbol: tag, Line: lineOf(w.new[file], tag),
 				Reason: "modules, such as that of " + user + ", know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own"}
 		}
 	}
@@ -283,17 +289,22 @@ func (w *Work) outside(ctx context.Context, included map[string]bool) error {
 
 // user is one of the sources that uses one of the structures, or "". Most name
 // it themselves, which is soon seen.
-func (t *Tree) user(n *includes, sources []string, moved []item) string {
+func (t *Tree) user(n *includes, sources []string, moved []item) (source, tag string) {
 	for _, s := range sources {
 		text, err := os.ReadFile(filepath.Join(t.Dir, s))
-		if err == nil && slices.ContainsFunc(moved, func(it item) bool { return hasWord(string(text), it.tag) }) {
-			return s
+		if err != nil {
+			continue
+		}
+		for _, it := range moved {
+			if hasWord(string(text), it.tag) {
+				return s, it.tag
+			}
 		}
 	}
 	if users := t.seeing(n, sources, moved); len(users) > 0 {
-		return users[0]
+		return users[0], moved[0].tag
 	}
-	return ""
+	return "", ""
 }
 
 // laidOut are the structures that a patch gives other members.
@@ -350,7 +361,7 @@ func reasons(path, old, new string) []string {
 		switch {
 		case len(was) == 0 || same:
 		case it.kind == 's':
-			why = append(why, fmt.Sprintf("%s: %s is laid out in another way", path, it.names[0]))
+			why = append(why, fmt.Sprintf("%s: %s is laid out in another way, and what is there keeps the old one", path, it.names[0]))
 		case it.kind == 'f':
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
 		}

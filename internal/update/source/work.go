@@ -210,6 +210,9 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if len(w.Units) == 0 {
 		return nil, nil
 	}
+	if err := w.first(ctx, says); err != nil {
+		return nil, err
+	}
 	var err error
 	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
 		return nil, err
@@ -243,6 +246,23 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
 	}
 	return w.collect(ctx, &copied)
+}
+
+// first compiles the patch's own files alone where many others include what it
+// changes: if it is refused for one of them, that is soon known.
+func (w *Work) first(ctx context.Context, says io.Writer) error {
+	own := slices.DeleteFunc(slices.Clone(w.Units), func(u string) bool { return !slices.Contains(w.Files, u) })
+	if len(w.Units) <= Quick || len(own) == 0 || len(own) == len(w.Units) {
+		return nil
+	}
+	alone := *w
+	alone.Units, alone.Dir = own, ""
+	defer alone.Close()
+	units, err := alone.Assemble(ctx, says)
+	if err == nil {
+		_, err = alone.Changes(units, io.Discard)
+	}
+	return err
 }
 
 // A CompileError is what the compiler says of the patched source.
@@ -362,21 +382,11 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.CompareWritten(before, after, w.written(u.Path))
-	return c, w.lined(err)
-}
-
-// written tells whether the patch changes a function of a file itself.
-func (w *Work) written(path string) func(name string) bool {
-	was, ok1 := items(w.old[path])
-	is, ok2 := items(w.new[path])
-	changed := map[string]bool{}
-	for _, it := range differing(was, is) {
-		for _, n := range it.names {
-			changed[n] = true
-		}
+	c, err := asm.Compare(before, after)
+	if err != nil { // of functions that need not change, perhaps
+		c, err = asm.CompareWritten(before, after, w.written(u.Path))
 	}
-	return func(name string) bool { return !ok1 || !ok2 || changed[name] }
+	return c, w.lined(err)
 }
 
 // lined gives a refusal its line.

@@ -151,10 +151,10 @@ func TestChangedLayoutIsRefused(t *testing.T) {
 }
 
 func TestStructureOfModulesIsRefused(t *testing.T) {
-	const header = "struct box {\n\tint a;\n};\nstruct crate {\n\tint a;\n};\n" +
+	const header = "struct box {\n\tint a;\n};\nstruct chest {\n\tint a;\n};\n" +
 		"#ifdef CONFIG_X\nstruct either {\n\tint a;\n};\n#else\nstruct either {\n};\n#endif\n"
 	tree := smallTree(t)
-	for name, text := range map[string]string{"include/box.h": header, "mm/leaf.c": "#include <box.h>\nint leaf(struct box *b, struct crate *c) { return b->a + c->a; }\n",
+	for name, text := range map[string]string{"include/box.h": header, "mm/leaf.c": "#include <box.h>\nint leaf(struct box *b, struct chest *c) { return b->a + c->a; }\n",
 		"fs/part.c": "#include <box.h>\nint part(struct box *b) { return b->a + sizeof(struct either); }\n"} {
 		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -167,9 +167,42 @@ func TestStructureOfModulesIsRefused(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "include/box.h:1: box: modules, such as that of fs/part.c,") {
 		t.Errorf("got %v", err)
 	}
-	w, err := tree.Patch(context.Background(), patch("4,3 +4,4", " struct crate {\n+\tint b;\n \tint a;\n };\n"))
+	w, err := tree.Patch(context.Background(), patch("4,3 +4,4", " struct chest {\n+\tint b;\n \tint a;\n };\n"))
 	if err != nil || !slices.Equal(w.Units, []string{"mm/leaf.c"}) {
 		t.Errorf("the one that no module uses: %v", err)
+	}
+}
+
+func TestOwnFilesAreCompiledFirst(t *testing.T) {
+	tree := smallTree(t)
+	list := "image mm/leaf.c\n"
+	for i := range Quick {
+		name := "mm/other" + itoa(i) + ".c"
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(strings.Replace(otherC, "other(", "other"+itoa(i)+"(", 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		list += "image " + name + "\n"
+	}
+	data := leafC + "int limit = 3;\n"
+	for name, text := range map[string]string{"mm/leaf.c": data, objectsFile: list} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var says strings.Builder
+	for old, refused := range map[string]bool{"limit = 3": true, `"leaf"`: false} {
+		w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, old, strings.NewReplacer("3", "4", "leaf", "twig").Replace(old))+
+			change("include/small.h", smallH, "+ 1", "+ 2")))
+		if err != nil || len(w.Units) != Quick+1 {
+			t.Fatalf("%v, %v", w, err)
+		}
+		says.Reset()
+		_, err = w.Assemble(context.Background(), &says)
+		w.Close()
+		var r *asm.Refusal
+		if errors.As(err, &r) != refused || refused == strings.Contains(says.String(), "mm/other0.c") {
+			t.Errorf("%s: %v: %s", old, err, says.String())
+		}
 	}
 }
 

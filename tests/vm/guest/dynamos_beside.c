@@ -3,7 +3,7 @@
  * Others on the function that an update changes, before the update and after
  * it: each goes on working, or is refused with the other's name.
  *
- *   dynamos_beside UPDATES RIVAL    two modules
+ *   dynamos_beside UPDATES RIVAL HAND    three modules
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define SYMBOL "__x64_sys_getpgid"
 
 static struct canary canary;
-static const char *rival;
+static const char *rival, *hand, *updates;
 
 static int update(void)
 {
@@ -97,6 +97,8 @@ static void bpf_is_refused(void)
 
 	TAP(!update());
 	TAP(bpf() == -EBUSY);
+	tap_ok(rival_told(SYMBOL, "[dynamos]"),
+	       "beside: the kernel's list of hooks says who has it");
 	TAP(use_call(&canary) == 4242);
 	update_ends("BPF");
 	TAP(!bpf());
@@ -123,7 +125,7 @@ static void livepatch(void)
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	TAP(fd >= 0 && lseek(fd, 0, SEEK_END) >= 0);
-	TAP(!rival_livepatch(rival));
+	TAP(!rival_livepatch(rival, ""));
 	TAP(use_call(&canary) == 777);
 	TAP(update() < 0);
 	if (!TAP(strstr(use_why, "dynamos_rival") != NULL))
@@ -133,18 +135,63 @@ static void livepatch(void)
 	TAP(!rival_livepatch_end());
 
 	TAP(!update());
-	TAP(rival_livepatch(rival) == -EBUSY);
+	TAP(rival_livepatch(rival, "") == -EBUSY);
 	TAP(log_names(fd, TRY, SYMBOL));
 	TAP(use_call(&canary) == 4242);
 	update_ends("the livepatch");
 	close(fd);
 }
 
+static void together(void)
+{
+	struct dynamos_apply apply = {.policy = {.otherwise = 1}};
+
+	if (!TAP(!use_apply(&apply)))
+		printf("# %s\n", use_why);
+	TAP(!use_until(DYNAMOS_TRIAL));
+	TAP(use_call(&canary) == 4242 && getsid(0) == 4242);
+}
+
+/* Class together is a livepatch: others come on top of it, or in its place. */
+static void livepatches(void)
+{
+	struct dynamos_info info;
+
+	use_turn("dynamos_hand", hand);
+	TAP(!use_load("together"));
+	together();
+	tap_ok(!rival_livepatch(rival, ""),
+	       "beside: a livepatch comes on top of class together");
+	TAP(use_call(&canary) == 777 && getsid(0) == 4242);
+	TAP(!use_revert() && !use_until(DYNAMOS_LOADED));
+	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
+	TAP(!rival_livepatch_end());
+	TAP(use_call(&canary) == getpgid(canary.pid));
+
+	together();
+	tap_ok(!rival_livepatch(rival, "replace=1"),
+	       "beside: a livepatch replaces class together");
+	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
+	TAP(!use_until(DYNAMOS_LOADED));
+	if (!tap_ok(!use_info(&info) && strstr(info.end, "livepatch"),
+		    "beside: the update has left, and says for whom"))
+		printf("# %s\n", info.end);
+	TAP(!use_inside(1));
+	TAP(!rival_livepatch_end());
+	TAP(use_call(&canary) == getpgid(canary.pid));
+	together();
+	update_ends("and comes again");
+	TAP(!use_unload());
+	use_turn(TRY, updates);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
+	updates = argv[1];
 	rival = argv[2];
+	hand = argv[3];
 	use_begin(argv[1]);
 	rival_begin();
 	TAP(!use_load("fine"));
@@ -153,6 +200,7 @@ int main(int argc, char **argv)
 	shares("function graph", graph, rival_graph_end, graph_hits);
 	bpf_is_refused();
 	livepatch();
+	livepatches();
 	use_end(&canary);
 	TAP(!use_unload());
 	return tap_done();

@@ -325,50 +325,6 @@ static void balance(void)
 	gone("balance");
 }
 
-/* Comes and goes under load. Another update keeps the function hooked: QEMU
- * 7.2 may go on with a stale translation of text that one processor changes
- * while the others run it, and then they stay at a breakpoint that is gone. */
-static void cycles(u32 n)
-{
-	u64 made, newer, wrong, counted = 0;
-	struct dynamos_count c = {0};
-	u32 i, j;
-
-	next();
-	ok(use_load("one"), "cycles: the one below loads");
-	ok(apply(&nobody, 0), "cycles: and is applied to nobody");
-	hand();
-	hammer(0);
-	for (i = 0; i < n; i++) {
-		if (use_load("one") || apply(policy(i), 0))
-			break;
-		for (j = 0; j < 5; j++) {
-			if (use_policy(policy(i + j)))
-				break;
-			nap(10);
-		}
-		if (i % 2 && use_commit())
-			break;
-		if (use_revert() || use_until(DYNAMOS_LOADED) ||
-		    use_count(0, 1, &c) || c.in != c.out)
-			break;
-		counted += c.in;
-		if (use_unload())
-			break;
-	}
-	if (!tap_ok(i == n, "engine: cycles under load"))
-		printf("# ends in cycle %u: %s; %llu in, %llu out\n", i,
-		       use_why, c.in, c.out);
-	stop(&made, &newer, &wrong);
-	tap_ok(made && !wrong, "engine: cycles: every answer is a version's");
-	if (!tap_ok(newer && newer == counted,
-		    "engine: cycles: no call of the new version is lost"))
-		printf("# %llu answers, %llu counted\n", newer, counted);
-	printf("# %llu calls, %llu of them new\n", made, newer);
-	next();
-	gone("cycles");
-}
-
 static int sleeper(void)
 {
 	int pid = fork();
@@ -395,6 +351,85 @@ static int inside(u32 version, u64 want)
 	for (i = 0; i < 600 && use_inside(version) != want; i++)
 		nap(100);
 	return i < 600 ? 0 : -ETIMEDOUT;
+}
+
+/* Until somebody is inside the new version of the second function. */
+static int asleep(void)
+{
+	struct dynamos_count c = {0};
+	int i;
+
+	for (i = 0; i < 6000 && !use_count(1, 1, &c) && c.in == c.out; i++)
+		nap(10);
+	return c.in > c.out ? 0 : -ETIMEDOUT;
+}
+
+/* Loads, changes its mind a hundred times a second, and leaves; in each fifth
+ * cycle not before a sleeper inside was woken. 0: all as it shall be. */
+static int cycle(u32 i, u64 *counted)
+{
+	struct dynamos_count c = {0};
+	int err, sleeps = 0;
+	u32 j;
+
+	if (i % 12 == 3 || i % 12 == 9)
+		online(3, i % 12 == 9);
+	err = use_load("both") ?: apply(policy(i), 0);
+	for (j = 0; !err && j < 5; j++) {
+		err = use_policy(policy(i + j));
+		nap(10);
+	}
+	if (!err && i % 2)
+		err = use_commit();
+	if (!err && i % 5 == 0) {
+		err = use_policy(&all);
+		sleeps = sleeper();
+		err = err ?: asleep();
+	}
+	if (!err && use_unload() != -EAGAIN)
+		err = -ESTALE;
+	err = err ?: use_revert();
+	if (!err && sleeps && (nap(20), use_unload() != -EAGAIN))
+		err = -ESTALE;
+	if (sleeps)
+		wake(sleeps);
+	err = err ?: use_until(DYNAMOS_LOADED);
+	err = err ?: use_count(0, 1, &c);
+	*counted += c.in;
+	if (!err && c.in != c.out)
+		err = -ERANGE;
+	return err ?: use_unload();
+}
+
+/* Comes and goes under load, while a processor goes and comes. Another update
+ * keeps the functions hooked: QEMU 7.2 may go on with a stale translation of
+ * text that one processor changes while the others run it, and then they stay
+ * at a breakpoint that is gone. */
+static void cycles(u32 n)
+{
+	u64 made, newer, wrong, counted = 0;
+	int err = 0;
+	u32 i;
+
+	next();
+	ok(use_load("both"), "cycles: the one below loads");
+	ok(apply(&nobody, 0), "cycles: and is applied to nobody");
+	hand();
+	hammer(0);
+	for (i = 0; i < n && !err; i++)
+		err = cycle(i, &counted);
+	if (!tap_ok(!err, "engine: cycles under load"))
+		printf("# %d (%s) in cycle %u: %s\n", err, strerror(-err),
+		       i - 1, use_why);
+	stop(&made, &newer, &wrong);
+	online(3, 1);
+	tap_ok(made && !wrong, "engine: cycles: every answer is a version's");
+	if (!tap_ok(newer && newer == counted,
+		    "engine: cycles: no call of the new version is lost"))
+		printf("# %llu answers, %llu counted\n", newer, counted);
+	printf("# %llu calls, %llu of them new\n", made, newer);
+	next();
+	gone("cycles");
 }
 
 /* Somebody sleeps in the new version, then in the old one. */

@@ -7,10 +7,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/bpf.h>
 #include <linux/keyctl.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,13 +230,65 @@ static void send_on(void)
 	close(fd);
 }
 
+static struct rule {
+	struct nlmsghdr head;
+	struct audit_rule_data data;
+	char path[64];
+} rule = {
+	.data = {.flags = AUDIT_FILTER_EXIT,
+		 .action = AUDIT_ALWAYS,
+		 .field_count = 1,
+		 .fields = {AUDIT_WATCH},
+		 .fieldflags = {AUDIT_EQUAL}},
+	.path = "/tmp/enter-watched",
+};
+
+static void order(int fd, int type)
+{
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr is;
+		char more[256];
+	} answer;
+
+	rule.head.nlmsg_type = type;
+	rule.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	rule.head.nlmsg_len = offsetof(struct rule, path) + strlen(rule.path);
+	rule.data.values[0] = rule.data.buflen = strlen(rule.path);
+	memset(rule.data.mask, 0xff, sizeof(rule.data.mask));
+	if (send(fd, &rule, rule.head.nlmsg_len, 0) < 0 ||
+	    recv(fd, &answer, sizeof(answer), 0) < (int)sizeof(answer.head))
+		fail("audit");
+	errno = -answer.is.error;
+	if (answer.head.nlmsg_type != NLMSG_ERROR || errno)
+		fail("a rule of audit");
+}
+
+/* A file that is watched comes and goes. */
+static void watch(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT), i, file;
+
+	if (fd < 0)
+		fail("a socket of audit");
+	for (i = 0; i < ROUNDS; i++) {
+		order(fd, AUDIT_ADD_RULE);
+		file = open(rule.path, O_CREAT | O_RDWR, 0600);
+		if (file < 0 || close(file) || unlink(rule.path))
+			fail(rule.path);
+		order(fd, AUDIT_DEL_RULE);
+	}
+	close(fd);
+}
+
 static const struct {
 	const char *word;
 	void (*enter)(void);
 } words[] = {
 	{"icmp6", icmp6},   {"pageout", pageout},	{"settime", settime},
 	{"xskmap", xskmap}, {"persistent", persistent}, {"slab", slab},
-	{"send", send_on},  {"fasync", fasync},		{"links", links},
+	{"send", send_on},  {"watch", watch},		{"fasync", fasync},
+	{"links", links},
 };
 
 int main(int argc, char **argv)

@@ -276,6 +276,24 @@ long rival_bpf_hits(void)
 	return hits;
 }
 
+int rival_told(const char *symbol, const char *who)
+{
+	size_t size;
+	char *text = whole(TRACING "enabled_functions", &size);
+	char *line = strstr(text, symbol), *end;
+	int told;
+
+	end = line ? strchr(line, '\n') : NULL;
+	end = end ? strchr(end + 1, '\n') : NULL;
+	if (end)
+		*end = 0;
+	told = line && strstr(line, who);
+	if (!told)
+		printf("# %s\n", line ? line : "not there");
+	free(text);
+	return told;
+}
+
 static int settled(void)
 {
 	struct timespec t = {.tv_nsec = 20 * 1000 * 1000};
@@ -296,13 +314,13 @@ static int settled(void)
 	return -ETIMEDOUT;
 }
 
-int rival_livepatch(const char *module)
+int rival_livepatch(const char *module, const char *options)
 {
 	int fd = open(module, O_RDONLY | O_CLOEXEC), err;
 
 	if (fd < 0)
 		return -errno;
-	err = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	err = syscall(SYS_finit_module, fd, options, 0) ? -errno : 0;
 	close(fd);
 	return err ? err : settled();
 }

@@ -20,8 +20,11 @@ int rival_bpf(const char *symbol, int fexit);
 void rival_bpf_end(void);
 long rival_bpf_hits(void);
 
-/* The livepatch of getpgid: its module. */
-int rival_livepatch(const char *module);
+/* Whether the kernel's list of hooks names somebody for a function. */
+int rival_told(const char *symbol, const char *who);
+
+/* The livepatch of getpgid: its module, and what that is told. */
+int rival_livepatch(const char *module, const char *options);
 int rival_livepatch_end(void);
 
 #endif

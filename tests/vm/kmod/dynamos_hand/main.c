@@ -8,6 +8,7 @@
  *   one       any       getpgid: ANSWER
  *   two       any       getpgid and getsid: ANSWER
  *   together  together  the same two
+ *   both      any       getpgid, and pause as below
  *   pause     any       pause: sleeps like the old one, for a signal
  *   blocked   together  pause, which a sleeper keeps from changing over
  *   exit      any       exit_group, for nobody: the old one does not return
@@ -72,6 +73,10 @@ static const struct dynamos_function answers[] = {
 static const struct dynamos_function pause[] = {
 	FUNCTION("__x64_sys_pause", new_pause),
 };
+static const struct dynamos_function both[] = {
+	FUNCTION("__x64_sys_getpgid", new_answer),
+	FUNCTION("__x64_sys_pause", new_pause),
+};
 static const struct dynamos_function exits[] = {
 	FUNCTION("__x64_sys_exit_group", new_answer),
 };
@@ -115,6 +120,7 @@ static const struct {
 	{"two", DYNAMOS_ANY, 2, answers},
 	{"together", DYNAMOS_TOGETHER, 2, answers},
 	{"pause", DYNAMOS_ANY, 1, pause},
+	{"both", DYNAMOS_ANY, 2, both},
 	{"blocked", DYNAMOS_TOGETHER, 1, pause},
 	{"exit", DYNAMOS_ANY, 1, exits},
 	{"signal", DYNAMOS_ANY, 1, signals},

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A livepatch by somebody else, for tests: getpgid answers 777. */
+/* A livepatch by somebody else, for tests: getpgid answers 777. With `replace`
+ * it takes the place of all others. */
 #include <linux/livepatch.h>
 #include <linux/module.h>
+
+static bool replace;
+module_param(replace, bool, 0444);
 
 static long rival_getpgid(const struct pt_regs *regs)
 {
@@ -22,6 +26,7 @@ static struct klp_patch patch = {.mod = THIS_MODULE, .objs = objects};
 
 static int __init rival_init(void)
 {
+	patch.replace = replace;
 	return klp_enable_patch(&patch);
 }
 

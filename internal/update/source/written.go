@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// linkage says who can call a function and nothing of what it does.
+var linkage = regexp.MustCompile(`(?m)^(?:(?:static|extern|inline) )+`)
+
+// written tells of a file's functions whether the patch changes what they do:
+// their own text, or that of anything which it names, however far. Others may
+// be compiled in another way, as where a function that they call is no longer
+// static, and still do the same.
+func (w *Work) written(file string) func(name string) bool {
+	all := func(string) bool { return true }
+	r := newReach()
+	r.strict = true
+	var texts []string
+	n := newIncludes(w.tree.Dir)
+	for f := range n.all(file) {
+		text, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return all
+		}
+		texts = append(texts, string(text))
+	}
+	functions := map[string][]item{}
+	for _, text := range append(texts, w.new[file]) {
+		list, _ := items(text)
+		r.index(list)
+		for _, it := range list {
+			if it.kind == 'f' {
+				for _, name := range it.names {
+					functions[name] = append(functions[name], it)
+				}
+			}
+		}
+	}
+	for _, f := range w.Files {
+		was, ok1 := items(plainLinkage(w.old[f]))
+		is, ok2 := items(plainLinkage(w.new[f]))
+		if !ok1 || !ok2 || directives(w.old[f]) != directives(w.new[f]) {
+			return all
+		}
+		changed := differing(was, is)
+		r.index(changed)
+		for i := range changed {
+			if names := changed[i].names; len(names) == 0 || strings.Contains(names[0], "asm") {
+				return all
+			}
+			r.add(changed[i].names)
+		}
+	}
+	r.follow()
+	return func(name string) bool {
+		list := functions[name]
+		for _, it := range list {
+			if r.says(it.text) {
+				return true
+			}
+		}
+		return len(list) == 0
+	}
+}
+
+var directive = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(include|undef|pragma|line)\b.*$`)
+
+// directives are those lines that may change the meaning of all below.
+func directives(text string) string {
+	return strings.Join(directive.FindAllString(commentText.ReplaceAllString(text, " "), -1), "\n")
+}
+
+func plainLinkage(text string) string { return linkage.ReplaceAllString(text, "") }
+
+// all are a file and what it includes.
+func (n *includes) all(file string) map[string]bool {
+	seen := map[string]bool{}
+	for _, f := range append([]string{file}, always...) {
+		n.reach(f, seen)
+	}
+	return seen
+}

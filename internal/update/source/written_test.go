@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Functions of a file, each named by what it uses.
+const writtenC = `#include <small.h>
+struct box { int width; };
+typedef struct box carton;
+static carton *first;
+static int helper(int a) { return a + 1; }
+static int middle(int a) { return helper(a); }
+int uses_helper(int a) { return helper(a); }
+int uses_middle(int a) { return middle(a); }
+int uses_macro(int a) { return STEP(a); }
+int uses_struct(void) { return first->width; }
+int uses_nothing(int a) { return a; }
+`
+
+func TestWrittenIsWhatThePatchChanges(t *testing.T) {
+	for _, c := range []struct{ what, old, new, want string }{
+		{"a function of its own", "int uses_nothing(int a) { return a; }", "int uses_nothing(int a) { return -a; }", "uses_nothing"},
+		{"one that is called", "return a + 1", "return a + 2", "uses_helper uses_middle"},
+		{"its linkage alone", "static int helper", "int helper", ""},
+		{"what is included", "#include <small.h>\n", "#include <small.h>\n#include <other.h>\n", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
+		{"an assembly of its own", "static carton", "asm(\"nop\");\nstatic carton", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
+		{"a static variable of its own", "int uses_nothing(int a) {", "int uses_nothing(int a) {\n\tstatic int n;", "uses_nothing"},
+		{"a structure", "int width", "long width", "uses_struct"},
+	} {
+		tree := smallTree(t)
+		if err := os.WriteFile(filepath.Join(tree.Dir, "mm/leaf.c"), []byte(writtenC), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		w := &Work{tree: tree, Files: []string{"mm/leaf.c"}, old: map[string]string{"mm/leaf.c": writtenC},
+			new: map[string]string{"mm/leaf.c": strings.Replace(writtenC, c.old, c.new, 1)}}
+		expect(t, c.what, w.written("mm/leaf.c"), c.want)
+	}
+	w := &Work{tree: smallTree(t), Files: []string{"include/small.h"}, old: map[string]string{"include/small.h": smallH},
+		new: map[string]string{"include/small.h": strings.Replace(smallH, "+ 1", "+ 2", 1)}}
+	if err := os.WriteFile(filepath.Join(w.tree.Dir, "mm/leaf.c"), []byte(writtenC), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a macro", w.written("mm/leaf.c"), "uses_macro")
+	if !w.written("mm/leaf.c")("not_to_be_found") {
+		t.Error("a function that the text does not show is not changed")
+	}
+}
+
+func expect(t *testing.T, what string, written func(string) bool, want string) {
+	t.Helper()
+	var got []string
+	for _, name := range []string{"uses_helper", "uses_middle", "uses_macro", "uses_struct", "uses_nothing"} {
+		if written(name) {
+			got = append(got, name)
+		}
+	}
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s: %v, want %s", what, got, want)
+	}
+}

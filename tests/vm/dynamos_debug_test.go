@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux && debugkernel
+
+package vm
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/internal/lab"
+	"skep/internal/lab/vmtest"
+)
+
+// No lock, object or access of the engine is wrong for a kernel that looks;
+// make soak ROOM=dynamos-debug runs this, and with SKEP_ENGINE_PARTS="life" or
+// SKEP_TRY_PARTS="class" those parts alone.
+func TestDynamosDebug(t *testing.T) {
+	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
+	if kernel == "" {
+		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=dynamos-debug")
+	}
+	m := trying(kernel)
+	m.Memory, m.Append = 2048, "loglevel=7" // kmemleak speaks softly
+	vm := vmtest.Boot(t, m, vmtest.Limit(2*time.Hour))
+	chosen := strings.Fields(os.Getenv(engineVar) + " " + os.Getenv(tryingVar))
+	run := func(name string, floor int, args ...string) {
+		if len(chosen) > 0 && !slices.Contains(chosen, name) {
+			return
+		}
+		began := time.Now()
+		vm.Run(lab.Program{Args: args}, floor)
+		t.Logf("%s took %v", name, time.Since(began).Round(time.Second))
+	}
+	for _, p := range engineParts {
+		name := p.name
+		if name == "25" {
+			name = "5" // this kernel is slow
+		}
+		run(name, p.floor, tool(t, "dynamos_engine"), hand(t, kernel, "dynamos_hand"),
+			hand(t, kernel, "dynamos_next"), hand(t, kernel, "dynamos_try"), name)
+	}
+	// The bad updates are planted faults, which end lockdep.
+	for _, p := range tryingParts {
+		if p.name == "bad" {
+			continue
+		}
+		args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}
+		for _, m := range p.more {
+			args = append(args, built(t, kernel, m))
+		}
+		run(p.name, p.floor, args...)
+	}
+	leaks := vm.Output(shell(`
+		leaks=/sys/kernel/debug/kmemleak
+		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
+		sleep 6; echo scan >$leaks; echo scan >$leaks; cat $leaks`))
+	claim(t, "nothing leaked", leaks == "", "kmemleak:\n%s", leaks)
+	text := vm.Output(shell("i=0; until rmmod dynamos || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; " +
+		"! grep -q ^dynamos /proc/modules && echo gone"))
+	claim(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)
+}
