@@ -82,7 +82,7 @@ soak_shimos-debug = $(MAKE) --no-print-directory kmod \
 	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
 	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
 	-run '^TestShimosDebug$$' ./tests/vm
-soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest
+soak_shimos-debug_needs = $(suite_vm-shimos_needs) $(suite_vm-sms_needs)
 soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
 	./tests/vm
 soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
