@@ -44,6 +44,9 @@ func TestShimosDebug(t *testing.T) {
 		vm.Run(lab.Program{Args: args}, floor)
 		t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 	}
+	if !skipped("wild") {
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_wild"), tool(t, "image"), "500"}}, 4)
+	}
 	if !skipped("bound") {
 		t.Run("bound", func(t *testing.T) { bound(t, vm) })
 	}
