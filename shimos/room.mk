@@ -45,7 +45,7 @@ $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
 vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
-	lend_storm lend_noise lend_race)
+	lend_storm lend_noise lend_race lend_wild)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)
@@ -82,7 +82,7 @@ soak_shimos-debug = $(MAKE) --no-print-directory kmod \
 	KMOD_SERIES='$(DEBUG_SERIES)' && SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' \
 	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
 	-run '^TestShimosDebug$$' ./tests/vm
-soak_shimos-debug_needs = $(vm_image) $(vm_lend) $(B)/bin/skep-guest
+soak_shimos-debug_needs = $(suite_vm-shimos_needs) $(suite_vm-sms_needs)
 soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
 	./tests/vm
 soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \

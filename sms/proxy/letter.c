@@ -77,34 +77,30 @@ static void put_stream(struct mail_stream *all, int fd)
 			s->same = (u32)other + 1;
 }
 
+static int is_program(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
 /* Through PATH, as execvp(3) would look. */
 static int find_program(const char *name, char path[PATH_MAX])
 {
 	const char *dirs = getenv("PATH"), *end;
 	char one[PATH_MAX];
 
-	if (strchr(name, '/') || !dirs)
+	if (!*name || strchr(name, '/') || !dirs)
 		return realpath(name, path) ? 0 : -1;
 	for (;; dirs = end + 1) {
 		end = strchrnul(dirs, ':');
 		if (snprintf(one, sizeof(one), "%.*s/%s", (int)(end - dirs),
 			     end > dirs ? dirs : ".", name) < PATH_MAX &&
-		    !access(one, X_OK))
+		    is_program(one))
 			return realpath(one, path) ? 0 : -1;
 		if (!*end)
 			return -1;
 	}
-}
-
-static int check_program(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK)) {
-		sms_proxy_say("%s is no file that may be run", path);
-		return EXIT_REFUSED;
-	}
-	return 0;
 }
 
 int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
@@ -117,8 +113,10 @@ int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
 		sms_proxy_say("no such program: %s", argv[0]);
 		return EXIT_NOT_FOUND;
 	}
-	if (check_program(path))
+	if (!is_program(path)) {
+		sms_proxy_say("%s is no file that may be run", path);
 		return EXIT_REFUSED;
+	}
 	to->magic = MAIL_MAGIC;
 	to->revision = MAIL_REVISION;
 	to->pid = (u32)getpid();

@@ -6,6 +6,9 @@ package vm
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +25,16 @@ func TestShimosDebug(t *testing.T) {
 	}
 	m := lending(kernel)
 	m.Memory, m.Append = 2048, m.Append+" loglevel=7" // kmemleak speaks softly
-	vm := vmtest.Boot(t, m, vmtest.Limit(time.Hour))
+	vm := vmtest.Boot(t, m, vmtest.Limit(100*time.Minute))
+	chosen := strings.Fields(os.Getenv(lendingVar))
+	skipped := func(part string) bool { return len(chosen) > 0 && !slices.Contains(chosen, part) }
+	if !skipped("programs") { // on partition 1: first
+		onLent(t, vm)
+	}
 	for _, p := range lendingParts {
+		if skipped(p.name) {
+			continue
+		}
 		began := time.Now()
 		args := append([]string{tool(t, "lend_"+p.name), tool(t, "image")}, p.brief...)
 		floor := p.floor
@@ -33,6 +44,12 @@ func TestShimosDebug(t *testing.T) {
 		vm.Run(lab.Program{Args: args}, floor)
 		t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 	}
+	if !skipped("wild") {
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_wild"), tool(t, "image"), "500"}}, 4)
+	}
+	if !skipped("bound") {
+		t.Run("bound", func(t *testing.T) { bound(t, vm) })
+	}
 	leaks := vm.Output(shell(`
 		leaks=/sys/kernel/debug/kmemleak
 		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
@@ -40,4 +57,19 @@ func TestShimosDebug(t *testing.T) {
 	if leaks != "" {
 		t.Errorf("kmemleak:\n%s", leaks)
 	}
+}
+
+// onLent runs programs on sms, for what the module does for them.
+func onLent(t *testing.T, vm *vmtest.VM) {
+	m := &smsMachine{vm: vm, bin: filepath.Dir(skepOf(t))}
+	m.shell(t, `install -o 0 -g 0 -m 644 $B/sms.image /run/sms.image
+		echo /run/sms.image >/sys/module/shimos/parameters/image
+		$B/skep part create --cpus 2-3 --mem 128M --name p`)
+	t.Run("hello", m.hello)
+	t.Run("threads", m.threads)
+	t.Run("signals", m.signals)
+	t.Run("blocking", m.blocking)
+	t.Run("faults", m.faults)
+	t.Run("killed", m.killed)
+	m.shell(t, "$B/skep part release p")
 }

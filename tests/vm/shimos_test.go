@@ -72,6 +72,9 @@ func TestShimos(t *testing.T) {
 		if len(chosen) == 0 || slices.Contains(chosen, "bound") {
 			t.Run("bound", func(t *testing.T) { bound(t, vm) })
 		}
+		if len(chosen) == 0 || slices.Contains(chosen, "lockdown") { // for good
+			vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image"), "lockdown"}}, 3)
+		}
 		whole(t, vm)
 	})
 }
@@ -167,6 +170,7 @@ func TestSoakShimos(t *testing.T) {
 		vm := vmtest.Boot(t, lending(kernel), vmtest.Limit(10*time.Minute+time.Duration(cycles)*5*time.Second))
 		vm.Run(lab.Program{Args: []string{tool(t, "lend_cycle"), tool(t, "image"), strconv.Itoa(cycles), "100"}}, 4)
 		vm.Run(lab.Program{Args: append([]string{tool(t, "lend_storm"), tool(t, "image"), "40"}, storms(kernel)...)}, 6)
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_wild"), tool(t, "image"), strconv.Itoa(10 * cycles)}}, 4)
 		whole(t, vm)
 	})
 }

@@ -425,6 +425,7 @@ func (m *smsMachine) refused(t *testing.T) {
 	for _, c := range []struct{ script, want string }{
 		{"$R /bin/sh", "refused to load"},
 		{"$R /run/nothing", "no such program"},
+		{"$R ''", "no such program"},
 		{"$R /run", "no file that may be run"},
 		{"$B/skep part run --on q -- ${T}hello", "there is no partition"},
 	} {
