@@ -23,6 +23,10 @@ $(foreach t,gcc-free mingw-free,$(B)/obj/$(t)/bee/core/cache.o): \
 	$(B)/gen/bee/revision.h
 GENERATED += $(B)/gen/bee/revision.h
 
+# report.c names system calls.
+$(foreach t,gcc-free mingw-free,$(call bee_objects,$(t),$(BEE_CORE_SRC))): \
+	| $(ABI_GEN)
+
 # $(1): toolchain, $(2): compiler, $(3): objcopy
 define bee_core_object
 $(B)/lib/$(1)/bee-core.o: $(call bee_objects,$(1)-free,$(BEE_CORE_SRC))

@@ -22,6 +22,7 @@ DEBUG_KERNELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skep/kernel
 kernel_dir = $(if $(filter %-debug,$(1)),$(DEBUG_KERNELS),$(B)/kernel)/$(1)
 
 .PHONY: kernels kmod
+SLOW += kernels
 kernels: $(foreach s,$(KMOD_SERIES),$(call kernel_dir,$(s))/release) ## fetch Debian's kernels for the virtual machines
 kmod: $(foreach s,$(KMOD_SERIES),$(foreach m,$(KMODS),$(B)/kmod/$(s)/$(m)/$(m).ko)) ## build the kernel modules for every kernel (KMOD_SERIES="6.1 6.12")
 

@@ -2,24 +2,41 @@
 # The targets that people type. Text after ## is what `make help` prints.
 
 .PHONY: all setup demo test check style wine vm bench fuzz soak windows-kit \
-	format help clean test-run demo-run vm-run FORCE
+	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
 setup: ## install what is missing, through the system's package manager
 	$(Q)sh mk/setup.sh $(B)
 
-# Setup comes first and alone: what it installs is used by the rules below.
+# As many jobs as there are processors, and gigabytes of memory for them, unless
+# -j was typed.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell awk -v \
+	n="$$(nproc)" '/^MemAvailable:/ { m = int($$2 / 1048576); print m < 1 ? \
+	1 : m < n ? m : n }' /proc/meminfo) --output-sync=target)
+
+# Setup comes first and alone: what it installs is used by the rules below. Then
+# all is built, side by side. What runs comes last, by a make of its own, which
+# has one job and so leaves terminal and signals to it.
+ifneq ($(origin BUILT),command line)
+BUILT :=
+endif
+# What $(1) needs, unless it was built a moment ago: the slow things first.
+needed = $(if $(BUILT),,$(filter $(SLOW),$(1)) $(1))
+
 demo: ## the main job: one Linux binary on Linux and Windows workers
 	$(Q)$(MAKE) --no-print-directory setup
-	$(Q)$(MAKE) --no-print-directory demo-run
+	$(Q)$(MAKE) --no-print-directory $(jobs) demo-build
+	$(Q)$(MAKE) --no-print-directory BUILT=yes demo-run
 
 test: ## set up what is missing, run every test (T=suite for one, STRICT=1)
 	$(Q)$(MAKE) --no-print-directory setup
-	$(Q)$(MAKE) --no-print-directory test-run
+	$(Q)$(MAKE) --no-print-directory $(jobs) test-build
+	$(Q)$(MAKE) --no-print-directory BUILT=yes test-run
 
 # The demo belongs to the room that has it: it defines demo_run, demo_needs.
-demo-run: $(demo_needs)
+demo-build: $(demo_needs)
+demo-run: $(if $(BUILT),,$(demo_needs))
 	$(if $(demo_run),$(Q)$(demo_run),@echo "make demo: no room in this tree \
 	defines demo_run yet; run 'make' and build/bin/bee instead." >&2; exit 2)
 
@@ -61,8 +78,8 @@ endef
 space := $(subst ,, )
 run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
 # name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. A room
-# says suite_X_beside = yes of a suite that only computes, so that in a whole
-# run it passes beside those that boot machines.
+# says suite_X_beside = yes of a suite that minds no company, so that in a
+# whole run it passes beside those that boot machines.
 tab := $(shell printf '\t')
 comma := ,
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
@@ -80,7 +97,10 @@ $(RUNNER): FORCE
 	$(Q)mkdir -p $(B)/tool $(B)/test
 	$(Q)$(GO) build -o $@ ./tests/run
 
-test-run: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(ALL_SUITES)))
+test_needs = $(call needed,$(RUNNER) $(if $(CHOSEN),,all) \
+	$(call needs,$(or $(CHOSEN),$(ALL_SUITES))))
+test-build test-run: $(test_needs)
+test-run:
 	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:test -spec SPEC.md))
 
@@ -98,7 +118,8 @@ wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wi
 
 vm: ## the tests in virtual machines (T=lab for one)
 	$(Q)$(MAKE) --no-print-directory setup
-	$(Q)$(MAKE) --no-print-directory vm-run
+	$(Q)$(MAKE) --no-print-directory $(jobs) vm-build
+	$(Q)$(MAKE) --no-print-directory BUILT=yes vm-run
 
 # When the person who wants one suite began to wait for it; the first make
 # hands it to the second.
@@ -109,7 +130,8 @@ endif
 
 vm_chosen = $(or $(CHOSEN:%=vm-%),$(VM_SUITES))
 FIRST_TAP := $(B)/lab/first-tap
-vm-run: $(RUNNER) $(call needs,$(vm_chosen))
+vm-build vm-run: $(call needed,$(RUNNER) $(call needs,$(vm_chosen)))
+vm-run:
 	$(if $(VM_SUITES),,@echo "make vm: no room defines a VM suite yet." >&2; exit 2)
 	$(Q)rm -f $(FIRST_TAP)
 	$(call run_suites,$(vm_chosen),$(call run_name,vm),$(if $(CHOSEN),,\

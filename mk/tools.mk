@@ -14,6 +14,8 @@ GO := go
 
 export CGO_ENABLED := 0
 export GOTOOLCHAIN := local
+# The same for all: with and without it, Go compiles its library twice.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # Go tests go through `go test`, whose cache is safe only without files that
 # make built; the runner passes -count=1.
 

@@ -74,6 +74,9 @@ fuzz_sms-$(1) = $(B)/fuzz/sms-$(1) -max_len=8192
 fuzz_sms-$(1)_needs = $(B)/fuzz/sms-$(1)
 endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
+# What forwards calls names them.
+$(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
+		$(B)/fuzz/sms-reply: | $(ABI_GEN)
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \

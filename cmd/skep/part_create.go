@@ -27,7 +27,7 @@ func (p *partCreate) options(f *cli.Flags) {
 	f.BoolVar(&p.split, "split", false, "the other half of a core may stay with Linux")
 }
 
-func (p *partCreate) run(_ context.Context, f *cli.Flags, words []string) error {
+func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := f.None(words); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (p *partCreate) run(_ context.Context, f *cli.Flags, words []string) error 
 	}
 	threads, groups := lent.Bound(os.DirFS("/"), r.CPUs)
 	done := progressOf("taking CPUs " + r.CPUs.String() + " and memory from Linux")
-	id, err := lent.Create(r)
+	id, err := lent.Create(ctx, r)
 	done()
 	if err != nil {
 		return partError(err)

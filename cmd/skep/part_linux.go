@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"skep/internal/cli"
@@ -29,8 +30,11 @@ func partWords() []command {
 // partError gives what the module refused its exit code.
 func partError(err error) error {
 	var refused *lent.RefusedError
-	if errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
 		return cli.Errorf(cli.Refused, "%s", cli.Clean(refused.Why))
+	case errors.Is(err, context.Canceled):
+		return cli.Exit(exitStopped)
 	}
 	return err
 }

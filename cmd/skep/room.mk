@@ -2,7 +2,7 @@
 # skep and skep.exe, and the kit with which a Windows owner tries both. Go
 # decides what is stale, so both are always asked for.
 
-SKEP_GO = $(GO) build -trimpath -ldflags '-s -w'
+SKEP_GO = $(GO) build -ldflags '-s -w'
 
 $(B)/bin/skep: FORCE
 	$(Q)mkdir -p $(@D)
@@ -48,3 +48,4 @@ suite_wine-kit = $(STEADY) sh tests/wine/kit.sh $(B) $(windows_kit) \
 suite_wine-kit_needs = $(windows_kit) \
 	$(WINE_PRNG)
 suite_wine-kit_deadline = 900
+suite_wine-kit_beside = yes

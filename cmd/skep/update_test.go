@@ -139,7 +139,7 @@ func TestPackageAsPeopleReadIt(t *testing.T) {
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
 			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
 				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
-			Imports:   []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
+			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
 		t.Fatal(err)

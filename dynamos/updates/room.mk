@@ -8,12 +8,13 @@ update_soak_kernels = 6.12
 kmod_dynamos_also = 6.1.176-1
 
 update_out := $(B)/update
-update_sources := $(wildcard internal/update/*.go internal/update/*/*.go \
-	include/skep/*.h)
+update_sources := $(filter-out %_test.go,$(wildcard internal/update/*.go \
+	internal/update/*/*.go)) $(wildcard include/skep/*.h)
 
 # $(1) kernel, $(2) name, $(3) patch, $(4) more options
 define update_rule
-$(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep
+$(update_out)/$(1)/$(2).skepup: $(3) $(update_sources) | $(B)/bin/skep \
+		$(B)/kernel/$(1)/release
 	$$(call say,UPDATE)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$(B)/bin/skep update build --kernel $(1) --name $(2) -o $$@ $(4) $(3)
@@ -31,6 +32,11 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 
 # Newer kernels have what it does.
 $(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))
+
+# The first one of a kernel prepares its source; others would only wait for it.
+$(foreach k,$(update_kernels) $(update_soak_kernels),$(eval $(filter-out \
+	%/arp.skepup,$(update_packages_$(k))): | $(update_out)/$(k)/arp.skepup))
+SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k)))
 
 $(B)/test/vm/dynamos_hammer: $(B)/obj/gcc/tests/vm/guest/dynamos_hammer.o
 	$(Q)mkdir -p $(@D)

@@ -33,14 +33,18 @@ func Find(ctx context.Context, prefix, program string, tcp bool) (*Install, erro
 	var unfit []string
 	for _, path := range candidates(prefix, program) {
 		i, err := Probe(ctx, path)
-		if err != nil {
-			continue
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		why := i.unfit(need, tcp)
-		if why == "" {
+		text := ""
+		if err != nil {
+			text = err.Error() // a broken MPI is not a missing one
+		} else if why := i.unfit(need, tcp); why != "" {
+			text = fmt.Sprintf("%s %s", i, why)
+		} else {
 			return i, nil
 		}
-		if text := fmt.Sprintf("%s %s", i, why); !slices.Contains(unfit, text) {
+		if !slices.Contains(unfit, text) {
 			unfit = append(unfit, text)
 		}
 	}
@@ -73,7 +77,7 @@ func candidates(prefix, program string) []string {
 }
 
 // probeTime bounds a launcher that is asked for its version.
-const probeTime = 20 * time.Second
+var probeTime = 20 * time.Second
 
 // Probe asks a launcher which MPI it belongs to.
 func Probe(ctx context.Context, launcher string) (*Install, error) {
@@ -109,6 +113,9 @@ func ask(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "", fmt.Errorf("%s did not answer %s within %s", program, strings.Join(args, " "), probeTime)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
 	}

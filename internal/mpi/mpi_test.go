@@ -110,6 +110,16 @@ func TestFind(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no MPI in") {
 		t.Errorf("an empty prefix: %v", err)
 	}
+	defer func(d time.Duration) { probeTime = d }(probeTime)
+	probeTime = 100 * time.Millisecond
+	mute := fake(t, "mpiexec", "", "")
+	write(t, filepath.Join(mute, "bin", "mpiexec"), "#!/bin/sh\nexec sleep 60\n")
+	script(t, filepath.Join(mute, "bin", "mpirun"), "")
+	write(t, filepath.Join(mute, "bin", "mpirun"), "#!/bin/sh\nexit 3\n")
+	_, err = Find(t.Context(), mute, program, false)
+	if err == nil || !strings.Contains(err.Error(), "mpiexec did not answer --version") || !strings.Contains(err.Error(), "mpirun --version: exit status 3") {
+		t.Errorf("launchers that hang and fail: %v", err)
+	}
 	t.Setenv("PATH", t.TempDir())
 	_, err = Find(t.Context(), "", program, false)
 	if err == nil || !strings.Contains(err.Error(), "pip install mpich") {

@@ -3,6 +3,7 @@
 package part
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,8 +41,9 @@ func call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	return e
 }
 
-// Create makes a partition and gives its number.
-func Create(r Request) (uint32, error) {
+// Create makes a partition and gives its number. Linux begins the call anew
+// after a signal; where ctx ends first, the end of the process undoes it.
+func Create(ctx context.Context, r Request) (uint32, error) {
 	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory}
 	if len(r.Name) >= len(c.Name) {
 		return 0, &RefusedError{fmt.Sprintf("the name %q is longer than %d bytes", r.Name, len(c.Name)-1)}
@@ -50,8 +52,14 @@ func Create(r Request) (uint32, error) {
 	if r.Split {
 		c.Flags = uapi.ShimosSplit
 	}
-	err := call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:])
-	return c.ID, err
+	created := make(chan error, 1)
+	go func() { created <- call(uapi.ShimosIocCreate, unsafe.Pointer(&c), c.Why[:]) }()
+	select {
+	case err := <-created:
+		return c.ID, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 // Release gives a partition's cores and memory back to Linux.

@@ -2,3 +2,4 @@
 CHECK_SUITES += sched
 suite_sched = $(GO) test -count=1 -json ./internal/sched
 suite_sched_kind = go
+suite_sched_beside = yes

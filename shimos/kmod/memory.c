@@ -36,16 +36,22 @@ static unsigned long obstacle(struct zone *zone, unsigned long start,
 	return 0;
 }
 
+/* A signal whose handler restarts calls, as those of Go's run-time, starts all
+ * anew.
+ */
 static int attempt(unsigned long start, unsigned long pages)
 {
+	int err;
+
 	if (signal_pending(current))
-		return -EINTR;
+		return -ERESTARTSYS;
 	cond_resched();
-	return alloc_contig_range(start, start + pages, MIGRATE_MOVABLE,
-				  GFP_KERNEL | __GFP_NOWARN);
+	err = alloc_contig_range(start, start + pages, MIGRATE_MOVABLE,
+				 GFP_KERNEL | __GFP_NOWARN);
+	return err == -EINTR ? -ERESTARTSYS : err;
 }
 
-/* The range's start, 0: there is none, or -EINTR. */
+/* The range's start, 0: there is none, or -ERESTARTSYS. */
 static long find_in(struct zone *zone, unsigned long pages)
 {
 	unsigned long start, bad, end = zone_end_pfn(zone);
@@ -62,7 +68,7 @@ static long find_in(struct zone *zone, unsigned long pages)
 		err = attempt(start, pages);
 		if (!err)
 			return start;
-		if (err == -EINTR)
+		if (err == -ERESTARTSYS)
 			return err;
 		end -= max_t(unsigned long, BLOCK,
 			     ALIGN_DOWN(pages / 4, BLOCK));

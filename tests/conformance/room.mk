@@ -52,7 +52,7 @@ $(eval $(call conf_rules,musl,$(MUSL) -static,,))
 
 $(CONF)/go/%: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -trimpath -o $@ ./$(conf_dir)/go/$*
+	$(Q)$(GO) build -o $@ ./$(conf_dir)/go/$*
 
 CONF_RUN := $(B)/tool/conformance
 $(CONF_RUN): FORCE
@@ -75,9 +75,10 @@ suite_conformance-linux := $(CONF_RUN) -on linux
 suite_conformance-linux_beside = yes
 suite_conformance-linux_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee $(B)/bin/bee-guard
-suite_conformance-linux_deadline := 120
+suite_conformance-linux_deadline := 300
 
 suite_conformance-wine := $(STEADY) $(CONF_RUN) -on wine
 suite_conformance-wine_needs := $(CONF_RUN) $(CONF_PROGRAMS) \
 	$(B)/bin/bee.exe $(B)/bin/bee-guard
-suite_conformance-wine_deadline := 480
+suite_conformance-wine_deadline := 900
+suite_conformance-wine_beside = yes

@@ -4,6 +4,7 @@
 
 MPI_DIR := $(B)/mpi
 MPI_READY := $(MPI_DIR)/ready
+SLOW += $(MPI_READY)
 $(MPI_READY): tests/mpi/requirements.txt tests/mpi/venv.sh
 	$(call say,MPI)
 	$(Q)sh tests/mpi/venv.sh $(MPI_DIR)

@@ -42,22 +42,33 @@ func newParser(s suite) parser {
 type outcome struct {
 	results     []result
 	took        time.Duration
-	left        int // processes the suite left behind, ended by the runner
+	cpu         time.Duration // of all its processes that ended in turn
+	left        int           // processes the suite left behind, ended by the runner
 	interrupted bool
 }
 
 // run executes the suite, its whole output going to the file log.
 func (s suite) run(log string, stop <-chan os.Signal) outcome {
-	began := time.Now()
+	began, used := time.Now(), childrenCPU()
 	out := outcome{}
 	p := newParser(s)
 	exit, err := s.execute(log, p, stop, &out)
-	out.took = time.Since(began)
+	out.took, out.cpu = time.Since(began), childrenCPU()-used
 	if err != nil {
 		exit = err.Error()
 	}
 	out.results = p.finish(exit)
 	return out
+}
+
+// childrenCPU is the processor time of all descendants that ended and were
+// waited for: on a busy computer it says more than the clock on the wall.
+func childrenCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // execute gives a sentence about the exit, empty when the status was 0.

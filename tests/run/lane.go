@@ -18,7 +18,7 @@ import (
 
 // A lane says what may run at the same time as a suite: nothing, unless it is
 // one that boots machines, which leave a processor idle now and then, or one
-// that only computes and so may run beside those.
+// that minds no company and so may run beside those.
 const (
 	alone    = ""
 	machines = "machines"
@@ -30,7 +30,7 @@ const (
 type lap struct {
 	Index       int
 	Results     []lapResult
-	Took        time.Duration
+	Took, CPU   time.Duration
 	Left        int
 	Interrupted bool
 }
@@ -44,7 +44,7 @@ type lapResult struct {
 }
 
 func newLap(index int, out outcome) lap {
-	l := lap{Index: index, Took: out.took, Left: out.left, Interrupted: out.interrupted}
+	l := lap{Index: index, Took: out.took, CPU: out.cpu, Left: out.left, Interrupted: out.interrupted}
 	for _, r := range out.results {
 		l.Results = append(l.Results, lapResult{r.suite, r.name, r.status, r.reason, r.detail, r.wide})
 	}
@@ -52,7 +52,7 @@ func newLap(index int, out outcome) lap {
 }
 
 func (l lap) outcome() outcome {
-	out := outcome{took: l.Took, left: l.Left, interrupted: l.Interrupted}
+	out := outcome{took: l.Took, cpu: l.CPU, left: l.Left, interrupted: l.Interrupted}
 	for _, r := range l.Results {
 		out.results = append(out.results, result{r.Suite, r.Name, r.Status, r.Reason, r.Detail, r.Wide})
 	}

@@ -81,6 +81,7 @@ func runAll(o options, rep *reporter) (bool, error) {
 		return false, err
 	}
 	becomeReaper()
+	forgetMake()
 	stop := interrupts()
 	defer signal.Stop(stop)
 
@@ -97,6 +98,14 @@ func runAll(o options, rep *reporter) (bool, error) {
 		all = append(all, out.results...)
 	}
 	return conclude(o, rep, suites, all, saved)
+}
+
+// forgetMake drops what a make above this process told it: neither its job
+// slots nor its options are for a make that a suite starts.
+func forgetMake() {
+	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL"} {
+		os.Unsetenv(name)
+	}
 }
 
 // runFirst runs every suite once: first those that run by themselves.

@@ -3,9 +3,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -127,6 +129,33 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// What suites need is built side by side and once, before any of them runs.
+func TestMake_jobs(t *testing.T) {
+	dir := tree(t, roomMk+`CHECK_SUITES += pair
+suite_pair = sort $(B)/built | tr '\n' ' ' | grep -qx 'one two ' && printf 'ok 1 - once\n1..1\n'
+suite_pair_needs = $(B)/one $(B)/two
+$(B)/one: other = two
+$(B)/two: other = one
+$(B)/one $(B)/two: FORCE
+	touch $@
+	n=0; while [ ! -e $(B)/$(other) ] && [ $$n -lt 400 ]; do n=$$((n+1)); sleep 0.05; done; [ -e $(B)/$(other) ]
+	echo $(@F) >>$(B)/built
+`)
+	if err := os.WriteFile(filepath.Join(dir, "mk/setup.sh"), []byte("mkdir -p build\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := makeIn(dir, "test", "-j2"); err != nil || !strings.Contains(out, "ok   pair") {
+		t.Errorf("make test -j2: %v\n%s", err, out)
+	}
+	out, err := makeIn(dir, "test", "-n")
+	_, rest, _ := strings.Cut(out, " -j")
+	var jobs int
+	if _, scan := fmt.Sscanf(rest, "%d --output-sync=target test-build\n", &jobs); err != nil || scan != nil ||
+		jobs < 1 || jobs > runtime.NumCPU() {
+		t.Errorf("make test -n: %v: no number of jobs in\n%s", err, out)
+	}
+}
+
 // What CI calls ends with the closing line, whatever make says on its way out.
 func TestCI(t *testing.T) {
 	tests := []struct{ name, fragment, want string }{
@@ -202,8 +231,8 @@ func TestMake_rebuild(t *testing.T) {
 
 func TestMake_empty(t *testing.T) {
 	dir := tree(t, "")
-	for _, target := range []string{"demo-run", "bench", "fuzz", "soak", "windows-kit", "wine", "vm-run", "check"} {
-		if out, err := makeIn(dir, target); err == nil {
+	for _, target := range []string{"demo-run", "demo-run BUILT=yes", "bench", "fuzz", "soak", "windows-kit", "wine", "vm-run", "check"} {
+		if out, err := makeIn(dir, strings.Fields(target)...); err == nil {
 			t.Errorf("make %s has nothing to do and says it did it:\n%s", target, out)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"skep/internal/tap"
 )
@@ -47,7 +46,7 @@ func (rep *reporter) suite(s suite, o outcome) {
 	if n := countStatus(o.results, skipped); n > 0 {
 		fmt.Fprintf(rep.out, ", %d skipped", n)
 	}
-	fmt.Fprintf(rep.out, "  %.1f s", o.took.Round(100*time.Millisecond).Seconds())
+	fmt.Fprintf(rep.out, "  %.1f s, %.1f s of processor", o.took.Seconds(), o.cpu.Seconds())
 	if o.left > 0 {
 		fmt.Fprintf(rep.out, "  (%d processes left behind, ended)", o.left)
 	}

@@ -258,3 +258,30 @@ func TestParseSuite_bad(t *testing.T) {
 		}
 	}
 }
+
+// A suite's own make gets neither job slots nor options of the one above.
+func TestOuterMake(t *testing.T) {
+	t.Setenv("MAKEFLAGS", " -j9 --jobserver-auth=9,9 -- BUILT=yes")
+	t.Setenv("MAKELEVEL", "2")
+	out, ok := runPlanted(t, options{}, planted("exit", "60", `[ -z "$MAKEFLAGS$MAKELEVEL" ]`))
+	if !ok {
+		t.Errorf("a suite was told of another make:\n%s", out)
+	}
+}
+
+// What a suite's processes took of the processor is told, whoever waited for
+// them.
+func TestProcessorTime(t *testing.T) {
+	s := suite{name: "planted", kind: "tap", deadline: time.Minute,
+		command: `(ulimit -t 1; while :; do :; done); printf 'ok 1 - a\n1..1\n'`}
+	becomeReaper()
+	out := s.run(filepath.Join(t.TempDir(), "log"), nil)
+	if out.cpu < time.Second/2 || countStatus(out.results, passed) != 1 {
+		t.Errorf("%v of processor time for a loop that is ended after about 1 s; %v", out.cpu, out.results)
+	}
+	var text bytes.Buffer
+	(&reporter{out: &text}).suite(s, newLap(0, outcome{cpu: 1540 * time.Millisecond}).outcome())
+	if !strings.Contains(text.String(), " 0.0 s, 1.5 s of processor\n") {
+		t.Errorf("got %q", text.String())
+	}
+}

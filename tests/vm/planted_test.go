@@ -44,7 +44,7 @@ var planted = map[string]func(*testing.T){
 	"undeclared": func(t *testing.T) {
 		vm := boot(t, "undeclared", 0)
 		// The report must be found below what a program writes there.
-		vm.Output(shell("yes 'WARNING: this is a program' | head -c 2000000 >/dev/console"))
+		vm.Output(shell("yes 'WARNING: this is a program' | head -c 300000 >/dev/console"))
 		vm.Output(plant("warn"))
 	},
 	"declared": func(t *testing.T) {

@@ -5,12 +5,11 @@
 package vm
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,30 +31,33 @@ type lendingGuest struct {
 func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)
-		build, err := lab.BuildDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		limit := time.Duration(float64(4*time.Minute) * lab.Scale())
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		m := lending(kernel)
-		m.Name, m.NUMA, m.Threads = "shimos-down-"+kernel, 1, 2
-		guest, err := lab.Start(ctx, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer guest.Kill()
-		g := &lendingGuest{guest, ctx, build}
-		g.halves(t)
-		g.reboot(t)
-		g.kexec(t, kernel)
-		if t.Failed() {
-			t.Logf("console: %s", g.file("console.log"))
-		} else if err := os.RemoveAll(g.Dir()); err != nil {
-			t.Error(err)
-		}
+		t.Run("reboot", func(t *testing.T) { onGuest(t, kernel, (*lendingGuest).reboot) })
+		t.Run("kexec", func(t *testing.T) { onGuest(t, kernel, (*lendingGuest).kexec) })
 	})
+}
+
+func onGuest(t *testing.T, kernel string, test func(*lendingGuest, *testing.T)) {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := time.Duration(float64(4*time.Minute) * lab.Scale())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	m := lending(kernel)
+	m.Name, m.NUMA, m.Threads = "shimos-down-"+kernel, 1, 2
+	guest, err := lab.Start(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Kill()
+	g := &lendingGuest{guest, ctx, build}
+	test(g, t)
+	if t.Failed() {
+		t.Logf("console: %s", g.file("console.log"))
+	} else if err := os.RemoveAll(g.Dir()); err != nil {
+		t.Error(err)
+	}
 }
 
 func (g *lendingGuest) file(name string) string { return filepath.Join(g.Dir(), name) }
@@ -90,57 +92,66 @@ func (g *lendingGuest) halves(t *testing.T) {
 	}
 }
 
-// reboot goes down while cores run, and comes up with all of them.
-func (g *lendingGuest) reboot(t *testing.T) {
-	p := g.down(t)
-	r, w := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, err := g.Run(g.ctx, p, lab.Streams{Out: w})
-		w.CloseWithError(err) // none: its end
-	}()
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if line != "down: ready\n" {
-		t.Fatalf("no cores run: %q, %v", line, err)
-	}
-	if err := g.Reboot(g.ctx); err != nil {
-		t.Fatal(err)
-	}
-	<-ended
-	console := g.console(t)
-	claim(t, "a reboot finds the cores stopped", strings.Count(console, "witness: reboot: the counter stands still") == 1 &&
-		!strings.Contains(console, "the counter moves"), "the witness saw them run, or nothing")
-	text := g.output(t, shell("cat /sys/devices/system/cpu/online"))
-	claim(t, "the machine comes up with all CPUs", text == "0-3\n", "it has %q", text)
-}
-
-// kexec goes to another kernel while cores run; there cores are lent and run
-// again when it panics.
-func (g *lendingGuest) kexec(t *testing.T, kernel string) {
-	p := g.down(t, filepath.Join(g.build, "kernel", kernel, "vmlinuz"))
+// goDown runs the program that ends the machine, and waits for that end.
+func (g *lendingGuest) goDown(t *testing.T, more ...string) {
+	t.Helper()
 	var out strings.Builder
-	status, err := g.Run(g.ctx, p, lab.Streams{Out: &out, Err: &out})
+	status, err := g.Run(g.ctx, g.down(t, more...), lab.Streams{Out: &out, Err: &out})
 	if err == nil {
-		t.Fatalf("no kexec: status %d, %q", status, out.String())
+		t.Fatalf("the machine goes on: status %d, %q", status, out.String())
 	}
 	select {
 	case <-g.Done():
 	case <-g.ctx.Done():
-		t.Fatalf("the machine neither ended nor panicked: %v", context.Cause(g.ctx))
+		t.Fatalf("the machine did not end: %v", context.Cause(g.ctx))
 	}
-	console := g.console(t)
-	claim(t, "kexec finds the cores stopped", strings.Count(console, "witness: reboot: the counter stands still") == 2 &&
-		!strings.Contains(console, "the counter moves"), "the witness saw them run, or nothing")
-	claim(t, "the next kernel has all CPUs", strings.Contains(console, "down: the next kernel has CPUs 0-3"), "not on the console")
-	claim(t, "a panic finds the cores stopped", strings.Count(console, "witness: panic: the counter stands still") == 1, "not on the console")
+}
+
+// stopped claims that the witness saw both cores run when it was the first to
+// be told, and wait when it was the last, so often.
+func (g *lendingGuest) stopped(t *testing.T, event string, times int) {
+	t.Helper()
+	var want, got []string
+	for range times {
+		for _, seen := range []string{"first: core 0 runs", "first: core 1 runs", "last: core 0 waits", "last: core 1 waits"} {
+			want = append(want, event+", "+seen)
+		}
+	}
+	for _, line := range strings.Split(g.console(t), "\n") {
+		if _, seen, found := strings.Cut(line, "witness: "); found && strings.HasPrefix(seen, event) {
+			got = append(got, strings.TrimSpace(seen))
+		}
+	}
+	claim(t, "a "+event+" stops the cores", slices.Equal(want, got), "the witness says %q", got)
+}
+
+func (g *lendingGuest) reboot(t *testing.T) {
+	g.halves(t)
+	g.goDown(t)
+	g.stopped(t, "reboot", 1)
+	g.reports(t)
+}
+
+// kexec goes to another kernel while cores run; there cores are lent and run
+// again when it panics.
+func (g *lendingGuest) kexec(t *testing.T) {
+	g.goDown(t, filepath.Join(g.build, "kernel", g.Machine().Kernel, "vmlinuz"))
+	g.stopped(t, "reboot", 1)
+	claim(t, "the next kernel has all CPUs", strings.Contains(g.console(t), "down: the next kernel has CPUs 0-3"), "not on the console")
+	g.stopped(t, "panic", 1)
 	claim(t, "the panic is the one that was asked for", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
 		"the machine ended by %v", g.Err())
-	seen, err := lab.Scan(strings.NewReader(console))
+	g.reports(t, lab.Report{Kind: lab.Panic, Count: 1})
+}
+
+// reports claims that the kernels reported that and nothing else.
+func (g *lendingGuest) reports(t *testing.T, want ...lab.Report) {
+	t.Helper()
+	seen, err := lab.Scan(strings.NewReader(g.console(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing, extra := lab.Compare([]lab.Report{{Kind: lab.Panic, Count: 1}}, seen)
+	missing, extra := lab.Compare(want, seen)
 	claim(t, "the kernels report nothing else", len(missing)+len(extra) == 0, "missing %v, extra %v", missing, extra)
 }
 

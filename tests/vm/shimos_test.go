@@ -28,9 +28,9 @@ var lendingParts = []struct {
 	more  []string // arguments after the image
 	brief []string // the same, for a kernel that takes its time
 }{
-	{"rules", 76, nil, nil},
-	{"force", 54, nil, nil},
-	{"cycle", 4, []string{"25", "10"}, []string{"3", "3"}},
+	{"rules", 78, nil, nil},
+	{"force", 55, nil, nil},
+	{"cycle", 4, []string{"25", "10"}, []string{"3", "100"}},
 	{"race", 4, []string{"4"}, []string{"2"}},
 	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
 }

@@ -29,6 +29,7 @@ suite_wine-bee = $(STEADY) sh tests/wine/bee.sh $(B)
 suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_win_leak)
 suite_wine-bee_deadline = 600
+suite_wine-bee_beside = yes
 
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll

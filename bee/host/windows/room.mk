@@ -11,6 +11,7 @@ bee_win_obj := $(B)/obj/mingw/$(BEE_WIN)
 BEE_WIN_LIBS := -lws2_32 -lbcrypt -lsynchronization -lntdll
 
 $(BEE_WIN_OBJ): CFLAGS_HOST += -fno-stack-protector
+$(BEE_WIN_OBJ): | $(ABI_GEN)
 # Runs while the guest's vector registers are live.
 $(bee_win_obj)/fault.o: CFLAGS_HOST += -mgeneral-regs-only
 

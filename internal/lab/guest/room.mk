@@ -3,6 +3,6 @@
 
 $(B)/bin/skep-guest: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -trimpath -ldflags '-s -w' -o $@ ./internal/lab/guest
+	$(Q)$(GO) build -ldflags '-s -w' -o $@ ./internal/lab/guest
 
 PROGRAMS += $(B)/bin/skep-guest

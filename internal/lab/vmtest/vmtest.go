@@ -193,6 +193,13 @@ func (vm *VM) Reboot() {
 	}
 }
 
+// PowerOff ends the guest in order, for a test that goes on without it. What
+// its console said is judged at the end of the test all the same.
+func (vm *VM) PowerOff() {
+	vm.t.Helper()
+	vm.off()
+}
+
 // off ends the guest. Whatever the test did with its time, a guest gets some
 // to end in order: what it says then is part of the judgement.
 func (vm *VM) off() {

@@ -6,7 +6,9 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,58 +16,110 @@ import (
 	"strings"
 )
 
-// objectsFile lists what the kernel's make would compile, a line each: "image"
-// or "module", and the source.
+// objectsFile lists what the kernel's make would compile for the image, a line
+// each: "image" and the source. Older ones list modules' files too.
 const objectsFile = ".skep-objects"
+
+// modulesFile lists the sources of modules, once somebody asked for them.
+const modulesFile = ".skep-modules"
 
 var compiles = regexp.MustCompile(`echo '  CC (    |\[M\]) +([a-zA-Z0-9_./+-]+)\.o'`)
 
-// listObjects asks make what a whole build would compile.
+// listObjects asks make what a build of the image would compile. Modules have
+// five times as many files, and few patches ask for those.
 func (t *Tree) listObjects(ctx context.Context) error {
-	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
-	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.arguments("vmlinux", "modules"),
-		func(s string) bool { return s == "-s" })...)
-	out, err := output(ctx, t.Dir, nil, "sh", args...)
+	out, err := t.wouldCompile(ctx, "vmlinux")
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
-	for _, m := range compiles.FindAllStringSubmatch(string(out), -1) {
-		kind := "image"
-		if m[1] == "[M]" {
-			kind = "module"
-		}
-		if path := m[2] + ".c"; exists(filepath.Join(t.Dir, path)) {
-			seen[kind+" "+path] = true
-		}
+	seen := t.compiled(out, "")
+	if len(seen) < 1000 {
+		return fmt.Errorf("make would compile only %d files: the source is not whole", len(seen))
 	}
-	var lines []string
-	for l := range seen {
-		lines = append(lines, l)
+	var text strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintln(&text, "image", path)
 	}
-	if len(lines) < 1000 {
-		return fmt.Errorf("make would compile only %d files: the source is not whole", len(lines))
-	}
-	slices.Sort(lines)
-	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(text.String()), 0o644)
 }
 
-// objects gives the sources of the image and of its modules.
-func (t *Tree) objects() (image, module map[string]bool, err error) {
-	text, err := os.ReadFile(filepath.Join(t.Dir, objectsFile))
-	if err != nil {
-		return nil, nil, err
+// modules gives the sources of all modules: a minute for the first who asks.
+func (t *Tree) modules(ctx context.Context) (map[string]bool, error) {
+	file := filepath.Join(t.Dir, modulesFile)
+	text, err := os.ReadFile(file)
+	if err == nil {
+		seen := map[string]bool{}
+		for _, path := range strings.Fields(string(text)) {
+			seen[path] = true
+		}
+		return seen, nil
 	}
-	image, module = map[string]bool{}, map[string]bool{}
-	for _, line := range strings.Split(string(text), "\n") {
-		switch kind, path, _ := strings.Cut(line, " "); kind {
-		case "image":
-			image[path] = true
-		case "module":
-			module[path] = true
+	out, err := t.wouldCompile(ctx, "vmlinux", "modules")
+	if err != nil {
+		return nil, err
+	}
+	seen := t.compiled(out, "[M]")
+	if len(seen) == 0 {
+		return nil, errors.New("make would compile no modules: the source is not whole")
+	}
+	list := strings.Join(slices.Sorted(maps.Keys(seen)), "\n") + "\n"
+	part := fmt.Sprintf("%s.%d", file, os.Getpid()) // others may ask too
+	if err := os.WriteFile(part, []byte(list), 0o644); err != nil {
+		return nil, err
+	}
+	return seen, os.Rename(part, file)
+}
+
+// compiled picks the sources out of make's lines: mark is [M] for modules.
+func (t *Tree) compiled(out, mark string) map[string]bool {
+	seen := map[string]bool{}
+	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
+		path := m[2] + ".c"
+		if strings.TrimSpace(m[1]) == mark && exists(filepath.Join(t.Dir, path)) {
+			seen[path] = true
 		}
 	}
-	return image, module, nil
+	return seen
+}
+
+// wouldCompile gives the lines by which make tells of compiling. It goes on
+// where a target cannot be made: nothing is, so others are missing.
+func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
+	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
+	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.arguments(targets...),
+		func(s string) bool { return s == "-s" })...)
+	out, err := output(ctx, t.Dir, nil, "sh", args...)
+	return string(out), err
+}
+
+// objects gives the sources of the image.
+func (t *Tree) objects() (map[string]bool, error) {
+	text, err := os.ReadFile(filepath.Join(t.Dir, objectsFile))
+	if err != nil {
+		return nil, err
+	}
+	image := map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		if kind, path, _ := strings.Cut(line, " "); kind == "image" {
+			image[path] = true
+		}
+	}
+	return image, nil
+}
+
+// inModule tells whether make compiles a file for a module.
+func (t *Tree) inModule(ctx context.Context, path string) (bool, error) {
+	name, isC := strings.CutSuffix(path, ".c")
+	if !isC {
+		return false, nil
+	}
+	out, err := t.wouldCompile(ctx, name+".o")
+	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
+		if m[1] == "[M]" && m[2] == name {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 func exists(path string) bool {

@@ -5,6 +5,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -267,12 +268,16 @@ func local(file, header string) bool {
 
 // outside refuses a structure with other members that modules use: they, and
 // what they have allocated, keep the old ones.
-func (w *Work) outside(modules, included map[string]bool) error {
+func (w *Work) outside(ctx context.Context, included map[string]bool) error {
 	n := newIncludes(w.tree.Dir)
 	for _, file := range slices.Sorted(maps.Keys(included)) {
 		moved := laidOut(w.old[file], w.new[file])
 		if len(moved) == 0 {
 			continue
+		}
+		modules, err := w.tree.modules(ctx)
+		if err != nil {
+			return err
 		}
 		if user, tag := w.tree.user(n, n.users(modules, file), moved); user != "" {
 			return &asm.Refusal{Path: file, Symbol: tag, Line: lineOf(w.new[file], tag),

@@ -64,7 +64,7 @@ func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 			return nil, err
 		}
 	}
-	if err := w.units(); err != nil {
+	if err := w.units(ctx); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -116,24 +116,29 @@ func join(parts []part) []byte {
 
 // units finds the sources that have to be compiled: those that the patch
 // changes, and those that include what it changes.
-func (w *Work) units() error {
-	image, module, err := w.tree.objects()
+func (w *Work) units(ctx context.Context) error {
+	image, err := w.tree.objects()
 	if err != nil {
 		return err
 	}
 	included, own := map[string]bool{}, map[string]bool{}
 	for _, p := range w.parts {
-		switch {
-		case image[p.path]:
+		if image[p.path] {
 			own[p.path] = true
-		case module[p.path]:
+			continue
+		}
+		module, err := w.tree.inModule(ctx, p.path)
+		switch {
+		case err != nil:
+			return err
+		case module:
 			return &asm.Refusal{Path: p.path, Line: firstLine(p),
 				Reason: "this file is part of a module, and only the kernel's image can be changed: load a new module, or leave it out of the patch"}
 		default:
 			included[p.path] = true
 		}
 	}
-	if err := w.outside(module, included); err != nil {
+	if err := w.outside(ctx, included); err != nil {
 		return err
 	}
 	if len(included) > 0 {

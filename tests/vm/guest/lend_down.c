@@ -3,12 +3,13 @@
  * A machine that goes down while cores are lent and run. Whether they still do
  * when it goes is the witness's to say, a module (tests/vm/kmod/witness).
  *
- * usage: lend_down IMAGE SHIMOS WITNESS          run, until the machine ends
+ * usage: lend_down IMAGE SHIMOS WITNESS          run, then reboot
  *        lend_down IMAGE SHIMOS WITNESS KERNEL   run, then kexec
  *
  * SHIMOS and WITNESS are the modules' files, KERNEL is that of a kernel for
  * which they are. There this program is process 1: it looks at the machine,
- * has cores lent and run once more, and ends all by a panic.
+ * has cores lent and run once more, and ends all by a panic. It goes down by
+ * its own call: whoever ends programs first, ends partitions too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,28 +41,40 @@ static void must(int ok, const char *what)
 	exit(1);
 }
 
-static void load(const char *path, const char *words)
+static void load(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	must(fd >= 0 && !syscall(SYS_finit_module, fd, words, 0), path);
+	must(fd >= 0 && !syscall(SYS_finit_module, fd, "", 0), path);
 	close(fd);
 }
 
-/* Both cores run, and the witness has seen one of them. */
-static void run(const char *image, const char *witness)
+static void tell_witness(const char *parameter, u64 of0, u64 of1)
+{
+	char path[64], words[64];
+
+	snprintf(path, sizeof(path), "/sys/module/witness/parameters/%s",
+		 parameter);
+	snprintf(words, sizeof(words), "%llu,%llu", of0, of1);
+	must(!lend_write(path, words), path);
+}
+
+/* Both cores run, and the witness knows where. */
+static void run(const char *image)
 {
 	static struct lend l; /* open as long as the process lives */
-	char words[64];
 	int id = lend_create(CPUS, 64 * MIB, "down");
+	struct slot *slot[2];
+	u64 at;
 
 	must(id > 0 && !lend_open(&l, id) && !lend_load(&l, image) &&
 		     !lend_start(&l) && lend_alive(&l),
 	     "cores are lent and run");
-	snprintf(words, sizeof(words), "at=%llu",
-		 lend_slot(&l, 0)->mail + SLOT_AT(0) +
-			 offsetof(struct slot, alive));
-	load(witness, words);
+	slot[0] = lend_slot(&l, 0);
+	slot[1] = lend_slot(&l, 1);
+	at = slot[0]->mail + offsetof(struct slot, alive);
+	tell_witness("at", at + SLOT_AT(0), at + SLOT_AT(1));
+	tell_witness("id", slot[0]->apic_id, slot[1]->apic_id);
 }
 
 /* A file of the archive that a kernel takes for its first root. */
@@ -106,7 +119,7 @@ static int archive(char **argv)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void go(char **argv)
+static void load_next(char **argv)
 {
 	int kernel = open(argv[4], O_RDONLY | O_CLOEXEC);
 	int initrd = archive(argv);
@@ -115,10 +128,6 @@ static void go(char **argv)
 		     !syscall(SYS_kexec_file_load, kernel, initrd, sizeof(LINE),
 			      LINE, 0),
 	     "the next kernel is loaded");
-	run(argv[1], argv[3]);
-	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
-		LINUX_REBOOT_CMD_KEXEC, NULL);
-	must(0, "kexec");
 }
 
 static void first_process(void)
@@ -134,8 +143,9 @@ static void first_process(void)
 	must(read(fd, online, sizeof(online) - 1) > 0, "online");
 	close(fd);
 	printf("down: the next kernel has CPUs %s", online);
-	load("/shimos.ko", "");
-	run("/image", "/witness.ko");
+	load("/witness.ko");
+	load("/shimos.ko");
+	run("/image");
 	lend_write("/proc/sysrq-trigger", "c");
 	must(0, "panic");
 }
@@ -147,10 +157,11 @@ int main(int argc, char **argv)
 	if (argc != 4 && argc != 5)
 		return 2;
 	if (argc == 5)
-		go(argv);
-	run(argv[1], argv[3]);
-	puts("down: ready");
-	fflush(stdout);
-	pause();
-	return 1;
+		load_next(argv);
+	load(argv[3]);
+	run(argv[1]);
+	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		argc == 5 ? LINUX_REBOOT_CMD_KEXEC : LINUX_REBOOT_CMD_RESTART,
+		NULL);
+	must(0, "the machine goes down");
 }

@@ -176,6 +176,11 @@ static void memory(void)
 	tap_ok(!lend_open(&l, id) && !*(u64 *)l.pool &&
 		       !*(u64 *)(l.mail + SLOT_AT(0)),
 	       "memory: clear for the next proxy");
+	*(u64 *)l.pool = *(u64 *)(l.mail + SLOT_AT(0)) = SLOT_SECRET;
+	lend_close(&l);
+	tap_ok(!lend_open(&l, id) && !*(u64 *)l.pool &&
+		       !*(u64 *)(l.mail + SLOT_AT(0)),
+	       "memory: clear after a proxy that started nothing");
 	lend_close(&l);
 }
 

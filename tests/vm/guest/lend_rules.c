@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +316,68 @@ static void rights(void)
 	tap_ok(!release_it() && !lend_allow(~0u, 0, 0), "root: all back");
 }
 
+static volatile int taken, creating;
+
+static void take_signal(int sig)
+{
+	(void)sig;
+	taken++;
+}
+
+/* Some signals to a thread while it creates. */
+static void *disturb(void *thread)
+{
+	int i;
+
+	while (!creating)
+		usleep(100);
+	for (i = 0; i < 3 && creating; i++) {
+		usleep(3000);
+		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+	}
+	return NULL;
+}
+
+/* A creation that is disturbed so, by a handler with these flags. */
+static int create_disturbed(int flags)
+{
+	struct sigaction action = {.sa_handler = take_signal,
+				   .sa_flags = flags};
+	pthread_t self = pthread_self(), other;
+	int id;
+
+	taken = 0;
+	sigaction(SIGUSR1, &action, NULL);
+	pthread_create(&other, NULL, disturb, &self);
+	creating = 1;
+	id = lend_create(8, 64 * MIB, "signals");
+	creating = 0;
+	pthread_join(other, NULL);
+	if (id > 0)
+		lend_release(id);
+	return id;
+}
+
+/* A signal ends a creation, but for one whose handler restarts calls: those
+ * that no program asked for, as of Go's run-time, are of that kind.
+ */
+static void signals(void)
+{
+	int i, ended = 0, wrong = 0, during = 0, id;
+
+	for (i = 0; i < 50 && !ended; i++)
+		ended = create_disturbed(0) == -EINTR;
+	tap_ok(ended, "signals: a creation ends");
+	for (i = 0; i < 3; i++) {
+		id = create_disturbed(SA_RESTART);
+		during += taken;
+		if (id < 0)
+			wrong = id;
+	}
+	if (!tap_ok(!wrong && during, "signals: or begins again"))
+		printf("# %d, %d signals: %s\n", wrong, during, lend_why);
+}
+
 static int can_sleep(void)
 {
 	int fd = open("/sys/power/state", O_RDONLY | O_CLOEXEC);
@@ -489,6 +553,7 @@ int main(int argc, char **argv)
 	requests();
 	calls();
 	rights();
+	signals();
 	machine();
 	nodes();
 	undo();
