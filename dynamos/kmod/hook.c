@@ -63,15 +63,15 @@ static int set_direct(struct dynamos_slot *s)
 	return 0;
 }
 
-/* RECURSION: without it ftrace would skip us, and so the update, for a call
- * from within a tracer. */
+/* Without the flag RECURSION, by which ftrace would guard us, and skip us, and
+ * so the update, for a call from within a tracer. */
 static int set_address(struct dynamos_slot *s)
 {
 	int err;
 
 	s->ops.func = redirect;
 	s->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_DYNAMIC |
-		       FTRACE_OPS_FL_RECURSION | FTRACE_OPS_FL_PERMANENT;
+		       FTRACE_OPS_FL_PERMANENT;
 	err = ftrace_set_filter_ip(&s->ops, s->place, 0, 0);
 	if (err)
 		return err;

@@ -14,6 +14,7 @@
 
 struct dynamos_slot dynamos_slots[DYNAMOS_SLOTS];
 static unsigned long slow, slow_length;
+static unsigned long first = ~0ul, last;    /* addresses of wrappers' text */
 void *dynamos_kernel_places[DYNAMOS_SLOTS]; /* of jump.S */
 
 int dynamos_slot_init(void)
@@ -33,6 +34,8 @@ int dynamos_slot_init(void)
 		err = dynamos_symbol_size(s->wrapper, &s->wrapper_length);
 		if (err)
 			return err;
+		first = min(first, s->wrapper);
+		last = max(last, s->wrapper + s->wrapper_length);
 	}
 	return 0;
 }
@@ -235,10 +238,13 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 	return lost;
 }
 
+/* Most addresses are asked by each task that ends, and lie outside. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address)
 {
 	u32 i;
 
+	if (address - first >= last - first)
+		return NULL;
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
 		if (address - dynamos_slots[i].wrapper <
 		    dynamos_slots[i].wrapper_length)

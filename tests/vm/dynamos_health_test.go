@@ -65,10 +65,16 @@ func TestDynamosHealth(t *testing.T) {
 			}
 			began := time.Now()
 			args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}
-			for _, m := range p.more {
+			more, floor := p.more, p.floor
+			if p.name == "beside" && kernel == "6.12" {
+				// There a livepatch changes the text of each
+				// cond_resched(), which takes an emulator a minute.
+				more, floor = more[:1], floor-26
+			}
+			for _, m := range more {
 				args = append(args, built(t, kernel, m))
 			}
-			vm.Run(lab.Program{Args: args}, p.floor)
+			vm.Run(lab.Program{Args: args}, floor)
 			t.Logf("%s took %v", p.name, time.Since(began).Round(time.Second))
 		}
 	})

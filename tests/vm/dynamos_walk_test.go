@@ -36,25 +36,10 @@ func TestUpdateWalk(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv(soakVar)); err == nil {
 		limit, cycles = 3*time.Hour, n
 	}
-	vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
-	w := newWalker(t, vm, kernel)
-	for range cycles {
-		w.start()
-		w.fixes()
-		if kernel == walkKernel {
-			w.together()
-		}
-		w.hammerTo("end")
-	}
-	w.unconfirmed()
-	w.links()
-	w.failing()
-	w.stuck()
-	w.objects()
-	w.slow()
-	w.refusals()
-	w.skep("status", "no update is loaded")
-	vm.Output(shell("rmmod dynamos"))
+	t.Run(kernel, func(t *testing.T) {
+		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
+		newWalker(t, vm, kernel).walk(kernel, cycles)
+	})
 }
 
 // A walker types commands into a machine whose function is hammered.
@@ -78,6 +63,26 @@ func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
 	}
 	return &walker{t: t, vm: vm, skepPath: filepath.Join(build, "bin", "skep"), packages: filepath.Join(build, "update", kernel),
 		hammer: tool(t, "dynamos_hammer"), jobFolder: "/sys/fs/cgroup/job"}
+}
+
+func (w *walker) walk(kernel string, cycles int) {
+	for range cycles {
+		w.start()
+		w.fixes()
+		if kernel == walkKernel {
+			w.together()
+		}
+		w.hammerTo("end")
+	}
+	w.unconfirmed()
+	w.links()
+	w.failing()
+	w.stuck()
+	w.objects()
+	w.slow()
+	w.refusals()
+	w.skep("status", "no update is loaded")
+	w.vm.Output(shell("rmmod dynamos"))
 }
 
 // skep types a command of skep update and looks for a text in what it says.
