@@ -140,6 +140,14 @@ func (u *updateBuild) tell(p *pack.Package) error {
 	for _, k := range p.Kernels {
 		n = max(n, len(k.Functions))
 	}
-	_, err := fmt.Printf("%s: class %s, %d functions, %d kernels: 'skep update inspect %s' tells more\n", u.out, p.Class, n, len(p.Kernels), u.out)
+	_, err := fmt.Printf("%s: class %s, %s, %s: 'skep update inspect %s' tells more\n",
+		u.out, p.Class, counted(n, "function"), counted(len(p.Kernels), "kernel"), u.out)
 	return err
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
