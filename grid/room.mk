@@ -58,6 +58,5 @@ $(grid_t)/worker: $(B)/obj/gcc/grid/test/worker_test.o
 	$(Q)$(OBJECT_GCC) -o $@ $^
 CHECK_SUITES += grid-worker
 suite_grid-worker = $(grid_t)/worker $(B)
-suite_grid-worker_beside = yes
 suite_grid-worker_needs = $(grid_t)/worker $(grid_t)/worker-glibc \
 	$(grid_t)/worker-musl $(B)/bin/bee $(B)/bin/bee-guard

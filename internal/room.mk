@@ -6,4 +6,3 @@ CHECK_SUITES += control
 suite_control = $(GO) test -count=1 -json $(addprefix ./internal/, \
 	uapi session ident engine blob proto)
 suite_control_kind = go
-suite_control_beside = yes

@@ -77,13 +77,15 @@ endef
 # A run of chosen suites has files of its own, beside those of the full run.
 space := $(subst ,, )
 run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
-# name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. A room
-# says suite_X_beside = yes of a suite that minds no company, so that in a
-# whole run it passes beside those that boot machines.
+# name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. In a
+# whole run those that mind no company pass beside those that boot machines: the
+# fast tests, and of others those of which a room says suite_X_beside = yes.
 tab := $(shell printf '\t')
 comma := ,
+beside = $(filter-out no,$(or $(suite_$(1)_beside),$(if $(filter \
+	$(1),$(CHECK_SUITES)),yes)))
 suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
-	$(suite_$(1)_beside),$(comma)beside,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines))$(tab)$(or \
+	$(beside),$(comma)beside,$(if $(filter $(1),$(VM_SUITES)),$(comma)machines))$(tab)$(or \
 	$(suite_$(1)_deadline),300)$(tab)$(suite_$(1))$(newline)
 # Whole runs give suites that failed a second chance, unless STRICT was typed.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)

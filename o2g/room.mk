@@ -16,7 +16,6 @@ $(o2g_dir)/core: $(o2g_core_test) $(o2g_core_san)
 
 CHECK_SUITES += o2g-core
 suite_o2g-core = $(o2g_dir)/core
-suite_o2g-core_beside = yes
 suite_o2g-core_needs = $(o2g_dir)/core
 
 # Not under sanitizers: its coroutines have stacks of their own.

@@ -6,10 +6,10 @@ CHECK_SUITES += runner style
 
 suite_runner = $(GO) test -count=1 -json ./internal/tap ./tests/run ./tests/style
 suite_runner_kind = go
+suite_runner_beside = no
 
 STYLE := $(B)/tool/style
 suite_style = $(STYLE)
-suite_style_beside = yes
 suite_style_needs = $(STYLE) $(GENERATED)
 
 $(STYLE): FORCE

@@ -66,7 +66,6 @@ suite_bee-rewrite-cover = $(rewrite_dir)/cover $(rewrite_programs) \
 suite_bee-rewrite-cover_needs = $(rewrite_dir)/cover $(rewrite_guests)
 suite_bee-rewrite-lengths = sh bee/rewrite/test/lengths.sh \
 	$(rewrite_dir)/lengths $(rewrite_programs)
-suite_bee-rewrite-lengths_beside = yes
 suite_bee-rewrite-lengths_needs = $(rewrite_dir)/lengths $(rewrite_guests)
 
 FUZZERS += bee-rewrite
@@ -82,5 +81,4 @@ $(B)/fuzz/bee-rewrite: bee/rewrite/fuzz/rewrite.c $(REWRITE_SRC) \
 
 CHECK_SUITES += bee-rewrite-step
 suite_bee-rewrite-step = $(rewrite_dir)/step
-suite_bee-rewrite-step_beside = yes
 suite_bee-rewrite-step_needs = $(rewrite_dir)/step

@@ -61,7 +61,6 @@ $(eigen_t)/market_test: $(call eigen_objects,eigen-san,test/market_test market \
 
 # Fortran libraries keep their memory to the end, so leaks are not asked for.
 suite_eigen-solver = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/solver_test
-suite_eigen-solver_beside = yes
 suite_eigen-solver_needs = $(eigen_t)/solver_test
 $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 		$(EIGEN_MASTER))

@@ -6,7 +6,6 @@ agent_src := internal/agent
 
 CHECK_SUITES += agent
 suite_agent = $(GO) test -count=1 -json ./$(agent_src)
-suite_agent_beside = yes
 suite_agent_kind = go
 suite_agent_needs = $(B)/bin/bee
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
 CHECK_SUITES += hub
 suite_hub = $(GO) test -count=1 -json ./internal/hub
-suite_hub_beside = yes
 suite_hub_kind = go

@@ -2,4 +2,3 @@
 CHECK_SUITES += sched
 suite_sched = $(GO) test -count=1 -json ./internal/sched
 suite_sched_kind = go
-suite_sched_beside = yes

@@ -5,7 +5,6 @@ CHECK_SUITES += update
 suite_update = $(GO) test -count=1 -json -skip Sabotage ./internal/update/... \
 	./tests/update/...
 suite_update_kind = go
-suite_update_beside = yes
 
 # Its kernel is fetched and its source prepared once, for all tests.
 TEST_SUITES += update-sabotage

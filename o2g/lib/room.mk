@@ -70,8 +70,6 @@ CHECK_SUITES += o2g-digest o2g-message o2g-death o2g-life
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab
 TEST_SUITES += o2g-stranger o2g-message-tsan o2g-stranger-tsan
 suite_o2g-stranger_beside = yes
-suite_o2g-death_beside = yes
-suite_o2g-death-slab_beside = yes
 
 $(o2g_t)/pingpong: $(B)/obj/gcc/o2g/test/pingpong.o $(B)/lib/libo2g.a
 	$(call say,LINK)

@@ -36,12 +36,9 @@ $(B)/test/o2g/fi: $(O2G_FI_TEST_SRC:%.c=$(B)/obj/san/%.o)
 # memory until the end.
 CHECK_SUITES += o2g-fi o2g-fi-san o2g-fi-slab
 suite_o2g-fi = ASAN_OPTIONS=detect_leaks=0 $(B)/test/o2g/fi $(B)/lib
-suite_o2g-fi_beside = yes
 suite_o2g-fi_needs = $(B)/test/o2g/fi $(B)/lib/libo2g-fi.so
 suite_o2g-fi-san = ASAN_OPTIONS=detect_leaks=0 $(B)/test/o2g/fi \
 	$(B)/test/o2g/fi-san
-suite_o2g-fi-san_beside = yes
 suite_o2g-fi-san_needs = $(B)/test/o2g/fi $(B)/test/o2g/fi-san/libo2g-fi.so
 suite_o2g-fi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_o2g-fi-san)
-suite_o2g-fi-slab_beside = yes
 suite_o2g-fi-slab_needs = $(suite_o2g-fi-san_needs)

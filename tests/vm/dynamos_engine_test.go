@@ -35,7 +35,7 @@ var engineParts = []struct {
 	{"supersede", 19},
 	{"together", 21},
 	{"ends", 19},
-	{"loop", 46},
+	{"loop", 48},
 	{"hooks", 18},
 	{"hostile", 6},
 }

@@ -622,6 +622,8 @@ static void loop_of(const char *kind)
 	long mine = answer();
 	int rescuer;
 
+	/* Ftrace would wait for the loop with its own locks held. */
+	ok(use_alone(), "loop: no older hook is on its way out");
 	try();
 	use_canary(&canary);
 	use_only(&only, canary.pid);
