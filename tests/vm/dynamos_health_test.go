@@ -45,7 +45,7 @@ var tryingParts = []struct {
 	more  []string // modules after dynamos_try
 }{
 	{"class", 35, nil},
-	{"beside", 66, []string{"dynamos_rival", "dynamos_hand"}},
+	{"beside", 67, []string{"dynamos_rival", "dynamos_hand"}},
 	{"bad", 107, nil},
 }
 

@@ -203,6 +203,7 @@ int main(int argc, char **argv)
 	hand = argv[3];
 	use_begin(argv[1]);
 	rival_begin();
+	TAP(!use_alone()); /* hooks of the part before have left */
 	TAP(!use_load("fine"));
 	users = use_users();
 	use_canary(&canary);
