@@ -271,28 +271,33 @@ static void soil(void)
 }
 
 /* What Linux left in the memory is not seen: the same memory is lent twice, and
- * soiled in between.
+ * soiled in between. Linux mostly gives the same again, not always.
  */
 static void way_in(void)
 {
-	u64 pool = 0, length = 524288;
+	u64 pool = 0, at = 0, length = 524288;
 	struct lend l;
-	long dirt;
+	long dirt = 0;
+	int i;
 
-	id = lend_create(CPUS, 64 * MIB, "in");
-	if (!lend_open(&l, id)) {
-		if (!lend_load(&l, image) && !lend_start(&l) && lend_alive(&l))
-			pool = lend_slot(&l, 0)->pool;
-		lend_close(&l);
+	for (i = 0; i < 10; i++) {
+		if (i > 0) {
+			lend_close(&l);
+			lend_release(id);
+			pool = at;
+			soil();
+			dirt = found(DIRECT_MAP + pool, length);
+		}
+		id = lend_create(CPUS, 64 * MIB, "in");
+		at = begin(&l) ? lend_slot(&l, 0)->pool : 0;
+		if (!at)
+			break;
+		if (at == pool && dirt > 1000)
+			break;
 	}
-	lend_release(id);
-	soil();
-	dirt = found(DIRECT_MAP + pool, length);
-	id = lend_create(CPUS, 64 * MIB, "in");
-	if (!tap_ok(begin(&l) && lend_slot(&l, 0)->pool == pool && dirt > 1000,
+	if (!tap_ok(i < 10 && at && at == pool && dirt > 1000,
 		    "way in: memory that Linux used is lent"))
-		printf("# %llx, %llx: %ld words\n", pool,
-		       lend_slot(&l, 0)->pool, dirt);
+		printf("# %llx, %llx: %ld words\n", pool, at, dirt);
 	tap_ok(lend_command(&l, 0, SLOT_SUM) && lend_slot(&l, 0)->dirty == 0,
 	       "way in: it is clear");
 	lend_close(&l);
