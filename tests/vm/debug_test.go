@@ -54,3 +54,15 @@ func TestDebugKernel(t *testing.T) {
 		t.Error("kmemleak did not find what plant_leak lost")
 	}
 }
+
+// nothingLeaked: nothing that is older than a whole scan is without a pointer
+// to it.
+func nothingLeaked(t *testing.T, vm *vmtest.VM) {
+	t.Helper()
+	text := vm.Output(shell(`
+		leaks=/sys/kernel/debug/kmemleak
+		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
+		sleep 6; echo scan >$leaks; echo scan >$leaks
+		cat $leaks; echo scanned`))
+	claim(t, "nothing leaked", text == "scanned\n", "kmemleak:\n%s", text)
+}

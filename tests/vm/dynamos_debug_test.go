@@ -54,11 +54,7 @@ func TestDynamosDebug(t *testing.T) {
 		}
 		run(p.name, p.floor, args...)
 	}
-	leaks := vm.Output(shell(`
-		leaks=/sys/kernel/debug/kmemleak
-		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
-		sleep 6; echo scan >$leaks; echo scan >$leaks; cat $leaks`))
-	claim(t, "nothing leaked", leaks == "", "kmemleak:\n%s", leaks)
+	nothingLeaked(t, vm)
 	text := vm.Output(shell("i=0; until rmmod dynamos || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; " +
 		"! grep -q ^dynamos /proc/modules && echo gone"))
 	claim(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)

@@ -29,16 +29,6 @@ func TestO2gDebug(t *testing.T) {
 	}, 4*time.Hour)
 	g.patience = debugSlowness
 	g.parts(kernel)
-	g.leaks()
+	nothingLeaked(t, g.vm)
 	g.unload("")
-}
-
-// leaks: nothing that is older than a whole scan is without a pointer to it.
-func (g *o2gGuest) leaks() {
-	text := g.vm.Output(shell(`
-		leaks=/sys/kernel/debug/kmemleak
-		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
-		echo scan >$leaks; sleep 6; echo scan >$leaks
-		cat $leaks; echo scanned`))
-	claim(g.t, "nothing leaked", text == "scanned\n", "%s", text)
 }

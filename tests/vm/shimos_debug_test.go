@@ -50,13 +50,7 @@ func TestShimosDebug(t *testing.T) {
 	if !skipped("bound") {
 		t.Run("bound", func(t *testing.T) { bound(t, vm) })
 	}
-	leaks := vm.Output(shell(`
-		leaks=/sys/kernel/debug/kmemleak
-		[ -e $leaks ] || mount -t debugfs none /sys/kernel/debug
-		sleep 6; echo scan >$leaks; echo scan >$leaks; cat $leaks`))
-	if leaks != "" {
-		t.Errorf("kmemleak:\n%s", leaks)
-	}
+	nothingLeaked(t, vm)
 }
 
 // onLent runs programs on sms, for what the module does for them.
