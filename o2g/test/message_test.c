@@ -472,6 +472,32 @@ static void named_late(void)
 	TAP(o2g_close(late, 1000) == 0);
 }
 
+/* The same for one that is gone by then. */
+static void named_after_its_end(void)
+{
+	struct o2g *late = bed_open(), *early = bed_open();
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g_event event;
+	char in[6] = "";
+	int quiet = 0;
+	uint32_t peer;
+
+	bed_send(early, bed_peer(early, late), 5, "early", 6);
+	TAP(bed_event(early).status == 0 && o2g_name(early, name) == 0);
+	TAP(o2g_close(early, BED_WAIT) == 0);
+	for (int i = 0; i < 1000; i++) /* reads to the end of the stream */
+		quiet += o2g_poll(late, &event, 1) == 0;
+	TAP(quiet == 1000 && o2g_peer(late, name, &peer) == 0);
+	bed_recv(late, peer, 5, in, 6);
+	event = bed_event(late);
+	tap_ok(event.status == 0 && event.peer == peer &&
+		       strcmp(in, "early") == 0,
+	       "a message of one that ended before it was named is from it");
+	bed_recv(late, peer, 5, in, 6);
+	tap_ok(bed_event(late).status == -ESHUTDOWN, "and its end is known");
+	TAP(o2g_close(late, 1000) == 0);
+}
+
 /* A second thread wakes one that waits; a wait sleeps. */
 static void *waker(void *arg)
 {
@@ -629,6 +655,7 @@ int main(void)
 	to_itself();
 	many_to_one();
 	named_late();
+	named_after_its_end();
 	waits();
 #ifndef __SANITIZE_THREAD__ /* which makes each poll a late one */
 	naps();
