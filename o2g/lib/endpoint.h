@@ -36,9 +36,10 @@ struct o2g_peer {
 	struct o2g_name name; /* only the id counts without a number */
 	struct o2g_peer *chain;
 	struct o2g_peer *wanted; /* next one for the opener */
-	u32 number;		 /* O2G_NO_PEER: not named yet */
+	u32 number;		 /* O2G_NO_PEER: none yet */
 	u32 link;		 /* of the engine, when open */
 	u8 state;		 /* atomic, written under `lock` */
+	u8 named;		 /* atomic: the program knows its number */
 	u8 listed;		 /* in the opener's list `wanted` */
 	u8 counted;		 /* there to be dialled: in opener.dials */
 	struct o2g_try *dial;	 /* under way, or in a pause between two */
@@ -104,6 +105,7 @@ struct o2g {
 	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */
 	u32 peers;		     /* atomic: numbers given out */
 	struct o2g_peer *by_id[O2G_PEER_TABLE];
+	u32 named;	/* of them the ones that the program knows */
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
 	struct o2g_opener opener;
@@ -123,6 +125,8 @@ void o2g_fork_each(void (*visit)(struct o2g *o2g));
 /* peer.c; with `lock`. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
 struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id);
+/* Gives it a number if it has none. */
+int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error);
 void o2g_peer_free_all(struct o2g *o2g);
@@ -130,6 +134,8 @@ void o2g_peer_free_all(struct o2g *o2g);
  * itself. */
 void o2g_peer_need(struct o2g *o2g, u32 number);
 void o2g_peer_expect(struct o2g *o2g, u32 number);
+/* The number as the program knows it: O2G_ANY for one that it did not name. */
+u32 o2g_peer_known(struct o2g *o2g, u32 number);
 
 /* opener.c */
 int o2g_opener_start(struct o2g *o2g);

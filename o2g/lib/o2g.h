@@ -64,7 +64,8 @@ int o2g_peer(struct o2g *o2g, const uint8_t name[O2G_NAME_SIZE],
 int o2g_register_socket(struct o2g *o2g, int socket, uint32_t peer,
 			int dialled);
 
-/* What a completion tells. */
+/* What a completion tells. Events come in the order in which operations end,
+ * which need not be that of their calls: a send beyond credit ends late. */
 struct o2g_event {
 	void *cookie;
 	int32_t status; /* 0, -ECANCELED, -EMSGSIZE: cut, -ECONNRESET, ... */

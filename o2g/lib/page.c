@@ -222,7 +222,7 @@ void o2g_page_show(void *ctx)
 	put(&s->held_bytes, c.held_bytes);
 	put(&s->posted, c.posted);
 	pthread_mutex_lock(&o2g->lock);
-	s->named = o2g->peers;
+	s->named = o2g->named;
 	s->connected = o2g->open;
 	s->unreachable = o2g->peers_lost;
 	s->refused = (u32)o2g->opener.refused;

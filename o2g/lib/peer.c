@@ -93,14 +93,28 @@ void o2g_peer_expect(struct o2g *o2g, u32 number)
 	nudge(o2g, number, O2G_PEER_IDLE, o2g_opener_expect);
 }
 
-/* Gives a peer its number, and tells the engine who an open link is. */
-static int number_peer(struct o2g *o2g, struct o2g_peer *peer)
+u32 o2g_peer_known(struct o2g *o2g, u32 number)
+{
+	if (number == O2G_NO_PEER)
+		return O2G_ANY;
+	if (number < __atomic_load_n(&o2g->peers, __ATOMIC_ACQUIRE) &&
+	    !__atomic_load_n(&o2g->by_number[number]->named, __ATOMIC_RELAXED))
+		return O2G_ANY;
+	return number;
+}
+
+/* A peer that connects gets its number then, not when it is named: the engine
+ * has to know whose messages it holds when the peer has ended by that time. An
+ * open link without one is beyond what is spent so, or found no memory. */
+int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 {
 	int self = !memcmp(&peer->name.id, &o2g->identity.id,
 			   sizeof(peer->name.id));
 	u32 number = o2g->peers;
 	int r;
 
+	if (peer->number != O2G_NO_PEER)
+		return 0;
 	if (number >= O2G_PEERS_MAX)
 		return o2g_error_set(-ENOSPC,
 				     "an endpoint names at most %d peers",
@@ -125,18 +139,24 @@ static int number_peer(struct o2g *o2g, struct o2g_peer *peer)
 static int name_peer(struct o2g *o2g, const struct o2g_name *name, u32 *number)
 {
 	struct o2g_peer *peer = o2g_peer_find(o2g, &name->id);
-	int r = 0;
+	int r;
 
 	if (!peer)
 		peer = o2g_peer_make(o2g, &name->id);
 	if (!peer)
 		return o2g_error_set(-ENOMEM, "no memory for one more peer");
-	if (peer->number == O2G_NO_PEER) {
-		peer->name = *name;
-		r = number_peer(o2g, peer);
+	if (peer->named) {
+		*number = peer->number;
+		return 0;
 	}
+	peer->name = *name;
+	r = o2g_peer_number(o2g, peer);
+	if (r)
+		return r;
 	*number = peer->number;
-	return r;
+	o2g->named++;
+	__atomic_store_n(&peer->named, 1, __ATOMIC_RELAXED);
+	return 0;
 }
 
 int o2g_peer(struct o2g *o2g, const uint8_t bytes[O2G_NAME_SIZE],

@@ -335,6 +335,9 @@ static void attach(struct o2g *o2g, struct o2g_try *try, struct o2g_peer *peer)
 	o2g_try_drop(o2g, try);
 	if (peer->dial)
 		o2g_try_drop(o2g, peer->dial);
+	/* Half of the numbers stay for those whom the program names. */
+	if (o2g->peers - o2g->named < O2G_PEERS_MAX / 2)
+		o2g_peer_number(o2g, peer);
 	r = o2g->ops->attach(o2g->engine, fd, peer->number, credit_out,
 			     credit_in, &peer->link);
 	if (r) {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "bed.h"
 
+#include <skep/o2g_wire.h>
 #include <tests/tap.h>
 
 #include <pthread.h>
@@ -205,27 +206,61 @@ static int count_good(const uint8_t *in, size_t size)
 	return good;
 }
 
-static void many_while_computing(void)
+/* Takes an event for each of MANY buffers and counts the good ones. Their order
+ * is nobody's promise: a send that had to ask for credit ends after later ones
+ * that need less, or that came when there was some. */
+static int count_ends(struct o2g *o2g, const uint8_t *first, size_t size)
 {
-	size_t size = in_place_size();
+	uint8_t seen[MANY] = {0};
+	int good = 0, late = 0;
+	size_t next = 0;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		struct o2g_event event = bed_event(o2g);
+		size_t at = (size_t)event.cookie - (size_t)first, n = at / size;
+
+		late += n < next;
+		next = n + 1;
+		good += event.status == 0 && at % size == 0 && n < MANY &&
+			!seen[n]++;
+	}
+	printf("# %d of %d ends came out of turn\n", late, MANY);
+	return good;
+}
+
+static void many_while_computing(struct o2g *from, struct o2g *to, size_t size,
+				 const char *name)
+{
+	const uint32_t there = bed_peer(from, to), here = bed_peer(to, from);
 	uint8_t *in = calloc(MANY, size), *out = malloc(MANY * size);
-	int good = 0;
 
 	for (unsigned i = 0; i < MANY; i++) {
 		bed_fill(out + i * size, size, i + 1);
-		bed_recv(b, i % 2 ? to_a : O2G_ANY, 8, in + i * size, size);
-		bed_send(a, to_b, 8, out + i * size, size);
+		bed_recv(to, i % 2 ? here : O2G_ANY, 8, in + i * size, size);
+		bed_send(from, there, 8, out + i * size, size);
 	}
 	for (time_t end = time(0) + 60;
 	     count_good(in, size) < MANY && time(0) < end;)
 		usleep(1000);
 	tap_ok(count_good(in, size) == MANY,
-	       "500 messages match in order while nobody calls");
-	for (unsigned i = 0; i < MANY; i++)
-		good += ends(a, out + i * size, 0) + ends(b, in + i * size, 0);
-	TAP(good == 2 * MANY);
+	       "500 messages match in order while nobody calls%s", name);
+	TAP(count_ends(from, out, size) == MANY);
+	TAP(count_ends(to, in, size) == MANY);
 	free(in);
 	free(out);
+}
+
+/* Each message beyond the first waits for credit, or asks for it. */
+static void many_beyond_credit(void)
+{
+	struct o2g_options options = bed_options();
+	struct o2g *from, *to;
+
+	options.credit = O2G_CREDIT_MIN;
+	if (o2g_open(&from, &options) || o2g_open(&to, &options))
+		bed_die("o2g_open");
+	many_while_computing(from, to, 9000, ", beyond credit");
+	TAP(o2g_close(from, 5000) == 0 && o2g_close(to, 5000) == 0);
 }
 
 static void peeks(void)
@@ -437,6 +472,32 @@ static void named_late(void)
 	TAP(o2g_close(late, 1000) == 0);
 }
 
+/* The same for one that is gone by then. */
+static void named_after_its_end(void)
+{
+	struct o2g *late = bed_open(), *early = bed_open();
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g_event event;
+	char in[6] = "";
+	int quiet = 0;
+	uint32_t peer;
+
+	bed_send(early, bed_peer(early, late), 5, "early", 6);
+	TAP(bed_event(early).status == 0 && o2g_name(early, name) == 0);
+	TAP(o2g_close(early, BED_WAIT) == 0);
+	for (int i = 0; i < 1000; i++) /* reads to the end of the stream */
+		quiet += o2g_poll(late, &event, 1) == 0;
+	TAP(quiet == 1000 && o2g_peer(late, name, &peer) == 0);
+	bed_recv(late, peer, 5, in, 6);
+	event = bed_event(late);
+	tap_ok(event.status == 0 && event.peer == peer &&
+		       strcmp(in, "early") == 0,
+	       "a message of one that ended before it was named is from it");
+	bed_recv(late, peer, 5, in, 6);
+	tap_ok(bed_event(late).status == -ESHUTDOWN, "and its end is known");
+	TAP(o2g_close(late, 1000) == 0);
+}
+
 /* A second thread wakes one that waits; a wait sleeps. */
 static void *waker(void *arg)
 {
@@ -584,7 +645,8 @@ int main(void)
 	huge_then_small();
 	flood();
 	nobody_calls();
-	many_while_computing();
+	many_while_computing(a, b, in_place_size(), "");
+	many_beyond_credit();
 	peeks();
 	refused_orders();
 	cancels();
@@ -593,6 +655,7 @@ int main(void)
 	to_itself();
 	many_to_one();
 	named_late();
+	named_after_its_end();
 	waits();
 #ifndef __SANITIZE_THREAD__ /* which makes each poll a late one */
 	naps();

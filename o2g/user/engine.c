@@ -206,6 +206,7 @@ void o2g_engine_leave(struct o2g_engine *e)
 	o2g_link_settle(e);
 	wake = e->ring;
 	e->ring = 0;
+	__atomic_store_n(&e->driven, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
 	if (wake)
 		ring(e);
@@ -292,6 +293,7 @@ static void user_drive(struct o2g_engine *e)
 	o2g_thread_yield(e, 0);
 	if (pthread_mutex_trylock(&e->lock))
 		return; /* somebody is at it */
+	__atomic_store_n(&e->driven, 1, __ATOMIC_RELAXED);
 	/* A read that finds nothing costs twice what asking epoll does, so it
 	 * is for those who have nobody else to listen to. */
 	if (e->link_count == 1 && e->hot && !e->hot->blocked)

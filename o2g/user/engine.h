@@ -63,6 +63,7 @@ struct o2g_engine {
 	u64 drives;   /* atomic: calls of drive() */
 	u64 naps;     /* atomic: calls of sleep() */
 	u32 returns;  /* drives since the thread took over */
+	int driven;   /* atomic: drive() is at work; written with the lock */
 	int sleepers; /* atomic: callers in sleep() */
 	int state;    /* atomic: of the thread, thread.c */
 	int rung;     /* atomic: `wake` is readable */

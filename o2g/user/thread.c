@@ -146,7 +146,9 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 
 	watch->drives = drives(e);
 	watch->naps = __atomic_load_n(&e->naps, __ATOMIC_RELAXED);
-	if (watch->drives == last.drives) {
+	/* One call that moves much is longer than a tick. */
+	if (watch->drives == last.drives &&
+	    !__atomic_load_n(&e->driven, __ATOMIC_RELAXED)) {
 		watch->asleep++;
 		return __atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) > 0;
 	}
