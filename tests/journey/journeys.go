@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
 func journeys() []journey {
@@ -234,7 +236,7 @@ func hubKilled(s *stage, c *cluster) {
 	s.step("its user learns that the hub died", func() error {
 		code, err := run.ends(soon)
 		if err == nil && code != 3 {
-			err = fmt.Errorf("exit code %d, output %q", code, run.output())
+			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
@@ -247,7 +249,7 @@ func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run, poll(soon, func() error {
+	return run, watch.Poll(soon, func() error {
 		if len(processesWith(marker)) < 2 { // one is skep exec
 			return fmt.Errorf("no process has the argument %s", marker)
 		}
@@ -256,7 +258,7 @@ func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
 }
 
 func gone(marker string) error {
-	return poll(soon, func() error {
+	return watch.Poll(soon, func() error {
 		if left := processesWith(marker); len(left) > 0 {
 			return fmt.Errorf("processes %v have the argument %s", left, marker)
 		}
@@ -277,8 +279,8 @@ func killed(s *stage) {
 	c.second.signal(syscall.SIGKILL)
 	s.step("its user learns that the agent died", func() error {
 		code, err := run.ends(soon)
-		if err == nil && (code != 3 || !strings.Contains(run.output(), "second")) {
-			err = fmt.Errorf("exit code %d, output %q", code, run.output())
+		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
+			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
