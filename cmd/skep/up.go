@@ -51,6 +51,9 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := checkToken(f, u.uses, u.expires); err != nil {
 		return err
 	}
+	if err := u.checkAddresses(f); err != nil {
+		return err
+	}
 	dir, err := stateDir(u.state)
 	if err != nil {
 		return err
@@ -129,6 +132,20 @@ func logger(verbose bool) *slog.Logger {
 }
 
 const slotsMax = 4096
+
+func (u *up) checkAddresses(f *cli.Flags) error {
+	if u.listen != "" {
+		if _, err := net.ResolveTCPAddr("tcp", u.listen); err != nil {
+			return f.Usagef("--listen wants HOST:PORT, or :PORT for all addresses: %v", err)
+		}
+	}
+	if u.advertise != "" {
+		if host, port, err := net.SplitHostPort(u.advertise); err != nil || host == "" || port == "" {
+			return f.Usagef("--advertise wants HOST:PORT, as other machines reach the hub, not %q", u.advertise)
+		}
+	}
+	return nil
+}
 
 func checkSlots(f *cli.Flags, slots int) error {
 	if slots < 0 || slots > slotsMax {

@@ -552,6 +552,19 @@ func TestOtherSessionRevision(t *testing.T) {
 	}
 }
 
+func TestAddressesThatAreNotThere(t *testing.T) {
+	w := newWorld(t, nil)
+	for listen, want := range map[string]string{
+		w.hub.Address().String(): "stop what uses that port",
+		"192.0.2.1:0":            "an address that this machine has",
+	} {
+		_, err := Open(Config{State: t.TempDir(), Listen: listen})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
 func TestOneHubPerState(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := Open(Config{State: w.hub.cfg.State, Listen: "127.0.0.1:0"})

@@ -12,10 +12,10 @@ import (
 	"skep/internal/whole"
 )
 
-// stateDir makes dir for its owner alone.
-func stateDir(dir string) error {
+// StateDir makes dir, of which only its owner sees what is in it.
+func StateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w", err)
+		return fmt.Errorf("the state directory cannot be made: %w: give --state a folder that you may write", err)
 	}
 	return os.Chmod(dir, 0o700)
 }

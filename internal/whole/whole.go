@@ -16,9 +16,22 @@ import (
 func Write(name string, b []byte, mode os.FileMode) error {
 	err := write(name, b, mode)
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", name, err)
+		return fmt.Errorf("%s cannot be written: %w", name, cause(err))
 	}
 	return nil
+}
+
+// cause is an error without the names of files that nobody asked for.
+func cause(err error) error {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
 }
 
 func write(name string, b []byte, mode os.FileMode) error {

@@ -190,7 +190,7 @@ static int child(void)
 	lin_timer_run();
 }
 
-static int list(void)
+static void list(void)
 {
 	u32 nr;
 
@@ -198,7 +198,25 @@ static int list(void)
 		if (abi_syscall_name(nr))
 			printf("%u %s %s\n", nr, abi_syscall_name(nr),
 			       abi_syscall_route(nr));
-	return 0;
+}
+
+/* What answers without a program. A full disk shows when all is flushed. */
+static int answer(void)
+{
+	int code = 0;
+
+	if (options.help)
+		fputs(bee_usage, stdout);
+	else if (options.version)
+		printf("bee %s (Linux)\n", BEE_VERSION);
+	else if (options.list)
+		list();
+	else
+		code = lin_probe();
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	bee_os_message("standard output can't be written");
+	return 1;
 }
 
 int main(int argc, char **argv)
@@ -210,13 +228,7 @@ int main(int argc, char **argv)
 		bee_os_message(why);
 		return code;
 	}
-	if (options.help)
-		return fputs(bee_usage, stdout) < 0;
-	if (options.version)
-		return printf("bee %s (Linux)\n", BEE_VERSION) < 0;
-	if (options.list)
-		return list();
-	if (options.probe)
-		return lin_probe();
+	if (options.help || options.version || options.list || options.probe)
+		return answer();
 	return options.child ? child() : lin_parent(argv, &options);
 }
