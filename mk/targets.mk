@@ -162,7 +162,7 @@ format: ## lay out all C as make style wants it
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk mk/debug.mk | \
 	expand -t 22
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

@@ -40,14 +40,11 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 func list(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString("Skep runs one Linux program on every core you own.\n\n")
-	for _, c := range commands() {
-		if !c.hidden {
-			fmt.Fprintf(&b, "  skep %-9s %s\n", c.name, c.summary)
-		}
-	}
+	summaries(&b, commands())
 	b.WriteString("\n'skep help COMMAND' shows the options of one.\n" +
 		"Exit codes: 0 it worked, 1 it failed, 2 wrong use, 3 unreachable,\n" +
-		"4 refused by a safety check.\n")
+		"4 refused by a safety check; a program's own are passed on, 126 it can't\n" +
+		"be run, 127 it is not there, 130 you interrupted it.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -55,18 +52,37 @@ func list(out io.Writer) error {
 func explain(out io.Writer, c *command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
-	for _, w := range c.words {
-		if !w.hidden {
-			fmt.Fprintf(&b, "  skep %-9s %s\n", w.name, w.summary)
-		}
-	}
 	if len(c.words) > 0 {
+		summaries(&b, c.words)
 		fmt.Fprintf(&b, "\n'skep help %s WORD' shows the options of one.\n", c.name)
 	}
+	var options [][2]string
 	c.flags().VisitAll(func(o *flag.Flag) {
 		kind, text := flag.UnquoteUsage(o)
-		fmt.Fprintf(&b, "  %-18s %s\n", cli.Dashed(o.Name)+" "+kind, text)
+		options = append(options, [2]string{strings.TrimRight(cli.Dashed(o.Name)+" "+kind, " "), text})
 	})
+	columns(&b, options)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+func summaries(b *strings.Builder, list []command) {
+	var rows [][2]string
+	for _, c := range list {
+		if !c.hidden {
+			rows = append(rows, [2]string{"skep " + c.name, c.summary})
+		}
+	}
+	columns(b, rows)
+}
+
+// columns writes what is explained, and in a second column what of it.
+func columns(b *strings.Builder, rows [][2]string) {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r[0]))
+	}
+	for _, r := range rows {
+		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], r[1])
+	}
 }

@@ -30,7 +30,7 @@ func (m *mpirun) options(f *cli.Flags) {
 		m.job.Ranks, err = ranks(s)
 		return err
 	})
-	f.Func("np", "the same as -n", func(s string) (err error) {
+	f.Func("np", "start `N` ranks, as -n does", func(s string) (err error) {
 		m.job.Ranks, err = ranks(s)
 		return err
 	})
