@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -82,7 +83,9 @@ func (r *run) dirs(master string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
 	for _, dir := range r.modules {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {

@@ -78,7 +78,8 @@ static void write_report(u32 status)
 	fd = open(options.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 		  0644);
 	if (fd < 0 || write(fd, text, len) != (s64)len)
-		bee_os_message("the report file cannot be written");
+		bee_os_message("the report could not be written; give --report "
+			       "a file that can be created");
 	if (fd >= 0)
 		close(fd);
 }
