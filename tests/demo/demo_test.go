@@ -106,6 +106,14 @@ func TestWrong(t *testing.T) {
 	s.ends(1, "the solver ended with exit code 1", "WRONG")
 }
 
+func TestCrowded(t *testing.T) {
+	for text, want := range map[string]bool{"0.99 9 9 1/2 3\n": false, "1.00 0 0": true, "8.49 6.68 6.21 2/300 99\n": true, "": false} {
+		if got := crowded(text, 2); (got != "") != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 // TestSolverOnFullDisk: eigenvalues that nobody can read are no answer.
 func TestSolverOnFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
