@@ -14,10 +14,14 @@ import (
 
 // StateDir makes dir, of which only its owner sees what is in it.
 func StateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w: give --state a folder that you may write", err)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o700)
 	}
-	return os.Chmod(dir, 0o700)
+	if err != nil {
+		return fmt.Errorf("the state directory cannot be made: %w: give --state a folder of your own", err)
+	}
+	return nil
 }
 
 // writeFile replaces a file that its owner alone may read.
