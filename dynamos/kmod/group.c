@@ -5,7 +5,9 @@
  * Class any: the policy's table, each time. Class task: a task's first call to
  * a group (the functions of an update) asks the table and leaves a frame with
  * the answer, on its own kernel stack; until that call returns, all calls by
- * that task find the frame and do the same. Frames hang in hashed buckets by
+ * that task find the frame and do the same. An update leaves when no frame
+ * holds it: an outermost call of the old version, of a function that has no new
+ * one, may have calls of the new one to come. Frames hang in hashed buckets by
  * task. Only task context looks there, so a bucket's lock needs no interrupts
  * off.
  *
@@ -31,7 +33,8 @@
 
 struct dynamos_group {
 	u64 number;
-	bool stopped; /* no task is admitted to the new version */
+	bool stopped;	 /* no task is admitted to the new version */
+	atomic64_t held; /* frames of tasks that take the new version */
 };
 
 static struct hlist_bl_head buckets[1 << BUCKET_BITS];
@@ -117,10 +120,21 @@ static bool enter(struct dynamos_version *version, struct hlist_bl_head *bucket,
 	frame = &call->frame[call->frames++];
 	frame->task = current;
 	frame->group = group->number;
-	frame->version =
-		!READ_ONCE(group->stopped) && dynamos_policy_ask(version);
+	frame->held = NULL;
+	if (!READ_ONCE(group->stopped) && dynamos_policy_ask(version)) {
+		frame->held = group;
+		atomic64_inc(&group->held);
+	}
 	hlist_bl_add_head(&frame->link, bucket);
-	return frame->version;
+	return frame->held;
+}
+
+/* Under its bucket's lock. The group may be gone right after. */
+static void end(struct dynamos_frame *frame)
+{
+	hlist_bl_del(&frame->link);
+	if (frame->held)
+		atomic64_dec(&frame->held->held);
 }
 
 static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
@@ -133,7 +147,7 @@ static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
 		return false;
 	hlist_bl_lock(bucket);
 	frame = find(bucket, version->update->group->number);
-	take = frame ? frame->version : enter(version, bucket, call);
+	take = frame ? frame->held != NULL : enter(version, bucket, call);
 	hlist_bl_unlock(bucket);
 	return take;
 }
@@ -155,7 +169,7 @@ static void leave(struct dynamos_call *call)
 		return;
 	hlist_bl_lock(bucket);
 	for (i = 0; i < call->frames; i++)
-		hlist_bl_del(&call->frame[i].link);
+		end(&call->frame[i]);
 	hlist_bl_unlock(bucket);
 }
 
@@ -190,8 +204,7 @@ void dynamos_group_forget(struct task_struct *task)
 		return;
 	hlist_bl_lock(bucket);
 	hlist_bl_for_each_entry_safe(frame, node, next, bucket,
-				     link) if (frame->task == task)
-		hlist_bl_del(&frame->link);
+				     link) if (frame->task == task) end(frame);
 	hlist_bl_unlock(bucket);
 }
 
@@ -338,6 +351,8 @@ void dynamos_group_stop(struct dynamos_inside *update)
 
 u64 dynamos_group_left(struct dynamos_inside *update)
 {
+	if (update->group)
+		return atomic64_read(&update->group->held);
 	return update->objects ? dynamos_objects_left(update->objects) : 0;
 }
 

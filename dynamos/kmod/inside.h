@@ -75,7 +75,7 @@ struct dynamos_frame {
 	struct hlist_bl_node link;
 	struct task_struct *task;
 	u64 group; /* a number, because its update may be gone by the end */
-	u32 version;
+	struct dynamos_group *held; /* by this frame: new version; or NULL */
 };
 
 #define DYNAMOS_CALL_TIMED 1u
@@ -181,7 +181,8 @@ int dynamos_group_init(void);
 int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room);
 /* Admits no task and no object to the new version. Any context. */
 void dynamos_group_stop(struct dynamos_inside *update);
-/* Objects that still have the new version: wait for 0 as for calls. */
+/* Tasks and objects that still have the new version, in whichever function:
+ * wait for 0 as for calls. */
 u64 dynamos_group_left(struct dynamos_inside *update);
 void dynamos_group_drop(struct dynamos_inside *update); /* after settle */
 /* Of a task that dies inside: its frames go. Any context. */

@@ -209,7 +209,10 @@ int main(int argc, char **argv)
 	use_canary(&canary);
 	shares("a kprobe", kprobe, rival_probes_end, rival_probe_hits);
 	shares("function graph", graph, rival_graph_end, graph_hits);
-	bpf_is_refused();
+	if (access("/sys/kernel/btf/vmlinux", F_OK))
+		tap_skip("beside: BPF", "this kernel was built without BTF");
+	else
+		bpf_is_refused();
 	livepatch();
 	if (hand)
 		livepatches();

@@ -134,7 +134,8 @@ static void tasks(void)
 	TAP(!use_policy(&nobody));
 	TAP(own() != 4242);
 	TAP(!use_revert());
-	TAP(use_state() == DYNAMOS_LEAVING);
+	/* Nobody is inside a new version, but one will call it yet. */
+	TAP(use_stays(DYNAMOS_LEAVING));
 	TAP(use_unload() == -EWOULDBLOCK);
 	TAP(finish(&new) == 4242);
 	TAP(own() != 4242);
@@ -188,6 +189,9 @@ int main(int argc, char **argv)
 	use_begin(argv[1]);
 	everybody.otherwise = 1;
 	tasks();
-	objects();
+	if (use_symbol("security_file_free"))
+		objects();
+	else
+		tap_skip("class: object", "this kernel has no LSM");
 	return tap_done();
 }

@@ -236,6 +236,32 @@ int use_until(u32 state)
 	return 0;
 }
 
+int use_stays(u32 state)
+{
+	struct timespec t = {.tv_nsec = 10 * 1000 * 1000};
+	long long end = now_ms() + 3000;
+
+	while (now_ms() < end) {
+		if (use_state() != state)
+			return 0;
+		nanosleep(&t, NULL);
+	}
+	return 1;
+}
+
+int use_symbol(const char *name)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	char symbol[512];
+	int found = 0;
+
+	while (f && !found && fscanf(f, "%*s %*s %511s%*[^\n]", symbol) == 1)
+		found = !strcmp(symbol, name);
+	if (f)
+		fclose(f);
+	return found;
+}
+
 static void __attribute__((noreturn)) sing(int ask, int answer)
 {
 	unsigned char times;

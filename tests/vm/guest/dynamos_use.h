@@ -38,6 +38,11 @@ u64 use_inside(u32 version);
 int use_event(u32 cause, struct dynamos_event *event);
 /* Until the update is in this state: a minute at most. */
 int use_until(u32 state);
+/* Whether it keeps this state for three seconds, in which the engine looks at
+ * it some thirty times. */
+int use_stays(u32 state);
+/* Whether the kernel has a function of this name. */
+int use_symbol(const char *name);
 
 /* A process that calls getpgid(0) on request. */
 struct canary {
