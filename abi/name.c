@@ -189,19 +189,19 @@ s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size)
 	return (s64)to.len;
 }
 
-/* Decodes without asking whether this is the form that encode would give. */
-static s64 decode(const u16 *name, u64 len, char *out, u64 size)
+/* escapes: units that stand for one byte each are put back as that byte. */
+static s64 to_utf8(const u16 *from, u64 len, char *out, u64 size, int escapes)
 {
 	u64 i, done = 0;
 	u32 c, n, bytes;
 	u8 text[4];
 
 	for (i = 0; i < len; i += n) {
-		n = take_utf16(name + i, len - i, &c);
+		n = take_utf16(from + i, len - i, &c);
 		if (!n)
 			return -ABI_EILSEQ;
 		bytes = 1;
-		if (c >= ESCAPE && c <= ESCAPE + 0xff)
+		if (escapes && c >= ESCAPE && c <= ESCAPE + 0xff)
 			text[0] = (u8)(c - ESCAPE);
 		else
 			bytes = write_utf8(text, c);
@@ -220,7 +220,7 @@ s64 abi_name_decode(const u16 *name, u64 len, char *out, u64 size)
 
 	if (size > ABI_NAME_MAX)
 		size = ABI_NAME_MAX;
-	bytes = decode(name, len, out, size);
+	bytes = to_utf8(name, len, out, size, 1);
 	if (bytes < 0)
 		return bytes;
 	units = abi_name_encode(out, (u64)bytes, again, ABI_NAME_MAX);
@@ -401,19 +401,5 @@ s64 abi_utf8_to_utf16(const char *from, u64 len, u16 *out, u64 size)
 
 s64 abi_utf16_to_utf8(const u16 *from, u64 len, char *out, u64 size)
 {
-	u64 i, done = 0;
-	u32 c, n, bytes;
-	u8 text[4];
-
-	for (i = 0; i < len; i += n) {
-		n = take_utf16(from + i, len - i, &c);
-		if (!n)
-			return -ABI_EILSEQ;
-		bytes = write_utf8(text, c);
-		if (bytes > size - done)
-			return -ABI_ENAMETOOLONG;
-		for (c = 0; c < bytes; c++)
-			out[done++] = (char)text[c];
-	}
-	return (s64)done;
+	return to_utf8(from, len, out, size, 0);
 }

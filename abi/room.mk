@@ -46,7 +46,8 @@ $(eval $(call abi_library,mingw,$(MINGW),$(MINGW_OBJCOPY),$(MINGW_AR)))
 # Suites: each abi/test/X_test.c is the suite abi-X, all of abi under
 # sanitizers and the host for tests below it.
 ABI_TESTS := $(patsubst abi/test/%_test.c,%,$(wildcard abi/test/*_test.c))
-abi_san := $(call abi_objects,san-free) $(B)/obj/san/abi/test/host_fake.o
+abi_fake = $(B)/obj/$(1)/abi/test/host_fake.o $(B)/obj/$(1)/abi/linux/stat.o
+abi_san := $(call abi_objects,san-free) $(call abi_fake,san)
 $(foreach t,$(wildcard abi/test/*.c),\
 	$(eval $(t:%.c=$(B)/obj/san/%.o) $(t:%.c=$(B)/obj/gcc/%.o): | $(ABI_GEN)))
 
@@ -70,7 +71,7 @@ BENCHES += abi-call
 bench_abi-call = $(B)/bench/abi-call
 bench_abi-call_needs = $(B)/bench/abi-call
 $(B)/bench/abi-call: $(B)/obj/gcc/abi/test/call_bench.o \
-		$(B)/obj/gcc/abi/test/host_fake.o $(B)/lib/gcc/libabi.a
+		$(call abi_fake,gcc) $(B)/lib/gcc/libabi.a
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^ -lpthread

@@ -69,7 +69,9 @@ int abi_span_many(const struct abi_span *s)
 	return s->count && s->left > s->chunk;
 }
 
-s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
+/* out: from `buf` to the span's memory; else from there to `buf`. */
+static s64 move(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
+		int out)
 {
 	u64 done = 0;
 	void *at;
@@ -81,7 +83,8 @@ s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
 			return n && !done ? n : (s64)done;
 		if ((u64)n > size - done)
 			n = (s64)(size - done);
-		if (abi_user_move((u8 *)to + done, at, (u64)n))
+		if (out ? abi_user_move(at, buf + done, (u64)n)
+			: abi_user_move(buf + done, at, (u64)n))
 			return done ? (s64)done : -ABI_EFAULT;
 		abi_span_skip(s, (u64)n);
 		done += (u64)n;
@@ -89,23 +92,13 @@ s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
 	return (s64)done;
 }
 
+s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
+{
+	return move(p, s, to, size, 0);
+}
+
 s64 abi_span_scatter(struct abi_proc *p, struct abi_span *s, const void *from,
 		     u64 size)
 {
-	u64 done = 0;
-	void *at;
-	s64 n;
-
-	while (done < size) {
-		n = abi_span_chunk(p, s, &at);
-		if (n <= 0)
-			return n && !done ? n : (s64)done;
-		if ((u64)n > size - done)
-			n = (s64)(size - done);
-		if (abi_user_move(at, (const u8 *)from + done, (u64)n))
-			return done ? (s64)done : -ABI_EFAULT;
-		abi_span_skip(s, (u64)n);
-		done += (u64)n;
-	}
-	return (s64)done;
+	return move(p, s, (u8 *)from, size, 1);
 }

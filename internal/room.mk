@@ -4,5 +4,5 @@
 
 CHECK_SUITES += control
 suite_control = $(GO) test -count=1 -json $(addprefix ./internal/, \
-	uapi session ident engine blob proto)
+	uapi session ident engine blob proto whole)
 suite_control_kind = go

@@ -57,14 +57,13 @@ ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
 # T counts when it was typed, not when some shell happens to export one.
 ifeq ($(origin T),command line)
 CHOSEN := $(T)
-ifneq ($(filter test test-run check,$(MAKECMDGOALS)),)
-$(foreach t,$(T),$(if $(filter $(t),$(ALL_SUITES)),,\
-	$(error no suite '$(t)'; there are: $(sort $(ALL_SUITES)))))
-endif
-ifneq ($(filter vm vm-run,$(MAKECMDGOALS)),)
-$(foreach t,$(T),$(if $(filter vm-$(t),$(VM_SUITES)),,\
-	$(error no VM suite '$(t)'; there are: $(sort $(VM_SUITES:vm-%=%)))))
-endif
+# $(call known,targets,what T names,those that there are)
+known = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
+	$(t),$(3)),,$(error no $(2) '$(t)'; there are: $(sort $(3))))))
+$(call known,test test-run check,suite,$(ALL_SUITES))
+$(call known,vm vm-run,VM suite,$(VM_SUITES:vm-%=%))
+$(call known,bench,bench,$(BENCHES))
+$(call known,fuzz,fuzzer,$(FUZZERS))
 endif
 
 wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
@@ -146,11 +145,11 @@ bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the me
 	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
 FUZZ_TIME := 60
-fuzz: $(foreach f,$(FUZZERS),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60)
+fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60; T=abi-elf for one)
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
-	$(foreach f,$(FUZZERS),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
+	$(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
 
-soak: $(soak_$(ROOM)_needs) ## the long campaign of one room: make soak ROOM=bee
+soak: $(soak_$(ROOM)_needs) ## the long campaign of one room: make soak ROOM=grid
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \
 	name one of: ROOM=$(or $(strip $(SOAKS)),(no room has one yet))" >&2; exit 2)
 
@@ -162,7 +161,7 @@ format: ## lay out all C as make style wants it
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk mk/debug.mk | \
 	expand -t 22
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

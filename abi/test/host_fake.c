@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abi/linux/lin.h"
 #include "host_fake.h"
 
 struct fake fake;
@@ -220,23 +221,6 @@ static s64 file_write(s32 handle, const struct abi_io *io)
 	return answer(pwrite(handle, io->buf, io->len, st.st_size));
 }
 
-static void stat_out(struct abi_stat *to, const struct stat *st)
-{
-	memset(to, 0, sizeof(*to));
-	to->dev = st->st_dev;
-	to->ino = st->st_ino;
-	to->nlink = st->st_nlink;
-	to->mode = st->st_mode;
-	to->uid = st->st_uid;
-	to->gid = st->st_gid;
-	to->size = (u64)st->st_size;
-	to->blksize = (u64)st->st_blksize;
-	to->blocks = (u64)st->st_blocks;
-	to->atime_ns = st->st_atim.tv_sec * 1000000000ll + st->st_atim.tv_nsec;
-	to->mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
-	to->ctime_ns = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
-}
-
 static s64 host_file(s32 handle, struct abi_file_op *op)
 {
 	struct stat st;
@@ -245,7 +229,7 @@ static s64 host_file(s32 handle, struct abi_file_op *op)
 	case ABI_FILE_STAT:
 		if (fstat(handle, &st))
 			return -errno;
-		stat_out(op->stat, &st);
+		abi_lin_stat_from(op->stat, &st);
 		return 0;
 	case ABI_FILE_SYNC:
 		return answer(fsync(handle));
@@ -266,7 +250,7 @@ static s64 path_stat(struct abi_path_op *op, int flags)
 
 	if (fstatat(AT_FDCWD, op->path, &st, flags))
 		return -errno;
-	stat_out(op->stat, &st);
+	abi_lin_stat_from(op->stat, &st);
 	return 0;
 }
 

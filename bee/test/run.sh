@@ -21,6 +21,10 @@ fi
 check_report
 check_streams
 check_refusals
+code "help on a full disk is a failure" 1 sh -c '"$0" --help >/dev/full' \
+	"$b/bin/bee"
+code "a probe on a full disk is a failure" 1 sh -c '"$0" --probe >/dev/full' \
+	"$b/bin/bee"
 code "leak: a system call that was missed dies" 159 env BEE_LEAK=syscall \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
 code "leak: an fs access that was missed dies" 139 env BEE_LEAK=fs \

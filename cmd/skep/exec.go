@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 
@@ -96,11 +98,25 @@ func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error
 	return blob, coded(err)
 }
 
+// notRun says why a program of this machine does not start, with the code that
+// a shell gives it.
+func notRun(name string, err error) error {
+	code := exitCannot
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		code = exitMissing
+	}
+	return cli.Errorf(code, "%s can't be run: %w", name, reason(err))
+}
+
 // reason is an error without the path that it repeats.
 func reason(err error) error {
 	var path *os.PathError
-	if errors.As(err, &path) {
+	var look *exec.Error
+	switch {
+	case errors.As(err, &path):
 		return path.Err
+	case errors.As(err, &look):
+		return look.Err
 	}
 	return err
 }

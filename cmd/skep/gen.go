@@ -16,6 +16,7 @@ import (
 	"skep/internal/cli"
 	"skep/internal/idl"
 	"skep/internal/uapi"
+	"skep/internal/whole"
 )
 
 type gen struct {
@@ -97,15 +98,15 @@ func printManifest(name string) error {
 		if err != nil {
 			return fmt.Errorf("gen: %s: %w", name, err)
 		}
-		fmt.Print(idl.Dump(manifest))
-		return nil
+		_, err = fmt.Print(idl.Dump(manifest))
+		return err
 	}
 	m, err := readIDL(name)
 	if err != nil {
 		return err
 	}
-	fmt.Print(idl.Dump(m.Manifest()))
-	return nil
+	_, err = fmt.Print(idl.Dump(m.Manifest()))
+	return err
 }
 
 func (g *gen) stub(name string) error {
@@ -123,7 +124,7 @@ func (g *gen) stub(name string) error {
 			return fmt.Errorf("gen: %w", err)
 		}
 	}
-	if err := os.WriteFile(path, text, 0o666); err != nil {
+	if err := whole.Write(path, text, 0o644); err != nil {
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil
@@ -264,26 +265,11 @@ func install(made, out string) error {
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
 		return cli.Errorf(cli.Usage, "gen: -o %s is a folder: name the program", out)
 	}
-	next, err := os.CreateTemp(filepath.Dir(out), ".skep-gen-")
-	if err != nil {
-		return fmt.Errorf("gen: %w", err)
-	}
-	_, err = next.Write(text)
-	if e := next.Close(); err == nil {
-		err = e
-	}
-	info, e := os.Stat(made) // has the user's umask in it
+	info, err := os.Stat(made) // its mode has the user's umask in it
 	if err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Chmod(next.Name(), info.Mode().Perm())
-	}
-	if err == nil {
-		err = os.Rename(next.Name(), out)
+		err = whole.Write(out, text, info.Mode().Perm())
 	}
 	if err != nil {
-		_ = os.Remove(next.Name())
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"skep/internal/cli"
 )
@@ -18,15 +19,17 @@ func (h *help) options(*cli.Flags) {}
 
 func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
-		list(os.Stdout)
-		return nil
+		return list(os.Stdout)
 	}
 	about := find(words[0])
-	if about == nil && len(words) == 1 {
+	if about == nil {
 		return noCommand(words[0])
 	}
-	if about != nil {
+	if len(words) > 1 && len(about.words) > 0 {
 		about, words = about.next(words)
+		if len(words) > 1 && len(about.words) > 0 {
+			return f.Usagef("skep %s has no word %q: there are %s", about.name, words[1], wordNames(about.words))
+		}
 	}
 	if err := f.None(words[1:]); err != nil {
 		return err
@@ -34,31 +37,52 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	return explain(os.Stdout, about)
 }
 
-func list(w io.Writer) {
-	fmt.Fprint(w, "Skep runs one Linux program on every core you own.\n\n")
-	for _, c := range commands() {
-		if !c.hidden {
-			fmt.Fprintf(w, "  skep %-9s %s\n", c.name, c.summary)
-		}
-	}
-	fmt.Fprint(w, "\n'skep help COMMAND' shows the options of one.\n"+
-		"Exit codes: 0 it worked, 1 it failed, 2 wrong use, 3 unreachable,\n"+
-		"4 refused by a safety check.\n")
+func list(out io.Writer) error {
+	var b strings.Builder
+	b.WriteString("Skep runs one Linux program on every core you own.\n\n")
+	summaries(&b, commands())
+	b.WriteString("\n'skep help COMMAND' shows the options of one.\n" +
+		"Exit codes: 0 it worked, 1 it failed, 2 wrong use, 3 unreachable,\n" +
+		"4 refused by a safety check; a program's own are passed on, 126 it can't\n" +
+		"be run, 127 it is not there, 130 you interrupted it.\n")
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 func explain(out io.Writer, c *command) error {
-	fmt.Fprintf(out, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
-	for _, w := range c.words {
-		if !w.hidden {
-			fmt.Fprintf(out, "  skep %-9s %s\n", w.name, w.summary)
-		}
-	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
 	if len(c.words) > 0 {
-		fmt.Fprintf(out, "\n'skep help %s WORD' shows the options of one.\n", c.name)
+		summaries(&b, c.words)
+		fmt.Fprintf(&b, "\n'skep help %s WORD' shows the options of one.\n", c.name)
 	}
+	var options [][2]string
 	c.flags().VisitAll(func(o *flag.Flag) {
 		kind, text := flag.UnquoteUsage(o)
-		fmt.Fprintf(out, "  %-18s %s\n", "--"+o.Name+" "+kind, text)
+		options = append(options, [2]string{strings.TrimRight(cli.Dashed(o.Name)+" "+kind, " "), text})
 	})
-	return nil
+	columns(&b, options)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func summaries(b *strings.Builder, list []command) {
+	var rows [][2]string
+	for _, c := range list {
+		if !c.hidden {
+			rows = append(rows, [2]string{"skep " + c.name, c.summary})
+		}
+	}
+	columns(b, rows)
+}
+
+// columns writes what is explained, and in a second column what of it.
+func columns(b *strings.Builder, rows [][2]string) {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r[0]))
+	}
+	for _, r := range rows {
+		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], r[1])
+	}
 }

@@ -45,10 +45,12 @@ func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 			err = errors.Join(err, end)
 			continue
 		}
+		text := m.Name + " has ended"
 		if left, _ := os.ReadDir(m.Out()); len(left) > 0 {
-			fmt.Printf("%s has ended; what it left is in %s\n", m.Name, m.Out())
-		} else {
-			fmt.Printf("%s has ended\n", m.Name)
+			text += "; what it left is in " + m.Out()
+		}
+		if _, bad := fmt.Println(text); bad != nil {
+			err = errors.Join(err, bad)
 		}
 	}
 	return labStopped(ctx, err)

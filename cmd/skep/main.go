@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"skep/internal/cli"
@@ -65,7 +66,7 @@ func commands() []command {
 			summary: "check this machine, with a cure for what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
 			summary: "which skep this is, and which protocol it speaks"},
-		{name: "help", usage: "help [COMMAND]", runner: &help{},
+		{name: "help", usage: "help [COMMAND [WORD]]", runner: &help{},
 			summary: "this list, or what one command takes"},
 		{name: "guard", usage: "guard", runner: &guard{}, hidden: true,
 			summary: "end what an agent started when the agent ends"},
@@ -113,7 +114,9 @@ func start(args []string) int {
 
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		list(os.Stderr)
+		if err := list(os.Stderr); err != nil {
+			return err
+		}
 		return cli.Exit(cli.Usage)
 	}
 	c := find(args[0])
@@ -143,5 +146,8 @@ func dispatch(ctx context.Context, args []string) error {
 }
 
 func noCommand(name string) error {
+	if strings.HasPrefix(name, "-") {
+		return cli.Errorf(cli.Usage, "%s stands before any command: options come behind theirs, as in 'skep nodes --json'", name)
+	}
 	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
 }

@@ -30,7 +30,7 @@ func (m *mpirun) options(f *cli.Flags) {
 		m.job.Ranks, err = ranks(s)
 		return err
 	})
-	f.Func("np", "the same as -n", func(s string) (err error) {
+	f.Func("np", "start `N` ranks, as -n does", func(s string) (err error) {
 		m.job.Ranks, err = ranks(s)
 		return err
 	})
@@ -97,14 +97,14 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 }
 
 func (m *mpirun) check(f *cli.Flags) error {
-	if m.hosts != "" && m.job.Hostfile != "" {
+	if f.Given("hosts") && m.job.Hostfile != "" {
 		return f.Usagef("--hosts and --hostfile exclude each other")
 	}
-	if m.hosts != "" {
+	if f.Given("hosts") {
 		m.job.Hosts = strings.Split(m.hosts, ",")
 		for _, h := range m.job.Hosts {
 			if h == "" || strings.HasPrefix(h, "-") {
-				return f.Usagef("--hosts %s: a name is missing", m.hosts)
+				return f.Usagef("--hosts %q: a name is missing", m.hosts)
 			}
 		}
 	}
@@ -119,10 +119,24 @@ func (m *mpirun) check(f *cli.Flags) error {
 	if e := m.job.Engine; e != "" && !slices.Contains(engines, e) {
 		return f.Usagef("there is no engine %q; there is: %s", e, strings.Join(engines, ", "))
 	}
+	if f.Given("ports") && !portRange(m.job.Ports) {
+		return f.Usagef("--ports %q: want FIRST-LAST, as 7700-7763", m.job.Ports)
+	}
 	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
 		return f.Usagef("--tcp leaves O2G out, so --engine and --ports mean nothing with it")
 	}
 	return nil
+}
+
+// portRange says whether a text is FIRST-LAST or one port, as libo2g takes it.
+func portRange(text string) bool {
+	first, last, more := strings.Cut(text, "-")
+	if !more {
+		last = first
+	}
+	a, bad := strconv.ParseUint(first, 10, 16)
+	b, worse := strconv.ParseUint(last, 10, 16)
+	return bad == nil && worse == nil && a > 0 && a <= b
 }
 
 // launcher makes --launcher a path: hosts are reached from other folders too.
@@ -136,7 +150,7 @@ func (m *mpirun) launcher(f *cli.Flags) error {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return f.Usagef("--launcher %s can't be run: %v", name, cause(err))
+		return f.Usagef("--launcher %s can't be run: %v", name, reason(err))
 	}
 	m.job.Launcher, err = filepath.Abs(path)
 	return err
@@ -146,7 +160,7 @@ func (m *mpirun) launcher(f *cli.Flags) error {
 func (m *mpirun) runner(ctx context.Context, words []string) (*mpi.Runner, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
-		return nil, cli.Errorf(exitMissing, "%s can't be run: %w", words[0], cause(err))
+		return nil, notRun(words[0], err)
 	}
 	m.job.Program = append([]string{path}, words[1:]...)
 	r := &mpi.Runner{Need: mpi.NeedOf(path)}
@@ -160,14 +174,6 @@ func (m *mpirun) runner(ctx context.Context, words []string) (*mpi.Runner, error
 	}
 	r.Cache, err = cli.StateDir()
 	return r, err
-}
-
-func cause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
-		return reason(e.Err)
-	}
-	return reason(err)
 }
 
 // rank is one task of a batch step: it becomes the program.

@@ -56,6 +56,12 @@ func TestMpirunCheck(t *testing.T) {
 		{"--hosts a --launcher /nonexistent -- x", "can't be run"},
 		{"--engine warp -- x", "there is: auto, kernel, user"},
 		{"--tcp --ports 1-2 -- x", "--tcp leaves O2G out"},
+		{"--hosts= -- x", "a name is missing"},
+		{"--ports 7700- -- x", "want FIRST-LAST"},
+		{"--ports 0-9 -- x", "want FIRST-LAST"},
+		{"--ports 9-8 -- x", "want FIRST-LAST"},
+		{"--ports 1-65536 -- x", "want FIRST-LAST"},
+		{"--ports= -- x", "want FIRST-LAST"},
 		{"--nonsense -- x", "nonsense"},
 	} {
 		code, text := cli.Code(dispatch(t.Context(), append([]string{"mpirun"}, strings.Fields(c.line)...)))

@@ -29,6 +29,9 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := f.None(words); err != nil {
 		return err
 	}
+	if f.Given("remove") && n.remove == "" {
+		return f.Usagef("--remove wants the name of a node")
+	}
 	c, err := openControl(n.state)
 	if err != nil {
 		return err

@@ -22,9 +22,9 @@ type partAllow struct {
 }
 
 func (p *partAllow) options(f *cli.Flags) {
-	f.StringVar(&p.group, "group", "", "members of this group may make partitions")
-	f.StringVar(&p.cpus, "cpus", "", "of these CPUs")
-	f.StringVar(&p.memory, "mem", "", "with this much memory together, as 2G, or 0=1G,1=1G by node")
+	f.StringVar(&p.group, "group", "", "members of this `GROUP` may make partitions")
+	f.StringVar(&p.cpus, "cpus", "", "of these CPUs: a `LIST` as 1,4-7")
+	f.StringVar(&p.memory, "mem", "", "with memory of this `SIZE` together, as 2G, or 0=1G,1=1G by node")
 	f.BoolVar(&p.nobody, "nobody", false, "root alone may")
 }
 

@@ -21,9 +21,9 @@ type partCreate struct {
 }
 
 func (p *partCreate) options(f *cli.Flags) {
-	f.StringVar(&p.cpus, "cpus", "", "CPUs to take, as 2-3 or 1,4-7; never 0")
-	f.StringVar(&p.memory, "mem", "", "memory, as 512M, or 0=256M,1=256M by node")
-	f.StringVar(&p.name, "name", "", "a name to call it by")
+	f.StringVar(&p.cpus, "cpus", "", "CPUs to take, a `LIST` as 2-3 or 1,4-7; never 0")
+	f.StringVar(&p.memory, "mem", "", "`SIZE` of memory, as 512M, or 0=256M,1=256M by node")
+	f.StringVar(&p.name, "name", "", "call it `NAME`")
 	f.BoolVar(&p.split, "split", false, "the other half of a core may stay with Linux")
 }
 

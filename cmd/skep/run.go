@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	master, err := exec.LookPath(words[0])
 	if err != nil {
-		return cli.Errorf(exitMissing, "%s can't be started: %w", words[0], reason(err))
+		return notRun(words[0], err)
 	}
 	dirs, err := r.dirs(master)
 	if err != nil {
@@ -82,7 +83,9 @@ func (r *run) dirs(master string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
 	for _, dir := range r.modules {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -111,7 +114,7 @@ func startMaster(ctx context.Context, master string, words []string, socket stri
 	case errors.As(err, &exit):
 		return cli.Exit(exitStatus(exit.ProcessState))
 	}
-	return cli.Errorf(exitCannot, "%s can't be started: %w", words[0], reason(err))
+	return notRun(words[0], err)
 }
 
 // exitStatus is 128+n for death by signal n, as a shell says it.

@@ -16,7 +16,9 @@ import (
 
 // Every wrong line gives exit code 2 and one sentence.
 func TestUsage(t *testing.T) {
-	for _, line := range []string{"frob", "doctor x", "doctor --nonsense", "version --json=maybe", "help a b", "help frob", "kit"} {
+	for _, line := range []string{"frob", "doctor x", "doctor --nonsense", "version --json=maybe", "help a b", "help frob", "kit",
+		"help lab frob", "help lab up x", "help up x", "--json nodes", "nodes --remove=", "token --expires soon",
+		"up --listen nonsense", "up --listen 127.0.0.1:99999", "up --advertise here", "up --advertise :1"} {
 		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
 		if code != cli.Usage || text == "" || strings.Contains(text, "\n") {
 			t.Errorf("%s: %d %q", line, code, text)
@@ -24,9 +26,52 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+func TestHelpOfAWord(t *testing.T) {
+	_, text := cli.Code(dispatch(t.Context(), []string{"help", "lab", "frob"}))
+	if !strings.Contains(text, `skep lab has no word "frob"`) || !strings.Contains(text, "up, shell") {
+		t.Errorf("got %q", text)
+	}
+}
+
+// What is printed for people is a failure where it can't be written.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here: ", err)
+	}
+	out := os.Stdout
+	defer func() { os.Stdout = out; full.Close() }()
+	idl := filepath.Join(t.TempDir(), "m.idl")
+	if err := os.WriteFile(idl, []byte("Module m;\nDefine f() { }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"help", "help lab", "help lab up", "gen --help", "version", "version --json", "doctor", "gen --manifest " + idl} {
+		os.Stdout = full
+		code, text := cli.Code(dispatch(t.Context(), strings.Fields(line)))
+		os.Stdout = out
+		if code != cli.Failed || !strings.Contains(text, "no space left") {
+			t.Errorf("%s: %d %q", line, code, text)
+		}
+	}
+}
+
+// 126 and 127 are those of a shell.
+func TestProgramsThatDoNotStart(t *testing.T) {
+	for _, verb := range []string{"run", "mpirun -n 1"} {
+		for program, want := range map[string]int{"/nonexistent": exitMissing, "no-such-program": exitMissing, "/dev/null": exitCannot, t.TempDir(): exitCannot} {
+			code, text := cli.Code(dispatch(t.Context(), append(strings.Fields(verb), "--", program)))
+			if code != want || !strings.HasPrefix(text, program+" can't be run: ") || strings.Count(text, program) != 1 {
+				t.Errorf("%s %s: %d %q, want %d", verb, program, code, text, want)
+			}
+		}
+	}
+}
+
 func TestHelpNamesEachCommand(t *testing.T) {
 	var out strings.Builder
-	list(&out)
+	if err := list(&out); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range commands() {
 		if strings.Contains(out.String(), "skep "+c.name+" ") == c.hidden {
 			t.Errorf("%s is hidden %v, but the list is\n%s", c.name, c.hidden, out.String())

@@ -24,8 +24,8 @@ const (
 
 func (t *token) options(f *cli.Flags) {
 	f.StringVar(&t.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.IntVar(&t.uses, "uses", 1, "let `N` machines join with it")
-	f.DurationVar(&t.expires, "expires", defaultExpiry, "let it expire after `TIME`, such as 30m or 72h")
+	f.IntVar(&t.uses, "uses", 1, "let `N` machines join with it (1)")
+	f.DurationVar(&t.expires, "expires", defaultExpiry, "let it expire after `TIME`, such as 30m or 72h (24h)")
 }
 
 func checkToken(f *cli.Flags, uses int, expires time.Duration) error {

@@ -34,8 +34,8 @@ func (u *up) options(f *cli.Flags) {
 	f.StringVar(&u.state, "state", "", "keep data in `DIR`")
 	f.StringVar(&u.name, "name", "", "call this machine's node `NAME`, else as the machine")
 	f.IntVar(&u.slots, "slots", 0, "run `N` workers at a time here, else one per CPU")
-	f.IntVar(&u.uses, "uses", 1, "let `N` machines join with the first token")
-	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`")
+	f.IntVar(&u.uses, "uses", 1, "let `N` machines join with the first token (1)")
+	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`, such as 30m or 72h (24h)")
 	f.BoolVar(&u.noAgent, "no-agent", false, "run nothing on this machine")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
 	f.BoolVar(&u.verbose, "verbose", false, "say more about what happens")
@@ -49,6 +49,9 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if err := checkToken(f, u.uses, u.expires); err != nil {
+		return err
+	}
+	if err := u.checkAddresses(f); err != nil {
 		return err
 	}
 	dir, err := stateDir(u.state)
@@ -129,6 +132,20 @@ func logger(verbose bool) *slog.Logger {
 }
 
 const slotsMax = 4096
+
+func (u *up) checkAddresses(f *cli.Flags) error {
+	if u.listen != "" {
+		if _, err := net.ResolveTCPAddr("tcp", u.listen); err != nil {
+			return f.Usagef("--listen wants HOST:PORT, or :PORT for all addresses: %v", err)
+		}
+	}
+	if u.advertise != "" {
+		if host, port, err := net.SplitHostPort(u.advertise); err != nil || host == "" || port == "" {
+			return f.Usagef("--advertise wants HOST:PORT, as other machines reach the hub, not %q", u.advertise)
+		}
+	}
+	return nil
+}
 
 func checkSlots(f *cli.Flags, slots int) error {
 	if slots < 0 || slots > slotsMax {

@@ -35,7 +35,7 @@ func (w *watched) options(f *cli.Flags) {
 	f.UintVar(&w.errors, "max-errors", 0, "take it back at so many more errors `PER 1000` calls than the older version's")
 	f.UintVar(&w.latency, "max-latency", 0, "take it back when its median takes longer by so many `PERCENT`")
 	f.UintVar(&w.least, "least", 1000, "compare once both versions have so many `CALLS`")
-	f.DurationVar(&w.stuck, "stuck", 0, "tell of calls that take longer, as 10s")
+	f.DurationVar(&w.stuck, "stuck", 0, "tell of calls that take longer than `TIME`, as 10s")
 }
 
 func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {

@@ -32,7 +32,7 @@ func (u *updateBuild) options(f *cli.Flags) {
 		return nil
 	})
 	f.StringVar(&u.name, "name", "", "the update's `NAME` (that of the patch)")
-	f.StringVar(&u.class, "class", "", "how far versions may mix: any, task, object or together (what the change asks for)")
+	f.StringVar(&u.class, "class", "", "how far versions may mix, `CLASS`: any, task, object or together (what the change asks for)")
 	f.StringVar(&u.because, "because", "", "why the class may be another: a `REASON` for who applies it")
 	u.states = map[string]update.Statement{}
 	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {

@@ -29,19 +29,6 @@ static int mumps_run(struct eigen_factor *f, int job)
 								   : -ENOMEM;
 }
 
-static void put_places(MUMPS_INT *row, MUMPS_INT *column,
-		       const struct eigen_sparse *m)
-{
-	int i, k;
-
-	for (i = 0; i < m->n; i++) {
-		for (k = m->start[i]; k < m->start[i + 1]; k++) {
-			row[k] = i + 1;
-			column[k] = m->column[k] + 1;
-		}
-	}
-}
-
 static int prepare(struct eigen_factor *f, int *order)
 {
 	DMUMPS_STRUC_C *mumps = &f->mumps;
@@ -68,8 +55,9 @@ static int prepare(struct eigen_factor *f, int *order)
 	mumps->a = malloc(count * sizeof(*mumps->a));
 	if (!mumps->irn || !mumps->jcn || !mumps->a)
 		return -ENOMEM;
-	put_places(mumps->irn, mumps->jcn, f->a);
-	put_places(mumps->irn + f->a->nnz, mumps->jcn + f->a->nnz, f->b);
+	eigen_sparse_places(f->a, mumps->irn, mumps->jcn);
+	eigen_sparse_places(f->b, mumps->irn + f->a->nnz,
+			    mumps->jcn + f->a->nnz);
 	mumps->perm_in = order;
 	error = mumps_run(f, ANALYSE);
 	mumps->perm_in = NULL;

@@ -192,6 +192,14 @@ static int wrong(const char *what, const char *value)
 	return -1;
 }
 
+static int bad_value(const char *option, const char *value)
+{
+	fprintf(stderr,
+		"eigen: --%s can't be %s; eigen --help lists the options\n",
+		option, value);
+	return -1;
+}
+
 static int check(int argc, char **argv, const struct eigen_options *o)
 {
 	if (optind < argc)
@@ -227,7 +235,7 @@ int eigen_options_read(int argc, char **argv, struct eigen_options *o)
 			return wrong("a value is missing after ",
 				     argv[optind - 1]);
 		if (read_one(name, optarg, o))
-			return wrong("not a good value: ", argv[optind - 1]);
+			return bad_value(names[which].name, optarg);
 	}
 	return check(argc, argv, o);
 }

@@ -182,6 +182,18 @@ void eigen_sparse_multiply_complex(const struct eigen_sparse *m,
 	}
 }
 
+void eigen_sparse_places(const struct eigen_sparse *m, int *row, int *column)
+{
+	int i, k;
+
+	for (i = 0; i < m->n; i++) {
+		for (k = m->start[i]; k < m->start[i + 1]; k++) {
+			row[k] = i + 1;
+			column[k] = m->column[k] + 1;
+		}
+	}
+}
+
 double eigen_sparse_norm(const struct eigen_sparse *m)
 {
 	double *sum = calloc(m->n, sizeof(*sum)), most = 0;

@@ -33,6 +33,9 @@ void eigen_sparse_multiply(const struct eigen_sparse *m, const double *x,
 void eigen_sparse_multiply_complex(const struct eigen_sparse *m,
 				   const double complex *x, double complex *y);
 
+/* Row and column of each entry, counted from 1 as Fortran does. */
+void eigen_sparse_places(const struct eigen_sparse *m, int *row, int *column);
+
 /* Largest sum of absolute values in a row. */
 double eigen_sparse_norm(const struct eigen_sparse *m);
 

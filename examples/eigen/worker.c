@@ -93,19 +93,6 @@ static void mumps_options(MUMPS_INT *icntl)
 	icntl[13] = SPACE_PERCENT;
 }
 
-static void put_places(MUMPS_INT *row, MUMPS_INT *column,
-		       const struct eigen_sparse *m)
-{
-	int i, k;
-
-	for (i = 0; i < m->n; i++) {
-		for (k = m->start[i]; k < m->start[i + 1]; k++) {
-			row[k] = i + 1;
-			column[k] = m->column[k] + 1;
-		}
-	}
-}
-
 static int prepare(int *order)
 {
 	ZMUMPS_STRUC_C *mumps = &worker.mumps;
@@ -128,9 +115,9 @@ static int prepare(int *order)
 	worker.column = malloc(worker.a.n * sizeof(*worker.column));
 	if (!mumps->irn || !mumps->jcn || !mumps->a || !worker.column)
 		return fail(-ENOMEM, "Not enough memory for the matrices.");
-	put_places(mumps->irn, mumps->jcn, &worker.a);
-	put_places(mumps->irn + worker.a.nnz, mumps->jcn + worker.a.nnz,
-		   &worker.b);
+	eigen_sparse_places(&worker.a, mumps->irn, mumps->jcn);
+	eigen_sparse_places(&worker.b, mumps->irn + worker.a.nnz,
+			    mumps->jcn + worker.a.nnz);
 	error = mumps_run(ANALYSE);
 	mumps->perm_in = NULL;
 	return error;

@@ -3,6 +3,7 @@
 #include "marshal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BYTES_MAX (1ull << 46) /* of one array */
@@ -281,8 +282,24 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 	return err;
 }
 
-/* Taking ---------------------------------------------------------------------
- */
+/* Memory ------------------------------------------------------------------- */
+
+static void *heap_alloc(struct grid_memory *memory, u64 len)
+{
+	(void)memory;
+	return calloc(1, len);
+}
+
+static void heap_free(struct grid_memory *memory, void *at, u64 len)
+{
+	(void)memory;
+	(void)len;
+	free(at);
+}
+
+struct grid_memory grid_memory_heap = {heap_alloc, heap_free};
+
+/* Taking ------------------------------------------------------------------- */
 
 static int allocate(struct grid_call *c, struct grid_memory *memory, u32 i,
 		    u64 bytes)

@@ -30,6 +30,7 @@ struct grid_memory {
 	void *(*alloc)(struct grid_memory *memory, u64 len);
 	void (*free)(struct grid_memory *memory, void *at, u64 len);
 };
+extern struct grid_memory grid_memory_heap; /* the C library's */
 
 /* What of an array travels, by dimension; all counts are in elements. */
 struct grid_shape {

@@ -357,7 +357,9 @@ static int open_error(const char *path, int err, u32 theirs)
 	if (err != -EPROTO)
 		return grid_error_set(OMRPC_E_NO_HUB,
 				      "the hub's socket %s (SKEP_SOCKET) "
-				      "cannot be used: %s",
+				      "cannot be used: %s: start this "
+				      "program with `skep run -- PROGRAM`, "
+				      "which makes one for it",
 				      path, strerror(-err));
 	if (!theirs || theirs == SKEP_SESSION_REVISION)
 		return grid_error_set(OMRPC_E_PROTOCOL,

@@ -146,21 +146,6 @@ static int hello(struct hub *h)
 
 /* Functions --------------------------------------------------------------- */
 
-static void *alloc(struct grid_memory *memory, u64 len)
-{
-	(void)memory;
-	return calloc(1, len);
-}
-
-static void give_back(struct grid_memory *memory, void *at, u64 len)
-{
-	(void)memory;
-	(void)len;
-	free(at);
-}
-
-static struct grid_memory memory = {alloc, give_back};
-
 struct buffer {
 	struct grid_mover mover;
 	u8 *bytes;
@@ -230,17 +215,17 @@ static u8 *compute(struct hub *h, struct live *l, u64 *length)
 	struct grid_call c;
 
 	grid_call_init(&c, &module, l->function);
-	if (grid_call_take(&c, &in.mover, &memory, l->length)) {
+	if (grid_call_take(&c, &in.mover, &grid_memory_heap, l->length)) {
 		h->broken = 1;
 		*length = 0;
-		grid_call_drop(&c, &memory);
+		grid_call_drop(&c, &grid_memory_heap);
 		return calloc(1, 1);
 	}
 	run(&c, l->function);
 	grid_call_measure(&c, SKEP_OUT, length);
 	out.bytes = calloc(1, *length + 16);
 	grid_call_send(&c, SKEP_OUT, &out.mover);
-	grid_call_drop(&c, &memory);
+	grid_call_drop(&c, &grid_memory_heap);
 	return out.bytes;
 }
 

@@ -51,16 +51,9 @@ static void *alloc(struct grid_memory *memory, u64 len)
 	return len > MEMORY_MAX ? NULL : calloc(1, len);
 }
 
-static void give_back(struct grid_memory *memory, void *at, u64 len)
-{
-	(void)memory;
-	(void)len;
-	free(at);
-}
-
 static void call(const struct grid_module *m, u32 f, const u8 *data, u64 size)
 {
-	struct grid_memory memory = {alloc, give_back};
+	struct grid_memory memory = {alloc, grid_memory_heap.free};
 	struct bytes in = {{take}, data, size}, out = {{count}, NULL, 0};
 	struct grid_shape shape[SKEP_PARAMS_MAX];
 	struct grid_call c;

@@ -75,23 +75,6 @@ static int refuse_arguments(const struct grid_call *c, u64 call, int err)
 		      text);
 }
 
-/* Memory ------------------------------------------------------------------- */
-
-static void *zeroed(struct grid_memory *memory, u64 len)
-{
-	(void)memory;
-	return calloc(1, len);
-}
-
-static void give_back(struct grid_memory *memory, void *at, u64 len)
-{
-	(void)memory;
-	(void)len;
-	free(at);
-}
-
-static struct grid_memory heap = {zeroed, give_back};
-
 /* Arguments from the session ----------------------------------------------- */
 
 struct source {
@@ -287,13 +270,13 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 				    "number that can be called");
 	}
 	grid_call_init(&c, m, order.function);
-	bad = grid_call_take(&c, &s.mover, &heap, order.length);
+	bad = grid_call_take(&c, &s.mover, &grid_memory_heap, order.length);
 	err = s.err ? s.err : drop_rest(&s);
 	if (!err && bad)
 		err = refuse_arguments(&c, f->call, bad);
 	else if (!err)
 		err = send_result(&c, f->call, run(&c, w));
-	grid_call_drop(&c, &heap);
+	grid_call_drop(&c, &grid_memory_heap);
 	return err;
 }
 
@@ -355,7 +338,7 @@ static int initialize(const struct grid_module *m, const struct skep_worker *w,
 		return refuse(0, SKEP_E_INTERNAL, text);
 	}
 	grid_call_init(&c, m, i->function);
-	err = grid_call_take(&c, &file.mover, &heap, i->length);
+	err = grid_call_take(&c, &file.mover, &grid_memory_heap, i->length);
 	close(file.fd);
 	if (file.err) {
 		snprintf(text, sizeof(text),

@@ -125,8 +125,8 @@ func (a *Agent) makeDirs() error {
 	}
 	a.work = filepath.Join(state, "work")
 	a.tmp = filepath.Join(a.work, "tmp")
-	if err := os.MkdirAll(a.work, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w", err)
+	if err := ident.StateDir(a.work); err != nil {
+		return err
 	}
 	if a.unlock, err = ident.TryLock(filepath.Join(a.work, "agent.lock")); err != nil {
 		return fmt.Errorf("another agent uses %s: stop it, or give this one another --state: %w", state, err)
@@ -134,10 +134,7 @@ func (a *Agent) makeDirs() error {
 	if err := removeAll(a.tmp); err != nil {
 		return fmt.Errorf("the state directory is in use or damaged: %w", err)
 	}
-	if err := os.MkdirAll(a.tmp, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w", err)
-	}
-	return nil
+	return ident.StateDir(a.tmp)
 }
 
 func (a *Agent) hello() proto.Hello {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -46,8 +47,8 @@ func Join(ctx context.Context, c Config, address, text string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.State, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w", err)
+	if err := ident.StateDir(c.State); err != nil {
+		return err
 	}
 	n, err := openNode(c.State)
 	if err != nil {
@@ -80,7 +81,11 @@ func joinError(address string, err error) error {
 	case errors.Is(err, ident.ErrWrongHub):
 		return ident.ErrWrongHub
 	}
-	return fmt.Errorf("the hub at %s cannot be reached: %w", address, err)
+	var post *url.Error // its address is HTTP's, not the hub's
+	if errors.As(err, &post) {
+		err = post.Err
+	}
+	return fmt.Errorf("the hub at %s cannot be reached: is `skep up` running there, and does a firewall let that port through? (%w)", address, err)
 }
 
 // link is the hub over the network.

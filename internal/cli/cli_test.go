@@ -77,6 +77,39 @@ func TestFlagsWrong(t *testing.T) {
 	}
 }
 
+func TestFlagsSayWhatTheyWant(t *testing.T) {
+	for line, want := range map[string]string{
+		"-n":                      "-n expects a value behind it",
+		"--expires":               "--expires expects a value behind it",
+		"--expires soon":          `--expires "soon": want a time, as 500ms, 90s or 24h`,
+		"-n many":                 `-n "many": want a whole number`,
+		"-n 99999999999999999999": `-n "99999999999999999999": want a whole number`,
+		"--json=perhaps":          `--json "perhaps": want nothing behind it, or =false`,
+		"--share all":             `--share "all": want a number`,
+		"--ranks x":               `--ranks "x": want 1 or more`,
+		"-x":                      "there is no option -x",
+		"--frob=1":                "there is no option --frob",
+	} {
+		f := NewFlags("do", "do IT")
+		f.Int("n", 0, "")
+		f.Duration("expires", 0, "")
+		f.Bool("json", false, "")
+		f.Float64("share", 0, "")
+		f.Func("ranks", "", func(string) error { return errors.New("want 1 or more") })
+		_, err := f.Parse(strings.Fields(line))
+		if code, text := Code(err); code != Usage || text != "do: "+want+"; usage: skep do IT" {
+			t.Errorf("%s: %d %q", line, code, text)
+		}
+	}
+}
+
+func TestFlagsGiven(t *testing.T) {
+	f, _, _ := testFlags()
+	if _, err := f.Parse([]string{"--token", ""}); err != nil || !f.Given("token") || f.Given("slots") {
+		t.Errorf("token is given %v, slots %v: %v", f.Given("token"), f.Given("slots"), err)
+	}
+}
+
 func TestTable(t *testing.T) {
 	table := NewTable("NAME", "OS", "LAST")
 	table.Row("väter", "linux", 3)

@@ -5,7 +5,9 @@ package cli
 import (
 	"flag"
 	"io"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // Flags are the options of one command. What is wrong about them is an error
@@ -69,7 +71,50 @@ func (f *Flags) explain(err error) error {
 	}
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		return f.Usagef("there is no option --%s", strings.TrimLeft(name, "-"))
+		return f.Usagef("there is no option %s", Dashed(strings.TrimLeft(name, "-")))
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return f.Usagef("%s expects a value behind it", Dashed(name))
+	}
+	if m := invalid.FindStringSubmatch(text); m != nil {
+		return f.Usagef("%s %s: %s", Dashed(m[2]), m[1], f.wanted(m[2], m[3]))
 	}
 	return f.Usagef("%s", text)
+}
+
+// invalid is what the standard library says of a value: it, its option, why.
+var invalid = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-(\S+): (.*)$`)
+
+// wanted is why a value is none; of numbers the library says "parse error".
+func (f *Flags) wanted(option, why string) string {
+	value, ok := f.Lookup(option).Value.(flag.Getter)
+	if !ok {
+		return why
+	}
+	switch value.Get().(type) {
+	case time.Duration:
+		return "want a time, as 500ms, 90s or 24h"
+	case int, int64, uint, uint64:
+		return "want a whole number"
+	case float64:
+		return "want a number"
+	case bool:
+		return "want nothing behind it, or =false"
+	}
+	return why
+}
+
+// Dashed is an option as people type it.
+func Dashed(option string) string {
+	if len(option) == 1 {
+		return "-" + option
+	}
+	return "--" + option
+}
+
+// Given says whether an option was typed, be it with an empty value.
+func (f *Flags) Given(option string) bool {
+	given := false
+	f.Visit(func(o *flag.Flag) { given = given || o.Name == option })
+	return given
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+
+	"skep/internal/whole"
 )
 
 // Keys that must outlive a restart, or nodes' user JWTs would be worth nothing.
@@ -83,10 +85,7 @@ func makeKeys(name string) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
-		return nil, err
-	}
-	return k, os.Rename(name+".new", name)
+	return k, whole.Write(name, b, 0o600)
 }
 
 func public(pair nkeys.KeyPair) string {

@@ -71,7 +71,8 @@ func (l *ledger) open(c *nats.Conn) error {
 		}
 	}
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == errStorage {
-		return fmt.Errorf("the hub's disk has too little room for its ledger (%d MiB): free some space, or give another --state", streamBytes>>20)
+		// The server takes three quarters of what is free.
+		return fmt.Errorf("the hub's disk has too little room for its ledger: free %d MiB, or give another --state", streamBytes*4/3>>20+1)
 	}
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be opened: %w", err)

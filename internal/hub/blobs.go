@@ -20,7 +20,7 @@ func openBlobs(cfg Config) (*blob.Store, error) {
 func (h *Hub) putBlob(r io.Reader, owner string) (sum [32]byte, err error) {
 	text, _, err := h.blobs.Put(r, owner)
 	if err != nil {
-		return sum, full(h.cfg.State, err)
+		return sum, err // says itself when the disk is full
 	}
 	sum, ok := parseDigest(text)
 	if !ok {

@@ -404,6 +404,7 @@ type fakeMaster struct {
 	again  chan struct{} // attached to another stream
 	ended  chan struct{} // nothing more will be read
 	events *Stream
+	module uint32 // that it bound
 }
 
 func (w *world) master() *fakeMaster {
@@ -480,25 +481,41 @@ func (m *fakeMaster) next(want uapi.FrameType, call uint64) session.Frame {
 	return f
 }
 
-// bind gives the handle of module mod.
-func (m *fakeMaster) bind() uint32 {
+// bind binds module mod, which calls are for from then on.
+func (m *fakeMaster) bind() {
 	m.t.Helper()
 	m.send(uapi.TypeBind, 1, []byte("mod"))
 	b, err := uapi.ParseBound(m.next(uapi.TypeBound, 1).Payload)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return b.Module
+	m.module = b.Module
 }
 
-func (m *fakeMaster) header(call uint64, module uint32, n int) {
-	m.t.Helper()
-	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: module, Length: uint64(n)}))
+// bound is a master that bound its module.
+func (w *world) bound() *fakeMaster {
+	w.t.Helper()
+	m := w.master()
+	m.bind()
+	return m
 }
 
-func (m *fakeMaster) call(call uint64, module uint32, args []byte) {
+// newTrio is a world with a bound master and an agent that asks for so many
+// leases.
+func newTrio(t *testing.T, change func(*Config), slots int) (*world, *fakeMaster, *fakeAgent) {
+	t.Helper()
+	w := newWorld(t, change)
+	return w, w.bound(), w.agent(slots)
+}
+
+func (m *fakeMaster) header(call uint64, n int) {
 	m.t.Helper()
-	m.header(call, module, len(args))
+	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(n)}))
+}
+
+func (m *fakeMaster) call(call uint64, args []byte) {
+	m.t.Helper()
+	m.header(call, len(args))
 	m.data(call, args)
 }
 

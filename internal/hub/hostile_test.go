@@ -147,10 +147,9 @@ func TestMasterThatReadsNothing(t *testing.T) {
 
 func TestTransfersThatDoNotEnd(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.transfers = 50 })
-	m := w.master()
-	h := m.bind()
+	m := w.bound()
 	for i := range 60 {
-		m.conn.Send(uapi.TypeCall, uint64(i+1), uapi.Append(nil, uapi.Call{Module: h, Length: 8}))
+		m.conn.Send(uapi.TypeCall, uint64(i+1), uapi.Append(nil, uapi.Call{Module: m.module, Length: 8}))
 	}
 	if e := m.failure(0); e.Code != uapi.EProtocol || !strings.Contains(e.Text, "not ended") {
 		t.Fatalf("%d %s", e.Code, e.Text)
@@ -184,11 +183,8 @@ func TestSpoolFilesAreBounded(t *testing.T) {
 }
 
 func TestHelloLearnsEndedSessions(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	_, m, a := newTrio(t, nil, 1)
+	m.call(5, []byte("x"))
 	live := a.lease().Session
 	v := a.helloWith(proto.Hello{Revision: proto.Revision, Slots: 1, Boot: "b", Sessions: []string{live, "gone"}})
 	if v.Problem != nil || len(v.Ended) != 1 || v.Ended[0] != "gone" {
@@ -222,11 +218,8 @@ func TestLogLinesAreBounded(t *testing.T) {
 }
 
 func TestRemoveNode(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	w, m, a := newTrio(t, nil, 1)
+	m.call(5, []byte("x"))
 	first := a.lease()
 	b := w.agent(1)
 	a.nats.Opts.AllowReconnect = false

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -151,10 +152,21 @@ func Open(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
+func listenError(address string, err error) error {
+	cure := "stop what uses that port, or give another --listen"
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		cure = "give --listen an address that this machine has, or :PORT for all of them"
+	case errors.Is(err, os.ErrPermission):
+		cure = "give --listen a port from 1024, the others are the administrator's"
+	}
+	return fmt.Errorf("the hub cannot listen on %s: %s: %w", address, cure, err)
+}
+
 func (h *Hub) open() (err error) {
 	for _, dir := range []string{h.cfg.State, h.cfg.Spool} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("the state directory cannot be made: %w", err)
+		if err := ident.StateDir(dir); err != nil {
+			return err
 		}
 	}
 	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
@@ -194,7 +206,7 @@ func (h *Hub) listen() error {
 		return err
 	}
 	if h.port, err = net.Listen("tcp", h.cfg.Listen); err != nil {
-		return fmt.Errorf("the hub cannot listen on %s: stop what uses that port, or give another --listen: %w", h.cfg.Listen, err)
+		return listenError(h.cfg.Listen, err)
 	}
 	if h.control, err = listenUnix(h.ControlSocket()); err != nil {
 		return err

@@ -115,13 +115,10 @@ func TestNeedsNodeCertificate(t *testing.T) {
 }
 
 func TestCall(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(4)
+	w, m, a := newTrio(t, nil, 4)
 	for i, n := range []int{0, 1, 5000, proto.InlineMax} {
 		id, args := uint64(10+i), random(n)
-		m.call(id, h, args)
+		m.call(id, args)
 		l := a.lease()
 		if !l.Inline || !bytes.Equal(l.raw, args) || l.Digest != digestOf(args) || l.Function != 0 || l.Name != "work" || l.Attempt != 1 {
 			t.Fatalf("lease %+v with %d bytes", l.Lease, len(l.raw))
@@ -158,12 +155,9 @@ func TestCall(t *testing.T) {
 
 // TestLargeCall pulls arguments while they come, and puts a large result.
 func TestLargeCall(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
+	w, m, a := newTrio(t, nil, 1)
 	args, result := random(9<<20), random(5<<20)
-	m.header(5, h, len(args))
+	m.header(5, len(args))
 	m.send(uapi.TypeData, 5, args[:1000])
 	l := a.lease()
 	if l.Inline || l.Length != uint64(len(args)) {
@@ -208,11 +202,10 @@ func TestLargeCall(t *testing.T) {
 
 func TestFences(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
+	m := w.bound()
 	a, b := w.agent(0), w.agent(0)
 	big := random(1 << 20)
-	m.call(5, h, big)
+	m.call(5, big)
 	a.ask(0)
 	a.hello(1)
 	a.ask(1)
@@ -240,7 +233,7 @@ func TestFences(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	a.done(l, []byte("twice"))
-	m.call(6, h, nil)
+	m.call(6, nil)
 	a.ask(1)
 	a.done(a.lease(), []byte("next"))
 	if _, got := m.result(6); string(got) != "next" {
@@ -249,11 +242,8 @@ func TestFences(t *testing.T) {
 }
 
 func TestBrokenConnectionGivesTheCallToAnother(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	w, m, a := newTrio(t, nil, 1)
+	m.call(5, []byte("x"))
 	first := a.lease()
 	b := w.agent(1)
 	begin := time.Now()
@@ -270,11 +260,8 @@ func TestBrokenConnectionGivesTheCallToAnother(t *testing.T) {
 }
 
 func TestSilentNodeLosesItsCall(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	w, m, a := newTrio(t, nil, 1)
+	m.call(5, []byte("x"))
 	first := a.lease()
 	w.clock.move(11 * time.Second)
 	b := w.agent(1)
@@ -297,15 +284,12 @@ func TestSilentNodeLosesItsCall(t *testing.T) {
 }
 
 func TestModuleInit(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(2)
+	_, m, a := newTrio(t, nil, 2)
 	data := random(2 << 20)
-	m.send(uapi.TypeModuleInit, 2, uapi.Append(nil, uapi.ModuleInit{Module: h, Function: 1, Length: uint64(len(data))}))
+	m.send(uapi.TypeModuleInit, 2, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: uint64(len(data))}))
 	m.data(2, data)
 	m.next(uapi.TypeDone, 2)
-	m.call(5, h, nil)
+	m.call(5, nil)
 	l := a.lease()
 	if l.Init == nil || l.Init.Blob != digestOf(data) || l.Init.Function != 1 || l.Init.Length != uint64(len(data)) || l.Worker.Init == "" {
 		t.Fatalf("%+v", l.Lease)
@@ -350,7 +334,8 @@ func TestBindErrors(t *testing.T) {
 			t.Errorf("%q: %d %s", c.name, e.Code, e.Text)
 		}
 	}
-	h := m.bind()
+	m.bind()
+	h := m.module
 	for i, c := range []struct {
 		call uapi.Call
 		code uapi.ErrorCode
@@ -372,11 +357,11 @@ func TestHostileMasters(t *testing.T) {
 	for name, send := range map[string]func(*fakeMaster){
 		"a worker's frame":   func(m *fakeMaster) { m.send(uapi.TypeReady, 0, nil) },
 		"data from nowhere":  func(m *fakeMaster) { m.data(9, []byte("x")) },
-		"more data":          func(m *fakeMaster) { m.header(9, m.bind(), 1); m.data(9, []byte("xx")) },
-		"less data":          func(m *fakeMaster) { m.header(9, m.bind(), 3); m.data(9, []byte("xx")) },
+		"more data":          func(m *fakeMaster) { m.bind(); m.header(9, 1); m.data(9, []byte("xx")) },
+		"less data":          func(m *fakeMaster) { m.bind(); m.header(9, 3); m.data(9, []byte("xx")) },
 		"a short call":       func(m *fakeMaster) { m.send(uapi.TypeCall, 9, []byte("x")) },
-		"call number 0":      func(m *fakeMaster) { m.header(0, m.bind(), 0) },
-		"a number twice":     func(m *fakeMaster) { h := m.bind(); m.header(9, h, 1); m.header(9, h, 1) },
+		"call number 0":      func(m *fakeMaster) { m.bind(); m.header(0, 0) },
+		"a number twice":     func(m *fakeMaster) { m.bind(); m.header(9, 1); m.header(9, 1) },
 		"a short initialise": func(m *fakeMaster) { m.send(uapi.TypeModuleInit, 9, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -392,14 +377,11 @@ func TestHostileMasters(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, nil)
+	_, m, a := newTrio(t, nil, 1)
+	m.call(5, nil)
 	l := a.lease()
-	m.call(6, h, nil)
-	m.header(7, h, 1<<20) // cancelled while its data comes
+	m.call(6, nil)
+	m.header(7, 1<<20) // cancelled while its data comes
 	m.send(uapi.TypeCancel, 5, nil)
 	m.send(uapi.TypeCancel, 6, nil)
 	m.send(uapi.TypeCancel, 7, nil)
@@ -413,7 +395,7 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	m.data(7, make([]byte, 1<<20))
-	m.call(8, h, nil)
+	m.call(8, nil)
 	a.ask(1)
 	a.done(a.lease(), nil)
 	m.result(8)
@@ -421,8 +403,7 @@ func TestCancel(t *testing.T) {
 
 func TestWorkerErrors(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
+	m := w.bound()
 	a, b := w.agent(1), w.agent(1)
 	first := func() (*fakeAgent, fakeLease) {
 		select {
@@ -435,7 +416,7 @@ func TestWorkerErrors(t *testing.T) {
 		}
 		return nil, fakeLease{}
 	}
-	m.call(5, h, nil)
+	m.call(5, nil)
 	who, l := first()
 	who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonError, Code: uapi.EArguments, Text: "no such matrix"}, nil)
 	if e := m.failure(5); e.Code != uapi.EArguments || !strings.Contains(e.Text, "no such matrix") {
@@ -443,7 +424,7 @@ func TestWorkerErrors(t *testing.T) {
 	}
 	a.ask(1)
 	b.ask(1)
-	m.call(6, h, nil)
+	m.call(6, nil)
 	for range 2 {
 		who, l = first()
 		who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonDied, Status: 139, Text: "the worker was killed by signal 11"}, nil)
@@ -455,15 +436,14 @@ func TestWorkerErrors(t *testing.T) {
 
 func TestUnsafeResultsBarTheNode(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
+	m := w.bound()
 	for i, change := range []func(*proto.Done){
 		func(d *proto.Done) { d.Program = digestOf([]byte("other")) },
 		func(d *proto.Done) { d.Substrate = "bee-linux" },
 	} {
 		id := uint64(5 + i)
 		bad := w.agent(1)
-		m.call(id, h, nil)
+		m.call(id, nil)
 		l := bad.lease()
 		d := bad.doneOf(l, nil, true)
 		change(&d)
@@ -491,14 +471,13 @@ func TestUnsafeResultsBarTheNode(t *testing.T) {
 
 func TestBeeMustProveItself(t *testing.T) {
 	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
+	m := w.bound()
 	a := w.join()
 	a.connect()
 	a.helloWith(proto.Hello{Revision: proto.Revision, Substrate: "bee-windows", OS: "windows", Slots: 2, Memory: 1 << 40})
 	a.ask(2)
-	m.call(5, h, nil)
-	m.call(6, h, nil)
+	m.call(5, nil)
+	m.call(6, nil)
 	l := a.lease()
 	d := a.doneOf(l, nil, true)
 	d.Substrate, d.Nonce, d.Calls = "bee-windows", 77, 12
@@ -513,11 +492,8 @@ func TestBeeMustProveItself(t *testing.T) {
 }
 
 func TestMasterComesBack(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Grace = patience })
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	_, m, a := newTrio(t, func(c *Config) { c.Grace = patience }, 1)
+	m.call(5, []byte("x"))
 	l := a.lease()
 	m.raw.Close()
 	if err := m.conn.Attach(m.dial()); err != nil {
@@ -531,11 +507,8 @@ func TestMasterComesBack(t *testing.T) {
 }
 
 func TestMasterStaysAway(t *testing.T) {
-	w := newWorld(t, nil)
-	m := w.master()
-	h := m.bind()
-	a := w.agent(1)
-	m.call(5, h, []byte("x"))
+	w, m, a := newTrio(t, nil, 1)
+	m.call(5, []byte("x"))
 	l := a.lease()
 	m.raw.Close()
 	if c := got(t, "a cancel", a.cancels); c.Fence != l.Fence {
@@ -552,8 +525,7 @@ func TestMasterStaysAway(t *testing.T) {
 
 func TestEndOfRunEndsItsMasters(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Grace = time.Hour })
-	m := w.master()
-	m.bind()
+	m := w.bound()
 	m.events.Close()
 	until(t, "the end", func() bool {
 		s, err := w.cli.Status(t.Context())
@@ -580,6 +552,19 @@ func TestOtherSessionRevision(t *testing.T) {
 	}
 }
 
+func TestAddressesThatAreNotThere(t *testing.T) {
+	w := newWorld(t, nil)
+	for listen, want := range map[string]string{
+		w.hub.Address().String(): "stop what uses that port",
+		"192.0.2.1:0":            "an address that this machine has",
+	} {
+		_, err := Open(Config{State: t.TempDir(), Listen: listen})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
 func TestOneHubPerState(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := Open(Config{State: w.hub.cfg.State, Listen: "127.0.0.1:0"})
@@ -594,8 +579,7 @@ func TestOneHubPerState(t *testing.T) {
 func TestHubComesBack(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(1)
-	m := w.master()
-	m.call(5, m.bind(), nil)
+	w.bound().call(5, nil)
 	old := a.lease().Fence
 	cfg := w.hub.cfg
 	cfg.Listen = w.hub.Address().String()
@@ -609,8 +593,7 @@ func TestHubComesBack(t *testing.T) {
 	a.hello(1)
 	a.ask(1)
 	w.hub = hub
-	m = w.master()
-	m.call(6, m.bind(), nil)
+	w.bound().call(6, nil)
 	if l := a.lease(); l.Fence <= old {
 		t.Fatalf("number %d after %d", l.Fence, old)
 	}

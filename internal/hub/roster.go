@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"skep/internal/proto"
+	"skep/internal/whole"
 )
 
 // A roster remembers who joined, so that a name means one node and an id one
@@ -157,19 +158,5 @@ func (r *roster) save() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(r.file), ".nodes-*")
-	if err != nil {
-		return full(filepath.Dir(r.file), err)
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(append(b, '\n')); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), r.file)
-	}
-	return full(filepath.Dir(r.file), err)
+	return full(filepath.Dir(r.file), whole.Write(r.file, append(b, '\n'), 0o600))
 }

@@ -47,7 +47,7 @@ type CA struct {
 
 // OpenCA reads the CA in dir, or makes one at the first start.
 func OpenCA(dir string) (*CA, error) {
-	if err := stateDir(dir); err != nil {
+	if err := StateDir(dir); err != nil {
 		return nil, err
 	}
 	unlock, err := lockFile(filepath.Join(dir, "ca.lock"))

@@ -8,38 +8,24 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"skep/internal/whole"
 )
 
-// stateDir makes dir for its owner alone.
-func stateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the state directory cannot be made: %w", err)
-	}
-	return os.Chmod(dir, 0o700)
-}
-
-// writeFile replaces a file at once: a crash leaves the old or the new one.
-func writeFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
+// StateDir makes dir, of which only its owner sees what is in it.
+func StateDir(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = os.Chmod(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", name, err)
+		return fmt.Errorf("the state directory cannot be made: %w: give --state a folder of your own", err)
 	}
 	return nil
 }
+
+// writeFile replaces a file that its owner alone may read.
+func writeFile(name string, b []byte) error { return whole.Write(name, b, 0o600) }
 
 func writePEM(name, kind string, der []byte) error {
 	return writeFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))

@@ -69,7 +69,7 @@ type stored struct {
 // identity that another machine made (a copied disk image) is put aside, with
 // its admission, and a new one made: see Cloned.
 func OpenNode(dir string, m Machine) (*Node, error) {
-	if err := stateDir(dir); err != nil {
+	if err := StateDir(dir); err != nil {
 		return nil, err
 	}
 	unlock, err := lockFile(filepath.Join(dir, "identity.lock"))

@@ -81,7 +81,7 @@ const tokensKept = 30 * day // an expired one is remembered, to say so
 
 // OpenTokens opens the store in the hub's state directory.
 func OpenTokens(dir string, ca [32]byte) (*Tokens, error) {
-	if err := stateDir(dir); err != nil {
+	if err := StateDir(dir); err != nil {
 		return nil, err
 	}
 	return &Tokens{filepath.Join(dir, "tokens.json"), ca, time.Now}, nil

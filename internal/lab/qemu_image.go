@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"skep/internal/whole"
 )
 
 // imageMax bounds an unpacked kernel; Debian's have below 70 MiB.
@@ -53,27 +55,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 	for _, o := range old {
 		os.Remove(o)
 	}
-	return path, writeWhole(path, plain)
-}
-
-// writeWhole lets nobody see half of the file.
-func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".part-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return path, whole.Write(path, plain, 0o644)
 }
 
 // errPacking is an image packed in a way that is not read here.

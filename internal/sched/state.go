@@ -186,6 +186,15 @@ func (s *Scheduler) find(id NodeID, c CallID, f Fence) *lease {
 	return nil
 }
 
+// held finds a lease that a node speaks of; one that it lost is refused.
+func (s *Scheduler) held(id NodeID, c CallID, f Fence) *lease {
+	l := s.find(id, c, f)
+	if l == nil {
+		s.do(Refuse{id, c, f})
+	}
+	return l
+}
+
 func (s *Scheduler) nodeUp(e NodeUp) {
 	n := s.byNode[e.Node]
 	if n == nil {
@@ -350,9 +359,8 @@ func (s *Scheduler) drop(c *call) {
 
 func (s *Scheduler) callDone(e CallDone) {
 	n := s.heard(e.Node)
-	l := s.find(e.Node, e.Call, e.Fence)
+	l := s.held(e.Node, e.Call, e.Fence)
 	if l == nil {
-		s.do(Refuse{e.Node, e.Call, e.Fence})
 		return
 	}
 	c := l.call
@@ -378,9 +386,8 @@ func (s *Scheduler) learn(n *node, l *lease, d time.Duration) {
 
 func (s *Scheduler) callFailed(e CallFailed) {
 	n := s.heard(e.Node)
-	l := s.find(e.Node, e.Call, e.Fence)
+	l := s.held(e.Node, e.Call, e.Fence)
 	if l == nil {
-		s.do(Refuse{e.Node, e.Call, e.Fence})
 		return
 	}
 	c := l.call

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package tap reads the Test Anything Protocol, strictly: one plan, numbers in
+// Package tap reads and writes the Test Anything Protocol, strictly: one plan, numbers in
 // order, a reason for each skip. A failure that is marked as known is a failure.
 // Its input may come from a guest, so a report has a greatest length.
 package tap

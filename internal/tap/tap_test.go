@@ -3,6 +3,7 @@
 package tap
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,6 +37,28 @@ func TestReader_complete(t *testing.T) {
 		if r.Complete() != step.want {
 			t.Errorf("after %q complete is %v", step.line, !step.want)
 		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	r := Report{Out: &out}
+	r.Ok("good", nil)
+	r.Ok("bad", errors.New("line 1\r\nline 2\n"))
+	r.Note("%d of %s", 1, "2%")
+	r.Skip("absent", "no reason at all")
+	r.Plan()
+	want := "ok 1 - good\nnot ok 2 - bad\n# line 1\n# line 2\n# 1 of 2%\nok 3 - absent # SKIP no reason at all\n1..3\n"
+	if out.String() != want || r.Failed != 1 {
+		t.Errorf("%d failed, got %s", r.Failed, out.String())
+	}
+	var back Reader
+	for line := range strings.Lines(out.String()) {
+		back.Line(strings.TrimSuffix(line, "\n"))
+	}
+	list := back.Finish("exit status 1")
+	if len(list) != 3 || list[0].Status != Passed || list[1].Status != Failed || list[2].Reason != "no reason at all" {
+		t.Errorf("it is read as %+v", list)
 	}
 }
 

@@ -200,9 +200,9 @@ var ErrNoManifest = errors.New("the program has no manifest: link it with what `
 // stand there. It judges whether skep can run the file, never how to load it:
 // a static x86-64 ELF. Nothing is executed from what is read here.
 func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
-	f, err := elf.NewFile(r)
+	f, err := openELF(r)
 	if err != nil {
-		return nil, nil, fmt.Errorf("not an ELF program: %w", err)
+		return nil, nil, err
 	}
 	if err := checkStatic(f); err != nil {
 		return nil, nil, err
@@ -227,11 +227,23 @@ func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 // CheckStatic says in one sentence why a file is not a program that every
 // substrate can run; nil if it is.
 func CheckStatic(r io.ReaderAt) error {
-	f, err := elf.NewFile(r)
+	f, err := openELF(r)
 	if err != nil {
-		return fmt.Errorf("not an ELF program: %w", err)
+		return err
 	}
 	return checkStatic(f)
+}
+
+func openELF(r io.ReaderAt) (*elf.File, error) {
+	magic := make([]byte, len(elf.ELFMAG))
+	if _, err := r.ReadAt(magic, 0); err != nil || string(magic) != elf.ELFMAG {
+		return nil, errors.New("not an ELF program: give a static one for Linux, not a script or a text")
+	}
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("not an ELF program that is whole: %w", err)
+	}
+	return f, nil
 }
 
 func checkStatic(f *elf.File) error {

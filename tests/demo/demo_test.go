@@ -106,6 +106,32 @@ func TestWrong(t *testing.T) {
 	s.ends(1, "the solver ended with exit code 1", "WRONG")
 }
 
+func TestCrowded(t *testing.T) {
+	for text, want := range map[string]bool{"0.99 9 9 1/2 3\n": false, "1.00 0 0": true, "8.49 6.68 6.21 2/300 99\n": true, "": false} {
+		if got := crowded(text, 2); (got != "") != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// TestSolverOnFullDisk: eigenvalues that nobody can read are no answer.
+func TestSolverOnFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here: ", err)
+	}
+	defer full.Close()
+	for _, words := range []string{"--help", "--local --size 4"} {
+		var said bytes.Buffer
+		cmd := exec.Command("build/bin/eigen", strings.Fields(words)...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", ".."), full, &said
+		cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "can't be written") {
+			t.Errorf("eigen %s: exit code %d: %s", words, code, said.String())
+		}
+	}
+}
+
 // TestCheat puts a loader in bee's place that has the system start the program,
 // which Wine does with a Linux file. The answer is right then: Linux did it all.
 func TestCheat(t *testing.T) {

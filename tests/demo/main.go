@@ -82,6 +82,9 @@ func (s *stage) show() error {
 		return fmt.Errorf("%w; run: make demo", err)
 	}
 	s.sayf("One Linux program for every node: %s, %d kB, SHA-256 %.16s…", filepath.Base(s.o.worker), size/1000, digest)
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Print(crowded(string(load), runtime.NumCPU()))
+	}
 	if err := s.up(); err != nil {
 		return err
 	}
@@ -111,6 +114,16 @@ func (s *stage) show() error {
 	}
 	fmt.Println(both.closing())
 	return nil
+}
+
+// crowded tells those who wait why, where other programs use the machine: on
+// Linux workers have the lowest priority there is. It takes /proc/loadavg.
+func crowded(text string, cpus int) string {
+	var load float64
+	if _, err := fmt.Sscan(text, &load); err != nil || load < float64(cpus)/2 {
+		return ""
+	}
+	return fmt.Sprintf("This machine is busy (load %.1f, %d processors). Workers take what others leave: what takes a minute may take many.\n", load, cpus)
 }
 
 func (s *stage) report(alone, both *result) {

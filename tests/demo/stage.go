@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +11,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"skep/internal/hub"
+	"skep/tests/watch"
 )
 
 const (
@@ -168,26 +167,13 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// An actor is a process that goes on. Its lock guards text.
+// An actor is a process that goes on.
 type actor struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	lock sync.Mutex
-	text bytes.Buffer
-}
-
-func (a *actor) Write(b []byte) (int, error) {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.text.Write(b)
-}
-
-func (a *actor) output() string {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.text.String()
+	watch.Text // what it said
 }
 
 // start gives the process a group of its own, so that Ctrl-C is this program's
@@ -228,14 +214,14 @@ func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error
 		case <-late:
 			err = fmt.Errorf("%w after %v", err, limit)
 		}
-		return fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(a.output()))
+		return fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(a.String()))
 	}
 }
 
 func (a *actor) says(ctx context.Context, pattern string, limit time.Duration) (words []string, err error) {
 	want := regexp.MustCompile(pattern)
 	err = a.poll(ctx, limit, func() error {
-		if words = want.FindStringSubmatch(a.output()); words == nil {
+		if words = want.FindStringSubmatch(a.String()); words == nil {
 			return errors.New("no join line")
 		}
 		return nil

@@ -11,31 +11,19 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
-// An actor is a process that goes on: a hub or an agent. Its lock guards text.
+// An actor is a process that goes on: a hub or an agent.
 type actor struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 
-	lock sync.Mutex
-	text bytes.Buffer
-}
-
-func (a *actor) Write(b []byte) (int, error) {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.text.Write(b)
-}
-
-func (a *actor) output() string {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.text.String()
+	watch.Text // what it said
 }
 
 // start brings up an actor in a process group of its own.
@@ -70,8 +58,8 @@ func (a *actor) running() bool {
 func (a *actor) says(pattern string, limit time.Duration) ([]string, error) {
 	want := regexp.MustCompile(pattern)
 	var found []string
-	err := poll(limit, func() error {
-		if found = want.FindStringSubmatch(a.output()); found != nil {
+	err := watch.Poll(limit, func() error {
+		if found = want.FindStringSubmatch(a.String()); found != nil {
 			return nil
 		}
 		return fmt.Errorf("%s did not say %s", a.name, pattern)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"skep/tests/watch"
 )
 
 // A cluster is a hub with an agent of its own, called "here", and one more
@@ -92,7 +94,7 @@ func (c *cluster) nodes() ([]node, error) {
 
 // sees waits until exactly the named nodes are up.
 func (c *cluster) sees(names ...string) error {
-	return poll(later, func() error {
+	return watch.Poll(later, func() error {
 		list, err := c.nodes()
 		if err != nil {
 			return err

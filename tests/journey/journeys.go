@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
 func journeys() []journey {
@@ -48,6 +50,11 @@ func usage(s *stage) {
 	wrong(2, []string{"usage: skep exec"}, "exec", "--on", "all")
 	wrong(2, []string{"usage: skep run"}, "run")
 	wrong(2, []string{"help"}, "frobnicate")
+	wrong(2, []string{"HOST:PORT"}, "up", "--listen", "nowhere")
+	wrong(2, []string{"HOST:PORT"}, "up", "--advertise", "nowhere")
+	wrong(2, []string{"name of a node"}, "nodes", "--remove", "")
+	wrong(126, []string{"can't be run"}, "run", "--", "/")
+	wrong(127, []string{"can't be run"}, "run", "--", "nowhere/master")
 	wrong(3, []string{"skep up"}, "nodes", "--state", "nowhere")
 	wrong(3, []string{"skep up"}, "exec", "--state", "nowhere", "--", s.program("glibc/hello"))
 	wrong(3, []string{"127.0.0.1:1"}, "join", "127.0.0.1:1", "--state", "alone", "--token", someToken)
@@ -105,6 +112,15 @@ func whole(s *stage) {
 			return c.wantExec("node="+name, 0, "a b| \"c\\ |ä|\n", "/bin/busybox", "printf", "%s|%s|%s|\n", "a b", ` "c\ `, "ä")
 		})
 	}
+	selections(c, hello)
+	s.step("the second agent stops when asked to", func() error { return stopSecond(c) })
+	s.step("and is no longer up", func() error { return c.sees("here") })
+	s.step("the hub stops when asked to", func() error { return s.down(c.hub) })
+}
+
+// selections: which nodes run a program that prints a line and ends with 7.
+func selections(c *cluster, hello string) {
+	s := c.s
 	s.step("hello on any", func() error { return c.wantExec("any", 7, "hello, world\n", hello) })
 	s.step("hello on all, each line with its node", func() error {
 		o, err := c.exec("", "all", hello)
@@ -132,9 +148,6 @@ func whole(s *stage) {
 		}
 		return o.want(2, "", "colour=red")
 	})
-	s.step("the second agent stops when asked to", func() error { return stopSecond(c) })
-	s.step("and is no longer up", func() error { return c.sees("here") })
-	s.step("the hub stops when asked to", func() error { return s.down(c.hub) })
 }
 
 // stopSecond: Wine turns no signal into a console event, so there it is killed.
@@ -234,7 +247,7 @@ func hubKilled(s *stage, c *cluster) {
 	s.step("its user learns that the hub died", func() error {
 		code, err := run.ends(soon)
 		if err == nil && code != 3 {
-			err = fmt.Errorf("exit code %d, output %q", code, run.output())
+			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
@@ -247,7 +260,7 @@ func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run, poll(soon, func() error {
+	return run, watch.Poll(soon, func() error {
 		if len(processesWith(marker)) < 2 { // one is skep exec
 			return fmt.Errorf("no process has the argument %s", marker)
 		}
@@ -256,7 +269,7 @@ func (s *stage) sleeper(c *cluster, node, marker string) (*actor, error) {
 }
 
 func gone(marker string) error {
-	return poll(soon, func() error {
+	return watch.Poll(soon, func() error {
 		if left := processesWith(marker); len(left) > 0 {
 			return fmt.Errorf("processes %v have the argument %s", left, marker)
 		}
@@ -277,8 +290,8 @@ func killed(s *stage) {
 	c.second.signal(syscall.SIGKILL)
 	s.step("its user learns that the agent died", func() error {
 		code, err := run.ends(soon)
-		if err == nil && (code != 3 || !strings.Contains(run.output(), "second")) {
-			err = fmt.Errorf("exit code %d, output %q", code, run.output())
+		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
+			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})

@@ -15,7 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
+
+	"skep/internal/tap"
 )
 
 // A journey is a story in steps; every step is a test.
@@ -62,7 +63,7 @@ func main() {
 		}
 		defer stopWine(o)
 	}
-	t := &tap{}
+	t := &tap.Report{Out: os.Stdout}
 	list := journeys()
 	if o.kill {
 		list = troubles()
@@ -72,8 +73,8 @@ func main() {
 			walk(o, t, j)
 		}
 	}
-	fmt.Printf("1..%d\n", t.count)
-	if t.failed > 0 {
+	t.Plan()
+	if t.Failed > 0 {
 		stopWine(o)
 		os.Exit(1)
 	}
@@ -81,7 +82,7 @@ func main() {
 
 // walk gives the journey a stage of its own and clears it afterwards. A step
 // whose failure makes the rest senseless ends the journey by a panic with stop.
-func walk(o options, t *tap, j journey) {
+func walk(o options, t *tap.Report, j journey) {
 	s := newStage(o, t, j.name)
 	defer s.close()
 	defer func() {
@@ -90,20 +91,4 @@ func walk(o options, t *tap, j journey) {
 		}
 	}()
 	j.walk(s)
-}
-
-// tap counts what it prints.
-type tap struct{ count, failed int }
-
-func (t *tap) result(name string, err error) {
-	t.count++
-	if err == nil {
-		fmt.Printf("ok %d - %s\n", t.count, name)
-		return
-	}
-	t.failed++
-	fmt.Printf("not ok %d - %s\n", t.count, name)
-	for line := range strings.Lines(err.Error()) {
-		fmt.Printf("# %s\n", strings.TrimRight(line, "\r\n"))
-	}
 }

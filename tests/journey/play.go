@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skep/internal/hub"
+	"skep/tests/watch"
 )
 
 // A play is one run of the master on a cluster, and what the hub tells of it.
@@ -71,7 +72,7 @@ func (p *play) count(node, state string, since time.Time) (n int) {
 // under waits until every node has done a call and is at work again: there is
 // something to lose then.
 func (p *play) under(nodes ...string) error {
-	return poll(later, func() error {
+	return watch.Poll(later, func() error {
 		for _, node := range nodes {
 			if p.count(node, hub.CallDone, time.Time{}) == 0 {
 				return fmt.Errorf("node %s has done no call", node)
@@ -83,7 +84,7 @@ func (p *play) under(nodes ...string) error {
 
 // again waits until a call that was on node is queued again.
 func (p *play) again(node string, since time.Time, limit time.Duration) error {
-	return poll(limit, func() error {
+	return watch.Poll(limit, func() error {
 		if p.count(node, hub.CallRequeued, since) == 0 {
 			return fmt.Errorf("no call of node %s was queued again within %v: %s", node, limit, p.story())
 		}
@@ -110,7 +111,7 @@ func (p *play) right(nodes ...string) error {
 	if err != nil {
 		return fmt.Errorf("%w%s", err, p.story())
 	}
-	said := p.run.output()
+	said := p.run.String()
 	if code != 0 || !strings.Contains(said, fmt.Sprintf("%d right", p.calls)) {
 		return fmt.Errorf("exit code %d%s", code, p.story())
 	}
@@ -146,7 +147,7 @@ func (s *stage) plays(pid int) bool {
 
 // idle waits until no node has a worker.
 func (c *cluster) idle(limit time.Duration) error {
-	return poll(limit, func() error {
+	return watch.Poll(limit, func() error {
 		for _, node := range []string{"here", "second"} {
 			if left := c.workers(node); len(left) > 0 {
 				return fmt.Errorf("node %s still has the processes %v", node, describe(left))

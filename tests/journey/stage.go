@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"skep/internal/tap"
 )
 
 // Patience: nothing here takes long on a quiet machine; two busy cores may.
 const (
 	soon  = 20 * time.Second
 	later = 60 * time.Second
-	tick  = 20 * time.Millisecond
 )
 
 var stop = errors.New("the journey can't go on")
@@ -23,13 +24,13 @@ var stop = errors.New("the journey can't go on")
 // A stage is what one journey has: a directory, and the processes in it.
 type stage struct {
 	o      options
-	tap    *tap
+	tap    *tap.Report
 	name   string
 	dir    string
 	actors []*actor
 }
 
-func newStage(o options, t *tap, name string) *stage {
+func newStage(o options, t *tap.Report, name string) *stage {
 	// The path of a socket has at most 107 bytes, so build/ may be too deep.
 	dir, err := os.MkdirTemp("", "skep-journey-")
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *stage) step(name string, test func() error) bool {
 	if err != nil {
 		err = fmt.Errorf("%w%s", err, s.said())
 	}
-	s.tap.result(s.name+": "+name, err)
+	s.tap.Ok(s.name+": "+name, err)
 	return err == nil
 }
 
@@ -74,7 +75,7 @@ func (s *stage) must(name string, test func() error) {
 func (s *stage) said() string {
 	var out strings.Builder
 	for _, a := range s.actors {
-		text := a.output()
+		text := a.String()
 		if len(text) > 1500 {
 			text = text[len(text)-1500:]
 		}
@@ -93,18 +94,6 @@ func (s *stage) tmp() string { return s.path("tmp") }
 func (s *stage) program(name string) string { return filepath.Join(s.o.programs, name) }
 
 func (s *stage) skep() string { return filepath.Join(s.o.bin, "skep") }
-
-// poll asks until test is content, and returns its last complaint otherwise.
-func poll(limit time.Duration, test func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
-		err := test()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(tick)
-	}
-}
 
 // processesWith lists the processes that have word among their arguments.
 func processesWith(word string) []int {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
 // What the agents and the hub promise, and what two busy cores may add to it.
@@ -52,7 +54,7 @@ func (c *cluster) begins(calls, milliseconds int) *play {
 
 // strikes gives a signal to all workers of a node that are at work now.
 func (c *cluster) strikes(node string, sig syscall.Signal) error {
-	return poll(soon, func() error {
+	return watch.Poll(soon, func() error {
 		hit := 0
 		for _, pid := range c.workers(node) {
 			if isWorker(pid) && syscall.Kill(pid, sig) == nil {
@@ -131,7 +133,7 @@ func masterKilled(s *stage) {
 	c := s.whole()
 	p := c.begins(40, 1000)
 	s.step("its calls have left data on both nodes", func() error {
-		return poll(soon, func() error {
+		return watch.Poll(soon, func() error {
 			here, second := leftIn(c.state), leftIn(s.path("second"))
 			if here == nil || second == nil {
 				return fmt.Errorf("here: %v, second: %v", here, second)
@@ -152,7 +154,7 @@ func masterKilled(s *stage) {
 		return err
 	})
 	s.step("the lease ends: no worker remains after 5 seconds", func() error { return c.idle(lease + margin) })
-	s.step("and nothing of its data", func() error { return poll(lease, c.empty) })
+	s.step("and nothing of its data", func() error { return watch.Poll(lease, c.empty) })
 	s.step("the nodes are there for the next run", func() error {
 		next, err := c.play(4, 1)
 		if err != nil {

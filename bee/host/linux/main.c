@@ -78,7 +78,8 @@ static void write_report(u32 status)
 	fd = open(options.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 		  0644);
 	if (fd < 0 || write(fd, text, len) != (s64)len)
-		bee_os_message("the report file cannot be written");
+		bee_os_message("the report could not be written; give --report "
+			       "a file that can be created");
 	if (fd >= 0)
 		close(fd);
 }
@@ -190,7 +191,7 @@ static int child(void)
 	lin_timer_run();
 }
 
-static int list(void)
+static void list(void)
 {
 	u32 nr;
 
@@ -198,7 +199,25 @@ static int list(void)
 		if (abi_syscall_name(nr))
 			printf("%u %s %s\n", nr, abi_syscall_name(nr),
 			       abi_syscall_route(nr));
-	return 0;
+}
+
+/* What answers without a program. A full disk shows when all is flushed. */
+static int answer(void)
+{
+	int code = 0;
+
+	if (options.help)
+		fputs(bee_usage, stdout);
+	else if (options.version)
+		printf("bee %s (Linux)\n", BEE_VERSION);
+	else if (options.list)
+		list();
+	else
+		code = lin_probe();
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	bee_os_message("standard output can't be written");
+	return 1;
 }
 
 int main(int argc, char **argv)
@@ -210,13 +229,7 @@ int main(int argc, char **argv)
 		bee_os_message(why);
 		return code;
 	}
-	if (options.help)
-		return fputs(bee_usage, stdout) < 0;
-	if (options.version)
-		return printf("bee %s (Linux)\n", BEE_VERSION) < 0;
-	if (options.list)
-		return list();
-	if (options.probe)
-		return lin_probe();
+	if (options.help || options.version || options.list || options.probe)
+		return answer();
 	return options.child ? child() : lin_parent(argv, &options);
 }

@@ -256,7 +256,7 @@ static int run_child(void)
 	return code;
 }
 
-static int list_syscalls(void)
+static void list_syscalls(void)
 {
 	u32 nr;
 
@@ -264,7 +264,25 @@ static int list_syscalls(void)
 		if (abi_syscall_name(nr))
 			printf("%u\t%s\t%s\n", nr, abi_syscall_name(nr),
 			       abi_syscall_route(nr));
-	return 0;
+}
+
+/* What answers without a program. A full disk shows when all is flushed. */
+static int answer(void)
+{
+	int code = 0;
+
+	if (options.help)
+		fputs(bee_usage, stdout);
+	else if (options.version)
+		puts("bee " BEE_VERSION);
+	else if (options.list)
+		list_syscalls();
+	else
+		code = bee_probe();
+	if (!fflush(stdout))
+		return code;
+	bee_os_message("standard output can't be written");
+	return 1;
 }
 
 /* Called by mingw's start code, which declares it nowhere. */
@@ -286,16 +304,12 @@ int wmain(int argc, WCHAR **wide)
 		bee_os_message(why);
 		return code;
 	}
-	if (options.help)
-		return fputs(bee_usage, stdout) < 0;
-	if (options.version)
-		return puts("bee " BEE_VERSION) < 0;
-	if (options.list)
-		return list_syscalls();
+	if (options.help || options.version || options.list)
+		return answer();
 	if (bee_root_set(options.root))
 		return refuse("--root is no directory that can be used",
 			      GetLastError());
 	if (options.probe)
-		return bee_probe();
+		return answer();
 	return options.child ? run_child() : bee_parent_run(&options);
 }

@@ -11,31 +11,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "bee/rewrite/rewrite.h"
+#include "native.h"
 #include "tests/tap.h"
 
-struct native_cpu {
-	u64 gpr[16];
-	u64 flags, fs, gs, code, rest[8];
-};
-extern struct native_cpu native_cpu;
-extern u8 native_vectors[16384];
-void native_run(void);
-void native_exit(void);
-void native_entry(void);
-void native_cpu_entry(void);
-
-#define ARITH_FLAGS 0x8d5
-#define TEXT 0x50000000ULL
-#define STUBS 0x51000000ULL
-#define STACK 0x10000000ULL
-#define TP 0x20000000ULL
 #define BOTH (TP + STACK) /* fs: relative to the stack pointer */
 #define HALF 0x40000
 
 static u8 memory_before[3][2 * HALF], memory_native[3][2 * HALF];
 static const u64 region[3] = {STACK, TP, BOTH};
-static u8 teb[8192] __attribute__((aligned(4096)));
 static u32 seed = 12345;
 /* The snippet has no fs: operand with registers: the canary's slot is exact. */
 static int absolute;
@@ -55,11 +38,6 @@ static void *map_at(u64 addr, u64 len, int prot)
 	if (p != (void *)addr)
 		abort();
 	return p;
-}
-
-static u8 *at(u64 addr)
-{
-	return (u8 *)(uintptr_t)addr;
 }
 
 static void load_memory(u8 from[3][2 * HALF])
@@ -95,41 +73,7 @@ static void put64(u64 v)
 	out += 8;
 }
 
-static struct bee_site sites[64];
-static struct bee_stub_pc pcs[512];
-static u8 marks[4096];
 static struct bee_rewrite last;
-
-static int rewrite(u64 len, struct bee_rewrite *rw)
-{
-	memset(marks, 0, sizeof(marks));
-	*rw = (struct bee_rewrite){
-		.text = {{at(TEXT), TEXT, len}},
-		.texts = 1,
-		.entry = TEXT,
-		.stubs = at(STUBS),
-		.stubs_addr = STUBS,
-		.stubs_len = 4096,
-		.site = sites,
-		.sites_max = 64,
-		.pc = pcs,
-		.pcs_max = 512,
-		.marks = marks,
-	};
-	for (int i = 0; i < SKEP_SLOT_COUNT; i++)
-		rw->slot[i] = SKEP_TEB_SLOT_BASE + 8 * i;
-	return bee_rewrite(rw);
-}
-
-static void set_slots(void)
-{
-	u64 *slot = (u64 *)(teb + SKEP_TEB_SLOT_BASE);
-
-	slot[SKEP_SLOT_TP] = TP;
-	memcpy(&slot[SKEP_SLOT_CANARY], at(TP + 0x28), 8);
-	slot[SKEP_SLOT_ENTRY] = (u64)(uintptr_t)native_entry;
-	slot[SKEP_SLOT_CPU_ENTRY] = (u64)(uintptr_t)native_cpu_entry;
-}
 
 static void run_once(const struct native_cpu *start, u64 fs, const u8 *vectors)
 {

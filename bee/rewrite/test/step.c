@@ -14,31 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bee/rewrite/rewrite.h"
+#include "native.h"
 #include "tests/tap.h"
 
-struct native_cpu {
-	u64 gpr[16];
-	u64 flags, fs, gs, code, rest[8];
-};
-extern struct native_cpu native_cpu;
-extern u8 native_vectors[16384];
-void native_run(void);
-void native_exit(void);
-void native_entry(void);
-void native_cpu_entry(void);
-
-#define TEXT 0x50000000ULL
-#define STUBS 0x51000000ULL
-#define STACK 0x10000000ULL
-#define TP 0x20000000ULL
 #define ROOM 0x10000
 #define STEPS_MAX 2000
 
-static u8 teb[8192] __attribute__((aligned(4096)));
-static struct bee_site sites[64];
-static struct bee_stub_pc pcs[512];
-static u8 marks[4096];
 static struct user_regs_struct seen[4096];
 static u8 known[4096];
 
@@ -95,32 +76,12 @@ static u64 put_text(const struct snippet *s)
 	return s->len + 10;
 }
 
-static int rewrite(u64 len, struct bee_map *map)
+static int rewritten(u64 len, struct bee_map *map)
 {
-	struct bee_rewrite rw = {
-		.text = {{(u8 *)TEXT, TEXT, len}},
-		.texts = 1,
-		.entry = TEXT,
-		.stubs = (u8 *)STUBS,
-		.stubs_addr = STUBS,
-		.stubs_len = 4096,
-		.site = sites,
-		.sites_max = 64,
-		.pc = pcs,
-		.pcs_max = 512,
-		.marks = marks,
-	};
-	u64 slot[SKEP_SLOT_COUNT] = {0};
+	struct bee_rewrite rw;
 
-	memset(marks, 0, sizeof(marks));
-	for (int i = 0; i < SKEP_SLOT_COUNT; i++)
-		rw.slot[i] = SKEP_TEB_SLOT_BASE + 8 * i;
-	slot[SKEP_SLOT_TP] = TP;
-	memcpy(&slot[SKEP_SLOT_CANARY], (u8 *)TP + 0x28, 8);
-	slot[SKEP_SLOT_ENTRY] = (u64)native_entry;
-	slot[SKEP_SLOT_CPU_ENTRY] = (u64)native_cpu_entry;
-	memcpy(teb + SKEP_TEB_SLOT_BASE, slot, sizeof(slot));
-	if (bee_rewrite(&rw)) {
+	set_slots();
+	if (rewrite(len, &rw)) {
 		printf("# %s\n", rw.why);
 		return -1;
 	}
@@ -197,7 +158,7 @@ static int agrees(const struct snippet *s, struct user_regs_struct *r)
 		if (*reg_of(r, i) != *reg_of(want, i))
 			return 0;
 	}
-	return system_call || !((r->eflags ^ want->eflags) & 0x8d5);
+	return system_call || !((r->eflags ^ want->eflags) & ARITH_FLAGS);
 }
 
 /* map NULL: record; else compare. Steps compared, or negative. */
@@ -241,7 +202,7 @@ static void step(const struct snippet *s)
 
 	memset(known, 0, sizeof(known));
 	trace(s, start(TP), 0);
-	if (rewrite(len, &map)) {
+	if (rewritten(len, &map)) {
 		tap_ok(0, "%s: rewritten", s->name);
 		return;
 	}

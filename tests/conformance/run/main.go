@@ -14,11 +14,15 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+
+	"skep/internal/tap"
 )
 
 type options struct {
@@ -78,30 +82,20 @@ func run(o options) (int, error) {
 		return 1, err
 	}
 	defer sub.stop()
-	fmt.Printf("1..%d\n", len(cases))
-	failed := 0
-	for i, c := range cases {
-		failed += verdict(i+1, c, judge(o, sub, c, table[c.name]))
+	report := tap.Report{Out: os.Stdout}
+	for _, c := range cases {
+		switch r := judge(o, sub, c, table[c.name]); {
+		case r.skip != "":
+			report.Skip(c.name, r.skip)
+		case len(r.why) > 0:
+			report.Ok(c.name, errors.New(strings.Join(r.why, "\n")))
+		default:
+			report.Ok(c.name, nil)
+		}
 	}
-	if failed > 0 {
+	report.Plan()
+	if report.Failed > 0 {
 		return 1, nil
 	}
 	return 0, nil
-}
-
-// verdict prints one TAP line with its details; 1 when it is a failure.
-func verdict(number int, c testCase, r result) int {
-	switch {
-	case r.skip != "":
-		fmt.Printf("ok %d - %s # SKIP %s\n", number, c.name, r.skip)
-	case len(r.why) == 0:
-		fmt.Printf("ok %d - %s\n", number, c.name)
-	default:
-		fmt.Printf("not ok %d - %s\n", number, c.name)
-		for _, line := range r.why {
-			fmt.Printf("# %s\n", line)
-		}
-		return 1
-	}
-	return 0
 }

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
 // hostile lets strangers at the ports of jobs that are at work.
@@ -34,21 +36,21 @@ func (b *bench) strangers(m mpi) {
 	defer j.kill()
 	pids, err := j.ranks(2)
 	if err == nil {
-		err = poll(soon, func() error { return b.counters(pids) })
+		err = watch.Poll(soon, func() error { return b.counters(pids) })
 	}
 	if err != nil {
-		b.ok(m.name+": a job to attack", err)
+		b.Ok(m.name+": a job to attack", err)
 		return
 	}
 	list, err := b.endpointsOf(pids)
 	if err == nil {
 		err = storm(list, variable(pids[0], "SKEP_O2G_SECRET"))
 	}
-	b.ok(m.name+": strangers with garbage, silence or a false proof don't get in", err)
-	b.ok(m.name+": strangers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
-	b.ok(m.name+": the job goes on meanwhile", b.unmoved(list, pids))
+	b.Ok(m.name+": strangers with garbage, silence or a false proof don't get in", err)
+	b.Ok(m.name+": strangers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
+	b.Ok(m.name+": the job goes on meanwhile", b.unmoved(list, pids))
 	err = os.WriteFile(stop, nil, 0o644)
-	b.ok(m.name+": and ends well, with its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
+	b.Ok(m.name+": and ends well, with its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
 }
 
 func (b *bench) endpointsOf(pids []int) ([]endpoint, error) {
@@ -159,7 +161,7 @@ func reports(address string) error {
 // unmoved: both have sent and received more since, have one peer as before,
 // and counted strangers.
 func (b *bench) unmoved(before []endpoint, pids []int) error {
-	return poll(soon, func() error {
+	return watch.Poll(soon, func() error {
 		after, err := b.endpointsOf(pids)
 		if err != nil {
 			return err
@@ -193,9 +195,9 @@ func (b *bench) kills(n int) {
 		if err == nil {
 			err = b.left()
 		}
-		b.ok(fmt.Sprintf("%s: random kill %d", m.name, i+1), err)
+		b.Ok(fmt.Sprintf("%s: random kill %d", m.name, i+1), err)
 	}
-	b.note("in %d of %d jobs a survivor said why before its launcher ended it", said, n)
+	b.Note("in %d of %d jobs a survivor said why before its launcher ended it", said, n)
 }
 
 // killOne also tells whether a survivor got to say that it lost its peer.
@@ -223,7 +225,7 @@ func (b *bench) killOne(m mpi) (heard bool, err error) {
 	if err == nil {
 		err = b.gone(pids)
 	}
-	text := j.output()
+	text := j.String()
 	return strings.Contains(text, "reset by peer") || strings.Contains(text, "MPI_ERR"), err
 }
 
@@ -243,7 +245,7 @@ func (b *bench) left() error {
 			return err
 		}
 	}
-	return poll(soon, func() error { return sockets(firstPort, lastPort) })
+	return watch.Poll(soon, func() error { return sockets(firstPort, lastPort) })
 }
 
 // sockets finds one on such a port that is open: 06 is TIME_WAIT, which is the

@@ -18,11 +18,11 @@ import (
 // hosts runs jobs on several hosts, near ones and distant ones.
 func (b *bench) hosts() error {
 	if os.Getuid() != 0 {
-		b.skip("hosts", "network namespaces need root")
+		b.Skip("hosts", "network namespaces need root")
 		return nil
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		b.skip("hosts", "this kernel has no tunnel devices: "+err.Error())
+		b.Skip("hosts", "this kernel has no tunnel devices: "+err.Error())
 		return nil
 	}
 	for _, delay := range []time.Duration{0, 20 * time.Millisecond} {
@@ -41,8 +41,8 @@ func (b *bench) onWire(w *wire.Wire) {
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2", w.Shell, w.Host(1), w.Host(2))
 	for _, m := range []mpi{b.mpich(), b.openmpi()} {
 		j := b.mpirun(m, both, "talk")
-		b.ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), heard(j, 10))
-		b.ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.secrecy(m, both))
+		b.Ok(fmt.Sprintf("%s: %s: two hosts talk and report", far, m.name), heard(j, 10))
+		b.Ok(fmt.Sprintf("%s: %s: the secret is on no command line", far, m.name), b.secrecy(m, both))
 		b.credit(m, both, fmt.Sprintf("%s: %s: ", far, m.name))
 	}
 	if w.Delay == 0 {
@@ -68,18 +68,18 @@ func (b *bench) credit(m mpi, options, name string) {
 	}
 	j := run("2000000")
 	err := j.ends(later, 0, "2 of 2 ranks reported")
-	if err == nil && strings.Contains(j.output(), "beyond credit") {
+	if err == nil && strings.Contains(j.String(), "beyond credit") {
 		err = errors.New("it was asked for:\n" + j.tail())
 	}
-	b.ok(name+"2 MB within credit go at once", err)
-	b.note("%s%s", name, timed(j))
+	b.Ok(name+"2 MB within credit go at once", err)
+	b.Note("%s%s", name, timed(j))
 	j = run("8000000")
-	b.ok(name+"8 MB beyond credit are asked for once", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
-	b.note("%s%s", name, timed(j))
+	b.Ok(name+"8 MB beyond credit are asked for once", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
+	b.Note("%s%s", name, timed(j))
 }
 
 func timed(j *job) string {
-	for line := range strings.Lines(j.output()) {
+	for line := range strings.Lines(j.String()) {
 		if text, found := strings.CutPrefix(line, "# "); found {
 			return strings.TrimSpace(text)
 		}
@@ -136,17 +136,17 @@ func (b *bench) ways(w *wire.Wire) {
 	text := fmt.Sprintf("# two\n%s:1\n%s:1\n", w.Host(1), w.Host(2))
 	err := os.WriteFile(file, []byte(text), 0o644)
 	j := b.mpirun(m, fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
-	b.ok("a host file", errors.Join(err, heard(j, 10)))
+	b.Ok("a host file", errors.Join(err, heard(j, 10)))
 
 	file = filepath.Join(b.tmp, "slots")
 	text = fmt.Sprintf("%s slots=1\n%s slots=1\n", w.Host(1), w.Host(2))
 	err = os.WriteFile(file, []byte(text), 0o644)
 	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
-	b.ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
+	b.Ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
 
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", w.Shell, w.Host(1), w.Host(2))
 	j = b.mpirun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
-	b.ok("an interface by its network, and ports", b.listening(j, w.Net, 7700, 7707))
+	b.Ok("an interface by its network, and ports", b.listening(j, w.Net, 7700, 7707))
 	j = b.mpirun(m, both+"--iface nothing0", "talk")
 	status, err := j.end(later)
 	if err == nil && status == 0 {
@@ -155,7 +155,7 @@ func (b *bench) ways(w *wire.Wire) {
 	if err == nil {
 		err = j.said("nothing0")
 	}
-	b.ok("an interface that is missing is named", err)
+	b.Ok("an interface that is missing is named", err)
 
 	four := fmt.Sprintf("--launcher %s --hosts %s:2,%s:2 -n 4 ", w.Shell, w.Host(1), w.Host(2))
 	some := b.mpirun(m, four, "talk")
@@ -165,8 +165,8 @@ func (b *bench) ways(w *wire.Wire) {
 	if err == nil && (some.messages() == 0 || some.messages() >= all.messages()) {
 		err = fmt.Errorf("%d messages, %d with --no-shm", some.messages(), all.messages())
 	}
-	b.ok("MPICH: ranks of one host use shared memory unless --no-shm", err)
-	b.note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.messages(), all.messages())
+	b.Ok("MPICH: ranks of one host use shared memory unless --no-shm", err)
+	b.Note("4 ranks on 2 hosts: %d messages, %d with --no-shm", some.messages(), all.messages())
 }
 
 // listening: the endpoints have addresses of that network and ports within
@@ -213,12 +213,12 @@ func (b *bench) step() {
 	}
 	state := filepath.Join(b.tmp, "state")
 	j := run(state, "77", "talk")
-	b.ok("the ranks of a step find each other", j.ends(later, 0, "rank 0 pid", "rank 1 pid"))
+	b.Ok("the ranks of a step find each other", j.ends(later, 0, "rank 0 pid", "rank 1 pid"))
 	info, err := os.Stat(filepath.Join(state, "o2g.key"))
 	if err == nil && info.Mode().Perm() != 0o600 {
 		err = fmt.Errorf("its mode is %v", info.Mode())
 	}
-	b.ok("the key that steps' secrets come from is the user's alone", err)
+	b.Ok("the key that steps' secrets come from is the user's alone", err)
 
 	j = run(state, "78", "traffic")
 	pids, err := j.ranks(2)
@@ -227,8 +227,8 @@ func (b *bench) step() {
 	}
 	j.kill()
 	_, _ = j.end(soon)
-	b.ok("they share a secret and listen where others reach them", err)
-	b.ok("nothing of a step is left when it is killed", b.gone(pids))
+	b.Ok("they share a secret and listen where others reach them", err)
+	b.Ok("nothing of a step is left when it is killed", b.gone(pids))
 }
 
 func (b *bench) stepLooks(pids []int) error {

@@ -11,9 +11,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"skep/tests/watch"
 )
 
 // An mpi is one that jobs run on, and the program that was built for it.
@@ -34,20 +35,7 @@ type job struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	lock sync.Mutex
-	text strings.Builder
-}
-
-func (j *job) Write(p []byte) (int, error) {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *job) output() string {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	return j.text.String()
+	watch.Text // what it said
 }
 
 // environment lets Open MPI run for root, more ranks than cores; what this
@@ -117,7 +105,7 @@ func (j *job) kill() {
 }
 
 func (j *job) tail() string {
-	lines := strings.Split(strings.TrimSpace(j.output()), "\n")
+	lines := strings.Split(strings.TrimSpace(j.String()), "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
@@ -135,7 +123,7 @@ func (j *job) ends(limit time.Duration, status int, words ...string) error {
 
 func (j *job) said(words ...string) error {
 	for _, w := range words {
-		if !strings.Contains(j.output(), w) {
+		if !strings.Contains(j.String(), w) {
 			return fmt.Errorf("it did not say %q:\n%s", w, j.tail())
 		}
 	}
@@ -144,16 +132,16 @@ func (j *job) said(words ...string) error {
 
 // says waits until it has said each of the words.
 func (j *job) says(words ...string) error {
-	return poll(soon, func() error { return j.said(words...) })
+	return watch.Poll(soon, func() error { return j.said(words...) })
 }
 
 var pidLine = regexp.MustCompile(`rank \d+ pid (\d+)`)
 
 // ranks waits until n ranks have said who they are.
 func (j *job) ranks(n int) (pids []int, err error) {
-	err = poll(soon, func() error {
+	err = watch.Poll(soon, func() error {
 		pids = nil
-		for _, m := range pidLine.FindAllStringSubmatch(j.output(), -1) {
+		for _, m := range pidLine.FindAllStringSubmatch(j.String(), -1) {
 			pid, _ := strconv.Atoi(m[1])
 			pids = append(pids, pid)
 		}
@@ -169,7 +157,7 @@ var overO2G = regexp.MustCompile(`(\d+) messages? over O2G`)
 
 // messages is what the closing line counts, 0 without one.
 func (j *job) messages() int {
-	if m := overO2G.FindStringSubmatch(j.output()); m != nil {
+	if m := overO2G.FindStringSubmatch(j.String()); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		return n
 	}
@@ -190,7 +178,7 @@ func alive(pid int) bool {
 // gone waits until none of the processes is there, and looks that skep o2g
 // status removes the pages of those that were killed.
 func (b *bench) gone(pids []int) error {
-	err := poll(soon, func() error {
+	err := watch.Poll(soon, func() error {
 		for _, pid := range pids {
 			if alive(pid) {
 				return fmt.Errorf("process %d is still there", pid)
@@ -203,7 +191,7 @@ func (b *bench) gone(pids []int) error {
 	}
 	// A process is called dead when its first thread is; the last one lets go
 	// of the page.
-	return poll(soon, func() error {
+	return watch.Poll(soon, func() error {
 		if _, err := b.ask("o2g", "status"); err != nil {
 			return err
 		}

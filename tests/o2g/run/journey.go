@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"skep/tests/watch"
 )
 
 func (b *bench) journey() {
@@ -43,16 +45,16 @@ func (b *bench) wrong() {
 	} {
 		j := b.start(environment(), "", append([]string{b.skep(), "mpirun"}, strings.Fields(c.line)...)...)
 		err := j.ends(soon, c.status, c.words...)
-		if lines := strings.Count(j.output(), "\n"); err == nil && lines != 1 {
+		if lines := strings.Count(j.String(), "\n"); err == nil && lines != 1 {
 			err = fmt.Errorf("%d lines instead of one:\n%s", lines, j.tail())
 		}
-		b.ok("wrong: "+c.name, err)
+		b.Ok("wrong: "+c.name, err)
 	}
 	empty := filepath.Join(b.tmp, "empty")
 	_ = os.Mkdir(empty, 0o755) // its absence would fail the check
 	j := b.start(environment("PATH="+empty), "", b.skep(), "mpirun", "--", m.app)
-	b.ok("wrong: no MPI anywhere", j.ends(soon, 1, "no MPI was found", "pip install mpich"))
-	b.ok("wrong: the provider is missing", b.homeless(m))
+	b.Ok("wrong: no MPI anywhere", j.ends(soon, 1, "no MPI was found", "pip install mpich"))
+	b.Ok("wrong: the provider is missing", b.homeless(m))
 }
 
 // poor is an MPI without libfabric, as far as its launcher says.
@@ -84,58 +86,58 @@ func (b *bench) goesWell(m mpi) {
 	if err == nil && j.messages() < 10 {
 		err = fmt.Errorf("%d messages were counted:\n%s", j.messages(), j.tail())
 	}
-	b.ok(m.name+": the closing line counts what went over O2G", err)
+	b.Ok(m.name+": the closing line counts what went over O2G", err)
 
 	j = b.mpirun(m, "--no-shm -n 2 --tcp", "talk")
-	b.ok(m.name+": --tcp says that nothing went over O2G", j.ends(later, 0, "on its own TCP; no message went over O2G"))
+	b.Ok(m.name+": --tcp says that nothing went over O2G", j.ends(later, 0, "on its own TCP; no message went over O2G"))
 
 	j = b.mpirun(m, "--quiet --no-shm -n 2", "talk")
 	err = j.ends(later, 0)
-	if err == nil && strings.Contains(j.output(), "skep:") {
+	if err == nil && strings.Contains(j.String(), "skep:") {
 		err = errors.New(j.tail())
 	}
-	b.ok(m.name+": --quiet leaves the closing line out", err)
+	b.Ok(m.name+": --quiet leaves the closing line out", err)
 
 	j = b.mpirun(m, "-n 1", "quiet")
-	b.ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
+	b.Ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
 	if m.prefix == b.mpich().prefix {
 		j = b.mpirun(m, "-n 2", "talk")
-		b.ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
+		b.Ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
 	}
 
 	// Open MPI 5.0's launcher does not pass the end of its input on.
 	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", m.app, "stdin"}
 	j = b.start(environment(), "one\ntwo\nend\n", args...)
-	b.ok(m.name+": rank 0 reads standard input", j.ends(later, 0, "rank 0 read 3 lines, the last: end"))
+	b.Ok(m.name+": rank 0 reads standard input", j.ends(later, 0, "rank 0 read 3 lines, the last: end"))
 	if m.prefix == b.mpich().prefix {
 		j = b.start(environment(), "one\ntwo\n", args...)
-		b.ok(m.name+": rank 0 sees the end of its input", j.ends(later, 0, "rank 0 read 2 lines, the last: two"))
+		b.Ok(m.name+": rank 0 sees the end of its input", j.ends(later, 0, "rank 0 read 2 lines, the last: two"))
 	}
 
 	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
-	b.ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
+	b.Ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
 
 	j = b.mpirun(m, "--no-shm -n 2", "leave")
 	// Its launcher may kill the other one meanwhile.
 	_, err = j.end(later)
-	b.ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.said("of 2 ranks reported", "over O2G")))
+	b.Ok(m.name+": a rank that exits without MPI_Finalize is counted", errors.Join(err, j.said("of 2 ranks reported", "over O2G")))
 
 	j = b.mpirun(m, "--no-shm -n 2", "processes")
 	err = j.ends(later, 0, "2 of 2 ranks reported")
-	if err == nil && strings.Contains(j.output(), "went wrong") {
+	if err == nil && strings.Contains(j.String(), "went wrong") {
 		err = errors.New(j.tail())
 	}
-	b.ok(m.name+": ranks fork, exec and call shells amid their traffic", err)
+	b.Ok(m.name+": ranks fork, exec and call shells amid their traffic", err)
 
 	j = b.start(environment(), "", b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
-	b.ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
+	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
 }
 
 func (b *bench) goesBadly(m mpi) {
-	b.ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", syscall.SIGINT, 130))
-	b.ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
-	b.ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGTERM, 130))
-	b.ok(m.name+": so does SIGKILL to skep", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
+	b.Ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", syscall.SIGINT, 130))
+	b.Ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
+	b.Ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGTERM, 130))
+	b.Ok(m.name+": so does SIGKILL to skep", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
 
 	j := b.mpirun(m, "--no-shm -n 2", "die")
 	pids, err := j.ranks(2)
@@ -153,7 +155,7 @@ func (b *bench) goesBadly(m mpi) {
 		err = b.gone(pids)
 	}
 	j.kill()
-	b.ok(m.name+": a rank that is killed ends the job, and is not counted", err)
+	b.Ok(m.name+": a rank that is killed ends the job, and is not counted", err)
 }
 
 // interrupt: a terminal sends Ctrl-C to all of its group, others to skep.
@@ -184,13 +186,13 @@ func (b *bench) status(m mpi) {
 	defer j.kill()
 	pids, err := j.ranks(2)
 	if err == nil {
-		err = poll(soon, func() error { return b.table(m, pids) })
+		err = watch.Poll(soon, func() error { return b.table(m, pids) })
 	}
-	b.ok(m.name+": skep o2g status lists both endpoints", err)
+	b.Ok(m.name+": skep o2g status lists both endpoints", err)
 	if len(pids) > 0 {
-		err = poll(soon, func() error { return b.counters(pids) })
+		err = watch.Poll(soon, func() error { return b.counters(pids) })
 	}
-	b.ok(m.name+": skep o2g status --json counts their messages", err)
+	b.Ok(m.name+": skep o2g status --json counts their messages", err)
 	if j.cmd.Process != nil {
 		_ = syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM)
 	}
@@ -206,14 +208,14 @@ func (b *bench) status(m mpi) {
 			}
 		}
 	}
-	b.ok(m.name+": skep o2g status lists none of them afterwards", err)
+	b.Ok(m.name+": skep o2g status lists none of them afterwards", err)
 }
 
 // ask runs skep to its end.
 func (b *bench) ask(words ...string) (string, error) {
 	j := b.start(environment(), "", append([]string{b.skep()}, words...)...)
 	err := j.ends(soon, 0)
-	return j.output(), err
+	return j.String(), err
 }
 
 func (b *bench) table(m mpi, pids []int) error {

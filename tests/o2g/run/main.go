@@ -16,14 +16,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"skep/internal/tap"
 )
 
 // A bench is what all checks share.
 type bench struct {
-	tap
+	tap.Report
 	build, tmp string
 	private    bool // /dev/shm and network are our own
 }
@@ -32,11 +33,10 @@ type bench struct {
 const (
 	soon  = time.Minute
 	later = 3 * time.Minute
-	tick  = 20 * time.Millisecond
 )
 
 func main() {
-	b := &bench{}
+	b := &bench{Report: tap.Report{Out: os.Stdout}}
 	flag.StringVar(&b.build, "build", "build", "where skep, its library and the MPIs are")
 	flag.Parse()
 	if err := b.alone(flag.Args()); err != nil {
@@ -47,8 +47,8 @@ func main() {
 		fmt.Println("Bail out!", err)
 		os.Exit(2)
 	}
-	fmt.Printf("1..%d\n", b.count)
-	if b.failed > 0 {
+	b.Plan()
+	if b.Failed > 0 {
 		os.Exit(1)
 	}
 }
@@ -98,39 +98,4 @@ func (b *bench) run(words []string) (err error) {
 		return fmt.Errorf("want journey, hosts, step, hostile or kills N, not %q", words)
 	}
 	return nil
-}
-
-// tap numbers checks.
-type tap struct{ count, failed int }
-
-func (t *tap) ok(name string, err error) {
-	t.count++
-	if err == nil {
-		fmt.Printf("ok %d - %s\n", t.count, name)
-		return
-	}
-	t.failed++
-	fmt.Printf("not ok %d - %s\n", t.count, name)
-	for line := range strings.Lines(err.Error()) {
-		fmt.Println("# " + strings.TrimRight(line, "\r\n"))
-	}
-}
-
-func (t *tap) skip(name, why string) {
-	t.count++
-	fmt.Printf("ok %d - %s # SKIP %s\n", t.count, name, why)
-}
-
-func (t *tap) note(format string, args ...any) { fmt.Printf("# "+format+"\n", args...) }
-
-// poll asks until test is content, and gives its last complaint otherwise.
-func poll(limit time.Duration, test func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
-		err := test()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(tick)
-	}
 }

@@ -89,4 +89,29 @@ __attribute__((unused)) static void finish(const char *what)
 	nothing_left();
 }
 
+/* ---- one program, several ways to do harm ---- */
+
+struct way {
+	const char *name;
+	void (*run)(void);
+};
+
+/* Goes the way that the command line names; a program's exit status. */
+__attribute__((unused)) static int go(const struct way *way, size_t ways,
+				      int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	alarm(patience(600));
+	for (size_t i = 0; i < ways; i++) {
+		if (strcmp(argv[1], way[i].name))
+			continue;
+		begin();
+		way[i].run();
+		finish(argv[1]);
+		return tap_done();
+	}
+	return 2;
+}
+
 #endif

@@ -479,25 +479,11 @@ static void buffers(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} way[] = {{"rings", rings},
-		   {"area", area},
-		   {"calls", calls},
-		   {"buffers", buffers}};
+	static const struct way way[] = {{"rings", rings},
+					 {"area", area},
+					 {"calls", calls},
+					 {"buffers", buffers}};
 
-	if (argc != 2)
-		return 2;
-	alarm(patience(600));
 	make_playground();
-	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
-		if (strcmp(argv[1], way[i].name))
-			continue;
-		begin();
-		way[i].run();
-		finish(argv[1]);
-		return tap_done();
-	}
-	return 2;
+	return go(way, sizeof(way) / sizeof(*way), argc, argv);
 }

@@ -37,9 +37,8 @@ struct bench {
 
 static uint8_t in[1 << 20];
 
-#define MAPPED                                                                 \
-	1000 /* IPv6 sockets that speak IPv4, beside AF_INET, AF_INET6         \
-	      */
+/* IPv6 sockets that speak IPv4, beside AF_INET and AF_INET6. */
+#define MAPPED 1000
 
 static void pair_of(int family, int end[2])
 {

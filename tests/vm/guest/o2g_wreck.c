@@ -525,24 +525,10 @@ static void traffic(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} way[] = {{"frames", frames},
-		   {"streams", streams},
-		   {"deaths", deaths},
-		   {"traffic", traffic}};
+	static const struct way way[] = {{"frames", frames},
+					 {"streams", streams},
+					 {"deaths", deaths},
+					 {"traffic", traffic}};
 
-	if (argc != 2)
-		return 2;
-	alarm(patience(600));
-	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
-		if (strcmp(argv[1], way[i].name))
-			continue;
-		begin();
-		way[i].run();
-		finish(argv[1]);
-		return tap_done();
-	}
-	return 2;
+	return go(way, sizeof(way) / sizeof(*way), argc, argv);
 }

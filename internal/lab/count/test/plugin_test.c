@@ -136,15 +136,36 @@ static void holds(const char *path, const char *want)
 		fprintf(stderr, "got:\n%swant:\n%s", got, want);
 }
 
-int main(void)
-{
-	char path[] = "/tmp/skep-count-XXXXXX";
-	char out[64], range[] = "range=libc:400007:40000a";
-	char at[] = "at=ffffffff81a00000";
-	char *argv[] = {out, range, at};
-	int fd = mkstemp(path);
+/* What the file holds: of a processor that went through, and of one inside. */
+#define THROUGH                                                                \
+	"skep-count 1\n"                                                       \
+	"0 lost 0\n"                                                           \
+	"0 3 times 3\n"                                                        \
+	"0 3 open 0\n"                                                         \
+	"0 3 user 10\n"                                                        \
+	"0 3 kernel 4\n"                                                       \
+	"0 3 restarts 1\n"                                                     \
+	"0 3 entries 4\n"                                                      \
+	"0 3 entry:ffffffff81a00000 4\n"                                       \
+	"0 3 entry:other 0\n"                                                  \
+	"0 3 range:libc 7\n"                                                   \
+	"0 3 restarts:libc 1\n"                                                \
+	"0 3 at:ffffffff81a00000 4\n"                                          \
+	"1 lost 1\n"
+#define INSIDE                                                                 \
+	"1 3 times 0\n"                                                        \
+	"1 3 open 1\n"                                                         \
+	"1 3 user 0\n"                                                         \
+	"1 3 kernel 0\n"                                                       \
+	"1 3 restarts 0\n"                                                     \
+	"1 3 entries 0\n"                                                      \
+	"1 3 entry:other 0\n"                                                  \
+	"1 3 range:libc 0\n"                                                   \
+	"1 3 restarts:libc 0\n"                                                \
+	"1 3 at:ffffffff81a00000 0\n"
 
-	snprintf(out, sizeof(out), "out=%s", path);
+static void refuses_all(void)
+{
 	refuses("out=");
 	refuses("range=x:1");
 	refuses("range=x:2:1");
@@ -153,11 +174,10 @@ int main(void)
 	refuses("at=0x10");
 	refuses("at=11112222333344445");
 	refuses("colour=red");
-	tap_ok(install("x86_64", 0, NULL) != 0, "refuses no file");
-	tap_ok(install("aarch64", 1, argv) != 0, "refuses another machine");
-	tap_ok(install("x86_64", 3, argv) == 0, "installs");
-	tap_ok(qemu_plugin_version == COUNT_PLUGIN_API, "states its revision");
+}
 
+static void counts(const char *path)
+{
 	translate(1, &code);
 	execute(0, 1);
 	for (int round = 0; round < 2; round++)
@@ -173,47 +193,27 @@ int main(void)
 	execute(1, 1);
 	execute(1, 5);
 	execute(1, 0);
-	holds(path, "skep-count 1\n"
-		    "0 lost 0\n"
-		    "0 3 times 3\n"
-		    "0 3 open 0\n"
-		    "0 3 user 10\n"
-		    "0 3 kernel 4\n"
-		    "0 3 restarts 1\n"
-		    "0 3 entries 4\n"
-		    "0 3 entry:ffffffff81a00000 4\n"
-		    "0 3 entry:other 0\n"
-		    "0 3 range:libc 7\n"
-		    "0 3 restarts:libc 1\n"
-		    "0 3 at:ffffffff81a00000 4\n"
-		    "1 lost 1\n"
-		    "end\n");
+	holds(path, THROUGH "end\n");
 	at_exit(1, NULL);
-	holds(path, "skep-count 1\n"
-		    "0 lost 0\n"
-		    "0 3 times 3\n"
-		    "0 3 open 0\n"
-		    "0 3 user 10\n"
-		    "0 3 kernel 4\n"
-		    "0 3 restarts 1\n"
-		    "0 3 entries 4\n"
-		    "0 3 entry:ffffffff81a00000 4\n"
-		    "0 3 entry:other 0\n"
-		    "0 3 range:libc 7\n"
-		    "0 3 restarts:libc 1\n"
-		    "0 3 at:ffffffff81a00000 4\n"
-		    "1 lost 1\n"
-		    "1 3 times 0\n"
-		    "1 3 open 1\n"
-		    "1 3 user 0\n"
-		    "1 3 kernel 0\n"
-		    "1 3 restarts 0\n"
-		    "1 3 entries 0\n"
-		    "1 3 entry:other 0\n"
-		    "1 3 range:libc 0\n"
-		    "1 3 restarts:libc 0\n"
-		    "1 3 at:ffffffff81a00000 0\n"
-		    "end\n");
+	holds(path, THROUGH INSIDE "end\n");
+}
+
+int main(void)
+{
+	char path[] = "/tmp/skep-count-XXXXXX";
+	char out[64], range[] = "range=libc:400007:40000a";
+	char at[] = "at=ffffffff81a00000";
+	char *argv[] = {out, range, at};
+	int fd = mkstemp(path);
+
+	snprintf(out, sizeof(out), "out=%s", path);
+	refuses_all();
+	tap_ok(install("x86_64", 0, NULL) != 0, "refuses no file");
+	tap_ok(install("aarch64", 1, argv) != 0, "refuses another machine");
+	tap_ok(install("x86_64", 3, argv) == 0, "installs");
+	tap_ok(qemu_plugin_version == COUNT_PLUGIN_API, "states its revision");
+
+	counts(path);
 	close(fd);
 	remove(path);
 	return tap_done();

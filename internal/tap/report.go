@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+
+package tap
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A Report writes what a Reader reads. Plan ends it.
+type Report struct {
+	Out    io.Writer
+	Failed int // tests so far
+	count  int
+}
+
+// Ok writes a test, which failed when err is not nil.
+func (r *Report) Ok(name string, err error) {
+	r.count++
+	if err == nil {
+		fmt.Fprintf(r.Out, "ok %d - %s\n", r.count, name)
+		return
+	}
+	r.Failed++
+	fmt.Fprintf(r.Out, "not ok %d - %s\n", r.count, name)
+	for line := range strings.Lines(err.Error()) {
+		r.Note("%s", strings.TrimRight(line, "\r\n"))
+	}
+}
+
+// Skip writes a test that was not made, and why.
+func (r *Report) Skip(name, why string) {
+	r.count++
+	fmt.Fprintf(r.Out, "ok %d - %s # SKIP %s\n", r.count, name, why)
+}
+
+// Note writes a line for people.
+func (r *Report) Note(format string, args ...any) {
+	fmt.Fprintf(r.Out, "# "+format+"\n", args...)
+}
+
+// Plan says how many tests there were.
+func (r *Report) Plan() { fmt.Fprintf(r.Out, "1..%d\n", r.count) }

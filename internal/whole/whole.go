@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+
+// Package whole replaces files at once: whoever looks, also after a crash, sees
+// the old file or all of the new one.
+package whole
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write makes name a file with these bytes and this mode. Where it fails the
+// file is what it was.
+func Write(name string, b []byte, mode os.FileMode) error {
+	err := write(name, b, mode)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", name, cause(err))
+	}
+	return nil
+}
+
+// cause is an error without the names of files that nobody asked for.
+func cause(err error) error {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}
+
+func write(name string, b []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b)
+	if err == nil && mode != 0o600 {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
