@@ -3,6 +3,7 @@
 package update
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"skep/internal/update/image"
 	"skep/internal/update/module"
 	"skep/internal/update/pack"
+	"skep/internal/update/source"
 )
 
 // A Statement is an author's word about a function, which the change does not
@@ -21,6 +23,43 @@ type Statement struct {
 	Ends   bool // a call ends the object's life
 	Bare   bool // neither it nor a caller holds a lock across it
 	Group  bool // class task: a task that calls it is inside the update's functions
+}
+
+// lays refuses structures that are laid out in another way, of which the kernel
+// and its modules have older ones, unless the author says why that is no harm.
+func (b *builder) lays(ctx context.Context, list []source.Layout) error {
+	left := maps.Clone(b.plan.Layouts)
+	for _, l := range list {
+		because, stated := left[l.Name]
+		if !stated {
+			return b.laid(ctx, l, len(list)-1)
+		}
+		b.layouts = append(b.layouts, pack.Layout{Name: l.Name, What: l.What, Was: l.Was, Is: l.Is, Because: because})
+		delete(left, l.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		return refused("something is stated of the layout of %s, and the patch leaves that as it is", name)
+	}
+	return nil
+}
+
+// laid is the refusal of a structure; others are those beside it.
+func (b *builder) laid(ctx context.Context, l source.Layout, others int) error {
+	user, err := b.work.OfModules(ctx, l)
+	if err != nil {
+		return err
+	}
+	who := "what the kernel has of it stays as it was"
+	if user != "" {
+		who = "modules, such as that of " + user + ", know it as it was and keep it so"
+	}
+	more := ""
+	if others > 0 {
+		more = fmt.Sprintf("; so are %d others", others)
+	}
+	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
+		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",
+		l.What, l.Is, l.Was, who, more, l.Name)}
 }
 
 // states enters what the author says of the changed functions, and takes along

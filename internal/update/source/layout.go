@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Layout is a structure that the patch lays out in another way.
+type Layout struct {
+	Name string // as programs call it: struct kprobe, union or a typedef's name
+	File string // of the patched source
+	Line int
+	What string // that is different
+	Was  int64  // bytes
+	Is   int64
+	tag  string
+	list []string // its members
+}
+
+// typeFlags have the compiler tell of types, used or not.
+const typeFlags = "KCFLAGS=-gdwarf-5 -fno-eliminate-unused-debug-types -fno-var-tracking"
+
+// Layouts compares how the compiler lays structures out before and after the
+// patch, where its text can make a difference. It takes a file for each that
+// the patch changes, compiled twice once more.
+func (w *Work) Layouts(ctx context.Context, says io.Writer) ([]Layout, error) {
+	units, err := w.shaping()
+	if err != nil || len(units) == 0 {
+		return nil, err
+	}
+	fmt.Fprintf(says, "comparing how data is laid out: %s\n", strings.Join(units, " "))
+	alone := *w
+	alone.Units, alone.Dir = units, ""
+	defer alone.Close()
+	t, err := alone.copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := alone.shapes(ctx, t, "before")
+	if err != nil {
+		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
+	}
+	if err := alone.patch(ctx, t.Dir); err != nil {
+		return nil, err
+	}
+	after, err := alone.shapes(ctx, t, "after")
+	if err != nil {
+		return nil, &CompileError{err}
+	}
+	w.moved = nil
+	for i := range units {
+		w.compareShapes(before[i], after[i])
+	}
+	slices.SortFunc(w.moved, w.order)
+	return w.moved, nil
+}
+
+func (w *Work) compareShapes(before, after map[string]*shape) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		is, was := after[name], before[name]
+		known := slices.ContainsFunc(w.moved, func(l Layout) bool { return l.Name == name && l.File == is.file })
+		if was == nil || known {
+			continue
+		}
+		if what := is.differs(was); what != "" {
+			l := Layout{Name: name, File: is.file, Line: is.line, What: what, Was: was.size, Is: is.size}
+			l.tag = name[strings.IndexByte(name, ' ')+1:]
+			for _, f := range append(slices.Clone(was.fields), is.fields...) {
+				l.list = append(l.list, f.name)
+			}
+			w.moved = append(w.moved, l)
+		}
+	}
+}
+
+// order puts those first that the patch itself changes: others hold them.
+func (w *Work) order(a, b Layout) int {
+	rank := func(l Layout) int {
+		if slices.Contains(w.Files, l.File) {
+			return 0
+		}
+		return 1
+	}
+	if d := rank(a) - rank(b); d != 0 {
+		return d
+	}
+	return strings.Compare(fmt.Sprintf("%s %9d", a.File, a.Line), fmt.Sprintf("%s %9d", b.File, b.Line))
+}
+
+// shapes compiles the units with what the compiler tells of types.
+func (w *Work) shapes(ctx context.Context, t *Tree, name string) ([]map[string]*shape, error) {
+	if err := w.compile(ctx, t, name, typeFlags, "-o", "prepare"); err != nil {
+		return nil, err
+	}
+	var out []map[string]*shape
+	for _, u := range w.Units {
+		text := filepath.Join(w.Dir, name, assembly(u))
+		if _, err := output(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
+			return nil, err
+		}
+		shapes, err := readShapes(text + ".o")
+		if err != nil {
+			return nil, fmt.Errorf("%s: its types: %w", u, err)
+		}
+		out = append(out, shapes)
+	}
+	return out, nil
+}
+
+// shaping picks the units that see all structures whose layout the patch may
+// change.
+func (w *Work) shaping() ([]string, error) {
+	n := newIncludes(w.tree.Dir)
+	units := map[string]bool{}
+	for _, file := range w.Files {
+		unit := file
+		if !slices.Contains(w.Units, file) {
+			if unit = w.user(n, file); unit == "" {
+				continue // nobody of the image sees it
+			}
+		}
+		may, err := w.mayShape(n, file, unit)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			units[unit] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(units)), nil
+}
+
+// user is a unit that includes a header, one of the patch's own if there is.
+func (w *Work) user(n *includes, header string) string {
+	sources := map[string]bool{}
+	for _, u := range w.Units {
+		sources[u] = true
+	}
+	users := n.users(sources, header)
+	for _, u := range users {
+		if slices.Contains(w.Files, u) {
+			return u
+		}
+	}
+	if len(users) == 0 {
+		return ""
+	}
+	return users[0]
+}
+
+// mayShape tells whether what the patch changes of a file can change a layout:
+// a structure, or a macro, constant or type that one is made with.
+func (w *Work) mayShape(n *includes, file, unit string) (bool, error) {
+	was, ok1 := items(w.old[file])
+	is, ok2 := items(w.new[file])
+	if !ok1 || !ok2 {
+		return true, nil
+	}
+	names := map[string]bool{}
+	for _, it := range differing(was, is) {
+		if it.kind == 's' && !it.isEnum() {
+			return true, nil
+		}
+		if it.shapes() {
+			for _, name := range it.names {
+				names[name] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		return false, nil
+	}
+	return w.shapedBy(n, unit, names)
+}
+
+// shapedBy tells whether a structure that a unit sees is made with one of some
+// names.
+func (w *Work) shapedBy(n *includes, unit string, names map[string]bool) (bool, error) {
+	var list []item
+	for f := range n.all(unit) {
+		text := w.new[f]
+		if text == "" {
+			b, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
+			if os.IsNotExist(err) {
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			text = string(b)
+		}
+		more, _ := items(text)
+		for _, it := range more {
+			if it.shapes() || it.kind == 's' {
+				list = append(list, it)
+			}
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, it := range list {
+			if len(it.names) > 0 && names[it.names[0]] || !eachWord(it.text, func(w string) bool { return names[w] }) {
+				continue
+			}
+			if it.kind == 's' && !it.isEnum() {
+				return true, nil
+			}
+			for _, name := range it.names {
+				again = again || !names[name]
+				names[name] = true
+			}
+		}
+	}
+	return false, nil
+}
+
+// shapes tells whether an item is none itself, but structures are made with it.
+func (it *item) shapes() bool {
+	return it.kind == 'm' || it.isEnum() || it.kind == 'p' && strings.Contains(it.text, "typedef ")
+}
+
+// isEnum tells constants from structures.
+func (it *item) isEnum() bool { return it.kind == 's' && it.tag == "" && it.parts == nil }
+
+// OfModules gives a source that is compiled for a module and that uses a
+// structure, or "": modules keep what they know of it.
+func (w *Work) OfModules(ctx context.Context, l Layout) (string, error) {
+	if path.Ext(l.File) != ".h" {
+		return "", nil
+	}
+	modules, err := w.tree.modules(ctx)
+	if err != nil {
+		return "", err
+	}
+	n := newIncludes(w.tree.Dir)
+	users := n.users(modules, l.File)
+	for _, s := range users { // most name it themselves, which is soon seen
+		text, err := os.ReadFile(filepath.Join(w.tree.Dir, s))
+		if err == nil && hasWord(string(text), l.tag) {
+			return s, nil
+		}
+	}
+	it := item{kind: 's', names: []string{l.tag}, tag: l.tag, parts: l.list, text: l.Name + " { }"}
+	if users = w.tree.seeing(n, users, []item{it}); len(users) > 0 {
+		return users[0], nil
+	}
+	return "", nil
+}
