@@ -188,7 +188,10 @@ static int find_place(const struct dynamos_inside *u,
 		return refuse(u, f->symbol,
 			      "is there more than once: state its sympos", err);
 	if (err)
-		return refuse(u, f->symbol, "is not in this kernel", err);
+		return refuse(u, f->symbol,
+			      "is not in this kernel, or only inlined: "
+			      "change who calls it",
+			      err);
 	err = dynamos_symbol_size(at->address, &at->length);
 	if (err)
 		return refuse(u, f->symbol, "has no size", err);

@@ -91,7 +91,11 @@ func unchanged(im *image.Image, name string) (pack.Function, error) {
 		return pack.Function{}, refused("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
 	}
 	list := im.Named(name)
-	if len(list) != 1 {
+	switch len(list) {
+	case 0:
+		return no("the kernel does not have it, or only inlined: name who calls it")
+	case 1:
+	default:
 		return no("the kernel has %d functions of that name: it takes one", len(list))
 	}
 	f, err := im.Function(list[0])
