@@ -86,6 +86,10 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 		return err
 	}
 	defer b.work.Close()
+	b.work.Led = func(name string) bool {
+		_, err := b.image.Prototype(name)
+		return err == nil
+	}
 	for _, s := range b.work.Skips {
 		b.says("%s: left aside: %s", s.Path, s.Why)
 	}

@@ -39,6 +39,7 @@ var workloads = map[int]workload{
 	1:   {says: "ICMPv6 errors", word: "icmp6"},
 	3:   {says: "madvise, process_madvise", word: "pageout"},
 	5:   {says: "settimeofday of 32-bit programs", word: "settime"},
+	17:  {says: "mremap, remap_file_pages", word: "remap"},
 	22:  {says: "links in /proc", word: "links"},
 	27:  {says: "a BPF program with an XSKMAP", word: "xskmap"},
 	42:  {says: "keyctl", word: "persistent"},

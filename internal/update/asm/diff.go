@@ -29,23 +29,31 @@ type differ struct {
 	take          map[string]bool // whose patched text the update gets
 	seen          map[string]bool // what follow has looked at
 	stays         map[string]bool // the kernel has it, from another file
-	written       func(name string) bool
+	view          View
+}
+
+// A View is what is known of a file's functions beside its assembly. What is
+// nil holds for all.
+type View struct {
+	// Written tells whether the patch changes what a function does. Others that
+	// are only compiled in another way stay the kernel's.
+	Written func(name string) bool
+	// Led tells whether calls of a function can be led to another version.
+	Led func(name string) bool
 }
 
 // Compare finds what a patch does to one file. A change that cannot be carried
 // gives a *Refusal.
 func Compare(before, after *Unit) (*Change, error) {
-	return CompareWritten(before, after, func(string) bool { return true })
+	return View{}.Compare(before, after)
 }
 
-// CompareWritten is Compare where it is known of which functions the patch
-// changes what they do. Others that are only compiled in another way stay the
-// kernel's.
-func CompareWritten(before, after *Unit, written func(name string) bool) (*Change, error) {
+// Compare is Compare with what is known.
+func (v View) Compare(before, after *Unit) (*Change, error) {
 	d := &differ{
-		written: written,
-		c:       &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}, From: map[string]*Change{}},
-		before:  newNormalizer(before), after: newNormalizer(after),
+		view:   v,
+		c:      &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}, From: map[string]*Change{}},
+		before: newNormalizer(before), after: newNormalizer(after),
 		take: map[string]bool{}, seen: map[string]bool{}, stays: map[string]bool{},
 	}
 	d.c.from = d
@@ -137,18 +145,19 @@ func (d *differ) onlyBoot(name string) bool {
 // changes tells whether the patch changes what a function does.
 func (d *differ) changes(s *Symbol) bool {
 	name, _, _ := strings.Cut(s.Name, ".")
-	return d.written(name)
+	return d.view.Written == nil || d.view.Written(name)
 }
 
 // inner tells whether calls of a function can't be led away, but all its
-// callers are in this file: what the compiler made up, and what was declared
-// inline, which the kernel does not trace, and became a function all the same.
+// callers are in this file: what the compiler made up, what was declared
+// inline, which the kernel does not trace, and became a function all the same,
+// and what takes more arguments than a wrapper can pass on.
 func (d *differ) inner(name string) bool {
 	if isClone(name) {
 		return true
 	}
 	s := d.c.Before.byName[name]
-	return s != nil && s.Func && !s.Global && !s.Traced &&
+	return s != nil && s.Func && !s.Global && (!s.Traced || d.view.Led != nil && !d.view.Led(name)) &&
 		!atBoot(s) && !hasPrefix(s.Section, ".noinstr", ".entry")
 }
 
@@ -423,12 +432,12 @@ func (d *differ) reached() error {
 				continue
 			}
 			if !s.Func && !hasPrefix(s.Section, ignored...) {
-				return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and %s holds its address", s.Name)
+				return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
 			}
 			found = found || s.Func && d.take[s.Name]
 		}
 		if !found {
-			return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and nothing that can be replaced calls it")
+			return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
 		}
 	}
 	return nil

@@ -271,7 +271,7 @@ func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
 		"int first(int a) { seen(\"first\"); return step(a); }\n"
 	before, after := parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 2")))
-	c, err := CompareWritten(before, after, func(name string) bool { return name == "later" })
+	c, err := View{Written: func(name string) bool { return name == "later" }}.Compare(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,10 +279,34 @@ func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first does what it did") {
 		t.Errorf("notes: %v", c.Notes)
 	}
-	if c, err = CompareWritten(before, after, func(name string) bool { return name == "first" }); err != nil {
+	c, err = View{Written: func(name string) bool { return name == "first" }}.Compare(before, after)
+	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, "changed", c.Changed, "first")
+}
+
+func TestFunctionThatCannotBeLedComesWithItsCallers(t *testing.T) {
+	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
+	few := View{Led: func(name string) bool { return name != "many" }}
+	try := func(text string) (*Change, error) {
+		return few.Compare(parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 3"))))
+	}
+	c, err := try(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", c.Changed, "one")
+	want(t, "clones", c.Clones, "many")
+	_, err = try(text + "int (*const held)(int) = many;\n")
+	var r *Refusal
+	if !errors.As(err, &r) || !strings.Contains(r.Reason, "held holds its address") {
+		t.Errorf("got %v", err)
+	}
+	if c, err = try(replacing(t, text, "static noinline int many", "noinline int many")); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed, one that others call", c.Changed, "many")
 }
 
 func TestMovedStaticLocalIsRefused(t *testing.T) {

@@ -279,7 +279,7 @@ func reasons(path, old, new string) []string {
 		}
 		was := before[it.names[0]]
 		same := slices.ContainsFunc(was, func(was item) bool {
-			return strings.TrimSpace(was.head) == strings.TrimSpace(it.head)
+			return plainLinkage(was.head) == plainLinkage(it.head)
 		})
 		if len(was) > 0 && !same {
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))

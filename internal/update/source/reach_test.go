@@ -105,6 +105,7 @@ func TestReasons(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"f(int a)", "f(int a, int b)", "x.c: f has other parameters or another result"},
 		{"int g(void)", "long g(void)", "x.c: g has other parameters or another result"},
+		{"static int f(", "int f(", ""},
 		{"return a", "return a + 1", ""},
 		{"return f(a)", "return f(-a)", ""},
 		{"one, int, a", "one, long, a", "x.c: SYSCALL_DEFINE1 has other parameters or another result"},

@@ -38,6 +38,9 @@ type Work struct {
 	Units []string // the sources to be compiled
 	Skips []Skip   // what of the patch does not matter, or stays as it is
 	Idle  []string // what differs and matters only while the kernel starts
+	// Led tells whether calls of a function can be led to another version; nil:
+	// of all.
+	Led func(name string) bool
 
 	tree     *Tree
 	parts    []part
@@ -155,6 +158,10 @@ func (w *Work) units(ctx context.Context) error {
 
 func (w *Work) users(n *includes, image, included, own map[string]bool) {
 	for file := range included {
+		if onlyDeclares(w.old[file], w.new[file]) {
+			w.Skips = append(w.Skips, Skip{file, "no code comes of what changes there"})
+			continue
+		}
 		users := n.users(image, file)
 		if len(users) > wide {
 			users = w.tree.narrow(n, users, w.old[file], w.new[file])
@@ -401,9 +408,9 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.Compare(before, after)
+	c, err := asm.View{Led: w.Led}.Compare(before, after)
 	if err != nil { // of functions that need not change, perhaps
-		c, err = asm.CompareWritten(before, after, w.written(u.Path))
+		c, err = asm.View{Written: w.written(u.Path), Led: w.Led}.Compare(before, after)
 	}
 	return c, w.lined(err)
 }
