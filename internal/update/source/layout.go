@@ -118,24 +118,36 @@ func (w *Work) shapes(ctx context.Context, t *Tree, name string) ([]map[string]*
 	return out, nil
 }
 
-// shaping picks the units that see all structures whose layout the patch may
-// change.
+// shaping picks units that together see all structures whose layout the patch
+// may change: those of its text, and what is made with them, or with a macro,
+// constant or type of its text.
 func (w *Work) shaping() ([]string, error) {
 	n := newIncludes(w.tree.Dir)
-	units := map[string]bool{}
+	files, names := map[string]bool{}, map[string]bool{}
 	for _, file := range w.Files {
-		unit := file
-		if !slices.Contains(w.Units, file) {
-			if unit = w.user(n, file); unit == "" {
-				continue // nobody of the image sees it
+		was, ok1 := items(w.old[file])
+		is, ok2 := items(w.new[file])
+		if !ok1 || !ok2 {
+			files[file] = true
+		}
+		for _, it := range differing(was, is) {
+			if it.lies() || it.shapes() {
+				files[file] = files[file] || it.lies()
+				it.name(names)
 			}
 		}
-		may, err := w.mayShape(n, file, unit)
-		if err != nil {
+	}
+	if len(names) > 0 {
+		if err := w.madeWith(n, names, files); err != nil {
 			return nil, err
 		}
-		if may {
-			units[unit] = true
+	}
+	units := map[string]bool{}
+	for file := range files {
+		if slices.Contains(w.Units, file) {
+			units[file] = true
+		} else if u := w.user(n, file); u != "" { // else nobody of the image sees it
+			units[u] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(units)), nil
@@ -159,71 +171,75 @@ func (w *Work) user(n *includes, header string) string {
 	return users[0]
 }
 
-// mayShape tells whether what the patch changes of a file can change a layout:
-// a structure, or a macro, constant or type that one is made with.
-func (w *Work) mayShape(n *includes, file, unit string) (bool, error) {
-	was, ok1 := items(w.old[file])
-	is, ok2 := items(w.new[file])
-	if !ok1 || !ok2 {
-		return true, nil
+// madeWith adds the files with structures that are made with one of some names,
+// however far.
+func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
+	type made struct {
+		item
+		file string
 	}
-	names := map[string]bool{}
-	for _, it := range differing(was, is) {
-		if it.kind == 's' && !it.isEnum() {
-			return true, nil
-		}
-		if it.shapes() {
-			for _, name := range it.names {
-				names[name] = true
-			}
-		}
-	}
-	if len(names) == 0 {
-		return false, nil
-	}
-	return w.shapedBy(n, unit, names)
-}
-
-// shapedBy tells whether a structure that a unit sees is made with one of some
-// names.
-func (w *Work) shapedBy(n *includes, unit string, names map[string]bool) (bool, error) {
-	var list []item
-	for f := range n.all(unit) {
-		text := w.new[f]
-		if text == "" {
+	var list []made
+	for _, f := range append(n.headers(w.Units), w.Units...) {
+		text, patched := w.new[f]
+		if !patched {
 			b, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
 			if os.IsNotExist(err) {
 				continue
 			}
 			if err != nil {
-				return false, err
+				return err
 			}
 			text = string(b)
 		}
 		more, _ := items(text)
 		for _, it := range more {
-			if it.shapes() || it.kind == 's' {
-				list = append(list, it)
+			if it.lies() || it.shapes() {
+				it.text = pointer.ReplaceAllString(it.text, "") // one to something is no part of it
+				list = append(list, made{it, f})
 			}
 		}
 	}
 	for again := true; again; {
 		again = false
-		for _, it := range list {
-			if len(it.names) > 0 && names[it.names[0]] || !eachWord(it.text, func(w string) bool { return names[w] }) {
-				continue
+		list = slices.DeleteFunc(list, func(m made) bool {
+			if !m.speaks(names) {
+				return false
 			}
-			if it.kind == 's' && !it.isEnum() {
-				return true, nil
-			}
-			for _, name := range it.names {
-				again = again || !names[name]
-				names[name] = true
-			}
+			m.name(names)
+			files[m.file] = files[m.file] || m.lies()
+			again = true
+			return true
+		})
+	}
+	return nil
+}
+
+// name adds what a text calls an item by that is made with it.
+func (it *item) name(names map[string]bool) {
+	list := it.names
+	if it.lies() { // members are no names
+		list = declared(it.text[strings.LastIndexByte(it.text, '}')+1:])
+		if it.tag != "" {
+			names["struct "+it.tag], names["union "+it.tag] = true, true
 		}
 	}
-	return false, nil
+	for _, name := range list {
+		names[name] = true
+	}
 }
+
+// speaks tells whether an item is made with one of some names.
+func (it *item) speaks(names map[string]bool) bool {
+	last := ""
+	return eachWord(it.text, func(w string) bool {
+		hit := names[w] || names[last+" "+w]
+		last = w
+		return hit
+	})
+}
+
+// lies tells whether an item is a structure.
+func (it *item) lies() bool { return it.kind == 's' && !it.isEnum() }
 
 // shapes tells whether an item is none itself, but structures are made with it.
 func (it *item) shapes() bool {

@@ -32,11 +32,17 @@ struct chest { struct box inner; int last; };
 typedef struct { int kinds[KINDS]; } table;
 `
 
+// shelfH is not seen by all who see boxH.
+const shelfH = `#include <box.h>
+struct shelf { int rows[ROWS]; struct chest *on; };
+`
+
 // layouts compares a header before and after, as a unit sees it.
 func layouts(t *testing.T, before, after string) []Layout {
 	t.Helper()
 	tree := smallTree(t)
 	for name, text := range map[string]string{"include/box.h": before,
+		"include/shelf.h": shelfH, "mm/other.c": "#include <shelf.h>\nint other(struct shelf *s) { return s->rows[1]; }\n",
 		"mm/leaf.c": "#include <box.h>\nint leaf(struct chest *c) { return c->last; }\n",
 		"fs/part.c": "#include <box.h>\nint part(struct chest *c) { return c->last; }\n"} {
 		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
@@ -60,7 +66,7 @@ func layouts(t *testing.T, before, after string) []Layout {
 		t.Fatal(err)
 	}
 	for _, l := range list {
-		if user, err := w.OfModules(context.Background(), l); err != nil || (l.Name == "struct seat" || l.Name == "table") != (user == "") {
+		if user, err := w.OfModules(context.Background(), l); err != nil || (l.File == "include/shelf.h" || l.Name == "struct seat" || l.Name == "table") != (user == "") {
 			t.Errorf("%s is used by %q, %v", l.Name, user, err)
 		}
 	}
@@ -80,7 +86,7 @@ func TestLayoutIsComparedAndNotItsText(t *testing.T) {
 		{"the type led to", "struct seat *first", "struct box *first", box + "first is of another type 64 64"},
 		{"bits", "low : 3, high : 5", "low : 4, high : 4", box + "low moves from byte 16:0+3 to 16:0+4 64 64"},
 		{"of a union", "long l; char *c;", "long l; char *c; int d[3];", box + "d is new 72 64; " + chest + "inner is of another type 80 72"},
-		{"a macro", "ROWS 4", "ROWS 6", box + "cells is of another type 80 64; " + chest + "inner is of another type 88 72"},
+		{"a macro", "ROWS 4", "ROWS 6", box + "cells is of another type 80 64; " + chest + "inner is of another type 88 72; shelf.h:2 struct shelf: rows is of another type 32 24"},
 		{"a constant", "ROUND, KINDS", "ROUND, FLAT, KINDS", "box.h:15 table: kinds is of another type 8 4"},
 		{"the end", "int last; }", "int last; long after[0]; }", chest + "after is new 72 72"},
 		{"what no module knows", "seat { int a; }", "seat { long a; }", "box.h:5 struct seat: a is of another type 8 4"},
