@@ -29,22 +29,28 @@ type Statement struct {
 // and its modules have older ones, unless the author says why that is no harm.
 func (b *builder) lays(ctx context.Context, list []source.Layout) error {
 	left := maps.Clone(b.plan.Layouts)
+	var unsaid []source.Layout
 	for _, l := range list {
-		because, stated := left[l.Name]
+		because, stated := b.plan.Layouts[l.Name]
 		if !stated {
-			return b.laid(ctx, l, len(list)-1)
+			unsaid = append(unsaid, l)
+			continue
 		}
 		b.layouts = append(b.layouts, pack.Layout{Name: l.Name, What: l.What, Was: l.Was, Is: l.Is, Because: because})
 		delete(left, l.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		return refused("something is stated of the layout of %s, and the patch leaves that as it is", name)
+	if len(unsaid) > 0 {
+		return b.laid(ctx, unsaid)
+	}
+	if names := slices.Sorted(maps.Keys(left)); len(names) > 0 {
+		return refused("something is stated of the layout of %s, and the patch leaves that as it is", names[0])
 	}
 	return nil
 }
 
-// laid is the refusal of a structure; others are those beside it.
-func (b *builder) laid(ctx context.Context, l source.Layout, others int) error {
+// laid refuses the first of some structures.
+func (b *builder) laid(ctx context.Context, list []source.Layout) error {
+	l := list[0]
 	user, err := b.work.OfModules(ctx, l)
 	if err != nil {
 		return err
@@ -54,8 +60,8 @@ func (b *builder) laid(ctx context.Context, l source.Layout, others int) error {
 		who = "modules, such as that of " + user + ", know it as it was and keep it so"
 	}
 	more := ""
-	if others > 0 {
-		more = fmt.Sprintf("; so are %d others", others)
+	if len(list) > 1 {
+		more = fmt.Sprintf(" (and %d more structures)", len(list)-1)
 	}
 	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
 		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",
