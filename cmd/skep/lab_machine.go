@@ -25,7 +25,7 @@ type labMachine struct {
 }
 
 func (m *labMachine) options(f *cli.Flags) {
-	f.StringVar(&m.Kernel, "kernel", labs.Series()[0], "the kernel `SERIES`: "+strings.Join(labs.Series(), ", ")+", or with -debug")
+	f.StringVar(&m.Kernel, "kernel", labs.Series()[0], "the kernel `SERIES`: "+strings.Join(labs.Series(), ", ")+", one with -debug, or the version of a package as 6.1.176-1")
 	f.IntVar(&m.CPUs, "cpus", 2, "`N` processors")
 	m.Memory = 1024
 	f.Func("memory", "`SIZE` of memory (512M, 2G), default 1G", mebibytes(&m.Memory))
@@ -82,10 +82,10 @@ func (m *labMachine) given(f *cli.Flags) bool {
 // check refuses what no machine can be, before anything is fetched or made.
 // Where the machine's own check would not speak of options, this one does.
 func (m *labMachine) check(f *cli.Flags, build string) error {
-	series := strings.TrimSuffix(m.Kernel, "-debug")
+	if err := labs.CheckKernel(m.Kernel); err != nil {
+		return f.Usagef("%v", err)
+	}
 	switch {
-	case !slices.Contains(labs.Series(), series):
-		return f.Usagef("there is no kernel %q: there are %s, each also with -debug", m.Kernel, strings.Join(labs.Series(), " and "))
 	case m.CPUs < 1:
 		return f.Usagef("--cpus %d: at least 1", m.CPUs)
 	case m.NUMA < 1:

@@ -22,7 +22,7 @@ func TestLabUsage(t *testing.T) {
 		"lab", "lab frob", "lab list x", "lab list --nonsense", "lab down a b", "lab down --all a", "lab hold x", "lab shell a b",
 		"lab run", "lab run --memory 5 -- x", "lab run --memory 1M1 -- x", "lab run --loss 1 -- x", "lab run --loss 101% -- x",
 		"lab run --loss NaN% -- x", "lab run --cpus 0 -- x", "lab run --cpus=-1 -- x", "lab run --numa 0 -- x", "lab run --kernel 5.10 -- x",
-		"lab run --kernel 6.1-debug-debug -- x", "lab run --delay 20 -- x", "lab run --delay 20ms -- x", "lab run --swap 0 -- x",
+		"lab run --kernel 6.1-debug-debug -- x", "lab run --kernel 6.1.176 -- x", "lab run --kernel 6.1.176-1-debug -- x", "lab run --delay 20 -- x", "lab run --delay 20ms -- x", "lab run --swap 0 -- x",
 		"lab run --name a --cpus 2 -- x", "lab run --node 1 -- x", "lab run --node -1 -- x", "lab run --cpus 65 -- x", "lab run --memory 65G -- x",
 		"lab run --cpus 3 --numa 2 -- x", "lab run --swap 17G -- x", "lab run --module ../x -- x", "lab up --detach --name a,b", "lab run --detach -- x", "lab up x", "lab up --detach --name .a", "lab up --detach --name a/b",
 		"help lab frob", "help lab up x",
@@ -59,6 +59,21 @@ func TestLabMachineOptions(t *testing.T) {
 	}
 	if plain.Kernel != labs.Series()[0] || plain.CPUs != 2 || plain.Memory != 1024 {
 		t.Errorf("the defaults are %+v", plain.Machine)
+	}
+}
+
+func TestLabTakesVersionsOfKernels(t *testing.T) {
+	for _, kernel := range []string{"6.1.176-1", "6.12.95-1~bpo12+1", "6.12", "6.1-debug"} {
+		r := &labRun{}
+		f := cli.NewFlags("lab run", "lab run")
+		r.options(f)
+		if _, err := f.ParseCommand([]string{"--kernel", kernel, "--", "x"}); err != nil {
+			t.Fatal(err)
+		}
+		r.Name = "run"
+		if err := r.labMachine.check(f, t.TempDir()); err != nil {
+			t.Errorf("%s: %v", kernel, err)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type updateBuild struct {
 	name, class, because, out string
 	kernels                   []string
 	states                    map[string]update.Statement
+	layouts                   map[string]string
 }
 
 func (u *updateBuild) options(f *cli.Flags) {
@@ -54,6 +55,15 @@ func (u *updateBuild) options(f *cli.Flags) {
 		s := u.states[name]
 		s.Bare = true
 		u.states[name] = s
+		return nil
+	})
+	u.layouts = map[string]string{}
+	f.Func("layout", "`STRUCT=REASON` why older ones of a structure do no harm, as 'struct file=all new ones are made and freed by the update'; may be repeated", func(text string) error {
+		name, reason, _ := strings.Cut(text, "=")
+		if name == "" || strings.TrimSpace(reason) == "" {
+			return errors.New("want STRUCT=REASON, as 'struct file=its older ones are never freed'")
+		}
+		u.layouts[name] = reason
 		return nil
 	})
 	f.StringVar(&u.out, "o", "", "write to this `FILE` (NAME"+pack.Suffix+")")
@@ -102,7 +112,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if u.out == "" {
 		u.out = u.name + pack.Suffix
 	}
-	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Says: os.Stderr})
+	p, err := update.Build(ctx, update.Plan{Name: u.name, Patch: patch, Kernels: u.kernels, Class: u.class, Because: u.because, States: u.states, Layouts: u.layouts, Says: os.Stderr})
 	if err != nil {
 		return updateError(err)
 	}

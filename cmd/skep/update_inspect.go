@@ -95,6 +95,12 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	if len(names) > 0 {
 		fmt.Fprintf(b, "\nuses %s, which modules otherwise can't\n", strings.Join(names, ", "))
 	}
+	for _, l := range k.Layouts {
+		fmt.Fprintf(b, "\nlays %s out in another way (%s; %d bytes, was %d)\n  its author says: %s\n", l.Name, l.What, l.Is, l.Was, l.Because)
+	}
+	if len(k.Idle) > 0 {
+		fmt.Fprintf(b, "\nnot in force, because they only run while the kernel starts: %s\n", strings.Join(k.Idle, ", "))
+	}
 	if len(k.Data) > 0 {
 		fmt.Fprintf(b, "\nhas new data of its own: %s\n", strings.Join(k.Data, ", "))
 	}

@@ -139,7 +139,8 @@ func TestPackageAsPeopleReadIt(t *testing.T) {
 		Kernels: []pack.Kernel{{BuildID: "ab", Release: "6.1.0", Version: "6.1.1-1",
 			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
 				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
-			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"}}}}}
+			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"},
+			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Idle: []string{"setup"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
 		t.Fatal(err)
@@ -159,6 +160,11 @@ h         -     as it is  7           void    void h(int n)
 its author says: no lock is held across f; the object is argument 0, from 0, of h, whose life a call ends
 
 uses g, which modules otherwise can't
+
+lays struct box out in another way (lid is new; 16 bytes, was 8)
+  its author says: boxes are made anew
+
+not in force, because they only run while the kernel starts: setup
 
 has new data of its own: seen
 `
@@ -196,6 +202,14 @@ func TestWhatAuthorsStateOfFunctions(t *testing.T) {
 	a, b := u.states["f"], u.states["g"]
 	if a.Object == nil || *a.Object != 1 || a.Ends || !a.Bare || b.Object == nil || *b.Object != 0 || !b.Ends || b.Bare || a.Group || !u.states["h"].Group || len(u.kernels) != 2 {
 		t.Errorf("%+v, %+v, %q", a, b, u.kernels)
+	}
+	if _, err := f.Parse([]string{"--layout", "struct box=a = b"}); err != nil || u.layouts["struct box"] != "a = b" {
+		t.Errorf("%v, %v", err, u.layouts)
+	}
+	for _, bad := range []string{"struct box", "struct box= ", "=b"} {
+		if _, err := f.Parse([]string{"--layout", bad}); err == nil {
+			t.Errorf("--layout %s is taken", bad)
+		}
 	}
 	for _, bad := range []string{"f", "f=", "f=6", "f=-1", "=1"} {
 		if _, err := f.Parse([]string{"--object", bad}); err == nil {

@@ -199,6 +199,9 @@ static int can_supersede(struct dynamos_inside *u, char *why)
 void dynamos_apply_supersede(struct dynamos_inside *u)
 {
 	struct dynamos_inside *older;
+	/* Class together comes here later, from a worker that nobody knows. */
+	const struct task_struct *by =
+		current->flags & PF_KTHREAD ? NULL : current;
 	char text[DYNAMOS_WHY];
 
 	scnprintf(text, sizeof(text), "superseded by %s", u->name);
@@ -206,8 +209,7 @@ void dynamos_apply_supersede(struct dynamos_inside *u)
 	{
 		if (older == u || !in_force(older) || !common(u, older))
 			continue;
-		dynamos_update_end(older, DYNAMOS_SUPERSEDED, current->pid,
-				   text);
+		dynamos_update_end(older, DYNAMOS_SUPERSEDED, by, text);
 		dynamos_drain_end(older);
 	}
 }

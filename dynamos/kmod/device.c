@@ -97,7 +97,7 @@ static long revert(void *arg)
 	err = dynamos_state_next(u->state, DYNAMOS_END);
 	if (err < 0)
 		return dynamos_update_step(u, DYNAMOS_END, n->why);
-	dynamos_update_end(u, DYNAMOS_ASKED, current->pid, "reverted");
+	dynamos_update_end(u, DYNAMOS_ASKED, current, "reverted");
 	dynamos_drain_end(u);
 	return 0;
 }

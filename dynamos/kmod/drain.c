@@ -92,7 +92,8 @@ void dynamos_drain_end(struct dynamos_inside *u)
 							: DYNAMOS_SHUT;
 	u->engine->settling = false;
 	strscpy(u->end, u->text, sizeof(u->end));
-	dynamos_event_add(u->name, u->cause, u->state, u->pid, "", u->text);
+	dynamos_event_add(u->name, u->cause, u->state, u->pid, u->comm,
+			  u->text);
 	dynamos_watch_commit(u);
 	dynamos_drain_kick();
 }
@@ -102,7 +103,7 @@ static void undo(struct dynamos_inside *u)
 	char text[DYNAMOS_WHY];
 
 	dynamos_patch_blockers(u, text, sizeof(text));
-	dynamos_update_end(u, DYNAMOS_UNDONE, 0, text);
+	dynamos_update_end(u, DYNAMOS_UNDONE, NULL, text);
 }
 
 /* Returns when to look again. */
@@ -128,7 +129,7 @@ static unsigned long enter(struct dynamos_inside *u)
 static unsigned long stay(struct dynamos_inside *u)
 {
 	if (dynamos_patch_left(u->engine->patch))
-		dynamos_update_end(u, DYNAMOS_SUPERSEDED, 0,
+		dynamos_update_end(u, DYNAMOS_SUPERSEDED, NULL,
 				   "a livepatch that replaces all others was "
 				   "loaded");
 	return SELDOM;

@@ -87,7 +87,7 @@ static void compare(struct dynamos_watch *watch, u32 i)
 	if (!verdict.cause)
 		return;
 	say_verdict(&verdict, version, text);
-	dynamos_update_end(update, verdict.cause, 0, text);
+	dynamos_update_end(update, verdict.cause, NULL, text);
 }
 
 /* A call that was lost hides one that is stuck: it is in one of the tallies,
@@ -155,7 +155,7 @@ static void not_confirmed(struct timer_list *timer)
 
 	snprintf(text, sizeof(text), "not committed within %u ms",
 		 watch->confirm_ms);
-	dynamos_update_end(watch->update, DYNAMOS_UNCONFIRMED, 0, text);
+	dynamos_update_end(watch->update, DYNAMOS_UNCONFIRMED, NULL, text);
 }
 
 void dynamos_watch_anew(struct dynamos_inside *update)

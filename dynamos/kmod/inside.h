@@ -19,6 +19,7 @@
 #include <linux/list_bl.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/sched.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -107,7 +108,8 @@ struct dynamos_inside {
 	/* dynamos_update_end() from anywhere: the first one counts */
 	atomic_t ending;
 	u32 cause;
-	s32 pid;
+	s32 pid; /* whose doing it was, if anybody's */
+	char comm[TASK_COMM_LEN];
 	char text[DYNAMOS_WHY];
 	struct irq_work kick;
 
@@ -125,9 +127,9 @@ extern struct list_head dynamos_updates;
 
 /* Stops new calls at once and lets the update leave. From any context, NMI
  * too; the first cause wins; nothing when the update is not in force. For
- * together it begins the reverse transition. */
+ * together it begins the reverse transition. `by` may be NULL: nobody's. */
 void dynamos_update_end(struct dynamos_inside *update, enum dynamos_cause cause,
-			s32 pid, const char *text);
+			const struct task_struct *by, const char *text);
 /* After this no call reads what was unlinked before it, and every call that
  * chose before it is counted. It sleeps. */
 void dynamos_settle(void);

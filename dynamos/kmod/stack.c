@@ -97,8 +97,7 @@ static void on_report(void *data, enum error_detector detector,
 		return;
 	say(text, detector == ERROR_DETECTOR_WARN ? "WARN" : "a memory error",
 	    &trace, version);
-	dynamos_update_end(version->update, DYNAMOS_WARNED,
-			   task_pid_nr(current), text);
+	dynamos_update_end(version->update, DYNAMOS_WARNED, current, text);
 }
 
 static struct dynamos_version *guess(struct dynamos_slot *slot)
@@ -175,8 +174,7 @@ static int on_die(struct notifier_block *block, unsigned long what, void *data)
 	if (may_hold(&trace, args->regs))
 		dynamos_advise();
 	say(text, args->str, &trace, version);
-	dynamos_update_end(version->update, DYNAMOS_DIED, task_pid_nr(current),
-			   text);
+	dynamos_update_end(version->update, DYNAMOS_DIED, current, text);
 	return NOTIFY_DONE;
 }
 

@@ -100,7 +100,7 @@ static void shut(struct dynamos_inside *u)
 }
 
 void dynamos_update_end(struct dynamos_inside *u, enum dynamos_cause cause,
-			s32 pid, const char *text)
+			const struct task_struct *by, const char *text)
 {
 	u32 state = READ_ONCE(u->state);
 
@@ -109,7 +109,8 @@ void dynamos_update_end(struct dynamos_inside *u, enum dynamos_cause cause,
 		return;
 	shut(u);
 	u->cause = cause;
-	u->pid = pid;
+	u->pid = by ? by->pid : 0;
+	strscpy(u->comm, by ? by->comm : "", sizeof(u->comm));
 	strscpy(u->text, text, sizeof(u->text));
 	atomic_set_release(&u->ending, 2);
 	irq_work_queue(&u->kick);
@@ -187,7 +188,10 @@ static int find_place(const struct dynamos_inside *u,
 		return refuse(u, f->symbol,
 			      "is there more than once: state its sympos", err);
 	if (err)
-		return refuse(u, f->symbol, "is not in this kernel", err);
+		return refuse(u, f->symbol,
+			      "is not in this kernel, or only inlined: "
+			      "change who calls it",
+			      err);
 	err = dynamos_symbol_size(at->address, &at->length);
 	if (err)
 		return refuse(u, f->symbol, "has no size", err);
@@ -341,7 +345,7 @@ void dynamos_update_remove(struct dynamos_update *update)
 
 	mutex_lock(&dynamos_lock);
 	while (u->state != DYNAMOS_LOADED || u->engine->starting) {
-		dynamos_update_end(u, DYNAMOS_ASKED, current->pid,
+		dynamos_update_end(u, DYNAMOS_ASKED, current,
 				   "its module was removed by force");
 		mutex_unlock(&dynamos_lock);
 		wait_event(left, READ_ONCE(u->state) == DYNAMOS_LOADED &&

@@ -100,14 +100,22 @@ func branch(series string) string {
 	return series
 }
 
+// CheckKernel refuses what is no name of a kernel, before anything is fetched.
+func CheckKernel(series string) error {
+	stock, debug := strings.CutSuffix(series, debugSuffix)
+	if !slices.Contains(Series(), branch(stock)) || debug && exactVersion(stock) {
+		return fmt.Errorf("there is no kernel %q: there are %s, each also with %s, and versions of Debian's packages such as 6.1.176-1", series, strings.Join(Series(), " and "), debugSuffix)
+	}
+	return nil
+}
+
 // kernelDir is where a series lies: stock kernels in the build folder, debug
 // kernels, which take an hour to build, in the user's cache.
 func kernelDir(build, series string) (string, error) {
-	stock, debug := strings.CutSuffix(series, debugSuffix)
-	if !slices.Contains(Series(), branch(stock)) || debug && exactVersion(stock) {
-		return "", fmt.Errorf("no kernel %q: there are %s, each also with %s, and versions of Debian's packages such as 6.1.176-1", series, strings.Join(Series(), " and "), debugSuffix)
+	if err := CheckKernel(series); err != nil {
+		return "", err
 	}
-	if !debug {
+	if !strings.HasSuffix(series, debugSuffix) {
 		return filepath.Join(build, "kernel", series), nil
 	}
 	cache, err := CacheDir()

@@ -30,6 +30,7 @@ type Plan struct {
 	Class   string   // empty: what the change asks for
 	Because string   // why it may be another
 	States  map[string]Statement
+	Layouts map[string]string // why a structure may be laid out in another way
 	Says    io.Writer
 }
 
@@ -39,7 +40,7 @@ type Plan struct {
 func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
 	for _, name := range p.Kernels {
-		b := &builder{plan: &p, out: out}
+		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
 		if err := b.kernel(ctx, name); err != nil {
 			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
 		}
@@ -65,10 +66,13 @@ type builder struct {
 	tree  *source.Tree
 	work  *source.Work
 
+	units     []source.Unit
+	gates     map[string]*image.File // by path
 	changes   []*asm.Change
 	files     []module.File
 	functions []module.Function
 	notes     []string // that who applies the update should read, beside the reasons
+	layouts   []pack.Layout
 }
 
 func (b *builder) says(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
@@ -82,8 +86,19 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 		return err
 	}
 	defer b.work.Close()
+	b.work.Led = func(name string) bool {
+		_, err := b.image.Prototype(name)
+		return err == nil
+	}
 	for _, s := range b.work.Skips {
 		b.says("%s: left aside: %s", s.Path, s.Why)
+	}
+	layouts, err := b.work.Layouts(ctx, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	if err := b.lays(ctx, layouts); err != nil {
+		return err
 	}
 	units, err := b.work.Assemble(ctx, b.plan.Says)
 	if err != nil {
@@ -93,6 +108,10 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range b.work.Idle {
+		b.says("%s is not in force before a boot: it only matters while the kernel starts", name)
+	}
+	b.units = units
 	for i, u := range units {
 		if changes[i] == nil {
 			continue
@@ -101,7 +120,11 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if len(b.functions) == 0 {
+	switch {
+	case len(b.functions) > 0:
+	case len(b.work.Idle) > 0:
+		return refused("the patch only changes what matters while the kernel starts, as %s: it takes a boot", b.work.Idle[0])
+	default:
 		return refused("the patch changes no code of the kernel's image")
 	}
 	if err := b.states(); err != nil {
@@ -146,13 +169,20 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	for _, note := range c.Notes {
 		b.says("%s: %s", u.Path, note)
 	}
-	gate, err := b.gate(ctx, u)
+	gate, err := b.proved(ctx, u.Path)
 	if err != nil {
 		return err
 	}
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
 	for _, f := range e.Functions {
-		made, err := b.function(u.Path, f.Name, gate)
+		path, stands := u.Path, gate
+		if from := c.From[f.Name]; from != nil {
+			path = from.Path
+			if stands, err = b.proved(ctx, path); err != nil {
+				return err
+			}
+		}
+		made, err := b.function(path, f.Name, stands)
 		if err != nil {
 			return err
 		}
@@ -161,6 +191,19 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	b.changes = append(b.changes, c)
 	b.files = append(b.files, module.File{Extract: e, Gate: gate})
 	return nil
+}
+
+// proved gives the unpatched file as the kernel has it.
+func (b *builder) proved(ctx context.Context, path string) (*image.File, error) {
+	if f := b.gates[path]; f != nil {
+		return f, nil
+	}
+	i := slices.IndexFunc(b.units, func(u source.Unit) bool { return u.Path == path })
+	f, err := b.gate(ctx, b.units[i])
+	if err == nil {
+		b.gates[path] = f
+	}
+	return f, err
 }
 
 // gate holds the unpatched file against the kernel's image.
@@ -251,7 +294,7 @@ func (b *builder) pack(ctx context.Context) error {
 		return err
 	}
 	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
-		Functions: made.Functions, Imports: made.Imports}
+		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle}
 	for _, c := range b.changes {
 		k.Data = append(k.Data, c.Data...)
 	}

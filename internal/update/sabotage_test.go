@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"skep/internal/update/asm"
 	"skep/internal/update/image"
 	"skep/internal/update/source"
 )
@@ -23,9 +24,11 @@ import (
 // it, because preparing the source takes minutes and a network.
 const sabotageVar = "SKEP_SABOTAGE_KERNEL"
 
-// sabotage is done to a file that is then given out as the original. Each is
-// refused by the symbol that was hit, or by its file.
-var sabotage = []struct{ what, path, from, to, refused string }{
+// A spoilt file is refused by the symbol that was hit, or by its path.
+type spoilt struct{ what, path, from, to, refused string }
+
+// sabotage is done to a file that is then given out as the original.
+var sabotage = []spoilt{
 	{"the source of a newer version", "net/ipv4/arp.c",
 		"sizeof(struct arpreq));\n\t\tif (err)\n\t\t\treturn -EFAULT;\n", "sizeof(struct arpreq));\n\t\tif (err)\n\t\t\treturn -EFAULT;\n\t\tr.arp_dev[IFNAMSIZ - 1] = '\\0';\n", "arp.c"},
 	{"another initial value", "fs/pipe.c", "pipe_max_size = 1048576;", "pipe_max_size = 1048577;", "pipe_max_size"},
@@ -51,7 +54,8 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 	if err := b.prepare(ctx, kernel); err != nil {
 		t.Fatal(err)
 	}
-	work, err := b.tree.Patch(ctx, spoil(ctx, t, b.tree.Dir))
+	t.Run(grown.what, func(t *testing.T) { growing(t, b) })
+	work, err := b.tree.Patch(ctx, spoil(ctx, t, b.tree.Dir, sabotage...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,22 +87,51 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 	}
 }
 
-// spoil makes one patch of all sabotage.
-func spoil(ctx context.Context, t *testing.T, tree string) []byte {
+// grown is a structure of which the kernel has older ones.
+var grown = spoilt{"a structure that grows", "ipc/msgutil.c", "struct msg_msgseg {\n", "struct msg_msgseg {\n\tunsigned long sum;\n",
+	"ipc/msgutil.c:37: struct msg_msgseg: it is laid out in another way (sum is new; 16 bytes, was 8)"}
+
+// growing is refused, until the author says why it does no harm.
+func growing(t *testing.T, b *builder) {
+	var err error
+	if b.work, err = b.tree.Patch(t.Context(), spoil(t.Context(), t, b.tree.Dir, grown)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.work.Layouts(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.lays(t.Context(), list)
+	var change *asm.Refusal
+	if !errors.As(err, &change) || !strings.HasPrefix(err.Error(), grown.refused) {
+		t.Fatalf("got %v, want %s", err, grown.refused)
+	}
+	b.plan.Layouts = map[string]string{"struct msg_msgseg": "none is there"}
+	if err := b.lays(t.Context(), list); err != nil || len(b.layouts) != 1 || b.layouts[0].Because != "none is there" {
+		t.Errorf("with its author's word: %v, %+v", err, b.layouts)
+	}
+	b.plan.Layouts["struct msg_msg"] = "it stays"
+	if err := b.lays(t.Context(), list); err == nil || !strings.Contains(err.Error(), "layout of struct msg_msg") {
+		t.Errorf("a word of what stays: %v", err)
+	}
+}
+
+// spoil makes one patch of all that is done to files.
+func spoil(ctx context.Context, t *testing.T, tree string, list ...spoilt) []byte {
 	t.Helper()
 	var patch bytes.Buffer
-	for _, s := range sabotage {
+	for _, s := range list {
 		path := filepath.Join(tree, s.path)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spoilt := bytes.Replace(text, []byte(s.from), []byte(s.to), 1)
-		if bytes.Equal(spoilt, text) {
+		changed := bytes.Replace(text, []byte(s.from), []byte(s.to), 1)
+		if bytes.Equal(changed, text) {
 			t.Fatalf("%s: %s has no %q", s.what, s.path, s.from)
 		}
 		diff := exec.CommandContext(ctx, "diff", "-u", "--label", "a/"+s.path, "--label", "b/"+s.path, path, "-")
-		diff.Stdin = bytes.NewReader(spoilt)
+		diff.Stdin = bytes.NewReader(changed)
 		out, err := diff.Output()
 		var differs *exec.ExitError
 		if !errors.As(err, &differs) || differs.ExitCode() != 1 {

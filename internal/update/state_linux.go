@@ -3,6 +3,7 @@
 package update
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"skep/internal/update/image"
 	"skep/internal/update/module"
 	"skep/internal/update/pack"
+	"skep/internal/update/source"
 )
 
 // A Statement is an author's word about a function, which the change does not
@@ -21,6 +23,49 @@ type Statement struct {
 	Ends   bool // a call ends the object's life
 	Bare   bool // neither it nor a caller holds a lock across it
 	Group  bool // class task: a task that calls it is inside the update's functions
+}
+
+// lays refuses structures that are laid out in another way, of which the kernel
+// and its modules have older ones, unless the author says why that is no harm.
+func (b *builder) lays(ctx context.Context, list []source.Layout) error {
+	left := maps.Clone(b.plan.Layouts)
+	var unsaid []source.Layout
+	for _, l := range list {
+		because, stated := b.plan.Layouts[l.Name]
+		if !stated {
+			unsaid = append(unsaid, l)
+			continue
+		}
+		b.layouts = append(b.layouts, pack.Layout{Name: l.Name, What: l.What, Was: l.Was, Is: l.Is, Because: because})
+		delete(left, l.Name)
+	}
+	if len(unsaid) > 0 {
+		return b.laid(ctx, unsaid)
+	}
+	if names := slices.Sorted(maps.Keys(left)); len(names) > 0 {
+		return refused("something is stated of the layout of %s, and the patch leaves that as it is", names[0])
+	}
+	return nil
+}
+
+// laid refuses the first of some structures.
+func (b *builder) laid(ctx context.Context, list []source.Layout) error {
+	l := list[0]
+	user, err := b.work.OfModules(ctx, l)
+	if err != nil {
+		return err
+	}
+	who := "what the kernel has of it stays as it was"
+	if user != "" {
+		who = "modules, such as that of " + user + ", know it as it was and keep it so"
+	}
+	more := ""
+	if len(list) > 1 {
+		more = fmt.Sprintf(" (and %d more structures)", len(list)-1)
+	}
+	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
+		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",
+		l.What, l.Is, l.Was, who, more, l.Name)}
 }
 
 // states enters what the author says of the changed functions, and takes along
@@ -52,7 +97,11 @@ func unchanged(im *image.Image, name string) (pack.Function, error) {
 		return pack.Function{}, refused("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
 	}
 	list := im.Named(name)
-	if len(list) != 1 {
+	switch len(list) {
+	case 0:
+		return no("the kernel does not have it, or only inlined: name who calls it")
+	case 1:
+	default:
 		return no("the kernel has %d functions of that name: it takes one", len(list))
 	}
 	f, err := im.Function(list[0])

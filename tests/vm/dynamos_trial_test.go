@@ -82,7 +82,10 @@ func (w *walker) stuck() {
 	w.refused("and named when it is reverted", "revert --wait 0s links", 1, s.Inside[0].Frame)
 	w.refused("until then it stays", "remove links", 4, "is in use")
 	w.vm.Output(shell("echo >/tmp/open/own"))
-	w.until("links", func(s *update.Status) bool { return s.State == "loaded" })
+	s = w.until("links", func(s *update.Status) bool { return s.State == "loaded" })
+	claim(w.t, "who reverted it is told", slices.ContainsFunc(s.Events, func(e update.Event) bool {
+		return e.State == "leaving" && e.Text == "reverted" && e.Comm == "skep" && e.PID > 0
+	}), "%+v", s.Events)
 	w.skep("remove links", "unloaded")
 }
 

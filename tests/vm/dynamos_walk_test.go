@@ -331,7 +331,7 @@ func (w *walker) refusals() {
 	w.vm.Output(shell("head -c 9000 " + w.file("arp") + " >/tmp/cut.skepup; sed s/arp_ioctl/arp_ioctk/ " + w.file("arp") + " >/tmp/changed.skepup"))
 	w.refused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
 	w.refused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
-	w.refused("a function that is only inlined is refused", "apply "+w.renamed("pick_link")+" --all", 4, "pick_link is not in this kernel")
+	w.refused("a function that is only inlined is refused", "apply "+w.renamed("pick_link")+" --all", 4, "pick_link is not in this kernel, or only inlined")
 	w.refused("an update that is not there is refused", "apply nothing --all", 4, "no update")
 	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
 	claim(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)

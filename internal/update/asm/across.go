@@ -32,7 +32,7 @@ func (c *Change) Needs() []string {
 func (c *Change) Added() []string {
 	var out []string
 	for _, s := range c.After.Symbols {
-		if s.Func && s.Global && c.Before.byName[s.Name] == nil && !c.from.take[s.Name] {
+		if s.Func && s.Global && c.Before.byName[s.Name] == nil && !c.from.take[s.Name] && !c.from.stays[s.Name] {
 			out = append(out, s.Name)
 		}
 	}
@@ -42,7 +42,7 @@ func (c *Change) Added() []string {
 // Carry takes one of them, with what it needs.
 func (c *Change) Carry(name string) error {
 	s := c.After.byName[name]
-	if hasPrefix(s.Section, onlyAtBoot...) {
+	if atBoot(s) {
 		return c.from.refuse(name, "the new text calls this function, which is gone once the kernel is up (%s)", s.Section)
 	}
 	if err := c.from.carry([]string{name}); err != nil {
@@ -53,16 +53,94 @@ func (c *Change) Carry(name string) error {
 	return nil
 }
 
-// Moved tells of a function that other files can call, whether the patch takes
-// it to this file from another, and changes it on the way.
-func (c *Change) Moved(from *Change) (name string, moved bool) {
-	for _, name := range c.Added() {
-		if old := from.Before.byName[name]; old != nil && old.Func && old.Global && slices.Contains(from.Gone, name) &&
-			from.from.before.of(old) != c.from.after.of(c.After.byName[name]) {
-			return name, true
+// Adopt takes over what the patch takes to this file from another. A global
+// function that it changes on the way replaces the kernel's, wherever that
+// stands; one that stays the same is the kernel's own.
+func (c *Change) Adopt(from *Change) error {
+	for _, name := range from.Gone {
+		old, s := from.Before.byName[name], c.After.byName[name]
+		if !old.Global || s == nil || !s.Func || !s.Global || c.Before.byName[name] != nil {
+			continue
+		}
+		if c.From[name] != nil || c.from.stays[name] {
+			return c.from.refuse(name, "the patch takes this function here from several files: which of them the kernel runs cannot be told")
+		}
+		if c.sameAs(from, name, map[string]bool{}) {
+			c.from.stays[name] = true
+		} else if err := c.adopt(from, old, s); err != nil {
+			return err
+		}
+		if err := c.from.again(); err != nil {
+			return err
 		}
 	}
-	return "", false
+	return nil
+}
+
+// sameAs tells whether a function does what it did in another file, with all
+// that came along with it.
+func (c *Change) sameAs(from *Change, name string, seen map[string]bool) bool {
+	old, s := from.Before.find(name), c.After.find(name)
+	if old == nil || from.from.before.of(old) != c.from.after.of(s) {
+		return false
+	}
+	seen[name] = true
+	for _, ref := range c.After.refs(s) {
+		hit := c.After.find(ref)
+		if seen[ref] || isPrivate(hit) || c.Before.find(ref) != nil {
+			continue
+		}
+		if isLocal(hit) || !c.sameAs(from, ref, seen) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Change) adopt(from *Change, old, s *Symbol) error {
+	switch {
+	case atBoot(old) && atBoot(s):
+		c.Idle = append(c.Idle, s.Name)
+		c.from.stays[s.Name] = true
+		return nil
+	case atBoot(s):
+		return c.from.refuse(s.Name, "the patch makes this a function that is gone once the kernel is up (%s)", s.Section)
+	}
+	if err := c.from.replaceable(old, s); err != nil {
+		return err
+	}
+	c.from.take[s.Name] = true
+	c.Changed = append(c.Changed, s.Name)
+	c.From[s.Name] = from
+	c.from.note("%s takes the place of the kernel's of %s", s.Name, from.Path)
+	return nil
+}
+
+// again finds anew what the changed functions need.
+func (d *differ) again() error {
+	for _, name := range d.c.New {
+		delete(d.take, name)
+	}
+	d.c.New, d.c.Data, d.seen = nil, nil, map[string]bool{}
+	err := d.follow()
+	slices.Sort(d.c.New)
+	slices.Sort(d.c.Data)
+	return err
+}
+
+// Lost is a variable that the update would get of its own and that another file
+// had: the kernel's would be left behind.
+func (c *Change) Lost(from *Change) error {
+	for _, name := range c.Data {
+		b, _ := base(name)
+		for _, old := range from.Before.Symbols {
+			if ob, _ := base(old.Name); old.Func || ob != b || isPrivate(old) || once(old) || from.After.byName[old.Name] != nil {
+				continue
+			}
+			return c.from.refuse(name, "the patch takes this variable here from %s, and the kernel's own is in use there: leave it where it was", from.Path)
+		}
+	}
+	return nil
 }
 
 // Renamed finds functions that a patch only gave another name: the old one by

@@ -3,7 +3,10 @@
 package asm
 
 import (
+	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -73,23 +76,91 @@ func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
 	}
 }
 
-func TestMovedFunctionIsSeenWhereItChanges(t *testing.T) {
-	const stays, goes = "int stays(int a) { seen(\"stays\"); return a; }\n", "int goes(int a) { seen(\"goes\"); return a + 1; }\n"
-	from, err := compare(t, stays+goes, stays)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestMovedFunctionReplacesTheKernels(t *testing.T) {
+	const stays, other = "int stays(int a) { seen(\"stays\"); return a; }\n", "int other(int a) { seen(\"other\"); return a; }\n"
+	const goes = "static noinline int help(int a) { seen(\"help\"); return a; }\nnoinline int goes(int a) { seen(\"goes\"); return help(a) + 1; }\n"
+	const uses = "extern int goes(int);\n"
 	for _, c := range []struct {
-		text  string
-		moved bool
-	}{{goes, false}, {replacing(t, goes, "a + 1", "a + 2"), true}, {replacing(t, goes, "int goes(", "static noinline int goes("), false}} {
-		to, err := compare(t, replacing(t, stays, "int stays", "int other"), replacing(t, stays, "int stays", "int other")+c.text)
+		name, goes string
+		changed    []string
+		text       string
+	}{
+		{"as it was", goes, []string{"other"}, ""},
+		{"changed", replacing(t, goes, "help(a) + 1", "help(a) + 2"), []string{"goes", "other"}, "u_0:"},
+		{"its helper changed", replacing(t, goes, "return a;", "return a + 3;"), []string{"goes", "other"}, "help:"},
+		{"static now", replacing(t, goes, "noinline int goes(", "static noinline int goes("), []string{"other"}, "goes:"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from, err := compare(t, stays+goes, stays)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to, err := compare(t, other, c.goes+replacing(t, other, "return a", "return goes(a)"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := to.Adopt(from); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(to.Changed)
+			want(t, "changed", to.Changed, c.changed...)
+			moved := slices.Contains(c.changed, "goes")
+			if (to.From["goes"] == from) != moved || slices.Contains(to.Added(), "goes") {
+				t.Errorf("from %v, added %v", to.From, to.Added())
+			}
+			if text := string(to.Extract("u").Text); !strings.Contains(text, c.text) || strings.Contains(text, "help:") != (c.text != "") {
+				t.Errorf("want %q in\n%s", c.text, text)
+			}
+		})
+	}
+	user, err := compare(t, other, uses+replacing(t, other, "return a", "return goes(a)"))
+	if err != nil || slices.Contains(user.Changed, "goes") {
+		t.Errorf("%v, %v", user, err)
+	}
+}
+
+func TestMovedFunctionIsRefusedWhereItCannotBeTold(t *testing.T) {
+	const goes, other = "int goes(int a) { seen(\"goes\"); return a + 1; }\n", "int other(int a) { seen(\"other\"); return a; }\n"
+	from := func(text string) *Change {
+		c, err := compare(t, text, "int left;\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name, moved := to.Moved(from); moved != c.moved || moved && name != "goes" {
-			t.Errorf("%q: %q, %v", c.text, name, moved)
+		return c
+	}
+	to := func(text string) *Change {
+		c, err := compare(t, other, other+text)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return c
+	}
+	new := replacing(t, goes, "a + 1", "a + 2")
+	for _, c := range []struct {
+		name, text, why string
+		from            []string
+	}{
+		{"from two files", new, "several files", []string{goes, goes}},
+		{"no trace of it", new, "notrace", []string{replacing(t, goes, "int", "notrace int")}},
+		{"a function of the start", "__init " + new, "gone once the kernel is up", []string{goes}},
+		{"its variable", replacing(t, new, "return a", "static int count; return count++ + a"), "the kernel's own is in use", []string{replacing(t, goes, "return a", "static int count; return count++ + a")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			change, err := to(c.text), error(nil)
+			for _, text := range c.from {
+				old := from(text)
+				if err == nil {
+					err = change.Adopt(old)
+				}
+				if err == nil {
+					err = change.Lost(old)
+				}
+			}
+			var r *Refusal
+			if !errors.As(err, &r) || !strings.Contains(r.Reason, c.why) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

@@ -52,6 +52,12 @@ type Change struct {
 	Clones []string
 	// Data are variables that the update gets of its own.
 	Data []string
+	// Idle are functions and variables that differ and matter only while the
+	// kernel starts: their change is not in force.
+	Idle []string
+	// From has the file in which the kernel has a function, where the patch
+	// takes that function from another file to this one.
+	From map[string]*Change
 	// Locals says which variable of the running kernel a static variable of
 	// the patched file is, where the compiler's numbers for them differ.
 	Locals map[string]string

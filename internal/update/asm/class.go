@@ -41,6 +41,10 @@ func Propose(changes []*Change, more ...string) (Class, []string) {
 func (c *Change) calls() []string {
 	before, after := map[string]int{}, map[string]int{}
 	for _, n := range slices.Concat(c.Changed, c.Clones, c.Gone) {
+		if from := c.From[n]; from != nil {
+			from.Before.count(n, before)
+			continue
+		}
 		c.Before.count(n, before)
 	}
 	for _, n := range slices.Concat(c.Changed, c.Clones, c.New) {

@@ -28,28 +28,38 @@ type differ struct {
 	same          []string        // functions with equal text
 	take          map[string]bool // whose patched text the update gets
 	seen          map[string]bool // what follow has looked at
-	written       func(name string) bool
+	stays         map[string]bool // the kernel has it, from another file
+	view          View
+}
+
+// A View is what is known of a file's functions beside its assembly. What is
+// nil holds for all.
+type View struct {
+	// Written tells whether the patch changes what a function does. Others that
+	// are only compiled in another way stay the kernel's.
+	Written func(name string) bool
+	// Led tells whether calls of a function can be led to another version.
+	Led func(name string) bool
 }
 
 // Compare finds what a patch does to one file. A change that cannot be carried
 // gives a *Refusal.
 func Compare(before, after *Unit) (*Change, error) {
-	return CompareWritten(before, after, func(string) bool { return true })
+	return View{}.Compare(before, after)
 }
 
-// CompareWritten is Compare where it is known of which functions the patch
-// changes what they do. Others that are only compiled in another way stay the
-// kernel's.
-func CompareWritten(before, after *Unit, written func(name string) bool) (*Change, error) {
+// Compare is Compare with what is known.
+func (v View) Compare(before, after *Unit) (*Change, error) {
 	d := &differ{
-		written: written,
-		c:       &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}},
-		before:  newNormalizer(before), after: newNormalizer(after),
-		take: map[string]bool{}, seen: map[string]bool{},
+		view:   v,
+		c:      &Change{Path: after.Path, Before: before, After: after, Locals: map[string]string{}, From: map[string]*Change{}},
+		before: newNormalizer(before), after: newNormalizer(after),
+		take: map[string]bool{}, seen: map[string]bool{}, stays: map[string]bool{},
 	}
 	d.c.from = d
 	d.functions()
 	d.spread()
+	d.idle()
 	if err := d.loose(); err != nil {
 		return nil, err
 	}
@@ -83,6 +93,8 @@ func (d *differ) functions() {
 		case old == nil || !old.Func:
 		case d.before.of(old) == d.after.of(s):
 			d.same = append(d.same, s.Name)
+		case atBoot(old) && atBoot(s):
+			d.c.Idle = append(d.c.Idle, s.Name)
 		case !d.changes(s):
 			d.note("%s does what it did, and is only compiled in another way: the kernel's stays", s.Name)
 		default:
@@ -96,22 +108,57 @@ func (d *differ) functions() {
 	}
 }
 
+// atBoot tells what is gone once the kernel runs.
+func atBoot(s *Symbol) bool { return hasPrefix(s.Section, onlyAtBoot...) }
+
+// idle leaves aside what only functions of the start call: its change is as
+// little in force as theirs.
+func (d *differ) idle() {
+	for again := true; again; {
+		again = false
+		for name := range d.take {
+			if d.inner(name) && d.onlyBoot(name) {
+				delete(d.take, name)
+				d.c.Idle = append(d.c.Idle, name)
+				again = true
+			}
+		}
+	}
+	slices.Sort(d.c.Idle)
+}
+
+// onlyBoot tells whether what names a function is of the start, or idle as well.
+func (d *differ) onlyBoot(name string) bool {
+	found := false
+	for _, s := range d.c.After.Symbols {
+		if s.Name == name || !slices.Contains(d.c.After.refs(s), name) {
+			continue
+		}
+		if !atBoot(s) && !slices.Contains(d.c.Idle, s.Name) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 // changes tells whether the patch changes what a function does.
 func (d *differ) changes(s *Symbol) bool {
 	name, _, _ := strings.Cut(s.Name, ".")
-	return d.written(name)
+	return d.view.Written == nil || d.view.Written(name)
 }
 
 // inner tells whether calls of a function can't be led away, but all its
-// callers are in this file: what the compiler made up, and what was declared
-// inline, which the kernel does not trace, and became a function all the same.
+// callers are in this file: what the compiler made up, what was declared
+// inline, which the kernel does not trace, and became a function all the same,
+// and what takes more arguments than a wrapper can pass on.
 func (d *differ) inner(name string) bool {
 	if isClone(name) {
 		return true
 	}
 	s := d.c.Before.byName[name]
-	return s != nil && s.Func && !s.Global && !s.Traced &&
-		!hasPrefix(s.Section, onlyAtBoot...) && !hasPrefix(s.Section, ".noinstr", ".entry")
+	return s != nil && s.Func && !s.Global && (!s.Traced || d.view.Led != nil && !d.view.Led(name)) &&
+		!atBoot(s) && !hasPrefix(s.Section, ".noinstr", ".entry")
 }
 
 // spread adds the callers of changed functions that only they can reach.
@@ -119,7 +166,7 @@ func (d *differ) spread() {
 	for again := true; again; {
 		again = false
 		for _, s := range d.c.After.Symbols {
-			if !s.Func || d.take[s.Name] || d.c.Before.byName[s.Name] == nil {
+			if !s.Func || d.take[s.Name] || atBoot(s) || d.c.Before.byName[s.Name] == nil {
 				continue
 			}
 			for _, name := range d.c.After.refs(s) {
@@ -205,7 +252,11 @@ func (d *differ) data() error {
 		if old == nil {
 			continue // follow() looks whether it is needed
 		}
-		if d.before.of(old) != d.after.of(s) {
+		switch {
+		case d.before.of(old) == d.after.of(s):
+		case atBoot(old) && atBoot(s):
+			d.c.Idle = append(d.c.Idle, s.Name)
+		default:
 			return d.dataChanged(old, s)
 		}
 	}
@@ -253,6 +304,9 @@ func (d *differ) carry(todo []string) error {
 		s := d.c.After.find(name)
 		for _, ref := range d.c.After.refs(s) {
 			hit := d.c.After.find(ref)
+			if slices.Contains(d.c.Idle, ref) {
+				return d.refuse(ref, "the new text of %s uses this, which the patch changes, and which is gone once the kernel is up (%s)", name, hit.Section)
+			}
 			carried, err := d.carried(hit)
 			if err != nil {
 				return err
@@ -284,7 +338,7 @@ func (d *differ) carried(s *Symbol) (bool, error) {
 	case hasPrefix(s.Section, ".discard"):
 		return false, nil
 	case s.Func:
-		return d.c.Before.byName[s.Name] == nil, nil
+		return d.c.Before.byName[s.Name] == nil && !d.stays[s.Name], nil
 	case isLocal(s) && d.c.Locals[s.Name] != "":
 		return false, nil
 	case !isLocal(s) && d.c.Before.byName[s.Name] != nil:
@@ -327,7 +381,7 @@ func (d *differ) sort() error {
 		if !d.take[s.Name] {
 			continue
 		}
-		if hasPrefix(s.Section, onlyAtBoot...) {
+		if atBoot(s) {
 			return d.refuse(s.Name, "the patch changes a function that runs only while the kernel or its module starts (%s): it needs a reboot", s.Section)
 		}
 		switch {
@@ -335,7 +389,7 @@ func (d *differ) sort() error {
 		case d.inner(s.Name):
 			d.c.Clones = append(d.c.Clones, s.Name)
 		default:
-			if err := d.replaceable(s); err != nil {
+			if err := d.replaceable(d.c.Before.byName[s.Name], s); err != nil {
 				return err
 			}
 			d.c.Changed = append(d.c.Changed, s.Name)
@@ -346,8 +400,7 @@ func (d *differ) sort() error {
 	return d.reached()
 }
 
-func (d *differ) replaceable(s *Symbol) error {
-	old := d.c.Before.byName[s.Name]
+func (d *differ) replaceable(old, s *Symbol) error {
 	switch {
 	case !old.Traced:
 		return d.refuse(s.Name, "the kernel has no place where calls of this function can be led away (notrace or noinstr): change a function that calls it")
@@ -379,12 +432,12 @@ func (d *differ) reached() error {
 				continue
 			}
 			if !s.Func && !hasPrefix(s.Section, ignored...) {
-				return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and %s holds its address", s.Name)
+				return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
 			}
 			found = found || s.Func && d.take[s.Name]
 		}
 		if !found {
-			return d.refuse(name, "the kernel has no place where calls of this function can be led away (notrace), and nothing that can be replaced calls it")
+			return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
 		}
 	}
 	return nil

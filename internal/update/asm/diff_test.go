@@ -203,7 +203,6 @@ func TestShiftedStaticLocalIsFound(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	init := plain + "int __init boot(int a) { seen(\"boot\"); return a; }\n"
 	quiet := plain + "notrace int quiet(int a) { seen(\"quiet\"); return a; }\n"
 	stop := plain + "__attribute__((noreturn)) void stop(int a) { for (;;) seen(\"stop\"); }\n"
 	loose := plain + "asm(\".pushsection .init.data\\n .long 1\\n.popsection\");\n"
@@ -213,7 +212,8 @@ func TestRefusals(t *testing.T) {
 		{"changed constants", data, "{ 1, 2, 3, 4 }", "{ 1, 2, 3, 5 }", "limits", "at the start"},
 		{"changed size", data, "int n; }", "int n, m, k; }", "ops", "from 16 to 24 bytes"},
 		{"changed static start", locals, "static int count; count +=", "static int count = 4; count +=", "count.", "at the start"},
-		{"init", init, `seen("boot")`, `seen("start")`, "boot", "needs a reboot"},
+		{"used and of the start", boots + "int both(int a) { seen(\"both\"); return a ? first(a) : step(a); }\n", "a + 1", "a + 2", "first", "gone once the kernel is up"},
+		{"a function of the start now", plain, "int g(int a) { WARN();", "__init int g(int a) { ", "g", "needs a reboot"},
 		{"notrace", quiet, `seen("quiet")`, `seen("still")`, "quiet", "notrace"},
 		{"noreturn", stop, `seen("stop")`, `seen("halt")`, "stop", "does not return"},
 		{"loose assembly", loose, ".long 1", ".long 2", "", "outside of functions"},
@@ -233,11 +233,45 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// boots has what is gone once the kernel runs, and what it shares with the rest.
+const boots = `
+#define __initdata __attribute__((section(".init.data")))
+static inline int step(int a) { return a + 1; }
+static int limits[2] __initdata = { 1, 2 };
+static noinline notrace int once(int a) { return a * 9; }
+__init int first(int a) { seen("first", limits[a]); return step(once(a)); }
+int later(int a) { seen("later"); return step(a); }
+`
+
+func TestWhatTheStartDoesIsNotInForce(t *testing.T) {
+	for _, c := range []struct {
+		name, old, new string
+		changed, idle  []string
+	}{
+		{"a function", `seen("first"`, `seen("start"`, nil, []string{"first"}},
+		{"a variable", "{ 1, 2 }", "{ 1, 3 }", nil, []string{"limits"}},
+		{"what it shares", "a + 1", "a + 2", []string{"later"}, []string{"first"}},
+		{"what it alone calls", "a * 9", "a * 11", nil, []string{"once"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := compare(t, boots, replacing(t, boots, c.old, c.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "changed", got.Changed, c.changed...)
+			want(t, "idle", got.Idle, c.idle...)
+			if len(got.Clones) > 0 || got.None() != (len(c.changed) == 0) {
+				t.Errorf("clones %v, none %v", got.Clones, got.None())
+			}
+		})
+	}
+}
+
 func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
-		"__init int first(int a) { seen(\"first\"); return step(a); }\n"
+		"int first(int a) { seen(\"first\"); return step(a); }\n"
 	before, after := parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 2")))
-	c, err := CompareWritten(before, after, func(name string) bool { return name == "later" })
+	c, err := View{Written: func(name string) bool { return name == "later" }}.Compare(before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +279,34 @@ func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "first does what it did") {
 		t.Errorf("notes: %v", c.Notes)
 	}
-	if _, err := CompareWritten(before, after, func(name string) bool { return name == "first" }); err == nil {
-		t.Error("one that the patch changes is left aside")
+	c, err = View{Written: func(name string) bool { return name == "first" }}.Compare(before, after)
+	if err != nil {
+		t.Fatal(err)
 	}
+	want(t, "changed", c.Changed, "first")
+}
+
+func TestFunctionThatCannotBeLedComesWithItsCallers(t *testing.T) {
+	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
+	few := View{Led: func(name string) bool { return name != "many" }}
+	try := func(text string) (*Change, error) {
+		return few.Compare(parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 3"))))
+	}
+	c, err := try(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed", c.Changed, "one")
+	want(t, "clones", c.Clones, "many")
+	_, err = try(text + "int (*const held)(int) = many;\n")
+	var r *Refusal
+	if !errors.As(err, &r) || !strings.Contains(r.Reason, "held holds its address") {
+		t.Errorf("got %v", err)
+	}
+	if c, err = try(replacing(t, text, "static noinline int many", "noinline int many")); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "changed, one that others call", c.Changed, "many")
 }
 
 func TestMovedStaticLocalIsRefused(t *testing.T) {

@@ -68,6 +68,21 @@ type Kernel struct {
 	Imports []Symbol `json:"imports,omitempty"`
 	// Data are variables that only the new code has.
 	Data []string `json:"data,omitempty"`
+	// Layouts are structures that the new code lays out in another way.
+	Layouts []Layout `json:"layouts,omitempty"`
+	// Idle are functions that the patch changes and that only run while the
+	// kernel starts: their change is not in force.
+	Idle []string `json:"idle,omitempty"`
+}
+
+// A Layout is a structure of which the kernel has older ones, and why the new
+// code can do with them, by its author's word.
+type Layout struct {
+	Name    string `json:"name"` // as "struct kprobe"
+	What    string `json:"what"` // that is different
+	Was     int64  `json:"was"`  // bytes
+	Is      int64  `json:"is"`
+	Because string `json:"because"`
 }
 
 // A Symbol is one of the kernel's. Position says which of several with this
@@ -170,12 +185,12 @@ func (k *Kernel) check(class string) error {
 		return fmt.Errorf("its module must be called %s.ko, not %.80q", k.BuildID, k.File)
 	case !hexDigits(k.SHA256, 64):
 		return fmt.Errorf("%.80q is no SHA-256", k.SHA256)
-	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data):
+	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle):
 		return errors.New("a text is too long, or not text")
 	case len(k.Functions) == 0 || len(k.Functions) > MaxFunctions:
 		return fmt.Errorf("%d functions; 1 to %d are possible", len(k.Functions), MaxFunctions)
-	case len(k.Imports) > maxList:
-		return fmt.Errorf("%d imports; at most %d are possible", len(k.Imports), maxList)
+	case len(k.Imports) > maxList || len(k.Layouts) > maxList:
+		return fmt.Errorf("%d imports, %d layouts; at most %d are possible", len(k.Imports), len(k.Layouts), maxList)
 	}
 	seen := map[Symbol]bool{}
 	for i := range k.Functions {
@@ -190,6 +205,14 @@ func (k *Kernel) check(class string) error {
 	}
 	if !slices.ContainsFunc(k.Functions, func(f Function) bool { return f.Size > 0 }) {
 		return errors.New("all its functions stay as they are")
+	}
+	for _, l := range k.Layouts {
+		switch {
+		case !validText(l.Name) || !validText(l.What) || !validText(l.Because):
+			return errors.New("a text is too long, or not text")
+		case strings.TrimSpace(l.Because) == "":
+			return fmt.Errorf("%s is laid out in another way, and no reason is given why that is no harm", l.Name)
+		}
 	}
 	for _, s := range k.Imports {
 		if !s.valid() {

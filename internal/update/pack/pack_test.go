@@ -91,6 +91,9 @@ func TestManifestThatCannotBeIsRefused(t *testing.T) {
 		"object too high": func(m *Manifest) { m.object(&seven) },
 		"object below 0":  func(m *Manifest) { m.object(&minus) },
 		"ends no object":  func(m *Manifest) { m.object(nil); m.Kernels[0].Functions[0].Ends = true },
+		"layout":          func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "struct x", Was: 1, Is: 2, Because: " "}} },
+		"layout's text":   func(m *Manifest) { m.Kernels[0].Layouts = []Layout{{Name: "x\n", Because: "y"}} },
+		"idle's text":     func(m *Manifest) { m.Kernels[0].Idle = []string{"\x1b"} },
 		"import":          func(m *Manifest) { m.Kernels[0].Imports[0].Position = -1 },
 	} {
 		p := example()

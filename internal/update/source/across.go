@@ -28,11 +28,11 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !c.None() || len(c.Added()) > 0 || len(c.Gone) > 0 {
+		if !c.None() || len(c.Added()) > 0 || len(c.Gone) > 0 || len(c.Idle) > 0 {
 			list[i] = c
 		}
 	}
-	if err := moved(list); err != nil {
+	if err := each(list, (*asm.Change).Adopt); err != nil {
 		return nil, w.lined(err)
 	}
 	for again := true; again; {
@@ -45,25 +45,32 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 			again = again || more
 		}
 	}
+	if err := each(list, (*asm.Change).Lost); err != nil {
+		return nil, w.lined(err)
+	}
 	for i, c := range list {
-		if c != nil && c.None() {
+		if c == nil {
+			continue
+		}
+		for _, name := range c.Idle {
+			w.Idle = append(w.Idle, fmt.Sprintf("%s of %s", name, c.Path))
+		}
+		if c.None() {
 			list[i] = nil
 		}
 	}
 	return list, nil
 }
 
-// moved refuses functions that go from one file to another and change: those
-// who call them would go on with the kernel's own.
-func moved(list []*asm.Change) error {
+// each calls f for every two of the changes.
+func each(list []*asm.Change, f func(to, from *asm.Change) error) error {
 	for _, to := range list {
 		for _, from := range list {
 			if to == nil || from == nil || to == from {
 				continue
 			}
-			if name, ok := to.Moved(from); ok {
-				return &asm.Refusal{Path: to.Path, Symbol: name,
-					Reason: "the patch takes this function here from " + from.Path + " and changes it: change it where it was"}
+			if err := f(to, from); err != nil {
+				return err
 			}
 		}
 	}

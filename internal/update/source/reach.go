@@ -5,17 +5,13 @@
 package source
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"skep/internal/update/asm"
 )
 
 // wide is from how many users on a header's change is followed by the names
@@ -266,103 +262,26 @@ func local(file, header string) bool {
 	return path.Dir(file) == path.Dir(header) && path.Ext(file) == ".c"
 }
 
-// outside refuses a structure with other members that modules use: they, and
-// what they have allocated, keep the old ones.
-func (w *Work) outside(ctx context.Context, included map[string]bool) error {
-	n := newIncludes(w.tree.Dir)
-	for _, file := range slices.Sorted(maps.Keys(included)) {
-		moved := laidOut(w.old[file], w.new[file])
-		if len(moved) == 0 {
-			continue
-		}
-		modules, err := w.tree.modules(ctx)
-		if err != nil {
-			return err
-		}
-		if user, tag := w.tree.user(n, n.users(modules, file), moved); user != "" {
-			return &asm.Refusal{Path: file, Symbol: tag, Line: lineOf(w.new[file], tag),
-				Reason: "modules, such as that of " + user + ", know this structure as it was and keep it so: leave its members as they are, and have what is new in a structure of its own"}
-		}
-	}
-	return nil
-}
-
-// user is one of the sources that uses one of the structures, or "". Most name
-// it themselves, which is soon seen.
-func (t *Tree) user(n *includes, sources []string, moved []item) (source, tag string) {
-	for _, s := range sources {
-		text, err := os.ReadFile(filepath.Join(t.Dir, s))
-		if err != nil {
-			continue
-		}
-		for _, it := range moved {
-			if hasWord(string(text), it.tag) {
-				return s, it.tag
-			}
-		}
-	}
-	if users := t.seeing(n, sources, moved); len(users) > 0 {
-		return users[0], moved[0].tag
-	}
-	return "", ""
-}
-
-// laidOut are the structures that a patch gives other members.
-func laidOut(old, new string) []item {
-	was, _ := items(old)
-	is, _ := items(new)
-	before := map[string][]string{} // several, where a condition decides
-	for _, it := range was {
-		if it.tag != "" {
-			before[it.tag] = append(before[it.tag], it.text)
-		}
-	}
-	var out []item
-	for _, it := range is {
-		if texts := before[it.tag]; len(texts) > 0 && !slices.Contains(texts, it.text) {
-			out = append(out, it)
-		}
-	}
-	return out
-}
-
-// lineOf is where a file defines a structure.
-func lineOf(text, tag string) int {
-	head := regexp.MustCompile(`^\s*(typedef\s+)?(struct|union)\s+` + tag + `\s*(\{|$)`)
-	for i, l := range strings.Split(text, "\n") {
-		if head.MatchString(l) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// reasons tells what a patch changes that the assembly does not show: how data
-// is laid out, and the parameters of functions.
+// reasons tells which functions a patch gives other parameters.
 func reasons(path, old, new string) []string {
 	was, _ := items(old)
 	is, _ := items(new)
 	before := map[string][]item{} // SYSCALL_DEFINE3 names several
 	for _, it := range was {
-		if len(it.names) > 0 && it.kind != 'm' {
-			key := string(it.kind) + it.names[0]
-			before[key] = append(before[key], it)
+		if len(it.names) > 0 && it.kind == 'f' {
+			before[it.names[0]] = append(before[it.names[0]], it)
 		}
 	}
 	var why []string
 	for _, it := range is {
-		if len(it.names) == 0 {
+		if len(it.names) == 0 || it.kind != 'f' {
 			continue
 		}
-		was := before[string(it.kind)+it.names[0]]
+		was := before[it.names[0]]
 		same := slices.ContainsFunc(was, func(was item) bool {
-			return it.kind == 's' && was.text == it.text || it.kind == 'f' && strings.TrimSpace(was.head) == strings.TrimSpace(it.head)
+			return plainLinkage(was.head) == plainLinkage(it.head)
 		})
-		switch {
-		case len(was) == 0 || same:
-		case it.kind == 's':
-			why = append(why, fmt.Sprintf("%s: %s is laid out in another way, and what is there keeps the old one", path, it.names[0]))
-		case it.kind == 'f':
+		if len(was) > 0 && !same {
 			why = append(why, fmt.Sprintf("%s: %s has other parameters or another result", path, it.names[0]))
 		}
 	}

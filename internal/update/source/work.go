@@ -37,10 +37,15 @@ type Work struct {
 	Files []string // that the patch changes and that are compiled
 	Units []string // the sources to be compiled
 	Skips []Skip   // what of the patch does not matter, or stays as it is
+	Idle  []string // what differs and matters only while the kernel starts
+	// Led tells whether calls of a function can be led to another version; nil:
+	// of all.
+	Led func(name string) bool
 
 	tree     *Tree
 	parts    []part
 	old, new map[string]string // text of the files
+	moved    []Layout          // what Layouts has found
 }
 
 // Patch sees what a patch is about and whether it applies. Nothing is compiled
@@ -97,6 +102,9 @@ func (w *Work) read(ctx context.Context, p part) error {
 // that keeps two versions from running at once.
 func (w *Work) Reasons() []string {
 	var why []string
+	for _, l := range w.moved {
+		why = append(why, fmt.Sprintf("%s: %s is laid out in another way (%s), and what is there keeps the old one", l.File, l.Name, l.What))
+	}
 	for _, f := range w.Files {
 		why = append(why, reasons(f, w.old[f], w.new[f])...)
 	}
@@ -138,9 +146,6 @@ func (w *Work) units(ctx context.Context) error {
 			included[p.path] = true
 		}
 	}
-	if err := w.outside(ctx, included); err != nil {
-		return err
-	}
 	if len(included) > 0 {
 		w.users(newIncludes(w.tree.Dir), image, included, own)
 	}
@@ -148,15 +153,15 @@ func (w *Work) units(ctx context.Context) error {
 		w.Units = append(w.Units, u)
 	}
 	slices.Sort(w.Units)
-	if len(w.Units) > Most {
-		return fmt.Errorf("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
-			len(w.Units), w.Estimate(), Most)
-	}
 	return nil
 }
 
 func (w *Work) users(n *includes, image, included, own map[string]bool) {
 	for file := range included {
+		if onlyDeclares(w.old[file], w.new[file]) {
+			w.Skips = append(w.Skips, Skip{file, "no code comes of what changes there"})
+			continue
+		}
 		users := n.users(image, file)
 		if len(users) > wide {
 			users = w.tree.narrow(n, users, w.old[file], w.new[file])
@@ -210,32 +215,31 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if len(w.Units) == 0 {
 		return nil, nil
 	}
-	if err := w.first(ctx, says); err != nil {
-		return nil, err
+	if len(w.Units) > Most {
+		return nil, fmt.Errorf("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
+			len(w.Units), w.Estimate(), Most)
 	}
-	var err error
-	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
+	if err := w.first(ctx, says); err != nil {
 		return nil, err
 	}
 	if len(w.Units) > Quick {
 		fmt.Fprintf(says, "%d files to compile twice, about %s\n", len(w.Units), w.Estimate().Round(time.Second))
 	}
-	copied := *w.tree
-	copied.Dir = filepath.Join(w.Dir, "tree")
-	if err := w.tree.link(ctx, copied.Dir, w.Units); err != nil {
+	copied, err := w.copy(ctx)
+	if err != nil {
 		return nil, err
 	}
 	laid, err := readLaid(copied.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "before", says, "prepare"); err != nil {
+	if err := w.round(ctx, copied, "before", says, "prepare"); err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
-	if _, err := output(ctx, copied.Dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch"); err != nil {
+	if err := w.patch(ctx, copied.Dir); err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, &copied, "after", says, w.settled()...); err != nil {
+	if err := w.round(ctx, copied, "after", says, w.settled()...); err != nil {
 		return nil, &CompileError{err}
 	}
 	now, err := readLaid(copied.Dir)
@@ -245,7 +249,23 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if laid != now {
 		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
 	}
-	return w.collect(ctx, &copied)
+	return w.collect(ctx, copied)
+}
+
+// copy makes a folder for this work alone, with a tree that can be patched.
+func (w *Work) copy(ctx context.Context) (*Tree, error) {
+	var err error
+	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
+		return nil, err
+	}
+	copied := *w.tree
+	copied.Dir = filepath.Join(w.Dir, "tree")
+	return &copied, w.tree.link(ctx, copied.Dir, w.Units)
+}
+
+func (w *Work) patch(ctx context.Context, dir string) error {
+	_, err := output(ctx, dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch")
+	return err
 }
 
 // first compiles the patch's own files alone where many others include what it
@@ -314,17 +334,23 @@ func (w *Work) settled() []string {
 // round compiles all units and moves their assembly to a folder.
 func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
 	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
+	var args []string
+	for _, s := range settled {
+		args = append(args, "-o", s)
+	}
+	return w.compile(ctx, t, name, args...)
+}
+
+// compile gives make these arguments and all units' assembly to make.
+func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string) error {
 	var targets []string
 	for _, u := range w.Units {
 		targets = append(targets, assembly(u))
 	}
-	args := targets
-	for _, s := range settled {
-		args = append([]string{"-o", s}, args...)
-	}
 	if name == "after" {
 		args = append([]string{"-k"}, args...) // all that is wrong at once
 	}
+	args = append(args, targets...)
 	err := t.run(ctx, args...)
 	if made := w.generated(ctx, t, err); made {
 		err = t.run(ctx, args...)
@@ -382,9 +408,9 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := asm.Compare(before, after)
+	c, err := asm.View{Led: w.Led}.Compare(before, after)
 	if err != nil { // of functions that need not change, perhaps
-		c, err = asm.CompareWritten(before, after, w.written(u.Path))
+		c, err = asm.View{Written: w.written(u.Path), Led: w.Led}.Compare(before, after)
 	}
 	return c, w.lined(err)
 }

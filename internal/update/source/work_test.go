@@ -150,29 +150,6 @@ func TestChangedLayoutIsRefused(t *testing.T) {
 	}
 }
 
-func TestStructureOfModulesIsRefused(t *testing.T) {
-	const header = "struct box {\n\tint a;\n};\nstruct chest {\n\tint a;\n};\n" +
-		"#ifdef CONFIG_X\nstruct either {\n\tint a;\n};\n#else\nstruct either {\n};\n#endif\n"
-	tree := smallTree(t)
-	for name, text := range map[string]string{"include/box.h": header, "mm/leaf.c": "#include <box.h>\nint leaf(struct box *b, struct chest *c) { return b->a + c->a; }\n",
-		"fs/part.c": "#include <box.h>\nint part(struct box *b) { return b->a + sizeof(struct either); }\n"} {
-		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	patch := func(line, text string) []byte {
-		return []byte("--- a/include/box.h\n+++ b/include/box.h\n@@ -" + line + " @@\n" + text)
-	}
-	_, err := tree.Patch(context.Background(), patch("1,3 +1,4", " struct box {\n+\tint b;\n \tint a;\n };\n"))
-	if err == nil || !strings.HasPrefix(err.Error(), "include/box.h:1: box: modules, such as that of fs/part.c,") {
-		t.Errorf("got %v", err)
-	}
-	w, err := tree.Patch(context.Background(), patch("4,3 +4,4", " struct chest {\n+\tint b;\n \tint a;\n };\n"))
-	if err != nil || !slices.Equal(w.Units, []string{"mm/leaf.c"}) {
-		t.Errorf("the one that no module uses: %v", err)
-	}
-}
-
 func TestOwnFilesAreCompiledFirst(t *testing.T) {
 	tree := smallTree(t)
 	list := "image mm/leaf.c\n"

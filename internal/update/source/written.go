@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,8 +24,8 @@ func (w *Work) written(file string) func(name string) bool {
 	r := newReach()
 	r.strict = true
 	var texts []string
-	n := newIncludes(w.tree.Dir)
-	for f := range n.all(file) {
+	reached := newIncludes(w.tree.Dir).all(file)
+	for f := range reached {
 		text, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
 		if os.IsNotExist(err) {
 			continue
@@ -47,12 +48,15 @@ func (w *Work) written(file string) func(name string) bool {
 		}
 	}
 	for _, f := range w.Files {
+		if !reached[f] {
+			continue
+		}
 		was, ok1 := items(plainLinkage(w.old[f]))
 		is, ok2 := items(plainLinkage(w.new[f]))
 		if !ok1 || !ok2 || directives(w.old[f]) != directives(w.new[f]) {
 			return all
 		}
-		changed := differing(was, is)
+		changed := slices.DeleteFunc(differing(was, is), func(it item) bool { return declares(it, was) })
 		r.index(changed)
 		for i := range changed {
 			if names := changed[i].names; len(names) == 0 || strings.Contains(names[0], "asm") {
@@ -72,6 +76,33 @@ func (w *Work) written(file string) func(name string) bool {
 		return len(list) == 0
 	}
 }
+
+// onlyDeclares tells whether all that changes of a header are first declarations
+// of functions: who includes it stays as it is.
+func onlyDeclares(old, new string) bool {
+	was, ok1 := items(old)
+	is, ok2 := items(new)
+	return ok1 && ok2 && directives(old) == directives(new) &&
+		!slices.ContainsFunc(differing(was, is), func(it item) bool { return !declares(it, was) })
+}
+
+// declares tells of an item whether it only says that there is a function, and
+// is the first to say so: that changes nothing of what the function does.
+func declares(it item, was []item) bool {
+	if it.kind != 'p' || len(it.names) != 1 {
+		return false
+	}
+	text := it.text[strings.LastIndexByte(it.text, '\n')+1:] // without its conditions
+	before, after, ok := strings.Cut(text, it.names[0])
+	if !ok || strings.TrimSpace(before) == "" || !strings.HasPrefix(after, "(") || strings.Index(after, ")") != len(after)-len(");") ||
+		strings.Contains(before, "typedef") || attribute.MatchString(before) {
+		return false
+	}
+	return !slices.ContainsFunc(was, func(old item) bool { return slices.Equal(old.names, it.names) && old.kind == 'p' })
+}
+
+// attribute is what a declaration may say beyond types: it counts for callers.
+var attribute = regexp.MustCompile(`\b__|\bnoinline|\bnotrace`)
 
 var directive = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(include|undef|pragma|line)\b.*$`)
 

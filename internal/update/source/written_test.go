@@ -33,6 +33,9 @@ func TestWrittenIsWhatThePatchChanges(t *testing.T) {
 		{"what is included", "#include <small.h>\n", "#include <small.h>\n#include <other.h>\n", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
 		{"an assembly of its own", "static carton", "asm(\"nop\");\nstatic carton", "uses_helper uses_middle uses_macro uses_struct uses_nothing"},
 		{"a static variable of its own", "int uses_nothing(int a) {", "int uses_nothing(int a) {\n\tstatic int n;", "uses_nothing"},
+		{"a first declaration", "static carton", "int uses_nothing(int a);\nstatic carton", ""},
+		{"one that says more", "static carton", "__attribute__((cold)) int uses_nothing(int a);\nstatic carton", "uses_nothing"},
+		{"one of a variable", "static carton", "extern int helper;\nstatic carton", "uses_helper uses_middle"},
 		{"a structure", "int width", "long width", "uses_struct"},
 	} {
 		tree := smallTree(t)
@@ -49,8 +52,30 @@ func TestWrittenIsWhatThePatchChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "a macro", w.written("mm/leaf.c"), "uses_macro")
+	w.Files = append(w.Files, "mm/other.c")
+	w.old["mm/other.c"], w.new["mm/other.c"] = otherC, "#include <layout.h>\n"+otherC+"int uses_nothing(int a) { return a; }\n"
+	expect(t, "another file", w.written("mm/leaf.c"), "uses_macro")
 	if !w.written("mm/leaf.c")("not_to_be_found") {
 		t.Error("a function that the text does not show is not changed")
+	}
+}
+
+func TestHeaderThatOnlyDeclaresReachesNobody(t *testing.T) {
+	for new, nobody := range map[string]bool{
+		"int more(int a);\n":         true,
+		"/* a comment */\n":          true,
+		"extern int more;\n":         false,
+		"__cold int more(int a);\n":  false,
+		"int more(int (*f)(int));\n": false,
+		"#include <layout.h>\n":      false,
+		"#define MORE 1\n":           false,
+		"int here(long a);\n":        false,
+		"DEFINE(more);\n":            false,
+	} {
+		const old = "#ifndef H\n#define H\nint here(int a);\n#endif\n"
+		if got := onlyDeclares(old, strings.Replace(old, "#endif", new+"#endif", 1)); got != nobody {
+			t.Errorf("%q: %v", new, got)
+		}
 	}
 }
 

@@ -87,6 +87,37 @@ static void pageout(void)
 	}
 }
 
+/* Memory moves, and parts of a mapped file take another's place. */
+static void remap(void)
+{
+	size_t page = getpagesize(), size = PAGES * page;
+	char *at = pages(size, 0), *shared;
+	FILE *file = tmpfile();
+	int i;
+
+	if (!file || ftruncate(fileno(file), size))
+		fail("a file");
+	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		      fileno(file), 0);
+	if (shared == MAP_FAILED)
+		fail("mmap of a file");
+	for (i = 0; i < ROUNDS; i++) {
+		char *to = mmap(NULL, size, PROT_NONE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		shared[(i + 1) * page] = (char)('a' + i);
+		if (to == MAP_FAILED ||
+		    mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) !=
+			    to ||
+		    to[size - 1] != 'x')
+			fail("mremap");
+		at = to;
+		if (remap_file_pages(shared, page, 0, i + 1, 0) ||
+		    shared[0] != 'a' + i)
+			fail("remap_file_pages");
+	}
+}
+
 /* The call of 32-bit programs: a time that is none is refused. */
 static void settime(void)
 {
@@ -288,7 +319,7 @@ static const struct {
 	{"icmp6", icmp6},   {"pageout", pageout},	{"settime", settime},
 	{"xskmap", xskmap}, {"persistent", persistent}, {"slab", slab},
 	{"send", send_on},  {"watch", watch},		{"fasync", fasync},
-	{"links", links},
+	{"links", links},   {"remap", remap},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const boxH = `#define ROWS 4
+#define CELLS (ROWS * 2)
+#define JUMP(a) ((a) + 1)
+enum kind { ROUND, KINDS };
+struct seat { int a; };
+struct box {
+	int a;
+	short pad;
+	struct seat *first;
+	unsigned low : 3, high : 5;
+	union { long l; char *c; };
+	int cells[CELLS];
+};
+struct chest { struct box inner; int last; };
+typedef struct { int kinds[KINDS]; } table;
+`
+
+// shelfH is not seen by all who see boxH.
+const shelfH = `#include <box.h>
+struct shelf { int rows[ROWS]; struct chest *on; };
+`
+
+// layouts compares a header before and after, as a unit sees it.
+func layouts(t *testing.T, before, after string) []Layout {
+	t.Helper()
+	tree := smallTree(t)
+	for name, text := range map[string]string{"include/box.h": before,
+		"include/shelf.h": shelfH, "mm/other.c": "#include <shelf.h>\nint other(struct shelf *s) { return s->rows[1]; }\n",
+		"mm/leaf.c": "#include <box.h>\nint leaf(struct chest *c) { return c->last; }\n",
+		"fs/part.c": "#include <box.h>\nint part(struct chest *c) { return c->last; }\n"} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := filepath.Join(t.TempDir(), "box.h")
+	if err := os.WriteFile(now, []byte(after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	patch, err := exec.Command("diff", "-u", "--label", "a/include/box.h", "--label", "b/include/box.h", filepath.Join(tree.Dir, "include/box.h"), now).Output()
+	if len(patch) == 0 {
+		t.Fatalf("nothing changes: %v", err)
+	}
+	w, err := tree.Patch(context.Background(), patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.Layouts(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range list {
+		if user, err := w.OfModules(context.Background(), l); err != nil || (l.File == "include/shelf.h" || l.Name == "struct seat" || l.Name == "table") != (user == "") {
+			t.Errorf("%s is used by %q, %v", l.Name, user, err)
+		}
+	}
+	if reasons := w.Reasons(); len(reasons) != len(list) {
+		t.Errorf("reasons %v of %v", reasons, list)
+	}
+	return list
+}
+
+func TestLayoutIsComparedAndNotItsText(t *testing.T) {
+	const box, chest = "box.h:6 struct box: ", "box.h:14 struct chest: "
+	for _, c := range []struct{ name, old, new, want string }{
+		{"a member more", "int a;\n\tshort", "int a, b;\n\tshort", box + "b is new 72 64; " + chest + "inner is of another type 80 72"},
+		{"a member in a hole", "short pad;", "short pad, more;", box + "more is new 64 64"},
+		{"a member less", "int a;\n\tshort", "\n\tshort", box + "pad moves from byte 4 to 0 64 64"},
+		{"order", "int a;\n\tshort pad;", "short pad;\n\tint a;", box + "pad moves from byte 4 to 0 64 64"},
+		{"the type led to", "struct seat *first", "struct box *first", box + "first is of another type 64 64"},
+		{"bits", "low : 3, high : 5", "low : 4, high : 4", box + "low moves from byte 16:0+3 to 16:0+4 64 64"},
+		{"of a union", "long l; char *c;", "long l; char *c; int d[3];", box + "d is new 72 64; " + chest + "inner is of another type 80 72"},
+		{"a macro", "ROWS 4", "ROWS 6", box + "cells is of another type 80 64; " + chest + "inner is of another type 88 72; shelf.h:2 struct shelf: rows is of another type 32 24"},
+		{"a constant", "ROUND, KINDS", "ROUND, FLAT, KINDS", "box.h:15 table: kinds is of another type 8 4"},
+		{"the end", "int last; }", "int last; long after[0]; }", chest + "after is new 72 72"},
+		{"what no module knows", "seat { int a; }", "seat { long a; }", "box.h:5 struct seat: a is of another type 8 4"},
+		{"another word", "int a;\n\tshort", "signed a;\n\tshort", ""},
+		{"a sign", "short pad", "unsigned short pad", ""},
+		{"another name", "short pad", "short gap", ""},
+		{"two lines", "int a;\n\tshort", "int\n\ta; /* first */\n\tshort", ""},
+		{"a name for the same", "long l; char *c;", "long l; long m; char *c;", ""},
+		{"a union around it", "short pad;", "union { short pad; };", ""},
+		{"an order of bits", "unsigned low : 3, high : 5", "unsigned low : 3; unsigned high : 5", ""},
+		{"a macro that none is made with", "(a) + 1", "(a) + 2", ""},
+		{"a structure more", "struct seat {", "struct more { int a; };\nstruct seat {", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, l := range layouts(t, boxH, strings.Replace(boxH, c.old, c.new, 1)) {
+				got = append(got, fmt.Sprintf("%s:%d %s: %s %d %d", filepath.Base(l.File), l.Line, l.Name, l.What, l.Is, l.Was))
+			}
+			if text := strings.Join(got, "; "); text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
