@@ -61,7 +61,7 @@ func (b *builder) laid(ctx context.Context, list []source.Layout) error {
 	}
 	more := ""
 	if len(list) > 1 {
-		more = fmt.Sprintf(" (and %d more structures)", len(list)-1)
+		more = fmt.Sprintf(" (and %d more)", len(list)-1)
 	}
 	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
 		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",

@@ -119,8 +119,9 @@ func (w *Work) shapes(ctx context.Context, t *Tree, name string) ([]map[string]*
 }
 
 // shaping picks units that together see all structures whose layout the patch
-// may change: those of its text, and what is made with them, or with a macro,
-// constant or type of its text.
+// may change: those of its text, and those made with a macro, constant or type
+// of its text. What holds such a structure elsewhere is not followed: the
+// structure itself is told.
 func (w *Work) shaping() ([]string, error) {
 	n := newIncludes(w.tree.Dir)
 	files, names := map[string]bool{}, map[string]bool{}
@@ -131,8 +132,9 @@ func (w *Work) shaping() ([]string, error) {
 			files[file] = true
 		}
 		for _, it := range differing(was, is) {
-			if it.lies() || it.shapes() {
-				files[file] = files[file] || it.lies()
+			if it.lies() {
+				files[file] = true
+			} else if it.shapes() {
 				it.name(names)
 			}
 		}
@@ -202,12 +204,15 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 	for again := true; again; {
 		again = false
 		list = slices.DeleteFunc(list, func(m made) bool {
-			if !m.speaks(names) {
+			if !eachWord(m.text, func(w string) bool { return names[w] }) {
 				return false
 			}
-			m.name(names)
-			files[m.file] = files[m.file] || m.lies()
-			again = true
+			if m.lies() {
+				files[m.file] = true
+			} else {
+				m.name(names)
+				again = true
+			}
 			return true
 		})
 	}
@@ -216,26 +221,9 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 
 // name adds what a text calls an item by that is made with it.
 func (it *item) name(names map[string]bool) {
-	list := it.names
-	if it.lies() { // members are no names
-		list = declared(it.text[strings.LastIndexByte(it.text, '}')+1:])
-		if it.tag != "" {
-			names["struct "+it.tag], names["union "+it.tag] = true, true
-		}
-	}
-	for _, name := range list {
+	for _, name := range it.names {
 		names[name] = true
 	}
-}
-
-// speaks tells whether an item is made with one of some names.
-func (it *item) speaks(names map[string]bool) bool {
-	last := ""
-	return eachWord(it.text, func(w string) bool {
-		hit := names[w] || names[last+" "+w]
-		last = w
-		return hit
-	})
 }
 
 // lies tells whether an item is a structure.
