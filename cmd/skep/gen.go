@@ -124,7 +124,7 @@ func (g *gen) stub(name string) error {
 			return fmt.Errorf("gen: %w", err)
 		}
 	}
-	if err := whole.Write(path, text, 0o644); err != nil {
+	if err := whole.Write(path, text, 0o666); err != nil {
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil

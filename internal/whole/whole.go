@@ -7,12 +7,13 @@ package whole
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
-// Write makes name a file with these bytes and this mode. Where it fails the
-// file is what it was.
+// Write makes name a file with these bytes and this mode, before the umask as
+// os.WriteFile has it. Where it fails the file is what it was.
 func Write(name string, b []byte, mode os.FileMode) error {
 	err := write(name, b, mode)
 	if err != nil {
@@ -35,15 +36,13 @@ func cause(err error) error {
 }
 
 func write(name string, b []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
+	next := filepath.Join(filepath.Dir(name), fmt.Sprintf(".new-%016x", rand.Uint64()))
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(b)
-	if err == nil && mode != 0o600 {
-		err = f.Chmod(mode)
-	}
 	if err == nil {
 		err = f.Sync()
 	}

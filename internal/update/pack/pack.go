@@ -8,11 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"skep/internal/whole"
 )
 
 // A Package is a manifest and what it speaks of.
@@ -157,14 +157,5 @@ func Save(path string, p *Package) error {
 	if err := Write(&b, p); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".skepup-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(b.Bytes())
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return whole.Write(path, b.Bytes(), 0o644)
 }
