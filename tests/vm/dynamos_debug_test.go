@@ -56,7 +56,5 @@ func TestDynamosDebug(t *testing.T) {
 		run(p.name, p.floor-lacks[p.name], args...)
 	}
 	nothingLeaked(t, vm)
-	text := vm.Output(shell("i=0; until rmmod dynamos || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; " +
-		"! grep -q ^dynamos /proc/modules && echo gone"))
-	claim(t, "the engine unloads", strings.HasSuffix(text, "gone\n"), "it says %q", text)
+	engineUnloads(t, vm, 600)
 }

@@ -69,8 +69,7 @@ func TestSoakUpdateFixes(t *testing.T) {
 	for _, n := range numbers(t, files) {
 		t.Log(f.try(n))
 	}
-	// A slot stays until whoever is in the kernel's own function is through.
-	_, text := f.do("i=0; until rmmod dynamos || [ $i = 100 ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; cat /proc/modules")
+	_, text := f.do(rmmodEngine(100) + "cat /proc/modules")
 	claim(t, "nothing of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
 }
 

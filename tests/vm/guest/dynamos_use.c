@@ -223,30 +223,28 @@ int use_event(u32 cause, struct dynamos_event *event)
 	return -ETIMEDOUT;
 }
 
-int use_until(u32 state)
+/* Waits until the update is in this state, or is not. */
+static int within(long long ms, u32 state, int is)
 {
 	struct timespec t = {.tv_nsec = 10 * 1000 * 1000};
-	long long end = now_ms() + 60000;
+	long long end = now_ms() + ms;
 
-	while (use_state() != state) {
+	while ((use_state() == state) != is) {
 		if (now_ms() > end)
-			return -ETIMEDOUT;
-		nanosleep(&t, NULL);
-	}
-	return 0;
-}
-
-int use_stays(u32 state)
-{
-	struct timespec t = {.tv_nsec = 10 * 1000 * 1000};
-	long long end = now_ms() + 3000;
-
-	while (now_ms() < end) {
-		if (use_state() != state)
 			return 0;
 		nanosleep(&t, NULL);
 	}
 	return 1;
+}
+
+int use_until(u32 state)
+{
+	return within(60000, state, 1) ? 0 : -ETIMEDOUT;
+}
+
+int use_stays(u32 state)
+{
+	return !within(3000, state, 0);
 }
 
 int use_symbol(const char *name)
