@@ -381,6 +381,25 @@ static u64 later(u64 at, u64 start, u64 len, u64 limit)
 }
 
 /*
+ * Notes that follow `at` without a program header of their own: Go's linker
+ * describes its own note and leaves out the build id's behind it.
+ */
+static u64 notes_end(const u8 *p, u64 at, u64 limit)
+{
+	enum { HEAD = 16, GNU = 0x00554e47 };
+
+	for (at = (at + 3) & ~3ull; at <= limit && limit - at >= HEAD;) {
+		u64 len = HEAD + ((bee_get_u32(p + at + 4) + 3ull) & ~3ull);
+
+		if (bee_get_u32(p + at) != 4 ||
+		    bee_get_u32(p + at + 12) != GNU || len > limit - at)
+			break;
+		at += len;
+	}
+	return at;
+}
+
+/*
  * A text segment may begin with the file's own headers and notes (Go, older
  * linkers): those before the entry point are not code.
  */
@@ -405,7 +424,7 @@ static u64 headers_end(const struct bee_rewrite *rw, u32 t)
 		if (bee_get_u32(p) == PT_NOTE || bee_get_u32(p) == PT_INTERP)
 			at = later(at, bee_get_u64(p + 8), bee_get_u64(p + 32),
 				   limit);
-	return at;
+	return notes_end(text->bytes, at, limit);
 }
 
 int bee_scan_all(struct bee_scan *s)

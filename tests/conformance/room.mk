@@ -50,9 +50,13 @@ $(eval $(call conf_rules,glibc,$(CC) -static,g++ -static,-static))
 $(eval $(call conf_rules,pie,$(CC) -static-pie,g++ -static-pie,-static-pie))
 $(eval $(call conf_rules,musl,$(MUSL) -static,,))
 
+# Go's linker puts the build id into the text: this one reads as gs: moves, as
+# one in forty does by chance.
+conf_build_id := 0x909090909090658b00658b00658b00658b009090
+
 $(CONF)/go/%: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -o $@ ./$(conf_dir)/go/$*
+	$(Q)$(GO) build -ldflags "-B $(conf_build_id)" -o $@ ./$(conf_dir)/go/$*
 
 CONF_RUN := $(B)/tool/conformance
 $(CONF_RUN): FORCE

@@ -168,17 +168,26 @@ static void test_edges(void)
 	       "decoding starts afresh at the start of a section");
 }
 
-/* A text that begins with the file's headers and a note full of fs and gs. */
-static void test_headers(void)
+/* The file's headers: one program header, a note at 120 of `len` bytes. */
+static void put_headers(u8 len)
 {
-	PREPARE("\x7f"
-		"ELF");
-	memset(text + 4, 0, sizeof(text) - 4);
-	text[32] = 64; /* one program header: a note at 120, 16 bytes */
+	memset(text, 0, sizeof(text));
+	memcpy(text,
+	       "\x7f"
+	       "ELF",
+	       4);
+	text[32] = 64;
 	text[56] = 1;
 	text[64] = 4;
 	text[64 + 8] = 120;
-	text[64 + 32] = 16;
+	text[64 + 32] = len;
+}
+
+/* A text that begins with the file's headers and a note full of fs and gs. */
+static void test_headers(void)
+{
+	PREPARE("");
+	put_headers(16);
 	memset(text + 120, 'e', 16);
 	memcpy(text + 136, "\xb8\x27\0\0\0\x0f\x05\xc3", 8);
 	rw.text[0].len = 144;
@@ -186,6 +195,31 @@ static void test_headers(void)
 	tap_ok(!bee_rewrite(&rw) && rw.skipped == 136 &&
 		       rw.found[BEE_SITE_SYSCALL] == 1,
 	       "headers and notes before the code are not code");
+}
+
+/* A build id that reads as gs: moves, with no program header (Go's linker). */
+static int rewrite_build_id(const char *owner)
+{
+	static const char code[] = "\xb8\x27\0\0\0\x0f\x05\xc3";
+
+	PREPARE("");
+	put_headers(8);
+	memcpy(text + 128, "\4\0\0\0\x08\0\0\0\3\0\0\0", 12);
+	memcpy(text + 140, owner, 4);
+	memcpy(text + 144, "\x90\x90\x65\x8b\0\x65\x8b\0", 8);
+	memcpy(text + 152, code, 8);
+	rw.text[0].len = 160;
+	rw.entry = TEXT + 152;
+	return bee_rewrite(&rw);
+}
+
+static void test_build_id(void)
+{
+	tap_ok(rewrite_build_id("GMU") && strstr(rw.why, "gs:"),
+	       "what is no note of the linker is read as code");
+	tap_ok(!rewrite_build_id("GNU") && rw.skipped == 152 &&
+		       rw.found[BEE_SITE_SYSCALL] == 1,
+	       "a build id that no program header names is not code");
 }
 
 static void test_map(void)
@@ -282,6 +316,7 @@ int main(void)
 	test_gaps();
 	test_edges();
 	test_headers();
+	test_build_id();
 	test_map();
 	test_check();
 	test_eh();
