@@ -62,6 +62,7 @@ show()
 }
 
 rm -f "$out/$name.ko"
+: >"$out/began"
 if ! make --no-print-directory -C "$kernel/headers" \
 	M="$mirror/$folder" SKEP="$mirror" W=1 C=1 \
 	CF="-D__CHECK_ENDIAN__ -Wsparse-error" \
@@ -79,6 +80,12 @@ if grep -i 'warning\|error:' "$log" |
 	show
 	rm -rf "$mirror"
 	die "$name builds with warnings for $(cat "$kernel/release")"
+fi
+# Objects of before and after a change make one module that crashes, and their
+# times tell nothing.
+if [ -n "$(find -L "$mirror" -name '*.[chS]' -newer "$out/began" ! -name '*.mod.c')" ]; then
+	rm -rf "$mirror"
+	die "$name: its sources changed while it was built: build it again"
 fi
 [ -e "$mirror/$folder/$name.ko" ] ||
 	die "$name: $folder/Kbuild made no $name.ko; want obj-m := $name.o"
