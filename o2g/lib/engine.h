@@ -39,9 +39,9 @@ struct o2g_engine_ops {
 	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
 	/* Consumes submissions now. */
 	int (*kick)(struct o2g_engine *engine);
-	/* The caller has time: move bytes, never block. Empty for an engine
-	 * that needs no help. */
-	void (*drive)(struct o2g_engine *engine);
+	/* The caller has time: move bytes, never block. Whether any moved;
+	 * 0 of an engine that needs no help. */
+	int (*drive)(struct o2g_engine *engine);
 	/* Sleep until there is a completion or o2g_wake, at most `us`. */
 	int (*sleep)(struct o2g_engine *engine, u64 us);
 	void (*wake)(struct o2g_engine *engine);

@@ -146,9 +146,10 @@ static int kernel_kick(struct o2g_engine *e)
 	return call(e, O2G_IOC_KICK, 0);
 }
 
-static void kernel_drive(struct o2g_engine *e)
+static int kernel_drive(struct o2g_engine *e)
 {
 	(void)e;
+	return 0;
 }
 
 static void set_rung(struct o2g_engine *e, int rung)

@@ -118,20 +118,21 @@ static void calm(struct o2g *o2g)
 
 int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 {
-	int r = o2g_endpoint_alive(o2g), n;
+	int r = o2g_endpoint_alive(o2g), n, moved = 0;
 
 	if (r)
 		return r;
 	n = empty(o2g) ? 0 : take(o2g, event, most);
 	if (n == 0) {
-		o2g->ops->drive(o2g->engine);
+		moved = o2g->ops->drive(o2g->engine);
 		n = take(o2g, event, most);
 	}
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
 		calm(o2g);
 		n = take(o2g, event, most);
 	}
-	if (n > 0)
+	/* Part of a long message is no reason to nap. */
+	if (n > 0 || moved)
 		__atomic_store_n(&o2g->empty, 0, __ATOMIC_RELAXED);
 	return n;
 }

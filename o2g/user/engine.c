@@ -285,14 +285,14 @@ static int user_kick(struct o2g_engine *e)
 	return r < 0 ? r : 0;
 }
 
-static void user_drive(struct o2g_engine *e)
+static int user_drive(struct o2g_engine *e)
 {
 	u64 got = 0;
 
 	__atomic_add_fetch(&e->drives, 1, __ATOMIC_SEQ_CST);
 	o2g_thread_yield(e, 0);
 	if (pthread_mutex_trylock(&e->lock))
-		return; /* somebody is at it */
+		return 0; /* somebody is at it */
 	__atomic_store_n(&e->driven, 1, __ATOMIC_RELAXED);
 	/* A read that finds nothing costs twice what asking epoll does, so it
 	 * is for those who have nobody else to listen to. */
@@ -304,6 +304,7 @@ static void user_drive(struct o2g_engine *e)
 	o2g_engine_leave(e);
 	if (got > 0)
 		o2g_thread_stir(e);
+	return got > 0;
 }
 
 static int user_sleep(struct o2g_engine *e, u64 us)
