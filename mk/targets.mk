@@ -73,9 +73,12 @@ define newline
 
 
 endef
-# A run of chosen suites has files of its own, beside those of the full run.
+# A run of chosen suites has files of its own, beside those of the full run; a
+# file's name is no longer than the names of five suites.
 space := $(subst ,, )
-run_name = $(if $(CHOSEN),T-$(subst $(space),+,$(CHOSEN)),$(1))
+chosen_name = $(subst $(space),+,$(strip $(wordlist 1,5,$(CHOSEN)) $(if $(word \
+	6,$(CHOSEN)),to $(lastword $(CHOSEN)) $(words $(CHOSEN)))))
+run_name = $(if $(CHOSEN),T-$(chosen_name),$(1))
 # name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. In a
 # whole run those that mind no company pass beside those that boot machines: the
 # fast tests, and of others those of which a room says suite_X_beside = yes.
