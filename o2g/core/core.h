@@ -84,6 +84,9 @@ struct o2g_limits {
 	 * in while many messages are unmatched has none read. What was left
 	 * lying is what o2g_core_more() says. 0: no such limit. */
 	u32 batch;
+	/* Bytes planned ahead of the socket, and a frame: nothing that is
+	 * submitted later overtakes them. 0: 256 KiB. */
+	u32 ahead;
 	u8 hash_key[16]; /* random */
 };
 

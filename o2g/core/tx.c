@@ -195,6 +195,7 @@ static u64 slot_size(const struct o2g_slot *slot)
 
 static void plan_ahead(struct o2g_conn *conn, u32 most)
 {
+	const u32 limit = conn->core->limits.ahead ?: O2G_TX_AHEAD;
 	u64 ahead = 0;
 
 	if (most > O2G_TX_SLOTS)
@@ -202,7 +203,7 @@ static void plan_ahead(struct o2g_conn *conn, u32 most)
 	for (u32 i = 0; i < conn->slots; i++)
 		ahead += slot_size(
 			&conn->slot[(conn->slot_first + i) % O2G_TX_SLOTS]);
-	while (conn->slots < most && ahead < O2G_TX_AHEAD && plan(conn))
+	while (conn->slots < most && ahead < limit && plan(conn))
 		ahead += slot_size(
 			&conn->slot[(conn->slot_first + conn->slots - 1) %
 				    O2G_TX_SLOTS]);

@@ -5,6 +5,7 @@
  * give, and its memory counts as the user's (memory.c).
  */
 #include <linux/fs.h>
+#include <linux/kthread.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -224,15 +225,42 @@ static __poll_t device_poll(struct file *file, poll_table *table)
 }
 
 /* Mappings hold the file, so none is left, and nobody begins end_work. */
+static void finish(struct o2g_engine *engine)
+{
+	o2g_engine_close(engine);
+	cancel_work_sync(&engine->end_work);
+	o2g_engine_put(engine);
+}
+
+static int finish_apart(void *data)
+{
+	struct o2g_engine *engine = data;
+	struct path path = engine->path; /* keeps the area's mapping */
+
+	finish(engine);
+	path_put(&path);
+	module_put_and_kthread_exit(0);
+}
+
+/* A file that io_uring or a socket's queue had last is closed by the kernel's
+ * one worker for that, and closing may take as long as a fault of the
+ * program's: whoever comes next must not wait for it. */
 static int device_release(struct inode *inode, struct file *file)
 {
 	struct o2g_engine *engine = engine_of(file);
 
 	if (!engine)
 		return 0;
-	o2g_engine_close(engine);
-	cancel_work_sync(&engine->end_work);
-	o2g_engine_put(engine);
+	if (current->flags & PF_KTHREAD) {
+		engine->path = file->f_path;
+		path_get(&engine->path);
+		__module_get(THIS_MODULE);
+		if (!IS_ERR(kthread_run(finish_apart, engine, "o2g_finish")))
+			return 0;
+		module_put(THIS_MODULE); /* no memory: it waits after all */
+		path_put(&engine->path);
+	}
+	finish(engine);
 	return 0;
 }
 

@@ -35,6 +35,7 @@
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/net.h>
+#include <linux/path.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <linux/uio.h>
@@ -149,6 +150,7 @@ struct o2g_engine {
 	struct delayed_work turn_work; /* what waits for a worker */
 	struct work_struct reap_work;
 	struct work_struct end_work; /* the program does not see it any more */
+	struct path path;	     /* of a file whose end is left for later */
 	wait_queue_head_t wait;	     /* sleepers and poll */
 	bool rung;		     /* readable until calm; lock */
 	bool poor; /* there was no memory even with sleeping; lock */
@@ -182,6 +184,7 @@ int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c);
 /* ---- program.c: the program's memory ---- */
 
 /* Around the use of the program's memory by a worker. -EFAULT: it is gone. */
+bool o2g_program_gone(const struct o2g_engine *engine);
 int o2g_program_enter(struct o2g_engine *engine);
 void o2g_program_leave(struct o2g_engine *engine);
 int o2g_host_copy(void *engine, struct o2g_copy *job);

@@ -14,9 +14,19 @@
 
 #define BOUNCE_SIZE 0x4000ul
 
+/* No process has the memory any more: what keeps it are workers like us. */
+bool o2g_program_gone(const struct o2g_engine *engine)
+{
+#ifdef CONFIG_MEMCG
+	return !READ_ONCE(engine->mm->owner);
+#else
+	return false;
+#endif
+}
+
 int o2g_program_enter(struct o2g_engine *engine)
 {
-	if (!mmget_not_zero(engine->mm))
+	if (o2g_program_gone(engine) || !mmget_not_zero(engine->mm))
 		return -EFAULT;
 	kthread_use_mm(engine->mm);
 	return 0;

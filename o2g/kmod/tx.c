@@ -14,7 +14,7 @@
 
 #include "inside.h"
 
-#define KICK_BYTES 0x100000 /* written by a kick, then by a worker */
+#define TURN_BYTES 0x100000 /* of a link, then a worker has its next turn */
 
 struct writer {
 	struct o2g_link *link;
@@ -222,7 +222,15 @@ static bool shuts(struct o2g_link *link)
 	return true;
 }
 
-/* Writes a link that is ours until there is nothing or no room. */
+/* Nobody is to write on for a program that is killed. */
+static bool ended(const struct writer *writer)
+{
+	return writer->own ? fatal_signal_pending(current)
+			   : o2g_program_gone(writer->link->engine);
+}
+
+/* Writes a link that is ours until there is nothing, no room, or its turn is
+ * over. */
 static void write_link(struct o2g_link *link, bool own)
 {
 	struct writer writer = {.link = link, .own = own};
@@ -230,8 +238,7 @@ static void write_link(struct o2g_link *link, bool own)
 
 	o2g_engine_enter(link->engine);
 	while (write_some(&writer)) {
-		if (own && (writer.written >= KICK_BYTES ||
-			    fatal_signal_pending(current))) {
+		if (writer.written >= TURN_BYTES || ended(&writer)) {
 			link->tx_again = true;
 			break;
 		}

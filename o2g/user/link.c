@@ -20,7 +20,7 @@
 #define LINK_IN 1
 #define LINK_OUT 2
 #define GATHER 32
-#define BEHIND 0x1000 /* read behind a long body: what is more is copied */
+#define BEHIND 0x1000 /* read behind a long body: more would be copied */
 
 static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
 {
@@ -207,7 +207,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
 	struct iovec iov[2] = {{0}, {e->stage, BEHIND}};
 	int r = o2g_rx_want(link->conn, &piece), direct;
-	u64 most = O2G_STAGE_SIZE, first;
+	u64 most = link->bulk ? BEHIND : O2G_STAGE_SIZE, first;
 	s64 n;
 
 	*drained = 1;
@@ -222,9 +222,11 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 		most = piece.length + BEHIND;
 		n = readv(link->socket, iov, 2);
 	} else {
-		n = recv(link->socket, e->stage, O2G_STAGE_SIZE, MSG_DONTWAIT);
+		n = recv(link->socket, e->stage, most, MSG_DONTWAIT);
 	}
-	if (n < 0)
+	if (n > 0)
+		link->bulk = (u8)direct;
+	else if (n < 0)
 		n = errno == EINTR ? -EAGAIN : -errno;
 	first = direct && n > 0 ? (u64)n : 0;
 	if (first > piece.length)

@@ -51,7 +51,7 @@ var o2gParts = []struct {
 	{"share", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_share")}}, 9) }, ""},
 	{"frames", func(g *o2gGuest) { g.run("o2g_wreck", 25, "frames") }, ""},
 	{"streams", func(g *o2gGuest) { g.run("o2g_wreck", 12, "streams") }, ""},
-	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 28, "deaths") }, ""},
+	{"deaths", func(g *o2gGuest) { g.run("o2g_wreck", 30, "deaths") }, ""},
 	{"busy", (*o2gGuest).busy, ""},
 	{"mpi", (*o2gGuest).mpi, ""},
 	{"delay", (*o2gGuest).delay, ""},

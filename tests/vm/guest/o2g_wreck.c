@@ -9,8 +9,10 @@
  */
 #include "o2g_good.h"
 
+#include <linux/io_uring.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define LARGE (16u << 20)
@@ -496,10 +498,105 @@ static void killed_amid(int times)
 	tap_ok(talk(), "deaths: %d processes killed amid messages", times);
 }
 
+static void push(struct raw *raw, uint8_t op, uint64_t n, void *at,
+		 uint64_t length)
+{
+	const struct o2g_sqe sqe =
+		raw_entry(op, 1 + (uint32_t)n % 2, n, at, length);
+
+	while (!o2g_ring_submit(raw->area, &sqe))
+		raw_ioctl(raw->fd, O2G_IOC_KICK, 0);
+}
+
+/* Some 27 GB to an endpoint of the same process whose receives are posted, and
+ * hold nothing: no end of it waits for anybody. */
+static void sends_to_itself(void)
+{
+	enum { SENDS = 30000, LENGTH = 900000 };
+	struct o2g_device_open options = raw_options();
+	uint8_t *from = malloc(LENGTH);
+	struct raw a, b;
+	int end[2];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	options.sq_entries = 4096;
+	options.postings = SENDS + 1;
+	a = raw_open_with(options);
+	b = raw_open_with(options);
+	raw_join(&a, &b);
+	raw_pair(end);
+	raw_give(&a, end[0], 2);
+	raw_give(&b, end[1], 2);
+	for (unsigned n = 0; n < SENDS; n++)
+		push(&b, O2G_OP_RECV, n, 0, 0);
+	for (unsigned n = 0; n < SENDS; n++)
+		push(&a, O2G_OP_SEND, n, from, LENGTH);
+	raw_ioctl(b.fd, O2G_IOC_KICK, 0);
+	raw_ioctl(a.fd, O2G_IOC_KICK, 0);
+	tell();
+	for (;;)
+		pause();
+}
+
+static int engines(void)
+{
+	FILE *f = fopen("/sys/module/o2g/parameters/engines", "r");
+	int n = -1;
+
+	if (!f || fscanf(f, "%d", &n) != 1)
+		raw_die("/sys/module/o2g/parameters/engines");
+	fclose(f);
+	return n;
+}
+
+static void killed_busy(void)
+{
+	double end = raw_now() + RAW_PATIENCE;
+	int before = engines(), during;
+	pid_t child = fork();
+
+	if (child == 0)
+		sends_to_itself();
+	hear();
+	during = engines();
+	kill_now(child);
+	while (engines() > before && raw_now() < end)
+		usleep(1000);
+	tap_ok(during == before + 2 && engines() == before,
+	       "deaths: nothing is sent on for the dead: %d, %d, %d endpoints",
+	       before, during, engines());
+}
+
+/* Then a worker of the kernel's closes it, and may not wait. */
+static void last_in_a_ring(void)
+{
+	struct io_uring_params params = {.flags = 0};
+	double end = raw_now() + RAW_PATIENCE;
+	int before = engines(), during, ring;
+	struct raw raw = raw_open();
+
+	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
+	if (ring < 0 || syscall(SYS_io_uring_register, ring,
+				IORING_REGISTER_FILES, &raw.fd, 1))
+		raw_die("io_uring");
+	during = engines();
+	munmap(raw.area, raw.size);
+	close(raw.fd);
+	close(ring);
+	while (engines() > before && raw_now() < end)
+		usleep(1000);
+	tap_ok(during == before + 1 && engines() == before,
+	       "deaths: io_uring had its descriptor last: %d, %d, %d endpoints",
+	       before, during, engines());
+}
+
 static void deaths(void)
 {
 	if (pipe2(progress, O_CLOEXEC))
 		raw_die("pipe");
+	/* These two count, so they come before those that leave much. */
+	killed_busy();
+	last_in_a_ring();
 	for (enum stage stage = 0; stage < STAGES; stage++)
 		killed_at(stage);
 	killed_amid(12);
