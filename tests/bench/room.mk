@@ -85,7 +85,7 @@ bench_o2g_instructions_needs = $(BENCH_RUN) $(BENCH)/o2g/receiver kernels \
 
 # The paper's control experiment, in guests: the user engine, the kernel engine
 # and the MPI's own TCP.
-o2g_kernel_programs := $(addprefix $(BENCH)/o2g-kernel/,held sort)
+o2g_kernel_programs := $(addprefix $(BENCH)/o2g-kernel/,held sort flood)
 $(o2g_kernel_programs): $(BENCH)/o2g-kernel/%: $(bench_dir)/o2g-kernel/%.c \
 		$(bench_dir)/o2g-kernel/rank.h $(B)/mpi/ready
 	$(call say,MPICC)

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -363,10 +364,34 @@ static void set(const char *way, const char *module)
 		fail("apply");
 }
 
+static const struct timespec soon = {.tv_nsec = 50 * 1000 * 1000};
+
+/* Hooks leave after their module: the next way must not find any. */
+static void unhooked(void)
+{
+	static const char at[] = "/sys/kernel/tracing";
+	char c;
+	int fd, i, n = 1;
+
+	if (mount("tracefs", at, "tracefs", 0, NULL) && errno != EBUSY)
+		fail(at);
+	for (i = 0; n && i < 1200; i++) {
+		fd = open("/sys/kernel/tracing/enabled_functions", O_RDONLY);
+		if (fd < 0)
+			fail(at);
+		n = read(fd, &c, 1) != 0;
+		close(fd);
+		if (n)
+			nanosleep(&soon, NULL);
+	}
+	errno = ETIMEDOUT;
+	if (n)
+		fail("functions that stay hooked");
+}
+
 static void clear(const char *way)
 {
 	const char *how = how_of(way);
-	struct timespec t = {.tv_nsec = 50 * 1000 * 1000};
 	int i;
 
 	if (!how)
@@ -387,10 +412,12 @@ static void clear(const char *way)
 	for (i = 0; i < 1200; i++) {
 		errno = -use_unload();
 		if (!errno)
-			return;
-		nanosleep(&t, NULL);
+			break;
+		nanosleep(&soon, NULL);
 	}
-	fail("unload");
+	if (errno)
+		fail("unload");
+	unhooked();
 }
 
 int main(int argc, char **argv)

@@ -270,7 +270,7 @@ func windows(ctx context.Context, g *lab.Guest, node int) (map[string]int, error
 	return counters, nil
 }
 
-var kernelPrograms = [][]string{{"held", "posted"}, {"held", "late"}, {"sort", "posted"}, {"sort", "late"}}
+var kernelPrograms = [][]string{{"flood"}, {"held", "posted"}, {"held", "late"}, {"sort", "posted"}, {"sort", "late"}}
 
 func (b *bench) kernelNodes(ctx context.Context) error {
 	m := b.kernelMachine("bench-kernel-nodes")
