@@ -121,7 +121,9 @@ static int read_most(struct o2g_core *core, int most)
 	core->more = core->broken; /* to be told by o2g_core_consume() */
 	if (core->broken)
 		return -O2G_EPROTO;
-	o2g_result_flush(core);
+	core->more = o2g_result_flush(core);
+	if (core->more)
+		return 0;
 	/* A receive must not get what is about to vanish. */
 	if (!list_empty(&core->endings))
 		return 0;
@@ -158,7 +160,7 @@ static int batch(const struct o2g_core *core)
 int o2g_core_read(struct o2g_core *core)
 {
 	if (core->limits.batch && core->counts.held > HELD_MANY) {
-		core->more = o2g_ring_waiting(&core->ring) != 0;
+		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
 	return read_most(core, batch(core));

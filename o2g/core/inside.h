@@ -255,7 +255,9 @@ void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op);
 void o2g_result_put(struct o2g_core *core, struct o2g_result *result);
-void o2g_result_flush(struct o2g_core *core);
+/* Writes those that wait, as far as there is room; with limits.batch some of
+ * them: true when there may be room for more. */
+int o2g_result_flush(struct o2g_core *core);
 /* Completes a submission that has no operation: 0, or -EAGAIN for no room. */
 int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
 		      int status);

@@ -17,10 +17,10 @@ static struct bed_end end;
 static struct o2g_conn *conn;
 static u8 body[8];
 
-static void open_many(u32 batch, u64 forgiven)
+static void open_with(u32 cq, u32 batch, u64 forgiven)
 {
 	const struct bed_options options = {.sq = 1024,
-					    .cq = 0x10000,
+					    .cq = cq,
 					    .postings = 100000,
 					    .peers = 4,
 					    .unexpected = 1ull << 30,
@@ -33,6 +33,11 @@ static void open_many(u32 batch, u64 forgiven)
 	end = (struct bed_end){.bed = &bed};
 	if (o2g_conn_attach(bed.core, 1, CREDIT, CREDIT, &end, &conn))
 		abort();
+}
+
+static void open_many(u32 batch, u64 forgiven)
+{
+	open_with(0x10000, batch, forgiven);
 }
 
 static int says(struct o2g_frame frame)
@@ -191,6 +196,51 @@ static void meanwhile(check_fn *check)
 	      "a core is freed amid an end");
 }
 
+/* ---- completions that waited ---- */
+
+/* The program has seen all that is in its ring. */
+static void make_room(void)
+{
+	bed.area->cq.head = bed.area->cq.tail;
+}
+
+/* Receives that fail at once, far more than the ring has room for. */
+static void wait_for_room(void)
+{
+	open_with(1024, 64, 0);
+	o2g_core_lost(bed.core, 2, -104);
+	for (u32 i = 0; i < MANY; i++)
+		bed_recv(&bed, 2, 6, 0, body, sizeof(body), i);
+}
+
+static void flushed(check_fn *check)
+{
+	const struct o2g_sqe late = {
+		.op = O2G_OP_RECV, .peer = 2, .cookie = MANY};
+	struct o2g_cqe cqe;
+	u32 before, n;
+
+	wait_for_room();
+	check(!o2g_core_more(bed.core), "without room there is no more to do");
+	before = bed.area->cq.tail;
+	make_room();
+	o2g_ring_submit(bed.area, &late);
+	says(begun(1, 0));
+	n = bed.area->cq.tail - before;
+	check(n > 0 && n <= AT_ONCE && o2g_core_more(bed.core) &&
+		      bed.area->sq.head == MANY,
+	      "an arrival writes a few of the completions that waited");
+	while (o2g_core_more(bed.core))
+		o2g_core_consume(bed.core);
+	check(bed.area->cq.tail - before == 1024,
+	      "and what goes on fills the ring");
+	for (n = 1024; bed_take(&bed, &cqe) && cqe.cookie == n;)
+		n++;
+	check(n == MANY + 1, "all of them come, in order");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
 void bounds_run(check_fn *check)
 {
 	unfinished(check);
@@ -198,4 +248,5 @@ void bounds_run(check_fn *check)
 	end_of_stream(check);
 	end_of_peer(check);
 	meanwhile(check);
+	flushed(check);
 }
