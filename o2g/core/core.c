@@ -6,6 +6,13 @@
 #define HELD_MANY 4096
 #define SCAN_MOST 4096 /* messages looked at for one batch */
 
+int o2g_core_tired(const struct o2g_core *core)
+{
+	return core->limits.batch &&
+	       (core->scanned - core->rested > SCAN_MOST ||
+		core->taken >= core->limits.batch);
+}
+
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area)
 {
@@ -114,7 +121,6 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
  * on while we read must not keep the engine here. */
 static int read_most(struct o2g_core *core, int most)
 {
-	const u64 scanned = core->scanned;
 	struct o2g_sqe sqe;
 	int waiting, n;
 
@@ -127,6 +133,9 @@ static int read_most(struct o2g_core *core, int most)
 	/* A receive must not get what is about to vanish. */
 	if (!list_empty(&core->endings))
 		return 0;
+	core->rested = core->scanned;
+	core->taken = 0;
+	o2g_recv_go_on(core); /* tired unless that is done */
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
@@ -134,9 +143,7 @@ static int read_most(struct o2g_core *core, int most)
 		return waiting;
 	}
 	core->stalled = 0;
-	for (n = 0; n < waiting && n < most; n++) {
-		if (core->limits.batch && core->scanned - scanned > SCAN_MOST)
-			break;
+	for (n = 0; n < waiting && n < most && !o2g_core_tired(core); n++) {
 		o2g_ring_look(&core->ring, &sqe);
 		if (act(core, &sqe)) {
 			core->stalled = 1;
@@ -220,7 +227,7 @@ u64 o2g_core_changes(const struct o2g_core *core)
 
 int o2g_core_more(const struct o2g_core *core)
 {
-	return core->more || o2g_conn_remains(core);
+	return core->more || core->searching || o2g_conn_remains(core);
 }
 
 void o2g_core_patience(struct o2g_core *core, int patient)

@@ -241,6 +241,80 @@ static void flushed(check_fn *check)
 	check(!bed_close(&bed), "memory");
 }
 
+/* ---- a receive of many messages ---- */
+
+static int numbered(u32 number, u64 tag)
+{
+	struct o2g_frame frame = begun(number + 1, 0);
+
+	frame.tag = tag;
+	frame.flags = O2G_FRAME_DATA;
+	frame.data = number;
+	return says(frame);
+}
+
+/* Empty messages, and a receive that they never fill. */
+static void receive_many(void)
+{
+	const struct o2g_sqe sqe = {.op = O2G_OP_RECV,
+				    .flags = O2G_SQE_MULTI,
+				    .peer = O2G_ANY_PEER,
+				    .context = 1,
+				    .ignore = ~0ull,
+				    .addr = (u64)body,
+				    .length = 1,
+				    .cookie = 2};
+
+	open_many(64, 0);
+	bed_recv(&bed, O2G_ANY_PEER, 9, 0, body, sizeof(body), 1);
+	for (u32 i = 0; i < MANY; i++)
+		if (!numbered(i, 5))
+			abort();
+	bed_submit(&bed, &sqe);
+}
+
+/* All in their order, then its end; and the last one for the receive that was
+ * posted before it. */
+static int came_in_order(u32 count)
+{
+	struct o2g_cqe cqe;
+	u32 n = 0, earlier = 0;
+	int status = 0;
+
+	while (!status && bed_take(&bed, &cqe)) {
+		status = cqe.status;
+		earlier += cqe.cookie == 1 && cqe.data == count;
+		n += cqe.cookie == 2 && !status && cqe.data == n;
+	}
+	return n == count && earlier == 1 && status == -O2G_ECANCELED;
+}
+
+static void many_received(check_fn *check)
+{
+	const struct o2g_sqe cancel = {.op = O2G_OP_CANCEL, .cookie = 2};
+	u64 before, most;
+
+	receive_many();
+	most = MANY - bed.core->counts.held;
+	numbered(MANY, 5);
+	numbered(MANY + 1, 9);
+	o2g_ring_submit(bed.area, &cancel);
+	while (o2g_core_more(bed.core)) {
+		before = bed.core->counts.held;
+		o2g_core_consume(bed.core);
+		if (before - bed.core->counts.held > most)
+			most = before - bed.core->counts.held;
+	}
+	check(most > 0 && most <= AT_ONCE && !bed.core->counts.held,
+	      "a multi-receive takes a few of the messages at a time");
+	check(came_in_order(MANY + 1), "in order, also what comes meanwhile");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+	receive_many();
+	check(bed.core->searching && !bed_close(&bed),
+	      "a core is freed amid a multi-receive");
+}
+
 void bounds_run(check_fn *check)
 {
 	unfinished(check);
@@ -249,4 +323,5 @@ void bounds_run(check_fn *check)
 	end_of_peer(check);
 	meanwhile(check);
 	flushed(check);
+	many_received(check);
 }
