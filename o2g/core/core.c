@@ -183,6 +183,13 @@ static u32 needs(const struct o2g_core *core)
 	       (core->blocked ? O2G_NEED_BODIES : 0);
 }
 
+/* Did the program submit something, or make room that somebody waits for? */
+static int went_on(struct o2g_core *core)
+{
+	return o2g_ring_waiting(&core->ring) ||
+	       (!list_empty(&core->backlog) && o2g_ring_room(&core->ring));
+}
+
 /* Flags that were set stay set while this runs, so it ends. In batches, what
  * came in before the flag was seen is left lying. */
 void o2g_core_ask(struct o2g_core *core)
@@ -191,7 +198,7 @@ void o2g_core_ask(struct o2g_core *core)
 
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)
-			core->more |= o2g_ring_waiting(&core->ring) != 0;
+			core->more |= went_on(core);
 		if (core->limits.batch || o2g_core_read(core) < 0)
 			return;
 		flags |= needs(core);

@@ -241,6 +241,31 @@ static void flushed(check_fn *check)
 	check(!bed_close(&bed), "memory");
 }
 
+/* The program empties its ring just before it is asked to kick for that. */
+static void empty_ring(void *ctx)
+{
+	(void)ctx;
+	if (!list_empty(&bed.core->backlog))
+		make_room();
+}
+
+static void flush_told(check_fn *check)
+{
+	open_with(16, 64, 0);
+	bed.core->host.completed = empty_ring;
+	for (u32 i = 0; i < 17; i++)
+		bed_recv(&bed, 1, 5, 0, body, sizeof(body), i);
+	for (u32 i = 0; i < 17; i++)
+		says(begun(i + 1, 0));
+	check(!list_empty(&bed.core->backlog) && o2g_core_more(bed.core),
+	      "room made before the flag was there is seen");
+	o2g_core_consume(bed.core);
+	check(list_empty(&bed.core->backlog) && !o2g_core_more(bed.core),
+	      "and used");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
 /* ---- a receive of many messages ---- */
 
 static int numbered(u32 number, u64 tag)
@@ -323,5 +348,6 @@ void bounds_run(check_fn *check)
 	end_of_peer(check);
 	meanwhile(check);
 	flushed(check);
+	flush_told(check);
 	many_received(check);
 }
