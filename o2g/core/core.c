@@ -6,6 +6,13 @@
 #define HELD_MANY 4096
 #define SCAN_MOST 4096 /* messages looked at for one batch */
 
+int o2g_core_tired(const struct o2g_core *core)
+{
+	return core->limits.batch &&
+	       (core->scanned - core->rested > SCAN_MOST ||
+		core->taken >= core->limits.batch);
+}
+
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 		  const struct o2g_limits *limits, struct o2g_area *area)
 {
@@ -114,17 +121,21 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
  * on while we read must not keep the engine here. */
 static int read_most(struct o2g_core *core, int most)
 {
-	const u64 scanned = core->scanned;
 	struct o2g_sqe sqe;
 	int waiting, n;
 
 	core->more = core->broken; /* to be told by o2g_core_consume() */
 	if (core->broken)
 		return -O2G_EPROTO;
-	o2g_result_flush(core);
+	core->more = o2g_result_flush(core);
+	if (core->more)
+		return 0;
 	/* A receive must not get what is about to vanish. */
 	if (!list_empty(&core->endings))
 		return 0;
+	core->rested = core->scanned;
+	core->taken = 0;
+	o2g_recv_go_on(core); /* tired unless that is done */
 	waiting = o2g_ring_waiting(&core->ring);
 	if (waiting < 0) {
 		core->broken = 1;
@@ -132,9 +143,7 @@ static int read_most(struct o2g_core *core, int most)
 		return waiting;
 	}
 	core->stalled = 0;
-	for (n = 0; n < waiting && n < most; n++) {
-		if (core->limits.batch && core->scanned - scanned > SCAN_MOST)
-			break;
+	for (n = 0; n < waiting && n < most && !o2g_core_tired(core); n++) {
 		o2g_ring_look(&core->ring, &sqe);
 		if (act(core, &sqe)) {
 			core->stalled = 1;
@@ -158,7 +167,7 @@ static int batch(const struct o2g_core *core)
 int o2g_core_read(struct o2g_core *core)
 {
 	if (core->limits.batch && core->counts.held > HELD_MANY) {
-		core->more = o2g_ring_waiting(&core->ring) != 0;
+		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
 	return read_most(core, batch(core));
@@ -174,6 +183,13 @@ static u32 needs(const struct o2g_core *core)
 	       (core->blocked ? O2G_NEED_BODIES : 0);
 }
 
+/* Did the program submit something, or make room that somebody waits for? */
+static int went_on(struct o2g_core *core)
+{
+	return o2g_ring_waiting(&core->ring) ||
+	       (!list_empty(&core->backlog) && o2g_ring_room(&core->ring));
+}
+
 /* Flags that were set stay set while this runs, so it ends. In batches, what
  * came in before the flag was seen is left lying. */
 void o2g_core_ask(struct o2g_core *core)
@@ -182,7 +198,7 @@ void o2g_core_ask(struct o2g_core *core)
 
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)
-			core->more |= o2g_ring_waiting(&core->ring) != 0;
+			core->more |= went_on(core);
 		if (core->limits.batch || o2g_core_read(core) < 0)
 			return;
 		flags |= needs(core);
@@ -218,7 +234,7 @@ u64 o2g_core_changes(const struct o2g_core *core)
 
 int o2g_core_more(const struct o2g_core *core)
 {
-	return core->more || o2g_conn_remains(core);
+	return core->more || core->searching || o2g_conn_remains(core);
 }
 
 void o2g_core_patience(struct o2g_core *core, int patient)

@@ -80,9 +80,10 @@ struct o2g_limits {
 	 * O2G_CQE_SLAB instead of being copied. */
 	u32 slab_message;
 	/* Most submissions read at a time, so that a softirq ends, and a sign
-	 * that ends of connections are to be done in parts as well; what comes
-	 * in while many messages are unmatched has none read. What was left
-	 * lying is what o2g_core_more() says. 0: no such limit. */
+	 * that ends of connections, completions that waited for room, and
+	 * multi-receives of what is unmatched are to be done in parts as well;
+	 * what comes in while many messages are unmatched has none read. What
+	 * was left lying is what o2g_core_more() says. 0: no such limit. */
 	u32 batch;
 	/* Bytes planned ahead of the socket, and a frame: nothing that is
 	 * submitted later overtakes them. 0: 256 KiB. */
@@ -138,7 +139,8 @@ int o2g_core_consume(struct o2g_core *core);
 u64 o2g_core_changes(const struct o2g_core *core);
 
 /* True when o2g_core_consume() has something to do: submissions that were left
- * lying, or what ended connections left. */
+ * lying, what ended connections left, completions that have room, or a
+ * multi-receive that goes on. */
 int o2g_core_more(const struct o2g_core *core);
 
 /* A part of the slab, at least so many bytes, in which nothing lies or will

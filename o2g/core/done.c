@@ -5,6 +5,8 @@
  */
 #include "inside.h"
 
+#define FLUSH_MOST 128 /* that waited, written at a time */
+
 struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 				 const struct o2g_sqe *sqe)
 {
@@ -61,20 +63,25 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 	core->host.completed(core->host.ctx);
 }
 
-void o2g_result_flush(struct o2g_core *core)
+/* A program that makes room while we write could keep us here. */
+int o2g_result_flush(struct o2g_core *core)
 {
+	u32 most = core->limits.batch ? FLUSH_MOST : ~0u;
 	struct list *node;
 
-	while ((node = list_first(&core->backlog))) {
+	for (; (node = list_first(&core->backlog)); most--) {
 		struct o2g_result *result =
 			list_entry(node, struct o2g_result, link);
 
+		if (!most)
+			return 1;
 		if (!o2g_ring_put(&core->ring, &result->cqe))
-			return;
+			return 0;
 		core->completed = 1;
 		list_unlink(node);
 		written(core, result);
 	}
+	return 0;
 }
 
 void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op)

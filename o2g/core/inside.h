@@ -32,8 +32,9 @@ struct o2g_result {
 
 enum o2g_op_state {
 	O2G_RECV_POSTED = 1,
-	O2G_RECV_MATCHED, /* or a multi-receive that is full */
-	O2G_SEND_QUEUED,  /* nothing of it is planned */
+	O2G_RECV_MATCHED,   /* or a multi-receive that is full */
+	O2G_RECV_SEARCHING, /* the core's one, not posted at the moment */
+	O2G_SEND_QUEUED,    /* nothing of it is planned */
 	O2G_SEND_REQUESTED,
 	O2G_SEND_BODY, /* MESSAGE or pieces are planned, or were */
 	O2G_SEND_SELF, /* a message refers to its buffer */
@@ -179,8 +180,12 @@ struct o2g_core {
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */
 	u64 scanned;	     /* entries compared outside of the table */
-	u64 mask;	     /* unmatched messages are found under it too */
-	u64 mask_tried;	     /* another, and what its searches cost */
+	u64 rested;	     /* scanned, when submissions were last read */
+	u32 taken;	     /* by multi-receives since then */
+	/* A multi-receive that has not looked at all unmatched messages. */
+	struct o2g_op_entry *searching;
+	u64 mask;	/* unmatched messages are found under it too */
+	u64 mask_tried; /* another, and what its searches cost */
 	u64 mask_cost;
 	int masked;
 	u64 charged;
@@ -233,6 +238,8 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe);
 int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe);
 int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe);
 int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe);
+/* Goes on with the multi-receive that is searching, if there is one. */
+void o2g_recv_go_on(struct o2g_core *core);
 void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status);
 
 /* send.c */
@@ -255,7 +262,9 @@ void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op);
 void o2g_result_put(struct o2g_core *core, struct o2g_result *result);
-void o2g_result_flush(struct o2g_core *core);
+/* Writes those that wait, as far as there is room; with limits.batch some of
+ * them: true when there may be room for more. */
+int o2g_result_flush(struct o2g_core *core);
 /* Completes a submission that has no operation: 0, or -EAGAIN for no room. */
 int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
 		      int status);
@@ -268,6 +277,8 @@ void o2g_conn_go_on(struct o2g_core *core);
 int o2g_conn_remains(const struct o2g_core *core);
 
 /* core.c */
+/* Has this batch of submissions cost enough? */
+int o2g_core_tired(const struct o2g_core *core);
 /* Reads submissions now; their number, or -EPROTO. */
 int o2g_core_read(struct o2g_core *core);
 /* At the end of each piece of work: what the program has to kick for. */

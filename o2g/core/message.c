@@ -189,7 +189,7 @@ static void complete_multi(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_op_entry *op = message->op;
 	struct o2g_cqe *cqe = &message->result.cqe;
-	const int last = !--op->filling && op->state != O2G_RECV_POSTED;
+	const int last = !--op->filling && op->state == O2G_RECV_MATCHED;
 
 	result_fill(core, message, cqe);
 	if (!last || op->closing)

@@ -71,11 +71,19 @@ static int post(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	int rc = o2g_match_post(core, op);
 
-	if (!rc)
-		return 0;
-	op->result.cqe.status = rc;
-	o2g_op_complete(core, op);
+	if (rc)
+		o2g_recv_fail(core, op, rc);
 	return rc;
+}
+
+/* No receive is submitted before it goes on. What arrives until then finds the
+ * earlier receives posted and not this one, so it lines up behind what is held
+ * and this one should have first. */
+static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
+{
+	o2g_match_unpost(core, op);
+	op->state = O2G_RECV_SEARCHING;
+	core->searching = op;
 }
 
 /* It is posted first, so that it stays posted when it took what is there. */
@@ -89,11 +97,27 @@ static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 		const int last = fills(op, message);
 
 		o2g_message_take(core, message, op);
+		core->taken++;
 		if (last) /* op may be gone */
 			return;
+		if (o2g_core_tired(core)) {
+			put_off(core, op);
+			return;
+		}
 	}
 	if (lost(core, op->peer))
 		o2g_recv_fail(core, op, lost(core, op->peer));
+}
+
+void o2g_recv_go_on(struct o2g_core *core)
+{
+	struct o2g_op_entry *op = core->searching;
+
+	if (!op)
+		return;
+	core->searching = 0;
+	core->changes++;
+	submit_multi(core, op);
 }
 
 static void submit(struct o2g_core *core, struct o2g_op_entry *op)

@@ -106,7 +106,7 @@ void o2g_ring_next(struct o2g_ring *ring)
 }
 
 /* A head beyond the tail is a broken program's: it counts as no room. */
-static int room(struct o2g_ring *ring)
+int o2g_ring_room(struct o2g_ring *ring)
 {
 	if (ring->cq_tail - ring->cq_head < ring->cq_entries)
 		return 1;
@@ -116,7 +116,7 @@ static int room(struct o2g_ring *ring)
 
 int o2g_ring_put(struct o2g_ring *ring, const struct o2g_cqe *cqe)
 {
-	if (!room(ring))
+	if (!o2g_ring_room(ring))
 		return 0;
 	ring->cqe[ring->cq_tail & (ring->cq_entries - 1)] = *cqe;
 	o2g_store_release(&ring->area->cq.tail, ++ring->cq_tail);

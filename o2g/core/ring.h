@@ -28,6 +28,8 @@ int o2g_ring_waiting(const struct o2g_ring *ring);
 /* A private copy of the next one, which stays until o2g_ring_next(). */
 void o2g_ring_look(const struct o2g_ring *ring, struct o2g_sqe *sqe);
 void o2g_ring_next(struct o2g_ring *ring);
+/* Is there room for a completion? */
+int o2g_ring_room(struct o2g_ring *ring);
 /* Writes a completion: 1, or 0 when there is no room. */
 int o2g_ring_put(struct o2g_ring *ring, const struct o2g_cqe *cqe);
 /* Says what the program has to kick for (O2G_NEED_*). True when something was

@@ -17,10 +17,10 @@ static struct bed_end end;
 static struct o2g_conn *conn;
 static u8 body[8];
 
-static void open_many(u32 batch, u64 forgiven)
+static void open_with(u32 cq, u32 batch, u64 forgiven)
 {
 	const struct bed_options options = {.sq = 1024,
-					    .cq = 0x10000,
+					    .cq = cq,
 					    .postings = 100000,
 					    .peers = 4,
 					    .unexpected = 1ull << 30,
@@ -33,6 +33,11 @@ static void open_many(u32 batch, u64 forgiven)
 	end = (struct bed_end){.bed = &bed};
 	if (o2g_conn_attach(bed.core, 1, CREDIT, CREDIT, &end, &conn))
 		abort();
+}
+
+static void open_many(u32 batch, u64 forgiven)
+{
+	open_with(0x10000, batch, forgiven);
 }
 
 static int says(struct o2g_frame frame)
@@ -191,6 +196,150 @@ static void meanwhile(check_fn *check)
 	      "a core is freed amid an end");
 }
 
+/* ---- completions that waited ---- */
+
+/* The program has seen all that is in its ring. */
+static void make_room(void)
+{
+	bed.area->cq.head = bed.area->cq.tail;
+}
+
+/* Receives that fail at once, far more than the ring has room for. */
+static void wait_for_room(void)
+{
+	open_with(1024, 64, 0);
+	o2g_core_lost(bed.core, 2, -104);
+	for (u32 i = 0; i < MANY; i++)
+		bed_recv(&bed, 2, 6, 0, body, sizeof(body), i);
+}
+
+static void flushed(check_fn *check)
+{
+	const struct o2g_sqe late = {
+		.op = O2G_OP_RECV, .peer = 2, .cookie = MANY};
+	struct o2g_cqe cqe;
+	u32 before, n;
+
+	wait_for_room();
+	check(!o2g_core_more(bed.core), "without room there is no more to do");
+	before = bed.area->cq.tail;
+	make_room();
+	o2g_ring_submit(bed.area, &late);
+	says(begun(1, 0));
+	n = bed.area->cq.tail - before;
+	check(n > 0 && n <= AT_ONCE && o2g_core_more(bed.core) &&
+		      bed.area->sq.head == MANY,
+	      "an arrival writes a few of the completions that waited");
+	while (o2g_core_more(bed.core))
+		o2g_core_consume(bed.core);
+	check(bed.area->cq.tail - before == 1024,
+	      "and what goes on fills the ring");
+	for (n = 1024; bed_take(&bed, &cqe) && cqe.cookie == n;)
+		n++;
+	check(n == MANY + 1, "all of them come, in order");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
+/* The program empties its ring just before it is asked to kick for that. */
+static void empty_ring(void *ctx)
+{
+	(void)ctx;
+	if (!list_empty(&bed.core->backlog))
+		make_room();
+}
+
+static void flush_told(check_fn *check)
+{
+	open_with(16, 64, 0);
+	bed.core->host.completed = empty_ring;
+	for (u32 i = 0; i < 17; i++)
+		bed_recv(&bed, 1, 5, 0, body, sizeof(body), i);
+	for (u32 i = 0; i < 17; i++)
+		says(begun(i + 1, 0));
+	check(!list_empty(&bed.core->backlog) && o2g_core_more(bed.core),
+	      "room made before the flag was there is seen");
+	o2g_core_consume(bed.core);
+	check(list_empty(&bed.core->backlog) && !o2g_core_more(bed.core),
+	      "and used");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+}
+
+/* ---- a receive of many messages ---- */
+
+static int numbered(u32 number, u64 tag)
+{
+	struct o2g_frame frame = begun(number + 1, 0);
+
+	frame.tag = tag;
+	frame.flags = O2G_FRAME_DATA;
+	frame.data = number;
+	return says(frame);
+}
+
+/* Empty messages, and a receive that they never fill. */
+static void receive_many(void)
+{
+	const struct o2g_sqe sqe = {.op = O2G_OP_RECV,
+				    .flags = O2G_SQE_MULTI,
+				    .peer = O2G_ANY_PEER,
+				    .context = 1,
+				    .ignore = ~0ull,
+				    .addr = (u64)body,
+				    .length = 1,
+				    .cookie = 2};
+
+	open_many(64, 0);
+	bed_recv(&bed, O2G_ANY_PEER, 9, 0, body, sizeof(body), 1);
+	for (u32 i = 0; i < MANY; i++)
+		if (!numbered(i, 5))
+			abort();
+	bed_submit(&bed, &sqe);
+}
+
+/* All in their order, then its end; and the last one for the receive that was
+ * posted before it. */
+static int came_in_order(u32 count)
+{
+	struct o2g_cqe cqe;
+	u32 n = 0, earlier = 0;
+	int status = 0;
+
+	while (!status && bed_take(&bed, &cqe)) {
+		status = cqe.status;
+		earlier += cqe.cookie == 1 && cqe.data == count;
+		n += cqe.cookie == 2 && !status && cqe.data == n;
+	}
+	return n == count && earlier == 1 && status == -O2G_ECANCELED;
+}
+
+static void many_received(check_fn *check)
+{
+	const struct o2g_sqe cancel = {.op = O2G_OP_CANCEL, .cookie = 2};
+	u64 before, most;
+
+	receive_many();
+	most = MANY - bed.core->counts.held;
+	numbered(MANY, 5);
+	numbered(MANY + 1, 9);
+	o2g_ring_submit(bed.area, &cancel);
+	while (o2g_core_more(bed.core)) {
+		before = bed.core->counts.held;
+		o2g_core_consume(bed.core);
+		if (before - bed.core->counts.held > most)
+			most = before - bed.core->counts.held;
+	}
+	check(most > 0 && most <= AT_ONCE && !bed.core->counts.held,
+	      "a multi-receive takes a few of the messages at a time");
+	check(came_in_order(MANY + 1), "in order, also what comes meanwhile");
+	o2g_conn_end(conn, -104);
+	check(!bed_close(&bed), "memory");
+	receive_many();
+	check(bed.core->searching && !bed_close(&bed),
+	      "a core is freed amid a multi-receive");
+}
+
 void bounds_run(check_fn *check)
 {
 	unfinished(check);
@@ -198,4 +347,7 @@ void bounds_run(check_fn *check)
 	end_of_stream(check);
 	end_of_peer(check);
 	meanwhile(check);
+	flushed(check);
+	flush_told(check);
+	many_received(check);
 }

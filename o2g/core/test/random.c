@@ -498,6 +498,11 @@ static void name(u32 i, u32 side)
 	world->named[i][side] = 1;
 	if (!end->conn)
 		return;
+	/* The reference's multi-receives have all that is there at once. Here
+	 * they may be on their way to a message which its name gives to a
+	 * receive posted earlier. */
+	if (world->bed[who].limits.batch)
+		kick(who);
 	expect(!o2g_conn_name(end->conn, other), "name");
 	sync(who);
 	if (!world->broken)
