@@ -181,6 +181,9 @@ static void count_older(struct dynamos_inside *u, u32 n,
 		fill(c, &at->after);
 	}
 	since(c, at);
+	/* Who was inside when it left came out as nobody's, and is no more. */
+	if (!slot_of(u, n))
+		c->in = c->out + c->lost;
 }
 
 static void count_newer(struct dynamos_inside *u, u32 n,
