@@ -35,7 +35,6 @@ struct o2g_link {
 	u8 blocked; /* the core takes nothing now */
 	u8 broken;  /* writing failed: only what arrived counts now */
 	u8 ended;   /* our BYE and FIN went out */
-	u8 bulk;    /* what came last went straight to a body's place */
 	u8 silent;  /* looks that found bytes on their way and no answer */
 	u8 *left;   /* bytes that were read when the core stopped taking */
 	u32 left_length;

@@ -207,7 +207,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	struct o2g_piece piece = {.place = O2G_PLACE_FORGET};
 	struct iovec iov[2] = {{0}, {e->stage, BEHIND}};
 	int r = o2g_rx_want(link->conn, &piece), direct;
-	u64 most = link->bulk ? BEHIND : O2G_STAGE_SIZE, first;
+	u64 most = O2G_STAGE_SIZE, first;
 	s64 n;
 
 	*drained = 1;
@@ -224,9 +224,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	} else {
 		n = recv(link->socket, e->stage, most, MSG_DONTWAIT);
 	}
-	if (n > 0)
-		link->bulk = (u8)direct;
-	else if (n < 0)
+	if (n < 0)
 		n = errno == EINTR ? -EAGAIN : -errno;
 	first = direct && n > 0 ? (u64)n : 0;
 	if (first > piece.length)
