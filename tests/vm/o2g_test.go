@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -231,8 +232,12 @@ func (g *o2gGuest) delay() {
 	g.vm.Output(shell("for n in 1 2 3; do tc -n node$n qdisc del dev eth0 root; done"))
 }
 
-// modulesVar names modules of mpi4py for the long form, instead of all.
-const modulesVar = "SKEP_MPI4PY"
+// modulesVar names modules of mpi4py for the long form, instead of all, and
+// ranksVar the numbers of ranks.
+const (
+	modulesVar = "SKEP_MPI4PY"
+	ranksVar   = "SKEP_MPI4PY_RANKS"
+)
 
 // shortModules of mpi4py are those that take seconds in the emulator.
 var shortModules = []string{"test_request"}
@@ -243,10 +248,14 @@ func (g *o2gGuest) mpi4py() {
 	tree := filepath.Dir(g.build)
 	if os.Getenv(longVar) != "" {
 		g.launcher("")
+		modules, least := strings.Fields(os.Getenv(modulesVar)), "1100"
+		if len(modules) > 0 {
+			least = "1"
+		}
 		args := append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh", filepath.Join(g.build, "tool", "mpi"), "-engine", "kernel", "-scratch", "/skep",
-			"-launcher", launcher, "-hosts", "10.77.0.1,10.77.0.2,10.77.0.3", "-ranks", "2,3", "-together", "6",
-			"-least", "1100", "-deadline", "40m", "mpi4py"}, strings.Fields(os.Getenv(modulesVar))...)
-		g.vm.Run(lab.Program{Dir: tree, Args: args}, 4)
+			"-launcher", launcher, "-hosts", "10.77.0.1,10.77.0.2,10.77.0.3", "-ranks", cmp.Or(os.Getenv(ranksVar), "2,3"), "-together", "6",
+			"-least", least, "-deadline", "40m", "mpi4py"}, modules...)
+		g.vm.Run(lab.Program{Dir: tree, Args: args}, 2)
 		return
 	}
 	// The guest covers all of /tmp but the build folder.
