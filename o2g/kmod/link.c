@@ -189,6 +189,8 @@ static void unhook(struct o2g_link *link)
 	WRITE_ONCE(sk->sk_state_change, link->state_change);
 	o2g_ulp_set(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
+	/* What closes the file may have to close those of others. */
+	sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
 }
 

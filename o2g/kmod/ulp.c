@@ -244,10 +244,19 @@ struct o2g_link *o2g_ulp_link(const struct sock *sk)
 				     lockdep_sock_is_held(sk));
 }
 
+/* The end of a socket that never came to our release(): a call of
+ * IPV6_ADDRFORM that was on its way when the ULP was set put the kernel's
+ * operations in the place of ours. */
+static void bent(struct sock *sk)
+{
+	module_put(THIS_MODULE); /* the ULP's reference outlives this call */
+}
+
 static struct tcp_ulp_ops ulp = {
 	.name = O2G_DEVICE_NAME,
 	.owner = THIS_MODULE,
 	.init = init,
+	.release = bent,
 };
 
 int o2g_ulp_register(void)

@@ -44,6 +44,7 @@ var o2gParts = []struct {
 	{"device", func(g *o2gGuest) { g.run("o2g_device", 60) }, ""},
 	// Two more where the kernel has KCM.
 	{"sockets", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_ulp")}}, 69) }, ""},
+	{"bent", func(g *o2gGuest) { g.check(lab.Program{Args: []string{tool(g.t, "o2g_bent")}}, 9) }, ""},
 	{"stop", (*o2gGuest).stop, ""},
 	{"rings", func(g *o2gGuest) { g.run("o2g_hostile", 20, "rings") }, ""},
 	{"area", func(g *o2gGuest) { g.run("o2g_hostile", 25, "area") }, ""},

@@ -37,7 +37,7 @@ suite_vm-user_needs = $(vm_needs) $(B)/bin/skep
 # libo2g, stock MPICH.
 o2g_vm := $(B)/test/vm
 $(o2g_vm)/o2g_device $(o2g_vm)/o2g_ulp $(o2g_vm)/o2g_hostile $(o2g_vm)/o2g_wreck \
-		$(o2g_vm)/o2g_share: $(o2g_vm)/%: \
+		$(o2g_vm)/o2g_bent $(o2g_vm)/o2g_share: $(o2g_vm)/%: \
 		$(B)/obj/gcc/tests/vm/guest/%.o $(B)/obj/gcc-free/o2g/core/ring.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^
@@ -60,7 +60,7 @@ suite_vm-o2g = $(call vm_suite,O2g)
 suite_vm-o2g_kind = go
 suite_vm-o2g_deadline = 1260
 suite_vm-o2g_needs = $(vm_needs) $(B)/bin/skep $(B)/lib/libo2g-fi.so \
-	$(B)/test/o2g/app-wheel $(addprefix $(o2g_vm)/o2g_,device ulp hostile \
+	$(B)/test/o2g/app-wheel $(addprefix $(o2g_vm)/o2g_,device ulp bent hostile \
 	wreck share stop capture shell $(addprefix lib_,message life death stranger))
 
 # All of it on each kernel, with all of mpi4py's tests: hours. Then the same

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -53,6 +54,24 @@ __attribute__((unused)) static double raw_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Until a thread of ours sleeps in the kernel; for root, who is shown where. */
+__attribute__((unused)) static void raw_asleep(pid_t thread)
+{
+	char path[64], text[256];
+	double end = raw_now() + RAW_PATIENCE;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", thread);
+	for (; raw_now() < end; usleep(1000)) {
+		int fd = open(path, O_RDONLY);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		if (n > 1)
+			return;
+	}
+	raw_die("the thread does not sleep");
 }
 
 __attribute__((unused)) static struct o2g_device_open raw_options(void)
@@ -125,18 +144,26 @@ __attribute__((unused)) static void raw_close(struct raw *raw)
 	close(raw->fd);
 }
 
-/* Two ends of one connection. */
-__attribute__((unused)) static void raw_pair(int end[2])
-{
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-	socklen_t length = sizeof(at);
+/* Two ends of one connection through loopback: AF_INET, AF_INET6, or IPv6
+ * sockets that speak IPv4. */
+#define RAW_MAPPED 1000
 
-	end[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (bind(listener, (void *)&at, sizeof(at)) || listen(listener, 1) ||
-	    getsockname(listener, (void *)&at, &length) ||
-	    connect(end[0], (void *)&at, sizeof(at)))
+__attribute__((unused)) static void raw_pair_of(int family, int end[2])
+{
+	struct sockaddr_in6 at6 = {.sin6_family = AF_INET6,
+				   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in at4 = {.sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *at = family == AF_INET ? (void *)&at4 : (void *)&at6;
+	socklen_t length = family == AF_INET ? sizeof(at4) : sizeof(at6);
+	const int kind = family == AF_INET ? AF_INET : AF_INET6;
+	int listener = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	if (family == RAW_MAPPED)
+		inet_pton(AF_INET6, "::ffff:127.0.0.1", &at6.sin6_addr);
+	end[0] = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(listener, at, length) || listen(listener, 1) ||
+	    getsockname(listener, at, &length) || connect(end[0], at, length))
 		raw_die("a connection");
 	end[1] = accept4(listener, 0, 0, SOCK_CLOEXEC);
 	if (end[1] < 0)
@@ -144,6 +171,11 @@ __attribute__((unused)) static void raw_pair(int end[2])
 	close(listener);
 	for (int i = 0; i < 2; i++)
 		setsockopt(end[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+__attribute__((unused)) static void raw_pair(int end[2])
+{
+	raw_pair_of(AF_INET, end);
 }
 
 /* Gives a socket to the engine; its descriptor stays open. 0 or -errno. */

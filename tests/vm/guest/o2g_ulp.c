@@ -8,7 +8,6 @@
  */
 #include "o2g_good.h"
 
-#include <arpa/inet.h>
 #include <linux/bpf.h>
 #include <linux/kcm.h>
 #include <net/if.h>
@@ -23,9 +22,6 @@
 #ifndef TCP_ZEROCOPY_RECEIVE
 #define TCP_ZEROCOPY_RECEIVE 35
 #endif
-#ifndef IPV6_ADDRFORM
-#define IPV6_ADDRFORM 1
-#endif
 #define FRAME sizeof(struct o2g_frame)
 
 /* An endpoint with one attached socket, whose descriptor stays open here, and
@@ -36,34 +32,6 @@ struct bench {
 };
 
 static uint8_t in[1 << 20];
-
-/* IPv6 sockets that speak IPv4, beside AF_INET and AF_INET6. */
-#define MAPPED 1000
-
-static void pair_of(int family, int end[2])
-{
-	struct sockaddr_in6 at6 = {.sin6_family = AF_INET6,
-				   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	struct sockaddr_in at4 = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr *at = family == AF_INET ? (void *)&at4 : (void *)&at6;
-	socklen_t length = family == AF_INET ? sizeof(at4) : sizeof(at6);
-	const int kind = family == AF_INET ? AF_INET : AF_INET6;
-	int listener = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	if (family == MAPPED)
-		inet_pton(AF_INET6, "::ffff:127.0.0.1", &at6.sin6_addr);
-	end[0] = socket(kind, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (bind(listener, at, length) || listen(listener, 1) ||
-	    getsockname(listener, at, &length) || connect(end[0], at, length))
-		raw_die("a connection");
-	end[1] = accept4(listener, 0, 0, SOCK_CLOEXEC);
-	if (end[1] < 0)
-		raw_die("accept");
-	close(listener);
-	for (int i = 0; i < 2; i++)
-		setsockopt(end[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
 
 static int ulp(int fd)
 {
@@ -78,7 +46,7 @@ static struct bench bench_of(int family)
 	struct bench b = {.raw = raw_open()};
 	int end[2], r;
 
-	pair_of(family, end);
+	raw_pair_of(family, end);
 	b.near = end[0];
 	b.far = end[1];
 	r = raw_attach(&b.raw, b.near, 1);
@@ -259,7 +227,7 @@ static void bending(struct bench *b)
 /* Such a socket can be made one of IPv4, unless it is attached. */
 static void mapped(void)
 {
-	struct bench b = bench_of(MAPPED);
+	struct bench b = bench_of(RAW_MAPPED);
 
 	tap_ok(set(b.near, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == -EBUSY &&
 		       set(b.far, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET) == 0,
@@ -374,7 +342,7 @@ static void unattached(void)
 
 	tap_ok(ulp(udp) < 0, "the ULP is for TCP");
 	close(udp);
-	pair_of(AF_INET, end);
+	raw_pair_of(AF_INET, end);
 	tap_ok(ulp(end[0]) == 0 && recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
 		       errno == EBUSY && send(end[0], &byte, 1, 0) < 0,
 	       "with the ULP alone a socket is refused as well");
@@ -389,23 +357,6 @@ static void *receive(void *context)
 	ssize_t n = recv(*(int *)context, byte, sizeof(byte), 0);
 
 	return n == 0 ? context : 0;
-}
-
-static void asleep(pid_t thread)
-{
-	char path[64], text[256];
-	double end = raw_now() + RAW_PATIENCE;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", thread);
-	for (; raw_now() < end; usleep(1000)) {
-		int fd = open(path, O_RDONLY);
-		ssize_t n = read(fd, text, sizeof(text) - 1);
-
-		close(fd);
-		if (n > 1)
-			return;
-	}
-	raw_die("the thread does not sleep");
 }
 
 static pid_t reader_id;
@@ -424,14 +375,14 @@ static void before_the_ulp(void)
 	void *ok = 0;
 	int end[2];
 
-	pair_of(AF_INET, end);
+	raw_pair_of(AF_INET, end);
 	b.near = end[0];
 	b.far = end[1];
 	reader_id = 0;
 	pthread_create(&thread, 0, receiver, &b.near);
 	while (!__atomic_load_n(&reader_id, __ATOMIC_ACQUIRE))
 		usleep(100);
-	asleep(reader_id);
+	raw_asleep(reader_id);
 	if (raw_attach(&b.raw, b.near, 1))
 		raw_die("O2G_IOC_ATTACH");
 	tap_ok(arrives(&b), "a recv that began before gets nothing");
@@ -525,7 +476,7 @@ static void late(void)
 	struct bench b = {.raw = raw_open()};
 	int end[2];
 
-	pair_of(AF_INET, end);
+	raw_pair_of(AF_INET, end);
 	b.near = end[0];
 	b.far = end[1];
 	put_message(b.far, 1, "early", 5);
@@ -652,7 +603,7 @@ static void other_namespace(void)
 		return;
 	}
 	loopback(IFF_UP);
-	pair_of(AF_INET, end);
+	raw_pair_of(AF_INET, end);
 	if (setns(home, CLONE_NEWNET))
 		raw_die("setns");
 	close(home);
@@ -720,7 +671,7 @@ static void *comes_and_goes(void *context)
 	for (int i = 0; i < 50; i++) {
 		int end[2], r;
 
-		pair_of(i & 1 ? AF_INET : AF_INET6, end);
+		raw_pair_of(i & 1 ? AF_INET : AF_INET6, end);
 		r = raw_attach(raw, end[0], O2G_NO_PEER);
 		if (i % 3 == 0)
 			close(end[0]);
