@@ -210,6 +210,10 @@ int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most);
 /* `length` bytes of them went out: 0 or -EPROTO for more than was gathered. */
 int o2g_tx_done(struct o2g_conn *conn, u64 length);
 
+/* Whether all there is to write are messages of which none has begun, the
+ * newest of at most `most` bytes: a few more may go with them. */
+int o2g_tx_small(const struct o2g_conn *conn, u64 most);
+
 /* A piece in the program's memory could not be read or written: its operation
  * fails, and the connection with it, since frames were promised: the engine
  * calls o2g_conn_end() with -EFAULT. */

@@ -56,4 +56,9 @@ static inline struct list *list_first(const struct list *head)
 	return list_empty(head) ? 0 : head->next;
 }
 
+static inline struct list *list_last(const struct list *head)
+{
+	return list_empty(head) ? 0 : head->prev;
+}
+
 #endif

@@ -114,6 +114,19 @@ static struct list *queue(struct o2g_conn *conn)
 		       : list_first(&conn->core->peers[conn->peer].sends);
 }
 
+int o2g_tx_small(const struct o2g_conn *conn, u64 most)
+{
+	struct list *last;
+
+	if (conn->peer == O2G_NO_PEER || conn->slots || conn->bye_wanted ||
+	    credit_due(conn) || !list_empty(&conn->bodies) ||
+	    !list_empty(&conn->grants))
+		return 0;
+	last = list_last(&conn->core->peers[conn->peer].sends);
+	return last &&
+	       list_entry(last, struct o2g_op_entry, link)->length <= most;
+}
+
 static int plan_head(struct o2g_conn *conn)
 {
 	struct list *node = queue(conn);

@@ -6,8 +6,11 @@
 #include <skep/o2g_wire.h>
 #include <tests/tap.h>
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 
 static struct o2g *a, *b;
@@ -575,6 +578,63 @@ static void naps(void)
 }
 #endif
 
+/* ---- many small messages one after the other ---- */
+
+#define BURST 64
+
+/* TCP segments with data that this process has sent so far. */
+static long segments(void)
+{
+	long sum = 0;
+
+	for (int fd = 3; fd < 256; fd++) {
+		struct tcp_info info = {0};
+		socklen_t size = sizeof(info);
+
+		if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+			sum += info.tcpi_data_segs_out;
+	}
+	return sum;
+}
+
+/* From a program that polls all the time and so drives by itself; only its
+ * thread is there after the last message. */
+static long burst(uint8_t *out, uint8_t *in)
+{
+	struct o2g_event event;
+	long before;
+
+	for (int i = 0; i < BURST; i++)
+		bed_recv(b, to_a, 50u + (unsigned)i, in + i, 1);
+	for (int i = 0; i < 2000; i++)
+		if (o2g_poll(a, &event, 1))
+			bed_die("an event of nothing");
+	before = segments();
+	for (int i = 0; i < BURST; i++)
+		bed_send(a, to_b, 50u + (unsigned)i, out + i, 1);
+	for (int i = 0; i < BURST; i++)
+		TAP(ends(b, in + i, 0));
+	before = segments() - before;
+	for (int i = 0; i < BURST; i++)
+		TAP(ends(a, out + i, 0));
+	return before;
+}
+
+static void bursts(void)
+{
+	const int user = !strcmp(o2g_engine_name(a), "user");
+	uint8_t out[BURST], in[BURST] = {0};
+	time_t end = time(0) + 60;
+	long sent;
+
+	bed_fill(out, BURST, 3);
+	do /* a busy machine may keep us from polling */
+		sent = burst(out, in);
+	while (user && sent > BURST / 2 && time(0) < end);
+	tap_ok(bed_check(in, BURST, 3) && (!user || sent <= BURST / 2),
+	       "%d messages in a row go in %ld segments", BURST, sent);
+}
+
 /* ---- several threads at one endpoint ---- */
 
 #define TALKERS 4
@@ -657,6 +717,7 @@ int main(void)
 	named_late();
 	named_after_its_end();
 	waits();
+	bursts();
 #ifndef __SANITIZE_THREAD__ /* which makes each poll a late one */
 	naps();
 #endif

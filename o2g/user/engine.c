@@ -205,17 +205,22 @@ static void user_calm(struct o2g_engine *e)
 		__atomic_store_n(&e->rung, 0, __ATOMIC_SEQ_CST);
 }
 
-void o2g_engine_leave(struct o2g_engine *e)
+static void leave(struct o2g_engine *e, int hold)
 {
 	int wake;
 
-	o2g_link_settle(e);
+	o2g_link_settle(e, hold);
 	wake = e->ring;
 	e->ring = 0;
 	__atomic_store_n(&e->driven, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
 	if (wake)
 		ring(e);
+}
+
+void o2g_engine_leave(struct o2g_engine *e)
+{
+	leave(e, 0);
 }
 
 int o2g_engine_collect(struct o2g_engine *e)
@@ -286,7 +291,9 @@ static int user_kick(struct o2g_engine *e)
 
 	pthread_mutex_lock(&e->lock);
 	r = o2g_core_consume(e->core);
-	o2g_engine_leave(e);
+	__atomic_add_fetch(&e->kicks, 1, __ATOMIC_RELAXED);
+	leave(e,
+	      __atomic_load_n(&e->ticks, __ATOMIC_SEQ_CST) && o2g_link_hold(e));
 	o2g_thread_stir(e);
 	return r < 0 ? r : 0;
 }
@@ -300,6 +307,7 @@ static int user_drive(struct o2g_engine *e)
 	if (pthread_mutex_trylock(&e->lock))
 		return 0; /* somebody is at it */
 	__atomic_store_n(&e->driven, 1, __ATOMIC_RELAXED);
+	e->burst++;
 	/* A read that finds nothing costs twice what asking epoll does, so it
 	 * is for those who have nobody else to listen to. */
 	if (e->link_count == 1 && e->hot && !e->hot->blocked)
@@ -380,9 +388,9 @@ static int user_finish(struct o2g_engine *e, int ms)
 	for (;;) {
 		struct pollfd file = {.fd = e->epoll, .events = POLLIN};
 
-		o2g_link_settle(e);
+		o2g_link_settle(e, 0);
 		o2g_engine_collect(e);
-		o2g_link_settle(e);
+		o2g_link_settle(e, 0);
 		waiting = unfinished(e);
 		pthread_mutex_unlock(&e->lock);
 		if (!waiting || now_ms() >= end)

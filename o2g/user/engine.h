@@ -36,6 +36,8 @@ struct o2g_link {
 	u8 broken;  /* writing failed: only what arrived counts now */
 	u8 ended;   /* our BYE and FIN went out */
 	u8 silent;  /* looks that found bytes on their way and no answer */
+	u32 burst;  /* the engine's, when it last sent */
+	u32 sends;  /* in that burst */
 	u8 *left;   /* bytes that were read when the core stopped taking */
 	u32 left_length;
 };
@@ -56,16 +58,20 @@ struct o2g_engine {
 	u32 stalled;		   /* links that wait for room to write */
 	u32 blocked;		   /* links that the core takes nothing from */
 	u32 cold;		   /* drives since epoll was asked */
-	int ring;		   /* completions to wake for, at unlock */
+	u32 burst; /* a new one with each drive, and each tick */
+	int ring;  /* completions to wake for, at unlock */
 	u8 *stage;
 
 	pthread_t thread;
 	u64 drives;   /* atomic: calls of drive() */
 	u64 naps;     /* atomic: calls of sleep() */
+	u64 kicks;    /* atomic: calls of kick(); written with the lock */
 	u32 returns;  /* drives since the thread took over */
 	int driven;   /* atomic: drive() is at work; written with the lock */
+	int held;     /* atomic: o2g_link_hold(); written with the lock */
 	int sleepers; /* atomic: callers in sleep() */
 	int state;    /* atomic: of the thread, thread.c */
+	int ticks;    /* atomic: the thread looks each millisecond */
 	int rung;     /* atomic: `wake` is readable */
 	int stop;     /* atomic */
 	void (*tick)(void *ctx);
@@ -81,8 +87,13 @@ void o2g_link_end(struct o2g_engine *engine, struct o2g_link *link, int error);
 u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
 /* Writes what there is, as far as it goes; the link may be gone after. */
 void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
-/* After each piece of work: writes, resumes, asks whom to wake. */
-void o2g_link_settle(struct o2g_engine *engine);
+/* After each piece of work: resumes, asks whom to wake, and writes unless all
+ * that waits may wait longer. */
+void o2g_link_settle(struct o2g_engine *engine, int hold);
+/* Whether it may: the last of many small messages that the program sends one
+ * after the other, of which some went at once. They go together, when a few
+ * have come, or when the program polls, or with the thread's next tick. */
+int o2g_link_hold(struct o2g_engine *engine);
 /* Ends links whose other host has been silent for half a minute although
  * something is on its way to it. */
 void o2g_link_look(struct o2g_engine *engine);

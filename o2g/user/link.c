@@ -21,6 +21,9 @@
 #define LINK_OUT 2
 #define GATHER 32
 #define BEHIND 0x1000 /* read behind a long body: more would be copied */
+#define BURST_ALONE 4 /* messages of a burst that go at once, one by one */
+#define BURST_TOGETHER 8
+#define BURST_BYTES 0x400 /* of a message, at most */
 
 static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
 {
@@ -386,7 +389,21 @@ void o2g_link_look(struct o2g_engine *e)
 	}
 }
 
-void o2g_link_settle(struct o2g_engine *e)
+int o2g_link_hold(struct o2g_engine *e)
+{
+	struct o2g_link *link = e->tx;
+
+	if (!link || link->next_tx)
+		return 0;
+	if (link->burst != e->burst) {
+		link->burst = e->burst;
+		link->sends = 0;
+	}
+	return ++link->sends > BURST_ALONE && link->sends % BURST_TOGETHER &&
+	       o2g_tx_small(link->conn, BURST_BYTES);
+}
+
+void o2g_link_settle(struct o2g_engine *e, int hold)
 {
 	struct o2g_link *link;
 
@@ -395,7 +412,8 @@ void o2g_link_settle(struct o2g_engine *e)
 		if (link && link->blocked && !o2g_rx_blocked(link->conn))
 			resume(e, link);
 	}
-	while ((link = e->tx)) {
+	__atomic_store_n(&e->held, hold, __ATOMIC_RELAXED);
+	while (!hold && (link = e->tx)) {
 		e->tx = link->next_tx;
 		link->listed = 0;
 		if (!(link->events & LINK_OUT) && !link->broken)

@@ -2,10 +2,11 @@
 /*
  * Who works when. While the program polls or sleeps in the library, it reads
  * and writes the sockets itself, and the thread only looks each millisecond
- * whether it still does (PARKED); more rarely while the program naps between
- * its polls and nothing comes (CALM); or waits to be told when it sleeps for
- * long (DEEP). When the program stays away the thread waits for the sockets and
- * does the work (ACTIVE), until the program is back.
+ * whether it still does (PARKED), and writes what was held back for more to
+ * come (o2g_link_hold); more rarely while the program naps between its polls
+ * and nothing comes (CALM); or waits to be told when it sleeps for long (DEEP).
+ * When the program stays away the thread waits for the sockets and does the
+ * work (ACTIVE), until the program is back.
  *
  * The state is written by the thread alone.
  */
@@ -70,9 +71,26 @@ static void show(struct o2g_engine *e)
 		e->tick(e->ctx);
 }
 
+/* Whether what kick() holds back goes out within a millisecond. What was held
+ * while it did is written before the thread rests for longer. */
+static void set_ticks(struct o2g_engine *e, int ticks)
+{
+	__atomic_store_n(&e->ticks, ticks, __ATOMIC_SEQ_CST);
+}
+
+static void flush(struct o2g_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	e->burst++;
+	o2g_engine_leave(e);
+}
+
 static void set_state(struct o2g_engine *e, int state)
 {
 	__atomic_store_n(&e->state, state, __ATOMIC_SEQ_CST);
+	set_ticks(e, state == PARKED);
+	if (state == CALM || state == DEEP)
+		flush(e);
 }
 
 static u64 drives(struct o2g_engine *e)
@@ -172,6 +190,8 @@ static void park(struct o2g_engine *e, s64 *looked)
 			watch.calm = 0;
 			continue;
 		}
+		if (__atomic_load_n(&e->held, __ATOMIC_RELAXED))
+			flush(e);
 		look(e, looked);
 		if (++ticks % SHOW_TICKS == 0)
 			show(e);
@@ -184,28 +204,42 @@ static void park(struct o2g_engine *e, s64 *looked)
 	}
 }
 
+/* Does what there is to do. Whether the program has submitted anything since
+ * the last time: then there may soon be more. */
+static int serve(struct o2g_engine *e, u64 *kicks)
+{
+	const u64 last = *kicks;
+
+	*kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);
+	set_ticks(e, *kicks != last);
+	pthread_mutex_lock(&e->lock);
+	e->burst++;
+	o2g_engine_collect(e);
+	o2g_engine_leave(e);
+	return *kicks != last;
+}
+
 /* Until the program is back. */
 static void work(struct o2g_engine *e, s64 *looked)
 {
+	u64 kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);
 	s64 shown = 0, wait = SHOW_NS;
 
 	__atomic_store_n(&e->returns, 0, __ATOMIC_RELAXED);
 	set_state(e, ACTIVE);
 	while (!stopping(e)) {
-		int why;
+		const int ticks = serve(e, &kicks);
+		const int why = rest(e, 1, ticks ? O2G_TAKEOVER_NS : wait);
+		const int idle = why == TIMED_OUT && !ticks;
 
-		pthread_mutex_lock(&e->lock);
-		o2g_engine_collect(e);
-		o2g_engine_leave(e);
-		why = rest(e, 1, wait);
 		if (why == NUDGED)
 			return;
-		if (why == TIMED_OUT || now_ns() - shown > SHOW_NS) {
+		if (idle || now_ns() - shown > SHOW_NS) {
 			show(e);
 			shown = now_ns();
 		}
 		look(e, looked);
-		wait = why == TIMED_OUT ? O2G_LOOK_NS : SHOW_NS;
+		wait = idle ? O2G_LOOK_NS : SHOW_NS;
 	}
 }
 

@@ -135,7 +135,7 @@ static void bandwidth(void)
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t size = sizes[s];
-		int rounds = size > 500000 ? 4 : 60;
+		int rounds = size > 500000 ? 4 : size > 5000 ? 60 : 500;
 		char *b = buffer(size * (rank == 1 ? WINDOW : 1)), ack = 0;
 		double t;
 
