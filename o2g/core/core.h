@@ -168,8 +168,9 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status);
 int o2g_core_peer(struct o2g_core *core, u32 peer, int self);
 
 /* Fails what was posted to or directed at this peer, with this -errno. For a
- * peer that can't be reached; a connection that breaks does it by itself, and
- * a peer that has one is not touched. The peer stays lost. */
+ * peer that can't be reached, or whose connection ended before o2g_conn_name()
+ * said whose it was; else a connection that breaks does it by itself, and a
+ * peer that has one is not touched. The peer stays lost. */
 void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
 
 /*
