@@ -449,34 +449,6 @@ static void unreachable(void)
 	TAP(pair_close(&p));
 }
 
-/* The core does not know who it was, so the engine has to say that the peer
- * is lost; what came whole from it is anybody's. */
-static void nameless(void)
-{
-	memset(&p, 0, sizeof(p));
-	bed_open(&p.bed[0], &pair_plain);
-	bed_open(&p.bed[1], &pair_plain);
-	o2g_core_peer(p.bed[0].core, 1, 0);
-	o2g_core_peer(p.bed[1].core, 0, 0);
-	bed_join(&p.bed[0], 1, 0x10000, &p.bed[1], O2G_NO_PEER, 0x10000, p.end);
-	send(1, out, 10, 1);
-	TAP(pair_run(&p) == 0);
-	bed_send(&p.bed[1], 0, 2, out, 10, 2);
-	recv(1, in, 10, 3);
-	bed_end(&p.end[0], -104);
-	bed_end(&p.end[1], -104);
-	TAP(pair_none(&p, 1));
-	o2g_core_lost(p.bed[1].core, 0, -104);
-	TAP(pair_took(&p, 1, 2, -104) && pair_took(&p, 1, 3, -104));
-	bed_send(&p.bed[1], 0, 2, out, 10, 4);
-	recv(1, in, 10, 5);
-	NAMED(pair_took(&p, 1, 4, -104) && pair_took(&p, 1, 5, -104),
-	      "a peer that ended before its name was known is lost");
-	bed_recv(&p.bed[1], O2G_ANY_PEER, 1, 0, in, 10, 6);
-	TAP(pair_took(&p, 1, 6, 0) && p.cqe.peer == O2G_NO_PEER);
-	TAP(pair_close(&p));
-}
-
 static void lay(u64 count)
 {
 	struct o2g_sqe sqe = {.op = O2G_OP_RECV,
@@ -733,7 +705,6 @@ int main(void)
 	death();
 	clean_end();
 	unreachable();
-	nameless();
 	batches();
 	patience();
 	full_ring();
@@ -744,6 +715,7 @@ int main(void)
 	hostile_run(check);
 	cost_run(check);
 	bounds_run(check);
+	life_run(check);
 	random_worlds();
 	return tap_done();
 }
