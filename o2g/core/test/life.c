@@ -4,6 +4,7 @@
 #include "suite.h"
 
 #define OWN 200u /* messages to itself */
+#define BEYOND (O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1)
 #define TRUE(condition) check(!!(condition), #condition)
 
 static struct pair p;
@@ -91,6 +92,52 @@ static void forgiven_late(u32 batch)
 	TRUE(pair_close(&p));
 }
 
+/* Two of them, in batches: one at a time. */
+static void forgiven_in_turn(void)
+{
+	struct bed_options options = pair_plain;
+	struct bed to, from[2];
+	struct bed_end end[2][2];
+	struct o2g_cqe cqe;
+	u32 more = 0;
+
+	options.cq = 1024;
+	options.postings = 1024;
+	options.batch = 8;
+	options.forgiven = OWN * sizeof(struct o2g_message);
+	bed_open(&to, &options);
+	o2g_core_peer(to.core, 0, 1);
+	for (u64 i = 0; i < OWN; i++)
+		bed_send(&to, 0, 9, out, 1, i);
+	for (u32 i = 0; i < 2; i++) {
+		bed_open(&from[i], &pair_plain);
+		o2g_core_peer(from[i].core, 0, 0);
+		o2g_core_peer(to.core, 1 + i, 0);
+		bed_join(&from[i], 0, O2G_CREDIT_MIN, &to, 1 + i,
+			 O2G_CREDIT_MIN, end[i]);
+		for (u64 k = 0; k < BEYOND; k++)
+			bed_send(&from[i], 0, 5, out, 0, k);
+		TRUE(bed_run(end[i]) == 0);
+	}
+	TRUE(to.core->counts.held == OWN + 2 * (BEYOND - 1));
+	for (u64 i = 0; i < OWN; i++) {
+		bed_recv(&to, 0, 9, 0, in, 1, i);
+		more += (u32)o2g_core_more(to.core);
+	}
+	TRUE(more == 1);
+	for (u32 i = 0; i < 2; i++)
+		TRUE(bed_run(end[i]) == 0);
+	check(to.core->counts.held == 2 * BEYOND,
+	      "of several one is paid at a time");
+	for (u32 i = 0; i < 2; i++) {
+		bed_part(end[i]);
+		TRUE(!bed_close(&from[i]));
+	}
+	while (bed_take(&to, &cqe))
+		;
+	TRUE(!bed_close(&to));
+}
+
 void life_run(check_fn *of_suite)
 {
 	check = of_suite;
@@ -99,4 +146,5 @@ void life_run(check_fn *of_suite)
 	header_last(sizeof(out));
 	forgiven_late(0);
 	forgiven_late(8);
+	forgiven_in_turn();
 }
