@@ -281,6 +281,7 @@ void o2g_conn_end(struct o2g_conn *conn, int error)
 		core->peers[conn->peer].conn = 0;
 		lose(core, &core->peers[conn->peer], conn->ending);
 	}
+	list_unlink(&conn->starving);
 	list_unlink(&conn->link);
 	list_append(&core->endings, &conn->link);
 	o2g_conn_go_on(core);

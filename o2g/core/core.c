@@ -26,6 +26,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	list_init(&core->backlog);
 	list_init(&core->conns);
 	list_init(&core->endings);
+	list_init(&core->starving);
 	core->failing = O2G_NO_PEER;
 	list_init(&core->odd);
 	list_init(&core->arrival);
@@ -194,8 +195,10 @@ static int went_on(struct o2g_core *core)
  * came in before the flag was seen is left lying. */
 void o2g_core_ask(struct o2g_core *core)
 {
-	u32 flags = needs(core);
+	u32 flags;
 
+	o2g_rx_forgive(core);
+	flags = needs(core);
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)
 			core->more |= went_on(core);
@@ -234,7 +237,8 @@ u64 o2g_core_changes(const struct o2g_core *core)
 
 int o2g_core_more(const struct o2g_core *core)
 {
-	return core->more || core->searching || o2g_conn_remains(core);
+	return core->more || core->searching || o2g_conn_remains(core) ||
+	       o2g_rx_starves(core);
 }
 
 void o2g_core_patience(struct o2g_core *core, int patient)

@@ -139,8 +139,8 @@ int o2g_core_consume(struct o2g_core *core);
 u64 o2g_core_changes(const struct o2g_core *core);
 
 /* True when o2g_core_consume() has something to do: submissions that were left
- * lying, what ended connections left, completions that have room, or a
- * multi-receive that goes on. */
+ * lying, what ended connections left, completions that have room, a
+ * multi-receive that goes on, or credit that is forgiven late. */
 int o2g_core_more(const struct o2g_core *core);
 
 /* A part of the slab, at least so many bytes, in which nothing lies or will
@@ -168,8 +168,9 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status);
 int o2g_core_peer(struct o2g_core *core, u32 peer, int self);
 
 /* Fails what was posted to or directed at this peer, with this -errno. For a
- * peer that can't be reached; a connection that breaks does it by itself, and
- * a peer that has one is not touched. The peer stays lost. */
+ * peer that can't be reached, or whose connection ended before o2g_conn_name()
+ * said whose it was; else a connection that breaks does it by itself, and a
+ * peer that has one is not touched. The peer stays lost. */
 void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
 
 /*
@@ -197,7 +198,9 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
  * -EPROTO: the connection is to be ended by
  * o2g_conn_end(). Consumes submissions before it matches a message. */
 int o2g_rx_done(struct o2g_conn *conn, u64 length);
-/* True while the last o2g_rx_want() said -EAGAIN and still would; ask after
+/* True while o2g_rx_want() said -EAGAIN last, or what came last was a header
+ * whose message found no memory, and it still would say so. Ask when all that
+ * came is read, since such a message may have no more bytes to come, and after
  * submissions were consumed. */
 int o2g_rx_blocked(struct o2g_conn *conn);
 

@@ -139,6 +139,7 @@ struct o2g_conn {
 	u32 incomplete;	      /* messages with bytes to come */
 	struct list messages; /* all that came over it */
 	struct list unpaid;   /* those whose cost may go back early */
+	struct list starving; /* of the core: much was held then */
 	u32 credit_in, spent_in, owed;
 
 	struct list sending; /* sends with a frame planned */
@@ -168,8 +169,9 @@ struct o2g_core {
 	struct o2g_slab slab;
 	struct list backlog;
 	struct list conns;
-	struct list endings; /* conns of which something is left */
-	u32 failing;	     /* the first peer, or O2G_NO_PEER */
+	struct list endings;  /* conns of which something is left */
+	struct list starving; /* conns to be paid once less is held */
+	u32 failing;	      /* the first peer, or O2G_NO_PEER */
 	struct o2g_peer *peers;
 	u32 peers_made;
 	u32 lost_peers;
@@ -248,6 +250,11 @@ void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status);
 void o2g_send_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
 		    struct o2g_piece *piece);
 int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length);
+
+/* rx.c: can early credit go back that could not when it was wanted? */
+int o2g_rx_starves(const struct o2g_core *core);
+/* Gives it; with limits.batch to one connection. */
+void o2g_rx_forgive(struct o2g_core *core);
 
 /* tx.c */
 void o2g_tx_want(struct o2g_conn *conn);

@@ -105,6 +105,14 @@ static int piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
+static void block(struct o2g_conn *conn, int blocked)
+{
+	if (conn->blocked == blocked)
+		return;
+	conn->core->blocked += blocked ? 1 : -1;
+	conn->blocked = blocked;
+}
+
 static int header(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
@@ -118,7 +126,8 @@ static int header(struct o2g_conn *conn)
 		if (may_open(conn, frame))
 			return -O2G_EPROTO;
 		o2g_core_read(conn->core);
-		start(conn); /* else o2g_rx_want() tries again */
+		/* o2g_rx_blocked() tries again */
+		block(conn, start(conn) != 0);
 		return 0;
 	case O2G_PIECE:
 		return piece(conn, frame);
@@ -132,14 +141,6 @@ static int header(struct o2g_conn *conn)
 		return conn->incomplete ? -O2G_EPROTO : 0;
 	}
 	return 0;
-}
-
-static void block(struct o2g_conn *conn, int blocked)
-{
-	if (conn->blocked == blocked)
-		return;
-	conn->core->blocked += blocked ? 1 : -1;
-	conn->blocked = blocked;
 }
 
 /* -EAGAIN, or where the next bytes go. */
@@ -158,6 +159,51 @@ static int place(struct o2g_conn *conn, struct o2g_piece *piece)
 	return 0;
 }
 
+/* A sender without credit, all of it in messages that nobody takes: they are
+ * here, so its credit may go back while there is memory; for a few at a time,
+ * since it sends on with that and gets more when it is spent. Until there is
+ * memory it waits in a list: no frame of it need come any more. */
+static void forgive(struct o2g_conn *conn)
+{
+	struct o2g_core *core = conn->core;
+	struct list *node;
+
+	list_unlink(&conn->starving);
+	if (conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
+		return;
+	if (core->charged >= core->limits.forgiven) {
+		if (core->limits.forgiven)
+			list_append(&core->starving, &conn->starving);
+		return;
+	}
+	for (u32 n = 0; n < FORGIVEN_MOST && conn->owed < conn->credit_in / 4 &&
+			(node = list_first(&conn->unpaid));
+	     n++) {
+		struct o2g_message *message =
+			list_entry(node, struct o2g_message, unpaid);
+
+		core->scanned++;
+		o2g_tx_owe(conn, message->cost);
+		message->cost = 0;
+		list_unlink(node);
+	}
+}
+
+int o2g_rx_starves(const struct o2g_core *core)
+{
+	return !list_empty(&core->starving) &&
+	       core->charged < core->limits.forgiven;
+}
+
+void o2g_rx_forgive(struct o2g_core *core)
+{
+	u32 most = core->limits.batch ? 1 : ~0u;
+
+	for (; most > 0 && o2g_rx_starves(core); most--)
+		forgive(list_entry(list_first(&core->starving), struct o2g_conn,
+				   starving));
+}
+
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 {
 	const int starts = conn->rx == O2G_RX_START, blocked = conn->blocked;
@@ -170,6 +216,8 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 	block(conn, rc == -O2G_EAGAIN);
 	if (!rc)
 		conn->rx_offer = piece->length;
+	if (starts)
+		forgive(conn);
 	if (starts || conn->blocked != blocked)
 		o2g_core_ask(conn->core);
 	return rc;
@@ -180,30 +228,6 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 	struct o2g_piece piece;
 
 	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
-}
-
-/* A sender without credit, all of it in messages that nobody takes: they are
- * here, so its credit may go back while there is memory; for a few at a time,
- * since it sends on with that and gets more when it is spent. */
-static void forgive(struct o2g_conn *conn)
-{
-	struct o2g_core *core = conn->core;
-	struct list *node;
-
-	if (core->charged >= core->limits.forgiven ||
-	    conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
-		return;
-	for (u32 n = 0; n < FORGIVEN_MOST && conn->owed < conn->credit_in / 4 &&
-			(node = list_first(&conn->unpaid));
-	     n++) {
-		struct o2g_message *message =
-			list_entry(node, struct o2g_message, unpaid);
-
-		core->scanned++;
-		o2g_tx_owe(conn, message->cost);
-		message->cost = 0;
-		list_unlink(node);
-	}
 }
 
 int o2g_rx_done(struct o2g_conn *conn, u64 length)

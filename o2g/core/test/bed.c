@@ -268,6 +268,8 @@ int bed_read(struct bed_end *end, u64 most)
 	struct o2g_piece piece;
 	u64 done = 0;
 
+	if (end->conn && end->conn->blocked)
+		bed_offer(end); /* nothing more need come */
 	while (end->conn && done < most && pipe->head != pipe->tail) {
 		u64 length = pipe->tail - pipe->head;
 		int rc = want(end, &piece);

@@ -496,8 +496,10 @@ static void name(u32 i, u32 side)
 	if (world->named[i][side])
 		return;
 	world->named[i][side] = 1;
-	if (!end->conn)
+	if (!end->conn) { /* cut before: the library says so when it names */
+		o2g_core_lost(world->bed[who].core, other, -104);
 		return;
+	}
 	/* The reference's multi-receives have all that is there at once. Here
 	 * they may be on their way to a message which its name gives to a
 	 * receive posted earlier. */
@@ -573,12 +575,17 @@ static u64 settle(void)
 	return moved;
 }
 
-/* Receives all that is on its way, then cancels the receives left over. */
-static void drain(void)
+static void name_all(void)
 {
 	for (u32 i = 0; i < ENDS; i++)
 		for (u32 side = 0; side < 2; side++)
 			name(i, side);
+}
+
+/* Receives all that is on its way, then cancels the receives left over. */
+static void drain(void)
+{
+	name_all();
 	for (u32 turn = 0; turn < 20000; turn++) {
 		u32 waiting;
 
@@ -620,6 +627,7 @@ static void drain_broken(void)
 
 	for (u32 i = 0; i < ENDS; i++)
 		cut(i, 0);
+	name_all();
 	while (settle())
 		;
 	for (u32 i = 0; i < world->ops; i++) {
@@ -715,10 +723,13 @@ u32 random_run(u32 seeds, u32 steps, struct random_counts *counts)
 	u32 bad = 0;
 
 	for (u32 seed = 1; seed <= seeds; seed++) {
+		/* Half of those that are cut may be before all have names. */
+		const u32 unharmed = seed % 8 ? 1000 : 0;
+
 		world = calloc(1, sizeof(*world));
 		world_open(seed);
 		for (u32 i = 0; i < steps && !world->bad; i++) {
-			if (seed % 4 == 0 && i >= 1000 && !roll(1000))
+			if (seed % 4 == 0 && i >= unharmed && !roll(1000))
 				cut(roll(ENDS), roll(2) ? 0 : -104);
 			step();
 		}

@@ -715,6 +715,7 @@ int main(void)
 	hostile_run(check);
 	cost_run(check);
 	bounds_run(check);
+	life_run(check);
 	random_worlds();
 	return tap_done();
 }
