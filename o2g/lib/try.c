@@ -54,6 +54,11 @@ int o2g_try_strange(const struct o2g_try *try)
 	return !try->peer && try->phase == OPENING;
 }
 
+int o2g_try_named(const struct o2g_try *try)
+{
+	return try->promised > 0; /* since we answered: see took() */
+}
+
 s64 o2g_try_age(const struct o2g_try *try)
 {
 	return o2g_now_ns() - (try->deadline - OPENING_NS);

@@ -370,6 +370,57 @@ static void crowd(void)
 				    "away: they are bounded");
 }
 
+/* Says hello, as whoever has heard one can; what it has to prove is in `o`. */
+static int named(struct o2g_opening *o, u8 id)
+{
+	struct o2g_identity self = identity(0, id);
+	int fd = dial();
+
+	*o = hello(&self);
+	o->self = 0; /* it ends with this call */
+	if (!say(fd, o->out, o->out_length) ||
+	    hear(fd, &o->challenge, sizeof(o->challenge)) <= 0)
+		bed_die("hello");
+	return fd;
+}
+
+#define PLACES 128 /* of strangers */
+
+/* An opening under way outlasts those who connect and say nothing; among its
+ * own kind the oldest goes. */
+static void outlasts(void)
+{
+	static int fd[CROWD], rival[PLACES];
+	struct o2g_identity self = identity(0, 21);
+	struct o2g_opening o, other;
+	int friend = named(&o, 21), oldest;
+
+	for (int i = 0; i < CROWD; i++)
+		fd[i] = dial();
+	/* all of them have been accepted once this one was sent away */
+	TAP(sent_away(fd[CROWD - PLACES]));
+	o.self = &self;
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	TAP(say(friend, o.out, o.out_length));
+	tap_ok(hear(friend, &o.welcome, sizeof(o.welcome)) ==
+			       sizeof(o.welcome) &&
+		       o2g_opening_took(&o, sizeof(o.welcome)) ==
+			       O2G_OPENING_WELCOME,
+	       "an opening under way outlasts %d silent strangers", CROWD);
+	close(friend);
+	oldest = named(&other, 22);
+	for (int i = 0; i < PLACES; i++)
+		rival[i] = named(&other, (u8)(23 + i % 100));
+	tap_ok(sent_away(oldest), "there are no more than %d places for those "
+				  "who name the job either",
+	       PLACES);
+	close(oldest);
+	for (int i = 0; i < PLACES; i++)
+		close(rival[i]);
+	for (int i = 0; i < CROWD; i++)
+		close(fd[i]);
+}
+
 /* One that says nothing is closed by time. */
 static void silent(void)
 {
@@ -573,6 +624,7 @@ int main(void)
 	grants();
 	starved();
 	crowd();
+	outlasts();
 	silent();
 	verdicts();
 	registered();
