@@ -520,6 +520,9 @@ void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->phase == PAUSE)
 		connect_try(o2g, try);
+	else if (try->phase == OPENING && try->patient && try->proved)
+		/* It may have a connection of this, and no other is taken. */
+		try->deadline = o2g_now_ns() + OPENING_NS;
 	else
 		fail(o2g, try, -ETIMEDOUT);
 }

@@ -421,16 +421,6 @@ static void outlasts(void)
 		close(fd[i]);
 }
 
-/* One that says nothing is closed by time. */
-static void silent(void)
-{
-	int fd = dial();
-
-	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
-	       O2G_OPENING_SECONDS);
-	close(fd);
-}
-
 /* ---- simultaneous connects ---- */
 
 struct side {
@@ -562,6 +552,52 @@ static void verdicts(void)
 	close(ours);
 }
 
+/* One that says nothing is closed by time. */
+static void silent(void)
+{
+	int fd = dial();
+
+	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
+	       O2G_OPENING_SECONDS);
+	close(fd);
+}
+
+/* The victim expects a message from us and dials; we answer, take its proof,
+ * and then stop as a process does under a debugger. */
+static void stopped(void)
+{
+	struct o2g_identity self = identity(0, 31);
+	static u8 nonce[16] = {4};
+	uint8_t mine[O2G_NAME_SIZE];
+	struct o2g_opening o;
+	struct o2g_event event;
+	int listener = listen_as(mine, 31), fd;
+	uint32_t peer;
+	char in;
+
+	if (o2g_peer(victim, mine, &peer))
+		bed_die("peer");
+	bed_recv(victim, peer, 1, &in, 1);
+	fd = accept(listener, 0, 0);
+	o2g_opening_accept(&o, &self, O2G_CREDIT_MIN, nonce);
+	if (hear(fd, &o.hello, sizeof(o.hello)) <= 0 ||
+	    o2g_opening_took(&o, sizeof(o.hello)) ||
+	    !say(fd, o.out, o.out_length) ||
+	    hear(fd, &o.proof, sizeof(o.proof)) <= 0 ||
+	    o2g_opening_took(&o, sizeof(o.proof)) != O2G_OPENING_PROVEN)
+		bed_die("opening");
+	silent(); /* who came after us: our time is over too */
+	tap_ok(o2g_wait(victim, &event, 1, 0) == 0,
+	       "a peer that stopped amid its opening is waited for");
+	o2g_opening_decide(&o, O2G_WELCOME);
+	TAP(say(fd, o.out, o.out_length));
+	shutdown(fd, SHUT_WR);
+	tap_ok(bed_event(victim).status == -ECONNRESET,
+	       "and welcome when it goes on");
+	close(fd);
+	close(listener);
+}
+
 /* ---- sockets of the program ---- */
 
 /* A pair of connected sockets, as socketpair() does not make them. */
@@ -625,7 +661,7 @@ int main(void)
 	starved();
 	crowd();
 	outlasts();
-	silent();
+	stopped();
 	verdicts();
 	registered();
 	TAP(o2g_close(victim, 1000) == 0);
