@@ -76,7 +76,9 @@ static struct o2g_try *oldest(struct o2g *o2g, int named, s64 ns)
 
 	while (try && (!o2g_try_strange(try) || o2g_try_named(try) != named))
 		try = try->next;
-	return try && o2g_try_age(try) >= ns ? try : 0;
+	if (try && o2g_try_age(try) < ns)
+		return 0;
+	return try;
 }
 
 /* Makes room by sending away whom we know least. Whoever connects and says
@@ -356,18 +358,25 @@ int o2g_opener_start(struct o2g *o2g)
 	return r;
 }
 
-void o2g_opener_settle(struct o2g *o2g, int ms)
+int o2g_opener_settle(struct o2g *o2g, int ms)
 {
 	s64 end = o2g_now_ns() + ms * 1000000ll;
 	struct timespec limit = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (int)(end % 1000000000)};
 	int r = 0;
+	u32 unsent;
 
 	pthread_mutex_lock(&o2g->lock);
+	unsent = o2g->unsent;
 	while (o2g->opener.dials > 0 && r == 0)
 		r = pthread_cond_timedwait(&o2g->opener.calm, &o2g->lock,
 					   &limit);
+	if (o2g->opener.dials == 0 && o2g->unsent == unsent)
+		r = 0;
+	else
+		r = -ETIMEDOUT;
 	pthread_mutex_unlock(&o2g->lock);
+	return r;
 }
 
 void o2g_opener_stop(struct o2g *o2g)

@@ -411,8 +411,9 @@ static void outlasts(void)
 	oldest = named(&other, 22);
 	for (int i = 0; i < PLACES; i++)
 		rival[i] = named(&other, (u8)(23 + i % 100));
-	tap_ok(sent_away(oldest), "there are no more than %d places for those "
-				  "who name the job either",
+	tap_ok(sent_away(oldest),
+	       "there are no more than %d places for those "
+	       "who name the job either",
 	       PLACES);
 	close(oldest);
 	for (int i = 0; i < PLACES; i++)
