@@ -113,6 +113,7 @@ int o2g_open(struct o2g **out, const struct o2g_options *options)
 	pthread_mutex_init(&o2g->submit, 0);
 	pthread_mutex_init(&o2g->take, 0);
 	pthread_mutex_init(&o2g->lock, 0);
+	o2g_error_read_level();
 	r = o2g_settings_read(&o2g->settings, options);
 	if (r == 0)
 		r = build(o2g);
@@ -139,19 +140,21 @@ int o2g_close(struct o2g *o2g, int linger_ms)
 {
 	s64 end = o2g_now_ns() + linger_ms * 1000000ll;
 	struct o2g_counts counts;
-	int r = o2g_endpoint_alive(o2g);
+	int r = o2g_endpoint_alive(o2g), finished;
 	s64 left;
 
 	if (r)
 		return r;
-	o2g_opener_settle(o2g, linger_ms);
+	r = o2g_opener_settle(o2g, linger_ms);
 	o2g_opener_stop(o2g);
 	left = (end - o2g_now_ns()) / 1000000;
-	r = o2g->ops->finish(o2g->engine, left > 0 ? (int)left : 0);
+	finished = o2g->ops->finish(o2g->engine, left > 0 ? (int)left : 0);
+	if (r == 0)
+		r = finished;
 	if (r)
 		o2g_error_set(r,
-			      "closed after %d ms, before all peers took "
-			      "what was sent to them",
+			      "closed before all peers took what was sent to "
+			      "them; waits at most %d ms",
 			      linger_ms);
 	o2g->ops->counts(o2g->engine, &counts);
 	say(&counts);

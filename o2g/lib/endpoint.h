@@ -108,6 +108,7 @@ struct o2g {
 	u32 named;	/* of them the ones that the program knows */
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
+	u32 unsent;	/* of them the ones that sends waited for */
 	struct o2g_opener opener;
 	struct o2g_page *page; /* atomic */
 };
@@ -144,8 +145,9 @@ void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer);
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		     int dialled);
-/* Waits until no dial is under way. */
-void o2g_opener_settle(struct o2g *o2g, int ms);
+/* Waits until no dial is under way. -ETIMEDOUT: some still are, or peers were
+ * lost meanwhile that sends waited for. */
+int o2g_opener_settle(struct o2g *o2g, int ms);
 void o2g_opener_stop(struct o2g *o2g);
 void o2g_opener_close_files(struct o2g *o2g);
 

@@ -25,11 +25,16 @@ int o2g_error_set(int error, const char *format, ...)
 	return error;
 }
 
-static int level(void)
+/* Of the process. Threads of ours log beside a program that may be changing
+ * its environment. */
+static int level = 1; /* atomic */
+
+void o2g_error_read_level(void)
 {
 	const char *wanted = getenv("SKEP_O2G_LOG");
 
-	return wanted && *wanted ? atoi(wanted) : 1;
+	__atomic_store_n(&level, wanted && *wanted ? atoi(wanted) : 1,
+			 __ATOMIC_RELAXED);
 }
 
 static void print(const char *format, va_list ap)
@@ -49,7 +54,7 @@ void o2g_error_log(const char *format, ...)
 {
 	va_list ap;
 
-	if (level() < 1)
+	if (__atomic_load_n(&level, __ATOMIC_RELAXED) < 1)
 		return;
 	va_start(ap, format);
 	print(format, ap);
@@ -60,7 +65,7 @@ void o2g_error_log_more(const char *format, ...)
 {
 	va_list ap;
 
-	if (level() < 2)
+	if (__atomic_load_n(&level, __ATOMIC_RELAXED) < 2)
 		return;
 	va_start(ap, format);
 	print(format, ap);

@@ -6,6 +6,8 @@
 /* Remembers the text for this thread; returns `error`, a negative errno. */
 __attribute__((format(printf, 2, 3))) int
 o2g_error_set(int error, const char *format, ...);
+/* SKEP_O2G_LOG, as it is now, counts from here on. */
+void o2g_error_read_level(void);
 /* One line on standard error, for what no call can report: a peer that can't
  * be reached is found by a thread. SKEP_O2G_LOG=0 silences it. */
 __attribute__((format(printf, 1, 2))) void o2g_error_log(const char *format,

@@ -46,7 +46,9 @@ struct o2g_options { /* zero means the default; see libo2g(3) */
  * -EADDRINUSE, -EADDRNOTAVAIL: o2g_error() says which address. */
 int o2g_open(struct o2g **out, const struct o2g_options *options);
 /* Sends what was submitted, says goodbye and frees the endpoint. Waits for
- * slow peers at most `linger_ms`. Unmatched receives vanish. */
+ * slow peers at most `linger_ms`; -ETIMEDOUT: not all was taken. Events of
+ * sends that failed before are told by o2g_poll() alone. Unmatched receives
+ * vanish. */
 int o2g_close(struct o2g *o2g, int linger_ms);
 /* The last error of this thread in words, naming what to do; never 0. */
 const char *o2g_error(void);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BATCH 64
-#define STRANGERS_MAX 128 /* accepted and not proven; the oldest goes */
+#define STRANGERS_MAX 128 /* accepted and not proven; see evict() */
 #define REST_NS 100000000ll
 #define SHOW_NS 100000000ll	  /* between two looks at the counters */
 #define SHOW_MOST_NS 1600000000ll /* the same while they stand still */
@@ -68,18 +68,30 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	return r;
 }
 
-/* Makes room by sending away whom we know least: the oldest stranger, if it
- * has been one for so long. */
-static int evict(struct o2g *o2g, s64 ns)
+/* The oldest of the strangers who have named this job and endpoint, or have
+ * not; if it has been one for so long. */
+static struct o2g_try *oldest(struct o2g *o2g, int named, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
 
-	while (try && !o2g_try_strange(try))
+	while (try && (!o2g_try_strange(try) || o2g_try_named(try) != named))
 		try = try->next;
-	if (!try || o2g_try_age(try) < ns)
+	if (try && o2g_try_age(try) < ns)
 		return 0;
-	o2g_try_drop(o2g, try);
-	return 1;
+	return try;
+}
+
+/* Makes room by sending away whom we know least. Whoever connects and says
+ * nothing, however often, takes no place from an opening under way. */
+static int evict(struct o2g *o2g, s64 ns)
+{
+	struct o2g_try *try = oldest(o2g, 0, ns);
+
+	if (!try)
+		try = oldest(o2g, 1, ns);
+	if (try)
+		o2g_try_drop(o2g, try);
+	return try != 0;
 }
 
 static void rest(struct o2g *o2g)
@@ -346,18 +358,25 @@ int o2g_opener_start(struct o2g *o2g)
 	return r;
 }
 
-void o2g_opener_settle(struct o2g *o2g, int ms)
+int o2g_opener_settle(struct o2g *o2g, int ms)
 {
 	s64 end = o2g_now_ns() + ms * 1000000ll;
 	struct timespec limit = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (int)(end % 1000000000)};
 	int r = 0;
+	u32 unsent;
 
 	pthread_mutex_lock(&o2g->lock);
+	unsent = o2g->unsent;
 	while (o2g->opener.dials > 0 && r == 0)
 		r = pthread_cond_timedwait(&o2g->opener.calm, &o2g->lock,
 					   &limit);
+	if (o2g->opener.dials == 0 && o2g->unsent == unsent)
+		r = 0;
+	else
+		r = -ETIMEDOUT;
 	pthread_mutex_unlock(&o2g->lock);
+	return r;
 }
 
 void o2g_opener_stop(struct o2g *o2g)

@@ -45,6 +45,8 @@ void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state)
 
 void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error)
 {
+	if (peer->state == O2G_PEER_DIALED)
+		o2g->unsent++;
 	o2g_peer_set(peer, O2G_PEER_LOST);
 	o2g->peers_lost++;
 	if (peer->number != O2G_NO_PEER)
@@ -185,8 +187,10 @@ int o2g_register_socket(struct o2g *o2g, int socket, uint32_t number,
 {
 	int r = o2g_endpoint_alive(o2g);
 
-	if (r)
+	if (r) {
+		close(socket);
 		return r;
+	}
 	pthread_mutex_lock(&o2g->lock);
 	if (number >= o2g->peers ||
 	    o2g->by_number[number]->state > O2G_PEER_EXPECTED)

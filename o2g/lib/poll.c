@@ -130,6 +130,8 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
 		calm(o2g);
 		n = take(o2g, event, most);
+		if (n == most && !empty(o2g)) /* came in between */
+			o2g->ops->wake(o2g->engine);
 	}
 	/* Part of a long message is no reason to nap. */
 	if (n > 0 || moved)
@@ -152,11 +154,14 @@ static void thank(struct o2g *o2g)
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&o2g->area->cq.flags, 0, __ATOMIC_SEQ_CST);
-	/* Somebody may have begun to wait in between. */
-	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 ||
-	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
-		__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE,
-				 __ATOMIC_SEQ_CST);
+	/* Somebody may have begun to wait in between, and have looked at the
+	 * ring before something came that saw no flag. */
+	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) == 0 &&
+	    !__atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE, __ATOMIC_SEQ_CST);
+	if (!empty(o2g))
+		o2g->ops->wake(o2g->engine);
 }
 
 static int sleep_once(struct o2g *o2g, s64 ns)

@@ -54,6 +54,11 @@ int o2g_try_strange(const struct o2g_try *try)
 	return !try->peer && try->phase == OPENING;
 }
 
+int o2g_try_named(const struct o2g_try *try)
+{
+	return try->promised > 0; /* since we answered: see took() */
+}
+
 s64 o2g_try_age(const struct o2g_try *try)
 {
 	return o2g_now_ns() - (try->deadline - OPENING_NS);
@@ -515,6 +520,9 @@ void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->phase == PAUSE)
 		connect_try(o2g, try);
+	else if (try->phase == OPENING && try->patient && try->proved)
+		/* It may have a connection of this, and no other is taken. */
+		try->deadline = o2g_now_ns() + OPENING_NS;
 	else
 		fail(o2g, try, -ETIMEDOUT);
 }

@@ -36,6 +36,8 @@ void o2g_try_drop_all(struct o2g *o2g);
 /* Frees what was dropped. */
 void o2g_try_bury(struct o2g *o2g);
 int o2g_try_strange(const struct o2g_try *try);
+/* Of a stranger: its hello was for this job and endpoint. */
+int o2g_try_named(const struct o2g_try *try);
 s64 o2g_try_age(const struct o2g_try *try); /* of a stranger, ns */
 /* Whether an error is want of descriptors or memory, which may pass; says so
  * on standard error the first time. */

@@ -48,6 +48,7 @@ int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	if (!domain)
 		return -FI_ENOMEM;
 	domain->fabric = (struct fabric *)fabric;
+	domain->forks = prov_forks;
 	domain->serial = info->domain_attr->threading == FI_THREAD_DOMAIN;
 	atomic_fetch_add(&domain->fabric->users, 1);
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;

@@ -162,6 +162,7 @@ static void unbind(struct endpoint *ep, struct side *side)
 static int endpoint_close(struct fid *fid)
 {
 	struct endpoint *ep = (struct endpoint *)fid;
+	bool inherited = prov_inherited(ep->domain);
 	int error;
 
 	unbind(ep, &ep->tx);
@@ -170,11 +171,13 @@ static int endpoint_close(struct fid *fid)
 		prov_vector_leave(ep->vector, ep);
 	if (ep->events)
 		atomic_fetch_sub(&ep->events->users, 1);
-	error = o2g_close(ep->o2g, ep->linger_ms);
+	error = inherited ? 0 : o2g_close(ep->o2g, ep->linger_ms);
 	if (error < 0)
 		prov_log(FI_LOG_WARN, FI_LOG_EP_CTRL, "closing: %s",
 			 o2g_error());
 	atomic_fetch_sub(&ep->domain->users, 1);
+	if (inherited)
+		return 0; /* its memory may be amid a change */
 	prov_operations_free(&ep->operations);
 	prov_lock_destroy(&ep->polling);
 	prov_lock_destroy(&ep->lock);
@@ -229,6 +232,7 @@ static void fill(struct endpoint *ep, const struct fi_info *info)
 	if (info->rx_attr)
 		ep->rx.op_flags = info->rx_attr->op_flags;
 	ep->injected.flags = FI_SEND | FI_MSG;
+	ep->injected_tagged.flags = FI_SEND | FI_TAGGED;
 	prov_lock_init(&ep->polling, ep->domain->serial);
 	prov_lock_init(&ep->lock, ep->domain->serial);
 	ep->fid.fid.fclass = FI_CLASS_EP;

@@ -15,7 +15,8 @@ static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
 	was = *op;
 	*from = ev->peer < ep->addresses ? ep->address[ev->peer]
 					 : FI_ADDR_NOTAVAIL;
-	if (op != &ep->injected && !(ev->flags & O2G_STAYS_POSTED))
+	if (op != &ep->injected && op != &ep->injected_tagged &&
+	    !(ev->flags & O2G_STAYS_POSTED))
 		prov_operation_give(&ep->operations, op);
 	prov_unlock(&ep->lock);
 	return was;
@@ -78,8 +79,7 @@ static void settle(struct endpoint *ep, const struct o2g_event *ev)
 
 static bool full(const struct side *side)
 {
-	return side->queue &&
-	       prov_queue_count(side->queue) > PROV_QUEUE_ROOM / 2;
+	return side->queue && prov_queue_half_full(side->queue);
 }
 
 int prov_endpoint_progress(struct endpoint *ep)
@@ -89,7 +89,7 @@ int prov_endpoint_progress(struct endpoint *ep)
 
 	/* One at a time, so that events keep their order. */
 	if (!prov_trylock(&ep->polling))
-		return 0;
+		return prov_inherited(ep->domain) ? -FI_EBADF : 0;
 	if (!full(&ep->tx) && !full(&ep->rx))
 		n = o2g_poll(ep->o2g, event, BATCH);
 	for (int i = 0; i < n; i++)

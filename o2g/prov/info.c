@@ -26,6 +26,8 @@
 #define MESSAGE_MAX ((size_t)1 << 40)
 #define CQ_DATA_SIZE 8
 #define MANY 1024 /* endpoints, queues and counters: no limit of ours */
+/* Sends, and receives: each half of what libo2g has in flight by itself. */
+#define DEPTH_MOST ((size_t)1 << 19)
 
 static bool within(uint64_t asked, uint64_t have)
 {
@@ -43,7 +45,7 @@ static bool tx_fits(const struct fi_tx_attr *tx)
 		       within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
 		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
 		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
-		       !tx->rma_iov_limit);
+		       !tx->rma_iov_limit && tx->size <= DEPTH_MOST);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
@@ -51,7 +53,7 @@ static bool rx_fits(const struct fi_rx_attr *rx)
 	return !rx || (within(rx->caps, RX_CAPS | SECONDARY) &&
 		       within(rx->op_flags, RX_FLAGS) &&
 		       within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
-		       rx->iov_limit <= 1);
+		       rx->iov_limit <= 1 && rx->size <= DEPTH_MOST);
 }
 
 static bool endpoint_fits(const struct fi_ep_attr *ep)
@@ -120,10 +122,16 @@ static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
 	rx->msg_order = FI_ORDER_SAS;
 	rx->size = MANY;
 	rx->iov_limit = 1;
-	if (hints && hints->tx_attr)
+	if (hints && hints->tx_attr) {
 		tx->op_flags = hints->tx_attr->op_flags & ~IGNORED_FLAGS;
-	if (hints && hints->rx_attr)
+		if (hints->tx_attr->size > tx->size)
+			tx->size = hints->tx_attr->size;
+	}
+	if (hints && hints->rx_attr) {
 		rx->op_flags = hints->rx_attr->op_flags;
+		if (hints->rx_attr->size > rx->size)
+			rx->size = hints->rx_attr->size;
+	}
 }
 
 static void fill_endpoint(struct fi_ep_attr *ep)

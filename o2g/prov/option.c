@@ -10,6 +10,8 @@ static ssize_t cancel(fid_t fid, void *context)
 	struct operation *op;
 	int error = -FI_ENOENT;
 
+	if (prov_inherited(ep->domain))
+		return -FI_EBADF;
 	/* The lock keeps the operation from ending and starting anew. */
 	prov_lock(&ep->lock);
 	op = prov_operation_find(&ep->operations, context);

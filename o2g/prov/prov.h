@@ -38,9 +38,6 @@
 #define PROV_SLACK 512 /* bytes by which a struct may have grown */
 #define PROV_INJECT 16384
 #define PROV_TAG_FORMAT 0xaaaaaaaaaaaaaaaaull /* all 64 bits match */
-/* Completions that fit into a queue. Endpoints whose queue is half full take no
- * more events; the other half is for those that have taken some already. */
-#define PROV_QUEUE_ROOM 65536
 
 /* A fid at the start of an object, with room for members of later versions. */
 #define PROV_FID(type)                                                         \
@@ -69,6 +66,9 @@ struct prov_tunables {
 /* -FI_EINVAL after a line on standard error: one of them makes no sense. */
 int prov_tunables_read(struct prov_tunables *tunables);
 
+/* Another number in each child of fork(). */
+extern unsigned prov_forks;
+
 /* info.c */
 int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
@@ -86,8 +86,15 @@ struct domain {
 	PROV_FID(domain);
 	struct fabric *fabric;
 	atomic_int users;
-	bool serial; /* the program lets its threads take turns */
+	bool serial;	/* the program lets its threads take turns */
+	unsigned forks; /* prov_forks when it was opened */
 };
+/* In a child of fork() nothing of its parent's works, and its locks may be held
+ * by threads that are not there: no call takes one, or waits. */
+static inline bool prov_inherited(const struct domain *domain)
+{
+	return domain->forks != prov_forks;
+}
 int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 		     struct fid_domain **out, void *context);
 extern struct fi_ops_mr prov_mr_ops;
@@ -103,6 +110,7 @@ int prov_events_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 /* The endpoints whose events a queue or a counter gets, and sleeping on them.
  */
 struct source {
+	const struct domain *domain;
 	struct lock lock;
 	struct endpoint **endpoint;
 	int count;
@@ -139,6 +147,8 @@ struct completion {
 	int error;  /* 0 or FI_E* */
 };
 
+/* Endpoints whose queue is half full take no more events; the other half is for
+ * threads that have taken some already. */
 struct queue {
 	PROV_FID(cq);
 	struct domain *domain;
@@ -147,6 +157,7 @@ struct queue {
 	enum fi_cq_format format;
 	struct lock lock;
 	struct completion *ring;
+	size_t room; /* of the ring, a power of two */
 	size_t head;
 	atomic_size_t count; /* read without the lock to see if empty */
 };
@@ -155,6 +166,7 @@ int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 /* False when it is full. */
 bool prov_queue_put(struct queue *queue, const struct completion *completion);
 size_t prov_queue_count(struct queue *queue);
+bool prov_queue_half_full(struct queue *queue);
 bool prov_queue_try_sleep(struct queue *queue);
 
 struct counter {
@@ -232,8 +244,9 @@ struct endpoint {
 	struct lock polling;
 	struct lock lock;
 	struct operations operations;
-	struct operation injected; /* of sends that report errors alone */
-	uint32_t *peer;		   /* libo2g's number, by fi_addr_t */
+	/* Of sends that report errors alone, FI_MSG and FI_TAGGED. */
+	struct operation injected, injected_tagged;
+	uint32_t *peer; /* libo2g's number, by fi_addr_t */
 	size_t peers;
 	fi_addr_t *address; /* and back */
 	size_t addresses;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +78,17 @@ static void find_host(void *caller)
 	host.param_get = dlsym(library, "fi_param_get");
 }
 
+unsigned prov_forks;
+
+static void count_fork(void)
+{
+	prov_forks++;
+}
+
 FI_EXT_INI
 {
+	if (pthread_atfork(NULL, NULL, count_fork))
+		return NULL; /* no memory */
 	find_host(__builtin_return_address(0));
 	for (size_t i = 0; host.param_define && i < count_of(parameters); i++)
 		host.param_define(&provider, parameters[i].name,

@@ -10,6 +10,10 @@
 
 #include "prov.h"
 
+#define ROOM_LEAST 65536
+/* Of attr.size: as many operations as libo2g has in flight at most. */
+#define SIZE_MOST ((size_t)1 << 23)
+
 static const size_t entry_size[] = {
 	[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
 	[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
@@ -22,9 +26,14 @@ size_t prov_queue_count(struct queue *queue)
 	return atomic_load(&queue->count);
 }
 
+bool prov_queue_half_full(struct queue *queue)
+{
+	return prov_queue_count(queue) > queue->room / 2;
+}
+
 static struct completion *at(struct queue *queue, size_t index)
 {
-	return &queue->ring[index % PROV_QUEUE_ROOM];
+	return &queue->ring[index & (queue->room - 1)];
 }
 
 /* With the lock held, and something there. */
@@ -43,13 +52,13 @@ bool prov_queue_put(struct queue *queue, const struct completion *completion)
 
 	prov_lock(&queue->lock);
 	count = atomic_load(&queue->count);
-	if (count < PROV_QUEUE_ROOM) {
+	if (count < queue->room) {
 		*at(queue, queue->head + count) = *completion;
 		atomic_store(&queue->count, count + 1);
 	}
 	prov_unlock(&queue->lock);
 	prov_source_fire(&queue->source);
-	return count < PROV_QUEUE_ROOM;
+	return count < queue->room;
 }
 
 static ssize_t take(struct queue *queue, void *buffer, size_t most,
@@ -58,6 +67,8 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 	size_t size = entry_size[queue->format];
 	ssize_t n = 0;
 
+	if (prov_inherited(queue->domain))
+		return -FI_EBADF;
 	prov_lock(&queue->lock);
 	while ((size_t)n < most && atomic_load(&queue->count)) {
 		struct completion *c = at(queue, queue->head);
@@ -174,6 +185,8 @@ static ssize_t queue_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry,
 
 	if (!entry || flags)
 		return -FI_EINVAL;
+	if (prov_inherited(queue->domain))
+		return -FI_EBADF;
 	prov_lock(&queue->lock);
 	if (atomic_load(&queue->count) && at(queue, queue->head)->error) {
 		fill_error(at(queue, queue->head), entry,
@@ -245,17 +258,22 @@ static struct fi_ops_cq ops = {
 	.strerror = describe,
 };
 
+/* What a program leaves unread must fit into half of it. */
 static int queue_alloc(struct queue **out, const struct domain *domain,
-		       enum fi_wait_obj wait)
+		       const struct fi_cq_attr *attr)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
 	int error = -FI_ENOMEM;
 
 	if (!queue)
 		return error;
-	queue->ring = calloc(PROV_QUEUE_ROOM, sizeof(*queue->ring));
+	queue->room = ROOM_LEAST;
+	while (queue->room / 2 < attr->size)
+		queue->room *= 2;
+	queue->ring = calloc(queue->room, sizeof(*queue->ring));
 	if (queue->ring)
-		error = prov_source_init(&queue->source, domain, wait);
+		error = prov_source_init(&queue->source, domain,
+					 attr->wait_obj);
 	prov_lock_init(&queue->lock, domain->serial);
 	*out = queue;
 	if (!error)
@@ -271,9 +289,10 @@ int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 	struct queue *queue;
 	int error;
 
-	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED)
+	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED ||
+	    attr->size > SIZE_MOST)
 		return -FI_EINVAL;
-	error = queue_alloc(&queue, (struct domain *)domain, attr->wait_obj);
+	error = queue_alloc(&queue, (struct domain *)domain, attr);
 	if (error)
 		return error;
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)

@@ -18,6 +18,7 @@ int prov_source_init(struct source *source, const struct domain *domain,
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
+	source->domain = domain;
 	prov_lock_init(&source->lock, domain->serial);
 	source->epoll = source->event = -1;
 	if (wait == FI_WAIT_NONE)
@@ -85,6 +86,8 @@ void prov_source_remove(struct source *source, struct endpoint *ep)
 {
 	int i;
 
+	if (prov_inherited(source->domain))
+		return;
 	prov_lock(&source->lock);
 	i = find(source, ep);
 	if (i >= 0) {
@@ -101,7 +104,7 @@ int prov_source_progress(struct source *source, bool nap)
 	int taken = 0;
 
 	if (!prov_trylock(&source->lock))
-		return 0;
+		return prov_inherited(source->domain) ? -FI_EBADF : 0;
 	for (int i = 0; i < source->count && taken >= 0; i++) {
 		int n = prov_endpoint_progress(source->endpoint[i]);
 
@@ -129,6 +132,8 @@ void prov_source_arm(struct source *source)
 {
 	uint64_t count;
 
+	if (prov_inherited(source->domain))
+		return; /* the parent reads it */
 	/* Fails when nothing was written, which is as good. */
 	if (read(source->event, &count, sizeof(count)) < 0)
 		count = 0;

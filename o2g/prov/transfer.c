@@ -66,6 +66,8 @@ static int begin(struct endpoint *ep, const struct transfer *t, bool any,
 
 	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
 		return -FI_EOPBADSTATE;
+	if (prov_inherited(ep->domain))
+		return -FI_EBADF;
 	prov_lock(&ep->lock);
 	error = match(ep, t, any, to);
 	if (!error) {
@@ -162,6 +164,8 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 		return send_operation(ep, t, false);
 	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
 		return -FI_EOPBADSTATE;
+	if (prov_inherited(ep->domain))
+		return -FI_EBADF;
 	if (t->length > PROV_INJECT || (t->length && !t->buffer))
 		return -FI_EINVAL;
 	if (t->flags & FI_REMOTE_CQ_DATA)
@@ -171,7 +175,9 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 	prov_unlock(&ep->lock);
 	if (!error)
 		error = o2g_send(ep->o2g, &to, t->buffer, t->length, t->data,
-				 options, &ep->injected);
+				 options,
+				 t->flags & FI_TAGGED ? &ep->injected_tagged
+						      : &ep->injected);
 	return error < 0 ? again(ep, error) : 0;
 }
 
@@ -223,7 +229,7 @@ static void unclaim(struct fi_context *keep)
  * looked at the same time. */
 static bool roomy(const struct side *side)
 {
-	return prov_queue_count(side->queue) <= PROV_QUEUE_ROOM / 2;
+	return !prov_queue_half_full(side->queue);
 }
 
 static ssize_t discard(struct endpoint *ep, const struct transfer *t)

@@ -56,6 +56,12 @@ static size_t free_index(const struct vector *vector)
 	return i;
 }
 
+static void forget(struct vector *vector, size_t index)
+{
+	for (struct endpoint *ep = vector->endpoints; ep; ep = ep->next)
+		prov_endpoint_forget(ep, index);
+}
+
 static int insert_one(struct vector *vector, const uint8_t *name, size_t *index)
 {
 	int error;
@@ -64,8 +70,10 @@ static int insert_one(struct vector *vector, const uint8_t *name, size_t *index)
 		return error;
 	*index = free_index(vector);
 	for (struct endpoint *ep = vector->endpoints; ep; ep = ep->next)
-		if ((error = prov_endpoint_name(ep, *index, name)))
+		if ((error = prov_endpoint_name(ep, *index, name))) {
+			forget(vector, *index);
 			return error;
+		}
 	memcpy(vector->name[*index], name, O2G_NAME_SIZE);
 	vector->used[*index] = true;
 	vector->count++;
@@ -82,6 +90,8 @@ static int insert(struct fid_av *fid, const void *names, size_t count,
 	if ((flags & ~(FI_MORE | FI_SYNC_ERR)) || (count && !names) ||
 	    (flags & FI_SYNC_ERR && !context))
 		return -FI_EINVAL;
+	if (prov_inherited(vector->domain))
+		return -FI_EBADF;
 	pthread_mutex_lock(&vector->lock);
 	for (size_t i = 0; i < count; i++) {
 		size_t index = FI_ADDR_NOTAVAIL;
@@ -105,6 +115,8 @@ static int remove_some(struct fid_av *fid, fi_addr_t *address, size_t count,
 
 	if (flags || (count && !address))
 		return -FI_EINVAL;
+	if (prov_inherited(vector->domain))
+		return -FI_EBADF;
 	pthread_mutex_lock(&vector->lock);
 	for (size_t i = 0; i < count; i++) {
 		if (address[i] >= vector->room || !vector->used[address[i]]) {
@@ -113,8 +125,7 @@ static int remove_some(struct fid_av *fid, fi_addr_t *address, size_t count,
 		}
 		vector->used[address[i]] = false;
 		vector->count--;
-		for (struct endpoint *ep = vector->endpoints; ep; ep = ep->next)
-			prov_endpoint_forget(ep, address[i]);
+		forget(vector, address[i]);
 	}
 	pthread_mutex_unlock(&vector->lock);
 	return error;
@@ -129,6 +140,8 @@ static int lookup(struct fid_av *fid, fi_addr_t address, void *name,
 
 	if (!length || (room && !name))
 		return -FI_EINVAL;
+	if (prov_inherited(vector->domain))
+		return -FI_EBADF;
 	pthread_mutex_lock(&vector->lock);
 	if (address < vector->room && vector->used[address]) {
 		error = 0;
@@ -177,6 +190,10 @@ void prov_vector_leave(struct vector *vector, struct endpoint *ep)
 {
 	struct endpoint **at = &vector->endpoints;
 
+	if (prov_inherited(vector->domain)) {
+		atomic_fetch_sub(&vector->users, 1);
+		return;
+	}
 	pthread_mutex_lock(&vector->lock);
 	while (*at && *at != ep)
 		at = &(*at)->next;

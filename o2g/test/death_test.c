@@ -15,10 +15,13 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define BIG (24u << 20) /* beyond credit */
-#define CHANNEL 100	/* a victim's descriptor to its parent */
+#define BIG (24u << 20)	   /* beyond credit */
+#define EAGER (512u << 10) /* within it */
+#define PART (64u << 10)   /* of a body, by which a victim stops */
+#define CHANNEL 100	   /* a victim's descriptor to its parent */
 
 static struct o2g *me;
 static uint8_t my_name[O2G_NAME_SIZE];
@@ -30,19 +33,68 @@ struct victim {
 	uint32_t peer;
 };
 
-enum { IDLE, SEND_SMALL, SEND_BIG, RECV_PART, STOP };
+enum {
+	IDLE,
+	SEND_SMALL,
+	SEND_EAGER,
+	SEND_BIG,
+	RECV_PART,
+	HALF_OPEN, /* from here on: stops amid its next opening, */
+	HALF_SENT, /* amid a body, */
+	SENT,	   /* before it writes anything more */
+	STOP
+};
+
+/* ---- where a victim stops by itself ---- */
+
+static int opens_half, writes_part;
+static size_t may_write;
+
+/* Each side of an opening says two things; the second one settles it. */
+ssize_t send(int fd, const void *buffer, size_t length, int flags)
+{
+	if (opens_half && opens_half++ == 2)
+		raise(SIGSTOP);
+	return sendto(fd, buffer, length, flags, 0, 0);
+}
+
+/* The user engine writes here; the kernel's needs nobody. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	size_t length = message->msg_iov[0].iov_len;
+	ssize_t n;
+
+	if (!writes_part)
+		return syscall(SYS_sendmsg, fd, message, flags);
+	if (!may_write)
+		raise(SIGSTOP);
+	if (length > may_write)
+		length = may_write;
+	n = sendto(fd, message->msg_iov[0].iov_base, length, flags, 0, 0);
+	if (n > 0)
+		may_write -= (size_t)n;
+	return n;
+}
 
 static void obey(int order, struct o2g *o2g, uint32_t to)
 {
 	static uint8_t big[BIG];
 	char word = 'k';
 
+	memset(big, 'b', PART);
 	if (order == SEND_SMALL) {
 		bed_send(o2g, to, 1, "small", 6);
 		if (bed_event(o2g).status)
 			bed_die("a victim's send");
 	} else if (order == SEND_BIG) {
 		bed_send(o2g, to, 2, big, sizeof(big));
+	} else if (order == SEND_EAGER) {
+		bed_send(o2g, to, 4, big, EAGER);
+	} else if (order == HALF_OPEN) {
+		opens_half = 1;
+	} else if (order == HALF_SENT || order == SENT) {
+		may_write = order == HALF_SENT ? PART : 0;
+		writes_part = 1;
 	} else if (order == RECV_PART) {
 		bed_recv(o2g, to, 3, big, sizeof(big));
 	}
@@ -98,11 +150,21 @@ static struct victim start(void)
 	return v;
 }
 
-static void tell(struct victim *v, int order)
+/* Does not wait for an answer. */
+static void order(struct victim *v, int what)
 {
-	char word = (char)order;
+	char word = (char)what;
 
-	if (write(v->channel, &word, 1) != 1 || read(v->channel, &word, 1) != 1)
+	if (write(v->channel, &word, 1) != 1)
+		bed_die("order");
+}
+
+static void tell(struct victim *v, int what)
+{
+	char word;
+
+	order(v, what);
+	if (read(v->channel, &word, 1) != 1)
 		bed_die("tell");
 }
 
@@ -114,14 +176,39 @@ static void kill_victim(struct victim *v)
 }
 
 /* Returns when it has stopped. Until then its threads may run. */
-static void freeze(struct victim *v)
+static void await_stop(struct victim *v)
 {
 	int status;
 
-	kill(v->pid, SIGSTOP);
 	if (waitpid(v->pid, &status, WUNTRACED) != v->pid ||
 	    !WIFSTOPPED(status))
 		bed_die("freeze");
+}
+
+static void freeze(struct victim *v)
+{
+	kill(v->pid, SIGSTOP);
+	await_stop(v);
+}
+
+static int by_kernel(void)
+{
+	return !strcmp(o2g_engine_name(me), "kernel");
+}
+
+/* Stops it amid what it is told to do next. With the kernel's engine that goes
+ * on by itself, and may be done: 0. */
+static int halve(struct victim *v, int where, int what)
+{
+	if (by_kernel()) {
+		tell(v, what);
+		freeze(v);
+		return 0;
+	}
+	tell(v, where);
+	order(v, what);
+	await_stop(v);
+	return 1;
 }
 
 /* A first message, so that there is a connection. */
@@ -175,20 +262,69 @@ static void mid_body(void)
 	static uint8_t in[BIG];
 	struct o2g_event event;
 	char small[6];
+	int half;
 
 	greet(&v);
 	tell(&v, SEND_SMALL); /* unexpected, whole */
 	bed_recv(me, O2G_ANY, 2, in, sizeof(in));
-	tell(&v, SEND_BIG);
+	half = halve(&v, HALF_SENT, SEND_BIG);
+	for (int i = 0; half && i < BED_WAIT && bed_look(in) != 'b'; i++)
+		usleep(1000);
+	TAP(!half || bed_look(in) == 'b');
 	kill_victim(&v);
 	event = bed_event(me);
-	tap_ok(event.cookie == in &&
-		       (event.status == 0 || event.status == -ECONNRESET),
+	tap_ok(event.cookie == in && (event.status == -ECONNRESET ||
+				      (event.status == 0 && !half)),
 	       "a message cut by a death fails its receive (%d)", event.status);
 	bed_recv(me, v.peer, 1, small, sizeof(small));
 	event = bed_event(me);
 	tap_ok(event.status == 0 && strcmp(small, "small") == 0,
 	       "one that came whole before is received");
+}
+
+/* The same for a message that was claimed. */
+static void claimed(void)
+{
+	struct victim v = start();
+	struct o2g_match from = bed_match(v.peer, 4);
+	struct o2g_event event;
+	static uint8_t in[EAGER];
+	int half;
+
+	greet(&v);
+	half = halve(&v, HALF_SENT, SEND_EAGER);
+	do {
+		if (o2g_peek(me, &from, O2G_CLAIM, in))
+			bed_die("peek");
+		event = bed_event(me);
+	} while (event.status == -ENOMSG);
+	TAP(event.status == 0 && event.length == EAGER);
+	TAP(o2g_recv_claimed(me, event.handle, in, sizeof(in), in) == 0);
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(event.cookie == in && (event.status == -ECONNRESET ||
+				      (event.status == 0 && !half)),
+	       "so does one that was claimed (%d)", event.status);
+}
+
+/* It was about to say goodbye, which the kernel's engine does by itself. */
+static void ending(void)
+{
+	struct o2g_event event;
+	struct victim v;
+	char in[6];
+
+	if (by_kernel())
+		return;
+	v = start();
+	greet(&v);
+	bed_recv(me, v.peer, 1, in, sizeof(in));
+	halve(&v, SENT, STOP);
+	kill_victim(&v);
+	event = bed_event(me);
+	tap_ok(event.cookie == in && event.status == -ECONNRESET,
+	       "a peer that dies before its goodbye has died (%d)",
+	       event.status);
 }
 
 /* It stops in the middle: nobody reads, then it dies. */
@@ -219,20 +355,33 @@ static void granted(void)
 	       "a request that waits for its grant fails");
 }
 
-/* Dead before, and while, the connection is made. */
+/* Dead while the connection is made, and before. */
 static void opening(void)
 {
-	struct victim v = start();
+	struct victim deaf = start(), judge = start(), prover = start(), v;
 	struct o2g_event event;
+	char in[6];
 
-	freeze(&v); /* its kernel accepts, nobody answers */
-	bed_send(me, v.peer, 1, "x", 1);
+	freeze(&deaf); /* its kernel accepts, nobody answers */
+	bed_send(me, deaf.peer, 1, "x", 1);
+	tell(&judge, HALF_OPEN);
+	bed_send(me, judge.peer, 1, "x", 1);
+	await_stop(&judge); /* it has our proof */
+	tell(&prover, HALF_OPEN);
+	order(&prover, SEND_SMALL);
+	await_stop(&prover); /* it has our challenge */
+	bed_recv(me, prover.peer, 1, in, sizeof(in));
 	TAP(o2g_wait(me, &event, 1, 100) == 0);
-	kill_victim(&v);
-	event = bed_event(me);
-	tap_ok(fails_for(event.status),
-	       "a send to a peer that dies while being dialled fails (%d)",
-	       event.status);
+	kill_victim(&deaf);
+	kill_victim(&judge);
+	kill_victim(&prover);
+	for (int i = 0; i < 3; i++) {
+		event = bed_event(me);
+		tap_ok(fails_for(event.status),
+		       "what a peer that dies amid its opening was for fails "
+		       "(peer %u, %d)",
+		       event.peer, event.status);
+	}
 	v = start();
 	kill_victim(&v);
 	bed_send(me, v.peer, 1, "x", 1);
@@ -324,6 +473,8 @@ int main(int argc, char **argv)
 		return 1;
 	idle();
 	mid_body();
+	claimed();
+	ending();
 	granted();
 	opening();
 	unconnected();

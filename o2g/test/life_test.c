@@ -4,10 +4,10 @@
  * LeakSanitizer's), and the errors that are told in words.
  */
 #define _GNU_SOURCE /* ppoll */
+#include "amid.h"
 #include "bed.h"
 
 #include <o2g/lib/digest.h>
-#include <skep/o2g_device.h>
 #include <skep/o2g_report.h>
 #include <skep/o2g_status.h>
 #include <tests/tap.h>
@@ -17,14 +17,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static int refused(struct o2g_options options, int error, const char *word)
@@ -201,7 +198,7 @@ static void forks(void)
 	if (pid == 0) {
 		struct o2g_event event;
 		struct o2g *mine;
-		int bad;
+		int bad, spare;
 
 		bad = descriptors() > before - 6;
 		bad |= (o2g_poll(a, &event, 1) != -EBADF) << 1;
@@ -211,6 +208,10 @@ static void forks(void)
 		mine = bed_open();
 		bad |= !transfer(mine, mine) << 5;
 		bad |= !!o2g_close(mine, 100) << 6;
+		spare = dup(0);
+		bad |= (o2g_register_socket(a, spare, 0, 1) != -EBADF ||
+			fcntl(spare, F_GETFD) >= 0)
+		       << 7;
 		_exit(bad);
 	}
 	waitpid(pid, &status, 0);
@@ -241,7 +242,8 @@ static void leaks(void)
 	tap_ok(entries("/proc/self/task") == threads, "nor a thread");
 }
 
-/* Standard error goes to a file until it is read: how often it has a word. */
+/* Standard error goes to a file until it is read: how often it has a word.
+ * Endpoints that are opened meanwhile write to it. */
 static FILE *begin_errors(int *was)
 {
 	FILE *errors = tmpfile();
@@ -273,16 +275,15 @@ static int end_errors(FILE *errors, int was, const char *word)
 static void limits(void)
 {
 	struct o2g_options o = bed_options();
+	int n = 0, was;
+	FILE *errors = begin_errors(&was);
 	struct o2g *a = bed_open(), *b = bed_open(), *c, *hasty;
 	struct rlimit old, tight;
 	static int spare[1024];
 	char in[2] = "";
-	int n = 0, was;
-	FILE *errors;
 
 	o.connect_ms = 200;
 	TAP(o2g_open(&hasty, &o) == 0);
-	errors = begin_errors(&was);
 	getrlimit(RLIMIT_NOFILE, &old);
 	tight = old;
 	tight.rlim_cur = (rlim_t)descriptors() + 10;
@@ -316,6 +317,41 @@ static void limits(void)
 	tap_ok(n == 2 || n == 3, "each endpoint complains once");
 }
 
+/* A name that leads to this port of this host. */
+static void name_port(uint8_t name[O2G_NAME_SIZE], uint16_t port)
+{
+	memset(name, 0, O2G_NAME_SIZE);
+	name[0] = 4;
+	name[2] = (uint8_t)port;
+	name[3] = (uint8_t)(port >> 8);
+	name[8] = 127;
+	name[11] = 1;
+	name[24] = 1;
+}
+
+/* How much is logged is read when an endpoint opens: its thread must not read
+ * the environment while the program changes it. */
+static void logs(void)
+{
+	struct o2g_options o = bed_options();
+	uint8_t name[O2G_NAME_SIZE];
+	FILE *errors;
+	struct o2g *a;
+	uint32_t peer;
+	int was;
+
+	name_port(name, 9);
+	o.connect_ms = 100;
+	errors = begin_errors(&was);
+	TAP(o2g_open(&a, &o) == 0 && o2g_peer(a, name, &peer) == 0);
+	setenv("SKEP_O2G_LOG", "0", 1);
+	bed_send(a, peer, 1, "x", 1);
+	TAP(bed_event(a).status < 0);
+	tap_ok(end_errors(errors, was, "can't reach peer") == 1,
+	       "an endpoint logs as it was told when it opened");
+	TAP(o2g_close(a, 0) == 0);
+}
+
 static void descriptor(void)
 {
 	struct o2g *a = bed_open(), *b = bed_open();
@@ -333,72 +369,6 @@ static void descriptor(void)
 	tap_ok(poll(&file, 1, 50) == 0, "and not any more after it");
 	TAP(bed_event(a).status == 0);
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
-}
-
-/* What the library asks of the system, to do something amid of it. */
-
-static int exits; /* a handler of signals may exit there */
-
-static void exit_once(void)
-{
-	if (__atomic_exchange_n(&exits, 0, __ATOMIC_RELAXED))
-		exit(3);
-}
-
-/* What another thread does just before this one sleeps, and what became of
- * that sleep. */
-static __thread void (*amid)(void);
-static __thread int slept, sleeps;
-
-static void before_sleep(void)
-{
-	void (*call)(void) = amid;
-
-	amid = 0;
-	if (call)
-		call();
-}
-
-static int after_sleep(int result)
-{
-	slept = result;
-	sleeps++;
-	return result;
-}
-
-ssize_t recv(int fd, void *buffer, size_t length, int flags)
-{
-	exit_once();
-	return recvfrom(fd, buffer, length, flags, 0, 0);
-}
-
-/* The user engine sleeps here, */
-int ppoll(struct pollfd *file, nfds_t count, const struct timespec *limit,
-	  const sigset_t *mask)
-{
-	struct timespec left = {0};
-
-	before_sleep();
-	if (limit)
-		left = *limit;
-	return after_sleep((int)syscall(SYS_ppoll, file, count,
-					limit ? &left : 0, mask, 8));
-}
-
-/* and the kernel engine here. */
-int ioctl(int fd, unsigned long request, ...)
-{
-	va_list list;
-	void *argument;
-
-	va_start(list, request);
-	argument = va_arg(list, void *);
-	va_end(list);
-	exit_once();
-	if (request != O2G_IOC_SLEEP)
-		return (int)syscall(SYS_ioctl, fd, request, argument);
-	before_sleep();
-	return after_sleep((int)syscall(SYS_ioctl, fd, request, argument));
 }
 
 static struct o2g *sleeper;
@@ -440,6 +410,35 @@ static void wakes(void)
 	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
 	tap_ok(o2g_wait(sleeper, &event, 1, 10) == 0,
 	       "one wake-up ends one wait");
+	TAP(o2g_close(sleeper, 0) == 0);
+}
+
+static void send_two(void)
+{
+	static char in[2];
+	uint32_t self = bed_peer(sleeper, sleeper);
+
+	for (int i = 0; i < 2; i++) {
+		bed_recv(sleeper, self, 1, &in[i], 1);
+		bed_send(sleeper, self, 1, "x", 1);
+	}
+}
+
+/* Events that come while the descriptor is made calm, more than are taken. */
+static void leftovers(void)
+{
+	struct pollfd file = {.events = POLLIN};
+	struct o2g_event event;
+
+	sleeper = bed_open();
+	file.fd = o2g_descriptor(sleeper);
+	TAP(o2g_wake(sleeper) == 0); /* there is something to make calm */
+	amid_calm = send_two;
+	TAP(o2g_poll(sleeper, &event, 1) == 1 && event.status == 0);
+	tap_ok(poll(&file, 1, BED_WAIT) == 1,
+	       "the descriptor is readable while events are left");
+	for (int i = 0; i < 3; i++)
+		TAP(bed_event(sleeper).status == 0);
 	TAP(o2g_close(sleeper, 0) == 0);
 }
 
@@ -639,6 +638,68 @@ static void reports(void)
 	unsetenv("SKEP_O2G_REPORT");
 }
 
+/* ---- closing before all was sent ---- */
+
+/* o2g_close() waits for its openings here. */
+static int closing;
+
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+			   const struct timespec *limit)
+{
+	__atomic_store_n(&closing, 1, __ATOMIC_RELAXED);
+	return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, limit);
+}
+
+/* Answers with garbage once the endpoint that dialled it is being closed. */
+static void *refuse(void *arg)
+{
+	static const char junk[200];
+	int fd = accept(*(int *)arg, 0, 0);
+
+	while (!__atomic_load_n(&closing, __ATOMIC_RELAXED))
+		usleep(1000);
+	TAP(send(fd, junk, sizeof(junk), MSG_NOSIGNAL) == sizeof(junk));
+	close(fd);
+	return 0;
+}
+
+/* Closes an endpoint whose only message is for who listens there. */
+static int close_dialling(int listener, int linger_ms)
+{
+	struct sockaddr_in at;
+	socklen_t length = sizeof(at);
+	struct o2g_options o = bed_options();
+	struct o2g_match to = {.context = 1};
+	uint8_t name[O2G_NAME_SIZE];
+	struct o2g *a;
+
+	o.connect_ms = 600000;
+	if (getsockname(listener, (struct sockaddr *)&at, &length))
+		bed_die("getsockname");
+	name_port(name, ntohs(at.sin_port));
+	if (o2g_open(&a, &o) || o2g_peer(a, name, &to.peer) ||
+	    o2g_send(a, &to, "x", 1, 0, O2G_COPY | O2G_QUIET, 0))
+		bed_die("send");
+	return o2g_close(a, linger_ms);
+}
+
+static void unsent(void)
+{
+	int fd = listen_for_reports();
+	pthread_t thread;
+
+	unsetenv("SKEP_O2G_REPORT");
+	tap_ok(close_dialling(fd, 50) == -ETIMEDOUT, "closing amid a dial: %s",
+	       o2g_error());
+	close(accept(fd, 0, 0));
+	closing = 0;
+	pthread_create(&thread, 0, refuse, &fd);
+	tap_ok(close_dialling(fd, BED_WAIT) == -ETIMEDOUT,
+	       "a peer that is lost while it closes: %s", o2g_error());
+	pthread_join(thread, 0);
+	close(fd);
+}
+
 /* Ends without closing its endpoints, maybe inside a call of the library. */
 static pid_t leave(const char *folder, int inside)
 {
@@ -700,10 +761,13 @@ int main(void)
 	forks();
 	descriptor();
 	wakes();
+	leftovers();
 	operations();
 	shows();
 	reports();
+	unsent();
 	leaves();
+	logs();
 	limits();
 	leaks();
 	return tap_done();

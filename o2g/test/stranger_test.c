@@ -370,14 +370,56 @@ static void crowd(void)
 				    "away: they are bounded");
 }
 
-/* One that says nothing is closed by time. */
-static void silent(void)
+/* Says hello, as whoever has heard one can; what it has to prove is in `o`. */
+static int named(struct o2g_opening *o, u8 id)
 {
+	struct o2g_identity self = identity(0, id);
 	int fd = dial();
 
-	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
-	       O2G_OPENING_SECONDS);
-	close(fd);
+	*o = hello(&self);
+	o->self = 0; /* it ends with this call */
+	if (!say(fd, o->out, o->out_length) ||
+	    hear(fd, &o->challenge, sizeof(o->challenge)) <= 0)
+		bed_die("hello");
+	return fd;
+}
+
+#define PLACES 128 /* of strangers */
+
+/* An opening under way outlasts those who connect and say nothing; among its
+ * own kind the oldest goes. */
+static void outlasts(void)
+{
+	static int fd[CROWD], rival[PLACES];
+	struct o2g_identity self = identity(0, 21);
+	struct o2g_opening o, other;
+	int friend = named(&o, 21), oldest;
+
+	for (int i = 0; i < CROWD; i++)
+		fd[i] = dial();
+	/* all of them have been accepted once this one was sent away */
+	TAP(sent_away(fd[CROWD - PLACES]));
+	o.self = &self;
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	TAP(say(friend, o.out, o.out_length));
+	tap_ok(hear(friend, &o.welcome, sizeof(o.welcome)) ==
+			       sizeof(o.welcome) &&
+		       o2g_opening_took(&o, sizeof(o.welcome)) ==
+			       O2G_OPENING_WELCOME,
+	       "an opening under way outlasts %d silent strangers", CROWD);
+	close(friend);
+	oldest = named(&other, 22);
+	for (int i = 0; i < PLACES; i++)
+		rival[i] = named(&other, (u8)(23 + i % 100));
+	tap_ok(sent_away(oldest),
+	       "there are no more than %d places for those "
+	       "who name the job either",
+	       PLACES);
+	close(oldest);
+	for (int i = 0; i < PLACES; i++)
+		close(rival[i]);
+	for (int i = 0; i < CROWD; i++)
+		close(fd[i]);
 }
 
 /* ---- simultaneous connects ---- */
@@ -511,6 +553,52 @@ static void verdicts(void)
 	close(ours);
 }
 
+/* One that says nothing is closed by time. */
+static void silent(void)
+{
+	int fd = dial();
+
+	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
+	       O2G_OPENING_SECONDS);
+	close(fd);
+}
+
+/* The victim expects a message from us and dials; we answer, take its proof,
+ * and then stop as a process does under a debugger. */
+static void stopped(void)
+{
+	struct o2g_identity self = identity(0, 31);
+	static u8 nonce[16] = {4};
+	uint8_t mine[O2G_NAME_SIZE];
+	struct o2g_opening o;
+	struct o2g_event event;
+	int listener = listen_as(mine, 31), fd;
+	uint32_t peer;
+	char in;
+
+	if (o2g_peer(victim, mine, &peer))
+		bed_die("peer");
+	bed_recv(victim, peer, 1, &in, 1);
+	fd = accept(listener, 0, 0);
+	o2g_opening_accept(&o, &self, O2G_CREDIT_MIN, nonce);
+	if (hear(fd, &o.hello, sizeof(o.hello)) <= 0 ||
+	    o2g_opening_took(&o, sizeof(o.hello)) ||
+	    !say(fd, o.out, o.out_length) ||
+	    hear(fd, &o.proof, sizeof(o.proof)) <= 0 ||
+	    o2g_opening_took(&o, sizeof(o.proof)) != O2G_OPENING_PROVEN)
+		bed_die("opening");
+	silent(); /* who came after us: our time is over too */
+	tap_ok(o2g_wait(victim, &event, 1, 0) == 0,
+	       "a peer that stopped amid its opening is waited for");
+	o2g_opening_decide(&o, O2G_WELCOME);
+	TAP(say(fd, o.out, o.out_length));
+	shutdown(fd, SHUT_WR);
+	tap_ok(bed_event(victim).status == -ECONNRESET,
+	       "and welcome when it goes on");
+	close(fd);
+	close(listener);
+}
+
 /* ---- sockets of the program ---- */
 
 /* A pair of connected sockets, as socketpair() does not make them. */
@@ -573,10 +661,12 @@ int main(void)
 	grants();
 	starved();
 	crowd();
-	silent();
+	outlasts();
+	stopped();
 	verdicts();
 	registered();
-	TAP(o2g_close(victim, 1000) == 0);
 	simultaneous();
+	TAP(bed_event(victim).status < 0); /* whom verdicts() left waiting */
+	TAP(o2g_close(victim, 1000) == 0);
 	return tap_done();
 }

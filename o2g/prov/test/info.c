@@ -102,6 +102,12 @@ static void refusals(void)
 	hints->rx_attr->msg_order = FI_ORDER_STRICT;
 	refused(hints, "strict order");
 	hints = hints_alloc();
+	hints->tx_attr->size = (1 << 19) + 1;
+	refused(hints, "more sends than there can be");
+	hints = hints_alloc();
+	hints->rx_attr->size = SIZE_MAX;
+	refused(hints, "more receives than there can be");
+	hints = hints_alloc();
 	hints->ep_attr->tx_ctx_cnt = 2;
 	refused(hints, "two transmit contexts");
 	hints = hints_alloc();
@@ -123,6 +129,19 @@ static void delivery(void)
 	fi_freeinfo(info);
 }
 
+/* How many operations a program means to have in flight. */
+static void sizes(void)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+
+	hints->tx_attr->size = 100000;
+	hints->rx_attr->size = 10;
+	CHECK(!ask(hints, &info));
+	CHECK(info && info->tx_attr->size == 100000);
+	CHECK(info && info->rx_attr->size == 1024);
+	fi_freeinfo(info);
+}
+
 static void addressed(void)
 {
 	struct fi_info *hints = hints_alloc(), *info = NULL;
@@ -138,5 +157,6 @@ void test_info(void)
 	echo();
 	refusals();
 	delivery();
+	sizes();
 	addressed();
 }

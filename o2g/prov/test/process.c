@@ -195,6 +195,12 @@ static void death(const char *program)
 	CHECK(next_error(&p, &p.a, &error) == 1 && error.err == FI_ECANCELED);
 	CHECK(!fi_tsend(p.a.ep, "x", 1, NULL, p.a.other, 1, &e));
 	CHECK(next_error(&p, &p.a, &error) == 1 && error.op_context == &e);
+	CHECK(!fi_tinject(p.a.ep, "x", 1, p.a.other, 1));
+	CHECK(next_error(&p, &p.a, &error) == 1);
+	CHECK(error.flags == (FI_TAGGED | FI_SEND) && !error.op_context);
+	CHECK(!fi_inject(p.a.ep, "x", 1, p.a.other));
+	CHECK(next_error(&p, &p.a, &error) == 1);
+	CHECK(error.flags == (FI_MSG | FI_SEND) && !error.op_context);
 	pair_close(&p);
 }
 

@@ -154,6 +154,65 @@ static void shared(struct pair *p)
 	CHECK(quiet(p, &p->b));
 }
 
+/* Peeks that find nothing, each an error in the queue that nobody reads. */
+static bool leave_unread(struct fid_ep *ep, struct fid_cq *cq, int count)
+{
+	struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC};
+
+	for (int i = 0; i < count; i++) {
+		ssize_t n;
+
+		while ((n = fi_trecvmsg(ep, &msg, FI_PEEK)) == -FI_EAGAIN)
+			(void)fi_cq_read(cq, NULL, 0);
+		if (n)
+			return false;
+		if (i % 16 == 0)
+			(void)fi_cq_read(cq, NULL, 0);
+	}
+	return true;
+}
+
+/* A queue holds what it was asked to, and meanwhile the other one goes on. */
+static void large(struct pair *p)
+{
+	enum { UNREAD = 33000, SIZE = 40000 };
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	int64_t deadline = now_ms() + PATIENCE_MS;
+	struct fi_cq_err_entry error;
+	struct fi_cq_tagged_entry e;
+	struct fid_cq *sent, *received;
+	struct end c = {0};
+	uint8_t name[NAME_SIZE];
+	int unread = 0;
+	ssize_t n;
+
+	CHECK(!fi_endpoint(p->domain, p->info, &c.ep, NULL));
+	CHECK(!fi_av_open(p->domain, &av_attr, &c.av, NULL));
+	CHECK(!fi_cq_open(p->domain, &attr, &sent, NULL));
+	attr.size = SIZE;
+	CHECK(!fi_cq_open(p->domain, &attr, &received, NULL));
+	CHECK(!fi_ep_bind(c.ep, &c.av->fid, 0));
+	CHECK(!fi_ep_bind(c.ep, &sent->fid, FI_TRANSMIT));
+	CHECK(!fi_ep_bind(c.ep, &received->fid, FI_RECV));
+	CHECK(!fi_enable(c.ep));
+	end_name(&c, name);
+	c.self = end_insert(&c, name);
+	CHECK(leave_unread(c.ep, received, UNREAD));
+	CHECK(!fi_tsend(c.ep, "x", 1, NULL, c.self, 1, &c));
+	while ((n = fi_cq_read(sent, &e, 1)) == -FI_EAGAIN &&
+	       now_ms() < deadline)
+		;
+	CHECK(n == 1 && e.op_context == &c);
+	while (fi_cq_readerr(received, &error, 0) == 1)
+		unread += error.err == FI_ENOMSG;
+	CHECK(unread == UNREAD);
+	CHECK(!fi_close(&c.ep->fid));
+	CHECK(!fi_close(&received->fid));
+	CHECK(!fi_close(&sent->fid));
+	CHECK(!fi_close(&c.av->fid));
+}
+
 static void wrong(struct pair *p)
 {
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_MUTEX_COND};
@@ -164,6 +223,9 @@ static void wrong(struct pair *p)
 	CHECK(fi_cq_open(p->domain, &attr, &cq, NULL) == -FI_ENOSYS);
 	attr.wait_obj = FI_WAIT_NONE;
 	attr.format = 99;
+	CHECK(fi_cq_open(p->domain, &attr, &cq, NULL) == -FI_EINVAL);
+	attr.format = FI_CQ_FORMAT_TAGGED;
+	attr.size = SIZE_MAX;
 	CHECK(fi_cq_open(p->domain, &attr, &cq, NULL) == -FI_EINVAL);
 	CHECK(fi_cq_sread(p->a.cq, &e, 1, NULL, 0) == -FI_EINVAL);
 	CHECK(fi_cq_signal(p->a.cq) == -FI_EINVAL);
@@ -183,6 +245,7 @@ void test_queue(void)
 	errors_in_line(&p);
 	wrong(&p);
 	shared(&p);
+	large(&p);
 	flood(&p);
 	pair_close(&p);
 	selective();

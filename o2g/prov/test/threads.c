@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Several threads on one endpoint and one queue. */
+/* Several threads on one endpoint and one queue, and a fork() amid of it. */
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "pair.h"
 
@@ -46,7 +49,72 @@ static void *work(void *arg)
 	return in[me];
 }
 
-void test_threads(void)
+static atomic_bool enough;
+
+/* Naps most of the time, with locks that a child would wait for. */
+static void *read_on(void *arg)
+{
+	struct fi_cq_tagged_entry e;
+
+	while (!atomic_load(&enough))
+		if (fi_cq_read(pair.a.cq, &e, 1) != -FI_EAGAIN)
+			atomic_fetch_add(&bad, 1);
+	return arg;
+}
+
+/* In a child of fork(): every call says so, and none waits. */
+static int inherit(void)
+{
+	struct fi_cq_tagged_entry e;
+	struct end *end = &pair.a;
+	fi_addr_t address = end->self;
+	char byte = 0;
+	int wrong;
+
+	alarm(PATIENCE_MS / 1000);
+	wrong = fi_cq_read(end->cq, &e, 1) != -FI_EBADF;
+	wrong |= (fi_tinject(end->ep, &byte, 1, end->self, 1) != -FI_EBADF)
+		 << 1;
+	wrong |= (fi_trecv(end->ep, &byte, 1, NULL, end->self, 1, 0, &e) !=
+		  -FI_EBADF)
+		 << 2;
+	wrong |= (fi_cancel(&end->ep->fid, &e) != -FI_EBADF) << 3;
+	wrong |= (fi_av_remove(end->av, &address, 1, 0) != -FI_EBADF) << 4;
+	wrong |= !!fi_close(&end->ep->fid) << 5;
+	wrong |= !!fi_close(&end->cq->fid) << 6;
+	wrong |= !!fi_close(&end->av->fid) << 7;
+	return wrong;
+}
+
+static void forked(void)
+{
+	struct fi_cq_tagged_entry e;
+	pthread_t thread;
+	char in = 0;
+
+	pair_open(&pair, NULL);
+	bad = 0;
+	pthread_create(&thread, NULL, read_on, NULL);
+	for (int i = 0; i < 5; i++) {
+		pid_t pid;
+		int status = -1;
+
+		poll(NULL, 0, 10); /* let it come to rest */
+		pid = fork();
+		if (!pid)
+			_exit(inherit());
+		CHECK(waitpid(pid, &status, 0) == pid && !status);
+	}
+	atomic_store(&enough, true);
+	pthread_join(thread, NULL);
+	CHECK(!bad);
+	CHECK(!fi_trecv(pair.a.ep, &in, 1, NULL, pair.a.self, 1, 0, &in));
+	CHECK(!fi_tinject(pair.a.ep, "p", 1, pair.a.self, 1));
+	CHECK(next(&pair, &pair.a, &e) == 1 && in == 'p');
+	pair_close(&pair);
+}
+
+static void together(void)
 {
 	int64_t deadline = now_ms() + PATIENCE_MS;
 	pthread_t thread[THREADS];
@@ -70,4 +138,10 @@ void test_threads(void)
 			bad += ((char *)in[i])[j] != (char)j;
 	CHECK(!bad);
 	pair_close(&pair);
+}
+
+void test_threads(void)
+{
+	together();
+	forked();
 }

@@ -93,6 +93,51 @@ static void garbage(struct pair *p)
 	CHECK(address == FI_ADDR_NOTAVAIL);
 }
 
+/* Names peers to an endpoint until it has no number left. */
+static bool exhaust(struct fid_av *av, uint8_t name[NAME_SIZE])
+{
+	fi_addr_t address;
+
+	for (uint32_t i = 0; i < 70000; i++) {
+		memcpy(name + NAME_SIZE - 16, &i, sizeof(i));
+		if (fi_av_insert(av, name, 1, &address, 0, NULL) != 1)
+			return address == FI_ADDR_NOTAVAIL;
+		if (fi_av_remove(av, &address, 1, 0))
+			return false;
+	}
+	return false;
+}
+
+/* A name that one endpoint of the vector can't take is none of the others'. */
+static void halves(struct pair *p)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+	fi_addr_t address = 0;
+	uint8_t name[NAME_SIZE];
+	struct fid_ep *full, *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+
+	CHECK(!fi_av_open(p->domain, &attr, &av, NULL));
+	CHECK(!fi_cq_open(p->domain, &cq_attr, &cq, NULL));
+	CHECK(!fi_endpoint(p->domain, p->info, &full, NULL));
+	CHECK(!fi_ep_bind(full, &av->fid, 0));
+	end_name(&p->a, name);
+	CHECK(exhaust(av, name));
+	CHECK(!fi_endpoint(p->domain, p->info, &ep, NULL));
+	CHECK(!fi_ep_bind(ep, &av->fid, 0));
+	CHECK(!fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	CHECK(!fi_enable(ep));
+	CHECK(fi_av_insert(av, name, 1, &address, 0, NULL) == 0);
+	CHECK(address == FI_ADDR_NOTAVAIL);
+	CHECK(fi_inject(ep, name, 1, 0) == -FI_EINVAL);
+	CHECK(!fi_close(&ep->fid));
+	CHECK(!fi_close(&full->fid));
+	CHECK(!fi_close(&cq->fid));
+	CHECK(!fi_close(&av->fid));
+}
+
 /* Sends from a to whoever at b; the address that b sees. */
 static fi_addr_t sender(struct pair *p)
 {
@@ -139,6 +184,7 @@ void test_vector(void)
 	many(&p);
 	refusals(&p);
 	garbage(&p);
+	halves(&p);
 	strangers(&p);
 	pair_close(&p);
 	pair_open(&p, &setup);
