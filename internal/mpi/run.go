@@ -59,7 +59,8 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	if collector != nil {
 		res.Records = collector.Close()
 	}
-	// What killed ranks left on this computer; an error is no news of the job.
+	// What killed ranks left on this computer; a folder that can't be read is no
+	// news of the job.
 	_, _ = Endpoints(StatusFolders())
 	return res, err
 }
