@@ -202,12 +202,13 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestFirstHost: either launcher's way to write hosts leads to a name.
-func TestFirstHost(t *testing.T) {
+// TestHosts: either launcher's way to write hosts leads to their names.
+func TestHosts(t *testing.T) {
 	for _, c := range []struct{ hosts, file, want string }{
-		{"a:4,b", "", "a"},
-		{"me@a,b", "", "a"},
-		{"", "# all of them\n\n  node1:2\nnode2\n", "node1"},
+		{"a:4,b", "", "a b"},
+		{"me@a,b", "", "a b"},
+		{"fd00::1,me@fe80::2%eth0,[fd00::3]:4,10.0.0.1:2", "", "fd00::1 fe80::2%eth0 fd00::3 10.0.0.1"},
+		{"", "# all of them\n\n  node1:2\nnode2\n", "node1 node2"},
 		{"", "node3 slots=4 # fast\n", "node3"},
 		{"", "\n", ""},
 	} {
@@ -218,12 +219,35 @@ func TestFirstHost(t *testing.T) {
 			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
 			write(t, j.Hostfile, c.file)
 		}
-		if got := j.firstHost(); got != c.want {
+		if got := strings.Join(j.hosts(), " "); got != c.want {
 			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
 		}
 	}
-	if home := homeTowards("127.0.0.1"); home != "127.0.0.1" {
+}
+
+// TestHome: a loopback address is told to nobody elsewhere.
+func TestHome(t *testing.T) {
+	known := map[string]string{"a": "127.0.0.1", "localhost": "::1", "b": "10.0.0.9", "c": "fd00::9", "later": "10.0.0.8"}
+	for _, c := range []struct{ hosts, want string }{
+		{"a,b,later", "10.0.0.9"},
+		{"localhost,c", "fd00::9"},
+		{"unknown,b", "10.0.0.9"},
+		{"b,a", "10.0.0.9"},
+		{"a", "127.0.0.1"},
+		{"a,a,localhost", "::1"},
+		{"a,unknown", ""}, // perhaps ssh knows it
+		{"", ""},
+	} {
+		got := homeFor(strings.FieldsFunc(c.hosts, func(r rune) bool { return r == ',' }), func(host string) string { return known[host] })
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.hosts, got, c.want)
+		}
+	}
+	if home := homeFor([]string{"127.0.1.1"}, towards()); home != "127.0.0.1" {
 		t.Errorf("towards itself this computer is %q", home)
+	}
+	if home := towards()("no host"); home != "" {
+		t.Errorf("towards a host that is none: %q", home)
 	}
 }
 

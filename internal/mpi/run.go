@@ -40,7 +40,7 @@ const stopTime = 5 * time.Second
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
 	if j.remote() {
-		j.home = homeTowards(j.firstHost())
+		j.home = homeFor(j.hosts(), towards())
 	}
 	settings, err := r.settings(j)
 	if err != nil {
