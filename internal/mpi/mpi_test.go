@@ -169,7 +169,7 @@ func TestCommand(t *testing.T) {
 	}
 	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
 	got = strings.Join(o.Command(job, append(o.Settings(job, "/p"), Setting{"SKEP_O2G_SECRET", "hidden"})), " ")
-	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
+	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_IFACE -x FI_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
 	if got != want {
 		t.Errorf("Open MPI: %s\nwant       %s", got, want)
 	}
@@ -185,8 +185,8 @@ func TestSettings(t *testing.T) {
 		j    Job
 		want string
 	}{
-		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1"},
-		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2"},
+		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1"},
+		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2", Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2 FI_O2G_PORTS=1-2 SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
 		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
@@ -349,6 +349,8 @@ func TestRun(t *testing.T) {
 	t.Setenv("SKEP_O2G_CREDIT", "1M")
 	t.Setenv("SKEP_O2G_SECRET", "an old one")
 	t.Setenv("SKEP_O2G_IFACE", "eth7")
+	t.Setenv("FI_O2G_IFACE", "eth8")
+	t.Setenv("FI_O2G_NAP_US", "77")
 	out := filepath.Join(t.TempDir(), "env")
 	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "env >" + out + "; exit 7"}})
 	if err != nil || res.Status != 7 {
@@ -372,6 +374,7 @@ func TestRun(t *testing.T) {
 	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
 		t.Error("the ranks got no secret or nobody to report to")
 	}
+	forwards(t, r, string(env))
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
 	began := time.Now()
@@ -380,5 +383,29 @@ func TestRun(t *testing.T) {
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("a program that ignores its end lived for %v", took)
+	}
+}
+
+// forwards: what the shell has for the provider gives way to options, goes to
+// ranks of other hosts too, and nowhere with TCP.
+func forwards(t *testing.T, r *Runner, env string) {
+	t.Helper()
+	env = "\n" + env
+	if !strings.Contains(env, "\nFI_O2G_IFACE=127.0.0.1\n") || !strings.Contains(env, "\nSKEP_O2G_IFACE=127.0.0.1\n") {
+		t.Error("an interface for the provider won over the job's")
+	}
+	for _, c := range []struct {
+		job  Job
+		want bool
+	}{{Job{Hosts: []string{"a"}}, true}, {Job{Hosts: []string{"a"}, TCP: true}, false}} {
+		settings, err := r.settings(&c.job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Setting{{"FI_O2G_NAP_US", "77"}, {"FI_O2G_IFACE", "eth8"}, {"SKEP_O2G_CREDIT", "1M"}} {
+			if slices.Contains(settings, s) != c.want {
+				t.Errorf("TCP %v: %s is forwarded: %v", c.job.TCP, s.Name, !c.want)
+			}
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (r *Runner) settings(j *Job) ([]Setting, error) {
 		name, value, _ := strings.Cut(e, "=")
 		known := func(s Setting) bool { return s.Name == name }
 		ours := name == "SKEP_O2G_SECRET" || name == "SKEP_O2G_REPORT" || slices.ContainsFunc(settings, known)
-		if !j.TCP && strings.HasPrefix(name, "SKEP_O2G_") && !ours {
+		if !j.TCP && (strings.HasPrefix(name, "SKEP_O2G_") || strings.HasPrefix(name, "FI_O2G_")) && !ours {
 			settings = append(settings, Setting{name, value})
 		}
 	}

@@ -43,7 +43,7 @@ type job struct {
 func environment(more ...string) []string {
 	var list []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") {
+		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") && !strings.HasPrefix(e, "FI_O2G_") {
 			list = append(list, e)
 		}
 	}
