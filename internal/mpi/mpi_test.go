@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/tests/watch"
 )
 
 // fake makes a prefix whose launcher prints text for --version.
@@ -315,6 +318,55 @@ func TestCollector(t *testing.T) {
 	}
 	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
+	}
+}
+
+// TestCollectorIsFull: who comes when no more are read at a time is heard later.
+func TestCollectorIsFull(t *testing.T) {
+	defer func(n int) { recordMost = n }(recordMost)
+	recordMost = 2
+	secret := NewSecret()
+	key, _ := hex.DecodeString(secret)
+	c, err := Collect("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := c.listener.Addr().String()
+	var silent []net.Conn
+	for range recordMost {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	err = watch.Poll(30*time.Second, func() error {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		if len(c.conns) < recordMost {
+			return fmt.Errorf("%d silent ones came in", len(c.conns))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rank.Close()
+	if _, err := rank.Write(record(t, Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10}, key)); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range silent {
+		conn.Close()
+	}
+	rank.SetDeadline(time.Now().Add(30 * time.Second))
+	rank.Read(make([]byte, 1)) // its end: heard, or hung up on
+	if total := Sum(c.Close()); total.Endpoints != 1 || total.Sent != 10 {
+		t.Errorf("got %+v", total)
 	}
 }
 
