@@ -27,9 +27,9 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 	if runtime.GOOS != "linux" {
 		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux: ask there")
 	}
-	list, err := mpi.Endpoints(mpi.StatusFolders())
-	if err != nil {
-		return err
+	list, refused := mpi.Endpoints(mpi.StatusFolders())
+	for _, err := range refused {
+		fmt.Fprintln(os.Stderr, "skep:", err)
 	}
 	if o.json {
 		if list == nil {

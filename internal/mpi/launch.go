@@ -42,16 +42,17 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if j.NoShm && i.Kind == MPICH {
 		add("MPIR_CVAR_NOLOCAL", "1")
 	}
-	if j.Iface != "" {
-		add("SKEP_O2G_IFACE", j.Iface)
-	} else if !j.remote() {
-		add("SKEP_O2G_IFACE", "127.0.0.1")
+	iface := j.Iface
+	if iface == "" && !j.remote() {
+		iface = "127.0.0.1"
 	}
-	if j.Ports != "" {
-		add("SKEP_O2G_PORTS", j.Ports)
-	}
-	if j.Engine != "" {
-		add("SKEP_O2G_ENGINE", j.Engine)
+	// The provider has names of its own, which win over those of libo2g: what
+	// the shell has of them must not win over what was typed.
+	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
+		if s.Value != "" {
+			add("SKEP_O2G_"+s.Name, s.Value)
+			add("FI_O2G_"+s.Name, s.Value)
+		}
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skep/tests/watch"
 )
 
 // fake makes a prefix whose launcher prints text for --version.
@@ -169,7 +172,7 @@ func TestCommand(t *testing.T) {
 	}
 	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
 	got = strings.Join(o.Command(job, append(o.Settings(job, "/p"), Setting{"SKEP_O2G_SECRET", "hidden"})), " ")
-	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
+	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_IFACE -x FI_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
 	if got != want {
 		t.Errorf("Open MPI: %s\nwant       %s", got, want)
 	}
@@ -185,8 +188,8 @@ func TestSettings(t *testing.T) {
 		j    Job
 		want string
 	}{
-		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1"},
-		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2"},
+		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1"},
+		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2", Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2 FI_O2G_PORTS=1-2 SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
 		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi"},
 		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
@@ -202,12 +205,13 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestFirstHost: either launcher's way to write hosts leads to a name.
-func TestFirstHost(t *testing.T) {
+// TestHosts: either launcher's way to write hosts leads to their names.
+func TestHosts(t *testing.T) {
 	for _, c := range []struct{ hosts, file, want string }{
-		{"a:4,b", "", "a"},
-		{"me@a,b", "", "a"},
-		{"", "# all of them\n\n  node1:2\nnode2\n", "node1"},
+		{"a:4,b", "", "a b"},
+		{"me@a,b", "", "a b"},
+		{"fd00::1,me@fe80::2%eth0,[fd00::3]:4,10.0.0.1:2", "", "fd00::1 fe80::2%eth0 fd00::3 10.0.0.1"},
+		{"", "# all of them\n\n  node1:2\nnode2\n", "node1 node2"},
 		{"", "node3 slots=4 # fast\n", "node3"},
 		{"", "\n", ""},
 	} {
@@ -218,12 +222,35 @@ func TestFirstHost(t *testing.T) {
 			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
 			write(t, j.Hostfile, c.file)
 		}
-		if got := j.firstHost(); got != c.want {
+		if got := strings.Join(j.hosts(), " "); got != c.want {
 			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
 		}
 	}
-	if home := homeTowards("127.0.0.1"); home != "127.0.0.1" {
+}
+
+// TestHome: a loopback address is told to nobody elsewhere.
+func TestHome(t *testing.T) {
+	known := map[string]string{"a": "127.0.0.1", "localhost": "::1", "b": "10.0.0.9", "c": "fd00::9", "later": "10.0.0.8"}
+	for _, c := range []struct{ hosts, want string }{
+		{"a,b,later", "10.0.0.9"},
+		{"localhost,c", "fd00::9"},
+		{"unknown,b", "10.0.0.9"},
+		{"b,a", "10.0.0.9"},
+		{"a", "127.0.0.1"},
+		{"a,a,localhost", "::1"},
+		{"a,unknown", ""}, // perhaps ssh knows it
+		{"", ""},
+	} {
+		got := homeFor(strings.FieldsFunc(c.hosts, func(r rune) bool { return r == ',' }), func(host string) string { return known[host] })
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.hosts, got, c.want)
+		}
+	}
+	if home := homeFor([]string{"127.0.1.1"}, towards()); home != "127.0.0.1" {
 		t.Errorf("towards itself this computer is %q", home)
+	}
+	if home := towards()("no host"); home != "" {
+		t.Errorf("towards a host that is none: %q", home)
 	}
 }
 
@@ -294,6 +321,55 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestCollectorIsFull: who comes when no more are read at a time is heard later.
+func TestCollectorIsFull(t *testing.T) {
+	defer func(n int) { recordMost = n }(recordMost)
+	recordMost = 2
+	secret := NewSecret()
+	key, _ := hex.DecodeString(secret)
+	c, err := Collect("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := c.listener.Addr().String()
+	var silent []net.Conn
+	for range recordMost {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	err = watch.Poll(30*time.Second, func() error {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		if len(c.conns) < recordMost {
+			return fmt.Errorf("%d silent ones came in", len(c.conns))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rank.Close()
+	if _, err := rank.Write(record(t, Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10}, key)); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range silent {
+		conn.Close()
+	}
+	rank.SetDeadline(time.Now().Add(30 * time.Second))
+	rank.Read(make([]byte, 1)) // its end: heard, or hung up on
+	if total := Sum(c.Close()); total.Endpoints != 1 || total.Sent != 10 {
+		t.Errorf("got %+v", total)
+	}
+}
+
 // tell sends b and waits until the collector is done with it.
 func tell(t *testing.T, c *Collector, b []byte) {
 	t.Helper()
@@ -325,6 +401,8 @@ func TestRun(t *testing.T) {
 	t.Setenv("SKEP_O2G_CREDIT", "1M")
 	t.Setenv("SKEP_O2G_SECRET", "an old one")
 	t.Setenv("SKEP_O2G_IFACE", "eth7")
+	t.Setenv("FI_O2G_IFACE", "eth8")
+	t.Setenv("FI_O2G_NAP_US", "77")
 	out := filepath.Join(t.TempDir(), "env")
 	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "env >" + out + "; exit 7"}})
 	if err != nil || res.Status != 7 {
@@ -348,6 +426,7 @@ func TestRun(t *testing.T) {
 	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
 		t.Error("the ranks got no secret or nobody to report to")
 	}
+	forwards(t, r, string(env))
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
 	began := time.Now()
@@ -356,5 +435,29 @@ func TestRun(t *testing.T) {
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("a program that ignores its end lived for %v", took)
+	}
+}
+
+// forwards: what the shell has for the provider gives way to options, goes to
+// ranks of other hosts too, and nowhere with TCP.
+func forwards(t *testing.T, r *Runner, env string) {
+	t.Helper()
+	env = "\n" + env
+	if !strings.Contains(env, "\nFI_O2G_IFACE=127.0.0.1\n") || !strings.Contains(env, "\nSKEP_O2G_IFACE=127.0.0.1\n") {
+		t.Error("an interface for the provider won over the job's")
+	}
+	for _, c := range []struct {
+		job  Job
+		want bool
+	}{{Job{Hosts: []string{"a"}}, true}, {Job{Hosts: []string{"a"}, TCP: true}, false}} {
+		settings, err := r.settings(&c.job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Setting{{"FI_O2G_NAP_US", "77"}, {"FI_O2G_IFACE", "eth8"}, {"SKEP_O2G_CREDIT", "1M"}} {
+			if slices.Contains(settings, s) != c.want {
+				t.Errorf("TCP %v: %s is forwarded: %v", c.job.TCP, s.Name, !c.want)
+			}
+		}
 	}
 }

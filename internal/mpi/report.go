@@ -58,6 +58,7 @@ type Collector struct {
 	listener net.Listener
 	secret   []byte
 	work     sync.WaitGroup
+	room     chan struct{} // has as many as there are connections
 
 	lock    sync.Mutex
 	records map[[16]byte]Record
@@ -66,10 +67,10 @@ type Collector struct {
 }
 
 // Limits of a stranger at the collector's port.
-const (
-	recordTime = 5 * time.Second
-	recordMost = 1024 // connections at a time
-)
+const recordTime = 5 * time.Second
+
+// recordMost connections are read at a time; the kernel lets others wait.
+var recordMost = 1024
 
 // Collect listens on address; secret is 64 hexadecimal digits.
 func Collect(address, secret string) (*Collector, error) {
@@ -81,7 +82,8 @@ func Collect(address, secret string) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{listener: l, secret: key, records: map[[16]byte]Record{}, conns: map[net.Conn]bool{}}
+	c := &Collector{listener: l, secret: key, room: make(chan struct{}, recordMost),
+		records: map[[16]byte]Record{}, conns: map[net.Conn]bool{}}
 	c.work.Add(1)
 	go c.accept()
 	return c, nil
@@ -93,7 +95,14 @@ func (c *Collector) Port() int { return c.listener.Addr().(*net.TCPAddr).Port }
 func (c *Collector) accept() {
 	defer c.work.Done()
 	for {
+		// Hung up on, a rank would take its report for heard.
+		c.room <- struct{}{}
 		conn, err := c.listener.Accept()
+		if err == nil && c.enter(conn) {
+			go c.read(conn)
+			continue
+		}
+		<-c.room
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -101,18 +110,14 @@ func (c *Collector) accept() {
 			time.Sleep(10 * time.Millisecond) // out of descriptors, say
 			continue
 		}
-		if !c.enter(conn) {
-			conn.Close()
-			continue
-		}
-		go c.read(conn)
+		conn.Close()
 	}
 }
 
 func (c *Collector) enter(conn net.Conn) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if c.closed || len(c.conns) >= recordMost {
+	if c.closed {
 		return false
 	}
 	c.conns[conn] = true
@@ -127,6 +132,7 @@ func (c *Collector) read(conn net.Conn) {
 		delete(c.conns, conn)
 		c.lock.Unlock()
 		conn.Close()
+		<-c.room
 	}()
 	conn.SetDeadline(time.Now().Add(recordTime))
 	b := make([]byte, binary.Size(Record{}))

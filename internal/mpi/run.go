@@ -40,7 +40,7 @@ const stopTime = 5 * time.Second
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
 	if j.remote() {
-		j.home = homeTowards(j.firstHost())
+		j.home = homeFor(j.hosts(), towards())
 	}
 	settings, err := r.settings(j)
 	if err != nil {
@@ -59,7 +59,8 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	if collector != nil {
 		res.Records = collector.Close()
 	}
-	// What killed ranks left on this computer; an error is no news of the job.
+	// What killed ranks left on this computer; a folder that can't be read is no
+	// news of the job.
 	_, _ = Endpoints(StatusFolders())
 	return res, err
 }
@@ -73,7 +74,7 @@ func (r *Runner) settings(j *Job) ([]Setting, error) {
 		name, value, _ := strings.Cut(e, "=")
 		known := func(s Setting) bool { return s.Name == name }
 		ours := name == "SKEP_O2G_SECRET" || name == "SKEP_O2G_REPORT" || slices.ContainsFunc(settings, known)
-		if !j.TCP && strings.HasPrefix(name, "SKEP_O2G_") && !ours {
+		if !j.TCP && (strings.HasPrefix(name, "SKEP_O2G_") || strings.HasPrefix(name, "FI_O2G_")) && !ours {
 			settings = append(settings, Setting{name, value})
 		}
 	}

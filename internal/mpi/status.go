@@ -5,7 +5,6 @@ package mpi
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -71,45 +70,34 @@ func StatusFolders() []string {
 }
 
 // Endpoints reads the pages in the folders, by process, also those of other
-// pid namespaces. Pages of processes that are gone are removed.
-func Endpoints(folders []string) ([]Endpoint, error) {
+// pid namespaces. Pages of processes that are gone are removed. A folder that
+// can't be trusted is left out, and the second result says so.
+func Endpoints(folders []string) ([]Endpoint, []error) {
 	var list []Endpoint
+	var refused []error
 	for _, folder := range folders {
-		entries, err := os.ReadDir(folder)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
+		some, err := pagesIn(folder)
 		if err != nil {
-			return nil, err
+			refused = append(refused, err)
 		}
-		for _, entry := range entries {
-			if e, ok := readPage(filepath.Join(folder, entry.Name())); ok {
-				list = append(list, e)
-			}
-		}
+		list = append(list, some...)
 	}
 	slices.SortFunc(list, func(a, b Endpoint) int { return a.PID - b.PID })
-	return list, nil
+	return list, refused
 }
 
-// readPage gives what a live endpoint's page shows, and removes a page that a
-// killed process left. A file with another kind of name is not ours.
-func readPage(path string) (Endpoint, bool) {
-	pid, err := strconv.Atoi(strings.SplitN(filepath.Base(path), "-", 2)[0])
-	if err != nil || pid <= 0 {
-		return Endpoint{}, false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return Endpoint{}, false
-	}
-	defer f.Close()
-	if abandoned(f) {
-		os.Remove(path)
-		return Endpoint{}, false
-	}
+// pageOf gives the process that a file's name begins with; a file with another
+// kind of name is not ours.
+func pageOf(name string) (pid int, ok bool) {
+	first, _, _ := strings.Cut(name, "-")
+	pid, err := strconv.Atoi(first)
+	return pid, err == nil && pid > 0
+}
+
+// parsePage gives what a live endpoint's page shows.
+func parsePage(pid int, page io.Reader) (Endpoint, bool) {
 	var s uapi.O2GStatus
-	err = binary.Read(io.LimitReader(f, int64(binary.Size(s))), binary.LittleEndian, &s)
+	err := binary.Read(io.LimitReader(page, int64(binary.Size(s))), binary.LittleEndian, &s)
 	if err != nil || s.Magic != uapi.O2GStatusMagic {
 		return Endpoint{}, false
 	}

@@ -29,34 +29,47 @@
 struct o2g_page {
 	struct o2g_status *status;
 	int file; /* locked: the sign of life */
-	char path[320];
+	char folder[288], name[32];
 };
 
-/* Names the folder, if it is ours alone: /dev/shm is everybody's. */
+/* Makes the folder if need be. */
 static int name_folder(char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	struct stat st;
 
 	if (runtime && runtime[0] == '/' && strlen(runtime) < size - 16)
 		snprintf(path, size, "%s/skep-o2g", runtime);
 	else
 		snprintf(path, size, "/dev/shm/skep-o2g-%u",
 			 (unsigned)getuid());
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
-	if (lstat(path, &st))
-		return -errno;
-	if (!S_ISDIR(st.st_mode) || st.st_uid != getuid() || st.st_mode & 077)
-		return -EPERM;
-	return 0;
+	return mkdir(path, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-/* Nobody has it locked: whoever made it is gone, in whatever namespace. */
+/* Opens the folder, if it is ours alone: /dev/shm is everybody's. Who owns the
+ * one above it may put another in its place at any time, so what follows goes
+ * through what is looked at here, not by its path. */
+static int open_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && st.st_uid == getuid() && !(st.st_mode & 077))
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+/* Nobody has it locked: whoever made it is gone, in whatever namespace. What
+ * is no file of ours is not: no FIFO may hold us up. */
 static int abandoned(int folder, const char *name)
 {
-	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int r = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0;
+	int fd = openat(folder, name,
+			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+	int r = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		st.st_uid == getuid() && flock(fd, LOCK_SH | LOCK_NB) == 0;
 
 	if (fd >= 0)
 		close(fd);
@@ -64,31 +77,34 @@ static int abandoned(int folder, const char *name)
 }
 
 /* What killed processes left behind. */
-static void sweep(const char *folder)
+static void sweep(int folder)
 {
-	DIR *dir = opendir(folder);
+	int fd = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : 0;
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
-		if (atoi(entry->d_name) > 0 &&
-		    abandoned(dirfd(dir), entry->d_name))
-			unlinkat(dirfd(dir), entry->d_name, 0);
+		if (atoi(entry->d_name) > 0 && abandoned(folder, entry->d_name))
+			unlinkat(folder, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
 }
 
 /* A file of ours, or -errno; -EAGAIN: a sweeper was faster than our lock. */
-static int make_file(const char *path)
+static int make_file(int folder, const char *name)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			0600);
 
 	if (fd < 0)
 		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
 	    st.st_nlink > 0)
 		return fd;
-	unlink(path);
+	unlinkat(folder, name, 0);
 	close(fd);
 	return -EAGAIN;
 }
@@ -110,31 +126,49 @@ static struct o2g_status *map(int file)
 	return memory;
 }
 
+static void remove_name(const struct o2g_page *page)
+{
+	int folder = open_folder(page->folder);
+
+	if (folder < 0)
+		return;
+	unlinkat(folder, page->name, 0);
+	close(folder);
+}
+
+/* In this order there is a descriptor for the folder. */
 static void drop_file(struct o2g_page *page)
 {
-	unlink(page->path);
 	close(page->file);
+	remove_name(page);
 }
 
 /* The id keeps processes apart that have one number in two namespaces; each
  * try takes other bytes of it, since a sweeper may still remove the last name.
  */
+static int name_file(struct o2g_page *page, int folder, const struct o2g_id *id)
+{
+	int r = -EAGAIN;
+
+	for (const u8 *b = id->byte; r == -EAGAIN && b < id->byte + TRIES;
+	     b++) {
+		snprintf(page->name, sizeof(page->name), "%d-%02x%02x%02x%02x",
+			 (int)getpid(), b[0], b[1], b[2], b[3]);
+		r = make_file(folder, page->name);
+	}
+	return r;
+}
+
 static int make_page(struct o2g_page *page, const struct o2g_id *id)
 {
-	int r = name_folder(page->path, sizeof(page->path) - 32);
-	char *end = page->path + strlen(page->path);
+	int r = name_folder(page->folder, sizeof(page->folder));
+	int folder = r ? r : open_folder(page->folder);
 
-	if (r)
-		return r;
-	sweep(page->path);
-	page->file = -EAGAIN;
-	for (const u8 *b = id->byte; b < id->byte + TRIES; b++) {
-		snprintf(end, 32, "/%d-%02x%02x%02x%02x", (int)getpid(), b[0],
-			 b[1], b[2], b[3]);
-		page->file = make_file(page->path);
-		if (page->file != -EAGAIN)
-			break;
-	}
+	if (folder < 0)
+		return folder;
+	sweep(folder);
+	page->file = name_file(page, folder, id);
+	close(folder);
 	if (page->file < 0)
 		return page->file;
 	page->status = map(page->file);
@@ -234,7 +268,7 @@ void o2g_page_remove(struct o2g *o2g)
 	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
 
 	if (page)
-		unlink(page->path);
+		remove_name(page);
 }
 
 static u64 moved(struct o2g *o2g)

@@ -47,3 +47,12 @@ suite_o2g-flood = $(B)/test/o2g/flood
 suite_o2g-flood_needs = $(B)/test/o2g/flood
 suite_o2g-flood-slab = env SKEP_O2G_ENGINE=user-slab $(B)/test/o2g/flood
 suite_o2g-flood-slab_needs = $(B)/test/o2g/flood
+
+# The rest of the library comes from its archive, page.o does not.
+$(B)/test/o2g/page: $(B)/obj/san/tests/o2g/page.o $(B)/lib/libo2g.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -pthread -o $@ $^
+CHECK_SUITES += o2g-page
+suite_o2g-page = $(B)/test/o2g/page
+suite_o2g-page_needs = $(B)/test/o2g/page

@@ -4,8 +4,9 @@
 //
 //	run programs          tests/mpi/program.c on four MPIs, 2 and 3 ranks
 //	run mpi4py MODULE...  mpi4py's tests over O2G and over the MPI's own TCP,
-//	                      one after the other; what passes on TCP must pass on
-//	                      O2G. No module: all but dynamic processes.
+//	                      one after the other; none may be worse on O2G, and
+//	                      several ranks must send messages over it. No module:
+//	                      all but dynamic processes.
 //
 // Every job has a deadline; one that misses it is a failure with the name of
 // what was running.

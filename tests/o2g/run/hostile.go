@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -68,10 +69,11 @@ func storm(list []endpoint, secret string) error {
 	if err != nil || len(key) != 32 {
 		return fmt.Errorf("the secret is %q", secret)
 	}
-	kinds := []func(net.Conn, endpoint, []byte) error{garbage, silence, falseProof}
+	kinds := []func(net.Conn, endpoint, []byte, *atomic.Int32) error{garbage, silence, falseProof}
 	errs := make(chan error, 1000)
+	challenges := make([]atomic.Int32, len(list))
 	var all sync.WaitGroup
-	for _, e := range list {
+	for n, e := range list {
 		for i := range 120 {
 			all.Go(func() {
 				conn, err := net.DialTimeout("tcp", e.Address, soon)
@@ -81,7 +83,7 @@ func storm(list []endpoint, secret string) error {
 				}
 				defer conn.Close()
 				conn.SetDeadline(time.Now().Add(soon))
-				errs <- kinds[i%len(kinds)](conn, e, key)
+				errs <- kinds[i%len(kinds)](conn, e, key, &challenges[n])
 			})
 		}
 	}
@@ -90,10 +92,15 @@ func storm(list []endpoint, secret string) error {
 	for e := range errs {
 		err = errors.Join(err, e)
 	}
+	for n := range challenges {
+		if challenges[n].Load() == 0 {
+			err = errors.Join(err, fmt.Errorf("%s let nobody come as far as a false proof", list[n].Address))
+		}
+	}
 	return err
 }
 
-func garbage(conn net.Conn, _ endpoint, _ []byte) error {
+func garbage(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	b := make([]byte, 1<<16)
 	for i := range b {
 		b[i] = byte(rand.Int())
@@ -103,11 +110,13 @@ func garbage(conn net.Conn, _ endpoint, _ []byte) error {
 }
 
 // silence is hung up on after a while, or earlier for others to have a turn.
-func silence(conn net.Conn, _ endpoint, _ []byte) error { return hungUp(conn, "silence", 0) }
+func silence(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
+	return hungUp(conn, "silence", 0)
+}
 
 // falseProof knows all that an eavesdropper does: the name of the job and of
 // the endpoint. It sends a message at once, in case somebody lets it in.
-func falseProof(conn net.Conn, e endpoint, secret []byte) error {
+func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int32) error {
 	id, err := hex.DecodeString(e.ID)
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("endpoint %q", e.ID)
@@ -125,6 +134,7 @@ func falseProof(conn net.Conn, e endpoint, secret []byte) error {
 	if _, err := io.ReadFull(conn, make([]byte, 80)); err != nil {
 		return nil // crowded out
 	}
+	challenges.Add(1)
 	proof := make([]byte, 40)
 	binary.LittleEndian.PutUint32(proof, 1<<20)
 	message := make([]byte, 48)
@@ -180,42 +190,61 @@ func (b *bench) unmoved(before []endpoint, pids []int) error {
 // Many, since each is the kernel's own for a minute after it.
 const firstPort, lastPort = 17000, 17999
 
-// kills starts n jobs and kills a random rank of each amid its traffic.
+// kills starts n jobs and kills a random rank of each amid its traffic. A
+// launcher that hears of it before the other ranks ends them unheard, so some
+// launchers are held up meanwhile.
 func (b *bench) kills(n int) {
-	said := 0
+	said, free := 0, 0
 	for i := range n {
-		m := b.mpich()
+		m, held := b.mpich(), i%3 == 1
 		if i%3 == 2 {
 			m = b.openmpi()
 		}
-		heard, err := b.killOne(m)
-		if heard {
-			said++
-		}
+		v := victims{file: filepath.Join(b.tmp, fmt.Sprintf("said-%d", i)), held: held}
+		err := b.killOne(m, &v)
 		if err == nil {
 			err = b.left()
 		}
 		b.Ok(fmt.Sprintf("%s: random kill %d", m.name, i+1), err)
+		if held {
+			b.Ok(fmt.Sprintf("%s: random kill %d: both survivors name the cause", m.name, i+1), v.heard(2, "reset by peer"))
+			continue
+		}
+		free++
+		// Open MPI has its launcher say it.
+		if v.heard(1, "reset by peer") == nil || strings.Contains(v.output, "MPI_ERR") {
+			said++
+		}
 	}
-	b.Note("in %d of %d jobs a survivor said why before its launcher ended it", said, n)
+	b.Note("in %d of %d other jobs a survivor said why before its launcher ended it", said, free)
 }
 
-// killOne also tells whether a survivor got to say that it lost its peer.
-func (b *bench) killOne(m mpi) (heard bool, err error) {
-	j := b.mpirun(m, fmt.Sprintf("--no-shm -n 3 --ports %d-%d", firstPort, lastPort), "traffic")
+// victims are the ranks of a job one of which is killed, and what they said.
+type victims struct {
+	file   string // and a rank's process: its standard error
+	held   bool   // their launcher, until the survivors have ended
+	pids   []int
+	output string // of the job
+}
+
+func (b *bench) killOne(m mpi, v *victims) error {
+	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "--no-shm", "-n", "3", "--ports", fmt.Sprintf("%d-%d", firstPort, lastPort),
+		"--", "/bin/sh", "-c", `exec "$0" traffic 2>"$1.$$"`, m.app, v.file}
+	j := b.start(environment(), "", args...)
 	defer j.kill()
-	pids, err := j.ranks(3)
+	var err error
+	v.pids, err = j.ranks(3)
 	if err == nil {
 		err = j.says("rank 0 is talking", "rank 1 is talking", "rank 2 is talking")
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond) // anywhere in it
-	if err := syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL); err != nil {
-		return false, err
+	if err := v.kill(); err != nil {
+		return err
 	}
 	status, err := j.end(soon)
+	v.output = j.String()
 	if err == nil && status == 0 {
 		err = errors.New("the job ended well:\n" + j.tail())
 	}
@@ -223,10 +252,69 @@ func (b *bench) killOne(m mpi) (heard bool, err error) {
 		err = j.said("of 3 ranks reported")
 	}
 	if err == nil {
-		err = b.gone(pids)
+		err = b.gone(v.pids)
 	}
-	text := j.String()
-	return strings.Contains(text, "reset by peer") || strings.Contains(text, "MPI_ERR"), err
+	return err
+}
+
+// kill ends one of them.
+func (v *victims) kill() error {
+	if v.held {
+		thaw, err := freeze(parent(v.pids[0]))
+		if err != nil {
+			return err
+		}
+		defer thaw()
+	}
+	time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond) // anywhere in it
+	if err := syscall.Kill(v.pids[rand.IntN(len(v.pids))], syscall.SIGKILL); err != nil || !v.held {
+		return err
+	}
+	return watch.Poll(soon, func() error {
+		for _, pid := range v.pids {
+			if alive(pid) {
+				return fmt.Errorf("process %d outlives a killed peer", pid)
+			}
+		}
+		return nil
+	})
+}
+
+// freeze stops a process and waits until it stands.
+func freeze(pid int) (thaw func(), err error) {
+	if pid <= 1 {
+		return nil, errors.New("a rank has no launcher")
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it is gone: nothing to thaw
+	err = watch.Poll(soon, func() error {
+		if s := stat(pid); len(s) == 0 || s[0] != "T" {
+			return fmt.Errorf("process %d does not stop: %v", pid, s)
+		}
+		return nil
+	})
+	if err != nil {
+		thaw()
+	}
+	return thaw, err
+}
+
+// heard wants so many of them to have said it.
+func (v *victims) heard(least int, what string) error {
+	n, all := 0, ""
+	for _, pid := range v.pids {
+		text, _ := os.ReadFile(fmt.Sprintf("%s.%d", v.file, pid))
+		if strings.Contains(string(text), what) {
+			n++
+		}
+		all += string(text)
+	}
+	if n < least {
+		return fmt.Errorf("%d of %d said %q:\n%s", n, least, what, all)
+	}
+	return nil
 }
 
 // left looks for sockets and, in a /dev/shm of our own, for files. MPICH leaves

@@ -144,6 +144,12 @@ func (b *bench) ways(w *wire.Wire) {
 	j = b.mpirun(b.openmpi(), fmt.Sprintf("--launcher %s --hostfile %s -n 2", w.Shell, file), "talk")
 	b.Ok("a host file of Open MPI's kind", errors.Join(err, heard(j, 10)))
 
+	// Where the others find this computer, a loopback name does not say.
+	for _, m := range []mpi{m, b.openmpi()} {
+		j = b.mpirun(m, fmt.Sprintf("--launcher %s --hosts localhost,%s --iface %s0/24 -n 2", w.Shell, w.Host(1), w.Net), "talk")
+		b.Ok(m.name+": this computer first, by a loopback name", heard(j, 10))
+	}
+
 	both := fmt.Sprintf("--launcher %s --hosts %s,%s -n 2 ", w.Shell, w.Host(1), w.Host(2))
 	j = b.mpirun(m, both+"--iface "+w.Net+"0/24 --ports 7700-7707", "traffic")
 	b.Ok("an interface by its network, and ports", b.listening(j, w.Net, 7700, 7707))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +44,7 @@ type job struct {
 func environment(more ...string) []string {
 	var list []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") {
+		if !strings.HasPrefix(e, "SLURM_") && !strings.HasPrefix(e, "VIRTUAL_ENV=") && !strings.HasPrefix(e, "SKEP_") && !strings.HasPrefix(e, "FI_O2G_") {
 			list = append(list, e)
 		}
 	}
@@ -164,15 +165,27 @@ func (j *job) messages() int {
 	return 0
 }
 
+// stat gives the fields of /proc/PID/stat behind the name: its state, its
+// parent, ...; none for a process that is not there.
+func stat(pid int) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+}
+
 // alive says whether a process is there and no zombie.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
+	s := stat(pid)
+	return len(s) > 0 && s[0] != "Z" && s[0] != "X"
+}
+
+// parent is 0 for a process that is not there.
+func parent(pid int) int {
+	s := stat(pid)
+	if len(s) < 2 {
+		return 0
 	}
-	text := string(stat)
-	rest := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	return len(rest) > 0 && rest[0] != "Z" && rest[0] != "X"
+	n, _ := strconv.Atoi(s[1])
+	return n
 }
 
 // gone waits until none of the processes is there, and looks that skep o2g

@@ -16,12 +16,19 @@ import (
 )
 
 func (b *bench) journey() {
+	b.Ok("libfabric's fi_info names the provider", b.provider())
 	b.wrong()
 	for _, m := range []mpi{b.mpich(), b.openmpi()} {
 		b.goesWell(m)
 		b.goesBadly(m)
 		b.status(m)
 	}
+}
+
+// provider: libfabric finds it where it is told to look, and can ask it.
+func (b *bench) provider() error {
+	env := environment("FI_PROVIDER_PATH=" + filepath.Join(b.build, "lib"))
+	return b.start(env, "", "fi_info", "-p", "o2g").ends(soon, 0, "provider: o2g", "type: FI_EP_RDM")
 }
 
 // wrong is what a user gets wrong before anything starts.
