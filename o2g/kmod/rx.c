@@ -191,10 +191,17 @@ static u64 take(struct reader *reader, struct sk_buff *skb, u32 offset,
 		o2g_link_end(link, (int)n);
 	if (!link->over && o2g_rx_done(link->conn, (u64)n))
 		o2g_link_end(link, -EPROTO);
-	if (link->over)
+	if (link->over) {
 		reader->stop = OVER;
-	else
+	} else {
 		count(reader, &piece, (u64)n);
+		/* A message that began with the last of it may find no memory.
+		 */
+		if (o2g_rx_blocked(link->conn)) {
+			reader->stop = BLOCKED;
+			block(link);
+		}
+	}
 	return n > 0 ? (u64)n : 0;
 }
 

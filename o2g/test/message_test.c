@@ -501,6 +501,54 @@ static void named_after_its_end(void)
 	TAP(o2g_close(late, 1000) == 0);
 }
 
+/* With two connections: an engine with one may read it as it is driven. */
+static struct o2g *open_short(struct o2g *from, struct o2g *other)
+{
+	struct o2g_options options = bed_options();
+	static uint8_t first[3];
+	struct o2g *to;
+
+	options.unexpected = 1 << 20;
+	if (o2g_open(&to, &options))
+		bed_die("o2g_open");
+	bed_recv(to, bed_peer(to, from), 1, &first[0], 1);
+	bed_recv(to, bed_peer(to, other), 1, &first[1], 1);
+	bed_send(from, bed_peer(from, to), 1, &first[2], 1);
+	bed_send(other, bed_peer(other, to), 1, &first[2], 1);
+	bed_event(to);
+	bed_event(to);
+	bed_event(from);
+	return to;
+}
+
+/* A message without a body that comes when there is no memory, the last of its
+ * sender. The memory is full of messages to itself. */
+static void begins_late(void)
+{
+	struct o2g *from = bed_open(), *other = bed_open();
+	struct o2g *to = open_short(from, other);
+	const uint32_t self = bed_peer(to, to), at_from = bed_peer(to, from);
+	static uint8_t body[10000], in[10000], end;
+	struct o2g_event event;
+	int events = 0;
+
+	for (int i = 0; i < 140; i++)
+		bed_send(to, self, 2, body, i < 100 ? sizeof(body) : 1);
+	bed_send(from, bed_peer(from, to), 3, &end, 0);
+	TAP(ends(from, &end, 0));
+	for (int i = 0; i < 1000; i++)
+		events += o2g_poll(to, &event, 1);
+	for (int i = 0; i < 140; i++)
+		bed_recv(to, self, 2, in, sizeof(in));
+	for (; events < 2 * 140; events++)
+		bed_event(to);
+	bed_recv(to, at_from, 3, &end, 0);
+	tap_ok(ends(to, &end, 0), "a message begins when memory is free again");
+	o2g_close(from, 0);
+	o2g_close(other, 0);
+	o2g_close(to, 0);
+}
+
 /* A second thread wakes one that waits; a wait sleeps. */
 static void *waker(void *arg)
 {
@@ -716,6 +764,7 @@ int main(void)
 	many_to_one();
 	named_late();
 	named_after_its_end();
+	begins_late();
 	waits();
 	bursts();
 #ifndef __SANITIZE_THREAD__ /* which makes each poll a late one */

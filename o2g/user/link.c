@@ -200,7 +200,8 @@ static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 		from += n;
 		length -= n;
 	}
-	return 0;
+	/* A message that began with the last of it may find no memory. */
+	return o2g_rx_blocked(link->conn) ? keep(e, link, 0, 0) : 0;
 }
 
 /* One call: bytes that came, 0 at the end of the stream, or -errno. `drained`
