@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Several threads on one endpoint and one queue, and a fork() amid of it. */
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -50,15 +49,18 @@ static void *work(void *arg)
 }
 
 static atomic_bool enough;
+static atomic_int reads;
 
 /* Naps most of the time, with locks that a child would wait for. */
 static void *read_on(void *arg)
 {
 	struct fi_cq_tagged_entry e;
 
-	while (!atomic_load(&enough))
+	while (!atomic_load(&enough)) {
 		if (fi_cq_read(pair.a.cq, &e, 1) != -FI_EAGAIN)
 			atomic_fetch_add(&bad, 1);
+		atomic_fetch_add(&reads, 1);
+	}
 	return arg;
 }
 
@@ -95,11 +97,12 @@ static void forked(void)
 	pair_open(&pair, NULL);
 	bad = 0;
 	pthread_create(&thread, NULL, read_on, NULL);
+	while (atomic_load(&reads) < 250) /* then it naps */
+		sched_yield();
 	for (int i = 0; i < 5; i++) {
 		pid_t pid;
 		int status = -1;
 
-		poll(NULL, 0, 10); /* let it come to rest */
 		pid = fork();
 		if (!pid)
 			_exit(inherit());
