@@ -391,7 +391,9 @@ static void proven(struct o2g *o2g, struct o2g_try *try)
 	/* A registered socket is its own peer's dial: nothing to cross. */
 	verdict = try->peer ? O2G_WELCOME : judge(o2g, peer);
 	o2g_opening_decide(&try->opening, verdict);
-	if (say(try) || verdict != O2G_WELCOME)
+	if (say(try))
+		fail(o2g, try, -ECONNRESET); /* nobody else dials for it */
+	else if (verdict != O2G_WELCOME)
 		o2g_try_drop(o2g, try);
 	else
 		attach(o2g, try, peer);

@@ -645,6 +645,38 @@ static void registered(void)
 	TAP(o2g_close(two, 5000) == 0);
 }
 
+/* The other end of a registered socket is gone when it is to be welcomed: what
+ * is for that peer fails. Our side of the stream, shut, stands for that. */
+static void registered_gone(void)
+{
+	struct o2g_identity self = identity(0, 13);
+	struct o2g_opening o = hello(&self);
+	uint8_t its[O2G_NAME_SIZE];
+	struct o2g_event event;
+	int pair[2], shut;
+	uint32_t peer;
+
+	memcpy(its, name, sizeof(its));
+	memcpy(its + 24, &self.id, sizeof(self.id));
+	TAP(o2g_peer(victim, its, &peer) == 0 && tcp_pair(pair));
+	shut = dup(pair[1]);
+	TAP(o2g_register_socket(victim, pair[1], peer, 0) == 0);
+	bed_send(victim, peer, 1, its, 1);
+	TAP(say(pair[0], o.out, o.out_length));
+	TAP(hear(pair[0], &o.challenge, sizeof(o.challenge)) ==
+	    sizeof(o.challenge));
+	TAP(o2g_opening_took(&o, sizeof(o.challenge)) == O2G_OPENING_MORE);
+	TAP(shutdown(shut, SHUT_WR) == 0);
+	TAP(say(pair[0], o.out, o.out_length));
+	do /* sends to earlier strangers may end here, too */
+		event = bed_event(victim);
+	while (event.cookie != its);
+	tap_ok(event.status == -ECONNRESET,
+	       "one that is gone when it is welcomed is lost");
+	close(pair[0]);
+	close(shut);
+}
+
 int main(void)
 {
 	setenv("SKEP_O2G_LOG", "0", 1);
@@ -665,6 +697,7 @@ int main(void)
 	stopped();
 	verdicts();
 	registered();
+	registered_gone();
 	simultaneous();
 	TAP(bed_event(victim).status < 0); /* whom verdicts() left waiting */
 	TAP(o2g_close(victim, 1000) == 0);
