@@ -104,6 +104,12 @@ const (
 	logName    = "log"  // what the holder itself complained of
 )
 
+// Names beside the machines' folders. No machine's begins with a dot.
+const (
+	rootLock = ".lock"
+	bootLock = ".boot" // of the machine that boots
+)
+
 func root(build string) string { return filepath.Join(build, "lab", ".hold") }
 
 // records is where the machine itself keeps its console and what it leaves.

@@ -219,6 +219,16 @@ func TestNamesAreTakenOnce(t *testing.T) {
 			t.Errorf("a machine named %q started", bad)
 		}
 	}
+	// No file of the lab's own has a name that a machine may have.
+	for _, name := range []string{lockName, "boot", socketName, infoName} {
+		other := must(t, build, name)
+		if _, _, err := List(build); err != nil {
+			t.Errorf("beside a machine named %q: %v", name, err)
+		}
+		if err := other.Down(t.Context()); err != nil {
+			t.Errorf("a machine named %q: %v", name, err)
+		}
+	}
 	must(t, build, "two")
 	running, dead, err := List(build)
 	if err != nil || len(dead) != 0 || Names(running) != "one, two" {

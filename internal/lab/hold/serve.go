@@ -136,7 +136,7 @@ func (h *holder) tied(in io.Reader) {
 
 // boot lets one machine boot at a time: two take more than twice as long.
 func (h *holder) boot(ctx context.Context, boot Boot) error {
-	lock, err := wait(ctx, filepath.Join(root(h.order.Build), "boot"), func() { h.progress(Waiting) })
+	lock, err := wait(ctx, filepath.Join(root(h.order.Build), bootLock), func() { h.progress(Waiting) })
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func firstLine(now time.Time) {
 		if err != nil {
 			return
 		}
-		table := filepath.Join(build, "lab", "first-tap.tsv")
+		table := filepath.Join(build, "lab", ".first-tap.tsv")
 		text, err := noteFirst(table, began, now)
 		if err == nil && text != "" {
 			// make prints it: the runner keeps a good suite's words.

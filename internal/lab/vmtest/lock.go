@@ -18,7 +18,7 @@ import (
 	"skep/internal/lab"
 )
 
-// holding is this process's part of the lock on build/lab/lock: one test of it
+// holding is this process's part of the lock on build/lab/.lock: one test of it
 // has machines at a time, and each machine of that test counts.
 var holding struct {
 	sync.Mutex
@@ -85,7 +85,7 @@ func tryLock(owner string) (holder string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(build, "lab", "lock")
+	path := filepath.Join(build, "lab", ".lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
