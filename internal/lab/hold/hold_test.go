@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -328,6 +329,90 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
 	wantGone(t, err, "holder was killed")
 	must(t, build, "one") // the name is free again
+}
+
+// A disk that fills tears no file: what was written before is still told.
+func TestInfoIsReplacedWhole(t *testing.T) {
+	build := deep(t)
+	dir := folder(build, "one")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	info := Info{Name: "one", State: Dead, Cause: "a panic", Dir: records(build, "one")}
+	if err := writeInfo(dir, info); err != nil {
+		t.Fatal(err)
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 16, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	err := writeInfo(dir, Info{Name: "one", State: Ending, Cause: strings.Repeat("x", 100)})
+	if back := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); back != nil {
+		t.Fatal(back)
+	}
+	if err == nil {
+		t.Error("more was written than fits")
+	}
+	if got, err := readInfo(dir); err != nil || *got != info {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left beside it: %v", list)
+	}
+}
+
+func TestInfoThatCannotBeRead(t *testing.T) {
+	build := deep(t)
+	m := must(t, build, "one")
+	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
+	eventually(t, "the lock is free", func() bool { return !alive(folder(build, "one")) })
+	if err := os.WriteFile(filepath.Join(folder(build, "one"), infoName), []byte(`{"name":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
+	wantGone(t, err, "one died", "can't be read", m.Console())
+	if _, dead, err := List(build); err != nil || len(dead) != 1 || !strings.Contains(dead[0].Cause, "can't be read") {
+		t.Errorf("%+v, %v", dead, err)
+	}
+}
+
+// Whoever lists machines while one ends in order hears of no death.
+func TestListBesideAnEnd(t *testing.T) {
+	build := deep(t)
+	stop, deaths := make(chan struct{}), make(chan string)
+	for range 2 {
+		go func() {
+			said := ""
+			defer func() { deaths <- said }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, dead, err := List(build)
+				if len(dead) > 0 || err != nil {
+					said = fmt.Sprintf("%+v, %v", dead, err)
+				}
+			}
+		}()
+	}
+	for range 10 {
+		if err := must(t, build, "one").Down(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	for range 2 {
+		if said := <-deaths; said != "" {
+			t.Error(said)
+		}
+	}
 }
 
 func TestSilentHolderIsEnded(t *testing.T) {

@@ -78,7 +78,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 	go h.accept()
 	if err := h.boot(ctx, boot); err != nil {
 		h.listener.Close()
-		os.RemoveAll(h.dir)
+		h.vanish()
 		if ctx.Err() != nil || size(h.info.Console()) == 0 {
 			tidy(h.info.Dir) // it was stopped, or nothing there explains anything
 		}
@@ -119,7 +119,7 @@ func (h *holder) open() error {
 		h.listener, err = listen(h.dir)
 	}
 	if err != nil {
-		os.RemoveAll(h.dir)
+		h.vanish()
 		lock.Close()
 	}
 	return err
@@ -221,9 +221,14 @@ func (h *holder) keep(ctx context.Context) error {
 	h.listener.Close()
 	if err == nil {
 		tidy(h.now().Dir)
-		return os.RemoveAll(h.dir)
+		return h.vanish()
 	}
 	return nil
+}
+
+// vanish removes the folder as a whole for those who look for machines.
+func (h *holder) vanish() error {
+	return locked(h.order.Build, func() error { return os.RemoveAll(h.dir) })
 }
 
 // powerOff is bounded, whatever the guest does.
