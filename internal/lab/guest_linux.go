@@ -384,16 +384,35 @@ func (g *Guest) PowerOff(ctx context.Context) error {
 // its memory, and with it all that programs wrote, is gone.
 func (g *Guest) Reboot(ctx context.Context) error {
 	v, err := g.leave(ctx, restarting, wire.Reboot)
-	if err != nil {
+	if v == nil {
 		return err
 	}
-	if err := g.waitGone(ctx, v); err != nil {
+	if err != nil {
+		g.fail(err)
+	}
+	if err := g.betweenBoots(ctx, v); err != nil {
 		return err
 	}
 	return g.boot(ctx)
 }
 
-// leave tells the guest to end, as the ending that is now expected.
+// betweenBoots waits for QEMU's end. A guest that may not boot again has ended
+// for good, also where QEMU's own end was in order.
+func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
+	err := g.waitGone(ctx, v)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-g.done:
+	default: // ended left it to the next boot
+		g.finish(err)
+	}
+	return err
+}
+
+// leave tells the guest to end, as the ending that is now expected: from then
+// on there is a vm, with an error too.
 func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
 	// One that hangs may not even take the request.
 	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
@@ -407,7 +426,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 	v := g.vm
 	g.mu.Unlock()
 	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
-		return nil, g.why(err)
+		return v, g.why(err)
 	}
 	return v, nil
 }
@@ -422,6 +441,11 @@ func (g *Guest) waitGone(ctx context.Context, v *vm) error {
 	select {
 	case <-v.gone:
 	case <-timed.Done():
+		select {
+		case <-v.gone: // just so
+			return g.Err()
+		default:
+		}
 		g.fail(context.Cause(timed))
 		<-v.gone
 	}

@@ -3,12 +3,19 @@
 package lab
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/yamux"
+
+	"skep/internal/lab/wire"
 )
 
 func TestClaim(t *testing.T) {
@@ -86,6 +93,44 @@ func TestGuest_cause(t *testing.T) {
 		g, v := deadGuest(t, c.script, c.console, c.said)
 		if got := g.findCause(v); got.Error() != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A guest that may not boot again once its QEMU has ended in order has ended:
+// whoever kills it then would wait for ever.
+func TestGuest_endBetweenBoots(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		g, v := deadGuest(t, "true", "reboot: Restarting system\n", "")
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		var err error
+		if v.session, err = yamux.Client(ours, wire.Yamux(io.Discard)); err != nil {
+			t.Fatal(err)
+		}
+		v.gone = make(chan struct{})
+		g.vm, g.end = v, restarting
+		g.ended(v)
+		want := error(nil)
+		if late {
+			want = errors.New("it took too long")
+			g.fail(want)
+		}
+		// Its time being over too is no cause: it was in time.
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.betweenBoots(over, v); err != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+		select {
+		case <-g.done:
+			if !late {
+				t.Error("a guest that may boot again is done")
+			}
+		default:
+			if late {
+				t.Error("a guest that may not boot again is not done")
+			}
 		}
 	}
 }
