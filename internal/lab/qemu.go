@@ -96,7 +96,7 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	args = append(args, m.numaArguments()...)
 	for i := range m.Disks {
 		args = append(args,
-			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,file=%s", i, inherited(diskFD+i)),
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,werror=report,file=%s", i, inherited(diskFD+i)),
 			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d", i))
 	}
 	if m.Wire != nil {

@@ -98,6 +98,12 @@ func TestArguments_disksAndWire(t *testing.T) {
 	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
 		t.Errorf("-drive %q", got)
 	}
+	for _, drive := range after(args, "-drive") {
+		// QEMU would stop the guest without a word where this disk is full.
+		if !strings.Contains(drive, ",werror=report,") {
+			t.Errorf("-drive %q", drive)
+		}
+	}
 	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=7"}) {
 		t.Errorf("-netdev %q", got)
 	}

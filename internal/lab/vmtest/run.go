@@ -236,20 +236,25 @@ func tailOf(text string) string {
 
 // lastLine is the last line of a log that is not blank.
 func lastLine(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		f.Seek(max(0, size-lineMax), io.SeekStart)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, lineMax))
+	data, err := endOf(path)
 	if err != nil {
 		return err.Error()
 	}
 	data = bytes.TrimSpace(data)
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
+}
+
+// endOf reads the end of a log.
+func endOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		f.Seek(max(0, size-lineMax), io.SeekStart)
+	}
+	return io.ReadAll(io.LimitReader(f, lineMax))
 }
 
 // clean makes a guest's text fit for this computer's terminal.

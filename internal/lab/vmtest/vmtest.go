@@ -11,6 +11,7 @@
 package vmtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ type VM struct {
 	deadline time.Time
 	expected []lab.Report
 	dead     bool // its end has been reported
+	ordered  bool // it has turned itself off
 }
 
 // Boot starts m for this test and waits until no other test has a machine. A
@@ -216,7 +218,9 @@ func (vm *VM) off() {
 	if err := vm.guest.PowerOff(ctx); err != nil {
 		vm.t.Errorf("power off: %v", err)
 		vm.guest.Kill()
+		return
 	}
+	vm.ordered = true
 }
 
 func later(a, b time.Time) time.Time {
@@ -226,8 +230,18 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// toTheEnd tells whether a console has the last line of a kernel that turned the
+// machine off. QEMU drops without a word what it cannot write.
+func toTheEnd(console string) bool {
+	end, err := endOf(console)
+	return err == nil && bytes.Contains(end, []byte("reboot: Power down"))
+}
+
 // judge compares the console with what was declared.
 func (vm *VM) judge() {
+	if console := vm.path("console.log"); vm.ordered && !toTheEnd(console) {
+		vm.t.Errorf("the console lacks the kernel's last line, so reports may be missing too: is the disk full? console: %s", console)
+	}
 	f, err := os.Open(vm.path("console.log"))
 	if err != nil {
 		vm.t.Error(err)

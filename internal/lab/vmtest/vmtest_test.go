@@ -118,6 +118,26 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
+func TestToTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "console.log")
+	for text, want := range map[string]bool{
+		"":                                 false,
+		"[    9.1] reboot: Power down\r\n": true,
+		"[    9.1] reboot: Restarting system\r\n":                                        false,
+		"[    9.1] reboot: Power down\r\n" + strings.Repeat("of the next boot\r\n", 999): false,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := toTheEnd(path); got != want {
+			t.Errorf("%.40q: %v", text, got)
+		}
+	}
+	if toTheEnd(path + ".absent") {
+		t.Error("a console that is not there is whole")
+	}
+}
+
 // A second test of this process waits for the first one's machines.
 func TestLock(t *testing.T) {
 	t.Setenv("SKEP_BUILD", t.TempDir())
