@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -300,7 +302,7 @@ func (g *Guest) watch(v *vm) {
 			broken = nil
 			go g.settle(v, v.broken())
 		case <-tick.C:
-			if err := g.tooMuch(); err != nil {
+			if err := g.tooMuch(v.process.cmd.Process.Pid); err != nil {
 				g.fail(err)
 			}
 		}
@@ -314,33 +316,63 @@ const (
 	outFilesMax = 10000
 )
 
-func (g *Guest) tooMuch() error {
+func (g *Guest) tooMuch(qemu int) error {
 	for _, name := range []string{consoleFile, resultsFile, emulator} {
 		path := filepath.Join(g.Dir(), name)
 		if info, err := os.Stat(path); err == nil && info.Size() > logMax {
 			return fmt.Errorf("the guest wrote more than %d MiB to %s", logMax>>20, path)
 		}
 	}
-	return outTooMuch(filepath.Join(g.Dir(), outDir), outMax, outFilesMax)
+	return outTooMuch(filepath.Join(g.Dir(), outDir), qemu, outMax, outFilesMax)
 }
 
 // outTooMuch counts blocks, not lengths: a file with a hole is as small here as
-// there. What vanishes while it looks does not count.
-func outTooMuch(dir string, bytesMax, filesMax int64) error {
-	var bytes, files int64
-	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
-			files++
-		}
+// there. What vanishes while it looks does not count, and what has no name any
+// more does, as long as QEMU has it open.
+func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
+	bytes, files := unnamed(dir, qemu)
+	tooMuch := func() error {
 		if bytes > bytesMax || files > filesMax {
 			return fmt.Errorf("the guest wrote more than %d MiB or %d files to /out", bytesMax>>20, filesMax)
 		}
 		return nil
+	}
+	if err := tooMuch(); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil
+		}
+		if err != nil { // a path that is too long, for one
+			return fmt.Errorf("what the guest wrote to /out can't be looked through: %w", err)
+		}
+		if info, err := d.Info(); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+		return tooMuch()
 	})
+}
+
+func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }
+
+// unnamed counts the files of a folder that a process has open and that have
+// been removed.
+func unnamed(dir string, process int) (bytes, files int64) {
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", process))
+	for _, fd := range open {
+		path, err := os.Readlink(fd)
+		deep := errors.Is(err, syscall.ENAMETOOLONG) // as only a guest's may be
+		if !deep && !(strings.HasPrefix(path, dir+"/") && strings.HasSuffix(path, " (deleted)")) {
+			continue
+		}
+		if info, err := os.Stat(fd); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+	}
+	return bytes, files
 }
 
 // ended judges the end of a QEMU.
