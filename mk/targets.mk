@@ -130,6 +130,7 @@ vm: ## the tests in virtual machines (T=lab for one)
 ifneq ($(and $(CHOSEN),$(filter vm vm-run,$(MAKECMDGOALS))),)
 SKEP_VM_BEGAN ?= $(shell date +%s%N)
 export SKEP_VM_BEGAN := $(SKEP_VM_BEGAN)
+export SKEP_VM_CHOSEN := $(CHOSEN)
 endif
 
 vm_chosen = $(or $(CHOSEN:%=vm-%),$(VM_SUITES))

@@ -140,6 +140,7 @@ func (vm *VM) context() (context.Context, context.CancelFunc) {
 // adopt has the guest end with the test.
 func (vm *VM) adopt() {
 	keep(vm.guest)
+	firstUp(time.Now())
 	vm.t.Cleanup(func() {
 		vm.off()
 		vm.judge()
