@@ -80,12 +80,18 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
 	if err := g.prepare(); err != nil {
+		if g.lock != nil {
+			os.RemoveAll(g.Dir())
+		}
 		g.release()
 		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
 	if err := g.boot(ctx); err != nil {
 		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
 			err = fmt.Errorf("%w; its console is %s", err, console)
+		} else if lock, failed := claim(g.Dir()); failed == nil { // and empty
+			os.Remove(g.Dir())
+			lock.Close()
 		}
 		return g, fmt.Errorf("machine %q: %w", m.Name, err)
 	}

@@ -42,12 +42,16 @@ type Option func(*VM)
 // is not given; Reboot begins anew.
 func Limit(d time.Duration) Option { return func(vm *VM) { vm.limit = d } }
 
+// Alone is what the first machine of a pair does before the second one boots.
+func Alone(f func(first *VM)) Option { return func(vm *VM) { vm.alone = f } }
+
 // A VM is a machine that belongs to a test. Its methods fail the test where
 // the machine does not do what it should.
 type VM struct {
 	t        *testing.T
 	guest    *lab.Guest
 	limit    time.Duration
+	alone    func(*VM)
 	deadline time.Time
 	expected []lab.Report
 	dead     bool // its end has been reported
@@ -65,13 +69,7 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 	if m.Name == "" {
 		m.Name = nameOf(t.Name())
 	}
-	ctx, cancel := vm.context()
-	defer cancel()
-	var err error
-	if vm.guest, err = lab.Start(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	vm.adopt()
+	vm.start(m)
 	return vm
 }
 
@@ -79,17 +77,32 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	t.Helper()
 	lock(t)
-	first, second := newVM(t, options), newVM(t, options)
-	ctx, cancel := second.context()
-	defer cancel()
-	pair, err := lab.NewPair(ctx, a, b)
-	if err != nil {
+	if err := lab.Join(&a, &b); err != nil {
 		t.Fatal(err)
 	}
-	first.guest, second.guest = pair[0], pair[1]
-	first.adopt()
-	second.adopt()
+	defer a.Wire.Close()
+	defer b.Wire.Close()
+	first := newVM(t, options)
+	first.start(a)
+	if first.alone != nil {
+		first.alone(first)
+	}
+	second := newVM(t, options)
+	second.start(b)
+	first.begin()
 	return first, second
+}
+
+// start boots the machine, which from then on ends with the test.
+func (vm *VM) start(m lab.Machine) {
+	vm.t.Helper()
+	ctx, cancel := vm.context()
+	defer cancel()
+	var err error
+	if vm.guest, err = lab.Start(ctx, m); err != nil {
+		vm.t.Fatal(err)
+	}
+	vm.adopt()
 }
 
 func newVM(t *testing.T, options []Option) *VM {
