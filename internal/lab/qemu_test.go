@@ -113,6 +113,23 @@ func TestArguments_disksAndWire(t *testing.T) {
 	}
 }
 
+func TestRootModules(t *testing.T) {
+	plain := (&Machine{}).rootModules()
+	for _, c := range []struct {
+		m    Machine
+		more []string
+	}{
+		{Machine{}, nil},
+		{Machine{Disks: []Disk{{MiB: 1}}, Wire: &Wire{end: 1}}, []string{"virtio_blk", "virtio_net"}},
+		{Machine{Nodes: 1}, []string{"bridge", "veth"}},
+		{Machine{Nodes: 1, Loss: 0.1}, []string{"bridge", "veth", "sch_netem"}},
+	} {
+		if got := c.m.rootModules(); !slices.Equal(got, append(slices.Clone(plain), c.more...)) {
+			t.Errorf("%+v: %q", c.m, got)
+		}
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	m := Machine{Append: "debug  x=1"}
 	line := m.commandLine(hardware{scale: 8})
