@@ -329,7 +329,7 @@ func FreeName(build, name string) string {
 		if n > 1 {
 			next = fmt.Sprintf("%s%d", name, n)
 		}
-		if !alive(folder(build, next)) && empty(filepath.Join(records(build, next), "out")) {
+		if !alive(folder(build, next)) && Empty(filepath.Join(records(build, next), "out")) {
 			return next
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderVariable) == "" {
 		os.Exit(m.Run())
 	}
+	signal.Ignore(syscall.SIGPIPE)
 	if err := Serve(context.Background(), os.Stdin, os.Stdout, bootFake); err != nil {
 		os.Exit(1)
 	}
@@ -463,6 +465,61 @@ func TestBootThatFails(t *testing.T) {
 	}
 	if exists(folder(build, "one")) || exists(records(build, "one")) {
 		t.Error("something is left of it")
+	}
+}
+
+// Nobody is told that the machine is up, so nobody would end it.
+func TestClientThatGoesAsTheMachineComesUp(t *testing.T) {
+	build := deep(t)
+	t.Setenv(holderVariable, "1")
+	cmd := exec.Command(os.Args[0])
+	tie, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tie.Close()
+	out, answers, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	cmd.Stdout = answers
+	err = cmd.Start()
+	answers.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Write(tie, order{build, lab.Machine{Name: "one", Memory: 16, Kernel: "6.1"}}); err != nil {
+		t.Error(err)
+	}
+	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	if err := cmd.Wait(); err == nil || !late.Stop() {
+		t.Errorf("the holder ended: %v", err)
+	}
+	if exists(folder(build, "one")) || exists(filepath.Join(records(build, "one"), "console.log")) {
+		t.Error("something is left of it")
+	}
+}
+
+// QEMU keeps owners and modes beside the files, and of the folder itself.
+func TestEmpty(t *testing.T) {
+	dir := t.TempDir()
+	if !Empty(dir) || !Empty(filepath.Join(dir, "absent")) {
+		t.Error("an empty folder is not")
+	}
+	for _, name := range []string{".virtfs_metadata", ".virtfs_metadata_root"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !Empty(dir) {
+		t.Error("a folder with QEMU's notes alone is not empty")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if Empty(dir) {
+		t.Error("a folder with a file is empty")
 	}
 }
 
