@@ -32,11 +32,11 @@ var holding struct {
 const Held = "SKEP_VM_LOCK_HELD"
 
 // Lock is for a test whose machines another program boots: it is the only one
-// of this computer with machines until it ends.
+// of this build folder with machines until it ends.
 func Lock(t *testing.T) { lock(t) }
 
-// lock waits until no other test of this computer has a machine, and holds the
-// lock until the end of the test. The kernel drops it with the process.
+// lock waits until no other test of this build folder has a machine, and holds
+// the lock until the end of the test. The kernel drops it with the process.
 func lock(t *testing.T) {
 	t.Helper()
 	if os.Getenv(Held) != "" {
@@ -90,6 +90,9 @@ func tryLock(owner string) (holder string, err error) {
 		return "", err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if os.IsPermission(err) {
+		return "", fmt.Errorf("the machines of this build folder are another user's: %w", err)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (vm *VM) exit(status int, err error, r *results) string {
 
 // hang describes a machine whose time is over.
 func (vm *VM) hang(r *results) string {
-	text := fmt.Sprintf("the machine's time of %v is over", vm.limit)
+	text := fmt.Sprintf("the machine's time of %v is over", vm.allowed)
 	if r != nil {
 		text = fmt.Sprintf("no result line for %.0f s; last line: %s", time.Since(r.seen).Seconds(), orNone(r.line))
 	}
@@ -261,7 +261,8 @@ func endOf(path string) ([]byte, error) {
 func clean(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+		// C1 controls are a terminal's too.
+		if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 {
 			return '?'
 		}
 		return c

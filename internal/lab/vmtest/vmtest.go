@@ -3,7 +3,7 @@
 //go:build linux
 
 // Package vmtest has Go tests boot machines of the lab: one machine (or pair)
-// at a time on this computer, its TAP as subtests, its console judged, its
+// at a time in a build folder, its TAP as subtests, its console judged, its
 // hangs named before `go test` would give up, and nothing left of it but the
 // logs of a failure.
 //
@@ -51,6 +51,7 @@ type VM struct {
 	t        *testing.T
 	guest    *lab.Guest
 	limit    time.Duration
+	allowed  time.Duration // of it, with the computer's load and go test's time
 	alone    func(*VM)
 	deadline time.Time
 	expected []lab.Report
@@ -122,6 +123,7 @@ func (vm *VM) begin() {
 	now := time.Now()
 	end, ok := vm.t.Deadline()
 	vm.deadline = until(now, vm.limit, lab.Scale(), end, ok)
+	vm.allowed = vm.deadline.Sub(now).Round(time.Second / 10)
 	if !vm.deadline.After(now) {
 		vm.t.Fatalf("no time is left for a machine: go test's deadline is less than %v away; give it a longer -timeout", margin)
 	}
@@ -147,7 +149,7 @@ func (vm *VM) Allow(d time.Duration) {
 // context ends with the machine's time.
 func (vm *VM) context() (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(context.Background(), vm.deadline,
-		fmt.Errorf("the machine's time of %v is over", vm.limit))
+		fmt.Errorf("the machine's time of %v is over", vm.allowed))
 }
 
 // adopt has the guest end with the test.
