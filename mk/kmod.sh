@@ -89,4 +89,6 @@ if [ -n "$(find -L "$mirror" -name '*.[chS]' -newer "$out/began" ! -name '*.mod.
 fi
 [ -e "$mirror/$folder/$name.ko" ] ||
 	die "$name: $folder/Kbuild made no $name.ko; want obj-m := $name.o"
-cp "$mirror/$folder/$name.ko" "$out/$name.ko"
+# Make takes a torn copy, newer than its sources, for the module.
+cp "$mirror/$folder/$name.ko" "$out/$name.ko.part"
+mv "$out/$name.ko.part" "$out/$name.ko"

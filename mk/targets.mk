@@ -130,10 +130,11 @@ vm: ## the tests in virtual machines (T=lab for one)
 ifneq ($(and $(CHOSEN),$(filter vm vm-run,$(MAKECMDGOALS))),)
 SKEP_VM_BEGAN ?= $(shell date +%s%N)
 export SKEP_VM_BEGAN := $(SKEP_VM_BEGAN)
+export SKEP_VM_CHOSEN := $(CHOSEN)
 endif
 
 vm_chosen = $(or $(CHOSEN:%=vm-%),$(VM_SUITES))
-FIRST_TAP := $(B)/lab/first-tap
+FIRST_TAP := $(B)/lab/.first-tap
 vm-build vm-run: $(call needed,$(RUNNER) $(call needs,$(vm_chosen)))
 vm-run:
 	$(if $(VM_SUITES),,@echo "make vm: no room defines a VM suite yet." >&2; exit 2)

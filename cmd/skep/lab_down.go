@@ -46,7 +46,7 @@ func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 			continue
 		}
 		text := m.Name + " has ended"
-		if left, _ := os.ReadDir(m.Out()); len(left) > 0 {
+		if !hold.Empty(m.Out()) {
 			text += "; what it left is in " + m.Out()
 		}
 		if _, bad := fmt.Println(text); bad != nil {
@@ -63,7 +63,14 @@ func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dea
 		if d.all || name == "" || name == i.Name {
 			fmt.Println(cli.Clean(i.Death()))
 			cleared = true
+			continue
 		}
+		fmt.Fprintln(os.Stderr, "skep:", cli.Clean(i.Death()))
+	}
+	others := len(running)
+	if !d.all {
+		running = labOffered(running, name)
+		others -= len(running)
 	}
 	if d.all || (name == "" && len(running) == 1) {
 		return running, nil
@@ -76,6 +83,8 @@ func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dea
 	switch {
 	case cleared && name != "", cleared && len(running) == 0:
 		return nil, nil
+	case name == "" && len(running) == 0 && others > 0:
+		return nil, f.Usagef("the machines that run are of one command each: name one, or give --all")
 	case name == "" && len(running) == 0:
 		return nil, cli.Errorf(cli.Failed, "no machine runs here")
 	case name == "":

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"strconv"
@@ -34,7 +35,10 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := dropInherited(); err != nil {
 		return err
 	}
-	if hold.Serve(ctx, os.Stdin, os.Stdout, hold.Lab) != nil {
+	switch err := hold.Serve(ctx, os.Stdin, os.Stdout, hold.Lab); {
+	case errors.Is(err, hold.ErrNoOrder):
+		return f.Usagef("skep starts this by itself: %v", err)
+	case err != nil:
 		return cli.Exit(cli.Failed) // whoever gave the order has been told
 	}
 	return nil

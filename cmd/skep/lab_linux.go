@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,16 +49,25 @@ func labBuild() (string, error) {
 }
 
 // chosen finds a machine by its name, or the only one without. None of them
-// and no name is no error. A dead one is told of once, as an error.
+// and no name is no error. A dead one is told of once, as an error if it is the
+// one that was meant.
 func chosen(build, name string) (*hold.Machine, error) {
-	running, dead, err := hold.List(build)
+	all, dead, err := hold.List(build)
 	if err != nil {
 		return nil, err
 	}
+	running := labOffered(all, name)
+	var meant error
 	for _, i := range dead {
-		if name == i.Name || (name == "" && len(running) == 0) {
-			return nil, cli.Errorf(cli.Unreachable, "%s", cli.Clean(i.Death()))
+		death := cli.Clean(i.Death())
+		if meant == nil && (name == i.Name || (name == "" && len(running) == 0)) {
+			meant = cli.Errorf(cli.Unreachable, "%s", death)
+			continue
 		}
+		fmt.Fprintln(os.Stderr, "skep:", death)
+	}
+	if meant != nil {
+		return nil, meant
 	}
 	for _, m := range running {
 		if name == m.Name || (name == "" && len(running) == 1) {
@@ -69,11 +79,28 @@ func chosen(build, name string) (*hold.Machine, error) {
 		return nil, nil
 	case name == "":
 		return nil, cli.Errorf(cli.Usage, "several machines run, name one of them: %s", hold.Names(running))
-	case len(running) == 0:
-		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs: 'skep lab up --detach --name %s' starts it", name, name)
+	case len(running) > 0:
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+	case (labs.Machine{Name: name, Build: build}).Check() != nil:
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, nor can one be: %s", name, labNames)
 	}
-	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs: 'skep lab up --detach --name %s' starts it", name, name)
 }
+
+// labNames says what the name of a machine may be.
+const labNames = "a name has letters, digits and ._- and begins with a letter or digit"
+
+// labOffered leaves out of machines, where none was named, those that end with
+// a command of somebody else's.
+func labOffered(all []*hold.Machine, name string) []*hold.Machine {
+	if name != "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m *hold.Machine) bool { return strings.HasPrefix(m.Name, labAlone) })
+}
+
+// labAlone begins the names of machines for one command alone.
+const labAlone = "run-"
 
 // start boots a machine that ends with this process. What goes on is shown on
 // a terminal, the fetching of a kernel also elsewhere, for it takes minutes.
@@ -223,7 +250,8 @@ func labEnd(status int, err error) error {
 	case err != nil:
 		return err
 	case status != 0:
-		return cli.Exit(status & 0xff)
+		// A shell sees no more of it, and must not see success.
+		return cli.Exit(max(1, status&0xff))
 	}
 	return nil
 }

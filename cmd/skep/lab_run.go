@@ -63,7 +63,7 @@ func (r *labRun) machine(ctx context.Context, f *cli.Flags, build string) (m *ho
 			return m, false, err
 		}
 	}
-	r.Name = fmt.Sprintf("run-%d", os.Getpid())
+	r.Name = fmt.Sprintf("%s%d", labAlone, os.Getpid())
 	if err := r.labMachine.check(f, build); err != nil {
 		return nil, false, err
 	}

@@ -6,7 +6,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,7 @@ import (
 func TestLabUsage(t *testing.T) {
 	t.Setenv("SKEP_BUILD", t.TempDir())
 	for _, line := range []string{
-		"lab", "lab frob", "lab list x", "lab list --nonsense", "lab down a b", "lab down --all a", "lab hold x", "lab shell a b",
+		"lab", "lab frob", "lab list x", "lab list --nonsense", "lab down a b", "lab down --all a", "lab hold x", "lab up --detach --name run-1", "lab shell a b",
 		"lab run", "lab run --memory 5 -- x", "lab run --memory 1M1 -- x", "lab run --loss 1 -- x", "lab run --loss 101% -- x",
 		"lab run --loss NaN% -- x", "lab run --cpus 0 -- x", "lab run --cpus=-1 -- x", "lab run --numa 0 -- x", "lab run --kernel 5.10 -- x",
 		"lab run --kernel 6.1-debug-debug -- x", "lab run --kernel 6.1.176 -- x", "lab run --kernel 6.1.176-1-debug -- x", "lab run --delay 20 -- x", "lab run --delay 20ms -- x", "lab run --swap 0 -- x",
@@ -94,13 +97,64 @@ func TestLabWithoutMachines(t *testing.T) {
 	}
 }
 
+// dead plants what is left of a machine whose holder was killed.
+func dead(t *testing.T, build, name string) {
+	t.Helper()
+	dir := filepath.Join(build, "lab", ".hold", name)
+	info, err := json.Marshal(hold.Info{Name: name, State: hold.Dead, Cause: "a panic of " + name, Dir: build})
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	for file, text := range map[string][]byte{"lock": nil, "info": info} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, file), text, 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever asks for one machine and so clears the others away tells of them.
+func TestLabTellsOfOtherDeaths(t *testing.T) {
+	build := t.TempDir()
+	t.Setenv("SKEP_BUILD", build)
+	old := os.Stderr
+	defer func() { os.Stderr = old }()
+	for _, line := range []string{"lab run --name b -- x", "lab down b"} {
+		dead(t, build, "a")
+		dead(t, build, "b")
+		file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stderr = file
+		_, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		os.Stderr = old
+		file.Close()
+		said, _ := os.ReadFile(file.Name())
+		if !strings.Contains(string(said), "a panic of a") || strings.Contains(string(said), "a panic of b") || strings.Contains(text, "a panic of a") {
+			t.Errorf("%s: %q beside %q", line, said, text)
+		}
+	}
+}
+
+func TestLabOffersNoMachineOfACommand(t *testing.T) {
+	list := []*hold.Machine{{Info: hold.Info{Name: "lab"}}, {Info: hold.Info{Name: "run-1"}}}
+	for name, want := range map[string]string{"": "lab", "run-1": "lab, run-1", "x": "lab, run-1"} {
+		if got := hold.Names(labOffered(list, name)); got != want {
+			t.Errorf("for %q: %s, want %s", name, got, want)
+		}
+	}
+}
+
 func TestLabEnds(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		err    error
 		code   int
 	}{
-		{0, nil, 0}, {7, nil, 7}, {137, nil, 137},
+		{0, nil, 0}, {7, nil, 7}, {137, nil, 137}, {256, nil, cli.Failed},
 		{0, &labs.RunError{Status: exitMissing, Reason: "x: not found in PATH (/bin)"}, exitMissing},
 		{0, &labs.RunError{Status: exitCannot, Reason: "start /etc/passwd in /: permission denied"}, exitCannot},
 		{0, &hold.Gone{Text: "the machine x died: Kernel panic"}, cli.Unreachable},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"skep/internal/cli"
 	"skep/internal/lab/hold"
@@ -38,8 +39,11 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	if u.Name == "" {
+	switch {
+	case u.Name == "":
 		u.Name = hold.FreeName(build, labName)
+	case strings.HasPrefix(u.Name, labAlone):
+		return f.Usagef("--name %s: machines of one command alone are called so, choose another name", u.Name)
 	}
 	if err := u.labMachine.check(f, build); err != nil {
 		return err
@@ -77,7 +81,7 @@ func labFinish(ctx context.Context, m *hold.Machine, end error) error {
 	}
 	if code, _ := cli.Code(end); code != cli.Unreachable && isTerminal(os.Stderr) {
 		fmt.Fprintf(os.Stderr, "skep: the machine %s has ended\n", m.Name)
-		if left, _ := os.ReadDir(m.Out()); len(left) > 0 {
+		if !hold.Empty(m.Out()) {
 			fmt.Fprintf(os.Stderr, "skep: what it left is in %s\n", m.Out())
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -78,12 +80,18 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
 	if err := g.prepare(); err != nil {
+		if g.lock != nil {
+			os.RemoveAll(g.Dir())
+		}
 		g.release()
 		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
 	if err := g.boot(ctx); err != nil {
 		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
 			err = fmt.Errorf("%w; its console is %s", err, console)
+		} else if lock, failed := claim(g.Dir()); failed == nil { // and empty
+			os.Remove(g.Dir())
+			lock.Close()
 		}
 		return g, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
@@ -300,7 +308,7 @@ func (g *Guest) watch(v *vm) {
 			broken = nil
 			go g.settle(v, v.broken())
 		case <-tick.C:
-			if err := g.tooMuch(); err != nil {
+			if err := g.tooMuch(v.process.cmd.Process.Pid); err != nil {
 				g.fail(err)
 			}
 		}
@@ -314,33 +322,63 @@ const (
 	outFilesMax = 10000
 )
 
-func (g *Guest) tooMuch() error {
+func (g *Guest) tooMuch(qemu int) error {
 	for _, name := range []string{consoleFile, resultsFile, emulator} {
 		path := filepath.Join(g.Dir(), name)
 		if info, err := os.Stat(path); err == nil && info.Size() > logMax {
 			return fmt.Errorf("the guest wrote more than %d MiB to %s", logMax>>20, path)
 		}
 	}
-	return outTooMuch(filepath.Join(g.Dir(), outDir), outMax, outFilesMax)
+	return outTooMuch(filepath.Join(g.Dir(), outDir), qemu, outMax, outFilesMax)
 }
 
 // outTooMuch counts blocks, not lengths: a file with a hole is as small here as
-// there. What vanishes while it looks does not count.
-func outTooMuch(dir string, bytesMax, filesMax int64) error {
-	var bytes, files int64
-	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
-			files++
-		}
+// there. What vanishes while it looks does not count, and what has no name any
+// more does, as long as QEMU has it open.
+func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
+	bytes, files := unnamed(dir, qemu)
+	tooMuch := func() error {
 		if bytes > bytesMax || files > filesMax {
 			return fmt.Errorf("the guest wrote more than %d MiB or %d files to /out", bytesMax>>20, filesMax)
 		}
 		return nil
+	}
+	if err := tooMuch(); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil
+		}
+		if err != nil { // a path that is too long, for one
+			return fmt.Errorf("what the guest wrote to /out can't be looked through: %w", err)
+		}
+		if info, err := d.Info(); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+		return tooMuch()
 	})
+}
+
+func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }
+
+// unnamed counts the files of a folder that a process has open and that have
+// been removed.
+func unnamed(dir string, process int) (bytes, files int64) {
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", process))
+	for _, fd := range open {
+		path, err := os.Readlink(fd)
+		deep := errors.Is(err, syscall.ENAMETOOLONG) // as only a guest's may be
+		if !deep && !(strings.HasPrefix(path, dir+"/") && strings.HasSuffix(path, " (deleted)")) {
+			continue
+		}
+		if info, err := os.Stat(fd); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+	}
+	return bytes, files
 }
 
 // ended judges the end of a QEMU.
@@ -384,16 +422,35 @@ func (g *Guest) PowerOff(ctx context.Context) error {
 // its memory, and with it all that programs wrote, is gone.
 func (g *Guest) Reboot(ctx context.Context) error {
 	v, err := g.leave(ctx, restarting, wire.Reboot)
-	if err != nil {
+	if v == nil {
 		return err
 	}
-	if err := g.waitGone(ctx, v); err != nil {
+	if err != nil {
+		g.fail(err)
+	}
+	if err := g.betweenBoots(ctx, v); err != nil {
 		return err
 	}
 	return g.boot(ctx)
 }
 
-// leave tells the guest to end, as the ending that is now expected.
+// betweenBoots waits for QEMU's end. A guest that may not boot again has ended
+// for good, also where QEMU's own end was in order.
+func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
+	err := g.waitGone(ctx, v)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-g.done:
+	default: // ended left it to the next boot
+		g.finish(err)
+	}
+	return err
+}
+
+// leave tells the guest to end, as the ending that is now expected: from then
+// on there is a vm, with an error too.
 func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
 	// One that hangs may not even take the request.
 	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
@@ -407,7 +464,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 	v := g.vm
 	g.mu.Unlock()
 	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
-		return nil, g.why(err)
+		return v, g.why(err)
 	}
 	return v, nil
 }
@@ -422,6 +479,11 @@ func (g *Guest) waitGone(ctx context.Context, v *vm) error {
 	select {
 	case <-v.gone:
 	case <-timed.Done():
+		select {
+		case <-v.gone: // just so
+			return g.Err()
+		default:
+		}
 		g.fail(context.Cause(timed))
 		<-v.gone
 	}

@@ -76,15 +76,15 @@ func Exchange(ctx context.Context, conn net.Conn, p Program, s Streams) (int, er
 	if err := r.Check(); err != nil {
 		return 0, &RunError{wire.StatusCannot, err.Error()}
 	}
-	if err := wire.Write(conn, r); err != nil {
+	c := &caller{conn: conn, s: s, window: make(chan struct{}, wire.Window), over: make(chan struct{})}
+	stop := context.AfterFunc(ctx, c.giveUp)
+	defer stop()
+	if err := c.ask(r); err != nil {
 		return 0, err
 	}
-	c := &caller{conn: conn, s: s, window: make(chan struct{}, wire.Window), over: make(chan struct{})}
 	defer close(c.over)
 	go c.input()
 	go c.events()
-	stop := context.AfterFunc(ctx, c.giveUp)
-	defer stop()
 	status, err := c.output()
 	if ctx.Err() != nil && !errors.Is(err, errUnanswered) {
 		return 0, context.Cause(ctx)
@@ -92,9 +92,29 @@ func Exchange(ctx context.Context, conn net.Conn, p Program, s Streams) (int, er
 	return status, err
 }
 
+// ask sends the request, which a guest may not even take.
+func (c *caller) ask(r wire.Request) error {
+	c.Lock()
+	defer c.Unlock()
+	err := wire.Write(c.conn, r)
+	if late(err) {
+		return errUnanswered
+	}
+	return err
+}
+
+// late tells an end of patience from other ends.
+func late(err error) bool {
+	var slow net.Error
+	return errors.As(err, &slow) && slow.Timeout()
+}
+
+// givenUp is how long a guest may take to end a run; tests have less patience.
+var givenUp = 20 * time.Second
+
 // giveUp has the guest end the whole run, and waits only so long for it.
 func (c *caller) giveUp() {
-	c.conn.SetReadDeadline(time.Now().Add(time.Duration(float64(20*time.Second) * Scale())))
+	c.conn.SetDeadline(time.Now().Add(time.Duration(float64(givenUp) * Scale())))
 	c.send(proto.ExecGone, nil)
 }
 
@@ -156,9 +176,8 @@ func (c *caller) output() (int, error) {
 	buf := make([]byte, proto.ExecFrameMax)
 	for {
 		t, p, err := proto.ReadExec(c.conn, buf)
-		var slow net.Error
 		switch {
-		case errors.As(err, &slow) && slow.Timeout():
+		case late(err):
 			return 0, errUnanswered
 		case err != nil:
 			return 0, fmt.Errorf("the stream to the guest: %w", err)
@@ -207,7 +226,7 @@ func pass(w io.Writer, p []byte) error {
 func clean(line string) string {
 	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
 	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if r < ' ' || r >= 0x7f && r < 0xa0 { // C1 controls are a terminal's too
 			return '?'
 		}
 		return r

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"skep/internal/lab/wire"
 	"skep/internal/proto"
@@ -188,6 +189,19 @@ func TestExchange_cancel(t *testing.T) {
 	}
 }
 
+// A guest that takes nothing at all is given up too.
+func TestExchange_deaf(t *testing.T) {
+	host, guest := net.Pipe()
+	defer guest.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer func(old time.Duration) { givenUp = old }(givenUp)
+	givenUp = 50 * time.Millisecond
+	if _, err := Exchange(ctx, host, echo, Streams{}); !errors.Is(err, errUnanswered) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestExchange_signalsAndSizes(t *testing.T) {
 	signals, sizes := make(chan syscall.Signal, 1), make(chan Size, 1)
 	signals <- syscall.SIGTERM
@@ -218,6 +232,7 @@ func TestClean(t *testing.T) {
 		{"  plain \n", "plain"},
 		{"\x1b]0;title\x07", "?]0;title?"},
 		{"\xff\xfe", "?"},
+		{"\u009b2J", "?2J"},
 		{strings.Repeat("x", 400), strings.Repeat("x", 300)},
 	} {
 		if got := clean(c[0]); got != c[1] {

@@ -16,7 +16,7 @@ import (
 )
 
 // rootModules names what the guest needs before it can see this computer's
-// files, and its devices.
+// files, and its devices; what its nodes need is found sooner here than there.
 func (m *Machine) rootModules() []string {
 	names := []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"}
 	if len(m.Disks) > 0 {
@@ -24,6 +24,12 @@ func (m *Machine) rootModules() []string {
 	}
 	if m.Wire != nil {
 		names = append(names, "virtio_net")
+	}
+	if m.Nodes > 0 {
+		names = append(names, "bridge", "veth")
+	}
+	if m.Delay > 0 || m.Loss > 0 {
+		names = append(names, "sch_netem")
 	}
 	return names
 }

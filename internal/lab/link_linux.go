@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -14,22 +15,29 @@ import (
 // names in its /etc/hosts.
 type Pair [2]*Guest
 
-// NewPair starts a, then b: two kernels that boot at the same time take each
-// other's ticks. If b does not come up, a is ended too.
-func NewPair(ctx context.Context, a, b Machine) (*Pair, error) {
-	var err error
-	if a.Wire, b.Wire, err = NewWire(); err != nil {
-		return nil, err
-	}
-	// A guest has its own copy of its end.
-	defer a.Wire.Close()
-	defer b.Wire.Close()
+// Join puts two machines on one wire and tells each the other's name. The ends
+// are to be closed once both have started: a guest has its own copy.
+func Join(a, b *Machine) (err error) {
 	defaults(&a.Name, "vm1")
 	defaults(&b.Name, "vm2")
 	if a.Name == b.Name {
-		return nil, fmt.Errorf("both machines of a pair are called %q", a.Name)
+		return fmt.Errorf("both machines of a pair are called %q", a.Name)
+	}
+	if a.Wire, b.Wire, err = NewWire(); err != nil {
+		return err
 	}
 	a.Wire.peer, b.Wire.peer = b.Name, a.Name
+	return nil
+}
+
+// NewPair starts a, then b: two kernels that boot at the same time take each
+// other's ticks. If b does not come up, a is ended too.
+func NewPair(ctx context.Context, a, b Machine) (*Pair, error) {
+	if err := Join(&a, &b); err != nil {
+		return nil, err
+	}
+	defer a.Wire.Close()
+	defer b.Wire.Close()
 	first, err := Start(ctx, a)
 	if err != nil {
 		return nil, err
@@ -37,7 +45,7 @@ func NewPair(ctx context.Context, a, b Machine) (*Pair, error) {
 	second, err := Start(ctx, b)
 	if err != nil {
 		first.Kill()
-		return nil, err
+		return nil, fmt.Errorf("%w; the other's console is %s", err, filepath.Join(first.Dir(), consoleFile))
 	}
 	return &Pair{first, second}, nil
 }

@@ -3,12 +3,19 @@
 package lab
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/yamux"
+
+	"skep/internal/lab/wire"
 )
 
 func TestClaim(t *testing.T) {
@@ -90,6 +97,44 @@ func TestGuest_cause(t *testing.T) {
 	}
 }
 
+// A guest that may not boot again once its QEMU has ended in order has ended:
+// whoever kills it then would wait for ever.
+func TestGuest_endBetweenBoots(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		g, v := deadGuest(t, "true", "reboot: Restarting system\n", "")
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		var err error
+		if v.session, err = yamux.Client(ours, wire.Yamux(io.Discard)); err != nil {
+			t.Fatal(err)
+		}
+		v.gone = make(chan struct{})
+		g.vm, g.end = v, restarting
+		g.ended(v)
+		want := error(nil)
+		if late {
+			want = errors.New("it took too long")
+			g.fail(want)
+		}
+		// Its time being over too is no cause: it was in time.
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.betweenBoots(over, v); err != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+		select {
+		case <-g.done:
+			if !late {
+				t.Error("a guest that may boot again is done")
+			}
+		default:
+			if late {
+				t.Error("a guest that may not boot again is not done")
+			}
+		}
+	}
+}
+
 // A restart appends to the console: an earlier boot's panic is not this one's.
 func TestGuest_earlierBoot(t *testing.T) {
 	earlier := "Kernel panic - not syncing: then\n"
@@ -102,13 +147,13 @@ func TestGuest_earlierBoot(t *testing.T) {
 
 func TestGuest_tooMuch(t *testing.T) {
 	g, _ := deadGuest(t, "true", "", "")
-	if err := g.tooMuch(); err != nil {
+	if err := g.tooMuch(os.Getpid()); err != nil {
 		t.Error(err)
 	}
 	if err := os.Truncate(filepath.Join(g.Dir(), consoleFile), logMax+1); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.tooMuch(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+	if err := g.tooMuch(os.Getpid()); err == nil || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("a console of more than 64 MiB: %v", err)
 	}
 }
@@ -122,17 +167,67 @@ func TestOutTooMuch(t *testing.T) {
 	if err := os.Truncate(hole, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	if err := outTooMuch(out, 1<<20, 2); err != nil {
+	if err := outTooMuch(out, os.Getpid(), 1<<20, 2); err != nil {
 		t.Errorf("a file that is one hole: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(out, "full"), make([]byte, 2<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := outTooMuch(out, 1<<20, 3); err == nil || !strings.Contains(err.Error(), "/out") {
+	if err := outTooMuch(out, os.Getpid(), 1<<20, 3); err == nil || !strings.Contains(err.Error(), "/out") {
 		t.Errorf("2 MiB of 1: %v", err)
 	}
-	if err := outTooMuch(out, 1<<30, 2); err == nil {
+	if err := outTooMuch(out, os.Getpid(), 1<<30, 2); err == nil {
 		t.Error("a folder and two files are two files")
+	}
+}
+
+// A file without a name fills this computer as well.
+func TestOutTooMuch_removed(t *testing.T) {
+	out := t.TempDir()
+	f, err := os.Create(filepath.Join(out, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := outTooMuch(out, os.Getpid(), 1<<20, 9); err == nil || !strings.Contains(err.Error(), "/out") {
+		t.Errorf("2 MiB of 1: %v", err)
+	}
+	if err := outTooMuch(out, os.Getpid(), 4<<20, 9); err != nil {
+		t.Errorf("2 MiB of 4: %v", err)
+	}
+	if err := outTooMuch(t.TempDir(), os.Getpid(), 1<<20, 9); err != nil {
+		t.Errorf("a file of another folder: %v", err)
+	}
+}
+
+// Nor may what lies too deep for a path be passed over.
+func TestOutTooMuch_deep(t *testing.T) {
+	out := t.TempDir()
+	root, err := os.OpenRoot(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("d", 250)
+	for range 20 {
+		if err := root.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := root.OpenRoot(name)
+		root.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		root = next
+	}
+	root.Close()
+	if err := outTooMuch(out, os.Getpid(), 1<<30, 99); err == nil || !strings.Contains(err.Error(), "looked through") {
+		t.Errorf("a folder too deep to look at: %v", err)
 	}
 }
 

@@ -110,6 +110,8 @@ func (v *vm) hello(ctx context.Context) (wire.Hello, error) {
 		return h, v.broken()
 	case err != nil:
 		return h, fmt.Errorf("%w in its hello: %w", errNonsense, err)
+	case h.Failure == "" && !validRelease(h.Release):
+		return h, fmt.Errorf("%w in its hello: it calls its kernel %q", errNonsense, clean(h.Release))
 	}
 	return h, nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -52,6 +53,12 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 		return "", err
 	}
 	old, _ := filepath.Glob(filepath.Join(dir, k.Release+"-*"))
+	torn, _ := filepath.Glob(filepath.Join(dir, ".new-*"))
+	for _, t := range torn { // somebody may be writing a young one
+		if info, err := os.Stat(t); err == nil && time.Since(info.ModTime()) > time.Hour {
+			old = append(old, t)
+		}
+	}
 	for _, o := range old {
 		os.Remove(o)
 	}

@@ -98,12 +98,35 @@ func TestArguments_disksAndWire(t *testing.T) {
 	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
 		t.Errorf("-drive %q", got)
 	}
+	for _, drive := range after(args, "-drive") {
+		// QEMU would stop the guest without a word where this disk is full.
+		if !strings.Contains(drive, ",werror=report,") {
+			t.Errorf("-drive %q", drive)
+		}
+	}
 	if got := after(args, "-netdev"); !slices.Equal(got, []string{"dgram,id=wire,local.type=fd,local.str=7"}) {
 		t.Errorf("-netdev %q", got)
 	}
 	other := argumentsOf(t, Machine{Wire: &Wire{end: 1}})
 	if a, b := args[len(args)-1], other[len(other)-1]; a == b || !strings.Contains(a, "mac=52:54:00") {
 		t.Errorf("addresses of the two ends: %q, %q", a, b)
+	}
+}
+
+func TestRootModules(t *testing.T) {
+	plain := (&Machine{}).rootModules()
+	for _, c := range []struct {
+		m    Machine
+		more []string
+	}{
+		{Machine{}, nil},
+		{Machine{Disks: []Disk{{MiB: 1}}, Wire: &Wire{end: 1}}, []string{"virtio_blk", "virtio_net"}},
+		{Machine{Nodes: 1}, []string{"bridge", "veth"}},
+		{Machine{Nodes: 1, Loss: 0.1}, []string{"bridge", "veth", "sch_netem"}},
+	} {
+		if got := c.m.rootModules(); !slices.Equal(got, append(slices.Clone(plain), c.more...)) {
+			t.Errorf("%+v: %q", c.m, got)
+		}
 	}
 }
 

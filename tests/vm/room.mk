@@ -16,7 +16,8 @@ VM_SUITES += vm-lab
 suite_vm-lab = $(call vm_suite,Lab)
 suite_vm-lab_kind = go
 suite_vm-lab_deadline = 1260
-suite_vm-lab_needs = $(vm_needs) $(vm_programs)
+suite_vm-lab_needs = $(filter-out kmod,$(vm_needs)) $(vm_programs) $(foreach \
+	s,$(KMOD_SERIES),$(foreach m,trivial planted,$(B)/kmod/$(s)/$(m)/$(m).ko))
 
 $(B)/test/vm/check: $(B)/obj/gcc/tests/vm/guest/check.o
 	$(Q)mkdir -p $(@D)

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -75,7 +77,8 @@ func setWire(c *wire.Config) error {
 const bridge = "nodes"
 
 // setNodes makes a bridge and namespaces on it. One batch of ip serves all:
-// each start of a program costs tens of milliseconds in the emulator.
+// each start of a program costs tens of milliseconds in the emulator. The nodes
+// then come up side by side, as far as there are processors.
 func setNodes(c *wire.Config) error {
 	if c.Nodes == 0 {
 		return nil
@@ -89,17 +92,29 @@ func setNodes(c *wire.Config) error {
 	if err := tool(outer.String(), "ip", "-batch", "-"); err != nil {
 		return err
 	}
+	failed := make(chan error, c.Nodes)
+	free := make(chan bool, runtime.NumCPU())
 	for n := 1; n <= c.Nodes; n++ {
-		inner := fmt.Sprintf("addr add 10.77.0.%d/24 dev eth0\nlink set lo up\nlink set eth0 up\n", n)
-		name := fmt.Sprintf("node%d", n)
-		if err := tool(inner, "ip", "-n", name, "-batch", "-"); err != nil {
-			return err
-		}
-		if err := setDelay(c, name); err != nil {
-			return err
-		}
+		free <- true
+		go func() {
+			failed <- setNode(c, n)
+			<-free
+		}()
 	}
-	return nil
+	var err error
+	for range c.Nodes {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+func setNode(c *wire.Config, n int) error {
+	inner := fmt.Sprintf("addr add 10.77.0.%d/24 dev eth0\nlink set lo up\nlink set eth0 up\n", n)
+	name := fmt.Sprintf("node%d", n)
+	if err := tool(inner, "ip", "-n", name, "-batch", "-"); err != nil {
+		return err
+	}
+	return setDelay(c, name)
 }
 
 // setDelay has room for what is under way on a long fat link.

@@ -174,11 +174,21 @@ func (m *Machine) lost(err error) error {
 			return &Gone{fmt.Sprintf("the machine %s does not answer (%v): try again, or end it with 'skep lab down %s'", m.Name, err, m.Name)}
 		}
 	}
-	info, err := judge(dir)
-	if err != nil {
-		return &Gone{fmt.Sprintf("the machine %s was turned off", m.Name)}
+	var gone *Gone
+	failed := locked(m.build, func() error {
+		// A machine that ended well leaves nothing, or its name to another.
+		if exists(dir) && !alive(dir) {
+			gone = &Gone{judge(m.build, m.Name).Death()}
+		}
+		return nil
+	})
+	switch {
+	case failed != nil:
+		gone = &Gone{fmt.Sprintf("the machine %s is gone, and why can't be looked up: %v", m.Name, failed)}
+	case gone == nil:
+		gone = &Gone{fmt.Sprintf("the machine %s was turned off", m.Name)}
 	}
-	return &Gone{info.Death()}
+	return gone
 }
 
 func exists(path string) bool {
@@ -196,10 +206,11 @@ func List(build string) (running []*Machine, dead []*Info, err error) {
 	err = locked(build, func() error {
 		dirs, err := filepath.Glob(filepath.Join(root(build), "*", lockName))
 		for _, path := range dirs {
-			if dir := filepath.Dir(path); alive(dir) {
-				names = append(names, filepath.Base(dir))
+			name := filepath.Base(filepath.Dir(path))
+			if alive(filepath.Dir(path)) {
+				names = append(names, name)
 			} else {
-				dead = append(dead, bury(dir))
+				dead = append(dead, bury(build, name))
 			}
 		}
 		return err
@@ -318,7 +329,7 @@ func FreeName(build, name string) string {
 		if n > 1 {
 			next = fmt.Sprintf("%s%d", name, n)
 		}
-		if !alive(folder(build, next)) && empty(filepath.Join(records(build, next), "out")) {
+		if !alive(folder(build, next)) && Empty(filepath.Join(records(build, next), "out")) {
 			return next
 		}
 	}

@@ -19,12 +19,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"skep/internal/lab"
+	"skep/internal/whole"
 )
 
 // A State is what a machine of a user does.
@@ -104,6 +106,12 @@ const (
 	logName    = "log"  // what the holder itself complained of
 )
 
+// Names beside the machines' folders. No machine's begins with a dot.
+const (
+	rootLock = ".lock"
+	bootLock = ".boot" // of the machine that boots
+)
+
 func root(build string) string { return filepath.Join(build, "lab", ".hold") }
 
 // records is where the machine itself keeps its console and what it leaves.
@@ -144,24 +152,29 @@ func alive(dir string) bool {
 }
 
 // judge says what became of a machine whose holder is dead.
-func judge(dir string) (*Info, error) {
+func judge(build, name string) *Info {
+	dir := folder(build, name)
 	info, err := readInfo(dir)
-	if err == nil && info.State != Dead {
-		info.State, info.Cause = Dead, "its holder was killed"
-		if text := lastLine(filepath.Join(dir, logName)); text != "" {
-			info.Cause = "its holder ended: " + text
-		}
+	if err == nil && info.State == Dead {
+		return info
 	}
-	return info, err
+	if err != nil { // it did not live long enough to say what it is
+		info = &Info{Name: name, Dir: records(build, name)}
+	}
+	info.State, info.Cause = Dead, "its holder was killed"
+	if text := lastLine(filepath.Join(dir, logName)); text != "" {
+		info.Cause = "its holder ended: " + text
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		info.Cause = fmt.Sprintf("what it wrote of its end can't be read: %v", err)
+	}
+	return info
 }
 
 // bury removes the folder of a dead machine and says what became of it.
-func bury(dir string) *Info {
-	info, err := judge(dir)
-	if err != nil { // it did not live long enough to say what it is
-		info = &Info{Name: filepath.Base(dir), State: Dead, Cause: "its holder was killed"}
-	}
-	os.RemoveAll(dir)
+func bury(build, name string) *Info {
+	info := judge(build, name)
+	os.RemoveAll(folder(build, name))
 	return info
 }
 
@@ -174,12 +187,12 @@ func readInfo(dir string) (*Info, error) {
 	return info, json.Unmarshal(text, info)
 }
 
-// writeInfo replaces the file as a whole: a holder may be killed any time.
+// writeInfo replaces the file as a whole: a holder may be killed any time, and
+// the disk be full.
 func writeInfo(dir string, info Info) error {
 	text, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
-	part := filepath.Join(dir, "."+infoName)
-	return errors.Join(os.WriteFile(part, text, 0o600), os.Rename(part, filepath.Join(dir, infoName)))
+	return whole.Write(filepath.Join(dir, infoName), text, 0o600)
 }

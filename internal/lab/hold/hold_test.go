@@ -13,6 +13,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,6 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderVariable) == "" {
 		os.Exit(m.Run())
 	}
+	signal.Ignore(syscall.SIGPIPE)
 	if err := Serve(context.Background(), os.Stdin, os.Stdout, bootFake); err != nil {
 		os.Exit(1)
 	}
@@ -219,6 +222,16 @@ func TestNamesAreTakenOnce(t *testing.T) {
 			t.Errorf("a machine named %q started", bad)
 		}
 	}
+	// No file of the lab's own has a name that a machine may have.
+	for _, name := range []string{lockName, "boot", socketName, infoName} {
+		other := must(t, build, name)
+		if _, _, err := List(build); err != nil {
+			t.Errorf("beside a machine named %q: %v", name, err)
+		}
+		if err := other.Down(t.Context()); err != nil {
+			t.Errorf("a machine named %q: %v", name, err)
+		}
+	}
 	must(t, build, "two")
 	running, dead, err := List(build)
 	if err != nil || len(dead) != 0 || Names(running) != "one, two" {
@@ -320,6 +333,90 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	must(t, build, "one") // the name is free again
 }
 
+// A disk that fills tears no file: what was written before is still told.
+func TestInfoIsReplacedWhole(t *testing.T) {
+	build := deep(t)
+	dir := folder(build, "one")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	info := Info{Name: "one", State: Dead, Cause: "a panic", Dir: records(build, "one")}
+	if err := writeInfo(dir, info); err != nil {
+		t.Fatal(err)
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 16, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	err := writeInfo(dir, Info{Name: "one", State: Ending, Cause: strings.Repeat("x", 100)})
+	if back := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); back != nil {
+		t.Fatal(back)
+	}
+	if err == nil {
+		t.Error("more was written than fits")
+	}
+	if got, err := readInfo(dir); err != nil || *got != info {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left beside it: %v", list)
+	}
+}
+
+func TestInfoThatCannotBeRead(t *testing.T) {
+	build := deep(t)
+	m := must(t, build, "one")
+	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
+	eventually(t, "the lock is free", func() bool { return !alive(folder(build, "one")) })
+	if err := os.WriteFile(filepath.Join(folder(build, "one"), infoName), []byte(`{"name":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
+	wantGone(t, err, "one died", "can't be read", m.Console())
+	if _, dead, err := List(build); err != nil || len(dead) != 1 || !strings.Contains(dead[0].Cause, "can't be read") {
+		t.Errorf("%+v, %v", dead, err)
+	}
+}
+
+// Whoever lists machines while one ends in order hears of no death.
+func TestListBesideAnEnd(t *testing.T) {
+	build := deep(t)
+	stop, deaths := make(chan struct{}), make(chan string)
+	for range 2 {
+		go func() {
+			said := ""
+			defer func() { deaths <- said }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, dead, err := List(build)
+				if len(dead) > 0 || err != nil {
+					said = fmt.Sprintf("%+v, %v", dead, err)
+				}
+			}
+		}()
+	}
+	for range 10 {
+		if err := must(t, build, "one").Down(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	for range 2 {
+		if said := <-deaths; said != "" {
+			t.Error(said)
+		}
+	}
+}
+
 func TestSilentHolderIsEnded(t *testing.T) {
 	build := deep(t)
 	m := must(t, build, "one")
@@ -368,6 +465,61 @@ func TestBootThatFails(t *testing.T) {
 	}
 	if exists(folder(build, "one")) || exists(records(build, "one")) {
 		t.Error("something is left of it")
+	}
+}
+
+// Nobody is told that the machine is up, so nobody would end it.
+func TestClientThatGoesAsTheMachineComesUp(t *testing.T) {
+	build := deep(t)
+	t.Setenv(holderVariable, "1")
+	cmd := exec.Command(os.Args[0])
+	tie, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tie.Close()
+	out, answers, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	cmd.Stdout = answers
+	err = cmd.Start()
+	answers.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Write(tie, order{build, lab.Machine{Name: "one", Memory: 16, Kernel: "6.1"}}); err != nil {
+		t.Error(err)
+	}
+	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	if err := cmd.Wait(); err == nil || !late.Stop() {
+		t.Errorf("the holder ended: %v", err)
+	}
+	if exists(folder(build, "one")) || exists(filepath.Join(records(build, "one"), "console.log")) {
+		t.Error("something is left of it")
+	}
+}
+
+// QEMU keeps owners and modes beside the files, and of the folder itself.
+func TestEmpty(t *testing.T) {
+	dir := t.TempDir()
+	if !Empty(dir) || !Empty(filepath.Join(dir, "absent")) {
+		t.Error("an empty folder is not")
+	}
+	for _, name := range []string{".virtfs_metadata", ".virtfs_metadata_root"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !Empty(dir) {
+		t.Error("a folder with QEMU's notes alone is not empty")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if Empty(dir) {
+		t.Error("a folder with a file is empty")
 	}
 }
 

@@ -63,7 +63,7 @@ func locked(build string, f func() error) error {
 	if err := os.Mkdir(root(build), 0o700); err != nil && !os.IsExist(err) {
 		return err
 	}
-	lock, err := take(filepath.Join(root(build), lockName))
+	lock, err := take(filepath.Join(root(build), rootLock))
 	if os.IsPermission(err) {
 		return fmt.Errorf("the machines of this build folder are another user's: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,13 +59,16 @@ type holder struct {
 	info Info
 }
 
+// ErrNoOrder is of a holder that nobody started who wants a machine.
+var ErrNoOrder = errors.New("no order of a machine came")
+
 // Serve takes an order from in, boots the machine and keeps it until it ends:
 // by itself, on demand, with ctx, or when in ends without the byte that lets
 // the machine stay. What is wrong before the machine is up goes to out.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 	h := &holder{answers: out, booted: make(chan struct{}), gone: make(chan struct{})}
 	if err := wire.Read(in, &h.order); err != nil {
-		return fmt.Errorf("no order of a machine: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoOrder, err)
 	}
 	ctx, h.end = context.WithCancel(ctx)
 	defer h.end()
@@ -78,7 +82,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 	go h.accept()
 	if err := h.boot(ctx, boot); err != nil {
 		h.listener.Close()
-		os.RemoveAll(h.dir)
+		h.vanish()
 		if ctx.Err() != nil || size(h.info.Console()) == 0 {
 			tidy(h.info.Dir) // it was stopped, or nothing there explains anything
 		}
@@ -112,14 +116,14 @@ func (h *holder) open() error {
 	h.info = Info{Name: m.Name, Kernel: m.Kernel, CPUs: m.CPUs, Memory: m.Memory, Nodes: m.Nodes,
 		Since: time.Now().Round(time.Second), State: Booting, Dir: filepath.Join(h.order.Build, "lab", m.Name)}
 	err = errors.Join(writeInfo(h.dir, h.info), logTo(filepath.Join(h.dir, logName)))
-	if left := h.info.Out(); !empty(left) {
+	if left := h.info.Out(); !Empty(left) {
 		err = fmt.Errorf("%s holds what an earlier machine of that name left: take it away, or give another --name", left)
 	}
 	if err == nil {
 		h.listener, err = listen(h.dir)
 	}
 	if err != nil {
-		os.RemoveAll(h.dir)
+		h.vanish()
 		lock.Close()
 	}
 	return err
@@ -136,7 +140,7 @@ func (h *holder) tied(in io.Reader) {
 
 // boot lets one machine boot at a time: two take more than twice as long.
 func (h *holder) boot(ctx context.Context, boot Boot) error {
-	lock, err := wait(ctx, filepath.Join(root(h.order.Build), "boot"), func() { h.progress(Waiting) })
+	lock, err := wait(ctx, filepath.Join(root(h.order.Build), bootLock), func() { h.progress(Waiting) })
 	if err != nil {
 		return err
 	}
@@ -159,8 +163,8 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		return err
 	}
 	h.guest = guest
-	h.change(func(i *Info) {
-		i.State, i.Boot, i.Dir = Up, time.Since(begin).Seconds(), guest.Dir()
+	h.change(func(i *Info) { // up once it is prepared
+		i.Boot, i.Dir = time.Since(begin).Seconds(), guest.Dir()
 		hello := guest.Hello()
 		i.Release, i.CPUs = hello.Release, hello.CPUs
 	})
@@ -169,9 +173,16 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		<-guest.Done()
 		return err
 	}
+	h.change(func(i *Info) { i.State = Up })
 	close(h.booted)
 	info := h.now()
-	return wire.Write(h.answers, answer{Info: &info})
+	err = wire.Write(h.answers, answer{Info: &info})
+	if err != nil { // nobody is left who wants it
+		h.end()
+		guest.Kill()
+		<-guest.Done()
+	}
+	return err
 }
 
 func (h *holder) progress(s State) {
@@ -221,9 +232,14 @@ func (h *holder) keep(ctx context.Context) error {
 	h.listener.Close()
 	if err == nil {
 		tidy(h.now().Dir)
-		return os.RemoveAll(h.dir)
+		return h.vanish()
 	}
 	return nil
+}
+
+// vanish removes the folder as a whole for those who look for machines.
+func (h *holder) vanish() error {
+	return locked(h.order.Build, func() error { return os.RemoveAll(h.dir) })
 }
 
 // powerOff is bounded, whatever the guest does.
@@ -260,17 +276,17 @@ func tidy(dir string) {
 			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
-	if out := filepath.Join(dir, "out"); empty(out) {
+	if out := filepath.Join(dir, "out"); Empty(out) {
 		os.RemoveAll(out)
 	}
 	os.Remove(dir) // if nothing is left in it
 }
 
-// empty tells whether a folder, if it is there, holds no file of people's; one
-// of QEMU's may hold the owners and modes of those.
-func empty(dir string) bool {
+// Empty tells whether a folder, if it is there, holds no file of people's; some
+// of QEMU's may hold the owners and modes of those, and of the folder itself.
+func Empty(dir string) bool {
 	list, _ := os.ReadDir(dir)
-	return !slices.ContainsFunc(list, func(e os.DirEntry) bool { return e.Name() != ".virtfs_metadata" })
+	return !slices.ContainsFunc(list, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".virtfs_metadata") })
 }
 
 func (h *holder) accept() {

@@ -18,7 +18,7 @@ import (
 	"skep/internal/lab"
 )
 
-// holding is this process's part of the lock on build/lab/lock: one test of it
+// holding is this process's part of the lock on build/lab/.lock: one test of it
 // has machines at a time, and each machine of that test counts.
 var holding struct {
 	sync.Mutex
@@ -32,11 +32,11 @@ var holding struct {
 const Held = "SKEP_VM_LOCK_HELD"
 
 // Lock is for a test whose machines another program boots: it is the only one
-// of this computer with machines until it ends.
+// of this build folder with machines until it ends.
 func Lock(t *testing.T) { lock(t) }
 
-// lock waits until no other test of this computer has a machine, and holds the
-// lock until the end of the test. The kernel drops it with the process.
+// lock waits until no other test of this build folder has a machine, and holds
+// the lock until the end of the test. The kernel drops it with the process.
 func lock(t *testing.T) {
 	t.Helper()
 	if os.Getenv(Held) != "" {
@@ -61,7 +61,7 @@ func lock(t *testing.T) {
 			t.Logf("waiting for %s, which has a machine", holder)
 			said = true
 			// What a person waited for is then not ours to measure.
-			firstOnce.Do(func() {})
+			noFirst()
 		}
 		if time.Now().After(end) {
 			t.Fatalf("no machine was free: %s has one; wait for it, or end it", holder)
@@ -85,11 +85,14 @@ func tryLock(owner string) (holder string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(build, "lab", "lock")
+	path := filepath.Join(build, "lab", ".lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if os.IsPermission(err) {
+		return "", fmt.Errorf("the machines of this build folder are another user's: %w", err)
+	}
 	if err != nil {
 		return "", err
 	}

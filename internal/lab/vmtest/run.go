@@ -137,7 +137,7 @@ func (vm *VM) exit(status int, err error, r *results) string {
 
 // hang describes a machine whose time is over.
 func (vm *VM) hang(r *results) string {
-	text := fmt.Sprintf("the machine's time of %v is over", vm.limit)
+	text := fmt.Sprintf("the machine's time of %v is over", vm.allowed)
 	if r != nil {
 		text = fmt.Sprintf("no result line for %.0f s; last line: %s", time.Since(r.seen).Seconds(), orNone(r.line))
 	}
@@ -236,15 +236,7 @@ func tailOf(text string) string {
 
 // lastLine is the last line of a log that is not blank.
 func lastLine(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		f.Seek(max(0, size-lineMax), io.SeekStart)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, lineMax))
+	data, err := endOf(path)
 	if err != nil {
 		return err.Error()
 	}
@@ -252,11 +244,25 @@ func lastLine(path string) string {
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }
 
+// endOf reads the end of a log.
+func endOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		f.Seek(max(0, size-lineMax), io.SeekStart)
+	}
+	return io.ReadAll(io.LimitReader(f, lineMax))
+}
+
 // clean makes a guest's text fit for this computer's terminal.
 func clean(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+		// C1 controls are a terminal's too.
+		if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 {
 			return '?'
 		}
 		return c

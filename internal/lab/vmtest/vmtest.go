@@ -3,7 +3,7 @@
 //go:build linux
 
 // Package vmtest has Go tests boot machines of the lab: one machine (or pair)
-// at a time on this computer, its TAP as subtests, its console judged, its
+// at a time in a build folder, its TAP as subtests, its console judged, its
 // hangs named before `go test` would give up, and nothing left of it but the
 // logs of a failure.
 //
@@ -11,6 +11,7 @@
 package vmtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +42,21 @@ type Option func(*VM)
 // is not given; Reboot begins anew.
 func Limit(d time.Duration) Option { return func(vm *VM) { vm.limit = d } }
 
+// Alone is what the first machine of a pair does before the second one boots.
+func Alone(f func(first *VM)) Option { return func(vm *VM) { vm.alone = f } }
+
 // A VM is a machine that belongs to a test. Its methods fail the test where
 // the machine does not do what it should.
 type VM struct {
 	t        *testing.T
 	guest    *lab.Guest
 	limit    time.Duration
+	allowed  time.Duration // of it, with the computer's load and go test's time
+	alone    func(*VM)
 	deadline time.Time
 	expected []lab.Report
 	dead     bool // its end has been reported
+	ordered  bool // it has turned itself off
 }
 
 // Boot starts m for this test and waits until no other test has a machine. A
@@ -63,13 +70,7 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 	if m.Name == "" {
 		m.Name = nameOf(t.Name())
 	}
-	ctx, cancel := vm.context()
-	defer cancel()
-	var err error
-	if vm.guest, err = lab.Start(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	vm.adopt()
+	vm.start(m)
 	return vm
 }
 
@@ -77,17 +78,32 @@ func Boot(t *testing.T, m lab.Machine, options ...Option) *VM {
 func Pair(t *testing.T, a, b lab.Machine, options ...Option) (*VM, *VM) {
 	t.Helper()
 	lock(t)
-	first, second := newVM(t, options), newVM(t, options)
-	ctx, cancel := second.context()
-	defer cancel()
-	pair, err := lab.NewPair(ctx, a, b)
-	if err != nil {
+	if err := lab.Join(&a, &b); err != nil {
 		t.Fatal(err)
 	}
-	first.guest, second.guest = pair[0], pair[1]
-	first.adopt()
-	second.adopt()
+	defer a.Wire.Close()
+	defer b.Wire.Close()
+	first := newVM(t, options)
+	first.start(a)
+	if first.alone != nil {
+		first.alone(first)
+	}
+	second := newVM(t, options)
+	second.start(b)
+	first.begin()
 	return first, second
+}
+
+// start boots the machine, which from then on ends with the test.
+func (vm *VM) start(m lab.Machine) {
+	vm.t.Helper()
+	ctx, cancel := vm.context()
+	defer cancel()
+	var err error
+	if vm.guest, err = lab.Start(ctx, m); err != nil {
+		vm.t.Fatal(err)
+	}
+	vm.adopt()
 }
 
 func newVM(t *testing.T, options []Option) *VM {
@@ -107,6 +123,7 @@ func (vm *VM) begin() {
 	now := time.Now()
 	end, ok := vm.t.Deadline()
 	vm.deadline = until(now, vm.limit, lab.Scale(), end, ok)
+	vm.allowed = vm.deadline.Sub(now).Round(time.Second / 10)
 	if !vm.deadline.After(now) {
 		vm.t.Fatalf("no time is left for a machine: go test's deadline is less than %v away; give it a longer -timeout", margin)
 	}
@@ -132,12 +149,13 @@ func (vm *VM) Allow(d time.Duration) {
 // context ends with the machine's time.
 func (vm *VM) context() (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(context.Background(), vm.deadline,
-		fmt.Errorf("the machine's time of %v is over", vm.limit))
+		fmt.Errorf("the machine's time of %v is over", vm.allowed))
 }
 
 // adopt has the guest end with the test.
 func (vm *VM) adopt() {
 	keep(vm.guest)
+	firstUp(time.Now())
 	vm.t.Cleanup(func() {
 		vm.off()
 		vm.judge()
@@ -216,7 +234,9 @@ func (vm *VM) off() {
 	if err := vm.guest.PowerOff(ctx); err != nil {
 		vm.t.Errorf("power off: %v", err)
 		vm.guest.Kill()
+		return
 	}
+	vm.ordered = true
 }
 
 func later(a, b time.Time) time.Time {
@@ -226,8 +246,18 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// toTheEnd tells whether a console has the last line of a kernel that turned the
+// machine off. QEMU drops without a word what it cannot write.
+func toTheEnd(console string) bool {
+	end, err := endOf(console)
+	return err == nil && bytes.Contains(end, []byte("reboot: Power down"))
+}
+
 // judge compares the console with what was declared.
 func (vm *VM) judge() {
+	if console := vm.path("console.log"); vm.ordered && !toTheEnd(console) {
+		vm.t.Errorf("the console lacks the kernel's last line, so reports may be missing too: is the disk full? console: %s", console)
+	}
 	f, err := os.Open(vm.path("console.log"))
 	if err != nil {
 		vm.t.Error(err)

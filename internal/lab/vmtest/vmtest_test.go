@@ -73,32 +73,69 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestNoteFirst(t *testing.T) {
+func TestFirstLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "first-tap.tsv")
-	began := int64(1_700_000_000_000_000_000)
+	run := func(chosen string, number int64, took time.Duration) string {
+		t.Helper()
+		began := time.Unix(1_700_000_000, number)
+		r := &firstRun{chosen: chosen, began: began, started: began.Add(time.Second), up: began.Add(took - time.Second/2), line: began.Add(took)}
+		text, err := r.note(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
 	for i, want := range []string{
-		"first TAP line after 7.0 s; median of the last 1 runs 7.0 s",
-		"first TAP line after 9.0 s; median of the last 2 runs 8.0 s",
-		"first TAP line after 20.0 s; median of the last 3 runs 9.0 s",
+		"first TAP line after 7.0 s (make and go test 1.0, machine 5.5, program 0.5); median of the last 1 runs of T=lab 7.0 s",
+		"first TAP line after 9.0 s (make and go test 1.0, machine 7.5, program 0.5); median of the last 2 runs of T=lab 8.0 s",
+		"first TAP line after 20.0 s (make and go test 1.0, machine 18.5, program 0.5); median of the last 3 runs of T=lab 9.0 s",
 	} {
-		took := []time.Duration{7, 9, 20}[i] * time.Second
-		run := began + int64(i)
-		for n, text := range []string{want, ""} { // the second suite of a run says nothing
-			got, err := noteFirst(path, run, time.Unix(0, run).Add(took))
-			if err != nil || got != text {
-				t.Errorf("run %d, suite %d: %q, %v", i, n, got, err)
-			}
+		if got := run("lab", int64(i), []time.Duration{7, 9, 20}[i]*time.Second); got != want {
+			t.Errorf("run %d: %q", i, got)
 		}
 	}
 	for i := range 20 {
-		run := began + 100 + int64(i)
-		if _, err := noteFirst(path, run, time.Unix(0, run).Add(time.Second)); err != nil {
+		run("o2g", 100+int64(i), time.Minute)
+	}
+	for i := range 20 {
+		run("lab", 200+int64(i), 2*time.Second)
+	}
+	if got := run("lab", 300, 3*time.Second); !strings.HasSuffix(got, "median of the last 9 runs of T=lab 2.0 s") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestFirstLine_built(t *testing.T) {
+	build := t.TempDir()
+	module := filepath.Join(build, "kmod", "6.1", "a", "a.ko")
+	for _, dir := range []string{filepath.Dir(module), filepath.Join(build, "lab")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := noteFirst(path, began+200, time.Unix(0, began+200).Add(3*time.Second))
-	if err != nil || got != "first TAP line after 3.0 s; median of the last 9 runs 1.0 s" {
-		t.Errorf("%q, %v", got, err)
+	if err := os.WriteFile(module, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if name, built := (&firstRun{began: time.Now().Add(-time.Minute)}).built(build); name != "a.ko" || !built {
+		t.Errorf("built a moment ago: %q, %v", name, built)
+	}
+	if name, built := (&firstRun{began: time.Now().Add(time.Minute)}).built(build); built {
+		t.Errorf("built before: %q", name)
+	}
+	// The first suite of a run tells; the others leave it alone.
+	for range 2 {
+		if err := (&firstRun{chosen: "lab", began: time.Now().Add(-time.Minute), line: time.Now()}).tell(build); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(module); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(build, "lab", ".first-tap")); err != nil || !strings.Contains(string(text), "a.ko was built") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(build, "lab", ".first-tap.tsv")); err == nil {
+		t.Error("a run that built a module counts")
 	}
 }
 
@@ -115,6 +152,26 @@ func TestLastLine(t *testing.T) {
 		if got := orNone(lastLine(path)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestToTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "console.log")
+	for text, want := range map[string]bool{
+		"":                                 false,
+		"[    9.1] reboot: Power down\r\n": true,
+		"[    9.1] reboot: Restarting system\r\n":                                        false,
+		"[    9.1] reboot: Power down\r\n" + strings.Repeat("of the next boot\r\n", 999): false,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := toTheEnd(path); got != want {
+			t.Errorf("%.40q: %v", text, got)
+		}
+	}
+	if toTheEnd(path + ".absent") {
+		t.Error("a console that is not there is whole")
 	}
 }
 

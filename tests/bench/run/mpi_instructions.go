@@ -113,7 +113,7 @@ func socketsAsked() ([]int, error) {
 
 // onlyMachine waits for the lock of VM tests.
 func (b *bench) onlyMachine() (func(), error) {
-	path := filepath.Join(b.build, "lab", "lock")
+	path := filepath.Join(b.build, "lab", ".lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}

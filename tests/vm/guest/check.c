@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What a C program of this computer finds in a guest. Arguments: the release
- * of the kernel, the user's number, CPUs, NUMA nodes, and MiB of swap.
+ * of the kernel, the user's number, CPUs, NUMA nodes, MiB of memory and of
+ * swap, and network devices.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -42,13 +43,14 @@ static void user(int uid)
 		close(fd);
 }
 
-static void limit(const char *name, int which, rlim_t soft)
+static void limit(const char *name, int which, rlim_t soft, rlim_t hard)
 {
 	struct rlimit l = {0};
 
 	getrlimit(which, &l);
-	tap_ok(l.rlim_cur == soft, "%s: the limit of %s is %llu", who, name,
-	       (unsigned long long)soft);
+	tap_ok(l.rlim_cur == soft && l.rlim_max == hard,
+	       "%s: the limit of %s is %llu, at most %llu", who, name,
+	       (unsigned long long)soft, (unsigned long long)hard);
 }
 
 /* The processor that each thread may run on, and the memory nodes. */
@@ -64,6 +66,39 @@ static void hardware(int cpus, int nodes)
 		seen += !access(path, F_OK);
 	}
 	tap_ok(seen == nodes, "%s: %d NUMA nodes", who, nodes);
+}
+
+/* The kernel keeps a part for itself. */
+static void memory(int mib)
+{
+	struct sysinfo info = {0};
+	unsigned long have, all = mib;
+
+	sysinfo(&info);
+	have = (info.totalram * info.mem_unit) >> 20;
+	tap_ok(have <= all && have > all / 4 * 3, "%s: %d MiB of memory", who,
+	       mib);
+	if (have > all || have <= all / 4 * 3)
+		printf("# it has %lu\n", have);
+}
+
+/* Interfaces that are no device, lo for one, are not counted. */
+static void network(int devices)
+{
+	DIR *dir = opendir("/sys/class/net");
+	struct dirent *e;
+	int seen = 0;
+
+	while (dir && (e = readdir(dir))) {
+		char path[300];
+
+		snprintf(path, sizeof(path), "/sys/class/net/%s/device",
+			 e->d_name);
+		seen += !access(path, F_OK);
+	}
+	tap_ok(dir && seen == devices, "%s: %d network devices", who, devices);
+	if (dir)
+		closedir(dir);
 }
 
 static void swap(int mib)
@@ -91,16 +126,18 @@ static void module(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 6)
+	if (argc != 8)
 		return 2;
 	who = atoi(argv[2]) ? "the user" : "root";
 	kernel(argv[1]);
 	user(atoi(argv[2]));
-	limit("open files", RLIMIT_NOFILE, 1024);
-	limit("locked memory", RLIMIT_MEMLOCK, 8 << 20);
-	limit("the stack", RLIMIT_STACK, 8 << 20);
+	limit("open files", RLIMIT_NOFILE, 1024, 524288);
+	limit("locked memory", RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
+	limit("the stack", RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
 	hardware(atoi(argv[3]), atoi(argv[4]));
-	swap(atoi(argv[5]));
+	memory(atoi(argv[5]));
+	swap(atoi(argv[6]));
+	network(atoi(argv[7]));
 	module();
 	return tap_done();
 }
