@@ -42,6 +42,9 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if j.NoShm && i.Kind == MPICH {
 		add("MPIR_CVAR_NOLOCAL", "1")
 	}
+	if i.alone(j) && os.Getenv(napVar) == "" {
+		add(napVar, napMost)
+	}
 	iface := j.Iface
 	if iface == "" && !j.remote() {
 		iface = "127.0.0.1"
@@ -55,6 +58,29 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 		}
 	}
 	return list
+}
+
+// Ranks that wait nap, for at most so many microseconds.
+const (
+	napVar  = "SKEP_O2G_NAP_US"
+	napMost = "2000"
+)
+
+// alone says that all messages between the job's ranks go over O2G: the MPI
+// polls its shared memory in the same loop, and a nap there would keep who
+// talks through it waiting.
+func (i *Install) alone(j *Job) bool {
+	if j.NoShm || i.Kind == OpenMPI { // whose cm has no shared memory
+		return true
+	}
+	names := map[string]bool{}
+	for _, host := range j.Hosts {
+		if strings.Contains(host, ":") || names[host] {
+			return false // perhaps several ranks there
+		}
+		names[host] = true
+	}
+	return len(names) > 0 && j.Ranks <= len(names)
 }
 
 // tcp settings choose the MPI's own TCP, for comparison.

@@ -198,6 +198,7 @@ static struct fi_ops fid_ops = {
 static int open_messages(struct endpoint *ep)
 {
 	struct o2g_options options = {.size = sizeof(options)};
+	const char *wanted = getenv("SKEP_O2G_NAP_US");
 	struct prov_tunables tunables;
 	int error;
 
@@ -211,6 +212,7 @@ static int open_messages(struct endpoint *ep)
 	options.unexpected = tunables.unexpected;
 	options.operations = (uint32_t)tunables.operations;
 	options.nap_us = (uint32_t)tunables.nap_us;
+	ep->naps = tunables.nap_us || (wanted && *wanted);
 	ep->linger_ms = (int)tunables.linger_ms;
 	error = o2g_open(&ep->o2g, &options);
 	if (error) { /* for everybody to see, also with libfabric's log off */

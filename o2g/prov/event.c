@@ -18,6 +18,8 @@ static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
 	if (op != &ep->injected && op != &ep->injected_tagged &&
 	    !(ev->flags & O2G_STAYS_POSTED))
 		prov_operation_give(&ep->operations, op);
+	if ((was.flags & FI_MULTI_RECV) && !(ev->flags & O2G_STAYS_POSTED))
+		atomic_fetch_sub(&ep->standing, 1);
 	prov_unlock(&ep->lock);
 	return was;
 }
@@ -75,6 +77,12 @@ static void settle(struct endpoint *ep, const struct o2g_event *ev)
 		(void)prov_queue_put(side->queue, &c);
 	if (side->counter && op.counted)
 		prov_counter_count(side->counter, c.error);
+}
+
+bool prov_endpoint_awaited(struct endpoint *ep)
+{
+	return ep->naps &&
+	       atomic_load(&ep->operations.busy) > atomic_load(&ep->standing);
 }
 
 static bool full(const struct side *side)

@@ -39,6 +39,7 @@ struct operation *prov_operation_take(struct operations *operations)
 		return NULL;
 	op = operations->spare;
 	operations->spare = op->next;
+	atomic_fetch_add(&operations->busy, 1);
 	*op = (struct operation){.busy = true};
 	return op;
 }
@@ -48,6 +49,7 @@ void prov_operation_give(struct operations *operations, struct operation *op)
 	free(op->copy);
 	op->copy = NULL;
 	op->busy = false;
+	atomic_fetch_sub(&operations->busy, 1);
 	op->next = operations->spare;
 	operations->spare = op;
 }

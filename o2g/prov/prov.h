@@ -212,6 +212,7 @@ struct operations { /* of one endpoint */
 	struct operation **chunk;
 	size_t chunks;
 	struct operation *spare;
+	atomic_size_t busy;
 };
 struct operation *prov_operation_take(struct operations *operations);
 void prov_operation_give(struct operations *operations, struct operation *op);
@@ -240,10 +241,12 @@ struct endpoint {
 	size_t min_left; /* FI_OPT_MIN_MULTI_RECV */
 	size_t copy_max;
 	int linger_ms;
+	bool naps; /* it was told that nobody else brings messages */
 	atomic_bool enabled;
 	struct lock polling;
 	struct lock lock;
 	struct operations operations;
+	atomic_size_t standing; /* multi-receives among them */
 	/* Of sends that report errors alone, FI_MSG and FI_TAGGED. */
 	struct operation injected, injected_tagged;
 	uint32_t *peer; /* libo2g's number, by fi_addr_t */
@@ -257,6 +260,8 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 int prov_endpoint_name(struct endpoint *ep, size_t index,
 		       const uint8_t name[O2G_NAME_SIZE]);
 void prov_endpoint_forget(struct endpoint *ep, size_t index);
+/* Whether who reads and finds nothing waits for this endpoint, and may nap. */
+bool prov_endpoint_awaited(struct endpoint *ep);
 extern struct fi_ops_ep prov_endpoint_ops;
 extern struct fi_ops_cm prov_name_ops;
 

@@ -56,7 +56,7 @@ static const struct parameter {
 	 "Most bytes held for messages without a receive"},
 	{"operations", FI_PARAM_STRING, "Most operations in flight"},
 	{"nap_us", FI_PARAM_STRING,
-	 "Longest nap, in microseconds, of a program that only polls"},
+	 "Longest nap, in microseconds, of a program that only polls (none)"},
 	{"linger_ms", FI_PARAM_STRING,
 	 "How long closing an endpoint waits for slow peers (10000)"},
 };

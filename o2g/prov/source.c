@@ -111,7 +111,8 @@ int prov_source_progress(struct source *source, bool nap)
 		taken = n < 0 ? n : taken + n;
 	}
 	/* Napping on one of several would keep the others waiting. */
-	if (nap && !taken && source->count == 1)
+	if (nap && !taken && source->count == 1 &&
+	    prov_endpoint_awaited(source->endpoint[0]))
 		o2g_nap(source->endpoint[0]->o2g);
 	prov_unlock(&source->lock);
 	return taken < 0 ? taken : 0;

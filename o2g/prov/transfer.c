@@ -197,16 +197,20 @@ static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,
 static ssize_t post(struct endpoint *ep, const struct o2g_match *from,
 		    const struct transfer *t, struct operation *op)
 {
-	unsigned options = 0;
+	const bool multi = t->flags & FI_MULTI_RECV;
+	ssize_t error;
 
 	op->receive = true;
 	op->counted = true;
-	if (t->flags & FI_MULTI_RECV) {
+	if (multi) {
 		op->flags |= FI_MULTI_RECV;
-		options |= O2G_MULTI;
+		atomic_fetch_add(&ep->standing, 1);
 	}
-	return o2g_recv(ep->o2g, from, (void *)t->buffer, t->length,
-			ep->min_left, options, op);
+	error = o2g_recv(ep->o2g, from, (void *)t->buffer, t->length,
+			 ep->min_left, multi ? O2G_MULTI : 0, op);
+	if (multi && error < 0)
+		atomic_fetch_sub(&ep->standing, 1);
+	return error;
 }
 
 /* The handle that a peek left in the program's context; it is good once. */

@@ -14,13 +14,16 @@
  *   app die               the same; the last rank kills itself amid it
  *   app processes         fork, system, popen and exec amid traffic
  *   app posted BYTES      rank 1 sends it to a receive that waits
+ *   app rally             ranks 0 and 1 alone, back and forth, without naps
  *   app talk              N x N messages of 0 to 64 KiB
  */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,6 +200,37 @@ static int talk(void)
 	return bad;
 }
 
+/* Ranks 0 and 1 play over whatever lies between them, while rank 0 expects a
+ * message besides. Sleeps on the way, which only a network's naps would be. */
+static int rally(void)
+{
+	enum { ROUNDS = 3000 };
+	struct rusage before, after;
+	MPI_Request expected;
+	char ball = 0, late = 0;
+	long sleeps;
+
+	if (rank > 1)
+		return 0;
+	MPI_Irecv(&late, 1, MPI_BYTE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD,
+		  &expected);
+	getrusage(RUSAGE_THREAD, &before);
+	for (int i = 0; i < ROUNDS; i++) {
+		if (rank == i % 2)
+			MPI_Send(&ball, 1, MPI_BYTE, 1 - rank, 1,
+				 MPI_COMM_WORLD);
+		else
+			MPI_Recv(&ball, 1, MPI_BYTE, 1 - rank, 1,
+				 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	sleeps = after.ru_nvcsw - before.ru_nvcsw;
+	MPI_Send(&ball, 1, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD);
+	MPI_Wait(&expected, MPI_STATUS_IGNORE);
+	printf("rank %d slept %ld times in %d rounds\n", rank, sleeps, ROUNDS);
+	return sleeps > ROUNDS / 10;
+}
+
 static int run(const char *what, const char *word)
 {
 	int number = atoi(word);
@@ -207,6 +241,8 @@ static int run(const char *what, const char *word)
 		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 		return sum != ranks * (ranks - 1) / 2;
 	}
+	if (!strcmp(what, "rally"))
+		return rally();
 	if (!strcmp(what, "exit"))
 		return rank ? 0 : number;
 	if (!strcmp(what, "leave")) {

@@ -110,6 +110,8 @@ func (b *bench) goesWell(m mpi) {
 	if m.prefix == b.mpich().prefix {
 		j = b.mpirun(m, "-n 2", "talk")
 		b.Ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
+		j = b.mpirun(m, "-n 2", "rally")
+		b.Ok(m.name+": ranks that share memory do not nap beside it", j.ends(later, 0, "no message went over O2G"))
 	}
 
 	// Open MPI 5.0's launcher does not pass the end of its input on.
