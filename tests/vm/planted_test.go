@@ -45,8 +45,6 @@ var planted = map[string]func(*testing.T){
 		vm := boot(t, "undeclared", 0)
 		// The report must be found below what a program writes there.
 		vm.Output(shell("yes 'WARNING: this is a program' | head -c 300000 >/dev/console"))
-		// And whatever level somebody lets the console have.
-		vm.Output(shell("dmesg -n 1; echo 1 >/proc/sys/kernel/printk"))
 		vm.Output(plant("warn"))
 	},
 	"declared": func(t *testing.T) {

@@ -77,17 +77,16 @@ func addLine(file, entry string) error {
 
 // setKernel makes a hang visible on the console without calling a guest hung
 // that is only slow: the emulator runs on a loaded computer. From here on the
-// console shows what modules say, not only warnings, and it does so whatever
-// level a program sets: who reads the console judges by it.
+// console shows what modules say, not only warnings.
 func setKernel(c *wire.Config) error {
 	patient := max(1, c.Patient)
-	settings := map[string]string{
-		"/proc/sys/kernel/watchdog_thresh":              strconv.Itoa(min(60, 20*patient)),
-		"/proc/sys/kernel/hung_task_timeout_secs":       strconv.Itoa(60 * patient),
-		"/sys/module/printk/parameters/ignore_loglevel": "Y",
+	settings := map[string]int{
+		"kernel/watchdog_thresh":        min(60, 20*patient),
+		"kernel/hung_task_timeout_secs": 60 * patient,
+		"kernel/printk":                 7,
 	}
 	for name, value := range settings {
-		if err := os.WriteFile(name, []byte(value), 0o644); err != nil {
+		if err := os.WriteFile("/proc/sys/"+name, []byte(strconv.Itoa(value)), 0o644); err != nil {
 			return err
 		}
 	}
