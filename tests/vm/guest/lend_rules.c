@@ -326,15 +326,20 @@ static void take_signal(int sig)
 	taken++;
 }
 
-/* Some signals to a thread while it creates. */
+/* Some signals to a thread while it creates. Only its search for memory ends
+ * early, and how long that takes is the machine's matter: each time the signals
+ * have another distance.
+ */
 static void *disturb(void *thread)
 {
+	static useconds_t pause;
 	int i;
 
+	pause = pause % 3000 + 100;
 	while (!creating)
-		usleep(100);
+		;
 	for (i = 0; i < 3 && creating; i++) {
-		usleep(3000);
+		usleep(pause);
 		pthread_kill(*(pthread_t *)thread, SIGUSR1);
 	}
 	return NULL;
