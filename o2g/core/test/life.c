@@ -15,12 +15,7 @@ static check_fn *check;
  * is lost; what came whole from it is anybody's. */
 static void nameless(void)
 {
-	memset(&p, 0, sizeof(p));
-	bed_open(&p.bed[0], &pair_plain);
-	bed_open(&p.bed[1], &pair_plain);
-	o2g_core_peer(p.bed[0].core, 1, 0);
-	o2g_core_peer(p.bed[1].core, 0, 0);
-	bed_join(&p.bed[0], 1, 0x10000, &p.bed[1], O2G_NO_PEER, 0x10000, p.end);
+	pair_open_unnamed(&p);
 	bed_send(&p.bed[0], 1, 1, out, 10, 1);
 	TRUE(pair_run(&p) == 0);
 	bed_send(&p.bed[1], 0, 2, out, 10, 2);

@@ -29,6 +29,17 @@ void pair_open(struct pair *pair, const struct bed_options *options, u32 credit)
 	bed_join(&pair->bed[0], 1, credit, &pair->bed[1], 0, credit, pair->end);
 }
 
+void pair_open_unnamed(struct pair *pair)
+{
+	memset(pair, 0, sizeof(*pair));
+	bed_open(&pair->bed[0], &pair_plain);
+	bed_open(&pair->bed[1], &pair_plain);
+	o2g_core_peer(pair->bed[0].core, 1, 0);
+	o2g_core_peer(pair->bed[1].core, 0, 0);
+	bed_join(&pair->bed[0], 1, 0x10000, &pair->bed[1], O2G_NO_PEER, 0x10000,
+		 pair->end);
+}
+
 int pair_close(struct pair *pair)
 {
 	bed_part(pair->end);

@@ -16,6 +16,8 @@ extern const struct bed_options pair_slab;
 
 void pair_open(struct pair *pair, const struct bed_options *options,
 	       u32 credit);
+/* The same, plain, but 1 has accepted and does not know yet that it is 0. */
+void pair_open_unnamed(struct pair *pair);
 /* True when both gave all memory back. */
 int pair_close(struct pair *pair);
 /* The next completion of `who` has this cookie and status. */

@@ -356,12 +356,7 @@ static void naming(void)
 {
 	struct bed_end *end = &p.end[1];
 
-	memset(&p, 0, sizeof(p));
-	bed_open(&p.bed[0], &pair_plain);
-	bed_open(&p.bed[1], &pair_plain);
-	o2g_core_peer(p.bed[0].core, 1, 0);
-	o2g_core_peer(p.bed[1].core, 0, 0);
-	bed_join(&p.bed[0], 1, 0x10000, &p.bed[1], O2G_NO_PEER, 0x10000, p.end);
+	pair_open_unnamed(&p);
 	for (u64 i = 1; i <= 4; i++)
 		send(i, out, i, i);
 	TAP(pair_run(&p) == 0);
