@@ -271,11 +271,37 @@ func TestStepSecret(t *testing.T) {
 	if b, _ := StepSecret(dir, "12.1"); b == a {
 		t.Error("another step got the same secret")
 	}
-	if err := os.Chmod(filepath.Join(dir, "o2g.key"), 0o644); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(dir, "o2g.key")
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("a key of mode %o: %v", mode, err)
+		}
 	}
-	if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a key that others can read: %v", err)
+	for _, key := range []string{"", strings.Repeat("k", 31), strings.Repeat("k", 33)} {
+		os.Remove(path)
+		if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("a key of %d bytes: %v", len(key), err)
+		}
+	}
+	// Each byte of the key counts.
+	seen := map[string]int{a: -1}
+	for i := range 32 {
+		key := bytes.Repeat([]byte{'k'}, 32)
+		key[i]++
+		if err := os.WriteFile(path, key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := StepSecret(dir, "12.0")
+		if was, there := seen[s]; there || err != nil {
+			t.Errorf("keys that differ in bytes %d and %d alone make one secret: %v", was, i, err)
+		}
+		seen[s] = i
 	}
 }
 
@@ -323,6 +349,30 @@ func TestCollector(t *testing.T) {
 	}
 	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
+	}
+}
+
+// TestRecordMAC: a report in which one bit is another holds no longer, and one
+// with a key that differs in one bit never did.
+func TestRecordMAC(t *testing.T) {
+	key, _ := hex.DecodeString(NewSecret())
+	good := record(t, Record{Magic: recordMagic, Revision: recordRevision, Sent: 10}, key)
+	if _, err := parseRecord(good, key); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 * len(good) {
+		bad := bytes.Clone(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if _, err := parseRecord(bad, key); err == nil {
+			t.Errorf("bit %d of a report was turned over, and it was believed", i)
+		}
+	}
+	for i := range 8 * len(key) {
+		other := bytes.Clone(key)
+		other[i/8] ^= 1 << (i % 8)
+		if _, err := parseRecord(good, other); err == nil {
+			t.Errorf("bit %d of the secret was another, and the report was believed", i)
+		}
 	}
 }
 

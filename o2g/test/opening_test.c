@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The opening's checks, each by itself: two machines talk in memory, and one
+ * bit of what one of them says, or of what one of them knows, is another.
+ */
+#include <o2g/lib/digest.h>
+#include <o2g/lib/opening.h>
+#include <tests/tap.h>
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define CREDIT_ONE 0x5000
+#define CREDIT_TWO 0x6000
+
+static struct o2g_identity identity(u8 id)
+{
+	struct o2g_identity self;
+	u8 secret[O2G_SECRET_SIZE];
+	struct o2g_id me;
+
+	memset(&self, 0, sizeof(self));
+	for (int i = 0; i < O2G_SECRET_SIZE; i++)
+		secret[i] = (u8)(3 * i + 1);
+	memset(&me, id, sizeof(me));
+	o2g_identity_make(&self, secret, &me);
+	return self;
+}
+
+/* Both ends of one opening, and who they are. */
+struct both {
+	struct o2g_identity one, two;
+	struct o2g_opening dials, accepts;
+};
+
+static void begin(struct both *b, u32 credit_one, u32 credit_two)
+{
+	static const u8 nonce[2][16] = {{1, 2, 3}, {4, 5, 6}};
+
+	o2g_opening_dial(&b->dials, &b->one, &b->two.id, credit_one, nonce[0]);
+	o2g_opening_accept(&b->accepts, &b->two, credit_two, nonce[1]);
+}
+
+static void meet(struct both *b)
+{
+	b->one = identity(1);
+	b->two = identity(2);
+	begin(b, CREDIT_ONE, CREDIT_TWO);
+}
+
+/* What one says reaches the other with this bit turned over; -1: none. */
+static int pass(struct o2g_opening *from, struct o2g_opening *to, int bit)
+{
+	u32 length = from->out_length;
+	u8 *at;
+
+	if (length == 0 || o2g_opening_space(to, &at) != length)
+		return -EBADMSG;
+	memcpy(at, from->out, length);
+	if (bit >= 0)
+		at[bit / 8] ^= (u8)(1 << bit % 8);
+	return o2g_opening_took(to, length);
+}
+
+/* The opening up to its message `stage`, which comes with a bit turned over:
+ * what the side that hears it says, or the first that refuses. */
+static int run(struct both *b, int stage, int bit)
+{
+	int r = pass(&b->dials, &b->accepts, stage == 0 ? bit : -1);
+
+	if (r || (stage == 0 && bit < 0))
+		return r;
+	r = pass(&b->accepts, &b->dials, stage == 1 ? bit : -1);
+	if (r || stage <= 1)
+		return r;
+	r = pass(&b->dials, &b->accepts, stage == 2 ? bit : -1);
+	if (r != O2G_OPENING_PROVEN || stage == 2)
+		return r;
+	o2g_opening_decide(&b->accepts, O2G_WELCOME);
+	return pass(&b->accepts, &b->dials, stage == 3 ? bit : -1);
+}
+
+static void honest(void)
+{
+	struct both b;
+
+	meet(&b);
+	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
+	       "two that know the secret open a connection");
+	TAP(b.dials.credit_out == CREDIT_TWO);
+	TAP(b.accepts.credit_out == CREDIT_ONE);
+	TAP(!memcmp(o2g_opening_other(&b.dials), &b.two.id, 16));
+	TAP(!memcmp(o2g_opening_other(&b.accepts), &b.one.id, 16));
+	for (int v = O2G_WELCOME; v <= O2G_KNOWN; v++) {
+		meet(&b);
+		TAP(run(&b, 2, -1) == O2G_OPENING_PROVEN);
+		o2g_opening_decide(&b.accepts, (enum o2g_verdict)v);
+		tap_ok(pass(&b.accepts, &b.dials, -1) ==
+			       O2G_OPENING_WELCOME + v - O2G_WELCOME,
+		       "verdict %d arrives", v);
+	}
+}
+
+/* Every bit of these bytes of message `stage`, turned over alone. A hello for
+ * somebody else hears nothing that is signed. */
+static void turned(const char *what, int stage, size_t from, size_t size,
+		   int want, int unheard)
+{
+	int wrong = 0, said = want;
+	struct both b;
+
+	for (size_t bit = 8 * from; bit < 8 * (from + size); bit++) {
+		int r;
+
+		meet(&b);
+		r = run(&b, stage, (int)bit);
+		if (r != want || (unheard && b.accepts.out_length)) {
+			said = r;
+			wrong++;
+		}
+	}
+	if (wrong)
+		printf("# %d were not: %d\n", wrong, said);
+	tap_ok(wrong == 0, "%s: each of %zu bits, turned over, is refused",
+	       what, 8 * size);
+}
+
+#define TURNED(stage, message, field, want)                                    \
+	turned(#message "'s " #field, stage,                                   \
+	       offsetof(struct o2g_##message, field),                          \
+	       sizeof(((struct o2g_##message *)0)->field), want, 0)
+#define UNHEARD(message, field, want)                                          \
+	turned(#message "'s " #field, 0,                                       \
+	       offsetof(struct o2g_##message, field),                          \
+	       sizeof(((struct o2g_##message *)0)->field), want, 1)
+
+static void each_bit(void)
+{
+	UNHEARD(hello, magic, -EPROTO);
+	TURNED(0, hello, revision, -EPROTONOSUPPORT);
+	UNHEARD(hello, job, -EACCES);
+	TURNED(0, hello, from, -EACCES);
+	UNHEARD(hello, to, -EACCES);
+	TURNED(0, hello, nonce, -EACCES);
+	TURNED(1, challenge, magic, -EPROTO);
+	TURNED(1, challenge, revision, -EPROTONOSUPPORT);
+	TURNED(1, challenge, from, -EACCES);
+	TURNED(1, challenge, nonce, -EACCES);
+	TURNED(1, challenge, credit, -EACCES);
+	TURNED(1, challenge, zero, -EACCES);
+	TURNED(1, challenge, mac, -EACCES);
+	TURNED(2, proof, credit, -EACCES);
+	TURNED(2, proof, zero, -EACCES);
+	TURNED(2, proof, mac, -EACCES);
+	TURNED(3, welcome, magic, -EPROTO);
+}
+
+/* Signs as the wire's description says, by other code. */
+static void sign(const struct both *b, const char *label, size_t length,
+		 const void *proof, size_t proof_length, u8 mac[O2G_MAC_SIZE])
+{
+	struct o2g_hmac h;
+
+	o2g_hmac_start(&h, b->one.secret, O2G_SECRET_SIZE);
+	o2g_hmac_add(&h, label, strlen(label));
+	o2g_hmac_add(&h, &b->dials.hello, sizeof(b->dials.hello));
+	o2g_hmac_add(&h, &b->accepts.challenge, length);
+	o2g_hmac_add(&h, proof, proof_length);
+	o2g_hmac_end(&h, mac);
+}
+
+/* The challenge that lies in `accepts.out`, changed and signed anew. */
+static int forged(struct both *b, struct o2g_challenge c)
+{
+	b->accepts.challenge = c;
+	sign(b, "o2g acceptor", offsetof(struct o2g_challenge, mac), 0, 0,
+	     b->accepts.challenge.mac);
+	memcpy(b->accepts.out, &b->accepts.challenge, sizeof(c));
+	return pass(&b->accepts, &b->dials, -1);
+}
+
+/* Who knows the secret and still says what it must not. */
+static void insiders(void)
+{
+	struct o2g_challenge c;
+	struct both b;
+	int wrong = 0;
+
+	for (int i = 0; i < 16; i++) {
+		meet(&b);
+		run(&b, 0, -1);
+		c = b.accepts.challenge;
+		c.from.byte[i] ^= 1;
+		wrong += forged(&b, c) != -EACCES;
+	}
+	tap_ok(wrong == 0, "another member of the job is not who was dialled");
+	meet(&b);
+	run(&b, 0, -1);
+	tap_ok(forged(&b, b.accepts.challenge) == O2G_OPENING_MORE,
+	       "the same, true, is believed");
+	meet(&b);
+	begin(&b, CREDIT_ONE, O2G_CREDIT_MIN - 1);
+	tap_ok(run(&b, 1, -1) == -EPROTO, "a grant too small is refused");
+	begin(&b, CREDIT_ONE, O2G_CREDIT_MAX + 1u);
+	tap_ok(run(&b, 1, -1) == -EPROTO, "a grant too large is refused");
+	begin(&b, O2G_CREDIT_MIN - 1, CREDIT_TWO);
+	tap_ok(run(&b, 2, -1) == -EPROTO, "by the acceptor, too");
+	begin(&b, O2G_CREDIT_MAX + 1u, CREDIT_TWO);
+	tap_ok(run(&b, 2, -1) == -EPROTO, "by the acceptor, also the large");
+	begin(&b, O2G_CREDIT_MIN, O2G_CREDIT_MAX);
+	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
+	       "the least and the most are not");
+	b.one = b.two;
+	begin(&b, CREDIT_ONE, CREDIT_TWO);
+	tap_ok(run(&b, 0, -1) == -EACCES, "nobody dials itself");
+}
+
+/* Secrets that differ in one byte, under one public name. */
+static void secrets(void)
+{
+	int in = 0, named = 0, proven = 0;
+	struct o2g_identity other;
+	struct both b;
+
+	for (int i = 0; i < O2G_SECRET_SIZE; i++) {
+		u8 secret[O2G_SECRET_SIZE];
+
+		meet(&b);
+		b.two.secret[i] ^= 0x10;
+		in += run(&b, 1, -1) != -EACCES;
+		memcpy(secret, b.two.secret, sizeof(secret));
+		o2g_identity_make(&other, secret, &b.two.id);
+		named += !memcmp(other.job, b.one.job, sizeof(other.job));
+		proven += memcmp(other.secret, secret, sizeof(secret)) != 0;
+		meet(&b);
+		run(&b, 1, -1);
+		b.two.secret[i] ^= 0x10; /* after it has spoken */
+		in += pass(&b.dials, &b.accepts, -1) != -EACCES;
+	}
+	memset(&other, 0xff, sizeof(other)); /* what was there before */
+	o2g_identity_make(&other, b.one.secret, &b.one.id);
+	tap_ok(!memcmp(&other, &b.one, sizeof(other)),
+	       "an identity is its secret and its id, and nothing else");
+	tap_ok(in == 0, "a secret that differs in one byte lets nobody in");
+	tap_ok(named == 0, "every byte of a secret makes another job");
+	tap_ok(proven == 0, "every byte of a secret is kept for the proof");
+}
+
+/* MACs of the one kind are none of the other. */
+static void reflected(void)
+{
+	struct o2g_proof proof = {.credit = CREDIT_ONE};
+	struct both b;
+
+	meet(&b);
+	run(&b, 0, -1);
+	sign(&b, "o2g acceptor", sizeof(struct o2g_challenge), &proof,
+	     offsetof(struct o2g_proof, mac), proof.mac);
+	memcpy(b.dials.out, &proof, sizeof(proof));
+	b.dials.out_length = sizeof(proof);
+	tap_ok(pass(&b.dials, &b.accepts, -1) == -EACCES,
+	       "a proof under the acceptor's label is none");
+	meet(&b);
+	run(&b, 0, -1);
+	sign(&b, "o2g connector", sizeof(struct o2g_challenge), &proof,
+	     offsetof(struct o2g_proof, mac), proof.mac);
+	memcpy(b.dials.out, &proof, sizeof(proof));
+	b.dials.out_length = sizeof(proof);
+	tap_ok(pass(&b.dials, &b.accepts, -1) == O2G_OPENING_PROVEN,
+	       "under its own it is one");
+}
+
+static void other_revision(void)
+{
+	struct o2g_challenge zero = {.magic = O2G_WIRE_MAGIC,
+				     .revision = O2G_WIRE_REVISION};
+	struct both b;
+
+	meet(&b);
+	b.dials.out[offsetof(struct o2g_hello, revision)]++;
+	TAP(pass(&b.dials, &b.accepts, -1) == -EPROTONOSUPPORT);
+	TAP(b.accepts.revision == O2G_WIRE_REVISION + 1);
+	tap_ok(b.accepts.out_length == sizeof(zero) &&
+		       !memcmp(b.accepts.out, &zero, sizeof(zero)),
+	       "another revision hears ours, and nothing that is signed");
+	b.accepts.out[offsetof(struct o2g_challenge, revision)] += 2;
+	TAP(pass(&b.accepts, &b.dials, -1) == -EPROTONOSUPPORT);
+	TAP(b.dials.revision == O2G_WIRE_REVISION + 2);
+}
+
+/* Bytes that nobody waits for, and steps that nobody is at. */
+static void out_of_turn(void)
+{
+	struct both b;
+	u8 *at;
+
+	meet(&b);
+	TAP(o2g_opening_took(&b.accepts, sizeof(struct o2g_hello) + 1) ==
+	    -EPROTO);
+	meet(&b);
+	TAP(run(&b, 3, -1) == O2G_OPENING_WELCOME);
+	TAP(o2g_opening_space(&b.dials, &at) == 0);
+	TAP(o2g_opening_space(&b.accepts, &at) == 0);
+	tap_ok(o2g_opening_took(&b.dials, 1) == -EPROTO &&
+		       o2g_opening_took(&b.accepts, 1) == -EPROTO &&
+		       o2g_opening_took(&b.accepts, 0) == -EPROTO,
+	       "after the end nothing opens it again");
+	meet(&b);
+	TAP(run(&b, 2, -1) == O2G_OPENING_PROVEN);
+	o2g_opening_decide(&b.accepts, (enum o2g_verdict)4);
+	tap_ok(pass(&b.accepts, &b.dials, -1) == -EPROTO,
+	       "a verdict that is none is refused");
+}
+
+int main(void)
+{
+	honest();
+	each_bit();
+	insiders();
+	secrets();
+	reflected();
+	other_revision();
+	out_of_turn();
+	return tap_done();
+}
