@@ -228,6 +228,7 @@ int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 		return -ABI_ENFILE;
 	d->handle = handle;
 	d->type = type & ABI_S_IFMT;
+	d->inherited = d->type == ABI_S_IFREG;
 	d->sock_type = kind == ABI_DESC_SOCK ? ABI_SOCK_STREAM : 0;
 	abi_strcpy(d->path, "/dev/stdio", sizeof(d->path));
 	result = replace(p, d, fd, flags & ABI_O_CLOEXEC);

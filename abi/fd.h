@@ -75,9 +75,10 @@ struct abi_desc {
 	u32 kind;
 	u32 type; /* S_IF..., as fstat tells */
 	u32 code;
-	u32 flags;	      /* O_ACCMODE and status flags; atomic */
-	s32 handle;	      /* FILE, SOCK */
-	u32 in, out;	      /* ring index + 1, or 0 */
+	u32 flags;     /* O_ACCMODE and status flags; atomic */
+	s32 handle;    /* FILE, SOCK */
+	u32 in, out;   /* ring index + 1, or 0 */
+	u32 inherited; /* regular file: the host keeps the position, not pos */
 	struct abi_lock lock; /* guards what follows, up to event */
 	u64 pos;
 	u64 value; /* EVENT: the counter */

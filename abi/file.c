@@ -53,6 +53,48 @@ static s64 host_all(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
 	}
 }
 
+s64 abi_file_seek(struct abi_proc *p, struct abi_desc *d, s64 offset,
+		  u32 whence)
+{
+	struct abi_file_op op = {
+		.verb = ABI_FILE_SEEK, .mode = whence, .len = (u64)offset};
+
+	return p->host->file(d->handle, &op);
+}
+
+/*
+ * Others may write to an inherited file between two transfers, so a small
+ * vector is put together first and stays in one piece.
+ */
+static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
+			  struct abi_span *s, s64 offset)
+{
+	struct abi_fds *fds = &p->fds;
+	s64 n;
+
+	abi_lock_take(p, &fds->bounce_lock);
+	n = abi_span_gather(p, s, fds->bounce, sizeof(fds->bounce));
+	if (n > 0)
+		n = host_io(p, d, fds->bounce, (u64)n, offset, 1);
+	abi_lock_drop(p, &fds->bounce_lock);
+	return n;
+}
+
+/* At the host's position; desc->lock keeps the parts of one call together. */
+static s64 inherited(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
+		     u32 append, u32 writing)
+{
+	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
+
+	abi_lock_take(p, &d->lock);
+	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
+		n = write_gathered(p, d, s, offset);
+	else
+		n = host_all(p, d, s, offset, writing);
+	abi_lock_drop(p, &d->lock);
+	return n;
+}
+
 /* Regular files: at the position, or at the offset that pread gives. */
 static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		   s64 offset, u32 writing)
@@ -67,6 +109,8 @@ static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	if (offset != ABI_FILE_CURRENT)
 		return host_all(c->p, d, s, append ? ABI_APPEND : offset,
 				writing);
+	if (d->inherited)
+		return inherited(c->p, d, s, append, writing);
 	abi_lock_take(c->p, &d->lock);
 	n = host_all(c->p, d, s, append ? ABI_APPEND : (s64)d->pos, writing);
 	if (n > 0 && append && !c->p->host->file(d->handle, &op))

@@ -119,6 +119,8 @@ enum abi_file_verb {
 	ABI_FILE_WINSIZE,   /* result rows << 16 | columns, or -ENOTTY */
 	ABI_FILE_AVAILABLE, /* result: bytes that a read would give now
 			       (FIONREAD) */
+	ABI_FILE_SEEK,	    /* len: signed offset, mode: SEEK_SET, _CUR or _END;
+			       moves the host's position, result is the new one */
 };
 
 struct abi_file_op {
@@ -134,10 +136,13 @@ struct abi_file_op {
 /*
  * host->file_read, file_write. `offset` is ABI_STREAM for pipes, terminals and
  * other things without a position: those give -EAGAIN rather than block.
- * ABI_APPEND (write only) appends, atomically where the host can.
+ * ABI_APPEND (write only) appends, atomically where the host can. ABI_CURRENT
+ * is the position that the host keeps for an inherited regular file: whoever
+ * shares the open file uses and moves the same one.
  */
 #define ABI_STREAM (-1ll)
 #define ABI_APPEND (-2ll)
+#define ABI_CURRENT (-3ll)
 struct abi_io {
 	void *buf;
 	u64 len;

@@ -112,6 +112,32 @@ static s64 size_of(struct abi_call *c, struct abi_desc *d, u64 *size)
 	return error;
 }
 
+/* All is data; the one hole is after the end. */
+static s64 seek_hole(u64 size, s64 offset, u32 whence)
+{
+	if (offset < 0 || (u64)offset >= size)
+		return -ABI_ENXIO;
+	return whence == ABI_SEEK_DATA ? offset : (s64)size;
+}
+
+static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
+			  u32 whence)
+{
+	u64 size;
+	s64 error;
+
+	if (whence > ABI_SEEK_HOLE)
+		return -ABI_EINVAL;
+	if (whence >= ABI_SEEK_DATA) {
+		error = size_of(c, d, &size);
+		offset = error ? error : seek_hole(size, offset, whence);
+		if (offset < 0)
+			return offset;
+		whence = ABI_SEEK_SET;
+	}
+	return abi_file_seek(c->p, d, offset, whence);
+}
+
 /* d->lock is held. */
 static s64 seek(struct abi_call *c, struct abi_desc *d, s64 offset, u32 whence)
 {
@@ -125,11 +151,10 @@ static s64 seek(struct abi_call *c, struct abi_desc *d, s64 offset, u32 whence)
 	if (error)
 		return error;
 	if (whence >= ABI_SEEK_DATA) {
-		/* All is data; the one hole is after the end. */
-		if (offset < 0 || (u64)offset >= size)
-			return -ABI_ENXIO;
-		d->pos = whence == ABI_SEEK_DATA ? (u64)offset : size;
-		return (s64)d->pos;
+		offset = seek_hole(size, offset, whence);
+		if (offset >= 0)
+			d->pos = (u64)offset;
+		return offset;
 	}
 	if (whence == ABI_SEEK_CUR)
 		base = d->pos;
@@ -157,7 +182,9 @@ s64 abi_sys_lseek(struct abi_call *c)
 		result = -ABI_ESPIPE;
 	} else {
 		abi_lock_take(c->p, &d->lock);
-		result = seek(c, d, (s64)c->a[1], (u32)c->a[2]);
+		result = d->inherited ? seek_inherited(c, d, (s64)c->a[1],
+						       (u32)c->a[2])
+				      : seek(c, d, (s64)c->a[1], (u32)c->a[2]);
 		abi_lock_drop(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
@@ -362,6 +389,33 @@ static s64 move_all(struct abi_call *c, struct abi_desc *in,
 	return (s64)done;
 }
 
+/*
+ * The two ends of sendfile may be one description, so its lock is not held
+ * from the one to the other: as on Linux, the last one to end decides.
+ */
+static s64 position_of(struct abi_proc *p, struct abi_desc *d)
+{
+	s64 at;
+
+	if (d->inherited)
+		return abi_file_seek(p, d, 0, ABI_SEEK_CUR);
+	abi_lock_take(p, &d->lock);
+	at = (s64)d->pos;
+	abi_lock_drop(p, &d->lock);
+	return at;
+}
+
+static void position_set(struct abi_proc *p, struct abi_desc *d, u64 at)
+{
+	if (d->inherited) {
+		(void)abi_file_seek(p, d, (s64)at, ABI_SEEK_SET);
+		return;
+	}
+	abi_lock_take(p, &d->lock);
+	d->pos = at;
+	abi_lock_drop(p, &d->lock);
+}
+
 static s64 send_file(struct abi_call *c, struct abi_desc *out,
 		     struct abi_desc *in)
 {
@@ -381,15 +435,13 @@ static s64 send_file(struct abi_call *c, struct abi_desc *out,
 		offset += n > 0 ? (u64)n : 0;
 		return ABI_PUT(c->p, c->a[2], &offset) ? -ABI_EFAULT : n;
 	}
-	/* in and out may be one description: its lock is not held over both. */
-	abi_lock_take(c->p, &in->lock);
-	offset = in->pos;
-	abi_lock_drop(c->p, &in->lock);
+	n = position_of(c->p, in);
+	if (n < 0)
+		return n;
+	offset = (u64)n;
 	n = move_all(c, in, out, offset, len);
-	abi_lock_take(c->p, &in->lock);
 	if (n > 0)
-		in->pos = offset + (u64)n;
-	abi_lock_drop(c->p, &in->lock);
+		position_set(c->p, in, offset + (u64)n);
 	return n;
 }
 

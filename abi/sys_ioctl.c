@@ -65,7 +65,7 @@ static s64 available(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_AVAILABLE};
 	struct abi_stat st;
-	s64 n = -ABI_ENOTTY;
+	s64 n = -ABI_ENOTTY, at;
 	s32 out;
 
 	if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR) {
@@ -74,8 +74,10 @@ static s64 available(struct abi_call *c, struct abi_desc *d)
 		n = c->p->host->file(d->handle, &op);
 	} else if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG) {
 		n = abi_file_stat(c, d, &st);
+		at = d->inherited ? abi_file_seek(c->p, d, 0, ABI_SEEK_CUR)
+				  : (s64)d->pos;
 		if (!n)
-			n = st.size > d->pos ? (s64)(st.size - d->pos) : 0;
+			n = (s64)st.size > at ? (s64)st.size - at : 0;
 	}
 	if (n < 0)
 		return n;

@@ -25,7 +25,7 @@
 #include "abi/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 2
+#define MAIL_REVISION 3
 #define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_POST (MAIL_AREA - 0x1000)
@@ -107,8 +107,7 @@ SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);
 struct mail_stream {
 	s32 handle; /* -1: closed */
 	u32 type, flags;
-	u32 same; /* an earlier stream that shares the position, plus one */
-	u64 position;
+	u32 same; /* an earlier stream that is the same open file, plus one */
 };
 
 struct mail_post {

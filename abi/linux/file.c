@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,14 +71,6 @@ static int would_block(s32 handle, short events)
 	return handle < 3 && poll(&fd, 1, 0) == 0;
 }
 
-/* Who shares an inherited file goes on where the guest stopped. */
-static s64 keep_position(s32 handle, s64 offset, s64 n)
-{
-	if (n > 0 && handle < 3)
-		lseek(handle, offset + n, SEEK_SET);
-	return n;
-}
-
 s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 {
 	s64 n;
@@ -86,9 +79,10 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 		if (would_block(handle, POLLIN))
 			return -EAGAIN;
 		n = read(handle, io->buf, io->len);
+	} else if (io->offset == ABI_CURRENT) {
+		n = read(handle, io->buf, io->len);
 	} else {
 		n = pread(handle, io->buf, io->len, io->offset);
-		keep_position(handle, io->offset, n);
 	}
 	return result(n);
 }
@@ -98,20 +92,27 @@ s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 {
 	struct iovec iov = {io->buf, io->len};
 	struct stat st;
-	s64 n;
 
 	if (io->offset == ABI_APPEND)
 		return result(pwritev2(handle, &iov, 1, -1, RWF_APPEND));
-	if (io->offset != ABI_STREAM) {
-		n = pwrite(handle, io->buf, io->len, io->offset);
-		return result(keep_position(handle, io->offset, n));
-	}
+	if (io->offset == ABI_CURRENT)
+		return result(write(handle, io->buf, io->len));
+	if (io->offset != ABI_STREAM)
+		return result(pwrite(handle, io->buf, io->len, io->offset));
 	if (would_block(handle, POLLOUT))
 		return -EAGAIN;
 	if (handle < 3 && iov.iov_len > PIPE_BUF && !fstat(handle, &st) &&
 	    !S_ISREG(st.st_mode))
 		iov.iov_len = PIPE_BUF;
 	return result(write(handle, iov.iov_base, iov.iov_len));
+}
+
+/* Asks only: to move a position that others share would lose their output. */
+int abi_lin_file_same(s32 a, s32 b)
+{
+	pid_t self = getpid();
+
+	return syscall(SYS_kcmp, self, self, KCMP_FILE, a, b) == 0;
 }
 
 struct dirent64_raw {
@@ -202,6 +203,8 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 		return winsize(handle);
 	case ABI_FILE_AVAILABLE:
 		return available(handle);
+	case ABI_FILE_SEEK:
+		return result(lseek(handle, (s64)op->len, (int)op->mode));
 	}
 	return -ENOSYS;
 }

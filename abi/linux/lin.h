@@ -20,6 +20,9 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io);
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io);
 s64 abi_lin_file(s32 handle, struct abi_file_op *op);
 
+/* Are both one open file, as dup(2) makes them? 0 where nobody can tell. */
+int abi_lin_file_same(s32 a, s32 b);
+
 s64 abi_lin_path(struct abi_path_op *op);
 /* Host path of a guest path; 0 or -ENAMETOOLONG. */
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len);

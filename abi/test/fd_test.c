@@ -61,6 +61,52 @@ static void numbers(void)
 	       "close_range");
 }
 
+/* An inherited file: what the host's position is, is the guest's. */
+static void inherited(void)
+{
+	char name[100];
+	struct abi_iovec *v = GUEST(0x2000);
+	char got[8];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/inherited", dir);
+	fd = open(name, O_RDWR | O_CREAT, 0644);
+	abi_fd_attach(p, 7, dup(fd), ABI_S_IFREG, ABI_O_RDWR);
+	memcpy(GUEST(0), "guest", 5);
+	tap_ok(write(fd, "host", 4) == 4 && CALL(write, 7, page, 5) == 5 &&
+		       write(fd, "host", 4) == 4 && lseek(fd, 0, 1) == 13 &&
+		       CALL(lseek, 7, 0, 1) == 13,
+	       "writers of an inherited file go on where the other stopped");
+	v[0] = (struct abi_iovec){page, 3};
+	v[1] = (struct abi_iovec){page + 3, 2};
+	tap_ok(CALL(pwrite64, 7, page, 2, 4) == 2 &&
+		       CALL(pread64, 7, page + 0x100, 4, 0) == 4 &&
+		       CALL(writev, 7, page + 0x2000, 2) == 5 &&
+		       lseek(fd, 0, 1) == 18,
+	       "offsets leave the position of an inherited file alone");
+	tap_ok(CALL(lseek, 7, -5ll, 1) == 13 && lseek(fd, 0, 1) == 13 &&
+		       read(fd, got, 8) == 5 && !memcmp(got, "guest", 5) &&
+		       CALL(lseek, 7, ~0ull, 0) == -ABI_EINVAL,
+	       "lseek moves the position of an inherited file for all");
+	tap_ok(CALL(lseek, 7, 4, 3) == 4 && CALL(lseek, 7, 4, 4) == 18 &&
+		       CALL(lseek, 7, 18, 3) == -ABI_ENXIO &&
+		       CALL(lseek, 7, -1ll, 2) == 17 && lseek(fd, 0, 1) == 17,
+	       "data, hole and end of an inherited file");
+	*(int *)GUEST(0x200) = -1;
+	tap_ok(CALL(ioctl, 7, 0x541b, page + 0x200) == 0 &&
+		       *(int *)GUEST(0x200) == 1,
+	       "FIONREAD counts from the host's position");
+	lseek(fd, 4, 0);
+	tap_ok(CALL(sendfile, open_new("copy", ABI_O_RDWR), 7, 0, 9) == 9 &&
+		       lseek(fd, 0, 1) == 13 && CALL(close, 0) == 0,
+	       "sendfile moves the position of an inherited file");
+	tap_ok(CALL(fcntl, 7, 4, ABI_O_APPEND) == 0 &&
+		       CALL(write, 7, page, 5) == 5 && lseek(fd, 0, 2) == 23 &&
+		       CALL(close, 7) == 0,
+	       "an inherited file can be appended to");
+	close(fd);
+}
+
 static void limit(void)
 {
 	s64 fd, n = 0;
@@ -417,6 +463,7 @@ int main(void)
 	numbers();
 	limit();
 	data();
+	inherited();
 	positions();
 	names();
 	listing();

@@ -203,7 +203,7 @@ static s64 file_close(s32 handle)
 
 static s64 file_read(s32 handle, const struct abi_io *io)
 {
-	if (io->offset == ABI_STREAM)
+	if (io->offset == ABI_STREAM || io->offset == ABI_CURRENT)
 		return answer(read(handle, io->buf, io->len));
 	return answer(pread(handle, io->buf, io->len, io->offset));
 }
@@ -212,7 +212,7 @@ static s64 file_write(s32 handle, const struct abi_io *io)
 {
 	struct stat st;
 
-	if (io->offset == ABI_STREAM)
+	if (io->offset == ABI_STREAM || io->offset == ABI_CURRENT)
 		return answer(write(handle, io->buf, io->len));
 	if (io->offset != ABI_APPEND)
 		return answer(pwrite(handle, io->buf, io->len, io->offset));
@@ -239,6 +239,8 @@ static s64 host_file(s32 handle, struct abi_file_op *op)
 		return answer(fchmod(handle, op->mode));
 	case ABI_FILE_WINSIZE:
 		return -ENOTTY;
+	case ABI_FILE_SEEK:
+		return answer(lseek(handle, (off_t)op->len, (int)op->mode));
 	default:
 		return -ENOSYS;
 	}

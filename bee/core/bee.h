@@ -163,9 +163,8 @@ struct bee {
 	const struct abi_host *os; /* the host's table, ungated */
 	struct abi_proc *proc;
 	struct bee_image image;
-	/* Where inherited regular files stand; and which earlier stream shares
-	 * that position, plus one: 2>&1. bee_os_std fills them in. */
-	u64 std_pos[3];
+	/* Which earlier stream is the same open file, plus one: 2>&1.
+	 * bee_os_std fills it in where the host can tell. */
 	u32 std_same[3];
 };
 extern struct bee bee;

@@ -344,21 +344,9 @@ static int rewrite(struct load *l)
 
 /* Handing over -------------------------------------------------------- */
 
-#define NR_LSEEK 8
 #define NR_DUP2 33
-#define S_IFREG 0100000u
 
-/* abi counts a file's position from 0; an inherited one stands elsewhere. */
-static void seek_stream(u32 fd)
-{
-	struct abi_regs regs = {.rax = NR_LSEEK, .rdi = fd};
-
-	regs.rsi = bee.std_pos[fd];
-	if (regs.rsi)
-		abi_syscall(bee.proc, 0, &regs);
-}
-
-/* Two descriptions of one position would write over each other. */
+/* What is one open file outside is one here: flags set by either number. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -385,8 +373,6 @@ static int attach_streams(const struct load *l)
 		if (err)
 			return refuse(l,
 				      "a standard stream cannot be attached");
-		if ((type & S_IFMT) == S_IFREG)
-			seek_stream(fd);
 	}
 	return 0;
 }

@@ -53,6 +53,33 @@ check_streams() { # inherited files keep their position
 	printf 'a\nb\nc\n' >"$tmp/want"
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "output and errors share one file"
+	check_shared
+	check_sentences
+}
+
+check_shared() { # two at once lose no line, and tear none
+	(
+		guarded "$g/lines-musl" 1 first 2000 &
+		guarded "$g/lines-glibc" 1 second 2000 &
+		wait
+	) >"$tmp/shared" 2>"$tmp/err"
+	sort "$tmp/shared" >"$tmp/got"
+	{
+		seq -f 'first %g' 0 1999
+		seq -f 'second %g' 0 1999
+	} | sort >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "two programs that share a file lose no line"
+}
+
+check_sentences() { # what bee says stays, and so does what comes after
+	guarded "$g/lines-musl" 2 error 100 fork 2>"$tmp/all"
+	code=$?
+	seq -f 'error %g' 0 99 >"$tmp/want"
+	grep -v '^bee: ' "$tmp/all" >"$tmp/got"
+	[ $code -eq 0 ] && cmp -s "$tmp/want" "$tmp/got" &&
+		[ "$(grep -c '^bee: fork: ' "$tmp/all")" -eq 1 ]
+	result $? "bee's sentences and the program's share standard error"
 }
 
 check_refusals() { # what bee itself says with its exit code

@@ -179,8 +179,8 @@ static s64 transfer_all(enum mail_op op, s32 handle, const struct abi_io *io,
 		if (n <= 0)
 			return done ? (s64)done : n;
 		done += (u64)n;
-		part.offset += n;
-	} while (done < io->len && io->offset >= 0);
+		part.offset += io->offset >= 0 ? n : 0;
+	} while (done < io->len && io->offset != ABI_STREAM);
 	return (s64)done;
 }
 
@@ -206,6 +206,7 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 	u64 most = op->verb == ABI_FILE_READDIR	    ? 1
 		   : op->verb == ABI_FILE_WINSIZE   ? 0xffffffff
 		   : op->verb == ABI_FILE_AVAILABLE ? 0x7fffffff
+		   : op->verb == ABI_FILE_SEEK	    ? 0x7fffffffffffffff
 						    : 0;
 	s64 n;
 

@@ -10,7 +10,6 @@
 #define WORDS_MOST 0x8000u
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
-#define NR_LSEEK 8
 #define NR_DUP2 33
 #define EXIT_REFUSED 126
 #define EXIT_NOT_FOUND 127
@@ -175,7 +174,7 @@ s64 sms_load_info(struct abi_host_info *info)
 	return 0;
 }
 
-/* Two descriptions of one position would write over each other. */
+/* What is one open file outside is one here: flags set by either number. */
 static int share_stream(u32 fd)
 {
 	struct abi_regs regs = {.rax = NR_DUP2, .rsi = fd};
@@ -189,7 +188,6 @@ static int share_stream(u32 fd)
 
 static void attach_streams(void)
 {
-	struct abi_regs regs;
 	struct mail_stream *s;
 	u32 fd;
 
@@ -201,10 +199,6 @@ static void attach_streams(void)
 				  s->flags))
 			refuse("a standard stream cannot be attached",
 			       EXIT_REFUSED);
-		regs = (struct abi_regs){
-			.rax = NR_LSEEK, .rdi = fd, .rsi = s->position};
-		if ((s->type & S_IFMT) == S_IFREG && s->position)
-			abi_syscall(sms_proc, 0, &regs);
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "abi/linux/lin.h"
 #include "proxy.h"
 
 #define EXIT_REFUSED 126
@@ -43,24 +44,11 @@ static int put_waiting(struct mail_boot *to)
 	return put_words(to, word, &to->envc);
 }
 
-/* Moves the one and looks at the other, which stands at `at`. */
-static int same_position(int other, int fd, off_t at)
-{
-	off_t before = lseek(other, 0, SEEK_CUR), moved;
-
-	if (before != at || lseek(other, at + 1, SEEK_SET) < 0)
-		return 0;
-	moved = lseek(fd, 0, SEEK_CUR);
-	lseek(other, at, SEEK_SET);
-	return moved == at + 1;
-}
-
 static void put_stream(struct mail_stream *all, int fd)
 {
 	struct mail_stream *s = &all[fd];
 	int flags = fcntl(fd, F_GETFL), other;
 	struct stat st;
-	off_t at;
 
 	s->handle = -1;
 	if (flags < 0 || fstat(fd, &st))
@@ -70,10 +58,8 @@ static void put_stream(struct mail_stream *all, int fd)
 	s->flags = (u32)flags;
 	if (!S_ISREG(st.st_mode))
 		return;
-	at = lseek(fd, 0, SEEK_CUR);
-	s->position = at > 0 ? (u64)at : 0;
 	for (other = 0; other < fd && !s->same; other++)
-		if (all[other].handle >= 0 && same_position(other, fd, at))
+		if (all[other].handle >= 0 && abi_lin_file_same(other, fd))
 			s->same = (u32)other + 1;
 }
 

@@ -57,24 +57,11 @@ s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 	return BEE_STREAM_FD;
 }
 
-/* Moves the one and looks at the other, which stands at `at`. */
-static int same_position(int other, int fd, s64 at)
-{
-	s64 before = lseek(other, 0, SEEK_CUR), moved;
-
-	if (before != at || lseek(other, at + 1, SEEK_SET) < 0)
-		return 0;
-	moved = lseek(fd, 0, SEEK_CUR);
-	lseek(other, at, SEEK_SET);
-	return moved == at + 1;
-}
-
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 {
 	struct stat st;
 	int fl = fcntl((int)fd, F_GETFL);
 	u32 other;
-	s64 at;
 
 	if (fl < 0 || fstat((int)fd, &st))
 		return -EBADF;
@@ -82,10 +69,8 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 	*flags = (u32)fl;
 	if (!S_ISREG(st.st_mode))
 		return fd;
-	at = lseek((int)fd, 0, SEEK_CUR);
-	bee.std_pos[fd] = at > 0 ? (u64)at : 0;
 	for (other = 0; other < fd && !bee.std_same[fd]; other++)
-		if (same_position((int)other, (int)fd, at))
+		if (abi_lin_file_same((s32)other, (s32)fd))
 			bee.std_same[fd] = other + 1;
 	return fd;
 }

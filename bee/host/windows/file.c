@@ -208,6 +208,35 @@ static s64 io_end(HANDLE h, NTSTATUS status, IO_STATUS_BLOCK *result)
 	return (s64)result->Information;
 }
 
+static s64 position(HANDLE h, s64 offset, DWORD whence)
+{
+	LARGE_INTEGER by = {.QuadPart = offset}, at;
+
+	return SetFilePointerEx(h, by, &at, whence) ? at.QuadPart
+						    : bee_win_last();
+}
+
+/*
+ * On Windows a transfer at an offset moves the position as well. Only that of
+ * an inherited file matters to anyone; who shares it may write meanwhile, so
+ * it is put back only where the transfer left it.
+ */
+static void position_restore(struct win_handle *h, s64 before, s64 offset,
+			     s64 n)
+{
+	if (before < 0 || n <= 0 || before == offset + n)
+		return;
+	if (position(h->h, 0, FILE_CURRENT) == offset + n)
+		position(h->h, before, FILE_BEGIN);
+}
+
+/* What pread and pwrite must leave as it is, or -1. */
+static s64 position_keep(struct win_handle *h, s64 offset)
+{
+	return h->inherited && offset >= 0 ? position(h->h, 0, FILE_CURRENT)
+					   : -1;
+}
+
 /*
  * ReadFile and WriteFile with an offset also ask for a completion packet,
  * which costs a round trip to Wine's server each time, so this takes what they
@@ -219,11 +248,14 @@ static s64 plain_read(struct win_handle *h, const struct abi_io *io)
 	LARGE_INTEGER at = {.QuadPart = io->offset};
 	ULONG len = io->len < IO_MAX ? (ULONG)io->len : IO_MAX;
 	IO_STATUS_BLOCK result = {.Information = 0};
+	s64 before = position_keep(h, io->offset), n;
 	NTSTATUS status;
 
 	status = NtReadFile(h->h, NULL, NULL, NULL, &result, io->buf, len,
-			    io->offset == ABI_STREAM ? NULL : &at, NULL);
-	return io_end(h->h, status, &result);
+			    io->offset < 0 ? NULL : &at, NULL);
+	n = io_end(h->h, status, &result);
+	position_restore(h, before, io->offset, n);
+	return n;
 }
 
 static s64 plain_write(struct win_handle *h, const struct abi_io *io)
@@ -233,11 +265,15 @@ static s64 plain_write(struct win_handle *h, const struct abi_io *io)
 	LARGE_INTEGER at = {.QuadPart = offset};
 	ULONG len = io->len < IO_MAX ? (ULONG)io->len : IO_MAX;
 	IO_STATUS_BLOCK result = {.Information = 0};
+	s64 before = position_keep(h, io->offset), n;
+	u32 here = io->offset == ABI_STREAM || io->offset == ABI_CURRENT;
 	NTSTATUS status;
 
 	status = NtWriteFile(h->h, NULL, NULL, NULL, &result, io->buf, len,
-			     io->offset == ABI_STREAM ? NULL : &at, NULL);
-	return io_end(h->h, status, &result);
+			     here ? NULL : &at, NULL);
+	n = io_end(h->h, status, &result);
+	position_restore(h, before, io->offset, n);
+	return n;
 }
 
 s64 bee_file_read(s32 handle, const struct abi_io *io)
@@ -376,6 +412,10 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 					     : -ABI_ENOTTY;
 	case ABI_FILE_AVAILABLE:
 		return available(h);
+	case ABI_FILE_SEEK:
+		return h->kind == WIN_FILE && op->mode <= FILE_END
+			       ? position(h->h, (s64)op->len, op->mode)
+			       : -ABI_ESPIPE;
 	}
 	return -ABI_EINVAL;
 }

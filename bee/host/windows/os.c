@@ -96,41 +96,8 @@ static s64 std_plain(HANDLE h, u32 kind)
 	if (!e)
 		return -ABI_EMFILE;
 	e->h = h;
+	e->inherited = 1;
 	return number;
-}
-
-static s64 position(HANDLE h)
-{
-	LARGE_INTEGER none = {.QuadPart = 0}, at;
-
-	return SetFilePointerEx(h, none, &at, FILE_CURRENT) ? at.QuadPart : 0;
-}
-
-/* Moves the one and looks at the other, which stands at `at`. */
-static int same_position(HANDLE other, HANDLE h, s64 at)
-{
-	LARGE_INTEGER to = {.QuadPart = at + 1};
-	s64 moved;
-
-	if (GetFileType(other) != FILE_TYPE_DISK || position(other) != at ||
-	    !SetFilePointerEx(other, to, NULL, FILE_BEGIN))
-		return 0;
-	moved = position(h);
-	to.QuadPart = at;
-	SetFilePointerEx(other, to, NULL, FILE_BEGIN);
-	return moved == at + 1;
-}
-
-static s64 std_file(u32 fd, HANDLE h)
-{
-	u32 other;
-
-	bee.std_pos[fd] = (u64)position(h);
-	for (other = 0; other < fd && !bee.std_same[fd]; other++)
-		if (same_position(GetStdHandle(std_number[other]), h,
-				  (s64)bee.std_pos[fd]))
-			bee.std_same[fd] = other + 1;
-	return std_plain(h, WIN_FILE);
 }
 
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
@@ -172,7 +139,7 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 		return std_stream(fd, h, 1);
 	case FILE_TYPE_DISK:
 		*type = WIN_S_IFREG;
-		return std_file(fd, h);
+		return std_plain(h, WIN_FILE);
 	}
 	return -ABI_EBADF;
 }

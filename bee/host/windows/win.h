@@ -139,8 +139,9 @@ struct win_stream;
  */
 struct win_handle {
 	u32 kind;
-	u32 flags; /* O_* at open */
-	u32 gone;  /* atomic: its last name was deleted, but is still there */
+	u32 flags;     /* O_* at open */
+	u32 inherited; /* its position is shared with who gave it to us */
+	u32 gone; /* atomic: its last name was deleted, but is still there */
 	HANDLE h;
 	SOCKET s;
 	struct win_stream *stream;
