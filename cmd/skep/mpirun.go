@@ -199,13 +199,9 @@ func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
 	if t.Endpoints == 0 && res.Status == 0 {
 		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
 	}
-	who := fmt.Sprintf("%d", t.Endpoints)
-	if m.job.Ranks > 0 {
-		who = fmt.Sprintf("%d of %d", t.Endpoints, m.job.Ranks)
-	}
-	text := fmt.Sprintf("%s: %s ranks reported", name, who)
+	text := name + ": " + m.reported(t.Endpoints)
 	if t.Endpoints > 0 {
-		text += "; " + carried(&t, t.Endpoints >= m.job.Ranks)
+		text += "; " + m.carried(i, &t)
 	}
 	switch {
 	case t.Endpoints == 0:
@@ -216,11 +212,37 @@ func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
 	return text
 }
 
-// carried is what the ranks that reported say; all: every rank did.
-func carried(t *mpi.Total, all bool) string {
+// reported says how many of the ranks did. A rank has one endpoint; where there
+// are more than ranks, some were spawned by the program, and how many of those
+// there were is not known here.
+func (m *mpirun) reported(endpoints int) string {
 	switch {
-	case t.Sent == 0 && all:
-		return "no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"
+	case m.job.Ranks == 0:
+		return fmt.Sprintf("%d ranks reported", endpoints)
+	case endpoints > m.job.Ranks:
+		return fmt.Sprintf("%d endpoints reported, of %d ranks and what they spawned", endpoints, m.job.Ranks)
+	}
+	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.Ranks)
+}
+
+// silence is why nothing went over O2G although every rank reported, and what
+// changes that, if anything does.
+func (m *mpirun) silence(i *mpi.Install) string {
+	const nothing = "no message went over O2G"
+	switch {
+	case m.job.Ranks == 1:
+		return nothing + ": there is one rank"
+	case m.job.NoShm || i.Kind != mpi.MPICH: // no shared memory beside it
+		return nothing
+	}
+	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"
+}
+
+// carried is what the ranks that reported say.
+func (m *mpirun) carried(i *mpi.Install, t *mpi.Total) string {
+	switch {
+	case t.Sent == 0 && t.Endpoints >= m.job.Ranks:
+		return m.silence(i)
 	case t.Sent == 0:
 		return "they sent nothing over O2G"
 	}

@@ -24,7 +24,10 @@ func TestClosing(t *testing.T) {
 		{"two of two", mpi.Job{Ranks: 2}, 0, []mpi.Record{busy, busy}, "2 of 2 ranks reported; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
 		{"beyond credit", mpi.Job{Ranks: 1}, 0, []mpi.Record{{Sent: 1, Requested: 1}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 1 beyond credit"},
 		{"ranks unknown", mpi.Job{}, 0, []mpi.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
-		{"shared memory", mpi.Job{Ranks: 1}, 0, []mpi.Record{{}}, "1 of 1 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
+		{"shared memory", mpi.Job{Ranks: 2}, 0, []mpi.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
+		{"no shared memory", mpi.Job{Ranks: 2, NoShm: true}, 0, []mpi.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G"},
+		{"alone", mpi.Job{Ranks: 1}, 0, []mpi.Record{{}}, "1 of 1 ranks reported; no message went over O2G: there is one rank"},
+		{"spawned", mpi.Job{Ranks: 1}, 0, []mpi.Record{busy, busy, {}}, "3 endpoints reported, of 1 ranks and what they spawned; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
 		{"no endpoint", mpi.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
 		{"all killed", mpi.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what they sent is not counted: " + uncounted},
 		{"one killed", mpi.Job{Ranks: 2}, 137, []mpi.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
@@ -40,6 +43,16 @@ func TestClosing(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, want)
 		}
+	}
+}
+
+// TestClosingOpenMPI: it has no shared memory beside O2G, so no option of its
+// changes what was not sent.
+func TestClosingOpenMPI(t *testing.T) {
+	m := mpirun{job: mpi.Job{Ranks: 2}}
+	got := m.closing(&mpi.Install{Kind: mpi.OpenMPI, Version: "5.0.11"}, mpi.Result{Records: []mpi.Record{{}, {}}})
+	if want := "Open MPI 5.0.11: 2 of 2 ranks reported; no message went over O2G"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -42,6 +42,9 @@ CHECK_SUITES += o2g-exports
 suite_o2g-exports = sh o2g/test/exports.sh $(B)
 suite_o2g-exports_needs = $(B)/lib/libo2g.so $(B)/lib/libo2g.a
 
+CHECK_SUITES += o2g-manual
+suite_o2g-manual = sh o2g/test/manual.sh
+
 # The tests: under ASan and UBSan, and those that do not fork under
 # ThreadSanitizer, which knows no threads in a child of a threaded process.
 o2g_t := $(B)/test/o2g

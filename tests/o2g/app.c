@@ -15,7 +15,8 @@
  *   app processes         fork, system, popen and exec amid traffic
  *   app posted BYTES      rank 1 sends it to a receive that waits
  *   app rally             ranks 0 and 1 alone, back and forth, without naps
- *   app talk              N x N messages of 0 to 64 KiB
+ *   app spawn             starts two more, each of which sends a number to rank
+ * 0 app talk              N x N messages of 0 to 64 KiB
  */
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <mpi.h>
@@ -231,6 +232,34 @@ static int rally(void)
 	return sleeps > ROUNDS / 10;
 }
 
+static char *own_path;
+
+static int spawn(void)
+{
+	MPI_Comm more;
+	int errors[2], number, sum = 0;
+
+	MPI_Comm_spawn(own_path, MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0,
+		       MPI_COMM_WORLD, &more, errors);
+	for (int i = 0; i < 2 && rank == 0; i++) {
+		MPI_Recv(&number, 1, MPI_INT, i, 1, more, MPI_STATUS_IGNORE);
+		sum += number;
+	}
+	MPI_Comm_disconnect(&more);
+	return rank == 0 && sum != 41 + 42;
+}
+
+/* What was started so. */
+static int spawned(MPI_Comm parent)
+{
+	int number = 41 + rank;
+
+	MPI_Send(&number, 1, MPI_INT, 0, 1, parent);
+	MPI_Comm_disconnect(&parent);
+	MPI_Finalize();
+	return 0;
+}
+
 static int run(const char *what, const char *word)
 {
 	int number = atoi(word);
@@ -243,6 +272,8 @@ static int run(const char *what, const char *word)
 	}
 	if (!strcmp(what, "rally"))
 		return rally();
+	if (!strcmp(what, "spawn"))
+		return spawn();
 	if (!strcmp(what, "exit"))
 		return rank ? 0 : number;
 	if (!strcmp(what, "leave")) {
@@ -271,6 +302,7 @@ static int run(const char *what, const char *word)
 
 int main(int argc, char **argv)
 {
+	MPI_Comm parent;
 	int status;
 
 	MPI_Init(&argc, &argv);
@@ -278,6 +310,10 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	printf("rank %d pid %d\n", rank, getpid());
 	fflush(stdout);
+	own_path = argv[0];
+	MPI_Comm_get_parent(&parent);
+	if (parent != MPI_COMM_NULL)
+		return spawned(parent);
 	status = run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
 	MPI_Finalize();
 	return status;

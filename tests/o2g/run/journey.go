@@ -108,7 +108,9 @@ func (b *bench) goesWell(m mpi) {
 	j = b.mpirun(m, "-n 1", "quiet")
 	b.Ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
 	if m.prefix == b.mpich().prefix {
+		none := b.mpirun(m, "-n 1 --no-shm", "quiet")
 		j = b.mpirun(m, "-n 2", "talk")
+		b.Ok(m.name+": one that has no shared memory either is advised to nothing", none.ends(later, 0, "no message went over O2G: there is one rank"))
 		b.Ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
 		j = b.mpirun(m, "-n 2", "rally")
 		b.Ok(m.name+": ranks that share memory do not nap beside it", j.ends(later, 0, "no message went over O2G"))
@@ -125,6 +127,11 @@ func (b *bench) goesWell(m mpi) {
 
 	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
 	b.Ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
+
+	if m.prefix == b.mpich().prefix { // Open MPI's cm can't spawn over libfabric
+		j = b.mpirun(m, "--no-shm -n 1", "spawn")
+		b.Ok(m.name+": what a job spawned is counted, and not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
+	}
 
 	j = b.mpirun(m, "--no-shm -n 2", "leave")
 	// Its launcher may kill the other one meanwhile.
