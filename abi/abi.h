@@ -64,7 +64,9 @@ struct abi_exec {
 	const char *path; /* AT_EXECFN, /proc/self/exe */
 	const char *cwd;  /* absolute, Linux form */
 	u64 stack_size;	  /* bytes; 0 for 8 MiB */
-	u64 vdso; /* address of an ELF header for vdso(7); 0: there is none */
+	/* Text of the substrate's that the guest runs, outside of its map: an
+	 * ELF file for vdso(7). Both 0: there is none. */
+	u64 vdso, vdso_end;
 	u64 hwcap, hwcap2; /* AT_HWCAP; hwcap2 without FSGSBASE under bee */
 };
 

@@ -131,6 +131,8 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 	top = stack_map(p, size);
 	if (top < 0)
 		return (int)top;
+	p->vdso = exec->vdso;
+	p->vdso_end = exec->vdso_end;
 	p->start_ns = (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
 	return abi_stack_build(p, exec, (u64)top, size);
 }

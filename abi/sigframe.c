@@ -366,6 +366,14 @@ static u32 again_nr(const struct frame *f)
 	return (u32)a->nr;
 }
 
+/* Where the guest may go on: its own text, or the vDSO if that was interrupted.
+ */
+static int is_text(struct abi_proc *p, u64 rip)
+{
+	return (rip >= p->vdso && rip < p->vdso_end) ||
+	       !abi_user_check(p, rip, 1, ABI_PROT_EXEC);
+}
+
 s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 		     struct abi_regs *regs, u32 *again)
 {
@@ -374,8 +382,7 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 	/* The handler's return took the restorer's address off the stack. */
 	if (ABI_GET(p, &f, regs->rsp - 8))
 		return -ABI_EFAULT;
-	if (abi_user_check(p, f.uc.mc.rip, 1, ABI_PROT_EXEC) ||
-	    f.uc.mc.rsp >= 1ull << 47)
+	if (!is_text(p, f.uc.mc.rip) || f.uc.mc.rsp >= 1ull << 47)
 		return -ABI_EFAULT;
 	if (vec_pop(p, f.uc.mc.fpstate))
 		return -ABI_EFAULT;

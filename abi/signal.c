@@ -609,7 +609,9 @@ static void log_mapping(struct abi_proc *p, const char *what, u64 addr)
 	abi_text_init(&text, line, sizeof(line));
 	abi_text_str(&text, "  ");
 	abi_text_str(&text, what);
-	if (!abi_space_next(p, addr, &a) || a.start > addr) {
+	if (addr >= p->vdso && addr < p->vdso_end) {
+		abi_text_str(&text, " is in the vDSO");
+	} else if (!abi_space_next(p, addr, &a) || a.start > addr) {
 		abi_text_str(&text, " is not mapped");
 	} else {
 		abi_text_str(&text, " is in ");

@@ -370,6 +370,17 @@ static void test_hostile(void)
 	tap_ok(ENDS(sigreturn_at(0, &r)) && fake.exit_status == 11,
 	       "sigreturn to data ends the process");
 	f = frame_make(&r);
+	p->vdso = page;
+	p->vdso_end = page + 0x100;
+	*(u64 *)(f + MC_RIP) = page + 0xff;
+	tap_ok(!ENDS(sigreturn_at(0, &r)) && r.rip == page + 0xff,
+	       "sigreturn into the vDSO goes on there");
+	f = frame_make(&r);
+	p->vdso = page;
+	p->vdso_end = page + 0x100;
+	*(u64 *)(f + MC_RIP) = page + 0x100;
+	tap_ok(ENDS(sigreturn_at(0, &r)), "sigreturn behind the vDSO");
+	f = frame_make(&r);
 	*(u64 *)(f + MC_RIP) = 0x8000000000000000ull;
 	tap_ok(ENDS(sigreturn_at(0, &r)), "sigreturn to no address");
 	f = frame_make(&r);

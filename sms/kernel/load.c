@@ -202,13 +202,18 @@ static void attach_streams(void)
 	}
 }
 
+static u64 vdso_size(void)
+{
+	return (u64)(sms_vdso_end - sms_vdso);
+}
+
 /*
  * Where nothing of the program's memory can be: it can neither move nor free
  * these pages. 0: it gets none, and asks for the time.
  */
 static u64 map_vdso(void)
 {
-	u64 bytes = (u64)(sms_vdso_end - sms_vdso), at, offset;
+	u64 bytes = vdso_size(), at, offset;
 	u64 frames = sms_page_frames(bytes);
 
 	if (!frames || sms_page_map(AT_CLOCK, sms_partition->mail_start,
@@ -238,6 +243,7 @@ void sms_load(const struct mail_boot *letter)
 	exec.stack_size = boot->stack;
 	exec.hwcap = sms_cpu_hwcap();
 	exec.vdso = map_vdso();
+	exec.vdso_end = exec.vdso ? exec.vdso + vdso_size() : 0;
 	open_program();
 	plan_program();
 	commit_segments();

@@ -42,6 +42,7 @@ func TestSms(t *testing.T) {
 		t.Run("threads", m.threads)
 		t.Run("clock", m.clock)
 		t.Run("timers", m.timers)
+		t.Run("vdso", m.vdso)
 		t.Run("signals", m.signals)
 		t.Run("crowd", m.crowd)
 		t.Run("blocking", m.blocking)
@@ -207,6 +208,17 @@ func (m *smsMachine) timers(t *testing.T) {
 	}
 	if l := m.ledger(t); l["nmi-post"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
 		t.Errorf("the ledger says %v", l)
+	}
+}
+
+// A handler may interrupt the C library as it reads the clock.
+func (m *smsMachine) vdso(t *testing.T) {
+	out := m.shell(t, `$R ${T}events vdso >/run/out & p=$!
+		until grep -q time /run/out || ! kill -0 $p; do sleep .1; done
+		while kill -TERM $p; do sleep .1; done 2>/dev/null
+		s=0; wait $p || s=$?; cat /run/out; echo status $s`)
+	if out != "reads the time\nstatus 5\n" {
+		t.Errorf("it printed %q", out)
 	}
 }
 

@@ -10,16 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 #include <skep/mark.h>
 
 #define BILLION 1000000000ll
 
-static volatile sig_atomic_t alarms, users, continued;
+static volatile sig_atomic_t alarms, users, continued, inside;
 
 static void say(const char *text)
 {
@@ -142,6 +144,39 @@ static int timers(void)
 	printf("profile %d\n",
 	       setitimer(ITIMER_PROF, &every, NULL) == -1 && errno == ENOSYS);
 	return 0;
+}
+
+/* Where the clock is read: the ELF file of vdso(7) is a few pages at most. */
+static void on_interrupt(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *c = context;
+	unsigned long at = (unsigned long)c->uc_mcontext.gregs[REG_RIP];
+
+	(void)info;
+	inside += at - getauxval(AT_SYSINFO_EHDR) < 0x4000;
+	if (sig == SIGTERM && inside > 100)
+		_exit(5);
+}
+
+/* Handlers that interrupt the C library's way of reading the time. */
+static int vdso(void)
+{
+	static const struct itimerval off, every = {{0, 2000}, {0, 2000}};
+	struct sigaction sa = {.sa_sigaction = on_interrupt,
+			       .sa_flags = SA_SIGINFO};
+	struct timespec ts;
+
+	sigaction(SIGALRM, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	if (setitimer(ITIMER_REAL, &every, NULL))
+		return 1;
+	while (inside < 10)
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+	setitimer(ITIMER_REAL, &off, NULL);
+	inside = 100;
+	say("reads the time");
+	for (;;)
+		time(NULL);
 }
 
 /* Each signal finds it elsewhere: in a loop, in a read, in a sleep. */
@@ -284,6 +319,8 @@ int main(int argc, char **argv)
 		return wall();
 	if (!strcmp(how, "timers"))
 		return timers();
+	if (!strcmp(how, "vdso"))
+		return vdso();
 	if (!strcmp(how, "signals"))
 		return signals();
 	if (!strcmp(how, "leaves"))
