@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 
 #include <skep/session.h>
 
+#include "grid/core/sha256.h"
 #include "tests/tap.h"
 
 #define NONCE 0x123456789abcdef1ull
@@ -342,14 +344,17 @@ static void calls(void)
 	free(all);
 }
 
+static u8 digest[32]; /* of the next file of Initialize; zero: not looked at */
+
 static int initializes(const char *path, u64 len)
 {
 	struct {
 		struct skep_init i;
 		char path[64];
-	} f = {{INITIALIZE, (u32)strlen(path), len}, ""};
+	} f = {{INITIALIZE, (u32)strlen(path), len, {0}}, ""};
 
 	memcpy(f.path, path, f.i.path);
+	memcpy(f.i.digest, digest, sizeof(f.i.digest));
 	return frame(SKEP_INIT, 0, 0, &f, (u32)sizeof(f.i) + f.i.path);
 }
 
@@ -381,6 +386,70 @@ static void state(void)
 		      take_error(0, "cannot be opened") == SKEP_E_INTERNAL,
 	      "a file of Initialize that is not there is refused");
 	CHECK(end() == 0, "the end of the stream ends a worker with status 0");
+}
+
+/* Another worker of the node's user wrote to the file that the agent named. */
+static void digested(void)
+{
+	struct {
+		u64 n;
+		double x[1000];
+	} file = {1000, {1, 2, 3}};
+	char path[] = "/tmp/skep-grid-XXXXXX";
+	struct grid_sha256 sum;
+	int f = mkstemp(path);
+	double total = 0;
+	u64 one = 1;
+
+	grid_sha256_init(&sum);
+	grid_sha256_add(&sum, &file, sizeof(file));
+	grid_sha256_end(&sum, digest);
+	CHECK(write(f, &file, sizeof(file)) == sizeof(file) && begin() &&
+		      initializes(path, sizeof(file)) && ready() &&
+		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&
+		      total == 6 && end() == 0,
+	      "data of Initialize with its digest is taken");
+	CHECK(pwrite(f, "x", 1, 4000) == 1 && begin() &&
+		      initializes(path, sizeof(file)) &&
+		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
+		      end() == 0,
+	      "data of Initialize that somebody changed is refused");
+	CHECK(pwrite(f, &one, 8, 0) == 8 && begin() &&
+		      initializes(path, sizeof(file)) &&
+		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
+		      end() == 0,
+	      "so is data whose sizes were changed");
+	CHECK(!ftruncate(f, 100) && begin() &&
+		      initializes(path, sizeof(file)) &&
+		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
+		      end() == 0,
+	      "so is data that was cut");
+	memset(digest, 0, sizeof(digest));
+	close(f);
+	unlink(path);
+}
+
+/* Natively the file is an inherited descriptor of sealed memory. */
+static void inherited(void)
+{
+	struct {
+		u64 n;
+		double x[4];
+	} file = {4, {1, 2, 3, 4}};
+	double total = 0;
+	char path[32];
+	int f, initial;
+
+	f = memfd_create("initial", MFD_CLOEXEC);
+	initial = fcntl(f, F_DUPFD, 10); /* 3 is the stream's */
+	close(f);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", initial);
+	CHECK(write(initial, &file, sizeof(file)) == sizeof(file) && begin() &&
+		      initializes(path, sizeof(file)) && ready() &&
+		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&
+		      total == 10 && end() == 0,
+	      "data of Initialize comes by an inherited descriptor");
+	close(initial);
 }
 
 static void alive(void)
@@ -421,7 +490,7 @@ static void breaches(void)
 	      "less data than announced ends the session");
 	CHECK(refuses(begin() && frame(SKEP_CALL, 0, 1, bytes, 12)),
 	      "a CALL of a wrong length ends the session");
-	CHECK(refuses(begin() && frame(SKEP_INIT, 0, 0, bytes, 24)),
+	CHECK(refuses(begin() && frame(SKEP_INIT, 0, 0, bytes, 56)),
 	      "a path that does not fit its INIT ends the session");
 	CHECK(refuses(begin() && frame(SKEP_ACK, 0, 0, "\0\0\0\1\0\0\0", 8)),
 	      "an ACK of what was not sent ends the session");
@@ -434,6 +503,9 @@ static void every(const char *c_library, int under)
 	substrate = under ? "under bee" : "natively";
 	calls();
 	state();
+	digested();
+	if (!bee)
+		inherited();
 	alive();
 	breaches();
 }

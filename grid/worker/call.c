@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "grid/core/sha256.h"
 #include "stream.h"
 
 #define NR_BEE 0xBEE
@@ -285,7 +286,10 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 struct file {
 	struct grid_mover mover;
 	int fd;
+	u64 at; /* an inherited descriptor's own position is not ours alone */
 	int err;
+	int check; /* digest what is read */
+	struct grid_sha256 sum;
 };
 
 static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
@@ -295,18 +299,52 @@ static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
 	ssize_t n;
 
 	(void)own;
-	while (len) {
-		n = read(file->fd, to, len);
-		if (n < 0 && errno == EINTR)
+	for (; len; to += n, file->at += (u64)n, len -= (u64)n) {
+		n = pread(file->fd, to, len, (off_t)file->at);
+		if (n < 0 && errno == EINTR) {
+			n = 0;
 			continue;
+		}
 		if (n <= 0) {
 			file->err = n ? -errno : -EIO;
 			return file->err;
 		}
-		to += n;
-		len -= (u64)n;
+		if (file->check)
+			grid_sha256_add(&file->sum, to, (u64)n);
 	}
 	return 0;
+}
+
+/* /proc may not be there, what was inherited is. */
+static int open_file(struct file *file, const char *path, const u8 digest[32])
+{
+	static const u8 none[32];
+	static const char inherited[] = "/proc/self/fd/";
+
+	memset(file, 0, sizeof(*file));
+	file->mover.move = move_file;
+	file->check = memcmp(digest, none, sizeof(none)) != 0;
+	grid_sha256_init(&file->sum);
+	if (!strncmp(path, inherited, sizeof(inherited) - 1))
+		file->fd = atoi(path + sizeof(inherited) - 1);
+	else
+		file->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return file->fd < 0 ? -errno : 0;
+}
+
+/* Says whether the whole file is what the agent meant. */
+static int digest_fits(struct file *file, const struct skep_init *i)
+{
+	u8 rest[0x1000], sum[32];
+	u64 left;
+
+	while (file->at < i->length && !file->err) {
+		left = i->length - file->at;
+		move_file(&file->mover, rest,
+			  left < sizeof(rest) ? left : sizeof(rest), 0);
+	}
+	grid_sha256_end(&file->sum, sum);
+	return !file->err && !memcmp(sum, i->digest, sizeof(sum));
 }
 
 int call_ready(const struct grid_module *m)
@@ -321,31 +359,36 @@ int call_ready(const struct grid_module *m)
 	return err ? err : stream_flush();
 }
 
+static int refuse_file(const char *what, int err)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "the data of Initialize cannot be %s (errno %d)", what, -err);
+	return refuse(0, SKEP_E_INTERNAL, text);
+}
+
 /* The memory stays: see worker.h. */
 static int initialize(const struct grid_module *m, const struct skep_worker *w,
 		      const struct skep_init *i, const char *path)
 {
-	struct file file = {{move_file}, -1, 0};
+	struct file file;
 	struct grid_call c;
-	char text[128];
-	int err;
+	int err, changed;
 
-	file.fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (file.fd < 0) {
-		snprintf(text, sizeof(text),
-			 "the data of Initialize cannot be opened (errno %d)",
-			 errno);
-		return refuse(0, SKEP_E_INTERNAL, text);
-	}
+	err = open_file(&file, path, i->digest);
+	if (err)
+		return refuse_file("opened", err);
 	grid_call_init(&c, m, i->function);
 	err = grid_call_take(&c, &file.mover, &grid_memory_heap, i->length);
+	changed = file.check && !digest_fits(&file, i);
 	close(file.fd);
-	if (file.err) {
-		snprintf(text, sizeof(text),
-			 "the data of Initialize cannot be read (errno %d)",
-			 -file.err);
-		return refuse(0, SKEP_E_INTERNAL, text);
-	}
+	if (changed)
+		return refuse(0, SKEP_E_DIGEST,
+			      "the data of Initialize was changed on this "
+			      "node");
+	if (file.err)
+		return refuse_file("read", file.err);
 	if (err)
 		return refuse_arguments(&c, 0, err);
 	run(&c, w);

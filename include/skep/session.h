@@ -25,7 +25,7 @@
 
 #include <skep/types.h>
 
-#define SKEP_SESSION_REVISION 1
+#define SKEP_SESSION_REVISION 2
 #define SKEP_SESSION_MAGIC 0x50454b53 /* "SKEP" */
 #define SKEP_FRAME_MAX 0x100000	      /* most payload bytes in one frame */
 #define SKEP_SESSION_WINDOW                                                    \
@@ -98,14 +98,22 @@ enum skep_error_code {
 	SKEP_E_REFUSED, /* by a safety check or by the owner's policy */
 	SKEP_E_NO_NODE, /* no node can run it */
 	SKEP_E_INTERNAL,
+	SKEP_E_DIGEST, /* data is not what its digest says */
 };
 
+/*
+ * Other programs of the node's user may write to a file by its name. So either
+ * the path is /proc/self/fd/N, where N is a descriptor that the worker
+ * inherited of memory that nobody can change, and digest is zero; or the
+ * worker answers SKEP_E_DIGEST unless what it read has that SHA-256.
+ */
 struct skep_init {
 	u32 function; /* index of the module's Initialize */
 	u32 path; /* bytes of path that follow; the file holds its arguments */
 	u64 length; /* bytes in the file */
+	u8 digest[32];
 };
-SKEP_ASSERT_SIZE(struct skep_init, 16);
+SKEP_ASSERT_SIZE(struct skep_init, 48);
 
 struct skep_call {
 	u32 function; /* index in the manifest */

@@ -12,7 +12,7 @@ import (
 
 // Numbers of session.h.
 const (
-	SessionRevision = 1
+	SessionRevision = 2
 	SessionMagic    = 0x50454b53
 	FrameMax        = 0x100000
 	SessionWindow   = 0x400000
@@ -97,12 +97,14 @@ const (
 	ERefused
 	ENoNode
 	EInternal
+	EDigest
 )
 
 // InitHeader is struct skep_init; the path follows it.
 type InitHeader struct {
 	Function, Path uint32
 	Length         uint64
+	Digest         [32]byte
 }
 
 // Call is struct skep_call.
@@ -278,11 +280,12 @@ type Init struct {
 	Function uint32
 	Length   uint64 // bytes in the file
 	Path     string
+	Digest   [32]byte // zero: nobody can change the file
 }
 
 // Encode gives the payload.
 func (i Init) Encode() []byte {
-	h := InitHeader{Function: i.Function, Path: uint32(len(i.Path)), Length: i.Length}
+	h := InitHeader{Function: i.Function, Path: uint32(len(i.Path)), Length: i.Length, Digest: i.Digest}
 	return append(Append(nil, h), i.Path...)
 }
 
@@ -292,7 +295,7 @@ func ParseInit(b []byte) (Init, error) {
 	if err == nil {
 		err = tail("a path", uint64(h.Path), path)
 	}
-	return Init{h.Function, h.Length, string(path)}, err
+	return Init{h.Function, h.Length, string(path), h.Digest}, err
 }
 
 // Bound is a BOUND frame's payload.

@@ -201,7 +201,7 @@ func TestPayloadsThereAndBack(t *testing.T) {
 	if got, err := ParseError(e.Encode()); err != nil || *got != *e {
 		t.Errorf("%+v, %v", got, err)
 	}
-	i := Init{3, 1 << 40, "/tmp/a b"}
+	i := Init{3, 1 << 40, "/tmp/a b", [32]byte{1, 31: 2}}
 	if got, err := ParseInit(i.Encode()); err != nil || got != i {
 		t.Errorf("%+v, %v", got, err)
 	}
