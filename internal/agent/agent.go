@@ -41,6 +41,7 @@ type Agent struct {
 	bee        beeLoader
 	guard      []string
 	work, tmp  string
+	reports    string // bee's, where its programs on Windows see nothing
 	unlock     func() // gives the state directory free
 	muteLimit  time.Duration
 	startLimit time.Duration
@@ -50,7 +51,8 @@ type Agent struct {
 	connected bool // at least once, to the hub that it joined
 	store     store
 	pool      *pool
-	programs  programs
+	programs  memories
+	initials  memories // what Initialize is given
 
 	hubMu sync.RWMutex
 	hub   hub // the connection of now, which others follow
@@ -79,7 +81,8 @@ func newAgent(c Config) (*Agent, error) {
 	}
 	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(),
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
-		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{}}
+		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
+		programs: memories{fits: uapi.CheckStatic}}
 	if c.muteLimit > 0 {
 		a.muteLimit = c.muteLimit
 	}
@@ -125,16 +128,22 @@ func (a *Agent) makeDirs() error {
 	}
 	a.work = filepath.Join(state, "work")
 	a.tmp = filepath.Join(a.work, "tmp")
+	a.reports = filepath.Join(state, "reports")
 	if err := ident.StateDir(a.work); err != nil {
 		return err
 	}
 	if a.unlock, err = ident.TryLock(filepath.Join(a.work, "agent.lock")); err != nil {
 		return fmt.Errorf("another agent uses %s: stop it, or give this one another --state: %w", state, err)
 	}
-	if err := removeAll(a.tmp); err != nil {
-		return fmt.Errorf("the state directory is in use or damaged: %w", err)
+	for _, dir := range []string{a.tmp, a.reports} {
+		if err := removeAll(dir); err != nil {
+			return fmt.Errorf("the state directory is in use or damaged: %w", err)
+		}
+		if err := ident.StateDir(dir); err != nil {
+			return err
+		}
 	}
-	return ident.StateDir(a.tmp)
+	return nil
 }
 
 func (a *Agent) hello() proto.Hello {

@@ -36,6 +36,8 @@ const (
 	fnLie
 	fnFail
 	fnInitialize
+	fnPoison
+	fnTamper
 )
 
 const patience = 30 * time.Second
@@ -72,7 +74,8 @@ func testMain(m *testing.M) int {
 	}
 	workerFile = filepath.Join(dir, "worker")
 	cc := exec.Command("gcc", "-static", "-std=gnu11", "-O2", "-Wall", "-Werror", "-pthread",
-		"-I", filepath.Join(root, "include"), "-o", workerFile, "testdata/worker.c")
+		"-I", filepath.Join(root, "include"), "-I", root, "-o", workerFile,
+		"testdata/worker.c", filepath.Join(root, "grid/core/sha256.c"))
 	if out, err := cc.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("worker.c: %v: %s", err, out))
 	}
@@ -90,6 +93,7 @@ func (s fakeStore) Path(digest string) (string, error) {
 func (s fakeStore) Held() []string     { return nil }
 func (s fakeStore) Pin(string, string) {}
 func (s fakeStore) Unpin(string)       {}
+func (s fakeStore) Drop(digest string) { os.Remove(filepath.Join(s.dir, digest)) }
 
 func (s fakeStore) put(t testing.TB, b []byte) string {
 	sum := sha256.Sum256(b)
@@ -110,6 +114,8 @@ type fakeHub struct {
 	large   map[uint64][]byte
 	argErr  error
 	execs   map[string]net.Conn
+	origin  sync.Map // blobs by digest
+	cache   string   // directory of the agent's
 }
 
 func (h *fakeHub) hello(context.Context, proto.Hello) (proto.Welcome, error) {
@@ -160,7 +166,15 @@ func (h *fakeHub) exec(_ context.Context, id string) (io.ReadWriteCloser, error)
 	return h.execs[id], nil
 }
 
-func (h *fakeHub) fetch(context.Context, string) (uint64, error) { return 0, nil }
+// fetch brings what origin has, if the cache does not have it.
+func (h *fakeHub) fetch(_ context.Context, digest string) (uint64, error) {
+	b, ok := h.origin.Load(digest)
+	path := filepath.Join(h.cache, digest)
+	if _, err := os.Stat(path); err == nil || !ok {
+		return 0, nil
+	}
+	return uint64(len(b.([]byte))), os.WriteFile(path, b.([]byte), 0o600)
+}
 
 // tempDir is t.TempDir that Wine can remove.
 func tempDir(t testing.TB) string {
@@ -183,6 +197,8 @@ type rig struct {
 	cache  fakeStore
 	module string
 	next   uint64
+
+	program []byte
 }
 
 func newRig(t testing.TB, bee string, slots int) *rig {
@@ -196,6 +212,7 @@ func newRig(t testing.TB, bee string, slots int) *rig {
 		fake: &fakeHub{failed: map[uint64]proto.Failed{}, done: map[uint64]proto.Done{},
 			results: map[uint64][]byte{}, large: map[uint64][]byte{}, execs: map[string]net.Conn{}}}
 	a.hub, a.store = r.fake, r.cache
+	r.fake.cache = r.cache.dir
 	if err := os.Mkdir(r.cache.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +220,7 @@ func newRig(t testing.TB, bee string, slots int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.module = r.cache.put(t, program)
+	r.program, r.module = program, r.cache.put(t, program)
 	t.Cleanup(a.stop)
 	return r
 }

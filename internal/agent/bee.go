@@ -59,6 +59,9 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 	}
 	env := append([]string{guestPATH, "TMPDIR=" + tmp}, o.env...)
 	if a.bee.used() {
+		if err := checkCached(digest, path); err != nil {
+			return nil, err
+		}
 		*o.nonce = newNonce()
 		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(),
 			args: a.beeArgs(path, o, env)}, nil
@@ -128,54 +131,63 @@ func readReport(path string) (*report, error) {
 	return r, in.Err()
 }
 
-// programs holds sealed copies of the programs that run natively, one per
-// digest for as long as somebody starts it. mu guards all.
-type programs struct {
+// memories holds sealed copies of blobs that workers get from this process and
+// not by a name, one per digest for as long as somebody starts with it: other
+// programs of the same user may write to the cache. mu guards all.
+type memories struct {
+	fits func(io.ReaderAt) error // nil: any content is good
+
 	mu   sync.Mutex
-	open map[string]*openProgram
+	open map[string]*sealedBlob
 }
 
-type openProgram struct {
+type sealedBlob struct {
 	file  *os.File
 	users int
 }
 
-// get gives the program with this digest, checked; put gives it back.
-func (p *programs) get(digest, path string) (*os.File, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.open[digest]; o != nil {
+// get gives the blob with this digest, checked; put gives it back.
+func (m *memories) get(digest, path string) (*os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.open[digest]; o != nil {
 		o.users++
 		return o.file, nil
 	}
-	f, err := openChecked(digest, path)
+	f, err := sealChecked(digest, path)
 	if err != nil {
 		return nil, err
 	}
-	if p.open == nil {
-		p.open = map[string]*openProgram{}
+	if m.fits != nil {
+		if err := m.fits(f); err != nil {
+			f.Close()
+			return nil, failf(proto.ReasonError, uapi.EBadModule, "the program cannot run here: %v", err)
+		}
 	}
-	p.open[digest] = &openProgram{f, 1}
+	if m.open == nil {
+		m.open = map[string]*sealedBlob{}
+	}
+	m.open[digest] = &sealedBlob{f, 1}
 	return f, nil
 }
 
-func (p *programs) put(digest string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.open[digest]; o != nil {
+func (m *memories) put(digest string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.open[digest]; o != nil {
 		if o.users--; o.users == 0 {
 			o.file.Close()
-			delete(p.open, digest)
+			delete(m.open, digest)
 		}
 	}
 }
 
-// openChecked copies a program to where nobody can change it, digests what it
-// copied, and refuses what would not run on every substrate.
-func openChecked(digest, path string) (*os.File, error) {
-	from, err := os.Open(path)
+// sealChecked copies a blob to where nobody can change it and digests what it
+// copied.
+func sealChecked(digest, path string) (*os.File, error) {
+	from, err := openCached(path)
 	if err != nil {
-		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program is not in the cache: %v", err)
+		return nil, err
 	}
 	defer from.Close()
 	sum := sha256.New()
@@ -185,11 +197,40 @@ func openChecked(digest, path string) (*os.File, error) {
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
 		f.Close()
-		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program in the cache was changed: it is not %.12s", digest)
-	}
-	if err := uapi.CheckStatic(f); err != nil {
-		f.Close()
-		return nil, failf(proto.ReasonError, uapi.EBadModule, "the program cannot run here: %v", err)
+		return nil, changed(digest)
 	}
 	return f, nil
+}
+
+// checkCached digests a blob that bee reads by its name. bee's report and the
+// worker say later what was read in fact; this finds out while it can be cured.
+func checkCached(digest, path string) error {
+	f, err := openCached(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return failf(proto.ReasonNode, uapi.EInternal, "the cache cannot be read: %v", err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != digest {
+		return changed(digest)
+	}
+	return nil
+}
+
+func openCached(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "a blob is not in the cache: %v", err)
+	}
+	return f, nil
+}
+
+// changed: somebody else wrote to this blob's file.
+func changed(digest string) *failure {
+	f := failf(proto.ReasonNode, uapi.EInternal, "blob %.12s in the node's cache was changed by another program", digest)
+	f.changed = digest
+	return f
 }

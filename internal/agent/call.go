@@ -128,6 +128,12 @@ func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
 		}
 	}
 	w, err := a.startWorker(ctx, &l.Lease)
+	for range 2 { // the program and the data of Initialize
+		if !a.repair(ctx, err) {
+			break
+		}
+		w, err = a.startWorker(ctx, &l.Lease)
+	}
 	if err != nil {
 		a.pool.give(nil)
 		return nil, err
@@ -139,6 +145,21 @@ func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
 		return nil, failf(proto.ReasonCancelled, uapi.ECancelled, "the session was released")
 	}
 	return w, nil
+}
+
+// repair fetches a blob again whose file somebody else changed.
+func (a *Agent) repair(ctx context.Context, err error) bool {
+	var f *failure
+	if !errors.As(err, &f) || f.changed == "" {
+		return false
+	}
+	a.config.Log("%s: it is fetched again", f.text)
+	a.store.Drop(f.changed)
+	if _, err := a.toHub().fetch(ctx, f.changed); err != nil {
+		return false
+	}
+	_, err = a.store.Path(f.changed)
+	return err == nil
 }
 
 // work1 is the call itself, on a worker that is ready.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -130,7 +129,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	note := newLines(func(string) {})
 	o := programOptions{dir: dir, memory: e.Memory, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
 	if a.bee.used() {
-		o.report = filepath.Join(a.tmp, filepath.Base(dir)+".report")
+		o.report = a.reportFile(dir)
 		defer os.Remove(o.report)
 	}
 	c, err := a.command(path, e.Program, o)

@@ -22,15 +22,17 @@ const (
 	fdStream  = 3
 	fdControl = 4
 	fdProgram = 5
+	fdInitial = 6 // 4 in the program, see initialPath
 )
 
 // A guardOrder is the one line that the agent sends on the control socket.
 type guardOrder struct {
-	Path   string   `json:"path"` // empty: the program's descriptor
-	Args   []string `json:"args"`
-	Env    []string `json:"env"`
-	Dir    string   `json:"dir"`
-	Stream bool     `json:"stream"`
+	Path    string   `json:"path"` // empty: the program's descriptor
+	Args    []string `json:"args"`
+	Env     []string `json:"env"`
+	Dir     string   `json:"dir"`
+	Stream  bool     `json:"stream"`
+	Initial bool     `json:"initial,omitempty"` // with a stream
 }
 
 // Guard is the main function of `skep guard`: it starts one program, adopts
@@ -41,6 +43,7 @@ func Guard() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	syscall.CloseOnExec(fdControl)
 	syscall.CloseOnExec(fdProgram)
+	syscall.CloseOnExec(fdInitial)
 	control := os.NewFile(fdControl, "control")
 	if control == nil {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
@@ -79,6 +82,7 @@ func guardRun(order guardOrder, ended chan<- exit) {
 	syscall.Close(1)
 	syscall.Close(fdStream)
 	syscall.Close(fdProgram)
+	syscall.Close(fdInitial)
 	if err != nil {
 		ended <- exit{Error: err.Error()}
 		select {}
@@ -116,6 +120,9 @@ func guardStart(order guardOrder) (int, error) {
 	files := []uintptr{0, 1, 2}
 	if order.Stream {
 		files = append(files, fdStream)
+	}
+	if order.Stream && order.Initial {
+		files = append(files, fdInitial)
 	}
 	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}

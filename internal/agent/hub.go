@@ -33,4 +33,5 @@ type store interface {
 	Held() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)
+	Drop(digest string) // it is not what its name says: fetch it again
 }

@@ -21,8 +21,12 @@ type command struct {
 	stdin   *os.File // nil: empty
 	stdout  io.Writer
 	stderr  io.Writer
-	stream  bool // give it a two-way stream as descriptor 3
+	stream  bool     // give it a two-way stream as descriptor 3
+	initial *os.File // goes with a stream: memory that it finds at initialPath
 }
+
+// initialPath is where a worker that the kernel runs finds command.initial.
+const initialPath = "/proc/self/fd/4"
 
 // A process is a started command and everything that it started itself.
 // kill takes all of it and may be called at any time and more than once.

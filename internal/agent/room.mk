@@ -9,10 +9,11 @@ suite_agent = $(GO) test -count=1 -json ./$(agent_src)
 suite_agent_kind = go
 suite_agent_needs = $(B)/bin/bee
 
-$(agent_t)/worker: $(agent_src)/testdata/worker.c include/skep/session.h
+$(agent_t)/worker: $(agent_src)/testdata/worker.c include/skep/session.h \
+		grid/core/sha256.c grid/core/sha256.h
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $<
+	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $(filter %.c,$^)
 
 $(agent_t)/agent.test.exe: FORCE
 	$(Q)mkdir -p $(@D)

@@ -48,7 +48,7 @@ func (a *Agent) start(c *command) (*process, error) {
 		guard.Stdin = c.stdin
 	}
 	guard.Stdout, guard.Stderr, guard.WaitDelay = c.stdout, c.stderr, drainLimit
-	guard.ExtraFiles = []*os.File{null, guardControl, null}
+	guard.ExtraFiles = []*os.File{null, guardControl, null, null}
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.stream {
 		ours, theirs, err := socketPair("worker")
@@ -61,6 +61,16 @@ func (a *Agent) start(c *command) (*process, error) {
 	}
 	if c.program != nil {
 		guard.ExtraFiles[2] = c.program
+	}
+	if c.initial != nil {
+		// A description of its own, so that no worker moves another's.
+		own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", c.initial.Fd()))
+		if err != nil {
+			control.Close()
+			return nil, fmt.Errorf("the data of Initialize cannot be handed on: %w", err)
+		}
+		defer own.Close()
+		guard.ExtraFiles[3] = own
 	}
 	if err := guard.Start(); err != nil {
 		control.Close()
@@ -75,7 +85,7 @@ func (a *Agent) start(c *command) (*process, error) {
 	p.kill = func() {
 		once.Do(func() { raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) }) })
 	}
-	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream}
+	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil}
 	if c.program == nil {
 		order.Path = c.path
 	}

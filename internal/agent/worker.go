@@ -46,6 +46,8 @@ type failure struct {
 	code   uapi.ErrorCode
 	text   string
 	status int
+
+	changed string // the blob in the cache that somebody wrote to
 }
 
 func (f *failure) Error() string { return f.text }
@@ -89,13 +91,18 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		return nil, err
 	}
 	c.stdout, c.stderr, c.stream = w.output, w.output, true
-	w.process, err = a.start(c)
+	if c.initial, err = a.initial(l); err == nil {
+		w.process, err = a.start(c)
+	}
 	if c.program != nil {
 		a.programs.put(l.Worker.Module)
 	}
+	if c.initial != nil {
+		defer a.initials.put(l.Init.Blob)
+	}
 	if err != nil {
 		removeAll(w.dir)
-		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
+		return nil, nodeFailure(err)
 	}
 	w.wire = newWire(w.process.stream)
 	go func() {
@@ -103,6 +110,9 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		w.wire.close(errors.New("the worker ended"))
 		w.output.flush()
 		removeAll(w.dir)
+		if path := w.reportFile(); path != "" {
+			os.Remove(path)
+		}
 	}()
 	if err := w.open(ctx, l); err != nil {
 		return nil, w.failed(ctx, err)
@@ -110,11 +120,16 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	return w, nil
 }
 
+// reportFile is bee's report about the program that works in dir.
+func (a *Agent) reportFile(dir string) string {
+	return filepath.Join(a.reports, filepath.Base(dir))
+}
+
 func (w *worker) reportFile() string {
 	if !w.agent.bee.used() {
 		return ""
 	}
-	return filepath.Join(w.dir, "report")
+	return w.agent.reportFile(w.dir)
 }
 
 // open is the dialogue until the worker can take calls.
@@ -129,19 +144,62 @@ func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 	if err := w.digest(); err != nil || l.Init == nil {
 		return err
 	}
-	path, err := w.agent.store.Path(l.Init.Blob)
+	init, err := w.agent.initFrame(l.Init)
 	if err != nil {
-		return failf(proto.ReasonNode, uapi.EInternal, "the data of Initialize is not in the cache: %v", err)
+		return nodeFailure(err)
 	}
-	guest, err := w.agent.guestPath(path)
-	if err != nil {
-		return failf(proto.ReasonNode, uapi.EInternal, "%v", err)
-	}
-	init := uapi.Init{Function: l.Init.Function, Length: l.Init.Length, Path: guest}
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeInit}, init.Encode()); err != nil {
 		return err
 	}
-	return w.ready()
+	err = w.ready()
+	var f *failure
+	if errors.As(err, &f) && f.code == uapi.EDigest {
+		return changed(l.Init.Blob)
+	}
+	return err
+}
+
+// initial gives the memory with the data of Initialize where workers inherit
+// it, else nil.
+func (a *Agent) initial(l *proto.Lease) (*os.File, error) {
+	if l.Init == nil || a.bee.used() {
+		return nil, nil
+	}
+	path, err := a.store.Path(l.Init.Blob)
+	if err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "the data of Initialize is not in the cache: %v", err)
+	}
+	return a.initials.get(l.Init.Blob, path)
+}
+
+// initFrame says where the data of Initialize is. bee's programs read it by
+// its name and digest what they read.
+func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
+	init := uapi.Init{Function: i.Function, Length: i.Length, Path: initialPath}
+	if !a.bee.used() {
+		return init, nil
+	}
+	path, err := a.store.Path(i.Blob)
+	if err == nil {
+		init.Path, err = a.guestPath(path)
+	}
+	if err == nil {
+		var digest []byte
+		digest, err = hex.DecodeString(i.Blob)
+		if copy(init.Digest[:], digest) != len(init.Digest) {
+			err = errors.New("the lease's digest of Initialize is none")
+		}
+	}
+	return init, err
+}
+
+// nodeFailure is the node's fault, unless the error knows better.
+func nodeFailure(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 }
 
 func (w *worker) ready() error {

@@ -248,6 +248,17 @@ func (s *Store) Unpin(owner string) {
 	s.shrink(nil)
 }
 
+// Drop forgets a blob whose file is not what its name says, also one that is
+// pinned: it can be put or fetched again. Windows may refuse while the file is
+// in use, then it stays.
+func (s *Store) Drop(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.blobs[digest]; e != nil {
+		s.remove(e)
+	}
+}
+
 // Put stores all of r and pins it for owner, unless owner is empty.
 func (s *Store) Put(r io.Reader, owner string) (digest string, n int64, err error) {
 	d, err := s.draft()

@@ -5,15 +5,21 @@
  * sending side, which the pinging thread shares.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <skep/session.h>
+
+#include "grid/core/sha256.h"
 
 #define NR_BEE 0xBEE
 
@@ -30,6 +36,8 @@ enum function {
 	LIE,   /* a proof that is none */
 	FAIL,  /* an ERROR frame */
 	INITIALIZE,
+	POISON, /* writes to all files of the directory that it is given */
+	TAMPER, /* writes to what Initialize got, by each way there is */
 	FUNCTIONS,
 };
 
@@ -38,6 +46,7 @@ static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER;
 static volatile int busy, liar;
 static u64 received, acked;
 static u8 *state;
+static char init_path[4096];
 static u64 state_len;
 static u64 calls;
 
@@ -207,14 +216,15 @@ static void speak(void)
 	fputc('\n', stderr);
 }
 
-static void fail(u64 call)
+static void refuse(u64 call, u32 code, const char *text)
 {
 	struct {
 		struct skep_error e;
 		char text[16];
-	} f = {{SKEP_E_ARGUMENTS, 7}, "no good"};
+	} f = {{code, (u32)strlen(text)}, ""};
 
-	send_frame(SKEP_ERROR, 0, call, &f, sizeof(f.e) + 7);
+	memcpy(f.text, text, f.e.text);
+	send_frame(SKEP_ERROR, 0, call, &f, (u32)sizeof(f.e) + f.e.text);
 }
 
 static void with_state(u64 call, const u8 *args, u64 len)
@@ -233,6 +243,53 @@ static void counted(u64 call)
 	int n = snprintf(text, sizeof(text), "%llu %d", ++calls, getpid());
 
 	result(call, text, (u64)n);
+}
+
+static int write_to(const char *path)
+{
+	int f, done;
+
+	chmod(path, 0700);
+	f = open(path, O_RDWR);
+	done = pwrite(f, "poison", 6, 0) == 6;
+	close(f);
+	return done;
+}
+
+/* As a worker can that means no good: the cache has the same owner. */
+static void poison(u64 call, const u8 *args, u64 len)
+{
+	char dir[4096], path[8192], text[32];
+	struct dirent *e;
+	int n = 0;
+	DIR *d;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)len, (const char *)args);
+	d = opendir(dir);
+	if (!d)
+		n = write_to(dir);
+	while (d && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		n += write_to(path);
+	}
+	result(call, text, (u64)snprintf(text, sizeof(text), "%d", n));
+}
+
+static void tamper(u64 call)
+{
+	int f = open(init_path, O_RDWR), own = f < 0 ? -1 : f;
+	char text[64];
+	int ways = 0;
+
+	ways += pwrite(own, "x", 1, 0) == 1;
+	ways += pwrite(4, "x", 1, 0) == 1;
+	ways += ftruncate(own, 1) == 0;
+	ways += mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0) !=
+		MAP_FAILED;
+	lseek(4, 3, SEEK_SET);
+	result(call, text,
+	       (u64)snprintf(text, sizeof(text), "%d of %s", ways,
+			     own < 0 ? "none" : "four"));
 }
 
 static void run(u64 call, const struct skep_call *c)
@@ -255,11 +312,17 @@ static void run(u64 call, const struct skep_call *c)
 	case STATE:
 		with_state(call, args, c->length);
 		break;
+	case POISON:
+		poison(call, args, c->length);
+		break;
+	case TAMPER:
+		tamper(call);
+		break;
 	case COUNT:
 		counted(call);
 		break;
 	case FAIL:
-		fail(call);
+		refuse(call, SKEP_E_ARGUMENTS, "no good");
 		break;
 	case SPEAK:
 		speak();
@@ -284,16 +347,28 @@ static void ready(void)
 	send_frame(SKEP_READY, 0, 0, &r, sizeof(r));
 }
 
+static int changed(const u8 digest[32])
+{
+	static const u8 none[32];
+	struct grid_sha256 s;
+	u8 sum[32];
+
+	grid_sha256_init(&s);
+	grid_sha256_add(&s, state, state_len);
+	grid_sha256_end(&s, sum);
+	return memcmp(digest, none, 32) && memcmp(digest, sum, 32);
+}
+
 static void initialize(const u8 *p, u32 len)
 {
 	struct skep_init i;
-	char path[4096];
+	char *path = init_path;
 	FILE *f;
 
 	if (len < sizeof(i))
 		die("a short INIT");
 	memcpy(&i, p, sizeof(i));
-	if (i.path > len - sizeof(i) || i.path >= sizeof(path))
+	if (i.path > len - sizeof(i) || i.path >= sizeof(init_path))
 		die("a bad path");
 	memcpy(path, p + sizeof(i), i.path);
 	path[i.path] = 0;
@@ -305,7 +380,10 @@ static void initialize(const u8 *p, u32 len)
 	if (fread(state, 1, i.length, f) != i.length)
 		die("the init file is short");
 	fclose(f);
-	ready();
+	if (changed(i.digest))
+		refuse(0, SKEP_E_DIGEST, "changed");
+	else
+		ready();
 }
 
 static void hello(void)
