@@ -107,6 +107,14 @@ s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 	return result(write(handle, iov.iov_base, iov.iov_len));
 }
 
+s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
+			s64 offset)
+{
+	int flags = offset == ABI_APPEND ? RWF_APPEND : 0;
+
+	return result(pwritev2(handle, part, (int)parts, -1, flags));
+}
+
 /* Asks only: to move a position that others share would lose their output. */
 int abi_lin_file_same(s32 a, s32 b)
 {

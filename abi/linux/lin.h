@@ -7,6 +7,8 @@
 #ifndef ABI_LINUX_LIN_H
 #define ABI_LINUX_LIN_H
 
+#include <sys/uio.h>
+
 #include "abi/host.h"
 
 /* What the guest sees as "/", or NULL; written before the first call. */
@@ -18,6 +20,9 @@ s64 abi_lin_file_open(struct abi_open *open);
 s64 abi_lin_file_close(s32 handle);
 s64 abi_lin_file_read(s32 handle, const struct abi_io *io);
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io);
+/* Parts in one write, at ABI_CURRENT or ABI_APPEND; errno as all of these. */
+s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
+			s64 offset);
 s64 abi_lin_file(s32 handle, struct abi_file_op *op);
 
 /* Are both one open file, as dup(2) makes them? 0 where nobody can tell. */

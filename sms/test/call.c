@@ -26,7 +26,7 @@ static int wake;
 
 /* What the stand-ins saw of the last call. */
 static struct {
-	u32 moves;
+	u32 moves, gathers;
 	u64 bytes;
 	char text[MAIL_PATH_SIZE];
 	s64 most; /* a stand-in does no more than that at once; -1: all */
@@ -70,6 +70,21 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 {
 	return handle < 0 ? -EBADF : moved(io);
+}
+
+s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
+			s64 offset)
+{
+	s64 done = 0;
+	u32 i;
+
+	must(parts >= 1 && parts <= MAIL_PARTS);
+	must(offset == ABI_CURRENT || offset == ABI_APPEND);
+	seen.gathers++;
+	for (i = 0; i < parts; i++)
+		done += moved(&(struct abi_io){part[i].iov_base,
+					       part[i].iov_len, offset});
+	return handle < 0 ? -EBADF : done;
 }
 
 /* Ends within its size, or strlen reads beyond the caller's stack. */
@@ -251,6 +266,15 @@ static void lengths(void)
 	seen.most = 10;
 	tap_ok(reads(100) == 10 && seen.moves == 1,
 	       "lengths: nothing more after a short part");
+	begin();
+	part(0, 0, 64);
+	part(1, 128, 64);
+	slot->handle = 3;
+	slot->arg[0] = 100;
+	slot->arg[1] = (u64)ABI_CURRENT;
+	seen.gathers = 0;
+	tap_ok(ask(MAIL_FILE_WRITE) == 100 && seen.gathers == 1,
+	       "lengths: one write where others may write too");
 	begin();
 	slot->parts = 0;
 	tap_ok(reads(MAIL_BULK_SIZE) == (s64)MAIL_BULK_SIZE,

@@ -45,6 +45,7 @@ func TestSms(t *testing.T) {
 		t.Run("vdso", m.vdso)
 		t.Run("signals", m.signals)
 		t.Run("crowd", m.crowd)
+		t.Run("shared", m.shared)
 		t.Run("blocking", m.blocking)
 		t.Run("faults", m.faults)
 		t.Run("memory", m.memory)
@@ -265,6 +266,22 @@ func (m *smsMachine) crowd(t *testing.T) {
 	out = m.shell(t, "s=0; OMP_NUM_THREADS=4 $R ${T}team 1 || s=$?; echo status $s")
 	if !strings.Contains(out, "libgomp: Thread creation failed") || !strings.HasSuffix(out, "status 1\n") {
 		t.Errorf("libgomp printed %q", out)
+	}
+}
+
+// All who share a redirected file lose no line: the program, Linux, and what
+// sms itself says.
+func (m *smsMachine) shared(t *testing.T) {
+	out := m.shell(t, `w() { until [ $(grep -c "$1" /run/log) = $2 ]; do sleep .1; done; }
+		mkfifo /run/in; exec 4>/run/log; $R ${T}events wall </run/in >&4 2>&4 & p=$!
+		exec 3>/run/in; w same 1; for i in 1 2 3; do
+			echo Linux $i >&4; echo -n x >&3; w now $i
+		done
+		echo Linux 4 >&4; kill -TERM $p; s=0; wait $p || s=$?; echo status $s >&4
+		exec 3>&- 4>&-; cat /run/log; rm /run/in`)
+	want := `^(Terminated\n)?same 1\nLinux 1\nnow .*\nLinux 2\nnow .*\nLinux 3\nnow .*\nLinux 4\nsms: killed by SIGTERM.*\nstatus 143\n$`
+	if !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("it printed %q", out)
 	}
 }
 
