@@ -21,6 +21,9 @@ const char bee_usage[] =
 	"  --stream N         inherited stream (descriptor, on Windows handle\n"
 	"                     of a two-way pipe) that the program gets as 3;\n"
 	"                     the report is written at the start too\n"
+	"  --no-debugger      on Windows: faults cost less, but may damage "
+	"what\n"
+	"                     lies below a small stack, or end the program\n"
 	"  --trace            print system calls on the error stream\n"
 	"  --list-syscalls    print which system calls are answered, and how\n"
 	"  --probe            print what bee finds on this machine\n"
@@ -131,11 +134,16 @@ static u8 *flag(struct bee_options *o, const char *word)
 		const char *name;
 		u8 *flag;
 	} flags[] = {
-		{"--probe", &o->probe},		{"--list-syscalls", &o->list},
-		{"--trace", &o->trace},		{"--idle", &o->idle},
-		{"--help", &o->help},		{"-h", &o->help},
-		{"--version", &o->version},	{"--child", &o->child},
+		{"--probe", &o->probe},
+		{"--list-syscalls", &o->list},
+		{"--trace", &o->trace},
+		{"--idle", &o->idle},
+		{"--help", &o->help},
+		{"-h", &o->help},
+		{"--version", &o->version},
+		{"--child", &o->child},
 		{"--clean-env", &o->clean_env},
+		{"--no-debugger", &o->no_debugger},
 	};
 	u32 i;
 

@@ -12,6 +12,8 @@ check_guests() { # programs print and exit as natively
 		same "hello, $libc" "$g/hello-$libc"
 		same "exit code, $libc" "$g/hello-$libc" 42
 		same "threads and signals, $libc" "$g/work-$libc"
+		same "faults on small stacks, $libc" "$g/stack-$libc"
+		same "a stack overflow, $libc" "$g/stack-$libc" overflow
 	done
 	same "go" "$g/gowork"
 	if [ -x /bin/busybox ]; then

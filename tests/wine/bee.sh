@@ -39,6 +39,14 @@ result $? "bytes through pipes on both sides"
 check_report
 check_streams
 check_refusals
+"$g/work-musl" >"$tmp/want"
+guarded --no-debugger "$g/work-musl" >"$tmp/got" 2>"$tmp/err"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "no debugger: threads and signals"
+code "no debugger: a stack overflow ends the program" 134 \
+	guarded --no-debugger "$g/stack-musl" overflow
+grep -q 'a fault found no room on its stack' "$tmp/err"
+result $? "no debugger: a stack overflow is reported"
 code "probe finds nothing bad" 0 guarded --probe
 code "leak: nothing missed runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
 code "leak: a system call that was missed dies" 134 env BEE_LEAK=syscall \

@@ -31,6 +31,21 @@ suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 suite_wine-bee_deadline = 600
 suite_wine-bee_beside = yes
 
+# Go's run-time tested by its authors, as a program of ours.
+go_runtime := $(B)/test/wine/go-runtime.test
+$(go_runtime):
+	$(call say,GO)
+	$(Q)mkdir -p $(@D)
+	$(Q)CGO_ENABLED=0 $(GO) test -c -o $@ runtime
+SLOW += $(go_runtime)
+
+TEST_SUITES += wine-go-runtime
+suite_wine-go-runtime = $(STEADY) sh tests/wine/go-runtime.sh $(B) \
+	$(go_runtime)
+suite_wine-go-runtime_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard \
+	$(go_runtime)
+suite_wine-go-runtime_beside = yes
+
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
 $(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o

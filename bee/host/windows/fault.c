@@ -2,11 +2,14 @@
 /*
  * Hardware exceptions in guest code become signals.
  *
- * Windows lays its exception record on the guest's stack, where there is
- * little room (a Go stack may have 2 KiB in all), so the vectored handler
- * only copies registers into the thread's frame and continues on the host
- * stack. Continuing restores the vector registers; this file is compiled for
- * general registers only, so the rest leaves them alone. No state of its own.
+ * The parent is the debugger of this process and sends a faulting thread to
+ * bee_fault_enter before Windows writes anything (debug.c). Where no parent
+ * does, Windows lays its exception record on the guest's stack first, where
+ * there may be no room (a Go stack has 2 KiB in all), and a vectored handler
+ * takes it. Both only copy registers into the thread's frame and go on on the
+ * host stack with the guest's vector registers; this file is compiled for
+ * general registers only, so the rest leaves them alone. Owns `faults`,
+ * written before guest threads exist.
  */
 #include "win.h"
 #include <stdio.h>
@@ -57,6 +60,9 @@ static const struct {
 	{EXCEPTION_BREAKPOINT, SIGTRAP, SI_KERNEL, X86_BP},
 	{EXCEPTION_SINGLE_STEP, SIGTRAP, 2, X86_DB},
 };
+#define PLAIN (sizeof(plain) / sizeof(plain[0]))
+
+static const struct win_fault *faults; /* NULL: no parent takes them */
 
 static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
 {
@@ -79,26 +85,34 @@ static void from_access(struct abi_fault *f, const EXCEPTION_RECORD *r)
 	}
 }
 
+/* The line of `plain` for a status, or their number. */
+static u32 plain_find(DWORD status)
+{
+	u32 i;
+
+	for (i = 0; i < PLAIN; i++)
+		if (plain[i].status == status)
+			break;
+	return i;
+}
+
 /* 0: an exception that the guest cannot have caused. */
 static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
 {
-	unsigned int i;
+	u32 i = plain_find(r->ExceptionCode);
 
-	memset(f, 0, sizeof(*f));
+	f->error = 0;
 	if (r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION) {
 		from_access(f, r);
 		return 1;
 	}
-	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		if (plain[i].status != r->ExceptionCode)
-			continue;
-		f->signo = plain[i].signo;
-		f->code = plain[i].code;
-		f->trapno = plain[i].trapno;
-		f->addr = (u64)r->ExceptionAddress;
-		return 1;
-	}
-	return 0;
+	if (i == PLAIN)
+		return 0;
+	f->signo = plain[i].signo;
+	f->code = plain[i].code;
+	f->trapno = plain[i].trapno;
+	f->addr = (u64)r->ExceptionAddress;
+	return 1;
 }
 
 static int guest_address(u64 a)
@@ -117,9 +131,34 @@ static int wild_jump(const EXCEPTION_RECORD *r, const CONTEXT *c)
 	       guest_address(c->Rsp);
 }
 
-static u64 slot_value(u32 slot)
+/* For the parent: an address of the child says enough. */
+int bee_fault_is_guest(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
-	return (u64)TlsGetValue(BEE_SLOT_FIRST + slot);
+	if (r->ExceptionCode != EXCEPTION_ACCESS_VIOLATION &&
+	    plain_find(r->ExceptionCode) == PLAIN)
+		return 0;
+	return guest_address((u64)r->ExceptionAddress) || wild_jump(r, c);
+}
+
+/* No call: the guest's vector registers may be live. */
+static u64 slot_scratch(void)
+{
+	u64 value;
+
+	__asm__("mov %%gs:%c1, %0"
+		: "=r"(value)
+		: "i"(BEE_SLOT(SKEP_SLOT_SCRATCH)));
+	return value;
+}
+
+static u64 slot_scratch2(void)
+{
+	u64 value;
+
+	__asm__("mov %%gs:%c1, %0"
+		: "=r"(value)
+		: "i"(BEE_SLOT(SKEP_SLOT_SCRATCH2)));
+	return value;
 }
 
 static void regs_copy(struct abi_regs *r, const CONTEXT *c, enum bee_pc where)
@@ -144,8 +183,7 @@ static void regs_copy(struct abi_regs *r, const CONTEXT *c, enum bee_pc where)
 	r->rflags = c->EFlags;
 	if (where != BEE_PC_STUB)
 		return;
-	bee_stub_undo(r, slot_value(SKEP_SLOT_SCRATCH),
-		      slot_value(SKEP_SLOT_SCRATCH2));
+	bee_stub_undo(r, slot_scratch(), slot_scratch2());
 }
 
 /* On the host stack, with the guest's vector registers. */
@@ -195,33 +233,76 @@ static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
 	return next != 0;
 }
 
+/* The fault and the guest's registers into the thread; 0: not the guest's. */
+static int fault_take(struct bee_thread *t, const EXCEPTION_RECORD *r,
+		      const CONTEXT *c)
+{
+	enum bee_pc where = bee_pc_where((u64)r->ExceptionAddress);
+
+	if (where == BEE_PC_BEE && wild_jump(r, c))
+		where = BEE_PC_GUEST;
+	if ((where != BEE_PC_GUEST && where != BEE_PC_STUB) ||
+	    !fault_from(&t->fault, r))
+		return 0;
+	regs_copy(t->frame, c, where);
+	/* Linux shows the next instruction; a handler here is shown this. */
+	if (r->ExceptionCode == EXCEPTION_BREAKPOINT)
+		t->frame->rip = (u64)r->ExceptionAddress + 1;
+	return 1;
+}
+
 static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 {
 	const EXCEPTION_RECORD *r = e->ExceptionRecord;
 	struct win_thread *t = bee_thread_self();
 	CONTEXT *c = e->ContextRecord;
-	enum bee_pc where;
 
 	if (!t || !bee.proc)
 		return EXCEPTION_CONTINUE_SEARCH;
 	if (go_on(r, c))
 		return EXCEPTION_CONTINUE_EXECUTION;
-	where = bee_pc_where(c->Rip);
-	if (where == BEE_PC_BEE && wild_jump(r, c))
-		where = BEE_PC_GUEST;
-	if ((where != BEE_PC_GUEST && where != BEE_PC_STUB) ||
-	    !fault_from(&t->bee.fault, r)) {
+	if (!fault_take(&t->bee, r, c)) {
 		if (is_error(r->ExceptionCode))
 			report(r, c);
 		return EXCEPTION_CONTINUE_SEARCH;
 	}
-	regs_copy(t->bee.frame, c, where);
-	if (r->ExceptionCode == EXCEPTION_BREAKPOINT)
-		t->bee.frame->rip++; /* Linux shows the next instruction */
 	c->Rip = (u64)fault_finish;
 	c->Rsp = (u64)t->bee.frame - 40; /* as after a call */
 	c->EFlags &= ~0x500u;		 /* TF, DF */
 	return EXCEPTION_CONTINUE_EXECUTION;
+}
+
+/*
+ * Sent here by the parent, on the host stack, with the guest's vector
+ * registers. The parent looked at the address already, so what is not taken
+ * can only be a fault of a thread that runs no guest yet.
+ */
+__attribute__((used)) static void fault_enter(u32 index)
+{
+	struct bee_thread *t = &bee_thread_self()->bee;
+	const struct win_fault *f = &faults[index];
+
+	if (!fault_take(t, &f->record, &f->context))
+		bee_proc_exit(SIGSEGV);
+	fault_finish();
+}
+
+/* ecx: the index. The stack pointer may be of any worth. */
+__attribute__((naked)) void bee_fault_enter(void)
+{
+	__asm__ volatile("mov %%gs:%c0, %%rdx\n\t"
+			 "mov %c1(%%rdx), %%rsp\n\t"
+			 "sub $32, %%rsp\n\t"
+			 "call fault_enter\n\t"
+			 "ud2"
+			 :
+			 : "i"(BEE_SLOT(SKEP_SLOT_THREAD)), "i"(BEE_T_FRAME));
+}
+
+int bee_fault_map(HANDLE section)
+{
+	faults = MapViewOfFile(section, FILE_MAP_READ, 0, 0, 0);
+	return faults ? 0 : (int)GetLastError();
 }
 
 void bee_fault_install(void)

@@ -10,6 +10,8 @@
 #include <stdio.h>
 
 #define ENV_GOODBYE L"BEE_GOODBYE"
+#define ENV_FAULTS L"BEE_FAULTS"
+#define ENV_HEAP L"_NO_DEBUG_HEAP"
 #define GUEST_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
 
 static struct bee_options options;
@@ -106,6 +108,7 @@ static int overridden(const char *var)
 static int wanted(const WCHAR *w)
 {
 	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
+	       wcsncmp(w, ENV_FAULTS, 10) && wcsncmp(w, ENV_HEAP, 14) &&
 	       _wcsnicmp(w, L"PATH=", 5);
 }
 
@@ -187,13 +190,15 @@ void bee_proc_exit(u32 status)
 /* The child ------------------------------------------------------------------
  */
 
-static void goodbye_take(void)
+/* A handle that the parent named in the environment; NULL: none. */
+static HANDLE handle_inherited(const WCHAR *name)
 {
 	WCHAR text[32];
-	DWORD n = GetEnvironmentVariableW(ENV_GOODBYE, text, 32);
+	DWORD n = GetEnvironmentVariableW(name, text, 32);
 
-	if (n && n < 32)
-		goodbye = (HANDLE)(ULONG_PTR)_wcstoui64(text, NULL, 16);
+	if (!n || n >= 32)
+		return NULL;
+	return (HANDLE)(ULONG_PTR)_wcstoui64(text, NULL, 16);
 }
 
 static int refuse(const char *what, DWORD error)
@@ -208,8 +213,12 @@ static int refuse(const char *what, DWORD error)
 
 static int prepare(struct win_thread **main_thread)
 {
-	int err;
+	HANDLE section = handle_inherited(ENV_FAULTS);
+	int err = section ? bee_fault_map(section) : 0;
 
+	if (err)
+		return refuse("the parent's section for faults can't be mapped",
+			      (DWORD)err);
 	SetConsoleOutputCP(CP_UTF8);
 	err = bee_thread_slots_take();
 	if (err)
@@ -233,7 +242,7 @@ static int run_child(void)
 	char **env = environment();
 	int code, err;
 
-	goodbye_take();
+	goodbye = handle_inherited(ENV_GOODBYE);
 	bee.options = &options;
 	bee.image.started_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	code = prepare(&t);

@@ -20,6 +20,7 @@
 struct child {
 	const struct bee_options *options;
 	HANDLE job, goodbye;
+	HANDLE faults; /* NULL: the child has no debugger */
 	PROCESS_INFORMATION info;
 };
 
@@ -102,6 +103,7 @@ static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
 	si->StartupInfo.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
 	si->StartupInfo.hStdError = GetStdHandle(STD_ERROR_HANDLE);
 	n = handles_add(list, n, c->goodbye);
+	n = handles_add(list, n, c->faults);
 	n = handles_add(list, n, (HANDLE)(ULONG_PTR)c->options->stream);
 	n = handles_add(list, n, si->StartupInfo.hStdInput);
 	n = handles_add(list, n, si->StartupInfo.hStdOutput);
@@ -116,7 +118,7 @@ static BOOL create(struct child *c, WCHAR *line, u32 policies)
 	STARTUPINFOEXW si = {.StartupInfo.cb = sizeof(si)};
 	u64 space[64];
 	SIZE_T size = sizeof(space);
-	HANDLE list[5];
+	HANDLE list[6];
 	DWORD flags = CREATE_SUSPENDED | EXTENDED_STARTUPINFO_PRESENT;
 	u32 n = handles_listed(c, &si, list);
 	BOOL ok;
@@ -124,6 +126,8 @@ static BOOL create(struct child *c, WCHAR *line, u32 policies)
 	si.lpAttributeList = (LPPROC_THREAD_ATTRIBUTE_LIST)space;
 	if (c->options->idle)
 		flags |= IDLE_PRIORITY_CLASS;
+	if (c->faults)
+		flags |= DEBUG_ONLY_THIS_PROCESS;
 	if (!InitializeProcThreadAttributeList(si.lpAttributeList, 2, 0, &size))
 		return FALSE;
 	ok = UpdateProcThreadAttribute(si.lpAttributeList, 0,
@@ -200,6 +204,10 @@ static int exit_code(struct child *c)
 	if (status == (DWORD)STATUS_CONTROL_C_EXIT)
 		return BEE_EXIT_SIGNAL + SIGINT;
 	name = bee_win_status_name(status);
+	if (!name && !c->faults)
+		name = "it was killed from outside, or a fault found no room "
+		       "on "
+		       "its stack";
 	snprintf(line, sizeof(line),
 		 "the program's process died without ending itself: %s "
 		 "(status 0x%08lx)",
@@ -208,10 +216,32 @@ static int exit_code(struct child *c)
 	return BEE_EXIT_SIGNAL + signal_of(status);
 }
 
+static void handle_name(const WCHAR *name, HANDLE h)
+{
+	WCHAR text[32];
+
+	swprintf(text, 32, L"%llx", (u64)h);
+	SetEnvironmentVariableW(name, text);
+}
+
+/* Windows gives a debugged process a slow heap, unless the variable is set. */
+static void debug_prepare(struct child *c)
+{
+	if (c->options->no_debugger)
+		return;
+	c->faults = bee_debug_section();
+	if (!c->faults) {
+		bee_os_message("no section for faults could be made: they may "
+			       "damage small stacks");
+		return;
+	}
+	handle_name(L"BEE_FAULTS", c->faults);
+	SetEnvironmentVariableW(L"_NO_DEBUG_HEAP", L"1");
+}
+
 int bee_parent_run(const struct bee_options *o)
 {
 	struct child c = {.options = o};
-	WCHAR text[32];
 
 	c.job = job_new(o);
 	if (!c.job)
@@ -219,8 +249,8 @@ int bee_parent_run(const struct bee_options *o)
 	c.goodbye = CreateEventW(NULL, TRUE, FALSE, NULL);
 	if (!c.goodbye)
 		return fail("no event could be made");
-	swprintf(text, 32, L"%llx", (u64)c.goodbye);
-	SetEnvironmentVariableW(L"BEE_GOODBYE", text);
+	handle_name(L"BEE_GOODBYE", c.goodbye);
+	debug_prepare(&c);
 	SetConsoleCtrlHandler(on_control, TRUE);
 	if (!create_somehow(&c))
 		return fail("bee could not start itself again");
@@ -232,6 +262,8 @@ int bee_parent_run(const struct bee_options *o)
 	if (o->stream) /* its end must be seen when the child dies */
 		CloseHandle((HANDLE)(ULONG_PTR)o->stream);
 	ResumeThread(c.info.hThread);
+	if (c.faults)
+		bee_debug_run();
 	WaitForSingleObject(c.info.hProcess, INFINITE);
 	return exit_code(&c);
 }

@@ -104,7 +104,22 @@ void bee_wake(u32 *word, u32 count);
 
 /* Faults: fault.c ------------------------------------------------------- */
 
+/* A fault of the guest, from the parent to the thread that has it. */
+struct win_fault {
+	EXCEPTION_RECORD record;
+	CONTEXT context;
+};
+#define WIN_FAULTS 1280 /* abi's threads and bee's own */
+
 void bee_fault_install(void);
+int bee_fault_map(HANDLE section); /* 0, or a Win32 error */
+int bee_fault_is_guest(const EXCEPTION_RECORD *r, const CONTEXT *c);
+/* Where the parent sends the thread; rcx: the index of its win_fault. */
+void bee_fault_enter(void);
+
+/* The parent as debugger: debug.c */
+HANDLE bee_debug_section(void); /* for bee_fault_map in the child */
+void bee_debug_run(void);
 
 /* Clocks and facts: clock.c, info.c ------------------------------------- */
 

@@ -68,6 +68,10 @@ var variants = map[string][]variant{
 	"files":    {{stdin: "some input"}},
 }
 
+// Limits of programs that need more than the usual seconds on a busy machine:
+// each fault of one under Wine is some ten messages to Wine's server.
+var seconds = map[string]int{"faults": 40}
+
 // The folders of programs, in the order of the output.
 var folders = []string{"glibc", "pie", "musl", "go"}
 
@@ -93,7 +97,7 @@ func expand(folder, file string) []testCase {
 	for _, v := range list {
 		c := testCase{name: strings.TrimSpace(fmt.Sprintf("%s %s %s", folder, program, v.name)),
 			file: file, args: v.args, stdin: v.stdin, code: v.code,
-			proof: program == "proof"}
+			proof: program == "proof", seconds: seconds[program]}
 		cases = append(cases, c)
 	}
 	return cases

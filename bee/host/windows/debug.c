@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The parent as the child's debugger. Windows writes the record of an
+ * exception below the stack pointer before any handler in the process runs,
+ * but asks a debugger before that. So a fault of the guest is taken here: its
+ * record and registers go into a section that both have, and the thread goes
+ * on in bee (fault.c) on its host stack. The guest's stack is not touched,
+ * whether there is room on it or not.
+ *
+ * Only the thread that created the child may wait for its events, so this has
+ * no lock. Owns the list of the child's threads. What lies in the section is
+ * written here and never read: the child may put anything there.
+ */
+#include "win.h"
+
+#define FIRST_BREAKPOINT 1
+
+struct debugged {
+	DWORD id; /* 0: free */
+	HANDLE handle;
+};
+
+static struct debugged threads[WIN_FAULTS];
+static struct win_fault *faults;
+static u32 seen;
+
+/* A section of the page file, inherited by the child; NULL: none. */
+HANDLE bee_debug_section(void)
+{
+	SECURITY_ATTRIBUTES inherit = {sizeof(inherit), NULL, TRUE};
+	HANDLE h;
+
+	h = CreateFileMappingW(INVALID_HANDLE_VALUE, &inherit, PAGE_READWRITE,
+			       0, WIN_FAULTS * sizeof(*faults), NULL);
+	if (!h)
+		return NULL;
+	faults = MapViewOfFile(h, FILE_MAP_WRITE, 0, 0, 0);
+	if (faults)
+		return h;
+	CloseHandle(h);
+	return NULL;
+}
+
+static struct debugged *thread_find(DWORD id)
+{
+	u32 i;
+
+	for (i = 0; i < WIN_FAULTS; i++)
+		if (threads[i].id == id)
+			return &threads[i];
+	return NULL;
+}
+
+/* One thread too many keeps the vectored handler, which needs no entry. */
+static void thread_add(DWORD id, HANDLE handle)
+{
+	struct debugged *t = thread_find(0);
+
+	if (t)
+		*t = (struct debugged){id, handle};
+}
+
+static void thread_remove(DWORD id)
+{
+	struct debugged *t = thread_find(id);
+
+	if (t)
+		t->id = 0;
+}
+
+/* The thread goes on in bee: 1. Not the guest's, or not possible: 0. */
+static int fault_send(const DEBUG_EVENT *e)
+{
+	const EXCEPTION_RECORD *r = &e->u.Exception.ExceptionRecord;
+	struct debugged *t = thread_find(e->dwThreadId);
+	struct win_fault *f = &faults[t ? t - threads : 0];
+	CONTEXT c = {.ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER};
+
+	if (!t || !e->u.Exception.dwFirstChance ||
+	    !GetThreadContext(t->handle, &c) || !bee_fault_is_guest(r, &c))
+		return 0;
+	f->record = *r;
+	f->context = c;
+	c.Rcx = (u64)(t - threads);
+	c.Rip = (u64)bee_fault_enter;
+	c.EFlags &= ~0x500u; /* TF, DF */
+	return SetThreadContext(t->handle, &c);
+}
+
+/*
+ * Two exceptions exist only because of the debugger: the loader's breakpoint,
+ * and Windows' complaint of a CloseHandle without a handle.
+ */
+static DWORD on_exception(const DEBUG_EVENT *e)
+{
+	DWORD code = e->u.Exception.ExceptionRecord.ExceptionCode;
+
+	if (fault_send(e) || code == (DWORD)STATUS_INVALID_HANDLE)
+		return DBG_CONTINUE;
+	if (code == EXCEPTION_BREAKPOINT && !(seen & FIRST_BREAKPOINT)) {
+		seen |= FIRST_BREAKPOINT;
+		return DBG_CONTINUE;
+	}
+	return DBG_EXCEPTION_NOT_HANDLED;
+}
+
+/* Handles of threads and processes are closed by the system, files are not. */
+static DWORD on_event(const DEBUG_EVENT *e)
+{
+	switch (e->dwDebugEventCode) {
+	case EXCEPTION_DEBUG_EVENT:
+		return on_exception(e);
+	case CREATE_PROCESS_DEBUG_EVENT:
+		thread_add(e->dwThreadId, e->u.CreateProcessInfo.hThread);
+		if (e->u.CreateProcessInfo.hFile)
+			CloseHandle(e->u.CreateProcessInfo.hFile);
+		break;
+	case CREATE_THREAD_DEBUG_EVENT:
+		thread_add(e->dwThreadId, e->u.CreateThread.hThread);
+		break;
+	case EXIT_THREAD_DEBUG_EVENT:
+		thread_remove(e->dwThreadId);
+		break;
+	case LOAD_DLL_DEBUG_EVENT:
+		if (e->u.LoadDll.hFile)
+			CloseHandle(e->u.LoadDll.hFile);
+		break;
+	}
+	return DBG_CONTINUE;
+}
+
+/* Until the child is gone; the thread that created it calls this. */
+void bee_debug_run(void)
+{
+	DEBUG_EVENT e;
+	DWORD how;
+
+	do {
+		if (!WaitForDebugEvent(&e, INFINITE))
+			return;
+		how = on_event(&e);
+		ContinueDebugEvent(e.dwProcessId, e.dwThreadId, how);
+	} while (e.dwDebugEventCode != EXIT_PROCESS_DEBUG_EVENT);
+}
