@@ -5,6 +5,7 @@
  */
 #include "fd.h"
 #include "epoll.h"
+#include "filelock.h"
 #include "linux.h"
 #include "pipe.h"
 #include "proc.h"
@@ -48,6 +49,8 @@ void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 /* Nothing refers to it any more, and it is not free yet: it is all ours. */
 static void release(struct abi_proc *p, struct abi_desc *d)
 {
+	if (abi_filelock_park(p, d))
+		return;
 	if (d->kind == ABI_DESC_FILE || d->kind == ABI_DESC_SOCK)
 		p->host->file_close(d->handle);
 	if (d->kind == ABI_DESC_EPOLL)
@@ -167,6 +170,7 @@ static void after_take(struct abi_proc *p, struct abi_desc *d, u32 gone)
 {
 	if (!d)
 		return;
+	abi_filelock_close(p, d);
 	if (gone)
 		abi_epoll_forget(p, d);
 	abi_desc_put(p, d);
@@ -319,34 +323,6 @@ s64 abi_sys_dup3(struct abi_call *c)
 
 #define SETTABLE (ABI_O_APPEND | ABI_O_NONBLOCK | ABI_O_DIRECT | ABI_O_NOATIME)
 
-struct flock {
-	s16 type, whence;
-	u32 pad;
-	s64 start, len;
-	s32 pid;
-	u32 pad2;
-};
-
-/*
- * Record locks: there is one process, which never conflicts with itself, so
- * every lock succeeds and none is ever in the way. Other processes of the
- * machine do not see them.
- */
-static s64 record_lock(struct abi_call *c, u32 command)
-{
-	struct flock lock;
-
-	if (ABI_GET(c->p, &lock, c->a[2]))
-		return -ABI_EFAULT;
-	if (lock.type < 0 || lock.type > 2 || lock.whence < 0 ||
-	    lock.whence > 2)
-		return -ABI_EINVAL;
-	if (command != F_GETLK && command != F_OFD_GETLK)
-		return 0;
-	lock.type = 2; /* F_UNLCK: nothing is in the way */
-	return ABI_PUT(c->p, c->a[2], &lock);
-}
-
 static s64 slot_flags(struct abi_proc *p, u32 fd, s32 set)
 {
 	s64 result;
@@ -396,7 +372,7 @@ static s64 control(struct abi_call *c, struct abi_desc *d)
 	case F_OFD_GETLK:
 	case F_OFD_SETLK:
 	case F_OFD_SETLKW:
-		return record_lock(c, (u32)c->a[1]);
+		return abi_filelock_control(c, d, (u32)c->a[1]);
 	case F_SETPIPE_SZ:
 	case F_GETPIPE_SZ:
 		return pipe_size(d, (u32)c->a[1], c->a[2]);

@@ -27,6 +27,7 @@ struct abi_call;
 #define ABI_RING_MAX 512 /* half of the numbers: every pipe has two */
 #define ABI_RING_SIZE 65536
 #define ABI_WATCH_MAX 4096	 /* entries of all epoll interest lists */
+#define ABI_LOCKED_FILES 256	 /* that a process holds record locks on */
 #define ABI_WAITER_WORDS 16	 /* threads that can wait: 64 for each word */
 #define ABI_IO_MAX 0x7ffff000ull /* most bytes of one transfer, as Linux */
 
@@ -70,14 +71,21 @@ struct abi_timer {
 	u64 ticks;		  /* expirations counted but not yet read */
 };
 
+struct abi_file_id {
+	u64 dev, ino;
+};
+
 struct abi_desc {
 	u32 refs, numbers; /* guarded by fds->lock; numbers: slots with it */
 	u32 kind;
 	u32 type; /* S_IF..., as fstat tells */
 	u32 code;
-	u32 flags;     /* O_ACCMODE and status flags; atomic */
-	s32 handle;    /* FILE, SOCK */
-	u32 in, out;   /* ring index + 1, or 0 */
+	u32 flags;		 /* O_ACCMODE and status flags; atomic */
+	s32 handle;		 /* FILE, SOCK */
+	u32 in, out;		 /* ring index + 1, or 0 */
+	u32 identified;		 /* `file` is known; atomic */
+	struct abi_file_id file; /* of what has a handle */
+	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
 	u32 inherited; /* regular file: the host keeps the position, not pos */
 	struct abi_lock lock; /* guards what follows, up to event */
 	u64 pos;
@@ -148,6 +156,9 @@ struct abi_fds {
 	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
 	struct abi_lock epoll_lock;
 	struct abi_lock bounce_lock; /* never held over a wait */
+	u32 said_lock; /* the host has no file locks, and said so; atomic */
+	u32 locked_files, parked; /* filelock.c */
+	struct abi_file_id locked_file[ABI_LOCKED_FILES];
 	u64 said_family; /* bits: socket(2) refused and said so; atomic */
 	u32 high;	 /* descriptions above this were never used */
 	struct abi_slot slot[ABI_FD_MAX];

@@ -6,9 +6,10 @@
  * threads and with records sent to the Linux proxy. Rules:
  *
  * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
- * - Every call returns soon, except io_wait, wait and the two that never
- *   return. Whatever can block is therefore: try (may give -EAGAIN), wait,
- *   try again; the wait is the only place to be interrupted.
+ * - Every call returns soon, except io_wait, wait, file_lock when it is told
+ *   to wait, and the two that never return. Whatever can block is therefore:
+ * try (may give -EAGAIN), wait, try again; the wait is the only place to be
+ * interrupted.
  * - At most four register-sized arguments, so that a gate in assembly can
  *   save vector state around any of them without knowing their types.
  * - Buffers lie in guest memory or in abi's own; abi has checked them.
@@ -149,6 +150,56 @@ struct abi_io {
 	s64 offset;
 };
 
+/*
+ * host->file_lock. Locks that other processes see, in one of three families
+ * that know nothing of each other:
+ *
+ * RECORD  fcntl's F_SETLK. The process owns them: it never conflicts with
+ *         itself. They split and merge by bytes. All that the process holds on
+ *         a file go when it closes any handle of that file (abi sees to it that
+ *         closing a number drops them, and that no other handle is closed while
+ *         they are held), and when it dies.
+ * OPEN    F_OFD_SETLK. The same by bytes, but the handle owns them: two handles
+ *         of one process conflict, and closing this one drops them.
+ * FLOCK   flock(2): the whole file, owned by the handle.
+ *
+ * SET     0, or -EAGAIN when another owner is in the way. Replaces what the
+ *         owner held on these bytes (READ to WRITE and back, NONE drops).
+ * WAIT    The same, but waits; -EINTR when `thread` was kicked, before or
+ *         during (one kick is one -EINTR, as with io_wait); -EDEADLK when
+ *         owners of RECORD locks would wait for each other in a ring. A host
+ *         that cannot wait answers -EAGAIN, and abi asks again.
+ * GET     Not for FLOCK. type becomes NONE when SET would succeed, else type,
+ *         first, last and pid (-1: an OPEN lock) tell of one in the way.
+ *
+ * READ needs a handle that is open for reading, WRITE one for writing: -EBADF.
+ * May be NULL: then abi says once that nobody sees the locks.
+ */
+enum abi_filelock_kind {
+	ABI_FILELOCK_RECORD,
+	ABI_FILELOCK_OPEN,
+	ABI_FILELOCK_FLOCK,
+};
+
+enum abi_filelock_type {
+	ABI_FILELOCK_READ, /* numbered as F_RDLCK and so on */
+	ABI_FILELOCK_WRITE,
+	ABI_FILELOCK_NONE,
+};
+
+enum abi_filelock_verb {
+	ABI_FILELOCK_SET,
+	ABI_FILELOCK_WAIT,
+	ABI_FILELOCK_GET,
+};
+
+#define ABI_FILELOCK_END 0x7fffffffffffffffull /* last: whatever follows */
+struct abi_filelock {
+	u32 verb, kind, type;
+	s32 pid;	 /* out, GET */
+	u64 first, last; /* bytes, both inclusive */
+};
+
 enum abi_sock_verb {
 	ABI_SOCK_BIND,	   /* addr, addrlen */
 	ABI_SOCK_CONNECT,  /* addr; -EINPROGRESS, then io_wait OUT, then GETOPT
@@ -246,6 +297,8 @@ struct abi_host {
 	s64 (*file_read)(s32 handle, const struct abi_io *io);
 	s64 (*file_write)(s32 handle, const struct abi_io *io);
 	s64 (*file)(s32 handle, struct abi_file_op *op);
+	/* Says itself when it waits: above. May be NULL. */
+	s64 (*file_lock)(s32 handle, struct abi_filelock *lock, u32 thread);
 	s64 (*path)(struct abi_path_op *op);
 	s64 (*sock_open)(u32 domain, u32 type, u32 protocol); /* handle */
 	s64 (*sock)(s32 handle, struct abi_sock_op *op);

@@ -339,18 +339,6 @@ s64 abi_sys_readahead(struct abi_call *c)
 	return 0;
 }
 
-/* As record locks in fd.c: one process never waits for itself. */
-s64 abi_sys_flock(struct abi_call *c)
-{
-	u32 how = (u32)c->a[1] & ~4u;
-	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-
-	if (!d)
-		return -ABI_EBADF;
-	abi_desc_put(c->p, d);
-	return how == 1 || how == 2 || how == 8 ? 0 : -ABI_EINVAL;
-}
-
 /* sendfile --------------------------------------------------------------- */
 
 #define PIECE 4096

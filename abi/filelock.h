@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* File locks: fcntl's commands, and what closing a number means for them. */
+#ifndef ABI_FILELOCK_H
+#define ABI_FILELOCK_H
+
+#include "fd.h"
+
+struct abi_call;
+
+/* F_GETLK, F_SETLK, F_SETLKW and the F_OFD_ commands. */
+s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command);
+/* A number of `d` was closed: the process's record locks on its file go. */
+void abi_filelock_close(struct abi_proc *p, struct abi_desc *d);
+/* 1: `d` has to stay open at the host, as the process may hold locks there. */
+int abi_filelock_park(struct abi_proc *p, struct abi_desc *d);
+
+#endif
