@@ -28,6 +28,15 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op);
 /* Are both one open file, as dup(2) makes them? 0 where nobody can tell. */
 int abi_lin_file_same(s32 a, s32 b);
 
+/* WAIT answers -EAGAIN here; who can wait makes the call itself. */
+s64 abi_lin_file_lock(s32 handle, struct abi_filelock *lock);
+struct abi_lin_lock_call {
+	u64 nr, arg[3];
+	u64 flock[6]; /* room for the kernel's struct, which arg points to */
+};
+void abi_lin_file_lock_call(struct abi_lin_lock_call *to, s32 handle,
+			    const struct abi_filelock *lock);
+
 s64 abi_lin_path(struct abi_path_op *op);
 /* Host path of a guest path; 0 or -ENAMETOOLONG. */
 s64 abi_lin_path_host(const char *guest, char *buf, u64 len);

@@ -74,6 +74,11 @@ s64 lin_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread);
 void lin_timer_arm(u64 deadline_ns);
 __attribute__((noreturn)) void lin_timer_run(void);
 
+/* filelock.c, block.S */
+s64 lin_file_lock(s32 handle, struct abi_filelock *lock, u32 thread);
+s64 lin_block(u32 *kicked, u64 nr, u64 a, u64 b, u64 c);
+extern const u8 lin_block_begin[], lin_block_end[], lin_block_out[];
+
 /* clock.c, vdso.c */
 s64 lin_clock(u32 clock);
 void lin_vdso_init(void);

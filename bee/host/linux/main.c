@@ -43,6 +43,7 @@ const struct abi_host lin_host = {
 	.file_read = abi_lin_file_read,
 	.file_write = abi_lin_file_write,
 	.file = abi_lin_file,
+	.file_lock = lin_file_lock,
 	.path = abi_lin_path,
 	.sock_open = abi_lin_sock_open,
 	.sock = abi_lin_sock,

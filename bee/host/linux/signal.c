@@ -91,10 +91,14 @@ static int take_frame(struct lin_thread *t, const greg_t *g, u64 fs)
 
 static void on_kick(struct lin_thread *t, greg_t *g, u64 fs)
 {
-	if (take_frame(t, g, fs))
+	if (take_frame(t, g, fs)) {
 		g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)bee_resume_tick;
-	else
-		__atomic_store_n(&t->bee.kicked, 1, __ATOMIC_SEQ_CST);
+		return;
+	}
+	__atomic_store_n(&t->bee.kicked, 1, __ATOMIC_SEQ_CST);
+	if ((u64)g[REG_RIP] >= (u64)(__UINTPTR_TYPE__)lin_block_begin &&
+	    (u64)g[REG_RIP] < (u64)(__UINTPTR_TYPE__)lin_block_end)
+		g[REG_RIP] = (greg_t)(__UINTPTR_TYPE__)lin_block_out;
 }
 
 static void say_pc(const char *what, u64 pc, u64 addr)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A system call that may wait, and that a kick ends: s64 lin_block(u32 *kicked,
+ * u64 nr, u64 a, u64 b, u64 c). The look at `kicked` and the call are one for
+ * the handler of kicks: from lin_block_begin up to lin_block_end it goes on at
+ * lin_block_out, so no kick gets lost between the two. One that comes later
+ * ends the call in the kernel, with -EINTR.
+ */
+	.text
+	.globl lin_block, lin_block_begin, lin_block_end, lin_block_out
+lin_block:
+	mov	%rdi, %r9
+	mov	%rsi, %rax
+	mov	%rdx, %rdi
+	mov	%rcx, %rsi
+	mov	%r8, %rdx
+lin_block_begin:
+	cmpl	$0, (%r9)
+	jne	lin_block_out
+	syscall
+lin_block_end:
+	ret
+lin_block_out:
+	mov	$-4, %rax /* -EINTR */
+	ret
+
+	.section .note.GNU-stack, "", @progbits
