@@ -63,7 +63,7 @@ include bee/host/windows/room.mk
 
 # Tests: guests of three kinds, and a bee whose rewriter forgets sites.
 bee_t := $(B)/test/bee
-BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines stack,$(foreach l,glibc pie musl,\
+BEE_GUESTS := $(foreach g,hello work proof jit state unmap clock lines holder stack,$(foreach l,glibc pie musl,\
 	$(bee_t)/$(g)-$(l))) $(bee_t)/gowork
 bee_guest = $(Q)mkdir -p $(@D) && $(1) -std=gnu11 -O2 -w -pthread $(2) -o $@ $<
 
@@ -76,6 +76,10 @@ $(bee_t)/%-pie: bee/test/guest/%.c
 $(bee_t)/%-musl: bee/test/guest/%.c
 	$(call say,CC)
 	$(call bee_guest,$(MUSL),-static)
+$(bee_t)/sqlite-glibc: bee/test/guest/sqlite.c
+	$(call say,CC)
+	$(call bee_guest,$(CC),-static) -lsqlite3 -lm 2>&1 | grep -v -e dlopen \
+		-e sqlite3UnixDl -e 'in function' >&2; test -x $@
 $(bee_t)/gowork: bee/test/gowork/main.go
 	$(call say,GO)
 	$(Q)mkdir -p $(@D)
@@ -105,6 +109,11 @@ CHECK_SUITES += bee-linux
 suite_bee-linux = sh bee/test/run.sh $(B)
 suite_bee-linux_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-leak
+
+CHECK_SUITES += bee-files
+suite_bee-files = sh bee/test/files.sh $(B)
+suite_bee-files_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/sqlite-glibc
 
 # What a distribution built; what is not installed is skipped.
 CHECK_SUITES += bee-programs

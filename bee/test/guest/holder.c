@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Locks between processes, which meet by files in the working directory.
+ *
+ *   holder ring ME OTHER       lock byte ME of `ring`, tell, wait for OTHER's
+ *                              word, then wait for byte OTHER: one of two that
+ *                              do so hears of the deadlock
+ *   holder hold                lock all of `held`, tell, and die by a signal
+ *                              when the word is given
+ *   holder try                 0: `held` can be locked; 1: not
+ *   holder wait                wait until `held` can be locked
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int lock(int fd, int command, off_t start, off_t len)
+{
+	struct flock f = {.l_type = F_WRLCK, .l_start = start, .l_len = len};
+
+	return fcntl(fd, command, &f);
+}
+
+static void tell(const char *name)
+{
+	close(open(name, O_WRONLY | O_CREAT, 0600));
+}
+
+static void await(const char *name)
+{
+	while (access(name, F_OK))
+		usleep(1000);
+}
+
+static int ring(const char *me, const char *other)
+{
+	int fd = open("ring", O_RDWR | O_CREAT, 0600);
+
+	if (lock(fd, F_SETLK, atoi(me), 1))
+		return 2;
+	tell(me);
+	await(other);
+	if (!lock(fd, F_SETLKW, atoi(other), 1))
+		puts("had both");
+	else
+		puts(errno == EDEADLK ? "deadlock" : strerror(errno));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int fd;
+
+	if (argc == 4)
+		return ring(argv[2], argv[3]);
+	if (argc != 2)
+		return 2;
+	fd = open("held", O_RDWR | O_CREAT, 0600);
+	if (!strcmp(argv[1], "wait"))
+		return lock(fd, F_SETLKW, 0, 0) != 0;
+	if (lock(fd, F_SETLK, 0, 0))
+		return 1;
+	if (!strcmp(argv[1], "hold")) {
+		tell("holding");
+		await("die");
+		raise(SIGKILL);
+	}
+	return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A writer of a database that others write to as well.
+ * usage: sqlite FILE JOURNAL MMAP_BYTES ROWS: ROWS transactions of one row;
+ * 0 rows: tells how many there are, and what the check of integrity says.
+ */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static sqlite3 *db;
+
+static int say(void *arg, int columns, char **values, char **names)
+{
+	(void)arg, (void)columns, (void)names;
+	puts(values[0]);
+	return 0;
+}
+
+static int ignore(void *arg, int columns, char **values, char **names)
+{
+	(void)arg, (void)columns, (void)values, (void)names;
+	return 0;
+}
+
+static void run(const char *sql, int (*row)(void *, int, char **, char **))
+{
+	char *why = NULL;
+
+	if (sqlite3_exec(db, sql, row, NULL, &why) == SQLITE_OK)
+		return;
+	fprintf(stderr, "sqlite: %s: %s\n", sql, why);
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	char sql[200];
+	int i, rows;
+
+	if (argc != 5 || sqlite3_open(argv[1], &db))
+		return 2;
+	rows = atoi(argv[4]);
+	sqlite3_busy_timeout(db, 100000);
+	snprintf(sql, sizeof(sql), "PRAGMA mmap_size=%s", argv[3]);
+	run(sql, ignore);
+	snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", argv[2]);
+	run(sql, ignore);
+	run("PRAGMA synchronous=OFF", ignore);
+	run("CREATE TABLE IF NOT EXISTS t(writer, number, filling)", ignore);
+	for (i = 0; i < rows; i++) {
+		snprintf(sql, sizeof(sql),
+			 "BEGIN IMMEDIATE; INSERT INTO t VALUES(%d, %d, "
+			 "randomblob(300)); SELECT count(*) FROM t; COMMIT",
+			 i, rows);
+		run(sql, ignore);
+	}
+	if (!rows) {
+		run("SELECT count(*) FROM t", say);
+		run("PRAGMA integrity_check", say);
+	}
+	return sqlite3_close(db) != SQLITE_OK;
+}
