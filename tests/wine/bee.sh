@@ -47,6 +47,10 @@ code "no debugger: a stack overflow ends the program" 134 \
 	guarded --no-debugger "$g/stack-musl" overflow
 grep -q 'a fault found no room on its stack' "$tmp/err"
 result $? "no debugger: a stack overflow is reported"
+code "a device of Wine's host is refused" 1 \
+	guarded /bin/busybox head -c1 /dev/ptmx
+grep -q 'open of /dev/ptmx is refused' "$tmp/err"
+result $? "a device of Wine's host is named"
 code "probe finds nothing bad" 0 guarded --probe
 code "leak: nothing missed runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
 code "leak: a system call that was missed dies" 134 env BEE_LEAK=syscall \

@@ -6,6 +6,7 @@
  * its own file. No state here.
  */
 #include "win.h"
+#include <stdio.h>
 #include <winternl.h>
 
 #define O_ACCMODE 3
@@ -74,10 +75,6 @@ static s64 check_opened(HANDLE h, u32 flags, u32 *type)
 	BY_HANDLE_FILE_INFORMATION i;
 
 	*type = WIN_S_IFREG;
-	if (GetFileType(h) != FILE_TYPE_DISK) {
-		*type = WIN_S_IFCHR;
-		return flags & O_DIRECTORY ? -ABI_ENOTDIR : 0;
-	}
 	if (!GetFileInformationByHandle(h, &i))
 		return bee_win_last();
 	if ((flags & O_NOFOLLOW) && !(flags & O_PATH) &&
@@ -103,20 +100,40 @@ static s64 truncate_to(HANDLE h, u64 len)
 	return 0;
 }
 
+/*
+ * Windows' file systems hold no devices and pipes; those that Wine shows are
+ * its host's. A read of one could neither end nor be interrupted.
+ */
+static s64 device_refuse(const char *path)
+{
+	static u32 said;
+	char line[320];
+
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) {
+		snprintf(
+			line, sizeof(line),
+			"open of %.200s is refused: a device or pipe of Wine's "
+			"host, and its reads could not be interrupted",
+			path);
+		bee_log(line);
+	}
+	return -ABI_ENXIO;
+}
+
 static s64 handle_opened(HANDLE h, struct abi_open *open)
 {
 	struct win_handle *e;
 	u32 kind;
 	s64 err;
 
+	if (GetFileType(h) != FILE_TYPE_DISK)
+		return device_refuse(open->path);
 	err = check_opened(h, open->flags, &open->type);
 	if (!err && (open->flags & O_TRUNC) && open->type == WIN_S_IFREG)
 		err = truncate_to(h, 0);
 	if (err)
 		return err;
-	kind = open->type == WIN_S_IFDIR   ? WIN_DIR
-	       : open->type == WIN_S_IFREG ? WIN_FILE
-					   : WIN_DEVICE;
+	kind = open->type == WIN_S_IFDIR ? WIN_DIR : WIN_FILE;
 	e = bee_handle_new(kind, &open->handle);
 	if (!e)
 		return -ABI_ENFILE;
@@ -367,18 +384,28 @@ static s64 sync_file(struct win_handle *h)
 	return 0;
 }
 
-/* fchmod and futimens work on Linux through a read-only descriptor. */
+static s64 attributes_set(HANDLE h, const struct abi_file_op *op)
+{
+	return op->verb == ABI_FILE_CHMOD ? bee_file_chmod(h, op->mode)
+					  : bee_file_times(h, op->times);
+}
+
+/*
+ * fchmod and futimens work on Linux through a read-only descriptor. On Windows
+ * that takes a second handle, and a file without a name gets none.
+ */
 static s64 with_attributes(struct win_handle *h, const struct abi_file_op *op)
 {
+	s64 err = attributes_set(h->h, op);
 	HANDLE w;
-	s64 err;
 
+	if (err != -ABI_EACCES)
+		return err;
 	w = ReOpenFile(h->h, FILE_READ_ATTRIBUTES | FILE_WRITE_ATTRIBUTES,
 		       SHARE, FILE_FLAG_BACKUP_SEMANTICS);
 	if (w == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	err = op->verb == ABI_FILE_CHMOD ? bee_file_chmod(w, op->mode)
-					 : bee_file_times(w, op->times);
+	err = attributes_set(w, op);
 	CloseHandle(w);
 	return err;
 }

@@ -172,6 +172,23 @@ static void check_times(void)
 	CHECK(stat("/dev/null", &st) == 0 && S_ISCHR(st.st_mode));
 }
 
+/* What has no name any more still has its attributes. */
+static void check_nameless(int flags)
+{
+	struct timespec times[2] = {{1000000000, 0}, {1100000000, 0}};
+	struct stat st;
+	int fd;
+
+	close(open("n", O_CREAT | O_WRONLY, 0644));
+	fd = open("n", flags);
+	CHECK(fd >= 0 && unlink("n") == 0);
+	CHECK(futimens(fd, times) == 0 && fstat(fd, &st) == 0);
+	CHECK(st.st_mtime == 1100000000 && st.st_atime == 1000000000);
+	CHECK(fchmod(fd, 0444) == 0 && fstat(fd, &st) == 0);
+	CHECK(!(st.st_mode & 0222));
+	close(fd);
+}
+
 int main(void)
 {
 	umask(022);
@@ -181,5 +198,7 @@ int main(void)
 	check_dirs();
 	check_rename();
 	check_times();
+	check_nameless(O_RDWR);
+	check_nameless(O_RDONLY);
 	return say_done();
 }
