@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import "strings"
+
+// A Confinement says what keeps programs from the rest of a machine.
+type Confinement string
+
+// Kinds of confinement, the strongest first.
+const (
+	// ConfinedSpaces: namespaces of their own, in which nothing else exists.
+	ConfinedSpaces Confinement = "namespaces"
+	// ConfinedLandlock: the kernel refuses what is not theirs.
+	ConfinedLandlock Confinement = "landlock"
+	// ConfinedNot: programs have the rights of the agent's user.
+	ConfinedNot Confinement = "none"
+	// ConfinedBee: bee shows its own folder, but it is no sandbox.
+	ConfinedBee Confinement = "bee"
+)
+
+// bounds is what one program may reach, in the words of its guard.
+type bounds struct {
+	Kind    Confinement `json:"kind"`
+	User    bool        `json:"user"`    // namespaces: with one of users
+	Network bool        `json:"network"` // the machine's
+	Read    []string    `json:"read"`    // beside the system's directories
+	Write   []string    `json:"write"`
+	Hide    []string    `json:"hide"` // wherever else they may be seen
+	RunAs   int         `json:"run_as"`
+	Probe   bool        `json:"probe"` // start nothing, look whether it holds
+}
+
+// nobody is whom programs of an agent of root run as. It owns nothing.
+const nobody = 65534
+
+// within says whether path is dir or lies below it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
