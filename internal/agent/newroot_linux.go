@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What every program sees of a machine, read-only. Programs are static; they
+// may want a shell, time zones, host names, the shape of the hardware.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys"}
+
+var systemDevices = []string{"null", "zero", "full", "random", "urandom"}
+
+// scratchBytes bounds /tmp and /dev/shm of a program, which lie in memory.
+// Its TMPDIR lies on the disk.
+const scratchBytes = "64m"
+
+// A newRoot is a file system under construction at a directory, in the guard's
+// own namespace of mounts.
+type newRoot struct {
+	at    string
+	plain uint64 // attributes that each part of the system gets
+}
+
+// enterRoot replaces all that this process sees by what b allows. dir, which
+// is one of b.Write, is where the new root is built.
+func enterRoot(b *bounds, dir string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounts cannot be made private: %w", err)
+	}
+	r := &newRoot{dir, unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	own, err := r.takeOwn(b)
+	if err != nil {
+		return err
+	}
+	if err := r.build(b); err != nil {
+		return err
+	}
+	if err := r.hide(b.Hide, own); err != nil {
+		return err
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	if b.User {
+		// Namespaces inside would give back rights to what they hold.
+		os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+	}
+	if !b.Network {
+		return raiseLoopback()
+	}
+	return nil
+}
+
+// A part is a mount that is held until it has its place.
+type part struct {
+	path string
+	fd   int // -1: a link
+	dir  bool
+}
+
+// takeOwn holds what lies in hidden directories, such as the program's own,
+// since these are hidden whole.
+func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
+	var own []part
+	for _, path := range append(slices.Clone(b.Write), b.Read...) {
+		if !slices.ContainsFunc(b.Hide, func(dir string) bool { return within(path, dir) }) {
+			continue
+		}
+		p, err := take(path, r.attributes(b, path))
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, p)
+	}
+	return own, nil
+}
+
+// attributes are those of a path that b allows. An owner who names a device
+// means the device.
+func (r *newRoot) attributes(b *bounds, path string) uint64 {
+	attr := r.plain
+	if slices.Contains(b.Write, path) {
+		attr &^= unix.MOUNT_ATTR_RDONLY
+	}
+	if within(path, "/dev") {
+		attr &^= unix.MOUNT_ATTR_NODEV
+	}
+	return attr
+}
+
+// take makes a copy of the mounts at a path, with attributes.
+func take(path string, attr uint64) (part, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return part{}, fmt.Errorf("%s cannot be taken into a new root: %w", path, err)
+	}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr})
+	if err != nil {
+		return part{}, fmt.Errorf("%s cannot be made read-only: %w", path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return part{}, err
+	}
+	return part{path, fd, st.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+}
+
+// put gives a part the place in the new root that it had in the old one.
+func (r *newRoot) put(p part) error {
+	to := r.at + p.path
+	if p.fd < 0 {
+		link, err := os.Readlink(p.path)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(link, to)
+	}
+	defer unix.Close(p.fd)
+	if _, err := os.Lstat(to); err != nil {
+		if err := makePlace(to, p.dir); err != nil {
+			return fmt.Errorf("%s has no place in a new root: %w", p.path, err)
+		}
+	}
+	err := unix.MoveMount(p.fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err != nil {
+		return fmt.Errorf("%s cannot be mounted: %w", p.path, err)
+	}
+	return nil
+}
+
+func makePlace(path string, dir bool) error {
+	if dir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// build puts the system and what the owner allowed into a new root.
+func (r *newRoot) build(b *bounds) error {
+	held, err := r.gather(b)
+	if err != nil {
+		return err
+	}
+	if err := mountMemory(r.at, "mode=0755,size=1m"); err != nil {
+		return err
+	}
+	for _, name := range []string{"/tmp", "/dev/shm"} {
+		if err := os.MkdirAll(r.at+name, 0o755); err != nil {
+			return err
+		}
+		if err := mountMemory(r.at+name, "mode=1777,size="+scratchBytes); err != nil {
+			return err
+		}
+	}
+	for _, p := range held {
+		if err := r.put(p); err != nil {
+			return err
+		}
+	}
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		if err := os.Symlink(to, r.at+"/dev/"+name); err != nil {
+			return err
+		}
+	}
+	return r.mountProc()
+}
+
+// gather takes all parts before the new root covers the directory it is at.
+func (r *newRoot) gather(b *bounds) ([]part, error) {
+	var held []part
+	take1 := func(path string, attr uint64) error {
+		p, err := take(path, attr)
+		held = append(held, p)
+		return err
+	}
+	for _, name := range systemDevices {
+		// A device is written to on a read-only file system too.
+		if err := take1("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return nil, err
+		}
+	}
+	hidden := func(path string) bool {
+		return slices.ContainsFunc(b.Hide, func(dir string) bool { return within(path, dir) })
+	}
+	list := slices.Concat(systemDirs, b.Read, b.Write)
+	slices.SortStableFunc(list, func(x, y string) int { return strings.Count(x, "/") - strings.Count(y, "/") })
+	for _, path := range list {
+		info, err := os.Lstat(path)
+		switch {
+		case hidden(path) || errors.Is(err, os.ErrNotExist) && slices.Contains(systemDirs, path):
+			continue
+		case err == nil && info.Mode()&os.ModeSymlink != 0: // /bin is usr/bin
+			held = append(held, part{path: path, fd: -1})
+			continue
+		}
+		if err := take1(path, r.attributes(b, path)); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+func mountMemory(at, options string) error {
+	err := unix.Mount("skep", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	if err != nil {
+		return fmt.Errorf("no file system in memory: %w", err)
+	}
+	return nil
+}
+
+// mountProc shows the processes of this namespace. A container that hides
+// parts of its own /proc lets nobody have another.
+func (r *newRoot) mountProc() error {
+	if err := os.MkdirAll(r.at+"/proc", 0o755); err != nil {
+		return err
+	}
+	err := unix.Mount("proc", r.at+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if err != nil {
+		return fmt.Errorf("no /proc of its own: %w", err)
+	}
+	return nil
+}
+
+// hide covers directories that are in the new root by being below a part, and
+// puts into them what a program has there.
+func (r *newRoot) hide(dirs []string, own []part) error {
+	for _, dir := range dirs {
+		mine := slices.ContainsFunc(own, func(p part) bool { return within(p.path, dir) })
+		if _, err := os.Lstat(r.at + dir); err != nil && !mine {
+			continue
+		}
+		if err := os.MkdirAll(r.at+dir, 0o755); err != nil {
+			return fmt.Errorf("%s cannot be hidden: %w", dir, err)
+		}
+		if err := mountMemory(r.at+dir, "mode=0755,size=64k"); err != nil {
+			return err
+		}
+	}
+	for _, p := range own {
+		if err := r.put(p); err != nil {
+			return err
+		}
+	}
+	for _, dir := range dirs {
+		if _, err := os.Lstat(r.at + dir); err != nil {
+			continue
+		}
+		err := unix.MountSetattr(unix.AT_FDCWD, r.at+dir, 0, &unix.MountAttr{Attr_set: r.plain})
+		if err != nil {
+			return fmt.Errorf("%s cannot be made read-only: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// enter makes the new root the only one: the old one is gone with all in it.
+func (r *newRoot) enter() error {
+	if err := unix.Chdir(r.at); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("the root cannot be changed: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("the old root cannot be left: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: r.plain})
+}
+
+// raiseLoopback lets a program talk to itself by 127.0.0.1.
+func raiseLoopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
+		return fmt.Errorf("no loopback network of its own: %w", err)
+	}
+	return nil
+}
