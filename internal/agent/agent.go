@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,13 @@ type Config struct {
 	Log     func(format string, args ...any)
 	Guard   []string // command of the guard, empty: this program with "guard"
 
+	// What programs may reach beside the system and their own directory. The
+	// hub and its users cannot add to it.
+	Read, Write []string
+	Network     bool
+	Hide        []string // state directories beside State
+
+	confine               *bounds // tests: this and no other
 	muteLimit, startLimit time.Duration
 }
 
@@ -53,6 +61,7 @@ type Agent struct {
 	pool      *pool
 	programs  memories
 	initials  memories // what Initialize is given
+	confined  confinement
 
 	hubMu sync.RWMutex
 	hub   hub // the connection of now, which others follow
@@ -99,8 +108,18 @@ func newAgent(c Config) (*Agent, error) {
 	if a.bee, err = findBee(c.Bee, self); err != nil {
 		return nil, err
 	}
-	return a, a.makeDirs()
+	if err := a.makeDirs(); err != nil {
+		return nil, err
+	}
+	if err := a.confine(); err != nil {
+		a.unlock()
+		return nil, err
+	}
+	return a, nil
 }
+
+// Confined says how the programs of this node are kept from the rest.
+func (a *Agent) Confined() Confined { return Confined{a.confined.Kind, a.confined.open} }
 
 func findBee(path, self string) (beeLoader, error) {
 	if path == "" && !systemIsWindows {
@@ -135,6 +154,10 @@ func (a *Agent) makeDirs() error {
 	if a.unlock, err = ident.TryLock(filepath.Join(a.work, "agent.lock")); err != nil {
 		return fmt.Errorf("another agent uses %s: stop it, or give this one another --state: %w", state, err)
 	}
+	if real, err := filepath.EvalSymlinks(a.work); err == nil && !systemIsWindows {
+		a.work, a.tmp = real, filepath.Join(real, "tmp")
+		a.reports = filepath.Join(filepath.Dir(real), filepath.Base(a.reports))
+	}
 	for _, dir := range []string{a.tmp, a.reports} {
 		if err := removeAll(dir); err != nil {
 			return fmt.Errorf("the state directory is in use or damaged: %w", err)
@@ -155,7 +178,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Sessions: a.pool.sessions()}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessions()}
 }
 
 func (a *Agent) toHub() hub {

@@ -38,6 +38,7 @@ const (
 	fnInitialize
 	fnPoison
 	fnTamper
+	fnAttack
 )
 
 const patience = 30 * time.Second
@@ -203,8 +204,13 @@ type rig struct {
 
 func newRig(t testing.TB, bee string, slots int) *rig {
 	t.Helper()
-	a, err := newAgent(Config{State: tempDir(t), Slots: slots, Bee: bee, Log: t.Logf,
-		muteLimit: 4 * time.Second, startLimit: 20 * time.Second})
+	return newRigOf(t, Config{State: tempDir(t), Slots: slots, Bee: bee})
+}
+
+func newRigOf(t testing.TB, c Config) *rig {
+	t.Helper()
+	c.Log, c.muteLimit, c.startLimit = t.Logf, 4*time.Second, 20*time.Second
+	a, err := newAgent(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,13 +232,19 @@ func newRig(t testing.TB, bee string, slots int) *rig {
 }
 
 // each runs a test natively and under bee.
-func each(t *testing.T, slots int, f func(t *testing.T, r *rig)) {
+func each(t *testing.T, slots int, f func(t *testing.T, r *rig)) { eachIn(t, slots, nil, f) }
+
+// eachIn does so in bounds other than this machine's best.
+func eachIn(t *testing.T, slots int, b *bounds, f func(t *testing.T, r *rig)) {
+	start := func(t *testing.T, bee string) {
+		f(t, newRigOf(t, Config{State: tempDir(t), Slots: slots, Bee: bee, confine: b}))
+	}
 	if systemIsWindows {
-		f(t, newRig(t, beeProgram(t), slots))
+		start(t, beeProgram(t))
 		return
 	}
-	t.Run("native", func(t *testing.T) { t.Parallel(); f(t, newRig(t, "", slots)) })
-	t.Run("bee", func(t *testing.T) { t.Parallel(); f(t, newRig(t, beeProgram(t), slots)) })
+	t.Run("native", func(t *testing.T) { t.Parallel(); start(t, "") })
+	t.Run("bee", func(t *testing.T) { t.Parallel(); start(t, beeProgram(t)) })
 }
 
 func beeProgram(t testing.TB) string {

@@ -42,8 +42,8 @@ type programOptions struct {
 	name   string
 	args   []string
 	env    []string
-	nonce  *uint64 // is set where bee runs the program
-	stream bool
+	nonce  *uint64  // is set where bee runs the program
+	files  []string // of the agent that it reads
 }
 
 const (
@@ -63,14 +63,18 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 			return nil, err
 		}
 		*o.nonce = newNonce()
-		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(),
-			args: a.beeArgs(path, o, env)}, nil
+		if err := a.makeReport(o.report); err != nil {
+			return nil, failf(proto.ReasonNode, uapi.EInternal, "bee's report has no place: %v", err)
+		}
+		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(), args: a.beeArgs(path, o, env),
+			bounds: a.bound([]string{o.dir, o.report}, append(o.files, string(a.bee), path))}, nil
 	}
 	program, err := a.programs.get(digest, path)
 	if err != nil {
 		return nil, err
 	}
-	return &command{program: program, dir: o.dir, env: env, args: append([]string{o.name}, o.args...)}, nil
+	return &command{program: program, dir: o.dir, env: env, args: append([]string{o.name}, o.args...),
+		bounds: a.bound([]string{o.dir}, o.files)}, nil
 }
 
 func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {

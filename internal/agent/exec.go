@@ -120,7 +120,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp(a.tmp, "x")
+	dir, err := a.makeOwn("x")
 	if err != nil {
 		return 0, err
 	}

@@ -33,6 +33,7 @@ type guardOrder struct {
 	Dir     string   `json:"dir"`
 	Stream  bool     `json:"stream"`
 	Initial bool     `json:"initial,omitempty"` // with a stream
+	Bounds  bounds   `json:"bounds"`
 }
 
 // Guard is the main function of `skep guard`: it starts one program, adopts
@@ -54,6 +55,15 @@ func Guard() int {
 	if err := in.Decode(&order); err != nil {
 		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
 		return 2
+	}
+	// The program has the same user, and is to find nothing here.
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	if order.Bounds.Kind == ConfinedSpaces {
+		if err := enterRoot(&order.Bounds, order.Dir); err != nil {
+			json.NewEncoder(control).Encode(exit{Error: err.Error()})
+			return 0
+		}
 	}
 	ended := make(chan exit, 1)
 	go guardRun(order, ended)
@@ -78,6 +88,10 @@ func Guard() int {
 func guardRun(order guardOrder, ended chan<- exit) {
 	runtime.LockOSThread()
 	pid, err := guardStart(order)
+	if err == nil && order.Bounds.Probe {
+		ended <- exit{}
+		select {}
+	}
 	syscall.Close(0)
 	syscall.Close(1)
 	syscall.Close(fdStream)
@@ -89,8 +103,9 @@ func guardRun(order guardOrder, ended chan<- exit) {
 	}
 	var status syscall.WaitStatus
 	for {
-		_, err = syscall.Wait4(pid, &status, 0, nil)
-		if err != syscall.EINTR {
+		// Orphans end here too, and would be counted as processes for ever.
+		some, err2 := syscall.Wait4(-1, &status, 0, nil)
+		if err = err2; err == nil && some == pid || err != nil && err != syscall.EINTR {
 			break
 		}
 	}
@@ -113,6 +128,13 @@ func guardStart(order guardOrder) (int, error) {
 	// is no reason not to work.
 	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
 	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
+	giveStreams(order.Bounds.RunAs)
+	if err := restrictThread(&order.Bounds); err != nil {
+		return 0, err
+	}
+	if order.Bounds.Probe {
+		return 0, order.Bounds.holds()
+	}
 	path := order.Path
 	if path == "" {
 		path = fmt.Sprintf("/proc/self/fd/%d", fdProgram)
@@ -126,6 +148,9 @@ func guardStart(order guardOrder) (int, error) {
 	}
 	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	if id := order.Bounds.RunAs; id != 0 {
+		attr.Sys.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}
+	}
 	for tries := 0; ; tries++ {
 		pid, err := syscall.ForkExec(path, order.Args, attr)
 		// Somebody between fork and exec may still hold a new file open.
@@ -140,10 +165,24 @@ func guardStart(order guardOrder) (int, error) {
 	}
 }
 
+// giveStreams lets another user open /dev/stdout anew. Only pipes are given:
+// they were made for this program.
+func giveStreams(id int) {
+	var st unix.Stat_t
+	for fd := range 3 {
+		if id != 0 && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+			unix.Fchown(fd, id, id)
+		}
+	}
+}
+
 // guardClear ends all descendants: orphans become children of this process,
 // so children are killed until there are none.
 func guardClear() {
 	for {
+		if os.Getpid() == 1 { // of a namespace: nobody else is in it
+			syscall.Kill(-1, syscall.SIGKILL)
+		}
 		for _, pid := range children(os.Getpid()) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -103,8 +103,8 @@ func TestWorkersGiveWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
 	l := r.lease(fnCount, nil)
-	got, _ := r.good(r.send(l))
-	_, pid, _ := strings.Cut(string(got), " ")
+	r.good(r.send(l))
+	pid := fmt.Sprint(children(r.pool.release("")[0].process.pid)[0])
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,9 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer a.unlock()
+	if len(a.confined.open) > 0 {
+		c.log("%v", a.Confined())
+	}
 	if err := protectAgent(); err != nil {
 		return err
 	}

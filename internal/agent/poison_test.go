@@ -35,7 +35,7 @@ func (r *rig) blob(b []byte) string {
 }
 
 // poison has a worker of another session write to a file, or to all of a
-// directory: its user owns them.
+// directory: its user owns them, and nothing confines it here.
 func (r *rig) poison(path string, files int) {
 	r.t.Helper()
 	guest, err := r.guestPath(path)
@@ -53,7 +53,7 @@ func (r *rig) poison(path string, files int) {
 // A worker writes to the blobs of the cache. Neither the program nor the data
 // of Initialize of the workers after it may be other than the hub has them.
 func TestPoisonedCache(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
 		r.blob(r.program)
 		state := bytes.Repeat([]byte("state "), 100)
 		right := string(state) + "tail"
@@ -75,7 +75,7 @@ func TestPoisonedCache(t *testing.T) {
 
 // A blob that cannot be had again is an error that says what happened.
 func TestPoisonWithoutCure(t *testing.T) {
-	each(t, 1, func(t *testing.T, r *rig) {
+	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
 		state := []byte("state")
 		l := r.withState(state, fnState, "")
 		r.fake.origin.Clear()

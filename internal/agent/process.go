@@ -21,6 +21,7 @@ type command struct {
 	stdin   *os.File // nil: empty
 	stdout  io.Writer
 	stderr  io.Writer
+	bounds  bounds
 	stream  bool     // give it a two-way stream as descriptor 3
 	initial *os.File // goes with a stream: memory that it finds at initialPath
 }

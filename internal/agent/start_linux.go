@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +48,7 @@ func (a *Agent) start(c *command) (*process, error) {
 	}
 	guard.Stdout, guard.Stderr, guard.WaitDelay = c.stdout, c.stderr, drainLimit
 	guard.ExtraFiles = []*os.File{null, guardControl, null, null}
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	guard.SysProcAttr = c.bounds.attributes()
 	if c.stream {
 		ours, theirs, err := socketPair("worker")
 		if err != nil {
@@ -85,7 +84,8 @@ func (a *Agent) start(c *command) (*process, error) {
 	p.kill = func() {
 		once.Do(func() { raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) }) })
 	}
-	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil}
+	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
+		Bounds: c.bounds}
 	if c.program == nil {
 		order.Path = c.path
 	}

@@ -77,13 +77,13 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program is not in the cache: %v", err)
 	}
 	w.blob = path
-	if w.dir, err = os.MkdirTemp(a.tmp, "w"); err != nil {
+	if w.dir, err = a.makeOwn("w"); err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "no directory for a worker: %v", err)
 	}
 	w.output = newLines(func(text string) {
 		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
 	})
-	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, memory: l.Memory,
+	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, memory: l.Memory, files: a.initFiles(l),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
 	if err != nil {
@@ -123,6 +123,18 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 // reportFile is bee's report about the program that works in dir.
 func (a *Agent) reportFile(dir string) string {
 	return filepath.Join(a.reports, filepath.Base(dir))
+}
+
+// initFiles are those that Initialize reads by name; open says when one is missing.
+func (a *Agent) initFiles(l *proto.Lease) []string {
+	if l.Init == nil || !a.bee.used() {
+		return nil
+	}
+	path, err := a.store.Path(l.Init.Blob)
+	if err != nil {
+		return nil
+	}
+	return []string{path}
 }
 
 func (w *worker) reportFile() string {

@@ -192,6 +192,9 @@ type Hello struct {
 	Memory    uint64 `json:"memory"` // bytes
 	Slots     int    `json:"slots"`
 	Boot      string `json:"boot"` // random, one per start of the agent
+	// How programs are kept from the rest of the node, and what stays open.
+	Confined string `json:"confined,omitempty"`
+	Open     string `json:"open,omitempty"`
 	// Sessions that have workers or data there since an earlier connection.
 	Sessions []string `json:"sessions,omitempty"`
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// confinement is how this agent bounds its programs.
+type confinement struct {
+	bounds
+	open []string // what stays open, for people
+}
+
+// Confined is what an owner is told about a node's programs.
+type Confined struct {
+	Kind Confinement
+	Open []string // each is a part of a sentence
+}
+
+func (c Confined) String() string {
+	text := "programs are confined by " + string(c.Kind)
+	switch c.Kind {
+	case ConfinedNot:
+		text = "programs are not confined"
+	case ConfinedBee:
+		text = "programs run under bee, which is no sandbox"
+	}
+	if len(c.Open) > 0 {
+		text += "; open to them: " + strings.Join(c.Open, ", ")
+	}
+	return text
+}
+
+// FindConfined says how an agent on this machine would confine programs.
+func FindConfined() (Confined, error) {
+	if systemIsWindows {
+		return Confined{Kind: ConfinedBee, Open: openUnderBee}, nil
+	}
+	dir, err := os.MkdirTemp("", "skep-confined-")
+	if err != nil {
+		return Confined{}, err
+	}
+	defer removeAll(dir)
+	a, err := newAgent(Config{State: dir})
+	if err != nil {
+		return Confined{}, err
+	}
+	defer a.unlock()
+	return a.Confined(), nil
+}
+
+// openUnderBee: bee emulates Linux for programs that mean well.
+var openUnderBee = []string{"the network", "what a fault in bee would let them do as the agent's user"}
+
+// checkAllowed refuses what would not be what its owner means by it.
+func checkAllowed(paths []string) error {
+	for _, path := range paths {
+		real, err := filepath.EvalSymlinks(path)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s cannot be allowed to programs: %w", path, errors.Unwrap(err))
+		case !filepath.IsAbs(path):
+			return fmt.Errorf("%s cannot be allowed to programs: give the path from / on", path)
+		case real != filepath.Clean(path):
+			return fmt.Errorf("%s cannot be allowed to programs: it is a link, allow %s", path, real)
+		case real == "/":
+			return errors.New("/ cannot be allowed to programs: name the folders below it")
+		}
+	}
+	return nil
+}
+
+// hidden lists the state directories of this machine that the agent knows of.
+func (c *Config) hidden() []string {
+	var list []string
+	for _, dir := range append([]string{c.State}, c.Hide...) {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		list = append(list, dir)
+	}
+	slices.Sort(list)
+	// What lies in another of them is hidden with it.
+	return slices.CompactFunc(list, func(outer, inner string) bool { return within(inner, outer) })
+}
+
+// bound gives the bounds of a program that works in dirs and is started from
+// files that it may read.
+func (a *Agent) bound(dirs, files []string) bounds {
+	b := a.confined.bounds
+	b.Write = append(slices.Clone(b.Write), dirs...)
+	b.Read = append(slices.Clone(b.Read), files...)
+	for _, file := range files {
+		if within(file, a.work) && b.RunAs != 0 {
+			os.Chmod(file, 0o555) // the folder above is open to the agent alone
+		}
+	}
+	return b
+}
+
+// makeOwn makes a directory that a program may write to.
+func (a *Agent) makeOwn(pattern string) (string, error) {
+	dir, err := os.MkdirTemp(a.tmp, pattern)
+	if err == nil && a.confined.RunAs != 0 {
+		err = os.Chown(dir, a.confined.RunAs, a.confined.RunAs)
+	}
+	return dir, err
+}
+
+// makeReport makes the file that a confined bee writes its report to: it cannot
+// make one in a directory that it does not see.
+func (a *Agent) makeReport(path string) error {
+	if systemIsWindows {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if a.confined.RunAs != 0 {
+		err = f.Chown(a.confined.RunAs, a.confined.RunAs)
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// confine finds the strongest confinement that holds on this machine. Each is
+// tried by a guard that looks whether it does: what a kernel offers, a sysctl,
+// a security module or a container may refuse.
+func (a *Agent) confine() error {
+	if err := checkAllowed(append(append([]string{}, a.config.Read...), a.config.Write...)); err != nil {
+		return err
+	}
+	var why error
+	for _, c := range a.confinements() {
+		c.Network, c.Read, c.Write, c.Hide = a.config.Network, a.config.Read, a.config.Write, a.config.hidden()
+		a.confined = c
+		err := a.probe()
+		if err == nil {
+			a.confined.open = stayOpen(&a.confined.bounds)
+			return nil
+		}
+		if why == nil {
+			why = err
+		}
+		a.config.Log("programs cannot be confined by %s: %v", c.Kind, err)
+	}
+	return fmt.Errorf("no program can be started here: %w", why)
+}
+
+// confinements lists what may hold, the strongest first.
+func (a *Agent) confinements() []confinement {
+	if a.config.confine != nil {
+		return []confinement{{bounds: *a.config.confine}}
+	}
+	list := []confinement{{bounds: bounds{Kind: ConfinedSpaces, User: true}}}
+	if os.Geteuid() == 0 {
+		list = []confinement{
+			{bounds: bounds{Kind: ConfinedSpaces, User: true, RunAs: nobody}},
+			{bounds: bounds{Kind: ConfinedSpaces, RunAs: nobody}},
+			{bounds: bounds{Kind: ConfinedSpaces, User: true}},
+		}
+	}
+	return append(list, confinement{bounds: bounds{Kind: ConfinedLandlock}}, confinement{bounds: bounds{Kind: ConfinedNot}})
+}
+
+// probe starts a guard for nothing: it sets the bounds and looks at them.
+func (a *Agent) probe() error {
+	dir, err := a.makeOwn("p")
+	if err != nil {
+		return err
+	}
+	defer removeAll(dir)
+	b := a.bound([]string{dir}, nil)
+	b.Probe = true
+	p, err := a.start(&command{dir: dir, bounds: b})
+	if err != nil {
+		return err
+	}
+	<-p.done
+	if p.exit.Error != "" {
+		return errors.New(p.exit.Error)
+	}
+	return nil
+}
+
+// stayOpen names what a confinement leaves open.
+func stayOpen(b *bounds) []string {
+	var open []string
+	if b.Network {
+		open = append(open, "the network, as its owner allowed")
+	}
+	switch {
+	case b.Kind == ConfinedSpaces && b.Network && landlockABI() < abiScopes:
+		open = append(open, "abstract sockets of other programs (Linux 6.12 closes them)")
+	case b.Kind == ConfinedLandlock:
+		open = append(open, "the names and sizes of files", "the priorities of other processes of this user")
+		if landlockABI() < abiScopes {
+			open = append(open, "signals to other processes of this user (Linux 6.12 closes them)")
+		}
+		if landlockABI() < abiTruncate {
+			open = append(open, "the truncation of files of this user (Linux 6.2 closes it)")
+		}
+	case b.Kind == ConfinedNot:
+		open = append(open, "all that the agent's user may read, write and end, keys of skep too")
+	}
+	return open
+}
+
+// attributes are those with which the guard of a program is started. Its
+// session is its own: no terminal can be reached from it.
+func (b *bounds) attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if b.Kind != ConfinedSpaces {
+		return attr
+	}
+	attr.Cloneflags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !b.Network {
+		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if !b.User {
+		return attr
+	}
+	attr.Cloneflags |= unix.CLONE_NEWUSER
+	// Users keep their numbers. Root in the new namespace is root of this
+	// machine, who owns the agent's files; programs run as somebody else.
+	attr.UidMappings = idMap(os.Geteuid(), b.RunAs)
+	attr.GidMappings = idMap(os.Getegid(), b.RunAs)
+	attr.GidMappingsEnableSetgroups = b.RunAs != 0
+	if os.Geteuid() != 0 {
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN,
+			unix.CAP_SETPCAP, unix.CAP_SYS_RESOURCE}
+	}
+	return attr
+}
+
+func idMap(ids ...int) []syscall.SysProcIDMap {
+	var m []syscall.SysProcIDMap
+	for _, id := range ids {
+		if id != 0 || len(m) == 0 {
+			m = append(m, syscall.SysProcIDMap{ContainerID: id, HostID: id, Size: 1})
+		}
+	}
+	return m
+}
+
+// holds looks from inside whether the bounds do what they promise.
+func (b *bounds) holds() error {
+	if b.Kind == ConfinedNot {
+		return nil
+	}
+	if b.Kind == ConfinedSpaces && os.Getpid() != 1 {
+		return errors.New("it has no process numbers of its own")
+	}
+	for _, dir := range b.Hide {
+		names, err := os.ReadDir(dir)
+		if err == nil && b.Kind == ConfinedLandlock {
+			return fmt.Errorf("%s can be read", dir)
+		}
+		for _, e := range names {
+			if !b.leadsToOwn(filepath.Join(dir, e.Name())) {
+				return fmt.Errorf("%s of %s can be seen", e.Name(), dir)
+			}
+		}
+	}
+	return nil
+}
+
+// leadsToOwn says whether something of the program lies at a path or below.
+func (b *bounds) leadsToOwn(path string) bool {
+	return slices.ContainsFunc(slices.Concat(b.Write, b.Read), func(own string) bool { return within(own, path) })
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import "errors"
+
+// confine: on Windows bee shows a program one folder. It emulates Linux and
+// was not made to withstand a program that attacks it.
+func (a *Agent) confine() error {
+	if len(a.config.Read)+len(a.config.Write) > 0 || a.config.Network {
+		return errors.New("on Windows nothing more can be allowed to programs: bee shows them the agent's own folder")
+	}
+	a.confined.Kind = ConfinedBee
+	a.confined.open = openUnderBee
+	return nil
+}
