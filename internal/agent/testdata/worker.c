@@ -9,12 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <skep/session.h>
@@ -38,6 +43,8 @@ enum function {
 	INITIALIZE,
 	POISON, /* writes to all files of the directory that it is given */
 	TAMPER, /* writes to what Initialize got, by each way there is */
+	ATTACK, /* what its arguments name, one thing a line; says errno of each
+		 */
 	FUNCTIONS,
 };
 
@@ -292,6 +299,91 @@ static void tamper(u64 call)
 			     own < 0 ? "none" : "four"));
 }
 
+static int attack_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? errno : 0;
+}
+
+/* @name is an abstract one. */
+static int attack_connect(const char *name)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+				    strlen(name));
+
+	if (fd < 0)
+		return errno;
+	strncpy(to.sun_path, name, sizeof(to.sun_path) - 1);
+	if (*name == '@')
+		to.sun_path[0] = 0;
+	else
+		len = sizeof(to);
+	err = connect(fd, (struct sockaddr *)&to, len) ? errno : 0;
+	close(fd);
+	return err;
+}
+
+static int attack_proc(int pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	return attack_open(path, O_RDONLY);
+}
+
+static int result_of(long r)
+{
+	return r < 0 ? errno : 0;
+}
+
+static int attack(const char *what, const char *on)
+{
+	int pid = atoi(on);
+
+	if (!strcmp(what, "read"))
+		return attack_open(on, O_RDONLY);
+	if (!strcmp(what, "write"))
+		return attack_open(on, O_WRONLY);
+	if (!strcmp(what, "create"))
+		return attack_open(on, O_WRONLY | O_CREAT);
+	if (!strcmp(what, "chmod"))
+		return result_of(chmod(on, 0600));
+	if (!strcmp(what, "connect"))
+		return attack_connect(on);
+	if (!strcmp(what, "signal"))
+		return result_of(kill(pid, 0));
+	if (!strcmp(what, "proc"))
+		return attack_proc(pid);
+	if (!strcmp(what, "ptrace"))
+		return result_of(ptrace(PTRACE_SEIZE, pid, 0, 0));
+	if (!strcmp(what, "kcmp"))
+		return result_of(syscall(SYS_kcmp, getpid(), pid, 0, 0, 0));
+	if (!strcmp(what, "limit"))
+		return result_of(syscall(SYS_prlimit64, pid, 7, NULL, NULL));
+	return -1;
+}
+
+static void attacks(u64 call, const u8 *args, u64 len)
+{
+	char *script = strndup((const char *)args, len), *all = NULL, *line;
+	size_t size;
+	FILE *f = open_memstream(&all, &size);
+	char what[64], on[512];
+
+	for (line = strtok(script, "\n"); line; line = strtok(NULL, "\n"))
+		if (sscanf(line, "%63s %511s", what, on) == 2)
+			fprintf(f, "%s %d\n", line, attack(what, on));
+	fclose(f);
+	result(call, all, size);
+	free(all);
+	free(script);
+}
+
 static void run(u64 call, const struct skep_call *c)
 {
 	u8 *args = data(call, c->length);
@@ -323,6 +415,9 @@ static void run(u64 call, const struct skep_call *c)
 		break;
 	case FAIL:
 		refuse(call, SKEP_E_ARGUMENTS, "no good");
+		break;
+	case ATTACK:
+		attacks(call, args, c->length);
 		break;
 	case SPEAK:
 		speak();
