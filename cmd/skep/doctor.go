@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"skep/internal/agent"
 	"skep/internal/cli"
 )
 
@@ -61,6 +62,7 @@ func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
 	checks = append(checks, checkSystem()...)
 	checks = append(checks, checkState(state)...)
 	checks = append(checks, checkBee(ctx)...)
+	checks = append(checks, checkConfined())
 	checks = append(checks, checkHub(ctx, state))
 	checks = append(checks, checkNode(ctx, state)...)
 	if err := printChecks(checks, d.json); err != nil {
@@ -156,6 +158,24 @@ func beePath() (string, error) {
 		name = "bee.exe"
 	}
 	return filepath.Join(filepath.Dir(self), name), nil
+}
+
+// checkConfined says how programs of a node here would be kept from the rest.
+func checkConfined() check {
+	found, err := agent.FindConfined()
+	if err != nil {
+		return good("confined", "%v", err).but(checkBad, "no program can be started here until this is repaired")
+	}
+	c := good("confined", "%v", found)
+	switch found.Kind {
+	case agent.ConfinedNot:
+		return c.but(checkNote, "allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor), or use Linux 5.13 or newer with Landlock")
+	case agent.ConfinedLandlock:
+		return c.but(checkNote, "namespaces close this too: allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
+	case agent.ConfinedBee:
+		return c.but(checkNote, "join only hubs whose users you trust")
+	}
+	return c
 }
 
 const probePatience = time.Minute

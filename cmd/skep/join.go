@@ -20,6 +20,7 @@ type join struct {
 	name  string
 	slots int
 	bee   string
+	allow allowances
 }
 
 func (j *join) options(f *cli.Flags) {
@@ -28,6 +29,7 @@ func (j *join) options(f *cli.Flags) {
 	f.StringVar(&j.name, "name", "", "call this node `NAME`, else as the machine")
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time, else one per CPU")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
+	j.allow.options(f)
 }
 
 func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -44,6 +46,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	c := agent.Config{State: agentState(dir), Hub: address, Name: j.name, Version: version,
 		Slots: j.slots, Bee: j.bee, Log: agentLog}
+	j.allow.apply(&c, dir)
 	if j.token != "" {
 		if _, err := ident.ParseToken(j.token); err != nil {
 			return cli.WithCode(cli.Usage, err)

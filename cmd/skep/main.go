@@ -38,9 +38,9 @@ type command struct {
 // commands, in the order in which help lists them.
 func commands() []command {
 	return []command{
-		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N]", runner: &up{},
+		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--allow PATH]", runner: &up{},
 			summary: "be the hub, and a node of it; prints a join line"},
-		{name: "join", usage: "join HOST:PORT --token TOKEN [--state DIR] [--slots N] [--name NAME]", runner: &join{},
+		{name: "join", usage: "join HOST:PORT --token TOKEN [--state DIR] [--slots N] [--name NAME] [--allow PATH]", runner: &join{},
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
 			summary: "print one more join line"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skep/internal/cli"
+	"skep/internal/hub"
 )
 
 type nodes struct {
@@ -46,14 +47,17 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if n.json {
 		return cli.JSON(os.Stdout, list)
 	}
-	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
+	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
 	for _, i := range list {
-		table.Row(i.Name, i.OS, i.Substrate, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, ago(i.LastSeen), i.System)
+		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, ago(i.LastSeen), i.System)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
 	}
 	for _, i := range list {
+		if i.Open != "" && i.State == hub.NodeUp {
+			fmt.Fprintf(os.Stderr, "%s: open to programs: %s\n", cli.Clean(i.Name), cli.Clean(i.Open))
+		}
 		if i.Problem != "" {
 			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.Clean(i.Name), cli.Clean(i.Problem))
 		}

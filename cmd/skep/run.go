@@ -23,11 +23,13 @@ type run struct {
 	state   string
 	modules []string
 	slots   int
+	allow   allowances
 }
 
 func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time, else one per CPU")
+	r.allow.options(f)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
 		r.modules = append(r.modules, dir)
 		return nil
@@ -62,6 +64,8 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 		c = alone
 	} else if err != nil {
 		return coded(err)
+	} else if r.allow.given() {
+		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}
 	// The run outlives an interrupt, so that the master may end in order.
 	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs})
@@ -149,6 +153,7 @@ func (r *run) alone() (*hub.Client, func(), error) {
 		os.RemoveAll(dir)
 	}
 	c := agent.Config{State: agentState(dir), Version: version, Slots: r.slots, Log: func(string, ...any) {}}
+	r.allow.apply(&c, dir)
 	if err := joinHere(ctx, h, &c); err != nil {
 		stop()
 		return nil, nil, err

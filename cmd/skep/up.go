@@ -26,6 +26,7 @@ type up struct {
 	noAgent   bool
 	bee       string
 	verbose   bool
+	allow     allowances
 }
 
 func (u *up) options(f *cli.Flags) {
@@ -38,6 +39,7 @@ func (u *up) options(f *cli.Flags) {
 	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`, such as 30m or 72h (24h)")
 	f.BoolVar(&u.noAgent, "no-agent", false, "run nothing on this machine")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
+	u.allow.options(f)
 	f.BoolVar(&u.verbose, "verbose", false, "say more about what happens")
 }
 
@@ -89,6 +91,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 // local is the hub's own agent.
 func (u *up) local(ctx context.Context, h *hub.Hub, dir string) error {
 	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
+	u.allow.apply(&c, dir)
 	if err := joinHere(ctx, h, &c); err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type NodeInfo struct {
 	OS        string    `json:"os"`
 	System    string    `json:"system"`
 	Substrate string    `json:"substrate"`
+	Confined  string    `json:"confined"` // how its programs are kept from the rest of it
+	Open      string    `json:"open,omitempty"`
 	CPUs      int       `json:"cpus"`
 	Memory    uint64    `json:"memory"`
 	Slots     int       `json:"slots"`

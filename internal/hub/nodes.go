@@ -198,6 +198,7 @@ func (h *Hub) greet(n *node, v *proto.Hello) *proto.Problem {
 	i := &n.info
 	i.Name, i.Version, i.OS, i.System = h.roster.name(i.ID), clean(v.Version), clean(v.OS), clean(v.System)
 	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = clean(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
+	i.Confined, i.Open = clean(v.Confined), clean(v.Open)
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}

@@ -88,7 +88,7 @@ func whole(s *stage) {
 		if err != nil {
 			return err
 		}
-		if ok, _ := regexp.MatchString(`(?m)^NAME +OS +SUBSTRATE +CPUS +FREE +STATE +LAST SEEN +SYSTEM\nhere +linux `, o.stdout); !ok {
+		if ok, _ := regexp.MatchString(`(?m)^NAME +OS +SUBSTRATE +CONFINED +CPUS +FREE +STATE +LAST SEEN +SYSTEM\nhere +linux `, o.stdout); !ok {
 			return fmt.Errorf("%v", o)
 		}
 		return nil
