@@ -34,6 +34,15 @@ enum abi_clock {
 	ABI_CLOCK_THREAD,    /* ns of CPU time of the calling thread */
 };
 
+/* host->mem_file. `handle` is a regular file, open as the mapping needs it. */
+struct abi_mem_file {
+	u64 addr, len;
+	u64 offset; /* page aligned */
+	s32 handle;
+	u32 prot;   /* never ABI_PROT_EXEC */
+	u32 shared; /* stores go to the file; else they stay here */
+};
+
 /* What the host is; filled once by host->info. */
 struct abi_host_info {
 	u32 cpus;
@@ -239,6 +248,15 @@ struct abi_host {
 	s64 (*mem_commit)(u64 addr, u64 len, u32 prot); /* fresh zero pages */
 	s64 (*mem_protect)(u64 addr, u64 len, u32 prot);
 	s64 (*mem_release)(u64 addr, u64 len); /* back to reserved */
+	/*
+	 * Pages of a file in place of what is there: what read and write, other
+	 * mappings and other processes do to the file shows at once. Behind the
+	 * file's end an access is SIGBUS (abi_fault). The handle may be closed
+	 * afterwards; mem_protect and mem_release work as on other memory, and
+	 * mem_discard gives private pages the file's contents again. NULL: abi
+	 * makes copies, writes shared ones back, and says so once.
+	 */
+	s64 (*mem_file)(const struct abi_mem_file *map);
 	/* Read as zero again; readable and writable when this is called. */
 	s64 (*mem_discard)(u64 addr, u64 len);
 	/*

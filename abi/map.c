@@ -100,6 +100,34 @@ static s64 finish(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 	return rc;
 }
 
+/* The host's own mapping of the file. */
+static s64 fill_direct(struct abi_proc *p, const struct abi_area *a)
+{
+	u32 file = p->space.backing[a->backing].file - 1;
+	struct abi_mem_file map = {.addr = a->start,
+				   .len = a->end - a->start,
+				   .offset = a->offset,
+				   .handle = p->fds.desc[file].handle,
+				   .prot = a->prot,
+				   .shared = !!(a->bits & ABI_AREA_SHARED)};
+	s64 rc = p->host->mem_file(&map);
+
+	if (rc)
+		p->host->mem_release(a->start, map.len);
+	return rc;
+}
+
+static void say_copy(struct abi_proc *p, const struct abi_area *a)
+{
+	if (!a->backing || !(a->bits & ABI_AREA_SHARED) ||
+	    (a->bits & ABI_AREA_NOWRITE) || p->space.said_copy)
+		return;
+	p->space.said_copy = 1;
+	p->host->log("shared file mappings are copies on this system, written "
+		     "back by msync, munmap and exit: other mappings and other "
+		     "programs see changes only then");
+}
+
 /* Fresh memory with its final contents, or none at all. */
 static s64 fill(struct abi_proc *p, const struct abi_area *a)
 {
@@ -108,6 +136,9 @@ static s64 fill(struct abi_proc *p, const struct abi_area *a)
 
 	if (!(a->bits & ABI_AREA_COMMITTED))
 		return 0;
+	if (a->bits & ABI_AREA_DIRECT)
+		return fill_direct(p, a);
+	say_copy(p, a);
 	rc = p->host->mem_commit(a->start, len, RW);
 	if (rc)
 		return rc;
@@ -144,7 +175,7 @@ static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 	s64 size, rc = 0;
 
 	if (!a->backing || !(a->bits & ABI_AREA_SHARED) ||
-	    (a->bits & ABI_AREA_NOWRITE))
+	    (a->bits & (ABI_AREA_NOWRITE | ABI_AREA_DIRECT)))
 		return 0;
 	size = file_size(p, file);
 	if (size <= 0 || (u64)size <= offset)
@@ -245,7 +276,7 @@ static void used(const struct abi_space *s, u64 start, u64 end, u64 *mapped,
 	*mapped = *committed = 0;
 	for (; abi_map_part(s, i, start, end, &a); i++) {
 		*mapped += a.end - a.start;
-		if (a.bits & ABI_AREA_COMMITTED)
+		if (abi_area_counted(&a))
 			*committed += a.end - a.start;
 	}
 }
@@ -254,7 +285,7 @@ static void used(const struct abi_space *s, u64 start, u64 end, u64 *mapped,
 s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 {
 	u64 len = a->end - a->start, mapped, committed;
-	u64 need = a->bits & ABI_AREA_COMMITTED ? len : 0;
+	u64 need = abi_area_counted(a) ? len : 0;
 	s64 rc;
 
 	used(&p->space, a->start, a->end, &mapped, &committed);
@@ -284,6 +315,9 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 	/* A file's bytes are read now, so they need memory now. */
 	if (m->prot || backing)
 		a.bits |= ABI_AREA_COMMITTED;
+	/* Text is looked at and rewritten, so it is a copy of its own. */
+	if (backing && p->host->mem_file && !(m->prot & ABI_PROT_EXEC))
+		a.bits |= ABI_AREA_DIRECT;
 	rc = abi_map_put(p, &a);
 	return rc ? rc : (s64)a.start;
 }
@@ -350,8 +384,46 @@ s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot)
 
 /* protect ------------------------------------------------------------------ */
 
+/*
+ * Makes pages of a file a copy of their own, before they may run: the file can
+ * change or shrink at any time. Another thread that reads there meanwhile can
+ * see a page of zeros.
+ */
+static s64 detach(struct abi_proc *p, struct abi_area *a)
+{
+	u8 page[SKEP_PAGE_SIZE];
+	u64 at;
+	s64 rc;
+
+	if (a->bits & ABI_AREA_SHARED) {
+		p->host->log("a shared file mapping cannot become executable: "
+			     "map it private");
+		return -ABI_EACCES;
+	}
+	if (!(a->prot & ABI_PROT_READ)) {
+		rc = p->host->mem_protect(a->start, a->end - a->start,
+					  ABI_PROT_READ);
+		if (rc)
+			return rc;
+	}
+	for (at = a->start; at < a->end; at += SKEP_PAGE_SIZE) {
+		abi_memset(page, 0, sizeof(page)); /* behind the file's end */
+		(void)abi_user_move(page, abi_user_ptr(at), sizeof(page));
+		rc = p->host->mem_commit(at, SKEP_PAGE_SIZE, RW);
+		if (rc)
+			return rc;
+		abi_memcpy(abi_user_ptr(at), page, sizeof(page));
+	}
+	p->space.backing[a->backing].areas++; /* the cut takes one back */
+	abi_space_cut(p, a->start, a->end);
+	a->bits &= (u8)~ABI_AREA_DIRECT;
+	a->prot = RW;
+	abi_space_insert(p, a);
+	return 0;
+}
+
 /* The host's side for one area's part; leaves it as it was on error. */
-static s64 protect_part(struct abi_proc *p, const struct abi_area *a, u32 prot)
+static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 {
 	u64 len = a->end - a->start;
 	s64 rc;
@@ -369,6 +441,11 @@ static s64 protect_part(struct abi_proc *p, const struct abi_area *a, u32 prot)
 	}
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
+	if (a->bits & ABI_AREA_DIRECT) {
+		rc = detach(p, a);
+		if (rc)
+			return rc;
+	}
 	if ((a->prot & RW) != RW) {
 		rc = p->host->mem_protect(a->start, len, RW);
 		if (rc)
@@ -435,6 +512,8 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)
 		return -ABI_EINVAL;
+	if (a->bits & ABI_AREA_DIRECT)
+		return p->host->mem_discard(a->start, len);
 	if (a->prot != RW)
 		rc = p->host->mem_protect(a->start, len, RW);
 	if (!rc)
@@ -475,14 +554,25 @@ s64 abi_space_discard(struct abi_proc *p, u64 addr, u64 len)
 	return each(p, addr, len, discard_part);
 }
 
-static s64 sync_part(struct abi_proc *p, const struct abi_area *a)
+static s64 sync_later(struct abi_proc *p, const struct abi_area *a)
 {
 	return write_back(p, a, a->start, a->end);
 }
 
-s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len)
+static s64 sync_now(struct abi_proc *p, const struct abi_area *a)
 {
-	return each(p, addr, len, sync_part);
+	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
+	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT, file;
+
+	if ((a->bits & direct) != direct || (a->bits & ABI_AREA_NOWRITE))
+		return sync_later(p, a);
+	file = p->space.backing[a->backing].file - 1;
+	return p->host->file(p->fds.desc[file].handle, &op);
+}
+
+s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len, int now)
+{
+	return each(p, addr, len, now ? sync_now : sync_later);
 }
 
 /* brk ---------------------------------------------------------------------- */

@@ -145,7 +145,7 @@ void abi_proc_flush(struct abi_proc *p)
 	while (abi_space_next(p, start, &a)) {
 		start = a.end;
 		if (a.backing && (a.bits & ABI_AREA_SHARED) &&
-		    abi_space_sync(p, a.start, a.end - a.start) < 0)
+		    abi_space_sync(p, a.start, a.end - a.start, 0) < 0)
 			p->host->log("a shared file mapping could not be "
 				     "written back to its file");
 	}

@@ -52,6 +52,16 @@ static int can_grow(const struct abi_space *s, const struct move *m)
 	       abi_space_free(s, end, m->old + m->len);
 }
 
+/* Page by page: a file that is mapped may end before its mapping does. */
+static void copy_pages(u64 to, u64 from, u64 len)
+{
+	u64 at;
+
+	for (at = 0; at < len; at += SKEP_PAGE_SIZE)
+		(void)abi_user_move(abi_user_ptr(to + at),
+				    abi_user_ptr(from + at), SKEP_PAGE_SIZE);
+}
+
 /* The old bytes into the new place, whatever the protection is. */
 static s64 copy(struct abi_proc *p, const struct move *m, u64 to)
 {
@@ -59,15 +69,16 @@ static s64 copy(struct abi_proc *p, const struct move *m, u64 to)
 	u32 prot = m->area.prot;
 	s64 rc = 0;
 
-	if (!(m->area.bits & ABI_AREA_COMMITTED))
-		return 0;
+	if (!(m->area.bits & ABI_AREA_COMMITTED) ||
+	    (m->area.bits & ABI_AREA_DIRECT && m->area.bits & ABI_AREA_SHARED))
+		return 0; /* nothing, or what the file has */
 	if (!(prot & ABI_PROT_READ))
 		rc = p->host->mem_protect(m->old, m->old_len, ABI_PROT_READ);
 	if (!rc && prot != RW)
 		rc = p->host->mem_protect(to, m->len, RW);
 	if (rc)
 		return rc;
-	abi_memcpy(abi_user_ptr(to), abi_user_ptr(m->old), len);
+	copy_pages(to, m->old, len);
 	return prot != RW ? p->host->mem_protect(to, m->len, prot) : 0;
 }
 

@@ -85,14 +85,14 @@ static void edit_end(struct abi_proc *p)
 static void count_add(struct abi_space *s, const struct abi_area *a)
 {
 	s->mapped += a->end - a->start;
-	if (a->bits & ABI_AREA_COMMITTED)
+	if (abi_area_counted(a))
 		s->committed += a->end - a->start;
 }
 
 static void count_sub(struct abi_space *s, const struct abi_area *a)
 {
 	s->mapped -= a->end - a->start;
-	if (a->bits & ABI_AREA_COMMITTED)
+	if (abi_area_counted(a))
 		s->committed -= a->end - a->start;
 }
 

@@ -28,7 +28,8 @@
 			     */
 #define ABI_AREA_IMAGE 0x08 /* a segment or the stubs of the program */
 #define ABI_AREA_BRK 0x10
-#define ABI_AREA_STACK 0x20 /* the first thread's stack */
+#define ABI_AREA_STACK 0x20  /* the first thread's stack */
+#define ABI_AREA_DIRECT 0x40 /* the host maps the file itself: mem_file */
 
 struct abi_area {
 	u64 start, end;
@@ -50,8 +51,9 @@ struct abi_space {
 	struct abi_lock lock;
 	u32 seq; /* odd while the array is edited */
 	u32 areas;
-	u32 orphans; /* backings without areas, to be released */
-	u64 brk;     /* current break; at least SKEP_BRK_START */
+	u32 said_copy; /* that shared mappings are copies here */
+	u32 orphans;   /* backings without areas, to be released */
+	u64 brk;       /* current break; at least SKEP_BRK_START */
 	u64 committed, committed_peak, mapped; /* bytes */
 	u64 limit;			       /* most bytes committed */
 	struct abi_backing backing[ABI_BACKINGS_MAX];
@@ -61,6 +63,13 @@ struct abi_space {
 #define ABI_PAGE_MASK ((u64)SKEP_PAGE_SIZE - 1)
 #define ABI_PAGE_DOWN(x) ((x) & ~ABI_PAGE_MASK)
 #define ABI_PAGE_UP(x) ABI_PAGE_DOWN((x) + ABI_PAGE_MASK) /* may wrap to 0 */
+
+/* Does the area need memory of its own? Shared pages are the file's. */
+static inline int abi_area_counted(const struct abi_area *a)
+{
+	return (a->bits & ABI_AREA_COMMITTED) &&
+	       !((a->bits & ABI_AREA_DIRECT) && (a->bits & ABI_AREA_SHARED));
+}
 
 /* Is [start, end) inside one of the two guest ranges? */
 static inline int abi_space_range(u64 start, u64 end)
@@ -129,7 +138,8 @@ s64 abi_space_protect(struct abi_proc *p, u64 addr, u64 len, u32 prot);
 s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,
 		   u64 to);
 s64 abi_space_discard(struct abi_proc *p, u64 addr, u64 len);
-s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len);
+/* now: until it is on the disk, as MS_SYNC. */
+s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len, int now);
 u64 abi_space_brk(struct abi_proc *p, u64 brk);
 /* A range that the substrate has filled already; exec only. */
 s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot);

@@ -137,7 +137,7 @@ s64 abi_sys_msync(struct abi_call *c)
 	if ((flags & ~(u64)known) || (c->a[0] & ABI_PAGE_MASK) ||
 	    ((flags & ABI_MS_ASYNC) && (flags & ABI_MS_SYNC)))
 		return -ABI_EINVAL;
-	return abi_space_sync(c->p, c->a[0], c->a[1]);
+	return abi_space_sync(c->p, c->a[0], c->a[1], !!(flags & ABI_MS_SYNC));
 }
 
 /* Committed pages are resident as far as anybody here can know. */

@@ -45,6 +45,7 @@ extern const struct abi_host lin_host;
 /* mem.c */
 int lin_mem_reserve(void);
 s64 lin_mem_commit(u64 addr, u64 len, u32 prot);
+s64 lin_mem_file(const struct abi_mem_file *map);
 s64 lin_mem_protect(u64 addr, u64 len, u32 prot);
 s64 lin_mem_release(u64 addr, u64 len);
 s64 lin_mem_discard(u64 addr, u64 len);

@@ -23,6 +23,7 @@ const struct abi_host lin_host = {
 	.mem_commit = lin_mem_commit,
 	.mem_protect = lin_mem_protect,
 	.mem_release = lin_mem_release,
+	.mem_file = lin_mem_file,
 	.mem_discard = lin_mem_discard,
 	.text_seal = bee_text_seal,
 	.text_pc = bee_text_pc,

@@ -78,6 +78,19 @@ s64 lin_mem_commit(u64 addr, u64 len, u32 prot)
 	return map(addr, len, (int)prot, 0);
 }
 
+s64 lin_mem_file(const struct abi_mem_file *m)
+{
+	if (outside(m->addr, m->len))
+		return -EINVAL;
+	if (m->prot & PROT_EXEC)
+		return -EACCES;
+	if (mmap(at(m->addr), m->len, (int)m->prot,
+		 (m->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, m->handle,
+		 (off_t)m->offset) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
+
 s64 lin_mem_protect(u64 addr, u64 len, u32 prot)
 {
 	if (outside(addr, len))
