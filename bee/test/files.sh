@@ -69,10 +69,15 @@ check_death "record locks: gone with their owner, natively" native native
 check_death "record locks: gone with their owner" guarded guarded
 check_death "record locks: a native program sees them" guarded native
 check_death "record locks: those of a native program are seen" native guarded
-check_sqlite "sqlite, delete: 450 rows natively" delete 0 native native native
-check_sqlite "sqlite, delete: 450 rows of three writers" delete 0 \
-	guarded guarded guarded
-check_sqlite "sqlite, delete: 450 rows, one writer native" delete 0 \
-	guarded native guarded
+for mode in delete wal; do
+	check_sqlite "sqlite, $mode: 450 rows natively" $mode 0 \
+		native native native
+	check_sqlite "sqlite, $mode: 450 rows of three writers" $mode 0 \
+		guarded guarded guarded
+	check_sqlite "sqlite, $mode: 450 rows, one writer native" $mode 0 \
+		guarded native guarded
+	check_sqlite "sqlite, $mode: 450 rows, read through a mapping" $mode \
+		1000000 guarded guarded native
+done
 echo "1..$n"
 exit "$failed"
