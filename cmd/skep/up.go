@@ -27,6 +27,7 @@ type up struct {
 	bee       string
 	verbose   bool
 	allow     allowances
+	quotas    hub.Quotas
 }
 
 func (u *up) options(f *cli.Flags) {
@@ -40,7 +41,20 @@ func (u *up) options(f *cli.Flags) {
 	f.BoolVar(&u.noAgent, "no-agent", false, "run nothing on this machine")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
 	u.allow.options(f)
+	size(f, &u.quotas.Hub, "quota-hub", "hold at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
+	size(f, &u.quotas.Session, "quota-session", "of it at most `SIZE` for one master (as much)")
+	size(f, &u.quotas.Node, "quota-node", "of it at most `SIZE` of results from one node (3/4 of it)")
 	f.BoolVar(&u.verbose, "verbose", false, "say more about what happens")
+}
+
+// size is an option that takes bytes, such as 512M.
+func size(f *cli.Flags, to *uint64, name, usage string) {
+	f.Func(name, usage, func(text string) (err error) {
+		if *to, err = cli.ParseBytes(text); err == nil && *to == 0 {
+			err = fmt.Errorf("it must not be 0")
+		}
+		return err
+	})
 }
 
 func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -60,7 +74,8 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise, Version: version, Log: logger(u.verbose)})
+	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
+		Version: version, Quotas: u.quotas, Log: logger(u.verbose)})
 	if err != nil {
 		return err
 	}

@@ -164,29 +164,36 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return err;
 }
 
-/* Both structures that announce a call have its length last. */
+static int announce(struct sending *s, const struct skep_handle *m, u32 f,
+		    const struct grid_args *a)
+{
+	struct skep_module_init init = {m->number, f, a->in};
+	struct skep_call head = {f, m->number, a->in, a->out};
+	int is_init = a->call.function->flags & SKEP_FUNCTION_INIT;
+	void *bytes = is_init ? (void *)&init : (void *)&head;
+	u32 len = is_init ? sizeof(init) : sizeof(head);
+	int err;
+
+	err = grid_stream_begin(s->stream, 2 * sizeof(struct skep_frame) + len +
+						   next_length(s));
+	if (err) {
+		s->stream = NULL;
+		return err;
+	}
+	err = grid_stream_next(s->stream,
+			       is_init ? SKEP_MODULE_INIT : SKEP_CALL, 0,
+			       s->call, len);
+	return err ? err : grid_stream_push(s->stream, bytes, len, 0);
+}
+
 static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 		     struct skep_request *r)
 {
 	struct grid_args *a = r->args;
 	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
-	struct skep_module_init init = {m->number, f, a->in};
-	struct skep_call head = {f, m->number, a->in};
-	int is_init = a->call.function->flags & SKEP_FUNCTION_INIT;
-	u64 need = 2 * sizeof(struct skep_frame) + sizeof(head);
 	int err;
 
-	err = grid_stream_begin(&c->stream, need + next_length(&s));
-	if (err)
-		s.stream = NULL;
-	if (!err)
-		err = grid_stream_next(&c->stream,
-				       is_init ? SKEP_MODULE_INIT : SKEP_CALL,
-				       0, r->id, sizeof(head));
-	if (!err)
-		err = grid_stream_push(&c->stream,
-				       is_init ? (void *)&init : (void *)&head,
-				       sizeof(head), 0);
+	err = announce(&s, m, f, a);
 	if (!err)
 		err = open_frame(&s);
 	if (!err)

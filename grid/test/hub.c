@@ -294,17 +294,20 @@ static void forget(struct live *l)
 static int announced(struct hub *h, const struct skep_frame *f, const u8 *bytes)
 {
 	struct live *l = find(0);
-	struct skep_call call;
+	struct skep_call call = {0};
+	u64 len = f->type == SKEP_MODULE_INIT ? sizeof(struct skep_module_init)
+					      : sizeof(call);
 
-	if (f->length != sizeof(call) || !f->call || find(f->call) || !l)
+	if (f->length != len || !f->call || find(f->call) || !l)
 		return -EPROTO;
-	memcpy(&call, bytes, sizeof(call));
+	memcpy(&call, bytes, len);
 	if (f->type == SKEP_MODULE_INIT) {
 		struct skep_module_init init;
 
 		memcpy(&init, bytes, sizeof(init));
 		call.module = init.module;
 		call.function = init.function;
+		call.length = init.length;
 	}
 	if (call.module != 9 || call.function > NOTHING)
 		return -EPROTO;

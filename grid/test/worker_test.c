@@ -200,7 +200,7 @@ static int end(void)
 
 static int send_call(u32 function, const void *bytes, u64 len, u64 announce)
 {
-	struct skep_call c = {function, 0, announce};
+	struct skep_call c = {function, 0, announce, 1ull << 40};
 	const u8 *at = bytes;
 	u64 part;
 	int ok = frame(SKEP_CALL, 0, ++call_number, &c, sizeof(c));

@@ -119,8 +119,9 @@ struct skep_call {
 	u32 function; /* index in the manifest */
 	u32 module; /* towards the hub: handle from BOUND; 0 towards a worker */
 	u64 length; /* bytes of DATA that follow */
+	u64 result; /* most bytes of DATA that its result may have */
 };
-SKEP_ASSERT_SIZE(struct skep_call, 16);
+SKEP_ASSERT_SIZE(struct skep_call, 24);
 
 /*
  * What bee alone can answer (system call 0xBEE): the nonce that the agent gave

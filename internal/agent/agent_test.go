@@ -261,7 +261,8 @@ func beeProgram(t testing.TB) string {
 func (r *rig) lease(function uint32, args []byte) proto.Lease {
 	r.next++
 	l := proto.Lease{Call: r.next, Fence: r.next, Session: "s", Function: function,
-		Worker: proto.Worker{Module: r.module}, Length: uint64(len(args)), Name: "test"}
+		Worker: proto.Worker{Module: r.module}, Length: uint64(len(args)), Name: "test",
+		Result: 64 << 20}
 	if len(args) > proto.InlineMax {
 		r.fake.mu.Lock()
 		r.fake.large[l.Call] = args
@@ -415,6 +416,22 @@ func TestAliveIsNotSilent(t *testing.T) {
 	}
 	r.cancel(call)
 	r.bad(call, proto.ReasonCancelled, "cancelled")
+}
+
+// What a worker announces is not taken on trust.
+func TestResultLargerThanItsInterface(t *testing.T) {
+	each(t, 1, func(t *testing.T, r *rig) {
+		l := r.lease(fnEcho, []byte("12345"))
+		inline.Store(l.Digest, []byte("12345"))
+		l.Result = 4
+		f := r.bad(r.send(l), proto.ReasonDied, "announced a result of 5 bytes where the interface of test")
+		if f.Code != uapi.EWorker {
+			t.Errorf("%+v", f)
+		}
+		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 func TestInitialize(t *testing.T) {

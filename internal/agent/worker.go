@@ -379,7 +379,7 @@ type answer struct {
 // run sends a call and waits for the head of its answer. An error means that
 // the worker is of no more use, but a failure with ReasonError leaves it well.
 func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
-	c := uapi.Call{Function: l.Function, Length: l.Length}
+	c := uapi.Call{Function: l.Function, Length: l.Length, Result: l.Result}
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeCall, Call: l.Call}, uapi.Append(nil, c)); err != nil {
 		return nil, err
 	}
@@ -388,6 +388,11 @@ func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
 	a, err := w.answer(l.Call, sent)
 	if err != nil {
 		return nil, err
+	}
+	if a.Length > l.Result {
+		return nil, failf(proto.ReasonDied, uapi.EWorker,
+			"the worker announced a result of %d bytes where the interface of %s and its arguments allow %d",
+			a.Length, l.Name, l.Result)
 	}
 	return a, nil
 }

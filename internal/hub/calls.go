@@ -24,6 +24,7 @@ type call struct {
 	init    *initData // what its worker is initialised with, or nil
 	number  uint32    // of the function
 	args    *spool
+	most    uint64         // bytes of result that its interface allows
 	code    uapi.ErrorCode // of the program's own error
 	leases  map[sched.Fence]*lease
 }
@@ -86,7 +87,7 @@ func (h *Hub) grant(l sched.Lease) sched.Event {
 		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.session.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
-		Name: c.function(),
+		Name: c.function(), Result: c.most,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -265,20 +266,36 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, raw []byte) (sched.Fai
 	case bee && (v.Calls == 0 || v.Nonce == 0):
 		return sched.Unsafe, "refused by a safety check: the program did not run inside bee"
 	}
-	if err := h.takeResult(l, v, raw); err != nil {
+	if err := c.fits(v.Length); err != nil {
+		return sched.NodeFailed, err.Error()
+	}
+	if err := h.takeResult(c, l, v, raw); err != nil {
 		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
 	}
 	l.done = v
 	return 0, ""
 }
 
-func (h *Hub) takeResult(l *lease, v *proto.Done, raw []byte) error {
+// fits says whether the call's result may have n bytes.
+func (c *call) fits(n uint64) error {
+	if n > c.most {
+		return fmt.Errorf("the result of %s has %d bytes where its interface and its arguments allow %d", c.function(), n, c.most)
+	}
+	return nil
+}
+
+// quotas are those that a result counts to.
+func (h *Hub) quotas(c *call, l *lease) []*quota {
+	return []*quota{l.node.quota, c.session.quota, h.quota}
+}
+
+func (h *Hub) takeResult(c *call, l *lease, v *proto.Done, raw []byte) error {
 	if v.Inline {
 		if l.result != nil {
 			l.result.drop()
 			l.result = nil
 		}
-		s, err := h.spools.spool(uint64(len(raw)))
+		s, err := h.spools.spool(uint64(len(raw)), h.quotas(c, l)...)
 		if err != nil {
 			return err
 		}

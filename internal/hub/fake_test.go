@@ -510,7 +510,7 @@ func newTrio(t *testing.T, change func(*Config), slots int) (*world, *fakeMaster
 
 func (m *fakeMaster) header(call uint64, n int) {
 	m.t.Helper()
-	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(n)}))
+	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(n), Result: 16 << 20}))
 }
 
 func (m *fakeMaster) call(call uint64, args []byte) {

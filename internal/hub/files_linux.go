@@ -12,3 +12,12 @@ func openFiles() int64 {
 	}
 	return int64(min(limit.Cur, 1<<20))
 }
+
+// freeBytes is what this user may still write to the disk of dir.
+func freeBytes(dir string) (uint64, error) {
+	var f syscall.Statfs_t
+	if err := syscall.Statfs(dir, &f); err != nil {
+		return 0, err
+	}
+	return f.Bavail * uint64(f.Bsize), nil
+}

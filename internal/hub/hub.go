@@ -43,6 +43,7 @@ type Config struct {
 	Grace     time.Duration // a master may be away for so long (5 s)
 	Spool     string        // directory for arguments and results (State/spool)
 	BlobLimit int64         // bytes of stored blobs that nobody pins (8 GiB)
+	Quotas    Quotas
 	Sched     sched.Config
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -70,6 +71,7 @@ type Hub struct {
 	nats    *nats.Conn
 	blobs   *blob.Store
 	spools  spooler
+	quota   *quota // of all bytes that it holds
 	ledger  *recorder
 	roster  *roster
 	unlock  func()
@@ -173,6 +175,12 @@ func (h *Hub) open() (err error) {
 		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
 	}
 	removeSpools(h.cfg.Spool)
+	free, err := freeBytes(h.cfg.Spool)
+	if err != nil {
+		return fmt.Errorf("how much is free in %s cannot be seen: %w", h.cfg.Spool, err)
+	}
+	h.cfg.Quotas.settle(free)
+	h.quota = h.cfg.Quotas.ofHub()
 	if h.ca, err = ident.OpenCA(h.cfg.State); err != nil {
 		return err
 	}

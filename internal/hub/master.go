@@ -45,6 +45,8 @@ type master struct {
 	incoming map[uint64]*incoming
 	modules  []*module
 	calls    map[uint64]*call
+	quota    *quota // of bytes that the hub holds for it
+	initial  int64  // of them the data of Initialize, until it closes
 }
 
 // A module is a bound worker program. init is what workers that start from now
@@ -80,6 +82,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	m := &master{
 		hub: h, run: r, id: h.lastSession, key: session.NewID().String(), conn: conn,
 		again: make(chan struct{}, 1), incoming: map[uint64]*incoming{}, calls: map[uint64]*call{},
+		quota: h.cfg.Quotas.ofSession(),
 	}
 	m.out = newOutbox(conn)
 	r.masters[conn.ID()] = m
@@ -145,6 +148,7 @@ func (h *Hub) closeMaster(m *master) {
 	}
 	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
 	h.blobs.Unpin(m.key)
+	h.quota.release(m.initial)
 	h.emit(Event{Type: "session", State: "end", Session: m.key, Name: m.run.name, Text: m.run.key})
 }
 
@@ -279,8 +283,8 @@ func (m *master) moduleInit(f *session.Frame) error {
 	case uint64(v.Function) >= uint64(len(mod.manifest.Functions)) || !mod.manifest.Functions[v.Function].Init:
 		m.fail(id, uapi.Errorf(uapi.ENoFunction, "function %d of module %s is not its Initialize", v.Function, mod.manifest.Name))
 	default:
-		if in.to, err = m.hub.spools.spool(v.Length); err != nil {
-			m.fail(id, uapi.Errorf(uapi.EInternal, "%v", err))
+		if in.to, err = m.hub.spools.spool(v.Length, m.quota, m.hub.quota); err != nil {
+			m.fail(id, spoolError("the data of Initialize", err))
 			return nil
 		}
 		in.done = func() { m.initialise(id, mod, v, in.to) }
@@ -296,6 +300,11 @@ func (m *master) initialise(id uint64, mod *module, v uapi.ModuleInit, data *spo
 		m.fail(id, uapi.Errorf(uapi.EInternal, "the data of Initialize cannot be stored: %v", err))
 		return
 	}
+	if err := reserveAll([]*quota{m.quota, m.hub.quota}, v.Length); err != nil {
+		m.fail(id, spoolError("the data of Initialize", err))
+		return
+	}
+	m.initial += int64(v.Length)
 	m.hub.mu.Lock()
 	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, generation(v.Function, digest)}
 	m.hub.mu.Unlock()
@@ -341,20 +350,42 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	case mod.manifest.Functions[v.Function].Init:
 		return nil, uapi.Errorf(uapi.ENoFunction, "function %s of module %s is its Initialize, which is not called like others", mod.manifest.Functions[v.Function].Name, mod.manifest.Name)
 	}
+	if err := m.roomFor(v.Result); err != nil {
+		return nil, spoolError("the result of the call", err)
+	}
 	m.hub.mu.Lock()
 	live := len(m.calls)
 	m.hub.mu.Unlock()
 	if live >= callsMax {
 		return nil, uapi.Errorf(uapi.ERefused, "%d calls of this program wait already: wait for some of them first", live)
 	}
-	args, err := m.hub.spools.spool(v.Length)
+	args, err := m.hub.spools.spool(v.Length, m.quota, m.hub.quota)
 	if err != nil {
-		return nil, uapi.Errorf(uapi.EInternal, "the call cannot be taken: %v", err)
+		return nil, spoolError("the call", err)
 	}
 	return &call{
 		id: m.hub.nextCall(), client: id, session: m, module: mod, init: mod.init,
-		number: v.Function, args: args, leases: map[sched.Fence]*lease{},
+		number: v.Function, args: args, most: v.Result, leases: map[sched.Fence]*lease{},
 	}, nil
+}
+
+// roomFor refuses a result that no quota could ever hold, before it is computed.
+func (m *master) roomFor(result uint64) error {
+	for _, q := range []*quota{m.quota, m.hub.quota, m.hub.cfg.Quotas.ofNode("any")} {
+		if result > uint64(q.most) {
+			return &quotaError{q, result, true}
+		}
+	}
+	return nil
+}
+
+// spoolError is for the master: what it may do about it is in err.
+func spoolError(what string, err error) *uapi.Error {
+	code := uapi.EInternal
+	if q := (*quotaError)(nil); errors.As(err, &q) {
+		code = uapi.ERefused
+	}
+	return uapi.Errorf(code, "%s cannot be taken: %v", what, err)
 }
 
 // queue gives a call to the scheduler, unless it ended meanwhile.

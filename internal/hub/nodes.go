@@ -24,6 +24,7 @@ type node struct {
 	conn  net.Conn // of its engine connection; the newest counts
 	exec  int      // programs that `skep exec` runs there
 	ready bool     // it said hello on conn
+	quota *quota   // of results that it sends
 }
 
 // nodeLimits keep one node from taking the hub's memory with its hello.
@@ -43,7 +44,7 @@ func (h *Hub) serveEngine(id string, c net.Conn) {
 			c.Close()
 			return
 		}
-		n = &node{info: NodeInfo{ID: id, State: NodeDown}}
+		n = &node{info: NodeInfo{ID: id, State: NodeDown}, quota: h.cfg.Quotas.ofNode(h.roster.name(id))}
 		h.nodes[id] = n
 	}
 	old := n.conn

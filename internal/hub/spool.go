@@ -31,15 +31,18 @@ type spooler struct {
 
 	filesMost int64 // others need descriptors too
 	files     atomic.Int64
+	create    func(dir, pattern string) (*os.File, error) // tests make it fail
 }
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
 // appends; any number of readers follow, also while bytes still come. The lock
 // guards all below it. Whoever made it calls drop; readers hold it open.
 type spool struct {
-	from *spooler
-	want int64 // bytes that will come; finish settles it when open
-	open bool  // nobody said how many
+	from   *spooler
+	want   int64    // bytes that will come; finish settles it when open
+	open   bool     // nobody said how many: at most want
+	quotas []*quota // each has kept bytes for it until drop
+	kept   int64
 
 	mu     sync.Mutex
 	moved  chan struct{} // closed and made anew when anything changed
@@ -56,12 +59,35 @@ type spool struct {
 
 var errSpoolGone = errors.New("the data was dropped")
 
-func (p *spooler) spool(want uint64) (*spool, error) {
+// spool makes one for want bytes, which count to each of the quotas.
+func (p *spooler) spool(want uint64, quotas ...*quota) (*spool, error) {
+	return p.make(&spool{want: int64(want)}, want, quotas)
+}
+
+// unknown makes a spool for a transfer whose length nobody said.
+func (p *spooler) unknown(most uint64, quotas ...*quota) (*spool, error) {
+	return p.make(&spool{want: int64(most), open: true}, most, quotas)
+}
+
+func (p *spooler) make(s *spool, want uint64, quotas []*quota) (*spool, error) {
 	if want > spoolMost {
 		return nil, fmt.Errorf("%d bytes are more than any transfer has", want)
 	}
-	s := &spool{from: p, want: int64(want), sum: sha256.New(), moved: make(chan struct{}), refs: 1}
-	if want <= spoolMemory {
+	if err := reserveAll(quotas, want); err != nil {
+		return nil, err
+	}
+	s.from, s.quotas, s.kept, s.refs = p, quotas, int64(want), 1
+	s.sum, s.moved = sha256.New(), make(chan struct{})
+	made, err := p.place(s)
+	if err != nil {
+		s.release()
+	}
+	return made, err
+}
+
+// place puts a spool into memory or into a file.
+func (p *spooler) place(s *spool) (*spool, error) {
+	if want := s.want; want <= spoolMemory && !s.open {
 		if p.used.Add(s.want) <= p.limit {
 			s.mem = make([]byte, 0, want)
 			return s, nil
@@ -71,17 +97,16 @@ func (p *spooler) spool(want uint64) (*spool, error) {
 	return p.file(s)
 }
 
-// unknown makes a spool for a transfer whose length nobody said.
-func (p *spooler) unknown() (*spool, error) {
-	return p.file(&spool{from: p, want: spoolMost, open: true, sum: sha256.New(), moved: make(chan struct{}), refs: 1})
-}
-
 func (p *spooler) file(s *spool) (*spool, error) {
 	if n := p.files.Add(1); p.filesMost > 0 && n > p.filesMost {
 		p.files.Add(-1)
 		return nil, fmt.Errorf("%d transfers wait on the hub's disk already: wait for some calls first, or raise the limit of open files (ulimit -n)", n-1)
 	}
-	f, err := os.CreateTemp(p.dir, ".spool-*")
+	create := p.create
+	if create == nil {
+		create = os.CreateTemp
+	}
+	f, err := create(p.dir, ".spool-*")
 	if err != nil {
 		p.files.Add(-1)
 		return nil, full(p.dir, err)
@@ -194,6 +219,7 @@ func (s *spool) drop() {
 	if s.refs--; s.refs > 0 {
 		return
 	}
+	s.release()
 	s.fail(errSpoolGone)
 	if s.file != nil {
 		s.from.files.Add(-1)
@@ -205,6 +231,14 @@ func (s *spool) drop() {
 	}
 	s.mem = nil
 	s.from.used.Add(-s.want)
+}
+
+// release gives back what the quotas kept.
+func (s *spool) release() {
+	for _, q := range s.quotas {
+		q.release(s.kept)
+	}
+	s.quotas = nil
 }
 
 // reader follows the spool from its beginning until the last byte.

@@ -302,7 +302,7 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 	if c == nil {
 		return
 	}
-	s, err := h.resultSpool(r)
+	s, err := h.resultSpool(r, c, l)
 	if err == nil {
 		err = receive(s, h.pace(w, r, id, false), r)
 	}
@@ -311,7 +311,7 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 			s.drop()
 		}
 		status, code := http.StatusBadRequest, proto.ProblemRequest
-		if noSpace(err) {
+		if q := (*quotaError)(nil); noSpace(err) || errors.As(err, &q) {
 			status, code = http.StatusInsufficientStorage, proto.ProblemFull
 		}
 		problem(w, status, code, "%v", err)
@@ -321,19 +321,22 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // resultSpool: with a trailer the length can't be in Content-Length.
-func (h *Hub) resultSpool(r *http.Request) (*spool, error) {
-	if r.ContentLength >= 0 {
-		return h.spools.spool(uint64(r.ContentLength))
+func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
+	n, known := uint64(max(r.ContentLength, 0)), r.ContentLength >= 0
+	if text := r.Header.Get(lengthHeader); !known && text != "" {
+		var err error
+		if n, err = strconv.ParseUint(text, 10, 62); err != nil {
+			return nil, errors.New("a result's length is a number")
+		}
+		known = true
 	}
-	text := r.Header.Get(lengthHeader)
-	if text == "" {
-		return h.spools.unknown()
+	if err := c.fits(n); err != nil {
+		return nil, err
 	}
-	n, err := strconv.ParseUint(text, 10, 62)
-	if err != nil {
-		return nil, errors.New("a result's length is a number")
+	if !known {
+		return h.spools.unknown(c.most, h.quotas(c, l)...)
 	}
-	return h.spools.spool(n)
+	return h.spools.spool(n, h.quotas(c, l)...)
 }
 
 func receive(s *spool, from io.Reader, r *http.Request) error {

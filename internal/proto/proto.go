@@ -245,6 +245,7 @@ type Lease struct {
 	Init     *Init  `json:"init,omitempty"`
 	Function uint32 `json:"function"`
 	Length   uint64 `json:"length"` // bytes of arguments
+	Result   uint64 `json:"result"` // most bytes of its result
 	Inline   bool   `json:"inline"` // they follow; Digest is then set
 	Digest   string `json:"digest,omitempty"`
 	Memory   uint64 `json:"memory"` // most bytes for the worker, 0: no limit

@@ -111,6 +111,7 @@ type InitHeader struct {
 type Call struct {
 	Function, Module uint32
 	Length           uint64
+	Result           uint64
 }
 
 // Proof is struct skep_proof.
