@@ -20,8 +20,7 @@ const (
 const x32Bit = 0x40000000
 
 // refusedCalls are what Landlock does not cover: files are changed by name
-// without being opened, other processes are looked into, and a ring makes
-// sockets that no filter sees. Descriptors are open only where Landlock let it
+// without being opened, and a ring makes sockets that no filter sees. Descriptors are open only where Landlock let it
 // be, so that fchmod and its like are harmless. Queues, semaphores and shared
 // memory of System V and POSIX have no place that Landlock knows.
 var refusedCalls = []uint32{
@@ -30,8 +29,6 @@ var refusedCalls = []uint32{
 	unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
 	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
-	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_IO_URING_SETUP, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
