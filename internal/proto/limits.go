@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+
+package proto
+
+// Limits bound one program of exec, or one call: memory, processes and disk are
+// those of its worker, times its own. 0 is none.
+type Limits struct {
+	Memory    uint64  `json:"memory,omitempty"`    // bytes
+	CPU       float64 `json:"cpu,omitempty"`       // seconds of all its processors
+	Wall      float64 `json:"wall,omitempty"`      // seconds
+	Processes uint64  `json:"processes,omitempty"` // and threads
+	Disk      uint64  `json:"disk,omitempty"`      // bytes in its directory
+}
+
+// A Limit is a name of one of them.
+type Limit string
+
+// Names of limits, as their options have them.
+const (
+	LimitMemory    Limit = "memory"
+	LimitCPU       Limit = "cpu-time"
+	LimitWall      Limit = "wall-time"
+	LimitProcesses Limit = "processes"
+	LimitDisk      Limit = "disk"
+)
+
+// Of gives a limit by its name.
+func (l Limits) Of(name Limit) float64 {
+	switch name {
+	case LimitMemory:
+		return float64(l.Memory)
+	case LimitCPU:
+		return l.CPU
+	case LimitWall:
+		return l.Wall
+	case LimitProcesses:
+		return float64(l.Processes)
+	case LimitDisk:
+		return float64(l.Disk)
+	}
+	return 0
+}
+
+// Within gives the smaller of each of two limits.
+func (l Limits) Within(o Limits) Limits {
+	return Limits{least(l.Memory, o.Memory), least(l.CPU, o.CPU), least(l.Wall, o.Wall),
+		least(l.Processes, o.Processes), least(l.Disk, o.Disk)}
+}
+
+func least[T uint64 | float64](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Check says whether all are numbers that mean something.
+func (l Limits) Check() bool { return l.CPU >= 0 && l.Wall >= 0 && l.CPU < 1e12 && l.Wall < 1e12 }
