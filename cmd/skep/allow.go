@@ -7,6 +7,7 @@ import (
 
 	"skep/internal/agent"
 	"skep/internal/cli"
+	"skep/internal/proto"
 )
 
 // allowances are what the owner of a node lets programs reach there. No option
@@ -14,6 +15,7 @@ import (
 type allowances struct {
 	read, write []string
 	network     bool
+	limits      proto.Limits
 }
 
 func (a *allowances) options(f *cli.Flags) {
@@ -22,15 +24,18 @@ func (a *allowances) options(f *cli.Flags) {
 	}
 	f.Func("allow", "let programs read `PATH` here (any number of times)", list(&a.read))
 	f.Func("allow-write", "let programs read and change `PATH` here (any number of times)", list(&a.write))
+	limitOptions(f, "limit-", "each program here", &a.limits)
 	f.BoolVar(&a.network, "allow-network", false, "let programs use this machine's network")
 }
 
-func (a *allowances) given() bool { return len(a.read)+len(a.write) > 0 || a.network }
+func (a *allowances) given() bool {
+	return len(a.read)+len(a.write) > 0 || a.network || a.limits != (proto.Limits{})
+}
 
 // apply puts them into an agent's configuration. State directories are never
 // allowed: that of this agent, and the one that commands use by themselves.
 func (a *allowances) apply(c *agent.Config, dir string) {
-	c.Read, c.Write, c.Network = a.read, a.write, a.network
+	c.Read, c.Write, c.Network, c.Limits = a.read, a.write, a.network, a.limits
 	c.Hide = []string{dir}
 	if own, err := cli.StateDir(); err == nil && !slices.Contains(c.Hide, own) {
 		c.Hide = append(c.Hide, own)

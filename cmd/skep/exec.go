@@ -22,7 +22,7 @@ import (
 type execute struct {
 	state  string
 	on     string
-	memory uint64
+	limits proto.Limits
 	env    []string
 }
 
@@ -36,10 +36,7 @@ func (e *execute) options(f *cli.Flags) {
 		e.env = append(e.env, s)
 		return nil
 	})
-	f.Func("memory", "most `BYTES` the program may use (K, M, G)", func(s string) (err error) {
-		e.memory, err = cli.ParseBytes(s)
-		return err
-	})
+	limitOptions(f, "", "the program", &e.limits)
 }
 
 // Exit codes of a shell for what could not be started.
@@ -69,7 +66,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	job := &job{client: c, stdin: newFan(os.Stdin, len(chosen)), many: len(chosen) > 1}
-	return job.all(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Memory: e.memory})
+	return job.all(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits})
 }
 
 // noNode: the hub has seen that the selector is one, so nothing matches it.

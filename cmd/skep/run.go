@@ -17,6 +17,7 @@ import (
 	"skep/internal/agent"
 	"skep/internal/cli"
 	"skep/internal/hub"
+	"skep/internal/proto"
 )
 
 type run struct {
@@ -24,12 +25,14 @@ type run struct {
 	modules []string
 	slots   int
 	allow   allowances
+	limits  proto.Limits
 }
 
 func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time, else one per CPU")
 	r.allow.options(f)
+	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
 		r.modules = append(r.modules, dir)
 		return nil
@@ -68,7 +71,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}
 	// The run outlives an interrupt, so that the master may end in order.
-	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs})
+	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
 	if err != nil {
 		return coded(err)
 	}

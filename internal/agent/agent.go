@@ -38,6 +38,8 @@ type Config struct {
 	Read, Write []string
 	Network     bool
 	Hide        []string // state directories beside State
+	// Most that a program may use; 0 is this machine's part for each slot.
+	Limits proto.Limits
 
 	confine               *bounds // tests: this and no other
 	muteLimit, startLimit time.Duration
@@ -111,7 +113,8 @@ func newAgent(c Config) (*Agent, error) {
 	if err := a.makeDirs(); err != nil {
 		return nil, err
 	}
-	if err := a.confine(); err != nil {
+	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.used())
+	if err := errors.Join(unkept(c.Limits), a.confine()); err != nil {
 		a.unlock()
 		return nil, err
 	}

@@ -38,6 +38,7 @@ const (
 	fnInitialize
 	fnPoison
 	fnTamper
+	fnConsume
 	fnAttack
 )
 

@@ -44,6 +44,7 @@ type programOptions struct {
 	env    []string
 	nonce  *uint64  // is set where bee runs the program
 	files  []string // of the agent that it reads
+	limits proto.Limits
 }
 
 const (
@@ -58,7 +59,12 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
 	env := append([]string{guestPATH, "TMPDIR=" + tmp}, o.env...)
+	if err := unkept(o.limits); err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
+	}
+	l := a.limits(o.limits)
 	if a.bee.used() {
+		o.memory, l.Memory = l.Memory, 0 // bee keeps the account of it
 		if err := checkCached(digest, path); err != nil {
 			return nil, err
 		}
@@ -67,14 +73,14 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 			return nil, failf(proto.ReasonNode, uapi.EInternal, "bee's report has no place: %v", err)
 		}
 		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(), args: a.beeArgs(path, o, env),
-			bounds: a.bound([]string{o.dir, o.report}, append(o.files, string(a.bee), path))}, nil
+			bounds: a.bound([]string{o.dir, o.report}, append(o.files, string(a.bee), path)), limits: l}, nil
 	}
 	program, err := a.programs.get(digest, path)
 	if err != nil {
 		return nil, err
 	}
 	return &command{program: program, dir: o.dir, env: env, args: append([]string{o.name}, o.args...),
-		bounds: a.bound([]string{o.dir}, o.files)}, nil
+		bounds: a.bound([]string{o.dir}, o.files), limits: l}, nil
 }
 
 func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {

@@ -164,7 +164,11 @@ func (a *Agent) repair(ctx context.Context, err error) bool {
 
 // work1 is the call itself, on a worker that is ready.
 func (a *Agent) work1(ctx context.Context, w *worker, l *lease) (*proto.Done, []byte, error) {
-	defer w.watch(ctx, a.muteLimit)()
+	limits := a.limits(l.Limits)
+	if limits.CPU > 0 {
+		w.process.begin(limits.CPU)
+	}
+	defer w.watch(ctx, a.muteLimit, seconds(limits.Wall))()
 	defer w.wire.idle.Store(0)
 	defer w.busy.Store(0)
 	args, err := a.arguments(ctx, l)

@@ -118,7 +118,7 @@ func (b *bounds) attributes() *syscall.SysProcAttr {
 	attr.GidMappingsEnableSetgroups = b.RunAs != 0
 	if os.Geteuid() != 0 {
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN,
-			unix.CAP_SETPCAP, unix.CAP_SYS_RESOURCE}
+			unix.CAP_SETPCAP, unix.CAP_SYS_RESOURCE, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE}
 	}
 	return attr
 }

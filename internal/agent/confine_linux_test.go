@@ -215,12 +215,12 @@ func TestConfinedOrdinaryUser(t *testing.T) {
 	}
 	os.Chown(dir+"/tmp", user, user)
 	os.Chmod(dir, 0o755)
-	cmd := exec.Command(dir+"/agent.test", "-test.v", "-test.run", "^Test(ConfinedReachNothing|UnconfinedReachAll|ConfinedAllowed)$")
+	cmd := exec.Command(dir+"/agent.test", "-test.v", "-test.run", "^Test(ConfinedReachNothing|UnconfinedReachAll|ConfinedAllowed|Limits|ClosedFolderIsRemoved)$")
 	cmd.Dir = dir
 	cmd.Env = []string{"TMPDIR=" + dir + "/tmp", "AGENT_TEST_WORKER=" + dir + "/worker", "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS: ") < 3+2+2 {
+	if err != nil || strings.Count(string(out), "--- PASS: ") < 5+2+2+2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

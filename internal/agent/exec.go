@@ -127,7 +127,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	defer removeAll(dir)
 	var nonce uint64
 	note := newLines(func(string) {})
-	o := programOptions{dir: dir, memory: e.Memory, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
+	o := programOptions{dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
 	if a.bee.used() {
 		o.report = a.reportFile(dir)
 		defer os.Remove(o.report)
@@ -138,12 +138,16 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	}
 	c.stdout = execOutput{s, proto.ExecStdout, nil}
 	c.stderr = execOutput{s, proto.ExecStderr, note}
-	end, err := a.execStart(ctx, cancel, c, s)
+	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limits(e.Limits).Wall))
 	if c.program != nil {
 		a.programs.put(e.Program)
 	}
 	if err != nil {
 		return 0, err
+	}
+	if end.Over != nil {
+		fmt.Fprintf(c.stderr, "skep: %s\n", end.Over.text(a.config.Limits))
+		return end.status(), nil
 	}
 	if !a.bee.used() {
 		if end.Error != "" {
@@ -155,7 +159,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 }
 
 // execStart runs a command to its end, or to that of ctx or of its streams.
-func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *command, s *execStream) (exit, error) {
+func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *command, s *execStream, wall time.Duration) (exit, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return exit{}, err
@@ -174,8 +178,18 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 		}
 	}()
 	go s.probe(p.done, cancel)
+	var late <-chan time.Time
+	if wall > 0 {
+		t := time.NewTimer(wall)
+		defer t.Stop()
+		late = t.C
+	}
 	select {
 	case <-p.done:
+	case <-late:
+		p.kill()
+		<-p.done
+		return exit{Signal: signalKill, Over: wallExcess(wall, wall)}, nil
 	case <-ctx.Done():
 		p.kill()
 		<-p.done

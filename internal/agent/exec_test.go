@@ -21,8 +21,12 @@ type ran struct {
 
 func (r *rig) execute(program []byte, stdin string, args ...string) ran {
 	r.t.Helper()
+	return r.executed(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args}, stdin)
+}
+
+func (r *rig) executed(e proto.Exec, stdin string) ran {
+	r.t.Helper()
 	ours, theirs := net.Pipe()
-	e := proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args}
 	r.fake.mu.Lock()
 	r.fake.execs[e.ID] = theirs
 	r.fake.mu.Unlock()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skep/internal/proto"
 )
 
 // Descriptors of a guard. The stream keeps its number in the program.
@@ -27,13 +29,19 @@ const (
 
 // A guardOrder is the one line that the agent sends on the control socket.
 type guardOrder struct {
-	Path    string   `json:"path"` // empty: the program's descriptor
-	Args    []string `json:"args"`
-	Env     []string `json:"env"`
-	Dir     string   `json:"dir"`
-	Stream  bool     `json:"stream"`
-	Initial bool     `json:"initial,omitempty"` // with a stream
-	Bounds  bounds   `json:"bounds"`
+	Path    string       `json:"path"` // empty: the program's descriptor
+	Args    []string     `json:"args"`
+	Env     []string     `json:"env"`
+	Dir     string       `json:"dir"`
+	Stream  bool         `json:"stream"`
+	Initial bool         `json:"initial,omitempty"` // with a stream
+	Bounds  bounds       `json:"bounds"`
+	Limits  proto.Limits `json:"limits"`
+}
+
+// A guardCall begins an account of processor time.
+type guardCall struct {
+	CPU float64 `json:"cpu"` // seconds allowed
 }
 
 // Guard is the main function of `skep guard`: it starts one program, adopts
@@ -67,14 +75,20 @@ func Guard() int {
 	}
 	ended := make(chan exit, 1)
 	go guardRun(order, ended)
+	m, over := newMeter(order), make(chan excess, 1)
+	go m.watch(over)
 	gone := make(chan struct{})
-	go func() { // nothing is ever sent after the order: this is the end
-		in.Decode(&struct{}{})
-		close(gone)
+	go func() {
+		defer close(gone) // the agent's end is that of all
+		for c := (guardCall{}); in.Decode(&c) == nil; c = (guardCall{}) {
+			m.begin(c.CPU)
+		}
 	}()
 	var e exit
 	select {
 	case e = <-ended:
+	case x := <-over:
+		e = exit{Signal: int(syscall.SIGKILL), Over: &x}
 	case <-gone:
 		e = exit{Signal: int(syscall.SIGKILL)}
 	}
@@ -82,6 +96,9 @@ func Guard() int {
 	json.NewEncoder(control).Encode(e)
 	return 0
 }
+
+// processesOver are those beyond a limit that get a program ended for it.
+const processesOver = 64
 
 // guardRun keeps its thread: the death signal of the program and its idle
 // scheduling class belong to the thread that starts it.
@@ -91,6 +108,11 @@ func guardRun(order guardOrder, ended chan<- exit) {
 	if err == nil && order.Bounds.Probe {
 		ended <- exit{}
 		select {}
+	}
+	if n := order.Limits.Processes; err == nil && n != 0 && order.Bounds.User {
+		// A namespace of users counts them by itself: whoever makes too many
+		// gets no more than these before the meter sees it. This thread may not.
+		go unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n + processesOver, Max: n + processesOver}, nil)
 	}
 	syscall.Close(0)
 	syscall.Close(1)

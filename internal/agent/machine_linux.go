@@ -40,6 +40,15 @@ func memory() (total, free uint64) {
 	return total, free
 }
 
+// freeBytes is what the file system of a directory has left.
+func freeBytes(dir string) uint64 {
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil {
+		return 0
+	}
+	return fs.Bavail * uint64(fs.Bsize)
+}
+
 func kib(s string) (n uint64) {
 	for _, c := range s {
 		if c < '0' || c > '9' || n > 1<<50 {

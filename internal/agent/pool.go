@@ -67,7 +67,7 @@ func (p *pool) take(ctx context.Context, l *proto.Lease) (w, evicted *worker, er
 	p.taken++
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		w := p.idle[i]
-		if w.session == l.Session && w.id == l.Worker && w.memory == l.Memory {
+		if w.session == l.Session && w.id == l.Worker && w.limits == l.Limits {
 			p.idle = append(p.idle[:i], p.idle[i+1:]...)
 			return w, nil, nil
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"skep/internal/proto"
 )
 
 // A command says what to start. Where the substrate is bee, path is bee's own
@@ -22,6 +24,7 @@ type command struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	bounds  bounds
+	limits  proto.Limits
 	stream  bool     // give it a two-way stream as descriptor 3
 	initial *os.File // goes with a stream: memory that it finds at initialPath
 }
@@ -35,7 +38,8 @@ type process struct {
 	stream io.ReadWriteCloser // nil when none was asked for
 	pid    int
 	kill   func()
-	done   chan struct{} // closed when exit is valid and output is drained
+	begin  func(cpu float64) // a call may take that many seconds of processors
+	done   chan struct{}     // closed when exit is valid and output is drained
 	exit   exit
 
 	once sync.Once
@@ -53,13 +57,16 @@ func (p *process) finish(e exit) {
 
 // An exit says how a process ended.
 type exit struct {
-	Code   int    `json:"code"`
-	Signal int    `json:"signal,omitempty"`
-	Error  string `json:"error,omitempty"` // it could not be started, or watched
+	Code   int     `json:"code"`
+	Signal int     `json:"signal,omitempty"`
+	Error  string  `json:"error,omitempty"` // it could not be started, or watched
+	Over   *excess `json:"over,omitempty"`  // it was ended for this
 }
 
 // drainLimit bounds the wait for output that nobody can write any more.
 const drainLimit = 5 * time.Second
+
+const signalKill = 9
 
 // bee's own exit codes.
 const (

@@ -12,8 +12,17 @@ import (
 // not have to delete a file; the plain way works there.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)
-	if err == nil || !systemIsWindows {
-		return err
+	if err == nil {
+		return nil
+	}
+	if !systemIsWindows { // a program may have closed a folder to its own user
+		filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				os.Chmod(name, 0o700)
+			}
+			return nil
+		})
+		return os.RemoveAll(path)
 	}
 	var dirs []string
 	filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {

@@ -84,8 +84,9 @@ func (a *Agent) start(c *command) (*process, error) {
 	p.kill = func() {
 		once.Do(func() { raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) }) })
 	}
+	p.begin = func(cpu float64) { json.NewEncoder(control).Encode(guardCall{cpu}) }
 	order := guardOrder{Args: c.args, Env: c.env, Dir: c.dir, Stream: c.stream, Initial: c.initial != nil,
-		Bounds: c.bounds}
+		Bounds: c.bounds, Limits: c.limits}
 	if c.program == nil {
 		order.Path = c.path
 	}

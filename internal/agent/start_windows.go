@@ -87,6 +87,7 @@ func (a *Agent) start(c *command) (*process, error) {
 	}
 	p.pid = cmd.Process.Pid
 	var once sync.Once
+	p.begin = func(float64) {}
 	p.kill = func() { once.Do(func() { cmd.Process.Kill() }) }
 	go p.watch(cmd)
 	return p, nil

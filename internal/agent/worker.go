@@ -27,7 +27,7 @@ type worker struct {
 	agent   *Agent
 	session string
 	id      proto.Worker
-	memory  uint64
+	limits  proto.Limits
 	dir     string // its temporary directory, removed with it
 	nonce   uint64 // bee's; 0 on other substrates
 	calls   uint64 // emulated calls at its last proof
@@ -36,8 +36,9 @@ type worker struct {
 	output  *lines
 	busy    atomic.Uint64 // the call that it runs, for its log lines
 	used    time.Time     // when it became idle
-	mute    atomic.Bool   // it was killed for its silence
-	blob    string        // path of the program
+	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
+	over    atomic.Pointer[excess]
+	blob    string // path of the program
 }
 
 // A failure says why a call was not done, in the words of the protocol.
@@ -70,7 +71,7 @@ func newNonce() uint64 {
 
 // startWorker brings a worker up to its first READY.
 func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error) {
-	w := &worker{agent: a, session: l.Session, id: l.Worker, memory: l.Memory}
+	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits}
 	w.busy.Store(l.Call)
 	path, err := a.store.Path(l.Worker.Module)
 	if err != nil {
@@ -83,7 +84,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	w.output = newLines(func(text string) {
 		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
 	})
-	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, memory: l.Memory, files: a.initFiles(l),
+	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
 	if err != nil {
@@ -144,9 +145,15 @@ func (w *worker) reportFile() string {
 	return w.agent.reportFile(w.dir)
 }
 
+// workerLimits are those of the process; processor time is each call's.
+func workerLimits(l proto.Limits) proto.Limits {
+	l.CPU = 0
+	return l
+}
+
 // open is the dialogue until the worker can take calls.
 func (w *worker) open(ctx context.Context, l *proto.Lease) error {
-	defer w.watch(ctx, w.agent.startLimit)()
+	defer w.watch(ctx, w.agent.startLimit, 0)()
 	if err := w.wire.hello(); err != nil {
 		return err
 	}
@@ -272,14 +279,19 @@ func workerError(payload []byte) error {
 	return &failure{reason: proto.ReasonError, code: e.Code, text: e.Text}
 }
 
-// watch kills the worker when ctx ends or when it says nothing for limit; it
-// ends with the function that it returns.
-func (w *worker) watch(ctx context.Context, limit time.Duration) func() {
+// watch kills the worker when ctx ends, when it says nothing for limit, or
+// when wall is over, 0: never; it ends with the function that it returns.
+func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	w.wire.touch()
+	began := time.Now()
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(max(limit/16, time.Millisecond))
+		often := limit / 16
+		if wall > 0 {
+			often = min(often, wall/8)
+		}
+		tick := time.NewTicker(max(often, time.Millisecond))
 		defer tick.Stop()
 		for {
 			select {
@@ -290,7 +302,12 @@ func (w *worker) watch(ctx context.Context, limit time.Duration) func() {
 				return
 			case <-tick.C:
 				if w.wire.silence() > limit {
-					w.mute.Store(true)
+					w.mute.Store(int64(limit))
+					w.process.kill()
+					return
+				}
+				if used := time.Since(began); wall > 0 && used > wall {
+					w.over.Store(wallExcess(wall, used))
 					w.process.kill()
 					return
 				}
@@ -326,8 +343,12 @@ func (w *worker) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return failf(proto.ReasonCancelled, uapi.ECancelled, "the call was cancelled")
-	case w.mute.Load():
-		return failf(proto.ReasonMute, uapi.EWorker, "the worker said nothing for %v and was killed", w.agent.muteLimit)
+	case w.over.Load() != nil:
+		return w.agent.limitFailure(w.over.Load())
+	case e.Over != nil:
+		return w.agent.limitFailure(e.Over)
+	case w.mute.Load() != 0:
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker said nothing for %v and was killed", time.Duration(w.mute.Load()))
 	case !ended:
 		return failf(proto.ReasonDied, uapi.EProtocol, "the worker was killed: %v", err)
 	case w.agent.bee.used() && (e.Code == beeRefused || e.Code == beeNotFound) && w.output.last() != "":

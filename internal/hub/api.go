@@ -2,7 +2,11 @@
 
 package hub
 
-import "time"
+import (
+	"time"
+
+	"skep/internal/proto"
+)
 
 // What the control socket says, as JSON. Fields are only added.
 
@@ -100,19 +104,20 @@ type TokenAnswer struct {
 
 // RunRequest opens what `skep run` needs: a socket of its own for masters.
 type RunRequest struct {
-	Name string   `json:"name"` // for people
-	Dirs []string `json:"dirs"` // where worker programs are, absolute
+	Name   string       `json:"name"`   // for people
+	Dirs   []string     `json:"dirs"`   // where worker programs are, absolute
+	Limits proto.Limits `json:"limits"` // of each call
 }
 
 // ExecRequest runs a stored program on one node. The answer switches to exec
 // frames (package proto) in both directions.
 type ExecRequest struct {
-	Node    string   `json:"node"`    // id
-	Program string   `json:"program"` // digest
-	Name    string   `json:"name"`    // argv[0]
-	Args    []string `json:"args"`
-	Env     []string `json:"env"`
-	Memory  uint64   `json:"memory"`
+	Node    string       `json:"node"`    // id
+	Program string       `json:"program"` // digest
+	Name    string       `json:"name"`    // argv[0]
+	Args    []string     `json:"args"`
+	Env     []string     `json:"env"`
+	Limits  proto.Limits `json:"limits"`
 }
 
 // BlobAnswer names a stored blob.

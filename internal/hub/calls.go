@@ -87,7 +87,7 @@ func (h *Hub) grant(l sched.Lease) sched.Event {
 		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.session.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
-		Name: c.function(), Result: c.most,
+		Name: c.function(), Result: c.most, Limits: c.session.run.limits,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -326,7 +326,7 @@ func (h *Hub) failed(n *node, v *proto.Failed) error {
 	switch v.Reason {
 	case proto.ReasonDied, proto.ReasonMute:
 		ev.Kind = sched.WorkerDied
-	case proto.ReasonError:
+	case proto.ReasonError, proto.ReasonLimit:
 		ev.Kind = sched.Final
 		if c := h.calls[ev.Call]; c != nil && current {
 			c.code = v.Code

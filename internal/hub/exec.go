@@ -124,7 +124,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{})}
 	h.execs[id] = x
 	err := h.tell(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Memory: v.Memory}, nil)
+		Args: v.Args, Env: v.Env, Limits: v.Limits}, nil)
 	if err != nil {
 		delete(h.execs, id)
 	}

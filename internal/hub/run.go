@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"skep/internal/proto"
 	"skep/internal/session"
 )
 
@@ -19,6 +20,7 @@ type run struct {
 	key     string
 	name    string
 	dirs    []string
+	limits  proto.Limits
 	socket  string
 	listen  net.Listener
 	ctx     context.Context
@@ -30,12 +32,15 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 	if len(v.Dirs) == 0 || len(v.Dirs) > 64 {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
 	}
+	if !v.Limits.Check() {
+		return nil, errors.New("the run's limits are no times")
+	}
 	for _, d := range v.Dirs {
 		if !filepath.IsAbs(d) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	r := &run{hub: h, key: session.NewID().String()[:12], name: clean(v.Name), dirs: v.Dirs, masters: map[session.ID]*master{}}
+	r := &run{hub: h, key: session.NewID().String()[:12], name: clean(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
 	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {

@@ -248,7 +248,7 @@ type Lease struct {
 	Result   uint64 `json:"result"` // most bytes of its result
 	Inline   bool   `json:"inline"` // they follow; Digest is then set
 	Digest   string `json:"digest,omitempty"`
-	Memory   uint64 `json:"memory"` // most bytes for the worker, 0: no limit
+	Limits   Limits `json:"limits"`
 	Attempt  uint32 `json:"attempt"`
 	Name     string `json:"name"` // of the function, for people
 }
@@ -279,6 +279,7 @@ const (
 	ReasonError     Reason = "error"     // it answered with ERROR: final
 	ReasonRefused   Reason = "refused"   // by a safety check: final, node marked
 	ReasonTransfer  Reason = "transfer"  // data did not come or go
+	ReasonLimit     Reason = "limit"     // it went beyond what is allowed: final
 	ReasonCancelled Reason = "cancelled" //
 	ReasonNode      Reason = "node"      // disk full, cannot start: try elsewhere
 )
@@ -318,7 +319,7 @@ type Exec struct {
 	Name    string   `json:"name"`    // argv[0]
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`
-	Memory  uint64   `json:"memory"`
+	Limits  Limits   `json:"limits"`
 }
 
 // Stop asks an agent to end.
