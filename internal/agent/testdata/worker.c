@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <skep/session.h>
@@ -41,8 +42,9 @@ enum function {
 	LIE,   /* a proof that is none */
 	FAIL,  /* an ERROR frame */
 	INITIALIZE,
-	POISON, /* writes to all files of the directory that it is given */
-	TAMPER, /* writes to what Initialize got, by each way there is */
+	POISON,	 /* writes to all files of the directory that it is given */
+	TAMPER,	 /* writes to what Initialize got, by each way there is */
+	CONSUME, /* "memory BYTES" and so on, then as COMPUTE */
 	ATTACK, /* what its arguments name, one thing a line; says errno of each
 		 */
 	FUNCTIONS,
@@ -299,6 +301,68 @@ static void tamper(u64 call)
 			     own < 0 ? "none" : "four"));
 }
 
+static void consume_memory(long long n, int processes)
+{
+	char *p = malloc((size_t)n);
+
+	memset(p, 1, (size_t)n);
+	while (--processes > 0 && fork())
+		;
+}
+
+static void consume_disk(long long n, int hidden)
+{
+	static char part[1 << 16];
+	int fd;
+
+	mkdir("folder", 0700);
+	fd = open("folder/file", O_CREAT | O_WRONLY, 0600);
+	if (hidden)
+		unlink("folder/file");
+	memset(part, 1, sizeof(part));
+	for (; n > 0; n -= (long long)sizeof(part))
+		if (write(fd, part, sizeof(part)) < 0)
+			die("the disk takes no more");
+}
+
+static void consume(const u8 *args, u64 len)
+{
+	char text[128], what[32];
+	long long n = 0;
+
+	snprintf(text, sizeof(text), "%.*s", (int)len, (const char *)args);
+	if (sscanf(text, "%31s %lld", what, &n) != 2)
+		die("what is to be consumed?");
+	if (!strcmp(what, "memory"))
+		consume_memory(n, 1);
+	if (!strcmp(what,
+		    "shared")) /* by eight processes, none of which writes */
+		consume_memory(n, 8);
+	if (!strcmp(what, "disk"))
+		consume_disk(n, 0);
+	if (!strcmp(what, "hidden"))
+		consume_disk(n, 1);
+	while (!strcmp(what, "processes") && n-- > 0 && fork())
+		;
+	while (!strcmp(what, "cpu"))
+		n++;
+}
+
+/* "tick MILLISECONDS" of the processor, then as ECHO. */
+static void spin(const u8 *args, u64 len)
+{
+	char text[128];
+	int ms = 0;
+	clock_t end;
+
+	snprintf(text, sizeof(text), "%.*s", (int)len, (const char *)args);
+	if (sscanf(text, "tick %d", &ms) != 1)
+		return;
+	end = clock() + ms * (CLOCKS_PER_SEC / 1000);
+	while (clock() < end)
+		;
+}
+
 static int attack_open(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC, 0600);
@@ -415,6 +479,15 @@ static void run(u64 call, const struct skep_call *c)
 		break;
 	case FAIL:
 		refuse(call, SKEP_E_ARGUMENTS, "no good");
+		break;
+	case CONSUME:
+		if (c->length > 4 && !memcmp(args, "tick", 4)) {
+			spin(args, c->length);
+			result(call, args, c->length);
+			break;
+		}
+		consume(args, c->length);
+		compute();
 		break;
 	case ATTACK:
 		attacks(call, args, c->length);
