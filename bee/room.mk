@@ -129,6 +129,16 @@ $(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
 
+# Of bee.exe, but pure.
+CHECK_SUITES += bee-locktable
+suite_bee-locktable = $(bee_t)/locktable
+suite_bee-locktable_needs = $(bee_t)/locktable
+$(bee_t)/locktable: $(B)/obj/san/bee/test/locktable.o \
+		$(B)/obj/san-free/bee/host/windows/locktable.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
 CHECK_SUITES += bee-sha256
 suite_bee-sha256 = $(bee_t)/sha256
 suite_bee-sha256_needs = $(bee_t)/sha256

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * File locks that all bees of a user share, as plain data in memory that each
+ * of them maps. Pure: no call to Windows, so it is tested anywhere. The
+ * caller serialises all of it by a mutex.
+ *
+ * All work is done in a copy of one's own. It goes back into the half that is
+ * not current, which is then made current by one store, so a process that is
+ * killed in the middle leaves the table as it was. The counts are read once
+ * and cut off, so whatever another process writes there, and whenever, no index
+ * leaves its array and no loop is without end.
+ */
+#ifndef BEE_HOST_WINDOWS_LOCKTABLE_H
+#define BEE_HOST_WINDOWS_LOCKTABLE_H
+
+#include "abi/host.h"
+
+#define LOCKTABLE_LOCKS 4096
+#define LOCKTABLE_WAITERS 256
+
+struct lock_process {
+	u64 birth; /* a process id is used again, together they are not */
+	u32 pid;
+	u32 pad;
+};
+
+struct lock_file {
+	u64 index;
+	u64 volume; /* 0: not known, equal to any */
+};
+
+struct lock_entry {
+	struct lock_file file;
+	struct lock_process process;
+	u64 handle; /* owner within the process; 0 for RECORD */
+	u32 kind, type;
+	u64 first, last;
+};
+
+struct lock_waiter {
+	struct lock_entry want;
+	u64 thread; /* of the process */
+};
+
+struct locktable_half {
+	u32 locks, waiters;
+	struct lock_entry lock[LOCKTABLE_LOCKS];
+	struct lock_waiter waiter[LOCKTABLE_WAITERS];
+};
+
+struct locktable {
+	u32 current; /* atomic; its lowest bit counts */
+	struct locktable_half half[2];
+};
+
+/* Between memory of one's own and the table. */
+void locktable_load(struct locktable_half *own, const struct locktable *t);
+void locktable_store(struct locktable *t, const struct locktable_half *own);
+
+/* One lock that stands in the way of `want`, or NULL. */
+const struct lock_entry *locktable_conflict(const struct locktable_half *h,
+					    const struct lock_entry *want);
+/*
+ * What the owner holds on these bytes becomes want->type; NONE drops it.
+ * -ENOLCK: no room, and the half must not be stored.
+ */
+s64 locktable_set(struct locktable_half *h, const struct lock_entry *want);
+/* Would an owner of record locks wait for itself, by way of others? */
+int locktable_is_ring(const struct locktable_half *h,
+		      const struct lock_entry *want);
+
+s64 locktable_wait(struct locktable_half *h, const struct lock_waiter *w);
+void locktable_unwait(struct locktable_half *h, const struct lock_waiter *w);
+/* All that a process, or one handle of it, holds or waits for; how many. */
+u32 locktable_drop_process(struct locktable_half *h,
+			   const struct lock_process *p);
+u32 locktable_drop_handle(struct locktable_half *h,
+			  const struct lock_process *p, u64 handle);
+
+int locktable_same_process(const struct lock_process *a,
+			   const struct lock_process *b);
+int locktable_same_file(const struct lock_file *a, const struct lock_file *b);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of file locks that bees on Windows share, against a model that
+ * knows who holds each byte, and against what others may have written there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi/errno.h"
+#include "bee/host/windows/locktable.h"
+#include "tests/tap.h"
+
+#define OWNERS 4
+#define BYTES 24
+#define NONE ABI_FILELOCK_NONE
+#define READ ABI_FILELOCK_READ
+#define WRITE ABI_FILELOCK_WRITE
+
+static struct locktable table;
+static struct locktable_half own;
+static u8 model[OWNERS][BYTES]; /* type + 1, or 0 */
+
+/* Owners 0 and 1 are processes, 2 and 3 two handles of one. */
+static struct lock_entry entry(u32 owner, u32 type, u64 first, u64 last)
+{
+	struct lock_entry e = {
+		.file = {7, 9},
+		.process = {.birth = 5, .pid = owner < 2 ? owner + 1 : 3},
+		.handle = owner < 2 ? 0 : owner,
+		.kind = owner < 2 ? ABI_FILELOCK_RECORD : ABI_FILELOCK_OPEN,
+		.type = type,
+		.first = first,
+		.last = last,
+	};
+
+	return e;
+}
+
+static struct lock_waiter waiter(u32 owner, u64 byte)
+{
+	struct lock_waiter w = {.want = entry(owner, WRITE, byte, byte),
+				.thread = owner};
+
+	return w;
+}
+
+static void reset(void)
+{
+	memset(&table, 0, sizeof(table));
+	memset(&own, 0, sizeof(own));
+	memset(model, 0, sizeof(model));
+}
+
+static int model_conflict(u32 owner, u32 type, u32 first, u32 last)
+{
+	u32 i, b;
+
+	for (i = 0; i < OWNERS; i++)
+		for (b = first; b <= last; b++)
+			if (i != owner && model[i][b] &&
+			    (model[i][b] == WRITE + 1 || type == WRITE))
+				return 1;
+	return 0;
+}
+
+static int table_equals_model(void)
+{
+	u32 i, b, held, n = 0;
+
+	for (i = 0; i < OWNERS; i++)
+		for (b = 0; b < BYTES; b++) {
+			struct lock_entry e =
+				entry((i + 1) % OWNERS, WRITE, b, b);
+
+			/* somebody else has it, as the model says */
+			held = (u32)model_conflict((i + 1) % OWNERS, WRITE, b,
+						   b);
+			if (held != !!locktable_conflict(&own, &e))
+				return 0;
+			/* one run of a type is one entry */
+			n += model[i][b] &&
+			     (!b || model[i][b - 1] != model[i][b]);
+		}
+	return own.locks == n;
+}
+
+static void check_ranges(void)
+{
+	u32 i, owner, type, first, last, good = 0, refused = 0;
+	const u32 rounds = 20000;
+
+	reset();
+	srand(1);
+	for (i = 0; i < rounds; i++) {
+		struct lock_entry e;
+
+		owner = (u32)rand() % OWNERS;
+		type = (u32)rand() % 3;
+		first = (u32)rand() % BYTES;
+		last = first + (u32)rand() % (BYTES - first);
+		e = entry(owner, type, first, last);
+		if (type != NONE && locktable_conflict(&own, &e)) {
+			good += model_conflict(owner, type, first, last);
+			refused++;
+			continue;
+		}
+		if (type != NONE && model_conflict(owner, type, first, last))
+			break;
+		if (locktable_set(&own, &e))
+			break;
+		memset(&model[owner][first], type == NONE ? 0 : (int)type + 1,
+		       last - first + 1);
+		good += (u32)table_equals_model();
+	}
+	tap_ok(good == rounds, "ranges split, merge and conflict as by bytes");
+	tap_ok(refused > rounds / 10, "some of them were in the way");
+}
+
+static void check_kinds(void)
+{
+	struct lock_entry e = entry(0, WRITE, 0, ABI_FILELOCK_END);
+	struct lock_entry f = e;
+
+	reset();
+	locktable_set(&own, &e);
+	f.kind = ABI_FILELOCK_FLOCK;
+	f.process.pid = 8;
+	tap_ok(!locktable_conflict(&own, &f), "flock knows nothing of fcntl");
+	f.kind = ABI_FILELOCK_OPEN;
+	tap_ok(!!locktable_conflict(&own, &f), "open-file locks know records");
+	f.file.index++;
+	tap_ok(!locktable_conflict(&own, &f), "another file");
+	f = e;
+	f.process.birth++;
+	f.file.volume = 0;
+	tap_ok(!!locktable_conflict(&own, &f),
+	       "a process id used again is another owner");
+	tap_ok(locktable_drop_process(&own, &f.process) == 0 &&
+		       locktable_drop_process(&own, &e.process) == 1,
+	       "all of a process goes at once");
+	e = entry(2, READ, 3, 4);
+	f = entry(3, READ, 3, 4);
+	locktable_set(&own, &e);
+	locktable_set(&own, &f);
+	tap_ok(locktable_drop_handle(&own, &e.process, e.handle) == 1 &&
+		       own.locks == 1 && own.lock[0].handle == f.handle,
+	       "a handle drops what it owns");
+}
+
+static void check_rings(void)
+{
+	struct lock_entry e;
+	struct lock_waiter w;
+	u32 i;
+
+	reset();
+	for (i = 0; i < 2; i++) {
+		e = entry(i, WRITE, i, i);
+		locktable_set(&own, &e);
+	}
+	e = entry(0, WRITE, 1, 1);
+	tap_ok(!locktable_is_ring(&own, &e), "one who waits is no ring");
+	w = waiter(1, 0);
+	locktable_wait(&own, &w);
+	tap_ok(locktable_is_ring(&own, &e), "two who wait are one");
+	locktable_unwait(&own, &w);
+	tap_ok(!locktable_is_ring(&own, &e), "none after one has gone");
+	/* 0 waits for 1, which waits for 9, which waits for 0 */
+	e = entry(0, WRITE, 2, 2);
+	e.process.pid = 9;
+	locktable_set(&own, &e);
+	w = waiter(0, 0);
+	w.want.process.pid = 9;
+	locktable_wait(&own, &w);
+	w = waiter(1, 2);
+	locktable_wait(&own, &w);
+	e = entry(0, WRITE, 1, 1);
+	tap_ok(locktable_is_ring(&own, &e), "a ring of three, the last first");
+}
+
+/* A process that is killed while it stores leaves what was there. */
+static void check_death(void)
+{
+	struct lock_entry e = entry(0, WRITE, 1, 2);
+	struct locktable before;
+	u32 good = 0, cut;
+
+	reset();
+	locktable_set(&own, &e);
+	locktable_store(&table, &own);
+	before = table;
+	e = entry(0, NONE, 1, 2);
+	locktable_set(&own, &e);
+	for (cut = 0; cut < 64; cut++) { /* any bytes of the other half */
+		table = before;
+		memset(&table.half[!(table.current & 1)], (int)cut * 4,
+		       sizeof(table.half[0]) / 64 * (cut + 1));
+		locktable_load(&own, &table);
+		good += own.locks == 1 && own.lock[0].last == 2;
+	}
+	tap_ok(good == 64, "what was half stored is not seen");
+	table = before;
+	own.locks = 0;
+	locktable_store(&table, &own);
+	locktable_load(&own, &table);
+	tap_ok(own.locks == 0, "what was stored whole is");
+}
+
+static void check_hostile(void)
+{
+	struct lock_entry e = entry(0, WRITE, 0, 5);
+	u32 i, j, value, good = 0;
+
+	srand(2);
+	for (i = 0; i < 300; i++) {
+		u32 *p = (u32 *)&table;
+
+		value = (u32)rand() % 4;
+		for (j = 0; j < sizeof(table) / 4; j++)
+			p[j] = value == 0   ? ~0u
+			       : value == 1 ? (u32)rand()
+					    : (u32)rand() % 10;
+		locktable_load(&own, &table);
+		(void)locktable_conflict(&own, &e);
+		(void)locktable_is_ring(&own, &e);
+		(void)locktable_set(&own, &e);
+		locktable_drop_process(&own, &e.process);
+		locktable_store(&table, &own);
+		good += own.locks <= LOCKTABLE_LOCKS &&
+			own.waiters <= LOCKTABLE_WAITERS;
+	}
+	tap_ok(good == 300, "any contents are bounded");
+}
+
+static void check_full(void)
+{
+	struct lock_entry e;
+	struct lock_waiter w = waiter(0, 1);
+	u64 i;
+	s64 err = 0;
+
+	reset();
+	for (i = 0; !err && i <= LOCKTABLE_LOCKS; i++) {
+		e = entry(0, WRITE, i * 2, i * 2);
+		err = locktable_set(&own, &e);
+	}
+	tap_ok(err == -ABI_ENOLCK && i == LOCKTABLE_LOCKS + 1,
+	       "a full table says so");
+	for (i = 0, err = 0; !err && i <= LOCKTABLE_WAITERS; i++)
+		err = locktable_wait(&own, &w);
+	tap_ok(err == -ABI_ENOLCK && i == LOCKTABLE_WAITERS + 1,
+	       "a full queue says so");
+}
+
+int main(void)
+{
+	check_ranges();
+	check_kinds();
+	check_rings();
+	check_death();
+	check_hostile();
+	check_full();
+	return tap_done();
+}
