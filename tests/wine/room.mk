@@ -46,6 +46,13 @@ suite_wine-go-runtime_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard \
 	$(go_runtime)
 suite_wine-go-runtime_beside = yes
 
+TEST_SUITES += wine-files
+suite_wine-files = $(STEADY) sh tests/wine/files.sh $(B)
+suite_wine-files_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/sqlite-glibc
+suite_wine-files_deadline = 600
+suite_wine-files_beside = yes
+
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
 $(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o

@@ -187,6 +187,7 @@ s64 bee_file_close(s32 handle)
 
 	if (!h)
 		return -ABI_EBADF;
+	bee_file_unlock(h);
 	if (h->dir)
 		bee_dir_free(h->dir);
 	if (h->out)

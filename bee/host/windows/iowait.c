@@ -173,11 +173,11 @@ static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 bell,
 		return;
 	}
 	*last = (WSAPOLLFD){.fd = t->wake, .events = POLLRDNORM};
-	__atomic_store_n(&t->wake_used, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->wake_used, WIN_WAKE_SOCKET, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&t->bell, __ATOMIC_SEQ_CST) == bell)
 		WSAPoll(s->fd, s->sockets + 1,
 			left == INFINITE ? -1 : (INT)left);
-	__atomic_store_n(&t->wake_used, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->wake_used, WIN_WAKE_BELL, __ATOMIC_SEQ_CST);
 	while (recv(t->wake, drop, sizeof(drop), 0) > 0)
 		;
 }

@@ -41,6 +41,7 @@ static const struct abi_host host = {
 	.file_read = bee_file_read,
 	.file_write = bee_file_write,
 	.file = bee_file,
+	.file_lock = bee_file_lock,
 	.path = bee_path,
 	.sock_open = bee_sock_open,
 	.sock = bee_sock,

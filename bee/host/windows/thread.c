@@ -92,6 +92,9 @@ static void retire(struct win_thread *t)
 	if (t->wake != INVALID_SOCKET)
 		closesocket(t->wake);
 	t->wake = INVALID_SOCKET;
+	if (t->event)
+		CloseHandle(t->event);
+	t->event = NULL;
 	CloseHandle(t->handle);
 	t->handle = NULL;
 }
@@ -185,10 +188,16 @@ void bee_thread_ring(struct win_thread *t)
 	char one = 1;
 
 	__atomic_add_fetch(&t->bell, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&t->wake_used, __ATOMIC_SEQ_CST))
+	switch (__atomic_load_n(&t->wake_used, __ATOMIC_SEQ_CST)) {
+	case WIN_WAKE_SOCKET:
 		send(t->wake, &one, 1, 0);
-	else
+		break;
+	case WIN_WAKE_EVENT:
+		SetEvent(t->event);
+		break;
+	default:
 		WakeByAddressAll(&t->bell);
+	}
 }
 
 void bee_thread_ring_all(void)

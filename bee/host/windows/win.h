@@ -69,7 +69,14 @@ struct win_thread {
 	u32 bell;      /* atomic: counts reasons to look again; waited on */
 	u32 asleep;    /* atomic: in io_wait */
 	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
-	u32 wake_used; /* atomic: asleep in WSAPoll, so use `wake` */
+	HANDLE event;  /* named, for file locks; NULL: none yet */
+	u32 wake_used; /* atomic: how to end its sleep */
+};
+
+enum win_wake {
+	WIN_WAKE_BELL,
+	WIN_WAKE_SOCKET, /* asleep in WSAPoll: `wake` */
+	WIN_WAKE_EVENT,	 /* waits for a file lock: `event` */
 };
 
 int bee_thread_slots_take(void); /* 0, or a Win32 error */
@@ -162,9 +169,12 @@ struct win_handle {
 	struct win_stream *stream;
 	struct win_stream *out; /* the other way, of a two-way stream */
 	struct win_dir *dir;
-	u32 sock_domain, sock_type; /* Linux's numbers */
-	u32 sock_peer;		    /* a connection was begun or accepted */
-	u32 sock_reset;		    /* ECONNRESET was reported */
+	u64 lock_id; /* file locks: the owner's number; 0: none taken yet */
+	u64 lock_index, lock_volume; /* which file, when lock_id is set */
+	u32 lock_held;		     /* closing it has locks to drop */
+	u32 sock_domain, sock_type;  /* Linux's numbers */
+	u32 sock_peer;		     /* a connection was begun or accepted */
+	u32 sock_reset;		     /* ECONNRESET was reported */
 	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
 };
 
@@ -212,6 +222,11 @@ void bee_dir_free(struct win_dir *d);
 /* CreateFileW, again while somebody else holds the file for a moment. */
 HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags);
 s64 bee_link_read(HANDLE h, char *buf, u64 len);
+
+/* Locks of files: filelock.c ---------------------------------------------- */
+
+s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread);
+void bee_file_unlock(struct win_handle *h); /* what the handle owns */
 
 /* Sockets: sock.c, sockopt.c, iowait.c ----------------------------------- */
 

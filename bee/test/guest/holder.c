@@ -7,8 +7,10 @@
  *                              do so hears of the deadlock
  *   holder hold                lock all of `held`, tell, and die by a signal
  *                              when the word is given
+ *   holder pass                lock all of `held`, tell, unlock it when the
+ *                              word is given, and stay until it was taken
  *   holder try                 0: `held` can be locked; 1: not
- *   holder wait                wait until `held` can be locked
+ *   holder wait                wait until `held` can be locked, take it, tell
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -52,6 +54,18 @@ static int ring(const char *me, const char *other)
 	return 0;
 }
 
+static int pass(int fd)
+{
+	struct flock f = {.l_type = F_UNLCK};
+
+	tell("holding");
+	await("die");
+	if (fcntl(fd, F_SETLK, &f))
+		return 2;
+	await("taken");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int fd;
@@ -61,10 +75,19 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	fd = open("held", O_RDWR | O_CREAT, 0600);
-	if (!strcmp(argv[1], "wait"))
-		return lock(fd, F_SETLKW, 0, 0) != 0;
+	if (!strcmp(argv[1], "wait")) {
+		if (lock(fd, F_SETLK, 0, 0)) {
+			tell("waiting");
+			if (lock(fd, F_SETLKW, 0, 0))
+				return 1;
+		}
+		tell("taken");
+		return 0;
+	}
 	if (lock(fd, F_SETLK, 0, 0))
 		return 1;
+	if (!strcmp(argv[1], "pass"))
+		return pass(fd);
 	if (!strcmp(argv[1], "hold")) {
 		tell("holding");
 		await("die");

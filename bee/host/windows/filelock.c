@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: MIT
+/*
+ * File locks that all bees of a user see. Windows' own, LockFileEx, keep
+ * others from reading and writing, belong to a handle and neither split nor
+ * merge, so they cannot stand for Linux's: locks are entries of a table
+ * (locktable.h) in a named section, guarded by a named mutex.
+ *
+ * Who waits has an entry too, and a named event that whoever changes locks of
+ * that file sets. It also waits for the process that is in its way: a process
+ * that died drops nothing, so the next one that meets its locks does.
+ *
+ * `lock` guards everything here, and is taken before the mutex. Names are of
+ * the session: bees of one user in two sessions do not see each other.
+ */
+#include "win.h"
+#include "locktable.h"
+#include <stdio.h>
+
+#define NAME_FORMAT L"Local\\skep-bee-locks-1-%ls-%ls"
+#define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
+#define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
+
+#define O_ACCMODE 3
+#define O_WRONLY 1
+
+static SRWLOCK lock = SRWLOCK_INIT;
+static HANDLE mutex;
+static struct locktable *table; /* shared */
+static struct locktable_half own;
+static struct lock_process self;
+
+struct wakeup {
+	u32 count;
+	struct {
+		DWORD pid;
+		u32 thread;
+	} who[LOCKTABLE_WAITERS];
+};
+
+/* The table ---------------------------------------------------------------- */
+
+static u64 birth_of(HANDLE process)
+{
+	FILETIME made, left, k, u;
+
+	if (!GetProcessTimes(process, &made, &left, &k, &u))
+		return 0;
+	return (u64)made.dwHighDateTime << 32 | made.dwLowDateTime;
+}
+
+static void name_of(WCHAR name[128], const WCHAR *what)
+{
+	WCHAR user[64];
+	DWORD n = GetEnvironmentVariableW(L"USERNAME", user, 64), i;
+
+	if (!n || n >= 64)
+		user[0] = 0;
+	for (i = 0; user[i]; i++)
+		if (user[i] == '\\')
+			user[i] = '_';
+	swprintf(name, 128, NAME_FORMAT, user, what);
+}
+
+/* On first use. */
+static s64 table_open(void)
+{
+	WCHAR name[128];
+	HANDLE section;
+
+	if (table)
+		return 0;
+	self.pid = GetCurrentProcessId();
+	self.birth = birth_of(GetCurrentProcess());
+	name_of(name, L"mutex");
+	if (!mutex)
+		mutex = CreateMutexW(NULL, FALSE, name);
+	name_of(name, L"table");
+	section = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
+				     0, sizeof(*table), name);
+	if (mutex && section)
+		table = MapViewOfFile(section, FILE_MAP_WRITE, 0, 0,
+				      sizeof(*table));
+	if (table)
+		return 0; /* the section's handle keeps its name */
+	bee_log("file locks are refused: the table that all bees of a user "
+		"share can't be opened");
+	if (section)
+		CloseHandle(section);
+	return -ABI_ENOLCK;
+}
+
+/* An abandoned mutex is no harm: the table is always whole. */
+static s64 table_lock(void)
+{
+	s64 err;
+
+	AcquireSRWLockExclusive(&lock);
+	err = table_open();
+	if (!err && WaitForSingleObject(mutex, INFINITE) == WAIT_FAILED)
+		err = -ABI_ENOLCK;
+	if (err)
+		ReleaseSRWLockExclusive(&lock);
+	else
+		locktable_load(&own, table);
+	return err;
+}
+
+static void table_unlock(void)
+{
+	ReleaseMutex(mutex);
+	ReleaseSRWLockExclusive(&lock);
+}
+
+/* Waking ------------------------------------------------------------------- */
+
+/* Those who wait for locks of this file; the table is locked. */
+static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
+{
+	u32 i;
+
+	for (i = 0; i < own.waiters; i++) {
+		if (!locktable_same_file(&own.waiter[i].want.file, file))
+			continue;
+		w->who[w->count].pid = own.waiter[i].want.process.pid;
+		w->who[w->count++].thread = (u32)own.waiter[i].thread;
+	}
+}
+
+static void event_name(WCHAR name[64], DWORD pid, u32 thread)
+{
+	swprintf(name, 64, EVENT_FORMAT, pid, thread);
+}
+
+static void wakeup_send(const struct wakeup *w)
+{
+	WCHAR name[64];
+	HANDLE event;
+	u32 i;
+
+	for (i = 0; i < w->count; i++) {
+		event_name(name, w->who[i].pid, w->who[i].thread);
+		event = OpenEventW(EVENT_MODIFY_STATE, FALSE, name);
+		if (!event) /* it died */
+			continue;
+		SetEvent(event);
+		CloseHandle(event);
+	}
+}
+
+/* Owners that died --------------------------------------------------------- */
+
+/* A handle to wait for; NULL: alive, but not to be opened. */
+static HANDLE process_open(const struct lock_process *p, int *dead)
+{
+	HANDLE h = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION,
+			       FALSE, p->pid);
+
+	*dead = !h && GetLastError() == ERROR_INVALID_PARAMETER;
+	if (h && (WaitForSingleObject(h, 0) == WAIT_OBJECT_0 ||
+		  birth_of(h) != p->birth)) {
+		*dead = 1;
+		CloseHandle(h);
+		h = NULL;
+	}
+	return h;
+}
+
+static int is_dead(const struct lock_process *p)
+{
+	int dead = 0;
+	HANDLE h;
+
+	if (locktable_same_process(p, &self))
+		return 0;
+	h = process_open(p, &dead);
+	if (h)
+		CloseHandle(h);
+	return dead;
+}
+
+/* The first process after `i` in locks and waiters; NULL at the end. */
+static const struct lock_process *process_at(u32 i)
+{
+	if (i < own.locks)
+		return &own.lock[i].process;
+	i -= own.locks;
+	return i < own.waiters ? &own.waiter[i].want.process : NULL;
+}
+
+/* Drops what dead processes left; how much that was. */
+static u32 bury_all(void)
+{
+	const struct lock_process *at;
+	struct lock_process last = self;
+	u32 i, n = 0;
+
+	for (i = 0; (at = process_at(i)); i++) {
+		if (locktable_same_process(at, &last))
+			continue;
+		last = *at;
+		if (!is_dead(&last))
+			continue;
+		n += locktable_drop_process(&own, &last);
+		i = (u32)-1;
+	}
+	if (n)
+		locktable_store(table, &own);
+	return n;
+}
+
+/* The living owner in the way, or NULL. */
+static const struct lock_entry *conflict(const struct lock_entry *want)
+{
+	const struct lock_entry *e;
+	struct lock_process p;
+
+	while ((e = locktable_conflict(&own, want)) && is_dead(&e->process)) {
+		p = e->process;
+		locktable_drop_process(&own, &p);
+		locktable_store(table, &own);
+	}
+	return e;
+}
+
+/* The calls ---------------------------------------------------------------- */
+
+/*
+ * flock(2) drops what the handle has before it looks for others. Only what is
+ * dropped, or no more a write lock, lets others go on: `w` says whom to wake.
+ */
+static s64 set_now(const struct lock_entry *want, struct wakeup *w)
+{
+	struct lock_entry none = *want;
+	u32 had = own.locks;
+	s64 err;
+
+	w->count = 0;
+	none.type = ABI_FILELOCK_NONE;
+	if (want->kind == ABI_FILELOCK_FLOCK && !locktable_set(&own, &none))
+		locktable_store(table, &own);
+	if (own.locks < had)
+		wakeup_collect(w, &want->file);
+	if (want->type != ABI_FILELOCK_NONE && conflict(want))
+		return -ABI_EAGAIN;
+	err = locktable_set(&own, want);
+	if (err) {
+		locktable_load(&own, table);
+		err = bury_all() ? locktable_set(&own, want) : err;
+	}
+	if (err)
+		return err;
+	locktable_store(table, &own);
+	if (want->type != ABI_FILELOCK_WRITE && !w->count)
+		wakeup_collect(w, &want->file);
+	return 0;
+}
+
+static s64 set_lock(const struct lock_entry *want)
+{
+	struct wakeup w;
+	s64 err = table_lock();
+
+	if (err)
+		return err;
+	err = set_now(want, &w);
+	table_unlock();
+	wakeup_send(&w);
+	return err;
+}
+
+static s64 get_lock(const struct lock_entry *want, struct abi_filelock *l)
+{
+	const struct lock_entry *e;
+	s64 err = table_lock();
+
+	if (err)
+		return err;
+	e = conflict(want);
+	l->type = ABI_FILELOCK_NONE;
+	if (e) {
+		l->type = e->type;
+		l->first = e->first;
+		l->last = e->last;
+		l->pid = e->kind == ABI_FILELOCK_RECORD ? (s32)e->process.pid
+							: -1;
+	}
+	table_unlock();
+	return 0;
+}
+
+/* Waiting ------------------------------------------------------------------ */
+
+static HANDLE event_of(struct win_thread *t)
+{
+	WCHAR name[64];
+
+	if (!t->event) {
+		event_name(name, self.pid, t->bee.index);
+		t->event = CreateEventW(NULL, FALSE, FALSE, name);
+	}
+	return t->event;
+}
+
+/* What one look at the table left to wait for. */
+struct holder {
+	HANDLE process; /* or NULL: then until `limit` */
+	DWORD limit;
+};
+
+/* Enters the queue behind the owner that is in the way. */
+static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
+{
+	const struct lock_entry *e;
+	int dead = 0;
+
+	if (locktable_wait(&own, w) && (!bury_all() || locktable_wait(&own, w)))
+		return -ABI_ENOLCK;
+	e = conflict(&w->want);
+	if (!e || locktable_same_process(&e->process, &self))
+		return -ABI_EAGAIN;
+	in_way->process = process_open(&e->process, &dead);
+	in_way->limit = in_way->process ? INFINITE : RECHECK_MS;
+	return -ABI_EAGAIN;
+}
+
+/* -EAGAIN: in the queue. 0: has the lock. */
+static s64 wait_begin(const struct lock_waiter *w, struct holder *in_way)
+{
+	struct wakeup wake;
+	s64 err = table_lock();
+
+	*in_way = (struct holder){NULL, INFINITE};
+	if (err)
+		return err;
+	locktable_unwait(&own, w);
+	err = set_now(&w->want, &wake);
+	if (err == -ABI_EAGAIN && locktable_is_ring(&own, &w->want) &&
+	    bury_all())
+		err = set_now(&w->want, &wake);
+	if (err == -ABI_EAGAIN && locktable_is_ring(&own, &w->want))
+		err = -ABI_EDEADLK;
+	if (err == -ABI_EAGAIN)
+		err = wait_enter(w, in_way);
+	locktable_store(table, &own);
+	table_unlock();
+	wakeup_send(&wake);
+	return err;
+}
+
+static void wait_end(const struct lock_waiter *w)
+{
+	if (table_lock())
+		return;
+	locktable_unwait(&own, w);
+	locktable_store(table, &own);
+	table_unlock();
+}
+
+static s64 wait_loop(struct win_thread *t, const struct lock_waiter *w)
+{
+	HANDLE list[2] = {event_of(t), NULL};
+	struct holder in_way;
+	s64 err;
+
+	if (!list[0])
+		return -ABI_ENOLCK;
+	for (;;) {
+		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
+			return -ABI_EINTR;
+		err = wait_begin(w, &in_way);
+		if (err != -ABI_EAGAIN)
+			return err;
+		list[1] = in_way.process;
+		WaitForMultipleObjects(list[1] ? 2 : 1, list, FALSE,
+				       in_way.limit);
+		if (list[1])
+			CloseHandle(list[1]);
+	}
+}
+
+static s64 wait_lock(const struct lock_entry *want)
+{
+	struct win_thread *t = bee_thread_self();
+	struct lock_waiter w = {.want = *want, .thread = t->bee.index};
+	s64 err;
+
+	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->wake_used, WIN_WAKE_EVENT, __ATOMIC_SEQ_CST);
+	err = wait_loop(t, &w);
+	__atomic_store_n(&t->wake_used, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);
+	if (err)
+		wait_end(&w);
+	return err;
+}
+
+/* From outside --------------------------------------------------------------
+ */
+
+static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
+{
+	u32 access = h->flags & O_ACCMODE;
+
+	if (h->kind != WIN_FILE && h->kind != WIN_DIR)
+		return -ABI_ENOLCK;
+	if (l->kind == ABI_FILELOCK_FLOCK || l->verb == ABI_FILELOCK_GET)
+		return 0;
+	if (l->type == ABI_FILELOCK_READ && access == O_WRONLY)
+		return -ABI_EBADF;
+	if (l->type == ABI_FILELOCK_WRITE && !access)
+		return -ABI_EBADF;
+	return 0;
+}
+
+/* Asked once: later, Wine no longer knows the volume of a renamed file. */
+static s64 identify(struct win_handle *h)
+{
+	static u64 count;
+	BY_HANDLE_FILE_INFORMATION i;
+
+	if (h->lock_id)
+		return 0;
+	if (!GetFileInformationByHandle(h->h, &i))
+		return bee_win_last();
+	h->lock_index = (u64)i.nFileIndexHigh << 32 | i.nFileIndexLow;
+	h->lock_volume = i.dwVolumeSerialNumber;
+	h->lock_id = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
+{
+	struct win_handle *h = bee_handle_get(handle);
+	struct lock_entry want = {.kind = l->kind,
+				  .type = l->type,
+				  .first = l->first,
+				  .last = l->last};
+	s64 err;
+
+	(void)thread;
+	err = h ? may_lock(h, l) : -ABI_EBADF;
+	if (!err)
+		err = identify(h);
+	if (err)
+		return err;
+	AcquireSRWLockExclusive(&lock);
+	err = table_open();
+	want.process = self;
+	ReleaseSRWLockExclusive(&lock);
+	if (err)
+		return err;
+	want.file = (struct lock_file){h->lock_index, h->lock_volume};
+	if (l->kind != ABI_FILELOCK_RECORD) {
+		want.handle = h->lock_id;
+		h->lock_held = 1;
+	}
+	if (l->verb == ABI_FILELOCK_GET)
+		return get_lock(&want, l);
+	return l->verb == ABI_FILELOCK_WAIT ? wait_lock(&want)
+					    : set_lock(&want);
+}
+
+void bee_file_unlock(struct win_handle *h)
+{
+	struct lock_file file = {h->lock_index, h->lock_volume};
+	struct wakeup w;
+
+	w.count = 0;
+	if (!h->lock_held || table_lock())
+		return;
+	if (locktable_drop_handle(&own, &self, h->lock_id)) {
+		locktable_store(table, &own);
+		wakeup_collect(&w, &file);
+	}
+	table_unlock();
+	wakeup_send(&w);
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Files that several programs use at once, under bee.exe. usage: files.sh BUILD
+set -eu
+b=$(cd "$1" && pwd)
+WINEPREFIX=${WINEPREFIX:-$b/wine}
+WINEDEBUG=-all
+LC_ALL=C.UTF-8
+export WINEPREFIX WINEDEBUG LC_ALL
+unset DISPLAY
+set -- "$b"
+# shellcheck source=../../bee/test/locks.sh
+. "$(dirname "$0")/../../bee/test/locks.sh"
+cd "$tmp"
+
+guarded() {
+	timeout 250 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$@"
+}
+
+native() {
+	timeout 100 "$@"
+}
+
+if ! command -v wine >/dev/null 2>&1; then
+	echo "Bail out! no wine here; run: make setup"
+	exit 1
+fi
+wine "$b/bin/bee.exe" --version >/dev/null 2>&1
+
+# The process that runs a program of ours in this directory.
+child() { # words of its command line
+	for p in /proc/[0-9]*; do
+		[ "$(readlink "$p/cwd" 2>/dev/null)" = "$tmp" ] || continue
+		tr '\000' ' ' <"$p/cmdline" 2>/dev/null |
+			grep -q -- "--child .*$1" && echo "${p#/proc/}"
+	done
+}
+
+check_kill() { # a bee that is killed drops nothing itself
+	rm -f held holding die waiting
+	guarded "$g/holder-glibc" hold 2>"$tmp/err" &
+	holder=$!
+	await_file holding
+	guarded "$g/holder-glibc" try
+	echo "before $?" >"$tmp/got"
+	guarded "$g/holder-musl" wait &
+	waiter=$!
+	await_file waiting
+	kill -KILL "$(child 'holder-glibc hold')"
+	wait "$holder" 2>/dev/null
+	wait "$waiter"
+	echo "waiter $?" >>"$tmp/got"
+	printf 'before 1\nwaiter 0\n' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$1"
+}
+
+check_ring "record locks: a ring of waiters is told" guarded guarded
+check_death "record locks: gone with their owner" guarded guarded
+check_pass "record locks: a waiter has them when they are dropped" \
+	guarded guarded
+check_kill "record locks: gone when their owner is killed"
+check_sqlite "sqlite, delete: 450 rows of three writers" delete 0 \
+	guarded guarded guarded
+echo "1..$n"
+exit "$failed"
