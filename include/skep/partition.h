@@ -69,6 +69,7 @@ struct skep_partition_core {
 
 struct skep_partition_range {
 	u64 start, length; /* physical, bytes */
+	u64 offset;	   /* in the pool: the sum of the lengths before */
 	u32 node, zero;
 };
 

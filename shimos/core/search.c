@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "search.h"
+#include "error.h"
+
+#define BLOCK ((u64)SKEP_PARTITION_ALIGN)
+
+static u64 down(u64 n)
+{
+	return n & ~(BLOCK - 1);
+}
+
+/* How far to go down from a piece that cannot be had now. */
+static u64 step(u64 length)
+{
+	return length / 4 > BLOCK ? down(length / 4) : BLOCK;
+}
+
+/* One passage of a zone for pieces of `size`; *left: bytes still wanted. */
+static int pass(struct shimos_ranges *set, const struct shimos_zone *z,
+		u64 size, u64 *left)
+{
+	u64 end = down(z->end), start, bad;
+	int err;
+
+	while (*left) {
+		if (size > *left)
+			size = *left;
+		if (end < size || end - size < z->start)
+			return 0;
+		start = end - size;
+		bad = shimos_ranges_meet(set, start, end);
+		if (bad == end)
+			bad = z->obstacle(z->arg, start, end);
+		if (bad < end) {
+			end = down(bad);
+			continue;
+		}
+		err = z->take(z->arg, start, size);
+		if (!err)
+			err = shimos_ranges_add(set, start, size, z->node);
+		if (err && err != -SHIMOS_EBUSY)
+			return err;
+		*left -= err ? 0 : size;
+		end -= err ? step(size) : size;
+	}
+	return 0;
+}
+
+int shimos_search(struct shimos_ranges *set, const struct shimos_zone *zone,
+		  u32 zones, u64 bytes)
+{
+	u64 size = bytes < SHIMOS_SEARCH_MOST ? bytes : SHIMOS_SEARCH_MOST;
+	u32 i;
+	int err;
+
+	for (; bytes; size = down(size / 2)) {
+		if (!size)
+			return -SHIMOS_ENOMEM;
+		for (i = 0; i < zones && bytes; i++) {
+			err = pass(set, &zone[i], size, &bytes);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
