@@ -10,11 +10,13 @@
  *            own; no user space of Linux can ever map it
  *   mail     one contiguous range, shared with the proxy of the partition,
  *            which is hostile: copy once, check, use (mail.h)
- *   pool     a list of 2 MiB aligned ranges per node, for the program; the
- *            proxy can map it too
+ *   pool     a list of 2 MiB aligned ranges, each of one node, for the
+ *            program; the proxy can map it too
  *
- * All of it is zero when an image starts, but for the image, this struct, the
- * clock, and what the proxy wrote to its part since it called OPEN.
+ * Kernel and mail are zero when an image starts, but for the image, this struct
+ * with its tables, the clock, and what the proxy wrote to the mail since it
+ * called OPEN. The pool holds zeros, or what this proxy wrote, or what earlier
+ * programs of the same user left: an image clears what it gives to a program.
  *
  * Entry of the image, once per core, all cores at about the same time:
  *
@@ -36,18 +38,19 @@
 #include <skep/types.h>
 
 #define SKEP_PARTITION_MAGIC 0x54524150 /* "PART" */
-#define SKEP_PARTITION_REVISION 1
+#define SKEP_PARTITION_REVISION 2
 #define SKEP_PARTITION_BASE 0xffffffff80000000ull
 #define SKEP_PARTITION_CORES 256
-#define SKEP_PARTITION_RANGES 256
+#define SKEP_PARTITION_RANGES 65536 /* most */
 #define SKEP_PARTITION_ALIGN 0x200000
 
 /* The first bytes of an image file, a flat binary for SKEP_PARTITION_BASE.
- * struct skep_partition lies on the first page behind file_size: memory that
- * is to be zero comes from free_start on, or is part of the file.
+ * struct skep_partition lies on the first page behind file_size, and its tables
+ * behind it: memory that is to be zero comes from free_start on, or is part of
+ * the file.
  */
 #define SKEP_IMAGE_MAGIC 0x31534d53 /* "SMS1" */
-#define SKEP_IMAGE_REVISION 1
+#define SKEP_IMAGE_REVISION 2
 #define SKEP_IMAGE_MOST 0x1000000 /* bytes of a file */
 
 struct skep_image {
@@ -57,10 +60,16 @@ struct skep_image {
 	u32 entry;	 /* offset in the file */
 	u64 file_size;	 /* of the whole file */
 	u64 memory;	 /* of `kernel`: at least that many bytes */
-	u64 core_memory; /* and that many more for each core */
-	char name[24];	 /* and version, for people; ends with 0 */
+	u32 core_memory; /* and that many more for each core, */
+	u32 gib_memory;	 /* and for each GiB of memory that was lent */
+	u32 flags;
+	char name[20]; /* and version, for people; ends with 0 */
 };
 SKEP_ASSERT_SIZE(struct skep_image, 64);
+/* The image keeps used_kernel and the bits at used_pool: only what they name
+ * is cleared. Of others all memory is.
+ */
+#define SKEP_IMAGE_MARKS 1
 
 struct skep_partition_core {
 	u32 apic_id;
@@ -99,7 +108,14 @@ struct skep_partition {
 	u32 tsc_khz;
 	u64 kernel_start, kernel_size;
 	u64 mail_start, mail_size;
-	u64 free_start; /* offset in `kernel`: first byte behind this struct */
+	u64 free_start; /* offset in `kernel`: first byte behind the tables */
+	/* Tables, by their distance from this struct: struct
+	 * skep_partition_range[ranges], lowest address first; and a bit for
+	 * each 2 MiB of the pool, in words of 64, which the image sets before
+	 * it writes there. */
+	u64 range_table, used_pool;
+	u64 used_kernel; /* the image writes there: bytes of `kernel`, from its
+			    start on, that it may have written to */
 	/* Ringing Linux: a fixed interrupt to this processor. It says "look at
 	 * the mail", no more; several may arrive as one. */
 	u32 bell_apic_id; /* may change: read it each time */
@@ -107,9 +123,14 @@ struct skep_partition {
 	u64 apic_base; /* physical address of the xAPIC; 0: x2APIC */
 	u8 random[32];
 	u64 saved_hwp, saved_perf, saved_epb; /* full speed; 0: leave alone */
-	u64 zero[8];
+	u64 zero[5];
 	struct skep_partition_core core[SKEP_PARTITION_CORES];
-	struct skep_partition_range range[SKEP_PARTITION_RANGES];
 };
+
+static inline struct skep_partition_range *
+skep_partition_ranges(struct skep_partition *p)
+{
+	return (struct skep_partition_range *)((u8 *)p + p->range_table);
+}
 
 #endif

@@ -4,8 +4,13 @@
 
 #define PAGE 0x1000ull
 #define LARGE 0x200000ull
-#define NOBODY (8 * 1024 * 1024ull) /* kernel region without an image */
-#define MOST 0x40000000ull	    /* one table of 2 MiB pages maps it */
+#define LINE 64ull
+#define GIB 0x40000000ull
+#define MOST GIB	   /* one table of 2 MiB pages maps it */
+#define BYTES (1ull << 52) /* what a processor can address */
+#define NOBODY 0x780000ull /* kernel region without an image */
+#define NOBODY_CORE 0x10000ull
+#define NOBODY_GIB 0x10000ull
 
 static u64 up(u64 n, u64 to)
 {
@@ -33,6 +38,7 @@ static int other(struct shimos_text *why, const char *what, u32 is, u32 wanted)
 
 int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 {
+	const struct shimos_size least = {.cores = 1, .ranges = 1};
 	const struct skep_image *h = data;
 
 	if (length < sizeof(*h) || h->magic != SKEP_IMAGE_MAGIC)
@@ -48,24 +54,37 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 		return refuse(why, "its entry lies outside of it");
 	if (h->name[sizeof(h->name) - 1])
 		return refuse(why, "its name does not end");
-	if (!shimos_image_memory(h, 1))
+	if (h->flags & ~(u32)SKEP_IMAGE_MARKS)
+		return refuse(why, "it has a flag of a later module");
+	if (!shimos_image_memory(h, &least))
 		return refuse(why, "it wants more than 1 GiB for itself");
 	return 0;
 }
 
-u64 shimos_image_memory(const struct skep_image *h, u32 cores)
+static u64 gibs(u64 bytes)
+{
+	return (bytes + GIB - 1) / GIB;
+}
+
+u64 shimos_image_memory(const struct skep_image *h,
+			const struct shimos_size *size)
 {
 	u64 need;
 
-	if (!h)
-		return NOBODY;
-	if (h->memory > MOST || h->core_memory > MOST ||
-	    cores > SKEP_PARTITION_CORES)
+	if (size->cores > SKEP_PARTITION_CORES ||
+	    size->ranges > SKEP_PARTITION_RANGES || size->bytes > BYTES)
 		return 0;
-	need = shimos_image_free(h);
+	if (!h)
+		return up(NOBODY + size->cores * NOBODY_CORE +
+				  gibs(size->bytes) * NOBODY_GIB,
+			  LARGE);
+	if (h->memory > MOST || h->core_memory > MOST || h->gib_memory > MOST)
+		return 0;
+	need = shimos_image_free(h, size);
 	if (need < h->memory)
 		need = h->memory;
-	need = up(need + cores * h->core_memory, LARGE);
+	need += (u64)size->cores * h->core_memory;
+	need = up(need + gibs(size->bytes) * h->gib_memory, LARGE);
 	return need > MOST ? 0 : need;
 }
 
@@ -74,8 +93,22 @@ u64 shimos_image_partition(const struct skep_image *h)
 	return up(h->file_size, PAGE);
 }
 
-u64 shimos_image_free(const struct skep_image *h)
+u64 shimos_image_ranges(const struct skep_image *h)
 {
-	return up(shimos_image_partition(h) + sizeof(struct skep_partition),
-		  PAGE);
+	return shimos_image_partition(h) +
+	       up(sizeof(struct skep_partition), LINE);
+}
+
+u64 shimos_image_used(const struct skep_image *h, u32 ranges)
+{
+	return shimos_image_ranges(h) +
+	       up((u64)ranges * sizeof(struct skep_partition_range), LINE);
+}
+
+u64 shimos_image_free(const struct skep_image *h,
+		      const struct shimos_size *size)
+{
+	u64 words = (size->bytes / LARGE + 63) / 64;
+
+	return up(shimos_image_used(h, size->ranges) + words * 8, PAGE);
 }

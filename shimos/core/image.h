@@ -10,13 +10,25 @@
 /* 0, or -errno and why. data is what a file or a user gave: hostile. */
 int shimos_image_check(const void *data, u64 length, struct shimos_text *why);
 
-/* Bytes of the kernel region for so many cores, whole pages of 2 MiB; a null
- * header stands for an image that is not there yet. 0: more than can be.
- */
-u64 shimos_image_memory(const struct skep_image *header, u32 cores);
+/* What a partition has, for what its kernel region must hold. */
+struct shimos_size {
+	u32 cores, ranges;
+	u64 bytes; /* of memory */
+};
 
-/* Where struct skep_partition lies in the kernel region, and what follows. */
+/* Bytes of the kernel region, whole pages of 2 MiB; a null header stands for an
+ * image that is not there yet. 0: more than can be.
+ */
+u64 shimos_image_memory(const struct skep_image *header,
+			const struct shimos_size *size);
+
+/* Offsets in the kernel region: struct skep_partition, its two tables, and what
+ * follows.
+ */
 u64 shimos_image_partition(const struct skep_image *header);
-u64 shimos_image_free(const struct skep_image *header);
+u64 shimos_image_ranges(const struct skep_image *header);
+u64 shimos_image_used(const struct skep_image *header, u32 ranges);
+u64 shimos_image_free(const struct skep_image *header,
+		      const struct shimos_size *size);
 
 #endif

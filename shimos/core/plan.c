@@ -11,53 +11,45 @@ u64 shimos_plan_mail(u32 cores)
 	return (n + SKEP_PARTITION_ALIGN - 1) & ~(SKEP_PARTITION_ALIGN - 1ull);
 }
 
-/* The smallest range that holds it, so that large ones stay whole. */
-static struct skep_partition_range *fit(struct shimos_plan *p, u64 length,
-					u32 node, int anywhere)
+/* The smallest range that holds it, so that large ones stay whole; or -1. */
+static s64 fit(const struct shimos_ranges *set, u64 length, u32 node,
+	       int anywhere)
 {
-	struct skep_partition_range *best = (void *)0, *r;
+	const struct skep_partition_range *r = set->at;
+	s64 best = -1;
+	u32 i;
 
-	for (r = p->pool; r < p->pool + p->pools; r++)
-		if (r->length >= length && (anywhere || r->node == node) &&
-		    (!best || r->length < best->length))
-			best = r;
+	for (i = 0; i < set->count; i++)
+		if (r[i].length >= length && (anywhere || r[i].node == node) &&
+		    (best < 0 || r[i].length < r[best].length))
+			best = i;
 	return best;
 }
 
-static int cut(struct shimos_plan *p, u64 length, u32 node,
+static int cut(struct shimos_ranges *set, u64 length, u32 node,
 	       struct skep_partition_range *out)
 {
-	struct skep_partition_range *r = fit(p, length, node, 0);
+	s64 i = fit(set, length, node, 0);
 
-	if (!r)
-		r = fit(p, length, node, 1);
-	if (!r)
+	if (i < 0)
+		i = fit(set, length, node, 1);
+	if (i < 0)
 		return -SHIMOS_ENOMEM;
-	*out = *r;
+	*out = set->at[i];
 	out->length = length;
-	r->start += length;
-	r->length -= length;
-	if (!r->length)
-		*r = p->pool[--p->pools];
+	shimos_ranges_cut(set, (u32)i, length);
 	return 0;
 }
 
-int shimos_plan_make(struct shimos_plan *p,
-		     const struct skep_partition_range *range, u32 ranges,
-		     u64 kernel, u64 mail, u32 node)
+int shimos_plan_make(struct shimos_plan *p, u64 kernel, u64 mail, u32 node)
 {
-	u32 i;
-	int err;
+	int err = cut(&p->pool, kernel, node, &p->kernel);
 
-	if (ranges > SKEP_PARTITION_RANGES)
-		return -SHIMOS_EINVAL;
-	for (i = 0; i < ranges; i++)
-		p->pool[i] = range[i];
-	p->pools = ranges;
-	err = cut(p, kernel, node, &p->kernel);
 	if (!err)
-		err = cut(p, mail, node, &p->mail);
-	if (!err && !p->pools)
+		err = cut(&p->pool, mail, node, &p->mail);
+	if (!err && !p->pool.count)
 		err = -SHIMOS_ENOMEM;
+	if (!err)
+		p->bytes = shimos_ranges_number(&p->pool);
 	return err;
 }

@@ -120,19 +120,22 @@ void shimos_image_exit(void)
 }
 
 static void describe(struct shimos_partition *p, const struct skep_image *h,
-		     struct skep_partition *to)
+		     const struct shimos_size *size, struct skep_partition *to)
 {
 	to->magic = SKEP_PARTITION_MAGIC;
 	to->revision = SKEP_PARTITION_REVISION;
 	to->id = p->id;
 	to->cores = p->cores;
-	to->ranges = p->plan.pools;
+	to->ranges = p->plan.pool.count;
 	to->tsc_khz = tsc_khz;
 	to->kernel_start = p->plan.kernel.start;
 	to->kernel_size = p->plan.kernel.length;
 	to->mail_start = p->plan.mail.start;
 	to->mail_size = p->plan.mail.length;
-	to->free_start = shimos_image_free(h);
+	to->free_start = shimos_image_free(h, size);
+	to->range_table = shimos_image_ranges(h) - shimos_image_partition(h);
+	to->used_pool =
+		shimos_image_used(h, size->ranges) - shimos_image_partition(h);
 	to->apic_base = shimos_cpu_apic_base();
 	to->saved_hwp = p->saved_hwp;
 	to->saved_perf = p->saved_perf;
@@ -140,15 +143,22 @@ static void describe(struct shimos_partition *p, const struct skep_image *h,
 	shimos_bell_where(p, &to->bell_apic_id, &to->bell_vector);
 	get_random_bytes(to->random, sizeof(to->random));
 	memcpy(to->core, p->place, p->cores * sizeof(*p->place));
-	memcpy(to->range, p->plan.pool, p->plan.pools * sizeof(*to->range));
+	memcpy(skep_partition_ranges(to), p->plan.pool.at,
+	       p->plan.pool.count * sizeof(*p->plan.pool.at));
 }
 
 /* The rest of the region is zero: nothing wrote to it since it was cleared. */
-void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h)
+void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
+		       const struct shimos_size *size)
 {
 	void *kernel = phys_to_virt(p->plan.kernel.start);
 
 	memcpy(kernel, h, h->file_size);
-	describe(p, h, kernel + shimos_image_partition(h));
+	describe(p, h, size, kernel + shimos_image_partition(h));
+	p->run.image = true;
+	p->run.marks = h->flags & SKEP_IMAGE_MARKS;
+	p->run.partition = shimos_image_partition(h);
+	p->run.used = shimos_image_used(h, size->ranges);
+	p->run.free = shimos_image_free(h, size);
 	strscpy(p->image, h->name, sizeof(p->image));
 }

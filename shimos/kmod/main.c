@@ -17,6 +17,7 @@ static const struct part {
 	{shimos_cpu_init, shimos_cpu_exit},
 	{shimos_clock_init, shimos_clock_exit},
 	{shimos_guard_init, shimos_guard_exit},
+	{shimos_clear_init, shimos_clear_exit},
 	{shimos_device_init, shimos_device_exit},
 };
 

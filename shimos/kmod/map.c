@@ -4,39 +4,52 @@
  * region. Mapped by frame, without references to pages, so that nothing that
  * outlives the proxy can hold on to memory that goes back to Linux. A file with
  * a partition keeps it, so no lock is needed.
+ *
+ * Pages of the pool are entered when the proxy first touches them: it may be
+ * large, and a proxy needs only what files are read into.
  */
 #include <linux/mm.h>
+#include <linux/sizes.h>
 
 #include "compat.h"
 #include "partition.h"
 
-static int map(struct vm_area_struct *vma, u64 at,
-	       const struct skep_partition_range *r, u64 skip, u64 length)
+#define AROUND SZ_64K /* entered at once, where the mapping has all of it */
+
+static vm_fault_t enter(struct vm_area_struct *vma, u64 at, u64 offset)
 {
-	return remap_pfn_range(vma, vma->vm_start + at,
-			       PHYS_PFN(r->start + skip), length,
-			       vma->vm_page_prot);
+	struct shimos_partition *p = vma->vm_private_data;
+	u64 left, physical = shimos_ranges_place(&p->plan.pool, offset, &left);
+
+	shimos_clear_mark(p, offset);
+	return vmf_insert_pfn(vma, at, PHYS_PFN(physical));
 }
 
-static int map_pool(struct shimos_partition *p, struct vm_area_struct *vma,
-		    u64 offset, u64 length)
+static vm_fault_t fault(struct vm_fault *vmf)
 {
-	u64 at = 0, part;
-	u32 i;
-	int err;
+	struct vm_area_struct *vma = vmf->vma;
+	u64 from = (u64)vma->vm_pgoff << PAGE_SHIFT, at = vmf->address;
+	vm_fault_t got;
 
-	for (i = 0; i < p->plan.pools && at < length; i++) {
-		if (offset >= p->plan.pool[i].length) {
-			offset -= p->plan.pool[i].length;
-			continue;
-		}
-		part = min(p->plan.pool[i].length - offset, length - at);
-		err = map(vma, at, &p->plan.pool[i], offset, part);
-		if (err)
-			return err;
-		at += part;
-		offset = 0;
-	}
+	at = max_t(u64, ALIGN_DOWN(at, AROUND), vma->vm_start);
+	from += at - vma->vm_start - SHIMOS_MAP_POOL;
+	do {
+		got = enter(vma, at, from);
+		at += PAGE_SIZE;
+		from += PAGE_SIZE;
+	} while (got == VM_FAULT_NOPAGE && at < vma->vm_end && at % AROUND);
+	return got;
+}
+
+static const struct vm_operations_struct operations = {.fault = fault};
+
+/* A mapping ends when the file it keeps is closed, so this is safe to follow.
+ */
+static int map_pool(struct shimos_partition *p, struct vm_area_struct *vma)
+{
+	vma->vm_private_data = p;
+	vma->vm_ops = &operations;
+	shimos_compat_vm_flags(vma, VM_PFNMAP | VM_IO, 0);
 	return 0;
 }
 
@@ -47,7 +60,7 @@ int shimos_map_area(struct shimos_partition *p, struct vm_area_struct *vma)
 	u64 have = p->plan.mail.length, from = SHIMOS_MAP_MAIL;
 
 	if (offset >= SHIMOS_MAP_POOL) {
-		have = p->pool;
+		have = p->plan.bytes;
 		from = SHIMOS_MAP_POOL;
 	}
 	if (!(vma->vm_flags & VM_SHARED) || vma->vm_flags & VM_EXEC)
@@ -57,7 +70,9 @@ int shimos_map_area(struct shimos_partition *p, struct vm_area_struct *vma)
 	shimos_compat_vm_flags(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 			       VM_MAYEXEC);
 	WRITE_ONCE(p->dirty, true);
-	if (from == SHIMOS_MAP_MAIL)
-		return map(vma, 0, &p->plan.mail, offset, length);
-	return map_pool(p, vma, offset - from, length);
+	if (from == SHIMOS_MAP_POOL)
+		return map_pool(p, vma);
+	return remap_pfn_range(vma, vma->vm_start,
+			       PHYS_PFN(p->plan.mail.start + offset), length,
+			       vma->vm_page_prot);
 }

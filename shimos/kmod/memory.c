@@ -1,122 +1,120 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory on its way from Linux and back: ranges of whole 2 MiB blocks, found
- * from the top of each zone and emptied by moving what lies there. It stays in
- * Linux's direct map, through which it is cleared. Owns nothing; the caller
- * holds the partition's lock.
+ * from the top of each zone and emptied by moving what lies there. Owns
+ * nothing; the caller holds the partition's lock.
  */
 #include <linux/gfp.h>
-#include <linux/io.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 
 #include "partition.h"
+#include <shimos/core/search.h>
 
 #define BLOCK (SZ_2M >> PAGE_SHIFT)
-#define LONGEST (SZ_1G >> PAGE_SHIFT) /* so that a signal waits not long */
+#define ZONES 3 /* of a node, that are looked at */
 
-/* The first page from the end that rules this range out, or 0. It only spares
- * the trouble of an attempt.
- */
-static unsigned long obstacle(struct zone *zone, unsigned long start,
-			      unsigned long pages)
+/* A zone, and whose list grows with it. */
+struct search {
+	struct shimos_partition *p;
+	struct zone *zone;
+};
+
+static u64 obstacle(void *arg, u64 start, u64 end)
 {
+	struct zone *zone = ((struct search *)arg)->zone;
 	unsigned long pfn;
 	struct page *page;
 
-	for (pfn = start + pages; pfn-- > start;) {
+	for (pfn = PHYS_PFN(end); pfn-- > PHYS_PFN(start);) {
 		page = pfn_to_online_page(pfn);
 		if (!page || page_zone(page) != zone || PageReserved(page) ||
 		    PageHuge(page))
-			return pfn;
+			return PFN_PHYS(pfn);
 	}
+	return end;
+}
+
+/* Twice the room in the list, as far as a list goes. */
+static int grow(struct shimos_ranges *set)
+{
+	u32 room = set->room ? 2 * set->room : 64;
+	struct skep_partition_range *at;
+
+	if (room > SKEP_PARTITION_RANGES)
+		return -ENOSPC;
+	at = kvmalloc_array(room, sizeof(*at), GFP_KERNEL);
+	if (!at)
+		return -ENOSPC;
+	if (set->count)
+		memcpy(at, set->at, set->count * sizeof(*at));
+	kvfree(set->at);
+	set->at = at;
+	set->room = room;
 	return 0;
 }
 
 /* A signal whose handler restarts calls, as those of Go's run-time, starts all
- * anew.
+ * anew. There is room for the range before it is taken.
  */
-static int attempt(unsigned long start, unsigned long pages)
+static int attempt(void *arg, u64 start, u64 length)
 {
-	int err;
+	struct shimos_ranges *set = &((struct search *)arg)->p->range;
+	int err = 0;
 
 	if (signal_pending(current))
 		return -ERESTARTSYS;
 	cond_resched();
-	err = alloc_contig_range(start, start + pages, MIGRATE_MOVABLE,
-				 GFP_KERNEL | __GFP_NOWARN);
-	return err == -EINTR ? -ERESTARTSYS : err;
+	if (set->count == set->room)
+		err = grow(set);
+	if (err)
+		return err;
+	err = alloc_contig_range(PHYS_PFN(start), PHYS_PFN(start + length),
+				 MIGRATE_MOVABLE, GFP_KERNEL | __GFP_NOWARN);
+	if (err == -EINTR)
+		return -ERESTARTSYS;
+	return err ? -EBUSY : 0;
 }
 
-/* The range's start, 0: there is none, or -ERESTARTSYS. */
-static long find_in(struct zone *zone, unsigned long pages)
+static int take(struct shimos_partition *p, int node, u64 bytes)
 {
-	unsigned long start, bad, end = zone_end_pfn(zone);
-	int err;
-
-	end = ALIGN_DOWN(end, BLOCK);
-	while (end >= zone->zone_start_pfn + pages) {
-		start = end - pages;
-		bad = obstacle(zone, start, pages);
-		if (bad) {
-			end = ALIGN_DOWN(bad, BLOCK);
-			continue;
-		}
-		err = attempt(start, pages);
-		if (!err)
-			return start;
-		if (err == -ERESTARTSYS)
-			return err;
-		end -= max_t(unsigned long, BLOCK,
-			     ALIGN_DOWN(pages / 4, BLOCK));
-	}
-	return 0;
-}
-
-static long find(int node, unsigned long pages)
-{
-	static const int order[] = {ZONE_MOVABLE, ZONE_NORMAL, ZONE_DMA32};
+	static const int order[ZONES] = {ZONE_MOVABLE, ZONE_NORMAL, ZONE_DMA32};
+	struct shimos_zone zones[ZONES];
+	struct search search[ZONES];
 	struct zone *zone;
-	long start = 0;
-	u32 i;
+	u32 i, n = 0;
 
-	for (i = 0; !start && i < ARRAY_SIZE(order); i++) {
+	for (i = 0; i < ZONES; i++) {
 		zone = &NODE_DATA(node)->node_zones[order[i]];
-		if (populated_zone(zone))
-			start = find_in(zone, pages);
+		if (!populated_zone(zone))
+			continue;
+		search[n] = (struct search){.p = p, .zone = zone};
+		zones[n] = (struct shimos_zone){
+			.start = PFN_PHYS(zone->zone_start_pfn),
+			.end = PFN_PHYS(zone_end_pfn(zone)),
+			.node = node,
+			.arg = &search[n],
+			.obstacle = obstacle,
+			.take = attempt};
+		n++;
 	}
-	return start;
+	return shimos_search(&p->range, zones, n, bytes);
 }
 
-static int take(struct shimos_partition *p, int node, unsigned long pages)
+static void explain(int err, struct shimos_text *why)
 {
-	unsigned long most = min_t(unsigned long, pages, LONGEST);
-	struct skep_partition_range *r;
-	long start;
-
-	while (pages) {
-		most = min(most, pages);
-		start = find(node, most);
-		if (start < 0)
-			return start;
-		if (!start) {
-			if (most == BLOCK)
-				return -ENOMEM;
-			most = ALIGN_DOWN(most / 2, BLOCK);
-			continue;
-		}
-		r = &p->range[p->ranges++];
-		r->start = PFN_PHYS(start);
-		r->length = (u64)most << PAGE_SHIFT;
-		r->node = node;
-		pages -= most;
-		if (pages && p->ranges == SKEP_PARTITION_RANGES)
-			return -ENOMEM;
-	}
-	return 0;
+	if (err == -ENOMEM)
+		shimos_text_add(why, "Linux could not free that much memory in "
+				     "blocks of 2 MiB: ask for less, or try "
+				     "again when programs have ended");
+	if (err == -ENOSPC)
+		shimos_text_add(why, "the memory that Linux could free lies in "
+				     "too many pieces: ask for less, or try "
+				     "again when programs have ended");
 }
 
 int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why)
@@ -125,17 +123,12 @@ int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why)
 
 	for (node = 0; node < SHIMOS_NODES && !err; node++)
 		if (p->request.bytes[node])
-			err = take(p, node,
-				   p->request.bytes[node] >> PAGE_SHIFT);
+			err = take(p, node, p->request.bytes[node]);
 	if (!err)
 		return 0;
-	if (err == -ENOMEM) {
-		shimos_text_add(why, "Linux could not free that much memory in "
-				     "blocks of 2 MiB: ask for less, or try "
-				     "again when programs have ended");
-	}
+	explain(err, why);
 	shimos_memory_return(p);
-	return err;
+	return err == -ENOSPC ? -ENOMEM : err;
 }
 
 void shimos_memory_return(struct shimos_partition *p)
@@ -143,25 +136,17 @@ void shimos_memory_return(struct shimos_partition *p)
 	struct skep_partition_range *r;
 	unsigned long pfn, end;
 
-	for (r = p->range; r < p->range + p->ranges; r++) {
+	for (r = p->range.at; r < p->range.at + p->range.count; r++) {
 		end = PHYS_PFN(r->start + r->length);
 		for (pfn = PHYS_PFN(r->start); pfn < end; pfn += BLOCK) {
 			free_contig_range(pfn, BLOCK);
 			cond_resched();
 		}
 	}
-	p->ranges = 0;
-}
-
-void shimos_memory_clear(struct shimos_partition *p)
-{
-	struct skep_partition_range *r;
-	u64 at;
-
-	for (r = p->range; r < p->range + p->ranges; r++) {
-		for (at = r->start; at < r->start + r->length; at += SZ_64K) {
-			memset(phys_to_virt(at), 0, SZ_64K);
-			cond_resched();
-		}
-	}
+	kvfree(p->range.at);
+	kvfree(p->plan.pool.at);
+	kvfree(p->used);
+	p->used = NULL;
+	memset(&p->range, 0, sizeof(p->range));
+	memset(&p->plan, 0, sizeof(p->plan));
 }

@@ -124,13 +124,24 @@ static bool named(const char *name)
 	return false;
 }
 
+/* As it is asked for, and when the memory is there as it lies. */
+static struct shimos_size size_of(const struct shimos_partition *p)
+{
+	struct shimos_size size = {.cores = p->cores, .ranges = p->range.count};
+	u32 i;
+
+	for (i = 0; i < SHIMOS_NODES; i++)
+		size.bytes += p->request.bytes[i];
+	return size;
+}
+
 /* Bytes of the kernel region; the image may change before START, which then
  * says that it does not fit.
  */
-static u64 kernel_bytes(const struct shimos_create *r)
+static u64 kernel_bytes(const struct shimos_partition *p)
 {
-	u64 n = shimos_image_memory(shimos_image_get(),
-				    shimos_request_cores(r));
+	struct shimos_size size = size_of(p);
+	u64 n = shimos_image_memory(shimos_image_get(), &size);
 
 	shimos_image_put();
 	return n;
@@ -151,8 +162,9 @@ static int judge(const struct shimos_create *r, struct shimos_machine *m,
 	m->member = is_member();
 	err = shimos_request_check(r, &allowance, m, why);
 	if (!err && !kernel) {
-		shimos_text_add(why, "for so many CPUs the image needs more "
-				     "than 1 GiB for itself: ask for fewer");
+		shimos_text_add(why, "for so many CPUs and so much memory "
+				     "the image needs more than 1 GiB for "
+				     "itself: ask for less");
 		err = -EINVAL;
 	}
 	if (!err)
@@ -175,7 +187,7 @@ static struct shimos_partition *make(const struct shimos_create *r)
 	kref_init(&p->ref);
 	mutex_init(&p->lock);
 	init_waitqueue_head(&p->bell);
-	p->owner = current_euid();
+	p->owner = p->user = current_euid();
 	p->allowed = !is_root();
 	p->request = *r;
 	p->state = SHIMOS_LENT;
@@ -194,7 +206,7 @@ static int claim(struct shimos_partition *p, struct shimos_text *why)
 
 	if (!m)
 		return -ENOMEM;
-	p->kernel = kernel_bytes(&p->request);
+	p->kernel = kernel_bytes(p);
 	mutex_lock(&table_lock);
 	err = judge(&p->request, m, p->kernel, why);
 	if (!err) {
@@ -206,28 +218,25 @@ static int claim(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
+/* The pool's list is a copy of the whole one, from which the rest is cut. */
 static int plan(struct shimos_partition *p, struct shimos_text *why)
 {
-	u32 i;
-	int err = shimos_plan_make(&p->plan, p->range, p->ranges, p->kernel,
-				   shimos_plan_mail(p->cores),
-				   cpu_to_node(p->core[0].cpu));
+	struct shimos_ranges *pool = &p->plan.pool;
+	u64 bytes = p->range.count * sizeof(*pool->at);
 
-	if (err) {
-		shimos_text_add(why,
-				"the memory that Linux could free lies too "
-				"scattered: ask for less or more");
-		return err;
-	}
-	for (i = 0; i < p->plan.pools; i++)
-		p->pool += p->plan.pool[i].length;
-	return 0;
-}
-
-static int clear(struct shimos_partition *p, struct shimos_text *why)
-{
-	shimos_memory_clear(p);
-	return 0;
+	*pool = p->range;
+	pool->at = kvmalloc(bytes, GFP_KERNEL);
+	if (!pool->at)
+		return -ENOMEM;
+	memcpy(pool->at, p->range.at, bytes);
+	p->kernel = kernel_bytes(p); /* it may lie in many pieces */
+	if (p->kernel &&
+	    !shimos_plan_make(&p->plan, p->kernel, shimos_plan_mail(p->cores),
+			      cpu_to_node(p->core[0].cpu)))
+		return 0;
+	shimos_text_add(why, "the memory that Linux could free lies too "
+			     "scattered: ask for less or more");
+	return -ENOMEM;
 }
 
 /* Gives back whatever the partition has, in the order that undoes lend(). */
@@ -235,6 +244,8 @@ static int unlend(struct shimos_partition *p, struct shimos_text *why)
 {
 	int err = shimos_cpu_return(p, why);
 
+	if (p->used)
+		shimos_clear_pool(p); /* its cores can help */
 	shimos_bell_return(p);
 	shimos_boot_discard(p);
 	shimos_memory_return(p);
@@ -244,12 +255,9 @@ static int unlend(struct shimos_partition *p, struct shimos_text *why)
 static const struct step {
 	int (*take)(struct shimos_partition *p, struct shimos_text *why);
 } steps[] = {
-	{shimos_memory_take},
-	{plan},
-	{clear},
-	{shimos_boot_prepare},
-	{shimos_bell_take},
-	{shimos_cpu_take},
+	{shimos_memory_take}, {plan},
+	{shimos_clear_begin}, {shimos_boot_prepare},
+	{shimos_bell_take},   {shimos_cpu_take},
 	{shimos_boot_park},
 };
 
@@ -394,7 +402,7 @@ int shimos_partition_release(u32 id, struct shimos_text *why)
 		mutex_unlock(&p->lock);
 	} else {
 		if (p->dirty)
-			shimos_memory_clear(p);
+			shimos_clear_run(p);
 		err = unlend(p, why);
 		forget(p);
 	}
@@ -416,10 +424,13 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 		put(p);
 		return -EBUSY;
 	}
+	if (!uid_eq(p->user, current_euid()))
+		shimos_clear_pool(p);
+	p->user = current_euid();
 	p->proxy = get_task_pid(current, PIDTYPE_TGID);
 	atomic_set(&p->rung, 0);
 	open->cores = p->cores;
-	open->pool = p->pool;
+	open->pool = p->plan.bytes;
 	open->mail = p->plan.mail.length;
 	smp_store_release(&proxy->partition, p); /* keeps the count */
 	mutex_unlock(&p->lock);
@@ -429,6 +440,7 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 		     struct shimos_text *why)
 {
+	struct shimos_size size = size_of(p);
 	u64 need;
 
 	if (!h) {
@@ -437,7 +449,7 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 				     "/sys/module/shimos/parameters/image");
 		return -ENOENT;
 	}
-	need = shimos_image_memory(h, p->cores);
+	need = shimos_image_memory(h, &size);
 	if (need && need <= p->plan.kernel.length)
 		return 0;
 	shimos_text_add(why, "the image needs ");
@@ -452,6 +464,7 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
 		 const struct skep_image *h, struct shimos_text *why)
 {
+	struct shimos_size size = size_of(p);
 	struct skep_image head;
 	int err = check_fit(p, h, why);
 
@@ -459,7 +472,7 @@ static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
 		return err;
 	head = *h;
 	p->dirty = proxy->started = true;
-	shimos_image_fill(p, h);
+	shimos_image_fill(p, h, &size);
 	shimos_clock_start(p);
 	move(p, SHIMOS_BOOT);
 	p->runs++;
@@ -537,10 +550,8 @@ void shimos_partition_close(struct shimos_proxy *proxy)
 	mutex_lock(&p->lock);
 	if (p->state != SHIMOS_IDLE)
 		end(p, "its proxy ended while it ran");
-	if (p->state == SHIMOS_IDLE && p->dirty) {
-		shimos_memory_clear(p);
-		p->dirty = false;
-	}
+	if (p->state == SHIMOS_IDLE && p->dirty)
+		shimos_clear_run(p);
 	put_pid(p->proxy);
 	p->proxy = NULL;
 	mutex_unlock(&p->lock);
@@ -558,7 +569,7 @@ static void tell(struct shimos_partition *p, struct shimos_info *info)
 	memcpy(info->name, p->request.name, sizeof(info->name));
 	if (!mutex_trylock(&p->lock))
 		return; /* it comes, goes, starts or stops */
-	info->pool = p->pool;
+	info->pool = p->plan.bytes;
 	info->mail = p->plan.mail.length;
 	info->kernel = p->plan.kernel.length;
 	info->runs = p->runs;

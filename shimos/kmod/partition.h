@@ -21,6 +21,7 @@
 #include <linux/wait.h>
 #include <skep/shimos.h>
 #include <shimos/core/apic.h>
+#include <shimos/core/image.h>
 #include <shimos/core/plan.h>
 #include <shimos/core/state.h>
 #include <shimos/core/text.h>
@@ -45,19 +46,24 @@ struct shimos_partition {
 	u32 cores;
 	struct shimos_core core[SKEP_PARTITION_CORES];
 	struct skep_partition_core place[SKEP_PARTITION_CORES];
-	struct skep_partition_range range[SKEP_PARTITION_RANGES]; /* all */
-	u32 ranges;
-	struct shimos_plan plan;
-	u64 kernel, pool; /* bytes */
+	struct shimos_ranges range; /* all */
+	struct shimos_plan plan;    /* its pool's list is a part of it */
+	u64 kernel;		    /* bytes */
 	u64 saved_hwp, saved_perf, saved_epb;
 	struct page *boot;
 	int irq;
 	char bell_name[20];
 
 	/* lock */
-	u32 state;  /* read anywhere */
-	bool gone;  /* released: the last file lets go of it */
-	bool dirty; /* memory holds what a run or a proxy left */
+	u32 state;   /* read anywhere */
+	bool gone;   /* released: the last file lets go of it */
+	bool dirty;  /* kernel and mail hold what a run or a proxy left */
+	kuid_t user; /* whose programs left what the pool holds */
+	unsigned long *used; /* clear.c */
+	struct {
+		bool image, marks;	   /* one was started; it keeps marks */
+		u64 partition, used, free; /* offsets in `kernel` */
+	} run;
 	struct pid *proxy;
 	u64 runs;
 	char image[24];
@@ -106,7 +112,16 @@ void shimos_cpu_exit(void);
 /* memory.c */
 int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why);
 void shimos_memory_return(struct shimos_partition *p);
-void shimos_memory_clear(struct shimos_partition *p);
+
+/* clear.c */
+int shimos_clear_begin(struct shimos_partition *p, struct shimos_text *why);
+/* The proxy sees a page of the pool. */
+void shimos_clear_mark(struct shimos_partition *p, u64 offset);
+/* Kernel and mail, when no core runs; notes what the run did to the pool. */
+void shimos_clear_run(struct shimos_partition *p);
+void shimos_clear_pool(struct shimos_partition *p);
+int shimos_clear_init(void);
+void shimos_clear_exit(void);
 
 /* boot.c: starting cores in an image or in parking, and stopping them. */
 int shimos_boot_prepare(struct shimos_partition *p, struct shimos_text *why);
@@ -122,7 +137,8 @@ int shimos_boot_find(void);
  */
 const struct skep_image *shimos_image_get(void);
 void shimos_image_put(void);
-void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h);
+void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
+		       const struct shimos_size *size);
 void shimos_image_exit(void);
 
 /* bell.c: the interrupt by which an image rings Linux. */

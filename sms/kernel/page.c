@@ -28,7 +28,7 @@ void sms_spin_drop(struct spin *s)
 	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
 }
 
-/* `spare` is left for others. */
+/* `spare` is left for others. The module clears what it is told of here. */
 static u64 take(u64 bytes, u64 spare)
 {
 	u64 at = next;
@@ -36,6 +36,7 @@ static u64 take(u64 bytes, u64 spare)
 	if (bytes + spare > sms_partition->kernel_size - next)
 		return 0;
 	next += bytes;
+	sms_partition->used_kernel = next;
 	return AT_KERNEL + at;
 }
 
@@ -126,20 +127,18 @@ static void map_kernel(struct skep_partition *p)
 
 void sms_page_begin(struct skep_partition *p)
 {
-	u64 at = AT_POOL;
+	const struct skep_partition_range *r = skep_partition_ranges(p);
 	u32 i;
 
-	next = p->free_start;
+	next = p->used_kernel = p->free_start;
 	base = p->kernel_start - AT_KERNEL;
 	sms_page_root = take(PAGE, 0) + base;
 	map_kernel(p);
 	map_all(AT_MAIL, p->mail_start, p->mail_size,
 		SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
-	for (i = 0; i < p->ranges; i++) {
-		map_all(at, p->range[i].start, p->range[i].length,
+	for (i = 0; i < p->ranges; i++)
+		map_all(AT_POOL + r[i].offset, r[i].start, r[i].length,
 			SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
-		at += p->range[i].length;
-	}
 	if (p->apic_base)
 		map_all(AT_APIC, p->apic_base, PAGE,
 			SMS_PAGE_WRITE | SMS_PAGE_NX | SMS_PAGE_UNCACHED, 0);

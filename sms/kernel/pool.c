@@ -24,7 +24,7 @@ int sms_pool_begin(struct skep_partition *p)
 	u32 i;
 
 	for (i = 0; i < p->ranges; i++)
-		bytes += p->range[i].length;
+		bytes += skep_partition_ranges(p)[i].length;
 	blocks = bytes / LARGE;
 	block = sms_page_reserve(blocks * sizeof(*block) + 1);
 	return block ? 0 : -ABI_ENOMEM;
@@ -79,6 +79,14 @@ static u64 take_frame(struct block *b)
 	return (i * 64ull + bit) * PAGE;
 }
 
+/* The module clears what is marked. */
+static void mark(u64 at)
+{
+	u64 *used = (u64 *)((u8 *)sms_partition + sms_partition->used_pool);
+
+	used[at / 64] |= 1ull << at % 64;
+}
+
 u64 sms_pool_take(u32 level)
 {
 	u64 at;
@@ -88,6 +96,7 @@ u64 sms_pool_take(u32 level)
 		if (at == blocks)
 			return ~0ull;
 		block[at].count = WHOLE;
+		mark(at);
 		in_use += LARGE;
 		return at * LARGE;
 	}
@@ -97,6 +106,7 @@ u64 sms_pool_take(u32 level)
 		return ~0ull;
 	}
 	in_use += PAGE;
+	mark(partial);
 	return partial * LARGE + take_frame(&block[partial]);
 }
 
@@ -123,7 +133,8 @@ void sms_pool_give(u64 offset, u32 level)
 
 u64 sms_pool_physical(u64 offset)
 {
-	const struct skep_partition_range *r = sms_partition->range;
+	const struct skep_partition_range *r =
+		skep_partition_ranges(sms_partition);
 
 	for (; offset >= r->length; r++)
 		offset -= r->length;
@@ -132,7 +143,8 @@ u64 sms_pool_physical(u64 offset)
 
 u64 sms_pool_offset(u64 physical)
 {
-	const struct skep_partition_range *r = sms_partition->range;
+	const struct skep_partition_range *r =
+		skep_partition_ranges(sms_partition);
 	u64 before = 0;
 
 	for (; physical - r->start >= r->length; r++)

@@ -15,14 +15,16 @@
 
 	.section .head, "a"
 	.4byte	0x31534d53
-	.4byte	1
-	.4byte	1
+	.4byte	2
+	.4byte	2
 	.4byte	sms_entry_offset
 	.8byte	sms_file_size
 	.8byte	0xa00000	/* tables of abi and pages: what is touched */
-	.8byte	0x40000		/* of each core: block, stack, tables */
+	.4byte	0x40000		/* of each core: block, stack, tables */
+	.4byte	0x10000		/* of each GiB: tables, bits of frames */
+	.4byte	1		/* SKEP_IMAGE_MARKS */
 	.ascii	"sms 0.1"
-	.zero	17
+	.zero	13
 
 	.text
 	.globl	sms_start

@@ -24,9 +24,10 @@
 
 static struct core core;
 static struct mail_ledger ledger;
-static union {
+static struct {
 	struct skep_partition head;
-	u8 room[sizeof(struct skep_partition)];
+	struct skep_partition_range range[2];
+	u64 touched[1];
 } partition;
 struct skep_partition *sms_partition = &partition.head;
 
@@ -68,6 +69,11 @@ void *sms_page_reserve(u64 bytes)
 	used += bytes;
 	must(used <= sizeof(lists));
 	return lists + used - bytes;
+}
+
+u64 sms_page_frames(u64 bytes)
+{
+	return (u64)sms_page_reserve(bytes);
 }
 
 u64 *sms_page_entry(u64 addr, u32 level, int make)
@@ -161,13 +167,17 @@ static void begin(void)
 	u32 i;
 
 	if (!once) {
-		/* Two ranges, the later one lower. */
 		partition.head.cores = 1;
 		partition.head.ranges = 2;
-		partition.head.range[0].start = 0x40000000;
-		partition.head.range[0].length = LARGE;
-		partition.head.range[1].start = 0x8000000;
-		partition.head.range[1].length = 2 * LARGE;
+		partition.head.range_table =
+			(u64)partition.range - (u64)&partition;
+		partition.head.used_pool =
+			(u64)partition.touched - (u64)&partition;
+		partition.range[0].start = 0x8000000;
+		partition.range[0].length = 2 * LARGE;
+		partition.range[1].start = 0x40000000;
+		partition.range[1].length = LARGE;
+		partition.range[1].offset = 2 * LARGE;
 		core.self = &core;
 		core.ledger = &ledger;
 		must(!syscall(SYS_arch_prctl, ARCH_SET_GS, &core));

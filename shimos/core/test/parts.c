@@ -14,6 +14,7 @@
 #include <skep/shimos.h>
 
 #define MIB (1ull << 20)
+#define TIB (1ull << 40)
 
 static void text(void)
 {
@@ -113,6 +114,13 @@ static void refused(const char *name, struct skep_image h, u64 length,
 		refused(name, h_, 100, words);                                 \
 	} while (0)
 
+static u64 memory(const struct skep_image *h, u32 cores, u32 ranges, u64 bytes)
+{
+	const struct shimos_size size = {cores, ranges, bytes};
+
+	return shimos_image_memory(h, &size);
+}
+
 static void image(void)
 {
 	struct skep_image h = good();
@@ -126,70 +134,105 @@ static void image(void)
 	refused("shorter than its header", h, 63, "SMS1");
 	refused("shorter than it says", h, 99, "size");
 	WRONG("another magic", magic, 1, "SMS1");
-	WRONG("another header", revision, 2, "header revision 2");
+	WRONG("another header", revision, 7, "header revision 7");
 	WRONG("another partition", partition, 7, "partition revision 7");
 	WRONG("a size of its own", file_size, 1ull << 63, "size");
 	WRONG("entry in the header", entry, 63, "entry");
 	WRONG("entry behind the end", entry, 100, "entry");
-	WRONG("a name without an end", name[23], 'x', "name");
+	WRONG("a name without an end", name[19], 'x', "name");
 	WRONG("more memory than can be mapped", memory, ~0ull, "1 GiB");
-	WRONG("more memory per core", core_memory, ~0ull / 2, "1 GiB");
-	tap_ok(shimos_image_memory(&h, 2) == 4 * MIB, "image: its memory");
+	WRONG("more memory per core", core_memory, ~0u, "1 GiB");
+	WRONG("a flag of another day", flags, 2, "flag");
+	tap_ok(memory(&h, 2, 1, 0) == 4 * MIB, "image: its memory");
 	h.memory = 0;
-	tap_ok(shimos_image_memory(&h, 1) == 2 * MIB,
+	tap_ok(memory(&h, 1, 1, 0) == 2 * MIB,
 	       "image: at least the file and the description");
-	tap_ok(!shimos_image_memory(&h, 257), "image: no more than 256 cores");
+	tap_ok(!memory(&h, 257, 1, 0), "image: no more than 256 cores");
 	h.core_memory = 8 * MIB;
-	tap_ok(shimos_image_memory(&h, 127) && !shimos_image_memory(&h, 128),
+	tap_ok(memory(&h, 127, 1, 0) && !memory(&h, 128, 1, 0),
 	       "image: at most 1 GiB with all its cores");
-	tap_ok(shimos_image_memory(NULL, 2), "image: some memory without one");
+	tap_ok(memory(NULL, 2, 1, 0) == 8 * MIB &&
+		       memory(NULL, 2, 1, 2 * TIB) > 128 * MIB,
+	       "image: some memory without one");
+	h.core_memory = 65536;
+	h.gib_memory = 65536;
+	tap_ok(memory(&h, 1, 1, 2 * TIB) >= 128 * MIB &&
+		       memory(&h, 1, 1, 2 * TIB) < 136 * MIB &&
+		       !memory(&h, 1, 1, 16 * TIB),
+	       "image: more for each GiB, 1 GiB for itself at most");
+	tap_ok(!memory(&h, 1, SKEP_PARTITION_RANGES + 1, 0) &&
+		       memory(&h, 1, SKEP_PARTITION_RANGES, 2 * TIB),
+	       "image: no more pieces than a list has");
+}
+
+/* The tables of the description, for 2 TiB in as many pieces as can be. */
+static void layout(void)
+{
+	const struct shimos_size size = {1, SKEP_PARTITION_RANGES, 2 * TIB};
+	struct skep_image h = good();
+	u64 ranges = shimos_image_ranges(&h);
+	u64 used = shimos_image_used(&h, size.ranges);
+
 	tap_ok(shimos_image_partition(&h) == 4096 &&
-		       shimos_image_free(&h) == 4096 + 12288,
+		       ranges >= 4096 + sizeof(struct skep_partition),
 	       "image: the description lies on the next page");
+	tap_ok(used >= ranges + size.ranges * sizeof(struct
+						     skep_partition_range) &&
+		       shimos_image_free(&h, &size) >=
+			       used + size.bytes / (2 * MIB) / 8,
+	       "image: its tables lie behind it and do not meet");
+}
+
+static int meets(const struct skep_partition_range *a,
+		 const struct skep_partition_range *b)
+{
+	return a->start < b->start + b->length &&
+	       b->start < a->start + a->length;
 }
 
 static int overlaps(struct shimos_plan *p)
 {
-	struct skep_partition_range *r[SKEP_PARTITION_RANGES + 2];
-	u32 n = 0, i, j;
+	u32 i;
 
-	r[n++] = &p->kernel;
-	r[n++] = &p->mail;
-	for (i = 0; i < p->pools; i++)
-		r[n++] = &p->pool[i];
-	for (i = 0; i < n; i++)
-		for (j = 0; j < i; j++)
-			if (r[i]->start < r[j]->start + r[j]->length &&
-			    r[j]->start < r[i]->start + r[i]->length)
-				return 1;
-	return 0;
+	for (i = 0; i < p->pool.count; i++)
+		if (meets(&p->pool.at[i], &p->kernel) ||
+		    meets(&p->pool.at[i], &p->mail))
+			return 1;
+	return meets(&p->kernel, &p->mail);
 }
 
-static void plan(void)
+/* Some of three ranges, divided. */
+static int make(struct shimos_plan *p, u32 from, u32 count, u64 kernel,
+		u32 node)
 {
-	struct skep_partition_range r[3] = {
+	static const struct skep_partition_range all[3] = {
 		{.start = 64 * MIB, .length = 32 * MIB, .node = 0},
 		{.start = 128 * MIB, .length = 6 * MIB, .node = 1},
 		{.start = 256 * MIB, .length = 2 * MIB, .node = 1},
 	};
+	static struct skep_partition_range r[3];
+
+	memcpy(r, all + from, count * sizeof(*r));
+	p->pool = (struct shimos_ranges){r, count, 3};
+	return shimos_plan_make(p, kernel * MIB, 2 * MIB, node);
+}
+
+static void plan(void)
+{
 	struct shimos_plan p;
 
-	tap_ok(!shimos_plan_make(&p, r, 3, 6 * MIB, 2 * MIB, 1) &&
-		       p.kernel.start == 128 * MIB && p.kernel.node == 1 &&
-		       p.mail.start == 256 * MIB && p.pools == 1 &&
-		       p.pool[0].length == 32 * MIB && !overlaps(&p),
+	tap_ok(!make(&p, 0, 3, 6, 1) && p.kernel.start == 128 * MIB &&
+		       p.kernel.node == 1 && p.mail.start == 256 * MIB &&
+		       p.pool.count == 1 && p.bytes == 32 * MIB &&
+		       !overlaps(&p),
 	       "plan: the smallest range of the node that fits");
-	tap_ok(!shimos_plan_make(&p, r, 3, 8 * MIB, 2 * MIB, 1) &&
-		       p.kernel.start == 64 * MIB && p.mail.node == 1 &&
-		       p.pools == 2 && !overlaps(&p),
+	tap_ok(!make(&p, 0, 3, 8, 1) && p.kernel.start == 64 * MIB &&
+		       p.mail.node == 1 && p.pool.count == 2 &&
+		       p.pool.at[1].offset == 24 * MIB && !overlaps(&p),
 	       "plan: another node where this one has no range of that size");
-	tap_ok(shimos_plan_make(&p, r, 3, 34 * MIB, 2 * MIB, 0) ==
-		       -SHIMOS_ENOMEM,
-	       "plan: too scattered");
-	tap_ok(shimos_plan_make(&p, r + 2, 1, 2 * MIB, 2 * MIB, 0) ==
-			       -SHIMOS_ENOMEM &&
-		       shimos_plan_make(&p, r + 1, 1, 4 * MIB, 2 * MIB, 0) ==
-			       -SHIMOS_ENOMEM,
+	tap_ok(make(&p, 0, 3, 34, 0) == -SHIMOS_ENOMEM, "plan: too scattered");
+	tap_ok(make(&p, 2, 1, 2, 0) == -SHIMOS_ENOMEM &&
+		       make(&p, 1, 1, 4, 0) == -SHIMOS_ENOMEM,
 	       "plan: nothing left for the mail, or for the program");
 	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
 		       shimos_plan_mail(8) == 4 * MIB &&
@@ -253,6 +296,7 @@ int main(void)
 	apic();
 	state();
 	image();
+	layout();
 	plan();
 	tables();
 	return tap_done();

@@ -122,13 +122,14 @@ static u64 sum_words(u64 start, u64 length)
 
 static void fill(struct skep_partition *p)
 {
+	const struct skep_partition_range *range = skep_partition_ranges(p);
 	volatile u64 *w;
 	u64 i;
 	u32 r;
 
 	for (r = 0; r < p->ranges; r++) {
-		w = (u64 *)p->range[r].start;
-		for (i = 0; i < p->range[r].length / 8; i++)
+		w = (u64 *)range[r].start;
+		for (i = 0; i < range[r].length / 8; i++)
 			w[i] = SLOT_SECRET;
 	}
 	w = (u64 *)(p->kernel_start + p->free_start);
@@ -138,12 +139,13 @@ static void fill(struct skep_partition *p)
 
 static u64 sum(struct skep_partition *p)
 {
+	const struct skep_partition_range *range = skep_partition_ranges(p);
 	u64 found = sum_words(p->kernel_start + p->free_start,
 			      p->kernel_size - p->free_start);
 	u32 r;
 
 	for (r = 0; r < p->ranges; r++)
-		found += sum_words(p->range[r].start, p->range[r].length);
+		found += sum_words(range[r].start, range[r].length);
 	return found;
 }
 
@@ -198,18 +200,20 @@ static void widen(struct slot *s, u64 start, u64 length)
 
 static void describe(struct skep_partition *p, u32 core, struct slot *s)
 {
+	const struct skep_partition_range *range = skep_partition_ranges(p);
 	u32 r;
 
 	s->apic_id = own_id(p);
-	s->pool = p->range[0].start;
+	s->pool = range[0].start;
+	s->ranges = p->ranges;
 	s->mail = p->mail_start;
 	s->kernel = p->kernel_start + p->free_start;
-	s->nodes = p->core[core].node | p->range[0].node << 8 |
-		   p->range[p->ranges - 1].node << 16;
+	s->nodes = p->core[core].node | range[0].node << 8 |
+		   range[p->ranges - 1].node << 16;
 	widen(s, p->kernel_start, p->kernel_size);
 	widen(s, p->mail_start, p->mail_size);
 	for (r = 0; r < p->ranges; r++)
-		widen(s, p->range[r].start, p->range[r].length);
+		widen(s, range[r].start, range[r].length);
 }
 
 void image_main(struct skep_partition *p, u32 core)

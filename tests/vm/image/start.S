@@ -7,14 +7,16 @@
 
 	.section .head, "a"
 	.4byte	0x31534d53
-	.4byte	1
-	.4byte	1
+	.4byte	2
+	.4byte	2
 	.4byte	image_entry
 	.8byte	image_size
 	.8byte	0x400000
-	.8byte	0x10000
+	.4byte	0x10000
+	.4byte	0
+	.4byte	0
 	.ascii	"test image 1"
-	.zero	12
+	.zero	8
 
 	.text
 	.globl	start, on_nmi, on_interrupt

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Clearing memory, so that nobody sees what another user left: all of it on the
+ * way in, kernel region and mail after each run, the pool when somebody else
+ * opens the partition and on the way out. Only what was written to is cleared:
+ * `used` has a bit for each 2 MiB of the pool, set when the proxy touches a
+ * page there, and from the image's own marks when its run has ended.
+ *
+ * The partition's lock guards all of it, but for bits that a proxy's faults
+ * set, which are atomic. As many threads clear as the partition has cores.
+ */
+#include <linux/bitmap.h>
+#include <linux/cpumask.h>
+#include <linux/io.h>
+#include <linux/sched.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "partition.h"
+
+static struct workqueue_struct *helpers;
+
+struct job {
+	const struct shimos_ranges *set;
+	const unsigned long *marks; /* null: every block */
+	u64 blocks;
+	atomic64_t next;
+};
+
+struct helper {
+	struct work_struct work;
+	struct job *job;
+};
+
+static void clear_bytes(u64 start, u64 length)
+{
+	u64 at, part;
+
+	for (at = 0; at < length; at += part) {
+		part = min_t(u64, length - at, SZ_64K);
+		memset(phys_to_virt(start + at), 0, part);
+		cond_resched();
+	}
+}
+
+/* Whole blocks, each taken by one thread. */
+static void carry_out(struct job *job)
+{
+	u64 block, left, start;
+
+	for (;;) {
+		block = atomic64_fetch_inc(&job->next);
+		if (block >= job->blocks)
+			return;
+		if (job->marks && !test_bit(block, job->marks))
+			continue;
+		start = shimos_ranges_place(job->set, block * SZ_2M, &left);
+		clear_bytes(start, SZ_2M);
+	}
+}
+
+static void help(struct work_struct *work)
+{
+	carry_out(container_of(work, struct helper, work)->job);
+}
+
+/* The caller takes part, and does all of it where there is no memory for
+ * helpers.
+ */
+static void carry_out_by(struct job *job, u32 threads)
+{
+	u32 n = min(threads, num_online_cpus()) - 1, i;
+	struct helper *helper = kcalloc(n, sizeof(*helper), GFP_KERNEL);
+
+	for (i = 0; i < n && !ZERO_OR_NULL_PTR(helper); i++) {
+		helper[i].job = job;
+		INIT_WORK(&helper[i].work, help);
+		queue_work(helpers, &helper[i].work);
+	}
+	carry_out(job);
+	while (i)
+		flush_work(&helper[--i].work);
+	kfree(helper);
+}
+
+static u64 blocks_of(const struct shimos_partition *p)
+{
+	return p->plan.bytes / SZ_2M;
+}
+
+int shimos_clear_begin(struct shimos_partition *p, struct shimos_text *why)
+{
+	struct job job = {.set = &p->range};
+
+	p->used = kvcalloc(BITS_TO_LONGS(blocks_of(p)), sizeof(*p->used),
+			   GFP_KERNEL);
+	if (!p->used)
+		return -ENOMEM;
+	job.blocks = shimos_ranges_number(&p->range) / SZ_2M;
+	carry_out_by(&job, p->cores);
+	return 0;
+}
+
+void shimos_clear_mark(struct shimos_partition *p, u64 offset)
+{
+	set_bit(offset / SZ_2M, p->used);
+}
+
+/* What the image says of the pool, and the bytes of `kernel` it wrote to. */
+static u64 collect(struct shimos_partition *p)
+{
+	void *kernel = phys_to_virt(p->plan.kernel.start);
+	struct skep_partition *said = kernel + p->run.partition;
+	u64 used;
+
+	if (!p->run.marks) {
+		bitmap_fill(p->used, blocks_of(p));
+		return p->plan.kernel.length;
+	}
+	bitmap_or(p->used, p->used, kernel + p->run.used, blocks_of(p));
+	used = max(READ_ONCE(said->used_kernel), p->run.free);
+	return min(used, p->plan.kernel.length);
+}
+
+void shimos_clear_run(struct shimos_partition *p)
+{
+	if (p->run.image)
+		clear_bytes(p->plan.kernel.start, collect(p));
+	clear_bytes(p->plan.mail.start, p->plan.mail.length);
+	memset(&p->run, 0, sizeof(p->run));
+	p->dirty = false;
+}
+
+void shimos_clear_pool(struct shimos_partition *p)
+{
+	struct job job = {
+		.set = &p->plan.pool, .marks = p->used, .blocks = blocks_of(p)};
+
+	carry_out_by(&job, p->cores);
+	bitmap_zero(p->used, job.blocks);
+}
+
+int shimos_clear_init(void)
+{
+	helpers = alloc_workqueue("shimos", WQ_UNBOUND, 0);
+	return helpers ? 0 : -ENOMEM;
+}
+
+void shimos_clear_exit(void)
+{
+	destroy_workqueue(helpers);
+}
