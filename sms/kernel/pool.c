@@ -3,31 +3,85 @@
  * Frames for the program, by their offset in the pool: blocks of 2 MiB that
  * are given whole or in 4 KiB. What is free is written down in `kernel`, never
  * in the pool, which the proxy can write to. Callers hold memory.c's lock.
+ *
+ * Two maps tell which blocks are whole and which are divided and have a frame
+ * left; each has a second level, with a bit for each word that is not 0. So a
+ * search looks at a few words, however large the pool is.
  */
 #include "kernel.h"
 
 #define FRAMES 512
 #define WHOLE 0xffff
+#define WORD 64ull
 
-struct block {
-	u64 used[FRAMES / 64];
-	u32 count; /* frames in use, or WHOLE */
-	u32 pad;
+struct map {
+	u64 *bit, *word; /* of blocks; of words of `bit` that are not 0 */
 };
 
-static struct block *block;
-static u64 blocks, cursor, partial, in_use;
+static struct map whole, partial;
+static u64 (*used)[FRAMES / WORD]; /* frames of blocks that are divided */
+static u16 *count;		   /* frames in use, or WHOLE */
+static u64 *touched;		   /* the module's: what it is to clear */
+static u64 blocks, in_use;
+static const struct skep_partition_range *range;
+
+static u64 words_of(u64 bits)
+{
+	return (bits + WORD - 1) / WORD;
+}
+
+static void put(struct map *m, u64 i)
+{
+	m->bit[i / WORD] |= 1ull << i % WORD;
+	m->word[i / WORD / WORD] |= 1ull << i / WORD % WORD;
+}
+
+static void remove(struct map *m, u64 i)
+{
+	m->bit[i / WORD] &= ~(1ull << i % WORD);
+	if (!m->bit[i / WORD])
+		m->word[i / WORD / WORD] &= ~(1ull << i / WORD % WORD);
+}
+
+/* The lowest that is there; `blocks` when there is none. */
+static u64 lowest(const struct map *m)
+{
+	u64 n = words_of(words_of(blocks)), i, at;
+
+	for (i = 0; i < n && !m->word[i]; i++)
+		;
+	if (i == n)
+		return blocks;
+	at = i * WORD + (u32)__builtin_ctzll(m->word[i]);
+	return at * WORD + (u32)__builtin_ctzll(m->bit[at]);
+}
+
+/* Filled in before there is a first touch, so not reserved. */
+static int make(struct map *m)
+{
+	u64 words = words_of(blocks);
+
+	m->bit = (u64 *)sms_page_frames((words + words_of(words)) * 8);
+	m->word = m->bit + words;
+	return m->bit != 0;
+}
 
 int sms_pool_begin(struct skep_partition *p)
 {
-	u64 bytes = 0;
-	u32 i;
+	const struct skep_partition_range *last;
+	u64 i;
 
-	for (i = 0; i < p->ranges; i++)
-		bytes += skep_partition_ranges(p)[i].length;
-	blocks = bytes / LARGE;
-	block = sms_page_reserve(blocks * sizeof(*block) + 1);
-	return block ? 0 : -ABI_ENOMEM;
+	range = skep_partition_ranges(p);
+	last = &range[p->ranges - 1];
+	blocks = (last->offset + last->length) / LARGE;
+	touched = (u64 *)((u8 *)p + p->used_pool);
+	used = sms_page_reserve(blocks * sizeof(*used));
+	count = sms_page_reserve(blocks * sizeof(*count));
+	if (!make(&whole) || !make(&partial) || !used || !count)
+		return -ABI_ENOMEM;
+	for (i = 0; i < blocks; i++)
+		put(&whole, i);
+	return 0;
 }
 
 u64 sms_pool_bytes(void)
@@ -40,114 +94,110 @@ u64 sms_pool_free_bytes(void)
 	return blocks * LARGE - in_use;
 }
 
-/* A block of which nothing is used; `blocks` when there is none. */
-static u64 find_whole(void)
+static u64 take_frame(u64 block)
 {
-	u64 i, at;
-
-	for (i = 0; i < blocks; i++) {
-		at = (cursor + i) % blocks;
-		if (!block[at].count) {
-			cursor = at;
-			return at;
-		}
-	}
-	return blocks;
-}
-
-static u64 find_partial(void)
-{
-	u64 i, at;
-
-	for (i = 0; i < blocks; i++) {
-		at = (partial + i) % blocks;
-		if (block[at].count && block[at].count < FRAMES)
-			return at;
-	}
-	return find_whole();
-}
-
-static u64 take_frame(struct block *b)
-{
+	u64 *word = used[block];
 	u32 i, bit;
 
-	for (i = 0; !~b->used[i]; i++)
+	for (i = 0; !~word[i]; i++)
 		;
-	bit = (u32)__builtin_ctzll(~b->used[i]);
-	b->used[i] |= 1ull << bit;
-	b->count++;
-	return (i * 64ull + bit) * PAGE;
+	bit = (u32)__builtin_ctzll(~word[i]);
+	word[i] |= 1ull << bit;
+	return (i * WORD + bit) * PAGE;
 }
 
-/* The module clears what is marked. */
-static void mark(u64 at)
+static u64 take_whole(void)
 {
-	u64 *used = (u64 *)((u8 *)sms_partition + sms_partition->used_pool);
+	u64 block = lowest(&whole);
 
-	used[at / 64] |= 1ull << at % 64;
+	if (block == blocks)
+		return ~0ull;
+	remove(&whole, block);
+	touched[block / WORD] |= 1ull << block % WORD;
+	return block;
 }
 
 u64 sms_pool_take(u32 level)
 {
-	u64 at;
+	u64 block = level ? blocks : lowest(&partial);
 
-	if (level) {
-		at = find_whole();
-		if (at == blocks)
+	if (block == blocks) {
+		block = take_whole();
+		if (block == ~0ull)
 			return ~0ull;
-		block[at].count = WHOLE;
-		mark(at);
-		in_use += LARGE;
-		return at * LARGE;
+		if (!level)
+			put(&partial, block);
 	}
-	partial = find_partial();
-	if (partial == blocks) {
-		partial = 0;
-		return ~0ull;
+	in_use += level ? LARGE : PAGE;
+	if (level) {
+		count[block] = WHOLE;
+		return block * LARGE;
 	}
-	in_use += PAGE;
-	mark(partial);
-	return partial * LARGE + take_frame(&block[partial]);
+	if (++count[block] == FRAMES)
+		remove(&partial, block);
+	return block * LARGE + take_frame(block);
+}
+
+static void give_frame(u64 block, u64 frame)
+{
+	u32 i;
+
+	if (count[block] == WHOLE) {
+		for (i = 0; i < FRAMES / WORD; i++)
+			used[block][i] = ~0ull;
+		count[block] = FRAMES;
+	}
+	used[block][frame / WORD] &= ~(1ull << frame % WORD);
+	if (--count[block]) {
+		put(&partial, block);
+		return;
+	}
+	remove(&partial, block);
+	put(&whole, block);
 }
 
 /* A whole block may come back in pieces, after its mapping was divided. */
 void sms_pool_give(u64 offset, u32 level)
 {
-	struct block *b = &block[offset / LARGE];
-	u32 frame = offset % LARGE / PAGE, i;
+	u64 block = offset / LARGE;
 
-	if (b->count == WHOLE) {
-		for (i = 0; i < FRAMES / 64; i++)
-			b->used[i] = ~0ull;
-		b->count = FRAMES;
-	}
-	if (level) {
-		abi_memset(b, 0, sizeof(*b));
-		in_use -= LARGE;
+	in_use -= level ? LARGE : PAGE;
+	if (!level) {
+		give_frame(block, offset % LARGE / PAGE);
 		return;
 	}
-	b->used[frame / 64] &= ~(1ull << frame % 64);
-	b->count--;
-	in_use -= PAGE;
+	count[block] = 0;
+	put(&whole, block);
+}
+
+/* The last range that begins at or below the value, by its offset or by its
+ * address: both go up. */
+static const struct skep_partition_range *find(u64 value, int by_offset)
+{
+	u32 low = 0, high = sms_partition->ranges - 1, middle;
+	u64 begin;
+
+	while (low < high) {
+		middle = low + (high - low + 1) / 2;
+		begin = by_offset ? range[middle].offset : range[middle].start;
+		if (begin <= value)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return &range[low];
 }
 
 u64 sms_pool_physical(u64 offset)
 {
-	const struct skep_partition_range *r =
-		skep_partition_ranges(sms_partition);
+	const struct skep_partition_range *r = find(offset, 1);
 
-	for (; offset >= r->length; r++)
-		offset -= r->length;
-	return r->start + offset;
+	return r->start + offset - r->offset;
 }
 
 u64 sms_pool_offset(u64 physical)
 {
-	const struct skep_partition_range *r =
-		skep_partition_ranges(sms_partition);
-	u64 before = 0;
+	const struct skep_partition_range *r = find(physical, 0);
 
-	for (; physical - r->start >= r->length; r++)
-		before += r->length;
-	return before + physical - r->start;
+	return r->offset + physical - r->start;
 }
