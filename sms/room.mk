@@ -80,7 +80,7 @@ $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
-	events)
+	events secret)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
@@ -95,7 +95,7 @@ VM_SUITES += vm-sms
 suite_vm-sms = $(call vm_suite,Sms)
 suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
-suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise \
+suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise $(B)/test/vm/lend_hunt \
 	$(sms_t) $(B)/test/vm/sms_musl \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 

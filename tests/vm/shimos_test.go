@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ var lendingParts = []struct {
 	brief []string // the same, for a kernel that takes its time
 }{
 	{"rules", 78, nil, nil},
-	{"force", 55, nil, nil},
+	{"force", 68, nil, nil},
 	{"cycle", 4, []string{"25", "10"}, []string{"3", "100"}},
 	{"race", 4, []string{"4"}, []string{"2"}},
 	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
@@ -75,6 +76,26 @@ func TestShimos(t *testing.T) {
 		if len(chosen) == 0 || slices.Contains(chosen, "lockdown") { // for good
 			vm.Run(lab.Program{Args: []string{tool(t, "lend_rules"), tool(t, "image"), "lockdown"}}, 3)
 		}
+		whole(t, vm)
+	})
+}
+
+// scatteredLeast is how much of a pool a program fills: more than 256 pieces of 2 MiB.
+const scatteredLeast = 400
+
+// Memory of which every other block is somebody else's is lent all the same,
+// and a program fills it.
+func TestShimosScattered(t *testing.T) {
+	vmtest.Each(t, func(t *testing.T, kernel string) {
+		machine := lab.Machine{Name: "scattered-" + kernel, Kernel: kernel, CPUs: 4, Memory: 2048, Modules: []string{"shimos"}}
+		vm := vmtest.Boot(t, machine, vmtest.Limit(4*time.Minute))
+		build := filepath.Dir(skepOf(t))
+		vm.Output(shell("install -o 0 -g 0 -m 644 " + build + "/sms.image /run && echo /run/sms.image >/sys/module/shimos/parameters/image"))
+		vm.Run(lab.Program{Args: []string{tool(t, "lend_scatter"), tool(t, "image")}}, 7)
+		text := vm.Output(shell(fmt.Sprintf(`exec 2>&1; export HOME=/run; s=0
+			%s/skep part run --on scattered -- %s fill %d || s=$?; echo status $s
+			%[1]s/skep part release scattered`, build, tool(t, "sms_wreck"), scatteredLeast)))
+		claim(t, "a program fills it", strings.HasPrefix(text, fmt.Sprintf("filled %d MiB\nstatus 0\n", scatteredLeast)), "it says %q", text)
 		whole(t, vm)
 	})
 }

@@ -55,6 +55,7 @@ func TestSms(t *testing.T) {
 		}
 		t.Run("refused", m.refused)
 		t.Run("killed", m.killed)
+		t.Run("secrets", m.secrets)
 		t.Run("whole", m.whole)
 		m.vm.PowerOff()
 
@@ -97,9 +98,12 @@ func (m *smsMachine) whole(t *testing.T) {
 // gives all that it prints.
 func (m *smsMachine) shell(t *testing.T, script string) string {
 	t.Helper()
-	head := fmt.Sprintf("set -e; exec 2>&1; export HOME=/run; B=%s; T=%s/sms_; R=\"$B/sms-proxy --ledger /run/ledger 1\"\n",
-		m.bin, filepath.Dir(tool(t, "sms_hello")))
-	return m.vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", head + script}})
+	return m.vm.Output(lab.Program{Args: []string{"/bin/sh", "-c", m.head(t) + script}})
+}
+
+func (m *smsMachine) head(t *testing.T) string {
+	return fmt.Sprintf("set -e; exec 2>&1; export HOME=/run; B=%s; T=%s/sms_; H=%s; R=\"$B/sms-proxy --ledger /run/ledger 1\"\n",
+		m.bin, filepath.Dir(tool(t, "sms_hello")), tool(t, "lend_hunt"))
 }
 
 // ledger gives the figures of the last run of R, all cores together.
@@ -294,6 +298,36 @@ func (m *smsMachine) blocking(t *testing.T) {
 	if out != steps+steps+"got y\n" {
 		t.Errorf("it printed %q", out)
 	}
+}
+
+// What a user's program leaves, wherever it can, and however it ends, nobody
+// else finds: neither in what a proxy maps nor, by an image, in the rest. The
+// user finds it: what is looked for is there until then.
+func (m *smsMachine) secrets(t *testing.T) {
+	const text = "SECRETS!SECRETS!SECRETS!SECRETS!"
+	m.shell(t, "$B/skep part allow --group 1000 --cpus 1 --mem 64M")
+	m.user(t, "$B/skep part create --cpus 1 --mem 64M --name mine")
+	for _, how := range []string{
+		"$B/sms-proxy $id ${T}secret end $S",
+		"$B/sms-proxy $id ${T}secret wait $S >out & p=$!; until grep -q planted out; do sleep .1; done; kill -9 $p; wait $p || :; cat out",
+	} {
+		out := m.user(t, `id=$($B/skep part list --json | sed -n 's/.*"id": *\([0-9]*\).*/\1/p' | tail -1); export S=`+text+"; "+how+"; ${H} mine")
+		var mail, pool, words int
+		if n, err := fmt.Sscanf(out, "planted\nmail %d\npool %d", &mail, &pool); n != 2 || mail != 0 || pool < 1e5 {
+			t.Errorf("its user: %q: %v", out, err)
+		}
+		out = m.shell(t, "${H} mine "+tool(t, "image"))
+		if n, err := fmt.Sscanf(out, "mail %d\npool %d\nwords %d", &mail, &pool, &words); n != 3 || mail != 0 || pool != 0 || words != 0 {
+			t.Errorf("root: %q: %v", out, err)
+		}
+	}
+	m.user(t, "$B/skep part release mine")
+}
+
+// user runs a script as shell does, but as an ordinary user in a folder of his own.
+func (m *smsMachine) user(t *testing.T, script string) string {
+	t.Helper()
+	return m.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", m.head(t) + "mkdir -p /tmp/own; cd /tmp/own; export HOME=/tmp/own\n" + script}})
 }
 
 // In one go, each told from the next by its status.

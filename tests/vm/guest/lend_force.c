@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 #define MIB 1048576ull
 #define CPUS 0xc
+#define USER 1000
 #define DIRECT_MAP 0xffff888000000000ull /* guests boot with nokaslr */
 
 static const char *image;
@@ -30,6 +32,17 @@ static int begin(struct lend *l)
 {
 	return !lend_open(l, id) && !lend_load(l, image) && !lend_start(l) &&
 	       lend_alive(l);
+}
+
+static int nonzero(const u8 *at, u64 length)
+{
+	const u64 *word = (const u64 *)at;
+	u64 i;
+	int found = 0;
+
+	for (i = 0; i < length / 8; i++)
+		found += word[i] != 0;
+	return found;
 }
 
 static int ended(void)
@@ -158,6 +171,9 @@ static void creators(void)
 	tap_ok(n > 0 && !lend_release(n), "creators: all can be had");
 }
 
+/* One user's programs after one another: the image and the proxy find what is
+ * promised to be clear, and the pool as it was left.
+ */
 static void memory(void)
 {
 	struct lend l;
@@ -165,23 +181,100 @@ static void memory(void)
 
 	for (run = 0; run < 2; run++) {
 		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
-			       lend_slot(&l, 0)->dirty == 0,
-		       "memory: clear for run %u", run);
+			       lend_slot(&l, 0)->dirty <= l.open.pool / 8,
+		       "memory: kernel region clear for run %u", run);
 		tap_ok(lend_command(&l, 0, SLOT_FILL) &&
 			       lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty > 5 * MIB,
 		       "memory: run %u leaves its traces", run);
 		lend_close(&l);
+		tap_ok(!lend_open(&l, id) && !nonzero(l.mail, l.open.mail),
+		       "memory: mail clear for the next proxy %u", run);
+		memset(l.mail, 1, l.open.mail);
+		lend_close(&l);
 	}
-	tap_ok(!lend_open(&l, id) && !*(u64 *)l.pool &&
-		       !*(u64 *)(l.mail + SLOT_AT(0)),
-	       "memory: clear for the next proxy");
-	*(u64 *)l.pool = *(u64 *)(l.mail + SLOT_AT(0)) = SLOT_SECRET;
+	tap_ok(!lend_open(&l, id) && !nonzero(l.mail, l.open.mail),
+	       "memory: mail clear after a proxy that started nothing");
 	lend_close(&l);
-	tap_ok(!lend_open(&l, id) && !*(u64 *)l.pool &&
-		       !*(u64 *)(l.mail + SLOT_AT(0)),
-	       "memory: clear after a proxy that started nothing");
+}
+
+/* What f gives as an ordinary user. */
+static int as_user(int (*f)(void))
+{
+	int *got = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+	    result;
+	pid_t pid = fork();
+
+	if (!pid) {
+		*got = -1;
+		if (!setgroups(0, NULL) && !setgid(USER) && !setuid(USER))
+			*got = f();
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	result = *got;
+	munmap(got, 4096);
+	return result;
+}
+
+static int create_own(void)
+{
+	return lend_create(CPUS, 64 * MIB, "shared");
+}
+
+/* 0: all is clear. Leaves traces, in some blocks only. */
+static int look_and_leave(void)
+{
+	struct lend l;
+	u64 at;
+	int found;
+
+	if (lend_open(&l, id))
+		return -1;
+	found = nonzero(l.mail, l.open.mail) + nonzero(l.pool, l.open.pool);
+	memset(l.mail, 1, l.open.mail);
+	for (at = 0; at < l.open.pool; at += 6 * MIB + 4096)
+		*(u64 *)(l.pool + at) = SLOT_SECRET;
 	lend_close(&l);
+	return found;
+}
+
+/* How many words that this user left are there. */
+static int look_again(void)
+{
+	struct lend l;
+	int found = lend_open(&l, id) ? -1 : nonzero(l.pool, l.open.pool);
+
+	lend_close(&l);
+	return found;
+}
+
+/* Root and a user in turn on one partition. */
+static void strangers(void)
+{
+	struct lend l;
+	u32 turn;
+
+	tap_ok(!lend_release(id) && !lend_allow(USER, CPUS, 64 * MIB),
+	       "strangers: a user may have a partition");
+	id = as_user(create_own);
+	for (turn = 0; turn < 2; turn++) {
+		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
+			       lend_slot(&l, 0)->dirty == 0,
+		       "strangers: root's image finds nothing, turn %u", turn);
+		tap_ok(lend_command(&l, 0, SLOT_FILL) && !lend_stop(&l),
+		       "strangers: and leaves secrets, turn %u", turn);
+		memset(l.mail, 1, l.open.mail);
+		lend_close(&l);
+		tap_ok(as_user(look_and_leave) == 0,
+		       "strangers: the user finds nothing, turn %u", turn);
+		tap_ok(as_user(look_again) > 5,
+		       "strangers: but for his own, turn %u", turn);
+	}
+	tap_ok(!lend_release(id) && !lend_allow(~0u, 0, 0),
+	       "strangers: released");
+	id = lend_create(CPUS, 64 * MIB, "force");
 }
 
 /* Words of the pattern in Linux's own view of so many bytes, or -1. */
@@ -347,6 +440,7 @@ int main(int argc, char **argv)
 	kills();
 	creators();
 	memory();
+	strangers();
 	way_out();
 	way_in();
 	several();

@@ -39,7 +39,7 @@ struct slot {
 	volatile u64 kernel; /* the first byte of it that is free */
 	volatile u64 inside; /* SLOT_QUIET has begun */
 	volatile u64 leave;  /* and ends when this is set */
-	volatile u64 zero[1];
+	volatile u64 ranges; /* of its pool */
 };
 SKEP_ASSERT_SIZE(struct slot, 128);
 

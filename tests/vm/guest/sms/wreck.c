@@ -127,10 +127,33 @@ static int memory(void)
 	return 0;
 }
 
+/* Every page of so many MiB holds its number. */
+static int fill(unsigned long mib)
+{
+	unsigned long pages = mib << 8, i;
+	unsigned long *at = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		return 1;
+	for (i = 0; i < pages; i++) {
+		if (at[i * 512] || at[i * 512 + 511])
+			return 2;
+		at[i * 512] = at[i * 512 + 511] = ~i;
+	}
+	for (i = 0; i < pages; i++)
+		if (at[i * 512] != ~i || at[i * 512 + 511] != ~i)
+			return 3;
+	printf("filled %lu MiB\n", mib);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
 
+	if (!strcmp(how, "fill"))
+		return fill(strtoul(argv[2], NULL, 10));
 	if (!strcmp(how, "null"))
 		*nowhere = 1;
 	if (!strcmp(how, "catch")) {
