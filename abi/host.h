@@ -48,9 +48,11 @@ struct abi_host_info {
 	u32 cpus;
 	u32 pid; /* what getpid answers; never 1 */
 	u32 uid, gid;
-	u64 mem_total;	  /* bytes */
-	u64 mem_free;	  /* bytes */
-	u64 mem_limit;	  /* most bytes the guest may have committed */
+	u64 mem_total; /* bytes */
+	u64 mem_free;  /* bytes */
+	/* Most bytes the guest may have committed. Above mem_total: memory
+	 * comes with the first touch, and mem_free tells what is left now. */
+	u64 mem_limit;
 	u64 xsave_size;	  /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask;	  /* components it holds (XCR0 as the guest sees it) */
 	char node[65];	  /* uname: nodename */
@@ -259,6 +261,12 @@ struct abi_host {
 	s64 (*mem_file)(const struct abi_mem_file *map);
 	/* Read as zero again; readable and writable when this is called. */
 	s64 (*mem_discard)(u64 addr, u64 len);
+	/*
+	 * Give memory to all pages now that would get it when they are first
+	 * touched, where they may be used at all; -ENOMEM when there is not so
+	 * much. NULL: they have it when they are committed.
+	 */
+	s64 (*mem_populate)(u64 addr, u64 len);
 	/*
 	 * The bytes are complete and about to become executable: make them
 	 * safe to run (bee: rewrite or check them) or refuse with -EACCES

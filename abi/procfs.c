@@ -281,12 +281,31 @@ static void line(struct abi_text *t, const char *name, u64 value,
 	abi_text_str(t, unit);
 }
 
+/* Does memory come with the first touch? Then also how much is free now. */
+static int is_lazy(const struct abi_proc *p, u64 *left)
+{
+	struct abi_host_info now;
+
+	if (p->info.mem_limit <= p->info.mem_total || p->host->info(&now))
+		return 0;
+	*left = now.mem_free;
+	return 1;
+}
+
+/* Bytes of memory that the process has. */
+static u64 resident(struct abi_proc *p, u64 *mapped)
+{
+	u64 left, committed;
+
+	abi_space_count(p, &committed, mapped);
+	return is_lazy(p, &left) ? p->info.mem_total - left : committed;
+}
+
 static void status(struct abi_proc *p, struct abi_text *t)
 {
-	u64 committed, mapped;
+	u64 mapped, has = resident(p, &mapped);
 	s32 bit;
 
-	abi_space_count(p, &committed, &mapped);
 	abi_text_str(t, "Name:\t");
 	abi_text_str(t, p->comm);
 	abi_text_str(t, "\nUmask:\t0");
@@ -298,7 +317,7 @@ static void status(struct abi_proc *p, struct abi_text *t)
 	line(t, "VmPeak:\t", mapped / 1024, " kB\n");
 	line(t, "VmSize:\t", mapped / 1024, " kB\n");
 	line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
-	line(t, "VmRSS:\t", committed / 1024, " kB\n");
+	line(t, "VmRSS:\t", has / 1024, " kB\n");
 	line(t, "Threads:\t", p->threads.live, "\n");
 	abi_text_str(t, "Cpus_allowed_list:\t0");
 	if (p->info.cpus > 1)
@@ -308,11 +327,10 @@ static void status(struct abi_proc *p, struct abi_text *t)
 
 static void stat_self(struct abi_proc *p, struct abi_text *t)
 {
-	u64 committed, mapped;
+	u64 mapped, has = resident(p, &mapped);
 	s64 user = 0, sys = 0;
 	u32 i;
 
-	abi_space_count(p, &committed, &mapped);
 	(void)p->host->rusage(&user, &sys);
 	abi_text_dec(t, p->info.pid);
 	abi_text_str(t, " (");
@@ -324,7 +342,7 @@ static void stat_self(struct abi_proc *p, struct abi_text *t)
 	line(t, " ", (u64)sys / 10000000, " 0 0 20 0");
 	line(t, " ", p->threads.live, " 0 1");
 	line(t, " ", mapped, "");
-	line(t, " ", committed / 4096, "");
+	line(t, " ", has / 4096, "");
 	for (i = 25; i <= 52; i++)
 		abi_text_str(t, " 0");
 	abi_text_chr(t, '\n');
@@ -351,8 +369,11 @@ static void meminfo(struct abi_proc *p, struct abi_text *t)
 	u64 total = p->info.mem_total / 1024, committed, mapped, left;
 
 	abi_space_count(p, &committed, &mapped);
-	left = p->info.mem_free / 1024;
-	left = left > committed / 1024 ? left - committed / 1024 : 0;
+	if (!is_lazy(p, &left))
+		left = p->info.mem_free > committed
+			       ? p->info.mem_free - committed
+			       : 0;
+	left /= 1024;
 	line(t, "MemTotal:       ", total, " kB\n");
 	line(t, "MemFree:        ", left, " kB\n");
 	line(t, "MemAvailable:   ", left, " kB\n");

@@ -15,6 +15,14 @@
 	 ABI_MAP_LOCKED | ABI_MAP_NORESERVE | ABI_MAP_POPULATE |               \
 	 ABI_MAP_NONBLOCK | ABI_MAP_STACK | ABI_MAP_FIXED_NOREPLACE)
 
+/* Memory before it is touched, where the host gives it with the first touch. */
+static s64 populate(struct abi_proc *p, u64 addr, u64 len)
+{
+	return p->host->mem_populate
+		       ? p->host->mem_populate(addr, ABI_PAGE_UP(len))
+		       : 0;
+}
+
 static s64 map_flags(u64 flags)
 {
 	u64 type = flags & ABI_MAP_TYPE;
@@ -70,7 +78,13 @@ s64 abi_sys_mmap(struct abi_call *c)
 		m.bits |= ABI_AREA_SHARED;
 	if (!(flags & ABI_MAP_ANONYMOUS))
 		rc = map_file(c, &m, shared);
-	return rc ? rc : abi_space_map(c->p, &m);
+	if (!rc)
+		rc = abi_space_map(c->p, &m);
+	/* As on Linux, the mapping is there where memory for it is not. */
+	if (rc > 0 && flags & (ABI_MAP_POPULATE | ABI_MAP_LOCKED) &&
+	    !(flags & ABI_MAP_NONBLOCK))
+		(void)populate(c->p, (u64)rc, m.len);
+	return rc;
 }
 
 s64 abi_sys_munmap(struct abi_call *c)
@@ -114,6 +128,16 @@ static s64 mapped(struct abi_proc *p, u64 addr, u64 len)
 		       : -ABI_ENOMEM;
 }
 
+/* The same of what is mapped, from the start of its first page on. */
+static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
+{
+	s64 rc = mapped(p, addr, len);
+
+	return rc ? rc
+		  : populate(p, ABI_PAGE_DOWN(addr),
+			     len + (addr & ABI_PAGE_MASK));
+}
+
 s64 abi_sys_madvise(struct abi_call *c)
 {
 	u64 addr = c->a[0], len = c->a[1], advice = c->a[2];
@@ -122,6 +146,9 @@ s64 abi_sys_madvise(struct abi_call *c)
 		return -ABI_EINVAL;
 	if (advice == ABI_MADV_DONTNEED || advice == ABI_MADV_FREE)
 		return len ? abi_space_discard(c->p, addr, len) : 0;
+	if (advice == ABI_MADV_POPULATE_READ ||
+	    advice == ABI_MADV_POPULATE_WRITE)
+		return populate_mapped(c->p, addr, len);
 	if (advice <= ABI_MADV_WILLNEED ||
 	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
@@ -174,14 +201,15 @@ s64 abi_sys_mincore(struct abi_call *c)
  */
 s64 abi_sys_mlock(struct abi_call *c)
 {
-	return mapped(c->p, c->a[0], c->a[1]);
+	return populate_mapped(c->p, c->a[0], c->a[1]);
 }
 
 s64 abi_sys_mlock2(struct abi_call *c)
 {
 	if (c->a[2] & ~(u64)ABI_MLOCK_ONFAULT)
 		return -ABI_EINVAL;
-	return mapped(c->p, c->a[0], c->a[1]);
+	return c->a[2] ? mapped(c->p, c->a[0], c->a[1])
+		       : populate_mapped(c->p, c->a[0], c->a[1]);
 }
 
 s64 abi_sys_munlock(struct abi_call *c)
@@ -189,13 +217,23 @@ s64 abi_sys_munlock(struct abi_call *c)
 	return mapped(c->p, c->a[0], c->a[1]);
 }
 
+/* What is mapped later comes with its first touch also after MCL_FUTURE, which
+ * is told by the ledger's faults.
+ */
 s64 abi_sys_mlockall(struct abi_call *c)
 {
 	u64 known = ABI_MCL_CURRENT | ABI_MCL_FUTURE | ABI_MCL_ONFAULT;
+	struct abi_area area;
+	u64 at = 0;
+	s64 rc = 0;
 
-	return c->a[0] && !(c->a[0] & ~known) && c->a[0] != ABI_MCL_ONFAULT
-		       ? 0
-		       : -ABI_EINVAL;
+	if (!c->a[0] || (c->a[0] & ~known) || c->a[0] == ABI_MCL_ONFAULT)
+		return -ABI_EINVAL;
+	if (!(c->a[0] & ABI_MCL_CURRENT) || c->a[0] & ABI_MCL_ONFAULT)
+		return 0;
+	for (; !rc && abi_space_next(c->p, at, &area); at = area.end)
+		rc = populate(c->p, area.start, area.end - area.start);
+	return rc;
 }
 
 s64 abi_sys_munlockall(struct abi_call *c)

@@ -2,7 +2,7 @@
 # sms, the compute kernel: abi once more, for ring 0, and what is below it. The
 # proxy is a program for Linux.
 
-OBJECT_SMS = $(CC) $(CFLAGS_FREE) -mno-red-zone -mcmodel=kernel -fno-pic \
+OBJECT_SMS = $(CC) $(CFLAGS_FREE) -DSKEP_GUEST_LARGE -mno-red-zone -mcmodel=kernel -fno-pic \
 	-fno-pie
 $(eval $(call object_rules,sms,OBJECT_SMS,CC))
 
@@ -80,7 +80,7 @@ $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
-	events secret)
+	events secret big)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)

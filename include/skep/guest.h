@@ -30,8 +30,12 @@
 #define SKEP_IMAGE_END 0x60000000
 
 #define SKEP_ARENA_START 0x200000000000
+#ifdef SKEP_GUEST_LARGE /* a kernel of our own has all addresses to give */
+#define SKEP_ARENA_SIZE 0x100000000000 /* 16 TiB */
+#else
 #define SKEP_ARENA_SIZE 0x4000000000 /* 256 GiB of address space */
-#define SKEP_ARENA_END 0x204000000000
+#endif
+#define SKEP_ARENA_END (SKEP_ARENA_START + SKEP_ARENA_SIZE)
 
 #define SKEP_PIE_START SKEP_ARENA_START
 #define SKEP_PIE_SIZE 0x80000000 /* stubs reach +-2 GiB */

@@ -180,6 +180,8 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot);
 s64 sms_memory_protect(u64 addr, u64 len, u32 prot);
 s64 sms_memory_release(u64 addr, u64 len);
 s64 sms_memory_discard(u64 addr, u64 len);
+/* First touch of all pages that may be read. */
+s64 sms_memory_populate(u64 addr, u64 len);
 /* First touch. 1: it is there now; 0: it may not be; -ENOMEM. */
 int sms_memory_touch(u64 addr, u32 prot);
 /* Pool offset of what lies at addr, touched before; bytes up to its end. */

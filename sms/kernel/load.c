@@ -165,7 +165,8 @@ s64 sms_load_info(struct abi_host_info *info)
 	info->pid = boot->pid > 1 ? boot->pid : 2;
 	info->uid = boot->uid;
 	info->gid = boot->gid;
-	info->mem_total = info->mem_limit = sms_pool_bytes();
+	info->mem_total = sms_pool_bytes();
+	info->mem_limit = SKEP_ARENA_SIZE; /* memory comes with the touch */
 	info->mem_free = sms_pool_free_bytes();
 	info->xsave_size = sms_cpu_vec_size();
 	info->xsave_mask = sms_cpu_vec_mask();
@@ -254,9 +255,10 @@ void sms_load(const struct mail_boot *letter)
 	err = abi_proc_init(sms_proc, &sms_host);
 	err = err ? err : abi_exec(sms_proc, &exec);
 	if (err)
-		refuse(err == -ABI_ENOMEM
-			       ? "stack and arguments do not fit into memory"
-			       : "the process cannot be set up",
+		refuse(err == -ABI_ENOMEM ? "its addresses leave no room for "
+					    "such a stack: "
+					    "see ulimit -s"
+					  : "the process cannot be set up",
 		       EXIT_REFUSED);
 	attach_streams();
 	sms_post_begin();

@@ -24,6 +24,7 @@ const struct abi_host sms_host = {
 	.mem_protect = sms_memory_protect,
 	.mem_release = sms_memory_release,
 	.mem_discard = sms_memory_discard,
+	.mem_populate = sms_memory_populate,
 	.text_seal = seal,
 	.text_pc = text_pc,
 	.thread_start = sms_thread_start,

@@ -203,6 +203,18 @@ static s64 drop(u64 start, u64 end)
 	return err ? err : walk(&w, start, end);
 }
 
+/*
+ * More may be committed than there is, and much of it is never touched. But
+ * when what is asked for is small and not even that is left, a call that fails
+ * now serves a program better than its end later.
+ */
+static int used_up(u64 len)
+{
+	u64 left = sms_pool_free_bytes();
+
+	return left < len && left < LARGE;
+}
+
 s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 {
 	s64 err;
@@ -210,7 +222,7 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 	if (outside(addr, len))
 		return -ABI_EINVAL;
 	sms_spin_take(&lock);
-	err = room() ? drop(addr, addr + len) : -ABI_ENOMEM;
+	err = room() && !used_up(len) ? drop(addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
 		set(addr, addr + len, prot);
 	sms_spin_drop(&lock);
@@ -377,4 +389,20 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 	}
 	sms_spin_drop(&lock);
 	return found;
+}
+
+s64 sms_memory_populate(u64 addr, u64 len)
+{
+	u64 end = addr + len, at, part;
+	int got;
+
+	for (at = addr; at < end; at += part) {
+		part = PAGE;
+		got = sms_memory_touch(at, ABI_PROT_READ);
+		if (got < 0)
+			return -ABI_ENOMEM;
+		if (got)
+			sms_memory_offset(at, ABI_PROT_READ, &part);
+	}
+	return 0;
 }

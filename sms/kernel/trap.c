@@ -59,9 +59,39 @@ static u32 prot_of(u64 error)
 	return error & PF_WRITE ? ABI_PROT_WRITE : ABI_PROT_READ;
 }
 
+static void put_mib(struct abi_text *t, const char *before, u64 bytes,
+		    const char *after)
+{
+	abi_text_str(t, before);
+	abi_text_dec(t, bytes >> 20);
+	abi_text_str(t, after);
+}
+
+/* Of what there is no more. */
+static void explain_lack(char *line, u64 size)
+{
+	u64 left = sms_pool_free_bytes(), all = sms_pool_bytes();
+	struct abi_text t;
+
+	abi_text_init(&t, line, size);
+	abi_text_str(&t, "out of memory: ");
+	if (!left) {
+		put_mib(&t, "the program uses all ", all,
+			" MiB that the partition has for programs: make it "
+			"with more (skep part create --mem)");
+		return;
+	}
+	put_mib(&t, "there is no room for more page tables, of ",
+		sms_partition->kernel_size, " MiB for sms itself; ");
+	put_mib(&t, "", left,
+		" MiB for programs are free: what is used lies "
+		"too far apart, or make the partition larger");
+}
+
 /* 1: the page is there now. */
 static int page_fault(struct core *c, u64 error, struct abi_fault *f)
 {
+	char line[256];
 	int got;
 
 	f->addr = fault_address();
@@ -73,7 +103,8 @@ static int page_fault(struct core *c, u64 error, struct abi_fault *f)
 	f->signo = SIGSEGV;
 	f->code = abi_mapped(sms_proc, f->addr, 1, 0) ? 2 : 1;
 	if (got < 0) {
-		sms_forward_log("out of memory: the partition has no more");
+		explain_lack(line, sizeof(line));
+		sms_forward_log(line);
 		f->signo = SIGBUS;
 		f->code = 2; /* BUS_ADRERR */
 	}

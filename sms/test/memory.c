@@ -282,12 +282,15 @@ static void step(u32 what, u32 first, u32 count, u32 prot)
 {
 	u32 before = flushes, i;
 	int less = takes(first, count, prot, what != PROTECT);
+	int few = sms_pool_free_bytes() < LARGE &&
+		  sms_pool_free_bytes() < count * PAGE;
 	u64 whole[LARGES];
 	s64 err;
 
 	memcpy(whole, large, sizeof(whole));
 	err = act(what, first, count, prot);
-	must(!err || (err == -ABI_ENOMEM && fail_tables));
+	must(!err ||
+	     (err == -ABI_ENOMEM && (fail_tables || (what == COMMIT && few))));
 	must(!less || flushes > before || err);
 	must(!divided(whole) || flushes > before);
 	for (i = first; i < first + count && !err; i++) {
@@ -394,6 +397,19 @@ static void used_up(void)
 	check();
 	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -ABI_ENOMEM,
 	       "used up: and no second one");
+	tap_ok(sms_memory_commit(START, PAGE, RW) == -ABI_ENOMEM && entry_of(0),
+	       "used up: no page more is committed, and none is lost");
+	begin();
+	step(COMMIT, 0, PAGES, RW);
+	tap_ok(PAGES > POOL_PAGES &&
+		       sms_memory_populate(START, 512 * PAGE) == 0 &&
+		       entry_of(0) && entry_of(511) && !entry_of(512) &&
+		       sms_memory_populate(START, PAGES * PAGE) ==
+			       -ABI_ENOMEM &&
+		       !sms_pool_free_bytes(),
+	       "used up: more is committed than there is, and populated so "
+	       "far");
+	check();
 	begin();
 	step(COMMIT, 0, 1, RW);
 	fail_tables = 1;
