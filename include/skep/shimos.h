@@ -11,8 +11,9 @@
  *
  * A partition belongs to the user who made it and outlives that program. A
  * file that called OPEN is its proxy: one at a time, and for one START. Closing
- * it, for whatever reason, stops the image, clears the memory and leaves the
- * partition idle; a mapping or a second descriptor keeps it open. Only its
+ * it, for whatever reason, stops the image, clears kernel and mail and leaves
+ * the partition idle; a mapping or a second descriptor keeps it open. The pool
+ * is cleared when another user opens it. Only its
  * owner or root opens or releases it.
  *
  * Calls return 0 or -errno. Where a request is refused `why` says, in a

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads a byte of a file so many times, between marks 6 on a partition; or is
+ * the bracket: marks 7 or 10 on its processor while its input is open.
+ *
+ * usage: sms_calls FILE TIMES, or sms_calls bracket short|long
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <skep/mark.h>
+
+static int bracket(int is_long)
+{
+	char byte;
+
+	if (is_long)
+		SKEP_MARK_BEGIN(10);
+	else
+		SKEP_MARK_BEGIN(7);
+	puts("begun");
+	fflush(stdout);
+	while (read(0, &byte, 1) > 0)
+		;
+	if (is_long)
+		SKEP_MARK_END(10);
+	else
+		SKEP_MARK_END(7);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int fd, i, n, bad = 0;
+	char byte;
+
+	if (argc != 3)
+		return 2;
+	if (!strcmp(argv[1], "bracket"))
+		return bracket(!strcmp(argv[2], "long"));
+	fd = open(argv[1], O_RDONLY);
+	n = atoi(argv[2]);
+	for (i = 0; i < 10; i++)
+		bad += pread(fd, &byte, 1, i) != 1;
+	SKEP_MARK_BEGIN(6);
+	for (i = 0; i < n; i++)
+		bad += pread(fd, &byte, 1, 100) != 1;
+	SKEP_MARK_END(6);
+	printf("read %d\n", bad);
+	return bad != 0;
+}
