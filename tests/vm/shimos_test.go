@@ -30,7 +30,7 @@ var lendingParts = []struct {
 	brief []string // the same, for a kernel that takes its time
 }{
 	{"rules", 78, nil, nil},
-	{"force", 68, nil, nil},
+	{"force", 66, nil, nil},
 	{"cycle", 4, []string{"25", "10"}, []string{"3", "100"}},
 	{"race", 4, []string{"4"}, []string{"2"}},
 	{"storm", 6, []string{"2"}, []string{"1", "hotplug"}},
