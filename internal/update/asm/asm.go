@@ -62,6 +62,12 @@ type Change struct {
 	// the patched file is, where the compiler's numbers for them differ.
 	Locals map[string]string
 	Notes  []string // what was left aside and does not matter
+	// Sealed tells whether the kernel's function of a name faults where a
+	// pointer leads to it; nil: none does.
+	Sealed func(name string) bool
+	// Variadic tells of functions of the kernel that take a format and what
+	// goes with it; nil: nothing is known of any.
+	Variadic func(name string) bool
 
 	from *differ
 }
@@ -97,6 +103,11 @@ type Extract struct {
 	// Locals are names that Text asks for and that the original file keeps to
 	// itself: they are to be found in the image next to its other symbols.
 	Locals []Local
+	// Escapes are addresses of the module that may be in use after its last
+	// call; none: it can be unloaded then.
+	Escapes []Escape
+	// Pointed are the kernel's symbols whose address Text takes.
+	Pointed []string
 }
 
 // A Function of an Extract replaces one of the kernel.
@@ -108,9 +119,10 @@ type Function struct {
 
 // A Local is a static function or variable of the original file.
 type Local struct {
-	Name string // as Text asks for it
-	Is   string // as the original's assembly calls it
-	Func bool
+	Name   string // as Text asks for it
+	Is     string // as the original's assembly calls it
+	Func   bool
+	Kernel bool // Is is replaced, and Text wants the address that others know
 }
 
 // A Class is how far versions may mix, as enum dynamos_class says.

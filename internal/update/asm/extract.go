@@ -15,19 +15,26 @@ type extractor struct {
 	take map[string]bool
 	out  bytes.Buffer
 	need map[string]*Symbol // not carried: by the name that the text uses
+	// own are the kernel's functions that the update changes and whose address
+	// its text takes, by the name that the text uses.
+	own     map[string]*Symbol
+	pointed map[string]bool // functions and variables whose address is taken
+	graphs  map[*Symbol]*graph
 }
 
 // Extract takes the new text out. Version names begin with prefix, which must
 // differ for the files of an update.
 func (c *Change) Extract(prefix string) *Extract {
-	x := &extractor{c: c, take: map[string]bool{}, need: map[string]*Symbol{}}
+	x := &extractor{c: c, take: map[string]bool{}, need: map[string]*Symbol{}, own: map[string]*Symbol{},
+		pointed: map[string]bool{}, graphs: map[*Symbol]*graph{}}
 	for _, list := range [][]string{c.Changed, c.New, c.Clones, c.Data} {
 		for _, n := range list {
 			x.take[n] = true
 		}
 	}
 	x.constants()
-	e := &Extract{Path: c.Path, Data: c.Data}
+	x.point()
+	e := &Extract{Path: c.Path, Data: c.Data, Escapes: x.escapes()}
 	fmt.Fprintf(&x.out, "/* The changed functions of %s, as the compiler wrote them. */\n#undef linux\n#undef unix\n", c.Path)
 	for _, s := range x.symbols() {
 		f := Function{Name: s.Name}
@@ -46,6 +53,15 @@ func (c *Change) Extract(prefix string) *Extract {
 			e.Locals = append(e.Locals, Local{Name: name, Is: s.Name, Func: s.Func})
 		}
 	}
+	for name, s := range x.own {
+		e.Locals = append(e.Locals, Local{Name: name, Is: s.Name, Func: true, Kernel: true})
+	}
+	for name := range x.pointed {
+		if !x.take[name] {
+			e.Pointed = append(e.Pointed, x.name(name))
+		}
+	}
+	slices.Sort(e.Pointed)
 	slices.SortFunc(e.Locals, func(a, b Local) int { return strings.Compare(a.Name, b.Name) })
 	return e
 }
@@ -111,7 +127,11 @@ func (x *extractor) statement(s *Symbol, text string) {
 		fmt.Fprintf(&x.out, "\t%s %s\n", word, x.place(s, p.name, p.flags))
 		return
 	}
-	text = replace(text, x.name)
+	if takesAddress(s, text) {
+		text = replace(text, x.address)
+	} else {
+		text = replace(text, x.name)
+	}
 	if strings.HasSuffix(text, ":") {
 		fmt.Fprintf(&x.out, "%s\n", text)
 		return

@@ -41,6 +41,9 @@ type Image struct {
 	traced map[uint64]bool
 	types  *types
 
+	sealing sync.Once // for sealed
+	sealed  map[uint64]bool
+
 	once sync.Once // for next
 	next map[uint64]uint64
 }
@@ -227,6 +230,24 @@ func (im *Image) Traced(addr uint64) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Sealed tells whether a function's landing pad is taken away when the kernel
+// starts on a processor with IBT: nobody had its address, and a call by a
+// pointer faults from then on.
+func (im *Image) Sealed(addr uint64) bool {
+	im.sealing.Do(func() {
+		im.sealed = map[uint64]bool{}
+		for _, p := range im.parts {
+			if p.name != ".ibt_endbr_seal" {
+				continue
+			}
+			for at := 0; at+4 <= len(p.data); at += 4 {
+				im.sealed[p.start+uint64(at)+uint64(int64(int32(le32(p.data[at:]))))] = true
+			}
+		}
+	})
+	return im.sealed[addr]
 }
 
 // Init tells whether an address is in what the kernel frees once it is up.

@@ -39,7 +39,30 @@ func TestStockImageTellsWhatItIs(t *testing.T) {
 			checkSymbols(t, im)
 			checkPrototypes(t, im)
 			checkExits(t, im)
+			checkPointers(t, im)
 		})
+	}
+}
+
+// checkPointers: a callback may be called by a pointer; on 6.12, which has IBT,
+// what nobody has the address of may not, and begins with a landing pad.
+func checkPointers(t *testing.T, im *Image) {
+	t.Helper()
+	sealed := 0
+	for _, s := range im.Symbols {
+		if !im.Sealed(s.Addr) {
+			continue
+		}
+		sealed++
+		if text, ok := im.Bytes(s.Addr, 4); !ok || string(text) != "\xf3\x0f\x1e\xfa" {
+			t.Fatalf("%s is sealed and begins with %x", s.Name, text)
+		}
+	}
+	if ibt := strings.HasPrefix(im.Version, "6.12."); ibt != (sealed > 1000) || im.Sealed(im.Named("ep_poll_callback")[0].Addr) {
+		t.Errorf("%d functions are sealed", sealed)
+	}
+	if !im.Variadic("_printk") || im.Variadic("vprintk") || im.Variadic("vfs_read") || im.Variadic("no such function") {
+		t.Error("it does not tell who takes a format")
 	}
 }
 

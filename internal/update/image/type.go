@@ -165,6 +165,19 @@ func (im *Image) Prototype(name string) (Prototype, error) {
 	return first, err
 }
 
+// Variadic tells whether all functions of a name take a format, or something
+// else, and as many arguments as that says.
+func (im *Image) Variadic(name string) bool {
+	list := im.types.functions[name]
+	for _, id := range list {
+		k, ok := im.types.get(id)
+		if !ok || k.kind() != kindProto || k.vlen() == 0 || le32(im.types.body[k.at+8*k.vlen()-4:]) != 0 {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
 func (t *types) prototype(name string, id uint32) (Prototype, error) {
 	var p Prototype
 	k, ok := t.get(id)
