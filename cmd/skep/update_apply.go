@@ -97,7 +97,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 		i, err := update.Apply(ctx, d, name, &a)
 		if err != nil {
 			if fresh {
-				err = errors.Join(err, update.Remove(name))
+				err = errors.Join(err, update.Remove(d, name))
 			}
 			return err
 		}

@@ -101,6 +101,12 @@ func showKernel(b *strings.Builder, k *pack.Kernel, running string) error {
 	if len(k.Idle) > 0 {
 		fmt.Fprintf(b, "\nnot in force, because they only run while the kernel starts: %s\n", strings.Join(k.Idle, ", "))
 	}
+	if len(k.Held) > 0 {
+		fmt.Fprintf(b, "\nonce applied it stays loaded until the next boot: it can be reverted and never removed, because\n")
+		for _, why := range k.Held {
+			fmt.Fprintf(b, "  %s\n", why)
+		}
+	}
 	if len(k.Data) > 0 {
 		fmt.Fprintf(b, "\nhas new data of its own: %s\n", strings.Join(k.Data, ", "))
 	}

@@ -65,7 +65,15 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 			return stillInside(d, name)
 		}
 		if u.remove {
-			return removeUpdate(name)
+			return removeUpdate(d, name)
+		}
+		s, err := update.Find(d, name, update.Names{})
+		if err != nil {
+			return err
+		}
+		if s.Held != "" {
+			_, err = fmt.Printf("%s: left; it is held, and stays loaded until the next boot: 'skep update status %s' says why\n", name, name)
+			return err
 		}
 		_, err = fmt.Printf("%s: left; 'skep update remove %s' unloads it\n", name, name)
 		return err
@@ -111,15 +119,12 @@ func (u *updateRemove) run(_ context.Context, f *cli.Flags, words []string) erro
 		return err
 	}
 	return withDevice(func(d *update.Device) error {
-		if _, err := update.Find(d, name, update.Names{}); err != nil {
-			return err // not of ours: no business of skep's
-		}
-		return removeUpdate(name)
+		return removeUpdate(d, name)
 	})
 }
 
-func removeUpdate(name string) error {
-	if err := update.Remove(name); err != nil {
+func removeUpdate(d *update.Device, name string) error {
+	if err := update.Remove(d, name); err != nil {
 		return err
 	}
 	_, err := fmt.Printf("%s: unloaded\n", name)

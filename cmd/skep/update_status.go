@@ -93,6 +93,9 @@ func showUpdate(w io.Writer, u *update.Status, now uint64) error {
 		b.WriteString("REBOOT ADVISED: a task died inside and may have held a lock; nothing more is applied until then\n")
 	}
 	fmt.Fprintf(&b, "for %s\n%s", cli.Clean(u.Policy), healthText(&u.Health))
+	if u.Held != "" {
+		fmt.Fprintf(&b, "held: once applied it is never unloaded, because %s\n", cli.Clean(u.Held))
+	}
 	if u.End != "" {
 		fmt.Fprintf(&b, "left last because %s\n", cli.Clean(u.End))
 	}

@@ -140,7 +140,7 @@ func TestPackageAsPeopleReadIt(t *testing.T) {
 			Functions: []pack.Function{{Symbol: pack.Symbol{Name: "f", Position: 2}, File: "a.c", Type: "int f(void)", Result: "int", OldSize: 5, Size: 6, Bare: true},
 				{Symbol: pack.Symbol{Name: "h"}, Type: "void h(int n)", Result: "void", OldSize: 7, Object: &object, Ends: true}},
 			Imports: []pack.Symbol{{Name: "g"}}, Data: []string{"seen"},
-			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Idle: []string{"setup"}}}}}
+			Layouts: []pack.Layout{{Name: "struct box", What: "lid is new", Was: 8, Is: 16, Because: "boxes are made anew"}}, Idle: []string{"setup"}, Held: []string{"late: in f its address is written to memory that others see"}}}}}
 	var b strings.Builder
 	if err := showPackage(&b, p, "ab"); err != nil {
 		t.Fatal(err)
@@ -165,6 +165,9 @@ lays struct box out in another way (lid is new; 16 bytes, was 8)
   its author says: boxes are made anew
 
 not in force, because they only run while the kernel starts: setup
+
+once applied it stays loaded until the next boot: it can be reverted and never removed, because
+  late: in f its address is written to memory that others see
 
 has new data of its own: seen
 `

@@ -124,6 +124,12 @@ found:
 	strscpy(i->name, u->name, sizeof(i->name));
 	strscpy(i->build_id, dynamos_symbol_build_id(), sizeof(i->build_id));
 	strscpy(i->end, u->end, sizeof(i->end));
+	if (u->update->held) {
+		i->held = u->engine->held || u->state != DYNAMOS_LOADED
+				  ? DYNAMOS_HELD
+				  : DYNAMOS_HELD_ONCE;
+		strscpy(i->why_held, u->update->held, sizeof(i->why_held));
+	}
 	i->health = u->health;
 	if (u->table)
 		i->policy = u->table->policy;

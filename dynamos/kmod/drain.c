@@ -151,6 +151,16 @@ static void unlink_all(struct dynamos_inside *u)
 	}
 }
 
+/* Nobody is inside. A held update is not let go after the first time: what has
+ * a pointer into its module may come at any time. */
+static void release(struct dynamos_inside *u)
+{
+	if (u->update->held && !u->engine->held)
+		u->engine->held = true;
+	else
+		module_put(u->update->module);
+}
+
 static void left(struct dynamos_inside *u)
 {
 	struct dynamos_engine *e = u->engine;
@@ -163,7 +173,7 @@ static void left(struct dynamos_inside *u)
 	e->leave = DYNAMOS_STAYS;
 	dynamos_update_step(u, DYNAMOS_DRAINED, why);
 	dynamos_event_add(u->name, u->cause, u->state, 0, "", "left");
-	module_put(u->update->module);
+	release(u);
 }
 
 /* Waits until nobody new can come, or until nobody can still look. */

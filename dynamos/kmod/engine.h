@@ -33,6 +33,7 @@ struct dynamos_engine {
 	bool settling;	/* a settle began since */
 	bool starting;	/* APPLY is under way, and has let go of dynamos_lock */
 	bool unsettled; /* an APPLY that failed was in the chains for a while */
+	bool held; /* it was in force, and others may have pointers to it */
 	bool supersedes;
 	bool admitted; /* together: every task changed over once */
 	unsigned long enter_until;

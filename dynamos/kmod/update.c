@@ -154,7 +154,10 @@ static const char *update_wrong(const struct dynamos_update *update)
 		return "its class is unknown";
 	if (!update->count || update->count > DYNAMOS_FUNCTIONS)
 		return "it changes no function, or more than 64";
-	if (update->zero || !update->functions || !update->build_id)
+	if (update->zero || !update->functions || !update->build_id ||
+	    (update->held &&
+	     (!*update->held ||
+	      strnlen(update->held, DYNAMOS_WHY) == DYNAMOS_WHY)))
 		return "its table is damaged";
 	if (!dynamos_symbol_kernel(update->build_id))
 		return "it was built for another kernel: build it for this "
@@ -337,8 +340,18 @@ int dynamos_update_add(struct dynamos_update *update)
 }
 EXPORT_SYMBOL_GPL(dynamos_update_add);
 
+/* The text of a held module is needed for as long as the kernel runs. */
+static void stay_for_good(const struct dynamos_inside *u)
+{
+	pr_emerg("%s was removed by force, and stays: %s\n", u->name,
+		 u->update->held);
+	for (;;)
+		schedule_timeout_idle(MAX_SCHEDULE_TIMEOUT);
+}
+
 /* A module that is in force is held, but rmmod -f does not ask: then its exit
- * waits here for the last one inside. */
+ * waits here for the last one inside. Callbacks of call_rcu() that calls of the
+ * module asked for are through after rcu_barrier(). */
 void dynamos_update_remove(struct dynamos_update *update)
 {
 	struct dynamos_inside *u = update->inside;
@@ -352,12 +365,17 @@ void dynamos_update_remove(struct dynamos_update *update)
 					 !READ_ONCE(u->engine->starting));
 		mutex_lock(&dynamos_lock);
 	}
+	if (u->engine->held) {
+		mutex_unlock(&dynamos_lock);
+		stay_for_good(u);
+	}
 	list_del_rcu(&u->link);
 	mutex_unlock(&dynamos_lock);
 	irq_work_sync(&u->kick);
 	if (u->engine->unsettled)
 		dynamos_settle();
 	synchronize_rcu();
+	rcu_barrier();
 	free_inside(u);
 	update->inside = NULL;
 }

@@ -37,7 +37,7 @@
 #include <skep/types.h>
 
 #define DYNAMOS_DEVICE_NAME "dynamos"
-#define DYNAMOS_REVISION 1
+#define DYNAMOS_REVISION 2
 #define DYNAMOS_NAME 64	   /* of an update: its module's name */
 #define DYNAMOS_SYMBOL 128 /* of a function */
 #define DYNAMOS_WHY 256
@@ -150,14 +150,25 @@ enum dynamos_installer {
 	DYNAMOS_LIVEPATCH
 };
 
+/* Whether an update's module can be unloaded once nobody is inside. */
+enum dynamos_held {
+	DYNAMOS_FREE,
+	DYNAMOS_HELD_ONCE, /* not after its first APPLY, of which there was
+			      none yet */
+	DYNAMOS_HELD	   /* never: it can be reverted, and stays loaded */
+};
+
 struct dynamos_info {
 	u32 revision;
 	u32 index; /* in: the n-th update, from 0; -ENOENT: no more */
 	u32 class, state, functions, advised;
 	s64 confirm_ms; /* left; -1: no timer */
+	u32 held;	/* enum dynamos_held */
+	u32 zero;
 	char name[DYNAMOS_NAME];
 	char build_id[64];     /* of the kernel it is for, in hex */
 	char end[DYNAMOS_WHY]; /* why it left last, or empty */
+	char why_held[DYNAMOS_WHY];
 	struct dynamos_policy policy;
 	struct dynamos_health health;
 };

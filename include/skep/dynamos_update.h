@@ -5,7 +5,8 @@
  *
  *   module_init   dynamos_update_add(&update); changes nothing yet
  *   module_exit   dynamos_update_remove(&update); possible only while the
- *                 update is `loaded`: otherwise dynamos.ko holds the module
+ *                 update is `loaded`, and if it is `held`, only before it was
+ *                 in force: otherwise dynamos.ko holds the module
  *
  * `skep update build` writes all this from a source patch. The class
  * `together` and relocations against symbols that are not exported need
@@ -16,7 +17,7 @@
 
 #include <skep/dynamos.h>
 
-#define DYNAMOS_UPDATE_REVISION 1
+#define DYNAMOS_UPDATE_REVISION 2
 
 enum dynamos_result { /* how a result tells of an error */
 		      DYNAMOS_VOID,
@@ -59,6 +60,11 @@ struct dynamos_update {
 	const struct dynamos_function *functions;
 	u32 count;
 	u32 zero;
+	/* Why text or data of the module may be in use when all calls are
+	 * through, in a sentence: once it was in force, the module is never
+	 * unloaded. NULL: nothing is but callbacks of call_rcu(), which are
+	 * waited for. */
+	const char *held;
 	void *inside; /* dynamos.ko's */
 };
 #endif

@@ -5,7 +5,7 @@ package uapi
 // Numbers of dynamos.h.
 const (
 	DynamosDevice    = "/dev/dynamos"
-	DynamosRevision  = 1
+	DynamosRevision  = 2
 	DynamosName      = 64
 	DynamosSymbol    = 128
 	DynamosWhy       = 256
@@ -19,7 +19,7 @@ const (
 	DynamosIocPolicy = 0xe5d04461
 	DynamosIocCommit = 0xc1484462
 	DynamosIocRevert = 0xc1484463
-	DynamosIocInfo   = 0xe6404464
+	DynamosIocInfo   = 0xe7484464
 	DynamosIocCount  = 0xc2a04465
 )
 
@@ -53,6 +53,17 @@ const (
 var dynamosStates = [...]string{"unknown", "loaded", "entering", "trial", "committed", "leaving"}
 
 func (s DynamosState) String() string { return named(dynamosStates[:], uint32(s)) }
+
+// A DynamosHeld tells whether an update's module can be unloaded once nobody is
+// inside.
+type DynamosHeld uint32
+
+// Free, from its first APPLY on not, never.
+const (
+	DynamosFree DynamosHeld = iota
+	DynamosHeldOnce
+	DynamosIsHeld
+)
 
 // A DynamosInstaller is how calls of a function are led to a version.
 type DynamosInstaller uint32
@@ -177,9 +188,12 @@ type DynamosInfo struct {
 	State              DynamosState
 	Functions, Advised uint32
 	ConfirmMS          int64
+	Held               DynamosHeld
+	Zero               uint32
 	Name               [DynamosName]byte
 	BuildID            [64]byte
 	End                [DynamosWhy]byte
+	WhyHeld            [DynamosWhy]byte
 	Policy             DynamosPolicy
 	Health             DynamosHealth
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"skep/internal/uapi"
 )
 
 // Load loads the module of an update. That changes nothing yet; it is fine if
@@ -48,8 +50,17 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
 }
 
-// Remove unloads the module of an update that is not applied.
-func Remove(name string) error {
+// Remove unloads the module of an update that is not applied, and that nobody
+// may have a pointer to.
+func Remove(s Source, name string) error {
+	i, err := info(s, name)
+	if err != nil {
+		return err
+	}
+	if i.Held == uapi.DynamosIsHeld {
+		return refused("%s is held, and stays loaded until the next boot: %s; it can be reverted and applied, and never removed",
+			name, uapi.Text(i.WhyHeld[:]))
+	}
 	e := unix.DeleteModule(name, unix.O_NONBLOCK)
 	switch {
 	case errors.Is(e, unix.ENOENT):

@@ -28,6 +28,7 @@ type Status struct {
 	Advised   bool       `json:"reboot_advised"`
 	BuildID   string     `json:"build_id"`
 	End       string     `json:"end,omitempty"`
+	Held      string     `json:"held,omitempty"` // why it is never unloaded, once it was applied
 	Health    Health     `json:"health"`
 	Functions []Function `json:"functions"`
 	Inside    []Task     `json:"inside"`
@@ -126,7 +127,7 @@ func List(s Source, names Names) ([]Status, error) {
 func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
 	u := Status{Name: uapi.Text(i.Name[:]), Class: i.Class.String(), State: i.State.String(),
 		Policy: Describe(&i.Policy, names), ConfirmMS: i.ConfirmMS, Advised: i.Advised != 0,
-		BuildID: uapi.Text(i.BuildID[:]), End: uapi.Text(i.End[:]),
+		BuildID: uapi.Text(i.BuildID[:]), End: uapi.Text(i.End[:]), Held: uapi.Text(i.WhyHeld[:]),
 		Health:    healthOf(&i.Health),
 		Functions: []Function{}, Inside: []Task{}, Events: []Event{}}
 	for n := range min(i.Functions, uapi.DynamosFunctions) {

@@ -47,6 +47,9 @@ static struct dynamos_update update = {
 	.module = THIS_MODULE,
 	.functions = functions,
 	.count = ARRAY_SIZE(functions),
+{{- if .Held}}
+	.held = {{printf "%q" .Held}},
+{{- end}}
 };
 
 static int __init update_init(void)
@@ -106,9 +109,25 @@ func (p *Plan) glue() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := glueText.Execute(&b, map[string]any{
-		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list,
+		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.held(),
 	})
 	return b.Bytes(), err
+}
+
+// maxHeld is what dynamos.ko keeps of the reason.
+const maxHeld = 255
+
+// held is the reason why the module must stay, as far as there is room; the
+// package has all of them.
+func (p *Plan) held() string {
+	if len(p.Held) == 0 {
+		return ""
+	}
+	text := p.Held[0]
+	if len(p.Held) > 1 {
+		text = fmt.Sprintf("%.200s, and %d more", text, len(p.Held)-1)
+	}
+	return text[:min(len(text), maxHeld)]
 }
 
 func digit(b bool) int {

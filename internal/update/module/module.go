@@ -34,6 +34,7 @@ type Plan struct {
 	Compiler  string // as gcc-12
 	Files     []File
 	Functions []Function
+	Held      []string // why it must stay once it was in force
 }
 
 // A File is the new text of one of the kernel's files.
@@ -215,11 +216,15 @@ func (p *Plan) local(name string) bool {
 // gate has proved counts: the address that the file's own old text uses.
 func (p *Plan) find(name string) (link.Target, error) {
 	var found []link.Target
+	kernels := ""
 	for _, f := range p.Files {
 		is, local := name, false
 		for _, l := range f.Extract.Locals {
 			if l.Name == name {
-				is, local = l.Is, true
+				is, local = l.Is, !l.Kernel
+				if l.Kernel {
+					kernels = is
+				}
 			}
 		}
 		addr, proved := f.Gate.Symbols[is]
@@ -245,6 +250,9 @@ func (p *Plan) find(name string) (link.Target, error) {
 	}
 	if len(found) > 0 {
 		return found[0], nil
+	}
+	if kernels != "" { // another file has it
+		return p.global(kernels)
 	}
 	return p.global(name)
 }

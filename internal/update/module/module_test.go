@@ -57,6 +57,19 @@ func TestTableSaysWhatTheEngineAsks(t *testing.T) {
 	}
 }
 
+// The reason why a module must stay is a text of C, whatever is in it.
+func TestTableSaysWhyAModuleStays(t *testing.T) {
+	p := example()
+	if glue, err := p.glue(); err != nil || strings.Contains(string(glue), ".held") {
+		t.Errorf("%v, %s", err, glue)
+	}
+	p.Held = []string{`the text "a\n"` + strings.Repeat("x", 300), "f"}
+	glue, err := p.glue()
+	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) {
+		t.Errorf("%v, %s", err, glue)
+	}
+}
+
 func TestTableTakesNoTextThatIsNoName(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
 		"name":        func(p *Plan) { p.Name = `x"` },

@@ -22,7 +22,7 @@ import (
 )
 
 // Revision is that of the manifest.
-const Revision = 1
+const Revision = 2
 
 // Suffix ends the name of a package's file.
 const Suffix = ".skepup"
@@ -73,6 +73,9 @@ type Kernel struct {
 	// Idle are functions that the patch changes and that only run while the
 	// kernel starts: their change is not in force.
 	Idle []string `json:"idle,omitempty"`
+	// Held are the reasons why the module, once it was in force, stays loaded
+	// for good: somebody may have a pointer into it.
+	Held []string `json:"held,omitempty"`
 }
 
 // A Layout is a structure of which the kernel has older ones, and why the new
@@ -185,7 +188,7 @@ func (k *Kernel) check(class string) error {
 		return fmt.Errorf("its module must be called %s.ko, not %.80q", k.BuildID, k.File)
 	case !hexDigits(k.SHA256, 64):
 		return fmt.Errorf("%.80q is no SHA-256", k.SHA256)
-	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle):
+	case !validText(k.Release) || !validText(k.Version) || !validTexts(k.Data) || !validTexts(k.Idle) || !validTexts(k.Held):
 		return errors.New("a text is too long, or not text")
 	case len(k.Functions) == 0 || len(k.Functions) > MaxFunctions:
 		return fmt.Errorf("%d functions; 1 to %d are possible", len(k.Functions), MaxFunctions)
