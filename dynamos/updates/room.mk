@@ -30,20 +30,31 @@ $(foreach k,$(update_kernels) $(update_soak_kernels),\
 	$(eval $(call update_rule,$(k),arp_strict,tests/vm/updates/arp_strict.patch))\
 	$(eval $(call update_rule,$(k),links,dynamos/updates/links/links.patch,$(links_class))))
 
+# What outlives calls, for a kernel of each series.
+allot_any = --class any --because 'calls agree on nothing'
+$(foreach k,$(update_kernels) $(update_soak_kernels),\
+	$(eval $(call update_rule,$(k),epoll,tests/vm/updates/epoll.patch))\
+	$(eval $(call update_rule,$(k),late,tests/vm/updates/late.patch,$(allot_any)))\
+	$(eval $(call update_rule,$(k),after,tests/vm/updates/after.patch,$(allot_any))))
+update_escapes = $(foreach k,$(update_soak_kernels),$(patsubst \
+	%,$(update_out)/$(k)/%.skepup,epoll late after))
+
 # Newer kernels have what it does.
 $(eval $(call update_rule,6.1.176-1,arp_rcu,tests/vm/updates/arp_rcu.patch))
 
 # The first one of a kernel prepares its source; others would only wait for it.
 $(foreach k,$(update_kernels) $(update_soak_kernels),$(eval $(filter-out \
 	%/arp.skepup,$(update_packages_$(k))): | $(update_out)/$(k)/arp.skepup))
-SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k)))
+SLOW += $(foreach k,$(update_kernels),$(update_packages_$(k))) $(update_escapes)
 
-$(B)/test/vm/dynamos_hammer: $(B)/obj/gcc/tests/vm/guest/dynamos_hammer.o
+$(B)/test/vm/dynamos_hammer $(B)/test/vm/dynamos_wait: $(B)/test/vm/%: \
+		$(B)/obj/gcc/tests/vm/guest/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^
 
 # $(1) kernels
 update_needs = $(vm_needs) $(B)/bin/skep $(B)/test/vm/dynamos_hammer \
+	$(B)/test/vm/dynamos_wait \
 	$(foreach k,$(1),$(update_packages_$(k)) \
 	$(B)/kmod/$(k)/dynamos/dynamos.ko)
 
@@ -51,7 +62,7 @@ VM_SUITES += vm-update
 suite_vm-update = $(call vm_suite,Update)
 suite_vm-update_kind = go
 suite_vm-update_deadline = 1260
-suite_vm-update_needs = $(call update_needs,$(update_kernels))
+suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes)
 
 # The walk 25 times on each of the kernels.
 SOAKS += update

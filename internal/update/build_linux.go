@@ -72,6 +72,7 @@ type builder struct {
 	files     []module.File
 	functions []module.Function
 	notes     []string // that who applies the update should read, beside the reasons
+	held      []string // why its module stays loaded once it was in force
 	layouts   []pack.Layout
 }
 
@@ -173,7 +174,19 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	if err != nil {
 		return err
 	}
+	c.Sealed = func(name string) bool {
+		f := gate.Functions[name]
+		return f != nil && b.image.Sealed(f.Addr)
+	}
+	c.Variadic = b.image.Variadic
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
+	if err := b.pointed(u.Path, e, gate); err != nil {
+		return err
+	}
+	for _, escape := range e.Escapes {
+		b.says("%s: held: %v", u.Path, escape)
+		b.held = append(b.held, escape.String())
+	}
 	for _, f := range e.Functions {
 		path, stands := u.Path, gate
 		if from := c.From[f.Name]; from != nil {
@@ -190,6 +203,26 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	}
 	b.changes = append(b.changes, c)
 	b.files = append(b.files, module.File{Extract: e, Gate: gate})
+	return nil
+}
+
+// pointed refuses new pointers to functions of the kernel that fault where a
+// pointer leads to them.
+func (b *builder) pointed(path string, e *asm.Extract, gate *image.File) error {
+	for _, name := range e.Pointed {
+		addr, ok := gate.Symbols[name]
+		if !ok {
+			list := b.image.Named(name)
+			if len(list) != 1 {
+				continue // data, or module.Make tells
+			}
+			addr = list[0].Addr
+		}
+		if b.image.Sealed(addr) {
+			return &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name),
+				Reason: "the new text takes the address of this function, which the kernel only lets be called by its name (IBT): call it from a new function, and take the address of that"}
+		}
+	}
 	return nil
 }
 
@@ -289,12 +322,12 @@ func (b *builder) class() error {
 // pack makes the kernel's module and enters it in the package.
 func (b *builder) pack(ctx context.Context) error {
 	made, err := module.Make(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
-		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions})
+		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held})
 	if err != nil {
 		return err
 	}
 	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
-		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle}
+		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle, Held: b.held}
 	for _, c := range b.changes {
 		k.Data = append(k.Data, c.Data...)
 	}

@@ -73,6 +73,8 @@ func TestDynamosEngine(t *testing.T) {
 			t.Logf("%s took %v", name, time.Since(began).Round(time.Second))
 		}
 		engineUnloads(t, vm, 100)
+		vm.Output(shell("insmod " + hand(t, kernel, "dynamos")))
+		vm.Run(lab.Program{Args: []string{tool(t, "dynamos_held"), hand(t, kernel, "dynamos_hand")}}, 16)
 	})
 }
 

@@ -14,6 +14,7 @@
  *   exit      any       exit_group, for nobody: the old one does not return
  *   signal    any       get_signal, for nobody: the old one may not return
  *   die       any       getpgid: ends its task
+ *   held      any       getpgid: ANSWER, and others may have pointers to it
  *
  * and what the engine must refuse:
  *
@@ -119,6 +120,7 @@ static const struct {
 	{"one", DYNAMOS_ANY, 1, answers},
 	{"two", DYNAMOS_ANY, 2, answers},
 	{"together", DYNAMOS_TOGETHER, 2, answers},
+	{"held", DYNAMOS_ANY, 1, answers},
 	{"pause", DYNAMOS_ANY, 1, pause},
 	{"both", DYNAMOS_ANY, 2, both},
 	{"blocked", DYNAMOS_TOGETHER, 1, pause},
@@ -166,6 +168,8 @@ static int __init hand_init(void)
 		update.functions = kinds[i].functions;
 		update.count = kinds[i].count;
 		update.build_id = build_id;
+		if (!strcmp(kind, "held"))
+			update.held = "a queue has its address";
 		return dynamos_update_add(&update);
 	}
 	pr_err("%s: there is no kind \"%s\"\n", KBUILD_MODNAME, kind);
