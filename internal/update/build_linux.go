@@ -161,8 +161,17 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 		return refused("the image does not say of which package of Debian it is, so its source can't be found")
 	}
 	b.tree, err = source.Prepare(ctx, cache, source.Kernel{Version: b.image.Version, Config: k.Config(),
-		Symvers: filepath.Join(k.Headers(), "Module.symvers")}, b.plan.Says)
+		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(b.image.Release)}, b.plan.Says)
 	return err
+}
+
+// plainRelease is a release as distributions write it; other texts do not go
+// into a command of make.
+func plainRelease(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+~_-") != "" {
+		return ""
+	}
+	return s
 }
 
 // unit takes the changed functions out of one file.

@@ -40,6 +40,9 @@ var sabotage = []spoilt{
 	{"another constant in a table", "fs/fcntl.c", "\tEPOLLERR,\t\t\t\t/* POLL_ERR */", "\tEPOLLHUP,\t\t\t\t/* POLL_ERR */", "band_table"},
 	{"a call of another function", "mm/msync.c", "vfs_fsync_range(file, fstart, fend, 1)", "vfs_fsync(file, 1)", "msync"},
 	{"another size of a struct", "ipc/msgutil.c", "#define DATALEN_MSG\t((size_t)PAGE_SIZE-sizeof(struct msg_msg))", "#define DATALEN_MSG\t((size_t)PAGE_SIZE-sizeof(struct msg_msg)-8)", "msgutil.c"},
+	{"the name of another release", "net/ethtool/ioctl.c", "rsp->info.version, UTS_RELEASE,", "rsp->info.version, \"6.1.176\",", "text"},
+	{"another release for old programs", "kernel/sys.c", "const char *rest = UTS_RELEASE;", "const char *rest = \"6.1.0-50-amd65\";", "text"},
+	{"a trace of another release", "kernel/trace/trace.c", "name, UTS_RELEASE);", "name, \"6.1.176\");", "text"},
 	{"a function more", "kernel/groups.c", "void groups_free(struct", "noinline int groups_more(int n);\nnoinline int groups_more(int n)\n{\n\treturn n + 1;\n}\n\nvoid groups_free(struct", "groups_more: the image has no such function"},
 }
 

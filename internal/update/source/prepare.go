@@ -285,7 +285,11 @@ func (t *Tree) run(ctx context.Context, targets ...string) error {
 // arguments: without the option about folders make would start itself again
 // and lose what it was told of old targets.
 func (t *Tree) arguments(targets ...string) []string {
-	return append([]string{"-s", "-j2", "--no-print-directory", "ARCH=x86_64", "CC=" + t.Compiler, "HOSTCC=gcc", flags}, targets...)
+	args := []string{"-s", "-j2", "--no-print-directory", "ARCH=x86_64", "CC=" + t.Compiler, "HOSTCC=gcc", flags}
+	if t.Kernel.Release != "" {
+		args = append(args, "KERNELRELEASE="+t.Kernel.Release)
+	}
+	return append(args, targets...)
 }
 
 var errNoCompiler = errors.New("not this compiler")

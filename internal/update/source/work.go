@@ -260,7 +260,31 @@ func (w *Work) copy(ctx context.Context) (*Tree, error) {
 	}
 	copied := *w.tree
 	copied.Dir = filepath.Join(w.Dir, "tree")
-	return &copied, w.tree.link(ctx, copied.Dir, w.Units)
+	if err := w.tree.link(ctx, copied.Dir, w.Units); err != nil {
+		return nil, err
+	}
+	return &copied, copied.release()
+}
+
+// release has the source call itself as the image does: its package was made
+// with a name of the distribution's. The file is a link to the tree's.
+func (t *Tree) release() error {
+	if t.Kernel.Release == "" {
+		return nil
+	}
+	for name, text := range map[string]string{
+		"include/generated/utsrelease.h": fmt.Sprintf("#define UTS_RELEASE \"%s\"\n", t.Kernel.Release),
+		"include/config/kernel.release":  t.Kernel.Release + "\n",
+	} {
+		path := filepath.Join(t.Dir, name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *Work) patch(ctx context.Context, dir string) error {

@@ -220,7 +220,7 @@ func TestConfigurationMustComeOutTheSame(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(tree.Dir, "Makefile"), []byte(makefile), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		tree.Kernel = Kernel{c.version, other, other}
+		tree.Kernel = Kernel{Version: c.version, Config: other, Symvers: other}
 		err := tree.configure(context.Background())
 		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v", c.name, err)
