@@ -127,6 +127,29 @@ static void since(void)
 	newer.errors = 0;
 	dynamos_health_since(&newer, &older);
 	TAP(newer.calls == 600 && newer.errors == 0 && newer.latency[10] == 70);
+	begin();
+	older.calls = 400;
+	older.errors = 35;
+	newer.errors = 40;
+	dynamos_health_since(&newer, &older);
+	TAP(newer.calls == 600 && newer.errors == 5);
+}
+
+/* Errors from before the comparison count for nobody. */
+static void begun(void)
+{
+	struct dynamos_sum start;
+
+	begin();
+	newer.errors = 500;
+	start = newer;
+	newer.calls += 1000;
+	newer.errors += 10;
+	dynamos_health_since(&newer, &start);
+	TAP(judge() == 0);
+	newer.errors += 1;
+	TAP(judge() == DYNAMOS_ERRORS);
+	TAP(verdict.newer == 11);
 }
 
 int main(void)
@@ -137,5 +160,6 @@ int main(void)
 	errors();
 	latency();
 	since();
+	begun();
 	return tap_done();
 }

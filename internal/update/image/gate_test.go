@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -46,6 +47,8 @@ void never(int n) { for (;;) other_count += n; }
 
 const otherFile = `
 int other_count = 4;
+int other_limit = 7;
+int other_key[4];
 int soft(int n) { return n * 9; }
 static __attribute__((noinline)) int inner(int n) { return n + other_count; }
 int other_call(const char *text, int n) { return text[n] + inner(n); }
@@ -79,13 +82,16 @@ func run(t testing.TB, args ...string) {
 }
 
 // smallKernel links the two files and gives them an image's table of symbols.
-func smallKernel(t testing.TB) *Image {
+func smallKernel(t testing.TB) *Image { return linked(t, otherFile, kernelFile) }
+
+// linked is a kernel of two files.
+func linked(t testing.TB, other, file string, args ...string) *Image {
 	t.Helper()
 	dir := t.TempDir()
-	gcc(t, dir, "other.o", otherFile, append(flags, "-c")...)
-	gcc(t, dir, "file.o", kernelFile, append(flags, "-c")...)
+	gcc(t, dir, "other.o", other, append(flags, "-c")...)
+	gcc(t, dir, "file.o", file, append(append(slices.Clone(flags), args...), "-c")...)
 	out := filepath.Join(dir, "vmlinux")
-	run(t, "ld", "-Ttext=0xffffffff81000000", "-e", "outer", "-o", out, filepath.Join(dir, "other.o"), filepath.Join(dir, "file.o"))
+	run(t, "ld", "-Ttext=0xffffffff81000000", "-e", "tune", "-o", out, filepath.Join(dir, "other.o"), filepath.Join(dir, "file.o"))
 	data, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
