@@ -139,6 +139,15 @@ $(bee_t)/locktable: $(B)/obj/san/bee/test/locktable.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
 
+CHECK_SUITES += bee-tsc
+suite_bee-tsc = $(bee_t)/tsc
+suite_bee-tsc_needs = $(bee_t)/tsc
+$(bee_t)/tsc: $(B)/obj/san/bee/test/tsc.o \
+		$(B)/obj/san-free/bee/host/windows/tsc.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+
 CHECK_SUITES += bee-sha256
 suite_bee-sha256 = $(bee_t)/sha256
 suite_bee-sha256_needs = $(bee_t)/sha256

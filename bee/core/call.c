@@ -86,9 +86,9 @@ static s64 thread_start(u32 thread)
 
 static s64 read_clock(u32 clock)
 {
-	if (clock <= ABI_CLOCK_MONOTONIC)
-		return bee_clock_quick(clock);
-	return gated_clock(clock);
+	s64 now = clock <= ABI_CLOCK_MONOTONIC ? bee_clock_quick(clock) : -1;
+
+	return now < 0 ? gated_clock(clock) : now;
 }
 
 void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,

@@ -47,6 +47,7 @@ code "no debugger: a stack overflow ends the program" 134 \
 	guarded --no-debugger "$g/stack-musl" overflow
 grep -q 'a fault found no room on its stack' "$tmp/err"
 result $? "no debugger: a stack overflow is reported"
+same "clocks" "$g/clock-glibc"
 code "a device of Wine's host is refused" 1 \
 	guarded /bin/busybox head -c1 /dev/ptmx
 grep -q 'open of /dev/ptmx is refused' "$tmp/err"

@@ -13,7 +13,7 @@ BEE_WIN_LIBS := -lws2_32 -lbcrypt -lsynchronization -lntdll
 $(BEE_WIN_OBJ): CFLAGS_HOST += -fno-stack-protector
 $(BEE_WIN_OBJ): | $(ABI_GEN)
 # Runs while the guest's vector registers are live.
-$(bee_win_obj)/fault.o: CFLAGS_HOST += -mgeneral-regs-only
+$(foreach f,fault clock tsc,$(bee_win_obj)/$(f).o): CFLAGS_HOST += -mgeneral-regs-only
 
 $(bee_win_obj)/bee.ld: $(BEE_WIN)/bee.ld.S include/skep/guest.h
 	$(call say,CPP)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Clocks never go back, agree with each other and keep xmm registers. */
+/*
+ * Clocks never go back, not between threads either, agree with each other and
+ * keep xmm registers.
+ */
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +14,41 @@ static long long now(int id)
 
 	clock_gettime(id, &ts);
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+static long long latest; /* atomic: the latest time that any thread saw */
+
+/* What another thread read before is not later than what we read now. */
+static void *race(void *arg)
+{
+	int i, *back = arg;
+
+	for (i = 0; i < 300000; i++) {
+		long long seen = __atomic_load_n(&latest, __ATOMIC_ACQUIRE);
+		long long next = now(CLOCK_MONOTONIC);
+
+		*back += next < seen;
+		while (seen < next &&
+		       !__atomic_compare_exchange_n(&latest, &seen, next, 0,
+						    __ATOMIC_ACQ_REL,
+						    __ATOMIC_ACQUIRE))
+			;
+	}
+	return NULL;
+}
+
+static int race_all(void)
+{
+	pthread_t threads[4];
+	int back[4] = {0}, i, sum = 0;
+
+	for (i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, race, &back[i]);
+	for (i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		sum += back[i];
+	}
+	return sum;
 }
 
 int main(void)
@@ -28,6 +67,7 @@ int main(void)
 	usleep(30000);
 	drift = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC) - apart;
 	printf("back %d\n", back);
+	printf("back between threads %d\n", race_all());
 	printf("slept %d\n", now(CLOCK_MONOTONIC) - last >= 30000000);
 	printf("together %d\n", drift > -50000000 && drift < 50000000);
 	printf("this year %d\n", now(CLOCK_REALTIME) > 1700000000000000000ll);
