@@ -58,7 +58,7 @@
 #include <skep/types.h>
 
 #define O2G_RING_MAGIC 0x52473253 /* "S2GR" */
-#define O2G_RING_REVISION 1
+#define O2G_RING_REVISION 2
 #define O2G_RING_MIN 16
 #define O2G_RING_MAX 0x10000
 
@@ -109,20 +109,26 @@ enum o2g_op {
 			    or why its sender is lost */
 	O2G_OP_DISCARD,	 /* data: handle of a claimed message */
 	O2G_OP_RELEASE,	 /* data: `where` of a completion with O2G_CQE_SLAB */
+	O2G_OP_WRITE,	 /* peer data; from addr, length; tag: key of its
+			    memory, ignore: place there */
+	O2G_OP_READ,	 /* the same, into addr */
+	O2G_OP_WRITTEN,	 /* in completions alone: a peer's WRITE is in our
+			    memory; cookie: of the region, where: its address */
+	O2G_OP_READ_OUT, /* the same: a peer's READ has all it asked for */
 	O2G_OPS
 };
 
 /*
  * Flags of a submission.
- *   DATA     SEND: data travels with the message
- *   AREA     SEND: addr is an offset in the area, inside the outbox
+ *   DATA     SEND, WRITE: data travels with the message
+ *   AREA     SEND, WRITE: addr is an offset in the area, inside the outbox
  *   MULTI    RECV: many messages into one buffer, until less than `data` (at
  *            least 1) bytes of it are left; the completion without
  *            O2G_CQE_MORE is the last
  *   CLAIM    PEEK: keep it for me, where = its handle
  *   CLAIMED  RECV: data = handle of a claimed message
  *   DISCARD  PEEK: and throw it away
- *   QUIET    SEND: no completion unless it fails
+ *   QUIET    SEND, WRITE, READ: no completion unless it fails
  */
 #define O2G_SQE_DATA 1
 #define O2G_SQE_AREA 2

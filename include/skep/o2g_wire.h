@@ -57,6 +57,16 @@
  * have a place. CREDIT, GRANT and BYE cost nothing. Spending more than was
  * granted, or returning more than was spent, ends the connection.
  *
+ * Remote memory access. A WRITE brings bytes for memory that the other side has
+ * registered under a key, a READ asks for some; both name the key and a place,
+ * and cost O2G_MESSAGE_COST like a REQUEST, since their bytes have a place. The
+ * pieces of a long WRITE follow like those of a MESSAGE. What a READ asks for
+ * comes in REPLY frames, in order. Each WRITE and READ is answered by one DONE,
+ * with an error number or 0: of a WRITE when all of its bytes are in that
+ * memory, of a READ after its last REPLY. Bytes that may not be written are
+ * read and forgotten. After BYE nothing is answered: what waits for a DONE
+ * fails.
+ *
  * Ending. BYE says that no MESSAGE, REQUEST or PIECE follows; the stream ends
  * (FIN) after it. A stream that ends without BYE, or inside a frame, is a
  * death.
@@ -67,7 +77,7 @@
 #include <skep/types.h>
 
 #define O2G_WIRE_MAGIC 0x31473253 /* "S2G1" */
-#define O2G_WIRE_REVISION 1
+#define O2G_WIRE_REVISION 2	  /* 2: remote memory access */
 #define O2G_OPENING_SECONDS 10
 #define O2G_MAC_SIZE 32
 #define O2G_SECRET_SIZE 32
@@ -127,10 +137,16 @@ enum o2g_frame_type {
 			    it and forget the rest; 0: it was discarded */
 	O2G_CREDIT,	 /* nothing but credit */
 	O2G_BYE,	 /* the last one */
+	O2G_WRITE,	 /* id; tag: key; data: place; length, first piece as
+			    body; with the flag, data in context and high */
+	O2G_READ,	 /* id; tag: key; data: place; length */
+	O2G_REPLY,	 /* id (of the READ): its next bytes, as body */
+	O2G_DONE,	 /* id (of the WRITE or READ); context: 0 or errno */
 	O2G_FRAME_TYPES
 };
 
-#define O2G_FRAME_DATA 1 /* flag of MESSAGE and REQUEST: data is meant */
+#define O2G_FRAME_DATA 1   /* flag of MESSAGE, REQUEST, WRITE: data is meant */
+#define O2G_DONE_MOST 4095 /* error numbers of a DONE */
 
 struct o2g_frame {
 	u8 type;
@@ -143,7 +159,7 @@ struct o2g_frame {
 	u64 data;    /* MESSAGE, REQUEST: immediate data for the completion */
 	u64 length;  /* MESSAGE, REQUEST: all of it; GRANT: accepted */
 	u32 credit;  /* any frame: bytes given back */
-	u32 zero2;
+	u32 high;    /* WRITE: upper half of its data; else 0 */
 };
 SKEP_ASSERT_SIZE(struct o2g_frame, O2G_FRAME_SIZE);
 

@@ -163,6 +163,7 @@ int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 	list_init(&conn->sending);
 	list_init(&conn->bodies);
 	list_init(&conn->grants);
+	list_init(&conn->replies);
 	list_append(&core->conns, &conn->link);
 	*out = conn;
 	if (peer == O2G_NO_PEER)

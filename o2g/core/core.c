@@ -30,6 +30,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	core->failing = O2G_NO_PEER;
 	list_init(&core->odd);
 	list_init(&core->arrival);
+	list_init(&core->regions);
 	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
 		      limits->postings);
 	o2g_pool_make(&core->messages, &core->host, sizeof(struct o2g_message),
@@ -80,6 +81,7 @@ void o2g_core_free(struct o2g_core *core)
 	free_conns(core, &core->conns);
 	free_conns(core, &core->endings);
 	free_messages(core);
+	o2g_region_free_all(core);
 	if (core->peers)
 		host.free(host.ctx, core->peers,
 			  (u64)core->peers_made * sizeof(*core->peers));
@@ -105,6 +107,8 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
 	case O2G_OP_RECV:
 		return o2g_recv_submit(core, sqe);
 	case O2G_OP_SEND:
+	case O2G_OP_WRITE:
+	case O2G_OP_READ:
 		return o2g_send_submit(core, sqe);
 	case O2G_OP_CANCEL:
 		return o2g_recv_cancel(core, sqe);

@@ -88,6 +88,9 @@ struct o2g_limits {
 	/* Bytes planned ahead of the socket, and a frame: nothing that is
 	 * submitted later overtakes them. 0: 256 KiB. */
 	u32 ahead;
+	/* The program may access its peers' memory. What peers ask for is
+	 * answered in any case, by refusals where nothing is registered. */
+	int access;
 	u8 hash_key[16]; /* random */
 };
 
@@ -158,6 +161,25 @@ void o2g_core_patience(struct o2g_core *core, int patient);
  * for one (the barrier and flag of o2g_ring.h): wake it. Ask after each piece
  * of work. */
 int o2g_core_wakes(struct o2g_core *core);
+
+/*
+ * Memory that peers may write to or read from, under this key, until it is
+ * removed. `first` is the place by which peers name its first byte. -EEXIST: a
+ * key in use; -EINVAL, -ENOMEM.
+ * After the removal nothing of it is offered to the engine any more. What was
+ * offered and not answered, and what was gathered and did not go out, still is:
+ * gather again, and an engine that moves bytes without its lock waits for them.
+ */
+#define O2G_REGION_READ 1   /* peers may read */
+#define O2G_REGION_WRITE 2  /* and write */
+#define O2G_REGION_EVENTS 4 /* each access that ended well has a completion */
+struct o2g_region_options {
+	u64 key, address, length, first, cookie;
+	u32 rights;
+};
+int o2g_region_add(struct o2g_core *core,
+		   const struct o2g_region_options *options);
+int o2g_region_remove(struct o2g_core *core, u64 key); /* -ENOENT */
 
 /* A copy that was put off is done: 0 or -errno. */
 void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status);

@@ -14,9 +14,30 @@ static int opens_message(const struct o2g_frame *frame)
 	       frame->length <= O2G_LENGTH_MAX;
 }
 
+static int writes(const struct o2g_frame *frame)
+{
+	const int data = frame->flags & O2G_FRAME_DATA;
+
+	return !(frame->flags & ~O2G_FRAME_DATA) &&
+	       (data || (!frame->context && !frame->high)) && frame->id &&
+	       frame->length <= O2G_LENGTH_MAX && frame->body <= frame->length;
+}
+
 static int well_formed(const struct o2g_frame *frame)
 {
 	switch (frame->type) {
+	case O2G_WRITE:
+		return writes(frame);
+	case O2G_READ:
+		return !frame->flags && !frame->context && frame->id &&
+		       !frame->body && frame->length <= O2G_LENGTH_MAX;
+	case O2G_REPLY:
+		return plain(frame) && frame->id && frame->body &&
+		       !frame->length;
+	case O2G_DONE:
+		return !frame->flags && !frame->tag && !frame->data &&
+		       frame->id && !frame->body && !frame->length &&
+		       frame->context <= O2G_DONE_MOST;
 	case O2G_MESSAGE:
 		return opens_message(frame) && frame->body <= frame->length;
 	case O2G_REQUEST:
@@ -36,8 +57,8 @@ static int well_formed(const struct o2g_frame *frame)
 
 int o2g_frame_check(const struct o2g_frame *frame)
 {
-	if (frame->zero || frame->zero2 || frame->body > O2G_BODY_MAX ||
-	    !well_formed(frame))
+	if (frame->zero || frame->body > O2G_BODY_MAX ||
+	    (frame->high && frame->type != O2G_WRITE) || !well_formed(frame))
 		return -O2G_EPROTO;
 	return 0;
 }

@@ -36,8 +36,10 @@ enum o2g_op_state {
 	O2G_RECV_SEARCHING, /* the core's one, not posted at the moment */
 	O2G_SEND_QUEUED,    /* nothing of it is planned */
 	O2G_SEND_REQUESTED,
-	O2G_SEND_BODY, /* MESSAGE or pieces are planned, or were */
-	O2G_SEND_SELF, /* a message refers to its buffer */
+	O2G_SEND_BODY,	 /* MESSAGE or pieces are planned, or were */
+	O2G_SEND_SELF,	 /* a message refers to its buffer */
+	O2G_RMA_WAITING, /* a WRITE that went out: for its DONE */
+	O2G_RMA_READING, /* a READ that is planned */
 	O2G_OP_DONE
 };
 
@@ -48,13 +50,13 @@ struct o2g_op_entry {
 	struct list turn; /* long bodies; receives directed at its peer */
 	struct o2g_knot key, cookie_key;
 	u8 op, flags, state, class;
-	u8 waited;
+	u8 waited, answered; /* a WRITE's DONE came before it was out */
 	u32 peer, context;
 	u64 tag, ignore, address, length, data, cookie;
 	u64 sequence;	       /* of posting */
 	u64 planned, end;      /* send: bytes in frames, bytes to send */
 	struct o2g_conn *conn; /* send: where frames of it went */
-	u64 filled;	       /* multi: bytes given to messages */
+	u64 filled;	       /* multi: given to messages; READ: here */
 	u32 filling;	       /* multi: messages not completed */
 	int closing;	       /* multi: ends so when they are */
 };
@@ -68,7 +70,8 @@ enum {
 		8,	    /* bytes, or the whole body of a request, to come */
 	O2G_MSG_GRANT = 16, /* a GRANT is to be sent */
 	O2G_MSG_COPY = 32,  /* a copy is under way */
-	O2G_MSG_RESULT = 64 /* its completion waits for room */
+	O2G_MSG_RESULT = 64, /* its completion waits for room */
+	O2G_MSG_REPLY = 128  /* of a READ: bytes to plan, or a DONE to go out */
 };
 
 struct o2g_message {
@@ -77,7 +80,10 @@ struct o2g_message {
 	struct list here;    /* messages of its connection */
 	struct list unpaid;  /* unmatched, all here, and not paid back yet */
 	struct list arrival; /* all unmatched, in order */
-	struct list grant;   /* GRANTs of its connection */
+	struct list grant;   /* GRANTs and DONEs, or replies, of its
+				connection */
+	struct list user;    /* those of its region */
+	struct o2g_region *region;
 	struct o2g_knot by_source, by_any, by_id;
 	struct o2g_knot masked_source, masked_any;
 	struct o2g_conn *conn;	   /* 0: its connection ended, or self */
@@ -87,6 +93,7 @@ struct o2g_message {
 	u32 source, context;
 	u32 id;
 	u32 cost; /* credit to give back */
+	u8 rma;	  /* 0, O2G_OP_WRITE or O2G_OP_READ of a peer's */
 	u8 has_data, requested, forget, moved, filling, slab_result;
 	int status;
 	u64 tag, data;
@@ -115,8 +122,16 @@ struct o2g_peer {
 struct o2g_slot { /* a planned frame */
 	struct o2g_frame frame;
 	struct o2g_op_entry *op;
+	struct o2g_message *message; /* REPLY, DONE: what it answers */
 	struct o2g_piece body;
 	int last; /* of op */
+};
+
+struct o2g_region { /* memory that peers may access */
+	struct o2g_knot knot;
+	struct list link;  /* of the core */
+	struct list users; /* WRITEs and READs under way */
+	struct o2g_region_options is;
 };
 
 enum o2g_rx_state { O2G_RX_HEADER, O2G_RX_START, O2G_RX_BODY };
@@ -134,7 +149,8 @@ struct o2g_conn {
 	u32 rx_have; /* bytes of the header */
 	u32 rx_left; /* bytes of the body */
 	struct o2g_message *rx_message;
-	u64 rx_offer; /* bytes offered and not answered */
+	struct o2g_op_entry *rx_op; /* or the READ whose REPLY it is */
+	u64 rx_offer;		    /* bytes offered and not answered */
 	int blocked, bye_in;
 	u32 incomplete;	      /* messages with bytes to come */
 	struct list messages; /* all that came over it */
@@ -145,6 +161,8 @@ struct o2g_conn {
 	struct list sending; /* sends with a frame planned */
 	struct list bodies;  /* sends with pieces to go, round robin */
 	struct list grants;
+	struct list replies; /* READs with bytes to go, round robin */
+	int reply_was_last;
 	u32 credit_out, spent_out;
 	struct o2g_slot slot[O2G_TX_SLOTS];
 	u32 slot_first, slots;
@@ -181,9 +199,11 @@ struct o2g_core {
 	struct list odd; /* posted receives with further masks, in order */
 	u32 odds;
 	struct list arrival; /* unmatched messages in order */
-	u64 scanned;	     /* entries compared outside of the table */
-	u64 rested;	     /* scanned, when submissions were last read */
-	u32 taken;	     /* by multi-receives since then */
+	struct list regions;
+	u8 *zeros;   /* O2G_BODY_MAX of them, once there was a region */
+	u64 scanned; /* entries compared outside of the table */
+	u64 rested;  /* scanned, when submissions were last read */
+	u32 taken;   /* by multi-receives since then */
 	/* A multi-receive that has not looked at all unmatched messages. */
 	struct o2g_op_entry *searching;
 	u64 mask;	/* unmatched messages are found under it too */
@@ -234,6 +254,33 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
 /* Gives the memory back that the body was to be held in. */
 void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
+/* Frees it if there is no reason left for it. */
+void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
+/* Charges its record; -EAGAIN: too much is held. */
+int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);
+/* Starts its copy: 0, O2G_COPY_LATER, or -errno; then goes on with it. */
+int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
+		     const struct o2g_piece *from, const struct o2g_piece *to);
+void o2g_message_advance(struct o2g_core *core, struct o2g_message *message);
+
+/* rma.c: remote memory access, of peers and of ours. */
+/* A WRITE or READ whose header is here; 0: no memory. */
+struct o2g_message *o2g_rma_begin(struct o2g_conn *conn);
+/* All of a WRITE is where it belongs, or forgotten, or its copy is done. */
+void o2g_rma_came(struct o2g_core *core, struct o2g_message *message);
+/* The DONE of this message, or its next REPLY. */
+void o2g_rma_answer(struct o2g_core *core, struct o2g_message *message);
+void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
+		  struct o2g_message *message);
+int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe);
+/* What came for an operation of ours: 0 or -EPROTO. */
+int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame);
+int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame);
+/* All bytes of a WRITE went out. */
+void o2g_rma_sent(struct o2g_conn *conn, struct o2g_op_entry *op);
+/* The other side said BYE: nothing is answered any more. */
+void o2g_rma_unanswered(struct o2g_conn *conn);
+void o2g_region_free_all(struct o2g_core *core);
 
 /* recv.c */
 int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe);

@@ -126,16 +126,22 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 	uncharge(core, message, message->charged);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
+	list_unlink(&message->user);
 	list_unlink(&message->result.link);
 	if (message->conn)
 		o2g_tx_owe(message->conn, message->cost);
 	o2g_pool_give(&core->messages, message);
 }
 
-static void settle(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_settle(struct o2g_core *core, struct o2g_message *message)
 {
 	if (!message->why)
 		o2g_message_drop(core, message);
+}
+
+int o2g_message_charge(struct o2g_core *core, struct o2g_message *message)
+{
+	return charge(core, message, sizeof(*message));
 }
 
 static void whole(struct o2g_core *core, struct o2g_message *message)
@@ -211,6 +217,10 @@ static void complete(struct o2g_core *core, struct o2g_message *message)
 	struct o2g_op_entry *op = message->op;
 
 	message->why &= ~O2G_MSG_TAKEN;
+	if (message->rma) {
+		o2g_rma_came(core, message);
+		return;
+	}
 	if (message->send) {
 		o2g_send_done(core, message->send, 0);
 		message->send = 0;
@@ -225,11 +235,11 @@ static void complete(struct o2g_core *core, struct o2g_message *message)
 	}
 	result_fill(core, message, &op->result.cqe);
 	o2g_op_complete(core, op);
-	settle(core, message);
+	o2g_message_settle(core, message);
 }
 
-static int copy_start(struct o2g_core *core, struct o2g_message *message,
-		      const struct o2g_piece *from, const struct o2g_piece *to)
+int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
+		     const struct o2g_piece *from, const struct o2g_piece *to)
 {
 	int rc;
 
@@ -277,10 +287,10 @@ static int move(struct o2g_core *core, struct o2g_message *message)
 	}
 	from.length = length;
 	message->moved = 1;
-	return copy_start(core, message, &from, &to);
+	return o2g_message_copy(core, message, &from, &to);
 }
 
-static void advance(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 {
 	int rc;
 
@@ -364,7 +374,7 @@ void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 		redirect(core, message);
 	if (message->requested && !message->status)
 		grant(core, message, message->take);
-	advance(core, message);
+	o2g_message_advance(core, message);
 }
 
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
@@ -398,7 +408,7 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 	}
 	if (message->requested && message->conn)
 		grant(core, message, 0);
-	settle(core, message);
+	o2g_message_settle(core, message);
 }
 
 int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
@@ -436,16 +446,16 @@ void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
 	if (message->arrived == message->expect)
 		whole(core, message);
 	if (message->why & O2G_MSG_TAKEN)
-		advance(core, message);
+		o2g_message_advance(core, message);
 	else
-		settle(core, message);
+		o2g_message_settle(core, message);
 }
 
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 {
 	list_unlink(&message->grant);
-	message->why &= ~O2G_MSG_GRANT;
-	settle(core, message);
+	message->why &= ~(O2G_MSG_GRANT | O2G_MSG_REPLY);
+	o2g_message_settle(core, message);
 }
 
 /* The connection is gone. What came whole stays. */
@@ -458,16 +468,16 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
-	message->why &= ~O2G_MSG_GRANT;
+	message->why &= ~(O2G_MSG_GRANT | O2G_MSG_REPLY);
 	message->conn = 0;
 	if (arriving)
 		message->status = status;
 	if (arriving && message->why & O2G_MSG_HELD)
 		o2g_match_unhold(core, message);
 	if (arriving && message->why & O2G_MSG_TAKEN)
-		advance(core, message);
+		o2g_message_advance(core, message);
 	else
-		settle(core, message);
+		o2g_message_settle(core, message);
 }
 
 /* A copy for a message to oneself: then the sender is done. */
@@ -494,9 +504,9 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
 	else if (status)
 		message->status = status;
 	if (message->why & O2G_MSG_TAKEN)
-		advance(core, message);
+		o2g_message_advance(core, message);
 	else
-		settle(core, message);
+		o2g_message_settle(core, message);
 	o2g_core_ask(core);
 }
 
@@ -516,16 +526,16 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	message->filling = 1;
 	if (message->length) {
 		o2g_send_piece(message->send, 0, message->length, &from);
-		rc = copy_start(core, message, &from, &message->hold);
+		rc = o2g_message_copy(core, message, &from, &message->hold);
 	}
 	if (rc == O2G_COPY_LATER)
 		return;
 	filled(core, message, rc);
-	settle(core, message);
+	o2g_message_settle(core, message);
 }
 
 void o2g_message_written(struct o2g_core *core, struct o2g_message *message)
 {
 	message->why &= ~O2G_MSG_RESULT;
-	settle(core, message);
+	o2g_message_settle(core, message);
 }

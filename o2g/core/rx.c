@@ -45,6 +45,37 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
+/* The body of what the header opened comes next, if it has one; without, the
+ * message may be gone by now. */
+static int expect_body(struct o2g_conn *conn, struct o2g_message *message)
+{
+	const u32 body = conn->rx_frame.body;
+
+	conn->rx_left = body;
+	conn->rx_message = body ? message : 0;
+	conn->rx = body ? O2G_RX_BODY : O2G_RX_HEADER;
+	return 0;
+}
+
+static int start_access(struct o2g_conn *conn)
+{
+	const struct o2g_frame *frame = &conn->rx_frame;
+	const struct o2g_key key = id_key(conn, frame->id);
+	struct o2g_message *message = o2g_rma_begin(conn);
+
+	if (!message)
+		return -O2G_EAGAIN;
+	if (frame->type == O2G_READ || !frame->length) {
+		o2g_rma_answer(conn->core, message);
+		return expect_body(conn, 0);
+	}
+	message->why = O2G_MSG_ARRIVING | O2G_MSG_TAKEN;
+	conn->incomplete++;
+	if (frame->length > frame->body)
+		o2g_table_add(&conn->core->table, &message->by_id, &key);
+	return expect_body(conn, message);
+}
+
 /* Matches the message whose header is here: 0, or -EAGAIN for no memory. */
 static int start(struct o2g_conn *conn)
 {
@@ -53,8 +84,11 @@ static int start(struct o2g_conn *conn)
 	const int request = frame->type == O2G_REQUEST;
 	const u64 body = request ? 0 : frame->length;
 	struct o2g_core *core = conn->core;
-	struct o2g_message *message = o2g_message_make(core, conn);
+	struct o2g_message *message;
 
+	if (frame->type == O2G_WRITE || frame->type == O2G_READ)
+		return start_access(conn);
+	message = o2g_message_make(core, conn);
 	if (!message)
 		return -O2G_EAGAIN;
 	message->context = frame->context;
@@ -77,11 +111,7 @@ static int start(struct o2g_conn *conn)
 		o2g_message_undo(core, message);
 		return -O2G_EAGAIN;
 	}
-	/* Without a body it may be gone by now. */
-	conn->rx_left = frame->body;
-	conn->rx_message = frame->body ? message : 0;
-	conn->rx = frame->body ? O2G_RX_BODY : O2G_RX_HEADER;
-	return 0;
+	return expect_body(conn, message);
 }
 
 static int piece(struct o2g_conn *conn, const struct o2g_frame *frame)
@@ -121,6 +151,16 @@ static int header(struct o2g_conn *conn)
 		return -O2G_EPROTO;
 	conn->core->counts.frames_in++;
 	switch (frame->type) {
+	case O2G_WRITE:
+	case O2G_READ:
+		if (may_open(conn, frame))
+			return -O2G_EPROTO;
+		block(conn, start(conn) != 0);
+		return 0;
+	case O2G_REPLY:
+		return o2g_rma_reply(conn, frame);
+	case O2G_DONE:
+		return o2g_rma_done(conn, frame);
 	case O2G_MESSAGE:
 	case O2G_REQUEST:
 		if (may_open(conn, frame))
@@ -138,6 +178,7 @@ static int header(struct o2g_conn *conn)
 		return 0;
 	case O2G_BYE:
 		conn->bye_in = 1;
+		o2g_rma_unanswered(conn);
 		return conn->incomplete ? -O2G_EPROTO : 0;
 	}
 	return 0;
@@ -148,6 +189,14 @@ static int place(struct o2g_conn *conn, struct o2g_piece *piece)
 {
 	if (conn->rx == O2G_RX_START && start(conn))
 		return -O2G_EAGAIN;
+	if (conn->rx == O2G_RX_BODY && conn->rx_op) {
+		*piece = (struct o2g_piece){
+			.place = O2G_PLACE_PROGRAM,
+			.address = conn->rx_op->address + conn->rx_op->filled,
+			.length = conn->rx_left,
+		};
+		return 0;
+	}
 	if (conn->rx == O2G_RX_BODY)
 		return o2g_message_place(conn->core, conn->rx_message,
 					 conn->rx_left, piece);
@@ -230,9 +279,25 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
 }
 
-int o2g_rx_done(struct o2g_conn *conn, u64 length)
+static void body_came(struct o2g_conn *conn, u64 length)
 {
 	struct o2g_message *message = conn->rx_message;
+	struct o2g_op_entry *op = conn->rx_op;
+
+	conn->rx_left -= (u32)length;
+	if (!conn->rx_left) {
+		conn->rx = O2G_RX_HEADER;
+		conn->rx_message = 0;
+		conn->rx_op = 0;
+	}
+	if (op)
+		op->filled += length;
+	else
+		o2g_message_came(conn->core, message, length);
+}
+
+int o2g_rx_done(struct o2g_conn *conn, u64 length)
+{
 	int rc = 0;
 
 	if (length > conn->rx_offer)
@@ -247,12 +312,7 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 			rc = header(conn);
 		}
 	} else {
-		conn->rx_left -= (u32)length;
-		if (!conn->rx_left) {
-			conn->rx = O2G_RX_HEADER;
-			conn->rx_message = 0;
-		}
-		o2g_message_came(conn->core, message, length);
+		body_came(conn, length);
 	}
 	forgive(conn);
 	o2g_core_ask(conn->core);

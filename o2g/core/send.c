@@ -11,6 +11,8 @@ static int check(struct o2g_core *core, const struct o2g_sqe *sqe)
 	const struct o2g_ring *ring = &core->ring;
 	const struct o2g_peer *peer = o2g_peer_at(core, sqe->peer);
 
+	if (sqe->op != O2G_OP_SEND && o2g_rma_check(core, sqe))
+		return -O2G_EINVAL;
 	if (sqe->flags & ~flags || sqe->zero || sqe->zero2 ||
 	    sqe->length > O2G_LENGTH_MAX || sqe->addr + sqe->length < sqe->addr)
 		return -O2G_EINVAL;
@@ -58,6 +60,10 @@ static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
 	op->state = O2G_SEND_SELF;
 	core->counts.self++;
 	message->send = op;
+	if (op->op != O2G_OP_SEND) {
+		o2g_rma_self(core, op, message);
+		return;
+	}
 	message->source = op->peer;
 	message->context = op->context;
 	message->tag = op->tag;

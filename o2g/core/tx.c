@@ -71,7 +71,14 @@ static int plan_grant(struct o2g_conn *conn)
 	if (!node)
 		return 0;
 	message = list_entry(node, struct o2g_message, grant);
-	slot = slot_add(conn, O2G_GRANT);
+	slot = slot_add(conn, message->rma ? O2G_DONE : O2G_GRANT);
+	if (message->rma) { /* freed when it is out */
+		slot->frame.id = message->id;
+		slot->frame.context = (u32)-message->status;
+		slot->message = message;
+		list_unlink(node);
+		return 1;
+	}
 	slot->frame.id = message->id;
 	slot->frame.length = message->expect;
 	o2g_message_granted(conn->core, message);
@@ -107,6 +114,31 @@ static void plan_message(struct o2g_conn *conn, struct o2g_op_entry *op,
 	slot_body(conn, slot, op);
 }
 
+/* A WRITE with its first piece, or a READ. */
+static void plan_access(struct o2g_conn *conn, struct o2g_op_entry *op)
+{
+	const int write = op->op == O2G_OP_WRITE;
+	struct o2g_slot *slot = slot_add(conn, write ? O2G_WRITE : O2G_READ);
+
+	conn->spent_out += O2G_MESSAGE_COST;
+	slot->frame.id = op->member.index + 1;
+	slot->frame.tag = op->tag;
+	slot->frame.data = op->ignore;
+	slot->frame.length = op->length;
+	if (op->flags & O2G_SQE_DATA) {
+		slot->frame.flags = O2G_FRAME_DATA;
+		slot->frame.context = (u32)op->data;
+		slot->frame.high = (u32)(op->data >> 32);
+	}
+	op->conn = conn;
+	list_unlink(&op->link);
+	list_append(&conn->sending, &op->link);
+	op->state = write ? O2G_SEND_BODY : O2G_RMA_READING;
+	op->end = op->length;
+	if (write)
+		slot_body(conn, slot, op);
+}
+
 static struct list *queue(struct o2g_conn *conn)
 {
 	return conn->peer == O2G_NO_PEER
@@ -120,7 +152,7 @@ int o2g_tx_small(const struct o2g_conn *conn, u64 most)
 
 	if (conn->peer == O2G_NO_PEER || conn->slots || conn->bye_wanted ||
 	    credit_due(conn) || !list_empty(&conn->bodies) ||
-	    !list_empty(&conn->grants))
+	    !list_empty(&conn->replies) || !list_empty(&conn->grants))
 		return 0;
 	last = list_last(&conn->core->peers[conn->peer].sends);
 	return last &&
@@ -141,19 +173,55 @@ static int plan_head(struct o2g_conn *conn)
 		op->waited = 1;
 		return 0;
 	}
-	if (op->length <= credit - O2G_MESSAGE_COST)
+	if (op->op != O2G_OP_SEND)
+		plan_access(conn, op);
+	else if (op->length <= credit - O2G_MESSAGE_COST)
 		plan_message(conn, op, O2G_MESSAGE_COST + op->length);
 	else
 		plan_message(conn, op, O2G_MESSAGE_COST);
 	return 1;
 }
 
+/* The next bytes that a peer's READ asked for. */
+static int plan_reply(struct o2g_conn *conn)
+{
+	struct list *node = list_first(&conn->replies);
+	struct o2g_message *message;
+	struct o2g_slot *slot;
+	u64 length;
+
+	if (!node)
+		return 0;
+	message = list_entry(node, struct o2g_message, grant);
+	slot = slot_add(conn, O2G_REPLY);
+	length = message->take - message->arrived;
+	if (length > O2G_PIECE_SIZE)
+		length = O2G_PIECE_SIZE;
+	slot->frame.id = message->id;
+	slot->frame.body = (u32)length;
+	slot->message = message;
+	slot->body = (struct o2g_piece){
+		.place = O2G_PLACE_PROGRAM,
+		.address = message->address + message->arrived,
+		.length = length,
+	};
+	message->arrived += length;
+	list_unlink(node);
+	o2g_rma_answer(conn->core, message);
+	conn->reply_was_last = 1;
+	return 1;
+}
+
+/* Of long bodies and replies in turn. */
 static int plan_piece(struct o2g_conn *conn)
 {
 	struct list *node = list_first(&conn->bodies);
 
+	if ((!node || !conn->reply_was_last) && plan_reply(conn))
+		return 1;
 	if (!node)
 		return 0;
+	conn->reply_was_last = 0;
 	list_unlink(node);
 	slot_body(conn, slot_add(conn, O2G_PIECE),
 		  list_entry(node, struct o2g_op_entry, turn));
@@ -164,12 +232,16 @@ static int idle(struct o2g_conn *conn)
 {
 	struct list *node, *after;
 
-	if (queue(conn) || !list_empty(&conn->bodies))
+	if (queue(conn) || !list_empty(&conn->bodies) ||
+	    !list_empty(&conn->replies))
 		return 0;
 	list_each(node, after, &conn->sending)
 	{
-		if (list_entry(node, struct o2g_op_entry, link)->state ==
-		    O2G_SEND_REQUESTED)
+		const struct o2g_op_entry *op =
+			list_entry(node, struct o2g_op_entry, link);
+
+		if (op->state == O2G_SEND_REQUESTED ||
+		    (op->op != O2G_OP_SEND && !conn->bye_in))
 			return 0;
 	}
 	return 1;
@@ -177,7 +249,9 @@ static int idle(struct o2g_conn *conn)
 
 static int plan(struct o2g_conn *conn)
 {
-	const int turn = conn->burst >= O2G_BURST && !list_empty(&conn->bodies);
+	const int turn =
+		conn->burst >= O2G_BURST &&
+		!(list_empty(&conn->bodies) && list_empty(&conn->replies));
 
 	if (conn->bye_planned)
 		return 0;
@@ -274,7 +348,11 @@ static void slot_out(struct o2g_conn *conn)
 	conn->core->counts.frames_out++;
 	if (slot->frame.type == O2G_BYE)
 		conn->bye_sent = 1;
-	if (slot->last)
+	if (slot->frame.type == O2G_DONE)
+		o2g_message_granted(conn->core, slot->message);
+	if (slot->last && slot->op->op == O2G_OP_WRITE)
+		o2g_rma_sent(conn, slot->op);
+	else if (slot->last)
 		o2g_send_done(conn->core, slot->op, 0);
 }
 

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Remote memory access: regions of the program's memory, what peers do to them,
+ * and the answers to what we asked of peers. A peer's WRITE or READ is a
+ * message that is matched by its key; its target need not do anything.
+ *
+ * A region may be removed while a READ of it is on its way out. What is planned
+ * of it goes out as zeros then, since frames were promised, and the DONE behind
+ * it says that they are not what was asked for.
+ */
+#include "inside.h"
+
+/* ---- regions ---- */
+
+static struct o2g_region *region_find(struct o2g_core *core, u64 key)
+{
+	const struct o2g_key at = {.kind = O2G_KEY_REGION, .tag = key};
+	struct o2g_knot *knot = o2g_table_find(&core->table, &at);
+
+	return knot ? list_entry(knot, struct o2g_region, knot) : 0;
+}
+
+int o2g_region_add(struct o2g_core *core,
+		   const struct o2g_region_options *options)
+{
+	const struct o2g_host *host = &core->host;
+	const struct o2g_key key = {.kind = O2G_KEY_REGION,
+				    .tag = options->key};
+	struct o2g_region *region;
+
+	if (options->address + options->length < options->address ||
+	    options->first + options->length < options->first)
+		return -O2G_EINVAL;
+	if (region_find(core, options->key))
+		return -O2G_EEXIST;
+	if (!core->zeros)
+		core->zeros = host->alloc(host->ctx, O2G_BODY_MAX);
+	region = host->alloc(host->ctx, sizeof(*region));
+	if (!region || !core->zeros) {
+		if (region)
+			host->free(host->ctx, region, sizeof(*region));
+		return -O2G_ENOMEM;
+	}
+	region->is = *options;
+	list_init(&region->users);
+	list_append(&core->regions, &region->link);
+	o2g_table_add(&core->table, &region->knot, &key);
+	return 0;
+}
+
+static void region_free(struct o2g_core *core, struct o2g_region *region)
+{
+	o2g_table_remove(&core->table, &region->knot);
+	list_unlink(&region->link);
+	core->host.free(core->host.ctx, region, sizeof(*region));
+}
+
+void o2g_region_free_all(struct o2g_core *core)
+{
+	struct list *node;
+
+	while ((node = list_first(&core->regions)))
+		region_free(core, list_entry(node, struct o2g_region, link));
+	if (core->zeros)
+		core->host.free(core->host.ctx, core->zeros, O2G_BODY_MAX);
+}
+
+/* Frames of this READ that wait to go out no longer show the region. */
+static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
+{
+	int blank = 0;
+
+	for (u32 i = 0; i < conn->slots; i++) {
+		struct o2g_slot *slot =
+			&conn->slot[(conn->slot_first + i) % O2G_TX_SLOTS];
+
+		if (slot->message != message)
+			continue;
+		if (slot->frame.type == O2G_REPLY) {
+			slot->body.place = O2G_PLACE_CORE;
+			slot->body.core = conn->core->zeros;
+			blank = 1;
+		} else if (blank) {
+			slot->frame.context = O2G_EKEYREJECTED;
+		}
+	}
+}
+
+static void lose_region(struct o2g_core *core, struct o2g_message *message)
+{
+	const int replying = message->rma == O2G_OP_READ && message->conn &&
+			     message->why & O2G_MSG_REPLY;
+
+	message->region = 0;
+	list_unlink(&message->user);
+	message->status = -O2G_EKEYREJECTED;
+	if (message->rma == O2G_OP_READ && message->conn)
+		blank_slots(message->conn, message);
+	if (!replying)
+		return;
+	list_unlink(&message->grant);
+	o2g_rma_answer(core, message);
+}
+
+int o2g_region_remove(struct o2g_core *core, u64 key)
+{
+	struct o2g_region *region = region_find(core, key);
+	struct list *node;
+
+	if (!region)
+		return -O2G_ENOENT;
+	while ((node = list_first(&region->users)))
+		lose_region(core, list_entry(node, struct o2g_message, user));
+	region_free(core, region);
+	return 0;
+}
+
+/* ---- what peers ask for ---- */
+
+/* Where in the program's memory, if that may be. */
+static int aim(struct o2g_core *core, struct o2g_message *message, u64 key,
+	       u64 place)
+{
+	const u32 right = message->rma == O2G_OP_WRITE ? O2G_REGION_WRITE
+						       : O2G_REGION_READ;
+	struct o2g_region *region = region_find(core, key);
+
+	if (!region)
+		return -O2G_EKEYREJECTED;
+	if (!(region->is.rights & right))
+		return -O2G_EACCES;
+	if (place < region->is.first ||
+	    place - region->is.first > region->is.length ||
+	    message->take > region->is.length - (place - region->is.first))
+		return -O2G_ERANGE;
+	message->address = region->is.address + (place - region->is.first);
+	message->region = region;
+	list_append(&region->users, &message->user);
+	return 0;
+}
+
+struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
+{
+	const struct o2g_frame *frame = &conn->rx_frame;
+	struct o2g_core *core = conn->core;
+	struct o2g_message *message = o2g_message_make(core, conn);
+
+	if (!message)
+		return 0;
+	if (o2g_message_charge(core, message)) {
+		o2g_message_drop(core, message);
+		return 0;
+	}
+	message->rma = frame->type == O2G_WRITE ? O2G_OP_WRITE : O2G_OP_READ;
+	message->id = frame->id;
+	message->cost = O2G_MESSAGE_COST;
+	message->length = frame->length;
+	message->expect = frame->length;
+	message->take = frame->length;
+	message->has_data = frame->flags & O2G_FRAME_DATA;
+	message->data = (u64)frame->high << 32 | frame->context;
+	message->status = aim(core, message, frame->tag, frame->data);
+	return message;
+}
+
+/* What the program wants to hear of it. */
+static void report(struct o2g_core *core, struct o2g_message *message)
+{
+	const struct o2g_region *region = message->region;
+
+	if (message->status || !region ||
+	    !(message->has_data || region->is.rights & O2G_REGION_EVENTS))
+		return;
+	message->result.cqe = (struct o2g_cqe){
+		.cookie = region->is.cookie,
+		.op = message->rma == O2G_OP_WRITE ? O2G_OP_WRITTEN
+						   : O2G_OP_READ_OUT,
+		.flags = message->has_data ? O2G_CQE_DATA : 0,
+		.peer = message->source,
+		.length = message->take,
+		.total = message->take,
+		.data = message->data,
+		.where = message->address,
+	};
+	message->why |= O2G_MSG_RESULT;
+	o2g_result_put(core, &message->result);
+}
+
+void o2g_rma_answer(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_conn *conn = message->conn;
+
+	if (message->rma == O2G_OP_READ && !message->status &&
+	    message->arrived < message->take) {
+		message->why |= O2G_MSG_REPLY;
+		list_append(&conn->replies, &message->grant);
+		o2g_tx_want(conn);
+		return;
+	}
+	message->why = (message->why & ~O2G_MSG_REPLY) | O2G_MSG_GRANT;
+	report(core, message);
+	if (message->rma == O2G_OP_WRITE) {
+		list_unlink(&message->user);
+		message->region = 0;
+	}
+	list_append(&conn->grants, &message->grant);
+	o2g_tx_want(conn);
+}
+
+void o2g_rma_came(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_op_entry *send = message->send;
+
+	if (message->conn) {
+		o2g_rma_answer(core, message);
+		return;
+	}
+	message->why |= O2G_MSG_REPLY; /* not freed meanwhile */
+	if (send) {
+		report(core, message);
+		message->send = 0;
+		o2g_send_done(core, send, message->status);
+	}
+	list_unlink(&message->user);
+	message->region = 0;
+	message->why &= ~O2G_MSG_REPLY;
+	o2g_message_settle(core, message);
+}
+
+/* ---- what we ask for ---- */
+
+int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	const u8 write_alone = O2G_SQE_DATA | O2G_SQE_AREA;
+
+	if (!core->limits.access || sqe->context ||
+	    (sqe->op == O2G_OP_READ && sqe->flags & write_alone))
+		return -O2G_EINVAL;
+	return 0;
+}
+
+void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
+		  struct o2g_message *message)
+{
+	struct o2g_piece mine, theirs;
+	int rc = 0;
+
+	message->rma = op->op;
+	message->source = op->peer;
+	message->take = op->length;
+	message->has_data = !!(op->flags & O2G_SQE_DATA);
+	message->data = message->has_data ? op->data : 0;
+	message->status = aim(core, message, op->tag, op->ignore);
+	message->moved = 1;
+	message->why = O2G_MSG_TAKEN;
+	o2g_send_piece(op, 0, op->length, &mine);
+	theirs = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
+				    .address = message->address,
+				    .length = op->length};
+	if (!message->status && op->length)
+		rc = op->op == O2G_OP_WRITE
+			     ? o2g_message_copy(core, message, &mine, &theirs)
+			     : o2g_message_copy(core, message, &theirs, &mine);
+	if (rc == O2G_COPY_LATER)
+		return;
+	if (rc)
+		message->status = rc;
+	o2g_message_advance(core, message);
+}
+
+static struct o2g_op_entry *asked(struct o2g_conn *conn, u32 id)
+{
+	struct o2g_op_entry *op = o2g_pool_at(&conn->core->ops, id - 1);
+
+	return op && op->conn == conn ? op : 0;
+}
+
+int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	struct o2g_op_entry *op = asked(conn, frame->id);
+	const int status = -(int)frame->context;
+
+	if (!op)
+		return -O2G_EPROTO;
+	/* An engine that writes without its lock says later that it is out. */
+	if (op->op == O2G_OP_WRITE && op->state == O2G_SEND_BODY &&
+	    op->planned == op->end && !op->answered) {
+		op->answered = 1;
+		op->closing = status;
+		return 0;
+	}
+	if (op->state != O2G_RMA_WAITING &&
+	    (op->state != O2G_RMA_READING ||
+	     (!status && op->filled != op->length)))
+		return -O2G_EPROTO;
+	o2g_send_done(conn->core, op, status);
+	return 0;
+}
+
+int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	struct o2g_op_entry *op = asked(conn, frame->id);
+
+	if (!op || op->state != O2G_RMA_READING ||
+	    frame->body > op->length - op->filled)
+		return -O2G_EPROTO;
+	conn->rx_op = op;
+	conn->rx_left = frame->body;
+	conn->rx = O2G_RX_BODY;
+	return 0;
+}
+
+void o2g_rma_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
+{
+	if (op->answered)
+		o2g_send_done(conn->core, op, op->closing);
+	else if (conn->bye_in)
+		o2g_send_done(conn->core, op, -O2G_ESHUTDOWN);
+	else
+		op->state = O2G_RMA_WAITING;
+}
+
+void o2g_rma_unanswered(struct o2g_conn *conn)
+{
+	struct list *node, *after;
+
+	list_each(node, after, &conn->sending)
+	{
+		struct o2g_op_entry *op =
+			list_entry(node, struct o2g_op_entry, link);
+
+		if (op->state == O2G_RMA_WAITING ||
+		    op->state == O2G_RMA_READING)
+			o2g_send_done(conn->core, op, -O2G_ESHUTDOWN);
+	}
+}
