@@ -99,6 +99,7 @@ void bed_open(struct bed *bed, const struct bed_options *options)
 	bed->limits.forgiven = options->forgiven;
 	bed->limits.slab_message = options->slab_message;
 	bed->limits.batch = options->batch;
+	bed->limits.access = 1;
 	for (int i = 0; i < 16; i++)
 		bed->limits.hash_key[i] = (u8)(i * 37 + 1);
 	if (o2g_area_size(options->sq, options->cq, options->outbox,

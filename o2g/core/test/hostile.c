@@ -69,7 +69,8 @@ static void malformed(void)
 	frame = message(1, O2G_LENGTH_MAX + 1, 0);
 	frame.type = O2G_REQUEST;
 	refused("a length beyond all bounds is refused", frame, 0);
-	refused("an unknown type is refused", (struct o2g_frame){.type = 9}, 0);
+	refused("an unknown type is refused",
+		(struct o2g_frame){.type = O2G_FRAME_TYPES}, 0);
 	refused("type 0 is refused", (struct o2g_frame){.type = 0}, 0);
 	refused("a body beyond its bound is refused",
 		message(1, O2G_BODY_MAX + 1, O2G_BODY_MAX + 1), 0);

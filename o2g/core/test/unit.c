@@ -711,6 +711,7 @@ int main(void)
 	cost_run(check);
 	bounds_run(check);
 	life_run(check);
+	rma_run(check);
 	random_worlds();
 	return tap_done();
 }

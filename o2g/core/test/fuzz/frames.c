@@ -4,6 +4,7 @@
 
 #define BUFFERS 0x100000u
 #define BUFFERS_END 0x900000u
+#define REGION 0x800000u
 
 static void submit(struct o2g_sqe sqe)
 {
@@ -21,6 +22,33 @@ static void submit(struct o2g_sqe sqe)
 	}
 	if (o2g_ring_submit(stand.area, &sqe) &&
 	    (stand_byte() & 1 || o2g_ring_kicks(stand.area)))
+		o2g_core_consume(stand.core);
+}
+
+/* Regions come and go inside the program's buffers; accesses of its own. */
+static void access(u8 what)
+{
+	const struct o2g_region_options options = {
+		.key = what & 1,
+		.address = REGION + (what & 1) * 0x10000u,
+		.length = 0x10000,
+		.first = what & 2 ? REGION : 0,
+		.rights = what >> 2 & 7,
+	};
+	struct o2g_sqe sqe = {
+		.op = what & 1 ? O2G_OP_WRITE : O2G_OP_READ,
+		.peer = stand_byte() & 3,
+		.tag = stand_byte() & 1,
+		.ignore = stand_byte(),
+		.addr = BUFFERS + (stand_word() & 0xffff),
+		.length = (u64)stand_byte() << (stand_byte() % 13),
+	};
+
+	if (what & 0x80)
+		o2g_region_remove(stand.core, what & 1);
+	else if (what & 0x40)
+		o2g_region_add(stand.core, &options);
+	else if (o2g_ring_submit(stand.area, &sqe))
 		o2g_core_consume(stand.core);
 }
 
@@ -94,6 +122,9 @@ static void act(u8 what)
 	case 9:
 	case 10:
 		program(stand_byte());
+		break;
+	case 11:
+		access(stand_byte());
 		break;
 	default:
 		stand_frame(conn);

@@ -24,7 +24,7 @@ static void entry(void)
 	struct o2g_sqe *sqe = &ring[stand_byte() & 15];
 
 	*sqe = (struct o2g_sqe){
-		.op = stand_byte() & 7,
+		.op = stand_byte() & 15,
 		.flags = stand_byte() & 0x7f,
 		.peer = stand_byte() & 3,
 		.tag = stand_byte() & 3,

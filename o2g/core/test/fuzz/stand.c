@@ -152,6 +152,7 @@ void stand_open(const u8 *input, u64 length)
 	stand.limits.unexpected = 20000u << (stand_byte() & 3);
 	stand.limits.forgiven = stand_byte() & 1 ? 20000 : 0;
 	stand.limits.slab_message = stand_byte() & 1 ? 300 : 0;
+	stand.limits.access = 1;
 	stand.put_off = stand_byte() & 1;
 	o2g_area_size(16, 16, 4096, 0x8000, &size);
 	stand.area = calloc(1, size);
@@ -241,7 +242,7 @@ void stand_frame(u32 conn)
 {
 	static const u8 zeros[8192];
 	struct o2g_frame frame = {
-		.type = stand_byte() & 7,
+		.type = stand_byte() % (O2G_FRAME_TYPES + 1),
 		.id = stand_byte() & 3,
 		.credit = (u32)stand_byte() * 16,
 	};
@@ -250,11 +251,20 @@ void stand_frame(u32 conn)
 		frame.context = stand_byte() & 1;
 		frame.tag = stand_byte() & 3;
 	}
-	if (frame.type != O2G_PIECE)
+	if (frame.type == O2G_WRITE || frame.type == O2G_READ) {
+		frame.tag = stand_byte() & 1;
+		frame.data = stand_byte();
+	}
+	if (frame.type == O2G_DONE)
+		frame.context = stand_byte();
+	if (frame.type != O2G_PIECE && frame.type != O2G_REPLY &&
+	    frame.type != O2G_DONE)
 		frame.length = some_length();
-	if (frame.type == O2G_MESSAGE || frame.type == O2G_PIECE)
+	if (frame.type == O2G_MESSAGE || frame.type == O2G_PIECE ||
+	    frame.type == O2G_WRITE || frame.type == O2G_REPLY)
 		frame.body = (u32)(some_length() & 8191);
-	if (frame.type == O2G_MESSAGE && stand_byte() & 1)
+	if ((frame.type == O2G_MESSAGE || frame.type == O2G_WRITE) &&
+	    stand_byte() & 1)
 		frame.length = frame.body;
 	if (stand_byte() < 250)
 		frame.credit = 0;

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/* Remote memory access: what a peer may do to a region, and no more. */
+#include <stdio.h>
+
+#include "pair.h"
+#include "suite.h"
+
+#define KEY 77
+#define SIZE 400000u
+#define TRUE(condition) check(!!(condition), #condition)
+
+static struct pair p;
+static u8 window[SIZE + 64], mine[SIZE + 64];
+static check_fn *check;
+
+static void access(int who, u8 op, u64 key, u64 place, void *at, u64 length,
+		   u64 cookie)
+{
+	const struct o2g_sqe sqe = {.op = op,
+				    .peer = !who,
+				    .tag = key,
+				    .ignore = place,
+				    .addr = (u64)at,
+				    .length = length,
+				    .cookie = cookie};
+
+	bed_submit(&p.bed[who], &sqe);
+}
+
+static void write_to(u64 place, u64 length, u64 cookie)
+{
+	access(0, O2G_OP_WRITE, KEY, place, mine, length, cookie);
+}
+
+static void read_from(u64 place, u64 length, u64 cookie)
+{
+	access(0, O2G_OP_READ, KEY, place, mine, length, cookie);
+}
+
+static void fill(u8 *at, u8 first)
+{
+	for (u32 i = 0; i < SIZE; i++)
+		at[i] = (u8)(first + i * 7 + i / 251);
+}
+
+static int region(u32 rights, u64 first)
+{
+	const struct o2g_region_options options = {.key = KEY,
+						   .address = (u64)window,
+						   .length = SIZE,
+						   .first = first,
+						   .cookie = 99,
+						   .rights = rights};
+
+	return o2g_region_add(p.bed[1].core, &options);
+}
+
+static void open_with(u32 rights)
+{
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	memset(window, 0xee, sizeof(window));
+	memset(mine, 0xdd, sizeof(mine));
+	TRUE(region(rights, 0) == 0);
+}
+
+#define BOTH (O2G_REGION_READ | O2G_REGION_WRITE)
+
+static void whole(u64 length)
+{
+	char name[80];
+
+	open_with(BOTH);
+	fill(mine, 5);
+	write_to(10, length, 1);
+	TRUE(pair_none(&p, 0) || !length);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 1, 0) && p.cqe.length == length);
+	TRUE(pair_none(&p, 0) && pair_none(&p, 1));
+	snprintf(name, sizeof(name),
+		 "a write of %llu bytes is there, and no "
+		 "other byte",
+		 length);
+	check(!memcmp(window + 10, mine, length) && window[9] == 0xee &&
+		      window[10 + length] == 0xee,
+	      name);
+	memset(mine, 0xdd, sizeof(mine));
+	read_from(10, length, 2);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 2, 0) && p.cqe.length == length);
+	snprintf(name, sizeof(name), "a read of %llu bytes gets them", length);
+	check(!memcmp(window + 10, mine, length) && mine[length] == 0xdd, name);
+	TRUE(p.bed[1].core->charged == 0);
+	TRUE(p.end[0].conn->spent_out == p.end[1].conn->spent_in);
+	TRUE(pair_close(&p));
+}
+
+/* The status of one access, whose target is left as it was. */
+static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
+		    u64 length, int status)
+{
+	int same = 1;
+
+	open_with(rights);
+	access(0, op, key, place, mine, length, 3);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 3, status));
+	for (u32 i = 0; i < sizeof(window); i++)
+		same &= window[i] == 0xee && mine[i] == 0xdd;
+	check(same && pair_none(&p, 1), name);
+	write_to(0, SIZE * !!(rights & O2G_REGION_WRITE), 4);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 4, rights & O2G_REGION_WRITE ? 0 : -O2G_EACCES),
+	      "and the connection goes on");
+	TRUE(p.bed[1].core->charged == 0);
+	TRUE(pair_close(&p));
+}
+
+static void refusals(void)
+{
+	const u8 w = O2G_OP_WRITE, r = O2G_OP_READ;
+
+	refused("a key that nobody made opens nothing", BOTH, w, KEY + 1, 0, 9,
+		-O2G_EKEYREJECTED);
+	refused("nor to a reader", BOTH, r, KEY + 1, 0, 9, -O2G_EKEYREJECTED);
+	refused("who may read may not write", O2G_REGION_READ, w, KEY, 0, 9,
+		-O2G_EACCES);
+	refused("who may write may not read", O2G_REGION_WRITE, r, KEY, 0, 9,
+		-O2G_EACCES);
+	refused("a write beyond the end writes nothing", BOTH, w, KEY, SIZE - 8,
+		9, -O2G_ERANGE);
+	refused("a read beyond the end reads nothing", BOTH, r, KEY, SIZE - 8,
+		9, -O2G_ERANGE);
+	refused("one that begins beyond it neither", BOTH, w, KEY, SIZE + 1, 0,
+		-O2G_ERANGE);
+	refused("a place that wraps is none", BOTH, w, KEY, ~0ull - 3, 9,
+		-O2G_ERANGE);
+	refused("a long write to no key is read and forgotten", BOTH, w, 1, 0,
+		SIZE, -O2G_EKEYREJECTED);
+	refused("a long one beyond the end, too", BOTH, w, KEY, 1, SIZE,
+		-O2G_ERANGE);
+}
+
+static void names(void)
+{
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	TRUE(region(BOTH, (u64)window) == 0);
+	check(region(BOTH, 0) == -O2G_EEXIST, "a key is used once at a time");
+	memset(window, 0, SIZE);
+	mine[0] = 42;
+	write_to((u64)window + 5, 1, 1);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 1, 0) && window[5] == 42,
+	      "a region may be named by its addresses");
+	write_to((u64)window - 1, 1, 2);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 2, -O2G_ERANGE), "and ends at its first one");
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == -O2G_ENOENT);
+	write_to((u64)window, 1, 3);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 3, -O2G_EKEYREJECTED), "a stale key is none");
+	TRUE(pair_close(&p));
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	TRUE(o2g_region_add(p.bed[1].core,
+			    &(struct o2g_region_options){.key = KEY,
+							 .length = ~0ull,
+							 .rights = BOTH}) == 0);
+	write_to((u64)window + 7, 1, 4);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 4, 0) && window[7] == 42,
+	      "all memory may be one region");
+	TRUE(o2g_region_add(p.bed[1].core,
+			    &(struct o2g_region_options){.key = KEY + 1,
+							 .address = 9,
+							 .length = ~0ull}) ==
+	     -O2G_EINVAL);
+	TRUE(pair_close(&p));
+}
+
+/* Moves at most so many bytes from `who` to the other. */
+static void move(int who, u64 most)
+{
+	bed_write(&p.end[who], most);
+	TRUE(bed_read(&p.end[!who], most) >= 0);
+}
+
+static void removed_amid_write(void)
+{
+	u64 at;
+
+	open_with(BOTH);
+	fill(mine, 1);
+	write_to(0, SIZE, 1);
+	move(0, 100000);
+	at = window[50000];
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
+	memset(window, 0x11, SIZE);
+	TRUE(at == mine[50000]);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 1, -O2G_EKEYREJECTED));
+	for (at = 0; at < SIZE && window[at] == 0x11; at++)
+		;
+	check(at == SIZE, "a region that is gone is not written to any more");
+	TRUE(pair_close(&p));
+}
+
+/* Removed when `moved` bytes of it have gone: its memory is not looked at. */
+static void removed_amid_read(u64 moved)
+{
+	u8 *heap = malloc(SIZE);
+	struct o2g_region_options options = {.key = KEY,
+					     .address = (u64)heap,
+					     .length = SIZE,
+					     .rights = BOTH};
+	u32 secret = 0;
+
+	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
+	memset(heap, 0x55, SIZE);
+	memset(mine, 0, SIZE);
+	TRUE(o2g_region_add(p.bed[1].core, &options) == 0);
+	read_from(0, SIZE, 1);
+	move(0, 1000);
+	bed_write(&p.end[1], moved);
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
+	free(heap); /* the sanitizer sees who looks */
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 1, -O2G_EKEYREJECTED));
+	for (u32 i = 0; i < SIZE; i++)
+		secret += mine[i] == 0x55;
+	check(secret <= moved, "a region that is gone is not read any more, "
+			       "and its reader is told");
+	TRUE(p.bed[1].core->charged == 0);
+	TRUE(pair_close(&p));
+}
+
+static void death(void)
+{
+	open_with(BOTH);
+	write_to(0, SIZE, 1);
+	read_from(0, SIZE, 2);
+	move(0, 200000);
+	move(1, 100000);
+	bed_end(&p.end[0], -104);
+	bed_end(&p.end[1], -104);
+	TRUE(pair_took(&p, 0, 1, -O2G_ECONNRESET) ||
+	     p.cqe.status == -O2G_ECONNRESET);
+	check(pair_took(&p, 0, 2, -O2G_ECONNRESET) && pair_none(&p, 0),
+	      "an access whose peer dies fails, once");
+	TRUE(p.bed[1].core->charged == 0);
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
+	TRUE(pair_close(&p));
+}
+
+/* The other side says goodbye and answers nothing any more. */
+static void goodbye(void)
+{
+	open_with(BOTH);
+	write_to(0, 100, 1);
+	o2g_conn_bye(p.end[1].conn);
+	move(1, 1000);
+	TRUE(o2g_conn_bye_received(p.end[0].conn));
+	o2g_conn_bye(p.end[0].conn);
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 1, -O2G_ESHUTDOWN) &&
+		      o2g_conn_bye_sent(p.end[0].conn),
+	      "nobody waits for an answer after BYE");
+	TRUE(pair_close(&p));
+	open_with(BOTH);
+	write_to(0, 100, 1);
+	o2g_conn_bye(p.end[0].conn);
+	move(0, 1 << 20);
+	TRUE(!o2g_conn_bye_sent(p.end[0].conn));
+	TRUE(pair_run(&p) == 0);
+	check(pair_took(&p, 0, 1, 0) && o2g_conn_bye_sent(p.end[0].conn),
+	      "who says goodbye waits for its own");
+	TRUE(pair_close(&p));
+}
+
+static void events(void)
+{
+	struct o2g_sqe sqe = {.op = O2G_OP_WRITE,
+			      .flags = O2G_SQE_DATA,
+			      .peer = 1,
+			      .tag = KEY,
+			      .ignore = 3,
+			      .addr = (u64)mine,
+			      .length = 5,
+			      .data = 0x123456789abcdef0,
+			      .cookie = 1};
+
+	open_with(BOTH);
+	bed_submit(&p.bed[0], &sqe);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 1, 0));
+	check(pair_took(&p, 1, 99, 0) && p.cqe.op == O2G_OP_WRITTEN &&
+		      p.cqe.flags == O2G_CQE_DATA &&
+		      p.cqe.data == 0x123456789abcdef0 && p.cqe.length == 5 &&
+		      p.cqe.where == (u64)window + 3 && p.cqe.peer == 0,
+	      "data that comes with a write is told, all 64 bits");
+	TRUE(pair_close(&p));
+	open_with(BOTH | O2G_REGION_EVENTS);
+	write_to(0, 7, 1);
+	read_from(0, 8, 2);
+	TRUE(pair_run(&p) == 0);
+	TRUE(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0));
+	TRUE(pair_took(&p, 1, 99, 0) && p.cqe.op == O2G_OP_WRITTEN &&
+	     p.cqe.length == 7);
+	check(pair_took(&p, 1, 99, 0) && p.cqe.op == O2G_OP_READ_OUT &&
+		      p.cqe.length == 8 && pair_none(&p, 1),
+	      "a region may tell of each access");
+	write_to(SIZE, 7, 3);
+	TRUE(pair_run(&p) == 0);
+	check(pair_none(&p, 1), "but not of one that was refused");
+	TRUE(pair_close(&p));
+}
+
+static void own(int later)
+{
+	open_with(0);
+	TRUE(o2g_region_add(p.bed[0].core,
+			    &(struct o2g_region_options){.key = 5,
+							 .address = (u64)window,
+							 .length = SIZE,
+							 .rights = BOTH}) == 0);
+	p.bed[0].put_off = later;
+	fill(mine, 3);
+	for (int i = 0; i < 2; i++) {
+		const struct o2g_sqe sqe = {.op = i ? O2G_OP_READ
+						    : O2G_OP_WRITE,
+					    .peer = 0,
+					    .tag = 5,
+					    .ignore = (u64)i,
+					    .addr = (u64)mine,
+					    .length = 1000,
+					    .cookie = 7};
+
+		bed_submit(&p.bed[0], &sqe);
+		TRUE(!later || pair_none(&p, 0));
+		bed_copies(&p.bed[0]);
+		TRUE(pair_took(&p, 0, 7, 0));
+	}
+	check(mine[0] == window[1] && window[1] != window[0] &&
+		      mine[999] == 0xee,
+	      "an endpoint may access memory of its own");
+	TRUE(p.bed[0].core->charged == 0 && p.bed[0].core->messages.used == 0);
+	TRUE(pair_close(&p));
+}
+
+/* ---- who does not keep to it ---- */
+
+static int says(struct o2g_frame frame, u32 length)
+{
+	struct bed_pipe *pipe = p.end[1].in;
+
+	for (u32 i = 0; i < sizeof(frame); i++)
+		pipe->byte[pipe->tail++ % BED_PIPE] = ((u8 *)&frame)[i];
+	for (u32 i = 0; i < length; i++)
+		pipe->byte[pipe->tail++ % BED_PIPE] = 0x77;
+	return bed_read(&p.end[1], 1 << 20);
+}
+
+static struct o2g_frame written(u32 id, u64 place, u64 length, u32 first)
+{
+	return (struct o2g_frame){.type = O2G_WRITE,
+				  .body = first,
+				  .id = id,
+				  .tag = KEY,
+				  .data = place,
+				  .length = length};
+}
+
+static void cut_off(const char *name, struct o2g_frame frame, u32 length)
+{
+	open_with(BOTH);
+	check(says(frame, length) == -O2G_EPROTO, name);
+	TRUE(pair_close(&p));
+}
+
+static void forgeries(void)
+{
+	struct o2g_frame frame = written(1, 0, 4, 5);
+
+	cut_off("a write shorter than its first piece is cut off", frame, 5);
+	frame = written(0, 0, 4, 4);
+	cut_off("a write without an id, too", frame, 4);
+	frame = written(1, 0, 4, 4);
+	frame.high = 1;
+	cut_off("and data without its flag", frame, 4);
+	frame = (struct o2g_frame){.type = O2G_MESSAGE, .id = 1, .high = 1};
+	cut_off("and what only a write may have", frame, 0);
+	frame = (struct o2g_frame){.type = O2G_READ, .id = 1, .body = 1};
+	cut_off("a read has no body", frame, 1);
+	frame = (struct o2g_frame){.type = O2G_DONE, .id = 1};
+	cut_off("an answer that nobody waits for is refused", frame, 0);
+	frame.context = O2G_DONE_MOST + 1;
+	cut_off("an error that is none is refused", frame, 0);
+	frame = (struct o2g_frame){.type = O2G_REPLY, .id = 1, .body = 1};
+	cut_off("bytes that nobody asked for are refused", frame, 1);
+}
+
+/* Endpoint 1 asks, and its peer answers wrongly. */
+static void bad_answers(void)
+{
+	struct o2g_frame reply = {.type = O2G_REPLY, .id = 1, .body = 11};
+	struct o2g_frame done = {.type = O2G_DONE, .id = 1};
+
+	for (int i = 0; i < 4; i++) {
+		open_with(BOTH);
+		access(1, i < 2 ? O2G_OP_READ : O2G_OP_WRITE, 1, 0, mine, 10,
+		       8);
+		if (i != 3)
+			bed_write(&p.end[1], 1000);
+		check(says(i == 0 || i == 2 ? reply : done,
+			   i == 0 || i == 2 ? 11 : 0) == -O2G_EPROTO,
+		      i == 0   ? "more than was asked for is refused"
+		      : i == 1 ? "less than was asked for is refused"
+		      : i == 2 ? "a write gets no bytes back"
+			       : "nothing is answered that was not asked yet");
+		TRUE(mine[9] == 0xdd && mine[10] == 0xdd);
+		TRUE(pair_close(&p));
+	}
+	open_with(BOTH);
+	access(1, O2G_OP_WRITE, 1, 0, mine, 10, 8);
+	bed_write(&p.end[1], 1000);
+	TRUE(says(done, 0) > 0 && pair_took(&p, 1, 8, 0));
+	check(says(done, 0) == -O2G_EPROTO, "nothing is answered twice");
+	TRUE(pair_close(&p));
+}
+
+/* A peer that opens as many accesses as its credit lets it. */
+static void flood(void)
+{
+	u32 id = 0;
+
+	open_with(BOTH);
+	while (says(written(++id, 0, 2, 1), 1) > 0)
+		;
+	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
+	      "a peer holds no more accesses than its credit");
+	TRUE(p.bed[1].core->charged ==
+	     (u64)(id - 1) * sizeof(struct o2g_message));
+	bed_end(&p.end[1], -104);
+	TRUE(p.bed[1].core->charged == 0);
+	TRUE(pair_close(&p));
+}
+
+static void not_offered(void)
+{
+	open_with(BOTH);
+	p.bed[0].core->limits.access = 0;
+	write_to(0, 1, 1);
+	check(pair_took(&p, 0, 1, -O2G_EINVAL),
+	      "an engine without remote memory access refuses it");
+	TRUE(pair_close(&p));
+}
+
+void rma_run(check_fn *judge)
+{
+	static const u64 lengths[] = {0,     1,	     64,     65,
+				      16384, 131072, 131073, SIZE - 64};
+
+	check = judge;
+	for (u32 i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		whole(lengths[i]);
+	refusals();
+	names();
+	removed_amid_write();
+	removed_amid_read(0);
+	removed_amid_read(20);
+	removed_amid_read(150000);
+	death();
+	goodbye();
+	events();
+	own(0);
+	own(1);
+	forgeries();
+	bad_answers();
+	flood();
+	not_offered();
+}
