@@ -67,6 +67,7 @@ static int open_one(const struct o2g_choice *choice,
 	int r;
 
 	options->limits.slab_message = choice->slab_message;
+	options->limits.access = choice->ops->region_add != 0;
 	r = choice->ops->open(engine, options, area);
 	return r ? o2g_error_set(r, "can't make the engine '%s': %s%s",
 				 choice->ops->name, strerror(-r),

@@ -37,6 +37,11 @@ struct o2g_engine_ops {
 	int (*attach)(struct o2g_engine *engine, int socket, u32 peer,
 		      u32 credit_out, u32 credit_in, u32 *link);
 	int (*identify)(struct o2g_engine *engine, u32 link, u32 peer);
+	/* Null where peers' memory can't be accessed, nor ours by them.
+	 * After removal nothing of the region is touched. */
+	int (*region_add)(struct o2g_engine *engine,
+			  const struct o2g_region_options *options);
+	int (*region_remove)(struct o2g_engine *engine, u64 key);
 	/* Consumes submissions now. */
 	int (*kick)(struct o2g_engine *engine);
 	/* The caller has time: move bytes, never block. Whether any moved;

@@ -82,7 +82,16 @@ struct o2g_event {
 	uint64_t handle; /* of a claimed message */
 	uint32_t flags;
 };
-enum { O2G_SENT = 1, O2G_RECEIVED, O2G_PEEKED };
+enum {
+	O2G_SENT = 1,
+	O2G_RECEIVED,
+	O2G_PEEKED,
+	O2G_PUT,	 /* o2g_write(): it is there */
+	O2G_GOT,	 /* o2g_read(): it is here */
+	O2G_WAS_WRITTEN, /* a peer's o2g_write() is in our memory, at `where`;
+			    cookie: of that memory. No operation of ours. */
+	O2G_WAS_READ	 /* the same of an o2g_read() */
+};
 enum { O2G_HAS_DATA = 1, O2G_STAYS_POSTED = 2 }; /* flags */
 
 /* Options of an operation. */
@@ -118,6 +127,45 @@ int o2g_discard_claimed(struct o2g *o2g, uint64_t handle);
 /* The receive that was posted with this cookie and matched nothing yet ends
  * with -ECANCELED; one that matched is not touched. */
 int o2g_cancel(struct o2g *o2g, void *cookie);
+
+/*
+ * Memory of this endpoint that its peers may access under `key`, a number that
+ * they are told in any way, without a call of ours for it. They name places in
+ * it from `first` on: 0, or its address. All memory may be registered.
+ * -EEXIST: the key is in use; -EOPNOTSUPP: not with this engine.
+ */
+struct o2g_memory {
+	uint64_t key;
+	void *start;
+	size_t length;
+	uint64_t first;
+	unsigned rights;
+	void *cookie;
+};
+enum {
+	O2G_MAY_READ = 1,
+	O2G_MAY_WRITE = 2,
+	O2G_TELL = 4 /* each access that ended well is an event */
+};
+int o2g_register_memory(struct o2g *o2g, const struct o2g_memory *memory);
+/* When it returns peers neither read nor write it any more; accesses under way
+ * fail there with -EKEYREJECTED. -ENOENT. */
+int o2g_unregister_memory(struct o2g *o2g, uint64_t key);
+
+struct o2g_remote { /* a place in a peer's memory */
+	uint32_t peer;
+	uint64_t key;
+	uint64_t place;
+};
+/* The event O2G_PUT says that all of it is in the peer's memory; -EKEYREJECTED:
+ * no such key, -EACCES: not allowed, -ERANGE: beyond the end. Options as of
+ * o2g_send(); data is an event there. */
+int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
+	      size_t length, uint64_t data, unsigned options, void *cookie);
+int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
+	     size_t length, unsigned options, void *cookie);
+/* Whether this endpoint's engine has these four. */
+int o2g_accesses(const struct o2g *o2g);
 
 /* Takes up to `most` events; drives the engine when it is in this process.
  * Returns their number, 0 when there is none. Never blocks. */

@@ -27,6 +27,14 @@ static u32 what(const struct o2g_cqe *cqe)
 		return O2G_SENT;
 	case O2G_OP_PEEK:
 		return O2G_PEEKED;
+	case O2G_OP_WRITE:
+		return O2G_PUT;
+	case O2G_OP_READ:
+		return O2G_GOT;
+	case O2G_OP_WRITTEN:
+		return O2G_WAS_WRITTEN;
+	case O2G_OP_READ_OUT:
+		return O2G_WAS_READ;
 	}
 	return O2G_RECEIVED;
 }
@@ -39,13 +47,19 @@ static int eventless(const struct o2g_cqe *cqe)
 	       cqe->op == O2G_OP_RELEASE;
 }
 
+/* Of a peer's operation, not of one of ours. */
+static int foreign(const struct o2g_cqe *cqe)
+{
+	return cqe->op == O2G_OP_WRITTEN || cqe->op == O2G_OP_READ_OUT;
+}
+
 /* Where the program finds a message: that the engine left it in the slab is
  * not its business. */
 static void *place(const struct o2g_cqe *cqe)
 {
 	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
 
-	return cqe->op == O2G_OP_RECV ? (void *)(size_t)at : 0;
+	return cqe->op == O2G_OP_RECV || foreign(cqe) ? (void *)(size_t)at : 0;
 }
 
 /* False: the completion is none of the program's business. */
@@ -55,7 +69,8 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 	u64 cookie = cqe->cookie;
 	int copy = 0;
 
-	if (cqe->op == O2G_OP_SEND)
+	if (cqe->op == O2G_OP_SEND || cqe->op == O2G_OP_WRITE ||
+	    cqe->op == O2G_OP_READ)
 		copy = o2g_bounce_done(o2g, &cookie);
 	*event = (struct o2g_event){
 		.cookie = (void *)(size_t)cookie,
@@ -89,7 +104,7 @@ static int take(struct o2g *o2g, struct o2g_event *event, int most)
 		if (cqe.flags & O2G_CQE_SLAB)
 			o2g_body_copy(o2g, &cqe);
 		n += translate(o2g, &cqe, &event[n]);
-		if (!(cqe.flags & O2G_CQE_MORE))
+		if (!(cqe.flags & O2G_CQE_MORE) && !foreign(&cqe))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 	}
 	kicks = taken && o2g_ring_roomy(o2g->area);

@@ -148,6 +148,106 @@ int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
 		       : submit(o2g, &sqe, 0);
 }
 
+/* ---- remote memory access ---- */
+
+int o2g_accesses(const struct o2g *o2g)
+{
+	return o2g->ops->region_add != 0;
+}
+
+static int no_access(const struct o2g *o2g)
+{
+	return o2g_error_set(-EOPNOTSUPP,
+			     "the engine '%s' has no remote memory access yet: "
+			     "use SKEP_O2G_ENGINE=user on all hosts of the job",
+			     o2g->ops->name);
+}
+
+int o2g_register_memory(struct o2g *o2g, const struct o2g_memory *memory)
+{
+	const struct o2g_region_options options = {
+		.key = memory->key,
+		.address = number(memory->start),
+		.length = memory->length,
+		.first = memory->first,
+		.cookie = number(memory->cookie),
+		.rights = memory->rights};
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	if (!o2g_accesses(o2g))
+		return no_access(o2g);
+	if (memory->rights &
+	    ~(unsigned)(O2G_MAY_READ | O2G_MAY_WRITE | O2G_TELL))
+		r = -EINVAL;
+	else
+		r = o2g->ops->region_add(o2g->engine, &options);
+	return r ? o2g_error_set(r, "memory can't be registered: %s",
+				 strerror(-r))
+		 : 0;
+}
+
+int o2g_unregister_memory(struct o2g *o2g, uint64_t key)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	return o2g_accesses(o2g) ? o2g->ops->region_remove(o2g->engine, key)
+				 : no_access(o2g);
+}
+
+static int access(struct o2g *o2g, u8 op, const struct o2g_remote *at,
+		  void *cookie, struct o2g_sqe *sqe)
+{
+	int r = o2g_endpoint_alive(o2g);
+
+	if (r)
+		return r;
+	if (!o2g_accesses(o2g))
+		return no_access(o2g);
+	if (sqe->length > O2G_LENGTH_MAX || at->peer == O2G_ANY)
+		return o2g_error_set(-EINVAL, "an access names its peer and at "
+					      "most 2^40 bytes");
+	sqe->op = op;
+	sqe->peer = at->peer;
+	sqe->tag = at->key;
+	sqe->ignore = at->place;
+	sqe->cookie = number(cookie);
+	o2g_peer_need(o2g, at->peer);
+	return 0;
+}
+
+int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
+	      size_t length, uint64_t data, unsigned options, void *cookie)
+{
+	struct o2g_sqe sqe = {.addr = number(buffer), .length = length};
+	int r = access(o2g, O2G_OP_WRITE, to, cookie, &sqe);
+
+	if (r)
+		return r;
+	if (options & O2G_WITH_DATA) {
+		sqe.flags |= O2G_SQE_DATA;
+		sqe.data = data;
+	}
+	return options & (O2G_COPY | O2G_QUIET)
+		       ? send_marked(o2g, &sqe, buffer, options)
+		       : submit(o2g, &sqe, 0);
+}
+
+int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
+	     size_t length, unsigned options, void *cookie)
+{
+	struct o2g_sqe sqe = {.addr = number(buffer), .length = length};
+	int r = access(o2g, O2G_OP_READ, from, cookie, &sqe);
+
+	if (r)
+		return r;
+	return options & O2G_QUIET ? send_marked(o2g, &sqe, buffer, O2G_QUIET)
+				   : submit(o2g, &sqe, 0);
+}
+
 /* ---- receiving ---- */
 
 int o2g_recv(struct o2g *o2g, const struct o2g_match *from, void *buffer,

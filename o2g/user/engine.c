@@ -285,6 +285,28 @@ static int user_identify(struct o2g_engine *e, u32 number, u32 peer)
 	return r;
 }
 
+static int user_region_add(struct o2g_engine *e,
+			   const struct o2g_region_options *options)
+{
+	int r;
+
+	pthread_mutex_lock(&e->lock);
+	r = o2g_region_add(e->core, options);
+	o2g_engine_leave(e);
+	return r;
+}
+
+/* Bytes move with the lock alone. */
+static int user_region_remove(struct o2g_engine *e, u64 key)
+{
+	int r;
+
+	pthread_mutex_lock(&e->lock);
+	r = o2g_region_remove(e->core, key);
+	o2g_engine_leave(e);
+	return r;
+}
+
 static int user_kick(struct o2g_engine *e)
 {
 	int r;
@@ -426,6 +448,8 @@ const struct o2g_engine_ops o2g_user_engine = {
 	.lost = user_lost,
 	.attach = user_attach,
 	.identify = user_identify,
+	.region_add = user_region_add,
+	.region_remove = user_region_remove,
 	.kick = user_kick,
 	.drive = user_drive,
 	.sleep = user_sleep,

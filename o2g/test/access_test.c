@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/* Remote memory access between endpoints over loopback; the target makes no
+ * call for it. */
+#include "bed.h"
+
+#include <tests/tap.h>
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+#define SIZE (12u << 20) /* beyond credit, which it does not need */
+#define KEY 0x1234567890ull
+
+static struct o2g *a, *b;
+static uint32_t to_b, to_a;
+static uint8_t *window, *mine;
+
+static struct o2g_memory memory(uint64_t key, unsigned rights)
+{
+	return (struct o2g_memory){.key = key,
+				   .start = window,
+				   .length = SIZE,
+				   .rights = rights,
+				   .cookie = window};
+}
+
+static void setup(unsigned rights)
+{
+	struct o2g_memory all = memory(KEY, rights);
+
+	a = bed_open();
+	b = bed_open();
+	to_b = bed_peer(a, b);
+	to_a = bed_peer(b, a);
+	memset(window, 0xee, SIZE);
+	if (o2g_register_memory(b, &all))
+		bed_die("register");
+}
+
+static void teardown(void)
+{
+	TAP(o2g_close(a, 5000) == 0);
+	TAP(o2g_close(b, 5000) == 0);
+}
+
+static struct o2g_remote at(uint64_t place)
+{
+	return (struct o2g_remote){.peer = to_b, .key = KEY, .place = place};
+}
+
+/* There and back, while nobody calls anything for the target. */
+static int round_trip(size_t length, uint64_t place)
+{
+	struct o2g_remote there = at(place);
+	struct o2g_event event;
+	int ok;
+
+	bed_fill(mine, length, (unsigned)length);
+	if (o2g_write(a, &there, mine, length, 0, 0, mine))
+		bed_die("write");
+	event = bed_event(a);
+	ok = event.what == O2G_PUT && event.status == 0 &&
+	     event.cookie == mine &&
+	     bed_check(window + place, length, (unsigned)length);
+	memset(mine, 0, length);
+	if (o2g_read(a, &there, mine, length, 0, window))
+		bed_die("read");
+	event = bed_event(a);
+	return ok && event.what == O2G_GOT && event.status == 0 &&
+	       event.length == length && event.cookie == window &&
+	       bed_check(mine, length, (unsigned)length);
+}
+
+static void sizes(void)
+{
+	static const size_t size[] = {0,      1,      48,      4096,	65537,
+				      131073, 999999, 8 << 20, SIZE - 9};
+
+	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++)
+		tap_ok(round_trip(size[i], i + 1),
+		       "%zu bytes there and back, the target making no call",
+		       size[i]);
+	teardown();
+}
+
+/* Many at once, in both directions, among messages. */
+static void crowd(void)
+{
+	enum { MANY = 200, EACH = 50000 };
+	struct o2g_memory own = memory(KEY, O2G_MAY_READ | O2G_MAY_WRITE);
+	struct o2g_event event;
+	int ok = 0;
+
+	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	own.start = mine;
+	TAP(o2g_register_memory(a, &own) == 0);
+	bed_fill(mine, MANY * EACH, 1);
+	memset(window, 0, MANY * EACH);
+	for (int i = 0; i < MANY; i++) {
+		struct o2g_remote there = at((uint64_t)i * EACH);
+		struct o2g_remote here = {
+			.peer = to_a, .key = KEY, .place = there.place};
+
+		if (i % 2 ? o2g_write(a, &there, mine + i * EACH, EACH, 0, 0, 0)
+			  : o2g_read(b, &here, window + i * EACH, EACH, 0, 0))
+			bed_die("access");
+		if (i % 10 == 0)
+			bed_send(a, to_b, 1, &own, 4);
+	}
+	for (int i = 0; i < MANY / 2 + MANY / 10; i++)
+		ok += bed_event(a).status == 0;
+	for (int i = 0; i < MANY / 2; i++) {
+		event = bed_event(b);
+		ok += event.status == 0 && event.what == O2G_GOT;
+	}
+	tap_ok(ok == MANY + MANY / 10 && bed_check(window, MANY * EACH, 1),
+	       "%d accesses both ways, among messages", MANY);
+	teardown();
+}
+
+static int refused(const struct o2g_remote *where, int reads, int status)
+{
+	int r = reads ? o2g_read(a, where, mine, 100, 0, 0)
+		      : o2g_write(a, where, mine, 100, 0, 0, 0);
+
+	return r == 0 && bed_event(a).status == status;
+}
+
+static void refusals(void)
+{
+	struct o2g_memory again = memory(KEY, O2G_MAY_READ);
+	struct o2g_remote where = at(0);
+
+	setup(O2G_MAY_READ);
+	TAP(o2g_register_memory(b, &again) == -EEXIST);
+	again.rights = 64;
+	TAP(o2g_register_memory(b, &again) == -EINVAL);
+	tap_ok(refused(&where, 0, -EACCES), "a write without the right to");
+	where.place = SIZE - 99;
+	tap_ok(refused(&where, 1, -ERANGE), "a read beyond the end");
+	where.key++;
+	tap_ok(refused(&where, 1, -EKEYREJECTED), "a key of nobody");
+	where.key--;
+	where.place = 0;
+	TAP(o2g_unregister_memory(b, KEY) == 0);
+	TAP(o2g_unregister_memory(b, KEY) == -ENOENT);
+	tap_ok(refused(&where, 1, -EKEYREJECTED), "a stale key");
+	tap_ok(bed_look(window) == 0xee, "nothing was written by any of them");
+	where.peer = O2G_ANY;
+	TAP(o2g_write(a, &where, mine, 1, 0, 0, 0) == -EINVAL);
+	teardown();
+}
+
+static void told(void)
+{
+	struct o2g_remote where = at(11);
+	struct o2g_event event;
+
+	setup(O2G_MAY_WRITE);
+	TAP(o2g_write(a, &where, "abc", 3, 0xfedcba9876543210,
+		      O2G_WITH_DATA | O2G_COPY, &event) == 0);
+	event = bed_event(b);
+	tap_ok(event.what == O2G_WAS_WRITTEN && event.cookie == window &&
+		       event.data == 0xfedcba9876543210 && event.length == 3 &&
+		       event.where == window + 11 && event.peer == to_a &&
+		       event.flags == O2G_HAS_DATA &&
+		       memcmp(window + 11, "abc", 3) == 0,
+	       "data that comes with a write is an event of the target");
+	event = bed_event(a);
+	TAP(event.what == O2G_PUT && event.cookie == &event);
+	TAP(o2g_write(a, &where, "abc", 3, 0, O2G_QUIET, 0) == 0);
+	where.key++;
+	TAP(o2g_write(a, &where, "abc", 3, 0, O2G_QUIET, mine) == 0);
+	event = bed_event(a);
+	tap_ok(event.status == -EKEYREJECTED && event.cookie == mine,
+	       "a quiet write speaks when it fails, and only then");
+	teardown();
+}
+
+/* A peer that dies, and memory that goes while it is read. */
+static void ends(void)
+{
+	struct o2g_remote where = at(0);
+	int ok = 0;
+
+	setup(O2G_MAY_READ);
+	for (int i = 0; i < 20; i++)
+		TAP(o2g_read(a, &where, mine, SIZE, 0, 0) == 0);
+	TAP(o2g_unregister_memory(b, KEY) == 0);
+	free(window);
+	window = malloc(SIZE);
+	for (int i = 0; i < 20; i++) {
+		int status = bed_event(a).status;
+
+		ok += status == 0 || status == -EKEYREJECTED;
+	}
+	tap_ok(ok == 20, "memory that is freed amid 20 reads fails them, and "
+			 "nothing else");
+	TAP(o2g_close(b, 5000) == 0);
+	TAP(o2g_read(a, &where, mine, 1, 0, 0) == 0);
+	tap_ok(bed_event(a).status < 0, "who closed answers nothing");
+	TAP(o2g_close(a, 5000) == 0);
+}
+
+static void child(void)
+{
+	struct o2g_memory more = memory(KEY + 1, O2G_MAY_READ);
+	struct o2g_remote where = at(0);
+	int status = 1;
+	pid_t pid;
+
+	setup(O2G_MAY_READ | O2G_MAY_WRITE);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(o2g_register_memory(b, &more) != -EBADF ||
+		      o2g_unregister_memory(b, KEY) != -EBADF ||
+		      o2g_write(a, &where, mine, 1, 0, 0, 0) != -EBADF);
+	waitpid(pid, &status, 0);
+	tap_ok(status == 0, "a child of fork() has none of it");
+	tap_ok(round_trip(1000, 5), "and its parent keeps all of it");
+	teardown();
+}
+
+int main(void)
+{
+	setenv("SKEP_O2G_LOG", "0", 1);
+	window = malloc(SIZE);
+	mine = malloc(SIZE);
+	sizes();
+	crowd();
+	refusals();
+	told();
+	ends();
+	child();
+	free(window);
+	free(mine);
+	return tap_done();
+}
