@@ -4,6 +4,34 @@
 
 #include "prov.h"
 
+int prov_domain_join(struct domain *domain, struct endpoint *ep)
+{
+	int error;
+
+	pthread_mutex_lock(&domain->lock);
+	error = prov_regions_show(domain, ep);
+	if (!error) {
+		ep->sibling = domain->endpoints;
+		domain->endpoints = ep;
+	}
+	pthread_mutex_unlock(&domain->lock);
+	return error;
+}
+
+void prov_domain_leave(struct domain *domain, struct endpoint *ep)
+{
+	struct endpoint **at = &domain->endpoints;
+
+	if (prov_inherited(domain))
+		return;
+	pthread_mutex_lock(&domain->lock);
+	while (*at && *at != ep)
+		at = &(*at)->sibling;
+	if (*at)
+		*at = ep->sibling;
+	pthread_mutex_unlock(&domain->lock);
+}
+
 static int domain_close(struct fid *fid)
 {
 	struct domain *domain = (struct domain *)fid;
@@ -11,6 +39,7 @@ static int domain_close(struct fid *fid)
 	if (atomic_load(&domain->users))
 		return -FI_EBUSY;
 	atomic_fetch_sub(&domain->fabric->users, 1);
+	pthread_mutex_destroy(&domain->lock);
 	free(domain);
 	return 0;
 }
@@ -50,6 +79,12 @@ int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	domain->fabric = (struct fabric *)fabric;
 	domain->forks = prov_forks;
 	domain->serial = info->domain_attr->threading == FI_THREAD_DOMAIN;
+	domain->by_address =
+		info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR);
+	domain->own_keys =
+		info->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_PROV_KEY);
+	domain->next_key = 1;
+	pthread_mutex_init(&domain->lock, NULL);
 	atomic_fetch_add(&domain->fabric->users, 1);
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
 	domain->fid.fid.context = context;

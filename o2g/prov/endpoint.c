@@ -7,8 +7,14 @@
 #include "prov.h"
 
 #define SIDE_FLAGS (FI_TRANSMIT | FI_RECV)
-/* Of counters, what remote memory access would count. */
-#define NEVER_COUNTED (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+/* What a counter is bound for. */
+static const uint64_t counted[PROV_COUNTS] = {
+	[PROV_SENDS] = FI_SEND,		 [PROV_RECVS] = FI_RECV,
+	[PROV_READS] = FI_READ,		 [PROV_WRITES] = FI_WRITE,
+	[PROV_READ_OF] = FI_REMOTE_READ, [PROV_WRITTEN_TO] = FI_REMOTE_WRITE,
+};
+#define FROM_PEERS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 static int bind_vector(struct endpoint *ep, struct vector *vector)
 {
@@ -56,10 +62,14 @@ static int bind_queue(struct endpoint *ep, struct queue *queue, uint64_t flags)
 	return 0;
 }
 
-static void set_counter(struct side *side, struct counter *counter)
+static int counter_fits(struct endpoint *ep, uint64_t flags)
 {
-	side->counter = counter;
-	atomic_fetch_add(&counter->users, 1);
+	for (int i = 0; i < PROV_COUNTS; i++) {
+		if ((flags & counted[i]) && ep->counter[i])
+			return 0;
+		flags &= ~counted[i];
+	}
+	return !flags;
 }
 
 static int bind_counter(struct endpoint *ep, struct counter *counter,
@@ -67,19 +77,19 @@ static int bind_counter(struct endpoint *ep, struct counter *counter,
 {
 	int error;
 
-	if (!flags || (flags & ~(SIDE_FLAGS | NEVER_COUNTED)) ||
-	    ((flags & FI_SEND) && ep->tx.counter) ||
-	    ((flags & FI_RECV) && ep->rx.counter))
+	if (!flags || !counter_fits(ep, flags))
 		return -FI_EINVAL;
-	if (!(flags & SIDE_FLAGS))
-		return 0;
 	error = prov_source_add(&counter->source, ep);
 	if (error)
 		return error;
-	if (flags & FI_SEND)
-		set_counter(&ep->tx, counter);
-	if (flags & FI_RECV)
-		set_counter(&ep->rx, counter);
+	for (int i = 0; i < PROV_COUNTS; i++) {
+		if (!(flags & counted[i]))
+			continue;
+		ep->counter[i] = counter;
+		atomic_fetch_add(&counter->users, 1);
+	}
+	if (flags & FROM_PEERS)
+		ep->domain->tells = true;
 	return 0;
 }
 
@@ -109,8 +119,8 @@ static int enable(struct endpoint *ep)
 {
 	if (!ep->vector)
 		return -FI_ENOAV;
-	if ((!ep->tx.queue && !ep->tx.counter) ||
-	    (!ep->rx.queue && !ep->rx.counter))
+	if ((!ep->tx.queue && !ep->counter[PROV_SENDS]) ||
+	    (!ep->rx.queue && !ep->counter[PROV_RECVS]))
 		return -FI_ENOCQ;
 	atomic_store_explicit(&ep->enabled, true, memory_order_release);
 	return 0;
@@ -153,9 +163,15 @@ static void unbind(struct endpoint *ep, struct side *side)
 		prov_source_remove(&side->queue->source, ep);
 		atomic_fetch_sub(&side->queue->users, 1);
 	}
-	if (side->counter) {
-		prov_source_remove(&side->counter->source, ep);
-		atomic_fetch_sub(&side->counter->users, 1);
+}
+
+static void unbind_counters(struct endpoint *ep)
+{
+	for (int i = 0; i < PROV_COUNTS; i++) {
+		if (!ep->counter[i])
+			continue;
+		prov_source_remove(&ep->counter[i]->source, ep);
+		atomic_fetch_sub(&ep->counter[i]->users, 1);
 	}
 }
 
@@ -167,6 +183,8 @@ static int endpoint_close(struct fid *fid)
 
 	unbind(ep, &ep->tx);
 	unbind(ep, &ep->rx);
+	unbind_counters(ep);
+	prov_domain_leave(ep->domain, ep);
 	if (ep->vector)
 		prov_vector_leave(ep->vector, ep);
 	if (ep->events)
@@ -225,6 +243,19 @@ static int open_messages(struct endpoint *ep)
 	return 0;
 }
 
+/* What was promised by prov_info_get() can't be taken back silently. */
+static int check_access(const struct endpoint *ep, const struct fi_info *info)
+{
+	if (!(info->caps & FI_RMA) || o2g_accesses(ep->o2g))
+		return 0;
+	fprintf(stderr,
+		"libo2g-fi: the engine '%s' has no FI_RMA yet: set "
+		"FI_O2G_ENGINE=user or FI_O2G_RMA=no for all processes of the "
+		"job\n",
+		o2g_engine_name(ep->o2g));
+	return -FI_EOPNOTSUPP;
+}
+
 static void fill(struct endpoint *ep, const struct fi_info *info)
 {
 	ep->caps = info->caps;
@@ -235,6 +266,7 @@ static void fill(struct endpoint *ep, const struct fi_info *info)
 		ep->rx.op_flags = info->rx_attr->op_flags;
 	ep->injected.flags = FI_SEND | FI_MSG;
 	ep->injected_tagged.flags = FI_SEND | FI_TAGGED;
+	ep->injected_write.flags = FI_RMA | FI_WRITE;
 	prov_lock_init(&ep->polling, ep->domain->serial);
 	prov_lock_init(&ep->lock, ep->domain->serial);
 	ep->fid.fid.fclass = FI_CLASS_EP;
@@ -243,7 +275,7 @@ static void fill(struct endpoint *ep, const struct fi_info *info)
 	ep->fid.cm = &prov_name_ops;
 	ep->fid.msg = &prov_msg_ops;
 	ep->fid.tagged = &prov_tagged_ops;
-	ep->fid.rma = &prov_rma_refused;
+	ep->fid.rma = &prov_rma_ops;
 	ep->fid.atomic = &prov_atomic_refused;
 	ep->fid.collective = &prov_collective_refused;
 }
@@ -265,6 +297,14 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 		return error;
 	}
 	ep->domain = (struct domain *)domain;
+	error = check_access(ep, info);
+	if (!error)
+		error = prov_domain_join(ep->domain, ep);
+	if (error) {
+		(void)o2g_close(ep->o2g, 0);
+		free(ep);
+		return error;
+	}
 	fill(ep, info);
 	ep->fid.fid.context = context;
 	atomic_fetch_add(&ep->domain->users, 1);

@@ -16,7 +16,7 @@ static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
 	*from = ev->peer < ep->addresses ? ep->address[ev->peer]
 					 : FI_ADDR_NOTAVAIL;
 	if (op != &ep->injected && op != &ep->injected_tagged &&
-	    !(ev->flags & O2G_STAYS_POSTED))
+	    op != &ep->injected_write && !(ev->flags & O2G_STAYS_POSTED))
 		prov_operation_give(&ep->operations, op);
 	if ((was.flags & FI_MULTI_RECV) && !(ev->flags & O2G_STAYS_POSTED))
 		atomic_fetch_sub(&ep->standing, 1);
@@ -32,12 +32,58 @@ static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
 	keep->internal[1] = ep;
 }
 
+/* Of our side: it sends, or reads or writes what is elsewhere. */
+static bool outward(const struct o2g_event *ev)
+{
+	return ev->what == O2G_SENT || ev->what == O2G_PUT ||
+	       ev->what == O2G_GOT;
+}
+
+static struct counter *counter_of(const struct endpoint *ep,
+				  const struct o2g_event *ev)
+{
+	switch (ev->what) {
+	case O2G_SENT:
+		return ep->counter[PROV_SENDS];
+	case O2G_PUT:
+		return ep->counter[PROV_WRITES];
+	case O2G_GOT:
+		return ep->counter[PROV_READS];
+	}
+	return ep->counter[PROV_RECVS];
+}
+
+/* A peer has accessed our memory: no operation of ours. */
+static void settle_access(struct endpoint *ep, const struct o2g_event *ev)
+{
+	const bool write = ev->what == O2G_WAS_WRITTEN;
+	const uint64_t how = write ? FI_REMOTE_WRITE : FI_REMOTE_READ;
+	struct counter *counter =
+		ep->counter[write ? PROV_WRITTEN_TO : PROV_READ_OF];
+	struct completion c = {
+		.entry = {.flags = FI_RMA | how | FI_REMOTE_CQ_DATA,
+			  .len = ev->length,
+			  .buf = ev->where,
+			  .data = ev->data}};
+
+	if (counter)
+		prov_counter_count(counter, false);
+	prov_region_count(ep->domain, (uintptr_t)ev->cookie, how);
+	if (!(ev->flags & O2G_HAS_DATA) || !ep->rx.queue)
+		return;
+	prov_lock(&ep->lock);
+	c.from = ev->peer < ep->addresses ? ep->address[ev->peer]
+					  : FI_ADDR_NOTAVAIL;
+	prov_unlock(&ep->lock);
+	(void)prov_queue_put(ep->rx.queue, &c);
+}
+
 static void fill(struct completion *c, const struct operation *op,
 		 const struct o2g_event *ev)
 {
 	c->entry.op_context = op->context;
 	c->entry.flags = op->flags;
-	if (ev->what == O2G_SENT)
+	if (outward(ev))
 		return;
 	c->entry.tag = ev->tag;
 	c->entry.len = ev->length;
@@ -63,7 +109,8 @@ static void set_error(struct completion *c, const struct o2g_event *ev)
 
 static void settle(struct endpoint *ep, const struct o2g_event *ev)
 {
-	struct side *side = ev->what == O2G_SENT ? &ep->tx : &ep->rx;
+	struct side *side = outward(ev) ? &ep->tx : &ep->rx;
+	struct counter *counter = counter_of(ep, ev);
 	struct completion c = {0};
 	struct operation op = finish(ep, ev, &c.from);
 
@@ -75,8 +122,8 @@ static void settle(struct endpoint *ep, const struct o2g_event *ev)
 	/* There is room: see prov_endpoint_progress(). */
 	if (side->queue && (op.report || c.error))
 		(void)prov_queue_put(side->queue, &c);
-	if (side->counter && op.counted)
-		prov_counter_count(side->counter, c.error);
+	if (counter && op.counted)
+		prov_counter_count(counter, c.error);
 }
 
 bool prov_endpoint_awaited(struct endpoint *ep)
@@ -101,7 +148,11 @@ int prov_endpoint_progress(struct endpoint *ep)
 	if (!full(&ep->tx) && !full(&ep->rx))
 		n = o2g_poll(ep->o2g, event, BATCH);
 	for (int i = 0; i < n; i++)
-		settle(ep, &event[i]);
+		if (event[i].what == O2G_WAS_WRITTEN ||
+		    event[i].what == O2G_WAS_READ)
+			settle_access(ep, &event[i]);
+		else
+			settle(ep, &event[i]);
 	prov_unlock(&ep->polling);
 	return n;
 }

@@ -12,9 +12,13 @@
 #define COMMUNICATION (FI_MSG | FI_TAGGED)
 #define DIRECTIONS (FI_SEND | FI_RECV)
 #define SECONDARY (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define TX_CAPS (COMMUNICATION | FI_SEND)
+#define RMA_TX (FI_RMA | FI_READ | FI_WRITE)
+#define RMA_RX (FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
+#define RMA (RMA_TX | RMA_RX)
+#define TX_CAPS (COMMUNICATION | FI_SEND | RMA_TX)
 #define RX_CAPS                                                                \
-	(COMMUNICATION | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+	(COMMUNICATION | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV |          \
+	 FI_SOURCE | RMA_RX)
 #define CAPS (TX_CAPS | RX_CAPS | SECONDARY)
 #define TX_FLAGS                                                               \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
@@ -45,7 +49,7 @@ static bool tx_fits(const struct fi_tx_attr *tx)
 		       within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
 		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
 		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
-		       !tx->rma_iov_limit && tx->size <= DEPTH_MOST);
+		       tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MOST);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
@@ -80,6 +84,9 @@ static const char *misfit(const struct fi_info *hints)
 {
 	if (!within(hints->caps, CAPS))
 		return "caps";
+	if ((hints->caps & FI_RMA) && !prov_accesses())
+		return "FI_RMA, which the kernel engine does not have yet, or "
+		       "FI_O2G_RMA=no";
 	if (hints->addr_format != FI_FORMAT_UNSPEC || hints->dest_addr ||
 	    hints->src_addr || hints->handle)
 		return "addresses";
@@ -100,7 +107,9 @@ static const char *misfit(const struct fi_info *hints)
 static uint64_t granted(uint64_t asked)
 {
 	if (!asked)
-		return CAPS;
+		return prov_accesses() ? CAPS : CAPS & ~RMA;
+	if ((asked & FI_RMA) && !(asked & (RMA & ~FI_RMA & ~FI_RMA_EVENT)))
+		asked |= RMA & ~FI_RMA_EVENT;
 	if (!(asked & DIRECTIONS))
 		asked |= DIRECTIONS;
 	if (!(asked & COMMUNICATION))
@@ -118,6 +127,7 @@ static void fill_transfers(struct fi_info *info, const struct fi_info *hints)
 	tx->inject_size = PROV_INJECT;
 	tx->size = MANY;
 	tx->iov_limit = 1;
+	tx->rma_iov_limit = info->caps & FI_RMA ? 1 : 0;
 	rx->caps = info->caps & (RX_CAPS | SECONDARY);
 	rx->msg_order = FI_ORDER_SAS;
 	rx->size = MANY;
@@ -167,6 +177,9 @@ static void fill_domain(struct fi_domain_attr *domain,
 	domain->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 	if (!asked)
 		return;
+	/* Of modes that are more than bits; of bits nothing is demanded. */
+	if (asked->mr_mode == FI_MR_BASIC || asked->mr_mode == FI_MR_SCALABLE)
+		domain->mr_mode = asked->mr_mode;
 	if (asked->threading)
 		domain->threading = asked->threading;
 	if (asked->control_progress)

@@ -26,6 +26,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
@@ -35,6 +36,7 @@
 #include "lock.h"
 
 #define PROV_NAME "o2g"
+#define PROV_BUCKETS 256
 #define PROV_SLACK 512 /* bytes by which a struct may have grown */
 #define PROV_INJECT 16384
 #define PROV_TAG_FORMAT 0xaaaaaaaaaaaaaaaaull /* all 64 bits match */
@@ -51,7 +53,6 @@ long prov_refused(void);
 #define PROV_REFUSED ((void *)prov_refused)
 int prov_bind_refused(struct fid *fid, struct fid *other, uint64_t flags);
 int prov_control_refused(struct fid *fid, int command, void *arg);
-extern struct fi_ops_rma prov_rma_refused;
 extern struct fi_ops_atomic prov_atomic_refused;
 extern struct fi_ops_collective prov_collective_refused;
 
@@ -62,9 +63,14 @@ struct prov_tunables {
 	char *interface, *ports, *engine;
 	uint64_t credit, unexpected, operations, nap_us; /* 0: not set */
 	uint64_t linger_ms;
+	char *rma; /* "yes", "no" or not set */
 };
 /* -FI_EINVAL after a line on standard error: one of them makes no sense. */
 int prov_tunables_read(struct prov_tunables *tunables);
+
+/* Whether endpoints will have remote memory access: it depends on the engine,
+ * and all processes of a job must say the same. */
+bool prov_accesses(void);
 
 /* Another number in each child of fork(). */
 extern unsigned prov_forks;
@@ -86,9 +92,19 @@ struct domain {
 	PROV_FID(domain);
 	struct fabric *fabric;
 	atomic_int users;
-	bool serial;	/* the program lets its threads take turns */
-	unsigned forks; /* prov_forks when it was opened */
+	bool serial;	      /* the program lets its threads take turns */
+	unsigned forks;	      /* prov_forks when it was opened */
+	bool by_address;      /* peers name places by their addresses */
+	bool own_keys;	      /* the provider chooses keys */
+	pthread_mutex_t lock; /* of what follows; outermost */
+	struct endpoint *endpoints;
+	struct region *regions[PROV_BUCKETS]; /* by key */
+	uint64_t next_key;
+	bool tells; /* an endpoint counts what peers do to its memory */
 };
+/* Makes known to the endpoint what is registered, from now on too. */
+int prov_domain_join(struct domain *domain, struct endpoint *ep);
+void prov_domain_leave(struct domain *domain, struct endpoint *ep);
 /* In a child of fork() nothing of its parent's works, and its locks may be held
  * by threads that are not there: no call takes one, or waits. */
 static inline bool prov_inherited(const struct domain *domain)
@@ -98,6 +114,21 @@ static inline bool prov_inherited(const struct domain *domain)
 int prov_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 		     struct fid_domain **out, void *context);
 extern struct fi_ops_mr prov_mr_ops;
+
+struct region {
+	PROV_FID(mr);
+	struct domain *domain;
+	struct region *next; /* of its bucket */
+	void *start;
+	size_t length;
+	unsigned rights;	 /* of struct o2g_memory */
+	struct counter *counter; /* of what peers do to it */
+	uint64_t counted;	 /* FI_REMOTE_READ, FI_REMOTE_WRITE */
+};
+/* Registers the regions with an endpoint: 0, or an error and none. */
+int prov_regions_show(struct domain *domain, struct endpoint *ep);
+/* A peer's access has ended well. */
+void prov_region_count(struct domain *domain, uint64_t key, uint64_t what);
 
 struct events { /* an event queue, which nothing but its program writes */
 	PROV_FID(eq);
@@ -221,10 +252,20 @@ struct operation *prov_operation_find(struct operations *operations,
 				      void *context);
 void prov_operations_free(struct operations *operations);
 
+/* What counters count, each a flag of their binding. */
+enum {
+	PROV_SENDS,
+	PROV_RECVS,
+	PROV_READS,
+	PROV_WRITES,
+	PROV_READ_OF,
+	PROV_WRITTEN_TO,
+	PROV_COUNTS
+};
+
 /* Direction of a binding. */
 struct side {
 	struct queue *queue;
-	struct counter *counter;
 	bool selective;	   /* only operations with FI_COMPLETION report */
 	uint64_t op_flags; /* of the calls that carry none */
 };
@@ -234,7 +275,9 @@ struct endpoint {
 	struct domain *domain;
 	struct o2g *o2g;
 	struct vector *vector;
-	struct endpoint *next; /* of the vector */
+	struct endpoint *next;	  /* of the vector */
+	struct endpoint *sibling; /* of the domain */
+	struct counter *counter[PROV_COUNTS];
 	struct events *events;
 	struct side tx, rx;
 	uint64_t caps;
@@ -248,7 +291,7 @@ struct endpoint {
 	struct operations operations;
 	atomic_size_t standing; /* multi-receives among them */
 	/* Of sends that report errors alone, FI_MSG and FI_TAGGED. */
-	struct operation injected, injected_tagged;
+	struct operation injected, injected_tagged, injected_write;
 	uint32_t *peer; /* libo2g's number, by fi_addr_t */
 	size_t peers;
 	fi_addr_t *address; /* and back */
@@ -271,12 +314,27 @@ struct transfer {
 	size_t length;
 	fi_addr_t address;
 	uint64_t tag, ignore, data;
+	uint64_t key, place; /* of a peer's memory */
 	void *context;
 	uint64_t flags; /* FI_MSG or FI_TAGGED, and those of the call */
 };
 ssize_t prov_send(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_inject(struct fid_ep *fid, const struct transfer *transfer);
 ssize_t prov_receive(struct fid_ep *fid, const struct transfer *transfer);
+/* The steps of these, for access.c. */
+bool prov_reports(const struct side *side, uint64_t flags);
+/* Whose peer it is, without an operation. */
+int prov_aim(struct endpoint *ep, const struct transfer *transfer,
+	     struct o2g_match *to);
+/* Takes an operation and says to whom it goes. */
+int prov_begin(struct endpoint *ep, const struct transfer *transfer, bool any,
+	       struct o2g_match *to, struct operation **out);
+/* The operation never started. */
+int prov_fail(struct endpoint *ep, struct operation *op, int error);
+int prov_again(struct endpoint *ep, int error);
+/* The buffer may change at once. */
+int prov_copy(struct endpoint *ep, const struct transfer *transfer,
+	      struct operation *op, const void **buffer, unsigned *options);
 /* At most one piece: 0, or -FI_EINVAL. */
 int prov_transfer_iov(struct transfer *transfer, const struct iovec *iov,
 		      size_t count);
@@ -284,6 +342,7 @@ uint64_t prov_send_flags(struct fid_ep *fid);
 uint64_t prov_receive_flags(struct fid_ep *fid);
 extern struct fi_ops_msg prov_msg_ops;
 extern struct fi_ops_tagged prov_tagged_ops;
+extern struct fi_ops_rma prov_rma_ops;
 
 /* event.c: takes up to some events of the endpoint; their number, 0 also when
  * another thread does it, or a negative errno. */

@@ -14,6 +14,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "prov.h"
 
@@ -57,6 +59,8 @@ static const struct parameter {
 	{"operations", FI_PARAM_STRING, "Most operations in flight"},
 	{"nap_us", FI_PARAM_STRING,
 	 "Longest nap, in microseconds, of a program that only polls (none)"},
+	{"rma", FI_PARAM_STRING,
+	 "no: no FI_RMA; yes, and by default: with the user engine"},
 	{"linger_ms", FI_PARAM_STRING,
 	 "How long closing an endpoint waits for slow peers (10000)"},
 };
@@ -166,6 +170,33 @@ static int get_number(const char *name, uint64_t least, uint64_t most,
 	return -FI_EINVAL;
 }
 
+static int check_access(const char *text)
+{
+	if (!text || !strcmp(text, "yes") || !strcmp(text, "no"))
+		return 0;
+	fprintf(stderr, "libo2g-fi: FI_O2G_RMA=%s: want yes or no\n", text);
+	return -FI_EINVAL;
+}
+
+/* As the endpoints will choose; one that is made otherwise refuses to open. */
+static bool user_engine(void)
+{
+	const char *engine = get("engine");
+
+	if (!engine)
+		engine = getenv("SKEP_O2G_ENGINE");
+	if (!engine || !*engine || !strcmp(engine, "auto"))
+		return access("/dev/o2g", R_OK | W_OK) != 0;
+	return strcmp(engine, "kernel") != 0;
+}
+
+bool prov_accesses(void)
+{
+	const char *wanted = get("rma");
+
+	return !(wanted && !strcmp(wanted, "no")) && user_engine();
+}
+
 int prov_tunables_read(struct prov_tunables *t)
 {
 	const struct {
@@ -178,7 +209,7 @@ int prov_tunables_read(struct prov_tunables *t)
 		{"nap_us", 1, UINT32_MAX, &t->nap_us},
 		{"linger_ms", 0, INT_MAX, &t->linger_ms},
 	};
-	int error = 0;
+	int error = check_access(get("rma"));
 
 	*t = (struct prov_tunables){.interface = get("iface"),
 				    .ports = get("ports"),

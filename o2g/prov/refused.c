@@ -7,7 +7,6 @@
  */
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
-#include <rdma/fi_rma.h>
 
 #include "prov.h"
 
@@ -27,19 +26,6 @@ int prov_control_refused(struct fid *fid, int command, void *arg)
 	(void)fid, (void)command, (void)arg;
 	return -FI_ENOSYS;
 }
-
-struct fi_ops_rma prov_rma_refused = {
-	.size = sizeof(prov_rma_refused),
-	.read = PROV_REFUSED,
-	.readv = PROV_REFUSED,
-	.readmsg = PROV_REFUSED,
-	.write = PROV_REFUSED,
-	.writev = PROV_REFUSED,
-	.writemsg = PROV_REFUSED,
-	.inject = PROV_REFUSED,
-	.writedata = PROV_REFUSED,
-	.injectdata = PROV_REFUSED,
-};
 
 struct fi_ops_atomic prov_atomic_refused = {
 	.size = sizeof(prov_atomic_refused),

@@ -10,7 +10,7 @@ enum { UNTAGGED, TAGGED }; /* o2g_match.context */
 /* Which of libfabric's flags each call may carry; MORE and the levels of
  * completion below delivery are met by every operation. */
 #define MEANINGLESS (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
-#define KINDS (FI_MSG | FI_TAGGED)
+#define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_READ | FI_WRITE)
 #define SEND_FLAGS                                                             \
 	(KINDS | MEANINGLESS | FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA)
 #define RECEIVE_FLAGS                                                          \
@@ -52,14 +52,14 @@ static int match(struct endpoint *ep, const struct transfer *t, bool any,
 	return match->peer == O2G_ANY ? -FI_EINVAL : 0;
 }
 
-static bool reports(const struct side *side, uint64_t flags)
+bool prov_reports(const struct side *side, uint64_t flags)
 {
 	return !side->selective || (flags & FI_COMPLETION);
 }
 
 /* Takes an operation and says to whom it goes. */
-static int begin(struct endpoint *ep, const struct transfer *t, bool any,
-		 struct o2g_match *to, struct operation **out)
+int prov_begin(struct endpoint *ep, const struct transfer *t, bool any,
+	       struct o2g_match *to, struct operation **out)
 {
 	struct operation *op = NULL;
 	int error;
@@ -85,7 +85,7 @@ static int begin(struct endpoint *ep, const struct transfer *t, bool any,
 
 /* A program that only tries again must get somewhere: what has ended makes
  * room when its events are taken. */
-static int again(struct endpoint *ep, int error)
+int prov_again(struct endpoint *ep, int error)
 {
 	if (error == -FI_EAGAIN)
 		(void)prov_endpoint_progress(ep);
@@ -93,17 +93,17 @@ static int again(struct endpoint *ep, int error)
 }
 
 /* The operation never started. */
-static int fail(struct endpoint *ep, struct operation *op, int error)
+int prov_fail(struct endpoint *ep, struct operation *op, int error)
 {
 	prov_lock(&ep->lock);
 	prov_operation_give(&ep->operations, op);
 	prov_unlock(&ep->lock);
-	return again(ep, error);
+	return prov_again(ep, error);
 }
 
 /* The buffer may change at once: libo2g keeps a copy, or else the operation. */
-static int copy(struct endpoint *ep, const struct transfer *t,
-		struct operation *op, const void **buffer, unsigned *options)
+int prov_copy(struct endpoint *ep, const struct transfer *t,
+	      struct operation *op, const void **buffer, unsigned *options)
 {
 	if (t->length > PROV_INJECT)
 		return -FI_EINVAL;
@@ -129,7 +129,7 @@ static ssize_t send_operation(struct endpoint *ep, const struct transfer *t,
 
 	if ((t->flags & ~SEND_FLAGS) || (t->length && !buffer))
 		return -FI_EINVAL;
-	error = begin(ep, t, false, &to, &op);
+	error = prov_begin(ep, t, false, &to, &op);
 	if (error)
 		return error;
 	op->flags |= FI_SEND;
@@ -138,18 +138,33 @@ static ssize_t send_operation(struct endpoint *ep, const struct transfer *t,
 	if (t->flags & FI_REMOTE_CQ_DATA)
 		options |= O2G_WITH_DATA;
 	if (t->flags & FI_INJECT)
-		error = copy(ep, t, op, &buffer, &options);
+		error = prov_copy(ep, t, op, &buffer, &options);
 	if (!error)
 		error = o2g_send(ep->o2g, &to, buffer, t->length, t->data,
 				 options, op);
-	return error < 0 ? fail(ep, op, error) : 0;
+	return error < 0 ? prov_fail(ep, op, error) : 0;
 }
 
 ssize_t prov_send(struct fid_ep *fid, const struct transfer *t)
 {
 	struct endpoint *ep = prov_endpoint(fid);
 
-	return send_operation(ep, t, reports(&ep->tx, t->flags));
+	return send_operation(ep, t, prov_reports(&ep->tx, t->flags));
+}
+
+int prov_aim(struct endpoint *ep, const struct transfer *t,
+	     struct o2g_match *to)
+{
+	int error;
+
+	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
+		return -FI_EOPBADSTATE;
+	if (prov_inherited(ep->domain))
+		return -FI_EBADF;
+	prov_lock(&ep->lock);
+	error = match(ep, t, false, to);
+	prov_unlock(&ep->lock);
+	return error;
 }
 
 /* Without an operation, if nothing waits for its end. */
@@ -160,25 +175,19 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 	struct o2g_match to;
 	int error;
 
-	if (ep->tx.counter || t->length > ep->copy_max)
+	if (ep->counter[PROV_SENDS] || t->length > ep->copy_max)
 		return send_operation(ep, t, false);
-	if (!atomic_load_explicit(&ep->enabled, memory_order_acquire))
-		return -FI_EOPBADSTATE;
-	if (prov_inherited(ep->domain))
-		return -FI_EBADF;
 	if (t->length > PROV_INJECT || (t->length && !t->buffer))
 		return -FI_EINVAL;
 	if (t->flags & FI_REMOTE_CQ_DATA)
 		options |= O2G_WITH_DATA;
-	prov_lock(&ep->lock);
-	error = match(ep, t, false, &to);
-	prov_unlock(&ep->lock);
+	error = prov_aim(ep, t, &to);
 	if (!error)
 		error = o2g_send(ep->o2g, &to, t->buffer, t->length, t->data,
 				 options,
 				 t->flags & FI_TAGGED ? &ep->injected_tagged
 						      : &ep->injected);
-	return error < 0 ? again(ep, error) : 0;
+	return error < 0 ? prov_again(ep, error) : 0;
 }
 
 static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,
@@ -239,7 +248,7 @@ static bool roomy(const struct side *side)
 static ssize_t discard(struct endpoint *ep, const struct transfer *t)
 {
 	struct completion c = {.from = FI_ADDR_NOTAVAIL};
-	bool report = ep->rx.queue && reports(&ep->rx, t->flags);
+	bool report = ep->rx.queue && prov_reports(&ep->rx, t->flags);
 	uint64_t handle;
 	int error = claimed(ep, t->context, &handle);
 
@@ -300,16 +309,16 @@ ssize_t prov_receive(struct fid_ep *fid, const struct transfer *t)
 		return -FI_EINVAL;
 	if ((t->flags & FI_DISCARD) && (t->flags & FI_CLAIM))
 		return discard(ep, t);
-	error = begin(ep, t, any, &from, &op);
+	error = prov_begin(ep, t, any, &from, &op);
 	if (error)
 		return error;
 	op->flags |= FI_RECV;
-	op->report = reports(&ep->rx, t->flags);
+	op->report = prov_reports(&ep->rx, t->flags);
 	if (t->flags & FI_PEEK)
 		error = peek(ep, &from, t->flags, op);
 	else if (t->flags & FI_CLAIM)
 		error = receive_claimed(ep, t, op);
 	else
 		error = post(ep, &from, t, op);
-	return error < 0 ? fail(ep, op, (int)error) : 0;
+	return error < 0 ? prov_fail(ep, op, (int)error) : 0;
 }
