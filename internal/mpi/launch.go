@@ -49,6 +49,11 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if iface == "" && !j.remote() {
 		iface = "127.0.0.1"
 	}
+	// Ranks must agree on it, and on hosts with the module the kernel engine
+	// has none; which those are is not known here.
+	if j.remote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
+		add(rmaVar, "no")
+	}
 	// The provider has names of its own, which win over those of libo2g: what
 	// the shell has of them must not win over what was typed.
 	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
@@ -59,6 +64,9 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	}
 	return list
 }
+
+// Whether the MPI has remote memory access.
+const rmaVar = "FI_O2G_RMA"
 
 // Ranks that wait nap, for at most so many microseconds.
 const (

@@ -15,6 +15,8 @@
  *   app processes         fork, system, popen and exec amid traffic
  *   app posted BYTES      rank 1 sends it to a receive that waits
  *   app rally             ranks 0 and 1 alone, back and forth, without naps
+ *   app window BYTES      rank 0 puts 8 times as many into the windows of the
+ *                         others and gets them back
  *   app spawn             starts two more, each of which sends a number to rank
  * 0 app talk              N x N messages of 0 to 64 KiB
  */
@@ -232,6 +234,57 @@ static int rally(void)
 	return sleeps > ROUNDS / 10;
 }
 
+/* Puts and gets in flight together, one window's length apart. */
+static int access_window(char *own, MPI_Win win, int bytes, int target)
+{
+	enum { FLIGHT = 8 };
+	int bad = 0;
+
+	for (int round = 0; round < 10; round++) {
+		memset(own, round + 1, (size_t)bytes * FLIGHT);
+		for (int i = 0; i < FLIGHT; i++)
+			MPI_Put(own + (long)i * bytes, bytes, MPI_BYTE, target,
+				(long)i * bytes, bytes, MPI_BYTE, win);
+		MPI_Win_flush(target, win);
+		memset(own, 0, (size_t)bytes * FLIGHT);
+		for (int i = 0; i < FLIGHT; i++)
+			MPI_Get(own + (long)i * bytes, bytes, MPI_BYTE, target,
+				(long)i * bytes, bytes, MPI_BYTE, win);
+		MPI_Win_flush(target, win);
+		for (long i = 0; i < (long)bytes * FLIGHT; i++)
+			bad |= own[i] != round + 1;
+	}
+	return bad;
+}
+
+static int window(int bytes)
+{
+	char *base, *own = malloc((size_t)bytes * 8), done = 0;
+	MPI_Request told;
+	MPI_Win win;
+	int bad = 0;
+
+	MPI_Win_allocate((long)bytes * 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+			 &base, &win);
+	memset(base, 0, (size_t)bytes * 8);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock_all(0, win);
+	for (int target = 1; target < ranks && rank == 0; target++)
+		bad |= access_window(own, win, bytes, target);
+	if (rank == 0)
+		printf("put and got%s\n", bad ? ", and not the same" : "");
+	MPI_Win_unlock_all(win);
+	MPI_Irecv(&done, 1, MPI_BYTE, 0, 9, MPI_COMM_WORLD, &told);
+	for (int i = 0; i < ranks && rank == 0; i++)
+		MPI_Send(&done, 1, MPI_BYTE, i, 9, MPI_COMM_WORLD);
+	MPI_Wait(&told, MPI_STATUS_IGNORE);
+	for (long i = 0; i < (long)bytes * 8 && rank; i++)
+		bad |= base[i] != 10;
+	MPI_Win_free(&win);
+	free(own);
+	return bad;
+}
+
 static char *own_path;
 
 static int spawn(void)
@@ -272,6 +325,8 @@ static int run(const char *what, const char *word)
 	}
 	if (!strcmp(what, "rally"))
 		return rally();
+	if (!strcmp(what, "window"))
+		return window(number);
 	if (!strcmp(what, "spawn"))
 		return spawn();
 	if (!strcmp(what, "exit"))

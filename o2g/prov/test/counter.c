@@ -40,7 +40,6 @@ static void arithmetic(struct pair *p)
 	CHECK(!fi_cntr_seterr(cntr, 1) && !fi_cntr_adderr(cntr, 2));
 	CHECK(fi_cntr_readerr(cntr) == 3);
 	CHECK(fi_cntr_wait(cntr, 1, 0) == -FI_EINVAL);
-	/* MPICH binds some for remote memory access, which counts nothing. */
 	CHECK(fi_ep_bind(p->a.ep, &cntr->fid, FI_READ) == -FI_EOPBADSTATE);
 	CHECK(!fi_close(&cntr->fid));
 }

@@ -27,7 +27,8 @@ static void offer(void)
 	CHECK(info->caps & FI_MSG && info->caps & FI_TAGGED);
 	CHECK(info->caps & FI_DIRECTED_RECV && info->caps & FI_MULTI_RECV);
 	CHECK(info->caps & FI_SOURCE);
-	CHECK(!(info->caps & (FI_RMA | FI_ATOMIC)));
+	CHECK(info->caps & FI_RMA && !(info->caps & FI_ATOMIC));
+	CHECK(info->tx_attr->rma_iov_limit == 1);
 	CHECK(!info->mode && !info->domain_attr->mr_mode);
 	CHECK(info->tx_attr->inject_size == 16384);
 	CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
@@ -80,7 +81,6 @@ static void refusals(void)
 {
 	struct fi_info *hints;
 
-	refused(with_caps(FI_RMA), "remote memory access");
 	refused(with_caps(FI_ATOMIC), "atomics");
 	refused(with_caps(FI_MSG | FI_MULTICAST), "multicast");
 	hints = hints_alloc();

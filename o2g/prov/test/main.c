@@ -22,7 +22,7 @@ static const struct {
 	{"msg", test_msg},	   {"queue", test_queue},
 	{"peek", test_peek},	   {"multi", test_multi},
 	{"counter", test_counter}, {"wait", test_wait},
-	{"threads", test_threads},
+	{"threads", test_threads}, {"access", test_access},
 };
 
 void check(bool ok, const char *function, int line, const char *text)

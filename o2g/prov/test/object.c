@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_rma.h>
 
 #include "pair.h"
 
@@ -67,10 +66,6 @@ static void absent(struct pair *p)
 	CHECK(fi_passive_ep(p->fabric, p->info, &pep, NULL) == -FI_ENOSYS);
 	CHECK(fi_poll_open(p->domain, &poll_attr, &poll) == -FI_ENOSYS);
 	CHECK(fi_wait_open(p->fabric, &wait_attr, &wait) == -FI_ENOSYS);
-	CHECK(fi_write(p->a.ep, &byte, 1, NULL, p->a.other, 0, 0, NULL) ==
-	      -FI_ENOSYS);
-	CHECK(fi_read(p->a.ep, &byte, 1, NULL, p->a.other, 0, 0, NULL) ==
-	      -FI_ENOSYS);
 	CHECK(fi_atomic(p->a.ep, &byte, 1, NULL, p->a.other, 0, 0, FI_UINT8,
 			FI_SUM, NULL) == -FI_ENOSYS);
 	CHECK(fi_tx_context(p->a.ep, 0, NULL, &ep, NULL) == -FI_ENOSYS);

@@ -81,6 +81,7 @@ void test_queue(void);
 void test_peek(void);
 void test_multi(void);
 void test_counter(void);
+void test_access(void);
 void test_wait(void);
 void test_threads(void);
 void test_processes(const char *program);

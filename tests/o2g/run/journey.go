@@ -128,6 +128,11 @@ func (b *bench) goesWell(m mpi) {
 	j = b.mpirun(m, "--no-shm -n 2", "exit", "42")
 	b.Ok(m.name+": the exit status is the program's", j.ends(later, 42, "2 of 2 ranks reported"))
 
+	for _, bytes := range []string{"8", "16384", "65536", "1000000"} {
+		j = b.mpirun(m, "--no-shm -n 3", "window", bytes)
+		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.ends(later, 0, "put and got\n", "over O2G"))
+	}
+
 	if m.prefix == b.mpich().prefix { // Open MPI's cm can't spawn over libfabric
 		j = b.mpirun(m, "--no-shm -n 1", "spawn")
 		b.Ok(m.name+": what a job spawned is counted, and not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* Remote memory access: keys, rights, modes, data, counters. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_rma.h>
+
+#include "pair.h"
+
+#define LONG (3u << 20)
+#define KEY 7
+#define BOTH (FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define CAPS (FI_MSG | FI_TAGGED | FI_RMA)
+
+static uint8_t *window, *mine;
+
+static struct fid_mr *reg(struct pair *p, uint64_t access, uint64_t key)
+{
+	struct fid_mr *mr = NULL;
+
+	CHECK(!fi_mr_reg(p->domain, window, LONG, access, 0, key, 0, &mr,
+			 NULL));
+	memset(window, 0xee, LONG);
+	return mr;
+}
+
+static bool done(struct pair *p, uint64_t flags, void *context)
+{
+	struct fi_cq_tagged_entry e;
+
+	return next(p, &p->a, &e) == 1 && e.flags == flags &&
+	       e.op_context == context;
+}
+
+/* There and back; `base`: how the peer names the first byte. */
+static bool trip(struct pair *p, uint64_t base, uint64_t key, size_t length)
+{
+	bool ok;
+
+	fill(mine, length, 3);
+	CHECK(!fi_write(p->a.ep, mine, length, NULL, p->a.other, base + 5, key,
+			&ok));
+	ok = done(p, FI_RMA | FI_WRITE, &ok) && filled(window + 5, length, 3);
+	memset(mine, 0, length);
+	CHECK(!fi_read(p->a.ep, mine, length, NULL, p->a.other, base + 5, key,
+		       window));
+	return ok && done(p, FI_RMA | FI_READ, window) &&
+	       filled(mine, length, 3);
+}
+
+static void trips(void)
+{
+	static const size_t length[] = {0, 1, 4096, 200000, LONG - 5};
+	struct setup setup = {.caps = CAPS};
+	struct fid_mr *mr;
+	struct pair p;
+
+	pair_open(&p, &setup);
+	mr = reg(&p, BOTH, KEY);
+	for (int i = 0; i < 5; i++)
+		CHECK(trip(&p, 0, KEY, length[i]));
+	CHECK(fi_close(&p.domain->fid) == -FI_EBUSY);
+	CHECK(!fi_close(&mr->fid));
+	pair_close(&p);
+}
+
+static bool fails(struct pair *p, uint64_t place, uint64_t key, int error)
+{
+	struct fi_cq_err_entry e;
+
+	CHECK(!fi_write(p->a.ep, mine, 10, NULL, p->a.other, place, key, NULL));
+	return next_error(p, &p->a, &e) == 1 && e.err == error &&
+	       e.flags == (FI_RMA | FI_WRITE);
+}
+
+static void keys(void)
+{
+	struct setup setup = {.caps = CAPS};
+	struct fid_mr *mr, *other = NULL;
+	struct pair p;
+
+	pair_open(&p, &setup);
+	mr = reg(&p, FI_REMOTE_READ, KEY);
+	CHECK(fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &other, NULL) ==
+	      -FI_ENOKEY);
+	CHECK(fails(&p, 0, KEY, FI_EACCES));
+	CHECK(fails(&p, 0, KEY + 1, FI_EKEYREJECTED));
+	CHECK(!fi_close(&mr->fid));
+	mr = reg(&p, FI_REMOTE_WRITE, KEY);
+	CHECK(fails(&p, LONG - 9, KEY, ERANGE));
+	CHECK(!fi_close(&mr->fid));
+	CHECK(fails(&p, 0, KEY, FI_EKEYREJECTED));
+	CHECK(window[0] == 0xee && window[LONG - 1] == 0xee);
+	pair_close(&p);
+}
+
+/* FI_MR_BASIC: addresses, and keys that the provider chooses. */
+static void basic(void)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+	struct setup setup = {.caps = CAPS};
+	struct fid_mr *mr, *again = NULL;
+	struct fid_domain *was;
+	struct pair p;
+
+	hints->domain_attr->mr_mode = FI_MR_SCALABLE;
+	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	CHECK(info->domain_attr->mr_mode == FI_MR_SCALABLE);
+	fi_freeinfo(info);
+	hints->domain_attr->mr_mode = FI_MR_BASIC;
+	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	CHECK(info->domain_attr->mr_mode == FI_MR_BASIC);
+	pair_open(&p, &setup);
+	end_close(&p.a);
+	end_close(&p.b);
+	was = p.domain;
+	CHECK(!fi_domain(p.fabric, info, &p.domain, NULL));
+	mr = reg(&p, BOTH, KEY); /* before its endpoints */
+	CHECK(!fi_mr_reg(p.domain, mine, 1, BOTH, 0, KEY, 0, &again, NULL));
+	CHECK(fi_mr_key(mr) != fi_mr_key(again));
+	p.a = p.b = (struct end){0};
+	end_open(&p, &p.a, &setup);
+	end_open(&p, &p.b, &setup);
+	{
+		uint8_t name[NAME_SIZE];
+
+		end_name(&p.b, name);
+		p.a.other = end_insert(&p.a, name);
+	}
+	CHECK(trip(&p, (uintptr_t)window, fi_mr_key(mr), 1000));
+	CHECK(!fi_close(&mr->fid) && !fi_close(&again->fid));
+	CHECK(!fi_close(&was->fid));
+	pair_close(&p);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+static void data(void)
+{
+	struct setup setup = {.caps = CAPS | FI_RMA_EVENT,
+			      .selective = FI_SELECTIVE_COMPLETION};
+	struct fi_cq_tagged_entry e;
+	struct fid_mr *mr;
+	struct pair p;
+
+	pair_open(&p, &setup);
+	mr = reg(&p, BOTH, KEY);
+	CHECK(!fi_inject_writedata(p.a.ep, "abc", 3, 0x1122334455667788,
+				   p.a.other, 9, KEY));
+	CHECK(next(&p, &p.b, &e) == 1);
+	CHECK(e.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA));
+	CHECK(e.data == 0x1122334455667788 && e.len == 3);
+	CHECK(!memcmp(window + 9, "abc", 3) && quiet(&p, &p.a));
+	CHECK(!fi_writedata(p.a.ep, "de", 2, NULL, 5, p.a.other, 12, KEY, &p));
+	CHECK(next(&p, &p.b, &e) == 1 && e.data == 5);
+	CHECK(!fi_inject_write(p.a.ep, "f", 1, p.a.other, 14, KEY));
+	CHECK(fi_inject_write(p.a.ep, mine, 20000, p.a.other, 14, KEY) ==
+	      -FI_EINVAL);
+	CHECK(!fi_close(&mr->fid));
+	pair_close(&p);
+}
+
+/* One piece, and what FI_DELIVERY_COMPLETE asks for. */
+static void pieces(void)
+{
+	struct iovec iov[2] = {{mine, 8}, {mine, 8}};
+	struct fi_rma_iov there = {.addr = 1, .len = 8, .key = KEY};
+	struct fi_msg_rma msg = {.msg_iov = iov,
+				 .iov_count = 1,
+				 .rma_iov = &there,
+				 .rma_iov_count = 1,
+				 .context = iov};
+	struct setup setup = {.caps = CAPS,
+			      .selective = FI_SELECTIVE_COMPLETION};
+	struct fid_mr *mr;
+	struct pair p;
+
+	pair_open(&p, &setup);
+	mr = reg(&p, BOTH, KEY);
+	fill(mine, 8, 1);
+	msg.addr = p.a.other;
+	CHECK(!fi_writemsg(p.a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+	CHECK(done(&p, FI_RMA | FI_WRITE, iov) && filled(window + 1, 8, 1));
+	memset(mine, 0, 8);
+	CHECK(!fi_readmsg(p.a.ep, &msg, FI_COMPLETION));
+	CHECK(done(&p, FI_RMA | FI_READ, iov) && filled(mine, 8, 1));
+	CHECK(!fi_writev(p.a.ep, iov, NULL, 1, p.a.other, 1, KEY, NULL));
+	CHECK(!fi_readv(p.a.ep, iov, NULL, 1, p.a.other, 1, KEY, NULL));
+	there.len = 9;
+	CHECK(fi_writemsg(p.a.ep, &msg, 0) == -FI_EINVAL);
+	there.len = 8;
+	msg.iov_count = 2;
+	CHECK(fi_writemsg(p.a.ep, &msg, 0) == -FI_EINVAL);
+	msg.iov_count = 1;
+	CHECK(fi_writemsg(p.a.ep, &msg, FI_FENCE) == -FI_EINVAL);
+	CHECK(fi_write(p.a.ep, mine, 1, NULL, 99, 0, KEY, NULL) == -FI_EINVAL);
+	CHECK(!fi_close(&mr->fid));
+	pair_close(&p);
+}
+
+static void counters(void)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *out = NULL, *in = NULL;
+	struct setup setup = {.caps = CAPS};
+	struct fid_mr *mr;
+	struct end more = {0};
+	struct pair p;
+
+	pair_open(&p, &setup);
+	CHECK(!fi_cntr_open(p.domain, &attr, &out, NULL));
+	CHECK(!fi_cntr_open(p.domain, &attr, &in, NULL));
+	mr = reg(&p, BOTH, KEY);
+	CHECK(fi_mr_bind(mr, &in->fid, FI_SEND) == -FI_EINVAL);
+	CHECK(!fi_mr_bind(mr, &in->fid, FI_REMOTE_WRITE));
+	CHECK(!fi_mr_enable(mr));
+	CHECK(fi_close(&in->fid) == -FI_EBUSY);
+	CHECK(trip(&p, 0, KEY, 100) && trip(&p, 0, KEY, 100));
+	for (int64_t end = now_ms() + PATIENCE_MS;
+	     fi_cntr_read(in) < 2 && now_ms() < end;)
+		CHECK(quiet(&p, &p.b));
+	CHECK(fi_cntr_read(in) == 2);
+	CHECK(!fi_endpoint(p.domain, p.info, &more.ep, NULL));
+	CHECK(!fi_ep_bind(more.ep, &out->fid, FI_READ | FI_WRITE));
+	CHECK(fi_ep_bind(more.ep, &in->fid, FI_WRITE) == -FI_EINVAL);
+	CHECK(!fi_close(&more.ep->fid));
+	CHECK(!fi_close(&mr->fid));
+	CHECK(!fi_close(&out->fid) && !fi_close(&in->fid));
+	pair_close(&p);
+}
+
+/* Of processes that must agree, and of an engine that has none. */
+static void not_offered(const char *name, const char *value)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+
+	setenv(name, value, 1);
+	CHECK(!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	CHECK(info && !(info->caps & (FI_RMA | FI_WRITE | FI_REMOTE_READ)));
+	CHECK(info && !info->tx_attr->rma_iov_limit);
+	fi_freeinfo(info);
+	info = NULL;
+	hints->caps = FI_RMA;
+	CHECK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) ==
+	      -FI_ENODATA);
+	fi_freeinfo(hints);
+	unsetenv(name);
+}
+
+void test_access(void)
+{
+	window = malloc(LONG);
+	mine = malloc(LONG);
+	trips();
+	keys();
+	basic();
+	data();
+	pieces();
+	counters();
+	not_offered("FI_O2G_RMA", "no");
+	not_offered("FI_O2G_ENGINE", "kernel");
+	free(window);
+	free(mine);
+}
