@@ -50,6 +50,8 @@ func commands() []command {
 			summary: "run a master program; its calls go to the nodes"},
 		{name: "exec", usage: "exec [--on SELECTOR] [--state DIR] -- ./program [ARGS]", runner: &execute{}, program: true,
 			summary: "run a static Linux program on nodes, with its streams here"},
+		{name: "logs", usage: "logs [--on SELECTOR] [--state DIR] [SESSION]", runner: &logs{},
+			summary: "show all that workers of a run wrote, as nodes kept it"},
 		{name: "mpirun", usage: "mpirun [-n N] [--hosts A,B] [--no-shm] [--tcp] [--mpi PREFIX] -- ./app [ARGS]", runner: &mpirun{}, program: true,
 			summary: "run an MPI program, as it is, over O2G"},
 		{name: "o2g", usage: "o2g status [--json]", runner: &o2g{},

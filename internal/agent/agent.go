@@ -51,6 +51,7 @@ type Agent struct {
 	bee        beeLoader
 	guard      []string
 	work, tmp  string
+	logs       string // what workers wrote
 	reports    string // bee's, where its programs on Windows see nothing
 	unlock     func() // gives the state directory free
 	muteLimit  time.Duration
@@ -94,12 +95,6 @@ func newAgent(c Config) (*Agent, error) {
 		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
 		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
 		programs: memories{fits: uapi.CheckStatic}}
-	if c.muteLimit > 0 {
-		a.muteLimit = c.muteLimit
-	}
-	if c.startLimit > 0 {
-		a.startLimit = c.startLimit
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -109,6 +104,15 @@ func newAgent(c Config) (*Agent, error) {
 	}
 	if a.bee, err = findBee(c.Bee, self); err != nil {
 		return nil, err
+	}
+	if c.muteLimit > 0 {
+		a.muteLimit = c.muteLimit
+	}
+	if !a.bee.used() { // bee reads the program through first
+		a.startLimit = a.muteLimit
+	}
+	if c.startLimit > 0 {
+		a.startLimit = c.startLimit
 	}
 	if err := a.makeDirs(); err != nil {
 		return nil, err
@@ -150,7 +154,10 @@ func (a *Agent) makeDirs() error {
 	}
 	a.work = filepath.Join(state, "work")
 	a.tmp = filepath.Join(a.work, "tmp")
-	a.reports = filepath.Join(state, "reports")
+	a.reports, a.logs = filepath.Join(state, "reports"), filepath.Join(state, "logs")
+	if err := ident.StateDir(a.logs); err != nil {
+		return err
+	}
 	if err := ident.StateDir(a.work); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ const (
 	fnInitialize
 	fnPoison
 	fnTamper
+	fnDeaf
 	fnConsume
 	fnAttack
 )
@@ -432,6 +433,16 @@ func TestResultLargerThanItsInterface(t *testing.T) {
 		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)
 		}
+	})
+}
+
+// A worker that takes nothing is ended after the time that is told, however
+// alive it says to be; so is one that is silent before its first call.
+func TestDeafAndSilentWorkers(t *testing.T) {
+	each(t, 1, func(t *testing.T, r *rig) {
+		r.Agent.muteLimit, r.Agent.startLimit = 1500*time.Millisecond, 2500*time.Millisecond
+		r.bad(r.start(fnDeaf, make([]byte, 11<<20)), proto.ReasonMute, "took nothing of what it was sent for 1.5s")
+		r.bad(r.send(r.withState([]byte("silent"), fnState, "")), proto.ReasonMute, "said nothing for 2.5s")
 	})
 }
 

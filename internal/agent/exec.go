@@ -97,6 +97,9 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 	}
 	defer rw.Close()
 	s := &execStream{rw: rw}
+	if e.Logs {
+		return a.execLogs(e.Session, s)
+	}
 	status, err := a.execProgram(ctx, cancel, e, s)
 	if err != nil {
 		text, kind := err.Error(), proto.ExecFailed
@@ -106,6 +109,14 @@ func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto
 		return s.send(kind, []byte(text[:min(len(text), proto.TextMax)]))
 	}
 	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
+}
+
+// execLogs sends what workers of a session said in place of a program's output.
+func (a *Agent) execLogs(session string, s *execStream) error {
+	if err := showKept(a.logs, session, execOutput{s, proto.ExecStdout, nil}); err != nil {
+		return err
+	}
+	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 0))
 }
 
 // execProgram gives the exit status, or why there is none.

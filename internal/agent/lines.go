@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a worker may say: more is counted and dropped, never stored.
+// What a worker may say: more is counted and not passed on, but kept.
 const (
 	lineMax   = 1024
 	linesMost = 50 // per second
@@ -27,6 +27,8 @@ type lines struct {
 	said    int
 	dropped int
 	latest  string // the last line that bee itself wrote
+	kept    *keeper
+	where   string // how to see what was kept
 }
 
 func newLines(say func(string)) *lines { return &lines{say: say} }
@@ -58,6 +60,9 @@ func (l *lines) line() {
 	if strings.HasPrefix(text, "bee: ") {
 		l.latest = text
 	}
+	if l.kept != nil {
+		l.kept.add(text)
+	}
 	now := time.Now()
 	if now.Sub(l.second) >= time.Second {
 		l.drops()
@@ -72,12 +77,21 @@ func (l *lines) line() {
 
 func (l *lines) drops() {
 	if l.dropped > 0 {
-		l.say(fmt.Sprintf("(%d lines were dropped, at most %d per second are passed on)", l.dropped, linesMost))
+		l.say(fmt.Sprintf("(%d lines are not shown here, at most %d per second are passed on%s)", l.dropped, linesMost, l.where))
 	}
 	l.dropped = 0
 }
 
-// flush says what has no end of line.
+// keep has all lines kept, and says where.
+func (l *lines) keep(dir, session string) error {
+	k, err := newKeeper(dir, session)
+	if err == nil {
+		l.kept, l.where = k, "; skep logs "+keptName(session)+" shows them"
+	}
+	return err
+}
+
+// flush says what has no end of line, and ends what is kept.
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,6 +99,10 @@ func (l *lines) flush() {
 		l.line()
 	}
 	l.drops()
+	if l.kept != nil {
+		l.kept.close()
+		l.kept = nil
+	}
 }
 
 // last is bee's last sentence, empty if there is none.

@@ -32,6 +32,7 @@ type wire struct {
 	received, told uint64       // counted bytes read, and acknowledged; the reader's
 	heard          atomic.Int64 // when something moved last, UnixNano
 	idle           atomic.Int32 // this side is the slow one: silence says nothing
+	stuck          atomic.Int64 // since when the worker takes nothing, 0: it does
 }
 
 type wireFrame struct {
@@ -54,6 +55,16 @@ func (w *wire) silence() time.Duration {
 		w.touch()
 	}
 	return time.Since(time.Unix(0, w.heard.Load()))
+}
+
+// deafness is how long the worker has not taken what it was sent. That it lives
+// and says so makes no difference.
+func (w *wire) deafness() time.Duration {
+	since := w.stuck.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, since))
 }
 
 // aside runs f, in which the worker has to wait for this side.
@@ -81,8 +92,10 @@ func (w *wire) room(n uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.err == nil && w.sent-w.acked+n > uapi.SessionWindow {
+		w.stuck.Store(time.Now().UnixNano())
 		w.moved.Wait()
 	}
+	w.stuck.Store(0)
 	if w.err == nil {
 		w.sent += n
 	}
@@ -100,10 +113,12 @@ func (w *wire) write(f uapi.Frame, payload []byte) error {
 	uapi.PutFrame(head[:], f)
 	w.send.Lock()
 	defer w.send.Unlock()
+	w.stuck.Store(time.Now().UnixNano())
 	_, err := w.rw.Write(head[:])
 	if err == nil && len(payload) > 0 {
 		_, err = w.rw.Write(payload)
 	}
+	w.stuck.Store(0)
 	if err == nil {
 		w.touch()
 	}

@@ -37,6 +37,7 @@ type worker struct {
 	busy    atomic.Uint64 // the call that it runs, for its log lines
 	used    time.Time     // when it became idle
 	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
+	deaf    atomic.Bool   // or for taking nothing as long
 	over    atomic.Pointer[excess]
 	blob    string // path of the program
 }
@@ -84,10 +85,14 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	w.output = newLines(func(text string) {
 		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
 	})
+	if err := w.output.keep(a.logs, w.session); err != nil {
+		a.config.Log("the output of a worker is not kept: %v", err)
+	}
 	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
 		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
 			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
 	if err != nil {
+		w.output.flush()
 		removeAll(w.dir)
 		return nil, err
 	}
@@ -102,6 +107,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		defer a.initials.put(l.Init.Blob)
 	}
 	if err != nil {
+		w.output.flush()
 		removeAll(w.dir)
 		return nil, nodeFailure(err)
 	}
@@ -301,7 +307,9 @@ func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
 				w.process.kill()
 				return
 			case <-tick.C:
-				if w.wire.silence() > limit {
+				deaf := w.wire.deafness() > limit
+				if deaf || w.wire.silence() > limit {
+					w.deaf.Store(deaf)
 					w.mute.Store(int64(limit))
 					w.process.kill()
 					return
@@ -347,6 +355,8 @@ func (w *worker) failed(ctx context.Context, err error) error {
 		return w.agent.limitFailure(w.over.Load())
 	case e.Over != nil:
 		return w.agent.limitFailure(e.Over)
+	case w.deaf.Load():
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker took nothing of what it was sent for %v and was killed", time.Duration(w.mute.Load()))
 	case w.mute.Load() != 0:
 		return failf(proto.ReasonMute, uapi.EWorker, "the worker said nothing for %v and was killed", time.Duration(w.mute.Load()))
 	case !ended:

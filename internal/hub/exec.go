@@ -87,7 +87,9 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	if !largeBody(w, r, &v, 2*execArgs) {
 		return
 	}
-	if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
+	if v.Logs {
+		v.Program, v.Session = "", shorten(v.Session)
+	} else if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
 		problem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
 		return
 	} else if f, err := h.openBlob(d); err != nil {
@@ -124,7 +126,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{})}
 	h.execs[id] = x
 	err := h.tell(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
-		Args: v.Args, Env: v.Env, Limits: v.Limits}, nil)
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Logs: v.Logs, Session: v.Session}, nil)
 	if err != nil {
 		delete(h.execs, id)
 	}

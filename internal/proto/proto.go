@@ -320,6 +320,9 @@ type Exec struct {
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Limits  Limits   `json:"limits"`
+	// In place of a program: what workers of a session wrote, "": of the latest.
+	Logs    bool   `json:"logs,omitempty"`
+	Session string `json:"session,omitempty"`
 }
 
 // Stop asks an agent to end.

@@ -42,8 +42,9 @@ enum function {
 	LIE,   /* a proof that is none */
 	FAIL,  /* an ERROR frame */
 	INITIALIZE,
-	POISON,	 /* writes to all files of the directory that it is given */
-	TAMPER,	 /* writes to what Initialize got, by each way there is */
+	POISON, /* writes to all files of the directory that it is given */
+	TAMPER, /* writes to what Initialize got, by each way there is */
+	DEAF,
 	CONSUME, /* "memory BYTES" and so on, then as COMPUTE */
 	ATTACK, /* what its arguments name, one thing a line; says errno of each
 		 */
@@ -223,6 +224,19 @@ static void speak(void)
 	for (i = 0; i < 20000; i++)
 		fputc('x', stderr);
 	fputc('\n', stderr);
+}
+
+static void flood(const u8 *args, u64 len)
+{
+	char text[32];
+	int i, n = 0;
+
+	snprintf(text, sizeof(text), "%.*s", (int)len, (const char *)args);
+	if (sscanf(text, "flood %d", &n) != 1)
+		return;
+	for (i = 1; i <= n; i++)
+		printf("line %d of the flood\n", i);
+	fflush(stdout);
 }
 
 static void refuse(u64 call, u32 code, const char *text)
@@ -450,7 +464,14 @@ static void attacks(u64 call, const u8 *args, u64 len)
 
 static void run(u64 call, const struct skep_call *c)
 {
-	u8 *args = data(call, c->length);
+	u8 *args;
+
+	if (c->function ==
+	    DEAF) { /* it says that it lives, and reads nothing */
+		busy = 1;
+		compute();
+	}
+	args = data(call, c->length);
 
 	busy = c->function != SILENT;
 	switch (c->function) {
@@ -493,7 +514,10 @@ static void run(u64 call, const struct skep_call *c)
 		attacks(call, args, c->length);
 		break;
 	case SPEAK:
-		speak();
+		if (c->length)
+			flood(args, c->length);
+		else
+			speak();
 		result(call, args, c->length);
 		break;
 	case LIE:
@@ -548,6 +572,8 @@ static void initialize(const u8 *p, u32 len)
 	if (fread(state, 1, i.length, f) != i.length)
 		die("the init file is short");
 	fclose(f);
+	if (i.length == 6 && !memcmp(state, "silent", 6))
+		compute();
 	if (changed(i.digest))
 		refuse(0, SKEP_E_DIGEST, "changed");
 	else

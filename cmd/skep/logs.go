@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"strings"
+
+	"skep/internal/cli"
+	"skep/internal/hub"
+)
+
+// logs shows what workers wrote, the lines too that were too many for a run.
+type logs struct {
+	state string
+	on    string
+}
+
+func (l *logs) options(f *cli.Flags) {
+	f.StringVar(&l.state, "state", "", "the hub's `DIR`, as given to skep up")
+	f.StringVar(&l.on, "on", "all", "`SELECTOR`: any, all, os=NAME, node=NAME or substrate=NAME")
+}
+
+func (l *logs) run(ctx context.Context, f *cli.Flags, words []string) error {
+	session := ""
+	if len(words) > 0 {
+		session, words = words[0], words[1:]
+	}
+	if err := f.None(words); err != nil {
+		return err
+	}
+	if err := hub.CheckSelector(l.on); err != nil {
+		return f.Usagef("%v", err)
+	}
+	c, err := openControl(l.state)
+	if err != nil {
+		return err
+	}
+	chosen, err := c.Nodes(ctx, l.on)
+	if err != nil {
+		return noNode(err)
+	}
+	job := &job{client: c, stdin: newFan(strings.NewReader(""), len(chosen)), many: len(chosen) > 1}
+	return job.all(ctx, chosen, hub.ExecRequest{Logs: true, Session: session})
+}
