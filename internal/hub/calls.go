@@ -26,8 +26,11 @@ type call struct {
 	args    *spool
 	most    uint64         // bytes of result that its interface allows
 	code    uapi.ErrorCode // of the program's own error
+	mutes   int            // workers that fell silent with it
 	leases  map[sched.Fence]*lease
 }
+
+const mutesMost = 2
 
 // A lease is what the hub keeps of one run of a call.
 type lease struct {
@@ -324,8 +327,16 @@ func (h *Hub) failed(n *node, v *proto.Failed) error {
 		Why: fmt.Sprintf("%s: %s", n.info.Name, shorten(v.Text))}
 	current := h.sched.Current(ev.Node, ev.Call, ev.Fence)
 	switch v.Reason {
-	case proto.ReasonDied, proto.ReasonMute:
+	case proto.ReasonDied:
 		ev.Kind = sched.WorkerDied
+	case proto.ReasonMute:
+		// Each silence takes as long as a worker may be silent: two say enough.
+		ev.Kind = sched.WorkerDied
+		if c := h.calls[ev.Call]; c != nil && current {
+			if c.mutes++; c.mutes == mutesMost {
+				ev.Kind, c.code, ev.Why = sched.Final, uapi.EWorker, ev.Why+"; so was another worker with this call before"
+			}
+		}
 	case proto.ReasonError, proto.ReasonLimit:
 		ev.Kind = sched.Final
 		if c := h.calls[ev.Call]; c != nil && current {

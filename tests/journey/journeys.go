@@ -112,10 +112,41 @@ func whole(s *stage) {
 			return c.wantExec("node="+name, 0, "a b| \"c\\ |ä|\n", "/bin/busybox", "printf", "%s|%s|%s|\n", "a b", ` "c\ `, "ä")
 		})
 	}
+	bounded(c)
 	selections(c, hello)
 	s.step("the second agent stops when asked to", func() error { return stopSecond(c) })
 	s.step("and is no longer up", func() error { return c.sees("here") })
 	s.step("the hub stops when asked to", func() error { return s.down(c.hub) })
+}
+
+// bounded: what a program on the hub's own node reaches and may use.
+func bounded(c *cluster) {
+	s := c.s
+	s.step("a program on the hub's node sees nothing of the hub", func() error {
+		if _, err := os.Stat(filepath.Join(c.state, "hub")); err != nil {
+			return err // else nothing was to be seen
+		}
+		o, err := c.exec("", "node=here", "/bin/busybox", "ls", "-R", c.state)
+		if seen := regexp.MustCompile(`(?m)^(hub|node|logs|blobs)$`).FindString(o.stdout); err == nil && seen != "" {
+			err = fmt.Errorf("%s of %v", seen, o)
+		}
+		return err
+	})
+	s.step("--memory is obeyed", func() error {
+		o, err := s.run(nil, s.skep(), "exec", "--state", c.state, "--on", "node=here", "--memory", "50M", "--",
+			"/bin/busybox", "sh", "-c", "a=0123456789abcdef; while :; do a=$a$a; done")
+		if err != nil {
+			return err
+		}
+		return o.want(137, "", "of memory, more than the 52.43 MB allowed; ask for more with --memory")
+	})
+	s.step("logs are shown", func() error {
+		o, err := s.run(nil, s.skep(), "logs", "--state", c.state, "--on", "node=here")
+		if err != nil {
+			return err
+		}
+		return o.want(0, "")
+	})
 }
 
 // selections: which nodes run a program that prints a line and ends with 7.
