@@ -25,8 +25,12 @@
 #define CMP_REQUEUE 4
 #define WAKE_OP 5
 #define LOCK_PI 6
+#define UNLOCK_PI 7
+#define TRYLOCK_PI 8
 #define WAIT_BITSET 9
 #define WAKE_BITSET 10
+#define WAIT_REQUEUE_PI 11
+#define CMP_REQUEUE_PI 12
 #define LOCK_PI2 13
 #define CLOCK_REALTIME 256
 #define COMMAND 0x7f
@@ -435,15 +439,35 @@ static s64 wake_call(struct abi_call *c, u32 bitset)
 	return abi_futex_wake(c->p, c->a[0], (u32)c->a[2], bitset);
 }
 
-static s64 refuse_pi(struct abi_call *c)
+static s64 refuse_requeue(struct abi_call *c)
 {
 	struct abi_threads *all = &c->p->threads;
 
 	if (!__atomic_exchange_n(&all->said_pi, 1, __ATOMIC_RELAXED))
-		c->p->host->log("futex: priority inheritance (FUTEX_LOCK_PI "
-				"and its family) is not supported; use "
-				"mutexes without PTHREAD_PRIO_INHERIT");
+		c->p->host->log("futex: FUTEX_WAIT_REQUEUE_PI and "
+				"FUTEX_CMP_REQUEUE_PI are not supported: "
+				"answered ENOSYS");
 	return -ABI_ENOSYS;
+}
+
+/* LOCK_PI counts on CLOCK_REALTIME, LOCK_PI2 on the clock that it names. */
+static s64 pi_call(struct abi_call *c)
+{
+	u32 op = (u32)c->a[1], command = op & COMMAND;
+	u64 deadline = ABI_FOREVER;
+	s64 rc;
+
+	if (command == UNLOCK_PI)
+		return abi_futex_pi_drop(c->p, c->t, c->a[0]);
+	if (command != TRYLOCK_PI && c->a[3]) {
+		rc = abi_time_get(c->p, c->a[3], &deadline);
+		if (rc)
+			return rc;
+		if (command == LOCK_PI || op & CLOCK_REALTIME)
+			deadline = abi_time_real(c->p, deadline);
+	}
+	return abi_futex_pi_take(c->p, c->t, c->a[0], deadline,
+				 command == TRYLOCK_PI);
 }
 
 s64 abi_sys_futex(struct abi_call *c)
@@ -452,12 +476,18 @@ s64 abi_sys_futex(struct abi_call *c)
 	u32 expect = (u32)c->a[5];
 	struct requeue r = {c->a[0], c->a[4], (s32)c->a[2], (s32)c->a[3], 0};
 
-	if (command >= LOCK_PI && command <= LOCK_PI2 &&
-	    command != WAIT_BITSET && command != WAKE_BITSET)
-		return refuse_pi(c);
-	if (op & CLOCK_REALTIME && command != WAIT_BITSET)
+	if (op & CLOCK_REALTIME && command != WAIT_BITSET &&
+	    command != WAIT_REQUEUE_PI && command != LOCK_PI2)
 		return -ABI_ENOSYS;
 	switch (command) {
+	case LOCK_PI:
+	case LOCK_PI2:
+	case TRYLOCK_PI:
+	case UNLOCK_PI:
+		return pi_call(c);
+	case WAIT_REQUEUE_PI:
+	case CMP_REQUEUE_PI:
+		return refuse_requeue(c);
 	case WAIT:
 		return wait_call(c, ABI_FUTEX_ANY);
 	case WAIT_BITSET:

@@ -17,7 +17,18 @@ struct abi_futex_bucket {
 	u32 head, tail;	      /* thread indices or ABI_NONE */
 };
 
+/* A thread in FUTEX_LOCK_PI; guarded by pi_lock, granted is atomic. */
+struct abi_pi_wait {
+	u64 gaddr; /* of the word it waits for, or 0 */
+	u64 ticket;
+	u32 owner;   /* tid that it waits for */
+	u32 granted; /* the word is its own now */
+	u32 ending;  /* it takes and waits for nothing any more */
+};
+
 struct abi_futexes {
+	struct abi_lock pi_lock; /* before threads.lock */
+	u64 pi_ticket;
 	struct abi_futex_bucket bucket[ABI_FUTEX_BUCKETS];
 };
 
@@ -29,5 +40,15 @@ s64 abi_futex_wait(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		   u32 value, u32 bitset, u64 deadline);
 /* Wakes at most `count` waiters; how many. */
 s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset);
+
+/*
+ * Words that name their owner (futex_pi.c). take: 0, -EAGAIN for a try,
+ * -EDEADLK, -ESRCH when the owner is no thread, -ETIMEDOUT. drop: -EPERM.
+ */
+s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+		      u64 deadline, u32 try);
+s64 abi_futex_pi_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr);
+/* `t` ends: what it owns and others wait for goes to them. */
+void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t);
 
 #endif

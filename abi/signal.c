@@ -431,7 +431,7 @@ static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 		return 1;
 	if (action.handler == ABI_SIG_DFL)
 		abi_signal_kill(p, t, signo, regs, 0);
-	if (action.flags & ABI_SA_RESTART)
+	if (action.flags & ABI_SA_RESTART || t->nointr)
 		d.again = again;
 	if (handle(p, t, regs, &d))
 		abi_signal_segv(p, t, regs, regs->rsp);
@@ -464,7 +464,7 @@ enum abi_return abi_tick(struct abi_proc *p, u32 index, struct abi_regs *regs)
 static int is_restart(s64 result)
 {
 	return result == -ABI_ERESTARTSYS || result == -ABI_ERESTARTNOHAND ||
-	       result == -ABI_ERESTARTBLOCK;
+	       result == -ABI_ERESTARTBLOCK || result == -ABI_ERESTARTNOINTR;
 }
 
 /* abi_signal_finish when there is something to do. */
@@ -472,8 +472,11 @@ static int finish_slow(struct abi_call *c, s64 result, u32 nr)
 {
 	struct abi_thread *t = c->t;
 	int restart = is_restart(result), handled;
-	u32 again = result == -ABI_ERESTARTSYS ? nr : ABI_NONE;
+	u32 again = ABI_NONE;
 
+	t->nointr = result == -ABI_ERESTARTNOINTR;
+	if (t->nointr || result == -ABI_ERESTARTSYS)
+		again = nr;
 	if (!restart && result != -ABI_EINTR)
 		mask_pop(c->p, t);
 	handled = deliver(c->p, t, c->regs, again);

@@ -62,6 +62,7 @@
  * abi_thread_deadline, so running again does not lengthen them.
  */
 #define ABI_ERESTARTSYS 512
+#define ABI_ERESTARTNOINTR 513
 #define ABI_ERESTARTNOHAND 514
 #define ABI_ERESTARTBLOCK 516
 

@@ -203,7 +203,10 @@ u64 abi_thread_deadline(struct abi_call *c, u64 ns)
 #define FUTEX_WAITERS 0x80000000u
 #define ROBUST_MAX 2048 /* as Linux: the list may be a ring, or hostile */
 
-/* Marks a lock word that the dead thread owned, and wakes one waiter. */
+/*
+ * Marks a lock word that the dead thread owned, and wakes one waiter. Those of
+ * a word that names its owner have it by now: abi_futex_pi_end.
+ */
 static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 			int pending)
 {
@@ -269,6 +272,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 	u32 index = t->index, last;
 
 	status = (status & 0xff) << 8;
+	abi_futex_pi_end(p, t);
 	robust_walk(p, t);
 	abi_lock_take(p, &all->lock);
 	last = all->live == 1;

@@ -73,12 +73,14 @@ struct abi_thread {
 	u32 queue; /* first entry of signals.entry, or ABI_NONE */
 
 	/* The call in progress, for one that runs again after a signal. */
-	u32 again; /* it runs again without a handler in between */
-	u32 full;  /* all registers changed before it ran again */
-	u32 rerun; /* rt_sigreturn asks for the call that rax names */
+	u32 again;  /* it runs again without a handler in between */
+	u32 nointr; /* it does so behind any handler, SA_RESTART or not */
+	u32 full;   /* all registers changed before it ran again */
+	u32 rerun;  /* rt_sigreturn asks for the call that rax names */
 	u64 again_deadline;
 
 	struct abi_futex_wait futex;
+	struct abi_pi_wait pi;
 };
 
 struct abi_threads {

@@ -124,9 +124,9 @@ static void test_errors(void)
 	    -ABI_EINVAL);
 	TAP(CALL(futex, page, REQUEUE, 1, ~0ull, page + 4, 7) == -ABI_EINVAL);
 	TAP(CALL(futex, page, CMP_REQUEUE, 1, 1, page + 4, 8) == -ABI_EAGAIN);
-	tap_ok(CALL(futex, page, LOCK_PI | PRIVATE) == -ABI_ENOSYS &&
-		       strstr(fake.last_log, "FUTEX_LOCK_PI"),
-	       "priority inheritance is refused by name");
+	tap_ok(CALL(futex, page, 11 | PRIVATE) == -ABI_ENOSYS &&
+		       strstr(fake.last_log, "FUTEX_WAIT_REQUEUE_PI"),
+	       "requeueing to owned words is refused by name");
 }
 
 static void time_at(u64 gaddr, u64 ns)
