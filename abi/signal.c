@@ -7,6 +7,7 @@
 #include "proc.h"
 #include "signal.h"
 #include "thread.h"
+#include "vsyscall.h"
 
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define BIT(name) (1ull << (ABI_SIG##name - 1))
@@ -547,6 +548,9 @@ void abi_fault(struct abi_proc *p, u32 index, struct abi_regs *regs,
 {
 	struct abi_siginfo info = {(s32)fault->signo, 0, fault->code, 0, {{0}}};
 
+	if (fault->signo == ABI_SIGSEGV && fault->addr == regs->rip &&
+	    abi_vsyscall(p, abi_thread_get(p, index), regs))
+		return;
 	info.fault.addr = fault->addr;
 	force(p, abi_thread_get(p, index), regs, &info, fault);
 }

@@ -293,6 +293,36 @@ static void test_queue(void)
 	tap_ok(!bad, "no entry of the queue leaks");
 }
 
+/* Old programs call fixed addresses, which not every kernel has. */
+static void test_vsyscall(void)
+{
+	struct abi_fault fault = {ABI_SIGSEGV, 1, 0xffffffffff600000, 14, 20};
+	struct abi_regs r = guest_regs();
+	u64 now = guest_now(ABI_CLOCK_REALTIME) / ABI_NS;
+
+	fresh();
+	*(u64 *)page = text + 0x40;
+	r.rip = fault.addr;
+	r.rsp = page;
+	r.rdi = page + 64;
+	abi_fault(p, 0, &r, &fault);
+	TAP(!r.rax && r.rip == text + 0x40 && r.rsp == page + 8 &&
+	    q(page + 64) - now < 10);
+	r.rip = fault.addr = 0xffffffffff600400;
+	r.rsp = page;
+	r.rdi = 0;
+	abi_fault(p, 0, &r, &fault);
+	tap_ok(r.rax - now < 10 && r.rip == text + 0x40,
+	       "calls of the vsyscall page are answered");
+	r.rip = fault.addr = 0xffffffffff600000;
+	r.rdi = 0x10;
+	TAP(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11);
+	fresh();
+	r.rip = fault.addr = 0xffffffffff600c00;
+	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
+	       "other addresses there and bad pointers are faults");
+}
+
 static void test_default(void)
 {
 	struct abi_fault fault = {ABI_SIGSEGV, 1, 0xdead000, 14, 6};
@@ -753,6 +783,7 @@ int main(void)
 	test_blocked();
 	test_queue();
 	test_default();
+	test_vsyscall();
 	test_hostile();
 	test_random();
 	test_eintr();
