@@ -160,6 +160,8 @@ void abi_proof_set(struct abi_proc *p, u64 nonce);
 
 /* The list of system calls, for --list-syscalls. NULL after the last. */
 const char *abi_syscall_name(u32 nr);
-const char *abi_syscall_route(u32 nr); /* "core", "host", "refused" */
+const char *abi_syscall_route(u32 nr); /* core, host, refused or probed */
+/* How the call falls short on this host, or NULL. */
+const char *abi_syscall_limit(const struct abi_host *host, u32 nr);
 
 #endif

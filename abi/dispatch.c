@@ -25,6 +25,25 @@ const char *abi_syscall_route(u32 nr)
 	return nr < ABI_NR_MAX ? entries[nr].route : 0;
 }
 
+/* What a host without a function of the table makes of a call. */
+const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
+{
+	switch (nr) {
+	case ABI_NR_fcntl:
+	case ABI_NR_flock:
+		return host->file_lock ? 0 : "no other program sees its locks";
+	case ABI_NR_mmap:
+	case ABI_NR_msync:
+		return host->mem_file ? 0 : "shared files are copies";
+	case ABI_NR_alarm:
+	case ABI_NR_setitimer:
+	case ABI_NR_timer_create:
+		return host->timer_arm ? 0 : "answered ENOSYS";
+	default:
+		return 0;
+	}
+}
+
 const char *abi_syscall_args(u32 nr)
 {
 	return nr < ABI_NR_MAX ? entries[nr].args : 0;
@@ -85,6 +104,13 @@ static int makes_child(u64 nr)
 	       nr == ABI_NR_execveat;
 }
 
+/* Calls that run-times try, and that they can do without. */
+static int is_probed(u64 nr)
+{
+	return nr < ABI_NR_MAX && entries[nr].route &&
+	       entries[nr].route[0] == 'p';
+}
+
 static s64 refuse(struct abi_call *c, u64 nr)
 {
 	struct abi_proc *p = c->p;
@@ -100,7 +126,7 @@ static s64 refuse(struct abi_call *c, u64 nr)
 					    __ATOMIC_RELAXED);
 	if (makes_child(nr))
 		return abi_thread_no_children(p, entries[nr].name);
-	if (first && p->trace)
+	if (first && (p->trace || !is_probed(nr)))
 		log_refused(p, nr);
 	return -ABI_ENOSYS;
 }

@@ -25,7 +25,7 @@ awk -F '\t' '
 NF != 5 { print FILENAME ":" FNR ": five fields wanted"; bad = 1 }
 $1 !~ /^[0-9]+$/ || $1 >= 512 { print FILENAME ":" FNR ": number"; bad = 1 }
 $2 !~ /^([0-9]+|-)$/ { print FILENAME ":" FNR ": i386 number"; bad = 1 }
-$4 !~ /^(core|host|refused)$/ { print FILENAME ":" FNR ": route"; bad = 1 }
+$4 !~ /^(core|host|refused|probed)$/ { print FILENAME ":" FNR ": route"; bad = 1 }
 seen[$1]++ || named[$3]++ { print FILENAME ":" FNR ": twice"; bad = 1 }
 $5 != "-" && $5 != "none" && split($5, args, ",") > 6 {
 	print FILENAME ":" FNR ": arguments"; bad = 1
@@ -36,7 +36,7 @@ awk -F '\t' '
 BEGIN { print "/* SPDX-License-Identifier: MIT */"
 	print "/* Made from syscalls.tbl. Included by call.h. */" }
 /^#/ { next }
-$4 != "refused" { print "s64 abi_sys_" $3 "(struct abi_call *c);" }
+$4 != "refused" && $4 != "probed" { print "s64 abi_sys_" $3 "(struct abi_call *c);" }
 ' "$table" > "$out/sys.h.new"
 keep sys.h
 
@@ -44,7 +44,7 @@ awk -F '\t' '
 BEGIN { print "/* SPDX-License-Identifier: MIT */" }
 /^#/ { next }
 {
-	handler = $4 == "refused" ? "0" : "abi_sys_" $3
+	handler = $4 == "refused" || $4 == "probed" ? "0" : "abi_sys_" $3
 	args = $5 == "none" ? "" : $5
 	printf "[%d] = { %s, \"%s\", \"%s\", \"%s\" },\n",
 		$1, handler, $3, $4, args

@@ -241,9 +241,19 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 
 /* map ---------------------------------------------------------------------- */
 
-/* Where a mapping goes, before anything changes. */
-static s64 place(struct abi_space *s, const struct abi_map *m, u64 len)
+void abi_space_say_room(struct abi_proc *p)
 {
+	abi_say_once(
+		p, &p->space.said_room,
+		"mmap refused (ENOMEM): all mappings of a program together "
+		"have less than 256 GiB of addresses here, reserved ones "
+		"count");
+}
+
+/* Where a mapping goes, before anything changes. */
+static s64 place(struct abi_proc *p, const struct abi_map *m, u64 len)
+{
+	struct abi_space *s = &p->space;
 	u64 addr = m->addr, end;
 
 	if (m->flags & (ABI_MAP_FIXED | ABI_MAP_FIXED_NOREPLACE)) {
@@ -263,6 +273,8 @@ static s64 place(struct abi_space *s, const struct abi_map *m, u64 len)
 	    abi_space_free(s, addr, end))
 		return (s64)addr;
 	addr = abi_space_find(s, len);
+	if (!addr)
+		abi_space_say_room(p);
 	return addr ? (s64)addr : -ABI_ENOMEM;
 }
 
@@ -290,8 +302,13 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 
 	used(&p->space, a->start, a->end, &mapped, &committed);
 	if (!abi_space_room(&p->space) ||
-	    !allowed(p, need > committed ? need - committed : 0, len - mapped))
+	    !allowed(p, need > committed ? need - committed : 0,
+		     len - mapped)) {
+		abi_say_once(p, &p->space.said_limit,
+			     "more memory refused (ENOMEM): the limit of this "
+			     "run is reached, see --memory and ulimit -v");
 		return -ABI_ENOMEM;
+	}
 	rc = mapped ? abi_map_clear(p, a->start, a->end) : 0;
 	if (!rc)
 		rc = fill(p, a);
@@ -304,7 +321,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 		      u32 backing)
 {
 	struct abi_area a = {.prot = (u8)m->prot, .bits = (u8)m->bits};
-	s64 rc = place(&p->space, m, len);
+	s64 rc = place(p, m, len);
 
 	if (rc < 0)
 		return rc;

@@ -59,6 +59,12 @@ int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
 	return rc;
 }
 
+void abi_say_once(struct abi_proc *p, u32 *said, const char *line)
+{
+	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
+		p->host->log(line);
+}
+
 void abi_proof_set(struct abi_proc *p, u64 nonce)
 {
 	p->nonce = nonce;

@@ -73,6 +73,9 @@ int abi_fds_init(struct abi_proc *p);
  */
 void abi_proc_flush(struct abi_proc *p);
 
+/* A sentence for the user, unless *said: sets it. */
+void abi_say_once(struct abi_proc *p, u32 *said, const char *line);
+
 /* dispatch's part of a report: how often number `nr` was refused. */
 u32 abi_count_refused(const struct abi_proc *p, u32 nr);
 /* Arguments as a trace prints them ("fd,ptr,size"), NULL when unknown. */

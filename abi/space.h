@@ -52,8 +52,9 @@ struct abi_space {
 	u32 seq; /* odd while the array is edited */
 	u32 areas;
 	u32 said_copy; /* that shared mappings are copies here */
-	u32 orphans;   /* backings without areas, to be released */
-	u64 brk;       /* current break; at least SKEP_BRK_START */
+	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
+	u32 orphans; /* backings without areas, to be released */
+	u64 brk;     /* current break; at least SKEP_BRK_START */
 	u64 committed, committed_peak, mapped; /* bytes */
 	u64 limit;			       /* most bytes committed */
 	struct abi_backing backing[ABI_BACKINGS_MAX];
@@ -132,6 +133,8 @@ struct abi_map {
 	u64 offset;
 };
 
+/* Says once why a mapping finds no room. */
+void abi_space_say_room(struct abi_proc *p);
 s64 abi_space_map(struct abi_proc *p, const struct abi_map *map);
 s64 abi_space_unmap(struct abi_proc *p, u64 addr, u64 len);
 s64 abi_space_protect(struct abi_proc *p, u64 addr, u64 len, u32 prot);

@@ -23,7 +23,7 @@ static s64 populate(struct abi_proc *p, u64 addr, u64 len)
 		       : 0;
 }
 
-static s64 map_flags(u64 flags)
+static s64 map_flags(struct abi_proc *p, u64 flags)
 {
 	u64 type = flags & ABI_MAP_TYPE;
 
@@ -31,8 +31,13 @@ static s64 map_flags(u64 flags)
 		return -ABI_EINVAL;
 	if (type == ABI_MAP_SHARED_VALIDATE && (flags & ~(u64)MAP_KNOWN))
 		return -ABI_EOPNOTSUPP;
-	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT))
-		return -ABI_ENOMEM; /* no huge pages, nothing below 2 GiB */
+	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT)) {
+		abi_say_once(p, &p->space.said_kind,
+			     "mmap with MAP_HUGETLB or MAP_32BIT refused "
+			     "(ENOMEM): there are no huge pages here, and "
+			     "nothing below 2 GiB");
+		return -ABI_ENOMEM;
+	}
 	return 0;
 }
 
@@ -66,14 +71,16 @@ s64 abi_sys_mmap(struct abi_call *c)
 			    .prot = (u32)c->a[2] & PROT_KNOWN,
 			    .flags = (u32)flags};
 	u32 shared = (flags & ABI_MAP_TYPE) != ABI_MAP_PRIVATE;
-	s64 rc = map_flags(flags);
+	s64 rc = map_flags(c->p, flags);
 
 	if (rc)
 		return rc;
 	if (!m.len || (c->a[5] & ABI_PAGE_MASK))
 		return -ABI_EINVAL;
-	if (m.len > SKEP_ARENA_SIZE)
+	if (m.len > SKEP_ARENA_SIZE) {
+		abi_space_say_room(c->p);
 		return -ABI_ENOMEM;
+	}
 	if (shared)
 		m.bits |= ABI_AREA_SHARED;
 	if (!(flags & ABI_MAP_ANONYMOUS))

@@ -62,6 +62,27 @@ static void put_refused(struct abi_text *text)
 	}
 }
 
+u64 bee_list_line(const struct abi_host *host, u32 nr, char *buf, u64 len)
+{
+	const char *limit = abi_syscall_limit(host, nr);
+	struct abi_text text;
+
+	if (!abi_syscall_name(nr))
+		return 0;
+	abi_text_init(&text, buf, len);
+	abi_text_dec(&text, nr);
+	abi_text_chr(&text, '\t');
+	abi_text_str(&text, abi_syscall_name(nr));
+	abi_text_chr(&text, '\t');
+	abi_text_str(&text, abi_syscall_route(nr));
+	if (limit) {
+		abi_text_chr(&text, '\t');
+		abi_text_str(&text, limit);
+	}
+	abi_text_chr(&text, '\n');
+	return text.len;
+}
+
 /* Times and counts are 0 when the guest was never entered. */
 u64 bee_report(char *buf, u64 len, u32 status)
 {

@@ -84,11 +84,37 @@ check_sentences() { # what bee says stays, and so does what comes after
 	result $? "bee's sentences and the program's share standard error"
 }
 
+check_names() { # each refusal once by name, with the errno besides
+	guarded "$g/refused-musl" >"$tmp/got" 2>"$tmp/said"
+	code=$?
+	echo "exit $code" >>"$tmp/got"
+	for what in 'call ptrace ' 'call memfd_create ' 'call inotify_init1 ' \
+		'call 4321 ' 'less than 256 GiB' 'more memory refused' 'MAP_HUGETLB' ' rseq '; do
+		echo "$what: $(grep -c -- "$what" "$tmp/said")" >>"$tmp/got"
+	done
+	printf '%s\n' 'exit 0' 'call ptrace : 1' 'call memfd_create : 1' \
+		'call inotify_init1 : 1' 'call 4321 : 1' 'less than 256 GiB: 1' 'more memory refused: 1' \
+		'MAP_HUGETLB: 1' ' rseq : 0' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "what is refused is said once, by name"
+}
+
+check_list() { # one format on every host
+	guarded --list-syscalls >"$tmp/list" 2>"$tmp/err"
+	awk -F '\t' '!/^#/ && NF { print $1 "\t" $3 "\t" $4 }' \
+		"$(dirname "$0")/../../abi/syscalls.tbl" >"$tmp/want"
+	cut -f 1-3 "$tmp/list" | tr -d '\r' >"$tmp/got"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "the list of system calls has one format"
+}
+
 check_refusals() { # what bee itself says with its exit code
 	code "no such program" 127 guarded "$tmp/none"
 	code "not an ELF file" 126 guarded "$0"
 	code "dynamic program is refused" 126 guarded /bin/true
 	code "wrong option" 2 guarded --nonsense
 	code "memory limit below the image" 126 guarded --memory 4K "$g/hello-glibc"
+	check_names
+	check_list
 	code "death by signal" 134 guarded /bin/busybox ash -c 'kill -ABRT $$'
 }

@@ -195,12 +195,12 @@ static int child(void)
 
 static void list(void)
 {
+	char line[160];
 	u32 nr;
 
 	for (nr = 0; nr < 1024; nr++)
-		if (abi_syscall_name(nr))
-			printf("%u %s %s\n", nr, abi_syscall_name(nr),
-			       abi_syscall_route(nr));
+		if (bee_list_line(&lin_host, nr, line, sizeof(line)))
+			fputs(line, stdout);
 }
 
 /* What answers without a program. A full disk shows when all is flushed. */

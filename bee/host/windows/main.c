@@ -268,12 +268,12 @@ static int run_child(void)
 
 static void list_syscalls(void)
 {
+	char line[160];
 	u32 nr;
 
-	for (nr = 0; nr < 512; nr++)
-		if (abi_syscall_name(nr))
-			printf("%u\t%s\t%s\n", nr, abi_syscall_name(nr),
-			       abi_syscall_route(nr));
+	for (nr = 0; nr < 1024; nr++)
+		if (bee_list_line(&host, nr, line, sizeof(line)))
+			fputs(line, stdout);
 }
 
 /* What answers without a program. A full disk shows when all is flushed. */
