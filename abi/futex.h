@@ -17,15 +17,6 @@ struct abi_futex_bucket {
 	u32 head, tail;	      /* thread indices or ABI_NONE */
 };
 
-/* A thread in FUTEX_LOCK_PI; guarded by pi_lock, granted is atomic. */
-struct abi_pi_wait {
-	u64 gaddr; /* of the word it waits for, or 0 */
-	u64 ticket;
-	u32 owner;   /* tid that it waits for */
-	u32 granted; /* the word is its own now */
-	u32 ending;  /* it takes and waits for nothing any more */
-};
-
 struct abi_futexes {
 	struct abi_lock pi_lock; /* before threads.lock */
 	u64 pi_ticket;

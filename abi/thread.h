@@ -46,6 +46,15 @@ struct abi_futex_wait {
 	u32 next, prev; /* thread indices or ABI_NONE */
 };
 
+/* A thread in FUTEX_LOCK_PI; guarded by pi_lock, granted is atomic. */
+struct abi_pi_wait {
+	u64 gaddr; /* of the word it waits for, or 0 */
+	u64 ticket;
+	u32 owner;   /* tid that it waits for */
+	u32 granted; /* the word is its own now */
+	u32 ending;  /* it takes and waits for nothing any more */
+};
+
 struct abi_thread {
 	u32 state; /* enum abi_thread_state, guarded by threads.lock; atomic */
 	u32 index;
