@@ -197,10 +197,15 @@ static double norm(const double *x, int n)
 	return sqrt(sum);
 }
 
-/* |A x - value B x| / (|A x| + |value| |B x|) of Ritz vector j. */
-static double residual(const struct eigen_sparse *a,
-		       const struct eigen_sparse *b, int rank, int j,
-		       struct room *room)
+/*
+ * The backward error of Ritz pair j, as LAPACK measures it:
+ * |A x - value B x| / ((|A| + |value| |B|) |x|). Relative to |A x| + |value|
+ * |B x| instead, a small eigenvalue of a matrix of large norm would look wrong
+ * however exact it is.
+ */
+static double backward_error(const struct eigen_sparse *a,
+			     const struct eigen_sparse *b, double size_a,
+			     double size_b, int rank, int j, struct room *room)
 {
 	double value = room->value[j], scale;
 	int i, n = a->n;
@@ -209,7 +214,7 @@ static double residual(const struct eigen_sparse *a,
 		room->x);
 	eigen_sparse_multiply(a, room->x, room->ax);
 	eigen_sparse_multiply(b, room->x, room->bx);
-	scale = norm(room->ax, n) + fabs(value) * norm(room->bx, n);
+	scale = (size_a + fabs(value) * size_b) * norm(room->x, n);
 	for (i = 0; i < n; i++)
 		room->ax[i] -= value * room->bx[i];
 	return scale > 0 ? norm(room->ax, n) / scale : INFINITY;
@@ -219,6 +224,7 @@ static int ritz(const struct eigen_contour *c, const struct eigen_sparse *a,
 		const struct eigen_sparse *b, struct room *room,
 		struct eigen_found *found)
 {
+	double size_a = eigen_sparse_norm(a), size_b = eigen_sparse_norm(b);
 	int rank = found->rank, itype = 1, info, j;
 
 	project(a, rank, room, room->small_a);
@@ -234,7 +240,8 @@ static int ritz(const struct eigen_contour *c, const struct eigen_sparse *a,
 		if (fabs(room->value[j] - c->center) >= c->radius)
 			continue;
 		found->pair[found->count++] = (struct eigen_pair){
-			room->value[j], residual(a, b, rank, j, room)};
+			room->value[j],
+			backward_error(a, b, size_a, size_b, rank, j, room)};
 	}
 	return 0;
 }

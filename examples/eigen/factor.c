@@ -12,6 +12,9 @@ enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
 #define COMM_WORLD -987654
 enum { ORDER_GIVEN = 1, ORDER_MINIMUM_FILL = 2 };
 #define SPACE_PERCENT 50
+/* As the MUMPS guide numbers them: from 1. */
+#define ICNTL(i) icntl[(i)-1]
+#define INFOG(i) infog[(i)-1]
 
 struct eigen_factor {
 	DMUMPS_STRUC_C mumps;
@@ -23,9 +26,9 @@ static int mumps_run(struct eigen_factor *f, int job)
 {
 	f->mumps.job = job;
 	dmumps_c(&f->mumps);
-	if (f->mumps.infog[0] >= 0)
+	if (f->mumps.INFOG(1) >= 0)
 		return 0;
-	return f->mumps.infog[0] == -10 || f->mumps.infog[0] == -6 ? -EDOM
+	return f->mumps.INFOG(1) == -10 || f->mumps.INFOG(1) == -6 ? -EDOM
 								   : -ENOMEM;
 }
 
@@ -41,13 +44,13 @@ static int prepare(struct eigen_factor *f, int *order)
 	if (count > INT_MAX || mumps_run(f, JOB_INIT))
 		return -ENOMEM;
 	f->live = 1;
-	mumps->icntl[0] = mumps->icntl[1] = mumps->icntl[2] = 0;
-	mumps->icntl[3] = 0;
-	mumps->icntl[5] = 0;
-	mumps->icntl[6] = order ? ORDER_GIVEN : ORDER_MINIMUM_FILL;
-	mumps->icntl[11] = 1;
-	mumps->icntl[12] = 1; /* no parallel root: it would hide pivots */
-	mumps->icntl[13] = SPACE_PERCENT;
+	mumps->ICNTL(1) = mumps->ICNTL(2) = mumps->ICNTL(3) = 0;
+	mumps->ICNTL(4) = 0;
+	mumps->ICNTL(6) = 0;
+	mumps->ICNTL(7) = order ? ORDER_GIVEN : ORDER_MINIMUM_FILL;
+	mumps->ICNTL(12) = 1;
+	mumps->ICNTL(13) = 1; /* no parallel root: it would hide pivots */
+	mumps->ICNTL(14) = SPACE_PERCENT;
 	mumps->n = f->a->n;
 	mumps->nnz = count;
 	mumps->irn = malloc(count * sizeof(*mumps->irn));
@@ -110,10 +113,10 @@ int eigen_factor_at(struct eigen_factor *f, double sigma)
 	for (attempt = 0; attempt < 3; attempt++) {
 		error = mumps_run(f, FACTORISE);
 		if (!error)
-			return f->mumps.infog[11];
-		if (f->mumps.infog[0] != -8 && f->mumps.infog[0] != -9)
+			return f->mumps.INFOG(12);
+		if (f->mumps.INFOG(1) != -8 && f->mumps.INFOG(1) != -9)
 			return error;
-		f->mumps.icntl[13] *= 3;
+		f->mumps.ICNTL(14) *= 3;
 	}
 	return error;
 }

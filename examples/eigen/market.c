@@ -20,6 +20,7 @@ struct reader {
 	char text[LINE];
 	long line;
 	int symmetric, n, entries;
+	int below, above; /* entries off the diagonal */
 	int count, room;
 	int *row, *column;
 	double *value;
@@ -31,40 +32,68 @@ static int bad(struct reader *r, const char *what)
 	return -EINVAL;
 }
 
+/* Comments may be of any length: what does not fit is read and dropped. */
+static int skip_line(struct reader *r)
+{
+	int c;
+
+	do
+		c = getc(r->from);
+	while (c != '\n' && c != EOF);
+	return ferror(r->from) ? bad(r, strerror(errno)) : 0;
+}
+
 /* The next line that is not a comment; 1, or 0 at the end. */
 static int next_line(struct reader *r)
 {
 	size_t length;
+	int comment;
 
 	do {
 		if (!fgets(r->text, LINE, r->from))
-			return ferror(r->from) ? bad(r, "it cannot be read")
-					       : 0;
+			return ferror(r->from) ? bad(r, strerror(errno)) : 0;
 		r->line++;
+		comment = r->text[0] == '%';
 		length = strlen(r->text);
-		if (length == LINE - 1 && r->text[LINE - 2] != '\n')
+		if (length < LINE - 1 || r->text[LINE - 2] == '\n')
+			continue;
+		if (!comment)
 			return bad(r, "longer than 1022 characters");
-	} while (r->text[0] == '%' || !r->text[strspn(r->text, " \t\r\n")]);
+		if (skip_line(r))
+			return -EINVAL;
+	} while (comment || !r->text[strspn(r->text, " \t\r\n")]);
 	return 1;
+}
+
+/* The first line's words, in letters of either case as scipy reads them. */
+static int split_banner(struct reader *r, char word[5][20])
+{
+	char extra[2];
+
+	r->line = 1;
+	if (!fgets(r->text, LINE, r->from))
+		return bad(r, ferror(r->from) ? strerror(errno) : "empty file");
+	return sscanf(r->text, "%19s %19s %19s %19s %19s %1s", word[0], word[1],
+		      word[2], word[3], word[4], extra) == 5 &&
+			       !strcasecmp(word[0], "%%MatrixMarket")
+		       ? 0
+		       : bad(r, "want %%MatrixMarket matrix coordinate real "
+				"symmetric");
 }
 
 static int read_banner(struct reader *r)
 {
-	char object[16], format[16], field[16], symmetry[20], extra[2];
+	char word[5][20];
+	int error = split_banner(r, word);
 
-	r->line = 1;
-	if (!fgets(r->text, LINE, r->from))
-		return bad(r, "empty file");
-	if (sscanf(r->text, "%%%%MatrixMarket %15s %15s %15s %19s %1s", object,
-		   format, field, symmetry, extra) != 4)
-		return bad(r, "want %%MatrixMarket matrix coordinate real "
-			      "symmetric");
-	if (strcasecmp(object, "matrix") || strcasecmp(format, "coordinate"))
+	if (error)
+		return error;
+	if (strcasecmp(word[1], "matrix") || strcasecmp(word[2], "coordinate"))
 		return bad(r, "want a matrix in coordinate format");
-	if (strcasecmp(field, "real") && strcasecmp(field, "integer"))
+	if (strcasecmp(word[3], "real") && strcasecmp(word[3], "integer"))
 		return bad(r, "want real or integer numbers");
-	r->symmetric = !strcasecmp(symmetry, "symmetric");
-	if (!r->symmetric && strcasecmp(symmetry, "general"))
+	r->symmetric = !strcasecmp(word[4], "symmetric");
+	if (!r->symmetric && strcasecmp(word[4], "general"))
 		return bad(r, "want a symmetric matrix, or a general one whose "
 			      "halves are equal");
 	return 0;
@@ -140,8 +169,13 @@ static int read_entry(struct reader *r)
 	value = strtod(text, &end);
 	if (end == text || !at_end(end) || !isfinite(value))
 		return bad(r, "want one finite number behind row and column");
-	if (r->symmetric && j > i)
-		return bad(r, "above the diagonal, in a symmetric file");
+	r->below += i > j;
+	r->above += i < j;
+	/* The format wants the lower half and scipy reads either. Both at once
+	 * could mean a sum or the same number twice. */
+	if (r->symmetric && r->below && r->above)
+		return bad(r, "entries on both sides of the diagonal, in a "
+			      "symmetric file");
 	if (r->count == r->room && grow(r))
 		return -ENOMEM;
 	r->row[r->count] = i - 1;
@@ -207,8 +241,12 @@ static int fold(struct reader *r, struct eigen_sparse *m)
 	struct eigen_sparse above;
 	int error = half(r, 1, m);
 
-	if (error || r->symmetric)
+	if (error || (r->symmetric && !r->above))
 		return error;
+	if (r->symmetric) {
+		eigen_sparse_free(m);
+		return half(r, -1, m);
+	}
 	error = half(r, -1, &above);
 	if (!error) {
 		if (!same(m, &above))

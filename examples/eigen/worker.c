@@ -28,6 +28,9 @@ enum { JOB_INIT = -1, JOB_END = -2, ANALYSE = 1, FACTORISE = 2, SOLVE = 3 };
 		 */
 #define ORDER_GIVEN 1
 #define SPACE_PERCENT 50 /* more work space than the analysis asks for */
+/* As the MUMPS guide numbers them: from 1. */
+#define ICNTL(i) icntl[(i)-1]
+#define INFOG(i) infog[(i)-1]
 
 static struct {
 	ZMUMPS_STRUC_C mumps;
@@ -73,8 +76,8 @@ static int mumps_run(int job)
 
 	worker.mumps.job = job;
 	zmumps_c(&worker.mumps);
-	code = worker.mumps.infog[0];
-	detail = worker.mumps.infog[1];
+	code = worker.mumps.INFOG(1);
+	detail = worker.mumps.INFOG(2);
 	if (code >= 0)
 		return 0;
 	snprintf(worker.why, sizeof(worker.why),
@@ -83,14 +86,17 @@ static int mumps_run(int job)
 	return code == -10 || code == -6 ? -EDOM : -ENOMEM;
 }
 
-static void mumps_options(MUMPS_INT *icntl)
+static void mumps_options(ZMUMPS_STRUC_C *mumps)
 {
-	icntl[0] = icntl[1] = icntl[2] = 0; /* streams of messages: none */
-	icntl[3] = 0;
-	icntl[5] = 0; /* no permutation by values: z comes after the analysis */
-	icntl[6] = ORDER_GIVEN;
-	icntl[11] = 1; /* ordinary ordering, by the pattern alone */
-	icntl[13] = SPACE_PERCENT;
+	/* No message streams. */
+	mumps->ICNTL(1) = mumps->ICNTL(2) = mumps->ICNTL(3) = 0;
+	mumps->ICNTL(4) = 0;
+	/* No permutation by values: z comes after the analysis. */
+	mumps->ICNTL(6) = 0;
+	mumps->ICNTL(7) = ORDER_GIVEN;
+	/* Ordinary ordering, by the pattern alone. */
+	mumps->ICNTL(12) = 1;
+	mumps->ICNTL(14) = SPACE_PERCENT;
 }
 
 static int prepare(int *order)
@@ -105,7 +111,7 @@ static int prepare(int *order)
 	if (error)
 		return error;
 	worker.live = 1;
-	mumps_options(mumps->icntl);
+	mumps_options(mumps);
 	mumps->n = worker.a.n;
 	mumps->nnz = count;
 	mumps->perm_in = order;
@@ -191,10 +197,10 @@ static int factorise(void)
 
 	for (attempt = 0; attempt < 3; attempt++) {
 		error = mumps_run(FACTORISE);
-		code = worker.mumps.infog[0];
+		code = worker.mumps.INFOG(1);
 		if (code != -8 && code != -9 && code != -14 && code != -20)
 			break;
-		worker.mumps.icntl[13] *= 3;
+		worker.mumps.ICNTL(14) *= 3;
 	}
 	return error;
 }

@@ -35,10 +35,6 @@ static void good(void)
 	eigen_sparse_free(&m);
 	text = "%%matrixmarket MATRIX Coordinate Integer Symmetric\n"
 	       "1 1 2\n1 1 2\n1 1 3";
-	tap_ok(parse(text, strlen(text), &m) < 0,
-	       "the banner's first word has its exact letters");
-	text = "%%MatrixMarket MATRIX Coordinate Integer Symmetric\n"
-	       "1 1 2\n1 1 2\n1 1 3";
 	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 1 && m.value[0] == 5,
 	       "equal places are summed, words of any case, no last newline");
 	eigen_sparse_free(&m);
@@ -46,6 +42,40 @@ static void good(void)
 	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 && m.value[1] == 7,
 	       "a general file with equal halves is read");
 	eigen_sparse_free(&m);
+	text = BANNER "2 2 3\n1 1 1\n1 2 7\n2 2 4\n";
+	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 &&
+		       m.column[1] == 0 && m.value[1] == 7 && m.value[2] == 4,
+	       "a symmetric file that gives the upper triangle is read");
+	eigen_sparse_free(&m);
+}
+
+static void long_comment(void)
+{
+	static char text[5000] = BANNER;
+	size_t start = strlen(BANNER);
+	struct eigen_sparse m;
+
+	memset(text + start, '%', 4000);
+	strcpy(text + start + 4000, "\n1 1 1\n1 1 3\n");
+	tap_ok(!parse(text, strlen(text), &m) && m.n == 1 && m.value[0] == 3,
+	       "a comment line of 4000 characters is passed over");
+	eigen_sparse_free(&m);
+	memset(text + start, ' ', 4000);
+	tap_ok(parse(text, strlen(text), &m) < 0 && strstr(why, "longer"),
+	       "refused with its reason: a long line of numbers");
+}
+
+static void folder(void)
+{
+	struct eigen_sparse m;
+	FILE *from = fopen("/", "r");
+
+	why[0] = 0;
+	tap_ok(from && eigen_market_read(from, &m, why) < 0 &&
+		       strstr(why, "Is a directory"),
+	       "a folder given as a file says so");
+	if (from)
+		fclose(from);
 }
 
 static const struct {
@@ -67,7 +97,8 @@ static const struct {
 	{"not square", BANNER "3 2 1\n1 1 1\n", "square"},
 	{"row 0", BANNER "2 2 1\n0 1 1\n", "line 3: want a row"},
 	{"a row outside", BANNER "2 2 1\n3 1 1\n", "inside"},
-	{"above the diagonal", BANNER "2 2 1\n1 2 1\n", "above"},
+	{"both halves, symmetric", BANNER "2 2 2\n1 2 1\n2 1 1\n",
+	 "line 4: entries on both sides"},
 	{"not a number", BANNER "2 2 1\n1 1 x\n", "finite"},
 	{"nan", BANNER "2 2 1\n1 1 nan\n", "finite"},
 	{"infinity", BANNER "2 2 1\n1 1 1e999\n", "finite"},
@@ -94,14 +125,15 @@ static void bad(void)
 	}
 	tap_ok(parse("", 1, &m) < 0, "refused: a zero byte");
 	memset(line, '%', sizeof(line));
-	memcpy(line, BANNER, strlen(BANNER));
-	tap_ok(parse(line, sizeof(line), &m) < 0 && strstr(why, "longer"),
-	       "refused with its reason: a long line");
+	tap_ok(parse(line, sizeof(line), &m) < 0 && strstr(why, "want"),
+	       "refused with its reason: a long first line");
 }
 
 int main(void)
 {
 	good();
+	long_comment();
+	folder();
 	bad();
 	return tap_done();
 }

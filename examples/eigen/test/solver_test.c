@@ -185,6 +185,42 @@ static void test_subspace(void)
 	       "a subspace that is too small fails with advice");
 }
 
+/*
+ * A = diag(1, 2, 3, 1e12), and a subspace whose vectors are off by 1e-13
+ * towards the last one, as solves in this arithmetic leave them. The values are
+ * right to 1e-14, and |A x| is a tenth off for all that.
+ */
+static void test_large_norm(void)
+{
+	const struct eigen_contour c = {.center = 2,
+					.radius = 1.5,
+					.points = 40,
+					.block = 3,
+					.moments = 1,
+					.drop = 1e-12};
+	const int place[] = {0, 1, 2, 3};
+	const double stiff[] = {1, 2, 3, 1e12}, one[] = {1, 1, 1, 1};
+	double v[12], s[12] = {1, 0, 0, 1e-13, 0, 1, 0, 1e-13, 0, 0, 1, 1e-13};
+	struct eigen_sparse a, b;
+	struct eigen_found found;
+	double worst = 0;
+	int i;
+
+	eigen_contour_block(4, 3, v);
+	eigen_sparse_build(&a, 4, 4, place, place, stiff);
+	eigen_sparse_build(&b, 4, 4, place, place, one);
+	tap_ok(!eigen_contour_extract(&c, &a, &b, v, s, &found) &&
+		       found.count == 3,
+	       "three values beside a stiff one are found");
+	for (i = 0; i < found.count; i++)
+		worst = fmax(worst, found.pair[i].residual);
+	tap_ok(worst > 0 && worst < 1e-12,
+	       "a residual is measured against the norms of the matrices");
+	free(found.pair);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
 static void test_usage(void)
 {
 	static const char *const wrong[] = {
@@ -379,6 +415,7 @@ int main(void)
 	test_box();
 	test_edge();
 	test_subspace();
+	test_large_norm();
 	test_planted();
 	test_pencils();
 	test_usage();
