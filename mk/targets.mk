@@ -29,7 +29,7 @@ demo: ## the main job: one Linux binary on Linux and Windows workers
 	$(Q)$(MAKE) --no-print-directory $(jobs) demo-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes demo-run
 
-test: ## set up what is missing, run every test (T=suite for one, STRICT=1)
+test: ## set up what is missing, run every test (T=NAME for one, T='abi*' for some)
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-run
@@ -54,16 +54,19 @@ $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f)_beside = yes))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
-# T counts when it was typed, not when some shell happens to export one.
+# T counts when it was typed, not when some shell happens to export one. A name
+# may hold one *, for any letters.
 ifeq ($(origin T),command line)
-CHOSEN := $(T)
-# $(call known,targets,what T names,those that there are)
-known = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
-	$(t),$(3)),,$(error no $(2) '$(t)'; there are: $(sort $(3))))))
-$(call known,test test-run check,suite,$(ALL_SUITES))
-$(call known,vm vm-run,VM suite,$(VM_SUITES:vm-%=%))
-$(call known,bench,bench,$(BENCHES))
-$(call known,fuzz,fuzzer,$(FUZZERS))
+CHOSEN :=
+# $(call choose,targets,what T names,those that there are)
+choose = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
+	$(subst *,%,$(t)),$(3)),$(eval CHOSEN += $(filter-out \
+	$(CHOSEN),$(filter $(subst *,%,$(t)),$(3)))),$(error no $(2) \
+	'$(t)'; there are: $(sort $(3))))))
+$(call choose,test test-build test-run check,suite,$(ALL_SUITES))
+$(call choose,vm vm-build vm-run,VM suite,$(VM_SUITES:vm-%=%))
+$(call choose,bench,bench,$(BENCHES))
+$(call choose,fuzz,fuzzer,$(FUZZERS))
 endif
 
 wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
@@ -92,8 +95,11 @@ suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
 # Whole runs give suites that failed a second chance, unless STRICT was typed.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)
 RUNNER := $(B)/tool/run
-run_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach s,$(1),$(call \
-	suite_line,$(s))))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
+# make expands a recipe under -n too, which must write nothing.
+dry = $(findstring n,$(filter-out --%,$(firstword $(MAKEFLAGS))))
+write_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach \
+	s,$(1),$(call suite_line,$(s))))
+run_suites = $(if $(dry),,$(call write_suites,$(1),$(2)))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
 	-logs $(B)/test -results $(2).tsv \
 	$(if $(CLOSING),-closing $(CLOSING)) $(3)
 
@@ -108,7 +114,7 @@ test-run:
 	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:test -spec SPEC.md))
 
-check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=suite for one)
+check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=NAME, T='abi*')
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:check -spec SPEC.md -spec-part))
 
@@ -161,12 +167,17 @@ windows-kit: $(windows_kit) ## one zip to try bee on a Windows PC
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
 	no room defines windows_kit yet." >&2; exit 2)
 
+compile_commands.json: FORCE ## what clangd and other C tools read
+	$(Q)$(MAKE) -nB V=1 --no-print-directory all $(call needs,$(CHECK_SUITES)) \
+		2>/dev/null | sh mk/compile_commands.sh $(CURDIR) >$@.new
+	$(Q)mv $@.new $@
+
 format: ## lay out all C as make style wants it
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk mk/debug.mk | \
-	expand -t 22
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk mk/debug.mk | \
+	expand -t 30
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 
 clean: ## remove build/

@@ -48,7 +48,7 @@ $(rewrite_dir)/vectors: bee/rewrite/test/guest.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O3 -mavx512f -mavx512bw -mavx512vl -fopenmp -static \
 		-o $@ $< 2>/dev/null
-$(rewrite_dir)/golang: bee/rewrite/test/guest.go
+$(rewrite_dir)/golang: bee/rewrite/test/golang/guest.go
 	$(call say,GUEST)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(GO) build -o $@ $<

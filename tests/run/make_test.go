@@ -107,6 +107,8 @@ func TestMake(t *testing.T) {
 		{"check runs quick suites", []string{"check"}, true, "SPEC: 1 of 1 promises held\n1 passed, 0 failed, 0 skipped\n"},
 		{"test runs all", []string{"test-run"}, true, "SPEC: 2 of 2 promises held\n4 passed, 0 failed, 0 skipped\n"},
 		{"one suite", []string{"test-run", "T=slow"}, true, "ok   slow"},
+		{"suites by a pattern", []string{"test-run", "T=s* qu*"}, true, "ok   quick"},
+		{"no suite of that pattern", []string{"check", "T=gone*"}, false, "no suite 'gone*'; there are:"},
 		{"no such suite", []string{"check", "T=gone"}, false, "no suite 'gone'; there are: fuzz-parser on-wine quick slow"},
 		{"no such VM suite", []string{"vm", "T=gone"}, false, "no VM suite 'gone'; there are:"},
 		{"no such bench", []string{"bench", "T=gone"}, false, "no bench 'gone'; there are: speed"},
@@ -129,6 +131,17 @@ func TestMake(t *testing.T) {
 				t.Errorf("make %v: %v; want %q in\n%s", tt.args, err, tt.want, out)
 			}
 		})
+	}
+}
+
+// What make would do can be asked without a trace.
+func TestMake_dry(t *testing.T) {
+	dir := tree(t, roomMk)
+	for _, target := range []string{"all", "test", "check", "demo", "vm", "bench", "fuzz", "style", "test-run T=quick"} {
+		makeIn(dir, append([]string{"-n"}, strings.Fields(target)...)...)
+		if _, err := os.Stat(filepath.Join(dir, "build")); err == nil {
+			t.Fatalf("make -n %s wrote into build/", target)
+		}
 	}
 }
 
