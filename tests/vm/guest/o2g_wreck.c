@@ -119,7 +119,7 @@ static void malformed(void)
 	f[0].zero = 1;
 	one_wrong("a reserved field", f[0]);
 	f[0] = message(10, 10);
-	f[0].zero2 = 1 << 31;
+	f[0].high = 1u << 31;
 	one_wrong("another reserved field", f[0]);
 	f[0] = message(10, 10);
 	f[0].flags = 0x80;
@@ -143,6 +143,12 @@ static void malformed(void)
 		  (struct o2g_frame){.type = O2G_REQUEST, .id = 1});
 	one_wrong("a farewell with a body",
 		  (struct o2g_frame){.type = O2G_BYE, .body = 1});
+	one_wrong("an answer to no access",
+		  (struct o2g_frame){.type = O2G_DONE, .id = 5});
+	one_wrong("bytes that nobody read",
+		  (struct o2g_frame){.type = O2G_REPLY, .id = 5, .body = 9});
+	one_wrong("a write above its length",
+		  (struct o2g_frame){.type = O2G_WRITE, .id = 5, .body = 9});
 	f[0] = f[1] = message(100000, 0);
 	wrong("an id used twice", f, 2, 0);
 	f[0] = message(100000, 0);
