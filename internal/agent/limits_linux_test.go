@@ -32,6 +32,8 @@ func TestLimits(t *testing.T) {
 	}{
 		{"memory 400000000", proto.Limits{Memory: 50 * mega}, "memory"},
 		{"cpu 1", proto.Limits{CPU: 0.3}, "cpu-time"},
+		{"heirs 1", proto.Limits{CPU: 0.3}, "cpu-time"},
+		{"orphans 1", proto.Limits{CPU: 0.3}, "cpu-time"},
 		{"wall 1", proto.Limits{Wall: 0.3}, "wall-time"},
 		{"processes 60", proto.Limits{Processes: 20}, "processes"},
 		{"processes 100000", proto.Limits{Processes: 20}, "processes"},

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -339,6 +340,32 @@ static void consume_disk(long long n, int hidden)
 			die("the disk takes no more");
 }
 
+static void heir(void)
+{
+	clock_t end = CLOCKS_PER_SEC / 20;
+
+	if (fork()) {
+		wait(NULL);
+		return;
+	}
+	while (clock() < end)
+		;
+	_exit(0);
+}
+
+static void orphan(void)
+{
+	if (!fork()) {
+		if (!fork()) {
+			while (clock() < CLOCKS_PER_SEC / 20)
+				;
+		}
+		_exit(0);
+	}
+	wait(NULL);
+	usleep(50000);
+}
+
 static void consume(const u8 *args, u64 len)
 {
 	char text[128], what[32];
@@ -360,6 +387,10 @@ static void consume(const u8 *args, u64 len)
 		;
 	while (!strcmp(what, "cpu"))
 		n++;
+	while (!strcmp(what, "heirs")) /* short ones, one after another */
+		heir();
+	while (!strcmp(what, "orphans")) /* the same, whose parent ends first */
+		orphan();
 }
 
 /* "tick MILLISECONDS" of the processor, then as ECHO. */
