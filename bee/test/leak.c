@@ -2,7 +2,8 @@
 /*
  * Only in build/test/bee-leak: stands in front of the rewriter and puts the
  * original bytes of some sites back afterwards, as a defect would leave them.
- * BEE_LEAK names the kind: "syscall" or "fs".
+ * BEE_LEAK names the kind: "syscall" or "fs". "count" leaves all as it is, and
+ * has the rewriter say that it patched a site less than it found.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,5 +51,7 @@ int __wrap_bee_rewrite(struct bee_rewrite *rw)
 	}
 	for (i = 0; i < rw->texts; i++)
 		free(copy[i]);
+	if (!err && getenv("BEE_LEAK") && !strcmp(getenv("BEE_LEAK"), "count"))
+		rw->patched[BEE_SITE_SYSCALL]--;
 	return err;
 }

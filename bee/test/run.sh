@@ -29,6 +29,10 @@ code "leak: a system call that was missed dies" 159 env BEE_LEAK=syscall \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
 code "leak: an fs access that was missed dies" 139 env BEE_LEAK=fs \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-glibc"
+code "leak: a site found and not patched is refused" 126 env BEE_LEAK=count \
+	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
+grep -q 'the rewriter left sites as they were' "$tmp/err"
+result $? "leak: the refusal says that sites were left"
 code "leak: nothing missed runs" 7 "$b/bin/bee-guard" "$g/bee-leak" \
 	"$g/hello-musl"
 echo "1..$n"
