@@ -13,6 +13,7 @@ native() {
 	timeout 100 "$@"
 }
 
+check_stat "stat shows what another program did, natively" native
 check_ring "record locks: a ring of waiters is told, natively" native native
 check_ring "record locks: a ring of waiters is told" guarded guarded
 check_ring "record locks: a ring with a native program is told" guarded native
@@ -20,6 +21,7 @@ check_death "record locks: gone with their owner, natively" native native
 check_death "record locks: gone with their owner" guarded guarded
 check_death "record locks: a native program sees them" guarded native
 check_death "record locks: those of a native program are seen" native guarded
+check_stat "stat shows what another program did" guarded
 check_pass "record locks: a waiter has them when they are dropped" \
 	guarded guarded
 check_pass "record locks: a native waiter has them when they are dropped" \

@@ -65,6 +65,31 @@ check_pass() { # name, who holds and goes on living, who waits
 	result $? "$1"
 }
 
+check_stat() { # name, who looks
+	rm -f held holding die seen gone
+	printf 123 >held
+	chmod 644 held
+	touch -d @1000000000 held
+	"$2" "$g/holder-musl" look >"$tmp/got" 2>"$tmp/err" &
+	looker=$!
+	await_file holding
+	printf 45 >>held
+	touch -d @1100000000 held
+	chmod 444 held
+	: >die
+	await_file seen
+	rm -f held
+	: >gone
+	wait "$looker"
+	{
+		echo "3 bytes, mode 200, time 1000000000"
+		echo "5 bytes, mode 0, time 1100000000"
+		echo gone
+	} >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$1"
+}
+
 check_sqlite() { # name, journal mode, mmap bytes, how each of three runs
 	rm -f base*
 	for how in "$4" "$5" "$6"; do

@@ -72,15 +72,16 @@ static DWORD disposition_of(u32 flags)
 
 static s64 check_opened(HANDLE h, u32 flags, u32 *type)
 {
-	BY_HANDLE_FILE_INFORMATION i;
+	FILE_ATTRIBUTE_TAG_INFO i;
 
 	*type = WIN_S_IFREG;
-	if (!GetFileInformationByHandle(h, &i))
+	if (!GetFileInformationByHandleEx(h, FileAttributeTagInfo, &i,
+					  sizeof(i)))
 		return bee_win_last();
 	if ((flags & O_NOFOLLOW) && !(flags & O_PATH) &&
-	    (i.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT))
+	    (i.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT))
 		return -ABI_ELOOP;
-	if (i.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) {
+	if (i.FileAttributes & FILE_ATTRIBUTE_DIRECTORY) {
 		*type = WIN_S_IFDIR;
 		if (flags & (O_CREAT | O_TRUNC | O_ACCMODE) &&
 		    !(flags & O_PATH))

@@ -412,18 +412,17 @@ static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
 	return 0;
 }
 
-/* Asked once: later, Wine no longer knows the volume of a renamed file. */
+/* Asked once. */
 static s64 identify(struct win_handle *h)
 {
 	static u64 count;
-	BY_HANDLE_FILE_INFORMATION i;
+	s64 err;
 
 	if (h->lock_id)
 		return 0;
-	if (!GetFileInformationByHandle(h->h, &i))
-		return bee_win_last();
-	h->lock_index = (u64)i.nFileIndexHigh << 32 | i.nFileIndexLow;
-	h->lock_volume = i.dwVolumeSerialNumber;
+	err = bee_file_identify(h->h, &h->lock_file);
+	if (err)
+		return err;
 	h->lock_id = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -449,7 +448,7 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 	ReleaseSRWLockExclusive(&lock);
 	if (err)
 		return err;
-	want.file = (struct lock_file){h->lock_index, h->lock_volume};
+	want.file = (struct lock_file){h->lock_file.index, h->lock_file.volume};
 	if (l->kind != ABI_FILELOCK_RECORD) {
 		want.handle = h->lock_id;
 		h->lock_held = 1;
@@ -462,7 +461,7 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 
 void bee_file_unlock(struct win_handle *h)
 {
-	struct lock_file file = {h->lock_index, h->lock_volume};
+	struct lock_file file = {h->lock_file.index, h->lock_file.volume};
 	struct wakeup w;
 
 	w.count = 0;

@@ -41,28 +41,21 @@ struct win_handle *bee_handle_get(s32 number)
 	return &table[number];
 }
 
-/* Wine knows no volume of a handle whose file was renamed. */
-static int same_volume(const BY_HANDLE_FILE_INFORMATION *a,
-		       const BY_HANDLE_FILE_INFORMATION *b)
-{
-	return !a->dwVolumeSerialNumber || !b->dwVolumeSerialNumber ||
-	       a->dwVolumeSerialNumber == b->dwVolumeSerialNumber;
-}
-
 void bee_handle_gone(HANDLE h)
 {
-	BY_HANDLE_FILE_INFORMATION want, have;
+	struct win_file_id want, have;
+	FILE_STANDARD_INFO links;
 	s32 i;
 
-	if (!GetFileInformationByHandle(h, &want) || want.nNumberOfLinks > 1)
+	if (!GetFileInformationByHandleEx(h, FileStandardInfo, &links,
+					  sizeof(links)) ||
+	    links.NumberOfLinks > 1 || bee_file_identify(h, &want))
 		return;
 	AcquireSRWLockShared(&lock);
 	for (i = 0; i < HANDLES; i++) {
 		if (table[i].kind != WIN_FILE ||
-		    !GetFileInformationByHandle(table[i].h, &have) ||
-		    !same_volume(&have, &want) ||
-		    have.nFileIndexLow != want.nFileIndexLow ||
-		    have.nFileIndexHigh != want.nFileIndexHigh)
+		    bee_file_identify(table[i].h, &have) ||
+		    !bee_file_same(&have, &want))
 			continue;
 		__atomic_store_n(&table[i].gone, 1, __ATOMIC_RELAXED);
 	}

@@ -2,12 +2,14 @@
 /*
  * What Windows knows about a file, in Linux's words. Owner and permission
  * bits do not exist there: everything belongs to the user and may be run;
- * only "read-only" is kept. No state.
+ * only "read-only" is kept. Owns Wine's volume number, atomic.
  */
 #include "win.h"
 #include <stddef.h>
+#include <winternl.h>
 
 #define NTFS_MAGIC 0x5346544e
+#define FILE_INTERNAL_CLASS ((FILE_INFORMATION_CLASS)6)
 
 static u32 mode_of(DWORD attributes, DWORD tag)
 {
@@ -29,29 +31,74 @@ static s64 time_of(LARGE_INTEGER t)
 	return bee_win_ns(&ft);
 }
 
+/*
+ * A volume's number is one more answer of the file system on Windows. Wine
+ * asks another process for it, which takes as long as all the rest ten times,
+ * and has one number for all of the host's files; it knows none for a file that
+ * was renamed while open.
+ */
+static u64 volume_of(HANDLE h)
+{
+	static u64 of_wine;
+	BY_HANDLE_FILE_INFORMATION i;
+	u64 known = __atomic_load_n(&of_wine, __ATOMIC_RELAXED);
+
+	if (known)
+		return known;
+	if (!GetFileInformationByHandle(h, &i))
+		return 0;
+	if (bee_wine_version())
+		__atomic_store_n(&of_wine, i.dwVolumeSerialNumber,
+				 __ATOMIC_RELAXED);
+	return i.dwVolumeSerialNumber;
+}
+
+s64 bee_file_identify(HANDLE h, struct win_file_id *id)
+{
+	LARGE_INTEGER index; /* FILE_INTERNAL_INFORMATION of the WDK */
+	IO_STATUS_BLOCK result;
+	NTSTATUS status;
+
+	status = NtQueryInformationFile(h, &result, &index, sizeof(index),
+					FILE_INTERNAL_CLASS);
+	if (status < 0)
+		return bee_win_error(RtlNtStatusToDosError(status));
+	id->index = (u64)index.QuadPart;
+	id->volume = volume_of(h);
+	return 0;
+}
+
+int bee_file_same(const struct win_file_id *a, const struct win_file_id *b)
+{
+	return a->index == b->index &&
+	       (a->volume == b->volume || !a->volume || !b->volume);
+}
+
 s64 bee_file_stat(HANDLE h, struct abi_stat *st)
 {
 	FILE_ATTRIBUTE_TAG_INFO tag = {0, 0};
-	BY_HANDLE_FILE_INFORMATION i;
+	struct win_file_id id;
 	FILE_STANDARD_INFO size;
 	FILE_BASIC_INFO basic;
+	s64 err = bee_file_identify(h, &id);
 
-	if (!GetFileInformationByHandle(h, &i) ||
-	    !GetFileInformationByHandleEx(h, FileBasicInfo, &basic,
+	if (err)
+		return err;
+	if (!GetFileInformationByHandleEx(h, FileBasicInfo, &basic,
 					  sizeof(basic)) ||
 	    !GetFileInformationByHandleEx(h, FileStandardInfo, &size,
 					  sizeof(size)))
 		return bee_win_last();
-	if (i.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT)
+	if (basic.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT)
 		GetFileInformationByHandleEx(h, FileAttributeTagInfo, &tag,
 					     sizeof(tag));
 	memset(st, 0, sizeof(*st));
-	st->dev = i.dwVolumeSerialNumber;
-	st->ino = (u64)i.nFileIndexHigh << 32 | i.nFileIndexLow;
-	st->nlink = size.DeletePending ? 0
-		    : i.nNumberOfLinks ? i.nNumberOfLinks
-				       : 1;
-	st->mode = mode_of(i.dwFileAttributes, tag.ReparseTag);
+	st->dev = id.volume;
+	st->ino = id.index;
+	st->nlink = size.DeletePending	 ? 0
+		    : size.NumberOfLinks ? size.NumberOfLinks
+					 : 1;
+	st->mode = mode_of(basic.FileAttributes, tag.ReparseTag);
 	st->uid = 1000;
 	st->gid = 1000;
 	st->size = (u64)size.EndOfFile.QuadPart;

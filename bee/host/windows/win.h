@@ -155,6 +155,11 @@ enum win_kind {
 struct win_dir;
 struct win_stream;
 
+struct win_file_id {
+	u64 index;
+	u64 volume; /* serial number; 0: not known, so equal to any */
+};
+
 /*
  * abi closes a handle only when no call uses it any more, so an entry needs
  * no count; the lock in handle.c guards taking and giving back numbers only.
@@ -170,11 +175,11 @@ struct win_handle {
 	struct win_stream *out; /* the other way, of a two-way stream */
 	struct win_dir *dir;
 	u64 lock_id; /* file locks: the owner's number; 0: none taken yet */
-	u64 lock_index, lock_volume; /* which file, when lock_id is set */
-	u32 lock_held;		     /* closing it has locks to drop */
-	u32 sock_domain, sock_type;  /* Linux's numbers */
-	u32 sock_peer;		     /* a connection was begun or accepted */
-	u32 sock_reset;		     /* ECONNRESET was reported */
+	struct win_file_id lock_file; /* when lock_id is set */
+	u32 lock_held;		      /* closing it has locks to drop */
+	u32 sock_domain, sock_type;   /* Linux's numbers */
+	u32 sock_peer;		      /* a connection was begun or accepted */
+	u32 sock_reset;		      /* ECONNRESET was reported */
 	u32 sock_connecting; /* CONNECT began and its end was not seen yet */
 };
 
@@ -214,6 +219,8 @@ s64 bee_file_write(s32 handle, const struct abi_io *io);
 s64 bee_file(s32 handle, struct abi_file_op *op);
 s64 bee_path(struct abi_path_op *op);
 s64 bee_file_stat(HANDLE h, struct abi_stat *st);
+s64 bee_file_identify(HANDLE h, struct win_file_id *id);
+int bee_file_same(const struct win_file_id *a, const struct win_file_id *b);
 s64 bee_file_statfs(HANDLE h, struct abi_statfs *fs);
 s64 bee_file_times(HANDLE h, const s64 times[2]);
 s64 bee_file_chmod(HANDLE h, u32 mode);

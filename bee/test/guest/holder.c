@@ -9,6 +9,8 @@
  *                              when the word is given
  *   holder pass                lock all of `held`, tell, unlock it when the
  *                              word is given, and stay until it was taken
+ *   holder look                say how `held` is, tell, and say it again when
+ *                              the word is given
  *   holder try                 0: `held` can be locked; 1: not
  *   holder wait                wait until `held` can be locked, take it, tell
  */
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int lock(int fd, int command, off_t start, off_t len)
@@ -66,6 +69,30 @@ static int pass(int fd)
 	return 0;
 }
 
+static void say_held(void)
+{
+	struct stat st = {0};
+
+	if (stat("held", &st))
+		puts("gone");
+	else
+		printf("%ld bytes, mode %o, time %ld\n", (long)st.st_size,
+		       st.st_mode & 0222, (long)st.st_mtime);
+}
+
+/* Whatever another program does to the file shows in the next stat. */
+static int look(void)
+{
+	say_held();
+	tell("holding");
+	await("die");
+	say_held();
+	tell("seen");
+	await("gone");
+	say_held();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int fd;
@@ -74,6 +101,8 @@ int main(int argc, char **argv)
 		return ring(argv[2], argv[3]);
 	if (argc != 2)
 		return 2;
+	if (!strcmp(argv[1], "look"))
+		return look();
 	fd = open("held", O_RDWR | O_CREAT, 0600);
 	if (!strcmp(argv[1], "wait")) {
 		if (lock(fd, F_SETLK, 0, 0)) {
