@@ -115,6 +115,25 @@ static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
 	TRUE(pair_close(&p));
 }
 
+/* More accesses than there is credit for at a time. */
+static void credit(void)
+{
+	int done = 0;
+
+	open_with(BOTH);
+	for (u32 i = 0; i < 3 * O2G_CREDIT_MIN / O2G_MESSAGE_COST; i++) {
+		if (i % 2)
+			write_to(0, 10, 1);
+		else
+			read_from(0, 10, 1);
+		TRUE(pair_run(&p) == 0);
+		done += pair_took(&p, 0, 1, 0);
+	}
+	check(done == 3 * O2G_CREDIT_MIN / O2G_MESSAGE_COST,
+	      "the credit of an access comes back");
+	TRUE(pair_close(&p));
+}
+
 static void refusals(void)
 {
 	const u8 w = O2G_OP_WRITE, r = O2G_OP_READ;
@@ -205,7 +224,7 @@ static void removed_amid_write(void)
 }
 
 /* Removed when `moved` bytes of it have gone: its memory is not looked at. */
-static void removed_amid_read(u64 moved)
+static void removed_amid_read(u64 length, u64 moved)
 {
 	u8 *heap = malloc(SIZE);
 	struct o2g_region_options options = {.key = KEY,
@@ -218,9 +237,9 @@ static void removed_amid_read(u64 moved)
 	memset(heap, 0x55, SIZE);
 	memset(mine, 0, SIZE);
 	TRUE(o2g_region_add(p.bed[1].core, &options) == 0);
-	read_from(0, SIZE, 1);
+	read_from(0, length, 1);
 	move(0, 1000);
-	bed_write(&p.end[1], moved);
+	bed_write(&p.end[1], moved); /* the rest is planned, its DONE too */
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	free(heap); /* the sanitizer sees who looks */
 	TRUE(pair_run(&p) == 0);
@@ -264,6 +283,17 @@ static void goodbye(void)
 	check(pair_took(&p, 0, 1, -O2G_ESHUTDOWN) &&
 		      o2g_conn_bye_sent(p.end[0].conn),
 	      "nobody waits for an answer after BYE");
+	TRUE(pair_close(&p));
+	open_with(BOTH);
+	write_to(0, 100, 1);
+	read_from(0, 100, 2);
+	bed_write(&p.end[0], 1000); /* both are out, and not read */
+	o2g_conn_bye(p.end[1].conn);
+	bed_write(&p.end[1], 1000);
+	TRUE(bed_read(&p.end[0], 1000) > 0);
+	check(pair_took(&p, 0, 1, -O2G_ESHUTDOWN) &&
+		      pair_took(&p, 0, 2, -O2G_ESHUTDOWN),
+	      "nor who has asked before it");
 	TRUE(pair_close(&p));
 	open_with(BOTH);
 	write_to(0, 100, 1);
@@ -427,6 +457,64 @@ static void bad_answers(void)
 	TRUE(pair_close(&p));
 }
 
+static int done_early(u32 context, u64 length, u64 out)
+{
+	const struct o2g_frame done = {
+		.type = O2G_DONE, .id = 1, .context = context};
+
+	open_with(BOTH);
+	access(1, O2G_OP_WRITE, 1, 0, mine, length, 8);
+	bed_write(&p.end[1], out);
+	return says(done, 0);
+}
+
+/* A member of the job answers what another one was asked. */
+static int foreign_answer(struct o2g_frame frame, u8 op)
+{
+	struct bed_end more[2];
+	struct bed third;
+	int rc;
+
+	open_with(BOTH);
+	bed_open(&third, &pair_plain);
+	TRUE(o2g_core_peer(third.core, 1, 0) == 0);
+	TRUE(o2g_core_peer(p.bed[1].core, 2, 0) == 0);
+	bed_join(&third, 1, O2G_CREDIT_MIN, &p.bed[1], 2, O2G_CREDIT_MIN, more);
+	access(1, op, 1, 0, mine, 10, 8);
+	bed_write(&p.end[1], 1000);
+	for (u32 i = 0; i < sizeof(frame) + 10; i++)
+		more[1].in->byte[more[1].in->tail++] =
+			i < sizeof(frame) ? ((u8 *)&frame)[i] : 0x77;
+	rc = bed_read(&more[1], sizeof(frame) + 10);
+	TRUE(pair_none(&p, 1) && mine[0] == 0xdd);
+	bed_part(more);
+	TRUE(bed_close(&third) == 0);
+	TRUE(pair_close(&p));
+	return rc;
+}
+
+static void wrong_answers(void)
+{
+	struct o2g_frame frame = {.type = O2G_DONE, .id = 1};
+
+	check(done_early(0, SIZE, 0) == -O2G_EPROTO,
+	      "nothing is answered that is not planned whole");
+	TRUE(pair_close(&p));
+	check(done_early(O2G_DONE_MOST + 1, 10, 1000) == -O2G_EPROTO,
+	      "an answer whose error is none is refused");
+	TRUE(pair_close(&p));
+	check(done_early(O2G_DONE_MOST, 10, 1000) > 0 &&
+		      pair_took(&p, 1, 8, -O2G_DONE_MOST),
+	      "the last one is an error");
+	TRUE(pair_close(&p));
+	check(foreign_answer(frame, O2G_OP_WRITE) == -O2G_EPROTO,
+	      "who was not asked answers nothing");
+	frame.type = O2G_REPLY;
+	frame.body = 10;
+	check(foreign_answer(frame, O2G_OP_READ) == -O2G_EPROTO,
+	      "and brings no bytes");
+}
+
 /* A peer that opens as many accesses as its credit lets it. */
 static void flood(void)
 {
@@ -462,12 +550,15 @@ void rma_run(check_fn *judge)
 	check = judge;
 	for (u32 i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
 		whole(lengths[i]);
+	credit();
 	refusals();
 	names();
 	removed_amid_write();
-	removed_amid_read(0);
-	removed_amid_read(20);
-	removed_amid_read(150000);
+	removed_amid_read(SIZE, 0);
+	removed_amid_read(SIZE, 20);
+	removed_amid_read(SIZE, 150000);
+	removed_amid_read(1000, 0);
+	removed_amid_read(1000, 500);
 	death();
 	goodbye();
 	events();
@@ -475,6 +566,7 @@ void rma_run(check_fn *judge)
 	own(1);
 	forgeries();
 	bad_answers();
+	wrong_answers();
 	flood();
 	not_offered();
 }
