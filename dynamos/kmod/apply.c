@@ -453,8 +453,8 @@ int dynamos_apply_policy(struct dynamos_inside *u, struct dynamos_change *c)
 
 	if (!in_force(u) || u->state == DYNAMOS_ENTERING) {
 		scnprintf(c->why, DYNAMOS_WHY,
-			  "%s is %s: only what is in force has a policy; use "
-			  "APPLY",
+			  "%s is %s: only what is in force has a policy; "
+			  "apply it first",
 			  u->name, dynamos_state_name(u->state));
 		return -EINVAL;
 	}

@@ -232,10 +232,18 @@ void dynamos_watch_drop(struct dynamos_inside *update)
 
 int dynamos_watch_init(void)
 {
-	return dynamos_stack_init();
+	int err = dynamos_stack_init();
+
+	if (err)
+		return err;
+	err = dynamos_report_init();
+	if (err)
+		dynamos_stack_exit();
+	return err;
 }
 
 void dynamos_watch_exit(void)
 {
+	dynamos_report_exit();
 	dynamos_stack_exit();
 }

@@ -130,6 +130,9 @@ extern struct list_head dynamos_updates;
  * together it begins the reverse transition. `by` may be NULL: nobody's. */
 void dynamos_update_end(struct dynamos_inside *update, enum dynamos_cause cause,
 			const struct task_struct *by, const char *text);
+/* The update whose module has this text, in force or not; NULL: none. Any
+ * context, preemption off. */
+struct dynamos_inside *dynamos_update_at(unsigned long address);
 /* After this no call reads what was unlinked before it, and every call that
  * chose before it is counted. It sleeps. */
 void dynamos_settle(void);

@@ -43,6 +43,14 @@ static bool is_entry(unsigned long address)
 	return !strncmp(name, "asm_", 4);
 }
 
+/* An update that a stack goes through: by the first frame of its module, and by
+ * the first version of it from there outwards, if there is one. */
+struct culprit {
+	struct dynamos_inside *update;
+	struct dynamos_version *version;
+	unsigned long at;
+};
+
 /* The frames before `from` belong to the report itself. Those behind the entry
  * of an interrupt belong to whom it interrupted. */
 static void take(struct trace *trace, unsigned long from)
@@ -63,41 +71,86 @@ static void take(struct trace *trace, unsigned long from)
 			trace->end = i;
 }
 
-static struct dynamos_version *blame(const struct trace *trace)
+static bool blame(const struct trace *trace, struct culprit *culprit)
 {
 	struct dynamos_version *version;
+	struct dynamos_inside *update;
 	u32 i;
 
+	culprit->update = NULL;
 	for (i = trace->first; i < trace->end; i++) {
 		version = dynamos_version_at(trace->all[i]);
-		if (version && version->update)
-			return version;
+		update = version ? version->update
+				 : dynamos_update_at(trace->all[i]);
+		if (!update)
+			continue;
+		if (!culprit->update)
+			*culprit = (struct culprit){update, NULL,
+						    trace->all[i]};
+		if (version && update == culprit->update) {
+			culprit->version = version;
+			break;
+		}
 	}
-	return NULL;
+	return culprit->update;
 }
 
-/* "what at A in the call of F". */
-static void say(char *text, const char *what, const struct trace *trace,
-		const struct dynamos_version *version)
+/* "what at A, in F": the changed function, or what else of the module it is. */
+static void say(char *text, const char *what, unsigned long at,
+		const struct culprit *culprit)
 {
-	snprintf(text, DYNAMOS_WHY, "%s at %pS, in %s", what,
-		 (void *)trace->all[trace->first], version->function->symbol);
+	if (culprit->version)
+		snprintf(text, DYNAMOS_WHY, "%s at %pS, in %s", what,
+			 (void *)at, culprit->version->function->symbol);
+	else
+		snprintf(text, DYNAMOS_WHY, "%s at %pS, in %ps", what,
+			 (void *)at, (void *)culprit->at);
+}
+
+/* What is not in force can't be taken back, but what others still call of it
+ * is told. */
+static void end(const struct culprit *culprit, enum dynamos_cause cause,
+		const char *text)
+{
+	struct dynamos_inside *update = culprit->update;
+
+	if (READ_ONCE(update->state) == DYNAMOS_LOADED)
+		dynamos_event_add(update->name, cause, DYNAMOS_LOADED,
+				  task_pid_nr(current), current->comm, text);
+	else
+		dynamos_update_end(update, cause, current, text);
+}
+
+bool dynamos_stack_accuse(const char *what, bool whole, unsigned long address)
+{
+	struct trace trace = {.all = {address}, .end = !!address};
+	char text[DYNAMOS_WHY];
+	struct culprit culprit;
+
+	if (!address && whole)
+		trace.end = stack_trace_save(trace.all, FRAMES, 0);
+	else if (!address)
+		take(&trace, 0);
+	if (!blame(&trace, &culprit))
+		return false;
+	say(text, what, culprit.at, &culprit);
+	end(&culprit, DYNAMOS_WARNED, text);
+	return true;
 }
 
 static void on_report(void *data, enum error_detector detector,
 		      unsigned long id)
 {
-	struct dynamos_version *version;
 	char text[DYNAMOS_WHY];
+	struct culprit culprit;
 	struct trace trace;
 
 	take(&trace, id);
-	version = blame(&trace);
-	if (!version)
+	if (!blame(&trace, &culprit))
 		return;
 	say(text, detector == ERROR_DETECTOR_WARN ? "WARN" : "a memory error",
-	    &trace, version);
-	dynamos_update_end(version->update, DYNAMOS_WARNED, current, text);
+	    trace.all[trace.first], &culprit);
+	end(&culprit, DYNAMOS_WARNED, text);
 }
 
 static struct dynamos_version *guess(struct dynamos_slot *slot)
@@ -159,7 +212,7 @@ static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
 static int on_die(struct notifier_block *block, unsigned long what, void *data)
 {
 	const struct die_args *args = data;
-	struct dynamos_version *version;
+	struct culprit culprit;
 	char text[DYNAMOS_WHY];
 	struct trace trace;
 
@@ -168,13 +221,12 @@ static int on_die(struct notifier_block *block, unsigned long what, void *data)
 	take(&trace, args->regs->ip);
 	count_lost(&trace);
 	dynamos_group_forget(current);
-	version = blame(&trace);
-	if (!version)
+	if (!blame(&trace, &culprit))
 		return NOTIFY_DONE;
-	if (may_hold(&trace, args->regs))
+	if (!culprit.version || may_hold(&trace, args->regs))
 		dynamos_advise();
-	say(text, args->str, &trace, version);
-	dynamos_update_end(version->update, DYNAMOS_DIED, current, text);
+	say(text, args->str, trace.all[trace.first], &culprit);
+	end(&culprit, DYNAMOS_DIED, text);
 	return NOTIFY_DONE;
 }
 
@@ -183,7 +235,7 @@ static struct notifier_block death = {.notifier_call = on_die};
 /* An interrupt on each processor, and the stack below it. */
 static void seek(void *data)
 {
-	struct dynamos_version *version;
+	struct culprit culprit;
 	char text[DYNAMOS_WHY];
 	struct trace trace;
 	u32 i;
@@ -195,12 +247,11 @@ static void seek(void *data)
 	trace.first = i + 1;
 	if (trace.first >= trace.end)
 		return;
-	version = blame(&trace);
-	if (!version)
+	if (!blame(&trace, &culprit))
 		return;
-	say(text, "running", &trace, version);
-	dynamos_event_add(version->update->name, DYNAMOS_STUCK,
-			  READ_ONCE(version->update->state),
+	say(text, "running", trace.all[trace.first], &culprit);
+	dynamos_event_add(culprit.update->name, DYNAMOS_STUCK,
+			  READ_ONCE(culprit.update->state),
 			  task_pid_nr(current), current->comm, text);
 }
 

@@ -57,6 +57,17 @@ struct dynamos_inside *dynamos_update_find(const char *name, char *why)
 	return ERR_PTR(-ENOENT);
 }
 
+struct dynamos_inside *dynamos_update_at(unsigned long address)
+{
+	struct dynamos_inside *u;
+
+	list_for_each_entry_lockless(
+		u, &dynamos_updates,
+		link) if (within_module_core(address, u->update->module))
+		return u;
+	return NULL;
+}
+
 int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
 {
 	int next = dynamos_state_next(u->state, step);

@@ -46,7 +46,7 @@ var tryingParts = []struct {
 }{
 	{"class", 35, nil},
 	{"beside", 67, []string{"dynamos_rival", "dynamos_hand"}},
-	{"bad", 107, nil},
+	{"bad", 134, nil},
 }
 
 // Classes hold what they promise, and bad updates do no more harm than they must.
@@ -60,6 +60,10 @@ func TestDynamosHealth(t *testing.T) {
 			}
 			if p.name == "bad" {
 				vm.Expect(lab.Warning, "try_warn", 1)
+				vm.Expect(lab.Warning, "try_helper", 1)
+				vm.Expect(lab.Bug, "try_atomic", 1)
+				vm.Expect(lab.Bug, "process_one_work", 1) // after try_leak
+				vm.Expect(lab.Bug, "worker_thread", 1)    // which then sleeps
 				vm.Expect(lab.Oops, "try_null", 1)
 				vm.Expect(lab.Oops, "try_mutex", 1)
 			}

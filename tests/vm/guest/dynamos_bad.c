@@ -5,8 +5,9 @@
  *
  *   dynamos_bad MODULE
  *
- * The kernel reports a WARN in try_warn, and an oops in try_null and in
- * try_mutex; after the last one nothing more is applied until a reboot.
+ * The kernel reports a WARN in try_warn and try_helper, that try_atomic slept
+ * while it must not, that try_leak left preemption off, and an oops in try_null
+ * and in try_mutex; after the last one nothing more is applied until a reboot.
  */
 #include <errno.h>
 #include <signal.h>
@@ -103,6 +104,23 @@ static void warn(void)
 	over("warn", "WARN at try_warn");
 }
 
+/* What the kernel reports of text that no call is inside of, or only says in
+ * words: the update is taken back, and it is told why. */
+static void said(const char *kind, const char *text)
+{
+	int err;
+
+	begin(kind, 0);
+	TAP(use_call(&canary) == 4242);
+	do
+		err = use_event(DYNAMOS_WARNED, &event);
+	while (!err && !strstr(event.text, text));
+	tap_ok(!err, "bad: %s: an event names the cause", kind);
+	TAP(use_call(&canary) == group(&canary));
+	use_end(&canary);
+	over(kind, text);
+}
+
 static void null(void)
 {
 	begin("null", 0);
@@ -191,6 +209,9 @@ int main(int argc, char **argv)
 	use_begin(argv[1]);
 	unconfirmed();
 	warn();
+	said("atomic", "BUG: scheduling while atomic at try_atomic");
+	said("helper", "WARN at try_helper");
+	said("leak", "BUG: workqueue leaked at try_leak");
 	null();
 	forever("loop", 2);
 	forever("sleep", 1);

@@ -14,6 +14,9 @@
  *   sleep    getpgid               sleeps until `stop` is written
  *   errors   getpgid               fails each fourth time
  *   slow     getpgid               is late
+ *   atomic   getpgid               sleeps with preemption off
+ *   helper   getpgid               has work done, in which there is a WARN
+ *   leak     getpgid               has work done that leaves preemption off
  *   task     wait4, getrusage      class task: 4242 as ru_maxrss; wait4 asks
  *                                  for the resources when its child is dead
  *   object   fallocate, file_free  class object, the file: fails by EXDEV
@@ -26,6 +29,7 @@
 #include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 
 #include <skep/dynamos_update.h>
 
@@ -103,6 +107,38 @@ static noinline long try_slow(const struct pt_regs *regs)
 	return 4242;
 }
 
+static noinline long try_atomic(const struct pt_regs *regs)
+{
+	preempt_disable();
+	schedule_timeout_uninterruptible(1); /* preemption is on again */
+	return 4242;
+}
+
+static noinline void try_helper(struct work_struct *work)
+{
+	WARN_ON(true);
+}
+
+static noinline void try_leak(struct work_struct *work)
+{
+	preempt_disable();
+}
+
+static DECLARE_WORK(help, try_helper);
+static DECLARE_WORK(leak, try_leak);
+
+static noinline long try_help(const struct pt_regs *regs)
+{
+	schedule_work(&help);
+	return 4242;
+}
+
+static noinline long try_leaking(const struct pt_regs *regs)
+{
+	queue_work(system_highpri_wq, &leak); /* others rarely use it */
+	return 4242;
+}
+
 static noinline void try_rusage(struct task_struct *task, int who,
 				struct rusage *usage)
 {
@@ -162,7 +198,8 @@ static const struct {
 	{"null", try_null, true},   {"mutex", try_mutex, false},
 	{"loop", try_loop, true},   {"round", try_round, true},
 	{"sleep", try_sleep, true}, {"errors", try_errors, true},
-	{"slow", try_slow, true},
+	{"slow", try_slow, true},   {"atomic", try_atomic, true},
+	{"helper", try_help, true}, {"leak", try_leaking, true},
 };
 
 /* The kernel knows how long a function is. */
@@ -221,6 +258,8 @@ static int __init try_init(void)
 
 static void __exit try_exit(void)
 {
+	flush_work(&help);
+	flush_work(&leak);
 	dynamos_update_remove(&update);
 }
 

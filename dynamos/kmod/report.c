@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reports that the kernel makes in words alone, without a WARN or an oops:
+ * scheduling while atomic, a page or a lock in a bad state, a processor that is
+ * stuck. All of them go through vprintk_store(), where a kprobe reads the
+ * format. (The console's tracepoint would do, but 6.1 warns of itself when it
+ * is on and an NMI prints.)
+ *
+ * To blame is the update whose text the stack goes through, or whose function
+ * the report names.
+ */
+#include <linux/kprobes.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "inside.h"
+#include "stack.h"
+
+#define ARGUMENTS 8
+
+/* `whole`: it is made in an interrupt, and about what that interrupted. */
+static const struct report {
+	const char *text;
+	bool whole;
+} reports[] = {
+	{"BUG: scheduling while atomic", false},
+	{"BUG: sleeping function called from invalid context", false},
+	{"BUG: workqueue leaked", false},
+	{"BUG: Bad page", false},
+	{"BUG: Bad rss-counter", false},
+	{"BUG: spinlock", false},
+	{"BUG: rwlock", false},
+	{"BUG: using", false},
+	{"possible circular locking dependency", false},
+	{"possible recursive locking", false},
+	{"inconsistent lock state", false},
+	{"suspicious RCU usage", false},
+	{"bad unlock balance", false},
+	{"held lock freed", false},
+	{"BUG: soft lockup", true},
+	{"self-detected stall", true},
+};
+
+static const struct report *find_report(const char *format)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(reports); i++)
+		if (strstr(format, reports[i].text))
+			return &reports[i];
+	return NULL;
+}
+
+/* Reads as many arguments as the format takes, all of them as words, and gives
+ * the first pointer into an update's text. */
+static unsigned long named(const char *format, va_list *given)
+{
+	unsigned long word = 0;
+	va_list args;
+	u32 n;
+
+	va_copy(args, *given);
+	for (n = 0; n < ARGUMENTS && (format = strchr(format, '%')); format++) {
+		if (*++format == '%')
+			continue;
+		word = va_arg(args, unsigned long);
+		n++;
+		if (*format == 'p' && dynamos_update_at(word))
+			break;
+		word = 0;
+		if (!*format)
+			break;
+	}
+	va_end(args);
+	return word;
+}
+
+/* vprintk_store(facility, level, dev_info, format, args) */
+static int on_print(struct kprobe *probe, struct pt_regs *regs)
+{
+	const char *format = (const char *)regs->cx;
+	va_list *args = (va_list *)regs->r8;
+	const struct report *report = format ? find_report(format) : NULL;
+
+	if (report && !dynamos_stack_accuse(report->text, report->whole, 0))
+		dynamos_stack_accuse(report->text, false, named(format, args));
+	return 0;
+}
+
+static struct kprobe probe = {
+	.symbol_name = "vprintk_store",
+	.pre_handler = on_print,
+};
+
+int dynamos_report_init(void)
+{
+	int err = register_kprobe(&probe);
+
+	if (err)
+		pr_err("vprintk_store cannot be probed (%d)\n", err);
+	return err;
+}
+
+void dynamos_report_exit(void)
+{
+	unregister_kprobe(&probe);
+}
