@@ -136,7 +136,7 @@ func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 	a := &archive{dir}
 	// Without --error-on=any, lists that could not be had are a mere warning.
 	if _, err := a.run(ctx, "apt-get", "update", "--error-on=any"); err != nil {
-		return nil, fmt.Errorf("cannot read Debian's package lists: check the network, then run make kernels again: %w", err)
+		return nil, fmt.Errorf("cannot read Debian's package lists: check the network and try again: %w", err)
 	}
 	return a, nil
 }
@@ -340,7 +340,7 @@ func (a *archive) download(ctx context.Context, names []string, version string) 
 		args = append(args, n)
 	}
 	if _, err := a.run(ctx, args...); err != nil {
-		return nil, fmt.Errorf("cannot fetch the kernel's packages: check the network, then run make kernels again: %w", err)
+		return nil, fmt.Errorf("cannot fetch the kernel's packages: check the network and try again: %w", err)
 	}
 	paths := map[string]string{}
 	for _, n := range names {

@@ -52,7 +52,12 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 func buildRefused(err error) error {
 	var change *asm.Refusal
 	var mismatch *image.Mismatch
-	if errors.As(err, &change) || errors.As(err, &mismatch) {
+	var compile *source.CompileError
+	var unknown *module.UnknownError
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.As(err, &change) || errors.As(err, &mismatch) || errors.As(err, &compile) || errors.As(err, &unknown) {
 		return &RefusedError{err.Error()}
 	}
 	return err

@@ -77,7 +77,7 @@ func (c *Change) None() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
 
 // A Refusal is a change that replacing functions cannot carry.
 type Refusal struct {
-	Path   string
+	Path   string // empty: the patch as a whole
 	Symbol string // where it was found; the source package finds its line
 	Line   int    // of the patched file; 0: not known
 	Reason string // what is the matter, and what would work
@@ -85,6 +85,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string {
 	at := r.Path
+	if at == "" {
+		return r.Reason
+	}
 	if r.Line > 0 {
 		at = fmt.Sprintf("%s:%d", at, r.Line)
 	}

@@ -15,6 +15,9 @@ import (
 var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|rcu_|seqcount|refcount|kref|_get(_|$)|_put(_|$)|^(get|put)_|` +
 	`alloc|free|kmem|complet|wait|wake|atomic|percpu_ref|preempt_|local_irq|local_bh|irqsave|irqrestore)`)
 
+// userAccess begins functions that copy to or from a program, and take nothing.
+var userAccess = []string{"__get_user_", "__put_user_"}
+
 // Propose tells the narrowest class that the changes of an update can have
 // without somebody's word for more, and why. More reasons may be known from
 // the source.
@@ -23,8 +26,8 @@ func Propose(changes []*Change, more ...string) (Class, []string) {
 	functions := 0
 	for _, c := range changes {
 		functions += len(c.Changed)
-		if len(c.Data) > 0 {
-			why = append(why, fmt.Sprintf("%s: new variables: %s", c.Path, strings.Join(c.Data, ", ")))
+		if data := c.shared(); len(data) > 0 {
+			why = append(why, fmt.Sprintf("%s: new variables: %s", c.Path, strings.Join(data, ", ")))
 		}
 		why = append(why, c.calls()...)
 	}
@@ -35,6 +38,12 @@ func Propose(changes []*Change, more ...string) (Class, []string) {
 		return Together, why
 	}
 	return Any, []string{"one function changes, and none of the calls that lock, count, allocate or free"}
+}
+
+// shared are the new variables that calls may agree on. Whether a message was
+// said already is nothing of that kind.
+func (c *Change) shared() []string {
+	return slices.DeleteFunc(slices.Clone(c.Data), func(name string) bool { return once(c.After.find(name)) })
 }
 
 // calls compares what the changed functions call, before and after.
@@ -81,7 +90,7 @@ func (u *Unit) count(name string, uses map[string]int) {
 		case word == "lock" || hasPrefix(word, "xchg") && strings.Contains(rest, "("):
 			uses[atomicOp]++
 		case word == "call" || word == "jmp":
-			if target := firstArg(rest); !hasPrefix(target, ".", "__x86_") && pairs.MatchString(target) {
+			if target := firstArg(rest); !hasPrefix(target, ".", "__x86_") && pairs.MatchString(target) && !hasPrefix(target, userAccess...) {
 				uses[target]++
 			}
 		}

@@ -356,6 +356,9 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 		{"a lock more", "n = a;", "lock_it(&lock); n = a; unlock_it(&lock);", Together, "0 uses of lock_it become 1"},
 		{"a lock gone", "lock_it(&lock); n += a;", "n += a;", Together, "1 uses of lock_it become 0"},
 		{"an atomic operation", "n = a;", "__sync_fetch_and_add(&n, a);", Together, "atomic operations"},
+		{"a copy from a program", "n = a;", "extern int __get_user_8(void); n = __get_user_8();", Any, "one function"},
+		{"a message that is said once", "n = a;", "static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } n = a;", Any, "one function"},
+		{"a variable more", "n = a;", "static int sum; sum += a; n = sum;", Together, "new variables"},
 		{"two functions", "n += a; unlock_it(&lock); return n; }\nint g(int a) { n = a;", "n -= a; unlock_it(&lock); return n; }\nint g(int a) { n = -a;", Together, "2 functions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

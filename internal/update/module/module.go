@@ -212,6 +212,16 @@ func (p *Plan) local(name string) bool {
 	return false
 }
 
+// An UnknownError is a name of the new text that no symbol of the kernel can
+// stand for.
+type UnknownError struct{ reason string }
+
+func (e *UnknownError) Error() string { return e.reason }
+
+func unknown(format string, args ...any) error {
+	return &UnknownError{fmt.Sprintf(format, args...)}
+}
+
 // find says which of the kernel's symbols a name of the new text is. What the
 // gate has proved counts: the address that the file's own old text uses.
 func (p *Plan) find(name string) (link.Target, error) {
@@ -230,22 +240,22 @@ func (p *Plan) find(name string) (link.Target, error) {
 		addr, proved := f.Gate.Symbols[is]
 		if !proved {
 			if local {
-				return link.Target{}, fmt.Errorf("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
+				return link.Target{}, unknown("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
 			}
 			continue
 		}
 		if p.Image.Init(addr) {
-			return link.Target{}, fmt.Errorf("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
+			return link.Target{}, unknown("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
 		}
 		position, ok := p.Image.Position(is, addr)
 		if !ok {
-			return link.Target{}, fmt.Errorf("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
+			return link.Target{}, unknown("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
 		}
 		found = append(found, link.Target{Name: is, Position: position})
 	}
 	for _, t := range found {
 		if t != found[0] {
-			return t, fmt.Errorf("%s means one symbol in one of the files and another in another: make two updates of them", name)
+			return t, unknown("%s means one symbol in one of the files and another in another: make two updates of them", name)
 		}
 	}
 	if len(found) > 0 {
@@ -266,15 +276,15 @@ func (p *Plan) global(name string) (link.Target, error) {
 			continue
 		}
 		if p.Image.Init(s.Addr) {
-			return link.Target{}, fmt.Errorf("the new text uses %s, which is gone once the kernel is up (__init)", name)
+			return link.Target{}, unknown("the new text uses %s, which is gone once the kernel is up (__init)", name)
 		}
 		found = append(found, link.Target{Name: name, Position: i + 1})
 	}
 	switch {
 	case len(found) == 0:
-		return link.Target{}, fmt.Errorf("the new text uses %s, which the kernel does not have", name)
+		return link.Target{}, unknown("the new text uses %s, which the kernel does not have", name)
 	case len(found) > 1:
-		return link.Target{}, fmt.Errorf("the new text uses %s, of which the kernel has %d", name, len(found))
+		return link.Target{}, unknown("the new text uses %s, of which the kernel has %d", name, len(found))
 	case len(list) == 1:
 		found[0].Position = 0
 	}

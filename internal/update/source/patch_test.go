@@ -66,16 +66,50 @@ func TestParsePatch_refused(t *testing.T) {
 		{"too long", "@@ -3,4 +3,5 @@", "@@ -3,1 +3,5 @@", "more lines than it says"},
 	} {
 		_, err := parsePatch([]byte(strings.Replace(mail, c.old, c.new, 1)))
-		if err == nil || !strings.Contains(err.Error(), c.why) {
+		if !refuses(err, c.why) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for text, why := range map[string]string{"hello\n": "it is no patch", "--- a/x/y.c\n+++ b/x/y.c\n": "changes nothing",
 		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1,2 @@\n-x\n+y\n":                                              "inside of the hunk",
-		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n": "a second time"} {
-		if _, err := parsePatch([]byte(text)); err == nil || !strings.Contains(err.Error(), why) {
+		"--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n--- a/m/a.c\n+++ b/m/a.c\n@@ -1 +1 @@\n-x\n+y\n": "a second time: make one patch of its commits"} {
+		if _, err := parsePatch([]byte(text)); !refuses(err, why) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// refuses tells whether an error is a refusal, which has an exit code of its own.
+func refuses(err error, why string) bool {
+	var r *asm.Refusal
+	return errors.As(err, &r) && strings.Contains(r.Reason, why)
+}
+
+// A patch that git made with --no-prefix is taken as it is.
+func TestPatchWithoutPrefixes(t *testing.T) {
+	tree := smallTree(t)
+	want := change("mm/leaf.c", leafC, "seen", "saw")
+	plain := strings.NewReplacer("--- a/", "--- ", "+++ b/", "+++ ").Replace(want)
+	if plain == want {
+		t.Fatal(want)
+	}
+	if got := string(tree.rooted([]byte(plain))); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if got := string(tree.rooted([]byte(want))); got != want {
+		t.Errorf("one with prefixes became\n%s", got)
+	}
+	w, err := tree.Patch(t.Context(), []byte(plain))
+	if err != nil || !slices.Equal(w.Files, []string{"mm/leaf.c"}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+	added := "--- /dev/null\n+++ mm/leaf.c\n@@ -0,0 +1 @@\n+x\n"
+	if got := string(tree.rooted([]byte(added))); got != "--- /dev/null\n+++ b/mm/leaf.c\n@@ -0,0 +1 @@\n+x\n" {
+		t.Errorf("an added file became\n%s", got)
+	}
+	outside := "--- ../../etc/passwd\n+++ ../../etc/passwd\n"
+	if got := string(tree.rooted([]byte(outside))); got != outside {
+		t.Errorf("one outside became\n%s", got)
 	}
 }
 

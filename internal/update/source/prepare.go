@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -292,7 +291,12 @@ func (t *Tree) arguments(targets ...string) []string {
 	return append(args, targets...)
 }
 
-var errNoCompiler = errors.New("not this compiler")
+// A NoCompilerError says which compiler is missing.
+type NoCompilerError struct{ Want string }
+
+func (e *NoCompilerError) Error() string {
+	return fmt.Sprintf("the image was compiled with %s, and another compiler makes other code: install that one", e.Want)
+}
 
 // compiler finds the one that the image was compiled with, by its own words.
 func compiler(ctx context.Context, config string) (string, error) {
@@ -313,5 +317,5 @@ func compiler(ctx context.Context, config string) (string, error) {
 			return try, nil
 		}
 	}
-	return "", fmt.Errorf("the image was compiled with %s, and that compiler is not here: another one makes other code; install it: %w", want, errNoCompiler)
+	return "", &NoCompilerError{want}
 }

@@ -51,7 +51,7 @@ type Work struct {
 // Patch sees what a patch is about and whether it applies. Nothing is compiled
 // yet. A patch that cannot be carried gives an *asm.Refusal.
 func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
-	parts, err := parsePatch(text)
+	parts, err := parsePatch(t.rooted(text))
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func (t *Tree) try(ctx context.Context, parts []part) error {
 		return nil
 	}
 	_, err := output(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
-	if err != nil {
-		return fmt.Errorf("the patch does not fit the source of %s: make it for this version: %w", t.Kernel.Version, err)
+	if err != nil && ctx.Err() == nil {
+		return refused("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)
 	}
-	return nil
+	return err
 }
 
 // read keeps a file's text before and after the patch.
@@ -216,7 +216,7 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, nil
 	}
 	if len(w.Units) > Most {
-		return nil, fmt.Errorf("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
+		return nil, refused("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
 			len(w.Units), w.Estimate(), Most)
 	}
 	if err := w.first(ctx, says); err != nil {

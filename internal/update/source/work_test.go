@@ -131,7 +131,8 @@ func TestPatch_refused(t *testing.T) {
 		{"a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
 	} {
 		_, err := smallTree(t).Patch(context.Background(), []byte(c.patch))
-		if err == nil || !strings.Contains(err.Error(), c.why) {
+		var r *asm.Refusal
+		if !errors.As(err, &r) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -231,7 +232,7 @@ func TestConfigurationMustComeOutTheSame(t *testing.T) {
 func TestCompilerMustBeTheImages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	for text, why := range map[string]string{
-		"\nCONFIG_CC_VERSION_TEXT=\"gcc-12 (Debian 1.2.3-4) 1.2.3\"\n": "compiled with gcc-12 (Debian 1.2.3-4) 1.2.3",
+		"\nCONFIG_CC_VERSION_TEXT=\"gcc-12 (Debian 1.2.3-4) 1.2.3\"\n": "compiled with gcc-12 (Debian 1.2.3-4) 1.2.3, and another compiler makes other code: install that one",
 		"\nCONFIG_X=y\n": "does not say which compiler",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
