@@ -85,8 +85,8 @@ static bool blame(const struct trace *trace, struct culprit *culprit)
 		if (!update)
 			continue;
 		if (!culprit->update)
-			*culprit = (struct culprit){update, NULL,
-						    trace->all[i]};
+			*culprit =
+				(struct culprit){update, NULL, trace->all[i]};
 		if (version && update == culprit->update) {
 			culprit->version = version;
 			break;

@@ -9,8 +9,8 @@ void dynamos_stack_exit(void);
  * that sleep in one show it in /proc. */
 void dynamos_stack_seek(void);
 /* Takes back the update that a report is about, and tells whether one is: the
- * text at `address`, or if that is 0 the stack from here outwards; `whole`: also
- * that of whom an interrupt interrupted. Any context, preemption off. */
+ * text at `address`, or if that is 0 the stack from here outwards; `whole`:
+ * also that of whom an interrupt interrupted. Any context, preemption off. */
 bool dynamos_stack_accuse(const char *what, bool whole, unsigned long address);
 
 /* report.c */

@@ -63,8 +63,8 @@ struct dynamos_inside *dynamos_update_at(unsigned long address)
 
 	list_for_each_entry_lockless(
 		u, &dynamos_updates,
-		link) if (within_module_core(address, u->update->module))
-		return u;
+		link) if (within_module_core(address,
+					     u->update->module)) return u;
 	return NULL;
 }
 
