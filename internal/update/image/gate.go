@@ -76,8 +76,10 @@ func Fold(text []byte) []byte {
 
 // Gate proves that an object is what the image was made of: that each of its
 // functions stands in the image byte by byte, each reference leads to where
-// the kernel has that name, and constants and initial values that are referred
-// to are the same. The object is folded assembly of the unchanged source.
+// the kernel has that name, and constants and initial values are the same: those
+// that are referred to, and those that have a name of their own. Code outside of
+// functions, as what alternatives are made of, has no place that could be found.
+// The object is folded assembly of the unchanged source.
 func (im *Image) Gate(path string, object []byte) (*File, error) {
 	o, err := readObject(object)
 	if err != nil {
@@ -94,6 +96,10 @@ func (im *Image) Gate(path string, object []byte) (*File, error) {
 			}
 		}
 	}
+	if err := g.compareData(); err != nil {
+		return nil, err
+	}
+	g.placeData()
 	if err := g.compareData(); err != nil {
 		return nil, err
 	}
@@ -395,6 +401,24 @@ func (g *gate) compareData() error {
 		}
 	}
 	return nil
+}
+
+// placeData finds the variables that nothing of the file refers to, as tables
+// that others use: by a name that the image has once.
+func (g *gate) placeData() {
+	for n, s := range g.o.sections {
+		if _, placed := g.base[n]; placed || s.code() || s.mergeable() || len(s.data) == 0 ||
+			!strings.HasPrefix(s.Name, ".data") && !strings.HasPrefix(s.Name, ".rodata") || strings.HasPrefix(s.Name, ".data..percpu") {
+			continue
+		}
+		for _, v := range g.o.symbols {
+			if v.section == n && v.object && !v.weak && !v.local() && len(g.im.byName[v.name]) == 1 {
+				g.base[n] = g.im.Symbols[g.im.byName[v.name][0]].Addr - v.value
+				g.queue = append(g.queue, n)
+				break
+			}
+		}
+	}
 }
 
 // named checks that the kernel's table has the variables of a section where

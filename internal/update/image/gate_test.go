@@ -21,6 +21,8 @@ extern int other_count;
 static const int steps[4] = { 1, 2, 4, 8 };
 static int limit = 7;
 static int calls;
+const int table[3] = { 3, 5, 7 };
+int start = 11;
 __attribute__((weak)) int soft(int n) { return n; }
 __attribute__((noinline)) static int inner(int n)
 {
@@ -200,6 +202,8 @@ func TestGateRefusesWhatTheKernelWasNotMadeOf(t *testing.T) {
 		{name: "a text", from: "too many", to: "too late", want: "another text"},
 		{name: "a table", from: "1, 2, 4, 8", to: "1, 2, 4, 9", want: "steps+"},
 		{name: "an initial value", from: "limit = 7", to: "limit = 8", want: "limit"},
+		{name: "a table that only others use", from: "{ 3, 5, 7 }", to: "{ 3, 5, 8 }", want: "table+"},
+		{name: "a variable that only others use", from: "start = 11", to: "start = 12", want: "start"},
 		{name: "a static's initial value", from: "seen = 3", to: "seen = 4", want: "seen"},
 		{name: "a static more above", from: "	static int seen;\n", to: "	static int more;\n	static int seen;\n	more += n;\n", want: "outer"},
 		{name: "another variable", from: "	calls++;", to: "	limit++;", want: "outer+"},
