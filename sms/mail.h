@@ -25,7 +25,7 @@
 #include "abi/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 3
+#define MAIL_REVISION 4
 #define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_POST (MAIL_AREA - 0x1000)
@@ -62,6 +62,8 @@ enum mail_nmi {
 	MAIL_NMI_SIGNAL,
 	MAIL_NMI_MAPPING, /* rights that were taken back */
 	MAIL_NMI_POST,	  /* the proxy's: signals of Linux, a timer */
+	MAIL_NMI_SLICE,	  /* the proxy's: the next thread's turn */
+	MAIL_NMI_ANSWER,  /* the proxy's: to a call that nobody looks at */
 	MAIL_NMIS
 };
 
@@ -72,8 +74,9 @@ struct mail_ledger {
 	u64 calls;  /* system calls */
 	u64 faults; /* of the program: pages given, and those that were not */
 	u64 nmi[MAIL_NMIS];
-	u64 threads; /* that ran here */
-	u64 crowded; /* threads that found no core */
+	u64 threads;  /* that ran here */
+	u64 crowded;  /* threads that there was no memory for */
+	u64 switches; /* from one thread to another */
 	u64 forwarded[MAIL_OPS];
 	u64 pages, large;	 /* given on first touch: 4 KiB, 2 MiB */
 	u32 refused[MAIL_CALLS]; /* of the whole run; core 0's at its end */
@@ -96,10 +99,13 @@ struct mail_slot {
 	u64 arg[4];
 	s64 result;
 	u32 cancel; /* sms wants an io_wait back; atomic */
+	u32 notify; /* nobody looks for the answer: an NMI, please; atomic */
+	u32 slice;  /* the core has threads that wait for a turn; atomic */
+	u32 sliced, answered; /* NMIs that were sent for these two; atomic */
 	u32 zero;
 	struct mail_part part[MAIL_PARTS];
 	struct mail_ledger ledger;
-	u8 pad[MAIL_DATA - 64 - 16 * MAIL_PARTS - sizeof(struct mail_ledger)];
+	u8 pad[MAIL_DATA - 80 - 16 * MAIL_PARTS - sizeof(struct mail_ledger)];
 	u8 data[MAIL_AREA - MAIL_DATA];
 };
 SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);

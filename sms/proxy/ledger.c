@@ -18,7 +18,8 @@ static const char *const op_names[MAIL_OPS] = {
 static const char *const nmi_names[MAIL_NMIS] = {
 	[MAIL_NMI_FOREIGN] = "nmi-foreign", [MAIL_NMI_START] = "nmi-start",
 	[MAIL_NMI_SIGNAL] = "nmi-signal",   [MAIL_NMI_MAPPING] = "nmi-mapping",
-	[MAIL_NMI_POST] = "nmi-post",
+	[MAIL_NMI_POST] = "nmi-post",	    [MAIL_NMI_SLICE] = "nmi-slice",
+	[MAIL_NMI_ANSWER] = "nmi-answer",
 };
 
 static void write_core(FILE *f, u32 core, const struct mail_ledger *l)
@@ -27,6 +28,7 @@ static void write_core(FILE *f, u32 core, const struct mail_ledger *l)
 
 	fprintf(f, "core %u threads %llu\n", core, l->threads);
 	fprintf(f, "core %u threads-refused %llu\n", core, l->crowded);
+	fprintf(f, "core %u switches %llu\n", core, l->switches);
 	fprintf(f, "core %u calls %llu\n", core, l->calls);
 	fprintf(f, "core %u faults %llu\n", core, l->faults);
 	fprintf(f, "core %u pages %llu\n", core, l->pages);

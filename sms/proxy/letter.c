@@ -44,6 +44,24 @@ static int put_waiting(struct mail_boot *to)
 	return put_words(to, word, &to->envc);
 }
 
+/*
+ * A run-time that makes threads by itself makes one for each core, unless the
+ * user has said how many there shall be.
+ */
+static int put_limits(struct mail_boot *to)
+{
+	char threads[32], procs[32];
+	char *limit[] = {threads, NULL}, *go[] = {procs, NULL};
+
+	snprintf(threads, sizeof(threads), "OMP_THREAD_LIMIT=%u",
+		 sms_proxy.cores);
+	snprintf(procs, sizeof(procs), "GOMAXPROCS=%u", sms_proxy.cores);
+	if (!getenv("OMP_THREAD_LIMIT") && !getenv("OMP_NUM_THREADS") &&
+	    put_words(to, limit, &to->envc))
+		return -1;
+	return getenv("GOMAXPROCS") ? 0 : put_words(to, go, &to->envc);
+}
+
 static void put_stream(struct mail_stream *all, int fd)
 {
 	struct mail_stream *s = &all[fd];
@@ -119,7 +137,7 @@ int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
 	snprintf(to->machine, sizeof(to->machine), "sms on Linux %.40s",
 		 un.release);
 	if (put_words(to, argv, &to->argc) || put_words(to, envp, &to->envc) ||
-	    put_waiting(to)) {
+	    put_waiting(to) || put_limits(to)) {
 		sms_proxy_say("arguments and environment have more than %u "
 			      "bytes",
 			      (u32)sizeof(to->text));

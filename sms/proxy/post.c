@@ -22,7 +22,10 @@
 /* An image that leaves a signal lying for so long will not take it. */
 #define PATIENCE (10 * SECOND)
 
-static int signals = -1, timer = -1;
+#define SLICE (SECOND / 100) /* of threads that share a core */
+
+static int signals = -1, timer = -1, slicer = -1;
+static u32 slicing;		/* the slicer is armed; atomic */
 static u64 armed = ABI_FOREVER; /* what the timer waits for; atomic */
 static u64 since[64];		/* when a signal was noted */
 
@@ -39,13 +42,16 @@ static u64 now(void)
 	return (u64)ts.tv_sec * SECOND + (u64)ts.tv_nsec;
 }
 
+void sms_post_interrupt(u32 core, u32 *count)
+{
+	__atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &core);
+}
+
 /* Before START nobody hears it: sms looks when its program begins. */
 static void ring(void)
 {
-	u32 core = 0;
-
-	__atomic_add_fetch(&post()->rung, 1, __ATOMIC_SEQ_CST);
-	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &core);
+	sms_post_interrupt(0, &post()->rung);
 }
 
 static int ends_programs(u32 signo)
@@ -87,17 +93,61 @@ static void take_timer(void)
 	ring();
 }
 
-static void *wait_for_both(void *arg)
+static struct mail_slot *slot(u32 core)
 {
-	struct pollfd fds[2] = {{.fd = signals, .events = POLLIN},
-				{.fd = timer, .events = POLLIN}};
+	return (struct mail_slot *)(sms_proxy.mail + MAIL_SLOT(core));
+}
+
+static int is_sliced(u32 core)
+{
+	return __atomic_load_n(&slot(core)->slice, __ATOMIC_SEQ_CST) != 0;
+}
+
+static void arm_slicer(void)
+{
+	struct itimerspec at = {.it_value.tv_nsec = (long)SLICE};
+
+	if (!__atomic_exchange_n(&slicing, 1, __ATOMIC_SEQ_CST))
+		timerfd_settime(slicer, 0, &at, NULL);
+}
+
+static void look_at_slices(void)
+{
+	u32 i;
+
+	for (i = 0; i < sms_proxy.cores; i++)
+		if (is_sliced(i))
+			arm_slicer();
+}
+
+/* Armed anew as long as a core wants it; a core that wants it rang before. */
+static void take_slicer(void)
+{
+	u64 times;
+	u32 i;
+
+	if (read(slicer, &times, sizeof(times)) != sizeof(times))
+		return;
+	for (i = 0; i < sms_proxy.cores; i++)
+		if (is_sliced(i))
+			sms_post_interrupt(i, &slot(i)->sliced);
+	__atomic_store_n(&slicing, 0, __ATOMIC_SEQ_CST);
+	look_at_slices();
+}
+
+static void *wait_for_all(void *arg)
+{
+	struct pollfd fds[3] = {{.fd = signals, .events = POLLIN},
+				{.fd = timer, .events = POLLIN},
+				{.fd = slicer, .events = POLLIN}};
 
 	(void)arg;
 	for (;;) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, 3, -1) < 0 && errno != EINTR)
 			return NULL;
 		take_signals();
 		take_timer();
+		take_slicer();
 	}
 }
 
@@ -108,6 +158,7 @@ void sms_post_look(void)
 	struct itimerspec at = {.it_value.tv_sec = (time_t)(deadline / SECOND),
 				.it_value.tv_nsec = (long)(deadline % SECOND)};
 
+	look_at_slices();
 	if (__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST) ||
 	    __atomic_exchange_n(&armed, deadline, __ATOMIC_SEQ_CST) == deadline)
 		return;
@@ -138,7 +189,8 @@ int sms_post_start(void)
 	sigfillset(&set);
 	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (signals < 0 || timer < 0)
+	slicer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (signals < 0 || timer < 0 || slicer < 0)
 		return -errno;
-	return pthread_create(&thread, NULL, wait_for_both, NULL) ? -EAGAIN : 0;
+	return pthread_create(&thread, NULL, wait_for_all, NULL) ? -EAGAIN : 0;
 }

@@ -31,7 +31,9 @@ void sms_serve_end(u32 status);
 /* post.c: signals and timers. Blocks signals, for threads that come later. */
 void sms_post_block(void);
 int sms_post_start(void); /* 0 or -errno */
-/* The image rang: has the program's deadline changed? */
+/* An NMI to a core, which finds why in that count. */
+void sms_post_interrupt(u32 core, u32 *count);
+/* The image rang: has the program's deadline changed, or who is sliced? */
 void sms_post_look(void);
 
 /* ledger.c: what happened, for people; 0 or -errno. */

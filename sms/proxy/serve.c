@@ -81,6 +81,10 @@ static void *work(void *arg)
 			sms_serve_call(w->slot, w->wake);
 			__atomic_store_n(&w->slot->state, MAIL_DONE,
 					 __ATOMIC_SEQ_CST);
+			if (__atomic_exchange_n(&w->slot->notify, 0,
+						__ATOMIC_SEQ_CST))
+				sms_post_interrupt((u32)(w - workers),
+						   &w->slot->answered);
 		} else {
 			err = await(&seen);
 		}
