@@ -48,7 +48,7 @@ PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
 # files are fuzzers: a main of their own plays fixed and random inputs.
 SMS_TESTS := call reply memory
 sms_test_call := sms/proxy/call.c
-sms_test_reply := sms/kernel/forward.c abi/mem.c
+sms_test_reply := sms/kernel/forward.c sms/kernel/poll.c abi/mem.c
 sms_test_memory := sms/kernel/memory.c sms/kernel/pool.c
 
 # $(1): test
@@ -80,7 +80,7 @@ $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
-	events secret big)
+	events secret big crowd)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
@@ -90,13 +90,17 @@ $(B)/test/vm/sms_musl: tests/vm/guest/sms/hello.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MUSL) -std=gnu11 -O2 -static -o $@ $<
+$(B)/test/vm/sms_go: tests/vm/guest/sms/go/main.go
+	$(call say,GO)
+	$(Q)mkdir -p $(@D)
+	$(Q)CGO_ENABLED=0 $(GO) build -o $@ ./$(dir $<)
 
 VM_SUITES += vm-sms
 suite_vm-sms = $(call vm_suite,Sms)
 suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
 suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise $(B)/test/vm/lend_hunt \
-	$(sms_t) $(B)/test/vm/sms_musl \
+	$(sms_t) $(B)/test/vm/sms_musl $(B)/test/vm/sms_go \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 
 # Files, faults of sms and a false proxy on both kernels; `make test` has one.
