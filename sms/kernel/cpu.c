@@ -193,14 +193,22 @@ void sms_cpu_bell(void)
 
 #define SPINS 4096
 
+int sms_cpu_sleeps(void)
+{
+	return (int)has_wait;
+}
+
 /* Until *word is another, or the time comes, or for no reason at all. */
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 {
+	struct core *c = sms_core();
 	u32 i;
 
+	__atomic_store_n(&c->poked, 0, __ATOMIC_SEQ_CST);
 	for (i = 0; i < SPINS; i++) {
 		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expect ||
-		    sms_post_is_here())
+		    sms_post_is_here() ||
+		    __atomic_load_n(&c->queued, __ATOMIC_RELAXED))
 			return;
 		__builtin_ia32_pause();
 	}
@@ -253,13 +261,8 @@ static void restore(const void *area)
 		__asm__ volatile("fxrstor64 (%0)" : : "r"(area) : "memory");
 }
 
-s64 sms_cpu_vec_save(void *buf, u64 len)
+static void save(void *area)
 {
-	u8 *area = sms_core()->vec;
-
-	if (len < vec_size)
-		return -ABI_EINVAL;
-	abi_memset(area, 0, vec_size);
 	if (vec_mask)
 		__asm__ volatile("xsave64 (%0)"
 				 :
@@ -267,6 +270,16 @@ s64 sms_cpu_vec_save(void *buf, u64 len)
 				 : "memory");
 	else
 		__asm__ volatile("fxsave64 (%0)" : : "r"(area) : "memory");
+}
+
+s64 sms_cpu_vec_save(void *buf, u64 len)
+{
+	u8 *area = sms_core()->vec;
+
+	if (len < vec_size)
+		return -ABI_EINVAL;
+	abi_memset(area, 0, vec_size);
+	save(area);
 	abi_memcpy(buf, area, vec_size);
 	return 0;
 }
@@ -282,12 +295,28 @@ s64 sms_cpu_vec_load(const void *buf, u64 len)
 }
 
 /* As clone(2) has it: nothing but the modes of floating point is inherited. */
-void sms_cpu_vec_fresh(const struct core *c)
+void sms_cpu_vec_fresh(u32 mxcsr, u16 control)
 {
 	*(u16 *)vec_zero = 0x37f;
 	*(u32 *)(vec_zero + 24) = 0x1f80;
 	restore(vec_zero);
 	__asm__ volatile("fninit\n\tldmxcsr %0\n\tfldcw %1"
 			 :
-			 : "m"(c->mxcsr), "m"(c->control));
+			 : "m"(mxcsr), "m"(control));
+}
+
+void sms_cpu_vec_keep(void *area)
+{
+	save(area);
+}
+
+void sms_cpu_vec_bring(const void *area)
+{
+	restore(area);
+}
+
+void sms_cpu_frame(struct core *c, u64 frame)
+{
+	c->frame = (struct abi_regs *)frame;
+	task_set(c, 1, frame);
 }

@@ -9,7 +9,10 @@
 
 static struct mail_slot *slot(void)
 {
-	return sms_core()->slot;
+	struct core *c = sms_core();
+
+	sms_poll_release(c);
+	return c->slot;
 }
 
 static void *bulk(void)
@@ -22,7 +25,6 @@ static s64 call(enum mail_op op, s32 handle)
 {
 	struct core *c = sms_core();
 	struct mail_slot *s = c->slot;
-	u32 cancelled = 0;
 
 	s->op = op;
 	s->handle = handle;
@@ -31,12 +33,6 @@ static s64 call(enum mail_op op, s32 handle)
 	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
 	sms_cpu_bell();
 	while (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == MAIL_CALL) {
-		if (op == MAIL_IO_WAIT && !cancelled &&
-		    __atomic_load_n(&c->kicked, __ATOMIC_SEQ_CST)) {
-			cancelled = 1;
-			__atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
-			sms_cpu_bell();
-		}
 		sms_post_take();
 		sms_cpu_wait(&s->state, MAIL_CALL, ABI_FOREVER);
 	}
@@ -317,32 +313,6 @@ s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 	to->len = (u64)len;
 	n = bounded(call(MAIL_SOCK, handle), (u64)len);
 	return n < 0 ? n : sock_answer(op, to, (u64)len, n);
-}
-
-#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
-
-s64 sms_forward_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
-			u32 thread)
-{
-	struct core *c = sms_core();
-	const struct abi_poll *back = bulk();
-	s64 n;
-	u32 i;
-
-	(void)thread;
-	if (count > POLL_MOST)
-		return -ABI_ENOMEM;
-	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
-		return -ABI_EINTR;
-	abi_memcpy(bulk(), list, count * sizeof(*list));
-	slot()->arg[0] = count;
-	slot()->arg[1] = deadline_ns;
-	n = bounded(call(MAIL_IO_WAIT, -1), count);
-	for (i = 0; i < count; i++)
-		list[i].revents = n > 0 ? back[i].revents : 0;
-	if (n == -ABI_EINTR)
-		__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
-	return n;
 }
 
 /* The end ------------------------------------------------------------- */

@@ -22,6 +22,37 @@ enum core_state {
 	CORE_BUSY, /* has one, or is about to let it go */
 };
 
+/* struct task.state. */
+enum task_state {
+	TASK_FREE,
+	TASK_READY, /* in the queue of a core */
+	TASK_RUNS,
+	TASK_WAITS, /* for a word, and left its core to another */
+};
+
+/* A thread of the program, by abi's index; under the lock of thread.c. */
+struct task {
+	u32 state, thread;
+	u32 core;	 /* where it runs, or was last */
+	u32 next;	 /* in the queue, or in the list of poll.c */
+	u64 rsp;	 /* where it goes on when it gets a core */
+	u64 stack;	 /* its frame, at the end of its stack */
+	u32 fresh;	 /* never ran */
+	u32 kicked;	 /* a kick that found it without a core; atomic */
+	const u32 *word; /* WAITS while that is `expect`.. */
+	u64 deadline;	 /* ..and the time has not come */
+	u32 expect;
+	u32 mxcsr; /* to start with */
+	u16 control, pad[3];
+	u64 used;				/* TSC on earlier cores */
+	u64 allowed[SKEP_PARTITION_CORES / 64]; /* cores */
+	/* poll.c, of the core that it polls on */
+	struct abi_poll *list;
+	u32 count, polled; /* polled: the result is there */
+	u64 until;
+	s64 result;
+};
+
 /* One per core, at the start of its block; GS base in ring 0. */
 struct core {
 	struct core *self;
@@ -30,16 +61,25 @@ struct core {
 	u32 kicked; /* a kick that found the core in sms; atomic */
 	u32 number;
 	u64 root;	   /* CR3 */
-	u64 top;	   /* end of the stack */
-	u32 state, thread; /* under the lock of thread.c */
-	u32 mxcsr;	   /* for the thread to start */
-	u16 control, pad;
-	u64 flushed; /* mappings as of this change are what it sees; atomic */
-	u32 wanted;  /* bits 1 << enum mail_nmi that are on their way; atomic */
-	u32 started; /* a thread waits for this core; atomic */
+	u64 top;	   /* end of its own stack, where it is idle */
+	u32 poked;	   /* an NMI came; for who is about to halt */
+	u32 state, thread; /* under the lock of thread.c, as up to `loose` */
+	u32 first, last;   /* queue of threads that are ready */
+	u32 queued;	   /* how many; atomic */
+	u32 ended;	   /* a thread that left for ever, NO_THREAD: none */
+	u32 loose;	   /* its thread waits here and looks around; atomic */
+	u32 turn;	   /* from the NMI: another's turn; atomic */
+	u64 idle_rsp;
+	u32 pollers;   /* threads whose handles are in the slot's io_wait */
+	u32 poller;    /* the first of them, which are linked by task.next */
+	u32 polling;   /* the slot has that call */
+	u32 poll_kick; /* one of them was kicked; atomic */
+	u64 flushed;   /* mappings as of this change are what it sees; atomic */
+	u32 wanted; /* bits 1 << enum mail_nmi that are on their way; atomic */
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
-	u32 rung;		    /* NMIs for the post that were counted */
+	u32 rung, sliced, answered; /* NMIs of the proxy that were counted */
+	u32 early;		    /* one was counted that is yet to come */
 	struct mail_ledger *ledger; /* in the mail: sms writes, never reads */
 	struct mail_ledger count;
 	struct mail_slot *slot;
@@ -55,18 +95,19 @@ SMS_OFFSET(frame, C_FRAME);
 SMS_OFFSET(kicked, C_KICKED);
 SMS_OFFSET(root, C_ROOT);
 SMS_OFFSET(top, C_TOP);
+SMS_OFFSET(poked, C_POKED);
 
 /* The one partition and process; written before threads start. */
 extern struct skep_partition *sms_partition;
 extern struct abi_proc *sms_proc;
 extern const struct abi_host sms_host;
 
-/* Of the core that asks. */
+/* Of the core that asks: after a wait it may be another one. */
 static inline struct core *sms_core(void)
 {
 	struct core *c;
 
-	__asm__("mov %%gs:0, %0" : "=r"(c));
+	__asm__ volatile("mov %%gs:0, %0" : "=r"(c));
 	return c;
 }
 struct core *sms_core_at(u32 number);
@@ -116,7 +157,11 @@ void sms_entry_syscall(void);
 void sms_entry_nmi(void);
 void sms_entry_machine(void);
 void sms_resume_tick(void);
-void sms_idle_begin(void), sms_idle_end(void);
+void sms_idle_look(void), sms_idle_begin(void), sms_idle_end(void);
+/* Keeps this context at *save and goes on in that of rsp. */
+void sms_task_switch(u64 *save, u64 rsp);
+void sms_task_first(void);
+void sms_task_begin(void);
 /* Until a store near the word, or an interrupt, if it is as expected. */
 void sms_wait_word(const u32 *word, u32 expect);
 extern const u8 sms_wait_begin[], sms_wait_end[];
@@ -140,7 +185,15 @@ u64 sms_cpu_hwcap(void);
 u64 sms_cpu_vec_mask(void), sms_cpu_vec_size(void);
 s64 sms_cpu_vec_save(void *buf, u64 len);
 s64 sms_cpu_vec_load(const void *buf, u64 len);
-void sms_cpu_vec_fresh(const struct core *c);
+void sms_cpu_vec_fresh(u32 mxcsr, u16 control);
+/* Of the thread that leaves the core, or comes to it; 64-byte aligned. */
+#define SMS_VEC_AREA 4096
+void sms_cpu_vec_keep(void *area);
+void sms_cpu_vec_bring(const void *area);
+/* Where the processor goes when the program calls or faults. */
+void sms_cpu_frame(struct core *c, u64 frame);
+/* Does sms_cpu_wait end at an NMI only? */
+int sms_cpu_sleeps(void);
 
 /* page.c: memory of `kernel`, and page tables. */
 #define SMS_PAGE_PRESENT 1ull
@@ -187,7 +240,43 @@ int sms_memory_touch(u64 addr, u32 prot);
 /* Pool offset of what lies at addr, touched before; bytes up to its end. */
 u64 sms_memory_offset(u64 addr, u32 prot, u64 *length);
 
+/* task.c */
+int sms_task_setup(void);
+struct task *sms_task_at(u32 thread);
+u32 sms_task_high(void); /* more than any index in use */
+/* A thread of abi's that never ran, 0 or -ENOMEM; one that ended. */
+int sms_task_make(u32 thread);
+void sms_task_free(u32 thread);
+int sms_task_fits(const struct task *t, u32 core);
+/* NULL: the idle loop. Where `from` gets the lock back may be another core. */
+void sms_task_go(struct core *c, struct task *from, struct task *to);
+
+/* queue.c */
+u32 sms_queue_ready(void); /* threads in all queues */
+void sms_queue_add(struct core *c, struct task *t);
+/* Where it runs soonest. */
+void sms_queue_place(struct task *t);
+void sms_queue_remove(struct task *t);
+struct task *sms_queue_take(struct core *c, const struct core *to);
+struct task *sms_queue_pick(struct core *c);
+void sms_queue_slice(struct core *c);
+
 /* thread.c */
+/* The program's first thread, to start on core 0. */
+void sms_thread_main(void);
+/* Under poll.c's care: the wait is over. */
+void sms_thread_ready(struct task *t);
+/* Lets another thread have the core while *word is `expect`; 0: there is none.
+ */
+int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns);
+/* Another's turn, if the NMI said so. */
+void sms_thread_turn(void);
+/* Wakes whose time has come; the next deadline. */
+u64 sms_thread_expire(u64 now);
+/* While it waits on its core: another thread may come there.. */
+void sms_thread_loosen(void);
+/* ..and no more: then its core is sliced if one came. */
+void sms_thread_stay(void);
 s64 sms_thread_start(u32 thread);
 void sms_thread_exit(u32 thread);
 void sms_thread_kick(u32 thread);
@@ -207,6 +296,19 @@ void sms_post_take(void);
 /* In an NMI: was it sent for the post? */
 int sms_post_rang(struct core *c);
 void sms_post_arm(u64 deadline_ns);
+/* sms_thread_expire wants to be called by then. */
+void sms_post_sleep(u64 deadline_ns);
+
+/* poll.c: threads that wait for handles, on the core that asks. */
+s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
+		  u32 thread);
+/* Takes what has been answered, and asks again; how many waits are over. */
+u32 sms_poll_look(struct core *c);
+/* The slot is needed for another call. */
+void sms_poll_release(struct core *c);
+/* Nobody looks at the slot from now on: 0, or there is an answer now. */
+int sms_poll_leave(struct core *c);
+int sms_poll_is_answered(const struct core *c);
 
 /* time.c */
 s64 sms_time_clock(u32 clock);
@@ -221,8 +323,6 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op);
 s64 sms_forward_path(struct abi_path_op *op);
 s64 sms_forward_sock_open(u32 domain, u32 type, u32 protocol);
 s64 sms_forward_sock(s32 handle, struct abi_sock_op *op);
-s64 sms_forward_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
-			u32 thread);
 void sms_forward_log(const char *line);
 __attribute__((noreturn)) void sms_forward_exit(u32 status);
 __attribute__((noreturn)) void sms_forward_panic(const char *line);

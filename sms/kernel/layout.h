@@ -24,8 +24,11 @@
 #define AT_MAIL 0xffffffffe0000000
 #define AT_APIC 0xfffffffffee00000
 
-#define STACK_STEP 0x40000
-#define STACK_SIZE 0x20000
+/* One for each core, then those of threads. The deepest path, names and a
+ * signal frame, takes about half. A page is for vector state. */
+#define STACK_STEP 0x20000
+#define STACK_SIZE 0xd000
+#define STACKS ((AT_MAIL - AT_STACKS) / STACK_STEP)
 #define FRAME_BELOW 0x100 /* struct abi_regs, so far below a stack's end */
 
 /* A core's block in `kernel`: struct core, then stacks for what cannot wait. */
@@ -47,6 +50,7 @@
 #define C_KICKED 24
 #define C_ROOT 32
 #define C_TOP 40
+#define C_POKED 48
 
 /* Offsets in struct abi_regs. */
 #define R_RAX 0

@@ -48,7 +48,7 @@ const struct abi_host sms_host = {
 	.path = sms_forward_path,
 	.sock_open = sms_forward_sock_open,
 	.sock = sms_forward_sock,
-	.io_wait = sms_forward_io_wait,
+	.io_wait = sms_poll_wait,
 	.vec_save = sms_cpu_vec_save,
 	.vec_load = sms_cpu_vec_load,
 	.proc_exit = sms_forward_exit,
@@ -134,7 +134,7 @@ static int make_core(u32 i)
 	c->root = sms_page_root;
 	c->frame = (struct abi_regs *)(stack + STACK_SIZE - FRAME_BELOW);
 	c->top = (u64)c->frame;
-	c->thread = NO_THREAD;
+	c->thread = c->ended = c->poller = NO_THREAD;
 	c->apic_id = sms_partition->core[i].apic_id;
 	c->slot = (struct mail_slot *)(AT_MAIL + MAIL_SLOT(i));
 	c->ledger = &c->slot->ledger;
@@ -154,7 +154,7 @@ void sms_main(struct skep_partition *p)
 	for (i = 0; i < p->cores; i++)
 		if (!sms_blocks || make_core(i))
 			sms_panic("no memory for cores", i, 0);
-	if (sms_pool_begin(p) || sms_memory_begin())
+	if (sms_pool_begin(p) || sms_memory_begin() || sms_task_setup())
 		sms_panic("no memory for tables", 0, 0);
 	sms_proc = sms_page_reserve(abi_proc_size());
 	if (!sms_proc)

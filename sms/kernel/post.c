@@ -14,6 +14,8 @@
 static u32 ready, taking;
 static struct spin lock;
 static u32 armed; /* how often the deadline was set by the program */
+/* Of the program's timers; of threads that left their core. */
+static u64 timers = ABI_FOREVER, sleeps = ABI_FOREVER;
 
 static volatile struct mail_post *post(void)
 {
@@ -57,28 +59,56 @@ static void send_signals(void)
 	}
 }
 
+/* The lock is held. */
+static void set_deadline(void)
+{
+	__atomic_store_n(&post()->deadline, timers < sleeps ? timers : sleeps,
+			 __ATOMIC_SEQ_CST);
+}
+
 void sms_post_arm(u64 deadline_ns)
 {
 	sms_spin_take(&lock);
 	armed++;
-	__atomic_store_n(&post()->deadline, deadline_ns, __ATOMIC_SEQ_CST);
+	timers = deadline_ns;
+	set_deadline();
 	sms_spin_drop(&lock);
 	sms_cpu_bell();
+}
+
+void sms_post_sleep(u64 deadline_ns)
+{
+	int sooner;
+
+	sms_spin_take(&lock);
+	sooner = deadline_ns < sleeps;
+	if (sooner)
+		sleeps = deadline_ns;
+	set_deadline();
+	sms_spin_drop(&lock);
+	if (sooner)
+		sms_cpu_bell();
 }
 
 /* What the program arms meanwhile is newer than what abi_timer_fire returns. */
 static void fire(void)
 {
-	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
-	u64 next;
+	u64 now, next;
+	u32 before;
 
 	if (!__atomic_exchange_n(&post()->due, 0, __ATOMIC_SEQ_CST))
 		return;
-	next = abi_timer_fire(sms_proc,
-			      (u64)sms_time_clock(ABI_CLOCK_MONOTONIC));
+	now = (u64)sms_time_clock(ABI_CLOCK_MONOTONIC);
+	sms_spin_take(&lock);
+	before = armed;
+	sleeps = ABI_FOREVER;
+	sms_spin_drop(&lock);
+	next = abi_timer_fire(sms_proc, now);
+	sms_post_sleep(sms_thread_expire(now));
 	sms_spin_take(&lock);
 	if (armed == before)
-		__atomic_store_n(&post()->deadline, next, __ATOMIC_SEQ_CST);
+		timers = next;
+	set_deadline();
 	sms_spin_drop(&lock);
 	sms_cpu_bell();
 }

@@ -19,7 +19,7 @@
 	.4byte	2
 	.4byte	sms_entry_offset
 	.8byte	sms_file_size
-	.8byte	0xa00000	/* tables of abi and pages: what is touched */
+	.8byte	0xc00000	/* tables of abi and pages, stacks: what is touched */
 	.4byte	0x40000		/* of each core: block, stack, tables */
 	.4byte	0x10000		/* of each GiB: tables, bits of frames */
 	.4byte	1		/* SKEP_IMAGE_MARKS */
@@ -60,28 +60,37 @@ sms_core_enter:
  * Nothing to do: halted, with no instruction executed, until an NMI says
  * that there may be. One that comes before the halt starts this again.
  */
-	.globl	sms_core_idle, sms_idle_begin, sms_idle_end
+	.globl	sms_core_idle, sms_idle_begin, sms_idle_look, sms_idle_end
 sms_core_idle:
 	movq	C_TOP(%rdi), %rsp
 	movq	%rdi, %rbx
 1:	movq	%rbx, %rdi
 	call	sms_core_work
 sms_idle_begin:
+	movl	$0, C_POKED(%rbx)
 	movq	%rbx, %rdi
 	call	sms_core_quiet
 	testl	%eax, %eax
 	jz	1b
+sms_idle_look:
+	cmpl	$0, C_POKED(%rbx)	/* it came while that looked */
+	jne	sms_idle_begin
 	hlt
 sms_idle_end:
 	jmp	1b
 
-/* An NMI between the two instructions would be slept through: it skips them. */
+/*
+ * An NMI between the instructions would be slept through: it skips them. One
+ * that came since the caller looked is seen by its mark.
+ */
 	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
 sms_wait_word:
 	movq	%rdi, %rax
 	xorl	%ecx, %ecx
 	xorl	%edx, %edx
 sms_wait_begin:
+	cmpl	$0, %gs:C_POKED
+	jne	sms_wait_end
 	monitor
 	cmpl	%esi, (%rdi)
 	jne	sms_wait_end
@@ -89,6 +98,31 @@ sms_wait_begin:
 	mwait
 sms_wait_end:
 	ret
+
+/* void sms_task_switch(u64 *save, u64 rsp): vector state is the caller's. */
+	.globl	sms_task_switch, sms_task_first
+sms_task_switch:
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	movq	%rsp, (%rdi)
+	movq	%rsi, %rsp
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	ret
+
+/* Where a thread that never ran comes from that. */
+sms_task_first:
+	call	sms_task_begin
+	movq	%gs:C_SELF, %rdi
+	jmp	sms_thread_enter
 
 /* rcx: return address, r11: flags. */
 	.globl	sms_entry_syscall

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads of the program, one on a core, and what cores tell one another.
- * `lock` guards which thread is where.
+ * Threads of the program: each core runs one, and has a queue of those that
+ * could run too. As long as there are no more threads that run than cores, no
+ * queue has one, nothing is switched, and who waits looks at its word. `lock`
+ * guards queues and states; it goes along when a core switches from one
+ * thread's stack to another's, so nobody takes a thread before it is complete.
+ * It is taken with no other lock of sms; the post's is taken inside.
+ *
+ * Threads are switched where they wait in abi's park or in poll.c, where they
+ * yield, and on the way to ring 3: never with a lock of abi's.
  */
 #include "abi/proc.h"
 #include "kernel.h"
@@ -9,6 +16,7 @@
 #define MSR_FS 0xc0000100
 
 static struct spin lock;
+static u32 waiting; /* threads in TASK_WAITS; atomic */
 static u64 changes; /* of mappings that took rights back; atomic */
 
 struct core *sms_core_at(u32 number)
@@ -16,147 +24,249 @@ struct core *sms_core_at(u32 number)
 	return (struct core *)(sms_blocks + (u64)number * BLOCK_SIZE);
 }
 
-/* Will this core be idle soon? abi lets its thread go a moment earlier. */
-static int is_leaving(const struct core *c, u32 thread)
+static void make_ready(struct task *t)
 {
-	u32 state;
-
-	if (c->state == CORE_OFF || c->thread == thread)
-		return 1;
-	state = __atomic_load_n(&abi_thread_get(sms_proc, c->thread)->state,
-				__ATOMIC_ACQUIRE);
-	return state != ABI_THREAD_LIVE && state != ABI_THREAD_STARTING;
+	if (t->state == TASK_WAITS)
+		__atomic_sub_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
+	sms_queue_place(t);
 }
 
-/* A core without a thread; NULL: none. */
-static struct core *find_idle(u32 thread, int *leaving)
+/* The first of a thread, in its own stack. */
+void sms_task_begin(void)
 {
-	struct core *c;
-	u32 i;
+	struct core *c = sms_core();
 
-	*leaving = 0;
-	for (i = 0; i < sms_partition->cores; i++) {
-		c = sms_core_at(i);
-		if (c->state == CORE_IDLE)
-			return c;
-		*leaving |= is_leaving(c, thread);
-	}
-	return 0;
+	SMS_COUNT(c, threads);
+	sms_spin_drop(&lock);
 }
 
-static s64 crowded(void)
+/* A thread that ended on this core: its stack and its index are free. */
+static void bury(struct core *c)
+{
+	u32 thread = c->ended;
+
+	if (thread == NO_THREAD)
+		return;
+	c->ended = NO_THREAD;
+	sms_spin_take(&lock);
+	sms_task_free(thread);
+	sms_spin_drop(&lock);
+	abi_thread_gone(sms_proc, thread);
+}
+
+/* A thread for this core, if there is one: returns when all have left. */
+void sms_core_work(struct core *c)
+{
+	struct task *t;
+
+	do {
+		bury(c);
+		sms_post_take();
+		sms_poll_look(c);
+		sms_spin_take(&lock);
+		t = sms_queue_pick(c);
+		if (t)
+			sms_task_go(c, 0, t);
+		sms_spin_drop(&lock);
+	} while (t);
+}
+
+int sms_core_quiet(struct core *c)
+{
+	return !__atomic_load_n(&c->queued, __ATOMIC_SEQ_CST) &&
+	       !sms_post_is_here() && !sms_poll_is_answered(c);
+}
+
+/* Start and end -------------------------------------------------------- */
+
+static s64 refuse_thread(void)
 {
 	static u32 said;
 
 	SMS_COUNT(sms_core(), crowded);
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		sms_forward_log("the program wants more threads than the "
-				"partition has cores: each further one is "
-				"refused with EAGAIN");
+		sms_forward_log("no memory for the stack of one more thread: "
+				"each further one is refused with EAGAIN");
 	return -ABI_EAGAIN;
 }
 
-/*
- * A joiner may be here before the thread that it joined has left its core,
- * and the first threads before all cores have come: that is waited for.
- */
+/* The first threads may be here before all cores have come. */
+static void wait_for_cores(void)
+{
+	u32 i;
+
+	for (i = 0; i < sms_partition->cores; i++)
+		while (__atomic_load_n(&sms_core_at(i)->state,
+				       __ATOMIC_ACQUIRE) == CORE_OFF)
+			__builtin_ia32_pause();
+}
+
 s64 sms_thread_start(u32 thread)
 {
-	struct core *c;
-	int leaving;
+	int err;
 
-	for (;;) {
-		sms_spin_take(&lock);
-		c = find_idle(thread, &leaving);
-		if (c)
-			break;
-		sms_spin_drop(&lock);
-		if (!leaving)
-			return crowded();
-		__builtin_ia32_pause();
-	}
-	c->state = CORE_BUSY;
-	c->thread = thread;
-	__asm__ volatile("stmxcsr %0\n\tfnstcw %1"
-			 : "=m"(c->mxcsr), "=m"(c->control));
-	__atomic_store_n(&c->started, 1, __ATOMIC_RELEASE);
+	wait_for_cores();
+	sms_spin_take(&lock);
+	err = sms_task_make(thread);
+	if (!err)
+		make_ready(sms_task_at(thread));
 	sms_spin_drop(&lock);
-	if (c != sms_core())
-		sms_cpu_nmi(c, MAIL_NMI_START);
-	return 0;
+	return err ? refuse_thread() : 0;
 }
 
-static int has_thread(struct core *c)
+void sms_thread_main(void)
 {
-	return __atomic_load_n(&c->started, __ATOMIC_ACQUIRE) != 0;
-}
+	struct task *t = sms_task_at(0);
 
-/* A thread for this core, if there is one: then this never returns. */
-void sms_core_work(struct core *c)
-{
-	sms_post_take();
-	if (!has_thread(c))
-		return;
-	__atomic_store_n(&c->started, 0, __ATOMIC_RELAXED);
-	sms_cpu_flush();
-	c->thread_tsc = sms_tsc();
-	if (!c->born_tsc)
-		c->born_tsc = c->thread_tsc;
-	SMS_COUNT(c, threads);
-	*c->frame = *abi_thread_regs(sms_proc, c->thread);
-	sms_msr_write(MSR_FS, abi_thread_tp(sms_proc, c->thread));
-	sms_cpu_vec_fresh(c);
-	/* A kick that came before the thread was known must not be lost. */
-	__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
-	sms_thread_enter(c);
-}
-
-int sms_core_quiet(struct core *c)
-{
-	return !has_thread(c) && !sms_post_is_here();
+	sms_spin_take(&lock);
+	if (sms_task_make(0))
+		sms_panic("no memory for the first thread", 0, 0);
+	t->mxcsr = 0x1f80;
+	t->control = 0x37f;
+	sms_queue_add(sms_core(), t);
+	sms_spin_drop(&lock);
 }
 
 void sms_thread_exit(u32 thread)
 {
-	struct core *c = sms_core();
+	struct core *c;
 
-	abi_thread_gone(sms_proc, thread);
 	sms_spin_take(&lock);
-	c->state = CORE_IDLE;
-	c->thread = NO_THREAD;
-	sms_spin_drop(&lock);
-	sms_core_idle(c);
+	c = sms_core();
+	c->ended = thread;
+	sms_task_go(c, sms_task_at(thread), 0);
+	__builtin_unreachable();
 }
 
+/* Between threads ------------------------------------------------------ */
+
+static void kick_core(struct core *c)
+{
+	__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
+	if (c != sms_core())
+		sms_cpu_nmi(c, MAIL_NMI_SIGNAL);
+}
+
+/* A kick for one that polls goes to the core that asked for it. */
 void sms_thread_kick(u32 thread)
 {
+	struct task *t = sms_task_at(thread);
 	struct core *c;
-	u32 i;
 
 	sms_spin_take(&lock);
-	for (i = 0; i < sms_partition->cores; i++) {
-		c = sms_core_at(i);
-		if (c->state != CORE_BUSY || c->thread != thread)
-			continue;
-		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
-		if (c != sms_core())
-			sms_cpu_nmi(c, MAIL_NMI_SIGNAL);
+	c = sms_core_at(t->core);
+	if (t->state == TASK_RUNS) {
+		kick_core(c);
+	} else if (t->state != TASK_FREE) {
+		__atomic_store_n(&t->kicked, 1, __ATOMIC_SEQ_CST);
+		if (t->state == TASK_WAITS && t->list) {
+			__atomic_store_n(&c->poll_kick, 1, __ATOMIC_SEQ_CST);
+			kick_core(c);
+		}
 	}
 	sms_spin_drop(&lock);
 }
 
+void sms_thread_ready(struct task *t)
+{
+	sms_spin_take(&lock);
+	if (t->state == TASK_WAITS)
+		make_ready(t);
+	sms_spin_drop(&lock);
+}
+
+int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
+{
+	struct task *t, *next;
+	struct core *c;
+
+	if (!sms_queue_ready() || sms_poll_leave(sms_core()))
+		return 0;
+	sms_spin_take(&lock);
+	c = sms_core();
+	next = sms_queue_pick(c);
+	if (!next) {
+		sms_spin_drop(&lock);
+		return 0;
+	}
+	if (deadline_ns != ABI_FOREVER)
+		sms_post_sleep(deadline_ns);
+	t = sms_task_at(c->thread);
+	t->word = word;
+	t->expect = expect;
+	t->deadline = deadline_ns;
+	t->state = TASK_WAITS;
+	__atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
+	/* Who changed the word before that did not see it wait. */
+	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != expect) {
+		__atomic_sub_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
+		sms_queue_add(c, t);
+	}
+	sms_task_go(c, t, next);
+	sms_spin_drop(&lock);
+	return 1;
+}
+
+/* To the end of the queue; `any`: for a thread of any core's. */
+static void take_turns(int any)
+{
+	struct task *next, *t;
+	struct core *c;
+
+	sms_spin_take(&lock);
+	c = sms_core();
+	t = sms_task_at(c->thread);
+	next = any ? sms_queue_pick(c) : sms_queue_take(c, c);
+	if (!sms_task_fits(t, c->number)) {
+		sms_queue_place(t);
+		sms_task_go(c, t, next);
+	} else if (next) {
+		sms_queue_add(c, t);
+		sms_task_go(c, t, next);
+	}
+	sms_spin_drop(&lock);
+}
+
+void sms_thread_turn(void)
+{
+	if (__atomic_exchange_n(&sms_core()->turn, 0, __ATOMIC_SEQ_CST))
+		take_turns(0);
+}
+
 s64 sms_thread_yield(void)
 {
-	__builtin_ia32_pause();
+	if (sms_queue_ready())
+		take_turns(1);
+	else
+		__builtin_ia32_pause();
 	return 0;
 }
 
-/* Each thread has its core for life: what is asked for is as good as done. */
+/* Off a core where it must not be; the lock is held. */
+static void send_away(struct task *t)
+{
+	struct core *c = sms_core_at(t->core);
+
+	if (t->state == TASK_READY) {
+		sms_queue_remove(t);
+		sms_queue_place(t);
+	} else if (t->state == TASK_RUNS) {
+		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
+		kick_core(c);
+	}
+}
+
 s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes)
 {
-	(void)thread;
-	(void)mask;
-	(void)bytes;
+	struct task *t = sms_task_at(thread);
+
+	wait_for_cores();
+	sms_spin_take(&lock);
+	abi_memcpy(t->allowed, mask,
+		   bytes < sizeof(t->allowed) ? bytes : sizeof(t->allowed));
+	if (!sms_task_fits(t, t->core))
+		send_away(t);
+	sms_spin_drop(&lock);
 	return 0;
 }
 
@@ -166,23 +276,101 @@ void sms_thread_tp(u32 thread, u64 tp)
 		sms_msr_write(MSR_FS, tp);
 }
 
-s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
+/* A wait for a lock of abi's keeps its core: its holder runs on another. */
+static int may_pass(const u32 *word)
 {
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == expect) {
-		if (deadline_ns != ABI_FOREVER &&
-		    (u64)sms_time_clock(ABI_CLOCK_MONOTONIC) >= deadline_ns)
-			return -ABI_ETIMEDOUT;
-		sms_post_take();
-		sms_cpu_wait(word, expect, deadline_ns);
-	}
-	return 0;
+	u32 thread = sms_core()->thread;
+
+	return thread != NO_THREAD &&
+	       word == &abi_thread_get(sms_proc, thread)->park;
 }
 
-/* Who waits looks at the word. */
+void sms_thread_loosen(void)
+{
+	__atomic_store_n(&sms_core()->loose, 1, __ATOMIC_SEQ_CST);
+}
+
+void sms_thread_stay(void)
+{
+	struct core *c = sms_core();
+
+	__atomic_store_n(&c->loose, 0, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&c->queued, __ATOMIC_SEQ_CST))
+		return;
+	sms_spin_take(&lock);
+	if (c->queued)
+		sms_queue_slice(c);
+	sms_spin_drop(&lock);
+}
+
+static int is_late(u64 deadline_ns)
+{
+	return deadline_ns != ABI_FOREVER &&
+	       (u64)sms_time_clock(ABI_CLOCK_MONOTONIC) >= deadline_ns;
+}
+
+s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
+{
+	int passes = may_pass(word);
+	s64 err = 0;
+
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == expect) {
+		if (is_late(deadline_ns)) {
+			err = -ABI_ETIMEDOUT;
+			break;
+		}
+		sms_post_take();
+		if (passes) {
+			sms_thread_loosen();
+			sms_poll_look(sms_core());
+		}
+		if (!passes || !sms_thread_pass(word, expect, deadline_ns))
+			sms_cpu_wait(word, expect, deadline_ns);
+	}
+	if (passes)
+		sms_thread_stay();
+	return err;
+}
+
+/* Who waits on its core looks at the word; others are told. */
 void sms_thread_wake(u32 *word, u32 count)
 {
-	(void)word;
+	struct task *t;
+	u32 i;
+
 	(void)count;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
+		return;
+	sms_spin_take(&lock);
+	for (i = 0; i < sms_task_high(); i++) {
+		t = sms_task_at(i);
+		if (t->state == TASK_WAITS && t->word == word)
+			make_ready(t);
+	}
+	sms_spin_drop(&lock);
+}
+
+u64 sms_thread_expire(u64 now)
+{
+	u64 next = ABI_FOREVER;
+	struct task *t;
+	u32 i;
+
+	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
+		return next;
+	sms_spin_take(&lock);
+	for (i = 0; i < sms_task_high(); i++) {
+		t = sms_task_at(i);
+		if (t->state != TASK_WAITS)
+			continue;
+		if (t->deadline <= now)
+			make_ready(t);
+		else if (t->deadline < next)
+			next = t->deadline;
+	}
+	sms_spin_drop(&lock);
+	return next;
 }
 
 /* An idle core flushes when it gets a thread. */
@@ -235,11 +423,9 @@ void sms_core_run(struct core *c)
 	if (!c->number)
 		sms_load((const void *)(AT_MAIL + MAIL_BOOT));
 	sms_spin_take(&lock);
-	c->state = c->number ? CORE_IDLE : CORE_BUSY;
-	c->thread = c->number ? NO_THREAD : 0;
-	c->started = !c->number;
-	c->mxcsr = 0x1f80;
-	c->control = 0x37f;
+	__atomic_store_n(&c->state, CORE_IDLE, __ATOMIC_SEQ_CST);
 	sms_spin_drop(&lock);
+	if (!c->number)
+		sms_thread_main();
 	sms_core_idle(c);
 }

@@ -15,7 +15,8 @@ s64 sms_time_clock(u32 clock)
 	struct core *core = sms_core();
 
 	if (clock == ABI_CLOCK_THREAD)
-		return (s64)ns_of(sms_tsc() - core->thread_tsc);
+		return (s64)ns_of(sms_task_at(core->thread)->used + sms_tsc() -
+				  core->thread_tsc);
 	if (clock == ABI_CLOCK_PROCESS) {
 		s64 user, system;
 

@@ -30,6 +30,26 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector,
 		   u64 error);
 void sms_trap_wild(struct core *c, struct abi_regs *regs);
 void sms_trap_own(u64 vector, u64 error, u64 *at);
+/* For one core: another thread's turn, an answer that nobody looks for. */
+static u32 proxy_rang(struct core *c)
+{
+	u32 sliced = __atomic_load_n(&c->slot->sliced, __ATOMIC_SEQ_CST);
+	u32 answered = __atomic_load_n(&c->slot->answered, __ATOMIC_SEQ_CST);
+	u32 why = 0;
+
+	if (sliced != c->sliced) {
+		why |= 1u << MAIL_NMI_SLICE;
+		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
+	}
+	if (answered != c->answered)
+		why |= 1u << MAIL_NMI_ANSWER;
+	c->sliced = sliced;
+	c->answered = answered;
+	if (why)
+		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
+	return why;
+}
+
 void sms_trap_nmi(struct core *c, struct trap_nmi *n);
 static u64 fault_address(void)
 {
@@ -41,15 +61,23 @@ static u64 fault_address(void)
 
 enum abi_return sms_trap_call(struct core *c, struct abi_regs *regs)
 {
+	enum abi_return how;
+
 	SMS_COUNT(c, calls);
-	return abi_syscall(sms_proc, c->thread, regs);
+	how = abi_syscall(sms_proc, c->thread, regs);
+	sms_poll_look(sms_core());
+	return how;
 }
 
 void sms_trap_tick(struct core *c, struct abi_regs *regs)
 {
 	__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
 	sms_post_take();
-	abi_tick(sms_proc, c->thread, regs);
+	/* Who waited for a handle goes first. */
+	if (sms_poll_look(c))
+		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
+	sms_thread_turn();
+	abi_tick(sms_proc, sms_core()->thread, regs);
 }
 
 static u32 prot_of(u64 error)
@@ -159,6 +187,7 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector, u64 error)
 	else if (page_fault(c, error, &f))
 		return;
 	abi_fault(sms_proc, c->thread, regs, &f);
+	sms_poll_look(sms_core());
 }
 
 /* As the processor would have it: a general protection fault at the target. */
@@ -228,12 +257,20 @@ static void redirect(struct core *c, struct trap_nmi *n)
 	n->rflags = 2;
 }
 
+#define OF_PROXY                                                               \
+	(1u << MAIL_NMI_POST | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
+
+/*
+ * The proxy says why before it sends, so an NMI of sms' own may have found its
+ * reason: then its own NMI still comes, and is nobody else's.
+ */
 static void count_nmi(struct core *c, u32 wanted)
 {
 	u32 i;
 
-	if (!wanted)
+	if (!wanted && !c->early)
 		SMS_COUNT(c, nmi[MAIL_NMI_FOREIGN]);
+	c->early = wanted & OF_PROXY && wanted & (wanted - 1);
 	for (i = 1; i < MAIL_NMIS; i++)
 		if (wanted >> i & 1)
 			SMS_COUNT(c, nmi[i]);
@@ -254,9 +291,11 @@ void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 		wanted |= 1u << MAIL_NMI_POST;
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 	}
+	wanted |= proxy_rang(c);
 	if (c->ledger)
 		count_nmi(c, wanted);
-	if (is_between(n, sms_idle_begin, sms_idle_end + 1))
+	__atomic_store_n(&c->poked, 1, __ATOMIC_SEQ_CST);
+	if (is_between(n, sms_idle_look, sms_idle_end + 1))
 		n->rip = (u64)sms_idle_begin;
 	else if (is_between(n, sms_wait_begin, sms_wait_end))
 		n->rip = (u64)sms_wait_end;

@@ -25,6 +25,7 @@ static struct mail_slot *slot;
 static u8 *program, own[OWN + GUARD], *mark;
 static struct bytes answers;
 static u64 asked_parts; /* bytes that were named to the proxy */
+static struct task task[2];
 struct abi_proc *sms_proc;
 
 struct core *sms_core_at(u32 number)
@@ -38,8 +39,8 @@ void sms_cpu_bell(void)
 {
 	u32 i;
 
-	if (!answers.left)
-		slot->result = 0; /* or a file would be read byte by byte */
+	if (!answers.left) /* or a file would be read byte by byte */
+		slot->result = slot->op == MAIL_IO_WAIT ? -ABI_EIO : 0;
 	asked_parts = 0;
 	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
 		asked_parts += slot->part[i].length;
@@ -59,6 +60,38 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 
 void sms_post_take(void)
 {
+}
+
+struct task *sms_task_at(u32 thread)
+{
+	must(thread < 2);
+	return &task[thread];
+}
+
+void sms_thread_ready(struct task *t)
+{
+	must(t->polled && !t->list);
+}
+
+int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
+{
+	(void)word;
+	(void)expect;
+	(void)deadline_ns;
+	return 0;
+}
+
+void sms_thread_loosen(void)
+{
+}
+
+void sms_thread_stay(void)
+{
+}
+
+s64 sms_time_clock(u32 clock)
+{
+	return clock + 1000;
 }
 
 static int is_inside(const void *at, u64 len, const u8 *start, u64 size)
@@ -119,7 +152,10 @@ static void begin(void)
 		core.ledger = &slot->ledger;
 		must(!syscall(SYS_arch_prctl, ARCH_SET_GS, &core));
 	}
-	core.kicked = 0;
+	core.kicked = core.poll_kick = core.pollers = core.polling = 0;
+	core.poller = NO_THREAD;
+	task[0] = (struct task){.thread = 0};
+	task[1] = (struct task){.thread = 1};
 	mark = own + OWN;
 	memset(mark, 0xa5, GUARD);
 }
@@ -196,15 +232,37 @@ static void play_sock(struct bytes *b)
 	must(op.len <= len);
 }
 
+/* A thread that left the core before. */
+static void add_poller(struct abi_poll *list, u32 count)
+{
+	task[1].list = list;
+	task[1].count = count;
+	task[1].until = 2000;
+	core.pollers = 1;
+	core.poller = 1;
+}
+
+/* One that has the core; each gets what is its own, and no more. */
 static void play_wait(struct bytes *b)
 {
-	static struct abi_poll list[0x8000];
-	u32 count = 0;
+	static struct abi_poll list[0x10001], other[0x10001];
+	u32 count = 0, others = 0;
 
 	take(b, &count, 2);
+	take(b, &others, 2);
 	answers = *b;
 	core.kicked = take_one(&answers) & 1;
-	good(sms_forward_io_wait(list, count, ABI_FOREVER, 0), count);
+	if (take_one(&answers) & 1)
+		add_poller(other, others);
+	other[others].revents = 0xa5a5;
+	list[count].revents = 0xa5a5;
+	good(sms_poll_wait(list, count, ABI_FOREVER, 0), count);
+	task[1].kicked = core.poll_kick = take_one(&answers) & 1;
+	sms_poll_look(&core);
+	must(list[count].revents == 0xa5a5 && other[others].revents == 0xa5a5);
+	must(core.pollers < 2 && (core.pollers || !core.polling));
+	if (task[1].polled)
+		good(task[1].result, others);
 }
 
 static void play_open(struct bytes *b)
@@ -320,10 +378,60 @@ static void sockets(void)
 	       "sockets: an option is no longer than its buffer");
 }
 
+/* As a proxy answers: result, and what handle 0 and 1 of the list have. */
+static void answer_poll(struct answer *a, s64 result, u16 first, u16 second)
+{
+	static u8 all[sizeof(*a) + 600];
+	struct abi_poll *list = (struct abi_poll *)(all + sizeof(*a));
+
+	memset(a, 0, sizeof(*a));
+	a->result = result;
+	memcpy(all, a, sizeof(*a));
+	list[0] = (struct abi_poll){.revents = first};
+	list[1] = (struct abi_poll){.revents = second};
+	answers = (struct bytes){all, sizeof(*a) + 2 * sizeof(*list)};
+}
+
+/* The thread that has the core comes first in the list. */
+static void polls(void)
+{
+	struct abi_poll mine = {.handle = 3}, other = {.handle = 4};
+	struct answer a;
+
+	begin();
+	answer_poll(&a, 1, 5, 0);
+	add_poller(&other, 1);
+	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
+		       mine.revents == 5 && !task[1].polled &&
+		       core.pollers == 1,
+	       "polls: an answer for one thread leaves the other waiting");
+	begin();
+	answer_poll(&a, 2, 5, 6);
+	add_poller(&other, 1);
+	tap_ok(sms_poll_wait(&mine, 1, ABI_FOREVER, 0) == 1 &&
+		       task[1].result == 1 && other.revents == 6 &&
+		       !core.pollers,
+	       "polls: one answer for two threads");
+	begin();
+	add_poller(&other, 1);
+	task[1].kicked = core.poll_kick = 1;
+	tap_ok(sms_poll_look(&core) == 1 && task[1].result == -ABI_EINTR &&
+		       !core.pollers,
+	       "polls: a kick ends the wait of a thread without a core");
+	begin();
+	answer_poll(&a, 0, 0, 0);
+	add_poller(&other, 1);
+	task[1].until = 1000;
+	sms_poll_look(&core);
+	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
+	       "polls: a wait ends when its time has come");
+}
+
 int main(void)
 {
 	begin();
 	results();
+	polls();
 	parts();
 	sockets();
 	tap_ok(play_random(20000), "random: 20000 answers of any bytes");

@@ -45,6 +45,8 @@ func TestSms(t *testing.T) {
 		t.Run("vdso", m.vdso)
 		t.Run("signals", m.signals)
 		t.Run("crowd", m.crowd)
+		t.Run("helpers", m.helpers)
+		t.Run("go", m.golang)
 		t.Run("shared", m.shared)
 		t.Run("blocking", m.blocking)
 		t.Run("faults", m.faults)
@@ -258,19 +260,52 @@ func (m *smsMachine) signals(t *testing.T) {
 	}
 }
 
-// A thread more than there are cores is refused, and everybody says so.
+// More threads than cores take turns; a core with two that run is sliced, and
+// the ledger counts that. None is, for a team on all cores.
 func (m *smsMachine) crowd(t *testing.T) {
-	out := m.shell(t, "$R ${T}events many")
-	if !strings.Contains(out, "more threads than the partition has cores") ||
-		!strings.HasSuffix(out, "threads 1 Resource temporarily unavailable\n") {
+	for _, c := range []struct{ how, want string }{
+		{"pair", "handed over 40\n"}, {"compute", "area 3.141593\n"},
+		{"many 40", "threads 40 Success\n"}, {"yield", "came 5\n"},
+	} {
+		if out := m.shell(t, "$R ${T}crowd "+c.how); out != c.want {
+			t.Errorf("%s printed %q", c.how, out)
+		}
+		if l := m.ledger(t); l["switches"] == 0 || l["threads-refused"] != 0 || l["nmi-foreign"] != 0 ||
+			c.how == "pair" && l["nmi-slice"] < 30 {
+			t.Errorf("%s: the ledger says %v", c.how, l)
+		}
+	}
+	out := m.shell(t, "OMP_NUM_THREADS=3 $R ${T}team 20; $R ${T}team 20")
+	lines := strings.Split(out, "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[0], "threads 3 of 2") || lines[1] != strings.Replace(lines[0], "3", "2", 1) {
+		t.Errorf("libgomp printed %q", out)
+	}
+	if l := m.ledger(t); l["nmi-slice"] != 0 || l["switches"] != 0 {
+		t.Errorf("a team on all cores: the ledger says %v", l)
+	}
+}
+
+// Helpers that wait for input and for time do not hold up a team, and are not
+// held up; a signal is heard where every core spins.
+func (m *smsMachine) helpers(t *testing.T) {
+	out := m.shell(t, `w() { until grep -q "$1" /run/out; do sleep .1; done; }
+		mkfifo /run/in; $R ${T}crowd helpers </run/in >/run/out & p=$!
+		exec 3>/run/in; echo a >&3; w team; echo b >&3; w 'read b'
+		exec 3>&-; wait $p; sort /run/out; rm /run/in
+		$R ${T}crowd deaf >/run/out & p=$!
+		w spins; kill -USR1 $p; wait $p; cat /run/out`)
+	if out != "read a\nread b\nteam 2999997 1\nspins\nheard\n" {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["threads"] != 2 || l["threads-refused"] != 1 {
-		t.Errorf("the ledger says %v", l)
+}
+
+// A Go program, whose run-time has threads beside those that compute.
+func (m *smsMachine) golang(t *testing.T) {
+	if out := m.shell(t, "$R ${T}go; GOMAXPROCS=5 $R ${T}go"); out != "procs 2 sum 499999500000\nprocs 5 sum 499999500000\n" {
+		t.Errorf("it printed %q", out)
 	}
-	out = m.shell(t, "s=0; OMP_NUM_THREADS=4 $R ${T}team 1 || s=$?; echo status $s")
-	if !strings.Contains(out, "libgomp: Thread creation failed") || !strings.HasSuffix(out, "status 1\n") {
-		t.Errorf("libgomp printed %q", out)
+	if l := m.ledger(t); l["threads"] < 5 || l["threads-refused"] != 0 {
+		t.Errorf("the ledger says %v", l)
 	}
 }
 
@@ -540,7 +575,7 @@ func (m *smsMachine) killed(t *testing.T) {
 // the same counter counts calls to the last one, and Linux's own noise.
 func (m *smsMachine) noise(t *testing.T) {
 	out := m.shell(t, `touch /run/on; ${T}storm /run/on >/run/storms & p=$!
-		$R ${T}quiet; taskset 2 ${T}quiet linux
+		mkfifo /run/in; $R ${T}quiet <>/run/in; rm /run/in; taskset 2 ${T}quiet linux
 		rm /run/on; wait $p; cat /run/storms`)
 	var storms int
 	if _, err := fmt.Sscanf(out[strings.LastIndex(out, "storms"):], "storms %d", &storms); err != nil || storms == 0 {
@@ -579,7 +614,8 @@ func (m *smsMachine) noise(t *testing.T) {
 		t.Errorf("Linux did the same loop with %d instructions of the kernel and %d entries", f.Kernel, f.Entries)
 	}
 	t.Logf("%d storms; Linux: %d entries, %d instructions", storms, of(1, 0).Entries, of(1, 0).Kernel)
-	if l := m.ledger(t); l["nmi-foreign"] != 0 {
+	// The thread that waits for input left its core to the team's second one.
+	if l := m.ledger(t); l["nmi-foreign"] != 0 || l["nmi-slice"] != 0 || l["threads"] != 3 || l["switches"] == 0 {
 		t.Errorf("the ledger says %v", l)
 	}
 }

@@ -226,32 +226,6 @@ static int second(int leaves)
 	return 0;
 }
 
-static void *wait_for_end(void *arg)
-{
-	pthread_mutex_lock(arg);
-	pthread_mutex_unlock(arg);
-	return NULL;
-}
-
-static int many(void)
-{
-	pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
-	pthread_t t[8];
-	int n, err = 0, i;
-
-	pthread_mutex_lock(&hold);
-	for (n = 0; n < 8; n++) {
-		err = pthread_create(&t[n], NULL, wait_for_end, &hold);
-		if (err)
-			break;
-	}
-	pthread_mutex_unlock(&hold);
-	for (i = 0; i < n; i++)
-		pthread_join(t[i], NULL);
-	printf("threads %d %s\n", n, strerror(err));
-	return 0;
-}
-
 static void *read_one(void *arg)
 {
 	char c = 0;
@@ -327,8 +301,6 @@ int main(int argc, char **argv)
 		return second(1);
 	if (!strcmp(how, "joins"))
 		return second(0);
-	if (!strcmp(how, "many"))
-		return many();
 	if (!strcmp(how, "both"))
 		return both();
 	if (!strcmp(how, "count"))

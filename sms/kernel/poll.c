@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Threads that wait for handles. A core has one slot, so the handles of all
+ * threads that wait on it are one call there. It is taken back when the slot
+ * is needed for another call or when a further thread waits, and asked again
+ * by who looks next. While other threads have the core the proxy sends an NMI
+ * with the answer.
+ *
+ * A core's list is its own: a thread in it stays with the core until its wait
+ * is over. No lock.
+ */
+#include "kernel.h"
+
+#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
+
+static struct abi_poll *bulk(const struct core *c)
+{
+	return (struct abi_poll *)(c->slot->data + MAIL_BULK);
+}
+
+static int is_answered(const struct core *c)
+{
+	return c->polling &&
+	       __atomic_load_n(&c->slot->state, __ATOMIC_SEQ_CST) != MAIL_CALL;
+}
+
+static void finish(struct core *c, struct task *t, s64 result)
+{
+	u32 *at = &c->poller;
+
+	while (*at != t->thread)
+		at = &sms_task_at(*at)->next;
+	*at = t->next;
+	c->pollers--;
+	t->list = 0;
+	t->result = result;
+	__atomic_store_n(&t->polled, 1, __ATOMIC_SEQ_CST);
+	sms_thread_ready(t);
+}
+
+/* All lists, one behind the other; those that do not fit are told. */
+static u64 put_lists(struct core *c, u64 *until)
+{
+	u32 at = c->poller, left = c->pollers, n = 0;
+	struct task *t;
+
+	*until = ABI_FOREVER;
+	for (; left; left--) {
+		t = sms_task_at(at);
+		at = t->next;
+		if (t->count > POLL_MOST - n) {
+			finish(c, t, -ABI_ENOMEM);
+			continue;
+		}
+		abi_memcpy(bulk(c) + n, t->list, t->count * sizeof(*t->list));
+		n += t->count;
+		*until = t->until < *until ? t->until : *until;
+	}
+	return n;
+}
+
+/* looks: a thread will look at the slot. */
+static void issue(struct core *c, u32 looks)
+{
+	struct mail_slot *s = c->slot;
+	u64 until, n = put_lists(c, &until);
+
+	if (!c->pollers)
+		return;
+	s->op = MAIL_IO_WAIT;
+	s->handle = -1;
+	s->cancel = 0;
+	s->arg[0] = n;
+	s->arg[1] = until;
+	__atomic_store_n(&s->notify, !looks, __ATOMIC_SEQ_CST);
+	SMS_COUNT(c, forwarded[MAIL_IO_WAIT]);
+	c->polling = 1;
+	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
+	sms_cpu_bell();
+}
+
+static u32 get_list(struct task *t, const struct abi_poll *back, int any)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < t->count; i++) {
+		t->list[i].revents =
+			any ? *(volatile const u16 *)&back[i].revents : 0;
+		n += t->list[i].revents != 0;
+	}
+	return n;
+}
+
+/* The answer, for each thread what is its own; how many waits are over. */
+static u32 collect(struct core *c)
+{
+	s64 n = *(volatile s64 *)&c->slot->result;
+	u64 now = (u64)sms_time_clock(ABI_CLOCK_MONOTONIC);
+	const struct abi_poll *back = bulk(c);
+	u32 at = c->poller, left = c->pollers, over = 0, got;
+	struct task *t;
+
+	if (n < -4095)
+		n = -ABI_EIO;
+	c->polling = 0;
+	for (; left; left--) {
+		t = sms_task_at(at);
+		at = t->next;
+		got = get_list(t, back, n > 0);
+		back += t->count;
+		over++;
+		if (got)
+			finish(c, t, got);
+		else if (n < 0 && n != -ABI_EINTR)
+			finish(c, t, n);
+		else if (t->until <= now)
+			finish(c, t, 0);
+		else
+			over--;
+	}
+	return over;
+}
+
+static u32 take_back(struct core *c)
+{
+	__atomic_store_n(&c->slot->cancel, 1, __ATOMIC_SEQ_CST);
+	sms_cpu_bell();
+	while (!is_answered(c))
+		__builtin_ia32_pause();
+	return collect(c);
+}
+
+void sms_poll_release(struct core *c)
+{
+	if (c->polling)
+		take_back(c);
+}
+
+int sms_poll_leave(struct core *c)
+{
+	if (!c->polling)
+		return 0;
+	__atomic_store_n(&c->slot->notify, 1, __ATOMIC_SEQ_CST);
+	return is_answered(c);
+}
+
+int sms_poll_is_answered(const struct core *c)
+{
+	return is_answered(c) ||
+	       __atomic_load_n(&c->poll_kick, __ATOMIC_SEQ_CST);
+}
+
+/* Those that were kicked while others had the core. */
+static u32 withdraw(struct core *c)
+{
+	u32 over = c->polling ? take_back(c) : 0, at = c->poller;
+	u32 left = c->pollers;
+	struct task *t;
+
+	for (; left; left--) {
+		t = sms_task_at(at);
+		at = t->next;
+		if (!__atomic_load_n(&t->kicked, __ATOMIC_SEQ_CST))
+			continue;
+		finish(c, t, -ABI_EINTR);
+		over++;
+	}
+	return over;
+}
+
+u32 sms_poll_look(struct core *c)
+{
+	u32 over = 0;
+
+	if (__atomic_exchange_n(&c->poll_kick, 0, __ATOMIC_SEQ_CST))
+		over = withdraw(c);
+	if (is_answered(c))
+		over += collect(c);
+	if (c->pollers && !c->polling)
+		issue(c, 0);
+	return over;
+}
+
+static void join(struct core *c, struct task *t)
+{
+	sms_poll_release(c);
+	t->next = c->poller;
+	c->poller = t->thread;
+	c->pollers++;
+	issue(c, 1);
+}
+
+/* One look of a thread that has the core; 0: it was kicked. */
+static int look(struct core *c, struct task *t)
+{
+	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST)) {
+		sms_poll_release(c);
+		return 0;
+	}
+	sms_thread_loosen();
+	sms_post_take();
+	if (is_answered(c))
+		collect(c);
+	if (t->polled)
+		return 1;
+	if (!c->polling)
+		issue(c, 1);
+	else if (!sms_thread_pass(&t->polled, 0, ABI_FOREVER))
+		sms_cpu_wait(&c->slot->state, MAIL_CALL, ABI_FOREVER);
+	return 1;
+}
+
+s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
+{
+	struct task *t = sms_task_at(thread);
+	struct core *c = sms_core();
+
+	if (count > POLL_MOST)
+		return -ABI_ENOMEM;
+	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
+		return -ABI_EINTR;
+	t->list = list;
+	t->count = count;
+	t->until = deadline_ns;
+	t->polled = 0;
+	join(c, t);
+	while (!__atomic_load_n(&t->polled, __ATOMIC_SEQ_CST))
+		if (!look(sms_core(), t) && !t->polled)
+			finish(sms_core(), t, -ABI_EINTR);
+	sms_thread_stay();
+	return t->result;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The queues of cores: threads that could run where another one does. A thread
+ * is placed where it runs soonest; a core with nothing to do takes one of any
+ * queue. The lock is that of thread.c, and is held.
+ */
+#include "abi/proc.h"
+#include "kernel.h"
+
+static u32 ready; /* in all queues; atomic */
+
+u32 sms_queue_ready(void)
+{
+	return __atomic_load_n(&ready, __ATOMIC_SEQ_CST);
+}
+
+void sms_queue_add(struct core *c, struct task *t)
+{
+	t->state = TASK_READY;
+	t->next = NO_THREAD;
+	t->core = c->number;
+	if (c->queued)
+		sms_task_at(c->last)->next = t->thread;
+	else
+		c->first = t->thread;
+	c->last = t->thread;
+	__atomic_add_fetch(&c->queued, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
+}
+
+/* `before` is the one before it, NO_THREAD: it is the first. */
+static void unlink(struct core *c, u32 before, struct task *t)
+{
+	if (before == NO_THREAD)
+		c->first = t->next;
+	else
+		sms_task_at(before)->next = t->next;
+	if (c->last == t->thread)
+		c->last = before;
+	__atomic_sub_fetch(&ready, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_sub_fetch(&c->queued, 1, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&c->slot->slice, 0, __ATOMIC_SEQ_CST);
+}
+
+/* The first one there that may run on core `to`; NULL: none. */
+struct task *sms_queue_take(struct core *c, const struct core *to)
+{
+	u32 at = c->first, before = NO_THREAD, left = c->queued;
+	struct task *t;
+
+	for (; left; left--, before = at, at = t->next) {
+		t = sms_task_at(at);
+		if (!sms_task_fits(t, to->number))
+			continue;
+		unlink(c, before, t);
+		return t;
+	}
+	return 0;
+}
+
+void sms_queue_remove(struct task *t)
+{
+	struct core *c = sms_core_at(t->core);
+	u32 at = c->first, before = NO_THREAD;
+
+	for (; at != t->thread; before = at, at = sms_task_at(at)->next)
+		;
+	unlink(c, before, t);
+}
+
+/* What this core could run: of its own queue, or of another's. */
+struct task *sms_queue_pick(struct core *c)
+{
+	struct task *t = sms_queue_take(c, c);
+	u32 i;
+
+	for (i = 0; !t && i < sms_partition->cores && ready; i++)
+		t = sms_queue_take(sms_core_at(i), c);
+	return t;
+}
+
+/* The proxy's timer interrupts this core from now on, until its queue is empty.
+ */
+void sms_queue_slice(struct core *c)
+{
+	if (__atomic_exchange_n(&c->slot->slice, 1, __ATOMIC_SEQ_CST) != 1)
+		sms_cpu_bell();
+}
+
+/* Will this core look at its queue soon? abi lets a thread go a moment before
+ * it is gone. */
+static int is_loose(const struct core *c)
+{
+	u32 state;
+
+	if (c->state != CORE_BUSY ||
+	    __atomic_load_n(&c->loose, __ATOMIC_SEQ_CST))
+		return 1;
+	state = __atomic_load_n(&abi_thread_get(sms_proc, c->thread)->state,
+				__ATOMIC_ACQUIRE);
+	return state != ABI_THREAD_LIVE && state != ABI_THREAD_STARTING;
+}
+
+/* The fewer before it, the better; where it was on a tie. */
+static u32 burden(const struct core *c, const struct task *t)
+{
+	u32 load = c->queued * 4 + (c->state == CORE_IDLE ? 0
+				    : is_loose(c)	  ? 1
+							  : 2);
+
+	return load * 2 + (c->number != t->core);
+}
+
+static struct core *choose(const struct task *t)
+{
+	struct core *c, *best = 0;
+	u32 i;
+
+	for (i = 0; i < sms_partition->cores; i++) {
+		c = sms_core_at(i);
+		if (sms_task_fits(t, i) &&
+		    (!best || burden(c, t) < burden(best, t)))
+			best = c;
+	}
+	return best;
+}
+
+void sms_queue_place(struct task *t)
+{
+	struct core *c = choose(t);
+
+	sms_queue_add(c, t);
+	if (!is_loose(c))
+		sms_queue_slice(c);
+	else if (c != sms_core() && (c->state == CORE_IDLE || sms_cpu_sleeps()))
+		sms_cpu_nmi(c, MAIL_NMI_START);
+}
