@@ -34,7 +34,7 @@ func partError(err error) error {
 	case errors.As(err, &refused):
 		return cli.Errorf(cli.Refused, "%s", cli.Clean(refused.Why))
 	case errors.Is(err, context.Canceled):
-		return cli.Exit(exitStopped)
+		return cli.Errorf(exitStopped, "stopped before the partition was made: Linux has all that was taken from it, or gets it back now")
 	}
 	return err
 }

@@ -148,6 +148,11 @@ int main(int argc, char **argv)
 	if (ledger && sms_ledger_write(ledger, (u32)status))
 		sms_proxy_say("%s cannot be written: %s", ledger,
 			      strerror(errno));
+	/* It ended by itself: who lists partitions is not to read of a death.
+	 */
+	if (ioctl(sms_proxy.device, SHIMOS_IOC_STOP) < 0)
+		sms_proxy_say("the partition does not stop: %s",
+			      strerror(errno));
 	close(sms_proxy.device);
 	return end(status);
 }

@@ -131,8 +131,9 @@ func figures(text string) map[string]uint64 {
 
 // Once as a user types it, with the table that a user sees; then musl.
 func (m *smsMachine) hello(t *testing.T) {
-	out := m.shell(t, "s=0; $B/skep part run -- ${T}hello you 7 || s=$?; echo status $s; $B/skep part stats")
-	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") {
+	out := m.shell(t, "s=0; $B/skep part run -- ${T}hello you 7 || s=$?; echo status $s; $B/skep part stats; $B/skep part list")
+	if !strings.HasPrefix(out, "hello you from sms on Linux") || !strings.Contains(out, "status 7\n") ||
+		!strings.Contains(out, "idle") || strings.Contains(out, "its proxy ended") {
 		t.Errorf("it printed %q", out)
 	}
 	if !regexp.MustCompile(`(?m)^threads +1 +0$`).MatchString(out) || !regexp.MustCompile(`(?m)^forwarded-open +1 +0$`).MatchString(out) {
@@ -565,8 +566,8 @@ func (m *smsMachine) killed(t *testing.T) {
 		until $B/skep part list | grep -q running; do sleep .1; done
 		kill -KILL $p; wait $p || echo status $?
 		until $B/skep part list | grep -q idle; do sleep .1; done
-		$R ${T}hello again`)
-	if !strings.Contains(out, "status 137") || !strings.Contains(out, "hello again") {
+		$B/skep part list; $R ${T}hello again`)
+	if !strings.Contains(out, "status 137") || !strings.Contains(out, "its proxy ended while it ran") || !strings.Contains(out, "hello again") {
 		t.Errorf("it printed %q", out)
 	}
 }
