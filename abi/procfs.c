@@ -31,9 +31,15 @@ enum text_code {
 	TEXT_SOMAXCONN,
 	TEXT_MAX_MAP_COUNT,
 	TEXT_CPUS,
+	TEXT_NUMBER, /* of the path */
+	TEXT_ZERO,
 };
 
 enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
+
+/* # is the number of a processor: each is a core of one socket and node. */
+#define CPU_TOPOLOGY "/sys/devices/system/cpu/cpu#/topology/"
+#define NUMBER_SHIFT 16 /* it is in a description's code, above text_code */
 
 static const struct {
 	const char *path;
@@ -61,6 +67,15 @@ static const struct {
 	{"/sys/devices/system/cpu/online", ABI_DESC_TEXT, TEXT_CPUS, 0},
 	{"/sys/devices/system/cpu/possible", ABI_DESC_TEXT, TEXT_CPUS, 0},
 	{"/sys/devices/system/cpu/present", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{"/sys/devices/system/node/online", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/sys/devices/system/node/possible", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/sys/devices/system/node/node0/cpulist", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "core_id", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "thread_siblings_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "core_cpus_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "core_siblings_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "package_cpus_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "physical_package_id", ABI_DESC_TEXT, TEXT_ZERO, 0},
 	{"/dev/null", ABI_DESC_NULL, DEV_NULL, 0x103},
 	{"/dev/zero", ABI_DESC_NULL, DEV_ZERO, 0x105},
 	{"/dev/full", ABI_DESC_NULL, DEV_FULL, 0x107},
@@ -138,13 +153,29 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 	return slot ? p->fds.desc[slot - 1].path : path;
 }
 
-static int find(struct abi_proc *p, const char *path)
+/* Is `path` that of the table, with a processor's number for #? */
+static int matches(struct abi_proc *p, const char *name, const char *path,
+		   u32 *cpu)
+{
+	for (; *name && *name != '#' && *name == *path; name++, path++)
+		;
+	if (*name != '#')
+		return *name == *path;
+	if (*path < '0' || *path > '9' || (*path == '0' && path[1] != '/'))
+		return 0;
+	for (*cpu = 0; *path >= '0' && *path <= '9' && *cpu < 0x10000; path++)
+		*cpu = *cpu * 10 + (u32)(*path - '0');
+	return p && *cpu < p->info.cpus && abi_streq(name + 1, path);
+}
+
+static int find(struct abi_proc *p, const char *path, u32 *cpu)
 {
 	const char *self = self_part(p, path);
 	u32 i;
 
+	*cpu = 0;
 	for (i = 0; i < NAMES; i++) {
-		if (abi_streq(names[i].path, path))
+		if (matches(p, names[i].path, path, cpu))
 			return (int)i;
 		if (self && i <= TEXT_DIR_TASK &&
 		    abi_streq(names[i].path + 11, self))
@@ -176,8 +207,8 @@ static u32 type_of(int i)
 
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 {
-	u32 flags = abi_desc_flags(d);
-	int i = find(p, path);
+	u32 flags = abi_desc_flags(d), cpu;
+	int i = find(p, path, &cpu);
 
 	if (i < 0) {
 		const char *real = abi_synth_real(p, path);
@@ -195,7 +226,7 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
 		return -ABI_EACCES;
 	d->kind = names[i].kind;
-	d->code = names[i].code;
+	d->code = names[i].code | cpu << NUMBER_SHIFT;
 	return 1;
 }
 
@@ -217,7 +248,8 @@ void abi_synth_fill(struct abi_desc *d, struct abi_stat *st)
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 {
 	const char *real = abi_synth_real(p, path);
-	int i = find(p, path);
+	u32 cpu;
+	int i = find(p, path, &cpu);
 
 	if (i < 0 && (real != path || !is_ours(path)))
 		return 0;
@@ -426,8 +458,11 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 		[TEXT_OSRELEASE] = "6.1.0-skep\n",
 		[TEXT_NGROUPS] = "65536\n",
 		[TEXT_SOMAXCONN] = "4096\n",
+		[TEXT_ZERO] = "0\n",
 	};
+	u32 number = code >> NUMBER_SHIFT;
 
+	code &= (1u << NUMBER_SHIFT) - 1;
 	switch (code) {
 	case TEXT_STATUS:
 		return status(p, t);
@@ -451,6 +486,8 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 		return line(t, "", ABI_AREAS_MAX, "\n");
 	case TEXT_CPUS:
 		return cpus(p, t);
+	case TEXT_NUMBER:
+		return line(t, "", number, "\n");
 	default:
 		if (code < sizeof(fixed) / sizeof(fixed[0]) && fixed[code])
 			abi_text_str(t, fixed[code]);

@@ -202,6 +202,71 @@ s64 abi_sys_mincore(struct abi_call *c)
 	return 0;
 }
 
+#define MPOL_DEFAULT 0u
+#define MPOL_PREFERRED 1u
+#define MPOL_LOCAL 4u
+#define MPOL_MAX 6u
+#define MPOL_MODE_FLAGS 0xe000u /* static, relative, balancing */
+#define MPOL_MF_KNOWN 3u	/* strict, move */
+#define MPOL_MF_MOVE_ALL 4u
+#define NODES_MOST 32768u
+
+/* Of a mask of `bits` nodes: 1: there is one, 0: none; *first: node 0 is in. */
+static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
+{
+	u64 at, word, any = 0;
+
+	*first = 0;
+	if (!gaddr || !bits)
+		return 0;
+	if (bits > NODES_MOST)
+		return -ABI_EINVAL;
+	for (at = 0; at < bits; at += 64) {
+		if (ABI_GET(p, &word, gaddr + at / 8))
+			return -ABI_EFAULT;
+		if (bits - at < 64)
+			word &= (1ull << (bits - at)) - 1;
+		if (!at)
+			*first = word & 1;
+		any |= word;
+	}
+	return any != 0;
+}
+
+static s64 policy_check(struct abi_call *c)
+{
+	u32 mode = (u32)c->a[2] & ~MPOL_MODE_FLAGS, first;
+	s64 any = nodes_any(c->p, c->a[3], c->a[4] ? c->a[4] - 1 : 0, &first);
+
+	if (any < 0)
+		return any;
+	if (mode >= MPOL_MAX || (any && !first))
+		return -ABI_EINVAL;
+	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
+		return any ? -ABI_EINVAL : 0;
+	return any || mode == MPOL_PREFERRED ? 0 : -ABI_EINVAL;
+}
+
+/*
+ * The guest sees one node, and all of its memory is there: a policy that
+ * allows node 0 is kept without doing anything, others name no node.
+ */
+s64 abi_sys_mbind(struct abi_call *c)
+{
+	u64 flags = c->a[5];
+	s64 rc;
+
+	if (c->a[0] & ABI_PAGE_MASK ||
+	    flags & ~(u64)(MPOL_MF_KNOWN | MPOL_MF_MOVE_ALL))
+		return -ABI_EINVAL;
+	if (flags & MPOL_MF_MOVE_ALL)
+		return -ABI_EPERM;
+	rc = policy_check(c);
+	if (!rc && c->a[1])
+		rc = mapped(c->p, c->a[0], c->a[1]);
+	return rc == -ABI_ENOMEM ? -ABI_EFAULT : rc;
+}
+
 /*
  * Locking: what is committed is the best there is, so these only check. A
  * program that must keep secrets off the disk cannot rely on it.

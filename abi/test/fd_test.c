@@ -356,6 +356,11 @@ static void lists_of_self(void)
 	CALL(umask, 022);
 }
 
+static int absent(const char *name)
+{
+	return CALL(open, io_str(0, name), 0, 0) == -ABI_ENOENT;
+}
+
 static void synthetic(void)
 {
 	struct abi_linux_stat *st = GUEST(0x3000);
@@ -370,6 +375,22 @@ static void synthetic(void)
 	tap_ok(holds("/proc/meminfo", "MemTotal:"), "/proc/meminfo");
 	tap_ok(holds("/proc/sys/kernel/ostype", "Linux\n"), "ostype");
 	tap_ok(holds("/sys/devices/system/cpu/online", "0"), "cpus online");
+	p->info.cpus = 12;
+	tap_ok(holds("/sys/devices/system/cpu/cpu11/topology/core_cpus_list",
+		     "11\n") &&
+		       holds("/sys/devices/system/cpu/cpu0/topology/"
+			     "core_siblings_list",
+			     "0-11\n") &&
+		       holds("/sys/devices/system/node/node0/cpulist",
+			     "0-11\n"),
+	       "each processor is a core of one node");
+	tap_ok(absent("/sys/devices/system/cpu/cpu12/topology/core_id") &&
+		       absent("/sys/devices/system/cpu/cpu01/topology/"
+			      "core_id") &&
+		       absent("/sys/devices/system/cpu/cpu4294967296/"
+			      "topology/core_id"),
+	       "there is no processor beyond the last");
+	p->info.cpus = 1;
 	tap_ok(CALL(open,
 		    io_str(0, "/sys/kernel/mm/transparent_hugepage/"
 			      "hpage_pmd_size"),

@@ -338,6 +338,43 @@ static void dispatch_calls(void)
 	fake_free(p);
 }
 
+/* One node: what names it holds, what does not is refused as by Linux. */
+static void policies(void)
+{
+	u64 a, *mask;
+	u32 mode;
+
+	p = fake_proc();
+	a = (u64)call(ABI_NR_mmap, 0, 8192, 3, 0x22, ~0ull, 0);
+	mask = (u64 *)a;
+	mask[0] = 1;
+	mask[1] = 0;
+	for (mode = 1; mode < 4; mode++)
+		tap_ok(!call(ABI_NR_mbind, a, 8192, mode, a, 65, 0),
+		       "mbind to the one node, mode %u", mode);
+	tap_ok(call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -ABI_EINVAL &&
+		       call(ABI_NR_mbind, a, 8192, 6, a, 65, 0) ==
+			       -ABI_EINVAL &&
+		       call(ABI_NR_mbind, a + 1, 1, 2, a, 65, 0) ==
+			       -ABI_EINVAL &&
+		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 8) ==
+			       -ABI_EINVAL &&
+		       call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) == -ABI_EINVAL,
+	       "mbind: modes, flags, masks that there are not");
+	tap_ok(!call(ABI_NR_mbind, a, 8192, 0, 0, 0, 0) &&
+		       call(ABI_NR_mbind, a, 8192, 2, a, 1ull << 40, 0) ==
+			       -ABI_EINVAL &&
+		       call(ABI_NR_mbind, a, 1 << 20, 0, 0, 0, 0) ==
+			       -ABI_EFAULT &&
+		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) == -ABI_EPERM,
+	       "mbind: holes, long masks, the memory of others");
+	mask[0] = 2;
+	tap_ok(call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -ABI_EINVAL &&
+		       !call(ABI_NR_mbind, a, 8192, 1, a, 2, 0),
+	       "mbind: a second node, and one behind the mask's end");
+	fake_free(p);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
@@ -353,6 +390,7 @@ int main(void)
 	maps();
 	user();
 	bytes();
+	policies();
 	dispatch_calls();
 	unlink(path);
 	return tap_done();
