@@ -269,7 +269,7 @@ func (a *Agent) leased(ctx context.Context, message []byte) error {
 		return nil
 	}
 	a.leases[l.Fence] = l
-	a.pool.open(l.Session)
+	a.pool.open(&l.Lease)
 	a.running.Add(1)
 	go func() {
 		defer a.running.Done()

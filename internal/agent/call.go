@@ -20,6 +20,7 @@ import (
 func (a *Agent) call(ctx context.Context, l *lease) {
 	began := time.Now()
 	done, result, err := a.tryCall(ctx, l)
+	a.pool.close(&l.Lease)
 	a.mu.Lock()
 	delete(a.leases, l.Fence)
 	a.mu.Unlock()
@@ -57,11 +58,11 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 		a.pool.forget(w)
 		w = nil
 	}
-	if w != nil && !a.pool.give(w) {
+	if w != nil && !a.pool.give(&l.Lease, w) {
 		w.end()
 		a.pool.forget(w)
 	} else if w == nil {
-		a.pool.give(nil)
+		a.pool.give(&l.Lease, nil)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -120,7 +121,7 @@ func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
 		select {
 		case <-w.process.done: // it died while it was idle: no fault of this call
 			a.pool.forget(w)
-			a.pool.give(nil)
+			a.pool.give(&l.Lease, nil)
 			continue
 		default:
 			w.busy.Store(l.Call)
@@ -135,13 +136,13 @@ func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
 		w, err = a.startWorker(ctx, &l.Lease)
 	}
 	if err != nil {
-		a.pool.give(nil)
+		a.pool.give(&l.Lease, nil)
 		return nil, err
 	}
 	if !a.pool.started(w) {
 		w.end()
 		a.pool.forget(w)
-		a.pool.give(nil)
+		a.pool.give(&l.Lease, nil)
 		return nil, failf(proto.ReasonCancelled, uapi.ECancelled, "the session was released")
 	}
 	return w, nil

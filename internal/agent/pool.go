@@ -13,26 +13,43 @@ import (
 )
 
 // A pool keeps idle workers for calls to come and bounds how many processes
-// there are. mu guards all; freed tells that something in it changed.
+// there are. mu guards all.
 type pool struct {
-	mu    sync.Mutex
-	freed chan struct{} // closed and replaced at each change
-	slots int
-	taken int       // slots with a call, or a worker that starts
-	idle  []*worker // the longest idle first
-	all   map[*worker]bool
-	live  map[string]bool // sessions that were not released since their first lease
+	mu      sync.Mutex
+	slots   int
+	taken   int       // slots with a call, or a worker that starts
+	waiting []*turn   // leases without a slot, the oldest first
+	idle    []*worker // the longest idle first
+	all     map[*worker]bool
+	live    map[string]bool // sessions that were not released since their first lease
+	leases  map[uint64]bool // fences that have not ended
+}
+
+// A turn is a lease that waits for its slot; came is closed when it has one.
+type turn struct {
+	lease           *proto.Lease
+	came            chan struct{}
+	worker, evicted *worker
 }
 
 func newPool(slots int) *pool {
-	return &pool{slots: slots, freed: make(chan struct{}), all: map[*worker]bool{}, live: map[string]bool{}}
+	return &pool{slots: slots, all: map[*worker]bool{}, live: map[string]bool{}, leases: map[uint64]bool{}}
 }
 
-// open enters the session of a lease.
-func (p *pool) open(session string) {
+// open enters a lease and its session.
+func (p *pool) open(l *proto.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.live[session] = true
+	p.live[l.Session] = true
+	p.leases[l.Fence] = true
+}
+
+// close ends a lease, if give did not.
+func (p *pool) close(l *proto.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.leases, l.Fence)
+	p.hand()
 }
 
 // sessions lists those that may have something here.
@@ -42,41 +59,58 @@ func (p *pool) sessions() []string {
 	return slices.Collect(maps.Keys(p.live))
 }
 
-func (p *pool) changed() {
-	close(p.freed)
-	p.freed = make(chan struct{})
-}
-
 // take waits for a slot and gives a fitting idle worker or, with nil, the
 // right to start one. evicted is an idle worker that has to go first.
 func (p *pool) take(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
-	for {
+	p.mu.Lock()
+	t := &turn{lease: l, came: make(chan struct{})}
+	p.waiting = append(p.waiting, t)
+	p.hand()
+	p.mu.Unlock()
+	select {
+	case <-t.came:
+	case <-ctx.Done():
 		p.mu.Lock()
-		if p.taken < p.slots {
-			break
-		}
-		wait := p.freed
-		p.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
+		defer p.mu.Unlock()
+		if at := slices.Index(p.waiting, t); at >= 0 {
+			p.waiting = slices.Delete(p.waiting, at, at+1)
 			return nil, nil, ctx.Err()
 		}
 	}
-	defer p.mu.Unlock()
-	p.taken++
+	return t.worker, t.evicted, nil
+}
+
+// hand gives free slots to the oldest of those who wait. A lease that the hub
+// gave for the slot of another one waits until that has ended: the worker of
+// its session is there then. The lock is held.
+func (p *pool) hand() {
+	for p.taken < p.slots {
+		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
+		if at < 0 {
+			return
+		}
+		t := p.waiting[at]
+		p.waiting = slices.Delete(p.waiting, at, at+1)
+		p.taken++
+		if i := p.fitting(t.lease); i >= 0 {
+			t.worker = p.idle[i]
+			p.idle = slices.Delete(p.idle, i, i+1)
+		} else if len(p.idle) > 0 && p.taken+len(p.idle) > p.slots {
+			t.evicted = p.idle[0]
+			p.idle = slices.Delete(p.idle, 0, 1)
+		}
+		close(t.came)
+	}
+}
+
+// fitting finds the worker that was idle last and can take a lease, or -1.
+func (p *pool) fitting(l *proto.Lease) int {
 	for i := len(p.idle) - 1; i >= 0; i-- {
-		w := p.idle[i]
-		if w.session == l.Session && w.id == l.Worker && w.limits == l.Limits {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			return w, nil, nil
+		if w := p.idle[i]; w.session == l.Session && w.id == l.Worker && w.limits == l.Limits {
+			return i
 		}
 	}
-	if len(p.idle) > 0 && p.taken+len(p.idle) > p.slots {
-		evicted = p.idle[0]
-		p.idle = p.idle[1:]
-	}
-	return nil, evicted, nil
+	return -1
 }
 
 // started enters a new worker; false: its session was released meanwhile.
@@ -87,16 +121,17 @@ func (p *pool) started(w *worker) bool {
 	return p.live[w.session]
 }
 
-// give ends a call: the slot is free and w, if it lives on, is idle.
-func (p *pool) give(w *worker) (keep bool) {
+// give ends a lease that had a slot: that is free and w, if it lives on, idle.
+func (p *pool) give(l *proto.Lease, w *worker) (keep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.leases, l.Fence)
 	p.taken--
 	if keep = w != nil && p.live[w.session]; keep {
 		w.used = time.Now()
 		p.idle = append(p.idle, w)
 	}
-	p.changed()
+	p.hand()
 	return keep
 }
 
@@ -128,11 +163,11 @@ func (p *pool) release(session string) []*worker {
 }
 
 // state is what an ask says.
-func (p *pool) state() (free int, idle []proto.Worker) {
+func (p *pool) state() (free int, idle []proto.Idle) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.idle) - 1; i >= 0; i-- {
-		idle = append(idle, p.idle[i].id)
+		idle = append(idle, proto.Idle{Session: p.idle[i].session, Worker: p.idle[i].id})
 	}
 	return p.slots - p.taken, idle
 }

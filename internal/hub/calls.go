@@ -75,6 +75,8 @@ func (h *Hub) act(a sched.Action) sched.Event {
 		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
 			h.setState(n, NodeSilent, "")
 		}
+	case sched.Wake:
+		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.woken)
 	case sched.Refuse:
 		n := h.nodes[string(a.Node)]
 		h.emit(Event{Type: "call", State: CallRefused, Call: uint64(a.Call), Node: string(a.Node), Name: n.info.Name})
@@ -90,7 +92,8 @@ func (h *Hub) grant(l sched.Lease) sched.Event {
 		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.session.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
-		Name: c.function(), Result: c.most, Limits: c.session.run.limits,
+		Name: c.function(), Result: c.most, After: uint64(l.After),
+		Limits: c.session.run.limits,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -111,6 +114,15 @@ func (h *Hub) grant(l sched.Lease) sched.Event {
 	}
 	h.callEvent(c, c.leases[l.Fence], CallLeased, "")
 	return nil
+}
+
+// woken lets the scheduler see a time that it asked for.
+func (h *Hub) woken() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.handle(sched.Woken{})
+	}
 }
 
 // callEvent tells watchers and the ledger.

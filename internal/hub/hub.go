@@ -92,6 +92,7 @@ type Hub struct {
 	lastCall    sched.CallID
 	runs        map[string]*run
 	masters     map[sched.SessionID]*master
+	byKey       map[string]sched.SessionID // as nodes call them
 	lastSession sched.SessionID
 	execs       map[string]*execution
 	watchers    map[*watcher]bool
@@ -139,7 +140,7 @@ func Open(cfg Config) (*Hub, error) {
 		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
 		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMost: openFiles() / 2},
 		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
-		masters: map[sched.SessionID]*master{}, execs: map[string]*execution{},
+		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
 		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},
 	}
 	// Numbers of an earlier life of this hub must not come again: fewer than

@@ -54,8 +54,8 @@ func TestJoin(t *testing.T) {
 		{"expired", expired.String(), nil, ident.ErrTokenExpired.Error()},
 		{"unknown", unknown.String(), nil, ident.ErrTokenUnknown.Error()},
 		{"no token", good, func(j *proto.Join) { j.Token = "x" }, ident.ErrTokenForm.Error()},
-		{"older peer", good, func(j *proto.Join) { j.Revision-- }, "revision 0: update the node's skep"},
-		{"newer peer", good, func(j *proto.Join) { j.Revision++ }, "revision 2: update the hub's skep"},
+		{"older peer", good, func(j *proto.Join) { j.Revision-- }, "revision 1: update the node's skep"},
+		{"newer peer", good, func(j *proto.Join) { j.Revision++ }, "revision 3: update the hub's skep"},
 		{"no request", good, func(j *proto.Join) { j.CSR = nil }, "cannot be read"},
 		{"no key", good, func(j *proto.Join) { j.NKey = "x" }, "public key"},
 	}
@@ -89,7 +89,7 @@ func TestOlderPeerIsToldBothRevisions(t *testing.T) {
 	a := w.join()
 	a.connect()
 	v := a.helloWith(proto.Hello{Revision: proto.Revision - 1, Slots: 1})
-	if v.Problem == nil || !strings.Contains(v.Problem.Text, "revision 1 and the node revision 0: update the node's skep") {
+	if v.Problem == nil || !strings.Contains(v.Problem.Text, "revision 2 and the node revision 1: update the node's skep") {
 		t.Fatalf("got %+v", v.Problem)
 	}
 	if n := w.hub.Nodes(); n[0].State != NodeDown || n[0].Problem == "" {

@@ -86,7 +86,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	}
 	m.out = newOutbox(conn)
 	r.masters[conn.ID()] = m
-	h.masters[m.id] = m
+	h.masters[m.id], h.byKey[m.key] = m, m.id
 	h.handle(sched.SessionOpen{Session: m.id})
 	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
 	return m
@@ -139,6 +139,7 @@ func (h *Hub) closeMaster(m *master) {
 	defer h.mu.Unlock()
 	delete(m.run.masters, m.conn.ID())
 	delete(h.masters, m.id)
+	delete(h.byKey, m.key)
 	h.handle(sched.SessionClose{Session: m.id})
 	for _, c := range m.calls {
 		h.forget(c)

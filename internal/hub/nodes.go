@@ -263,9 +263,10 @@ func (h *Hub) ask(n *node, v *proto.Ask) error {
 			ev.Held = append(ev.Held, d)
 		}
 	}
-	for _, w := range v.Idle {
-		if k, ok := schedWorker(w); ok {
-			ev.Workers = append(ev.Workers, k)
+	for _, i := range v.Idle {
+		session, known := h.byKey[i.Session]
+		if k, ok := schedWorker(i.Worker); ok && known {
+			ev.Idle = append(ev.Idle, sched.Idle{Session: session, Worker: k})
 		}
 	}
 	h.handle(ev)

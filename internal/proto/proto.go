@@ -219,7 +219,7 @@ type Beat struct {
 type Ask struct {
 	Free    int      `json:"free"`
 	Memory  uint64   `json:"memory"`
-	Idle    []Worker `json:"idle,omitempty"`  // workers that wait
+	Idle    []Idle   `json:"idle,omitempty"`  // workers that wait
 	Digests []string `json:"blobs,omitempty"` // blobs held, the latest first
 }
 
@@ -227,6 +227,12 @@ type Ask struct {
 type Worker struct {
 	Module string `json:"module"` // digest of the program
 	Init   string `json:"init"`   // generation, empty if none
+}
+
+// Idle is a worker that waits, for calls of its session only.
+type Idle struct {
+	Session string `json:"session"`
+	Worker  Worker `json:"worker"`
 }
 
 // Init says what a worker's Initialize is given.
@@ -246,6 +252,7 @@ type Lease struct {
 	Function uint32 `json:"function"`
 	Length   uint64 `json:"length"` // bytes of arguments
 	Result   uint64 `json:"result"` // most bytes of its result
+	After    uint64 `json:"after"`  // fence of the lease whose slot it gets, 0: any free one
 	Inline   bool   `json:"inline"` // they follow; Digest is then set
 	Digest   string `json:"digest,omitempty"`
 	Limits   Limits `json:"limits"`

@@ -5,4 +5,4 @@
 package proto
 
 // Revision of all that this package describes. Unequal ones do not talk.
-const Revision = 1
+const Revision = 2

@@ -5,4 +5,4 @@
 package proto
 
 // Revision of a peer that nobody updated. Only tests build it.
-const Revision = 0
+const Revision = 1

@@ -11,27 +11,36 @@ import (
 // first ones fit no node; they differ rarely.
 const scanMax = 256
 
-// assign grants until nothing fits: free slots first, then what may wait at a
-// busy node, then what an idle node can take over near the end. Calls that run
-// are compared with the clock only on a tick: it costs nodes times leases.
+// assign grants until nothing fits: free slots first, to those who have them
+// already, then what may wait at a busy node, then what an idle node can take
+// over near the end. Calls that run are compared with the clock only on a tick:
+// it costs nodes times leases.
 func (s *Scheduler) assign(tick bool) {
-	for s.grantOne((*node).room, false) {
+	s.countFresh()
+	s.stay()
+	for s.grantOne((*node).fits, s.seatFor, false) {
 	}
-	for s.grantOne((*node).roomAhead, true) {
+	for s.grantOne((*node).fitsAhead, s.seatAfter, true) {
 	}
 	for (tick || s.ahead > 0) && s.grantIdle(tick) {
 	}
+	s.wakeUp()
 }
 
 // room says whether a slot and the memory for c are free now.
-func (n *node) room(c *call) bool {
-	return n.open(false) && c.memory <= n.spare && c.memory <= n.memory-min(n.used, n.memory)
+func (s *Scheduler) room(n *node, c *call) bool {
+	return n.open(false) && n.fits(c) && s.seatFor(n, c.session) != nil
 }
 
-// roomAhead says whether c may wait at a busy node. It must fit in the place of
+// fits says whether the memory for c is free now.
+func (n *node) fits(c *call) bool {
+	return c.memory <= n.spare && c.memory <= n.memory-min(n.used, n.memory)
+}
+
+// fitsAhead says whether c may wait at a busy node. It must fit in the place of
 // whichever call ends first, so it needs no more memory than each of them.
-func (n *node) roomAhead(c *call) bool {
-	if !n.open(true) || !n.shown[c.work] {
+func (n *node) fitsAhead(c *call) bool {
+	if !n.shown[c.work] {
 		return false
 	}
 	for _, l := range n.running {
@@ -42,7 +51,7 @@ func (n *node) roomAhead(c *call) bool {
 	return true
 }
 
-// open is what room and roomAhead ask before they know a call.
+// open is what is asked before a call is known.
 func (n *node) open(ahead bool) bool {
 	if ahead {
 		return n.usable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
@@ -52,7 +61,7 @@ func (n *node) open(ahead bool) bool {
 
 // grantOne grants one waiting call: of the session with the smallest share the
 // oldest that fits somewhere. It says whether it did.
-func (s *Scheduler) grantOne(room func(*node, *call) bool, ahead bool) bool {
+func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *session) *seat, ahead bool) bool {
 	var nodes []*node
 	for _, n := range s.nodes {
 		if n.open(ahead) {
@@ -62,12 +71,22 @@ func (s *Scheduler) grantOne(room func(*node, *call) bool, ahead bool) bool {
 	if len(nodes) == 0 {
 		return false
 	}
+	s.least = s.leastHolds()
 	for _, ss := range s.byShare() {
+		var seated []*node
+		for _, n := range nodes {
+			if seat(n, ss) != nil {
+				seated = append(seated, n)
+			}
+		}
 		for i := range min(ss.queue.len(), scanMax) {
+			if len(seated) == 0 {
+				break
+			}
 			c := ss.queue.at(i)
-			if n := s.best(nodes, c, room); n != nil {
-				ss.queue.remove(c)
-				s.grant(n, c, ahead)
+			if n := s.best(seated, c, fits); n != nil {
+				s.grant(n, c, ahead, true)
+				ss.queue.remove(c) // what is waiting decides about seats
 				return true
 			}
 		}
@@ -75,8 +94,8 @@ func (s *Scheduler) grantOne(room func(*node, *call) bool, ahead bool) bool {
 	return false
 }
 
-// byShare gives the sessions that wait, the one with the fewest leases first;
-// among equals the one that was served longest ago.
+// byShare gives the sessions that wait, the one for which the fewest leases run
+// first; among equals the one that had the least time, or was served longest ago.
 func (s *Scheduler) byShare() []*session {
 	var list []*session
 	for _, ss := range s.sessions {
@@ -85,25 +104,22 @@ func (s *Scheduler) byShare() []*session {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *session) int {
-		if a.leases != b.leases {
-			return a.leases - b.leases
-		}
-		return cmp.Compare(a.last, b.last)
+		return cmp.Or(cmp.Compare(a.holds(), b.holds()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
 	})
 	return list
 }
 
 // best chooses a node for c: one with an idle worker for it, then one that
 // holds its blobs, then the one that was used longest ago.
-func (s *Scheduler) best(nodes []*node, c *call, room func(*node, *call) bool) *node {
+func (s *Scheduler) best(nodes []*node, c *call, fits func(*node, *call) bool) *node {
 	var best *node
 	rank := -1
 	for _, n := range nodes {
-		if !room(n, c) || s.avoided(n, c) || c.on(n) {
+		if !fits(n, c) || s.avoided(n, c) || c.on(n) {
 			continue
 		}
 		r := 0
-		if n.idle[c.worker] > 0 {
+		if n.idle[c.idle()] > 0 {
 			r = 2
 		} else if n.holds(c.worker) {
 			r = 1
@@ -139,7 +155,9 @@ func (c *call) on(n *node) bool {
 	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
 }
 
-func (s *Scheduler) grant(n *node, c *call, ahead bool) {
+// grant gives c to n. turn: the session was chosen before others, so a new
+// quantum begins when the old one is over.
+func (s *Scheduler) grant(n *node, c *call, ahead, turn bool) {
 	s.fence++
 	s.grants++
 	c.grants++
@@ -148,13 +166,13 @@ func (s *Scheduler) grant(n *node, c *call, ahead bool) {
 			Call: c.id, Fence: s.fence, Node: n.id, Session: c.session.id,
 			Attempt: c.grants, Ahead: ahead, Copy: len(c.leases) > 0,
 		},
-		call: c, node: n,
+		call: c, node: n, turn: turn,
 		granted: s.now, started: s.now, seen: s.now,
 	}
 	n.last, c.session.last = s.grants, s.grants
 	c.leases = append(c.leases, l)
-	c.session.leases++
 	if ahead {
+		s.follow(l)
 		n.ahead = append(n.ahead, l)
 		s.ahead++
 	} else {
@@ -162,9 +180,7 @@ func (s *Scheduler) grant(n *node, c *call, ahead bool) {
 		n.used += c.memory
 		n.want--
 		n.spare -= c.memory
-		if n.idle[c.worker] > 0 {
-			n.idle[c.worker]--
-		}
+		s.sit(l)
 	}
 	n.held[c.worker.Module] = true
 	if c.worker.Init != (Digest{}) {
@@ -193,7 +209,7 @@ func (s *Scheduler) grantIdle(tick bool) bool {
 		s.do(Cancel{victim.Lease})
 		s.take(victim)
 	}
-	s.grant(target, victim.call, false)
+	s.grant(target, victim.call, false, true)
 	return true
 }
 
@@ -203,7 +219,7 @@ func (s *Scheduler) tail(n *node, tick bool) *lease {
 	for _, o := range s.nodes {
 		for _, l := range o.all() {
 			c := l.call
-			if o == n || c.session.queue.len() > 0 || !n.room(c) ||
+			if o == n || c.session.queue.len() > 0 || !s.room(n, c) ||
 				c.on(n) || s.avoided(n, c) || !l.Ahead && (!tick || !s.slow(l)) {
 				continue
 			}

@@ -30,6 +30,13 @@ type Worker struct {
 	Init   Digest
 }
 
+// Idle names worker processes that wait on a node. They hold what calls of their
+// session left in them, so no other session gets them.
+type Idle struct {
+	Session SessionID
+	Worker  Worker
+}
+
 // Lease is one run of a call on a node.
 type Lease struct {
 	Call    CallID
@@ -37,7 +44,8 @@ type Lease struct {
 	Node    NodeID
 	Session SessionID
 	Attempt int  // 1 for the first lease of this call
-	Ahead   bool // prefetched: the node fetches now and runs when a slot is free
+	Ahead   bool // prefetched: the node fetches now, and runs it when After has ended
+	After   Fence
 	Copy    bool // another lease of the same call runs elsewhere
 }
 
@@ -49,6 +57,8 @@ type Config struct {
 	Again    time.Duration // the same where every other node failed it too (1 s)
 	NoNode   time.Duration // how long a call waits that is too large for every node (60 s)
 	CopyFrom time.Duration // a call that ran for less is never copied (2 s)
+	Quantum  time.Duration // how long a slot stays with a session while others wait (1 s)
+	Hold     time.Duration // how long within it a slot waits for its session's next call (100 ms)
 	Attempts int           // worker deaths until the call fails (4)
 	Alike    int           // nodes with the same exit status until it fails (2)
 	Losses   int           // leases lost with their nodes until it fails (32)
@@ -73,11 +83,11 @@ type NodeBar struct{ Node NodeID }
 
 // Ask: a node has free slots. It replaces the node's former Ask.
 type Ask struct {
-	Node    NodeID
-	Slots   int
-	Memory  uint64
-	Held    []Digest // blobs in its cache
-	Workers []Worker // idle processes
+	Node   NodeID
+	Slots  int
+	Memory uint64
+	Held   []Digest // blobs in its cache
+	Idle   []Idle
 }
 
 // Beat: a node lives and holds these leases.
@@ -143,6 +153,9 @@ type CallFailed struct {
 // Tick: time went by. Silence and speculation are looked at only here.
 type Tick struct{}
 
+// Woken answers Wake when its time has come.
+type Woken struct{}
+
 func (NodeUp) event()       {}
 func (NodeDown) event()     {}
 func (NodeBar) event()      {}
@@ -155,6 +168,7 @@ func (CallCancel) event()   {}
 func (CallDone) event()     {}
 func (CallFailed) event()   {}
 func (Tick) event()         {}
+func (Woken) event()        {}
 
 // Action is what the owner has to do: one of the types below.
 type Action interface{ action() }
@@ -202,6 +216,10 @@ type FailCall struct {
 	Why     string
 }
 
+// Wake: send Woken at this time. A slot is kept for a session until then, and
+// others wait.
+type Wake struct{ At time.Time }
+
 // MarkSilent: the node did not speak; it stays known.
 type MarkSilent struct{ Node NodeID }
 
@@ -212,3 +230,4 @@ func (Refuse) action()     {}
 func (Requeued) action()   {}
 func (FailCall) action()   {}
 func (MarkSilent) action() {}
+func (Wake) action()       {}

@@ -39,6 +39,8 @@ func show(a Action) string {
 		return fmt.Sprintf("requeue %d", a.Lease.Call)
 	case FailCall:
 		return fmt.Sprintf("fail %d: %s", a.Call, a.Why)
+	case Wake:
+		return fmt.Sprintf("wake at %v", a.At.Sub(epoch))
 	case MarkSilent:
 		return "silent " + string(a.Node)
 	}
@@ -158,7 +160,7 @@ var scripts = []struct {
 		{0, up("a", 1), nil}, {0, up("b", 1), nil}, {0, up("c", 1), nil},
 		{0, ask("a", 1), nil},
 		{0, Ask{Node: "b", Slots: 1, Memory: 9, Held: []Digest{{2}, {3}}}, nil},
-		{0, Ask{Node: "c", Slots: 1, Memory: 9, Workers: []Worker{modB}}, nil},
+		{0, Ask{Node: "c", Slots: 1, Memory: 9, Idle: []Idle{{1, modB}}}, nil},
 		{1, want(1, 1, modB), []string{"grant 1 to c #1"}},
 		{1, want(2, 1, modB), []string{"grant 2 to b #2"}},
 		{1, want(3, 1, modB), []string{"grant 3 to a #3"}},

@@ -3,7 +3,9 @@
 package sched
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -18,6 +20,7 @@ type sim struct {
 	nodes []*simNode
 	calls map[CallID]*simCall
 	held  map[SessionID]int // leases
+	runs  map[SessionID]int // of them those that run
 	fence Fence
 	same  bool // equal calls: fairness can be judged
 }
@@ -29,6 +32,7 @@ type simNode struct {
 	slots  int
 	memory uint64
 	leases map[Fence]Lease // what the scheduler should count here
+	ahead  []Lease         // of them those that wait, in order
 	work   map[Fence]Lease // what the node itself holds, late or not
 }
 
@@ -45,8 +49,8 @@ type simCall struct {
 
 func newSim(t *testing.T, seed uint64) *sim {
 	m := &sim{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30}), now: epoch,
-		calls: map[CallID]*simCall{}, held: map[SessionID]int{},
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30, Hold: 1}), now: epoch,
+		calls: map[CallID]*simCall{}, held: map[SessionID]int{}, runs: map[SessionID]int{},
 		same: seed%2 == 0,
 	}
 	for i := range 2 + m.r.IntN(6) {
@@ -136,17 +140,37 @@ func (m *sim) granted(l Lease) {
 	c.waiting = false
 	c.current[l.Fence] = true
 	m.held[c.session]++
+	if l.Ahead {
+		n.ahead = append(n.ahead, l)
+	} else {
+		m.runs[c.session]++
+	}
 	n.leases[l.Fence] = l
 	n.work[l.Fence] = l
 }
 
-// fair: no other session that waits has fewer leases.
+// fair: no other session that waits will have fewer slots, by more than the one
+// that may be free for a moment.
 func (m *sim) fair(c *simCall) {
+	has := m.promised()
 	for _, o := range m.calls {
-		if o.waiting && m.held[o.session] < m.held[c.session] {
-			m.t.Fatalf("session %d with %d leases served before %d with %d", c.session, m.held[c.session], o.session, m.held[o.session])
+		if had := has[c.session]; o.waiting && o.session != c.session && has[o.session] < had-1 {
+			m.t.Fatalf("session %d with %d slots served before %d with %d", c.session, had, o.session, has[o.session])
 		}
 	}
+}
+
+// promised gives how many slots each session has when those who wait for the
+// end of a call have got theirs.
+func (m *sim) promised() map[SessionID]int {
+	has := maps.Clone(m.runs)
+	for _, n := range m.nodes {
+		for _, l := range n.ahead {
+			has[l.Session]++
+			has[n.leases[l.After].Session]--
+		}
+	}
+	return has
 }
 
 func (m *sim) ended(l Lease) {
@@ -158,6 +182,15 @@ func (m *sim) ended(l Lease) {
 	c := m.calls[l.Call]
 	delete(c.current, l.Fence)
 	m.held[c.session]--
+	if at := slices.IndexFunc(n.ahead, func(o Lease) bool { return o.Fence == l.Fence }); at >= 0 {
+		n.ahead = slices.Delete(n.ahead, at, at+1)
+		return
+	}
+	m.runs[c.session]--
+	if at := slices.IndexFunc(n.ahead, func(o Lease) bool { return o.After == l.Fence }); at >= 0 {
+		m.runs[n.ahead[at].Session]++ // it runs now
+		n.ahead = slices.Delete(n.ahead, at, at+1)
+	}
 }
 
 // checkNodes: slots and memory never exceeded, at most one lease ahead a slot.
@@ -337,6 +370,9 @@ func (m *sim) settle() {
 	for id, held := range m.held {
 		if held != 0 {
 			m.t.Fatalf("session %d: %d leases at the end", id, held)
+		}
+		if m.runs[id] != 0 {
+			m.t.Fatalf("session %d: %d calls run at the end", id, m.runs[id])
 		}
 	}
 	if len(m.s.calls) != 0 || m.s.ahead != 0 {

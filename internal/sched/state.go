@@ -22,6 +22,9 @@ type Scheduler struct {
 	calls    map[CallID]*call
 	order    uint64 // of calls
 	ahead    int    // leases that wait at busy nodes
+	wake     time.Time
+	least    int     // leastHolds, as grantOne began
+	fresh    []*seat // left within Hold
 	out      []Action
 }
 
@@ -39,7 +42,8 @@ type node struct {
 	last    uint64 // number of the last grant
 	running []*lease
 	ahead   []*lease
-	idle    map[Worker]int
+	idle    map[Idle]int
+	seats   []seat
 	held    map[Digest]bool
 	shown   map[work]bool // functions whose duration it has shown
 }
@@ -53,7 +57,13 @@ type work struct {
 type session struct {
 	id     SessionID
 	last   uint64
-	leases int
+	runs   int           // leases that run
+	fresh  int           // seats that it left just now
+	gain   int           // seats of others that it will get, less those that they will
+	served time.Duration // by leases that ended, never less than those who wait
+	done   time.Time     // of its last call
+	think  time.Duration // smoothed time from there to its next call
+	closed bool
 	queue  queue
 	live   map[CallID]*call
 	times  map[work]time.Duration // smoothed duration
@@ -86,6 +96,9 @@ type lease struct {
 	Lease
 	call    *call
 	node    *node
+	seat    *seat
+	from    *session // ahead: will lose the seat to this lease
+	turn    bool     // it may begin a new quantum
 	granted time.Time
 	started time.Time // granted, or when the slot came for one ahead
 	seen    time.Time // in a beat
@@ -109,6 +122,8 @@ func New(cfg Config) *Scheduler {
 	span(&cfg.Again, time.Second)
 	span(&cfg.NoNode, 60*time.Second)
 	span(&cfg.CopyFrom, 2*time.Second)
+	span(&cfg.Quantum, time.Second)
+	span(&cfg.Hold, 100*time.Millisecond)
 	count(&cfg.Attempts, 4)
 	count(&cfg.Alike, 2)
 	count(&cfg.Losses, 32)
@@ -159,6 +174,7 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 		s.callFailed(e)
 	case Tick:
 		s.tick()
+	case Woken:
 	default:
 		panic(fmt.Sprintf("sched: unknown event %T", ev))
 	}
@@ -210,7 +226,8 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	n.up, n.silent, n.heard = true, false, s.now
 	n.slots, n.memory = max(e.Slots, 0), e.Memory
 	n.want, n.spare = 0, 0
-	n.idle = map[Worker]int{}
+	n.idle = map[Idle]int{}
+	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
 	n.shown = map[work]bool{}
 }
@@ -261,8 +278,8 @@ func (s *Scheduler) ask(e Ask) {
 	for _, d := range e.Held {
 		n.held[d] = true
 	}
-	n.idle = make(map[Worker]int, len(e.Workers))
-	for _, w := range e.Workers {
+	n.idle = make(map[Idle]int, len(e.Idle))
+	for _, w := range e.Idle {
 		n.idle[w]++
 	}
 }
@@ -318,6 +335,7 @@ func (s *Scheduler) sessionClose(id SessionID) {
 	for _, c := range calls {
 		s.drop(c)
 	}
+	ss.closed = true
 	delete(s.bySess, id)
 	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == ss })
 }
@@ -337,6 +355,7 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		memory:  e.Memory,
 		since:   s.now,
 	}
+	s.wants(ss)
 	s.calls[c.id] = c
 	ss.live[c.id] = c
 	ss.queue.add(c)
@@ -366,7 +385,8 @@ func (s *Scheduler) callDone(e CallDone) {
 	c := l.call
 	s.learn(n, l, e.Duration)
 	s.take(l)
-	n.idle[c.worker]++
+	n.idle[c.idle()]++
+	c.session.done = s.now
 	s.drop(c)
 	s.do(Commit{l.Lease})
 }
@@ -466,29 +486,15 @@ func (s *Scheduler) take(l *lease) {
 	}
 	n, c := l.node, l.call
 	c.leases = drop(c.leases)
-	c.session.leases--
 	if l.Ahead {
 		n.ahead = drop(n.ahead)
 		s.ahead--
+		l.settle()
 		return
 	}
 	n.running = drop(n.running)
 	n.used -= c.memory
-	if len(n.ahead) > 0 && n.up {
-		s.promote(n, n.ahead[0])
-	}
-}
-
-func (s *Scheduler) promote(n *node, l *lease) {
-	n.ahead = slices.Delete(n.ahead, 0, 1)
-	s.ahead--
-	n.running = append(n.running, l)
-	n.used += l.call.memory
-	l.Ahead = false
-	l.started = s.now
-	if n.idle[l.call.worker] > 0 {
-		n.idle[l.call.worker]--
-	}
+	s.rise(l)
 }
 
 func (s *Scheduler) tick() {

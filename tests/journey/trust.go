@@ -143,7 +143,7 @@ func revisions(s *stage) {
 		if err != nil {
 			return err
 		}
-		return o.want(4, any, "revision 1", "revision 0", "update")
+		return o.want(4, any, "revision 2", "revision 1", "update")
 	})
 	s.must("the agent stops", func() error { return s.down(c.second) })
 	s.step("an agent that has joined and is then put back", func() error {
@@ -151,7 +151,7 @@ func revisions(s *stage) {
 		if err != nil {
 			return err
 		}
-		return o.want(4, any, "revision 1", "revision 0", "update")
+		return o.want(4, any, "revision 2", "revision 1", "update")
 	})
 	s.step("and it is not listed as up", func() error { return c.sees("here") })
 }

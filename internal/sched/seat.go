@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A seat is one slot of a node. A session that takes it finds the worker that
+// its last call left there; another one has to end that worker and start its
+// own. So a seat stays with a session for a quantum, unless a session that
+// waits has fewer calls running.
+type seat struct {
+	session *session
+	since   time.Time // the session sits there
+	left    time.Time // its last lease ended
+	lease   *lease    // nil: free
+	next    *lease    // waits for the one that runs to end
+}
+
+// idle names the worker that the call needs or leaves.
+func (c *call) idle() Idle { return Idle{c.session.id, c.worker} }
+
+// sit puts a lease that runs on a seat of its node, which has a free one: no
+// more leases run there than it has slots.
+func (s *Scheduler) sit(l *lease) {
+	t := s.seatFor(l.node, l.call.session)
+	for i := 0; t == nil; i++ {
+		if l.node.seats[i].lease == nil {
+			t = &l.node.seats[i] // kept for another, but this one is here
+		}
+	}
+	s.seated(t, l)
+}
+
+func (s *Scheduler) seated(t *seat, l *lease) {
+	n, ss := l.node, l.call.session
+	ss.runs++
+	if key := l.call.idle(); n.idle[key] > 0 {
+		n.idle[key]--
+	}
+	s.unfresh(t)
+	if t.session != ss || l.turn && s.over(t) {
+		t.session, t.since = ss, s.now
+	}
+	t.lease, l.seat = l, t
+}
+
+// rise leaves the seat of a lease that ran. Who waits for it runs now; else its
+// session goes on to own it.
+func (s *Scheduler) rise(l *lease) {
+	t, n := l.seat, l.node
+	l.call.session.runs--
+	l.call.session.served += s.now.Sub(l.started)
+	t.lease, t.left = nil, s.now
+	next := t.next
+	if next == nil || !n.up {
+		s.fresh = append(s.fresh, t)
+		return
+	}
+	next.settle()
+	n.ahead = slices.DeleteFunc(n.ahead, func(o *lease) bool { return o == next })
+	s.ahead--
+	n.running = append(n.running, next)
+	n.used += next.call.memory
+	next.Ahead, next.started = false, s.now
+	s.seated(t, next)
+}
+
+// holds is how many slots a session has: those where it runs a call, and those
+// that it just left and whose node has not asked again, and with what will come
+// and go when calls end.
+func (ss *session) holds() int { return ss.runs + ss.fresh + ss.gain }
+
+// countFresh counts the seats that sessions just left.
+func (s *Scheduler) countFresh() {
+	for _, t := range s.fresh {
+		t.session.fresh = 0
+	}
+	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
+		return t.lease != nil || t.session.closed || s.over(t) || s.now.Sub(t.left) >= s.cfg.Hold
+	})
+	for _, t := range s.fresh {
+		t.session.fresh++
+	}
+}
+
+func (s *Scheduler) unfresh(t *seat) {
+	if at := slices.Index(s.fresh, t); at >= 0 {
+		t.session.fresh = max(t.session.fresh-1, 0)
+		s.fresh = slices.Delete(s.fresh, at, at+1)
+	}
+}
+
+func (s *Scheduler) vacate(t *seat) {
+	s.unfresh(t)
+	t.session = nil
+}
+
+// seatFor gives a free seat that ss may take: its own, else one that is nobody's.
+func (s *Scheduler) seatFor(n *node, ss *session) *seat {
+	var free *seat
+	for i := range n.seats {
+		t := &n.seats[i]
+		switch {
+		case t.lease != nil:
+		case t.session == ss:
+			return t
+		case !s.kept(t, ss) && (free == nil || t.since.Before(free.since)):
+			free = t
+		}
+	}
+	return free
+}
+
+// over says that the session of a seat had its quantum.
+func (s *Scheduler) over(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
+
+// kept says whether a free seat waits for its session, and not for other.
+func (s *Scheduler) kept(t *seat, other *session) bool {
+	o := t.session
+	return o != nil && !o.closed && !s.over(t) && o.holds()-1 <= other.holds() &&
+		(o.queue.len() > 0 || s.expects(t))
+}
+
+// expects says whether the session of a free seat is about to call again, as
+// one that calls, waits and calls does.
+func (s *Scheduler) expects(t *seat) bool {
+	return t.session.think <= s.cfg.Hold && s.now.Sub(t.left) < s.cfg.Hold
+}
+
+// wants is called before a session gets one more call.
+func (s *Scheduler) wants(ss *session) {
+	if ss.queue.len() > 0 || ss.runs > 0 {
+		return
+	}
+	// A session that was away has no claim on the time that others used.
+	least, any := time.Duration(0), false
+	for _, o := range s.sessions {
+		if o != ss && (o.queue.len() > 0 || o.runs > 0) && (!any || o.served < least) {
+			least, any = o.served, true
+		}
+	}
+	ss.served = max(ss.served, least)
+	if !ss.done.IsZero() {
+		away := min(s.now.Sub(ss.done), 4*s.cfg.Hold)
+		ss.think += (away - ss.think) / 4
+	}
+}
+
+// stay grants calls to the sessions that sit where a seat is free. One whose
+// calls do not fit there loses the seat.
+func (s *Scheduler) stay() {
+	for _, n := range s.nodes {
+		for i := 0; n.open(false) && i < len(n.seats); i++ {
+			t := &n.seats[i]
+			ss := t.session
+			if t.lease != nil || ss == nil || ss.queue.len() == 0 || s.over(t) || ss.holds()-1 > s.leastHolds() {
+				continue
+			}
+			if c := s.firstFor(n, ss); c != nil {
+				s.grant(n, c, false, false)
+				ss.queue.remove(c)
+			} else {
+				s.vacate(t)
+			}
+		}
+	}
+}
+
+// firstFor gives the oldest call of a session that n can run now.
+func (s *Scheduler) firstFor(n *node, ss *session) *call {
+	for i := range min(ss.queue.len(), scanMax) {
+		c := ss.queue.at(i)
+		if s.room(n, c) && !s.avoided(n, c) && !c.on(n) {
+			return c
+		}
+	}
+	return nil
+}
+
+// seatAfter gives the busy seat behind which a call of ss may wait: one that its
+// session will keep, else one that will be anybody's.
+func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
+	var free *seat
+	for i := range n.seats {
+		t := &n.seats[i]
+		switch keeps := s.willKeep(t); {
+		case t.lease == nil || t.next != nil:
+		case keeps && t.session == ss:
+			return t
+		case !keeps && (free == nil || t.lease.started.Before(free.lease.started)):
+			free = t
+		}
+	}
+	return free
+}
+
+// follow has a lease wait for a seat. It begins a new quantum if that is free to
+// all.
+func (s *Scheduler) follow(l *lease) {
+	t := s.seatAfter(l.node, l.call.session)
+	l.turn = !s.willKeep(t)
+	l.After, l.seat, t.next = t.lease.Fence, t, l
+	if o := t.session; o != l.call.session {
+		l.from = o
+		o.gain--
+		l.call.session.gain++
+	}
+}
+
+// settle ends the waiting of a lease: it runs, or will not.
+func (l *lease) settle() {
+	l.seat.next = nil
+	if l.from != nil {
+		l.from.gain++
+		l.call.session.gain--
+		l.from = nil
+	}
+}
+
+// willKeep says whether a busy seat will be kept when its lease ends.
+func (s *Scheduler) willKeep(t *seat) bool {
+	o := t.session
+	return o != nil && !o.closed && !s.over(t) && o.holds()-1 <= s.least &&
+		(o.queue.len() > 0 || o.think <= s.cfg.Hold)
+}
+
+// leastHolds is the fewest slots that a session holds which waits.
+func (s *Scheduler) leastHolds() int {
+	least := math.MaxInt
+	for _, o := range s.sessions {
+		if o.queue.len() > 0 {
+			least = min(least, o.holds())
+		}
+	}
+	return least
+}
+
+// wakeUp asks for an event when a seat is kept for a call that may not come,
+// while others wait.
+func (s *Scheduler) wakeUp() {
+	if s.wake.After(s.now) || s.leastHolds() == math.MaxInt {
+		return
+	}
+	var first time.Time
+	for _, n := range s.nodes {
+		for i := 0; n.open(false) && i < len(n.seats); i++ {
+			t := &n.seats[i]
+			if t.lease != nil || t.session == nil || t.session.queue.len() > 0 || s.over(t) || !s.expects(t) {
+				continue
+			}
+			if at := t.left.Add(s.cfg.Hold); first.IsZero() || at.Before(first) {
+				first = at
+			}
+		}
+	}
+	if !first.IsZero() {
+		s.wake = first
+		s.do(Wake{first})
+	}
+}
