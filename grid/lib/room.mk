@@ -77,6 +77,10 @@ TEST_SUITES += grid-death
 suite_grid-death = $(suite_grid-run) death
 BENCHES += grid-call
 bench_grid-call = $(suite_grid-run) measure
+BENCHES += grid-masters
+bench_grid-masters = sh grid/test/masters.sh $(B)/bin/skep \
+	$(grid_t)/master $(grid_t)/modules
+bench_grid-masters_needs = $(grid_run_needs)
 grid_run_needs := $(grid_t)/master $(grid_t)/modules/sample.rex \
 	$(B)/bin/skep
 suite_grid-run_needs = $(grid_run_needs)

@@ -2,7 +2,7 @@
 /*
  * A master that `skep run` starts, with grid/test/sample_worker.c behind it.
  * `death` tests what takes long, since a node whose worker died rests before
- * it gets the call again; `measure` measures.
+ * it gets the call again; `measure` measures, `calls N` makes N.
  */
 #include <OmniRpc.h>
 #include <stdlib.h>
@@ -133,12 +133,27 @@ static int measure(void)
 	return 0;
 }
 
+/* So many calls, one after the other, and how long they took. */
+static int call_many(int n)
+{
+	double x = 1, sum, t;
+	int i, bad = OmniRpcCall("sample.scale", 1l, 1.0, &x, &sum);
+
+	t = now();
+	for (i = 0; i < n; i++)
+		bad |= OmniRpcCall("scale", 1l, 1.0, &x, &sum);
+	printf("%d calls in %.3f s\n", n, now() - t);
+	return bad != 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (OmniRpcInit(&argc, &argv))
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], "measure"))
 		return measure();
+	if (argc > 2 && !strcmp(argv[1], "calls"))
+		return call_many(atoi(argv[2]));
 	if (argc > 1 && !strcmp(argv[1], "death")) {
 		test_death();
 	} else {

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A market is masters that share nodes, in a time of its own. Its nodes keep
+// idle workers as agents do: one process a slot, for calls of its session only.
+type market struct {
+	t      *testing.T
+	s      *Scheduler
+	now    time.Time
+	events timeline
+	agents map[NodeID]*marketAgent
+	think  time.Duration // a master calls again so long after a result; < 0: all its calls at once
+	length func(SessionID) time.Duration
+	calls  CallID
+	done   map[SessionID]int
+	starts int // of workers
+	woken  int
+}
+
+type marketAgent struct {
+	id    NodeID
+	slots int
+	taken int
+	idle  []SessionID // the longest idle first
+	wait  []Lease
+
+	running map[Fence]bool
+}
+
+type moment struct {
+	at    time.Time
+	order int
+	do    func()
+}
+
+type timeline []moment
+
+func (l timeline) Len() int { return len(l) }
+func (l timeline) Less(i, j int) bool {
+	return l[i].at.Before(l[j].at) || l[i].at.Equal(l[j].at) && l[i].order < l[j].order
+}
+func (l timeline) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
+func (l *timeline) Push(x any)   { *l = append(*l, x.(moment)) }
+func (l *timeline) Pop() any {
+	last := (*l)[len(*l)-1]
+	*l = (*l)[:len(*l)-1]
+	return last
+}
+
+const (
+	quantum   = 250 * time.Millisecond
+	startTime = 10 * time.Millisecond // of a worker, with the end of another
+	callTime  = 2 * time.Millisecond
+	sendTime  = 200 * time.Microsecond // from the end of a call to the hub's next lease
+)
+
+func newMarket(t *testing.T, nodes, slots, masters int, think time.Duration) *market {
+	m := &market{t: t, s: New(Config{Quantum: quantum, Hold: 5 * time.Millisecond}), now: epoch, agents: map[NodeID]*marketAgent{}, think: think,
+		done: map[SessionID]int{}, length: func(SessionID) time.Duration { return callTime }}
+	for i := range masters {
+		m.handle(SessionOpen{SessionID(i + 1)})
+	}
+	for i := range nodes {
+		a := &marketAgent{id: NodeID(fmt.Sprint("n", i)), slots: slots, running: map[Fence]bool{}}
+		m.agents[a.id] = a
+		m.handle(NodeUp{a.id, slots, 1 << 40})
+		m.ask(a)
+	}
+	for i := range masters {
+		for range 1 + 50*int(min(max(-think, 0), 1)) {
+			m.submit(SessionID(i + 1))
+		}
+	}
+	return m
+}
+
+func (m *market) after(d time.Duration, do func()) {
+	heap.Push(&m.events, moment{m.now.Add(d), len(m.events), do})
+}
+
+func (m *market) submit(id SessionID) {
+	m.calls++
+	m.handle(CallQueued{Call: m.calls, Session: id, Worker: modA})
+}
+
+func (m *market) handle(ev Event) {
+	for _, a := range m.s.Handle(m.now, ev) {
+		switch a := a.(type) {
+		case Grant:
+			m.granted(m.agents[a.Lease.Node], a.Lease)
+		case Wake:
+			m.woken++
+			m.after(a.At.Sub(m.now), func() { m.handle(Woken{}) })
+		case Commit:
+			m.done[a.Lease.Session]++
+			m.after(max(m.think, 0), func() { m.submit(a.Lease.Session) })
+		case Cancel:
+			m.t.Fatalf("a lease was cancelled: %+v", a.Lease)
+		}
+	}
+}
+
+func (m *market) granted(a *marketAgent, l Lease) {
+	if a.running[l.After] {
+		a.wait = append(a.wait, l)
+		return
+	}
+	a.running[l.Fence] = true
+	a.taken++
+	if a.taken > a.slots {
+		m.t.Fatalf("%d leases run on %d slots", a.taken, a.slots)
+	}
+	length := m.length(l.Session)
+	if !a.reuse(l.Session) {
+		m.starts++
+		length += startTime
+		if len(a.idle)+a.taken > a.slots {
+			a.idle = a.idle[1:]
+		}
+	}
+	m.after(length, func() { m.finished(a, l) })
+}
+
+func (a *marketAgent) reuse(id SessionID) bool {
+	for i := len(a.idle) - 1; i >= 0; i-- {
+		if a.idle[i] == id {
+			a.idle = append(a.idle[:i], a.idle[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (m *market) finished(a *marketAgent, l Lease) {
+	a.taken--
+	delete(a.running, l.Fence)
+	a.idle = append(a.idle, l.Session)
+	if at := slices.IndexFunc(a.wait, func(o Lease) bool { return o.After == l.Fence }); at >= 0 {
+		next := a.wait[at]
+		a.wait = slices.Delete(a.wait, at, at+1)
+		m.granted(a, next)
+	}
+	m.after(sendTime, func() {
+		m.handle(CallDone{Node: a.id, Call: l.Call, Fence: l.Fence, Duration: callTime})
+		m.ask(a)
+	})
+}
+
+func (m *market) ask(a *marketAgent) {
+	ev := Ask{Node: a.id, Slots: a.slots - a.taken, Memory: 1 << 40}
+	for _, id := range a.idle {
+		ev.Idle = append(ev.Idle, Idle{id, modA})
+	}
+	m.handle(ev)
+}
+
+// run lets d go by and gives how many calls were done in it.
+func (m *market) run(d time.Duration) (all int) {
+	for end := m.now.Add(d); len(m.events) > 0 && m.events[0].at.Before(end); {
+		next := heap.Pop(&m.events).(moment)
+		m.now = next.at
+		next.do()
+	}
+	for _, n := range m.done {
+		all += n
+	}
+	return all
+}
+
+// even fails when a session got more or less than a tenth off its share.
+func (m *market) even(all int) {
+	m.t.Helper()
+	share := float64(all) / float64(len(m.s.sessions))
+	for _, ss := range m.s.sessions {
+		if n := float64(m.done[ss.id]); n < 0.9*share || n > 1.1*share {
+			m.t.Errorf("session %d: %v calls, its share are %.0f", ss.id, n, share)
+		}
+	}
+}
+
+// Many masters together get as much done as one, and each of them its share,
+// whether they call and wait or have all their calls waiting.
+func TestMastersShareByQuanta(t *testing.T) {
+	for _, c := range []struct {
+		nodes, slots, masters int
+	}{{1, 1, 4}, {1, 2, 4}, {1, 2, 16}, {4, 2, 16}, {3, 2, 4}, {4, 1, 3}, {2, 2, 3}} {
+		for _, think := range []time.Duration{-1, 0, 3 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%d nodes of %d, %d masters, think %v", c.nodes, c.slots, c.masters, think), func(t *testing.T) {
+				slots := c.nodes * c.slots
+				m := newMarket(t, c.nodes, c.slots, c.masters, think)
+				span := time.Duration(max(10*c.masters/slots, 10)) * quantum // ten for each
+				all := m.run(span)
+				m.even(all)
+				one := newMarket(t, c.nodes, c.slots, 1, think).run(span)
+				if think >= 0 {
+					one *= min(slots, c.masters) // one that waits keeps one slot busy
+				}
+				t.Logf("%d calls, %d by one; %d workers started, woken %d times", all, one, m.starts, m.woken)
+				if float64(all) < 0.9*float64(one) {
+					t.Errorf("%d masters did %d calls, one alone %d", c.masters, all, one)
+				}
+				if most := int(span/quantum+2) * slots * 5 / 4; m.starts > most {
+					t.Errorf("%d workers were started in %v on %d slots", m.starts, span, slots)
+				}
+			})
+		}
+	}
+}
+
+// A slot is not kept for a master that thinks for long, or is gone.
+func TestSeatsAreNotKeptInVain(t *testing.T) {
+	m := newMarket(t, 1, 1, 2, 0)
+	m.run(100 * time.Millisecond)
+	m.think = time.Second // first the one that sits, then both
+	before := m.done[1] + m.done[2]
+	m.run(10 * time.Second)
+	if n := m.done[1] + m.done[2] - before; n < 16 {
+		t.Errorf("%d calls in 10 s from two masters that call once a second", n)
+	}
+	s := New(Config{})
+	for _, st := range []step{
+		{0, SessionOpen{1}, nil}, {0, SessionOpen{2}, nil}, {0, up("a", 1), nil}, {0, ask("a", 1), nil},
+		{0, want(1, 1, modA), []string{"grant 1 to a #1"}}, {0, want(2, 2, modA), nil},
+		{0.1, done("a", 1, 1), []string{"commit 1 #1"}},
+		{0.1, ask("a", 1), []string{"wake at 200ms"}}, // kept for session 1
+		{0.11, SessionClose{1}, []string{"grant 2 to a #2"}},
+	} {
+		at := epoch.Add(time.Duration(st.at * float64(time.Second)))
+		var got []string
+		for _, a := range s.Handle(at, st.ev) {
+			got = append(got, show(a))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(st.want) {
+			t.Errorf("at %v, %#v: got %q, want %q", st.at, st.ev, got, st.want)
+		}
+	}
+}
+
+// A master that comes does not wait for a quantum where another has more.
+func TestNewcomerIsServedAtOnce(t *testing.T) {
+	m := newMarket(t, 1, 4, 1, -1)
+	m.run(50 * time.Millisecond)
+	m.handle(SessionOpen{2})
+	for range 50 {
+		m.submit(2)
+	}
+	m.run(50 * time.Millisecond)
+	if m.done[2] == 0 {
+		t.Error("a newcomer waited for the quantum of another that had all the slots")
+	}
+}
