@@ -79,7 +79,7 @@ struct core {
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
 	u32 rung, sliced, answered; /* NMIs of the proxy that were counted */
-	u32 early;		    /* one was counted that is yet to come */
+	u32 early; /* how many were counted that are yet to come */
 	struct mail_ledger *ledger; /* in the mail: sms writes, never reads */
 	struct mail_ledger count;
 	struct mail_slot *slot;
@@ -293,8 +293,8 @@ void sms_post_begin(void); /* the process can take them from now on */
 int sms_post_is_here(void);
 /* Anywhere but in an NMI, with any lock of abi but those of signals, timers. */
 void sms_post_take(void);
-/* In an NMI: was it sent for the post? */
-int sms_post_rang(struct core *c);
+/* In an NMI: how many were sent for the post since the last one? */
+u32 sms_post_rang(struct core *c);
 void sms_post_arm(u64 deadline_ns);
 /* sms_thread_expire wants to be called by then. */
 void sms_post_sleep(u64 deadline_ns);

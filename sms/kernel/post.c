@@ -35,17 +35,16 @@ int sms_post_is_here(void)
 		__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST));
 }
 
-int sms_post_rang(struct core *c)
+u32 sms_post_rang(struct core *c)
 {
-	u32 rung;
+	u32 rung, more;
 
 	if (c->number)
 		return 0;
 	rung = __atomic_load_n(&post()->rung, __ATOMIC_SEQ_CST);
-	if (rung == c->rung)
-		return 0;
+	more = rung - c->rung;
 	c->rung = rung;
-	return 1;
+	return more;
 }
 
 static void send_signals(void)

@@ -30,27 +30,8 @@ void sms_trap_user(struct core *c, struct abi_regs *regs, u64 vector,
 		   u64 error);
 void sms_trap_wild(struct core *c, struct abi_regs *regs);
 void sms_trap_own(u64 vector, u64 error, u64 *at);
-/* For one core: another thread's turn, an answer that nobody looks for. */
-static u32 proxy_rang(struct core *c)
-{
-	u32 sliced = __atomic_load_n(&c->slot->sliced, __ATOMIC_SEQ_CST);
-	u32 answered = __atomic_load_n(&c->slot->answered, __ATOMIC_SEQ_CST);
-	u32 why = 0;
-
-	if (sliced != c->sliced) {
-		why |= 1u << MAIL_NMI_SLICE;
-		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
-	}
-	if (answered != c->answered)
-		why |= 1u << MAIL_NMI_ANSWER;
-	c->sliced = sliced;
-	c->answered = answered;
-	if (why)
-		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
-	return why;
-}
-
 void sms_trap_nmi(struct core *c, struct trap_nmi *n);
+
 static u64 fault_address(void)
 {
 	u64 addr;
@@ -257,23 +238,30 @@ static void redirect(struct core *c, struct trap_nmi *n)
 	n->rflags = 2;
 }
 
-#define OF_PROXY                                                               \
-	(1u << MAIL_NMI_POST | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
+#define EARLY_MOST 3
 
 /*
- * The proxy says why before it sends, so an NMI of sms' own may have found its
- * reason: then its own NMI still comes, and is nobody else's.
+ * Each side says why before it sends, so one NMI may find the reasons of two:
+ * then the other still comes, unless the processor made one of them, and is
+ * nobody else's. `rang`: how many the proxy announced.
  */
-static void count_nmi(struct core *c, u32 wanted)
+static void count_nmi(struct core *c, u32 wanted, u32 own, u32 rang)
 {
-	u32 i;
+	u32 i, reasons = rang;
 
-	if (!wanted && !c->early)
-		SMS_COUNT(c, nmi[MAIL_NMI_FOREIGN]);
-	c->early = wanted & OF_PROXY && wanted & (wanted - 1);
-	for (i = 1; i < MAIL_NMIS; i++)
+	for (i = 1; i < MAIL_NMIS; i++) {
 		if (wanted >> i & 1)
 			SMS_COUNT(c, nmi[i]);
+		reasons += own >> i & 1;
+	}
+	if (!reasons && !c->early)
+		SMS_COUNT(c, nmi[MAIL_NMI_FOREIGN]);
+	else if (!reasons)
+		c->early--;
+	else
+		c->early += reasons - 1;
+	if (c->early > EARLY_MOST)
+		c->early = EARLY_MOST;
 }
 
 static int is_between(const struct trap_nmi *n, const void *begin,
@@ -282,18 +270,41 @@ static int is_between(const struct trap_nmi *n, const void *begin,
 	return !(n->cs & 3) && n->rip >= (u64)begin && n->rip < (u64)end;
 }
 
+/*
+ * What the proxy sent NMIs for: the post, another thread's turn, an answer that
+ * nobody looks for. *rang: how often.
+ */
+static u32 proxy_rang(struct core *c, u32 *rang)
+{
+	u32 sliced = __atomic_load_n(&c->slot->sliced, __ATOMIC_SEQ_CST);
+	u32 answered = __atomic_load_n(&c->slot->answered, __ATOMIC_SEQ_CST);
+	u32 posted = sms_post_rang(c), why = 0;
+
+	*rang = posted + (sliced - c->sliced) + (answered - c->answered);
+	if (posted)
+		why |= 1u << MAIL_NMI_POST;
+	if (sliced != c->sliced) {
+		why |= 1u << MAIL_NMI_SLICE;
+		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
+	}
+	if (answered != c->answered)
+		why |= 1u << MAIL_NMI_ANSWER;
+	c->sliced = sliced;
+	c->answered = answered;
+	if (why)
+		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
+	return why;
+}
+
 void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 {
 	u32 wanted = __atomic_exchange_n(&c->wanted, 0, __ATOMIC_SEQ_CST);
+	u32 rang, why;
 
 	sms_core_flush(c);
-	if (sms_post_rang(c)) {
-		wanted |= 1u << MAIL_NMI_POST;
-		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
-	}
-	wanted |= proxy_rang(c);
+	why = proxy_rang(c, &rang);
 	if (c->ledger)
-		count_nmi(c, wanted);
+		count_nmi(c, wanted | why, wanted, rang);
 	__atomic_store_n(&c->poked, 1, __ATOMIC_SEQ_CST);
 	if (is_between(n, sms_idle_look, sms_idle_end + 1))
 		n->rip = (u64)sms_idle_begin;
