@@ -47,7 +47,8 @@ $(vm_image): $(vm_image).elf
 	$(Q)objcopy -O binary $< $@
 
 vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
-	lend_storm lend_noise lend_race lend_wild lend_scatter lend_hunt)
+	lend_storm lend_noise lend_race lend_wild lend_scatter lend_hunt \
+	lend_idle)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
 		$(B)/obj/gcc/tests/vm/guest/lend.o
 	$(call say,LINK)

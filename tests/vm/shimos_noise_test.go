@@ -16,6 +16,39 @@ const (
 	loopNoisy = 9
 )
 
+// Intervals of the test image that hold a time of idleness: none, a storm's,
+// and none with a few instructions more.
+const (
+	idleBriefly = 10
+	idleInStorm = 11
+	idleAndMore = 12
+)
+
+// idle shows that an idle partition executes no instruction: stop and start
+// take as many with a storm on Linux in between as without. CPU 3 is lent.
+func (m *smsMachine) idle(t *testing.T) {
+	m.vm.Run(lab.Program{Args: []string{tool(t, "lend_idle"), tool(t, "image")}}, 5)
+	counts, err := lab.ReadCounts(m.counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n [3]uint64
+	for i := range n {
+		f := counts.Figures[lab.Interval{CPU: 3, Number: idleBriefly + i}]
+		if f == nil || f.Times != 1 || f.Open {
+			t.Fatalf("interval %d was not counted: %+v", idleBriefly+i, f)
+		}
+		n[i] = f.User + f.Kernel
+	}
+	if n[0] == 0 || n[idleInStorm-idleBriefly] != n[0] {
+		t.Errorf("a stop and a start were %d instructions, with a storm in between %d", n[0], n[1])
+	}
+	if more := n[idleAndMore-idleBriefly] - n[0]; more == 0 || more > 100 {
+		t.Errorf("a few instructions more were %d", more)
+	}
+	t.Logf("a stop and a start: %d instructions, with a storm in between %d, with something done %d", n[0], n[1], n[2])
+}
+
 // interrupts shows that the counter which finds nothing on lent cores would
 // find interrupts there: all CPUs are Linux's, and CPU 3 is lent once more.
 func (m *smsMachine) interrupts(t *testing.T) {

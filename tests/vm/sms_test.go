@@ -66,7 +66,10 @@ func TestSms(t *testing.T) {
 		t.Run("noise", m.noise)
 		if long {
 			t.Run("native", m.native)
-			m.whole(t)
+		}
+		m.whole(t)
+		t.Run("idle", m.idle)
+		if long {
 			t.Run("interrupts", m.interrupts)
 		}
 	})
@@ -281,6 +284,10 @@ func (m *smsMachine) crowd(t *testing.T) {
 	if len(lines) < 2 || !strings.HasPrefix(lines[0], "threads 3 of 2") || lines[1] != strings.Replace(lines[0], "3", "2", 1) {
 		t.Errorf("libgomp printed %q", out)
 	}
+	if out := m.shell(t, "OMP_PLACES=cores $R ${T}crowd places"); out != "places 2 of 1\n" {
+		t.Errorf("of places it printed %q", out)
+	}
+	m.shell(t, "OMP_PLACES=cores OMP_PROC_BIND=true $R ${T}team 20")
 	if l := m.ledger(t); l["nmi-slice"] != 0 || l["switches"] != 0 {
 		t.Errorf("a team on all cores: the ledger says %v", l)
 	}

@@ -26,6 +26,8 @@ void on_nmi(void);
 void on_interrupt(void);
 void quiet_loop(volatile u64 *leave);
 void noisy_loop(volatile u64 *interrupts);
+void idle_begin_10(void), idle_begin_11(void), idle_begin_12(void);
+void idle_end_10(void), idle_end_11(void), idle_end_12(void);
 
 static void gate(u32 vector, void (*f)(void))
 {
@@ -149,6 +151,19 @@ static u64 sum(struct skep_partition *p)
 	return found;
 }
 
+/* The command before is as often looked at, whichever it is. */
+static void mark_idle(struct skep_partition *p, struct slot *s, u64 command)
+{
+	static void (*const mark[])(void) = {idle_begin_10, idle_begin_11,
+					     idle_begin_12, idle_end_10,
+					     idle_end_11,   idle_end_12};
+
+	s->inside = 1;
+	if (command == SLOT_BACK_2)
+		ring(p);
+	mark[command - SLOT_IDLE]();
+}
+
 static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 {
 	switch (command) {
@@ -179,6 +194,8 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 		go_round(p, noisy_loop, &s->interrupts);
 		__asm__ volatile("cli");
 		break;
+	default:
+		mark_idle(p, s, command);
 	}
 }
 

@@ -20,6 +20,12 @@ enum slot_command {
 	SLOT_QUIET,	/* a loop between marks 8, interrupts off, until it is
 			   told to leave */
 	SLOT_NOISY,	/* between marks 9, until there was an interrupt */
+	SLOT_IDLE,	/* begins interval 10, 11 or 12, and halts */
+	SLOT_IDLE_1,
+	SLOT_IDLE_2,
+	SLOT_BACK, /* ends it, in the next run; 12 does one thing more */
+	SLOT_BACK_1,
+	SLOT_BACK_2,
 };
 
 #define SLOT_SECRET 0x5ec2e75ec2e75ec2ull

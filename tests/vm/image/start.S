@@ -73,6 +73,24 @@ noisy_loop:
 	ret
 	.balign 4096
 
+/* Ends in a halt that only INIT ends, and what is done after the next start:
+ * what lies between is stop, idleness and start of a partition.
+ */
+	.macro	idle number
+	.globl	idle_begin_\number, idle_end_\number
+idle_begin_\number:
+	SKEP_MARK_BEGIN(\number)
+1:	cli
+	hlt
+	jmp	1b
+idle_end_\number:
+	SKEP_MARK_END(\number)
+	ret
+	.endm
+	idle	10
+	idle	11
+	idle	12
+
 	.bss
 	.balign 4096
 stacks:	.zero	16 * STACK

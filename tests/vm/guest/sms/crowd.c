@@ -220,6 +220,14 @@ static int yield(void)
 	return 0;
 }
 
+/* What OMP_PLACES=cores makes of the processors. */
+static int places(void)
+{
+	printf("places %d of %d\n", omp_get_num_places(),
+	       omp_get_num_places() ? omp_get_place_num_procs(0) : 0);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -234,6 +242,8 @@ int main(int argc, char **argv)
 		return helpers();
 	if (!strcmp(how, "deaf"))
 		return deaf();
+	if (!strcmp(how, "places"))
+		return places();
 	if (!strcmp(how, "yield"))
 		return yield();
 	return 2;
