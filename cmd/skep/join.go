@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"skep/internal/agent"
 	"skep/internal/cli"
@@ -15,16 +16,18 @@ import (
 )
 
 type join struct {
-	token string
-	state string
-	name  string
-	slots int
-	bee   string
-	allow allowances
+	token     string
+	tokenFile string
+	state     string
+	name      string
+	slots     int
+	bee       string
+	allow     allowances
 }
 
 func (j *join) options(f *cli.Flags) {
 	f.StringVar(&j.token, "token", "", "the `TOKEN` of the hub's join line, the first time")
+	f.StringVar(&j.tokenFile, "token-file", "", "read the token from `FILE`, - for standard input; SKEP_TOKEN may hold it too")
 	f.StringVar(&j.state, "state", "", "keep data in `DIR`")
 	f.StringVar(&j.name, "name", "", "call this node `NAME`, else as the machine")
 	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time, else one per CPU")
@@ -33,6 +36,10 @@ func (j *join) options(f *cli.Flags) {
 }
 
 func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
+	var err error
+	if j.token, err = readToken(f, j.token, j.tokenFile, os.Stdin); err != nil {
+		return err
+	}
 	address, err := j.address(f, words)
 	if err != nil {
 		return err

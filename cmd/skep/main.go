@@ -40,7 +40,7 @@ func commands() []command {
 	return []command{
 		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--allow PATH]", runner: &up{},
 			summary: "be the hub, and a node of it; prints a join line"},
-		{name: "join", usage: "join HOST:PORT --token TOKEN [--state DIR] [--slots N] [--name NAME] [--allow PATH]", runner: &join{},
+		{name: "join", usage: "join HOST:PORT --token TOKEN | --token-file FILE [--state DIR] [--slots N] [--name NAME] [--allow PATH]", runner: &join{},
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
 			summary: "print one more join line"},

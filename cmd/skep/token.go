@@ -58,6 +58,8 @@ func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Durat
 	if err != nil {
 		return coded(err)
 	}
-	_, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token)
+	_, err = fmt.Printf("skep join %s --token %s\n"+
+		"  where others can read the list of processes: skep join %s --token-file FILE (- is standard input), or SKEP_TOKEN\n",
+		answer.Address, answer.Token, answer.Address)
 	return err
 }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"skep/internal/cli"
+)
+
+// tokenVariable holds a token where every user may read the list of processes,
+// and with it the command line.
+const (
+	tokenVariable = "SKEP_TOKEN"
+	tokenMax      = 4096 // bytes of a file; a token has about 90
+)
+
+// readToken gives the token of whichever way was taken: the option, a file or
+// standard input, the environment. Empty: none.
+func readToken(f *cli.Flags, option, file string, input io.Reader) (string, error) {
+	variable := os.Getenv(tokenVariable)
+	os.Unsetenv(tokenVariable) // what the agent starts has no use for it
+	switch {
+	case f.Given("token") && f.Given("token-file"):
+		return "", f.Usagef("--token and --token-file both give a token: take one")
+	case f.Given("token"):
+		return option, nil
+	case f.Given("token-file"):
+		return readTokenFile(file, input)
+	}
+	return variable, nil
+}
+
+// readTokenFile reads the first word of a file, or of input for "-".
+func readTokenFile(name string, input io.Reader) (string, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", cli.WithCode(cli.Usage, fmt.Errorf("the token's file: %w", err))
+		}
+		defer file.Close()
+		input = file
+	}
+	text, err := io.ReadAll(io.LimitReader(input, tokenMax))
+	if err != nil {
+		return "", cli.WithCode(cli.Usage, fmt.Errorf("the token's file: %w", err))
+	}
+	// A line that was copied whole is as good as the token in it.
+	words := strings.Fields(string(text))
+	for i, word := range words {
+		if word == "--token" && i+1 < len(words) {
+			return words[i+1], nil
+		}
+	}
+	if len(words) != 1 {
+		return "", cli.WithCode(cli.Usage, fmt.Errorf("%s holds no token: one word, or the line that 'skep token' prints", name))
+	}
+	return words[0], nil
+}
