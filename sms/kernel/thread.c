@@ -207,8 +207,11 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 	return 1;
 }
 
-/* To the end of the queue; `any`: for a thread of any core's. */
-static void take_turns(int any)
+/*
+ * The next one of this core's queue gets the core; this one goes to the end of
+ * a queue, or to a core that has become idle meanwhile.
+ */
+static void take_turns(void)
 {
 	struct task *next, *t;
 	struct core *c;
@@ -216,12 +219,9 @@ static void take_turns(int any)
 	sms_spin_take(&lock);
 	c = sms_core();
 	t = sms_task_at(c->thread);
-	next = any ? sms_queue_pick(c) : sms_queue_take(c, c);
-	if (!sms_task_fits(t, c->number)) {
+	next = sms_queue_take(c, c);
+	if (next || !sms_task_fits(t, c->number)) {
 		sms_queue_place(t);
-		sms_task_go(c, t, next);
-	} else if (next) {
-		sms_queue_add(c, t);
 		sms_task_go(c, t, next);
 	}
 	sms_spin_drop(&lock);
@@ -230,13 +230,13 @@ static void take_turns(int any)
 void sms_thread_turn(void)
 {
 	if (__atomic_exchange_n(&sms_core()->turn, 0, __ATOMIC_SEQ_CST))
-		take_turns(0);
+		take_turns();
 }
 
 s64 sms_thread_yield(void)
 {
-	if (sms_queue_ready())
-		take_turns(1);
+	if (__atomic_load_n(&sms_core()->queued, __ATOMIC_RELAXED))
+		take_turns();
 	else
 		__builtin_ia32_pause();
 	return 0;
