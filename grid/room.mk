@@ -1,4 +1,12 @@
 # SPDX-License-Identifier: MIT
+# What the control plane stands on: contracts, sessions, identity, the engine
+# and blobs. Hub, scheduler and agent have fragments of their own.
+
+CHECK_SUITES += control
+suite_control = $(GO) test -count=1 -json ./internal/uapi ./internal/whole \
+	$(addprefix ./grid/,session ident engine blob proto)
+suite_control_kind = go
+
 # libskepworker.a: linked into workers, whatever C library they use. So it
 # takes no help of one compiler's headers: no fortified calls, no guard.
 

@@ -29,7 +29,7 @@ kmod: $(foreach s,$(KMOD_SERIES),$(foreach m,$(KMODS),$(B)/kmod/$(s)/$(m)/$(m).k
 FETCH := $(B)/tool/fetch
 $(FETCH): FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -o $@ ./internal/lab/fetch
+	$(Q)$(GO) build -o $@ ./lab/fetch
 
 # A kernel that is there is not looked for: no network, no tool.
 define kernel_rule

@@ -72,7 +72,7 @@ suite_vm-shimos_deadline = 1260
 suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
 
 CHECK_SUITES += part
-suite_part = $(GO) test -count=1 -json ./internal/part
+suite_part = $(GO) test -count=1 -json ./shimos/part
 suite_part_kind = go
 
 # Each kernel in turn: an afternoon. Then the tests' short form on a kernel that

@@ -5,9 +5,9 @@ package main
 import (
 	"slices"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/proto"
 )
 
 // allowances are what the owner of a node lets programs reach there. No option

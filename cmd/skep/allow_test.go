@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 // Where a hub runs, its user allows nothing on its nodes.

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"path/filepath"
 
+	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/hub"
-	"skep/internal/proto"
 )
 
 // hubState and agentState are what a state directory holds.

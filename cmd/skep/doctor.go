@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
 	"skep/internal/cli"
 )
 

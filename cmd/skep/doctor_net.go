@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"skep/internal/hub"
-	"skep/internal/ident"
+	"skep/grid/hub"
+	"skep/grid/ident"
 )
 
 const netPatience = 5 * time.Second

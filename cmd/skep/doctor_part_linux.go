@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"strings"
 
-	lent "skep/internal/part"
 	"skep/internal/uapi"
+	lent "skep/shimos/part"
 )
 
 // checkLending says what keeps this machine from lending cores. root is where

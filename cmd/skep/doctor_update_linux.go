@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"skep/dynamos/update"
 	"skep/internal/uapi"
-	"skep/internal/update"
 )
 
 const updates = "updates"

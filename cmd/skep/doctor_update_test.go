@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"skep/internal/update"
+	"skep/dynamos/update"
 )
 
 // What a kernel lacks for updates is named, with a cure, and is no reason for

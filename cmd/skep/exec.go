@@ -14,9 +14,9 @@ import (
 	"strings"
 	"sync"
 
+	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/hub"
-	"skep/internal/proto"
 )
 
 type execute struct {

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"skep/grid/idl"
 	"skep/internal/cli"
-	"skep/internal/idl"
 	"skep/internal/uapi"
 	"skep/internal/whole"
 )

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
 	"skep/internal/cli"
 )
 

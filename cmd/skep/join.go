@@ -9,10 +9,10 @@ import (
 	"net"
 	"os"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
+	"skep/grid/ident"
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/ident"
-	"skep/internal/proto"
 )
 
 type join struct {

@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"skep/internal/cli"
-	"skep/internal/lab/hold"
+	"skep/lab/hold"
 )
 
 type labDown struct{ all bool }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/cli"
-	"skep/internal/lab/hold"
+	"skep/lab/hold"
 )
 
 // labHold is started by up and run: its standard streams carry an order.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"skep/internal/cli"
-	labs "skep/internal/lab"
-	"skep/internal/lab/hold"
+	labs "skep/lab"
+	"skep/lab/hold"
 )
 
 func labWords() []command {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"skep/internal/cli"
-	"skep/internal/lab/hold"
+	"skep/lab/hold"
 )
 
 type labList struct{ json bool }

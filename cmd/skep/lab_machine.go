@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"skep/internal/cli"
-	labs "skep/internal/lab"
-	"skep/internal/lab/hold"
+	labs "skep/lab"
+	"skep/lab/hold"
 )
 
 const labName = "lab"

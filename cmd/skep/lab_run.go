@@ -13,8 +13,8 @@ import (
 	"syscall"
 
 	"skep/internal/cli"
-	labs "skep/internal/lab"
-	"skep/internal/lab/hold"
+	labs "skep/lab"
+	"skep/lab/hold"
 )
 
 type labRun struct {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/cli"
-	labs "skep/internal/lab"
-	"skep/internal/lab/hold"
+	labs "skep/lab"
+	"skep/lab/hold"
 )
 
 type labShell struct{ labProgram }

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"skep/internal/cli"
-	labs "skep/internal/lab"
-	"skep/internal/lab/hold"
+	labs "skep/lab"
+	"skep/lab/hold"
 )
 
 func TestLabUsage(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"skep/internal/cli"
-	"skep/internal/lab/hold"
+	"skep/lab/hold"
 )
 
 type labUp struct {

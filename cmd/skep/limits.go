@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/proto"
 )
 
 // limitOptions are the same words for who asks and, with limit- before them,

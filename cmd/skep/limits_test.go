@@ -6,8 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/proto"
 )
 
 func TestLimitOptions(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"strings"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 // logs shows what workers wrote, the lines too that were too many for a run.

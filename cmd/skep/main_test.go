@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
 )
 
 // TestMain is a guard where an agent of these tests asks for one.

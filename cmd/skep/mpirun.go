@@ -15,11 +15,11 @@ import (
 	"strings"
 
 	"skep/internal/cli"
-	"skep/internal/mpi"
+	"skep/o2g/launch"
 )
 
 type mpirun struct {
-	job    mpi.Job
+	job    launch.Job
 	hosts  string
 	prefix string
 	quiet  bool
@@ -69,13 +69,13 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := m.check(f); err != nil {
 		return err
 	}
-	m.job.Step = mpi.Step() != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == ""
+	m.job.Step = launch.Step() != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == ""
 	runner, err := m.runner(ctx, words)
 	if err != nil {
 		return err
 	}
 	if m.job.Step {
-		return m.rank(runner, mpi.Step())
+		return m.rank(runner, launch.Step())
 	}
 	if m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
 		m.job.Ranks = runtime.NumCPU()
@@ -157,18 +157,18 @@ func (m *mpirun) launcher(f *cli.Flags) error {
 }
 
 // runner finds what the program needs.
-func (m *mpirun) runner(ctx context.Context, words []string) (*mpi.Runner, error) {
+func (m *mpirun) runner(ctx context.Context, words []string) (*launch.Runner, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
 		return nil, notRun(words[0], err)
 	}
 	m.job.Program = append([]string{path}, words[1:]...)
-	r := &mpi.Runner{Need: mpi.NeedOf(path)}
-	if r.Install, err = mpi.Find(ctx, m.prefix, path, m.job.TCP); err != nil {
+	r := &launch.Runner{Need: launch.NeedOf(path)}
+	if r.Install, err = launch.Find(ctx, m.prefix, path, m.job.TCP); err != nil {
 		return nil, err
 	}
 	if !m.job.TCP {
-		if r.Provider, err = mpi.FindProvider(); err != nil {
+		if r.Provider, err = launch.FindProvider(); err != nil {
 			return nil, err
 		}
 	}
@@ -177,8 +177,8 @@ func (m *mpirun) runner(ctx context.Context, words []string) (*mpi.Runner, error
 }
 
 // rank is one task of a batch step: it becomes the program.
-func (m *mpirun) rank(r *mpi.Runner, step string) error {
-	secret, err := mpi.StepSecret(r.Cache, step)
+func (m *mpirun) rank(r *launch.Runner, step string) error {
+	secret, err := launch.StepSecret(r.Cache, step)
 	if err != nil {
 		return err
 	}
@@ -190,12 +190,12 @@ const uncounted = "they never began, were killed, or can't reach this computer"
 
 // closing says which way the messages went, and claims nothing of ranks that
 // did not report.
-func (m *mpirun) closing(i *mpi.Install, res mpi.Result) string {
+func (m *mpirun) closing(i *launch.Install, res launch.Result) string {
 	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
 	if m.job.TCP {
 		return name + " on its own TCP; no message went over O2G, as --tcp asks"
 	}
-	t := mpi.Sum(res.Records)
+	t := launch.Sum(res.Records)
 	if t.Endpoints == 0 && res.Status == 0 {
 		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
 	}
@@ -227,19 +227,19 @@ func (m *mpirun) reported(endpoints int) string {
 
 // silence is why nothing went over O2G although every rank reported, and what
 // changes that, if anything does.
-func (m *mpirun) silence(i *mpi.Install) string {
+func (m *mpirun) silence(i *launch.Install) string {
 	const nothing = "no message went over O2G"
 	switch {
 	case m.job.Ranks == 1:
 		return nothing + ": there is one rank"
-	case m.job.NoShm || i.Kind != mpi.MPICH: // no shared memory beside it
+	case m.job.NoShm || i.Kind != launch.MPICH: // no shared memory beside it
 		return nothing
 	}
 	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"
 }
 
 // carried is what the ranks that reported say.
-func (m *mpirun) carried(i *mpi.Install, t *mpi.Total) string {
+func (m *mpirun) carried(i *launch.Install, t *launch.Total) string {
 	switch {
 	case t.Sent == 0 && t.Endpoints >= m.job.Ranks:
 		return m.silence(i)

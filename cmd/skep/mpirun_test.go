@@ -7,35 +7,35 @@ import (
 	"testing"
 
 	"skep/internal/cli"
-	"skep/internal/mpi"
+	"skep/o2g/launch"
 )
 
 // TestClosing: the last line claims what was reported, and no more.
 func TestClosing(t *testing.T) {
-	install := &mpi.Install{Kind: mpi.MPICH, Version: "5.0.2"}
-	busy := mpi.Record{Sent: 10, SentBytes: 1000, Expected: 5, Self: 2}
+	install := &launch.Install{Kind: launch.MPICH, Version: "5.0.2"}
+	busy := launch.Record{Sent: 10, SentBytes: 1000, Expected: 5, Self: 2}
 	for _, c := range []struct {
 		name    string
-		job     mpi.Job
+		job     launch.Job
 		status  int
-		records []mpi.Record
+		records []launch.Record
 		want    string
 	}{
-		{"two of two", mpi.Job{Ranks: 2}, 0, []mpi.Record{busy, busy}, "2 of 2 ranks reported; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
-		{"beyond credit", mpi.Job{Ranks: 1}, 0, []mpi.Record{{Sent: 1, Requested: 1}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 1 beyond credit"},
-		{"ranks unknown", mpi.Job{}, 0, []mpi.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
-		{"shared memory", mpi.Job{Ranks: 2}, 0, []mpi.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
-		{"no shared memory", mpi.Job{Ranks: 2, NoShm: true}, 0, []mpi.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G"},
-		{"alone", mpi.Job{Ranks: 1}, 0, []mpi.Record{{}}, "1 of 1 ranks reported; no message went over O2G: there is one rank"},
-		{"spawned", mpi.Job{Ranks: 1}, 0, []mpi.Record{busy, busy, {}}, "3 endpoints reported, of 1 ranks and what they spawned; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
-		{"no endpoint", mpi.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
-		{"all killed", mpi.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what they sent is not counted: " + uncounted},
-		{"one killed", mpi.Job{Ranks: 2}, 137, []mpi.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
-		{"one silent", mpi.Job{Ranks: 2}, 0, []mpi.Record{{}}, "1 of 2 ranks reported; they sent nothing over O2G; what the others sent is not counted: " + uncounted},
-		{"tcp", mpi.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},
+		{"two of two", launch.Job{Ranks: 2}, 0, []launch.Record{busy, busy}, "2 of 2 ranks reported; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
+		{"beyond credit", launch.Job{Ranks: 1}, 0, []launch.Record{{Sent: 1, Requested: 1}}, "1 of 1 ranks reported; 1 message over O2G (user engine), 0 B; 1 beyond credit"},
+		{"ranks unknown", launch.Job{}, 0, []launch.Record{busy}, "1 ranks reported; 8 messages over O2G (user engine), 1.0 kB; 2 more from ranks to themselves; 50% met a posted receive"},
+		{"shared memory", launch.Job{Ranks: 2}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G (ranks of one host use the MPI's shared memory; --no-shm changes that)"},
+		{"no shared memory", launch.Job{Ranks: 2, NoShm: true}, 0, []launch.Record{{}, {}}, "2 of 2 ranks reported; no message went over O2G"},
+		{"alone", launch.Job{Ranks: 1}, 0, []launch.Record{{}}, "1 of 1 ranks reported; no message went over O2G: there is one rank"},
+		{"spawned", launch.Job{Ranks: 1}, 0, []launch.Record{busy, busy, {}}, "3 endpoints reported, of 1 ranks and what they spawned; 16 messages over O2G (user engine), 2.0 kB; 4 more from ranks to themselves; 50% met a posted receive"},
+		{"no endpoint", launch.Job{Ranks: 2}, 0, nil, "no rank reported an O2G endpoint, so no message went over O2G"},
+		{"all killed", launch.Job{Ranks: 2}, 137, nil, "0 of 2 ranks reported; what they sent is not counted: " + uncounted},
+		{"one killed", launch.Job{Ranks: 2}, 137, []launch.Record{{Sent: 3, Engine: 1}}, "1 of 2 ranks reported; 3 messages over O2G (kernel engine), 0 B; what the others sent is not counted: " + uncounted},
+		{"one silent", launch.Job{Ranks: 2}, 0, []launch.Record{{}}, "1 of 2 ranks reported; they sent nothing over O2G; what the others sent is not counted: " + uncounted},
+		{"tcp", launch.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},
 	} {
 		m := mpirun{job: c.job}
-		got := m.closing(install, mpi.Result{Status: c.status, Records: c.records})
+		got := m.closing(install, launch.Result{Status: c.status, Records: c.records})
 		want := "MPICH 5.0.2: " + c.want
 		if c.job.TCP {
 			want = "MPICH 5.0.2 " + c.want
@@ -49,8 +49,8 @@ func TestClosing(t *testing.T) {
 // TestClosingOpenMPI: it has no shared memory beside O2G, so no option of its
 // changes what was not sent.
 func TestClosingOpenMPI(t *testing.T) {
-	m := mpirun{job: mpi.Job{Ranks: 2}}
-	got := m.closing(&mpi.Install{Kind: mpi.OpenMPI, Version: "5.0.11"}, mpi.Result{Records: []mpi.Record{{}, {}}})
+	m := mpirun{job: launch.Job{Ranks: 2}}
+	got := m.closing(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: []launch.Record{{}, {}}})
 	if want := "Open MPI 5.0.11: 2 of 2 ranks reported; no message went over O2G"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

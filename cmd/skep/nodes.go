@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 type nodes struct {

@@ -9,7 +9,7 @@ import (
 	"runtime"
 
 	"skep/internal/cli"
-	"skep/internal/mpi"
+	"skep/o2g/launch"
 )
 
 type o2g struct {
@@ -27,13 +27,13 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 	if runtime.GOOS != "linux" {
 		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux: ask there")
 	}
-	list, refused := mpi.Endpoints(mpi.StatusFolders())
+	list, refused := launch.Endpoints(launch.StatusFolders())
 	for _, err := range refused {
 		fmt.Fprintln(os.Stderr, "skep:", err)
 	}
 	if o.json {
 		if list == nil {
-			list = []mpi.Endpoint{}
+			list = []launch.Endpoint{}
 		}
 		return cli.JSON(os.Stdout, list)
 	}
@@ -52,7 +52,7 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 }
 
 // modules shows what the kernel engine did for each endpoint that has it.
-func modules(list []mpi.Endpoint) error {
+func modules(list []launch.Endpoint) error {
 	table := cli.NewTable("PID", "PROGRAM", "SOFTIRQ", "WORKER", "IN PLACE", "SLAB", "LEFT TO WORKER", "STOPPED", "REFUSED")
 	n := 0
 	for _, e := range list {

@@ -12,8 +12,8 @@ import (
 	"strconv"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
 	"skep/internal/uapi"
+	lent "skep/shimos/part"
 )
 
 type partAllow struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 type partCreate struct {

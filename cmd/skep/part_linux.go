@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 func partWords() []command {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 func TestPartErrors(t *testing.T) {

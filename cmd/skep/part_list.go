@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 type partList struct{ json bool }

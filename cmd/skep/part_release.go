@@ -8,7 +8,7 @@ import (
 	"context"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 type partRelease struct{ all bool }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/internal/cli"
-	lent "skep/internal/part"
+	lent "skep/shimos/part"
 )
 
 type partRun struct{ on, ledger string }

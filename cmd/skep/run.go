@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
+	"skep/grid/hub"
+	"skep/grid/proto"
 	"skep/internal/cli"
-	"skep/internal/hub"
-	"skep/internal/proto"
 )
 
 type run struct {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 type token struct {

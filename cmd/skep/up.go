@@ -10,9 +10,9 @@ import (
 	"os"
 	"time"
 
-	"skep/internal/agent"
+	"skep/grid/agent"
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 type up struct {

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
 	"skep/internal/uapi"
-	"skep/internal/update"
-	"skep/internal/update/pack"
 )
 
 type updateApply struct {

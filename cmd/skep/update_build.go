@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"strings"
 
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
-	"skep/internal/update"
-	"skep/internal/update/pack"
 )
 
 type updateBuild struct {

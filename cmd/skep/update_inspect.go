@@ -11,9 +11,9 @@ import (
 	"os"
 	"strings"
 
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
-	"skep/internal/update"
-	"skep/internal/update/pack"
 )
 
 type updateInspect struct{ json bool }

@@ -8,10 +8,10 @@ import (
 	"os/user"
 	"strconv"
 
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
 	"skep/internal/uapi"
-	"skep/internal/update"
-	"skep/internal/update/pack"
 )
 
 func updateWords() []command {

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"skep/dynamos/update"
 	"skep/internal/cli"
-	lent "skep/internal/part"
 	"skep/internal/uapi"
-	"skep/internal/update"
+	lent "skep/shimos/part"
 )
 
 // whom are the options that say for whom an update is. Those of one rule must

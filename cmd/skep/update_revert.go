@@ -10,9 +10,9 @@ import (
 	"os"
 	"time"
 
+	"skep/dynamos/update"
 	"skep/internal/cli"
 	"skep/internal/uapi"
-	"skep/internal/update"
 )
 
 type updateCommit struct{}

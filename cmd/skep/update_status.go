@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"skep/dynamos/update"
 	"skep/internal/cli"
 	"skep/internal/uapi"
-	"skep/internal/update"
 )
 
 type updateStatus struct{ json bool }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 	"skep/internal/cli"
 	"skep/internal/uapi"
-	"skep/internal/update"
-	"skep/internal/update/pack"
 )
 
 func TestUpdateOptionsBecomeAPolicy(t *testing.T) {

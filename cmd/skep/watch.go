@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 // A watch shows what happens to a run: a line per node that is kept up to date

@@ -8,8 +8,8 @@ update_soak_kernels = 6.12
 kmod_dynamos_also = 6.1.176-1
 
 update_out := $(B)/update
-update_sources := $(filter-out %_test.go,$(wildcard internal/update/*.go \
-	internal/update/*/*.go)) $(wildcard include/skep/*.h)
+update_sources := $(filter-out %_test.go,$(wildcard dynamos/update/*.go \
+	dynamos/update/*/*.go)) $(wildcard include/skep/*.h)
 
 # $(1) kernel, $(2) name, $(3) patch, $(4) more options
 define update_rule

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
  * Marks around a stretch of code whose instructions the lab's counter
- * (internal/lab/count) adds up. A mark is one instruction, the 7 byte no-op
+ * (lab/count) adds up. A mark is one instruction, the 7 byte no-op
  * `nopl disp32(%rax)`, in user space, in a kernel or on a bare core; without
  * the counter nothing notices it. It takes no register and enters no kernel.
  *

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/hub"
+	"skep/grid/hub"
 )
 
 // small is a problem whose solves take long enough for both nodes to join in.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"skep/grid/hub"
 	"skep/internal/cli"
-	"skep/internal/hub"
 )
 
 // solve runs the master on the nodes that are there, shows what it prints and

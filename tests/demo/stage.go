@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/hub"
+	"skep/grid/hub"
 	"skep/tests/watch"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"skep/internal/hub"
+	"skep/grid/hub"
 	"skep/tests/watch"
 )
 

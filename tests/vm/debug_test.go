@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // The debug kernel finds what its checks are for: each planted fault, and

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // engineVar names the parts of TestDynamosEngine to run, for work on one of

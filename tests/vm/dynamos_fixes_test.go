@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
-	"skep/internal/update"
-	"skep/internal/update/pack"
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // A workload is what enters the functions that a fix changes.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // tryingVar names the parts of TestDynamosHealth to run: SKEP_TRY_PARTS="bad".

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"skep/internal/update"
+	"skep/dynamos/update"
 )
 
 // leaves waits until an update was taken back by itself, and claims why: what

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
-	"skep/internal/update"
-	"skep/internal/update/pack"
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // walkKernel lacks the fix of updates/arp.patch, and what updates/arp_rcu.patch

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // A machine that has little is up first, so that its program is the first one

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // tool is a program for guests that make built.

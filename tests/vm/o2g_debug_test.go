@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // debugSlowness is by how much slower than Debian's kernel that one is.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // libo2gSuites are the tests of libo2g, which know no engine, and how many

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // partsVar names the parts of TestO2gKernel to run, for work on one of them:

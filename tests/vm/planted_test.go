@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // plantedVar names the planted test that TestLabPlanted is, in a process of its

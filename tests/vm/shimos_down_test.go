@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // A lendingGuest is a machine that may go down in every way, which a vmtest.VM

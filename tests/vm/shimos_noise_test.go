@@ -7,7 +7,7 @@ package vm
 import (
 	"testing"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // Intervals of the test image's loops: see image/slot.h.

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // smsLongVar asks for every part on each kernel.

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"skep/internal/lab"
-	"skep/internal/lab/vmtest"
+	"skep/lab"
+	"skep/lab/vmtest"
 )
 
 // A user types commands of skep lab. Each command must end by itself.

@@ -20,7 +20,7 @@ wine wineboot -i >/dev/null 2>&1 || true
 cp "$b/test/wine/bcryptprimitives.dll" \
 	"$WINEPREFIX/drive_c/windows/system32/"
 trap 'wineserver -k || true; wineserver -w || true' EXIT
-cd internal/agent
+cd grid/agent
 wine "$b/test/agent/agent.test.exe" -test.v -test.timeout 240s 2>&1 |
 	tr -d '\r' | awk '
 /^--- (PASS|FAIL|SKIP):/ {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // What counting the calls of a function costs in instructions, in one way and

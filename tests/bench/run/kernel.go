@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // The paper's control experiment: one provider, its engine in the library or in

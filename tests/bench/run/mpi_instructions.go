@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/lab"
+	"skep/lab"
 )
 
 // questions are the intervals of tests/bench/o2g/receiver.c, and by how many

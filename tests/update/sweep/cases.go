@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"skep/internal/update/source"
+	"skep/dynamos/update/source"
 )
 
 // folders are where the fixes are taken from.

@@ -28,8 +28,8 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/update"
-	"skep/internal/update/pack"
+	"skep/dynamos/update"
+	"skep/dynamos/update/pack"
 )
 
 func main() {

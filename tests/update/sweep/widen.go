@@ -13,8 +13,8 @@ import (
 	"regexp"
 	"slices"
 
-	"skep/internal/lab"
-	"skep/internal/update/source"
+	"skep/dynamos/update/source"
+	"skep/lab"
 )
 
 // trees are the sources of two versions, of which the older is prepared.

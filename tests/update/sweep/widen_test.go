@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"skep/internal/update/source"
+	"skep/dynamos/update/source"
 )
 
 func tree(t *testing.T, files map[string]string) *source.Tree {

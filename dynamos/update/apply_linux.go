@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"skep/dynamos/update/pack"
+	"skep/internal/uapi"
+)
+
+// ModuleFor gives a package's module for the running kernel.
+func ModuleFor(p *pack.Package) ([]byte, error) {
+	running, err := RunningBuildID("/sys")
+	if err != nil {
+		return nil, err
+	}
+	if k, ok := p.Kernel(running); ok {
+		return p.Modules[k.BuildID], nil
+	}
+	var list []string
+	for _, k := range p.Kernels {
+		list = append(list, fmt.Sprintf("%s (%s)", k.Release, k.Version))
+	}
+	return nil, refused("the package is not for this kernel, whose build-id is %s; it is for %s: build it for this one with 'skep update build'",
+		running, strings.Join(list, ", "))
+}
+
+// pollEvery is how often a state is looked at that will change by itself.
+const pollEvery = 50 * time.Millisecond
+
+// until looks at an update until done says so. It gives up, and says false,
+// at the end of the limit.
+func until(ctx context.Context, d Source, name string, limit time.Duration, done func(*uapi.DynamosInfo) bool) (uapi.DynamosInfo, bool, error) {
+	over := time.After(limit)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		i, err := info(d, name)
+		if err != nil || done(&i) {
+			return i, err == nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return i, false, ctx.Err()
+		case <-over:
+			return i, false, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// A kernel that has undone a transition itself needs a while for it.
+const undoTime = time.Minute
+
+// Apply puts a loaded update on trial, and where tasks have to change over
+// first, waits until all have.
+func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (uapi.DynamosInfo, error) {
+	if err := putName(&a.Name, name); err != nil {
+		return uapi.DynamosInfo{}, err
+	}
+	if err := d.Apply(a); err != nil {
+		return uapi.DynamosInfo{}, err
+	}
+	limit := time.Duration(a.EnterMS)*time.Millisecond + undoTime
+	i, done, err := until(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
+		return i.State != uapi.DynamosEntering
+	})
+	switch {
+	case err != nil:
+		return i, err
+	case !done:
+		return i, refused("%s: not all tasks have changed over yet; 'skep update status %s' tells", name, name)
+	case i.State == uapi.DynamosLoaded, i.State == uapi.DynamosLeaving:
+		return i, refused("%s was taken back at once: %s", name, uapi.Text(i.End[:]))
+	}
+	return i, nil
+}
+
+// Left waits until the last user of an update is out, and tells whether that
+// was so within the limit.
+func Left(ctx context.Context, d Source, name string, limit time.Duration) (bool, error) {
+	_, left, err := until(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
+		return i.State == uapi.DynamosLoaded
+	})
+	return left, err
+}
+
+// info finds an update by name.
+func info(s Source, name string) (uapi.DynamosInfo, error) {
+	list, err := Infos(s)
+	if err != nil {
+		return uapi.DynamosInfo{}, err
+	}
+	for _, i := range list {
+		if uapi.Text(i.Name[:]) == name {
+			return i, nil
+		}
+	}
+	return uapi.DynamosInfo{}, refused("no update %q is loaded: 'skep update status' lists those that are", name)
+}
+
+// Find gives the status of one update, without its events and who is inside.
+func Find(s Source, name string, names Names) (Status, error) {
+	i, err := info(s, name)
+	if err != nil {
+		return Status{}, err
+	}
+	return statusOf(s, &i, names)
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/module"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
+	"skep/lab"
+)
+
+// A Plan says what is to be built.
+type Plan struct {
+	Name    string
+	Patch   []byte
+	Kernels []string // series, or versions of packages
+	Class   string   // empty: what the change asks for
+	Because string   // why it may be another
+	States  map[string]Statement
+	Layouts map[string]string // why a structure may be laid out in another way
+	Says    io.Writer
+}
+
+// Build makes a package: for each kernel it compiles what the patch touches,
+// holds the unpatched text against the kernel's image, and makes a module of
+// what differs. A change that can't be carried is refused, with its line.
+func Build(ctx context.Context, p Plan) (*pack.Package, error) {
+	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
+	for _, name := range p.Kernels {
+		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
+		if err := b.kernel(ctx, name); err != nil {
+			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
+		}
+	}
+	return out, nil
+}
+
+// buildRefused tells what the patch is to blame for from what broke.
+func buildRefused(err error) error {
+	var change *asm.Refusal
+	var mismatch *image.Mismatch
+	var compile *source.CompileError
+	var unknown *module.UnknownError
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.As(err, &change) || errors.As(err, &mismatch) || errors.As(err, &compile) || errors.As(err, &unknown) {
+		return &RefusedError{err.Error()}
+	}
+	return err
+}
+
+// A builder makes the module for one kernel.
+type builder struct {
+	plan  *Plan
+	out   *pack.Package
+	image *image.Image
+	tree  *source.Tree
+	work  *source.Work
+
+	units     []source.Unit
+	gates     map[string]*image.File // by path
+	changes   []*asm.Change
+	files     []module.File
+	functions []module.Function
+	notes     []string // that who applies the update should read, beside the reasons
+	held      []string // why its module stays loaded once it was in force
+	layouts   []pack.Layout
+}
+
+func (b *builder) says(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
+
+func (b *builder) kernel(ctx context.Context, name string) error {
+	if err := b.prepare(ctx, name); err != nil {
+		return err
+	}
+	var err error
+	if b.work, err = b.tree.Patch(ctx, b.plan.Patch); err != nil {
+		return err
+	}
+	defer b.work.Close()
+	b.work.Led = func(name string) bool {
+		_, err := b.image.Prototype(name)
+		return err == nil
+	}
+	for _, s := range b.work.Skips {
+		b.says("%s: left aside: %s", s.Path, s.Why)
+	}
+	layouts, err := b.work.Layouts(ctx, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	if err := b.lays(ctx, layouts); err != nil {
+		return err
+	}
+	units, err := b.work.Assemble(ctx, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	changes, err := b.work.Changes(units, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	for _, name := range b.work.Idle {
+		b.says("%s is not in force before a boot: it only matters while the kernel starts", name)
+	}
+	b.units = units
+	for i, u := range units {
+		if changes[i] == nil {
+			continue
+		}
+		if err := b.unit(ctx, u, changes[i]); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(b.functions) > 0:
+	case len(b.work.Idle) > 0:
+		return refused("the patch only changes what matters while the kernel starts, as %s: it takes a boot", b.work.Idle[0])
+	default:
+		return refused("the patch changes no code of the kernel's image")
+	}
+	if err := b.states(); err != nil {
+		return err
+	}
+	if err := b.class(); err != nil {
+		return err
+	}
+	if err := suits(b.out.Class, b.functions); err != nil {
+		return err
+	}
+	return b.pack(ctx)
+}
+
+// prepare fetches the kernel and its source, if they are not there.
+func (b *builder) prepare(ctx context.Context, name string) error {
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return err
+	}
+	home, err := lab.BuildDir()
+	if err != nil {
+		home = cache // not in a source tree of skep
+	}
+	k, err := lab.Fetch(ctx, home, name, b.plan.Says)
+	if err != nil {
+		return err
+	}
+	if b.image, err = image.Open(k.Image()); err != nil {
+		return err
+	}
+	if b.image.Version == "" {
+		return refused("the image does not say of which package of Debian it is, so its source can't be found")
+	}
+	b.tree, err = source.Prepare(ctx, cache, source.Kernel{Version: b.image.Version, Config: k.Config(),
+		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(b.image.Release)}, b.plan.Says)
+	return err
+}
+
+// plainRelease is a release as distributions write it; other texts do not go
+// into a command of make.
+func plainRelease(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+~_-") != "" {
+		return ""
+	}
+	return s
+}
+
+// unit takes the changed functions out of one file.
+func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error {
+	for _, note := range c.Notes {
+		b.says("%s: %s", u.Path, note)
+	}
+	gate, err := b.proved(ctx, u.Path)
+	if err != nil {
+		return err
+	}
+	c.Sealed = func(name string) bool {
+		f := gate.Functions[name]
+		return f != nil && b.image.Sealed(f.Addr)
+	}
+	c.Variadic = b.image.Variadic
+	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
+	if err := b.pointed(u.Path, e, gate); err != nil {
+		return err
+	}
+	for _, escape := range e.Escapes {
+		b.says("%s: held: %v", u.Path, escape)
+		b.held = append(b.held, escape.String())
+	}
+	for _, f := range e.Functions {
+		path, stands := u.Path, gate
+		if from := c.From[f.Name]; from != nil {
+			path = from.Path
+			if stands, err = b.proved(ctx, path); err != nil {
+				return err
+			}
+		}
+		made, err := b.function(path, f.Name, stands)
+		if err != nil {
+			return err
+		}
+		b.functions = append(b.functions, module.NewFunction(made, f))
+	}
+	b.changes = append(b.changes, c)
+	b.files = append(b.files, module.File{Extract: e, Gate: gate})
+	return nil
+}
+
+// pointed refuses new pointers to functions of the kernel that fault where a
+// pointer leads to them.
+func (b *builder) pointed(path string, e *asm.Extract, gate *image.File) error {
+	for _, name := range e.Pointed {
+		addr, ok := gate.Symbols[name]
+		if !ok {
+			list := b.image.Named(name)
+			if len(list) != 1 {
+				continue // data, or module.Make tells
+			}
+			addr = list[0].Addr
+		}
+		if b.image.Sealed(addr) {
+			return &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name),
+				Reason: "the new text takes the address of this function, which the kernel only lets be called by its name (IBT): call it from a new function, and take the address of that"}
+		}
+	}
+	return nil
+}
+
+// proved gives the unpatched file as the kernel has it.
+func (b *builder) proved(ctx context.Context, path string) (*image.File, error) {
+	if f := b.gates[path]; f != nil {
+		return f, nil
+	}
+	i := slices.IndexFunc(b.units, func(u source.Unit) bool { return u.Path == path })
+	f, err := b.gate(ctx, b.units[i])
+	if err == nil {
+		b.gates[path] = f
+	}
+	return f, err
+}
+
+// gate holds the unpatched file against the kernel's image.
+func (b *builder) gate(ctx context.Context, u source.Unit) (*image.File, error) {
+	text, err := os.ReadFile(u.Before)
+	if err != nil {
+		return nil, err
+	}
+	folded := strings.TrimSuffix(u.Before, ".s") + ".folded"
+	if err := os.WriteFile(folded+".s", image.Fold(text), 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, b.tree.Compiler, "-c", "-o", folded+".o", folded+".s")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: the assembler: %w: %.500s", u.Path, err, bytes.TrimSpace(out))
+	}
+	object, err := os.ReadFile(folded + ".o")
+	if err != nil {
+		return nil, err
+	}
+	return b.image.Gate(u.Path, object)
+}
+
+// function says all that the kernel must know of one that is replaced.
+func (b *builder) function(path, name string, gate *image.File) (pack.Function, error) {
+	no := func(format string, args ...any) (pack.Function, error) {
+		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
+	}
+	f := gate.Functions[name]
+	switch {
+	case f == nil:
+		return no("the image has another function of that name in its place")
+	case f.Init:
+		return no("it is gone once the kernel is up (__init)")
+	case !f.Traced:
+		return no("no call of it can be led elsewhere (notrace): patch its callers")
+	case !f.Returns:
+		return no("it never returns, so its update could never leave: patch what it calls")
+	}
+	if by := b.image.Exit(f.Addr); by != nil {
+		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is told as lost", name, strings.Join(by, ", ")))
+	}
+	proto, err := b.image.Prototype(name)
+	if err != nil {
+		return no("%v", err)
+	}
+	position, ok := b.image.Position(name, f.Addr)
+	if !ok {
+		return no("the kernel's table of symbols does not have it")
+	}
+	return pack.Function{Symbol: pack.Symbol{Name: name, Position: position}, File: path, Type: proto.Text, Args: proto.Args,
+		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
+}
+
+// class settles how far versions may mix, the same for all kernels.
+func (b *builder) class() error {
+	class, why := asm.Propose(b.changes, b.work.Reasons()...)
+	m := &b.out.Manifest
+	if m.Proposed == "" || class == asm.Together {
+		m.Proposed = string(class)
+	}
+	for _, r := range append(why, b.notes...) {
+		if !slices.Contains(m.Reasons, r) {
+			m.Reasons = append(m.Reasons, r)
+		}
+	}
+	for _, f := range b.work.Files {
+		if !slices.Contains(m.Files, f) {
+			m.Files = append(m.Files, f)
+		}
+	}
+	m.Class = m.Proposed
+	if b.plan.Class == "" {
+		return nil
+	}
+	m.Class, m.Because = b.plan.Class, b.plan.Because
+	if m.Class != m.Proposed && m.Because == "" {
+		return refused("the change asks for class %s (%s): say --because, or leave --class out", m.Proposed, strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// pack makes the kernel's module and enters it in the package.
+func (b *builder) pack(ctx context.Context) error {
+	made, err := module.Make(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
+		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held})
+	if err != nil {
+		return err
+	}
+	k := pack.Kernel{BuildID: b.image.BuildID, Release: b.image.Release, Version: b.image.Version,
+		Functions: made.Functions, Imports: made.Imports, Layouts: b.layouts, Idle: b.work.Idle, Held: b.held}
+	for _, c := range b.changes {
+		k.Data = append(k.Data, c.Data...)
+	}
+	b.out.Kernels = append(b.out.Kernels, k)
+	b.out.Modules[k.BuildID] = made.Module
+	return nil
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+
+// Package module makes the module of an update: from assembly with the new
+// functions, a table of them, and the kernel's own build system, which adds
+// all that a loader and an unwinder want to know. What the kernel does not
+// export is then left to livepatch.
+package module
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/link"
+	"skep/dynamos/update/pack"
+	"skep/include/skep"
+)
+
+// A Plan is an update for one kernel.
+type Plan struct {
+	Name      string // of the update and its module
+	Class     string
+	Image     *image.Image
+	Tree      string // prepared source of this kernel, with Module.symvers
+	Compiler  string // as gcc-12
+	Files     []File
+	Functions []Function
+	Held      []string // why it must stay once it was in force
+}
+
+// A File is the new text of one of the kernel's files.
+type File struct {
+	Extract *asm.Extract
+	Gate    *image.File
+}
+
+// A Function is what the package says of one, and where its new text is. Its
+// size Make fills in.
+type Function struct {
+	pack.Function
+	asm asm.Function
+}
+
+// NewFunction joins the two. One without a version stays as it is.
+func NewFunction(f pack.Function, version asm.Function) Function { return Function{f, version} }
+
+// Unchanged tells that calls of a function are seen, and not led elsewhere.
+func (f *Function) Unchanged() bool { return f.asm.Version == "" }
+
+// A Result is a module, with what a package's manifest says of it.
+type Result struct {
+	Module    []byte
+	Functions []pack.Function
+	Imports   []pack.Symbol
+}
+
+// Make builds a plan's module. It writes to a folder of its own only.
+func Make(ctx context.Context, p *Plan) (*Result, error) {
+	exports, err := readExports(filepath.Join(p.Tree, "Module.symvers"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "skep-update-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := p.write(dir); err != nil {
+		return nil, err
+	}
+	if err := p.build(ctx, dir); err != nil {
+		return nil, err
+	}
+	ko, err := os.ReadFile(filepath.Join(dir, p.Name+".ko"))
+	if err != nil {
+		return nil, err
+	}
+	return p.finish(ko, exports)
+}
+
+// write lays out what Kbuild reads.
+func (p *Plan) write(dir string) error {
+	glue, err := p.glue()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		"main.c":  glue,
+		"symvers": []byte(engineSymbols),
+	}
+	objects := []string{"main.o"}
+	for i, f := range p.Files {
+		name := fmt.Sprintf("text%d", i)
+		files[name+".S"] = append(bytes.Clone(f.Extract.Text), p.sizes(f.Extract)...)
+		objects = append(objects, name+".o")
+	}
+	files["Kbuild"] = fmt.Appendf(nil, "obj-m := %s.o\n%s-y := %s\nccflags-y := -I$(src)/include\n", p.Name, p.Name, strings.Join(objects, " "))
+	if err := fs.WalkDir(skep.Headers, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files["include/skep/"+path], err = skep.Headers.ReadFile(path)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "include/skep"), 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// engineSymbols are the symbols of dynamos.ko with their versions, as modpost
+// reads them. The header keeps these the same everywhere.
+const engineSymbols = "0x591642bc\tdynamos_update_add\tdynamos\tEXPORT_SYMBOL_GPL\t\n" +
+	"0x2c444ca9\tdynamos_update_remove\tdynamos\tEXPORT_SYMBOL_GPL\t\n"
+
+// sizes puts the length of each function beside it, where C finds it: C cannot
+// subtract addresses before the program is linked.
+func (p *Plan) sizes(e *asm.Extract) []byte {
+	var b []byte
+	for _, f := range e.Functions {
+		b = fmt.Appendf(b, "\t.section .rodata,\"a\",@progbits\n\t.balign 8\n\t.globl %s_size\n%s_size:\n\t.quad %s - %s\n",
+			f.Version, f.Version, f.End, f.Version)
+	}
+	return b
+}
+
+// build runs the kernel's build system. modpost knows nothing of livepatch and
+// may only warn of symbols that are not exported.
+func (p *Plan) build(ctx context.Context, dir string) error {
+	make := exec.CommandContext(ctx, "make", "-s", "-C", p.Tree, "M="+dir, "ARCH=x86_64",
+		"CC="+p.Compiler, "HOSTCC=gcc", "KBUILD_MODPOST_WARN=1", "KBUILD_EXTRA_SYMBOLS="+filepath.Join(dir, "symvers"),
+		"KAFLAGS=-g0", "KCFLAGS=-g0 -Werror -ffile-prefix-map="+dir+"/=", "modules")
+	for _, e := range os.Environ() {
+		// Neither another make's job slots nor a user's options for kernels.
+		if name, _, _ := strings.Cut(e, "="); name != "MAKEFLAGS" && name != "MFLAGS" && name != "MAKELEVEL" && !strings.HasPrefix(name, "KBUILD_") && name != "LOCALVERSION" {
+			make.Env = append(make.Env, e)
+		}
+	}
+	make.Env = append(make.Env, "LC_ALL=C")
+	make.WaitDelay = time.Second
+	says, err := make.CombinedOutput()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		text := strings.TrimSpace(strings.ReplaceAll(string(says), dir+"/", ""))
+		return fmt.Errorf("the kernel's build system does not take the new text: %w: %s", err, text[max(0, len(text)-1500):])
+	}
+	return nil
+}
+
+// finish links the module and reads the sizes of its functions.
+func (p *Plan) finish(ko []byte, exports map[string]bool) (*Result, error) {
+	names, err := link.Undefined(ko)
+	if err != nil {
+		return nil, err
+	}
+	targets := map[string]link.Target{}
+	for _, name := range names {
+		if exports[name] && !p.local(name) {
+			continue
+		}
+		t, err := p.find(name)
+		if err != nil {
+			return nil, err
+		}
+		targets[name] = t
+	}
+	r := &Result{}
+	if r.Module, err = link.Rewrite(ko, targets); err != nil {
+		return nil, fmt.Errorf("linking with the kernel: %w", err)
+	}
+	for _, t := range link.Names(targets) {
+		r.Imports = append(r.Imports, pack.Symbol(t))
+	}
+	for _, f := range p.Functions {
+		if f.Unchanged() {
+			r.Functions = append(r.Functions, f.Function)
+			continue
+		}
+		if f.Size, err = link.Length(r.Module, f.asm.Version, f.asm.End); err != nil {
+			return nil, err
+		}
+		r.Functions = append(r.Functions, f.Function)
+	}
+	return r, nil
+}
+
+func (p *Plan) local(name string) bool {
+	for _, f := range p.Files {
+		for _, l := range f.Extract.Locals {
+			if l.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// An UnknownError is a name of the new text that no symbol of the kernel can
+// stand for.
+type UnknownError struct{ reason string }
+
+func (e *UnknownError) Error() string { return e.reason }
+
+func unknown(format string, args ...any) error {
+	return &UnknownError{fmt.Sprintf(format, args...)}
+}
+
+// find says which of the kernel's symbols a name of the new text is. What the
+// gate has proved counts: the address that the file's own old text uses.
+func (p *Plan) find(name string) (link.Target, error) {
+	var found []link.Target
+	kernels := ""
+	for _, f := range p.Files {
+		is, local := name, false
+		for _, l := range f.Extract.Locals {
+			if l.Name == name {
+				is, local = l.Is, !l.Kernel
+				if l.Kernel {
+					kernels = is
+				}
+			}
+		}
+		addr, proved := f.Gate.Symbols[is]
+		if !proved {
+			if local {
+				return link.Target{}, unknown("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
+			}
+			continue
+		}
+		if p.Image.Init(addr) {
+			return link.Target{}, unknown("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
+		}
+		position, ok := p.Image.Position(is, addr)
+		if !ok {
+			return link.Target{}, unknown("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
+		}
+		found = append(found, link.Target{Name: is, Position: position})
+	}
+	for _, t := range found {
+		if t != found[0] {
+			return t, unknown("%s means one symbol in one of the files and another in another: make two updates of them", name)
+		}
+	}
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	if kernels != "" { // another file has it
+		return p.global(kernels)
+	}
+	return p.global(name)
+}
+
+// global finds a symbol that the old text did not use.
+func (p *Plan) global(name string) (link.Target, error) {
+	var found []link.Target
+	list := p.Image.Named(name)
+	for i, s := range list {
+		if !s.Global() {
+			continue
+		}
+		if p.Image.Init(s.Addr) {
+			return link.Target{}, unknown("the new text uses %s, which is gone once the kernel is up (__init)", name)
+		}
+		found = append(found, link.Target{Name: name, Position: i + 1})
+	}
+	switch {
+	case len(found) == 0:
+		return link.Target{}, unknown("the new text uses %s, which the kernel does not have", name)
+	case len(found) > 1:
+		return link.Target{}, unknown("the new text uses %s, of which the kernel has %d", name, len(found))
+	case len(list) == 1:
+		found[0].Position = 0
+	}
+	return found[0], nil
+}
+
+// readExports reads what modules may use without help. Names in a namespace
+// are left to livepatch, which asks for no import.
+func readExports(path string) (map[string]bool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	list := map[string]bool{"dynamos_update_add": true, "dynamos_update_remove": true}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if len(f) >= 4 && f[2] == "vmlinux" && (len(f) == 4 || f[4] == "") {
+			list[f[1]] = true
+		}
+	}
+	if len(list) == 2 {
+		return nil, errors.New(path + " names no symbols of a kernel")
+	}
+	return list, nil
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+
+package module
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/link"
+	"skep/dynamos/update/pack"
+	"skep/lab"
+)
+
+func buildDir(t *testing.T) string {
+	t.Helper()
+	dir, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func example() *Plan {
+	arg := 1
+	return &Plan{
+		Name: "fix", Class: pack.Object, Image: &image.Image{BuildID: strings.Repeat("a", 40)},
+		Functions: []Function{
+			NewFunction(pack.Function{Symbol: pack.Symbol{Name: "f", Position: 2}, Args: 3, Result: pack.Pointer,
+				OldSize: 96, Object: &arg, Ends: true}, asm.Function{Name: "f", Version: "fix_0_0", End: "fix_0_0_end"}),
+			NewFunction(pack.Function{Symbol: pack.Symbol{Name: "g.isra.0"}, Result: pack.Void, OldSize: 16, Bare: true},
+				asm.Function{Name: "g.isra.0", Version: "fix_0_1", End: "fix_0_1_end"}),
+			NewFunction(pack.Function{Symbol: pack.Symbol{Name: "h"}, Args: 1, Result: pack.Void, OldSize: 32, Ends: true}, asm.Function{}),
+		},
+	}
+}
+
+func TestTableSaysWhatTheEngineAsks(t *testing.T) {
+	glue, err := example().glue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(glue)), " ")
+	for _, want := range []string{
+		`{ .symbol = "f", .sympos = 2, .old_size = 96, .version = fix_0_0, .args = 3, .result = DYNAMOS_PTR, .object = 1, .ends = 1, .bare = 0, },`,
+		`{ .symbol = "g.isra.0", .sympos = 0, .old_size = 16, .version = fix_0_1, .args = 0, .result = DYNAMOS_VOID, .object = DYNAMOS_NO_ARG, .ends = 0, .bare = 1, },`,
+		`{ .symbol = "h", .sympos = 0, .old_size = 32, .args = 1, .result = DYNAMOS_VOID, .object = DYNAMOS_NO_ARG, .ends = 1, .bare = 0, },`,
+		`.class = DYNAMOS_OBJECT, .build_id = "` + strings.Repeat("a", 40) + `",`,
+		"functions[0].size = fix_0_0_size; functions[1].size = fix_0_1_size; return dynamos_update_add(&update);",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// The reason why a module must stay is a text of C, whatever is in it.
+func TestTableSaysWhyAModuleStays(t *testing.T) {
+	p := example()
+	if glue, err := p.glue(); err != nil || strings.Contains(string(glue), ".held") {
+		t.Errorf("%v, %s", err, glue)
+	}
+	p.Held = []string{`the text "a\n"` + strings.Repeat("x", 300), "f"}
+	glue, err := p.glue()
+	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) {
+		t.Errorf("%v, %s", err, glue)
+	}
+}
+
+func TestTableTakesNoTextThatIsNoName(t *testing.T) {
+	for name, spoil := range map[string]func(*Plan){
+		"name":        func(p *Plan) { p.Name = `x"` },
+		"class":       func(p *Plan) { p.Class = "some" },
+		"no function": func(p *Plan) { p.Functions = nil },
+		"symbol":      func(p *Plan) { p.Functions[0].Name = `f"; evil` },
+		"version":     func(p *Plan) { p.Functions[0].asm.Version = "a b" },
+		"result":      func(p *Plan) { p.Functions[0].Result = "u8" },
+	} {
+		p := example()
+		spoil(p)
+		if _, err := p.glue(); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// The version of a symbol is a checksum of its declaration; the kernel refuses
+// a module that has another one.
+func TestEngineHasTheSymbolVersionsThatUpdatesAskFor(t *testing.T) {
+	for _, series := range lab.Series() {
+		path := filepath.Join(buildDir(t), "kmod", series, "dynamos/src/dynamos/kmod/Module.symvers")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Skipf("%v: run make kmod", err)
+		}
+		versions := func(text string) string {
+			var list []string
+			for line := range strings.Lines(text) {
+				list = append(list, strings.Join(strings.Split(line, "\t")[:2], " "))
+			}
+			return strings.Join(list, ", ")
+		}
+		if got, want := versions(string(text)), versions(engineSymbols); got != want {
+			t.Errorf("Linux %s: dynamos.ko has %s, updates ask for %s", series, got, want)
+		}
+	}
+}
+
+// twice finds a static function that a stock kernel has under one name at two
+// places.
+func twice(t *testing.T, im *image.Image) []image.Symbol {
+	t.Helper()
+	for _, s := range im.Symbols {
+		if list := im.Named(s.Name); s.Type == 't' && len(list) == 2 && list[0].Addr != list[1].Addr && list[1].Type == 't' {
+			return list
+		}
+	}
+	t.Fatal("no name stands twice")
+	return nil
+}
+
+func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
+	k, err := lab.Find(buildDir(t), lab.Series()[0])
+	if err != nil {
+		t.Skip(err)
+	}
+	im, err := image.Open(k.Image())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := twice(t, im)
+	name := both[1].Name
+	plan := func(files ...File) *Plan { return &Plan{Image: im, Files: files} }
+	file := func(is string, addr uint64) File {
+		return File{&asm.Extract{Path: "x.c", Locals: []asm.Local{{Name: "asked", Is: is}}},
+			&image.File{Symbols: map[string]uint64{is: addr}}}
+	}
+	empty := File{&asm.Extract{Path: "y.c"}, &image.File{}}
+	for _, c := range []struct {
+		what string
+		plan *Plan
+		name string
+		want link.Target
+		why  string
+	}{
+		{what: "a static of the file", plan: plan(empty, file(name, both[1].Addr)), name: "asked", want: link.Target{Name: name, Position: 2}},
+		{what: "its neighbour of the same name", plan: plan(file(name, both[0].Addr)), name: "asked", want: link.Target{Name: name, Position: 1}},
+		{what: "one without a proof", plan: plan(file("other", 1)), name: "asked", why: "does not have"},
+		{what: "two that differ", plan: plan(file(name, both[0].Addr), file(name, both[1].Addr)), name: "asked", why: "two updates"},
+		{what: "a name of two statics", plan: plan(empty), name: name, why: "does not have"},
+		{what: "a global that is new to the file", plan: plan(empty), name: "vfs_read", want: link.Target{Name: "vfs_read"}},
+		{what: "one of the start", plan: plan(empty), name: "start_kernel", why: "__init"},
+		{what: "nothing", plan: plan(empty), name: "no_such_symbol", why: "does not have"},
+	} {
+		got, err := c.plan.find(c.name)
+		if c.why == "" && (err != nil || got != c.want) || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v, %v", c.what, got, err)
+		}
+	}
+	local := plan(File{&asm.Extract{Path: "x.c", Locals: []asm.Local{{Name: "asked", Is: name}}}, &image.File{}})
+	if _, err := local.find("asked"); err == nil || !strings.Contains(err.Error(), "cannot be proved") {
+		t.Errorf("a static that the old text does not use: %v", err)
+	}
+}
+
+func TestExportsLeaveNamespacesAside(t *testing.T) {
+	text := "0x1\tplain\tvmlinux\tEXPORT_SYMBOL_GPL\t\n" +
+		"0x1\tspaced\tvmlinux\tEXPORT_SYMBOL_GPL\tNS\n0x1\tforeign\tfs/x\tEXPORT_SYMBOL\t\n"
+	path := filepath.Join(t.TempDir(), "Module.symvers")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readExports(path)
+	if err != nil || !got["plain"] || got["spaced"] || got["foreign"] || !got["dynamos_update_add"] {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if err := os.WriteFile(path, []byte("nothing\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readExports(path); err == nil {
+		t.Error("a file without symbols is taken")
+	}
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# The builder of kernel updates: source, assembly, images, modules, packages.
+
+CHECK_SUITES += update
+suite_update = $(GO) test -count=1 -json -skip Sabotage ./dynamos/update/... \
+	./tests/update/...
+suite_update_kind = go
+
+# Its kernel is fetched and its source prepared once, for all tests.
+TEST_SUITES += update-sabotage
+suite_update-sabotage = SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test -count=1 \
+	-json -run Sabotage ./dynamos/update
+suite_update-sabotage_kind = go
+suite_update-sabotage_deadline = 1200
+suite_update-sabotage_beside = yes

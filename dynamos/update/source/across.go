@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+
+	"skep/dynamos/update/asm"
+)
+
+// Changes compares all units. A change is nil where the update takes nothing of
+// a file. Functions that one file has anew are taken where another's new text
+// calls them.
+func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
+	if err := w.rename(units, says); err != nil {
+		return nil, err
+	}
+	list := make([]*asm.Change, len(units))
+	for i, u := range units {
+		c, err := w.Change(u)
+		if err != nil {
+			return nil, err
+		}
+		if !c.None() || len(c.Added()) > 0 || len(c.Gone) > 0 || len(c.Idle) > 0 {
+			list[i] = c
+		}
+	}
+	if err := each(list, (*asm.Change).Adopt); err != nil {
+		return nil, w.lined(err)
+	}
+	for again := true; again; {
+		again = false
+		for i := range list {
+			more, err := supply(list, i)
+			if err != nil {
+				return nil, w.lined(err)
+			}
+			again = again || more
+		}
+	}
+	if err := each(list, (*asm.Change).Lost); err != nil {
+		return nil, w.lined(err)
+	}
+	for i, c := range list {
+		if c == nil {
+			continue
+		}
+		for _, name := range c.Idle {
+			w.Idle = append(w.Idle, fmt.Sprintf("%s of %s", name, c.Path))
+		}
+		if c.None() {
+			list[i] = nil
+		}
+	}
+	return list, nil
+}
+
+// each calls f for every two of the changes.
+func each(list []*asm.Change, f func(to, from *asm.Change) error) error {
+	for _, to := range list {
+		for _, from := range list {
+			if to == nil || from == nil || to == from {
+				continue
+			}
+			if err := f(to, from); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// supply takes from the other files what the i-th one needs and they add.
+func supply(list []*asm.Change, i int) (more bool, err error) {
+	if list[i] == nil || list[i].None() {
+		return false, nil
+	}
+	needs := list[i].Needs()
+	for k, other := range list {
+		if k == i || other == nil {
+			continue
+		}
+		for _, name := range other.Added() {
+			if _, found := slices.BinarySearch(needs, name); found {
+				if err := other.Carry(name); err != nil {
+					return more, err
+				}
+				more = true
+			}
+		}
+	}
+	return more, nil
+}
+
+// rename gives back their names to functions to which the patch only gave
+// others: the tables of a running kernel that hold them need no change then.
+func (w *Work) rename(units []Unit, says io.Writer) error {
+	names := map[string]string{}
+	for _, u := range units {
+		if !slices.Contains(w.Files, u.Path) {
+			continue
+		}
+		more, err := u.renamed()
+		if err != nil {
+			return err
+		}
+		maps.Copy(names, more)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	for _, is := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(says, "%s is the kernel's %s under another name\n", is, names[is])
+	}
+	for _, u := range units {
+		text, err := os.ReadFile(u.After)
+		if err == nil {
+			err = os.WriteFile(u.After, asm.Rename(text, names), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var functionType = regexp.MustCompile(`(?m)^\t\.type\t([A-Za-z0-9_]+), @function$`)
+
+// renamed looks for such functions where some come and some go.
+func (u Unit) renamed() (map[string]string, error) {
+	var names [2]map[string]bool
+	for i, file := range []string{u.Before, u.After} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = map[string]bool{}
+		for _, m := range functionType.FindAllSubmatch(text, -1) {
+			names[i][string(m[1])] = true
+		}
+	}
+	if !lacks(names[0], names[1]) || !lacks(names[1], names[0]) {
+		return nil, nil
+	}
+	before, after, err := u.parse()
+	if err != nil {
+		return nil, err
+	}
+	return asm.Renamed(before, after), nil
+}
+
+// lacks tells whether the second set does not have all of the first.
+func lacks(a, b map[string]bool) bool {
+	for name := range a {
+		if !b[name] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"skep/dynamos/update/asm"
+)
+
+// Quick is how many files are compiled without a word; Most how many at all.
+const (
+	Quick = 8
+	Most  = 400
+)
+
+// perFile is what one file takes before and after, on an idle core.
+const perFile = 5 * time.Second
+
+// A Work is one patch on its way through the compiler.
+type Work struct {
+	Dir   string   // its own, next to the tree, because links do not leave a disk
+	Files []string // that the patch changes and that are compiled
+	Units []string // the sources to be compiled
+	Skips []Skip   // what of the patch does not matter, or stays as it is
+	Idle  []string // what differs and matters only while the kernel starts
+	// Led tells whether calls of a function can be led to another version; nil:
+	// of all.
+	Led func(name string) bool
+
+	tree     *Tree
+	parts    []part
+	old, new map[string]string // text of the files
+	moved    []Layout          // what Layouts has found
+}
+
+// Patch sees what a patch is about and whether it applies. Nothing is compiled
+// yet. A patch that cannot be carried gives an *asm.Refusal.
+func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
+	parts, err := parsePatch(t.rooted(text))
+	if err != nil {
+		return nil, err
+	}
+	code, skips, err := sortParts(parts)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.try(ctx, code); err != nil {
+		return nil, err
+	}
+	w := &Work{Skips: skips, tree: t, parts: code, old: map[string]string{}, new: map[string]string{}}
+	for _, p := range code {
+		w.Files = append(w.Files, p.path)
+		if err := w.read(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.units(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// try applies the patch to nothing.
+func (t *Tree) try(ctx context.Context, parts []part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	_, err := output(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
+	if err != nil && ctx.Err() == nil {
+		return refused("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)
+	}
+	return err
+}
+
+// read keeps a file's text before and after the patch.
+func (w *Work) read(ctx context.Context, p part) error {
+	old, err := os.ReadFile(filepath.Join(w.tree.Dir, p.path))
+	if err != nil && !p.added {
+		return err
+	}
+	new, err := output(ctx, w.tree.Dir, bytes.NewReader(join([]part{p})), "patch", "-p1", "--fuzz=0", "-f", "-s", "-r", "-", "-o", "-")
+	w.old[p.path], w.new[p.path] = string(old), string(new)
+	return err
+}
+
+// Reasons tells what the patch changes that its assembly does not show, and
+// that keeps two versions from running at once.
+func (w *Work) Reasons() []string {
+	var why []string
+	for _, l := range w.moved {
+		why = append(why, fmt.Sprintf("%s: %s is laid out in another way (%s), and what is there keeps the old one", l.File, l.Name, l.What))
+	}
+	for _, f := range w.Files {
+		why = append(why, reasons(f, w.old[f], w.new[f])...)
+	}
+	return why
+}
+
+func join(parts []part) []byte {
+	var b bytes.Buffer
+	for _, p := range parts {
+		b.Write(p.text)
+		if !bytes.HasSuffix(p.text, []byte("\n")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// units finds the sources that have to be compiled: those that the patch
+// changes, and those that include what it changes.
+func (w *Work) units(ctx context.Context) error {
+	image, err := w.tree.objects()
+	if err != nil {
+		return err
+	}
+	included, own := map[string]bool{}, map[string]bool{}
+	for _, p := range w.parts {
+		if image[p.path] {
+			own[p.path] = true
+			continue
+		}
+		module, err := w.tree.inModule(ctx, p.path)
+		switch {
+		case err != nil:
+			return err
+		case module:
+			return &asm.Refusal{Path: p.path, Line: firstLine(p),
+				Reason: "this file is part of a module, and only the kernel's image can be changed: load a new module, or leave it out of the patch"}
+		default:
+			included[p.path] = true
+		}
+	}
+	if len(included) > 0 {
+		w.users(newIncludes(w.tree.Dir), image, included, own)
+	}
+	for u := range own {
+		w.Units = append(w.Units, u)
+	}
+	slices.Sort(w.Units)
+	return nil
+}
+
+func (w *Work) users(n *includes, image, included, own map[string]bool) {
+	for file := range included {
+		if onlyDeclares(w.old[file], w.new[file]) {
+			w.Skips = append(w.Skips, Skip{file, "no code comes of what changes there"})
+			continue
+		}
+		users := n.users(image, file)
+		if len(users) > wide {
+			users = w.tree.narrow(n, users, w.old[file], w.new[file])
+		}
+		for _, u := range users {
+			own[u] = true
+		}
+		if len(users) == 0 {
+			w.Skips = append(w.Skips, Skip{file, "no file of the image sees a difference"})
+		}
+		w.Skips = append(w.Skips, Skip{file, "modules that include it keep what they have"})
+	}
+	slices.SortFunc(w.Skips, func(a, b Skip) int { return strings.Compare(a.Path+a.Why, b.Path+b.Why) })
+}
+
+// Estimate is how long compiling takes on an idle computer.
+func (w *Work) Estimate() time.Duration {
+	return 10*time.Second + time.Duration(len(w.Units))*perFile/2
+}
+
+// Line finds where a patched file speaks of a symbol: on a line that the patch
+// changes, else anywhere; 0 if nowhere.
+func (w *Work) Line(file, symbol string) int {
+	text, err := os.ReadFile(filepath.Join(w.Dir, "tree", file))
+	if err != nil {
+		return 0
+	}
+	name, _, _ := strings.Cut(symbol, ".")
+	lines := strings.Split(string(text), "\n")
+	for _, p := range w.parts {
+		for _, n := range p.changed {
+			if p.path == file && n > 0 && n <= len(lines) && hasWord(lines[n-1], name) {
+				return n
+			}
+		}
+	}
+	for i, l := range lines {
+		if hasWord(l, name) && l != "" && !strings.ContainsAny(l[:1], " \t*/#") {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func hasWord(line, word string) bool {
+	return eachWord(line, func(w string) bool { return w == word })
+}
+
+// Assemble compiles every unit before and after the patch.
+func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
+	if len(w.Units) == 0 {
+		return nil, nil
+	}
+	if len(w.Units) > Most {
+		return nil, refused("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
+			len(w.Units), w.Estimate(), Most)
+	}
+	if err := w.first(ctx, says); err != nil {
+		return nil, err
+	}
+	if len(w.Units) > Quick {
+		fmt.Fprintf(says, "%d files to compile twice, about %s\n", len(w.Units), w.Estimate().Round(time.Second))
+	}
+	copied, err := w.copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	laid, err := readLaid(copied.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.round(ctx, copied, "before", says, "prepare"); err != nil {
+		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
+	}
+	if err := w.patch(ctx, copied.Dir); err != nil {
+		return nil, err
+	}
+	if err := w.round(ctx, copied, "after", says, w.settled()...); err != nil {
+		return nil, &CompileError{err}
+	}
+	now, err := readLaid(copied.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if laid != now {
+		return nil, &asm.Refusal{Path: w.Files[0], Reason: "the patch changes how data is laid out that the kernel's hand-written assembly uses"}
+	}
+	return w.collect(ctx, copied)
+}
+
+// copy makes a folder for this work alone, with a tree that can be patched.
+func (w *Work) copy(ctx context.Context) (*Tree, error) {
+	var err error
+	if w.Dir, err = os.MkdirTemp(filepath.Dir(w.tree.Dir), workPrefix); err != nil {
+		return nil, err
+	}
+	copied := *w.tree
+	copied.Dir = filepath.Join(w.Dir, "tree")
+	if err := w.tree.link(ctx, copied.Dir, w.Units); err != nil {
+		return nil, err
+	}
+	return &copied, copied.release()
+}
+
+// release has the source call itself as the image does: its package was made
+// with a name of the distribution's. The file is a link to the tree's.
+func (t *Tree) release() error {
+	if t.Kernel.Release == "" {
+		return nil
+	}
+	for name, text := range map[string]string{
+		"include/generated/utsrelease.h": fmt.Sprintf("#define UTS_RELEASE \"%s\"\n", t.Kernel.Release),
+		"include/config/kernel.release":  t.Kernel.Release + "\n",
+	} {
+		path := filepath.Join(t.Dir, name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Work) patch(ctx context.Context, dir string) error {
+	_, err := output(ctx, dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch")
+	return err
+}
+
+// first compiles the patch's own files alone where many others include what it
+// changes: if it is refused for one of them, that is soon known.
+func (w *Work) first(ctx context.Context, says io.Writer) error {
+	own := slices.DeleteFunc(slices.Clone(w.Units), func(u string) bool { return !slices.Contains(w.Files, u) })
+	if len(w.Units) <= Quick || len(own) == 0 || len(own) == len(w.Units) {
+		return nil
+	}
+	alone := *w
+	alone.Units, alone.Dir = own, ""
+	defer alone.Close()
+	units, err := alone.Assemble(ctx, says)
+	if err == nil {
+		_, err = alone.Changes(units, io.Discard)
+	}
+	return err
+}
+
+// A CompileError is what the compiler says of the patched source.
+type CompileError struct{ Says error }
+
+func (e *CompileError) Error() string {
+	return "the patched source does not compile: " + e.Says.Error()
+}
+
+// Unwrap gives what ended the compiler.
+func (e *CompileError) Unwrap() error { return e.Says }
+
+// Text is all that it says.
+func (e *CompileError) Text() string {
+	var tool *toolError
+	if errors.As(e.Says, &tool) {
+		return tool.text
+	}
+	return e.Says.Error()
+}
+
+// readLaid reads the headers that make writes from the layout of structures.
+func readLaid(dir string) (string, error) {
+	var all strings.Builder
+	for _, name := range []string{"bounds.h", "asm-offsets.h"} {
+		text, err := os.ReadFile(filepath.Join(dir, "include", "generated", name))
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+	}
+	return all.String(), nil
+}
+
+func assembly(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
+
+// settled are targets that a patch cannot change: make would build tools anew,
+// because their folder has another name. Headers may change what make derives
+// from the layout of structures; sources do not.
+func (w *Work) settled() []string {
+	for _, f := range w.Files {
+		if path.Ext(f) == ".h" {
+			return []string{"tools/objtool", "tools/bpf/resolve_btfids"}
+		}
+	}
+	return []string{"prepare"}
+}
+
+// round compiles all units and moves their assembly to a folder.
+func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
+	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
+	var args []string
+	for _, s := range settled {
+		args = append(args, "-o", s)
+	}
+	return w.compile(ctx, t, name, args...)
+}
+
+// compile gives make these arguments and all units' assembly to make.
+func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string) error {
+	var targets []string
+	for _, u := range w.Units {
+		targets = append(targets, assembly(u))
+	}
+	if name == "after" {
+		args = append([]string{"-k"}, args...) // all that is wrong at once
+	}
+	args = append(args, targets...)
+	err := t.run(ctx, args...)
+	if made := w.generated(ctx, t, err); made {
+		err = t.run(ctx, args...)
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range targets {
+		to := filepath.Join(w.Dir, name, s)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(t.Dir, s), to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generated has make write the headers that a folder's objects need and that it
+// knows nothing of when it is asked for assembly. It tells whether that was the
+// matter.
+func (w *Work) generated(ctx context.Context, t *Tree, failed error) bool {
+	var tool *toolError
+	if !errors.As(failed, &tool) || !strings.Contains(tool.text, "No such file or directory") {
+		return false
+	}
+	folders := map[string]string{}
+	for _, u := range w.Units {
+		if strings.Contains(tool.text, assembly(u)) {
+			folders[path.Dir(u)] = strings.TrimSuffix(u, ".c") + ".o"
+		}
+	}
+	return len(folders) > 0 && t.run(ctx, append([]string{"-o", "prepare"}, slices.Sorted(maps.Values(folders))...)...) == nil
+}
+
+// collect assembles what was compiled before the patch.
+func (w *Work) collect(ctx context.Context, t *Tree) ([]Unit, error) {
+	var out []Unit
+	for _, path := range w.Units {
+		u := Unit{Path: path, Before: filepath.Join(w.Dir, "before", assembly(path)), After: filepath.Join(w.Dir, "after", assembly(path))}
+		u.Object = strings.TrimSuffix(u.Before, ".s") + ".o"
+		if _, err := output(ctx, w.Dir, nil, t.Compiler, "-c", "-o", u.Object, u.Before); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// Change compares a unit's two texts. A change that cannot be carried gives an
+// *asm.Refusal with its line.
+func (w *Work) Change(u Unit) (*asm.Change, error) {
+	before, after, err := u.parse()
+	if err != nil {
+		return nil, err
+	}
+	c, err := asm.View{Led: w.Led}.Compare(before, after)
+	if err != nil { // of functions that need not change, perhaps
+		c, err = asm.View{Written: w.written(u.Path), Led: w.Led}.Compare(before, after)
+	}
+	return c, w.lined(err)
+}
+
+// lined gives a refusal its line.
+func (w *Work) lined(err error) error {
+	var r *asm.Refusal
+	if errors.As(err, &r) && r.Line == 0 {
+		r.Line = w.Line(r.Path, r.Symbol)
+	}
+	return err
+}
+
+func (u Unit) parse() (before, after *asm.Unit, err error) {
+	var units [2]*asm.Unit
+	for i, file := range []string{u.Before, u.After} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if units[i], err = asm.Parse(u.Path, text); err != nil {
+			return nil, nil, err
+		}
+	}
+	return units[0], units[1], nil
+}
+
+// Close removes what Assemble has made.
+func (w *Work) Close() error {
+	if w.Dir == "" {
+		return nil
+	}
+	return os.RemoveAll(w.Dir)
+}
+
+const workPrefix = "work-"
+
+// sweep removes what works left that were killed over a day ago.
+func sweep(dir string) {
+	old, err := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, w := range old {
+		if info, err := os.Stat(w); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			os.RemoveAll(w)
+		}
+	}
+}
+
+// link copies a tree: what came with the source as hard links, because patch
+// replaces what it changes; what make wrote as files of their own, because make
+// writes into them. Folders of drivers that no unit lies in keep their sources.
+func (t *Tree) link(ctx context.Context, to string, units []string) error {
+	ready, err := os.Stat(filepath.Join(t.Dir, ".config"))
+	if err != nil {
+		return err
+	}
+	near := map[string]bool{}
+	for _, u := range units {
+		near[path.Dir(u)] = true
+	}
+	return filepath.WalkDir(t.Dir, func(from string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rel, err := filepath.Rel(t.Dir, from)
+		if err != nil {
+			return err
+		}
+		dest := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(dest, 0o755)
+		}
+		if far(rel) && path.Ext(rel) == ".c" && !near[path.Dir(rel)] {
+			return nil
+		}
+		return t.one(from, dest, d, ready.ModTime())
+	})
+}
+
+// far are folders whose sources only their own folder includes.
+func far(rel string) bool {
+	return strings.HasPrefix(rel, "drivers/") || strings.HasPrefix(rel, "sound/")
+}
+
+func (t *Tree) one(from, to string, d fs.DirEntry, made time.Time) error {
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Type()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case info.Size() == 0 || info.ModTime().Before(made):
+		return os.Link(from, to)
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, text, info.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update/asm"
+)
+
+// smallMake stands for the kernel's: it compiles a file, and derives a header
+// from another as the kernel does with the layout of its structures.
+const smallMake = `
+VERSION = 6
+PATCHLEVEL = 1
+SUBLEVEL = 9
+%.s: %.c prepare
+	$(CC) -S -O2 -Iinclude -fno-pic -fno-asynchronous-unwind-tables -fcf-protection=none -pg -mfentry $(KCFLAGS) -o $@ $<
+prepare:
+	cp include/layout.h include/generated/asm-offsets.h
+fs/part.o:
+	echo '  CC [M]  fs/part.o'
+vmlinux:
+modules: fs/part.o
+olddefconfig:
+	cp $(CHANGED) .config
+.PHONY: prepare vmlinux modules
+`
+
+const (
+	leafC   = "#include <small.h>\nextern void seen(const char *);\nint leaf(int a)\n{\n\tseen(\"leaf\");\n\treturn STEP(a);\n}\n"
+	otherC  = "#include <small.h>\nextern void seen(const char *);\nint other(int a)\n{\n\tseen(\"other\");\n\treturn a;\n}\n"
+	smallH  = "#include <layout.h>\n#define STEP(a) ((a) + 1)\n"
+	objects = "image mm/leaf.c\nimage mm/other.c\n"
+)
+
+func smallTree(t *testing.T) *Tree {
+	t.Helper()
+	tree := &Tree{Kernel: Kernel{Version: "6.1.9-1"}, Dir: filepath.Join(t.TempDir(), "source", "6.1.9-1"), Compiler: "gcc"}
+	for name, text := range map[string]string{"Makefile": smallMake, "mm/leaf.c": leafC, "mm/other.c": otherC, "fs/part.c": "#include <small.h>\n",
+		"include/small.h": smallH, "include/layout.h": "#define SIZE 8\n", "include/generated/bounds.h": "\n",
+		"include/generated/asm-offsets.h": "#define SIZE 8\n", ".config": "CONFIG_X=y\n", objectsFile: objects} {
+		path := filepath.Join(tree.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree
+}
+
+func change(path, before, old, new string) string {
+	line := 1 + strings.Count(before[:strings.Index(before, old)], "\n")
+	n := strings.Split(before, "\n")[line-1]
+	at := "@@ -" + itoa(line) + " +" + itoa(line) + " @@\n"
+	return "--- a/" + path + "\n+++ b/" + path + "\n" + at + "-" + n + "\n+" + strings.Replace(n, old, new, 1) + "\n"
+}
+
+func itoa(n int) string { return string(rune('0' + n)) }
+
+func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
+	tree := smallTree(t)
+	w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", leafC, `"leaf"`, `"twig"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w.Units, []string{"mm/leaf.c"}) {
+		t.Errorf("units: %v", w.Units)
+	}
+	units, err := w.Assemble(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Change(units[0])
+	if err != nil || !slices.Equal(c.Changed, []string{"leaf"}) {
+		t.Errorf("%v, %v", c, err)
+	}
+	if !exists(units[0].Object) {
+		t.Error("there is no object of the original")
+	}
+	if err := w.Close(); err != nil || exists(w.Dir) {
+		t.Errorf("the work stays: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(tree.Dir, "mm/leaf.c"))
+	if err != nil || string(text) != leafC || exists(filepath.Join(tree.Dir, "mm/leaf.s")) {
+		t.Errorf("the tree was written to: %v", err)
+	}
+}
+
+func TestHeaderReachesThoseThatIncludeIt(t *testing.T) {
+	tree := smallTree(t)
+	w, err := tree.Patch(context.Background(), []byte(change("include/small.h", smallH, "+ 1", "+ 2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	units, err := w.Assemble(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed []string
+	for _, u := range units {
+		c, err := w.Change(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = append(changed, c.Changed...)
+	}
+	if !slices.Equal(changed, []string{"leaf"}) || len(units) != 2 {
+		t.Errorf("of %v changed %v", units, changed)
+	}
+	if len(w.Skips) != 1 || !strings.Contains(w.Skips[0].Why, "modules that include it") {
+		t.Errorf("skips: %v", w.Skips)
+	}
+}
+
+func TestPatch_refused(t *testing.T) {
+	for _, c := range []struct{ name, patch, why string }{
+		{"another source", change("mm/leaf.c", strings.Replace(leafC, "seen", "saw", 1), `void saw`, `int saw`), "does not fit the source of 6.1.9-1"},
+		{"a module", "--- a/fs/part.c\n+++ b/fs/part.c\n@@ -1 +1,2 @@\n #include <small.h>\n+int x;\n", "fs/part.c:2: this file is part of a module"},
+	} {
+		_, err := smallTree(t).Patch(context.Background(), []byte(c.patch))
+		var r *asm.Refusal
+		if !errors.As(err, &r) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestChangedLayoutIsRefused(t *testing.T) {
+	w, err := smallTree(t).Patch(context.Background(), []byte(change("include/layout.h", "#define SIZE 8\n", "8", "16")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_, err = w.Assemble(context.Background(), io.Discard)
+	var r *asm.Refusal
+	if !errors.As(err, &r) || !strings.Contains(r.Reason, "laid out") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOwnFilesAreCompiledFirst(t *testing.T) {
+	tree := smallTree(t)
+	list := "image mm/leaf.c\n"
+	for i := range Quick {
+		name := "mm/other" + itoa(i) + ".c"
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(strings.Replace(otherC, "other(", "other"+itoa(i)+"(", 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		list += "image " + name + "\n"
+	}
+	data := leafC + "int limit = 3;\n"
+	for name, text := range map[string]string{"mm/leaf.c": data, objectsFile: list} {
+		if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var says strings.Builder
+	for old, refused := range map[string]bool{"limit = 3": true, `"leaf"`: false} {
+		w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, old, strings.NewReplacer("3", "4", "leaf", "twig").Replace(old))+
+			change("include/small.h", smallH, "+ 1", "+ 2")))
+		if err != nil || len(w.Units) != Quick+1 {
+			t.Fatalf("%v, %v", w, err)
+		}
+		says.Reset()
+		_, err = w.Assemble(context.Background(), &says)
+		w.Close()
+		var r *asm.Refusal
+		if errors.As(err, &r) != refused || refused == strings.Contains(says.String(), "mm/other0.c") {
+			t.Errorf("%s: %v: %s", old, err, says.String())
+		}
+	}
+}
+
+func TestRefusalHasItsLine(t *testing.T) {
+	tree := smallTree(t)
+	data := leafC + "int limit = 3;\n"
+	if err := os.WriteFile(filepath.Join(tree.Dir, "mm/leaf.c"), []byte(data), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, err := tree.Patch(context.Background(), []byte(change("mm/leaf.c", data, "limit = 3", "limit = 4")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	units, err := w.Assemble(context.Background(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.Change(units[0]); err == nil || !strings.HasPrefix(err.Error(), "mm/leaf.c:8: limit: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfigurationMustComeOutTheSame(t *testing.T) {
+	for _, c := range []struct{ name, version, from, why string }{
+		{"as it is", "6.1.9-1", "CONFIG_A=y\nCONFIG_CC_VERSION_TEXT=\"other\"\n", ""},
+		{"one option", "6.1.9-1", "CONFIG_A=y\nCONFIG_B=y\n", "CONFIG_B is not set and would be y"},
+		{"another version", "6.1.90-1", "", "holds the source of 6.1.9"},
+	} {
+		tree := smallTree(t)
+		other := filepath.Join(t.TempDir(), "config")
+		for path, text := range map[string]string{other: "CONFIG_A=y\n", filepath.Join(tree.Dir, "changed"): c.from} {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		makefile := strings.Replace(smallMake, "$(CHANGED)", "changed", 1)
+		if err := os.WriteFile(filepath.Join(tree.Dir, "Makefile"), []byte(makefile), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tree.Kernel = Kernel{Version: c.version, Config: other, Symvers: other}
+		err := tree.configure(context.Background())
+		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestCompilerMustBeTheImages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	for text, why := range map[string]string{
+		"\nCONFIG_CC_VERSION_TEXT=\"gcc-12 (Debian 1.2.3-4) 1.2.3\"\n": "compiled with gcc-12 (Debian 1.2.3-4) 1.2.3, and another compiler makes other code: install that one",
+		"\nCONFIG_X=y\n": "does not say which compiler",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := compiler(context.Background(), path); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("got %v", err)
+		}
+	}
+	out, err := output(context.Background(), "", nil, "gcc", "--version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(strings.SplitN(string(out), "\n", 2)[0], " ")
+	if err := os.WriteFile(path, []byte("\nCONFIG_CC_VERSION_TEXT=\"x86_64-linux-gnu-gcc-99 "+version+"\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if cc, err := compiler(context.Background(), path); err != nil || cc != "gcc" {
+		t.Errorf("got %q, %v", cc, err)
+	}
+}

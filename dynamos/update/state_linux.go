@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+
+package update
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/module"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
+)
+
+// A Statement is an author's word about a function, which the change does not
+// tell. With class task or object, a function that the patch leaves as it is
+// may be named as well: it then belongs to the update's functions.
+type Statement struct {
+	Object *int // class object: which argument is the object, from 0
+	Ends   bool // a call ends the object's life
+	Bare   bool // neither it nor a caller holds a lock across it
+	Group  bool // class task: a task that calls it is inside the update's functions
+}
+
+// lays refuses structures that are laid out in another way, of which the kernel
+// and its modules have older ones, unless the author says why that is no harm.
+func (b *builder) lays(ctx context.Context, list []source.Layout) error {
+	left := maps.Clone(b.plan.Layouts)
+	var unsaid []source.Layout
+	for _, l := range list {
+		because, stated := b.plan.Layouts[l.Name]
+		if !stated {
+			unsaid = append(unsaid, l)
+			continue
+		}
+		b.layouts = append(b.layouts, pack.Layout{Name: l.Name, What: l.What, Was: l.Was, Is: l.Is, Because: because})
+		delete(left, l.Name)
+	}
+	if len(unsaid) > 0 {
+		return b.laid(ctx, unsaid)
+	}
+	if names := slices.Sorted(maps.Keys(left)); len(names) > 0 {
+		return refused("something is stated of the layout of %s, and the patch leaves that as it is", names[0])
+	}
+	return nil
+}
+
+// laid refuses the first of some structures.
+func (b *builder) laid(ctx context.Context, list []source.Layout) error {
+	l := list[0]
+	user, err := b.work.OfModules(ctx, l)
+	if err != nil {
+		return err
+	}
+	who := "what the kernel has of it stays as it was"
+	if user != "" {
+		who = "modules, such as that of " + user + ", know it as it was and keep it so"
+	}
+	more := ""
+	if len(list) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(list)-1)
+	}
+	return &asm.Refusal{Path: l.File, Symbol: l.Name, Line: l.Line, Reason: fmt.Sprintf(
+		"it is laid out in another way (%s; %d bytes, was %d), and %s%s: leave its members where they are and have what is new in a structure of its own, or say why that is no harm as --layout '%s=REASON'",
+		l.What, l.Is, l.Was, who, more, l.Name)}
+}
+
+// states enters what the author says of the changed functions, and takes along
+// those that are named beside them.
+func (b *builder) states() error {
+	left := maps.Clone(b.plan.States)
+	for i := range b.functions {
+		f := &b.functions[i].Function
+		left[f.Name].enter(f)
+		delete(left, f.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		f, err := unchanged(b.image, name)
+		if err != nil {
+			return err
+		}
+		left[name].enter(&f)
+		b.functions = append(b.functions, module.NewFunction(f, asm.Function{}))
+	}
+	return nil
+}
+
+func (s Statement) enter(f *pack.Function) { f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare }
+
+// unchanged says all that the kernel must know of a function that stays as it
+// is.
+func unchanged(im *image.Image, name string) (pack.Function, error) {
+	no := func(format string, args ...any) (pack.Function, error) {
+		return pack.Function{}, refused("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
+	}
+	list := im.Named(name)
+	switch len(list) {
+	case 0:
+		return no("the kernel does not have it, or only inlined: name who calls it")
+	case 1:
+	default:
+		return no("the kernel has %d functions of that name: it takes one", len(list))
+	}
+	f, err := im.Function(list[0])
+	if err != nil {
+		return no("in the kernel's image, %v", err)
+	}
+	switch {
+	case f.Init:
+		return no("it is gone once the kernel is up (__init)")
+	case !f.Traced:
+		return no("no call of it can be seen (notrace): name one of its callers")
+	}
+	proto, err := im.Prototype(name)
+	if err != nil {
+		return no("%v", err)
+	}
+	return pack.Function{Symbol: pack.Symbol{Name: name}, Type: proto.Text, Args: proto.Args, Result: proto.Result,
+		OldSize: f.Size, Original: f.Digest}, nil
+}
+
+// suits tells which statement the class lacks, or has no use for.
+func suits(class string, functions []module.Function) error {
+	ends := false
+	for i := range functions {
+		f := &functions[i].Function
+		ends = ends || f.Ends
+		switch {
+		case functions[i].Unchanged() && class != pack.Task && class != pack.Object:
+			return refused("something is stated of %s, which the patch does not change: only an update of class task or object takes it along, and this is of class %s (--class, --because)", f.Name, class)
+		case class == pack.Object && f.Object == nil:
+			return refused("class object: say which argument of %s is the object, as --object %s=0", f.Name, f.Name)
+		case class != pack.Object && f.Object != nil:
+			return refused("an object is stated of %s, and the class is %s: say --class object and --because, or leave it out", f.Name, class)
+		case f.Object != nil && *f.Object >= f.Args:
+			return refused("%s has no argument %d, counted from 0: it is %s", f.Name, *f.Object, f.Type)
+		}
+	}
+	if class == pack.Object && !ends {
+		return refused("class object: name the function that ends the object's life, changed or not, as --ends FUNCTION=0; without it the update could never leave")
+	}
+	return nil
+}

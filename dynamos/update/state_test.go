@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package update
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update/asm"
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/module"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
+	"skep/internal/uapi"
+	"skep/lab"
+)
+
+func TestStatementsThatTheClassHasNoUseFor(t *testing.T) {
+	arg, far := 0, 3
+	changed := func(name string, object *int, ends bool) module.Function {
+		return module.NewFunction(pack.Function{Symbol: pack.Symbol{Name: name}, Args: 1, Object: object, Ends: ends},
+			asm.Function{Name: name, Version: "fix_0_0"})
+	}
+	as := func(name string, object *int, ends bool) module.Function {
+		return module.NewFunction(pack.Function{Symbol: pack.Symbol{Name: name}, Args: 1, Object: object, Ends: ends}, asm.Function{})
+	}
+	for _, c := range []struct {
+		class string
+		list  []module.Function
+		why   string
+	}{
+		{pack.Any, []module.Function{changed("f", nil, false)}, ""},
+		{pack.Task, []module.Function{changed("f", nil, false), as("g", nil, false)}, ""},
+		{pack.Object, []module.Function{changed("f", &arg, false), as("g", &arg, true)}, ""},
+		{pack.Any, []module.Function{changed("f", nil, false), as("g", nil, false)}, "only an update of class task or object"},
+		{pack.Together, []module.Function{changed("f", nil, false), as("g", nil, false)}, "only an update of class task or object"},
+		{pack.Object, []module.Function{changed("f", nil, false), as("g", &arg, true)}, "--object f=0"},
+		{pack.Object, []module.Function{changed("f", &arg, false)}, "--ends FUNCTION=0"},
+		{pack.Object, []module.Function{changed("f", &far, true)}, "no argument 3"},
+		{pack.Task, []module.Function{changed("f", &arg, false)}, "say --class object"},
+	} {
+		err := suits(c.class, c.list)
+		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v, want %q", c.class, err, c.why)
+		}
+	}
+}
+
+// Which functions can be led elsewhere, the kernel's image tells.
+func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
+	build, err := lab.BuildDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := lab.Find(build, lab.Series()[0])
+	if err != nil {
+		t.Skip(err)
+	}
+	im, err := image.Open(k.Image())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := unchanged(im, "security_file_free")
+	if err != nil || f.Args != 1 || f.Result != pack.Void || f.OldSize <= 0 || f.Size != 0 || len(f.Original) != 64 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	b := builder{image: im, work: &source.Work{}}
+	for name, why := range map[string]string{
+		"start_kernel": "__init", "do_user_addr_fault": "notrace): patch its callers",
+		"devm_request_threaded_irq": "more arguments than the six", "pick_link": "another function of that name",
+	} {
+		gate := &image.File{Functions: map[string]*image.Function{}}
+		for _, at := range im.Named(name) {
+			if gate.Functions[name], err = im.Function(at); err != nil {
+				t.Fatal(err)
+			}
+			gate.Functions[name].Returns = true
+		}
+		_, err := b.function("x.c", name, gate)
+		var refusal *asm.Refusal
+		if !errors.As(err, &refusal) || refusal.Symbol != name || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", name, err, why)
+		}
+	}
+	list := im.Named("get_signal")
+	ends, err := im.Function(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Returns = true
+	if _, err := b.function("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
+		len(b.notes) != 1 || !strings.Contains(b.notes[0], "inside of get_signal, by do_group_exit, do_exit") {
+		t.Errorf("get_signal: %v, %q", err, b.notes)
+	}
+	for name, why := range map[string]string{
+		"no_such_function": "or only inlined", "start_kernel": "__init", "do_user_addr_fault": "notrace",
+	} {
+		if _, err := unchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want %q", name, err, why)
+		}
+	}
+}
+
+func TestHealthAsItIsTold(t *testing.T) {
+	for kernel, want := range map[uint32]uint32{0: 0, 101: 1, 150: 50} {
+		if got := healthOf(&uapi.DynamosHealth{Latency: kernel}).Latency; got != want {
+			t.Errorf("%d of the kernel's percent are told as %d more, not %d", kernel, got, want)
+		}
+	}
+}

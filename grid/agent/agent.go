@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+
+// Package agent makes a machine a node: it joins a hub, asks it for work,
+// pulls what the work needs, and runs it in worker processes, natively on Linux
+// and under bee on Windows. It only dials out.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/grid/ident"
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// Config is what an owner decides about a node. State is required.
+type Config struct {
+	State   string // directory of identity, cache and temporary files
+	Hub     string // host:port; empty: as joined
+	Name    string // empty: the machine's
+	Version string // of the program, for people
+	Slots   int    // 0: one per CPU
+	Bee     string // bee's path: required on Windows, where empty is "beside this program"; on Linux empty runs workers natively
+	Cache   uint64 // most bytes of blobs, 0: 8 GiB
+	Log     func(format string, args ...any)
+	Guard   []string // command of the guard, empty: this program with "guard"
+
+	// What programs may reach beside the system and their own directory. The
+	// hub and its users cannot add to it.
+	Read, Write []string
+	Network     bool
+	Hide        []string // state directories beside State
+	// Most that a program may use; 0 is this machine's part for each slot.
+	Limits proto.Limits
+
+	confine               *bounds // tests: this and no other
+	muteLimit, startLimit time.Duration
+}
+
+// Agent is one node. leases holds what it runs, by fence.
+type Agent struct {
+	config     Config
+	bee        beeLoader
+	guard      []string
+	work, tmp  string
+	logs       string // what workers wrote
+	reports    string // bee's, where its programs on Windows see nothing
+	unlock     func() // gives the state directory free
+	muteLimit  time.Duration
+	startLimit time.Duration
+	began      time.Time
+	boot       string
+
+	connected bool // at least once, to the hub that it joined
+	store     store
+	pool      *pool
+	programs  memories
+	initials  memories // what Initialize is given
+	confined  confinement
+
+	hubMu sync.RWMutex
+	hub   hub // the connection of now, which others follow
+
+	mu      sync.Mutex
+	leases  map[uint64]*lease
+	execs   map[string]context.CancelFunc
+	running sync.WaitGroup
+	stopped bool
+}
+
+// A lease is a call that this node was given.
+type lease struct {
+	proto.Lease
+	args   []byte // inline ones
+	cancel context.CancelFunc
+}
+
+// newAgent prepares the directories, without the identity and the connection.
+func newAgent(c Config) (*Agent, error) {
+	if c.Log == nil {
+		c.Log = func(string, ...any) {}
+	}
+	if c.Slots <= 0 {
+		c.Slots = runtime.NumCPU()
+	}
+	a := &Agent{config: c, guard: c.Guard, pool: newPool(c.Slots), began: time.Now(),
+		muteLimit: proto.WorkerMute, startLimit: time.Minute, boot: fmt.Sprintf("%016x", newNonce()),
+		leases: map[uint64]*lease{}, execs: map[string]context.CancelFunc{},
+		programs: memories{fits: uapi.CheckStatic}}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if len(a.guard) == 0 {
+		a.guard = []string{self, "guard"}
+	}
+	if a.bee, err = findBee(c.Bee, self); err != nil {
+		return nil, err
+	}
+	if c.muteLimit > 0 {
+		a.muteLimit = c.muteLimit
+	}
+	if !a.bee.used() { // bee reads the program through first
+		a.startLimit = a.muteLimit
+	}
+	if c.startLimit > 0 {
+		a.startLimit = c.startLimit
+	}
+	if err := a.makeDirs(); err != nil {
+		return nil, err
+	}
+	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.used())
+	if err := errors.Join(unkept(c.Limits), a.confine()); err != nil {
+		a.unlock()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Confined says how the programs of this node are kept from the rest.
+func (a *Agent) Confined() Confined { return Confined{a.confined.Kind, a.confined.open} }
+
+func findBee(path, self string) (beeLoader, error) {
+	if path == "" && !systemIsWindows {
+		return "", nil
+	}
+	if path == "" {
+		path = filepath.Join(filepath.Dir(self), "bee.exe")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is missing: workers run under bee only, put it beside skep", path)
+	}
+	return beeLoader(path), nil
+}
+
+// makeDirs leaves an empty temporary directory: what a killed agent left is
+// nobody's any more.
+func (a *Agent) makeDirs() error {
+	state, err := filepath.Abs(a.config.State)
+	if err != nil || a.config.State == "" {
+		return errors.New("the agent needs a state directory: give --state DIR")
+	}
+	a.work = filepath.Join(state, "work")
+	a.tmp = filepath.Join(a.work, "tmp")
+	a.reports, a.logs = filepath.Join(state, "reports"), filepath.Join(state, "logs")
+	if err := ident.StateDir(a.logs); err != nil {
+		return err
+	}
+	if err := ident.StateDir(a.work); err != nil {
+		return err
+	}
+	if a.unlock, err = ident.TryLock(filepath.Join(a.work, "agent.lock")); err != nil {
+		return fmt.Errorf("another agent uses %s: stop it, or give this one another --state: %w", state, err)
+	}
+	if real, err := filepath.EvalSymlinks(a.work); err == nil && !systemIsWindows {
+		a.work, a.tmp = real, filepath.Join(real, "tmp")
+		a.reports = filepath.Join(filepath.Dir(real), filepath.Base(a.reports))
+	}
+	for _, dir := range []string{a.tmp, a.reports} {
+		if err := removeAll(dir); err != nil {
+			return fmt.Errorf("the state directory is in use or damaged: %w", err)
+		}
+		if err := ident.StateDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Agent) hello() proto.Hello {
+	total, _ := memory()
+	name := a.config.Name
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
+		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
+		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessions()}
+}
+
+func (a *Agent) toHub() hub {
+	a.hubMu.RLock()
+	defer a.hubMu.RUnlock()
+	return a.hub
+}
+
+func (a *Agent) log(l proto.Log) {
+	if len(l.Text) > proto.TextMax {
+		l.Text = l.Text[:proto.TextMax]
+	}
+	a.toHub().say(proto.VerbLog, l, nil)
+}
+
+// ask says what this node could take; it replaces what was said before.
+func (a *Agent) ask() {
+	free, idle := a.pool.state()
+	_, bytes := memory()
+	held := a.store.Held()
+	a.toHub().say(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
+		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
+}
+
+func (a *Agent) beat() {
+	free, _ := a.pool.state()
+	_, bytes := memory()
+	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}}
+	a.mu.Lock()
+	for fence := range a.leases {
+		b.Running = append(b.Running, fence)
+	}
+	a.mu.Unlock()
+	a.toHub().say(proto.VerbBeat, b, nil)
+}
+
+// handle takes one message of the hub. It does not block.
+func (a *Agent) handle(ctx context.Context, verb proto.Verb, message []byte) error {
+	switch verb {
+	case proto.VerbLease:
+		return a.leased(ctx, message)
+	case proto.VerbCancel:
+		var c proto.Cancel
+		if _, err := proto.Decode(message, &c); err != nil {
+			return err
+		}
+		a.cancel(c.Fence)
+	case proto.VerbRelease:
+		var r proto.Release
+		if _, err := proto.Decode(message, &r); err != nil {
+			return err
+		}
+		a.release(r.Session)
+	case proto.VerbExec:
+		var e proto.Exec
+		if _, err := proto.Decode(message, &e); err != nil {
+			return err
+		}
+		a.exec(ctx, &e)
+	default:
+		return fmt.Errorf("the hub said %q, which this agent does not know", verb)
+	}
+	return nil
+}
+
+func (a *Agent) leased(ctx context.Context, message []byte) error {
+	l := &lease{}
+	raw, err := proto.Decode(message, &l.Lease)
+	if err != nil {
+		return err
+	}
+	l.args = append([]byte(nil), raw...)
+	ctx, l.cancel = context.WithCancel(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped || a.leases[l.Fence] != nil {
+		l.cancel()
+		return nil
+	}
+	a.leases[l.Fence] = l
+	a.pool.open(&l.Lease)
+	a.running.Add(1)
+	go func() {
+		defer a.running.Done()
+		defer l.cancel()
+		a.call(ctx, l)
+	}()
+	return nil
+}
+
+func (a *Agent) cancel(fence uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.leases[fence]; l != nil {
+		l.cancel()
+	}
+}
+
+// release ends all that a session has here.
+func (a *Agent) release(session string) {
+	if session == "" {
+		return
+	}
+	workers := a.pool.release(session)
+	a.mu.Lock()
+	for _, l := range a.leases {
+		if l.Session == session {
+			l.cancel()
+		}
+	}
+	a.mu.Unlock()
+	for _, w := range workers {
+		w.process.kill()
+	}
+	a.store.Unpin(session)
+}
+
+// drop ends the leases of a connection that broke: the hub has given them to
+// others already. Workers stay.
+func (a *Agent) drop() {
+	a.mu.Lock()
+	for _, l := range a.leases {
+		l.cancel()
+	}
+	for _, cancel := range a.execs {
+		cancel()
+	}
+	a.mu.Unlock()
+}
+
+// stop ends everything and waits for it.
+func (a *Agent) stop() {
+	a.mu.Lock()
+	a.stopped = true
+	a.mu.Unlock()
+	a.drop()
+	workers := a.pool.release("")
+	for _, w := range workers {
+		w.process.kill()
+	}
+	for _, w := range workers {
+		<-w.process.done
+	}
+	a.running.Wait()
+}
+
+// failedText bounds what goes into a message.
+func failedText(f *failure) string {
+	if len(f.text) > proto.TextMax {
+		return f.text[:proto.TextMax]
+	}
+	return f.text
+}
+
+func asFailure(ctx context.Context, err error) *failure {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f
+	case ctx.Err() != nil:
+		return failf(proto.ReasonCancelled, uapi.ECancelled, "the call was cancelled")
+	}
+	return failf(proto.ReasonTransfer, uapi.EInternal, "%v", err)
+}

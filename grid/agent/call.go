@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// call runs a lease to its end and tells the hub how that was.
+func (a *Agent) call(ctx context.Context, l *lease) {
+	began := time.Now()
+	done, result, err := a.tryCall(ctx, l)
+	a.pool.close(&l.Lease)
+	a.mu.Lock()
+	delete(a.leases, l.Fence)
+	a.mu.Unlock()
+	if err != nil {
+		f := asFailure(ctx, err)
+		if f.reason == proto.ReasonRefused {
+			a.config.Log("call %d of %s: %s", l.Call, l.Name, f.text)
+		}
+		a.toHub().say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: f.reason,
+			Code: f.code, Text: failedText(f), Status: f.status}, nil)
+	} else {
+		done.Wall = time.Since(began).Seconds()
+		a.toHub().say(proto.VerbDone, done, result)
+	}
+	a.ask()
+}
+
+// tryCall gives the message that ends a lease well, with an inline result.
+func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, error) {
+	if err := l.check(); err != nil {
+		return nil, nil, err
+	}
+	fetched, err := a.fetch(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := a.worker(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	done, result, err := a.work1(ctx, w, l)
+	var f *failure
+	if err != nil && !(errors.As(err, &f) && f.reason == proto.ReasonError) {
+		err = w.failed(ctx, err)
+		a.pool.forget(w)
+		w = nil
+	}
+	if w != nil && !a.pool.give(&l.Lease, w) {
+		w.end()
+		a.pool.forget(w)
+	} else if w == nil {
+		a.pool.give(&l.Lease, nil)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	done.Fetched = fetched
+	return done, result, nil
+}
+
+// check refuses what the hub should not have sent.
+func (l *lease) check() error {
+	if l.Inline {
+		sum := sha256.Sum256(l.args)
+		if uint64(len(l.args)) != l.Length || hex.EncodeToString(sum[:]) != l.Digest {
+			return failf(proto.ReasonTransfer, uapi.EInternal, "the lease's arguments are damaged")
+		}
+	}
+	if l.Session == "" || len(l.Worker.Module) != 2*sha256.Size {
+		return failf(proto.ReasonNode, uapi.EInternal, "the lease names no session or no module")
+	}
+	return nil
+}
+
+// fetch brings what the call needs; the slot is taken after it, so that
+// transfers hide behind the work of others.
+func (a *Agent) fetch(ctx context.Context, l *lease) (uint64, error) {
+	digests := []string{l.Worker.Module}
+	if l.Init != nil {
+		digests = append(digests, l.Init.Blob)
+	}
+	var all uint64
+	for _, digest := range digests {
+		a.store.Pin(digest, l.Session)
+		n, err := a.toHub().fetch(ctx, digest)
+		all += n
+		if err != nil {
+			return all, failf(proto.ReasonTransfer, uapi.EInternal, "a blob that the call needs did not come: %v", err)
+		}
+	}
+	return all, nil
+}
+
+// worker takes an idle worker or starts one.
+func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
+	for {
+		w, evicted, err := a.pool.take(ctx, &l.Lease)
+		if err != nil {
+			return nil, err
+		}
+		if evicted != nil {
+			evicted.bye()
+			a.pool.forget(evicted)
+		}
+		if w == nil {
+			break
+		}
+		select {
+		case <-w.process.done: // it died while it was idle: no fault of this call
+			a.pool.forget(w)
+			a.pool.give(&l.Lease, nil)
+			continue
+		default:
+			w.busy.Store(l.Call)
+			return w, nil
+		}
+	}
+	w, err := a.startWorker(ctx, &l.Lease)
+	for range 2 { // the program and the data of Initialize
+		if !a.repair(ctx, err) {
+			break
+		}
+		w, err = a.startWorker(ctx, &l.Lease)
+	}
+	if err != nil {
+		a.pool.give(&l.Lease, nil)
+		return nil, err
+	}
+	if !a.pool.started(w) {
+		w.end()
+		a.pool.forget(w)
+		a.pool.give(&l.Lease, nil)
+		return nil, failf(proto.ReasonCancelled, uapi.ECancelled, "the session was released")
+	}
+	return w, nil
+}
+
+// repair fetches a blob again whose file somebody else changed.
+func (a *Agent) repair(ctx context.Context, err error) bool {
+	var f *failure
+	if !errors.As(err, &f) || f.changed == "" {
+		return false
+	}
+	a.config.Log("%s: it is fetched again", f.text)
+	a.store.Drop(f.changed)
+	if _, err := a.toHub().fetch(ctx, f.changed); err != nil {
+		return false
+	}
+	_, err = a.store.Path(f.changed)
+	return err == nil
+}
+
+// work1 is the call itself, on a worker that is ready.
+func (a *Agent) work1(ctx context.Context, w *worker, l *lease) (*proto.Done, []byte, error) {
+	limits := a.limits(l.Limits)
+	if limits.CPU > 0 {
+		w.process.begin(limits.CPU)
+	}
+	defer w.watch(ctx, a.muteLimit, seconds(limits.Wall))()
+	defer w.wire.idle.Store(0)
+	defer w.busy.Store(0)
+	args, err := a.arguments(ctx, l)
+	if err != nil {
+		return nil, nil, &sourceError{err}
+	}
+	defer args.Close()
+	answer, err := w.run(&l.Lease, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &proto.Done{Call: l.Call, Fence: l.Fence, Length: answer.Length, ExecNS: answer.ExecNS,
+		Program: w.id.Module, Substrate: a.substrate().String(), Nonce: answer.Proof.Nonce,
+		Calls: answer.Proof.Calls, Inline: answer.Length <= proto.InlineMax}
+	if d.Inline {
+		result, err := io.ReadAll(answer)
+		d.Digest = answer.sum()
+		return d, result, err
+	}
+	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, answer, answer.sum)
+	if err != nil {
+		return nil, nil, a.resultError(ctx, w, err)
+	}
+	d.Digest = answer.sum()
+	return d, nil, nil
+}
+
+// resultError: either the worker broke while it was read, or the hub refused.
+func (a *Agent) resultError(ctx context.Context, w *worker, err error) error {
+	select {
+	case <-w.process.done:
+		return err
+	default:
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return failf(proto.ReasonTransfer, uapi.EInternal, "the result could not be sent: %v", err)
+}
+
+func (a *Agent) arguments(ctx context.Context, l *lease) (io.ReadCloser, error) {
+	if l.Inline || l.Length == 0 {
+		return io.NopCloser(bytes.NewReader(l.args)), nil
+	}
+	r, err := a.toHub().args(ctx, l.Call, l.Fence, l.Length)
+	if err != nil {
+		return nil, fmt.Errorf("the hub did not give them: %w", err)
+	}
+	return r, nil
+}

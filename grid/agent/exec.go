@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// exec runs one program with its standard streams at the hub. Any number may
+// run beside the workers: people ask for them.
+func (a *Agent) exec(ctx context.Context, e *proto.Exec) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped || a.execs[e.ID] != nil {
+		cancel()
+		return
+	}
+	a.execs[e.ID] = cancel
+	a.running.Add(1)
+	go func() {
+		defer a.running.Done()
+		defer cancel()
+		if err := a.execRun(ctx, cancel, e); err != nil {
+			a.config.Log("exec %s of %s: %v", e.ID, e.Name, err)
+		}
+		a.mu.Lock()
+		delete(a.execs, e.ID)
+		a.mu.Unlock()
+	}()
+}
+
+// An execStream is the sending side of exec's frames; mu makes them whole.
+type execStream struct {
+	mu sync.Mutex
+	rw io.ReadWriteCloser
+}
+
+func (s *execStream) send(t proto.ExecType, p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return proto.WriteExec(s.rw, t, p)
+}
+
+const probeEvery = time.Second
+
+// probe sends empty output from time to time. Whoever reads the input may wait
+// for a program that takes none, and would not see that the stream broke.
+func (s *execStream) probe(done <-chan struct{}, broken func()) {
+	t := time.NewTicker(probeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			if s.send(proto.ExecStdout, nil) != nil {
+				broken()
+				return
+			}
+		}
+	}
+}
+
+type execOutput struct {
+	stream *execStream
+	kind   proto.ExecType
+	note   *lines // looks for bee's sentences
+}
+
+func (o execOutput) Write(p []byte) (int, error) {
+	if o.note != nil {
+		o.note.Write(p)
+	}
+	for at := 0; at < len(p); at += proto.ExecFrameMax {
+		if err := o.stream.send(o.kind, p[at:min(at+proto.ExecFrameMax, len(p))]); err != nil {
+			return at, err
+		}
+	}
+	return len(p), nil
+}
+
+func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto.Exec) error {
+	rw, err := a.toHub().exec(ctx, e.ID)
+	if err != nil {
+		return fmt.Errorf("its streams cannot be had: %w", err)
+	}
+	defer rw.Close()
+	s := &execStream{rw: rw}
+	if e.Logs {
+		return a.execLogs(e.Session, s)
+	}
+	status, err := a.execProgram(ctx, cancel, e, s)
+	if err != nil {
+		text, kind := err.Error(), proto.ExecFailed
+		if f := (*failure)(nil); errors.As(err, &f) && f.reason == proto.ReasonRefused {
+			kind = proto.ExecRefused
+		}
+		return s.send(kind, []byte(text[:min(len(text), proto.TextMax)]))
+	}
+	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, uint32(status)))
+}
+
+// execLogs sends what workers of a session said in place of a program's output.
+func (a *Agent) execLogs(session string, s *execStream) error {
+	if err := showKept(a.logs, session, execOutput{s, proto.ExecStdout, nil}); err != nil {
+		return err
+	}
+	return s.send(proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 0))
+}
+
+// execProgram gives the exit status, or why there is none.
+func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *proto.Exec, s *execStream) (int, error) {
+	owner := "exec " + e.ID
+	a.store.Pin(e.Program, owner)
+	defer a.store.Unpin(owner)
+	if _, err := a.toHub().fetch(ctx, e.Program); err != nil {
+		return 0, fmt.Errorf("the program did not come: %w", err)
+	}
+	path, err := a.store.Path(e.Program)
+	if err != nil {
+		return 0, err
+	}
+	dir, err := a.makeOwn("x")
+	if err != nil {
+		return 0, err
+	}
+	defer removeAll(dir)
+	var nonce uint64
+	note := newLines(func(string) {})
+	o := programOptions{dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
+	if a.bee.used() {
+		o.report = a.reportFile(dir)
+		defer os.Remove(o.report)
+	}
+	c, err := a.command(path, e.Program, o)
+	if err != nil {
+		return 0, err
+	}
+	c.stdout = execOutput{s, proto.ExecStdout, nil}
+	c.stderr = execOutput{s, proto.ExecStderr, note}
+	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limits(e.Limits).Wall))
+	if c.program != nil {
+		a.programs.put(e.Program)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if end.Over != nil {
+		fmt.Fprintf(c.stderr, "skep: %s\n", end.Over.text(a.config.Limits))
+		return end.status(), nil
+	}
+	if !a.bee.used() {
+		if end.Error != "" {
+			return 0, errors.New(end.Error)
+		}
+		return end.status(), nil
+	}
+	return a.execProved(end.underBee(), o.report, nonce, e.Program, note)
+}
+
+// execStart runs a command to its end, or to that of ctx or of its streams.
+func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *command, s *execStream, wall time.Duration) (exit, error) {
+	stdin, feed, err := os.Pipe()
+	if err != nil {
+		return exit{}, err
+	}
+	c.stdin = stdin
+	p, err := a.start(c)
+	stdin.Close()
+	if err != nil {
+		feed.Close()
+		return exit{}, err
+	}
+	go func() {
+		defer feed.Close()
+		if execInput(s.rw, feed) != nil {
+			cancel() // nobody listens any more
+		}
+	}()
+	go s.probe(p.done, cancel)
+	var late <-chan time.Time
+	if wall > 0 {
+		t := time.NewTimer(wall)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-p.done:
+	case <-late:
+		p.kill()
+		<-p.done
+		return exit{Signal: signalKill, Over: wallExcess(wall, wall)}, nil
+	case <-ctx.Done():
+		p.kill()
+		<-p.done
+		return exit{}, errors.New("the program was stopped")
+	}
+	return p.exit, nil
+}
+
+// execInput feeds the program until its end of input, then goes on to read: a
+// stream that breaks ends the program.
+func execInput(r io.Reader, feed io.WriteCloser) error {
+	buf := make([]byte, proto.ExecFrameMax)
+	for {
+		t, p, err := proto.ReadExec(r, buf)
+		if err != nil {
+			return err
+		}
+		switch {
+		case t == proto.ExecSignal:
+			return errors.New("it was interrupted")
+		case t != proto.ExecStdin:
+			return fmt.Errorf("a frame of type %d towards a program", t)
+		case len(p) == 0:
+			feed.Close()
+		default:
+			// The program may have closed its input: no fault.
+			if _, err := feed.Write(p); err != nil {
+				feed.Close()
+			}
+		}
+	}
+}
+
+// execProved believes an exit status only with bee's report of this very run.
+func (a *Agent) execProved(end exit, path string, nonce uint64, digest string, note *lines) (int, error) {
+	if end.Error != "" {
+		return 0, errors.New(end.Error)
+	}
+	if (end.Code == beeRefused || end.Code == beeNotFound) && note.last() != "" {
+		return 0, failf(proto.ReasonError, uapi.EBadModule, "%s", note.last())
+	}
+	r, err := readReport(path)
+	switch {
+	case err != nil && end.Signal != 0:
+		return end.status(), nil // killed before it could write
+	case err != nil:
+		return 0, refusal("bee left no report that can be read (%v)", err)
+	case r.nonce != nonce || r.calls == 0:
+		return 0, refusal("the program did not run under bee")
+	case r.program != digest:
+		return 0, refusal("bee loaded another program than was asked for")
+	}
+	return end.status(), nil
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skep/grid/proto"
+)
+
+// Descriptors of a guard. The stream keeps its number in the program.
+const (
+	fdStream  = 3
+	fdControl = 4
+	fdProgram = 5
+	fdInitial = 6 // 4 in the program, see initialPath
+)
+
+// A guardOrder is the one line that the agent sends on the control socket.
+type guardOrder struct {
+	Path    string       `json:"path"` // empty: the program's descriptor
+	Args    []string     `json:"args"`
+	Env     []string     `json:"env"`
+	Dir     string       `json:"dir"`
+	Stream  bool         `json:"stream"`
+	Initial bool         `json:"initial,omitempty"` // with a stream
+	Bounds  bounds       `json:"bounds"`
+	Limits  proto.Limits `json:"limits"`
+}
+
+// A guardCall begins an account of processor time.
+type guardCall struct {
+	CPU float64 `json:"cpu"` // seconds allowed
+}
+
+// Guard is the main function of `skep guard`: it starts one program, adopts
+// whatever that leaves behind, and ends all of it when the program ends or
+// when the agent does, however that may happen. It returns an exit code.
+func Guard() int {
+	// Caught, not ignored: a program would inherit what is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	syscall.CloseOnExec(fdControl)
+	syscall.CloseOnExec(fdProgram)
+	syscall.CloseOnExec(fdInitial)
+	control := os.NewFile(fdControl, "control")
+	if control == nil {
+		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
+		return 2
+	}
+	var order guardOrder
+	in := json.NewDecoder(control)
+	if err := in.Decode(&order); err != nil {
+		fmt.Fprintln(os.Stderr, "skep guard is started by the agent only")
+		return 2
+	}
+	// The program has the same user, and is to find nothing here.
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	if order.Bounds.Kind == ConfinedSpaces {
+		if err := enterRoot(&order.Bounds, order.Dir); err != nil {
+			json.NewEncoder(control).Encode(exit{Error: err.Error()})
+			return 0
+		}
+	}
+	ended := make(chan exit, 1)
+	go guardRun(order, ended)
+	m, over := newMeter(order), make(chan excess, 1)
+	go m.watch(over)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone) // the agent's end is that of all
+		for c := (guardCall{}); in.Decode(&c) == nil; c = (guardCall{}) {
+			m.begin(c.CPU)
+		}
+	}()
+	var e exit
+	select {
+	case e = <-ended:
+	case x := <-over:
+		e = exit{Signal: int(syscall.SIGKILL), Over: &x}
+	case <-gone:
+		e = exit{Signal: int(syscall.SIGKILL)}
+	}
+	guardClear()
+	json.NewEncoder(control).Encode(e)
+	return 0
+}
+
+// processesOver are those beyond a limit that get a program ended for it.
+const processesOver = 64
+
+// guardRun keeps its thread: the death signal of the program and its idle
+// scheduling class belong to the thread that starts it.
+func guardRun(order guardOrder, ended chan<- exit) {
+	runtime.LockOSThread()
+	pid, err := guardStart(order)
+	if err == nil && order.Bounds.Probe {
+		ended <- exit{}
+		select {}
+	}
+	if n := order.Limits.Processes; err == nil && n != 0 && order.Bounds.User {
+		// A namespace of users counts them by itself: whoever makes too many
+		// gets no more than these before the meter sees it. This thread may not.
+		go unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n + processesOver, Max: n + processesOver}, nil)
+	}
+	syscall.Close(0)
+	syscall.Close(1)
+	syscall.Close(fdStream)
+	syscall.Close(fdProgram)
+	syscall.Close(fdInitial)
+	if err != nil {
+		ended <- exit{Error: err.Error()}
+		select {}
+	}
+	var status syscall.WaitStatus
+	for {
+		// Orphans end here too, and would be counted as processes for ever.
+		some, err2 := syscall.Wait4(-1, &status, 0, nil)
+		if err = err2; err == nil && some == pid || err != nil && err != syscall.EINTR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		ended <- exit{Error: fmt.Sprintf("its end could not be seen: %v", err)}
+	case status.Signaled():
+		ended <- exit{Signal: int(status.Signal())}
+	default:
+		ended <- exit{Code: status.ExitStatus()}
+	}
+	select {}
+}
+
+func guardStart(order guardOrder) (int, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("the kernel refuses to adopt processes: %w", err)
+	}
+	// What the owner of the machine does comes first. A kernel that refuses
+	// is no reason not to work.
+	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
+	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
+	giveStreams(order.Bounds.RunAs)
+	if err := restrictThread(&order.Bounds); err != nil {
+		return 0, err
+	}
+	if order.Bounds.Probe {
+		return 0, order.Bounds.holds()
+	}
+	path := order.Path
+	if path == "" {
+		path = fmt.Sprintf("/proc/self/fd/%d", fdProgram)
+	}
+	files := []uintptr{0, 1, 2}
+	if order.Stream {
+		files = append(files, fdStream)
+	}
+	if order.Stream && order.Initial {
+		files = append(files, fdInitial)
+	}
+	attr := &syscall.ProcAttr{Dir: order.Dir, Env: order.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	if id := order.Bounds.RunAs; id != 0 {
+		attr.Sys.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}
+	}
+	for tries := 0; ; tries++ {
+		pid, err := syscall.ForkExec(path, order.Args, attr)
+		// Somebody between fork and exec may still hold a new file open.
+		if err == syscall.ETXTBSY && tries < 50 {
+			time.Sleep(2 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("it cannot be started: %w", err)
+		}
+		return pid, nil
+	}
+}
+
+// giveStreams lets another user open /dev/stdout anew. Only pipes are given:
+// they were made for this program.
+func giveStreams(id int) {
+	var st unix.Stat_t
+	for fd := range 3 {
+		if id != 0 && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+			unix.Fchown(fd, id, id)
+		}
+	}
+}
+
+// guardClear ends all descendants: orphans become children of this process,
+// so children are killed until there are none.
+func guardClear() {
+	for {
+		if os.Getpid() == 1 { // of a namespace: nobody else is in it
+			syscall.Kill(-1, syscall.SIGKILL)
+		}
+		for _, pid := range children(os.Getpid()) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if err == syscall.ECHILD {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func children(parent int) []int {
+	list, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var found []int
+	for _, name := range list {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		// pid (any text) state ppid
+		s := string(text)
+		fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"skep/grid/proto"
+)
+
+// victim is an agent of its own process, with a worker that forks, for tests
+// that kill it. It says "ready" when the worker's children are there.
+func init() { roles["victim"] = func(args []string) { victim(args[0], args[1]) } }
+
+func victim(worker, bee string) {
+	workerFile = worker
+	if bee == "none" {
+		bee = ""
+	}
+	testing.Init()
+	t := &victimT{}
+	r := newRig(t, bee, 1)
+	function := uint32(fnFork)
+	if bee != "" {
+		function = fnCompute // bee refuses to fork
+	}
+	r.start(function, nil)
+	until(t, "a worker", func() bool {
+		r.pool.mu.Lock()
+		defer r.pool.mu.Unlock()
+		return len(r.pool.all) == 1
+	})
+	fmt.Println("ready", r.tmp)
+	select {}
+}
+
+// victimT is what newRig needs of a test, in a process that is none.
+type victimT struct{ testing.TB }
+
+func (*victimT) Helper()                      {}
+func (*victimT) Cleanup(func())               {}
+func (*victimT) Logf(string, ...any)          {}
+func (*victimT) Fatal(args ...any)            { fmt.Println(args...); os.Exit(1) }
+func (*victimT) Fatalf(f string, args ...any) { fmt.Printf(f, args...); os.Exit(1) }
+func (*victimT) TempDir() string              { return os.Getenv("VICTIM_DIR") }
+
+// withMark lists the processes in whose environment the text stands.
+func withMark(mark string) (pids []string) {
+	list, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range list {
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), mark) {
+			pids = append(pids, filepath.Base(filepath.Dir(name)))
+		}
+	}
+	return pids
+}
+
+func TestKilledAgentLeavesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name, bee string
+		least     int // agent, guard and what the worker is
+	}{{"native", "none", 5}, {"bee", "bee", 4}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.bee == "bee" {
+				c.bee = beeProgram(t)
+			}
+			dir := t.TempDir()
+			cmd := exec.Command(os.Args[0], "victim", workerFile, c.bee)
+			cmd.Env = append(os.Environ(), "VICTIM_DIR="+dir)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, _ := bufio.NewReader(out).ReadString('\n')
+			if !strings.HasPrefix(line, "ready") {
+				t.Fatalf("the victim said %q", line)
+			}
+			// The guard and the agent have the directory in their environment,
+			// the worker and its children have it as TMPDIR.
+			until(t, "all processes of the victim", func() bool { return len(withMark(dir)) >= c.least })
+			cmd.Process.Kill()
+			cmd.Wait()
+			began := time.Now()
+			until(t, "the end of all processes", func() bool { return len(withMark(dir)) == 0 })
+			t.Logf("gone after %v", time.Since(began))
+		})
+	}
+}
+
+func TestWorkersGiveWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	l := r.lease(fnCount, nil)
+	r.good(r.send(l))
+	pid := fmt.Sprint(children(r.pool.release("")[0].process.pid)[0])
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const state0, nice, policy = 3, 19, 41 // numbers of proc(5), which count from pid and comm
+	if f[nice-state0] != "19" || f[policy-state0] != "5" {
+		t.Errorf("nice %s, policy %s; want 19 and SCHED_IDLE (5)", f[nice-state0], f[policy-state0])
+	}
+	exe, _ := os.Readlink("/proc/" + pid + "/exe")
+	if !strings.Contains(exe, "memfd:skep") {
+		t.Errorf("it runs from %s and not from the sealed copy", exe)
+	}
+}
+
+func TestKilledGuardLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	call := r.start(fnFork, nil)
+	until(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
+	for _, w := range r.pool.release("") {
+		syscall.Kill(w.process.pid, syscall.SIGKILL)
+	}
+	r.bad(call, proto.ReasonDied, "guard died")
+	if left := withMark("TMPDIR=" + r.tmp); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"io"
+
+	"skep/grid/proto"
+)
+
+// A hub is the other side, over whatever connects to it. Every method may be
+// called by many goroutines.
+type hub interface {
+	// hello introduces this node; problem says why it is not wanted.
+	hello(ctx context.Context, h proto.Hello) (proto.Welcome, error)
+	// say publishes; the connection may be down, then the message is lost.
+	say(verb proto.Verb, v any, raw []byte) error
+	// args opens a call's arguments; the reader fails at the end when their
+	// digest is not what the hub says.
+	args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error)
+	// result sends n bytes and then the digest that sum gives.
+	result(ctx context.Context, call, fence, n uint64, body io.Reader, sum func() string) error
+	// exec opens the standard streams of a program.
+	exec(ctx context.Context, id string) (io.ReadWriteCloser, error)
+	// fetch brings a blob into the store, from where it is when it is there.
+	fetch(ctx context.Context, digest string) (bytes uint64, err error)
+}
+
+// A store is the cache of blobs.
+type store interface {
+	Path(digest string) (string, error) // a file that nobody changes
+	Held() []string                     // the latest used first
+	Pin(digest, owner string)
+	Unpin(owner string)
+	Drop(digest string) // it is not what its name says: fetch it again
+}

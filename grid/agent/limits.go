@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// An excess is a limit that a program went beyond.
+type excess struct {
+	Limit   proto.Limit `json:"limit,omitempty"`
+	Used    float64     `json:"used,omitempty"`
+	Allowed float64     `json:"allowed,omitempty"`
+}
+
+const (
+	processesDefault = 1024
+	memoryLeast      = 1 << 30 // of a default, where slots are many
+)
+
+// setDefaults bounds what would take the machine from its owner and from other
+// programs: each slot gets its part.
+func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
+	total, _ := memory()
+	n := uint64(max(slots, 1))
+	d := proto.Limits{Memory: max(total/10*9/n, min(memoryLeast, total/10*9)), Processes: processesDefault,
+		Disk: diskFree / 2 / n}
+	if c.Limits.Memory == 0 && !bee { // bee's account is of what a program may touch one day
+		c.Limits.Memory = d.Memory
+	}
+	if c.Limits.Processes == 0 {
+		c.Limits.Processes = d.Processes
+	}
+	if c.Limits.Disk == 0 {
+		c.Limits.Disk = d.Disk
+	}
+}
+
+// limits are those of a program that asked for some.
+func (a *Agent) limits(asked proto.Limits) proto.Limits {
+	l := a.config.Limits
+	return l.Within(asked)
+}
+
+// unkept names a limit that this node cannot keep.
+func unkept(l proto.Limits) error {
+	for _, name := range []proto.Limit{proto.LimitCPU, proto.LimitProcesses, proto.LimitDisk} {
+		if systemIsWindows && l.Of(name) != 0 {
+			return fmt.Errorf("a node with Windows keeps no limit of %s: leave it out, or choose nodes by --on os=linux", name)
+		}
+	}
+	return nil
+}
+
+// text says which limit it was and who can raise it.
+func (e *excess) text(owner proto.Limits) string {
+	say := func(n float64) string {
+		switch e.Limit {
+		case proto.LimitMemory, proto.LimitDisk:
+			return fmt.Sprintf("%.4g MB", n/1e6)
+		case proto.LimitProcesses:
+			return fmt.Sprintf("%.0f", n)
+		}
+		return time.Duration(n * float64(time.Second)).Round(time.Millisecond).String()
+	}
+	what := map[proto.Limit]string{proto.LimitMemory: "of memory", proto.LimitCPU: "of processor time",
+		proto.LimitWall: "of time", proto.LimitProcesses: "processes and threads", proto.LimitDisk: "of disk"}[e.Limit]
+	raise := fmt.Sprintf("ask for more with --%s", e.Limit)
+	if o := owner.Of(e.Limit); o != 0 && o <= e.Allowed {
+		raise = fmt.Sprintf("the node's owner can raise it with --limit-%s of skep join", e.Limit)
+	}
+	return fmt.Sprintf("it was ended for its limit: it used %s %s, more than the %s allowed; %s", say(e.Used), what, say(e.Allowed), raise)
+}
+
+// limitFailure is an excess as the end of a call.
+func (a *Agent) limitFailure(e *excess) *failure {
+	return failf(proto.ReasonLimit, uapi.EWorker, "%s", e.text(a.config.Limits))
+}
+
+// wallExcess is that of the time that this process counts.
+func wallExcess(limit, used time.Duration) *excess {
+	return &excess{proto.LimitWall, used.Seconds(), limit.Seconds()}
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skep/grid/proto"
+)
+
+const mega = 1 << 20
+
+// consume is a call that uses too much of something.
+func (r *rig) consume(what string, l proto.Limits) uint64 {
+	lease := r.lease(fnConsume, []byte(what))
+	inline.Store(lease.Digest, []byte(what))
+	lease.Limits = l
+	return r.send(lease)
+}
+
+// Each limit ends a call that goes beyond it, names itself and who can raise
+// it; the node goes on.
+func TestLimits(t *testing.T) {
+	cases := []struct {
+		what  string
+		limit proto.Limits
+		name  string
+	}{
+		{"memory 400000000", proto.Limits{Memory: 50 * mega}, "memory"},
+		{"cpu 1", proto.Limits{CPU: 0.3}, "cpu-time"},
+		{"heirs 1", proto.Limits{CPU: 0.3}, "cpu-time"},
+		{"orphans 1", proto.Limits{CPU: 0.3}, "cpu-time"},
+		{"wall 1", proto.Limits{Wall: 0.3}, "wall-time"},
+		{"processes 60", proto.Limits{Processes: 20}, "processes"},
+		{"processes 100000", proto.Limits{Processes: 20}, "processes"},
+		{"disk 30000000", proto.Limits{Disk: 10 * mega}, "disk"},
+		{"hidden 30000000", proto.Limits{Disk: 10 * mega}, "disk"},
+	}
+	eachKind(t, func(t *testing.T, b bounds) {
+		r := newRigOf(t, Config{State: tempDir(t), Slots: 2, confine: &b})
+		for _, c := range cases {
+			bomb := c.what == "processes 100000"
+			if bomb && (!b.User || b.RunAs == 0 && os.Geteuid() == 0) {
+				continue // nothing holds it until the meter looks
+			}
+			f := r.bad(r.consume(c.what, c.limit), proto.ReasonLimit, "ended for its limit")
+			if !strings.Contains(f.Text, "ask for more with --"+c.name) {
+				t.Errorf("%s: %s", c.what, f.Text)
+			}
+			var used uint64
+			_, text, _ := strings.Cut(f.Text, "it used ")
+			if fmt.Sscan(text, &used); bomb && (used < 30 || used > 20+processesOver) {
+				t.Errorf("a bomb made %d processes: %s", used, f.Text)
+			}
+		}
+		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Who asks gets no more than the owner allows, and is told so.
+func TestOwnersLimits(t *testing.T) {
+	t.Parallel()
+	r := newRigOf(t, Config{State: tempDir(t), Slots: 1, Limits: proto.Limits{Memory: 50 * mega}})
+	f := r.bad(r.consume("memory 400000000", proto.Limits{Memory: 1 << 40}), proto.ReasonLimit, "--limit-memory of skep join")
+	if !strings.Contains(f.Text, "more than the 52.43 MB allowed") {
+		t.Error(f.Text)
+	}
+}
+
+// Memory that processes share counts once.
+func TestSharedMemoryCountsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	call := r.consume("shared 60000000", proto.Limits{Memory: 200 * mega})
+	until(t, "eight processes with 60 MB each", func() bool {
+		for _, w := range r.pool.release("") {
+			if pids := descendants(w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
+				return sharedOnce(pids) < 100*mega
+			}
+		}
+		return false
+	})
+	r.cancel(call)
+	r.bad(call, proto.ReasonCancelled, "")
+}
+
+// Processor time is of a call and not of all that its worker did.
+func TestProcessorTimeOfACall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	for range 4 { // 0.2 s each at most, and 0.5 s together
+		l := r.lease(fnConsume, []byte("tick 150"))
+		inline.Store(l.Digest, []byte("tick 150"))
+		l.Limits.CPU = 0.4
+		r.good(r.send(l))
+	}
+}
+
+// A folder that its program closed to everybody is counted, and goes with it.
+func TestClosedFolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(dir+"/w/a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(dir+"/w/a", 0)
+	if err := removeAll(filepath.Join(dir, "w")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaultLimits(t *testing.T) {
+	total, _ := memory()
+	for slots, least := range map[int]uint64{1: total / 10 * 8, 1 << 20: min(1<<30, total/2)} {
+		c := Config{}
+		c.setDefaults(slots, 100<<30, false)
+		if c.Limits.Memory < least || c.Limits.Memory > total/10*9 || c.Limits.Disk != (50<<30)/uint64(slots) || c.Limits.Processes == 0 {
+			t.Errorf("%d slots: %+v", slots, c.Limits)
+		}
+	}
+}
+
+// What skep exec asked for is kept on Linux, and said on standard error.
+func TestExecLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 1)
+	eat := "a=0123456789abcdef; while :; do a=$a$a; done"
+	got := r.executeWith(busybox(t), proto.Limits{Memory: 50 * mega}, "sh", "-c", eat)
+	if got.status != 137 || !strings.Contains(got.err, "skep: it was ended for its limit") || !strings.Contains(got.err, "--memory") {
+		t.Errorf("%+v", got)
+	}
+	got = r.executeWith(busybox(t), proto.Limits{Wall: 0.2}, "sleep", "1000")
+	if got.status != 137 || !strings.Contains(got.err, "--wall-time") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func (r *rig) executeWith(program []byte, l proto.Limits, args ...string) ran {
+	r.t.Helper()
+	return r.executed(proto.Exec{ID: "1", Program: r.cache.put(r.t, program), Name: "busybox", Args: args, Limits: l}, "")
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"skep/grid/blob"
+	"skep/grid/engine"
+	"skep/grid/ident"
+	"skep/grid/proto"
+)
+
+const (
+	retryFirst = time.Second
+	retryLast  = time.Minute
+	renewEvery = time.Hour
+	cacheBytes = 8 << 30
+)
+
+func openNode(state string) (*ident.Node, error) {
+	machine, err := ident.ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	return ident.OpenNode(filepath.Join(state, "node"), machine)
+}
+
+// Join presents a token to the hub at address and keeps what it gives.
+func Join(ctx context.Context, c Config, address, text string) error {
+	token, err := ident.ParseToken(text)
+	if err != nil {
+		return err
+	}
+	if err := ident.StateDir(c.State); err != nil {
+		return err
+	}
+	n, err := openNode(c.State)
+	if err != nil {
+		return err
+	}
+	csr, err := n.CSR()
+	if err != nil {
+		return err
+	}
+	name := c.Name
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	hub := newClient(address, ident.JoinTLS(token, proto.ALPNHTTP))
+	defer hub.http.CloseIdleConnections()
+	var j proto.Joined
+	err = hub.post(ctx, proto.PathJoin, proto.Join{Revision: proto.Revision, Version: c.Version,
+		Token: text, CSR: csr, NKey: n.NKey(), Name: name}, &j)
+	if err != nil {
+		return joinError(address, err)
+	}
+	return n.Admit(ident.Admission{Hub: address, Name: j.Name, Certificate: j.Certificate, CA: j.CA, UserJWT: j.UserJWT})
+}
+
+func joinError(address string, err error) error {
+	var p *proto.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, ident.ErrWrongHub):
+		return ident.ErrWrongHub
+	}
+	var post *url.Error // its address is HTTP's, not the hub's
+	if errors.As(err, &post) {
+		err = post.Err
+	}
+	return fmt.Errorf("the hub at %s cannot be reached: is `skep up` running there, and does a firewall let that port through? (%w)", address, err)
+}
+
+// link is the hub over the network.
+type link struct {
+	*client
+	blobs *blob.Store
+	node  *ident.Node
+	nats  *nats.Conn
+}
+
+func (l *link) fetch(ctx context.Context, digest string) (uint64, error) {
+	return l.blobs.Fetch(ctx, l.http, base+proto.PathBlob(digest), digest)
+}
+
+func (l *link) say(verb proto.Verb, v any, raw []byte) error {
+	b, err := proto.Encode(v, raw)
+	if err != nil {
+		return err
+	}
+	return l.nats.Publish(proto.FromNode(l.node.ID(), verb), b)
+}
+
+func (l *link) hello(ctx context.Context, h proto.Hello) (proto.Welcome, error) {
+	var w proto.Welcome
+	b, err := proto.Encode(h, nil)
+	if err != nil {
+		return w, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	m, err := l.nats.RequestWithContext(ctx, proto.FromNode(l.node.ID(), proto.VerbHello), b)
+	if err != nil {
+		return w, fmt.Errorf("the hub did not answer: %w", err)
+	}
+	_, err = proto.Decode(m.Data, &w)
+	return w, err
+}
+
+// Run works for the hub that the node joined until ctx ends, or until the hub
+// or the identity says that it never will. Connections that break are made anew.
+func Run(ctx context.Context, c Config) error {
+	a, err := newAgent(c)
+	if err != nil {
+		return err
+	}
+	defer a.unlock()
+	if len(a.confined.open) > 0 {
+		c.log("%v", a.Confined())
+	}
+	if err := protectAgent(); err != nil {
+		return err
+	}
+	node, err := openNode(c.State)
+	if err != nil {
+		return err
+	}
+	if err := node.Why(); err != nil {
+		return err
+	}
+	limit := c.Cache
+	if limit == 0 {
+		limit = cacheBytes
+	}
+	cache, err := blob.Open(filepath.Join(a.work, "blobs"), int64(min(limit, math.MaxInt64)))
+	if err != nil {
+		return fmt.Errorf("the node's cache cannot be used: %w", err)
+	}
+	defer a.stop()
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		began := time.Now()
+		err := a.session(ctx, node, cache)
+		var p *proto.Problem
+		var other *tls.CertificateVerificationError
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken):
+			return p
+		case errors.As(err, &other) && !a.connected:
+			return ident.ErrOtherHub // later it may be a passing mistake
+		case node.Why() != nil:
+			return node.Why()
+		}
+		if time.Since(began) > retryLast {
+			wait = retryFirst
+		}
+		c.log("no connection to the hub (%v); next try in %v", err, wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait/2 + rand.N(wait)): // not all nodes at once
+		}
+	}
+}
+
+func (c *Config) log(format string, args ...any) {
+	if c.Log != nil {
+		c.Log(format, args...)
+	}
+}
+
+// session is one connection, until it breaks.
+func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer a.drop()
+	address := a.config.Hub
+	if address == "" {
+		address = node.Admission().Hub
+	}
+	config, err := node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		return err
+	}
+	l := &link{client: newClient(address, config), node: node, blobs: cache}
+	defer l.http.CloseIdleConnections()
+	if err := a.dial(ctx, l, cancel); err != nil {
+		return l.refused(ctx, err)
+	}
+	defer l.nats.Close()
+	a.connect(l, cache)
+	messages := make(chan *nats.Msg, 1024)
+	if _, err := l.nats.ChanSubscribe(proto.ToNode(node.ID(), "*"), messages); err != nil {
+		return err
+	}
+	w, err := l.hello(ctx, a.hello())
+	switch {
+	case err != nil:
+		return err
+	case w.Problem != nil:
+		return w.Problem
+	case w.Revision != proto.Revision:
+		return proto.RevisionProblem(w.Revision, proto.Revision)
+	}
+	a.connected = true
+	a.welcomed(w)
+	a.config.Log("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
+	return a.serve(ctx, l, messages)
+}
+
+// welcomed drops what ended while this node was away.
+func (a *Agent) welcomed(w proto.Welcome) {
+	for _, session := range w.Ended {
+		a.release(session)
+	}
+}
+
+// refused asks over HTTP, which can answer, why the engine took no connection.
+func (l *link) refused(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+proto.PathBlob(strings.Repeat("0", 64)), nil)
+	resp, err2 := l.do(r)
+	var p *proto.Problem
+	if errors.As(err2, &p) && p.Code == proto.ProblemToken {
+		return p
+	}
+	if err2 == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+// connect makes l the hub; calls of an older one have ended or were dropped.
+func (a *Agent) connect(l *link, cache store) {
+	a.running.Wait()
+	a.hubMu.Lock()
+	defer a.hubMu.Unlock()
+	a.hub, a.store = l, cache
+}
+
+func (a *Agent) dial(ctx context.Context, l *link, cancel context.CancelCauseFunc) error {
+	config, err := l.node.TLS(proto.ALPNNats)
+	if err != nil {
+		return err
+	}
+	engineSide := newClient(l.address, config)
+	l.nats, err = engine.Dial(engine.DialConfig{ID: l.node.ID(),
+		JWT:  func() (string, error) { return l.node.Admission().UserJWT, nil },
+		Sign: l.node.Sign,
+		Dial: func() (net.Conn, error) { return engineSide.dial(ctx) },
+		// A new connection starts from hello, so this one is given up.
+		Down: func(err error) {
+			if err == nil {
+				err = errors.New("the connection ended")
+			}
+			cancel(err)
+		},
+		Up:    func() {},
+		Wrong: func(err error) { a.config.Log("the hub refused a message: %v", err) }})
+	return err
+}
+
+func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) error {
+	beat := time.NewTicker(proto.BeatEvery)
+	defer beat.Stop()
+	a.running.Add(1)
+	go func() {
+		defer a.running.Done()
+		l.keepRenewed(ctx, time.Now, a.config.Log)
+	}()
+	a.ask()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case m := <-messages:
+			_, verb, _ := proto.SplitSubject(m.Subject)
+			if verb == proto.VerbStop {
+				return stopped(m.Data)
+			}
+			if err := a.handle(ctx, verb, m.Data); err != nil {
+				a.config.Log("a message of the hub was dropped: %v", err)
+			}
+		case <-beat.C:
+			a.beat()
+		}
+	}
+}
+
+// stopped: a hub that wants this node no more says why.
+func stopped(message []byte) error {
+	var v proto.Stop
+	if _, err := proto.Decode(message, &v); err != nil || v.Text == "" {
+		return errors.New("the hub asked this node to stop")
+	}
+	return &proto.Problem{Code: proto.ProblemToken, Text: v.Text}
+}
+
+// keepRenewed looks at the certificate at once, since a machine may never be on
+// for as long as an hour, and beside all else, since the hub may be slow.
+func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(string, ...any)) {
+	t := time.NewTicker(renewEvery)
+	defer t.Stop()
+	for {
+		if err := l.renew(ctx, now()); err != nil && ctx.Err() == nil {
+			log("the certificate was not renewed: %v", err)
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew gets a new certificate when the old one is a month old.
+func (l *link) renew(ctx context.Context, now time.Time) error {
+	if !l.node.RenewDue(now) {
+		return nil
+	}
+	csr, err := l.node.CSR()
+	if err != nil {
+		return err
+	}
+	var j proto.Joined
+	if err := l.post(ctx, proto.PathRenew, proto.Renew{CSR: csr}, &j); err != nil {
+		return err
+	}
+	admission := l.node.Admission()
+	admission.Certificate, admission.CA = j.Certificate, j.CA
+	if j.UserJWT != "" {
+		admission.UserJWT = j.UserJWT
+	}
+	return l.node.Admit(admission)
+}

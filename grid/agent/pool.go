@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"skep/grid/proto"
+)
+
+// A pool keeps idle workers for calls to come and bounds how many processes
+// there are. mu guards all.
+type pool struct {
+	mu      sync.Mutex
+	slots   int
+	taken   int       // slots with a call, or a worker that starts
+	waiting []*turn   // leases without a slot, the oldest first
+	idle    []*worker // the longest idle first
+	all     map[*worker]bool
+	live    map[string]bool // sessions that were not released since their first lease
+	leases  map[uint64]bool // fences that have not ended
+}
+
+// A turn is a lease that waits for its slot; came is closed when it has one.
+type turn struct {
+	lease           *proto.Lease
+	came            chan struct{}
+	worker, evicted *worker
+}
+
+func newPool(slots int) *pool {
+	return &pool{slots: slots, all: map[*worker]bool{}, live: map[string]bool{}, leases: map[uint64]bool{}}
+}
+
+// open enters a lease and its session.
+func (p *pool) open(l *proto.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live[l.Session] = true
+	p.leases[l.Fence] = true
+}
+
+// close ends a lease, if give did not.
+func (p *pool) close(l *proto.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.leases, l.Fence)
+	p.hand()
+}
+
+// sessions lists those that may have something here.
+func (p *pool) sessions() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.live))
+}
+
+// take waits for a slot and gives a fitting idle worker or, with nil, the
+// right to start one. evicted is an idle worker that has to go first.
+func (p *pool) take(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
+	p.mu.Lock()
+	t := &turn{lease: l, came: make(chan struct{})}
+	p.waiting = append(p.waiting, t)
+	p.hand()
+	p.mu.Unlock()
+	select {
+	case <-t.came:
+	case <-ctx.Done():
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if at := slices.Index(p.waiting, t); at >= 0 {
+			p.waiting = slices.Delete(p.waiting, at, at+1)
+			return nil, nil, ctx.Err()
+		}
+	}
+	return t.worker, t.evicted, nil
+}
+
+// hand gives free slots to the oldest of those who wait. A lease that the hub
+// gave for the slot of another one waits until that has ended: the worker of
+// its session is there then. The lock is held.
+func (p *pool) hand() {
+	for p.taken < p.slots {
+		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
+		if at < 0 {
+			return
+		}
+		t := p.waiting[at]
+		p.waiting = slices.Delete(p.waiting, at, at+1)
+		p.taken++
+		if i := p.fitting(t.lease); i >= 0 {
+			t.worker = p.idle[i]
+			p.idle = slices.Delete(p.idle, i, i+1)
+		} else if len(p.idle) > 0 && p.taken+len(p.idle) > p.slots {
+			t.evicted = p.idle[0]
+			p.idle = slices.Delete(p.idle, 0, 1)
+		}
+		close(t.came)
+	}
+}
+
+// fitting finds the worker that was idle last and can take a lease, or -1.
+func (p *pool) fitting(l *proto.Lease) int {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if w := p.idle[i]; w.session == l.Session && w.id == l.Worker && w.limits == l.Limits {
+			return i
+		}
+	}
+	return -1
+}
+
+// started enters a new worker; false: its session was released meanwhile.
+func (p *pool) started(w *worker) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[w] = true
+	return p.live[w.session]
+}
+
+// give ends a lease that had a slot: that is free and w, if it lives on, idle.
+func (p *pool) give(l *proto.Lease, w *worker) (keep bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.leases, l.Fence)
+	p.taken--
+	if keep = w != nil && p.live[w.session]; keep {
+		w.used = time.Now()
+		p.idle = append(p.idle, w)
+	}
+	p.hand()
+	return keep
+}
+
+// forget removes a worker that ended.
+func (p *pool) forget(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, w)
+	for i, other := range p.idle {
+		if other == w {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			break
+		}
+	}
+}
+
+// release gives all workers of a session, which gets no more; "": of all.
+func (p *pool) release(session string) []*worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.live, session)
+	var list []*worker
+	for w := range p.all {
+		if session == "" || w.session == session {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// state is what an ask says.
+func (p *pool) state() (free int, idle []proto.Idle) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		idle = append(idle, proto.Idle{Session: p.idle[i].session, Worker: p.idle[i].id})
+	}
+	return p.slots - p.taken, idle
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"skep/grid/proto"
+)
+
+func TestHelloNamesSessions(t *testing.T) {
+	r := newRig(t, beeOrNone(t), 1)
+	if h := r.Agent.hello(); len(h.Sessions) != 0 {
+		t.Fatalf("a fresh agent has %v", h.Sessions)
+	}
+	r.good(r.start(fnEcho, nil))
+	if h := r.Agent.hello(); !slices.Equal(h.Sessions, []string{"s"}) {
+		t.Fatalf("after a call: %v", h.Sessions)
+	}
+	workers := r.pool.release("")
+	r.welcomed(proto.Welcome{Ended: []string{"s"}})
+	if h := r.Agent.hello(); len(workers) != 1 || len(h.Sessions) != 0 {
+		t.Fatalf("%d workers, then %v", len(workers), h.Sessions)
+	}
+	<-workers[0].process.done
+}
+
+func beeOrNone(t *testing.T) string {
+	if systemIsWindows {
+		return beeProgram(t)
+	}
+	return ""
+}
+
+// A lease that the hub gave for the slot of another waits for that one, also
+// where a slot is free: there it would have to end a worker that is wanted.
+func TestSlotGoesToItsSession(t *testing.T) {
+	p := newPool(2)
+	a1, a2 := &proto.Lease{Session: "a", Fence: 1}, &proto.Lease{Session: "a", Fence: 3, After: 1}
+	b1, b2 := &proto.Lease{Session: "b", Fence: 2}, &proto.Lease{Session: "b", Fence: 4, After: 2}
+	own := map[string]*worker{"a": {session: "a"}, "b": {session: "b"}}
+	for _, l := range []*proto.Lease{a1, b1, a2, b2} {
+		p.open(l)
+	}
+	for _, l := range []*proto.Lease{a1, b1} {
+		if w, evicted, err := p.take(t.Context(), l); w != nil || evicted != nil || err != nil {
+			t.Fatal(w, evicted, err)
+		}
+	}
+	came := make(chan string, 2)
+	for _, l := range []*proto.Lease{a2, b2} {
+		go func() {
+			w, evicted, err := p.take(t.Context(), l)
+			if w != own[l.Session] || evicted != nil || err != nil {
+				t.Errorf("%s got %p and evicted %p (%v)", l.Session, w, evicted, err)
+			}
+			came <- l.Session
+		}()
+	}
+	until(t, "both in line", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.waiting) == 2
+	})
+	for _, l := range []*proto.Lease{b1, a1} {
+		p.give(l, own[l.Session])
+		if got := <-came; got != l.Session {
+			t.Errorf("%s came when a call of %s had ended", got, l.Session)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := p.take(ctx, &proto.Lease{Session: "a", Fence: 9}); err == nil || len(p.waiting) != 0 {
+		t.Errorf("a cancelled lease waits on (%v)", err)
+	}
+}

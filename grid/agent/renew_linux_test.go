@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+
+// These tests keep a hub's CA of their own, which is Linux work: Wine 8 cannot
+// remove its read-only files when Go cleans up.
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"skep/grid/ident"
+	"skep/grid/proto"
+)
+
+// A machine that is on for minutes a day must renew its certificate too.
+func TestRenewsAtOnce(t *testing.T) {
+	ca, err := ident.OpenCA(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := ident.OpenNode(t.TempDir(), ident.Machine{Install: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := node.CSR()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := ca.Sign(csr, node.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Admit(ident.Admission{Hub: "h", Certificate: first, CA: ca.DER(), UserJWT: "j"}); err != nil {
+		t.Fatal(err)
+	}
+	conf, err := node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{client: newClient(renewer(t, ca), conf), node: node}
+	defer l.http.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	month := func() time.Time { return time.Now().Add((ident.RenewDays + 1) * 24 * time.Hour) }
+	go func() { defer close(ended); l.keepRenewed(ctx, month, t.Logf) }()
+	until(t, "another certificate", func() bool { return !bytes.Equal(node.Admission().Certificate, first) })
+	if a := node.Admission(); a.UserJWT != "j" || a.Hub != "h" {
+		t.Errorf("the renewal lost %+v", a)
+	}
+	cancel()
+	<-ended
+}
+
+// renewer is a hub that can do nothing else.
+func renewer(t *testing.T, ca *ident.CA) (address string) {
+	conf, err := ca.HubTLS(proto.ALPNHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var v proto.Renew
+		id, _ := ident.PeerNode(*r.TLS)
+		err := json.NewDecoder(r.Body).Decode(&v)
+		cert, err2 := ca.Sign(v.CSR, id)
+		if err != nil || err2 != nil {
+			http.Error(w, "bad", http.StatusBadRequest)
+			return
+		}
+		json.NewEncoder(w).Encode(proto.Joined{Certificate: cert, CA: ca.DER()})
+	})}
+	go s.Serve(tls.NewListener(l, conf))
+	t.Cleanup(func() { s.Close() })
+	return l.Addr().String()
+}
+
+// A node that was removed while it was away has to hear why no connection is
+// taken, and end.
+func TestRefusedSaysWhy(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		json.NewEncoder(w).Encode(proto.Problem{Code: proto.ProblemToken, Text: "removed"})
+	}))
+	defer s.Close()
+	l := &link{client: newClient(s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})}
+	defer l.http.CloseIdleConnections()
+	if err := l.refused(t.Context(), io.EOF); err == nil || err.Error() != "removed" {
+		t.Fatalf("got %v", err)
+	}
+	s.Close()
+	if err := l.refused(t.Context(), io.EOF); err != io.EOF {
+		t.Fatalf("without an answer: %v", err)
+	}
+}

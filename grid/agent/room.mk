@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# The agent's tests: as a Linux program, and under Wine as a Windows program.
+
+agent_t := $(B)/test/agent
+agent_src := grid/agent
+
+CHECK_SUITES += agent
+suite_agent = $(GO) test -count=1 -json ./$(agent_src)
+suite_agent_kind = go
+suite_agent_needs = $(B)/bin/bee
+
+$(agent_t)/worker: $(agent_src)/testdata/worker.c include/skep/session.h \
+		grid/core/sha256.c grid/core/sha256.h
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $(filter %.c,$^)
+
+$(agent_t)/agent.test.exe: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)GOOS=windows $(GO) test -c -o $@ ./$(agent_src)
+
+$(B)/test/wine/cheat.exe: $(B)/obj/mingw/tests/wine/cheat.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -s -o $@ $^
+
+TEST_SUITES += wine-agent
+suite_wine-agent = $(STEADY) sh tests/wine/agent.sh $(B)
+suite_wine-agent_beside = yes
+suite_wine-agent_deadline = 600
+suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
+	$(B)/test/wine/cheat.exe $(WINE_PRNG) $(B)/bin/bee.exe

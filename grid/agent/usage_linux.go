@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skep/grid/proto"
+)
+
+// A meter is the guard's account of the processes below it. It looks at a
+// limit the sooner the nearer it is; mu guards what the agent may change.
+type meter struct {
+	order  guardOrder
+	tasks  func() []int // the processes
+	disk   time.Time    // when the disk is to be measured again
+	mu     sync.Mutex
+	cpu    float64 // limit of the call, 0: none
+	before float64 // processor time when it began
+}
+
+const (
+	growth    = 4 << 30 // bytes a second that a program may begin to use
+	lookLeast = 10 * time.Millisecond
+	lookMost  = 250 * time.Millisecond
+	clockTick = 100 // a second, in /proc
+	pageBytes = 4096
+)
+
+func newMeter(order guardOrder) *meter {
+	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return descendants(os.Getpid()) }}
+	if order.Bounds.Kind == ConfinedSpaces {
+		m.tasks = allProcesses
+	}
+	return m
+}
+
+// begin starts the account of a call.
+func (m *meter) begin(cpu float64) {
+	used := m.processorTime(m.tasks())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cpu, m.before = cpu, used
+}
+
+// watch waits until a limit is exceeded, or for ever.
+func (m *meter) watch(over chan<- excess) {
+	for {
+		e, next := m.look()
+		if e != nil {
+			over <- *e
+			return
+		}
+		time.Sleep(next)
+	}
+}
+
+// look measures once and says when to look again.
+func (m *meter) look() (*excess, time.Duration) {
+	l, pids := m.order.Limits, m.tasks()
+	next := lookMost
+	if n := threads(pids); l.Processes != 0 && n > l.Processes {
+		return &excess{proto.LimitProcesses, float64(n), float64(l.Processes)}, 0
+	}
+	if l.Memory != 0 {
+		used := residentBytes(pids)
+		if used > l.Memory {
+			used = sharedOnce(pids)
+		}
+		if used > l.Memory {
+			return &excess{proto.LimitMemory, float64(used), float64(l.Memory)}, 0
+		}
+		next = min(next, max(lookLeast, time.Duration(l.Memory-used)*time.Second/growth))
+	}
+	m.mu.Lock()
+	limit, before := m.cpu, m.before
+	m.mu.Unlock()
+	if limit != 0 {
+		if used := m.processorTime(pids) - before; used > limit {
+			return &excess{proto.LimitCPU, used, limit}, 0
+		}
+	}
+	if l.Disk != 0 && !time.Now().Before(m.disk) {
+		began := time.Now()
+		if used := diskBytes(m.order.Dir, pids, l.Disk); used > l.Disk {
+			return &excess{proto.LimitDisk, float64(used), float64(l.Disk)}, 0
+		}
+		m.disk = time.Now().Add(max(2*lookMost, 20*time.Since(began)))
+	}
+	return nil, next
+}
+
+// allProcesses are those of a namespace whose first process this is.
+func allProcesses() (pids []int) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// descendants are all processes below one.
+func descendants(root int) (pids []int) {
+	below := map[int][]int{}
+	list, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range list {
+		pid, _ := strconv.Atoi(filepath.Base(name))
+		if f := statFields(pid); f != nil {
+			parent, _ := strconv.Atoi(f[1])
+			below[parent] = append(below[parent], pid)
+		}
+	}
+	for todo := below[root]; len(todo) > 0; todo = todo[1:] {
+		pids = append(pids, todo[0])
+		todo = append(todo, below[todo[0]]...)
+	}
+	return pids
+}
+
+// statFields are those of /proc/PID/stat behind the name: state, parent, ...
+func statFields(pid int) []string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(f) < 20 {
+		return nil
+	}
+	return f
+}
+
+// Places in statFields.
+const (
+	statTimes   = 11 // utime, stime, and those of children that were waited for
+	statThreads = 17
+)
+
+func threads(pids []int) (n uint64) {
+	for _, pid := range pids {
+		if f := statFields(pid); f != nil && f[0] != "Z" {
+			t, _ := strconv.ParseUint(f[statThreads], 10, 64)
+			n += t
+		}
+	}
+	return n
+}
+
+// processorTime is that of all processes that are, and of all that were.
+func (m *meter) processorTime(pids []int) float64 {
+	var ended unix.Rusage
+	unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
+	total := float64(ended.Utime.Nano()+ended.Stime.Nano()) / 1e9
+	for _, pid := range pids {
+		for i, f := range statFields(pid) {
+			if i >= statTimes && i < statTimes+4 {
+				n, _ := strconv.ParseFloat(f, 64)
+				total += n / clockTick
+			}
+		}
+	}
+	return total
+}
+
+// residentBytes counts what forked processes share once for each.
+func residentBytes(pids []int) uint64 {
+	return sumOf(pids, "status", "RssAnon:", "RssShmem:", "VmSwap:")
+}
+
+// sharedOnce counts it once, and takes the kernel longer. A process that lets
+// nobody look counts as before.
+func sharedOnce(pids []int) (sum uint64) {
+	for _, pid := range pids {
+		one := []int{pid}
+		if n := sumOf(one, "smaps_rollup", "Pss_Anon:", "Pss_Shmem:", "SwapPss:"); n > 0 {
+			sum += n
+		} else {
+			sum += residentBytes(one)
+		}
+	}
+	return sum
+}
+
+func sumOf(pids []int, file string, names ...string) (sum uint64) {
+	for _, pid := range pids {
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + file)
+		for line := range strings.Lines(string(text)) {
+			for _, name := range names {
+				if rest, ok := strings.CutPrefix(line, name); ok {
+					sum += kib(strings.Fields(rest)[0])
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// diskBytes is what a directory holds, and what its processes hold open of
+// files without a name. It need not know more than that it is beyond enough.
+func diskBytes(dir string, pids []int, enough uint64) (sum uint64) {
+	var home unix.Stat_t
+	if unix.Stat(dir, &home) != nil {
+		return 0
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) {
+			sum = enough + 1 // who hides what a folder holds has too much in it
+		}
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			sum += max(uint64(st.Blocks)*512, pageBytes) // a file takes room by being there
+		}
+		if sum > enough {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	for _, pid := range pids {
+		fds, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+		for _, fd := range fds {
+			var st unix.Stat_t
+			if unix.Stat(fd, &st) == nil && st.Nlink == 0 && st.Dev == home.Dev && st.Mode&unix.S_IFMT == unix.S_IFREG {
+				sum += uint64(st.Blocks) * 512
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// A worker is one process of a module. Between calls it belongs to the pool,
+// during a call to that call's goroutine.
+type worker struct {
+	agent   *Agent
+	session string
+	id      proto.Worker
+	limits  proto.Limits
+	dir     string // its temporary directory, removed with it
+	nonce   uint64 // bee's; 0 on other substrates
+	calls   uint64 // emulated calls at its last proof
+	process *process
+	wire    *wire
+	output  *lines
+	busy    atomic.Uint64 // the call that it runs, for its log lines
+	used    time.Time     // when it became idle
+	mute    atomic.Int64  // it was killed for a silence this long, in nanoseconds
+	deaf    atomic.Bool   // or for taking nothing as long
+	over    atomic.Pointer[excess]
+	blob    string // path of the program
+}
+
+// A failure says why a call was not done, in the words of the protocol.
+type failure struct {
+	reason proto.Reason
+	code   uapi.ErrorCode
+	text   string
+	status int
+
+	changed string // the blob in the cache that somebody wrote to
+}
+
+func (f *failure) Error() string { return f.text }
+
+func failf(reason proto.Reason, code uapi.ErrorCode, format string, args ...any) *failure {
+	return &failure{reason: reason, code: code, text: fmt.Sprintf(format, args...)}
+}
+
+// refusal: what bee was to prove is not proved. Nothing of this worker counts.
+func refusal(format string, args ...any) *failure {
+	return failf(proto.ReasonRefused, uapi.ERefused,
+		"refused by a safety check: "+format, args...)
+}
+
+func newNonce() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+// startWorker brings a worker up to its first READY.
+func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error) {
+	w := &worker{agent: a, session: l.Session, id: l.Worker, limits: l.Limits}
+	w.busy.Store(l.Call)
+	path, err := a.store.Path(l.Worker.Module)
+	if err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "the program is not in the cache: %v", err)
+	}
+	w.blob = path
+	if w.dir, err = a.makeOwn("w"); err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "no directory for a worker: %v", err)
+	}
+	w.output = newLines(func(text string) {
+		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
+	})
+	if err := w.output.keep(a.logs, w.session); err != nil {
+		a.config.Log("the output of a worker is not kept: %v", err)
+	}
+	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
+		report: w.reportFile(), name: "worker", env: []string{"SKEP_STREAM=3",
+			fmt.Sprintf("SKEP_REVISION=%d", uapi.SessionRevision)}, nonce: &w.nonce})
+	if err != nil {
+		w.output.flush()
+		removeAll(w.dir)
+		return nil, err
+	}
+	c.stdout, c.stderr, c.stream = w.output, w.output, true
+	if c.initial, err = a.initial(l); err == nil {
+		w.process, err = a.start(c)
+	}
+	if c.program != nil {
+		a.programs.put(l.Worker.Module)
+	}
+	if c.initial != nil {
+		defer a.initials.put(l.Init.Blob)
+	}
+	if err != nil {
+		w.output.flush()
+		removeAll(w.dir)
+		return nil, nodeFailure(err)
+	}
+	w.wire = newWire(w.process.stream)
+	go func() {
+		<-w.process.done
+		w.wire.close(errors.New("the worker ended"))
+		w.output.flush()
+		removeAll(w.dir)
+		if path := w.reportFile(); path != "" {
+			os.Remove(path)
+		}
+	}()
+	if err := w.open(ctx, l); err != nil {
+		return nil, w.failed(ctx, err)
+	}
+	return w, nil
+}
+
+// reportFile is bee's report about the program that works in dir.
+func (a *Agent) reportFile(dir string) string {
+	return filepath.Join(a.reports, filepath.Base(dir))
+}
+
+// initFiles are those that Initialize reads by name; open says when one is missing.
+func (a *Agent) initFiles(l *proto.Lease) []string {
+	if l.Init == nil || !a.bee.used() {
+		return nil
+	}
+	path, err := a.store.Path(l.Init.Blob)
+	if err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
+func (w *worker) reportFile() string {
+	if !w.agent.bee.used() {
+		return ""
+	}
+	return w.agent.reportFile(w.dir)
+}
+
+// workerLimits are those of the process; processor time is each call's.
+func workerLimits(l proto.Limits) proto.Limits {
+	l.CPU = 0
+	return l
+}
+
+// open is the dialogue until the worker can take calls.
+func (w *worker) open(ctx context.Context, l *proto.Lease) error {
+	defer w.watch(ctx, w.agent.startLimit, 0)()
+	if err := w.wire.hello(); err != nil {
+		return err
+	}
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if err := w.digest(); err != nil || l.Init == nil {
+		return err
+	}
+	init, err := w.agent.initFrame(l.Init)
+	if err != nil {
+		return nodeFailure(err)
+	}
+	if err := w.wire.write(uapi.Frame{Type: uapi.TypeInit}, init.Encode()); err != nil {
+		return err
+	}
+	err = w.ready()
+	var f *failure
+	if errors.As(err, &f) && f.code == uapi.EDigest {
+		return changed(l.Init.Blob)
+	}
+	return err
+}
+
+// initial gives the memory with the data of Initialize where workers inherit
+// it, else nil.
+func (a *Agent) initial(l *proto.Lease) (*os.File, error) {
+	if l.Init == nil || a.bee.used() {
+		return nil, nil
+	}
+	path, err := a.store.Path(l.Init.Blob)
+	if err != nil {
+		return nil, failf(proto.ReasonNode, uapi.EInternal, "the data of Initialize is not in the cache: %v", err)
+	}
+	return a.initials.get(l.Init.Blob, path)
+}
+
+// initFrame says where the data of Initialize is. bee's programs read it by
+// its name and digest what they read.
+func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
+	init := uapi.Init{Function: i.Function, Length: i.Length, Path: initialPath}
+	if !a.bee.used() {
+		return init, nil
+	}
+	path, err := a.store.Path(i.Blob)
+	if err == nil {
+		init.Path, err = a.guestPath(path)
+	}
+	if err == nil {
+		var digest []byte
+		digest, err = hex.DecodeString(i.Blob)
+		if copy(init.Digest[:], digest) != len(init.Digest) {
+			err = errors.New("the lease's digest of Initialize is none")
+		}
+	}
+	return init, err
+}
+
+// nodeFailure is the node's fault, unless the error knows better.
+func nodeFailure(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return failf(proto.ReasonNode, uapi.EInternal, "%v", err)
+}
+
+func (w *worker) ready() error {
+	f, err := w.wire.read(nil)
+	if err != nil {
+		return err
+	}
+	switch f.Type {
+	case uapi.TypeError:
+		return workerError(f.payload)
+	case uapi.TypeReady:
+	default:
+		return fmt.Errorf("the worker sent %v where READY was due", f.Type)
+	}
+	r, err := uapi.Exact[uapi.Ready](f.payload)
+	if err != nil {
+		return err
+	}
+	return w.proved(r.Proof)
+}
+
+// proved checks what bee alone can answer.
+func (w *worker) proved(p uapi.Proof) error {
+	switch {
+	case !w.agent.bee.used():
+		return nil
+	case p.Nonce != w.nonce:
+		return refusal("the program did not run under bee (its answer to the nonce is wrong)")
+	case p.Calls == 0 || p.Calls < w.calls:
+		return refusal("the program did not run under bee (no system calls were counted)")
+	}
+	w.calls = p.Calls
+	return nil
+}
+
+// digest compares what bee loaded with what was to be loaded.
+func (w *worker) digest() error {
+	if !w.agent.bee.used() {
+		return nil
+	}
+	r, err := readReport(w.reportFile())
+	switch {
+	case err != nil:
+		return refusal("bee left no report that can be read (%v)", err)
+	case r.nonce != w.nonce:
+		return refusal("bee's report is of another run")
+	case r.program != w.id.Module:
+		return refusal("bee loaded another program than was leased")
+	}
+	return nil
+}
+
+func workerError(payload []byte) error {
+	e, err := uapi.ParseError(payload)
+	if err != nil {
+		return err
+	}
+	return &failure{reason: proto.ReasonError, code: e.Code, text: e.Text}
+}
+
+// watch kills the worker when ctx ends, when it says nothing for limit, or
+// when wall is over, 0: never; it ends with the function that it returns.
+func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	w.wire.touch()
+	began := time.Now()
+	go func() {
+		defer close(ended)
+		often := limit / 16
+		if wall > 0 {
+			often = min(often, wall/8)
+		}
+		tick := time.NewTicker(max(often, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ctx.Done():
+				w.process.kill()
+				return
+			case <-tick.C:
+				deaf := w.wire.deafness() > limit
+				if deaf || w.wire.silence() > limit {
+					w.deaf.Store(deaf)
+					w.mute.Store(int64(limit))
+					w.process.kill()
+					return
+				}
+				if used := time.Since(began); wall > 0 && used > wall {
+					w.over.Store(wallExcess(wall, used))
+					w.process.kill()
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended // ctx may end right after this, and is not to kill an idle worker
+	}
+}
+
+// failed turns an error of a worker, which is of no more use, into the reason
+// that people read: mostly how the process ended.
+func (w *worker) failed(ctx context.Context, err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		w.end()
+		return f
+	}
+	var source *sourceError
+	if errors.As(err, &source) {
+		w.end()
+		return failf(proto.ReasonTransfer, uapi.EInternal, "the arguments did not arrive: %v", source)
+	}
+	// A broken stream mostly means that it is about to end by itself.
+	ended := w.wait(2 * time.Second)
+	w.end()
+	e := w.process.exit
+	if w.agent.bee.used() {
+		e = e.underBee()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return failf(proto.ReasonCancelled, uapi.ECancelled, "the call was cancelled")
+	case w.over.Load() != nil:
+		return w.agent.limitFailure(w.over.Load())
+	case e.Over != nil:
+		return w.agent.limitFailure(e.Over)
+	case w.deaf.Load():
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker took nothing of what it was sent for %v and was killed", time.Duration(w.mute.Load()))
+	case w.mute.Load() != 0:
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker said nothing for %v and was killed", time.Duration(w.mute.Load()))
+	case !ended:
+		return failf(proto.ReasonDied, uapi.EProtocol, "the worker was killed: %v", err)
+	case w.agent.bee.used() && (e.Code == beeRefused || e.Code == beeNotFound) && w.output.last() != "":
+		f := failf(proto.ReasonDied, uapi.EBadModule, "%s", w.output.last())
+		f.status = e.status()
+		return f
+	}
+	f = failf(proto.ReasonDied, uapi.EWorker, "the worker died: %s", e)
+	f.status = e.status()
+	return f
+}
+
+// end kills the worker and waits until nothing of it is left.
+func (w *worker) end() {
+	w.process.kill()
+	<-w.process.done
+}
+
+func (w *worker) wait(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-w.process.done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// bye lets a worker end in its own time, which is short.
+func (w *worker) bye() {
+	w.wire.write(uapi.Frame{Type: uapi.TypeBye}, nil)
+	w.wait(time.Second)
+	w.end()
+}
+
+// An answer is a RESULT whose data has not been read yet.
+type answer struct {
+	uapi.Result
+	worker *worker
+	call   uint64
+	digest hash.Hash
+	left   uint64 // bytes
+	part   []byte // of the current frame
+	buf    []byte
+	last   bool
+}
+
+// run sends a call and waits for the head of its answer. An error means that
+// the worker is of no more use, but a failure with ReasonError leaves it well.
+func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
+	c := uapi.Call{Function: l.Function, Length: l.Length, Result: l.Result}
+	if err := w.wire.write(uapi.Frame{Type: uapi.TypeCall, Call: l.Call}, uapi.Append(nil, c)); err != nil {
+		return nil, err
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- w.wire.data(l.Call, args, l.Length) }()
+	a, err := w.answer(l.Call, sent)
+	if err != nil {
+		return nil, err
+	}
+	if a.Length > l.Result {
+		return nil, failf(proto.ReasonDied, uapi.EWorker,
+			"the worker announced a result of %d bytes where the interface of %s and its arguments allow %d",
+			a.Length, l.Name, l.Result)
+	}
+	return a, nil
+}
+
+func (w *worker) answer(call uint64, sent chan error) (*answer, error) {
+	type reply struct {
+		f   wireFrame
+		err error
+	}
+	got := make(chan reply, 1)
+	go func() {
+		f, err := w.wire.read(nil)
+		got <- reply{f, err}
+	}()
+	var r reply
+	select {
+	case r = <-got:
+	case err := <-sent:
+		if err != nil {
+			return nil, err // the read ends with the worker
+		}
+		r = <-got
+		sent <- nil
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if r.f.Call != call {
+		return nil, fmt.Errorf("it sent %v of another call", r.f.Type)
+	}
+	switch r.f.Type {
+	case uapi.TypeError:
+		return nil, w.refused(r.f.payload, sent)
+	case uapi.TypeResult:
+	default:
+		return nil, fmt.Errorf("it sent %v where RESULT was due", r.f.Type)
+	}
+	res, err := uapi.Exact[uapi.Result](r.f.payload)
+	if err == nil {
+		err = w.proved(res.Proof)
+	}
+	if err == nil {
+		err = <-sent // a result before the arguments are there is none
+	}
+	w.wire.idle.Add(1) // but inside Read
+	return &answer{Result: res, worker: w, call: call, digest: sha256.New(), left: res.Length}, err
+}
+
+// refused: ERROR answers a call; the worker lives when it took the arguments.
+func (w *worker) refused(payload []byte, sent chan error) error {
+	err := workerError(payload)
+	if sendErr := <-sent; sendErr != nil {
+		return sendErr
+	}
+	return err
+}
+
+// Read gives the result's bytes, at most as many as were promised.
+func (a *answer) Read(p []byte) (int, error) {
+	a.worker.wire.touch()
+	a.worker.wire.idle.Add(-1)
+	defer a.worker.wire.idle.Add(1)
+	for len(a.part) == 0 {
+		if a.last {
+			if a.left != 0 {
+				return 0, errors.New("the worker sent fewer bytes than it promised")
+			}
+			return 0, io.EOF
+		}
+		f, err := a.worker.wire.read(a.buf)
+		switch {
+		case err != nil:
+			return 0, err
+		case f.Type != uapi.TypeData || f.Call != a.call:
+			return 0, fmt.Errorf("the worker sent %v inside a result", f.Type)
+		case uint64(f.Length) > a.left:
+			return 0, errors.New("the worker sent more bytes than it promised")
+		case f.Length == 0 && f.Flags&uapi.FlagLast == 0:
+			return 0, errors.New("the worker sent an empty part")
+		}
+		a.buf, a.part, a.last = f.payload[:cap(f.payload)], f.payload, f.Flags&uapi.FlagLast != 0
+		a.left -= uint64(f.Length)
+	}
+	n := copy(p, a.part)
+	a.digest.Write(p[:n])
+	a.part = a.part[n:]
+	return n, nil
+}
+
+func (a *answer) sum() string { return hex.EncodeToString(a.digest.Sum(nil)) }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"time"
+
+	"skep/grid/proto"
+)
+
+// What the control socket says, as JSON. Fields are only added.
+
+// Node states.
+const (
+	NodeUp     = "up"
+	NodeSilent = "silent"
+	NodeDown   = "down"
+	NodeBarred = "barred" // it failed a safety check
+)
+
+// NodeInfo is one row of `skep nodes`.
+type NodeInfo struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	State     string    `json:"state"`
+	Problem   string    `json:"problem,omitempty"` // why it is barred or was refused
+	Version   string    `json:"version"`
+	OS        string    `json:"os"`
+	System    string    `json:"system"`
+	Substrate string    `json:"substrate"`
+	Confined  string    `json:"confined"` // how its programs are kept from the rest of it
+	Open      string    `json:"open,omitempty"`
+	CPUs      int       `json:"cpus"`
+	Memory    uint64    `json:"memory"`
+	Slots     int       `json:"slots"`
+	Free      int       `json:"free"`
+	Running   int       `json:"running"` // leases, also those that fetch ahead
+	Done      uint64    `json:"done"`    // calls since the hub started
+	Failed    uint64    `json:"failed"`  // leases
+	Sent      uint64    `json:"sent"`    // bytes to it: blobs and arguments
+	Received  uint64    `json:"received"`
+	LastSeen  time.Time `json:"last_seen"`
+}
+
+// Event is one line of an event stream.
+type Event struct {
+	Time      time.Time `json:"time"`
+	Type      string    `json:"type"`  // node, call, session, log, missed
+	State     string    `json:"state"` // of that
+	Session   string    `json:"session,omitempty"`
+	Call      uint64    `json:"call,omitempty"`
+	Function  string    `json:"function,omitempty"`
+	Node      string    `json:"node,omitempty"` // id
+	Name      string    `json:"name,omitempty"` // of the node
+	Substrate string    `json:"substrate,omitempty"`
+	Attempt   int       `json:"attempt,omitempty"`
+	Copy      bool      `json:"copy,omitempty"`
+	Wall      float64   `json:"wall,omitempty"`     // seconds from lease to result, on the node
+	ExecNS    uint64    `json:"exec_ns,omitempty"`  // inside the user's function
+	Sent      uint64    `json:"sent,omitempty"`     // bytes of arguments
+	Fetched   uint64    `json:"fetched,omitempty"`  // bytes of blobs pulled for it
+	Received  uint64    `json:"received,omitempty"` // bytes of result
+	Nonce     uint64    `json:"nonce,omitempty"`    // bee's proof
+	Calls     uint64    `json:"calls,omitempty"`    // system calls it emulated
+	Program   string    `json:"program,omitempty"`  // digest of what was loaded
+	Text      string    `json:"text,omitempty"`
+	Missed    int       `json:"missed,omitempty"` // events that this reader was too slow for
+	Socket    string    `json:"socket,omitempty"` // type session, state open
+}
+
+// States of a call in events, besides those of the ledger.
+const (
+	CallQueued    = "queued"
+	CallLeased    = "leased"
+	CallRequeued  = "requeued"
+	CallCancelled = "cancelled" // one lease: another was faster, or nobody wants it
+	CallRefused   = "refused"   // a late result
+	CallDone      = "done"
+	CallFailed    = "failed"
+)
+
+// Status answers GET /v1/status.
+type Status struct {
+	Version  string    `json:"version"`
+	Address  string    `json:"address"` // of the TLS port, empty without one
+	Started  time.Time `json:"started"`
+	PID      int       `json:"pid"`
+	Nodes    int       `json:"nodes"` // up
+	Sessions int       `json:"sessions"`
+	Calls    int       `json:"calls"` // not ended
+}
+
+// TokenRequest asks for a join token.
+type TokenRequest struct {
+	Uses int           `json:"uses"`
+	Life time.Duration `json:"life"` // nanoseconds
+}
+
+// TokenAnswer has it.
+type TokenAnswer struct {
+	Token   string `json:"token"`
+	Address string `json:"address"` // the hub's, as it knows it
+}
+
+// RunRequest opens what `skep run` needs: a socket of its own for masters.
+type RunRequest struct {
+	Name   string       `json:"name"`   // for people
+	Dirs   []string     `json:"dirs"`   // where worker programs are, absolute
+	Limits proto.Limits `json:"limits"` // of each call
+}
+
+// ExecRequest runs a stored program on one node. The answer switches to exec
+// frames (package proto) in both directions.
+type ExecRequest struct {
+	Node    string       `json:"node"`    // id
+	Program string       `json:"program"` // digest
+	Name    string       `json:"name"`    // argv[0]
+	Args    []string     `json:"args"`
+	Env     []string     `json:"env"`
+	Limits  proto.Limits `json:"limits"`
+	Logs    bool         `json:"logs,omitempty"` // of workers, in place of a program
+	Session string       `json:"session,omitempty"`
+}
+
+// BlobAnswer names a stored blob.
+type BlobAnswer struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}

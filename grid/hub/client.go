@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+
+	"skep/grid/engine"
+	"skep/grid/proto"
+)
+
+// ErrNoHub says that nothing listens on a control socket.
+var ErrNoHub = errors.New("no hub runs with this state directory: start `skep up`, or name the hub's --state")
+
+// A Client speaks to a hub over its control socket. Any number of goroutines
+// may use it.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// NewClient does not connect yet.
+func NewClient(socket string) *Client {
+	c := &Client{socket: socket}
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+	}}
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, dialError(err)
+	}
+	return conn, nil
+}
+
+func dialError(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("the hub of this state directory belongs to another user, who alone may use it (%w)", err)
+	}
+	return fmt.Errorf("%w (%v)", ErrNoHub, err)
+}
+
+// request answers a Problem as an error.
+func (c *Client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var reader io.Reader
+	switch v := in.(type) {
+	case nil:
+	case io.Reader:
+		reader = v
+	default:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		reader = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://hub"+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err
+		}
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, readProblem(resp)
+}
+
+func readProblem(resp *http.Response) error {
+	p := &proto.Problem{}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, proto.JoinMax))
+	if json.Unmarshal(b, p) != nil || p.Text == "" {
+		return fmt.Errorf("the hub answered %s", resp.Status)
+	}
+	return p
+}
+
+func ask[T any](ctx context.Context, c *Client, method, path string, in any) (v T, err error) {
+	resp, err := c.request(ctx, method, path, in)
+	if err != nil {
+		return v, err
+	}
+	defer resp.Body.Close()
+	return v, json.NewDecoder(resp.Body).Decode(&v)
+}
+
+// Status asks how the hub does.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return ask[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+}
+
+// Nodes lists all nodes, or with a selector those that it selects.
+func (c *Client) Nodes(ctx context.Context, on string) ([]NodeInfo, error) {
+	return ask[[]NodeInfo](ctx, c, http.MethodGet, "/v1/nodes?on="+url.QueryEscape(on), nil)
+}
+
+// RemoveNode bars the node with this name or id for good.
+func (c *Client) RemoveNode(ctx context.Context, name string) error {
+	resp, err := c.request(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(name), nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// Ledger gives the last n entries.
+func (c *Client) Ledger(ctx context.Context, n int) ([]engine.Entry, error) {
+	return ask[[]engine.Entry](ctx, c, http.MethodGet, fmt.Sprintf("/v1/ledger?last=%d", n), nil)
+}
+
+// Token makes a join token.
+func (c *Client) Token(ctx context.Context, v TokenRequest) (TokenAnswer, error) {
+	return ask[TokenAnswer](ctx, c, http.MethodPost, "/v1/tokens", v)
+}
+
+// Program stores a program that Exec may run on nodes.
+func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return BlobAnswer{}, err
+	}
+	defer f.Close()
+	return ask[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", io.Reader(f))
+}
+
+// A Stream gives events until it is closed.
+type Stream struct {
+	body io.ReadCloser
+	dec  *json.Decoder
+}
+
+// Next waits for the next event.
+func (s *Stream) Next() (e Event, err error) { return e, s.dec.Decode(&e) }
+
+// Close ends the stream, and the run that it belongs to.
+func (s *Stream) Close() error { return s.body.Close() }
+
+func (c *Client) open(ctx context.Context, method, path string, in any) (*Stream, error) {
+	resp, err := c.request(ctx, method, path, in)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{resp.Body, json.NewDecoder(resp.Body)}, nil
+}
+
+// Events streams all that happens from now on.
+func (c *Client) Events(ctx context.Context) (*Stream, error) {
+	return c.open(ctx, http.MethodGet, "/v1/events", nil)
+}
+
+// Run opens a socket for masters (SKEP_SOCKET). It lives until the stream, which
+// tells what happens to the run, is closed.
+func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Stream, err error) {
+	if s, err = c.open(ctx, http.MethodPost, "/v1/runs", v); err != nil {
+		return "", nil, err
+	}
+	e, err := s.Next()
+	if err == nil && e.Socket == "" {
+		err = errors.New("the hub opened no socket for the run")
+	}
+	if err != nil {
+		s.Close()
+		return "", nil, err
+	}
+	return e.Socket, s, nil
+}
+
+// An ExecError is why a program has no exit status: it did not start, was
+// refused, or its node went away.
+type ExecError struct {
+	Kind proto.ExecType // FAILED, REFUSED or GONE
+	Text string
+}
+
+func (e *ExecError) Error() string { return e.Text }
+
+// Exec runs a program on one node with these streams until it ends, and gives
+// its exit status. stdin may be nil; reading it goes on in the background.
+func (c *Client) Exec(ctx context.Context, v ExecRequest, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	conn, in, err := c.upgrade(ctx, v)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	go sendInput(conn, stdin)
+	buf := make([]byte, proto.ExecFrameMax)
+	for {
+		t, p, err := proto.ReadExec(in, buf)
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case err != nil:
+			return 0, &ExecError{proto.ExecGone, "the stream to the node broke before the program ended"}
+		case t == proto.ExecStdout && len(p) == 0: // the node looks whether this is there
+		case t == proto.ExecStdout:
+			_, err = stdout.Write(p)
+		case t == proto.ExecStderr:
+			_, err = stderr.Write(p)
+		case t == proto.ExecExit && len(p) == 4:
+			return int(int32(binary.LittleEndian.Uint32(p))), nil
+		case t == proto.ExecFailed, t == proto.ExecRefused, t == proto.ExecGone:
+			return 0, &ExecError{t, string(p)}
+		default:
+			err = fmt.Errorf("the node sent an exec frame of type %d", t)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// sendInput ends with the empty frame that means end of file.
+func sendInput(conn net.Conn, stdin io.Reader) {
+	if stdin != nil {
+		buf := make([]byte, proto.ExecFrameMax)
+		for {
+			n, err := stdin.Read(buf)
+			if n > 0 && proto.WriteExec(conn, proto.ExecStdin, buf[:n]) != nil {
+				return
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+	proto.WriteExec(conn, proto.ExecStdin, nil)
+}
+
+func (c *Client) upgrade(ctx context.Context, v ExecRequest) (net.Conn, *bufio.Reader, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://hub/v1/exec", bytes.NewReader(b))
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := bufio.NewReaderSize(conn, proto.ExecFrameMax)
+	err = r.Write(conn)
+	var resp *http.Response
+	if err == nil {
+		resp, err = http.ReadResponse(in, r)
+	}
+	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		err = readProblem(resp)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, in, nil
+}

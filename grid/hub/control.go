@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"skep/grid/proto"
+)
+
+// Life of join tokens that nobody said otherwise for.
+const (
+	tokenUses = 1
+	tokenLife = 24 * time.Hour
+)
+
+// controlHandler is the HTTP side of the control socket. Only the hub's own
+// user can reach it.
+func (h *Hub) controlHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, http.StatusOK, h.Status()) })
+	mux.HandleFunc("GET /v1/nodes", h.listNodes)
+	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
+	mux.HandleFunc("GET /v1/ledger", h.listLedger)
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.stream(w, r, "", nil) })
+	mux.HandleFunc("POST /v1/tokens", h.makeToken)
+	mux.HandleFunc("POST /v1/runs", h.serveRun)
+	mux.HandleFunc("POST /v1/programs", h.storeProgram)
+	mux.HandleFunc("POST /v1/exec", h.startExec)
+	return mux
+}
+
+// Status says how the hub does.
+func (h *Hub) Status() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := Status{Version: h.cfg.Version, Address: h.advertised(), Started: h.started,
+		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls)}
+	for _, n := range h.nodes {
+		if n.info.State == NodeUp {
+			s.Nodes++
+		}
+	}
+	return s
+}
+
+// advertised is the address that nodes are told: people may correct it.
+func (h *Hub) advertised() string {
+	if h.cfg.Advertise != "" {
+		return h.cfg.Advertise
+	}
+	a, ok := h.port.Addr().(*net.TCPAddr)
+	if !ok || !a.IP.IsUnspecified() {
+		return h.port.Addr().String()
+	}
+	host := "localhost"
+	addresses, _ := net.InterfaceAddrs()
+	for _, v := range addresses {
+		if n, ok := v.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			host = n.IP.String()
+			break
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(a.Port))
+}
+
+func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
+	list := h.Nodes()
+	if on := r.URL.Query().Get("on"); on != "" {
+		var err error
+		if list, err = Select(list, on); err != nil {
+			problem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+			return
+		}
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func (h *Hub) dropNode(w http.ResponseWriter, r *http.Request) {
+	err := h.RemoveNode(r.PathValue("name"))
+	switch {
+	case errors.Is(err, errNoNode):
+		problem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+	case err != nil:
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.URL.Query().Get("last"))
+	if err != nil || n < 1 || n > 10000 {
+		n = 100
+	}
+	list, err := h.engine.Entries(r.Context(), n)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the ledger cannot be read: %v", err)
+		return
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
+	var v TokenRequest
+	if !body(w, r, &v) {
+		return
+	}
+	if v.Uses == 0 {
+		v.Uses = tokenUses
+	}
+	if v.Life == 0 {
+		v.Life = tokenLife
+	}
+	t, err := h.tokens.New(v.Uses, v.Life)
+	if err != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		return
+	}
+	answer(w, http.StatusOK, TokenAnswer{Token: t.String(), Address: h.Status().Address})
+}
+
+// serveRun holds a run open as long as its caller reads events.
+func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
+	var v RunRequest
+	if !body(w, r, &v) {
+		return
+	}
+	run, err := h.openRun(v)
+	if err != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		return
+	}
+	defer run.close()
+	h.stream(w, r, run.key, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
+		Name: run.name, Text: run.key, Socket: run.socket})
+}
+
+// stream writes events, one JSON value a line, until the reader goes away.
+func (h *Hub) stream(w http.ResponseWriter, r *http.Request, run string, first *Event) {
+	ctl := http.NewResponseController(w)
+	watch, stop := h.watch(run)
+	defer stop()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	if first != nil {
+		out.Encode(first)
+	}
+	for {
+		if len(watch.events) == 0 && ctl.Flush() != nil {
+			return
+		}
+		select {
+		case e := <-watch.events:
+			ctl.SetWriteDeadline(time.Now().Add(stallIn))
+			if out.Encode(e) != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-h.stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"skep/grid/engine"
+)
+
+// A watcher gets events until it is closed. Who reads too slowly misses some
+// and is told how many. Hub.mu guards missed.
+type watcher struct {
+	run    string // only of this run, if not empty
+	events chan Event
+	missed int
+}
+
+const watchDepth = 4096
+
+// emit is called with the lock held.
+func (h *Hub) emit(e Event) {
+	e.Time = h.cfg.Now()
+	for w := range h.watchers {
+		if w.run != "" && e.Type != "node" && !h.ofRun(w.run, e) {
+			continue
+		}
+		e.Missed = w.missed
+		select {
+		case w.events <- e:
+			w.missed = 0
+		default:
+			w.missed++
+		}
+	}
+}
+
+func (h *Hub) ofRun(run string, e Event) bool {
+	if e.Type == "session" {
+		return e.Text == run
+	}
+	r := h.runs[run]
+	if r == nil {
+		return false
+	}
+	for _, m := range r.masters {
+		if m.key == e.Session {
+			return true
+		}
+	}
+	return false
+}
+
+// watch begins a stream of events; call stop when it is not read any more.
+func (h *Hub) watch(run string) (w *watcher, stop func()) {
+	w = &watcher{run: run, events: make(chan Event, watchDepth)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watchers[w] = true
+	return w, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, w)
+	}
+}
+
+// A recorder writes the ledger behind the calls: it never holds one up. The
+// lock guards the list.
+type recorder struct {
+	record func(context.Context, ...engine.Entry) error
+	failed func(error)
+
+	mu      sync.Mutex
+	more    sync.Cond
+	entries []engine.Entry
+	lost    int
+	closed  bool
+	done    chan struct{}
+}
+
+const (
+	recordMost = 1 << 16 // entries that may wait for the disk
+	recordAt   = 512     // entries written at once
+	recordIn   = 10 * time.Second
+)
+
+func newRecorder(record func(context.Context, ...engine.Entry) error, failed func(error)) *recorder {
+	r := &recorder{record: record, failed: failed, done: make(chan struct{})}
+	r.more.L = &r.mu
+	go r.write()
+	return r
+}
+
+func (r *recorder) add(e engine.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.entries) >= recordMost {
+		r.lost++
+		return
+	}
+	r.entries = append(r.entries, e)
+	r.more.Signal()
+}
+
+func (r *recorder) take() (list []engine.Entry, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.entries) == 0 && !r.closed {
+		r.more.Wait()
+	}
+	n := min(len(r.entries), recordAt)
+	list, r.entries = r.entries[:n:n], r.entries[n:]
+	lost, r.lost = r.lost, 0
+	return list, lost
+}
+
+func (r *recorder) write() {
+	defer close(r.done)
+	for {
+		list, lost := r.take()
+		if len(list) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), recordIn)
+		err := r.record(ctx, list...)
+		cancel()
+		if err != nil {
+			r.failed(err)
+		}
+		if lost > 0 {
+			r.failed(fmt.Errorf("the ledger was too slow: %d entries are missing", lost))
+		}
+	}
+}
+
+// close writes what waits, then ends.
+func (r *recorder) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.more.Signal()
+	r.mu.Unlock()
+	<-r.done
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/grid/proto"
+	"skep/grid/session"
+	"skep/internal/uapi"
+)
+
+// An execution is one program that `skep exec` runs on one node: the command
+// line is here already, the agent dials in. Frames pass through unread. Hub.mu
+// guards waiting; agent gets the agent's stream, once.
+type execution struct {
+	node    *node
+	agent   chan io.ReadWriteCloser
+	waiting bool
+	ended   chan struct{}
+	why     string
+	once    sync.Once
+}
+
+const (
+	execJoinIn = 20 * time.Second // an agent comes for the streams
+	execArgs   = 128 << 10        // bytes of arguments and environment
+	programMax = 1 << 30
+)
+
+// execUpgrade is what both sides of an exec stream switch to.
+const execUpgrade = "skep-exec"
+
+func (x *execution) end(why string) {
+	x.once.Do(func() { x.why = why; close(x.ended) })
+}
+
+// endExecs is called with the lock held.
+func (h *Hub) endExecs(n *node, why string) {
+	for _, x := range h.execs {
+		if x.node == n {
+			x.end(why)
+		}
+	}
+}
+
+// storeProgram takes a program from the command line.
+func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request) {
+	owner := "exec " + session.NewID().String()
+	digest, err := h.putBlob(http.MaxBytesReader(w, r.Body, programMax), owner)
+	if err != nil {
+		problem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
+		return
+	}
+	time.AfterFunc(10*time.Minute, func() { h.blobs.Unpin(owner) })
+	f, err := h.openBlob(digest)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the program cannot be read back: %v", err)
+		return
+	}
+	defer f.Close()
+	if err := uapi.CheckStatic(f); err != nil {
+		problem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
+		return
+	}
+	answer(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
+}
+
+func fileSize(f *os.File) int64 {
+	if info, err := f.Stat(); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// startExec begins a program for the command line.
+func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
+	var v ExecRequest
+	if !largeBody(w, r, &v, 2*execArgs) {
+		return
+	}
+	if v.Logs {
+		v.Program, v.Session = "", shorten(v.Session)
+	} else if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
+		return
+	} else if f, err := h.openBlob(d); err != nil {
+		problem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this program: send it first")
+		return
+	} else {
+		f.Close()
+	}
+	id := session.NewID().String()
+	x, err := h.newExec(id, v)
+	if err != nil {
+		problem(w, http.StatusConflict, proto.ProblemGone, "%v", err)
+		return
+	}
+	defer h.endExec(id, x)
+	c, err := hijack(w)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+		return
+	}
+	defer c.Close()
+	if why := h.joinStreams(x, c); why != "" {
+		proto.WriteExec(c, proto.ExecGone, []byte(why))
+	}
+}
+
+func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[v.Node]
+	if n == nil || n.info.State != NodeUp {
+		return nil, errors.New("this node is not up: `skep nodes` lists those that are")
+	}
+	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{})}
+	h.execs[id] = x
+	err := h.tell(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
+		Args: v.Args, Env: v.Env, Limits: v.Limits, Logs: v.Logs, Session: v.Session}, nil)
+	if err != nil {
+		delete(h.execs, id)
+	}
+	return x, err
+}
+
+func (h *Hub) endExec(id string, x *execution) {
+	x.end("it ended")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.execs, id)
+	x.waiting = false
+	select {
+	case a := <-x.agent:
+		a.Close()
+	default:
+	}
+}
+
+// joinStreams copies both ways until the agent's side ends.
+func (h *Hub) joinStreams(x *execution, c io.ReadWriteCloser) (why string) {
+	t := time.NewTimer(execJoinIn)
+	defer t.Stop()
+	var agent io.ReadWriteCloser
+	select {
+	case agent = <-x.agent:
+	case <-x.ended:
+		return x.why
+	case <-t.C:
+		return "the node did not start the program in time: `skep nodes` says whether it lives"
+	}
+	defer agent.Close()
+	done := make(chan error, 2)
+	go func() {
+		// The command line went away: the agent sees it and ends the program.
+		io.Copy(agent, c)
+		agent.Close()
+	}()
+	go func() {
+		_, err := io.Copy(c, agent)
+		done <- err
+	}()
+	select {
+	case <-done:
+		return ""
+	case <-x.ended:
+		agent.Close()
+		<-done
+		return x.why
+	}
+}
+
+// joinExec is the agent, which comes for a program's streams.
+func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
+	h.mu.Lock()
+	x := h.execs[r.PathValue("exec")]
+	ok := x != nil && x.waiting && x.node.info.ID == id
+	if ok {
+		x.waiting = false
+	}
+	h.mu.Unlock()
+	if !ok {
+		problem(w, http.StatusGone, proto.ProblemGone, "nobody waits for this program on this node")
+		return
+	}
+	c, err := hijack(w)
+	if err != nil {
+		x.end("the node's stream cannot be used: " + err.Error())
+		return
+	}
+	defer c.Close()
+	x.agent <- c
+	<-x.ended
+}
+
+// hijacked is a connection with what was read from it already.
+type hijacked struct {
+	net.Conn
+	r io.Reader
+}
+
+func (c *hijacked) Read(b []byte) (int, error) { return c.r.Read(b) }
+
+// hijack switches a connection to exec frames.
+func hijack(w http.ResponseWriter) (*hijacked, error) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+execUpgrade+"\r\n\r\n"); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &hijacked{c, rw.Reader}, nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skep/grid/proto"
+)
+
+func jsonBytes(v any) ([]byte, error) { return json.Marshal(v) }
+
+// stream comes for a program's streams as an agent does.
+func (a *fakeAgent) stream(id string) (net.Conn, *bufio.Reader, int) {
+	a.w.t.Helper()
+	conf, err := a.node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	c, err := tls.Dial("tcp", a.w.hub.Address().String(), conf)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	a.w.t.Cleanup(func() { c.Close() })
+	r, _ := http.NewRequest(http.MethodPost, "https://hub"+proto.PathExec(id), nil)
+	if err := r.Write(c); err != nil {
+		a.w.t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, r)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	return c, in, resp.StatusCode
+}
+
+type execEnd struct {
+	status   int
+	err      error
+	out, bad string
+}
+
+func (w *world) exec(a *fakeAgent, stdin string) <-chan execEnd {
+	w.t.Helper()
+	file := filepath.Join(w.dirs, "mod.rex")
+	blob, err := w.cli.Program(w.t.Context(), file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan execEnd, 1)
+	go func() {
+		var out, bad bytes.Buffer
+		status, err := w.cli.Exec(w.t.Context(), ExecRequest{Node: a.node.ID(), Program: blob.Digest, Name: "mod", Args: []string{"-x"}},
+			strings.NewReader(stdin), &out, &bad)
+		ended <- execEnd{status, err, out.String(), bad.String()}
+	}()
+	return ended
+}
+
+func TestExec(t *testing.T) {
+	w := newWorld(t, nil)
+	a, other := w.agent(1), w.agent(1)
+	ended := w.exec(a, "input")
+	e := got(t, "an exec", a.execs)
+	if e.Name != "mod" || len(e.Args) != 1 || e.Program != digestOf(manifest(t)) {
+		t.Fatalf("%+v", e)
+	}
+	if _, _, status := other.stream(e.ID); status != http.StatusGone {
+		t.Fatalf("another node got the streams: %d", status)
+	}
+	c, in, status := a.stream(e.ID)
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("%d", status)
+	}
+	buf := make([]byte, proto.ExecFrameMax)
+	kind, b, err := proto.ReadExec(in, buf)
+	if err != nil || kind != proto.ExecStdin || string(b) != "input" {
+		t.Fatalf("%d %q %v", kind, b, err)
+	}
+	if kind, b, err = proto.ReadExec(in, buf); err != nil || kind != proto.ExecStdin || len(b) != 0 {
+		t.Fatalf("%d %q %v", kind, b, err)
+	}
+	proto.WriteExec(c, proto.ExecStdout, []byte("out"))
+	proto.WriteExec(c, proto.ExecStderr, []byte("err"))
+	proto.WriteExec(c, proto.ExecExit, binary.LittleEndian.AppendUint32(nil, 3))
+	if v := got(t, "the end", ended); v != (execEnd{3, nil, "out", "err"}) {
+		t.Fatalf("%+v", v)
+	}
+	if _, _, status := a.stream(e.ID); status != http.StatusGone {
+		t.Fatalf("streams of an ended program: %d", status)
+	}
+}
+
+func TestExecErrors(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(1)
+	var x *ExecError
+
+	ended := w.exec(a, "")
+	c, _, _ := a.stream(got(t, "an exec", a.execs).ID)
+	proto.WriteExec(c, proto.ExecFailed, []byte("no room"))
+	if v := got(t, "the end", ended); !errors.As(v.err, &x) || x.Text != "no room" || x.Kind != proto.ExecFailed {
+		t.Fatalf("%+v", v)
+	}
+
+	ended = w.exec(a, "")
+	c, _, _ = a.stream(got(t, "an exec", a.execs).ID)
+	c.Close()
+	if v := got(t, "the end", ended); !errors.As(v.err, &x) {
+		t.Fatalf("%+v", v)
+	}
+
+	ended = w.exec(a, "")
+	got(t, "an exec", a.execs)
+	a.cut()
+	if v := got(t, "the end", ended); !errors.As(v.err, &x) || x.Kind != proto.ExecGone || !strings.Contains(x.Text, "connection to the node broke") {
+		t.Fatalf("%+v", v)
+	}
+
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, program(nil, elf.PT_INTERP), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.cli.Program(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "-static") {
+		t.Fatalf("%v", err)
+	}
+	_, err := w.cli.Exec(t.Context(), ExecRequest{Node: "nobody", Program: digestOf(manifest(t))}, nil, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "not up") {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestExecGoneCommandLine: the agent's stream ends, so the program does.
+func TestExecGoneCommandLine(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(1)
+	blob, err := w.cli.Program(t.Context(), filepath.Join(w.dirs, "mod.rex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := w.cli.upgrade(t.Context(), ExecRequest{Node: a.node.ID(), Program: blob.Digest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, in, _ := a.stream(got(t, "an exec", a.execs).ID)
+	conn.Close()
+	ended := make(chan error, 1)
+	go func() { _, err := io.ReadAll(in); ended <- err }()
+	got(t, "the end of the agent's stream", ended)
+}

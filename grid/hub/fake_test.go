@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"skep/grid/engine"
+	"skep/grid/ident"
+	"skep/grid/proto"
+	"skep/grid/session"
+	"skep/internal/uapi"
+)
+
+const patience = 20 * time.Second
+
+// clock is a hub's time: real until it is moved.
+type clock struct {
+	mu   sync.Mutex
+	skip time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.skip)
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skip += d
+}
+
+type world struct {
+	t     *testing.T
+	hub   *Hub
+	clock *clock
+	cli   *Client
+	dirs  string // of worker programs
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+func newWorld(t *testing.T, change func(*Config)) *world {
+	t.Helper()
+	state, err := os.MkdirTemp("", "hub") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, clock: &clock{}, dirs: t.TempDir()}
+	cfg := Config{State: state, Listen: "127.0.0.1:0", Version: "test", Grace: 300 * time.Millisecond, Now: w.clock.now}
+	if testing.Verbose() {
+		cfg.Log = slog.New(slog.NewTextHandler(testLog{t}, nil))
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if w.hub, err = Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.hub.Close(); os.RemoveAll(state) })
+	w.cli = NewClient(w.hub.ControlSocket())
+	w.program("mod.rex", manifest(t))
+	return w
+}
+
+func (w *world) program(name string, b []byte) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dirs, name), b, 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); {
+		if time.Now().After(end) {
+			t.Fatalf("in vain waited for: %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func got[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("in vain waited for: %s", what)
+	}
+	return v
+}
+
+func manifest(t *testing.T) []byte {
+	t.Helper()
+	m := uapi.Manifest{Name: "mod", Functions: []uapi.Function{{Name: "work"}, {Name: "Initialize", Init: true}}}
+	b, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program(b, elf.PT_LOAD)
+}
+
+// program makes a file that looks like a static worker program.
+func program(section []byte, kind elf.ProgType) []byte {
+	le := binary.LittleEndian
+	const head, phdr, shdr = 64, 56, 64
+	names := []byte("\x00.skep.module\x00.names\x00")
+	at := uint64(head + phdr)
+	namesAt := at + uint64(len(section))
+	tableAt := namesAt + uint64(len(names))
+	var b bytes.Buffer
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: head,
+		Shoff: tableAt, Ehsize: head, Phentsize: phdr, Phnum: 1, Shentsize: shdr, Shnum: 3, Shstrndx: 2}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	binary.Write(&b, le, h)
+	binary.Write(&b, le, elf.Prog64{Type: uint32(kind), Filesz: 1, Memsz: 1})
+	b.Write(section)
+	b.Write(names)
+	binary.Write(&b, le, []elf.Section64{{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: at, Size: uint64(len(section))},
+		{Name: 14, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))}})
+	return b.Bytes()
+}
+
+// A fakeAgent speaks the real protocol and runs nothing.
+type fakeAgent struct {
+	w        *world
+	node     *ident.Node
+	nats     *nats.Conn
+	http     *http.Client
+	mu       sync.Mutex
+	raw      net.Conn // of the engine connection
+	leases   chan fakeLease
+	cancels  chan proto.Cancel
+	releases chan proto.Release
+	execs    chan proto.Exec
+	stops    chan string
+}
+
+type fakeLease struct {
+	proto.Lease
+	raw []byte
+}
+
+func machine(name string) ident.Machine { return ident.Machine{Install: name} }
+
+func (w *world) token(uses int, life time.Duration) string {
+	w.t.Helper()
+	a, err := w.cli.Token(w.t.Context(), TokenRequest{uses, life})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a.Token
+}
+
+// post joins and answers what the hub said.
+func (w *world) post(token string, node *ident.Node, change func(*proto.Join)) (proto.Joined, error) {
+	w.t.Helper()
+	t, err := ident.ParseToken(token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	csr, err := node.CSR()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v := proto.Join{Revision: proto.Revision, Token: token, CSR: csr, NKey: node.NKey(), Name: "pc"}
+	if change != nil {
+		change(&v)
+	}
+	b, _ := json.Marshal(v)
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: ident.JoinTLS(t, proto.ALPNHTTP)}}
+	defer c.CloseIdleConnections()
+	resp, err := c.Post("https://"+w.hub.Address().String()+proto.PathJoin, "", bytes.NewReader(b))
+	if err != nil {
+		return proto.Joined{}, err
+	}
+	defer resp.Body.Close()
+	var out proto.Joined
+	if resp.StatusCode != http.StatusOK {
+		return out, readProblem(resp)
+	}
+	return out, json.NewDecoder(resp.Body).Decode(&out)
+}
+
+func newNode(t *testing.T) *ident.Node {
+	t.Helper()
+	n, err := ident.OpenNode(t.TempDir(), machine("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// join makes an agent that is not connected yet.
+func (w *world) join() *fakeAgent {
+	w.t.Helper()
+	a := &fakeAgent{w: w, node: newNode(w.t),
+		leases: make(chan fakeLease, 100), cancels: make(chan proto.Cancel, 100),
+		releases: make(chan proto.Release, 100), execs: make(chan proto.Exec, 100), stops: make(chan string, 1)}
+	j, err := w.post(w.token(1, time.Hour), a.node, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	err = a.node.Admit(ident.Admission{Hub: w.hub.Address().String(), Name: j.Name, Certificate: j.Certificate, CA: j.CA, UserJWT: j.UserJWT})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conf, err := a.node.TLS(proto.ALPNHTTP)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a.http = &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	w.t.Cleanup(func() { a.http.CloseIdleConnections() })
+	return a
+}
+
+func (a *fakeAgent) connect() {
+	a.w.t.Helper()
+	c, err := engine.Dial(engine.DialConfig{
+		ID: a.node.ID(), Sign: a.node.Sign,
+		JWT:  func() (string, error) { return a.node.Admission().UserJWT, nil },
+		Dial: a.dial,
+	})
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	a.nats = c
+	a.w.t.Cleanup(c.Close)
+	_, err = c.Subscribe(proto.ToNode(a.node.ID(), "*"), a.told)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+}
+
+func (a *fakeAgent) dial() (net.Conn, error) {
+	conf, err := a.node.TLS(proto.ALPNNats)
+	if err != nil {
+		return nil, err
+	}
+	c, err := tls.Dial("tcp", a.w.hub.Address().String(), conf)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.raw = c
+	return c, err
+}
+
+func (a *fakeAgent) told(m *nats.Msg) {
+	_, verb, _ := proto.SplitSubject(m.Subject)
+	switch verb {
+	case proto.VerbLease:
+		var l fakeLease
+		l.raw, _ = proto.Decode(m.Data, &l.Lease)
+		a.leases <- l
+	case proto.VerbCancel:
+		var v proto.Cancel
+		proto.Decode(m.Data, &v)
+		a.cancels <- v
+	case proto.VerbRelease:
+		var v proto.Release
+		proto.Decode(m.Data, &v)
+		a.releases <- v
+	case proto.VerbStop:
+		var v proto.Stop
+		proto.Decode(m.Data, &v)
+		a.stops <- v.Text
+	case proto.VerbExec:
+		var v proto.Exec
+		proto.Decode(m.Data, &v)
+		a.execs <- v
+	}
+}
+
+func (a *fakeAgent) helloWith(h proto.Hello) proto.Welcome {
+	a.w.t.Helper()
+	b, _ := proto.Encode(h, nil)
+	m, err := a.nats.Request(proto.FromNode(a.node.ID(), proto.VerbHello), b, patience)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	var v proto.Welcome
+	if _, err := proto.Decode(m.Data, &v); err != nil {
+		a.w.t.Fatal(err)
+	}
+	return v
+}
+
+func (a *fakeAgent) hello(slots int) {
+	a.w.t.Helper()
+	v := a.helloWith(proto.Hello{Revision: proto.Revision, Name: "x", OS: "linux", Substrate: "linux", CPUs: 1, Memory: 1 << 40, Slots: slots, Boot: "b"})
+	if v.Problem != nil {
+		a.w.t.Fatal(v.Problem)
+	}
+}
+
+// agent is one that joined, is connected, and asks for so many leases.
+func (w *world) agent(slots int) *fakeAgent {
+	w.t.Helper()
+	a := w.join()
+	a.connect()
+	a.hello(slots)
+	a.ask(slots)
+	return a
+}
+
+func (a *fakeAgent) say(verb proto.Verb, v any, raw []byte) {
+	a.w.t.Helper()
+	b, err := proto.Encode(v, raw)
+	if err == nil {
+		err = a.nats.Publish(proto.FromNode(a.node.ID(), verb), b)
+	}
+	if err == nil {
+		err = a.nats.Flush()
+	}
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+}
+
+func (a *fakeAgent) ask(n int) {
+	a.w.t.Helper()
+	a.say(proto.VerbAsk, proto.Ask{Free: n, Memory: 1 << 40}, nil)
+}
+
+func (a *fakeAgent) lease() fakeLease {
+	a.w.t.Helper()
+	return got(a.w.t, "a lease", a.leases)
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func (a *fakeAgent) doneOf(l fakeLease, result []byte, inline bool) proto.Done {
+	return proto.Done{Call: l.Call, Fence: l.Fence, Length: uint64(len(result)), Digest: digestOf(result), Inline: inline,
+		ExecNS: 7, Program: l.Worker.Module, Substrate: "linux", Wall: 0.01}
+}
+
+func (a *fakeAgent) done(l fakeLease, result []byte) {
+	a.w.t.Helper()
+	a.say(proto.VerbDone, a.doneOf(l, result, true), result)
+}
+
+func (a *fakeAgent) request(method, path string, body io.Reader) (*http.Response, []byte) {
+	a.w.t.Helper()
+	r, err := http.NewRequest(method, "https://"+a.w.hub.Address().String()+path, body)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	resp, err := a.http.Do(r)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	return resp, b
+}
+
+func (a *fakeAgent) cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.raw.Close()
+}
+
+// A fakeMaster reads all frames into a channel.
+type fakeMaster struct {
+	t      *testing.T
+	id     session.ID
+	socket string
+	conn   *session.Conn
+	raw    net.Conn
+	frames chan session.Frame
+	again  chan struct{} // attached to another stream
+	ended  chan struct{} // nothing more will be read
+	events *Stream
+	module uint32 // that it bound
+}
+
+func (w *world) master() *fakeMaster {
+	w.t.Helper()
+	socket, events, err := w.cli.Run(w.t.Context(), RunRequest{Name: "test", Dirs: []string{w.dirs}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { events.Close() })
+	m := &fakeMaster{t: w.t, id: session.NewID(), socket: socket, frames: make(chan session.Frame, 1000),
+		again: make(chan struct{}), ended: make(chan struct{}), events: events}
+	m.raw = m.dial()
+	if m.conn, err = session.Open(m.raw, m.id); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { m.conn.Abort(nil) })
+	go m.read()
+	return m
+}
+
+func (m *fakeMaster) dial() net.Conn {
+	m.t.Helper()
+	c, err := net.Dial("unix", m.socket)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return c
+}
+
+func (m *fakeMaster) read() {
+	defer close(m.ended)
+	for {
+		f, err := m.conn.Read()
+		if errors.Is(err, session.ErrCut) {
+			select {
+			case <-m.again:
+				continue
+			case <-m.t.Context().Done():
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+		f.Payload = bytes.Clone(f.Payload)
+		m.frames <- f
+	}
+}
+
+func (m *fakeMaster) send(t uapi.FrameType, call uint64, payload []byte) {
+	m.t.Helper()
+	if err := m.conn.Send(t, call, payload); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *fakeMaster) data(call uint64, b []byte) {
+	m.t.Helper()
+	if err := m.conn.SendData(m.t.Context(), call, bytes.NewReader(b), int64(len(b))); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *fakeMaster) next(want uapi.FrameType, call uint64) session.Frame {
+	m.t.Helper()
+	f := got(m.t, fmt.Sprintf("%v for call %d", want, call), m.frames)
+	if f.Type != want || f.Call != call {
+		text := ""
+		if e, err := uapi.ParseError(f.Payload); err == nil && f.Type == uapi.TypeError {
+			text = e.Text
+		}
+		m.t.Fatalf("got %v for call %d (%s), want %v for %d", f.Type, f.Call, text, want, call)
+	}
+	return f
+}
+
+// bind binds module mod, which calls are for from then on.
+func (m *fakeMaster) bind() {
+	m.t.Helper()
+	m.send(uapi.TypeBind, 1, []byte("mod"))
+	b, err := uapi.ParseBound(m.next(uapi.TypeBound, 1).Payload)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.module = b.Module
+}
+
+// bound is a master that bound its module.
+func (w *world) bound() *fakeMaster {
+	w.t.Helper()
+	m := w.master()
+	m.bind()
+	return m
+}
+
+// newTrio is a world with a bound master and an agent that asks for so many
+// leases.
+func newTrio(t *testing.T, change func(*Config), slots int) (*world, *fakeMaster, *fakeAgent) {
+	t.Helper()
+	w := newWorld(t, change)
+	return w, w.bound(), w.agent(slots)
+}
+
+func (m *fakeMaster) header(call uint64, n int) {
+	m.t.Helper()
+	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(n), Result: 16 << 20}))
+}
+
+func (m *fakeMaster) call(call uint64, args []byte) {
+	m.t.Helper()
+	m.header(call, len(args))
+	m.data(call, args)
+}
+
+// result reads a whole result.
+func (m *fakeMaster) result(call uint64) (uapi.Result, []byte) {
+	m.t.Helper()
+	r, err := uapi.Exact[uapi.Result](m.next(uapi.TypeResult, call).Payload)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var b []byte
+	for {
+		f := m.next(uapi.TypeData, call)
+		b = append(b, f.Payload...)
+		if f.Last() {
+			return r, b
+		}
+	}
+}
+
+func (m *fakeMaster) failure(call uint64) *uapi.Error {
+	m.t.Helper()
+	e, err := uapi.ParseError(m.next(uapi.TypeError, call).Payload)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return e
+}
+
+func (m *fakeMaster) event(what string, match func(Event) bool) Event {
+	m.t.Helper()
+	for {
+		e, err := m.events.Next()
+		if err != nil {
+			m.t.Fatalf("no event: %s: %v", what, err)
+		}
+		if match(e) {
+			return e
+		}
+	}
+}

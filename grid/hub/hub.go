@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+
+// Package hub is the middle of a grid: agents dial in to its one TLS port,
+// masters and the command line to its local sockets. It joins what happens to
+// the scheduler and does what the scheduler answers.
+//
+// Hub.mu guards everything that a Hub, node, call, run or master holds unless
+// said otherwise. Nothing that may block runs under it: frames to masters,
+// ledger entries and events have queues; data lies in spools with own locks.
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"skep/grid/blob"
+	"skep/grid/engine"
+	"skep/grid/ident"
+	"skep/grid/proto"
+	"skep/grid/sched"
+)
+
+// Config of a hub. Only State is needed.
+type Config struct {
+	State   string // directory, 0700
+	Listen  string // HOST:PORT of the TLS port, default ":4860"
+	Version string // for people
+	// Advertise is what join lines name; by default the address listened on,
+	// or this machine's first one.
+	Advertise string
+	Grace     time.Duration // a master may be away for so long (5 s)
+	Spool     string        // directory for arguments and results (State/spool)
+	BlobLimit int64         // bytes of stored blobs that nobody pins (8 GiB)
+	Quotas    Quotas
+	Sched     sched.Config
+	Now       func() time.Time
+	Log       *slog.Logger
+
+	strangers, unread, transfers int // limits that tests change
+}
+
+const (
+	graceDefault = 5 * time.Second
+	blobDefault  = 8 << 30
+	spoolLimit   = 256 << 20
+	handshakeIn  = 10 * time.Second
+	handshakes   = 256 // at the same time
+	strangers    = 256 // likewise
+	headerMax    = 16 << 10
+)
+
+// A Hub runs from Open to Close.
+type Hub struct {
+	cfg     Config
+	log     *slog.Logger
+	ca      *ident.CA
+	tokens  *ident.Tokens
+	engine  *engine.Engine
+	nats    *nats.Conn
+	blobs   *blob.Store
+	spools  spooler
+	quota   *quota // of all bytes that it holds
+	ledger  *recorder
+	roster  *roster
+	unlock  func()
+	started time.Time
+	port    net.Listener
+	control net.Listener
+	stop    chan struct{}
+	served  sync.WaitGroup
+
+	greeting crowd // in a handshake
+	unknown  crowd // without a node's certificate
+
+	mu          sync.Mutex
+	closed      bool
+	sched       *sched.Scheduler
+	nodes       map[string]*node
+	calls       map[sched.CallID]*call
+	lastCall    sched.CallID
+	runs        map[string]*run
+	masters     map[sched.SessionID]*master
+	byKey       map[string]sched.SessionID // as nodes call them
+	lastSession sched.SessionID
+	execs       map[string]*execution
+	watchers    map[*watcher]bool
+}
+
+func (c *Config) defaults() error {
+	if c.State == "" {
+		return errors.New("the hub needs a state directory")
+	}
+	if c.Listen == "" {
+		c.Listen = fmt.Sprintf(":%d", proto.DefaultPort)
+	}
+	if c.Grace == 0 {
+		c.Grace = graceDefault
+	}
+	if c.Spool == "" {
+		c.Spool = filepath.Join(c.State, "spool")
+	}
+	if c.BlobLimit == 0 {
+		c.BlobLimit = blobDefault
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	for _, l := range []struct {
+		limit *int
+		most  int
+	}{{&c.strangers, strangers}, {&c.unread, callsMax}, {&c.transfers, transfersMax}} {
+		if *l.limit == 0 {
+			*l.limit = l.most
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Open starts a hub on its state directory and serves until Close.
+func Open(cfg Config) (*Hub, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, err
+	}
+	h := &Hub{
+		cfg: cfg, log: cfg.Log, stop: make(chan struct{}), started: cfg.Now(),
+		sched: sched.New(cfg.Sched), spools: spooler{dir: cfg.Spool, limit: spoolLimit, filesMost: openFiles() / 2},
+		nodes: map[string]*node{}, calls: map[sched.CallID]*call{}, runs: map[string]*run{},
+		masters: map[sched.SessionID]*master{}, byKey: map[string]sched.SessionID{}, execs: map[string]*execution{},
+		watchers: map[*watcher]bool{}, greeting: crowd{most: handshakes}, unknown: crowd{most: cfg.strangers},
+	}
+	// Numbers of an earlier life of this hub must not come again: fewer than
+	// a thousand in a millisecond are given out.
+	base := uint64(cfg.Now().UnixMilli()) * 1000
+	h.sched.StartFences(sched.Fence(base))
+	h.lastCall = sched.CallID(base)
+	if err := h.open(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func listenError(address string, err error) error {
+	cure := "stop what uses that port, or give another --listen"
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		cure = "give --listen an address that this machine has, or :PORT for all of them"
+	case errors.Is(err, os.ErrPermission):
+		cure = "give --listen a port from 1024, the others are the administrator's"
+	}
+	return fmt.Errorf("the hub cannot listen on %s: %s: %w", address, cure, err)
+}
+
+func (h *Hub) open() (err error) {
+	for _, dir := range []string{h.cfg.State, h.cfg.Spool} {
+		if err := ident.StateDir(dir); err != nil {
+			return err
+		}
+	}
+	if h.unlock, err = ident.TryLock(filepath.Join(h.cfg.State, "hub.lock")); err != nil {
+		return fmt.Errorf("another hub uses %s: stop it, or give this one another --state: %w", h.cfg.State, err)
+	}
+	removeSpools(h.cfg.Spool)
+	free, err := freeBytes(h.cfg.Spool)
+	if err != nil {
+		return fmt.Errorf("how much is free in %s cannot be seen: %w", h.cfg.Spool, err)
+	}
+	h.cfg.Quotas.settle(free)
+	h.quota = h.cfg.Quotas.ofHub()
+	if h.ca, err = ident.OpenCA(h.cfg.State); err != nil {
+		return err
+	}
+	if h.tokens, err = ident.OpenTokens(h.cfg.State, h.ca.Digest()); err != nil {
+		return err
+	}
+	if h.roster, err = openRoster(filepath.Join(h.cfg.State, "nodes.json")); err != nil {
+		return err
+	}
+	if h.blobs, err = openBlobs(h.cfg); err != nil {
+		return err
+	}
+	if h.engine, err = engine.Start(engine.Config{Dir: filepath.Join(h.cfg.State, "engine")}); err != nil {
+		return err
+	}
+	h.nats = h.engine.Conn()
+	h.ledger = newRecorder(h.engine.Record, func(err error) { h.log.Error("the ledger is incomplete", "error", err) })
+	return h.listen()
+}
+
+func (h *Hub) listen() error {
+	sub, err := h.nats.Subscribe(proto.FromNodes, h.message)
+	if err != nil {
+		return err
+	}
+	if err := sub.SetPendingLimits(-1, 512<<20); err != nil {
+		return err
+	}
+	conf, err := h.ca.HubTLS(proto.ALPNNats, proto.ALPNHTTP)
+	if err != nil {
+		return err
+	}
+	if h.port, err = net.Listen("tcp", h.cfg.Listen); err != nil {
+		return listenError(h.cfg.Listen, err)
+	}
+	if h.control, err = listenUnix(h.ControlSocket()); err != nil {
+		return err
+	}
+	web := newQueueListener(h.port.Addr())
+	h.goServe(&http.Server{Handler: h.webHandler(), ConnState: h.webState}, web)
+	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
+	h.served.Add(2)
+	go func() { defer h.served.Done(); h.accept(conf, web) }()
+	go func() { defer h.served.Done(); h.tick(h.stop) }()
+	return nil
+}
+
+// goServe serves HTTP on l until the hub stops.
+func (h *Hub) goServe(s *http.Server, l net.Listener) {
+	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = handshakeIn, 2*time.Minute, headerMax
+	s.ErrorLog = slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)
+	h.served.Add(2)
+	go func() { defer h.served.Done(); s.Serve(l) }()
+	go func() { defer h.served.Done(); <-h.stop; s.Close() }()
+}
+
+// accept takes connections of the one port; ALPN says who gets them.
+func (h *Hub) accept(conf *tls.Config, web *queueListener) {
+	for {
+		c, err := h.port.Accept()
+		if err != nil {
+			select {
+			case <-h.stop:
+				return
+			case <-time.After(100 * time.Millisecond): // out of descriptors
+				continue
+			}
+		}
+		if !h.greeting.add(c) {
+			c.Close()
+			return
+		}
+		h.served.Add(1)
+		go func() {
+			defer h.served.Done()
+			t := tls.Server(c, conf)
+			ok := h.handshake(t)
+			h.greeting.remove(c)
+			if ok {
+				h.route(t, web)
+			}
+		}()
+	}
+}
+
+func (h *Hub) handshake(t *tls.Conn) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeIn)
+	defer cancel()
+	err := t.HandshakeContext(ctx)
+	if err != nil {
+		h.log.Debug("a handshake failed", "from", t.RemoteAddr(), "error", err)
+		t.Close()
+	}
+	return err == nil
+}
+
+func (h *Hub) route(t *tls.Conn, web *queueListener) {
+	state := t.ConnectionState()
+	id, ok := ident.PeerNode(state)
+	ok = ok && h.roster.knows(id)
+	if state.NegotiatedProtocol != proto.ALPNNats {
+		if !ok && !h.unknown.add(t) {
+			t.Close()
+			return
+		}
+		web.put(t)
+		return
+	}
+	if !ok {
+		h.log.Warn("a connection without a node's certificate was refused", "from", t.RemoteAddr())
+		t.Close()
+		return
+	}
+	h.serveEngine(id, t)
+}
+
+func (h *Hub) webState(c net.Conn, s http.ConnState) {
+	if s == http.StateClosed || s == http.StateHijacked {
+		h.unknown.remove(c)
+	}
+}
+
+// Address is what the TLS port listens on.
+func (h *Hub) Address() net.Addr { return h.port.Addr() }
+
+// ControlSocket is where the command line finds the hub of a state directory.
+func (h *Hub) ControlSocket() string { return ControlSocket(h.cfg.State) }
+
+// ControlSocket is where a hub with this state directory listens.
+func ControlSocket(state string) string { return filepath.Join(state, "hub.sock") }
+
+// Tokens is the store of join tokens.
+func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
+
+func (h *Hub) nextCall() sched.CallID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastCall++
+	return h.lastCall
+}
+
+// Close ends sessions and connections, and gives the state directory free.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return
+	}
+	h.closed = true
+	close(h.stop)
+	h.greeting.close()
+	h.unknown.close()
+	runs := make([]*run, 0, len(h.runs))
+	for _, r := range h.runs {
+		runs = append(runs, r)
+	}
+	for _, n := range h.nodes {
+		h.endExecs(n, "the hub stopped")
+	}
+	h.mu.Unlock()
+	for _, r := range runs {
+		r.close()
+	}
+	for _, l := range []net.Listener{h.port, h.control} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if h.nats != nil {
+		h.nats.Flush()
+	}
+	if h.ledger != nil {
+		h.ledger.close()
+	}
+	if h.engine != nil {
+		h.engine.Close()
+	}
+	h.served.Wait()
+	if h.unlock != nil {
+		h.unlock()
+	}
+}
+
+// A queueListener hands connections that were accepted elsewhere to a server.
+type queueListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	addr  net.Addr
+}
+
+func newQueueListener(addr net.Addr) *queueListener {
+	return &queueListener{conns: make(chan net.Conn), done: make(chan struct{}), addr: addr}
+}
+
+func (l *queueListener) put(c net.Conn) {
+	select {
+	case l.conns <- c:
+	case <-l.done:
+		c.Close()
+	}
+}
+
+func (l *queueListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *queueListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *queueListener) Addr() net.Addr { return l.addr }
+
+// listenUnix makes a socket that only this user can reach: its directory has
+// mode 0700. What a dead hub left under the name goes away.
+func listenUnix(path string) (net.Listener, error) {
+	if len(path) > 100 {
+		return nil, fmt.Errorf("the path of a socket is too long for the system (%s): give a shorter --state", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("the local socket cannot be made: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// removeSpools takes away what a hub that was killed on Windows left.
+func removeSpools(dir string) {
+	old, _ := filepath.Glob(filepath.Join(dir, ".spool-*"))
+	for _, name := range old {
+		os.Remove(name)
+	}
+}

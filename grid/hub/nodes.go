@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"skep/grid/engine"
+	"skep/grid/proto"
+	"skep/grid/sched"
+)
+
+// A node is what the hub knows of one agent. Hub.mu guards it.
+type node struct {
+	info  NodeInfo
+	boot  string
+	conn  net.Conn // of its engine connection; the newest counts
+	exec  int      // programs that `skep exec` runs there
+	ready bool     // it said hello on conn
+	quota *quota   // of results that it sends
+}
+
+// nodeLimits keep one node from taking the hub's memory with its hello.
+const (
+	slotsMax = 4096
+	nodesMax = 10000
+)
+
+// serveEngine joins a node's connection to the engine until it ends. An older
+// one of the same node is half dead and goes first.
+func (h *Hub) serveEngine(id string, c net.Conn) {
+	h.mu.Lock()
+	n := h.nodes[id]
+	if n == nil {
+		if len(h.nodes) >= nodesMax {
+			h.mu.Unlock()
+			c.Close()
+			return
+		}
+		n = &node{info: NodeInfo{ID: id, State: NodeDown}, quota: h.cfg.Quotas.ofNode(h.roster.name(id))}
+		h.nodes[id] = n
+	}
+	old := n.conn
+	n.conn, n.ready = c, false
+	h.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	err := h.engine.ServeConn(c)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n.conn != c {
+		return
+	}
+	n.conn = nil
+	h.log.Debug("a node's connection ended", "node", id, "error", err)
+	h.nodeGone(n)
+}
+
+// nodeGone is called with the lock held.
+func (h *Hub) nodeGone(n *node) {
+	n.ready = false
+	if n.info.State == NodeUp || n.info.State == NodeSilent {
+		h.setState(n, NodeDown, "")
+	}
+	h.handle(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
+	h.endExecs(n, "the connection to the node broke")
+}
+
+const stopIn = time.Second // a removed node hears why
+
+// RemoveNode takes a node's work away and lets its identity in no more. It is
+// told, so that its agent ends; one that is away will find the door closed.
+func (h *Hub) RemoveNode(name string) error {
+	id, err := h.roster.remove(name)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[id]
+	if n == nil {
+		return nil
+	}
+	if c := n.conn; c != nil {
+		if err := h.tell(id, proto.VerbStop, proto.Stop{Text: errRemoved.Error()}, nil); err != nil {
+			h.log.Warn("a node was not told that it was removed", "node", n.info.Name, "error", err)
+		}
+		time.AfterFunc(stopIn, func() { c.Close() })
+		n.conn = nil
+	}
+	h.nodeGone(n)
+	delete(h.nodes, id)
+	return nil
+}
+
+func (h *Hub) setState(n *node, state, problem string) {
+	if n.info.State == state && n.info.Problem == problem {
+		return
+	}
+	n.info.State, n.info.Problem = state, problem
+	h.emit(Event{Type: "node", State: state, Node: n.info.ID, Name: n.info.Name,
+		Substrate: n.info.Substrate, Text: problem})
+}
+
+// message takes what any node publishes. The engine lets each speak only under
+// its own id; what it says is hostile all the same.
+func (h *Hub) message(m *nats.Msg) {
+	id, verb, ok := proto.SplitSubject(m.Subject)
+	if !ok {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[id]
+	if n == nil || n.conn == nil || h.closed {
+		return
+	}
+	n.info.LastSeen = h.cfg.Now()
+	if verb == proto.VerbHello {
+		h.hello(n, m)
+		return
+	}
+	if !n.ready {
+		return // it must say hello first; its client does at each connect
+	}
+	if err := h.dispatch(n, verb, m.Data); err != nil {
+		h.log.Warn("a node's message was dropped", "node", n.info.Name, "verb", verb, "error", err)
+	}
+}
+
+func (h *Hub) dispatch(n *node, verb proto.Verb, data []byte) error {
+	switch verb {
+	case proto.VerbBeat:
+		return decode(data, func(v *proto.Beat, _ []byte) error { return h.beat(n, v) })
+	case proto.VerbAsk:
+		return decode(data, func(v *proto.Ask, _ []byte) error { return h.ask(n, v) })
+	case proto.VerbDone:
+		return decode(data, func(v *proto.Done, raw []byte) error { return h.done(n, v, raw) })
+	case proto.VerbFailed:
+		return decode(data, func(v *proto.Failed, _ []byte) error { return h.failed(n, v) })
+	case proto.VerbLog:
+		return decode(data, func(v *proto.Log, _ []byte) error { return h.logLine(n, v) })
+	}
+	return fmt.Errorf("the verb is unknown")
+}
+
+func decode[T any](data []byte, f func(*T, []byte) error) error {
+	var v T
+	raw, err := proto.Decode(data, &v)
+	if err != nil {
+		return err
+	}
+	return f(&v, raw)
+}
+
+// hello is answered only on the node's own inbox: the hub may publish anywhere,
+// so a node must not choose where.
+func (h *Hub) hello(n *node, m *nats.Msg) {
+	if !strings.HasPrefix(m.Reply, engine.Inbox(n.info.ID)+".") {
+		return
+	}
+	w := proto.Welcome{Revision: proto.Revision, Version: h.cfg.Version}
+	err := decode(m.Data, func(v *proto.Hello, _ []byte) error {
+		if w.Problem = h.greet(n, v); w.Problem == nil {
+			w.Ended = h.endedOf(v.Sessions)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Problem = &proto.Problem{Code: proto.ProblemRequest, Text: "the hub cannot read this node's hello: update the older skep"}
+	}
+	b, err := proto.Encode(w, nil)
+	if err == nil {
+		err = h.nats.Publish(m.Reply, b)
+	}
+	if err != nil {
+		h.log.Warn("a hello was not answered", "node", n.info.ID, "error", err)
+	}
+}
+
+// greet takes a node in, or says why not.
+func (h *Hub) greet(n *node, v *proto.Hello) *proto.Problem {
+	if v.Revision != proto.Revision {
+		p := proto.RevisionProblem(proto.Revision, v.Revision)
+		h.setState(n, NodeDown, p.Text)
+		return p
+	}
+	if v.Slots < 0 || v.Slots > slotsMax || v.CPUs < 0 || len(v.Name) > proto.NameMax {
+		return &proto.Problem{Code: proto.ProblemRequest, Text: "the node's hello has numbers out of range"}
+	}
+	i := &n.info
+	i.Name, i.Version, i.OS, i.System = h.roster.name(i.ID), clean(v.Version), clean(v.OS), clean(v.System)
+	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = clean(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
+	i.Confined, i.Open = clean(v.Confined), clean(v.Open)
+	if n.ready || n.boot != v.Boot {
+		h.endExecs(n, "the node's agent started again")
+	}
+	n.ready, n.boot = true, v.Boot
+	if i.State == NodeBarred {
+		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
+	}
+	h.setState(n, NodeUp, "")
+	h.handle(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
+	return nil
+}
+
+// endedOf gives those of a node's sessions that ended while it was away.
+func (h *Hub) endedOf(sessions []string) (ended []string) {
+	live := map[string]bool{}
+	for _, m := range h.masters {
+		live[m.key] = true
+	}
+	for _, key := range sessions {
+		if !live[key] {
+			ended = append(ended, key)
+		}
+	}
+	return ended
+}
+
+// clean bounds text of a node and takes control characters out of it.
+func clean(s string) string {
+	s = s[:min(len(s), 128)]
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\ufffd' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func (h *Hub) beat(n *node, v *proto.Beat) error {
+	if len(v.Running) > 4*slotsMax {
+		return fmt.Errorf("%d leases in a beat", len(v.Running))
+	}
+	h.spoke(n)
+	n.info.Free = min(max(v.Free, 0), slotsMax)
+	list := make([]sched.Fence, len(v.Running))
+	for i, f := range v.Running {
+		list[i] = sched.Fence(f)
+	}
+	h.handle(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: list})
+	return nil
+}
+
+func (h *Hub) ask(n *node, v *proto.Ask) error {
+	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > slotsMax {
+		return fmt.Errorf("an ask out of range")
+	}
+	h.spoke(n)
+	n.info.Free = min(v.Free, slotsMax)
+	ev := sched.Ask{Node: sched.NodeID(n.info.ID), Slots: v.Free, Memory: v.Memory}
+	for _, s := range v.Digests {
+		if d, ok := parseDigest(s); ok {
+			ev.Held = append(ev.Held, d)
+		}
+	}
+	for _, i := range v.Idle {
+		session, known := h.byKey[i.Session]
+		if k, ok := schedWorker(i.Worker); ok && known {
+			ev.Idle = append(ev.Idle, sched.Idle{Session: session, Worker: k})
+		}
+	}
+	h.handle(ev)
+	return nil
+}
+
+// spoke brings a silent node back.
+func (h *Hub) spoke(n *node) {
+	if n.info.State == NodeSilent {
+		h.setState(n, NodeUp, "")
+	}
+}
+
+func parseDigest(s string) (d sched.Digest, ok bool) {
+	if len(s) != 2*len(d) {
+		return d, false
+	}
+	_, err := hex.Decode(d[:], []byte(s))
+	return d, err == nil
+}
+
+func schedWorker(w proto.Worker) (k sched.Worker, ok bool) {
+	k.Module, ok = parseDigest(w.Module)
+	if ok && w.Init != "" {
+		k.Init, ok = parseDigest(w.Init)
+	}
+	return k, ok
+}
+
+const keyMax = 64 // bytes of a session's name
+
+// shorten copies: a part of a long text would keep all of it in memory.
+func shorten(s string) string { return strings.Clone(s[:min(len(s), proto.TextMax)]) }
+
+func (h *Hub) logLine(n *node, v *proto.Log) error {
+	if len(v.Session) > keyMax {
+		return fmt.Errorf("a session's name of %d bytes", len(v.Session))
+	}
+	h.emit(Event{Type: "log", Session: v.Session, Call: v.Call, Node: n.info.ID,
+		Name: n.info.Name, Text: shorten(v.Text)})
+	return nil
+}
+
+// Nodes gives the table, by name.
+func (h *Hub) Nodes() []NodeInfo {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]NodeInfo, 0, len(h.nodes))
+	for _, n := range h.nodes {
+		list = append(list, n.info)
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if list[i].Name != list[j].Name {
+			return list[i].Name < list[j].Name
+		}
+		return list[i].ID < list[j].ID
+	})
+	return list
+}
+
+// CheckSelector says what is wrong with a selector: it is any, all, os=NAME,
+// node=NAME or substrate=NAME.
+func CheckSelector(selector string) error {
+	_, err := matcher(selector)
+	return err
+}
+
+func matcher(selector string) (func(NodeInfo) bool, error) {
+	key, value, pair := strings.Cut(selector, "=")
+	switch {
+	case selector == "any", selector == "all":
+		return func(NodeInfo) bool { return true }, nil
+	case pair && key == "os":
+		return func(n NodeInfo) bool { return n.OS == value }, nil
+	case pair && key == "node":
+		return func(n NodeInfo) bool { return n.Name == value || n.ID == value }, nil
+	case pair && key == "substrate":
+		return func(n NodeInfo) bool { return n.Substrate == value }, nil
+	}
+	return nil, fmt.Errorf("%q selects nothing: say any, all, os=NAME, node=NAME or substrate=NAME", selector)
+}
+
+// Select gives the nodes that are up and match. For any it is the one with the
+// most free slots.
+func Select(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
+	match, err := matcher(selector)
+	if err != nil {
+		return nil, err
+	}
+	var list []NodeInfo
+	for _, n := range nodes {
+		if n.State == NodeUp && match(n) {
+			list = append(list, n)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no node that is up matches %s: `skep nodes` lists them", selector)
+	}
+	if selector == "any" {
+		sort.SliceStable(list, func(i, j int) bool { return list[i].Free > list[j].Free })
+		list = list[:1]
+	}
+	return list, nil
+}
+
+// tell publishes to a node; what does not arrive is noticed by beats.
+func (h *Hub) tell(id string, verb proto.Verb, v any, raw []byte) error {
+	b, err := proto.Encode(v, raw)
+	if err == nil {
+		err = h.nats.Publish(proto.ToNode(id, verb), b)
+	}
+	return err
+}
+
+// tellAll says something to every node that is connected.
+func (h *Hub) tellAll(verb proto.Verb, v any) {
+	for id, n := range h.nodes {
+		if n.ready {
+			if err := h.tell(id, verb, v, nil); err != nil {
+				h.log.Warn("a node was not told", "node", id, "verb", verb, "error", err)
+			}
+		}
+	}
+}
+
+// tick lets the scheduler see the time, until stop.
+func (h *Hub) tick(stop <-chan struct{}) {
+	t := time.NewTicker(500 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			h.mu.Lock()
+			h.handle(sched.Tick{})
+			h.mu.Unlock()
+		case <-stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"sync"
+
+	"skep/grid/session"
+	"skep/internal/uapi"
+)
+
+// outgoing is one answer to a master: an error, a result with its data, or
+// another frame.
+type outgoing struct {
+	client  uint64
+	err     *uapi.Error
+	result  *uapi.Result
+	data    *spool
+	kind    uapi.FrameType
+	payload []byte
+}
+
+// An outbox sends what a master gets. Two goroutines: one for results, whose
+// data may take long, one for all else, which passes between their frames.
+// Nobody waits in add: whoever reads from a master or holds the hub's lock must
+// not wait for that master to read. The lock guards the lists.
+type outbox struct {
+	conn *session.Conn
+
+	mu      sync.Mutex
+	more    sync.Cond
+	results []outgoing
+	rest    []outgoing
+	closed  bool
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+}
+
+func newOutbox(conn *session.Conn) *outbox {
+	o := &outbox{conn: conn}
+	o.more.L = &o.mu
+	ctx, cancel := context.WithCancel(context.Background())
+	o.cancel = cancel
+	o.done.Add(2)
+	go o.send(ctx, &o.results)
+	go o.send(ctx, &o.rest)
+	return o
+}
+
+func (o *outbox) add(v outgoing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		v.drop()
+		return
+	}
+	if v.result != nil {
+		o.results = append(o.results, v)
+	} else {
+		o.rest = append(o.rest, v)
+	}
+	o.more.Broadcast()
+}
+
+// waiting counts what the master has yet to take.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.results) + len(o.rest)
+}
+
+func (v *outgoing) drop() {
+	if v.data != nil {
+		v.data.drop()
+	}
+}
+
+// next waits for the first of list; false when the outbox was closed.
+func (o *outbox) next(list *[]outgoing) (outgoing, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(*list) == 0 && !o.closed {
+		o.more.Wait()
+	}
+	if o.closed {
+		return outgoing{}, false
+	}
+	v := (*list)[0]
+	(*list)[0] = outgoing{}
+	*list = (*list)[1:]
+	return v, true
+}
+
+func (o *outbox) send(ctx context.Context, list *[]outgoing) {
+	defer o.done.Done()
+	for {
+		v, ok := o.next(list)
+		if !ok {
+			return
+		}
+		err := v.send(ctx, o.conn)
+		v.drop()
+		if err != nil {
+			return // the session is over; its reader knows as well
+		}
+	}
+}
+
+func (v *outgoing) send(ctx context.Context, conn *session.Conn) error {
+	switch {
+	case v.err != nil:
+		return conn.SendError(v.client, v.err)
+	case v.result == nil:
+		return conn.Send(v.kind, v.client, v.payload)
+	}
+	if err := conn.Send(uapi.TypeResult, v.client, uapi.Append(nil, *v.result)); err != nil {
+		return err
+	}
+	err := conn.SendData(ctx, v.client, v.data.reader(ctx), v.data.want)
+	if err != nil && conn.Ended() == nil && ctx.Err() == nil {
+		return conn.SendError(v.client, uapi.Errorf(uapi.EInternal, "the result cannot be read back: %v", err))
+	}
+	return err
+}
+
+// close drops what was not sent. The session must be about to end: a sender
+// that waits for its window is freed by that.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.closed = true
+	o.cancel()
+	for _, list := range [][]outgoing{o.results, o.rest} {
+		for i := range list {
+			list[i].drop()
+		}
+	}
+	o.results, o.rest = nil, nil
+	o.more.Broadcast()
+}

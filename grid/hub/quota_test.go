@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// putAs announces n bytes of result and sends b.
+func (a *fakeAgent) putAs(l fakeLease, n uint64, b []byte) (int, string) {
+	a.w.t.Helper()
+	r, err := http.NewRequest(http.MethodPut, "https://"+a.w.hub.Address().String()+proto.PathResult(l.Call, l.Fence),
+		io.MultiReader(bytes.NewReader(b)))
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	if n > 0 {
+		r.Header.Set(lengthHeader, fmt.Sprint(n))
+	}
+	resp, err := a.http.Do(r)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+func (m *fakeMaster) callFor(call uint64, args []byte, result uint64) {
+	m.t.Helper()
+	m.send(uapi.TypeCall, call, uapi.Append(nil, uapi.Call{Module: m.module, Length: uint64(len(args)), Result: result}))
+	m.data(call, args)
+}
+
+// Who holds a lease may send what the call's interface allows and no more.
+func TestResultIsBoundedByItsInterface(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	m.callFor(5, nil, 1<<20)
+	l := a.lease()
+	if l.Result != 1<<20 {
+		t.Fatalf("the lease allows %d bytes", l.Result)
+	}
+	for _, n := range []uint64{1 << 48, 1<<20 + 1} {
+		status, text := a.putAs(l, n, nil)
+		if status != http.StatusBadRequest || !strings.Contains(text, fmt.Sprintf("has %d bytes where its interface", n)) {
+			t.Errorf("%d bytes were announced: %d %s", n, status, text)
+		}
+	}
+	if status, text := a.putAs(l, 0, random(1<<20+1)); status != http.StatusBadRequest || !strings.Contains(text, "more than") {
+		t.Errorf("one byte more without a length: %d %s", status, text)
+	}
+	if left := w.hub.quota.used.Load(); left != 0 {
+		t.Errorf("%d bytes are counted for results that were refused", left)
+	}
+	whole := random(1 << 20)
+	if status, text := a.putAs(l, 1<<20, whole); status != http.StatusNoContent {
+		t.Fatalf("the whole result: %d %s", status, text)
+	}
+	a.say(proto.VerbDone, a.doneOf(l, whole, false), nil)
+	if _, b := m.result(5); !bytes.Equal(b, whole) {
+		t.Errorf("%d bytes came", len(b))
+	}
+	m.callFor(6, nil, 3)
+	a.ask(1)
+	a.done(a.lease(), []byte("four"))
+	e := m.event("the refusal", func(e Event) bool { return e.State == CallRequeued })
+	if !strings.Contains(e.Text, "has 4 bytes where its interface") {
+		t.Errorf("an inline result: %q", e.Text)
+	}
+}
+
+// One of the quotas is too small for two calls of 600 kB at a time.
+func TestQuotas(t *testing.T) {
+	for name, c := range map[string]struct {
+		quotas Quotas
+		whose  string
+	}{
+		"session": {Quotas{Hub: 1 << 30, Session: 1 << 20}, "this session"},
+		"hub":     {Quotas{Hub: 1 << 20, Session: 1 << 30}, "the hub"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.quotas.Node = 1 << 20
+			w, m, a := newTrio(t, func(cfg *Config) { cfg.Quotas = c.quotas }, 1)
+			m.callFor(5, random(600000), 1)
+			m.callFor(6, random(600000), 1)
+			e := m.failure(6)
+			want := fmt.Sprintf("600 kB is more than the quota of %s leaves, which is 1.0 MB in all: "+
+				"wait for some calls first, or start the hub with a larger --quota-%s", c.whose, name)
+			if e.Code != uapi.ERefused || !strings.Contains(e.Text, want) {
+				t.Errorf("%v %s", e.Code, e.Text)
+			}
+			other := w.bound()
+			other.callFor(5, random(600000), 1)
+			if name == "hub" {
+				other.failure(5)
+			}
+			m.callFor(7, nil, 2<<20)
+			if e := m.failure(7); !strings.Contains(e.Text, "the result of the call cannot be taken") {
+				t.Errorf("a result that is too large for ever: %s", e.Text)
+			}
+			m.send(uapi.TypeModuleInit, 8, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: 2 << 20}))
+			if e := m.failure(8); !strings.Contains(e.Text, "start the hub with a larger --quota-") {
+				t.Errorf("data of Initialize: %s", e.Text)
+			}
+			m.data(8, make([]byte, 2<<20))
+			a.done(a.lease(), nil)
+			m.result(5)
+			m.callFor(6, random(600000), 1)
+			a.ask(1)
+			if l := a.lease(); l.Length != 600000 {
+				t.Errorf("after a result: %+v", l.Lease)
+			}
+		})
+	}
+}
+
+// What a session held is free when it ends, also what Initialize was given.
+func TestQuotaIsGivenBack(t *testing.T) {
+	w := newWorld(t, nil)
+	m := w.bound()
+	data := random(2 << 20)
+	m.send(uapi.TypeModuleInit, 2, uapi.Append(nil, uapi.ModuleInit{Module: m.module, Function: 1, Length: uint64(len(data))}))
+	m.data(2, data)
+	m.next(uapi.TypeDone, 2)
+	m.callFor(5, data, 1)
+	m.header(6, 1000) // whose data never comes
+	until(t, "what is held", func() bool { return w.hub.quota.used.Load() == 4<<20+1000 })
+	m.conn.Close()
+	until(t, "nothing", func() bool { return w.hub.quota.used.Load() == 0 })
+}
+
+// One node's results stay within its quota, whatever many leases allow.
+func TestQuotaOfNode(t *testing.T) {
+	_, m, a := newTrio(t, func(c *Config) { c.Quotas = Quotas{Hub: 1 << 30, Node: 3 << 20} }, 2)
+	m.callFor(5, nil, 2<<20)
+	m.callFor(6, nil, 2<<20)
+	first, second := a.lease(), a.lease()
+	whole := random(2 << 20)
+	if status, text := a.putAs(first, 2<<20, whole); status != http.StatusNoContent {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, text := a.putAs(second, 2<<20, whole)
+	if status != http.StatusInsufficientStorage || !strings.Contains(text, "the quota of node ") || !strings.Contains(text, "--quota-node") {
+		t.Errorf("%d %s", status, text)
+	}
+	a.say(proto.VerbDone, a.doneOf(first, whole, false), nil)
+	m.result(5)
+	until(t, "room", func() bool { s, _ := a.putAs(second, 2<<20, whole); return s == http.StatusNoContent })
+	a.say(proto.VerbDone, a.doneOf(second, whole, false), nil)
+	m.result(6)
+}
+
+// onFullDisk gives the system's device for that, under a name that may go.
+func onFullDisk(dir, _ string) (*os.File, error) {
+	fd, err := syscall.Open("/dev/full", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), filepath.Join(dir, "full")), err
+}
+
+// A full disk costs an attempt; when there is room again the call is run.
+func TestFullDiskLosesNothing(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	m.callFor(5, nil, 4<<20)
+	l := a.lease()
+	w.hub.spools.create = onFullDisk
+	result := random(3 << 20)
+	status, text := a.putAs(l, 3<<20, result)
+	if status != http.StatusInsufficientStorage || !strings.Contains(text, "the hub's disk is full: free some space in") {
+		t.Fatalf("%d %s", status, text)
+	}
+	a.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonTransfer, Text: "the result could not be sent"}, nil)
+	m.event("the call back in its queue", func(e Event) bool { return e.State == CallRequeued })
+	m.callFor(6, random(2<<20), 1)
+	if e := m.failure(6); !strings.Contains(e.Text, "the hub's disk is full") {
+		t.Errorf("a call that cannot be kept: %s", e.Text)
+	}
+	w.hub.spools.create = nil
+	w.clock.move(11 * time.Second)
+	a.ask(1)
+	l = a.lease()
+	if status, text := a.putAs(l, 3<<20, result); l.Attempt != 2 || status != http.StatusNoContent {
+		t.Fatalf("attempt %d: %d %s", l.Attempt, status, text)
+	}
+	a.say(proto.VerbDone, a.doneOf(l, result, false), nil)
+	if _, b := m.result(5); !bytes.Equal(b, result) {
+		t.Errorf("%d bytes", len(b))
+	}
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"skep/grid/ident"
+	"skep/grid/proto"
+	"skep/grid/sched"
+)
+
+// stallIn is how long a peer may neither take nor send a byte.
+const stallIn = time.Minute
+
+// webHandler is the HTTP side of the TLS port.
+func (h *Hub) webHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(proto.PatternJoin, h.join)
+	mux.HandleFunc(proto.PatternRenew, h.forNode(h.renew))
+	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
+	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
+	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
+	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
+	return h.brief(mux)
+}
+
+// brief gives a request's body little time until a handler gives it more, and
+// who is no node one request a connection.
+func (h *Hub) brief(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(handshakeIn))
+		}
+		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.knows(id) {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forNode lets only nodes in that joined this hub.
+func (h *Hub) forNode(f func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, ok := "", false
+		if r.TLS != nil {
+			id, ok = ident.PeerNode(*r.TLS)
+		}
+		if ok && h.roster.removed(id) {
+			problem(w, http.StatusForbidden, proto.ProblemToken, "%v", errRemoved)
+			return
+		}
+		if !ok || !h.roster.knows(id) {
+			problem(w, http.StatusForbidden, proto.ProblemToken, "this needs the certificate of a node: join the hub first")
+			return
+		}
+		f(w, r, id)
+	}
+}
+
+func problem(w http.ResponseWriter, status int, code, format string, args ...any) {
+	answer(w, status, proto.Problem{Code: code, Text: fmt.Sprintf(format, args...)})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}
+
+// body reads a small JSON body, which must arrive soon.
+func body(w http.ResponseWriter, r *http.Request, v any) bool {
+	return largeBody(w, r, v, proto.JoinMax)
+}
+
+func largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+	ctl := http.NewResponseController(w)
+	ctl.SetReadDeadline(time.Now().Add(handshakeIn))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		ctl.SetReadDeadline(time.Time{}) // else what is left of it is to end as well
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "the hub cannot read this request: %v", err)
+	}
+	return err == nil
+}
+
+// join admits a node. All that can be wrong with the rest is looked at before
+// a use of the token is spent.
+func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
+	var v proto.Join
+	if !body(w, r, &v) {
+		return
+	}
+	if v.Revision != proto.Revision {
+		p := proto.RevisionProblem(proto.Revision, v.Revision)
+		answer(w, http.StatusConflict, p)
+		return
+	}
+	id := ident.NodeID(v.NKey)
+	key, err := requestKey(v.CSR)
+	if err == nil {
+		err = h.roster.check(id, key)
+	}
+	var cert []byte
+	var user string
+	if err == nil {
+		cert, err = h.ca.Sign(v.CSR, id)
+	}
+	if err == nil {
+		user, err = h.engine.UserJWT(id, v.NKey)
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		return
+	}
+	if err := h.tokens.Use(v.Token); err != nil {
+		h.log.Warn("a join was refused", "from", r.RemoteAddr, "error", err)
+		tokenProblem(w, err)
+		return
+	}
+	name, err := h.roster.add(id, key, v.Name)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+		return
+	}
+	h.log.Info("a node joined", "node", name, "id", id, "from", r.RemoteAddr)
+	answer(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert,
+		CA: h.ca.DER(), UserJWT: user, Hub: h.cfg.Version})
+}
+
+func tokenProblem(w http.ResponseWriter, err error) {
+	for _, known := range []error{ident.ErrTokenForm, ident.ErrTokenUnknown, ident.ErrTokenUsedUp, ident.ErrTokenExpired, ident.ErrWrongHub} {
+		if errors.Is(err, known) {
+			problem(w, http.StatusForbidden, proto.ProblemToken, "%v", known)
+			return
+		}
+	}
+	problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot use its tokens: %v", err)
+}
+
+func requestKey(csr []byte) (string, error) {
+	req, err := x509.ParseCertificateRequest(csr)
+	if err != nil {
+		return "", fmt.Errorf("the certificate request cannot be read: %w", err)
+	}
+	sum := sha256.Sum256(req.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// renew gives the node that asks a new certificate for the key it has.
+func (h *Hub) renew(w http.ResponseWriter, r *http.Request, id string) {
+	var v proto.Renew
+	if !body(w, r, &v) {
+		return
+	}
+	key, err := requestKey(v.CSR)
+	if err == nil {
+		err = h.roster.check(id, key)
+	}
+	var cert []byte
+	if err == nil {
+		cert, err = h.ca.Sign(v.CSR, id)
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		return
+	}
+	answer(w, http.StatusOK, proto.Joined{Node: id, Name: h.roster.name(id), Certificate: cert,
+		CA: h.ca.DER(), Hub: h.cfg.Version})
+}
+
+// paced moves the deadlines of a transfer as long as bytes move, and counts
+// them. It hides what else a ResponseWriter can do, on purpose.
+type paced struct {
+	http.ResponseWriter
+	r     io.Reader
+	ctl   *http.ResponseController
+	count func(int)
+}
+
+func (h *Hub) pace(w http.ResponseWriter, r *http.Request, id string, sent bool) *paced {
+	ctl := http.NewResponseController(w)
+	return &paced{w, r.Body, ctl, func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if n := n; sent && h.nodes[id] != nil {
+			h.nodes[id].info.Sent += uint64(n)
+		}
+	}}
+}
+
+func (p *paced) Write(b []byte) (int, error) {
+	p.ctl.SetWriteDeadline(time.Now().Add(stallIn))
+	n, err := p.ResponseWriter.Write(b)
+	p.count(n)
+	return n, err
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	p.ctl.SetReadDeadline(time.Now().Add(stallIn))
+	return p.r.Read(b)
+}
+
+func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
+	d, ok := parseDigest(r.PathValue("digest"))
+	if !ok {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "this is no digest")
+		return
+	}
+	f, err := h.openBlob(d)
+	if errors.Is(err, os.ErrNotExist) {
+		problem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this blob any more")
+		return
+	}
+	if err != nil {
+		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot read this blob: %v", err)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("ETag", `"`+r.PathValue("digest")+`"`)
+	http.ServeContent(h.pace(w, r, id, true), r, "", time.Time{}, f)
+}
+
+// leased finds what a node may touch: the call whose lease it holds.
+func (h *Hub) leased(w http.ResponseWriter, r *http.Request, id string) (*call, *lease) {
+	number, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
+	fence, err2 := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
+	if err != nil || err2 != nil {
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence are numbers")
+		return nil, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.sched.Current(sched.NodeID(id), sched.CallID(number), sched.Fence(fence)) {
+		problem(w, http.StatusConflict, proto.ProblemFence, "this node does not hold the lease %d of call %d", fence, number)
+		return nil, nil
+	}
+	c := h.calls[sched.CallID(number)]
+	return c, c.leases[sched.Fence(fence)]
+}
+
+// sendArgs streams arguments, also while they come from the master. The digest
+// follows as a trailer. When the master fails, the connection breaks off.
+func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
+	c, l := h.leased(w, r, id)
+	if c == nil {
+		return
+	}
+	if !c.args.hold() {
+		problem(w, http.StatusGone, proto.ProblemGone, "the call has ended")
+		return
+	}
+	defer c.args.drop()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Trailer", proto.TrailerDigest)
+	w.Header().Set(lengthHeader, strconv.FormatInt(c.args.want, 10))
+	p := h.pace(w, r, id, true)
+	n, err := io.CopyBuffer(struct{ io.Writer }{p}, flushing{c.args.reader(r.Context()), p.ctl}, make([]byte, 256<<10))
+	h.mu.Lock()
+	l.sent += uint64(n)
+	h.mu.Unlock()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	digest, _ := c.args.complete()
+	w.Header().Set(proto.TrailerDigest, hex.EncodeToString(digest[:]))
+}
+
+// lengthHeader says how long arguments are; Content-Length excludes trailers.
+const lengthHeader = "Skep-Length"
+
+// flushing sends what was written before it waits for more.
+type flushing struct {
+	r   io.Reader
+	ctl *http.ResponseController
+}
+
+func (f flushing) Read(b []byte) (int, error) {
+	if s, ok := f.r.(*spoolReader); ok && s.empty() {
+		f.ctl.Flush()
+	}
+	return f.r.Read(b)
+}
+
+// takeBody stores a result beside its lease. `done` commits it.
+func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
+	c, l := h.leased(w, r, id)
+	if c == nil {
+		return
+	}
+	s, err := h.resultSpool(r, c, l)
+	if err == nil {
+		err = receive(s, h.pace(w, r, id, false), r)
+	}
+	if err != nil {
+		if s != nil {
+			s.drop()
+		}
+		status, code := http.StatusBadRequest, proto.ProblemRequest
+		if q := (*quotaError)(nil); noSpace(err) || errors.As(err, &q) {
+			status, code = http.StatusInsufficientStorage, proto.ProblemFull
+		}
+		problem(w, status, code, "%v", err)
+		return
+	}
+	h.keepResult(w, c, l, s)
+}
+
+// resultSpool: with a trailer the length can't be in Content-Length.
+func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
+	n, known := uint64(max(r.ContentLength, 0)), r.ContentLength >= 0
+	if text := r.Header.Get(lengthHeader); !known && text != "" {
+		var err error
+		if n, err = strconv.ParseUint(text, 10, 62); err != nil {
+			return nil, errors.New("a result's length is a number")
+		}
+		known = true
+	}
+	if err := c.fits(n); err != nil {
+		return nil, err
+	}
+	if !known {
+		return h.spools.unknown(c.most, h.quotas(c, l)...)
+	}
+	return h.spools.spool(n, h.quotas(c, l)...)
+}
+
+func receive(s *spool, from io.Reader, r *http.Request) error {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 256<<10)); err != nil {
+		return err
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	digest, _ := s.complete()
+	if said := r.Trailer.Get(proto.TrailerDigest); said != "" && said != hex.EncodeToString(digest[:]) {
+		return errors.New("the result has another digest than its sender says: send it again")
+	}
+	return nil
+}
+
+func (h *Hub) keepResult(w http.ResponseWriter, c *call, l *lease, s *spool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls[c.id] != c || c.leases[l.Fence] != l {
+		s.drop()
+		problem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
+		return
+	}
+	if l.result != nil {
+		l.result.drop()
+	}
+	l.result = s
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,4 +1,0 @@
-# SPDX-License-Identifier: MIT
-CHECK_SUITES += hub
-suite_hub = $(GO) test -count=1 -json ./internal/hub
-suite_hub_kind = go

@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: MIT
-# Process 1 of a lab's machine; Go decides what is stale.
-
-$(B)/bin/skep-guest: FORCE
-	$(Q)mkdir -p $(@D)
-	$(Q)$(GO) build -ldflags '-s -w' -o $@ ./internal/lab/guest
-
-PROGRAMS += $(B)/bin/skep-guest

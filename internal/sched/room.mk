@@ -1,4 +1,0 @@
-# SPDX-License-Identifier: MIT
-CHECK_SUITES += sched
-suite_sched = $(GO) test -count=1 -json ./internal/sched
-suite_sched_kind = go

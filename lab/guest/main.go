@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+
+// Guest is process 1 of a lab's machine: it mounts this computer's root below
+// an overlay, brings the machine up as /machine.json describes it, says hello
+// on the virtio-serial port and then runs the programs that requests name.
+//
+// It starts as /init of an initramfs; docs/design/lab.md draws the rest.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"skep/lab/wire"
+)
+
+func main() {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "skep-guest: process 1 of a lab's machine; use it through `skep lab` or `make vm`")
+		os.Exit(2)
+	}
+	if err := life(); err != nil {
+		// The host looks for this line where no hello came.
+		fmt.Fprintf(os.Stderr, "skep-guest: %v\n", err)
+		turnOff(syscall.LINUX_REBOOT_CMD_POWER_OFF)
+	}
+}
+
+// A step of coming up; its name leads every failure.
+type step struct {
+	name string
+	do   func(*wire.Config) error
+}
+
+// Until the port is there a failure can only be printed.
+var early = []step{
+	{"mount /proc, /sys and /dev", mountKernel},
+	{"read " + wire.ConfigFile, readConfig},
+	{"load the modules of the root", loadRoot},
+}
+
+var late = []step{
+	{"mount the root", mountRoot},
+	{"mount what belongs to a system", mountSystem},
+	{"mount /out", mountOut},
+	{"set names and the ordinary user", setNames},
+	{"set the kernel's limits", setKernel},
+	{"load modules", loadModules},
+	{"set up swap", setSwap},
+	{"set up the wire", setWire},
+	{"set up nodes", setNodes},
+}
+
+func life() error {
+	startReaper()
+	var c wire.Config
+	if err := take(early, &c); err != nil {
+		return err
+	}
+	port, err := openPort()
+	if err != nil {
+		return fmt.Errorf("open the port: %w", err)
+	}
+	failed := take(late, &c)
+	hello := measure(&c)
+	if failed != nil {
+		hello.Failure = failed.Error()
+	}
+	return serve(port, hello)
+}
+
+func take(steps []step, c *wire.Config) error {
+	for _, s := range steps {
+		if err := s.do(c); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func readConfig(c *wire.Config) error {
+	data, err := os.ReadFile(wire.ConfigFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, c); err != nil {
+		return err
+	}
+	if running := release(); running != c.Release {
+		return fmt.Errorf("the kernel calls itself %q, its folder is of %q: run make kernels", running, c.Release)
+	}
+	return nil
+}
+
+// turnOff ends the machine at once; what matters was synced before.
+func turnOff(how int) {
+	syscall.Sync()
+	syscall.Reboot(how)
+	for { // the kernel stops us; process 1 must not return
+		time.Sleep(time.Hour)
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"skep/lab/wire"
+)
+
+// The ordinary user.
+const (
+	userID   = 1000
+	userName = "skep"
+	userHome = "/skep"
+)
+
+func setNames(c *wire.Config) error {
+	if err := unix.Sethostname([]byte(c.Name)); err != nil {
+		return err
+	}
+	hosts := append([]string{"127.0.0.1 localhost", "::1 localhost ip6-localhost"}, c.Hosts...)
+	if err := os.WriteFile("/etc/hosts", []byte(strings.Join(hosts, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/etc/hostname", []byte(c.Name+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := addUser(); err != nil {
+		return err
+	}
+	return raise("lo")
+}
+
+// addUser gives the overlay's tables user 1000, in place of one that this
+// computer may have.
+func addUser() error {
+	user := fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh", userName, userID, userID, userHome)
+	if err := addLine("/etc/passwd", user); err != nil {
+		return err
+	}
+	if err := addLine("/etc/group", fmt.Sprintf("%s:x:%d:", userName, userID)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(userHome, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(userHome, userID, userID)
+}
+
+// addLine puts an entry first and drops others of its name or number.
+func addLine(file, entry string) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	lines := []string{entry}
+	for line := range strings.Lines(string(old)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+		if len(f) > 2 && f[0] != userName && f[2] != strconv.Itoa(userID) {
+			lines = append(lines, strings.Join(f, ":"))
+		}
+	}
+	return os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// setKernel makes a hang visible on the console without calling a guest hung
+// that is only slow: the emulator runs on a loaded computer. From here on the
+// console shows what modules say, not only warnings.
+func setKernel(c *wire.Config) error {
+	patient := max(1, c.Patient)
+	settings := map[string]int{
+		"kernel/watchdog_thresh":        min(60, 20*patient),
+		"kernel/hung_task_timeout_secs": 60 * patient,
+		"kernel/printk":                 7,
+	}
+	for name, value := range settings {
+		if err := os.WriteFile("/proc/sys/"+name, []byte(strconv.Itoa(value)), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := rawResults(); err != nil {
+		return err
+	}
+	return setLimits()
+}
+
+// setLimits gives every program what Debian's ordinary sessions have: 1,024
+// open files (up to 524,288 on demand) and 8 MiB of locked memory; the rest are
+// the kernel's own defaults (8 MiB of stack, no core files).
+func setLimits() error {
+	limits := map[int]unix.Rlimit{
+		unix.RLIMIT_NOFILE:  {Cur: 1024, Max: 524288},
+		unix.RLIMIT_MEMLOCK: {Cur: 8 << 20, Max: 8 << 20},
+	}
+	for which, limit := range limits {
+		if err := unix.Setrlimit(which, &limit); err != nil {
+			return fmt.Errorf("limit %d: %w", which, err)
+		}
+	}
+	return nil
+}
+
+func loadModules(c *wire.Config) error {
+	ours := map[string]bool{}
+	for _, m := range c.Modules {
+		if m.File == "" {
+			if err := tool("", "modprobe", m.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		ours[m.Name] = true
+		if err := loadOurs(m, ours); err != nil {
+			return fmt.Errorf("%s (%s): %w; dmesg is in the console log", m.Name, m.File, err)
+		}
+	}
+	return nil
+}
+
+// loadOurs loads what a module of ours needs of the kernel's own first.
+func loadOurs(m wire.Module, ours map[string]bool) error {
+	needs, err := depends(m.File)
+	if err != nil {
+		return err
+	}
+	for _, name := range needs {
+		if ours[name] {
+			continue
+		}
+		if err := tool("", "modprobe", name); err != nil {
+			return err
+		}
+	}
+	return insert(m.File)
+}
+
+// depends reads the names in a module's "depends=" entry.
+func depends(file string) ([]string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	_, rest, found := bytes.Cut(data, []byte("\x00depends="))
+	if !found {
+		return nil, errors.New("it has no depends= entry: not a kernel module")
+	}
+	value, _, _ := bytes.Cut(rest, []byte{0})
+	return strings.FieldsFunc(string(value), func(r rune) bool { return r == ',' }), nil
+}
+
+func setSwap(c *wire.Config) error {
+	for _, disk := range c.Swap {
+		if err := makeSwap(disk); err != nil {
+			return fmt.Errorf("%s: %w", disk, err)
+		}
+		path, err := unix.BytePtrFromString(disk)
+		if err != nil {
+			return err
+		}
+		if _, _, e := unix.Syscall(unix.SYS_SWAPON, uintptr(unsafe.Pointer(path)), 0, 0); e != 0 {
+			return fmt.Errorf("swap on %s: %w", disk, e)
+		}
+	}
+	return nil
+}
+
+// makeSwap writes the one page that makes a disk swap space: version 1, the
+// last page, no bad ones, and the signature at its end.
+func makeSwap(disk string) error {
+	f, err := os.OpenFile(disk, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, 2)
+	if err != nil {
+		return err
+	}
+	page := make([]byte, os.Getpagesize())
+	binary.LittleEndian.PutUint32(page[1024:], 1)
+	binary.LittleEndian.PutUint32(page[1028:], uint32(size/int64(len(page))-1))
+	copy(page[len(page)-10:], "SWAPSPACE2")
+	if _, err := f.WriteAt(page, 0); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// measure reads what the machine has become.
+func measure(c *wire.Config) wire.Hello {
+	h := wire.Hello{Release: release(), CPUs: runtime.NumCPU()}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		h.Memory = int(info.Totalram * uint64(info.Unit) >> 20)
+		h.Swap = int(info.Totalswap * uint64(info.Unit) >> 20)
+	}
+	dirs, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*")
+	for _, dir := range dirs {
+		list, _ := os.ReadFile(dir + "/cpulist")
+		h.Nodes = append(h.Nodes, wire.NUMA{CPUs: strings.TrimSpace(string(list)), Memory: nodeMemory(dir)})
+	}
+	up, _ := os.ReadFile("/proc/uptime")
+	first, _, _ := strings.Cut(string(up), " ")
+	h.Boot, _ = strconv.ParseFloat(first, 64)
+	return h
+}
+
+func nodeMemory(dir string) int {
+	data, _ := os.ReadFile(dir + "/meminfo")
+	_, rest, _ := strings.Cut(string(data), "MemTotal:")
+	f := strings.Fields(rest)
+	if len(f) == 0 {
+		return 0
+	}
+	kib, _ := strconv.Atoi(f[0])
+	return kib >> 10
+}

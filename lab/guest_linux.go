@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: MIT
+
+// A Guest owns its folder, its lock and the QEMU that runs. The mutex guards
+// which QEMU that is, what is meant to happen to it, and the cause of its end.
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"skep/lab/wire"
+)
+
+// A Guest is a machine that has been started.
+type Guest struct {
+	machine Machine
+	kernel  *Kernel
+	lock    *os.File
+	accel   string // tcg or kvm, once it was booted
+	// What QEMU reads and writes beside its logs, already removed from the
+	// folder, so that nothing of it stays behind whatever ends us: the
+	// initramfs, then the disks.
+	files []*os.File
+	done  chan struct{}
+
+	mu    sync.Mutex
+	vm    *vm
+	hello wire.Hello
+	end   ending
+	cause error
+}
+
+// An ending is what may happen to the QEMU that runs.
+type ending int
+
+const (
+	unwanted ending = iota
+	turningOff
+	restarting
+)
+
+// ErrKilled is the cause of the end of a guest that Kill ended.
+var ErrKilled = errors.New("it was killed")
+
+// Start checks m, boots it, and returns once it is up: modules loaded, swap,
+// nodes and the wire set up. It takes two minutes at most, longer under load.
+func Start(ctx context.Context, m Machine) (*Guest, error) {
+	m, err := m.complete()
+	if err != nil {
+		return nil, err
+	}
+	k, err := Find(m.Build, m.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		g, err := startOnce(ctx, m, k)
+		if err == nil {
+			return g, nil
+		}
+		if try == bootTries || !g.staleText() {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "lab: %v: the emulator ran text that the kernel had changed; booting it again\n", err)
+	}
+}
+
+// startOnce gives a guest with an error too if it got as far as to boot: one
+// that has ended.
+func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
+	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
+	if err := g.prepare(); err != nil {
+		if g.lock != nil {
+			os.RemoveAll(g.Dir())
+		}
+		g.release()
+		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
+	}
+	if err := g.boot(ctx); err != nil {
+		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
+			err = fmt.Errorf("%w; its console is %s", err, console)
+		} else if lock, failed := claim(g.Dir()); failed == nil { // and empty
+			os.Remove(g.Dir())
+			lock.Close()
+		}
+		return g, fmt.Errorf("machine %q: %w", m.Name, err)
+	}
+	return g, nil
+}
+
+// prepare makes the folder with all that QEMU will open.
+func (g *Guest) prepare() error {
+	m := &g.machine
+	dir := m.dir()
+	var err error
+	if g.lock, err = claim(dir); err != nil {
+		return err
+	}
+	if m.Wire != nil {
+		if m.Wire, err = m.Wire.copy(); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, outDir), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{consoleFile, resultsFile, emulator} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			return err
+		}
+	}
+	initramfs, err := g.nameless()
+	if err != nil {
+		return err
+	}
+	if err := m.writeInitramfs(g.kernel, initramfs); err != nil {
+		return err
+	}
+	for _, d := range m.Disks {
+		disk, err := g.nameless()
+		if err == nil {
+			err = disk.Truncate(int64(d.MiB) << 20)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameless makes the next of g.files in the folder, and takes its name away.
+func (g *Guest) nameless() (*os.File, error) {
+	f, err := os.CreateTemp(g.Dir(), "file")
+	if err != nil {
+		return nil, err
+	}
+	g.files = append(g.files, f)
+	return f, os.Remove(f.Name())
+}
+
+// claim locks the folder and empties it of a dead run.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("%w: choose another name if a file of the lab has this one", err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		f.Close()
+		if errors.Is(err, errLocked) {
+			return nil, fmt.Errorf("%s belongs to a machine that runs: end that one, or choose another name", dir)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	// Its owner may have removed it while we opened it.
+	if now, err := os.Stat(dir); err != nil || !sameFile(f, now) {
+		f.Close()
+		return nil, fmt.Errorf("%s was removed by a machine that ended: start again", dir)
+	}
+	old, err := os.ReadDir(dir)
+	for i := 0; err == nil && i < len(old); i++ {
+		err = os.RemoveAll(filepath.Join(dir, old[i].Name()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("the files of an earlier run: %w", err)
+	}
+	return f, nil
+}
+
+func sameFile(f *os.File, info os.FileInfo) bool {
+	own, err := f.Stat()
+	return err == nil && os.SameFile(own, info)
+}
+
+// release gives up what the guest holds on this computer; its logs stay.
+func (g *Guest) release() {
+	for _, f := range g.files {
+		f.Close()
+	}
+	if g.machine.Wire != nil {
+		g.machine.Wire.Close()
+	}
+	if g.lock != nil {
+		g.lock.Close()
+	}
+}
+
+// Dir is the guest's folder: console.log, results.tap, qemu.log, out. It is
+// the caller's to remove once the guest is done.
+func (g *Guest) Dir() string { return g.machine.dir() }
+
+// Machine is what was started, with defaults filled in.
+func (g *Guest) Machine() Machine { return g.machine }
+
+// Hello is what the guest said of itself when it came up last.
+func (g *Guest) Hello() wire.Hello {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hello
+}
+
+// Done is closed when the guest has ended for good.
+func (g *Guest) Done() <-chan struct{} { return g.done }
+
+// Err is nil while the guest runs and after PowerOff, else why it ended.
+func (g *Guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cause
+}
+
+// Kill ends the guest at once, and returns when it is gone.
+func (g *Guest) Kill() {
+	g.fail(ErrKilled)
+	<-g.done
+}
+
+// fail ends QEMU for a cause; the first one counts.
+func (g *Guest) fail(cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cause == nil {
+		g.cause = cause
+	}
+	g.end = unwanted
+	if g.vm != nil {
+		g.vm.process.kill()
+	}
+}
+
+// bootLimit is how long a guest may take to say hello on an idle computer, ten
+// times what it does take: a computer's load is known only in hindsight.
+const bootLimit = 2 * time.Minute
+
+// boot starts QEMU and waits for the hello. The guest has ended if it fails.
+func (g *Guest) boot(ctx context.Context) error {
+	limit := time.Duration(float64(bootLimit) * Scale() * g.machine.slowness())
+	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no hello within %v", limit.Round(time.Second)))
+	defer cancel()
+	v, err := g.startVM(timed)
+	if err != nil {
+		g.finish(err)
+		return err
+	}
+	g.mu.Lock()
+	g.vm, g.end = v, unwanted
+	killed := g.cause != nil
+	g.mu.Unlock()
+	if killed {
+		v.process.kill()
+	}
+	go g.watch(v)
+	hello, err := v.hello(timed)
+	if err == nil && hello.Failure != "" {
+		err = fmt.Errorf("the guest could not %s", hello.Failure)
+	}
+	if err != nil {
+		g.settle(v, err)
+		<-g.done
+		return g.Err()
+	}
+	g.mu.Lock()
+	g.hello = hello
+	g.mu.Unlock()
+	return nil
+}
+
+// settle ends a guest whose channel failed with err. If QEMU is about to end
+// by itself, what made it end is the better cause.
+func (g *Guest) settle(v *vm, err error) {
+	if !errors.Is(err, errChannel) {
+		g.fail(err)
+		return
+	}
+	timer := time.NewTimer(time.Duration(float64(5*time.Second) * Scale()))
+	defer timer.Stop()
+	select {
+	case <-v.process.done:
+	case <-timer.C:
+		g.fail(err)
+	}
+}
+
+// watch sees one QEMU to its end.
+func (g *Guest) watch(v *vm) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	broken := v.session.CloseChan()
+	for {
+		select {
+		case <-v.process.done:
+			g.ended(v)
+			return
+		case <-broken:
+			broken = nil
+			go g.settle(v, v.broken())
+		case <-tick.C:
+			if err := g.tooMuch(v.process.cmd.Process.Pid); err != nil {
+				g.fail(err)
+			}
+		}
+	}
+}
+
+// What a guest can fill without end is bounded: each log, and /out.
+const (
+	logMax      = 64 << 20
+	outMax      = 2 << 30
+	outFilesMax = 10000
+)
+
+func (g *Guest) tooMuch(qemu int) error {
+	for _, name := range []string{consoleFile, resultsFile, emulator} {
+		path := filepath.Join(g.Dir(), name)
+		if info, err := os.Stat(path); err == nil && info.Size() > logMax {
+			return fmt.Errorf("the guest wrote more than %d MiB to %s", logMax>>20, path)
+		}
+	}
+	return outTooMuch(filepath.Join(g.Dir(), outDir), qemu, outMax, outFilesMax)
+}
+
+// outTooMuch counts blocks, not lengths: a file with a hole is as small here as
+// there. What vanishes while it looks does not count, and what has no name any
+// more does, as long as QEMU has it open.
+func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
+	bytes, files := unnamed(dir, qemu)
+	tooMuch := func() error {
+		if bytes > bytesMax || files > filesMax {
+			return fmt.Errorf("the guest wrote more than %d MiB or %d files to /out", bytesMax>>20, filesMax)
+		}
+		return nil
+	}
+	if err := tooMuch(); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil
+		}
+		if err != nil { // a path that is too long, for one
+			return fmt.Errorf("what the guest wrote to /out can't be looked through: %w", err)
+		}
+		if info, err := d.Info(); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+		return tooMuch()
+	})
+}
+
+func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }
+
+// unnamed counts the files of a folder that a process has open and that have
+// been removed.
+func unnamed(dir string, process int) (bytes, files int64) {
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", process))
+	for _, fd := range open {
+		path, err := os.Readlink(fd)
+		deep := errors.Is(err, syscall.ENAMETOOLONG) // as only a guest's may be
+		if !deep && !(strings.HasPrefix(path, dir+"/") && strings.HasSuffix(path, " (deleted)")) {
+			continue
+		}
+		if info, err := os.Stat(fd); err == nil {
+			bytes += blocks(info)
+			files++
+		}
+	}
+	return bytes, files
+}
+
+// ended judges the end of a QEMU.
+func (g *Guest) ended(v *vm) {
+	v.session.Close()
+	g.mu.Lock()
+	end, cause := g.end, g.cause
+	g.mu.Unlock()
+	switch {
+	case cause != nil:
+	case end == restarting && v.process.err == nil && g.panicLine(v) == "":
+		close(v.gone)
+		return
+	case end == turningOff && v.process.err == nil && g.panicLine(v) == "":
+	default:
+		cause = g.findCause(v)
+	}
+	g.finish(cause)
+	close(v.gone)
+}
+
+func (g *Guest) finish(cause error) {
+	g.mu.Lock()
+	g.cause = cause
+	g.mu.Unlock()
+	g.release()
+	close(g.done)
+}
+
+// PowerOff asks the guest to turn itself off and waits until it has. A guest
+// that does not is ended, and that is the error.
+func (g *Guest) PowerOff(ctx context.Context) error {
+	v, err := g.leave(ctx, turningOff, wire.PowerOff)
+	if err != nil {
+		return err
+	}
+	return g.waitGone(ctx, v)
+}
+
+// Reboot turns the guest off in order and boots it again with the same disks;
+// its memory, and with it all that programs wrote, is gone.
+func (g *Guest) Reboot(ctx context.Context) error {
+	v, err := g.leave(ctx, restarting, wire.Reboot)
+	if v == nil {
+		return err
+	}
+	if err != nil {
+		g.fail(err)
+	}
+	if err := g.betweenBoots(ctx, v); err != nil {
+		return err
+	}
+	return g.boot(ctx)
+}
+
+// betweenBoots waits for QEMU's end. A guest that may not boot again has ended
+// for good, also where QEMU's own end was in order.
+func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
+	err := g.waitGone(ctx, v)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-g.done:
+	default: // ended left it to the next boot
+		g.finish(err)
+	}
+	return err
+}
+
+// leave tells the guest to end, as the ending that is now expected: from then
+// on there is a vm, with an error too.
+func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
+	// One that hangs may not even take the request.
+	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
+	stream, err := g.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	g.mu.Lock()
+	g.end = end
+	v := g.vm
+	g.mu.Unlock()
+	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
+		return v, g.why(err)
+	}
+	return v, nil
+}
+
+// offLimit is how long a guest may take to turn itself off.
+const offLimit = 30 * time.Second
+
+func (g *Guest) waitGone(ctx context.Context, v *vm) error {
+	limit := time.Duration(float64(offLimit) * Scale() * g.machine.slowness())
+	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest hangs: not off within %v", limit.Round(time.Second)))
+	defer cancel()
+	select {
+	case <-v.gone:
+	case <-timed.Done():
+		select {
+		case <-v.gone: // just so
+			return g.Err()
+		default:
+		}
+		g.fail(context.Cause(timed))
+		<-v.gone
+	}
+	return g.Err()
+}
+
+// Stream opens a raw stream to process 1, on which a wire request is expected.
+func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	g.mu.Lock()
+	v := g.vm
+	g.mu.Unlock()
+	stream, err := v.session.Open()
+	if err != nil {
+		return nil, g.why(err)
+	}
+	return stream, nil
+}
+
+// why prefers the cause of the guest's end to what was seen of it.
+func (g *Guest) why(err error) error {
+	timer := time.NewTimer(time.Duration(float64(10*time.Second) * Scale()))
+	defer timer.Stop()
+	select {
+	case <-g.done:
+	case <-timer.C:
+		return err
+	}
+	if cause := g.Err(); cause != nil {
+		return &DeadError{Name: g.machine.Name, Cause: cause}
+	}
+	return &DeadError{Name: g.machine.Name, Cause: errors.New("it was turned off")}
+}
+
+// A DeadError is what a call to a guest returns when the guest has ended.
+type DeadError struct {
+	Name  string
+	Cause error
+}
+
+func (e *DeadError) Error() string { return fmt.Sprintf("machine %q is dead: %v", e.Name, e.Cause) }
+
+func (e *DeadError) Unwrap() error { return e.Cause }
+
+// Run runs p to its end and gives its exit status, 128 and the signal's number
+// if one ended it. A context that ends takes the program, and all that it has
+// started, along.
+func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
+	stream, err := g.Stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	status, err := Exchange(ctx, stream, p, s)
+	var told *RunError
+	switch {
+	case err == nil, errors.As(err, &told), errors.Is(err, ErrOutput):
+		return status, err
+	case errors.Is(err, errUnanswered):
+		g.fail(fmt.Errorf("the guest hangs: %w", err))
+		<-g.done
+		return 0, &DeadError{Name: g.machine.Name, Cause: g.Err()}
+	case ctx.Err() != nil:
+		return 0, err
+	case errors.Is(err, errNonsense):
+		g.fail(err)
+	}
+	return 0, g.why(err)
+}
+
+// socketPair gives our end as a connection and QEMU's as a file.
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}

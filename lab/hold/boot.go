@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package hold
+
+import (
+	"context"
+
+	"skep/lab"
+)
+
+// Lab boots a machine of the lab.
+func Lab(ctx context.Context, build string, m lab.Machine) (Guest, error) {
+	m.Build = build
+	return lab.Start(ctx, m)
+}

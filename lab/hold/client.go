@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skep/lab"
+	"skep/lab/wire"
+)
+
+// How long a holder may take to answer, to end its machine, and to die.
+const (
+	infoPatient   = 3 * time.Second
+	streamPatient = 30 * time.Second
+	downPatient   = offPatient + flushTime + 10*time.Second
+	killPatient   = 10 * time.Second
+	hangPatient   = 3 * time.Second
+	causePatient  = 10 * time.Second
+)
+
+// Gone says that the machine went away under a program, or was not there.
+type Gone struct{ Text string }
+
+func (g *Gone) Error() string { return g.Text }
+
+// A Machine is one that a holder keeps.
+type Machine struct {
+	Info
+	build string
+	tie   io.WriteCloser // of one that was started here
+}
+
+// Start has the command line of a holder boot a machine, which ends with this
+// process unless Keep is called.
+func Start(ctx context.Context, holder []string, build string, m lab.Machine, progress func(State)) (*Machine, error) {
+	cmd := exec.Command(holder[0], holder[1:]...)
+	cmd.Dir = "/"
+	cmd.Stderr = os.Stderr // until the holder has a folder for its log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	tie, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// A holder that does not end with its tie, because it was stopped or
+	// hangs, is ended, and its QEMU with it.
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(killPatient, func() { cmd.Process.Kill() })
+	})()
+	info, err := ordered(ctx, tie, out, order{build, m}, progress)
+	if err != nil {
+		tie.Close()
+		cmd.Wait()
+		return nil, err
+	}
+	go cmd.Wait()
+	return &Machine{Info: *info, build: build, tie: tie}, nil
+}
+
+// ordered follows the answers to an order up to the last one. When ctx ends,
+// the tie is cut, and the holder's own answer comes soon.
+func ordered(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, progress func(State)) (*Info, error) {
+	if err := wire.Write(tie, o); err != nil {
+		return nil, fmt.Errorf("the holder took no order: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { tie.Close() })()
+	for {
+		var a answer
+		err := wire.Read(out, &a)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, fmt.Errorf("the holder of the machine ended without a word (%w): start it again", err)
+		case a.Error != "":
+			return nil, errors.New(a.Error)
+		case a.Info != nil:
+			return a.Info, nil
+		}
+		progress(a.Progress)
+	}
+}
+
+// Keep lets the machine outlive this process.
+func (m *Machine) Keep() error {
+	_, err := m.tie.Write([]byte{keep})
+	return errors.Join(err, m.tie.Close())
+}
+
+// Exec runs a program and gives its status. A *lab.RunError is about the
+// program, a *Gone about the machine.
+func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, error) {
+	c, err := m.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// A guest that hangs does not answer to the end of ctx either.
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(hangPatient, func() { c.Close() })
+	})()
+	status, err := lab.Exchange(ctx, c, p, s)
+	var told *lab.RunError
+	if err == nil || errors.As(err, &told) || errors.Is(err, lab.ErrOutput) {
+		return status, err
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return 0, m.lost(err)
+}
+
+// stream gives a connection that is one of the guest's streams.
+func (m *Machine) stream(ctx context.Context) (*net.UnixConn, error) {
+	c, err := dial(folder(m.build, m.Name))
+	if err != nil {
+		return nil, m.lost(err)
+	}
+	var a answer
+	c.SetDeadline(time.Now().Add(streamPatient))
+	defer c.SetDeadline(time.Time{})
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	err = wire.Write(c, ask{opStream})
+	if err == nil {
+		err = wire.Read(c, &a)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if err != nil {
+		err = m.lost(err)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// lost says why the machine does not answer. Where the connection broke its end
+// is more often the cause than not: the holder gets a moment to write it down.
+func (m *Machine) lost(err error) error {
+	dir := folder(m.build, m.Name)
+	patient := causePatient
+	var broken net.Error
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &broken) {
+		patient = 0
+	}
+	for end := time.Now().Add(patient); alive(dir); time.Sleep(tick) {
+		if time.Now().After(end) {
+			return &Gone{fmt.Sprintf("the machine %s does not answer (%v): try again, or end it with 'skep lab down %s'", m.Name, err, m.Name)}
+		}
+	}
+	var gone *Gone
+	failed := locked(m.build, func() error {
+		// A machine that ended well leaves nothing, or its name to another.
+		if exists(dir) && !alive(dir) {
+			gone = &Gone{judge(m.build, m.Name).Death()}
+		}
+		return nil
+	})
+	switch {
+	case failed != nil:
+		gone = &Gone{fmt.Sprintf("the machine %s is gone, and why can't be looked up: %v", m.Name, failed)}
+	case gone == nil:
+		gone = &Gone{fmt.Sprintf("the machine %s was turned off", m.Name)}
+	}
+	return gone
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// List gives the machines of a build by their names; of dead ones nothing is
+// left afterwards but the folder that Info names.
+func List(build string) (running []*Machine, dead []*Info, err error) {
+	if !exists(root(build)) {
+		return nil, nil, nil
+	}
+	var names []string
+	err = locked(build, func() error {
+		dirs, err := filepath.Glob(filepath.Join(root(build), "*", lockName))
+		for _, path := range dirs {
+			name := filepath.Base(filepath.Dir(path))
+			if alive(filepath.Dir(path)) {
+				names = append(names, name)
+			} else {
+				dead = append(dead, bury(build, name))
+			}
+		}
+		return err
+	})
+	slices.Sort(names)
+	for _, name := range names {
+		if m, found := query(build, name); found {
+			running = append(running, m)
+		}
+	}
+	return running, dead, err
+}
+
+// query asks the holder; one that does not answer is silent, or just gone.
+func query(build, name string) (*Machine, bool) {
+	dir := folder(build, name)
+	m := &Machine{Info: Info{Name: name, State: Silent, Dir: records(build, name)}, build: build}
+	if info, err := readInfo(dir); err == nil {
+		m.Info = *info
+		m.State = Silent
+	}
+	if info, err := askInfo(dir); err == nil {
+		m.Info = *info
+	}
+	return m, alive(dir)
+}
+
+func askInfo(dir string) (*Info, error) {
+	c, err := dial(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(infoPatient))
+	if err := wire.Write(c, ask{opInfo}); err != nil {
+		return nil, err
+	}
+	var a answer
+	if err := wire.Read(c, &a); err != nil {
+		return nil, err
+	}
+	if a.Info == nil {
+		return nil, fmt.Errorf("no info: %s", a.Error)
+	}
+	return a.Info, nil
+}
+
+// Down ends the machine, in order if it can be, and leaves nothing of it.
+func (m *Machine) Down(ctx context.Context) error {
+	dir := folder(m.build, m.Name)
+	c, err := dial(dir)
+	if err != nil {
+		return m.removed(err)
+	}
+	defer c.Close()
+	err = askDown(ctx, c)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		err = kill(c, dir)
+		defer tidy(m.Dir)
+	}
+	return m.removed(err)
+}
+
+func askDown(ctx context.Context, c *net.UnixConn) error {
+	c.SetDeadline(time.Now().Add(downPatient))
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
+	if err := wire.Write(c, ask{opDown}); err != nil {
+		return err
+	}
+	var a answer
+	return wire.Read(c, &a)
+}
+
+// kill ends a holder that does not answer, and with it its QEMU. It is the
+// process that listens, as long as it has the lock: no number written down.
+func kill(c *net.UnixConn, dir string) error {
+	pid, err := peer(c)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH || !alive(dir) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// removed waits for the holder's end and clears what it left for others.
+func (m *Machine) removed(err error) error {
+	dir := folder(m.build, m.Name)
+	for end := time.Now().Add(killPatient); alive(dir); time.Sleep(tick) {
+		if time.Now().After(end) {
+			return errors.Join(fmt.Errorf("the holder of the machine %s does not end: end the process that has %s open", m.Name, filepath.Join(dir, lockName)), err)
+		}
+	}
+	return locked(m.build, func() error {
+		if !alive(dir) { // else it is a new one of the same name
+			return os.RemoveAll(dir)
+		}
+		return nil
+	})
+}
+
+// FreeName finds a name for a machine that begins like this: no machine has it,
+// and no earlier one left files under it.
+func FreeName(build, name string) string {
+	for n := 1; ; n++ {
+		next := name
+		if n > 1 {
+			next = fmt.Sprintf("%s%d", name, n)
+		}
+		if !alive(folder(build, next)) && Empty(filepath.Join(records(build, next), "out")) {
+			return next
+		}
+	}
+}
+
+// Names lists machines for a sentence.
+func Names(list []*Machine) string {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func redirect(f *os.File) error { return unix.Dup3(int(f.Fd()), 2, 0) }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+// Package hold keeps the machines of users: each belongs to a holder, a
+// process of its own that no terminal can end, and clients reach the guest
+// through the holder's socket.
+//
+//	client ── unix socket ──> holder ── virtio-serial ──> guest
+//	       an ask, an answer, then the bytes of one stream of the guest
+//
+// What a holder needs lies in build/lab/.hold/NAME: the socket, and a lock
+// that it holds as long as it lives. Where nobody holds the lock the machine is
+// dead, whatever else lies there. The lock of build/lab/.hold itself is taken
+// for the moments in which such a folder is made, judged or removed.
+package hold
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"skep/internal/whole"
+	"skep/lab"
+)
+
+// A State is what a machine of a user does.
+type State string
+
+// States. A silent machine's holder lives and does not answer.
+const (
+	Waiting State = "waiting" // for another machine to boot
+	Booting State = "booting"
+	Up      State = "up"
+	Ending  State = "ending"
+	Silent  State = "silent"
+	Dead    State = "dead"
+)
+
+// Info is what people are told about a machine.
+type Info struct {
+	Name    string    `json:"name"`
+	Kernel  string    `json:"kernel"`
+	Release string    `json:"release,omitempty"`
+	CPUs    int       `json:"cpus"`
+	Memory  int       `json:"memory"` // MiB
+	Nodes   int       `json:"nodes"`
+	Since   time.Time `json:"since"`
+	Boot    float64   `json:"boot"` // seconds until it was up
+	State   State     `json:"state"`
+	Cause   string    `json:"cause,omitempty"` // of its death
+	Dir     string    `json:"dir"`             // console.log and out/ are there
+}
+
+// Console is the file with all that the guest's kernel printed.
+func (i *Info) Console() string { return filepath.Join(i.Dir, "console.log") }
+
+// Out is the folder that the guest calls /out.
+func (i *Info) Out() string { return filepath.Join(i.Dir, "out") }
+
+// Death is the sentence about a machine that is dead.
+func (i *Info) Death() string {
+	text := fmt.Sprintf("the machine %s died: %s", i.Name, i.Cause)
+	if _, err := os.Stat(i.Console()); err == nil {
+		text += "; its console is " + i.Console()
+	}
+	return text
+}
+
+// An order is what a holder is told first. A byte after it makes the machine
+// outlive whoever ordered it; without one the machine ends with them.
+type order struct {
+	Build   string
+	Machine lab.Machine
+}
+
+const keep = 'k'
+
+type op string
+
+const (
+	opInfo   op = "info"
+	opStream op = "stream" // the bytes after the answer are a guest's stream
+	opDown   op = "down"   // answered when the machine is gone
+)
+
+type ask struct{ Op op }
+
+// An answer to an order may come after some that only tell of progress.
+type answer struct {
+	Progress State
+	Error    string
+	Info     *Info
+}
+
+// Names in a machine's folder.
+const (
+	lockName   = "lock"
+	socketName = "socket"
+	infoName   = "info" // its Info, for when nobody answers any more
+	logName    = "log"  // what the holder itself complained of
+)
+
+// Names beside the machines' folders. No machine's begins with a dot.
+const (
+	rootLock = ".lock"
+	bootLock = ".boot" // of the machine that boots
+)
+
+func root(build string) string { return filepath.Join(build, "lab", ".hold") }
+
+// records is where the machine itself keeps its console and what it leaves.
+func records(build, name string) string { return filepath.Join(build, "lab", name) }
+
+func folder(build, name string) string { return filepath.Join(root(build), name) }
+
+// claim makes the folder of a machine and takes its lock.
+func claim(build, name string) (*os.File, error) {
+	var lock *os.File
+	err := locked(build, func() error {
+		dir := folder(build, name)
+		if alive(dir) {
+			return fmt.Errorf("a machine named %s is there already: 'skep lab shell %s' opens a shell in it, 'skep lab down %s' ends it, --name gives another name", name, name, name)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		var err error
+		lock, err = take(filepath.Join(dir, lockName))
+		return err
+	})
+	return lock, err
+}
+
+// alive tells whether a holder has the folder's lock. Those who ask at the same
+// time share it, and do not take one another for the holder.
+func alive(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+}
+
+// judge says what became of a machine whose holder is dead.
+func judge(build, name string) *Info {
+	dir := folder(build, name)
+	info, err := readInfo(dir)
+	if err == nil && info.State == Dead {
+		return info
+	}
+	if err != nil { // it did not live long enough to say what it is
+		info = &Info{Name: name, Dir: records(build, name)}
+	}
+	info.State, info.Cause = Dead, "its holder was killed"
+	if text := lastLine(filepath.Join(dir, logName)); text != "" {
+		info.Cause = "its holder ended: " + text
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		info.Cause = fmt.Sprintf("what it wrote of its end can't be read: %v", err)
+	}
+	return info
+}
+
+// bury removes the folder of a dead machine and says what became of it.
+func bury(build, name string) *Info {
+	info := judge(build, name)
+	os.RemoveAll(folder(build, name))
+	return info
+}
+
+func readInfo(dir string) (*Info, error) {
+	text, err := os.ReadFile(filepath.Join(dir, infoName))
+	if err != nil {
+		return nil, err
+	}
+	info := &Info{}
+	return info, json.Unmarshal(text, info)
+}
+
+// writeInfo replaces the file as a whole: a holder may be killed any time, and
+// the disk be full.
+func writeInfo(dir string, info Info) error {
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	return whole.Write(filepath.Join(dir, infoName), text, 0o600)
+}

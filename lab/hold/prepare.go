@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package hold
+
+import (
+	"context"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"skep/lab"
+)
+
+// preparePatient is how long a new guest may take to copy a few lines.
+const preparePatient = 2 * time.Minute
+
+// prepare makes our modules known to the guest's modprobe. Its own list is the
+// kernel package's and stays as it is: a new one takes the guest's depmod half
+// a minute.
+func prepare(ctx context.Context, g Guest, text string) error {
+	if text == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(preparePatient)*lab.Scale()))
+	defer cancel()
+	stream, err := g.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
+	script := "mkdir -p /etc/modprobe.d && cat > /etc/modprobe.d/skep.conf"
+	var said lab.Limited
+	status, err := lab.Exchange(ctx, stream, lab.Program{Args: []string{"/bin/sh", "-c", script}},
+		lab.Streams{In: strings.NewReader(text), Out: &said, Err: &said})
+	if err == nil && status != 0 {
+		err = fmt.Errorf("status %d: %.300q", status, string(said))
+	}
+	if err != nil {
+		return fmt.Errorf("telling modprobe of our modules: %w", err)
+	}
+	return nil
+}
+
+// What may stand in modprobe's configuration, which a shell reads.
+var (
+	plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._+-]+$`)
+	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+)
+
+// modprobeConfig has a line for each of our modules: what it needs comes first.
+func modprobeConfig(build, kernel string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(build, "kmod", kernel, "*", "*.ko"))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".ko")
+		if !plainPath.MatchString(file) || !plainName.MatchString(name) {
+			return "", fmt.Errorf("the module %s has a path that modprobe can't be told: move the tree", file)
+		}
+		needs, err := depends(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "install %s ", name)
+		if len(needs) > 0 {
+			fmt.Fprintf(&out, "/sbin/modprobe -qa %s && ", strings.Join(needs, " "))
+		}
+		fmt.Fprintf(&out, "/sbin/insmod %s $CMDLINE_OPTS\n", file)
+	}
+	return out.String(), nil
+}
+
+// depends reads a module's own list of what it needs.
+func depends(file string) ([]string, error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no kernel module: %w: remove it and run make kmod", file, err)
+	}
+	defer f.Close()
+	section := f.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("%s is no kernel module, it has no .modinfo: remove it and run make kmod", file)
+	}
+	data, err := section.Data()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var names []string
+	for _, entry := range strings.Split(string(data), "\x00") {
+		list, found := strings.CutPrefix(entry, "depends=")
+		for _, name := range strings.Split(list, ",") {
+			if found && plainName.MatchString(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// logTo has the holder's own complaints go to a file: the terminal of whoever
+// ordered the machine is not its own.
+func logTo(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return redirect(f)
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/lab"
+	"skep/lab/wire"
+)
+
+// Patience with a guest that is to end, and with streams that are told so.
+const (
+	offPatient = 20 * time.Second
+	askPatient = 10 * time.Second
+	flushTime  = 5 * time.Second
+)
+
+// A Guest is what a holder needs of a machine.
+type Guest interface {
+	Stream(context.Context) (net.Conn, error) // for one request
+	PowerOff(context.Context) error
+	Kill()
+	Done() <-chan struct{}
+	Err() error // after Done: why it ended, nil if it was asked to
+	Dir() string
+	Hello() wire.Hello
+}
+
+// A Boot starts a machine; it ends early when the context does.
+type Boot func(ctx context.Context, build string, m lab.Machine) (Guest, error)
+
+// A holder owns one machine. The mutex guards info.
+type holder struct {
+	order    order
+	dir      string // its folder below .hold
+	lock     *os.File
+	listener *net.UnixListener
+	answers  io.Writer // to whoever ordered the machine
+	end      context.CancelFunc
+	guest    Guest // set before booted is closed
+	booted   chan struct{}
+	gone     chan struct{} // closed once info says how it ended
+	clients  sync.WaitGroup
+
+	sync.Mutex
+	info Info
+}
+
+// ErrNoOrder is of a holder that nobody started who wants a machine.
+var ErrNoOrder = errors.New("no order of a machine came")
+
+// Serve takes an order from in, boots the machine and keeps it until it ends:
+// by itself, on demand, with ctx, or when in ends without the byte that lets
+// the machine stay. What is wrong before the machine is up goes to out.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
+	h := &holder{answers: out, booted: make(chan struct{}), gone: make(chan struct{})}
+	if err := wire.Read(in, &h.order); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoOrder, err)
+	}
+	ctx, h.end = context.WithCancel(ctx)
+	defer h.end()
+	err := h.open()
+	if err != nil {
+		wire.Write(out, answer{Error: err.Error()})
+		return err
+	}
+	defer h.lock.Close()
+	go h.tied(in)
+	go h.accept()
+	if err := h.boot(ctx, boot); err != nil {
+		h.listener.Close()
+		h.vanish()
+		if ctx.Err() != nil || size(h.info.Console()) == 0 {
+			tidy(h.info.Dir) // it was stopped, or nothing there explains anything
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the machine %s was ended before it was up", h.info.Name)
+		}
+		wire.Write(out, answer{Error: err.Error()})
+		return err
+	}
+	return h.keep(ctx)
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+func (h *holder) open() error {
+	m := &h.order.Machine
+	if m.Name == "" || filepath.Base(m.Name) != m.Name || m.Name[0] == '.' {
+		return fmt.Errorf("%q can't be the name of a machine", m.Name)
+	}
+	lock, err := claim(h.order.Build, m.Name)
+	if err != nil {
+		return err
+	}
+	h.lock, h.dir = lock, folder(h.order.Build, m.Name)
+	h.info = Info{Name: m.Name, Kernel: m.Kernel, CPUs: m.CPUs, Memory: m.Memory, Nodes: m.Nodes,
+		Since: time.Now().Round(time.Second), State: Booting, Dir: filepath.Join(h.order.Build, "lab", m.Name)}
+	err = errors.Join(writeInfo(h.dir, h.info), logTo(filepath.Join(h.dir, logName)))
+	if left := h.info.Out(); !Empty(left) {
+		err = fmt.Errorf("%s holds what an earlier machine of that name left: take it away, or give another --name", left)
+	}
+	if err == nil {
+		h.listener, err = listen(h.dir)
+	}
+	if err != nil {
+		h.vanish()
+		lock.Close()
+	}
+	return err
+}
+
+// tied ends the machine with whoever ordered it, unless they let it stay.
+func (h *holder) tied(in io.Reader) {
+	var b [1]byte
+	if n, _ := in.Read(b[:]); n == 1 && b[0] == keep {
+		return
+	}
+	h.end()
+}
+
+// boot lets one machine boot at a time: two take more than twice as long.
+func (h *holder) boot(ctx context.Context, boot Boot) error {
+	lock, err := wait(ctx, filepath.Join(root(h.order.Build), bootLock), func() { h.progress(Waiting) })
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	h.progress(Booting)
+	free, err := Free()
+	if err != nil {
+		return err
+	}
+	if m := h.order.Machine.Memory; m > free {
+		return fmt.Errorf("the machine is to have %d MiB of memory, and only %d MiB are free here: give --memory %dM, or end a machine", m, free, free*3/4)
+	}
+	modules, err := modprobeConfig(h.order.Build, h.order.Machine.Kernel)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	guest, err := boot(ctx, h.order.Build, h.order.Machine)
+	if err != nil {
+		return err
+	}
+	h.guest = guest
+	h.change(func(i *Info) { // up once it is prepared
+		i.Boot, i.Dir = time.Since(begin).Seconds(), guest.Dir()
+		hello := guest.Hello()
+		i.Release, i.CPUs = hello.Release, hello.CPUs
+	})
+	if err := prepare(ctx, guest, modules); err != nil {
+		guest.Kill()
+		<-guest.Done()
+		return err
+	}
+	h.change(func(i *Info) { i.State = Up })
+	close(h.booted)
+	info := h.now()
+	err = wire.Write(h.answers, answer{Info: &info})
+	if err != nil { // nobody is left who wants it
+		h.end()
+		guest.Kill()
+		<-guest.Done()
+	}
+	return err
+}
+
+func (h *holder) progress(s State) {
+	h.change(func(i *Info) { i.State = s })
+	wire.Write(h.answers, answer{Progress: s}) // to nobody, if they are gone
+}
+
+// change keeps the file beside the socket true.
+func (h *holder) change(f func(*Info)) {
+	h.Lock()
+	defer h.Unlock()
+	f(&h.info)
+	if err := writeInfo(h.dir, h.info); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func (h *holder) now() Info {
+	h.Lock()
+	defer h.Unlock()
+	return h.info
+}
+
+// keep waits for the machine's end. A dead one leaves its folder, for people
+// who ask later, unless whoever ordered it is told now.
+func (h *holder) keep(ctx context.Context) error {
+	asked := false
+	select {
+	case <-h.guest.Done():
+	case <-ctx.Done():
+		asked = true
+		h.change(func(i *Info) { i.State = Ending })
+		powerOff(h.guest)
+	}
+	err := h.guest.Err()
+	if asked {
+		err = nil
+	}
+	h.change(func(i *Info) {
+		i.State, i.Cause = Dead, "it was turned off"
+		if err != nil {
+			i.Cause = err.Error()
+		}
+	})
+	close(h.gone)
+	h.flush()
+	h.listener.Close()
+	if err == nil {
+		tidy(h.now().Dir)
+		return h.vanish()
+	}
+	return nil
+}
+
+// vanish removes the folder as a whole for those who look for machines.
+func (h *holder) vanish() error {
+	return locked(h.order.Build, func() error { return os.RemoveAll(h.dir) })
+}
+
+// powerOff is bounded, whatever the guest does.
+func powerOff(g Guest) {
+	ctx, cancel := context.WithTimeout(context.Background(), offPatient)
+	defer cancel()
+	go g.PowerOff(ctx)
+	select {
+	case <-g.Done():
+	case <-ctx.Done():
+		g.Kill()
+	}
+}
+
+// flush lets every client hear how the machine ended.
+func (h *holder) flush() {
+	done := make(chan struct{})
+	go func() {
+		h.clients.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(flushTime):
+	}
+}
+
+// tidy removes the records of a machine that ended well, but for what was
+// brought back from it.
+func tidy(dir string) {
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		if e.Name() != "out" {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	if out := filepath.Join(dir, "out"); Empty(out) {
+		os.RemoveAll(out)
+	}
+	os.Remove(dir) // if nothing is left in it
+}
+
+// Empty tells whether a folder, if it is there, holds no file of people's; some
+// of QEMU's may hold the owners and modes of those, and of the folder itself.
+func Empty(dir string) bool {
+	list, _ := os.ReadDir(dir)
+	return !slices.ContainsFunc(list, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".virtfs_metadata") })
+}
+
+func (h *holder) accept() {
+	for {
+		c, err := h.listener.AcceptUnix()
+		if err != nil {
+			return
+		}
+		h.clients.Add(1)
+		go func() {
+			defer h.clients.Done()
+			defer c.Close()
+			if err := h.serve(c); err != nil {
+				wire.Write(c, answer{Error: err.Error()})
+			}
+		}()
+	}
+}
+
+// serve answers one ask. An error is told only before the answer.
+func (h *holder) serve(c *net.UnixConn) error {
+	var a ask
+	c.SetReadDeadline(time.Now().Add(askPatient))
+	if err := wire.Read(c, &a); err != nil {
+		return err
+	}
+	c.SetReadDeadline(time.Time{})
+	switch a.Op {
+	case opInfo:
+		info := h.now()
+		wire.Write(c, answer{Info: &info})
+		return nil
+	case opDown:
+		h.end()
+		<-h.gone
+		wire.Write(c, answer{})
+		return nil
+	case opStream:
+		return h.stream(c)
+	}
+	return fmt.Errorf("the holder of this machine does not know %q: it is of another version of skep; end it with skep lab down", a.Op)
+}
+
+// stream joins a client with a stream of the guest. Where either end goes, so
+// does the other: the guest ends the program, the client looks for the cause.
+func (h *holder) stream(c *net.UnixConn) error {
+	select {
+	case <-h.booted:
+	default:
+		return fmt.Errorf("the machine %s is still booting", h.order.Machine.Name)
+	}
+	g, err := h.guest.Stream(context.Background())
+	if err != nil {
+		return fmt.Errorf("no way to the guest: %w", err)
+	}
+	defer g.Close()
+	if err := wire.Write(c, answer{}); err != nil {
+		return nil
+	}
+	go func() {
+		io.Copy(g, c)
+		g.Close()
+	}()
+	io.Copy(c, g)
+	return nil
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"skep/lab/wire"
+)
+
+// rootModules names what the guest needs before it can see this computer's
+// files, and its devices; what its nodes need is found sooner here than there.
+func (m *Machine) rootModules() []string {
+	names := []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"}
+	if len(m.Disks) > 0 {
+		names = append(names, "virtio_blk")
+	}
+	if m.Wire != nil {
+		names = append(names, "virtio_net")
+	}
+	if m.Nodes > 0 {
+		names = append(names, "bridge", "veth")
+	}
+	if m.Delay > 0 || m.Loss > 0 {
+		names = append(names, "sch_netem")
+	}
+	return names
+}
+
+// writeInitramfs makes the guest's first root: process 1, the modules that the
+// real root needs, and the machine's description. It is not compressed: the
+// emulator copies faster than it unpacks.
+func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
+	guest := filepath.Join(m.Build, "bin", "skep-guest")
+	program, err := os.ReadFile(guest)
+	if err == nil {
+		err = standsAlone(program)
+	}
+	if err != nil {
+		return fmt.Errorf("process 1 of the guest, %s: %w: run make", guest, err)
+	}
+	files, err := k.Closure(m.rootModules()...)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	c := &cpio{w: w}
+	for _, dir := range []string{"/dev", "/proc", "/sys", "/modules"} {
+		c.dir(dir)
+	}
+	c.file("/init", true, program)
+	root, err := addModules(c, files)
+	if err != nil {
+		return err
+	}
+	config, err := m.config(k, root)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	c.file(wire.ConfigFile, false, text)
+	if err := c.close(); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// standsAlone refuses a program that asks for a loader, which is not there yet.
+func standsAlone(program []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return err
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("it is linked dynamically")
+		}
+	}
+	return nil
+}
+
+func addModules(c *cpio, files []string) (names []string, err error) {
+	for i, file := range files {
+		data, err := ReadModule(file)
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("/modules/%02d-%s.ko", i, moduleName(file))
+		c.file(name, false, data)
+		names = append(names, name)
+	}
+	return names, nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/yamux"
+
+	"skep/lab/wire"
+)
+
+// A vm is one QEMU and the channel to its process 1.
+type vm struct {
+	process *process
+	session *yamux.Session
+	said    *lastLine // by the channel, of what was wrong
+	gone    chan struct{}
+	console int64 // where this boot begins in console.log
+}
+
+// errChannel marks errors that QEMU's own end may explain better.
+var errChannel = errors.New("the control channel broke")
+
+// startVM starts QEMU on the guest's folder.
+func (g *Guest) startVM(ctx context.Context) (*vm, error) {
+	m := &g.machine
+	qemu, err := findQEMU()
+	if err != nil {
+		return nil, err
+	}
+	image, err := m.plainImage(g.kernel)
+	if err != nil {
+		return nil, err
+	}
+	accel, err := m.accel(ctx, qemu, image)
+	if err != nil {
+		return nil, err
+	}
+	g.accel = accel
+	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: Scale()}
+	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	args, err := m.arguments(h)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(qemu, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = append([]*os.File{theirs}, g.files...)
+	if m.Wire != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, m.Wire.file)
+	}
+	v := &vm{said: &lastLine{}, gone: make(chan struct{}), console: size(filepath.Join(g.Dir(), consoleFile))}
+	if v.process, err = launch(cmd); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("start %s: %w", qemu, err)
+	}
+	if v.session, err = yamux.Client(wire.Guard(conn), wire.Yamux(v.said)); err != nil {
+		v.process.kill()
+		return nil, err
+	}
+	return v, nil
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// hello waits for the guest's first message.
+func (v *vm) hello(ctx context.Context) (wire.Hello, error) {
+	var h wire.Hello
+	stream, err := v.session.AcceptStreamWithContext(ctx)
+	if ctx.Err() != nil {
+		return h, context.Cause(ctx)
+	}
+	if err != nil {
+		return h, v.broken()
+	}
+	defer stream.Close()
+	if end, ok := ctx.Deadline(); ok {
+		stream.SetReadDeadline(end)
+	}
+	switch err := wire.Read(stream, &h); {
+	case ctx.Err() != nil || errors.Is(err, yamux.ErrTimeout):
+		return h, fmt.Errorf("%w: half a hello", context.Cause(ctx))
+	case err != nil && v.session.IsClosed():
+		return h, v.broken()
+	case err != nil:
+		return h, fmt.Errorf("%w in its hello: %w", errNonsense, err)
+	case h.Failure == "" && !validRelease(h.Release):
+		return h, fmt.Errorf("%w in its hello: it calls its kernel %q", errNonsense, clean(h.Release))
+	}
+	return h, nil
+}
+
+// broken says what the channel made of its end.
+func (v *vm) broken() error {
+	if line := v.said.String(); line != "" {
+		return fmt.Errorf("%w: %w: %s", errChannel, errNonsense, line)
+	}
+	return errChannel
+}
+
+// findCause explains an end that nobody asked for.
+func (g *Guest) findCause(v *vm) error {
+	if how := v.process.ending(); how != "" {
+		if said := tail(filepath.Join(g.Dir(), emulator), 0); said != "" {
+			how += ": " + lastOf(said)
+		}
+		return errors.New(how)
+	}
+	if line := g.panicLine(v); line != "" {
+		return errors.New(line)
+	}
+	console := tail(filepath.Join(g.Dir(), consoleFile), v.console)
+	const own = "skep-guest: "
+	if at := strings.LastIndex(console, own); at >= 0 {
+		line, _, _ := strings.Cut(console[at+len(own):], "\n")
+		return fmt.Errorf("the guest could not %s", clean(line))
+	}
+	return errors.New("the guest turned itself off or restarted, and nobody had asked for it")
+}
+
+// panicLine is what the kernel said last if it gave up in this boot.
+func (g *Guest) panicLine(v *vm) string {
+	const sign = "Kernel panic - not syncing"
+	console := tail(filepath.Join(g.Dir(), consoleFile), v.console)
+	at := strings.Index(console, sign)
+	if at < 0 {
+		return ""
+	}
+	line, _, _ := strings.Cut(console[at:], "\n")
+	return clean(line)
+}
+
+// tailMax is how much of a log's end an error may need.
+const tailMax = 256 << 10
+
+// tail reads the end of a file, of what lies behind from.
+func tail(path string, from int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	f.Seek(max(from, size(path)-tailMax), io.SeekStart)
+	data, _ := io.ReadAll(io.LimitReader(f, tailMax))
+	return string(data)
+}
+
+func lastOf(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return clean(lines[len(lines)-1])
+}
+
+// lastLine keeps the end of what is written to it.
+type lastLine struct {
+	mu   sync.Mutex
+	line string
+}
+
+func (l *lastLine) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Of a flood only the first complaint tells anything.
+	if l.line == "" && !bytes.Contains(b, []byte("[WARN]")) {
+		l.line = lastOf(string(b))
+	}
+	return len(b), nil
+}
+
+func (l *lastLine) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.line
+}

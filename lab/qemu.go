@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"skep/lab/wire"
+)
+
+// Files of a machine's folder.
+const (
+	consoleFile = "console.log"
+	resultsFile = "results.tap"
+	emulator    = "qemu.log" // what QEMU itself says
+	outDir      = "out"
+	countsFile  = "counts"
+)
+
+// Descriptors that QEMU inherits: the control channel, the initramfs, the
+// disks, and the wire if there is one.
+const (
+	controlFD   = 3
+	initramfsFD = 4
+	diskFD      = 5 // and up
+)
+
+func (m *Machine) wireFD() int { return diskFD + len(m.Disks) }
+
+// inherited is a path by which QEMU opens a descriptor that it has.
+func inherited(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+// cpu has four levels of page tables, as most computers: a fifth costs the
+// emulator time with every miss of its TLB.
+const cpu = "max,la57=off"
+
+// cpu is the processor's model. The emulator's own is AMD's, of a kind that
+// never had threads: one that has them must be another.
+func (m *Machine) cpu() string {
+	if m.Threads > 1 {
+		return cpu + ",vendor=GenuineIntel"
+	}
+	return cpu
+}
+
+func findQEMU() (string, error) {
+	path, err := exec.LookPath("qemu-system-x86_64")
+	if err != nil {
+		return "", fmt.Errorf("QEMU is missing: run make setup (%w)", err)
+	}
+	return path, nil
+}
+
+// A hardware is what QEMU's command line depends on beside the machine.
+type hardware struct {
+	accel   string // tcg or kvm
+	image   string // the kernel
+	mapping string // how /out keeps owners and modes: mapped-xattr or mapped-file
+	scale   float64
+}
+
+// arguments is QEMU's command line. The 9p root has no security model: it is
+// read-only, and QEMU has no rights that its starter lacks. /out is mapped:
+// owners, modes and kinds of files are notes beside plain files of the
+// starter's, so a guest can create neither a setuid program nor a device.
+func (m *Machine) arguments(h hardware) ([]string, error) {
+	in := func(name string) string { return filepath.Join(m.dir(), name) }
+	accel := h.accel
+	if accel == "tcg" {
+		accel = "tcg,thread=multi"
+		if m.Count != nil && m.Count.Steady {
+			accel = "tcg,thread=single"
+		}
+	}
+	args := []string{
+		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-machine", "pc", "-accel", accel, "-cpu", m.cpu(),
+		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.CPUs, m.NUMA, m.CPUs/m.NUMA/m.Threads, m.Threads),
+		"-m", strconv.Itoa(m.Memory),
+		"-kernel", h.image, "-initrd", inherited(initramfsFD), "-append", m.commandLine(h),
+		"-chardev", "file,id=console,append=on,path=" + in(consoleFile), "-serial", "chardev:console",
+		"-chardev", "file,id=results,append=on,path=" + in(resultsFile), "-serial", "chardev:results",
+		"-device", "virtio-serial-pci,max_ports=2",
+		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD),
+		"-device", "virtserialport,chardev=control,name=" + wire.Port,
+		"-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+		"-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
+		"-fsdev", "local,id=out,path=" + in(outDir) + ",security_model=" + h.mapping + ",fmode=0644,dmode=0755",
+		"-device", "virtio-9p-pci,fsdev=out,mount_tag=out",
+	}
+	args = append(args, m.numaArguments()...)
+	for i := range m.Disks {
+		args = append(args,
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,werror=report,file=%s", i, inherited(diskFD+i)),
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d", i))
+	}
+	if m.Wire != nil {
+		args = append(args,
+			"-netdev", fmt.Sprintf("dgram,id=wire,local.type=fd,local.str=%d", m.wireFD()),
+			"-device", "virtio-net-pci,netdev=wire,romfile=,mac="+m.Wire.mac())
+	}
+	if m.Count == nil {
+		return args, nil
+	}
+	count, err := m.Count.args(in(countsFile))
+	return append(args, count...), err
+}
+
+func (m *Machine) numaArguments() (args []string) {
+	if m.NUMA == 1 {
+		return nil
+	}
+	cpus := m.CPUs / m.NUMA
+	for n := range m.NUMA {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=memory%d,size=%dM", n, m.Memory/m.NUMA),
+			"-numa", fmt.Sprintf("node,nodeid=%d,memdev=memory%d,cpus=%d-%d", n, n, n*cpus, (n+1)*cpus-1))
+	}
+	return args
+}
+
+// commandLine of the kernel. A fixed text address (nokaslr) lets a counter
+// take System.map's addresses as they are, and makes two runs comparable. The
+// emulator on a loaded computer may lose ticks: the kernel need not check its
+// timers against one another, nor give its own watchdogs their usual haste. Nor
+// need it test its ciphers at each boot.
+func (m *Machine) commandLine(h hardware) string {
+	words := []string{
+		"console=ttyS0", "loglevel=5", "panic=-1", "nokaslr", "tsc=reliable", "no_timer_check",
+		"cryptomgr.notests", "nmi_watchdog=0", fmt.Sprintf("rcupdate.rcu_cpu_stall_timeout=%d", min(300, int(60*h.scale))),
+	}
+	if strings.HasSuffix(m.Kernel, debugSuffix) {
+		// Asking ACPI for a device's interrupt takes it half a minute, and
+		// then it gives up; ours have messages instead.
+		words = append(words, "acpi=noirq")
+	}
+	if m.Append != "" {
+		words = append(words, m.Append)
+	}
+	return strings.Join(words, " ")
+}
+
+// Scale is by how much slower than an idle one this computer may be: the load
+// for each CPU, 1 to 8. What waits for a machine multiplies its patience by it.
+func Scale() float64 {
+	return min(8, max(1, load()/float64(runtime.NumCPU())))
+}

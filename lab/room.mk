@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# The lab: kernels, their modules, and machines that run them.
+
+KMODS += trivial planted
+kmod_trivial = tests/vm/kmod/trivial
+kmod_planted = tests/vm/kmod/planted
+
+CHECK_SUITES += lab-unit
+suite_lab-unit = $(GO) test -count=1 -json ./lab/...
+suite_lab-unit_kind = go
+
+TEST_SUITES += kmod
+suite_kmod = sh tests/vm/kmod/check.sh $(B) $(KMOD_SERIES)
+suite_kmod_beside = yes
+suite_kmod_needs = kmod

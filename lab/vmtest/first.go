@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vmtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"skep/lab"
+)
+
+// Variables of `make vm T=...`: when it began, in nanoseconds since 1970, and
+// what T is.
+const (
+	beganVar  = "SKEP_VM_BEGAN"
+	chosenVar = "SKEP_VM_CHOSEN"
+)
+
+// firstRuns is of how many runs the median is told.
+const firstRuns = 9
+
+// started is when this process did, or hardly later.
+var started = time.Now()
+
+// first notes the first machine that is up, and then the first line of TAP.
+var first struct {
+	sync.Mutex
+	up   time.Time
+	done bool
+}
+
+// firstUp is called when a machine is up.
+func firstUp(now time.Time) {
+	first.Lock()
+	defer first.Unlock()
+	if first.up.IsZero() {
+		first.up = now
+	}
+}
+
+// noFirst is called where a person waited for something that is not ours.
+func noFirst() {
+	first.Lock()
+	defer first.Unlock()
+	first.done = true
+}
+
+// firstLine notes how long the first line of TAP took from `make vm`, once for
+// each run of it.
+func firstLine(now time.Time) {
+	first.Lock()
+	defer first.Unlock()
+	began, err := strconv.ParseInt(os.Getenv(beganVar), 10, 64)
+	if first.done || err != nil {
+		return
+	}
+	first.done = true
+	build, err := lab.BuildDir()
+	if err != nil {
+		return
+	}
+	r := firstRun{began: time.Unix(0, began), started: started, up: first.up, line: now,
+		chosen: strings.Join(strings.Fields(os.Getenv(chosenVar)), "+")}
+	if err := r.tell(build); err != nil {
+		fmt.Fprintln(os.Stderr, "vmtest:", err)
+	}
+}
+
+// A firstRun is a run of `make vm T=...` up to its first line of TAP.
+type firstRun struct {
+	chosen                   string
+	began, started, up, line time.Time
+}
+
+// tell leaves what make prints, for the runner keeps a good suite's words. Make
+// removed it before; the first suite of a run is the one that tells.
+func (r *firstRun) tell(build string) error {
+	told := filepath.Join(build, "lab", ".first-tap")
+	if _, err := os.Stat(told); err == nil {
+		return nil
+	}
+	text := ""
+	if module, built := r.built(build); built {
+		text = fmt.Sprintf("first TAP line after %s; %s was built, so this does not count", r.parts(), module)
+	} else {
+		var err error
+		if text, err = r.note(told + ".tsv"); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(told, []byte(text+"\n"), 0o644)
+}
+
+// built names a module that was built in this run: then it did not begin with
+// warm caches.
+func (r *firstRun) built(build string) (string, bool) {
+	modules, _ := filepath.Glob(filepath.Join(build, "kmod", "*", "*", "*.ko"))
+	for _, module := range modules {
+		if info, err := os.Stat(module); err == nil && info.ModTime().After(r.began) {
+			return filepath.Base(module), true
+		}
+	}
+	return "", false
+}
+
+// parts says where the time went.
+func (r *firstRun) parts() string {
+	return fmt.Sprintf("%.1f s (make and go test %.1f, machine %.1f, program %.1f)", r.line.Sub(r.began).Seconds(),
+		r.started.Sub(r.began).Seconds(), r.up.Sub(r.started).Seconds(), r.line.Sub(r.up).Seconds())
+}
+
+// note appends to the file and says how it went. The median is of runs of the
+// same suites.
+func (r *firstRun) note(path string) (string, error) {
+	old, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return "", err
+	}
+	var took []float64
+	for line := range strings.Lines(string(old)) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[2] != r.chosen {
+			continue
+		}
+		if v, err := strconv.ParseFloat(f[1], 64); err == nil {
+			took = append(took, v)
+		}
+	}
+	seconds := r.line.Sub(r.began).Seconds()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "%d\t%.1f\t%s\n", r.began.UnixNano(), seconds, r.chosen); err != nil {
+		return "", err
+	}
+	took = append(took, seconds)
+	took = took[max(0, len(took)-firstRuns):]
+	return fmt.Sprintf("first TAP line after %s; median of the last %d runs of T=%s %.1f s",
+		r.parts(), len(took), r.chosen, median(took)), nil
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vmtest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"skep/lab"
+)
+
+// holding is this process's part of the lock on build/lab/.lock: one test of it
+// has machines at a time, and each machine of that test counts.
+var holding struct {
+	sync.Mutex
+	file  *os.File
+	owner string
+	count int
+}
+
+// Held is an environment variable that a test sets for tests that it runs in a
+// process of their own, once it has the lock for them.
+const Held = "SKEP_VM_LOCK_HELD"
+
+// Lock is for a test whose machines another program boots: it is the only one
+// of this build folder with machines until it ends.
+func Lock(t *testing.T) { lock(t) }
+
+// lock waits until no other test of this build folder has a machine, and holds
+// the lock until the end of the test. The kernel drops it with the process.
+func lock(t *testing.T) {
+	t.Helper()
+	if os.Getenv(Held) != "" {
+		return
+	}
+	owner, _, _ := strings.Cut(t.Name(), "/")
+	end := time.Now().Add(time.Hour)
+	if d, ok := t.Deadline(); ok {
+		end = d.Add(-margin)
+	}
+	said := false
+	for {
+		holder, err := tryLock(owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if holder == "" {
+			t.Cleanup(unlock)
+			return
+		}
+		if !said {
+			t.Logf("waiting for %s, which has a machine", holder)
+			said = true
+			// What a person waited for is then not ours to measure.
+			noFirst()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no machine was free: %s has one; wait for it, or end it", holder)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// tryLock names who holds the lock, or nobody once it is ours.
+func tryLock(owner string) (holder string, err error) {
+	holding.Lock()
+	defer holding.Unlock()
+	if holding.count > 0 {
+		if holding.owner != owner {
+			return holding.owner, nil
+		}
+		holding.count++
+		return "", nil
+	}
+	build, err := lab.BuildDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(build, "lab", ".lock")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if os.IsPermission(err) {
+		return "", fmt.Errorf("the machines of this build folder are another user's: %w", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == syscall.EWOULDBLOCK {
+		defer f.Close()
+		name, _ := io.ReadAll(io.LimitReader(f, 256))
+		return "the holder of " + path + ": " + orNone(string(name)), nil
+	}
+	if err == nil {
+		err = note(f, owner)
+	}
+	if err != nil {
+		f.Close()
+		return "", fmt.Errorf("lock %s: %w", path, err)
+	}
+	holding.file, holding.owner, holding.count = f, owner, 1
+	return "", nil
+}
+
+// note says in the file who holds it.
+func note(f *os.File, owner string) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "%s, process %d\n", owner, os.Getpid()), 0)
+	return err
+}
+
+func unlock() {
+	holding.Lock()
+	defer holding.Unlock()
+	if holding.count--; holding.count == 0 {
+		holding.file.Close()
+		holding.file = nil
+	}
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package vmtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"skep/internal/tap"
+	"skep/lab"
+)
+
+// Bounds of what a program in a guest may say.
+const (
+	lineMax   = 4 << 10
+	outputMax = 16 << 20
+)
+
+// Run runs a program that prints TAP on its standard output. Each line becomes
+// a subtest. It fails without a plan, with a status other than 0, and where
+// fewer than floor tests passed: a skipped test has not passed.
+func (vm *VM) Run(p lab.Program, floor int) {
+	vm.t.Helper()
+	if floor < 1 {
+		vm.t.Fatalf("a floor of %d: a program of which no test must pass shows nothing", floor)
+	}
+	tests, alive := vm.report(p)
+	for _, test := range tests {
+		if test.Name == tap.Whole {
+			for _, line := range test.Detail {
+				vm.t.Logf("| %s", clean(line))
+			}
+			vm.t.Errorf("%s: %s", p.Args[0], clean(test.Reason))
+			continue
+		}
+		vm.t.Run(clean(test.Name), func(t *testing.T) { pass(t, test) })
+	}
+	if n := tap.Tally(tests, tap.Passed); n < floor {
+		vm.t.Errorf("%s: %d tests passed, the floor is %d", p.Args[0], n, floor)
+	}
+	if !alive {
+		vm.t.Fatalf("console: %s", vm.path("console.log"))
+	}
+}
+
+func pass(t *testing.T, test tap.Test) {
+	for _, line := range test.Detail {
+		t.Logf("| %s", clean(line))
+	}
+	switch test.Status {
+	case tap.Skipped:
+		t.Skip(clean(test.Reason))
+	case tap.Failed:
+		t.Error("not ok " + clean(test.Reason))
+	}
+}
+
+// report runs p to its end, or the machine to its own.
+func (vm *VM) report(p lab.Program) (tests []tap.Test, alive bool) {
+	vm.t.Helper()
+	f, err := os.Open(vm.path("results.tap"))
+	if err != nil {
+		vm.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		vm.t.Fatal(err)
+	}
+	r := &results{file: f, seen: time.Now()}
+	status, err := vm.await(p, lab.Streams{Results: true}, r)
+	r.read()
+	r.flush()
+	return r.tap.Finish(vm.exit(status, err, r)), !vm.dead
+}
+
+// await runs p; r, if there is one, takes what comes in the meantime. When the
+// machine's time is over, it is ended and the error is context's.
+func (vm *VM) await(p lab.Program, s lab.Streams, r *results) (int, error) {
+	over := time.NewTimer(time.Until(vm.deadline))
+	defer over.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	type end struct {
+		status int
+		err    error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		status, err := vm.guest.Run(context.Background(), p, s)
+		ended <- end{status, err}
+	}()
+	for {
+		select {
+		case e := <-ended:
+			return e.status, e.err
+		case <-over.C:
+			vm.dead = true
+			vm.guest.Kill()
+			<-ended
+			return 0, context.DeadlineExceeded
+		case <-tick.C:
+			if r != nil {
+				r.read()
+			}
+		}
+	}
+}
+
+// exit says how a program ended, with nothing for status 0; and why, where
+// the machine ended it.
+func (vm *VM) exit(status int, err error, r *results) string {
+	switch {
+	case err == nil && status > 128:
+		return fmt.Sprintf("killed by signal %d (%v)", status-128, syscall.Signal(status-128))
+	case err == nil && status != 0:
+		return fmt.Sprintf("exit status %d", status)
+	case err == nil:
+		return ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return vm.hang(r)
+	}
+	if died(err) {
+		vm.dead = true
+	}
+	return err.Error()
+}
+
+// hang describes a machine whose time is over.
+func (vm *VM) hang(r *results) string {
+	text := fmt.Sprintf("the machine's time of %v is over", vm.allowed)
+	if r != nil {
+		text = fmt.Sprintf("no result line for %.0f s; last line: %s", time.Since(r.seen).Seconds(), orNone(r.line))
+	}
+	return text + "; console: " + orNone(lastLine(vm.path("console.log")))
+}
+
+func orNone(line string) string {
+	if line = clean(line); line == "" {
+		return "(none)"
+	}
+	return line
+}
+
+// Output gives what p writes to its standard output; it must end with 0.
+func (vm *VM) Output(p lab.Program) string {
+	vm.t.Helper()
+	out, said := &bounded{max: outputMax}, &bounded{max: lineMax}
+	status, err := vm.await(p, lab.Streams{Out: out, Err: said}, nil)
+	if exit := vm.exit(status, err, nil); exit != "" {
+		vm.t.Fatalf("%s: %s\n%s%s", strings.Join(p.Args, " "), exit, clean(tailOf(out.String())), clean(said.String()))
+	}
+	if out.more {
+		vm.t.Fatalf("%s wrote more than %d MiB", p.Args[0], outputMax>>20)
+	}
+	return out.String()
+}
+
+// bounded keeps the first bytes of an output.
+type bounded struct {
+	bytes.Buffer
+	max  int
+	more bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n := min(len(p), b.max-b.Len())
+	b.more = b.more || n < len(p)
+	b.Buffer.Write(p[:n])
+	return len(p), nil
+}
+
+// results follows results.tap while a program runs.
+type results struct {
+	file *os.File
+	tap  tap.Reader
+	part []byte    // of a line whose end has not come
+	line string    // the last whole one
+	seen time.Time // when it came
+}
+
+func (r *results) read() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.file.Read(buf)
+		r.take(buf[:n])
+		if n == 0 || err != nil {
+			return
+		}
+	}
+}
+
+// take splits bytes into lines; what a line has too many of is dropped.
+func (r *results) take(b []byte) {
+	for len(b) > 0 {
+		at := bytes.IndexByte(b, '\n')
+		piece := b
+		if at >= 0 {
+			piece = b[:at]
+		}
+		r.part = append(r.part, piece[:min(len(piece), lineMax-len(r.part))]...)
+		if at < 0 {
+			return
+		}
+		b = b[at+1:]
+		r.flush()
+	}
+}
+
+// flush hands the line over.
+func (r *results) flush() {
+	if len(r.part) == 0 {
+		return
+	}
+	r.line, r.seen = string(r.part), time.Now()
+	r.part = r.part[:0]
+	before := r.tap.Count()
+	r.tap.Line(r.line)
+	if r.tap.Count() > before {
+		firstLine(r.seen)
+	}
+}
+
+func tailOf(text string) string {
+	return text[max(0, len(text)-lineMax):]
+}
+
+// lastLine is the last line of a log that is not blank.
+func lastLine(path string) string {
+	data, err := endOf(path)
+	if err != nil {
+		return err.Error()
+	}
+	data = bytes.TrimSpace(data)
+	return string(data[bytes.LastIndexByte(data, '\n')+1:])
+}
+
+// endOf reads the end of a log.
+func endOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		f.Seek(max(0, size-lineMax), io.SeekStart)
+	}
+	return io.ReadAll(io.LimitReader(f, lineMax))
+}
+
+// clean makes a guest's text fit for this computer's terminal.
+func clean(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	return strings.Map(func(c rune) rune {
+		// C1 controls are a terminal's too.
+		if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, text)
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// launchers, by the names that installations use.
+var launchers = []string{"mpiexec", "mpirun", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi", "orterun", "prterun"}
+
+var (
+	hydraVersion = regexp.MustCompile(`(?m)^\s*Version:\s*(\S+)`)
+	hydraDevice  = regexp.MustCompile(`--with-device=(\S+)`)
+	ompiVersion  = regexp.MustCompile(`\((?:Open MPI|OpenRTE)\) (\S+)`)
+)
+
+// Find chooses the MPI that runs the program: the one in prefix if that is
+// given, else the first that suits among those beside the program, in an
+// active Python environment and in PATH. `tcp` says that O2G is not wanted.
+// Errors name what was found and what to install.
+func Find(ctx context.Context, prefix, program string, tcp bool) (*Install, error) {
+	need := NeedOf(program)
+	var unfit []string
+	for _, path := range candidates(prefix, program) {
+		i, err := Probe(ctx, path)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		text := ""
+		if err != nil {
+			text = err.Error() // a broken MPI is not a missing one
+		} else if why := i.unfit(need, tcp); why != "" {
+			text = fmt.Sprintf("%s %s", i, why)
+		} else {
+			return i, nil
+		}
+		if !slices.Contains(unfit, text) {
+			unfit = append(unfit, text)
+		}
+	}
+	return nil, notFound(prefix, program, need, unfit)
+}
+
+// candidates are the paths of launchers worth a look, in order.
+func candidates(prefix, program string) []string {
+	var folders []string
+	if prefix != "" {
+		folders = []string{filepath.Join(prefix, "bin"), prefix}
+	} else {
+		folders = append(folders, filepath.Dir(program))
+		if env := os.Getenv("VIRTUAL_ENV"); env != "" {
+			folders = append(folders, filepath.Join(env, "bin"))
+		}
+		folders = append(folders, filepath.SplitList(os.Getenv("PATH"))...)
+	}
+	var list []string
+	for _, dir := range folders {
+		for _, name := range launchers {
+			path := filepath.Join(dir, name)
+			info, err := os.Stat(path)
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !slices.Contains(list, path) {
+				list = append(list, path)
+			}
+		}
+	}
+	return list
+}
+
+// probeTime bounds a launcher that is asked for its version.
+var probeTime = 20 * time.Second
+
+// Probe asks a launcher which MPI it belongs to.
+func Probe(ctx context.Context, launcher string) (*Install, error) {
+	text, err := ask(ctx, launcher, "--version")
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.Abs(filepath.Dir(launcher))
+	if err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		folder = real // /bin is /usr/bin
+	}
+	launcher = filepath.Join(folder, filepath.Base(launcher))
+	i := &Install{Launcher: launcher, Prefix: filepath.Dir(filepath.Dir(launcher))}
+	switch {
+	case strings.Contains(text, "HYDRA build details"):
+		i.Kind, i.Version = MPICH, first(hydraVersion, text)
+		i.Fabric = hydraFabric(first(hydraDevice, text))
+	case ompiVersion.MatchString(text):
+		i.Kind, i.Version = OpenMPI, first(ompiVersion, text)
+		i.Fabric = ompiFabric(ctx, launcher)
+	default:
+		return nil, fmt.Errorf("%s is the launcher of no MPI that is known here", launcher)
+	}
+	return i, nil
+}
+
+func ask(ctx context.Context, program string, args ...string) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, probeTime)
+	defer stop()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "", fmt.Errorf("%s did not answer %s within %s", program, strings.Join(args, " "), probeTime)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
+
+func first(re *regexp.Regexp, text string) string {
+	if m := re.FindStringSubmatch(text); m != nil {
+		return strings.Trim(m[1], `'"`)
+	}
+	return ""
+}
+
+// hydraFabric judges MPICH's --with-device. Without one it chose ch4:ofi; an
+// old ch3 device or a list of other netmods alone can't use libfabric.
+func hydraFabric(device string) bool {
+	name, netmods, given := strings.Cut(device, ":")
+	switch {
+	case device == "":
+		return true
+	case name != "ch4":
+		return false
+	case !given:
+		return true
+	}
+	return slices.Contains(strings.Split(netmods, ","), "ofi")
+}
+
+// ompiFabric asks Open MPI's ompi_info for the component mtl/ofi.
+func ompiFabric(ctx context.Context, launcher string) bool {
+	text, err := ask(ctx, filepath.Join(filepath.Dir(launcher), "ompi_info"), "--parsable")
+	return err == nil && strings.Contains(text, "mca:mtl:ofi:")
+}
+
+// unfit says why an MPI can't run the program, empty when it can.
+func (i *Install) unfit(need Need, tcp bool) string {
+	switch {
+	case need.Kind() != "" && need.Kind() != i.Kind:
+		return "is not the family of " + need.Soname
+	case !tcp && !i.Fabric:
+		return "was built without libfabric"
+	case i.Kind == OpenMPI && need.Kind() == "" && !i.owns("libmpi.so.40"):
+		return "has no libmpi.so.40"
+	}
+	return ""
+}
+
+// owns says whether the installation has that library, in its own folder or,
+// below /usr, in that of the distribution.
+func (i *Install) owns(soname string) bool {
+	return locate(soname, []string{filepath.Join(i.Prefix, "lib")}) != ""
+}
+
+func notFound(prefix, program string, need Need, unfit []string) error {
+	var text strings.Builder
+	switch {
+	case prefix != "" && len(unfit) == 0:
+		fmt.Fprintf(&text, "no MPI in %s: --mpi wants the folder above its bin/mpiexec", prefix)
+	case len(unfit) == 0:
+		fmt.Fprint(&text, "no MPI was found beside the program or in PATH")
+	case need.Soname != "":
+		fmt.Fprintf(&text, "no MPI here runs %s, which was built for %s, over O2G", filepath.Base(program), need.Soname)
+	default:
+		fmt.Fprint(&text, "no MPI here can use O2G")
+	}
+	for _, u := range unfit {
+		fmt.Fprintf(&text, "; %s", u)
+	}
+	if need.Kind() != OpenMPI {
+		fmt.Fprint(&text, "; an MPICH that can: python3 -m venv mpich && mpich/bin/pip install mpich, then --mpi mpich")
+	} else {
+		fmt.Fprint(&text, "; install Open MPI with its component mtl/ofi, or name one with --mpi PREFIX")
+	}
+	return errors.New(text.String())
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Setting is one variable of the ranks' environment. A secret one must not
+// appear on a command line.
+type Setting struct{ Name, Value string }
+
+// Settings are what the ranks need in their environment. provider is the
+// folder of libo2g-fi.so.
+func (i *Install) Settings(j *Job, provider string) []Setting {
+	var list []Setting
+	add := func(name, value string) { list = append(list, Setting{name, value}) }
+	if j.Launcher != "" && i.Kind == OpenMPI {
+		add("OMPI_MCA_plm_rsh_agent", j.Launcher)
+		add("PRTE_MCA_plm_ssh_agent", j.Launcher) // its name since 5.0
+	}
+	if j.TCP {
+		i.tcp(j, add)
+		return list
+	}
+	add("FI_PROVIDER_PATH", provider)
+	add("FI_PROVIDER", "o2g")
+	switch i.Kind {
+	case MPICH:
+		add("MPIR_CVAR_CH4_NETMOD", "ofi")
+	case OpenMPI:
+		add("OMPI_MCA_pml", "cm")
+		add("OMPI_MCA_mtl", "ofi")
+		add("OMPI_MCA_mtl_ofi_provider_include", "o2g")
+		add("OMPI_MCA_opal_common_ofi_provider_include", "o2g")
+	}
+	if j.NoShm && i.Kind == MPICH {
+		add("MPIR_CVAR_NOLOCAL", "1")
+	}
+	if i.alone(j) && os.Getenv(napVar) == "" {
+		add(napVar, napMost)
+	}
+	iface := j.Iface
+	if iface == "" && !j.remote() {
+		iface = "127.0.0.1"
+	}
+	// Ranks must agree on it, and on hosts with the module the kernel engine
+	// has none; which those are is not known here.
+	if j.remote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
+		add(rmaVar, "no")
+	}
+	// The provider has names of its own, which win over those of libo2g: what
+	// the shell has of them must not win over what was typed.
+	for _, s := range []Setting{{"IFACE", iface}, {"PORTS", j.Ports}, {"ENGINE", j.Engine}} {
+		if s.Value != "" {
+			add("SKEP_O2G_"+s.Name, s.Value)
+			add("FI_O2G_"+s.Name, s.Value)
+		}
+	}
+	return list
+}
+
+// Whether the MPI has remote memory access.
+const rmaVar = "FI_O2G_RMA"
+
+// Ranks that wait nap, for at most so many microseconds.
+const (
+	napVar  = "SKEP_O2G_NAP_US"
+	napMost = "2000"
+)
+
+// alone says that all messages between the job's ranks go over O2G: the MPI
+// polls its shared memory in the same loop, and a nap there would keep who
+// talks through it waiting.
+func (i *Install) alone(j *Job) bool {
+	if j.NoShm || i.Kind == OpenMPI { // whose cm has no shared memory
+		return true
+	}
+	names := map[string]bool{}
+	for _, host := range j.Hosts {
+		if strings.Contains(host, ":") || names[host] {
+			return false // perhaps several ranks there
+		}
+		names[host] = true
+	}
+	return len(names) > 0 && j.Ranks <= len(names)
+}
+
+// tcp settings choose the MPI's own TCP, for comparison.
+func (i *Install) tcp(j *Job, add func(name, value string)) {
+	switch {
+	case i.Kind == OpenMPI && j.NoShm:
+		add("OMPI_MCA_pml", "ob1")
+		add("OMPI_MCA_btl", "tcp,self")
+	case i.Kind == OpenMPI:
+		add("OMPI_MCA_pml", "ob1")
+		add("OMPI_MCA_btl", "^openib,ofi")
+	case i.Fabric:
+		add("MPIR_CVAR_CH4_NETMOD", "ofi")
+		add("FI_PROVIDER", "tcp")
+	}
+	if i.Kind == MPICH && j.NoShm {
+		add("MPIR_CVAR_NOLOCAL", "1")
+	}
+	if j.Iface != "" && i.Kind == MPICH {
+		add("FI_TCP_IFACE", j.Iface)
+	}
+	if j.Iface != "" && i.Kind == OpenMPI {
+		add("OMPI_MCA_btl_tcp_if_include", j.Iface)
+	}
+}
+
+// Libraries gives the folders that the ranks' linker must search first, so
+// that the program gets this MPI whatever name it was linked with. Where a
+// name differs (Debian's libmpich.so.12), it makes a folder of links in cache;
+// all hosts of a job must see it at the same path.
+func (i *Install) Libraries(need Need, cache string) ([]string, error) {
+	if i.Prefix == "/usr" {
+		return nil, nil // where the linker looks anyway
+	}
+	lib := filepath.Join(i.Prefix, "lib")
+	folders := []string{lib}
+	if i.Kind != MPICH {
+		return folders, nil
+	}
+	// Wheels keep what they depend on in a folder of their own, which they
+	// find relative to the path that they are opened by.
+	if own := filepath.Join(lib, "mpich"); isDir(own) {
+		folders = append(folders, own)
+	}
+	if need.Soname != "libmpich.so.12" || exists(filepath.Join(lib, need.Soname)) {
+		return folders, nil
+	}
+	swap, err := linkABI(filepath.Join(lib, "libmpi.so.12"), need.Soname, cache)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{swap}, folders...), nil
+}
+
+// linkABI makes cache/<name of the target>/<soname> a link to target: libraries
+// of the MPICH ABI initiative differ in their names alone.
+func linkABI(target, soname, cache string) (string, error) {
+	if !exists(target) {
+		return "", fmt.Errorf("%s is missing, so programs built for %s can't run there: name another MPICH with --mpi PREFIX", target, soname)
+	}
+	dir := filepath.Join(cache, "mpi-abi", strings.ReplaceAll(strings.Trim(target, "/"), "/", "-"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	link := filepath.Join(dir, soname)
+	if old, err := os.Readlink(link); err == nil && old == target {
+		return dir, nil
+	}
+	fresh := link + "." + strconv.Itoa(os.Getpid())
+	if err := os.Symlink(target, fresh); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(fresh, link)
+}
+
+// Command is the launcher's command line. The values of settings travel in
+// the launcher's environment; only Open MPI wants to be told their names.
+func (i *Install) Command(j *Job, settings []Setting) []string {
+	args := []string{i.Launcher}
+	if j.Ranks > 0 {
+		args = append(args, "-n", strconv.Itoa(j.Ranks))
+	}
+	switch i.Kind {
+	case MPICH:
+		if len(j.Hosts) > 0 {
+			args = append(args, "-hosts", strings.Join(j.Hosts, ","))
+		}
+		if j.Hostfile != "" {
+			args = append(args, "-f", j.Hostfile)
+		}
+		// Where its host name is a loopback address, as Debian's installer
+		// writes it, Hydra's proxies would look for it on their own host.
+		if j.home != "" {
+			args = append(args, "-localhost", j.home)
+		}
+		if j.Launcher != "" {
+			args = append(args, "-launcher", "ssh", "-launcher-exec", j.Launcher)
+		}
+	case OpenMPI:
+		if len(j.Hosts) > 0 {
+			args = append(args, "--host", strings.Join(slots(j), ","))
+		}
+		if j.Hostfile != "" {
+			args = append(args, "--hostfile", j.Hostfile)
+		}
+		if !j.remote() {
+			args = append(args, "--oversubscribe")
+		}
+		for _, s := range settings {
+			if !strings.HasPrefix(s.Name, "OMPI_MCA_") && !strings.HasPrefix(s.Name, "PRTE_MCA_") {
+				args = append(args, "-x", s.Name)
+			}
+		}
+	}
+	return append(args, j.Program...)
+}
+
+// slots gives Open MPI as many slots per host as the ranks need, in turn.
+func slots(j *Job) []string {
+	per := 1
+	if n := len(j.Hosts); j.Ranks > n {
+		per = (j.Ranks + n - 1) / n
+	}
+	list := slices.Clone(j.Hosts)
+	for i, h := range list {
+		if !strings.Contains(h, ":") {
+			list[i] = h + ":" + strconv.Itoa(per)
+		}
+	}
+	return list
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

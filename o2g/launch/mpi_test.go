@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/tests/watch"
+)
+
+// fake makes a prefix whose launcher prints text for --version.
+func fake(t *testing.T, name, text, info string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script(t, filepath.Join(dir, "bin", name), text)
+	if info != "" {
+		script(t, filepath.Join(dir, "bin", "ompi_info"), info)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, lib := range []string{"libmpi.so.12", "libmpi.so.40"} {
+		write(t, filepath.Join(dir, "lib", lib), "")
+	}
+	return dir
+}
+
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "#!/bin/sh\ncat <<'END'\n"+text+"\nEND\n")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const hydra = "HYDRA build details:\n    Version:     5.0.2\n    Configure options:    "
+
+func TestProbe(t *testing.T) {
+	for _, c := range []struct {
+		name, launcher, text, info string
+		kind                       Kind
+		version                    string
+		fabric                     bool
+	}{
+		{"wheel", "mpiexec", hydra + "--with-device=ch4:ucx,ofi", "", MPICH, "5.0.2", true},
+		{"debian", "mpiexec.mpich", hydra + "'--with-device=ch4:ucx' 'FFLAGS=-O2'", "", MPICH, "5.0.2", false},
+		{"default device", "mpiexec", hydra + "'--prefix=/opt'", "", MPICH, "5.0.2", true},
+		{"ch3", "mpiexec", hydra + "--with-device=ch3:nemesis", "", MPICH, "5.0.2", false},
+		{"open mpi 5", "mpirun", "mpirun (Open MPI) 5.0.11", `mca:mtl:ofi:version:"mca:2.1.0"`, OpenMPI, "5.0.11", true},
+		{"open mpi 4", "orterun", "mpirun.openmpi (OpenRTE) 4.1.4", "mca:mtl:psm2:version", OpenMPI, "4.1.4", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fake(t, c.launcher, c.text, c.info)
+			i, err := Probe(t.Context(), filepath.Join(dir, "bin", c.launcher))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.Kind != c.kind || i.Version != c.version || i.Fabric != c.fabric {
+				t.Errorf("got %+v", i)
+			}
+		})
+	}
+	dir := fake(t, "mpirun", "something else 1.0", "")
+	if _, err := Probe(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
+		t.Error("a launcher of no MPI was taken")
+	}
+}
+
+func TestFind(t *testing.T) {
+	good := fake(t, "mpiexec", hydra+"--with-device=ch4:ofi", "")
+	poor := fake(t, "mpiexec", hydra+"--with-device=ch4:ucx", "")
+	program := filepath.Join(t.TempDir(), "script.py")
+	write(t, program, "#!/usr/bin/python3\n")
+	t.Setenv("VIRTUAL_ENV", "")
+	t.Setenv("PATH", filepath.Join(poor, "bin")+":"+filepath.Join(good, "bin")+":/usr/bin:/bin")
+
+	i, err := Find(t.Context(), "", program, false)
+	if err != nil || i.Prefix != good {
+		t.Fatalf("chose %v, %v; want the one with libfabric", i, err)
+	}
+	i, err = Find(t.Context(), "", program, true)
+	if err != nil || i.Prefix != poor {
+		t.Errorf("for TCP chose %v, %v; want the first", i, err)
+	}
+	_, err = Find(t.Context(), poor, program, false)
+	if err == nil || !strings.Contains(err.Error(), "built without libfabric") || !strings.Contains(err.Error(), "--mpi") {
+		t.Errorf("an MPI without libfabric: %v", err)
+	}
+	_, err = Find(t.Context(), t.TempDir(), program, false)
+	if err == nil || !strings.Contains(err.Error(), "no MPI in") {
+		t.Errorf("an empty prefix: %v", err)
+	}
+	defer func(d time.Duration) { probeTime = d }(probeTime)
+	probeTime = 100 * time.Millisecond
+	mute := fake(t, "mpiexec", "", "")
+	write(t, filepath.Join(mute, "bin", "mpiexec"), "#!/bin/sh\nexec sleep 60\n")
+	script(t, filepath.Join(mute, "bin", "mpirun"), "")
+	write(t, filepath.Join(mute, "bin", "mpirun"), "#!/bin/sh\nexit 3\n")
+	_, err = Find(t.Context(), mute, program, false)
+	if err == nil || !strings.Contains(err.Error(), "mpiexec did not answer --version") || !strings.Contains(err.Error(), "mpirun --version: exit status 3") {
+		t.Errorf("launchers that hang and fail: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = Find(t.Context(), "", program, false)
+	if err == nil || !strings.Contains(err.Error(), "pip install mpich") {
+		t.Errorf("no MPI at all: %v", err)
+	}
+}
+
+func TestNeed(t *testing.T) {
+	if n := NeedOf("/bin/sh"); n.Soname != "" {
+		t.Errorf("/bin/sh needs %q", n.Soname)
+	}
+	if n := NeedOf(filepath.Join(t.TempDir(), "absent")); n.Soname != "" {
+		t.Errorf("a file that is not there needs %q", n.Soname)
+	}
+}
+
+// TestLibraries: a program built for Debian's name finds this MPI by it.
+func TestLibraries(t *testing.T) {
+	prefix, cache := fake(t, "mpiexec", hydra, ""), t.TempDir()
+	i := &Install{Kind: MPICH, Prefix: prefix}
+	for range 2 { // the second time the link is there
+		dirs, err := i.Libraries(Need{"libmpich.so.12"}, cache)
+		if err != nil || len(dirs) != 2 {
+			t.Fatalf("%v, %v", dirs, err)
+		}
+		target, err := os.Readlink(filepath.Join(dirs[0], "libmpich.so.12"))
+		if err != nil || target != filepath.Join(prefix, "lib", "libmpi.so.12") {
+			t.Errorf("the name leads to %q, %v", target, err)
+		}
+	}
+	dirs, err := i.Libraries(Need{"libmpi.so.12"}, cache)
+	if err != nil || !slices.Equal(dirs, []string{filepath.Join(prefix, "lib")}) {
+		t.Errorf("for its own name: %v, %v", dirs, err)
+	}
+	empty := &Install{Kind: MPICH, Prefix: t.TempDir()}
+	if _, err := empty.Libraries(Need{"libmpich.so.12"}, cache); err == nil || !strings.Contains(err.Error(), "--mpi") {
+		t.Errorf("an MPI without libmpi.so.12: %v", err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	job := &Job{Ranks: 4, Hosts: []string{"a", "b"}, Iface: "eth1", NoShm: true, Launcher: "/rsh", home: "10.0.0.9", Program: []string{"./app", "-x"}}
+	m := &Install{Kind: MPICH, Launcher: "/m/bin/mpiexec", Prefix: "/m", Fabric: true}
+	got := strings.Join(m.Command(job, m.Settings(job, "/p")), " ")
+	if want := "/m/bin/mpiexec -n 4 -hosts a,b -localhost 10.0.0.9 -launcher ssh -launcher-exec /rsh ./app -x"; got != want {
+		t.Errorf("MPICH: %s\nwant    %s", got, want)
+	}
+	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
+	got = strings.Join(o.Command(job, append(o.Settings(job, "/p"), Setting{"SKEP_O2G_SECRET", "hidden"})), " ")
+	want := "/o/bin/mpirun -n 4 --host a:2,b:2 -x FI_PROVIDER_PATH -x FI_PROVIDER -x SKEP_O2G_NAP_US -x FI_O2G_RMA -x SKEP_O2G_IFACE -x FI_O2G_IFACE -x SKEP_O2G_SECRET ./app -x"
+	if got != want {
+		t.Errorf("Open MPI: %s\nwant       %s", got, want)
+	}
+	if strings.Contains(got, "hidden") {
+		t.Error("the secret is on the command line, for everybody on this computer to read")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		i    Install
+		j    Job
+		want string
+	}{
+		{"mpich", Install{Kind: MPICH, Fabric: true}, Job{}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_IFACE=127.0.0.1 FI_O2G_IFACE=127.0.0.1"},
+		{"mpich no shm", Install{Kind: MPICH, Fabric: true}, Job{NoShm: true, Iface: "eth0", Ports: "1-2", Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0 SKEP_O2G_PORTS=1-2 FI_O2G_PORTS=1-2 SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
+		{"a rank on each host", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_NAP_US=2000 FI_O2G_RMA=no"},
+		{"more ranks than hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"one engine on all hosts", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 3, Hosts: []string{"a", "b"}, Engine: "user"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi SKEP_O2G_ENGINE=user FI_O2G_ENGINE=user"},
+		{"slots", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a:2", "b"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"ompi", Install{Kind: OpenMPI}, Job{Ranks: 2, Iface: "eth0"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=o2g OMPI_MCA_opal_common_ofi_provider_include=o2g SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0"},
+		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
+		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
+		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
+		{"ompi tcp", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
+	} {
+		var got []string
+		for _, s := range c.i.Settings(&c.j, "/p") {
+			got = append(got, s.Name+"="+s.Value)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, strings.Join(got, " "), c.want)
+		}
+	}
+}
+
+// TestHosts: either launcher's way to write hosts leads to their names.
+func TestHosts(t *testing.T) {
+	for _, c := range []struct{ hosts, file, want string }{
+		{"a:4,b", "", "a b"},
+		{"me@a,b", "", "a b"},
+		{"fd00::1,me@fe80::2%eth0,[fd00::3]:4,10.0.0.1:2", "", "fd00::1 fe80::2%eth0 fd00::3 10.0.0.1"},
+		{"", "# all of them\n\n  node1:2\nnode2\n", "node1 node2"},
+		{"", "node3 slots=4 # fast\n", "node3"},
+		{"", "\n", ""},
+	} {
+		j := Job{}
+		if c.hosts != "" {
+			j.Hosts = strings.Split(c.hosts, ",")
+		} else {
+			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
+			write(t, j.Hostfile, c.file)
+		}
+		if got := strings.Join(j.hosts(), " "); got != c.want {
+			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
+		}
+	}
+}
+
+// TestHome: a loopback address is told to nobody elsewhere.
+func TestHome(t *testing.T) {
+	known := map[string]string{"a": "127.0.0.1", "localhost": "::1", "b": "10.0.0.9", "c": "fd00::9", "later": "10.0.0.8"}
+	for _, c := range []struct{ hosts, want string }{
+		{"a,b,later", "10.0.0.9"},
+		{"localhost,c", "fd00::9"},
+		{"unknown,b", "10.0.0.9"},
+		{"b,a", "10.0.0.9"},
+		{"a", "127.0.0.1"},
+		{"a,a,localhost", "::1"},
+		{"a,unknown", ""}, // perhaps ssh knows it
+		{"", ""},
+	} {
+		got := homeFor(strings.FieldsFunc(c.hosts, func(r rune) bool { return r == ',' }), func(host string) string { return known[host] })
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.hosts, got, c.want)
+		}
+	}
+	if home := homeFor([]string{"127.0.1.1"}, towards()); home != "127.0.0.1" {
+		t.Errorf("towards itself this computer is %q", home)
+	}
+	if home := towards()("no host"); home != "" {
+		t.Errorf("towards a host that is none: %q", home)
+	}
+}
+
+func TestStepSecret(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a, err := StepSecret(dir, "12.0")
+	if err != nil || len(a) != 64 {
+		t.Fatalf("%q, %v", a, err)
+	}
+	if b, err := StepSecret(dir, "12.0"); b != a || err != nil {
+		t.Errorf("another rank of the step got another secret: %v", err)
+	}
+	if b, _ := StepSecret(dir, "12.1"); b == a {
+		t.Error("another step got the same secret")
+	}
+	path := filepath.Join(dir, "o2g.key")
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("a key of mode %o: %v", mode, err)
+		}
+	}
+	for _, key := range []string{"", strings.Repeat("k", 31), strings.Repeat("k", 33)} {
+		os.Remove(path)
+		if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := StepSecret(dir, "12.0"); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("a key of %d bytes: %v", len(key), err)
+		}
+	}
+	// Each byte of the key counts.
+	seen := map[string]int{a: -1}
+	for i := range 32 {
+		key := bytes.Repeat([]byte{'k'}, 32)
+		key[i]++
+		if err := os.WriteFile(path, key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := StepSecret(dir, "12.0")
+		if was, there := seen[s]; there || err != nil {
+			t.Errorf("keys that differ in bytes %d and %d alone make one secret: %v", was, i, err)
+		}
+		seen[s] = i
+	}
+}
+
+// record makes the bytes that an endpoint sends.
+func record(t *testing.T, r Record, secret []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, r); err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("o2g report"))
+	mac.Write(b.Bytes()[:b.Len()-32])
+	return mac.Sum(b.Bytes()[:b.Len()-32])
+}
+
+// TestCollector: reports of the job count once each, strangers never.
+func TestCollector(t *testing.T) {
+	secret := NewSecret()
+	key, _ := hex.DecodeString(secret)
+	c, err := Collect("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, Self: 3}
+	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, Engine: 1}
+	old := one
+	old.Revision, old.ID = 9, [16]byte{3}
+	for _, b := range [][]byte{
+		record(t, one, key), record(t, one, key), record(t, two, key),
+		record(t, two, []byte("another job's")), record(t, old, key),
+		[]byte("garbage"), bytes.Repeat([]byte{0xff}, 1<<16), nil,
+	} {
+		tell(t, c, b)
+	}
+	silent, err := net.Dial("tcp", c.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	began := time.Now()
+	total := Sum(c.Close())
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("a silent stranger held the end up for %v", took)
+	}
+	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, Self: 3}); total != want {
+		t.Errorf("got %+v, want %+v", total, want)
+	}
+}
+
+// TestRecordMAC: a report in which one bit is another holds no longer, and one
+// with a key that differs in one bit never did.
+func TestRecordMAC(t *testing.T) {
+	key, _ := hex.DecodeString(NewSecret())
+	good := record(t, Record{Magic: recordMagic, Revision: recordRevision, Sent: 10}, key)
+	if _, err := parseRecord(good, key); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 * len(good) {
+		bad := bytes.Clone(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if _, err := parseRecord(bad, key); err == nil {
+			t.Errorf("bit %d of a report was turned over, and it was believed", i)
+		}
+	}
+	for i := range 8 * len(key) {
+		other := bytes.Clone(key)
+		other[i/8] ^= 1 << (i % 8)
+		if _, err := parseRecord(good, other); err == nil {
+			t.Errorf("bit %d of the secret was another, and the report was believed", i)
+		}
+	}
+}
+
+// TestCollectorIsFull: who comes when no more are read at a time is heard later.
+func TestCollectorIsFull(t *testing.T) {
+	defer func(n int) { recordMost = n }(recordMost)
+	recordMost = 2
+	secret := NewSecret()
+	key, _ := hex.DecodeString(secret)
+	c, err := Collect("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := c.listener.Addr().String()
+	var silent []net.Conn
+	for range recordMost {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	err = watch.Poll(30*time.Second, func() error {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		if len(c.conns) < recordMost {
+			return fmt.Errorf("%d silent ones came in", len(c.conns))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rank.Close()
+	if _, err := rank.Write(record(t, Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10}, key)); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range silent {
+		conn.Close()
+	}
+	rank.SetDeadline(time.Now().Add(30 * time.Second))
+	rank.Read(make([]byte, 1)) // its end: heard, or hung up on
+	if total := Sum(c.Close()); total.Endpoints != 1 || total.Sent != 10 {
+		t.Errorf("got %+v", total)
+	}
+}
+
+// tell sends b and waits until the collector is done with it.
+func tell(t *testing.T, c *Collector, b []byte) {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.Write(b) // may be cut off, that is the collector's right
+	conn.(*net.TCPConn).CloseWrite()
+	conn.Read(make([]byte, 1))
+}
+
+// TestRecordSize: the mirror has the size of the C structure.
+func TestRecordSize(t *testing.T) {
+	if n := binary.Size(Record{}); n != 128 {
+		t.Errorf("%d bytes, struct o2g_report has 128", n)
+	}
+}
+
+// TestRun: the program's status and streams pass through, its environment has
+// each setting once.
+func TestRun(t *testing.T) {
+	prefix := fake(t, "mpiexec", hydra, "")
+	write(t, filepath.Join(prefix, "bin", "mpiexec"), "#!/bin/sh\nshift 2\nexec \"$@\"\n")
+	r := &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: filepath.Join(prefix, "bin", "mpiexec"), Fabric: true}, Provider: "/p", Cache: t.TempDir()}
+	t.Setenv("FI_PROVIDER", "mine")
+	t.Setenv("SKEP_O2G_CREDIT", "1M")
+	t.Setenv("SKEP_O2G_SECRET", "an old one")
+	t.Setenv("SKEP_O2G_IFACE", "eth7")
+	t.Setenv("FI_O2G_IFACE", "eth8")
+	t.Setenv("FI_O2G_NAP_US", "77")
+	out := filepath.Join(t.TempDir(), "env")
+	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "env >" + out + "; exit 7"}})
+	if err != nil || res.Status != 7 {
+		t.Fatalf("status %d, %v; want 7", res.Status, err)
+	}
+	env, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(env), "FI_PROVIDER="); n != 1 || !strings.Contains(string(env), "FI_PROVIDER=o2g\n") {
+		t.Errorf("FI_PROVIDER is there %d times", n)
+	}
+	for _, name := range []string{"CREDIT", "SECRET", "REPORT", "IFACE"} {
+		if n := strings.Count(string(env), "SKEP_O2G_"+name+"="); n != 1 {
+			t.Errorf("SKEP_O2G_%s is there %d times", name, n)
+		}
+	}
+	if strings.Contains(string(env), "an old one") || !strings.Contains(string(env), "SKEP_O2G_CREDIT=1M\n") {
+		t.Error("the job has an old secret, or not the credit that was asked for")
+	}
+	if !strings.Contains(string(env), "SKEP_O2G_SECRET=") || !strings.Contains(string(env), "SKEP_O2G_REPORT=127.0.0.1:") {
+		t.Error("the ranks got no secret or nobody to report to")
+	}
+	forwards(t, r, string(env))
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	began := time.Now()
+	if _, err := r.Run(ctx, &Job{Ranks: 1, Program: []string{"/bin/sh", "-c", "trap '' TERM; exec sleep 60"}}); err != nil && !strings.Contains(err.Error(), "did not start") {
+		t.Log(err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("a program that ignores its end lived for %v", took)
+	}
+}
+
+// forwards: what the shell has for the provider gives way to options, goes to
+// ranks of other hosts too, and nowhere with TCP.
+func forwards(t *testing.T, r *Runner, env string) {
+	t.Helper()
+	env = "\n" + env
+	if !strings.Contains(env, "\nFI_O2G_IFACE=127.0.0.1\n") || !strings.Contains(env, "\nSKEP_O2G_IFACE=127.0.0.1\n") {
+		t.Error("an interface for the provider won over the job's")
+	}
+	for _, c := range []struct {
+		job  Job
+		want bool
+	}{{Job{Hosts: []string{"a"}}, true}, {Job{Hosts: []string{"a"}, TCP: true}, false}} {
+		settings, err := r.settings(&c.job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Setting{{"FI_O2G_NAP_US", "77"}, {"FI_O2G_IFACE", "eth8"}, {"SKEP_O2G_CREDIT", "1M"}} {
+			if slices.Contains(settings, s) != c.want {
+				t.Errorf("TCP %v: %s is forwarded: %v", c.job.TCP, s.Name, !c.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Need is the MPI library that a program was linked with.
+type Need struct {
+	Soname string // empty: none, or not visible (a script, an interpreter)
+}
+
+// mpiSonames says which family serves a soname.
+var mpiSonames = map[string]Kind{
+	"libmpich.so.12":     MPICH, // Debian's name
+	"libmpichfort.so.12": MPICH,
+	"libmpi.so.12":       MPICH, // the MPICH ABI initiative
+	"libmpi_abi.so.1":    MPICH, // the standard ABI of MPI 5
+	"libmpi.so.40":       OpenMPI,
+}
+
+// NeedOf looks which MPI the program's file asks for, through libraries that
+// lie in the usual places as well. It reads names alone and runs nothing.
+func NeedOf(program string) Need {
+	seen := map[string]bool{}
+	queue := []string{program}
+	for len(queue) > 0 && len(seen) < 200 {
+		path := queue[0]
+		queue = queue[1:]
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		names, folders := imports(path)
+		for _, n := range names {
+			if _, known := mpiSonames[n]; known && n != "libmpichfort.so.12" {
+				return Need{n}
+			}
+		}
+		for _, n := range names {
+			if next := locate(n, folders); next != "" {
+				queue = append(queue, next)
+			}
+		}
+	}
+	return Need{}
+}
+
+// Kind is the family that the program needs, empty when it does not say.
+func (n Need) Kind() Kind { return mpiSonames[n.Soname] }
+
+// imports gives the libraries that an ELF file names and where it looks first.
+func imports(path string) (names, folders []string) {
+	file, err := elf.Open(path)
+	if err != nil {
+		return nil, nil
+	}
+	defer file.Close()
+	names, err = file.ImportedLibraries()
+	if err != nil {
+		return nil, nil
+	}
+	origin := filepath.Dir(path)
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		list, err := file.DynString(tag)
+		if err != nil {
+			continue
+		}
+		for _, l := range list {
+			l = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(l)
+			folders = append(folders, strings.Split(l, ":")...)
+		}
+	}
+	return names, folders
+}
+
+// locate finds a library, except those of the system that can't lead to MPI.
+func locate(name string, folders []string) string {
+	if strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "ld-linux") {
+		return ""
+	}
+	places := slices.Concat(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
+		[]string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"})
+	for _, dir := range places {
+		if dir == "" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Record mirrors struct o2g_report of <skep/o2g_report.h>.
+type Record struct {
+	Magic, Revision uint32
+	ID              [16]byte
+	PID, Engine     uint32
+
+	Sent, SentBytes         uint64
+	Received, ReceivedBytes uint64
+	Expected, Unexpected    uint64
+	Requested, Self         uint64
+
+	MAC [32]byte
+}
+
+const (
+	recordMagic    = 0x50473253
+	recordRevision = 1
+)
+
+// parseRecord takes a record that holds the job's secret.
+func parseRecord(b, secret []byte) (Record, error) {
+	var r Record
+	if err := binary.Read(bytes.NewReader(b), binary.LittleEndian, &r); err != nil {
+		return r, err
+	}
+	if r.Magic != recordMagic || r.Revision != recordRevision {
+		return r, fmt.Errorf("a report of revision %d, this is revision %d", r.Revision, recordRevision)
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("o2g report"))
+	mac.Write(b[:len(b)-len(r.MAC)])
+	if !hmac.Equal(mac.Sum(nil), r.MAC[:]) {
+		return r, errors.New("a report without the job's secret")
+	}
+	return r, nil
+}
+
+// A Collector hears what endpoints report when they close.
+type Collector struct {
+	listener net.Listener
+	secret   []byte
+	work     sync.WaitGroup
+	room     chan struct{} // has as many as there are connections
+
+	lock    sync.Mutex
+	records map[[16]byte]Record
+	conns   map[net.Conn]bool
+	closed  bool
+}
+
+// Limits of a stranger at the collector's port.
+const recordTime = 5 * time.Second
+
+// recordMost connections are read at a time; the kernel lets others wait.
+var recordMost = 1024
+
+// Collect listens on address; secret is 64 hexadecimal digits.
+func Collect(address, secret string) (*Collector, error) {
+	key, err := hex.DecodeString(secret)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{listener: l, secret: key, room: make(chan struct{}, recordMost),
+		records: map[[16]byte]Record{}, conns: map[net.Conn]bool{}}
+	c.work.Add(1)
+	go c.accept()
+	return c, nil
+}
+
+// Port is where the collector listens.
+func (c *Collector) Port() int { return c.listener.Addr().(*net.TCPAddr).Port }
+
+func (c *Collector) accept() {
+	defer c.work.Done()
+	for {
+		// Hung up on, a rank would take its report for heard.
+		c.room <- struct{}{}
+		conn, err := c.listener.Accept()
+		if err == nil && c.enter(conn) {
+			go c.read(conn)
+			continue
+		}
+		<-c.room
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors, say
+			continue
+		}
+		conn.Close()
+	}
+}
+
+func (c *Collector) enter(conn net.Conn) bool {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.closed {
+		return false
+	}
+	c.conns[conn] = true
+	c.work.Add(1)
+	return true
+}
+
+func (c *Collector) read(conn net.Conn) {
+	defer c.work.Done()
+	defer func() {
+		c.lock.Lock()
+		delete(c.conns, conn)
+		c.lock.Unlock()
+		conn.Close()
+		<-c.room
+	}()
+	conn.SetDeadline(time.Now().Add(recordTime))
+	b := make([]byte, binary.Size(Record{}))
+	if _, err := io.ReadFull(conn, b); err != nil {
+		return
+	}
+	r, err := parseRecord(b, c.secret)
+	if err != nil {
+		return // a stranger: what it says is nobody's business
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.records[r.ID] = r
+}
+
+// Close ends listening, waits briefly for reports on their way and gives all.
+func (c *Collector) Close() []Record {
+	c.lock.Lock()
+	c.closed = true
+	soon := time.Now().Add(time.Second)
+	for conn := range c.conns {
+		conn.SetDeadline(soon)
+	}
+	c.lock.Unlock()
+	c.listener.Close()
+	c.work.Wait()
+	var list []Record
+	for _, r := range c.records {
+		list = append(list, r)
+	}
+	return list
+}
+
+// A Total is what all endpoints of a job reported.
+type Total struct {
+	Endpoints, Kernel int
+	Sent, SentBytes   uint64
+	Expected          uint64
+	Requested, Self   uint64
+}
+
+// Sum adds records up.
+func Sum(list []Record) Total {
+	var t Total
+	for _, r := range list {
+		t.Endpoints++
+		if r.Engine == 1 {
+			t.Kernel++
+		}
+		t.Sent += r.Sent
+		t.SentBytes += r.SentBytes
+		t.Expected += r.Expected
+		t.Requested += r.Requested
+		t.Self += r.Self
+	}
+	return t
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Runner starts jobs of one installation.
+type Runner struct {
+	Install  *Install
+	Need     Need
+	Provider string // folder of libo2g-fi.so
+	Cache    string // for what all hosts must see
+}
+
+// A Result is how a job ended.
+type Result struct {
+	Status  int // of the launcher
+	Records []Record
+}
+
+// stopTime is how long a launcher may take to end its ranks once asked.
+const stopTime = 5 * time.Second
+
+// Run starts the job with this process's streams and waits for its end. A
+// cancelled context asks the launcher to end its ranks, then makes it.
+func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
+	var res Result
+	if j.remote() {
+		j.home = homeFor(j.hosts(), towards())
+	}
+	settings, err := r.settings(j)
+	if err != nil {
+		return res, err
+	}
+	var collector *Collector
+	if !j.TCP {
+		secret := NewSecret()
+		if collector, err = collect(j, secret); err != nil {
+			return res, err
+		}
+		settings = append(settings, Setting{"SKEP_O2G_SECRET", secret},
+			Setting{"SKEP_O2G_REPORT", collector.reportTo(j)})
+	}
+	res.Status, err = start(ctx, r.Install.Command(j, settings), settings)
+	if collector != nil {
+		res.Records = collector.Close()
+	}
+	// What killed ranks left on this computer; a folder that can't be read is no
+	// news of the job.
+	_, _ = Endpoints(StatusFolders())
+	return res, err
+}
+
+// settings are those of the MPI, what the user set for O2G, and where the
+// linker looks first.
+func (r *Runner) settings(j *Job) ([]Setting, error) {
+	settings := r.Install.Settings(j, r.Provider)
+	// Open MPI takes no variable to other hosts that it isn't told of.
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		known := func(s Setting) bool { return s.Name == name }
+		ours := name == "SKEP_O2G_SECRET" || name == "SKEP_O2G_REPORT" || slices.ContainsFunc(settings, known)
+		if !j.TCP && (strings.HasPrefix(name, "SKEP_O2G_") || strings.HasPrefix(name, "FI_O2G_")) && !ours {
+			settings = append(settings, Setting{name, value})
+		}
+	}
+	folders, err := r.Install.Libraries(r.Need, r.Cache)
+	if err != nil || len(folders) == 0 {
+		return settings, err
+	}
+	path := strings.Join(folders, ":")
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		path += ":" + old
+	}
+	return append(settings, Setting{"LD_LIBRARY_PATH", path}), nil
+}
+
+// collect listens for reports where all ranks can reach this computer.
+func collect(j *Job, secret string) (*Collector, error) {
+	if !j.remote() {
+		return Collect("127.0.0.1:0", secret)
+	}
+	return Collect(":0", secret)
+}
+
+// reportTo is the collector's address as the ranks see it.
+func (c *Collector) reportTo(j *Job) string {
+	host := j.home
+	if !j.remote() {
+		host = "127.0.0.1"
+	}
+	if host == "" {
+		host, _ = os.Hostname()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.Port()))
+}
+
+// start runs a command with the settings added to the environment.
+func start(ctx context.Context, args []string, settings []Setting) (int, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = withSettings(os.Environ(), settings)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	cmd.SysProcAttr = dieWithUs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return 128 + int(ws.Signal()), nil
+		}
+		return exit.ExitCode(), nil
+	case err != nil:
+		return 0, fmt.Errorf("the launcher %s did not start: %w", args[0], err)
+	}
+	return 0, nil
+}
+
+// withSettings replaces variables, so that none is there twice.
+func withSettings(env []string, settings []Setting) []string {
+	list := make([]string, 0, len(env)+len(settings))
+	set := map[string]bool{}
+	for _, s := range settings {
+		set[s.Name] = true
+	}
+	for _, e := range env {
+		if name, _, _ := strings.Cut(e, "="); !set[name] {
+			list = append(list, e)
+		}
+	}
+	for _, s := range settings {
+		list = append(list, s.Name+"="+s.Value)
+	}
+	return list
+}
+
+// Exec turns this process, one rank that a batch system started, into the
+// program. It returns only when that fails.
+func (r *Runner) Exec(j *Job, secret string) error {
+	settings, err := r.settings(j)
+	if err != nil {
+		return err
+	}
+	settings = append(settings, Setting{"SKEP_O2G_SECRET", secret})
+	path, err := exec.LookPath(j.Program[0])
+	if err != nil {
+		return err
+	}
+	return execute(path, j.Program, withSettings(os.Environ(), settings))
+}
+
+// Step names the job step that started this process as one of its ranks, or
+// is empty. Slurm's srun says so in the environment.
+func Step() string {
+	job, step, rank := os.Getenv("SLURM_JOB_ID"), os.Getenv("SLURM_STEP_ID"), os.Getenv("SLURM_PROCID")
+	if job == "" || step == "" || rank == "" || os.Getenv("SLURM_STEP_NUM_TASKS") == "" {
+		return ""
+	}
+	if step == "4294967290" || step == "4294967294" { // the batch script, an interactive step
+		return ""
+	}
+	return job + "." + step
+}
+
+// ProviderName is the file that libfabric loads.
+const ProviderName = "libo2g-fi.so"
+
+// FindProvider looks for the provider beside the running program: in ../lib,
+// where make and packages put it.
+func FindProvider() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	for _, dir := range []string{filepath.Join(filepath.Dir(self), "..", "lib"), filepath.Join(filepath.Dir(self), "..", "lib", "skep")} {
+		if exists(filepath.Join(dir, ProviderName)) {
+			return filepath.Clean(dir), nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s: run make, or copy it there", ProviderName, filepath.Join(filepath.Dir(self), "..", "lib"))
+}

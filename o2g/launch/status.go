@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skep/internal/uapi"
+)
+
+// An Endpoint is what one open endpoint of O2G shows of itself.
+type Endpoint struct {
+	PID           int     `json:"pid"`
+	Program       string  `json:"program"`
+	Engine        string  `json:"engine"`
+	Address       string  `json:"address"`
+	ID            string  `json:"id"`
+	Opened        uint64  `json:"opened"` // seconds since 1970
+	Named         uint32  `json:"named"`
+	Connected     uint32  `json:"connected"`
+	Unreachable   uint32  `json:"unreachable"`
+	Refused       uint32  `json:"refused"`
+	Sent          uint64  `json:"sent"`
+	SentBytes     uint64  `json:"sent_bytes"`
+	Received      uint64  `json:"received"`
+	ReceivedBytes uint64  `json:"received_bytes"`
+	Expected      uint64  `json:"expected"`
+	Unexpected    uint64  `json:"unexpected"`
+	Requested     uint64  `json:"requested"`
+	Waited        uint64  `json:"waited"`
+	Self          uint64  `json:"self"`
+	FramesIn      uint64  `json:"frames_in"`
+	FramesOut     uint64  `json:"frames_out"`
+	Held          uint64  `json:"held"`
+	HeldBytes     uint64  `json:"held_bytes"`
+	Posted        uint64  `json:"posted"`
+	Module        *Module `json:"module,omitempty"`
+}
+
+// A Module is what the kernel engine counts beside.
+type Module struct {
+	SoftirqBytes   uint64 `json:"softirq_bytes"`
+	WorkerBytes    uint64 `json:"worker_bytes"`
+	OverBudget     uint64 `json:"over_budget"`
+	DirectBytes    uint64 `json:"direct_bytes"`
+	SlabPages      uint64 `json:"slab_pages"`
+	StoppedReading uint64 `json:"stopped_reading"`
+	Wakes          uint64 `json:"wakes"`
+	Sleeps         uint64 `json:"sleeps"`
+	RefusedMemory  uint64 `json:"refused_memory"`
+}
+
+// StatusFolders are where this user's endpoints may have left their pages. A
+// program started over ssh may lack the variable that this shell has.
+func StatusFolders() []string {
+	list := []string{fmt.Sprintf("/dev/shm/skep-o2g-%d", os.Getuid())}
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		list = append(list, filepath.Join(runtime, "skep-o2g"))
+	}
+	return list
+}
+
+// Endpoints reads the pages in the folders, by process, also those of other
+// pid namespaces. Pages of processes that are gone are removed. A folder that
+// can't be trusted is left out, and the second result says so.
+func Endpoints(folders []string) ([]Endpoint, []error) {
+	var list []Endpoint
+	var refused []error
+	for _, folder := range folders {
+		some, err := pagesIn(folder)
+		if err != nil {
+			refused = append(refused, err)
+		}
+		list = append(list, some...)
+	}
+	slices.SortFunc(list, func(a, b Endpoint) int { return a.PID - b.PID })
+	return list, refused
+}
+
+// pageOf gives the process that a file's name begins with; a file with another
+// kind of name is not ours.
+func pageOf(name string) (pid int, ok bool) {
+	first, _, _ := strings.Cut(name, "-")
+	pid, err := strconv.Atoi(first)
+	return pid, err == nil && pid > 0
+}
+
+// parsePage gives what a live endpoint's page shows.
+func parsePage(pid int, page io.Reader) (Endpoint, bool) {
+	var s uapi.O2GStatus
+	err := binary.Read(io.LimitReader(page, int64(binary.Size(s))), binary.LittleEndian, &s)
+	if err != nil || s.Magic != uapi.O2GStatusMagic {
+		return Endpoint{}, false
+	}
+	if s.Revision != uapi.O2GStatusRevision {
+		return Endpoint{PID: pid, Engine: fmt.Sprintf("revision %d", s.Revision)}, true
+	}
+	return endpointOf(&s), true
+}
+
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return strings.ToValidUTF8(string(b), "?")
+}
+
+func moduleOf(s *uapi.O2GStatus) *Module {
+	if text(s.Engine[:]) != "kernel" {
+		return nil
+	}
+	return &Module{
+		SoftirqBytes: s.SoftirqBytes, WorkerBytes: s.WorkerBytes, OverBudget: s.OverBudget,
+		DirectBytes: s.DirectBytes, SlabPages: s.SlabPages, StoppedReading: s.StoppedReading,
+		Wakes: s.Wakes, Sleeps: s.Sleeps, RefusedMemory: s.RefusedMemory,
+	}
+}
+
+func endpointOf(s *uapi.O2GStatus) Endpoint {
+	return Endpoint{
+		PID: int(s.PID), Program: text(s.Program[:]), Engine: text(s.Engine[:]),
+		Address: addressOf(s.Name[:]), ID: fmt.Sprintf("%x", s.Name[24:]), Opened: s.Opened,
+		Named: s.Named, Connected: s.Connected, Unreachable: s.Unreachable, Refused: s.Refused,
+		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,
+		Expected: s.Expected, Unexpected: s.Unexpected, Requested: s.Requested, Waited: s.Waited,
+		Self: s.Self, FramesIn: s.FramesIn, FramesOut: s.FramesOut,
+		Held: s.Held, HeldBytes: s.HeldBytes, Posted: s.Posted, Module: moduleOf(s),
+	}
+}
+
+// addressOf reads an endpoint's name: family, port, address.
+func addressOf(name []byte) string {
+	port := binary.LittleEndian.Uint16(name[2:])
+	switch name[0] {
+	case 4:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[8:12])), port).String()
+	case 6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:24])), port).String()
+	}
+	return "?"
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pagesIn reads the pages in a folder; one that is not there has none.
+func pagesIn(path string) ([]Endpoint, error) {
+	folder, err := openFolder(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	return readFolder(folder)
+}
+
+// openFolder opens a folder of pages, if it is this user's alone: in /dev/shm
+// anybody may make one of that name, and move it while it is read. So all that
+// follows goes through what was opened here, not by its name.
+func openFolder(path string) (*os.File, error) {
+	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	foreign := errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, os.ErrPermission)
+	if err != nil && !foreign {
+		return nil, err
+	}
+	if err == nil {
+		info, err := folder.Stat()
+		if err == nil && own(info) && info.Mode().Perm()&0o077 == 0 {
+			return folder, nil
+		}
+		folder.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%s is left out: it is no folder that you alone may enter, and endpoints don't use it either; remove it, or unset XDG_RUNTIME_DIR if that leads there", path)
+}
+
+func own(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+func readFolder(folder *os.File) ([]Endpoint, error) {
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var list []Endpoint
+	for _, name := range names {
+		if pid, ok := pageOf(name); ok {
+			if e, ok := readPage(folder, name, pid); ok {
+				list = append(list, e)
+			}
+		}
+	}
+	return list, nil
+}
+
+// readPage gives what a live endpoint's page shows, and removes a page that a
+// killed process left. What is no file of this user is left alone.
+func readPage(folder *os.File, name string, pid int) (Endpoint, bool) {
+	// A FIFO would hold up an open() that blocks.
+	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return Endpoint{}, false
+	}
+	page := os.NewFile(uintptr(fd), name)
+	defer page.Close()
+	info, err := page.Stat()
+	if err != nil || !info.Mode().IsRegular() || !own(info) {
+		return Endpoint{}, false
+	}
+	if abandoned(fd) {
+		_ = unix.Unlinkat(int(folder.Fd()), name, 0) // another who looks may be first
+		return Endpoint{}, false
+	}
+	return parsePage(pid, page)
+}
+
+// abandoned says that a page's process is gone: its lock is.
+func abandoned(page int) bool {
+	return unix.Flock(page, unix.LOCK_SH|unix.LOCK_NB) == nil
+}

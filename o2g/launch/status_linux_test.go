@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"skep/internal/uapi"
+)
+
+// lock holds a page as a live endpoint does.
+func lock(t *testing.T, path string) (release func()) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { f.Close() }
+}
+
+// private makes a folder as libo2g does.
+func private(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "skep-o2g")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func writePage(t *testing.T, folder, name string, s uapi.O2GStatus) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, &s); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, name)
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
+	folder := private(t)
+	// No process of this namespace has the number: one of another one has.
+	const far = 4194303
+	live := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision,
+		PID: far, Sent: 12, HeldBytes: 7}
+	live.Name[0], live.Name[2], live.Name[3] = 4, 0x34, 0x12
+	copy(live.Name[8:], []byte{10, 0, 0, 9})
+	copy(live.Engine[:], "user")
+	copy(live.Program[:], "app\xff")
+	page := writePage(t, folder, strconv.Itoa(far)+"-01020304", live)
+	release := lock(t, page)
+	dead := writePage(t, folder, strconv.Itoa(os.Getpid())+"-01020304", live)
+	foreign := filepath.Join(folder, "notes.txt")
+	if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	list, refused := Endpoints([]string{folder, filepath.Join(folder, "absent")})
+	if refused != nil || len(list) != 1 {
+		t.Fatalf("%v, %+v", refused, list)
+	}
+	e := list[0]
+	if e.PID != far || e.Program != "app?" || e.Engine != "user" || e.Address != "10.0.0.9:4660" || e.Sent != 12 || e.HeldBytes != 7 {
+		t.Errorf("%+v", e)
+	}
+	for path, stays := range map[string]bool{page: true, foreign: true, dead: false} {
+		if _, err := os.Stat(path); (err == nil) != stays {
+			t.Errorf("%s: stays %v, want %v", filepath.Base(path), err == nil, stays)
+		}
+	}
+	release()
+	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+		t.Errorf("after its end: %v, %+v", refused, list)
+	}
+}
+
+func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
+	folder := private(t)
+	s := uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77,
+		SoftirqBytes: 1, WorkerBytes: 2, OverBudget: 3, DirectBytes: 4, SlabPages: 5,
+		StoppedReading: 6, Wakes: 7, Sleeps: 8, RefusedMemory: 9}
+	copy(s.Engine[:], "kernel")
+	lock(t, writePage(t, folder, "77-01020304", s))
+	list, refused := Endpoints([]string{folder})
+	if refused != nil || len(list) != 1 {
+		t.Fatalf("%v, %+v", refused, list)
+	}
+	if m := list[0].Module; m == nil || *m != (Module{1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestStatusTakesShortAndForeignFilesForNothing(t *testing.T) {
+	folder := private(t)
+	me := strconv.Itoa(os.Getpid())
+	for name, text := range map[string]string{me + "-1": "", me + "-2": "short", me + "-3": string(make([]byte, 4096)), "-5": "x", "9x-1": "x"} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer lock(t, path)() // else it is removed unread
+	}
+	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+		t.Errorf("%v, %+v", refused, list)
+	}
+}
+
+// stays is a file that looks as if a killed process had left it.
+func stays(t *testing.T, folder string) (check func()) {
+	t.Helper()
+	path := filepath.Join(folder, "50-hardening.conf")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStatusTrustsNoFolderOfOthers: in /dev/shm anybody may have made it.
+func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, folder string) string{
+		"open to others": func(t *testing.T, folder string) string {
+			if err := os.Chmod(folder, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			return folder
+		},
+		"a link": func(t *testing.T, folder string) string {
+			link := folder + ".link"
+			if err := os.Symlink(folder, link); err != nil {
+				t.Fatal(err)
+			}
+			return link
+		},
+		"a file": func(t *testing.T, folder string) string {
+			write(t, folder+".file", "")
+			return folder + ".file"
+		},
+		"another's": func(t *testing.T, folder string) string {
+			if os.Getuid() != 0 {
+				t.Skip("only root can give a folder away")
+			}
+			if err := os.Chown(folder, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+			return folder
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, good := private(t), private(t)
+			check := stays(t, folder)
+			page := writePage(t, good, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77})
+			defer lock(t, page)()
+			bad := spoil(t, folder)
+			list, refused := Endpoints([]string{bad, good})
+			if len(refused) != 1 || !strings.Contains(refused[0].Error(), bad+" is left out") {
+				t.Errorf("refused: %v", refused)
+			}
+			if len(list) != 1 || list[0].PID != 77 {
+				t.Errorf("the other folder has %+v", list)
+			}
+			check()
+		})
+	}
+}
+
+// TestStatusFollowsNoName: where the folder's name leads to later matters not.
+func TestStatusFollowsNoName(t *testing.T) {
+	folder, victim := private(t), private(t)
+	check := stays(t, victim)
+	stays(t, folder)
+	f, err := openFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Rename(folder, folder+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, folder); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := readFolder(f); err != nil || len(list) != 0 {
+		t.Errorf("%v, %+v", err, list)
+	}
+	check()
+	if left, _ := os.ReadDir(folder + ".moved"); len(left) != 0 {
+		t.Errorf("not swept: %v", left)
+	}
+}
+
+// TestStatusLeavesWhatIsNoFile: no FIFO holds it up, no link leads it away.
+func TestStatusLeavesWhatIsNoFile(t *testing.T) {
+	folder, victim := private(t), private(t)
+	check := stays(t, victim)
+	if err := syscall.Mkfifo(filepath.Join(folder, "1-a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "2-a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(victim, "50-hardening.conf"), filepath.Join(folder, "3-a")); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		write(t, filepath.Join(folder, "4-a"), "")
+		if err := os.Chown(filepath.Join(folder, "4-a"), 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, _ := os.ReadDir(folder)
+	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+		t.Errorf("%v, %+v", refused, list)
+	}
+	if after, _ := os.ReadDir(folder); len(after) != len(before) {
+		t.Errorf("%v was left of %v", after, before)
+	}
+	check()
+}
