@@ -3,7 +3,7 @@
  * Code made at run time: allowed only when no byte offset of it holds an
  * instruction that would have to be rewritten. Pure; no state, no lock.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 static int refuse(u64 at, const char *what, u64 *bad, char *why)
 {

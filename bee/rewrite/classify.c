@@ -3,7 +3,7 @@
  * What one instruction needs to run under bee: nothing, a slot, a stub, or a
  * refusal with its reason. Pure; no state, no lock.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 static u8 modrm_reg(const struct bee_insn *insn)
 {

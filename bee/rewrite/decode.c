@@ -7,7 +7,7 @@
  * mode. An encoding that Intel and AMD processors read differently (a near
  * branch with an operand size prefix) counts as invalid.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 /*
  * One letter per opcode, sixteen per row.

@@ -5,7 +5,7 @@
  * Pure, and the bytes are the guest's: every length is checked, and a record
  * that cannot be read ends the walk. No state, no lock.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 enum { PE_PCREL = 0x10, PE_APPLICATION = 0x70, PE_INDIRECT = 0x80 };
 

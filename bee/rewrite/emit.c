@@ -7,7 +7,7 @@
  * lea alone. Every stretch of a stub says, through bee_emit_note, which guest
  * state a thread in it has. The emitter belongs to one bee_rewrite call.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 enum { RCX = 1, RSP = 4, RBP = 5, RSI = 6, RDI = 7, R11 = 11 };
 #define NO_REG 0xff

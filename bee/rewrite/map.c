@@ -6,7 +6,7 @@
  * The arrays are the caller's. Bytes that come in are checked in full: a map
  * from the cache or a snapshot is input like any other.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 #define MAP_MAGIC 0x50414d45 /* "EMAP" */
 #define HEADER_LEN 64

@@ -13,7 +13,7 @@
  * stub; a short jump to padding nearby; a short jump to room made by moving
  * other instructions away.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 #define JMP_LEN 5
 #define SHORT_LEN 2

@@ -9,7 +9,7 @@
  * code, and what something points to if it reads as code to its end; the rest
  * is data and stays as it is.
  */
-#include "bee/rewrite/inside.h"
+#include "bee/rewrite/internal.h"
 
 u8 *bee_scan_mark(struct bee_scan *s, u64 addr)
 {

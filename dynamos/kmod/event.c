@@ -16,7 +16,7 @@
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define EVENTS 256 /* kept */
 

@@ -26,7 +26,7 @@
 
 #include <dynamos/core/health.h>
 
-#include "inside.h"
+#include "internal.h"
 #include "layout.h"
 
 #define BUCKET_BITS 8

@@ -18,7 +18,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define BUCKET_BITS 13
 #define PLACES 14

@@ -14,7 +14,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "inside.h"
+#include "internal.h"
 #include "stack.h"
 
 #define ARGUMENTS 8

@@ -5,7 +5,7 @@
 
 #include <linux/ftrace.h>
 
-#include "inside.h"
+#include "internal.h"
 
 /* How a slot that nobody needs becomes free: unhook, let the text settle, wait
  * until nobody is in the kernel's own function, let it settle again. */

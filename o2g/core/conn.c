@@ -4,7 +4,7 @@
  * messages and operations may end with one as the program and its peer wanted;
  * where submissions are read in batches, they end in batches too.
  */
-#include "inside.h"
+#include "internal.h"
 
 #define ENDS_MOST 128 /* messages and operations ended at a time */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The core itself: its making and end, and the submissions it reads. */
-#include "inside.h"
+#include "internal.h"
 
 #define MESSAGES_MOST 0x1000000u
 #define HELD_MANY 4096

@@ -3,7 +3,7 @@
  * Operations and completions. A completion that finds no room waits inside its
  * operation or message, in order; nothing is allocated for it.
  */
-#include "inside.h"
+#include "internal.h"
 
 #define FLUSH_MOST 128 /* that waited, written at a time */
 

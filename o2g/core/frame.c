@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a frame may be, whatever the state of its connection. */
-#include "inside.h"
+#include "internal.h"
 
 static int plain(const struct o2g_frame *frame)
 {

@@ -14,7 +14,7 @@
  * cost more than an index, the messages are indexed under that mask as well,
  * which then is kept up until another mask has cost as much.
  */
-#include "inside.h"
+#include "internal.h"
 
 #define MASK_WORTH 64 /* comparisons that are not worth an index */
 

@@ -8,7 +8,7 @@
  * straight to the receive's buffer. So a receive that takes a message half of
  * which has come has that half copied, and the other half comes in place.
  */
-#include "inside.h"
+#include "internal.h"
 
 static u64 least(u64 a, u64 b)
 {

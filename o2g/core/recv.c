@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Receives, peeks and claims, from submission on. */
-#include "inside.h"
+#include "internal.h"
 
 static int source_check(struct o2g_core *core, const struct o2g_sqe *sqe)
 {

@@ -8,7 +8,7 @@
  * of it goes out as zeros then, since frames were promised, and the DONE behind
  * it says that they are not what was asked for.
  */
-#include "inside.h"
+#include "internal.h"
 
 /* ---- regions ---- */
 

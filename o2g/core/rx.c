@@ -4,7 +4,7 @@
  * nothing follows or the bytes of one message. Whatever is refused here ends
  * the connection: the other side is broken or hostile.
  */
-#include "inside.h"
+#include "internal.h"
 
 #define FORGIVEN_MOST 64 /* messages paid for early, with each frame */
 

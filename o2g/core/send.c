@@ -3,7 +3,7 @@
  * Sends, from submission to completion. A send waits in its peer's queue until
  * its first frame is planned (tx.c), then it is its connection's.
  */
-#include "inside.h"
+#include "internal.h"
 
 static int check(struct o2g_core *core, const struct o2g_sqe *sqe)
 {

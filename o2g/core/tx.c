@@ -6,7 +6,7 @@
  * of their submission, and REQUESTs; further pieces of long bodies in turn;
  * credit alone, when much is owed and nothing else goes; BYE.
  */
-#include "inside.h"
+#include "internal.h"
 
 void o2g_tx_want(struct o2g_conn *conn)
 {

@@ -14,7 +14,7 @@
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define DROP_MOST 32   /* pages given back at once */
 #define SHRINK_MOST 64 /* free blocks looked at */

@@ -13,7 +13,7 @@
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
-#include "inside.h"
+#include "internal.h"
 
 static struct o2g_engine *engine_of(struct file *file)
 {

@@ -16,7 +16,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define SUBMISSIONS_MOST 64 /* read at a time */
 #define WORKERS_MOST 16	    /* of an engine; they may hang in page faults */

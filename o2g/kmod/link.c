@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Links: sockets that an engine reads and writes, from their attaching to
- * their end. See inside.h for what guards what.
+ * their end. See internal.h for what guards what.
  *
  * Three things end a link: its stream (rx.c, tx.c), the program (close), or an
  * attach that failed half-way. The conn ends first, as soon as nobody uses it
@@ -13,7 +13,7 @@
 #include <linux/wait_bit.h>
 #include <net/tcp.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define LOOK_TIME (5 * HZ) /* between two looks at what is under way */
 #define SILENT_MOST 6	   /* looks without a sign of life: a death */

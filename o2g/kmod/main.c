@@ -7,7 +7,7 @@
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 
-#include "inside.h"
+#include "internal.h"
 
 struct o2g_totals o2g_totals;
 

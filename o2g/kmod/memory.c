@@ -16,7 +16,7 @@
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define CHARGE 0x8000u	    /* for an engine itself, its workers and its file */
 #define TRIES 16	    /* of a call for which there was no memory */

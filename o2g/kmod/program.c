@@ -10,7 +10,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define BOUNCE_SIZE 0x4000ul
 

@@ -13,7 +13,7 @@
 #include <linux/sched.h>
 #include <net/tcp.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define SHORT_COPY 2048	       /* done with the engine's lock held */
 #define TAKEN_MOST 64	       /* pieces before others get that lock */

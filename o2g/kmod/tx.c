@@ -12,7 +12,7 @@
 #include <linux/wait_bit.h>
 #include <net/tcp.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define TURN_BYTES 0x100000 /* of a link, then a worker has its next turn */
 

@@ -20,7 +20,7 @@
 #include <net/tcp.h>
 #include <net/transp_v6.h>
 
-#include "inside.h"
+#include "internal.h"
 
 enum { V4, V6, FAMILIES };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <o2g/core/inside.h>
+#include <o2g/core/internal.h>
 
 #define BED_PIPE (1u << 21)
 

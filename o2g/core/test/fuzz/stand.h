@@ -6,7 +6,7 @@
 #ifndef O2G_CORE_TEST_FUZZ_STAND_H
 #define O2G_CORE_TEST_FUZZ_STAND_H
 
-#include <o2g/core/inside.h>
+#include <o2g/core/internal.h>
 
 #define STAND_CONNS 2
 #define STAND_LATER 16

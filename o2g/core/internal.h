@@ -3,8 +3,8 @@
  * What the files of the core share: operations, messages, peers, connections.
  * One lock of the engine guards all of it.
  */
-#ifndef O2G_CORE_INSIDE_H
-#define O2G_CORE_INSIDE_H
+#ifndef O2G_CORE_INTERNAL_H
+#define O2G_CORE_INTERNAL_H
 
 #include "core.h"
 #include "error.h"

@@ -10,8 +10,8 @@
  * dynamos_lock guards the structure: updates, slots, chains, states. Calls take
  * no lock: what they may see is freed only after dynamos_settle().
  */
-#ifndef DYNAMOS_KMOD_INSIDE_H
-#define DYNAMOS_KMOD_INSIDE_H
+#ifndef DYNAMOS_KMOD_INTERNAL_H
+#define DYNAMOS_KMOD_INTERNAL_H
 
 #include <linux/atomic.h>
 #include <linux/irq_work.h>

@@ -28,8 +28,8 @@
  * the ULP). An engine is freed with its last reference; a closed one (`closed`)
  * has no links and no core.
  */
-#ifndef O2G_KMOD_INSIDE_H
-#define O2G_KMOD_INSIDE_H
+#ifndef O2G_KMOD_INTERNAL_H
+#define O2G_KMOD_INTERNAL_H
 
 #include <linux/kref.h>
 #include <linux/mm.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the rewriter share among themselves, and nobody else. */
-#ifndef BEE_REWRITE_INSIDE_H
-#define BEE_REWRITE_INSIDE_H
+#ifndef BEE_REWRITE_INTERNAL_H
+#define BEE_REWRITE_INTERNAL_H
 
 #include "bee/rewrite/rewrite.h"
 
