@@ -107,7 +107,7 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now)
 	u64 next;
 	u32 i;
 
-	abi_lock_take(p, &p->alarms.lock);
+	abi_lock(p, &p->alarms.lock);
 	for (i = 0; i <= ABI_ALARMS; i++) {
 		a = alarm_at(p, i);
 		if (!a->used || a->deadline > now || a->deadline == ABI_FOREVER)
@@ -116,7 +116,7 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now)
 		send(p, a, (s32)i);
 	}
 	next = earliest(p);
-	abi_lock_drop(p, &p->alarms.lock);
+	abi_unlock(p, &p->alarms.lock);
 	return next;
 }
 
@@ -137,7 +137,7 @@ static void arm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
 {
 	u64 before, after;
 
-	abi_lock_take(p, &p->alarms.lock);
+	abi_lock(p, &p->alarms.lock);
 	before = earliest(p);
 	*old_left = left(a, mono(p));
 	*old_interval = a->used ? a->interval : 0;
@@ -152,7 +152,7 @@ static void arm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
 	/* Under the lock, or an older deadline could be told last. */
 	if (after != before)
 		p->host->timer_arm(after);
-	abi_lock_drop(p, &p->alarms.lock);
+	abi_unlock(p, &p->alarms.lock);
 }
 
 static u64 after(struct abi_proc *p, u64 ns)
@@ -236,10 +236,10 @@ s64 abi_sys_getitimer(struct abi_call *c)
 
 	if (rc)
 		return rc;
-	abi_lock_take(c->p, &c->p->alarms.lock);
+	abi_lock(c->p, &c->p->alarms.lock);
 	value = left(&c->p->alarms.real, mono(c->p));
 	interval = c->p->alarms.real.interval;
-	abi_lock_drop(c->p, &c->p->alarms.lock);
+	abi_unlock(c->p, &c->p->alarms.lock);
 	return c->a[1] ? itimerval_put(c, c->a[1], value, interval)
 		       : -ABI_EFAULT;
 }
@@ -280,7 +280,7 @@ static s64 alarm_new(struct abi_proc *p, const struct sigevent *e, u32 clock)
 	s64 id = -ABI_EAGAIN;
 	u32 i;
 
-	abi_lock_take(p, &p->alarms.lock);
+	abi_lock(p, &p->alarms.lock);
 	for (i = 0; i < ABI_ALARMS && id < 0; i++) {
 		a = &p->alarms.alarm[i];
 		if (a->used)
@@ -290,7 +290,7 @@ static s64 alarm_new(struct abi_proc *p, const struct sigevent *e, u32 clock)
 					e->tid, 0,     e->value,  ABI_FOREVER,
 					0};
 	}
-	abi_lock_drop(p, &p->alarms.lock);
+	abi_unlock(p, &p->alarms.lock);
 	return id;
 }
 
@@ -368,10 +368,10 @@ s64 abi_sys_timer_gettime(struct abi_call *c)
 
 	if (!a)
 		return -ABI_EINVAL;
-	abi_lock_take(c->p, &c->p->alarms.lock);
+	abi_lock(c->p, &c->p->alarms.lock);
 	value = left(a, mono(c->p));
 	interval = a->interval;
-	abi_lock_drop(c->p, &c->p->alarms.lock);
+	abi_unlock(c->p, &c->p->alarms.lock);
 	return spec_put(c, c->a[1], value, interval);
 }
 
@@ -390,8 +390,8 @@ s64 abi_sys_timer_delete(struct abi_call *c)
 	if (!a)
 		return -ABI_EINVAL;
 	arm(c->p, a, ABI_FOREVER, 0, &value, &interval);
-	abi_lock_take(c->p, &c->p->alarms.lock);
+	abi_lock(c->p, &c->p->alarms.lock);
 	a->used = 0;
-	abi_lock_drop(c->p, &c->p->alarms.lock);
+	abi_unlock(c->p, &c->p->alarms.lock);
 	return 0;
 }

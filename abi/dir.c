@@ -76,9 +76,9 @@ static s64 run(struct abi_call *c, u32 old)
 	if (!d)
 		return -ABI_EBADF;
 	if (d->type == ABI_S_IFDIR) {
-		abi_lock_take(c->p, &d->lock);
+		abi_lock(c->p, &d->lock);
 		n = list(c, d, &l);
-		abi_lock_drop(c->p, &d->lock);
+		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
 	return n;

@@ -50,10 +50,10 @@ static void unlink_watch(struct abi_proc *p, u32 *link)
 
 void abi_epoll_clear(struct abi_proc *p, struct abi_desc *d)
 {
-	abi_lock_take(p, &p->fds.epoll_lock);
+	abi_lock(p, &p->fds.epoll_lock);
 	while (d->watch)
 		unlink_watch(p, &d->watch);
-	abi_lock_drop(p, &p->fds.epoll_lock);
+	abi_unlock(p, &p->fds.epoll_lock);
 }
 
 static void forget_in(struct abi_proc *p, struct abi_desc *epoll, u32 desc)
@@ -72,11 +72,11 @@ void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d)
 {
 	u32 desc = abi_desc_index(p, d), i;
 
-	abi_lock_take(p, &p->fds.epoll_lock);
+	abi_lock(p, &p->fds.epoll_lock);
 	for (i = 0; i < p->fds.high && d->watched; i++)
 		if (p->fds.desc[i].kind == ABI_DESC_EPOLL)
 			forget_in(p, &p->fds.desc[i], desc);
-	abi_lock_drop(p, &p->fds.epoll_lock);
+	abi_unlock(p, &p->fds.epoll_lock);
 	abi_event_signal(p, &d->event, 0);
 }
 
@@ -242,13 +242,13 @@ static s64 look(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 	abi_desc_hold(c->p, d);
 	set->hold[set->holds++] = (u16)abi_desc_index(c->p, d);
 	abi_event_join(c, &d->event);
-	abi_lock_take(c->p, lock);
+	abi_lock(c->p, lock);
 	ready = abi_epoll_add_all(c, set, d, 0, 0, 0);
-	abi_lock_drop(c->p, lock);
+	abi_unlock(c->p, lock);
 	slept = abi_set_sleep(c, set, ready, deadline);
-	abi_lock_take(c->p, lock);
+	abi_lock(c->p, lock);
 	harvest(c, d, set, g);
-	abi_lock_drop(c->p, lock);
+	abi_unlock(c->p, lock);
 	abi_set_reset(c, set);
 	return slept;
 }
@@ -480,9 +480,9 @@ static int has_number(struct abi_proc *p, const struct abi_desc *d)
 {
 	u32 numbers;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	numbers = d->numbers;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return numbers > 0;
 }
 
@@ -500,9 +500,9 @@ static s64 control(struct abi_call *c, struct abi_desc *epoll,
 		return -ABI_EINVAL;
 	if (event.events & ABI_EPOLLEXCLUSIVE && d->kind == ABI_DESC_EPOLL)
 		return -ABI_EINVAL;
-	abi_lock_take(c->p, &c->p->fds.epoll_lock);
+	abi_lock(c->p, &c->p->fds.epoll_lock);
 	result = has_number(c->p, d) ? change(c, epoll, d, &event) : -ABI_EBADF;
-	abi_lock_drop(c->p, &c->p->fds.epoll_lock);
+	abi_unlock(c->p, &c->p->fds.epoll_lock);
 	if (!result)
 		abi_event_signal(c->p, &epoll->event, 0);
 	return result;

@@ -12,13 +12,13 @@ static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *value)
 {
 	s64 result = -ABI_EAGAIN;
 
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	if (d->value) {
 		*value = d->code ? 1 : d->value;
 		d->value -= *value;
 		result = 8;
 	}
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	if (result > 0)
 		abi_event_signal(p, &d->event, ABI_EDGE_OUT);
 	return result;
@@ -28,12 +28,12 @@ static s64 add(struct abi_proc *p, struct abi_desc *d, u64 value)
 {
 	s64 result = -ABI_EAGAIN;
 
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	if (value <= LARGEST - d->value) {
 		d->value += value;
 		result = 8;
 	}
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	if (result > 0)
 		abi_event_signal(p, &d->event, ABI_EDGE_IN);
 	return result;
@@ -84,12 +84,12 @@ u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
 {
 	u32 ready = 0;
 
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	if (d->value)
 		ready |= ABI_POLLIN;
 	if (d->value < LARGEST)
 		ready |= ABI_POLLOUT;
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	return ready;
 }
 

@@ -30,20 +30,20 @@ struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd)
 	fd = (u32)fd;
 	if (fd >= ABI_FD_MAX)
 		return 0;
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	if (p->fds.slot[fd].desc) {
 		d = &p->fds.desc[p->fds.slot[fd].desc - 1];
 		d->refs++;
 	}
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return d;
 }
 
 void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 {
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	d->refs++;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 }
 
 /* Nothing refers to it any more, and it is not free yet: it is all ours. */
@@ -59,18 +59,18 @@ static void release(struct abi_proc *p, struct abi_desc *d)
 		abi_ring_leave(p, d->in, 0);
 	if (d->out)
 		abi_ring_leave(p, d->out, 1);
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	d->kind = ABI_DESC_FREE;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 }
 
 void abi_desc_put(struct abi_proc *p, struct abi_desc *d)
 {
 	u32 last;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	last = !--d->refs;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	if (last)
 		release(p, d);
 }
@@ -92,7 +92,7 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 	struct abi_desc *d = 0;
 	u32 i;
 
-	abi_lock_take(p, &fds->lock);
+	abi_lock(p, &fds->lock);
 	for (i = 0; i < ABI_DESC_MAX && !d; i++) {
 		if (fds->desc[i].kind != ABI_DESC_FREE)
 			continue;
@@ -101,7 +101,7 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 		if (i >= fds->high)
 			fds->high = i + 1;
 	}
-	abi_lock_drop(p, &fds->lock);
+	abi_unlock(p, &fds->lock);
 	return d;
 }
 
@@ -135,11 +135,11 @@ s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 {
 	s64 fd;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	fd = lowest(p, least);
 	if (fd >= 0)
 		fill(p, (u32)fd, d, cloexec);
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	if (fd < 0)
 		abi_desc_put(p, d);
 	return fd;
@@ -183,9 +183,9 @@ int abi_fd_close(struct abi_proc *p, u32 fd)
 
 	if (fd >= ABI_FD_MAX)
 		return -ABI_EBADF;
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	d = take(p, fd, &gone);
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	after_take(p, d, gone);
 	return d ? 0 : -ABI_EBADF;
 }
@@ -213,10 +213,10 @@ static s64 replace(struct abi_proc *p, struct abi_desc *d, u32 to, u32 cloexec)
 		abi_desc_put(p, d);
 		return -ABI_EBADF;
 	}
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	old = take(p, to, &gone);
 	fill(p, to, d, cloexec);
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	after_take(p, old, gone);
 	return to;
 }
@@ -258,9 +258,9 @@ s64 abi_sys_close_range(struct abi_call *c)
 			abi_fd_close(c->p, fd);
 			continue;
 		}
-		abi_lock_take(c->p, &c->p->fds.lock);
+		abi_lock(c->p, &c->p->fds.lock);
 		c->p->fds.slot[fd].cloexec = !!c->p->fds.slot[fd].desc;
-		abi_lock_drop(c->p, &c->p->fds.lock);
+		abi_unlock(c->p, &c->p->fds.lock);
 	}
 	return 0;
 }
@@ -327,11 +327,11 @@ static s64 slot_flags(struct abi_proc *p, u32 fd, s32 set)
 {
 	s64 result;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	if (set >= 0)
 		p->fds.slot[fd].cloexec = set & 1;
 	result = p->fds.slot[fd].cloexec;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return set >= 0 ? 0 : result;
 }
 

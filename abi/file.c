@@ -72,11 +72,11 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 	struct abi_fds *fds = &p->fds;
 	s64 n;
 
-	abi_lock_take(p, &fds->bounce_lock);
+	abi_lock(p, &fds->bounce_lock);
 	n = abi_span_gather(p, s, fds->bounce, sizeof(fds->bounce));
 	if (n > 0)
 		n = host_io(p, d, fds->bounce, (u64)n, offset, 1);
-	abi_lock_drop(p, &fds->bounce_lock);
+	abi_unlock(p, &fds->bounce_lock);
 	return n;
 }
 
@@ -86,12 +86,12 @@ static s64 inherited(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
 {
 	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
 
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
 		n = write_gathered(p, d, s, offset);
 	else
 		n = host_all(p, d, s, offset, writing);
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	return n;
 }
 
@@ -111,13 +111,13 @@ static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 				writing);
 	if (d->inherited)
 		return inherited(c->p, d, s, append, writing);
-	abi_lock_take(c->p, &d->lock);
+	abi_lock(c->p, &d->lock);
 	n = host_all(c->p, d, s, append ? ABI_APPEND : (s64)d->pos, writing);
 	if (n > 0 && append && !c->p->host->file(d->handle, &op))
 		d->pos = st.size;
 	else if (n > 0)
 		d->pos += (u64)n;
-	abi_lock_drop(c->p, &d->lock);
+	abi_unlock(c->p, &d->lock);
 	return n;
 }
 
@@ -183,11 +183,11 @@ static s64 text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 
 	if (offset != ABI_FILE_CURRENT)
 		return abi_synth_read(c, d, s, (u64)offset);
-	abi_lock_take(c->p, &d->lock);
+	abi_lock(c->p, &d->lock);
 	n = abi_synth_read(c, d, s, d->pos);
 	if (n > 0)
 		d->pos += (u64)n;
-	abi_lock_drop(c->p, &d->lock);
+	abi_unlock(c->p, &d->lock);
 	return n;
 }
 

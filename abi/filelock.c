@@ -126,13 +126,13 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 
 	if (!identify(p, d))
 		return -ABI_ENOLCK;
-	abi_lock_take(p, &fds->lock);
+	abi_lock(p, &fds->lock);
 	i = find_file(fds, &d->file);
 	if (i == ABI_LOCKED_FILES)
 		rc = -ABI_ENOLCK;
 	else if (i == fds->locked_files)
 		fds->locked_file[fds->locked_files++] = d->file;
-	abi_lock_drop(p, &fds->lock);
+	abi_unlock(p, &fds->lock);
 	return rc;
 }
 
@@ -143,7 +143,7 @@ static struct abi_desc *unpark(struct abi_proc *p, const struct abi_file_id *id)
 	struct abi_desc *d = 0;
 	u32 i;
 
-	abi_lock_take(p, &fds->lock);
+	abi_lock(p, &fds->lock);
 	for (i = 0; i < fds->high && fds->parked && !d; i++)
 		if (fds->desc[i].parked && same_file(&fds->desc[i].file, id))
 			d = &fds->desc[i];
@@ -151,7 +151,7 @@ static struct abi_desc *unpark(struct abi_proc *p, const struct abi_file_id *id)
 		d->parked = 0;
 		fds->parked--;
 	}
-	abi_lock_drop(p, &fds->lock);
+	abi_unlock(p, &fds->lock);
 	return d;
 }
 
@@ -175,20 +175,20 @@ void abi_filelock_close(struct abi_proc *p, struct abi_desc *d)
 	    !identify(p, d))
 		return;
 	id = d->file;
-	abi_lock_take(p, &fds->lock);
+	abi_lock(p, &fds->lock);
 	i = find_file(fds, &id);
 	had = i < fds->locked_files;
 	if (had)
 		fds->locked_file[i] = fds->locked_file[--fds->locked_files];
-	abi_lock_drop(p, &fds->lock);
+	abi_unlock(p, &fds->lock);
 	if (!had)
 		return;
 	unlock_all(p, d);
 	while ((d = unpark(p, &id))) {
 		p->host->file_close(d->handle);
-		abi_lock_take(p, &fds->lock);
+		abi_lock(p, &fds->lock);
 		d->kind = ABI_DESC_FREE;
-		abi_lock_drop(p, &fds->lock);
+		abi_unlock(p, &fds->lock);
 	}
 }
 
@@ -199,10 +199,10 @@ int abi_filelock_park(struct abi_proc *p, struct abi_desc *d)
 	if (!__atomic_load_n(&fds->locked_files, __ATOMIC_RELAXED) ||
 	    !identify(p, d))
 		return 0;
-	abi_lock_take(p, &fds->lock);
+	abi_lock(p, &fds->lock);
 	d->parked = find_file(fds, &d->file) < fds->locked_files;
 	fds->parked += d->parked;
-	abi_lock_drop(p, &fds->lock);
+	abi_unlock(p, &fds->lock);
 	return (int)d->parked;
 }
 
@@ -257,9 +257,9 @@ static void drop_closed(struct abi_call *c, struct abi_desc *d)
 {
 	u32 numbers;
 
-	abi_lock_take(c->p, &c->p->fds.lock);
+	abi_lock(c->p, &c->p->fds.lock);
 	numbers = d->numbers;
-	abi_lock_drop(c->p, &c->p->fds.lock);
+	abi_unlock(c->p, &c->p->fds.lock);
 	if (!numbers)
 		abi_filelock_close(c->p, d);
 }

@@ -99,16 +99,16 @@ static void list_del(struct abi_proc *p, u32 index, struct abi_thread *t)
 
 static void lock_two(struct abi_proc *p, u32 a, u32 b)
 {
-	abi_lock_take(p, &bucket_at(p, a < b ? a : b)->lock);
+	abi_lock(p, &bucket_at(p, a < b ? a : b)->lock);
 	if (a != b)
-		abi_lock_take(p, &bucket_at(p, a < b ? b : a)->lock);
+		abi_lock(p, &bucket_at(p, a < b ? b : a)->lock);
 }
 
 static void drop_two(struct abi_proc *p, u32 a, u32 b)
 {
-	abi_lock_drop(p, &bucket_at(p, a)->lock);
+	abi_unlock(p, &bucket_at(p, a)->lock);
 	if (a != b)
-		abi_lock_drop(p, &bucket_at(p, b)->lock);
+		abi_unlock(p, &bucket_at(p, b)->lock);
 }
 
 static void wake_one(struct wake_list *list, u32 index, struct abi_thread *t)
@@ -185,14 +185,14 @@ static int withdraw(struct abi_proc *p, struct abi_thread *t)
 
 	do {
 		index = __atomic_load_n(&t->futex.bucket, __ATOMIC_RELAXED);
-		abi_lock_take(p, &bucket_at(p, index)->lock);
+		abi_lock(p, &bucket_at(p, index)->lock);
 		moved = still_queued(t) && t->futex.bucket != index;
 		if (still_queued(t) && !moved) {
 			list_del(p, index, t);
 			t->futex.queued = 0;
 			ours = 1;
 		}
-		abi_lock_drop(p, &bucket_at(p, index)->lock);
+		abi_unlock(p, &bucket_at(p, index)->lock);
 	} while (moved);
 	return ours;
 }
@@ -203,7 +203,7 @@ static s64 enqueue(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	u32 index = bucket_of(gaddr);
 	s64 rc;
 
-	abi_lock_take(p, &bucket_at(p, index)->lock);
+	abi_lock(p, &bucket_at(p, index)->lock);
 	rc = word_is(gaddr, value);
 	if (!rc) {
 		t->futex.key = gaddr;
@@ -211,7 +211,7 @@ static s64 enqueue(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 		t->futex.queued = 1;
 		list_add(p, index, t);
 	}
-	abi_lock_drop(p, &bucket_at(p, index)->lock);
+	abi_unlock(p, &bucket_at(p, index)->lock);
 	return rc;
 }
 
@@ -244,9 +244,9 @@ s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset)
 
 	if (!bitset)
 		return -ABI_EINVAL;
-	abi_lock_take(p, &bucket_at(p, index)->lock);
+	abi_lock(p, &bucket_at(p, index)->lock);
 	woken = wake_some(&list, index, gaddr, (s32)count, bitset);
-	abi_lock_drop(p, &bucket_at(p, index)->lock);
+	abi_unlock(p, &bucket_at(p, index)->lock);
 	wake_flush(&list);
 	return woken;
 }

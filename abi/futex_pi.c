@@ -116,12 +116,12 @@ static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 		rc = abi_thread_park(p, t, deadline, 1);
 		if (!rc)
 			continue;
-		abi_lock_take(p, &p->futexes.pi_lock);
+		abi_lock(p, &p->futexes.pi_lock);
 		if (t->pi.granted)
 			rc = 0;
 		else
 			t->pi.gaddr = 0;
-		abi_lock_drop(p, &p->futexes.pi_lock);
+		abi_unlock(p, &p->futexes.pi_lock);
 		if (rc)
 			return rc == -ABI_EINTR ? -ABI_ERESTARTNOINTR : rc;
 	}
@@ -143,18 +143,18 @@ s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 
 	if (rc)
 		return rc;
-	abi_lock_take(p, &f->pi_lock);
+	abi_lock(p, &f->pi_lock);
 	while ((rc = take(p, t, gaddr, try)) == MUST_RETRY) {
-		abi_lock_drop(p, &f->pi_lock);
+		abi_unlock(p, &f->pi_lock);
 		p->host->thread_yield();
-		abi_lock_take(p, &f->pi_lock);
+		abi_lock(p, &f->pi_lock);
 	}
 	if (rc == MUST_WAIT) {
 		t->pi.granted = 0;
 		t->pi.ticket = f->pi_ticket++;
 		t->pi.gaddr = gaddr;
 	}
-	abi_lock_drop(p, &f->pi_lock);
+	abi_unlock(p, &f->pi_lock);
 	return rc == MUST_WAIT ? wait_grant(p, t, deadline) : rc;
 }
 
@@ -204,9 +204,9 @@ s64 abi_futex_pi_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr)
 
 	if (rc)
 		return rc;
-	abi_lock_take(p, &p->futexes.pi_lock);
+	abi_lock(p, &p->futexes.pi_lock);
 	rc = hand_over(p, gaddr, t, 0);
-	abi_lock_drop(p, &p->futexes.pi_lock);
+	abi_unlock(p, &p->futexes.pi_lock);
 	return rc;
 }
 
@@ -215,7 +215,7 @@ void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t)
 	struct abi_thread *w;
 	u32 i, n;
 
-	abi_lock_take(p, &p->futexes.pi_lock);
+	abi_lock(p, &p->futexes.pi_lock);
 	t->pi.ending = 1;
 	n = thread_count(p);
 	for (i = 0; i < n; i++) {
@@ -223,5 +223,5 @@ void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t)
 		if (w->pi.gaddr && w->pi.owner == t->tid)
 			(void)hand_over(p, w->pi.gaddr, t, OWNER_DIED);
 	}
-	abi_lock_drop(p, &p->futexes.pi_lock);
+	abi_unlock(p, &p->futexes.pi_lock);
 }

@@ -29,13 +29,13 @@ static inline int abi_lock_try(struct abi_lock *lock)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static inline void abi_lock_take(struct abi_proc *p, struct abi_lock *lock)
+static inline void abi_lock(struct abi_proc *p, struct abi_lock *lock)
 {
 	if (!abi_lock_try(lock))
 		abi_lock_sleep(p, lock);
 }
 
-static inline void abi_lock_drop(struct abi_proc *p, struct abi_lock *lock)
+static inline void abi_unlock(struct abi_proc *p, struct abi_lock *lock)
 {
 	if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)
 		abi_lock_wake(p, lock);

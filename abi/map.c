@@ -16,7 +16,7 @@
 
 void abi_map_begin(struct abi_proc *p)
 {
-	abi_lock_take(p, &p->space.change);
+	abi_lock(p, &p->space.change);
 }
 
 /* Lets go of files that no area refers to any more, one at a time. */
@@ -34,11 +34,11 @@ void abi_map_end(struct abi_proc *p)
 			s->backing[i].file = 0;
 			s->orphans--;
 		}
-		abi_lock_drop(p, &s->change);
+		abi_unlock(p, &s->change);
 		for (i = 0; i < n; i++)
 			abi_fd_release(p, drop[i]);
 		if (n == 8)
-			abi_lock_take(p, &s->change);
+			abi_lock(p, &s->change);
 	} while (n == 8);
 }
 

@@ -23,7 +23,7 @@ static u32 ring_new(struct abi_proc *p)
 	struct abi_ring *r;
 	u32 i, found = 0;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	for (i = 0; i < ABI_RING_MAX && !found; i++) {
 		r = &p->fds.ring[i];
 		if (r->used)
@@ -34,7 +34,7 @@ static u32 ring_new(struct abi_proc *p)
 		abi_memset(&r->event, 0, sizeof(r->event));
 		found = i + 1;
 	}
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return found;
 }
 
@@ -43,19 +43,19 @@ void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer)
 	struct abi_ring *r = abi_ring_at(p, ring);
 	u32 empty;
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	if (writer)
 		r->writers--;
 	else
 		r->readers--;
 	empty = !r->readers && !r->writers;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	abi_event_signal(p, &r->event, ABI_EDGE_IN | ABI_EDGE_OUT);
 	if (!empty)
 		return;
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	r->used = 0;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 }
 
 /* ring->lock is held. Will no byte be written, or read, any more? */
@@ -104,7 +104,7 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	s64 n = 0, result;
 	void *at;
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	while (done < r->len) {
 		n = abi_span_chunk(p, s, &at);
 		if (n <= 0)
@@ -126,7 +126,7 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		r->start = (r->start + done) & MASK;
 		r->len -= done;
 	}
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	if (done && !peek)
 		abi_event_signal(p, &r->event, ABI_EDGE_OUT);
 	return result;
@@ -144,7 +144,7 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	s64 n = 0, result;
 	void *at;
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	room = ABI_RING_SIZE - r->len;
 	if (first && s->left <= ABI_PIPE_BUF && room < s->left)
 		room = 0;
@@ -163,7 +163,7 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 	result = is_broken(r) ? -ABI_EPIPE : -ABI_EAGAIN;
 	if (done || n < 0)
 		result = done ? (s64)done : n;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	if (done)
 		abi_event_signal(p, &r->event, ABI_EDGE_IN);
 	return result;
@@ -247,14 +247,14 @@ static u32 in_ready(struct abi_proc *p, const struct abi_desc *d)
 	struct abi_ring *r = abi_ring_at(p, d->in);
 	u32 ready = 0;
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	if (r->len)
 		ready |= ABI_POLLIN | ABI_POLLRDNORM;
 	if (d->kind == ABI_DESC_PIPE && !r->writers)
 		ready |= ABI_POLLHUP;
 	if (d->kind == ABI_DESC_PAIR && (is_ended(r) || r->broken))
 		ready |= ABI_POLLIN | ABI_POLLRDNORM | ABI_POLLRDHUP;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	return ready;
 }
 
@@ -263,14 +263,14 @@ static u32 out_ready(struct abi_proc *p, const struct abi_desc *d)
 	struct abi_ring *r = abi_ring_at(p, d->out);
 	u32 ready = 0;
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	if (ABI_RING_SIZE - r->len >= ABI_PIPE_BUF)
 		ready |= ABI_POLLOUT | ABI_POLLWRNORM;
 	if (d->kind == ABI_DESC_PIPE && !r->readers)
 		ready |= ABI_POLLERR;
 	if (d->kind == ABI_DESC_PAIR && is_broken(r))
 		ready |= ABI_POLLOUT | ABI_POLLWRNORM | ABI_POLLHUP;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	return ready;
 }
 
@@ -293,9 +293,9 @@ u64 abi_pipe_available(struct abi_proc *p, const struct abi_desc *d)
 	if (!d->in)
 		return 0;
 	r = abi_ring_at(p, d->in);
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	len = r->len;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	return len;
 }
 
@@ -303,12 +303,12 @@ static void shut(struct abi_proc *p, u32 ring, u32 writer)
 {
 	struct abi_ring *r = abi_ring_at(p, ring);
 
-	abi_lock_take(p, &r->lock);
+	abi_lock(p, &r->lock);
 	if (writer)
 		r->eof = 1;
 	else
 		r->broken = 1;
-	abi_lock_drop(p, &r->lock);
+	abi_unlock(p, &r->lock);
 	abi_event_signal(p, &r->event, ABI_EDGE_IN | ABI_EDGE_OUT);
 }
 

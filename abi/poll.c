@@ -172,21 +172,21 @@ struct abi_set_space *abi_set_space_take(struct abi_proc *p)
 	struct abi_set_space *found = 0;
 	u32 i;
 
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	for (i = 0; i < ABI_SET_POOL && !found; i++)
 		if (!p->fds.set[i].used)
 			found = &p->fds.set[i];
 	if (found)
 		found->used = 1;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return found;
 }
 
 void abi_set_space_drop(struct abi_proc *p, struct abi_set_space *space)
 {
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	space->used = 0;
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 }
 
 void abi_set_init_large(struct abi_set *set, struct abi_set_space *space)

@@ -499,7 +499,7 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 /* The first number, or thread, at or after `i`; `most` when there is none. */
 static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 {
-	abi_lock_take(p, &p->fds.lock);
+	abi_lock(p, &p->fds.lock);
 	for (; i < most; i++) {
 		if (code == TEXT_DIR_FD && p->fds.slot[i].desc)
 			break;
@@ -508,7 +508,7 @@ static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 				    __ATOMIC_ACQUIRE) == ABI_THREAD_LIVE)
 			break;
 	}
-	abi_lock_drop(p, &p->fds.lock);
+	abi_unlock(p, &p->fds.lock);
 	return i;
 }
 
@@ -587,7 +587,7 @@ static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		return -ABI_EISDIR;
 	if (d->code == TEXT_CMDLINE)
 		return give_cmdline(c, s, offset);
-	abi_lock_take(c->p, &fds->bounce_lock);
+	abi_lock(c->p, &fds->bounce_lock);
 	if (d->code == TEXT_MAPS) {
 		n = give_maps(c, s, offset);
 	} else {
@@ -595,7 +595,7 @@ static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		write_text(c->p, d->code, &t);
 		n = give(c, s, offset, t.buf, t.len);
 	}
-	abi_lock_drop(c->p, &fds->bounce_lock);
+	abi_unlock(c->p, &fds->bounce_lock);
 	return n;
 }
 

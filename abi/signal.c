@@ -147,9 +147,9 @@ int abi_signal_take(struct abi_proc *p, struct abi_thread *t, u64 set,
 {
 	int found;
 
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	found = take_locked(p, t, set, info);
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 	return found;
 }
 
@@ -250,7 +250,7 @@ s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
 	struct abi_thread *to = 0, *target = 0;
 	s64 rc = -ABI_ESRCH;
 
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	if (tid)
 		to = by_tid(p, tid);
 	if (tid && !to)
@@ -266,7 +266,7 @@ s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
 	else if (wants(to, bit))
 		target = to;
 out:
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 	if (target && target != from)
 		kick(p, target);
 	return rc;
@@ -299,10 +299,10 @@ static void retarget(struct abi_proc *p, struct abi_thread *t, u64 bits)
 
 void abi_signal_thread_end(struct abi_proc *p, struct abi_thread *t)
 {
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	set_drop(p, set_of(p, t), ~0ull);
 	retarget(p, t, ~t->blocked);
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 }
 
 /* Masks and actions -----------------------------------------------------------
@@ -315,11 +315,11 @@ void abi_signal_mask_set(struct abi_proc *p, struct abi_thread *t, u64 mask)
 	mask &= ~UNBLOCKABLE;
 	if (mask == t->blocked)
 		return;
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	newly = mask & ~t->blocked;
 	__atomic_store_n(&t->blocked, mask, __ATOMIC_SEQ_CST);
 	retarget(p, t, newly);
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 }
 
 s64 abi_signal_mask_push(struct abi_call *c, u64 gaddr, u64 size)
@@ -353,7 +353,7 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 	struct abi_sigaction *action = &p->signals.action[signo - 1];
 	u32 i;
 
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	*old = *action;
 	if (fresh) {
 		*action = *fresh;
@@ -365,7 +365,7 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 			set_drop(p, set_of(p, abi_thread_get(p, i)),
 				 abi_signal_bit(signo));
 	}
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 }
 
 /* Delivery
@@ -419,11 +419,11 @@ static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 	int found;
 	u32 signo;
 
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	found = take_locked(p, t, ~t->blocked, &info);
 	if (found)
 		action_take(p, (u32)info.signo, &action);
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 	if (!found)
 		return 0;
 	signo = (u32)info.signo;
@@ -529,11 +529,11 @@ static void force(struct abi_proc *p, struct abi_thread *t,
 	struct abi_delivery d = {info, &action, fault, 0, ABI_NONE};
 	u32 signo = (u32)info->signo;
 
-	abi_lock_take(p, &p->signals.lock);
+	abi_lock(p, &p->signals.lock);
 	if (t->blocked & abi_signal_bit(signo))
 		p->signals.action[signo - 1].handler = ABI_SIG_DFL;
 	action_take(p, signo, &action);
-	abi_lock_drop(p, &p->signals.lock);
+	abi_unlock(p, &p->signals.lock);
 	if (action.handler <= ABI_SIG_IGN)
 		abi_signal_kill(p, t, signo, regs, fault);
 	if (!handle(p, t, regs, &d))

@@ -39,14 +39,14 @@ static s64 send_gathered(struct abi_call *c, struct transfer *t)
 
 	if (!is_stream(t->d) && t->span.left > sizeof(fds->bounce))
 		return -ABI_EMSGSIZE;
-	abi_lock_take(c->p, &fds->bounce_lock);
+	abi_lock(c->p, &fds->bounce_lock);
 	n = abi_span_gather(c->p, &rest, fds->bounce, sizeof(fds->bounce));
 	if (n >= 0) {
 		t->op.buf = fds->bounce;
 		t->op.len = (u64)n;
 		n = abi_sock_wait(c, t->d, &t->op, ABI_POLLOUT, 1);
 	}
-	abi_lock_drop(c->p, &fds->bounce_lock);
+	abi_unlock(c->p, &fds->bounce_lock);
 	while (n > 0 && t->span.left > rest.left + (t->op.len - (u64)n)) {
 		void *at;
 		s64 part = abi_span_chunk(c->p, &t->span, &at);
@@ -137,7 +137,7 @@ static s64 receive_scattered(struct abi_call *c, struct transfer *t)
 	struct abi_fds *fds = &c->p->fds;
 	s64 n, put;
 
-	abi_lock_take(c->p, &fds->bounce_lock);
+	abi_lock(c->p, &fds->bounce_lock);
 	t->op.buf = fds->bounce;
 	t->op.len = t->span.left < sizeof(fds->bounce) ? t->span.left
 						       : sizeof(fds->bounce);
@@ -148,7 +148,7 @@ static s64 receive_scattered(struct abi_call *c, struct transfer *t)
 		if (put < 0)
 			n = put;
 	}
-	abi_lock_drop(c->p, &fds->bounce_lock);
+	abi_unlock(c->p, &fds->bounce_lock);
 	return n;
 }
 

@@ -67,7 +67,7 @@ static void edit_begin(struct abi_proc *p)
 {
 	struct abi_space *s = &p->space;
 
-	abi_lock_take(p, &s->lock);
+	abi_lock(p, &s->lock);
 	__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -79,7 +79,7 @@ static void edit_end(struct abi_proc *p)
 	__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELEASE);
 	if (s->committed > s->committed_peak)
 		s->committed_peak = s->committed;
-	abi_lock_drop(p, &s->lock);
+	abi_unlock(p, &s->lock);
 }
 
 static void count_add(struct abi_space *s, const struct abi_area *a)
@@ -255,9 +255,9 @@ int abi_space_check(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 		if (seq == __atomic_load_n(&s->seq, __ATOMIC_RELAXED))
 			return ok;
 	}
-	abi_lock_take(p, &s->lock);
+	abi_lock(p, &s->lock);
 	ok = holds(s, addr, end, prot);
-	abi_lock_drop(p, &s->lock);
+	abi_unlock(p, &s->lock);
 	return ok;
 }
 
@@ -267,21 +267,21 @@ int abi_space_next(struct abi_proc *p, u64 addr, struct abi_area *area)
 	u32 i;
 	int found;
 
-	abi_lock_take(p, &s->lock);
+	abi_lock(p, &s->lock);
 	i = abi_space_index(s, addr);
 	found = i < s->areas;
 	if (found)
 		*area = s->area[i];
-	abi_lock_drop(p, &s->lock);
+	abi_unlock(p, &s->lock);
 	return found;
 }
 
 void abi_space_count(struct abi_proc *p, u64 *committed, u64 *mapped)
 {
-	abi_lock_take(p, &p->space.lock);
+	abi_lock(p, &p->space.lock);
 	*committed = p->space.committed;
 	*mapped = p->space.mapped;
-	abi_lock_drop(p, &p->space.lock);
+	abi_unlock(p, &p->space.lock);
 }
 
 /* Invariants --------------------------------------------------------------- */

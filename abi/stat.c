@@ -121,9 +121,9 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 	    (s32)dirfd != ABI_AT_FDCWD)
 		return stat_fd(c, dirfd, st);
 	if (flags & ABI_AT_EMPTY_PATH && is_empty(c, name)) {
-		abi_lock_take(c->p, &c->p->lock);
+		abi_lock(c->p, &c->p->lock);
 		abi_strcpy(path, c->p->cwd[0] ? c->p->cwd : "/", sizeof(path));
-		abi_lock_drop(c->p, &c->p->lock);
+		abi_unlock(c->p, &c->p->lock);
 		return stat_path(c, path, 0, st);
 	}
 	error = abi_at(c, dirfd, name, path, &told);

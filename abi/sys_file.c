@@ -181,11 +181,11 @@ s64 abi_sys_lseek(struct abi_call *c)
 		   (d->kind != ABI_DESC_FILE || abi_desc_is_host(d))) {
 		result = -ABI_ESPIPE;
 	} else {
-		abi_lock_take(c->p, &d->lock);
+		abi_lock(c->p, &d->lock);
 		result = d->inherited ? seek_inherited(c, d, (s64)c->a[1],
 						       (u32)c->a[2])
 				      : seek(c, d, (s64)c->a[1], (u32)c->a[2]);
-		abi_lock_drop(c->p, &d->lock);
+		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
 	return result;
@@ -387,9 +387,9 @@ static s64 position_of(struct abi_proc *p, struct abi_desc *d)
 
 	if (d->inherited)
 		return abi_file_seek(p, d, 0, ABI_SEEK_CUR);
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	at = (s64)d->pos;
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	return at;
 }
 
@@ -399,9 +399,9 @@ static void position_set(struct abi_proc *p, struct abi_desc *d, u64 at)
 		(void)abi_file_seek(p, d, (s64)at, ABI_SEEK_SET);
 		return;
 	}
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	d->pos = at;
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 }
 
 static s64 send_file(struct abi_call *c, struct abi_desc *out,

@@ -103,10 +103,10 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 {
 	u32 fd = (u32)c->a[0];
 
-	abi_lock_take(c->p, &c->p->fds.lock);
+	abi_lock(c->p, &c->p->fds.lock);
 	if (c->p->fds.slot[fd].desc)
 		c->p->fds.slot[fd].cloexec = on;
-	abi_lock_drop(c->p, &c->p->fds.lock);
+	abi_unlock(c->p, &c->p->fds.lock);
 	return 0;
 }
 

@@ -15,9 +15,9 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	s64 error = 0;
 
 	if ((s32)dirfd == ABI_AT_FDCWD) {
-		abi_lock_take(c->p, &c->p->lock);
+		abi_lock(c->p, &c->p->lock);
 		abi_strcpy(base, c->p->cwd, ABI_PATH_MAX);
-		abi_lock_drop(c->p, &c->p->lock);
+		abi_unlock(c->p, &c->p->lock);
 		return 0;
 	}
 	d = abi_desc_get(c->p, dirfd);
@@ -173,9 +173,9 @@ s64 abi_sys_getcwd(struct abi_call *c)
 	char cwd[ABI_PATH_MAX];
 	u64 len;
 
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	len = abi_strcpy(cwd, c->p->cwd[0] ? c->p->cwd : "/", sizeof(cwd)) + 1;
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	if (c->a[1] < len)
 		return -ABI_ERANGE;
 	return abi_user_put(c->p, c->a[0], cwd, len) ? -ABI_EFAULT : (s64)len;
@@ -183,9 +183,9 @@ s64 abi_sys_getcwd(struct abi_call *c)
 
 static void set_cwd(struct abi_call *c, const char *path)
 {
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	abi_strcpy(c->p->cwd, path, ABI_PATH_MAX);
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 }
 
 s64 abi_sys_chdir(struct abi_call *c)

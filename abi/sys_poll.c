@@ -45,10 +45,10 @@ static u32 look(struct abi_call *c, struct round *r, u32 i, u32 wanted)
 	u32 ready, epoll = d->kind == ABI_DESC_EPOLL;
 
 	if (epoll)
-		abi_lock_take(c->p, &c->p->fds.epoll_lock);
+		abi_lock(c->p, &c->p->fds.epoll_lock);
 	ready = abi_set_add(c, &r->set, d, wanted, i, 0);
 	if (epoll)
-		abi_lock_drop(c->p, &c->p->fds.epoll_lock);
+		abi_unlock(c->p, &c->p->fds.epoll_lock);
 	return ready & wanted;
 }
 

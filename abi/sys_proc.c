@@ -190,10 +190,10 @@ s64 abi_sys_umask(struct abi_call *c)
 {
 	u32 old;
 
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	old = c->p->umask;
 	c->p->umask = (u32)c->a[0] & 0777;
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	return old;
 }
 
@@ -234,12 +234,12 @@ static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 		return -ABI_EFAULT;
 	if (fresh.cur > fresh.max)
 		return -ABI_EINVAL;
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	if (fresh.max > limit->max)
 		rc = -ABI_EPERM;
 	else
 		*limit = fresh;
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	return rc;
 }
 
@@ -250,9 +250,9 @@ static s64 limit_call(struct abi_call *c, u64 which, u64 fresh, u64 old)
 
 	if ((u32)which >= ABI_RLIMITS)
 		return -ABI_EINVAL;
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	now = c->p->limit[(u32)which];
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	rc = fresh ? limit_set(c, (u32)which, fresh) : 0;
 	if (!rc && old && ABI_PUT(c->p, old, &now))
 		rc = -ABI_EFAULT;
@@ -448,9 +448,9 @@ static s64 name_set(struct abi_call *c)
 	abi_memcpy(c->t->comm, name, sizeof(name));
 	if (c->t->index)
 		return 0;
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	abi_memcpy(c->p->comm, name, sizeof(name));
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	return 0;
 }
 
@@ -458,10 +458,10 @@ static s64 name_get(struct abi_call *c)
 {
 	char name[16];
 
-	abi_lock_take(c->p, &c->p->lock);
+	abi_lock(c->p, &c->p->lock);
 	/* A thread without its own carries the program's. */
 	abi_memcpy(name, c->t->comm[0] ? c->t->comm : c->p->comm, sizeof(name));
-	abi_lock_drop(c->p, &c->p->lock);
+	abi_unlock(c->p, &c->p->lock);
 	return ABI_PUT(c->p, c->a[1], &name);
 }
 

@@ -106,9 +106,9 @@ s64 abi_sys_rt_sigsuspend(struct abi_call *c)
 
 static void sigwait_set(struct abi_call *c, u64 set)
 {
-	abi_lock_take(c->p, &c->p->signals.lock);
+	abi_lock(c->p, &c->p->signals.lock);
 	c->t->sigwait = set;
-	abi_lock_drop(c->p, &c->p->signals.lock);
+	abi_unlock(c->p, &c->p->signals.lock);
 }
 
 /* Waits for one of `set`; its number, -EAGAIN or -EINTR. */

@@ -73,9 +73,9 @@ static void clone_fill(struct abi_call *c, struct abi_thread *child)
 	if (flags & CLONE_CHILD_CLEARTID)
 		child->clear_child_tid = c->a[3];
 	abi_memcpy(child->comm, c->t->comm, sizeof(child->comm));
-	abi_lock_take(c->p, &c->p->threads.lock);
+	abi_lock(c->p, &c->p->threads.lock);
 	abi_memcpy(child->affinity, c->t->affinity, sizeof(child->affinity));
-	abi_lock_drop(c->p, &c->p->threads.lock);
+	abi_unlock(c->p, &c->p->threads.lock);
 }
 
 /* As Linux, which does not fail the call for a bad address here. */
@@ -212,9 +212,9 @@ s64 abi_sys_sched_getaffinity(struct abi_call *c)
 		return -ABI_ESRCH;
 	if (bytes > (u32)c->a[1])
 		bytes = (u32)c->a[1];
-	abi_lock_take(c->p, &c->p->threads.lock);
+	abi_lock(c->p, &c->p->threads.lock);
 	abi_memcpy(mask, t->affinity, sizeof(mask));
-	abi_lock_drop(c->p, &c->p->threads.lock);
+	abi_unlock(c->p, &c->p->threads.lock);
 	return abi_user_put(c->p, c->a[2], mask, bytes) ? -ABI_EFAULT
 							: (s64)bytes;
 }
@@ -250,9 +250,9 @@ s64 abi_sys_sched_setaffinity(struct abi_call *c)
 	rc = c->p->host->thread_affinity(t->index, mask, sizeof(mask));
 	if (rc)
 		return rc;
-	abi_lock_take(c->p, &c->p->threads.lock);
+	abi_lock(c->p, &c->p->threads.lock);
 	abi_memcpy(t->affinity, mask, sizeof(mask));
-	abi_lock_drop(c->p, &c->p->threads.lock);
+	abi_unlock(c->p, &c->p->threads.lock);
 	return 0;
 }
 

@@ -31,10 +31,10 @@ struct abi_thread *abi_thread_find(struct abi_proc *p, u32 tid)
 		return 0;
 	index = (tid - p->info.pid) % ABI_THREADS_MAX;
 	t = abi_thread_get(p, index);
-	abi_lock_take(p, &p->threads.lock);
+	abi_lock(p, &p->threads.lock);
 	if (t->state != ABI_THREAD_LIVE || t->tid != tid)
 		t = 0;
-	abi_lock_drop(p, &p->threads.lock);
+	abi_unlock(p, &p->threads.lock);
 	return t;
 }
 
@@ -94,7 +94,7 @@ struct abi_thread *abi_thread_new(struct abi_proc *p)
 	struct abi_thread *t = 0;
 	u32 i, index;
 
-	abi_lock_take(p, &all->lock);
+	abi_lock(p, &all->lock);
 	for (i = 0; i < ABI_THREADS_MAX && !t; i++) {
 		index = (all->cursor + i) % ABI_THREADS_MAX;
 		if (all->thread[index].state != ABI_THREAD_FREE)
@@ -109,7 +109,7 @@ struct abi_thread *abi_thread_new(struct abi_proc *p)
 			__atomic_store_n(&all->high, index + 1,
 					 __ATOMIC_RELEASE);
 	}
-	abi_lock_drop(p, &all->lock);
+	abi_unlock(p, &all->lock);
 	return t;
 }
 
@@ -119,32 +119,32 @@ void abi_thread_gone(struct abi_proc *p, u32 index)
 
 	if (!index)
 		return; /* thread 0 names the process as long as it lives */
-	abi_lock_take(p, &p->threads.lock);
+	abi_lock(p, &p->threads.lock);
 	if (t->state == ABI_THREAD_EXITED) {
 		t->uses++;
 		t->state = ABI_THREAD_FREE;
 	}
-	abi_lock_drop(p, &p->threads.lock);
+	abi_unlock(p, &p->threads.lock);
 }
 
 void abi_thread_live(struct abi_proc *p, struct abi_thread *t)
 {
-	abi_lock_take(p, &p->threads.lock);
+	abi_lock(p, &p->threads.lock);
 	__atomic_store_n(&t->state, ABI_THREAD_LIVE, __ATOMIC_RELEASE);
-	abi_lock_drop(p, &p->threads.lock);
+	abi_unlock(p, &p->threads.lock);
 }
 
 void abi_thread_undo(struct abi_proc *p, struct abi_thread *t)
 {
-	abi_lock_take(p, &p->threads.lock);
+	abi_lock(p, &p->threads.lock);
 	p->threads.live--;
 	t->state = ABI_THREAD_EXITED;
-	abi_lock_drop(p, &p->threads.lock);
+	abi_unlock(p, &p->threads.lock);
 	abi_signal_thread_end(p, t);
-	abi_lock_take(p, &p->threads.lock);
+	abi_lock(p, &p->threads.lock);
 	t->uses++;
 	t->state = ABI_THREAD_FREE;
-	abi_lock_drop(p, &p->threads.lock);
+	abi_unlock(p, &p->threads.lock);
 }
 
 /* Parking --------------------------------------------------------------- */
@@ -274,7 +274,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 	status = (status & 0xff) << 8;
 	abi_futex_pi_end(p, t);
 	robust_walk(p, t);
-	abi_lock_take(p, &all->lock);
+	abi_lock(p, &all->lock);
 	last = all->live == 1;
 	if (!last)
 		all->live--;
@@ -284,7 +284,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 		status = all->main_status;
 	if (!last)
 		t->state = ABI_THREAD_EXITED;
-	abi_lock_drop(p, &all->lock);
+	abi_unlock(p, &all->lock);
 	if (last)
 		abi_thread_end_all(p, status);
 	abi_signal_thread_end(p, t);

@@ -40,11 +40,11 @@ u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 {
 	u64 fresh, ticks, next;
 
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	fresh = update(&d->timer, now_ns(p));
 	ticks = d->timer.ticks;
 	next = d->timer.next_ns;
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	if (fresh)
 		__atomic_add_fetch(&d->event.edge_in, 1, __ATOMIC_SEQ_CST);
 	if (due && next && next < *due)
@@ -54,12 +54,12 @@ u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 
 static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *due, u64 *ticks)
 {
-	abi_lock_take(p, &d->lock);
+	abi_lock(p, &d->lock);
 	update(&d->timer, now_ns(p));
 	*ticks = d->timer.ticks;
 	d->timer.ticks = 0;
 	*due = d->timer.next_ns ? d->timer.next_ns : ABI_FOREVER;
-	abi_lock_drop(p, &d->lock);
+	abi_unlock(p, &d->lock);
 	return *ticks ? 8 : -ABI_EAGAIN;
 }
 
@@ -169,13 +169,13 @@ s64 abi_sys_timerfd_settime(struct abi_call *c)
 	if (!d)
 		return error;
 	value = first_expiry(c->p, d, flags, value, now);
-	abi_lock_take(c->p, &d->lock);
+	abi_lock(c->p, &d->lock);
 	update(&d->timer, now);
 	tell(&d->timer, now, &old_left, &old_interval);
 	d->timer.next_ns = value;
 	d->timer.interval_ns = interval == ABI_FOREVER ? 0 : interval;
 	d->timer.ticks = 0;
-	abi_lock_drop(c->p, &d->lock);
+	abi_unlock(c->p, &d->lock);
 	abi_event_signal(c->p, &d->event, 0);
 	abi_desc_put(c->p, d);
 	return c->a[3] ? put_itimer(c->p, c->a[3], old_left, old_interval) : 0;
@@ -190,10 +190,10 @@ s64 abi_sys_timerfd_gettime(struct abi_call *c)
 	d = get_timer(c, &error);
 	if (!d)
 		return error;
-	abi_lock_take(c->p, &d->lock);
+	abi_lock(c->p, &d->lock);
 	update(&d->timer, now);
 	tell(&d->timer, now, &left, &interval);
-	abi_lock_drop(c->p, &d->lock);
+	abi_unlock(c->p, &d->lock);
 	abi_desc_put(c->p, d);
 	return put_itimer(c->p, c->a[1], left, interval);
 }

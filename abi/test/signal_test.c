@@ -599,10 +599,10 @@ static void test_no_handler(void)
 	blocked_start(&b, ABI_NR_nanosleep, page + 64, 0, 0, 0);
 	for (i = 0; i < 20; i++) {
 		/* Takes the action away between the kick and delivery. */
-		abi_lock_take(p, &p->signals.lock);
+		abi_lock(p, &p->signals.lock);
 		p->signals.pending = BIT(10);
 		p->signals.action[9].handler = ABI_SIG_IGN;
-		abi_lock_drop(p, &p->signals.lock);
+		abi_unlock(p, &p->signals.lock);
 		abi_thread_unpark(p, abi_thread_get(p, b.index));
 		WAIT_FOR(!__atomic_load_n(&p->signals.pending,
 					  __ATOMIC_SEQ_CST));

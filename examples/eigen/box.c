@@ -32,7 +32,7 @@ int eigen_box_unknowns(const struct eigen_box *box)
 			return -EINVAL;
 		product *= box->elements[d] - 1;
 	}
-	return product <= EIGEN_BOX_MOST ? (int)product : -EINVAL;
+	return product <= EIGEN_BOX_MAX ? (int)product : -EINVAL;
 }
 
 static double line_mass(double h, int p, int q)

@@ -15,7 +15,7 @@ struct eigen_box {
 };
 
 /* Most unknowns: products with the block sizes stay inside an int. */
-#define EIGEN_BOX_MOST 2000000
+#define EIGEN_BOX_MAX 2000000
 
 /* Unknowns of the problem, or -EINVAL when there are none or too many. */
 int eigen_box_unknowns(const struct eigen_box *box);

@@ -51,7 +51,7 @@
  */
 #define SKEP_IMAGE_MAGIC 0x31534d53 /* "SMS1" */
 #define SKEP_IMAGE_REVISION 2
-#define SKEP_IMAGE_MOST 0x1000000 /* bytes of a file */
+#define SKEP_IMAGE_MAX 0x1000000 /* bytes of a file */
 
 struct skep_image {
 	u32 magic;

@@ -6,7 +6,7 @@
  */
 #include "internal.h"
 
-#define ENDS_MOST 128 /* messages and operations ended at a time */
+#define ENDS_MAX 128 /* messages and operations ended at a time */
 
 struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer)
 {
@@ -257,7 +257,7 @@ int o2g_conn_remains(const struct o2g_core *core)
 
 void o2g_conn_go_on(struct o2g_core *core)
 {
-	u32 most = core->limits.batch ? ENDS_MOST : ~0u;
+	u32 most = core->limits.batch ? ENDS_MAX : ~0u;
 
 	for (; most > 0 && o2g_conn_remains(core); most--) {
 		struct list *node = list_first(&core->endings);

@@ -2,15 +2,14 @@
 /* The core itself: its making and end, and the submissions it reads. */
 #include "internal.h"
 
-#define MESSAGES_MOST 0x1000000u
+#define MESSAGES_MAX 0x1000000u
 #define HELD_MANY 4096
-#define SCAN_MOST 4096 /* messages looked at for one batch */
+#define SCAN_MAX 4096 /* messages looked at for one batch */
 
 int o2g_core_tired(const struct o2g_core *core)
 {
-	return core->limits.batch &&
-	       (core->scanned - core->rested > SCAN_MOST ||
-		core->taken >= core->limits.batch);
+	return core->limits.batch && (core->scanned - core->rested > SCAN_MAX ||
+				      core->taken >= core->limits.batch);
 }
 
 int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
@@ -34,9 +33,9 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	o2g_pool_make(&core->ops, &core->host, sizeof(struct o2g_op_entry),
 		      limits->postings);
 	o2g_pool_make(&core->messages, &core->host, sizeof(struct o2g_message),
-		      MESSAGES_MOST);
+		      MESSAGES_MAX);
 	rc = o2g_ring_open(&core->ring, area);
-	if (!rc && (!limits->postings || limits->postings > MESSAGES_MOST ||
+	if (!rc && (!limits->postings || limits->postings > MESSAGES_MAX ||
 		    limits->peers >= O2G_NO_PEER))
 		rc = -O2G_EINVAL;
 	if (!rc)

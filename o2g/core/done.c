@@ -5,7 +5,7 @@
  */
 #include "internal.h"
 
-#define FLUSH_MOST 128 /* that waited, written at a time */
+#define FLUSH_MAX 128 /* that waited, written at a time */
 
 struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 				 const struct o2g_sqe *sqe)
@@ -66,7 +66,7 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 /* A program that makes room while we write could keep us here. */
 int o2g_result_flush(struct o2g_core *core)
 {
-	u32 most = core->limits.batch ? FLUSH_MOST : ~0u;
+	u32 most = core->limits.batch ? FLUSH_MAX : ~0u;
 	struct list *node;
 
 	for (; (node = list_first(&core->backlog)); most--) {

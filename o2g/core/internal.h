@@ -15,7 +15,7 @@
 #include "table.h"
 
 #define O2G_CLASSES 8	     /* ignore masks that are hashed */
-#define O2G_ODD_MOST 1024    /* receives with further masks */
+#define O2G_ODD_MAX 1024     /* receives with further masks */
 #define O2G_TX_SLOTS 16	     /* frames planned ahead of the socket */
 #define O2G_TX_AHEAD 0x40000 /* bytes planned ahead, without limits.ahead */
 #define O2G_PIECE_SIZE O2G_BODY_MAX

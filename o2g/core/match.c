@@ -53,7 +53,7 @@ int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 				       .tag = op->cookie};
 	const int class = mask_class(core, op->ignore);
 
-	if (class < 0 && core->odds >= O2G_ODD_MOST)
+	if (class < 0 && core->odds >= O2G_ODD_MAX)
 		return -O2G_ENOMEM;
 	op->state = O2G_RECV_POSTED;
 	op->sequence = core->sequence++;

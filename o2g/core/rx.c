@@ -6,7 +6,7 @@
  */
 #include "internal.h"
 
-#define FORGIVEN_MOST 64 /* messages paid for early, with each frame */
+#define FORGIVEN_MAX 64 /* messages paid for early, with each frame */
 
 /* Credit that no send waits for is no reason to write: a kernel's engine would
  * wake a worker for each message of two programs that answer each other. */
@@ -225,7 +225,7 @@ static void forgive(struct o2g_conn *conn)
 			list_append(&core->starving, &conn->starving);
 		return;
 	}
-	for (u32 n = 0; n < FORGIVEN_MOST && conn->owed < conn->credit_in / 4 &&
+	for (u32 n = 0; n < FORGIVEN_MAX && conn->owed < conn->credit_in / 4 &&
 			(node = list_first(&conn->unpaid));
 	     n++) {
 		struct o2g_message *message =

@@ -4,8 +4,8 @@
 #include "error.h"
 
 #define FIRST_BUCKETS 64u
-#define MOST_BUCKETS 0x1000000u
-#define MOVED_MOST 8 /* buckets, with each knot that is added */
+#define BUCKETS_MAX 0x1000000u
+#define MOVED_MAX 8 /* buckets, with each knot that is added */
 
 int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 		   const u8 secret[16])
@@ -93,7 +93,7 @@ static void grow(struct o2g_table *table)
 	const u32 buckets = table->buckets * 2;
 	struct o2g_knot **bucket;
 
-	if (table->old || table->buckets >= MOST_BUCKETS)
+	if (table->old || table->buckets >= BUCKETS_MAX)
 		return;
 	bucket = host->alloc(host->ctx, (u64)buckets * sizeof(void *));
 	if (!bucket)
@@ -122,7 +122,7 @@ static void move_bucket(struct o2g_table *table)
  * would have to again. */
 static void move_some(struct o2g_table *table)
 {
-	for (int n = 0; table->old && n < MOVED_MOST; n++) {
+	for (int n = 0; table->old && n < MOVED_MAX; n++) {
 		move_bucket(table);
 		if (table->moved < table->old_buckets)
 			continue;

@@ -16,8 +16,8 @@
 
 #include "internal.h"
 
-#define DROP_MOST 32   /* pages given back at once */
-#define SHRINK_MOST 64 /* free blocks looked at */
+#define DROP_MAX 32   /* pages given back at once */
+#define SHRINK_MAX 64 /* free blocks looked at */
 #define PAGE_GFP (__GFP_ZERO | __GFP_NOWARN | __GFP_ACCOUNT)
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o)
@@ -138,7 +138,7 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 /* Takes some pages of [first, last] out, where nothing lies; `first` goes past
  * them. A fault that found one holds its lock until it is mapped. */
 static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
-		      unsigned long last, struct page *gone[DROP_MOST])
+		      unsigned long last, struct page *gone[DROP_MAX])
 {
 	unsigned long index;
 	struct page *page;
@@ -146,7 +146,7 @@ static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 
 	xa_for_each_range(&pages->slab, index, page, *first, last)
 	{
-		if (n == DROP_MOST)
+		if (n == DROP_MAX)
 			break;
 		lock_page(page);
 		xa_erase_bh(&pages->slab, index);
@@ -163,7 +163,7 @@ static void drop(struct o2g_engine *engine, u64 offset, u64 length)
 	unsigned long first = (offset - pages->rings_size) >> PAGE_SHIFT;
 	const unsigned long last = first + (length >> PAGE_SHIFT) - 1;
 	unsigned long from = first;
-	struct page *gone[DROP_MOST];
+	struct page *gone[DROP_MAX];
 	u32 n;
 
 	while ((n = take_pages(pages, &first, last, gone))) {
@@ -183,12 +183,12 @@ static void drop(struct o2g_engine *engine, u64 offset, u64 length)
 
 void o2g_area_shrink(struct o2g_engine *engine)
 {
-	u64 offset[SHRINK_MOST], length = 0;
+	u64 offset[SHRINK_MAX], length = 0;
 	u32 n = 0;
 
 	if (!xchg(&engine->pages.lacking, false) || !engine->pages.mapping)
 		return;
-	for (; n < SHRINK_MOST; n++) {
+	for (; n < SHRINK_MAX; n++) {
 		offset[n] = 0;
 		o2g_engine_enter(engine);
 		if (!engine->closed)

@@ -18,11 +18,11 @@
 
 #include "internal.h"
 
-#define SUBMISSIONS_MOST 64 /* read at a time */
-#define WORKERS_MOST 16	    /* of an engine; they may hang in page faults */
-#define BYES_MOST 64	    /* said at a time */
-#define POSTINGS_MOST 0x1000000
-#define PEERS_MOST 0x100000
+#define SUBMISSIONS_MAX 64 /* read at a time */
+#define WORKERS_MAX 16	   /* of an engine; they may hang in page faults */
+#define BYES_MAX 64	   /* said at a time */
+#define POSTINGS_MAX 0x1000000
+#define PEERS_MAX 0x100000
 #define MEMORY_DELAY (HZ / 10) /* until memory is looked for again */
 #define SLEEP_MOST_US (3600ull * USEC_PER_SEC)
 
@@ -292,7 +292,7 @@ static int say_bye(struct o2g_engine *engine)
 	list_for_each_entry(link, &engine->links, here)
 	{
 		o2g_link_bye(link);
-		if (++n % BYES_MOST)
+		if (++n % BYES_MAX)
 			continue;
 		o2g_engine_leave(engine, NULL);
 		cond_resched();
@@ -414,8 +414,8 @@ static int check(const struct o2g_device_open *o)
 {
 	if (o->revision != O2G_DEVICE_REVISION)
 		return -EPROTO;
-	if (!o->postings || o->postings > POSTINGS_MOST || !o->peers ||
-	    o->peers > PEERS_MOST || !o->slab_message ||
+	if (!o->postings || o->postings > POSTINGS_MAX || !o->peers ||
+	    o->peers > PEERS_MAX || !o->slab_message ||
 	    memchr_inv(o->zero, 0, sizeof(o->zero)))
 		return -EINVAL;
 	return 0;
@@ -439,7 +439,7 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 				    .unexpected = o->unexpected,
 				    .forgiven = o->forgiven,
 				    .slab_message = o->slab_message,
-				    .batch = SUBMISSIONS_MOST};
+				    .batch = SUBMISSIONS_MAX};
 	int rc;
 
 	get_random_bytes(limits.hash_key, sizeof(limits.hash_key));
@@ -493,7 +493,7 @@ struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 		rc = make_core(engine, o);
 	if (!rc) {
 		engine->workers =
-			alloc_workqueue("o2g", WQ_UNBOUND, WORKERS_MOST);
+			alloc_workqueue("o2g", WQ_UNBOUND, WORKERS_MAX);
 		rc = engine->workers ? 0 : -ENOMEM;
 	}
 	*error = rc;

@@ -16,7 +16,7 @@
 #include "internal.h"
 
 #define LOOK_TIME (5 * HZ) /* between two looks at what is under way */
-#define SILENT_MOST 6	   /* looks without a sign of life: a death */
+#define SILENT_MAX 6	   /* looks without a sign of life: a death */
 
 /* A socket costs the kernel some memory besides. */
 #define CHARGE (sizeof(struct o2g_link) + 4096)
@@ -129,7 +129,7 @@ static void look(struct work_struct *work)
 
 	o2g_engine_enter(link->engine);
 	link->silent = silent(link->sk) ? link->silent + 1 : 0;
-	if (link->silent >= SILENT_MOST)
+	if (link->silent >= SILENT_MAX)
 		o2g_link_end(link, -ETIMEDOUT);
 	else if (under_way(link->sk))
 		o2g_link_watch(link);

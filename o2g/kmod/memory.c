@@ -18,10 +18,10 @@
 
 #include "internal.h"
 
-#define CHARGE 0x8000u	    /* for an engine itself, its workers and its file */
-#define TRIES 16	    /* of a call for which there was no memory */
-#define READY_MOST 8	    /* blocks; who wanted an older one may be gone */
-#define HURRY_MOST 0x8000ul /* not looked for without sleeping beyond this */
+#define CHARGE 0x8000u	   /* for an engine itself, its workers and its file */
+#define TRIES 16	   /* of a call for which there was no memory */
+#define READY_MAX 8	   /* blocks; who wanted an older one may be gone */
+#define HURRY_MAX 0x8000ul /* not looked for without sleeping beyond this */
 
 struct o2g_user {
 	struct list_head here;
@@ -179,7 +179,7 @@ static void *get(struct o2g_engine *engine, u64 size, bool sleep)
 		memory = kvzalloc(max_t(u64, size, sizeof(struct block)),
 				  GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL |
 					  __GFP_NOWARN);
-	else if (size <= HURRY_MOST)
+	else if (size <= HURRY_MAX)
 		memory = kzalloc(size, GFP_NOWAIT | __GFP_NOWARN |
 					       __GFP_NORETRY | __GFP_ACCOUNT);
 	set_active_memcg(before);
@@ -215,7 +215,7 @@ void *o2g_memory_alloc(void *ctx, u64 size)
 	if (!found)
 		engine->counts.refused_memory++;
 	/* Such pieces come again and again: the next one is there before. */
-	if (!found || (size > PAGE_SIZE && size <= HURRY_MOST))
+	if (!found || (size > PAGE_SIZE && size <= HURRY_MAX))
 		want(memory, size);
 	return found;
 }
@@ -259,7 +259,7 @@ static struct block *ready_add(struct o2g_engine *engine, struct block *block)
 
 	list_add(&block->here, &memory->ready);
 	engine->fills++;
-	if (++memory->ready_count <= READY_MOST)
+	if (++memory->ready_count <= READY_MAX)
 		return NULL;
 	block = list_last_entry(&memory->ready, struct block, here);
 	list_del(&block->here);

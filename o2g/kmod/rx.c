@@ -16,8 +16,8 @@
 #include "internal.h"
 
 #define SHORT_COPY 2048	       /* done with the engine's lock held */
-#define TAKEN_MOST 64	       /* pieces before others get that lock */
-#define ASKED_MOST 16	       /* blocked links, per piece of work */
+#define TAKEN_MAX 64	       /* pieces before others get that lock */
+#define ASKED_MAX 16	       /* blocked links, per piece of work */
 #define MEMORY_DELAY (HZ / 10) /* until memory is asked for again */
 
 enum stop {
@@ -214,7 +214,7 @@ static int actor(read_descriptor_t *desc, struct sk_buff *skb,
 	while (done < length && reader->stop == DRAINED) {
 		lock(reader);
 		for (int i = 0;
-		     i < TAKEN_MOST && done < length && reader->stop == DRAINED;
+		     i < TAKEN_MAX && done < length && reader->stop == DRAINED;
 		     i++)
 			done += take(reader, skb, offset + done, length - done);
 		unlock(reader);
@@ -342,7 +342,7 @@ bool o2g_rx_resume(struct o2g_engine *engine)
 	const u64 state = state_of(engine);
 	struct o2g_link *link;
 
-	for (int i = 0; i < ASKED_MOST; i++) {
+	for (int i = 0; i < ASKED_MAX; i++) {
 		link = next_blocked(engine, state);
 		if (!link)
 			return false;

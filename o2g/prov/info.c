@@ -31,7 +31,7 @@
 #define CQ_DATA_SIZE 8
 #define MANY 1024 /* endpoints, queues and counters: no limit of ours */
 /* Sends, and receives: each half of what libo2g has in flight by itself. */
-#define DEPTH_MOST ((size_t)1 << 19)
+#define DEPTH_MAX ((size_t)1 << 19)
 
 static bool within(uint64_t asked, uint64_t have)
 {
@@ -49,7 +49,7 @@ static bool tx_fits(const struct fi_tx_attr *tx)
 		       within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
 		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
 		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
-		       tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MOST);
+		       tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MAX);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
@@ -57,7 +57,7 @@ static bool rx_fits(const struct fi_rx_attr *rx)
 	return !rx || (within(rx->caps, RX_CAPS | SECONDARY) &&
 		       within(rx->op_flags, RX_FLAGS) &&
 		       within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
-		       rx->iov_limit <= 1 && rx->size <= DEPTH_MOST);
+		       rx->iov_limit <= 1 && rx->size <= DEPTH_MAX);
 }
 
 static bool endpoint_fits(const struct fi_ep_attr *ep)

@@ -12,7 +12,7 @@
 
 #define ROOM_LEAST 65536
 /* Of attr.size: as many operations as libo2g has in flight at most. */
-#define SIZE_MOST ((size_t)1 << 23)
+#define QUEUE_SIZE_MAX ((size_t)1 << 23)
 
 static const size_t entry_size[] = {
 	[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
@@ -290,7 +290,7 @@ int prov_queue_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 	int error;
 
 	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED ||
-	    attr->size > SIZE_MOST)
+	    attr->size > QUEUE_SIZE_MAX)
 		return -FI_EINVAL;
 	error = queue_alloc(&queue, (struct domain *)domain, attr);
 	if (error)

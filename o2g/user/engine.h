@@ -17,7 +17,7 @@
 #define O2G_DIRECT_MIN 0x1000	 /* bodies from here on skip the stage */
 #define O2G_TURN_BYTES 0x100000	 /* one link's share of the lock */
 #define O2G_LOOK_NS 5000000000ll /* between two looks at silent links */
-#define O2G_SILENT_MOST 6	 /* looks without a sign of life: a death */
+#define O2G_SILENT_MAX 6	 /* looks without a sign of life: a death */
 #define O2G_TAKEOVER_NS                                                        \
 	1000000ll /* the caller stays away: the thread works                   \
 		   */

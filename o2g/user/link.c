@@ -385,7 +385,7 @@ void o2g_link_look(struct o2g_engine *e)
 		if (!link)
 			continue;
 		link->silent = silent(link) ? link->silent + 1 : 0;
-		if (link->silent >= O2G_SILENT_MOST)
+		if (link->silent >= O2G_SILENT_MAX)
 			o2g_link_end(e, link, -ETIMEDOUT);
 	}
 }

@@ -48,7 +48,7 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 	if (h->partition != SKEP_PARTITION_REVISION)
 		return other(why, "partition", h->partition,
 			     SKEP_PARTITION_REVISION);
-	if (h->file_size != length || length > SKEP_IMAGE_MOST)
+	if (h->file_size != length || length > SKEP_IMAGE_MAX)
 		return refuse(why, "its size is not what its header says");
 	if (h->entry < sizeof(*h) || h->entry >= length)
 		return refuse(why, "its entry lies outside of it");

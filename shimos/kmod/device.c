@@ -78,7 +78,7 @@ static struct skep_image *fetch(const struct shimos_load *load,
 	struct skep_image *image;
 	int err;
 
-	if (load->length < sizeof(*image) || load->length > SKEP_IMAGE_MOST)
+	if (load->length < sizeof(*image) || load->length > SKEP_IMAGE_MAX)
 		return ERR_PTR(-EFBIG);
 	image = vmemdup_user(u64_to_user_ptr(load->address), load->length);
 	if (IS_ERR(image))

@@ -48,7 +48,7 @@ static int read_image(const char *name, struct skep_image **out)
 	}
 	err = check_file(file);
 	length = err
-			 ?: kernel_read_file(file, 0, &data, SKEP_IMAGE_MOST,
+			 ?: kernel_read_file(file, 0, &data, SKEP_IMAGE_MAX,
 					     NULL, READING_FIRMWARE);
 	fput(file);
 	if (length < 0)

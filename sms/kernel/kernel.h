@@ -118,8 +118,8 @@ struct core *sms_core_at(u32 number);
 struct spin {
 	u32 word;
 };
-void sms_spin_take(struct spin *s);
-void sms_spin_drop(struct spin *s);
+void sms_spin_lock(struct spin *s);
+void sms_spin_unlock(struct spin *s);
 
 static inline u64 sms_msr_read(u32 msr)
 {

@@ -6,8 +6,8 @@
 #include "abi/proc.h"
 #include "kernel.h"
 
-#define HEAD_MOST 0x10000u
-#define WORDS_MOST 0x8000u
+#define HEAD_MAX 0x10000u
+#define WORDS_MAX 0x8000u
 #define S_IFMT 0170000u
 #define S_IFREG 0100000u
 #define NR_DUP2 33
@@ -55,8 +55,8 @@ static const char **make_words(void)
 	u32 want = boot->argc + boot->envc, n = 0, at = 0;
 	const char **words;
 
-	if (boot->argc < 1 || boot->argc > WORDS_MOST ||
-	    boot->envc > WORDS_MOST || boot->bytes >= sizeof(boot->text))
+	if (boot->argc < 1 || boot->argc > WORDS_MAX ||
+	    boot->envc > WORDS_MAX || boot->bytes >= sizeof(boot->text))
 		return 0;
 	words = sms_page_reserve((want + 2) * sizeof(*words));
 	for (; words && n < want && at < boot->bytes; n++) {
@@ -81,12 +81,12 @@ static void open_program(void)
 static void plan_program(void)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_STAT};
-	struct abi_io io = {.len = HEAD_MOST};
+	struct abi_io io = {.len = HEAD_MAX};
 	struct abi_stat st = {0};
 	s64 n;
 
 	op.stat = &st;
-	io.buf = sms_page_reserve(HEAD_MOST);
+	io.buf = sms_page_reserve(HEAD_MAX);
 	if (!io.buf || sms_forward_file(file, &op))
 		refuse("the file cannot be read", EXIT_REFUSED);
 	n = sms_forward_read(file, &io);

@@ -221,11 +221,11 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 
 	if (outside(addr, len))
 		return -ABI_EINVAL;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	err = room() && !used_up(len) ? drop(addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
 		set(addr, addr + len, prot);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return err;
 }
 
@@ -236,13 +236,13 @@ s64 sms_memory_protect(u64 addr, u64 len, u32 prot)
 
 	if (outside(addr, len))
 		return -ABI_EINVAL;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	err = room() ? walk(&w, addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
 		set(addr, addr + len, prot);
 	if (w.less)
 		sms_thread_flush();
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return err;
 }
 
@@ -252,11 +252,11 @@ s64 sms_memory_release(u64 addr, u64 len)
 
 	if (outside(addr, len))
 		return -ABI_EINVAL;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	err = room() ? drop(addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
 		cut(addr, addr + len);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return err;
 }
 
@@ -266,9 +266,9 @@ s64 sms_memory_discard(u64 addr, u64 len)
 
 	if (outside(addr, len))
 		return -ABI_EINVAL;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	err = drop(addr, addr + len);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return err;
 }
 
@@ -336,9 +336,9 @@ static int enter(u64 addr, u32 prot)
 	if (offset == ~0ull)
 		return -ABI_ENOMEM;
 	size = level ? LARGE : PAGE;
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	abi_memset((void *)(AT_POOL + offset), 0, size);
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	r = allowed(addr, prot);
 	entry = r ? empty_entry(addr, level) : 0;
 	if (entry && level &&
@@ -359,7 +359,7 @@ int sms_memory_touch(u64 addr, u32 prot)
 {
 	int got = 0;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	while (!got && allowed(addr, prot)) {
 		if (present(addr))
 			got = 1;
@@ -368,7 +368,7 @@ int sms_memory_touch(u64 addr, u32 prot)
 	}
 	if (got > 0)
 		sms_cpu_forget(addr);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return got;
 }
 
@@ -376,7 +376,7 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 {
 	u64 *entry, size = LARGE, found = ~0ull;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	entry = sms_page_entry(addr, 1, 0);
 	if (entry && *entry && !(*entry & SMS_PAGE_LARGE)) {
 		entry = sms_page_entry(addr, 0, 0);
@@ -387,7 +387,7 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 			(addr & (size - 1));
 		*length = size - (addr & (size - 1));
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return found;
 }
 

@@ -16,14 +16,14 @@ static u64 base;   /* physical minus address, of `kernel` */
 static u64 lazy = AT_LAZY;
 static struct spin lock; /* next; entries of AT_LAZY */
 
-void sms_spin_take(struct spin *s)
+void sms_spin_lock(struct spin *s)
 {
 	while (__atomic_exchange_n(&s->word, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n(&s->word, __ATOMIC_RELAXED))
 			__builtin_ia32_pause();
 }
 
-void sms_spin_drop(struct spin *s)
+void sms_spin_unlock(struct spin *s)
 {
 	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
 }
@@ -44,9 +44,9 @@ u64 sms_page_frames(u64 bytes)
 {
 	u64 at;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	at = take((bytes + PAGE - 1) & ~(PAGE - 1), SPARE);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return at;
 }
 
@@ -167,7 +167,7 @@ int sms_page_lazy(u64 addr)
 	if (addr < AT_LAZY || addr >= lazy)
 		return 0;
 	entry = sms_page_entry(addr, 0, 0);
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	if (*entry)
 		got = 1;
 	at = got ? 0 : take(PAGE, 0);
@@ -176,7 +176,7 @@ int sms_page_lazy(u64 addr)
 			 SMS_PAGE_TOUCHED | SMS_PAGE_NX;
 		got = 1;
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	if (!got)
 		sms_panic("its own memory is used up; address", addr, next);
 	return got;

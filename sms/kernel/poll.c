@@ -11,7 +11,7 @@
  */
 #include "kernel.h"
 
-#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
+#define POLL_MAX (MAIL_BULK_SIZE / sizeof(struct abi_poll))
 
 static struct abi_poll *bulk(const struct core *c)
 {
@@ -48,7 +48,7 @@ static u64 put_lists(struct core *c, u64 *until)
 	for (; left; left--) {
 		t = sms_task_at(at);
 		at = t->next;
-		if (t->count > POLL_MOST - n) {
+		if (t->count > POLL_MAX - n) {
 			finish(c, t, -ABI_ENOMEM);
 			continue;
 		}
@@ -215,7 +215,7 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	struct task *t = sms_task_at(thread);
 	struct core *c = sms_core();
 
-	if (count > POLL_MOST)
+	if (count > POLL_MAX)
 		return -ABI_ENOMEM;
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
 		return -ABI_EINTR;

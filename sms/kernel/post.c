@@ -67,11 +67,11 @@ static void set_deadline(void)
 
 void sms_post_arm(u64 deadline_ns)
 {
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	armed++;
 	timers = deadline_ns;
 	set_deadline();
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	sms_cpu_bell();
 }
 
@@ -79,12 +79,12 @@ void sms_post_sleep(u64 deadline_ns)
 {
 	int sooner;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	sooner = deadline_ns < sleeps;
 	if (sooner)
 		sleeps = deadline_ns;
 	set_deadline();
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	if (sooner)
 		sms_cpu_bell();
 }
@@ -98,17 +98,17 @@ static void fire(void)
 	if (!__atomic_exchange_n(&post()->due, 0, __ATOMIC_SEQ_CST))
 		return;
 	now = (u64)sms_time_clock(ABI_CLOCK_MONOTONIC);
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	before = armed;
 	sleeps = ABI_FOREVER;
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	next = abi_timer_fire(sms_proc, now);
 	sms_post_sleep(sms_thread_expire(now));
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	if (armed == before)
 		timers = next;
 	set_deadline();
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	sms_cpu_bell();
 }
 

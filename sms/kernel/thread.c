@@ -37,7 +37,7 @@ void sms_task_begin(void)
 	struct core *c = sms_core();
 
 	SMS_COUNT(c, threads);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 /* A thread that ended on this core: its stack and its index are free. */
@@ -48,9 +48,9 @@ static void bury(struct core *c)
 	if (thread == NO_THREAD)
 		return;
 	c->ended = NO_THREAD;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	sms_task_free(thread);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	abi_thread_gone(sms_proc, thread);
 }
 
@@ -63,11 +63,11 @@ void sms_core_work(struct core *c)
 		bury(c);
 		sms_post_take();
 		sms_poll_look(c);
-		sms_spin_take(&lock);
+		sms_spin_lock(&lock);
 		t = sms_queue_pick(c);
 		if (t)
 			sms_task_go(c, 0, t);
-		sms_spin_drop(&lock);
+		sms_spin_unlock(&lock);
 	} while (t);
 }
 
@@ -106,11 +106,11 @@ s64 sms_thread_start(u32 thread)
 	int err;
 
 	wait_for_cores();
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	err = sms_task_make(thread);
 	if (!err)
 		make_ready(sms_task_at(thread));
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return err ? refuse_thread() : 0;
 }
 
@@ -118,20 +118,20 @@ void sms_thread_main(void)
 {
 	struct task *t = sms_task_at(0);
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	if (sms_task_make(0))
 		sms_panic("no memory for the first thread", 0, 0);
 	t->mxcsr = 0x1f80;
 	t->control = 0x37f;
 	sms_queue_add(sms_core(), t);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 void sms_thread_exit(u32 thread)
 {
 	struct core *c;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	c = sms_core();
 	c->ended = thread;
 	sms_task_go(c, sms_task_at(thread), 0);
@@ -153,7 +153,7 @@ void sms_thread_kick(u32 thread)
 	struct task *t = sms_task_at(thread);
 	struct core *c;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	c = sms_core_at(t->core);
 	if (t->state == TASK_RUNS) {
 		kick_core(c);
@@ -164,15 +164,15 @@ void sms_thread_kick(u32 thread)
 			kick_core(c);
 		}
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 void sms_thread_ready(struct task *t)
 {
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	if (t->state == TASK_WAITS)
 		make_ready(t);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
@@ -182,11 +182,11 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 
 	if (!sms_queue_ready() || sms_poll_leave(sms_core()))
 		return 0;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	c = sms_core();
 	next = sms_queue_pick(c);
 	if (!next) {
-		sms_spin_drop(&lock);
+		sms_spin_unlock(&lock);
 		return 0;
 	}
 	if (deadline_ns != ABI_FOREVER)
@@ -203,7 +203,7 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 		sms_queue_add(c, t);
 	}
 	sms_task_go(c, t, next);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return 1;
 }
 
@@ -216,7 +216,7 @@ static void take_turns(void)
 	struct task *next, *t;
 	struct core *c;
 
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	c = sms_core();
 	t = sms_task_at(c->thread);
 	next = sms_queue_take(c, c);
@@ -224,7 +224,7 @@ static void take_turns(void)
 		sms_queue_place(t);
 		sms_task_go(c, t, next);
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 void sms_thread_turn(void)
@@ -261,12 +261,12 @@ s64 sms_thread_affinity(u32 thread, const void *mask, u64 bytes)
 	struct task *t = sms_task_at(thread);
 
 	wait_for_cores();
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	abi_memcpy(t->allowed, mask,
 		   bytes < sizeof(t->allowed) ? bytes : sizeof(t->allowed));
 	if (!sms_task_fits(t, t->core))
 		send_away(t);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return 0;
 }
 
@@ -297,10 +297,10 @@ void sms_thread_stay(void)
 	__atomic_store_n(&c->loose, 0, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&c->queued, __ATOMIC_SEQ_CST))
 		return;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	if (c->queued)
 		sms_queue_slice(c);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 static int is_late(u64 deadline_ns)
@@ -342,13 +342,13 @@ void sms_thread_wake(u32 *word, u32 count)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
 		return;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	for (i = 0; i < sms_task_high(); i++) {
 		t = sms_task_at(i);
 		if (t->state == TASK_WAITS && t->word == word)
 			make_ready(t);
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 }
 
 u64 sms_thread_expire(u64 now)
@@ -359,7 +359,7 @@ u64 sms_thread_expire(u64 now)
 
 	if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST))
 		return next;
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	for (i = 0; i < sms_task_high(); i++) {
 		t = sms_task_at(i);
 		if (t->state != TASK_WAITS)
@@ -369,7 +369,7 @@ u64 sms_thread_expire(u64 now)
 		else if (t->deadline < next)
 			next = t->deadline;
 	}
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	return next;
 }
 
@@ -422,9 +422,9 @@ void sms_core_run(struct core *c)
 {
 	if (!c->number)
 		sms_load((const void *)(AT_MAIL + MAIL_BOOT));
-	sms_spin_take(&lock);
+	sms_spin_lock(&lock);
 	__atomic_store_n(&c->state, CORE_IDLE, __ATOMIC_SEQ_CST);
-	sms_spin_drop(&lock);
+	sms_spin_unlock(&lock);
 	if (!c->number)
 		sms_thread_main();
 	sms_core_idle(c);

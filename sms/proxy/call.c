@@ -246,17 +246,17 @@ static struct timespec *left_until(struct timespec *ts, u64 deadline_ns)
 	return ts;
 }
 
-#define POLL_MOST (MAIL_BULK_SIZE / sizeof(struct abi_poll))
+#define POLL_MAX (MAIL_BULK_SIZE / sizeof(struct abi_poll))
 
 static s64 io_wait(struct call *c)
 {
-	static _Thread_local struct pollfd fds[POLL_MOST + 1];
+	static _Thread_local struct pollfd fds[POLL_MAX + 1];
 	struct abi_poll *list = bulk(c);
 	u64 count = c->arg[0], drain, i;
 	struct timespec ts;
 	int n;
 
-	if (count > POLL_MOST)
+	if (count > POLL_MAX)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
 		fds[i].fd = list[i].handle;

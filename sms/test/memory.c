@@ -49,13 +49,13 @@ struct core *sms_core_at(u32 number)
 	return &core;
 }
 
-void sms_spin_take(struct spin *s)
+void sms_spin_lock(struct spin *s)
 {
 	must(!s->word);
 	s->word = 1;
 }
 
-void sms_spin_drop(struct spin *s)
+void sms_spin_unlock(struct spin *s)
 {
 	must(s->word);
 	s->word = 0;

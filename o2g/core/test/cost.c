@@ -10,7 +10,7 @@
 
 #define MANY 100000u
 #define SOURCES 1000u
-#define MOVED_MOST 200 /* entries, while a receive is posted */
+#define MOVED_MAX 200 /* entries, while a receive is posted */
 
 static struct bed bed;
 static u8 body[8];
@@ -70,7 +70,7 @@ static void posted(check_fn *check, const char *name, u32 tags, u64 ignore)
 		moved = bed.core->table.rehashed - moved;
 		most = moved > most ? moved : most;
 	}
-	check(most <= MOVED_MOST && bed.core->table.rehashed > MANY / 2,
+	check(most <= MOVED_MAX && bed.core->table.rehashed > MANY / 2,
 	      "the table grows without a long pause");
 	for (u32 i = MANY; i-- > 0;) {
 		bed_send(&bed, 0, i % tags, body, 0, i);

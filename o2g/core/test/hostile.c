@@ -246,9 +246,9 @@ static void postings(void)
 	pair_open(&p, &options, O2G_CREDIT_MIN);
 	for (u64 i = 0; i < 1100; i++)
 		bed_recv(&p.bed[0], 1, 1, i, body, 10, i);
-	check(pair_took(&p, 0, O2G_CLASSES + O2G_ODD_MOST, -12),
+	check(pair_took(&p, 0, O2G_CLASSES + O2G_ODD_MAX, -12),
 	      "receives with odd masks have a limit");
-	CHECK(p.bed[0].core->counts.posted == O2G_CLASSES + O2G_ODD_MOST);
+	CHECK(p.bed[0].core->counts.posted == O2G_CLASSES + O2G_ODD_MAX);
 	CHECK(pair_close(&p));
 }
 

@@ -60,7 +60,7 @@ void model_arrive(struct model *model, const struct model_message *message)
 {
 	if (offer(model, message))
 		return;
-	if (model->messages == MODEL_MOST)
+	if (model->messages == MODEL_MAX)
 		abort();
 	model->message[model->messages++] = *message;
 }
@@ -105,7 +105,7 @@ void model_post(struct model *model, const struct model_receive *receive)
 		if (give(model, &posted, &message))
 			return;
 	}
-	if (model->receives == MODEL_MOST)
+	if (model->receives == MODEL_MAX)
 		abort();
 	model->receive[model->receives++] = posted;
 }

@@ -8,7 +8,7 @@
 
 #include <skep/types.h>
 
-#define MODEL_MOST 4096
+#define MODEL_MAX 4096
 
 struct model_message {
 	u32 source, context; /* source: as the receiver knows it */
@@ -24,8 +24,8 @@ struct model_receive {
 };
 
 struct model {
-	struct model_message message[MODEL_MOST];
-	struct model_receive receive[MODEL_MOST];
+	struct model_message message[MODEL_MAX];
+	struct model_receive receive[MODEL_MAX];
 	u32 messages, receives;
 	void *test;
 	/* A pair was found: the body goes `offset` into the buffer. `last`: of

@@ -12,7 +12,7 @@
 #include "suite.h"
 
 #define ENDS 3
-#define OPS_MOST 40000
+#define OPS_MAX 40000
 #define MESSAGES_MAX 20000
 #define IN_FLIGHT 200
 
@@ -40,7 +40,7 @@ struct world {
 	struct bed_end pair[ENDS][2]; /* pair i joins i and (i + 1) % ENDS */
 	u8 named[ENDS][2];
 	struct model model[ENDS];
-	struct op op[OPS_MOST];
+	struct op op[OPS_MAX];
 	struct note note[MESSAGES_MAX];
 	u32 ops, notes, flying[ENDS];
 	struct o2g_sqe pending[ENDS][65536];
@@ -473,7 +473,7 @@ static void act(u32 who)
 {
 	const u32 kind = roll(100);
 
-	if (world->flying[who] >= IN_FLIGHT || world->ops > OPS_MOST - 8000 ||
+	if (world->flying[who] >= IN_FLIGHT || world->ops > OPS_MAX - 8000 ||
 	    world->notes > MESSAGES_MAX - 8)
 		return;
 	if (kind < 45)

@@ -17,7 +17,7 @@
 
 #include "tests/bench/o2g/fabric.h"
 
-#define SIZE_MOST (1u << 20)
+#define MESSAGE_SIZE_MAX (1u << 20)
 #define PATIENCE 120 /* seconds for one message */
 
 static struct end from, to;
@@ -104,7 +104,7 @@ static void check(size_t length, int number)
 POSTED(0, 8)
 POSTED(1, 8192)
 POSTED(2, 65536)
-POSTED(3, SIZE_MOST)
+POSTED(3, MESSAGE_SIZE_MAX)
 
 /* Comes before its receive: the interval of completion has the posting too. */
 static void unexpected_4(int number)
@@ -142,11 +142,11 @@ int main(int argc, char **argv)
 		return 2;
 	role = "message";
 	messages = atoi(argv[2]);
-	out = malloc(SIZE_MOST);
-	in = malloc(SIZE_MOST);
+	out = malloc(MESSAGE_SIZE_MAX);
+	in = malloc(MESSAGE_SIZE_MAX);
 	if (!out || !in)
 		die("out of memory");
-	memset(in, 0, SIZE_MOST);
+	memset(in, 0, MESSAGE_SIZE_MAX);
 	open_domain(argv[1]);
 	open_end(&from, &name[0]);
 	open_end(&to, &name[1]);

@@ -16,22 +16,22 @@
 
 #include "rank.h"
 
-enum { KEYS = 1 << 16, KEY_MOST = 1 << 11, ROUNDS = 10, RANKS_MOST = 16 };
+enum { KEYS = 1 << 16, KEY_MAX = 1 << 11, ROUNDS = 10, RANKS_MAX = 16 };
 #define WORK 0.02 /* seconds */
 
 static int ranks, late;
 static uint16_t own[KEYS], sorted[KEYS], got[KEYS];
-static int count[RANKS_MOST], start[RANKS_MOST], incoming[RANKS_MOST];
+static int count[RANKS_MAX], start[RANKS_MAX], incoming[RANKS_MAX];
 
 static int owner(uint16_t key)
 {
-	return key * ranks / KEY_MOST;
+	return key * ranks / KEY_MAX;
 }
 
 /* The keys by their owner. */
 static void split(int keys)
 {
-	int at[RANKS_MOST];
+	int at[RANKS_MAX];
 
 	memset(count, 0, sizeof(count));
 	for (int i = 0; i < keys; i++)
@@ -59,7 +59,7 @@ static void receive(MPI_Request *request)
 /* Every rank's keys to their owners; how many came. */
 static int exchange(void)
 {
-	MPI_Request request[2 * RANKS_MOST];
+	MPI_Request request[2 * RANKS_MAX];
 	int total = 0;
 
 	MPI_Alltoall(count, 1, MPI_INT, incoming, 1, MPI_INT, MPI_COMM_WORLD);
@@ -98,14 +98,14 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (argc != 2 || ranks > RANKS_MOST)
+	if (argc != 2 || ranks > RANKS_MAX)
 		fail("usage: sort posted|late");
 	late = !strcmp(argv[1], "late");
 	keys = KEYS / ranks;
 	state = (uint64_t)rank + 1;
 	for (int i = 0; i < keys; i++) {
 		state = state * 6364136223846793005ull + 1442695040888963407ull;
-		own[i] = (uint16_t)((state >> 33) % KEY_MOST);
+		own[i] = (uint16_t)((state >> 33) % KEY_MAX);
 	}
 	for (int round = 0; round <= ROUNDS; round++) {
 		double t;

@@ -42,7 +42,7 @@ enum {
 #define BURST 32
 #define EMPTY_READS 64
 #define TICK_LOOPS 10000000
-#define SENDERS_MOST 16384
+#define SENDERS_MAX 16384
 #define PATIENCE 300 /* seconds for one step */
 
 /* Between the two processes: the receiver orders, the senders obey. */
@@ -52,7 +52,7 @@ struct shared {
 	int count;	     /* senders in it; 0: that was all */
 	int sender[BURST];
 	struct name receiver;
-	struct name name[SENDERS_MOST];
+	struct name name[SENDERS_MAX];
 };
 
 struct message {
@@ -226,16 +226,16 @@ static void be_seen(void)
  * a second, since a provider may read elsewhere. */
 static void await_bytes(void)
 {
-	static struct pollfd file[SENDERS_MOST + 64];
+	static struct pollfd file[SENDERS_MAX + 64];
 	static nfds_t files;
 	double start = now();
 	struct stat status;
 	int wanted = shared->count, ready = 0;
 
 	if (!files) /* everybody is connected */
-		for (int fd = 0; fd < 10 * SENDERS_MOST; fd++)
+		for (int fd = 0; fd < 10 * SENDERS_MAX; fd++)
 			if (!fstat(fd, &status) && S_ISSOCK(status.st_mode) &&
-			    files < SENDERS_MOST + 64)
+			    files < SENDERS_MAX + 64)
 				file[files++] = (struct pollfd){fd, POLLIN, 0};
 	for (int i = 0; i < shared->count; i++)
 		for (int j = 0; j < i; j++)
@@ -432,7 +432,7 @@ static void usage(void)
 	fprintf(stderr,
 		"usage: receiver [-c] [-r] PROVIDER SENDERS MESSAGES\n"
 		"  SENDERS 1 to %d, MESSAGES 1 to 1000000\n",
-		SENDERS_MOST);
+		SENDERS_MAX);
 	exit(2);
 }
 
@@ -460,7 +460,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind != 3)
 		usage();
-	senders = number(argv[optind + 1], SENDERS_MOST);
+	senders = number(argv[optind + 1], SENDERS_MAX);
 	messages = number(argv[optind + 2], 1000000);
 	raise_limit();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,

@@ -25,11 +25,11 @@
 #include "o2g_patience.h"
 #include "tests/tap.h"
 
-#define SIZE_MOST (32u << 20)
+#define MESSAGE_SIZE_MAX (32u << 20)
 #define PATIENCE patience(60) /* seconds for what must come */
 #define STANDSTILL 1u	      /* seconds in which nothing may come */
 
-static const size_t sizes[] = {1, 64, 8192, 65536, 2 << 20, SIZE_MOST};
+static const size_t sizes[] = {1, 64, 8192, 65536, 2 << 20, MESSAGE_SIZE_MAX};
 #define SIZES (sizeof(sizes) / sizeof(*sizes))
 
 /* What the receiver tells of a receive that it posted. */
@@ -125,7 +125,7 @@ static void receive_one(struct o2g *o2g, uint8_t *buffer, unsigned i)
 static int receiver(void)
 {
 	struct o2g *o2g = endpoint();
-	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(SIZE_MOST), hello;
+	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(MESSAGE_SIZE_MAX), hello;
 
 	if (!buffer || o2g_name(o2g, name))
 		bed_die("receiver");
@@ -141,7 +141,7 @@ static int receiver(void)
 static int sender(void)
 {
 	struct o2g *o2g = endpoint();
-	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(SIZE_MOST);
+	uint8_t name[O2G_NAME_SIZE], *buffer = malloc(MESSAGE_SIZE_MAX);
 	uint32_t peer = 0;
 	char order;
 
@@ -300,7 +300,7 @@ static void one(unsigned i)
 	before = stopped_threads();
 	tell(orders, &order, 1);
 	/* What is within credit is whole in the receiver's socket by then. */
-	if (!present && sizes[i] < SIZE_MOST)
+	if (!present && sizes[i] < MESSAGE_SIZE_MAX)
 		hear(sent, &order, 1);
 	there = await(&posted, &cqe);
 	if (there)
@@ -321,7 +321,7 @@ static void one(unsigned i)
 	hear(verdicts, &good, sizeof(good));
 	tap_ok(good, "%s: %zu bytes: the receiver has the message after it",
 	       engine, sizes[i]);
-	if (present || sizes[i] == SIZE_MOST)
+	if (present || sizes[i] == MESSAGE_SIZE_MAX)
 		hear(sent, &order, 1);
 }
 
