@@ -36,7 +36,7 @@ u64 dynamos_health_quantile(const u64 *latency, u32 part)
 			      ((rank - below) * 1000 / latency[i]) / 1000;
 }
 
-static u64 samples(const struct dynamos_sum *sum)
+static u64 count_samples(const struct dynamos_sum *sum)
 {
 	u64 all = 0;
 	u32 i;
@@ -56,13 +56,13 @@ static int errors_rose(const struct dynamos_health *limits,
 	return verdict->newer > verdict->older + limits->errors;
 }
 
-static int slowed(const struct dynamos_health *limits,
-		  const struct dynamos_sum *newer,
-		  const struct dynamos_sum *older,
-		  struct dynamos_verdict *verdict)
+static int is_slower(const struct dynamos_health *limits,
+		     const struct dynamos_sum *newer,
+		     const struct dynamos_sum *older,
+		     struct dynamos_verdict *verdict)
 {
-	if (samples(newer) < DYNAMOS_SAMPLES ||
-	    samples(older) < DYNAMOS_SAMPLES)
+	if (count_samples(newer) < DYNAMOS_SAMPLES ||
+	    count_samples(older) < DYNAMOS_SAMPLES)
 		return 0;
 	verdict->newer = dynamos_health_quantile(newer->latency, 500);
 	verdict->older = dynamos_health_quantile(older->latency, 500);
@@ -81,11 +81,11 @@ void dynamos_health_judge(const struct dynamos_health *limits,
 		return;
 	if (limits->errors && errors_rose(limits, newer, older, verdict))
 		verdict->cause = DYNAMOS_ERRORS;
-	else if (limits->latency && slowed(limits, newer, older, verdict))
+	else if (limits->latency && is_slower(limits, newer, older, verdict))
 		verdict->cause = DYNAMOS_SLOW;
 }
 
-static void take(u64 *count, u64 start)
+static void subtract_count(u64 *count, u64 start)
 {
 	*count = *count > start ? *count - start : 0;
 }
@@ -95,8 +95,8 @@ void dynamos_health_since(struct dynamos_sum *sum,
 {
 	u32 i;
 
-	take(&sum->calls, start->calls);
-	take(&sum->errors, start->errors);
+	subtract_count(&sum->calls, start->calls);
+	subtract_count(&sum->errors, start->errors);
 	for (i = 0; i < DYNAMOS_BUCKETS; i++)
-		take(&sum->latency[i], start->latency[i]);
+		subtract_count(&sum->latency[i], start->latency[i]);
 }

@@ -58,7 +58,8 @@ static const char *rule_wrong(const struct dynamos_rule *r)
 	return value_wrong(r);
 }
 
-static int refuse(struct dynamos_refusal *refusal, u32 rule, const char *why)
+static int refuse_rule(struct dynamos_refusal *refusal, u32 rule,
+		       const char *why)
 {
 	refusal->rule = rule;
 	refusal->why = why;
@@ -74,22 +75,25 @@ int dynamos_policy_check(const struct dynamos_policy *p, u32 class,
 	refusal->rule = DYNAMOS_RULES;
 	refusal->why = (void *)0;
 	if (class < DYNAMOS_ANY || class > DYNAMOS_TOGETHER)
-		return refuse(refusal, DYNAMOS_RULES, "no such class");
+		return refuse_rule(refusal, DYNAMOS_RULES, "no such class");
 	if (p->rules > DYNAMOS_RULES)
-		return refuse(refusal, DYNAMOS_RULES, "more than 16 rules");
+		return refuse_rule(refusal, DYNAMOS_RULES,
+				   "more than 16 rules");
 	if (p->otherwise > 1)
-		return refuse(refusal, DYNAMOS_RULES,
-			      "otherwise is 0 (the older version) or 1 (the "
-			      "new one)");
+		return refuse_rule(
+			refusal, DYNAMOS_RULES,
+			"otherwise is 0 (the older version) or 1 (the "
+			"new one)");
 	for (i = 0; i < p->rules; i++) {
 		wrong = rule_wrong(&p->rule[i]);
 		if (wrong)
-			return refuse(refusal, i, wrong);
+			return refuse_rule(refusal, i, wrong);
 	}
 	if (class == DYNAMOS_TOGETHER && (p->rules || !p->otherwise))
-		return refuse(refusal, DYNAMOS_RULES,
-			      "the update's class is together: all tasks take "
-			      "it, so give no rules and otherwise 1");
+		return refuse_rule(
+			refusal, DYNAMOS_RULES,
+			"the update's class is together: all tasks take "
+			"it, so give no rules and otherwise 1");
 	return 0;
 }
 
@@ -103,14 +107,14 @@ u32 dynamos_policy_hash(u32 tgid, u64 key)
 }
 
 /* A half of a word. */
-static void half(struct dynamos_test *test, u32 word, u32 high, u32 value)
+static void match_half(struct dynamos_test *test, u32 word, u32 high, u32 value)
 {
 	test->mask[word] |= WORD << 32 * high;
 	test->want[word] |= (u64)value << 32 * high;
 }
 
 /* What follows the NUL is not compared. */
-static void name(struct dynamos_test *test, const char *comm)
+static void match_name(struct dynamos_test *test, const char *comm)
 {
 	u32 i, n;
 
@@ -123,33 +127,34 @@ static void name(struct dynamos_test *test, const char *comm)
 	}
 }
 
-static void add(struct dynamos_test *test, const struct dynamos_rule *r, u32 n)
+static void add_test(struct dynamos_test *test, const struct dynamos_rule *r,
+		     u32 n)
 {
 	test->rule = n;
 	test->choice = r->choice;
 	test->more = r->terms & (DYNAMOS_CGROUP | DYNAMOS_CPUS | DYNAMOS_SHARE |
 				 DYNAMOS_WINDOW);
 	if (r->terms & DYNAMOS_PID)
-		half(test, DYNAMOS_OF_NUMBERS, 0, r->pid);
+		match_half(test, DYNAMOS_OF_NUMBERS, 0, r->pid);
 	if (r->terms & DYNAMOS_TGID)
-		half(test, DYNAMOS_OF_NUMBERS, 1, r->tgid);
+		match_half(test, DYNAMOS_OF_NUMBERS, 1, r->tgid);
 	if (r->terms & DYNAMOS_UID)
-		half(test, DYNAMOS_OF_OWNER, 0, r->uid);
+		match_half(test, DYNAMOS_OF_OWNER, 0, r->uid);
 	if (r->terms & DYNAMOS_GID)
-		half(test, DYNAMOS_OF_OWNER, 1, r->gid);
+		match_half(test, DYNAMOS_OF_OWNER, 1, r->gid);
 	if (r->terms & DYNAMOS_COMM)
-		name(test, r->comm);
+		match_name(test, r->comm);
 }
 
 /* For one context, of the rules that can hold there. */
-static void build(struct dynamos_test *test, const struct dynamos_policy *p,
-		  u32 never)
+static void build_tests(struct dynamos_test *test,
+			const struct dynamos_policy *p, u32 never)
 {
 	u32 i;
 
 	for (i = 0; i < p->rules; i++)
 		if (!(p->rule[i].terms & never))
-			add(test++, &p->rule[i], i);
+			add_test(test++, &p->rule[i], i);
 	test->choice = p->otherwise;
 }
 
@@ -159,6 +164,6 @@ void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 	__builtin_memset(table, 0, sizeof(*table));
 	table->policy = *policy;
 	table->key = key;
-	build(table->task, policy, 0);
-	build(table->outside, policy, DYNAMOS_TERMS_TASK);
+	build_tests(table->task, policy, 0);
+	build_tests(table->outside, policy, DYNAMOS_TERMS_TASK);
 }

@@ -36,7 +36,8 @@ void dynamos_apply_release(struct dynamos_slot *slot)
 	dynamos_drain_kick();
 }
 
-static struct dynamos_slot *take(struct dynamos_inside *u, u32 i, char *why)
+static struct dynamos_slot *take_slot(struct dynamos_update_state *u, u32 i,
+				      char *why)
 {
 	const struct dynamos_place *at = &u->engine->at[i];
 	struct dynamos_slot *s;
@@ -53,7 +54,7 @@ static struct dynamos_slot *take(struct dynamos_inside *u, u32 i, char *why)
 
 /* Its function's slot: one that hooks it already or did so until now, or a new
  * one. Livepatch has its own. */
-static struct dynamos_slot *reserve_one(struct dynamos_inside *u, u32 i,
+static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 					char *why)
 {
 	struct dynamos_slot *s = NULL;
@@ -61,7 +62,7 @@ static struct dynamos_slot *reserve_one(struct dynamos_inside *u, u32 i,
 	if (u->class != DYNAMOS_TOGETHER)
 		s = dynamos_slot_of(u->engine->at[i].place);
 	if (!s)
-		s = take(u, i, why);
+		s = take_slot(u, i, why);
 	if (!s)
 		return NULL;
 	if (u->class == DYNAMOS_TOGETHER)
@@ -71,7 +72,7 @@ static struct dynamos_slot *reserve_one(struct dynamos_inside *u, u32 i,
 }
 
 /* All slots, or none. */
-static int reserve(struct dynamos_inside *u, char *why)
+static int reserve_slots(struct dynamos_update_state *u, char *why)
 {
 	u32 i;
 
@@ -89,7 +90,7 @@ static int reserve(struct dynamos_inside *u, char *why)
 
 /* Livepatch wants a function for itself: -EAGAIN while a hook is on its way
  * out. */
-static int patchable(struct dynamos_inside *u, char *why)
+static int check_patchable(struct dynamos_update_state *u, char *why)
 {
 	struct dynamos_slot *s;
 	u32 i;
@@ -132,7 +133,7 @@ static void clear_counts(struct dynamos_version *v)
 	atomic64_set(&v->lost, 0);
 }
 
-static void link_one(struct dynamos_inside *u, u32 i)
+static void link_one(struct dynamos_update_state *u, u32 i)
 {
 	struct dynamos_version *v = u->version[i];
 	struct dynamos_place *at = &u->engine->at[i];
@@ -149,7 +150,8 @@ static void link_one(struct dynamos_inside *u, u32 i)
 	at->installer = s->installer;
 }
 
-static bool changes(const struct dynamos_inside *u, unsigned long place)
+static bool update_changes(const struct dynamos_update_state *u,
+			   unsigned long place)
 {
 	u32 i;
 
@@ -160,31 +162,31 @@ static bool changes(const struct dynamos_inside *u, unsigned long place)
 }
 
 /* 0: nothing in common. Else how many of the older one's functions are ours. */
-static u32 common(const struct dynamos_inside *u,
-		  const struct dynamos_inside *older)
+static u32 count_common(const struct dynamos_update_state *u,
+			const struct dynamos_update_state *older)
 {
 	u32 i, n = 0;
 
 	for (i = 0; i < older->count; i++)
-		n += changes(u, older->engine->at[i].place);
+		n += update_changes(u, older->engine->at[i].place);
 	return n;
 }
 
-static bool in_force(const struct dynamos_inside *u)
+static bool in_force(const struct dynamos_update_state *u)
 {
 	return u->state != DYNAMOS_LOADED && u->state != DYNAMOS_LEAVING;
 }
 
-static int can_supersede(struct dynamos_inside *u, char *why)
+static int can_supersede(struct dynamos_update_state *u, char *why)
 {
-	struct dynamos_inside *older;
+	struct dynamos_update_state *older;
 	u32 n;
 
 	list_for_each_entry(older, &dynamos_updates, link)
 	{
 		if (older == u || !in_force(older))
 			continue;
-		n = common(u, older);
+		n = count_common(u, older);
 		if (!n || n == older->count)
 			continue;
 		scnprintf(why, DYNAMOS_WHY,
@@ -196,9 +198,9 @@ static int can_supersede(struct dynamos_inside *u, char *why)
 	return 0;
 }
 
-void dynamos_apply_supersede(struct dynamos_inside *u)
+void dynamos_apply_supersede(struct dynamos_update_state *u)
 {
-	struct dynamos_inside *older;
+	struct dynamos_update_state *older;
 	/* Class together comes here later, from a worker that nobody knows. */
 	const struct task_struct *by =
 		current->flags & PF_KTHREAD ? NULL : current;
@@ -207,7 +209,7 @@ void dynamos_apply_supersede(struct dynamos_inside *u)
 	scnprintf(text, sizeof(text), "superseded by %s", u->name);
 	list_for_each_entry(older, &dynamos_updates, link)
 	{
-		if (older == u || !in_force(older) || !common(u, older))
+		if (older == u || !in_force(older) || !count_common(u, older))
 			continue;
 		dynamos_update_end(older, DYNAMOS_SUPERSEDED, by, text);
 		dynamos_drain_end(older);
@@ -215,7 +217,7 @@ void dynamos_apply_supersede(struct dynamos_inside *u)
 }
 
 /* A check and a shut that cross: one of the two sees the other. */
-static void choose(struct dynamos_inside *u)
+static void publish_choice(struct dynamos_update_state *u)
 {
 	u32 choice = dynamos_policy_choice(&u->table->policy, u->class);
 	struct dynamos_version *v;
@@ -235,7 +237,7 @@ static void choose(struct dynamos_inside *u)
 
 /* No call took it: nobody is inside, and what still walks through the chains
  * finds the versions that follow. */
-static void disarm(struct dynamos_inside *u)
+static void disarm_versions(struct dynamos_update_state *u)
 {
 	u32 i;
 
@@ -251,8 +253,8 @@ static void disarm(struct dynamos_inside *u)
 
 /* Class together: the wrapper always takes the version, and livepatch decides
  * who comes to the wrapper. */
-static int arm(struct dynamos_inside *u, const struct dynamos_apply *a,
-	       char *why)
+static int arm_versions(struct dynamos_update_state *u,
+			const struct dynamos_apply *a, char *why)
 {
 	u32 step = u->class == DYNAMOS_TOGETHER ? DYNAMOS_ENTER : DYNAMOS_BEGIN;
 	int err;
@@ -272,13 +274,13 @@ static int arm(struct dynamos_inside *u, const struct dynamos_apply *a,
 	if (!err)
 		err = dynamos_watch_begin(u, a->confirm_ms, why, DYNAMOS_WHY);
 	if (err)
-		disarm(u);
+		disarm_versions(u);
 	else
-		choose(u);
+		publish_choice(u);
 	return err;
 }
 
-static int hook(struct dynamos_inside *u, char *why)
+static int set_hooks(struct dynamos_update_state *u, char *why)
 {
 	struct dynamos_slot *s;
 	int err = 0;
@@ -293,16 +295,16 @@ static int hook(struct dynamos_inside *u, char *why)
 }
 
 /* What is reserved, under dynamos_hooks alone. */
-static int start(struct dynamos_inside *u, const struct dynamos_apply *a,
-		 char *why)
+static int start_update(struct dynamos_update_state *u,
+			const struct dynamos_apply *a, char *why)
 {
 	u32 enter_ms = a->enter_ms ?: DYNAMOS_ENTER_MS;
-	int err = hook(u, why);
+	int err = set_hooks(u, why);
 	u32 i;
 
 	mutex_lock(&dynamos_lock);
 	if (!err)
-		err = arm(u, a, why);
+		err = arm_versions(u, a, why);
 	else
 		for (i = 0; i < u->count; i++)
 			dynamos_apply_release(u->version[i]->slot);
@@ -312,14 +314,15 @@ static int start(struct dynamos_inside *u, const struct dynamos_apply *a,
 	err = dynamos_patch_enable(u, why);
 	mutex_lock(&dynamos_lock);
 	if (err)
-		disarm(u);
+		disarm_versions(u);
 	else
 		u->engine->enter_until = jiffies + msecs_to_jiffies(enter_ms);
 	mutex_unlock(&dynamos_lock);
 	return err;
 }
 
-static int allowed(struct dynamos_inside *u, struct dynamos_apply *a)
+static int check_allowed(struct dynamos_update_state *u,
+			 struct dynamos_apply *a)
 {
 	if (dynamos_node_advised()) {
 		scnprintf(a->why, DYNAMOS_WHY,
@@ -338,7 +341,7 @@ static int allowed(struct dynamos_inside *u, struct dynamos_apply *a)
 	return 0;
 }
 
-static int make_table(struct dynamos_inside *u,
+static int make_table(struct dynamos_update_state *u,
 		      const struct dynamos_policy *policy, char *why)
 {
 	struct dynamos_table *table;
@@ -357,12 +360,13 @@ static int make_table(struct dynamos_inside *u,
 }
 
 /* What can be refused before anything is touched; then the update is held. */
-static int prepare(struct dynamos_inside *u, struct dynamos_apply *a)
+static int prepare_update(struct dynamos_update_state *u,
+			  struct dynamos_apply *a)
 {
-	int err = allowed(u, a);
+	int err = check_allowed(u, a);
 
 	if (!err && u->class == DYNAMOS_TOGETHER)
-		err = patchable(u, a->why);
+		err = check_patchable(u, a->why);
 	if (!err)
 		err = make_table(u, &a->policy, a->why);
 	if (err)
@@ -371,7 +375,7 @@ static int prepare(struct dynamos_inside *u, struct dynamos_apply *a)
 		scnprintf(a->why, DYNAMOS_WHY, "%s is being unloaded", u->name);
 		return -ENODEV;
 	}
-	err = reserve(u, a->why);
+	err = reserve_slots(u, a->why);
 	if (err)
 		module_put(u->update->module);
 	else
@@ -379,7 +383,7 @@ static int prepare(struct dynamos_inside *u, struct dynamos_apply *a)
 	return err;
 }
 
-static void finish(struct dynamos_inside *u, int err)
+static void finish_apply(struct dynamos_update_state *u, int err)
 {
 	struct module *module = u->update->module;
 
@@ -398,9 +402,9 @@ static void finish(struct dynamos_inside *u, int err)
 }
 
 /* -EAGAIN: the next time it may do. */
-static int try(struct dynamos_apply *a)
+static int try_apply(struct dynamos_apply *a)
 {
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	int err;
 
 	if (!mutex_trylock(&dynamos_hooks)) {
@@ -412,18 +416,18 @@ static int try(struct dynamos_apply *a)
 	}
 	mutex_lock(&dynamos_lock);
 	u = dynamos_update_find(a->name, a->why);
-	err = IS_ERR(u) ? PTR_ERR(u) : prepare(u, a);
+	err = IS_ERR(u) ? PTR_ERR(u) : prepare_update(u, a);
 	mutex_unlock(&dynamos_lock);
 	if (!err) {
-		err = start(u, a, a->why);
-		finish(u, err);
+		err = start_update(u, a, a->why);
+		finish_apply(u, err);
 	}
 	mutex_unlock(&dynamos_hooks);
 	return err;
 }
 
 /* Who takes hooks away lets those go first who wait for that. */
-static void wait(void)
+static void wait_for_hooks(void)
 {
 	bool first = mutex_is_locked(&dynamos_hooks);
 
@@ -439,15 +443,16 @@ int dynamos_apply_begin(struct dynamos_apply *a)
 
 	for (;;) {
 		a->why[0] = '\0';
-		err = try(a);
+		err = try_apply(a);
 		if (err != -EAGAIN || time_after(jiffies, until) ||
 		    signal_pending(current))
 			return err;
-		wait();
+		wait_for_hooks();
 	}
 }
 
-int dynamos_apply_policy(struct dynamos_inside *u, struct dynamos_change *c)
+int dynamos_apply_policy(struct dynamos_update_state *u,
+			 struct dynamos_change *c)
 {
 	int err;
 
@@ -461,7 +466,7 @@ int dynamos_apply_policy(struct dynamos_inside *u, struct dynamos_change *c)
 	err = make_table(u, &c->policy, c->why);
 	if (err)
 		return err;
-	choose(u);
+	publish_choice(u);
 	dynamos_watch_anew(u);
 	dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, current->pid,
 			  current->comm, "policy changed");

@@ -23,8 +23,8 @@ typedef unsigned long function(unsigned long a, unsigned long b,
 			       unsigned long c, unsigned long d,
 			       unsigned long e, unsigned long f);
 
-static bool wants(struct dynamos_version *version, struct dynamos_call *call,
-		  const unsigned long *args)
+static bool version_wants(struct dynamos_version *version,
+			  struct dynamos_call *call, const unsigned long *args)
 {
 	switch (READ_ONCE(version->choice)) {
 	case DYNAMOS_TAKE:
@@ -64,8 +64,8 @@ static __always_inline bool may_be_error(unsigned long result)
 	return (u32)result >= (u32)-MAX_ERRNO;
 }
 
-static __always_inline bool due(const struct dynamos_version *version,
-				struct dynamos_tally __percpu *tally)
+static __always_inline bool sample_due(const struct dynamos_version *version,
+				       struct dynamos_tally __percpu *tally)
 {
 	return !(this_cpu_read(tally->in) & version->sample);
 }
@@ -91,10 +91,10 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 	function *to;
 
 	call.flags = 0;
-	while (!wants(version, &call, args))
+	while (!version_wants(version, &call, args))
 		version = READ_ONCE(version->older);
 	tally = READ_ONCE(version->tally);
-	if (due(version, tally)) {
+	if (sample_due(version, tally)) {
 		call.began = ktime_get_mono_fast_ns();
 		call.flags |= DYNAMOS_CALL_TIMED;
 	}
@@ -113,7 +113,7 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 
 /* 1: take it; 0: not; -1: words do not tell. The task is read anew for each
  * test: a wrapper has no register to keep it. */
-static __always_inline int words(const struct dynamos_version *version)
+static __always_inline int match_words(const struct dynamos_version *version)
 {
 	const struct dynamos_test *test = READ_ONCE(version->table)->task;
 
@@ -126,8 +126,9 @@ static __always_inline int words(const struct dynamos_version *version)
 }
 
 /* Whether the version that the call takes was quick to find. */
-static __always_inline bool choose(const struct dynamos_slot *slot,
-				   const struct dynamos_version **chosen)
+static __always_inline bool
+choose_version(const struct dynamos_slot *slot,
+	       const struct dynamos_version **chosen)
 {
 	const struct dynamos_version *version = READ_ONCE(slot->first);
 	u32 choice = READ_ONCE(version->choice);
@@ -136,7 +137,7 @@ static __always_inline bool choose(const struct dynamos_slot *slot,
 	while (unlikely(choice != DYNAMOS_TAKE)) {
 		if (choice == DYNAMOS_ASK)
 			return false;
-		yes = choice == DYNAMOS_TABLE ? words(version) : 0;
+		yes = choice == DYNAMOS_TABLE ? match_words(version) : 0;
 		if (yes < 0)
 			return false;
 		if (yes)
@@ -148,10 +149,10 @@ static __always_inline bool choose(const struct dynamos_slot *slot,
 	return true;
 }
 
-static __always_inline unsigned long run(const struct dynamos_slot *slot,
-					 unsigned long a, unsigned long b,
-					 unsigned long c, unsigned long d,
-					 unsigned long e, unsigned long f)
+static __always_inline unsigned long run_slot(const struct dynamos_slot *slot,
+					      unsigned long a, unsigned long b,
+					      unsigned long c, unsigned long d,
+					      unsigned long e, unsigned long f)
 {
 	struct dynamos_tally __percpu *tally;
 	const struct dynamos_version *version;
@@ -159,10 +160,10 @@ static __always_inline unsigned long run(const struct dynamos_slot *slot,
 	function *to;
 
 	preempt_disable_notrace();
-	if (unlikely(!choose(slot, &version)))
+	if (unlikely(!choose_version(slot, &version)))
 		return dynamos_call_slow(a, b, c, d, e, f, slot);
 	tally = READ_ONCE(version->tally);
-	if (unlikely(due(version, tally)))
+	if (unlikely(sample_due(version, tally)))
 		return dynamos_call_slow(a, b, c, d, e, f, slot);
 	count_in(tally);
 	to = version->call;
@@ -186,7 +187,7 @@ DYNAMOS_EACH(DECLARE)
 		unsigned long a, unsigned long b, unsigned long c,             \
 		unsigned long d, unsigned long e, unsigned long f)             \
 	{                                                                      \
-		return run(&dynamos_slots[n], a, b, c, d, e, f);               \
+		return run_slot(&dynamos_slots[n], a, b, c, d, e, f);          \
 	}
 DYNAMOS_EACH(WRAPPER)
 

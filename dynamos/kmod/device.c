@@ -23,7 +23,7 @@
 #include "symbol.h"
 
 /* Pids, cgroups and users are meant as the kernel's own processes see them. */
-static bool trusted(void)
+static bool caller_trusted(void)
 {
 	const struct nsproxy *ours = current->nsproxy;
 	const struct nsproxy *first = init_task.nsproxy;
@@ -33,7 +33,7 @@ static bool trusted(void)
 	       ours->cgroup_ns == first->cgroup_ns;
 }
 
-static long apply(void *arg)
+static long ioctl_apply(void *arg)
 {
 	struct dynamos_apply *a = arg;
 	const char *wrong;
@@ -49,10 +49,10 @@ static long apply(void *arg)
 	return dynamos_apply_begin(a);
 }
 
-static long policy(void *arg)
+static long ioctl_policy(void *arg)
 {
 	struct dynamos_change *c = arg;
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 
 	memset(c->why, 0, sizeof(c->why));
 	if (c->zero)
@@ -61,10 +61,10 @@ static long policy(void *arg)
 	return IS_ERR(u) ? PTR_ERR(u) : dynamos_apply_policy(u, c);
 }
 
-static long commit(void *arg)
+static long ioctl_commit(void *arg)
 {
 	struct dynamos_name *n = arg;
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	int err;
 
 	memset(n->why, 0, sizeof(n->why));
@@ -82,10 +82,10 @@ static long commit(void *arg)
 	return 0;
 }
 
-static long revert(void *arg)
+static long ioctl_revert(void *arg)
 {
 	struct dynamos_name *n = arg;
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	int err;
 
 	memset(n->why, 0, sizeof(n->why));
@@ -102,11 +102,11 @@ static long revert(void *arg)
 	return 0;
 }
 
-static long info(void *arg)
+static long ioctl_info(void *arg)
 {
 	struct dynamos_info *i = arg;
 	const u32 index = i->index;
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	u32 n = 0;
 
 	memset(i, 0, sizeof(*i));
@@ -136,7 +136,7 @@ found:
 	return 0;
 }
 
-static void fill(struct dynamos_count *c, const struct dynamos_tally *t)
+static void fill_count(struct dynamos_count *c, const struct dynamos_tally *t)
 {
 	c->in = t->in;
 	c->out = t->out;
@@ -148,7 +148,8 @@ static void fill(struct dynamos_count *c, const struct dynamos_tally *t)
 
 /* Calls that were inside the older version when the update was applied count
  * as coming then. */
-static void since(struct dynamos_count *c, const struct dynamos_place *at)
+static void subtract_baseline(struct dynamos_count *c,
+			      const struct dynamos_place *at)
 {
 	u32 i;
 
@@ -163,7 +164,7 @@ static void since(struct dynamos_count *c, const struct dynamos_place *at)
 }
 
 /* A slot is the update's until its version is out of the chain. */
-static struct dynamos_slot *slot_of(struct dynamos_inside *u, u32 n)
+static struct dynamos_slot *slot_of(struct dynamos_update_state *u, u32 n)
 {
 	return u->state == DYNAMOS_LOADED ||
 			       u->engine->leave == DYNAMOS_UNLINKED
@@ -171,7 +172,7 @@ static struct dynamos_slot *slot_of(struct dynamos_inside *u, u32 n)
 		       : u->version[n]->slot;
 }
 
-static void count_older(struct dynamos_inside *u, u32 n,
+static void count_older(struct dynamos_update_state *u, u32 n,
 			struct dynamos_count *c)
 {
 	struct dynamos_place *at = &u->engine->at[n];
@@ -181,18 +182,18 @@ static void count_older(struct dynamos_inside *u, u32 n,
 	c->length = at->length;
 	if (slot_of(u, n)) {
 		c->lost = dynamos_slot_older(u->version[n], &sum);
-		fill(c, &sum);
+		fill_count(c, &sum);
 	} else {
 		c->lost = at->after_lost;
-		fill(c, &at->after);
+		fill_count(c, &at->after);
 	}
-	since(c, at);
+	subtract_baseline(c, at);
 	/* Who was inside when it left came out as nobody's, and is no more. */
 	if (!slot_of(u, n))
 		c->in = c->out + c->lost;
 }
 
-static void count_newer(struct dynamos_inside *u, u32 n,
+static void count_newer(struct dynamos_update_state *u, u32 n,
 			struct dynamos_count *c)
 {
 	struct dynamos_version *v = u->version[n];
@@ -202,10 +203,11 @@ static void count_newer(struct dynamos_inside *u, u32 n,
 	c->length = v->length;
 	c->lost = atomic64_read(&v->lost);
 	dynamos_version_sum(v, &sum);
-	fill(c, &sum);
+	fill_count(c, &sum);
 }
 
-static void tell_owner(struct dynamos_inside *u, u32 n, struct dynamos_count *c)
+static void tell_owner(struct dynamos_update_state *u, u32 n,
+		       struct dynamos_count *c)
 {
 	const struct dynamos_place *at = &u->engine->at[n];
 	struct dynamos_slot *s = slot_of(u, n);
@@ -225,11 +227,11 @@ static void tell_owner(struct dynamos_inside *u, u32 n, struct dynamos_count *c)
 				   sizeof(c->owner));
 }
 
-static long count(void *arg)
+static long ioctl_count(void *arg)
 {
 	struct dynamos_count *c = arg;
 	const u32 n = c->function, version = c->version;
-	struct dynamos_inside *u = dynamos_update_find(c->name, NULL);
+	struct dynamos_update_state *u = dynamos_update_find(c->name, NULL);
 
 	if (IS_ERR(u))
 		return PTR_ERR(u);
@@ -255,12 +257,12 @@ static const struct call {
 	bool locks; /* takes dynamos_lock itself */
 	long (*call)(void *arg);
 } calls[] = {
-	{DYNAMOS_IOC_APPLY, true, apply},
-	{DYNAMOS_IOC_POLICY, false, policy},
-	{DYNAMOS_IOC_COMMIT, false, commit},
-	{DYNAMOS_IOC_REVERT, false, revert},
-	{DYNAMOS_IOC_INFO, false, info},
-	{DYNAMOS_IOC_COUNT, false, count},
+	{DYNAMOS_IOC_APPLY, true, ioctl_apply},
+	{DYNAMOS_IOC_POLICY, false, ioctl_policy},
+	{DYNAMOS_IOC_COMMIT, false, ioctl_commit},
+	{DYNAMOS_IOC_REVERT, false, ioctl_revert},
+	{DYNAMOS_IOC_INFO, false, ioctl_info},
+	{DYNAMOS_IOC_COUNT, false, ioctl_count},
 };
 
 /* What a call answers goes back also with an error: it says why. */
@@ -287,11 +289,12 @@ out:
 	return err;
 }
 
-static long control(struct file *file, unsigned int number, unsigned long arg)
+static long dynamos_ioctl(struct file *file, unsigned int number,
+			  unsigned long arg)
 {
 	const struct call *c;
 
-	if (!trusted())
+	if (!caller_trusted())
 		return -EPERM;
 	for (c = calls; c < calls + ARRAY_SIZE(calls); c++)
 		if (c->number == number)
@@ -299,15 +302,15 @@ static long control(struct file *file, unsigned int number, unsigned long arg)
 	return -ENOTTY;
 }
 
-static int open(struct inode *inode, struct file *file)
+static int dynamos_open(struct inode *inode, struct file *file)
 {
-	return trusted() ? 0 : -EPERM;
+	return caller_trusted() ? 0 : -EPERM;
 }
 
 static const struct file_operations operations = {
 	.owner = THIS_MODULE,
-	.open = open,
-	.unlocked_ioctl = control,
+	.open = dynamos_open,
+	.unlocked_ioctl = dynamos_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.read = dynamos_event_read,
 	.poll = dynamos_event_poll,

@@ -23,8 +23,8 @@
 #define SELDOM HZ
 
 static struct workqueue_struct *queue;
-static void tend(struct work_struct *work);
-static DECLARE_DELAYED_WORK(tending, tend);
+static void drain_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(tending, drain_work);
 
 /* One kind of wait. It is for whatever had said that it needs it by the time it
  * began. */
@@ -69,7 +69,7 @@ void dynamos_drain_table(struct dynamos_table *table)
 	dynamos_drain_kick();
 }
 
-static void burn(struct list_head *list)
+static void free_garbage(struct list_head *list)
 {
 	struct waste *w, *next;
 
@@ -81,7 +81,7 @@ static void burn(struct list_head *list)
 	}
 }
 
-void dynamos_drain_end(struct dynamos_inside *u)
+void dynamos_drain_end(struct dynamos_update_state *u)
 {
 	char why[DYNAMOS_WHY];
 
@@ -98,7 +98,7 @@ void dynamos_drain_end(struct dynamos_inside *u)
 	dynamos_drain_kick();
 }
 
-static void undo(struct dynamos_inside *u)
+static void undo_transition(struct dynamos_update_state *u)
 {
 	char text[DYNAMOS_WHY];
 
@@ -107,7 +107,7 @@ static void undo(struct dynamos_inside *u)
 }
 
 /* Returns when to look again. */
-static unsigned long enter(struct dynamos_inside *u)
+static unsigned long poll_entering(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
 	char why[DYNAMOS_WHY];
@@ -121,12 +121,12 @@ static unsigned long enter(struct dynamos_inside *u)
 		return SELDOM;
 	}
 	if (time_after(jiffies, e->enter_until))
-		undo(u);
+		undo_transition(u);
 	return SOON;
 }
 
 /* Another livepatch that replaces all others does not ask them. */
-static unsigned long stay(struct dynamos_inside *u)
+static unsigned long poll_in_force(struct dynamos_update_state *u)
 {
 	if (dynamos_patch_left(u->engine->patch))
 		dynamos_update_end(u, DYNAMOS_SUPERSEDED, NULL,
@@ -135,7 +135,7 @@ static unsigned long stay(struct dynamos_inside *u)
 	return SELDOM;
 }
 
-static void unlink_all(struct dynamos_inside *u)
+static void unlink_all(struct dynamos_update_state *u)
 {
 	struct dynamos_place *at;
 	struct dynamos_slot *s;
@@ -153,7 +153,7 @@ static void unlink_all(struct dynamos_inside *u)
 
 /* Nobody is inside. A held update is not let go after the first time: what has
  * a pointer into its module may come at any time. */
-static void release(struct dynamos_inside *u)
+static void put_update_module(struct dynamos_update_state *u)
 {
 	if (u->update->held && !u->engine->held)
 		u->engine->held = true;
@@ -161,7 +161,7 @@ static void release(struct dynamos_inside *u)
 		module_put(u->update->module);
 }
 
-static void left(struct dynamos_inside *u)
+static void finish_draining(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
 	char why[DYNAMOS_WHY];
@@ -173,18 +173,18 @@ static void left(struct dynamos_inside *u)
 	e->leave = DYNAMOS_STAYS;
 	dynamos_update_step(u, DYNAMOS_DRAINED, why);
 	dynamos_event_add(u->name, u->cause, u->state, 0, "", "left");
-	release(u);
+	put_update_module(u);
 }
 
 /* Waits until nobody new can come, or until nobody can still look. */
-static void shut(struct dynamos_engine *e, enum dynamos_leave leave)
+static void begin_settling(struct dynamos_engine *e, enum dynamos_leave leave)
 {
 	e->leave = leave;
 	e->settling = false;
 }
 
 /* Returns when to look again. */
-static unsigned long leave(struct dynamos_inside *u)
+static unsigned long poll_leaving(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
 	bool settled = e->settling && calls.over;
@@ -193,7 +193,7 @@ static unsigned long leave(struct dynamos_inside *u)
 	case DYNAMOS_UNPATCHING:
 		if (patches.running || !dynamos_patch_left(e->patch))
 			return SOON;
-		shut(e, DYNAMOS_SHUT);
+		begin_settling(e, DYNAMOS_SHUT);
 		fallthrough;
 	case DYNAMOS_SHUT:
 		if (!settled)
@@ -204,18 +204,18 @@ static unsigned long leave(struct dynamos_inside *u)
 		if (dynamos_update_inside(u) || dynamos_group_left(u))
 			return LATER;
 		unlink_all(u);
-		shut(e, DYNAMOS_UNLINKED);
+		begin_settling(e, DYNAMOS_UNLINKED);
 		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_UNLINKED:
 		if (settled)
-			left(u);
+			finish_draining(u);
 		return MAX_SCHEDULE_TIMEOUT;
 	default:
 		return LATER;
 	}
 }
 
-static unsigned long empty(struct dynamos_slot *s)
+static unsigned long poll_retiring(struct dynamos_slot *s)
 {
 	bool settled = s->settling && text.over;
 
@@ -240,37 +240,37 @@ static unsigned long empty(struct dynamos_slot *s)
 	}
 }
 
-static unsigned long look_at(struct dynamos_inside *u)
+static unsigned long look_at(struct dynamos_update_state *u)
 {
 	if (u->engine->starting)
 		return MAX_SCHEDULE_TIMEOUT;
 	dynamos_drain_end(u);
 	switch (u->state) {
 	case DYNAMOS_ENTERING:
-		return enter(u);
+		return poll_entering(u);
 	case DYNAMOS_TRIAL:
 	case DYNAMOS_COMMITTED:
-		return u->class == DYNAMOS_TOGETHER ? stay(u)
+		return u->class == DYNAMOS_TOGETHER ? poll_in_force(u)
 						    : MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_LEAVING:
-		return leave(u);
+		return poll_leaving(u);
 	default:
 		return MAX_SCHEDULE_TIMEOUT;
 	}
 }
 
 /* One look at everything. */
-static unsigned long look(void)
+static unsigned long poll_all(void)
 {
 	unsigned long next = MAX_SCHEDULE_TIMEOUT;
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	struct dynamos_slot *s;
 	u32 n = 0;
 
 	list_for_each_entry(u, &dynamos_updates, link) next =
 		min(next, look_at(u));
 	while ((s = dynamos_slot_next(&n)))
-		next = min(next, empty(s));
+		next = min(next, poll_retiring(s));
 	calls.over = text.over = false;
 	return next;
 }
@@ -280,7 +280,7 @@ static unsigned long look(void)
 static bool mark_updates(void)
 {
 	bool any = !list_empty(&wasted);
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 
 	list_splice_init(&wasted, &burning);
 	list_for_each_entry(u, &dynamos_updates, link)
@@ -321,7 +321,7 @@ static bool slots_hang(void)
 	return false;
 }
 
-static bool hangs(const struct dynamos_inside *u)
+static bool update_hangs(const struct dynamos_update_state *u)
 {
 	return u->state == DYNAMOS_LEAVING &&
 	       u->engine->leave == DYNAMOS_UNPATCHING &&
@@ -330,14 +330,14 @@ static bool hangs(const struct dynamos_inside *u)
 
 static bool patches_hang(void)
 {
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 
 	list_for_each_entry(u, &dynamos_updates,
-			    link) if (hangs(u)) return true;
+			    link) if (update_hangs(u)) return true;
 	return false;
 }
 
-static void pass(struct work_struct *work)
+static void run_pause(struct work_struct *work)
 {
 	struct pause *p = container_of(work, struct pause, work);
 
@@ -349,7 +349,7 @@ static void pass(struct work_struct *work)
 	dynamos_drain_kick();
 }
 
-static void begin(struct pause *p, bool (*needed)(void))
+static void begin_pause(struct pause *p, bool (*needed)(void))
 {
 	if (p->running || !needed())
 		return;
@@ -357,16 +357,16 @@ static void begin(struct pause *p, bool (*needed)(void))
 	queue_work(queue, &p->work);
 }
 
-static void tend(struct work_struct *work)
+static void drain_work(struct work_struct *work)
 {
 	unsigned long next;
 
 	mutex_lock(&dynamos_lock);
-	next = look();
-	begin(&calls, mark_updates);
-	begin(&text, mark_slots);
-	begin(&hooks, slots_hang);
-	begin(&patches, patches_hang);
+	next = poll_all();
+	begin_pause(&calls, mark_updates);
+	begin_pause(&text, mark_slots);
+	begin_pause(&hooks, slots_hang);
+	begin_pause(&patches, patches_hang);
 	mutex_unlock(&dynamos_lock);
 	if (next != MAX_SCHEDULE_TIMEOUT)
 		queue_delayed_work(queue, &tending, next);
@@ -375,7 +375,7 @@ static void tend(struct work_struct *work)
 static void wait_for_calls(void)
 {
 	dynamos_settle();
-	burn(&burning);
+	free_garbage(&burning);
 }
 
 /* After this no task stands anywhere in the text that leads to a wrapper, or
@@ -401,16 +401,16 @@ static void take_hooks(void)
 	mutex_unlock(&dynamos_hooks);
 }
 
-/* While this runs, leave() frees no patch. */
+/* While this runs, poll_leaving() frees no patch. */
 static void take_patches(void)
 {
 	struct dynamos_patch *patch[DYNAMOS_SLOTS];
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	u32 i, n = 0;
 
 	mutex_lock(&dynamos_lock);
 	list_for_each_entry(u, &dynamos_updates,
-			    link) if (n < DYNAMOS_SLOTS && hangs(u))
+			    link) if (n < DYNAMOS_SLOTS && update_hangs(u))
 		patch[n++] = u->engine->patch;
 	mutex_unlock(&dynamos_lock);
 	for (i = 0; i < n; i++)
@@ -422,7 +422,7 @@ int dynamos_drain_init(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(pauses); i++)
-		INIT_WORK(&pauses[i]->work, pass);
+		INIT_WORK(&pauses[i]->work, run_pause);
 	queue = alloc_workqueue("dynamos", WQ_UNBOUND, 0);
 	return queue ? 0 : -ENOMEM;
 }
@@ -440,5 +440,5 @@ void dynamos_drain_exit(void)
 	destroy_workqueue(queue);
 	if (!list_empty(&wasted))
 		dynamos_settle();
-	burn(&wasted);
+	free_garbage(&wasted);
 }

@@ -43,13 +43,14 @@ struct dynamos_engine {
 
 /* update.c */
 /* The update of this name; or an error, with `why` unless that is NULL. */
-struct dynamos_inside *dynamos_update_find(const char *name, char *why);
+struct dynamos_update_state *dynamos_update_find(const char *name, char *why);
 /* The step, or its refusal in words. */
-int dynamos_update_step(struct dynamos_inside *update, u32 step, char *why);
+int dynamos_update_step(struct dynamos_update_state *update, u32 step,
+			char *why);
 /* APPLY is done, well or not. */
-void dynamos_update_started(struct dynamos_inside *update);
+void dynamos_update_started(struct dynamos_update_state *update);
 /* What is inside this update's versions. */
-u64 dynamos_update_inside(const struct dynamos_inside *update);
+u64 dynamos_update_inside(const struct dynamos_update_state *update);
 bool dynamos_node_advised(void);
 
 /* apply.c */
@@ -58,10 +59,10 @@ bool dynamos_node_advised(void);
 int dynamos_apply_begin(struct dynamos_apply *a);
 /* One that waits for dynamos_hooks. */
 bool dynamos_apply_waits(void);
-int dynamos_apply_policy(struct dynamos_inside *update,
+int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
 /* Ends what this update supersedes. */
-void dynamos_apply_supersede(struct dynamos_inside *update);
+void dynamos_apply_supersede(struct dynamos_update_state *update);
 /* Lets drain.c empty a slot whose chain is. */
 void dynamos_apply_release(struct dynamos_slot *slot);
 
@@ -71,12 +72,12 @@ void dynamos_drain_exit(void);
 /* Look soon whether something can go on. Any context but NMI. */
 void dynamos_drain_kick(void);
 /* Turns dynamos_update_end()'s wish into the state `leaving`. */
-void dynamos_drain_end(struct dynamos_inside *update);
+void dynamos_drain_end(struct dynamos_update_state *update);
 /* Frees a table once no call can read it. */
 void dynamos_drain_table(struct dynamos_table *table);
 
 /* patch.c: livepatch, for class together */
-int dynamos_patch_enable(struct dynamos_inside *update, char *why);
+int dynamos_patch_enable(struct dynamos_update_state *update, char *why);
 /* Begins the reverse transition; -EBUSY: another one is under way. Both take
  * livepatch's mutex, which may be held for as long as a task loops in the
  * kernel: dynamos_lock is not held. */
@@ -85,7 +86,7 @@ bool dynamos_patch_entered(const struct dynamos_patch *patch);
 /* All tasks changed back, and livepatch forgot it. */
 bool dynamos_patch_left(const struct dynamos_patch *patch);
 /* Names the tasks that have not changed over, here and in the kernel's log. */
-void dynamos_patch_blockers(struct dynamos_inside *update, char *text,
+void dynamos_patch_blockers(struct dynamos_update_state *update, char *text,
 			    size_t room);
 const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);
 void dynamos_patch_free(struct dynamos_patch *patch);

@@ -29,12 +29,12 @@ static struct place *ring;
 static atomic64_t taken; /* events that were begun */
 static DECLARE_WAIT_QUEUE_HEAD(readers);
 
-static void wake(struct irq_work *work)
+static void wake_readers(struct irq_work *work)
 {
 	wake_up_interruptible(&readers);
 }
 
-static struct irq_work waker = IRQ_WORK_INIT(wake);
+static struct irq_work waker = IRQ_WORK_INIT(wake_readers);
 
 void dynamos_event_add(const char *name, u32 cause, u32 state, s32 pid,
 		       const char *comm, const char *text)
@@ -58,7 +58,7 @@ void dynamos_event_add(const char *name, u32 cause, u32 state, s32 pid,
 }
 
 /* 1: event n. 0: not yet there. -1: overwritten. */
-static int take(u64 n, struct dynamos_event *event)
+static int read_event(u64 n, struct dynamos_event *event)
 {
 	struct place *place = &ring[n % EVENTS];
 	u64 mark = smp_load_acquire(&place->mark);
@@ -70,7 +70,7 @@ static int take(u64 n, struct dynamos_event *event)
 	return mark == 2 * n + 2 && READ_ONCE(place->mark) == mark ? 1 : -1;
 }
 
-static void dropped(u64 count, struct dynamos_event *event)
+static void fill_dropped(u64 count, struct dynamos_event *event)
 {
 	memset(event, 0, sizeof(*event));
 	event->time = ktime_get_boot_fast_ns();
@@ -80,7 +80,7 @@ static void dropped(u64 count, struct dynamos_event *event)
 }
 
 /* The next record of a file that has had `*at` of them. 0: none yet. */
-static int next(u64 *at, struct dynamos_event *event)
+static int next_event(u64 *at, struct dynamos_event *event)
 {
 	u64 all = atomic64_read(&taken), oldest;
 	int got;
@@ -89,18 +89,18 @@ static int next(u64 *at, struct dynamos_event *event)
 		/* One place may be half overwritten. */
 		oldest = all < EVENTS ? 0 : all - EVENTS + 1;
 		if (*at < oldest) {
-			dropped(oldest - *at, event);
+			fill_dropped(oldest - *at, event);
 			*at = oldest;
 			return 1;
 		}
-		got = take(*at, event);
+		got = read_event(*at, event);
 		all = atomic64_read(&taken);
 	} while (got < 0);
 	*at += got;
 	return got;
 }
 
-static bool ready(u64 at)
+static bool event_ready(u64 at)
 {
 	struct place *place = &ring[at % EVENTS];
 
@@ -117,12 +117,13 @@ ssize_t dynamos_event_read(struct file *file, char __user *to, size_t size,
 	if (size < sizeof(event))
 		return -EINVAL;
 	while (size - done >= sizeof(event)) {
-		if (!next(&position, &event)) {
+		if (!next_event(&position, &event)) {
 			if (done)
 				break;
 			if (file->f_flags & O_NONBLOCK)
 				return -EAGAIN;
-			if (wait_event_interruptible(readers, ready(position)))
+			if (wait_event_interruptible(readers,
+						     event_ready(position)))
 				return -ERESTARTSYS;
 			continue;
 		}
@@ -137,7 +138,7 @@ ssize_t dynamos_event_read(struct file *file, char __user *to, size_t size,
 __poll_t dynamos_event_poll(struct file *file, struct poll_table_struct *wait)
 {
 	poll_wait(file, &readers, wait);
-	return ready(file->f_pos) ? EPOLLIN | EPOLLRDNORM : 0;
+	return event_ready(file->f_pos) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 int dynamos_event_init(void)

@@ -96,7 +96,7 @@ static struct hlist_bl_head *bucket_of(const struct task_struct *task)
 	return &buckets[hash_ptr(task, BUCKET_BITS)];
 }
 
-static struct dynamos_frame *find(struct hlist_bl_head *bucket, u64 group)
+static struct dynamos_frame *find_frame(struct hlist_bl_head *bucket, u64 group)
 {
 	struct dynamos_frame *frame;
 	struct hlist_bl_node *node;
@@ -108,8 +108,8 @@ static struct dynamos_frame *find(struct hlist_bl_head *bucket, u64 group)
 }
 
 /* The outermost call: its answer is that of all calls within. */
-static bool enter(struct dynamos_version *version, struct hlist_bl_head *bucket,
-		  struct dynamos_call *call)
+static bool push_frame(struct dynamos_version *version,
+		       struct hlist_bl_head *bucket, struct dynamos_call *call)
 {
 	struct dynamos_group *group = version->update->group;
 	struct dynamos_frame *frame;
@@ -130,7 +130,7 @@ static bool enter(struct dynamos_version *version, struct hlist_bl_head *bucket,
 }
 
 /* Under its bucket's lock. The group may be gone right after. */
-static void end(struct dynamos_frame *frame)
+static void pop_frame(struct dynamos_frame *frame)
 {
 	hlist_bl_del(&frame->link);
 	if (frame->held)
@@ -146,8 +146,8 @@ static bool ask_task(struct dynamos_version *version, struct dynamos_call *call)
 	if (!in_task())
 		return false;
 	hlist_bl_lock(bucket);
-	frame = find(bucket, version->update->group->number);
-	take = frame ? frame->held != NULL : enter(version, bucket, call);
+	frame = find_frame(bucket, version->update->group->number);
+	take = frame ? frame->held != NULL : push_frame(version, bucket, call);
 	hlist_bl_unlock(bucket);
 	return take;
 }
@@ -160,7 +160,7 @@ bool dynamos_version_ask(struct dynamos_version *version,
 	return ask_task(version, call);
 }
 
-static void leave(struct dynamos_call *call)
+static void pop_frames(struct dynamos_call *call)
 {
 	struct hlist_bl_head *bucket = bucket_of(current);
 	u32 i;
@@ -169,7 +169,7 @@ static void leave(struct dynamos_call *call)
 		return;
 	hlist_bl_lock(bucket);
 	for (i = 0; i < call->frames; i++)
-		end(&call->frame[i]);
+		pop_frame(&call->frame[i]);
 	hlist_bl_unlock(bucket);
 }
 
@@ -188,7 +188,7 @@ void dynamos_call_end(struct dynamos_version *version,
 	if (call->flags & DYNAMOS_CALL_TIMED)
 		tell_time(version, call->began);
 	if (call->flags & DYNAMOS_CALL_HELD) {
-		leave(call);
+		pop_frames(call);
 		dynamos_objects_end(call);
 	}
 }
@@ -204,7 +204,8 @@ void dynamos_group_forget(struct task_struct *task)
 		return;
 	hlist_bl_lock(bucket);
 	hlist_bl_for_each_entry_safe(frame, node, next, bucket,
-				     link) if (frame->task == task) end(frame);
+				     link) if (frame->task == task)
+		pop_frame(frame);
 	hlist_bl_unlock(bucket);
 }
 
@@ -242,13 +243,13 @@ u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class)
 	return policy->otherwise ? DYNAMOS_TAKE : DYNAMOS_PASS;
 }
 
-static bool holds(u32 class)
+static bool class_holds(u32 class)
 {
 	return class == DYNAMOS_TASK || class == DYNAMOS_OBJECT;
 }
 
-static bool share(const struct dynamos_update *a,
-		  const struct dynamos_update *b)
+static bool updates_share(const struct dynamos_update *a,
+			  const struct dynamos_update *b)
 {
 	u32 i, j;
 
@@ -261,16 +262,18 @@ static bool share(const struct dynamos_update *a,
 }
 
 /* A call has room for the frames of DYNAMOS_FRAMES updates. */
-static int room_for(const struct dynamos_inside *update, char *why, size_t room)
+static int room_for(const struct dynamos_update_state *update, char *why,
+		    size_t room)
 {
-	const struct dynamos_inside *other;
+	const struct dynamos_update_state *other;
 	int others = 0;
 
 	list_for_each_entry(
 		other, &dynamos_updates,
 		link) if (other != update && other->state != DYNAMOS_LOADED &&
-			  holds(other->class) &&
-			  share(update->update, other->update)) others++;
+			  class_holds(other->class) &&
+			  updates_share(update->update, other->update))
+		others++;
 	if (others < DYNAMOS_FRAMES)
 		return 0;
 	snprintf(why, room,
@@ -306,7 +309,8 @@ static int objects_wrong(const struct dynamos_update *update, char *why,
 	return -EINVAL;
 }
 
-static int begin_objects(struct dynamos_inside *update, char *why, size_t room)
+static int begin_objects(struct dynamos_update_state *update, char *why,
+			 size_t room)
 {
 	int err = objects_wrong(update->update, why, room);
 
@@ -320,12 +324,13 @@ static int begin_objects(struct dynamos_inside *update, char *why, size_t room)
 	return 0;
 }
 
-int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room)
+int dynamos_group_begin(struct dynamos_update_state *update, char *why,
+			size_t room)
 {
 	int err;
 
 	lockdep_assert_held(&dynamos_lock);
-	if (!holds(update->class))
+	if (!class_holds(update->class))
 		return 0;
 	err = room_for(update, why, room);
 	if (err)
@@ -341,7 +346,7 @@ int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room)
 	return 0;
 }
 
-void dynamos_group_stop(struct dynamos_inside *update)
+void dynamos_group_stop(struct dynamos_update_state *update)
 {
 	if (update->group)
 		WRITE_ONCE(update->group->stopped, true);
@@ -349,14 +354,14 @@ void dynamos_group_stop(struct dynamos_inside *update)
 		dynamos_objects_stop(update->objects);
 }
 
-u64 dynamos_group_left(struct dynamos_inside *update)
+u64 dynamos_group_left(struct dynamos_update_state *update)
 {
 	if (update->group)
 		return atomic64_read(&update->group->held);
 	return update->objects ? dynamos_objects_left(update->objects) : 0;
 }
 
-void dynamos_group_drop(struct dynamos_inside *update)
+void dynamos_group_drop(struct dynamos_update_state *update)
 {
 	kfree(update->group);
 	update->group = NULL;

@@ -28,7 +28,7 @@ struct place {
 };
 
 struct dynamos_watch {
-	struct dynamos_inside *update;
+	struct dynamos_update_state *update;
 	struct timer_list timer;
 	bool armed;
 	u32 confirm_ms;
@@ -43,8 +43,8 @@ static void sum_of(const struct dynamos_tally *tally, struct dynamos_sum *sum)
 	memcpy(sum->latency, tally->latency, sizeof(sum->latency));
 }
 
-static void sums(const struct dynamos_version *version,
-		 struct dynamos_sum *newer, struct dynamos_sum *older)
+static void sum_versions(const struct dynamos_version *version,
+			 struct dynamos_sum *newer, struct dynamos_sum *older)
 {
 	struct dynamos_tally tally;
 
@@ -71,16 +71,16 @@ static void say_verdict(const struct dynamos_verdict *verdict,
 			 symbol, verdict->newer, verdict->older);
 }
 
-static void compare(struct dynamos_watch *watch, u32 i)
+static void compare_versions(struct dynamos_watch *watch, u32 i)
 {
 	const struct dynamos_version *version = watch->update->version[i];
-	struct dynamos_inside *update = watch->update;
+	struct dynamos_update_state *update = watch->update;
 	struct place *place = &watch->place[i];
 	struct dynamos_sum newer, older;
 	struct dynamos_verdict verdict;
 	char text[DYNAMOS_WHY];
 
-	sums(version, &newer, &older);
+	sum_versions(version, &newer, &older);
 	dynamos_health_since(&newer, &place->newer);
 	dynamos_health_since(&older, &place->older);
 	dynamos_health_judge(&update->health, &newer, &older, &verdict);
@@ -95,7 +95,7 @@ static void compare(struct dynamos_watch *watch, u32 i)
 static void find_stuck(struct dynamos_watch *watch, u32 i)
 {
 	struct dynamos_version *version = watch->update->version[i];
-	struct dynamos_inside *update = watch->update;
+	struct dynamos_update_state *update = watch->update;
 	struct dynamos_tally __percpu *tally = version->other;
 	struct place *place = &watch->place[i];
 	u64 now = ktime_get_boot_fast_ns(), inside;
@@ -124,11 +124,11 @@ static void find_stuck(struct dynamos_watch *watch, u32 i)
 	}
 }
 
-static void look(struct work_struct *work)
+static void health_work(struct work_struct *work)
 {
 	struct dynamos_watch *watch =
 		container_of(to_delayed_work(work), struct dynamos_watch, look);
-	struct dynamos_inside *update = watch->update;
+	struct dynamos_update_state *update = watch->update;
 	u32 i;
 
 	if (mutex_trylock(&dynamos_lock)) {
@@ -137,7 +137,7 @@ static void look(struct work_struct *work)
 				continue;
 			if (update->state == DYNAMOS_TRIAL ||
 			    update->state == DYNAMOS_COMMITTED)
-				compare(watch, i);
+				compare_versions(watch, i);
 			if (update->health.stuck)
 				find_stuck(watch, i);
 		}
@@ -158,17 +158,17 @@ static void not_confirmed(struct timer_list *timer)
 	dynamos_update_end(watch->update, DYNAMOS_UNCONFIRMED, NULL, text);
 }
 
-void dynamos_watch_anew(struct dynamos_inside *update)
+void dynamos_watch_anew(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;
 	u32 i;
 
 	for (i = 0; i < update->count; i++)
-		sums(update->version[i], &watch->place[i].newer,
-		     &watch->place[i].older);
+		sum_versions(update->version[i], &watch->place[i].newer,
+			     &watch->place[i].older);
 }
 
-int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
+int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 			char *why, size_t room)
 {
 	const char *wrong = dynamos_health_check(&update->health);
@@ -190,7 +190,7 @@ int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
 	update->watch = watch;
 	dynamos_watch_anew(update);
 	timer_setup(&watch->timer, not_confirmed, 0);
-	INIT_DELAYED_WORK(&watch->look, look);
+	INIT_DELAYED_WORK(&watch->look, health_work);
 	queue_delayed_work(system_unbound_wq, &watch->look, LOOK);
 	if (!confirm_ms)
 		return 0;
@@ -200,13 +200,13 @@ int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
 	return 0;
 }
 
-void dynamos_watch_commit(struct dynamos_inside *update)
+void dynamos_watch_commit(struct dynamos_update_state *update)
 {
 	update->watch->armed = false;
 	del_timer_sync(&update->watch->timer);
 }
 
-s64 dynamos_watch_left(struct dynamos_inside *update)
+s64 dynamos_watch_left(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;
 	long left;
@@ -218,7 +218,7 @@ s64 dynamos_watch_left(struct dynamos_inside *update)
 }
 
 /* The look asks for dynamos_lock without waiting, so waiting for it is safe. */
-void dynamos_watch_drop(struct dynamos_inside *update)
+void dynamos_watch_drop(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;
 

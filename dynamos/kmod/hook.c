@@ -27,7 +27,7 @@ MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry), "
 
 /* ftrace asks before it lets a livepatch have a function of ours. It holds its
  * own lock: this may only print. */
-static int refuse(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
+static int notify_livepatch(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
 {
 	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
 	const struct dynamos_version *v = READ_ONCE(s->first);
@@ -39,8 +39,8 @@ static int refuse(struct ftrace_ops *ops, enum ftrace_ops_cmd command)
 	return -EBUSY;
 }
 
-static void redirect(unsigned long place, unsigned long parent,
-		     struct ftrace_ops *ops, struct ftrace_regs *regs)
+static void redirect_call(unsigned long place, unsigned long parent,
+			  struct ftrace_ops *ops, struct ftrace_regs *regs)
 {
 	struct dynamos_slot *s = container_of(ops, struct dynamos_slot, ops);
 
@@ -51,7 +51,7 @@ static int set_direct(struct dynamos_slot *s)
 {
 	int err;
 
-	s->ops.ops_func = refuse;
+	s->ops.ops_func = notify_livepatch;
 	err = ftrace_set_filter_ip(&s->ops, s->place, 0, 0);
 	if (err)
 		return err;
@@ -69,7 +69,7 @@ static int set_address(struct dynamos_slot *s)
 {
 	int err;
 
-	s->ops.func = redirect;
+	s->ops.func = redirect_call;
 	s->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_DYNAMIC |
 		       FTRACE_OPS_FL_PERMANENT;
 	err = ftrace_set_filter_ip(&s->ops, s->place, 0, 0);
@@ -81,7 +81,7 @@ static int set_address(struct dynamos_slot *s)
 	return err;
 }
 
-static void forget(struct dynamos_slot *s)
+static void reset_ops(struct dynamos_slot *s)
 {
 	ftrace_free_filter(&s->ops);
 	memset(&s->ops, 0, sizeof(s->ops));
@@ -101,16 +101,16 @@ int dynamos_hook_clear(struct dynamos_slot *s)
 			    "through here until the next boot\n",
 			    s->symbol, err);
 	else
-		forget(s);
+		reset_ops(s);
 	return err;
 }
 
-static bool called(const struct dynamos_slot *s)
+static bool site_calls(const struct dynamos_slot *s)
 {
 	return READ_ONCE(*(const u8 *)s->place) == 0xe8;
 }
 
-static int explain(const struct dynamos_slot *s, int err, char *why)
+static int explain_error(const struct dynamos_slot *s, int err, char *why)
 {
 	char owner[DYNAMOS_NAME];
 
@@ -132,14 +132,14 @@ int dynamos_hook_set(struct dynamos_slot *s, char *why)
 	int err = READ_ONCE(share) ? -EBUSY : set_direct(s);
 
 	if (err == -EBUSY) {
-		forget(s);
+		reset_ops(s);
 		err = set_address(s);
 	}
 	if (err) {
-		forget(s);
-		return explain(s, err, why);
+		reset_ops(s);
+		return explain_error(s, err, why);
 	}
-	if (called(s))
+	if (site_calls(s))
 		return 0;
 	dynamos_hook_clear(s);
 	scnprintf(why, DYNAMOS_WHY,

@@ -61,8 +61,8 @@ struct dynamos_version {
 	struct dynamos_version *older; /* NULL: this is the kernel's own */
 
 	/* read by some */
-	const struct dynamos_table *table; /* when choice is ASK or TABLE */
-	struct dynamos_inside *update;	   /* NULL: the kernel's own */
+	const struct dynamos_table *table;   /* when choice is ASK or TABLE */
+	struct dynamos_update_state *update; /* NULL: the kernel's own */
 	struct dynamos_slot *slot;
 	const struct dynamos_function *function; /* NULL: the kernel's own */
 	unsigned long address, length; /* of the text; length 0: unknown */
@@ -94,7 +94,7 @@ struct dynamos_call {
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
-struct dynamos_inside {
+struct dynamos_update_state {
 	struct list_head link; /* of dynamos_updates, RCU: add at the end */
 	struct dynamos_update *update;
 	char name[DYNAMOS_NAME];
@@ -128,11 +128,12 @@ extern struct list_head dynamos_updates;
 /* Stops new calls at once and lets the update leave. From any context, NMI
  * too; the first cause wins; nothing when the update is not in force. For
  * together it begins the reverse transition. `by` may be NULL: nobody's. */
-void dynamos_update_end(struct dynamos_inside *update, enum dynamos_cause cause,
-			const struct task_struct *by, const char *text);
+void dynamos_update_end(struct dynamos_update_state *update,
+			enum dynamos_cause cause, const struct task_struct *by,
+			const char *text);
 /* The update whose module has this text, in force or not; NULL: none. Any
  * context, preemption off. */
-struct dynamos_inside *dynamos_update_at(unsigned long address);
+struct dynamos_update_state *dynamos_update_at(unsigned long address);
 /* After this no call reads what was unlinked before it, and every call that
  * chose before it is counted. It sleeps. */
 void dynamos_settle(void);
@@ -183,13 +184,14 @@ u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);
 /* At APPLY, for every class; does what the class needs. */
-int dynamos_group_begin(struct dynamos_inside *update, char *why, size_t room);
+int dynamos_group_begin(struct dynamos_update_state *update, char *why,
+			size_t room);
 /* Admits no task and no object to the new version. Any context. */
-void dynamos_group_stop(struct dynamos_inside *update);
+void dynamos_group_stop(struct dynamos_update_state *update);
 /* Tasks and objects that still have the new version, in whichever function:
  * wait for 0 as for calls. */
-u64 dynamos_group_left(struct dynamos_inside *update);
-void dynamos_group_drop(struct dynamos_inside *update); /* after settle */
+u64 dynamos_group_left(struct dynamos_update_state *update);
+void dynamos_group_drop(struct dynamos_update_state *update); /* after settle */
 /* Of a task that dies inside: its frames go. Any context. */
 void dynamos_group_forget(struct task_struct *task);
 
@@ -208,12 +210,13 @@ int dynamos_watch_init(void);
 void dynamos_watch_exit(void);
 /* At APPLY and POLICY (compare from now on), at COMMIT (no more timer), and
  * once nobody is inside. dynamos_lock is held. */
-int dynamos_watch_begin(struct dynamos_inside *update, u32 confirm_ms,
+int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 			char *why, size_t room);
-void dynamos_watch_anew(struct dynamos_inside *update);
-void dynamos_watch_commit(struct dynamos_inside *update);
-void dynamos_watch_drop(struct dynamos_inside *update);
-s64 dynamos_watch_left(struct dynamos_inside *update); /* ms; -1: no timer */
+void dynamos_watch_anew(struct dynamos_update_state *update);
+void dynamos_watch_commit(struct dynamos_update_state *update);
+void dynamos_watch_drop(struct dynamos_update_state *update);
+s64 dynamos_watch_left(
+	struct dynamos_update_state *update); /* ms; -1: no timer */
 
 /* event.c: any context, NMI too --------------------------------------- */
 

@@ -24,7 +24,7 @@ static const struct part {
 	{dynamos_device_init, dynamos_device_exit},
 };
 
-static void undo(u32 n)
+static void exit_parts(u32 n)
 {
 	while (n--)
 		if (parts[n].exit)
@@ -40,7 +40,7 @@ static int __init dynamos_init(void)
 		err = parts[i].init();
 		if (!err)
 			continue;
-		undo(i);
+		exit_parts(i);
 		return err;
 	}
 	return 0;
@@ -48,7 +48,7 @@ static int __init dynamos_init(void)
 
 static void __exit dynamos_exit(void)
 {
-	undo(ARRAY_SIZE(parts));
+	exit_parts(ARRAY_SIZE(parts));
 }
 
 module_init(dynamos_init);

@@ -54,7 +54,7 @@ void dynamos_objects_put(struct dynamos_objects *objects)
 		kvfree_rcu(objects, rcu);
 }
 
-static int find(const struct bucket *bucket, u64 object)
+static int find_object(const struct bucket *bucket, u64 object)
 {
 	int i;
 
@@ -64,8 +64,8 @@ static int find(const struct bucket *bucket, u64 object)
 	return -1;
 }
 
-static int add(struct dynamos_objects *objects, struct bucket *bucket,
-	       u64 object, bool take)
+static int add_object(struct dynamos_objects *objects, struct bucket *bucket,
+		      u64 object, bool take)
 {
 	int i = ffs(~bucket->used) - 1;
 
@@ -83,8 +83,8 @@ static int add(struct dynamos_objects *objects, struct bucket *bucket,
 }
 
 /* The object's version; the first time, the policy's. */
-static bool look(struct dynamos_objects *objects,
-		 struct dynamos_version *version, u64 object)
+static bool choose_object(struct dynamos_objects *objects,
+			  struct dynamos_version *version, u64 object)
 {
 	struct bucket *bucket = &objects->bucket[hash_64(object, BUCKET_BITS)];
 	unsigned long flags;
@@ -94,10 +94,10 @@ static bool look(struct dynamos_objects *objects,
 	wanted = dynamos_policy_ask(version);
 	local_irq_save(flags);
 	bit_spin_lock(0, &bucket->lock);
-	at = find(bucket, object);
+	at = find_object(bucket, object);
 	if (at < 0)
-		at = add(objects, bucket, object,
-			 wanted && !READ_ONCE(objects->stopped));
+		at = add_object(objects, bucket, object,
+				wanted && !READ_ONCE(objects->stopped));
 	take = at >= 0 && bucket->taken >> at & 1;
 	bit_spin_unlock(0, &bucket->lock);
 	local_irq_restore(flags);
@@ -122,10 +122,10 @@ bool dynamos_objects_ask(struct dynamos_version *version,
 		call->ending[call->ends].objects = objects;
 		call->ending[call->ends++].object = object;
 	}
-	return look(objects, version, object);
+	return choose_object(objects, version, object);
 }
 
-static void forget(struct dynamos_objects *objects, u64 object)
+static void remove_object(struct dynamos_objects *objects, u64 object)
 {
 	struct bucket *bucket = &objects->bucket[hash_64(object, BUCKET_BITS)];
 	unsigned long flags;
@@ -133,7 +133,7 @@ static void forget(struct dynamos_objects *objects, u64 object)
 
 	local_irq_save(flags);
 	bit_spin_lock(0, &bucket->lock);
-	at = find(bucket, object);
+	at = find_object(bucket, object);
 	if (at >= 0 && bucket->taken >> at & 1)
 		atomic64_dec(&objects->left);
 	if (at >= 0) {
@@ -149,7 +149,7 @@ void dynamos_objects_end(struct dynamos_call *call)
 	u32 i;
 
 	for (i = 0; i < call->ends; i++) {
-		forget(call->ending[i].objects, call->ending[i].object);
+		remove_object(call->ending[i].objects, call->ending[i].object);
 		dynamos_objects_put(call->ending[i].objects);
 	}
 }

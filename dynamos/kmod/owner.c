@@ -32,7 +32,7 @@ int dynamos_owner_init(void)
 	return -ENOENT;
 }
 
-static bool changes(struct klp_patch *patch, unsigned long address)
+static bool patch_changes(struct klp_patch *patch, unsigned long address)
 {
 	struct klp_object *object;
 	struct klp_func *func;
@@ -57,7 +57,7 @@ bool dynamos_owner_livepatch(unsigned long address,
 	}
 	list_for_each_entry(patch, klp_list, list)
 	{
-		if (patch == ours || !changes(patch, address))
+		if (patch == ours || !patch_changes(patch, address))
 			continue;
 		scnprintf(name, room, "livepatch %s", patch->mod->name);
 		found = true;

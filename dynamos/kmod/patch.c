@@ -32,7 +32,7 @@ struct dynamos_patch {
 	struct klp_func func[];
 };
 
-static void entered(struct klp_object *object)
+static void patch_entered(struct klp_object *object)
 {
 	struct dynamos_patch *p =
 		container_of(object, struct dynamos_patch, object[0]);
@@ -41,7 +41,7 @@ static void entered(struct klp_object *object)
 	dynamos_drain_kick();
 }
 
-static void left(struct klp_object *object)
+static void patch_left(struct klp_object *object)
 {
 	struct dynamos_patch *p =
 		container_of(object, struct dynamos_patch, object[0]);
@@ -50,7 +50,7 @@ static void left(struct klp_object *object)
 	dynamos_drain_kick();
 }
 
-int dynamos_patch_enable(struct dynamos_inside *u, char *why)
+int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 {
 	const struct dynamos_function *f = u->update->functions;
 	struct dynamos_patch *p;
@@ -66,8 +66,8 @@ int dynamos_patch_enable(struct dynamos_inside *u, char *why)
 		p->func[i].new_func = (void *)u->version[i]->slot->wrapper;
 	}
 	p->object[0].funcs = p->func;
-	p->object[0].callbacks.post_patch = entered;
-	p->object[0].callbacks.post_unpatch = left;
+	p->object[0].callbacks.post_patch = patch_entered;
+	p->object[0].callbacks.post_unpatch = patch_left;
 	p->patch.mod = u->update->module;
 	p->patch.objs = p->object;
 	err = klp_enable_patch(&p->patch);
@@ -121,7 +121,7 @@ void dynamos_patch_free(struct dynamos_patch *p)
 }
 
 /* Which of the update's functions this address is in. */
-static const char *function_at(const struct dynamos_inside *u,
+static const char *function_at(const struct dynamos_update_state *u,
 			       unsigned long address)
 {
 	const struct dynamos_place *at = u->engine->at;
@@ -133,7 +133,7 @@ static const char *function_at(const struct dynamos_inside *u,
 	return NULL;
 }
 
-static const char *show_stack_of(const struct dynamos_inside *u,
+static const char *show_stack_of(const struct dynamos_update_state *u,
 				 struct task_struct *task, void *save)
 {
 	unsigned long stack[DEPTH];
@@ -152,7 +152,7 @@ static const char *show_stack_of(const struct dynamos_inside *u,
 }
 
 /* The first of them with a reference, counted from `skip`. */
-static struct task_struct *blocker(u32 skip)
+static struct task_struct *find_blocker(u32 skip)
 {
 	struct task_struct *process, *task, *found = NULL;
 
@@ -167,7 +167,8 @@ static struct task_struct *blocker(u32 skip)
 	return found;
 }
 
-void dynamos_patch_blockers(struct dynamos_inside *u, char *text, size_t room)
+void dynamos_patch_blockers(struct dynamos_update_state *u, char *text,
+			    size_t room)
 {
 	void *save = (void *)dynamos_symbol_find("stack_trace_save_tsk");
 	size_t used = scnprintf(text, room, "not all changed over in time:");
@@ -176,7 +177,7 @@ void dynamos_patch_blockers(struct dynamos_inside *u, char *text, size_t room)
 	u32 i;
 
 	for (i = 0; i < 8; i++) {
-		task = blocker(i);
+		task = find_blocker(i);
 		if (!task)
 			return;
 		inside = save ? show_stack_of(u, task, save) : NULL;

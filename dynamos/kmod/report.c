@@ -54,7 +54,7 @@ static const struct report *find_report(const char *format)
 
 /* Reads as many arguments as the format takes, all of them as words, and gives
  * the first pointer into an update's text. */
-static unsigned long named(const char *format, va_list *given)
+static unsigned long find_named_pointer(const char *format, va_list *given)
 {
 	unsigned long word = 0;
 	va_list args;
@@ -84,7 +84,8 @@ static int on_print(struct kprobe *probe, struct pt_regs *regs)
 	const struct report *report = format ? find_report(format) : NULL;
 
 	if (report && !dynamos_stack_accuse(report->text, report->whole, 0))
-		dynamos_stack_accuse(report->text, false, named(format, args));
+		dynamos_stack_accuse(report->text, false,
+				     find_named_pointer(format, args));
 	return 0;
 }
 

@@ -143,7 +143,8 @@ void dynamos_slot_link(struct dynamos_slot *slot,
 	smp_store_release(&slot->first, version);
 }
 
-static void add(struct dynamos_tally *sum, const struct dynamos_tally *more)
+static void add_tally(struct dynamos_tally *sum,
+		      const struct dynamos_tally *more)
 {
 	u64 *to = (u64 *)sum;
 	const u64 *from = (const u64 *)more;
@@ -163,7 +164,7 @@ void dynamos_slot_unlink(struct dynamos_version *version)
 		at = &(*at)->older;
 	WRITE_ONCE(*at, version->older);
 	dynamos_version_sum(version, &sum);
-	add(&slot->gone, &sum);
+	add_tally(&slot->gone, &sum);
 	slot->gone_lost += atomic64_read(&version->lost);
 }
 
@@ -233,7 +234,7 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 	for (version = version->older; version; version = version->older) {
 		lost += atomic64_read(&version->lost);
 		dynamos_version_sum(version, &more);
-		add(sum, &more);
+		add_tally(sum, &more);
 	}
 	return lost;
 }
@@ -262,7 +263,8 @@ struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot)
 	return READ_ONCE(slot->first);
 }
 
-static bool within(const struct dynamos_version *v, unsigned long address)
+static bool version_contains(const struct dynamos_version *v,
+			     unsigned long address)
 {
 	return v->length && address - v->address <= v->length;
 }
@@ -278,7 +280,7 @@ struct dynamos_version *dynamos_version_at(unsigned long address)
 			continue;
 		for (v = READ_ONCE(dynamos_slots[i].first); v && !found;
 		     v = READ_ONCE(v->older))
-			if (within(v, address))
+			if (version_contains(v, address))
 				found = v;
 	}
 	preempt_enable_notrace();

@@ -46,14 +46,14 @@ static bool is_entry(unsigned long address)
 /* An update that a stack goes through: by the first frame of its module, and by
  * the first version of it from there outwards, if there is one. */
 struct culprit {
-	struct dynamos_inside *update;
+	struct dynamos_update_state *update;
 	struct dynamos_version *version;
 	unsigned long at;
 };
 
 /* The frames before `from` belong to the report itself. Those behind the entry
  * of an interrupt belong to whom it interrupted. */
-static void take(struct trace *trace, unsigned long from)
+static void save_trace(struct trace *trace, unsigned long from)
 {
 	u32 i;
 
@@ -71,10 +71,10 @@ static void take(struct trace *trace, unsigned long from)
 			trace->end = i;
 }
 
-static bool blame(const struct trace *trace, struct culprit *culprit)
+static bool find_culprit(const struct trace *trace, struct culprit *culprit)
 {
 	struct dynamos_version *version;
-	struct dynamos_inside *update;
+	struct dynamos_update_state *update;
 	u32 i;
 
 	culprit->update = NULL;
@@ -96,8 +96,8 @@ static bool blame(const struct trace *trace, struct culprit *culprit)
 }
 
 /* "what at A, in F": the changed function, or what else of the module it is. */
-static void say(char *text, const char *what, unsigned long at,
-		const struct culprit *culprit)
+static void describe_report(char *text, const char *what, unsigned long at,
+			    const struct culprit *culprit)
 {
 	if (culprit->version)
 		snprintf(text, DYNAMOS_WHY, "%s at %pS, in %s", what,
@@ -109,10 +109,10 @@ static void say(char *text, const char *what, unsigned long at,
 
 /* What is not in force can't be taken back, but what others still call of it
  * is told. */
-static void end(const struct culprit *culprit, enum dynamos_cause cause,
-		const char *text)
+static void end_update(const struct culprit *culprit, enum dynamos_cause cause,
+		       const char *text)
 {
-	struct dynamos_inside *update = culprit->update;
+	struct dynamos_update_state *update = culprit->update;
 
 	if (READ_ONCE(update->state) == DYNAMOS_LOADED)
 		dynamos_event_add(update->name, cause, DYNAMOS_LOADED,
@@ -130,11 +130,11 @@ bool dynamos_stack_accuse(const char *what, bool whole, unsigned long address)
 	if (!address && whole)
 		trace.end = stack_trace_save(trace.all, FRAMES, 0);
 	else if (!address)
-		take(&trace, 0);
-	if (!blame(&trace, &culprit))
+		save_trace(&trace, 0);
+	if (!find_culprit(&trace, &culprit))
 		return false;
-	say(text, what, culprit.at, &culprit);
-	end(&culprit, DYNAMOS_WARNED, text);
+	describe_report(text, what, culprit.at, &culprit);
+	end_update(&culprit, DYNAMOS_WARNED, text);
 	return true;
 }
 
@@ -145,15 +145,17 @@ static void on_report(void *data, enum error_detector detector,
 	struct culprit culprit;
 	struct trace trace;
 
-	take(&trace, id);
-	if (!blame(&trace, &culprit))
+	save_trace(&trace, id);
+	if (!find_culprit(&trace, &culprit))
 		return;
-	say(text, detector == ERROR_DETECTOR_WARN ? "WARN" : "a memory error",
-	    trace.all[trace.first], &culprit);
-	end(&culprit, DYNAMOS_WARNED, text);
+	describe_report(text,
+			detector == ERROR_DETECTOR_WARN ? "WARN"
+							: "a memory error",
+			trace.all[trace.first], &culprit);
+	end_update(&culprit, DYNAMOS_WARNED, text);
 }
 
-static struct dynamos_version *guess(struct dynamos_slot *slot)
+static struct dynamos_version *guess_version(struct dynamos_slot *slot)
 {
 	struct dynamos_version *version = dynamos_slot_first(slot);
 
@@ -163,7 +165,7 @@ static struct dynamos_version *guess(struct dynamos_slot *slot)
 }
 
 /* The frame that the wrapper at frame `i` called. */
-static unsigned long called(const struct trace *trace, u32 i)
+static unsigned long callee_of(const struct trace *trace, u32 i)
 {
 	if (dynamos_call_at(trace->all[--i]) && i > trace->first)
 		i--;
@@ -179,12 +181,12 @@ static void count_lost(const struct trace *trace)
 
 	for (i = trace->first + 1; i < trace->end; i++) {
 		slot = dynamos_slot_at(trace->all[i]);
-		address = called(trace, i);
+		address = callee_of(trace, i);
 		if (!slot || within_module(address, THIS_MODULE))
 			continue;
 		version = dynamos_version_at(address);
 		if (!version || version->slot != slot)
-			version = guess(slot);
+			version = guess_version(slot);
 		atomic64_inc(&version->lost);
 	}
 }
@@ -218,22 +220,22 @@ static int on_die(struct notifier_block *block, unsigned long what, void *data)
 
 	if (what != DIE_OOPS || !args->regs || !in_task())
 		return NOTIFY_DONE;
-	take(&trace, args->regs->ip);
+	save_trace(&trace, args->regs->ip);
 	count_lost(&trace);
 	dynamos_group_forget(current);
-	if (!blame(&trace, &culprit))
+	if (!find_culprit(&trace, &culprit))
 		return NOTIFY_DONE;
 	if (!culprit.version || may_hold(&trace, args->regs))
 		dynamos_advise();
-	say(text, args->str, trace.all[trace.first], &culprit);
-	end(&culprit, DYNAMOS_DIED, text);
+	describe_report(text, args->str, trace.all[trace.first], &culprit);
+	end_update(&culprit, DYNAMOS_DIED, text);
 	return NOTIFY_DONE;
 }
 
 static struct notifier_block death = {.notifier_call = on_die};
 
 /* An interrupt on each processor, and the stack below it. */
-static void seek(void *data)
+static void seek_stack(void *data)
 {
 	struct culprit culprit;
 	char text[DYNAMOS_WHY];
@@ -247,9 +249,9 @@ static void seek(void *data)
 	trace.first = i + 1;
 	if (trace.first >= trace.end)
 		return;
-	if (!blame(&trace, &culprit))
+	if (!find_culprit(&trace, &culprit))
 		return;
-	say(text, "running", trace.all[trace.first], &culprit);
+	describe_report(text, "running", trace.all[trace.first], &culprit);
 	dynamos_event_add(culprit.update->name, DYNAMOS_STUCK,
 			  READ_ONCE(culprit.update->state),
 			  task_pid_nr(current), current->comm, text);
@@ -278,7 +280,7 @@ static void on_exit(void *data, struct task_struct *task)
 	if (!dynamos_slot_next(&n))
 		return;
 	dynamos_group_forget(task);
-	take(&trace, 0);
+	save_trace(&trace, 0);
 	count_lost(&trace);
 }
 
@@ -298,7 +300,7 @@ static int watch_exits(void)
 }
 
 /* A CPU that is asked takes its interrupts in order. */
-static void nothing(void *data)
+static void sync_cpu(void *data)
 {
 }
 
@@ -309,7 +311,7 @@ void dynamos_stack_exit(void)
 	if (exits)
 		tracepoint_probe_unregister(exits, on_exit, NULL);
 	tracepoint_synchronize_unregister();
-	on_each_cpu(nothing, NULL, 1);
+	on_each_cpu(sync_cpu, NULL, 1);
 }
 
 int dynamos_stack_init(void)
@@ -317,7 +319,7 @@ int dynamos_stack_init(void)
 	int err, cpu;
 
 	for_each_possible_cpu(cpu)
-		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek, NULL);
+		INIT_CSD(per_cpu_ptr(&seeker, cpu), seek_stack, NULL);
 	err = register_trace_error_report_end(on_report, NULL);
 	if (err)
 		return err;

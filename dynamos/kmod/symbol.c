@@ -56,7 +56,7 @@ unsigned long dynamos_symbol_find(const char *name)
 	return dynamos_jump((unsigned long)name, 0, 0, 0, 0, lookup_name);
 }
 
-static int find(void **to, const char *name)
+static int resolve_symbol(void **to, const char *name)
 {
 	*to = (void *)dynamos_symbol_find(name);
 	if (*to)
@@ -96,11 +96,13 @@ int dynamos_symbol_init(void)
 	int err = find_lookup();
 
 	if (!err)
-		err = find(&lookup_size, "kallsyms_lookup_size_offset");
+		err = resolve_symbol(&lookup_size,
+				     "kallsyms_lookup_size_offset");
 	if (!err)
-		err = find(&on_each_match, "kallsyms_on_each_match_symbol");
+		err = resolve_symbol(&on_each_match,
+				     "kallsyms_on_each_match_symbol");
 	if (!err)
-		err = find(&location, "ftrace_location");
+		err = resolve_symbol(&location, "ftrace_location");
 	return err ?: read_build_id();
 }
 
@@ -120,7 +122,7 @@ struct match {
 	unsigned long address;
 };
 
-static int match(void *data, unsigned long address)
+static int match_symbol(void *data, unsigned long address)
 {
 	struct match *m = data;
 
@@ -135,7 +137,7 @@ int dynamos_symbol_function(const char *name, u64 sympos,
 {
 	struct match m = {.wanted = sympos};
 
-	dynamos_jump((unsigned long)match, (unsigned long)name,
+	dynamos_jump((unsigned long)match_symbol, (unsigned long)name,
 		     (unsigned long)&m, 0, 0, on_each_match);
 	if (!m.address)
 		return -ENOENT;

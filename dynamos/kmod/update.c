@@ -39,9 +39,9 @@ void dynamos_settle(void)
 	synchronize_rcu_tasks_rude();
 }
 
-struct dynamos_inside *dynamos_update_find(const char *name, char *why)
+struct dynamos_update_state *dynamos_update_find(const char *name, char *why)
 {
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 
 	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
 		if (why)
@@ -57,9 +57,9 @@ struct dynamos_inside *dynamos_update_find(const char *name, char *why)
 	return ERR_PTR(-ENOENT);
 }
 
-struct dynamos_inside *dynamos_update_at(unsigned long address)
+struct dynamos_update_state *dynamos_update_at(unsigned long address)
 {
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 
 	list_for_each_entry_lockless(
 		u, &dynamos_updates,
@@ -68,7 +68,7 @@ struct dynamos_inside *dynamos_update_at(unsigned long address)
 	return NULL;
 }
 
-int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
+int dynamos_update_step(struct dynamos_update_state *u, u32 step, char *why)
 {
 	int next = dynamos_state_next(u->state, step);
 
@@ -82,13 +82,13 @@ int dynamos_update_step(struct dynamos_inside *u, u32 step, char *why)
 	return next;
 }
 
-void dynamos_update_started(struct dynamos_inside *u)
+void dynamos_update_started(struct dynamos_update_state *u)
 {
 	WRITE_ONCE(u->engine->starting, false);
 	wake_up_all(&left);
 }
 
-u64 dynamos_update_inside(const struct dynamos_inside *u)
+u64 dynamos_update_inside(const struct dynamos_update_state *u)
 {
 	u64 inside = 0;
 	u32 i;
@@ -99,7 +99,7 @@ u64 dynamos_update_inside(const struct dynamos_inside *u)
 }
 
 /* The wish is written before `ending` is 2, and read after. */
-static void shut(struct dynamos_inside *u)
+static void stop_new_calls(struct dynamos_update_state *u)
 {
 	u32 i;
 
@@ -110,15 +110,16 @@ static void shut(struct dynamos_inside *u)
 		dynamos_group_stop(u);
 }
 
-void dynamos_update_end(struct dynamos_inside *u, enum dynamos_cause cause,
-			const struct task_struct *by, const char *text)
+void dynamos_update_end(struct dynamos_update_state *u,
+			enum dynamos_cause cause, const struct task_struct *by,
+			const char *text)
 {
 	u32 state = READ_ONCE(u->state);
 
 	if (state == DYNAMOS_LOADED || state == DYNAMOS_LEAVING ||
 	    atomic_cmpxchg(&u->ending, 0, 1))
 		return;
-	shut(u);
+	stop_new_calls(u);
 	u->cause = cause;
 	u->pid = by ? by->pid : 0;
 	strscpy(u->comm, by ? by->comm : "", sizeof(u->comm));
@@ -127,7 +128,7 @@ void dynamos_update_end(struct dynamos_inside *u, enum dynamos_cause cause,
 	irq_work_queue(&u->kick);
 }
 
-static void kick(struct irq_work *work)
+static void kick_drain(struct irq_work *work)
 {
 	dynamos_drain_kick();
 }
@@ -179,8 +180,8 @@ static const char *update_wrong(const struct dynamos_update *update)
 	return NULL;
 }
 
-static int refuse(const struct dynamos_inside *u, const char *symbol,
-		  const char *why, int err)
+static int refuse_symbol(const struct dynamos_update_state *u,
+			 const char *symbol, const char *why, int err)
 {
 	pr_err("%s: %s %s\n", u->name, symbol, why);
 	return err;
@@ -192,38 +193,41 @@ static bool same_size(u64 stated, unsigned long size)
 	return !stated || ALIGN(stated, 16) == ALIGN((u64)size, 16);
 }
 
-static int find_place(const struct dynamos_inside *u,
+static int find_place(const struct dynamos_update_state *u,
 		      const struct dynamos_function *f,
 		      struct dynamos_place *at)
 {
 	int err = dynamos_symbol_function(f->symbol, f->sympos, &at->address);
 
 	if (err == -ENOTUNIQ)
-		return refuse(u, f->symbol,
-			      "is there more than once: state its sympos", err);
+		return refuse_symbol(
+			u, f->symbol,
+			"is there more than once: state its sympos", err);
 	if (err)
-		return refuse(u, f->symbol,
-			      "is not in this kernel, or only inlined: "
-			      "change who calls it",
-			      err);
+		return refuse_symbol(u, f->symbol,
+				     "is not in this kernel, or only inlined: "
+				     "change who calls it",
+				     err);
 	err = dynamos_symbol_size(at->address, &at->length);
 	if (err)
-		return refuse(u, f->symbol, "has no size", err);
+		return refuse_symbol(u, f->symbol, "has no size", err);
 	if (!same_size(f->old_size, at->length))
-		return refuse(u, f->symbol,
-			      "has another size in this kernel: build the "
-			      "update for it",
-			      -ENOEXEC);
+		return refuse_symbol(
+			u, f->symbol,
+			"has another size in this kernel: build the "
+			"update for it",
+			-ENOEXEC);
 	at->place = dynamos_symbol_place(at->address, at->length);
 	if (!at->place)
-		return refuse(u, f->symbol,
-			      "cannot be changed: it is notrace or inline; "
-			      "update its callers",
-			      -EOPNOTSUPP);
+		return refuse_symbol(
+			u, f->symbol,
+			"cannot be changed: it is notrace or inline; "
+			"update its callers",
+			-EOPNOTSUPP);
 	return 0;
 }
 
-static int find_places(struct dynamos_inside *u)
+static int find_places(struct dynamos_update_state *u)
 {
 	const struct dynamos_function *f = u->update->functions;
 	struct dynamos_place *at = u->engine->at;
@@ -234,15 +238,15 @@ static int find_places(struct dynamos_inside *u)
 	for (i = 0; i < u->count; i++) {
 		wrong = function_wrong(u->update, &f[i]);
 		if (wrong)
-			return refuse(u, f[i].symbol ?: "a function", wrong,
-				      -EINVAL);
+			return refuse_symbol(u, f[i].symbol ?: "a function",
+					     wrong, -EINVAL);
 		err = find_place(u, &f[i], &at[i]);
 		if (err)
 			return err;
 		for (j = 0; j < i; j++)
 			if (at[j].place == at[i].place)
-				return refuse(u, f[i].symbol, "is there twice",
-					      -EINVAL);
+				return refuse_symbol(u, f[i].symbol,
+						     "is there twice", -EINVAL);
 	}
 	return 0;
 }
@@ -256,7 +260,8 @@ static void free_version(struct dynamos_version *v)
 	kfree(v);
 }
 
-static struct dynamos_version *make_version(struct dynamos_inside *u, u32 i)
+static struct dynamos_version *make_version(struct dynamos_update_state *u,
+					    u32 i)
 {
 	const struct dynamos_function *f = &u->update->functions[i];
 	struct dynamos_version *v = kzalloc(sizeof(*v), GFP_KERNEL);
@@ -278,7 +283,7 @@ static struct dynamos_version *make_version(struct dynamos_inside *u, u32 i)
 	return NULL;
 }
 
-static void free_inside(struct dynamos_inside *u)
+static void free_inside(struct dynamos_update_state *u)
 {
 	u32 i;
 
@@ -291,9 +296,9 @@ static void free_inside(struct dynamos_inside *u)
 	kfree(u);
 }
 
-static struct dynamos_inside *make_inside(struct dynamos_update *update)
+static struct dynamos_update_state *make_inside(struct dynamos_update *update)
 {
-	struct dynamos_inside *u = kzalloc(sizeof(*u), GFP_KERNEL);
+	struct dynamos_update_state *u = kzalloc(sizeof(*u), GFP_KERNEL);
 	u32 i;
 
 	if (!u)
@@ -303,7 +308,7 @@ static struct dynamos_inside *make_inside(struct dynamos_update *update)
 	u->state = DYNAMOS_LOADED;
 	u->count = update->count;
 	strscpy(u->name, update->module->name, sizeof(u->name));
-	init_irq_work(&u->kick, kick);
+	init_irq_work(&u->kick, kick_drain);
 	u->engine = kvzalloc(struct_size(u->engine, at, u->count), GFP_KERNEL);
 	if (!u->engine)
 		goto fail;
@@ -320,7 +325,7 @@ fail:
 
 int dynamos_update_add(struct dynamos_update *update)
 {
-	struct dynamos_inside *u;
+	struct dynamos_update_state *u;
 	const char *wrong;
 	int err;
 
@@ -352,7 +357,7 @@ int dynamos_update_add(struct dynamos_update *update)
 EXPORT_SYMBOL_GPL(dynamos_update_add);
 
 /* The text of a held module is needed for as long as the kernel runs. */
-static void stay_for_good(const struct dynamos_inside *u)
+static void stay_for_good(const struct dynamos_update_state *u)
 {
 	pr_emerg("%s was removed by force, and stays: %s\n", u->name,
 		 u->update->held);
@@ -365,7 +370,7 @@ static void stay_for_good(const struct dynamos_inside *u)
  * module asked for are through after rcu_barrier(). */
 void dynamos_update_remove(struct dynamos_update *update)
 {
-	struct dynamos_inside *u = update->inside;
+	struct dynamos_update_state *u = update->inside;
 
 	mutex_lock(&dynamos_lock);
 	while (u->state != DYNAMOS_LOADED || u->engine->starting) {

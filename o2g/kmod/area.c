@@ -157,7 +157,7 @@ static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 	return n;
 }
 
-static void drop(struct o2g_engine *engine, u64 offset, u64 length)
+static void drop_pages(struct o2g_engine *engine, u64 offset, u64 length)
 {
 	struct o2g_pages *pages = &engine->pages;
 	unsigned long first = (offset - pages->rings_size) >> PAGE_SHIFT;
@@ -190,20 +190,20 @@ void o2g_area_shrink(struct o2g_engine *engine)
 		return;
 	for (; n < SHRINK_MAX; n++) {
 		offset[n] = 0;
-		o2g_engine_enter(engine);
+		o2g_engine_lock(engine);
 		if (!engine->closed)
 			offset[n] = o2g_core_borrow(engine->core, PAGE_SIZE,
 						    &length);
-		o2g_engine_leave(engine, NULL);
+		o2g_engine_unlock(engine, NULL);
 		if (!offset[n])
 			break;
-		drop(engine, offset[n], length);
+		drop_pages(engine, offset[n], length);
 	}
-	o2g_engine_enter(engine);
+	o2g_engine_lock(engine);
 	while (n-- > 0)
 		if (engine->core)
 			o2g_core_return(engine->core, offset[n]);
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 }
 
 /* ---- the program's mapping ---- */
@@ -251,7 +251,7 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 }
 
 /* A child that was given the area by MADV_DOFORK is not the program. */
-static bool counts(const struct vm_area_struct *vma)
+static bool vma_counts(const struct vm_area_struct *vma)
 {
 	const struct o2g_engine *engine = vma->vm_private_data;
 
@@ -262,7 +262,7 @@ static void area_open(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;
 
-	if (counts(vma))
+	if (vma_counts(vma))
 		atomic_inc(&engine->pages.maps);
 }
 
@@ -271,7 +271,7 @@ static void area_close(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;
 
-	if (counts(vma) && atomic_dec_and_test(&engine->pages.maps))
+	if (vma_counts(vma) && atomic_dec_and_test(&engine->pages.maps))
 		queue_work(engine->workers, &engine->end_work);
 }
 

@@ -20,7 +20,7 @@ static struct o2g_engine *engine_of(struct file *file)
 	return smp_load_acquire(&file->private_data);
 }
 
-static bool owned(const struct o2g_engine *engine)
+static bool caller_owns(const struct o2g_engine *engine)
 {
 	return task_tgid(current) == engine->owner && current->mm == engine->mm;
 }
@@ -72,7 +72,7 @@ static int call_lost(struct o2g_engine *engine, void __user *arg)
 	return o2g_engine_lost(engine, p.peer, p.value);
 }
 
-static int attach(struct o2g_engine *engine, struct o2g_device_attach *a)
+static int attach_link(struct o2g_engine *engine, struct o2g_device_attach *a)
 {
 	int rc;
 
@@ -91,7 +91,7 @@ static int call_attach(struct o2g_engine *engine, void __user *arg)
 
 	if (copy_from_user(&a, arg, sizeof(a)))
 		return -EFAULT;
-	rc = attach(engine, &a);
+	rc = attach_link(engine, &a);
 	if (!rc && copy_to_user(arg, &a, sizeof(a)))
 		return -EFAULT;
 	return rc;
@@ -148,8 +148,8 @@ static int call_counts(struct o2g_engine *engine, void __user *arg)
 	return copy_to_user(arg, &counts, counts.size) ? -EFAULT : 0;
 }
 
-static int dispatch(struct o2g_engine *engine, unsigned int call,
-		    void __user *arg)
+static int dispatch_ioctl(struct o2g_engine *engine, unsigned int call,
+			  void __user *arg)
 {
 	switch (call) {
 	case O2G_IOC_PEER:
@@ -198,9 +198,9 @@ static long device_ioctl(struct file *file, unsigned int call,
 		return engine ? -EBUSY : call_open(file, (void __user *)arg);
 	if (!engine)
 		return -ENXIO;
-	if (!owned(engine))
+	if (!caller_owns(engine))
 		return -EPERM;
-	return dispatch(engine, call, (void __user *)arg);
+	return dispatch_ioctl(engine, call, (void __user *)arg);
 }
 
 static int device_mmap(struct file *file, struct vm_area_struct *vma)
@@ -209,7 +209,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!engine)
 		return -ENXIO;
-	return owned(engine) ? o2g_area_map(engine, vma) : -EPERM;
+	return caller_owns(engine) ? o2g_area_map(engine, vma) : -EPERM;
 }
 
 static __poll_t device_poll(struct file *file, poll_table *table)
@@ -225,7 +225,7 @@ static __poll_t device_poll(struct file *file, poll_table *table)
 }
 
 /* Mappings hold the file, so none is left, and nobody begins end_work. */
-static void finish(struct o2g_engine *engine)
+static void finish_engine(struct o2g_engine *engine)
 {
 	o2g_engine_close(engine);
 	cancel_work_sync(&engine->end_work);
@@ -237,7 +237,7 @@ static int finish_apart(void *data)
 	struct o2g_engine *engine = data;
 	struct path path = engine->path; /* keeps the area's mapping */
 
-	finish(engine);
+	finish_engine(engine);
 	path_put(&path);
 	module_put_and_kthread_exit(0);
 }
@@ -260,7 +260,7 @@ static int device_release(struct inode *inode, struct file *file)
 		module_put(THIS_MODULE); /* no memory: it waits after all */
 		path_put(&engine->path);
 	}
-	finish(engine);
+	finish_engine(engine);
 	return 0;
 }
 

@@ -28,15 +28,15 @@
 
 /* ---- entering and leaving ---- */
 
-void o2g_engine_enter(struct o2g_engine *engine)
+void o2g_engine_lock(struct o2g_engine *engine)
 {
 	spin_lock_bh(&engine->lock);
 	__release(&engine->lock); /* for sparse: it sees one function */
 }
 
 /* True: there is something left that may need sleeping, or was too much. */
-static bool settle(struct o2g_engine *engine, struct list_head *mine,
-		   bool *wake)
+static bool settle_engine(struct o2g_engine *engine, struct list_head *mine,
+			  bool *wake)
 {
 	const bool left = o2g_rx_resume(engine);
 
@@ -49,7 +49,7 @@ static bool settle(struct o2g_engine *engine, struct list_head *mine,
 	       (!engine->poor && o2g_memory_wanted(engine));
 }
 
-static void unlock(struct o2g_engine *engine, bool wake)
+static void unlock_engine(struct o2g_engine *engine, bool wake)
 {
 	__acquire(&engine->lock);
 	spin_unlock_bh(&engine->lock);
@@ -57,17 +57,17 @@ static void unlock(struct o2g_engine *engine, bool wake)
 		wake_up_poll(&engine->wait, EPOLLIN | EPOLLRDNORM);
 }
 
-void o2g_engine_leave(struct o2g_engine *engine, struct list_head *mine)
+void o2g_engine_unlock(struct o2g_engine *engine, struct list_head *mine)
 {
 	bool wake = false;
 
-	if (!engine->closed && settle(engine, mine, &wake))
+	if (!engine->closed && settle_engine(engine, mine, &wake))
 		mod_delayed_work(engine->workers, &engine->turn_work, 0);
-	unlock(engine, wake);
+	unlock_engine(engine, wake);
 }
 
 /* 0 while it is open. */
-static int refusal(const struct o2g_engine *engine)
+static int engine_refusal(const struct o2g_engine *engine)
 {
 	if (!engine->closed)
 		return 0;
@@ -100,7 +100,7 @@ static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
 
 /* Consumes a batch, with the lock. Where there is no memory even with
  * sleeping, submissions that need some are refused. */
-static int consume(struct o2g_engine *engine)
+static int consume_batch(struct o2g_engine *engine)
 {
 	int rc;
 
@@ -117,7 +117,7 @@ static int consume(struct o2g_engine *engine)
  * there is more to do. Without memory a worker tries again later: links may
  * wait for some.
  */
-static int turn(struct o2g_engine *engine, struct list_head *mine)
+static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 {
 	const int filled = o2g_memory_fill(engine);
 	struct o2g_copy *jobs;
@@ -125,20 +125,20 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 	int rc;
 
 	o2g_area_shrink(engine);
-	o2g_engine_enter(engine);
-	rc = refusal(engine);
+	o2g_engine_lock(engine);
+	rc = engine_refusal(engine);
 	if (rc) {
-		unlock(engine, false);
+		unlock_engine(engine, false);
 		return rc;
 	}
 	engine->poor = filled < 0;
-	rc = consume(engine);
-	more = settle(engine, mine, &wake);
+	rc = consume_batch(engine);
+	more = settle_engine(engine, mine, &wake);
 	jobs = take_jobs(engine);
 	if (engine->poor)
 		mod_delayed_work(engine->workers, &engine->turn_work,
 				 MEMORY_DELAY);
-	unlock(engine, wake);
+	unlock_engine(engine, wake);
 	if (mine)
 		o2g_tx_write(mine);
 	do_jobs(engine, jobs, mine);
@@ -146,7 +146,7 @@ static int turn(struct o2g_engine *engine, struct list_head *mine)
 }
 
 /* A broken program has no service any more, and its peers are told. */
-static void judge(struct o2g_engine *engine, int rc)
+static void judge_result(struct o2g_engine *engine, int rc)
 {
 	if (rc == -EPROTO)
 		queue_work(engine->workers, &engine->end_work);
@@ -159,10 +159,10 @@ static void turn_work(struct work_struct *work)
 	int rc;
 
 	do {
-		rc = turn(engine, NULL);
+		rc = run_turn(engine, NULL);
 		cond_resched();
 	} while (rc > 0);
-	judge(engine, rc);
+	judge_result(engine, rc);
 }
 
 int o2g_engine_kick(struct o2g_engine *engine)
@@ -173,13 +173,13 @@ int o2g_engine_kick(struct o2g_engine *engine)
 	if (rc)
 		return rc;
 	do {
-		rc = turn(engine, &mine);
+		rc = run_turn(engine, &mine);
 		cond_resched();
 	} while (rc > 0 && !signal_pending(current));
-	judge(engine, rc);
+	judge_result(engine, rc);
 	if (rc > 0) { /* a worker goes on */
-		o2g_engine_enter(engine);
-		o2g_engine_leave(engine, NULL);
+		o2g_engine_lock(engine);
+		o2g_engine_unlock(engine, NULL);
 	}
 	up_read(&engine->use);
 	return min(rc, 0);
@@ -187,14 +187,14 @@ int o2g_engine_kick(struct o2g_engine *engine)
 
 /* ---- calls ---- */
 
-static int entered(struct o2g_engine *engine)
+static int lock_if_open(struct o2g_engine *engine)
 {
 	int rc;
 
-	o2g_engine_enter(engine);
-	rc = refusal(engine);
+	o2g_engine_lock(engine);
+	rc = engine_refusal(engine);
 	if (rc)
-		unlock(engine, false);
+		unlock_engine(engine, false);
 	return rc;
 }
 
@@ -204,27 +204,27 @@ int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self)
 	int rc;
 
 	do {
-		rc = entered(engine);
+		rc = lock_if_open(engine);
 		if (rc)
 			return rc;
 		rc = o2g_core_peer(engine->core, peer, self);
-		o2g_engine_leave(engine, NULL);
+		o2g_engine_unlock(engine, NULL);
 	} while (rc == -ENOMEM && o2g_memory_again(engine, &tries));
 	return rc;
 }
 
 int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error)
 {
-	int rc = entered(engine);
+	int rc = lock_if_open(engine);
 
 	if (rc)
 		return rc;
 	o2g_core_lost(engine->core, peer, error);
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	return 0;
 }
 
-static void ring(struct o2g_engine *engine, bool rung)
+static void set_doorbell(struct o2g_engine *engine, bool rung)
 {
 	spin_lock_bh(&engine->lock);
 	engine->rung = rung;
@@ -235,12 +235,12 @@ static void ring(struct o2g_engine *engine, bool rung)
 
 void o2g_engine_wake(struct o2g_engine *engine)
 {
-	ring(engine, true);
+	set_doorbell(engine, true);
 }
 
 void o2g_engine_calm(struct o2g_engine *engine)
 {
-	ring(engine, false);
+	set_doorbell(engine, false);
 }
 
 int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
@@ -256,7 +256,7 @@ int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 		engine->wait,
 		READ_ONCE(engine->rung) || READ_ONCE(engine->closed), limit);
 	if (READ_ONCE(engine->closed))
-		return refusal(engine);
+		return engine_refusal(engine);
 	if (rc == -ERESTARTSYS)
 		return -EINTR;
 	return READ_ONCE(engine->rung);
@@ -264,7 +264,7 @@ int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 
 /* All links have sent BYE and the end of their streams, and the other hosts
  * have it: what they still send can't make our kernel reset a stream. */
-static bool finished(struct o2g_engine *engine)
+static bool links_finished(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
 	bool all = true;
@@ -285,7 +285,7 @@ static bool finished(struct o2g_engine *engine)
 static int say_bye(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
-	int n = 0, rc = entered(engine);
+	int n = 0, rc = lock_if_open(engine);
 
 	if (rc)
 		return rc;
@@ -294,11 +294,11 @@ static int say_bye(struct o2g_engine *engine)
 		o2g_link_bye(link);
 		if (++n % BYES_MAX)
 			continue;
-		o2g_engine_leave(engine, NULL);
+		o2g_engine_unlock(engine, NULL);
 		cond_resched();
-		o2g_engine_enter(engine);
+		o2g_engine_lock(engine);
 	}
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	return 0;
 }
 
@@ -315,8 +315,8 @@ int o2g_engine_finish(struct o2g_engine *engine, u32 ms)
 	mutex_unlock(&engine->control);
 	if (rc)
 		return rc;
-	left = wait_event_interruptible_timeout(engine->wait, finished(engine),
-						msecs_to_jiffies(ms) + 1);
+	left = wait_event_interruptible_timeout(
+		engine->wait, links_finished(engine), msecs_to_jiffies(ms) + 1);
 	if (left < 0)
 		return -EINTR;
 	return left ? 0 : -ETIMEDOUT;
@@ -325,13 +325,13 @@ int o2g_engine_finish(struct o2g_engine *engine, u32 ms)
 int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c)
 {
 	struct o2g_counts core;
-	int rc = entered(engine);
+	int rc = lock_if_open(engine);
 
 	if (rc)
 		return rc;
 	o2g_core_counts(engine->core, &core);
 	*c = engine->counts;
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	c->sent = core.sent;
 	c->sent_bytes = core.sent_bytes;
 	c->received = core.received;
@@ -410,7 +410,7 @@ void o2g_engine_put(struct o2g_engine *engine)
 
 /* ---- making ---- */
 
-static int check(const struct o2g_device_open *o)
+static int check_open(const struct o2g_device_open *o)
 {
 	if (o->revision != O2G_DEVICE_REVISION)
 		return -EPROTO;
@@ -421,7 +421,7 @@ static int check(const struct o2g_device_open *o)
 	return 0;
 }
 
-static void completed(void *ctx)
+static void host_completed(void *ctx)
 {
 	/* leaving asks the core */
 }
@@ -433,7 +433,7 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 				      .free = o2g_memory_free,
 				      .want_tx = o2g_link_want,
 				      .copy = o2g_host_copy,
-				      .completed = completed};
+				      .completed = host_completed};
 	struct o2g_limits limits = {.postings = o->postings,
 				    .peers = o->peers,
 				    .unexpected = o->unexpected,
@@ -451,7 +451,7 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 	return 0;
 }
 
-static void init(struct o2g_engine *engine)
+static void init_engine(struct o2g_engine *engine)
 {
 	atomic64_inc(&o2g_totals.engines);
 	kref_init(&engine->ref);
@@ -475,7 +475,7 @@ static void init(struct o2g_engine *engine)
 struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 {
 	struct o2g_engine *engine;
-	int rc = check(o);
+	int rc = check_open(o);
 
 	*error = rc;
 	if (rc)
@@ -484,7 +484,7 @@ struct o2g_engine *o2g_engine_make(const struct o2g_device_open *o, int *error)
 	*error = -ENOMEM;
 	if (!engine)
 		return NULL;
-	init(engine);
+	init_engine(engine);
 	engine->link_most = o->peers;
 	rc = o2g_memory_open(engine);
 	if (!rc)

@@ -169,8 +169,8 @@ void o2g_engine_close(struct o2g_engine *engine);
  * that want to write to tx_work (or, with `mine`, moves them to that list: the
  * caller writes them itself after), resumes blocked links, and has a worker do
  * what can't be done here. In a closed engine there is no core. */
-void o2g_engine_enter(struct o2g_engine *engine);
-void o2g_engine_leave(struct o2g_engine *engine, struct list_head *mine);
+void o2g_engine_lock(struct o2g_engine *engine);
+void o2g_engine_unlock(struct o2g_engine *engine, struct list_head *mine);
 
 int o2g_engine_peer(struct o2g_engine *engine, u32 peer, bool self);
 int o2g_engine_lost(struct o2g_engine *engine, u32 peer, int error);

@@ -109,7 +109,7 @@ bool o2g_link_finished(const struct o2g_link *link)
 /* Nothing was acknowledged since the last look. TCP_USER_TIMEOUT would count a
  * program that does not read as dead, though its kernel answers. An idle
  * stream has TCP's keepalive, if the program asked for it. */
-static bool silent(const struct sock *sk)
+static bool peer_silent(const struct sock *sk)
 {
 	return (READ_ONCE(tcp_sk(sk)->packets_out) ||
 		READ_ONCE(inet_csk(sk)->icsk_probes_out)) &&
@@ -122,18 +122,18 @@ static bool under_way(const struct sock *sk)
 	       READ_ONCE(tcp_sk(sk)->snd_una);
 }
 
-static void look(struct work_struct *work)
+static void liveness_work(struct work_struct *work)
 {
 	struct o2g_link *link =
 		container_of(work, struct o2g_link, look_work.work);
 
-	o2g_engine_enter(link->engine);
-	link->silent = silent(link->sk) ? link->silent + 1 : 0;
+	o2g_engine_lock(link->engine);
+	link->silent = peer_silent(link->sk) ? link->silent + 1 : 0;
 	if (link->silent >= SILENT_MAX)
 		o2g_link_end(link, -ETIMEDOUT);
 	else if (under_way(link->sk))
 		o2g_link_watch(link);
-	o2g_engine_leave(link->engine, NULL);
+	o2g_engine_unlock(link->engine, NULL);
 }
 
 void o2g_link_watch(struct o2g_link *link)
@@ -163,7 +163,7 @@ static void state_changed(struct sock *sk)
 	rcu_read_unlock();
 }
 
-static void hook(struct o2g_link *link)
+static void hook_socket(struct o2g_link *link)
 {
 	struct sock *sk = link->sk;
 
@@ -178,7 +178,7 @@ static void hook(struct o2g_link *link)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
-static void unhook(struct o2g_link *link)
+static void unhook_socket(struct o2g_link *link)
 {
 	struct sock *sk = link->sk;
 
@@ -209,7 +209,8 @@ static int open_socket(struct o2g_link *link, int fd)
 	return link->socket ? -EINVAL : -ENOTSOCK;
 }
 
-static struct o2g_link *make(struct o2g_engine *engine, int fd, int *error)
+static struct o2g_link *create_link(struct o2g_engine *engine, int fd,
+				    int *error)
 {
 	struct o2g_link *link;
 
@@ -232,7 +233,7 @@ static struct o2g_link *make(struct o2g_engine *engine, int fd, int *error)
 	INIT_LIST_HEAD(&link->blocked_here);
 	INIT_DELAYED_WORK(&link->rx_work, o2g_rx_work);
 	INIT_DELAYED_WORK(&link->tx_work, o2g_tx_work);
-	INIT_DELAYED_WORK(&link->look_work, look);
+	INIT_DELAYED_WORK(&link->look_work, liveness_work);
 	return link;
 }
 
@@ -241,7 +242,7 @@ static int try_join(struct o2g_link *link, struct o2g_device_attach *a)
 	struct o2g_engine *engine = link->engine;
 	int r;
 
-	o2g_engine_enter(engine);
+	o2g_engine_lock(engine);
 	r = o2g_conn_attach(engine->core, a->peer, a->credit_out, a->credit_in,
 			    link, &link->conn);
 	if (!r) {
@@ -250,11 +251,11 @@ static int try_join(struct o2g_link *link, struct o2g_device_attach *a)
 		list_add_tail(&link->here, &engine->links);
 		a->link = link->number;
 	}
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	return r;
 }
 
-static int join(struct o2g_link *link, struct o2g_device_attach *a)
+static int join_core(struct o2g_link *link, struct o2g_device_attach *a)
 {
 	u32 tries = 0;
 	int r;
@@ -274,17 +275,17 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 		return -EINVAL;
 	if (engine->link_count >= engine->link_most)
 		return -ENOSPC;
-	link = make(engine, a->socket, &r);
+	link = create_link(engine, a->socket, &r);
 	if (!link)
 		return r;
 	lock_sock(link->sk);
 	r = o2g_ulp_check(link->sk);
 	if (!r) {
 		link->ops = o2g_ulp_base(link->sk);
-		r = join(link, a);
+		r = join_core(link, a);
 	}
 	if (!r) {
-		hook(link);
+		hook_socket(link);
 		o2g_rx_ready(link->sk); /* what came before */
 	}
 	release_sock(link->sk);
@@ -307,10 +308,10 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 	}
 	if (!found)
 		return r;
-	o2g_engine_enter(engine);
+	o2g_engine_lock(engine);
 	if (!found->over)
 		r = o2g_conn_name(found->conn, peer);
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	return r;
 }
 
@@ -329,10 +330,10 @@ void o2g_link_detach(struct o2g_link *link)
 {
 	struct o2g_engine *engine = link->engine;
 
-	unhook(link);
-	o2g_engine_enter(engine);
+	unhook_socket(link);
+	o2g_engine_lock(engine);
 	o2g_link_end(link, -ECONNABORTED);
-	o2g_engine_leave(engine, NULL);
+	o2g_engine_unlock(engine, NULL);
 	stop_work(link);
 	spin_lock_bh(&engine->lock);
 	list_del_init(&link->here);

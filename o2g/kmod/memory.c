@@ -44,7 +44,7 @@ module_param(user_megabytes, uint, 0644);
 MODULE_PARM_DESC(user_megabytes,
 		 "most memory of one user's endpoints (0: a quarter of all)");
 
-static u64 share(void)
+static u64 user_share(void)
 {
 	const u64 megabytes = READ_ONCE(user_megabytes);
 
@@ -139,7 +139,7 @@ void o2g_memory_close(struct o2g_engine *engine)
 	user_put(memory->user);
 }
 
-static int charge(struct o2g_engine *engine, u64 bytes, u64 most)
+static int charge_user(struct o2g_engine *engine, u64 bytes, u64 most)
 {
 	struct o2g_user *user = engine->memory.user;
 
@@ -151,15 +151,15 @@ static int charge(struct o2g_engine *engine, u64 bytes, u64 most)
 
 int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
 {
-	return charge(engine, bytes, share());
+	return charge_user(engine, bytes, user_share());
 }
 
 /* Slabs leave some for the receives that empty them. */
 int o2g_memory_charge_page(struct o2g_engine *engine)
 {
-	const u64 most = share();
+	const u64 most = user_share();
 
-	return charge(engine, PAGE_SIZE, most - most / 8);
+	return charge_user(engine, PAGE_SIZE, most - most / 8);
 }
 
 void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes)
@@ -167,7 +167,7 @@ void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes)
 	atomic64_sub(bytes, &engine->memory.user->bytes);
 }
 
-static void *get(struct o2g_engine *engine, u64 size, bool sleep)
+static void *alloc_charged(struct o2g_engine *engine, u64 size, bool sleep)
 {
 	struct mem_cgroup *before;
 	void *memory = NULL;
@@ -191,7 +191,7 @@ static void *get(struct o2g_engine *engine, u64 size, bool sleep)
 }
 
 /* When all places are taken, the core asks again when it tries again. */
-static void want(struct o2g_memory *memory, u64 size)
+static void want_size(struct o2g_memory *memory, u64 size)
 {
 	for (int i = 0; i < O2G_MEMORY_SIZES; i++) {
 		if (memory->wanted[i] && memory->wanted[i] != size)
@@ -208,15 +208,15 @@ void *o2g_memory_alloc(void *ctx, u64 size)
 	void *found;
 
 	if (memory->sleep)
-		return get(engine, size, true);
+		return alloc_charged(engine, size, true);
 	found = ready_take(memory, size);
 	if (!found)
-		found = get(engine, size, false);
+		found = alloc_charged(engine, size, false);
 	if (!found)
 		engine->counts.refused_memory++;
 	/* Such pieces come again and again: the next one is there before. */
 	if (!found || (size > PAGE_SIZE && size <= HURRY_MAX))
-		want(memory, size);
+		want_size(memory, size);
 	return found;
 }
 
@@ -274,14 +274,14 @@ int o2g_memory_fill(struct o2g_engine *engine)
 	u64 size;
 
 	while ((size = take_wanted(engine))) {
-		block = get(engine, size, true);
+		block = alloc_charged(engine, size, true);
 		found = block ? 1 : -ENOMEM;
 		spin_lock_bh(&engine->lock);
 		if (block) {
 			block->size = size;
 			spare = ready_add(engine, block);
 		} else {
-			want(&engine->memory, size);
+			want_size(&engine->memory, size);
 		}
 		spin_unlock_bh(&engine->lock);
 		if (!block)

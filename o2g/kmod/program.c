@@ -52,7 +52,7 @@ int o2g_host_copy(void *ctx, struct o2g_copy *job)
 	return O2G_COPY_LATER;
 }
 
-static void __user *address(const struct o2g_piece *piece, u64 at)
+static void __user *program_address(const struct o2g_piece *piece, u64 at)
 {
 	return (void __user *)(unsigned long)(piece->address + at);
 }
@@ -67,8 +67,8 @@ static void *kernel_at(struct o2g_engine *engine, const struct o2g_piece *piece,
 
 /* One stretch of a copy: its length, or -errno. At least one end of a copy is
  * the program's. */
-static s64 stretch(struct o2g_engine *engine, const struct o2g_copy *job,
-		   u64 at, void *bounce)
+static s64 copy_stretch(struct o2g_engine *engine, const struct o2g_copy *job,
+			u64 at, void *bounce)
 {
 	const bool from = job->from.place == O2G_PLACE_PROGRAM;
 	const bool to = job->to.place == O2G_PLACE_PROGRAM;
@@ -82,20 +82,21 @@ static s64 stretch(struct o2g_engine *engine, const struct o2g_copy *job,
 	if (!here)
 		return -ENOMEM;
 	length = min(length, stretch);
-	if (from && copy_from_user(here, address(&job->from, at), length))
+	if (from &&
+	    copy_from_user(here, program_address(&job->from, at), length))
 		return -EFAULT;
-	if (to && copy_to_user(address(&job->to, at), here, length))
+	if (to && copy_to_user(program_address(&job->to, at), here, length))
 		return -EFAULT;
 	return length;
 }
 
-static int copy(struct o2g_engine *engine, const struct o2g_copy *job,
-		void *bounce)
+static int run_copy(struct o2g_engine *engine, const struct o2g_copy *job,
+		    void *bounce)
 {
 	u64 at = 0;
 
 	while (at < job->to.length) {
-		s64 n = stretch(engine, job, at, bounce);
+		s64 n = copy_stretch(engine, job, at, bounce);
 
 		if (n < 0)
 			return n;
@@ -117,7 +118,7 @@ static int copy_bounced(struct o2g_engine *engine, const struct o2g_copy *job)
 		if (!bounce)
 			return -ENOMEM;
 	}
-	rc = copy(engine, job, bounce);
+	rc = run_copy(engine, job, bounce);
 	kfree(bounce);
 	return rc;
 }
@@ -130,11 +131,11 @@ void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 		int rc = error ? error : copy_bounced(engine, job);
 
 		jobs = job->engine; /* the job may be gone when it is done */
-		o2g_engine_enter(engine);
+		o2g_engine_lock(engine);
 		if (engine->core && job->to.place == O2G_PLACE_PROGRAM && !rc)
 			engine->counts.direct_bytes += job->to.length;
 		if (engine->core)
 			o2g_copy_done(engine->core, job, rc);
-		o2g_engine_leave(engine, NULL);
+		o2g_engine_unlock(engine, NULL);
 	}
 }

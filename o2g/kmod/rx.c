@@ -37,14 +37,14 @@ struct reader {
 	enum stop stop;
 };
 
-static void lock(struct reader *reader)
+static void reader_lock(struct reader *reader)
 {
-	o2g_engine_enter(reader->link->engine);
+	o2g_engine_lock(reader->link->engine);
 }
 
-static void unlock(struct reader *reader)
+static void reader_unlock(struct reader *reader)
 {
-	o2g_engine_leave(reader->link->engine, NULL);
+	o2g_engine_unlock(reader->link->engine, NULL);
 }
 
 /* ---- copies: bytes that are in place, or -errno ---- */
@@ -87,8 +87,8 @@ static s64 to_program(struct reader *reader, const struct o2g_piece *piece,
 	return length;
 }
 
-static s64 copy(struct reader *reader, const struct o2g_piece *piece,
-		struct sk_buff *skb, u32 offset, u64 length)
+static s64 copy_skb(struct reader *reader, const struct o2g_piece *piece,
+		    struct sk_buff *skb, u32 offset, u64 length)
 {
 	switch (piece->place) {
 	case O2G_PLACE_CORE:
@@ -108,8 +108,8 @@ static s64 copy(struct reader *reader, const struct o2g_piece *piece,
 }
 
 /* With the engine's lock, which it may drop. */
-static s64 place(struct reader *reader, const struct o2g_piece *piece,
-		 struct sk_buff *skb, u32 offset, u64 length)
+static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
+		       struct sk_buff *skb, u32 offset, u64 length)
 {
 	const bool sleeps =
 		reader->worker && (piece->place == O2G_PLACE_AREA ||
@@ -118,11 +118,11 @@ static s64 place(struct reader *reader, const struct o2g_piece *piece,
 	s64 n;
 
 	if (!sleeps && length <= SHORT_COPY)
-		return copy(reader, piece, skb, offset, length);
+		return copy_skb(reader, piece, skb, offset, length);
 	o2g_link_use(link);
-	unlock(reader);
-	n = copy(reader, piece, skb, offset, length);
-	lock(reader);
+	reader_unlock(reader);
+	n = copy_skb(reader, piece, skb, offset, length);
+	reader_lock(reader);
 	o2g_link_unuse(link);
 	return n;
 }
@@ -135,7 +135,7 @@ static u64 state_of(const struct o2g_engine *engine)
 	return o2g_core_changes(engine->core) + engine->fills;
 }
 
-static void block(struct o2g_link *link)
+static void block_link(struct o2g_link *link)
 {
 	struct o2g_engine *engine = link->engine;
 
@@ -146,7 +146,8 @@ static void block(struct o2g_link *link)
 	engine->counts.stopped_reading++;
 }
 
-static void count(struct reader *reader, const struct o2g_piece *piece, u64 n)
+static void count_bytes(struct reader *reader, const struct o2g_piece *piece,
+			u64 n)
 {
 	struct o2g_device_counts *counts = &reader->link->engine->counts;
 
@@ -161,8 +162,8 @@ static void count(struct reader *reader, const struct o2g_piece *piece, u64 n)
 }
 
 /* One piece, with the engine's lock: bytes that were taken; 0: `stop`. */
-static u64 take(struct reader *reader, struct sk_buff *skb, u32 offset,
-		u64 length)
+static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
+		      u64 length)
 {
 	struct o2g_link *link = reader->link;
 	struct o2g_piece piece;
@@ -181,12 +182,12 @@ static u64 take(struct reader *reader, struct sk_buff *skb, u32 offset,
 	r = o2g_rx_want(link->conn, &piece);
 	if (r == -EAGAIN) {
 		reader->stop = BLOCKED;
-		block(link);
+		block_link(link);
 		return 0;
 	}
 	if (!r)
-		n = place(reader, &piece, skb, offset,
-			  min3(piece.length, length, reader->bytes));
+		n = place_bytes(reader, &piece, skb, offset,
+				min3(piece.length, length, reader->bytes));
 	if (!link->over && n < 0)
 		o2g_link_end(link, (int)n);
 	if (!link->over && o2g_rx_done(link->conn, (u64)n))
@@ -194,30 +195,31 @@ static u64 take(struct reader *reader, struct sk_buff *skb, u32 offset,
 	if (link->over) {
 		reader->stop = OVER;
 	} else {
-		count(reader, &piece, (u64)n);
+		count_bytes(reader, &piece, (u64)n);
 		/* A message that began with the last of it may find no memory.
 		 */
 		if (o2g_rx_blocked(link->conn)) {
 			reader->stop = BLOCKED;
-			block(link);
+			block_link(link);
 		}
 	}
 	return n > 0 ? (u64)n : 0;
 }
 
-static int actor(read_descriptor_t *desc, struct sk_buff *skb,
-		 unsigned int offset, size_t length)
+static int recv_actor(read_descriptor_t *desc, struct sk_buff *skb,
+		      unsigned int offset, size_t length)
 {
 	struct reader *reader = desc->arg.data;
 	u64 done = 0;
 
 	while (done < length && reader->stop == DRAINED) {
-		lock(reader);
+		reader_lock(reader);
 		for (int i = 0;
 		     i < TAKEN_MAX && done < length && reader->stop == DRAINED;
 		     i++)
-			done += take(reader, skb, offset + done, length - done);
-		unlock(reader);
+			done += take_piece(reader, skb, offset + done,
+					   length - done);
+		reader_unlock(reader);
 	}
 	if (reader->stop != DRAINED)
 		desc->count = 0;
@@ -237,13 +239,13 @@ static enum stop read_some(struct reader *reader)
 	reader->stop = DRAINED;
 	reader->bytes = reader->worker ? O2G_WORKER_BYTES : O2G_SOFTIRQ_BYTES;
 	reader->steps = reader->worker ? U32_MAX : O2G_SOFTIRQ_STEPS;
-	tcp_read_sock(link->sk, &desc, actor);
+	tcp_read_sock(link->sk, &desc, recv_actor);
 	return reader->stop;
 }
 
 /* Is it over, now that all of it is read? The error, or 0 for its end; 1: no.
  */
-static int ended(const struct o2g_link *link)
+static int stream_ended(const struct o2g_link *link)
 {
 	const struct sock *sk = link->sk;
 
@@ -269,7 +271,7 @@ void o2g_rx_ready(struct sock *sk)
 		enum stop stop = read_some(&reader);
 
 		if (stop == WORKER ||
-		    (stop == DRAINED && ended(reader.link) <= 0)) {
+		    (stop == DRAINED && stream_ended(reader.link) <= 0)) {
 			spin_lock_bh(&reader.link->engine->lock);
 			o2g_rx_later(reader.link, 0);
 			spin_unlock_bh(&reader.link->engine->lock);
@@ -281,7 +283,7 @@ void o2g_rx_ready(struct sock *sk)
 /* ---- rx_work ---- */
 
 /* One turn with the socket lock. */
-static enum stop turn(struct reader *reader)
+static enum stop read_turn(struct reader *reader)
 {
 	struct o2g_link *link = reader->link;
 	enum stop stop;
@@ -289,11 +291,11 @@ static enum stop turn(struct reader *reader)
 
 	lock_sock(link->sk);
 	stop = read_some(reader);
-	error = stop == DRAINED ? ended(link) : 1;
+	error = stop == DRAINED ? stream_ended(link) : 1;
 	if (error <= 0) {
-		lock(reader);
+		reader_lock(reader);
 		o2g_link_end(link, error);
-		unlock(reader);
+		reader_unlock(reader);
 	}
 	release_sock(link->sk);
 	if (reader->program > 0)
@@ -310,7 +312,7 @@ void o2g_rx_work(struct work_struct *work)
 	enum stop stop;
 
 	do {
-		stop = turn(&reader);
+		stop = read_turn(&reader);
 		cond_resched();
 	} while (stop == WORKER);
 	if (stop != MEMORY)

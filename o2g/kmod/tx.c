@@ -26,7 +26,7 @@ struct writer {
 /* ---- bytes to the socket ---- */
 
 /* With the socket lock: bytes that went, or -errno. */
-static s64 send(struct o2g_link *link, struct iov_iter *iter, bool more)
+static s64 send_iter(struct o2g_link *link, struct iov_iter *iter, bool more)
 {
 	struct msghdr message = {
 		.msg_flags =
@@ -40,8 +40,8 @@ static s64 send(struct o2g_link *link, struct iov_iter *iter, bool more)
 
 /* Stretches of memory for as many pieces as are not the program's: how many,
  * `taken` bytes of the pieces from `first` at `skip` on. */
-static u32 stretch(struct o2g_link *link, u32 first, u32 pieces, u64 skip,
-		   u64 *taken)
+static u32 gather_stretches(struct o2g_link *link, u32 first, u32 pieces,
+			    u64 skip, u64 *taken)
 {
 	u32 n = 0;
 
@@ -73,7 +73,7 @@ static u32 stretch(struct o2g_link *link, u32 first, u32 pieces, u64 skip,
 }
 
 /* May the program's memory be touched here? */
-static bool reaches(struct writer *writer)
+static bool program_reachable(struct writer *writer)
 {
 	if (!writer->own && !writer->program)
 		writer->program = o2g_program_enter(writer->link->engine) ?: 1;
@@ -84,7 +84,7 @@ static int program_iter(struct writer *writer, struct iov_iter *iter,
 			struct iovec *iovec, const struct o2g_piece *piece,
 			u64 skip)
 {
-	if (!reaches(writer))
+	if (!program_reachable(writer))
 		return -EFAULT;
 	return o2g_compat_user(iter, ITER_SOURCE, iovec, piece->address + skip,
 			       piece->length - skip);
@@ -92,7 +92,7 @@ static int program_iter(struct writer *writer, struct iov_iter *iter,
 
 /* Short bodies are fetched, so that they and their headers go in one call.
  * What can't be fetched stays where it is: writing it fails, at its place. */
-static void fetch(struct writer *writer, u32 pieces)
+static void fetch_bodies(struct writer *writer, u32 pieces)
 {
 	struct o2g_link *link = writer->link;
 	u64 used = 0;
@@ -105,7 +105,7 @@ static void fetch(struct writer *writer, u32 pieces)
 		if (piece->place != O2G_PLACE_PROGRAM ||
 		    piece->length > O2G_FETCH - used)
 			continue;
-		if (!reaches(writer) ||
+		if (!program_reachable(writer) ||
 		    copy_from_user(link->fetched + used, from, piece->length))
 			return;
 		piece->place = O2G_PLACE_CORE;
@@ -133,7 +133,7 @@ static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
 				break;
 			taken = piece->length - skip;
 		} else {
-			u32 n = stretch(link, i, pieces, skip, &taken);
+			u32 n = gather_stretches(link, i, pieces, skip, &taken);
 
 			r = -ENOMEM;
 			if (!n)
@@ -141,7 +141,7 @@ static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
 			iov_iter_kvec(&iter, ITER_SOURCE, link->vector, n,
 				      taken);
 		}
-		r = send(link, &iter, sent + taken < total);
+		r = send_iter(link, &iter, sent + taken < total);
 		if (r < 0)
 			break;
 		sent += (u64)r;
@@ -156,7 +156,7 @@ static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
 
 /* ---- one link ---- */
 
-static void failed(struct o2g_link *link, int error)
+static void link_failed(struct o2g_link *link, int error)
 {
 	if (error == -EFAULT) {
 		o2g_link_end(link, error); /* frames were promised */
@@ -184,12 +184,12 @@ static bool write_some(struct writer *writer)
 	for (int i = 0; i < n; i++)
 		total += link->piece[i].length;
 	o2g_link_use(link);
-	o2g_engine_leave(link->engine, NULL);
-	fetch(writer, (u32)n);
+	o2g_engine_unlock(link->engine, NULL);
+	fetch_bodies(writer, (u32)n);
 	lock_sock(link->sk);
 	sent = send_pieces(writer, (u32)n, total);
 	release_sock(link->sk);
-	o2g_engine_enter(link->engine);
+	o2g_engine_lock(link->engine);
 	o2g_link_unuse(link);
 	if (link->over)
 		return false;
@@ -202,7 +202,7 @@ static bool write_some(struct writer *writer)
 	}
 	o2g_tx_done(link->conn, 0);
 	if (sent != -EAGAIN && sent != -ENOMEM) {
-		failed(link, (int)sent);
+		link_failed(link, (int)sent);
 		return false;
 	}
 	/* Space may have come since; without memory nobody would say so. */
@@ -214,7 +214,7 @@ static bool write_some(struct writer *writer)
 }
 
 /* After BYE nothing follows. */
-static bool shuts(struct o2g_link *link)
+static bool link_shuts(struct o2g_link *link)
 {
 	if (link->over || link->shut || !o2g_conn_bye_sent(link->conn))
 		return false;
@@ -223,7 +223,7 @@ static bool shuts(struct o2g_link *link)
 }
 
 /* Nobody is to write on for a program that is killed. */
-static bool ended(const struct writer *writer)
+static bool writer_ended(const struct writer *writer)
 {
 	return writer->own ? fatal_signal_pending(current)
 			   : o2g_program_gone(writer->link->engine);
@@ -236,15 +236,15 @@ static void write_link(struct o2g_link *link, bool own)
 	struct writer writer = {.link = link, .own = own};
 	bool shut;
 
-	o2g_engine_enter(link->engine);
+	o2g_engine_lock(link->engine);
 	while (write_some(&writer)) {
-		if (writer.written >= TURN_BYTES || ended(&writer)) {
+		if (writer.written >= TURN_BYTES || writer_ended(&writer)) {
 			link->tx_again = true;
 			break;
 		}
 	}
-	shut = shuts(link);
-	o2g_engine_leave(link->engine, NULL);
+	shut = link_shuts(link);
+	o2g_engine_unlock(link->engine, NULL);
 	if (writer.program > 0)
 		o2g_program_leave(link->engine);
 	if (shut)
@@ -289,7 +289,7 @@ void o2g_tx_work(struct work_struct *work)
 
 /* ---- who writes ---- */
 
-static bool claim(struct o2g_link *link)
+static bool claim_writer(struct o2g_link *link)
 {
 	if (link->over || link->tx_full)
 		return false;
@@ -307,7 +307,7 @@ void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine)
 	list_for_each_entry_safe(link, next, &engine->tx, tx_here)
 	{
 		list_del_init(&link->tx_here);
-		if (!claim(link))
+		if (!claim_writer(link))
 			continue;
 		if (!mine) {
 			queue_delayed_work(engine->workers, &link->tx_work, 0);
@@ -330,7 +330,7 @@ void o2g_tx_space(struct sock *sk)
 	if (link && sk_stream_is_writeable(sk)) {
 		spin_lock_bh(&link->engine->lock);
 		link->tx_full = false;
-		if (claim(link))
+		if (claim_writer(link))
 			queue_delayed_work(link->engine->workers,
 					   &link->tx_work, 0);
 		spin_unlock_bh(&link->engine->lock);

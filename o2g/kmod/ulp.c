@@ -7,9 +7,9 @@
  *
  * The kernel allows one ULP per socket. A user of sk_user_data (a socket map,
  * KCM) finds it taken. Two module references go with the socket: the ULP's,
- * and one as owner of its operations, which the kernel puts after release() has
- * returned. So an orphan in FIN_WAIT does not keep the module, and no code of
- * ours runs when the last one is gone.
+ * and one as owner of its operations, which the kernel puts after ulp_release()
+ * has returned. So an orphan in FIN_WAIT does not keep the module, and no code
+ * of ours runs when the last one is gone.
  *
  * icsk_ulp_data is the link: written with the socket lock, read with it or in
  * RCU.
@@ -119,7 +119,7 @@ static int read_option(struct socket *sock, int level, int name,
 						  length);
 }
 
-static void forget(struct sock *sk)
+static void detach_socket(struct sock *sk)
 {
 	lock_sock(sk);
 	write_lock_bh(&sk->sk_callback_lock);
@@ -134,7 +134,7 @@ static void forget(struct sock *sk)
 }
 
 /* The file's last reference is gone, and any link with it. */
-static int release(struct socket *sock)
+static int ulp_release(struct socket *sock)
 {
 	const struct proto_ops *stock;
 	int r;
@@ -142,17 +142,17 @@ static int release(struct socket *sock)
 	if (!sock->sk)
 		return 0; /* what accept() had made ready */
 	stock = o2g_ulp_base(sock->sk);
-	forget(sock->sk);
+	detach_socket(sock->sk);
 	r = stock->release(sock);
 	module_put(stock->owner);
 	return r;
 }
 
-static void make(int v, const struct proto_ops *stock)
+static void make_ops(int v, const struct proto_ops *stock)
 {
 	ours[v] = *stock;
 	ours[v].owner = THIS_MODULE;
-	ours[v].release = release;
+	ours[v].release = ulp_release;
 	ours[v].connect = refuse_connect;
 	ours[v].listen = refuse_listen;
 	ours[v].shutdown = refuse_shutdown;
@@ -185,7 +185,7 @@ static int stock_family(const struct sock *sk)
 	if (sk->sk_prot == &tcpv6_prot && sock->ops->family == PF_INET6) {
 		mutex_lock(&making);
 		if (!base[V6])
-			make(V6, sock->ops);
+			make_ops(V6, sock->ops);
 		mutex_unlock(&making);
 		if (sock->ops == base[V6])
 			return V6;
@@ -194,19 +194,19 @@ static int stock_family(const struct sock *sk)
 	return -EINVAL;
 }
 
-static bool open(const struct sock *sk)
+static bool socket_open(const struct sock *sk)
 {
 	return sk->sk_state == TCP_ESTABLISHED ||
 	       sk->sk_state == TCP_CLOSE_WAIT;
 }
 
-static int init(struct sock *sk)
+static int ulp_init(struct sock *sk)
 {
 	int r = stock_family(sk);
 
 	if (r < 0)
 		return r;
-	if (!open(sk))
+	if (!socket_open(sk))
 		return -ENOTCONN;
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data || tcp_sk(sk)->repair) {
@@ -230,7 +230,7 @@ int o2g_ulp_check(const struct sock *sk)
 		return -EINVAL;
 	if (rcu_access_pointer(inet_csk(sk)->icsk_ulp_data))
 		return -EBUSY;
-	return open(sk) ? 0 : -ENOTCONN;
+	return socket_open(sk) ? 0 : -ENOTCONN;
 }
 
 void o2g_ulp_set(struct sock *sk, struct o2g_link *link)
@@ -244,10 +244,10 @@ struct o2g_link *o2g_ulp_link(const struct sock *sk)
 				     lockdep_sock_is_held(sk));
 }
 
-/* The end of a socket that never came to our release(): a call of
+/* The end of a socket that never came to our ulp_release(): a call of
  * IPV6_ADDRFORM that was on its way when the ULP was set put the kernel's
  * operations in the place of ours. */
-static void bent(struct sock *sk)
+static void ulp_replaced(struct sock *sk)
 {
 	module_put(THIS_MODULE); /* the ULP's reference outlives this call */
 }
@@ -255,13 +255,13 @@ static void bent(struct sock *sk)
 static struct tcp_ulp_ops ulp = {
 	.name = O2G_DEVICE_NAME,
 	.owner = THIS_MODULE,
-	.init = init,
-	.release = bent,
+	.init = ulp_init,
+	.release = ulp_replaced,
 };
 
 int o2g_ulp_register(void)
 {
-	make(V4, &inet_stream_ops);
+	make_ops(V4, &inet_stream_ops);
 	return tcp_register_ulp(&ulp);
 }
 

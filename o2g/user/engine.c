@@ -218,7 +218,7 @@ static void leave(struct o2g_engine *e, int hold)
 		ring(e);
 }
 
-void o2g_engine_leave(struct o2g_engine *e)
+void o2g_engine_unlock(struct o2g_engine *e)
 {
 	leave(e, 0);
 }
@@ -251,7 +251,7 @@ static int user_peer(struct o2g_engine *e, u32 peer, int self)
 
 	pthread_mutex_lock(&e->lock);
 	r = o2g_core_peer(e->core, peer, self);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return r;
 }
 
@@ -259,7 +259,7 @@ static void user_lost(struct o2g_engine *e, u32 peer, int error)
 {
 	pthread_mutex_lock(&e->lock);
 	o2g_core_lost(e->core, peer, error);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 }
 
 static int user_attach(struct o2g_engine *e, int socket, u32 peer,
@@ -269,7 +269,7 @@ static int user_attach(struct o2g_engine *e, int socket, u32 peer,
 
 	pthread_mutex_lock(&e->lock);
 	r = o2g_link_attach(e, socket, peer, credit_out, credit_in, link);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return r;
 }
 
@@ -281,7 +281,7 @@ static int user_identify(struct o2g_engine *e, u32 number, u32 peer)
 	for (u32 i = 0; i < e->link_room; i++)
 		if (e->links[i] && e->links[i]->number == number)
 			r = o2g_conn_name(e->links[i]->conn, peer);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return r;
 }
 
@@ -292,7 +292,7 @@ static int user_region_add(struct o2g_engine *e,
 
 	pthread_mutex_lock(&e->lock);
 	r = o2g_region_add(e->core, options);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return r;
 }
 
@@ -303,7 +303,7 @@ static int user_region_remove(struct o2g_engine *e, u64 key)
 
 	pthread_mutex_lock(&e->lock);
 	r = o2g_region_remove(e->core, key);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return r;
 }
 
@@ -337,7 +337,7 @@ static int user_drive(struct o2g_engine *e)
 	if ((!got && (e->link_count > 1 || e->stalled)) ||
 	    ++e->cold >= HOT_DRIVES)
 		got += (u64)o2g_engine_collect(e);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	if (got > 0)
 		o2g_thread_stir(e);
 	return got > 0;

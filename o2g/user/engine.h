@@ -109,7 +109,7 @@ void o2g_thread_stir(struct o2g_engine *engine);
 void o2g_thread_stop(struct o2g_engine *engine);
 
 /* engine.c: settles, unlocks, wakes. */
-void o2g_engine_leave(struct o2g_engine *engine);
+void o2g_engine_unlock(struct o2g_engine *engine);
 /* Takes what the sockets report now; with the lock. How many did. */
 int o2g_engine_collect(struct o2g_engine *engine);
 

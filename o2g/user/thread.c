@@ -82,7 +82,7 @@ static void flush(struct o2g_engine *e)
 {
 	pthread_mutex_lock(&e->lock);
 	e->burst++;
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 }
 
 static void set_state(struct o2g_engine *e, int state)
@@ -138,7 +138,7 @@ static void look(struct o2g_engine *e, s64 *last)
 	*last = now;
 	pthread_mutex_lock(&e->lock);
 	o2g_link_look(e);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 }
 
 /* The program sleeps, and will say when it wakes. */
@@ -215,7 +215,7 @@ static int serve(struct o2g_engine *e, u64 *kicks)
 	pthread_mutex_lock(&e->lock);
 	e->burst++;
 	o2g_engine_collect(e);
-	o2g_engine_leave(e);
+	o2g_engine_unlock(e);
 	return *kicks != last;
 }
 

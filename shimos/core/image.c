@@ -12,19 +12,20 @@
 #define NOBODY_CORE 0x10000ull
 #define NOBODY_GIB 0x10000ull
 
-static u64 up(u64 n, u64 to)
+static u64 round_up_to(u64 n, u64 to)
 {
 	return (n + to - 1) & ~(to - 1);
 }
 
-static int refuse(struct shimos_text *why, const char *what)
+static int refuse_image(struct shimos_text *why, const char *what)
 {
 	shimos_text_add(why, "this is no image for this module: ");
 	shimos_text_add(why, what);
 	return -SHIMOS_EINVAL;
 }
 
-static int other(struct shimos_text *why, const char *what, u32 is, u32 wanted)
+static int refuse_revision(struct shimos_text *why, const char *what, u32 is,
+			   u32 wanted)
 {
 	shimos_text_add(why, "the image has ");
 	shimos_text_add(why, what);
@@ -42,22 +43,24 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 	const struct skep_image *h = data;
 
 	if (length < sizeof(*h) || h->magic != SKEP_IMAGE_MAGIC)
-		return refuse(why, "it does not begin with SMS1");
+		return refuse_image(why, "it does not begin with SMS1");
 	if (h->revision != SKEP_IMAGE_REVISION)
-		return other(why, "header", h->revision, SKEP_IMAGE_REVISION);
+		return refuse_revision(why, "header", h->revision,
+				       SKEP_IMAGE_REVISION);
 	if (h->partition != SKEP_PARTITION_REVISION)
-		return other(why, "partition", h->partition,
-			     SKEP_PARTITION_REVISION);
+		return refuse_revision(why, "partition", h->partition,
+				       SKEP_PARTITION_REVISION);
 	if (h->file_size != length || length > SKEP_IMAGE_MAX)
-		return refuse(why, "its size is not what its header says");
+		return refuse_image(why,
+				    "its size is not what its header says");
 	if (h->entry < sizeof(*h) || h->entry >= length)
-		return refuse(why, "its entry lies outside of it");
+		return refuse_image(why, "its entry lies outside of it");
 	if (h->name[sizeof(h->name) - 1])
-		return refuse(why, "its name does not end");
+		return refuse_image(why, "its name does not end");
 	if (h->flags & ~(u32)SKEP_IMAGE_MARKS)
-		return refuse(why, "it has a flag of a later module");
+		return refuse_image(why, "it has a flag of a later module");
 	if (!shimos_image_memory(h, &least))
-		return refuse(why, "it wants more than 1 GiB for itself");
+		return refuse_image(why, "it wants more than 1 GiB for itself");
 	return 0;
 }
 
@@ -75,34 +78,35 @@ u64 shimos_image_memory(const struct skep_image *h,
 	    size->ranges > SKEP_PARTITION_RANGES || size->bytes > BYTES)
 		return 0;
 	if (!h)
-		return up(NOBODY + size->cores * NOBODY_CORE +
-				  gibs(size->bytes) * NOBODY_GIB,
-			  LARGE);
+		return round_up_to(NOBODY + size->cores * NOBODY_CORE +
+					   gibs(size->bytes) * NOBODY_GIB,
+				   LARGE);
 	if (h->memory > MOST || h->core_memory > MOST || h->gib_memory > MOST)
 		return 0;
 	need = shimos_image_free(h, size);
 	if (need < h->memory)
 		need = h->memory;
 	need += (u64)size->cores * h->core_memory;
-	need = up(need + gibs(size->bytes) * h->gib_memory, LARGE);
+	need = round_up_to(need + gibs(size->bytes) * h->gib_memory, LARGE);
 	return need > MOST ? 0 : need;
 }
 
 u64 shimos_image_partition(const struct skep_image *h)
 {
-	return up(h->file_size, PAGE);
+	return round_up_to(h->file_size, PAGE);
 }
 
 u64 shimos_image_ranges(const struct skep_image *h)
 {
 	return shimos_image_partition(h) +
-	       up(sizeof(struct skep_partition), LINE);
+	       round_up_to(sizeof(struct skep_partition), LINE);
 }
 
 u64 shimos_image_used(const struct skep_image *h, u32 ranges)
 {
 	return shimos_image_ranges(h) +
-	       up((u64)ranges * sizeof(struct skep_partition_range), LINE);
+	       round_up_to((u64)ranges * sizeof(struct skep_partition_range),
+			   LINE);
 }
 
 u64 shimos_image_free(const struct skep_image *h,
@@ -110,5 +114,6 @@ u64 shimos_image_free(const struct skep_image *h,
 {
 	u64 words = (size->bytes / LARGE + 63) / 64;
 
-	return up(shimos_image_used(h, size->ranges) + words * 8, PAGE);
+	return round_up_to(shimos_image_used(h, size->ranges) + words * 8,
+			   PAGE);
 }

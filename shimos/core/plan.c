@@ -12,8 +12,8 @@ u64 shimos_plan_mail(u32 cores)
 }
 
 /* The smallest range that holds it, so that large ones stay whole; or -1. */
-static s64 fit(const struct shimos_ranges *set, u64 length, u32 node,
-	       int anywhere)
+static s64 find_best_fit(const struct shimos_ranges *set, u64 length, u32 node,
+			 int anywhere)
 {
 	const struct skep_partition_range *r = set->at;
 	s64 best = -1;
@@ -26,13 +26,13 @@ static s64 fit(const struct shimos_ranges *set, u64 length, u32 node,
 	return best;
 }
 
-static int cut(struct shimos_ranges *set, u64 length, u32 node,
-	       struct skep_partition_range *out)
+static int cut_range(struct shimos_ranges *set, u64 length, u32 node,
+		     struct skep_partition_range *out)
 {
-	s64 i = fit(set, length, node, 0);
+	s64 i = find_best_fit(set, length, node, 0);
 
 	if (i < 0)
-		i = fit(set, length, node, 1);
+		i = find_best_fit(set, length, node, 1);
 	if (i < 0)
 		return -SHIMOS_ENOMEM;
 	*out = set->at[i];
@@ -43,10 +43,10 @@ static int cut(struct shimos_ranges *set, u64 length, u32 node,
 
 int shimos_plan_make(struct shimos_plan *p, u64 kernel, u64 mail, u32 node)
 {
-	int err = cut(&p->pool, kernel, node, &p->kernel);
+	int err = cut_range(&p->pool, kernel, node, &p->kernel);
 
 	if (!err)
-		err = cut(&p->pool, mail, node, &p->mail);
+		err = cut_range(&p->pool, mail, node, &p->mail);
 	if (!err && !p->pool.count)
 		err = -SHIMOS_ENOMEM;
 	if (!err)

@@ -5,7 +5,7 @@
 
 #define CPUS (SHIMOS_CPU_WORDS * 64)
 
-static void say(struct shimos_text *why, const char *s)
+static void add_text(struct shimos_text *why, const char *s)
 {
 	shimos_text_add(why, s);
 }
@@ -20,8 +20,9 @@ u32 shimos_request_cores(const struct shimos_create *r)
 }
 
 /* The end of a sentence: what may be asked for, if anything. */
-static int choose(const struct shimos_machine *m,
-		  const struct shimos_allow *allow, struct shimos_text *why)
+static int describe_choice(const struct shimos_machine *m,
+			   const struct shimos_allow *allow,
+			   struct shimos_text *why)
 {
 	u64 map[SHIMOS_CPU_WORDS];
 	u32 i, any = 0;
@@ -35,10 +36,10 @@ static int choose(const struct shimos_machine *m,
 		any |= map[i] != 0;
 	}
 	if (!any) {
-		say(why, "; no CPU can be lent now");
+		add_text(why, "; no CPU can be lent now");
 		return -SHIMOS_EBUSY;
 	}
-	say(why, "; these can be lent: ");
+	add_text(why, "; these can be lent: ");
 	shimos_text_cpus(why, map, SHIMOS_CPU_WORDS);
 	return -SHIMOS_EINVAL;
 }
@@ -46,10 +47,10 @@ static int choose(const struct shimos_machine *m,
 static int refuse_cpu(u32 cpu, const char *what, const struct shimos_machine *m,
 		      const struct shimos_allow *allow, struct shimos_text *why)
 {
-	say(why, "CPU ");
+	add_text(why, "CPU ");
 	shimos_text_number(why, cpu);
-	say(why, what);
-	return choose(m, allow, why);
+	add_text(why, what);
+	return describe_choice(m, allow, why);
 }
 
 static int check_cpu(u32 cpu, const struct shimos_allow *allow,
@@ -85,9 +86,10 @@ static int check_halves(const struct shimos_create *r,
 		    !shimos_map_has(m->online, cpu) ||
 		    !shimos_map_has(asked, m->core[cpu]))
 			continue;
-		say(why, "CPU ");
+		add_text(why, "CPU ");
 		shimos_text_number(why, cpu);
-		say(why, " is the other half of a core that was asked for: ask "
+		add_text(why,
+			 " is the other half of a core that was asked for: ask "
 			 "for both, or say that cores may be split (--split)");
 		return -SHIMOS_EINVAL;
 	}
@@ -102,11 +104,11 @@ static int check_cpus(const struct shimos_create *r,
 	int err;
 
 	if (!n) {
-		say(why, "no CPU was asked for");
-		return choose(m, allow, why);
+		add_text(why, "no CPU was asked for");
+		return describe_choice(m, allow, why);
 	}
 	if (n > SKEP_PARTITION_CORES) {
-		say(why, "a partition has at most 256 CPUs");
+		add_text(why, "a partition has at most 256 CPUs");
 		return -SHIMOS_EINVAL;
 	}
 	for (cpu = 0; cpu < CPUS; cpu++) {
@@ -122,11 +124,11 @@ static int check_cpus(const struct shimos_create *r,
 static int too_much(u32 node, u64 bytes, const char *what,
 		    struct shimos_text *why)
 {
-	say(why, "node ");
+	add_text(why, "node ");
 	shimos_text_number(why, node);
-	say(why, what);
+	add_text(why, what);
 	shimos_text_bytes(why, bytes & ~(SKEP_PARTITION_ALIGN - 1ull));
-	say(why, ": ask for less there");
+	add_text(why, ": ask for less there");
 	return -SHIMOS_ENOMEM;
 }
 
@@ -139,14 +141,16 @@ static int check_node(const struct shimos_create *r, u32 node,
 	if (!bytes)
 		return 0;
 	if (!(m->nodes >> node & 1)) {
-		say(why, "node ");
+		add_text(why, "node ");
 		shimos_text_number(why, node);
-		say(why, " has no memory; 'numactl --hardware' lists those "
+		add_text(why,
+			 " has no memory; 'numactl --hardware' lists those "
 			 "that have");
 		return -SHIMOS_EINVAL;
 	}
 	if (bytes % SKEP_PARTITION_ALIGN) {
-		say(why, "memory is lent in multiples of 2 MiB on each node");
+		add_text(why,
+			 "memory is lent in multiples of 2 MiB on each node");
 		return -SHIMOS_EINVAL;
 	}
 	left = 0;
@@ -180,7 +184,7 @@ static int check_kind(enum shimos_machine_kind kind, struct shimos_text *why)
 
 	if (kind == SHIMOS_PLAIN)
 		return 0;
-	say(why, text[kind]);
+	add_text(why, text[kind]);
 	return -SHIMOS_EOPNOTSUPP;
 }
 
@@ -188,11 +192,11 @@ static int check_revision(u32 revision, struct shimos_text *why)
 {
 	if (revision == SHIMOS_REVISION)
 		return 0;
-	say(why, "the program speaks revision ");
+	add_text(why, "the program speaks revision ");
 	shimos_text_number(why, revision);
-	say(why, " and the module ");
+	add_text(why, " and the module ");
 	shimos_text_number(why, SHIMOS_REVISION);
-	say(why, ": take both from one build of skep");
+	add_text(why, ": take both from one build of skep");
 	return -SHIMOS_EINVAL;
 }
 
@@ -205,7 +209,8 @@ static int check_name(const char *name, struct shimos_text *why)
 			break;
 	if (i < SHIMOS_NAME && !name[i])
 		return 0;
-	say(why, "a partition's name has at most 31 printable characters, no "
+	add_text(why,
+		 "a partition's name has at most 31 printable characters, no "
 		 "blank and no slash");
 	return -SHIMOS_EINVAL;
 }
@@ -221,13 +226,14 @@ int shimos_request_check(const struct shimos_create *r,
 	if (!err)
 		err = check_kind(m->kind, why);
 	if (!err && (r->flags & ~SHIMOS_SPLIT || r->zero)) {
-		say(why, "a flag is set that this module does not know");
+		add_text(why, "a flag is set that this module does not know");
 		err = -SHIMOS_EINVAL;
 	}
 	if (!err)
 		err = check_name(r->name, why);
 	if (!err && !m->root && !m->member) {
-		say(why, "you have no allowance: root gives one with 'skep "
+		add_text(why,
+			 "you have no allowance: root gives one with 'skep "
 			 "part allow'");
 		err = -SHIMOS_EPERM;
 	}
@@ -248,9 +254,10 @@ int shimos_request_memory(const struct shimos_create *r, u64 needed,
 		sum += r->bytes[node];
 	if (sum >= needed + SKEP_PARTITION_ALIGN)
 		return 0;
-	say(why, "a partition of these CPUs needs ");
+	add_text(why, "a partition of these CPUs needs ");
 	shimos_text_bytes(why, needed);
-	say(why, " for itself and some for the program: ask for more than ");
+	add_text(why,
+		 " for itself and some for the program: ask for more than ");
 	shimos_text_bytes(why, needed);
 	return -SHIMOS_EINVAL;
 }
@@ -261,7 +268,7 @@ int shimos_allow_check(const struct shimos_allow *allow,
 	int err = check_revision(allow->revision, why);
 
 	if (!err && allow->cpus[0] & 1) {
-		say(why, "CPU 0 stays with Linux: leave it out");
+		add_text(why, "CPU 0 stays with Linux: leave it out");
 		err = -SHIMOS_EINVAL;
 	}
 	return err;

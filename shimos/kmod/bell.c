@@ -14,7 +14,7 @@
 
 #include "partition.h"
 
-static irqreturn_t ring(int irq, void *data)
+static irqreturn_t doorbell_irq(int irq, void *data)
 {
 	struct shimos_partition *p = data;
 
@@ -35,7 +35,7 @@ int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why)
 	}
 	irq_set_handler(irq, handle_edge_irq);
 	snprintf(p->bell_name, sizeof(p->bell_name), "shimos-%u", p->id);
-	err = request_irq(irq, ring, IRQF_NOBALANCING | IRQF_NO_THREAD,
+	err = request_irq(irq, doorbell_irq, IRQF_NOBALANCING | IRQF_NO_THREAD,
 			  p->bell_name, p);
 	if (err) {
 		irq_dispose_mapping(irq);

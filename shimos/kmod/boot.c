@@ -45,7 +45,7 @@
 static DEFINE_MUTEX(page_lock);
 static unsigned long low_pfn; /* written by init alone */
 
-static bool borrowable(unsigned long pfn)
+static bool page_borrowable(unsigned long pfn)
 {
 	u64 at = PFN_PHYS(pfn);
 	unsigned int level;
@@ -65,7 +65,7 @@ int shimos_boot_find(void)
 	unsigned long pfn;
 
 	for (pfn = 0x9f; pfn > 0; pfn--) {
-		if (!borrowable(pfn))
+		if (!page_borrowable(pfn))
 			continue;
 		low_pfn = pfn;
 		return 0;
@@ -74,12 +74,12 @@ int shimos_boot_find(void)
 	return -ENODEV;
 }
 
-static struct shimos_stage_data *stage(struct shimos_partition *p)
+static struct shimos_stage_data *boot_stage(struct shimos_partition *p)
 {
 	return page_address(p->boot) + (shimos_stage_data - shimos_stage_begin);
 }
 
-static void gate(u64 *idt, u32 vector, u64 at)
+static void set_gate(u64 *idt, u32 vector, u64 at)
 {
 	idt[vector * 2] = (at & 0xffff) | SHIMOS_CODE64 << 16 |
 			  0x8e00ull << 32 | (at >> 16 & 0xffff) << 48;
@@ -90,15 +90,17 @@ static void make_stage(struct shimos_partition *p)
 {
 	u64 start = page_to_phys(p->boot);
 	void *page = page_address(p->boot);
-	struct shimos_stage_data *d = stage(p);
+	struct shimos_stage_data *d = boot_stage(p);
 
 	memcpy(page, shimos_stage_begin, shimos_stage_end - shimos_stage_begin);
 	d->gdt_limit = sizeof(d->gdt) - 1;
 	d->gdt_base = start + ((void *)d->gdt - page);
 	d->idt_limit = VECTORS * 16 - 1;
 	d->idt_base = start + IDT;
-	gate(page + IDT, 2, start + (shimos_stage_nmi - shimos_stage_begin));
-	gate(page + IDT, 18, start + (shimos_stage_halt - shimos_stage_begin));
+	set_gate(page + IDT, 2,
+		 start + (shimos_stage_nmi - shimos_stage_begin));
+	set_gate(page + IDT, 18,
+		 start + (shimos_stage_halt - shimos_stage_begin));
 }
 
 static int make_tables(struct shimos_partition *p, struct shimos_tables *t)
@@ -146,7 +148,7 @@ void shimos_boot_discard(struct shimos_partition *p)
 	p->boot = NULL;
 }
 
-static void borrow(struct shimos_partition *p)
+static void borrow_low_page(struct shimos_partition *p)
 {
 	void *page = phys_to_virt(PFN_PHYS(low_pfn));
 	struct shimos_low_data *d = page + (shimos_low_data - shimos_low_begin);
@@ -158,8 +160,8 @@ static void borrow(struct shimos_partition *p)
 	d->idt_base = PFN_PHYS(low_pfn) + IVT;
 	ivt[4] = shimos_low_return - shimos_low_begin; /* vector 2: NMI */
 	ivt[5] = low_pfn << 8;
-	d->gdt_limit = stage(p)->gdt_limit;
-	d->gdt_base = stage(p)->gdt_base;
+	d->gdt_limit = boot_stage(p)->gdt_limit;
+	d->gdt_base = boot_stage(p)->gdt_base;
 	d->cr3 = start + TABLES * PAGE_SIZE;
 	d->jump_offset = start;
 	d->jump_selector = SHIMOS_CODE64;
@@ -170,12 +172,12 @@ static void give_back(void)
 	memset(phys_to_virt(PFN_PHYS(low_pfn)), 0, PAGE_SIZE);
 }
 
-static bool answered(struct shimos_partition *p, u32 core, u32 ms)
+static bool core_answered(struct shimos_partition *p, u32 core, u32 ms)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(ms);
 
 	do {
-		if (smp_load_acquire(&stage(p)->answer) == core + 1)
+		if (smp_load_acquire(&boot_stage(p)->answer) == core + 1)
 			return true;
 		usleep_range(20, 100);
 	} while (time_before(jiffies, end));
@@ -184,7 +186,7 @@ static bool answered(struct shimos_partition *p, u32 core, u32 ms)
 
 static bool start_one(struct shimos_partition *p, u32 core, u64 entry)
 {
-	struct shimos_stage_data *d = stage(p);
+	struct shimos_stage_data *d = boot_stage(p);
 	u32 ms;
 
 	d->entry = entry;
@@ -195,7 +197,7 @@ static bool start_one(struct shimos_partition *p, u32 core, u64 entry)
 	smp_mb();
 	for (ms = 0; ms < ANSWER_MS; ms += AGAIN_MS) {
 		shimos_cpu_signal(p->place[core].apic_id, SHIMOS_SIPI, low_pfn);
-		if (answered(p, core, AGAIN_MS))
+		if (core_answered(p, core, AGAIN_MS))
 			return true;
 	}
 	return false;
@@ -218,13 +220,13 @@ static int start_all(struct shimos_partition *p, u64 entry,
 	int err = 0;
 
 	mutex_lock(&page_lock);
-	if (!borrowable(low_pfn)) {
+	if (!page_borrowable(low_pfn)) {
 		mutex_unlock(&page_lock);
 		shimos_text_add(why, "the page below 1 MiB that starts cores "
 				     "is in use by somebody else");
 		return -EBUSY;
 	}
-	borrow(p);
+	borrow_low_page(p);
 	shimos_boot_init(p);
 	usleep_range(INIT_US, 2 * INIT_US);
 	for (i = 0; i < p->cores; i++) {
@@ -247,7 +249,8 @@ static int start_all(struct shimos_partition *p, u64 entry,
 int shimos_boot_start(struct shimos_partition *p, const struct skep_image *h,
 		      struct shimos_text *why)
 {
-	stage(p)->partition = SKEP_PARTITION_BASE + shimos_image_partition(h);
+	boot_stage(p)->partition =
+		SKEP_PARTITION_BASE + shimos_image_partition(h);
 	return start_all(p, SKEP_PARTITION_BASE + h->entry, why);
 }
 

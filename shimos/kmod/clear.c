@@ -45,7 +45,7 @@ static void clear_bytes(u64 start, u64 length)
 }
 
 /* Whole blocks, each taken by one thread. */
-static void carry_out(struct job *job)
+static void run_clear_job(struct job *job)
 {
 	u64 block, left, start;
 
@@ -60,9 +60,9 @@ static void carry_out(struct job *job)
 	}
 }
 
-static void help(struct work_struct *work)
+static void clear_work(struct work_struct *work)
 {
-	carry_out(container_of(work, struct helper, work)->job);
+	run_clear_job(container_of(work, struct helper, work)->job);
 }
 
 /* The caller takes part, and does all of it where there is no memory for
@@ -75,10 +75,10 @@ static void carry_out_by(struct job *job, u32 threads)
 
 	for (i = 0; i < n && !ZERO_OR_NULL_PTR(helper); i++) {
 		helper[i].job = job;
-		INIT_WORK(&helper[i].work, help);
+		INIT_WORK(&helper[i].work, clear_work);
 		queue_work(helpers, &helper[i].work);
 	}
-	carry_out(job);
+	run_clear_job(job);
 	while (i)
 		flush_work(&helper[--i].work);
 	kfree(helper);
@@ -108,7 +108,7 @@ void shimos_clear_mark(struct shimos_partition *p, u64 offset)
 }
 
 /* What the image says of the pool, and the bytes of `kernel` it wrote to. */
-static u64 collect(struct shimos_partition *p)
+static u64 collect_used(struct shimos_partition *p)
 {
 	void *kernel = phys_to_virt(p->plan.kernel.start);
 	struct skep_partition *said = kernel + p->run.partition;
@@ -126,7 +126,7 @@ static u64 collect(struct shimos_partition *p)
 void shimos_clear_run(struct shimos_partition *p)
 {
 	if (p->run.image)
-		clear_bytes(p->plan.kernel.start, collect(p));
+		clear_bytes(p->plan.kernel.start, collect_used(p));
 	clear_bytes(p->plan.mail.start, p->plan.mail.length);
 	memset(&p->run, 0, sizeof(p->run));
 	p->dirty = false;

@@ -24,7 +24,7 @@ bool shimos_clock_usable(void)
 /* The sequence is of the reader's memory, which a proxy may write as well: the
  * next number is made odd and even again, whatever it was.
  */
-static void put(struct skep_partition_clock *to)
+static void publish_clock(struct skep_partition_clock *to)
 {
 	u32 sequence = READ_ONCE(to->sequence) & ~1u;
 
@@ -40,7 +40,8 @@ static void put(struct skep_partition_clock *to)
 	WRITE_ONCE(to->sequence, sequence + 2);
 }
 
-static int update(struct notifier_block *nb, unsigned long set, void *data)
+static int clock_notify(struct notifier_block *nb, unsigned long set,
+			void *data)
 {
 	const struct timekeeper *tk = data;
 	const struct tk_read_base *r = &tk->tkr_mono;
@@ -57,13 +58,13 @@ static int update(struct notifier_block *nb, unsigned long set, void *data)
 	last.fraction = r->xtime_nsec & ((1ull << r->shift) - 1);
 	list_for_each_entry(p, &clocks, clocks)
 	{
-		put(p->clock);
+		publish_clock(p->clock);
 	}
 	raw_spin_unlock_irqrestore(&clock_lock, flags);
 	return NOTIFY_OK;
 }
 
-static struct notifier_block watch = {.notifier_call = update};
+static struct notifier_block watch = {.notifier_call = clock_notify};
 
 void shimos_clock_start(struct shimos_partition *p)
 {
@@ -71,7 +72,7 @@ void shimos_clock_start(struct shimos_partition *p)
 
 	raw_spin_lock_irqsave(&clock_lock, flags);
 	p->clock = phys_to_virt(p->plan.mail.start + SKEP_MAIL_CLOCK);
-	put(p->clock);
+	publish_clock(p->clock);
 	list_add(&p->clocks, &clocks);
 	raw_spin_unlock_irqrestore(&clock_lock, flags);
 }

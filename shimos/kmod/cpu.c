@@ -78,7 +78,8 @@ static void save_power(struct shimos_partition *p, u32 cpu)
 		p->saved_epb = value;
 }
 
-static int refuse(struct shimos_text *why, u32 cpu, const char *what, int err)
+static int refuse_cpu(struct shimos_text *why, u32 cpu, const char *what,
+		      int err)
 {
 	shimos_text_add(why, "CPU ");
 	shimos_text_number(why, cpu);
@@ -88,7 +89,8 @@ static int refuse(struct shimos_text *why, u32 cpu, const char *what, int err)
 	return err;
 }
 
-static int take(struct shimos_partition *p, u32 i, struct shimos_text *why)
+static int offline_cpu(struct shimos_partition *p, u32 i,
+		       struct shimos_text *why)
 {
 	u32 high, cpu = p->core[i].cpu;
 	int err;
@@ -96,8 +98,9 @@ static int take(struct shimos_partition *p, u32 i, struct shimos_text *why)
 	p->place[i].apic_id = per_cpu(x86_cpu_to_apicid, cpu);
 	p->place[i].node = cpu_to_node(cpu);
 	if (xapic && shimos_apic_high(p->place[i].apic_id, &high))
-		return refuse(why, cpu, " has an APIC id beyond xAPIC (error ",
-			      -EINVAL);
+		return refuse_cpu(why, cpu,
+				  " has an APIC id beyond xAPIC (error ",
+				  -EINVAL);
 	cpumask_set_cpu(cpu, &held);
 	err = remove_cpu(cpu);
 	if (!err) {
@@ -105,10 +108,10 @@ static int take(struct shimos_partition *p, u32 i, struct shimos_text *why)
 		return 0;
 	}
 	cpumask_clear_cpu(cpu, &held);
-	return refuse(why, cpu,
-		      " can't be taken from Linux now: it goes to "
-		      "sleep, or needs it (error ",
-		      err < 0 ? err : -EBUSY);
+	return refuse_cpu(why, cpu,
+			  " can't be taken from Linux now: it goes to "
+			  "sleep, or needs it (error ",
+			  err < 0 ? err : -EBUSY);
 }
 
 int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why)
@@ -120,7 +123,8 @@ int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why)
 
 	save_power(p, p->core[0].cpu);
 	for (i = 0; i < p->cores && !err; i++)
-		err = fatal_signal_pending(current) ? -EINTR : take(p, i, why);
+		err = fatal_signal_pending(current) ? -EINTR
+						    : offline_cpu(p, i, why);
 	if (!err)
 		return 0;
 	shimos_text_begin(&ignored, none, sizeof(none));
@@ -134,7 +138,7 @@ struct coming {
 	int err;
 };
 
-static void come(struct work_struct *work)
+static void online_work(struct work_struct *work)
 {
 	struct coming *c = container_of(work, struct coming, work);
 
@@ -144,11 +148,11 @@ static void come(struct work_struct *work)
 /* By a worker: whoever asks may be about to die of a signal, and then Linux
  * could not start the threads that the CPU needs.
  */
-static int online(u32 cpu)
+static int online_cpu(u32 cpu)
 {
 	struct coming c = {.cpu = cpu};
 
-	INIT_WORK_ONSTACK(&c.work, come);
+	INIT_WORK_ONSTACK(&c.work, online_work);
 	queue_work(system_unbound_wq, &c.work);
 	flush_work(&c.work);
 	destroy_work_on_stack(&c.work);
@@ -168,13 +172,14 @@ int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 			continue;
 		p->core[i].out = false;
 		cpumask_clear_cpu(p->core[i].cpu, &held);
-		err = online(p->core[i].cpu);
+		err = online_cpu(p->core[i].cpu);
 		if (err >= 0 || first)
 			continue;
-		first = refuse(why, p->core[i].cpu,
-			       " did not come back; try 'echo 1' to its online "
-			       "file in /sys (error ",
-			       err);
+		first = refuse_cpu(
+			why, p->core[i].cpu,
+			" did not come back; try 'echo 1' to its online "
+			"file in /sys (error ",
+			err);
 	}
 	return first;
 }

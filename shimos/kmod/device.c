@@ -14,12 +14,12 @@
 #include "partition.h"
 #include <shimos/core/image.h>
 
-static struct shimos_partition *opened(struct shimos_proxy *proxy)
+static struct shimos_partition *proxy_partition(struct shimos_proxy *proxy)
 {
 	return smp_load_acquire(&proxy->partition);
 }
 
-static long release(struct shimos_proxy *proxy, void *arg)
+static long ioctl_release(struct shimos_proxy *proxy, void *arg)
 {
 	struct shimos_release *r = arg;
 	struct shimos_text why;
@@ -28,7 +28,7 @@ static long release(struct shimos_proxy *proxy, void *arg)
 	return shimos_partition_release(r->id, &why);
 }
 
-static long allow(struct shimos_proxy *proxy, void *arg)
+static long ioctl_allow(struct shimos_proxy *proxy, void *arg)
 {
 	struct shimos_allow *a = arg;
 	struct shimos_text why;
@@ -37,18 +37,18 @@ static long allow(struct shimos_proxy *proxy, void *arg)
 	return shimos_partition_allow(a, &why);
 }
 
-static long allowed(struct shimos_proxy *proxy, void *arg)
+static long ioctl_allowed(struct shimos_proxy *proxy, void *arg)
 {
 	shimos_partition_allowed(arg);
 	return 0;
 }
 
-static long create(struct shimos_proxy *proxy, void *arg)
+static long ioctl_create(struct shimos_proxy *proxy, void *arg)
 {
 	return shimos_partition_create(arg);
 }
 
-static long info(struct shimos_proxy *proxy, void *arg)
+static long ioctl_partition_info(struct shimos_proxy *proxy, void *arg)
 {
 	return shimos_partition_info(arg);
 }
@@ -62,7 +62,7 @@ static long open_partition(struct shimos_proxy *proxy, void *arg)
 	shimos_text_begin(&why, o->why, sizeof(o->why));
 	if (mutex_lock_killable(&proxy->lock))
 		return -EINTR;
-	if (opened(proxy)) {
+	if (proxy_partition(proxy)) {
 		shimos_text_add(&why, "this file has a partition already");
 		err = -EBUSY;
 	} else {
@@ -72,8 +72,8 @@ static long open_partition(struct shimos_proxy *proxy, void *arg)
 	return err;
 }
 
-static struct skep_image *fetch(const struct shimos_load *load,
-				struct shimos_text *why)
+static struct skep_image *copy_image(const struct shimos_load *load,
+				     struct shimos_text *why)
 {
 	struct skep_image *image;
 	int err;
@@ -90,7 +90,7 @@ static struct skep_image *fetch(const struct shimos_load *load,
 	return ERR_PTR(err);
 }
 
-static long load(struct shimos_proxy *proxy, void *arg)
+static long ioctl_load(struct shimos_proxy *proxy, void *arg)
 {
 	struct shimos_load *l = arg;
 	struct skep_image *image;
@@ -104,7 +104,7 @@ static long load(struct shimos_proxy *proxy, void *arg)
 				      "kernel that is not locked down");
 		return -EPERM;
 	}
-	image = fetch(l, &why);
+	image = copy_image(l, &why);
 	if (IS_ERR(image))
 		return PTR_ERR(image);
 	mutex_lock(&proxy->lock);
@@ -119,7 +119,7 @@ static long load(struct shimos_proxy *proxy, void *arg)
 	return err;
 }
 
-static long start(struct shimos_proxy *proxy, void *arg)
+static long ioctl_start(struct shimos_proxy *proxy, void *arg)
 {
 	struct shimos_start *s = arg;
 	struct shimos_text why;
@@ -128,18 +128,18 @@ static long start(struct shimos_proxy *proxy, void *arg)
 	return shimos_partition_start(proxy, &why);
 }
 
-static bool heard(struct shimos_partition *p, u32 seen)
+static bool doorbell_rang(struct shimos_partition *p, u32 seen)
 {
 	return READ_ONCE(p->state) != SHIMOS_RUNNING ||
 	       (u32)atomic_read(&p->rung) != seen;
 }
 
-static long wait(struct shimos_proxy *proxy, void *arg)
+static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
 {
-	struct shimos_partition *p = opened(proxy);
+	struct shimos_partition *p = proxy_partition(proxy);
 	struct shimos_wait *w = arg;
-	long left = wait_event_interruptible_timeout(p->bell, heard(p, w->seen),
-						     msecs_to_jiffies(w->ms));
+	long left = wait_event_interruptible_timeout(
+		p->bell, doorbell_rang(p, w->seen), msecs_to_jiffies(w->ms));
 	u32 now = atomic_read(&p->rung);
 
 	if (left < 0)
@@ -152,12 +152,12 @@ static long wait(struct shimos_proxy *proxy, void *arg)
 	return 0;
 }
 
-static long nmi(struct shimos_proxy *proxy, void *arg)
+static long ioctl_nmi(struct shimos_proxy *proxy, void *arg)
 {
 	return shimos_partition_nmi(proxy, *(u32 *)arg);
 }
 
-static long stop(struct shimos_proxy *proxy, void *arg)
+static long ioctl_stop(struct shimos_proxy *proxy, void *arg)
 {
 	return shimos_partition_stop(proxy);
 }
@@ -167,28 +167,28 @@ static const struct call {
 	bool opened; /* of a file that called OPEN alone */
 	long (*call)(struct shimos_proxy *proxy, void *arg);
 } calls[] = {
-	{SHIMOS_IOC_ALLOW, false, allow},
-	{SHIMOS_IOC_CREATE, false, create},
-	{SHIMOS_IOC_RELEASE, false, release},
-	{SHIMOS_IOC_INFO, false, info},
+	{SHIMOS_IOC_ALLOW, false, ioctl_allow},
+	{SHIMOS_IOC_CREATE, false, ioctl_create},
+	{SHIMOS_IOC_RELEASE, false, ioctl_release},
+	{SHIMOS_IOC_INFO, false, ioctl_partition_info},
 	{SHIMOS_IOC_OPEN, false, open_partition},
-	{SHIMOS_IOC_LOAD, false, load},
-	{SHIMOS_IOC_START, true, start},
-	{SHIMOS_IOC_WAIT, true, wait},
-	{SHIMOS_IOC_NMI, true, nmi},
-	{SHIMOS_IOC_STOP, true, stop},
-	{SHIMOS_IOC_ALLOWED, false, allowed},
+	{SHIMOS_IOC_LOAD, false, ioctl_load},
+	{SHIMOS_IOC_START, true, ioctl_start},
+	{SHIMOS_IOC_WAIT, true, ioctl_wait},
+	{SHIMOS_IOC_NMI, true, ioctl_nmi},
+	{SHIMOS_IOC_STOP, true, ioctl_stop},
+	{SHIMOS_IOC_ALLOWED, false, ioctl_allowed},
 };
 
 /* What a call answers goes back also with an error: it says why. */
-static long carry_out(const struct call *c, struct shimos_proxy *proxy,
-		      void __user *user)
+static long copy_and_run(const struct call *c, struct shimos_proxy *proxy,
+			 void __user *user)
 {
 	u32 size = _IOC_SIZE(c->number);
 	void *arg = NULL;
 	long err;
 
-	if (c->opened && !opened(proxy))
+	if (c->opened && !proxy_partition(proxy))
 		return -ENXIO;
 	if (!size)
 		return c->call(proxy, NULL);
@@ -206,25 +206,26 @@ out:
 	return err;
 }
 
-static long control(struct file *file, unsigned int number, unsigned long arg)
+static long shimos_ioctl(struct file *file, unsigned int number,
+			 unsigned long arg)
 {
 	const struct call *c;
 
 	for (c = calls; c < calls + ARRAY_SIZE(calls); c++)
 		if (c->number == number)
-			return carry_out(c, file->private_data,
-					 (void __user *)arg);
+			return copy_and_run(c, file->private_data,
+					    (void __user *)arg);
 	return -ENOTTY;
 }
 
-static int map(struct file *file, struct vm_area_struct *vma)
+static int shimos_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	struct shimos_partition *p = opened(file->private_data);
+	struct shimos_partition *p = proxy_partition(file->private_data);
 
 	return p ? shimos_map_area(p, vma) : -ENXIO;
 }
 
-static int open(struct inode *inode, struct file *file)
+static int shimos_open(struct inode *inode, struct file *file)
 {
 	struct shimos_proxy *proxy = kzalloc(sizeof(*proxy), GFP_KERNEL);
 
@@ -235,7 +236,7 @@ static int open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static int close(struct inode *inode, struct file *file)
+static int shimos_close(struct inode *inode, struct file *file)
 {
 	struct shimos_proxy *proxy = file->private_data;
 
@@ -247,11 +248,11 @@ static int close(struct inode *inode, struct file *file)
 
 static const struct file_operations operations = {
 	.owner = THIS_MODULE,
-	.open = open,
-	.release = close,
-	.unlocked_ioctl = control,
+	.open = shimos_open,
+	.release = shimos_close,
+	.unlocked_ioctl = shimos_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
-	.mmap = map,
+	.mmap = shimos_mmap,
 };
 
 /* Anybody may open it: each call looks at who calls. */

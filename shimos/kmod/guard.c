@@ -12,7 +12,7 @@
 
 #include "partition.h"
 
-static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
+static int pm_notify(struct notifier_block *nb, unsigned long event, void *data)
 {
 	switch (event) {
 	case PM_SUSPEND_PREPARE:
@@ -33,7 +33,8 @@ static int sleeps(struct notifier_block *nb, unsigned long event, void *data)
 	return NOTIFY_OK;
 }
 
-static int reboots(struct notifier_block *nb, unsigned long event, void *data)
+static int reboot_notify(struct notifier_block *nb, unsigned long event,
+			 void *data)
 {
 	shimos_partition_bar("the machine goes down");
 	shimos_partition_halt(false);
@@ -41,15 +42,16 @@ static int reboots(struct notifier_block *nb, unsigned long event, void *data)
 	return NOTIFY_OK;
 }
 
-static int panics(struct notifier_block *nb, unsigned long event, void *data)
+static int panic_notify(struct notifier_block *nb, unsigned long event,
+			void *data)
 {
 	shimos_partition_halt(true);
 	return NOTIFY_OK;
 }
 
-static struct notifier_block sleep_block = {.notifier_call = sleeps};
-static struct notifier_block reboot_block = {.notifier_call = reboots};
-static struct notifier_block panic_block = {.notifier_call = panics,
+static struct notifier_block sleep_block = {.notifier_call = pm_notify};
+static struct notifier_block reboot_block = {.notifier_call = reboot_notify};
+static struct notifier_block panic_block = {.notifier_call = panic_notify,
 					    .priority = INT_MAX};
 
 int shimos_guard_init(void)

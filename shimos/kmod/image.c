@@ -64,7 +64,7 @@ static int read_image(const char *name, struct skep_image **out)
 	return 0;
 }
 
-static int set(const char *value, const struct kernel_param *kp)
+static int set_image_param(const char *value, const struct kernel_param *kp)
 {
 	char *name = kstrdup(value, GFP_KERNEL);
 	struct skep_image *fresh = NULL;
@@ -87,7 +87,7 @@ static int set(const char *value, const struct kernel_param *kp)
 	return 0;
 }
 
-static int get(char *buffer, const struct kernel_param *kp)
+static int get_image_param(char *buffer, const struct kernel_param *kp)
 {
 	int n;
 
@@ -97,7 +97,8 @@ static int get(char *buffer, const struct kernel_param *kp)
 	return n;
 }
 
-static const struct kernel_param_ops ops = {.set = set, .get = get};
+static const struct kernel_param_ops ops = {.set = set_image_param,
+					    .get = get_image_param};
 module_param_cb(image, &ops, NULL, 0644);
 MODULE_PARM_DESC(image,
 		 "file that partitions boot; root's, writable by root alone");
@@ -119,8 +120,10 @@ void shimos_image_exit(void)
 	kfree(path);
 }
 
-static void describe(struct shimos_partition *p, const struct skep_image *h,
-		     const struct shimos_size *size, struct skep_partition *to)
+static void fill_partition(struct shimos_partition *p,
+			   const struct skep_image *h,
+			   const struct shimos_size *size,
+			   struct skep_partition *to)
 {
 	to->magic = SKEP_PARTITION_MAGIC;
 	to->revision = SKEP_PARTITION_REVISION;
@@ -154,7 +157,7 @@ void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
 	void *kernel = phys_to_virt(p->plan.kernel.start);
 
 	memcpy(kernel, h, h->file_size);
-	describe(p, h, size, kernel + shimos_image_partition(h));
+	fill_partition(p, h, size, kernel + shimos_image_partition(h));
 	p->run.image = true;
 	p->run.marks = h->flags & SKEP_IMAGE_MARKS;
 	p->run.partition = shimos_image_partition(h);

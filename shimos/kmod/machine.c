@@ -20,7 +20,7 @@
 
 #define CPUS (SHIMOS_CPU_WORDS * 64)
 
-static enum shimos_machine_kind kind(void)
+static enum shimos_machine_kind machine_kind(void)
 {
 	if (xen_domain())
 		return SHIMOS_XEN;
@@ -36,7 +36,7 @@ static enum shimos_machine_kind kind(void)
 /* Free pages and those of files, which can go: what moving pages about may
  * yield at best.
  */
-static u64 spare(int node)
+static u64 spare_bytes(int node)
 {
 	struct pglist_data *data = NODE_DATA(node);
 	struct zone *zone;
@@ -82,7 +82,7 @@ struct shimos_machine *shimos_machine_get(void)
 		kvfree(core);
 		return NULL;
 	}
-	m->kind = kind();
+	m->kind = machine_kind();
 	m->cpus = cpus;
 	cpus_read_lock();
 	look_at_cpus(m, core);
@@ -92,7 +92,7 @@ struct shimos_machine *shimos_machine_get(void)
 		if (node >= SHIMOS_NODES)
 			break;
 		m->nodes |= 1ull << node;
-		m->spare[node] = spare(node);
+		m->spare[node] = spare_bytes(node);
 	}
 	return m;
 }

@@ -21,7 +21,7 @@ static const struct part {
 	{shimos_device_init, shimos_device_exit},
 };
 
-static void undo(u32 n)
+static void exit_subsystems(u32 n)
 {
 	while (n--)
 		if (parts[n].exit)
@@ -39,7 +39,7 @@ static int __init shimos_init(void)
 		err = parts[i].init();
 		if (!err)
 			continue;
-		undo(i);
+		exit_subsystems(i);
 		return err;
 	}
 	return 0;
@@ -47,7 +47,7 @@ static int __init shimos_init(void)
 
 static void __exit shimos_exit(void)
 {
-	undo(ARRAY_SIZE(parts));
+	exit_subsystems(ARRAY_SIZE(parts));
 }
 
 module_init(shimos_init);

@@ -16,7 +16,7 @@
 
 #define AROUND SZ_64K /* entered at once, where the mapping has all of it */
 
-static vm_fault_t enter(struct vm_area_struct *vma, u64 at, u64 offset)
+static vm_fault_t enter_pages(struct vm_area_struct *vma, u64 at, u64 offset)
 {
 	struct shimos_partition *p = vma->vm_private_data;
 	u64 left, physical = shimos_ranges_place(&p->plan.pool, offset, &left);
@@ -25,7 +25,7 @@ static vm_fault_t enter(struct vm_area_struct *vma, u64 at, u64 offset)
 	return vmf_insert_pfn(vma, at, PHYS_PFN(physical));
 }
 
-static vm_fault_t fault(struct vm_fault *vmf)
+static vm_fault_t map_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	u64 from = (u64)vma->vm_pgoff << PAGE_SHIFT, at = vmf->address;
@@ -34,14 +34,14 @@ static vm_fault_t fault(struct vm_fault *vmf)
 	at = max_t(u64, ALIGN_DOWN(at, AROUND), vma->vm_start);
 	from += at - vma->vm_start - SHIMOS_MAP_POOL;
 	do {
-		got = enter(vma, at, from);
+		got = enter_pages(vma, at, from);
 		at += PAGE_SIZE;
 		from += PAGE_SIZE;
 	} while (got == VM_FAULT_NOPAGE && at < vma->vm_end && at % AROUND);
 	return got;
 }
 
-static const struct vm_operations_struct operations = {.fault = fault};
+static const struct vm_operations_struct operations = {.fault = map_fault};
 
 /* A mapping ends when the file it keeps is closed, so this is safe to follow.
  */

@@ -24,7 +24,7 @@ struct search {
 	struct zone *zone;
 };
 
-static u64 obstacle(void *arg, u64 start, u64 end)
+static u64 find_obstacle(void *arg, u64 start, u64 end)
 {
 	struct zone *zone = ((struct search *)arg)->zone;
 	unsigned long pfn;
@@ -40,7 +40,7 @@ static u64 obstacle(void *arg, u64 start, u64 end)
 }
 
 /* Twice the room in the list, as far as a list goes. */
-static int grow(struct shimos_ranges *set)
+static int grow_ranges(struct shimos_ranges *set)
 {
 	u32 room = set->room ? 2 * set->room : 64;
 	struct skep_partition_range *at;
@@ -61,7 +61,7 @@ static int grow(struct shimos_ranges *set)
 /* A signal whose handler restarts calls, as those of Go's run-time, starts all
  * anew. There is room for the range before it is taken.
  */
-static int attempt(void *arg, u64 start, u64 length)
+static int alloc_range(void *arg, u64 start, u64 length)
 {
 	struct shimos_ranges *set = &((struct search *)arg)->p->range;
 	int err = 0;
@@ -70,7 +70,7 @@ static int attempt(void *arg, u64 start, u64 length)
 		return -ERESTARTSYS;
 	cond_resched();
 	if (set->count == set->room)
-		err = grow(set);
+		err = grow_ranges(set);
 	if (err)
 		return err;
 	err = alloc_contig_range(PHYS_PFN(start), PHYS_PFN(start + length),
@@ -80,7 +80,7 @@ static int attempt(void *arg, u64 start, u64 length)
 	return err ? -EBUSY : 0;
 }
 
-static int take(struct shimos_partition *p, int node, u64 bytes)
+static int take_ranges(struct shimos_partition *p, int node, u64 bytes)
 {
 	static const int order[ZONES] = {ZONE_MOVABLE, ZONE_NORMAL, ZONE_DMA32};
 	struct shimos_zone zones[ZONES];
@@ -98,14 +98,14 @@ static int take(struct shimos_partition *p, int node, u64 bytes)
 			.end = PFN_PHYS(zone_end_pfn(zone)),
 			.node = node,
 			.arg = &search[n],
-			.obstacle = obstacle,
-			.take = attempt};
+			.obstacle = find_obstacle,
+			.take = alloc_range};
 		n++;
 	}
 	return shimos_search(&p->range, zones, n, bytes);
 }
 
-static void explain(int err, struct shimos_text *why)
+static void explain_shortage(int err, struct shimos_text *why)
 {
 	if (err == -ENOMEM)
 		shimos_text_add(why, "Linux could not free that much memory in "
@@ -123,10 +123,10 @@ int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why)
 
 	for (node = 0; node < SHIMOS_NODES && !err; node++)
 		if (p->request.bytes[node])
-			err = take(p, node, p->request.bytes[node]);
+			err = take_ranges(p, node, p->request.bytes[node]);
 	if (!err)
 		return 0;
-	explain(err, why);
+	explain_shortage(err, why);
 	shimos_memory_return(p);
 	return err == -ENOSPC ? -ENOMEM : err;
 }

@@ -22,7 +22,7 @@ static struct shimos_allow allowance = {.gid = (u32)-1};
 static u32 last_id;
 static const char *closing; /* why nothing new begins, or null */
 
-static void destroy(struct kref *ref)
+static void partition_destroy(struct kref *ref)
 {
 	struct shimos_partition *p;
 
@@ -31,9 +31,9 @@ static void destroy(struct kref *ref)
 	kvfree_rcu(p, rcu);
 }
 
-static void put(struct shimos_partition *p)
+static void partition_put(struct shimos_partition *p)
 {
-	kref_put(&p->ref, destroy);
+	kref_put(&p->ref, partition_destroy);
 }
 
 static bool is_root(void)
@@ -41,7 +41,7 @@ static bool is_root(void)
 	return capable(CAP_SYS_ADMIN);
 }
 
-static bool may(const struct shimos_partition *p)
+static bool may_use(const struct shimos_partition *p)
 {
 	return uid_eq(current_euid(), p->owner) || is_root();
 }
@@ -52,7 +52,7 @@ static bool is_member(void)
 	       in_egroup_p(make_kgid(&init_user_ns, allowance.gid));
 }
 
-static void move(struct shimos_partition *p, enum shimos_event event)
+static void set_state(struct shimos_partition *p, enum shimos_event event)
 {
 	int next = shimos_state_next(p->state, event);
 
@@ -76,7 +76,7 @@ static void look_at_others(struct shimos_machine *m)
 }
 
 /* Holds table_lock. */
-static struct shimos_partition *numbered(u32 id)
+static struct shimos_partition *find_by_id(u32 id)
 {
 	struct shimos_partition *p;
 
@@ -89,7 +89,7 @@ static struct shimos_partition *numbered(u32 id)
 }
 
 /* The one with the lowest number from there on, or null; holds table_lock. */
-static struct shimos_partition *first(u32 id)
+static struct shimos_partition *find_from_id(u32 id)
 {
 	struct shimos_partition *p, *best = NULL;
 
@@ -108,11 +108,11 @@ static u32 new_id(void)
 {
 	do
 		last_id++;
-	while (!last_id || numbered(last_id));
+	while (!last_id || find_by_id(last_id));
 	return last_id;
 }
 
-static bool named(const char *name)
+static bool name_taken(const char *name)
 {
 	struct shimos_partition *p;
 
@@ -147,8 +147,9 @@ static u64 kernel_bytes(const struct shimos_partition *p)
 	return n;
 }
 
-static int judge(const struct shimos_create *r, struct shimos_machine *m,
-		 u64 kernel, struct shimos_text *why)
+static int check_request(const struct shimos_create *r,
+			 struct shimos_machine *m, u64 kernel,
+			 struct shimos_text *why)
 {
 	u64 mail = shimos_plan_mail(shimos_request_cores(r));
 	int err;
@@ -169,7 +170,7 @@ static int judge(const struct shimos_create *r, struct shimos_machine *m,
 	}
 	if (!err)
 		err = shimos_request_memory(r, kernel + mail, why);
-	if (!err && named(r->name)) {
+	if (!err && name_taken(r->name)) {
 		shimos_text_add(why, "there is a partition of that name: "
 				     "choose another");
 		err = -EEXIST;
@@ -177,7 +178,7 @@ static int judge(const struct shimos_create *r, struct shimos_machine *m,
 	return err;
 }
 
-static struct shimos_partition *make(const struct shimos_create *r)
+static struct shimos_partition *partition_alloc(const struct shimos_create *r)
 {
 	struct shimos_partition *p = kvzalloc(sizeof(*p), GFP_KERNEL);
 	u32 cpu;
@@ -199,7 +200,7 @@ static struct shimos_partition *make(const struct shimos_create *r)
 }
 
 /* Claims CPUs and memory: from here on no other request gets them. */
-static int claim(struct shimos_partition *p, struct shimos_text *why)
+static int claim_resources(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct shimos_machine *m = shimos_machine_get();
 	int err;
@@ -208,7 +209,7 @@ static int claim(struct shimos_partition *p, struct shimos_text *why)
 		return -ENOMEM;
 	p->kernel = kernel_bytes(p);
 	mutex_lock(&table_lock);
-	err = judge(&p->request, m, p->kernel, why);
+	err = check_request(&p->request, m, p->kernel, why);
 	if (!err) {
 		p->id = new_id();
 		list_add_tail_rcu(&p->list, &table);
@@ -219,7 +220,7 @@ static int claim(struct shimos_partition *p, struct shimos_text *why)
 }
 
 /* The pool's list is a copy of the whole one, from which the rest is cut. */
-static int plan(struct shimos_partition *p, struct shimos_text *why)
+static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct shimos_ranges *pool = &p->plan.pool;
 	u64 bytes = p->range.count * sizeof(*pool->at);
@@ -239,8 +240,9 @@ static int plan(struct shimos_partition *p, struct shimos_text *why)
 	return -ENOMEM;
 }
 
-/* Gives back whatever the partition has, in the order that undoes lend(). */
-static int unlend(struct shimos_partition *p, struct shimos_text *why)
+/* Gives back whatever the partition has, in the order that undoes
+ * lend_resources(). */
+static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 {
 	int err = shimos_cpu_return(p, why);
 
@@ -255,9 +257,8 @@ static int unlend(struct shimos_partition *p, struct shimos_text *why)
 static const struct step {
 	int (*take)(struct shimos_partition *p, struct shimos_text *why);
 } steps[] = {
-	{shimos_memory_take}, {plan},
-	{shimos_clear_begin}, {shimos_boot_prepare},
-	{shimos_bell_take},   {shimos_cpu_take},
+	{shimos_memory_take},  {plan_memory},	   {shimos_clear_begin},
+	{shimos_boot_prepare}, {shimos_bell_take}, {shimos_cpu_take},
 	{shimos_boot_park},
 };
 
@@ -266,7 +267,7 @@ module_param(fail, uint, 0600);
 MODULE_PARM_DESC(fail, "for tests: creations fail after this step, 1 to 7");
 
 /* Takes all that was claimed; on an error the caller undoes. */
-static int lend(struct shimos_partition *p, struct shimos_text *why)
+static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 {
 	u32 i;
 	int err = 0;
@@ -287,20 +288,20 @@ static int lend(struct shimos_partition *p, struct shimos_text *why)
 }
 
 /* Unlinks it; whoever has it open or waits for its lock sees `gone`. */
-static void forget(struct shimos_partition *p)
+static void unlink_partition(struct shimos_partition *p)
 {
 	p->gone = true;
 	mutex_lock(&table_lock);
 	list_del_rcu(&p->list);
 	mutex_unlock(&table_lock);
 	mutex_unlock(&p->lock);
-	put(p);
+	partition_put(p);
 	module_put(THIS_MODULE);
 }
 
 int shimos_partition_create(struct shimos_create *r)
 {
-	struct shimos_partition *p = make(r);
+	struct shimos_partition *p = partition_alloc(r);
 	struct shimos_text why, ignored;
 	char none[1];
 	int err;
@@ -309,33 +310,33 @@ int shimos_partition_create(struct shimos_create *r)
 		return -ENOMEM;
 	shimos_text_begin(&why, r->why, sizeof(r->why));
 	mutex_lock(&p->lock);
-	err = claim(p, &why);
+	err = claim_resources(p, &why);
 	if (err) {
 		mutex_unlock(&p->lock);
-		put(p);
+		partition_put(p);
 		return err;
 	}
 	__module_get(THIS_MODULE);
-	err = lend(p, &why);
+	err = lend_resources(p, &why);
 	if (err) {
 		shimos_text_begin(&ignored, none, sizeof(none));
-		unlend(p, &ignored);
-		forget(p);
+		return_resources(p, &ignored);
+		unlink_partition(p);
 		return err;
 	}
 	r->id = p->id;
-	move(p, SHIMOS_READY);
+	set_state(p, SHIMOS_READY);
 	mutex_unlock(&p->lock);
 	return 0;
 }
 
 /* Counted, and locked; or an error. */
-static struct shimos_partition *find(u32 id, struct shimos_text *why)
+static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 {
 	struct shimos_partition *found;
 
 	mutex_lock(&table_lock);
-	found = numbered(id);
+	found = find_by_id(id);
 	if (found)
 		kref_get(&found->ref);
 	mutex_unlock(&table_lock);
@@ -344,19 +345,19 @@ static struct shimos_partition *find(u32 id, struct shimos_text *why)
 				     "list' shows those that are");
 		return ERR_PTR(-ENOENT);
 	}
-	if (!may(found)) {
+	if (!may_use(found)) {
 		shimos_text_add(why, "the partition belongs to another user");
-		put(found);
+		partition_put(found);
 		return ERR_PTR(-EPERM);
 	}
 	if (mutex_lock_killable(&found->lock)) {
-		put(found);
+		partition_put(found);
 		return ERR_PTR(-EINTR);
 	}
 	if (!found->gone)
 		return found;
 	mutex_unlock(&found->lock);
-	put(found);
+	partition_put(found);
 	shimos_text_add(why, "the partition was released just now");
 	return ERR_PTR(-ENOENT);
 }
@@ -364,13 +365,13 @@ static struct shimos_partition *find(u32 id, struct shimos_text *why)
 /* Every core answers from parking, or the partition stays as it is: what may
  * still run keeps its memory.
  */
-static int end(struct shimos_partition *p, const char *how)
+static int end_run(struct shimos_partition *p, const char *how)
 {
 	struct shimos_text end;
 	int err;
 
 	if (p->state == SHIMOS_RUNNING) {
-		move(p, SHIMOS_END);
+		set_state(p, SHIMOS_END);
 		shimos_boot_init(p);
 		shimos_clock_stop(p);
 		wake_up_all(&p->bell);
@@ -380,19 +381,19 @@ static int end(struct shimos_partition *p, const char *how)
 	if (err)
 		return err;
 	strscpy(p->end, how, sizeof(p->end));
-	move(p, SHIMOS_STOPPED);
+	set_state(p, SHIMOS_STOPPED);
 	return 0;
 }
 
 int shimos_partition_release(u32 id, struct shimos_text *why)
 {
-	struct shimos_partition *p = find(id, why);
+	struct shimos_partition *p = get_locked(id, why);
 	int err = 0;
 
 	if (IS_ERR(p))
 		return PTR_ERR(p);
 	if (!p->proxy && p->state == SHIMOS_STOPPING)
-		err = end(p, "");
+		err = end_run(p, "");
 	if (p->proxy || shimos_state_next(p->state, SHIMOS_FREE)) {
 		shimos_text_add(why, err ? p->end
 					 : "the partition is in use: end its "
@@ -403,17 +404,17 @@ int shimos_partition_release(u32 id, struct shimos_text *why)
 	} else {
 		if (p->dirty)
 			shimos_clear_run(p);
-		err = unlend(p, why);
-		forget(p);
+		err = return_resources(p, why);
+		unlink_partition(p);
 	}
-	put(p);
+	partition_put(p);
 	return err;
 }
 
 int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 			  struct shimos_text *why)
 {
-	struct shimos_partition *p = find(open->id, why);
+	struct shimos_partition *p = get_locked(open->id, why);
 
 	if (IS_ERR(p))
 		return PTR_ERR(p);
@@ -421,7 +422,7 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 		shimos_text_add(why, "a program runs on the partition already: "
 				     "wait for its end, or make another");
 		mutex_unlock(&p->lock);
-		put(p);
+		partition_put(p);
 		return -EBUSY;
 	}
 	if (!uid_eq(p->user, current_euid()))
@@ -461,8 +462,8 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 }
 
 /* Once for each file: a second image would not find clear memory. */
-static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
-		 const struct skep_image *h, struct shimos_text *why)
+static int start_image(struct shimos_partition *p, struct shimos_proxy *proxy,
+		       const struct skep_image *h, struct shimos_text *why)
 {
 	struct shimos_size size = size_of(p);
 	struct skep_image head;
@@ -474,7 +475,7 @@ static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
 	p->dirty = proxy->started = true;
 	shimos_image_fill(p, h, &size);
 	shimos_clock_start(p);
-	move(p, SHIMOS_BOOT);
+	set_state(p, SHIMOS_BOOT);
 	p->runs++;
 	p->end[0] = 0;
 	err = shimos_boot_start(p, &head, why);
@@ -483,7 +484,7 @@ static int start(struct shimos_partition *p, struct shimos_proxy *proxy,
 		err = -EBUSY;
 	}
 	if (err)
-		end(p, "it did not start");
+		end_run(p, "it did not start");
 	return err;
 }
 
@@ -504,7 +505,7 @@ int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why)
 		return -EBUSY;
 	}
 	h = shimos_image_get();
-	err = start(p, proxy, smp_load_acquire(&proxy->image) ?: h, why);
+	err = start_image(p, proxy, smp_load_acquire(&proxy->image) ?: h, why);
 	shimos_image_put();
 	mutex_unlock(&p->lock);
 	return err;
@@ -518,7 +519,7 @@ int shimos_partition_stop(struct shimos_proxy *proxy)
 	if (mutex_lock_killable(&p->lock))
 		return -EINTR;
 	if (p->state != SHIMOS_IDLE)
-		err = end(p, "");
+		err = end_run(p, "");
 	mutex_unlock(&p->lock);
 	return err;
 }
@@ -549,16 +550,16 @@ void shimos_partition_close(struct shimos_proxy *proxy)
 		return;
 	mutex_lock(&p->lock);
 	if (p->state != SHIMOS_IDLE)
-		end(p, "its proxy ended while it ran");
+		end_run(p, "its proxy ended while it ran");
 	if (p->state == SHIMOS_IDLE && p->dirty)
 		shimos_clear_run(p);
 	put_pid(p->proxy);
 	p->proxy = NULL;
 	mutex_unlock(&p->lock);
-	put(p);
+	partition_put(p);
 }
 
-static void tell(struct shimos_partition *p, struct shimos_info *info)
+static void fill_info(struct shimos_partition *p, struct shimos_info *info)
 {
 	memset(info, 0, sizeof(*info));
 	info->id = p->id;
@@ -584,9 +585,9 @@ int shimos_partition_info(struct shimos_info *info)
 	struct shimos_partition *p;
 
 	mutex_lock(&table_lock);
-	p = first(info->id);
+	p = find_from_id(info->id);
 	if (p)
-		tell(p, info);
+		fill_info(p, info);
 	mutex_unlock(&table_lock);
 	return p ? 0 : -ENOENT;
 }
@@ -647,12 +648,12 @@ void shimos_partition_halt(bool panic)
 }
 
 /* The first partition from that number on, counted, or null. */
-static struct shimos_partition *from(u32 id)
+static struct shimos_partition *get_from_id(u32 id)
 {
 	struct shimos_partition *p;
 
 	mutex_lock(&table_lock);
-	p = first(id);
+	p = find_from_id(id);
 	if (p)
 		kref_get(&p->ref);
 	mutex_unlock(&table_lock);
@@ -667,11 +668,11 @@ void shimos_partition_settle(void)
 	struct shimos_partition *p;
 	u32 id = 0;
 
-	while ((p = from(id))) {
+	while ((p = get_from_id(id))) {
 		id = p->id + 1;
 		mutex_lock(&p->lock);
 		mutex_unlock(&p->lock);
-		put(p);
+		partition_put(p);
 		if (!id)
 			break;
 	}
