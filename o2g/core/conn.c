@@ -25,7 +25,7 @@ static void list_move_head(struct list *to, struct list *from)
 	to->prev->next = to;
 }
 
-static int grow(struct o2g_core *core, u32 peer)
+static int grow_peers(struct o2g_core *core, u32 peer)
 {
 	const struct o2g_host *host = &core->host;
 	u64 made = core->peers_made ? core->peers_made : 16;
@@ -62,7 +62,7 @@ int o2g_core_peer(struct o2g_core *core, u32 peer, int self)
 	if (peer >= core->limits.peers)
 		return -O2G_ENOSPC;
 	if (peer >= core->peers_made)
-		rc = grow(core, peer);
+		rc = grow_peers(core, peer);
 	if (rc)
 		return rc;
 	if (core->peers[peer].named)
@@ -74,7 +74,8 @@ int o2g_core_peer(struct o2g_core *core, u32 peer, int self)
 
 /* ---- what fails with a peer ---- */
 
-static void lose(struct o2g_core *core, struct o2g_peer *peer, int error)
+static void mark_peer_lost(struct o2g_core *core, struct o2g_peer *peer,
+			   int error)
 {
 	core->lost_peers += !peer->lost;
 	peer->lost = error;
@@ -115,7 +116,7 @@ void o2g_core_lost(struct o2g_core *core, u32 number, int error)
 	if (!peer || peer->conn || peer->self || error >= 0)
 		return;
 	o2g_core_read(core);
-	lose(core, peer, error);
+	mark_peer_lost(core, peer, error);
 	fail_later(core, number);
 	o2g_conn_go_on(core);
 	o2g_core_ask(core);
@@ -280,7 +281,7 @@ void o2g_conn_end(struct o2g_conn *conn, int error)
 	core->blocked -= conn->blocked;
 	if (conn->peer != O2G_NO_PEER) {
 		core->peers[conn->peer].conn = 0;
-		lose(core, &core->peers[conn->peer], conn->ending);
+		mark_peer_lost(core, &core->peers[conn->peer], conn->ending);
 	}
 	list_unlink(&conn->starving);
 	list_unlink(&conn->link);

@@ -92,7 +92,7 @@ void o2g_core_free(struct o2g_core *core)
 	host.free(host.ctx, core, sizeof(*core));
 }
 
-static int release(struct o2g_core *core, const struct o2g_sqe *sqe)
+static int release_slab(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	int rc = o2g_slab_release(&core->slab, sqe->data);
 
@@ -100,7 +100,7 @@ static int release(struct o2g_core *core, const struct o2g_sqe *sqe)
 }
 
 /* 0, or -EAGAIN: it can't even be refused before there is room. */
-static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
+static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	switch (sqe->op) {
 	case O2G_OP_RECV:
@@ -116,7 +116,7 @@ static int act(struct o2g_core *core, const struct o2g_sqe *sqe)
 	case O2G_OP_DISCARD:
 		return o2g_recv_discard(core, sqe);
 	case O2G_OP_RELEASE:
-		return release(core, sqe);
+		return release_slab(core, sqe);
 	}
 	return o2g_result_refuse(core, sqe, -O2G_EINVAL);
 }
@@ -149,7 +149,7 @@ static int read_most(struct o2g_core *core, int most)
 	core->stalled = 0;
 	for (n = 0; n < waiting && n < most && !o2g_core_tired(core); n++) {
 		o2g_ring_look(&core->ring, &sqe);
-		if (act(core, &sqe)) {
+		if (run_submission(core, &sqe)) {
 			core->stalled = 1;
 			return n;
 		}
@@ -160,7 +160,7 @@ static int read_most(struct o2g_core *core, int most)
 	return n;
 }
 
-static int batch(const struct o2g_core *core)
+static int batch_size(const struct o2g_core *core)
 {
 	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
 }
@@ -174,10 +174,10 @@ int o2g_core_read(struct o2g_core *core)
 		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
-	return read_most(core, batch(core));
+	return read_most(core, batch_size(core));
 }
 
-static u32 needs(const struct o2g_core *core)
+static u32 kick_needs(const struct o2g_core *core)
 {
 	const int room = core->stalled || !list_empty(&core->backlog);
 	const int kick =
@@ -201,13 +201,13 @@ void o2g_core_ask(struct o2g_core *core)
 	u32 flags;
 
 	o2g_rx_forgive(core);
-	flags = needs(core);
+	flags = kick_needs(core);
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)
 			core->more |= went_on(core);
 		if (core->limits.batch || o2g_core_read(core) < 0)
 			return;
-		flags |= needs(core);
+		flags |= kick_needs(core);
 	}
 }
 
@@ -216,7 +216,7 @@ int o2g_core_consume(struct o2g_core *core)
 	int n;
 
 	o2g_conn_go_on(core);
-	n = read_most(core, batch(core));
+	n = read_most(core, batch_size(core));
 	core->counts.kicks++;
 	o2g_core_ask(core);
 	return core->broken ? -O2G_EPROTO : n;

@@ -42,7 +42,7 @@ void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op)
 	o2g_pool_give(&core->ops, op);
 }
 
-static void written(struct o2g_core *core, struct o2g_result *result)
+static void result_written(struct o2g_core *core, struct o2g_result *result)
 {
 	if (result->of_message)
 		o2g_message_written(
@@ -57,7 +57,7 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 	core->completed = 1;
 	if (list_empty(&core->backlog) &&
 	    o2g_ring_put(&core->ring, &result->cqe))
-		written(core, result);
+		result_written(core, result);
 	else
 		list_append(&core->backlog, &result->link);
 	core->host.completed(core->host.ctx);
@@ -79,7 +79,7 @@ int o2g_result_flush(struct o2g_core *core)
 			return 0;
 		core->completed = 1;
 		list_unlink(node);
-		written(core, result);
+		result_written(core, result);
 	}
 	return 0;
 }

@@ -2,7 +2,7 @@
 /* What a frame may be, whatever the state of its connection. */
 #include "internal.h"
 
-static int plain(const struct o2g_frame *frame)
+static int frame_is_plain(const struct o2g_frame *frame)
 {
 	return !frame->context && !frame->tag && !frame->data && !frame->flags;
 }
@@ -32,7 +32,7 @@ static int well_formed(const struct o2g_frame *frame)
 		return !frame->flags && !frame->context && frame->id &&
 		       !frame->body && frame->length <= O2G_LENGTH_MAX;
 	case O2G_REPLY:
-		return plain(frame) && frame->id && frame->body &&
+		return frame_is_plain(frame) && frame->id && frame->body &&
 		       !frame->length;
 	case O2G_DONE:
 		return !frame->flags && !frame->tag && !frame->data &&
@@ -43,13 +43,13 @@ static int well_formed(const struct o2g_frame *frame)
 	case O2G_REQUEST:
 		return opens_message(frame) && frame->length && !frame->body;
 	case O2G_PIECE:
-		return plain(frame) && frame->id && frame->body &&
+		return frame_is_plain(frame) && frame->id && frame->body &&
 		       !frame->length;
 	case O2G_GRANT:
-		return plain(frame) && frame->id && !frame->body;
+		return frame_is_plain(frame) && frame->id && !frame->body;
 	case O2G_CREDIT:
 	case O2G_BYE:
-		return plain(frame) && !frame->id && !frame->body &&
+		return frame_is_plain(frame) && !frame->id && !frame->body &&
 		       !frame->length;
 	}
 	return 0;

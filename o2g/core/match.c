@@ -37,7 +37,8 @@ static int mask_class(struct o2g_core *core, u64 ignore)
 	return unused;
 }
 
-static void count(struct o2g_core *core, const struct o2g_op_entry *op, int by)
+static void count_receive(struct o2g_core *core, const struct o2g_op_entry *op,
+			  int by)
 {
 	struct o2g_class *class = &core->class[op->class];
 
@@ -62,7 +63,7 @@ int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 					    op->peer, op->tag & ~op->ignore};
 
 		op->class = class;
-		count(core, op, 1);
+		count_receive(core, op, 1);
 		o2g_table_add(&core->table, &op->key, &key);
 	} else {
 		op->class = O2G_CLASSES;
@@ -79,7 +80,7 @@ int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	if (op->class < O2G_CLASSES) {
-		count(core, op, -1);
+		count_receive(core, op, -1);
 		o2g_table_remove(&core->table, &op->key);
 	} else {
 		core->odds--;
@@ -91,8 +92,8 @@ void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op)
 	core->counts.posted--;
 }
 
-static struct o2g_op_entry *earlier(struct o2g_op_entry *best,
-				    struct o2g_knot *knot)
+static struct o2g_op_entry *pick_earlier(struct o2g_op_entry *best,
+					 struct o2g_knot *knot)
 {
 	struct o2g_op_entry *op;
 
@@ -102,8 +103,8 @@ static struct o2g_op_entry *earlier(struct o2g_op_entry *best,
 	return best && best->sequence < op->sequence ? best : op;
 }
 
-static int fits(u32 peer, u32 context, u64 tag, u64 ignore,
-		const struct o2g_message *message)
+static int message_fits(u32 peer, u32 context, u64 tag, u64 ignore,
+			const struct o2g_message *message)
 {
 	return (peer == O2G_ANY_PEER || peer == message->source) &&
 	       context == message->context && !((tag ^ message->tag) & ~ignore);
@@ -124,7 +125,8 @@ static struct o2g_op_entry *odd_receive(struct o2g_core *core,
 		if (best && best->sequence < op->sequence)
 			return best;
 		if ((any || op->peer != O2G_ANY_PEER) &&
-		    fits(op->peer, op->context, op->tag, op->ignore, message))
+		    message_fits(op->peer, op->context, op->tag, op->ignore,
+				 message))
 			return op;
 	}
 	return best;
@@ -146,12 +148,12 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 				       message->source,
 				       message->tag & ~class->ignore};
 		if (class->directed && message->source != O2G_NO_PEER)
-			best = earlier(best,
-				       o2g_table_find(&core->table, &key));
+			best = pick_earlier(best,
+					    o2g_table_find(&core->table, &key));
 		key.source = O2G_ANY_PEER;
 		if (class->any && any)
-			best = earlier(best,
-				       o2g_table_find(&core->table, &key));
+			best = pick_earlier(best,
+					    o2g_table_find(&core->table, &key));
 	}
 	return core->odds ? odd_receive(core, message, any, best) : best;
 }
@@ -227,8 +229,8 @@ static void use_mask(struct o2g_core *core, u64 ignore)
 	}
 }
 
-static struct o2g_message *search(struct o2g_core *core, u32 peer, u32 context,
-				  u64 tag, u64 ignore)
+static struct o2g_message *search_arrivals(struct o2g_core *core, u32 peer,
+					   u32 context, u64 tag, u64 ignore)
 {
 	struct list *node, *after;
 
@@ -239,7 +241,7 @@ static struct o2g_message *search(struct o2g_core *core, u32 peer, u32 context,
 
 		core->scanned++;
 		core->mask_cost++;
-		if (fits(peer, context, tag, ignore, message))
+		if (message_fits(peer, context, tag, ignore, message))
 			return message;
 	}
 	return 0;
@@ -271,7 +273,7 @@ struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
 	if (!core->counts.held)
 		return 0;
 	if (ignore && !has_mask(core, ignore))
-		return search(core, peer, context, tag, ignore);
+		return search_arrivals(core, peer, context, tag, ignore);
 	knot = o2g_table_find(&core->table, &key);
 	if (!knot)
 		return 0;

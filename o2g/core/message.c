@@ -10,7 +10,7 @@
  */
 #include "internal.h"
 
-static u64 least(u64 a, u64 b)
+static u64 min_u64(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
@@ -84,7 +84,8 @@ static int hold_core(struct o2g_core *core, struct o2g_message *message,
 	return 0;
 }
 
-static int charge(struct o2g_core *core, struct o2g_message *message, u64 bytes)
+static int charge_message(struct o2g_core *core, struct o2g_message *message,
+			  u64 bytes)
 {
 	if (bytes > core->limits.unexpected ||
 	    core->charged > core->limits.unexpected - bytes)
@@ -95,8 +96,8 @@ static int charge(struct o2g_core *core, struct o2g_message *message, u64 bytes)
 	return 0;
 }
 
-static void uncharge(struct o2g_core *core, struct o2g_message *message,
-		     u64 bytes)
+static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
+			     u64 bytes)
 {
 	core->charged -= bytes;
 	message->charged -= bytes;
@@ -108,14 +109,14 @@ static void uncharge(struct o2g_core *core, struct o2g_message *message,
  * fragments lie between messages that the program wants later. */
 static int hold_body(struct o2g_core *core, struct o2g_message *message)
 {
-	if (charge(core, message, message->length))
+	if (charge_message(core, message, message->length))
 		return -O2G_EAGAIN;
 	if (core->limits.slab_message &&
 	    !hold_slab(core, message, message->length))
 		return 0;
 	if (!hold_core(core, message, message->length))
 		return 0;
-	uncharge(core, message, message->length);
+	uncharge_message(core, message, message->length);
 	return -O2G_EAGAIN;
 }
 
@@ -123,7 +124,7 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
 	o2g_message_unhold(core, message);
 	core->changes += message->charged > 0;
-	uncharge(core, message, message->charged);
+	uncharge_message(core, message, message->charged);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
 	list_unlink(&message->user);
@@ -141,10 +142,10 @@ void o2g_message_settle(struct o2g_core *core, struct o2g_message *message)
 
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message)
 {
-	return charge(core, message, sizeof(*message));
+	return charge_message(core, message, sizeof(*message));
 }
 
-static void whole(struct o2g_core *core, struct o2g_message *message)
+static void message_arrived(struct o2g_core *core, struct o2g_message *message)
 {
 	if (!(message->why & O2G_MSG_ARRIVING))
 		return;
@@ -157,7 +158,7 @@ static void whole(struct o2g_core *core, struct o2g_message *message)
 
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
 {
-	whole(core, message);
+	message_arrived(core, message);
 	message->cost = 0;
 	o2g_message_drop(core, message);
 }
@@ -212,7 +213,7 @@ static void complete_multi(struct o2g_core *core, struct o2g_message *message)
 	}
 }
 
-static void complete(struct o2g_core *core, struct o2g_message *message)
+static void complete_receive(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_op_entry *op = message->op;
 
@@ -263,10 +264,11 @@ static int in_slab(const struct o2g_message *message)
 
 /* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
  * do; O2G_COPY_LATER; or -EAGAIN: not now. */
-static int move(struct o2g_core *core, struct o2g_message *message)
+static int move_held(struct o2g_core *core, struct o2g_message *message)
 {
-	const u64 length = message->send ? message->take
-					 : least(message->split, message->take);
+	const u64 length = message->send
+				   ? message->take
+				   : min_u64(message->split, message->take);
 	struct o2g_piece from, to;
 
 	if (message->moved || message->status || !length)
@@ -296,25 +298,25 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 
 	if (!(message->why & O2G_MSG_TAKEN) || message->why & O2G_MSG_COPY)
 		return;
-	rc = move(core, message);
+	rc = move_held(core, message);
 	if (rc == O2G_COPY_LATER || rc == -O2G_EAGAIN)
 		return;
 	if (rc < 0)
 		message->status = rc;
 	if (!(message->why & O2G_MSG_ARRIVING))
-		complete(core, message);
+		complete_receive(core, message);
 }
 
 /* Where in the receive's buffer, and how much of it. */
-static void aim(struct o2g_core *core, struct o2g_message *message,
-		struct o2g_op_entry *op)
+static void aim_message(struct o2g_core *core, struct o2g_message *message,
+			struct o2g_op_entry *op)
 {
 	const int multi = op->flags & O2G_SQE_MULTI;
 	const u64 least_left = op->data ? op->data : 1;
 
 	message->op = op;
 	message->address = op->address + op->filled;
-	message->take = least(message->length, op->length - op->filled);
+	message->take = min_u64(message->length, op->length - op->filled);
 	if (message->status)
 		message->take = 0;
 	if (multi) {
@@ -328,11 +330,12 @@ static void aim(struct o2g_core *core, struct o2g_message *message,
 	op->state = O2G_RECV_MATCHED;
 }
 
-static void grant(struct o2g_core *core, struct o2g_message *message, u64 bytes)
+static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
+			u64 bytes)
 {
 	message->expect = bytes;
 	if (!bytes)
-		whole(core, message);
+		message_arrived(core, message);
 	message->why |= O2G_MSG_GRANT;
 	list_append(&message->conn->grants, &message->grant);
 	o2g_tx_want(message->conn);
@@ -340,7 +343,7 @@ static void grant(struct o2g_core *core, struct o2g_message *message, u64 bytes)
 
 /* Bytes that are promised to `hold`, or came, stay there; the rest need not,
  * unless the program gets them from the slab. */
-static void redirect(struct o2g_core *core, struct o2g_message *message)
+static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 {
 	const u32 slab = core->limits.slab_message;
 	const struct o2g_conn *conn = message->conn;
@@ -356,7 +359,7 @@ static void redirect(struct o2g_core *core, struct o2g_message *message)
 		return;
 	if (conn && conn->rx_message == message)
 		split += conn->rx_offer;
-	message->split = least(message->split, split);
+	message->split = min_u64(message->split, split);
 	if (!message->split)
 		o2g_message_unhold(core, message);
 }
@@ -369,11 +372,11 @@ void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->why |= O2G_MSG_TAKEN;
 	list_unlink(&message->unpaid);
-	aim(core, message, op);
+	aim_message(core, message, op);
 	if (!message->status)
-		redirect(core, message);
+		redirect_body(core, message);
 	if (message->requested && !message->status)
-		grant(core, message, message->take);
+		grant_bytes(core, message, message->take);
 	o2g_message_advance(core, message);
 }
 
@@ -387,7 +390,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		return 0;
 	}
 	/* One to oneself is paid for by its send, which waits. */
-	if (!message->send && charge(core, message, sizeof(*message)))
+	if (!message->send && charge_message(core, message, sizeof(*message)))
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
 	o2g_match_hold(core, message);
@@ -407,7 +410,7 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 		message->send = 0;
 	}
 	if (message->requested && message->conn)
-		grant(core, message, 0);
+		grant_bytes(core, message, 0);
 	o2g_message_settle(core, message);
 }
 
@@ -426,12 +429,12 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 			piece->core += at;
 		else
 			piece->address += at;
-		piece->length = least(most, message->split - at);
+		piece->length = min_u64(most, message->split - at);
 	} else if (taken && !message->status && at < message->take) {
 		piece->place = O2G_PLACE_PROGRAM;
 		piece->core = 0;
 		piece->address = message->address + at;
-		piece->length = least(most, message->take - at);
+		piece->length = min_u64(most, message->take - at);
 	} else {
 		*piece = (struct o2g_piece){.place = O2G_PLACE_FORGET,
 					    .length = most};
@@ -444,7 +447,7 @@ void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
 {
 	message->arrived += length;
 	if (message->arrived == message->expect)
-		whole(core, message);
+		message_arrived(core, message);
 	if (message->why & O2G_MSG_TAKEN)
 		o2g_message_advance(core, message);
 	else
@@ -464,7 +467,7 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 {
 	const int arriving = message->why & O2G_MSG_ARRIVING;
 
-	whole(core, message);
+	message_arrived(core, message);
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
@@ -481,8 +484,8 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 }
 
 /* A copy for a message to oneself: then the sender is done. */
-static void filled(struct o2g_core *core, struct o2g_message *message,
-		   int status)
+static void copy_filled(struct o2g_core *core, struct o2g_message *message,
+			int status)
 {
 	o2g_send_done(core, message->send, status);
 	message->send = 0;
@@ -500,7 +503,7 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
 
 	message->why &= ~O2G_MSG_COPY;
 	if (message->filling)
-		filled(core, message, status);
+		copy_filled(core, message, status);
 	else if (status)
 		message->status = status;
 	if (message->why & O2G_MSG_TAKEN)
@@ -517,10 +520,10 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	struct o2g_piece from;
 	int rc = 0;
 
-	if (charge(core, message, sizeof(*message)))
+	if (charge_message(core, message, sizeof(*message)))
 		return;
 	if (message->length && hold_body(core, message)) {
-		uncharge(core, message, sizeof(*message));
+		uncharge_message(core, message, sizeof(*message));
 		return;
 	}
 	message->filling = 1;
@@ -530,7 +533,7 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	}
 	if (rc == O2G_COPY_LATER)
 		return;
-	filled(core, message, rc);
+	copy_filled(core, message, rc);
 	o2g_message_settle(core, message);
 }
 

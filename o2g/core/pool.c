@@ -14,7 +14,7 @@ void o2g_pool_make(struct o2g_pool *pool, const struct o2g_host *host, u32 size,
 	pool->most = most;
 }
 
-static struct o2g_member *at(struct o2g_pool *pool, u32 index)
+static struct o2g_member *chunk_member(struct o2g_pool *pool, u32 index)
 {
 	return (struct o2g_member *)(pool->chunk[index / PER_CHUNK] +
 				     (u64)(index % PER_CHUNK) * pool->size);
@@ -52,7 +52,7 @@ static int grow_places(struct o2g_pool *pool)
 	return 1;
 }
 
-static int grow(struct o2g_pool *pool)
+static int grow_chunks(struct o2g_pool *pool)
 {
 	const struct o2g_host *host = pool->host;
 	u32 chunks = pool->made / PER_CHUNK;
@@ -64,7 +64,7 @@ static int grow(struct o2g_pool *pool)
 	if (!pool->chunk[chunks])
 		return 0;
 	for (u32 i = PER_CHUNK; i-- > 0;) {
-		struct o2g_member *member = at(pool, pool->made + i);
+		struct o2g_member *member = chunk_member(pool, pool->made + i);
 
 		member->index = pool->made + i;
 		member->next_free = pool->free;
@@ -76,16 +76,16 @@ static int grow(struct o2g_pool *pool)
 
 int o2g_pool_warm(struct o2g_pool *pool)
 {
-	return pool->free || grow(pool) ? 0 : -O2G_ENOMEM;
+	return pool->free || grow_chunks(pool) ? 0 : -O2G_ENOMEM;
 }
 
 void *o2g_pool_take(struct o2g_pool *pool)
 {
 	struct o2g_member *member;
 
-	if (pool->used >= pool->most || (!pool->free && !grow(pool)))
+	if (pool->used >= pool->most || (!pool->free && !grow_chunks(pool)))
 		return 0;
-	member = at(pool, pool->free - 1);
+	member = chunk_member(pool, pool->free - 1);
 	pool->free = member->next_free;
 	pool->used++;
 	member->used = 1;
@@ -110,6 +110,6 @@ void *o2g_pool_at(struct o2g_pool *pool, u32 index)
 
 	if (index >= pool->made)
 		return 0;
-	member = at(pool, index);
+	member = chunk_member(pool, index);
 	return member->used ? member : 0;
 }

@@ -9,7 +9,8 @@ static int source_check(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return -O2G_EHOSTUNREACH;
 }
 
-static int check(struct o2g_core *core, const struct o2g_sqe *sqe, u8 flags)
+static int check_recv(struct o2g_core *core, const struct o2g_sqe *sqe,
+		      u8 flags)
 {
 	const u8 both = O2G_SQE_MULTI | O2G_SQE_CLAIMED;
 
@@ -22,7 +23,7 @@ static int check(struct o2g_core *core, const struct o2g_sqe *sqe, u8 flags)
 	return source_check(core, sqe);
 }
 
-static struct o2g_message *claimed(struct o2g_core *core, u64 handle)
+static struct o2g_message *find_claimed(struct o2g_core *core, u64 handle)
 {
 	struct o2g_message *message = o2g_pool_at(&core->messages, (u32)handle);
 
@@ -32,7 +33,7 @@ static struct o2g_message *claimed(struct o2g_core *core, u64 handle)
 	return message;
 }
 
-static int lost(struct o2g_core *core, u32 peer)
+static int peer_error(struct o2g_core *core, u32 peer)
 {
 	return peer == O2G_ANY_PEER ? 0 : core->peers[peer].lost;
 }
@@ -50,16 +51,16 @@ void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
 	o2g_op_complete(core, op);
 }
 
-static struct o2g_message *held(struct o2g_core *core,
-				const struct o2g_op_entry *op)
+static struct o2g_message *find_unexpected(struct o2g_core *core,
+					   const struct o2g_op_entry *op)
 {
 	return o2g_match_message(core, op->peer, op->context, op->tag,
 				 op->ignore);
 }
 
 /* Would this message be the last of a multi-receive? */
-static int fills(const struct o2g_op_entry *op,
-		 const struct o2g_message *message)
+static int fills_multi(const struct o2g_op_entry *op,
+		       const struct o2g_message *message)
 {
 	const u64 room = op->length - op->filled;
 	const u64 least_left = op->data ? op->data : 1;
@@ -67,7 +68,7 @@ static int fills(const struct o2g_op_entry *op,
 	return message->length >= room || room - message->length < least_left;
 }
 
-static int post(struct o2g_core *core, struct o2g_op_entry *op)
+static int post_recv(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	int rc = o2g_match_post(core, op);
 
@@ -91,10 +92,10 @@ static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	struct o2g_message *message;
 
-	if (post(core, op))
+	if (post_recv(core, op))
 		return;
-	while ((message = held(core, op))) {
-		const int last = fills(op, message);
+	while ((message = find_unexpected(core, op))) {
+		const int last = fills_multi(op, message);
 
 		o2g_message_take(core, message, op);
 		core->taken++;
@@ -105,8 +106,8 @@ static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 			return;
 		}
 	}
-	if (lost(core, op->peer))
-		o2g_recv_fail(core, op, lost(core, op->peer));
+	if (peer_error(core, op->peer))
+		o2g_recv_fail(core, op, peer_error(core, op->peer));
 }
 
 void o2g_recv_go_on(struct o2g_core *core)
@@ -120,26 +121,26 @@ void o2g_recv_go_on(struct o2g_core *core)
 	submit_multi(core, op);
 }
 
-static void submit(struct o2g_core *core, struct o2g_op_entry *op)
+static void submit_recv(struct o2g_core *core, struct o2g_op_entry *op)
 {
-	struct o2g_message *message = held(core, op);
+	struct o2g_message *message = find_unexpected(core, op);
 
 	if (message)
 		o2g_message_take(core, message, op);
-	else if (lost(core, op->peer))
-		o2g_recv_fail(core, op, lost(core, op->peer));
+	else if (peer_error(core, op->peer))
+		o2g_recv_fail(core, op, peer_error(core, op->peer));
 	else
-		post(core, op);
+		post_recv(core, op);
 }
 
 int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	struct o2g_message *message = 0;
 	struct o2g_op_entry *op;
-	int rc = check(core, sqe, O2G_SQE_MULTI | O2G_SQE_CLAIMED);
+	int rc = check_recv(core, sqe, O2G_SQE_MULTI | O2G_SQE_CLAIMED);
 
 	if (!rc && sqe->flags & O2G_SQE_CLAIMED) {
-		message = claimed(core, sqe->data);
+		message = find_claimed(core, sqe->data);
 		rc = message ? 0 : -O2G_ENOENT;
 	}
 	if (rc)
@@ -152,12 +153,12 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 	else if (op->flags & O2G_SQE_MULTI)
 		submit_multi(core, op);
 	else
-		submit(core, op);
+		submit_recv(core, op);
 	return 0;
 }
 
-static void peeked(struct o2g_core *core, struct o2g_message *message,
-		   const struct o2g_sqe *sqe, struct o2g_cqe *cqe)
+static void fill_peek(struct o2g_core *core, struct o2g_message *message,
+		      const struct o2g_sqe *sqe, struct o2g_cqe *cqe)
 {
 	cqe->peer = message->source;
 	cqe->context = message->context;
@@ -181,7 +182,7 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 	const u8 both = O2G_SQE_CLAIM | O2G_SQE_DISCARD;
 	struct o2g_op_entry *op;
 	struct o2g_message *message;
-	int rc = check(core, sqe, both);
+	int rc = check_recv(core, sqe, both);
 
 	if (!rc && (sqe->flags & both) == both)
 		rc = -O2G_EINVAL;
@@ -190,11 +191,11 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 	op = o2g_op_make(core, sqe);
 	if (!op)
 		return o2g_op_missing(core, sqe);
-	message = held(core, op);
+	message = find_unexpected(core, op);
 	if (message)
-		peeked(core, message, sqe, &op->result.cqe);
-	else if (lost(core, op->peer))
-		op->result.cqe.status = lost(core, op->peer);
+		fill_peek(core, message, sqe, &op->result.cqe);
+	else if (peer_error(core, op->peer))
+		op->result.cqe.status = peer_error(core, op->peer);
 	else
 		op->result.cqe.status = -O2G_ENOMSG;
 	o2g_op_complete(core, op);
@@ -215,7 +216,7 @@ int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe)
 
 int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
-	struct o2g_message *message = claimed(core, sqe->data);
+	struct o2g_message *message = find_claimed(core, sqe->data);
 
 	if (!message)
 		return o2g_result_refuse(core, sqe, -O2G_ENOENT);

@@ -18,8 +18,8 @@ static u64 round_up(u64 size)
 	return (size + 4095) & ~4095ull;
 }
 
-static int layout(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
-		  u64 outbox, u64 slab)
+static int lay_out_area(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
+			u64 outbox, u64 slab)
 {
 	if (!entries_fit(sq_entries) || !entries_fit(cq_entries) ||
 	    outbox > O2G_AREA_PART || slab > O2G_AREA_PART)
@@ -43,7 +43,7 @@ int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 outbox, u64 slab,
 		  u64 *size)
 {
 	struct o2g_area area;
-	int rc = layout(&area, sq_entries, cq_entries, outbox, slab);
+	int rc = lay_out_area(&area, sq_entries, cq_entries, outbox, slab);
 
 	if (!rc)
 		*size = area.size;
@@ -53,7 +53,7 @@ int o2g_area_size(u32 sq_entries, u32 cq_entries, u64 outbox, u64 slab,
 int o2g_area_format(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
 		    u64 outbox, u64 slab)
 {
-	return layout(area, sq_entries, cq_entries, outbox, slab);
+	return lay_out_area(area, sq_entries, cq_entries, outbox, slab);
 }
 
 int o2g_ring_open(struct o2g_ring *ring, struct o2g_area *area)
@@ -62,8 +62,8 @@ int o2g_ring_open(struct o2g_ring *ring, struct o2g_area *area)
 
 	if (area->magic != O2G_RING_MAGIC ||
 	    area->revision != O2G_RING_REVISION ||
-	    layout(&want, area->sq_entries, area->cq_entries, area->outbox_size,
-		   area->slab_size) ||
+	    lay_out_area(&want, area->sq_entries, area->cq_entries,
+			 area->outbox_size, area->slab_size) ||
 	    want.sqe != area->sqe || want.cqe != area->cqe ||
 	    want.outbox != area->outbox || want.slab != area->slab ||
 	    want.size != area->size)

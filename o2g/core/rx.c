@@ -77,7 +77,7 @@ static int start_access(struct o2g_conn *conn)
 }
 
 /* Matches the message whose header is here: 0, or -EAGAIN for no memory. */
-static int start(struct o2g_conn *conn)
+static int start_message(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
 	const struct o2g_key key = id_key(conn, frame->id);
@@ -114,7 +114,7 @@ static int start(struct o2g_conn *conn)
 	return expect_body(conn, message);
 }
 
-static int piece(struct o2g_conn *conn, const struct o2g_frame *frame)
+static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	const struct o2g_key key = id_key(conn, frame->id);
 	struct o2g_knot *knot = o2g_table_find(&conn->core->table, &key);
@@ -135,7 +135,7 @@ static int piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
-static void block(struct o2g_conn *conn, int blocked)
+static void set_blocked(struct o2g_conn *conn, int blocked)
 {
 	if (conn->blocked == blocked)
 		return;
@@ -143,7 +143,7 @@ static void block(struct o2g_conn *conn, int blocked)
 	conn->blocked = blocked;
 }
 
-static int header(struct o2g_conn *conn)
+static int accept_header(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
 
@@ -155,7 +155,7 @@ static int header(struct o2g_conn *conn)
 	case O2G_READ:
 		if (may_open(conn, frame))
 			return -O2G_EPROTO;
-		block(conn, start(conn) != 0);
+		set_blocked(conn, start_message(conn) != 0);
 		return 0;
 	case O2G_REPLY:
 		return o2g_rma_reply(conn, frame);
@@ -167,10 +167,10 @@ static int header(struct o2g_conn *conn)
 			return -O2G_EPROTO;
 		o2g_core_read(conn->core);
 		/* o2g_rx_blocked() tries again */
-		block(conn, start(conn) != 0);
+		set_blocked(conn, start_message(conn) != 0);
 		return 0;
 	case O2G_PIECE:
-		return piece(conn, frame);
+		return accept_piece(conn, frame);
 	case O2G_GRANT:
 		if (o2g_send_granted(conn, frame->id, frame->length))
 			return -O2G_EPROTO;
@@ -185,9 +185,9 @@ static int header(struct o2g_conn *conn)
 }
 
 /* -EAGAIN, or where the next bytes go. */
-static int place(struct o2g_conn *conn, struct o2g_piece *piece)
+static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 {
-	if (conn->rx == O2G_RX_START && start(conn))
+	if (conn->rx == O2G_RX_START && start_message(conn))
 		return -O2G_EAGAIN;
 	if (conn->rx == O2G_RX_BODY && conn->rx_op) {
 		*piece = (struct o2g_piece){
@@ -212,7 +212,7 @@ static int place(struct o2g_conn *conn, struct o2g_piece *piece)
  * here, so its credit may go back while there is memory; for a few at a time,
  * since it sends on with that and gets more when it is spent. Until there is
  * memory it waits in a list: no frame of it need come any more. */
-static void forgive(struct o2g_conn *conn)
+static void write_off_credit(struct o2g_conn *conn)
 {
 	struct o2g_core *core = conn->core;
 	struct list *node;
@@ -249,8 +249,8 @@ void o2g_rx_forgive(struct o2g_core *core)
 	u32 most = core->limits.batch ? 1 : ~0u;
 
 	for (; most > 0 && o2g_rx_starves(core); most--)
-		forgive(list_entry(list_first(&core->starving), struct o2g_conn,
-				   starving));
+		write_off_credit(list_entry(list_first(&core->starving),
+					    struct o2g_conn, starving));
 }
 
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
@@ -261,12 +261,12 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 	conn->rx_offer = 0;
 	if (conn->bye_in)
 		return -O2G_EPIPE;
-	rc = place(conn, piece);
-	block(conn, rc == -O2G_EAGAIN);
+	rc = next_place(conn, piece);
+	set_blocked(conn, rc == -O2G_EAGAIN);
 	if (!rc)
 		conn->rx_offer = piece->length;
 	if (starts)
-		forgive(conn);
+		write_off_credit(conn);
 	if (starts || conn->blocked != blocked)
 		o2g_core_ask(conn->core);
 	return rc;
@@ -309,12 +309,12 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 		conn->rx_have += (u32)length;
 		if (conn->rx_have == O2G_FRAME_SIZE) {
 			conn->rx_have = 0;
-			rc = header(conn);
+			rc = accept_header(conn);
 		}
 	} else {
 		body_came(conn, length);
 	}
-	forgive(conn);
+	write_off_credit(conn);
 	o2g_core_ask(conn->core);
 	return rc;
 }

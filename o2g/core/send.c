@@ -5,7 +5,7 @@
  */
 #include "internal.h"
 
-static int check(struct o2g_core *core, const struct o2g_sqe *sqe)
+static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	const u8 flags = O2G_SQE_DATA | O2G_SQE_AREA | O2G_SQE_QUIET;
 	const struct o2g_ring *ring = &core->ring;
@@ -85,7 +85,7 @@ int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	struct o2g_message *message = 0;
 	struct o2g_op_entry *op;
-	int rc = check(core, sqe);
+	int rc = check_send(core, sqe);
 
 	if (rc)
 		return o2g_result_refuse(core, sqe, rc);

@@ -37,13 +37,13 @@ void o2g_table_free(struct o2g_table *table)
 	table->old = 0;
 }
 
-static u64 hash(const struct o2g_table *table, const struct o2g_key *key)
+static u64 hash_key(const struct o2g_table *table, const struct o2g_key *key)
 {
 	return o2g_hash_short(&table->secret, key->tag,
 			      (u64)key->context << 32 | key->source, key->kind);
 }
 
-static int same(const struct o2g_key *a, const struct o2g_key *b)
+static int keys_equal(const struct o2g_key *a, const struct o2g_key *b)
 {
 	return a->tag == b->tag && a->source == b->source &&
 	       a->context == b->context && a->kind == b->kind;
@@ -58,14 +58,14 @@ static struct o2g_knot **bucket_of(const struct o2g_table *table, u64 value)
 	return &table->bucket[value & (table->buckets - 1)];
 }
 
-static struct o2g_knot *find(struct o2g_table *table, const struct o2g_key *key,
-			     u64 value)
+static struct o2g_knot *find_knot(struct o2g_table *table,
+				  const struct o2g_key *key, u64 value)
 {
 	struct o2g_knot *knot = *bucket_of(table, value);
 
 	for (; knot; knot = knot->chain) {
 		table->compared++;
-		if (knot->hash == value && same(&knot->key, key))
+		if (knot->hash == value && keys_equal(&knot->key, key))
 			return knot;
 	}
 	return 0;
@@ -74,10 +74,10 @@ static struct o2g_knot *find(struct o2g_table *table, const struct o2g_key *key,
 struct o2g_knot *o2g_table_find(struct o2g_table *table,
 				const struct o2g_key *key)
 {
-	return find(table, key, hash(table, key));
+	return find_knot(table, key, hash_key(table, key));
 }
 
-static void chain(struct o2g_knot **at, struct o2g_knot *knot)
+static void link_knot(struct o2g_knot **at, struct o2g_knot *knot)
 {
 	knot->chain = *at;
 	knot->chained_at = at;
@@ -87,7 +87,7 @@ static void chain(struct o2g_knot **at, struct o2g_knot *knot)
 }
 
 /* Twice the array; without memory the chains just get longer. */
-static void grow(struct o2g_table *table)
+static void grow_buckets(struct o2g_table *table)
 {
 	const struct o2g_host *host = table->host;
 	const u32 buckets = table->buckets * 2;
@@ -112,7 +112,7 @@ static void move_bucket(struct o2g_table *table)
 	while (knot) {
 		struct o2g_knot *after = knot->chain;
 
-		chain(bucket_of(table, knot->hash), knot);
+		link_knot(bucket_of(table, knot->hash), knot);
 		knot = after;
 		table->rehashed++;
 	}
@@ -134,11 +134,11 @@ static void move_some(struct o2g_table *table)
 void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
 		   const struct o2g_key *key)
 {
-	const u64 value = hash(table, key);
+	const u64 value = hash_key(table, key);
 	struct o2g_knot *first;
 
 	move_some(table);
-	first = find(table, key, value);
+	first = find_knot(table, key, value);
 	knot->hash = value;
 	knot->key = *key;
 	if (first) {
@@ -149,14 +149,14 @@ void o2g_table_add(struct o2g_table *table, struct o2g_knot *knot,
 		return;
 	}
 	if (table->keys >= table->buckets)
-		grow(table);
+		grow_buckets(table);
 	knot->next = knot;
 	knot->prev = knot;
-	chain(bucket_of(table, value), knot);
+	link_knot(bucket_of(table, value), knot);
 	table->keys++;
 }
 
-static void unchain(struct o2g_knot *knot)
+static void unlink_knot(struct o2g_knot *knot)
 {
 	*knot->chained_at = knot->chain;
 	if (knot->chain)
@@ -172,11 +172,11 @@ void o2g_table_remove(struct o2g_table *table, struct o2g_knot *knot)
 	if (knot->chained_at) {
 		struct o2g_knot **at = knot->chained_at;
 
-		unchain(knot);
+		unlink_knot(knot);
 		if (second == knot)
 			table->keys--;
 		else
-			chain(at, second);
+			link_knot(at, second);
 	}
 	knot->next->prev = knot->prev;
 	knot->prev->next = knot->next;

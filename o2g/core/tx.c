@@ -139,7 +139,7 @@ static void plan_access(struct o2g_conn *conn, struct o2g_op_entry *op)
 		slot_body(conn, slot, op);
 }
 
-static struct list *queue(struct o2g_conn *conn)
+static struct list *first_send(struct o2g_conn *conn)
 {
 	return conn->peer == O2G_NO_PEER
 		       ? 0
@@ -161,7 +161,7 @@ int o2g_tx_small(const struct o2g_conn *conn, u64 most)
 
 static int plan_head(struct o2g_conn *conn)
 {
-	struct list *node = queue(conn);
+	struct list *node = first_send(conn);
 	const u64 credit = conn->credit_out - conn->spent_out;
 	struct o2g_op_entry *op;
 
@@ -228,11 +228,11 @@ static int plan_piece(struct o2g_conn *conn)
 	return 1;
 }
 
-static int idle(struct o2g_conn *conn)
+static int conn_idle(struct o2g_conn *conn)
 {
 	struct list *node, *after;
 
-	if (queue(conn) || !list_empty(&conn->bodies) ||
+	if (first_send(conn) || !list_empty(&conn->bodies) ||
 	    !list_empty(&conn->replies))
 		return 0;
 	list_each(node, after, &conn->sending)
@@ -247,7 +247,7 @@ static int idle(struct o2g_conn *conn)
 	return 1;
 }
 
-static int plan(struct o2g_conn *conn)
+static int plan_frame(struct o2g_conn *conn)
 {
 	const int turn =
 		conn->burst >= O2G_BURST &&
@@ -264,7 +264,7 @@ static int plan(struct o2g_conn *conn)
 	conn->burst = 0;
 	if (plan_piece(conn))
 		return 1;
-	if (conn->bye_wanted && idle(conn)) {
+	if (conn->bye_wanted && conn_idle(conn)) {
 		slot_add(conn, O2G_BYE);
 		conn->bye_planned = 1;
 		return 1;
@@ -290,7 +290,7 @@ static void plan_ahead(struct o2g_conn *conn, u32 most)
 	for (u32 i = 0; i < conn->slots; i++)
 		ahead += slot_size(
 			&conn->slot[(conn->slot_first + i) % O2G_TX_SLOTS]);
-	while (conn->slots < most && ahead < limit && plan(conn))
+	while (conn->slots < most && ahead < limit && plan_frame(conn))
 		ahead += slot_size(
 			&conn->slot[(conn->slot_first + conn->slots - 1) %
 				    O2G_TX_SLOTS]);

@@ -19,7 +19,7 @@ struct view {
 	u16 *port; /* network order */
 };
 
-static int look(struct o2g_address *a, struct view *view)
+static int view_address(struct o2g_address *a, struct view *view)
 {
 	struct sockaddr_in *in = (void *)&a->storage;
 	struct sockaddr_in6 *in6 = (void *)&a->storage;
@@ -50,7 +50,7 @@ int o2g_address_of_name(struct o2g_address *out, const struct o2g_name *name)
 	    name->zero)
 		return -EINVAL;
 	out->storage.ss_family = name->family == 4 ? AF_INET : AF_INET6;
-	look(out, &view);
+	view_address(out, &view);
 	memcpy(view.bytes, name->address, view.length);
 	*view.port = htons(name->port);
 	return 0;
@@ -63,7 +63,7 @@ int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
 	struct view view;
 
 	memset(name, 0, sizeof(*name));
-	if (look(&copy, &view))
+	if (view_address(&copy, &view))
 		return -EAFNOSUPPORT;
 	name->family = view.length == 4 ? 4 : 6;
 	name->port = ntohs(*view.port);
@@ -79,7 +79,7 @@ const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
 	char host[INET6_ADDRSTRLEN];
 	struct view view;
 
-	if (look(&copy, &view))
+	if (view_address(&copy, &view))
 		return "?";
 	inet_ntop(copy.storage.ss_family, view.bytes, host, sizeof(host));
 	snprintf(out, O2G_ADDRESS_TEXT, view.length == 4 ? "%s:%u" : "[%s]:%u",
@@ -91,7 +91,7 @@ void o2g_address_set_port(struct o2g_address *address, u16 port)
 {
 	struct view view;
 
-	if (look(address, &view) == 0)
+	if (view_address(address, &view) == 0)
 		*view.port = htons(port);
 }
 
@@ -155,8 +155,8 @@ static int link_local(const struct view *v)
 
 /* How well an address serves: 0 not at all. IPv4 goes before IPv6, loopback is
  * taken by itself only when there is nothing else. */
-static int rank(const struct wish *wish, const struct ifaddrs *i,
-		const struct view *v)
+static int rank_interface(const struct wish *wish, const struct ifaddrs *i,
+			  const struct view *v)
 {
 	if (!(i->ifa_flags & IFF_UP) || (link_local(v) && v->length == 16))
 		return 0;
@@ -170,7 +170,7 @@ static int rank(const struct wish *wish, const struct ifaddrs *i,
 	       2 * !link_local(v);
 }
 
-static int pick(struct o2g_address *out, const struct wish *wish)
+static int pick_address(struct o2g_address *out, const struct wish *wish)
 {
 	struct ifaddrs *all, *i;
 	int best = 0;
@@ -189,10 +189,10 @@ static int pick(struct o2g_address *out, const struct wish *wish)
 		memcpy(&a.storage, i->ifa_addr,
 		       family == AF_INET ? sizeof(struct sockaddr_in)
 					 : sizeof(struct sockaddr_in6));
-		if (look(&a, &v))
+		if (view_address(&a, &v))
 			continue;
-		if (rank(wish, i, &v) > best) {
-			best = rank(wish, i, &v);
+		if (rank_interface(wish, i, &v) > best) {
+			best = rank_interface(wish, i, &v);
 			*out = a;
 		}
 	}
@@ -210,7 +210,7 @@ int o2g_address_choose(struct o2g_address *out, const char *interface)
 				     "'%s' is no network: want an interface, "
 				     "an address, or address/bits",
 				     interface);
-	r = pick(out, &wish);
+	r = pick_address(out, &wish);
 	if (r == -EADDRNOTAVAIL)
 		return o2g_error_set(
 			r,

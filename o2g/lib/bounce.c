@@ -61,7 +61,7 @@ static u64 start_of(int class)
 	return at;
 }
 
-static u8 *address(const struct o2g_bounce *b, u32 index)
+static u8 *buffer_address(const struct o2g_bounce *b, u32 index)
 {
 	u32 first;
 	int class = class_at(index, &first);
@@ -81,7 +81,7 @@ static u32 index_of(const struct o2g_bounce *b, const void *copy)
 	return first + (u32)((at - start_of(class)) / class_of[class].size);
 }
 
-static void give(struct o2g_bounce *b, u32 index)
+static void free_buffer(struct o2g_bounce *b, u32 index)
 {
 	u32 first;
 	int class = class_at(index, &first);
@@ -106,7 +106,7 @@ int o2g_bounce_make(struct o2g *o2g)
 	for (int class = 0; class < CLASSES; class ++)
 		b->first[class] = NONE;
 	for (u32 i = COUNT; i-- > 0;)
-		give(b, i);
+		free_buffer(b, i);
 	o2g->bounce = b;
 	return 0;
 }
@@ -135,7 +135,7 @@ void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
 	b->first[class] = b->place[index].next;
 	b->place[index].cookie = cookie;
 	b->place[index].quiet = !!(options & O2G_QUIET);
-	copy = address(b, index);
+	copy = buffer_address(b, index);
 	if (class != TOKEN && length > 0)
 		memcpy(copy, buffer, length);
 	return copy;
@@ -143,7 +143,7 @@ void *o2g_bounce_take(struct o2g *o2g, const void *buffer, size_t length,
 
 void o2g_bounce_return(struct o2g *o2g, void *copy)
 {
-	give(o2g->bounce, index_of(o2g->bounce, copy));
+	free_buffer(o2g->bounce, index_of(o2g->bounce, copy));
 }
 
 int o2g_bounce_done(struct o2g *o2g, u64 *cookie)
@@ -159,7 +159,7 @@ int o2g_bounce_done(struct o2g *o2g, u64 *cookie)
 	index = index_of(b, (void *)(size_t)*cookie);
 	*cookie = (u64)(size_t)b->place[index].cookie;
 	quiet = b->place[index].quiet;
-	o2g_bounce_return(o2g, address(b, index));
+	o2g_bounce_return(o2g, buffer_address(b, index));
 	pthread_mutex_unlock(&o2g->submit);
 	return quiet ? 2 : 1;
 }

@@ -36,18 +36,18 @@ int o2g_choice_read(struct o2g_choice *choice, const char *name)
 }
 
 /* No module is no news: few computers have it. */
-static int absent(int error)
+static int module_absent(int error)
 {
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO;
 }
 
-static const char *advice(const struct o2g_engine_ops *ops, int error)
+static const char *error_advice(const struct o2g_engine_ops *ops, int error)
 {
 	if (error == -EMFILE || error == -ENFILE)
 		return "; raise `ulimit -n`";
 	if (ops != &o2g_kernel_engine)
 		return "";
-	if (absent(error))
+	if (module_absent(error))
 		return "; load it with `modprobe o2g`, see `skep doctor`";
 	if (error == -EACCES || error == -EPERM)
 		return "; have root let you open /dev/o2g";
@@ -71,7 +71,7 @@ static int open_one(const struct o2g_choice *choice,
 	r = choice->ops->open(engine, options, area);
 	return r ? o2g_error_set(r, "can't make the engine '%s': %s%s",
 				 choice->ops->name, strerror(-r),
-				 advice(choice->ops, r))
+				 error_advice(choice->ops, r))
 		 : 0;
 }
 
@@ -84,7 +84,8 @@ int o2g_choice_open(struct o2g_choice *choice,
 
 	if (r == 0 || !choice->automatic)
 		return r;
-	if (!absent(r) && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+	if (!module_absent(r) &&
+	    !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
 		o2g_error_log("%s; going on with the engine 'user'",
 			      o2g_error());
 	choice->ops = &o2g_user_engine;

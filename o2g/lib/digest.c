@@ -20,7 +20,7 @@ static const u32 round_constant[64] = {
 	0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
 	0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static u32 turn(u32 x, int bits)
+static u32 rotate_right(u32 x, int bits)
 {
 	return x >> bits | x << (32 - bits);
 }
@@ -30,7 +30,7 @@ static u32 load_be(const u8 *p)
 	return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
 }
 
-static void expand(u32 w[64], const u8 *block)
+static void expand_block(u32 w[64], const u8 *block)
 {
 	for (int i = 0; i < 16; i++)
 		w[i] = load_be(block + 4 * i);
@@ -38,22 +38,24 @@ static void expand(u32 w[64], const u8 *block)
 		u32 a = w[i - 15], b = w[i - 2];
 
 		w[i] = w[i - 16] + w[i - 7] +
-		       (turn(a, 7) ^ turn(a, 18) ^ a >> 3) +
-		       (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+		       (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) +
+		       (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
 	}
 }
 
-static void compress(u32 state[8], const u8 *block)
+static void compress_block(u32 state[8], const u8 *block)
 {
 	u32 w[64], s[8];
 
-	expand(w, block);
+	expand_block(w, block);
 	memcpy(s, state, sizeof(s));
 	for (int i = 0; i < 64; i++) {
-		u32 high = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25);
+		u32 high = rotate_right(s[4], 6) ^ rotate_right(s[4], 11) ^
+			   rotate_right(s[4], 25);
 		u32 choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
 		u32 one = s[7] + high + choice + round_constant[i] + w[i];
-		u32 low = turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22);
+		u32 low = rotate_right(s[0], 2) ^ rotate_right(s[0], 13) ^
+			  rotate_right(s[0], 22);
 		u32 most = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
 
 		memmove(s + 1, s, 7 * sizeof(s[0]));
@@ -87,7 +89,7 @@ void o2g_digest_add(struct o2g_digest *digest, const void *data, u64 length)
 		memcpy(digest->block + at, from, n);
 		digest->length += n;
 		if (at + n == O2G_DIGEST_BLOCK)
-			compress(digest->state, digest->block);
+			compress_block(digest->state, digest->block);
 		from += n;
 		length -= n;
 	}

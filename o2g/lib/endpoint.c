@@ -84,7 +84,7 @@ static void free_endpoint(struct o2g *o2g)
 	free(o2g);
 }
 
-static int build(struct o2g *o2g)
+static int build_endpoint(struct o2g *o2g)
 {
 	int r = make_identity(o2g);
 
@@ -116,7 +116,7 @@ int o2g_open(struct o2g **out, const struct o2g_options *options)
 	o2g_error_read_level();
 	r = o2g_settings_read(&o2g->settings, options);
 	if (r == 0)
-		r = build(o2g);
+		r = build_endpoint(o2g);
 	if (r) {
 		free_endpoint(o2g);
 		return r;
@@ -126,7 +126,7 @@ int o2g_open(struct o2g **out, const struct o2g_options *options)
 	return 0;
 }
 
-static void say(const struct o2g_counts *c)
+static void log_counts(const struct o2g_counts *c)
 {
 	o2g_error_log_more("closed: sent %llu (%llu bytes, %llu to itself, "
 			   "%llu by request), received %llu (%llu bytes, %llu "
@@ -157,7 +157,7 @@ int o2g_close(struct o2g *o2g, int linger_ms)
 			      "them; waits at most %d ms",
 			      linger_ms);
 	o2g->ops->counts(o2g->engine, &counts);
-	say(&counts);
+	log_counts(&counts);
 	o2g_fork_forget(o2g);
 	o2g_report_send(o2g, &counts);
 	free_endpoint(o2g);

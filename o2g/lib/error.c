@@ -37,7 +37,7 @@ void o2g_error_read_level(void)
 			 __ATOMIC_RELAXED);
 }
 
-static void print(const char *format, va_list ap)
+static void print_line(const char *format, va_list ap)
 {
 	char line[512];
 	int n = snprintf(line, sizeof(line), "o2g[%d]: ", (int)getpid());
@@ -57,7 +57,7 @@ void o2g_error_log(const char *format, ...)
 	if (__atomic_load_n(&level, __ATOMIC_RELAXED) < 1)
 		return;
 	va_start(ap, format);
-	print(format, ap);
+	print_line(format, ap);
 	va_end(ap);
 }
 
@@ -68,6 +68,6 @@ void o2g_error_log_more(const char *format, ...)
 	if (__atomic_load_n(&level, __ATOMIC_RELAXED) < 2)
 		return;
 	va_start(ap, format);
-	print(format, ap);
+	print_line(format, ap);
 	va_end(ap);
 }

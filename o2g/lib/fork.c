@@ -13,7 +13,7 @@
 static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
 static struct o2g *first;
 
-static void prepare(void)
+static void prepare_fork(void)
 {
 	pthread_mutex_lock(&all);
 	for (struct o2g *o = first; o; o = o->next) {
@@ -24,30 +24,30 @@ static void prepare(void)
 	}
 }
 
-static void unlock(struct o2g *o)
+static void unlock_endpoint(struct o2g *o)
 {
 	pthread_mutex_unlock(&o->lock);
 	pthread_mutex_unlock(&o->submit);
 	pthread_mutex_unlock(&o->take);
 }
 
-static void parent(void)
+static void resume_parent(void)
 {
 	for (struct o2g *o = first; o; o = o->next) {
 		o->ops->fork(o->engine, O2G_FORK_PARENT);
-		unlock(o);
+		unlock_endpoint(o);
 	}
 	pthread_mutex_unlock(&all);
 }
 
-static void child(void)
+static void reset_child(void)
 {
 	for (struct o2g *o = first; o; o = o->next) {
 		o->ops->fork(o->engine, O2G_FORK_CHILD);
 		o2g_opener_close_files(o);
 		o2g_page_fork(o);
 		__atomic_store_n(&o->dead, 1, __ATOMIC_SEQ_CST);
-		unlock(o);
+		unlock_endpoint(o);
 	}
 	__atomic_store_n(&first, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&all);
@@ -58,7 +58,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void add_handlers(void)
 {
-	handlers = -pthread_atfork(prepare, parent, child);
+	handlers = -pthread_atfork(prepare_fork, resume_parent, reset_child);
 }
 
 int o2g_fork_watch(struct o2g *o2g)

@@ -28,7 +28,8 @@ struct o2g_engine {
 	u64 area_size;
 };
 
-static int call(struct o2g_engine *e, unsigned long request, void *argument)
+static int device_call(struct o2g_engine *e, unsigned long request,
+		       void *argument)
 {
 	return ioctl(e->file, request, argument) ? -errno : 0;
 }
@@ -38,7 +39,7 @@ static int call(struct o2g_engine *e, unsigned long request, void *argument)
 static void kernel_close(struct o2g_engine *e)
 {
 	if (e->file >= 0) {
-		call(e, O2G_IOC_CLOSE, 0);
+		device_call(e, O2G_IOC_CLOSE, 0);
 		close(e->file);
 	}
 	if (e->area)
@@ -70,7 +71,7 @@ static int open_device(struct o2g_engine *e, const struct o2g_engine_options *o)
 		.unexpected = o->limits.unexpected,
 		.forgiven = o->limits.forgiven,
 	};
-	int r = call(e, O2G_IOC_OPEN, &open);
+	int r = device_call(e, O2G_IOC_OPEN, &open);
 
 	return r ? r : map_area(e, open.area_size);
 }
@@ -105,14 +106,14 @@ static int kernel_peer(struct o2g_engine *e, u32 peer, int self)
 {
 	struct o2g_device_peer p = {.peer = peer, .value = self};
 
-	return call(e, O2G_IOC_PEER, &p);
+	return device_call(e, O2G_IOC_PEER, &p);
 }
 
 static void kernel_lost(struct o2g_engine *e, u32 peer, int error)
 {
 	struct o2g_device_peer p = {.peer = peer, .value = error};
 
-	call(e, O2G_IOC_LOST, &p);
+	device_call(e, O2G_IOC_LOST, &p);
 }
 
 static int kernel_attach(struct o2g_engine *e, int socket, u32 peer,
@@ -128,7 +129,7 @@ static int kernel_attach(struct o2g_engine *e, int socket, u32 peer,
 		       sizeof(O2G_DEVICE_NAME) - 1))
 		r = -errno;
 	if (r == 0)
-		r = call(e, O2G_IOC_ATTACH, &a);
+		r = device_call(e, O2G_IOC_ATTACH, &a);
 	close(socket); /* the module holds what it needs */
 	*link = a.link;
 	return r;
@@ -138,12 +139,12 @@ static int kernel_identify(struct o2g_engine *e, u32 link, u32 peer)
 {
 	struct o2g_device_identify i = {.link = link, .peer = peer};
 
-	return call(e, O2G_IOC_IDENTIFY, &i);
+	return device_call(e, O2G_IOC_IDENTIFY, &i);
 }
 
 static int kernel_kick(struct o2g_engine *e)
 {
-	return call(e, O2G_IOC_KICK, 0);
+	return device_call(e, O2G_IOC_KICK, 0);
 }
 
 static int kernel_drive(struct o2g_engine *e)
@@ -170,7 +171,7 @@ static int kernel_sleep(struct o2g_engine *e, u64 us)
 
 static void kernel_wake(struct o2g_engine *e)
 {
-	call(e, O2G_IOC_WAKE, 0);
+	device_call(e, O2G_IOC_WAKE, 0);
 	set_rung(e, 1);
 }
 
@@ -186,7 +187,7 @@ static void kernel_calm(struct o2g_engine *e)
 	int described = __atomic_load_n(&e->described, __ATOMIC_SEQ_CST);
 
 	if (__atomic_exchange_n(&e->rung, 0, __ATOMIC_SEQ_CST) || described)
-		call(e, O2G_IOC_CALM, 0);
+		device_call(e, O2G_IOC_CALM, 0);
 }
 
 static s64 now_ms(void)
@@ -205,7 +206,7 @@ static int kernel_finish(struct o2g_engine *e, int ms)
 	do { /* signals are the program's affair */
 		u32 left = end > now ? (u32)(end - now) : 0;
 
-		r = call(e, O2G_IOC_FINISH, &left);
+		r = device_call(e, O2G_IOC_FINISH, &left);
 		now = now_ms();
 	} while (r == -EINTR);
 	return r;
@@ -214,7 +215,7 @@ static int kernel_finish(struct o2g_engine *e, int ms)
 static void kernel_module(struct o2g_engine *e, struct o2g_device_counts *c)
 {
 	*c = (struct o2g_device_counts){.size = sizeof(*c)};
-	call(e, O2G_IOC_COUNTS, c);
+	device_call(e, O2G_IOC_COUNTS, c);
 }
 
 static void kernel_counts(struct o2g_engine *e, struct o2g_counts *counts)

@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 #define BATCH 64
-#define STRANGERS_MAX 128 /* accepted and not proven; see evict() */
+#define STRANGERS_MAX 128 /* accepted and not proven; see evict_unproven() */
 #define REST_NS 100000000ll
 #define SHOW_NS 100000000ll	  /* between two looks at the counters */
 #define SHOW_MOST_NS 1600000000ll /* the same while they stand still */
 #define SLOW_NS 1000000000ll	  /* an opening is no matter of seconds */
 
-static void ring(struct o2g *o2g)
+static void wake_opener(struct o2g *o2g)
 {
 	const u64 one = 1;
 
@@ -35,14 +35,14 @@ static void ring(struct o2g *o2g)
 		return; /* full: it is readable */
 }
 
-static void list(struct o2g *o2g, struct o2g_peer *peer)
+static void list_peer(struct o2g *o2g, struct o2g_peer *peer)
 {
 	if (!peer->listed) {
 		peer->wanted = o2g->opener.wanted;
 		o2g->opener.wanted = peer;
 		peer->listed = 1;
 	}
-	ring(o2g);
+	wake_opener(o2g);
 }
 
 void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
@@ -50,13 +50,13 @@ void o2g_opener_dial(struct o2g *o2g, struct o2g_peer *peer)
 	o2g_peer_set(peer, O2G_PEER_DIALED);
 	o2g->opener.dials++;
 	peer->counted = 1;
-	list(o2g, peer);
+	list_peer(o2g, peer);
 }
 
 void o2g_opener_expect(struct o2g *o2g, struct o2g_peer *peer)
 {
 	o2g_peer_set(peer, O2G_PEER_EXPECTED);
-	list(o2g, peer);
+	list_peer(o2g, peer);
 }
 
 int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
@@ -64,13 +64,13 @@ int o2g_opener_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 {
 	int r = o2g_try_adopt(o2g, socket, peer, dialled);
 
-	ring(o2g); /* a new deadline */
+	wake_opener(o2g); /* a new deadline */
 	return r;
 }
 
 /* The oldest of the strangers who have named this job and endpoint, or have
  * not; if it has been one for so long. */
-static struct o2g_try *oldest(struct o2g *o2g, int named, s64 ns)
+static struct o2g_try *oldest_unproven(struct o2g *o2g, int named, s64 ns)
 {
 	struct o2g_try *try = o2g->opener.tries;
 
@@ -83,18 +83,18 @@ static struct o2g_try *oldest(struct o2g *o2g, int named, s64 ns)
 
 /* Makes room by sending away whom we know least. Whoever connects and says
  * nothing, however often, takes no place from an opening under way. */
-static int evict(struct o2g *o2g, s64 ns)
+static int evict_unproven(struct o2g *o2g, s64 ns)
 {
-	struct o2g_try *try = oldest(o2g, 0, ns);
+	struct o2g_try *try = oldest_unproven(o2g, 0, ns);
 
 	if (!try)
-		try = oldest(o2g, 1, ns);
+		try = oldest_unproven(o2g, 1, ns);
 	if (try)
 		o2g_try_drop(o2g, try);
 	return try != 0;
 }
 
-static void rest(struct o2g *o2g)
+static void pause_listener(struct o2g *o2g)
 {
 	struct o2g_opener *opener = &o2g->opener;
 
@@ -121,15 +121,16 @@ static void accept_some(struct o2g *o2g)
 
 		if (fd >= 0) {
 			if (opener->strangers >= STRANGERS_MAX)
-				evict(o2g, 0);
+				evict_unproven(o2g, 0);
 			if (o2g_try_accept(o2g, fd))
 				close(fd);
 			continue;
 		}
 		if (errno == EAGAIN)
 			return;
-		if (o2g_try_starves(o2g, -errno) && !evict(o2g, SLOW_NS)) {
-			rest(o2g);
+		if (o2g_try_starves(o2g, -errno) &&
+		    !evict_unproven(o2g, SLOW_NS)) {
+			pause_listener(o2g);
 			return;
 		}
 	}
@@ -153,7 +154,7 @@ static void dial_wanted(struct o2g *o2g)
 }
 
 /* What time brings. Gives the ms until the next time, -1 for none. */
-static int expire(struct o2g *o2g)
+static int expire_tries(struct o2g *o2g)
 {
 	s64 now = o2g_now_ns(), next = -1;
 	struct o2g_try *try, *after;
@@ -173,7 +174,7 @@ static int expire(struct o2g *o2g)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void handle(struct o2g *o2g, struct epoll_event *event)
+static void handle_event(struct o2g *o2g, struct epoll_event *event)
 {
 	struct o2g_opener *opener = &o2g->opener;
 	u64 count;
@@ -188,7 +189,7 @@ static void handle(struct o2g *o2g, struct epoll_event *event)
 
 /* Shows the counters of an engine without a thread, often while they move.
  * Gives the ms until the next time. Without `lock`. */
-static int show(struct o2g *o2g, int wait)
+static int update_page(struct o2g *o2g, int wait)
 {
 	struct o2g_opener *opener = &o2g->opener;
 	s64 now = o2g_now_ns(), ns = 2 * opener->show_ns;
@@ -206,7 +207,7 @@ static int show(struct o2g *o2g, int wait)
 	return wait < 0 || ms < wait ? ms : wait;
 }
 
-static void *run(void *arg)
+static void *run_opener(void *arg)
 {
 	struct o2g *o2g = arg;
 	struct o2g_opener *opener = &o2g->opener;
@@ -217,18 +218,18 @@ static void *run(void *arg)
 		int wait, n;
 
 		dial_wanted(o2g);
-		wait = expire(o2g);
+		wait = expire_tries(o2g);
 		o2g_try_bury(o2g);
 		if (opener->dials == 0)
 			pthread_cond_broadcast(&opener->calm);
 		pthread_mutex_unlock(&o2g->lock);
-		wait = show(o2g, wait);
+		wait = update_page(o2g, wait);
 		n = epoll_wait(opener->epoll, event, BATCH, wait);
 		pthread_mutex_lock(&o2g->lock);
 		if (opener->resting && listen_again(o2g) == 0)
 			opener->resting = 0;
 		for (int i = 0; i < n; i++)
-			handle(o2g, &event[i]);
+			handle_event(o2g, &event[i]);
 	}
 	pthread_mutex_unlock(&o2g->lock);
 	return 0;
@@ -348,7 +349,7 @@ int o2g_opener_start(struct o2g *o2g)
 	pthread_condattr_destroy(&attr);
 	r = open_files(o2g);
 	if (r == 0) {
-		r = o2g_spawn(&opener->thread, run, o2g);
+		r = o2g_spawn(&opener->thread, run_opener, o2g);
 		if (r)
 			o2g_error_set(r, "can't start a thread: %s",
 				      strerror(-r));
@@ -385,7 +386,7 @@ void o2g_opener_stop(struct o2g *o2g)
 
 	pthread_mutex_lock(&o2g->lock);
 	opener->stop = 1;
-	ring(o2g);
+	wake_opener(o2g);
 	pthread_mutex_unlock(&o2g->lock);
 	pthread_join(opener->thread, 0);
 	o2g_try_drop_all(o2g);

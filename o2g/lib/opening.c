@@ -32,13 +32,14 @@ void o2g_identity_make(struct o2g_identity *self,
 	memcpy(self->job, out, sizeof(self->job));
 }
 
-static void say(struct o2g_opening *o, const void *message, u32 length)
+static void queue_message(struct o2g_opening *o, const void *message,
+			  u32 length)
 {
 	memcpy(o->out, message, length);
 	o->out_length = (u8)length;
 }
 
-static void await(struct o2g_opening *o, int state)
+static void await_state(struct o2g_opening *o, int state)
 {
 	o->state = (u8)state;
 	o->have = 0;
@@ -46,8 +47,8 @@ static void await(struct o2g_opening *o, int state)
 
 /* The MAC over a label, the hello, `length` bytes of the challenge, and of the
  * proof what stands before its MAC. */
-static void sign(const struct o2g_opening *o, const char *label, u32 length,
-		 u32 proof, u8 mac[O2G_MAC_SIZE])
+static void sign_opening(const struct o2g_opening *o, const char *label,
+			 u32 length, u32 proof, u8 mac[O2G_MAC_SIZE])
 {
 	struct o2g_hmac hmac;
 
@@ -61,13 +62,14 @@ static void sign(const struct o2g_opening *o, const char *label, u32 length,
 
 static void sign_challenge(const struct o2g_opening *o, u8 mac[O2G_MAC_SIZE])
 {
-	sign(o, acceptor_label, offsetof(struct o2g_challenge, mac), 0, mac);
+	sign_opening(o, acceptor_label, offsetof(struct o2g_challenge, mac), 0,
+		     mac);
 }
 
 static void sign_proof(const struct o2g_opening *o, u8 mac[O2G_MAC_SIZE])
 {
-	sign(o, connector_label, sizeof(o->challenge),
-	     offsetof(struct o2g_proof, mac), mac);
+	sign_opening(o, connector_label, sizeof(o->challenge),
+		     offsetof(struct o2g_proof, mac), mac);
 }
 
 static int credit_sane(u32 credit)
@@ -88,8 +90,8 @@ void o2g_opening_dial(struct o2g_opening *o, const struct o2g_identity *self,
 	o->hello.from = self->id;
 	o->hello.to = *to;
 	memcpy(o->hello.nonce, nonce, sizeof(o->hello.nonce));
-	say(o, &o->hello, sizeof(o->hello));
-	await(o, AWAIT_CHALLENGE);
+	queue_message(o, &o->hello, sizeof(o->hello));
+	await_state(o, AWAIT_CHALLENGE);
 }
 
 void o2g_opening_accept(struct o2g_opening *o, const struct o2g_identity *self,
@@ -101,10 +103,10 @@ void o2g_opening_accept(struct o2g_opening *o, const struct o2g_identity *self,
 	o->challenge.magic = O2G_WIRE_MAGIC;
 	o->challenge.revision = O2G_WIRE_REVISION;
 	memcpy(o->challenge.nonce, nonce, sizeof(o->challenge.nonce));
-	await(o, AWAIT_HELLO);
+	await_state(o, AWAIT_HELLO);
 }
 
-static u32 awaited(struct o2g_opening *o, u8 **at)
+static u32 awaited_bytes(struct o2g_opening *o, u8 **at)
 {
 	switch (o->state) {
 	case AWAIT_HELLO:
@@ -126,7 +128,7 @@ static u32 awaited(struct o2g_opening *o, u8 **at)
 
 u32 o2g_opening_space(struct o2g_opening *o, u8 **at)
 {
-	u32 size = awaited(o, at);
+	u32 size = awaited_bytes(o, at);
 
 	*at += o->have;
 	return size - o->have;
@@ -148,7 +150,7 @@ static int take_hello(struct o2g_opening *o)
 		struct o2g_challenge no = {.magic = O2G_WIRE_MAGIC,
 					   .revision = O2G_WIRE_REVISION};
 
-		say(o, &no, sizeof(no));
+		queue_message(o, &no, sizeof(no));
 		return other_revision(o, o->hello.revision);
 	}
 	if (memcmp(o->hello.job, self->job, sizeof(self->job)) ||
@@ -158,8 +160,8 @@ static int take_hello(struct o2g_opening *o)
 	o->challenge.from = self->id;
 	o->challenge.credit = o->credit_in;
 	sign_challenge(o, o->challenge.mac);
-	say(o, &o->challenge, sizeof(o->challenge));
-	await(o, AWAIT_PROOF);
+	queue_message(o, &o->challenge, sizeof(o->challenge));
+	await_state(o, AWAIT_PROOF);
 	return O2G_OPENING_MORE;
 }
 
@@ -180,8 +182,8 @@ static int take_challenge(struct o2g_opening *o)
 	o->credit_out = o->challenge.credit;
 	o->proof.credit = o->credit_in;
 	sign_proof(o, o->proof.mac);
-	say(o, &o->proof, sizeof(o->proof));
-	await(o, AWAIT_WELCOME);
+	queue_message(o, &o->proof, sizeof(o->proof));
+	await_state(o, AWAIT_WELCOME);
 	return O2G_OPENING_MORE;
 }
 
@@ -195,13 +197,13 @@ static int take_proof(struct o2g_opening *o)
 	if (!credit_sane(o->proof.credit))
 		return -EPROTO;
 	o->credit_out = o->proof.credit;
-	await(o, AWAIT_NONE);
+	await_state(o, AWAIT_NONE);
 	return O2G_OPENING_PROVEN;
 }
 
 static int take_welcome(struct o2g_opening *o)
 {
-	await(o, AWAIT_NONE);
+	await_state(o, AWAIT_NONE);
 	if (o->welcome.magic != O2G_WIRE_MAGIC)
 		return -EPROTO;
 	switch (o->welcome.verdict) {
@@ -244,7 +246,7 @@ void o2g_opening_decide(struct o2g_opening *o, enum o2g_verdict verdict)
 	struct o2g_welcome welcome = {.magic = O2G_WIRE_MAGIC,
 				      .verdict = (u32)verdict};
 
-	say(o, &welcome, sizeof(welcome));
+	queue_message(o, &welcome, sizeof(welcome));
 }
 
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *o)

@@ -63,7 +63,7 @@ static int open_folder(const char *path)
 
 /* Nobody has it locked: whoever made it is gone, in whatever namespace. What
  * is no file of ours is not: no FIFO may hold us up. */
-static int abandoned(int folder, const char *name)
+static int page_abandoned(int folder, const char *name)
 {
 	int fd = openat(folder, name,
 			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -77,14 +77,15 @@ static int abandoned(int folder, const char *name)
 }
 
 /* What killed processes left behind. */
-static void sweep(int folder)
+static void sweep_folder(int folder)
 {
 	int fd = fcntl(folder, F_DUPFD_CLOEXEC, 0);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : 0;
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
-		if (atoi(entry->d_name) > 0 && abandoned(folder, entry->d_name))
+		if (atoi(entry->d_name) > 0 &&
+		    page_abandoned(folder, entry->d_name))
 			unlinkat(folder, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
@@ -109,7 +110,7 @@ static int make_file(int folder, const char *name)
 	return -EAGAIN;
 }
 
-static struct o2g_status *map(int file)
+static struct o2g_status *map_page(int file)
 {
 	void *memory = MAP_FAILED;
 	/* Allocated, so that a full file system can't kill us later. */
@@ -166,12 +167,12 @@ static int make_page(struct o2g_page *page, const struct o2g_id *id)
 
 	if (folder < 0)
 		return folder;
-	sweep(folder);
+	sweep_folder(folder);
 	page->file = name_file(page, folder, id);
 	close(folder);
 	if (page->file < 0)
 		return page->file;
-	page->status = map(page->file);
+	page->status = map_page(page->file);
 	if (page->status)
 		return 0;
 	r = -errno;
@@ -179,7 +180,7 @@ static int make_page(struct o2g_page *page, const struct o2g_id *id)
 	return r;
 }
 
-static void fill(struct o2g *o2g, struct o2g_status *s)
+static void fill_status(struct o2g *o2g, struct o2g_status *s)
 {
 	s->revision = O2G_STATUS_REVISION;
 	s->pid = (u32)getpid();
@@ -202,12 +203,12 @@ void o2g_page_open(struct o2g *o2g)
 		free(page);
 		return;
 	}
-	fill(o2g, page->status);
+	fill_status(o2g, page->status);
 	__atomic_store_n(&o2g->page, page, __ATOMIC_RELEASE);
 	o2g_page_show(o2g);
 }
 
-static void put(u64 *to, u64 value)
+static void store_relaxed(u64 *to, u64 value)
 {
 	__atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
@@ -219,15 +220,15 @@ static void show_module(struct o2g *o2g, struct o2g_status *s)
 	if (!o2g->ops->module)
 		return;
 	o2g->ops->module(o2g->engine, &c);
-	put(&s->softirq_bytes, c.softirq_bytes);
-	put(&s->worker_bytes, c.worker_bytes);
-	put(&s->over_budget, c.over_budget);
-	put(&s->direct_bytes, c.direct_bytes);
-	put(&s->slab_pages, c.slab_pages);
-	put(&s->stopped_reading, c.stopped_reading);
-	put(&s->wakes, c.wakes);
-	put(&s->sleeps, c.sleeps);
-	put(&s->refused_memory, c.refused_memory);
+	store_relaxed(&s->softirq_bytes, c.softirq_bytes);
+	store_relaxed(&s->worker_bytes, c.worker_bytes);
+	store_relaxed(&s->over_budget, c.over_budget);
+	store_relaxed(&s->direct_bytes, c.direct_bytes);
+	store_relaxed(&s->slab_pages, c.slab_pages);
+	store_relaxed(&s->stopped_reading, c.stopped_reading);
+	store_relaxed(&s->wakes, c.wakes);
+	store_relaxed(&s->sleeps, c.sleeps);
+	store_relaxed(&s->refused_memory, c.refused_memory);
 }
 
 void o2g_page_show(void *ctx)
@@ -241,20 +242,20 @@ void o2g_page_show(void *ctx)
 		return;
 	show_module(o2g, s);
 	o2g->ops->counts(o2g->engine, &c);
-	put(&s->sent, c.sent);
-	put(&s->sent_bytes, c.sent_bytes);
-	put(&s->received, c.received);
-	put(&s->received_bytes, c.received_bytes);
-	put(&s->expected, c.expected);
-	put(&s->unexpected, c.unexpected);
-	put(&s->requested, c.requested);
-	put(&s->waited, c.waited);
-	put(&s->self, c.self);
-	put(&s->frames_in, c.frames_in);
-	put(&s->frames_out, c.frames_out);
-	put(&s->held, c.held);
-	put(&s->held_bytes, c.held_bytes);
-	put(&s->posted, c.posted);
+	store_relaxed(&s->sent, c.sent);
+	store_relaxed(&s->sent_bytes, c.sent_bytes);
+	store_relaxed(&s->received, c.received);
+	store_relaxed(&s->received_bytes, c.received_bytes);
+	store_relaxed(&s->expected, c.expected);
+	store_relaxed(&s->unexpected, c.unexpected);
+	store_relaxed(&s->requested, c.requested);
+	store_relaxed(&s->waited, c.waited);
+	store_relaxed(&s->self, c.self);
+	store_relaxed(&s->frames_in, c.frames_in);
+	store_relaxed(&s->frames_out, c.frames_out);
+	store_relaxed(&s->held, c.held);
+	store_relaxed(&s->held_bytes, c.held_bytes);
+	store_relaxed(&s->posted, c.posted);
 	pthread_mutex_lock(&o2g->lock);
 	s->named = o2g->named;
 	s->connected = o2g->open;
@@ -271,7 +272,7 @@ void o2g_page_remove(struct o2g *o2g)
 		remove_name(page);
 }
 
-static u64 moved(struct o2g *o2g)
+static u64 bytes_moved(struct o2g *o2g)
 {
 	struct o2g_page *page = __atomic_load_n(&o2g->page, __ATOMIC_ACQUIRE);
 	struct o2g_status *s = page ? page->status : 0;
@@ -281,10 +282,10 @@ static u64 moved(struct o2g *o2g)
 
 int o2g_page_look(struct o2g *o2g)
 {
-	u64 before = moved(o2g);
+	u64 before = bytes_moved(o2g);
 
 	o2g_page_show(o2g);
-	return moved(o2g) != before;
+	return bytes_moved(o2g) != before;
 }
 
 void o2g_page_close(struct o2g *o2g)

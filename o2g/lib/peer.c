@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Ids are random, and only proven ones get in: any bytes of them will do. */
-static struct o2g_peer **chain(struct o2g *o2g, const struct o2g_id *id)
+static struct o2g_peer **bucket_of_id(struct o2g *o2g, const struct o2g_id *id)
 {
 	u32 at = (id->byte[0] | (u32)id->byte[1] << 8) % O2G_PEER_TABLE;
 
@@ -18,7 +18,7 @@ static struct o2g_peer **chain(struct o2g *o2g, const struct o2g_id *id)
 
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 {
-	struct o2g_peer *peer = *chain(o2g, id);
+	struct o2g_peer *peer = *bucket_of_id(o2g, id);
 
 	while (peer && memcmp(&peer->name.id, id, sizeof(*id)))
 		peer = peer->chain;
@@ -33,8 +33,8 @@ struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id)
 		return 0;
 	peer->name.id = *id;
 	peer->number = O2G_NO_PEER;
-	peer->chain = *chain(o2g, id);
-	*chain(o2g, id) = peer;
+	peer->chain = *bucket_of_id(o2g, id);
+	*bucket_of_id(o2g, id) = peer;
 	return peer;
 }
 
@@ -69,8 +69,8 @@ void o2g_peer_free_all(struct o2g *o2g)
 }
 
 /* What is to be done about a peer that got no further than `most`. */
-static void nudge(struct o2g *o2g, u32 number, enum o2g_peer_state most,
-		  void (*how)(struct o2g *o2g, struct o2g_peer *peer))
+static void nudge_peer(struct o2g *o2g, u32 number, enum o2g_peer_state most,
+		       void (*how)(struct o2g *o2g, struct o2g_peer *peer))
 {
 	struct o2g_peer *peer;
 
@@ -87,12 +87,12 @@ static void nudge(struct o2g *o2g, u32 number, enum o2g_peer_state most,
 
 void o2g_peer_need(struct o2g *o2g, u32 number)
 {
-	nudge(o2g, number, O2G_PEER_EXPECTED, o2g_opener_dial);
+	nudge_peer(o2g, number, O2G_PEER_EXPECTED, o2g_opener_dial);
 }
 
 void o2g_peer_expect(struct o2g *o2g, u32 number)
 {
-	nudge(o2g, number, O2G_PEER_IDLE, o2g_opener_expect);
+	nudge_peer(o2g, number, O2G_PEER_IDLE, o2g_opener_expect);
 }
 
 u32 o2g_peer_known(struct o2g *o2g, u32 number)

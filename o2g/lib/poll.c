@@ -20,7 +20,7 @@
 #define NAP_FIRST_US 20
 #define NAP_PART 16
 
-static u32 what(const struct o2g_cqe *cqe)
+static u32 event_type(const struct o2g_cqe *cqe)
 {
 	switch (cqe->op) {
 	case O2G_OP_SEND:
@@ -41,7 +41,7 @@ static u32 what(const struct o2g_cqe *cqe)
 
 /* Of an operation that has no event, and no place among those in flight: it
  * was refused. */
-static int eventless(const struct o2g_cqe *cqe)
+static int has_no_event(const struct o2g_cqe *cqe)
 {
 	return cqe->op == O2G_OP_CANCEL || cqe->op == O2G_OP_DISCARD ||
 	       cqe->op == O2G_OP_RELEASE;
@@ -55,7 +55,7 @@ static int foreign(const struct o2g_cqe *cqe)
 
 /* Where the program finds a message: that the engine left it in the slab is
  * not its business. */
-static void *place(const struct o2g_cqe *cqe)
+static void *completion_address(const struct o2g_cqe *cqe)
 {
 	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
 
@@ -63,8 +63,8 @@ static void *place(const struct o2g_cqe *cqe)
 }
 
 /* False: the completion is none of the program's business. */
-static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
-		     struct o2g_event *event)
+static int translate_completion(struct o2g *o2g, const struct o2g_cqe *cqe,
+				struct o2g_event *event)
 {
 	u64 cookie = cqe->cookie;
 	int copy = 0;
@@ -75,7 +75,7 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 	*event = (struct o2g_event){
 		.cookie = (void *)(size_t)cookie,
 		.status = cqe->status,
-		.what = what(cqe),
+		.what = event_type(cqe),
 		.peer = o2g_peer_known(o2g, cqe->peer),
 		.context = cqe->context,
 		.tag = cqe->tag,
@@ -83,13 +83,13 @@ static int translate(struct o2g *o2g, const struct o2g_cqe *cqe,
 		.total = cqe->flags & O2G_CQE_SLAB ? cqe->length : cqe->total,
 		.data = cqe->data,
 		.handle = cqe->op == O2G_OP_PEEK ? cqe->where : 0,
-		.where = place(cqe),
+		.where = completion_address(cqe),
 		.flags = (cqe->flags & O2G_CQE_DATA ? O2G_HAS_DATA : 0) |
 			 (cqe->flags & O2G_CQE_MORE ? O2G_STAYS_POSTED : 0)};
 	return copy != 2 || cqe->status != 0;
 }
 
-static int take(struct o2g *o2g, struct o2g_event *event, int most)
+static int take_events(struct o2g *o2g, struct o2g_event *event, int most)
 {
 	struct o2g_cqe cqe;
 	int n = 0, taken = 0, kicks;
@@ -99,11 +99,11 @@ static int take(struct o2g *o2g, struct o2g_event *event, int most)
 	while (n < most && o2g_body_room(o2g) &&
 	       o2g_ring_take(o2g->area, &cqe)) {
 		taken = 1;
-		if (eventless(&cqe))
+		if (has_no_event(&cqe))
 			continue;
 		if (cqe.flags & O2G_CQE_SLAB)
 			o2g_body_copy(o2g, &cqe);
-		n += translate(o2g, &cqe, &event[n]);
+		n += translate_completion(o2g, &cqe, &event[n]);
 		if (!(cqe.flags & O2G_CQE_MORE) && !foreign(&cqe))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 	}
@@ -115,7 +115,7 @@ static int take(struct o2g *o2g, struct o2g_event *event, int most)
 	return n;
 }
 
-static int empty(struct o2g *o2g)
+static int queue_empty(struct o2g *o2g)
 {
 	return __atomic_load_n(&o2g->area->cq.tail, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&o2g->area->cq.head, __ATOMIC_RELAXED);
@@ -123,7 +123,7 @@ static int empty(struct o2g *o2g)
 
 /* One descriptor wakes all: what o2g_wake() rang for somebody who waits may be
  * taken here by another thread, which passes it on. */
-static void calm(struct o2g *o2g)
+static void clear_wakeup(struct o2g *o2g)
 {
 	o2g->ops->calm(o2g->engine);
 	if (__atomic_load_n(&o2g->woken, __ATOMIC_SEQ_CST) &&
@@ -137,15 +137,15 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 
 	if (r)
 		return r;
-	n = empty(o2g) ? 0 : take(o2g, event, most);
+	n = queue_empty(o2g) ? 0 : take_events(o2g, event, most);
 	if (n == 0) {
 		moved = o2g->ops->drive(o2g->engine);
-		n = take(o2g, event, most);
+		n = take_events(o2g, event, most);
 	}
 	if (n == 0 && __atomic_load_n(&o2g->described, __ATOMIC_RELAXED)) {
-		calm(o2g);
-		n = take(o2g, event, most);
-		if (n == most && !empty(o2g)) /* came in between */
+		clear_wakeup(o2g);
+		n = take_events(o2g, event, most);
+		if (n == most && !queue_empty(o2g)) /* came in between */
 			o2g->ops->wake(o2g->engine);
 	}
 	/* Part of a long message is no reason to nap. */
@@ -156,14 +156,14 @@ int o2g_poll(struct o2g *o2g, struct o2g_event *event, int most)
 
 /* ---- sleeping ---- */
 
-static void ask(struct o2g *o2g)
+static void request_wakeup(struct o2g *o2g)
 {
 	__atomic_add_fetch(&o2g->waiters, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE, __ATOMIC_SEQ_CST);
 }
 
 /* The flag stays for others who sleep, and for a descriptor. */
-static void thank(struct o2g *o2g)
+static void withdraw_wakeup(struct o2g *o2g)
 {
 	if (__atomic_sub_fetch(&o2g->waiters, 1, __ATOMIC_SEQ_CST) > 0 ||
 	    __atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
@@ -175,7 +175,7 @@ static void thank(struct o2g *o2g)
 	    !__atomic_load_n(&o2g->described, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&o2g->area->cq.flags, O2G_NEED_WAKE, __ATOMIC_SEQ_CST);
-	if (!empty(o2g))
+	if (!queue_empty(o2g))
 		o2g->ops->wake(o2g->engine);
 }
 
@@ -186,7 +186,7 @@ static int sleep_once(struct o2g *o2g, s64 ns)
 	o2g->ops->calm(o2g->engine);
 	if (__atomic_exchange_n(&o2g->woken, 0, __ATOMIC_SEQ_CST))
 		return -EINTR;
-	return empty(o2g) ? o2g->ops->sleep(o2g->engine, us) : 0;
+	return queue_empty(o2g) ? o2g->ops->sleep(o2g->engine, us) : 0;
 }
 
 static int wait_events(struct o2g *o2g, struct o2g_event *event, int most,
@@ -212,15 +212,16 @@ int o2g_wait(struct o2g *o2g, struct o2g_event *event, int most, int timeout_ms)
 
 	if (r || timeout_ms == 0)
 		return r;
-	ask(o2g);
+	request_wakeup(o2g);
 	__atomic_add_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
 	r = wait_events(o2g, event, most,
 			timeout_ms < 0 ? -1
 				       : o2g_now_ns() + timeout_ms * 1000000ll);
 	__atomic_sub_fetch(&o2g->waits, 1, __ATOMIC_SEQ_CST);
-	thank(o2g);
+	withdraw_wakeup(o2g);
 	/* What is left is for the others who sleep. */
-	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 && !empty(o2g))
+	if (__atomic_load_n(&o2g->waiters, __ATOMIC_SEQ_CST) > 0 &&
+	    !queue_empty(o2g))
 		o2g->ops->wake(o2g->engine);
 	return r;
 }
@@ -268,11 +269,11 @@ void o2g_nap(struct o2g *o2g)
 		__atomic_store_n(&o2g->empty_since, now, __ATOMIC_RELAXED);
 	if (polls < NAP_EMPTY)
 		return;
-	ask(o2g);
-	calm(o2g);
-	if (empty(o2g)) /* o2g_wake() is for those who wait */
+	request_wakeup(o2g);
+	clear_wakeup(o2g);
+	if (queue_empty(o2g)) /* o2g_wake() is for those who wait */
 		o2g->ops->sleep(o2g->engine, nap_us(o2g, now));
-	thank(o2g);
+	withdraw_wakeup(o2g);
 	/* The nap itself does not count as other work. */
 	__atomic_store_n(&o2g->last_poll, o2g_now_ns(), __ATOMIC_RELAXED);
 }
@@ -284,9 +285,9 @@ int o2g_descriptor(struct o2g *o2g)
 	if (r)
 		return r;
 	if (!__atomic_exchange_n(&o2g->described, 1, __ATOMIC_SEQ_CST)) {
-		ask(o2g);
-		thank(o2g);
-		if (!empty(o2g))
+		request_wakeup(o2g);
+		withdraw_wakeup(o2g);
+		if (!queue_empty(o2g))
 			o2g->ops->wake(o2g->engine);
 	}
 	return o2g->ops->descriptor(o2g->engine);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int again(const char *what)
+static int error_again(const char *what)
 {
 	return o2g_error_set(-EAGAIN,
 			     "%s: take events with o2g_poll(), then try again",
@@ -26,10 +26,10 @@ static int submit_locked(struct o2g *o2g, const struct o2g_sqe *sqe)
 	o2g->ops->kick(o2g->engine); /* consumes what lies there */
 	return o2g_ring_submit(o2g->area, sqe)
 		       ? 0
-		       : again("the ring of submissions is full");
+		       : error_again("the ring of submissions is full");
 }
 
-static int kick(struct o2g *o2g)
+static int kick_engine(struct o2g *o2g)
 {
 	int r = o2g->ops->kick(o2g->engine);
 
@@ -45,7 +45,8 @@ static int take_place(struct o2g *o2g)
 	    o2g->settings.operations)
 		return 0;
 	__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
-	return again("too many operations in flight (SKEP_O2G_OPERATIONS)");
+	return error_again(
+		"too many operations in flight (SKEP_O2G_OPERATIONS)");
 }
 
 static void give_place(struct o2g *o2g)
@@ -54,7 +55,8 @@ static void give_place(struct o2g *o2g)
 }
 
 /* One operation that ends with an event. */
-static int submit(struct o2g *o2g, const struct o2g_sqe *sqe, int lazy)
+static int submit_operation(struct o2g *o2g, const struct o2g_sqe *sqe,
+			    int lazy)
 {
 	int r = take_place(o2g), kicks;
 
@@ -66,17 +68,18 @@ static int submit(struct o2g *o2g, const struct o2g_sqe *sqe, int lazy)
 	pthread_mutex_unlock(&o2g->submit);
 	if (r)
 		give_place(o2g);
-	return kicks ? kick(o2g) : r;
+	return kicks ? kick_engine(o2g) : r;
 }
 
-static u64 number(const void *pointer)
+static u64 pointer_number(const void *pointer)
 {
 	return (u64)(size_t)pointer;
 }
 
-static struct o2g_sqe entry(u8 op, const struct o2g_match *m, void *cookie)
+static struct o2g_sqe submission_entry(u8 op, const struct o2g_match *m,
+				       void *cookie)
 {
-	struct o2g_sqe sqe = {.op = op, .cookie = number(cookie)};
+	struct o2g_sqe sqe = {.op = op, .cookie = pointer_number(cookie)};
 
 	if (m) {
 		sqe.peer = m->peer;
@@ -107,23 +110,23 @@ static int send_marked(struct o2g *o2g, struct o2g_sqe *sqe, const void *buffer,
 	pthread_mutex_lock(&o2g->submit);
 	mark = o2g_bounce_take(o2g, buffer, sqe->length,
 			       (void *)(size_t)sqe->cookie, options);
-	sqe->cookie = number(mark);
+	sqe->cookie = pointer_number(mark);
 	if (options & O2G_COPY)
-		sqe->addr = number(mark);
+		sqe->addr = pointer_number(mark);
 	r = mark ? submit_locked(o2g, sqe)
-		 : again("too many copied or quiet sends in flight");
+		 : error_again("too many copied or quiet sends in flight");
 	if (r && mark)
 		o2g_bounce_return(o2g, mark);
 	pthread_mutex_unlock(&o2g->submit);
 	if (r)
 		give_place(o2g);
-	return r ? r : kick(o2g);
+	return r ? r : kick_engine(o2g);
 }
 
 int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
 	     size_t length, uint64_t data, unsigned options, void *cookie)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_SEND, to, cookie);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_SEND, to, cookie);
 	int r = o2g_endpoint_alive(o2g);
 
 	if (r)
@@ -137,7 +140,7 @@ int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
 					       "O2G_ANY");
 	o2g_peer_need(o2g, to->peer);
 	sqe.ignore = 0;
-	sqe.addr = number(buffer);
+	sqe.addr = pointer_number(buffer);
 	sqe.length = length;
 	if (options & O2G_WITH_DATA) {
 		sqe.flags |= O2G_SQE_DATA;
@@ -145,7 +148,7 @@ int o2g_send(struct o2g *o2g, const struct o2g_match *to, const void *buffer,
 	}
 	return options & (O2G_COPY | O2G_QUIET)
 		       ? send_marked(o2g, &sqe, buffer, options)
-		       : submit(o2g, &sqe, 0);
+		       : submit_operation(o2g, &sqe, 0);
 }
 
 /* ---- remote memory access ---- */
@@ -167,10 +170,10 @@ int o2g_register_memory(struct o2g *o2g, const struct o2g_memory *memory)
 {
 	const struct o2g_region_options options = {
 		.key = memory->key,
-		.address = number(memory->start),
+		.address = pointer_number(memory->start),
 		.length = memory->length,
 		.first = memory->first,
-		.cookie = number(memory->cookie),
+		.cookie = pointer_number(memory->cookie),
 		.rights = memory->rights};
 	int r = o2g_endpoint_alive(o2g);
 
@@ -214,7 +217,7 @@ static int access(struct o2g *o2g, u8 op, const struct o2g_remote *at,
 	sqe->peer = at->peer;
 	sqe->tag = at->key;
 	sqe->ignore = at->place;
-	sqe->cookie = number(cookie);
+	sqe->cookie = pointer_number(cookie);
 	o2g_peer_need(o2g, at->peer);
 	return 0;
 }
@@ -222,7 +225,7 @@ static int access(struct o2g *o2g, u8 op, const struct o2g_remote *at,
 int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
 	      size_t length, uint64_t data, unsigned options, void *cookie)
 {
-	struct o2g_sqe sqe = {.addr = number(buffer), .length = length};
+	struct o2g_sqe sqe = {.addr = pointer_number(buffer), .length = length};
 	int r = access(o2g, O2G_OP_WRITE, to, cookie, &sqe);
 
 	if (r)
@@ -233,19 +236,19 @@ int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
 	}
 	return options & (O2G_COPY | O2G_QUIET)
 		       ? send_marked(o2g, &sqe, buffer, options)
-		       : submit(o2g, &sqe, 0);
+		       : submit_operation(o2g, &sqe, 0);
 }
 
 int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 	     size_t length, unsigned options, void *cookie)
 {
-	struct o2g_sqe sqe = {.addr = number(buffer), .length = length};
+	struct o2g_sqe sqe = {.addr = pointer_number(buffer), .length = length};
 	int r = access(o2g, O2G_OP_READ, from, cookie, &sqe);
 
 	if (r)
 		return r;
 	return options & O2G_QUIET ? send_marked(o2g, &sqe, buffer, O2G_QUIET)
-				   : submit(o2g, &sqe, 0);
+				   : submit_operation(o2g, &sqe, 0);
 }
 
 /* ---- receiving ---- */
@@ -253,25 +256,25 @@ int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 int o2g_recv(struct o2g *o2g, const struct o2g_match *from, void *buffer,
 	     size_t length, size_t min_left, unsigned options, void *cookie)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_RECV, from, cookie);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_RECV, from, cookie);
 	int r = o2g_endpoint_alive(o2g);
 
 	if (r)
 		return r;
 	o2g_peer_expect(o2g, from->peer);
-	sqe.addr = number(buffer);
+	sqe.addr = pointer_number(buffer);
 	sqe.length = length;
 	if (options & O2G_MULTI) {
 		sqe.flags |= O2G_SQE_MULTI;
 		sqe.data = min_left;
 	}
-	return submit(o2g, &sqe, 1);
+	return submit_operation(o2g, &sqe, 1);
 }
 
 int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 	     void *cookie)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_PEEK, from, cookie);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_PEEK, from, cookie);
 	int r = o2g_endpoint_alive(o2g);
 
 	if (r)
@@ -284,13 +287,13 @@ int o2g_peek(struct o2g *o2g, const struct o2g_match *from, unsigned options,
 		sqe.flags |= O2G_SQE_CLAIM;
 	if (options & O2G_DISCARD)
 		sqe.flags |= O2G_SQE_DISCARD;
-	return submit(o2g, &sqe, 0);
+	return submit_operation(o2g, &sqe, 0);
 }
 
 int o2g_recv_claimed(struct o2g *o2g, uint64_t handle, void *buffer,
 		     size_t length, void *cookie)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_RECV, 0, cookie);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_RECV, 0, cookie);
 	int r = o2g_endpoint_alive(o2g);
 
 	if (r)
@@ -298,13 +301,13 @@ int o2g_recv_claimed(struct o2g *o2g, uint64_t handle, void *buffer,
 	sqe.flags = O2G_SQE_CLAIMED;
 	sqe.peer = O2G_ANY_PEER;
 	sqe.data = handle;
-	sqe.addr = number(buffer);
+	sqe.addr = pointer_number(buffer);
 	sqe.length = length;
-	return submit(o2g, &sqe, 0);
+	return submit_operation(o2g, &sqe, 0);
 }
 
 /* These two have no event of their own. */
-static int order(struct o2g *o2g, const struct o2g_sqe *sqe)
+static int submit_order(struct o2g *o2g, const struct o2g_sqe *sqe)
 {
 	int r = o2g_endpoint_alive(o2g);
 
@@ -313,20 +316,20 @@ static int order(struct o2g *o2g, const struct o2g_sqe *sqe)
 	pthread_mutex_lock(&o2g->submit);
 	r = submit_locked(o2g, sqe);
 	pthread_mutex_unlock(&o2g->submit);
-	return r ? r : kick(o2g);
+	return r ? r : kick_engine(o2g);
 }
 
 int o2g_discard_claimed(struct o2g *o2g, uint64_t handle)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_DISCARD, 0, 0);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_DISCARD, 0, 0);
 
 	sqe.data = handle;
-	return order(o2g, &sqe);
+	return submit_order(o2g, &sqe);
 }
 
 int o2g_cancel(struct o2g *o2g, void *cookie)
 {
-	struct o2g_sqe sqe = entry(O2G_OP_CANCEL, 0, cookie);
+	struct o2g_sqe sqe = submission_entry(O2G_OP_CANCEL, 0, cookie);
 
-	return order(o2g, &sqe);
+	return submit_order(o2g, &sqe);
 }

@@ -24,8 +24,8 @@
 #define PATIENCE_MS 1000
 #define EXIT_NS 2000000000ll
 
-static void fill(const struct o2g *o2g, const struct o2g_counts *counts,
-		 struct o2g_report *r)
+static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
+			struct o2g_report *r)
 {
 	struct o2g_hmac hmac;
 
@@ -51,7 +51,7 @@ static void fill(const struct o2g *o2g, const struct o2g_counts *counts,
 }
 
 /* "HOST:PORT" or "[HOST]:PORT". A number needs no resolver. */
-static struct addrinfo *find(const char *where)
+static struct addrinfo *resolve_host(const char *where)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				 .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -76,7 +76,7 @@ static struct addrinfo *find(const char *where)
 }
 
 /* The program's timers may fire as often as they like. */
-static int ready(int fd, short events, s64 end)
+static int wait_ready(int fd, short events, s64 end)
 {
 	struct pollfd file = {.fd = fd, .events = events};
 	s64 left;
@@ -90,7 +90,8 @@ static int ready(int fd, short events, s64 end)
 	return left > 0 && n > 0;
 }
 
-static int tell(const struct addrinfo *to, const struct o2g_report *r, s64 end)
+static int send_report(const struct addrinfo *to, const struct o2g_report *r,
+		       s64 end)
 {
 	int error = 0, ok = 0;
 	socklen_t size = sizeof(error);
@@ -102,13 +103,13 @@ static int tell(const struct addrinfo *to, const struct o2g_report *r, s64 end)
 		return 0;
 	if ((connect(fd, to->ai_addr, to->ai_addrlen) == 0 ||
 	     errno == EINPROGRESS) &&
-	    ready(fd, POLLOUT, end) &&
+	    wait_ready(fd, POLLOUT, end) &&
 	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
 	    error == 0)
 		ok = send(fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r);
 	shutdown(fd, SHUT_WR);
 	/* Its end of the stream says that it has the record. */
-	while (ok && ready(fd, POLLIN, end) && recv(fd, &byte, 1, 0) > 0)
+	while (ok && wait_ready(fd, POLLIN, end) && recv(fd, &byte, 1, 0) > 0)
 		;
 	close(fd);
 	return ok;
@@ -123,10 +124,10 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 
 	if (!where || !*where)
 		return;
-	fill(o2g, counts, &report);
-	list = find(where);
+	fill_report(o2g, counts, &report);
+	list = resolve_host(where);
 	end = o2g_now_ns() + PATIENCE_MS * 1000000ll;
-	for (i = list; i && !tell(i, &report, end); i = i->ai_next)
+	for (i = list; i && !send_report(i, &report, end); i = i->ai_next)
 		;
 	if (!i)
 		o2g_error_log_more("no report to %s", where);

@@ -12,7 +12,7 @@ static const char *or_environment(const char *given, const char *variable)
 	return given ? given : getenv(variable);
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -33,8 +33,8 @@ static int read_secret(u8 secret[O2G_SECRET_SIZE], const char *text)
 			"digits for each of its processes (`openssl rand -hex "
 			"32` makes them)");
 	for (int i = 0; i < O2G_SECRET_SIZE; i++) {
-		int high = digit(text[2 * i]);
-		int low = high < 0 ? -1 : digit(text[2 * i + 1]);
+		int high = hex_digit(text[2 * i]);
+		int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
 
 		if (low < 0)
 			break;

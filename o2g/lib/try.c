@@ -56,7 +56,7 @@ int o2g_try_strange(const struct o2g_try *try)
 
 int o2g_try_named(const struct o2g_try *try)
 {
-	return try->promised > 0; /* since we answered: see took() */
+	return try->promised > 0; /* since we answered: see took_bytes() */
 }
 
 s64 o2g_try_age(const struct o2g_try *try)
@@ -78,7 +78,8 @@ int o2g_try_starves(struct o2g *o2g, int error)
 	return 1;
 }
 
-static struct o2g_try *make(struct o2g *o2g, int socket, struct o2g_peer *peer)
+static struct o2g_try *create_try(struct o2g *o2g, int socket,
+				  struct o2g_peer *peer)
 {
 	struct o2g_try *try = calloc(1, sizeof(*try));
 
@@ -105,7 +106,7 @@ static void close_socket(struct o2g *o2g, struct o2g_try *try)
 
 /* What an opening offers counts until it fails, so that many at once do not
  * get the same bytes. */
-static void promise(struct o2g *o2g, struct o2g_try *try, u32 credit)
+static void promise_credit(struct o2g *o2g, struct o2g_try *try, u32 credit)
 {
 	o2g->opener.granted += credit;
 	o2g->opener.granted -= try->promised;
@@ -116,7 +117,7 @@ void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 {
 	if (try->phase == ENDED)
 		return;
-	promise(o2g, try, 0);
+	promise_credit(o2g, try, 0);
 	if (o2g_try_strange(try)) {
 		o2g->opener.strangers--;
 		if (try->socket >= 0)
@@ -152,7 +153,8 @@ void o2g_try_drop_all(struct o2g *o2g)
 
 /* ---- sockets ---- */
 
-static int watch(struct o2g *o2g, struct o2g_try *try, u32 events, int op)
+static int watch_socket(struct o2g *o2g, struct o2g_try *try, u32 events,
+			int op)
 {
 	struct epoll_event event = {.events = events};
 
@@ -162,7 +164,7 @@ static int watch(struct o2g *o2g, struct o2g_try *try, u32 events, int op)
 }
 
 /* Small messages go at once. An idle host that died is found after 30 s. */
-static void tune(int fd)
+static void tune_socket(int fd)
 {
 	const int option[][3] = {{IPPROTO_TCP, TCP_NODELAY, 1},
 				 {SOL_SOCKET, SO_KEEPALIVE, 1},
@@ -176,7 +178,7 @@ static void tune(int fd)
 }
 
 /* What fits into an empty socket: less than a packet. */
-static int say(struct o2g_try *try)
+static int send_out(struct o2g_try *try)
 {
 	u32 length = try->opening.out_length;
 
@@ -192,7 +194,7 @@ static int say(struct o2g_try *try)
 /* All that is granted together stays below what may be held for unexpected
  * messages, as long as that is possible: then nobody waits for memory. The
  * other half is for what the core forgives starved senders. */
-static u32 grant(const struct o2g *o2g)
+static u32 offered_credit(const struct o2g *o2g)
 {
 	u64 most = o2g->settings.unexpected / 2, given = o2g->opener.granted;
 	u64 credit = given < most ? (most - given) / GRANT_SHARE : 0;
@@ -202,15 +204,15 @@ static u32 grant(const struct o2g *o2g)
 	return credit < O2G_CREDIT_MIN ? O2G_CREDIT_MIN : (u32)credit;
 }
 
-static int nonce(u8 out[16])
+static int draw_nonce(u8 out[16])
 {
 	return getrandom(out, 16, 0) == 16 ? 0 : -EAGAIN;
 }
 
 /* ---- ends ---- */
 
-static const char *reason(const struct o2g_try *try, int error, char *text,
-			  size_t size)
+static const char *error_reason(const struct o2g_try *try, int error,
+				char *text, size_t size)
 {
 	switch (error) {
 	case -EPROTONOSUPPORT:
@@ -240,7 +242,7 @@ static const char *reason(const struct o2g_try *try, int error, char *text,
 	return strerror(-error);
 }
 
-static void lose(struct o2g *o2g, struct o2g_try *try, int error)
+static void lose_peer(struct o2g *o2g, struct o2g_try *try, int error)
 {
 	struct o2g_peer *peer = try->peer;
 	char where[O2G_ADDRESS_TEXT], why[160];
@@ -249,14 +251,14 @@ static void lose(struct o2g *o2g, struct o2g_try *try, int error)
 	o2g_address_of_name(&address, &peer->name);
 	o2g_error_log("can't reach peer %u at %s: %s", peer->number,
 		      o2g_address_text(where, &address),
-		      reason(try, error, why, sizeof(why)));
+		      error_reason(try, error, why, sizeof(why)));
 	o2g_try_drop(o2g, try);
 	if (peer->state != O2G_PEER_OPEN && peer->state != O2G_PEER_LOST)
 		o2g_peer_lose(o2g, peer, error);
 }
 
 /* How long dialling goes on after such an error; 0: not at all. */
-static s64 patience(struct o2g *o2g, const struct o2g_try *try, int error)
+static s64 dial_timeout(struct o2g *o2g, const struct o2g_try *try, int error)
 {
 	if (o2g_try_starves(o2g, error))
 		return ALLOWED;
@@ -292,7 +294,7 @@ static int patient_goes_on(struct o2g_try *try, s64 most, s64 now)
 
 static int goes_on(struct o2g *o2g, struct o2g_try *try, int error)
 {
-	s64 now = o2g_now_ns(), most = patience(o2g, try, error);
+	s64 now = o2g_now_ns(), most = dial_timeout(o2g, try, error);
 
 	if (try->patient)
 		return patient_goes_on(try, most, now);
@@ -304,7 +306,7 @@ static int goes_on(struct o2g *o2g, struct o2g_try *try, int error)
 static void pause_try(struct o2g *o2g, struct o2g_try *try)
 {
 	close_socket(o2g, try);
-	promise(o2g, try, 0);
+	promise_credit(o2g, try, 0);
 	try->phase = PAUSE;
 	try->proved = 0;
 	try->deadline = o2g_now_ns() + try->pause_ms * MS;
@@ -312,24 +314,25 @@ static void pause_try(struct o2g *o2g, struct o2g_try *try)
 		try->pause_ms *= 2;
 }
 
-static void fail(struct o2g *o2g, struct o2g_try *try, int error)
+static void fail_try(struct o2g *o2g, struct o2g_try *try, int error)
 {
 	if (!try->opening.dialled && try->phase == OPENING) {
 		/* a stranger, or the other end of a registered socket */
 		if (try->peer)
-			lose(o2g, try, error);
+			lose_peer(o2g, try, error);
 		else
 			o2g_try_drop(o2g, try);
 	} else if (goes_on(o2g, try, error)) {
 		pause_try(o2g, try);
 	} else {
-		lose(o2g, try, error == -EAGAIN ? -ETIMEDOUT : error);
+		lose_peer(o2g, try, error == -EAGAIN ? -ETIMEDOUT : error);
 	}
 }
 
 /* ---- the engine's from here ---- */
 
-static void attach(struct o2g *o2g, struct o2g_try *try, struct o2g_peer *peer)
+static void attach_engine(struct o2g *o2g, struct o2g_try *try,
+			  struct o2g_peer *peer)
 {
 	u32 credit_in = try->opening.credit_in;
 	u32 credit_out = try->opening.credit_out;
@@ -357,8 +360,8 @@ static void attach(struct o2g *o2g, struct o2g_try *try, struct o2g_peer *peer)
 }
 
 /* The verdict on a proof that holds; see <skep/o2g_wire.h>. */
-static enum o2g_verdict judge(const struct o2g *o2g,
-			      const struct o2g_peer *peer)
+static enum o2g_verdict judge_proof(const struct o2g *o2g,
+				    const struct o2g_peer *peer)
 {
 	const struct o2g_try *dial = peer->dial;
 
@@ -372,88 +375,88 @@ static enum o2g_verdict judge(const struct o2g *o2g,
 	return O2G_WELCOME;
 }
 
-static void proven(struct o2g *o2g, struct o2g_try *try)
+static void try_proven(struct o2g *o2g, struct o2g_try *try)
 {
 	const struct o2g_id *id = o2g_opening_other(&try->opening);
 	struct o2g_peer *peer = o2g_peer_find(o2g, id);
 	enum o2g_verdict verdict;
 
 	if (try->peer && try->peer != peer) {
-		fail(o2g, try, -EACCES);
+		fail_try(o2g, try, -EACCES);
 		return;
 	}
 	if (!peer)
 		peer = o2g_peer_make(o2g, id);
 	if (!peer) {
-		fail(o2g, try, -ENOMEM);
+		fail_try(o2g, try, -ENOMEM);
 		return;
 	}
 	/* A registered socket is its own peer's dial: nothing to cross. */
-	verdict = try->peer ? O2G_WELCOME : judge(o2g, peer);
+	verdict = try->peer ? O2G_WELCOME : judge_proof(o2g, peer);
 	o2g_opening_decide(&try->opening, verdict);
-	if (say(try))
-		fail(o2g, try, -ECONNRESET); /* nobody else dials for it */
+	if (send_out(try))
+		fail_try(o2g, try, -ECONNRESET); /* nobody else dials for it */
 	else if (verdict != O2G_WELCOME)
 		o2g_try_drop(o2g, try);
 	else
-		attach(o2g, try, peer);
+		attach_engine(o2g, try, peer);
 }
 
-static void step(struct o2g *o2g, struct o2g_try *try, int now)
+static void run_step(struct o2g *o2g, struct o2g_try *try, int now)
 {
 	switch (now) {
 	case O2G_OPENING_MORE:
 		try->proved = try->opening.proof.credit && try->opening.dialled;
 		break;
 	case O2G_OPENING_PROVEN:
-		proven(o2g, try);
+		try_proven(o2g, try);
 		break;
 	case O2G_OPENING_WELCOME:
-		attach(o2g, try, try->peer);
+		attach_engine(o2g, try, try->peer);
 		break;
 	case O2G_OPENING_CROSSED:
-		fail(o2g, try, -EAGAIN);
+		fail_try(o2g, try, -EAGAIN);
 		break;
 	case O2G_OPENING_KNOWN:
-		fail(o2g, try, -EISCONN);
+		fail_try(o2g, try, -EISCONN);
 		break;
 	default:
-		fail(o2g, try, now);
+		fail_try(o2g, try, now);
 	}
 }
 
 static void begin_dial(struct o2g *o2g, struct o2g_try *try)
 {
 	u8 random[16];
-	int r = nonce(random);
+	int r = draw_nonce(random);
 
-	tune(try->socket);
+	tune_socket(try->socket);
 	o2g_opening_dial(&try->opening, &o2g->identity, &try->peer->name.id,
-			 grant(o2g), random);
-	promise(o2g, try, try->opening.credit_in);
+			 offered_credit(o2g), random);
+	promise_credit(o2g, try, try->opening.credit_in);
 	try->phase = OPENING;
 	try->deadline = o2g_now_ns() + OPENING_NS;
 	if (r == 0)
-		r = watch(o2g, try, EPOLLIN, EPOLL_CTL_MOD);
+		r = watch_socket(o2g, try, EPOLLIN, EPOLL_CTL_MOD);
 	if (r == 0)
-		r = say(try);
+		r = send_out(try);
 	if (r)
-		fail(o2g, try, r);
+		fail_try(o2g, try, r);
 }
 
 /* An acceptor offers its credit when it answers a hello of this job, not when
  * somebody connects. */
-static int took(struct o2g *o2g, struct o2g_try *try, u32 length)
+static int took_bytes(struct o2g *o2g, struct o2g_try *try, u32 length)
 {
 	struct o2g_opening *opening = &try->opening;
 	const int offers = !opening->dialled && !try->promised;
 	int r;
 
 	if (offers)
-		opening->credit_in = grant(o2g);
+		opening->credit_in = offered_credit(o2g);
 	r = o2g_opening_took(opening, length);
 	if (offers && r == O2G_OPENING_MORE && opening->out_length)
-		promise(o2g, try, opening->credit_in);
+		promise_credit(o2g, try, opening->credit_in);
 	return r;
 }
 
@@ -468,13 +471,13 @@ static void read_opening(struct o2g *o2g, struct o2g_try *try)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0) {
-			fail(o2g, try, -ECONNRESET);
+			fail_try(o2g, try, -ECONNRESET);
 			return;
 		}
-		r = took(o2g, try, (u32)n);
-		if (say(try) && r >= 0)
+		r = took_bytes(o2g, try, (u32)n);
+		if (send_out(try) && r >= 0)
 			r = -ECONNRESET;
-		step(o2g, try, r);
+		run_step(o2g, try, r);
 	}
 }
 
@@ -486,7 +489,7 @@ void o2g_try_work(struct o2g *o2g, struct o2g_try *try)
 	if (try->phase == CONNECTING) {
 		getsockopt(try->socket, SOL_SOCKET, SO_ERROR, &error, &size);
 		if (error)
-			fail(o2g, try, -error);
+			fail_try(o2g, try, -error);
 		else
 			begin_dial(o2g, try);
 	} else if (try->phase == OPENING) {
@@ -508,14 +511,14 @@ static void connect_try(struct o2g *o2g, struct o2g_try *try)
 	if (try->socket < 0)
 		r = -errno;
 	if (r == 0)
-		r = watch(o2g, try, EPOLLOUT, EPOLL_CTL_ADD);
+		r = watch_socket(o2g, try, EPOLLOUT, EPOLL_CTL_ADD);
 	if (r == 0 &&
 	    connect(try->socket, (struct sockaddr *)&address.storage,
 		    address.length) &&
 	    errno != EINPROGRESS)
 		r = -errno;
 	if (r)
-		fail(o2g, try, r);
+		fail_try(o2g, try, r);
 }
 
 void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
@@ -526,13 +529,13 @@ void o2g_try_expire(struct o2g *o2g, struct o2g_try *try)
 		/* It may have a connection of this, and no other is taken. */
 		try->deadline = o2g_now_ns() + OPENING_NS;
 	else
-		fail(o2g, try, -ETIMEDOUT);
+		fail_try(o2g, try, -ETIMEDOUT);
 }
 
 /* A try for this peer that is not under way yet; or the peer is lost. */
 static struct o2g_try *make_dial(struct o2g *o2g, struct o2g_peer *peer)
 {
-	struct o2g_try *try = make(o2g, -1, peer);
+	struct o2g_try *try = create_try(o2g, -1, peer);
 
 	if (try) {
 		try->phase = PAUSE;
@@ -578,18 +581,19 @@ int o2g_try_accept(struct o2g *o2g, int socket)
 {
 	struct o2g_try *try;
 	u8 random[16];
-	int r = nonce(random);
+	int r = draw_nonce(random);
 
 	if (r)
 		return r;
-	try = make(o2g, socket, 0);
+	try = create_try(o2g, socket, 0);
 	if (!try)
 		return -ENOMEM;
-	tune(socket);
+	tune_socket(socket);
 	try->phase = OPENING;
 	o2g->opener.strangers++;
-	o2g_opening_accept(&try->opening, &o2g->identity, grant(o2g), random);
-	r = watch(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
+	o2g_opening_accept(&try->opening, &o2g->identity, offered_credit(o2g),
+			   random);
+	r = watch_socket(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
 	if (r)
 		o2g_try_drop(o2g, try);
 	return 0;
@@ -604,15 +608,15 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	u8 random[16];
 
 	if (getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) ||
-	    protocol != IPPROTO_TCP || nonce(random) ||
+	    protocol != IPPROTO_TCP || draw_nonce(random) ||
 	    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK))
 		return o2g_error_set(-ENOTSOCK,
 				     "descriptor %d is no TCP socket", socket);
 	fcntl(socket, F_SETFD, FD_CLOEXEC);
-	try = make(o2g, socket, peer);
+	try = create_try(o2g, socket, peer);
 	if (!try)
 		return o2g_error_set(-ENOMEM, "no memory for a connection");
-	r = watch(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
+	r = watch_socket(o2g, try, EPOLLIN, EPOLL_CTL_ADD);
 	if (r) {
 		try->socket = -1; /* the caller closes it */
 		o2g_try_drop(o2g, try);
@@ -629,8 +633,9 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 		begin_dial(o2g, try);
 		return 0;
 	}
-	tune(socket);
+	tune_socket(socket);
 	try->phase = OPENING;
-	o2g_opening_accept(&try->opening, &o2g->identity, grant(o2g), random);
+	o2g_opening_accept(&try->opening, &o2g->identity, offered_credit(o2g),
+			   random);
 	return 0;
 }

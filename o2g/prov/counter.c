@@ -64,7 +64,8 @@ static int counter_seterr(struct fid_cntr *fid, uint64_t value)
 }
 
 /* 0: reached; -FI_EAVAIL: an error came meanwhile; 1: neither. */
-static int state(struct counter *counter, uint64_t threshold, uint64_t errors)
+static int counter_state(struct counter *counter, uint64_t threshold,
+			 uint64_t errors)
 {
 	int error = prov_source_progress(&counter->source, false);
 
@@ -86,7 +87,7 @@ static int counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		return -FI_EINVAL;
 	for (;;) {
 		prov_source_arm(&counter->source);
-		result = state(counter, threshold, errors);
+		result = counter_state(counter, threshold, errors);
 		if (result <= 0)
 			return result;
 		result = prov_source_sleep(&counter->source, deadline);

@@ -115,7 +115,7 @@ static int endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	}
 }
 
-static int enable(struct endpoint *ep)
+static int endpoint_enable(struct endpoint *ep)
 {
 	if (!ep->vector)
 		return -FI_ENOAV;
@@ -148,7 +148,7 @@ static int endpoint_control(struct fid *fid, int command, void *arg)
 
 	switch (command) {
 	case FI_ENABLE:
-		return enable(ep);
+		return endpoint_enable(ep);
 	case FI_GETOPSFLAG:
 	case FI_SETOPSFLAG:
 		return change_flags(ep, command, arg);
@@ -157,7 +157,7 @@ static int endpoint_control(struct fid *fid, int command, void *arg)
 	}
 }
 
-static void unbind(struct endpoint *ep, struct side *side)
+static void side_unbind(struct endpoint *ep, struct side *side)
 {
 	if (side->queue) {
 		prov_source_remove(&side->queue->source, ep);
@@ -181,8 +181,8 @@ static int endpoint_close(struct fid *fid)
 	bool inherited = prov_inherited(ep->domain);
 	int error;
 
-	unbind(ep, &ep->tx);
-	unbind(ep, &ep->rx);
+	side_unbind(ep, &ep->tx);
+	side_unbind(ep, &ep->rx);
 	unbind_counters(ep);
 	prov_domain_leave(ep->domain, ep);
 	if (ep->vector)
@@ -256,7 +256,7 @@ static int check_access(const struct endpoint *ep, const struct fi_info *info)
 	return -FI_EOPNOTSUPP;
 }
 
-static void fill(struct endpoint *ep, const struct fi_info *info)
+static void endpoint_fill(struct endpoint *ep, const struct fi_info *info)
 {
 	ep->caps = info->caps;
 	ep->min_left = 64;
@@ -305,7 +305,7 @@ int prov_endpoint_open(struct fid_domain *domain, struct fi_info *info,
 		free(ep);
 		return error;
 	}
-	fill(ep, info);
+	endpoint_fill(ep, info);
 	ep->fid.fid.context = context;
 	atomic_fetch_add(&ep->domain->users, 1);
 	*out = &ep->fid;

@@ -5,8 +5,9 @@
 #define BATCH 16
 
 /* Frees the operation, unless it goes on, and keeps what it said. */
-static struct operation finish(struct endpoint *ep, const struct o2g_event *ev,
-			       fi_addr_t *from)
+static struct operation finish_operation(struct endpoint *ep,
+					 const struct o2g_event *ev,
+					 fi_addr_t *from)
 {
 	struct operation *op = ev->cookie;
 	struct operation was;
@@ -78,8 +79,8 @@ static void settle_access(struct endpoint *ep, const struct o2g_event *ev)
 	(void)prov_queue_put(ep->rx.queue, &c);
 }
 
-static void fill(struct completion *c, const struct operation *op,
-		 const struct o2g_event *ev)
+static void fill_completion(struct completion *c, const struct operation *op,
+			    const struct o2g_event *ev)
 {
 	c->entry.op_context = op->context;
 	c->entry.flags = op->flags;
@@ -107,14 +108,14 @@ static void set_error(struct completion *c, const struct o2g_event *ev)
 	}
 }
 
-static void settle(struct endpoint *ep, const struct o2g_event *ev)
+static void report_event(struct endpoint *ep, const struct o2g_event *ev)
 {
 	struct side *side = outward(ev) ? &ep->tx : &ep->rx;
 	struct counter *counter = counter_of(ep, ev);
 	struct completion c = {0};
-	struct operation op = finish(ep, ev, &c.from);
+	struct operation op = finish_operation(ep, ev, &c.from);
 
-	fill(&c, &op, ev);
+	fill_completion(&c, &op, ev);
 	if (ev->status)
 		set_error(&c, ev);
 	else if (op.claim)
@@ -132,7 +133,7 @@ bool prov_endpoint_awaited(struct endpoint *ep)
 	       atomic_load(&ep->operations.busy) > atomic_load(&ep->standing);
 }
 
-static bool full(const struct side *side)
+static bool side_full(const struct side *side)
 {
 	return side->queue && prov_queue_half_full(side->queue);
 }
@@ -145,14 +146,14 @@ int prov_endpoint_progress(struct endpoint *ep)
 	/* One at a time, so that events keep their order. */
 	if (!prov_trylock(&ep->polling))
 		return prov_inherited(ep->domain) ? -FI_EBADF : 0;
-	if (!full(&ep->tx) && !full(&ep->rx))
+	if (!side_full(&ep->tx) && !side_full(&ep->rx))
 		n = o2g_poll(ep->o2g, event, BATCH);
 	for (int i = 0; i < n; i++)
 		if (event[i].what == O2G_WAS_WRITTEN ||
 		    event[i].what == O2G_WAS_READ)
 			settle_access(ep, &event[i]);
 		else
-			settle(ep, &event[i]);
+			report_event(ep, &event[i]);
 	prov_unlock(&ep->polling);
 	return n;
 }

@@ -43,8 +43,8 @@ static ssize_t read_no_error(struct fid_eq *eq, struct fi_eq_err_entry *entry,
 	return -FI_EAGAIN;
 }
 
-static const char *describe(struct fid_eq *eq, int error, const void *data,
-			    char *buffer, size_t length)
+static const char *eq_strerror(struct fid_eq *eq, int error, const void *data,
+			       char *buffer, size_t length)
 {
 	(void)eq, (void)error, (void)data;
 	if (buffer && length)
@@ -66,7 +66,7 @@ static struct fi_ops_eq ops = {
 	.readerr = read_no_error,
 	.write = PROV_REFUSED,
 	.sread = wait_for_nothing,
-	.strerror = describe,
+	.strerror = eq_strerror,
 };
 
 int prov_events_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,

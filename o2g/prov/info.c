@@ -33,31 +33,33 @@
 /* Sends, and receives: each half of what libo2g has in flight by itself. */
 #define DEPTH_MAX ((size_t)1 << 19)
 
-static bool within(uint64_t asked, uint64_t have)
+static bool bits_within(uint64_t asked, uint64_t have)
 {
 	return !(asked & ~have);
 }
 
-static bool named(const char *asked, const char *have)
+static bool name_matches(const char *asked, const char *have)
 {
 	return !asked || !strcmp(asked, have);
 }
 
 static bool tx_fits(const struct fi_tx_attr *tx)
 {
-	return !tx || (within(tx->caps, TX_CAPS | SECONDARY) &&
-		       within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
-		       within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
-		       tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
-		       tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MAX);
+	return !tx ||
+	       (bits_within(tx->caps, TX_CAPS | SECONDARY) &&
+		bits_within(tx->op_flags, TX_FLAGS | IGNORED_FLAGS) &&
+		bits_within(tx->msg_order, FI_ORDER_SAS) && !tx->comp_order &&
+		tx->inject_size <= PROV_INJECT && tx->iov_limit <= 1 &&
+		tx->rma_iov_limit <= 1 && tx->size <= DEPTH_MAX);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
 {
-	return !rx || (within(rx->caps, RX_CAPS | SECONDARY) &&
-		       within(rx->op_flags, RX_FLAGS) &&
-		       within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
-		       rx->iov_limit <= 1 && rx->size <= DEPTH_MAX);
+	return !rx ||
+	       (bits_within(rx->caps, RX_CAPS | SECONDARY) &&
+		bits_within(rx->op_flags, RX_FLAGS) &&
+		bits_within(rx->msg_order, FI_ORDER_SAS) && !rx->comp_order &&
+		rx->iov_limit <= 1 && rx->size <= DEPTH_MAX);
 }
 
 static bool endpoint_fits(const struct fi_ep_attr *ep)
@@ -73,16 +75,16 @@ static bool endpoint_fits(const struct fi_ep_attr *ep)
 static bool domain_fits(const struct fi_domain_attr *domain)
 {
 	return !domain ||
-	       (named(domain->name, PROV_NAME) &&
+	       (name_matches(domain->name, PROV_NAME) &&
 		domain->cq_data_size <= CQ_DATA_SIZE &&
 		domain->av_type <= FI_AV_TABLE && !domain->auth_key_size &&
-		within(domain->caps, FI_LOCAL_COMM | FI_REMOTE_COMM));
+		bits_within(domain->caps, FI_LOCAL_COMM | FI_REMOTE_COMM));
 }
 
 /* The first of the hints that asks for what is not there, or 0. */
-static const char *misfit(const struct fi_info *hints)
+static const char *find_misfit(const struct fi_info *hints)
 {
-	if (!within(hints->caps, CAPS))
+	if (!bits_within(hints->caps, CAPS))
 		return "caps";
 	if ((hints->caps & FI_RMA) && !prov_accesses())
 		return "FI_RMA, which the kernel engine does not have yet, or "
@@ -98,13 +100,14 @@ static const char *misfit(const struct fi_info *hints)
 		return "ep_attr";
 	if (!domain_fits(hints->domain_attr))
 		return "domain_attr";
-	if (hints->fabric_attr && !named(hints->fabric_attr->name, PROV_NAME))
+	if (hints->fabric_attr &&
+	    !name_matches(hints->fabric_attr->name, PROV_NAME))
 		return "fabric_attr";
 	return NULL;
 }
 
 /* What was asked, made whole: kinds need directions and the other way round. */
-static uint64_t granted(uint64_t asked)
+static uint64_t complete_caps(uint64_t asked)
 {
 	if (!asked)
 		return prov_accesses() ? CAPS : CAPS & ~RMA;
@@ -191,7 +194,7 @@ static void fill_domain(struct fi_domain_attr *domain,
 }
 
 /* libfabric frees what is in there with free(), each on its own. */
-static void *attribute(size_t size)
+static void *alloc_attribute(size_t size)
 {
 	return calloc(1, size + PROV_SLACK);
 }
@@ -214,15 +217,15 @@ static void info_free(struct fi_info *info)
 
 static struct fi_info *info_alloc(void)
 {
-	struct fi_info *info = attribute(sizeof(*info));
+	struct fi_info *info = alloc_attribute(sizeof(*info));
 
 	if (!info)
 		return NULL;
-	info->tx_attr = attribute(sizeof(*info->tx_attr));
-	info->rx_attr = attribute(sizeof(*info->rx_attr));
-	info->ep_attr = attribute(sizeof(*info->ep_attr));
-	info->domain_attr = attribute(sizeof(*info->domain_attr));
-	info->fabric_attr = attribute(sizeof(*info->fabric_attr));
+	info->tx_attr = alloc_attribute(sizeof(*info->tx_attr));
+	info->rx_attr = alloc_attribute(sizeof(*info->rx_attr));
+	info->ep_attr = alloc_attribute(sizeof(*info->ep_attr));
+	info->domain_attr = alloc_attribute(sizeof(*info->domain_attr));
+	info->fabric_attr = alloc_attribute(sizeof(*info->fabric_attr));
 	if (info->domain_attr)
 		info->domain_attr->name = strdup(PROV_NAME);
 	if (info->fabric_attr)
@@ -239,7 +242,7 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **out)
 {
-	const char *why = hints ? misfit(hints) : NULL;
+	const char *why = hints ? find_misfit(hints) : NULL;
 	struct fi_info *info;
 
 	(void)flags;
@@ -253,7 +256,7 @@ int prov_info_get(uint32_t version, const char *node, const char *service,
 	info = info_alloc();
 	if (!info)
 		return -FI_ENOMEM;
-	info->caps = granted(hints ? hints->caps : 0);
+	info->caps = complete_caps(hints ? hints->caps : 0);
 	info->addr_format = FI_FORMAT_UNSPEC;
 	fill_transfers(info, hints);
 	fill_endpoint(info->ep_attr);

@@ -234,9 +234,9 @@ static int region_open(struct fid *fid, const struct wish *wish,
 	return 0;
 }
 
-static int reg(struct fid *fid, const void *buffer, size_t length,
-	       uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,
-	       struct fid_mr **out, void *context)
+static int mr_reg(struct fid *fid, const void *buffer, size_t length,
+		  uint64_t access, uint64_t offset, uint64_t key,
+		  uint64_t flags, struct fid_mr **out, void *context)
 {
 	const struct wish wish = {buffer, length, access, key, flags, context};
 
@@ -244,29 +244,29 @@ static int reg(struct fid *fid, const void *buffer, size_t length,
 	return region_open(fid, &wish, out);
 }
 
-static int regv(struct fid *fid, const struct iovec *iov, size_t count,
-		uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,
-		struct fid_mr **out, void *context)
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count,
+		   uint64_t access, uint64_t offset, uint64_t key,
+		   uint64_t flags, struct fid_mr **out, void *context)
 {
 	if (count != 1 || !iov)
 		return -FI_EINVAL; /* mr_iov_limit */
-	return reg(fid, iov->iov_base, iov->iov_len, access, offset, key, flags,
-		   out, context);
+	return mr_reg(fid, iov->iov_base, iov->iov_len, access, offset, key,
+		      flags, out, context);
 }
 
-static int regattr(struct fid *fid, const struct fi_mr_attr *attr,
-		   uint64_t flags, struct fid_mr **out)
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr,
+		      uint64_t flags, struct fid_mr **out)
 {
 	if (!attr || attr->iface != FI_HMEM_SYSTEM)
 		return -FI_EINVAL;
-	return regv(fid, attr->mr_iov, attr->iov_count, attr->access,
-		    attr->offset, attr->requested_key, flags, out,
-		    attr->context);
+	return mr_regv(fid, attr->mr_iov, attr->iov_count, attr->access,
+		       attr->offset, attr->requested_key, flags, out,
+		       attr->context);
 }
 
 struct fi_ops_mr prov_mr_ops = {
 	.size = sizeof(prov_mr_ops),
-	.reg = reg,
-	.regv = regv,
-	.regattr = regattr,
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
 };

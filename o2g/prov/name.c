@@ -63,7 +63,7 @@ int prov_endpoint_name(struct endpoint *ep, size_t index,
 }
 
 /* A name may stand in the vector more than once; the first place counts. */
-static fi_addr_t another(const struct endpoint *ep, uint32_t number)
+static fi_addr_t first_place(const struct endpoint *ep, uint32_t number)
 {
 	for (size_t i = 0; i < ep->peers; i++)
 		if (ep->peer[i] == number)
@@ -80,7 +80,7 @@ void prov_endpoint_forget(struct endpoint *ep, size_t index)
 	if (number != O2G_ANY) {
 		ep->peer[index] = O2G_ANY;
 		if (ep->address[number] == index)
-			ep->address[number] = another(ep, number);
+			ep->address[number] = first_place(ep, number);
 	}
 	prov_unlock(&ep->lock);
 }

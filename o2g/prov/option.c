@@ -4,7 +4,7 @@
 
 #include "prov.h"
 
-static ssize_t cancel(fid_t fid, void *context)
+static ssize_t ep_cancel(fid_t fid, void *context)
 {
 	struct endpoint *ep = (struct endpoint *)fid;
 	struct operation *op;
@@ -50,7 +50,7 @@ static int set_option(fid_t fid, int level, int name, const void *value,
 
 struct fi_ops_ep prov_endpoint_ops = {
 	.size = sizeof(prov_endpoint_ops),
-	.cancel = cancel,
+	.cancel = ep_cancel,
 	.getopt = get_option,
 	.setopt = set_option,
 	.tx_ctx = PROV_REFUSED,

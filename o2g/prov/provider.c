@@ -19,7 +19,7 @@
 
 #include "prov.h"
 
-static void cleanup(void)
+static void provider_cleanup(void)
 {
 }
 
@@ -31,7 +31,7 @@ static struct fi_provider provider = {
 	.name = PROV_NAME,
 	.getinfo = prov_info_get,
 	.fabric = prov_fabric_open,
-	.cleanup = cleanup,
+	.cleanup = provider_cleanup,
 };
 
 static struct {
@@ -116,7 +116,7 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsys,
 }
 
 /* Texts are all that libfabric is asked for: it takes no K, M or G. */
-static char *get(const char *name)
+static char *param_get(const char *name)
 {
 	char *text = NULL;
 
@@ -145,7 +145,7 @@ static int shift_of(char unit)
 static int get_number(const char *name, uint64_t least, uint64_t most,
 		      uint64_t *value)
 {
-	const char *text = get(name);
+	const char *text = param_get(name);
 	unsigned long long n;
 	char *end, upper[32];
 	int shift;
@@ -181,7 +181,7 @@ static int check_access(const char *text)
 /* As the endpoints will choose; one that is made otherwise refuses to open. */
 static bool user_engine(void)
 {
-	const char *engine = get("engine");
+	const char *engine = param_get("engine");
 
 	if (!engine)
 		engine = getenv("SKEP_O2G_ENGINE");
@@ -192,7 +192,7 @@ static bool user_engine(void)
 
 bool prov_accesses(void)
 {
-	const char *wanted = get("rma");
+	const char *wanted = param_get("rma");
 
 	return !(wanted && !strcmp(wanted, "no")) && user_engine();
 }
@@ -209,11 +209,11 @@ int prov_tunables_read(struct prov_tunables *t)
 		{"nap_us", 1, UINT32_MAX, &t->nap_us},
 		{"linger_ms", 0, INT_MAX, &t->linger_ms},
 	};
-	int error = check_access(get("rma"));
+	int error = check_access(param_get("rma"));
 
-	*t = (struct prov_tunables){.interface = get("iface"),
-				    .ports = get("ports"),
-				    .engine = get("engine"),
+	*t = (struct prov_tunables){.interface = param_get("iface"),
+				    .ports = param_get("ports"),
+				    .engine = param_get("engine"),
 				    .linger_ms = 10000};
 	for (size_t i = 0; !error && i < count_of(number); i++)
 		error = get_number(number[i].name, number[i].least,

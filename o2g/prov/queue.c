@@ -31,7 +31,7 @@ bool prov_queue_half_full(struct queue *queue)
 	return prov_queue_count(queue) > queue->room / 2;
 }
 
-static struct completion *at(struct queue *queue, size_t index)
+static struct completion *queue_entry(struct queue *queue, size_t index)
 {
 	return &queue->ring[index & (queue->room - 1)];
 }
@@ -53,7 +53,7 @@ bool prov_queue_put(struct queue *queue, const struct completion *completion)
 	prov_lock(&queue->lock);
 	count = atomic_load(&queue->count);
 	if (count < queue->room) {
-		*at(queue, queue->head + count) = *completion;
+		*queue_entry(queue, queue->head + count) = *completion;
 		atomic_store(&queue->count, count + 1);
 	}
 	prov_unlock(&queue->lock);
@@ -61,8 +61,8 @@ bool prov_queue_put(struct queue *queue, const struct completion *completion)
 	return count < queue->room;
 }
 
-static ssize_t take(struct queue *queue, void *buffer, size_t most,
-		    fi_addr_t *from)
+static ssize_t take_completions(struct queue *queue, void *buffer, size_t most,
+				fi_addr_t *from)
 {
 	size_t size = entry_size[queue->format];
 	ssize_t n = 0;
@@ -71,7 +71,7 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 		return -FI_EBADF;
 	prov_lock(&queue->lock);
 	while ((size_t)n < most && atomic_load(&queue->count)) {
-		struct completion *c = at(queue, queue->head);
+		struct completion *c = queue_entry(queue, queue->head);
 
 		if (c->error)
 			break;
@@ -89,8 +89,8 @@ static ssize_t take(struct queue *queue, void *buffer, size_t most,
 }
 
 /* A read of no entries moves messages, whatever lies there already. */
-static ssize_t look(struct queue *queue, void *buffer, size_t count,
-		    fi_addr_t *from, bool nap)
+static ssize_t read_queue(struct queue *queue, void *buffer, size_t count,
+			  fi_addr_t *from, bool nap)
 {
 	int error;
 
@@ -103,18 +103,19 @@ static ssize_t look(struct queue *queue, void *buffer, size_t count,
 		return -FI_EAGAIN;
 	if (!count)
 		return 0;
-	return buffer ? take(queue, buffer, count, from) : -FI_EINVAL;
+	return buffer ? take_completions(queue, buffer, count, from)
+		      : -FI_EINVAL;
 }
 
 static ssize_t queue_readfrom(struct fid_cq *fid, void *buffer, size_t count,
 			      fi_addr_t *from)
 {
-	return look((struct queue *)fid, buffer, count, from, true);
+	return read_queue((struct queue *)fid, buffer, count, from, true);
 }
 
 static ssize_t queue_read(struct fid_cq *fid, void *buffer, size_t count)
 {
-	return look((struct queue *)fid, buffer, count, NULL, true);
+	return read_queue((struct queue *)fid, buffer, count, NULL, true);
 }
 
 static ssize_t queue_sreadfrom(struct fid_cq *fid, void *buffer, size_t count,
@@ -130,11 +131,11 @@ static ssize_t queue_sreadfrom(struct fid_cq *fid, void *buffer, size_t count,
 	for (;;) {
 		int error;
 
-		n = look(queue, buffer, count, from, false);
+		n = read_queue(queue, buffer, count, from, false);
 		if (n != -FI_EAGAIN)
 			return n;
 		prov_source_arm(&queue->source);
-		n = look(queue, buffer, count, from, false);
+		n = read_queue(queue, buffer, count, from, false);
 		if (n != -FI_EAGAIN)
 			return n;
 		error = prov_source_sleep(&queue->source, deadline);
@@ -188,8 +189,9 @@ static ssize_t queue_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry,
 	if (prov_inherited(queue->domain))
 		return -FI_EBADF;
 	prov_lock(&queue->lock);
-	if (atomic_load(&queue->count) && at(queue, queue->head)->error) {
-		fill_error(at(queue, queue->head), entry,
+	if (atomic_load(&queue->count) &&
+	    queue_entry(queue, queue->head)->error) {
+		fill_error(queue_entry(queue, queue->head), entry,
 			   queue->domain->fabric->version);
 		drop_head(queue);
 		n = 1;
@@ -208,8 +210,8 @@ static int queue_signal(struct fid_cq *fid)
 	return 0;
 }
 
-static const char *describe(struct fid_cq *fid, int error, const void *data,
-			    char *buffer, size_t length)
+static const char *cq_strerror(struct fid_cq *fid, int error, const void *data,
+			       char *buffer, size_t length)
 {
 	const char *text = strerror(error);
 
@@ -255,7 +257,7 @@ static struct fi_ops_cq ops = {
 	.sread = queue_sread,
 	.sreadfrom = queue_sreadfrom,
 	.signal = queue_signal,
-	.strerror = describe,
+	.strerror = cq_strerror,
 };
 
 /* What a program leaves unread must fit into half of it. */

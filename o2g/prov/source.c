@@ -45,7 +45,7 @@ void prov_source_free(struct source *source)
 	prov_lock_destroy(&source->lock);
 }
 
-static int find(const struct source *source, const struct endpoint *ep)
+static int find_endpoint(const struct source *source, const struct endpoint *ep)
 {
 	for (int i = 0; i < source->count; i++)
 		if (source->endpoint[i] == ep)
@@ -53,12 +53,12 @@ static int find(const struct source *source, const struct endpoint *ep)
 	return -1;
 }
 
-static int add(struct source *source, struct endpoint *ep)
+static int add_endpoint(struct source *source, struct endpoint *ep)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	struct endpoint **more;
 
-	if (find(source, ep) >= 0)
+	if (find_endpoint(source, ep) >= 0)
 		return 0;
 	more = realloc(source->endpoint,
 		       (size_t)(source->count + 1) * sizeof(*more));
@@ -77,7 +77,7 @@ int prov_source_add(struct source *source, struct endpoint *ep)
 	int error;
 
 	prov_lock(&source->lock);
-	error = add(source, ep);
+	error = add_endpoint(source, ep);
 	prov_unlock(&source->lock);
 	return error;
 }
@@ -89,7 +89,7 @@ void prov_source_remove(struct source *source, struct endpoint *ep)
 	if (prov_inherited(source->domain))
 		return;
 	prov_lock(&source->lock);
-	i = find(source, ep);
+	i = find_endpoint(source, ep);
 	if (i >= 0) {
 		if (source->waits)
 			epoll_ctl(source->epoll, EPOLL_CTL_DEL,
@@ -141,7 +141,7 @@ void prov_source_arm(struct source *source)
 	atomic_store(&source->armed, true);
 }
 
-static int64_t now(void)
+static int64_t now_ms(void)
 {
 	struct timespec t;
 
@@ -151,13 +151,13 @@ static int64_t now(void)
 
 int64_t prov_deadline(int timeout_ms)
 {
-	return timeout_ms < 0 ? -1 : now() + timeout_ms;
+	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
 }
 
 int prov_source_sleep(struct source *source, int64_t deadline)
 {
 	struct pollfd fd = {.fd = source->epoll, .events = POLLIN};
-	int64_t left = deadline < 0 ? -1 : deadline - now();
+	int64_t left = deadline < 0 ? -1 : deadline - now_ms();
 	int n;
 
 	if (atomic_exchange(&source->called, false))

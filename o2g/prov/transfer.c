@@ -38,8 +38,8 @@ uint64_t prov_receive_flags(struct fid_ep *fid)
 }
 
 /* With the lock held. */
-static int match(struct endpoint *ep, const struct transfer *t, bool any,
-		 struct o2g_match *match)
+static int match_of(struct endpoint *ep, const struct transfer *t, bool any,
+		    struct o2g_match *match)
 {
 	match->peer = O2G_ANY;
 	match->context = t->flags & FI_TAGGED ? TAGGED : UNTAGGED;
@@ -69,7 +69,7 @@ int prov_begin(struct endpoint *ep, const struct transfer *t, bool any,
 	if (prov_inherited(ep->domain))
 		return -FI_EBADF;
 	prov_lock(&ep->lock);
-	error = match(ep, t, any, to);
+	error = match_of(ep, t, any, to);
 	if (!error) {
 		op = prov_operation_take(&ep->operations);
 		error = op ? 0 : -FI_ENOMEM;
@@ -162,7 +162,7 @@ int prov_aim(struct endpoint *ep, const struct transfer *t,
 	if (prov_inherited(ep->domain))
 		return -FI_EBADF;
 	prov_lock(&ep->lock);
-	error = match(ep, t, false, to);
+	error = match_of(ep, t, false, to);
 	prov_unlock(&ep->lock);
 	return error;
 }
@@ -190,8 +190,8 @@ ssize_t prov_inject(struct fid_ep *fid, const struct transfer *t)
 	return error < 0 ? prov_again(ep, error) : 0;
 }
 
-static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,
-		    uint64_t flags, struct operation *op)
+static ssize_t peek_message(struct endpoint *ep, const struct o2g_match *from,
+			    uint64_t flags, struct operation *op)
 {
 	unsigned options = 0;
 
@@ -203,8 +203,8 @@ static ssize_t peek(struct endpoint *ep, const struct o2g_match *from,
 	return o2g_peek(ep->o2g, from, options, op);
 }
 
-static ssize_t post(struct endpoint *ep, const struct o2g_match *from,
-		    const struct transfer *t, struct operation *op)
+static ssize_t post_receive(struct endpoint *ep, const struct o2g_match *from,
+			    const struct transfer *t, struct operation *op)
 {
 	const bool multi = t->flags & FI_MULTI_RECV;
 	ssize_t error;
@@ -223,8 +223,8 @@ static ssize_t post(struct endpoint *ep, const struct o2g_match *from,
 }
 
 /* The handle that a peek left in the program's context; it is good once. */
-static int claimed(struct endpoint *ep, struct fi_context *keep,
-		   uint64_t *handle)
+static int claimed_handle(struct endpoint *ep, struct fi_context *keep,
+			  uint64_t *handle)
 {
 	if (!keep || keep->internal[1] != ep)
 		return -FI_EINVAL;
@@ -232,7 +232,7 @@ static int claimed(struct endpoint *ep, struct fi_context *keep,
 	return 0;
 }
 
-static void unclaim(struct fi_context *keep)
+static void clear_claim(struct fi_context *keep)
 {
 	keep->internal[1] = NULL;
 }
@@ -240,25 +240,25 @@ static void unclaim(struct fi_context *keep)
 /* There is no event of libo2g's to wait for, so the completion needs room
  * first: as endpoints do it, which leaves the other half for threads that have
  * looked at the same time. */
-static bool roomy(const struct side *side)
+static bool side_has_room(const struct side *side)
 {
 	return !prov_queue_half_full(side->queue);
 }
 
-static ssize_t discard(struct endpoint *ep, const struct transfer *t)
+static ssize_t discard_message(struct endpoint *ep, const struct transfer *t)
 {
 	struct completion c = {.from = FI_ADDR_NOTAVAIL};
 	bool report = ep->rx.queue && prov_reports(&ep->rx, t->flags);
 	uint64_t handle;
-	int error = claimed(ep, t->context, &handle);
+	int error = claimed_handle(ep, t->context, &handle);
 
-	if (!error && report && !roomy(&ep->rx))
+	if (!error && report && !side_has_room(&ep->rx))
 		error = -FI_EAGAIN;
 	if (!error)
 		error = o2g_discard_claimed(ep->o2g, handle);
 	if (error < 0)
 		return error;
-	unclaim(t->context);
+	clear_claim(t->context);
 	c.entry.op_context = t->context;
 	c.entry.flags = FI_RECV | (t->flags & KINDS);
 	if (report)
@@ -270,14 +270,14 @@ static ssize_t receive_claimed(struct endpoint *ep, const struct transfer *t,
 			       struct operation *op)
 {
 	uint64_t handle;
-	int error = claimed(ep, t->context, &handle);
+	int error = claimed_handle(ep, t->context, &handle);
 
 	op->counted = true;
 	if (!error)
 		error = o2g_recv_claimed(ep->o2g, handle, (void *)t->buffer,
 					 t->length, op);
 	if (error >= 0)
-		unclaim(t->context);
+		clear_claim(t->context);
 	return error;
 }
 
@@ -308,17 +308,17 @@ ssize_t prov_receive(struct fid_ep *fid, const struct transfer *t)
 	if (!receive_fits(t))
 		return -FI_EINVAL;
 	if ((t->flags & FI_DISCARD) && (t->flags & FI_CLAIM))
-		return discard(ep, t);
+		return discard_message(ep, t);
 	error = prov_begin(ep, t, any, &from, &op);
 	if (error)
 		return error;
 	op->flags |= FI_RECV;
 	op->report = prov_reports(&ep->rx, t->flags);
 	if (t->flags & FI_PEEK)
-		error = peek(ep, &from, t->flags, op);
+		error = peek_message(ep, &from, t->flags, op);
 	else if (t->flags & FI_CLAIM)
 		error = receive_claimed(ep, t, op);
 	else
-		error = post(ep, &from, t, op);
+		error = post_receive(ep, &from, t, op);
 	return error < 0 ? prov_fail(ep, op, (int)error) : 0;
 }

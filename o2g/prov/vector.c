@@ -26,7 +26,7 @@ static int vector_close(struct fid *fid)
 	return 0;
 }
 
-static int grow(struct vector *vector)
+static int grow_names(struct vector *vector)
 {
 	size_t room = vector->room ? 2 * vector->room : 64;
 	void *name = realloc(vector->name, room * sizeof(*vector->name));
@@ -56,7 +56,7 @@ static size_t free_index(const struct vector *vector)
 	return i;
 }
 
-static void forget(struct vector *vector, size_t index)
+static void forget_index(struct vector *vector, size_t index)
 {
 	for (struct endpoint *ep = vector->endpoints; ep; ep = ep->next)
 		prov_endpoint_forget(ep, index);
@@ -66,12 +66,12 @@ static int insert_one(struct vector *vector, const uint8_t *name, size_t *index)
 {
 	int error;
 
-	if (vector->count == vector->room && (error = grow(vector)))
+	if (vector->count == vector->room && (error = grow_names(vector)))
 		return error;
 	*index = free_index(vector);
 	for (struct endpoint *ep = vector->endpoints; ep; ep = ep->next)
 		if ((error = prov_endpoint_name(ep, *index, name))) {
-			forget(vector, *index);
+			forget_index(vector, *index);
 			return error;
 		}
 	memcpy(vector->name[*index], name, O2G_NAME_SIZE);
@@ -80,8 +80,8 @@ static int insert_one(struct vector *vector, const uint8_t *name, size_t *index)
 	return 0;
 }
 
-static int insert(struct fid_av *fid, const void *names, size_t count,
-		  fi_addr_t *address, uint64_t flags, void *context)
+static int av_insert(struct fid_av *fid, const void *names, size_t count,
+		     fi_addr_t *address, uint64_t flags, void *context)
 {
 	struct vector *vector = (struct vector *)fid;
 	const uint8_t(*name)[O2G_NAME_SIZE] = names;
@@ -125,14 +125,14 @@ static int remove_some(struct fid_av *fid, fi_addr_t *address, size_t count,
 		}
 		vector->used[address[i]] = false;
 		vector->count--;
-		forget(vector, address[i]);
+		forget_index(vector, address[i]);
 	}
 	pthread_mutex_unlock(&vector->lock);
 	return error;
 }
 
-static int lookup(struct fid_av *fid, fi_addr_t address, void *name,
-		  size_t *length)
+static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name,
+		     size_t *length)
 {
 	struct vector *vector = (struct vector *)fid;
 	size_t room = length ? *length : 0;
@@ -154,8 +154,8 @@ static int lookup(struct fid_av *fid, fi_addr_t address, void *name,
 	return error;
 }
 
-static const char *text(struct fid_av *fid, const void *name, char *buffer,
-			size_t *length)
+static const char *av_straddr(struct fid_av *fid, const void *name,
+			      char *buffer, size_t *length)
 {
 	char line[sizeof(STRADDR) + 2 * O2G_NAME_SIZE] = STRADDR;
 	const uint8_t *byte = name;
@@ -220,12 +220,12 @@ static struct fi_ops fid_ops = {
 
 static struct fi_ops_av ops = {
 	.size = sizeof(ops),
-	.insert = insert,
+	.insert = av_insert,
 	.insertsvc = PROV_REFUSED,
 	.insertsym = PROV_REFUSED,
 	.remove = remove_some,
-	.lookup = lookup,
-	.straddr = text,
+	.lookup = av_lookup,
+	.straddr = av_straddr,
 	.av_set = PROV_REFUSED,
 };
 

@@ -187,7 +187,7 @@ static void user_close(struct o2g_engine *e)
 
 /* ---- entering and leaving ---- */
 
-static void ring(struct o2g_engine *e)
+static void wake_thread(struct o2g_engine *e)
 {
 	const u64 one = 1;
 
@@ -205,7 +205,7 @@ static void user_calm(struct o2g_engine *e)
 		__atomic_store_n(&e->rung, 0, __ATOMIC_SEQ_CST);
 }
 
-static void leave(struct o2g_engine *e, int hold)
+static void unlock_engine(struct o2g_engine *e, int hold)
 {
 	int wake;
 
@@ -215,12 +215,12 @@ static void leave(struct o2g_engine *e, int hold)
 	__atomic_store_n(&e->driven, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
 	if (wake)
-		ring(e);
+		wake_thread(e);
 }
 
 void o2g_engine_unlock(struct o2g_engine *e)
 {
-	leave(e, 0);
+	unlock_engine(e, 0);
 }
 
 int o2g_engine_collect(struct o2g_engine *e)
@@ -314,8 +314,8 @@ static int user_kick(struct o2g_engine *e)
 	pthread_mutex_lock(&e->lock);
 	r = o2g_core_consume(e->core);
 	__atomic_add_fetch(&e->kicks, 1, __ATOMIC_RELAXED);
-	leave(e,
-	      __atomic_load_n(&e->ticks, __ATOMIC_SEQ_CST) && o2g_link_hold(e));
+	unlock_engine(e, __atomic_load_n(&e->ticks, __ATOMIC_SEQ_CST) &&
+				 o2g_link_hold(e));
 	o2g_thread_stir(e);
 	return r < 0 ? r : 0;
 }
@@ -368,7 +368,7 @@ static int user_descriptor(struct o2g_engine *e)
 }
 
 /* Bytes that the other hosts have not acknowledged, or a BYE not yet sent. */
-static int unfinished(struct o2g_engine *e)
+static int count_unfinished(struct o2g_engine *e)
 {
 	int waiting = 0;
 
@@ -413,7 +413,7 @@ static int user_finish(struct o2g_engine *e, int ms)
 		o2g_link_settle(e, 0);
 		o2g_engine_collect(e);
 		o2g_link_settle(e, 0);
-		waiting = unfinished(e);
+		waiting = count_unfinished(e);
 		pthread_mutex_unlock(&e->lock);
 		if (!waiting || now_ms() >= end)
 			break;
@@ -453,7 +453,7 @@ const struct o2g_engine_ops o2g_user_engine = {
 	.kick = user_kick,
 	.drive = user_drive,
 	.sleep = user_sleep,
-	.wake = ring,
+	.wake = wake_thread,
 	.calm = user_calm,
 	.descriptor = user_descriptor,
 	.finish = user_finish,

@@ -25,7 +25,7 @@
 #define BURST_TOGETHER 8
 #define BURST_BYTES 0x400 /* of a message, at most */
 
-static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
+static u8 *piece_memory(struct o2g_engine *e, const struct o2g_piece *piece)
 {
 	switch (piece->place) {
 	case O2G_PLACE_CORE:
@@ -40,7 +40,7 @@ static u8 *place(struct o2g_engine *e, const struct o2g_piece *piece)
 	return 0;
 }
 
-static int watch(struct o2g_engine *e, struct o2g_link *link, u8 events)
+static int watch_socket(struct o2g_engine *e, struct o2g_link *link, u8 events)
 {
 	struct epoll_event event = {
 		.events = (events & LINK_IN ? (u32)EPOLLIN : 0) |
@@ -98,7 +98,7 @@ int o2g_link_attach(struct o2g_engine *e, int socket, u32 peer, u32 credit_out,
 	link->socket = socket;
 	link->number = ++e->number;
 	link->slot = free_slot(e);
-	r = watch(e, link, LINK_IN);
+	r = watch_socket(e, link, LINK_IN);
 	if (r)
 		goto out;
 	r = o2g_conn_attach(e->core, peer, credit_out, credit_in, link,
@@ -142,7 +142,7 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 		error = 0; /* the other's last word came: how does not matter */
 	o2g_conn_end(link->conn, error);
 	leave_list(e, link);
-	watch(e, link, 0);
+	watch_socket(e, link, 0);
 	close(link->socket);
 	if (e->hot == link)
 		e->hot = 0;
@@ -156,8 +156,8 @@ void o2g_link_end(struct o2g_engine *e, struct o2g_link *link, int error)
 /* ---- reading ---- */
 
 /* The core takes nothing more now: keeps what was read for later. */
-static int keep(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
-		u64 length)
+static int keep_bytes(struct o2g_engine *e, struct o2g_link *link,
+		      const u8 *from, u64 length)
 {
 	u8 *left = 0;
 
@@ -172,12 +172,12 @@ static int keep(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 	link->left_length = (u32)length;
 	e->blocked += !link->blocked;
 	link->blocked = 1;
-	return watch(e, link, link->events & LINK_OUT);
+	return watch_socket(e, link, link->events & LINK_OUT);
 }
 
 /* Gives the core bytes that were read. */
-static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
-		u64 length)
+static int feed_core(struct o2g_engine *e, struct o2g_link *link,
+		     const u8 *from, u64 length)
 {
 	while (length > 0) {
 		struct o2g_piece piece;
@@ -186,12 +186,12 @@ static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 		u8 *to;
 
 		if (r == -EAGAIN)
-			return keep(e, link, from, length);
+			return keep_bytes(e, link, from, length);
 		if (r)
 			return -EPROTO; /* something after BYE */
 		if (n > piece.length)
 			n = piece.length;
-		to = place(e, &piece);
+		to = piece_memory(e, &piece);
 		if (to)
 			memcpy(to, from, n);
 		r = o2g_rx_done(link->conn, n);
@@ -201,7 +201,7 @@ static int feed(struct o2g_engine *e, struct o2g_link *link, const u8 *from,
 		length -= n;
 	}
 	/* A message that began with the last of it may find no memory. */
-	return o2g_rx_blocked(link->conn) ? keep(e, link, 0, 0) : 0;
+	return o2g_rx_blocked(link->conn) ? keep_bytes(e, link, 0, 0) : 0;
 }
 
 /* One call: bytes that came, 0 at the end of the stream, or -errno. `drained`
@@ -216,10 +216,10 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 
 	*drained = 1;
 	if (r == -EAGAIN) {
-		r = keep(e, link, 0, 0);
+		r = keep_bytes(e, link, 0, 0);
 		return r ? r : -EAGAIN;
 	}
-	iov[0].iov_base = place(e, &piece);
+	iov[0].iov_base = piece_memory(e, &piece);
 	direct = r == 0 && iov[0].iov_base && piece.length >= O2G_DIRECT_MIN;
 	if (direct) {
 		iov[0].iov_len = piece.length;
@@ -238,7 +238,7 @@ static s64 read_some(struct o2g_engine *e, struct o2g_link *link, int *drained)
 	else
 		r = 0;
 	if (r == 0 && n > 0)
-		r = feed(e, link, e->stage, (u64)n - first);
+		r = feed_core(e, link, e->stage, (u64)n - first);
 	*drained = n < (s64)most;
 	return r ? r : n;
 }
@@ -265,7 +265,7 @@ u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
 }
 
 /* The core may take bytes again. */
-static void resume(struct o2g_engine *e, struct o2g_link *link)
+static void resume_link(struct o2g_engine *e, struct o2g_link *link)
 {
 	u8 *left = link->left;
 	int r;
@@ -273,10 +273,10 @@ static void resume(struct o2g_engine *e, struct o2g_link *link)
 	link->blocked = 0;
 	e->blocked--;
 	link->left = 0;
-	r = feed(e, link, left, link->left_length);
+	r = feed_core(e, link, left, link->left_length);
 	free(left);
 	if (r == 0 && !link->blocked)
-		r = watch(e, link, link->events | LINK_IN);
+		r = watch_socket(e, link, link->events | LINK_IN);
 	if (r)
 		o2g_link_end(e, link, r);
 }
@@ -308,7 +308,7 @@ static void break_link(struct o2g_engine *e, struct o2g_link *link, int error)
 				return;
 	if (!link->blocked)
 		o2g_link_end(e, link, error);
-	else if (watch(e, link, 0))
+	else if (watch_socket(e, link, 0))
 		o2g_link_end(e, link, -EIO);
 }
 
@@ -325,7 +325,7 @@ static s64 write_some(struct o2g_engine *e, struct o2g_link *link, u64 *asked)
 	if (n <= 0)
 		return 0;
 	for (int i = 0; i < n; i++) {
-		iov[i].iov_base = place(e, &piece[i]);
+		iov[i].iov_base = piece_memory(e, &piece[i]);
 		iov[i].iov_len = piece[i].length;
 		*asked += piece[i].length;
 	}
@@ -354,8 +354,9 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 	} while (asked && !stalled && total < O2G_TURN_BYTES);
 	/* Out of turn is like out of room: epoll says at once to go on. */
 	stalled |= asked > 0;
-	if (watch(e, link,
-		  (u8)((link->events & LINK_IN) | (stalled ? LINK_OUT : 0))))
+	if (watch_socket(
+		    e, link,
+		    (u8)((link->events & LINK_IN) | (stalled ? LINK_OUT : 0))))
 		o2g_link_end(e, link, -EIO);
 	else if (!stalled && !link->ended && o2g_conn_bye_sent(link->conn)) {
 		shutdown(link->socket, SHUT_WR);
@@ -366,7 +367,7 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 /* No acknowledgement since the last look. Not TCP_USER_TIMEOUT: that counts a
  * program which is stopped, say by a debugger, as dead, since its window stays
  * shut; but its kernel still answers. */
-static int silent(const struct o2g_link *link)
+static int peer_silent(const struct o2g_link *link)
 {
 	struct tcp_info info = {0};
 	socklen_t size = sizeof(info);
@@ -384,7 +385,7 @@ void o2g_link_look(struct o2g_engine *e)
 
 		if (!link)
 			continue;
-		link->silent = silent(link) ? link->silent + 1 : 0;
+		link->silent = peer_silent(link) ? link->silent + 1 : 0;
 		if (link->silent >= O2G_SILENT_MAX)
 			o2g_link_end(e, link, -ETIMEDOUT);
 	}
@@ -411,7 +412,7 @@ void o2g_link_settle(struct o2g_engine *e, int hold)
 	for (u32 i = 0; e->blocked && i < e->link_room; i++) {
 		link = e->links[i];
 		if (link && link->blocked && !o2g_rx_blocked(link->conn))
-			resume(e, link);
+			resume_link(e, link);
 	}
 	__atomic_store_n(&e->held, hold, __ATOMIC_RELAXED);
 	while (!hold && (link = e->tx)) {

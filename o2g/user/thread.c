@@ -27,7 +27,7 @@ enum { PARKED, CALM, DEEP, ACTIVE };
 #define SHOW_NS 100000000ll    /* the same while ACTIVE */
 #define RETURNS_BEFORE_YIELD 4 /* polls that show a program is back */
 
-static void nudge(struct o2g_engine *e)
+static void wake_thread(struct o2g_engine *e)
 {
 	const u64 one = 1;
 
@@ -43,29 +43,29 @@ void o2g_thread_yield(struct o2g_engine *e, int now)
 	if (__atomic_add_fetch(&e->returns, 1, __ATOMIC_RELAXED) ==
 		    RETURNS_BEFORE_YIELD ||
 	    now)
-		nudge(e);
+		wake_thread(e);
 }
 
 void o2g_thread_resume(struct o2g_engine *e)
 {
 	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) == DEEP)
-		nudge(e);
+		wake_thread(e);
 }
 
 void o2g_thread_stir(struct o2g_engine *e)
 {
 	if (__atomic_load_n(&e->state, __ATOMIC_RELAXED) == CALM)
-		nudge(e);
+		wake_thread(e);
 }
 
 void o2g_thread_stop(struct o2g_engine *e)
 {
 	__atomic_store_n(&e->stop, 1, __ATOMIC_SEQ_CST);
-	nudge(e);
+	wake_thread(e);
 	pthread_join(e->thread, 0);
 }
 
-static void show(struct o2g_engine *e)
+static void update_page(struct o2g_engine *e)
 {
 	if (e->tick)
 		e->tick(e->ctx);
@@ -78,7 +78,7 @@ static void set_ticks(struct o2g_engine *e, int ticks)
 	__atomic_store_n(&e->ticks, ticks, __ATOMIC_SEQ_CST);
 }
 
-static void flush(struct o2g_engine *e)
+static void flush_sends(struct o2g_engine *e)
 {
 	pthread_mutex_lock(&e->lock);
 	e->burst++;
@@ -90,15 +90,15 @@ static void set_state(struct o2g_engine *e, int state)
 	__atomic_store_n(&e->state, state, __ATOMIC_SEQ_CST);
 	set_ticks(e, state == PARKED);
 	if (state == CALM || state == DEEP)
-		flush(e);
+		flush_sends(e);
 }
 
-static u64 drives(struct o2g_engine *e)
+static u64 count_drives(struct o2g_engine *e)
 {
 	return __atomic_load_n(&e->drives, __ATOMIC_SEQ_CST);
 }
 
-static int stopping(struct o2g_engine *e)
+static int thread_stopping(struct o2g_engine *e)
 {
 	return __atomic_load_n(&e->stop, __ATOMIC_SEQ_CST);
 }
@@ -114,7 +114,7 @@ static s64 now_ns(void)
 enum { TIMED_OUT, SOCKETS, NUDGED };
 
 /* Waits for a nudge, and if wanted for the sockets; ns < 0: without limit. */
-static int rest(struct o2g_engine *e, int sockets, s64 ns)
+static int wait_events(struct o2g_engine *e, int sockets, s64 ns)
 {
 	struct pollfd file[] = {{.fd = e->nudge, .events = POLLIN},
 				{.fd = e->epoll, .events = POLLIN}};
@@ -129,7 +129,7 @@ static int rest(struct o2g_engine *e, int sockets, s64 ns)
 	return read(e->nudge, &count, sizeof(count)) > 0 ? NUDGED : SOCKETS;
 }
 
-static void look(struct o2g_engine *e, s64 *last)
+static void check_links(struct o2g_engine *e, s64 *last)
 {
 	s64 now = now_ns();
 
@@ -142,13 +142,14 @@ static void look(struct o2g_engine *e, s64 *last)
 }
 
 /* The program sleeps, and will say when it wakes. */
-static void doze(struct o2g_engine *e)
+static void sleep_deep(struct o2g_engine *e)
 {
-	show(e);
+	update_page(e);
 	set_state(e, DEEP);
 	/* It may have woken before it could see DEEP. */
-	if (__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) && !stopping(e))
-		rest(e, 0, O2G_LOOK_NS);
+	if (__atomic_load_n(&e->sleepers, __ATOMIC_SEQ_CST) &&
+	    !thread_stopping(e))
+		wait_events(e, 0, O2G_LOOK_NS);
 	set_state(e, PARKED);
 }
 
@@ -162,7 +163,7 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 {
 	const struct watch last = *watch;
 
-	watch->drives = drives(e);
+	watch->drives = count_drives(e);
 	watch->naps = __atomic_load_n(&e->naps, __ATOMIC_RELAXED);
 	/* One call that moves much is longer than a tick. */
 	if (watch->drives == last.drives &&
@@ -176,29 +177,30 @@ static int is_there(struct o2g_engine *e, struct watch *watch)
 }
 
 /* Until the program stays away. */
-static void park(struct o2g_engine *e, s64 *looked)
+static void park_thread(struct o2g_engine *e, s64 *looked)
 {
-	struct watch watch = {.drives = drives(e)};
+	struct watch watch = {.drives = count_drives(e)};
 	int ticks = 0;
 
 	set_state(e, PARKED);
-	while (!stopping(e)) {
+	while (!thread_stopping(e)) {
 		const int calm = watch.calm >= CALM_TICKS;
 
 		set_state(e, calm ? CALM : PARKED);
-		if (rest(e, 0, calm ? CALM_NS : O2G_TAKEOVER_NS) == NUDGED) {
+		if (wait_events(e, 0, calm ? CALM_NS : O2G_TAKEOVER_NS) ==
+		    NUDGED) {
 			watch.calm = 0;
 			continue;
 		}
 		if (__atomic_load_n(&e->held, __ATOMIC_RELAXED))
-			flush(e);
-		look(e, looked);
+			flush_sends(e);
+		check_links(e, looked);
 		if (++ticks % SHOW_TICKS == 0)
-			show(e);
+			update_page(e);
 		if (!is_there(e, &watch))
 			return;
 		if (watch.asleep >= DEEP_TICKS) {
-			doze(e);
+			sleep_deep(e);
 			watch.asleep = 0;
 		}
 	}
@@ -206,7 +208,7 @@ static void park(struct o2g_engine *e, s64 *looked)
 
 /* Does what there is to do. Whether the program has submitted anything since
  * the last time: then there may soon be more. */
-static int serve(struct o2g_engine *e, u64 *kicks)
+static int serve_once(struct o2g_engine *e, u64 *kicks)
 {
 	const u64 last = *kicks;
 
@@ -220,25 +222,26 @@ static int serve(struct o2g_engine *e, u64 *kicks)
 }
 
 /* Until the program is back. */
-static void work(struct o2g_engine *e, s64 *looked)
+static void serve_until_back(struct o2g_engine *e, s64 *looked)
 {
 	u64 kicks = __atomic_load_n(&e->kicks, __ATOMIC_RELAXED);
 	s64 shown = 0, wait = SHOW_NS;
 
 	__atomic_store_n(&e->returns, 0, __ATOMIC_RELAXED);
 	set_state(e, ACTIVE);
-	while (!stopping(e)) {
-		const int ticks = serve(e, &kicks);
-		const int why = rest(e, 1, ticks ? O2G_TAKEOVER_NS : wait);
+	while (!thread_stopping(e)) {
+		const int ticks = serve_once(e, &kicks);
+		const int why =
+			wait_events(e, 1, ticks ? O2G_TAKEOVER_NS : wait);
 		const int idle = why == TIMED_OUT && !ticks;
 
 		if (why == NUDGED)
 			return;
 		if (idle || now_ns() - shown > SHOW_NS) {
-			show(e);
+			update_page(e);
 			shown = now_ns();
 		}
-		look(e, looked);
+		check_links(e, looked);
 		wait = idle ? O2G_LOOK_NS : SHOW_NS;
 	}
 }
@@ -248,9 +251,9 @@ void *o2g_thread_run(void *engine)
 	struct o2g_engine *e = engine;
 	s64 looked = now_ns();
 
-	while (!stopping(e)) {
-		park(e, &looked);
-		work(e, &looked);
+	while (!thread_stopping(e)) {
+		park_thread(e, &looked);
+		serve_until_back(e, &looked);
 	}
 	return 0;
 }
