@@ -41,7 +41,7 @@ static u64 vec_size = 576; /* bytes in standard form */
 static u32 has_wait;	   /* monitor and mwait */
 static u8 vec_zero[ABI_VEC_AREA] __attribute__((aligned(64)));
 
-static void cpuid(u32 leaf, u32 sub, u32 out[4])
+static void read_cpuid(u32 leaf, u32 sub, u32 out[4])
 {
 	__asm__ volatile("cpuid"
 			 : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]),
@@ -49,7 +49,7 @@ static void cpuid(u32 leaf, u32 sub, u32 out[4])
 			 : "a"(leaf), "c"(sub));
 }
 
-static void gate(u32 vector, u64 at, u32 stack)
+static void set_gate(u32 vector, u64 at, u32 stack)
 {
 	idt[vector].low = (at & 0xffff) | SELECT_CODE << 16 | (u64)stack << 32 |
 			  0x8eull << 40 | (at >> 16 & 0xffff) << 48;
@@ -62,10 +62,10 @@ void sms_cpu_tables(void)
 	u32 i;
 
 	for (i = 0; i < 32; i++)
-		gate(i, sms_trap_table[i], i == 8 ? 2 : 0);
+		set_gate(i, sms_trap_table[i], i == 8 ? 2 : 0);
 	idt[3].low |= 3ull << 45; /* int3 is the program's to use */
-	gate(2, (u64)sms_entry_nmi, 1);
-	gate(18, (u64)sms_entry_machine, 3);
+	set_gate(2, (u64)sms_entry_nmi, 1);
+	set_gate(18, (u64)sms_entry_machine, 3);
 }
 
 static void task_set(struct core *c, u32 at, u64 value)
@@ -116,13 +116,13 @@ static void load_vector(u64 *cr4)
 	u32 r[4];
 	u64 mask;
 
-	cpuid(1, 0, r);
+	read_cpuid(1, 0, r);
 	has_wait = r[2] >> 3 & 1;
 	if (!(r[2] >> 26 & 1)) /* XSAVE */
 		return;
 	*cr4 |= CR4_XSAVE;
 	__asm__ volatile("mov %0, %%cr4" : : "r"(*cr4));
-	cpuid(0xd, 0, r);
+	read_cpuid(0xd, 0, r);
 	mask = r[0] & XCR0_SEEN;
 	__asm__ volatile("xsetbv" : : "c"(0), "a"((u32)mask), "d"(0));
 	vec_mask = mask;
@@ -150,7 +150,7 @@ void sms_cpu_begin(struct core *c)
 	sms_msr_write(MSR_EFER, sms_msr_read(MSR_EFER) | EFER_SCE | EFER_NXE);
 	load_tables(c);
 	__asm__ volatile("mov %0, %%cr0" : : "r"(CR0_WANTED));
-	cpuid(7, 0, r);
+	read_cpuid(7, 0, r);
 	if (r[1] >> 7 & 1)
 		cr4 |= CR4_SMEP;
 	if (r[2] >> 2 & 1)
@@ -164,7 +164,7 @@ void sms_cpu_begin(struct core *c)
 	full_speed();
 }
 
-static void send(u32 apic_id, u32 what)
+static void send_ipi(u32 apic_id, u32 what)
 {
 	volatile u32 *apic = (u32 *)AT_APIC;
 
@@ -181,14 +181,14 @@ static void send(u32 apic_id, u32 what)
 void sms_cpu_nmi(struct core *to, enum mail_nmi why)
 {
 	__atomic_or_fetch(&to->wanted, 1u << why, __ATOMIC_SEQ_CST);
-	send(to->apic_id, ICR_NMI);
+	send_ipi(to->apic_id, ICR_NMI);
 }
 
 void sms_cpu_bell(void)
 {
 	const volatile struct skep_partition *p = sms_partition;
 
-	send(p->bell_apic_id, p->bell_vector & 0xff);
+	send_ipi(p->bell_apic_id, p->bell_vector & 0xff);
 }
 
 #define SPINS 4096
@@ -236,7 +236,7 @@ u64 sms_cpu_hwcap(void)
 {
 	u32 r[4];
 
-	cpuid(1, 0, r);
+	read_cpuid(1, 0, r);
 	return r[3];
 }
 
@@ -250,7 +250,7 @@ u64 sms_cpu_vec_size(void)
 	return vec_size;
 }
 
-static void restore(const void *area)
+static void restore_vectors(const void *area)
 {
 	if (vec_mask)
 		__asm__ volatile("xrstor64 (%0)"
@@ -290,7 +290,7 @@ s64 sms_cpu_vec_load(const void *buf, u64 len)
 	s64 err = abi_vec_take(area, buf, len, vec_mask);
 
 	if (!err)
-		restore(area);
+		restore_vectors(area);
 	return err;
 }
 
@@ -299,7 +299,7 @@ void sms_cpu_vec_fresh(u32 mxcsr, u16 control)
 {
 	*(u16 *)vec_zero = 0x37f;
 	*(u32 *)(vec_zero + 24) = 0x1f80;
-	restore(vec_zero);
+	restore_vectors(vec_zero);
 	__asm__ volatile("fninit\n\tldmxcsr %0\n\tfldcw %1"
 			 :
 			 : "m"(mxcsr), "m"(control));
@@ -312,7 +312,7 @@ void sms_cpu_vec_keep(void *area)
 
 void sms_cpu_vec_bring(const void *area)
 {
-	restore(area);
+	restore_vectors(area);
 }
 
 void sms_cpu_frame(struct core *c, u64 frame)

@@ -7,7 +7,7 @@
 #include "abi/proc.h"
 #include "kernel.h"
 
-static struct mail_slot *slot(void)
+static struct mail_slot *own_slot(void)
 {
 	struct core *c = sms_core();
 
@@ -15,13 +15,13 @@ static struct mail_slot *slot(void)
 	return c->slot;
 }
 
-static void *bulk(void)
+static void *bulk_area(void)
 {
-	return slot()->data + MAIL_BULK;
+	return own_slot()->data + MAIL_BULK;
 }
 
 /* Rings, and waits for the answer. */
-static s64 call(enum mail_op op, s32 handle)
+static s64 call_proxy(enum mail_op op, s32 handle)
 {
 	struct core *c = sms_core();
 	struct mail_slot *s = c->slot;
@@ -40,7 +40,7 @@ static s64 call(enum mail_op op, s32 handle)
 }
 
 /* An errno, or 0 to most. */
-static s64 bounded(s64 result, u64 most)
+static s64 bound_result(s64 result, u64 most)
 {
 	if (result < 0)
 		return result > -4096 ? result : -ABI_EIO;
@@ -53,7 +53,7 @@ static s64 put_path(u64 where, const char *path)
 
 	if (len > MAIL_PATH_SIZE)
 		return -ABI_ENAMETOOLONG;
-	abi_memcpy(slot()->data + where, path, len);
+	abi_memcpy(own_slot()->data + where, path, len);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ static int is_program(u64 addr)
  * were named, or -EFAULT for the first. */
 static s64 put_parts(u64 addr, u64 len, u32 prot)
 {
-	struct mail_slot *s = slot();
+	struct mail_slot *s = own_slot();
 	u64 done = 0, offset, part, end = ~0ull;
 	u32 n = 0;
 
@@ -99,14 +99,14 @@ static int goes_in_parts(const void *buf, u64 len)
 /* Where the other side finds or leaves len bytes; how many of them. */
 static s64 put_buffer(const void *buf, u64 len, u32 prot)
 {
-	slot()->parts = 0;
+	own_slot()->parts = 0;
 	if (len > 0x7ffff000)
 		len = 0x7ffff000;
 	if (goes_in_parts(buf, len))
 		return put_parts((u64)buf, len, prot);
 	if (len > MAIL_BULK_SIZE)
 		len = MAIL_BULK_SIZE;
-	if (prot == ABI_PROT_READ && abi_user_move(bulk(), buf, len))
+	if (prot == ABI_PROT_READ && abi_user_move(bulk_area(), buf, len))
 		return -ABI_EFAULT;
 	return (s64)len;
 }
@@ -115,7 +115,7 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 static s64 get_buffer(void *buf, u64 len, s64 n)
 {
 	if (n > 0 && !goes_in_parts(buf, len) &&
-	    abi_user_move(buf, bulk(), (u64)n))
+	    abi_user_move(buf, bulk_area(), (u64)n))
 		return -ABI_EFAULT;
 	return n;
 }
@@ -124,14 +124,14 @@ static s64 get_buffer(void *buf, u64 len, s64 n)
 
 s64 sms_forward_open(struct abi_open *open)
 {
-	struct abi_open *to = (void *)slot()->data;
+	struct abi_open *to = (void *)own_slot()->data;
 	s64 err = put_path(MAIL_PATH, open->path);
 
 	if (err)
 		return err;
 	to->flags = open->flags;
 	to->mode = open->mode;
-	err = bounded(call(MAIL_FILE_OPEN, -1), 0);
+	err = bound_result(call_proxy(MAIL_FILE_OPEN, -1), 0);
 	if (!err) {
 		open->handle = *(volatile s32 *)&to->handle;
 		open->type = *(volatile u32 *)&to->type;
@@ -141,19 +141,19 @@ s64 sms_forward_open(struct abi_open *open)
 
 s64 sms_forward_close(s32 handle)
 {
-	return bounded(call(MAIL_FILE_CLOSE, handle), 0);
+	return bound_result(call_proxy(MAIL_FILE_CLOSE, handle), 0);
 }
 
-static s64 transfer(enum mail_op op, s32 handle, const struct abi_io *io,
-		    u32 prot)
+static s64 transfer_bytes(enum mail_op op, s32 handle, const struct abi_io *io,
+			  u32 prot)
 {
 	s64 len = put_buffer(io->buf, io->len, prot), n;
 
 	if (len < 0)
 		return len;
-	slot()->arg[0] = (u64)len;
-	slot()->arg[1] = (u64)io->offset;
-	n = bounded(call(op, handle), (u64)len);
+	own_slot()->arg[0] = (u64)len;
+	own_slot()->arg[1] = (u64)io->offset;
+	n = bound_result(call_proxy(op, handle), (u64)len);
 	return op == MAIL_FILE_READ ? get_buffer(io->buf, io->len, n) : n;
 }
 
@@ -171,7 +171,7 @@ static s64 transfer_all(enum mail_op op, s32 handle, const struct abi_io *io,
 	do {
 		part.buf = (u8 *)io->buf + done;
 		part.len = io->len - done;
-		n = transfer(op, handle, &part, prot);
+		n = transfer_bytes(op, handle, &part, prot);
 		if (n <= 0)
 			return done ? (s64)done : n;
 		done += (u64)n;
@@ -193,12 +193,12 @@ s64 sms_forward_write(s32 handle, const struct abi_io *io)
 /* What an operation leaves at MAIL_BULK. */
 static void get_object(void *to, u64 size)
 {
-	abi_memcpy(to, bulk(), size);
+	abi_memcpy(to, bulk_area(), size);
 }
 
 s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 {
-	struct abi_file_op *to = (void *)slot()->data;
+	struct abi_file_op *to = (void *)own_slot()->data;
 	u64 most = op->verb == ABI_FILE_READDIR	    ? 1
 		   : op->verb == ABI_FILE_WINSIZE   ? 0xffffffff
 		   : op->verb == ABI_FILE_AVAILABLE ? 0x7fffffff
@@ -211,8 +211,8 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 	to->statfs = 0;
 	to->dirent = 0;
 	if (op->verb == ABI_FILE_READDIR)
-		((struct abi_dirent *)bulk())->next = op->dirent->next;
-	n = bounded(call(MAIL_FILE, handle), most);
+		((struct abi_dirent *)bulk_area())->next = op->dirent->next;
+	n = bound_result(call_proxy(MAIL_FILE, handle), most);
 	if (n < 0)
 		return n;
 	if (op->verb == ABI_FILE_STAT)
@@ -228,7 +228,7 @@ s64 sms_forward_file(s32 handle, struct abi_file_op *op)
 
 s64 sms_forward_path(struct abi_path_op *op)
 {
-	struct abi_path_op *to = (void *)slot()->data;
+	struct abi_path_op *to = (void *)own_slot()->data;
 	u64 len = op->verb == ABI_PATH_READLINK ? op->len : 0;
 	s64 n = put_path(MAIL_PATH, op->path);
 
@@ -243,7 +243,7 @@ s64 sms_forward_path(struct abi_path_op *op)
 	to->statfs = 0;
 	if (len > MAIL_PATH_SIZE)
 		to->len = len = MAIL_PATH_SIZE;
-	n = bounded(call(MAIL_NAME, -1), len);
+	n = bound_result(call_proxy(MAIL_NAME, -1), len);
 	if (n < 0)
 		return n;
 	if (op->verb == ABI_PATH_READLINK)
@@ -259,10 +259,10 @@ s64 sms_forward_path(struct abi_path_op *op)
 
 s64 sms_forward_sock_open(u32 domain, u32 type, u32 protocol)
 {
-	slot()->arg[0] = domain;
-	slot()->arg[1] = type;
-	slot()->arg[2] = protocol;
-	return bounded(call(MAIL_SOCK_OPEN, -1), 0x7fffffff);
+	own_slot()->arg[0] = domain;
+	own_slot()->arg[1] = type;
+	own_slot()->arg[2] = protocol;
+	return bound_result(call_proxy(MAIL_SOCK_OPEN, -1), 0x7fffffff);
 }
 
 static int gives_buffer(u32 verb)
@@ -298,10 +298,10 @@ static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 
 s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 {
-	struct abi_sock_op *to = (void *)slot()->data;
+	struct abi_sock_op *to = (void *)own_slot()->data;
 	s64 len = 0, n;
 
-	slot()->parts = 0;
+	own_slot()->parts = 0;
 	if (gives_buffer(op->verb))
 		len = put_buffer(op->buf, op->len, ABI_PROT_READ);
 	else if (takes_buffer(op->verb))
@@ -311,7 +311,7 @@ s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 	*to = *op;
 	to->buf = 0;
 	to->len = (u64)len;
-	n = bounded(call(MAIL_SOCK, handle), (u64)len);
+	n = bound_result(call_proxy(MAIL_SOCK, handle), (u64)len);
 	return n < 0 ? n : sock_answer(op, to, (u64)len, n);
 }
 
@@ -319,16 +319,16 @@ s64 sms_forward_sock(s32 handle, struct abi_sock_op *op)
 
 static void put_line(const char *line)
 {
-	abi_strcpy(bulk(), line, 512);
+	abi_strcpy(bulk_area(), line, 512);
 }
 
 void sms_forward_log(const char *line)
 {
 	put_line(line);
-	call(MAIL_LOG, -1);
+	call_proxy(MAIL_LOG, -1);
 }
 
-static void halt(void)
+static void halt_core(void)
 {
 	for (;;)
 		__asm__ volatile("cli\n\thlt");
@@ -341,16 +341,16 @@ void sms_forward_exit(u32 status)
 
 	for (i = 0; i < MAIL_CALLS; i++)
 		l->refused[i] = abi_count_refused(sms_proc, i);
-	slot()->arg[0] = status;
-	call(MAIL_EXIT, -1);
-	halt();
+	own_slot()->arg[0] = status;
+	call_proxy(MAIL_EXIT, -1);
+	halt_core();
 	__builtin_unreachable();
 }
 
 void sms_forward_panic(const char *line)
 {
 	put_line(line);
-	call(MAIL_PANIC, -1);
-	halt();
+	call_proxy(MAIL_PANIC, -1);
+	halt_core();
 	__builtin_unreachable();
 }

@@ -18,7 +18,7 @@ static struct mail_boot *boot; /* our copy */
 static struct abi_elf_plan plan;
 static s32 file;
 
-static void refuse(const char *why, u32 code)
+static void refuse_program(const char *why, u32 code)
 {
 	struct abi_text text;
 	char line[512];
@@ -45,8 +45,9 @@ static void copy_letter(const struct mail_boot *from)
 	boot->text[sizeof(boot->text) - 1] = 0;
 	if (boot->magic != MAIL_MAGIC || boot->revision != MAIL_REVISION ||
 	    boot->path[0] != '/' || boot->cwd[0] != '/')
-		refuse("the proxy is of another build: take both from one",
-		       EXIT_REFUSED);
+		refuse_program(
+			"the proxy is of another build: take both from one",
+			EXIT_REFUSED);
 }
 
 /* The words of the text, NULL after the last: argv, NULL, envp, NULL. */
@@ -72,9 +73,9 @@ static void open_program(void)
 	s64 err = sms_forward_open(&open);
 
 	if (err == -ABI_ENOENT || err == -ABI_ENOTDIR)
-		refuse("there is no such program", EXIT_NOT_FOUND);
+		refuse_program("there is no such program", EXIT_NOT_FOUND);
 	if (err || open.type != S_IFREG)
-		refuse("the file cannot be read", EXIT_REFUSED);
+		refuse_program("the file cannot be read", EXIT_REFUSED);
 	file = open.handle;
 }
 
@@ -88,13 +89,14 @@ static void plan_program(void)
 	op.stat = &st;
 	io.buf = sms_page_reserve(HEAD_MAX);
 	if (!io.buf || sms_forward_file(file, &op))
-		refuse("the file cannot be read", EXIT_REFUSED);
+		refuse_program("the file cannot be read", EXIT_REFUSED);
 	n = sms_forward_read(file, &io);
 	if (n < 0)
-		refuse("the file cannot be read", EXIT_REFUSED);
+		refuse_program("the file cannot be read", EXIT_REFUSED);
 	if (abi_elf_plan(io.buf, (u64)n, st.size, &plan))
-		refuse(plan.why ? plan.why : "it is no program for Linux",
-		       EXIT_REFUSED);
+		refuse_program(plan.why ? plan.why
+					: "it is no program for Linux",
+			       EXIT_REFUSED);
 }
 
 static u64 segment_end(const struct abi_elf_segment *s)
@@ -115,8 +117,8 @@ static void commit_segments(void)
 		if (start < end &&
 		    sms_memory_commit(start, end - start,
 				      ABI_PROT_READ | ABI_PROT_WRITE))
-			refuse("not enough memory for its segments",
-			       EXIT_REFUSED);
+			refuse_program("not enough memory for its segments",
+				       EXIT_REFUSED);
 	}
 }
 
@@ -132,8 +134,8 @@ static void read_segments(void)
 		io.len = s->filesz;
 		io.offset = (s64)s->offset;
 		if (s->filesz && sms_forward_read(file, &io) != (s64)s->filesz)
-			refuse("the file ends before its segments do",
-			       EXIT_REFUSED);
+			refuse_program("the file ends before its segments do",
+				       EXIT_REFUSED);
 	}
 }
 
@@ -153,7 +155,8 @@ static void protect_segments(void)
 		end = segment_end(s);
 		if (start < end &&
 		    sms_memory_protect(start, end - start, s->prot))
-			refuse("its pages cannot be protected", EXIT_REFUSED);
+			refuse_program("its pages cannot be protected",
+				       EXIT_REFUSED);
 		prot = s->prot;
 	}
 }
@@ -198,8 +201,8 @@ static void attach_streams(void)
 			continue;
 		if (abi_fd_attach(sms_proc, fd, s->handle, s->type & S_IFMT,
 				  s->flags))
-			refuse("a standard stream cannot be attached",
-			       EXIT_REFUSED);
+			refuse_program("a standard stream cannot be attached",
+				       EXIT_REFUSED);
 	}
 }
 
@@ -237,7 +240,7 @@ void sms_load(const struct mail_boot *letter)
 	copy_letter(letter);
 	exec.argv = make_words();
 	if (!exec.argv)
-		refuse("its arguments do not fit", EXIT_REFUSED);
+		refuse_program("its arguments do not fit", EXIT_REFUSED);
 	exec.envp = exec.argv + boot->argc + 1;
 	exec.path = boot->path;
 	exec.cwd = boot->cwd;
@@ -255,11 +258,12 @@ void sms_load(const struct mail_boot *letter)
 	err = abi_proc_init(sms_proc, &sms_host);
 	err = err ? err : abi_exec(sms_proc, &exec);
 	if (err)
-		refuse(err == -ABI_ENOMEM ? "its addresses leave no room for "
-					    "such a stack: "
-					    "see ulimit -s"
-					  : "the process cannot be set up",
-		       EXIT_REFUSED);
+		refuse_program(err == -ABI_ENOMEM
+				       ? "its addresses leave no room for "
+					 "such a stack: "
+					 "see ulimit -s"
+				       : "the process cannot be set up",
+			       EXIT_REFUSED);
 	attach_streams();
 	sms_post_begin();
 }

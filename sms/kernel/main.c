@@ -5,7 +5,7 @@
 struct skep_partition *sms_partition;
 struct abi_proc *sms_proc;
 
-static s64 seal(u64 addr, u64 len)
+static s64 seal_text(u64 addr, u64 len)
 {
 	(void)addr;
 	(void)len;
@@ -25,7 +25,7 @@ const struct abi_host sms_host = {
 	.mem_release = sms_memory_release,
 	.mem_discard = sms_memory_discard,
 	.mem_populate = sms_memory_populate,
-	.text_seal = seal,
+	.text_seal = seal_text,
 	.text_pc = text_pc,
 	.thread_start = sms_thread_start,
 	.thread_exit = sms_thread_exit,
@@ -61,24 +61,24 @@ const struct abi_host sms_host = {
  */
 static u64 random_block;
 
-static inline u32 rol(u32 x, u32 n)
+static inline u32 rotate_left(u32 x, u32 n)
 {
 	return x << n | x >> (32 - n);
 }
 
-static void quarter(u32 *x, u32 a, u32 b, u32 c, u32 d)
+static void quarter_round(u32 *x, u32 a, u32 b, u32 c, u32 d)
 {
 	x[a] += x[b];
-	x[d] = rol(x[d] ^ x[a], 16);
+	x[d] = rotate_left(x[d] ^ x[a], 16);
 	x[c] += x[d];
-	x[b] = rol(x[b] ^ x[c], 12);
+	x[b] = rotate_left(x[b] ^ x[c], 12);
 	x[a] += x[b];
-	x[d] = rol(x[d] ^ x[a], 8);
+	x[d] = rotate_left(x[d] ^ x[a], 8);
 	x[c] += x[d];
-	x[b] = rol(x[b] ^ x[c], 7);
+	x[b] = rotate_left(x[b] ^ x[c], 7);
 }
 
-static void chacha(u32 out[16])
+static void chacha_block(u32 out[16])
 {
 	u64 number = __atomic_fetch_add(&random_block, 1, __ATOMIC_RELAXED);
 	u32 in[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
@@ -89,14 +89,14 @@ static void chacha(u32 out[16])
 	in[13] = (u32)(number >> 32);
 	abi_memcpy(out, in, 64);
 	for (i = 0; i < 10; i++) {
-		quarter(out, 0, 4, 8, 12);
-		quarter(out, 1, 5, 9, 13);
-		quarter(out, 2, 6, 10, 14);
-		quarter(out, 3, 7, 11, 15);
-		quarter(out, 0, 5, 10, 15);
-		quarter(out, 1, 6, 11, 12);
-		quarter(out, 2, 7, 8, 13);
-		quarter(out, 3, 4, 9, 14);
+		quarter_round(out, 0, 4, 8, 12);
+		quarter_round(out, 1, 5, 9, 13);
+		quarter_round(out, 2, 6, 10, 14);
+		quarter_round(out, 3, 7, 11, 15);
+		quarter_round(out, 0, 5, 10, 15);
+		quarter_round(out, 1, 6, 11, 12);
+		quarter_round(out, 2, 7, 8, 13);
+		quarter_round(out, 3, 4, 9, 14);
 	}
 	for (i = 0; i < 16; i++)
 		out[i] += in[i];
@@ -108,7 +108,7 @@ static s64 random_bytes(void *buf, u64 len)
 	u64 done, n;
 
 	for (done = 0; done < len; done += n) {
-		chacha(block);
+		chacha_block(block);
 		n = len - done < 64 ? len - done : 64;
 		abi_memcpy((u8 *)buf + done, block, n);
 	}

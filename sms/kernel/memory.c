@@ -28,7 +28,7 @@ int sms_memory_begin(void)
 }
 
 /* The first one that ends after addr. */
-static u32 find(u64 addr)
+static u32 find_range(u64 addr)
 {
 	u32 low = 0, high = ranges, mid;
 
@@ -42,63 +42,63 @@ static u32 find(u64 addr)
 	return low;
 }
 
-static void move(u32 from, u32 to)
+static void move_ranges(u32 from, u32 to)
 {
 	abi_memmove(&range[to], &range[from], (ranges - from) * sizeof(*range));
 	ranges += to - from;
 }
 
 /* A border at addr, where it lies inside a range. */
-static void divide(u64 addr)
+static void divide_range(u64 addr)
 {
-	u32 i = find(addr);
+	u32 i = find_range(addr);
 
 	if (i == ranges || range[i].start >= addr)
 		return;
-	move(i, i + 1);
+	move_ranges(i, i + 1);
 	range[i].end = range[i + 1].start = addr;
 }
 
 /* [start, end) out of the list; the place where it was. */
-static u32 cut(u64 start, u64 end)
+static u32 cut_range(u64 start, u64 end)
 {
 	u32 from, to;
 
-	divide(start);
-	divide(end);
-	from = find(start);
+	divide_range(start);
+	divide_range(end);
+	from = find_range(start);
 	for (to = from; to < ranges && range[to].start < end; to++)
 		;
-	move(to, from);
+	move_ranges(to, from);
 	return from;
 }
 
-static void join(u32 i)
+static void join_ranges(u32 i)
 {
 	if (i + 1 >= ranges || range[i].end != range[i + 1].start ||
 	    range[i].prot != range[i + 1].prot)
 		return;
 	range[i].end = range[i + 1].end;
-	move(i + 2, i + 1);
+	move_ranges(i + 2, i + 1);
 }
 
-static void set(u64 start, u64 end, u32 prot)
+static void set_range(u64 start, u64 end, u32 prot)
 {
-	u32 i = cut(start, end);
+	u32 i = cut_range(start, end);
 
-	move(i, i + 1);
+	move_ranges(i, i + 1);
 	range[i] = (struct range){.start = start, .end = end, .prot = prot};
-	join(i);
+	join_ranges(i);
 	if (i)
-		join(i - 1);
+		join_ranges(i - 1);
 }
 
-static int room(void)
+static int has_room(void)
 {
 	return ranges + 4 <= RANGES;
 }
 
-static int outside(u64 addr, u64 len)
+static int is_outside(u64 addr, u64 len)
 {
 	u64 end;
 
@@ -123,7 +123,7 @@ struct walk {
 	u32 less; /* rights were taken back */
 };
 
-static void change(struct walk *w, u64 *entry, u32 level)
+static void change_entry(struct walk *w, u64 *entry, u32 level)
 {
 	u64 old = *entry, frame = old & SMS_PAGE_FRAME;
 	u64 large = level ? SMS_PAGE_LARGE : 0;
@@ -149,7 +149,7 @@ static void walk_table(struct walk *w, u64 addr, u64 end)
 
 	for (; entry && addr < end; addr += PAGE, entry++)
 		if (*entry)
-			change(w, entry, 0);
+			change_entry(w, entry, 0);
 }
 
 /* Nothing of 2 MiB lies on both sides of addr. */
@@ -173,14 +173,14 @@ static void walk_all(struct walk *w, u64 addr, u64 end)
 		if (!entry) /* no table for this GiB */
 			next = (addr & ~((LARGE << 9) - 1)) + (LARGE << 9);
 		else if (*entry & SMS_PAGE_LARGE)
-			change(w, entry, 1);
+			change_entry(w, entry, 1);
 		else if (*entry)
 			walk_table(w, addr, next < end ? next : end);
 	}
 }
 
 /* All of it or, without memory for tables, nothing. */
-static s64 walk(struct walk *w, u64 addr, u64 end)
+static s64 walk_range(struct walk *w, u64 addr, u64 end)
 {
 	s64 err = divide_large(w, addr);
 
@@ -192,15 +192,15 @@ static s64 walk(struct walk *w, u64 addr, u64 end)
 }
 
 /* Frames away, after no core sees them. */
-static s64 drop(u64 start, u64 end)
+static s64 drop_frames(u64 start, u64 end)
 {
 	struct walk w = {.what = WALK_HIDE};
-	s64 err = walk(&w, start, end);
+	s64 err = walk_range(&w, start, end);
 
 	if (w.less)
 		sms_thread_flush();
 	w.what = WALK_FREE;
-	return err ? err : walk(&w, start, end);
+	return err ? err : walk_range(&w, start, end);
 }
 
 /*
@@ -219,12 +219,13 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 {
 	s64 err;
 
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -ABI_EINVAL;
 	sms_spin_lock(&lock);
-	err = room() && !used_up(len) ? drop(addr, addr + len) : -ABI_ENOMEM;
+	err = has_room() && !used_up(len) ? drop_frames(addr, addr + len)
+					  : -ABI_ENOMEM;
 	if (!err)
-		set(addr, addr + len, prot);
+		set_range(addr, addr + len, prot);
 	sms_spin_unlock(&lock);
 	return err;
 }
@@ -234,12 +235,12 @@ s64 sms_memory_protect(u64 addr, u64 len, u32 prot)
 	struct walk w = {.what = WALK_PROTECT, .flags = flags_of(prot)};
 	s64 err;
 
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -ABI_EINVAL;
 	sms_spin_lock(&lock);
-	err = room() ? walk(&w, addr, addr + len) : -ABI_ENOMEM;
+	err = has_room() ? walk_range(&w, addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
-		set(addr, addr + len, prot);
+		set_range(addr, addr + len, prot);
 	if (w.less)
 		sms_thread_flush();
 	sms_spin_unlock(&lock);
@@ -250,12 +251,12 @@ s64 sms_memory_release(u64 addr, u64 len)
 {
 	s64 err;
 
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -ABI_EINVAL;
 	sms_spin_lock(&lock);
-	err = room() ? drop(addr, addr + len) : -ABI_ENOMEM;
+	err = has_room() ? drop_frames(addr, addr + len) : -ABI_ENOMEM;
 	if (!err)
-		cut(addr, addr + len);
+		cut_range(addr, addr + len);
 	sms_spin_unlock(&lock);
 	return err;
 }
@@ -264,18 +265,18 @@ s64 sms_memory_discard(u64 addr, u64 len)
 {
 	s64 err;
 
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -ABI_EINVAL;
 	sms_spin_lock(&lock);
-	err = drop(addr, addr + len);
+	err = drop_frames(addr, addr + len);
 	sms_spin_unlock(&lock);
 	return err;
 }
 
 /* The range around addr that allows prot, or NULL. */
-static const struct range *allowed(u64 addr, u32 prot)
+static const struct range *find_allowed(u64 addr, u32 prot)
 {
-	u32 i = find(addr);
+	u32 i = find_range(addr);
 
 	if (i == ranges || range[i].start > addr ||
 	    (range[i].prot & prot) != prot || !range[i].prot)
@@ -303,7 +304,7 @@ static u64 *empty_entry(u64 addr, u32 level)
 	return entry && !*entry ? entry : 0;
 }
 
-static int present(u64 addr)
+static int page_present(u64 addr)
 {
 	u64 *entry = sms_page_entry(addr, 1, 0);
 
@@ -314,7 +315,7 @@ static int present(u64 addr)
 	return *entry != 0;
 }
 
-static void count(u32 level)
+static void count_page(u32 level)
 {
 	struct core *c = sms_core();
 
@@ -325,9 +326,9 @@ static void count(u32 level)
 }
 
 /* A zeroed frame at addr: lock held, let go in between. -ENOMEM or 0. */
-static int enter(u64 addr, u32 prot)
+static int enter_frame(u64 addr, u32 prot)
 {
-	const struct range *r = allowed(addr, prot);
+	const struct range *r = find_allowed(addr, prot);
 	u32 level = level_for(r, addr);
 	u64 offset = sms_pool_take(level), *entry, size;
 
@@ -339,7 +340,7 @@ static int enter(u64 addr, u32 prot)
 	sms_spin_unlock(&lock);
 	abi_memset((void *)(AT_POOL + offset), 0, size);
 	sms_spin_lock(&lock);
-	r = allowed(addr, prot);
+	r = find_allowed(addr, prot);
 	entry = r ? empty_entry(addr, level) : 0;
 	if (entry && level &&
 	    (r->start > (addr & ~(LARGE - 1)) ||
@@ -351,7 +352,7 @@ static int enter(u64 addr, u32 prot)
 	}
 	*entry = sms_pool_physical(offset) | flags_of(r->prot) |
 		 (level ? SMS_PAGE_LARGE : 0);
-	count(level);
+	count_page(level);
 	return 0;
 }
 
@@ -360,11 +361,11 @@ int sms_memory_touch(u64 addr, u32 prot)
 	int got = 0;
 
 	sms_spin_lock(&lock);
-	while (!got && allowed(addr, prot)) {
-		if (present(addr))
+	while (!got && find_allowed(addr, prot)) {
+		if (page_present(addr))
 			got = 1;
 		else
-			got = enter(addr, prot);
+			got = enter_frame(addr, prot);
 	}
 	if (got > 0)
 		sms_cpu_forget(addr);
@@ -382,7 +383,7 @@ u64 sms_memory_offset(u64 addr, u32 prot, u64 *length)
 		entry = sms_page_entry(addr, 0, 0);
 		size = PAGE;
 	}
-	if (entry && *entry && allowed(addr, prot)) {
+	if (entry && *entry && find_allowed(addr, prot)) {
 		found = sms_pool_offset(*entry & SMS_PAGE_FRAME) +
 			(addr & (size - 1));
 		*length = size - (addr & (size - 1));

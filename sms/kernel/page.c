@@ -29,7 +29,7 @@ void sms_spin_unlock(struct spin *s)
 }
 
 /* `spare` is left for others. The module clears what it is told of here. */
-static u64 take(u64 bytes, u64 spare)
+static u64 alloc_kernel(u64 bytes, u64 spare)
 {
 	u64 at = next;
 
@@ -45,7 +45,7 @@ u64 sms_page_frames(u64 bytes)
 	u64 at;
 
 	sms_spin_lock(&lock);
-	at = take((bytes + PAGE - 1) & ~(PAGE - 1), SPARE);
+	at = alloc_kernel((bytes + PAGE - 1) & ~(PAGE - 1), SPARE);
 	sms_spin_unlock(&lock);
 	return at;
 }
@@ -132,7 +132,7 @@ void sms_page_begin(struct skep_partition *p)
 
 	next = p->used_kernel = p->free_start;
 	base = p->kernel_start - AT_KERNEL;
-	sms_page_root = take(PAGE, 0) + base;
+	sms_page_root = alloc_kernel(PAGE, 0) + base;
 	map_kernel(p);
 	map_all(AT_MAIL, p->mail_start, p->mail_size,
 		SMS_PAGE_WRITE | SMS_PAGE_NX, 1);
@@ -170,7 +170,7 @@ int sms_page_lazy(u64 addr)
 	sms_spin_lock(&lock);
 	if (*entry)
 		got = 1;
-	at = got ? 0 : take(PAGE, 0);
+	at = got ? 0 : alloc_kernel(PAGE, 0);
 	if (at) {
 		*entry = (at + base) | SMS_PAGE_PRESENT | SMS_PAGE_WRITE |
 			 SMS_PAGE_TOUCHED | SMS_PAGE_NX;

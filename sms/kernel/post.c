@@ -17,22 +17,22 @@ static u32 armed; /* how often the deadline was set by the program */
 /* Of the program's timers; of threads that left their core. */
 static u64 timers = ABI_FOREVER, sleeps = ABI_FOREVER;
 
-static volatile struct mail_post *post(void)
+static volatile struct mail_post *event_mail(void)
 {
 	return (void *)(AT_MAIL + MAIL_POST);
 }
 
 void sms_post_begin(void)
 {
-	post()->deadline = ABI_FOREVER;
+	event_mail()->deadline = ABI_FOREVER;
 	__atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
 }
 
 int sms_post_is_here(void)
 {
 	return __atomic_load_n(&ready, __ATOMIC_RELAXED) &&
-	       (__atomic_load_n(&post()->signals, __ATOMIC_SEQ_CST) ||
-		__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST));
+	       (__atomic_load_n(&event_mail()->signals, __ATOMIC_SEQ_CST) ||
+		__atomic_load_n(&event_mail()->due, __ATOMIC_SEQ_CST));
 }
 
 u32 sms_post_rang(struct core *c)
@@ -41,7 +41,7 @@ u32 sms_post_rang(struct core *c)
 
 	if (c->number)
 		return 0;
-	rung = __atomic_load_n(&post()->rung, __ATOMIC_SEQ_CST);
+	rung = __atomic_load_n(&event_mail()->rung, __ATOMIC_SEQ_CST);
 	more = rung - c->rung;
 	c->rung = rung;
 	return more;
@@ -49,7 +49,8 @@ u32 sms_post_rang(struct core *c)
 
 static void send_signals(void)
 {
-	u64 bits = __atomic_exchange_n(&post()->signals, 0, __ATOMIC_SEQ_CST);
+	u64 bits = __atomic_exchange_n(&event_mail()->signals, 0,
+				       __ATOMIC_SEQ_CST);
 	struct abi_siginfo info = {.code = ABI_SI_USER};
 
 	for (; bits; bits &= bits - 1) {
@@ -61,8 +62,8 @@ static void send_signals(void)
 /* The lock is held. */
 static void set_deadline(void)
 {
-	__atomic_store_n(&post()->deadline, timers < sleeps ? timers : sleeps,
-			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&event_mail()->deadline,
+			 timers < sleeps ? timers : sleeps, __ATOMIC_SEQ_CST);
 }
 
 void sms_post_arm(u64 deadline_ns)
@@ -90,12 +91,12 @@ void sms_post_sleep(u64 deadline_ns)
 }
 
 /* What the program arms meanwhile is newer than what abi_timer_fire returns. */
-static void fire(void)
+static void fire_timers(void)
 {
 	u64 now, next;
 	u32 before;
 
-	if (!__atomic_exchange_n(&post()->due, 0, __ATOMIC_SEQ_CST))
+	if (!__atomic_exchange_n(&event_mail()->due, 0, __ATOMIC_SEQ_CST))
 		return;
 	now = (u64)sms_time_clock(ABI_CLOCK_MONOTONIC);
 	sms_spin_lock(&lock);
@@ -119,7 +120,7 @@ void sms_post_take(void)
 		if (__atomic_exchange_n(&taking, 1, __ATOMIC_SEQ_CST))
 			return;
 		send_signals();
-		fire();
+		fire_timers();
 		__atomic_store_n(&taking, 0, __ATOMIC_SEQ_CST);
 	}
 }

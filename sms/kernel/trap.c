@@ -224,7 +224,7 @@ static void take_regs(struct abi_regs *to, const struct trap_nmi *n)
 }
 
 /* Out of the program, or out of the way back to it: let abi look first. */
-static void redirect(struct core *c, struct trap_nmi *n)
+static void redirect_program(struct core *c, struct trap_nmi *n)
 {
 	if (n->cs & 3)
 		take_regs(c->frame, n);
@@ -311,7 +311,7 @@ void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 	else if (is_between(n, sms_wait_begin, sms_wait_end))
 		n->rip = (u64)sms_wait_end;
 	else if (__atomic_load_n(&c->kicked, __ATOMIC_SEQ_CST))
-		redirect(c, n);
+		redirect_program(c, n);
 }
 
 void sms_panic(const char *what, u64 a, u64 b)

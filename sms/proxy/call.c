@@ -31,7 +31,7 @@ struct call {
 	struct iovec iov[MAIL_PARTS];
 };
 
-static void *bulk(const struct call *c)
+static void *bulk_area(const struct call *c)
 {
 	return c->slot->data + MAIL_BULK;
 }
@@ -69,7 +69,7 @@ static s64 take_parts(struct call *c, u64 len)
 		return 0;
 	if (len > MAIL_BULK_SIZE)
 		return -EFAULT;
-	c->iov[0].iov_base = bulk(c);
+	c->iov[0].iov_base = bulk_area(c);
 	c->iov[0].iov_len = c->bytes = len;
 	c->parts = 1;
 	return 0;
@@ -94,8 +94,8 @@ static s64 file_close(struct call *c)
 }
 
 /* Part by part: what follows a short one was not there, or not yet. */
-static s64 transfer(struct call *c,
-		    s64 (*move)(s32 handle, const struct abi_io *io))
+static s64 transfer_parts(struct call *c,
+			  s64 (*move)(s32 handle, const struct abi_io *io))
 {
 	struct abi_io io = {.offset = (s64)c->arg[1]};
 	s64 done = 0, n = take_parts(c, c->arg[0]);
@@ -116,7 +116,7 @@ static s64 transfer(struct call *c,
 
 static s64 file_read(struct call *c)
 {
-	return transfer(c, abi_lin_file_read);
+	return transfer_parts(c, abi_lin_file_read);
 }
 
 /* Others may write to the same open file: what is one write stays one. */
@@ -135,7 +135,7 @@ static s64 file_write(struct call *c)
 
 	if (offset == ABI_CURRENT || offset == ABI_APPEND)
 		return write_whole(c);
-	return transfer(c, abi_lin_file_write);
+	return transfer_parts(c, abi_lin_file_write);
 }
 
 /* Objects are filled here and copied, so that nothing of ours is seen. */
@@ -146,23 +146,23 @@ union object {
 	char text[MAIL_PATH_SIZE];
 };
 
-static s64 file(struct call *c)
+static s64 call_file(struct call *c)
 {
 	struct abi_file_op op = *(struct abi_file_op *)c->slot->data;
 	union object out = {.text = {0}};
 	s64 n;
 
 	if (op.verb == ABI_FILE_READDIR)
-		out.dirent.next = ((struct abi_dirent *)bulk(c))->next;
+		out.dirent.next = ((struct abi_dirent *)bulk_area(c))->next;
 	op.stat = &out.stat;
 	op.statfs = &out.statfs;
 	op.dirent = &out.dirent;
 	n = abi_lin_file(c->handle, &op);
-	memcpy(bulk(c), &out, sizeof(out));
+	memcpy(bulk_area(c), &out, sizeof(out));
 	return n;
 }
 
-static s64 name(struct call *c)
+static s64 call_name(struct call *c)
 {
 	struct abi_path_op op = *(struct abi_path_op *)c->slot->data;
 	char path[MAIL_PATH_SIZE], path2[MAIL_PATH_SIZE];
@@ -178,7 +178,7 @@ static s64 name(struct call *c)
 		op.len = op.len < sizeof(out) ? op.len : sizeof(out);
 	}
 	n = abi_lin_path(&op);
-	memcpy(bulk(c), &out, sizeof(out));
+	memcpy(bulk_area(c), &out, sizeof(out));
 	return n;
 }
 
@@ -212,7 +212,7 @@ static s64 sock_parts(struct call *c, struct abi_sock_op *op)
 	return n < 0 ? -errno : n;
 }
 
-static s64 sock(struct call *c)
+static s64 call_sock(struct call *c)
 {
 	struct abi_sock_op *given = (void *)c->slot->data, op = *given;
 	s64 n = take_parts(c, op.len);
@@ -251,7 +251,7 @@ static struct timespec *left_until(struct timespec *ts, u64 deadline_ns)
 static s64 io_wait(struct call *c)
 {
 	static _Thread_local struct pollfd fds[POLL_MAX + 1];
-	struct abi_poll *list = bulk(c);
+	struct abi_poll *list = bulk_area(c);
 	u64 count = c->arg[0], drain, i;
 	struct timespec ts;
 	int n;
@@ -278,25 +278,25 @@ static s64 io_wait(struct call *c)
 	return n > 1 ? n - 1 : -EINTR;
 }
 
-static s64 say(struct call *c)
+static s64 call_say(struct call *c)
 {
 	char line[512];
 
-	memcpy(line, bulk(c), sizeof(line));
+	memcpy(line, bulk_area(c), sizeof(line));
 	line[sizeof(line) - 1] = 0;
 	sms_proxy_say("%s", line);
 	return 0;
 }
 
-static s64 leave(struct call *c)
+static s64 call_exit(struct call *c)
 {
 	sms_serve_end((u32)c->arg[0] & 0xffff);
 	return 0;
 }
 
-static s64 panic(struct call *c)
+static s64 call_panic(struct call *c)
 {
-	say(c);
+	call_say(c);
 	sms_serve_end(126 << 8);
 	return 0;
 }
@@ -304,10 +304,10 @@ static s64 panic(struct call *c)
 static s64 (*const table[MAIL_OPS])(struct call *c) = {
 	[MAIL_FILE_OPEN] = file_open, [MAIL_FILE_CLOSE] = file_close,
 	[MAIL_FILE_READ] = file_read, [MAIL_FILE_WRITE] = file_write,
-	[MAIL_FILE] = file,	      [MAIL_NAME] = name,
-	[MAIL_SOCK_OPEN] = sock_open, [MAIL_SOCK] = sock,
-	[MAIL_IO_WAIT] = io_wait,     [MAIL_LOG] = say,
-	[MAIL_EXIT] = leave,	      [MAIL_PANIC] = panic,
+	[MAIL_FILE] = call_file,      [MAIL_NAME] = call_name,
+	[MAIL_SOCK_OPEN] = sock_open, [MAIL_SOCK] = call_sock,
+	[MAIL_IO_WAIT] = io_wait,     [MAIL_LOG] = call_say,
+	[MAIL_EXIT] = call_exit,      [MAIL_PANIC] = call_panic,
 };
 
 void sms_serve_call(struct mail_slot *slot, int wake)

@@ -44,7 +44,7 @@ void sms_proxy_say(const char *format, ...)
 		return;
 }
 
-static int refuse(const char *what, const char *why)
+static int refuse_run(const char *what, const char *why)
 {
 	if (why && *why)
 		sms_proxy_say("%s: %.*s", what, SHIMOS_WHY, why);
@@ -53,7 +53,7 @@ static int refuse(const char *what, const char *why)
 	return EXIT_REFUSED;
 }
 
-static void *map(u64 bytes, u64 offset)
+static void *map_device(u64 bytes, u64 offset)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 			sms_proxy.device, (off_t)offset);
@@ -67,25 +67,26 @@ static int open_partition(u32 id)
 
 	sms_proxy.device = open("/dev/" SHIMOS_DEVICE_NAME, O_RDWR | O_CLOEXEC);
 	if (sms_proxy.device < 0)
-		return refuse("/dev/" SHIMOS_DEVICE_NAME, NULL);
+		return refuse_run("/dev/" SHIMOS_DEVICE_NAME, NULL);
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_OPEN, &o) < 0)
-		return refuse("the partition cannot be used", o.why);
+		return refuse_run("the partition cannot be used", o.why);
 	sms_proxy.id = id;
 	sms_proxy.cores = o.cores;
 	sms_proxy.pool_bytes = o.pool;
 	sms_proxy.mail_bytes = o.mail;
 	if (o.cores < 1 || o.cores > SKEP_PARTITION_CORES ||
 	    o.mail < MAIL_SLOT(o.cores))
-		return refuse("the partition cannot be used",
-			      "the module is of another build");
-	sms_proxy.mail = map(o.mail, SHIMOS_MAP_MAIL);
-	sms_proxy.pool = map(o.pool, SHIMOS_MAP_POOL);
+		return refuse_run("the partition cannot be used",
+				  "the module is of another build");
+	sms_proxy.mail = map_device(o.mail, SHIMOS_MAP_MAIL);
+	sms_proxy.pool = map_device(o.pool, SHIMOS_MAP_POOL);
 	if (!sms_proxy.mail || !sms_proxy.pool)
-		return refuse("the partition's memory cannot be mapped", NULL);
+		return refuse_run("the partition's memory cannot be mapped",
+				  NULL);
 	return 0;
 }
 
-static int run(char **argv)
+static int run_program(char **argv)
 {
 	struct shimos_start s = {{0}};
 	int code = sms_letter_write(
@@ -95,12 +96,12 @@ static int run(char **argv)
 	if (code)
 		return code << 8;
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_START, &s) < 0)
-		return refuse("sms cannot be started", s.why) << 8;
+		return refuse_run("sms cannot be started", s.why) << 8;
 	return sms_serve();
 }
 
 /* As the program ended, for whoever waits for this process. */
-static int end(int status)
+static int end_as(int status)
 {
 	static const struct rlimit none;
 	int sig = status & 0x7f;
@@ -144,7 +145,7 @@ int main(int argc, char **argv)
 	code = open_partition((u32)id);
 	if (code)
 		return code;
-	status = run(argv + at + 1);
+	status = run_program(argv + at + 1);
 	if (ledger && sms_ledger_write(ledger, (u32)status))
 		sms_proxy_say("%s cannot be written: %s", ledger,
 			      strerror(errno));
@@ -154,5 +155,5 @@ int main(int argc, char **argv)
 		sms_proxy_say("the partition does not stop: %s",
 			      strerror(errno));
 	close(sms_proxy.device);
-	return end(status);
+	return end_as(status);
 }

@@ -29,12 +29,12 @@ static u32 slicing;		/* the slicer is armed; atomic */
 static u64 armed = ABI_FOREVER; /* what the timer waits for; atomic */
 static u64 since[64];		/* when a signal was noted */
 
-static struct mail_post *post(void)
+static struct mail_post *event_mail(void)
 {
 	return (struct mail_post *)(sms_proxy.mail + MAIL_POST);
 }
 
-static u64 now(void)
+static u64 now_ns(void)
 {
 	struct timespec ts;
 
@@ -49,9 +49,9 @@ void sms_post_interrupt(u32 core, u32 *count)
 }
 
 /* Before START nobody hears it: sms looks when its program begins. */
-static void ring(void)
+static void ring_image(void)
 {
-	sms_post_interrupt(0, &post()->rung);
+	sms_post_interrupt(0, &event_mail()->rung);
 }
 
 static int ends_programs(u32 signo)
@@ -61,16 +61,17 @@ static int ends_programs(u32 signo)
 }
 
 /* A second ^C ends a run whose image is deaf to the first. */
-static void note(u32 signo)
+static void note_signal(u32 signo)
 {
-	u64 bit = 1ull << (signo - 1), before, time = now();
+	u64 bit = 1ull << (signo - 1), before, time = now_ns();
 
-	before = __atomic_fetch_or(&post()->signals, bit, __ATOMIC_SEQ_CST);
+	before = __atomic_fetch_or(&event_mail()->signals, bit,
+				   __ATOMIC_SEQ_CST);
 	if (!(before & bit))
 		since[signo - 1] = time;
 	else if (ends_programs(signo) && time - since[signo - 1] > PATIENCE)
 		sms_serve_end(signo);
-	ring();
+	ring_image();
 }
 
 static void take_signals(void)
@@ -79,7 +80,7 @@ static void take_signals(void)
 
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo >= 1 && info.ssi_signo <= 64)
-			note(info.ssi_signo);
+			note_signal(info.ssi_signo);
 }
 
 static void take_timer(void)
@@ -88,9 +89,9 @@ static void take_timer(void)
 
 	if (read(timer, &times, sizeof(times)) != sizeof(times))
 		return;
-	__atomic_store_n(&post()->due, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&event_mail()->due, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&armed, ABI_FOREVER, __ATOMIC_SEQ_CST);
-	ring();
+	ring_image();
 }
 
 static struct mail_slot *slot(u32 core)
@@ -154,12 +155,13 @@ static void *wait_for_all(void *arg)
 /* One that has come is not set again: sms says what is next. */
 void sms_post_look(void)
 {
-	u64 deadline = __atomic_load_n(&post()->deadline, __ATOMIC_SEQ_CST);
+	u64 deadline =
+		__atomic_load_n(&event_mail()->deadline, __ATOMIC_SEQ_CST);
 	struct itimerspec at = {.it_value.tv_sec = (time_t)(deadline / SECOND),
 				.it_value.tv_nsec = (long)(deadline % SECOND)};
 
 	look_at_slices();
-	if (__atomic_load_n(&post()->due, __ATOMIC_SEQ_CST) ||
+	if (__atomic_load_n(&event_mail()->due, __ATOMIC_SEQ_CST) ||
 	    __atomic_exchange_n(&armed, deadline, __ATOMIC_SEQ_CST) == deadline)
 		return;
 	if (deadline == ABI_FOREVER)
@@ -185,7 +187,7 @@ int sms_post_start(void)
 	pthread_t thread;
 	sigset_t set;
 
-	post()->deadline = ABI_FOREVER;
+	event_mail()->deadline = ABI_FOREVER;
 	sigfillset(&set);
 	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

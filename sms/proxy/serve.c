@@ -50,7 +50,7 @@ static int is_over(void)
 }
 
 /* Until the image rings. 0: it did, or may have; else it does not run. */
-static int await(u32 *seen)
+static int await_doorbell(u32 *seen)
 {
 	struct shimos_wait w = {.seen = *seen, .ms = LOOK_MS};
 
@@ -61,7 +61,7 @@ static int await(u32 *seen)
 	return 0;
 }
 
-static void stopped(int err)
+static void report_stop(int err)
 {
 	if (is_over())
 		return;
@@ -69,7 +69,7 @@ static void stopped(int err)
 	sms_serve_end(126 << 8);
 }
 
-static void *work(void *arg)
+static void *worker_thread(void *arg)
 {
 	struct worker *w = arg;
 	u32 seen = 0;
@@ -86,21 +86,21 @@ static void *work(void *arg)
 				sms_post_interrupt((u32)(w - workers),
 						   &w->slot->answered);
 		} else {
-			err = await(&seen);
+			err = await_doorbell(&seen);
 		}
 	}
 	if (err)
-		stopped(err);
+		report_stop(err);
 	return NULL;
 }
 
-static void *watch(void *arg)
+static void *watcher_thread(void *arg)
 {
 	u64 one = 1;
 	u32 seen = 0, i;
 
 	(void)arg;
-	while (!is_over() && !await(&seen)) {
+	while (!is_over() && !await_doorbell(&seen)) {
 		sms_post_look();
 		for (i = 0; i < sms_proxy.cores; i++)
 			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,
@@ -111,7 +111,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static int start(void)
+static int start_workers(void)
 {
 	pthread_t watcher;
 	u32 i;
@@ -127,16 +127,18 @@ static int start(void)
 			return -errno;
 	}
 	for (i = 0; i < sms_proxy.cores; i++)
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+		if (pthread_create(&workers[i].thread, NULL, worker_thread,
+				   &workers[i]))
 			return -EAGAIN;
-	return pthread_create(&watcher, NULL, watch, NULL) ? -EAGAIN : 0;
+	return pthread_create(&watcher, NULL, watcher_thread, NULL) ? -EAGAIN
+								    : 0;
 }
 
 int sms_serve(void)
 {
 	int err = sms_post_start();
 
-	err = err ? err : start();
+	err = err ? err : start_workers();
 	if (err) {
 		sms_proxy_say("no threads for the cores: %s", strerror(-err));
 		return 126 << 8;

@@ -26,7 +26,7 @@ int __vdso_clock_gettime(s32 id, struct time_pair *to);
 int __vdso_gettimeofday(struct time_pair *to, void *zone);
 s64 __vdso_time(s64 *to);
 
-static s64 call(u64 number, u64 a, u64 b)
+static s64 system_call(u64 number, u64 a, u64 b)
 {
 	s64 result;
 
@@ -37,7 +37,7 @@ static s64 call(u64 number, u64 a, u64 b)
 	return result;
 }
 
-static u64 now(int realtime)
+static u64 now_ns(int realtime)
 {
 	return sms_clock_read((void *)AT_CLOCK, realtime);
 }
@@ -49,16 +49,16 @@ int __vdso_clock_gettime(s32 id, struct time_pair *to)
 	switch (id) {
 	case CLOCK_REALTIME:
 	case CLOCK_REALTIME_COARSE:
-		ns = now(1);
+		ns = now_ns(1);
 		break;
 	case CLOCK_MONOTONIC:
 	case CLOCK_MONOTONIC_RAW:
 	case CLOCK_MONOTONIC_COARSE:
 	case CLOCK_BOOTTIME:
-		ns = now(0);
+		ns = now_ns(0);
 		break;
 	default:
-		return (int)call(NR_CLOCK_GETTIME, (u64)id, (u64)to);
+		return (int)system_call(NR_CLOCK_GETTIME, (u64)id, (u64)to);
 	}
 	*to = (struct time_pair){(s64)(ns / SECOND), (s64)(ns % SECOND)};
 	return 0;
@@ -66,10 +66,10 @@ int __vdso_clock_gettime(s32 id, struct time_pair *to)
 
 int __vdso_gettimeofday(struct time_pair *to, void *zone)
 {
-	u64 ns = now(1);
+	u64 ns = now_ns(1);
 
 	if (zone)
-		return (int)call(NR_GETTIMEOFDAY, (u64)to, (u64)zone);
+		return (int)system_call(NR_GETTIMEOFDAY, (u64)to, (u64)zone);
 	if (to)
 		*to = (struct time_pair){(s64)(ns / SECOND),
 					 (s64)(ns % SECOND / 1000)};
@@ -78,7 +78,7 @@ int __vdso_gettimeofday(struct time_pair *to, void *zone)
 
 s64 __vdso_time(s64 *to)
 {
-	s64 seconds = (s64)(now(1) / SECOND);
+	s64 seconds = (s64)(now_ns(1) / SECOND);
 
 	if (to)
 		*to = seconds;
