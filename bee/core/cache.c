@@ -45,12 +45,12 @@ static u64 page_up(u64 len)
 	return (len + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
 }
 
-static u64 pad(u64 len)
+static u64 round_up(u64 len)
 {
 	return (len + 7) & ~7ull;
 }
 
-static void *at(u64 addr)
+static void *guest_pointer(u64 addr)
 {
 	return (void *)(__UINTPTR_TYPE__)addr;
 }
@@ -70,7 +70,7 @@ static int make_path(const struct bee_cache *c, const u8 sha[32], char *path,
 	return text.len + 1 < len;
 }
 
-static void digest(const u8 *bytes, u64 len, u8 out[32])
+static void digest_bytes(const u8 *bytes, u64 len, u8 out[32])
 {
 	struct bee_sha256 sha;
 
@@ -91,7 +91,7 @@ static const char *take_apart(const u8 *bytes, u64 len, struct parts *p)
 	if (len < sizeof(*h) + 32 || len > SIZE_MAX_FILE)
 		return "of a wrong size";
 	len -= 32;
-	digest(bytes, len, sha);
+	digest_bytes(bytes, len, sha);
 	if (abi_memcmp(sha, bytes + len, 32))
 		return "damaged";
 	abi_memcpy(h, bytes, sizeof(*h));
@@ -100,11 +100,12 @@ static const char *take_apart(const u8 *bytes, u64 len, struct parts *p)
 	rest = len - sizeof(*h);
 	if (h->map_len > rest || h->stubs_used > rest - h->map_len ||
 	    h->runs_len > rest - h->map_len ||
-	    pad(h->map_len) + pad(h->stubs_used) + h->runs_len != rest)
+	    round_up(h->map_len) + round_up(h->stubs_used) + h->runs_len !=
+		    rest)
 		return "damaged";
 	p->map = bytes + sizeof(*h);
-	p->stubs = p->map + pad(h->map_len);
-	p->runs = p->stubs + pad(h->stubs_used);
+	p->stubs = p->map + round_up(h->map_len);
+	p->runs = p->stubs + round_up(h->stubs_used);
 	return 0;
 }
 
@@ -126,17 +127,17 @@ static int walk_runs(const struct bee_rewrite *rw, const struct parts *p,
 	u64 off = 0, len = p->head.runs_len;
 	struct run run;
 
-	for (; off < len; off += sizeof(run) + pad(run.len)) {
+	for (; off < len; off += sizeof(run) + round_up(run.len)) {
 		if (len - off < sizeof(run))
 			return 0;
 		abi_memcpy(&run, p->runs + off, sizeof(run));
 		if (run.len > len - off - sizeof(run) ||
-		    pad(run.len) > len - off - sizeof(run) ||
+		    round_up(run.len) > len - off - sizeof(run) ||
 		    !in_text(rw, &run))
 			return 0;
 		if (write)
-			abi_memcpy(at(run.addr), p->runs + off + sizeof(run),
-				   run.len);
+			abi_memcpy(guest_pointer(run.addr),
+				   p->runs + off + sizeof(run), run.len);
 	}
 	return 1;
 }
@@ -191,12 +192,12 @@ static void take_counts(struct bee_image *image, const struct header *h,
 	rw->stubs_addr = h->stubs_addr;
 	rw->stubs_used = h->stubs_used;
 	rw->stubs_len = page_up(h->stubs_used);
-	rw->stubs = at(h->stubs_addr);
+	rw->stubs = guest_pointer(h->stubs_addr);
 }
 
 /* NULL, or what is wrong; the text changes only at the end. */
-static const char *apply(struct bee_image *image, const struct abi_host *os,
-			 const struct parts *p)
+static const char *apply_parts(struct bee_image *image,
+			       const struct abi_host *os, const struct parts *p)
 {
 	const struct header *h = &p->head;
 	struct bee_rewrite *rw = &image->rw;
@@ -237,7 +238,7 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		return -1;
 	why = err ? "unreadable" : take_apart(bytes, len, &parts);
 	if (!why) {
-		why = apply(image, os, &parts);
+		why = apply_parts(image, os, &parts);
 		if (why)
 			drop_arrays(&image->rw);
 	}
@@ -256,11 +257,11 @@ struct out {
 	u64 len, max;
 };
 
-static void put(struct out *o, const void *bytes, u64 len)
+static void put_bytes(struct out *o, const void *bytes, u64 len)
 {
-	if (o->len + pad(len) <= o->max)
+	if (o->len + round_up(len) <= o->max)
 		abi_memcpy(o->bytes + o->len, bytes, len);
-	o->len += pad(len);
+	o->len += round_up(len);
 }
 
 /* Runs that are at most 16 bytes apart are one. */
@@ -280,8 +281,8 @@ static void put_text(struct out *o, const struct bee_text *text, const u8 *old)
 				end = look + 1;
 		run.addr = text->addr + i;
 		run.len = end - i;
-		put(o, &run, sizeof(run));
-		put(o, text->bytes + i, run.len);
+		put_bytes(o, &run, sizeof(run));
+		put_bytes(o, text->bytes + i, run.len);
 		i = end;
 	}
 }
@@ -300,8 +301,8 @@ static void put_runs(struct out *o, const struct bee_cache *c,
 					 c->file + plan->segment[j].offset);
 }
 
-static void fill(struct out *o, const struct bee_cache *c,
-		 const struct bee_image *image)
+static void fill_file(struct out *o, const struct bee_cache *c,
+		      const struct bee_image *image)
 {
 	const struct bee_rewrite *rw = &image->rw;
 	struct header h = {
@@ -322,8 +323,8 @@ static void fill(struct out *o, const struct bee_cache *c,
 	o->len = sizeof(h);
 	if (o->len + h.map_len <= o->max)
 		bee_map_write(&image->map, o->bytes + o->len, h.map_len);
-	o->len += pad(h.map_len);
-	put(o, rw->stubs, rw->stubs_used);
+	o->len += round_up(h.map_len);
+	put_bytes(o, rw->stubs, rw->stubs_used);
 	h.runs_len = o->len;
 	put_runs(o, c, image);
 	h.runs_len = o->len - h.runs_len;
@@ -347,9 +348,9 @@ void bee_cache_store(const struct bee_cache *c, const struct bee_image *image)
 	o.bytes = bee_os_alloc(o.max + 32);
 	if (!o.bytes)
 		return;
-	fill(&o, c, image);
+	fill_file(&o, c, image);
 	if (o.len <= o.max) {
-		digest(o.bytes, o.len, o.bytes + o.len);
+		digest_bytes(o.bytes, o.len, o.bytes + o.len);
 		if (bee_os_file_replace(path, o.bytes, o.len + 32))
 			bee_say("the cache cannot be written: ", c->dir, "");
 	}

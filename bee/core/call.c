@@ -118,7 +118,7 @@ void bee_thread_enter(struct bee_thread *t)
 	bee_enter(t);
 }
 
-static void trace(const struct bee_thread *t, const struct abi_regs *regs)
+static void trace_call(const struct bee_thread *t, const struct abi_regs *regs)
 {
 	const char *name = abi_syscall_name((u32)regs->rax);
 	struct abi_text text;
@@ -168,7 +168,7 @@ u32 bee_call(struct bee_thread *t, struct abi_regs *regs)
 	enum abi_return how;
 
 	if (bee.options->trace)
-		trace(t, regs);
+		trace_call(t, regs);
 	how = abi_syscall(t->proc, t->index, regs);
 	if (bee.options->trace)
 		trace_result(t, regs);

@@ -34,7 +34,7 @@
 u32 bee_vec_mode, bee_vec_mask;
 static u64 xsave_size = 576;
 
-static void cpuid(u32 leaf, u32 sub, u32 out[4])
+static void read_cpuid(u32 leaf, u32 sub, u32 out[4])
 {
 	__asm__ volatile("cpuid"
 			 : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]),
@@ -42,7 +42,7 @@ static void cpuid(u32 leaf, u32 sub, u32 out[4])
 			 : "a"(leaf), "c"(sub));
 }
 
-static u64 xgetbv(u32 index)
+static u64 read_xcr(u32 index)
 {
 	u32 low, high;
 
@@ -54,12 +54,12 @@ void bee_cpu_init(void)
 {
 	u32 r[4];
 
-	cpuid(1, 0, r);
+	read_cpuid(1, 0, r);
 	if (!(r[2] & L1C_OSXSAVE))
 		return;
-	bee_vec_mask = (u32)(xgetbv(0) & XCR0_SEEN);
+	bee_vec_mask = (u32)(read_xcr(0) & XCR0_SEEN);
 	xsave_size = abi_vec_size(bee_vec_mask);
-	cpuid(0xd, 1, r);
+	read_cpuid(0xd, 1, r);
 	bee_vec_mode = (r[0] & LD1_XSAVEC) && (r[0] & LD1_XGETBV1)
 			       ? BEE_VEC_XSAVEC
 			       : BEE_VEC_XSAVE;
@@ -94,7 +94,7 @@ static void leaf_features(u32 sub, u32 out[4])
 
 void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
 {
-	cpuid(leaf, sub, out);
+	read_cpuid(leaf, sub, out);
 	switch (leaf) {
 	case 1:
 		out[2] &= ~L1C_MONITOR;
@@ -119,7 +119,7 @@ void bee_cpuid(u32 leaf, u32 sub, u32 out[4])
 u64 bee_xgetbv(u32 index)
 {
 	if (index == 1 && bee_vec_mode == BEE_VEC_XSAVEC)
-		return xgetbv(1) & bee_vec_mask;
+		return read_xcr(1) & bee_vec_mask;
 	return index == 0 ? bee_vec_mask : 0;
 }
 

@@ -29,7 +29,7 @@ struct load {
 	u64 edge[EDGES_MAX];
 };
 
-static void *at(u64 addr)
+static void *guest_pointer(u64 addr)
 {
 	return (void *)(__UINTPTR_TYPE__)addr;
 }
@@ -44,7 +44,7 @@ static u64 page_down(u64 addr)
 	return addr & ~(u64)(SKEP_PAGE_SIZE - 1);
 }
 
-static int refuse(const struct load *l, const char *why)
+static int refuse_program(const struct load *l, const char *why)
 {
 	char line[300];
 	struct abi_text text;
@@ -66,7 +66,7 @@ static int open_file(struct load *l)
 		bee_say("no such program: ", l->options->program, "");
 		return BEE_EXIT_NOT_FOUND;
 	}
-	return err ? refuse(l, "the file cannot be read") : 0;
+	return err ? refuse_program(l, "the file cannot be read") : 0;
 }
 
 /*
@@ -117,18 +117,20 @@ static int for_runs(struct load *l, int final)
 			continue;
 		prot &= 7;
 		if ((prot & ABI_PROT_WRITE) && (prot & ABI_PROT_EXEC))
-			return refuse(l, "it has pages that are writable and "
-					 "executable at once; link it with -z "
-					 "separate-code");
+			return refuse_program(
+				l, "it has pages that are writable and "
+				   "executable at once; link it with -z "
+				   "separate-code");
 		if (final)
 			err = l->os->mem_protect(page, next - page, prot);
 		else
 			err = l->os->mem_commit(page, next - page,
 						ABI_PROT_READ | ABI_PROT_WRITE);
 		if (err)
-			return refuse(l, final ? "its pages cannot be protected"
-					       : "not enough memory for its "
-						 "segments");
+			return refuse_program(
+				l, final ? "its pages cannot be protected"
+					 : "not enough memory for its "
+					   "segments");
 	}
 	return 0;
 }
@@ -142,8 +144,9 @@ static int check_memory(struct load *l)
 	for (i = 0; i < plan->segments; i++)
 		need += plan->segment[i].memsz;
 	if (l->options->memory && need > l->options->memory)
-		return refuse(l, "its segments alone need more than --memory "
-				 "allows");
+		return refuse_program(
+			l, "its segments alone need more than --memory "
+			   "allows");
 	return 0;
 }
 
@@ -156,7 +159,8 @@ static void copy_segments(struct load *l)
 
 	for (i = 0; i < plan->segments; i++) {
 		s = &plan->segment[i];
-		abi_memcpy(at(s->addr), l->file + s->offset, s->filesz);
+		abi_memcpy(guest_pointer(s->addr), l->file + s->offset,
+			   s->filesz);
 	}
 	bee_sha256_init(&sha);
 	bee_sha256_add(&sha, l->file, l->file_len);
@@ -172,7 +176,7 @@ static void digest_segments(struct load *l)
 
 	bee_sha256_init(&sha);
 	for (i = 0; i < plan->segments; i++)
-		bee_sha256_add(&sha, at(plan->segment[i].addr),
+		bee_sha256_add(&sha, guest_pointer(plan->segment[i].addr),
 			       plan->segment[i].filesz);
 	bee_sha256_end(&sha, l->image->sha_load);
 }
@@ -185,7 +189,8 @@ static int map_file(struct load *l)
 
 	err = abi_elf_plan(l->file, head, l->file_len, plan);
 	if (err)
-		return refuse(l, plan->why ? plan->why : "not an ELF program");
+		return refuse_program(l, plan->why ? plan->why
+						   : "not an ELF program");
 	err = check_memory(l);
 	if (!err)
 		err = for_runs(l, 0);
@@ -208,11 +213,11 @@ static void describe_segments(struct load *l)
 		if (!s->filesz)
 			continue;
 		if (s->prot & ABI_PROT_EXEC) {
-			rw->text[rw->texts].bytes = at(s->addr);
+			rw->text[rw->texts].bytes = guest_pointer(s->addr);
 			rw->text[rw->texts].addr = s->addr;
 			rw->text[rw->texts++].len = s->filesz;
 		} else {
-			rw->data[rw->datas].bytes = at(s->addr);
+			rw->data[rw->datas].bytes = guest_pointer(s->addr);
 			rw->data[rw->datas].addr = s->addr;
 			rw->data[rw->datas++].len = s->filesz;
 		}
@@ -236,7 +241,7 @@ static int get_memory(struct load *l, const struct bee_rewrite_need *need)
 	rw->marks = bee_os_alloc(need->marks_len + 8);
 	if (!rw->site || !rw->pc || !rw->marks)
 		return -ENOMEM;
-	rw->stubs = at(stubs);
+	rw->stubs = guest_pointer(stubs);
 	rw->stubs_addr = stubs;
 	rw->stubs_len = len;
 	if (!len)
@@ -266,7 +271,7 @@ static int refuse_site(struct load *l, const char *why)
 	abi_text_str(&text, " (at 0x");
 	abi_text_hex(&text, l->image->rw.bad_addr, 1);
 	abi_text_str(&text, ")");
-	return refuse(l, line);
+	return refuse_program(l, line);
 }
 
 /* Stub pages that are used become executable, the others go back. */
@@ -286,7 +291,7 @@ static int seal_stubs(struct load *l)
 	image->stubs = rw->stubs_addr;
 	image->stubs_end = rw->stubs_addr + used;
 	bee_map_from(&image->map, rw);
-	return err ? refuse(l, "its stubs cannot be protected") : 0;
+	return err ? refuse_program(l, "its stubs cannot be protected") : 0;
 }
 
 static int run_rewriter(struct load *l)
@@ -297,7 +302,7 @@ static int run_rewriter(struct load *l)
 
 	l->range = bee_os_alloc(RANGES_MAX * sizeof(*l->range));
 	if (!l->range)
-		return refuse(l, "not enough memory to rewrite it");
+		return refuse_program(l, "not enough memory to rewrite it");
 	rw->codes = bee_unwind_ranges(&l->image->plan, l->file, l->file_len,
 				      l->range, RANGES_MAX);
 	rw->code = l->range;
@@ -316,10 +321,10 @@ static int run_rewriter(struct load *l)
 	rw->marks = 0;
 	if (err == -ENOEXEC)
 		return refuse_site(l, rw->why);
-	return err ? refuse(l, "not enough memory to rewrite it") : 0;
+	return err ? refuse_program(l, "not enough memory to rewrite it") : 0;
 }
 
-static int rewrite(struct load *l)
+static int rewrite_image(struct load *l)
 {
 	const struct bee_cache cache = {l->options->cache, l->file,
 					l->file_len};
@@ -333,7 +338,7 @@ static int rewrite(struct load *l)
 		err = run_rewriter(l);
 	}
 	if (!err && !all_patched(&l->image->rw))
-		err = refuse(l, "the rewriter left sites as they were");
+		err = refuse_program(l, "the rewriter left sites as they were");
 	l->image->rewrite_ns = (u64)l->os->clock(ABI_CLOCK_MONOTONIC) - start;
 	if (!err)
 		err = seal_stubs(l);
@@ -371,8 +376,8 @@ static int attach_streams(const struct load *l)
 		err = abi_fd_attach(bee.proc, fd, (s32)handle, type & S_IFMT,
 				    flags);
 		if (err)
-			return refuse(l,
-				      "a standard stream cannot be attached");
+			return refuse_program(
+				l, "a standard stream cannot be attached");
 	}
 	return 0;
 }
@@ -388,11 +393,12 @@ static int attach_stream(const struct load *l)
 		return 0;
 	handle = bee_os_stream(l->options->stream, &type, &flags);
 	if (handle < 0)
-		return refuse(l, "--stream names no two-way stream that was "
-				 "inherited");
+		return refuse_program(
+			l, "--stream names no two-way stream that was "
+			   "inherited");
 	if (abi_fd_attach(bee.proc, STREAM_FD, (s32)handle, type & S_IFMT,
 			  flags))
-		return refuse(l, "its stream cannot be attached");
+		return refuse_program(l, "its stream cannot be attached");
 	return 0;
 }
 
@@ -414,17 +420,19 @@ static int make_process(const struct load *l, const char *const *envp)
 	if (!err)
 		err = bee_os_guest_cwd(cwd, sizeof(cwd));
 	if (err)
-		return refuse(l, "its path or working directory does not lie "
-				 "under the root");
+		return refuse_program(
+			l, "its path or working directory does not lie "
+			   "under the root");
 	bee.proc = bee_os_alloc(abi_proc_size());
 	if (!bee.proc || abi_proc_init(bee.proc, &bee_gated))
-		return refuse(l, "the process state cannot be set up");
+		return refuse_program(l, "the process state cannot be set up");
 	abi_proof_set(bee.proc, l->options->nonce);
 	err = abi_exec(bee.proc, &exec);
 	if (err == -ENOMEM)
-		return refuse(l, "stack and arguments do not fit into memory");
+		return refuse_program(
+			l, "stack and arguments do not fit into memory");
 	if (err)
-		return refuse(l, "abi refused it");
+		return refuse_program(l, "abi refused it");
 	return attach_streams(l) ?: attach_stream(l);
 }
 
@@ -444,7 +452,7 @@ int bee_load(const struct bee_options *o, const struct abi_host *os,
 		return err;
 	err = map_file(&l);
 	if (!err)
-		err = rewrite(&l);
+		err = rewrite_image(&l);
 	if (!err)
 		err = for_runs(&l, 1);
 	bee_os_file_unmap(l.file, l.file_len);

@@ -32,8 +32,8 @@ const char bee_usage[] =
 	"Exit code: the program's; 126 refused to load, 127 not found,\n"
 	"128 + n ended by signal n, 2 wrong use.\n";
 
-static int say(char why[160], const char *before, const char *word,
-	       const char *after)
+static int write_reason(char why[160], const char *before, const char *word,
+			const char *after)
 {
 	struct abi_text text;
 
@@ -44,7 +44,7 @@ static int say(char why[160], const char *before, const char *word,
 	return BEE_EXIT_USAGE;
 }
 
-static s32 digit(char c)
+static s32 hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -56,13 +56,13 @@ static s32 digit(char c)
 }
 
 /* Digits of `base`; returns what follows them, or NULL: none, or too big. */
-static const char *number(const char *s, u32 base, u64 *out)
+static const char *parse_number(const char *s, u32 base, u64 *out)
 {
 	u64 value = 0, next;
 	const char *start = s;
 	s32 d;
 
-	while ((d = digit(*s)) >= 0 && d < (s32)base) {
+	while ((d = hex_digit(*s)) >= 0 && d < (s32)base) {
 		if (__builtin_mul_overflow(value, base, &next) ||
 		    __builtin_add_overflow(next, (u64)d, &value))
 			return 0;
@@ -76,7 +76,7 @@ static int parse_bytes(const char *s, u64 *out)
 {
 	u32 shift = 0;
 
-	s = number(s, 10, out);
+	s = parse_number(s, 10, out);
 	if (!s)
 		return -1;
 	switch (*s) {
@@ -105,13 +105,13 @@ static int parse_nonce(const char *s, u64 *out)
 {
 	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X'))
 		s += 2;
-	s = number(s, 16, out);
+	s = parse_number(s, 16, out);
 	return s && !*s ? 0 : -1;
 }
 
 static int parse_stream(const char *s, u64 *out)
 {
-	s = number(s, 10, out);
+	s = parse_number(s, 10, out);
 	return s && !*s && *out > 2 ? 0 : -1;
 }
 
@@ -128,7 +128,7 @@ static int add_env(struct bee_options *o, const char *value)
 	return 0;
 }
 
-static u8 *flag(struct bee_options *o, const char *word)
+static u8 *find_flag(struct bee_options *o, const char *word)
 {
 	const struct {
 		const char *name;
@@ -154,7 +154,8 @@ static u8 *flag(struct bee_options *o, const char *word)
 }
 
 /* 1: took the value, 0: no such option, -1: the value is wrong. */
-static int valued(struct bee_options *o, const char *word, const char *value)
+static int parse_valued(struct bee_options *o, const char *word,
+			const char *value)
 {
 	if (abi_streq(word, "--memory"))
 		return parse_bytes(value, &o->memory) ? -1 : 1;
@@ -191,24 +192,26 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 			i++;
 			break;
 		}
-		set = flag(o, argv[i]);
+		set = find_flag(o, argv[i]);
 		if (set) {
 			*set = 1;
 			continue;
 		}
-		took = valued(o, argv[i], i + 1 < argc ? argv[i + 1] : "");
+		took = parse_valued(o, argv[i],
+				    i + 1 < argc ? argv[i + 1] : "");
 		if (took == 0)
-			return say(why, "no option '", argv[i],
-				   "'; see bee --help");
+			return write_reason(why, "no option '", argv[i],
+					    "'; see bee --help");
 		if (took < 0)
-			return say(why, "option ", argv[i],
-				   " needs a value; see bee --help");
+			return write_reason(why, "option ", argv[i],
+					    " needs a value; see bee --help");
 		i++;
 	}
 	if (o->help || o->version || o->probe || o->list)
 		return 0;
 	if (i >= argc)
-		return say(why, "no program named; see bee ", "--help", "");
+		return write_reason(why, "no program named; see bee ", "--help",
+				    "");
 	o->program = argv[i];
 	o->argv = argv + i;
 	if (o->name && o->child) /* the parent hands the line on as it is */

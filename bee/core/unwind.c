@@ -24,13 +24,13 @@ struct section {
 };
 SKEP_ASSERT_SIZE(struct section, 64);
 
-static const void *at(u64 addr)
+static const void *guest_pointer(u64 addr)
 {
 	return (const void *)(__UINTPTR_TYPE__)addr;
 }
 
 /* The loaded bytes from addr to the end of their segment; 0: not loaded. */
-static u64 loaded(const struct abi_elf_plan *plan, u64 addr)
+static u64 loaded_bytes(const struct abi_elf_plan *plan, u64 addr)
 {
 	const struct abi_elf_segment *s;
 	u32 i;
@@ -45,18 +45,19 @@ static u64 loaded(const struct abi_elf_plan *plan, u64 addr)
 
 static u64 by_header(const struct abi_elf_plan *plan)
 {
-	const struct elf_phdr *ph = at(plan->phdr);
+	const struct elf_phdr *ph = guest_pointer(plan->phdr);
 	u64 i, addr, frame;
 
 	if (plan->phent != sizeof(*ph) ||
-	    loaded(plan, plan->phdr) < plan->phnum * sizeof(*ph))
+	    loaded_bytes(plan, plan->phdr) < plan->phnum * sizeof(*ph))
 		return 0;
 	for (i = 0; i < plan->phnum && ph[i].type != PT_GNU_EH_FRAME; i++)
 		;
 	if (i == plan->phnum)
 		return 0;
 	addr = ph[i].vaddr + plan->bias;
-	if (bee_eh_find(at(addr), loaded(plan, addr), addr, &frame))
+	if (bee_eh_find(guest_pointer(addr), loaded_bytes(plan, addr), addr,
+			&frame))
 		return 0;
 	return frame;
 }
@@ -112,23 +113,24 @@ static int by_sections(const u8 *file, u64 len, struct section *found)
 u32 bee_unwind_ranges(const struct abi_elf_plan *plan, const u8 *file,
 		      u64 file_len, struct bee_range *range, u32 max)
 {
-	u64 frame = by_header(plan), len = loaded(plan, frame);
+	u64 frame = by_header(plan), len = loaded_bytes(plan, frame);
 	struct section section;
 
 	if (by_sections(file, file_len, &section)) {
 		section.addr += plan->bias;
 		if (!len) {
 			frame = section.addr;
-			len = loaded(plan, frame);
+			len = loaded_bytes(plan, frame);
 		}
 		/* What follows in the segment is not unwind data. */
 		if (section.addr == frame && section.size < len)
 			len = section.size;
 	}
-	return len ? bee_eh_ranges(at(frame), len, frame, range, max) : 0;
+	return len ? bee_eh_ranges(guest_pointer(frame), len, frame, range, max)
+		   : 0;
 }
 
-static void insert(u64 *edge, u32 n, u64 addr)
+static void insert_edge(u64 *edge, u32 n, u64 addr)
 {
 	for (; n && edge[n - 1] > addr; n--)
 		edge[n] = edge[n - 1];
@@ -145,8 +147,8 @@ u32 bee_unwind_edges(const struct abi_elf_plan *plan, const u8 *file,
 	for (i = 0; read_section(file, file_len, i, &s); i++) {
 		if (!(s.flags & SHF_EXECINSTR) || max - n < 2)
 			continue;
-		insert(edge, n++, s.addr + plan->bias);
-		insert(edge, n++, s.addr + s.size + plan->bias);
+		insert_edge(edge, n++, s.addr + plan->bias);
+		insert_edge(edge, n++, s.addr + s.size + plan->bias);
 	}
 	return n;
 }

@@ -5,7 +5,7 @@
  */
 #include "bee/rewrite/internal.h"
 
-static int refuse(u64 at, const char *what, u64 *bad, char *why)
+static int refuse_code(u64 at, const char *what, u64 *bad, char *why)
 {
 	static const char before[] = "code made at run time contains ";
 	u32 n = 0;
@@ -58,14 +58,15 @@ int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why)
 			continue;
 		rc = bee_decode(bytes + at, len - at, &insn);
 		if (rc == -BEE_EFAULT && len - at < 15)
-			return refuse(at, "an instruction cut off at its end",
-				      bad, why);
+			return refuse_code(at,
+					   "an instruction cut off at its end",
+					   bad, why);
 		if (rc < 0)
 			continue;
 		bee_classify(bytes + at, &insn, &class);
 		what = name_of(&class, &insn);
 		if (what)
-			return refuse(at, what, bad, why);
+			return refuse_code(at, what, bad, why);
 	}
 	return 0;
 }

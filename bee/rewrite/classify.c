@@ -10,7 +10,7 @@ static u8 modrm_reg(const struct bee_insn *insn)
 	return insn->modrm >> 3 & 7;
 }
 
-static void refuse(struct bee_class *class, const char *why)
+static void refuse_instruction(struct bee_class *class, const char *why)
 {
 	class->need = BEE_NEED_REFUSAL;
 	class->why = why;
@@ -123,7 +123,7 @@ static void classify_fs(const u8 *p, const struct bee_insn *insn,
 	u8 reg = modrm_reg(insn);
 
 	if (is_implicit_source(insn)) {
-		refuse(class, "a string instruction with fs:");
+		refuse_instruction(class, "a string instruction with fs:");
 		return;
 	}
 	if (!insn->memory || is_address_only(insn))
@@ -131,18 +131,20 @@ static void classify_fs(const u8 *p, const struct bee_insn *insn,
 	class->need = BEE_NEED_FS;
 	class->kind = BEE_SITE_FS;
 	if (insn->prefixes & BEE_PREFIX_67)
-		refuse(class, "fs: with 32-bit addresses");
+		refuse_instruction(class, "fs: with 32-bit addresses");
 	else if (insn->prefixes & BEE_PREFIX_SEGS)
-		refuse(class, "fs: and gs: on one instruction");
+		refuse_instruction(class, "fs: and gs: on one instruction");
 	else if (!insn->map && insn->opcode == 0xff && (reg == 3 || reg == 5))
-		refuse(class, "a far branch through fs:");
+		refuse_instruction(class, "a far branch through fs:");
 	else if (!insn->map && insn->opcode == 0xff && insn->rip_relative)
-		refuse(class, "a branch or push through rip-relative fs:");
+		refuse_instruction(class,
+				   "a branch or push through rip-relative fs:");
 	else if (insn->map & BEE_MAP_XOP)
-		refuse(class, "an XOP instruction with fs:");
+		refuse_instruction(class, "an XOP instruction with fs:");
 	else if (!insn->map && insn->opcode == 0x8f && insn->has_sib &&
 		 (insn->sib & 7) == 4)
-		refuse(class, "pop to fs: relative to the stack pointer");
+		refuse_instruction(class,
+				   "pop to fs: relative to the stack pointer");
 	else if (is_absolute(insn))
 		classify_absolute(p, insn, class);
 }
@@ -166,9 +168,9 @@ static void classify_0fae(const struct bee_insn *insn, struct bee_class *class)
 		class->need = BEE_NEED_FSBASE;
 		class->kind = BEE_SITE_FS;
 	} else if (reg == 2) {
-		refuse(class, "wrfsbase");
+		refuse_instruction(class, "wrfsbase");
 	} else {
-		refuse(class, reg == 1 ? "rdgsbase" : "wrgsbase");
+		refuse_instruction(class, reg == 1 ? "rdgsbase" : "wrgsbase");
 	}
 }
 
@@ -184,7 +186,7 @@ static void classify_two_byte(const struct bee_insn *insn,
 		class->kind = BEE_SITE_SYSCALL;
 		break;
 	case 0x34:
-		refuse(class, "sysenter");
+		refuse_instruction(class, "sysenter");
 		break;
 	case 0xa2:
 		class->need = BEE_NEED_CPU;
@@ -197,11 +199,11 @@ static void classify_two_byte(const struct bee_insn *insn,
 	case 0xa1:
 	case 0xa8:
 	case 0xa9:
-		refuse(class, "push or pop of fs or gs");
+		refuse_instruction(class, "push or pop of fs or gs");
 		break;
 	case 0xb4:
 	case 0xb5:
-		refuse(class, "lfs or lgs");
+		refuse_instruction(class, "lfs or lgs");
 		break;
 	}
 }
@@ -212,10 +214,10 @@ static void classify_one_byte(const u8 *p, const struct bee_insn *insn,
 	u8 reg = modrm_reg(insn);
 
 	if (insn->opcode == 0xcd && p[insn->imm_at] == 0x80)
-		refuse(class, "int 0x80 (the 32-bit system call)");
+		refuse_instruction(class, "int 0x80 (the 32-bit system call)");
 	if ((insn->opcode == 0x8c || insn->opcode == 0x8e) &&
 	    (reg == 4 || reg == 5))
-		refuse(class, "a move of the fs or gs selector");
+		refuse_instruction(class, "a move of the fs or gs selector");
 }
 
 void bee_classify(const u8 *p, const struct bee_insn *insn,
@@ -233,5 +235,5 @@ void bee_classify(const u8 *p, const struct bee_insn *insn,
 	else if (insn->seg == 0x65 &&
 		 (is_implicit_source(insn) ||
 		  (insn->memory && !is_address_only(insn))))
-		refuse(class, "an access through gs:");
+		refuse_instruction(class, "an access through gs:");
 }

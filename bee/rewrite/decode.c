@@ -60,7 +60,7 @@ struct cursor {
 	u32 at, max;
 };
 
-static int take(struct cursor *c, u32 n)
+static int take_bytes(struct cursor *c, u32 n)
 {
 	if (c->max - c->at < n)
 		return -BEE_EFAULT;
@@ -122,7 +122,7 @@ static int take_modrm(struct cursor *c, struct bee_insn *insn)
 	u8 mod, rm;
 
 	insn->modrm_at = c->at;
-	if (take(c, 1))
+	if (take_bytes(c, 1))
 		return -BEE_EFAULT;
 	insn->modrm = c->p[c->at - 1];
 	mod = insn->modrm >> 6;
@@ -131,7 +131,7 @@ static int take_modrm(struct cursor *c, struct bee_insn *insn)
 		return 0;
 	insn->memory = 1;
 	if (rm == 4) {
-		if (take(c, 1))
+		if (take_bytes(c, 1))
 			return -BEE_EFAULT;
 		insn->sib = c->p[c->at - 1];
 		insn->has_sib = 1;
@@ -145,7 +145,7 @@ static int take_modrm(struct cursor *c, struct bee_insn *insn)
 	}
 	if (insn->disp_len)
 		insn->disp_at = c->at;
-	return take(c, insn->disp_len);
+	return take_bytes(c, insn->disp_len);
 }
 
 static int take_imm(struct cursor *c, struct bee_insn *insn, u32 n)
@@ -154,7 +154,7 @@ static int take_imm(struct cursor *c, struct bee_insn *insn, u32 n)
 		insn->imm_at = c->at;
 		insn->imm_len = n;
 	}
-	return take(c, n);
+	return take_bytes(c, n);
 }
 
 static int is_wide(const struct bee_insn *insn)
@@ -218,7 +218,7 @@ static int take_operands(struct cursor *c, struct bee_insn *insn, char letter)
 		insn->memory = 1;
 		insn->disp_at = c->at;
 		insn->disp_len = insn->prefixes & BEE_PREFIX_67 ? 4 : 8;
-		return take(c, insn->disp_len);
+		return take_bytes(c, insn->disp_len);
 	case 'j':
 		return take_rel(c, insn, 1);
 	case 'J':
@@ -231,7 +231,7 @@ static int take_operands(struct cursor *c, struct bee_insn *insn, char letter)
 static int take_opcode(struct cursor *c, struct bee_insn *insn)
 {
 	insn->opcode_at = c->at;
-	if (take(c, 1))
+	if (take_bytes(c, 1))
 		return -BEE_EFAULT;
 	insn->opcode = c->p[c->at - 1];
 	return 0;
@@ -272,7 +272,7 @@ static int decode_vex(struct cursor *c, struct bee_insn *insn, u8 first)
 	insn->vex = first;
 	if (has_bad_vex_prefix(insn))
 		return -BEE_ENOEXEC;
-	if (take(c, first == 0xc4 ? 2 : 1))
+	if (take_bytes(c, first == 0xc4 ? 2 : 1))
 		return -BEE_EFAULT;
 	if (first == 0xc4)
 		map = c->p[c->at - 2] & 0x1f;
@@ -290,7 +290,7 @@ static int decode_evex(struct cursor *c, struct bee_insn *insn)
 	insn->vex = 0x62;
 	if (has_bad_vex_prefix(insn))
 		return -BEE_ENOEXEC;
-	if (take(c, 3))
+	if (take_bytes(c, 3))
 		return -BEE_EFAULT;
 	map = c->p[c->at - 3] & 7;
 	if (c->p[c->at - 3] & 8 || !(c->p[c->at - 2] & 4))
@@ -310,7 +310,7 @@ static int decode_xop(struct cursor *c, struct bee_insn *insn)
 	insn->vex = 0x8f;
 	if (has_bad_vex_prefix(insn))
 		return -BEE_ENOEXEC;
-	if (take(c, 2))
+	if (take_bytes(c, 2))
 		return -BEE_EFAULT;
 	map = c->p[c->at - 2] & 0x1f;
 	if (map > 10)

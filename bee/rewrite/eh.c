@@ -17,7 +17,7 @@ struct reader {
 	int bad;
 };
 
-static int reads(struct reader *r, u64 n)
+static int can_read(struct reader *r, u64 n)
 {
 	if (r->bad || r->end - r->at < n)
 		r->bad = 1;
@@ -26,12 +26,12 @@ static int reads(struct reader *r, u64 n)
 
 static u8 read_u8(struct reader *r)
 {
-	return reads(r, 1) ? r->p[r->at++] : 0;
+	return can_read(r, 1) ? r->p[r->at++] : 0;
 }
 
 static u32 read_u32(struct reader *r)
 {
-	if (!reads(r, 4))
+	if (!can_read(r, 4))
 		return 0;
 	r->at += 4;
 	return bee_get_u32(r->p + r->at - 4);
@@ -39,7 +39,7 @@ static u32 read_u32(struct reader *r)
 
 static u64 read_u64(struct reader *r)
 {
-	if (!reads(r, 8))
+	if (!can_read(r, 8))
 		return 0;
 	r->at += 8;
 	return bee_get_u64(r->p + r->at - 8);
@@ -113,7 +113,7 @@ static int read_record(struct reader *r, struct record *rec)
 	rec->next = 0;
 	if (len == 0xffffffff)
 		len = read_u64(r);
-	if (r->bad || !reads(r, len))
+	if (r->bad || !can_read(r, len))
 		return 0;
 	rec->next = r->at + len;
 	rec->id_at = r->at;
@@ -184,7 +184,7 @@ static int read_fde(struct reader *whole, const struct record *rec, u8 encoding,
 	return !r.bad && len && range->end > range->start;
 }
 
-static void sift(struct bee_range *range, u32 at, u32 n)
+static void sift_down(struct bee_range *range, u32 at, u32 n)
 {
 	struct bee_range top = range[at];
 
@@ -203,13 +203,13 @@ static void sift(struct bee_range *range, u32 at, u32 n)
 static void sort_ranges(struct bee_range *range, u32 n)
 {
 	for (u32 i = n / 2; i--;)
-		sift(range, i, n);
+		sift_down(range, i, n);
 	while (n > 1) {
 		struct bee_range last = range[--n];
 
 		range[n] = range[0];
 		range[0] = last;
-		sift(range, 0, n);
+		sift_down(range, 0, n);
 	}
 }
 
@@ -262,7 +262,7 @@ int bee_eh_find(const u8 *hdr, u64 len, u64 addr, u64 *eh_frame)
 	struct reader r = {hdr, 0, len, addr, 0};
 	u8 version = read_u8(&r), encoding = read_u8(&r);
 
-	if (!reads(&r, 2))
+	if (!can_read(&r, 2))
 		return -BEE_ENOEXEC;
 	r.at += 2;
 	*eh_frame = read_encoded(&r, encoding);

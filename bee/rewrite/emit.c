@@ -24,12 +24,12 @@ struct operand {
 	s32 disp;
 };
 
-static u64 here(const struct bee_emitter *e)
+static u64 stub_address(const struct bee_emitter *e)
 {
 	return e->rw->stubs_addr + e->rw->stubs_used;
 }
 
-static void put(struct bee_emitter *e, u8 byte)
+static void put_byte(struct bee_emitter *e, u8 byte)
 {
 	if (e->rw->stubs_used >= e->rw->stubs_len) {
 		e->error = -BEE_ENOMEM;
@@ -41,7 +41,7 @@ static void put(struct bee_emitter *e, u8 byte)
 static void put_bytes(struct bee_emitter *e, const u8 *p, u32 n)
 {
 	for (u32 i = 0; i < n; i++)
-		put(e, p[i]);
+		put_byte(e, p[i]);
 }
 
 static void put_s32(struct bee_emitter *e, s32 v)
@@ -55,7 +55,7 @@ static void put_s32(struct bee_emitter *e, s32 v)
 /* The last field before `rest` more bytes of the instruction. */
 static void put_rel32(struct bee_emitter *e, u64 target, u32 rest)
 {
-	s64 rel = (s64)(target - (here(e) + 4 + rest));
+	s64 rel = (s64)(target - (stub_address(e) + 4 + rest));
 
 	if (rel != (s32)rel && !e->error)
 		e->error = -BEE_ENOEXEC;
@@ -71,7 +71,7 @@ void bee_emit_note(struct bee_emitter *e, u64 guest)
 		return;
 	}
 	rw->pc[rw->pcs++] = (struct bee_stub_pc){
-		.stub = here(e),
+		.stub = stub_address(e),
 		.guest = guest,
 		.scratch = e->scratch,
 		.scratch2 = e->scratch2,
@@ -81,31 +81,31 @@ void bee_emit_note(struct bee_emitter *e, u64 guest)
 
 void bee_emit_jmp(struct bee_emitter *e, u64 target)
 {
-	put(e, 0xe9);
+	put_byte(e, 0xe9);
 	put_rel32(e, target, 0);
 }
 
 /* op reg, gs:[slot]; op is 8b to load, 89 to store */
 static void put_slot_op(struct bee_emitter *e, u8 op, u8 reg, u32 slot)
 {
-	put(e, 0x65);
-	put(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0));
-	put(e, op);
-	put(e, (reg & 7) << 3 | 4);
-	put(e, 0x25);
+	put_byte(e, 0x65);
+	put_byte(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0));
+	put_byte(e, op);
+	put_byte(e, (reg & 7) << 3 | 4);
+	put_byte(e, 0x25);
 	put_s32(e, e->rw->slot[slot]);
 }
 
 static void put_jmp_slot(struct bee_emitter *e, u32 slot)
 {
-	put(e, 0x65);
-	put(e, 0xff);
-	put(e, 0x24);
-	put(e, 0x25);
+	put_byte(e, 0x65);
+	put_byte(e, 0xff);
+	put_byte(e, 0x24);
+	put_byte(e, 0x25);
 	put_s32(e, e->rw->slot[slot]);
 }
 
-static void save(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
+static void save_register(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
 {
 	put_slot_op(e, 0x89, reg, slot);
 	if (slot == SKEP_SLOT_SCRATCH)
@@ -115,7 +115,7 @@ static void save(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
 	bee_emit_note(e, guest);
 }
 
-static void restore(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
+static void restore_register(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
 {
 	put_slot_op(e, 0x8b, reg, slot);
 	if (slot == SKEP_SLOT_SCRATCH)
@@ -128,21 +128,21 @@ static void restore(struct bee_emitter *e, u8 reg, u32 slot, u64 guest)
 /* lea rel(%rip), reg */
 static void put_lea_rip(struct bee_emitter *e, u8 reg, u64 target)
 {
-	put(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0));
-	put(e, 0x8d);
-	put(e, (reg & 7) << 3 | 5);
+	put_byte(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0));
+	put_byte(e, 0x8d);
+	put_byte(e, (reg & 7) << 3 | 5);
 	put_rel32(e, target, 0);
 }
 
 /* lea (base, index), reg, where index is not rsp */
 static void put_lea_sum(struct bee_emitter *e, u8 reg, u8 base, u8 index)
 {
-	put(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0) | (index & 8 ? REX_X : 0) |
-		       (base & 8 ? REX_B : 0));
-	put(e, 0x8d);
-	put(e, 0x40 | (reg & 7) << 3 | 4);
-	put(e, (index & 7) << 3 | (base & 7));
-	put(e, 0);
+	put_byte(e, 0x40 | REX_W | (reg & 8 ? REX_R : 0) |
+			    (index & 8 ? REX_X : 0) | (base & 8 ? REX_B : 0));
+	put_byte(e, 0x8d);
+	put_byte(e, 0x40 | (reg & 7) << 3 | 4);
+	put_byte(e, (index & 7) << 3 | (base & 7));
+	put_byte(e, 0);
 }
 
 /* Decoding what an instruction names ---------------------------------- */
@@ -153,7 +153,7 @@ static u8 vex_byte(const u8 *p, const struct bee_insn *insn, u32 at)
 }
 
 /* The R, X, B extension bits, as in REX. */
-static u8 extension(const u8 *p, const struct bee_insn *insn)
+static u8 extension_bits(const u8 *p, const struct bee_insn *insn)
 {
 	if (!insn->vex)
 		return insn->rex & 7;
@@ -183,7 +183,7 @@ static int has_vector_index(const struct bee_insn *insn)
 static void read_operand(const u8 *p, const struct bee_insn *insn,
 			 struct operand *o)
 {
-	u8 ext = extension(p, insn), mod = insn->modrm >> 6;
+	u8 ext = extension_bits(p, insn), mod = insn->modrm >> 6;
 	u8 rm = insn->modrm & 7;
 
 	*o = (struct operand){mod == 1 ? 1 : 2, NO_REG, NO_REG, 0, 0};
@@ -242,7 +242,7 @@ static u8 free_reg(const u8 *p, const struct bee_insn *insn,
 	u8 reg = insn->modrm >> 3 & 7;
 	u8 first = has_high_byte(insn) ? RBP : 8;
 
-	reg |= extension(p, insn) & REX_R ? 8 : 0;
+	reg |= extension_bits(p, insn) & REX_R ? 8 : 0;
 	if (has_high_byte(insn))
 		reg = NO_REG; /* part of rax to rbx, never chosen */
 	for (u8 r = first;; r++)
@@ -257,13 +257,13 @@ static void put_legacy_prefixes(struct bee_emitter *e,
 				const struct bee_insn *insn)
 {
 	if (insn->prefixes & BEE_PREFIX_LOCK)
-		put(e, 0xf0);
+		put_byte(e, 0xf0);
 	if (insn->prefixes & BEE_PREFIX_66)
-		put(e, 0x66);
+		put_byte(e, 0x66);
 	if (insn->prefixes & BEE_PREFIX_F2)
-		put(e, 0xf2);
+		put_byte(e, 0xf2);
 	if (insn->prefixes & BEE_PREFIX_F3)
-		put(e, 0xf3);
+		put_byte(e, 0xf3);
 }
 
 static u8 operand_extension(const struct operand *o)
@@ -285,12 +285,12 @@ static void put_legacy_opcode(struct bee_emitter *e,
 
 	put_legacy_prefixes(e, insn);
 	if (rex)
-		put(e, rex | 0x40);
+		put_byte(e, rex | 0x40);
 	if (insn->map)
-		put(e, 0x0f);
+		put_byte(e, 0x0f);
 	if (insn->map >= 2)
-		put(e, insn->map == 2 ? 0x38 : 0x3a);
-	put(e, insn->opcode);
+		put_byte(e, insn->map == 2 ? 0x38 : 0x3a);
+	put_byte(e, insn->opcode);
 }
 
 /* A two-byte VEX prefix grows to three bytes: it has no X and B. */
@@ -302,27 +302,27 @@ static void put_vector_opcode(struct bee_emitter *e, const u8 *p,
 	u8 first = vex_byte(p, insn, 1);
 
 	if (insn->vex == 0xc5) {
-		put(e, 0xc4);
-		put(e, (first & 0x80) | bits | 1);
-		put(e, first & 0x7f);
+		put_byte(e, 0xc4);
+		put_byte(e, (first & 0x80) | bits | 1);
+		put_byte(e, first & 0x7f);
 	} else {
-		put(e, insn->vex);
-		put(e, (first & 0x9f) | bits);
-		put(e, vex_byte(p, insn, 2));
+		put_byte(e, insn->vex);
+		put_byte(e, (first & 0x9f) | bits);
+		put_byte(e, vex_byte(p, insn, 2));
 	}
 	if (insn->vex == 0x62)
-		put(e, vex_byte(p, insn, 3));
-	put(e, insn->opcode);
+		put_byte(e, vex_byte(p, insn, 3));
+	put_byte(e, insn->opcode);
 }
 
 static void put_operand(struct bee_emitter *e, u8 reg, const struct operand *o)
 {
 	u8 index = o->index == NO_REG ? RSP : o->index & 7;
 
-	put(e, o->mod << 6 | (reg & 7) << 3 | 4);
-	put(e, o->scale << 6 | index << 3 | (o->base & 7));
+	put_byte(e, o->mod << 6 | (reg & 7) << 3 | 4);
+	put_byte(e, o->scale << 6 | index << 3 | (o->base & 7));
 	if (o->mod == 1)
-		put(e, (u8)o->disp);
+		put_byte(e, (u8)o->disp);
 	else
 		put_s32(e, o->disp);
 }
@@ -398,12 +398,12 @@ static void emit_fs_branch(struct bee_emitter *e, const struct bee_insn *insn,
 	put_slot_op(e, 0x89, tp, SKEP_SLOT_SCRATCH2);
 	if ((insn->modrm >> 3 & 7) == 2) {
 		put_lea_rip(e, tp, addr + insn->len);
-		put(e, 0x40 | (tp & 8 ? REX_B : 0));
-		put(e, 0x50 | (tp & 7));
+		put_byte(e, 0x40 | (tp & 8 ? REX_B : 0));
+		put_byte(e, 0x50 | (tp & 7));
 		e->pushed = 1;
 		bee_emit_note(e, addr);
 	}
-	restore(e, tp, SKEP_SLOT_SCRATCH, addr);
+	restore_register(e, tp, SKEP_SLOT_SCRATCH, addr);
 	put_jmp_slot(e, SKEP_SLOT_SCRATCH2);
 	e->pushed = 0;
 }
@@ -428,10 +428,10 @@ static void emit_fs(struct bee_emitter *e, const u8 *p,
 	else
 		offset_to_modrm(e, p, &insn, &o);
 	tp = free_reg(p, &insn, &o, NO_REG);
-	save(e, tp, SKEP_SLOT_SCRATCH, addr);
+	save_register(e, tp, SKEP_SLOT_SCRATCH, addr);
 	if (insn.rip_relative) {
 		rip = free_reg(p, &insn, &o, tp);
-		save(e, rip, SKEP_SLOT_SCRATCH2, addr);
+		save_register(e, rip, SKEP_SLOT_SCRATCH2, addr);
 		put_lea_rip(e, rip, next + o.disp);
 		o = (struct operand){1, rip, NO_REG, 0, 0};
 	}
@@ -448,8 +448,8 @@ static void emit_fs(struct bee_emitter *e, const u8 *p,
 	if (refresh)
 		refresh_canary(e, tp);
 	if (rip != NO_REG)
-		restore(e, rip, SKEP_SLOT_SCRATCH2, next);
-	restore(e, tp, SKEP_SLOT_SCRATCH, next);
+		restore_register(e, rip, SKEP_SLOT_SCRATCH2, next);
+	restore_register(e, tp, SKEP_SLOT_SCRATCH, next);
 }
 
 /* The other kinds ------------------------------------------------------ */
@@ -458,7 +458,7 @@ static void emit_fs(struct bee_emitter *e, const u8 *p,
 static void emit_syscall(struct bee_emitter *e, const struct bee_insn *insn,
 			 u64 addr)
 {
-	put_lea_rip(e, RCX, here(e) + 7 + 8);
+	put_lea_rip(e, RCX, stub_address(e) + 7 + 8);
 	put_jmp_slot(e, SKEP_SLOT_ENTRY);
 	bee_emit_note(e, addr + insn->len);
 }
@@ -467,12 +467,12 @@ static void emit_syscall(struct bee_emitter *e, const struct bee_insn *insn,
 static void emit_cpu(struct bee_emitter *e, const struct bee_insn *insn,
 		     u64 addr, int xgetbv)
 {
-	save(e, R11, SKEP_SLOT_SCRATCH2, addr);
-	put(e, 0x41);
-	put(e, 0xbb);
+	save_register(e, R11, SKEP_SLOT_SCRATCH2, addr);
+	put_byte(e, 0x41);
+	put_byte(e, 0xbb);
 	put_s32(e, xgetbv);
-	save(e, RCX, SKEP_SLOT_SCRATCH, addr);
-	put_lea_rip(e, RCX, here(e) + 7 + 8);
+	save_register(e, RCX, SKEP_SLOT_SCRATCH, addr);
+	put_lea_rip(e, RCX, stub_address(e) + 7 + 8);
 	put_jmp_slot(e, SKEP_SLOT_CPU_ENTRY);
 	e->scratch = e->scratch2 = 0;
 	bee_emit_note(e, addr + insn->len);
@@ -483,11 +483,12 @@ static void emit_rdfsbase(struct bee_emitter *e, const struct bee_insn *insn)
 {
 	u8 rm = insn->modrm & 7;
 
-	put(e, 0x65);
-	put(e, 0x40 | (insn->rex & REX_W) | (insn->rex & REX_B ? REX_R : 0));
-	put(e, 0x8b);
-	put(e, rm << 3 | 4);
-	put(e, 0x25);
+	put_byte(e, 0x65);
+	put_byte(e,
+		 0x40 | (insn->rex & REX_W) | (insn->rex & REX_B ? REX_R : 0));
+	put_byte(e, 0x8b);
+	put_byte(e, rm << 3 | 4);
+	put_byte(e, 0x25);
 	put_s32(e, e->rw->slot[SKEP_SLOT_TP]);
 }
 
@@ -495,10 +496,10 @@ static void emit_rdfsbase(struct bee_emitter *e, const struct bee_insn *insn)
 static void emit_slot(struct bee_emitter *e, const u8 *p,
 		      const struct bee_insn *insn, u32 slot)
 {
-	put(e, 0x65);
+	put_byte(e, 0x65);
 	put_legacy_prefixes(e, insn);
 	if (insn->rex)
-		put(e, insn->rex);
+		put_byte(e, insn->rex);
 	put_bytes(e, p + insn->opcode_at, insn->disp_at - insn->opcode_at);
 	put_s32(e, e->rw->slot[slot]);
 	put_bytes(e, p + insn->imm_at, insn->imm_len);
@@ -523,10 +524,10 @@ static void emit_branch(struct bee_emitter *e, const struct bee_insn *insn,
 			u64 target)
 {
 	if (insn->branch == BEE_BRANCH_JCC) {
-		put(e, 0x0f);
-		put(e, 0x80 | (insn->opcode & 15));
+		put_byte(e, 0x0f);
+		put_byte(e, 0x80 | (insn->opcode & 15));
 	} else {
-		put(e, 0xe9);
+		put_byte(e, 0xe9);
 	}
 	put_rel32(e, target, 0);
 }

@@ -260,8 +260,8 @@ static int reslot_site(const struct bee_site *s, struct bee_text *text,
 	return -BEE_EINVAL;
 }
 
-static int reslot(struct bee_map *map, struct bee_text *text, u32 texts,
-		  u8 *stubs, const s32 *to)
+static int reslot_map(struct bee_map *map, struct bee_text *text, u32 texts,
+		      u8 *stubs, const s32 *to)
 {
 	int rc = reslot_range(stubs, map->stubs_used, map->slot, to);
 
@@ -274,10 +274,10 @@ static int reslot(struct bee_map *map, struct bee_text *text, u32 texts,
 int bee_map_reslot(struct bee_map *map, struct bee_text *text, u32 texts,
 		   u8 *stubs, const s32 slot[SKEP_SLOT_COUNT])
 {
-	int rc = reslot(map, text, texts, stubs, 0);
+	int rc = reslot_map(map, text, texts, stubs, 0);
 
 	if (!rc)
-		rc = reslot(map, text, texts, stubs, slot);
+		rc = reslot_map(map, text, texts, stubs, slot);
 	if (!rc)
 		for (u32 i = 0; i < SKEP_SLOT_COUNT; i++)
 			map->slot[i] = slot[i];

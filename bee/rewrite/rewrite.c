@@ -78,7 +78,7 @@ static int step_back(const struct plan *p, u64 off, u64 *prev)
 
 /* Writing ------------------------------------------------------------- */
 
-static void take(struct plan *p, u64 from, u64 to)
+static void mark_taken(struct plan *p, u64 from, u64 to)
 {
 	for (; from < to; from++)
 		p->marks[from] |= MARK_TAKEN;
@@ -214,7 +214,7 @@ static int apply_jmp(struct plan *p, u64 start, u64 end, u8 moved)
 		return rc;
 	/* int3: whoever should arrive inside is stopped, not misled */
 	fill_text(p, start + JMP_LEN, end, 0xcc);
-	take(p, start, end);
+	mark_taken(p, start, end);
 	return 0;
 }
 
@@ -306,13 +306,13 @@ static int try_call(struct plan *p, u64 off, u32 len, int *rc)
 	if (!*rc)
 		*rc = put_branch(p, call, 0xe8, patch.stub);
 	fill_text(p, off, call, 0x90);
-	take(p, off, end);
+	mark_taken(p, off, end);
 	return 1;
 }
 
 /* Caves ---------------------------------------------------------------- */
 
-static int reaches(u64 off, u64 to)
+static int short_reaches(u64 off, u64 to)
 {
 	s64 rel = (s64)(to - (off + SHORT_LEN));
 
@@ -334,8 +334,8 @@ static int apply_cave(struct plan *p, u64 off, u32 len, u64 cave)
 		return rc;
 	put_short_jmp(p, off, cave);
 	fill_text(p, off + SHORT_LEN, off + len, 0xcc);
-	take(p, off, off + len);
-	take(p, cave, cave + JMP_LEN);
+	mark_taken(p, off, off + len);
+	mark_taken(p, cave, cave + JMP_LEN);
 	return 0;
 }
 
@@ -373,17 +373,17 @@ static int use_padding(struct plan *p, u64 off, u32 len, u64 pad, u64 run,
 		if (run < SHORT_LEN + JMP_LEN || run > 127)
 			return 0;
 	}
-	if (run < JMP_LEN || !reaches(off, cave))
+	if (run < JMP_LEN || !short_reaches(off, cave))
 		return 0;
 	if (cave != pad) {
 		put_short_jmp(p, pad, pad + run);
-		take(p, pad, pad + run);
+		mark_taken(p, pad, pad + run);
 	}
 	*rc = apply_cave(p, off, len, cave);
 	return 1;
 }
 
-static void window(const struct plan *p, u64 off, u64 *from, u64 *to)
+static void cave_window(const struct plan *p, u64 off, u64 *from, u64 *to)
 {
 	*from = off > 126 ? off - 126 : 0;
 	*to = p->text->len - off > 130 ? off + 130 : p->text->len;
@@ -393,7 +393,7 @@ static int try_cave(struct plan *p, u64 off, u32 len, int *rc)
 {
 	u64 at, to, run;
 
-	for (window(p, off, &at, &to); at < to; at += run ? run : 1) {
+	for (cave_window(p, off, &at, &to); at < to; at += run ? run : 1) {
 		run = padding_run(p, at);
 		if (run >= JMP_LEN && use_padding(p, off, len, at, run, rc))
 			return 1;
@@ -409,10 +409,10 @@ static int try_eviction(struct plan *p, u64 off, u32 len, int *rc)
 {
 	u64 at, to, end;
 
-	for (window(p, off, &at, &to); at < to; at++) {
+	for (cave_window(p, off, &at, &to); at < to; at++) {
 		if (!(p->marks[at] & MARK_START) ||
 		    p->marks[at] & (MARK_TAKEN | MARK_SITE) ||
-		    !reaches(off, at + JMP_LEN))
+		    !short_reaches(off, at + JMP_LEN))
 			continue;
 		end = group_end(p, at, at, 2 * JMP_LEN);
 		if (!end || (at < off + len && end > off))
@@ -449,7 +449,7 @@ static int apply_slot(struct plan *p, u64 off, const struct bee_insn *insn,
 	bee_put_u32(disp, (u32)p->rw->slot[class->slot]);
 	put_text(p, off + insn->disp_at, disp, 4);
 	put_text(p, off + at, &gs, 1);
-	take(p, off, off + insn->len);
+	mark_taken(p, off, off + insn->len);
 	return 0;
 }
 
@@ -495,7 +495,7 @@ static int do_text(struct plan *p, u32 t)
 	return 0;
 }
 
-static void begin(struct plan *p)
+static void begin_plan(struct plan *p)
 {
 	struct bee_rewrite *rw = p->rw;
 
@@ -507,11 +507,11 @@ static void begin(struct plan *p)
 		rw->forms[i] = 0;
 }
 
-static int run(struct plan *p)
+static int run_plan(struct plan *p)
 {
 	int rc = 0;
 
-	begin(p);
+	begin_plan(p);
 	for (u32 t = 0; t < p->rw->texts && !rc; t++)
 		rc = do_text(p, t);
 	return rc;
@@ -558,7 +558,7 @@ static int check_input(struct bee_rewrite *rw)
 	return 0;
 }
 
-static void untake(u8 *marks, u64 n)
+static void clear_taken(u8 *marks, u64 n)
 {
 	const u64 taken = 0x0101010101010101ull * MARK_TAKEN;
 	u64 i = 0;
@@ -584,16 +584,16 @@ int bee_rewrite(struct bee_rewrite *rw)
 	if (!rc)
 		rc = bee_scan_all(&p.scan);
 	if (!rc)
-		rc = run(&p);
+		rc = run_plan(&p);
 	if (!rc && !all_patched(rw))
 		rc = bee_refuse(rw, rw->text[0].addr, "overlapping code");
 	if (rc)
 		return rc;
 	for (u32 t = 0; t < rw->texts; t++)
 		total += rw->text[t].len;
-	untake(rw->marks, total);
+	clear_taken(rw->marks, total);
 	p.commit = 1;
-	rc = run(&p);
+	rc = run_plan(&p);
 	sort_sites(rw);
 	return rc;
 }

@@ -373,7 +373,7 @@ static int scan_known(struct bee_scan *s)
 	return 0;
 }
 
-static u64 later(u64 at, u64 start, u64 len, u64 limit)
+static u64 later_end(u64 at, u64 start, u64 len, u64 limit)
 {
 	return start <= limit && len <= limit - start && start + len > at
 		       ? start + len
@@ -415,15 +415,15 @@ static u64 headers_end(const struct bee_rewrite *rw, u32 t)
 		return 0;
 	phdrs = bee_get_u64(p + 32);
 	n = bee_get_u32(p + 56) & 0xffff;
-	at = later(at, bee_get_u64(p + 40),
-		   (u64)SHDR * (bee_get_u32(p + 60) & 0xffff), limit);
-	if (later(0, phdrs, (u64)PHDR * n, limit) == 0)
+	at = later_end(at, bee_get_u64(p + 40),
+		       (u64)SHDR * (bee_get_u32(p + 60) & 0xffff), limit);
+	if (later_end(0, phdrs, (u64)PHDR * n, limit) == 0)
 		return at;
-	at = later(at, phdrs, (u64)PHDR * n, limit);
+	at = later_end(at, phdrs, (u64)PHDR * n, limit);
 	for (p += phdrs; n--; p += PHDR)
 		if (bee_get_u32(p) == PT_NOTE || bee_get_u32(p) == PT_INTERP)
-			at = later(at, bee_get_u64(p + 8), bee_get_u64(p + 32),
-				   limit);
+			at = later_end(at, bee_get_u64(p + 8),
+				       bee_get_u64(p + 32), limit);
 	return notes_end(text->bytes, at, limit);
 }
 

@@ -116,7 +116,7 @@ void lin_proc_exit(u32 status)
 }
 
 /* Later settings win, as with env(1). */
-static const char *const *environment(void)
+static const char *const *make_environment(void)
 {
 	u32 have = 0, n = 0, i, j, len;
 	const char **out;
@@ -138,9 +138,9 @@ static const char *const *environment(void)
 	return out;
 }
 
-static s64 run(void)
+static s64 run_guest(void)
 {
-	const char *const *envp = environment();
+	const char *const *envp = make_environment();
 	int code =
 		envp ? bee_load(&options, &lin_host, envp) : BEE_EXIT_REFUSED;
 
@@ -165,7 +165,7 @@ static void take_signals(void)
 	lin_signals_pass(&set);
 }
 
-static int child(void)
+static int child_main(void)
 {
 	struct lin_thread *self = lin_thread_new(LIN_NO_INDEX);
 	sigset_t all;
@@ -185,7 +185,7 @@ static int child(void)
 			       "vm.overcommit_memory 2, or ulimit -v set?");
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	}
-	if (lin_signal_init() || lin_thread_first(run)) {
+	if (lin_signal_init() || lin_thread_first(run_guest)) {
 		bee_os_message("threads or signals cannot be set up");
 		lin_proc_exit(BEE_EXIT_REFUSED << 8);
 	}
@@ -193,7 +193,7 @@ static int child(void)
 	lin_timer_run();
 }
 
-static void list(void)
+static void list_syscalls(void)
 {
 	char line[160];
 	u32 nr;
@@ -204,7 +204,7 @@ static void list(void)
 }
 
 /* What answers without a program. A full disk shows when all is flushed. */
-static int answer(void)
+static int answer_option(void)
 {
 	int code = 0;
 
@@ -213,7 +213,7 @@ static int answer(void)
 	else if (options.version)
 		printf("bee %s (Linux)\n", BEE_VERSION);
 	else if (options.list)
-		list();
+		list_syscalls();
 	else
 		code = lin_probe();
 	if (!fflush(stdout) && !ferror(stdout))
@@ -232,6 +232,6 @@ int main(int argc, char **argv)
 		return code;
 	}
 	if (options.help || options.version || options.list || options.probe)
-		return answer();
-	return options.child ? child() : lin_parent(argv, &options);
+		return answer_option();
+	return options.child ? child_main() : lin_parent(argv, &options);
 }

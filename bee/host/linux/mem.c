@@ -11,26 +11,26 @@
 
 #include "host.h"
 
-static void *at(u64 addr)
+static void *guest_pointer(u64 addr)
 {
 	return (void *)(__UINTPTR_TYPE__)addr;
 }
 
-static s64 result(int err)
+static s64 errno_result(int err)
 {
 	return err ? -errno : 0;
 }
 
-static int reserve(u64 addr, u64 len)
+static int reserve_range(u64 addr, u64 len)
 {
-	void *p = mmap(at(addr), len, PROT_NONE,
+	void *p = mmap(guest_pointer(addr), len, PROT_NONE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 			       MAP_FIXED_NOREPLACE,
 		       -1, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;
-	if (p != at(addr)) {
+	if (p != guest_pointer(addr)) {
 		munmap(p, len);
 		return -EEXIST;
 	}
@@ -39,17 +39,18 @@ static int reserve(u64 addr, u64 len)
 
 int lin_mem_reserve(void)
 {
-	int err = reserve(SKEP_IMAGE_START, SKEP_IMAGE_END - SKEP_IMAGE_START);
+	int err = reserve_range(SKEP_IMAGE_START,
+				SKEP_IMAGE_END - SKEP_IMAGE_START);
 
 	if (!err)
-		err = reserve(SKEP_ARENA_START, SKEP_ARENA_SIZE);
+		err = reserve_range(SKEP_ARENA_START, SKEP_ARENA_SIZE);
 	if (!err)
-		err = reserve(LIN_GUARD_START, LIN_GUARD_SIZE);
+		err = reserve_range(LIN_GUARD_START, LIN_GUARD_SIZE);
 	return err;
 }
 
 /* No caller may reach beyond the two ranges, whatever it was asked for. */
-static int outside(u64 addr, u64 len)
+static int is_outside(u64 addr, u64 len)
 {
 	u64 end;
 
@@ -60,11 +61,11 @@ static int outside(u64 addr, u64 len)
 	       !(addr >= SKEP_ARENA_START && end <= SKEP_ARENA_END);
 }
 
-static s64 map(u64 addr, u64 len, int prot, int flags)
+static s64 map_fixed(u64 addr, u64 len, int prot, int flags)
 {
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -EINVAL;
-	if (mmap(at(addr), len, prot,
+	if (mmap(guest_pointer(addr), len, prot,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1,
 		 0) == MAP_FAILED)
 		return -errno;
@@ -75,16 +76,16 @@ s64 lin_mem_commit(u64 addr, u64 len, u32 prot)
 {
 	if ((prot & PROT_WRITE) && (prot & PROT_EXEC))
 		return -EACCES;
-	return map(addr, len, (int)prot, 0);
+	return map_fixed(addr, len, (int)prot, 0);
 }
 
 s64 lin_mem_file(const struct abi_mem_file *m)
 {
-	if (outside(m->addr, m->len))
+	if (is_outside(m->addr, m->len))
 		return -EINVAL;
 	if (m->prot & PROT_EXEC)
 		return -EACCES;
-	if (mmap(at(m->addr), m->len, (int)m->prot,
+	if (mmap(guest_pointer(m->addr), m->len, (int)m->prot,
 		 (m->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, m->handle,
 		 (off_t)m->offset) == MAP_FAILED)
 		return -errno;
@@ -93,23 +94,23 @@ s64 lin_mem_file(const struct abi_mem_file *m)
 
 s64 lin_mem_protect(u64 addr, u64 len, u32 prot)
 {
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -EINVAL;
 	if ((prot & PROT_WRITE) && (prot & PROT_EXEC))
 		return -EACCES;
-	return result(mprotect(at(addr), len, (int)prot));
+	return errno_result(mprotect(guest_pointer(addr), len, (int)prot));
 }
 
 s64 lin_mem_release(u64 addr, u64 len)
 {
-	return map(addr, len, PROT_NONE, MAP_NORESERVE);
+	return map_fixed(addr, len, PROT_NONE, MAP_NORESERVE);
 }
 
 s64 lin_mem_discard(u64 addr, u64 len)
 {
-	if (outside(addr, len))
+	if (is_outside(addr, len))
 		return -EINVAL;
-	return result(madvise(at(addr), len, MADV_DONTNEED));
+	return errno_result(madvise(guest_pointer(addr), len, MADV_DONTNEED));
 }
 
 /* Memory of bee itself, wherever the kernel puts it. */

@@ -43,7 +43,7 @@ static void catch_signals(void)
 		sigaction(passed[i], &sa, NULL);
 }
 
-static void limits(const struct bee_options *o)
+static void set_limits(const struct bee_options *o)
 {
 	struct sched_param param = {0};
 	struct rlimit none = {0, 0};
@@ -60,7 +60,7 @@ static void limits(const struct bee_options *o)
  * Both go above the numbers they are for first, so that neither is in the
  * other's way. A stream that is not open is found by the child.
  */
-static int place(const struct bee_options *o, int word)
+static int place_streams(const struct bee_options *o, int word)
 {
 	int stream = -1;
 
@@ -91,8 +91,8 @@ static void exec_child(char **argv, const struct bee_options *o, int word)
 	copy[1] = "--child";
 	for (i = 1; i < n; i++)
 		copy[i + 1] = argv[i];
-	limits(o);
-	if (place(o, word) < 0)
+	set_limits(o);
+	if (place_streams(o, word) < 0)
 		_exit(BEE_EXIT_REFUSED);
 	execv("/proc/self/exe", copy);
 	bee_os_message("cannot start itself: /proc is needed");
@@ -110,7 +110,7 @@ static void report_silence(const struct bee_options *o, int status)
 	fclose(f);
 }
 
-static int death(const struct bee_options *o, int status, int spoke)
+static int report_death(const struct bee_options *o, int status, int spoke)
 {
 	char line[160];
 	int sig;
@@ -159,10 +159,10 @@ int lin_parent(char **argv, const struct bee_options *o)
 		;
 	spoke = read(word[0], &said, sizeof(said)) == sizeof(said);
 	close(word[0]);
-	return death(o, status, spoke);
+	return report_death(o, status, spoke);
 }
 
-static int say(const char *what, const char *state)
+static int print_probe(const char *what, const char *state)
 {
 	return printf("%-28s %s\n", what, state) < 0;
 }
@@ -182,10 +182,12 @@ int lin_probe(void)
 	       info.mem_total >> 20);
 	printf("%-28s 0x%llx, %llu bytes\n", "xsave components",
 	       info.xsave_mask, info.xsave_size);
-	say("fs base", fsgsbase ? "by instruction" : "by system call (slow)");
+	print_probe("fs base",
+		    fsgsbase ? "by instruction" : "by system call (slow)");
 	bad = lin_mem_reserve() != 0;
-	say("guest address ranges", bad ? "taken: no program can run" : "free");
-	say("idle class", "SCHED_IDLE");
-	say("memory limit", "counted by bee");
+	print_probe("guest address ranges",
+		    bad ? "taken: no program can run" : "free");
+	print_probe("idle class", "SCHED_IDLE");
+	print_probe("memory limit", "counted by bee");
 	return bad;
 }

@@ -19,7 +19,7 @@ extern const u8 __executable_start[], etext[]; /* the linker's */
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
-static u64 slot(const struct lin_thread *t, u32 number)
+static u64 read_slot(const struct lin_thread *t, u32 number)
 {
 	u64 value;
 
@@ -75,8 +75,8 @@ static int take_frame(struct lin_thread *t, const greg_t *g, u64 fs)
 		return 1;
 	case BEE_PC_STUB:
 		regs_from(frame, g);
-		bee_stub_undo(frame, slot(t, SKEP_SLOT_SCRATCH),
-			      slot(t, SKEP_SLOT_SCRATCH2));
+		bee_stub_undo(frame, read_slot(t, SKEP_SLOT_SCRATCH),
+			      read_slot(t, SKEP_SLOT_SCRATCH2));
 		return 1;
 	case BEE_PC_EXIT:
 		return 1;

@@ -144,7 +144,7 @@ static void *run_first(void *arg)
 	return NULL;
 }
 
-static s64 start(void *(*run)(void *), void *arg, u64 stack)
+static s64 start_pthread(void *(*run)(void *), void *arg, u64 stack)
 {
 	pthread_attr_t attr;
 	pthread_t id;
@@ -161,7 +161,7 @@ static s64 start(void *(*run)(void *), void *arg, u64 stack)
 s64 lin_thread_first(s64 (*run)(void))
 {
 	lin_vdso_init();
-	return start(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
+	return start_pthread(run_first, (void *)run, LIN_HOST_STACK + 0x10000);
 }
 
 /* The new thread inherits the mask: everything blocked until it is ready. */
@@ -176,7 +176,7 @@ s64 lin_thread_start(u32 thread)
 		return -EAGAIN;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = start(run_guest, t, LIN_HOST_STACK + 0x10000);
+	err = start_pthread(run_guest, t, LIN_HOST_STACK + 0x10000);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
 		close(t->wake);

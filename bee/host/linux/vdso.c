@@ -51,7 +51,7 @@ struct walk {
 	u8 seen[VDSO_MAX];
 };
 
-static int reach(struct walk *w, u64 off)
+static int reach_code(struct walk *w, u64 off)
 {
 	if (off >= w->len || w->todo == sizeof(w->list) / sizeof(w->list[0]))
 		return 0;
@@ -75,7 +75,7 @@ static int walk_path(struct walk *w, u64 off)
 			return 1;
 		if (insn.branch == BEE_BRANCH_NONE)
 			continue;
-		if (!reach(w, off + insn.len + (u64)insn.target))
+		if (!reach_code(w, off + insn.len + (u64)insn.target))
 			return 0;
 		if (insn.branch == BEE_BRANCH_JMP)
 			return 1;
@@ -90,7 +90,7 @@ static int is_safe(const struct symbols *s, const u8 *code)
 
 	w.base = s->base;
 	w.len = s->len;
-	if (!reach(&w, (u64)(code - s->base)))
+	if (!reach_code(&w, (u64)(code - s->base)))
 		return 0;
 	while (w.todo)
 		if (!walk_path(&w, w.list[--w.todo]))
@@ -111,7 +111,7 @@ static void read_dynamic(struct symbols *s, const Elf64_Phdr *ph, u64 bias)
 }
 
 /* The names follow the symbols, as every linker places them. */
-static const u8 *find(struct symbols *s, const char *name)
+static const u8 *find_symbol(struct symbols *s, const char *name)
 {
 	const Elf64_Ehdr *eh = (const void *)s->base;
 	const Elf64_Phdr *ph = (const void *)(s->base + eh->e_phoff);
@@ -163,7 +163,7 @@ void lin_vdso_init(void)
 
 	if (!s.base)
 		return;
-	code = find(&s, "__vdso_clock_gettime");
+	code = find_symbol(&s, "__vdso_clock_gettime");
 	if (!code || !is_safe(&s, code))
 		return;
 	read_clock = (int (*)(s32, struct kernel_time *))(__UINTPTR_TYPE__)code;

@@ -49,13 +49,13 @@ void lin_wake(u32 *word, u32 count)
 		count > INT_MAX ? INT_MAX : count, NULL, NULL, 0);
 }
 
-static u64 now(void)
+static u64 now_ns(void)
 {
 	return (u64)lin_clock(ABI_CLOCK_MONOTONIC);
 }
 
 /* One kick is one -EINTR: abi looks for its signals after that. */
-static int kicked(struct lin_thread *t)
+static int take_kick(struct lin_thread *t)
 {
 	u64 count;
 
@@ -74,13 +74,13 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 	int n;
 
 	for (;;) {
-		if (kicked(t))
+		if (take_kick(t))
 			return -EINTR;
 		left = &ts;
 		if (deadline_ns == ABI_FOREVER) {
 			left = NULL;
 		} else {
-			time = deadline_ns ? now() : 0;
+			time = deadline_ns ? now_ns() : 0;
 			timespec_of(&ts, deadline_ns > time ? deadline_ns - time
 							    : 0);
 		}
@@ -90,7 +90,7 @@ static s64 poll_until(struct lin_thread *t, struct pollfd *fds, u32 count,
 		if (n < 0)
 			return -errno;
 		/* Left over from a kick that was seen otherwise. */
-		if (fds[count].revents && !kicked(t)) {
+		if (fds[count].revents && !take_kick(t)) {
 			u64 drain;
 
 			if (read(t->wake, &drain, sizeof(drain)) < 0 &&
@@ -197,7 +197,7 @@ void lin_timer_run(void)
 		seen = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
 		signals_send();
 		until = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST);
-		time = until == ABI_FOREVER ? 0 : now();
+		time = until == ABI_FOREVER ? 0 : now_ns();
 		if (time < until)
 			lin_wait(&armed, seen, until);
 		else

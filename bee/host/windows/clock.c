@@ -34,14 +34,14 @@ static s64 performance_ns(void)
 	return (s64)((unsigned __int128)(u64)c.QuadPart * NS / frequency);
 }
 
-static s64 ticks(const FILETIME *t)
+static s64 filetime_ticks(const FILETIME *t)
 {
 	return (s64)((u64)t->dwHighDateTime << 32 | t->dwLowDateTime);
 }
 
 s64 bee_win_ns(const FILETIME *t)
 {
-	return (ticks(t) - EPOCH_1601) * 100;
+	return (filetime_ticks(t) - EPOCH_1601) * 100;
 }
 
 FILETIME bee_win_filetime(s64 ns)
@@ -63,8 +63,8 @@ static s64 cpu_time(int thread, s64 *user, s64 *kernel)
 		ok = GetProcessTimes(GetCurrentProcess(), &made, &left, &k, &u);
 	if (!ok)
 		return bee_win_last();
-	*user = ticks(&u) * 100;
-	*kernel = ticks(&k) * 100;
+	*user = filetime_ticks(&u) * 100;
+	*kernel = filetime_ticks(&k) * 100;
 	return 0;
 }
 

@@ -27,7 +27,7 @@ void bee_dir_free(struct win_dir *d)
 }
 
 /* 1, 0 at the end, or negative. */
-static s64 fill(HANDLE h, struct win_dir *d)
+static s64 fill_buffer(HANDLE h, struct win_dir *d)
 {
 	FILE_INFO_BY_HANDLE_CLASS how =
 		d->begun ? FileIdBothDirectoryInfo
@@ -54,7 +54,7 @@ static int is_dots(const FILE_ID_BOTH_DIR_INFO *i)
 	       (n == 1 || (n == 2 && i->FileName[1] == '.'));
 }
 
-static const FILE_ID_BOTH_DIR_INFO *step(struct win_dir *d)
+static const FILE_ID_BOTH_DIR_INFO *next_entry(struct win_dir *d)
 {
 	const FILE_ID_BOTH_DIR_INFO *i =
 		(const void *)((const u8 *)d->data + d->at);
@@ -66,7 +66,8 @@ static const FILE_ID_BOTH_DIR_INFO *step(struct win_dir *d)
 	return i;
 }
 
-static void copy(struct abi_dirent *e, const FILE_ID_BOTH_DIR_INFO *i, s64 len)
+static void copy_entry(struct abi_dirent *e, const FILE_ID_BOTH_DIR_INFO *i,
+		       s64 len)
 {
 	e->name[len] = 0;
 	e->ino = (u64)i->FileId.QuadPart;
@@ -78,18 +79,18 @@ static void copy(struct abi_dirent *e, const FILE_ID_BOTH_DIR_INFO *i, s64 len)
 }
 
 /* Names that no Linux name maps to could not be opened, so are left out. */
-static s64 next(HANDLE h, struct win_dir *d, struct abi_dirent *e)
+static s64 next_dirent(HANDLE h, struct win_dir *d, struct abi_dirent *e)
 {
 	const FILE_ID_BOTH_DIR_INFO *i;
 	s64 n;
 
 	for (;;) {
 		if (!d->filled) {
-			n = fill(h, d);
+			n = fill_buffer(h, d);
 			if (n <= 0)
 				return n;
 		}
-		i = step(d);
+		i = next_entry(d);
 		if (is_dots(i))
 			continue;
 		n = abi_name_decode((const u16 *)i->FileName,
@@ -98,12 +99,12 @@ static s64 next(HANDLE h, struct win_dir *d, struct abi_dirent *e)
 		if (n < 0)
 			continue;
 		d->index++;
-		copy(e, i, n);
+		copy_entry(e, i, n);
 		return 1;
 	}
 }
 
-static void dots(struct abi_dirent *e, u64 index)
+static void dot_entry(struct abi_dirent *e, u64 index)
 {
 	strcpy(e->name, index ? ".." : ".");
 	e->type = DT_DIR;
@@ -121,7 +122,7 @@ static s64 rewind_to(HANDLE h, struct win_dir *d, u64 cookie)
 	d->filled = 0;
 	d->begun = 0;
 	while (d->index < cookie && n == 1)
-		n = next(h, d, &skip);
+		n = next_dirent(h, d, &skip);
 	return n;
 }
 
@@ -131,7 +132,7 @@ s64 bee_dir_read(struct win_handle *h, struct abi_dirent *e)
 	s64 n;
 
 	if (cookie < 2) {
-		dots(e, cookie);
+		dot_entry(e, cookie);
 		e->next = cookie + 1;
 		return 1;
 	}
@@ -141,7 +142,7 @@ s64 bee_dir_read(struct win_handle *h, struct abi_dirent *e)
 		return -ABI_ENOMEM;
 	n = rewind_to(h->h, h->dir, cookie);
 	if (n == 1)
-		n = next(h->h, h->dir, e);
+		n = next_dirent(h->h, h->dir, e);
 	e->next = cookie + 1;
 	return n;
 }

@@ -200,7 +200,7 @@ static void fault_finish(void)
 	bee_resume_fault();
 }
 
-static void report(const EXCEPTION_RECORD *r, const CONTEXT *c)
+static void report_defect(const EXCEPTION_RECORD *r, const CONTEXT *c)
 {
 	const char *name = bee_win_status_name(r->ExceptionCode);
 	char line[200];
@@ -263,7 +263,7 @@ static LONG WINAPI on_exception(EXCEPTION_POINTERS *e)
 		return EXCEPTION_CONTINUE_EXECUTION;
 	if (!fault_take(&t->bee, r, c)) {
 		if (is_error(r->ExceptionCode))
-			report(r, c);
+			report_defect(r, c);
 		return EXCEPTION_CONTINUE_SEARCH;
 	}
 	c->Rip = (u64)fault_finish;

@@ -227,7 +227,7 @@ static s64 io_end(HANDLE h, NTSTATUS status, IO_STATUS_BLOCK *result)
 	return (s64)result->Information;
 }
 
-static s64 position(HANDLE h, s64 offset, DWORD whence)
+static s64 set_position(HANDLE h, s64 offset, DWORD whence)
 {
 	LARGE_INTEGER by = {.QuadPart = offset}, at;
 
@@ -245,14 +245,14 @@ static void position_restore(struct win_handle *h, s64 before, s64 offset,
 {
 	if (before < 0 || n <= 0 || before == offset + n)
 		return;
-	if (position(h->h, 0, FILE_CURRENT) == offset + n)
-		position(h->h, before, FILE_BEGIN);
+	if (set_position(h->h, 0, FILE_CURRENT) == offset + n)
+		set_position(h->h, before, FILE_BEGIN);
 }
 
 /* What pread and pwrite must leave as it is, or -1. */
 static s64 position_keep(struct win_handle *h, s64 offset)
 {
-	return h->inherited && offset >= 0 ? position(h->h, 0, FILE_CURRENT)
+	return h->inherited && offset >= 0 ? set_position(h->h, 0, FILE_CURRENT)
 					   : -1;
 }
 
@@ -366,7 +366,7 @@ static s64 stat_disk(const struct win_handle *h, struct abi_stat *st)
 	return err;
 }
 
-static s64 available(struct win_handle *h)
+static s64 bytes_available(struct win_handle *h)
 {
 	if (h->kind == WIN_STREAM)
 		return bee_stream_available(h->stream);
@@ -440,10 +440,10 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 		return h->kind == WIN_STREAM ? bee_stream_winsize(h->stream)
 					     : -ABI_ENOTTY;
 	case ABI_FILE_AVAILABLE:
-		return available(h);
+		return bytes_available(h);
 	case ABI_FILE_SEEK:
 		return h->kind == WIN_FILE && op->mode <= FILE_END
-			       ? position(h->h, (s64)op->len, op->mode)
+			       ? set_position(h->h, (s64)op->len, op->mode)
 			       : -ABI_ESPIPE;
 	}
 	return -ABI_EINVAL;

@@ -128,7 +128,7 @@ static u32 look_plain(struct abi_poll *list, u32 count, struct sleep *s)
 }
 
 /* What WSAPoll left in `fd` goes into the list; how many are ready. */
-static u32 collect(struct abi_poll *list, u32 count, struct sleep *s)
+static u32 collect_sockets(struct abi_poll *list, u32 count, struct sleep *s)
 {
 	u32 ready = 0, n = 0, i;
 
@@ -147,7 +147,7 @@ static u32 collect(struct abi_poll *list, u32 count, struct sleep *s)
 	return ready;
 }
 
-static u32 look(struct abi_poll *list, u32 count, struct sleep *s)
+static u32 look_all(struct abi_poll *list, u32 count, struct sleep *s)
 {
 	u32 ready = look_plain(list, count, s);
 
@@ -155,7 +155,7 @@ static u32 look(struct abi_poll *list, u32 count, struct sleep *s)
 		return ready;
 	if (WSAPoll(s->fd, s->sockets, 0) < 0)
 		return ready;
-	return ready + collect(list, count, s);
+	return ready + collect_sockets(list, count, s);
 }
 
 static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 bell,
@@ -192,7 +192,7 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 		bell = __atomic_load_n(&t->bell, __ATOMIC_SEQ_CST);
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
 			return -ABI_EINTR;
-		ready = look(list, count, s);
+		ready = look_all(list, count, s);
 		if (ready)
 			return ready;
 		left = bee_clock_left(deadline_ns);

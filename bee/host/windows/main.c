@@ -67,15 +67,15 @@ static char *to_utf8(const WCHAR *w)
 	return s;
 }
 
-static char **vector(u32 count)
+static char **alloc_vector(u32 count)
 {
 	return HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY,
 			 (count + 1) * sizeof(char *));
 }
 
-static char **arguments(int argc, WCHAR **wide)
+static char **utf8_arguments(int argc, WCHAR **wide)
 {
-	char **argv = vector((u32)argc);
+	char **argv = alloc_vector((u32)argc);
 	int i;
 
 	for (i = 0; argv && i < argc; i++) {
@@ -95,7 +95,7 @@ static int same_name(const char *a, const char *b)
 	return *a == '=' && *b == '=';
 }
 
-static int overridden(const char *var)
+static int is_overridden(const char *var)
 {
 	u32 i;
 
@@ -106,7 +106,7 @@ static int overridden(const char *var)
 }
 
 /* Drive directories (=C:), what is meant for us, and Windows' own PATH. */
-static int wanted(const WCHAR *w)
+static int is_wanted(const WCHAR *w)
 {
 	return *w != '=' && wcsncmp(w, ENV_GOODBYE, 11) &&
 	       wcsncmp(w, ENV_FAULTS, 10) && wcsncmp(w, ENV_HEAP, 14) &&
@@ -122,21 +122,21 @@ static u32 environ_count(const WCHAR *block)
 	return n;
 }
 
-static char **environment(void)
+static char **make_environment(void)
 {
 	WCHAR *block = GetEnvironmentStringsW(), *w = block;
 	char **env, *var;
 	u32 n = 0, i;
 
-	env = vector(environ_count(block) + options.envs + 1);
+	env = alloc_vector(environ_count(block) + options.envs + 1);
 	if (!env)
 		return NULL;
 	for (; *w && !options.clean_env; w += wcslen(w) + 1) {
-		var = wanted(w) ? to_utf8(w) : NULL;
-		if (var && !overridden(var))
+		var = is_wanted(w) ? to_utf8(w) : NULL;
+		if (var && !is_overridden(var))
 			env[n++] = var;
 	}
-	if (!options.clean_env && !overridden(GUEST_PATH))
+	if (!options.clean_env && !is_overridden(GUEST_PATH))
 		env[n++] = (char *)GUEST_PATH;
 	for (i = 0; i < options.envs; i++)
 		env[n++] = (char *)options.env[i];
@@ -170,7 +170,7 @@ static void report_write(u32 status)
 
 /* TerminateProcess: ExitProcess would run DLL code under locks that killed
  * threads still hold. */
-static void leave(u32 code)
+static void end_process(u32 code)
 {
 	if (goodbye)
 		SetEvent(goodbye);
@@ -185,7 +185,7 @@ void bee_proc_exit(u32 status)
 	bee_stream_flush_all();
 	if (options.report)
 		report_write(status);
-	leave(signal ? BEE_EXIT_SIGNAL + signal : status >> 8 & 0xff);
+	end_process(signal ? BEE_EXIT_SIGNAL + signal : status >> 8 & 0xff);
 }
 
 /* The child ------------------------------------------------------------------
@@ -202,7 +202,7 @@ static HANDLE handle_inherited(const WCHAR *name)
 	return (HANDLE)(ULONG_PTR)_wcstoui64(text, NULL, 16);
 }
 
-static int refuse(const char *what, DWORD error)
+static int refuse_start(const char *what, DWORD error)
 {
 	char line[200];
 
@@ -212,27 +212,31 @@ static int refuse(const char *what, DWORD error)
 	return BEE_EXIT_REFUSED;
 }
 
-static int prepare(struct win_thread **main_thread)
+static int prepare_child(struct win_thread **main_thread)
 {
 	HANDLE section = handle_inherited(ENV_FAULTS);
 	int err = section ? bee_fault_map(section) : 0;
 
 	if (err)
-		return refuse("the parent's section for faults can't be mapped",
-			      (DWORD)err);
+		return refuse_start(
+			"the parent's section for faults can't be mapped",
+			(DWORD)err);
 	SetConsoleOutputCP(CP_UTF8);
 	err = bee_thread_slots_take();
 	if (err)
-		return refuse("the thread slots that rewritten code uses are "
-			      "taken",
-			      (DWORD)err);
+		return refuse_start(
+			"the thread slots that rewritten code uses are "
+			"taken",
+			(DWORD)err);
 	err = bee_mem_reserve();
 	if (err)
-		return refuse("the guest's address range is taken", (DWORD)err);
+		return refuse_start("the guest's address range is taken",
+				    (DWORD)err);
 	bee_cpu_init();
 	*main_thread = bee_thread_main();
 	if (!*main_thread)
-		return refuse("no memory for the first thread", GetLastError());
+		return refuse_start("no memory for the first thread",
+				    GetLastError());
 	bee_fault_install();
 	return 0;
 }
@@ -240,29 +244,29 @@ static int prepare(struct win_thread **main_thread)
 static int run_child(void)
 {
 	struct win_thread *t;
-	char **env = environment();
+	char **env = make_environment();
 	int code, err;
 
 	goodbye = handle_inherited(ENV_GOODBYE);
 	bee.options = &options;
 	bee.image.started_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
-	code = prepare(&t);
+	code = prepare_child(&t);
 	if (!code && !env)
-		code = refuse("no memory for the environment", 8);
+		code = refuse_start("no memory for the environment", 8);
 	if (!code)
 		code = bee_load(&options, &host, (const char *const *)env);
 	if (!code) {
 		t->bee.proc = bee.proc;
 		err = bee_timer_start();
 		if (err)
-			code = refuse("no thread for timers", (DWORD)err);
+			code = refuse_start("no thread for timers", (DWORD)err);
 	}
 	if (!code && options.stream && options.report)
 		report_write(0); /* the stream's other end wants to know */
 	bee.image.entered_ns = (u64)bee_clock(ABI_CLOCK_MONOTONIC);
 	if (!code)
 		bee_thread_enter(&t->bee);
-	leave((u32)code);
+	end_process((u32)code);
 	return code;
 }
 
@@ -277,7 +281,7 @@ static void list_syscalls(void)
 }
 
 /* What answers without a program. A full disk shows when all is flushed. */
-static int answer(void)
+static int answer_option(void)
 {
 	int code = 0;
 
@@ -300,7 +304,7 @@ int wmain(int argc, WCHAR **wide);
 
 int wmain(int argc, WCHAR **wide)
 {
-	char **argv = arguments(argc, wide);
+	char **argv = utf8_arguments(argc, wide);
 	char why[160];
 	int code;
 
@@ -315,11 +319,11 @@ int wmain(int argc, WCHAR **wide)
 		return code;
 	}
 	if (options.help || options.version || options.list)
-		return answer();
+		return answer_option();
 	if (bee_root_set(options.root))
-		return refuse("--root is no directory that can be used",
-			      GetLastError());
+		return refuse_start("--root is no directory that can be used",
+				    GetLastError());
 	if (options.probe)
-		return answer();
+		return answer_option();
 	return options.child ? run_child() : bee_parent_run(&options);
 }

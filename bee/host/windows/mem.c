@@ -50,7 +50,7 @@ static DWORD page_protection(u32 prot)
 	return prot & ABI_PROT_READ ? PAGE_READONLY : PAGE_NOACCESS;
 }
 
-static s64 change(u64 addr, u64 len, DWORD to)
+static s64 change_protection(u64 addr, u64 len, DWORD to)
 {
 	DWORD old;
 
@@ -85,10 +85,11 @@ static s64 image_renew(u64 addr, u64 len, DWORD to)
 	s64 err;
 
 	AcquireSRWLockExclusive(&lock);
-	err = change(addr, len, PAGE_READWRITE);
+	err = change_protection(addr, len, PAGE_READWRITE);
 	if (!err) {
 		image_zero(addr, len, to != PAGE_NOACCESS);
-		err = to == PAGE_READWRITE ? 0 : change(addr, len, to);
+		err = to == PAGE_READWRITE ? 0
+					   : change_protection(addr, len, to);
 	}
 	ReleaseSRWLockExclusive(&lock);
 	return err;
@@ -117,7 +118,7 @@ s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
 		return -ABI_EACCES;
 	if (!in_image(addr, len) && !in_arena(addr, len))
 		return -ABI_EINVAL;
-	return change(addr, len, to);
+	return change_protection(addr, len, to);
 }
 
 s64 bee_mem_release(u64 addr, u64 len)

@@ -144,7 +144,7 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 	return -ABI_EBADF;
 }
 
-static void say(const char *line, DWORD len)
+static void write_stderr(const char *line, DWORD len)
 {
 	HANDLE h = GetStdHandle(STD_ERROR_HANDLE);
 	DWORD n;
@@ -158,7 +158,7 @@ void bee_os_message(const char *line)
 	char text[1100];
 	int n = snprintf(text, sizeof(text), "bee: %.1000s\n", line);
 
-	say(text, (DWORD)n);
+	write_stderr(text, (DWORD)n);
 }
 
 void bee_log(const char *line)

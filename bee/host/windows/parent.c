@@ -111,7 +111,7 @@ static u32 handles_listed(const struct child *c, STARTUPINFOEXW *si,
 }
 
 /* policies: 0 none, 1 or 2 words of DWORD64. */
-static BOOL create(struct child *c, WCHAR *line, u32 policies)
+static BOOL create_child(struct child *c, WCHAR *line, u32 policies)
 {
 	DWORD64 policy[2] = {POLICY_DYNAMIC_CODE_OFF,
 			     POLICY2_SHADOW_STACKS_OFF};
@@ -156,14 +156,14 @@ static BOOL create_somehow(struct child *c)
 		line = command_line();
 		if (!line)
 			return FALSE;
-		ok = create(c, line, policies);
+		ok = create_child(c, line, policies);
 		if (ok || !policies)
 			return ok;
 		policies--;
 	}
 }
 
-static int fail(const char *what)
+static int fail_start(const char *what)
 {
 	char line[200];
 
@@ -245,19 +245,21 @@ int bee_parent_run(const struct bee_options *o)
 
 	c.job = job_new(o);
 	if (!c.job)
-		return fail("no job object could be made for the program");
+		return fail_start(
+			"no job object could be made for the program");
 	c.goodbye = CreateEventW(NULL, TRUE, FALSE, NULL);
 	if (!c.goodbye)
-		return fail("no event could be made");
+		return fail_start("no event could be made");
 	handle_name(L"BEE_GOODBYE", c.goodbye);
 	debug_prepare(&c);
 	SetConsoleCtrlHandler(on_control, TRUE);
 	if (!create_somehow(&c))
-		return fail("bee could not start itself again");
+		return fail_start("bee could not start itself again");
 	if (!AssignProcessToJobObject(c.job, c.info.hProcess)) {
 		TerminateProcess(c.info.hProcess, 1);
-		return fail("the program's process could not be put under its "
-			    "job object");
+		return fail_start(
+			"the program's process could not be put under its "
+			"job object");
 	}
 	if (o->stream) /* its end must be seen when the child dies */
 		CloseHandle((HANDLE)(ULONG_PTR)o->stream);

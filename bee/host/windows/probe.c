@@ -25,7 +25,7 @@ void bee_probe_line(const char *name, enum probe_state state,
 	putchar('\n');
 }
 
-static void image(void)
+static void probe_image(void)
 {
 	MEMORY_BASIC_INFORMATION m;
 	u64 base = (u64)GetModuleHandleW(NULL);
@@ -39,7 +39,7 @@ static void image(void)
 		       SKEP_IMAGE_END, ok ? m.Protect : 0);
 }
 
-static void arena(void)
+static void probe_arena(void)
 {
 	int err = bee_mem_reserve();
 
@@ -47,7 +47,7 @@ static void arena(void)
 		       "256 GiB at 0x%llx, error %d", SKEP_ARENA_START, err);
 }
 
-static u64 committed(void)
+static u64 committed_bytes(void)
 {
 	PROCESS_MEMORY_COUNTERS c = {.cb = sizeof(c)};
 
@@ -59,11 +59,11 @@ static u64 committed(void)
 /* Does the read-only section cost commit before, and after, it is used? */
 static void commit_charge(void)
 {
-	u64 before = committed(), after;
+	u64 before = committed_bytes(), after;
 	s64 err = bee_mem_commit(SKEP_IMAGE_START, 64 * MIB,
 				 ABI_PROT_READ | ABI_PROT_WRITE);
 
-	after = committed();
+	after = committed_bytes();
 	bee_probe_line("guest-commit",
 		       err		    ? PROBE_BAD
 		       : before < 512 * MIB ? PROBE_OK
@@ -72,7 +72,7 @@ static void commit_charge(void)
 		       before / MIB, after / MIB);
 }
 
-static void slots(void)
+static void probe_slots(void)
 {
 	int err = bee_thread_slots_take();
 
@@ -88,7 +88,7 @@ static void slots(void)
 	TlsSetValue(BEE_SLOT_FIRST, NULL);
 }
 
-static void loopback(void)
+static void probe_winsock(void)
 {
 	s64 s = bee_sock_open(2, 2, 0);
 
@@ -103,12 +103,12 @@ int bee_probe(void)
 	bee_info(&info);
 	bee_probe_line("host", PROBE_OK, "%s, %u CPUs", info.machine,
 		       info.cpus);
-	image();
-	arena();
+	probe_image();
+	probe_arena();
 	commit_charge();
-	slots();
+	probe_slots();
 	bee_probe_cpu();
-	loopback();
+	probe_winsock();
 	bee_probe_files();
 	bee_probe_policy();
 	fflush(stdout);

@@ -73,7 +73,7 @@ static void fs_base(void)
 			       fs[0], fs[1]);
 }
 
-static u64 xgetbv(u32 index)
+static u64 read_xcr(u32 index)
 {
 	u32 low, high;
 
@@ -93,12 +93,12 @@ static void vector_state(void)
 	}
 	__cpuid_count(0xd, 1, a, b, c, d);
 	bee_probe_line("vector-state", PROBE_OK,
-		       "XCR0 0x%llx, XSAVEC %s, XINUSE %s 0x%llx", xgetbv(0),
+		       "XCR0 0x%llx, XSAVEC %s, XINUSE %s 0x%llx", read_xcr(0),
 		       a & 2 ? "yes" : "no", a & 4 ? "yes" : "no",
-		       a & 4 ? xgetbv(1) : 0ull);
+		       a & 4 ? read_xcr(1) : 0ull);
 }
 
-static void timers(void)
+static void probe_timers(void)
 {
 	u32 word = 0, expect = 0;
 	s64 t0, t1, t2;
@@ -132,6 +132,6 @@ void bee_probe_cpu(void)
 	vector_state();
 	fs_base();
 	exception_frame();
-	timers();
+	probe_timers();
 	wait_on_address();
 }

@@ -9,18 +9,18 @@
 
 static WCHAR dir[MAX_PATH];
 
-static void name(WCHAR *out, const WCHAR *leaf)
+static void make_name(WCHAR *out, const WCHAR *leaf)
 {
 	swprintf(out, MAX_PATH, L"%ls\\%ls", dir, leaf);
 }
 
-static HANDLE make(const WCHAR *path)
+static HANDLE make_file(const WCHAR *path)
 {
 	return CreateFileW(path, GENERIC_READ | GENERIC_WRITE | DELETE, SHARE,
 			   NULL, CREATE_ALWAYS, 0, NULL);
 }
 
-static int exists(const WCHAR *path)
+static int file_exists(const WCHAR *path)
 {
 	return GetFileAttributesW(path) != INVALID_FILE_ATTRIBUTES;
 }
@@ -32,15 +32,15 @@ static void posix_delete(void)
 	HANDLE h, other;
 	int gone;
 
-	name(path, L"delete");
-	h = make(path);
+	make_name(path, L"delete");
+	h = make_file(path);
 	other = CreateFileW(path, GENERIC_READ, SHARE, NULL, OPEN_EXISTING, 0,
 			    NULL);
 	if (!SetFileInformationByHandle(h, CLASS_DISPOSITION_EX, &flags,
 					sizeof(flags)))
 		error = GetLastError();
 	CloseHandle(h);
-	gone = !exists(path);
+	gone = !file_exists(path);
 	if (other != INVALID_HANDLE_VALUE)
 		CloseHandle(other);
 	DeleteFileW(path);
@@ -58,10 +58,10 @@ static void rename_over(void)
 	HANDLE a, b;
 	BOOL ok;
 
-	name(from, L"from");
-	name(to, L"to");
-	a = make(from);
-	b = make(to);
+	make_name(from, L"from");
+	make_name(to, L"to");
+	a = make_file(from);
+	b = make_file(to);
 	CloseHandle(a);
 	ok = MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING);
 	bee_probe_line("rename-over-open", ok ? PROBE_OK : PROBE_ABSENT,
@@ -85,7 +85,7 @@ static void long_path(void)
 	ok = CreateDirectoryW(path, NULL);
 	wcscpy(path + n + 240, L"\\a-file-with-a-long-name-behind-it");
 	if (ok) {
-		HANDLE h = make(path);
+		HANDLE h = make_file(path);
 
 		ok = h != INVALID_HANDLE_VALUE;
 		CloseHandle(h);
@@ -97,15 +97,15 @@ static void long_path(void)
 		       "names beyond 260 characters");
 }
 
-static void symlink(void)
+static void probe_symlink(void)
 {
 	WCHAR path[MAX_PATH];
 	int there;
 	BOOL ok;
 
-	name(path, L"link");
+	make_name(path, L"link");
 	ok = CreateSymbolicLinkW(path, L"nowhere", 2);
-	there = exists(path);
+	there = file_exists(path);
 	bee_probe_line("symlinks",
 		       ok && there ? PROBE_OK
 		       : ok	   ? PROBE_ACCEPTED
@@ -115,7 +115,7 @@ static void symlink(void)
 	DeleteFileW(path);
 }
 
-static void append(void)
+static void probe_append(void)
 {
 	OVERLAPPED end = {.Offset = ~0u, .OffsetHigh = ~0u};
 	LARGE_INTEGER size = {.QuadPart = 0};
@@ -123,8 +123,8 @@ static void append(void)
 	DWORD n;
 	HANDLE h;
 
-	name(path, L"append");
-	h = make(path);
+	make_name(path, L"append");
+	h = make_file(path);
 	WriteFile(h, "abc", 3, &n, NULL);
 	WriteFile(h, "def", 3, &n, &end);
 	GetFileSizeEx(h, &size);
@@ -149,8 +149,8 @@ void bee_probe_files(void)
 	}
 	posix_delete();
 	rename_over();
-	append();
+	probe_append();
 	long_path();
-	symlink();
+	probe_symlink();
 	RemoveDirectoryW(dir);
 }

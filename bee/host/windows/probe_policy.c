@@ -8,7 +8,7 @@
 #define POLICY_SHADOW_STACK ((PROCESS_MITIGATION_POLICY)15)
 #define EXTRA (64ull << 20)
 
-static void policy(const char *name, PROCESS_MITIGATION_POLICY which)
+static void probe_policy(const char *name, PROCESS_MITIGATION_POLICY which)
 {
 	DWORD flags = 0;
 
@@ -22,7 +22,7 @@ static void policy(const char *name, PROCESS_MITIGATION_POLICY which)
 					 : "off, as it must be");
 }
 
-static void token(void)
+static void probe_token(void)
 {
 	HANDLE mine, limited;
 	BOOL ok;
@@ -40,7 +40,7 @@ static void token(void)
 	CloseHandle(mine);
 }
 
-static void idle(void)
+static void probe_idle(void)
 {
 	BOOL ok = SetPriorityClass(GetCurrentProcess(), IDLE_PRIORITY_CLASS);
 	DWORD now = GetPriorityClass(GetCurrentProcess());
@@ -106,9 +106,9 @@ static void job_limits(void)
 
 void bee_probe_policy(void)
 {
-	policy("shadow-stack", POLICY_SHADOW_STACK);
-	policy("dynamic-code", ProcessDynamicCodePolicy);
-	token();
-	idle();
+	probe_policy("shadow-stack", POLICY_SHADOW_STACK);
+	probe_policy("dynamic-code", ProcessDynamicCodePolicy);
+	probe_token();
+	probe_idle();
 	job_limits();
 }

@@ -18,7 +18,7 @@
 static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
 static s64 started = -ABI_ENETDOWN;
 
-static BOOL CALLBACK start(INIT_ONCE *o, void *arg, void **context)
+static BOOL CALLBACK start_winsock(INIT_ONCE *o, void *arg, void **context)
 {
 	WSADATA data;
 	int err = WSAStartup(MAKEWORD(2, 2), &data);
@@ -32,7 +32,7 @@ static BOOL CALLBACK start(INIT_ONCE *o, void *arg, void **context)
 
 int bee_sock_init(void)
 {
-	InitOnceExecuteOnce(&once, start, NULL, NULL);
+	InitOnceExecuteOnce(&once, start_winsock, NULL, NULL);
 	return (int)started;
 }
 
@@ -85,7 +85,7 @@ static void addr_in(struct abi_sock_op *op, const struct sockaddr_storage *a,
 /* Making them ----------------------------------------------------------------
  */
 
-static s64 adopt(SOCKET s, u32 domain, u32 type)
+static s64 adopt_socket(SOCKET s, u32 domain, u32 type)
 {
 	struct win_handle *h;
 	u_long on = 1;
@@ -108,7 +108,7 @@ static s64 adopt(SOCKET s, u32 domain, u32 type)
 
 /* IPv6 sockets take IPv4 too on Linux, and do not on Windows. Datagram
  * sockets do not report on Linux that an earlier packet was refused. */
-static void defaults(SOCKET s, u32 domain, u32 type)
+static void set_defaults(SOCKET s, u32 domain, u32 type)
 {
 	DWORD off = 0, got;
 	BOOL report = FALSE;
@@ -142,8 +142,8 @@ s64 bee_sock_open(u32 domain, u32 type, u32 protocol)
 		       WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
 	if (s == INVALID_SOCKET)
 		return bee_win_sock_last();
-	defaults(s, domain, type);
-	return adopt(s, domain, type);
+	set_defaults(s, domain, type);
+	return adopt_socket(s, domain, type);
 }
 
 static s64 do_accept(struct win_handle *h, struct abi_sock_op *op)
@@ -156,7 +156,7 @@ static s64 do_accept(struct win_handle *h, struct abi_sock_op *op)
 	if (s == INVALID_SOCKET)
 		return bee_win_sock_last();
 	addr_in(op, &a, len);
-	n = adopt(s, h->sock_domain, h->sock_type);
+	n = adopt_socket(s, h->sock_domain, h->sock_type);
 	if (n < 0)
 		return n;
 	op->handle = (s32)n;
@@ -222,7 +222,7 @@ static s64 do_listen(struct win_handle *h, struct abi_sock_op *op)
 /* Bytes ----------------------------------------------------------------------
  */
 
-static int length(u64 len)
+static int clip_length(u64 len)
 {
 	return len < IO_MAX ? (int)len : (int)IO_MAX;
 }
@@ -252,10 +252,10 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 		err = addr_out(op, &a, &len);
 		if (err)
 			return err;
-		n = sendto(h->s, op->buf, length(op->len), f,
+		n = sendto(h->s, op->buf, clip_length(op->len), f,
 			   (struct sockaddr *)&a, len);
 	} else {
-		n = send(h->s, op->buf, length(op->len), f);
+		n = send(h->s, op->buf, clip_length(op->len), f);
 	}
 	if (n >= 0)
 		return n;
@@ -294,7 +294,7 @@ static s64 do_recv(struct win_handle *h, struct abi_sock_op *op)
 
 	if (!op->len && h->sock_type == SOCK_STREAM_LINUX)
 		return 0;
-	n = recvfrom(h->s, op->buf, length(op->len), flags_out(op->flags),
+	n = recvfrom(h->s, op->buf, clip_length(op->len), flags_out(op->flags),
 		     (struct sockaddr *)&a, &len);
 	got = n < 0 ? recv_failed(h, op) : n;
 	op->addrlen = 0;

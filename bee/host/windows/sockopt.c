@@ -61,7 +61,7 @@ static const struct {
 	{SOL_IPV6_LINUX, 26, IPV6_V6ONLY, IPPROTO_IPV6},
 };
 
-static int find(const struct abi_sock_op *op)
+static int find_option(const struct abi_sock_op *op)
 {
 	unsigned int i;
 
@@ -130,7 +130,7 @@ s64 bee_sock_setopt(struct win_handle *h, struct abi_sock_op *op)
 		return 0;
 	if (op->level == SOL_SOCKET_LINUX && op->name == SO_LINGER_LINUX)
 		return set_linger(h, op);
-	i = find(op);
+	i = find_option(op);
 	if (i < 0)
 		return -ABI_ENOPROTOOPT;
 	if (setsockopt(h->s, table[i].win_level, table[i].win_name, op->buf,
@@ -151,7 +151,7 @@ static s64 get_error(struct win_handle *h, struct abi_sock_op *op)
 
 static s64 get_plain(struct win_handle *h, struct abi_sock_op *op)
 {
-	int i = find(op), len;
+	int i = find_option(op), len;
 	s32 value = 0;
 
 	if (i < 0)

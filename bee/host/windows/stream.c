@@ -47,7 +47,7 @@ static void wait_for_work(struct win_stream *s)
 	SleepConditionVariableSRW(&s->work, &s->lock, INFINITE, 0);
 }
 
-static void destroy(struct win_stream *s)
+static void destroy_stream(struct win_stream *s)
 {
 	struct win_stream **p;
 
@@ -66,7 +66,7 @@ static void destroy(struct win_stream *s)
 }
 
 /* One ReadFile or WriteFile that ends before this returns. */
-static BOOL transfer(struct win_stream *s, u8 *buf, u32 len, DWORD *n)
+static BOOL transfer_sync(struct win_stream *s, u8 *buf, u32 len, DWORD *n)
 {
 	OVERLAPPED *o = s->event ? &s->pending : NULL;
 	BOOL ok;
@@ -105,7 +105,7 @@ static s64 read_pipe(struct win_stream *s, u8 *buf, u32 len)
 	DWORD n;
 
 	do {
-		if (!transfer(s, buf, len, &n)) {
+		if (!transfer_sync(s, buf, len, &n)) {
 			n = GetLastError();
 			return n == ERROR_BROKEN_PIPE || n == ERROR_HANDLE_EOF
 				       ? 0
@@ -136,7 +136,7 @@ static void read_once(struct win_stream *s)
 	AcquireSRWLockExclusive(&s->lock);
 }
 
-static DWORD WINAPI reader(void *arg)
+static DWORD WINAPI reader_thread(void *arg)
 {
 	struct win_stream *s = arg;
 
@@ -148,12 +148,12 @@ static DWORD WINAPI reader(void *arg)
 			wait_for_work(s);
 	}
 	ReleaseSRWLockExclusive(&s->lock);
-	destroy(s);
+	destroy_stream(s);
 	return 0;
 }
 
 /* A terminal's end of input is only that of one line. */
-static void ask(struct win_stream *s, u32 len)
+static void request_read(struct win_stream *s, u32 len)
 {
 	if (s->used || s->end || s->error || s->wanted)
 		return;
@@ -176,13 +176,13 @@ s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 		s->start += (u32)n;
 		s->used -= (u32)n;
 		if (s->event)
-			ask(s, BUFFER);
+			request_read(s, BUFFER);
 	} else if (s->error || s->end) {
 		n = s->error;
 		if (s->console)
 			s->end = 0;
 	} else {
-		ask(s, len < BUFFER ? (u32)len : BUFFER);
+		request_read(s, len < BUFFER ? (u32)len : BUFFER);
 	}
 	ReleaseSRWLockExclusive(&s->lock);
 	return n;
@@ -216,7 +216,7 @@ static void write_once(struct win_stream *s)
 	if (s->console)
 		len = whole_characters(s->data + s->start, len);
 	ReleaseSRWLockExclusive(&s->lock);
-	if (!transfer(s, s->data + s->start, len, &n))
+	if (!transfer_sync(s, s->data + s->start, len, &n))
 		err = bee_win_last();
 	AcquireSRWLockExclusive(&s->lock);
 	s->start = (s->start + n) % BUFFER;
@@ -232,7 +232,7 @@ static void write_once(struct win_stream *s)
 	AcquireSRWLockExclusive(&s->lock);
 }
 
-static DWORD WINAPI writer(void *arg)
+static DWORD WINAPI writer_thread(void *arg)
 {
 	struct win_stream *s = arg;
 
@@ -244,11 +244,11 @@ static DWORD WINAPI writer(void *arg)
 			wait_for_work(s);
 	}
 	ReleaseSRWLockExclusive(&s->lock);
-	destroy(s);
+	destroy_stream(s);
 	return 0;
 }
 
-static void drain(struct win_stream *s, DWORD ms)
+static void drain_stream(struct win_stream *s, DWORD ms)
 {
 	AcquireSRWLockExclusive(&s->lock);
 	while (s->used)
@@ -265,7 +265,7 @@ static void drain_others(const struct win_stream *but, DWORD ms)
 	AcquireSRWLockShared(&list_lock);
 	for (s = streams; s; s = s->next)
 		if (s->output && s != but && !(but && s->event))
-			drain(s, ms);
+			drain_stream(s, ms);
 	ReleaseSRWLockShared(&list_lock);
 }
 
@@ -274,7 +274,7 @@ void bee_stream_flush_all(void)
 	drain_others(NULL, INFINITE);
 }
 
-static void put(struct win_stream *s, const u8 *p, u32 n)
+static void put_bytes(struct win_stream *s, const u8 *p, u32 n)
 {
 	u32 at = (s->start + s->used) % BUFFER;
 	u32 first = BUFFER - at < n ? BUFFER - at : n;
@@ -303,7 +303,7 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	else
 		n = len < room ? (s64)len : room;
 	if (n > 0)
-		put(s, buf, (u32)n);
+		put_bytes(s, buf, (u32)n);
 	ReleaseSRWLockExclusive(&s->lock);
 	return n;
 }
@@ -327,7 +327,7 @@ u32 bee_stream_poll(struct win_stream *s, u32 events)
 		if (s->end && !s->used && !s->console)
 			now = WIN_POLLHUP;
 		if (events & (WIN_POLLIN | WIN_POLLRDNORM))
-			ask(s, ATOMIC);
+			request_read(s, ATOMIC);
 	}
 	ReleaseSRWLockExclusive(&s->lock);
 	return now & (events | WIN_POLLERR | WIN_POLLHUP);
@@ -387,7 +387,7 @@ static struct win_stream *stream_new(HANDLE h, HANDLE event, int console,
 	InitializeConditionVariable(&s->work);
 	InitializeConditionVariable(&s->drained);
 	s->thread = CreateThread(
-		NULL, 0x40000, output ? writer : reader, s,
+		NULL, 0x40000, output ? writer_thread : reader_thread, s,
 		STACK_SIZE_PARAM_IS_A_RESERVATION | CREATE_SUSPENDED, NULL);
 	if (!s->thread) {
 		bee_os_free(s, sizeof(*s));

@@ -72,7 +72,7 @@ static void block_free(struct win_thread *t)
 	ReleaseSRWLockExclusive(&lock);
 }
 
-static void enlist(struct win_thread *t, u32 index)
+static void enlist_thread(struct win_thread *t, u32 index)
 {
 	AcquireSRWLockExclusive(&lock);
 	t->bee.index = index;
@@ -82,7 +82,7 @@ static void enlist(struct win_thread *t, u32 index)
 }
 
 /* After this nobody finds, rings or suspends the calling thread. */
-static void retire(struct win_thread *t)
+static void retire_thread(struct win_thread *t)
 {
 	AcquireSRWLockExclusive(&lock);
 	t->live = 0;
@@ -122,11 +122,11 @@ struct win_thread *bee_thread_main(void)
 			     FALSE, DUPLICATE_SAME_ACCESS))
 		return NULL;
 	take_stack(t, 0);
-	enlist(t, 0);
+	enlist_thread(t, 0);
 	return t;
 }
 
-static DWORD WINAPI start(void *arg)
+static DWORD WINAPI thread_main(void *arg)
 {
 	struct win_thread *t = arg;
 
@@ -159,13 +159,13 @@ s64 bee_thread_start(u32 thread)
 	if (!t)
 		return -ABI_ENOMEM;
 	t->handle = CreateThread(
-		NULL, STACK_RESERVE, start, t,
+		NULL, STACK_RESERVE, thread_main, t,
 		CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
 	if (!t->handle) {
 		block_free(t);
 		return -ABI_EAGAIN;
 	}
-	enlist(t, thread);
+	enlist_thread(t, thread);
 	ResumeThread(t->handle);
 	return 0;
 }
@@ -174,7 +174,7 @@ void bee_thread_exit(u32 thread)
 {
 	struct win_thread *t = bee_thread_self();
 
-	retire(t);
+	retire_thread(t);
 	abi_thread_gone(bee.proc, thread);
 	TlsSetValue(BEE_SLOT_FIRST + SKEP_SLOT_THREAD, NULL);
 	block_free(t);
@@ -242,7 +242,7 @@ static void regs_from(struct abi_regs *r, const CONTEXT *c)
 }
 
 /* The thread is suspended. Sends it to abi if it is in guest code. */
-static enum bee_pc divert(struct win_thread *t)
+static enum bee_pc divert_thread(struct win_thread *t)
 {
 	CONTEXT c = {.ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER};
 	enum bee_pc where;
@@ -271,7 +271,7 @@ static void stop_and_divert(struct win_thread *t)
 			SwitchToThread();
 		if (SuspendThread(t->handle) == (DWORD)-1)
 			return;
-		where = divert(t);
+		where = divert_thread(t);
 		ResumeThread(t->handle);
 	}
 }

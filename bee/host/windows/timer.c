@@ -25,7 +25,7 @@ void bee_timer_arm(u64 deadline_ns)
 }
 
 /* An arm during abi_timer_fire is newer than what that returns. */
-static void fire(u64 now)
+static void fire_timers(u64 now)
 {
 	u32 before = __atomic_load_n(&armed, __ATOMIC_SEQ_CST);
 	u64 due = __atomic_load_n(&deadline, __ATOMIC_SEQ_CST), next;
@@ -45,7 +45,7 @@ static void send_control(void)
 		abi_signal_send(bee.proc, NULL, 0, &info);
 }
 
-static DWORD WINAPI helper(void *arg)
+static DWORD WINAPI helper_thread(void *arg)
 {
 	u64 until, now;
 	u32 seen;
@@ -61,7 +61,7 @@ static DWORD WINAPI helper(void *arg)
 		if (now < until)
 			bee_wait(&armed, seen, until);
 		else
-			fire(now);
+			fire_timers(now);
 	}
 	return 0;
 }
@@ -87,7 +87,7 @@ int bee_timer_start(void)
 
 	if (!t)
 		return ERROR_NOT_ENOUGH_MEMORY;
-	h = CreateThread(NULL, STACK, helper, t,
+	h = CreateThread(NULL, STACK, helper_thread, t,
 			 STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
 	if (!h)
 		return (int)GetLastError();
