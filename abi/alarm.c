@@ -31,7 +31,7 @@ struct sigevent {
 };
 SKEP_ASSERT_SIZE(struct sigevent, 64);
 
-static u64 mono(struct abi_proc *p)
+static u64 monotonic_ns(struct abi_proc *p)
 {
 	return (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
 }
@@ -41,7 +41,7 @@ static struct abi_alarm *alarm_at(struct abi_proc *p, u32 i)
 	return i < ABI_ALARMS ? &p->alarms.alarm[i] : &p->alarms.real;
 }
 
-static u64 earliest(struct abi_proc *p)
+static u64 earliest_deadline(struct abi_proc *p)
 {
 	u64 least = ABI_FOREVER;
 	u32 i;
@@ -52,7 +52,7 @@ static u64 earliest(struct abi_proc *p)
 	return least;
 }
 
-static int supported(struct abi_proc *p)
+static int timers_supported(struct abi_proc *p)
 {
 	if (p->host->timer_arm)
 		return 1;
@@ -66,7 +66,7 @@ static int supported(struct abi_proc *p)
 /* Firing
  * ----------------------------------------------------------------------- */
 
-static void send(struct abi_proc *p, const struct abi_alarm *a, s32 id)
+static void send_alarm(struct abi_proc *p, const struct abi_alarm *a, s32 id)
 {
 	struct abi_siginfo info = {(s32)a->signo, 0, ABI_SI_TIMER, 0, {{0}}};
 
@@ -83,7 +83,7 @@ static void send(struct abi_proc *p, const struct abi_alarm *a, s32 id)
 }
 
 /* Moves an alarm that is due on to its next deadline. */
-static void advance(struct abi_alarm *a, u64 now)
+static void advance_alarm(struct abi_alarm *a, u64 now)
 {
 	u64 missed;
 
@@ -112,10 +112,10 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now)
 		a = alarm_at(p, i);
 		if (!a->used || a->deadline > now || a->deadline == ABI_FOREVER)
 			continue;
-		advance(a, now);
-		send(p, a, (s32)i);
+		advance_alarm(a, now);
+		send_alarm(p, a, (s32)i);
 	}
-	next = earliest(p);
+	next = earliest_deadline(p);
 	abi_unlock(p, &p->alarms.lock);
 	return next;
 }
@@ -123,7 +123,7 @@ u64 abi_timer_fire(struct abi_proc *p, u64 now)
 /* Setting
  * ------------------------------------------------------------------------ */
 
-static u64 left(const struct abi_alarm *a, u64 now)
+static u64 time_left(const struct abi_alarm *a, u64 now)
 {
 	if (!a->used || a->deadline == ABI_FOREVER)
 		return 0;
@@ -132,14 +132,14 @@ static u64 left(const struct abi_alarm *a, u64 now)
 }
 
 /* Arms `a`; old values out. alarms.lock is not held. */
-static void arm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
-		u64 interval, u64 *old_left, u64 *old_interval)
+static void arm_alarm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
+		      u64 interval, u64 *old_left, u64 *old_interval)
 {
 	u64 before, after;
 
 	abi_lock(p, &p->alarms.lock);
-	before = earliest(p);
-	*old_left = left(a, mono(p));
+	before = earliest_deadline(p);
+	*old_left = time_left(a, monotonic_ns(p));
 	*old_interval = a->used ? a->interval : 0;
 	if (a == &p->alarms.real) {
 		a->used = 1;
@@ -148,16 +148,16 @@ static void arm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
 	a->deadline = deadline;
 	a->interval = interval;
 	a->overrun = 0;
-	after = earliest(p);
+	after = earliest_deadline(p);
 	/* Under the lock, or an older deadline could be told last. */
 	if (after != before)
 		p->host->timer_arm(after);
 	abi_unlock(p, &p->alarms.lock);
 }
 
-static u64 after(struct abi_proc *p, u64 ns)
+static u64 deadline_after(struct abi_proc *p, u64 ns)
 {
-	u64 now = mono(p);
+	u64 now = monotonic_ns(p);
 
 	return ns && ns < ABI_FOREVER - now ? now + ns : ABI_FOREVER;
 }
@@ -166,9 +166,10 @@ s64 abi_sys_alarm(struct abi_call *c)
 {
 	u64 ns = (u32)c->a[0] * ABI_NS, old, interval;
 
-	if (!supported(c->p))
+	if (!timers_supported(c->p))
 		return -ABI_ENOSYS;
-	arm(c->p, &c->p->alarms.real, after(c->p, ns), 0, &old, &interval);
+	arm_alarm(c->p, &c->p->alarms.real, deadline_after(c->p, ns), 0, &old,
+		  &interval);
 	return (s64)((old + ABI_NS / 2) / ABI_NS ? (old + ABI_NS / 2) / ABI_NS
 						 : old != 0);
 }
@@ -203,7 +204,7 @@ static s64 which_check(struct abi_call *c)
 	if ((u32)c->a[0] > ITIMER_PROF)
 		return -ABI_EINVAL;
 	if ((u32)c->a[0] == ITIMER_REAL)
-		return supported(c->p) ? 0 : -ABI_ENOSYS;
+		return timers_supported(c->p) ? 0 : -ABI_ENOSYS;
 	if (!__atomic_exchange_n(&c->p->alarms.said_cpu, 1, __ATOMIC_RELAXED))
 		c->p->host->log(
 			"setitimer: only ITIMER_REAL is supported; CPU time "
@@ -224,8 +225,8 @@ s64 abi_sys_setitimer(struct abi_call *c)
 	if (timeval_ns(&it.value, &value) ||
 	    timeval_ns(&it.interval, &interval))
 		return -ABI_EINVAL;
-	arm(c->p, &c->p->alarms.real, after(c->p, value), interval, &value,
-	    &interval);
+	arm_alarm(c->p, &c->p->alarms.real, deadline_after(c->p, value),
+		  interval, &value, &interval);
 	return itimerval_put(c, c->a[2], value, interval);
 }
 
@@ -237,7 +238,7 @@ s64 abi_sys_getitimer(struct abi_call *c)
 	if (rc)
 		return rc;
 	abi_lock(c->p, &c->p->alarms.lock);
-	value = left(&c->p->alarms.real, mono(c->p));
+	value = time_left(&c->p->alarms.real, monotonic_ns(c->p));
 	interval = c->p->alarms.real.interval;
 	abi_unlock(c->p, &c->p->alarms.lock);
 	return c->a[1] ? itimerval_put(c, c->a[1], value, interval)
@@ -300,7 +301,7 @@ s64 abi_sys_timer_create(struct abi_call *c)
 	s64 rc = clock_check(c->a[0]), id;
 	s32 out;
 
-	if (rc || !supported(c->p))
+	if (rc || !timers_supported(c->p))
 		return rc ? rc : -ABI_ENOSYS;
 	abi_memset(&e, 0, sizeof(e));
 	e.signo = ABI_SIGALRM;
@@ -352,12 +353,12 @@ s64 abi_sys_timer_settime(struct abi_call *c)
 		rc = abi_time_get(c->p, c->a[2] + 16, &value);
 	if (rc)
 		return rc;
-	deadline = after(c->p, value);
+	deadline = deadline_after(c->p, value);
 	if (value && c->a[1] & TIMER_ABSTIME)
 		deadline = a->clock == ABI_CLOCK_ID_REALTIME
 				   ? abi_time_real(c->p, value)
 				   : value;
-	arm(c->p, a, deadline, interval, &value, &interval);
+	arm_alarm(c->p, a, deadline, interval, &value, &interval);
 	return c->a[3] ? spec_put(c, c->a[3], value, interval) : 0;
 }
 
@@ -369,7 +370,7 @@ s64 abi_sys_timer_gettime(struct abi_call *c)
 	if (!a)
 		return -ABI_EINVAL;
 	abi_lock(c->p, &c->p->alarms.lock);
-	value = left(a, mono(c->p));
+	value = time_left(a, monotonic_ns(c->p));
 	interval = a->interval;
 	abi_unlock(c->p, &c->p->alarms.lock);
 	return spec_put(c, c->a[1], value, interval);
@@ -389,7 +390,7 @@ s64 abi_sys_timer_delete(struct abi_call *c)
 
 	if (!a)
 		return -ABI_EINVAL;
-	arm(c->p, a, ABI_FOREVER, 0, &value, &interval);
+	arm_alarm(c->p, a, ABI_FOREVER, 0, &value, &interval);
 	abi_lock(c->p, &c->p->alarms.lock);
 	a->used = 0;
 	abi_unlock(c->p, &c->p->alarms.lock);

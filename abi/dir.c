@@ -17,8 +17,8 @@ struct lister {
 };
 
 /* Writes one record; 0, -EINVAL when it does not fit, -EFAULT. */
-static s64 emit(struct abi_call *c, struct lister *l,
-		const struct abi_dirent *e)
+static s64 emit_record(struct abi_call *c, struct lister *l,
+		       const struct abi_dirent *e)
 {
 	u8 record[NAME_AT + 264];
 	u64 at = l->old ? OLD_NAME_AT : NAME_AT;
@@ -46,7 +46,8 @@ static s64 emit(struct abi_call *c, struct lister *l,
 }
 
 /* d->lock is held. */
-static s64 list(struct abi_call *c, struct abi_desc *d, struct lister *l)
+static s64 list_entries(struct abi_call *c, struct abi_desc *d,
+			struct lister *l)
 {
 	struct abi_dirent e;
 	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = &e};
@@ -60,14 +61,14 @@ static s64 list(struct abi_call *c, struct abi_desc *d, struct lister *l)
 		if (n <= 0)
 			return n < 0 && !l->done ? n : l->done;
 		e.name[sizeof(e.name) - 1] = 0;
-		n = emit(c, l, &e);
+		n = emit_record(c, l, &e);
 		if (n < 0)
 			return l->done ? l->done : n;
 		d->pos = e.next;
 	}
 }
 
-static s64 run(struct abi_call *c, u32 old)
+static s64 run_getdents(struct abi_call *c, u32 old)
 {
 	struct lister l = {c->a[1], (u32)c->a[2], old, 0};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
@@ -77,7 +78,7 @@ static s64 run(struct abi_call *c, u32 old)
 		return -ABI_EBADF;
 	if (d->type == ABI_S_IFDIR) {
 		abi_lock(c->p, &d->lock);
-		n = list(c, d, &l);
+		n = list_entries(c, d, &l);
 		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
@@ -86,10 +87,10 @@ static s64 run(struct abi_call *c, u32 old)
 
 s64 abi_sys_getdents64(struct abi_call *c)
 {
-	return run(c, 0);
+	return run_getdents(c, 0);
 }
 
 s64 abi_sys_getdents(struct abi_call *c)
 {
-	return run(c, 1);
+	return run_getdents(c, 1);
 }

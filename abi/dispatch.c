@@ -67,7 +67,7 @@ u32 abi_count_refused(const struct abi_proc *p, u32 nr)
 		       : 0;
 }
 
-static s64 proof(struct abi_call *c)
+static s64 answer_proof(struct abi_call *c)
 {
 	switch (c->a[0]) {
 	case 0:
@@ -111,13 +111,13 @@ static int is_probed(u64 nr)
 	       entries[nr].route[0] == 'p';
 }
 
-static s64 refuse(struct abi_call *c, u64 nr)
+static s64 refuse_call(struct abi_call *c, u64 nr)
 {
 	struct abi_proc *p = c->p;
 	u32 first = 0;
 
 	if (nr == ABI_NR_PROOF)
-		return proof(c);
+		return answer_proof(c);
 	if (nr < ABI_NR_MAX)
 		first = !__atomic_fetch_add(&p->refused[nr], 1,
 					    __ATOMIC_RELAXED);
@@ -132,7 +132,7 @@ static s64 refuse(struct abi_call *c, u64 nr)
 }
 
 /* The kernel takes the number from eax; the upper half does not count. */
-static s64 call(struct abi_call *c)
+static s64 run_call(struct abi_call *c)
 {
 	const struct abi_regs *regs = c->regs;
 	u32 nr = (u32)regs->rax;
@@ -145,7 +145,7 @@ static s64 call(struct abi_call *c)
 	c->a[4] = regs->r8;
 	c->a[5] = regs->r9;
 	if (nr >= ABI_NR_MAX || !entries[nr].handler)
-		return refuse(c, nr);
+		return refuse_call(c, nr);
 	rc = entries[nr].handler(c);
 	if (rc == -ABI_ENOSYS) /* a part that this host has not */
 		__atomic_fetch_add(&c->p->refused[nr], 1, __ATOMIC_RELAXED);
@@ -162,7 +162,7 @@ enum abi_return abi_syscall(struct abi_proc *p, u32 t, struct abi_regs *regs)
 
 	__atomic_store_n(&c.t->calls, c.t->calls + 1, __ATOMIC_RELAXED);
 	do
-		rc = call(&c);
+		rc = run_call(&c);
 	while (abi_signal_finish(&c, rc));
 	return c.how;
 }

@@ -22,56 +22,65 @@ struct reading {
 	u64 low, high; /* range of the segments as the file has them */
 };
 
-static int no(struct abi_elf_plan *plan, const char *why)
+static int refuse_file(struct abi_elf_plan *plan, const char *why)
 {
 	plan->why = why;
 	return -ABI_ENOEXEC;
 }
 
-static int ident(struct reading *r)
+static int check_ident(struct reading *r)
 {
 	const u8 *id = r->head;
 
 	if (r->head_len < 4 || id[0] != 0x7f || id[1] != 'E' || id[2] != 'L' ||
 	    id[3] != 'F')
-		return no(r->plan, "This is not an ELF file: give a Linux "
+		return refuse_file(r->plan,
+				   "This is not an ELF file: give a Linux "
 				   "program, or start a script through a "
 				   "static shell.");
 	if (r->head_len < 5 || id[4] == 1)
-		return no(r->plan, "This is a 32-bit program: build it for "
+		return refuse_file(r->plan,
+				   "This is a 32-bit program: build it for "
 				   "x86-64.");
 	if (r->head_len < sizeof(r->h) || r->file_size < r->head_len)
-		return no(r->plan, "The file ends inside its ELF header: copy "
+		return refuse_file(r->plan,
+				   "The file ends inside its ELF header: copy "
 				   "it again, it is incomplete.");
 	if (id[4] != 2 || id[5] != 1 || id[6] != 1)
-		return no(r->plan, "The ELF header is of an unknown class, "
+		return refuse_file(r->plan,
+				   "The ELF header is of an unknown class, "
 				   "byte order or version: build the program "
 				   "for x86-64 Linux.");
 	abi_memcpy(&r->h, id, sizeof(r->h));
 	return 0;
 }
 
-static int header(struct reading *r)
+static int check_header(struct reading *r)
 {
 	const struct elf_header *h = &r->h;
 
 	if (h->machine != ELF_MACHINE_X86_64)
-		return no(r->plan, "The program is for another processor: "
+		return refuse_file(r->plan,
+				   "The program is for another processor: "
 				   "build it for x86-64.");
 	if (h->type == ELF_TYPE_REL)
-		return no(r->plan, "This is an object file: link it first, "
+		return refuse_file(r->plan,
+				   "This is an object file: link it first, "
 				   "with -static.");
 	if (h->type != ELF_TYPE_EXEC && h->type != ELF_TYPE_DYN)
-		return no(r->plan, "This ELF file is not a program: give an "
+		return refuse_file(r->plan,
+				   "This ELF file is not a program: give an "
 				   "executable linked with -static.");
 	if (h->phentsize != sizeof(struct elf_phdr) || !h->phnum ||
 	    h->phnum > ELF_PHDRS_MAX)
-		return no(r->plan, "The table of program headers is missing or "
+		return refuse_file(r->plan,
+				   "The table of program headers is missing or "
 				   "of a wrong size: the file is damaged or "
 				   "not a program.");
 	if (h->phoff > r->head_len ||
 	    (u64)h->phnum * sizeof(struct elf_phdr) > r->head_len - h->phoff)
-		return no(r->plan, "The program headers lie outside the start "
+		return refuse_file(r->plan,
+				   "The program headers lie outside the start "
 				   "of the file: the file is damaged, copy or "
 				   "link it again.");
 	return 0;
@@ -95,27 +104,32 @@ static int load_fields(struct reading *r, const struct elf_phdr *ph)
 	u64 end;
 
 	if (ph->filesz > ph->memsz)
-		return no(r->plan, "A segment has more bytes in the file than "
+		return refuse_file(r->plan,
+				   "A segment has more bytes in the file than "
 				   "in memory: the file is damaged.");
 	if (ph->offset > r->file_size || ph->filesz > r->file_size - ph->offset)
-		return no(r->plan, "A segment lies outside the file: copy the "
+		return refuse_file(r->plan,
+				   "A segment lies outside the file: copy the "
 				   "file again, it is incomplete.");
 	if (__builtin_add_overflow(ph->vaddr, ph->memsz, &end) ||
 	    __builtin_add_overflow(end, PAGE - 1, &end))
-		return no(r->plan, "The address of a segment overflows: the "
+		return refuse_file(r->plan,
+				   "The address of a segment overflows: the "
 				   "file is damaged.");
 	if ((ph->vaddr ^ ph->offset) & (PAGE - 1))
-		return no(r->plan, "A segment's address does not fit its place "
+		return refuse_file(r->plan,
+				   "A segment's address does not fit its place "
 				   "in the file: link the program with pages "
 				   "of 4096 bytes (-z max-page-size=4096).");
 	if ((ph->flags & ELF_FLAG_W) && (ph->flags & ELF_FLAG_X))
-		return no(r->plan, "A segment is both writable and executable: "
+		return refuse_file(r->plan,
+				   "A segment is both writable and executable: "
 				   "link the program without -N (omagic) and "
 				   "-z execstack.");
 	return 0;
 }
 
-static int load(struct reading *r, const struct elf_phdr *ph)
+static int plan_load(struct reading *r, const struct elf_phdr *ph)
 {
 	struct abi_elf_plan *plan = r->plan;
 	struct abi_elf_segment *s = &plan->segment[plan->segments];
@@ -128,12 +142,14 @@ static int load(struct reading *r, const struct elf_phdr *ph)
 	if (rc)
 		return rc;
 	if (plan->segments == ABI_ELF_SEGMENTS_MAX)
-		return no(plan, "The program has more than 16 segments: link "
-				"it without a linker script of its own.");
+		return refuse_file(
+			plan, "The program has more than 16 segments: link "
+			      "it without a linker script of its own.");
 	/* Sorted by address, as the ABI demands, and no page shared. */
 	if (plan->segments && start < r->high)
-		return no(plan, "Segments overlap or share a page: link the "
-				"program with -z separate-code.");
+		return refuse_file(plan,
+				   "Segments overlap or share a page: link the "
+				   "program with -z separate-code.");
 	if (!plan->segments)
 		r->low = start;
 	r->high = (ph->vaddr + ph->memsz + PAGE - 1) & ~(PAGE - 1);
@@ -146,33 +162,37 @@ static int load(struct reading *r, const struct elf_phdr *ph)
 	return 0;
 }
 
-static int stack(struct reading *r, const struct elf_phdr *ph)
+static int check_stack(struct reading *r, const struct elf_phdr *ph)
 {
 	if (ph->flags & ELF_FLAG_X)
-		return no(r->plan, "The program asks for an executable stack: "
+		return refuse_file(r->plan,
+				   "The program asks for an executable stack: "
 				   "link it with -z noexecstack.");
 	r->plan->stack_size = ph->memsz;
 	return 0;
 }
 
 /* Is the path of the loader one that says which C library it is? */
-static int interpreter(struct reading *r, const struct elf_phdr *ph)
+static int find_interpreter(struct reading *r, const struct elf_phdr *ph)
 {
 	static const char musl[] = "/lib/ld-musl-x86_64.so.1";
 	u64 n = sizeof(musl) - 1;
 
 	if (ph->offset <= r->head_len && n <= r->head_len - ph->offset &&
 	    !abi_memcmp(r->head + ph->offset, musl, n))
-		return no(r->plan, "The program is dynamic (it wants "
+		return refuse_file(r->plan,
+				   "The program is dynamic (it wants "
 				   "/lib/ld-musl-x86_64.so.1): link it with "
 				   "-static.");
 	n = sizeof("/lib64/ld-linux-x86-64.so.2") - 1;
 	if (ph->offset <= r->head_len && n <= r->head_len - ph->offset &&
 	    !abi_memcmp(r->head + ph->offset, "/lib64/ld-linux-x86-64.so.2", n))
-		return no(r->plan, "The program is dynamic (it wants "
+		return refuse_file(r->plan,
+				   "The program is dynamic (it wants "
 				   "/lib64/ld-linux-x86-64.so.2): link it with "
 				   "-static.");
-	return no(r->plan, "The program is dynamic (it names a loader of its "
+	return refuse_file(r->plan,
+			   "The program is dynamic (it names a loader of its "
 			   "own): link it with -static.");
 }
 
@@ -180,14 +200,15 @@ static int header_entry(struct reading *r, const struct elf_phdr *ph)
 {
 	switch (ph->type) {
 	case ELF_PT_LOAD:
-		return load(r, ph);
+		return plan_load(r, ph);
 	case ELF_PT_INTERP:
-		return interpreter(r, ph);
+		return find_interpreter(r, ph);
 	case ELF_PT_GNU_STACK:
-		return stack(r, ph);
+		return check_stack(r, ph);
 	case ELF_PT_TLS:
 		if (ph->memsz > TLS_MAX || ph->filesz > ph->memsz)
-			return no(r->plan, "The program's thread-local data is "
+			return refuse_file(r->plan,
+					   "The program's thread-local data is "
 					   "damaged or above 1 GiB: make it "
 					   "smaller.");
 		return 0;
@@ -197,7 +218,7 @@ static int header_entry(struct reading *r, const struct elf_phdr *ph)
 }
 
 /* Where the file's addresses end up; both ranges leave room for stubs. */
-static int position(struct reading *r)
+static int choose_position(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;
 	u64 size = r->high - r->low;
@@ -205,27 +226,31 @@ static int position(struct reading *r)
 	if (r->h.type == ELF_TYPE_DYN) {
 		if (size > SKEP_PIE_SIZE - STUBS_MIN ||
 		    r->high > SKEP_PIE_SIZE - STUBS_MIN)
-			return no(plan, "The program is larger than 2047 MiB "
-					"in memory: make its static arrays "
-					"smaller.");
+			return refuse_file(
+				plan, "The program is larger than 2047 MiB "
+				      "in memory: make its static arrays "
+				      "smaller.");
 		plan->bias = SKEP_PIE_START;
 		return 0;
 	}
 	if (r->low < SKEP_IMAGE_START)
-		return no(plan, "The program is linked below 0x400000: link it "
-				"with -static-pie, or at 0x400000.");
+		return refuse_file(
+			plan, "The program is linked below 0x400000: link it "
+			      "with -static-pie, or at 0x400000.");
 	if (size > SKEP_IMAGE_END - SKEP_IMAGE_START - STUBS_MIN)
-		return no(plan, "The program is larger than 1531 MiB in "
-				"memory: link it with -static-pie (up to 2047 "
-				"MiB), or make its static arrays smaller.");
+		return refuse_file(
+			plan, "The program is larger than 1531 MiB in "
+			      "memory: link it with -static-pie (up to 2047 "
+			      "MiB), or make its static arrays smaller.");
 	if (r->high > SKEP_IMAGE_END - STUBS_MIN)
-		return no(plan, "The program is linked above 0x5ff00000: link "
-				"it with -static-pie, or at 0x400000.");
+		return refuse_file(
+			plan, "The program is linked above 0x5ff00000: link "
+			      "it with -static-pie, or at 0x400000.");
 	return 0;
 }
 
 /* Final addresses, and the guest address of the program headers. */
-static int relocate(struct reading *r)
+static int relocate_plan(struct reading *r)
 {
 	struct abi_elf_plan *plan = r->plan;
 	u64 table = (u64)r->h.phnum * sizeof(struct elf_phdr);
@@ -249,12 +274,14 @@ static int relocate(struct reading *r)
 			plan->phdr = s->addr + (r->h.phoff - s->offset);
 	}
 	if (!entry)
-		return no(plan, "The program's entry lies outside its code: "
-				"the file is damaged or not a program.");
+		return refuse_file(plan,
+				   "The program's entry lies outside its code: "
+				   "the file is damaged or not a program.");
 	if (!plan->phdr)
-		return no(plan, "The program headers are not part of a loaded "
-				"segment: link the program with the "
-				"toolchain's own linker script.");
+		return refuse_file(
+			plan, "The program headers are not part of a loaded "
+			      "segment: link the program with the "
+			      "toolchain's own linker script.");
 	return 0;
 }
 
@@ -270,17 +297,18 @@ int abi_elf_plan(const void *head, u64 head_len, u64 file_size,
 	int rc;
 
 	abi_memset(plan, 0, sizeof(*plan));
-	rc = ident(&r);
+	rc = check_ident(&r);
 	if (!rc)
-		rc = header(&r);
+		rc = check_header(&r);
 	for (i = 0; !rc && i < r.h.phnum; i++) {
 		phdr_at(&r, i, &ph);
 		rc = header_entry(&r, &ph);
 	}
 	if (!rc && !plan->segments)
-		rc = no(plan, "The file has no segment to load: it is not a "
-			      "program.");
+		rc = refuse_file(plan,
+				 "The file has no segment to load: it is not a "
+				 "program.");
 	if (!rc)
-		rc = position(&r);
-	return rc ? rc : relocate(&r);
+		rc = choose_position(&r);
+	return rc ? rc : relocate_plan(&r);
 }

@@ -28,12 +28,13 @@
 #define LASTING (ABI_POLLERR | ABI_POLLHUP)
 #define BITS 0xffffu
 
-static struct abi_watch *at(struct abi_proc *p, u32 index)
+static struct abi_watch *watch_at(struct abi_proc *p, u32 index)
 {
 	return &p->fds.watch[index - 1];
 }
 
-static struct abi_desc *target(struct abi_proc *p, const struct abi_watch *w)
+static struct abi_desc *watch_target(struct abi_proc *p,
+				     const struct abi_watch *w)
 {
 	return &p->fds.desc[w->desc];
 }
@@ -41,10 +42,10 @@ static struct abi_desc *target(struct abi_proc *p, const struct abi_watch *w)
 /* Takes the entry that *link names out of its list. */
 static void unlink_watch(struct abi_proc *p, u32 *link)
 {
-	struct abi_watch *w = at(p, *link);
+	struct abi_watch *w = watch_at(p, *link);
 
 	*link = w->next;
-	target(p, w)->watched--;
+	watch_target(p, w)->watched--;
 	w->used = 0;
 }
 
@@ -61,10 +62,10 @@ static void forget_in(struct abi_proc *p, struct abi_desc *epoll, u32 desc)
 	u32 *link = &epoll->watch;
 
 	while (*link) {
-		if (at(p, *link)->desc == desc)
+		if (watch_at(p, *link)->desc == desc)
 			unlink_watch(p, link);
 		else
-			link = &at(p, *link)->next;
+			link = &watch_at(p, *link)->next;
 	}
 }
 
@@ -91,9 +92,9 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 		return 0;
 	if (!(w->events & ABI_EPOLLET))
 		return wanted;
-	if (target(p, w)->kind == ABI_DESC_TIMER)
-		abi_desc_ready(p, target(p, w)); /* counts what is due */
-	abi_desc_edges(p, target(p, w), &in, &out);
+	if (watch_target(p, w)->kind == ABI_DESC_TIMER)
+		abi_desc_ready(p, watch_target(p, w)); /* counts what is due */
+	abi_desc_edges(p, watch_target(p, w), &in, &out);
 	if (w->seen_in != in)
 		w->last &= ~(u32)(IN_BITS | ABI_POLLHUP | ABI_POLLERR);
 	if (w->seen_out != out)
@@ -104,15 +105,15 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	 * A host tells of errors and hang-ups whether asked or not. One that
 	 * was reported would make every wait end at once, without a result.
 	 */
-	if (abi_desc_is_host(target(p, w)) && w->last & LASTING)
+	if (abi_desc_is_host(watch_target(p, w)) && w->last & LASTING)
 		return 0;
 	return wanted & ~w->last;
 }
 
 /* `told` goes to the guest. */
-static void note(struct abi_proc *p, struct abi_watch *w, u32 told)
+static void note_reported(struct abi_proc *p, struct abi_watch *w, u32 told)
 {
-	struct abi_event *e = &target(p, w)->event;
+	struct abi_event *e = &watch_target(p, w)->event;
 	u32 spent = (told & (IN_BITS | LASTING) ? ABI_EDGE_IN : 0) |
 		    (told & (OUT_BITS | LASTING) ? ABI_EDGE_OUT : 0);
 
@@ -131,21 +132,21 @@ u32 abi_epoll_add_all(struct abi_call *c, struct abi_set *set,
 	u32 i, index = tag, bits, ready = 0;
 
 	for (i = d->watch; i; i = w->next) {
-		w = at(c->p, i);
+		w = watch_at(c->p, i);
 		/*
 		 * Join, then look: an edge that comes in between must wake us,
 		 * even when there is nothing to ask now. abi_set_add joins
 		 * again and remembers to leave, unless the set is full.
 		 */
 		if (set)
-			abi_desc_join(c, target(c->p, w), 1);
+			abi_desc_join(c, watch_target(c->p, w), 1);
 		bits = fresh_bits(c->p, w);
 		if (!nested)
 			index = i - 1;
-		bits &= abi_set_add(c, set, target(c->p, w), bits, index,
+		bits &= abi_set_add(c, set, watch_target(c->p, w), bits, index,
 				    depth);
 		if (set && set->overflow)
-			abi_desc_join(c, target(c->p, w), 0);
+			abi_desc_join(c, watch_target(c->p, w), 0);
 		if (bits)
 			ready = ABI_POLLIN;
 	}
@@ -160,8 +161,8 @@ struct gather {
 	s64 error;
 };
 
-static void report(struct abi_call *c, struct gather *g, struct abi_watch *w,
-		   u32 bits)
+static void report_event(struct abi_call *c, struct gather *g,
+			 struct abi_watch *w, u32 bits)
 {
 	struct abi_epoll_event event = {bits, w->data};
 
@@ -170,7 +171,7 @@ static void report(struct abi_call *c, struct gather *g, struct abi_watch *w,
 	g->error = ABI_PUT(c->p, g->out + g->count * sizeof(event), &event);
 	if (g->error)
 		return;
-	note(c->p, w, bits);
+	note_reported(c->p, w, bits);
 	g->count++;
 }
 
@@ -206,8 +207,8 @@ static u32 own_bits(struct abi_call *c, struct abi_desc *d)
 }
 
 /* The lock is held. Entries after `d->code` first, so that none starves. */
-static void harvest(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
-		    struct gather *g)
+static void collect_events(struct abi_call *c, struct abi_desc *d,
+			   struct abi_set *set, struct gather *g)
 {
 	u32 round, i, skip = d->code, place, bits;
 	struct abi_watch *w;
@@ -215,15 +216,15 @@ static void harvest(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 	for (round = 0; round < 2; round++) {
 		place = 0;
 		for (i = d->watch; i; i = w->next, place++) {
-			w = at(c->p, i);
+			w = watch_at(c->p, i);
 			if ((place < skip) != round || g->count >= g->max)
 				continue;
 			bits = fresh_bits(c->p, w);
 			if (!bits)
 				continue;
-			bits &= own_bits(c, target(c->p, w)) |
+			bits &= own_bits(c, watch_target(c->p, w)) |
 				host_bits(c->p, set, i - 1);
-			report(c, g, w, bits);
+			report_event(c, g, w, bits);
 			d->code = place + 1;
 		}
 	}
@@ -232,8 +233,8 @@ static void harvest(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 }
 
 /* One look, with a sleep if nothing is there. */
-static s64 look(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
-		struct gather *g, u64 deadline)
+static s64 look_once(struct abi_call *c, struct abi_desc *d,
+		     struct abi_set *set, struct gather *g, u64 deadline)
 {
 	struct abi_lock *lock = &c->p->fds.epoll_lock;
 	u32 ready;
@@ -247,14 +248,14 @@ static s64 look(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 	abi_unlock(c->p, lock);
 	slept = abi_set_sleep(c, set, ready, deadline);
 	abi_lock(c->p, lock);
-	harvest(c, d, set, g);
+	collect_events(c, d, set, g);
 	abi_unlock(c->p, lock);
 	abi_set_reset(c, set);
 	return slept;
 }
 
-static s64 run(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
-	       u64 deadline)
+static s64 run_wait(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
+		    u64 deadline)
 {
 	struct gather g = {c->a[1], 0, (u32)c->a[2], 0};
 	u32 rounds = 0;
@@ -262,7 +263,7 @@ static s64 run(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 
 	abi_wait_begin(c, 0);
 	do
-		slept = look(c, d, set, &g, deadline);
+		slept = look_once(c, d, set, &g, deadline);
 	while (!g.count && !g.error && !slept &&
 	       abi_set_again(c, deadline, &rounds));
 	if (g.count)
@@ -283,7 +284,7 @@ static s64 run_small(struct abi_call *c, struct abi_desc *d, u64 deadline)
 			      .list = list,
 			      .due = ABI_FOREVER};
 
-	return run(c, d, &set, deadline);
+	return run_wait(c, d, &set, deadline);
 }
 
 static s64 run_large(struct abi_call *c, struct abi_desc *d, u64 deadline)
@@ -295,7 +296,7 @@ static s64 run_large(struct abi_call *c, struct abi_desc *d, u64 deadline)
 	if (!space)
 		return -ABI_ENOMEM;
 	abi_set_init_large(&set, space);
-	result = run(c, d, &set, deadline);
+	result = run_wait(c, d, &set, deadline);
 	abi_set_space_drop(c->p, space);
 	return result;
 }
@@ -356,7 +357,7 @@ s64 abi_sys_epoll_pwait2(struct abi_call *c)
 
 /* Control ---------------------------------------------------------------- */
 
-static s64 make(struct abi_call *c, u32 cloexec)
+static s64 create_epoll(struct abi_call *c, u32 cloexec)
 {
 	struct abi_desc *d = abi_desc_new(c->p, ABI_DESC_EPOLL, ABI_O_RDWR);
 
@@ -368,28 +369,30 @@ static s64 make(struct abi_call *c, u32 cloexec)
 
 s64 abi_sys_epoll_create(struct abi_call *c)
 {
-	return (s32)c->a[0] > 0 ? make(c, 0) : -ABI_EINVAL;
+	return (s32)c->a[0] > 0 ? create_epoll(c, 0) : -ABI_EINVAL;
 }
 
 s64 abi_sys_epoll_create1(struct abi_call *c)
 {
 	if ((u32)c->a[0] & ~ABI_O_CLOEXEC)
 		return -ABI_EINVAL;
-	return make(c, (u32)c->a[0]);
+	return create_epoll(c, (u32)c->a[0]);
 }
 
-static u32 *find(struct abi_proc *p, struct abi_desc *epoll, u32 fd, u32 desc)
+static u32 *find_watch(struct abi_proc *p, struct abi_desc *epoll, u32 fd,
+		       u32 desc)
 {
 	u32 *link = &epoll->watch;
 
-	while (*link && (at(p, *link)->fd != fd || at(p, *link)->desc != desc))
-		link = &at(p, *link)->next;
+	while (*link && (watch_at(p, *link)->fd != fd ||
+			 watch_at(p, *link)->desc != desc))
+		link = &watch_at(p, *link)->next;
 	return link;
 }
 
 /* Can `to` be reached from `from`, or is the chain too long? */
-static int reaches(struct abi_proc *p, struct abi_desc *from,
-		   const struct abi_desc *to, u32 depth)
+static int epoll_reaches(struct abi_proc *p, struct abi_desc *from,
+			 const struct abi_desc *to, u32 depth)
 {
 	struct abi_watch *w;
 	u32 i;
@@ -399,9 +402,9 @@ static int reaches(struct abi_proc *p, struct abi_desc *from,
 	if (from->kind != ABI_DESC_EPOLL)
 		return 0;
 	for (i = from->watch; i; i = w->next) {
-		w = at(p, i);
-		if (target(p, w)->kind == ABI_DESC_EPOLL &&
-		    reaches(p, target(p, w), to, depth + 1))
+		w = watch_at(p, i);
+		if (watch_target(p, w)->kind == ABI_DESC_EPOLL &&
+		    epoll_reaches(p, watch_target(p, w), to, depth + 1))
 			return 1;
 	}
 	return 0;
@@ -415,15 +418,16 @@ static void set_watch(struct abi_watch *w, const struct abi_epoll_event *e)
 	w->last = 0;
 }
 
-static s64 add(struct abi_proc *p, struct abi_desc *epoll, struct abi_desc *d,
-	       u32 fd, const struct abi_epoll_event *event)
+static s64 add_watch(struct abi_proc *p, struct abi_desc *epoll,
+		     struct abi_desc *d, u32 fd,
+		     const struct abi_epoll_event *event)
 {
-	u32 *link = find(p, epoll, fd, abi_desc_index(p, d)), i;
+	u32 *link = find_watch(p, epoll, fd, abi_desc_index(p, d)), i;
 	struct abi_watch *w;
 
 	if (*link)
 		return -ABI_EEXIST;
-	if (reaches(p, d, epoll, 0))
+	if (epoll_reaches(p, d, epoll, 0))
 		return -ABI_ELOOP;
 	for (i = 0; i < ABI_WATCH_MAX && p->fds.watch[i].used; i++)
 		;
@@ -438,15 +442,15 @@ static s64 add(struct abi_proc *p, struct abi_desc *epoll, struct abi_desc *d,
 	return 0;
 }
 
-static s64 change(struct abi_call *c, struct abi_desc *epoll,
-		  struct abi_desc *d, const struct abi_epoll_event *event)
+static s64 change_watch(struct abi_call *c, struct abi_desc *epoll,
+			struct abi_desc *d, const struct abi_epoll_event *event)
 {
 	u32 fd = (u32)c->a[2];
-	u32 *link = find(c->p, epoll, fd, abi_desc_index(c->p, d));
+	u32 *link = find_watch(c->p, epoll, fd, abi_desc_index(c->p, d));
 
 	switch ((u32)c->a[1]) {
 	case CTL_ADD:
-		return add(c->p, epoll, d, fd, event);
+		return add_watch(c->p, epoll, d, fd, event);
 	case CTL_DEL:
 		if (!*link)
 			return -ABI_ENOENT;
@@ -455,9 +459,9 @@ static s64 change(struct abi_call *c, struct abi_desc *epoll,
 	case CTL_MOD:
 		if (!*link)
 			return -ABI_ENOENT;
-		if (at(c->p, *link)->events & ABI_EPOLLEXCLUSIVE)
+		if (watch_at(c->p, *link)->events & ABI_EPOLLEXCLUSIVE)
 			return -ABI_EINVAL;
-		set_watch(at(c->p, *link), event);
+		set_watch(watch_at(c->p, *link), event);
 		return 0;
 	default:
 		return -ABI_EINVAL;
@@ -486,8 +490,8 @@ static int has_number(struct abi_proc *p, const struct abi_desc *d)
 	return numbers > 0;
 }
 
-static s64 control(struct abi_call *c, struct abi_desc *epoll,
-		   struct abi_desc *d)
+static s64 control_epoll(struct abi_call *c, struct abi_desc *epoll,
+			 struct abi_desc *d)
 {
 	struct abi_epoll_event event = {0, 0};
 	s64 result;
@@ -501,7 +505,8 @@ static s64 control(struct abi_call *c, struct abi_desc *epoll,
 	if (event.events & ABI_EPOLLEXCLUSIVE && d->kind == ABI_DESC_EPOLL)
 		return -ABI_EINVAL;
 	abi_lock(c->p, &c->p->fds.epoll_lock);
-	result = has_number(c->p, d) ? change(c, epoll, d, &event) : -ABI_EBADF;
+	result = has_number(c->p, d) ? change_watch(c, epoll, d, &event)
+				     : -ABI_EBADF;
 	abi_unlock(c->p, &c->p->fds.epoll_lock);
 	if (!result)
 		abi_event_signal(c->p, &epoll->event, 0);
@@ -512,7 +517,7 @@ s64 abi_sys_epoll_ctl(struct abi_call *c)
 {
 	struct abi_desc *epoll = abi_desc_get(c->p, c->a[0]);
 	struct abi_desc *d = abi_desc_get(c->p, c->a[2]);
-	s64 result = epoll && d ? control(c, epoll, d) : -ABI_EBADF;
+	s64 result = epoll && d ? control_epoll(c, epoll, d) : -ABI_EBADF;
 
 	if (epoll)
 		abi_desc_put(c->p, epoll);

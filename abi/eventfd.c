@@ -8,7 +8,7 @@
 #define EFD_SEMAPHORE 1u
 #define LARGEST 0xfffffffffffffffeull
 
-static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *value)
+static s64 take_value(struct abi_proc *p, struct abi_desc *d, u64 *value)
 {
 	s64 result = -ABI_EAGAIN;
 
@@ -24,7 +24,7 @@ static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *value)
 	return result;
 }
 
-static s64 add(struct abi_proc *p, struct abi_desc *d, u64 value)
+static s64 add_value(struct abi_proc *p, struct abi_desc *d, u64 value)
 {
 	s64 result = -ABI_EAGAIN;
 
@@ -40,18 +40,19 @@ static s64 add(struct abi_proc *p, struct abi_desc *d, u64 value)
 }
 
 /* Both directions: `value` goes out when `writing`, comes in otherwise. */
-static s64 transfer(struct abi_call *c, struct abi_desc *d, u64 *value,
-		    u32 writing)
+static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
+			  u32 writing)
 {
 	s64 n, slept = 0;
 
-	n = writing ? add(c->p, d, *value) : take(c->p, d, value);
+	n = writing ? add_value(c->p, d, *value) : take_value(c->p, d, value);
 	if (n != -ABI_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
 		return n;
 	abi_wait_begin(c, 1);
 	abi_event_join(c, &d->event);
 	for (;;) {
-		n = writing ? add(c->p, d, *value) : take(c->p, d, value);
+		n = writing ? add_value(c->p, d, *value)
+			    : take_value(c->p, d, value);
 		if (n != -ABI_EAGAIN || slept)
 			break;
 		slept = abi_wait_sleep(c, 0, 0, ABI_FOREVER);
@@ -63,7 +64,7 @@ static s64 transfer(struct abi_call *c, struct abi_desc *d, u64 *value,
 s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
 {
 	u64 value = 0;
-	s64 n = transfer(c, d, &value, 0);
+	s64 n = transfer_value(c, d, &value, 0);
 
 	if (n > 0)
 		abi_memcpy(buf, &value, sizeof(value));
@@ -77,7 +78,7 @@ s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf)
 	abi_memcpy(&value, buf, sizeof(value));
 	if (value == ~0ull)
 		return -ABI_EINVAL;
-	return transfer(c, d, &value, 1);
+	return transfer_value(c, d, &value, 1);
 }
 
 u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
@@ -93,7 +94,7 @@ u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
 	return ready;
 }
 
-static s64 make(struct abi_call *c, u32 flags)
+static s64 create_eventfd(struct abi_call *c, u32 flags)
 {
 	struct abi_desc *d;
 
@@ -111,10 +112,10 @@ static s64 make(struct abi_call *c, u32 flags)
 
 s64 abi_sys_eventfd(struct abi_call *c)
 {
-	return make(c, 0);
+	return create_eventfd(c, 0);
 }
 
 s64 abi_sys_eventfd2(struct abi_call *c)
 {
-	return make(c, (u32)c->a[1]);
+	return create_eventfd(c, (u32)c->a[1]);
 }

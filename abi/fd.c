@@ -47,7 +47,7 @@ void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 }
 
 /* Nothing refers to it any more, and it is not free yet: it is all ours. */
-static void release(struct abi_proc *p, struct abi_desc *d)
+static void release_desc(struct abi_proc *p, struct abi_desc *d)
 {
 	if (abi_filelock_park(p, d))
 		return;
@@ -72,10 +72,10 @@ void abi_desc_put(struct abi_proc *p, struct abi_desc *d)
 	last = !--d->refs;
 	abi_unlock(p, &p->fds.lock);
 	if (last)
-		release(p, d);
+		release_desc(p, d);
 }
 
-static void reset(struct abi_desc *d, u32 kind, u32 flags)
+static void reset_desc(struct abi_desc *d, u32 kind, u32 flags)
 {
 	/* path is long and mostly never used: only its start is cleared. */
 	abi_memset(d, 0, (u64)((u8 *)d->path - (u8 *)d));
@@ -97,7 +97,7 @@ struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
 		if (fds->desc[i].kind != ABI_DESC_FREE)
 			continue;
 		d = &fds->desc[i];
-		reset(d, kind, flags);
+		reset_desc(d, kind, flags);
 		if (i >= fds->high)
 			fds->high = i + 1;
 	}
@@ -113,7 +113,7 @@ static u32 number_limit(const struct abi_proc *p)
 	return cur && cur < ABI_FD_MAX ? (u32)cur : ABI_FD_MAX;
 }
 
-static s64 lowest(struct abi_proc *p, u32 least)
+static s64 lowest_free(struct abi_proc *p, u32 least)
 {
 	u32 fd, limit = number_limit(p);
 
@@ -123,7 +123,8 @@ static s64 lowest(struct abi_proc *p, u32 least)
 	return -ABI_EMFILE;
 }
 
-static void fill(struct abi_proc *p, u32 fd, struct abi_desc *d, u32 cloexec)
+static void fill_slot(struct abi_proc *p, u32 fd, struct abi_desc *d,
+		      u32 cloexec)
 {
 	p->fds.slot[fd].desc = (u16)(abi_desc_index(p, d) + 1);
 	p->fds.slot[fd].cloexec = !!cloexec;
@@ -136,9 +137,9 @@ s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 	s64 fd;
 
 	abi_lock(p, &p->fds.lock);
-	fd = lowest(p, least);
+	fd = lowest_free(p, least);
 	if (fd >= 0)
-		fill(p, (u32)fd, d, cloexec);
+		fill_slot(p, (u32)fd, d, cloexec);
 	abi_unlock(p, &p->fds.lock);
 	if (fd < 0)
 		abi_desc_put(p, d);
@@ -146,7 +147,7 @@ s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 }
 
 /* Empties a slot; the caller holds the lock and finishes with after_take. */
-static struct abi_desc *take(struct abi_proc *p, u32 fd, u32 *gone)
+static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 {
 	struct abi_slot *slot = &p->fds.slot[fd];
 	struct abi_desc *d;
@@ -184,7 +185,7 @@ int abi_fd_close(struct abi_proc *p, u32 fd)
 	if (fd >= ABI_FD_MAX)
 		return -ABI_EBADF;
 	abi_lock(p, &p->fds.lock);
-	d = take(p, fd, &gone);
+	d = empty_slot(p, fd, &gone);
 	abi_unlock(p, &p->fds.lock);
 	after_take(p, d, gone);
 	return d ? 0 : -ABI_EBADF;
@@ -204,7 +205,8 @@ void abi_fds_exit(struct abi_proc *p)
 }
 
 /* dup2 and dup3: `to` becomes what `d` is; takes the reference over. */
-static s64 replace(struct abi_proc *p, struct abi_desc *d, u32 to, u32 cloexec)
+static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
+			u32 cloexec)
 {
 	struct abi_desc *old;
 	u32 gone;
@@ -214,8 +216,8 @@ static s64 replace(struct abi_proc *p, struct abi_desc *d, u32 to, u32 cloexec)
 		return -ABI_EBADF;
 	}
 	abi_lock(p, &p->fds.lock);
-	old = take(p, to, &gone);
-	fill(p, to, d, cloexec);
+	old = empty_slot(p, to, &gone);
+	fill_slot(p, to, d, cloexec);
 	abi_unlock(p, &p->fds.lock);
 	after_take(p, old, gone);
 	return to;
@@ -235,7 +237,7 @@ int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 	d->inherited = d->type == ABI_S_IFREG;
 	d->sock_type = kind == ABI_DESC_SOCK ? ABI_SOCK_STREAM : 0;
 	abi_strcpy(d->path, "/dev/stdio", sizeof(d->path));
-	result = replace(p, d, fd, flags & ABI_O_CLOEXEC);
+	result = replace_slot(p, d, fd, flags & ABI_O_CLOEXEC);
 	return result < 0 ? (int)result : 0;
 }
 
@@ -265,7 +267,7 @@ s64 abi_sys_close_range(struct abi_call *c)
 	return 0;
 }
 
-static s64 duplicate(struct abi_proc *p, u64 fd, u32 least, u32 cloexec)
+static s64 duplicate_fd(struct abi_proc *p, u64 fd, u32 least, u32 cloexec)
 {
 	struct abi_desc *d = abi_desc_get(p, fd);
 
@@ -276,7 +278,7 @@ static s64 duplicate(struct abi_proc *p, u64 fd, u32 least, u32 cloexec)
 
 s64 abi_sys_dup(struct abi_call *c)
 {
-	return duplicate(c->p, c->a[0], 0, 0);
+	return duplicate_fd(c->p, c->a[0], 0, 0);
 }
 
 s64 abi_sys_dup2(struct abi_call *c)
@@ -289,7 +291,7 @@ s64 abi_sys_dup2(struct abi_call *c)
 		abi_desc_put(c->p, d);
 		return (s64)(u32)c->a[1];
 	}
-	return replace(c->p, d, (u32)c->a[1], 0);
+	return replace_slot(c->p, d, (u32)c->a[1], 0);
 }
 
 s64 abi_sys_dup3(struct abi_call *c)
@@ -301,7 +303,7 @@ s64 abi_sys_dup3(struct abi_call *c)
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
 		return -ABI_EBADF;
-	return replace(c->p, d, (u32)c->a[1], (u32)c->a[2]);
+	return replace_slot(c->p, d, (u32)c->a[1], (u32)c->a[2]);
 }
 
 #define F_DUPFD 0
@@ -355,7 +357,7 @@ static s64 pipe_size(const struct abi_desc *d, u32 command, u64 arg)
 	return ABI_RING_SIZE;
 }
 
-static s64 control(struct abi_call *c, struct abi_desc *d)
+static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 {
 	switch ((u32)c->a[1]) {
 	case F_GETFD:
@@ -393,13 +395,13 @@ s64 abi_sys_fcntl(struct abi_call *c)
 	if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
 		if (c->a[2] >= number_limit(c->p))
 			return -ABI_EINVAL;
-		return duplicate(c->p, c->a[0], (u32)c->a[2],
-				 command == F_DUPFD_CLOEXEC);
+		return duplicate_fd(c->p, c->a[0], (u32)c->a[2],
+				    command == F_DUPFD_CLOEXEC);
 	}
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
 		return -ABI_EBADF;
-	result = control(c, d);
+	result = control_fd(c, d);
 	abi_desc_put(c->p, d);
 	return result;
 }

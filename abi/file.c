@@ -81,8 +81,8 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 }
 
 /* At the host's position; desc->lock keeps the parts of one call together. */
-static s64 inherited(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
-		     u32 append, u32 writing)
+static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
+			      struct abi_span *s, u32 append, u32 writing)
 {
 	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
 
@@ -96,8 +96,8 @@ static s64 inherited(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
 }
 
 /* Regular files: at the position, or at the offset that pread gives. */
-static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		   s64 offset, u32 writing)
+static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
+			    struct abi_span *s, s64 offset, u32 writing)
 {
 	struct abi_stat st;
 	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
@@ -110,7 +110,7 @@ static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		return host_all(c->p, d, s, append ? ABI_APPEND : offset,
 				writing);
 	if (d->inherited)
-		return inherited(c->p, d, s, append, writing);
+		return transfer_inherited(c->p, d, s, append, writing);
 	abi_lock(c->p, &d->lock);
 	n = host_all(c->p, d, s, append ? ABI_APPEND : (s64)d->pos, writing);
 	if (n > 0 && append && !c->p->host->file(d->handle, &op))
@@ -125,8 +125,8 @@ static s64 regular(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
  * Terminals and pipes of the host: try, wait, try again. A write goes on
  * until all is out, as Linux does for blocking descriptions.
  */
-static s64 stream(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		  u32 writing)
+static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
+			   struct abi_span *s, u32 writing)
 {
 	u32 edge = writing ? ABI_EDGE_OUT : ABI_EDGE_IN;
 	s64 done = 0, n;
@@ -153,8 +153,8 @@ static s64 stream(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 }
 
 /* eventfd and timerfd: eight bytes in one piece. */
-static s64 eight(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		 u32 writing)
+static s64 transfer_counter(struct abi_call *c, struct abi_desc *d,
+			    struct abi_span *s, u32 writing)
 {
 	u64 value = 0;
 	s64 n;
@@ -176,8 +176,8 @@ static s64 eight(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -ABI_EFAULT : 8;
 }
 
-static s64 text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		s64 offset)
+static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset)
 {
 	s64 n;
 
@@ -191,7 +191,7 @@ static s64 text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	return n;
 }
 
-static s64 check(const struct abi_desc *d, s64 offset, u32 writing)
+static s64 check_access(const struct abi_desc *d, s64 offset, u32 writing)
 {
 	u32 access = abi_desc_flags(d) & (ABI_O_ACCMODE | ABI_O_PATH);
 
@@ -207,15 +207,15 @@ static s64 check(const struct abi_desc *d, s64 offset, u32 writing)
 s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		  s64 offset)
 {
-	s64 error = check(d, offset, 0);
+	s64 error = check_access(d, offset, 0);
 
 	if (error)
 		return error;
 	switch (d->kind) {
 	case ABI_DESC_FILE:
 		if (has_position(d))
-			return regular(c, d, s, offset, 0);
-		return stream(c, d, s, 0);
+			return transfer_regular(c, d, s, offset, 0);
+		return transfer_stream(c, d, s, 0);
 	case ABI_DESC_SOCK:
 		return abi_sock_read(c, d, s, 0);
 	case ABI_DESC_PIPE:
@@ -223,9 +223,9 @@ s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		return abi_pipe_read(c, d, s, 0, 0);
 	case ABI_DESC_EVENT:
 	case ABI_DESC_TIMER:
-		return eight(c, d, s, 0);
+		return transfer_counter(c, d, s, 0);
 	case ABI_DESC_TEXT:
-		return text(c, d, s, offset);
+		return read_text(c, d, s, offset);
 	case ABI_DESC_NULL:
 		return abi_synth_read(c, d, s, 0);
 	default:
@@ -239,8 +239,8 @@ static s64 write_kind(struct abi_call *c, struct abi_desc *d,
 	switch (d->kind) {
 	case ABI_DESC_FILE:
 		if (has_position(d))
-			return regular(c, d, s, offset, 1);
-		return stream(c, d, s, 1);
+			return transfer_regular(c, d, s, offset, 1);
+		return transfer_stream(c, d, s, 1);
 	case ABI_DESC_SOCK:
 		return abi_sock_write(c, d, s, 0);
 	case ABI_DESC_PIPE:
@@ -248,7 +248,7 @@ static s64 write_kind(struct abi_call *c, struct abi_desc *d,
 		return abi_pipe_write(c, d, s, 0);
 	case ABI_DESC_EVENT:
 	case ABI_DESC_TIMER:
-		return eight(c, d, s, 1);
+		return transfer_counter(c, d, s, 1);
 	case ABI_DESC_TEXT:
 	case ABI_DESC_NULL:
 		return abi_synth_write(c, d, s);
@@ -260,7 +260,7 @@ static s64 write_kind(struct abi_call *c, struct abi_desc *d,
 s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		   s64 offset)
 {
-	s64 n = check(d, offset, 1);
+	s64 n = check_access(d, offset, 1);
 
 	if (!n)
 		n = write_kind(c, d, s, offset);
@@ -299,8 +299,8 @@ void abi_fd_release(struct abi_proc *p, u32 desc)
 }
 
 /* Goes on after short transfers; stops at the end of the file. */
-static s64 whole(struct abi_proc *p, struct abi_desc *d, u8 *buf, u64 len,
-		 u64 offset, u32 writing)
+static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
+			  u64 len, u64 offset, u32 writing)
 {
 	u64 done = 0, part;
 	s64 n;
@@ -321,13 +321,13 @@ static s64 whole(struct abi_proc *p, struct abi_desc *d, u8 *buf, u64 len,
 s64 abi_fd_held_pread(struct abi_proc *p, u32 desc, void *buf, u64 len,
 		      u64 offset)
 {
-	return whole(p, &p->fds.desc[desc], buf, len, offset, 0);
+	return transfer_whole(p, &p->fds.desc[desc], buf, len, offset, 0);
 }
 
 s64 abi_fd_held_pwrite(struct abi_proc *p, u32 desc, const void *buf, u64 len,
 		       u64 offset)
 {
-	return whole(p, &p->fds.desc[desc], (u8 *)buf, len, offset, 1);
+	return transfer_whole(p, &p->fds.desc[desc], (u8 *)buf, len, offset, 1);
 }
 
 const char *abi_fd_held_path(struct abi_proc *p, u32 desc)
@@ -344,7 +344,7 @@ static s64 by_number(struct abi_proc *p, u32 fd, void *buf, u64 len, u64 offset,
 	if (!d)
 		return -ABI_EBADF;
 	n = d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG
-		    ? whole(p, d, buf, len, offset, writing)
+		    ? transfer_whole(p, d, buf, len, offset, writing)
 		    : -ABI_ENODEV;
 	abi_desc_put(p, d);
 	return n;

@@ -48,7 +48,7 @@ static s64 host_lock(struct abi_call *c, struct abi_desc *d,
 }
 
 /* A host without locks answers as if nobody else were there, and says so. */
-static s64 alone(struct abi_call *c, struct abi_filelock *l)
+static s64 answer_alone(struct abi_call *c, struct abi_filelock *l)
 {
 	if (!__atomic_exchange_n(&c->p->fds.said_lock, 1, __ATOMIC_RELAXED))
 		c->p->host->log("file locks (fcntl, flock) hold inside this "
@@ -84,7 +84,7 @@ static s64 lock_wait(struct abi_call *c, struct abi_desc *d,
 /* Files with record locks ------------------------------------------------- */
 
 /* Which file it is, asked once; 0 when the host does not know. */
-static int identify(struct abi_proc *p, struct abi_desc *d)
+static int identify_file(struct abi_proc *p, struct abi_desc *d)
 {
 	struct abi_stat st;
 	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
@@ -124,7 +124,7 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 	s64 rc = 0;
 	u32 i;
 
-	if (!identify(p, d))
+	if (!identify_file(p, d))
 		return -ABI_ENOLCK;
 	abi_lock(p, &fds->lock);
 	i = find_file(fds, &d->file);
@@ -137,7 +137,8 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 }
 
 /* One description that is parked for this file, no more parked; or 0. */
-static struct abi_desc *unpark(struct abi_proc *p, const struct abi_file_id *id)
+static struct abi_desc *unpark_desc(struct abi_proc *p,
+				    const struct abi_file_id *id)
 {
 	struct abi_fds *fds = &p->fds;
 	struct abi_desc *d = 0;
@@ -172,7 +173,7 @@ void abi_filelock_close(struct abi_proc *p, struct abi_desc *d)
 	u32 i, had;
 
 	if (!__atomic_load_n(&fds->locked_files, __ATOMIC_RELAXED) ||
-	    !identify(p, d))
+	    !identify_file(p, d))
 		return;
 	id = d->file;
 	abi_lock(p, &fds->lock);
@@ -184,7 +185,7 @@ void abi_filelock_close(struct abi_proc *p, struct abi_desc *d)
 	if (!had)
 		return;
 	unlock_all(p, d);
-	while ((d = unpark(p, &id))) {
+	while ((d = unpark_desc(p, &id))) {
 		p->host->file_close(d->handle);
 		abi_lock(p, &fds->lock);
 		d->kind = ABI_DESC_FREE;
@@ -197,7 +198,7 @@ int abi_filelock_park(struct abi_proc *p, struct abi_desc *d)
 	struct abi_fds *fds = &p->fds;
 
 	if (!__atomic_load_n(&fds->locked_files, __ATOMIC_RELAXED) ||
-	    !identify(p, d))
+	    !identify_file(p, d))
 		return 0;
 	abi_lock(p, &fds->lock);
 	d->parked = find_file(fds, &d->file) < fds->locked_files;
@@ -272,7 +273,7 @@ static s64 set_lock(struct abi_call *c, struct abi_desc *d,
 	s64 rc;
 
 	if (!c->p->host->file_lock)
-		return alone(c, l);
+		return answer_alone(c, l);
 	rc = note ? note_file(c->p, d) : 0;
 	if (!rc)
 		rc = l->verb == ABI_FILELOCK_WAIT ? lock_wait(c, d, l)
@@ -285,7 +286,8 @@ static s64 set_lock(struct abi_call *c, struct abi_desc *d,
 static s64 get_lock(struct abi_call *c, struct abi_desc *d, struct flock *f,
 		    struct abi_filelock *l)
 {
-	s64 rc = c->p->host->file_lock ? host_lock(c, d, l) : alone(c, l);
+	s64 rc =
+		c->p->host->file_lock ? host_lock(c, d, l) : answer_alone(c, l);
 
 	if (rc)
 		return rc;

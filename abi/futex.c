@@ -178,7 +178,7 @@ static int still_queued(struct abi_thread *t)
 }
 
 /* 1: `t` is out of its queue; 0: somebody woke it before. */
-static int withdraw(struct abi_proc *p, struct abi_thread *t)
+static int withdraw_waiter(struct abi_proc *p, struct abi_thread *t)
 {
 	u32 index;
 	int ours = 0, moved;
@@ -197,8 +197,8 @@ static int withdraw(struct abi_proc *p, struct abi_thread *t)
 	return ours;
 }
 
-static s64 enqueue(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
-		   u32 value, u32 bitset)
+static s64 enqueue_waiter(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+			  u32 value, u32 bitset)
 {
 	u32 index = bucket_of(gaddr);
 	s64 rc;
@@ -225,12 +225,12 @@ s64 abi_futex_wait(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	rc = word_check(p, gaddr, ABI_PROT_READ);
 	if (rc)
 		return rc;
-	rc = enqueue(p, t, gaddr, value, bitset);
+	rc = enqueue_waiter(p, t, gaddr, value, bitset);
 	if (rc)
 		return rc;
 	while (still_queued(t)) {
 		rc = abi_thread_park(p, t, deadline, 1);
-		if (rc && still_queued(t) && withdraw(p, t))
+		if (rc && still_queued(t) && withdraw_waiter(p, t))
 			return rc;
 	}
 	return 0;
@@ -283,7 +283,7 @@ static s64 requeue_some(struct wake_list *list, const struct requeue *r)
 	return done;
 }
 
-static s64 requeue(struct abi_proc *p, const struct requeue *r)
+static s64 requeue_waiters(struct abi_proc *p, const struct requeue *r)
 {
 	struct wake_list list = {p, 0, {0}};
 	u32 a = bucket_of(r->from), b = bucket_of(r->to);
@@ -306,7 +306,7 @@ static s64 requeue(struct abi_proc *p, const struct requeue *r)
 	return rc;
 }
 
-static s32 sign12(u32 value)
+static s32 sign_extend12(u32 value)
 {
 	return (s32)(value << 20) >> 20;
 }
@@ -314,7 +314,7 @@ static s32 sign12(u32 value)
 /* futex(2), FUTEX_WAKE_OP: the new value of the second word. */
 static s64 op_apply(u32 op, u32 old, u32 *fresh)
 {
-	u32 arg = (u32)sign12(op >> 12 & 0xfff);
+	u32 arg = (u32)sign_extend12(op >> 12 & 0xfff);
 
 	if (op >> 31)
 		arg = 1u << (arg & 31);
@@ -340,7 +340,7 @@ static s64 op_apply(u32 op, u32 old, u32 *fresh)
 
 static s64 op_compare(u32 op, u32 old)
 {
-	s32 arg = sign12(op & 0xfff), value = (s32)old;
+	s32 arg = sign_extend12(op & 0xfff), value = (s32)old;
 
 	switch (op >> 24 & 15) {
 	case 0:
@@ -498,9 +498,9 @@ s64 abi_sys_futex(struct abi_call *c)
 		return wake_call(c, expect);
 	case CMP_REQUEUE:
 		r.expect = &expect;
-		return requeue(c->p, &r);
+		return requeue_waiters(c->p, &r);
 	case REQUEUE:
-		return requeue(c->p, &r);
+		return requeue_waiters(c->p, &r);
 	case WAKE_OP:
 		return wake_op(c->p, c->a);
 	}

@@ -58,7 +58,7 @@ static s64 refuse_wx(struct abi_proc *p, u64 addr, u64 len)
 }
 
 /* Would `more` bytes committed and `mapped` bytes mapped still be allowed? */
-static int allowed(struct abi_proc *p, u64 more, u64 mapped)
+static int is_allowed(struct abi_proc *p, u64 more, u64 mapped)
 {
 	struct abi_space *s = &p->space;
 	u64 most = p->limit[ABI_RLIMIT_AS].cur;
@@ -71,7 +71,8 @@ static int allowed(struct abi_proc *p, u64 more, u64 mapped)
 /* Filling ------------------------------------------------------------------ */
 
 /* Bytes of a file into fresh memory; what lies behind its end stays zero. */
-static s64 load(struct abi_proc *p, u64 addr, u64 len, u32 file, u64 offset)
+static s64 load_bytes(struct abi_proc *p, u64 addr, u64 len, u32 file,
+		      u64 offset)
 {
 	u64 done = 0;
 	s64 rc;
@@ -89,7 +90,7 @@ static s64 load(struct abi_proc *p, u64 addr, u64 len, u32 file, u64 offset)
 }
 
 /* From readable and writable to `prot`, through the seal when executable. */
-static s64 finish(struct abi_proc *p, u64 addr, u64 len, u32 prot)
+static s64 finish_protection(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 {
 	s64 rc = 0;
 
@@ -129,7 +130,7 @@ static void say_copy(struct abi_proc *p, const struct abi_area *a)
 }
 
 /* Fresh memory with its final contents, or none at all. */
-static s64 fill(struct abi_proc *p, const struct abi_area *a)
+static s64 fill_area(struct abi_proc *p, const struct abi_area *a)
 {
 	u64 len = a->end - a->start;
 	s64 rc;
@@ -143,10 +144,11 @@ static s64 fill(struct abi_proc *p, const struct abi_area *a)
 	if (rc)
 		return rc;
 	if (a->backing)
-		rc = load(p, a->start, len,
-			  p->space.backing[a->backing].file - 1, a->offset);
+		rc = load_bytes(p, a->start, len,
+				p->space.backing[a->backing].file - 1,
+				a->offset);
 	if (!rc)
-		rc = finish(p, a->start, len, a->prot);
+		rc = finish_protection(p, a->start, len, a->prot);
 	if (rc)
 		p->host->mem_release(a->start, len);
 	return rc;
@@ -251,7 +253,7 @@ void abi_space_say_room(struct abi_proc *p)
 }
 
 /* Where a mapping goes, before anything changes. */
-static s64 place(struct abi_proc *p, const struct abi_map *m, u64 len)
+static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len)
 {
 	struct abi_space *s = &p->space;
 	u64 addr = m->addr, end;
@@ -279,8 +281,8 @@ static s64 place(struct abi_proc *p, const struct abi_map *m, u64 len)
 }
 
 /* Bytes of [start, end) that are mapped and committed now. */
-static void used(const struct abi_space *s, u64 start, u64 end, u64 *mapped,
-		 u64 *committed)
+static void count_used(const struct abi_space *s, u64 start, u64 end,
+		       u64 *mapped, u64 *committed)
 {
 	u32 i = abi_space_index(s, start);
 	struct abi_area a;
@@ -300,10 +302,10 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	u64 need = abi_area_counted(a) ? len : 0;
 	s64 rc;
 
-	used(&p->space, a->start, a->end, &mapped, &committed);
+	count_used(&p->space, a->start, a->end, &mapped, &committed);
 	if (!abi_space_room(&p->space) ||
-	    !allowed(p, need > committed ? need - committed : 0,
-		     len - mapped)) {
+	    !is_allowed(p, need > committed ? need - committed : 0,
+			len - mapped)) {
 		abi_say_once(p, &p->space.said_limit,
 			     "more memory refused (ENOMEM): the limit of this "
 			     "run is reached, see --memory and ulimit -v");
@@ -311,7 +313,7 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	}
 	rc = mapped ? abi_map_clear(p, a->start, a->end) : 0;
 	if (!rc)
-		rc = fill(p, a);
+		rc = fill_area(p, a);
 	if (!rc)
 		abi_space_insert(p, a);
 	return rc;
@@ -321,7 +323,7 @@ static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 		      u32 backing)
 {
 	struct abi_area a = {.prot = (u8)m->prot, .bits = (u8)m->bits};
-	s64 rc = place(p, m, len);
+	s64 rc = place_mapping(p, m, len);
 
 	if (rc < 0)
 		return rc;
@@ -391,7 +393,7 @@ s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot)
 	    !abi_space_free(&p->space, start, end))
 		rc = -ABI_EINVAL;
 	else if (!abi_space_room(&p->space) ||
-		 !allowed(p, end - start, end - start))
+		 !is_allowed(p, end - start, end - start))
 		rc = -ABI_ENOMEM;
 	else if (start < end)
 		abi_space_insert(p, &a);
@@ -406,7 +408,7 @@ s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot)
  * change or shrink at any time. Another thread that reads there meanwhile can
  * see a page of zeros.
  */
-static s64 detach(struct abi_proc *p, struct abi_area *a)
+static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 {
 	u8 page[SKEP_PAGE_SIZE];
 	u64 at;
@@ -450,16 +452,16 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 
 		if (!prot)
 			return 0;
-		if (!allowed(p, len, 0))
+		if (!is_allowed(p, len, 0))
 			return -ABI_ENOMEM;
 		new.prot = (u8)prot;
 		new.bits |= ABI_AREA_COMMITTED;
-		return fill(p, &new);
+		return fill_area(p, &new);
 	}
 	if (!(prot & ABI_PROT_EXEC) || (a->prot & ABI_PROT_EXEC))
 		return p->host->mem_protect(a->start, len, prot);
 	if (a->bits & ABI_AREA_DIRECT) {
-		rc = detach(p, a);
+		rc = detach_area(p, a);
 		if (rc)
 			return rc;
 	}
@@ -468,7 +470,7 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 		if (rc)
 			return rc;
 	}
-	rc = finish(p, a->start, len, prot);
+	rc = finish_protection(p, a->start, len, prot);
 	if (rc)
 		p->host->mem_protect(a->start, len, a->prot);
 	return rc;
@@ -536,16 +538,18 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	if (!rc)
 		rc = p->host->mem_discard(a->start, len);
 	if (!rc && a->backing)
-		rc = load(p, a->start, len,
-			  p->space.backing[a->backing].file - 1, a->offset);
+		rc = load_bytes(p, a->start, len,
+				p->space.backing[a->backing].file - 1,
+				a->offset);
 	if (!rc && a->prot != RW)
 		rc = p->host->mem_protect(a->start, len, a->prot);
 	return rc;
 }
 
 /* `act` on every part of [addr, end); -ENOMEM at the end if there are holes. */
-static s64 each(struct abi_proc *p, u64 addr, u64 len,
-		s64 (*act)(struct abi_proc *p, const struct abi_area *a))
+static s64 for_each_part(struct abi_proc *p, u64 addr, u64 len,
+			 s64 (*act)(struct abi_proc *p,
+				    const struct abi_area *a))
 {
 	struct abi_space *s = &p->space;
 	struct abi_area a;
@@ -568,7 +572,7 @@ static s64 each(struct abi_proc *p, u64 addr, u64 len,
 
 s64 abi_space_discard(struct abi_proc *p, u64 addr, u64 len)
 {
-	return each(p, addr, len, discard_part);
+	return for_each_part(p, addr, len, discard_part);
 }
 
 static s64 sync_later(struct abi_proc *p, const struct abi_area *a)
@@ -589,7 +593,7 @@ static s64 sync_now(struct abi_proc *p, const struct abi_area *a)
 
 s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len, int now)
 {
-	return each(p, addr, len, now ? sync_now : sync_later);
+	return for_each_part(p, addr, len, now ? sync_now : sync_later);
 }
 
 /* brk ---------------------------------------------------------------------- */

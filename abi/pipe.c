@@ -299,7 +299,7 @@ u64 abi_pipe_available(struct abi_proc *p, const struct abi_desc *d)
 	return len;
 }
 
-static void shut(struct abi_proc *p, u32 ring, u32 writer)
+static void shut_end(struct abi_proc *p, u32 ring, u32 writer)
 {
 	struct abi_ring *r = abi_ring_at(p, ring);
 
@@ -317,9 +317,9 @@ s64 abi_pipe_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how)
 	if (how > 2)
 		return -ABI_EINVAL;
 	if (how != 1)
-		shut(p, d->in, 0);
+		shut_end(p, d->in, 0);
 	if (how != 0)
-		shut(p, d->out, 1);
+		shut_end(p, d->out, 1);
 	return 0;
 }
 

@@ -68,7 +68,8 @@ void abi_desc_join(struct abi_call *c, struct abi_desc *d, u32 on)
 		move(c, &abi_ring_at(c->p, d->out)->event);
 }
 
-static int hold(struct abi_call *c, struct abi_set *set, struct abi_desc *d)
+static int hold_desc(struct abi_call *c, struct abi_set *set,
+		     struct abi_desc *d)
 {
 	if (set->holds >= set->size) {
 		set->overflow = 1;
@@ -107,7 +108,7 @@ static u32 peek_handle(struct abi_call *c, const struct abi_desc *d, u32 events)
 u32 abi_set_add(struct abi_call *c, struct abi_set *set, struct abi_desc *d,
 		u32 events, u32 tag, u32 depth)
 {
-	if (depth > DEPTH_MAX || (set && !hold(c, set, d)))
+	if (depth > DEPTH_MAX || (set && !hold_desc(c, set, d)))
 		return 0;
 	if (d->kind == ABI_DESC_EPOLL)
 		return abi_epoll_add_all(c, set, d, tag, 1, depth + 1);

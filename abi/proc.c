@@ -104,7 +104,7 @@ static s64 stack_map(struct abi_proc *p, u64 size)
 	return rc ? rc : addr + SKEP_PAGE_SIZE + (s64)size;
 }
 
-static void names(struct abi_proc *p, const struct abi_exec *exec)
+static void set_names(struct abi_proc *p, const struct abi_exec *exec)
 {
 	const char *base = exec->path, *s;
 
@@ -130,7 +130,7 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 		return -ABI_ENAMETOOLONG;
 	size = ABI_PAGE_UP(size);
 	p->limit[ABI_RLIMIT_STACK].cur = size;
-	names(p, exec);
+	set_names(p, exec);
 	rc = enter_image(p, exec);
 	if (rc)
 		return rc;

@@ -86,7 +86,7 @@ static const struct {
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
 /* Decimal digits and nothing else, or -1. */
-static s64 number(const char *s)
+static s64 parse_decimal(const char *s)
 {
 	s64 n = 0;
 
@@ -129,7 +129,7 @@ s64 abi_synth_number(const char *path)
 	if (!s)
 		s = abi_path_below(path, "/dev/fd");
 	if (s)
-		return number(s);
+		return parse_decimal(s);
 	if (abi_streq(path, "/dev/stdin"))
 		return 0;
 	if (abi_streq(path, "/dev/stdout"))
@@ -168,7 +168,7 @@ static int matches(struct abi_proc *p, const char *name, const char *path,
 	return p && *cpu < p->info.cpus && abi_streq(name + 1, path);
 }
 
-static int find(struct abi_proc *p, const char *path, u32 *cpu)
+static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
 {
 	const char *self = self_part(p, path);
 	u32 i;
@@ -208,7 +208,7 @@ static u32 type_of(int i)
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 {
 	u32 flags = abi_desc_flags(d), cpu;
-	int i = find(p, path, &cpu);
+	int i = find_name(p, path, &cpu);
 
 	if (i < 0) {
 		const char *real = abi_synth_real(p, path);
@@ -249,7 +249,7 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 {
 	const char *real = abi_synth_real(p, path);
 	u32 cpu;
-	int i = find(p, path, &cpu);
+	int i = find_name(p, path, &cpu);
 
 	if (i < 0 && (real != path || !is_ours(path)))
 		return 0;
@@ -305,8 +305,8 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 
 /* Texts ------------------------------------------------------------------ */
 
-static void line(struct abi_text *t, const char *name, u64 value,
-		 const char *unit)
+static void add_line(struct abi_text *t, const char *name, u64 value,
+		     const char *unit)
 {
 	abi_text_str(t, name);
 	abi_text_dec(t, value);
@@ -333,7 +333,7 @@ static u64 resident(struct abi_proc *p, u64 *mapped)
 	return is_lazy(p, &left) ? p->info.mem_total - left : committed;
 }
 
-static void status(struct abi_proc *p, struct abi_text *t)
+static void write_status(struct abi_proc *p, struct abi_text *t)
 {
 	u64 mapped, has = resident(p, &mapped);
 	s32 bit;
@@ -344,16 +344,16 @@ static void status(struct abi_proc *p, struct abi_text *t)
 	for (bit = 6; bit >= 0; bit -= 3)
 		abi_text_chr(t, (char)('0' + (p->umask >> bit & 7)));
 	abi_text_str(t, "\nState:\tR (running)\n");
-	line(t, "Tgid:\t", p->info.pid, "\n");
-	line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
-	line(t, "VmPeak:\t", mapped / 1024, " kB\n");
-	line(t, "VmSize:\t", mapped / 1024, " kB\n");
-	line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
-	line(t, "VmRSS:\t", has / 1024, " kB\n");
-	line(t, "Threads:\t", p->threads.live, "\n");
+	add_line(t, "Tgid:\t", p->info.pid, "\n");
+	add_line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
+	add_line(t, "VmPeak:\t", mapped / 1024, " kB\n");
+	add_line(t, "VmSize:\t", mapped / 1024, " kB\n");
+	add_line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
+	add_line(t, "VmRSS:\t", has / 1024, " kB\n");
+	add_line(t, "Threads:\t", p->threads.live, "\n");
 	abi_text_str(t, "Cpus_allowed_list:\t0");
 	if (p->info.cpus > 1)
-		line(t, "-", p->info.cpus - 1, "");
+		add_line(t, "-", p->info.cpus - 1, "");
 	abi_text_chr(t, '\n');
 }
 
@@ -368,35 +368,35 @@ static void stat_self(struct abi_proc *p, struct abi_text *t)
 	abi_text_str(t, " (");
 	abi_text_str(t, p->comm);
 	abi_text_str(t, ") R 1");
-	line(t, " ", p->info.pid, "");
-	line(t, " ", p->info.pid, " 0 -1 0 0 0 0 0");
-	line(t, " ", (u64)user / 10000000, "");
-	line(t, " ", (u64)sys / 10000000, " 0 0 20 0");
-	line(t, " ", p->threads.live, " 0 1");
-	line(t, " ", mapped, "");
-	line(t, " ", has / 4096, "");
+	add_line(t, " ", p->info.pid, "");
+	add_line(t, " ", p->info.pid, " 0 -1 0 0 0 0 0");
+	add_line(t, " ", (u64)user / 10000000, "");
+	add_line(t, " ", (u64)sys / 10000000, " 0 0 20 0");
+	add_line(t, " ", p->threads.live, " 0 1");
+	add_line(t, " ", mapped, "");
+	add_line(t, " ", has / 4096, "");
 	for (i = 25; i <= 52; i++)
 		abi_text_str(t, " 0");
 	abi_text_chr(t, '\n');
 }
 
-static void cpuinfo(struct abi_proc *p, struct abi_text *t)
+static void write_cpuinfo(struct abi_proc *p, struct abi_text *t)
 {
 	u32 i;
 
 	for (i = 0; i < p->info.cpus; i++) {
-		line(t, "processor\t: ", i, "\n");
+		add_line(t, "processor\t: ", i, "\n");
 		abi_text_str(t, "vendor_id\t: unknown\n"
 				"model name\t: x86-64 processor\n");
-		line(t, "siblings\t: ", p->info.cpus, "\n");
-		line(t, "core id\t\t: ", i, "\n");
-		line(t, "cpu cores\t: ", p->info.cpus, "\n");
+		add_line(t, "siblings\t: ", p->info.cpus, "\n");
+		add_line(t, "core id\t\t: ", i, "\n");
+		add_line(t, "cpu cores\t: ", p->info.cpus, "\n");
 		abi_text_str(t, "flags\t\t: fpu tsc cx8 cmov mmx fxsr sse "
 				"sse2 syscall lm\n\n");
 	}
 }
 
-static void meminfo(struct abi_proc *p, struct abi_text *t)
+static void write_meminfo(struct abi_proc *p, struct abi_text *t)
 {
 	u64 total = p->info.mem_total / 1024, committed, mapped, left;
 
@@ -406,13 +406,13 @@ static void meminfo(struct abi_proc *p, struct abi_text *t)
 			       ? p->info.mem_free - committed
 			       : 0;
 	left /= 1024;
-	line(t, "MemTotal:       ", total, " kB\n");
-	line(t, "MemFree:        ", left, " kB\n");
-	line(t, "MemAvailable:   ", left, " kB\n");
+	add_line(t, "MemTotal:       ", total, " kB\n");
+	add_line(t, "MemFree:        ", left, " kB\n");
+	add_line(t, "MemAvailable:   ", left, " kB\n");
 	abi_text_str(t, "Buffers:        0 kB\nCached:         0 kB\n"
 			"SwapTotal:      0 kB\nSwapFree:       0 kB\n");
-	line(t, "CommitLimit:    ", p->info.mem_limit / 1024, " kB\n");
-	line(t, "Committed_AS:   ", committed / 1024, " kB\n");
+	add_line(t, "CommitLimit:    ", p->info.mem_limit / 1024, " kB\n");
+	add_line(t, "Committed_AS:   ", committed / 1024, " kB\n");
 	abi_text_str(t, "HugePages_Total: 0\nHugepagesize:   2048 kB\n");
 }
 
@@ -422,30 +422,30 @@ static void stat_all(struct abi_proc *p, struct abi_text *t)
 
 	abi_text_str(t, "cpu  0 0 0 0 0 0 0 0 0 0\n");
 	for (i = 0; i < p->info.cpus; i++)
-		line(t, "cpu", i, " 0 0 0 0 0 0 0 0 0 0\n");
+		add_line(t, "cpu", i, " 0 0 0 0 0 0 0 0 0 0\n");
 	abi_text_str(t, "intr 0\nctxt 0\n");
-	line(t, "btime ",
-	     (u64)(p->host->clock(ABI_CLOCK_REALTIME) -
-		   p->host->clock(ABI_CLOCK_MONOTONIC)) /
-		     1000000000,
-	     "\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
+	add_line(t, "btime ",
+		 (u64)(p->host->clock(ABI_CLOCK_REALTIME) -
+		       p->host->clock(ABI_CLOCK_MONOTONIC)) /
+			 1000000000,
+		 "\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
 }
 
-static void uptime(struct abi_proc *p, struct abi_text *t)
+static void write_uptime(struct abi_proc *p, struct abi_text *t)
 {
 	u64 cs = (u64)p->host->clock(ABI_CLOCK_MONOTONIC) / 10000000;
 
-	line(t, "", cs / 100, ".");
+	add_line(t, "", cs / 100, ".");
 	abi_text_chr(t, (char)('0' + cs / 10 % 10));
 	abi_text_chr(t, (char)('0' + cs % 10));
 	abi_text_str(t, " 0.00\n");
 }
 
-static void cpus(struct abi_proc *p, struct abi_text *t)
+static void write_cpus(struct abi_proc *p, struct abi_text *t)
 {
 	abi_text_chr(t, '0');
 	if (p->info.cpus > 1)
-		line(t, "-", p->info.cpus - 1, "");
+		add_line(t, "-", p->info.cpus - 1, "");
 	abi_text_chr(t, '\n');
 }
 
@@ -465,29 +465,29 @@ static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
 	code &= (1u << NUMBER_SHIFT) - 1;
 	switch (code) {
 	case TEXT_STATUS:
-		return status(p, t);
+		return write_status(p, t);
 	case TEXT_STAT_SELF:
 		return stat_self(p, t);
 	case TEXT_COMM:
 		abi_text_str(t, p->comm);
 		return abi_text_chr(t, '\n');
 	case TEXT_CPUINFO:
-		return cpuinfo(p, t);
+		return write_cpuinfo(p, t);
 	case TEXT_MEMINFO:
-		return meminfo(p, t);
+		return write_meminfo(p, t);
 	case TEXT_STAT:
 		return stat_all(p, t);
 	case TEXT_UPTIME:
-		return uptime(p, t);
+		return write_uptime(p, t);
 	case TEXT_HOSTNAME:
 		abi_text_str(t, p->info.node);
 		return abi_text_chr(t, '\n');
 	case TEXT_MAX_MAP_COUNT:
-		return line(t, "", ABI_AREAS_MAX, "\n");
+		return add_line(t, "", ABI_AREAS_MAX, "\n");
 	case TEXT_CPUS:
-		return cpus(p, t);
+		return write_cpus(p, t);
 	case TEXT_NUMBER:
-		return line(t, "", number, "\n");
+		return add_line(t, "", number, "\n");
 	default:
 		if (code < sizeof(fixed) / sizeof(fixed[0]) && fixed[code])
 			abi_text_str(t, fixed[code]);
@@ -536,8 +536,8 @@ s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e)
 }
 
 /* Part of a text that was just made, from `offset` on. */
-static s64 give(struct abi_call *c, struct abi_span *s, u64 offset,
-		const char *text, u64 len)
+static s64 copy_text(struct abi_call *c, struct abi_span *s, u64 offset,
+		     const char *text, u64 len)
 {
 	if (offset >= len)
 		return 0;
@@ -556,7 +556,8 @@ static s64 give_maps(struct abi_call *c, struct abi_span *s, u64 offset)
 		if (!len)
 			break;
 		if (offset + (u64)done < before + len) {
-			n = give(c, s, offset + (u64)done - before, buf, len);
+			n = copy_text(c, s, offset + (u64)done - before, buf,
+				      len);
 			if (n < 0)
 				return done ? done : n;
 			done += n;
@@ -593,7 +594,7 @@ static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	} else {
 		abi_text_init(&t, (char *)fds->bounce, ABI_RING_SIZE);
 		write_text(c->p, d->code, &t);
-		n = give(c, s, offset, t.buf, t.len);
+		n = copy_text(c, s, offset, t.buf, t.len);
 	}
 	abi_unlock(c->p, &fds->bounce_lock);
 	return n;

@@ -28,7 +28,7 @@ static s64 bad_args(const struct move *m)
 }
 
 /* The grown part of a range, right behind it. */
-static s64 grow(struct abi_proc *p, const struct move *m)
+static s64 grow_area(struct abi_proc *p, const struct move *m)
 {
 	struct abi_area tail = m->area;
 	s64 rc;
@@ -63,7 +63,7 @@ static void copy_pages(u64 to, u64 from, u64 len)
 }
 
 /* The old bytes into the new place, whatever the protection is. */
-static s64 copy(struct abi_proc *p, const struct move *m, u64 to)
+static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
 {
 	u64 len = m->old_len < m->len ? m->old_len : m->len;
 	u32 prot = m->area.prot;
@@ -86,7 +86,7 @@ static s64 copy(struct abi_proc *p, const struct move *m, u64 to)
  * Moves to [to, to + len). Only the grown part keeps what the new area was
  * filled with; the rest is overwritten with the old bytes.
  */
-static s64 move(struct abi_proc *p, const struct move *m, u64 to)
+static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 {
 	struct abi_area new = m->area;
 	s64 rc;
@@ -105,7 +105,7 @@ static s64 move(struct abi_proc *p, const struct move *m, u64 to)
 		abi_space_unback(&p->space, new.backing);
 		return rc;
 	}
-	rc = copy(p, m, to);
+	rc = copy_area(p, m, to);
 	if (!rc)
 		rc = abi_map_clear(p, m->old, m->old + m->old_len);
 	return rc ? rc : (s64)to;
@@ -125,7 +125,7 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 		if (m->len < m->old_len)
 			rc = abi_map_clear(p, m->old + m->len, end);
 		else if (m->len > m->old_len && can_grow(s, m))
-			rc = grow(p, m);
+			rc = grow_area(p, m);
 		else
 			rc = m->len > m->old_len;
 		if (rc <= 0)
@@ -136,7 +136,7 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 		if (!to)
 			return -ABI_ENOMEM;
 	}
-	return move(p, m, to);
+	return move_area(p, m, to);
 }
 
 s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,

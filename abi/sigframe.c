@@ -130,8 +130,8 @@ static u64 vec_size(struct abi_proc *p)
 }
 
 /* Addresses for frame and vector state, or -EFAULT. */
-static s64 place(struct abi_proc *p, struct abi_thread *t, u64 rsp,
-		 u64 sa_flags, u64 *vec, u64 *frame)
+static s64 place_frame(struct abi_proc *p, struct abi_thread *t, u64 rsp,
+		       u64 sa_flags, u64 *vec, u64 *frame)
 {
 	u64 low = 0, top = rsp - RED_ZONE, need;
 
@@ -246,7 +246,7 @@ s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
 	/* Without a restorer a handler could not return; libcs set it. */
 	if (!(d->action->flags & ABI_SA_RESTORER))
 		return -ABI_EFAULT;
-	rc = place(p, t, regs->rsp, d->action->flags, &vec, &frame);
+	rc = place_frame(p, t, regs->rsp, d->action->flags, &vec, &frame);
 	if (!rc)
 		rc = vec_push(p, vec);
 	if (rc)

@@ -170,12 +170,12 @@ static int is_live(const struct abi_thread *t)
 	return __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == ABI_THREAD_LIVE;
 }
 
-static u32 high(struct abi_proc *p)
+static u32 threads_high(struct abi_proc *p)
 {
 	return __atomic_load_n(&p->threads.high, __ATOMIC_ACQUIRE);
 }
 
-static int wants(const struct abi_thread *t, u64 bits)
+static int thread_wants(const struct abi_thread *t, u64 bits)
 {
 	return is_live(t) && bits & (~t->blocked | t->sigwait);
 }
@@ -185,7 +185,7 @@ static int default_ignores(u32 signo)
 	return !!(IGNORED & abi_signal_bit(signo));
 }
 
-static int ignored(struct abi_proc *p, u32 signo)
+static int is_ignored(struct abi_proc *p, u32 signo)
 {
 	u64 handler = p->signals.action[signo - 1].handler;
 
@@ -194,14 +194,14 @@ static int ignored(struct abi_proc *p, u32 signo)
 }
 
 /* Somebody blocks it, so it may be wanted later (sigwait, a new handler). */
-static int kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
+static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 {
 	struct abi_thread *t;
 	u32 i;
 
 	if (to)
 		return !!((to->blocked | to->sigwait) & bit);
-	for (i = 0; i < high(p); i++) {
+	for (i = 0; i < threads_high(p); i++) {
 		t = abi_thread_get(p, i);
 		if (is_live(t) && (t->blocked | t->sigwait) & bit)
 			return 1;
@@ -210,23 +210,23 @@ static int kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 }
 
 /* Who should act on a signal for the process; NULL: all block it. */
-static struct abi_thread *choose(struct abi_proc *p, struct abi_thread *from,
-				 u32 signo)
+static struct abi_thread *choose_thread(struct abi_proc *p,
+					struct abi_thread *from, u32 signo)
 {
 	u64 bit = abi_signal_bit(signo);
 	u32 i;
 
 	/* A signal that ends the process may as well end it here and now. */
 	if (p->signals.action[signo - 1].handler == ABI_SIG_DFL && from &&
-	    wants(from, bit))
+	    thread_wants(from, bit))
 		return from;
-	for (i = 0; i < high(p); i++)
-		if (wants(abi_thread_get(p, i), bit))
+	for (i = 0; i < threads_high(p); i++)
+		if (thread_wants(abi_thread_get(p, i), bit))
 			return abi_thread_get(p, i);
 	return 0;
 }
 
-static void kick(struct abi_proc *p, struct abi_thread *t)
+static void kick_thread(struct abi_proc *p, struct abi_thread *t)
 {
 	abi_thread_unpark(p, t);
 	p->host->thread_kick(t->index);
@@ -256,19 +256,19 @@ s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
 	if (tid && !to)
 		goto out;
 	rc = 0;
-	if (ignored(p, signo) && !kept(p, to, bit))
+	if (is_ignored(p, signo) && !is_kept(p, to, bit))
 		goto out;
 	rc = set_add(p, set_of(p, to), info);
 	if (rc)
 		goto out;
 	if (!to)
-		target = choose(p, from, signo);
-	else if (wants(to, bit))
+		target = choose_thread(p, from, signo);
+	else if (thread_wants(to, bit))
 		target = to;
 out:
 	abi_unlock(p, &p->signals.lock);
 	if (target && target != from)
-		kick(p, target);
+		kick_thread(p, target);
 	return rc;
 }
 
@@ -282,7 +282,7 @@ void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo)
 }
 
 /* Others may have to take over what `t` no longer will. Lock held. */
-static void retarget(struct abi_proc *p, struct abi_thread *t, u64 bits)
+static void retarget_pending(struct abi_proc *p, struct abi_thread *t, u64 bits)
 {
 	struct abi_thread *other;
 	u32 i;
@@ -290,10 +290,10 @@ static void retarget(struct abi_proc *p, struct abi_thread *t, u64 bits)
 	bits &= p->signals.pending;
 	if (!bits)
 		return;
-	for (i = 0; i < high(p); i++) {
+	for (i = 0; i < threads_high(p); i++) {
 		other = abi_thread_get(p, i);
-		if (other != t && wants(other, bits))
-			kick(p, other);
+		if (other != t && thread_wants(other, bits))
+			kick_thread(p, other);
 	}
 }
 
@@ -301,7 +301,7 @@ void abi_signal_thread_end(struct abi_proc *p, struct abi_thread *t)
 {
 	abi_lock(p, &p->signals.lock);
 	set_drop(p, set_of(p, t), ~0ull);
-	retarget(p, t, ~t->blocked);
+	retarget_pending(p, t, ~t->blocked);
 	abi_unlock(p, &p->signals.lock);
 }
 
@@ -318,7 +318,7 @@ void abi_signal_mask_set(struct abi_proc *p, struct abi_thread *t, u64 mask)
 	abi_lock(p, &p->signals.lock);
 	newly = mask & ~t->blocked;
 	__atomic_store_n(&t->blocked, mask, __ATOMIC_SEQ_CST);
-	retarget(p, t, newly);
+	retarget_pending(p, t, newly);
 	abi_unlock(p, &p->signals.lock);
 }
 
@@ -359,9 +359,9 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
 		*action = *fresh;
 		action->mask &= ~UNBLOCKABLE;
 	}
-	if (fresh && ignored(p, signo)) {
+	if (fresh && is_ignored(p, signo)) {
 		set_drop(p, set_of(p, 0), abi_signal_bit(signo));
-		for (i = 0; i < high(p); i++)
+		for (i = 0; i < threads_high(p); i++)
 			set_drop(p, set_of(p, abi_thread_get(p, i)),
 				 abi_signal_bit(signo));
 	}
@@ -372,8 +372,8 @@ void abi_signal_action(struct abi_proc *p, u32 signo,
  * --------------------------------------------------------------------- */
 
 /* The mask while the handler runs. */
-static void enter(struct abi_proc *p, struct abi_thread *t,
-		  const struct abi_sigaction *action, u32 signo)
+static void enter_handler(struct abi_proc *p, struct abi_thread *t,
+			  const struct abi_sigaction *action, u32 signo)
 {
 	u64 mask = t->blocked | action->mask;
 
@@ -383,15 +383,15 @@ static void enter(struct abi_proc *p, struct abi_thread *t,
 	abi_signal_mask_set(p, t, mask);
 }
 
-static s64 handle(struct abi_proc *p, struct abi_thread *t,
-		  struct abi_regs *regs, struct abi_delivery *d)
+static s64 handle_signal(struct abi_proc *p, struct abi_thread *t,
+			 struct abi_regs *regs, struct abi_delivery *d)
 {
 	s64 rc;
 
 	d->mask = t->restore_blocked ? t->saved_blocked : t->blocked;
 	rc = abi_sigframe_push(p, t, regs, d);
 	if (!rc)
-		enter(p, t, d->action, (u32)d->info->signo);
+		enter_handler(p, t, d->action, (u32)d->info->signo);
 	return rc;
 }
 
@@ -434,14 +434,14 @@ static int deliver_one(struct abi_proc *p, struct abi_thread *t,
 		abi_signal_kill(p, t, signo, regs, 0);
 	if (action.flags & ABI_SA_RESTART || t->nointr)
 		d.again = again;
-	if (handle(p, t, regs, &d))
+	if (handle_signal(p, t, regs, &d))
 		abi_signal_segv(p, t, regs, regs->rsp);
 	return 2;
 }
 
 /* All that are pending; 1 when regs enter a handler. */
-static int deliver(struct abi_proc *p, struct abi_thread *t,
-		   struct abi_regs *regs, u32 again)
+static int deliver_pending(struct abi_proc *p, struct abi_thread *t,
+			   struct abi_regs *regs, u32 again)
 {
 	int one, handled = 0;
 
@@ -458,8 +458,8 @@ enum abi_return abi_tick(struct abi_proc *p, u32 index, struct abi_regs *regs)
 {
 	struct abi_thread *t = abi_thread_get(p, index);
 
-	return deliver(p, t, regs, ABI_NONE) ? ABI_RETURN_FULL
-					     : ABI_RETURN_FAST;
+	return deliver_pending(p, t, regs, ABI_NONE) ? ABI_RETURN_FULL
+						     : ABI_RETURN_FAST;
 }
 
 static int is_restart(s64 result)
@@ -480,10 +480,10 @@ static int finish_slow(struct abi_call *c, s64 result, u32 nr)
 		again = nr;
 	if (!restart && result != -ABI_EINTR)
 		mask_pop(c->p, t);
-	handled = deliver(c->p, t, c->regs, again);
+	handled = deliver_pending(c->p, t, c->regs, again);
 	if (!handled && t->restore_blocked) {
 		mask_pop(c->p, t);
-		handled = deliver(c->p, t, c->regs, again);
+		handled = deliver_pending(c->p, t, c->regs, again);
 	}
 	if (restart && !handled) {
 		c->regs->rax = nr;
@@ -521,9 +521,9 @@ int abi_signal_finish(struct abi_call *c, s64 result)
 /* Faults
  * ------------------------------------------------------------------------ */
 
-static void force(struct abi_proc *p, struct abi_thread *t,
-		  struct abi_regs *regs, const struct abi_siginfo *info,
-		  const struct abi_fault *fault)
+static void force_signal(struct abi_proc *p, struct abi_thread *t,
+			 struct abi_regs *regs, const struct abi_siginfo *info,
+			 const struct abi_fault *fault)
 {
 	struct abi_sigaction action;
 	struct abi_delivery d = {info, &action, fault, 0, ABI_NONE};
@@ -536,7 +536,7 @@ static void force(struct abi_proc *p, struct abi_thread *t,
 	abi_unlock(p, &p->signals.lock);
 	if (action.handler <= ABI_SIG_IGN)
 		abi_signal_kill(p, t, signo, regs, fault);
-	if (!handle(p, t, regs, &d))
+	if (!handle_signal(p, t, regs, &d))
 		return;
 	if (signo == ABI_SIGSEGV)
 		abi_signal_kill(p, t, signo, regs, fault);
@@ -552,7 +552,7 @@ void abi_fault(struct abi_proc *p, u32 index, struct abi_regs *regs,
 	    abi_vsyscall(p, abi_thread_get(p, index), regs))
 		return;
 	info.fault.addr = fault->addr;
-	force(p, abi_thread_get(p, index), regs, &info, fault);
+	force_signal(p, abi_thread_get(p, index), regs, &info, fault);
 }
 
 void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
@@ -561,7 +561,7 @@ void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
 	struct abi_fault fault = {ABI_SIGSEGV, ABI_SI_KERNEL, addr, 13, 0};
 	struct abi_siginfo info = {ABI_SIGSEGV, 0, ABI_SI_KERNEL, 0, {{0}}};
 
-	force(p, t, regs, &info, &fault);
+	force_signal(p, t, regs, &info, &fault);
 }
 
 /* The last words

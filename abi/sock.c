@@ -84,7 +84,7 @@ static struct abi_desc *sock_desc(struct abi_call *c, s32 handle, u32 flags,
 	return d;
 }
 
-static s64 refuse(struct abi_call *c, u32 domain)
+static s64 refuse_family(struct abi_call *c, u32 domain)
 {
 	u64 bit = 1ull << (domain < 63 ? domain : 63);
 	char line[120];
@@ -113,7 +113,7 @@ s64 abi_sys_socket(struct abi_call *c)
 	if (flags & ~(u32)TYPE_FLAGS)
 		return -ABI_EINVAL;
 	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
-		return refuse(c, domain);
+		return refuse_family(c, domain);
 	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
 		return type < 11 ? -ABI_ESOCKTNOSUPPORT : -ABI_EINVAL;
 	handle = c->p->host->sock_open(domain, type, (u32)c->a[2]);
@@ -145,7 +145,7 @@ s64 abi_sys_socketpair(struct abi_call *c)
 
 /* Names ------------------------------------------------------------------ */
 
-static s64 named(struct abi_call *c, enum abi_sock_verb verb)
+static s64 name_of(struct abi_call *c, enum abi_sock_verb verb)
 {
 	struct abi_sock_op op = {.verb = verb};
 	s64 error;
@@ -168,12 +168,12 @@ static s64 named(struct abi_call *c, enum abi_sock_verb verb)
 
 s64 abi_sys_getsockname(struct abi_call *c)
 {
-	return named(c, ABI_SOCK_NAME);
+	return name_of(c, ABI_SOCK_NAME);
 }
 
 s64 abi_sys_getpeername(struct abi_call *c)
 {
-	return named(c, ABI_SOCK_PEER);
+	return name_of(c, ABI_SOCK_PEER);
 }
 
 s64 abi_sys_bind(struct abi_call *c)
@@ -257,7 +257,7 @@ static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
 	return error ? error : pending_error(c, d);
 }
 
-static s64 connect(struct abi_call *c, struct abi_desc *d)
+static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_sock_op op = {.verb = ABI_SOCK_CONNECT};
 	s64 error = abi_sock_addr_get(c, &op, c->a[1], c->a[2]);
@@ -282,7 +282,7 @@ s64 abi_sys_connect(struct abi_call *c)
 
 	if (!d)
 		return error;
-	error = connect(c, d);
+	error = connect_socket(c, d);
 	abi_desc_put(c->p, d);
 	return error;
 }
@@ -318,7 +318,7 @@ s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 	}
 }
 
-static s64 accept(struct abi_call *c, struct abi_desc *d, u32 flags)
+static s64 accept_socket(struct abi_call *c, struct abi_desc *d, u32 flags)
 {
 	struct abi_sock_op op = {.verb = ABI_SOCK_ACCEPT,
 				 .addrlen = sizeof(op.addr),
@@ -353,7 +353,7 @@ static s64 accept_any(struct abi_call *c, u32 flags)
 	d = abi_sock_get(c, c->a[0], &result);
 	if (!d)
 		return result;
-	result = accept(c, d, flags);
+	result = accept_socket(c, d, flags);
 	abi_desc_put(c->p, d);
 	return result;
 }
@@ -440,7 +440,8 @@ s64 abi_sys_setsockopt(struct abi_call *c)
 }
 
 /* What abi knows without the host: 1 and *value, or 0. */
-static int known(const struct abi_desc *d, u32 level, u32 name, s32 *value)
+static int known_option(const struct abi_desc *d, u32 level, u32 name,
+			s32 *value)
 {
 	if (level != ABI_SOL_SOCKET)
 		return 0;
@@ -473,7 +474,8 @@ static int known(const struct abi_desc *d, u32 level, u32 name, s32 *value)
 }
 
 /* The value into `buf`; its length or an error. */
-static s64 option(struct abi_call *c, struct abi_desc *d, void *buf, u64 size)
+static s64 read_option(struct abi_call *c, struct abi_desc *d, void *buf,
+		       u64 size)
 {
 	u32 level = (u32)c->a[1], name = (u32)c->a[2];
 	u64 *ns = timeout_of(d, level, name);
@@ -492,7 +494,7 @@ static s64 option(struct abi_call *c, struct abi_desc *d, void *buf, u64 size)
 		abi_memcpy(buf, &tv, sizeof(tv));
 		return sizeof(tv);
 	}
-	if (known(d, level, name, &value)) {
+	if (known_option(d, level, name, &value)) {
 		abi_memcpy(buf, &value, sizeof(value));
 		return sizeof(value);
 	}
@@ -513,7 +515,8 @@ static s64 get_option(struct abi_call *c, struct abi_desc *d)
 	if ((s32)room < 0)
 		return -ABI_EINVAL;
 	abi_memset(value, 0, sizeof(value));
-	n = option(c, d, value, room && room < 128 && room > 16 ? room : 128);
+	n = read_option(c, d, value,
+			room && room < 128 && room > 16 ? room : 128);
 	if (n < 0)
 		return n;
 	len = (u32)n < room ? (u32)n : room;

@@ -364,7 +364,7 @@ static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 typedef s64 message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 		    u32 flags);
 
-static s64 one(struct abi_call *c, message *move)
+static s64 run_message(struct abi_call *c, message *move)
 {
 	s64 n;
 	struct abi_desc *d = abi_sock_get(c, c->a[0], &n);
@@ -378,17 +378,17 @@ static s64 one(struct abi_call *c, message *move)
 
 s64 abi_sys_sendmsg(struct abi_call *c)
 {
-	return one(c, send_message);
+	return run_message(c, send_message);
 }
 
 s64 abi_sys_recvmsg(struct abi_call *c)
 {
-	return one(c, receive_message);
+	return run_message(c, receive_message);
 }
 
 /* As many as go; an error counts only when it is the first. */
-static s64 many(struct abi_call *c, struct abi_desc *d, message *move,
-		u32 flags, u64 deadline)
+static s64 run_messages(struct abi_call *c, struct abi_desc *d, message *move,
+			u32 flags, u64 deadline)
 {
 	u32 i, count = (u32)c->a[2], len;
 	u64 at = c->a[1];
@@ -421,7 +421,7 @@ s64 abi_sys_sendmmsg(struct abi_call *c)
 
 	if (!d)
 		return n;
-	n = many(c, d, send_message, (u32)c->a[3], ABI_FOREVER);
+	n = run_messages(c, d, send_message, (u32)c->a[3], ABI_FOREVER);
 	abi_desc_put(c->p, d);
 	return n;
 }
@@ -441,7 +441,7 @@ s64 abi_sys_recvmmsg(struct abi_call *c)
 	d = abi_sock_get(c, c->a[0], &n);
 	if (!d)
 		return n;
-	n = many(c, d, receive_message, (u32)c->a[3], deadline);
+	n = run_messages(c, d, receive_message, (u32)c->a[3], deadline);
 	abi_desc_put(c->p, d);
 	return n;
 }

@@ -111,7 +111,7 @@ static void close_gap(struct abi_space *s, u32 at, u32 count)
 }
 
 /* An area border at addr, if addr lies inside one. */
-static void split(struct abi_space *s, u64 addr)
+static void split_area(struct abi_space *s, u64 addr)
 {
 	u32 i = abi_space_index(s, addr);
 	struct abi_area *a = &s->area[i];
@@ -127,7 +127,7 @@ static void split(struct abi_space *s, u64 addr)
 	}
 }
 
-static int alike(const struct abi_area *a, const struct abi_area *b)
+static int areas_alike(const struct abi_area *a, const struct abi_area *b)
 {
 	return a->end == b->start && a->prot == b->prot && a->bits == b->bits &&
 	       a->backing == b->backing &&
@@ -141,13 +141,13 @@ void abi_space_unback(struct abi_space *s, u32 backing)
 }
 
 /* Merge the areas from the one before `from` to the one at `to`. */
-static void merge(struct abi_space *s, u64 from, u64 to)
+static void merge_areas(struct abi_space *s, u64 from, u64 to)
 {
 	u32 i = abi_space_index(s, from);
 
 	i -= i > 0;
 	while (i + 1 < s->areas && s->area[i].end <= to) {
-		if (!alike(&s->area[i], &s->area[i + 1])) {
+		if (!areas_alike(&s->area[i], &s->area[i + 1])) {
 			i++;
 			continue;
 		}
@@ -167,7 +167,7 @@ void abi_space_insert(struct abi_proc *p, const struct abi_area *area)
 	open_gap(s, i);
 	s->area[i] = *area;
 	count_add(s, area);
-	merge(s, area->start, area->end);
+	merge_areas(s, area->start, area->end);
 	edit_end(p);
 }
 
@@ -177,8 +177,8 @@ void abi_space_cut(struct abi_proc *p, u64 start, u64 end)
 	u32 i, n = 0;
 
 	edit_begin(p);
-	split(s, start);
-	split(s, end);
+	split_area(s, start);
+	split_area(s, end);
 	i = abi_space_index(s, start);
 	for (; i + n < s->areas && s->area[i + n].start < end; n++) {
 		count_sub(s, &s->area[i + n]);
@@ -194,8 +194,8 @@ void abi_space_mark(struct abi_proc *p, u64 start, u64 end, u32 prot, u32 bits)
 	u32 i;
 
 	edit_begin(p);
-	split(s, start);
-	split(s, end);
+	split_area(s, start);
+	split_area(s, end);
 	i = abi_space_index(s, start);
 	for (; i < s->areas && s->area[i].start < end; i++) {
 		count_sub(s, &s->area[i]);
@@ -203,7 +203,7 @@ void abi_space_mark(struct abi_proc *p, u64 start, u64 end, u32 prot, u32 bits)
 		s->area[i].bits |= (u8)bits;
 		count_add(s, &s->area[i]);
 	}
-	merge(s, start, end);
+	merge_areas(s, start, end);
 	edit_end(p);
 }
 
@@ -223,7 +223,7 @@ u32 abi_space_back(struct abi_space *s, u32 file)
 /* Readers ------------------------------------------------------------------ */
 
 /* May see an array under edit: every index is bounded, the caller retries. */
-static int holds(const struct abi_space *s, u64 start, u64 end, u32 prot)
+static int range_holds(const struct abi_space *s, u64 start, u64 end, u32 prot)
 {
 	u32 n = __atomic_load_n(&s->areas, __ATOMIC_RELAXED);
 	u32 i = abi_space_index(s, start);
@@ -250,13 +250,13 @@ int abi_space_check(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 	if (__builtin_add_overflow(addr, len, &end))
 		return 0;
 	if (!(seq & 1)) {
-		ok = holds(s, addr, end, prot);
+		ok = range_holds(s, addr, end, prot);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (seq == __atomic_load_n(&s->seq, __ATOMIC_RELAXED))
 			return ok;
 	}
 	abi_lock(p, &s->lock);
-	ok = holds(s, addr, end, prot);
+	ok = range_holds(s, addr, end, prot);
 	abi_unlock(p, &s->lock);
 	return ok;
 }
@@ -332,7 +332,7 @@ const char *abi_space_wrong(const struct abi_space *s)
 			return why;
 		if (i && s->area[i - 1].end > s->area[i].start)
 			return "areas overlap or are not sorted";
-		if (i && alike(&s->area[i - 1], &s->area[i]))
+		if (i && areas_alike(&s->area[i - 1], &s->area[i]))
 			return "neighbours not merged";
 		mapped += s->area[i].end - s->area[i].start;
 		if (s->area[i].bits & ABI_AREA_COMMITTED)

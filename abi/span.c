@@ -70,8 +70,8 @@ int abi_span_many(const struct abi_span *s)
 }
 
 /* out: from `buf` to the span's memory; else from there to `buf`. */
-static s64 move(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
-		int out)
+static s64 move_bytes(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
+		      int out)
 {
 	u64 done = 0;
 	void *at;
@@ -94,11 +94,11 @@ static s64 move(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
 
 s64 abi_span_gather(struct abi_proc *p, struct abi_span *s, void *to, u64 size)
 {
-	return move(p, s, to, size, 0);
+	return move_bytes(p, s, to, size, 0);
 }
 
 s64 abi_span_scatter(struct abi_proc *p, struct abi_span *s, const void *from,
 		     u64 size)
 {
-	return move(p, s, (u8 *)from, size, 1);
+	return move_bytes(p, s, (u8 *)from, size, 1);
 }

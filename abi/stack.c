@@ -19,14 +19,14 @@ struct builder {
 	u32 auxs;
 };
 
-static void aux(struct builder *b, u64 type, u64 value)
+static void add_aux(struct builder *b, u64 type, u64 value)
 {
 	b->aux[b->auxs][0] = type;
 	b->aux[b->auxs++][1] = value;
 }
 
 /* Copies a string below sp; its address, or 0 when there is no room. */
-static u64 string(struct builder *b, const char *s)
+static u64 push_string(struct builder *b, const char *s)
 {
 	u64 n = abi_strlen(s) + 1;
 
@@ -37,7 +37,7 @@ static u64 string(struct builder *b, const char *s)
 	return b->sp;
 }
 
-static u64 count(const char *const *list)
+static u64 count_strings(const char *const *list)
 {
 	u64 n = 0;
 
@@ -47,20 +47,20 @@ static u64 count(const char *const *list)
 }
 
 /* Strings of a list, first one lowest, as /proc/self/cmdline needs it. */
-static int strings(struct builder *b, const char *const *list, u64 *start,
-		   u64 *end)
+static int push_strings(struct builder *b, const char *const *list, u64 *start,
+			u64 *end)
 {
-	u64 n = count(list);
+	u64 n = count_strings(list);
 
 	*end = b->sp;
 	while (n--)
-		if (!string(b, list[n]))
+		if (!push_string(b, list[n]))
 			return -ABI_E2BIG;
 	*start = b->sp;
 	return 0;
 }
 
-static int put(struct builder *b, u64 *at, u64 value)
+static int put_word(struct builder *b, u64 *at, u64 value)
 {
 	int rc = abi_user_put(b->p, *at, &value, sizeof(value));
 
@@ -69,31 +69,31 @@ static int put(struct builder *b, u64 *at, u64 value)
 }
 
 /* Pointers to `n` strings that lie one after the other from `s` on. */
-static int pointers(struct builder *b, u64 *at, u64 s, u64 n)
+static int put_pointers(struct builder *b, u64 *at, u64 s, u64 n)
 {
 	int rc = 0;
 
 	for (; n && !rc; n--) {
-		rc = put(b, at, s);
+		rc = put_word(b, at, s);
 		s += abi_strlen(abi_user_ptr(s)) + 1;
 	}
-	return rc ? rc : put(b, at, 0);
+	return rc ? rc : put_word(b, at, 0);
 }
 
 static void aux_image(struct builder *b, const struct abi_exec *exec)
 {
-	aux(b, ABI_AT_HWCAP, exec->hwcap);
-	aux(b, ABI_AT_PAGESZ, SKEP_PAGE_SIZE);
-	aux(b, ABI_AT_CLKTCK, 100);
-	aux(b, ABI_AT_PHDR, exec->plan->phdr);
-	aux(b, ABI_AT_PHENT, exec->plan->phent);
-	aux(b, ABI_AT_PHNUM, exec->plan->phnum);
-	aux(b, ABI_AT_BASE, 0);
-	aux(b, ABI_AT_FLAGS, 0);
-	aux(b, ABI_AT_ENTRY, exec->plan->entry);
-	aux(b, ABI_AT_HWCAP2, exec->hwcap2);
+	add_aux(b, ABI_AT_HWCAP, exec->hwcap);
+	add_aux(b, ABI_AT_PAGESZ, SKEP_PAGE_SIZE);
+	add_aux(b, ABI_AT_CLKTCK, 100);
+	add_aux(b, ABI_AT_PHDR, exec->plan->phdr);
+	add_aux(b, ABI_AT_PHENT, exec->plan->phent);
+	add_aux(b, ABI_AT_PHNUM, exec->plan->phnum);
+	add_aux(b, ABI_AT_BASE, 0);
+	add_aux(b, ABI_AT_FLAGS, 0);
+	add_aux(b, ABI_AT_ENTRY, exec->plan->entry);
+	add_aux(b, ABI_AT_HWCAP2, exec->hwcap2);
 	if (exec->vdso)
-		aux(b, ABI_AT_SYSINFO_EHDR, exec->vdso);
+		add_aux(b, ABI_AT_SYSINFO_EHDR, exec->vdso);
 }
 
 /* Room for one signal frame: registers, siginfo, red zone, XSAVE, slack. */
@@ -109,29 +109,29 @@ static int aux_process(struct builder *b, const struct abi_exec *exec)
 	struct abi_proc *p = b->p;
 	u64 name, platform, random;
 
-	name = string(b, exec->path);
-	platform = string(b, "x86_64");
+	name = push_string(b, exec->path);
+	platform = push_string(b, "x86_64");
 	if (!name || !platform || b->sp - b->bottom < 64)
 		return -ABI_E2BIG;
 	b->sp = (b->sp - 16) & ~15ull;
 	random = b->sp;
 	if (p->host->random(abi_user_ptr(random), 16))
 		return -ABI_EIO;
-	aux(b, ABI_AT_UID, p->info.uid);
-	aux(b, ABI_AT_EUID, p->info.uid);
-	aux(b, ABI_AT_GID, p->info.gid);
-	aux(b, ABI_AT_EGID, p->info.gid);
-	aux(b, ABI_AT_SECURE, 0);
-	aux(b, ABI_AT_RANDOM, random);
-	aux(b, ABI_AT_EXECFN, name);
-	aux(b, ABI_AT_PLATFORM, platform);
-	aux(b, ABI_AT_MINSIGSTKSZ, signal_stack(p));
-	aux(b, ABI_AT_NULL, 0);
+	add_aux(b, ABI_AT_UID, p->info.uid);
+	add_aux(b, ABI_AT_EUID, p->info.uid);
+	add_aux(b, ABI_AT_GID, p->info.gid);
+	add_aux(b, ABI_AT_EGID, p->info.gid);
+	add_aux(b, ABI_AT_SECURE, 0);
+	add_aux(b, ABI_AT_RANDOM, random);
+	add_aux(b, ABI_AT_EXECFN, name);
+	add_aux(b, ABI_AT_PLATFORM, platform);
+	add_aux(b, ABI_AT_MINSIGSTKSZ, signal_stack(p));
+	add_aux(b, ABI_AT_NULL, 0);
 	return 0;
 }
 
 /* argc, argv, envp and auxv, ending up with sp a multiple of 16. */
-static int table(struct builder *b, u64 argc, u64 envc)
+static int put_table(struct builder *b, u64 argc, u64 envc)
 {
 	struct abi_proc *p = b->p;
 	u64 words = 1 + argc + 1 + envc + 1 + 2 * b->auxs, at;
@@ -141,11 +141,11 @@ static int table(struct builder *b, u64 argc, u64 envc)
 		return -ABI_E2BIG;
 	b->sp = (b->sp - words * 8) & ~15ull;
 	at = b->sp;
-	rc = put(b, &at, argc);
+	rc = put_word(b, &at, argc);
 	if (!rc)
-		rc = pointers(b, &at, p->arg_start, argc);
+		rc = put_pointers(b, &at, p->arg_start, argc);
 	if (!rc)
-		rc = pointers(b, &at, p->env_start, envc);
+		rc = put_pointers(b, &at, p->env_start, envc);
 	p->auxv_start = at;
 	p->auxv_end = at + b->auxs * 16;
 	return rc ? rc : abi_user_put(p, at, b->aux, b->auxs * 16);
@@ -161,13 +161,14 @@ int abi_stack_build(struct abi_proc *p, const struct abi_exec *exec, u64 top,
 
 	b.bottom = top - most;
 	aux_image(&b, exec);
-	rc = strings(&b, exec->envp, &p->env_start, &p->env_end);
+	rc = push_strings(&b, exec->envp, &p->env_start, &p->env_end);
 	if (!rc)
-		rc = strings(&b, exec->argv, &p->arg_start, &p->arg_end);
+		rc = push_strings(&b, exec->argv, &p->arg_start, &p->arg_end);
 	if (!rc)
 		rc = aux_process(&b, exec);
 	if (!rc)
-		rc = table(&b, count(exec->argv), count(exec->envp));
+		rc = put_table(&b, count_strings(exec->argv),
+			       count_strings(exec->envp));
 	if (rc)
 		return rc;
 	abi_memset(regs, 0, sizeof(*regs));

@@ -13,7 +13,7 @@
 #define UTIME_NOW 0x3fffffff
 #define UTIME_OMIT 0x3ffffffe
 
-static struct abi_timespec split(s64 ns)
+static struct abi_timespec split_ns(s64 ns)
 {
 	struct abi_timespec t = {ns / 1000000000, ns % 1000000000};
 
@@ -37,9 +37,9 @@ static s64 put_stat(struct abi_proc *p, u64 gaddr, const struct abi_stat *st)
 		.size = (s64)st->size,
 		.blksize = (s64)st->blksize,
 		.blocks = (s64)st->blocks,
-		.atime = split(st->atime_ns),
-		.mtime = split(st->mtime_ns),
-		.ctime = split(st->ctime_ns),
+		.atime = split_ns(st->atime_ns),
+		.mtime = split_ns(st->mtime_ns),
+		.ctime = split_ns(st->ctime_ns),
 	};
 
 	return ABI_PUT(p, gaddr, &out);
@@ -180,18 +180,19 @@ s64 abi_sys_newfstatat(struct abi_call *c)
 
 static struct abi_statx_time statx_time(s64 ns)
 {
-	struct abi_timespec t = split(ns);
+	struct abi_timespec t = split_ns(ns);
 
 	return (struct abi_statx_time){t.sec, (u32)t.nsec, 0};
 }
 
-/* Device numbers as glibc's major() and minor() take them apart. */
-static u32 major(u64 dev)
+/* Device numbers as glibc's device_major() and device_minor() take them apart.
+ */
+static u32 device_major(u64 dev)
 {
 	return (u32)((dev >> 8 & 0xfff) | (dev >> 32 & ~0xfffull));
 }
 
-static u32 minor(u64 dev)
+static u32 device_minor(u64 dev)
 {
 	return (u32)((dev & 0xff) | (dev >> 12 & ~0xffull));
 }
@@ -220,10 +221,10 @@ s64 abi_sys_statx(struct abi_call *c)
 	out.atime = statx_time(st.atime_ns);
 	out.ctime = statx_time(st.ctime_ns);
 	out.mtime = statx_time(st.mtime_ns);
-	out.rdev_major = major(st.rdev);
-	out.rdev_minor = minor(st.rdev);
-	out.dev_major = major(st.dev);
-	out.dev_minor = minor(st.dev);
+	out.rdev_major = device_major(st.rdev);
+	out.rdev_minor = device_minor(st.rdev);
+	out.dev_major = device_major(st.dev);
+	out.dev_minor = device_minor(st.dev);
 	return ABI_PUT(c->p, c->a[4], &out);
 }
 
@@ -317,8 +318,8 @@ s64 abi_sys_fchmod(struct abi_call *c)
 }
 
 /* Owners: there is one user, so the only change allowed is none. */
-static s64 owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
-		 u32 gid)
+static s64 change_owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
+			u32 gid)
 {
 	int same_uid = uid == ~0u || uid == st->uid || uid == c->p->info.uid;
 	int same_gid = gid == ~0u || gid == st->gid || gid == c->p->info.gid;
@@ -332,7 +333,7 @@ static s64 owner_at(struct abi_call *c, u64 dirfd, u64 name, const u64 *ids,
 	struct abi_stat st;
 	s64 error = stat_at(c, dirfd, name, flags, &st);
 
-	return error ? error : owner(c, &st, (u32)ids[0], (u32)ids[1]);
+	return error ? error : change_owner(c, &st, (u32)ids[0], (u32)ids[1]);
 }
 
 s64 abi_sys_chown(struct abi_call *c)
@@ -356,7 +357,7 @@ s64 abi_sys_fchown(struct abi_call *c)
 	struct abi_stat st;
 	s64 error = stat_fd(c, c->a[0], &st);
 
-	return error ? error : owner(c, &st, (u32)c->a[1], (u32)c->a[2]);
+	return error ? error : change_owner(c, &st, (u32)c->a[1], (u32)c->a[2]);
 }
 
 /* Times ------------------------------------------------------------------ */

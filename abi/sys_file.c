@@ -10,8 +10,8 @@
 typedef s64 transfer(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		     s64 offset);
 
-static s64 run(struct abi_call *c, struct abi_span *s, s64 offset,
-	       transfer *move)
+static s64 run_transfer(struct abi_call *c, struct abi_span *s, s64 offset,
+			transfer *move)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 	s64 n;
@@ -23,22 +23,24 @@ static s64 run(struct abi_call *c, struct abi_span *s, s64 offset,
 	return n;
 }
 
-static s64 plain(struct abi_call *c, s64 offset, u32 prot, transfer *move)
+static s64 transfer_plain(struct abi_call *c, s64 offset, u32 prot,
+			  transfer *move)
 {
 	struct abi_span s;
 
 	if ((s64)c->a[2] < 0)
 		return -ABI_EINVAL;
 	abi_span_one(&s, c->a[1], c->a[2], prot);
-	return run(c, &s, offset, move);
+	return run_transfer(c, &s, offset, move);
 }
 
-static s64 vector(struct abi_call *c, s64 offset, u32 prot, transfer *move)
+static s64 transfer_vector(struct abi_call *c, s64 offset, u32 prot,
+			   transfer *move)
 {
 	struct abi_span s;
 	s64 error = abi_span_vector(c->p, &s, c->a[1], c->a[2], prot);
 
-	return error ? error : run(c, &s, offset, move);
+	return error ? error : run_transfer(c, &s, offset, move);
 }
 
 /* The memory must be writable to read into it, and the other way round. */
@@ -47,42 +49,46 @@ static s64 vector(struct abi_call *c, s64 offset, u32 prot, transfer *move)
 
 s64 abi_sys_read(struct abi_call *c)
 {
-	return plain(c, ABI_FILE_CURRENT, READS);
+	return transfer_plain(c, ABI_FILE_CURRENT, READS);
 }
 
 s64 abi_sys_write(struct abi_call *c)
 {
-	return plain(c, ABI_FILE_CURRENT, WRITES);
+	return transfer_plain(c, ABI_FILE_CURRENT, WRITES);
 }
 
 s64 abi_sys_pread64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL : plain(c, (s64)c->a[3], READS);
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_plain(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwrite64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL : plain(c, (s64)c->a[3], WRITES);
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_plain(c, (s64)c->a[3], WRITES);
 }
 
 s64 abi_sys_readv(struct abi_call *c)
 {
-	return vector(c, ABI_FILE_CURRENT, READS);
+	return transfer_vector(c, ABI_FILE_CURRENT, READS);
 }
 
 s64 abi_sys_writev(struct abi_call *c)
 {
-	return vector(c, ABI_FILE_CURRENT, WRITES);
+	return transfer_vector(c, ABI_FILE_CURRENT, WRITES);
 }
 
 s64 abi_sys_preadv(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL : vector(c, (s64)c->a[3], READS);
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_vector(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwritev(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL : vector(c, (s64)c->a[3], WRITES);
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
 /* preadv2 and pwritev2: no flag is offered; offset -1 is the position. */
@@ -90,7 +96,8 @@ s64 abi_sys_preadv2(struct abi_call *c)
 {
 	if ((u32)c->a[5])
 		return -ABI_ENOTSUP;
-	return (s64)c->a[3] < -1 ? -ABI_EINVAL : vector(c, (s64)c->a[3], READS);
+	return (s64)c->a[3] < -1 ? -ABI_EINVAL
+				 : transfer_vector(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwritev2(struct abi_call *c)
@@ -98,7 +105,7 @@ s64 abi_sys_pwritev2(struct abi_call *c)
 	if ((u32)c->a[5])
 		return -ABI_ENOTSUP;
 	return (s64)c->a[3] < -1 ? -ABI_EINVAL
-				 : vector(c, (s64)c->a[3], WRITES);
+				 : transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
 /* Position --------------------------------------------------------------- */
@@ -139,7 +146,8 @@ static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
 }
 
 /* d->lock is held. */
-static s64 seek(struct abi_call *c, struct abi_desc *d, s64 offset, u32 whence)
+static s64 seek_desc(struct abi_call *c, struct abi_desc *d, s64 offset,
+		     u32 whence)
 {
 	u64 size = 0, base = 0;
 	s64 error = 0;
@@ -182,9 +190,10 @@ s64 abi_sys_lseek(struct abi_call *c)
 		result = -ABI_ESPIPE;
 	} else {
 		abi_lock(c->p, &d->lock);
-		result = d->inherited ? seek_inherited(c, d, (s64)c->a[1],
-						       (u32)c->a[2])
-				      : seek(c, d, (s64)c->a[1], (u32)c->a[2]);
+		result = d->inherited
+				 ? seek_inherited(c, d, (s64)c->a[1],
+						  (u32)c->a[2])
+				 : seek_desc(c, d, (s64)c->a[1], (u32)c->a[2]);
 		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
@@ -223,7 +232,7 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 }
 
 /* Makes a file at least `end` long; what is there stays. */
-static s64 extend(struct abi_call *c, struct abi_desc *d, u64 end)
+static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = end};
 	u64 size;
@@ -255,7 +264,7 @@ s64 abi_sys_fallocate(struct abi_call *c)
 	else
 		result = writable_file(d) ? -ABI_EBADF : 0;
 	if (!result && !((u32)c->a[1] & 1))
-		result = extend(c, d, (u64)end);
+		result = extend_file(c, d, (u64)end);
 	abi_desc_put(c->p, d);
 	return result;
 }

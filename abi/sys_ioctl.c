@@ -28,7 +28,7 @@ struct winsize {
 	u16 rows, columns, x, y;
 };
 
-static s64 window(struct abi_call *c, struct abi_desc *d)
+static s64 window_size(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
 
@@ -48,20 +48,20 @@ static s64 get_termios(struct abi_call *c, struct abi_desc *d)
 		.cc = {3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23,
 		       22},
 	};
-	s64 size = window(c, d);
+	s64 size = window_size(c, d);
 
 	return size < 0 ? -ABI_ENOTTY : ABI_PUT(c->p, c->a[2], &usual);
 }
 
 static s64 get_window(struct abi_call *c, struct abi_desc *d)
 {
-	s64 size = window(c, d);
+	s64 size = window_size(c, d);
 	struct winsize w = {(u16)(size >> 16), (u16)size, 0, 0};
 
 	return size < 0 ? size : ABI_PUT(c->p, c->a[2], &w);
 }
 
-static s64 available(struct abi_call *c, struct abi_desc *d)
+static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_AVAILABLE};
 	struct abi_stat st;
@@ -110,7 +110,7 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 	return 0;
 }
 
-static s64 control(struct abi_call *c, struct abi_desc *d)
+static s64 control_device(struct abi_call *c, struct abi_desc *d)
 {
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		return -ABI_EBADF;
@@ -120,11 +120,11 @@ static s64 control(struct abi_call *c, struct abi_desc *d)
 	case TCSETS ... TCSETSF:
 	case TIOCGPGRP:
 	case TIOCSPGRP:
-		return window(c, d) < 0 ? -ABI_ENOTTY : -ABI_EINVAL;
+		return window_size(c, d) < 0 ? -ABI_ENOTTY : -ABI_EINVAL;
 	case TIOCGWINSZ:
 		return get_window(c, d);
 	case FIONREAD:
-		return available(c, d);
+		return bytes_available(c, d);
 	case FIONBIO:
 		return set_nonblock(c, d);
 	case FIOCLEX:
@@ -145,7 +145,7 @@ s64 abi_sys_ioctl(struct abi_call *c)
 
 	if (!d)
 		return -ABI_EBADF;
-	result = control(c, d);
+	result = control_device(c, d);
 	abi_desc_put(c->p, d);
 	return result;
 }

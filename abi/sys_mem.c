@@ -122,7 +122,7 @@ s64 abi_sys_brk(struct abi_call *c)
 }
 
 /* -ENOMEM unless all of the range is mapped; lengths as madvise takes them. */
-static s64 mapped(struct abi_proc *p, u64 addr, u64 len)
+static s64 check_mapped(struct abi_proc *p, u64 addr, u64 len)
 {
 	u64 end;
 
@@ -138,7 +138,7 @@ static s64 mapped(struct abi_proc *p, u64 addr, u64 len)
 /* The same of what is mapped, from the start of its first page on. */
 static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 {
-	s64 rc = mapped(p, addr, len);
+	s64 rc = check_mapped(p, addr, len);
 
 	return rc ? rc
 		  : populate(p, ABI_PAGE_DOWN(addr),
@@ -159,7 +159,7 @@ s64 abi_sys_madvise(struct abi_call *c)
 	if (advice <= ABI_MADV_WILLNEED ||
 	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
-		return mapped(c->p, addr, len);
+		return check_mapped(c->p, addr, len);
 	return -ABI_EINVAL;
 }
 
@@ -184,7 +184,7 @@ s64 abi_sys_mincore(struct abi_call *c)
 
 	if (addr & ABI_PAGE_MASK)
 		return -ABI_EINVAL;
-	rc = mapped(c->p, addr, len);
+	rc = check_mapped(c->p, addr, len);
 	if (rc)
 		return -ABI_ENOMEM;
 	len = ABI_PAGE_UP(len);
@@ -263,7 +263,7 @@ s64 abi_sys_mbind(struct abi_call *c)
 		return -ABI_EPERM;
 	rc = policy_check(c);
 	if (!rc && c->a[1])
-		rc = mapped(c->p, c->a[0], c->a[1]);
+		rc = check_mapped(c->p, c->a[0], c->a[1]);
 	return rc == -ABI_ENOMEM ? -ABI_EFAULT : rc;
 }
 
@@ -280,13 +280,13 @@ s64 abi_sys_mlock2(struct abi_call *c)
 {
 	if (c->a[2] & ~(u64)ABI_MLOCK_ONFAULT)
 		return -ABI_EINVAL;
-	return c->a[2] ? mapped(c->p, c->a[0], c->a[1])
+	return c->a[2] ? check_mapped(c->p, c->a[0], c->a[1])
 		       : populate_mapped(c->p, c->a[0], c->a[1]);
 }
 
 s64 abi_sys_munlock(struct abi_call *c)
 {
-	return mapped(c->p, c->a[0], c->a[1]);
+	return check_mapped(c->p, c->a[0], c->a[1]);
 }
 
 /* What is mapped later comes with its first touch also after MCL_FUTURE, which

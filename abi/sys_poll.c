@@ -39,7 +39,7 @@ static void close_all(struct abi_call *c, struct round *r)
 			abi_desc_put(c->p, &c->p->fds.desc[r->fd[i].desc - 1]);
 }
 
-static u32 look(struct abi_call *c, struct round *r, u32 i, u32 wanted)
+static u32 look_at(struct abi_call *c, struct round *r, u32 i, u32 wanted)
 {
 	struct abi_desc *d = &c->p->fds.desc[r->fd[i].desc - 1];
 	u32 ready, epoll = d->kind == ABI_DESC_EPOLL;
@@ -58,7 +58,7 @@ static u32 wanted_of(const struct abi_pollfd_item *fd)
 }
 
 /* What abi knows to be ready; joins everything. */
-static u32 gather(struct abi_call *c, struct round *r)
+static u32 gather_ready(struct abi_call *c, struct round *r)
 {
 	u32 i, ready = 0;
 
@@ -68,7 +68,7 @@ static u32 gather(struct abi_call *c, struct round *r)
 			continue;
 		r->fd[i].revents =
 			(u16)(r->fd[i].desc
-				      ? look(c, r, i, wanted_of(&r->fd[i]))
+				      ? look_at(c, r, i, wanted_of(&r->fd[i]))
 				      : ABI_POLLNVAL);
 		ready += !!r->fd[i].revents;
 	}
@@ -76,7 +76,7 @@ static u32 gather(struct abi_call *c, struct round *r)
 }
 
 /* Adds what the host told; the number of lines with an event. */
-static u32 harvest(struct round *r)
+static u32 collect_ready(struct round *r)
 {
 	struct abi_set_item *item;
 	struct abi_pollfd_item *fd;
@@ -96,7 +96,7 @@ static u32 harvest(struct round *r)
 	return ready;
 }
 
-static s64 run(struct abi_call *c, struct round *r, u64 deadline)
+static s64 run_poll(struct abi_call *c, struct round *r, u64 deadline)
 {
 	u32 ready, rounds = 0;
 	s64 slept;
@@ -104,9 +104,9 @@ static s64 run(struct abi_call *c, struct round *r, u64 deadline)
 	open_all(c, r);
 	abi_wait_begin(c, 0);
 	for (;;) {
-		ready = gather(c, r);
+		ready = gather_ready(c, r);
 		slept = abi_set_sleep(c, &r->set, ready, deadline);
-		ready = harvest(r);
+		ready = collect_ready(r);
 		abi_set_reset(c, &r->set);
 		if (ready || slept || !abi_set_again(c, deadline, &rounds))
 			break;
@@ -149,7 +149,7 @@ static s64 poll_fds(struct abi_call *c, struct round *r, u64 deadline)
 
 	if (result)
 		return result;
-	result = run(c, r, deadline);
+	result = run_poll(c, r, deadline);
 	if (result >= 0 && store_pollfds(c, r))
 		return -ABI_EFAULT;
 	return result;
@@ -287,7 +287,7 @@ static s64 store_bits(struct abi_call *c, u32 n, const struct bits *bits)
 	return 0;
 }
 
-static u32 has(const struct bits *bits, u32 which, u32 fd)
+static u32 has_bit(const struct bits *bits, u32 which, u32 fd)
 {
 	return bits->word[which][fd / 64] >> fd % 64 & 1;
 }
@@ -298,9 +298,9 @@ static void to_lines(struct round *r, u32 n, const struct bits *bits)
 	u32 fd;
 
 	for (fd = 0; fd < n; fd++) {
-		u32 events = has(bits, 0, fd) * (SELECT_IN & 0xffu) |
-			     has(bits, 1, fd) * ABI_POLLOUT |
-			     has(bits, 2, fd) * ABI_POLLPRI;
+		u32 events = has_bit(bits, 0, fd) * (SELECT_IN & 0xffu) |
+			     has_bit(bits, 1, fd) * ABI_POLLOUT |
+			     has_bit(bits, 2, fd) * ABI_POLLPRI;
 
 		if (!events)
 			continue;
@@ -324,7 +324,7 @@ static s64 from_lines(const struct round *r, struct bits *bits)
 		if (r->fd[i].revents & ABI_POLLNVAL)
 			return -ABI_EBADF;
 		for (which = 0; which < 3; which++) {
-			if (!has(&asked, which, fd) ||
+			if (!has_bit(&asked, which, fd) ||
 			    !(r->fd[i].revents & mask[which]))
 				continue;
 			bits->word[which][fd / 64] |= 1ull << fd % 64;
@@ -341,7 +341,7 @@ static s64 select_lines(struct abi_call *c, struct round *r, u32 n,
 	s64 result;
 
 	to_lines(r, n, bits);
-	result = run(c, r, deadline);
+	result = run_poll(c, r, deadline);
 	return result < 0 ? result : from_lines(r, bits);
 }
 

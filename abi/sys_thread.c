@@ -141,14 +141,14 @@ s64 abi_sys_set_robust_list(struct abi_call *c)
 }
 
 /* The thread that a tid of a call means; 0 is the caller. */
-static struct abi_thread *who(struct abi_call *c, u64 tid)
+static struct abi_thread *thread_of_tid(struct abi_call *c, u64 tid)
 {
 	return (u32)tid ? abi_thread_find(c->p, (u32)tid) : c->t;
 }
 
 s64 abi_sys_get_robust_list(struct abi_call *c)
 {
-	struct abi_thread *t = who(c, c->a[0]);
+	struct abi_thread *t = thread_of_tid(c, c->a[0]);
 	u64 head, size = ROBUST_HEAD_SIZE;
 
 	if (!t)
@@ -203,7 +203,7 @@ static u64 affinity_bytes(struct abi_proc *p)
 
 s64 abi_sys_sched_getaffinity(struct abi_call *c)
 {
-	struct abi_thread *t = who(c, c->a[0]);
+	struct abi_thread *t = thread_of_tid(c, c->a[0]);
 	u64 bytes = affinity_bytes(c->p), mask[ABI_AFFINITY_WORDS];
 
 	if (c->a[1] % 8 || (u32)c->a[1] * 8ull < c->p->info.cpus)
@@ -235,7 +235,7 @@ static int affinity_trim(struct abi_proc *p, u64 *mask)
 
 s64 abi_sys_sched_setaffinity(struct abi_call *c)
 {
-	struct abi_thread *t = who(c, c->a[0]);
+	struct abi_thread *t = thread_of_tid(c, c->a[0]);
 	u64 mask[ABI_AFFINITY_WORDS] = {0}, bytes = (u32)c->a[1];
 	s64 rc;
 
@@ -300,7 +300,7 @@ static s64 policy_set(struct abi_call *c, u32 policy, u64 gaddr)
 		return -ABI_EINVAL;
 	if (ABI_GET(c->p, &priority, gaddr))
 		return -ABI_EFAULT;
-	if (!who(c, c->a[0]))
+	if (!thread_of_tid(c, c->a[0]))
 		return -ABI_ESRCH;
 	return policy_check(policy, priority);
 }
@@ -319,7 +319,7 @@ s64 abi_sys_sched_getscheduler(struct abi_call *c)
 {
 	if ((s32)c->a[0] < 0)
 		return -ABI_EINVAL;
-	return who(c, c->a[0]) ? (s64)SCHED_OTHER : -ABI_ESRCH;
+	return thread_of_tid(c, c->a[0]) ? (s64)SCHED_OTHER : -ABI_ESRCH;
 }
 
 s64 abi_sys_sched_getparam(struct abi_call *c)
@@ -328,7 +328,7 @@ s64 abi_sys_sched_getparam(struct abi_call *c)
 
 	if ((s32)c->a[0] < 0 || !c->a[1])
 		return -ABI_EINVAL;
-	if (!who(c, c->a[0]))
+	if (!thread_of_tid(c, c->a[0]))
 		return -ABI_ESRCH;
 	return ABI_PUT(c->p, c->a[1], &priority);
 }
@@ -361,7 +361,7 @@ s64 abi_sys_sched_rr_get_interval(struct abi_call *c)
 {
 	if ((s32)c->a[0] < 0)
 		return -ABI_EINVAL;
-	if (!who(c, c->a[0]))
+	if (!thread_of_tid(c, c->a[0]))
 		return -ABI_ESRCH;
 	return abi_time_put(c->p, c->a[1], 4000000);
 }

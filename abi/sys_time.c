@@ -38,15 +38,15 @@ s64 abi_time_put(struct abi_proc *p, u64 gaddr, u64 ns)
 	return ABI_PUT(p, gaddr, &ts);
 }
 
-static u64 now(struct abi_proc *p, u32 clock)
+static u64 clock_ns(struct abi_proc *p, u32 clock)
 {
 	return (u64)p->host->clock(clock);
 }
 
 u64 abi_time_real(struct abi_proc *p, u64 real_ns)
 {
-	u64 real = now(p, ABI_CLOCK_REALTIME);
-	u64 mono = now(p, ABI_CLOCK_MONOTONIC);
+	u64 real = clock_ns(p, ABI_CLOCK_REALTIME);
+	u64 mono = clock_ns(p, ABI_CLOCK_MONOTONIC);
 
 	if (real_ns <= real)
 		return mono;
@@ -99,7 +99,7 @@ s64 abi_sys_clock_gettime(struct abi_call *c)
 
 	if (clock < 0)
 		return clock;
-	return abi_time_put(c->p, c->a[1], now(c->p, (u32)clock));
+	return abi_time_put(c->p, c->a[1], clock_ns(c->p, (u32)clock));
 }
 
 s64 abi_sys_clock_getres(struct abi_call *c)
@@ -124,7 +124,7 @@ s64 abi_sys_clock_settime(struct abi_call *c)
 
 s64 abi_sys_gettimeofday(struct abi_call *c)
 {
-	u64 ns = now(c->p, ABI_CLOCK_REALTIME), zone = 0;
+	u64 ns = clock_ns(c->p, ABI_CLOCK_REALTIME), zone = 0;
 	struct abi_timeval tv = {(s64)(ns / ABI_NS), (s64)(ns % ABI_NS / 1000)};
 
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &tv))
@@ -136,7 +136,7 @@ s64 abi_sys_gettimeofday(struct abi_call *c)
 
 s64 abi_sys_time(struct abi_call *c)
 {
-	s64 sec = (s64)(now(c->p, ABI_CLOCK_REALTIME) / ABI_NS);
+	s64 sec = (s64)(clock_ns(c->p, ABI_CLOCK_REALTIME) / ABI_NS);
 
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &sec))
 		return -ABI_EFAULT;
@@ -163,7 +163,7 @@ static s64 sleep_for(struct abi_call *c, u64 ns, u64 rem)
 
 	if (!sleep_until(c, deadline))
 		return 0;
-	mono = now(c->p, ABI_CLOCK_MONOTONIC);
+	mono = clock_ns(c->p, ABI_CLOCK_MONOTONIC);
 	if (mono >= deadline)
 		return 0;
 	if (rem && abi_time_put(c->p, rem, deadline - mono))

@@ -19,7 +19,7 @@ static u64 now_ns(struct abi_proc *p)
 }
 
 /* The lock is held. How many expirations are new. */
-static u64 update(struct abi_timer *timer, u64 now)
+static u64 update_ticks(struct abi_timer *timer, u64 now)
 {
 	u64 n;
 
@@ -41,7 +41,7 @@ u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	u64 fresh, ticks, next;
 
 	abi_lock(p, &d->lock);
-	fresh = update(&d->timer, now_ns(p));
+	fresh = update_ticks(&d->timer, now_ns(p));
 	ticks = d->timer.ticks;
 	next = d->timer.next_ns;
 	abi_unlock(p, &d->lock);
@@ -52,10 +52,11 @@ u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	return ticks ? ABI_POLLIN : 0;
 }
 
-static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *due, u64 *ticks)
+static s64 take_ticks(struct abi_proc *p, struct abi_desc *d, u64 *due,
+		      u64 *ticks)
 {
 	abi_lock(p, &d->lock);
-	update(&d->timer, now_ns(p));
+	update_ticks(&d->timer, now_ns(p));
 	*ticks = d->timer.ticks;
 	d->timer.ticks = 0;
 	*due = d->timer.next_ns ? d->timer.next_ns : ABI_FOREVER;
@@ -66,13 +67,13 @@ static s64 take(struct abi_proc *p, struct abi_desc *d, u64 *due, u64 *ticks)
 s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
 {
 	u64 due, ticks;
-	s64 n = take(c->p, d, &due, &ticks), slept = 0;
+	s64 n = take_ticks(c->p, d, &due, &ticks), slept = 0;
 
 	if (n == -ABI_EAGAIN && !(abi_desc_flags(d) & ABI_O_NONBLOCK)) {
 		abi_wait_begin(c, 1);
 		abi_event_join(c, &d->event);
 		for (;;) {
-			n = take(c->p, d, &due, &ticks);
+			n = take_ticks(c->p, d, &due, &ticks);
 			if (n != -ABI_EAGAIN || slept == -ABI_EINTR)
 				break;
 			slept = abi_wait_sleep(c, 0, 0, due);
@@ -109,8 +110,8 @@ s64 abi_sys_timerfd_create(struct abi_call *c)
 }
 
 /* The lock is held. */
-static void tell(const struct abi_timer *timer, u64 now, u64 *left,
-		 u64 *interval)
+static void read_timer(const struct abi_timer *timer, u64 now, u64 *left,
+		       u64 *interval)
 {
 	*interval = timer->interval_ns;
 	*left = 0;
@@ -170,8 +171,8 @@ s64 abi_sys_timerfd_settime(struct abi_call *c)
 		return error;
 	value = first_expiry(c->p, d, flags, value, now);
 	abi_lock(c->p, &d->lock);
-	update(&d->timer, now);
-	tell(&d->timer, now, &old_left, &old_interval);
+	update_ticks(&d->timer, now);
+	read_timer(&d->timer, now, &old_left, &old_interval);
 	d->timer.next_ns = value;
 	d->timer.interval_ns = interval == ABI_FOREVER ? 0 : interval;
 	d->timer.ticks = 0;
@@ -191,8 +192,8 @@ s64 abi_sys_timerfd_gettime(struct abi_call *c)
 	if (!d)
 		return error;
 	abi_lock(c->p, &d->lock);
-	update(&d->timer, now);
-	tell(&d->timer, now, &left, &interval);
+	update_ticks(&d->timer, now);
+	read_timer(&d->timer, now, &left, &interval);
 	abi_unlock(c->p, &d->lock);
 	abi_desc_put(c->p, d);
 	return put_itimer(c->p, c->a[1], left, interval);

@@ -50,7 +50,7 @@ s64 abi_wait_sleep(struct abi_call *c, struct abi_poll *list, u32 count,
 	return result ? result : -ABI_ETIMEDOUT;
 }
 
-static void wake(struct abi_proc *p, u32 t)
+static void wake_thread(struct abi_proc *p, u32 t)
 {
 	struct abi_thread *thread = abi_thread_get(p, t);
 
@@ -77,7 +77,7 @@ void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges)
 		bits = __atomic_load_n(&e->waiters[i], __ATOMIC_RELAXED);
 		for (; bits; bits &= bits - 1) {
 			bit = (u32)__builtin_ctzll(bits);
-			wake(p, i * 64 + bit);
+			wake_thread(p, i * 64 + bit);
 		}
 	}
 }

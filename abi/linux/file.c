@@ -24,7 +24,7 @@
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_NOFOLLOW |   \
 	 O_SYNC | O_DSYNC | O_NOATIME | O_PATH)
 
-static s64 result(s64 n)
+static s64 errno_result(s64 n)
 {
 	return n < 0 ? -errno : n;
 }
@@ -57,7 +57,7 @@ s64 abi_lin_file_open(struct abi_open *open_op)
 
 s64 abi_lin_file_close(s32 handle)
 {
-	return result(close(handle));
+	return errno_result(close(handle));
 }
 
 /*
@@ -84,7 +84,7 @@ s64 abi_lin_file_read(s32 handle, const struct abi_io *io)
 	} else {
 		n = pread(handle, io->buf, io->len, io->offset);
 	}
-	return result(n);
+	return errno_result(n);
 }
 
 /* A pipe that polls writable takes PIPE_BUF bytes without blocking. */
@@ -94,17 +94,18 @@ s64 abi_lin_file_write(s32 handle, const struct abi_io *io)
 	struct stat st;
 
 	if (io->offset == ABI_APPEND)
-		return result(pwritev2(handle, &iov, 1, -1, RWF_APPEND));
+		return errno_result(pwritev2(handle, &iov, 1, -1, RWF_APPEND));
 	if (io->offset == ABI_CURRENT)
-		return result(write(handle, io->buf, io->len));
+		return errno_result(write(handle, io->buf, io->len));
 	if (io->offset != ABI_STREAM)
-		return result(pwrite(handle, io->buf, io->len, io->offset));
+		return errno_result(
+			pwrite(handle, io->buf, io->len, io->offset));
 	if (would_block(handle, POLLOUT))
 		return -EAGAIN;
 	if (handle < 3 && iov.iov_len > PIPE_BUF && !fstat(handle, &st) &&
 	    !S_ISREG(st.st_mode))
 		iov.iov_len = PIPE_BUF;
-	return result(write(handle, iov.iov_base, iov.iov_len));
+	return errno_result(write(handle, iov.iov_base, iov.iov_len));
 }
 
 s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
@@ -112,7 +113,7 @@ s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 {
 	int flags = offset == ABI_APPEND ? RWF_APPEND : 0;
 
-	return result(pwritev2(handle, part, (int)parts, -1, flags));
+	return errno_result(pwritev2(handle, part, (int)parts, -1, flags));
 }
 
 /* Asks only: to move a position that others share would lose their output. */
@@ -142,7 +143,7 @@ static s64 read_dir(s32 handle, struct abi_dirent *dirent)
 		return -errno;
 	n = syscall(SYS_getdents64, handle, buf, sizeof(buf));
 	if (n <= 0)
-		return result(n);
+		return errno_result(n);
 	dirent->ino = raw->ino;
 	dirent->next = (u64)raw->next;
 	dirent->type = raw->type;
@@ -171,7 +172,7 @@ static s64 file_statfs(s32 handle, struct abi_statfs *to)
 	return 0;
 }
 
-static s64 winsize(s32 handle)
+static s64 window_size(s32 handle)
 {
 	struct winsize ws;
 
@@ -180,7 +181,7 @@ static s64 winsize(s32 handle)
 	return (s64)ws.ws_row << 16 | ws.ws_col;
 }
 
-static s64 available(s32 handle)
+static s64 bytes_available(s32 handle)
 {
 	int n = 0;
 
@@ -195,24 +196,24 @@ s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 	case ABI_FILE_STAT:
 		return file_stat(handle, op->stat);
 	case ABI_FILE_SYNC:
-		return result(fsync(handle));
+		return errno_result(fsync(handle));
 	case ABI_FILE_TRUNCATE:
-		return result(ftruncate(handle, (s64)op->len));
+		return errno_result(ftruncate(handle, (s64)op->len));
 	case ABI_FILE_CHMOD:
-		return result(fchmod(handle, op->mode));
+		return errno_result(fchmod(handle, op->mode));
 	case ABI_FILE_UTIMENS:
 		abi_lin_times_from(ts, op->times);
-		return result(futimens(handle, ts));
+		return errno_result(futimens(handle, ts));
 	case ABI_FILE_READDIR:
 		return read_dir(handle, op->dirent);
 	case ABI_FILE_STATFS:
 		return file_statfs(handle, op->statfs);
 	case ABI_FILE_WINSIZE:
-		return winsize(handle);
+		return window_size(handle);
 	case ABI_FILE_AVAILABLE:
-		return available(handle);
+		return bytes_available(handle);
 	case ABI_FILE_SEEK:
-		return result(lseek(handle, (s64)op->len, (int)op->mode));
+		return errno_result(lseek(handle, (s64)op->len, (int)op->mode));
 	}
 	return -ENOSYS;
 }

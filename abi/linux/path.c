@@ -17,7 +17,7 @@
 
 const char *abi_lin_root;
 
-static s64 result(s64 n)
+static s64 errno_result(s64 n)
 {
 	return n < 0 ? -errno : n;
 }
@@ -62,7 +62,7 @@ static s64 path_utimens(const char *path, const s64 times[2])
 	struct timespec ts[2];
 
 	abi_lin_times_from(ts, times);
-	return result(utimensat(AT_FDCWD, path, ts, 0));
+	return errno_result(utimensat(AT_FDCWD, path, ts, 0));
 }
 
 /* The verbs with two names; the text of a symbolic link is kept as it is. */
@@ -72,13 +72,13 @@ static s64 two_paths(const struct abi_path_op *op, const char *path)
 	s64 err;
 
 	if (op->verb == ABI_PATH_SYMLINK)
-		return result(symlink(op->path2, path));
+		return errno_result(symlink(op->path2, path));
 	err = abi_lin_path_host(op->path2, path2, sizeof(path2));
 	if (err)
 		return err;
 	if (op->verb == ABI_PATH_RENAME)
-		return result(rename(path, path2));
-	return result(link(path, path2));
+		return errno_result(rename(path, path2));
+	return errno_result(link(path, path2));
 }
 
 s64 abi_lin_path(struct abi_path_op *op)
@@ -94,23 +94,23 @@ s64 abi_lin_path(struct abi_path_op *op)
 	case ABI_PATH_LSTAT:
 		return path_stat(path, op->stat, AT_SYMLINK_NOFOLLOW);
 	case ABI_PATH_ACCESS:
-		return result(access(path, (int)op->mode));
+		return errno_result(access(path, (int)op->mode));
 	case ABI_PATH_UNLINK:
-		return result(unlink(path));
+		return errno_result(unlink(path));
 	case ABI_PATH_RMDIR:
-		return result(rmdir(path));
+		return errno_result(rmdir(path));
 	case ABI_PATH_MKDIR:
-		return result(mkdir(path, op->mode));
+		return errno_result(mkdir(path, op->mode));
 	case ABI_PATH_RENAME:
 	case ABI_PATH_LINK:
 	case ABI_PATH_SYMLINK:
 		return two_paths(op, path);
 	case ABI_PATH_READLINK:
-		return result(readlink(path, op->buf, op->len));
+		return errno_result(readlink(path, op->buf, op->len));
 	case ABI_PATH_CHMOD:
-		return result(chmod(path, op->mode));
+		return errno_result(chmod(path, op->mode));
 	case ABI_PATH_TRUNCATE:
-		return result(truncate(path, (s64)op->len));
+		return errno_result(truncate(path, (s64)op->len));
 	case ABI_PATH_UTIMENS:
 		return path_utimens(path, op->times);
 	case ABI_PATH_STATFS:

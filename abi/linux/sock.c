@@ -11,16 +11,16 @@
 
 #include "lin.h"
 
-static s64 result(s64 n)
+static s64 errno_result(s64 n)
 {
 	return n < 0 ? -errno : n;
 }
 
 s64 abi_lin_sock_open(u32 domain, u32 type, u32 protocol)
 {
-	return result(socket((int)domain,
-			     (int)(type & 0xf) | SOCK_NONBLOCK | SOCK_CLOEXEC,
-			     (int)protocol));
+	return errno_result(socket(
+		(int)domain, (int)(type & 0xf) | SOCK_NONBLOCK | SOCK_CLOEXEC,
+		(int)protocol));
 }
 
 /* 0, or -ENAMETOOLONG; abstract names and other families stay as they are. */
@@ -69,12 +69,13 @@ static s64 to_address(s32 handle, struct abi_sock_op *op)
 	if (err)
 		return err;
 	if (op->verb == ABI_SOCK_BIND)
-		return result(bind(handle, sa, len));
+		return errno_result(bind(handle, sa, len));
 	if (op->verb == ABI_SOCK_CONNECT)
-		return result(connect(handle, sa, len));
-	return result(sendto(handle, op->buf, op->len,
-			     (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
-			     op->addrlen ? sa : NULL, op->addrlen ? len : 0));
+		return errno_result(connect(handle, sa, len));
+	return errno_result(sendto(handle, op->buf, op->len,
+				   (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL,
+				   op->addrlen ? sa : NULL,
+				   op->addrlen ? len : 0));
 }
 
 static s64 from_address(s32 handle, struct abi_sock_op *op)
@@ -133,14 +134,14 @@ s64 abi_lin_sock(s32 handle, struct abi_sock_op *op)
 	case ABI_SOCK_PEER:
 		return from_address(handle, op);
 	case ABI_SOCK_LISTEN:
-		return result(listen(handle, op->value));
+		return errno_result(listen(handle, op->value));
 	case ABI_SOCK_SETOPT:
-		return result(setsockopt(handle, op->level, op->name, op->buf,
-					 (socklen_t)op->len));
+		return errno_result(setsockopt(handle, op->level, op->name,
+					       op->buf, (socklen_t)op->len));
 	case ABI_SOCK_GETOPT:
 		return get_option(handle, op);
 	case ABI_SOCK_SHUTDOWN:
-		return result(shutdown(handle, op->value));
+		return errno_result(shutdown(handle, op->value));
 	}
 	return -ENOSYS;
 }
