@@ -21,14 +21,15 @@ static const struct skep_param *param_of(const struct grid_call *c, u32 i)
 	return &c->module->param[c->function->first + i];
 }
 
-static int wrong(struct grid_call *c, u32 i, int err, const char *why)
+static int fail_argument(struct grid_call *c, u32 i, int err, const char *why)
 {
 	c->why = why;
 	c->wrong = i;
 	return err;
 }
 
-static int run(const struct grid_call *c, u32 code, s64 otherwise, s64 *result)
+static int run_size_code(const struct grid_call *c, u32 code, s64 otherwise,
+			 s64 *result)
 {
 	*result = otherwise;
 	if (code == ~0u)
@@ -36,13 +37,15 @@ static int run(const struct grid_call *c, u32 code, s64 otherwise, s64 *result)
 	return grid_module_size(c->module, c->function, c->value, code, result);
 }
 
-static int dimension(struct grid_call *c, const struct skep_dim *d,
-		     struct grid_shape *s, u32 at)
+static int shape_dimension(struct grid_call *c, const struct skep_dim *d,
+			   struct grid_shape *s, u32 at)
 {
 	s64 size, low, high, stride;
 
-	if (run(c, d->size, 0, &size) || run(c, d->low, 0, &low) ||
-	    run(c, d->high, size, &high) || run(c, d->stride, 1, &stride))
+	if (run_size_code(c, d->size, 0, &size) ||
+	    run_size_code(c, d->low, 0, &low) ||
+	    run_size_code(c, d->high, size, &high) ||
+	    run_size_code(c, d->stride, 1, &stride))
 		return -ERANGE;
 	if (size < 0 || low < 0 || high < low || high > size || stride < 1)
 		return -EINVAL;
@@ -56,7 +59,7 @@ static int dimension(struct grid_call *c, const struct skep_dim *d,
 	return 0;
 }
 
-static int compute(struct grid_call *c, u32 i, struct grid_shape *s)
+static int compute_shape(struct grid_call *c, u32 i, struct grid_shape *s)
 {
 	const struct skep_param *p = param_of(c, i);
 	u32 d;
@@ -65,17 +68,17 @@ static int compute(struct grid_call *c, u32 i, struct grid_shape *s)
 	s->count = 1;
 	s->moved = 1;
 	for (d = 0; d < p->dims; d++) {
-		err = dimension(c, &p->dim[d], s, d);
+		err = shape_dimension(c, &p->dim[d], s, d);
 		if (err)
-			return wrong(c, i, err,
-				     err == -ERANGE
-					     ? "its size cannot be computed"
-					     : "its size or part is negative "
-					       "or outside the array");
+			return fail_argument(
+				c, i, err,
+				err == -ERANGE ? "its size cannot be computed"
+					       : "its size or part is negative "
+						 "or outside the array");
 	}
 	if (s->count > BYTES_MAX / grid_type_size(p->type))
-		return wrong(c, i, -ERANGE,
-			     "it is larger than an array may be");
+		return fail_argument(c, i, -ERANGE,
+				     "it is larger than an array may be");
 	return 0;
 }
 
@@ -88,13 +91,13 @@ static int shape_of(struct grid_call *c, u32 i, struct grid_shape *s)
 		*s = c->shape[i];
 		return 0;
 	}
-	err = compute(c, i, s);
+	err = compute_shape(c, i, s);
 	if (!err && c->shape)
 		c->shape[i] = *s;
 	return err;
 }
 
-static u64 padding(u64 bytes)
+static u64 pad_to_eight(u64 bytes)
 {
 	return -bytes & 7;
 }
@@ -108,7 +111,7 @@ static enum kind kind_of(const struct skep_param *p)
 	return p->type == SKEP_STRING ? STRING : SCALAR;
 }
 
-static int travels(const struct skep_param *p, u32 direction)
+static int param_travels(const struct skep_param *p, u32 direction)
 {
 	return p->mode != SKEP_WORK && p->mode & direction;
 }
@@ -130,11 +133,11 @@ static int measure_one(struct grid_call *c, u32 i, u32 direction, u64 *length)
 	if (!c->value[i].at &&
 	    (kind_of(p) == ARRAY ? s.count
 				 : kind_of(p) == STRING || p->mode & SKEP_OUT))
-		return wrong(c, i, -EINVAL, "it is a null pointer");
+		return fail_argument(c, i, -EINVAL, "it is a null pointer");
 	if (kind_of(p) == STRING)
 		bytes = 8 + strlen(c->value[i].at);
-	if (travels(p, direction))
-		*length += bytes + padding(bytes);
+	if (param_travels(p, direction))
+		*length += bytes + pad_to_eight(bytes);
 	return 0;
 }
 
@@ -163,7 +166,7 @@ struct transfer {
 	u64 left;
 };
 
-static int move(struct transfer *t, void *bytes, u64 len, int own)
+static int move_bytes(struct transfer *t, void *bytes, u64 len, int own)
 {
 	if (t->taking) {
 		if (len > t->left)
@@ -177,7 +180,7 @@ static int move_padding(struct transfer *t, u64 bytes)
 {
 	u64 zeros = 0;
 
-	return move(t, &zeros, padding(bytes), 0);
+	return move_bytes(t, &zeros, pad_to_eight(bytes), 0);
 }
 
 static int move_scalar(struct transfer *t, u32 i)
@@ -192,7 +195,7 @@ static int move_scalar(struct transfer *t, u32 i)
 		bits = 0;
 		memcpy(&bits, v->at, size);
 	}
-	err = move(t, &bits, 8, 0);
+	err = move_bytes(t, &bits, 8, 0);
 	if (err || !t->taking)
 		return err;
 	/* Sizes are those of the way in, on both sides. */
@@ -219,7 +222,8 @@ static int move_part(struct transfer *t, u8 *base, const struct grid_shape *s,
 		for (offset = 0, d = 0; d < dims; d++)
 			offset = offset * s->size[d] + s->low[d] +
 				 at[d] * s->stride[d];
-		err = move(t, base + offset * element, run_len * element, 1);
+		err = move_bytes(t, base + offset * element, run_len * element,
+				 1);
 		if (err)
 			return err;
 		at[last] += run_len;
@@ -242,10 +246,11 @@ static int move_array(struct transfer *t, u32 i)
 	if (err)
 		return err;
 	if (s.count != t->call->value[i].count)
-		return wrong(t->call, i, -EPROTO,
-			     "its size was another when the call began");
+		return fail_argument(
+			t->call, i, -EPROTO,
+			"its size was another when the call began");
 	if (s.moved == s.count)
-		err = move(t, t->call->value[i].at, s.count * element, 1);
+		err = move_bytes(t, t->call->value[i].at, s.count * element, 1);
 	else
 		err = move_part(t, t->call->value[i].at, &s, p->dims, element);
 	return err ? err : move_padding(t, s.moved * element);
@@ -257,9 +262,9 @@ static int send_string(struct transfer *t, u32 i)
 	u64 len = strlen(text);
 	int err;
 
-	err = move(t, &len, 8, 0);
+	err = move_bytes(t, &len, 8, 0);
 	if (!err)
-		err = move(t, text, len, 1);
+		err = move_bytes(t, text, len, 1);
 	return err ? err : move_padding(t, len);
 }
 
@@ -272,7 +277,7 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 	for (kind = 0; kind < KINDS; kind++) {
 		for (i = 0; i < c->function->params && !err; i++) {
 			if (kind_of(param_of(c, i)) != kind ||
-			    !travels(param_of(c, i), direction))
+			    !param_travels(param_of(c, i), direction))
 				continue;
 			err = kind == SCALAR   ? move_scalar(&t, i)
 			      : kind == STRING ? send_string(&t, i)
@@ -301,13 +306,14 @@ struct grid_memory grid_memory_heap = {heap_alloc, heap_free};
 
 /* Taking ------------------------------------------------------------------- */
 
-static int allocate(struct grid_call *c, struct grid_memory *memory, u32 i,
-		    u64 bytes)
+static int alloc_argument(struct grid_call *c, struct grid_memory *memory,
+			  u32 i, u64 bytes)
 {
 	bytes += !bytes; /* an empty array is not a null pointer */
 	c->value[i].at = memory->alloc(memory, bytes);
 	if (!c->value[i].at)
-		return wrong(c, i, -ENOMEM, "the worker has no memory for it");
+		return fail_argument(c, i, -ENOMEM,
+				     "the worker has no memory for it");
 	c->bytes[i] = bytes;
 	return 0;
 }
@@ -317,13 +323,13 @@ static int take_string(struct transfer *t, struct grid_memory *memory, u32 i)
 	u64 len = 0;
 	int err;
 
-	err = move(t, &len, 8, 0);
+	err = move_bytes(t, &len, 8, 0);
 	if (!err && len > t->left)
 		err = -EPROTO;
 	if (!err)
-		err = allocate(t->call, memory, i, len + 1);
+		err = alloc_argument(t->call, memory, i, len + 1);
 	if (!err)
-		err = move(t, t->call->value[i].at, len, 1);
+		err = move_bytes(t, t->call->value[i].at, len, 1);
 	return err ? err : move_padding(t, len);
 }
 
@@ -335,12 +341,12 @@ static int take_array(struct transfer *t, struct grid_memory *memory, u32 i)
 
 	err = shape_of(t->call, i, &s);
 	if (!err)
-		err = allocate(t->call, memory, i,
-			       s.count * grid_type_size(p->type));
+		err = alloc_argument(t->call, memory, i,
+				     s.count * grid_type_size(p->type));
 	if (err)
 		return err;
 	t->call->value[i].count = s.count;
-	return travels(p, SKEP_IN) ? move_array(t, i) : 0;
+	return param_travels(p, SKEP_IN) ? move_array(t, i) : 0;
 }
 
 static int take_one(struct transfer *t, struct grid_memory *memory, u32 i,
@@ -354,11 +360,11 @@ static int take_one(struct transfer *t, struct grid_memory *memory, u32 i,
 	if (kind == STRING)
 		return take_string(t, memory, i);
 	if (p->mode & SKEP_OUT)
-		err = allocate(t->call, memory, i, 8);
-	return err || !travels(p, SKEP_IN) ? err : move_scalar(t, i);
+		err = alloc_argument(t->call, memory, i, 8);
+	return err || !param_travels(p, SKEP_IN) ? err : move_scalar(t, i);
 }
 
-static int ended(const struct transfer *t)
+static int check_end(const struct transfer *t)
 {
 	if (!t->left)
 		return 0;
@@ -379,7 +385,7 @@ int grid_call_take(struct grid_call *c, struct grid_mover *from,
 				err = take_one(&t, memory, i, kind);
 		}
 	}
-	return err ? err : ended(&t);
+	return err ? err : check_end(&t);
 }
 
 int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
@@ -391,13 +397,13 @@ int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length)
 	for (kind = 0; kind < KINDS; kind++) {
 		for (i = 0; i < c->function->params && !err; i++) {
 			if (kind_of(param_of(c, i)) != kind ||
-			    !travels(param_of(c, i), SKEP_OUT))
+			    !param_travels(param_of(c, i), SKEP_OUT))
 				continue;
 			err = kind == SCALAR ? move_scalar(&t, i)
 					     : move_array(&t, i);
 		}
 	}
-	return err ? err : ended(&t);
+	return err ? err : check_end(&t);
 }
 
 void grid_call_drop(struct grid_call *c, struct grid_memory *memory)

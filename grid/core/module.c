@@ -236,7 +236,7 @@ static s64 integer_at(const void *at, u64 index, u8 type)
 	return wide;
 }
 
-static int power(s64 base, s64 exponent, s64 *result)
+static int integer_power(s64 base, s64 exponent, s64 *result)
 {
 	*result = 1;
 	if (exponent < 0 || exponent > 62)
@@ -248,7 +248,7 @@ static int power(s64 base, s64 exponent, s64 *result)
 	return 0;
 }
 
-static int divide(u8 op, s64 a, s64 b, s64 *result)
+static int integer_divide(u8 op, s64 a, s64 b, s64 *result)
 {
 	if (!b || (b == -1 && a == LLONG_MIN))
 		return -ERANGE;
@@ -256,7 +256,7 @@ static int divide(u8 op, s64 a, s64 b, s64 *result)
 	return 0;
 }
 
-static int binary(u8 op, s64 a, s64 b, s64 *r)
+static int eval_binary(u8 op, s64 a, s64 b, s64 *r)
 {
 	switch (op) {
 	case SKEP_OP_ADD:
@@ -267,9 +267,9 @@ static int binary(u8 op, s64 a, s64 b, s64 *r)
 		return __builtin_mul_overflow(a, b, r) ? -ERANGE : 0;
 	case SKEP_OP_DIV:
 	case SKEP_OP_MOD:
-		return divide(op, a, b, r);
+		return integer_divide(op, a, b, r);
 	case SKEP_OP_POW:
-		return power(a, b, r);
+		return integer_power(a, b, r);
 	}
 	*r = op == SKEP_OP_LT	? a < b
 	     : op == SKEP_OP_LE ? a <= b
@@ -280,8 +280,8 @@ static int binary(u8 op, s64 a, s64 b, s64 *r)
 	return 0;
 }
 
-static int item(const struct skep_param *p, const struct grid_value *v,
-		s64 index, s64 *result)
+static int eval_item(const struct skep_param *p, const struct grid_value *v,
+		     s64 index, s64 *result)
 {
 	if (!v->at || index < 0 || (u64)index >= v->count)
 		return -ERANGE;
@@ -308,11 +308,11 @@ int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 					    m->param[f->first + code[1]].type);
 			break;
 		case SKEP_OP_ITEM:
-			err = item(&m->param[f->first + code[1]],
-				   &value[code[1]], top[-1], &top[-1]);
+			err = eval_item(&m->param[f->first + code[1]],
+					&value[code[1]], top[-1], &top[-1]);
 			break;
 		case SKEP_OP_NEG:
-			err = binary(SKEP_OP_SUB, 0, top[-1], &top[-1]);
+			err = eval_binary(SKEP_OP_SUB, 0, top[-1], &top[-1]);
 			break;
 		case SKEP_OP_SELECT:
 			top -= 2;
@@ -320,7 +320,7 @@ int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 			break;
 		default:
 			top--;
-			err = binary(*code, top[-1], top[0], &top[-1]);
+			err = eval_binary(*code, top[-1], top[0], &top[-1]);
 		}
 	}
 	*result = err ? 0 : top[-1];

@@ -14,7 +14,7 @@
 
 _Static_assert((GRID_COPIES & (GRID_COPIES - 1)) == 0, "masked");
 
-static int broken(struct grid_session *s, const char *why)
+static int break_session(struct grid_session *s, const char *why)
 {
 	s->why = why;
 	return -EPROTO;
@@ -27,7 +27,7 @@ void grid_session_init(struct grid_session *s, const u8 *id)
 		memcpy(s->id, id, sizeof(s->id));
 }
 
-static int counts(u16 type)
+static int type_counts(u16 type)
 {
 	return type != SKEP_HELLO && type != SKEP_ACK;
 }
@@ -40,7 +40,7 @@ static struct grid_part *part_at(struct grid_session *s, u32 i)
 }
 
 /* The n bytes at a place that is still queued. */
-static void peek(struct grid_session *s, u64 at, void *to, u64 n)
+static void peek_bytes(struct grid_session *s, u64 at, void *to, u64 n)
 {
 	const struct grid_part *p;
 	u64 skip, len;
@@ -66,14 +66,14 @@ static u64 frame_end(struct grid_session *s, u64 end, u64 place)
 
 	while (end < place) {
 		memset(&f, 0, sizeof(f));
-		peek(s, end, &f, sizeof(f));
+		peek_bytes(s, end, &f, sizeof(f));
 		end += sizeof(f) + f.length;
 	}
 	return end;
 }
 
 /* Forget what lies before `place`. */
-static void release(struct grid_session *s, u64 place)
+static void release_before(struct grid_session *s, u64 place)
 {
 	struct grid_part *p;
 	u64 n;
@@ -97,13 +97,13 @@ static void release(struct grid_session *s, u64 place)
 		s->copies_in = s->copies_out = 0;
 }
 
-static void acknowledged(struct grid_session *s, u64 place)
+static void set_acknowledged(struct grid_session *s, u64 place)
 {
 	s->acked = place;
 	if (s->forget)
 		return;
 	s->edge = frame_end(s, s->edge, place);
-	release(s, place);
+	release_before(s, place);
 }
 
 /* Opening ------------------------------------------------------------------ */
@@ -112,7 +112,7 @@ void grid_session_cut(struct grid_session *s)
 {
 	s->attached = 0;
 	s->ack_left = 0;
-	if (!counts(s->frame.type))
+	if (!type_counts(s->frame.type))
 		s->left = 0;
 }
 
@@ -135,18 +135,20 @@ static int hello_ok(struct grid_session *s, const struct skep_frame *f,
 	if (f->type != SKEP_HELLO || f->call || f->flags ||
 	    f->length > SKEP_FRAME_MAX || len < 8 ||
 	    h->magic != SKEP_SESSION_MAGIC)
-		return broken(s, "the other side does not begin as skep does");
+		return break_session(
+			s, "the other side does not begin as skep does");
 	s->theirs = h->revision;
 	if (h->revision != SKEP_SESSION_REVISION) {
 		s->why = "the other side speaks another session revision";
 		return -EPROTONOSUPPORT;
 	}
 	if (f->length != sizeof(*h) || len != sizeof(*h))
-		return broken(s, "the other side's HELLO has a wrong length");
+		return break_session(
+			s, "the other side's HELLO has a wrong length");
 	return 0;
 }
 
-static int zeros(const u8 id[16])
+static int id_is_zero(const u8 id[16])
 {
 	static const u8 none[16];
 
@@ -164,16 +166,17 @@ int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 	err = hello_ok(s, f, &h, len);
 	if (err)
 		return err;
-	if (!zeros(h.session) && !zeros(s->id) &&
+	if (!id_is_zero(h.session) && !id_is_zero(s->id) &&
 	    memcmp(h.session, s->id, sizeof(s->id)) != 0)
-		return broken(s, "the other side is in another session");
+		return break_session(s, "the other side is in another session");
 	if (h.received > s->sent || h.received < s->acked ||
 	    (s->forget && h.received != s->written))
-		return broken(s, "the other side has bytes that were not "
-				 "sent, or lost some");
-	if (zeros(s->id))
+		return break_session(s,
+				     "the other side has bytes that were not "
+				     "sent, or lost some");
+	if (id_is_zero(s->id))
 		memcpy(s->id, h.session, sizeof(s->id));
-	acknowledged(s, h.received);
+	set_acknowledged(s, h.received);
 	if (!s->forget) {
 		s->written = h.received;
 		s->boundary = s->edge;
@@ -188,16 +191,16 @@ int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 int grid_session_head(struct grid_session *s, const struct skep_frame *f)
 {
 	if (f->type <= SKEP_HELLO || f->type > SKEP_DONE)
-		return broken(s, "a frame of an unknown type came");
+		return break_session(s, "a frame of an unknown type came");
 	if (f->length > SKEP_FRAME_MAX)
-		return broken(s, "a frame came that is too long");
+		return break_session(s, "a frame came that is too long");
 	if (f->flags & ~SKEP_LAST || (f->flags && f->type != SKEP_DATA))
-		return broken(s, "a frame with unknown flags came");
+		return break_session(s, "a frame with unknown flags came");
 	if (f->type == SKEP_ACK && f->length != 8)
-		return broken(s, "an ACK of a wrong length came");
+		return break_session(s, "an ACK of a wrong length came");
 	s->frame = *f;
 	s->left = f->length;
-	if (counts(f->type))
+	if (type_counts(f->type))
 		s->received += sizeof(*f);
 	return 0;
 }
@@ -205,7 +208,7 @@ int grid_session_head(struct grid_session *s, const struct skep_frame *f)
 void grid_session_took(struct grid_session *s, u64 n)
 {
 	s->left -= (u32)n;
-	if (counts(s->frame.type))
+	if (type_counts(s->frame.type))
 		s->received += n;
 }
 
@@ -216,15 +219,16 @@ int grid_session_acked(struct grid_session *s, const void *payload)
 	memcpy(&place, payload, sizeof(place));
 	s->left = 0;
 	if (place < s->acked || place > s->written)
-		return broken(s, "an ACK came of bytes that were not sent");
-	acknowledged(s, place);
+		return break_session(s,
+				     "an ACK came of bytes that were not sent");
+	set_acknowledged(s, place);
 	return 0;
 }
 
 void grid_session_has(struct grid_session *s, u64 place)
 {
 	if (place > s->acked && place <= s->written)
-		acknowledged(s, place);
+		set_acknowledged(s, place);
 }
 
 /* Out ---------------------------------------------------------------------- */
@@ -360,5 +364,5 @@ void grid_session_wrote(struct grid_session *s, u64 n)
 		s->sent = s->written;
 	s->boundary = frame_end(s, s->boundary, s->written);
 	if (s->forget)
-		release(s, s->written);
+		release_before(s, s->written);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct skep_handle *first(struct grid_client *c)
+static struct skep_handle *first_module(struct grid_client *c)
 {
 	struct skep_handle *m;
 
@@ -19,10 +19,10 @@ static struct skep_handle *first(struct grid_client *c)
 	return m;
 }
 
-static struct skep_handle *bound(struct grid_client *c, const char *name,
-				 u64 len)
+static struct skep_handle *find_bound(struct grid_client *c, const char *name,
+				      u64 len)
 {
-	struct skep_handle *m = first(c);
+	struct skep_handle *m = first_module(c);
 
 	while (m && (strlen(m->name) != len || memcmp(m->name, name, len)))
 		m = m->next;
@@ -49,7 +49,8 @@ static struct skep_handle *module_of(struct skep_request *r, const char *name,
 	return NULL;
 }
 
-static struct skep_handle *ask(struct grid_client *c, const char *name, u64 len)
+static struct skep_handle *ask_hub(struct grid_client *c, const char *name,
+				   u64 len)
 {
 	struct skep_request *r = grid_request_new(c, GRID_BIND, NULL);
 	struct skep_handle *m = NULL;
@@ -84,9 +85,9 @@ struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
 		return NULL;
 	}
 	pthread_mutex_lock(&c->binding);
-	m = bound(c, name, len);
+	m = find_bound(c, name, len);
 	if (!m)
-		m = ask(c, name, len);
+		m = ask_hub(c, name, len);
 	pthread_mutex_unlock(&c->binding);
 	return m;
 }
@@ -114,7 +115,7 @@ int grid_module_function(struct grid_client *c, const char *name,
 			return OMRPC_ERROR;
 		return grid_handle_function(*module, dot + 1);
 	}
-	for (m = first(c); m; m = m->next) {
+	for (m = first_module(c); m; m = m->next) {
 		if (grid_module_find(&m->module, name) >= 0)
 			break;
 	}

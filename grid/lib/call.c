@@ -14,7 +14,7 @@
 /* Arguments --------------------------------------------------------------- */
 
 /* C passes what is shorter than int as int, and float as double. */
-static u64 scalar(u8 type, va_list *values)
+static u64 scalar_bits(u8 type, va_list *values)
 {
 	u64 bits = 0;
 	double wide;
@@ -55,7 +55,7 @@ static void value_of(const struct skep_param *p, struct grid_value *v,
 	if (p->mode == SKEP_WORK)
 		return;
 	if (!p->dims && p->type != SKEP_STRING && p->mode == SKEP_IN) {
-		v->bits = scalar(p->type, values);
+		v->bits = scalar_bits(p->type, values);
 		return;
 	}
 	v->at = va_arg(*values, void *);
@@ -64,7 +64,7 @@ static void value_of(const struct skep_param *p, struct grid_value *v,
 		memcpy(&v->bits, v->at, grid_type_size(p->type));
 }
 
-static int measure(struct grid_args *a, const struct skep_handle *m)
+static int measure_args(struct grid_args *a, const struct skep_handle *m)
 {
 	struct grid_call *c = &a->call;
 	int err;
@@ -100,7 +100,7 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 		value_of(&m->module.param[function->first + i],
 			 &a->call.value[i], &copy);
 	va_end(copy);
-	if (!measure(a, m))
+	if (!measure_args(a, m))
 		return a;
 	free(a);
 	return NULL;
@@ -164,8 +164,8 @@ static int send_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 	return err;
 }
 
-static int announce(struct sending *s, const struct skep_handle *m, u32 f,
-		    const struct grid_args *a)
+static int announce_call(struct sending *s, const struct skep_handle *m, u32 f,
+			 const struct grid_args *a)
 {
 	struct skep_module_init init = {m->number, f, a->in};
 	struct skep_call head = {f, m->number, a->in, a->out};
@@ -193,7 +193,7 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 	struct sending s = {{send_bytes}, &c->stream, r->id, a->in, 0};
 	int err;
 
-	err = announce(&s, m, f, a);
+	err = announce_call(&s, m, f, a);
 	if (!err)
 		err = open_frame(&s);
 	if (!err)
@@ -210,7 +210,7 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
  * A call that began to go out cannot be taken back. Only a program that writes
  * into the arguments meanwhile gets another error than -EPIPE here.
  */
-static void broken(struct grid_client *c, struct skep_request *r, int err)
+static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 {
 	grid_request_abandon(c, r);
 	if (err != -EPIPE)
@@ -239,6 +239,6 @@ struct skep_request *grid_call_start(struct grid_client *c,
 	err = send_call(c, module, f, r);
 	if (!err)
 		return r;
-	broken(c, r, err);
+	abandon_call(c, r, err);
 	return NULL;
 }

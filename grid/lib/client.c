@@ -26,7 +26,7 @@ u64 grid_clock(void)
 
 /* Requests ---------------------------------------------------------------- */
 
-static int grow(struct grid_client *c)
+static int grow_slots(struct grid_client *c)
 {
 	u32 slots = c->slots ? c->slots * 2 : 64, i;
 	void *slot, *free_slot;
@@ -50,11 +50,11 @@ static int grow(struct grid_client *c)
 }
 
 /* lock is held. */
-static int enlist(struct grid_client *c, struct skep_request *r)
+static int enlist_request(struct grid_client *c, struct skep_request *r)
 {
 	u32 slot;
 
-	if (!c->free_slots && grow(c))
+	if (!c->free_slots && grow_slots(c))
 		return -ENOMEM;
 	slot = c->free_slot[--c->free_slots];
 	c->slot[slot] = r;
@@ -81,7 +81,7 @@ struct skep_request *grid_request_new(struct grid_client *c,
 		r->begun = grid_clock();
 		pthread_mutex_lock(&c->lock);
 		down = c->down;
-		err = down ? -EPIPE : enlist(c, r);
+		err = down ? -EPIPE : enlist_request(c, r);
 		pthread_mutex_unlock(&c->lock);
 	}
 	if (!err)
@@ -124,8 +124,8 @@ void grid_request_sent(struct grid_client *c, struct skep_request *r)
 }
 
 /* lock is held. The slot is free at once, the request lives on. */
-static void end(struct grid_client *c, struct skep_request *r, int code,
-		const char *text)
+static void end_request(struct grid_client *c, struct skep_request *r, int code,
+			const char *text)
 {
 	u32 slot = r->id & SLOT_MASK;
 
@@ -145,7 +145,7 @@ void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 		      const char *text)
 {
 	pthread_mutex_lock(&c->lock);
-	end(c, r, code, text);
+	end_request(c, r, code, text);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -164,7 +164,7 @@ int grid_request_wait(struct grid_client *c, struct skep_request *r)
 void grid_request_free(struct grid_client *c, struct skep_request *r)
 {
 	pthread_mutex_lock(&c->lock);
-	end(c, r, OMRPC_ERROR, NULL);
+	end_request(c, r, OMRPC_ERROR, NULL);
 	*r->link = r->next;
 	if (r->next)
 		r->next->link = r->link;
@@ -304,7 +304,7 @@ int grid_client_frame(struct grid_client *c, const struct skep_frame *frame)
 	return -EPROTO;
 }
 
-static const char *reason(int err)
+static const char *error_reason(int err)
 {
 	if (err == -EPROTO)
 		return "the hub broke the protocol: its revision may be "
@@ -329,11 +329,11 @@ static void *read_all(void *arg)
 				      : grid_client_frame(c, &frame);
 	} while (!err);
 	set_down(c, err == -EPROTO ? OMRPC_E_PROTOCOL : OMRPC_E_NO_HUB,
-		 reason(err));
+		 error_reason(err));
 	grid_stream_cut(&c->stream);
 	pthread_mutex_lock(&c->lock);
 	for (r = c->request; r; r = r->next)
-		end(c, r, c->down, c->why);
+		end_request(c, r, c->down, c->why);
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
@@ -345,7 +345,7 @@ int grid_client_over(struct grid_client *c)
 	/* A sender may notice before the reader knows why. */
 	pthread_mutex_lock(&c->lock);
 	code = c->down ? c->down : OMRPC_E_NO_HUB;
-	grid_error_set(code, "%s", c->down ? c->why : reason(-EPIPE));
+	grid_error_set(code, "%s", c->down ? c->why : error_reason(-EPIPE));
 	pthread_mutex_unlock(&c->lock);
 	return code;
 }

@@ -35,7 +35,7 @@ const char *OmniRpcLastErrorText(void)
 	return error_text;
 }
 
-static struct grid_client *session(void)
+static struct grid_client *current_session(void)
 {
 	struct grid_client *c = __atomic_load_n(&client, __ATOMIC_ACQUIRE);
 
@@ -83,7 +83,7 @@ int OmniRpcFinalize(void)
 	struct grid_client *c;
 
 	pthread_mutex_lock(&opening);
-	c = session();
+	c = current_session();
 	client = NULL;
 	pthread_mutex_unlock(&opening);
 	if (!c)
@@ -96,7 +96,7 @@ int OmniRpcFinalize(void)
 
 int OmniRpcModuleInitV(const char *module, va_list args)
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 	struct skep_request *r;
 	struct skep_handle *m;
 	int f, code;
@@ -131,7 +131,7 @@ int OmniRpcModuleInit(const char *module, ...)
 
 OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 
 	if (!c)
 		return NULL;
@@ -150,13 +150,13 @@ int OmniRpcDestroyHandle(OmniRpcHandle handle)
 {
 	if (!handle)
 		return grid_error_set(OMRPC_ERROR, "the handle is NULL");
-	return session() ? OMRPC_OK : OMRPC_ERROR;
+	return current_session() ? OMRPC_OK : OMRPC_ERROR;
 }
 
 /* Calls ------------------------------------------------------------------- */
 
-static OmniRpcRequest start(struct grid_client *c, struct skep_handle *m, int f,
-			    va_list args)
+static OmniRpcRequest start_call(struct grid_client *c, struct skep_handle *m,
+				 int f, va_list args)
 {
 	if (f < 0)
 		return NULL;
@@ -170,20 +170,20 @@ static OmniRpcRequest start(struct grid_client *c, struct skep_handle *m, int f,
 
 OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 	struct skep_handle *m;
 	int f;
 
 	if (!c)
 		return NULL;
 	f = grid_module_function(c, name, &m);
-	return start(c, m, f, args);
+	return start_call(c, m, f, args);
 }
 
 OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
 					 const char *function, va_list args)
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 
 	if (!c)
 		return NULL;
@@ -191,7 +191,8 @@ OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
 		grid_error_set(OMRPC_ERROR, "the handle is NULL");
 		return NULL;
 	}
-	return start(c, handle, grid_handle_function(handle, function), args);
+	return start_call(c, handle, grid_handle_function(handle, function),
+			  args);
 }
 
 OmniRpcRequest OmniRpcCallAsync(const char *name, ...)
@@ -217,7 +218,7 @@ OmniRpcRequest OmniRpcCallAsyncByHandle(OmniRpcHandle handle,
 	return r;
 }
 
-static int finish(OmniRpcRequest r)
+static int finish_call(OmniRpcRequest r)
 {
 	int code;
 
@@ -230,13 +231,13 @@ static int finish(OmniRpcRequest r)
 
 int OmniRpcCallV(const char *name, va_list args)
 {
-	return finish(OmniRpcCallAsyncV(name, args));
+	return finish_call(OmniRpcCallAsyncV(name, args));
 }
 
 int OmniRpcCallByHandleV(OmniRpcHandle handle, const char *function,
 			 va_list args)
 {
-	return finish(OmniRpcCallAsyncByHandleV(handle, function, args));
+	return finish_call(OmniRpcCallAsyncByHandleV(handle, function, args));
 }
 
 int OmniRpcCall(const char *name, ...)
@@ -265,7 +266,7 @@ int OmniRpcCallByHandle(OmniRpcHandle handle, const char *function, ...)
 
 static struct grid_client *client_of(OmniRpcRequest r)
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 
 	if (c && !r)
 		grid_error_set(OMRPC_ERROR, "the request is NULL: its call "
@@ -309,7 +310,7 @@ int OmniRpcWaitAll(int count, OmniRpcRequest request[])
 #define NONE -2
 
 /* lock is held. The index of one that has ended, or why there is none. */
-static int any(int count, OmniRpcRequest request[])
+static int find_ended(int count, OmniRpcRequest request[])
 {
 	int i, waiting = NONE;
 
@@ -327,13 +328,13 @@ static int any(int count, OmniRpcRequest request[])
 
 int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 {
-	struct grid_client *c = session();
+	struct grid_client *c = current_session();
 	int i;
 
 	if (!c)
 		return OMRPC_ERROR;
 	pthread_mutex_lock(&c->lock);
-	while ((i = any(count, request)) == RUNNING)
+	while ((i = find_ended(count, request)) == RUNNING)
 		pthread_cond_wait(&c->ended, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (i == NONE)

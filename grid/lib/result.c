@@ -70,7 +70,7 @@ static int take_bytes(struct grid_mover *mover, void *bytes, u64 len, int own)
 }
 
 /* What is left of the data; nothing is, if all went well. */
-static int drain(struct taking *t, u64 *left)
+static int drain_data(struct taking *t, u64 *left)
 {
 	int err = 0;
 
@@ -87,7 +87,8 @@ static int drain(struct taking *t, u64 *left)
 	}
 }
 
-static void note(struct skep_request *r, const struct skep_result *result)
+static void note_result(struct skep_request *r,
+			const struct skep_result *result)
 {
 	struct skep_info *info = &r->info;
 
@@ -102,7 +103,7 @@ static void note(struct skep_request *r, const struct skep_result *result)
 	memcpy(info->program, result->program, sizeof(info->program));
 }
 
-static void finish(struct taking *t, struct skep_request *r, int wrong)
+static void finish_result(struct taking *t, struct skep_request *r, int wrong)
 {
 	char text[256];
 
@@ -135,7 +136,7 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 		return err;
 	if (grid_request_busy(c, r))
 		return -EPROTO; /* before all arguments went out */
-	note(r, &result);
+	note_result(r, &result);
 	wrong = result.length != r->args->out;
 	if (!wrong)
 		wrong = grid_call_accept(&r->args->call, &t.mover,
@@ -143,10 +144,10 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame)
 	if (wrong == -EPIPE)
 		return wrong;
 	if (!t.code) {
-		err = drain(&t, &left);
+		err = drain_data(&t, &left);
 		if (err && err != -ECANCELED)
 			return err;
 	}
-	finish(&t, r, wrong || left);
+	finish_result(&t, r, wrong || left);
 	return 0;
 }

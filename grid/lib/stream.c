@@ -17,7 +17,7 @@
 
 /* Opening ----------------------------------------------------------------- */
 
-static int dial(const char *path)
+static int dial_hub(const char *path)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd, err;
@@ -105,7 +105,7 @@ int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs)
 
 	*theirs = 0;
 	memset(s, 0, sizeof(*s));
-	s->fd = dial(path);
+	s->fd = dial_hub(path);
 	if (s->fd < 0)
 		return s->fd;
 	pthread_mutex_init(&s->lock, NULL);
@@ -136,7 +136,7 @@ void grid_stream_close(struct grid_stream *s)
 
 /* Sending ----------------------------------------------------------------- */
 
-static int enter(struct grid_stream *s, u64 bytes, u64 window)
+static int lock_frame(struct grid_stream *s, u64 bytes, u64 window)
 {
 	int err = 0;
 
@@ -153,7 +153,7 @@ static int enter(struct grid_stream *s, u64 bytes, u64 window)
 	return err;
 }
 
-static void leave(struct grid_stream *s, int err)
+static void unlock_frame(struct grid_stream *s, int err)
 {
 	pthread_mutex_lock(&s->lock);
 	s->busy = 0;
@@ -162,7 +162,7 @@ static void leave(struct grid_stream *s, int err)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static int flush(struct grid_stream *s)
+static int flush_pieces(struct grid_stream *s)
 {
 	int err = write_pieces(s, s->out.piece, s->out.pieces);
 
@@ -173,10 +173,10 @@ static int flush(struct grid_stream *s)
 
 int grid_stream_begin(struct grid_stream *s, u64 bytes)
 {
-	return enter(s, bytes, SKEP_SESSION_WINDOW);
+	return lock_frame(s, bytes, SKEP_SESSION_WINDOW);
 }
 
-static void add(struct grid_stream *s, const void *bytes, u64 len)
+static void add_bytes(struct grid_stream *s, const void *bytes, u64 len)
 {
 	struct iovec *last = s->out.piece + s->out.pieces - 1;
 
@@ -192,12 +192,12 @@ static int push_copy(struct grid_stream *s, const void *bytes, u64 len)
 {
 	u8 *to;
 
-	if (len > GRID_STREAM_STAGE - s->out.staged && flush(s))
+	if (len > GRID_STREAM_STAGE - s->out.staged && flush_pieces(s))
 		return -EPIPE;
 	to = s->out.stage + s->out.staged;
 	memcpy(to, bytes, len);
 	s->out.staged += (u32)len;
-	add(s, to, len);
+	add_bytes(s, to, len);
 	return 0;
 }
 
@@ -207,16 +207,16 @@ int grid_stream_push(struct grid_stream *s, const void *bytes, u64 len, int own)
 	int err = 0;
 
 	if (s->out.pieces == GRID_STREAM_PIECES)
-		err = flush(s);
+		err = flush_pieces(s);
 	if (own && len >= COPY_BELOW) {
 		if (!err)
-			add(s, bytes, len);
+			add_bytes(s, bytes, len);
 		return err;
 	}
 	for (; len && !err; len -= part, bytes = (const u8 *)bytes + part) {
 		part = len < COPY_BELOW ? len : COPY_BELOW;
 		if (s->out.pieces == GRID_STREAM_PIECES)
-			err = flush(s);
+			err = flush_pieces(s);
 		if (!err)
 			err = push_copy(s, bytes, part);
 	}
@@ -233,9 +233,9 @@ int grid_stream_next(struct grid_stream *s, u16 type, u16 flags, u64 call,
 
 int grid_stream_end(struct grid_stream *s)
 {
-	int err = flush(s);
+	int err = flush_pieces(s);
 
-	leave(s, err);
+	unlock_frame(s, err);
 	return err;
 }
 
@@ -253,9 +253,9 @@ int grid_stream_send(struct grid_stream *s, u16 type, u64 call,
 }
 
 /* ACK does not count and does not wait for the window. */
-static int acknowledge(struct grid_stream *s)
+static int send_ack(struct grid_stream *s)
 {
-	int err = enter(s, 0, ~0ull);
+	int err = lock_frame(s, 0, ~0ull);
 
 	if (err)
 		return err;
@@ -268,7 +268,7 @@ static int acknowledge(struct grid_stream *s)
 
 /* Reading ----------------------------------------------------------------- */
 
-static ssize_t take(struct grid_stream *s, void *to, u64 len)
+static ssize_t recv_bytes(struct grid_stream *s, void *to, u64 len)
 {
 	ssize_t n;
 
@@ -286,7 +286,7 @@ int grid_stream_read(struct grid_stream *s, void *to, u64 len)
 	while (len) {
 		have = s->in_end - s->in_at;
 		if (!have && len < sizeof(s->in)) {
-			n = take(s, s->in, sizeof(s->in));
+			n = recv_bytes(s, s->in, sizeof(s->in));
 			if (n < 0)
 				return -EPIPE;
 			s->in_at = 0;
@@ -298,7 +298,7 @@ int grid_stream_read(struct grid_stream *s, void *to, u64 len)
 			memcpy(to, s->in + s->in_at, (u64)n);
 			s->in_at += (u32)n;
 		} else {
-			n = take(s, to, len);
+			n = recv_bytes(s, to, len);
 		}
 		if (n < 0)
 			return -EPIPE;
@@ -348,7 +348,7 @@ int grid_stream_head(struct grid_stream *s, struct skep_frame *frame)
 
 	do {
 		if (s->received - s->ack_sent >= SKEP_ACK_EVERY)
-			err = acknowledge(s);
+			err = send_ack(s);
 		if (!err)
 			err = grid_stream_read(s, frame, sizeof(*frame));
 		if (!err && frame->length > SKEP_FRAME_MAX)

@@ -29,7 +29,7 @@ int call_busy(void)
 }
 
 /* Any other substrate has no such call. */
-static void prove(struct skep_proof *p)
+static void fill_proof(struct skep_proof *p)
 {
 	p->nonce = 0;
 	p->calls = 0;
@@ -41,7 +41,7 @@ static void prove(struct skep_proof *p)
 
 /* Errors ------------------------------------------------------------------- */
 
-static int refuse(u64 call, u32 code, const char *text)
+static int refuse_call(u64 call, u32 code, const char *text)
 {
 	struct skep_error e = {code, (u32)strlen(text)};
 	int err;
@@ -72,8 +72,8 @@ static int refuse_arguments(const struct grid_call *c, u64 call, int err)
 		snprintf(text, sizeof(text), "argument %u (%s) of %s: %s",
 			 c->wrong + 1, p->name, c->function->name, c->why);
 	}
-	return refuse(call, err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS,
-		      text);
+	return refuse_call(
+		call, err == -ENOMEM ? SKEP_E_WORKER : SKEP_E_ARGUMENTS, text);
 }
 
 /* Arguments from the session ----------------------------------------------- */
@@ -101,7 +101,7 @@ static int next_data(struct source *s)
 	return s->last && f.length != s->left ? -EPROTO : 0;
 }
 
-static int take(struct source *s, u8 *to, u64 len)
+static int take_bytes(struct source *s, u8 *to, u64 len)
 {
 	u64 n;
 	int err;
@@ -128,7 +128,7 @@ static int move_in(struct grid_mover *mover, void *bytes, u64 len, int own)
 	struct source *s = (struct source *)mover;
 
 	(void)own;
-	s->err = take(s, bytes, len);
+	s->err = take_bytes(s, bytes, len);
 	return s->err;
 }
 
@@ -141,7 +141,7 @@ static int drop_rest(struct source *s)
 	while (!err && (s->left || stream_left())) {
 		u64 n = s->left < sizeof(waste) ? s->left : sizeof(waste);
 
-		err = take(s, waste, n);
+		err = take_bytes(s, waste, n);
 	}
 	return err || s->last ? err : next_data(s);
 }
@@ -202,7 +202,7 @@ static int send_result(struct grid_call *c, u64 call, u64 exec_ns)
 		return refuse_arguments(c, call, err);
 	s.left = r.length;
 	r.exec_ns = exec_ns;
-	prove(&r.proof);
+	fill_proof(&r.proof);
 	err = stream_frame(SKEP_RESULT, 0, call, sizeof(r));
 	if (!err)
 		err = stream_put(&r, sizeof(r), 0);
@@ -215,7 +215,7 @@ static int send_result(struct grid_call *c, u64 call, u64 exec_ns)
 
 /* Running ------------------------------------------------------------------ */
 
-static u64 now(void)
+static u64 now_ns(void)
 {
 	struct timespec t;
 
@@ -224,7 +224,7 @@ static u64 now(void)
 }
 
 /* Returns nanoseconds inside the user's function. */
-static u64 run(struct grid_call *c, const struct skep_worker *w)
+static u64 run_function(struct grid_call *c, const struct skep_worker *w)
 {
 	void *argument[SKEP_PARAMS_MAX];
 	u64 start;
@@ -234,15 +234,16 @@ static u64 run(struct grid_call *c, const struct skep_worker *w)
 		argument[i] =
 			c->value[i].at ? c->value[i].at : &c->value[i].bits;
 	__atomic_store_n(&busy, 1, __ATOMIC_RELAXED);
-	start = now();
+	start = now_ns();
 	w->function[c->function - c->module->function](argument);
-	start = now() - start;
+	start = now_ns() - start;
 	__atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
 	fflush(stdout); /* people wait for it, and it may be a pipe */
 	return start;
 }
 
-static int known(const struct grid_module *m, u32 function, int initialize)
+static int function_known(const struct grid_module *m, u32 function,
+			  int initialize)
 {
 	return function < m->head.functions &&
 	       !(m->function[function].flags & SKEP_FUNCTION_INIT) ==
@@ -263,12 +264,12 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 	if (err)
 		return err;
 	s.left = order.length;
-	if (!known(m, order.function, 0)) {
+	if (!function_known(m, order.function, 0)) {
 		err = drop_rest(&s);
 		return err ? err
-			   : refuse(f->call, SKEP_E_NO_FUNCTION,
-				    "the module has no function of this "
-				    "number that can be called");
+			   : refuse_call(f->call, SKEP_E_NO_FUNCTION,
+					 "the module has no function of this "
+					 "number that can be called");
 	}
 	grid_call_init(&c, m, order.function);
 	bad = grid_call_take(&c, &s.mover, &grid_memory_heap, order.length);
@@ -276,7 +277,7 @@ int call_run(const struct grid_module *m, const struct skep_worker *w,
 	if (!err && bad)
 		err = refuse_arguments(&c, f->call, bad);
 	else if (!err)
-		err = send_result(&c, f->call, run(&c, w));
+		err = send_result(&c, f->call, run_function(&c, w));
 	grid_call_drop(&c, &grid_memory_heap);
 	return err;
 }
@@ -352,7 +353,7 @@ int call_ready(const struct grid_module *m)
 	struct skep_ready r = {SKEP_MODULE_REVISION, m->head.functions, {0, 0}};
 	int err;
 
-	prove(&r.proof);
+	fill_proof(&r.proof);
 	err = stream_frame(SKEP_READY, 0, 0, sizeof(r));
 	if (!err)
 		err = stream_put(&r, sizeof(r), 0);
@@ -365,12 +366,13 @@ static int refuse_file(const char *what, int err)
 
 	snprintf(text, sizeof(text),
 		 "the data of Initialize cannot be %s (errno %d)", what, -err);
-	return refuse(0, SKEP_E_INTERNAL, text);
+	return refuse_call(0, SKEP_E_INTERNAL, text);
 }
 
 /* The memory stays: see worker.h. */
-static int initialize(const struct grid_module *m, const struct skep_worker *w,
-		      const struct skep_init *i, const char *path)
+static int run_initialize(const struct grid_module *m,
+			  const struct skep_worker *w,
+			  const struct skep_init *i, const char *path)
 {
 	struct file file;
 	struct grid_call c;
@@ -384,14 +386,14 @@ static int initialize(const struct grid_module *m, const struct skep_worker *w,
 	changed = file.check && !digest_fits(&file, i);
 	close(file.fd);
 	if (changed)
-		return refuse(0, SKEP_E_DIGEST,
-			      "the data of Initialize was changed on this "
-			      "node");
+		return refuse_call(0, SKEP_E_DIGEST,
+				   "the data of Initialize was changed on this "
+				   "node");
 	if (file.err)
 		return refuse_file("read", file.err);
 	if (err)
 		return refuse_arguments(&c, 0, err);
-	run(&c, w);
+	run_function(&c, w);
 	return call_ready(m);
 }
 
@@ -415,8 +417,8 @@ int call_initialize(const struct grid_module *m, const struct skep_worker *w,
 	path[i.path] = 0;
 	if (strlen(path) != i.path)
 		return -EPROTO;
-	if (!known(m, i.function, 1))
-		return refuse(0, SKEP_E_NO_FUNCTION,
-			      "the module has no such Initialize");
-	return initialize(m, w, &i, path);
+	if (!function_known(m, i.function, 1))
+		return refuse_call(0, SKEP_E_NO_FUNCTION,
+				   "the module has no such Initialize");
+	return run_initialize(m, w, &i, path);
 }

@@ -33,7 +33,7 @@ const char *stream_why(void)
 	return session.why ? session.why : "a frame came that was not due";
 }
 
-static int fail(int err, const char *why)
+static int fail_session(int err, const char *why)
 {
 	session.why = why;
 	return err;
@@ -56,13 +56,13 @@ static int write_some(const struct grid_piece *piece, u32 n)
 			      : writev(stream, v, (int)n);
 	while (done < 0 && errno == EINTR);
 	if (done <= 0)
-		return fail(STREAM_ENDED, "the agent is gone");
+		return fail_session(STREAM_ENDED, "the agent is gone");
 	grid_session_wrote(&session, (u64)done);
 	return 0;
 }
 
 /* The lock is held. */
-static int drain(void)
+static int drain_session(void)
 {
 	struct grid_piece piece[PIECES];
 	u32 n;
@@ -76,7 +76,7 @@ static int drain(void)
 	return 0;
 }
 
-static void hold(void)
+static void hold_lock(void)
 {
 	if (!held)
 		pthread_mutex_lock(&lock);
@@ -93,8 +93,8 @@ int stream_flush(void)
 {
 	int err;
 
-	hold();
-	err = drain();
+	hold_lock();
+	err = drain_session();
 	let_go();
 	return err;
 }
@@ -105,7 +105,7 @@ int stream_frame(u16 type, u16 flags, u64 call, u32 len)
 {
 	int err;
 
-	hold();
+	hold_lock();
 	while ((err = grid_session_frame(&session, type, flags, call, len)) ==
 	       -EAGAIN) {
 		err = stream_flush();
@@ -113,7 +113,7 @@ int stream_frame(u16 type, u16 flags, u64 call, u32 len)
 			err = await_ack();
 		if (err)
 			return err;
-		hold();
+		hold_lock();
 	}
 	return err;
 }
@@ -125,7 +125,7 @@ int stream_put(const void *bytes, u64 len, int own)
 
 	if (err != -EAGAIN)
 		return err;
-	err = drain();
+	err = drain_session();
 	return err ? err : grid_session_put(&session, bytes, len, own);
 }
 
@@ -134,7 +134,7 @@ void stream_ping(void)
 	if (pthread_mutex_trylock(&lock))
 		return; /* the other thread is sending */
 	if (!grid_session_frame(&session, SKEP_PING, 0, 0, 0))
-		drain();
+		drain_session();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -148,7 +148,7 @@ static int read_some(void *to, u64 n, u64 *done)
 		got = read(stream, to, n);
 	while (got < 0 && errno == EINTR);
 	if (got <= 0)
-		return fail(STREAM_ENDED, "the agent is gone");
+		return fail_session(STREAM_ENDED, "the agent is gone");
 	*done = (u64)got;
 	return 0;
 }
@@ -189,7 +189,7 @@ u32 stream_left(void)
 }
 
 /* What was taken is acknowledged in time, or the agent would wait for ever. */
-static int tell(void)
+static int tell_taken(void)
 {
 	if (session.received - session.ack_sent < SKEP_ACK_EVERY)
 		return 0;
@@ -201,12 +201,13 @@ int stream_read(void *to, u64 n)
 	int err;
 
 	if (n > session.left)
-		return fail(-EPROTO, "a frame is shorter than its content");
+		return fail_session(-EPROTO,
+				    "a frame is shorter than its content");
 	err = read_all(to, n);
 	if (err)
 		return err;
 	grid_session_took(&session, n);
-	return session.left ? 0 : tell();
+	return session.left ? 0 : tell_taken();
 }
 
 static int take_ack(void)
@@ -217,7 +218,7 @@ static int take_ack(void)
 	err = read_all(payload, sizeof(payload));
 	if (err)
 		return err;
-	hold();
+	hold_lock();
 	err = grid_session_acked(&session, payload);
 	let_go();
 	return err;
@@ -235,7 +236,7 @@ static int take_head(struct skep_frame *f, int *shown)
 		return err;
 	*shown = f->type != SKEP_ACK && f->type != SKEP_PING;
 	if (f->type == SKEP_PING && f->length)
-		return fail(-EPROTO, "a PING with a payload came");
+		return fail_session(-EPROTO, "a PING with a payload came");
 	return f->type == SKEP_ACK ? take_ack() : 0;
 }
 
@@ -244,12 +245,13 @@ int stream_next(struct skep_frame *f)
 	int err, shown = 0;
 
 	if (session.left)
-		return fail(-EPROTO, "a frame is longer than its content");
+		return fail_session(-EPROTO,
+				    "a frame is longer than its content");
 	do
 		err = take_head(f, &shown);
 	while (!err && !shown);
 	if (!err && !f->length)
-		err = tell();
+		err = tell_taken();
 	if (!err && f->type == SKEP_BYE)
 		return STREAM_ENDED;
 	return err;
@@ -266,7 +268,8 @@ static int await_ack(void)
 	if (!err && shown)
 		return f.type == SKEP_BYE
 			       ? STREAM_ENDED
-			       : fail(-EPROTO, "a frame came inside a result");
+			       : fail_session(-EPROTO,
+					      "a frame came inside a result");
 	return err;
 }
 
@@ -292,7 +295,7 @@ int stream_open(int fd)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return fail(STREAM_ENDED, "the agent is gone");
+			return fail_session(STREAM_ENDED, "the agent is gone");
 		done += (u64)n;
 	}
 	err = read_all((u8 *)&f, sizeof(f));

@@ -25,7 +25,7 @@ enum {
 
 /* It looks every few seconds instead of being told: a call that takes
  * microseconds does not pay for it. */
-static void *ping(void *none)
+static void *ping_thread(void *none)
 {
 	const struct timespec pause = {SKEP_PING_SECONDS, 0};
 
@@ -47,7 +47,7 @@ static int start_pinging(void)
 	if (!err)
 		err = pthread_attr_setstacksize(&a, 0x10000);
 	if (!err)
-		err = pthread_create(&t, &a, ping, NULL);
+		err = pthread_create(&t, &a, ping_thread, NULL);
 	return err;
 }
 
@@ -71,7 +71,8 @@ static void turn_output(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-static int serve(const struct grid_module *m, const struct skep_worker *w)
+static int serve_session(const struct grid_module *m,
+			 const struct skep_worker *w)
 {
 	struct skep_frame f;
 	int err;
@@ -91,7 +92,7 @@ static int serve(const struct grid_module *m, const struct skep_worker *w)
 	return err;
 }
 
-static int ended(int err)
+static int session_ended(int err)
 {
 	if (err == STREAM_ENDED)
 		return 0;
@@ -121,5 +122,5 @@ int skep_worker_main(const struct skep_worker *w)
 	err = stream_open(fd);
 	if (!err)
 		err = start_pinging() ? -EAGAIN : 0;
-	return ended(err ? err : serve(&m, w));
+	return session_ended(err ? err : serve_session(&m, w));
 }
