@@ -38,6 +38,7 @@ var checks = []check{
 	{"c borders", cBorders},
 	{"freestanding code has no long", cNoLong},
 	{"no typedef of structs", cNoTypedef},
+	{"functions of kernel modules are named", moduleNames},
 	{"each header compiles alone", headersAlone},
 	{"gofmt", goFormat},
 	{"go vet", goVet},

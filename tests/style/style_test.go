@@ -14,7 +14,8 @@ const (
 	spdxC  = "/* SPDX-License-Identifier: MIT */\n"
 	spdxGo = "// SPDX-License-Identifier: MIT\n\n"
 	spdxSh = "#!/bin/sh\n# SPDX-License-Identifier: MIT\nset -eu\n"
-	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\n"
+	spdxK  = "/* SPDX-License-Identifier: GPL-2.0-only */\n"
+	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\n"
 )
 
 // good is a tree that keeps every rule; each plant adds or replaces files.
@@ -76,6 +77,9 @@ var plants = []struct {
 	{"c borders", map[string]string{"other/x.c": spdxC}, "no row"},
 	{"freestanding code has no long", map[string]string{"abi/x.c": spdxC + "/* long */\nunsigned long x;\n"}, "abi/x.c:3"},
 	{"no typedef of structs", map[string]string{"abi/x.h": spdxC + "typedef struct x {\n\tint a;\n} x_t;\n"}, "abi/x.h:2"},
+	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int find(void)\n{\n\treturn 0;\n}\n"}, "a.c:2: find() is one bare word"},
+	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int\npeer_find(int a,\n\t  int b)\n{\n\treturn 0;\n}\n",
+		"x/kmod/b.c": spdxK + "static void peer_find(void)\n{\n}\n"}, "b.c:2: peer_find() is the name of another function too: x/kmod/a.c:3"},
 	{"each header compiles alone", map[string]string{"abi/x.h": spdxC + "u64 x;\n"}, "abi/x.h"},
 	{"gofmt", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nvar  x int\n"}, "cmd/skep/x.go"},
 	{"go vet", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nimport \"fmt\"\n\nfunc init() { fmt.Printf(\"%d\", \"x\") }\n"}, "x.go:7"},

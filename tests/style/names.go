@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A definition's first line: what it returns, its name, and the brace that
+// opens its body in column one, some lines below.
+var (
+	cDefined = regexp.MustCompile(`(?m)^([A-Za-z_][\w \t*]*[\s*])(\w+)\(([^;{}]*)\)\s*\n\{`)
+	cMacroed = regexp.MustCompile(`^[A-Z0-9_]+$`)
+)
+
+// moduleCode is what kernel modules are compiled from.
+func (t *tree) moduleCode() ([]string, error) {
+	list, err := t.borders()
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, name := range t.with(".c", ".h") {
+		if b := find(list, name); b != nil && b.flags == "kernel" {
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}
+
+// moduleNames holds the functions of kernel modules to two words at least, and
+// to one static function of a name in all of them: an oops, a stack or a list
+// of ftrace names a function and nothing else.
+func moduleNames(t *tree) ([]string, error) {
+	files, err := t.moduleCode()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	where := map[string]string{}
+	for _, name := range files {
+		text := blank(t.read(name))
+		for _, m := range cDefined.FindAllStringSubmatchIndex(text, -1) {
+			kind, function := text[m[2]:m[3]], text[m[4]:m[5]]
+			at := fmt.Sprintf("%s:%d", name, strings.Count(text[:m[4]], "\n")+1)
+			switch {
+			case cMacroed.MatchString(function):
+				continue
+			case !strings.Contains(strings.Trim(function, "_"), "_"):
+				bad = append(bad, fmt.Sprintf("%s: %s() is one bare word: say noun_verb", at, function))
+			case strings.Contains(kind, "static") && where[function] != "" && !strings.HasSuffix(name, ".h"):
+				bad = append(bad, fmt.Sprintf("%s: %s() is the name of another function too: %s", at, function, where[function]))
+			}
+			where[function] = at
+		}
+	}
+	return bad, nil
+}
