@@ -69,7 +69,8 @@ VM_SUITES += vm-shimos
 suite_vm-shimos = $(call vm_suite,Shimos)
 suite_vm-shimos_kind = go
 suite_vm-shimos_deadline = 1260
-suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep
+suite_vm-shimos_needs = $(vm_needs) $(vm_image) $(vm_lend) $(B)/bin/skep \
+	$(B)/bin/sms.image
 
 CHECK_SUITES += part
 suite_part = $(GO) test -count=1 -json ./shimos/part
