@@ -76,7 +76,7 @@ static void swapped(void)
 	folder = open_folder(at("pages"));
 	good = good && folder >= 0 && rename(at("pages"), at("moved")) == 0 &&
 	       symlink(at("victim"), at("pages")) == 0;
-	sweep(folder);
+	sweep_folder(folder);
 	tap_ok(good && there("victim/50-victim") && !there("moved/1-dead"),
 	       "a folder that is swapped while it is swept is swept still");
 	file = make_file(folder, "2-page");
@@ -103,7 +103,7 @@ static void strange(void)
 	good = good && flock(file, LOCK_EX) == 0;
 	folder = open_folder(at("odd"));
 	alarm(30); /* it was held up by the FIFO for ever */
-	sweep(folder);
+	sweep_folder(folder);
 	alarm(0);
 	tap_ok(good && there("odd/1-fifo") && there("odd/2-folder") &&
 		       there("odd/3-link") && there("victim/50-victim"),
