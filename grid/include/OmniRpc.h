@@ -5,7 +5,9 @@
  * A master is started with `skep run -- ./master`, which names the hub's socket
  * in SKEP_SOCKET. Every function may be called from any thread. None of them
  * ends the program: they return OMRPC_OK or one of the negative codes below,
- * and OmniRpcLastErrorText says what went wrong.
+ * and OmniRpcLastErrorText says what went wrong. OmniRPC programs do not look:
+ * a call that fails, unless the program cancelled it, is also one line on
+ * standard error, as soon as it has failed.
  *
  * Arguments of a call are given as OmniRPC has them: IN scalars by value, OUT
  * and INOUT scalars and all arrays as pointers, strings as char *; WORK arrays

@@ -95,6 +95,7 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 	}
 	grid_call_init(&a->call, &m->module, f);
 	a->call.shape = a->shape;
+	a->handle = m;
 	va_copy(copy, values);
 	for (i = 0; i < function->params; i++)
 		value_of(&m->module.param[function->first + i],
@@ -213,7 +214,7 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 static void abandon_call(struct grid_client *c, struct skep_request *r, int err)
 {
 	grid_request_abandon(c, r);
-	if (err != -EPIPE)
+	if (err != -EPIPE && !grid_error_told())
 		grid_error_set(OMRPC_E_ARGUMENTS,
 			       "the arguments changed while they were sent; "
 			       "the session is over");

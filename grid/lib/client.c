@@ -59,6 +59,8 @@ static int enlist_request(struct grid_client *c, struct skep_request *r)
 	slot = c->free_slot[--c->free_slots];
 	c->slot[slot] = r;
 	r->id = ++c->serial << SLOT_BITS | slot;
+	if (r->kind != GRID_BIND)
+		r->number = ++c->calls;
 	r->link = &c->request;
 	r->next = c->request;
 	if (r->next)
@@ -141,9 +143,30 @@ static void end_request(struct grid_client *c, struct skep_request *r, int code,
 	pthread_cond_broadcast(&c->ended);
 }
 
+void grid_request_hush(struct grid_client *c, struct skep_request *r)
+{
+	pthread_mutex_lock(&c->lock);
+	r->quiet = 1;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* A module that is not found is told of with the call that needs it. */
+static int is_reported(struct grid_client *c, struct skep_request *r)
+{
+	int yes;
+
+	pthread_mutex_lock(&c->lock);
+	yes = r->kind != GRID_BIND && !r->quiet && !c->closing;
+	r->reported = yes;
+	pthread_mutex_unlock(&c->lock);
+	return yes;
+}
+
 void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 		      const char *text)
 {
+	if (code && is_reported(c, r))
+		grid_report_failed(r, text);
 	pthread_mutex_lock(&c->lock);
 	end_request(c, r, code, text);
 	pthread_mutex_unlock(&c->lock);
@@ -158,6 +181,8 @@ int grid_request_wait(struct grid_client *c, struct skep_request *r)
 	if (r->code)
 		grid_error_set(r->code, "%s",
 			       r->text ? r->text : "the call failed");
+	if (r->code && r->reported)
+		grid_error_tell();
 	return r->code;
 }
 
@@ -179,6 +204,7 @@ int grid_request_abandon(struct grid_client *c, struct skep_request *r)
 {
 	int code;
 
+	grid_request_hush(c, r);
 	grid_stream_cut(&c->stream);
 	code = grid_request_wait(c, r);
 	grid_request_free(c, r);
@@ -314,10 +340,24 @@ static const char *error_reason(int err)
 	return "the hub is gone: it was stopped, or it ended this run";
 }
 
+/* The session is over, so none is added. */
+static void end_all(struct grid_client *c)
+{
+	struct skep_request *r;
+	u32 i;
+
+	for (i = 0; i < c->slots; i++) {
+		pthread_mutex_lock(&c->lock);
+		r = c->slot[i];
+		pthread_mutex_unlock(&c->lock);
+		if (r)
+			grid_request_end(c, r, c->down, c->why);
+	}
+}
+
 static void *read_all(void *arg)
 {
 	struct grid_client *c = arg;
-	struct skep_request *r;
 	struct skep_frame frame;
 	int err;
 
@@ -331,10 +371,7 @@ static void *read_all(void *arg)
 	set_down(c, err == -EPROTO ? OMRPC_E_PROTOCOL : OMRPC_E_NO_HUB,
 		 error_reason(err));
 	grid_stream_cut(&c->stream);
-	pthread_mutex_lock(&c->lock);
-	for (r = c->request; r; r = r->next)
-		end_request(c, r, c->down, c->why);
-	pthread_mutex_unlock(&c->lock);
+	end_all(c);
 	return NULL;
 }
 
@@ -419,6 +456,9 @@ void grid_client_close(struct grid_client *c)
 {
 	struct skep_handle *m;
 
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1;
+	pthread_mutex_unlock(&c->lock);
 	grid_stream_send(&c->stream, SKEP_BYE, 0, "", 0);
 	grid_stream_cut(&c->stream);
 	pthread_join(c->reader, NULL);

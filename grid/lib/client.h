@@ -17,6 +17,7 @@
 struct grid_args {
 	struct grid_call call;
 	u64 in, out; /* bytes that go each way */
+	const struct skep_handle *handle;
 	struct grid_shape shape[];
 };
 
@@ -24,9 +25,11 @@ enum grid_request_kind { GRID_BIND, GRID_INIT, GRID_CALL };
 
 /* client->lock guards all but what the kind's one user or the reader owns. */
 struct skep_request {
-	u64 id;
+	u64 id, number; /* number: of calls that were sent, from 1 */
 	enum grid_request_kind kind;
 	int ended, told, code;
+	int quiet;		/* its failure is no news to the program */
+	int reported;		/* its failure was printed */
 	int sending;		/* a thread sends args; the request cannot go */
 	char *text;		/* why it failed */
 	struct grid_args *args; /* until it has ended */
@@ -54,8 +57,9 @@ struct grid_client {
 	pthread_cond_t ended;
 	struct skep_request *request, **slot;
 	u32 *free_slot, slots, free_slots;
-	u64 serial;
-	int down; /* OMRPC_E_*: why the session is over; 0 while it lasts */
+	u64 serial, calls;
+	int closing; /* what still runs is dropped */
+	int down;    /* OMRPC_E_*: why the session is over; 0 while it lasts */
 	char why[GRID_TEXT_MAX];
 	struct skep_handle *modules; /* entries never change or go */
 
@@ -67,6 +71,15 @@ __attribute__((format(printf, 2, 3))) int
 grid_error_set(int code, const char *format, ...);
 
 int grid_error_code(void);
+/* That error is of a call that failed and was printed. */
+int grid_error_told(void);
+void grid_error_tell(void);
+
+/* Prints that a call failed; it has not ended yet. The reader's. */
+void grid_report_failed(const struct skep_request *r, const char *text);
+/* Prints this thread's last error, unless it was: of a call that was not sent.
+ */
+void grid_report_unsent(const char *module, const char *function);
 
 int grid_client_open(struct grid_client **client, const char *path);
 /* Ends the session and frees everything. */
@@ -84,6 +97,8 @@ int grid_request_busy(struct grid_client *c, struct skep_request *r);
 void grid_request_sent(struct grid_client *c, struct skep_request *r);
 /* Waits; answers how it ended, and sets the error from it. */
 int grid_request_wait(struct grid_client *c, struct skep_request *r);
+/* The program gave it up, or is told of its end by another line. */
+void grid_request_hush(struct grid_client *c, struct skep_request *r);
 /* Of one that has ended. */
 void grid_request_free(struct grid_client *c, struct skep_request *r);
 /* A frame could not be sent: says why the session is over. */
@@ -110,6 +125,8 @@ int grid_result_take(struct grid_client *c, const struct skep_frame *frame);
 /* Any frame but RESULT and DATA. */
 int grid_client_frame(struct grid_client *c, const struct skep_frame *frame);
 struct skep_request *grid_client_find(struct grid_client *c, u64 id);
+/* Prints it first if it failed: the program may exit as soon as it has ended.
+ */
 void grid_request_end(struct grid_client *c, struct skep_request *r, int code,
 		      const char *text);
 /* Reads an ERROR's payload: its code as OMRPC_E_*, and the text. */

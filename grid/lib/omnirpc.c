@@ -12,7 +12,7 @@
 static struct grid_client *client;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static __thread char error_text[4200];
-static __thread int error_code;
+static __thread int error_code, error_told;
 
 int grid_error_set(int code, const char *format, ...)
 {
@@ -22,12 +22,23 @@ int grid_error_set(int code, const char *format, ...)
 	vsnprintf(error_text, sizeof(error_text), format, ap);
 	va_end(ap);
 	error_code = code;
+	error_told = 0;
 	return code;
 }
 
 int grid_error_code(void)
 {
 	return error_code;
+}
+
+int grid_error_told(void)
+{
+	return error_told;
+}
+
+void grid_error_tell(void)
+{
+	error_told = 1;
 }
 
 const char *OmniRpcLastErrorText(void)
@@ -94,7 +105,7 @@ int OmniRpcFinalize(void)
 
 /* Modules ----------------------------------------------------------------- */
 
-int OmniRpcModuleInitV(const char *module, va_list args)
+static int init_module(const char *module, va_list args)
 {
 	struct grid_client *c = current_session();
 	struct skep_request *r;
@@ -118,6 +129,15 @@ int OmniRpcModuleInitV(const char *module, va_list args)
 	return code;
 }
 
+int OmniRpcModuleInitV(const char *module, va_list args)
+{
+	int code = init_module(module, args);
+
+	if (code)
+		grid_report_unsent(module, "Initialize");
+	return code;
+}
+
 int OmniRpcModuleInit(const char *module, ...)
 {
 	va_list args;
@@ -129,7 +149,7 @@ int OmniRpcModuleInit(const char *module, ...)
 	return code;
 }
 
-OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
+static OmniRpcHandle open_handle(const char *host, const char *module)
 {
 	struct grid_client *c = current_session();
 
@@ -143,6 +163,15 @@ OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
 		return NULL;
 	}
 	return grid_module_bind(c, module, strlen(module));
+}
+
+OmniRpcHandle OmniRpcCreateHandle(const char *host, const char *module)
+{
+	OmniRpcHandle handle = open_handle(host, module);
+
+	if (!handle)
+		grid_report_unsent("", module);
+	return handle;
 }
 
 /* The module stays bound, with what Initialize was given. */
@@ -168,7 +197,7 @@ static OmniRpcRequest start_call(struct grid_client *c, struct skep_handle *m,
 	return NULL;
 }
 
-OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
+static OmniRpcRequest call_named(const char *name, va_list args)
 {
 	struct grid_client *c = current_session();
 	struct skep_handle *m;
@@ -180,8 +209,17 @@ OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
 	return start_call(c, m, f, args);
 }
 
-OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
-					 const char *function, va_list args)
+OmniRpcRequest OmniRpcCallAsyncV(const char *name, va_list args)
+{
+	OmniRpcRequest r = call_named(name, args);
+
+	if (!r)
+		grid_report_unsent("", name);
+	return r;
+}
+
+static OmniRpcRequest call_handle(OmniRpcHandle handle, const char *function,
+				  va_list args)
 {
 	struct grid_client *c = current_session();
 
@@ -193,6 +231,16 @@ OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
 	}
 	return start_call(c, handle, grid_handle_function(handle, function),
 			  args);
+}
+
+OmniRpcRequest OmniRpcCallAsyncByHandleV(OmniRpcHandle handle,
+					 const char *function, va_list args)
+{
+	OmniRpcRequest r = call_handle(handle, function, args);
+
+	if (!r)
+		grid_report_unsent(handle ? handle->name : "", function);
+	return r;
 }
 
 OmniRpcRequest OmniRpcCallAsync(const char *name, ...)
@@ -351,6 +399,7 @@ int OmniRpcCancel(OmniRpcRequest request)
 		return OMRPC_ERROR;
 	if (OmniRpcProbe(request))
 		return OMRPC_OK;
+	grid_request_hush(c, request);
 	if (grid_stream_send(&c->stream, SKEP_CANCEL, request->id, "", 0))
 		return grid_client_over(c);
 	return OMRPC_OK;

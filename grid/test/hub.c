@@ -323,7 +323,9 @@ static int ended(struct hub *h, struct live *l)
 
 	if (l->function == HANG)
 		return 0;
-	if (l->function == FAIL)
+	/* Initialize without elements is refused. */
+	if (l->function == FAIL ||
+	    (l->function == INITIALIZE && l->length < 2 * sizeof(double)))
 		err = send_error(h, l->id, SKEP_E_WORKER, "it fell over");
 	else if (l->function == INITIALIZE)
 		err = send_frame(h, SKEP_DONE, 0, l->id, "", 0);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* libskeprpc against a hub of the test's own. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <grid/include/OmniRpc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <tests/tap.h>
+#include <unistd.h>
 
 #include "hub.h"
 
@@ -15,6 +19,38 @@ static struct hub hub;
 static int says(const char *words)
 {
 	return !!strstr(OmniRpcLastErrorText(), words);
+}
+
+/* Standard error, while a test looks at it. */
+static int seen_file = -1, kept_error;
+
+static void watch_error(void)
+{
+	seen_file = memfd_create("stderr", 0);
+	fcntl(seen_file, F_SETFL, O_APPEND);
+	kept_error = dup(STDERR_FILENO);
+	dup2(seen_file, STDERR_FILENO);
+}
+
+static void leave_error(void)
+{
+	dup2(kept_error, STDERR_FILENO);
+	close(kept_error);
+	close(seen_file);
+}
+
+/* Were there so many lines since the last look, and these words in them? */
+static int printed(int lines, const char *words)
+{
+	char text[8192] = "";
+	long i, n = pread(seen_file, text, sizeof(text) - 1, 0);
+	int found = 0;
+
+	for (i = 0; i < n; i++)
+		found += text[i] == '\n';
+	printf("# %d lines: %.300s%s", found, text, n > 0 ? "" : "\n");
+	return !ftruncate(seen_file, 0) && found == lines &&
+	       strstr(text, words);
 }
 
 static void test_without_hub(void)
@@ -120,6 +156,57 @@ static void test_errors(void)
 	tap_ok(r && !OmniRpcDestroyRequest(r), "a call under way is destroyed");
 }
 
+static void fail_together(void)
+{
+	OmniRpcRequest r[5];
+	int i;
+
+	for (i = 0; i < 5; i++)
+		r[i] = OmniRpcCallAsync("fail");
+	while (!OmniRpcProbe(r[0]))
+		usleep(1000);
+	OmniRpcWaitAll(5, r);
+	OmniRpcWaitAll(5, r);
+	for (i = 0; i < 5; i++) {
+		OmniRpcWaitAny(5, r);
+		OmniRpcDestroyRequest(r[i]);
+		r[i] = NULL;
+	}
+}
+
+static void test_lines(void)
+{
+	double x[3] = {1, 2, 3}, total;
+
+	watch_error();
+	OmniRpcCall("demo.sum", 3l, x, &total);
+	OmniRpcDestroyRequest(OmniRpcCallAsync("hang"));
+	tap_ok(printed(0, ""), "good and cancelled calls print nothing");
+	OmniRpcCall("fail");
+	tap_ok(printed(1, "skep: demo.fail, call "), "a failed call is a line");
+	OmniRpcCall("fail");
+	tap_ok(printed(1, "failed: it fell over\n"), "the line says why");
+	fail_together();
+	tap_ok(printed(5, "it fell over"), "each of many is one line");
+	OmniRpcWait(OmniRpcCallAsync("sum", 1l, NULL, &total));
+	tap_ok(printed(1, "skep: sum failed: argument x of demo.sum"),
+	       "a call that is not sent is a line");
+	OmniRpcCall("demo.oth\n\x1b"
+		    "er");
+	tap_ok(printed(1, "skep: demo.oth  er failed: module demo has no "),
+	       "a line is one line and steers no terminal");
+	OmniRpcModuleInit("other", 3, x);
+	tap_ok(printed(1, "skep: other.Initialize failed: "),
+	       "a module that is not there is a line");
+	OmniRpcModuleInit("demo", 0, x);
+	tap_ok(printed(1, "skep: demo.Initialize, call "),
+	       "so is a failed initialize");
+	OmniRpcCallByHandle(NULL, "sum");
+	tap_ok(printed(1, "skep: sum failed: the handle is NULL"),
+	       "so is a handle that is none");
+	leave_error();
+}
+
 static void test_many(void)
 {
 	static double x[MANY][50], total[MANY];
@@ -198,11 +285,15 @@ static void test_good(void)
 	test_calls();
 	test_types();
 	test_errors();
+	test_lines();
 	test_many();
 	test_threads();
 	test_big();
+	watch_error();
 	OmniRpcCallAsync("hang");
-	tap_ok(OmniRpcFinalize() == OMRPC_OK, "finalize drops what still runs");
+	tap_ok(OmniRpcFinalize() == OMRPC_OK && printed(0, ""),
+	       "finalize drops what still runs");
+	leave_error();
 	hub_stop(&hub);
 	tap_ok(!hub.broken, "the protocol was kept");
 	tap_ok(hub.unacked_max <= SKEP_SESSION_WINDOW &&
@@ -210,7 +301,7 @@ static void test_good(void)
 	       "the window was used and not exceeded");
 	tap_ok(hub.sent - hub.sent_acked < 2 * SKEP_ACK_EVERY,
 	       "what came was acknowledged");
-	tap_ok(hub.inits == 1, "initialize went out once");
+	tap_ok(hub.inits == 2, "each initialize went out once");
 }
 
 /* One call of a session in which the hub misbehaves. */
@@ -235,29 +326,40 @@ static void test_bad_hubs(void)
 	static const struct {
 		enum hub_manner manner;
 		int code;
-		const char *name;
+		const char *name, *says;
 	} cases[] = {
-		{HUB_OLD, OMRPC_E_REVISION, "another revision is named"},
-		{HUB_NONSENSE, OMRPC_E_PROTOCOL, "what is no hub is said so"},
+		{HUB_OLD, OMRPC_E_REVISION, "another revision is named",
+		 "OmniRpcInit: the hub speaks"},
+		{HUB_NONSENSE, OMRPC_E_PROTOCOL, "what is no hub is said so",
+		 "OmniRpcInit: "},
 		{HUB_LONG, OMRPC_E_PROTOCOL,
-		 "a result that does not fit is refused"},
-		{HUB_BREAKS, OMRPC_E_NO_HUB,
-		 "calls end when the hub goes away"},
+		 "a result that does not fit is refused",
+		 "demo.scale, call 1 of this program, failed: the result of"},
+		{HUB_BREAKS, OMRPC_E_NO_HUB, "calls end when the hub goes away",
+		 "skep: demo.scale failed: the hub is gone"},
 		{HUB_TORN, OMRPC_E_INTERNAL,
-		 "an error in the middle of a result ends its call"},
+		 "an error in the middle of a result ends its call",
+		 "call 1 of this program, failed on node a-node: "},
 		{HUB_ENDS, OMRPC_E_REFUSED,
-		 "an error of the session ends its calls"},
+		 "an error of the session ends its calls",
+		 "demo.scale, call 1"},
 		{HUB_WRONG, OMRPC_E_PROTOCOL,
-		 "a result for no call ends the session"},
+		 "a result for no call ends the session", "demo.scale, call 1"},
 	};
 	u32 i;
 
+	watch_error();
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tap_ok(call_once(cases[i].manner) == cases[i].code, "%s",
 		       cases[i].name);
+		tap_ok(printed(cases[i].manner == HUB_BREAKS ? 2 : 1,
+			       cases[i].says),
+		       "%s: one line for each call", cases[i].name);
 		OmniRpcFinalize();
 		hub_stop(&hub);
 	}
+	tap_ok(printed(0, ""), "the end of a session is no line");
+	leave_error();
 }
 
 int main(void)

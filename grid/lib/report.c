@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What failed goes to standard error, a line for each call: OmniRPC programs
+ * do not look at return codes. A line is one write, so that lines of threads
+ * and of other programs do not mix.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES (GRID_TEXT_MAX + 512)
+
+/* The text is the hub's or a worker's: it must not steer a terminal. */
+static void write_line(char *line, int len)
+{
+	int i, done = 0;
+	ssize_t n;
+
+	if (len < 0)
+		return;
+	if (len > LINE_BYTES - 2)
+		len = LINE_BYTES - 2;
+	for (i = 0; i < len; i++) {
+		if ((u8)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = ' ';
+	}
+	line[len++] = '\n';
+	/* Where standard error takes nothing, nobody can be told. */
+	while (done < len) {
+		n = write(STDERR_FILENO, line + done, (size_t)(len - done));
+		if (n > 0)
+			done += (int)n;
+		else if (!n || errno != EINTR)
+			return;
+	}
+}
+
+void grid_report_failed(const struct skep_request *r, const char *text)
+{
+	const struct grid_args *a = r->args;
+	const char *node = r->info.node;
+	int named = !*node || strstr(text, node);
+	char line[LINE_BYTES];
+
+	write_line(line,
+		   snprintf(line, LINE_BYTES,
+			    "skep: %s.%s, call %lu of this program, "
+			    "failed%s%s: %s",
+			    a->handle->name, a->call.function->name,
+			    (unsigned long)r->number, named ? "" : " on node ",
+			    named ? "" : node, text));
+}
+
+void grid_report_unsent(const char *module, const char *function)
+{
+	char line[LINE_BYTES];
+
+	if (grid_error_told())
+		return;
+	write_line(line, snprintf(line, LINE_BYTES, "skep: %s%s%s failed: %s",
+				  module, *module ? "." : "", function,
+				  OmniRpcLastErrorText()));
+}
