@@ -253,7 +253,7 @@ func TestRevisionsAreNamed(t *testing.T) {
 	}()
 	var r *RevisionError
 	_, err := Open(x, NewID())
-	if !errors.As(err, &r) || !strings.Contains(err.Error(), "9") || !strings.Contains(err.Error(), "revision 9, this side 1") {
+	if !errors.As(err, &r) || !strings.Contains(err.Error(), "9") || !strings.Contains(err.Error(), fmt.Sprintf("revision 9, this side %d", uapi.SessionRevision)) {
 		t.Fatalf("%v", err)
 	}
 	x, y = net.Pipe()
@@ -329,9 +329,9 @@ func TestHostileFrames(t *testing.T) {
 
 func TestHostileHellos(t *testing.T) {
 	for name, h := range map[string]uapi.Hello{
-		"magic":    {Magic: 1, Revision: 1},
-		"received": {Magic: uapi.SessionMagic, Revision: 1, Received: 1},
-		"session":  {Magic: uapi.SessionMagic, Revision: 1, Session: [16]byte{1}},
+		"magic":    {Magic: 1, Revision: uapi.SessionRevision},
+		"received": {Magic: uapi.SessionMagic, Revision: uapi.SessionRevision, Received: 1},
+		"session":  {Magic: uapi.SessionMagic, Revision: uapi.SessionRevision, Session: [16]byte{1}},
 	} {
 		x, y := net.Pipe()
 		go writeHello(y, h)
