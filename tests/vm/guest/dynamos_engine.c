@@ -722,7 +722,16 @@ static void hostile(void)
 	static const unsigned long numbers[] = {
 		DYNAMOS_IOC_APPLY,  DYNAMOS_IOC_POLICY, DYNAMOS_IOC_COMMIT,
 		DYNAMOS_IOC_REVERT, DYNAMOS_IOC_INFO,	DYNAMOS_IOC_COUNT};
-	static unsigned char data[sizeof(struct dynamos_apply)];
+	/* What the calls write back may be larger than what APPLY reads. */
+	static union {
+		struct dynamos_apply apply;
+		struct dynamos_change change;
+		struct dynamos_name name;
+		struct dynamos_info info;
+		struct dynamos_count count;
+		unsigned char byte[1];
+	} room;
+	unsigned char *data = room.byte;
 	int fd = open("/dev/dynamos", O_RDWR | O_CLOEXEC);
 	u32 revision = DYNAMOS_REVISION, i, j, accepted = 0;
 
@@ -730,7 +739,7 @@ static void hostile(void)
 	hand();
 	ok(use_load("one"), "hostile: loads");
 	for (i = 0; i < 2000; i++) {
-		for (j = 0; j < sizeof(data); j++)
+		for (j = 0; j < sizeof(room); j++)
 			data[j] = random();
 		memcpy(data, &revision, i % 8 ? sizeof(revision) : 0);
 		if (i % 3)
