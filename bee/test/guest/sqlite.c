@@ -33,6 +33,24 @@ static void run(const char *sql, int (*row)(void *, int, char **, char **))
 	exit(1);
 }
 
+/* Entering WAL mode wants the file alone, and sqlite answers at once that it is
+ * not, whatever the busy timeout. */
+static void set_journal(const char *mode)
+{
+	char sql[100];
+	int tries = 0, result;
+
+	snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", mode);
+	while ((result = sqlite3_exec(db, sql, ignore, NULL, NULL)) ==
+		       SQLITE_BUSY &&
+	       tries++ < 10000)
+		sqlite3_sleep(10);
+	if (result == SQLITE_OK)
+		return;
+	fprintf(stderr, "sqlite: %s: %s\n", sql, sqlite3_errmsg(db));
+	exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	char sql[200];
@@ -44,8 +62,7 @@ int main(int argc, char **argv)
 	sqlite3_busy_timeout(db, 100000);
 	snprintf(sql, sizeof(sql), "PRAGMA mmap_size=%s", argv[3]);
 	run(sql, ignore);
-	snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", argv[2]);
-	run(sql, ignore);
+	set_journal(argv[2]);
 	run("PRAGMA synchronous=OFF", ignore);
 	run("CREATE TABLE IF NOT EXISTS t(writer, number, filling)", ignore);
 	for (i = 0; i < rows; i++) {
