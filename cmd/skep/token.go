@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"skep/grid/hub"
@@ -58,8 +59,9 @@ func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Durat
 	if err != nil {
 		return coded(err)
 	}
-	_, err = fmt.Printf("skep join %s --token %s\n"+
-		"  where others can read the list of processes: skep join %s --token-file FILE (- is standard input), or SKEP_TOKEN\n",
-		answer.Address, answer.Token, answer.Address)
-	return err
+	if _, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "skep: where others can read the list of processes, give the token by --token-file FILE, by - for standard input, or by SKEP_TOKEN")
+	return nil
 }
