@@ -75,7 +75,7 @@ func bytesBelow(t *testing.T, dir string) (size int64) {
 // The oldest go, what said nothing leaves nothing, and a session is found by
 // its own name only.
 func TestKeptWorkers(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	for i := range keptMost + 3 {
 		k, err := newKeeper(dir, fmt.Sprintf("../%d", i%2))
 		if err != nil {
