@@ -38,7 +38,7 @@ func coded(err error) error {
 
 func problemCode(code string) int {
 	switch code {
-	case proto.ProblemRevision, proto.ProblemToken:
+	case proto.ProblemRevision, proto.ProblemToken, proto.ProblemIdentity:
 		return cli.Refused
 	case proto.ProblemGone:
 		return cli.Unreachable

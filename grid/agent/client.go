@@ -28,6 +28,8 @@ const (
 	base         = "https://" + ident.ServerName
 )
 
+var errNoPath = errors.New("the hub answered 404 Not Found")
+
 // A client speaks the hub's HTTP API at one address, whatever its name.
 type client struct {
 	address string
@@ -70,6 +72,9 @@ func checkResponse(resp *http.Response, want int) error {
 	p := &proto.Problem{}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
 	if json.Unmarshal(b, p) != nil || p.Text == "" {
+		if resp.StatusCode == http.StatusNotFound {
+			return errNoPath
+		}
 		return fmt.Errorf("the hub answered %s", resp.Status)
 	}
 	return p

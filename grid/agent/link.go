@@ -162,7 +162,7 @@ func Run(ctx context.Context, c Config) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken):
+		case errors.As(err, &p) && (p.Code == proto.ProblemRevision || p.Code == proto.ProblemToken || p.Code == proto.ProblemIdentity):
 			return p
 		case errors.As(err, &other) && !a.connected:
 			return ident.ErrOtherHub // later it may be a passing mistake
@@ -202,6 +202,9 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 	}
 	l := &link{client: newClient(address, config), node: node, blobs: cache}
 	defer l.http.CloseIdleConnections()
+	if err := l.claim(ctx, a.boot); err != nil {
+		return err
+	}
 	if err := a.dial(ctx, l, cancel); err != nil {
 		return l.refused(ctx, err)
 	}
@@ -231,6 +234,21 @@ func (a *Agent) welcomed(w proto.Welcome) {
 	for _, session := range w.Ended {
 		a.release(session)
 	}
+}
+
+// claim asks whether another agent works with this identity: a connection would
+// end the other's. A hub that is older does not know the question.
+func (l *link) claim(ctx context.Context, boot string) error {
+	var nothing struct{}
+	err := l.post(ctx, proto.PathClaim, proto.Claim{Boot: boot}, &nothing)
+	if errors.Is(err, errNoPath) {
+		return nil
+	}
+	var post *url.Error // its address is HTTP's, not the hub's
+	if errors.As(err, &post) {
+		err = post.Err
+	}
+	return err
 }
 
 // refused asks over HTTP, which can answer, why the engine took no connection.

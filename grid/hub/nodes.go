@@ -24,7 +24,8 @@ type node struct {
 	conn  net.Conn // of its engine connection; the newest counts
 	exec  int      // programs that `skep exec` runs there
 	ready bool     // it said hello on conn
-	quota *quota   // of results that it sends
+	beats uint64
+	quota *quota // of results that it sends
 }
 
 // nodeLimits keep one node from taking the hub's memory with its hello.
@@ -242,6 +243,7 @@ func (h *Hub) beat(n *node, v *proto.Beat) error {
 		return fmt.Errorf("%d leases in a beat", len(v.Running))
 	}
 	h.spoke(n)
+	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	list := make([]sched.Fence, len(v.Running))
 	for i, f := range v.Running {

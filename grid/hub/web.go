@@ -28,6 +28,7 @@ func (h *Hub) webHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(proto.PatternJoin, h.join)
 	mux.HandleFunc(proto.PatternRenew, h.forNode(h.renew))
+	mux.HandleFunc(proto.PatternClaim, h.forNode(h.claim))
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
 	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))

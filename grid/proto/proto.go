@@ -46,6 +46,7 @@ const (
 const (
 	PathJoin  = "/v1/join"
 	PathRenew = "/v1/renew"
+	PathClaim = "/v1/claim"
 	pathBlob  = "/v1/blob/"
 	pathCall  = "/v1/call/"
 	pathExec  = "/v1/exec/"
@@ -55,6 +56,7 @@ const (
 const (
 	PatternJoin   = "POST " + PathJoin
 	PatternRenew  = "POST " + PathRenew
+	PatternClaim  = "POST " + PathClaim
 	PatternBlob   = "GET " + pathBlob + "{digest}"
 	PatternArgs   = "GET " + pathCall + "{call}/args"
 	PatternResult = "PUT " + pathCall + "{call}/result"
@@ -151,6 +153,12 @@ type Renew struct {
 	CSR []byte `json:"csr"`
 }
 
+// Claim is what an agent asks before it connects, sent over mutual TLS: that no
+// other agent has its identity. It waits for the answer.
+type Claim struct {
+	Boot string `json:"boot"` // as in Hello
+}
+
 // Problem is the body of every HTTP answer that is not a success.
 type Problem struct {
 	Code string `json:"code"` // one of the Problem… constants
@@ -164,7 +172,8 @@ const (
 	ProblemRevision = "revision"
 	ProblemToken    = "token"
 	ProblemRequest  = "request"
-	ProblemFence    = "fence" // the lease is no longer current
+	ProblemIdentity = "identity" // two agents have one
+	ProblemFence    = "fence"    // the lease is no longer current
 	ProblemGone     = "gone"
 	ProblemFull     = "full" // the hub's disk
 	ProblemInternal = "internal"

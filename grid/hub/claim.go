@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"skep/grid/proto"
+)
+
+const (
+	claimEvery = 50 * time.Millisecond
+	// One beat may have been on its way when its agent was killed.
+	claimBeats = 2
+)
+
+// claim lets an agent connect as the node that it says it is. The copy of a
+// state directory makes a second agent with one identity: each connection would
+// end the other's, for ever, and calls would run nowhere.
+func (h *Hub) claim(w http.ResponseWriter, r *http.Request, id string) {
+	var v proto.Claim
+	if !body(w, r, &v) {
+		return
+	}
+	if other := h.otherAgent(r.Context(), id, v.Boot); other != "" {
+		h.log.Warn("a second agent with one identity was refused", "node", h.roster.name(id), "from", r.RemoteAddr, "first", other)
+		problem(w, http.StatusConflict, proto.ProblemIdentity,
+			"another agent works with this identity already, node %s at %s: the state directory of one is a copy of the other's; "+
+				"stop that agent, or give this one another --state and join it with a token from `skep token` on the hub", h.roster.name(id), other)
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}
+
+// otherAgent waits until another start of the node's agent has gone or shows
+// that it lives; then it gives its address. One that says nothing has gone.
+func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
+	t := time.NewTicker(claimEvery)
+	defer t.Stop()
+	var first net.Conn
+	var begin uint64
+	for {
+		c, beats := h.holder(id, boot)
+		switch {
+		case c == nil:
+			return ""
+		case c != first:
+			first, begin = c, beats
+		case beats-begin >= claimBeats:
+			host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+			if err != nil {
+				host = fmt.Sprint(c.RemoteAddr())
+			}
+			return host
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ""
+		}
+	}
+}
+
+// holder is the connection of the agent that works under an id, unless it is
+// that of this boot, and how often it beat.
+func (h *Hub) holder(id, boot string) (net.Conn, uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[id]
+	if n == nil || !n.ready || n.boot == boot || h.cfg.Now().Sub(n.info.LastSeen) >= proto.SilentFor {
+		return nil, 0
+	}
+	return n.conn, n.beats
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"skep/grid/proto"
+)
+
+// claims asks for the node's place as the agent of a boot does.
+func (a *fakeAgent) claims(boot string) (status int, text string) {
+	a.w.t.Helper()
+	resp, b := a.request(http.MethodPost, proto.PathClaim, strings.NewReader(`{"boot": "`+boot+`"}`))
+	return resp.StatusCode, string(b)
+}
+
+// claimsBeating does so while the agent that is connected lives.
+func (a *fakeAgent) claimsBeating(boot string) (status int, text string) {
+	a.w.t.Helper()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		status, text = a.claims(boot)
+	}()
+	until(a.w.t, "the answer to a claim", func() bool {
+		a.say(proto.VerbBeat, proto.Beat{Free: 1, Running: []uint64{}}, nil)
+		select {
+		case <-answered:
+			return true
+		default:
+			return false
+		}
+	})
+	return status, text
+}
+
+// Who lives keeps the place; who is silent, has gone or asks for its own loses
+// or gets it.
+func TestClaim(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.join()
+	free := func(what, boot string) {
+		t.Helper()
+		if status, text := a.claims(boot); status != http.StatusOK {
+			t.Errorf("%s: %d %s", what, status, text)
+		}
+	}
+	free("nobody is there", "other")
+	a.connect()
+	a.hello(1)
+	if status, text := a.claimsBeating("b"); status != http.StatusOK {
+		t.Errorf("the same agent comes again: %d %s", status, text)
+	}
+	status, text := a.claimsBeating("other")
+	if status != http.StatusConflict || !strings.Contains(text, proto.ProblemIdentity) || !strings.Contains(text, "node pc at 127.0.0.1: ") {
+		t.Errorf("another comes: %d %s", status, text)
+	}
+	a.hello(1) // behind all beats
+	w.clock.move(proto.SilentFor)
+	free("it has been silent", "other")
+	a.hello(1)
+	a.cut()
+	free("it has gone", "other")
+}
