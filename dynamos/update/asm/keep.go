@@ -39,6 +39,8 @@ var lookers = map[string]use{
 	"netdev_notice": {looks: argAll}, "netdev_info": {looks: argAll},
 	"__dynamic_pr_debug": {looks: argAll}, "__dynamic_dev_dbg": {looks: argAll}, "__dynamic_netdev_dbg": {looks: argAll},
 	"audit_log": {looks: argAll}, "audit_log_format": {looks: argAll}, "audit_log_untrustedstring": {looks: argAll},
+	"audit_log_path_denied": {looks: argAll}, "audit_log_d_path": {looks: argAll}, "audit_log_key": {looks: argAll},
+	"audit_log_n_hex": {looks: argAll}, "audit_log_n_string": {looks: argAll}, "audit_log_n_untrustedstring": {looks: argAll},
 	"verbose": {looks: argAll}, "bpf_log": {looks: argAll}, "bpf_verifier_log_write": {looks: argAll},
 	"print_hex_dump": {looks: argAll}, "dump_page": {looks: argAll}, "warn_slowpath_fmt": {looks: argAll},
 	"__stack_chk_fail": {looks: argAll}, "fortify_panic": {looks: argAll}, "__fortify_panic": {looks: argAll},
