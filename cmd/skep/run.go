@@ -79,7 +79,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	w := newWatch(os.Stderr)
 	defer w.close()
 	go w.follow(events)
-	return startMaster(ctx, master, words, socket)
+	return startMaster(ctx, master, words, socket, w)
 }
 
 // dirs are where worker programs are looked for: beside the master first.
@@ -104,11 +104,13 @@ func (r *run) dirs(master string) ([]string, error) {
 
 const masterPatience = 5 * time.Second
 
-func startMaster(ctx context.Context, master string, words []string, socket string) error {
+func startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
+	out := w.screen()
+	defer out.close()
 	cmd := exec.CommandContext(ctx, master, words[1:]...)
 	cmd.Args[0] = words[0]
 	cmd.Env = append(os.Environ(), "SKEP_SOCKET="+socket)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = masterPatience
 	err := cmd.Run()

@@ -163,3 +163,26 @@ func TestProgress(t *testing.T) {
 		t.Errorf("no terminal, but it prints %q", out.String())
 	}
 }
+
+// What others print stands above the lines; they wait for the end of its line.
+func TestProgressBelowOthers(t *testing.T) {
+	const erased = "\r\x1b[A\x1b[J"
+	var out strings.Builder
+	p := &Progress{out: &out, width: 10, begin: time.Now().Add(-time.Hour)}
+	p.Set([]string{"node"})
+	for _, text := range []string{"one\n", "more", "?", " yes\n"} {
+		if n, err := p.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	p.Write([]byte("half"))
+	p.Above("said\n")
+	p.Hide()
+	p.last = p.begin
+	p.Set([]string{"unseen"})
+	p.Write([]byte("two\n"))
+	want := "node\n" + erased + "one\nnode\n" + erased + "more? yes\nnode\n" + erased + "half\nsaid\nnode\n" + erased + "two\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

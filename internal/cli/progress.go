@@ -21,6 +21,8 @@ type Progress struct {
 	lines []string // as asked for
 	drawn int      // lines that are on the screen
 	last  time.Time
+	over  bool // no more is drawn
+	mid   bool // others' text stands on the last line, which is not ended
 }
 
 const (
@@ -36,13 +38,36 @@ func NewProgress(f *os.File) *Progress {
 // Terminal says whether Set shows anything.
 func (p *Progress) Terminal() bool { return p.width > 0 }
 
+// Hide draws no more lines: others write to the terminal, unseen by this.
+func (p *Progress) Hide() {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.erase()
+	p.over = true
+}
+
+// Write passes on what a program prints, above the lines. They come back when
+// it has ended its line.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	p.erase()
+	n, err := p.out.Write(b)
+	p.mid = b[len(b)-1] != '\n'
+	p.again()
+	return n, err
+}
+
 // Set replaces the lines. Calls in quick succession are drawn once.
 func (p *Progress) Set(lines []string) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.lines = append(p.lines[:0], lines...)
 	now := time.Now()
-	if p.width == 0 || now.Sub(p.begin) < progressAfter || now.Sub(p.last) < progressEvery {
+	if p.width == 0 || p.over || p.mid || now.Sub(p.begin) < progressAfter || now.Sub(p.last) < progressEvery {
 		return
 	}
 	p.last = now
@@ -54,8 +79,17 @@ func (p *Progress) Above(text string) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.erase()
+	if p.mid {
+		text = "\n" + text
+	}
 	io.WriteString(p.out, text)
-	if p.drawn == 0 && p.width > 0 && !p.last.IsZero() {
+	p.mid = false
+	p.again()
+}
+
+// again draws lines that were erased for something above them.
+func (p *Progress) again() {
+	if p.drawn == 0 && p.width > 0 && !p.over && !p.mid && !p.last.IsZero() {
 		p.draw(false)
 	}
 }
@@ -65,7 +99,7 @@ func (p *Progress) Done() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.erase()
-	p.lines = nil
+	p.lines, p.over = nil, true
 }
 
 func (p *Progress) erase() {

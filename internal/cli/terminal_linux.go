@@ -3,9 +3,12 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // terminalWidth is 0 where f is no terminal, else its columns.
@@ -20,4 +23,53 @@ func terminalWidth(f *os.File) int {
 		return 80
 	}
 	return int(size.columns)
+}
+
+// OpenTerminal makes a terminal for a program whose output is shown on like:
+// what is written to program is read from ours, and nothing is changed on the
+// way. It is nobody's controlling terminal.
+func OpenTerminal(like *os.File) (ours, program *os.File, err error) {
+	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd := int(ours.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err == nil {
+		err = copyModes(program, like)
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // Fd made it blocking, so no deadline would count
+	}
+	if err != nil {
+		ours.Close()
+		if program != nil {
+			program.Close()
+		}
+		return nil, nil, err
+	}
+	return ours, program, nil
+}
+
+// copyModes: the terminal that shows it in the end turns \n into \r\n.
+func copyModes(to, from *os.File) error {
+	modes, err := unix.IoctlGetTermios(int(from.Fd()), unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	modes.Oflag &^= unix.OPOST
+	if err := unix.IoctlSetTermios(int(to.Fd()), unix.TCSETS, modes); err != nil {
+		return err
+	}
+	size, err := unix.IoctlGetWinsize(int(from.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return err
+	}
+	return unix.IoctlSetWinsize(int(to.Fd()), unix.TIOCSWINSZ, size)
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -27,4 +28,9 @@ func terminalWidth(f *os.File) int {
 		return 80
 	}
 	return int(info.Size.X)
+}
+
+// OpenTerminal is for systems that have pseudo-terminals.
+func OpenTerminal(*os.File) (ours, program *os.File, err error) {
+	return nil, nil, errors.ErrUnsupported
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"skep/internal/cli"
+)
+
+// A screen is what a master writes to. Progress erases the lines that it drew
+// last, so whatever else is written to its terminal must pass through it.
+type screen struct {
+	stdout, stderr *os.File
+
+	ours, program *os.File // of a terminal between, or nil
+	passed        chan struct{}
+}
+
+// screen gives the master a terminal of its own where it would share the one
+// that progress is drawn on. Where there can be none, progress is not drawn.
+func (w *watch) screen() *screen {
+	s := &screen{stdout: os.Stdout, stderr: os.Stderr}
+	if !w.progress.Terminal() {
+		return s
+	}
+	var err error
+	if s.ours, s.program, err = cli.OpenTerminal(os.Stderr); err != nil {
+		w.progress.Hide()
+		return s
+	}
+	s.stderr = s.program
+	if isSameFile(os.Stdout, os.Stderr) {
+		s.stdout = s.program
+	}
+	s.passed = make(chan struct{})
+	go func() {
+		defer close(s.passed)
+		io.Copy(w.progress, s.ours) // ends with an error when nobody has it open
+	}()
+	return s
+}
+
+func isSameFile(a, b *os.File) bool {
+	x, err := a.Stat()
+	if err != nil {
+		return false
+	}
+	y, err := b.Stat()
+	return err == nil && os.SameFile(x, y)
+}
+
+// close returns when all that the master wrote was passed on. A process that
+// it left behind may have the terminal open for ever.
+func (s *screen) close() {
+	if s.program == nil {
+		return
+	}
+	s.program.Close()
+	s.ours.SetReadDeadline(time.Now().Add(masterPatience))
+	<-s.passed
+	s.ours.Close()
+}
