@@ -183,13 +183,27 @@ func drainResults() error {
 	return withResults(func(fd int) error { return unix.IoctlSetInt(fd, unix.TCSBRK, 1) })
 }
 
+// uninterrupted begins a call again that a signal ended, of a child or of the
+// run-time: both come while the line still sends.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
 func withResults(do func(fd int) error) error {
-	fd, err := unix.Open(resultsPort, unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	var fd int
+	err := uninterrupted(func() (err error) {
+		fd, err = unix.Open(resultsPort, unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := do(fd); err != nil {
+	if err := uninterrupted(func() error { return do(fd) }); err != nil {
 		return fmt.Errorf("%s: %w", resultsPort, err)
 	}
 	return nil
