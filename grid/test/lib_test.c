@@ -48,7 +48,7 @@ static int printed(int lines, const char *words)
 
 	for (i = 0; i < n; i++)
 		found += text[i] == '\n';
-	printf("# %d lines: %.300s%s", found, text, n > 0 ? "" : "\n");
+	printf("# %d lines: %.300s\n", found, text);
 	return !ftruncate(seen_file, 0) && found == lines &&
 	       strstr(text, words);
 }
