@@ -399,7 +399,10 @@ func TestListBesideAnEnd(t *testing.T) {
 				}
 				_, dead, err := List(build)
 				if len(dead) > 0 || err != nil {
-					said = fmt.Sprintf("%+v, %v", dead, err)
+					said = fmt.Sprint(err)
+					for _, d := range dead {
+						said += "; " + d.Death()
+					}
 				}
 			}
 		}()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skep/lab"
@@ -53,7 +54,7 @@ type holder struct {
 	guest    Guest // set before booted is closed
 	booted   chan struct{}
 	gone     chan struct{} // closed once info says how it ended
-	clients  sync.WaitGroup
+	clients  atomic.Int32  // that are being served
 
 	sync.Mutex
 	info Info
@@ -254,16 +255,12 @@ func powerOff(g Guest) {
 	}
 }
 
-// flush lets every client hear how the machine ended.
+// flush lets every client hear how the machine ended. New ones come as long as
+// it listens: a WaitGroup, which panics where one comes as the last goes, counts
+// them wrong.
 func (h *holder) flush() {
-	done := make(chan struct{})
-	go func() {
-		h.clients.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(flushTime):
+	for end := time.Now().Add(flushTime); h.clients.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(tick)
 	}
 }
 
@@ -297,7 +294,7 @@ func (h *holder) accept() {
 		}
 		h.clients.Add(1)
 		go func() {
-			defer h.clients.Done()
+			defer h.clients.Add(-1)
 			defer c.Close()
 			if err := h.serve(c); err != nil {
 				wire.Write(c, answer{Error: err.Error()})
