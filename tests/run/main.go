@@ -77,6 +77,11 @@ func runAll(o options, rep *reporter) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if o.spec != "" { // what is wrong with it must not wait for the suites' end
+		if _, err := readSpec(o.spec); err != nil {
+			return false, err
+		}
+	}
 	if err := os.MkdirAll(o.logs, 0o755); err != nil {
 		return false, err
 	}

@@ -236,6 +236,15 @@ func TestSpec_malformed(t *testing.T) {
 			t.Errorf("%q was accepted", text)
 		}
 	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	o := options{spec: writeFile(t, "**a-1** x\n\n**a-1** y"), logs: t.TempDir(),
+		suites: writeFile(t, planted("exit", "60", "touch "+ran)+"\n")}
+	if _, err := runAll(o, &reporter{out: io.Discard}); err == nil {
+		t.Error("a run with promises that can't be read was judged")
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the suites ran before the promises were read")
+	}
 }
 
 func TestResults(t *testing.T) {
