@@ -3,7 +3,8 @@
 # the compiler makes to memcpy and its brothers go to abi_mem*, so that no
 # libc's vector versions run while the guest's vector registers are live.
 
-ABI_SRC := $(sort $(wildcard abi/*.c))
+ABI_SRC := $(sort $(wildcard $(addprefix abi/,$(addsuffix /*.c,\
+	fs lib mm net poll proc signal thread time))))
 ABI_GEN := $(B)/gen/abi/sys.h $(B)/gen/abi/calls.inc $(B)/gen/abi/numbers.h
 GENERATED += $(ABI_GEN)
 
@@ -81,7 +82,7 @@ FUZZERS += abi-elf
 fuzz_abi-elf_dir := $(B)/fuzz/abi-elf.corpus
 fuzz_abi-elf = $(B)/fuzz/abi-elf $(fuzz_abi-elf_dir)
 fuzz_abi-elf_needs = $(B)/fuzz/abi-elf $(fuzz_abi-elf_dir)
-$(B)/fuzz/abi-elf: tests/fuzz/elf.c abi/elf.c abi/mem.c abi/elf.h abi/abi.h
+$(B)/fuzz/abi-elf: tests/fuzz/elf.c abi/proc/elf.c abi/lib/mem.c abi/include/elf.h abi/include/abi.h
 	$(call say,FUZZ)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(filter-out -mgeneral-regs-only -nostdinc,$(CFLAGS_FREE)) \

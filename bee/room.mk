@@ -124,7 +124,7 @@ CHECK_SUITES += bee-unwind
 suite_bee-unwind = $(bee_t)/unwind $(bee_t)/hello-glibc
 suite_bee-unwind_needs = $(bee_t)/unwind $(bee_t)/hello-glibc
 $(bee_t)/unwind: $(B)/obj/san/bee/test/unwind.o $(rewrite_san) \
-		$(B)/obj/san-free/bee/core/unwind.o $(B)/obj/san-free/abi/mem.o
+		$(B)/obj/san-free/bee/core/unwind.o $(B)/obj/san-free/abi/lib/mem.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
@@ -152,7 +152,7 @@ CHECK_SUITES += bee-sha256
 suite_bee-sha256 = $(bee_t)/sha256
 suite_bee-sha256_needs = $(bee_t)/sha256
 $(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
-		bee/core/sha256.c bee/core/sha256_ni.S abi/mem.c)
+		bee/core/sha256.c bee/core/sha256_ni.S abi/lib/mem.c)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^

@@ -22,7 +22,7 @@
 #ifndef SMS_MAIL_H
 #define SMS_MAIL_H
 
-#include "abi/host.h"
+#include "abi/include/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
 #define MAIL_REVISION 4

@@ -48,7 +48,7 @@ PROGRAMS += $(B)/bin/sms.image $(B)/bin/sms-proxy
 # files are fuzzers: a main of their own plays fixed and random inputs.
 SMS_TESTS := call reply memory
 sms_test_call := sms/proxy/call.c
-sms_test_reply := sms/kernel/forward.c sms/kernel/poll.c abi/mem.c
+sms_test_reply := sms/kernel/forward.c sms/kernel/poll.c abi/lib/mem.c
 sms_test_memory := sms/kernel/memory.c sms/kernel/pool.c
 
 # $(1): test
@@ -63,7 +63,7 @@ suite_sms-$(1) = $(B)/test/sms/$(1)
 suite_sms-$(1)_needs = $(B)/test/sms/$(1)
 
 $(B)/fuzz/sms-$(1): sms/test/$(1).c $(sms_test_$(1)) \
-		$(wildcard sms/*.h sms/*/*.h abi/*.h include/skep/*.h)
+		$(wildcard sms/*.h sms/*/*.h abi/*/*.h include/skep/*.h)
 	$$(call say,FUZZ)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(CLANG) -std=gnu11 -O1 -g -DSMS_FUZZ $(INCLUDE) $(WARN) \

@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "lin.h"
+#include "abi/include/lin.h"
 
 /* What passes from guest to host; the rest is abi's or bee's own choice. */
 #define OPEN_FLAGS                                                             \

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lin.h"
+#include "abi/include/lin.h"
 
 static void flock_from(struct flock *f, const struct abi_filelock *l)
 {

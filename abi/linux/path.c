@@ -13,7 +13,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "lin.h"
+#include "abi/include/lin.h"
 
 const char *abi_lin_root;
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "lin.h"
+#include "abi/include/lin.h"
 
 static s64 errno_result(s64 n)
 {

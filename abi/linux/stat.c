@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
-#include "lin.h"
+#include "abi/include/lin.h"
 
 static s64 ns_of(struct timespec ts)
 {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/linux.h"
-#include "abi/proc.h"
+#include "abi/uapi/linux.h"
+#include "abi/proc/proc.h"
 #include "host_fake.h"
 #include "tests/tap.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* poll, select and epoll over objects inside abi and host handles together. */
 #include "abi/test/host_io.h"
-#include "abi/linux.h"
+#include "abi/uapi/linux.h"
 
 #define IN ABI_POLLIN
 #define OUT ABI_POLLOUT

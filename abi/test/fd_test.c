@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Descriptors, files, names, directories and synthetic files. */
 #include "abi/test/host_io.h"
-#include "abi/linux.h"
+#include "abi/uapi/linux.h"
 #include <ftw.h>
 
 #define CWD ((u64)(s64)ABI_AT_FDCWD)

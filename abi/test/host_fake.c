@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "abi/linux/lin.h"
+#include "abi/include/lin.h"
 #include "host_fake.h"
 
 struct fake fake;

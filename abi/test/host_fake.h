@@ -10,7 +10,7 @@
 #ifndef ABI_TEST_HOST_FAKE_H
 #define ABI_TEST_HOST_FAKE_H
 
-#include "abi/abi.h"
+#include "abi/include/abi.h"
 
 struct fake {
 	struct abi_host host;

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "abi/linux.h"
-#include "abi/proc.h"
+#include "abi/uapi/linux.h"
+#include "abi/proc/proc.h"
 #include "build/gen/abi/numbers.h"
 #include "host_fake.h"
 #include "tests/tap.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/errno.h"
-#include "abi/name.h"
+#include "abi/include/errno.h"
+#include "abi/include/name.h"
 #include "tests/tap.h"
 
 static u16 out[4096];

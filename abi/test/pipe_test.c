@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Pipes, socket pairs, eventfd and timerfd, alone and between threads. */
 #include "abi/test/host_io.h"
-#include "abi/linux.h"
+#include "abi/uapi/linux.h"
 
 static u32 other; /* a second thread */
 

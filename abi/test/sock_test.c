@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Sockets over the host's non-blocking ones: stream, datagram, options. */
 #include "abi/test/host_io.h"
-#include "abi/linux.h"
+#include "abi/uapi/linux.h"
 
 static u32 other;
 

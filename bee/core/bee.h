@@ -69,8 +69,8 @@
 #ifndef __ASSEMBLER__
 
 #include <skep/types.h>
-#include "abi/abi.h"
-#include "abi/mem.h"
+#include "abi/include/abi.h"
+#include "abi/include/mem.h"
 #include "bee/rewrite/rewrite.h"
 
 #define BEE_VERSION "0.1"
@@ -292,7 +292,7 @@ void bee_sha256_init(struct bee_sha256 *s);
 void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len);
 void bee_sha256_end(struct bee_sha256 *s, u8 out[32]);
 
-/* Text, copies and comparisons: abi/mem.h. */
+/* Text, copies and comparisons: abi/include/mem.h. */
 
 #endif
 #endif

@@ -7,7 +7,7 @@
  * and AVX-512: AMX state alone is 8 KiB and needs a permission from Linux.
  * Leaf and bit numbers: Intel SDM volume 2, CPUID. Written once at start.
  */
-#include "abi/vec.h"
+#include "abi/include/vec.h"
 #include "bee/core/core.h"
 
 #define XCR0_SEEN 0xe7ull /* x87, SSE, AVX, opmask, ZMM_Hi256, Hi16_ZMM */

@@ -3,7 +3,8 @@
  * The gate: one thunk for each function of struct abi_host that is ordinary
  * C. abi keeps the guest's vector state in the registers, so it is saved here
  * and loaded again afterwards; on Linux FS goes to the host's libc and back.
- * At most four register arguments (abi/host.h), so all thunks are alike.
+ * At most four register arguments (abi/include/host.h), so all thunks are
+ * alike.
  *
  * Registers inside: rbx the thread, r12 the function, r13 how the state was
  * saved (0: xmm only).

@@ -8,7 +8,7 @@
  * the answer always lies inside the bytes that were loaded: what is wrong
  * costs coverage, never more.
  */
-#include "abi/elf.h"
+#include "abi/include/elf.h"
 #include "bee/core/core.h"
 
 #define PT_GNU_EH_FRAME 0x6474e550u

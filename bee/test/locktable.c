@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/errno.h"
+#include "abi/include/errno.h"
 #include "bee/host/windows/locktable.h"
 #include "tests/tap.h"
 

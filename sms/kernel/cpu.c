@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The processor: control registers, tables, vector state, interrupts sent. */
-#include "abi/vec.h"
+#include "abi/include/vec.h"
 #include "kernel.h"
 
 #define MSR_EFER 0xc0000080

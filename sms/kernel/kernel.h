@@ -5,9 +5,9 @@
 
 #include <skep/partition.h>
 #include <skep/guest.h>
-#include "abi/abi.h"
-#include "abi/errno.h"
-#include "abi/mem.h"
+#include "abi/include/abi.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
 #include "sms/mail.h"
 #include "layout.h"
 

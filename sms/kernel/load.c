@@ -3,7 +3,7 @@
  * From the boot letter to a program that is ready to run. The letter is copied
  * once; the program's file is read through the proxy, and is as hostile as any.
  */
-#include "abi/proc.h"
+#include "abi/proc/proc.h"
 #include "kernel.h"
 
 #define HEAD_MAX 0x10000u

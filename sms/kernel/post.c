@@ -7,8 +7,8 @@
  * for another lock. `taking` keeps that to one core at a time; `lock` guards
  * the deadline.
  */
-#include "abi/proc.h"
-#include "abi/signal.h"
+#include "abi/proc/proc.h"
+#include "abi/signal/signal.h"
 #include "kernel.h"
 
 static u32 ready, taking;

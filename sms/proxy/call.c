@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "abi/linux/lin.h"
+#include "abi/include/lin.h"
 #include "proxy.h"
 
 #define SECOND 1000000000ull

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "abi/abi.h"
+#include "abi/include/abi.h"
 #include "proxy.h"
 
 static const char *const op_names[MAIL_OPS] = {

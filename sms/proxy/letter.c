@@ -11,7 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "abi/linux/lin.h"
+#include "abi/include/lin.h"
 #include "proxy.h"
 
 #define EXIT_REFUSED 126

@@ -11,9 +11,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include "abi/linux/lin.h"
+#include "abi/include/lin.h"
 #include "sms/proxy/proxy.h"
 #include "sms/test/play.h"
 

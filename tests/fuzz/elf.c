@@ -4,7 +4,7 @@
  * accept a plan that breaks a promise of abi.h. The first byte chooses how
  * much longer than the head the file is said to be.
  */
-#include "abi/abi.h"
+#include "abi/include/abi.h"
 
 int LLVMFuzzerTestOneInput(const u8 *data, __SIZE_TYPE__ size);
 

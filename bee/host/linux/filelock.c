@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "abi/proc.h"
+#include "abi/proc/proc.h"
 #include "host.h"
 
 s64 lin_file_lock(s32 handle, struct abi_filelock *l, u32 thread)

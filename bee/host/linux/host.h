@@ -3,7 +3,7 @@
 #ifndef BEE_HOST_LINUX_HOST_H
 #define BEE_HOST_LINUX_HOST_H
 
-#include "abi/linux/lin.h"
+#include "abi/include/lin.h"
 #include "bee/core/bee.h"
 
 /* Takes a thread out of guest code or out of ppoll; nobody else uses it. */

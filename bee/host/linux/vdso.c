@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
-#include "abi/errno.h"
+#include "abi/include/errno.h"
 #include "bee/core/core.h"
 #include "host.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Whole files for the image cache. Owns nothing. */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 #include "bee/core/cache.h"
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
  * abi lets one thread at a time use it.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 
 #define BUFFER 0x8000
 #define DT_DIR 4

@@ -4,7 +4,7 @@
  * may be a stick or a server, so not to be trusted) returns. No state.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 #include <winioctl.h>
 
 #define DATA_MAX 16384

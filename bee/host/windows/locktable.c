@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of file locks: see locktable.h. No state of its own. */
 #include "locktable.h"
-#include "abi/errno.h"
+#include "abi/include/errno.h"
 
 static void copy_half(struct locktable_half *to,
 		      const struct locktable_half *from)

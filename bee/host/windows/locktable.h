@@ -13,7 +13,7 @@
 #ifndef BEE_HOST_WINDOWS_LOCKTABLE_H
 #define BEE_HOST_WINDOWS_LOCKTABLE_H
 
-#include "abi/host.h"
+#include "abi/include/host.h"
 
 #define LOCKTABLE_LOCKS 4096
 #define LOCKTABLE_WAITERS 256

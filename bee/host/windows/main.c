@@ -6,7 +6,7 @@
  * all written before guest threads exist.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 #include <stdio.h>
 
 #define ENV_GOODBYE L"BEE_GOODBYE"

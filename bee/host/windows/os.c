@@ -4,7 +4,7 @@
  * the program's file, standard streams, messages. No state.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 #include <stdio.h>
 
 #define O_WRONLY 1

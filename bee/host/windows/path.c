@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Operations on names. No state. */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 #include <stddef.h>
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * two ways through abi's name map. Owns `root`, written before threads exist.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 
 static WCHAR root[WIN_PATH_MAX];
 static u64 root_len;

@@ -17,7 +17,7 @@
  * all streams and comes first.
  */
 #include "win.h"
-#include "abi/name.h"
+#include "abi/include/name.h"
 
 #define BUFFER 0x10000
 #define ATOMIC 4096 /* PIPE_BUF */

@@ -6,7 +6,7 @@
  * All three are atomic.
  */
 #include "win.h"
-#include "abi/signal.h"
+#include "abi/signal/signal.h"
 
 #define NO_INDEX (~0u)
 #define STACK 0x40000

@@ -15,9 +15,9 @@
 #include <ws2tcpip.h>
 #include <windows.h>
 
-#include "abi/abi.h"
-#include "abi/errno.h"
-#include "abi/host.h"
+#include "abi/include/abi.h"
+#include "abi/include/errno.h"
+#include "abi/include/host.h"
 #include "bee/core/bee.h"
 
 /* Linux's numbers that more than one file needs. */

@@ -4,7 +4,7 @@
  * under bee the nonce of the run, which the runner chose.
  */
 #include <stdio.h>
-#include "abi/abi.h"
+#include "abi/include/abi.h"
 
 int main(void)
 {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the listing of directories. desc->pos is the host's cookie of the next
+ * entry, guarded by desc->lock, so that lseek(fd, 0) starts again.
+ */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "abi/proc/proc.h"
+
+#define NAME_AT 19 /* offset of d_name in struct linux_dirent64 */
+#define OLD_NAME_AT 18
+
+struct lister {
+	u64 to, left; /* the guest's buffer */
+	u32 old;      /* getdents: the type is the last byte of the record */
+	s64 done;
+};
+
+/* Writes one record; 0, -EINVAL when it does not fit, -EFAULT. */
+static s64 emit_record(struct abi_call *c, struct lister *l,
+		       const struct abi_dirent *e)
+{
+	u8 record[NAME_AT + 264];
+	u64 at = l->old ? OLD_NAME_AT : NAME_AT;
+	u64 len = abi_strlen(e->name);
+	u64 size = (at + len + 1 + l->old + 7) & ~7ull;
+	u16 size16 = (u16)size;
+
+	if (size > l->left)
+		return -ABI_EINVAL;
+	abi_memset(record, 0, sizeof(record));
+	abi_memcpy(record, &e->ino, 8);
+	abi_memcpy(record + 8, &e->next, 8);
+	abi_memcpy(record + 16, &size16, 2);
+	if (l->old)
+		record[size - 1] = (u8)e->type;
+	else
+		record[18] = (u8)e->type;
+	abi_memcpy(record + at, e->name, len);
+	if (abi_user_put(c->p, l->to, record, size))
+		return -ABI_EFAULT;
+	l->to += size;
+	l->left -= size;
+	l->done += (s64)size;
+	return 0;
+}
+
+/* d->lock is held. */
+static s64 list_entries(struct abi_call *c, struct abi_desc *d,
+			struct lister *l)
+{
+	struct abi_dirent e;
+	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = &e};
+	s64 n;
+
+	for (;;) {
+		e.next = d->pos;
+		n = d->kind == ABI_DESC_TEXT
+			    ? abi_synth_readdir(c->p, d->code, &e)
+			    : c->p->host->file(d->handle, &op);
+		if (n <= 0)
+			return n < 0 && !l->done ? n : l->done;
+		e.name[sizeof(e.name) - 1] = 0;
+		n = emit_record(c, l, &e);
+		if (n < 0)
+			return l->done ? l->done : n;
+		d->pos = e.next;
+	}
+}
+
+static s64 run_getdents(struct abi_call *c, u32 old)
+{
+	struct lister l = {c->a[1], (u32)c->a[2], old, 0};
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 n = -ABI_ENOTDIR;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (d->type == ABI_S_IFDIR) {
+		abi_lock(c->p, &d->lock);
+		n = list_entries(c, d, &l);
+		abi_unlock(c->p, &d->lock);
+	}
+	abi_desc_put(c->p, d);
+	return n;
+}
+
+s64 abi_sys_getdents64(struct abi_call *c)
+{
+	return run_getdents(c, 0);
+}
+
+s64 abi_sys_getdents(struct abi_call *c)
+{
+	return run_getdents(c, 1);
+}

@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the files that abi answers itself: what proc(5) and sysfs say about the
+ * guest, and the devices of null(4) and random(4). The host's own /proc would
+ * tell about the loader, and Windows has none. Texts are made anew at each
+ * read, in fds->bounce under bounce_lock.
+ */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "path.h"
+#include "abi/proc/proc.h"
+
+enum text_code {
+	TEXT_MAPS,
+	TEXT_STATUS,
+	TEXT_STAT_SELF,
+	TEXT_CMDLINE,
+	TEXT_COMM,
+	TEXT_DIR_FD,
+	TEXT_DIR_TASK, /* the last one below /proc/self */
+	TEXT_CPUINFO,
+	TEXT_MEMINFO,
+	TEXT_STAT,
+	TEXT_UPTIME,
+	TEXT_LOADAVG,
+	TEXT_OVERCOMMIT,
+	TEXT_OSTYPE,
+	TEXT_OSRELEASE,
+	TEXT_HOSTNAME,
+	TEXT_NGROUPS,
+	TEXT_SOMAXCONN,
+	TEXT_MAX_MAP_COUNT,
+	TEXT_CPUS,
+	TEXT_NUMBER, /* of the path */
+	TEXT_ZERO,
+};
+
+enum null_code { DEV_NULL, DEV_ZERO, DEV_FULL, DEV_RANDOM };
+
+/* # is the number of a processor: each is a core of one socket and node. */
+#define CPU_TOPOLOGY "/sys/devices/system/cpu/cpu#/topology/"
+#define NUMBER_SHIFT 16 /* it is in a description's code, above text_code */
+
+static const struct {
+	const char *path;
+	u32 kind, code, rdev;
+} names[] = {
+	{"/proc/self/maps", ABI_DESC_TEXT, TEXT_MAPS, 0},
+	{"/proc/self/status", ABI_DESC_TEXT, TEXT_STATUS, 0},
+	{"/proc/self/stat", ABI_DESC_TEXT, TEXT_STAT_SELF, 0},
+	{"/proc/self/cmdline", ABI_DESC_TEXT, TEXT_CMDLINE, 0},
+	{"/proc/self/comm", ABI_DESC_TEXT, TEXT_COMM, 0},
+	{"/proc/self/fd", ABI_DESC_TEXT, TEXT_DIR_FD, 0},
+	{"/proc/self/task", ABI_DESC_TEXT, TEXT_DIR_TASK, 0},
+	{"/proc/cpuinfo", ABI_DESC_TEXT, TEXT_CPUINFO, 0},
+	{"/proc/meminfo", ABI_DESC_TEXT, TEXT_MEMINFO, 0},
+	{"/proc/stat", ABI_DESC_TEXT, TEXT_STAT, 0},
+	{"/proc/uptime", ABI_DESC_TEXT, TEXT_UPTIME, 0},
+	{"/proc/loadavg", ABI_DESC_TEXT, TEXT_LOADAVG, 0},
+	{"/proc/sys/vm/overcommit_memory", ABI_DESC_TEXT, TEXT_OVERCOMMIT, 0},
+	{"/proc/sys/vm/max_map_count", ABI_DESC_TEXT, TEXT_MAX_MAP_COUNT, 0},
+	{"/proc/sys/kernel/ostype", ABI_DESC_TEXT, TEXT_OSTYPE, 0},
+	{"/proc/sys/kernel/osrelease", ABI_DESC_TEXT, TEXT_OSRELEASE, 0},
+	{"/proc/sys/kernel/hostname", ABI_DESC_TEXT, TEXT_HOSTNAME, 0},
+	{"/proc/sys/kernel/ngroups_max", ABI_DESC_TEXT, TEXT_NGROUPS, 0},
+	{"/proc/sys/net/core/somaxconn", ABI_DESC_TEXT, TEXT_SOMAXCONN, 0},
+	{"/sys/devices/system/cpu/online", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{"/sys/devices/system/cpu/possible", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{"/sys/devices/system/cpu/present", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{"/sys/devices/system/node/online", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/sys/devices/system/node/possible", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/sys/devices/system/node/node0/cpulist", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "core_id", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "thread_siblings_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "core_cpus_list", ABI_DESC_TEXT, TEXT_NUMBER, 0},
+	{CPU_TOPOLOGY "core_siblings_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "package_cpus_list", ABI_DESC_TEXT, TEXT_CPUS, 0},
+	{CPU_TOPOLOGY "physical_package_id", ABI_DESC_TEXT, TEXT_ZERO, 0},
+	{"/dev/null", ABI_DESC_NULL, DEV_NULL, 0x103},
+	{"/dev/zero", ABI_DESC_NULL, DEV_ZERO, 0x105},
+	{"/dev/full", ABI_DESC_NULL, DEV_FULL, 0x107},
+	{"/dev/random", ABI_DESC_NULL, DEV_RANDOM, 0x108},
+	{"/dev/urandom", ABI_DESC_NULL, DEV_RANDOM, 0x109},
+};
+
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+/* Decimal digits and nothing else, or -1. */
+static s64 parse_decimal(const char *s)
+{
+	s64 n = 0;
+
+	if (!*s)
+		return -1;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9' || n > ABI_FD_MAX)
+			return -1;
+		n = n * 10 + (*s - '0');
+	}
+	return n;
+}
+
+/*
+ * /proc/<pid>/x and /proc/thread-self/x are /proc/self/x: what follows self,
+ * or 0 when the path names something else.
+ */
+static const char *self_part(struct abi_proc *p, const char *path)
+{
+	const char *s;
+	u64 pid = 0;
+
+	s = abi_path_below(path, "/proc/self");
+	if (!s)
+		s = abi_path_below(path, "/proc/thread-self");
+	if (s)
+		return s;
+	path = abi_path_below(path, "/proc");
+	if (!path || *path < '1' || *path > '9')
+		return 0;
+	for (; *path >= '0' && *path <= '9' && pid < 1ull << 32; path++)
+		pid = pid * 10 + (u64)(*path - '0');
+	return *path == '/' && p && pid == p->info.pid ? path + 1 : 0;
+}
+
+s64 abi_synth_number(const char *path)
+{
+	const char *s = abi_path_below(path, "/proc/self/fd");
+
+	if (!s)
+		s = abi_path_below(path, "/dev/fd");
+	if (s)
+		return parse_decimal(s);
+	if (abi_streq(path, "/dev/stdin"))
+		return 0;
+	if (abi_streq(path, "/dev/stdout"))
+		return 1;
+	return abi_streq(path, "/dev/stderr") ? 2 : -1;
+}
+
+const char *abi_synth_real(struct abi_proc *p, const char *path)
+{
+	const char *self = self_part(p, path);
+	s64 fd = abi_synth_number(path);
+	u32 slot;
+
+	if (self && abi_streq(self, "exe"))
+		return p->exe;
+	if (self && abi_streq(self, "cwd"))
+		return p->cwd[0] ? p->cwd : "/";
+	if (fd < 0 || fd >= ABI_FD_MAX)
+		return path;
+	slot = p->fds.slot[fd].desc;
+	return slot ? p->fds.desc[slot - 1].path : path;
+}
+
+/* Is `path` that of the table, with a processor's number for #? */
+static int matches(struct abi_proc *p, const char *name, const char *path,
+		   u32 *cpu)
+{
+	for (; *name && *name != '#' && *name == *path; name++, path++)
+		;
+	if (*name != '#')
+		return *name == *path;
+	if (*path < '0' || *path > '9' || (*path == '0' && path[1] != '/'))
+		return 0;
+	for (*cpu = 0; *path >= '0' && *path <= '9' && *cpu < 0x10000; path++)
+		*cpu = *cpu * 10 + (u32)(*path - '0');
+	return p && *cpu < p->info.cpus && abi_streq(name + 1, path);
+}
+
+static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
+{
+	const char *self = self_part(p, path);
+	u32 i;
+
+	*cpu = 0;
+	for (i = 0; i < NAMES; i++) {
+		if (matches(p, names[i].path, path, cpu))
+			return (int)i;
+		if (self && i <= TEXT_DIR_TASK &&
+		    abi_streq(names[i].path + 11, self))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* Below these the host has nothing to say about the guest. */
+static int is_ours(const char *path)
+{
+	static const char *const roots[] = {"/proc", "/sys"};
+	u32 i;
+
+	for (i = 0; i < 2; i++)
+		if (abi_streq(path, roots[i]) || abi_path_below(path, roots[i]))
+			return 1;
+	return 0;
+}
+
+static u32 type_of(int i)
+{
+	if (names[i].kind == ABI_DESC_NULL)
+		return ABI_S_IFCHR;
+	return names[i].code == TEXT_DIR_FD || names[i].code == TEXT_DIR_TASK
+		       ? ABI_S_IFDIR
+		       : ABI_S_IFREG;
+}
+
+s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
+{
+	u32 flags = abi_desc_flags(d), cpu;
+	int i = find_name(p, path, &cpu);
+
+	if (i < 0) {
+		const char *real = abi_synth_real(p, path);
+
+		/* The controlling terminal: not known to abi. */
+		if (abi_streq(path, "/dev/tty"))
+			return -ABI_ENXIO;
+		return real == path && is_ours(path) ? -ABI_ENOENT : 0;
+	}
+	d->type = type_of(i);
+	if (d->type != ABI_S_IFDIR && flags & ABI_O_DIRECTORY)
+		return -ABI_ENOTDIR;
+	if (d->type == ABI_S_IFDIR && flags & ABI_O_ACCMODE)
+		return -ABI_EISDIR;
+	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
+		return -ABI_EACCES;
+	d->kind = names[i].kind;
+	d->code = names[i].code | cpu << NUMBER_SHIFT;
+	return 1;
+}
+
+void abi_synth_fill(struct abi_desc *d, struct abi_stat *st)
+{
+	u32 i;
+
+	if (d->kind == ABI_DESC_TEXT)
+		st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
+	if (d->kind != ABI_DESC_NULL)
+		return;
+	st->mode = ABI_S_IFCHR | 0666;
+	for (i = 0; i < NAMES; i++)
+		if (names[i].kind == ABI_DESC_NULL &&
+		    names[i].code == d->code && !st->rdev)
+			st->rdev = names[i].rdev;
+}
+
+s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
+{
+	const char *real = abi_synth_real(p, path);
+	u32 cpu;
+	int i = find_name(p, path, &cpu);
+
+	if (i < 0 && (real != path || !is_ours(path)))
+		return 0;
+	if (i < 0 && !abi_streq(path, "/proc") && !abi_streq(path, "/sys") &&
+	    !abi_streq(path, "/proc/self"))
+		return -ABI_ENOENT;
+	abi_memset(st, 0, sizeof(*st));
+	st->dev = 0xab1;
+	st->ino = 0x1000 + (u64)(i + 1);
+	st->nlink = 1;
+	st->uid = p->info.uid;
+	st->gid = p->info.gid;
+	st->blksize = 4096;
+	st->mode = ABI_S_IFDIR | 0555;
+	if (i >= 0 && names[i].kind == ABI_DESC_NULL) {
+		st->mode = ABI_S_IFCHR | 0666;
+		st->rdev = names[i].rdev;
+	} else if (i >= 0 && type_of(i) == ABI_S_IFREG) {
+		st->mode = ABI_S_IFREG | 0444;
+	}
+	return 1;
+}
+
+s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
+{
+	const char *self = self_part(p, path), *text = 0;
+	s64 fd = abi_synth_number(path);
+	struct abi_desc *d;
+	u64 n;
+
+	if (abi_streq(path, "/proc/self")) {
+		struct abi_text t;
+
+		abi_text_init(&t, to, size);
+		abi_text_dec(&t, p->info.pid);
+		return (s64)t.len;
+	}
+	if (self && abi_streq(self, "exe"))
+		text = p->exe;
+	if (self && abi_streq(self, "cwd"))
+		text = p->cwd[0] ? p->cwd : "/";
+	if (text)
+		return (s64)abi_strcpy(to, text, size);
+	if (fd < 0 || !abi_path_below(path, "/proc"))
+		return is_ours(path) ? -ABI_ENOENT : 0;
+	d = abi_desc_get(p, (u64)fd);
+	if (!d)
+		return -ABI_ENOENT;
+	n = abi_strcpy(to, d->path, size);
+	abi_desc_put(p, d);
+	return (s64)n;
+}
+
+/* Texts ------------------------------------------------------------------ */
+
+static void add_line(struct abi_text *t, const char *name, u64 value,
+		     const char *unit)
+{
+	abi_text_str(t, name);
+	abi_text_dec(t, value);
+	abi_text_str(t, unit);
+}
+
+/* Does memory come with the first touch? Then also how much is free now. */
+static int is_lazy(const struct abi_proc *p, u64 *left)
+{
+	struct abi_host_info now;
+
+	if (p->info.mem_limit <= p->info.mem_total || p->host->info(&now))
+		return 0;
+	*left = now.mem_free;
+	return 1;
+}
+
+/* Bytes of memory that the process has. */
+static u64 resident(struct abi_proc *p, u64 *mapped)
+{
+	u64 left, committed;
+
+	abi_space_count(p, &committed, mapped);
+	return is_lazy(p, &left) ? p->info.mem_total - left : committed;
+}
+
+static void write_status(struct abi_proc *p, struct abi_text *t)
+{
+	u64 mapped, has = resident(p, &mapped);
+	s32 bit;
+
+	abi_text_str(t, "Name:\t");
+	abi_text_str(t, p->comm);
+	abi_text_str(t, "\nUmask:\t0");
+	for (bit = 6; bit >= 0; bit -= 3)
+		abi_text_chr(t, (char)('0' + (p->umask >> bit & 7)));
+	abi_text_str(t, "\nState:\tR (running)\n");
+	add_line(t, "Tgid:\t", p->info.pid, "\n");
+	add_line(t, "Pid:\t", p->info.pid, "\nPPid:\t1\nTracerPid:\t0\n");
+	add_line(t, "VmPeak:\t", mapped / 1024, " kB\n");
+	add_line(t, "VmSize:\t", mapped / 1024, " kB\n");
+	add_line(t, "VmHWM:\t", p->space.committed_peak / 1024, " kB\n");
+	add_line(t, "VmRSS:\t", has / 1024, " kB\n");
+	add_line(t, "Threads:\t", p->threads.live, "\n");
+	abi_text_str(t, "Cpus_allowed_list:\t0");
+	if (p->info.cpus > 1)
+		add_line(t, "-", p->info.cpus - 1, "");
+	abi_text_chr(t, '\n');
+}
+
+static void stat_self(struct abi_proc *p, struct abi_text *t)
+{
+	u64 mapped, has = resident(p, &mapped);
+	s64 user = 0, sys = 0;
+	u32 i;
+
+	(void)p->host->rusage(&user, &sys);
+	abi_text_dec(t, p->info.pid);
+	abi_text_str(t, " (");
+	abi_text_str(t, p->comm);
+	abi_text_str(t, ") R 1");
+	add_line(t, " ", p->info.pid, "");
+	add_line(t, " ", p->info.pid, " 0 -1 0 0 0 0 0");
+	add_line(t, " ", (u64)user / 10000000, "");
+	add_line(t, " ", (u64)sys / 10000000, " 0 0 20 0");
+	add_line(t, " ", p->threads.live, " 0 1");
+	add_line(t, " ", mapped, "");
+	add_line(t, " ", has / 4096, "");
+	for (i = 25; i <= 52; i++)
+		abi_text_str(t, " 0");
+	abi_text_chr(t, '\n');
+}
+
+static void write_cpuinfo(struct abi_proc *p, struct abi_text *t)
+{
+	u32 i;
+
+	for (i = 0; i < p->info.cpus; i++) {
+		add_line(t, "processor\t: ", i, "\n");
+		abi_text_str(t, "vendor_id\t: unknown\n"
+				"model name\t: x86-64 processor\n");
+		add_line(t, "siblings\t: ", p->info.cpus, "\n");
+		add_line(t, "core id\t\t: ", i, "\n");
+		add_line(t, "cpu cores\t: ", p->info.cpus, "\n");
+		abi_text_str(t, "flags\t\t: fpu tsc cx8 cmov mmx fxsr sse "
+				"sse2 syscall lm\n\n");
+	}
+}
+
+static void write_meminfo(struct abi_proc *p, struct abi_text *t)
+{
+	u64 total = p->info.mem_total / 1024, committed, mapped, left;
+
+	abi_space_count(p, &committed, &mapped);
+	if (!is_lazy(p, &left))
+		left = p->info.mem_free > committed
+			       ? p->info.mem_free - committed
+			       : 0;
+	left /= 1024;
+	add_line(t, "MemTotal:       ", total, " kB\n");
+	add_line(t, "MemFree:        ", left, " kB\n");
+	add_line(t, "MemAvailable:   ", left, " kB\n");
+	abi_text_str(t, "Buffers:        0 kB\nCached:         0 kB\n"
+			"SwapTotal:      0 kB\nSwapFree:       0 kB\n");
+	add_line(t, "CommitLimit:    ", p->info.mem_limit / 1024, " kB\n");
+	add_line(t, "Committed_AS:   ", committed / 1024, " kB\n");
+	abi_text_str(t, "HugePages_Total: 0\nHugepagesize:   2048 kB\n");
+}
+
+static void stat_all(struct abi_proc *p, struct abi_text *t)
+{
+	u32 i;
+
+	abi_text_str(t, "cpu  0 0 0 0 0 0 0 0 0 0\n");
+	for (i = 0; i < p->info.cpus; i++)
+		add_line(t, "cpu", i, " 0 0 0 0 0 0 0 0 0 0\n");
+	abi_text_str(t, "intr 0\nctxt 0\n");
+	add_line(t, "btime ",
+		 (u64)(p->host->clock(ABI_CLOCK_REALTIME) -
+		       p->host->clock(ABI_CLOCK_MONOTONIC)) /
+			 1000000000,
+		 "\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
+}
+
+static void write_uptime(struct abi_proc *p, struct abi_text *t)
+{
+	u64 cs = (u64)p->host->clock(ABI_CLOCK_MONOTONIC) / 10000000;
+
+	add_line(t, "", cs / 100, ".");
+	abi_text_chr(t, (char)('0' + cs / 10 % 10));
+	abi_text_chr(t, (char)('0' + cs % 10));
+	abi_text_str(t, " 0.00\n");
+}
+
+static void write_cpus(struct abi_proc *p, struct abi_text *t)
+{
+	abi_text_chr(t, '0');
+	if (p->info.cpus > 1)
+		add_line(t, "-", p->info.cpus - 1, "");
+	abi_text_chr(t, '\n');
+}
+
+static void write_text(struct abi_proc *p, u32 code, struct abi_text *t)
+{
+	static const char *const fixed[] = {
+		[TEXT_LOADAVG] = "0.00 0.00 0.00 1/1 1\n",
+		[TEXT_OVERCOMMIT] = "2\n", /* abi never overcommits */
+		[TEXT_OSTYPE] = "Linux\n",
+		[TEXT_OSRELEASE] = "6.1.0-skep\n",
+		[TEXT_NGROUPS] = "65536\n",
+		[TEXT_SOMAXCONN] = "4096\n",
+		[TEXT_ZERO] = "0\n",
+	};
+	u32 number = code >> NUMBER_SHIFT;
+
+	code &= (1u << NUMBER_SHIFT) - 1;
+	switch (code) {
+	case TEXT_STATUS:
+		return write_status(p, t);
+	case TEXT_STAT_SELF:
+		return stat_self(p, t);
+	case TEXT_COMM:
+		abi_text_str(t, p->comm);
+		return abi_text_chr(t, '\n');
+	case TEXT_CPUINFO:
+		return write_cpuinfo(p, t);
+	case TEXT_MEMINFO:
+		return write_meminfo(p, t);
+	case TEXT_STAT:
+		return stat_all(p, t);
+	case TEXT_UPTIME:
+		return write_uptime(p, t);
+	case TEXT_HOSTNAME:
+		abi_text_str(t, p->info.node);
+		return abi_text_chr(t, '\n');
+	case TEXT_MAX_MAP_COUNT:
+		return add_line(t, "", ABI_AREAS_MAX, "\n");
+	case TEXT_CPUS:
+		return write_cpus(p, t);
+	case TEXT_NUMBER:
+		return add_line(t, "", number, "\n");
+	default:
+		if (code < sizeof(fixed) / sizeof(fixed[0]) && fixed[code])
+			abi_text_str(t, fixed[code]);
+	}
+}
+
+/* Directories ------------------------------------------------------------ */
+
+/* The first number, or thread, at or after `i`; `most` when there is none. */
+static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
+{
+	abi_lock(p, &p->fds.lock);
+	for (; i < most; i++) {
+		if (code == TEXT_DIR_FD && p->fds.slot[i].desc)
+			break;
+		if (code == TEXT_DIR_TASK &&
+		    __atomic_load_n(&p->threads.thread[i].state,
+				    __ATOMIC_ACQUIRE) == ABI_THREAD_LIVE)
+			break;
+	}
+	abi_unlock(p, &p->fds.lock);
+	return i;
+}
+
+s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e)
+{
+	u32 most = code == TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX, i;
+	struct abi_text t;
+
+	abi_text_init(&t, e->name, sizeof(e->name));
+	if (e->next < 2) {
+		abi_text_str(&t, e->next ? ".." : ".");
+		e->type = ABI_DT_DIR;
+		e->ino = ++e->next;
+		return 1;
+	}
+	i = e->next - 2 < most ? (u32)e->next - 2 : most;
+	i = dir_next(p, code, i, most);
+	if (i == most)
+		return 0;
+	abi_text_dec(&t, code == TEXT_DIR_FD ? i : p->threads.thread[i].tid);
+	e->type = code == TEXT_DIR_FD ? ABI_DT_LNK : ABI_DT_DIR;
+	e->next = i + 3;
+	e->ino = e->next;
+	return 1;
+}
+
+/* Part of a text that was just made, from `offset` on. */
+static s64 copy_text(struct abi_call *c, struct abi_span *s, u64 offset,
+		     const char *text, u64 len)
+{
+	if (offset >= len)
+		return 0;
+	return abi_span_scatter(c->p, s, text + offset, len - offset);
+}
+
+/* The map may be longer than the buffer: piece after piece. */
+static s64 give_maps(struct abi_call *c, struct abi_span *s, u64 offset)
+{
+	char *buf = (char *)c->p->fds.bounce;
+	u64 from = 0, before = 0, len;
+	s64 done = 0, n;
+
+	while (s->left) {
+		len = abi_space_maps(c->p, buf, ABI_RING_SIZE, &from);
+		if (!len)
+			break;
+		if (offset + (u64)done < before + len) {
+			n = copy_text(c, s, offset + (u64)done - before, buf,
+				      len);
+			if (n < 0)
+				return done ? done : n;
+			done += n;
+		}
+		before += len;
+	}
+	return done;
+}
+
+static s64 give_cmdline(struct abi_call *c, struct abi_span *s, u64 offset)
+{
+	u64 start = c->p->arg_start, len = c->p->arg_end - start;
+
+	if (offset >= len || abi_user_check(c->p, start, len, ABI_PROT_READ))
+		return 0;
+	return abi_span_scatter(c->p, s, abi_user_ptr(start + offset),
+				len - offset);
+}
+
+static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     u64 offset)
+{
+	struct abi_fds *fds = &c->p->fds;
+	struct abi_text t;
+	s64 n;
+
+	if (d->type == ABI_S_IFDIR)
+		return -ABI_EISDIR;
+	if (d->code == TEXT_CMDLINE)
+		return give_cmdline(c, s, offset);
+	abi_lock(c->p, &fds->bounce_lock);
+	if (d->code == TEXT_MAPS) {
+		n = give_maps(c, s, offset);
+	} else {
+		abi_text_init(&t, (char *)fds->bounce, ABI_RING_SIZE);
+		write_text(c->p, d->code, &t);
+		n = copy_text(c, s, offset, t.buf, t.len);
+	}
+	abi_unlock(c->p, &fds->bounce_lock);
+	return n;
+}
+
+static s64 fill_device(struct abi_call *c, u32 code, struct abi_span *s)
+{
+	s64 done = 0, n;
+	void *at;
+
+	for (;;) {
+		n = abi_span_chunk(c->p, s, &at);
+		if (n <= 0)
+			return n && !done ? n : done;
+		if (code != DEV_RANDOM) {
+			if (abi_user_zero(at, (u64)n))
+				return done ? done : -ABI_EFAULT;
+		} else if (c->p->host->random(at, (u64)n)) {
+			return done ? done : -ABI_EIO;
+		}
+		abi_span_skip(s, (u64)n);
+		done += n;
+	}
+}
+
+s64 abi_synth_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		   u64 offset)
+{
+	if (d->kind == ABI_DESC_TEXT)
+		return read_text(c, d, s, offset);
+	return d->code == DEV_NULL ? 0 : fill_device(c, d->code, s);
+}
+
+s64 abi_synth_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s)
+{
+	(void)c;
+	if (d->kind == ABI_DESC_TEXT)
+		return -ABI_EBADF;
+	return d->code == DEV_FULL ? -ABI_ENOSPC : (s64)s->left;
+}

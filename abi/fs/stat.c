@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns what is known about files: stat in its forms, modes, owners, times and
+ * file systems, and the layouts in which guests get them. No state.
+ */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "path.h"
+#include "abi/poll/poll.h"
+#include "abi/proc/proc.h"
+#include "abi/time/time.h"
+
+#define UTIME_NOW 0x3fffffff
+#define UTIME_OMIT 0x3ffffffe
+
+static struct abi_timespec split_ns(s64 ns)
+{
+	struct abi_timespec t = {ns / 1000000000, ns % 1000000000};
+
+	if (t.nsec < 0) {
+		t.nsec += 1000000000;
+		t.sec--;
+	}
+	return t;
+}
+
+static s64 put_stat(struct abi_proc *p, u64 gaddr, const struct abi_stat *st)
+{
+	struct abi_linux_stat out = {
+		.dev = st->dev,
+		.ino = st->ino,
+		.nlink = st->nlink,
+		.mode = st->mode,
+		.uid = st->uid,
+		.gid = st->gid,
+		.rdev = st->rdev,
+		.size = (s64)st->size,
+		.blksize = (s64)st->blksize,
+		.blocks = (s64)st->blocks,
+		.atime = split_ns(st->atime_ns),
+		.mtime = split_ns(st->mtime_ns),
+		.ctime = split_ns(st->ctime_ns),
+	};
+
+	return ABI_PUT(p, gaddr, &out);
+}
+
+s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
+
+	if (d->kind == ABI_DESC_FILE)
+		return c->p->host->file(d->handle, &op);
+	abi_memset(st, 0, sizeof(*st));
+	st->dev = 0xab1;
+	st->ino = abi_desc_index(c->p, d) + 1;
+	st->nlink = 1;
+	st->mode = d->type | 0600;
+	st->uid = c->p->info.uid;
+	st->gid = c->p->info.gid;
+	st->blksize = 4096;
+	abi_synth_fill(d, st);
+	return 0;
+}
+
+/* The description itself, for fstat and AT_EMPTY_PATH. */
+static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
+{
+	struct abi_desc *d = abi_desc_get(c->p, fd);
+	s64 error;
+
+	if (!d)
+		return -ABI_EBADF;
+	error = abi_file_stat(c, d, st);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
+		     struct abi_stat *st)
+{
+	struct abi_path_op op = {
+		.verb = nofollow ? ABI_PATH_LSTAT : ABI_PATH_STAT,
+		.stat = st,
+	};
+	s64 fd = abi_synth_number(path), error;
+	char text[32]; /* only whether it is a link matters */
+
+	if (fd >= 0 && !nofollow) {
+		error = stat_fd(c, (u64)fd, st);
+		return error == -ABI_EBADF ? -ABI_ENOENT : error;
+	}
+	if (nofollow && abi_synth_link(c->p, path, text, sizeof(text)) > 0) {
+		abi_memset(st, 0, sizeof(*st));
+		st->nlink = 1;
+		st->mode = ABI_S_IFLNK | 0777;
+		return 0;
+	}
+	error = abi_synth_stat(c->p, path, st);
+	if (error)
+		return error < 0 ? error : 0;
+	op.path = nofollow ? path : abi_synth_real(c->p, path);
+	return c->p->host->path(&op);
+}
+
+static int is_empty(struct abi_call *c, u64 name)
+{
+	char first;
+
+	return !name || (!abi_user_get(c->p, &first, name, 1) && !first);
+}
+
+static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
+		   struct abi_stat *st)
+{
+	char path[ABI_PATH_MAX];
+	u32 told;
+	s64 error;
+
+	if (flags & ABI_AT_EMPTY_PATH && is_empty(c, name) &&
+	    (s32)dirfd != ABI_AT_FDCWD)
+		return stat_fd(c, dirfd, st);
+	if (flags & ABI_AT_EMPTY_PATH && is_empty(c, name)) {
+		abi_lock(c->p, &c->p->lock);
+		abi_strcpy(path, c->p->cwd[0] ? c->p->cwd : "/", sizeof(path));
+		abi_unlock(c->p, &c->p->lock);
+		return stat_path(c, path, 0, st);
+	}
+	error = abi_at(c, dirfd, name, path, &told);
+	if (error < 0)
+		return error;
+	/* "link/" means what the link points to. */
+	error = stat_path(c, path,
+			  flags & ABI_AT_SYMLINK_NOFOLLOW &&
+				  !(told & ABI_PATH_MUST_DIR),
+			  st);
+	if (!error && told & ABI_PATH_MUST_DIR &&
+	    (st->mode & ABI_S_IFMT) != ABI_S_IFDIR)
+		return -ABI_ENOTDIR;
+	return error;
+}
+
+static s64 stat_and_put(struct abi_call *c, u64 dirfd, u64 name, u64 to,
+			u32 flags)
+{
+	struct abi_stat st;
+	s64 error = stat_at(c, dirfd, name, flags, &st);
+
+	return error ? error : put_stat(c->p, to, &st);
+}
+
+s64 abi_sys_stat(struct abi_call *c)
+{
+	return stat_and_put(c, (u64)ABI_AT_FDCWD, c->a[0], c->a[1], 0);
+}
+
+s64 abi_sys_lstat(struct abi_call *c)
+{
+	return stat_and_put(c, (u64)ABI_AT_FDCWD, c->a[0], c->a[1],
+			    ABI_AT_SYMLINK_NOFOLLOW);
+}
+
+s64 abi_sys_fstat(struct abi_call *c)
+{
+	struct abi_stat st;
+	s64 error = stat_fd(c, c->a[0], &st);
+
+	return error ? error : put_stat(c->p, c->a[1], &st);
+}
+
+#define STAT_FLAGS                                                             \
+	(ABI_AT_SYMLINK_NOFOLLOW | ABI_AT_NO_AUTOMOUNT | ABI_AT_EMPTY_PATH)
+
+s64 abi_sys_newfstatat(struct abi_call *c)
+{
+	if ((u32)c->a[3] & ~(u32)STAT_FLAGS)
+		return -ABI_EINVAL;
+	return stat_and_put(c, c->a[0], c->a[1], c->a[2], (u32)c->a[3]);
+}
+
+static struct abi_statx_time statx_time(s64 ns)
+{
+	struct abi_timespec t = split_ns(ns);
+
+	return (struct abi_statx_time){t.sec, (u32)t.nsec, 0};
+}
+
+/* Device numbers as glibc's device_major() and device_minor() take them apart.
+ */
+static u32 device_major(u64 dev)
+{
+	return (u32)((dev >> 8 & 0xfff) | (dev >> 32 & ~0xfffull));
+}
+
+static u32 device_minor(u64 dev)
+{
+	return (u32)((dev & 0xff) | (dev >> 12 & ~0xffull));
+}
+
+s64 abi_sys_statx(struct abi_call *c)
+{
+	struct abi_linux_statx out = {.mask = 0x7ff};
+	u32 flags = (u32)c->a[2];
+	struct abi_stat st;
+	s64 error;
+
+	if (flags & ~(u32)(STAT_FLAGS | ABI_AT_STATX_SYNC) ||
+	    (u32)c->a[3] & 0x80000000u)
+		return -ABI_EINVAL;
+	error = stat_at(c, c->a[0], c->a[1], flags, &st);
+	if (error)
+		return error;
+	out.blksize = (u32)st.blksize;
+	out.nlink = (u32)st.nlink;
+	out.uid = st.uid;
+	out.gid = st.gid;
+	out.mode = (u16)st.mode;
+	out.ino = st.ino;
+	out.size = st.size;
+	out.blocks = st.blocks;
+	out.atime = statx_time(st.atime_ns);
+	out.ctime = statx_time(st.ctime_ns);
+	out.mtime = statx_time(st.mtime_ns);
+	out.rdev_major = device_major(st.rdev);
+	out.rdev_minor = device_minor(st.rdev);
+	out.dev_major = device_major(st.dev);
+	out.dev_minor = device_minor(st.dev);
+	return ABI_PUT(c->p, c->a[4], &out);
+}
+
+/* File systems ----------------------------------------------------------- */
+
+static s64 put_statfs(struct abi_proc *p, u64 gaddr,
+		      const struct abi_statfs *fs)
+{
+	struct abi_linux_statfs out = {
+		.type = fs->type,
+		.bsize = fs->bsize,
+		.blocks = fs->blocks,
+		.bfree = fs->bfree,
+		.bavail = fs->bavail,
+		.files = fs->files,
+		.ffree = fs->ffree,
+		.namelen = fs->namelen,
+		.frsize = fs->bsize,
+	};
+
+	return ABI_PUT(p, gaddr, &out);
+}
+
+s64 abi_sys_statfs(struct abi_call *c)
+{
+	char path[ABI_PATH_MAX];
+	struct abi_statfs fs;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_STATFS, .path = path, .statfs = &fs};
+	u32 flags;
+	s64 error = abi_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
+
+	if (error >= 0)
+		error = c->p->host->path(&op);
+	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
+}
+
+s64 abi_sys_fstatfs(struct abi_call *c)
+{
+	struct abi_statfs fs;
+	struct abi_file_op op = {.verb = ABI_FILE_STATFS, .statfs = &fs};
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 error = -ABI_ENOSYS;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (d->kind == ABI_DESC_FILE)
+		error = c->p->host->file(d->handle, &op);
+	abi_desc_put(c->p, d);
+	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
+}
+
+/* Modes ------------------------------------------------------------------ */
+
+static s64 mode_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
+{
+	char path[ABI_PATH_MAX];
+	struct abi_path_op op = {
+		.verb = ABI_PATH_CHMOD, .path = path, .mode = mode & 07777};
+	u32 flags;
+	s64 error = abi_at(c, dirfd, name, path, &flags);
+
+	return error < 0 ? error : c->p->host->path(&op);
+}
+
+s64 abi_sys_chmod(struct abi_call *c)
+{
+	return mode_at(c, (u64)ABI_AT_FDCWD, c->a[0], (u32)c->a[1]);
+}
+
+s64 abi_sys_fchmodat(struct abi_call *c)
+{
+	return mode_at(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+s64 abi_sys_fchmod(struct abi_call *c)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_CHMOD,
+				 .mode = (u32)c->a[1] & 07777};
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 error = 0;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (abi_desc_flags(d) & ABI_O_PATH)
+		error = -ABI_EBADF;
+	else if (d->kind == ABI_DESC_FILE)
+		error = c->p->host->file(d->handle, &op);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+/* Owners: there is one user, so the only change allowed is none. */
+static s64 change_owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
+			u32 gid)
+{
+	int same_uid = uid == ~0u || uid == st->uid || uid == c->p->info.uid;
+	int same_gid = gid == ~0u || gid == st->gid || gid == c->p->info.gid;
+
+	return same_uid && same_gid ? 0 : -ABI_EPERM;
+}
+
+static s64 owner_at(struct abi_call *c, u64 dirfd, u64 name, const u64 *ids,
+		    u32 flags)
+{
+	struct abi_stat st;
+	s64 error = stat_at(c, dirfd, name, flags, &st);
+
+	return error ? error : change_owner(c, &st, (u32)ids[0], (u32)ids[1]);
+}
+
+s64 abi_sys_chown(struct abi_call *c)
+{
+	return owner_at(c, (u64)ABI_AT_FDCWD, c->a[0], c->a + 1, 0);
+}
+
+s64 abi_sys_lchown(struct abi_call *c)
+{
+	return owner_at(c, (u64)ABI_AT_FDCWD, c->a[0], c->a + 1,
+			ABI_AT_SYMLINK_NOFOLLOW);
+}
+
+s64 abi_sys_fchownat(struct abi_call *c)
+{
+	return owner_at(c, c->a[0], c->a[1], c->a + 2, (u32)c->a[4]);
+}
+
+s64 abi_sys_fchown(struct abi_call *c)
+{
+	struct abi_stat st;
+	s64 error = stat_fd(c, c->a[0], &st);
+
+	return error ? error : change_owner(c, &st, (u32)c->a[1], (u32)c->a[2]);
+}
+
+/* Times ------------------------------------------------------------------ */
+
+static void set_now(struct abi_call *c, s64 times[2])
+{
+	times[0] = times[1] = c->p->host->clock(ABI_CLOCK_REALTIME);
+}
+
+static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
+{
+	struct abi_file_op op = {.verb = ABI_FILE_UTIMENS,
+				 .times = {times[0], times[1]}};
+	struct abi_desc *d = abi_desc_get(c->p, fd);
+	s64 error = 0;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (d->kind == ABI_DESC_FILE)
+		error = c->p->host->file(d->handle, &op);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2])
+{
+	char path[ABI_PATH_MAX];
+	struct abi_path_op op = {.verb = ABI_PATH_UTIMENS,
+				 .path = path,
+				 .times = {times[0], times[1]}};
+	u32 flags;
+	s64 error = abi_at(c, dirfd, name, path, &flags);
+
+	return error < 0 ? error : c->p->host->path(&op);
+}
+
+/* A time that does not fit into ns is taken to the edge of what does. */
+static s64 to_ns(s64 sec, s64 nsec)
+{
+	s64 ns;
+
+	if (__builtin_mul_overflow(sec, 1000000000ll, &ns) ||
+	    __builtin_add_overflow(ns, nsec, &ns) || ns <= ABI_TIME_OMIT)
+		return sec < 0 ? ABI_TIME_OMIT + 1 : (s64)(~0ull >> 1);
+	return ns;
+}
+
+static s64 one_time(struct abi_call *c, const struct abi_timespec *t, s64 *ns)
+{
+	if (t->nsec == UTIME_OMIT)
+		*ns = ABI_TIME_OMIT;
+	else if (t->nsec == UTIME_NOW)
+		*ns = c->p->host->clock(ABI_CLOCK_REALTIME);
+	else if (t->nsec < 0 || t->nsec >= 1000000000)
+		return -ABI_EINVAL;
+	else
+		*ns = to_ns(t->sec, t->nsec);
+	return 0;
+}
+
+s64 abi_sys_utimensat(struct abi_call *c)
+{
+	struct abi_timespec t[2];
+	s64 times[2], error = 0;
+
+	if ((u32)c->a[3] & ~(u32)(ABI_AT_SYMLINK_NOFOLLOW | ABI_AT_EMPTY_PATH))
+		return -ABI_EINVAL;
+	set_now(c, times);
+	if (c->a[2]) {
+		if (ABI_GET(c->p, &t, c->a[2]))
+			return -ABI_EFAULT;
+		error = one_time(c, &t[0], &times[0]);
+		if (!error)
+			error = one_time(c, &t[1], &times[1]);
+	}
+	if (error)
+		return error;
+	if (!c->a[1] ||
+	    ((u32)c->a[3] & ABI_AT_EMPTY_PATH && is_empty(c, c->a[1])))
+		return times_on_fd(c, c->a[0], times);
+	return times_at(c, c->a[0], c->a[1], times);
+}
+
+static s64 timevals_at(struct abi_call *c, u64 dirfd, u64 name, u64 gaddr)
+{
+	struct abi_timeval t[2];
+	s64 times[2];
+	u32 i;
+
+	set_now(c, times);
+	if (gaddr && ABI_GET(c->p, &t, gaddr))
+		return -ABI_EFAULT;
+	for (i = 0; gaddr && i < 2; i++) {
+		if (t[i].usec < 0 || t[i].usec >= 1000000)
+			return -ABI_EINVAL;
+		times[i] = to_ns(t[i].sec, t[i].usec * 1000);
+	}
+	return times_at(c, dirfd, name, times);
+}
+
+s64 abi_sys_utimes(struct abi_call *c)
+{
+	return timevals_at(c, (u64)ABI_AT_FDCWD, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_futimesat(struct abi_call *c)
+{
+	return timevals_at(c, c->a[0], c->a[1], c->a[2]);
+}
+
+s64 abi_sys_utime(struct abi_call *c)
+{
+	s64 t[2], times[2];
+
+	set_now(c, times);
+	if (c->a[1]) {
+		if (ABI_GET(c->p, &t, c->a[1]))
+			return -ABI_EFAULT;
+		times[0] = to_ns(t[0], 0);
+		times[1] = to_ns(t[1], 0);
+	}
+	return times_at(c, (u64)ABI_AT_FDCWD, c->a[0], times);
+}

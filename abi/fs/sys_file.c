@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/* Owns the calls on open files: data, position, length, control. No state. */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "pipe.h"
+#include "abi/poll/poll.h"
+#include "abi/proc/proc.h"
+#include "abi/poll/wait.h"
+
+typedef s64 transfer(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset);
+
+static s64 run_transfer(struct abi_call *c, struct abi_span *s, s64 offset,
+			transfer *move)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 n;
+
+	if (!d)
+		return -ABI_EBADF;
+	n = move(c, d, s, offset);
+	abi_desc_put(c->p, d);
+	return n;
+}
+
+static s64 transfer_plain(struct abi_call *c, s64 offset, u32 prot,
+			  transfer *move)
+{
+	struct abi_span s;
+
+	if ((s64)c->a[2] < 0)
+		return -ABI_EINVAL;
+	abi_span_one(&s, c->a[1], c->a[2], prot);
+	return run_transfer(c, &s, offset, move);
+}
+
+static s64 transfer_vector(struct abi_call *c, s64 offset, u32 prot,
+			   transfer *move)
+{
+	struct abi_span s;
+	s64 error = abi_span_vector(c->p, &s, c->a[1], c->a[2], prot);
+
+	return error ? error : run_transfer(c, &s, offset, move);
+}
+
+/* The memory must be writable to read into it, and the other way round. */
+#define READS ABI_PROT_WRITE, abi_file_read
+#define WRITES ABI_PROT_READ, abi_file_write
+
+s64 abi_sys_read(struct abi_call *c)
+{
+	return transfer_plain(c, ABI_FILE_CURRENT, READS);
+}
+
+s64 abi_sys_write(struct abi_call *c)
+{
+	return transfer_plain(c, ABI_FILE_CURRENT, WRITES);
+}
+
+s64 abi_sys_pread64(struct abi_call *c)
+{
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_plain(c, (s64)c->a[3], READS);
+}
+
+s64 abi_sys_pwrite64(struct abi_call *c)
+{
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_plain(c, (s64)c->a[3], WRITES);
+}
+
+s64 abi_sys_readv(struct abi_call *c)
+{
+	return transfer_vector(c, ABI_FILE_CURRENT, READS);
+}
+
+s64 abi_sys_writev(struct abi_call *c)
+{
+	return transfer_vector(c, ABI_FILE_CURRENT, WRITES);
+}
+
+s64 abi_sys_preadv(struct abi_call *c)
+{
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_vector(c, (s64)c->a[3], READS);
+}
+
+s64 abi_sys_pwritev(struct abi_call *c)
+{
+	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+				: transfer_vector(c, (s64)c->a[3], WRITES);
+}
+
+/* preadv2 and pwritev2: no flag is offered; offset -1 is the position. */
+s64 abi_sys_preadv2(struct abi_call *c)
+{
+	if ((u32)c->a[5])
+		return -ABI_ENOTSUP;
+	return (s64)c->a[3] < -1 ? -ABI_EINVAL
+				 : transfer_vector(c, (s64)c->a[3], READS);
+}
+
+s64 abi_sys_pwritev2(struct abi_call *c)
+{
+	if ((u32)c->a[5])
+		return -ABI_ENOTSUP;
+	return (s64)c->a[3] < -1 ? -ABI_EINVAL
+				 : transfer_vector(c, (s64)c->a[3], WRITES);
+}
+
+/* Position --------------------------------------------------------------- */
+
+static s64 size_of(struct abi_call *c, struct abi_desc *d, u64 *size)
+{
+	struct abi_stat st;
+	s64 error = abi_file_stat(c, d, &st);
+
+	*size = error ? 0 : st.size;
+	return error;
+}
+
+/* All is data; the one hole is after the end. */
+static s64 seek_hole(u64 size, s64 offset, u32 whence)
+{
+	if (offset < 0 || (u64)offset >= size)
+		return -ABI_ENXIO;
+	return whence == ABI_SEEK_DATA ? offset : (s64)size;
+}
+
+static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
+			  u32 whence)
+{
+	u64 size;
+	s64 error;
+
+	if (whence > ABI_SEEK_HOLE)
+		return -ABI_EINVAL;
+	if (whence >= ABI_SEEK_DATA) {
+		error = size_of(c, d, &size);
+		offset = error ? error : seek_hole(size, offset, whence);
+		if (offset < 0)
+			return offset;
+		whence = ABI_SEEK_SET;
+	}
+	return abi_file_seek(c->p, d, offset, whence);
+}
+
+/* d->lock is held. */
+static s64 seek_desc(struct abi_call *c, struct abi_desc *d, s64 offset,
+		     u32 whence)
+{
+	u64 size = 0, base = 0;
+	s64 error = 0;
+
+	if (whence > ABI_SEEK_HOLE)
+		return -ABI_EINVAL;
+	if (whence >= ABI_SEEK_END)
+		error = size_of(c, d, &size);
+	if (error)
+		return error;
+	if (whence >= ABI_SEEK_DATA) {
+		offset = seek_hole(size, offset, whence);
+		if (offset >= 0)
+			d->pos = (u64)offset;
+		return offset;
+	}
+	if (whence == ABI_SEEK_CUR)
+		base = d->pos;
+	else if (whence == ABI_SEEK_END)
+		base = size;
+	if (__builtin_add_overflow((s64)base, offset, &offset))
+		return -ABI_EOVERFLOW;
+	if (offset < 0)
+		return -ABI_EINVAL;
+	d->pos = (u64)offset;
+	return offset;
+}
+
+s64 abi_sys_lseek(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 result;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (d->kind == ABI_DESC_NULL) {
+		result = 0;
+	} else if (d->kind != ABI_DESC_TEXT &&
+		   (d->kind != ABI_DESC_FILE || abi_desc_is_host(d))) {
+		result = -ABI_ESPIPE;
+	} else {
+		abi_lock(c->p, &d->lock);
+		result = d->inherited
+				 ? seek_inherited(c, d, (s64)c->a[1],
+						  (u32)c->a[2])
+				 : seek_desc(c, d, (s64)c->a[1], (u32)c->a[2]);
+		abi_unlock(c->p, &d->lock);
+	}
+	abi_desc_put(c->p, d);
+	return result;
+}
+
+/* Length and durability -------------------------------------------------- */
+
+static s64 writable_file(const struct abi_desc *d)
+{
+	u32 flags = abi_desc_flags(d);
+
+	if (flags & ABI_O_PATH)
+		return -ABI_EBADF;
+	if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFREG)
+		return -ABI_EINVAL;
+	return (flags & ABI_O_ACCMODE) == ABI_O_RDONLY ? -ABI_EINVAL : 0;
+}
+
+s64 abi_sys_ftruncate(struct abi_call *c)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = c->a[1]};
+	struct abi_desc *d;
+	s64 result;
+
+	if ((s64)c->a[1] < 0)
+		return -ABI_EINVAL;
+	d = abi_desc_get(c->p, c->a[0]);
+	if (!d)
+		return -ABI_EBADF;
+	result = writable_file(d);
+	if (!result)
+		result = c->p->host->file(d->handle, &op);
+	abi_desc_put(c->p, d);
+	return result;
+}
+
+/* Makes a file at least `end` long; what is there stays. */
+static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = end};
+	u64 size;
+	s64 error = size_of(c, d, &size);
+
+	if (error || size >= end)
+		return error;
+	return c->p->host->file(d->handle, &op);
+}
+
+s64 abi_sys_fallocate(struct abi_call *c)
+{
+	struct abi_desc *d;
+	s64 result, end;
+
+	if ((s64)c->a[2] < 0 || (s64)c->a[3] <= 0)
+		return -ABI_EINVAL;
+	if (__builtin_add_overflow((s64)c->a[2], (s64)c->a[3], &end))
+		return -ABI_EFBIG;
+	d = abi_desc_get(c->p, c->a[0]);
+	if (!d)
+		return -ABI_EBADF;
+	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE may pass */
+		result = -ABI_ENOTSUP;
+	else if (d->kind == ABI_DESC_PIPE)
+		result = -ABI_ESPIPE;
+	else if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFREG)
+		result = -ABI_ENODEV;
+	else
+		result = writable_file(d) ? -ABI_EBADF : 0;
+	if (!result && !((u32)c->a[1] & 1))
+		result = extend_file(c, d, (u64)end);
+	abi_desc_put(c->p, d);
+	return result;
+}
+
+s64 abi_sys_fsync(struct abi_call *c)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 result = -ABI_EINVAL;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (abi_desc_flags(d) & ABI_O_PATH)
+		result = -ABI_EBADF;
+	else if (d->kind == ABI_DESC_FILE && !abi_desc_is_host(d))
+		result = c->p->host->file(d->handle, &op);
+	abi_desc_put(c->p, d);
+	return result;
+}
+
+s64 abi_sys_fdatasync(struct abi_call *c)
+{
+	return abi_sys_fsync(c);
+}
+
+/* There is no list of what is dirty at the host: each open file is asked. */
+s64 abi_sys_sync(struct abi_call *c)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
+	struct abi_desc *d;
+	u32 fd;
+
+	for (fd = 0; fd < ABI_FD_MAX; fd++) {
+		d = abi_desc_get(c->p, fd);
+		if (!d)
+			continue;
+		if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG)
+			(void)c->p->host->file(d->handle, &op);
+		abi_desc_put(c->p, d);
+	}
+	return 0;
+}
+
+s64 abi_sys_syncfs(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+
+	if (!d)
+		return -ABI_EBADF;
+	abi_desc_put(c->p, d);
+	return abi_sys_sync(c);
+}
+
+s64 abi_sys_sync_file_range(struct abi_call *c)
+{
+	return abi_sys_fsync(c);
+}
+
+/* Advice changes nothing here, but its arguments are checked. */
+s64 abi_sys_fadvise64(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	u32 pipe;
+
+	if (!d)
+		return -ABI_EBADF;
+	pipe = d->kind == ABI_DESC_PIPE;
+	abi_desc_put(c->p, d);
+	if (pipe)
+		return -ABI_ESPIPE;
+	return (u32)c->a[3] > 5 || (s64)c->a[2] < 0 ? -ABI_EINVAL : 0;
+}
+
+s64 abi_sys_readahead(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+
+	if (!d)
+		return -ABI_EBADF;
+	abi_desc_put(c->p, d);
+	return 0;
+}
+
+/* sendfile --------------------------------------------------------------- */
+
+#define PIECE 4096
+
+/* One piece from `in` at `offset` to `out`; what `out` took. */
+static s64 move_piece(struct abi_call *c, struct abi_desc *in,
+		      struct abi_desc *out, u64 offset, u64 len)
+{
+	u8 piece[PIECE];
+	struct abi_io io = {piece, len < PIECE ? len : PIECE, (s64)offset};
+	struct abi_span s;
+	s64 n = c->p->host->file_read(in->handle, &io);
+
+	if (n <= 0)
+		return n;
+	/* The piece is abi's own memory, which the guest's map denies. */
+	abi_span_one(&s, (u64)piece, (u64)n, ABI_SPAN_OWN);
+	return abi_file_write(c, out, &s, ABI_FILE_CURRENT);
+}
+
+static s64 move_all(struct abi_call *c, struct abi_desc *in,
+		    struct abi_desc *out, u64 offset, u64 len)
+{
+	u64 done = 0, want;
+	s64 n;
+
+	while (done < len) {
+		want = len - done;
+		n = move_piece(c, in, out, offset + done, want);
+		if (n < 0)
+			return done ? (s64)done : n;
+		done += (u64)n;
+		if ((u64)n < (want < PIECE ? want : PIECE))
+			break;
+	}
+	return (s64)done;
+}
+
+/*
+ * The two ends of sendfile may be one description, so its lock is not held
+ * from the one to the other: as on Linux, the last one to end decides.
+ */
+static s64 position_of(struct abi_proc *p, struct abi_desc *d)
+{
+	s64 at;
+
+	if (d->inherited)
+		return abi_file_seek(p, d, 0, ABI_SEEK_CUR);
+	abi_lock(p, &d->lock);
+	at = (s64)d->pos;
+	abi_unlock(p, &d->lock);
+	return at;
+}
+
+static void position_set(struct abi_proc *p, struct abi_desc *d, u64 at)
+{
+	if (d->inherited) {
+		(void)abi_file_seek(p, d, (s64)at, ABI_SEEK_SET);
+		return;
+	}
+	abi_lock(p, &d->lock);
+	d->pos = at;
+	abi_unlock(p, &d->lock);
+}
+
+static s64 send_file(struct abi_call *c, struct abi_desc *out,
+		     struct abi_desc *in)
+{
+	u64 len = c->a[3] < ABI_IO_MAX ? c->a[3] : ABI_IO_MAX, offset;
+	s64 n;
+
+	if (in->kind != ABI_DESC_FILE || in->type != ABI_S_IFREG)
+		return -ABI_EINVAL;
+	if ((abi_desc_flags(in) & ABI_O_ACCMODE) == ABI_O_WRONLY)
+		return -ABI_EBADF;
+	if (c->a[2]) {
+		if (ABI_GET(c->p, &offset, c->a[2]))
+			return -ABI_EFAULT;
+		if ((s64)offset < 0)
+			return -ABI_EINVAL;
+		n = move_all(c, in, out, offset, len);
+		offset += n > 0 ? (u64)n : 0;
+		return ABI_PUT(c->p, c->a[2], &offset) ? -ABI_EFAULT : n;
+	}
+	n = position_of(c->p, in);
+	if (n < 0)
+		return n;
+	offset = (u64)n;
+	n = move_all(c, in, out, offset, len);
+	if (n > 0)
+		position_set(c->p, in, offset + (u64)n);
+	return n;
+}
+
+s64 abi_sys_sendfile(struct abi_call *c)
+{
+	struct abi_desc *out = abi_desc_get(c->p, c->a[0]);
+	struct abi_desc *in = abi_desc_get(c->p, c->a[1]);
+	s64 n = out && in ? send_file(c, out, in) : -ABI_EBADF;
+
+	if (out)
+		abi_desc_put(c->p, out);
+	if (in)
+		abi_desc_put(c->p, in);
+	return n;
+}
+
+/*
+ * EINVAL is what Linux says of descriptions that cannot be spliced, and what
+ * programs (Go's net package) take as "copy it yourself"; ENOSYS is not.
+ */
+s64 abi_sys_splice(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_EINVAL;
+}
+
+s64 abi_sys_tee(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_EINVAL;
+}
+
+/* Programs fall back to read and write when it is missing. */
+s64 abi_sys_copy_file_range(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_ENOSYS;
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* Owns ioctl(2): terminals as far as a size, and what works on any file. */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "pipe.h"
+#include "abi/poll/poll.h"
+#include "abi/proc/proc.h"
+
+#define TCGETS 0x5401
+#define TCSETS 0x5402
+#define TCSETSF 0x5404
+#define TIOCGPGRP 0x540f
+#define TIOCSPGRP 0x5410
+#define TIOCGWINSZ 0x5413
+#define FIONREAD 0x541b
+#define FIONBIO 0x5421
+#define FIONCLEX 0x5450
+#define FIOCLEX 0x5451
+#define FIOASYNC 0x5452
+
+/* The kernel's struct termios of x86-64. */
+struct termios {
+	u32 iflag, oflag, cflag, lflag;
+	u8 line, cc[19];
+};
+
+struct winsize {
+	u16 rows, columns, x, y;
+};
+
+static s64 window_size(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
+
+	if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFCHR)
+		return -ABI_ENOTTY;
+	return c->p->host->file(d->handle, &op);
+}
+
+/* A terminal in its usual, line by line mode; it cannot be changed. */
+static s64 get_termios(struct abi_call *c, struct abi_desc *d)
+{
+	static const struct termios usual = {
+		.iflag = 0x500,
+		.oflag = 5,
+		.cflag = 0xbf,
+		.lflag = 0x8a3b,
+		.cc = {3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23,
+		       22},
+	};
+	s64 size = window_size(c, d);
+
+	return size < 0 ? -ABI_ENOTTY : ABI_PUT(c->p, c->a[2], &usual);
+}
+
+static s64 get_window(struct abi_call *c, struct abi_desc *d)
+{
+	s64 size = window_size(c, d);
+	struct winsize w = {(u16)(size >> 16), (u16)size, 0, 0};
+
+	return size < 0 ? size : ABI_PUT(c->p, c->a[2], &w);
+}
+
+static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_AVAILABLE};
+	struct abi_stat st;
+	s64 n = -ABI_ENOTTY, at;
+	s32 out;
+
+	if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR) {
+		n = (s64)abi_pipe_available(c->p, d);
+	} else if (abi_desc_is_host(d)) {
+		n = c->p->host->file(d->handle, &op);
+	} else if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG) {
+		n = abi_file_stat(c, d, &st);
+		at = d->inherited ? abi_file_seek(c->p, d, 0, ABI_SEEK_CUR)
+				  : (s64)d->pos;
+		if (!n)
+			n = (s64)st.size > at ? (s64)st.size - at : 0;
+	}
+	if (n < 0)
+		return n;
+	out = n > 0x7fffffff ? 0x7fffffff : (s32)n;
+	return ABI_PUT(c->p, c->a[2], &out);
+}
+
+static s64 set_nonblock(struct abi_call *c, struct abi_desc *d)
+{
+	s32 on;
+
+	if (ABI_GET(c->p, &on, c->a[2]))
+		return -ABI_EFAULT;
+	if (on)
+		__atomic_fetch_or(&d->flags, ABI_O_NONBLOCK, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(&d->flags, ~(u32)ABI_O_NONBLOCK,
+				   __ATOMIC_RELAXED);
+	return 0;
+}
+
+static s64 set_cloexec(struct abi_call *c, u16 on)
+{
+	u32 fd = (u32)c->a[0];
+
+	abi_lock(c->p, &c->p->fds.lock);
+	if (c->p->fds.slot[fd].desc)
+		c->p->fds.slot[fd].cloexec = on;
+	abi_unlock(c->p, &c->p->fds.lock);
+	return 0;
+}
+
+static s64 control_device(struct abi_call *c, struct abi_desc *d)
+{
+	if (abi_desc_flags(d) & ABI_O_PATH)
+		return -ABI_EBADF;
+	switch ((u32)c->a[1]) {
+	case TCGETS:
+		return get_termios(c, d);
+	case TCSETS ... TCSETSF:
+	case TIOCGPGRP:
+	case TIOCSPGRP:
+		return window_size(c, d) < 0 ? -ABI_ENOTTY : -ABI_EINVAL;
+	case TIOCGWINSZ:
+		return get_window(c, d);
+	case FIONREAD:
+		return bytes_available(c, d);
+	case FIONBIO:
+		return set_nonblock(c, d);
+	case FIOCLEX:
+		return set_cloexec(c, 1);
+	case FIONCLEX:
+		return set_cloexec(c, 0);
+	case FIOASYNC:
+		return 0;
+	default:
+		return -ABI_ENOTTY;
+	}
+}
+
+s64 abi_sys_ioctl(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 result;
+
+	if (!d)
+		return -ABI_EBADF;
+	result = control_device(c, d);
+	abi_desc_put(c->p, d);
+	return result;
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns the calls that take names: opening, and changing directories. cwd is
+ * guarded by proc.lock; everything else here has no state.
+ */
+#include "file.h"
+#include "abi/uapi/linux.h"
+#include "path.h"
+#include "abi/proc/proc.h"
+
+/* The directory that `dirfd` stands for, as text. */
+static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
+{
+	struct abi_desc *d;
+	s64 error = 0;
+
+	if ((s32)dirfd == ABI_AT_FDCWD) {
+		abi_lock(c->p, &c->p->lock);
+		abi_strcpy(base, c->p->cwd, ABI_PATH_MAX);
+		abi_unlock(c->p, &c->p->lock);
+		return 0;
+	}
+	d = abi_desc_get(c->p, dirfd);
+	if (!d)
+		return -ABI_EBADF;
+	if (d->type != ABI_S_IFDIR)
+		error = -ABI_ENOTDIR;
+	else
+		abi_strcpy(base, d->path, ABI_PATH_MAX);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+s64 abi_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
+{
+	char path[ABI_PATH_MAX], base[ABI_PATH_MAX];
+	s64 error;
+
+	error = abi_user_string(c->p, path, sizeof(path), gaddr,
+				-ABI_ENAMETOOLONG);
+	if (error < 0)
+		return error;
+	base[0] = 0;
+	if (path[0] != '/') {
+		error = base_of(c, dirfd, base);
+		if (error)
+			return error;
+	}
+	return abi_path_join(base, path, out, flags);
+}
+
+/* One path operation on a name; trailing slashes need a directory. */
+static s64 at_op(struct abi_call *c, u64 dirfd, u64 gaddr,
+		 struct abi_path_op *op)
+{
+	char path[ABI_PATH_MAX];
+	u32 flags;
+	s64 error = abi_at(c, dirfd, gaddr, path, &flags);
+
+	if (error < 0)
+		return error;
+	op->path = path;
+	return c->p->host->path(op);
+}
+
+/* open ------------------------------------------------------------------- */
+
+static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
+		     u32 flags, u32 mode)
+{
+	struct abi_open open = {path, flags & ~(u32)ABI_O_CLOEXEC, mode, -1, 0};
+	s64 error = c->p->host->file_open(&open);
+
+	if (error < 0) {
+		d->kind = ABI_DESC_NULL; /* nothing to close */
+		return error;
+	}
+	d->handle = open.handle;
+	d->type = open.type & ABI_S_IFMT;
+	if (flags & ABI_O_DIRECTORY && d->type != ABI_S_IFDIR)
+		return -ABI_ENOTDIR;
+	return 0;
+}
+
+/* /proc/self/fd/N and /dev/stdin: another number for what N is. */
+static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
+{
+	s64 fd = abi_synth_number(path);
+	struct abi_desc *d;
+
+	if (fd < 0)
+		return -ABI_ENOENT;
+	d = abi_desc_get(c->p, (u64)fd);
+	if (!d)
+		return -ABI_ENOENT;
+	if (d->kind != ABI_DESC_FILE || d->path[0] != '/' ||
+	    d->type != ABI_S_IFREG)
+		return abi_desc_install(c->p, d, 0, cloexec);
+	abi_desc_put(c->p, d);
+	return -ABI_ENOENT;
+}
+
+/* Status that stays with the description, as F_GETFL tells it. */
+#define KEPT                                                                   \
+	(ABI_O_ACCMODE | ABI_O_APPEND | ABI_O_NONBLOCK | ABI_O_SYNC |          \
+	 ABI_O_DIRECT | ABI_O_LARGEFILE | ABI_O_DIRECTORY | ABI_O_NOFOLLOW |   \
+	 ABI_O_NOATIME | ABI_O_PATH)
+
+s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
+{
+	struct abi_desc *d;
+	s64 result = open_again(c, path, flags & ABI_O_CLOEXEC);
+
+	if (result != -ABI_ENOENT)
+		return result;
+	d = abi_desc_new(c->p, ABI_DESC_FILE, flags & KEPT);
+	if (!d)
+		return -ABI_ENFILE;
+	result = abi_synth_open(c->p, path, d);
+	if (!result)
+		result = open_host(c, d, abi_synth_real(c->p, path), flags,
+				   mode & ~c->p->umask);
+	if (result < 0) {
+		abi_desc_put(c->p, d);
+		return result;
+	}
+	abi_strcpy(d->path, path, sizeof(d->path));
+	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+}
+
+static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
+{
+	char path[ABI_PATH_MAX];
+	u32 told;
+	s64 error;
+
+	if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE)
+		return -ABI_EINVAL;
+	error = abi_at(c, dirfd, name, path, &told);
+	if (error < 0)
+		return error;
+	if ((flags & ABI_O_TMPFILE) == ABI_O_TMPFILE)
+		return -ABI_ENOTSUP;
+	if (told & ABI_PATH_MUST_DIR) {
+		if (flags & ABI_O_CREAT)
+			return -ABI_EISDIR;
+		flags |= ABI_O_DIRECTORY;
+	}
+	return abi_file_open(c, path, flags, mode & 07777);
+}
+
+s64 abi_sys_open(struct abi_call *c)
+{
+	return open_at(c, (u64)ABI_AT_FDCWD, c->a[0], (u32)c->a[1],
+		       (u32)c->a[2]);
+}
+
+s64 abi_sys_openat(struct abi_call *c)
+{
+	return open_at(c, c->a[0], c->a[1], (u32)c->a[2], (u32)c->a[3]);
+}
+
+s64 abi_sys_creat(struct abi_call *c)
+{
+	return open_at(c, (u64)ABI_AT_FDCWD, c->a[0],
+		       ABI_O_CREAT | ABI_O_WRONLY | ABI_O_TRUNC, (u32)c->a[1]);
+}
+
+/* The working directory -------------------------------------------------- */
+
+s64 abi_sys_getcwd(struct abi_call *c)
+{
+	char cwd[ABI_PATH_MAX];
+	u64 len;
+
+	abi_lock(c->p, &c->p->lock);
+	len = abi_strcpy(cwd, c->p->cwd[0] ? c->p->cwd : "/", sizeof(cwd)) + 1;
+	abi_unlock(c->p, &c->p->lock);
+	if (c->a[1] < len)
+		return -ABI_ERANGE;
+	return abi_user_put(c->p, c->a[0], cwd, len) ? -ABI_EFAULT : (s64)len;
+}
+
+static void set_cwd(struct abi_call *c, const char *path)
+{
+	abi_lock(c->p, &c->p->lock);
+	abi_strcpy(c->p->cwd, path, ABI_PATH_MAX);
+	abi_unlock(c->p, &c->p->lock);
+}
+
+s64 abi_sys_chdir(struct abi_call *c)
+{
+	char path[ABI_PATH_MAX];
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_STAT, .path = path, .stat = &st};
+	u32 flags;
+	s64 error = abi_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
+
+	if (error < 0)
+		return error;
+	error = c->p->host->path(&op);
+	if (error < 0)
+		return error;
+	if ((st.mode & ABI_S_IFMT) != ABI_S_IFDIR)
+		return -ABI_ENOTDIR;
+	set_cwd(c, path);
+	return 0;
+}
+
+s64 abi_sys_fchdir(struct abi_call *c)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+	s64 error = 0;
+
+	if (!d)
+		return -ABI_EBADF;
+	if (d->type != ABI_S_IFDIR)
+		error = -ABI_ENOTDIR;
+	else
+		set_cwd(c, d->path);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+/* Changing directories --------------------------------------------------- */
+
+static s64 make_dir(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
+{
+	struct abi_path_op op = {.verb = ABI_PATH_MKDIR,
+				 .mode = mode & 01777 & ~c->p->umask};
+
+	return at_op(c, dirfd, name, &op);
+}
+
+s64 abi_sys_mkdir(struct abi_call *c)
+{
+	return make_dir(c, (u64)ABI_AT_FDCWD, c->a[0], (u32)c->a[1]);
+}
+
+s64 abi_sys_mkdirat(struct abi_call *c)
+{
+	return make_dir(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+/* rmdir(2) refuses names that end in "." and "..", which a path here lost. */
+static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
+{
+	struct abi_path_op op = {.verb = dir ? ABI_PATH_RMDIR
+					     : ABI_PATH_UNLINK};
+	char path[ABI_PATH_MAX];
+	u32 flags;
+	s64 error = abi_at(c, dirfd, name, path, &flags);
+
+	if (error < 0)
+		return error;
+	if (!dir && flags & ABI_PATH_MUST_DIR)
+		return -ABI_EISDIR;
+	op.path = path;
+	return c->p->host->path(&op);
+}
+
+s64 abi_sys_unlink(struct abi_call *c)
+{
+	return remove_at(c, (u64)ABI_AT_FDCWD, c->a[0], 0);
+}
+
+s64 abi_sys_rmdir(struct abi_call *c)
+{
+	return remove_at(c, (u64)ABI_AT_FDCWD, c->a[0], 1);
+}
+
+s64 abi_sys_unlinkat(struct abi_call *c)
+{
+	if ((u32)c->a[2] & ~(u32)ABI_AT_REMOVEDIR)
+		return -ABI_EINVAL;
+	return remove_at(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
+		     u64 to, enum abi_path_verb verb)
+{
+	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
+	struct abi_path_op op = {.verb = verb, .path = path, .path2 = path2};
+	u32 flags;
+	s64 error = abi_at(c, from_dir, from, path, &flags);
+
+	if (error >= 0)
+		error = abi_at(c, to_dir, to, path2, &flags);
+	return error < 0 ? error : c->p->host->path(&op);
+}
+
+s64 abi_sys_rename(struct abi_call *c)
+{
+	return two_names(c, (u64)ABI_AT_FDCWD, c->a[0], (u64)ABI_AT_FDCWD,
+			 c->a[1], ABI_PATH_RENAME);
+}
+
+s64 abi_sys_renameat(struct abi_call *c)
+{
+	return two_names(c, c->a[0], c->a[1], c->a[2], c->a[3],
+			 ABI_PATH_RENAME);
+}
+
+/* NOREPLACE and EXCHANGE need the host's help to be atomic: not offered. */
+s64 abi_sys_renameat2(struct abi_call *c)
+{
+	return (u32)c->a[4] ? -ABI_EINVAL : abi_sys_renameat(c);
+}
+
+s64 abi_sys_link(struct abi_call *c)
+{
+	return two_names(c, (u64)ABI_AT_FDCWD, c->a[0], (u64)ABI_AT_FDCWD,
+			 c->a[1], ABI_PATH_LINK);
+}
+
+s64 abi_sys_linkat(struct abi_call *c)
+{
+	if ((u32)c->a[4] & ~(u32)ABI_AT_SYMLINK_FOLLOW)
+		return -ABI_EINVAL;
+	return two_names(c, c->a[0], c->a[1], c->a[2], c->a[3], ABI_PATH_LINK);
+}
+
+static s64 make_link(struct abi_call *c, u64 text, u64 dirfd, u64 name)
+{
+	char target[ABI_PATH_MAX];
+	struct abi_path_op op = {.verb = ABI_PATH_SYMLINK, .path2 = target};
+	s64 n = abi_user_string(c->p, target, sizeof(target), text,
+				-ABI_ENAMETOOLONG);
+
+	if (n < 0)
+		return n;
+	return n ? at_op(c, dirfd, name, &op) : -ABI_ENOENT;
+}
+
+s64 abi_sys_symlink(struct abi_call *c)
+{
+	return make_link(c, c->a[0], (u64)ABI_AT_FDCWD, c->a[1]);
+}
+
+s64 abi_sys_symlinkat(struct abi_call *c)
+{
+	return make_link(c, c->a[0], c->a[1], c->a[2]);
+}
+
+static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
+{
+	char path[ABI_PATH_MAX], text[ABI_PATH_MAX];
+	struct abi_path_op op = {.verb = ABI_PATH_READLINK,
+				 .path = path,
+				 .buf = text,
+				 .len = sizeof(text)};
+	u32 flags;
+	s64 n;
+
+	if (size <= 0)
+		return -ABI_EINVAL;
+	n = abi_at(c, dirfd, name, path, &flags);
+	if (n < 0)
+		return n;
+	n = abi_synth_link(c->p, path, text, sizeof(text));
+	if (!n)
+		n = c->p->host->path(&op);
+	if (n > size)
+		n = size;
+	if (n > 0 && abi_user_put(c->p, to, text, (u64)n))
+		return -ABI_EFAULT;
+	return n;
+}
+
+s64 abi_sys_readlink(struct abi_call *c)
+{
+	return read_link(c, (u64)ABI_AT_FDCWD, c->a[0], c->a[1], (s32)c->a[2]);
+}
+
+s64 abi_sys_readlinkat(struct abi_call *c)
+{
+	return read_link(c, c->a[0], c->a[1], c->a[2], (s32)c->a[3]);
+}
+
+s64 abi_sys_truncate(struct abi_call *c)
+{
+	struct abi_path_op op = {.verb = ABI_PATH_TRUNCATE, .len = c->a[1]};
+
+	if ((s64)c->a[1] < 0)
+		return -ABI_EINVAL;
+	return at_op(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
+}
+
+/* access ----------------------------------------------------------------- */
+
+static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
+{
+	char path[ABI_PATH_MAX];
+	struct abi_path_op op = {
+		.verb = ABI_PATH_ACCESS, .path = path, .mode = mode};
+	struct abi_stat st;
+	u32 flags;
+	s64 error;
+
+	if (mode & ~7u)
+		return -ABI_EINVAL;
+	error = abi_at(c, dirfd, name, path, &flags);
+	if (error < 0)
+		return error;
+	error = abi_synth_stat(c->p, path, &st);
+	if (error)
+		return error < 0 ? error : 0;
+	op.path = abi_synth_real(c->p, path);
+	return c->p->host->path(&op);
+}
+
+s64 abi_sys_access(struct abi_call *c)
+{
+	return access_at(c, (u64)ABI_AT_FDCWD, c->a[0], (u32)c->a[1]);
+}
+
+s64 abi_sys_faccessat(struct abi_call *c)
+{
+	return access_at(c, c->a[0], c->a[1], (u32)c->a[2]);
+}
+
+s64 abi_sys_faccessat2(struct abi_call *c)
+{
+	if ((u32)c->a[3] & ~(u32)(ABI_AT_EACCESS | ABI_AT_SYMLINK_NOFOLLOW))
+		return -ABI_EINVAL;
+	return access_at(c, c->a[0], c->a[1], (u32)c->a[2]);
+}

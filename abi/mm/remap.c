@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* mremap: an area that grows, shrinks or moves. Runs under space.change. */
+#include "abi/uapi/linux.h"
+#include "map.h"
+#include "abi/proc/proc.h"
+
+#define RW (ABI_PROT_READ | ABI_PROT_WRITE)
+
+struct move {
+	u64 old, old_len, len, to;
+	u32 flags;
+	struct abi_area area; /* the old range, as one piece */
+};
+
+static s64 bad_args(const struct move *m)
+{
+	u32 known = ABI_MREMAP_MAYMOVE | ABI_MREMAP_FIXED;
+
+	if ((m->old & ABI_PAGE_MASK) || !m->len || !m->old_len ||
+	    (m->flags & ~known) || m->len > SKEP_ARENA_SIZE ||
+	    m->old_len > SKEP_ARENA_SIZE)
+		return 1;
+	if (!(m->flags & ABI_MREMAP_FIXED))
+		return 0;
+	return !(m->flags & ABI_MREMAP_MAYMOVE) || (m->to & ABI_PAGE_MASK) ||
+	       !abi_space_range(m->to, m->to + m->len) ||
+	       (m->to < m->old + m->old_len && m->old < m->to + m->len);
+}
+
+/* The grown part of a range, right behind it. */
+static s64 grow_area(struct abi_proc *p, const struct move *m)
+{
+	struct abi_area tail = m->area;
+	s64 rc;
+
+	tail.start = m->old + m->old_len;
+	tail.end = m->old + m->len;
+	tail.offset += tail.backing ? m->old_len : 0;
+	if (tail.backing)
+		p->space.backing[tail.backing].areas++;
+	rc = abi_map_put(p, &tail);
+	if (rc)
+		abi_space_unback(&p->space, tail.backing);
+	return rc;
+}
+
+static int can_grow(const struct abi_space *s, const struct move *m)
+{
+	u64 end = m->old + m->old_len;
+
+	return abi_space_range(m->old, m->old + m->len) &&
+	       abi_space_free(s, end, m->old + m->len);
+}
+
+/* Page by page: a file that is mapped may end before its mapping does. */
+static void copy_pages(u64 to, u64 from, u64 len)
+{
+	u64 at;
+
+	for (at = 0; at < len; at += SKEP_PAGE_SIZE)
+		(void)abi_user_move(abi_user_ptr(to + at),
+				    abi_user_ptr(from + at), SKEP_PAGE_SIZE);
+}
+
+/* The old bytes into the new place, whatever the protection is. */
+static s64 copy_area(struct abi_proc *p, const struct move *m, u64 to)
+{
+	u64 len = m->old_len < m->len ? m->old_len : m->len;
+	u32 prot = m->area.prot;
+	s64 rc = 0;
+
+	if (!(m->area.bits & ABI_AREA_COMMITTED) ||
+	    (m->area.bits & ABI_AREA_DIRECT && m->area.bits & ABI_AREA_SHARED))
+		return 0; /* nothing, or what the file has */
+	if (!(prot & ABI_PROT_READ))
+		rc = p->host->mem_protect(m->old, m->old_len, ABI_PROT_READ);
+	if (!rc && prot != RW)
+		rc = p->host->mem_protect(to, m->len, RW);
+	if (rc)
+		return rc;
+	copy_pages(to, m->old, len);
+	return prot != RW ? p->host->mem_protect(to, m->len, prot) : 0;
+}
+
+/*
+ * Moves to [to, to + len). Only the grown part keeps what the new area was
+ * filled with; the rest is overwritten with the old bytes.
+ */
+static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
+{
+	struct abi_area new = m->area;
+	s64 rc;
+
+	if (new.prot & ABI_PROT_EXEC) {
+		p->host->log("mremap of executable memory refused: its calls "
+			     "would leave the place they were made for");
+		return -ABI_EACCES;
+	}
+	new.start = to;
+	new.end = to + m->len;
+	if (new.backing)
+		p->space.backing[new.backing].areas++;
+	rc = abi_map_put(p, &new);
+	if (rc) {
+		abi_space_unback(&p->space, new.backing);
+		return rc;
+	}
+	rc = copy_area(p, m, to);
+	if (!rc)
+		rc = abi_map_clear(p, m->old, m->old + m->old_len);
+	return rc ? rc : (s64)to;
+}
+
+static s64 move_locked(struct abi_proc *p, struct move *m)
+{
+	struct abi_space *s = &p->space;
+	u64 end = m->old + m->old_len, to = m->to;
+	s64 rc;
+
+	if (!abi_map_part(s, abi_space_index(s, m->old), m->old, end,
+			  &m->area) ||
+	    m->area.start != m->old || m->area.end != end)
+		return -ABI_EFAULT;
+	if (!(m->flags & ABI_MREMAP_FIXED)) {
+		if (m->len < m->old_len)
+			rc = abi_map_clear(p, m->old + m->len, end);
+		else if (m->len > m->old_len && can_grow(s, m))
+			rc = grow_area(p, m);
+		else
+			rc = m->len > m->old_len;
+		if (rc <= 0)
+			return rc ? rc : (s64)m->old;
+		if (!(m->flags & ABI_MREMAP_MAYMOVE))
+			return -ABI_ENOMEM;
+		to = abi_space_find(s, m->len);
+		if (!to)
+			return -ABI_ENOMEM;
+	}
+	return move_area(p, m, to);
+}
+
+s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,
+		   u64 to)
+{
+	struct move m = {.old = old,
+			 .old_len = ABI_PAGE_UP(old_len),
+			 .len = ABI_PAGE_UP(len),
+			 .to = to,
+			 .flags = flags};
+	s64 rc;
+
+	if (bad_args(&m))
+		return -ABI_EINVAL;
+	abi_map_begin(p);
+	rc = move_locked(p, &m);
+	abi_map_end(p);
+	return rc;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls on memory: arguments as the man pages have them, then one
+ * operation of map.c. Locks are taken there.
+ */
+#include "abi/uapi/linux.h"
+#include "abi/proc/proc.h"
+
+#define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
+
+/* Flags that change nothing here; MAP_SHARED_VALIDATE allows no others. */
+#define MAP_KNOWN                                                              \
+	(ABI_MAP_TYPE | ABI_MAP_FIXED | ABI_MAP_ANONYMOUS |                    \
+	 ABI_MAP_GROWSDOWN | ABI_MAP_DENYWRITE | ABI_MAP_EXECUTABLE |          \
+	 ABI_MAP_LOCKED | ABI_MAP_NORESERVE | ABI_MAP_POPULATE |               \
+	 ABI_MAP_NONBLOCK | ABI_MAP_STACK | ABI_MAP_FIXED_NOREPLACE)
+
+/* Memory before it is touched, where the host gives it with the first touch. */
+static s64 populate(struct abi_proc *p, u64 addr, u64 len)
+{
+	return p->host->mem_populate
+		       ? p->host->mem_populate(addr, ABI_PAGE_UP(len))
+		       : 0;
+}
+
+static s64 map_flags(struct abi_proc *p, u64 flags)
+{
+	u64 type = flags & ABI_MAP_TYPE;
+
+	if (!type || type > ABI_MAP_SHARED_VALIDATE)
+		return -ABI_EINVAL;
+	if (type == ABI_MAP_SHARED_VALIDATE && (flags & ~(u64)MAP_KNOWN))
+		return -ABI_EOPNOTSUPP;
+	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT)) {
+		abi_say_once(p, &p->space.said_kind,
+			     "mmap with MAP_HUGETLB or MAP_32BIT refused "
+			     "(ENOMEM): there are no huge pages here, and "
+			     "nothing below 2 GiB");
+		return -ABI_ENOMEM;
+	}
+	return 0;
+}
+
+/* The file of a mapping, held; its rights become bits of the area. */
+static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
+{
+	u64 offset = c->a[5], end;
+	const struct abi_desc *desc;
+	s64 file;
+
+	if (__builtin_add_overflow(offset, ABI_PAGE_UP(m->len), &end) ||
+	    end >> 63)
+		return -ABI_EOVERFLOW;
+	file = abi_fd_hold(c->p, (u32)c->a[4], m->prot, shared);
+	if (file < 0)
+		return file;
+	m->file = (u32)file;
+	m->has_file = 1;
+	m->offset = offset;
+	desc = &c->p->fds.desc[m->file];
+	if (shared && (abi_desc_flags(desc) & ABI_O_ACCMODE) != ABI_O_RDWR)
+		m->bits |= ABI_AREA_NOWRITE;
+	return 0;
+}
+
+s64 abi_sys_mmap(struct abi_call *c)
+{
+	u64 flags = c->a[3];
+	struct abi_map m = {.addr = c->a[0],
+			    .len = c->a[1],
+			    .prot = (u32)c->a[2] & PROT_KNOWN,
+			    .flags = (u32)flags};
+	u32 shared = (flags & ABI_MAP_TYPE) != ABI_MAP_PRIVATE;
+	s64 rc = map_flags(c->p, flags);
+
+	if (rc)
+		return rc;
+	if (!m.len || (c->a[5] & ABI_PAGE_MASK))
+		return -ABI_EINVAL;
+	if (m.len > SKEP_ARENA_SIZE) {
+		abi_space_say_room(c->p);
+		return -ABI_ENOMEM;
+	}
+	if (shared)
+		m.bits |= ABI_AREA_SHARED;
+	if (!(flags & ABI_MAP_ANONYMOUS))
+		rc = map_file(c, &m, shared);
+	if (!rc)
+		rc = abi_space_map(c->p, &m);
+	/* As on Linux, the mapping is there where memory for it is not. */
+	if (rc > 0 && flags & (ABI_MAP_POPULATE | ABI_MAP_LOCKED) &&
+	    !(flags & ABI_MAP_NONBLOCK))
+		(void)populate(c->p, (u64)rc, m.len);
+	return rc;
+}
+
+s64 abi_sys_munmap(struct abi_call *c)
+{
+	return abi_space_unmap(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_mprotect(struct abi_call *c)
+{
+	u64 prot = c->a[2];
+
+	if ((c->a[0] & ABI_PAGE_MASK) || (prot & ~(u64)PROT_KNOWN))
+		return -ABI_EINVAL;
+	return abi_space_protect(c->p, c->a[0], c->a[1], (u32)prot);
+}
+
+s64 abi_sys_mremap(struct abi_call *c)
+{
+	if (c->a[3] >> 32)
+		return -ABI_EINVAL;
+	return abi_space_move(c->p, c->a[0], c->a[1], c->a[2], (u32)c->a[3],
+			      c->a[4]);
+}
+
+s64 abi_sys_brk(struct abi_call *c)
+{
+	return (s64)abi_space_brk(c->p, c->a[0]);
+}
+
+/* -ENOMEM unless all of the range is mapped; lengths as madvise takes them. */
+static s64 check_mapped(struct abi_proc *p, u64 addr, u64 len)
+{
+	u64 end;
+
+	if (__builtin_add_overflow(len, ABI_PAGE_MASK, &len) ||
+	    __builtin_add_overflow(addr, ABI_PAGE_DOWN(len), &end))
+		return -ABI_EINVAL;
+	return abi_space_check(p, ABI_PAGE_DOWN(addr),
+			       end - ABI_PAGE_DOWN(addr), 0)
+		       ? 0
+		       : -ABI_ENOMEM;
+}
+
+/* The same of what is mapped, from the start of its first page on. */
+static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
+{
+	s64 rc = check_mapped(p, addr, len);
+
+	return rc ? rc
+		  : populate(p, ABI_PAGE_DOWN(addr),
+			     len + (addr & ABI_PAGE_MASK));
+}
+
+s64 abi_sys_madvise(struct abi_call *c)
+{
+	u64 addr = c->a[0], len = c->a[1], advice = c->a[2];
+
+	if (addr & ABI_PAGE_MASK)
+		return -ABI_EINVAL;
+	if (advice == ABI_MADV_DONTNEED || advice == ABI_MADV_FREE)
+		return len ? abi_space_discard(c->p, addr, len) : 0;
+	if (advice == ABI_MADV_POPULATE_READ ||
+	    advice == ABI_MADV_POPULATE_WRITE)
+		return populate_mapped(c->p, addr, len);
+	if (advice <= ABI_MADV_WILLNEED ||
+	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
+	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
+		return check_mapped(c->p, addr, len);
+	return -ABI_EINVAL;
+}
+
+s64 abi_sys_msync(struct abi_call *c)
+{
+	u64 flags = c->a[2];
+	u32 known = ABI_MS_ASYNC | ABI_MS_INVALIDATE | ABI_MS_SYNC;
+
+	if ((flags & ~(u64)known) || (c->a[0] & ABI_PAGE_MASK) ||
+	    ((flags & ABI_MS_ASYNC) && (flags & ABI_MS_SYNC)))
+		return -ABI_EINVAL;
+	return abi_space_sync(c->p, c->a[0], c->a[1], !!(flags & ABI_MS_SYNC));
+}
+
+/* Committed pages are resident as far as anybody here can know. */
+s64 abi_sys_mincore(struct abi_call *c)
+{
+	u64 addr = c->a[0], len = c->a[1], at, i = 0;
+	struct abi_area area;
+	s64 rc;
+	u8 byte;
+
+	if (addr & ABI_PAGE_MASK)
+		return -ABI_EINVAL;
+	rc = check_mapped(c->p, addr, len);
+	if (rc)
+		return -ABI_ENOMEM;
+	len = ABI_PAGE_UP(len);
+	if (abi_user_check(c->p, c->a[2], len / SKEP_PAGE_SIZE, ABI_PROT_WRITE))
+		return -ABI_EFAULT;
+	for (at = addr; at < addr + len;) {
+		if (!abi_space_next(c->p, at, &area))
+			return -ABI_ENOMEM;
+		byte = !!(area.bits & ABI_AREA_COMMITTED);
+		for (; at < area.end && at < addr + len; at += SKEP_PAGE_SIZE)
+			if (abi_user_move(abi_user_ptr(c->a[2] + i++), &byte,
+					  1))
+				return -ABI_EFAULT;
+	}
+	return 0;
+}
+
+#define MPOL_DEFAULT 0u
+#define MPOL_PREFERRED 1u
+#define MPOL_LOCAL 4u
+#define MPOL_MAX 6u
+#define MPOL_MODE_FLAGS 0xe000u /* static, relative, balancing */
+#define MPOL_MF_KNOWN 3u	/* strict, move */
+#define MPOL_MF_MOVE_ALL 4u
+#define NODES_MOST 32768u
+
+/* Of a mask of `bits` nodes: 1: there is one, 0: none; *first: node 0 is in. */
+static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
+{
+	u64 at, word, any = 0;
+
+	*first = 0;
+	if (!gaddr || !bits)
+		return 0;
+	if (bits > NODES_MOST)
+		return -ABI_EINVAL;
+	for (at = 0; at < bits; at += 64) {
+		if (ABI_GET(p, &word, gaddr + at / 8))
+			return -ABI_EFAULT;
+		if (bits - at < 64)
+			word &= (1ull << (bits - at)) - 1;
+		if (!at)
+			*first = word & 1;
+		any |= word;
+	}
+	return any != 0;
+}
+
+static s64 policy_check(struct abi_call *c)
+{
+	u32 mode = (u32)c->a[2] & ~MPOL_MODE_FLAGS, first;
+	s64 any = nodes_any(c->p, c->a[3], c->a[4] ? c->a[4] - 1 : 0, &first);
+
+	if (any < 0)
+		return any;
+	if (mode >= MPOL_MAX || (any && !first))
+		return -ABI_EINVAL;
+	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
+		return any ? -ABI_EINVAL : 0;
+	return any || mode == MPOL_PREFERRED ? 0 : -ABI_EINVAL;
+}
+
+/*
+ * The guest sees one node, and all of its memory is there: a policy that
+ * allows node 0 is kept without doing anything, others name no node.
+ */
+s64 abi_sys_mbind(struct abi_call *c)
+{
+	u64 flags = c->a[5];
+	s64 rc;
+
+	if (c->a[0] & ABI_PAGE_MASK ||
+	    flags & ~(u64)(MPOL_MF_KNOWN | MPOL_MF_MOVE_ALL))
+		return -ABI_EINVAL;
+	if (flags & MPOL_MF_MOVE_ALL)
+		return -ABI_EPERM;
+	rc = policy_check(c);
+	if (!rc && c->a[1])
+		rc = check_mapped(c->p, c->a[0], c->a[1]);
+	return rc == -ABI_ENOMEM ? -ABI_EFAULT : rc;
+}
+
+/*
+ * Locking: what is committed is the best there is, so these only check. A
+ * program that must keep secrets off the disk cannot rely on it.
+ */
+s64 abi_sys_mlock(struct abi_call *c)
+{
+	return populate_mapped(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_mlock2(struct abi_call *c)
+{
+	if (c->a[2] & ~(u64)ABI_MLOCK_ONFAULT)
+		return -ABI_EINVAL;
+	return c->a[2] ? check_mapped(c->p, c->a[0], c->a[1])
+		       : populate_mapped(c->p, c->a[0], c->a[1]);
+}
+
+s64 abi_sys_munlock(struct abi_call *c)
+{
+	return check_mapped(c->p, c->a[0], c->a[1]);
+}
+
+/* What is mapped later comes with its first touch also after MCL_FUTURE, which
+ * is told by the ledger's faults.
+ */
+s64 abi_sys_mlockall(struct abi_call *c)
+{
+	u64 known = ABI_MCL_CURRENT | ABI_MCL_FUTURE | ABI_MCL_ONFAULT;
+	struct abi_area area;
+	u64 at = 0;
+	s64 rc = 0;
+
+	if (!c->a[0] || (c->a[0] & ~known) || c->a[0] == ABI_MCL_ONFAULT)
+		return -ABI_EINVAL;
+	if (!(c->a[0] & ABI_MCL_CURRENT) || c->a[0] & ABI_MCL_ONFAULT)
+		return 0;
+	for (; !rc && abi_space_next(c->p, at, &area); at = area.end)
+		rc = populate(c->p, area.start, area.end - area.start);
+	return rc;
+}
+
+s64 abi_sys_munlockall(struct abi_call *c)
+{
+	(void)c;
+	return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Checked access to guest memory. No lock; see user.h for what a check means.
+ */
+#include "abi/proc/proc.h"
+
+int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot)
+{
+	if (!len || abi_space_check(p, gaddr, len, prot))
+		return 0;
+	return -ABI_EFAULT;
+}
+
+s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
+		    s64 too_long)
+{
+	u64 n = 0, end = 0;
+
+	for (; n < size; n++) {
+		if (n == end) {
+			/* Not beyond the page: the next one may be closed. */
+			end = n + SKEP_PAGE_SIZE -
+			      ((gaddr + n) & ABI_PAGE_MASK);
+			end = end < size ? end : size;
+			if (abi_user_get(p, to + n, gaddr + n, end - n))
+				return -ABI_EFAULT;
+		}
+		if (!to[n])
+			return (s64)n;
+	}
+	return too_long;
+}
+
+int abi_user_get(struct abi_proc *p, void *to, u64 gaddr, u64 len)
+{
+	if (abi_user_check(p, gaddr, len, ABI_PROT_READ))
+		return -ABI_EFAULT;
+	return abi_user_move(to, abi_user_ptr(gaddr), len) ? -ABI_EFAULT : 0;
+}
+
+int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len)
+{
+	if (abi_user_check(p, gaddr, len, ABI_PROT_WRITE))
+		return -ABI_EFAULT;
+	return abi_user_move(abi_user_ptr(gaddr), from, len) ? -ABI_EFAULT : 0;
+}
+
+int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot)
+{
+	/* The reader takes a lock when it meets an edit, so it needs to write.
+	 */
+	return abi_space_check((struct abi_proc *)p, addr, len, prot);
+}

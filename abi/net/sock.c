@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns sockets: making and naming them, and blocking calls built from the
+ * host's non-blocking ones. Sockets of AF_INET and AF_INET6 are the host's;
+ * socketpair(2) is two rings (pipe.c). The data calls with headers are in
+ * sock_msg.c.
+ */
+#include "sock.h"
+#include "abi/uapi/linux.h"
+#include "abi/fs/pipe.h"
+#include "abi/poll/poll.h"
+#include "abi/proc/proc.h"
+#include "abi/time/time.h"
+#include "abi/poll/wait.h"
+
+struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error)
+{
+	struct abi_desc *d = abi_desc_get(c->p, fd);
+
+	*error = d ? 0 : -ABI_EBADF;
+	if (d && d->kind != ABI_DESC_SOCK && d->kind != ABI_DESC_PAIR) {
+		*error = -ABI_ENOTSOCK;
+		abi_desc_put(c->p, d);
+		d = 0;
+	}
+	return d;
+}
+
+s64 abi_sock_host(struct abi_call *c, struct abi_desc *d,
+		  struct abi_sock_op *op)
+{
+	return c->p->host->sock(d->handle, op);
+}
+
+/* An address from the guest into `op`. */
+s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
+		      u64 len)
+{
+	op->addrlen = (u32)len;
+	if ((s32)len < 0 || (u32)len > sizeof(op->addr))
+		return -ABI_EINVAL;
+	return abi_user_get(c->p, op->addr, gaddr, (u32)len);
+}
+
+/* One to the guest, cut to its buffer; the true length goes to *lenp. */
+s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
+		      u64 gaddr, u64 lenp)
+{
+	u32 room, len = op->addrlen;
+
+	if (!gaddr)
+		return 0;
+	if (len > sizeof(op->addr))
+		len = sizeof(op->addr);
+	if (ABI_GET(c->p, &room, lenp))
+		return -ABI_EFAULT;
+	if ((s32)room < 0)
+		return -ABI_EINVAL;
+	if (abi_user_put(c->p, gaddr, op->addr, room < len ? room : len))
+		return -ABI_EFAULT;
+	return ABI_PUT(c->p, lenp, &len);
+}
+
+/* Making ----------------------------------------------------------------- */
+
+#define TYPE_FLAGS (ABI_O_NONBLOCK | ABI_O_CLOEXEC)
+
+static struct abi_desc *sock_desc(struct abi_call *c, s32 handle, u32 flags,
+				  u32 domain, u32 type, u32 protocol)
+{
+	struct abi_desc *d = abi_desc_new(
+		c->p, ABI_DESC_SOCK, ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
+
+	if (!d) {
+		c->p->host->file_close(handle);
+		return 0;
+	}
+	d->handle = handle;
+	d->type = ABI_S_IFSOCK;
+	d->domain = domain;
+	d->sock_type = type;
+	d->protocol = protocol;
+	abi_strcpy(d->path, "socket:[host]", 32);
+	return d;
+}
+
+static s64 refuse_family(struct abi_call *c, u32 domain)
+{
+	u64 bit = 1ull << (domain < 63 ? domain : 63);
+	char line[120];
+	struct abi_text t;
+
+	/* Once for each family: some programs try again and again. */
+	if (__atomic_fetch_or(&c->p->fds.said_family, bit, __ATOMIC_RELAXED) &
+	    bit)
+		return -ABI_EAFNOSUPPORT;
+	abi_text_init(&t, line, sizeof(line));
+	abi_text_str(&t, "socket of address family ");
+	abi_text_dec(&t, domain);
+	abi_text_str(&t, " refused: only AF_INET and AF_INET6 are carried; "
+			 "use TCP on 127.0.0.1");
+	c->p->host->log(line);
+	return -ABI_EAFNOSUPPORT;
+}
+
+s64 abi_sys_socket(struct abi_call *c)
+{
+	u32 domain = (u32)c->a[0], type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
+	u32 flags = (u32)c->a[1] & ~(u32)ABI_SOCK_TYPE_MASK;
+	struct abi_desc *d;
+	s64 handle;
+
+	if (flags & ~(u32)TYPE_FLAGS)
+		return -ABI_EINVAL;
+	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
+		return refuse_family(c, domain);
+	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
+		return type < 11 ? -ABI_ESOCKTNOSUPPORT : -ABI_EINVAL;
+	handle = c->p->host->sock_open(domain, type, (u32)c->a[2]);
+	if (handle < 0)
+		return handle;
+	d = sock_desc(c, (s32)handle, flags, domain, type, (u32)c->a[2]);
+	return d ? abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC)
+		 : -ABI_ENFILE;
+}
+
+s64 abi_sys_socketpair(struct abi_call *c)
+{
+	u32 type = (u32)c->a[1] & ABI_SOCK_TYPE_MASK;
+	u32 flags = (u32)c->a[1] & ~(u32)ABI_SOCK_TYPE_MASK;
+	struct abi_desc *pair[2];
+	s64 error;
+
+	if (flags & ~(u32)TYPE_FLAGS)
+		return -ABI_EINVAL;
+	if ((u32)c->a[0] != ABI_AF_UNIX)
+		return -ABI_ENOTSUP;
+	if (type != ABI_SOCK_STREAM)
+		return -ABI_ESOCKTNOSUPPORT;
+	error = abi_pipe_pair(c->p, flags & ABI_O_NONBLOCK, pair);
+	if (error)
+		return error;
+	return abi_desc_install_two(c->p, pair, flags & ABI_O_CLOEXEC, c->a[3]);
+}
+
+/* Names ------------------------------------------------------------------ */
+
+static s64 name_of(struct abi_call *c, enum abi_sock_verb verb)
+{
+	struct abi_sock_op op = {.verb = verb};
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	if (d->kind == ABI_DESC_PAIR) {
+		op.addr[0] = ABI_AF_UNIX;
+		op.addrlen = 2;
+	} else {
+		op.addrlen = sizeof(op.addr);
+		error = abi_sock_host(c, d, &op);
+	}
+	if (!error)
+		error = abi_sock_addr_put(c, &op, c->a[1], c->a[2]);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+s64 abi_sys_getsockname(struct abi_call *c)
+{
+	return name_of(c, ABI_SOCK_NAME);
+}
+
+s64 abi_sys_getpeername(struct abi_call *c)
+{
+	return name_of(c, ABI_SOCK_PEER);
+}
+
+s64 abi_sys_bind(struct abi_call *c)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_BIND};
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	error = abi_sock_addr_get(c, &op, c->a[1], c->a[2]);
+	if (!error)
+		error = d->kind == ABI_DESC_PAIR ? -ABI_EINVAL
+						 : abi_sock_host(c, d, &op);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+s64 abi_sys_listen(struct abi_call *c)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_LISTEN,
+				 .value = (s32)c->a[1]};
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	error = d->kind == ABI_DESC_PAIR ? -ABI_ENOTSUP
+					 : abi_sock_host(c, d, &op);
+	if (!error)
+		d->listening = 1;
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+s64 abi_sys_shutdown(struct abi_call *c)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_SHUTDOWN,
+				 .value = (s32)c->a[1]};
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	if (op.value < 0 || op.value > 2)
+		error = -ABI_EINVAL;
+	else if (d->kind == ABI_DESC_PAIR)
+		error = abi_pipe_shutdown(c->p, d, (u32)op.value);
+	else
+		error = abi_sock_host(c, d, &op);
+	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+/* Connecting ------------------------------------------------------------- */
+
+static s64 pending_error(struct abi_call *c, struct abi_desc *d)
+{
+	s32 value = 0;
+	struct abi_sock_op op = {.verb = ABI_SOCK_GETOPT,
+				 .level = ABI_SOL_SOCKET,
+				 .name = ABI_SO_ERROR,
+				 .buf = &value,
+				 .len = sizeof(value)};
+	s64 error = abi_sock_host(c, d, &op);
+
+	return error ? error : -(s64)value;
+}
+
+/* The wait of a blocking connect; a signal leaves it under way. */
+static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
+{
+	s64 error = abi_wait_handle(c, d->handle, ABI_POLLOUT,
+				    abi_wait_deadline(c->p, d->send_ns));
+
+	if (error == -ABI_EINTR)
+		return d->send_ns ? -ABI_EINTR : -ABI_ERESTARTSYS;
+	if (error == -ABI_ETIMEDOUT)
+		return -ABI_EINPROGRESS;
+	return error ? error : pending_error(c, d);
+}
+
+static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_CONNECT};
+	s64 error = abi_sock_addr_get(c, &op, c->a[1], c->a[2]);
+
+	if (error)
+		return error;
+	if (d->kind == ABI_DESC_PAIR)
+		return -ABI_EISCONN;
+	error = abi_sock_host(c, d, &op);
+	if (error != -ABI_EINPROGRESS && error != -ABI_EALREADY)
+		return error;
+	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
+	if (abi_desc_flags(d) & ABI_O_NONBLOCK)
+		return error;
+	return finish_connect(c, d);
+}
+
+s64 abi_sys_connect(struct abi_call *c)
+{
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	error = connect_socket(c, d);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+/* Tries a host operation until it does not say EAGAIN. */
+s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
+		  struct abi_sock_op *op, u32 events, u32 dontwait)
+{
+	u64 limit = events & ABI_POLLOUT ? d->send_ns : d->recv_ns, deadline;
+	u32 addrlen = op->addrlen, edge, nonblock;
+	s64 n, error;
+
+	edge = events & ABI_POLLOUT ? ABI_EDGE_OUT : ABI_EDGE_IN;
+	nonblock = dontwait | (abi_desc_flags(d) & ABI_O_NONBLOCK);
+	n = abi_sock_host(c, d, op);
+	if (n != -ABI_EAGAIN && edge == ABI_EDGE_OUT &&
+	    (n < 0 || (u64)n == op->len))
+		return n;
+	abi_event_rearm(c->p, &d->event, edge);
+	if (n != -ABI_EAGAIN || nonblock)
+		return n;
+	deadline = abi_wait_deadline(c->p, limit);
+	for (;;) {
+		op->addrlen = addrlen;
+		n = abi_sock_host(c, d, op);
+		if (n != -ABI_EAGAIN)
+			return n;
+		error = abi_wait_handle(c, d->handle, events, deadline);
+		if (error == -ABI_EINTR)
+			return limit ? -ABI_EINTR : -ABI_ERESTARTSYS;
+		if (error)
+			return error == -ABI_ETIMEDOUT ? -ABI_EAGAIN : error;
+	}
+}
+
+static s64 accept_socket(struct abi_call *c, struct abi_desc *d, u32 flags)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_ACCEPT,
+				 .addrlen = sizeof(op.addr),
+				 .handle = -1};
+	struct abi_desc *fresh;
+	s64 error;
+
+	if (d->kind == ABI_DESC_PAIR)
+		return -ABI_EINVAL;
+	error = abi_sock_wait(c, d, &op, ABI_POLLIN, 0);
+	if (error < 0)
+		return error;
+	fresh = sock_desc(c, op.handle, flags, d->domain, d->sock_type,
+			  d->protocol);
+	if (!fresh)
+		return -ABI_ENFILE;
+	error = abi_sock_addr_put(c, &op, c->a[1], c->a[2]);
+	if (error) {
+		abi_desc_put(c->p, fresh);
+		return error;
+	}
+	return abi_desc_install(c->p, fresh, 0, flags & ABI_O_CLOEXEC);
+}
+
+static s64 accept_any(struct abi_call *c, u32 flags)
+{
+	s64 result;
+	struct abi_desc *d;
+
+	if (flags & ~(u32)TYPE_FLAGS)
+		return -ABI_EINVAL;
+	d = abi_sock_get(c, c->a[0], &result);
+	if (!d)
+		return result;
+	result = accept_socket(c, d, flags);
+	abi_desc_put(c->p, d);
+	return result;
+}
+
+s64 abi_sys_accept(struct abi_call *c)
+{
+	return accept_any(c, 0);
+}
+
+s64 abi_sys_accept4(struct abi_call *c)
+{
+	return accept_any(c, (u32)c->a[3]);
+}
+
+/* Options ---------------------------------------------------------------- */
+
+#define OPTION_MAX 256
+
+static u64 *timeout_of(struct abi_desc *d, u32 level, u32 name)
+{
+	if (level != ABI_SOL_SOCKET)
+		return 0;
+	if (name == ABI_SO_RCVTIMEO || name == ABI_SO_RCVTIMEO_NEW)
+		return &d->recv_ns;
+	if (name == ABI_SO_SNDTIMEO || name == ABI_SO_SNDTIMEO_NEW)
+		return &d->send_ns;
+	return 0;
+}
+
+static s64 set_timeout(struct abi_call *c, u64 *ns)
+{
+	struct abi_timeval tv;
+
+	if ((u32)c->a[4] < sizeof(tv))
+		return -ABI_EINVAL;
+	if (ABI_GET(c->p, &tv, c->a[3]))
+		return -ABI_EFAULT;
+	if (tv.usec < 0 || tv.usec >= 1000000)
+		return -ABI_EDOM;
+	if (tv.sec < 0) {
+		*ns = 1; /* at once, as Linux */
+		return 0;
+	}
+	*ns = 0;
+	if (tv.sec < 1ll << 33)
+		*ns = (u64)tv.sec * ABI_NS + (u64)tv.usec * 1000;
+	return 0;
+}
+
+static s64 set_option(struct abi_call *c, struct abi_desc *d)
+{
+	u64 *ns = timeout_of(d, (u32)c->a[1], (u32)c->a[2]);
+	u8 value[OPTION_MAX];
+	struct abi_sock_op op = {.verb = ABI_SOCK_SETOPT,
+				 .level = (s32)c->a[1],
+				 .name = (s32)c->a[2],
+				 .buf = value,
+				 .len = (u32)c->a[4]};
+
+	if ((s32)c->a[4] < 0)
+		return -ABI_EINVAL;
+	if (ns)
+		return set_timeout(c, ns);
+	if (op.len > sizeof(value))
+		op.len = sizeof(value);
+	if (abi_user_get(c->p, value, c->a[3], op.len))
+		return -ABI_EFAULT;
+	/* A pair has no options worth keeping: buffers are what they are. */
+	if (d->kind == ABI_DESC_PAIR)
+		return op.level == ABI_SOL_SOCKET ? 0 : -ABI_ENOTSUP;
+	return abi_sock_host(c, d, &op);
+}
+
+s64 abi_sys_setsockopt(struct abi_call *c)
+{
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	error = set_option(c, d);
+	abi_desc_put(c->p, d);
+	return error;
+}
+
+/* What abi knows without the host: 1 and *value, or 0. */
+static int known_option(const struct abi_desc *d, u32 level, u32 name,
+			s32 *value)
+{
+	if (level != ABI_SOL_SOCKET)
+		return 0;
+	switch (name) {
+	case ABI_SO_TYPE:
+		*value = (s32)d->sock_type;
+		return d->sock_type != 0;
+	case ABI_SO_DOMAIN:
+		*value = (s32)d->domain;
+		return d->domain != 0;
+	case ABI_SO_PROTOCOL:
+		*value = (s32)(d->protocol			 ? d->protocol
+			       : d->kind == ABI_DESC_PAIR	 ? 0
+			       : d->sock_type == ABI_SOCK_STREAM ? 6
+								 : 17);
+		return 1;
+	case ABI_SO_ACCEPTCONN:
+		*value = (s32)d->listening;
+		return 1;
+	case ABI_SO_ERROR:
+		*value = 0;
+		return d->kind == ABI_DESC_PAIR;
+	case ABI_SO_SNDBUF:
+	case ABI_SO_RCVBUF:
+		*value = ABI_RING_SIZE;
+		return d->kind == ABI_DESC_PAIR;
+	default:
+		return 0;
+	}
+}
+
+/* The value into `buf`; its length or an error. */
+static s64 read_option(struct abi_call *c, struct abi_desc *d, void *buf,
+		       u64 size)
+{
+	u32 level = (u32)c->a[1], name = (u32)c->a[2];
+	u64 *ns = timeout_of(d, level, name);
+	struct abi_sock_op op = {.verb = ABI_SOCK_GETOPT,
+				 .level = (s32)level,
+				 .name = (s32)name,
+				 .buf = buf,
+				 .len = size};
+	struct abi_timeval tv;
+	s64 error;
+	s32 value;
+
+	if (ns) {
+		tv.sec = (s64)(*ns / ABI_NS);
+		tv.usec = (s64)(*ns % ABI_NS / 1000);
+		abi_memcpy(buf, &tv, sizeof(tv));
+		return sizeof(tv);
+	}
+	if (known_option(d, level, name, &value)) {
+		abi_memcpy(buf, &value, sizeof(value));
+		return sizeof(value);
+	}
+	if (d->kind == ABI_DESC_PAIR)
+		return -ABI_ENOPROTOOPT;
+	error = abi_sock_host(c, d, &op);
+	return error < 0 ? error : (s64)(op.len < size ? op.len : size);
+}
+
+static s64 get_option(struct abi_call *c, struct abi_desc *d)
+{
+	u8 value[OPTION_MAX];
+	u32 room, len;
+	s64 n;
+
+	if (ABI_GET(c->p, &room, c->a[4]))
+		return -ABI_EFAULT;
+	if ((s32)room < 0)
+		return -ABI_EINVAL;
+	abi_memset(value, 0, sizeof(value));
+	n = read_option(c, d, value,
+			room && room < 128 && room > 16 ? room : 128);
+	if (n < 0)
+		return n;
+	len = (u32)n < room ? (u32)n : room;
+	if (abi_user_put(c->p, c->a[3], value, len))
+		return -ABI_EFAULT;
+	return ABI_PUT(c->p, c->a[4], &len);
+}
+
+s64 abi_sys_getsockopt(struct abi_call *c)
+{
+	s64 error;
+	struct abi_desc *d = abi_sock_get(c, c->a[0], &error);
+
+	if (!d)
+		return error;
+	error = get_option(c, d);
+	abi_desc_put(c->p, d);
+	return error;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What sock.c and sock_msg.c share. */
+#ifndef ABI_SOCK_H
+#define ABI_SOCK_H
+
+#include "abi/fs/fd.h"
+#include "abi/include/host.h"
+#include "abi/mm/span.h"
+
+/* The socket behind a number; 0 with *error EBADF or ENOTSOCK. */
+struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error);
+s64 abi_sock_host(struct abi_call *c, struct abi_desc *d,
+		  struct abi_sock_op *op);
+/* The host operation, again after each wait; EAGAIN only if it must not. */
+s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
+		  struct abi_sock_op *op, u32 events, u32 dontwait);
+s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
+		      u64 len);
+s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
+		      u64 gaddr, u64 lenp);
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+/* Owns eventfd(2). desc->lock guards the counter. */
+#include "abi/uapi/linux.h"
+#include "poll.h"
+#include "abi/proc/proc.h"
+#include "wait.h"
+
+#define EFD_SEMAPHORE 1u
+#define LARGEST 0xfffffffffffffffeull
+
+static s64 take_value(struct abi_proc *p, struct abi_desc *d, u64 *value)
+{
+	s64 result = -ABI_EAGAIN;
+
+	abi_lock(p, &d->lock);
+	if (d->value) {
+		*value = d->code ? 1 : d->value;
+		d->value -= *value;
+		result = 8;
+	}
+	abi_unlock(p, &d->lock);
+	if (result > 0)
+		abi_event_signal(p, &d->event, ABI_EDGE_OUT);
+	return result;
+}
+
+static s64 add_value(struct abi_proc *p, struct abi_desc *d, u64 value)
+{
+	s64 result = -ABI_EAGAIN;
+
+	abi_lock(p, &d->lock);
+	if (value <= LARGEST - d->value) {
+		d->value += value;
+		result = 8;
+	}
+	abi_unlock(p, &d->lock);
+	if (result > 0)
+		abi_event_signal(p, &d->event, ABI_EDGE_IN);
+	return result;
+}
+
+/* Both directions: `value` goes out when `writing`, comes in otherwise. */
+static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
+			  u32 writing)
+{
+	s64 n, slept = 0;
+
+	n = writing ? add_value(c->p, d, *value) : take_value(c->p, d, value);
+	if (n != -ABI_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
+		return n;
+	abi_wait_begin(c, 1);
+	abi_event_join(c, &d->event);
+	for (;;) {
+		n = writing ? add_value(c->p, d, *value)
+			    : take_value(c->p, d, value);
+		if (n != -ABI_EAGAIN || slept)
+			break;
+		slept = abi_wait_sleep(c, 0, 0, ABI_FOREVER);
+	}
+	abi_event_leave(c, &d->event);
+	return n == -ABI_EAGAIN ? -ABI_ERESTARTSYS : n;
+}
+
+s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
+{
+	u64 value = 0;
+	s64 n = transfer_value(c, d, &value, 0);
+
+	if (n > 0)
+		abi_memcpy(buf, &value, sizeof(value));
+	return n;
+}
+
+s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf)
+{
+	u64 value;
+
+	abi_memcpy(&value, buf, sizeof(value));
+	if (value == ~0ull)
+		return -ABI_EINVAL;
+	return transfer_value(c, d, &value, 1);
+}
+
+u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
+{
+	u32 ready = 0;
+
+	abi_lock(p, &d->lock);
+	if (d->value)
+		ready |= ABI_POLLIN;
+	if (d->value < LARGEST)
+		ready |= ABI_POLLOUT;
+	abi_unlock(p, &d->lock);
+	return ready;
+}
+
+static s64 create_eventfd(struct abi_call *c, u32 flags)
+{
+	struct abi_desc *d;
+
+	if (flags & ~(EFD_SEMAPHORE | ABI_O_NONBLOCK | ABI_O_CLOEXEC))
+		return -ABI_EINVAL;
+	d = abi_desc_new(c->p, ABI_DESC_EVENT,
+			 ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
+	if (!d)
+		return -ABI_ENFILE;
+	d->code = flags & EFD_SEMAPHORE;
+	d->value = (u32)c->a[0];
+	abi_strcpy(d->path, "anon_inode:[eventfd]", 32);
+	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+}
+
+s64 abi_sys_eventfd(struct abi_call *c)
+{
+	return create_eventfd(c, 0);
+}
+
+s64 abi_sys_eventfd2(struct abi_call *c)
+{
+	return create_eventfd(c, (u32)c->a[1]);
+}

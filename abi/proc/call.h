@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One system call on its way through abi. It lives on the host stack of the
+ * calling thread; nothing keeps a pointer to it after the call.
+ */
+#ifndef ABI_CALL_H
+#define ABI_CALL_H
+
+#include "abi/include/abi.h"
+
+struct abi_thread;
+
+struct abi_call {
+	struct abi_proc *p;
+	struct abi_thread *t;
+	struct abi_regs *regs; /* as the guest left them; rax: the number */
+	u64 a[6];	       /* arguments: rdi rsi rdx r10 r8 r9 */
+	enum abi_return how;   /* FAST on entry; FULL: regs are complete */
+};
+
+/*
+ * A handler, named abi_sys_<name>. Its result is the value for rax (or a
+ * negative errno), stored by dispatch unless the handler set how to FULL.
+ */
+typedef s64 abi_handler(struct abi_call *c);
+
+/* The prototypes of all handlers, made from syscalls.tbl. */
+#include "build/gen/abi/sys.h"
+
+#endif

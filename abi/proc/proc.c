@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* The process as a whole: birth, exec, and what is owed to files at its end. */
+#include "abi/uapi/linux.h"
+#include "abi/mm/map.h"
+#include "proc.h"
+#include "stack.h"
+
+#define STACK_DEFAULT (8ull << 20)
+#define STACK_MIN (64ull << 10)
+
+u64 abi_proc_size(void)
+{
+	return sizeof(struct abi_proc);
+}
+
+static void limits_init(struct abi_proc *p)
+{
+	u32 i;
+
+	for (i = 0; i < ABI_RLIMITS; i++)
+		p->limit[i].cur = p->limit[i].max = ABI_RLIM_INFINITY;
+	p->limit[ABI_RLIMIT_STACK].cur = STACK_DEFAULT;
+	p->limit[ABI_RLIMIT_CORE].cur = 0;
+	p->limit[ABI_RLIMIT_CORE].max = 0;
+	p->limit[ABI_RLIMIT_NOFILE].cur = ABI_FD_MAX;
+	p->limit[ABI_RLIMIT_NOFILE].max = ABI_FD_MAX;
+	p->limit[ABI_RLIMIT_NPROC].cur = ABI_THREADS_MAX;
+	p->limit[ABI_RLIMIT_NPROC].max = ABI_THREADS_MAX;
+}
+
+int abi_space_init(struct abi_proc *p)
+{
+	p->space.brk = SKEP_BRK_START;
+	p->space.limit = p->info.mem_limit;
+	if (!p->space.limit)
+		p->space.limit = p->info.mem_total;
+	return p->space.limit ? 0 : -ABI_EINVAL;
+}
+
+int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
+{
+	int rc;
+
+	p->host = host;
+	p->umask = 022;
+	p->cwd[0] = '/';
+	limits_init(p);
+	rc = (int)host->info(&p->info);
+	if (!rc)
+		rc = abi_space_init(p);
+	if (!rc)
+		rc = abi_threads_init(p);
+	if (!rc)
+		rc = abi_futexes_init(p);
+	if (!rc)
+		rc = abi_signals_init(p);
+	if (!rc)
+		rc = abi_fds_init(p);
+	return rc;
+}
+
+void abi_say_once(struct abi_proc *p, u32 *said, const char *line)
+{
+	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
+		p->host->log(line);
+}
+
+void abi_proof_set(struct abi_proc *p, u64 nonce)
+{
+	p->nonce = nonce;
+}
+
+/* exec --------------------------------------------------------------------- */
+
+static int enter_image(struct abi_proc *p, const struct abi_exec *exec)
+{
+	const struct abi_elf_plan *plan = exec->plan;
+	const struct abi_elf_segment *s;
+	u32 i;
+	s64 rc = 0;
+
+	for (i = 0; i < plan->segments && !rc; i++) {
+		s = &plan->segment[i];
+		rc = abi_space_enter(p, ABI_PAGE_DOWN(s->addr),
+				     ABI_PAGE_UP(s->addr + s->memsz), s->prot);
+	}
+	if (!rc && exec->image_end > plan->end)
+		rc = abi_space_enter(p, plan->end, ABI_PAGE_UP(exec->image_end),
+				     ABI_PROT_READ | ABI_PROT_EXEC);
+	return (int)rc;
+}
+
+/* Stack with a page below it that stays closed; its top, or an error. */
+static s64 stack_map(struct abi_proc *p, u64 size)
+{
+	struct abi_map m = {.len = size + SKEP_PAGE_SIZE,
+			    .bits = ABI_AREA_STACK};
+	s64 addr = abi_space_map(p, &m), rc;
+
+	if (addr < 0)
+		return addr;
+	rc = abi_space_protect(p, (u64)addr + SKEP_PAGE_SIZE, size,
+			       ABI_PROT_READ | ABI_PROT_WRITE);
+	return rc ? rc : addr + SKEP_PAGE_SIZE + (s64)size;
+}
+
+static void set_names(struct abi_proc *p, const struct abi_exec *exec)
+{
+	const char *base = exec->path, *s;
+
+	for (s = exec->path; *s; s++)
+		if (*s == '/')
+			base = s + 1;
+	abi_strcpy(p->comm, base, sizeof(p->comm));
+	abi_strcpy(p->threads.thread[0].comm, base, sizeof(p->comm));
+	abi_strcpy(p->exe, exec->path, sizeof(p->exe));
+	abi_strcpy(p->cwd, exec->cwd, sizeof(p->cwd));
+}
+
+int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
+{
+	u64 size = exec->stack_size ? exec->stack_size : STACK_DEFAULT;
+	s64 top;
+	int rc;
+
+	if (size < STACK_MIN || size > (1ull << 40))
+		return -ABI_EINVAL;
+	if (abi_strlen(exec->path) >= ABI_PATH_MAX ||
+	    abi_strlen(exec->cwd) >= ABI_PATH_MAX)
+		return -ABI_ENAMETOOLONG;
+	size = ABI_PAGE_UP(size);
+	p->limit[ABI_RLIMIT_STACK].cur = size;
+	set_names(p, exec);
+	rc = enter_image(p, exec);
+	if (rc)
+		return rc;
+	top = stack_map(p, size);
+	if (top < 0)
+		return (int)top;
+	p->vdso = exec->vdso;
+	p->vdso_end = exec->vdso_end;
+	p->start_ns = (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
+	return abi_stack_build(p, exec, (u64)top, size);
+}
+
+void abi_proc_flush(struct abi_proc *p)
+{
+	u64 start = 0;
+	struct abi_area a;
+
+	while (abi_space_next(p, start, &a)) {
+		start = a.end;
+		if (a.backing && (a.bits & ABI_AREA_SHARED) &&
+		    abi_space_sync(p, a.start, a.end - a.start, 0) < 0)
+			p->host->log("a shared file mapping could not be "
+				     "written back to its file");
+	}
+}

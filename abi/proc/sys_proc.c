@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a process is told about itself and its machine: identity, limits,
+ * usage, names. proc->lock guards umask and limits. There is one user, one
+ * group, one session that somebody else leads, and no child.
+ */
+#include "abi/uapi/time.h"
+#include "proc.h"
+#include "abi/signal/signal.h"
+#include "abi/thread/thread.h"
+
+#define SESSION 1u   /* the parent's: getppid answers the same */
+#define NAME_SIZE 65 /* of a field of struct utsname */
+
+/* Identity --------------------------------------------------------------------
+ */
+
+s64 abi_sys_getpid(struct abi_call *c)
+{
+	return c->p->info.pid;
+}
+
+s64 abi_sys_getppid(struct abi_call *c)
+{
+	(void)c;
+	return SESSION;
+}
+
+s64 abi_sys_getpgrp(struct abi_call *c)
+{
+	return c->p->info.pid;
+}
+
+static int is_self(struct abi_call *c, u64 pid)
+{
+	return !(u32)pid || (u32)pid == c->p->info.pid;
+}
+
+s64 abi_sys_getpgid(struct abi_call *c)
+{
+	return is_self(c, c->a[0]) ? (s64)c->p->info.pid : -ABI_ESRCH;
+}
+
+s64 abi_sys_getsid(struct abi_call *c)
+{
+	return is_self(c, c->a[0]) ? (s64)SESSION : -ABI_ESRCH;
+}
+
+s64 abi_sys_setsid(struct abi_call *c)
+{
+	(void)c;
+	return -ABI_EPERM; /* we lead our process group */
+}
+
+s64 abi_sys_setpgid(struct abi_call *c)
+{
+	if ((s32)c->a[1] < 0)
+		return -ABI_EINVAL;
+	if (!is_self(c, c->a[0]))
+		return -ABI_ESRCH;
+	return is_self(c, c->a[1]) ? 0 : -ABI_EPERM;
+}
+
+s64 abi_sys_getuid(struct abi_call *c)
+{
+	return c->p->info.uid;
+}
+
+s64 abi_sys_geteuid(struct abi_call *c)
+{
+	return c->p->info.uid;
+}
+
+s64 abi_sys_getgid(struct abi_call *c)
+{
+	return c->p->info.gid;
+}
+
+s64 abi_sys_getegid(struct abi_call *c)
+{
+	return c->p->info.gid;
+}
+
+/* An id may be set to what it is; -1 leaves it alone. */
+static s64 same_ids(const u64 *id, u32 count, u32 own)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if ((u32)id[i] != own && (u32)id[i] != ~0u)
+			return -ABI_EPERM;
+	return 0;
+}
+
+s64 abi_sys_setuid(struct abi_call *c)
+{
+	return (u32)c->a[0] == c->p->info.uid ? 0 : -ABI_EPERM;
+}
+
+s64 abi_sys_setgid(struct abi_call *c)
+{
+	return (u32)c->a[0] == c->p->info.gid ? 0 : -ABI_EPERM;
+}
+
+s64 abi_sys_setreuid(struct abi_call *c)
+{
+	return same_ids(c->a, 2, c->p->info.uid);
+}
+
+s64 abi_sys_setregid(struct abi_call *c)
+{
+	return same_ids(c->a, 2, c->p->info.gid);
+}
+
+s64 abi_sys_setresuid(struct abi_call *c)
+{
+	return same_ids(c->a, 3, c->p->info.uid);
+}
+
+s64 abi_sys_setresgid(struct abi_call *c)
+{
+	return same_ids(c->a, 3, c->p->info.gid);
+}
+
+static s64 three_ids(struct abi_call *c, u32 id)
+{
+	u32 i;
+
+	for (i = 0; i < 3; i++)
+		if (ABI_PUT(c->p, c->a[i], &id))
+			return -ABI_EFAULT;
+	return 0;
+}
+
+s64 abi_sys_getresuid(struct abi_call *c)
+{
+	return three_ids(c, c->p->info.uid);
+}
+
+s64 abi_sys_getresgid(struct abi_call *c)
+{
+	return three_ids(c, c->p->info.gid);
+}
+
+s64 abi_sys_getgroups(struct abi_call *c)
+{
+	u32 gid = c->p->info.gid;
+
+	if ((s32)c->a[0] < 0)
+		return -ABI_EINVAL;
+	if (!c->a[0])
+		return 1;
+	return ABI_PUT(c->p, c->a[1], &gid) ? -ABI_EFAULT : 1;
+}
+
+#define CAP_VERSION_1 0x19980330u
+#define CAP_VERSION_2 0x20071026u
+#define CAP_VERSION_3 0x20080522u
+
+/* capget(2): no capability at all. */
+s64 abi_sys_capget(struct abi_call *c)
+{
+	struct {
+		u32 version;
+		s32 pid;
+	} head;
+	u32 sets[6] = {0};
+	u64 size = sizeof(sets);
+
+	if (ABI_GET(c->p, &head, c->a[0]))
+		return -ABI_EFAULT;
+	if (head.version == CAP_VERSION_1)
+		size /= 2;
+	else if (head.version != CAP_VERSION_2 && head.version != CAP_VERSION_3)
+		size = 0;
+	if (!size) {
+		head.version = CAP_VERSION_3;
+		if (ABI_PUT(c->p, c->a[0], &head))
+			return -ABI_EFAULT;
+		return c->a[1] ? -ABI_EINVAL : 0;
+	}
+	if (head.pid < 0)
+		return -ABI_EINVAL;
+	if (head.pid && !abi_thread_find(c->p, (u32)head.pid))
+		return -ABI_ESRCH;
+	return c->a[1] ? abi_user_put(c->p, c->a[1], sets, size) : 0;
+}
+
+s64 abi_sys_umask(struct abi_call *c)
+{
+	u32 old;
+
+	abi_lock(c->p, &c->p->lock);
+	old = c->p->umask;
+	c->p->umask = (u32)c->a[0] & 0777;
+	abi_unlock(c->p, &c->p->lock);
+	return old;
+}
+
+s64 abi_sys_personality(struct abi_call *c)
+{
+	/* PER_LINUX; 0xffffffff asks. */
+	if ((u32)c->a[0] != ~0u && (u32)c->a[0] != 0)
+		return -ABI_EINVAL;
+	return 0;
+}
+
+/* Children: there are none
+ * ------------------------------------------------------ */
+
+s64 abi_sys_wait4(struct abi_call *c)
+{
+	return (u32)c->a[2] & ~0xe000000bu ? -ABI_EINVAL : -ABI_ECHILD;
+}
+
+s64 abi_sys_waitid(struct abi_call *c)
+{
+	u32 which = (u32)c->a[0], options = (u32)c->a[3];
+
+	if (which > 3 || !(options & 0xe))
+		return -ABI_EINVAL;
+	return -ABI_ECHILD;
+}
+
+/* Limits and usage
+ * ---------------------------------------------------------------- */
+
+static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
+{
+	struct abi_rlimit fresh, *limit = &c->p->limit[which];
+	s64 rc = 0;
+
+	if (ABI_GET(c->p, &fresh, gaddr))
+		return -ABI_EFAULT;
+	if (fresh.cur > fresh.max)
+		return -ABI_EINVAL;
+	abi_lock(c->p, &c->p->lock);
+	if (fresh.max > limit->max)
+		rc = -ABI_EPERM;
+	else
+		*limit = fresh;
+	abi_unlock(c->p, &c->p->lock);
+	return rc;
+}
+
+static s64 limit_call(struct abi_call *c, u64 which, u64 fresh, u64 old)
+{
+	struct abi_rlimit now;
+	s64 rc;
+
+	if ((u32)which >= ABI_RLIMITS)
+		return -ABI_EINVAL;
+	abi_lock(c->p, &c->p->lock);
+	now = c->p->limit[(u32)which];
+	abi_unlock(c->p, &c->p->lock);
+	rc = fresh ? limit_set(c, (u32)which, fresh) : 0;
+	if (!rc && old && ABI_PUT(c->p, old, &now))
+		rc = -ABI_EFAULT;
+	return rc;
+}
+
+s64 abi_sys_getrlimit(struct abi_call *c)
+{
+	return c->a[1] ? limit_call(c, c->a[0], 0, c->a[1]) : -ABI_EFAULT;
+}
+
+s64 abi_sys_setrlimit(struct abi_call *c)
+{
+	return c->a[1] ? limit_call(c, c->a[0], c->a[1], 0) : -ABI_EFAULT;
+}
+
+s64 abi_sys_prlimit64(struct abi_call *c)
+{
+	if ((u32)c->a[0] && !abi_thread_find(c->p, (u32)c->a[0]))
+		return -ABI_ESRCH;
+	return limit_call(c, c->a[1], c->a[2], c->a[3]);
+}
+
+static struct abi_timeval timeval_of(s64 ns)
+{
+	return (struct abi_timeval){(s64)((u64)ns / ABI_NS),
+				    (s64)((u64)ns % ABI_NS / 1000)};
+}
+
+struct rusage {
+	struct abi_timeval user, system;
+	u64 maxrss; /* KiB */
+	u64 rest[13];
+};
+SKEP_ASSERT_SIZE(struct rusage, 144);
+
+#define RUSAGE_SELF 0
+#define RUSAGE_CHILDREN (-1)
+#define RUSAGE_THREAD 1
+
+s64 abi_sys_getrusage(struct abi_call *c)
+{
+	struct rusage usage;
+	s64 user = 0, system = 0;
+	u64 committed, mapped;
+
+	abi_memset(&usage, 0, sizeof(usage));
+	abi_space_count(c->p, &committed, &mapped);
+	switch ((s32)c->a[0]) {
+	case RUSAGE_CHILDREN:
+		committed = 0;
+		break;
+	case RUSAGE_SELF:
+		c->p->host->rusage(&user, &system);
+		break;
+	case RUSAGE_THREAD:
+		user = c->p->host->clock(ABI_CLOCK_THREAD);
+		break;
+	default:
+		return -ABI_EINVAL;
+	}
+	usage.user = timeval_of(user);
+	usage.system = timeval_of(system);
+	usage.maxrss = committed / 1024;
+	return ABI_PUT(c->p, c->a[1], &usage);
+}
+
+#define TICK (ABI_NS / 100) /* USER_HZ */
+
+s64 abi_sys_times(struct abi_call *c)
+{
+	s64 user = 0, system = 0, tms[4] = {0};
+
+	c->p->host->rusage(&user, &system);
+	tms[0] = (s64)((u64)user / TICK);
+	tms[1] = (s64)((u64)system / TICK);
+	if (c->a[0] && ABI_PUT(c->p, c->a[0], &tms))
+		return -ABI_EFAULT;
+	return (s64)((u64)c->p->host->clock(ABI_CLOCK_MONOTONIC) / TICK);
+}
+
+struct sysinfo {
+	s64 uptime;
+	u64 loads[3];
+	u64 total_ram, free_ram, shared_ram, buffer_ram;
+	u64 total_swap, free_swap;
+	u16 procs, pad;
+	u32 pad2;
+	u64 total_high, free_high;
+	u32 unit, pad3;
+};
+SKEP_ASSERT_SIZE(struct sysinfo, 112);
+
+s64 abi_sys_sysinfo(struct abi_call *c)
+{
+	struct abi_host_info info = c->p->info;
+	struct sysinfo s;
+
+	c->p->host->info(&info); /* free memory changes */
+	abi_memset(&s, 0, sizeof(s));
+	s.uptime = (s64)((u64)c->p->host->clock(ABI_CLOCK_MONOTONIC) / ABI_NS);
+	s.total_ram = info.mem_total;
+	s.free_ram = info.mem_free;
+	s.procs = (u16)__atomic_load_n(&c->p->threads.live, __ATOMIC_RELAXED);
+	s.unit = 1;
+	return ABI_PUT(c->p, c->a[0], &s);
+}
+
+s64 abi_sys_uname(struct abi_call *c)
+{
+	char names[6][NAME_SIZE];
+
+	abi_memset(names, 0, sizeof(names));
+	abi_strcpy(names[0], "Linux", NAME_SIZE);
+	abi_strcpy(names[1], c->p->info.node, NAME_SIZE);
+	abi_strcpy(names[2], "6.1.0-skep", NAME_SIZE);
+	abi_strcpy(names[3], c->p->info.machine, NAME_SIZE);
+	abi_strcpy(names[4], "x86_64", NAME_SIZE);
+	abi_strcpy(names[5], "(none)", NAME_SIZE);
+	return ABI_PUT(c->p, c->a[0], &names);
+}
+
+/* Priority: remembered and answered; the owner of the machine decides. --------
+ */
+
+static s64 nice_check(struct abi_call *c)
+{
+	u32 which = (u32)c->a[0];
+
+	if (which > 2)
+		return -ABI_EINVAL;
+	if (which < 2 && !is_self(c, c->a[1]) &&
+	    !abi_thread_find(c->p, (u32)c->a[1]))
+		return -ABI_ESRCH;
+	if (which == 2 && (u32)c->a[1] && (u32)c->a[1] != c->p->info.uid)
+		return -ABI_ESRCH;
+	return 0;
+}
+
+s64 abi_sys_getpriority(struct abi_call *c)
+{
+	s64 rc = nice_check(c);
+
+	if (rc)
+		return rc;
+	return 20 - (s64)__atomic_load_n(&c->p->threads.nice, __ATOMIC_RELAXED);
+}
+
+s64 abi_sys_setpriority(struct abi_call *c)
+{
+	s32 *nice = &c->p->threads.nice, wanted = (s32)c->a[2];
+	s64 rc = nice_check(c);
+
+	if (rc)
+		return rc;
+	if (wanted > 19)
+		wanted = 19;
+	if (wanted < __atomic_load_n(nice, __ATOMIC_RELAXED))
+		return -ABI_EACCES;
+	__atomic_store_n(nice, wanted, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* prctl
+ * ----------------------------------------------------------------------------
+ */
+
+#define PR_SET_PDEATHSIG 1
+#define PR_GET_PDEATHSIG 2
+#define PR_GET_DUMPABLE 3
+#define PR_SET_DUMPABLE 4
+#define PR_SET_NAME 15
+#define PR_GET_NAME 16
+#define PR_GET_SECCOMP 21
+#define PR_CAPBSET_READ 23
+#define PR_SET_TIMERSLACK 29
+#define PR_GET_TIMERSLACK 30
+#define PR_SET_NO_NEW_PRIVS 38
+#define PR_GET_NO_NEW_PRIVS 39
+#define PR_SET_VMA 0x53564d41
+
+static s64 name_set(struct abi_call *c)
+{
+	char name[16] = {0};
+	u32 i;
+
+	for (i = 0; i < sizeof(name) - 1; i++) {
+		if (abi_user_get(c->p, &name[i], c->a[1] + i, 1))
+			return -ABI_EFAULT;
+		if (!name[i])
+			break;
+	}
+	abi_memcpy(c->t->comm, name, sizeof(name));
+	if (c->t->index)
+		return 0;
+	abi_lock(c->p, &c->p->lock);
+	abi_memcpy(c->p->comm, name, sizeof(name));
+	abi_unlock(c->p, &c->p->lock);
+	return 0;
+}
+
+static s64 name_get(struct abi_call *c)
+{
+	char name[16];
+
+	abi_lock(c->p, &c->p->lock);
+	/* A thread without its own carries the program's. */
+	abi_memcpy(name, c->t->comm[0] ? c->t->comm : c->p->comm, sizeof(name));
+	abi_unlock(c->p, &c->p->lock);
+	return ABI_PUT(c->p, c->a[1], &name);
+}
+
+s64 abi_sys_prctl(struct abi_call *c)
+{
+	u32 none = 0;
+
+	switch ((u32)c->a[0]) {
+	case PR_SET_NAME:
+		return name_set(c);
+	case PR_GET_NAME:
+		return name_get(c);
+	case PR_SET_PDEATHSIG: /* the parent is no process that could die */
+		return c->a[1] > ABI_SIGNALS ? -ABI_EINVAL : 0;
+	case PR_GET_PDEATHSIG:
+		return ABI_PUT(c->p, c->a[1], &none);
+	case PR_GET_DUMPABLE: /* no core files, whatever was set */
+		return 0;
+	case PR_SET_DUMPABLE:
+		return c->a[1] > 1 ? -ABI_EINVAL : 0;
+	case PR_SET_VMA: /* names for mappings: a debugging aid */
+	case PR_SET_TIMERSLACK:
+		return 0;
+	case PR_GET_TIMERSLACK:
+		return 50000;
+	case PR_GET_SECCOMP:
+		return 0;
+	case PR_CAPBSET_READ:
+		return c->a[1] > 40 ? -ABI_EINVAL : 0;
+	case PR_SET_NO_NEW_PRIVS: /* execve is refused: it always holds */
+		return c->a[1] == 1 ? 0 : -ABI_EINVAL;
+	case PR_GET_NO_NEW_PRIVS:
+		return 1;
+	}
+	return -ABI_EINVAL;
+}
+
+#define GRND_NONBLOCK 1u
+#define GRND_RANDOM 2u
+#define GRND_INSECURE 4u
+#define RANDOM_MAX 0x1ffffffull /* as Linux */
+
+s64 abi_sys_getrandom(struct abi_call *c)
+{
+	u64 len = c->a[1];
+	u32 flags = (u32)c->a[2];
+
+	if (flags & ~(GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE) ||
+	    (flags & (GRND_RANDOM | GRND_INSECURE)) ==
+		    (GRND_RANDOM | GRND_INSECURE))
+		return -ABI_EINVAL;
+	if (len > RANDOM_MAX)
+		len = RANDOM_MAX;
+	if (abi_user_check(c->p, c->a[0], len, ABI_PROT_WRITE))
+		return -ABI_EFAULT;
+	if (len && c->p->host->random(abi_user_ptr(c->a[0]), len))
+		return -ABI_EIO;
+	return (s64)len;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The signal system calls. They own nothing: signals.lock guards what they
+ * change, behind the functions of signal.c.
+ */
+#include "abi/proc/proc.h"
+#include "signal.h"
+#include "abi/thread/thread.h"
+#include "abi/time/time.h"
+
+#define SIG_BLOCK 0
+#define SIG_UNBLOCK 1
+#define SIG_SETMASK 2
+
+struct altstack {
+	u64 sp;
+	u32 flags, pad;
+	u64 size;
+};
+
+/* Numbers as guests give them: 0 asks only whether the target exists. */
+static int signo_bad(u64 signo)
+{
+	return (u32)signo > ABI_SIGNALS;
+}
+
+s64 abi_sys_rt_sigaction(struct abi_call *c)
+{
+	struct abi_sigaction fresh, old;
+	u32 signo = (u32)c->a[0];
+
+	if (c->a[3] != 8 || !signo || signo_bad(signo))
+		return -ABI_EINVAL;
+	if (c->a[1] && (signo == ABI_SIGKILL || signo == ABI_SIGSTOP))
+		return -ABI_EINVAL;
+	if (c->a[1] && ABI_GET(c->p, &fresh, c->a[1]))
+		return -ABI_EFAULT;
+	abi_signal_action(c->p, signo, c->a[1] ? &fresh : 0, &old);
+	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
+		return -ABI_EFAULT;
+	return 0;
+}
+
+s64 abi_sys_rt_sigprocmask(struct abi_call *c)
+{
+	u64 old = c->t->blocked, set;
+
+	if (c->a[3] != 8)
+		return -ABI_EINVAL;
+	if (c->a[1]) {
+		if (ABI_GET(c->p, &set, c->a[1]))
+			return -ABI_EFAULT;
+		switch ((u32)c->a[0]) {
+		case SIG_BLOCK:
+			set |= old;
+			break;
+		case SIG_UNBLOCK:
+			set = old & ~set;
+			break;
+		case SIG_SETMASK:
+			break;
+		default:
+			return -ABI_EINVAL;
+		}
+		abi_signal_mask_set(c->p, c->t, set);
+	}
+	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
+		return -ABI_EFAULT;
+	return 0;
+}
+
+s64 abi_sys_rt_sigpending(struct abi_call *c)
+{
+	u64 set;
+
+	if (c->a[1] > 8)
+		return -ABI_EINVAL;
+	set = __atomic_load_n(&c->t->pending, __ATOMIC_SEQ_CST) |
+	      __atomic_load_n(&c->p->signals.pending, __ATOMIC_SEQ_CST);
+	set &= c->t->blocked;
+	return abi_user_put(c->p, c->a[0], &set, c->a[1]);
+}
+
+/* Sleeps until a signal is deliverable. */
+static s64 pause_here(struct abi_call *c)
+{
+	while (!abi_pending(c->p, c->t->index))
+		abi_thread_park(c->p, c->t, ABI_FOREVER, 1);
+	return -ABI_ERESTARTNOHAND;
+}
+
+s64 abi_sys_pause(struct abi_call *c)
+{
+	return pause_here(c);
+}
+
+s64 abi_sys_rt_sigsuspend(struct abi_call *c)
+{
+	s64 rc;
+
+	if (!c->a[0])
+		return -ABI_EFAULT;
+	rc = abi_signal_mask_push(c, c->a[0], c->a[1]);
+	return rc ? rc : pause_here(c);
+}
+
+static void sigwait_set(struct abi_call *c, u64 set)
+{
+	abi_lock(c->p, &c->p->signals.lock);
+	c->t->sigwait = set;
+	abi_unlock(c->p, &c->p->signals.lock);
+}
+
+/* Waits for one of `set`; its number, -EAGAIN or -EINTR. */
+static s64 wait_for(struct abi_call *c, u64 set, u64 deadline,
+		    struct abi_siginfo *info)
+{
+	s64 rc = 0;
+
+	sigwait_set(c, set);
+	while (!abi_signal_take(c->p, c->t, set, info)) {
+		if (rc) {
+			info->signo = 0;
+			break;
+		}
+		rc = abi_thread_park(c->p, c->t, deadline, 1);
+	}
+	sigwait_set(c, 0);
+	if (info->signo)
+		return info->signo;
+	return rc == -ABI_ETIMEDOUT ? -ABI_EAGAIN : rc;
+}
+
+s64 abi_sys_rt_sigtimedwait(struct abi_call *c)
+{
+	struct abi_siginfo info;
+	u64 set, ns, deadline = ABI_FOREVER;
+	s64 rc;
+
+	if (c->a[3] != 8)
+		return -ABI_EINVAL;
+	if (ABI_GET(c->p, &set, c->a[0]))
+		return -ABI_EFAULT;
+	set &= ~(abi_signal_bit(ABI_SIGKILL) | abi_signal_bit(ABI_SIGSTOP));
+	if (c->a[2]) {
+		rc = abi_time_get(c->p, c->a[2], &ns);
+		if (rc)
+			return rc;
+		deadline = abi_thread_deadline(c, ns);
+	}
+	rc = wait_for(c, set, deadline, &info);
+	if (rc > 0 && c->a[1] && ABI_PUT(c->p, c->a[1], &info))
+		return -ABI_EFAULT;
+	return rc;
+}
+
+s64 abi_sys_rt_sigreturn(struct abi_call *c)
+{
+	u64 rsp = c->regs->rsp;
+	u32 again;
+
+	c->how = ABI_RETURN_FULL;
+	if (abi_sigframe_pop(c->p, c->t, c->regs, &again))
+		abi_signal_segv(c->p, c->t, c->regs, rsp);
+	else
+		c->t->rerun = again != ABI_NONE;
+	return 0;
+}
+
+s64 abi_sys_sigaltstack(struct abi_call *c)
+{
+	struct altstack fresh, old = {c->t->alt_sp, 0, 0, c->t->alt_size};
+	u64 rsp = c->regs->rsp;
+	s64 rc;
+
+	old.flags = abi_signal_altstack_flags(c->t, rsp);
+	if (c->a[0]) {
+		if (ABI_GET(c->p, &fresh, c->a[0]))
+			return -ABI_EFAULT;
+		rc = abi_signal_altstack(c->t, rsp, fresh.sp, fresh.size,
+					 fresh.flags);
+		if (rc)
+			return rc;
+	}
+	if (c->a[1] && ABI_PUT(c->p, c->a[1], &old))
+		return -ABI_EFAULT;
+	return 0;
+}
+
+/* Sending ------------------------------------------------------------------ */
+
+/* Does signal `signo` 0 find the target? Otherwise send it. */
+static s64 send_or_probe(struct abi_call *c, u32 tid,
+			 const struct abi_siginfo *info)
+{
+	if (info->signo)
+		return abi_signal_send(c->p, c->t, tid, info);
+	return tid && !abi_thread_find(c->p, tid) ? -ABI_ESRCH : 0;
+}
+
+static s64 send_user(struct abi_call *c, u32 tid, u64 signo, s32 code)
+{
+	struct abi_siginfo info = {(s32)signo, 0, code, 0, {{0}}};
+
+	if (signo_bad(signo))
+		return -ABI_EINVAL;
+	info.user.pid = c->p->info.pid;
+	info.user.uid = c->p->info.uid;
+	return send_or_probe(c, tid, &info);
+}
+
+s64 abi_sys_kill(struct abi_call *c)
+{
+	s32 pid = (s32)c->a[0], own = (s32)c->p->info.pid;
+
+	/* Alone in its process group; -1 spares the sender. */
+	if (signo_bad(c->a[1]))
+		return -ABI_EINVAL;
+	if (pid != own && pid != 0 && pid != -own)
+		return -ABI_ESRCH;
+	return send_user(c, 0, c->a[1], ABI_SI_USER);
+}
+
+s64 abi_sys_tkill(struct abi_call *c)
+{
+	if ((s32)c->a[0] <= 0)
+		return -ABI_EINVAL;
+	return send_user(c, (u32)c->a[0], c->a[1], ABI_SI_TKILL);
+}
+
+s64 abi_sys_tgkill(struct abi_call *c)
+{
+	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
+		return -ABI_EINVAL;
+	if ((u32)c->a[0] != c->p->info.pid)
+		return -ABI_ESRCH;
+	return send_user(c, (u32)c->a[1], c->a[2], ABI_SI_TKILL);
+}
+
+static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
+{
+	struct abi_siginfo info;
+
+	if (ABI_GET(c->p, &info, gaddr))
+		return -ABI_EFAULT;
+	if (signo_bad(signo))
+		return -ABI_EINVAL;
+	info.signo = (s32)signo;
+	return send_or_probe(c, tid, &info);
+}
+
+s64 abi_sys_rt_sigqueueinfo(struct abi_call *c)
+{
+	if ((u32)c->a[0] != c->p->info.pid)
+		return -ABI_ESRCH;
+	return send_queue(c, 0, c->a[1], c->a[2]);
+}
+
+s64 abi_sys_rt_tgsigqueueinfo(struct abi_call *c)
+{
+	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
+		return -ABI_EINVAL;
+	if ((u32)c->a[0] != c->p->info.pid)
+		return -ABI_ESRCH;
+	return send_queue(c, (u32)c->a[1], c->a[2], c->a[3]);
+}

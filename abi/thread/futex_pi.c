@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Futexes that name their owner: FUTEX_LOCK_PI and its family. The word holds
+ * the owner's tid; who unlocks hands it to the thread that has waited longest.
+ * No priority is inherited, because no guest thread has one of its own.
+ *
+ * futexes.pi_lock guards the waiters (struct abi_pi_wait), each of which knows
+ * its owner: the word may be changed by user space (musl marks the words of a
+ * dying thread itself), and hand-over goes by what is known here.
+ * threads.lock is taken inside.
+ */
+#include "futex.h"
+#include "abi/proc/proc.h"
+#include "abi/signal/signal.h"
+#include "thread.h"
+#include "abi/time/time.h"
+
+#define TID_MASK 0x3fffffffu
+#define OWNER_DIED 0x40000000u
+#define WAITERS 0x80000000u
+
+#define MUST_WAIT 1
+#define MUST_RETRY 2 /* the owner is about to end: soon its word tells */
+
+static u32 thread_count(struct abi_proc *p)
+{
+	return __atomic_load_n(&p->threads.high, __ATOMIC_ACQUIRE);
+}
+
+/* Who has waited longest, or NULL; *more: others wait as well. */
+static struct abi_thread *first_waiter(struct abi_proc *p, u64 gaddr, u32 *more)
+{
+	struct abi_thread *t, *first = 0;
+	u32 i, n = thread_count(p), found = 0;
+
+	for (i = 0; i < n; i++) {
+		t = abi_thread_get(p, i);
+		if (t->pi.gaddr != gaddr)
+			continue;
+		found++;
+		if (!first || t->pi.ticket < first->pi.ticket)
+			first = t;
+	}
+	*more = found > 1;
+	return first;
+}
+
+/*
+ * Would waiting for `owner` close a ring? 0; -ESRCH: nobody has this tid;
+ * -EDEADLK; MUST_RETRY.
+ */
+static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
+{
+	struct abi_thread *o = abi_thread_find(p, owner);
+	u32 depth;
+
+	if (!o)
+		return -ABI_ESRCH;
+	if (o->pi.ending)
+		return MUST_RETRY;
+	for (depth = 0; o && o->pi.gaddr && depth < ABI_THREADS_MAX; depth++) {
+		if (o->pi.owner == t->tid)
+			return -ABI_EDEADLK;
+		o = abi_thread_find(p, o->pi.owner);
+	}
+	return 0;
+}
+
+/* Take it, or mark it as waited for: 0, MUST_WAIT, MUST_RETRY or an error. */
+static s64 take(struct abi_proc *p, struct abi_thread *t, u64 gaddr, u32 try)
+{
+	struct abi_thread *first;
+	u32 old, fresh, owner, more;
+	s64 rc;
+	int done;
+
+	first = first_waiter(p, gaddr, &more);
+	if (abi_user_load(gaddr, &old))
+		return -ABI_EFAULT;
+	do {
+		owner = old & TID_MASK;
+		fresh = old | WAITERS;
+		if (owner == t->tid)
+			return -ABI_EDEADLK;
+		if (!owner && first)
+			owner = first->pi.owner; /* is about to end */
+		rc = owner ? owner_check(p, t, owner) : 0;
+		if (try && (rc == -ABI_EDEADLK || (owner && !rc)))
+			rc = -ABI_EAGAIN;
+		if (rc)
+			return rc;
+		if (!owner)
+			fresh = t->tid | (old & OWNER_DIED);
+		done = abi_user_swap(gaddr, &old, fresh);
+		if (done < 0)
+			return -ABI_EFAULT;
+	} while (!done);
+	t->pi.owner = owner;
+	return owner ? MUST_WAIT : 0;
+}
+
+/* pi_lock is held. Leaves the token last, as wake_one in futex.c. */
+static void grant(struct abi_proc *p, struct abi_thread *t)
+{
+	t->pi.gaddr = 0;
+	__atomic_store_n(&t->pi.granted, 1, __ATOMIC_SEQ_CST);
+	abi_thread_unpark(p, t);
+}
+
+/* Until somebody hands it over. */
+static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
+{
+	s64 rc;
+
+	while (!__atomic_load_n(&t->pi.granted, __ATOMIC_SEQ_CST)) {
+		rc = abi_thread_park(p, t, deadline, 1);
+		if (!rc)
+			continue;
+		abi_lock(p, &p->futexes.pi_lock);
+		if (t->pi.granted)
+			rc = 0;
+		else
+			t->pi.gaddr = 0;
+		abi_unlock(p, &p->futexes.pi_lock);
+		if (rc)
+			return rc == -ABI_EINTR ? -ABI_ERESTARTNOINTR : rc;
+	}
+	return 0;
+}
+
+static s64 word_check(struct abi_proc *p, u64 gaddr)
+{
+	if (gaddr % 4)
+		return -ABI_EINVAL;
+	return abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE);
+}
+
+s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+		      u64 deadline, u32 try)
+{
+	struct abi_futexes *f = &p->futexes;
+	s64 rc = word_check(p, gaddr);
+
+	if (rc)
+		return rc;
+	abi_lock(p, &f->pi_lock);
+	while ((rc = take(p, t, gaddr, try)) == MUST_RETRY) {
+		abi_unlock(p, &f->pi_lock);
+		p->host->thread_yield();
+		abi_lock(p, &f->pi_lock);
+	}
+	if (rc == MUST_WAIT) {
+		t->pi.granted = 0;
+		t->pi.ticket = f->pi_ticket++;
+		t->pi.gaddr = gaddr;
+	}
+	abi_unlock(p, &f->pi_lock);
+	return rc == MUST_WAIT ? wait_grant(p, t, deadline) : rc;
+}
+
+static void set_owner(struct abi_proc *p, u64 gaddr, u32 owner)
+{
+	struct abi_thread *t;
+	u32 i, n = thread_count(p);
+
+	for (i = 0; i < n; i++) {
+		t = abi_thread_get(p, i);
+		if (t->pi.gaddr == gaddr)
+			t->pi.owner = owner;
+	}
+}
+
+/*
+ * pi_lock is held: from `t` to who has waited longest, or to nobody. died:
+ * `t` ends, and the word may say something else by now.
+ */
+static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
+		     u32 died)
+{
+	u32 old, fresh, more;
+	struct abi_thread *next = first_waiter(p, gaddr, &more);
+	int done;
+
+	if (abi_user_load(gaddr, &old))
+		return -ABI_EFAULT;
+	do {
+		if (!died && (old & TID_MASK) != t->tid)
+			return -ABI_EPERM;
+		fresh = next ? next->tid | died | (more ? WAITERS : 0) : died;
+		done = abi_user_swap(gaddr, &old, fresh);
+		if (done < 0)
+			return -ABI_EFAULT;
+	} while (!done);
+	if (next) {
+		grant(p, next);
+		set_owner(p, gaddr, next->tid);
+	}
+	return 0;
+}
+
+s64 abi_futex_pi_drop(struct abi_proc *p, struct abi_thread *t, u64 gaddr)
+{
+	s64 rc = word_check(p, gaddr);
+
+	if (rc)
+		return rc;
+	abi_lock(p, &p->futexes.pi_lock);
+	rc = hand_over(p, gaddr, t, 0);
+	abi_unlock(p, &p->futexes.pi_lock);
+	return rc;
+}
+
+void abi_futex_pi_end(struct abi_proc *p, struct abi_thread *t)
+{
+	struct abi_thread *w;
+	u32 i, n;
+
+	abi_lock(p, &p->futexes.pi_lock);
+	t->pi.ending = 1;
+	n = thread_count(p);
+	for (i = 0; i < n; i++) {
+		w = abi_thread_get(p, i);
+		if (w->pi.gaddr && w->pi.owner == t->tid)
+			(void)hand_over(p, w->pi.gaddr, t, OWNER_DIED);
+	}
+	abi_unlock(p, &p->futexes.pi_lock);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of guest threads, parking, and the end of a thread.
+ *
+ * threads.lock guards state, tid, uses, live, cursor and the affinity masks.
+ * A record that is not FREE belongs to its own thread otherwise; what other
+ * threads touch of it is atomic or guarded as thread.h says.
+ *
+ * A tid is pid + index + ABI_THREADS_MAX * uses, so that a lookup needs no
+ * search and a tid comes back only after a long time. It stays below 2^30:
+ * user space keeps flags above that in its lock words.
+ */
+#include "futex.h"
+#include "abi/proc/proc.h"
+#include "abi/signal/signal.h"
+#include "thread.h"
+
+#define USES_MASK 0x3ffffu
+
+struct abi_thread *abi_thread_get(struct abi_proc *p, u32 index)
+{
+	return &p->threads.thread[index];
+}
+
+struct abi_thread *abi_thread_find(struct abi_proc *p, u32 tid)
+{
+	struct abi_thread *t;
+	u32 index;
+
+	if (tid < p->info.pid)
+		return 0;
+	index = (tid - p->info.pid) % ABI_THREADS_MAX;
+	t = abi_thread_get(p, index);
+	abi_lock(p, &p->threads.lock);
+	if (t->state != ABI_THREAD_LIVE || t->tid != tid)
+		t = 0;
+	abi_unlock(p, &p->threads.lock);
+	return t;
+}
+
+struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t)
+{
+	return &abi_thread_get(p, t)->regs;
+}
+
+u64 abi_thread_tp(const struct abi_proc *p, u32 t)
+{
+	return p->threads.thread[t].tp;
+}
+
+/* A clean record; everything but index, uses and the park word. */
+static void thread_reset(struct abi_proc *p, struct abi_thread *t)
+{
+	u32 index = (u32)(t - p->threads.thread), uses = t->uses;
+	u64 calls = t->calls; /* the report adds up all that ever ran */
+
+	abi_memset(t, 0, sizeof(*t));
+	t->index = index;
+	t->uses = uses;
+	t->calls = calls;
+	t->tid = p->info.pid + index + ABI_THREADS_MAX * (uses & USES_MASK);
+	t->queue = ABI_NONE;
+	t->alt_flags = ABI_SS_DISABLE;
+	t->futex.next = t->futex.prev = ABI_NONE;
+}
+
+static void affinity_all(struct abi_proc *p, struct abi_thread *t)
+{
+	u32 i;
+
+	for (i = 0; i < p->info.cpus && i < 64 * ABI_AFFINITY_WORDS; i++)
+		t->affinity[i / 64] |= 1ull << (i % 64);
+}
+
+int abi_threads_init(struct abi_proc *p)
+{
+	struct abi_threads *all = &p->threads;
+	struct abi_thread *t = &all->thread[0];
+
+	if (!p->info.cpus || p->info.pid < 2 || p->info.pid > 0x3fffffff / 2)
+		return -ABI_EINVAL;
+	thread_reset(p, t);
+	affinity_all(p, t);
+	t->state = ABI_THREAD_LIVE;
+	all->live = 1;
+	all->cursor = 1;
+	all->high = 1;
+	return 0;
+}
+
+struct abi_thread *abi_thread_new(struct abi_proc *p)
+{
+	struct abi_threads *all = &p->threads;
+	struct abi_thread *t = 0;
+	u32 i, index;
+
+	abi_lock(p, &all->lock);
+	for (i = 0; i < ABI_THREADS_MAX && !t; i++) {
+		index = (all->cursor + i) % ABI_THREADS_MAX;
+		if (all->thread[index].state != ABI_THREAD_FREE)
+			continue;
+		t = &all->thread[index];
+		thread_reset(p, t);
+		affinity_all(p, t);
+		t->state = ABI_THREAD_STARTING;
+		all->live++;
+		all->cursor = index + 1;
+		if (index >= all->high)
+			__atomic_store_n(&all->high, index + 1,
+					 __ATOMIC_RELEASE);
+	}
+	abi_unlock(p, &all->lock);
+	return t;
+}
+
+void abi_thread_gone(struct abi_proc *p, u32 index)
+{
+	struct abi_thread *t = abi_thread_get(p, index);
+
+	if (!index)
+		return; /* thread 0 names the process as long as it lives */
+	abi_lock(p, &p->threads.lock);
+	if (t->state == ABI_THREAD_EXITED) {
+		t->uses++;
+		t->state = ABI_THREAD_FREE;
+	}
+	abi_unlock(p, &p->threads.lock);
+}
+
+void abi_thread_live(struct abi_proc *p, struct abi_thread *t)
+{
+	abi_lock(p, &p->threads.lock);
+	__atomic_store_n(&t->state, ABI_THREAD_LIVE, __ATOMIC_RELEASE);
+	abi_unlock(p, &p->threads.lock);
+}
+
+void abi_thread_undo(struct abi_proc *p, struct abi_thread *t)
+{
+	abi_lock(p, &p->threads.lock);
+	p->threads.live--;
+	t->state = ABI_THREAD_EXITED;
+	abi_unlock(p, &p->threads.lock);
+	abi_signal_thread_end(p, t);
+	abi_lock(p, &p->threads.lock);
+	t->uses++;
+	t->state = ABI_THREAD_FREE;
+	abi_unlock(p, &p->threads.lock);
+}
+
+/* Parking --------------------------------------------------------------- */
+
+s64 abi_thread_park(struct abi_proc *p, struct abi_thread *t, u64 deadline,
+		    int interruptible)
+{
+	u32 none = ABI_PARK_NONE;
+	s64 rc;
+
+	if (!__atomic_compare_exchange_n(&t->park, &none, ABI_PARK_ASLEEP, 0,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+		__atomic_exchange_n(&t->park, ABI_PARK_NONE, __ATOMIC_SEQ_CST);
+		return interruptible && abi_pending(p, t->index) ? -ABI_EINTR
+								 : 0;
+	}
+	/* ASLEEP is published: a sender that we do not see now sees it. */
+	if (interruptible && abi_pending(p, t->index))
+		rc = -ABI_EINTR;
+	else
+		rc = p->host->wait(&t->park, ABI_PARK_ASLEEP, deadline);
+	if (__atomic_exchange_n(&t->park, ABI_PARK_NONE, __ATOMIC_SEQ_CST) ==
+		    ABI_PARK_TOKEN &&
+	    rc == -ABI_ETIMEDOUT)
+		rc = 0;
+	if (interruptible && abi_pending(p, t->index))
+		return -ABI_EINTR;
+	return rc == -ABI_ETIMEDOUT ? rc : 0;
+}
+
+void abi_thread_unpark(struct abi_proc *p, struct abi_thread *t)
+{
+	if (__atomic_exchange_n(&t->park, ABI_PARK_TOKEN, __ATOMIC_SEQ_CST) ==
+	    ABI_PARK_ASLEEP)
+		p->host->wake(&t->park, 1);
+}
+
+u64 abi_thread_deadline(struct abi_call *c, u64 ns)
+{
+	u64 now;
+
+	if (c->t->again)
+		return c->t->again_deadline;
+	now = (u64)c->p->host->clock(ABI_CLOCK_MONOTONIC);
+	if (ns >= ABI_FOREVER - now)
+		c->t->again_deadline = ABI_FOREVER;
+	else
+		c->t->again_deadline = now + ns;
+	return c->t->again_deadline;
+}
+
+/* The end of a thread ---------------------------------------------------- */
+
+#define FUTEX_TID_MASK 0x3fffffffu
+#define FUTEX_OWNER_DIED 0x40000000u
+#define FUTEX_WAITERS 0x80000000u
+#define ROBUST_MAX 2048 /* as Linux: the list may be a ring, or hostile */
+
+/*
+ * Marks a lock word that the dead thread owned, and wakes one waiter. Those of
+ * a word that names its owner have it by now: abi_futex_pi_end.
+ */
+static void robust_word(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+			int pending)
+{
+	u32 old, fresh;
+	int done;
+
+	if (gaddr % 4 ||
+	    abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE) ||
+	    abi_user_load(gaddr, &old))
+		return;
+	if (pending && !old) {
+		/* It died between giving the lock up and waking the next. */
+		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+		return;
+	}
+	do {
+		if ((old & FUTEX_TID_MASK) != t->tid)
+			return;
+		fresh = (old & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
+		done = abi_user_swap(gaddr, &old, fresh);
+		if (done < 0)
+			return;
+	} while (!done);
+	if (old & FUTEX_WAITERS)
+		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+}
+
+/* get_robust_list(2); bit 0 of a pointer says that the lock is a PI lock. */
+static void robust_walk(struct abi_proc *p, struct abi_thread *t)
+{
+	u64 head[3]; /* next, offset of the lock word, pending */
+	u64 entry, next;
+	u32 i;
+
+	if (!t->robust_head || ABI_GET(p, &head, t->robust_head))
+		return;
+	entry = head[0] & ~1ull;
+	for (i = 0; i < ROBUST_MAX && entry != t->robust_head; i++) {
+		if (ABI_GET(p, &next, entry))
+			break;
+		if (entry != (head[2] & ~1ull))
+			robust_word(p, t, entry + head[1], 0);
+		entry = next & ~1ull;
+	}
+	if (head[2] & ~1ull)
+		robust_word(p, t, (head[2] & ~1ull) + head[1], 1);
+}
+
+static void clear_tid(struct abi_proc *p, struct abi_thread *t)
+{
+	u64 gaddr = t->clear_child_tid;
+
+	t->clear_child_tid = 0;
+	if (!gaddr || gaddr % 4 || abi_user_check(p, gaddr, 4, ABI_PROT_WRITE))
+		return;
+	if (!abi_user_store(gaddr, 0))
+		abi_futex_wake(p, gaddr, 1, ABI_FUTEX_ANY);
+}
+
+void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
+{
+	struct abi_threads *all = &p->threads;
+	u32 index = t->index, last;
+
+	status = (status & 0xff) << 8;
+	abi_futex_pi_end(p, t);
+	robust_walk(p, t);
+	abi_lock(p, &all->lock);
+	last = all->live == 1;
+	if (!last)
+		all->live--;
+	if (!index)
+		all->main_status = status;
+	else if (all->thread[0].state == ABI_THREAD_EXITED)
+		status = all->main_status;
+	if (!last)
+		t->state = ABI_THREAD_EXITED;
+	abi_unlock(p, &all->lock);
+	if (last)
+		abi_thread_end_all(p, status);
+	abi_signal_thread_end(p, t);
+	/* Last of all: a joiner may take our stack and start a new thread. */
+	clear_tid(p, t);
+	p->host->thread_exit(index);
+}
+
+void abi_thread_end_all(struct abi_proc *p, u32 status)
+{
+	abi_proc_flush(p);
+	p->host->proc_exit(status);
+	__builtin_unreachable();
+}
+
+s64 abi_thread_no_children(struct abi_proc *p, const char *name)
+{
+	char line[160];
+	struct abi_text text;
+
+	if (__atomic_exchange_n(&p->threads.said_children, 1, __ATOMIC_RELAXED))
+		return -ABI_ENOSYS;
+	abi_text_init(&text, line, sizeof(line));
+	abi_text_str(&text, name);
+	abi_text_str(&text, ": child processes are not run here; use a build "
+			    "of the program that works in one process");
+	p->host->log(line);
+	return -ABI_ENOSYS;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guest time: conversions, and the timers that send signals. Times are ns in
+ * u64; deadlines are on CLOCK_MONOTONIC, ABI_FOREVER never comes.
+ */
+#ifndef ABI_TIME_H
+#define ABI_TIME_H
+
+#include <skep/types.h>
+#include "abi/thread/lock.h"
+
+struct abi_proc;
+
+#define ABI_NS 1000000000ull
+#define ABI_ALARMS 32 /* timer_create */
+
+#define ABI_CLOCK_ID_REALTIME 0
+#define ABI_CLOCK_ID_MONOTONIC 1
+#define ABI_CLOCK_ID_PROCESS 2
+#define ABI_CLOCK_ID_THREAD 3
+#define ABI_CLOCK_ID_MONOTONIC_RAW 4
+#define ABI_CLOCK_ID_REALTIME_COARSE 5
+#define ABI_CLOCK_ID_MONOTONIC_COARSE 6
+#define ABI_CLOCK_ID_BOOTTIME 7
+#define ABI_CLOCK_ID_REALTIME_ALARM 8
+#define ABI_CLOCK_ID_BOOTTIME_ALARM 9
+#define ABI_CLOCK_ID_TAI 11
+
+struct abi_alarm {
+	u32 used;
+	u32 clock;	   /* of the guest's clock numbers */
+	u32 notify, signo; /* SIGEV_* */
+	u32 tid;	   /* SIGEV_THREAD_ID */
+	u32 overrun;
+	u64 value;    /* sigev_value */
+	u64 deadline; /* CLOCK_MONOTONIC, or ABI_FOREVER */
+	u64 interval;
+};
+
+struct abi_alarms {
+	struct abi_lock lock;  /* guards all here; outside of signals.lock */
+	u32 said, said_cpu;    /* log lines that were written */
+	struct abi_alarm real; /* ITIMER_REAL */
+	struct abi_alarm alarm[ABI_ALARMS];
+};
+
+/* A struct timespec of the guest. 0, -EFAULT, -EINVAL; huge is FOREVER. */
+s64 abi_time_get(struct abi_proc *p, u64 gaddr, u64 *ns);
+s64 abi_time_put(struct abi_proc *p, u64 gaddr, u64 ns);
+
+/*
+ * A deadline given on CLOCK_REALTIME, as one on CLOCK_MONOTONIC. It does not
+ * follow when the wall clock is set later.
+ */
+u64 abi_time_real(struct abi_proc *p, u64 real_ns);
+
+#endif

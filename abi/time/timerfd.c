@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns timerfd. desc->lock guards the timer. No thread ticks: whoever looks
+ * counts the expirations up to now, and whoever sleeps does so at most until
+ * the next one.
+ */
+#include "abi/uapi/linux.h"
+#include "abi/poll/poll.h"
+#include "abi/proc/proc.h"
+#include "time.h"
+#include "abi/poll/wait.h"
+
+#define TFD_ABSTIME 1u
+#define TFD_CANCEL_ON_SET 2u
+
+static u64 now_ns(struct abi_proc *p)
+{
+	return (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
+}
+
+/* The lock is held. How many expirations are new. */
+static u64 update_ticks(struct abi_timer *timer, u64 now)
+{
+	u64 n;
+
+	if (!timer->next_ns || now < timer->next_ns)
+		return 0;
+	n = 1;
+	if (timer->interval_ns) {
+		n += (now - timer->next_ns) / timer->interval_ns;
+		timer->next_ns += n * timer->interval_ns;
+	} else {
+		timer->next_ns = 0;
+	}
+	timer->ticks += n;
+	return n;
+}
+
+u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
+{
+	u64 fresh, ticks, next;
+
+	abi_lock(p, &d->lock);
+	fresh = update_ticks(&d->timer, now_ns(p));
+	ticks = d->timer.ticks;
+	next = d->timer.next_ns;
+	abi_unlock(p, &d->lock);
+	if (fresh)
+		__atomic_add_fetch(&d->event.edge_in, 1, __ATOMIC_SEQ_CST);
+	if (due && next && next < *due)
+		*due = next;
+	return ticks ? ABI_POLLIN : 0;
+}
+
+static s64 take_ticks(struct abi_proc *p, struct abi_desc *d, u64 *due,
+		      u64 *ticks)
+{
+	abi_lock(p, &d->lock);
+	update_ticks(&d->timer, now_ns(p));
+	*ticks = d->timer.ticks;
+	d->timer.ticks = 0;
+	*due = d->timer.next_ns ? d->timer.next_ns : ABI_FOREVER;
+	abi_unlock(p, &d->lock);
+	return *ticks ? 8 : -ABI_EAGAIN;
+}
+
+s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
+{
+	u64 due, ticks;
+	s64 n = take_ticks(c->p, d, &due, &ticks), slept = 0;
+
+	if (n == -ABI_EAGAIN && !(abi_desc_flags(d) & ABI_O_NONBLOCK)) {
+		abi_wait_begin(c, 1);
+		abi_event_join(c, &d->event);
+		for (;;) {
+			n = take_ticks(c->p, d, &due, &ticks);
+			if (n != -ABI_EAGAIN || slept == -ABI_EINTR)
+				break;
+			slept = abi_wait_sleep(c, 0, 0, due);
+		}
+		abi_event_leave(c, &d->event);
+		if (n == -ABI_EAGAIN)
+			n = -ABI_ERESTARTSYS;
+	}
+	if (n > 0)
+		abi_memcpy(buf, &ticks, sizeof(ticks));
+	return n;
+}
+
+s64 abi_sys_timerfd_create(struct abi_call *c)
+{
+	u32 clock = (u32)c->a[0], flags = (u32)c->a[1];
+	struct abi_desc *d;
+
+	if (flags & ~(ABI_O_NONBLOCK | ABI_O_CLOEXEC))
+		return -ABI_EINVAL;
+	if (clock != ABI_CLOCK_ID_REALTIME && clock != ABI_CLOCK_ID_MONOTONIC &&
+	    clock != ABI_CLOCK_ID_BOOTTIME)
+		return clock == ABI_CLOCK_ID_REALTIME_ALARM ||
+				       clock == ABI_CLOCK_ID_BOOTTIME_ALARM
+			       ? -ABI_EPERM
+			       : -ABI_EINVAL;
+	d = abi_desc_new(c->p, ABI_DESC_TIMER,
+			 ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
+	if (!d)
+		return -ABI_ENFILE;
+	d->timer.clock = clock;
+	abi_strcpy(d->path, "anon_inode:[timerfd]", 32);
+	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
+}
+
+/* The lock is held. */
+static void read_timer(const struct abi_timer *timer, u64 now, u64 *left,
+		       u64 *interval)
+{
+	*interval = timer->interval_ns;
+	*left = 0;
+	if (timer->next_ns)
+		*left = timer->next_ns > now ? timer->next_ns - now : 1;
+}
+
+static s64 put_itimer(struct abi_proc *p, u64 gaddr, u64 left, u64 interval)
+{
+	s64 error = abi_time_put(p, gaddr, interval);
+
+	return error ? error : abi_time_put(p, gaddr + 16, left);
+}
+
+static struct abi_desc *get_timer(struct abi_call *c, s64 *error)
+{
+	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
+
+	*error = d ? 0 : -ABI_EBADF;
+	if (d && d->kind != ABI_DESC_TIMER) {
+		*error = -ABI_EINVAL;
+		abi_desc_put(c->p, d);
+		d = 0;
+	}
+	return d;
+}
+
+/* The first expiry on CLOCK_MONOTONIC; 0 disarms. */
+static u64 first_expiry(struct abi_proc *p, const struct abi_desc *d, u32 flags,
+			u64 value, u64 now)
+{
+	if (!value)
+		return 0;
+	if (!(flags & TFD_ABSTIME))
+		return value < ABI_FOREVER - now ? now + value : ABI_FOREVER;
+	if (d->timer.clock == ABI_CLOCK_ID_REALTIME)
+		value = abi_time_real(p, value);
+	return value ? value : 1;
+}
+
+s64 abi_sys_timerfd_settime(struct abi_call *c)
+{
+	u64 value, interval, old_left, old_interval, now = now_ns(c->p);
+	u32 flags = (u32)c->a[1];
+	struct abi_desc *d;
+	s64 error;
+
+	if (flags & ~(TFD_ABSTIME | TFD_CANCEL_ON_SET))
+		return -ABI_EINVAL;
+	error = abi_time_get(c->p, c->a[2], &interval);
+	if (!error)
+		error = abi_time_get(c->p, c->a[2] + 16, &value);
+	if (error)
+		return error;
+	d = get_timer(c, &error);
+	if (!d)
+		return error;
+	value = first_expiry(c->p, d, flags, value, now);
+	abi_lock(c->p, &d->lock);
+	update_ticks(&d->timer, now);
+	read_timer(&d->timer, now, &old_left, &old_interval);
+	d->timer.next_ns = value;
+	d->timer.interval_ns = interval == ABI_FOREVER ? 0 : interval;
+	d->timer.ticks = 0;
+	abi_unlock(c->p, &d->lock);
+	abi_event_signal(c->p, &d->event, 0);
+	abi_desc_put(c->p, d);
+	return c->a[3] ? put_itimer(c->p, c->a[3], old_left, old_interval) : 0;
+}
+
+s64 abi_sys_timerfd_gettime(struct abi_call *c)
+{
+	u64 left, interval, now = now_ns(c->p);
+	struct abi_desc *d;
+	s64 error;
+
+	d = get_timer(c, &error);
+	if (!d)
+		return error;
+	abi_lock(c->p, &d->lock);
+	update_ticks(&d->timer, now);
+	read_timer(&d->timer, now, &left, &interval);
+	abi_unlock(c->p, &d->lock);
+	abi_desc_put(c->p, d);
+	return put_itimer(c->p, c->a[1], left, interval);
+}
