@@ -4,7 +4,7 @@
 # abi/room.mk: no libc function may run while the guest's vector state is live.
 
 BEE_CORE_SRC := $(sort $(wildcard bee/core/*.c bee/core/*.S)) \
-	$(sort $(wildcard bee/rewrite/*.c))
+	$(sort $(wildcard bee/rewrite/*.c)) base/sha256.c
 BEE_LINUX_SRC := $(sort $(wildcard bee/host/linux/*.c bee/host/linux/*.S \
 	abi/linux/*.c))
 
@@ -152,7 +152,7 @@ CHECK_SUITES += bee-sha256
 suite_bee-sha256 = $(bee_t)/sha256
 suite_bee-sha256_needs = $(bee_t)/sha256
 $(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
-		bee/core/sha256.c bee/core/sha256_ni.S abi/lib/mem.c)
+		bee/core/sha256.c bee/core/sha256_ni.S base/sha256.c abi/lib/mem.c)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^

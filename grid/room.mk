@@ -14,7 +14,7 @@ GRID_WORKER_FLAGS := $(CFLAGS_HOST) -fPIC -fno-stack-protector \
 	-U_FORTIFY_SOURCE -ffunction-sections -fdata-sections
 GRID_WORKER_SRC := $(sort $(wildcard grid/worker/*.c)) \
 	grid/core/marshal.c grid/core/module.c grid/core/session.c \
-	grid/core/sha256.c
+	base/sha256.c
 grid_worker_obj := $(GRID_WORKER_SRC:%.c=$(B)/obj/worker/%.o)
 grid_t := $(B)/test/grid
 
@@ -62,7 +62,7 @@ $(grid_t)/worker-glibc $(grid_t)/worker-musl: \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINKER) -static -pthread -o $@ $< -L$(B)/lib -lskepworker
 $(grid_t)/worker: $(B)/obj/gcc/grid/test/worker_test.o \
-		$(B)/obj/gcc/grid/core/sha256.o
+		$(B)/obj/gcc/base/sha256.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_GCC) -o $@ $^

@@ -71,6 +71,7 @@
 #include <skep/types.h>
 #include "abi/include/abi.h"
 #include "abi/include/mem.h"
+#include "base/sha256.h"
 #include "bee/rewrite/rewrite.h"
 
 #define BEE_VERSION "0.1"
@@ -281,18 +282,7 @@ void bee_os_message(const char *line);
 s64 bee_os_guest_path(const char *host, char *buf, u64 len);
 s64 bee_os_guest_cwd(char *buf, u64 len);
 
-/* Small freestanding tools --------------------------------------------- */
-
-struct bee_sha256 {
-	u32 state[8];
-	u64 bytes;
-	u8 block[64];
-};
-void bee_sha256_init(struct bee_sha256 *s);
-void bee_sha256_add(struct bee_sha256 *s, const void *bytes, u64 len);
-void bee_sha256_end(struct bee_sha256 *s, u8 out[32]);
-
-/* Text, copies and comparisons: abi/include/mem.h. */
+/* Text, copies and comparisons: abi/include/mem.h; SHA-256: base/sha256.h. */
 
 #endif
 #endif

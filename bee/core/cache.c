@@ -72,11 +72,11 @@ static int make_path(const struct bee_cache *c, const u8 sha[32], char *path,
 
 static void digest_bytes(const u8 *bytes, u64 len, u8 out[32])
 {
-	struct bee_sha256 sha;
+	struct skep_sha256 sha;
 
 	bee_sha256_init(&sha);
-	bee_sha256_add(&sha, bytes, len);
-	bee_sha256_end(&sha, out);
+	skep_sha256_update(&sha, bytes, len);
+	skep_sha256_final(&sha, out);
 }
 
 /* Reading -------------------------------------------------------------- */

@@ -39,11 +39,12 @@ extern s64 (*bee_clock_quick)(u32 clock);
 /* The calling guest thread. */
 struct bee_thread *bee_self(void);
 
-/* sha256.c, sha256_ni.S; a test sets the way, the first use otherwise. */
+/* sha256.c, sha256_ni.S; a test sets the way, the first use otherwise. Begins
+ * a sum by what the CPU can do; base/sha256.h has the rest. */
 enum { BEE_SHA256_UNKNOWN, BEE_SHA256_PLAIN, BEE_SHA256_NI };
 extern u32 bee_sha256_way;
-extern const u32 bee_sha256_k[64];
-void bee_sha256_ni(u32 state[8], const u8 *blocks, u64 count);
+void bee_sha256_init(struct skep_sha256 *s);
+skep_sha256_blocks_fn bee_sha256_ni;
 
 /* Reports `line` about `subject` as one sentence. */
 void bee_say(const char *before, const char *subject, const char *after);

@@ -154,7 +154,7 @@ static void copy_segments(struct load *l)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
 	const struct abi_elf_segment *s;
-	struct bee_sha256 sha;
+	struct skep_sha256 sha;
 	u32 i;
 
 	for (i = 0; i < plan->segments; i++) {
@@ -163,22 +163,22 @@ static void copy_segments(struct load *l)
 			   s->filesz);
 	}
 	bee_sha256_init(&sha);
-	bee_sha256_add(&sha, l->file, l->file_len);
-	bee_sha256_end(&sha, l->image->sha_file);
+	skep_sha256_update(&sha, l->file, l->file_len);
+	skep_sha256_final(&sha, l->image->sha_file);
 }
 
 /* Follows from the file's, so a cached image has it already. */
 static void digest_segments(struct load *l)
 {
 	const struct abi_elf_plan *plan = &l->image->plan;
-	struct bee_sha256 sha;
+	struct skep_sha256 sha;
 	u32 i;
 
 	bee_sha256_init(&sha);
 	for (i = 0; i < plan->segments; i++)
-		bee_sha256_add(&sha, guest_pointer(plan->segment[i].addr),
-			       plan->segment[i].filesz);
-	bee_sha256_end(&sha, l->image->sha_load);
+		skep_sha256_update(&sha, guest_pointer(plan->segment[i].addr),
+				   plan->segment[i].filesz);
+	skep_sha256_final(&sha, l->image->sha_load);
 }
 
 static int map_file(struct load *l)

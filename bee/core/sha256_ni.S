@@ -56,7 +56,7 @@ bee_sha256_ni:
 	movups	%xmm9, 48(%rsp)
 	movups	%xmm10, 64(%rsp)
 #endif
-	lea	bee_sha256_k(%rip), %r9
+	lea	skep_sha256_round(%rip), %r9
 	movdqa	swap(%rip), %xmm10
 	movdqu	(STATE), %xmm1
 	movdqu	16(STATE), %xmm2

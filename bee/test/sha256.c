@@ -12,12 +12,12 @@ static u8 bytes[1 << 20];
 
 static void digest(u64 len, u64 cut, u8 out[32])
 {
-	struct bee_sha256 s;
+	struct skep_sha256 s;
 
 	bee_sha256_init(&s);
-	bee_sha256_add(&s, bytes, cut);
-	bee_sha256_add(&s, bytes + cut, len - cut);
-	bee_sha256_end(&s, out);
+	skep_sha256_update(&s, bytes, cut);
+	skep_sha256_update(&s, bytes + cut, len - cut);
+	skep_sha256_final(&s, out);
 }
 
 static int is(const char *text, const char *hex)

@@ -10,7 +10,7 @@ suite_agent_kind = go
 suite_agent_needs = $(B)/bin/bee
 
 $(agent_t)/worker: $(agent_src)/testdata/worker.c include/skep/session.h \
-		grid/core/sha256.c grid/core/sha256.h
+		base/sha256.c base/sha256.h
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -static $(CFLAGS_HOST) -pthread -o $@ $(filter %.c,$^)

@@ -18,7 +18,7 @@
 
 #include <skep/session.h>
 
-#include "grid/core/sha256.h"
+#include "base/sha256.h"
 #include "tests/tap.h"
 
 #define NONCE 0x123456789abcdef1ull
@@ -396,14 +396,14 @@ static void digested(void)
 		double x[1000];
 	} file = {1000, {1, 2, 3}};
 	char path[] = "/tmp/skep-grid-XXXXXX";
-	struct grid_sha256 sum;
+	struct skep_sha256 sum;
 	int f = mkstemp(path);
 	double total = 0;
 	u64 one = 1;
 
-	grid_sha256_init(&sum);
-	grid_sha256_add(&sum, &file, sizeof(file));
-	grid_sha256_end(&sum, digest);
+	skep_sha256_init(&sum);
+	skep_sha256_update(&sum, &file, sizeof(file));
+	skep_sha256_final(&sum, digest);
 	CHECK(write(f, &file, sizeof(file)) == sizeof(file) && begin() &&
 		      initializes(path, sizeof(file)) && ready() &&
 		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&

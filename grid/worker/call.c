@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "grid/core/sha256.h"
+#include "base/sha256.h"
 #include "stream.h"
 
 #define NR_BEE 0xBEE
@@ -290,7 +290,7 @@ struct file {
 	u64 at; /* an inherited descriptor's own position is not ours alone */
 	int err;
 	int check; /* digest what is read */
-	struct grid_sha256 sum;
+	struct skep_sha256 sum;
 };
 
 static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
@@ -311,7 +311,7 @@ static int move_file(struct grid_mover *mover, void *bytes, u64 len, int own)
 			return file->err;
 		}
 		if (file->check)
-			grid_sha256_add(&file->sum, to, (u64)n);
+			skep_sha256_update(&file->sum, to, (u64)n);
 	}
 	return 0;
 }
@@ -325,7 +325,7 @@ static int open_file(struct file *file, const char *path, const u8 digest[32])
 	memset(file, 0, sizeof(*file));
 	file->mover.move = move_file;
 	file->check = memcmp(digest, none, sizeof(none)) != 0;
-	grid_sha256_init(&file->sum);
+	skep_sha256_init(&file->sum);
 	if (!strncmp(path, inherited, sizeof(inherited) - 1))
 		file->fd = atoi(path + sizeof(inherited) - 1);
 	else
@@ -344,7 +344,7 @@ static int digest_fits(struct file *file, const struct skep_init *i)
 		move_file(&file->mover, rest,
 			  left < sizeof(rest) ? left : sizeof(rest), 0);
 	}
-	grid_sha256_end(&file->sum, sum);
+	skep_sha256_final(&file->sum, sum);
 	return !file->err && !memcmp(sum, i->digest, sizeof(sum));
 }
 

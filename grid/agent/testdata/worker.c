@@ -26,7 +26,7 @@
 
 #include <skep/session.h>
 
-#include "grid/core/sha256.h"
+#include "base/sha256.h"
 
 #define NR_BEE 0xBEE
 
@@ -582,12 +582,12 @@ static void ready(void)
 static int changed(const u8 digest[32])
 {
 	static const u8 none[32];
-	struct grid_sha256 s;
+	struct skep_sha256 s;
 	u8 sum[32];
 
-	grid_sha256_init(&s);
-	grid_sha256_add(&s, state, state_len);
-	grid_sha256_end(&s, sum);
+	skep_sha256_init(&s);
+	skep_sha256_update(&s, state, state_len);
+	skep_sha256_final(&s, sum);
 	return memcmp(digest, none, 32) && memcmp(digest, sum, 32);
 }
 
