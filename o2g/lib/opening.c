@@ -5,7 +5,7 @@
  * of it counts.
  */
 #include "opening.h"
-#include "digest.h"
+#include "hmac.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -20,15 +20,15 @@ void o2g_identity_make(struct o2g_identity *self,
 		       const u8 secret[O2G_SECRET_SIZE],
 		       const struct o2g_id *id)
 {
-	struct o2g_digest digest;
-	u8 out[O2G_DIGEST_SIZE];
+	struct skep_sha256 digest;
+	u8 out[SKEP_SHA256_SIZE];
 
 	memcpy(self->secret, secret, O2G_SECRET_SIZE);
 	self->id = *id;
-	o2g_digest_start(&digest);
-	o2g_digest_add(&digest, "o2g job", 7);
-	o2g_digest_add(&digest, secret, O2G_SECRET_SIZE);
-	o2g_digest_end(&digest, out);
+	skep_sha256_init(&digest);
+	skep_sha256_update(&digest, "o2g job", 7);
+	skep_sha256_update(&digest, secret, O2G_SECRET_SIZE);
+	skep_sha256_final(&digest, out);
 	memcpy(self->job, out, sizeof(self->job));
 }
 
@@ -52,12 +52,12 @@ static void sign_opening(const struct o2g_opening *o, const char *label,
 {
 	struct o2g_hmac hmac;
 
-	o2g_hmac_start(&hmac, o->self->secret, O2G_SECRET_SIZE);
-	o2g_hmac_add(&hmac, label, strlen(label));
-	o2g_hmac_add(&hmac, &o->hello, sizeof(o->hello));
-	o2g_hmac_add(&hmac, &o->challenge, length);
-	o2g_hmac_add(&hmac, &o->proof, proof);
-	o2g_hmac_end(&hmac, mac);
+	o2g_hmac_init(&hmac, o->self->secret, O2G_SECRET_SIZE);
+	o2g_hmac_update(&hmac, label, strlen(label));
+	o2g_hmac_update(&hmac, &o->hello, sizeof(o->hello));
+	o2g_hmac_update(&hmac, &o->challenge, length);
+	o2g_hmac_update(&hmac, &o->proof, proof);
+	o2g_hmac_final(&hmac, mac);
 }
 
 static void sign_challenge(const struct o2g_opening *o, u8 mac[O2G_MAC_SIZE])
@@ -174,7 +174,7 @@ static int take_challenge(struct o2g_opening *o)
 	if (o->challenge.revision != O2G_WIRE_REVISION)
 		return other_revision(o, o->challenge.revision);
 	sign_challenge(o, mac);
-	if (!o2g_digest_equal(mac, o->challenge.mac, sizeof(mac)) ||
+	if (!o2g_mac_equal(mac, o->challenge.mac, sizeof(mac)) ||
 	    memcmp(&o->challenge.from, &o->hello.to, sizeof(o->hello.to)))
 		return -EACCES;
 	if (!credit_sane(o->challenge.credit))
@@ -192,7 +192,7 @@ static int take_proof(struct o2g_opening *o)
 	u8 mac[O2G_MAC_SIZE];
 
 	sign_proof(o, mac);
-	if (!o2g_digest_equal(mac, o->proof.mac, sizeof(mac)))
+	if (!o2g_mac_equal(mac, o->proof.mac, sizeof(mac)))
 		return -EACCES;
 	if (!credit_sane(o->proof.credit))
 		return -EPROTO;

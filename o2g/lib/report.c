@@ -6,7 +6,7 @@
  * the program's end is not its business.
  */
 #define _GNU_SOURCE /* pthread_clockjoin_np */
-#include "digest.h"
+#include "hmac.h"
 #include "endpoint.h"
 #include "error.h"
 #include "spawn.h"
@@ -44,10 +44,10 @@ static void fill_report(const struct o2g *o2g, const struct o2g_counts *counts,
 	if (strcmp(o2g->ops->name, "user"))
 		r->engine = O2G_REPORT_KERNEL;
 	memcpy(r->id, &o2g->identity.id, sizeof(r->id));
-	o2g_hmac_start(&hmac, o2g->identity.secret, O2G_SECRET_SIZE);
-	o2g_hmac_add(&hmac, "o2g report", 10);
-	o2g_hmac_add(&hmac, r, sizeof(*r) - sizeof(r->mac));
-	o2g_hmac_end(&hmac, r->mac);
+	o2g_hmac_init(&hmac, o2g->identity.secret, O2G_SECRET_SIZE);
+	o2g_hmac_update(&hmac, "o2g report", 10);
+	o2g_hmac_update(&hmac, r, sizeof(*r) - sizeof(r->mac));
+	o2g_hmac_final(&hmac, r->mac);
 }
 
 /* "HOST:PORT" or "[HOST]:PORT". A number needs no resolver. */

@@ -2,7 +2,7 @@
 # libo2g: one shared library for programs, one archive for the provider. Both
 # hide everything but o2g.h: they live inside other people's programs.
 
-O2G_LIB_SRC := $(sort $(wildcard o2g/lib/*.c o2g/user/*.c))
+O2G_LIB_SRC := $(sort $(wildcard o2g/lib/*.c o2g/user/*.c)) base/sha256.c
 O2G_LIB_FLAGS = $(CFLAGS_HOST) -fPIC -pthread -fvisibility=hidden
 o2g_lib_obj := $(O2G_LIB_SRC:%.c=$(B)/obj/o2g/%.o) \
 	$(patsubst %.c,$(B)/obj/o2g-free/%.o,$(sort $(wildcard o2g/core/*.c)))
@@ -48,7 +48,7 @@ suite_o2g-manual = sh o2g/test/manual.sh
 # The tests: under ASan and UBSan, and those that do not fork under
 # ThreadSanitizer, which knows no threads in a child of a threaded process.
 o2g_t := $(B)/test/o2g
-o2g_tests := digest opening access message stranger death life
+o2g_tests := hmac opening access message stranger death life
 $(o2g_t)/%: $(B)/obj/san/o2g/test/%_test.o $(o2g_lib_san)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
@@ -68,7 +68,7 @@ suite_o2g-$(1)-tsan_needs = $(o2g_t)/$(1)-tsan
 suite_o2g-$(1)-tsan_beside = yes
 endef
 $(foreach t,$(o2g_tests),$(eval $(call o2g_suite,$(t))))
-CHECK_SUITES += o2g-digest o2g-opening o2g-access o2g-message o2g-death o2g-life
+CHECK_SUITES += o2g-hmac o2g-opening o2g-access o2g-message o2g-death o2g-life
 # Once more with bodies in a slab, as the kernel engine leaves them.
 CHECK_SUITES += o2g-message-slab o2g-death-slab o2g-life-slab
 TEST_SUITES += o2g-stranger o2g-message-tsan o2g-stranger-tsan
@@ -86,8 +86,8 @@ FUZZERS += o2g-opening
 fuzz_o2g-opening_dir := $(B)/fuzz/o2g-opening.corpus
 fuzz_o2g-opening = $(B)/fuzz/o2g-opening $(fuzz_o2g-opening_dir)
 fuzz_o2g-opening_needs = $(B)/fuzz/o2g-opening
-$(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c $(addprefix \
-		o2g/lib/,opening.c digest.c address.c error.c opening.h)
+$(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c base/sha256.c $(addprefix \
+		o2g/lib/,opening.c hmac.c address.c error.c opening.h)
 	$(call say,FUZZ)
 	$(Q)mkdir -p $(fuzz_o2g-opening_dir)
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \

@@ -7,7 +7,7 @@
 #include "amid.h"
 #include "bed.h"
 
-#include <o2g/lib/digest.h>
+#include <o2g/lib/hmac.h>
 #include <skep/o2g_report.h>
 #include <skep/o2g_status.h>
 #include <tests/tap.h>
@@ -550,10 +550,10 @@ static int authentic(const struct o2g_report *r)
 
 	for (u8 i = 0; i < 32; i++)
 		secret[i] = i;
-	o2g_hmac_start(&hmac, secret, sizeof(secret));
-	o2g_hmac_add(&hmac, "o2g report", 10);
-	o2g_hmac_add(&hmac, r, sizeof(*r) - sizeof(r->mac));
-	o2g_hmac_end(&hmac, mac);
+	o2g_hmac_init(&hmac, secret, sizeof(secret));
+	o2g_hmac_update(&hmac, "o2g report", 10);
+	o2g_hmac_update(&hmac, r, sizeof(*r) - sizeof(r->mac));
+	o2g_hmac_final(&hmac, mac);
 	return !memcmp(mac, r->mac, sizeof(mac));
 }
 

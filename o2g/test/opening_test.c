@@ -3,7 +3,7 @@
  * The opening's checks, each by itself: two machines talk in memory, and one
  * bit of what one of them says, or of what one of them knows, is another.
  */
-#include <o2g/lib/digest.h>
+#include <o2g/lib/hmac.h>
 #include <o2g/lib/opening.h>
 #include <tests/tap.h>
 
@@ -162,12 +162,12 @@ static void sign(const struct both *b, const char *label, size_t length,
 {
 	struct o2g_hmac h;
 
-	o2g_hmac_start(&h, b->one.secret, O2G_SECRET_SIZE);
-	o2g_hmac_add(&h, label, strlen(label));
-	o2g_hmac_add(&h, &b->dials.hello, sizeof(b->dials.hello));
-	o2g_hmac_add(&h, &b->accepts.challenge, length);
-	o2g_hmac_add(&h, proof, proof_length);
-	o2g_hmac_end(&h, mac);
+	o2g_hmac_init(&h, b->one.secret, O2G_SECRET_SIZE);
+	o2g_hmac_update(&h, label, strlen(label));
+	o2g_hmac_update(&h, &b->dials.hello, sizeof(b->dials.hello));
+	o2g_hmac_update(&h, &b->accepts.challenge, length);
+	o2g_hmac_update(&h, proof, proof_length);
+	o2g_hmac_final(&h, mac);
 }
 
 /* The challenge that lies in `accepts.out`, changed and signed anew. */

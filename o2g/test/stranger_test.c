@@ -6,7 +6,7 @@
 #define _GNU_SOURCE /* accept4 */
 #include "bed.h"
 
-#include <o2g/lib/digest.h>
+#include <o2g/lib/hmac.h>
 #include <o2g/lib/opening.h>
 #include <tests/tap.h>
 
