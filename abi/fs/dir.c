@@ -3,9 +3,15 @@
  * Owns the listing of directories. desc->pos is the host's cookie of the next
  * entry, guarded by desc->lock, so that lseek(fd, 0) starts again.
  */
-#include "file.h"
+#include "fd.h"
+#include "procfs.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
 
 #define NAME_AT 19 /* offset of d_name in struct linux_dirent64 */
 #define OLD_NAME_AT 18

@@ -4,12 +4,15 @@
  * a description holds is given back by abi_desc_put, outside of that lock.
  */
 #include "fd.h"
-#include "abi/poll/epoll.h"
 #include "filelock.h"
-#include "abi/uapi/linux.h"
 #include "pipe.h"
-#include "abi/proc/proc.h"
-#include "abi/poll/wait.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/poll/epoll.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 int abi_fds_init(struct abi_proc *p)
 {

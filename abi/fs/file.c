@@ -5,11 +5,21 @@
  * things that have one, and makes reads and writes that move it take turns.
  */
 #include "file.h"
-#include "abi/uapi/linux.h"
+#include "fd.h"
 #include "pipe.h"
+#include "procfs.h"
+#include "abi/include/errno.h"
+#include "abi/mm/span.h"
+#include "abi/net/sock.h"
+#include "abi/poll/eventfd.h"
 #include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/time/timerfd.h"
+#include "abi/uapi/linux.h"
 
 static int has_position(const struct abi_desc *d)
 {

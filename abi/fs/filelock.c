@@ -10,10 +10,17 @@
  * process may hold locks on its file. fds->lock guards the list of such files.
  */
 #include "filelock.h"
+#include "fd.h"
 #include "file.h"
-#include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
+#include "stat.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define F_GETLK 5
 #define F_SETLK 6

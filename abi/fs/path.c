@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Owns the rules for the text of paths, path_resolution(7). No state. */
 #include "path.h"
+#include "abi/include/errno.h"
+#include "abi/include/host.h"
+#include "abi/include/mem.h"
 #include "abi/include/name.h"
-#include "abi/proc/proc.h"
 
 static u64 parent_of(const char *path, u64 len)
 {

@@ -6,9 +6,17 @@
  * it was.
  */
 #include "pipe.h"
-#include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
+#include "fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/mm/span.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define MASK (ABI_RING_SIZE - 1)
 

@@ -5,10 +5,18 @@
  * tell about the loader, and Windows has none. Texts are made anew at each
  * read, in fds->bounce under bounce_lock.
  */
-#include "file.h"
-#include "abi/uapi/linux.h"
+#include "procfs.h"
+#include "fd.h"
 #include "path.h"
-#include "abi/proc/proc.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/mm/space.h"
+#include "abi/mm/span.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 enum text_code {
 	TEXT_MAPS,

@@ -3,12 +3,18 @@
  * Owns what is known about files: stat in its forms, modes, owners, times and
  * file systems, and the layouts in which guests get them. No state.
  */
-#include "file.h"
-#include "abi/uapi/linux.h"
+#include "stat.h"
+#include "fd.h"
+#include "open.h"
 #include "path.h"
-#include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
-#include "abi/time/time.h"
+#include "procfs.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define UTIME_NOW 0x3fffffff
 #define UTIME_OMIT 0x3ffffffe

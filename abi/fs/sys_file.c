@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* Owns the calls on open files: data, position, length, control. No state. */
+#include "fd.h"
 #include "file.h"
-#include "abi/uapi/linux.h"
-#include "pipe.h"
+#include "stat.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/mm/span.h"
 #include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
-#include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 typedef s64 transfer(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		     s64 offset);

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
+#include "fd.h"
 #include "file.h"
-#include "abi/uapi/linux.h"
 #include "pipe.h"
+#include "stat.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
 #include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define TCGETS 0x5401
 #define TCSETS 0x5402

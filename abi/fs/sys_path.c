@@ -3,10 +3,17 @@
  * Owns the calls that take names: opening, and changing directories. cwd is
  * guarded by proc.lock; everything else here has no state.
  */
-#include "file.h"
-#include "abi/uapi/linux.h"
+#include "fd.h"
+#include "open.h"
 #include "path.h"
-#include "abi/proc/proc.h"
+#include "procfs.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 /* The directory that `dirfd` stands for, as text. */
 static s64 base_of(struct abi_call *c, u64 dirfd, char *base)

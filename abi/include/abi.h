@@ -73,6 +73,8 @@ struct abi_exec {
 /* Bytes to allocate for struct abi_proc (opaque here, zeroed by the caller). */
 u64 abi_proc_size(void);
 int abi_proc_init(struct abi_proc *p, const struct abi_host *host);
+/* What getpid answers. */
+u32 abi_proc_pid(const struct abi_proc *p);
 
 /*
  * The segments are in memory with their final protection (the substrate did
@@ -120,6 +122,10 @@ enum abi_return abi_tick(struct abi_proc *p, u32 t, struct abi_regs *regs);
  */
 int abi_pending(const struct abi_proc *p, u32 t);
 
+/* The record of a thread: thread_state.h. */
+struct abi_thread;
+struct abi_thread *abi_thread_get(struct abi_proc *p, u32 index);
+
 /* The registers that a new thread starts with, and its thread pointer. */
 struct abi_regs *abi_thread_regs(struct abi_proc *p, u32 t);
 u64 abi_thread_tp(const struct abi_proc *p, u32 t);
@@ -150,8 +156,11 @@ u64 abi_copy_resume(u64 pc);
 /* Is [addr, addr + len) mapped with at least `prot`? For fault handlers. */
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot);
 
-/* Figures for reports: calls answered, by all threads. */
+/* Figures for reports: calls answered, by all threads; how often a number was
+ * refused. */
+#define ABI_NR_MAX 512 /* x86-64 numbers end below it */
 u64 abi_count_calls(const struct abi_proc *p);
+u32 abi_count_refused(const struct abi_proc *p, u32 nr);
 
 /* A bee extension, answered by no kernel: the run's nonce. See
  * docs/design/bee.md */
@@ -161,6 +170,8 @@ void abi_proof_set(struct abi_proc *p, u64 nonce);
 /* The list of system calls, for --list-syscalls. NULL after the last. */
 const char *abi_syscall_name(u32 nr);
 const char *abi_syscall_route(u32 nr); /* core, host, refused or probed */
+/* Arguments as a trace prints them ("fd,ptr,size"), NULL when unknown. */
+const char *abi_syscall_args(u32 nr);
 /* How the call falls short on this host, or NULL. */
 const char *abi_syscall_limit(const struct abi_host *host, u32 nr);
 

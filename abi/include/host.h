@@ -21,6 +21,7 @@
 #include <skep/types.h>
 
 #define ABI_FOREVER (~0ull)
+#define ABI_PATH_MAX 4096 /* of a path, with the NUL */
 
 /* Protection, as PROT_* of Linux. */
 #define ABI_PROT_READ 1

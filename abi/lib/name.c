@@ -5,8 +5,8 @@
  * What Windows refuses: "Naming Files, Paths, and Namespaces" (Microsoft).
  * UTF-8 as RFC 3629 defines it.
  */
-#include "abi/include/name.h"
 #include "abi/include/errno.h"
+#include "abi/include/name.h"
 
 #define ESCAPE 0xf000
 

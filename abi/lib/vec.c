@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The layout of XSAVE areas, by Intel's manual, volume 1, chapter 13. */
-#include "abi/include/vec.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
+#include "abi/include/vec.h"
 
 #define LEAF_XSAVE 0xdu
 #define COMPONENTS 63u

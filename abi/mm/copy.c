@@ -8,8 +8,9 @@
  * Each function stands in memory once (noinline, noclone): its two labels are
  * global names. No state.
  */
-#include "user.h"
 #include "abi/include/abi.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
 
 #define ONCE __attribute__((noinline, noclone))
 #ifdef __clang__

@@ -8,9 +8,17 @@
  * committed when it is mapped, also with MAP_NORESERVE, and counted against
  * the limit; PROT_NONE costs nothing until mprotect opens it.
  */
-#include "abi/uapi/linux.h"
 #include "map.h"
-#include "abi/proc/proc.h"
+#include "space.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/page.h"
+#include "abi/include/user.h"
+#include "abi/proc/log.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 
@@ -626,4 +634,18 @@ u64 abi_space_brk(struct abi_proc *p, u64 brk)
 	brk = s->brk;
 	abi_map_end(p);
 	return brk;
+}
+
+void abi_space_flush(struct abi_proc *p)
+{
+	u64 start = 0;
+	struct abi_area a;
+
+	while (abi_space_next(p, start, &a)) {
+		start = a.end;
+		if (a.backing && (a.bits & ABI_AREA_SHARED) &&
+		    abi_space_sync(p, a.start, a.end - a.start, 0) < 0)
+			p->host->log("a shared file mapping could not be "
+				     "written back to its file");
+	}
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The text of /proc/self/maps (proc(5)). Runs under space.change. */
 #include "map.h"
-#include "abi/proc/proc.h"
+#include "space.h"
+#include "abi/fs/fd.h"
+#include "abi/include/mem.h"
+#include "abi/state/proc.h"
 
 #define LINE_MAX (ABI_PATH_MAX + 100)
 

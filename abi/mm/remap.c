@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* mremap: an area that grows, shrinks or moves. Runs under space.change. */
-#include "abi/uapi/linux.h"
 #include "map.h"
-#include "abi/proc/proc.h"
+#include "space.h"
+#include "abi/include/errno.h"
+#include "abi/include/page.h"
+#include "abi/include/user.h"
+#include "abi/state/proc.h"
+#include "abi/uapi/linux.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 

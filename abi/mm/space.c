@@ -3,8 +3,21 @@
  * The address map's array: search, edit, invariants, readers. Editors hold
  * space.change; each edit takes space.lock and makes space.seq odd meanwhile.
  */
-#include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
+#include "space.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/page.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+
+int abi_space_init(struct abi_proc *p)
+{
+	p->space.brk = SKEP_BRK_START;
+	p->space.limit = p->info.mem_limit;
+	if (!p->space.limit)
+		p->space.limit = p->info.mem_total;
+	return p->space.limit ? 0 : -ABI_EINVAL;
+}
 
 u32 abi_space_index(const struct abi_space *s, u64 addr)
 {

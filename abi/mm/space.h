@@ -15,55 +15,7 @@
 
 #include <skep/types.h>
 #include <skep/guest.h>
-#include "abi/thread/lock.h"
-
-#define ABI_AREAS_MAX 16384 /* Linux: vm.max_map_count, 65530 */
-#define ABI_BACKINGS_MAX 1024
-
-/* Bits of an area. Areas that differ in one are not merged. */
-#define ABI_AREA_COMMITTED 0x01 /* has memory; counted */
-#define ABI_AREA_SHARED 0x02 /* MAP_SHARED: written back when it has a file */
-#define ABI_AREA_NOWRITE                                                       \
-	0x04		    /* shared, but the file is not open for writing    \
-			     */
-#define ABI_AREA_IMAGE 0x08 /* a segment or the stubs of the program */
-#define ABI_AREA_BRK 0x10
-#define ABI_AREA_STACK 0x20  /* the first thread's stack */
-#define ABI_AREA_DIRECT 0x40 /* the host maps the file itself: mem_file */
-
-struct abi_area {
-	u64 start, end;
-	u64 offset;  /* in the file, of start */
-	u16 backing; /* index into backing[], 0: none */
-	u8 prot;     /* ABI_PROT_* */
-	u8 bits;
-	u32 pad;
-};
-
-/* A file that areas came from, held until the last of them is gone. */
-struct abi_backing {
-	u32 file;  /* number from abi_fd_hold */
-	u32 areas; /* how many refer to it; 0: free */
-};
-
-struct abi_space {
-	struct abi_lock change;
-	struct abi_lock lock;
-	u32 seq; /* odd while the array is edited */
-	u32 areas;
-	u32 said_copy; /* that shared mappings are copies here */
-	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
-	u32 orphans; /* backings without areas, to be released */
-	u64 brk;     /* current break; at least SKEP_BRK_START */
-	u64 committed, committed_peak, mapped; /* bytes */
-	u64 limit;			       /* most bytes committed */
-	struct abi_backing backing[ABI_BACKINGS_MAX];
-	struct abi_area area[ABI_AREAS_MAX];
-};
-
-#define ABI_PAGE_MASK ((u64)SKEP_PAGE_SIZE - 1)
-#define ABI_PAGE_DOWN(x) ((x) & ~ABI_PAGE_MASK)
-#define ABI_PAGE_UP(x) ABI_PAGE_DOWN((x) + ABI_PAGE_MASK) /* may wrap to 0 */
+#include "abi/state/space.h"
 
 /* Does the area need memory of its own? Shared pages are the file's. */
 static inline int abi_area_counted(const struct abi_area *a)
@@ -83,6 +35,8 @@ static inline int abi_space_range(u64 start, u64 end)
 /* The array (space.c). The caller holds `change`. ------------------------- */
 
 struct abi_proc;
+
+int abi_space_init(struct abi_proc *p);
 
 /* Index of the first area that ends after addr; `areas` when there is none. */
 u32 abi_space_index(const struct abi_space *s, u64 addr);
@@ -141,6 +95,8 @@ s64 abi_space_protect(struct abi_proc *p, u64 addr, u64 len, u32 prot);
 s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,
 		   u64 to);
 s64 abi_space_discard(struct abi_proc *p, u64 addr, u64 len);
+/* Shared mappings are written back: the process ends. Others may still run. */
+void abi_space_flush(struct abi_proc *p);
 /* now: until it is on the disk, as MS_SYNC. */
 s64 abi_space_sync(struct abi_proc *p, u64 addr, u64 len, int now);
 u64 abi_space_brk(struct abi_proc *p, u64 brk);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Owns the walk over a guest's buffers. State lies in the span alone. */
 #include "span.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
 #include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
 
 void abi_span_one(struct abi_span *s, u64 base, u64 len, u32 prot)
 {

@@ -11,6 +11,9 @@
 
 struct abi_proc;
 
+/* Most bytes of one transfer, as Linux. */
+#define ABI_IO_MAX 0x7ffff000ull
+
 /* prot: abi's own memory, which needs no check. */
 #define ABI_SPAN_OWN (~0u)
 

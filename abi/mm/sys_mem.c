@@ -3,8 +3,15 @@
  * System calls on memory: arguments as the man pages have them, then one
  * operation of map.c. Locks are taken there.
  */
+#include "space.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/page.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/proc/log.h"
+#include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
 
 #define PROT_KNOWN (ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC)
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Checked access to guest memory. No lock; see user.h for what a check means.
  */
-#include "abi/proc/proc.h"
+#include "space.h"
+#include "abi/include/abi.h"
+#include "abi/include/errno.h"
+#include "abi/include/host.h"
+#include "abi/include/page.h"
+#include "abi/include/user.h"
 
 int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot)
 {

@@ -6,12 +6,17 @@
  * sock_msg.c.
  */
 #include "sock.h"
-#include "abi/uapi/linux.h"
+#include "abi/fs/fd.h"
 #include "abi/fs/pipe.h"
-#include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
-#include "abi/time/time.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/time/time.h"
+#include "abi/uapi/linux.h"
 
 struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error)
 {

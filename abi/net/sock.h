@@ -19,4 +19,10 @@ s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
 		      u64 gaddr, u64 lenp);
 
+/* The data calls of host sockets. flags: MSG_* */
+s64 abi_sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		  u32 flags);
+s64 abi_sock_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		   u32 flags);
+
 #endif

@@ -6,12 +6,18 @@
  * which is held over a host call that does not block, never over a wait.
  */
 #include "sock.h"
-#include "abi/fs/file.h"
-#include "abi/uapi/linux.h"
+#include "abi/fs/fd.h"
 #include "abi/fs/pipe.h"
-#include "abi/proc/proc.h"
-#include "abi/time/time.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/mm/span.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/time/time.h"
+#include "abi/uapi/linux.h"
 
 /* Flags that abi acts on itself, or that mean nothing to a host. */
 #define OWN_FLAGS                                                              \

@@ -11,11 +11,18 @@
  * behind after a read may be told about them once more than under Linux.
  */
 #include "epoll.h"
-#include "abi/uapi/linux.h"
 #include "poll.h"
-#include "abi/proc/proc.h"
-#include "abi/time/time.h"
 #include "wait.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/time/time.h"
+#include "abi/uapi/linux.h"
 
 #define CTL_ADD 1
 #define CTL_DEL 2

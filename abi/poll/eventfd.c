@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Owns eventfd(2). desc->lock guards the counter. */
-#include "abi/uapi/linux.h"
-#include "poll.h"
-#include "abi/proc/proc.h"
+#include "eventfd.h"
 #include "wait.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define EFD_SEMAPHORE 1u
 #define LARGEST 0xfffffffffffffffeull

@@ -6,10 +6,16 @@
  */
 #include "poll.h"
 #include "epoll.h"
-#include "abi/uapi/linux.h"
-#include "abi/fs/pipe.h"
-#include "abi/proc/proc.h"
+#include "eventfd.h"
 #include "wait.h"
+#include "abi/fs/fd.h"
+#include "abi/fs/pipe.h"
+#include "abi/include/errno.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/time/timerfd.h"
+#include "abi/uapi/linux.h"
 
 #define ALWAYS (ABI_POLLIN | ABI_POLLOUT | ABI_POLLRDNORM | ABI_POLLWRNORM)
 #define DEPTH_MAX 5 /* nested epolls, as Linux */

@@ -41,11 +41,4 @@ struct abi_set_space *abi_set_space_take(struct abi_proc *p);
 void abi_set_space_drop(struct abi_proc *p, struct abi_set_space *space);
 void abi_set_init_large(struct abi_set *set, struct abi_set_space *space);
 
-/* eventfd and timerfd. */
-u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d);
-s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf);
-s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf);
-u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due);
-s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf);
-
 #endif

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* Owns poll, ppoll, select and pselect6 on top of poll.c. No state. */
-#include "epoll.h"
-#include "abi/uapi/linux.h"
 #include "poll.h"
-#include "abi/proc/proc.h"
-#include "abi/time/time.h"
 #include "wait.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
+#include "abi/time/time.h"
+#include "abi/uapi/linux.h"
 
 /* A poll in progress: its lines, and the set of this round. */
 struct round {

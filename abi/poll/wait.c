@@ -4,7 +4,10 @@
  * the protocol. No lock: fds->waiting[t] is written by thread t alone.
  */
 #include "wait.h"
-#include "abi/proc/proc.h"
+#include "abi/include/errno.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/thread.h"
 
 _Static_assert(ABI_WAITER_WORDS * 64 >= ABI_THREADS_MAX,
 	       "every thread needs a bit in struct abi_event");

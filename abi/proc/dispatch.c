@@ -3,7 +3,12 @@
  * From a number to its handler, and what is counted on the way. No lock: the
  * table is constant, calls are counted by the thread that makes them.
  */
-#include "proc.h"
+#include "call.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/thread.h"
 #include "build/gen/abi/numbers.h"
 
 struct entry {

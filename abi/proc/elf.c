@@ -5,9 +5,11 @@
  * field is taken for hostile; sums are checked for overflow before use.
  */
 #include <skep/guest.h>
+
 #include "abi/include/abi.h"
 #include "abi/include/elf.h"
 #include "abi/include/errno.h"
+#include "abi/include/host.h"
 #include "abi/include/mem.h"
 
 #define PAGE ((u64)SKEP_PAGE_SIZE)

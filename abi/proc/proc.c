@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The process as a whole: birth, exec, and what is owed to files at its end. */
-#include "abi/uapi/linux.h"
-#include "abi/mm/map.h"
-#include "proc.h"
+/* The process as a whole: birth and exec. */
 #include "stack.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/page.h"
+#include "abi/mm/space.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/futex.h"
+#include "abi/thread/thread.h"
+#include "abi/uapi/linux.h"
 
 #define STACK_DEFAULT (8ull << 20)
 #define STACK_MIN (64ull << 10)
@@ -28,15 +35,6 @@ static void limits_init(struct abi_proc *p)
 	p->limit[ABI_RLIMIT_NPROC].max = ABI_THREADS_MAX;
 }
 
-int abi_space_init(struct abi_proc *p)
-{
-	p->space.brk = SKEP_BRK_START;
-	p->space.limit = p->info.mem_limit;
-	if (!p->space.limit)
-		p->space.limit = p->info.mem_total;
-	return p->space.limit ? 0 : -ABI_EINVAL;
-}
-
 int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
 {
 	int rc;
@@ -59,10 +57,9 @@ int abi_proc_init(struct abi_proc *p, const struct abi_host *host)
 	return rc;
 }
 
-void abi_say_once(struct abi_proc *p, u32 *said, const char *line)
+u32 abi_proc_pid(const struct abi_proc *p)
 {
-	if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
-		p->host->log(line);
+	return p->info.pid;
 }
 
 void abi_proof_set(struct abi_proc *p, u64 nonce)
@@ -141,18 +138,4 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 	p->vdso_end = exec->vdso_end;
 	p->start_ns = (u64)p->host->clock(ABI_CLOCK_MONOTONIC);
 	return abi_stack_build(p, exec, (u64)top, size);
-}
-
-void abi_proc_flush(struct abi_proc *p)
-{
-	u64 start = 0;
-	struct abi_area a;
-
-	while (abi_space_next(p, start, &a)) {
-		start = a.end;
-		if (a.backing && (a.bits & ABI_AREA_SHARED) &&
-		    abi_space_sync(p, a.start, a.end - a.start, 0) < 0)
-			p->host->log("a shared file mapping could not be "
-				     "written back to its file");
-	}
 }

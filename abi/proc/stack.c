@@ -4,9 +4,12 @@
  * of getauxval(3). Runs before any guest thread: no lock. Where a substrate has
  * no vDSO there is no AT_SYSINFO_EHDR; C libraries and Go make system calls.
  */
-#include "abi/uapi/linux.h"
-#include "proc.h"
 #include "stack.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/state/proc.h"
+#include "abi/uapi/linux.h"
 
 #define ARGS_MAX (6ull << 20)
 #define AUXV_MAX 24

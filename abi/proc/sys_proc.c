@@ -4,10 +4,16 @@
  * usage, names. proc->lock guards umask and limits. There is one user, one
  * group, one session that somebody else leads, and no child.
  */
-#include "abi/uapi/time.h"
-#include "proc.h"
-#include "abi/signal/signal.h"
+#include "call.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/mm/space.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
+#include "abi/time/time.h"
+#include "abi/uapi/time.h"
 
 #define SESSION 1u   /* the parent's: getppid answers the same */
 #define NAME_SIZE 65 /* of a field of struct utsname */

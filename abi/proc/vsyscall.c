@@ -5,8 +5,10 @@
  * elsewhere the call is a fault that ends here. No state.
  */
 #include "vsyscall.h"
-#include "proc.h"
-#include "sys.h"
+#include "call.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/state/proc.h"
 
 #define PAGE_AT 0xffffffffff600000ull
 #define APART 0x400

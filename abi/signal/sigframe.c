@@ -18,9 +18,12 @@
  * record names the call too: if the handler left rip, rsp and rax alone,
  * rt_sigreturn has the call dispatched again with the registers of the frame.
  */
-#include "abi/proc/proc.h"
+#include "sigframe.h"
 #include "signal.h"
-#include "abi/thread/thread.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/state/proc.h"
 
 #define RED_ZONE 128
 #define UC_FP_XSTATE 1

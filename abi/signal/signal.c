@@ -4,10 +4,17 @@
  * a call. signals.lock guards what signal.h says; it is a leaf, and no guest
  * memory is touched while it is held (a fault there would come back here).
  */
-#include "abi/proc/proc.h"
 #include "signal.h"
-#include "abi/thread/thread.h"
+#include "sigframe.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/mm/space.h"
+#include "abi/proc/call.h"
 #include "abi/proc/vsyscall.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
 
 #define UNBLOCKABLE (1ull << (ABI_SIGKILL - 1) | 1ull << (ABI_SIGSTOP - 1))
 #define BIT(name) (1ull << (ABI_SIG##name - 1))

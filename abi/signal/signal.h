@@ -21,39 +21,12 @@
 #define ABI_SIGNAL_H
 
 #include "abi/include/abi.h"
-#include "abi/proc/call.h"
-#include "abi/thread/lock.h"
-
-#define ABI_SIGNALS 64	      /* numbers 1 to 64 */
-#define ABI_SIGNAL_QUEUE 1024 /* entries in one process */
-#define ABI_SIGNAL_RT 32      /* the first that queues */
+#include "abi/include/siginfo.h"
+#include "abi/state/signals.h"
 
 /* Bounds of info.xsave_size: the header, and room for AVX-512 and PKRU. */
 #define ABI_VEC_MIN 576
 #define ABI_VEC_MAX 4096
-
-#define ABI_SIGHUP 1
-#define ABI_SIGQUIT 3
-#define ABI_SIGILL 4
-#define ABI_SIGTRAP 5
-#define ABI_SIGABRT 6
-#define ABI_SIGBUS 7
-#define ABI_SIGFPE 8
-#define ABI_SIGKILL 9
-#define ABI_SIGSEGV 11
-#define ABI_SIGPIPE 13
-#define ABI_SIGALRM 14
-#define ABI_SIGCHLD 17
-#define ABI_SIGCONT 18
-#define ABI_SIGSTOP 19
-#define ABI_SIGTSTP 20
-#define ABI_SIGTTIN 21
-#define ABI_SIGTTOU 22
-#define ABI_SIGURG 23
-#define ABI_SIGXCPU 24
-#define ABI_SIGXFSZ 25
-#define ABI_SIGWINCH 28
-#define ABI_SIGSYS 31
 
 /*
  * Results of interrupted calls, never seen by a guest (numbers as in Linux).
@@ -76,72 +49,20 @@
 #define ABI_SIG_DFL 0
 #define ABI_SIG_IGN 1
 
-#define ABI_SI_USER 0
-#define ABI_SI_KERNEL 0x80
-#define ABI_SI_QUEUE (-1)
-#define ABI_SI_TIMER (-2)
-#define ABI_SI_TKILL (-6)
-
 #define ABI_SS_ONSTACK 1u
 #define ABI_SS_DISABLE 2u
 #define ABI_SS_AUTODISARM 0x80000000u
 
+struct abi_call;
 struct abi_thread;
 
-/* As in the guest: struct siginfo of x86-64. */
-struct abi_siginfo {
-	s32 signo, err, code, pad;
-	union {
-		struct {
-			u32 pid, uid;
-			u64 value;
-		} user; /* kill, tgkill, rt_sigqueueinfo */
-		struct {
-			s32 id, overrun;
-			u64 value;
-		} timer;
-		struct {
-			u64 addr;
-		} fault;
-		u64 word[14];
-	};
-};
-SKEP_ASSERT_SIZE(struct abi_siginfo, 128);
-
-/* As in the guest: the kernel's struct sigaction of x86-64. */
-struct abi_sigaction {
-	u64 handler, flags, restorer, mask;
-};
-SKEP_ASSERT_SIZE(struct abi_sigaction, 32);
-
-/* One queued signal; a list per thread and one for the process. */
-struct abi_sigentry {
-	struct abi_siginfo info;
-	u32 next; /* index or ABI_NONE */
-};
-
-struct abi_signals {
-	struct abi_lock lock;
-	u64 pending; /* for the process; also read without the lock */
-	u32 queue;
-	u32 free;      /* first free entry */
-	u32 said_kill; /* somebody writes the last words */
-	struct abi_sigaction action[ABI_SIGNALS]; /* [signo - 1] */
-	struct abi_sigentry entry[ABI_SIGNAL_QUEUE];
-};
+int abi_signals_init(struct abi_proc *p);
 
 static inline u64 abi_signal_bit(u32 signo)
 {
 	return 1ull << (signo - 1);
 }
 
-/*
- * Sends info->signo (1 to 64) to thread `tid`, or to the process when it is 0.
- * `from` is the calling thread, NULL outside guest threads. 0; -ESRCH;
- * -EAGAIN: the queue is full.
- */
-s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
-		    const struct abi_siginfo *info);
 /* A signal that the system sends a thread for its own call (SIGPIPE). */
 void abi_signal_raise(struct abi_proc *p, struct abi_thread *t, u32 signo);
 
@@ -182,20 +103,5 @@ void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
 u32 abi_signal_altstack_flags(const struct abi_thread *t, u64 rsp);
 s64 abi_signal_altstack(struct abi_thread *t, u64 rsp, u64 sp, u64 size,
 			u32 flags);
-
-/* sigframe.c */
-struct abi_delivery {
-	const struct abi_siginfo *info;
-	const struct abi_sigaction *action;
-	const struct abi_fault *fault; /* or NULL */
-	u64 mask;		       /* to restore when the handler returns */
-	u32 again; /* number of the call to run again, or ABI_NONE */
-};
-/* 0, or -EFAULT: no room for the frame. */
-s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
-		      struct abi_regs *regs, const struct abi_delivery *d);
-/* 0, or -EFAULT: the frame is not one. *again as in abi_delivery. */
-s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
-		     struct abi_regs *regs, u32 *again);
 
 #endif

@@ -3,8 +3,13 @@
  * The signal system calls. They own nothing: signals.lock guards what they
  * change, behind the functions of signal.c.
  */
-#include "abi/proc/proc.h"
+#include "sigframe.h"
 #include "signal.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
 #include "abi/thread/thread.h"
 #include "abi/time/time.h"
 

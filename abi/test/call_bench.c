@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What abi itself costs for a call: no substrate, no entry code. */
-#include "abi/proc/proc.h"
+#include "abi/test/internal.h"
 #include "build/gen/abi/numbers.h"
 #include "host_fake.h"
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "abi/proc/proc.h"
+#include "abi/test/internal.h"
 #include "abi/test/host_fake.h"
 #include "build/gen/abi/numbers.h"
 #include "tests/tap.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
+#include "abi/test/internal.h"
 #include "build/gen/abi/numbers.h"
 #include "host_fake.h"
 #include "tests/tap.h"
@@ -191,7 +191,7 @@ static void file_shared(void)
 	       "munmap writes back and never makes the file longer");
 	b[2] = 'e';
 	CALL(mprotect, a, 4096, 0);
-	abi_proc_flush(p);
+	abi_space_flush(p);
 	tap_ok(file_byte(2) == 'e', "the end of the process writes back");
 	tap_ok(CALL(msync, a, 8192, 4) == -ABI_ENOMEM &&
 		       CALL(msync, a, 4096, 5) == -ABI_EINVAL,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The text of paths: joining and normalising. */
 #include "abi/fs/path.h"
-#include "abi/proc/proc.h"
+#include "abi/test/internal.h"
 #include "tests/tap.h"
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "abi/uapi/linux.h"
-#include "abi/proc/proc.h"
+#include "abi/test/internal.h"
 #include "host_fake.h"
 #include "tests/tap.h"
 

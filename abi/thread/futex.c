@@ -14,9 +14,13 @@
  * up is decided under the lock, once: that makes counts exact.
  */
 #include "futex.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
+#include "lock.h"
 #include "thread.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
 #include "abi/time/time.h"
 
 #define WAIT 0

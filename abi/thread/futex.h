@@ -4,24 +4,13 @@
 #define ABI_FUTEX_H
 
 #include <skep/types.h>
-#include "lock.h"
 
-#define ABI_FUTEX_BUCKETS 256
 #define ABI_FUTEX_ANY 0xffffffffu /* bitset that matches all */
 
 struct abi_proc;
 struct abi_thread;
 
-struct abi_futex_bucket {
-	struct abi_lock lock; /* guards the list and its waiters' places */
-	u32 head, tail;	      /* thread indices or ABI_NONE */
-};
-
-struct abi_futexes {
-	struct abi_lock pi_lock; /* before threads.lock */
-	u64 pi_ticket;
-	struct abi_futex_bucket bucket[ABI_FUTEX_BUCKETS];
-};
+int abi_futexes_init(struct abi_proc *p);
 
 /*
  * Wait while *gaddr == value. 0, -EAGAIN, -ETIMEDOUT, -EFAULT, or -EINTR

@@ -10,10 +10,12 @@
  * threads.lock is taken inside.
  */
 #include "futex.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
+#include "lock.h"
 #include "thread.h"
-#include "abi/time/time.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
 
 #define TID_MASK 0x3fffffffu
 #define OWNER_DIED 0x40000000u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The slow paths of abi's lock: a short spin, then the host's wait and wake. */
 #include "lock.h"
-#include "abi/proc/proc.h"
+#include "abi/state/proc.h"
 
 #define SPINS 64
 

@@ -9,13 +9,9 @@
 #ifndef ABI_LOCK_H
 #define ABI_LOCK_H
 
-#include <skep/types.h>
+#include "abi/state/lock.h"
 
 struct abi_proc;
-
-struct abi_lock {
-	u32 word;
-};
 
 void abi_lock_sleep(struct abi_proc *p, struct abi_lock *lock);
 void abi_lock_wake(struct abi_proc *p, struct abi_lock *lock);

@@ -3,10 +3,14 @@
  * Starting and ending threads, and what a thread asks about itself. A guest
  * is one process: a clone that is not a thread is refused and says why.
  */
-#include "futex.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
+#include "lock.h"
 #include "thread.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/time/time.h"
 
 #define CLONE_VM 0x100ull
 #define CLONE_FS 0x200ull

@@ -10,10 +10,16 @@
  * search and a tid comes back only after a long time. It stays below 2^30:
  * user space keeps flags above that in its lock words.
  */
-#include "futex.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
 #include "thread.h"
+#include "futex.h"
+#include "lock.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/mm/space.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
 
 #define USES_MASK 0x3ffffu
 
@@ -295,7 +301,7 @@ void abi_thread_end(struct abi_proc *p, struct abi_thread *t, u32 status)
 
 void abi_thread_end_all(struct abi_proc *p, u32 status)
 {
-	abi_proc_flush(p);
+	abi_space_flush(p);
 	p->host->proc_exit(status);
 	__builtin_unreachable();
 }

@@ -7,11 +7,15 @@
  * An interval timer whose thread is late sends one signal and counts the rest
  * as overrun, as Linux does.
  */
-#include "abi/uapi/time.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
-#include "abi/thread/thread.h"
 #include "time.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/thread/thread.h"
+#include "abi/uapi/time.h"
 
 #define ITIMER_REAL 0
 #define ITIMER_PROF 2

@@ -4,11 +4,14 @@
  * The coarse and raw clocks, BOOTTIME and TAI are the plain ones under other
  * names: the host has no leap second table and does not tell of suspension.
  */
-#include "abi/uapi/time.h"
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
-#include "abi/thread/thread.h"
 #include "time.h"
+#include "abi/include/errno.h"
+#include "abi/include/user.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/thread.h"
+#include "abi/uapi/time.h"
 
 #define TIMER_ABSTIME 1
 /* A CPU clock of a thread or process in a clock id, as pthread builds it. */

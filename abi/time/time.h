@@ -7,13 +7,10 @@
 #define ABI_TIME_H
 
 #include <skep/types.h>
-#include "abi/thread/lock.h"
 
 struct abi_proc;
 
 #define ABI_NS 1000000000ull
-#define ABI_ALARMS 32 /* timer_create */
-
 #define ABI_CLOCK_ID_REALTIME 0
 #define ABI_CLOCK_ID_MONOTONIC 1
 #define ABI_CLOCK_ID_PROCESS 2
@@ -25,24 +22,6 @@ struct abi_proc;
 #define ABI_CLOCK_ID_REALTIME_ALARM 8
 #define ABI_CLOCK_ID_BOOTTIME_ALARM 9
 #define ABI_CLOCK_ID_TAI 11
-
-struct abi_alarm {
-	u32 used;
-	u32 clock;	   /* of the guest's clock numbers */
-	u32 notify, signo; /* SIGEV_* */
-	u32 tid;	   /* SIGEV_THREAD_ID */
-	u32 overrun;
-	u64 value;    /* sigev_value */
-	u64 deadline; /* CLOCK_MONOTONIC, or ABI_FOREVER */
-	u64 interval;
-};
-
-struct abi_alarms {
-	struct abi_lock lock;  /* guards all here; outside of signals.lock */
-	u32 said, said_cpu;    /* log lines that were written */
-	struct abi_alarm real; /* ITIMER_REAL */
-	struct abi_alarm alarm[ABI_ALARMS];
-};
 
 /* A struct timespec of the guest. 0, -EFAULT, -EINVAL; huge is FOREVER. */
 s64 abi_time_get(struct abi_proc *p, u64 gaddr, u64 *ns);

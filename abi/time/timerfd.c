@@ -4,11 +4,17 @@
  * counts the expirations up to now, and whoever sleeps does so at most until
  * the next one.
  */
-#include "abi/uapi/linux.h"
-#include "abi/poll/poll.h"
-#include "abi/proc/proc.h"
+#include "timerfd.h"
 #include "time.h"
+#include "abi/fs/fd.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
 #include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
 
 #define TFD_ABSTIME 1u
 #define TFD_CANCEL_ON_SET 2u

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Sentences for people and the report for tests. Reads `bee`, owns nothing. */
-#include "abi/proc/proc.h"
 #include "bee/core/core.h"
 
 void bee_say(const char *before, const char *subject, const char *after)

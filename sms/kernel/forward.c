@@ -4,7 +4,7 @@
  * What comes back is copied once and held against what was asked for; a proxy
  * can lie about the world, as Linux could, and nothing else.
  */
-#include "abi/proc/proc.h"
+#include "abi/include/user.h"
 #include "kernel.h"
 
 static struct mail_slot *own_slot(void)

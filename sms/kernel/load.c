@@ -3,7 +3,8 @@
  * From the boot letter to a program that is ready to run. The letter is copied
  * once; the program's file is read through the proxy, and is as hostile as any.
  */
-#include "abi/proc/proc.h"
+#include "abi/include/page.h"
+#include "abi/include/user.h"
 #include "kernel.h"
 
 #define HEAD_MAX 0x10000u

@@ -7,8 +7,7 @@
  * for another lock. `taking` keeps that to one core at a time; `lock` guards
  * the deadline.
  */
-#include "abi/proc/proc.h"
-#include "abi/signal/signal.h"
+#include "abi/include/siginfo.h"
 #include "kernel.h"
 
 static u32 ready, taking;

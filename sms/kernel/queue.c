@@ -4,7 +4,7 @@
  * is placed where it runs soonest; a core with nothing to do takes one of any
  * queue. The lock is that of thread.c, and is held.
  */
-#include "abi/proc/proc.h"
+#include "abi/include/thread_state.h"
 #include "kernel.h"
 
 static u32 ready; /* in all queues; atomic */

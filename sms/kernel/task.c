@@ -4,7 +4,7 @@
  * goes on, vector state behind that, and how a core goes from one to another.
  * The lock is that of thread.c, and is held.
  */
-#include "abi/proc/proc.h"
+#include "abi/include/thread_state.h"
 #include "kernel.h"
 
 #define MSR_FS 0xc0000100

@@ -10,7 +10,7 @@
  * Threads are switched where they wait in abi's park or in poll.c, where they
  * yield, and on the way to ring 3: never with a lock of abi's.
  */
-#include "abi/proc/proc.h"
+#include "abi/include/thread_state.h"
 #include "kernel.h"
 
 #define MSR_FS 0xc0000100

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "abi/proc/proc.h"
+#include "abi/include/user.h"
 #include "sms/kernel/kernel.h"
 #include "sms/test/play.h"
 

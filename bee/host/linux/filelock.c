@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "abi/proc/proc.h"
 #include "host.h"
 
 s64 lin_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
@@ -16,7 +15,7 @@ s64 lin_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 	if (l->verb != ABI_FILELOCK_WAIT) {
 		n = abi_lin_file_lock(handle, l);
 		if (l->verb == ABI_FILELOCK_GET && l->pid == getpid())
-			l->pid = (s32)bee.proc->info.pid;
+			l->pid = (s32)abi_proc_pid(bee.proc);
 		return n;
 	}
 	abi_lin_file_lock_call(&call, handle, l);

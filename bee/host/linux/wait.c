@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "abi/signal/signal.h"
+#include "abi/include/siginfo.h"
 #include "host.h"
 
 #define SECOND 1000000000ull

@@ -6,7 +6,7 @@
  * All three are atomic.
  */
 #include "win.h"
-#include "abi/signal/signal.h"
+#include "abi/include/siginfo.h"
 
 #define NO_INDEX (~0u)
 #define STACK 0x40000

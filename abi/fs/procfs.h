@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Files that abi answers itself instead of the host: /proc, /sys, /dev. */
+#ifndef ABI_FS_PROCFS_H
+#define ABI_FS_PROCFS_H
+
+#include "abi/mm/span.h"
+
+struct abi_call;
+struct abi_desc;
+struct abi_dirent;
+struct abi_stat;
+/* 1: d is filled in (kind, code, type); 0: the host's; or an error. */
+s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d);
+/* 1: *st is filled in; 0: the host's. */
+s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st);
+/* Length of the link's text; 0: the host's. */
+s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
+s64 abi_synth_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		   u64 offset);
+s64 abi_synth_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s);
+/* e->next in: cookie. 1, or 0 at the end. */
+s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e);
+void abi_synth_fill(struct abi_desc *d, struct abi_stat *st);
+
+/* N of /proc/self/fd/N, /dev/stdin and the like; -1 for other names. */
+s64 abi_synth_number(const char *path);
+/* The host's name for what /proc/self/exe or a number stands for. */
+const char *abi_synth_real(struct abi_proc *p, const char *path);
+
+#endif

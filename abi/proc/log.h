@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Sentences for the person who runs the program. */
+#ifndef ABI_PROC_LOG_H
+#define ABI_PROC_LOG_H
+
+#include <skep/types.h>
+
+struct abi_proc;
+
+/* One, unless *said: sets it. */
+void abi_say_once(struct abi_proc *p, u32 *said, const char *line);
+
+#endif

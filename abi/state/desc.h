@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* An open file description; abi/fs/fd.h says which lock guards what. */
+#ifndef ABI_STATE_DESC_H
+#define ABI_STATE_DESC_H
+
+#include "event.h"
+#include "lock.h"
+
+enum abi_desc_kind {
+	ABI_DESC_FREE,
+	ABI_DESC_FILE, /* handle: file, directory, terminal or host pipe */
+	ABI_DESC_SOCK, /* handle */
+	ABI_DESC_PIPE, /* in or out is a ring */
+	ABI_DESC_PAIR, /* socketpair: both are */
+	ABI_DESC_EVENT,
+	ABI_DESC_TIMER,
+	ABI_DESC_EPOLL,
+	ABI_DESC_TEXT, /* synthetic file: `code` says which */
+	ABI_DESC_NULL, /* /dev/null and its family: `code` says which */
+};
+
+struct abi_timer {
+	u32 clock;
+	u64 next_ns, interval_ns; /* on CLOCK_MONOTONIC; 0: not armed */
+	u64 ticks;		  /* expirations counted but not yet read */
+};
+
+struct abi_file_id {
+	u64 dev, ino;
+};
+
+struct abi_desc {
+	u32 refs, numbers; /* guarded by fds->lock; numbers: slots with it */
+	u32 kind;
+	u32 type; /* S_IF..., as fstat tells */
+	u32 code;
+	u32 flags;		 /* O_ACCMODE and status flags; atomic */
+	s32 handle;		 /* FILE, SOCK */
+	u32 in, out;		 /* ring index + 1, or 0 */
+	u32 identified;		 /* `file` is known; atomic */
+	struct abi_file_id file; /* of what has a handle */
+	u32 parked;    /* filelock.c keeps the handle open; fds->lock */
+	u32 inherited; /* regular file: the host keeps the position, not pos */
+	struct abi_lock lock; /* guards what follows, up to event */
+	u64 pos;
+	u64 value; /* EVENT: the counter */
+	struct abi_timer timer;
+	u64 recv_ns, send_ns;		 /* SO_RCVTIMEO, SO_SNDTIMEO; 0: none */
+	u32 domain, sock_type, protocol; /* SOCK, PAIR */
+	u32 listening;
+	struct abi_event event;
+	u32 watch;	 /* EPOLL: first entry + 1; guarded by epoll_lock */
+	u32 watched;	 /* entries of others that name this; epoll_lock */
+	char path[4096]; /* files: absolute; others: as /proc/self/fd says */
+};
+
+#endif

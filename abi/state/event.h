@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* What a thread can wait for; abi/poll/wait.h has the protocol. */
+#ifndef ABI_STATE_EVENT_H
+#define ABI_STATE_EVENT_H
+
+#include <skep/types.h>
+
+#define ABI_WAITER_WORDS 16 /* threads that can wait: 64 for each word */
+
+/*
+ * Something whose state a thread can wait for: a bit for each waiting thread,
+ * and how often input and output became possible anew (the edges of epoll).
+ * wait.c has the protocol. Atomic.
+ */
+struct abi_event {
+	u64 waiters[ABI_WAITER_WORDS];
+	u32 edge_in, edge_out;
+	u32 spent; /* an edge of this was reported and awaits the next one */
+};
+
+#endif

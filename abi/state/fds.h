@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors: numbers, descriptions and what stands behind them. */
+#ifndef ABI_STATE_FDS_H
+#define ABI_STATE_FDS_H
+
+#include "desc.h"
+#include "ring.h"
+#include "watch.h"
+
+#define ABI_DESC_MAX 1024
+#define ABI_LOCKED_FILES 256 /* that a process holds record locks on */
+
+struct abi_slot {
+	u16 desc; /* index + 1, or 0 */
+	u16 cloexec;
+};
+
+struct abi_waiting {
+	u32 parked; /* sleeps in thread.c rather than in io_wait */
+};
+
+struct abi_fds {
+	struct abi_lock lock; /* slot, desc[].refs, ring[].used */
+	struct abi_lock epoll_lock;
+	struct abi_lock bounce_lock; /* never held over a wait */
+	u32 said_lock; /* the host has no file locks, and said so; atomic */
+	u32 locked_files, parked; /* filelock.c */
+	struct abi_file_id locked_file[ABI_LOCKED_FILES];
+	u64 said_family; /* bits: socket(2) refused and said so; atomic */
+	u32 high;	 /* descriptions above this were never used */
+	struct abi_slot slot[ABI_FD_MAX];
+	struct abi_waiting waiting[ABI_WAITER_WORDS * 64];
+	struct abi_desc desc[ABI_DESC_MAX];
+	struct abi_watch watch[ABI_WATCH_MAX];
+	struct abi_ring ring[ABI_RING_MAX];
+	struct abi_set_space set[ABI_SET_POOL];
+	u8 bounce[ABI_RING_SIZE]; /* gathers small vectors into one packet */
+};
+
+#endif

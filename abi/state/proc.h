@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process: everything abi knows about one guest, as plain data. A part is
+ * guarded by the lock inside it; what stands here directly is written by
+ * abi_proc_init and abi_exec before a second thread exists, or says its rule.
+ */
+#ifndef ABI_STATE_PROC_H
+#define ABI_STATE_PROC_H
+
+#include "abi/include/abi.h"
+#include "alarms.h"
+#include "fds.h"
+#include "futexes.h"
+#include "signals.h"
+#include "space.h"
+#include "threads.h"
+
+#define ABI_RLIMITS 16
+
+struct abi_rlimit {
+	u64 cur, max;
+};
+
+struct abi_proc {
+	const struct abi_host *host;
+	struct abi_host_info info;
+
+	struct abi_space space;
+	struct abi_threads threads;
+	struct abi_futexes futexes;
+	struct abi_signals signals;
+	struct abi_alarms alarms;
+	struct abi_fds fds;
+
+	struct abi_lock lock;	/* guards cwd, comm, limit, umask */
+	char cwd[ABI_PATH_MAX]; /* absolute, no slash at the end */
+	char exe[ABI_PATH_MAX];
+	char comm[16];
+	u32 umask;
+	struct abi_rlimit limit[ABI_RLIMITS];
+
+	u64 vdso, vdso_end;	 /* as abi_exec was told */
+	u64 start_ns;		 /* CLOCK_MONOTONIC at abi_exec */
+	u64 nonce;		 /* answer to ABI_NR_PROOF */
+	u32 trace;		 /* log calls that are refused */
+	u32 refused[ABI_NR_MAX]; /* calls answered ENOSYS; atomic add */
+	u64 refused_other;	 /* numbers from ABI_NR_MAX up */
+
+	/* argv, envp and auxv as exec laid them out, for /proc/self. */
+	u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
+};
+
+#endif
