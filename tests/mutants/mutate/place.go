@@ -79,7 +79,12 @@ func Of(root, name string) ([]Mutation, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := goMutations(name, text)
+	var list []Mutation
+	if strings.HasSuffix(name, ".go") {
+		list, err = goMutations(name, text)
+	} else {
+		list = cMutations(name, text)
+	}
 	lines := strings.Split(string(text), "\n")
 	for i := range list {
 		list[i].Mark = list[i].markOf(lines)
