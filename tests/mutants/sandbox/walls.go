@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+
+// Package sandbox runs suites on mutated code. Such code may delete files and
+// kill processes. So each mutant runs in namespaces of its own: no other process
+// is seen, nothing of the file system can be written but a layer in memory above
+// the copy of the tree, the network is a loopback. Process 1 in there is this
+// program; with its end all processes in there end, and all that they wrote is
+// gone.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// A Box is what the process that will be number 1 is told about its walls.
+type Box struct {
+	Tree  string // the copy: a layer is put above it
+	Cache string // Go's cache, of the user: read, with a layer above
+	Warm  string // what the run without mutants added to the cache
+	Keep  bool   // write to Tree and Warm: that run
+}
+
+func sandboxAttr() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Pdeathsig: syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+			syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+	}
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
+}
+
+type step struct {
+	what string
+	run  func() error
+}
+
+// build raises the walls; it runs as process 1.
+func (b Box) build() error {
+	held := map[string]int{}
+	steps := []step{
+		{"make mounts private", func() error {
+			return syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		}},
+		{"hold what stays", func() error { return b.hold(held) }},
+		{"make all read-only", allReadOnly},
+		{"mount /proc", func() error { return syscall.Mount("proc", "/proc", "proc", 0, "") }},
+		{"mount /tmp", func() error { return memory("/tmp", "3g") }},
+		{"mount /var/tmp", func() error { return memory("/var/tmp", "1g") }},
+		{"mount /dev/shm", func() error { return memory("/dev/shm", "1g") }},
+		{"mount the tree", func() error { return b.tree(held) }},
+		{"mount the cache", func() error { return b.cache(held) }},
+		{"make a home", func() error { return os.MkdirAll("/tmp/home", 0o700) }},
+		{"raise the loopback", loopbackUp},
+		{"drop capabilities", dropCapabilities},
+	}
+	for _, s := range steps {
+		if err := s.run(); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
+}
+
+// hold opens the folders before anything is mounted above them.
+func (b Box) hold(held map[string]int) error {
+	for _, path := range []string{b.Tree, b.Cache, b.Warm} {
+		fd, err := syscall.Open(path, syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		held[path] = fd
+	}
+	return nil
+}
+
+func heldPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+func memory(path, size string) error {
+	return syscall.Mount("tmpfs", path, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=1777,size="+size)
+}
+
+// bring makes a held folder appear under its path again, and writable or not.
+func bring(fd int, path string, writable bool) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount(heldPath(fd), path, "", syscall.MS_BIND, ""); err != nil {
+		return err
+	}
+	flags, err := lockedFlags(path)
+	if err != nil {
+		return err
+	}
+	if !writable {
+		flags |= syscall.MS_RDONLY
+	}
+	return syscall.Mount("", path, "", flags|syscall.MS_BIND|syscall.MS_REMOUNT, "")
+}
+
+// lockedFlags are those of a mount that its user may not take away.
+func lockedFlags(path string) (uintptr, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(path, &s); err != nil {
+		return 0, err
+	}
+	flags := uintptr(s.Flags) & (syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC |
+		syscall.MS_NOATIME | syscall.MS_NODIRATIME)
+	const relatime = 0x1000 // ST_RELATIME of statfs(2)
+	if s.Flags&relatime != 0 {
+		flags |= syscall.MS_RELATIME
+	}
+	return flags, nil
+}
+
+func (b Box) tree(held map[string]int) error {
+	if b.Keep {
+		return bring(held[b.Tree], b.Tree, true)
+	}
+	if err := bring(held[b.Tree], b.Tree, false); err != nil {
+		return err
+	}
+	return layer(b.Tree, []string{b.Tree}, "/tmp/layer/tree")
+}
+
+// cache puts a layer above the user's: kept in Warm, or in memory.
+func (b Box) cache(held map[string]int) error {
+	if err := bring(held[b.Cache], b.Cache, false); err != nil {
+		return err
+	}
+	if err := bring(held[b.Warm], b.Warm, b.Keep); err != nil {
+		return err
+	}
+	if !b.Keep {
+		return layer(b.Cache, []string{b.Warm + "/upper", b.Cache}, "/tmp/layer/cache")
+	}
+	return overlay(b.Cache, []string{b.Cache}, b.Warm+"/upper", b.Warm+"/work")
+}
+
+// layer mounts an overlay whose upper layer is in memory.
+func layer(path string, lower []string, upper string) error {
+	if err := errors.Join(os.MkdirAll(upper+"/upper", 0o755), os.MkdirAll(upper+"/work", 0o755)); err != nil {
+		return err
+	}
+	return overlay(path, lower, upper+"/upper", upper+"/work")
+}
+
+func overlay(path string, lower []string, upper, work string) error {
+	for _, p := range append(lower, upper) {
+		if strings.ContainsAny(p, ":,\\") {
+			return fmt.Errorf("%s: a path with ':', ',' or '\\' cannot be a layer", p)
+		}
+	}
+	data := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upper + ",workdir=" + work
+	if os.Getenv(envUser) != "" {
+		data += ",userxattr"
+	}
+	return syscall.Mount("overlay", path, "overlay", 0, data)
+}
+
+// allReadOnly is mount_setattr(2) on everything that is mounted.
+func allReadOnly() error {
+	const mountSetattr, recursive, readOnly = 442, 0x8000, 1
+	attr := [4]uint64{readOnly, 0, 0, 0}
+	root := []byte("/\x00")
+	const currentDir = ^uintptr(99) // AT_FDCWD
+	_, _, errno := syscall.RawSyscall6(mountSetattr, currentDir, uintptr(unsafe.Pointer(&root[0])),
+		recursive, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func loopbackUp() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	var req [40]byte // struct ifreq: name, flags
+	copy(req[:], "lo")
+	req[16] = syscall.IFF_UP
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS,
+		uintptr(unsafe.Pointer(&req)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropCapabilities: namespaces hold neither the clock nor modules nor ports.
+func dropCapabilities() error {
+	const capbsetDrop = 24
+	// CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_MKNOD
+	for _, number := range []uintptr{16, 17, 22, 25, 27} {
+		_, _, errno := syscall.AllThreadsSyscall6(syscall.SYS_PRCTL, capbsetDrop, number, 0, 0, 0, 0)
+		if errno != 0 {
+			return errno
+		}
+	}
+	return nil
+}
+
+// envUser says in the sandbox that it was made by a user other than root.
+const envUser = "SKEP_MUTANTS_USER"
+
+// endAll ends every process of the sandbox but this one.
+func endAll() {
+	if os.Getpid() == 1 { // elsewhere it would end the user's
+		syscall.Kill(-1, syscall.SIGKILL)
+	}
+}
+
+// CleanEnv is the environment without what make above us says.
+func CleanEnv(env []string) []string {
+	var out []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ROOM", "N", "SEED":
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// memoryUsed adds up what the processes of the sandbox have in memory, and
+// counts them.
+func memoryUsed() (bytes int64, processes int) {
+	list, _ := filepath.Glob("/proc/[0-9]*/statm")
+	for _, path := range list {
+		var size, resident int64
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		if n, _ := fmt.Sscan(string(text), &size, &resident); n == 2 {
+			bytes += resident * int64(os.Getpagesize())
+		}
+		processes++
+	}
+	return bytes, processes
+}
