@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+package mirror
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, root, name, text string) string {
+	t.Helper()
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mirrored(t *testing.T, root, copy string, want ...string) {
+	t.Helper()
+	if _, err := Tree(root, copy); err != nil {
+		t.Fatal(err)
+	}
+	got, err := filesBelow(copy, ".", func(string) bool { return false })
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the copy has %v, want %v: %v", got, want, err)
+	}
+}
+
+// The copy has sources and what was built, with their times and modes, loses
+// what is gone, and shares no file with the tree.
+func TestTree(t *testing.T) {
+	root, copy := t.TempDir(), t.TempDir()
+	old := write(t, root, "room/a.c", "int a;\n")
+	write(t, root, "build/obj/a.o", "object")
+	write(t, root, "build/kernel/vmlinuz", "large")
+	write(t, root, "build/mutants/tree/room/a.c", "a copy")
+	if err := os.Symlink("a.c", root+"/room/link.c"); err != nil {
+		t.Fatal(err)
+	}
+	when := time.Unix(1600000000, 123456789)
+	if err := os.Chtimes(old, when, when); err != nil {
+		t.Fatal(err)
+	}
+	mirrored(t, root, copy, "build/obj/a.o", "room/a.c", "room/link.c")
+	info, err := os.Stat(copy + "/room/a.c")
+	if err != nil || !info.ModTime().Equal(when) || info.Mode().Perm() != 0o755 {
+		t.Errorf("the copy is %v: %v", info, err)
+	}
+	if err := os.WriteFile(copy+"/room/a.c", []byte("mutated"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(old); string(text) != "int a;\n" {
+		t.Errorf("the tree's file is %q: %v", text, err)
+	}
+	if err := os.Remove(root + "/build/obj/a.o"); err != nil {
+		t.Fatal(err)
+	}
+	mirrored(t, root, copy, "room/a.c", "room/link.c")
+	if text, err := os.ReadFile(copy + "/room/a.c"); string(text) != "int a;\n" {
+		t.Errorf("the copy's file is %q: %v", text, err)
+	}
+}
+
+// Results of another tree do not count; a document makes no other tree.
+func TestDigest(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "a.c", "int a;\n")
+	write(t, root, "a.md", "text")
+	names := []string{"a.c", "a.md"}
+	first, err := Digest(root, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, "a.md", "other text")
+	if d, err := Digest(root, names); err != nil || d != first {
+		t.Errorf("another document: %s and %s, %v", first, d, err)
+	}
+	write(t, root, "a.c", "int b;\n")
+	if d, err := Digest(root, names); err != nil || d == first {
+		t.Errorf("another source: %s and %s, %v", first, d, err)
+	}
+}

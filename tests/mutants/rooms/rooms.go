@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+
+// Package rooms knows which files and which suites make a room.
+package rooms
+
+import (
+	"bytes"
+	"fmt"
+	"go/build"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"skep/tests/mutants/mutate"
+	"skep/tests/mutants/sandbox"
+)
+
+// A Room is a folder and the suites that its mutants must get past.
+type Room struct {
+	Name   string // the folder
+	Suites []sandbox.Trial
+}
+
+// Read reads what make wrote.
+func Read(path string) ([]*Room, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Room
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := strings.Split(strings.TrimLeft(line, " "), "\t")
+		if len(f) != 6 {
+			return nil, fmt.Errorf("%s:%d: want 6 fields, got %d", path, i+1, len(f))
+		}
+		seconds, err := strconv.Atoi(strings.TrimSpace(f[4]))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: bad deadline %q", path, i+1, f[4])
+		}
+		if len(list) == 0 || list[len(list)-1].Name != f[0] {
+			list = append(list, &Room{Name: f[0]})
+		}
+		r := list[len(list)-1]
+		kind, _, _ := strings.Cut(f[3], ",")
+		r.Suites = append(r.Suites, sandbox.Trial{Name: f[2], Kind: kind, Command: f[5],
+			Needs: strings.Fields(f[1]), Timeout: time.Duration(seconds) * time.Second})
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no suite", path)
+	}
+	return list, nil
+}
+
+// Suite finds one by its name.
+func (r *Room) Suite(name string) *sandbox.Trial {
+	for i := range r.Suites {
+		if r.Suites[i].Name == name {
+			return &r.Suites[i]
+		}
+	}
+	return nil
+}
+
+// Files gives those of a copy of the tree that may be mutated: what Go or the
+// compiler takes for this system, and what the suites are made of.
+func (r *Room) Files(copy string, sources []string) ([]string, error) {
+	var needs []string
+	for _, s := range r.Suites {
+		needs = append(needs, s.Needs...)
+	}
+	inC, err := compiledBy(copy, needs)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range sources {
+		if !strings.HasPrefix(name, r.Name+"/") || !mutate.Product(name) {
+			continue
+		}
+		ok := true
+		switch filepath.Ext(name) {
+		case ".c":
+			ok = inC[name]
+		case ".go":
+			dir, base := filepath.Split(name)
+			if ok, err = build.Default.MatchFile(filepath.Join(copy, dir), base); err != nil {
+				return nil, err
+			}
+		}
+		if ok {
+			list = append(list, name)
+		}
+	}
+	return list, nil
+}
+
+// compiledBy reads what make says it would run, were nothing built.
+func compiledBy(copy string, targets []string) (map[string]bool, error) {
+	found := map[string]bool{}
+	if len(targets) == 0 {
+		return found, nil
+	}
+	cmd := exec.Command("make", append([]string{"-nB", "V=1", "--no-print-directory"}, targets...)...)
+	cmd.Dir = copy
+	cmd.Env = sandbox.CleanEnv(os.Environ())
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("make -n: %w: %s", err, stderr.String())
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if strings.HasSuffix(word, ".c") {
+			found[filepath.Clean(word)] = true
+		}
+	}
+	return found, nil
+}
