@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"skep/tests/mutants/mutate"
+	"skep/tests/mutants/rooms"
+	"skep/tests/mutants/sandbox"
+)
+
+// A campaigner tries the mutants of rooms on one copy of the tree.
+type campaigner struct {
+	n       int
+	seed    string
+	work    string
+	digest  string
+	runner  string
+	box     sandbox.Box
+	sources []string
+	equal   []mutate.Equal
+	stop    <-chan struct{}
+}
+
+// No suite gets less; tests of this program set less.
+var timeoutMin = 20 * time.Second
+
+const (
+	buildMax   = 10 * time.Minute
+	timeoutMax = 15 * time.Minute
+)
+
+// campaign tries mutants of a room until enough of them compiled.
+func (c *campaigner) campaign(r *rooms.Room) (*tally, error) {
+	list, err := c.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: nothing to change in what its suites are made of", r.Name)
+	}
+	s, err := openState(filepath.Join(c.work, strings.ReplaceAll(r.Name, "/", "-")+".state"), c.digest, c.seed)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("%s: %d mutants to choose from; %d tried before\n", r.Name, len(list), len(s.done))
+	t := &tally{room: r.Name}
+	ready := false
+	for _, m := range list {
+		if t.mutants() == c.n {
+			break
+		}
+		a, known := s.done[m.ID()]
+		if !known && !ready {
+			if err := c.measure(r, goDirs(list)); err != nil {
+				return t, err
+			}
+			ready = true
+		}
+		if !known {
+			if a, err = c.trySurely(r, m); err != nil {
+				return t, err
+			}
+			if err = s.put(m, a); err != nil {
+				return t, err
+			}
+		}
+		t.add(m, a)
+		if !known && a.Outcome != sandbox.Broken {
+			fmt.Printf("%4d %-8s %s%s\n", t.mutants(), a.Outcome, m, by(a))
+		}
+	}
+	return t, nil
+}
+
+func by(a sandbox.Answer) string {
+	if a.Suite == "" {
+		return ""
+	}
+	return "  (" + a.Suite + ": " + mutate.Shorten(a.Why) + ")"
+}
+
+// candidates are the mutations of a room, in the order in which they are tried.
+func (c *campaigner) candidates(r *rooms.Room) ([]mutate.Mutation, error) {
+	files, err := r.Files(c.box.Tree, c.sources)
+	if err != nil {
+		return nil, err
+	}
+	var all []mutate.Mutation
+	for _, name := range files {
+		list, err := mutate.Of(c.box.Tree, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return mutate.Choose(c.seed, mutate.WithoutEqual(all, c.equal)), nil
+}
+
+// goDirs are the Go packages that mutations are in.
+func goDirs(list []mutate.Mutation) []string {
+	var dirs []string
+	for _, m := range list {
+		if dir := filepath.Dir(m.File); strings.HasSuffix(m.File, ".go") && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// measure builds and runs the suites without a mutant: all must pass, and the
+// time of each says how long a mutant may take.
+func (c *campaigner) measure(r *rooms.Room, goDirs []string) error {
+	t := c.task(r.Suites)
+	t.GoDirs = goDirs // what vet finds of the libraries is kept
+	t.Box.Keep = true
+	fmt.Printf("%s: %d suites without a mutant\n", r.Name, len(r.Suites))
+	a, err := c.send(t)
+	if err != nil {
+		return err
+	}
+	if a.Outcome != sandbox.Survived {
+		return fmt.Errorf("%s: suite %s without a mutant: %s %s: see %s", r.Name, a.Suite, a.Outcome, a.Why, c.log())
+	}
+	for i := range r.Suites {
+		s := &r.Suites[i]
+		s.Timeout = max(timeoutMin, 8*a.Took[s.Name])
+	}
+	sort.SliceStable(r.Suites, func(i, k int) bool {
+		return a.Took[r.Suites[i].Name] < a.Took[r.Suites[k].Name]
+	})
+	return nil
+}
+
+func (c *campaigner) task(suites []sandbox.Trial) sandbox.Task {
+	return sandbox.Task{Box: c.box, Runner: c.runner, Suites: suites, BuildMax: buildMax, MemoryMax: memoryMax()}
+}
+
+// memoryMax is half of the machine's memory, or what no suite comes near.
+func memoryMax() int64 {
+	const most = 6 << 30
+	text, err := os.ReadFile("/proc/meminfo")
+	var kib int64
+	if err != nil {
+		return most
+	}
+	if n, _ := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); n == 1 {
+		return min(most, kib<<10/2)
+	}
+	return most
+}
+
+func (c *campaigner) log() string { return filepath.Join(c.work, "last.log") }
+
+func (c *campaigner) send(t sandbox.Task) (sandbox.Answer, error) {
+	log, err := os.Create(c.log())
+	if err != nil {
+		return sandbox.Answer{}, err
+	}
+	defer log.Close()
+	return sandbox.Run(t, log, c.stop)
+}
+
+// trySurely tries one mutant. When a suite does not end in time, the machine may
+// be at fault: the suite must end in that time without the mutant.
+func (c *campaigner) trySurely(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
+	for {
+		a, err := c.try(r, m)
+		if err != nil || a.Outcome != sandbox.Hung {
+			return a, err
+		}
+		s := r.Suite(a.Suite)
+		plain, err := c.send(c.task([]sandbox.Trial{*s}))
+		if err != nil || plain.Outcome == sandbox.Survived {
+			return a, err
+		}
+		if s.Timeout *= 2; plain.Outcome != sandbox.Hung || s.Timeout > timeoutMax {
+			return a, fmt.Errorf("%s: suite %s fails now without a mutant: %s", r.Name, s.Name, plain.Why)
+		}
+	}
+}
+
+func (c *campaigner) try(r *rooms.Room, m mutate.Mutation) (sandbox.Answer, error) {
+	text, err := os.ReadFile(filepath.Join(c.box.Tree, m.File))
+	if err != nil {
+		return sandbox.Answer{}, err
+	}
+	t := c.task(nearest(r.Suites, m.File))
+	t.File, t.Text = m.File, m.Apply(text)
+	if strings.HasSuffix(m.File, ".go") {
+		t.GoDirs = []string{filepath.Dir(m.File)}
+	}
+	return c.send(t)
+}
+
+// nearest puts suites first that have the name of the file; the others come the
+// quickest first.
+func nearest(suites []sandbox.Trial, file string) []sandbox.Trial {
+	word := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	out := append([]sandbox.Trial{}, suites...)
+	sort.SliceStable(out, func(i, k int) bool {
+		return strings.Contains(out[i].Name, word) && !strings.Contains(out[k].Name, word)
+	})
+	return out
+}
