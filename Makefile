@@ -20,6 +20,8 @@ VM_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=
+# Folders whose code is mutated: see mk/mutants.mk.
+MUTANTS :=
 # Targets that take long or wait for the network: a build begins with them.
 SLOW :=
 # Kernel modules, and the kernels that they are built for: see mk/kmod.mk.
@@ -32,4 +34,5 @@ include $(sort $(wildcard */room.mk */*/room.mk))
 include mk/kmod.mk
 include mk/debug.mk
 include mk/targets.mk
+include mk/mutants.mk
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

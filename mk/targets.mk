@@ -176,7 +176,7 @@ format: ## lay out all C as make style wants it
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 help: ## this list
-	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/kmod.mk mk/debug.mk | \
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk | \
 	expand -t 30
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"
 

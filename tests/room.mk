@@ -15,3 +15,6 @@ suite_style_needs = $(STYLE) $(GENERATED)
 $(STYLE): FORCE
 	$(Q)mkdir -p $(B)/tool
 	$(Q)$(GO) build -o $@ ./tests/style
+
+MUTANTS += tests/run
+mutants_tests/run = runner

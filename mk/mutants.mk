@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# Mutants: a room's code is changed in one place, and its quick suites must
+# notice. A room says
+#
+#   MUTANTS += room/folder
+#   mutants_room/folder = suite-a other-*      of CHECK_SUITES; * for any letters
+
+# How many of each room, and which: another seed chooses others.
+N := 100
+SEED := 1
+
+MUTANTS_TOOL := $(B)/tool/mutants
+$(MUTANTS_TOOL): FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)$(GO) build -o $@ ./tests/mutants
+
+mutants_suites = $(filter $(subst *,%,$(mutants_$(1))),$(CHECK_SUITES))
+mutants_lines = $(foreach s,$(call mutants_suites,$(1)),$(1)$(tab)$(strip \
+	$(suite_$(s)_needs))$(tab)$(call suite_line,$(s)))
+
+ifneq ($(filter mutants,$(MAKECMDGOALS)),)
+mutants_rooms := $(foreach r,$(ROOM),$(or $(filter $(subst *,%,$(r)),$(MUTANTS)),\
+	$(error make mutants: no room '$(r)'; there are: $(sort $(MUTANTS)))))
+$(if $(mutants_rooms),,$(error make mutants: name one of: ROOM=$(sort $(MUTANTS))))
+$(foreach r,$(mutants_rooms),$(if $(call mutants_suites,$(r)),,\
+	$(error mutants_$(r) names no quick suite: $(mutants_$(r)))))
+endif
+
+.PHONY: mutants
+mutants: $(MUTANTS_TOOL) $(RUNNER) $(foreach r,$(mutants_rooms),$(call \
+		needs,$(call mutants_suites,$(r)))) ## change a room's code and see its quick suites fail (ROOM=abi N=100 SEED=1)
+	$(if $(dry),,$(shell mkdir -p $(B)/mutants)$(file >$(B)/mutants/rooms,$(foreach \
+		r,$(mutants_rooms),$(call mutants_lines,$(r)))))$(Q)$(MUTANTS_TOOL) \
+		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)'
