@@ -91,3 +91,6 @@ $(B)/fuzz/abi-elf: tests/fuzz/elf.c abi/proc/elf.c abi/lib/mem.c abi/include/elf
 $(fuzz_abi-elf_dir): $(B)/test/abi/elf
 	$(Q)mkdir -p $@
 	$(Q)$(B)/test/abi/elf --corpus $@
+
+MUTANTS += abi
+mutants_abi = abi-*

@@ -97,3 +97,6 @@ soak_dynamos-debug = $(MAKE) --no-print-directory kmod \
 	-run '^TestDynamosDebug$$' ./tests/vm
 soak_dynamos-debug_needs = $(B)/bin/skep-guest $(B)/test/vm/dynamos_engine \
 	$(addprefix $(B)/test/vm/dynamos_,class beside)
+
+MUTANTS += dynamos/core
+mutants_dynamos/core = $(addprefix dynamos-,$(dynamos_core_tests))

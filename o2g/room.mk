@@ -54,3 +54,6 @@ fuzz_o2g-ring_needs = $(B)/fuzz/o2g-ring
 KMODS += o2g
 kmod_o2g = o2g/kmod
 kmod_o2g_with = o2g/core include/skep
+
+MUTANTS += o2g/core
+mutants_o2g/core = o2g-*

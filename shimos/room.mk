@@ -91,3 +91,6 @@ soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
 	./tests/vm
 soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
 	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/witness/witness.ko)
+
+MUTANTS += shimos/core
+mutants_shimos/core = shimos-*

@@ -79,3 +79,6 @@ suite_eigen-wine_needs = $(eigen_t)/point $(B)/bin/bee.exe $(B)/bin/bee-guard
 BENCHES += eigen
 bench_eigen = sh examples/eigen/test/bench.sh $(B)
 bench_eigen_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee.exe
+
+MUTANTS += examples/eigen
+mutants_examples/eigen = eigen-*

@@ -86,3 +86,7 @@ grid_run_needs := $(grid_t)/master $(grid_t)/modules/sample.rex \
 suite_grid-run_needs = $(grid_run_needs)
 suite_grid-death_needs = $(grid_run_needs)
 bench_grid-call_needs = $(grid_run_needs)
+
+# lib's tests go through core as well.
+MUTANTS += grid/core
+mutants_grid/core = grid-session grid-module grid-lib grid-worker grid-run
