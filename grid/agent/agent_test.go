@@ -78,7 +78,7 @@ func testMain(m *testing.M) int {
 	workerFile = filepath.Join(dir, "worker")
 	cc := exec.Command("gcc", "-static", "-std=gnu11", "-O2", "-Wall", "-Werror", "-pthread",
 		"-I", filepath.Join(root, "include"), "-I", root, "-o", workerFile,
-		"testdata/worker.c", filepath.Join(root, "grid/core/sha256.c"))
+		"testdata/worker.c", filepath.Join(root, "base/sha256.c"))
 	if out, err := cc.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("worker.c: %v: %s", err, out))
 	}
