@@ -75,7 +75,7 @@ func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d checks are bad; the lines above say what to do", bad, len(checks))
+		return fmt.Errorf("%d of %d checks failed; the lines above say what to do", bad, len(checks))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func checkState(dir string) []check {
 	for {
 		info, err := os.Stat(there)
 		if err == nil && !info.IsDir() {
-			return []check{good("state", "%s is no directory", there).but(checkBad, "remove it or give another --state")}
+			return []check{good("state", "%s is not a directory", there).but(checkBad, "remove it or give another --state")}
 		}
 		if err == nil || there == filepath.Dir(there) {
 			break

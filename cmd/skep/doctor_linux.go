@@ -56,7 +56,7 @@ func checkModule(device string) check {
 			but(checkNote, "install module and skep of one version")
 	}
 	if errno != 0 {
-		return good("o2g", "%s: %v", device, errno).but(checkNote, "load the module again: modprobe -r o2g && modprobe o2g")
+		return good("o2g", "%s: %v", device, errno).but(checkNote, "reload the module: modprobe -r o2g && modprobe o2g")
 	}
 	return good("o2g", "the kernel module matches MPI programs' messages")
 }

@@ -28,7 +28,7 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) > 1 && len(about.words) > 0 {
 		about, words = about.next(words)
 		if len(words) > 1 && len(about.words) > 0 {
-			return f.Usagef("skep %s has no word %q: there are %s", about.name, words[1], wordNames(about.words))
+			return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, words[1], wordNames(about.words))
 		}
 	}
 	if err := f.None(words[1:]); err != nil {
@@ -39,12 +39,12 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 
 func list(out io.Writer) error {
 	var b strings.Builder
-	b.WriteString("Skep runs one Linux program on every core you own.\n\n")
+	b.WriteString("Skep runs Linux programs on Linux nodes, Windows PCs and lent cores,\ncarries MPI messages, and updates running kernels.\n\n")
 	summaries(&b, commands())
 	b.WriteString("\n'skep help COMMAND' shows the options of one.\n" +
-		"Exit codes: 0 it worked, 1 it failed, 2 wrong use, 3 unreachable,\n" +
-		"4 refused by a safety check; a program's own are passed on, 126 it can't\n" +
-		"be run, 127 it is not there, 130 you interrupted it.\n")
+		"Exit codes: 0 success, 1 failure, 2 usage, 3 unreachable, 4 refused by a\n" +
+		"safety check. A program's own exit code is passed on; 126: it cannot be run,\n" +
+		"127: it does not exist, 130: you interrupted it.\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -26,11 +26,11 @@ type join struct {
 }
 
 func (j *join) options(f *cli.Flags) {
-	f.StringVar(&j.token, "token", "", "the `TOKEN` of the hub's join line, the first time")
-	f.StringVar(&j.tokenFile, "token-file", "", "read the token from `FILE`, - for standard input; SKEP_TOKEN may hold it too")
+	f.StringVar(&j.token, "token", "", "the `TOKEN` in the hub's join command, for the first join")
+	f.StringVar(&j.tokenFile, "token-file", "", "read the token from `FILE`, or from standard input with -; or set SKEP_TOKEN")
 	f.StringVar(&j.state, "state", "", "keep data in `DIR`")
-	f.StringVar(&j.name, "name", "", "call this node `NAME`, else as the machine")
-	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time, else one per CPU")
+	f.StringVar(&j.name, "name", "", "call this node `NAME` (the machine's name)")
+	f.IntVar(&j.slots, "slots", 0, "run `N` workers at a time (one per CPU)")
 	f.StringVar(&j.bee, "bee", "", "run workers under the loader `FILE`")
 	j.allow.options(f)
 }

@@ -84,7 +84,7 @@ func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dea
 	case cleared && name != "", cleared && len(running) == 0:
 		return nil, nil
 	case name == "" && len(running) == 0 && others > 0:
-		return nil, f.Usagef("the machines that run are of one command each: name one, or give --all")
+		return nil, f.Usagef("the running machines are for one command each: name one, or give --all")
 	case name == "" && len(running) == 0:
 		return nil, cli.Errorf(cli.Failed, "no machine runs here")
 	case name == "":

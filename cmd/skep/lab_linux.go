@@ -21,11 +21,11 @@ import (
 func labWords() []command {
 	return []command{
 		{name: "lab up", usage: "lab up [--name NAME] [MACHINE OPTIONS] [--user] [--detach]", runner: &labUp{},
-			summary: "a shell in a throw-away machine, which ends with the shell"},
+			summary: "open a shell in a throw-away machine, which ends with the shell"},
 		{name: "lab shell", usage: "lab shell [NAME] [--user] [--node N]", runner: &labShell{},
-			summary: "one more shell in a machine that runs"},
+			summary: "open another shell in a running machine"},
 		{name: "lab run", usage: "lab run [--name NAME | MACHINE OPTIONS] [--user] [--node N] [--dir DIR] -- COMMAND [ARGS]", runner: &labRun{}, program: true,
-			summary: "run a command in the machine that runs, else in one for it alone"},
+			summary: "run a command in the running machine, or else in a new one"},
 		{name: "lab list", usage: "lab list [--json]", runner: &labList{},
 			summary: "list the machines"},
 		{name: "lab down", usage: "lab down [NAME | --all]", runner: &labDown{},
@@ -82,7 +82,7 @@ func chosen(build, name string) (*hold.Machine, error) {
 	case len(running) > 0:
 		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
 	case (labs.Machine{Name: name, Build: build}).Check() != nil:
-		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, nor can one be: %s", name, labNames)
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and no machine can have this name: %s", name, labNames)
 	}
 	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs: 'skep lab up --detach --name %s' starts it", name, name)
 }
@@ -107,7 +107,7 @@ const labAlone = "run-"
 func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine, error) {
 	// Fetching a kernel takes minutes; what is missing here is known before.
 	if _, err := os.Stat(filepath.Join(build, "bin", "skep-guest")); err != nil {
-		return nil, fmt.Errorf("process 1 of machines is not built: run make (%w)", err)
+		return nil, fmt.Errorf("skep-guest, process 1 of machines, is not built: run make (%w)", err)
 	}
 	p := newLabProgress(m.Kernel)
 	defer p.done()

@@ -39,37 +39,37 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "up", usage: "up [--listen HOST:PORT] [--state DIR] [--no-agent] [--slots N] [--allow PATH]", runner: &up{},
-			summary: "be the hub, and a node of it; prints a join line"},
+			summary: "start the hub and a node on this machine; prints a join command"},
 		{name: "join", usage: "join HOST:PORT --token TOKEN | --token-file FILE [--state DIR] [--slots N] [--name NAME] [--allow PATH]", runner: &join{},
 			summary: "make this machine a node of a hub"},
 		{name: "token", usage: "token [--uses N] [--expires TIME] [--state DIR]", runner: &token{},
-			summary: "print one more join line"},
+			summary: "print another join command"},
 		{name: "nodes", usage: "nodes [--state DIR] [--json] [--remove NAME]", runner: &nodes{},
-			summary: "list the nodes and what each can do"},
+			summary: "list the nodes and their capabilities"},
 		{name: "run", usage: "run [--modules DIR] [--state DIR] [--slots N] -- ./master [ARGS]", runner: &run{}, program: true,
 			summary: "run a master program; its calls go to the nodes"},
 		{name: "exec", usage: "exec [--on SELECTOR] [--state DIR] -- ./program [ARGS]", runner: &execute{}, program: true,
-			summary: "run a static Linux program on nodes, with its streams here"},
+			summary: "run a static Linux program on nodes, with the streams of this command"},
 		{name: "logs", usage: "logs [--on SELECTOR] [--state DIR] [SESSION]", runner: &logs{},
-			summary: "show all that workers of a run wrote, as nodes kept it"},
+			summary: "show the output of a run's workers that the nodes kept"},
 		{name: "mpirun", usage: "mpirun [-n N] [--hosts A,B] [--no-shm] [--tcp] [--mpi PREFIX] -- ./app [ARGS]", runner: &mpirun{}, program: true,
-			summary: "run an MPI program, as it is, over O2G"},
+			summary: "run an unmodified MPI program over O2G"},
 		{name: "o2g", usage: "o2g status [--json]", runner: &o2g{},
-			summary: "list your open endpoints of O2G and what they carried"},
+			summary: "list your open O2G endpoints and their traffic"},
 		{name: "gen", usage: "gen [-o DIR] FILE.idl | gen --build FILE.idl [-o NAME.rex] FILES [-- OPTIONS] | gen --master [-o NAME] FILES [-- OPTIONS] | gen --manifest FILE", runner: &gen{},
-			summary: "make C functions callable: a worker program from its interface"},
+			summary: "build a worker program from C functions and their interface"},
 		{name: "lab", usage: "lab up | shell | run | list | down", runner: &lab{}, program: true, words: labWords(),
 			summary: "throw-away virtual machines, for kernels that may crash"},
-		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &wordless{partWords(), "partitions are lent by a Linux kernel: use skep part on a Linux machine"}, program: true, words: partWords(),
+		{name: "part", usage: "part create | list | run | stats | release | allow", runner: &wordless{partWords(), "only Linux lends cores: use skep part on a Linux machine"}, program: true, words: partWords(),
 			summary: "lend cores and memory of this Linux to a compute kernel"},
-		{name: "update", usage: "update build | inspect | apply | policy | status | commit | revert | remove", runner: &wordless{updateWords(), "updates are of Linux kernels: use skep update on a Linux machine"}, program: true, words: updateWords(),
-			summary: "change functions of a running kernel, for whom you choose, and back"},
+		{name: "update", usage: "update build | inspect | apply | policy | status | commit | revert | remove", runner: &wordless{updateWords(), "only Linux kernels can be updated: use skep update on a Linux machine"}, program: true, words: updateWords(),
+			summary: "replace functions of a running kernel, for selected tasks, and revert"},
 		{name: "doctor", usage: "doctor [--state DIR] [--json]", runner: &doctor{},
-			summary: "check this machine, with a cure for what is wrong"},
+			summary: "check this machine, and say how to fix what is wrong"},
 		{name: "version", usage: "version [--json]", runner: &versionOf{},
-			summary: "which skep this is, and which protocol it speaks"},
+			summary: "print the versions of skep and of its protocol"},
 		{name: "help", usage: "help [COMMAND [WORD]]", runner: &help{},
-			summary: "this list, or what one command takes"},
+			summary: "print this list, or the options of one command"},
 		{name: "guard", usage: "guard", runner: &guard{}, hidden: true,
 			summary: "end what an agent started when the agent ends"},
 		{name: "kit", usage: "kit FOLDER", runner: &kit{}, hidden: true,
@@ -149,7 +149,7 @@ func dispatch(ctx context.Context, args []string) error {
 
 func noCommand(name string) error {
 	if strings.HasPrefix(name, "-") {
-		return cli.Errorf(cli.Usage, "%s stands before any command: options come behind theirs, as in 'skep nodes --json'", name)
+		return cli.Errorf(cli.Usage, "%s comes before the command: put options after the command, as in 'skep nodes --json'", name)
 	}
 	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
 }

@@ -37,13 +37,13 @@ func (m *mpirun) options(f *cli.Flags) {
 	f.StringVar(&m.hosts, "hosts", "", "run on these hosts: `A,B` or A:SLOTS,B:SLOTS")
 	f.StringVar(&m.job.Hostfile, "hostfile", "", "run on the hosts in `FILE`, as the MPI's own launcher reads it")
 	f.StringVar(&m.job.Iface, "iface", "", "network `INTERFACE` or address for messages")
-	f.StringVar(&m.job.Ports, "ports", "", "listen on a port from `FIRST-LAST` alone, for firewalls")
-	f.BoolVar(&m.job.NoShm, "no-shm", false, "ranks of one host talk over the network as well")
-	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, to compare")
+	f.StringVar(&m.job.Ports, "ports", "", "listen only on ports from `FIRST-LAST`, for firewalls")
+	f.BoolVar(&m.job.NoShm, "no-shm", false, "send messages between ranks of one host over the network too")
+	f.BoolVar(&m.job.TCP, "tcp", false, "use the MPI's own TCP instead of O2G, for comparison")
 	f.StringVar(&m.prefix, "mpi", "", "use the MPI in `PREFIX` (the folder above its bin)")
-	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called as ssh is")
-	f.StringVar(&m.job.Engine, "engine", "", "who matches messages, `ENGINE`: kernel, user or auto (kernel where its module is)")
-	f.BoolVar(&m.quiet, "quiet", false, "no closing line")
+	f.StringVar(&m.job.Launcher, "launcher", "", "reach hosts with `PROGRAM` instead of ssh; it is called like ssh")
+	f.StringVar(&m.job.Engine, "engine", "", "the `ENGINE` that matches messages: kernel, user or auto (kernel if its module is loaded)")
+	f.BoolVar(&m.quiet, "quiet", false, "omit the closing line")
 }
 
 var engines = []string{"auto", "kernel", "user"}
@@ -61,7 +61,7 @@ func ranks(s string) (int, error) {
 
 func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if runtime.GOOS != "linux" {
-		return cli.Errorf(cli.Refused, "skep mpirun runs on Linux: MPI programs there are what O2G serves")
+		return cli.Errorf(cli.Refused, "skep mpirun runs on Linux only: use it on a Linux machine")
 	}
 	if len(words) == 0 {
 		return f.Usagef("a program is expected")

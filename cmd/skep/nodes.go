@@ -23,7 +23,7 @@ type nodes struct {
 func (n *nodes) options(f *cli.Flags) {
 	f.StringVar(&n.state, "state", "", "the hub's `DIR`, as given to skep up")
 	f.BoolVar(&n.json, "json", false, "for programs")
-	f.StringVar(&n.remove, "remove", "", "let the node `NAME` in no more")
+	f.StringVar(&n.remove, "remove", "", "remove the node `NAME` from the hub for good")
 }
 
 func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {

@@ -22,10 +22,10 @@ func (o *o2g) options(f *cli.Flags) {
 
 func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) != 1 || words[0] != "status" {
-		return f.Usagef("one word is expected: status")
+		return f.Usagef("a subcommand is expected: status")
 	}
 	if runtime.GOOS != "linux" {
-		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux: ask there")
+		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux only: use this command there")
 	}
 	list, refused := launch.Endpoints(launch.StatusFolders())
 	for _, err := range refused {

@@ -22,10 +22,10 @@ type partAllow struct {
 }
 
 func (p *partAllow) options(f *cli.Flags) {
-	f.StringVar(&p.group, "group", "", "members of this `GROUP` may make partitions")
-	f.StringVar(&p.cpus, "cpus", "", "of these CPUs: a `LIST` as 1,4-7")
-	f.StringVar(&p.memory, "mem", "", "with memory of this `SIZE` together, as 2G, or 0=1G,1=1G by node")
-	f.BoolVar(&p.nobody, "nobody", false, "root alone may")
+	f.StringVar(&p.group, "group", "", "let members of `GROUP` create partitions")
+	f.StringVar(&p.cpus, "cpus", "", "the CPUs that they may lend: a `LIST` such as 1,4-7")
+	f.StringVar(&p.memory, "mem", "", "the memory that they may lend in total: a `SIZE` such as 2G, or 0=1G,1=1G by node")
+	f.BoolVar(&p.nobody, "nobody", false, "let only root create partitions")
 }
 
 func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
@@ -70,7 +70,7 @@ func showAllowance() error {
 		return partError(err)
 	}
 	if a.Group == uapi.ShimosNobody {
-		_, err := fmt.Println("nobody but root may make partitions")
+		_, err := fmt.Println("only root may create partitions")
 		return err
 	}
 	name := strconv.FormatUint(uint64(a.Group), 10)

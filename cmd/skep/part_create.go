@@ -21,10 +21,10 @@ type partCreate struct {
 }
 
 func (p *partCreate) options(f *cli.Flags) {
-	f.StringVar(&p.cpus, "cpus", "", "CPUs to take, a `LIST` as 2-3 or 1,4-7; never 0")
-	f.StringVar(&p.memory, "mem", "", "`SIZE` of memory, as 512M, or 0=256M,1=256M by node")
+	f.StringVar(&p.cpus, "cpus", "", "CPUs to lend: a `LIST` such as 2-3 or 1,4-7; never 0")
+	f.StringVar(&p.memory, "mem", "", "`SIZE` of memory, such as 512M, or 0=256M,1=256M by node")
 	f.StringVar(&p.name, "name", "", "call it `NAME`")
-	f.BoolVar(&p.split, "split", false, "the other half of a core may stay with Linux")
+	f.BoolVar(&p.split, "split", false, "let Linux keep the other hyperthread of a core")
 }
 
 func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) error {
@@ -46,8 +46,8 @@ func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) erro
 	if err != nil {
 		return partError(err)
 	}
-	warnOf(threads, "may run on these CPUs alone: when they run, Linux moves them elsewhere, and there they stay ('taskset' puts them back)")
-	warnOf(groups, "lose these CPUs from their cpuset.cpus, as control groups of version 1 do: write it again afterwards")
+	warnOf(threads, "may run only on these CPUs: if they run, Linux moves them to other CPUs, where they stay ('taskset' moves them back)")
+	warnOf(groups, "are control groups of version 1 and lose these CPUs from their cpuset.cpus: write it again afterwards")
 	_, err = fmt.Printf("partition %d: CPUs %s\n", id, r.CPUs)
 	return err
 }

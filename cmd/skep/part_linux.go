@@ -17,13 +17,13 @@ func partWords() []command {
 		{name: "part list", usage: "part list [--json]", runner: &partList{},
 			summary: "list the partitions"},
 		{name: "part run", usage: "part run [--on PARTITION] [--ledger FILE] -- ./program [ARGS]", runner: &partRun{}, program: true,
-			summary: "run a static Linux program on a partition, with its files and streams here"},
+			summary: "run a static Linux program on a partition, with Linux's files and streams"},
 		{name: "part stats", usage: "part stats [--json] [PARTITION | --ledger FILE]", runner: &partStats{},
-			summary: "what the last run on a partition was disturbed by, and asked for"},
+			summary: "show the interruptions and system calls of the last run on a partition"},
 		{name: "part release", usage: "part release NAME | NUMBER | --all", runner: &partRelease{},
-			summary: "give a partition's cores and memory back to Linux"},
+			summary: "return a partition's cores and memory to Linux"},
 		{name: "part allow", usage: "part allow [--group GROUP --cpus LIST --mem SIZE | --nobody]", runner: &partAllow{},
-			summary: "say what others than root may take, or show it"},
+			summary: "set or show what users other than root may lend"},
 	}
 }
 
@@ -34,7 +34,7 @@ func partError(err error) error {
 	case errors.As(err, &refused):
 		return cli.Errorf(cli.Refused, "%s", cli.Clean(refused.Why))
 	case errors.Is(err, context.Canceled):
-		return cli.Errorf(exitStopped, "stopped before the partition was made: Linux has all that was taken from it, or gets it back now")
+		return cli.Errorf(exitStopped, "stopped before the partition was created: Linux has its cores and memory back, or gets them back now")
 	}
 	return err
 }

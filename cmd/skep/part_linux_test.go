@@ -18,7 +18,7 @@ func TestPartErrors(t *testing.T) {
 		says string
 	}{
 		{&lent.RefusedError{Why: "CPU 0 stays"}, cli.Refused, "CPU 0 stays"},
-		{context.Canceled, exitStopped, "stopped before the partition was made"},
+		{context.Canceled, exitStopped, "stopped before the partition was created"},
 	} {
 		err := partError(c.err)
 		if code, _ := cli.Code(err); code != c.code || !strings.Contains(err.Error(), c.says) {

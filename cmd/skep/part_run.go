@@ -22,7 +22,7 @@ type partRun struct{ on, ledger string }
 
 func (p *partRun) options(f *cli.Flags) {
 	f.StringVar(&p.on, "on", "", "the `PARTITION`, by name or number; not needed where there is one")
-	f.StringVar(&p.ledger, "ledger", "", "write what happened to `FILE`, instead of where part stats looks")
+	f.StringVar(&p.ledger, "ledger", "", "write the run's ledger to `FILE`, instead of the file that part stats reads by default")
 }
 
 // run becomes the proxy, so that signals, streams and the status are the

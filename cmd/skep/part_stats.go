@@ -52,7 +52,7 @@ func (p *partStats) run(_ context.Context, f *cli.Flags, words []string) error {
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return cli.Errorf(cli.Refused, "nothing of yours ran there yet: %s is not there", path)
+		return cli.Errorf(cli.Refused, "you have not run a program there yet: %s does not exist", path)
 	}
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ const (
 	ledgerBytes = 16 << 20
 )
 
-var errLedger = errors.New("this is no whole ledger of a run")
+var errLedger = errors.New("this is not a complete ledger of a run")
 
 // readLedger takes lines "core N NAME COUNT" between a first and a last one.
 func readLedger(r io.Reader) (figures []*ledgerFigure, cores int, err error) {

@@ -30,7 +30,7 @@ type run struct {
 
 func (r *run) options(f *cli.Flags) {
 	f.StringVar(&r.state, "state", "", "the hub's `DIR`, as given to skep up")
-	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time, else one per CPU")
+	f.IntVar(&r.slots, "slots", 0, "without a hub: run `N` workers at a time (one per CPU)")
 	r.allow.options(f)
 	limitOptions(f, "", "each call", &r.limits)
 	f.Func("modules", "look for worker programs in `DIR` too (any number of times)", func(dir string) error {
@@ -96,7 +96,7 @@ func (r *run) dirs(master string) ([]string, error) {
 	}
 	for _, dir := range r.modules {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, cli.Errorf(cli.Usage, "run: --modules %s is no directory", dir)
+			return nil, cli.Errorf(cli.Usage, "run: --modules %s is not a directory", dir)
 		}
 	}
 	return dirs, nil

@@ -28,7 +28,7 @@ func TestUsage(t *testing.T) {
 
 func TestHelpOfAWord(t *testing.T) {
 	_, text := cli.Code(dispatch(t.Context(), []string{"help", "lab", "frob"}))
-	if !strings.Contains(text, `skep lab has no word "frob"`) || !strings.Contains(text, "up, shell") {
+	if !strings.Contains(text, `skep lab has no subcommand "frob"`) || !strings.Contains(text, "up, shell") {
 		t.Errorf("got %q", text)
 	}
 }

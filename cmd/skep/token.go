@@ -62,6 +62,6 @@ func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Durat
 	if _, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "skep: where others can read the list of processes, give the token by --token-file FILE, by - for standard input, or by SKEP_TOKEN")
+	fmt.Fprintln(os.Stderr, "skep: other users can read command lines: give the token with --token-file FILE, with - for standard input, or in SKEP_TOKEN")
 	return nil
 }

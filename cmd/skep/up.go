@@ -31,20 +31,20 @@ type up struct {
 }
 
 func (u *up) options(f *cli.Flags) {
-	f.StringVar(&u.listen, "listen", "", "take agents on `HOST:PORT` (all addresses, port 4860)")
-	f.StringVar(&u.advertise, "advertise", "", "name `HOST:PORT` in join lines")
+	f.StringVar(&u.listen, "listen", "", "listen for agents on `HOST:PORT` (all addresses, port 4860)")
+	f.StringVar(&u.advertise, "advertise", "", "print `HOST:PORT` in join commands")
 	f.StringVar(&u.state, "state", "", "keep data in `DIR`")
-	f.StringVar(&u.name, "name", "", "call this machine's node `NAME`, else as the machine")
-	f.IntVar(&u.slots, "slots", 0, "run `N` workers at a time here, else one per CPU")
+	f.StringVar(&u.name, "name", "", "call this machine's node `NAME` (the machine's name)")
+	f.IntVar(&u.slots, "slots", 0, "run `N` workers at a time on this machine (one per CPU)")
 	f.IntVar(&u.uses, "uses", 1, "let `N` machines join with the first token (1)")
 	f.DurationVar(&u.expires, "expires", defaultExpiry, "let the first token expire after `TIME`, such as 30m or 72h (24h)")
-	f.BoolVar(&u.noAgent, "no-agent", false, "run nothing on this machine")
+	f.BoolVar(&u.noAgent, "no-agent", false, "do not make this machine a node")
 	f.StringVar(&u.bee, "bee", "", "run workers on Linux under the loader `FILE`, for tests")
 	u.allow.options(f)
-	size(f, &u.quotas.Hub, "quota-hub", "hold at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
-	size(f, &u.quotas.Session, "quota-session", "of it at most `SIZE` for one master (as much)")
-	size(f, &u.quotas.Node, "quota-node", "of it at most `SIZE` of results from one node (3/4 of it)")
-	f.BoolVar(&u.verbose, "verbose", false, "say more about what happens")
+	size(f, &u.quotas.Hub, "quota-hub", "store at most `SIZE` of arguments, results and Initialize data (9/10 of what is free)")
+	size(f, &u.quotas.Session, "quota-session", "store at most `SIZE` of these for one master (the same)")
+	size(f, &u.quotas.Node, "quota-node", "store at most `SIZE` of results from one node (3/4 of the total)")
+	f.BoolVar(&u.verbose, "verbose", false, "print more log messages")
 }
 
 // size is an option that takes bytes, such as 512M.

@@ -32,10 +32,10 @@ type watched struct {
 }
 
 func (w *watched) options(f *cli.Flags) {
-	f.UintVar(&w.errors, "max-errors", 0, "take it back at so many more errors `PER 1000` calls than the older version's")
-	f.UintVar(&w.latency, "max-latency", 0, "take it back when its median takes longer by so many `PERCENT`")
-	f.UintVar(&w.least, "least", 1000, "compare once both versions have so many `CALLS`")
-	f.DurationVar(&w.stuck, "stuck", 0, "tell of calls that take longer than `TIME`, as 10s")
+	f.UintVar(&w.errors, "max-errors", 0, "revert it at this many more errors `PER 1000` calls than the older version")
+	f.UintVar(&w.latency, "max-latency", 0, "revert it if its median latency is longer by `PERCENT`")
+	f.UintVar(&w.least, "least", 1000, "compare as soon as both versions have this many `CALLS`")
+	f.DurationVar(&w.stuck, "stuck", 0, "report calls that take longer than `TIME`, such as 10s")
 }
 
 func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
@@ -52,9 +52,9 @@ func (w *watched) encode(f *cli.Flags) (h uapi.DynamosHealth, err error) {
 func (u *updateApply) options(f *cli.Flags) {
 	u.whom.options(f)
 	u.health.options(f)
-	f.BoolVar(&u.supersede, "supersede", false, "older updates of the same functions leave in the same step")
-	f.DurationVar(&u.confirm, "confirm", 5*time.Minute, "taken back without 'skep update commit' after this `TIME`; 0: never")
-	f.DurationVar(&u.enter, "enter", 30*time.Second, "class together: undone if not all tasks have changed over by then (`TIME`)")
+	f.BoolVar(&u.supersede, "supersede", false, "revert older updates of the same functions in the same step")
+	f.DurationVar(&u.confirm, "confirm", 5*time.Minute, "revert it after this `TIME` without 'skep update commit'; 0: never")
+	f.DurationVar(&u.enter, "enter", 30*time.Second, "class together: undo the transition if it takes longer than this `TIME`")
 }
 
 // apply reads the options.

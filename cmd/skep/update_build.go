@@ -34,15 +34,15 @@ func (u *updateBuild) options(f *cli.Flags) {
 	})
 	f.StringVar(&u.name, "name", "", "the update's `NAME` (that of the patch)")
 	f.StringVar(&u.class, "class", "", "how far versions may mix, `CLASS`: any, task, object or together (what the change asks for)")
-	f.StringVar(&u.because, "because", "", "why the class may be another: a `REASON` for who applies it")
+	f.StringVar(&u.because, "because", "", "the `REASON` for another class, shown to those who apply the update")
 	u.states = map[string]update.Statement{}
 	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {
 		return u.state(text, false)
 	})
-	f.Func("ends", "the same, and a call ends the object's life: `FUNCTION=N`, which the patch may leave as it is", func(text string) error {
+	f.Func("ends", "like --object, for a function that ends the object's life: `FUNCTION=N`; the patch need not change it", func(text string) error {
 		return u.state(text, true)
 	})
-	f.Func("group", "class task: a task that calls `FUNCTION`, which the patch may leave as it is, chooses there; may be repeated", func(name string) error {
+	f.Func("group", "class task: a task selects its version when it calls `FUNCTION`, which the patch need not change; may be repeated", func(name string) error {
 		if name == "" {
 			return errors.New("want the name of a function")
 		}
@@ -51,17 +51,17 @@ func (u *updateBuild) options(f *cli.Flags) {
 		u.states[name] = s
 		return nil
 	})
-	f.Func("no-locks", "neither `FUNCTION` nor a caller holds a lock across it, so a task that dies inside costs no reboot; may be repeated", func(name string) error {
+	f.Func("no-locks", "no lock is held during calls of `FUNCTION`, so a task that dies inside needs no reboot; may be repeated", func(name string) error {
 		s := u.states[name]
 		s.Bare = true
 		u.states[name] = s
 		return nil
 	})
 	u.layouts = map[string]string{}
-	f.Func("layout", "`STRUCT=REASON` why older ones of a structure do no harm, as 'struct file=all new ones are made and freed by the update'; may be repeated", func(text string) error {
+	f.Func("layout", "`STRUCT=REASON`: why existing objects of a changed structure are safe, such as 'struct file=all new ones are made and freed by the update'; may be repeated", func(text string) error {
 		name, reason, _ := strings.Cut(text, "=")
 		if name == "" || strings.TrimSpace(reason) == "" {
-			return errors.New("want STRUCT=REASON, as 'struct file=its older ones are never freed'")
+			return errors.New("want STRUCT=REASON, such as 'struct file=its older ones are never freed'")
 		}
 		u.layouts[name] = reason
 		return nil

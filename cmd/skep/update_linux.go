@@ -21,17 +21,17 @@ func updateWords() []command {
 		{name: "update inspect", usage: "update inspect [--json] FILE", runner: &updateInspect{},
 			summary: "what a package changes, and in which kernels"},
 		{name: "update apply", usage: "update apply FILE | NAME [FOR WHOM] [--supersede] [--confirm TIME] [OPTIONS]", runner: &updateApply{},
-			summary: "put an update on trial, for whom the options name"},
+			summary: "apply an update on trial, for the tasks that the options select"},
 		{name: "update policy", usage: "update policy NAME FOR WHOM", runner: &updatePolicy{},
-			summary: "say anew who takes an applied update"},
+			summary: "change who takes an applied update"},
 		{name: "update status", usage: "update status [--json] [NAME]", runner: &updateStatus{},
-			summary: "what is loaded, who takes it, how it fares"},
+			summary: "show loaded updates, who takes them, and their health"},
 		{name: "update commit", usage: "update commit NAME", runner: &updateCommit{},
 			summary: "keep an update that is on trial"},
 		{name: "update revert", usage: "update revert [--wait TIME] [--remove] NAME", runner: &updateRevert{},
-			summary: "take an update back; its last users are waited for"},
+			summary: "revert an update, and wait for its last calls"},
 		{name: "update remove", usage: "update remove NAME", runner: &updateRemove{},
-			summary: "unload an update that was taken back"},
+			summary: "unload a reverted update"},
 	}
 }
 

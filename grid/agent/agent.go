@@ -249,7 +249,7 @@ func (a *Agent) handle(ctx context.Context, verb proto.Verb, message []byte) err
 		}
 		a.exec(ctx, &e)
 	default:
-		return fmt.Errorf("the hub said %q, which this agent does not know", verb)
+		return fmt.Errorf("the hub sent %q, which this agent does not support", verb)
 	}
 	return nil
 }

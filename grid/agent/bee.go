@@ -70,7 +70,7 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 		}
 		*o.nonce = newNonce()
 		if err := a.makeReport(o.report); err != nil {
-			return nil, failf(proto.ReasonNode, uapi.EInternal, "bee's report has no place: %v", err)
+			return nil, failf(proto.ReasonNode, uapi.EInternal, "no file can be made for bee's report: %v", err)
 		}
 		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(), args: a.beeArgs(path, o, env),
 			bounds: a.bound([]string{o.dir, o.report}, append(o.files, string(a.bee), path)), limits: l}, nil

@@ -98,7 +98,7 @@ func (a *Agent) fetch(ctx context.Context, l *lease) (uint64, error) {
 		n, err := a.toHub().fetch(ctx, digest)
 		all += n
 		if err != nil {
-			return all, failf(proto.ReasonTransfer, uapi.EInternal, "a blob that the call needs did not come: %v", err)
+			return all, failf(proto.ReasonTransfer, uapi.EInternal, "a blob that the call needs was not received: %v", err)
 		}
 	}
 	return all, nil

@@ -93,7 +93,7 @@ func (o execOutput) Write(p []byte) (int, error) {
 func (a *Agent) execRun(ctx context.Context, cancel context.CancelFunc, e *proto.Exec) error {
 	rw, err := a.toHub().exec(ctx, e.ID)
 	if err != nil {
-		return fmt.Errorf("its streams cannot be had: %w", err)
+		return fmt.Errorf("its streams cannot be opened: %w", err)
 	}
 	defer rw.Close()
 	s := &execStream{rw: rw}
@@ -125,7 +125,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	a.store.Pin(e.Program, owner)
 	defer a.store.Unpin(owner)
 	if _, err := a.toHub().fetch(ctx, e.Program); err != nil {
-		return 0, fmt.Errorf("the program did not come: %w", err)
+		return 0, fmt.Errorf("the program was not received: %w", err)
 	}
 	path, err := a.store.Path(e.Program)
 	if err != nil {
@@ -222,7 +222,7 @@ func execInput(r io.Reader, feed io.WriteCloser) error {
 		case t == proto.ExecSignal:
 			return errors.New("it was interrupted")
 		case t != proto.ExecStdin:
-			return fmt.Errorf("a frame of type %d towards a program", t)
+			return fmt.Errorf("an unexpected frame of type %d for a program", t)
 		case len(p) == 0:
 			feed.Close()
 		default:

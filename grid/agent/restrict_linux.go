@@ -99,7 +99,7 @@ func landlock(b *bounds) error {
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
-		return fmt.Errorf("Landlock takes no rules: %w", errno)
+		return fmt.Errorf("Landlock rejects the rules: %w", errno)
 	}
 	defer unix.Close(int(fd))
 	if b.Kind == ConfinedLandlock {

@@ -170,7 +170,7 @@ func (w *wire) hello() error {
 	case err != nil:
 		return err
 	case theirs.Magic != uapi.SessionMagic:
-		return errors.New("the program does not speak as a worker does: link it with skep's worker library")
+		return errors.New("the program does not use the workers' protocol: link it with skep's worker library")
 	case theirs.Revision != uapi.SessionRevision:
 		return fmt.Errorf("the worker speaks session revision %d and this agent %d: %s",
 			theirs.Revision, uapi.SessionRevision, older(theirs.Revision))

@@ -212,7 +212,7 @@ func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
 		var digest []byte
 		digest, err = hex.DecodeString(i.Blob)
 		if copy(init.Digest[:], digest) != len(init.Digest) {
-			err = errors.New("the lease's digest of Initialize is none")
+			err = errors.New("the lease's digest of Initialize is invalid")
 		}
 	}
 	return init, err
@@ -489,7 +489,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	for len(a.part) == 0 {
 		if a.last {
 			if a.left != 0 {
-				return 0, errors.New("the worker sent fewer bytes than it promised")
+				return 0, errors.New("the worker sent fewer bytes than it announced")
 			}
 			return 0, io.EOF
 		}
@@ -500,7 +500,7 @@ func (a *answer) Read(p []byte) (int, error) {
 		case f.Type != uapi.TypeData || f.Call != a.call:
 			return 0, fmt.Errorf("the worker sent %v inside a result", f.Type)
 		case uint64(f.Length) > a.left:
-			return 0, errors.New("the worker sent more bytes than it promised")
+			return 0, errors.New("the worker sent more bytes than it announced")
 		case f.Length == 0 && f.Flags&uapi.FlagLast == 0:
 			return 0, errors.New("the worker sent an empty part")
 		}

@@ -110,7 +110,7 @@ func (p *pull) all(ctx context.Context) error {
 			failed = 0
 		}
 		if failed >= tries {
-			return fmt.Errorf("blob %s did not come: %w", p.digest, err)
+			return fmt.Errorf("blob %s was not received: %w", p.digest, err)
 		}
 		select {
 		case <-time.After(pause << failed):

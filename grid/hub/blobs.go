@@ -24,7 +24,7 @@ func (h *Hub) putBlob(r io.Reader, owner string) (sum [32]byte, err error) {
 	}
 	sum, ok := parseDigest(text)
 	if !ok {
-		return sum, fmt.Errorf("the store gave %q for a digest", text)
+		return sum, fmt.Errorf("the store returned %q as a digest", text)
 	}
 	return sum, nil
 }

@@ -189,7 +189,7 @@ func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	h.mu.Unlock()
 	if !ok {
-		problem(w, http.StatusGone, proto.ProblemGone, "nobody waits for this program on this node")
+		problem(w, http.StatusGone, proto.ProblemGone, "no command waits for this program on this node")
 		return
 	}
 	c, err := hijack(w)

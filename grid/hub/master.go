@@ -182,7 +182,7 @@ func (m *master) frame(f *session.Frame) error {
 		m.hub.cancelCall(m, f.Call)
 		return nil
 	}
-	return protocolError("a master sends no %v frames", f.Type)
+	return protocolError("a master must not send %v frames", f.Type)
 }
 
 func (m *master) fail(id uint64, e *uapi.Error) {

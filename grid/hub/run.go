@@ -33,7 +33,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 		return nil, errors.New("a run names 1 to 64 directories of worker programs")
 	}
 	if !v.Limits.Check() {
-		return nil, errors.New("the run's limits are no times")
+		return nil, errors.New("the run's limits are not valid times")
 	}
 	for _, d := range v.Dirs {
 		if !filepath.IsAbs(d) {

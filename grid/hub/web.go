@@ -241,7 +241,7 @@ func (h *Hub) leased(w http.ResponseWriter, r *http.Request, id string) (*call, 
 	number, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	fence, err2 := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
 	if err != nil || err2 != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence are numbers")
+		problem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence must be numbers")
 		return nil, nil
 	}
 	h.mu.Lock()
@@ -327,7 +327,7 @@ func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
 	if text := r.Header.Get(lengthHeader); !known && text != "" {
 		var err error
 		if n, err = strconv.ParseUint(text, 10, 62); err != nil {
-			return nil, errors.New("a result's length is a number")
+			return nil, errors.New("a result's length must be a number")
 		}
 		known = true
 	}

@@ -79,12 +79,12 @@ func TestFlagsWrong(t *testing.T) {
 
 func TestFlagsSayWhatTheyWant(t *testing.T) {
 	for line, want := range map[string]string{
-		"-n":                      "-n expects a value behind it",
-		"--expires":               "--expires expects a value behind it",
+		"-n":                      "-n expects a value",
+		"--expires":               "--expires expects a value",
 		"--expires soon":          `--expires "soon": want a time, as 500ms, 90s or 24h`,
 		"-n many":                 `-n "many": want a whole number`,
 		"-n 99999999999999999999": `-n "99999999999999999999": want a whole number`,
-		"--json=perhaps":          `--json "perhaps": want nothing behind it, or =false`,
+		"--json=perhaps":          `--json "perhaps": want no value, or =false`,
 		"--share all":             `--share "all": want a number`,
 		"--ranks x":               `--ranks "x": want 1 or more`,
 		"-x":                      "there is no option -x",

@@ -74,7 +74,7 @@ func (f *Flags) explain(err error) error {
 		return f.Usagef("there is no option %s", Dashed(strings.TrimLeft(name, "-")))
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-		return f.Usagef("%s expects a value behind it", Dashed(name))
+		return f.Usagef("%s expects a value", Dashed(name))
 	}
 	if m := invalid.FindStringSubmatch(text); m != nil {
 		return f.Usagef("%s %s: %s", Dashed(m[2]), m[1], f.wanted(m[2], m[3]))
@@ -99,7 +99,7 @@ func (f *Flags) wanted(option, why string) string {
 	case float64:
 		return "want a number"
 	case bool:
-		return "want nothing behind it, or =false"
+		return "want no value, or =false"
 	}
 	return why
 }

@@ -80,7 +80,7 @@ func ParseBytes(s string) (uint64, error) {
 	unit, ok := shift[strings.ToUpper(s[len(digits):])]
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || !ok || n > math.MaxUint64>>unit {
-		return 0, fmt.Errorf("%q is no size: say 512M or 2G", s)
+		return 0, fmt.Errorf("%q is not a size: write 512M or 2G", s)
 	}
 	return n << unit, nil
 }

@@ -212,7 +212,7 @@ func ReadManifest(r io.ReaderAt) (*Manifest, []byte, error) {
 	case s == nil:
 		return nil, nil, ErrNoManifest
 	case s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_COMPRESSED != 0:
-		return nil, nil, fmt.Errorf("section %s holds no plain bytes", Section)
+		return nil, nil, fmt.Errorf("section %s does not hold plain bytes", Section)
 	case s.Size > ManifestMax:
 		return nil, nil, fmt.Errorf("the manifest has %d bytes, at most %d are taken", s.Size, ManifestMax)
 	}

@@ -76,7 +76,7 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 		m.Functions = append(m.Functions, f)
 	}
 	if first != all {
-		return errors.New("parameters stand in the manifest that no function has")
+		return errors.New("the manifest has parameters of no function")
 	}
 	if inits > 1 {
 		return errors.New("the module has more than one Initialize")

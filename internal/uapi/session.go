@@ -233,7 +233,7 @@ func ParseFrame(b []byte) (Frame, error) {
 	case !f.Type.Known():
 		return f, fmt.Errorf("no frame is of %v", f.Type)
 	case f.Length > FrameMax:
-		return f, fmt.Errorf("a %v frame of %d bytes, at most %d may come", f.Type, f.Length, FrameMax)
+		return f, fmt.Errorf("a %v frame of %d bytes, at most %d are allowed", f.Type, f.Length, FrameMax)
 	case f.Flags&^FlagLast != 0, f.Flags != 0 && f.Type != TypeData:
 		return f, fmt.Errorf("a %v frame with flags %#x", f.Type, f.Flags)
 	}
@@ -323,7 +323,7 @@ func ParseBound(b []byte) (Bound, error) {
 // tail checks that a counted ending is all that is left.
 func tail(what string, n uint64, rest []byte) error {
 	if n != uint64(len(rest)) {
-		return fmt.Errorf("%s is said to have %d bytes, %d came", what, n, len(rest))
+		return fmt.Errorf("%s should have %d bytes, but has %d", what, n, len(rest))
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func (j *job) take(t proto.ExecType, p []byte) error {
 	case proto.ExecGone:
 		j.kill()
 	default:
-		return fmt.Errorf("a frame of type %d towards a program", t)
+		return fmt.Errorf("an unexpected frame of type %d for a program", t)
 	}
 	return nil
 }

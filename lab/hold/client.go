@@ -93,7 +93,7 @@ func ordered(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, pr
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			return nil, fmt.Errorf("the holder of the machine ended without a word (%w): start it again", err)
+			return nil, fmt.Errorf("the owner process of the machine ended without a message (%w): start the machine again", err)
 		case a.Error != "":
 			return nil, errors.New(a.Error)
 		case a.Info != nil:

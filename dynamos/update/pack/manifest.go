@@ -305,10 +305,10 @@ func decode(text []byte) (Manifest, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return m, fmt.Errorf("its manifest is none: %w", err)
+		return m, fmt.Errorf("its manifest is invalid: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return m, errors.New("its manifest has an end and then goes on")
+		return m, errors.New("its manifest continues after its end")
 	}
 	return m, m.Check()
 }

@@ -63,7 +63,7 @@ func Read(r io.Reader) (*Package, error) {
 			return nil, err
 		}
 		if digest(module) != k.SHA256 {
-			return nil, fmt.Errorf("%s is not what the manifest speaks of: the file was changed or damaged", k.File)
+			return nil, fmt.Errorf("%s does not match the manifest: the file was changed or damaged", k.File)
 		}
 		p.Modules[k.BuildID] = module
 	}
