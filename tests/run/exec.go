@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"skep/internal/load"
 	"skep/internal/tap"
 )
 
@@ -43,7 +44,7 @@ type outcome struct {
 	results     []result
 	took        time.Duration
 	cpu         time.Duration // of all its processes that ended in turn
-	left        int           // processes the suite left behind, ended by the runner
+	left        []string      // processes that the suite left behind, ended by the runner
 	interrupted bool
 }
 
@@ -103,21 +104,30 @@ func (s suite) execute(log string, p parser, stop <-chan os.Signal, out *outcome
 	out.left = endLeftovers() // they may hold the pipes open
 	<-drained
 	<-drained
+	for _, name := range out.left {
+		fmt.Fprintf(file, "the runner ended a process left behind: %s\n", name)
+	}
 	return exit, nil
 }
 
-// wait ends with the suite's exit, its deadline or a signal to the runner.
+// scale stretches deadlines; tests replace it.
+var scale = load.Scale
+
+// wait ends with the suite's exit, its deadline or a signal to the runner. The
+// deadline is that of an idle computer: a busy one makes a suite slow, not red.
 func (s suite) wait(cmd *exec.Cmd, stop <-chan os.Signal, out *outcome) string {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	timer := time.NewTimer(s.deadline)
+	began := time.Now()
+	timer := load.NewTimer(s.deadline, scale)
 	defer timer.Stop()
 	var exit string
 	select {
 	case err := <-exited:
 		exit = exitText(err)
 	case <-timer.C:
-		exit = fmt.Sprintf("not finished after its deadline of %v, killed", s.deadline)
+		exit = fmt.Sprintf("not finished after its deadline of %v, killed (on this computer, with its load, after %v)",
+			s.deadline, time.Since(began).Round(time.Second/10))
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-exited
 	case <-stop:

@@ -31,7 +31,7 @@ type lap struct {
 	Index       int
 	Results     []lapResult
 	Took, CPU   time.Duration
-	Left        int
+	Left        []string
 	Interrupted bool
 }
 

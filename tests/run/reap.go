@@ -4,12 +4,16 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"skep/internal/load"
 )
 
 // becomeReaper makes this process the parent of whatever its suites leave
@@ -27,23 +31,29 @@ const politeness = 2 * time.Second
 var spared atomic.Int64
 
 // endLeftovers ends every descendant of this process, kindly at first, and
-// gives their number. It is called when no suite of this process runs.
-func endLeftovers() int {
+// gives their names. It is called when no suite of this process runs.
+func endLeftovers() (left []string) {
 	reapEnded()
 	seen := map[int]bool{}
-	began := time.Now()
-	for time.Since(began) < 5*politeness {
+	kind, end := load.NewTimer(politeness, scale), load.NewTimer(5*politeness, scale)
+	defer kind.Stop()
+	defer end.Stop()
+	for {
 		list := descendants(os.Getpid())
 		if len(list) == 0 {
-			break
+			return left
+		}
+		if closed(end.C) {
+			return append(left, fmt.Sprintf("%d of them do not end: %v", len(list), list))
 		}
 		for _, pid := range list {
-			switch {
-			case time.Since(began) > politeness:
-				syscall.Kill(pid, syscall.SIGKILL)
-			case !seen[pid]:
+			if !seen[pid] {
 				seen[pid] = true
+				left = append(left, describe(pid))
 				syscall.Kill(pid, syscall.SIGTERM)
+			}
+			if closed(kind.C) {
+				syscall.Kill(pid, syscall.SIGKILL)
 			}
 			// Only those adopted can be waited for; the others'
 			// parents do it, or they are adopted next.
@@ -52,7 +62,37 @@ func endLeftovers() int {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return len(seen)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// nameMax bounds what is told of one process.
+const nameMax = 120
+
+// describe gives a process's number and command line, or the name of a program
+// that has none any more.
+func describe(pid int) string {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	text, _ := os.ReadFile(dir + "cmdline")
+	words := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+	if words == "" {
+		name, _ := os.ReadFile(dir + "comm")
+		words = "(" + strings.TrimSpace(string(name)) + ")"
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, words[:min(len(words), nameMax)])
+	return fmt.Sprintf("%d %s", pid, clean)
 }
 
 // reapEnded takes leave of adopted processes that ended by themselves: those

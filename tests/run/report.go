@@ -47,10 +47,13 @@ func (rep *reporter) suite(s suite, o outcome) {
 		fmt.Fprintf(rep.out, ", %d skipped", n)
 	}
 	fmt.Fprintf(rep.out, "  %.1f s, %.1f s of processor", o.took.Seconds(), o.cpu.Seconds())
-	if o.left > 0 {
-		fmt.Fprintf(rep.out, "  (%d processes left behind, ended)", o.left)
+	if n := len(o.left); n > 0 {
+		fmt.Fprintf(rep.out, "  (%d processes left behind, ended)", n)
 	}
 	fmt.Fprintln(rep.out)
+	for _, name := range o.left {
+		fmt.Fprintf(rep.out, "       left behind: %s\n", name)
+	}
 	rep.failures(o.results)
 }
 

@@ -6,12 +6,15 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"skep/internal/load"
 )
 
 // runPlanted runs one planted suite through everything and gives what a
@@ -100,8 +103,40 @@ func TestHang(t *testing.T) {
 	if ok || !strings.Contains(out, "not finished after its deadline of 1s") {
 		t.Errorf("a hang passed:\n%s", out)
 	}
-	if took := time.Since(began); took > 30*time.Second {
+	if took := time.Since(began); took > 250*time.Second {
 		t.Errorf("took %v: the runner waited for a process left behind", took)
+	}
+}
+
+// A busy computer makes a suite slow, not red: its deadline follows the load.
+func TestBusy(t *testing.T) {
+	scale = func() float64 { return 1000 }
+	defer func() { scale = load.Scale }()
+	out, ok := runPlanted(t, options{}, planted("tap", "1", `sleep 3; printf 'ok 1 - a\n1..1\n'`))
+	if !ok {
+		t.Errorf("a suite that needs 3 ms of an idle computer missed its deadline of 1 s:\n%s", out)
+	}
+}
+
+// What scripts have for it, with fakes of what it asks.
+func TestBusy_scripts(t *testing.T) {
+	dir := t.TempDir()
+	for name, body := range map[string]string{"nproc": "echo 2", "timeout": `echo "$3"`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]string{
+		"0.50 9.00 9.00 1/200 77":     "60",
+		"16.00 0.00 0.00 2/200 77":    "480",
+		"0.50 0.00 0.00 30/200 77":    "900",
+		"900.00 900.00 9.00 2/200 77": "2400",
+	} {
+		cmd := exec.Command("/bin/sh", "-c", ". ../tap.sh; within 60 true")
+		cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "LOADAVG=" + writeFile(t, text+"\n")}
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want+"\n" {
+			t.Errorf("60 s at a load of %s: %q, %v; want %s s", text, out, err, want)
+		}
 	}
 }
 
@@ -110,6 +145,9 @@ func TestLeftovers(t *testing.T) {
 		`printf 'ok 1 - a\n1..1\n'; (setsid sleep 300 &)`))
 	if !ok || !strings.Contains(out, "processes left behind, ended") {
 		t.Errorf("a process left behind went unnoticed:\n%s", out)
+	}
+	if !strings.Contains(out, " sleep 300\n") {
+		t.Errorf("no word of which process was left behind:\n%s", out)
 	}
 	if n := len(descendants(os.Getpid())); n != 0 {
 		t.Errorf("%d processes remain", n)
