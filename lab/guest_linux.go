@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"skep/internal/load"
 	"skep/lab/wire"
 )
 
@@ -247,7 +248,7 @@ const bootLimit = 2 * time.Minute
 
 // boot starts QEMU and waits for the hello. The guest has ended if it fails.
 func (g *Guest) boot(ctx context.Context) error {
-	limit := time.Duration(float64(bootLimit) * Scale() * g.machine.slowness())
+	limit := time.Duration(float64(load.Stretch(bootLimit)) * g.machine.slowness())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no hello within %v", limit.Round(time.Second)))
 	defer cancel()
 	v, err := g.startVM(timed)
@@ -285,7 +286,7 @@ func (g *Guest) settle(v *vm, err error) {
 		g.fail(err)
 		return
 	}
-	timer := time.NewTimer(time.Duration(float64(5*time.Second) * Scale()))
+	timer := time.NewTimer(load.Stretch(5 * time.Second))
 	defer timer.Stop()
 	select {
 	case <-v.process.done:
@@ -473,7 +474,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 const offLimit = 30 * time.Second
 
 func (g *Guest) waitGone(ctx context.Context, v *vm) error {
-	limit := time.Duration(float64(offLimit) * Scale() * g.machine.slowness())
+	limit := time.Duration(float64(load.Stretch(offLimit)) * g.machine.slowness())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest hangs: not off within %v", limit.Round(time.Second)))
 	defer cancel()
 	select {
@@ -507,7 +508,7 @@ func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
 
 // why prefers the cause of the guest's end to what was seen of it.
 func (g *Guest) why(err error) error {
-	timer := time.NewTimer(time.Duration(float64(10*time.Second) * Scale()))
+	timer := time.NewTimer(load.Stretch(10 * time.Second))
 	defer timer.Stop()
 	select {
 	case <-g.done:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"skep/grid/proto"
+	"skep/internal/load"
 	"skep/lab/wire"
 )
 
@@ -114,7 +115,7 @@ var givenUp = 20 * time.Second
 
 // giveUp has the guest end the whole run, and waits only so long for it.
 func (c *caller) giveUp() {
-	c.conn.SetDeadline(time.Now().Add(time.Duration(float64(givenUp) * Scale())))
+	c.conn.SetDeadline(time.Now().Add(load.Stretch(givenUp)))
 	c.send(proto.ExecGone, nil)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"skep/internal/load"
 	"skep/lab/wire"
 )
 
@@ -148,7 +149,7 @@ func (m *Machine) config(k *Kernel, root []string) (*wire.Config, error) {
 	}
 	c := &wire.Config{
 		Name: m.Name, Release: k.Release, Root: root, Tree: tree, Build: m.Build,
-		Nodes: m.Nodes, Delay: m.Delay, Loss: m.Loss, Patient: int(Scale() + 0.5),
+		Nodes: m.Nodes, Delay: m.Delay, Loss: m.Loss, Patient: int(load.Scale() + 0.5),
 	}
 	for i, d := range m.Disks {
 		if d.Swap {

@@ -4,21 +4,10 @@ package lab
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 )
-
-// load is the load average of the last minute, 0 where there is none.
-func load() float64 {
-	text, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(text), " ")
-	v, _ := strconv.ParseFloat(first, 64)
-	return v
-}
 
 // A process dies with the one that started it, whatever that one's end.
 type process struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"skep/internal/load"
 	"skep/lab/wire"
 )
 
@@ -47,7 +48,7 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	g.accel = accel
-	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: Scale()}
+	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: load.Scale()}
 	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -143,10 +142,4 @@ func (m *Machine) commandLine(h hardware) string {
 		words = append(words, m.Append)
 	}
 	return strings.Join(words, " ")
-}
-
-// Scale is by how much slower than an idle one this computer may be: the load
-// for each CPU, 1 to 8. What waits for a machine multiplies its patience by it.
-func Scale() float64 {
-	return min(8, max(1, load()/float64(runtime.NumCPU())))
 }

@@ -146,9 +146,3 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%q ends a guest at its first oops", line)
 	}
 }
-
-func TestScale_bounds(t *testing.T) {
-	if s := Scale(); s < 1 || s > 8 {
-		t.Errorf("Scale is %v", s)
-	}
-}

@@ -14,8 +14,10 @@ GO := go
 
 export CGO_ENABLED := 0
 export GOTOOLCHAIN := local
-# The same for all: with and without it, Go compiles its library twice.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+# The same for all: with and without -trimpath, Go compiles its library twice.
+# Tests have no time limit of Go's own, which does not follow the computer's
+# load; the runner's does.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -timeout=0)
 # Go tests go through `go test`, whose cache is safe only without files that
 # make built; the runner passes -count=1.
 

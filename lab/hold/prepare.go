@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"skep/internal/load"
 	"skep/lab"
 )
 
@@ -27,7 +28,7 @@ func prepare(ctx context.Context, g Guest, text string) error {
 	if text == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(preparePatient)*lab.Scale()))
+	ctx, cancel := context.WithTimeout(ctx, load.Stretch(preparePatient))
 	defer cancel()
 	stream, err := g.Stream(ctx)
 	if err != nil {

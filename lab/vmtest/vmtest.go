@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/internal/load"
 	"skep/lab"
 )
 
@@ -122,7 +123,7 @@ func (vm *VM) begin() {
 	vm.t.Helper()
 	now := time.Now()
 	end, ok := vm.t.Deadline()
-	vm.deadline = until(now, vm.limit, lab.Scale(), end, ok)
+	vm.deadline = until(now, vm.limit, load.Scale(), end, ok)
 	vm.allowed = vm.deadline.Sub(now).Round(time.Second / 10)
 	if !vm.deadline.After(now) {
 		vm.t.Fatalf("no time is left for a machine: go test's deadline is less than %v away; give it a longer -timeout", margin)

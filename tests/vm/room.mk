@@ -7,7 +7,7 @@
 #   suite_vm-ROOM_needs = $(vm_needs) ...
 
 vm_needs = kernels kmod $(B)/bin/skep-guest
-vm_suite = $(GO) test -count=1 -timeout 20m -json -run '^Test$(1)' ./tests/vm
+vm_suite = $(GO) test -count=1 -json -run '^Test$(1)' ./tests/vm
 
 # What tests in a guest have run there: programs of this computer.
 vm_programs = $(B)/test/vm/check $(B)/test/vm/peer

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"skep/internal/load"
 	"skep/lab"
 	"skep/lab/vmtest"
 )
@@ -41,8 +42,7 @@ func onGuest(t *testing.T, kernel string, test func(*lendingGuest, *testing.T)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := time.Duration(float64(4*time.Minute) * lab.Scale())
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), load.Stretch(4*time.Minute))
 	defer cancel()
 	m := lending(kernel)
 	m.Name, m.NUMA, m.Threads = "shimos-down-"+kernel, 1, 2
