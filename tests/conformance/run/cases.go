@@ -18,7 +18,7 @@ type testCase struct {
 	args    []string
 	stdin   string
 	code    int    // native exit code; -1: any, it is only compared
-	seconds int    // limit of the native run; 0 for 5
+	seconds int    // limit of the native run on an idle computer; 0 for 5
 	fixture bool   // wants the tree of files
 	proof   bool   // prints the nonce under bee
 	missing string // why it cannot run on this machine

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/internal/load"
 )
 
 // An outcome is all that a run showed.
@@ -22,6 +24,9 @@ type outcome struct {
 
 // The environment of every program; the host's is kept out.
 var environment = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C", "LC_ALL=C", "TZ=UTC", "CONF_ENV=from the runner"}
+
+// scale stretches limits by the computer's load; tests replace it.
+var scale = load.Scale
 
 // execute runs c natively (sub is nil) or under a substrate, in a fresh
 // directory, and waits for it, but not longer than its limit.
@@ -84,10 +89,12 @@ func start(argv, env []string, dir, stdin string, limit time.Duration) (outcome,
 	late := false
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	timer := load.NewTimer(limit, scale)
+	defer timer.Stop()
 	var err error
 	select {
 	case err = <-done:
-	case <-time.After(limit):
+	case <-timer.C:
 		late = true
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		err = <-done

@@ -46,7 +46,7 @@ func judge(o options, sub *substrate, c testCase, unsupported string) result {
 // says nothing about bee.
 func (c testCase) oracle(native outcome) []string {
 	if native.late {
-		return []string{"the native run did not end within " + c.limit().String()}
+		return []string{"the native run did not end within " + c.limit().String() + " of an idle computer"}
 	}
 	for line := range strings.Lines(native.stdout) {
 		if strings.HasPrefix(line, "BAD") {

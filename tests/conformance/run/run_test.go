@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"skep/internal/load"
 )
 
 // The fakes stand where bee would: each starts the program natively.
@@ -83,11 +86,22 @@ func TestCheat_wrongOutputIsRefused(t *testing.T) {
 }
 
 func TestCheat_lateProgramIsRefused(t *testing.T) {
-	o, sub := fake(t, head+"exec sleep 60\n")
+	o, sub := fake(t, head+"exec sleep 600\n")
 	c := one(t, o, "glibc hello")
 	c.seconds = 1
 	if r := judge(o, sub, c, ""); len(r.why) == 0 || !strings.Contains(r.why[0], "within its time") {
 		t.Errorf("a program that hangs: %q", r.why)
+	}
+}
+
+// A busy computer makes a program slow, not wrong: 2 s here are 2 ms of an idle
+// computer, of the second that the program has.
+func TestCheat_slowComputerIsNotBlamed(t *testing.T) {
+	scale = func() float64 { return 1000 }
+	defer func() { scale = load.Scale }()
+	out, err := start([]string{"/bin/sh", "-c", "sleep 2; echo done"}, nil, t.TempDir(), "", time.Second)
+	if err != nil || out.late || out.stdout != "done\n" {
+		t.Errorf("a slow program: %v %+v", err, out)
 	}
 }
 
