@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/internal/load"
 )
 
 // small is a problem whose solves take long enough for both nodes to join in.
@@ -147,11 +148,12 @@ func TestCheat(t *testing.T) {
 // TestInterrupt is Ctrl-C while both nodes are at work.
 func TestInterrupt(t *testing.T) {
 	s := begin(t, nil, small...)
-	late := time.After(time.Minute)
+	late := load.NewTimer(time.Minute, load.Scale)
+	defer late.Stop()
 	for look := time.Tick(20 * time.Millisecond); !strings.Contains(strings.Join(s.processes(), "\n"), "bee.exe"); {
 		select {
 		case <-look:
-		case <-late:
+		case <-late.C:
 			t.Fatal("no worker on the Windows node")
 		}
 	}

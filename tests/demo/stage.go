@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"skep/grid/hub"
+	"skep/internal/load"
 	"skep/tests/watch"
 )
 
@@ -198,7 +199,8 @@ func (s *stage) start(env []string, argv ...string) (*actor, error) {
 
 // poll asks until test is content or the process has ended.
 func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error) error {
-	late := time.After(limit)
+	late := load.NewTimer(limit, load.Scale)
+	defer late.Stop()
 	for {
 		err := test()
 		if err == nil {
@@ -211,7 +213,7 @@ func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error
 			return ctx.Err()
 		case <-a.done:
 			err = fmt.Errorf("%w: %s ended", err, a.name)
-		case <-late:
+		case <-late.C:
 			err = fmt.Errorf("%w after %v", err, limit)
 		}
 		return fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(a.String()))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"skep/internal/load"
 	"skep/tests/watch"
 )
 
@@ -69,12 +71,10 @@ func (a *actor) says(pattern string, limit time.Duration) ([]string, error) {
 
 // ends waits for the end and gives the exit code, 128+n for signal n.
 func (a *actor) ends(limit time.Duration) (int, error) {
-	select {
-	case <-a.done:
-		return exitCode(a.cmd.ProcessState), nil
-	case <-time.After(limit):
+	if !watch.Ends(a.done, limit) {
 		return 0, fmt.Errorf("%s still runs", a.name)
 	}
+	return exitCode(a.cmd.ProcessState), nil
 }
 
 func (a *actor) signal(sig syscall.Signal) { a.cmd.Process.Signal(sig) }
@@ -119,10 +119,12 @@ func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return outcome{}, err
 	}
-	late := time.AfterFunc(later, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	ctx, cancel := load.WithTimeout(context.Background(), later)
+	defer cancel()
+	late := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	err := cmd.Wait()
 	o := outcome{stdout.String(), stderr.String(), exitCode(cmd.ProcessState), time.Since(begin)}
-	if !late.Stop() {
+	if !late() {
 		return o, fmt.Errorf("%s hangs: %v", strings.Join(argv, " "), o)
 	}
 	var exit *exec.ExitError

@@ -13,7 +13,7 @@ import (
 	"skep/internal/tap"
 )
 
-// Patience: nothing here takes long on a quiet machine; two busy cores may.
+// Limits on an idle computer, where nothing here takes long.
 const (
 	soon  = 20 * time.Second
 	later = 60 * time.Second

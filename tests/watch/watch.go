@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"sync"
 	"time"
+
+	"skep/internal/load"
 )
 
 const tick = 20 * time.Millisecond
@@ -31,14 +33,32 @@ func (t *Text) String() string {
 	return t.text.String()
 }
 
-// Poll asks until test is content, and gives its last complaint otherwise.
+// Poll asks until test is content, and gives its last complaint otherwise. The
+// limit, like those of Ends, is that of an idle computer.
 func Poll(limit time.Duration, test func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
+	timer := load.NewTimer(limit, load.Scale)
+	defer timer.Stop()
+	for late := false; ; {
 		err := test()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || late {
 			return err
 		}
-		time.Sleep(tick)
+		select {
+		case <-timer.C:
+			late = true // and one look more
+		case <-time.After(tick):
+		}
+	}
+}
+
+// Ends waits until done is closed, and says whether it was in time.
+func Ends(done <-chan struct{}, limit time.Duration) bool {
+	timer := load.NewTimer(limit, load.Scale)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"skep/internal/load"
 )
 
 // A job is one start of skep mpirun.
@@ -51,7 +53,7 @@ func (o *options) start(j job) result {
 	if o.launcher != "" {
 		args = append(args, "--launcher", o.launcher, "--hosts", o.places(j.ranks))
 	}
-	ctx, stop := context.WithTimeout(context.Background(), j.deadline)
+	ctx, stop := load.WithTimeout(context.Background(), j.deadline)
 	defer stop()
 	cmd := exec.CommandContext(ctx, filepath.Join(o.build, "bin", "skep"), append(args, j.program...)...)
 	var out bytes.Buffer
@@ -67,7 +69,7 @@ func (o *options) start(j job) result {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	r := result{output: out.String(), err: err, took: time.Since(began)}
-	r.hung = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	r.hung = errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 	if m := overO2G.FindStringSubmatch(r.output); m != nil && (o.engine == "" || m[2] == o.engine) {
 		r.messages, _ = strconv.ParseUint(m[1], 10, 64)
 	}

@@ -83,9 +83,7 @@ func (b *bench) mpirun(m mpi, options string, words ...string) *job {
 // end waits for the job's end and gives its exit status; a job that does not
 // end is killed, with its group.
 func (j *job) end(limit time.Duration) (int, error) {
-	select {
-	case <-j.done:
-	case <-time.After(limit):
+	if !watch.Ends(j.done, limit) {
 		j.kill()
 		return -1, fmt.Errorf("it did not end within %v:\n%s", limit, j.tail())
 	}

@@ -29,7 +29,7 @@ type bench struct {
 	private    bool // /dev/shm and network are our own
 }
 
-// Patience: a hang fails, a busy machine does not.
+// Limits on an idle computer: a hang fails, a busy machine does not.
 const (
 	soon  = time.Minute
 	later = 3 * time.Minute
