@@ -10,7 +10,7 @@ set -- "$b"
 cd "$tmp"
 
 native() {
-	timeout 100 "$@"
+	within 100 "$@"
 }
 
 check_stat "stat shows what another program did, natively" native

@@ -11,7 +11,7 @@ g=$b/test/bee
 set +e # exit codes are what is compared
 
 guarded() {
-	timeout 60 "$b/bin/bee-guard" "$b/bin/bee" "$@"
+	within 60 "$b/bin/bee-guard" "$b/bin/bee" "$@"
 }
 
 same() { # name, program and arguments; input from $tmp/in

@@ -16,7 +16,7 @@ fallback() { # name, vector mode, FS mode, program
 	echo "exit $?" >>"$tmp/want"
 	# No AVX there: what the program says about ymm is about nothing.
 	[ "$vec" = fxsave ] && sed -i 's/^ymm.*/no avx/' "$tmp/want"
-	BEE_VEC=$vec BEE_FS=$fs timeout 60 "$b/bin/bee-guard" \
+	within 60 env BEE_VEC="$vec" BEE_FS="$fs" "$b/bin/bee-guard" \
 		"$g/bee-fallback" "$@" >"$tmp/got" 2>"$tmp/err"
 	echo "exit $?" >>"$tmp/got"
 	cmp -s "$tmp/want" "$tmp/got"

@@ -10,9 +10,8 @@ ms=${2:-900}
 if [ $# -le 2 ]; then shift $#; else shift 2; fi
 fresh=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 [ $# -gt 0 ] || set -- 1 6 25 28 "$fresh"
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0
+# shellcheck source=../tap.sh
+. "$(dirname "$0")/../tap.sh"
 bad=0
 for seed in "$@"; do
 	n=$((n + 1))
@@ -20,7 +19,7 @@ for seed in "$@"; do
 	name="random calls, seed $n"
 	[ "$seed" != "$fresh" ] || name="random calls, a new seed"
 	rc=0
-	timeout -s KILL 60 "$b/bin/bee-guard" "$b/bin/bee" \
+	within 60 "$b/bin/bee-guard" "$b/bin/bee" \
 		--root "$tmp/root$n" "$b/test/fuzz/calls" "$seed" "$ms" \
 		</dev/null >"$tmp/out" 2>"$tmp/err" || rc=$?
 	echo "# seed $seed"

@@ -14,17 +14,19 @@ set -- "$b"
 cd "$tmp"
 
 guarded() {
-	timeout 250 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$@"
+	within 250 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$@"
 }
 
 native() {
-	timeout 100 "$@"
+	within 100 "$@"
 }
 
 if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
 	exit 1
 fi
+# Wine's services outlive its programs, on a busy computer for long.
+trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
 
 # The process that runs a program of ours in this directory.

@@ -13,8 +13,12 @@ if ! command -v wine >/dev/null 2>&1; then
 	echo "Bail out! no wine here; run: make setup"
 	exit 1
 fi
+# shellcheck source=../../tests/tap.sh
+. "$(dirname "$0")/../../tests/tap.sh"
+# Wine's services outlive its programs, on a busy computer for long.
+trap 'wineserver -k || true; wineserver -w || true; rm -rf "$tmp"' EXIT
 wine "$b/bin/bee.exe" --version >/dev/null 2>&1
-timeout 280 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$2" -test.v -test.short \
+within 280 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$2" -test.v -test.short \
 	-test.run 'TestCallers|TestChan|TestGC$' 2>&1 | tr -d '\r' | awk '
 /^--- (PASS|FAIL|SKIP):/ {
 	printf "%s %d - %s\n", $2 == "PASS:" ? "ok" : "not ok", ++n, $3

@@ -27,7 +27,7 @@ kit=$tmp/skep-kit
 cd "$kit" || exit 1
 touch "$tmp/stamp"
 
-timeout 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
+within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
 result $? "kit.cmd ends well"
 tr -d '\r' <result.txt >"$tmp/why"
 for part in system "bee --probe" "bee hello" "skep version" "skep doctor" \
@@ -51,7 +51,7 @@ result $? "as many programs as the table has"
 result $? "nothing but the result file is written"
 
 echo 3 >expected/hello-musl.code
-timeout 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
+within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
 [ $? -eq 1 ] && grep -q '^not ok .* - hello-musl ' result.txt
 result $? "a wrong exit code is a failure"
 echo "1..$n"

@@ -10,6 +10,8 @@ if [ "$2" = wine ]; then
 	WINEPREFIX=${WINEPREFIX:-$(pwd)/$build/wine}
 	WINEDEBUG=-all
 	export WINEPREFIX WINEDEBUG
+	# Wine's services outlive its programs, on a busy computer for long.
+	trap 'wineserver -k || true; wineserver -w || true' EXIT
 	set -- wine "$build/bin/bee.exe"
 else
 	set -- "$build/bin/bee"
