@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"skep/grid/session"
+	"skep/internal/uapi"
+)
+
+// workerSuffix is what `skep gen --build` names worker programs.
+const workerSuffix = ".rex"
+
+// A module is a bound worker program. init is what workers that start from now
+// on are initialised with.
+type module struct {
+	digest   string
+	sum      [32]byte
+	manifest *uapi.Manifest
+	init     *initData
+}
+
+type initData struct {
+	function   uint32
+	digest     string
+	length     uint64
+	generation [32]byte
+}
+
+var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
+
+// bind finds the worker program of a module. What is looked at is the stored
+// copy, so nobody can exchange the file in between.
+func (m *master) bind(id uint64, name string) error {
+	mod, raw, e := m.load(name)
+	if e != nil {
+		m.fail(id, e)
+		return nil
+	}
+	m.hub.mu.Lock()
+	m.modules = append(m.modules, mod)
+	handle := uint32(len(m.modules))
+	m.hub.mu.Unlock()
+	m.out.add(outgoing{client: id, kind: uapi.TypeBound, payload: uapi.Bound{Module: handle, Manifest: raw}.Encode()})
+	return nil
+}
+
+func (m *master) load(name string) (*module, []byte, *uapi.Error) {
+	if len(m.modules) >= modulesMax {
+		return nil, nil, uapi.Errorf(uapi.ENoModule, "this program bound %d modules, more are not taken", modulesMax)
+	}
+	path, f, err := m.find(name)
+	if err != nil {
+		return nil, nil, uapi.Errorf(uapi.ENoModule, "%v", err)
+	}
+	defer f.Close()
+	digest, err := m.hub.putBlob(f, m.key)
+	if err != nil {
+		return nil, nil, uapi.Errorf(uapi.EInternal, "module %s cannot be stored: %v", name, err)
+	}
+	stored, err := m.hub.openBlob(digest)
+	if err != nil {
+		return nil, nil, uapi.Errorf(uapi.EInternal, "module %s cannot be read back: %v", name, err)
+	}
+	defer stored.Close()
+	manifest, raw, err := uapi.ReadManifest(stored)
+	if err != nil {
+		return nil, nil, uapi.Errorf(uapi.EBadModule, "%s is no worker program that skep can run: %v", path, err)
+	}
+	return &module{digest: hex.EncodeToString(digest[:]), sum: digest, manifest: manifest}, raw, nil
+}
+
+func (m *master) find(name string) (string, *os.File, error) {
+	if !moduleName.MatchString(name) {
+		return "", nil, fmt.Errorf("%.80q is no name of a module", name)
+	}
+	for _, dir := range m.run.dirs {
+		path := filepath.Join(dir, name+workerSuffix)
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue // also keeps Open from waiting for a pipe's other end
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return "", nil, fmt.Errorf("the worker program of module %s cannot be read: %v", name, err)
+		}
+		return path, f, nil
+	}
+	return "", nil, fmt.Errorf("no worker program %s%s in %s: build it there, or name its directory with --modules", name, workerSuffix, strings.Join(m.run.dirs, ", "))
+}
+
+func (m *master) module(handle uint32) *module {
+	if handle == 0 || uint64(handle) > uint64(len(m.modules)) {
+		return nil
+	}
+	return m.modules[handle-1]
+}
+
+func (m *master) moduleInit(f *session.Frame) error {
+	v, err := uapi.Exact[uapi.ModuleInit](f.Payload)
+	if err != nil {
+		return protocolError("%v", err)
+	}
+	if err := m.fresh(f.Call); err != nil {
+		return err
+	}
+	in, id, mod := &incoming{left: v.Length}, f.Call, m.module(v.Module)
+	m.incoming[id] = in
+	switch {
+	case mod == nil:
+		m.fail(id, uapi.Errorf(uapi.ENoModule, "no module has the handle %d", v.Module))
+	case uint64(v.Function) >= uint64(len(mod.manifest.Functions)) || !mod.manifest.Functions[v.Function].Init:
+		m.fail(id, uapi.Errorf(uapi.ENoFunction, "function %d of module %s is not its Initialize", v.Function, mod.manifest.Name))
+	default:
+		if in.to, err = m.hub.spools.spool(v.Length, m.quota, m.hub.quota); err != nil {
+			m.fail(id, spoolError("the data of Initialize", err))
+			return nil
+		}
+		in.done = func() { m.initialise(id, mod, v, in.to) }
+		in.fail = func(err error) { m.fail(id, uapi.Errorf(uapi.EInternal, "%v", err)) }
+	}
+	return nil
+}
+
+// initialise stores what came; calls read from here on use it.
+func (m *master) initialise(id uint64, mod *module, v uapi.ModuleInit, data *spool) {
+	digest, err := m.hub.putBlob(data.reader(context.Background()), m.key)
+	if err != nil {
+		m.fail(id, uapi.Errorf(uapi.EInternal, "the data of Initialize cannot be stored: %v", err))
+		return
+	}
+	if err := reserveAll([]*quota{m.quota, m.hub.quota}, v.Length); err != nil {
+		m.fail(id, spoolError("the data of Initialize", err))
+		return
+	}
+	m.initial += int64(v.Length)
+	m.hub.mu.Lock()
+	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, generation(v.Function, digest)}
+	m.hub.mu.Unlock()
+	m.out.add(outgoing{client: id, kind: uapi.TypeDone})
+}
+
+// generation names what Initialize was given: a worker with the same one can
+// take the place of another.
+func generation(function uint32, blob [32]byte) [32]byte {
+	b := append([]byte("skep init"), byte(function), byte(function>>8), byte(function>>16), byte(function>>24))
+	return sha256.Sum256(append(b, blob[:]...))
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"skep/grid/proto"
+	"skep/grid/sched"
+	"skep/internal/uapi"
+)
+
+const mutesMost = 2
+
+// done takes a node's result. All of it is checked before the scheduler hears.
+func (h *Hub) done(n *node, v *proto.Done, raw []byte) error {
+	h.spoke(n)
+	c := h.calls[sched.CallID(v.Call)]
+	id, f := sched.NodeID(n.info.ID), sched.Fence(v.Fence)
+	ev := sched.Event(sched.CallDone{Node: id, Call: sched.CallID(v.Call), Fence: f,
+		Duration: seconds(v.Wall)})
+	if c != nil && h.sched.Current(id, c.id, f) {
+		kind, why := h.checkDone(c, c.leases[f], v, raw)
+		if why != "" {
+			ev = sched.CallFailed{Node: id, Call: c.id, Fence: f, Kind: kind, Why: why}
+			if kind == sched.Unsafe {
+				h.setState(n, NodeBarred, why)
+			}
+		}
+	}
+	h.handle(ev)
+	return nil
+}
+
+func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, raw []byte) (sched.Failure, string) {
+	bee := l.node.info.Substrate == "bee-windows" || l.node.info.Substrate == "bee-linux"
+	switch {
+	case v.Program != c.module.digest:
+		return sched.Unsafe, "refused by a safety check: the node ran another program than it was given"
+	case v.Substrate != l.node.info.Substrate:
+		return sched.Unsafe, "refused by a safety check: the node ran the program on another substrate than it has"
+	case bee && (v.Calls == 0 || v.Nonce == 0):
+		return sched.Unsafe, "refused by a safety check: the program did not run inside bee"
+	}
+	if err := c.fits(v.Length); err != nil {
+		return sched.NodeFailed, err.Error()
+	}
+	if err := h.takeResult(c, l, v, raw); err != nil {
+		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
+	}
+	l.done = v
+	return 0, ""
+}
+
+// fits says whether the call's result may have n bytes.
+func (c *call) fits(n uint64) error {
+	if n > c.most {
+		return fmt.Errorf("the result of %s has %d bytes where its interface and its arguments allow %d", c.function(), n, c.most)
+	}
+	return nil
+}
+
+// quotas are those that a result counts to.
+func (h *Hub) quotas(c *call, l *lease) []*quota {
+	return []*quota{l.node.quota, c.session.quota, h.quota}
+}
+
+func (h *Hub) takeResult(c *call, l *lease, v *proto.Done, raw []byte) error {
+	if v.Inline {
+		if l.result != nil {
+			l.result.drop()
+			l.result = nil
+		}
+		s, err := h.spools.spool(uint64(len(raw)), h.quotas(c, l)...)
+		if err != nil {
+			return err
+		}
+		l.result = s
+		if _, err = s.Write(raw); err == nil {
+			err = s.finish()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if l.result == nil {
+		return fmt.Errorf("it was announced but not sent")
+	}
+	digest, whole := l.result.complete()
+	if !whole || uint64(l.result.want) != v.Length || hex.EncodeToString(digest[:]) != v.Digest {
+		return fmt.Errorf("it is not what the node announced")
+	}
+	return nil
+}
+
+func (h *Hub) failed(n *node, v *proto.Failed) error {
+	h.spoke(n)
+	ev := sched.CallFailed{Node: sched.NodeID(n.info.ID), Call: sched.CallID(v.Call),
+		Fence: sched.Fence(v.Fence), Status: v.Status,
+		Why: fmt.Sprintf("%s: %s", n.info.Name, shorten(v.Text))}
+	current := h.sched.Current(ev.Node, ev.Call, ev.Fence)
+	switch v.Reason {
+	case proto.ReasonDied:
+		ev.Kind = sched.WorkerDied
+	case proto.ReasonMute:
+		// Each silence takes as long as a worker may be silent: two say enough.
+		ev.Kind = sched.WorkerDied
+		if c := h.calls[ev.Call]; c != nil && current {
+			if c.mutes++; c.mutes == mutesMost {
+				ev.Kind, c.code, ev.Why = sched.Final, uapi.EWorker, ev.Why+"; so was another worker with this call before"
+			}
+		}
+	case proto.ReasonError, proto.ReasonLimit:
+		ev.Kind = sched.Final
+		if c := h.calls[ev.Call]; c != nil && current {
+			c.code = v.Code
+		}
+	case proto.ReasonRefused:
+		ev.Kind = sched.Unsafe
+		if current {
+			h.setState(n, NodeBarred, shorten(v.Text))
+		}
+	case proto.ReasonCancelled:
+		ev.Kind = sched.Returned
+	default:
+		ev.Kind = sched.NodeFailed
+	}
+	if c := h.calls[ev.Call]; current && ev.Kind == sched.NodeFailed && c.args.failed() != nil {
+		// The node is not to blame for arguments that never came.
+		ev.Kind, c.code, ev.Why = sched.Final, uapi.EInternal, c.args.failed().Error()
+	}
+	h.handle(ev)
+	return nil
+}
+
+// seconds reads a duration that a node says; nonsense counts as unknown.
+func seconds(v float64) time.Duration {
+	if !(v > 0 && v < 1e9) {
+		return 0
+	}
+	return time.Duration(v * float64(time.Second))
+}

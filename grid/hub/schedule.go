@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"time"
+
+	"skep/grid/sched"
+)
+
+// handle gives an event to the scheduler and does what follows. The lock is
+// held: what may block (a master's socket, the ledger) has a queue of its own.
+func (h *Hub) handle(ev sched.Event) {
+	events := []sched.Event{ev}
+	for len(events) > 0 {
+		var more []sched.Event
+		for _, a := range h.sched.Handle(h.cfg.Now(), events[0]) {
+			if e := h.act(a); e != nil {
+				more = append(more, e)
+			}
+		}
+		events = append(events[1:], more...)
+	}
+}
+
+// act gives an event when the action itself failed.
+func (h *Hub) act(a sched.Action) sched.Event {
+	switch a := a.(type) {
+	case sched.Grant:
+		return h.grant(a.Lease)
+	case sched.Cancel:
+		h.cancel(a.Lease)
+	case sched.Commit:
+		h.commit(a.Lease)
+	case sched.Requeued:
+		h.requeued(a)
+	case sched.FailCall:
+		h.failCall(a)
+	case sched.MarkSilent:
+		if n := h.nodes[string(a.Node)]; n != nil { // or it was removed
+			h.setState(n, NodeSilent, "")
+		}
+	case sched.Wake:
+		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.woken)
+	case sched.Refuse:
+		n := h.nodes[string(a.Node)]
+		h.emit(Event{Type: "call", State: CallRefused, Call: uint64(a.Call), Node: string(a.Node), Name: n.info.Name})
+	}
+	return nil
+}
+
+// woken lets the scheduler see a time that it asked for.
+func (h *Hub) woken() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.handle(sched.Woken{})
+	}
+}

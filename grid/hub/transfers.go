@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+
+package hub
+
+import (
+	"skep/grid/session"
+)
+
+// incoming is a transfer from the master: arguments, or data of a module's
+// Initialize. What comes for a call that has ended already is thrown away.
+type incoming struct {
+	to   *spool // nil: thrown away
+	left uint64
+	done func() // the last byte came
+	fail func(error)
+}
+
+// data takes a part of a transfer.
+func (m *master) data(f *session.Frame) error {
+	in := m.incoming[f.Call]
+	n := uint64(len(f.Payload))
+	switch {
+	case in == nil:
+		return protocolError("DATA for call %d, which expects none", f.Call)
+	case n > in.left, f.Last() && n != in.left:
+		return protocolError("call %d has %d bytes to come and got %d", f.Call, in.left, n)
+	}
+	in.left -= n
+	if in.to != nil {
+		_, err := in.to.Write(f.Payload)
+		if err == nil && f.Last() {
+			err = in.to.finish()
+		}
+		if err != nil {
+			in.fail(err)
+			in.discard(err)
+		}
+	}
+	if f.Last() {
+		delete(m.incoming, f.Call)
+		if in.to != nil {
+			in.done()
+			in.discard(nil)
+		}
+	}
+	return nil
+}
+
+// discard lets go of a transfer's bytes; what still comes is thrown away.
+func (in *incoming) discard(err error) {
+	if in.to == nil {
+		return
+	}
+	if err != nil {
+		in.to.abort(err)
+	}
+	in.to.drop()
+	in.to = nil
+}
