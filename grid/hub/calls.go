@@ -4,6 +4,8 @@ package hub
 
 import (
 	"encoding/hex"
+	"fmt"
+	"slices"
 
 	"skep/grid/engine"
 	"skep/grid/proto"
@@ -11,26 +13,75 @@ import (
 	"skep/internal/uapi"
 )
 
-// A call lives from its CALL frame to its RESULT or ERROR. Hub.mu guards it;
-// the spools have locks of their own.
+// A caller is whose call it is: all that the life of a call knows of a master.
+type caller struct {
+	id     sched.SessionID
+	key    string // what nodes call it
+	limits proto.Limits
+	quota  *quota // of bytes that the hub holds for it
+	out    *outbox
+	calls  map[uint64]*call // that live, by its own numbers; Hub.mu
+}
+
+// fail answers one of its numbers with an error.
+func (c *caller) fail(client uint64, e *uapi.Error) {
+	c.out.add(outgoing{client: client, err: e})
+}
+
+// A call lives from its CALL frame to its RESULT or ERROR.
 type call struct {
-	id      sched.CallID
-	client  uint64 // the master's number for it
-	session *master
-	module  *module
-	init    *initData // what its worker is initialised with, or nil
-	number  uint32    // of the function
-	args    *spool
-	most    uint64         // bytes of result that its interface allows
-	code    uapi.ErrorCode // of the program's own error
-	mutes   int            // workers that fell silent with it
-	leases  map[sched.Fence]*lease
+	id     sched.CallID // from openCall on, when others can see it
+	client uint64       // its caller's number for it
+	caller *caller
+	module *module
+	init   *initData // what its worker is initialised with, or nil
+	number uint32    // of the function
+	args   *spool
+	most   uint64 // bytes of result that its interface allows
+
+	// Hub.mu
+	state  callState
+	code   uapi.ErrorCode // of the program's own error
+	mutes  int            // workers that fell silent with it
+	leases map[sched.Fence]*lease
+}
+
+// A callState is how far a call has come.
+type callState int
+
+const (
+	callArriving callState = iota // its arguments come; the scheduler does not know it
+	callWaiting                   // for a lease; long arguments may still come
+	callRunning                   // it has leases
+	callEnded                     // it was answered, or its caller has gone
+)
+
+// callMoves is the life of a call: what may follow each state.
+//
+//	arriving --queueCall--> waiting --grantLease--> running --commitCall--> ended
+//	                           ^--requeueCall, cancelLease--'
+//
+// endCall and forgetCall lead from each state to ended, from where nothing does.
+var callMoves = [...][]callState{
+	callArriving: {callWaiting, callEnded},
+	callWaiting:  {callRunning, callEnded},
+	callRunning:  {callRunning, callWaiting, callEnded}, // a copy, a lease too few, the end
+	callEnded:    {},
+}
+
+func (c *call) move(to callState) {
+	if checkLocks && !slices.Contains(callMoves[c.state], to) {
+		panic(fmt.Sprintf("hub: call %d goes from state %d to %d", c.id, c.state, to))
+	}
+	c.state = to
 }
 
 // A lease is what the hub keeps of one run of a call.
 type lease struct {
 	sched.Lease
-	node   *node
+	node *node
+
+	// Hub.mu
 	done   *proto.Done
 	result *spool // from PUT, or inline in done
 	sent   uint64 // bytes of arguments that went to the node
@@ -38,16 +89,18 @@ type lease struct {
 
 func (c *call) function() string { return c.module.manifest.Functions[c.number].Name }
 
-func (h *Hub) grant(l sched.Lease) sched.Event {
+// grantLease sends a lease to its node, or gives the event that it cannot be.
+func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c, n := h.calls[l.Call], h.nodes[string(l.Node)]
+	c.move(callRunning)
 	c.leases[l.Fence] = &lease{Lease: l, node: n}
 	n.info.Running++
 	msg := proto.Lease{
-		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.session.key,
+		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.caller.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
 		Name: c.function(), Result: c.most, After: uint64(l.After),
-		Limits: c.session.run.limits,
+		Limits: c.caller.limits,
 	}
 	if c.init != nil {
 		msg.Worker.Init = hex.EncodeToString(c.init.generation[:])
@@ -72,8 +125,9 @@ func (h *Hub) grant(l sched.Lease) sched.Event {
 
 // callEvent tells watchers and the ledger.
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
-	e := Event{Type: "call", State: state, Session: c.session.key, Call: uint64(c.id), Function: c.function(), Text: text}
-	entry := engine.Entry{Session: c.session.key, Call: uint64(c.id), Text: text}
+	assertLocked(&h.mu)
+	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.function(), Text: text}
+	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text}
 	if l != nil {
 		e.Node, e.Name, e.Substrate = l.node.info.ID, l.node.info.Name, l.node.info.Substrate
 		e.Attempt, e.Copy, e.Sent = l.Attempt, l.Copy, l.sent
@@ -98,11 +152,15 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 
 // endLease forgets a lease. A result that nobody committed is dropped.
 func (h *Hub) endLease(c *call, f sched.Fence) *lease {
+	assertLocked(&h.mu)
 	l := c.leases[f]
 	if l == nil {
 		return nil
 	}
 	delete(c.leases, f)
+	if len(c.leases) == 0 && c.state == callRunning {
+		c.move(callWaiting)
+	}
 	l.node.info.Running--
 	if l.result != nil {
 		l.result.drop()
@@ -111,7 +169,7 @@ func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 	return l
 }
 
-func (h *Hub) cancel(l sched.Lease) {
+func (h *Hub) cancelLease(l sched.Lease) {
 	if c := h.calls[l.Call]; c != nil {
 		if l := h.endLease(c, l.Fence); l != nil {
 			h.callEvent(c, l, CallCancelled, "")
@@ -126,7 +184,7 @@ func (h *Hub) cancel(l sched.Lease) {
 	}
 }
 
-func (h *Hub) requeued(a sched.Requeued) {
+func (h *Hub) requeueCall(a sched.Requeued) {
 	c := h.calls[a.Lease.Call]
 	if l := h.endLease(c, a.Lease.Fence); l != nil {
 		l.node.info.Failed++
@@ -134,8 +192,8 @@ func (h *Hub) requeued(a sched.Requeued) {
 	}
 }
 
-// commit hands the result to the master. It happens once for a call.
-func (h *Hub) commit(s sched.Lease) {
+// commitCall hands the result to the master. It happens once for a call.
+func (h *Hub) commitCall(s sched.Lease) {
 	c := h.calls[s.Call]
 	l := c.leases[s.Fence]
 	d := l.done
@@ -151,8 +209,8 @@ func (h *Hub) commit(s sched.Lease) {
 	result := l.result
 	l.result = nil
 	h.endLease(c, s.Fence)
-	h.forget(c)
-	c.session.out.add(outgoing{client: c.client, result: &r, data: result})
+	h.forgetCall(c)
+	c.caller.out.add(outgoing{client: c.client, result: &r, data: result})
 }
 
 func (h *Hub) failCall(a sched.FailCall) {
@@ -177,21 +235,23 @@ func (h *Hub) endCall(c *call, e *uapi.Error) {
 		last.node.info.Failed++
 	}
 	h.callEvent(c, last, CallFailed, e.Text)
-	h.forget(c)
-	c.session.out.add(outgoing{client: c.client, err: e})
+	h.forgetCall(c)
+	c.caller.fail(c.client, e)
 }
 
-// forget drops what the hub holds of a call. Readers of the arguments that are
-// under way end with an error.
-func (h *Hub) forget(c *call) {
-	if h.calls[c.id] != c {
+// forgetCall drops what the hub holds of a call. Readers of the arguments that
+// are under way end with an error.
+func (h *Hub) forgetCall(c *call) {
+	assertLocked(&h.mu)
+	if c.state == callEnded {
 		return
 	}
-	delete(h.calls, c.id)
-	delete(c.session.calls, c.client)
 	for f := range c.leases {
 		h.endLease(c, f)
 	}
+	c.move(callEnded)
+	delete(h.calls, c.id)
+	delete(c.caller.calls, c.client)
 	c.args.abort(errSpoolGone)
 	c.args.drop()
 }

@@ -316,13 +316,6 @@ func ControlSocket(state string) string { return filepath.Join(state, "hub.sock"
 // Tokens is the store of join tokens.
 func (h *Hub) Tokens() *ident.Tokens { return h.tokens }
 
-func (h *Hub) nextCall() sched.CallID {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lastCall++
-	return h.lastCall
-}
-
 // Close ends sessions and connections, and gives the state directory free.
 func (h *Hub) Close() {
 	h.mu.Lock()

@@ -21,22 +21,22 @@ const (
 	farewell     = 5 * time.Second
 )
 
-// A master is one session: it begins with a HELLO that has a new id and ends
-// with BYE, or when its stream is cut for longer than the grace. Its reading
-// goroutine owns incoming; Hub.mu guards modules and calls.
+// A master is the connection of one session: it begins with a HELLO that has a
+// new id and ends with BYE, or when its stream is cut for longer than the grace.
+// What it says goes down: to its modules, its transfers and the requests that
+// they belong to, and from there to the scheduler. Nothing below knows it: what
+// a call needs of it is its caller.
 type master struct {
-	hub      *Hub
-	run      *run
-	id       sched.SessionID
-	key      string // what nodes call it
-	conn     *session.Conn
-	again    chan struct{} // it was attached to another stream
-	out      *outbox
+	*caller
+	hub   *Hub
+	run   *run
+	conn  *session.Conn
+	again chan struct{} // it was attached to another stream
+
+	// The goroutine that reads from it owns these.
 	incoming map[uint64]*incoming
 	modules  []*module
-	calls    map[uint64]*call
-	quota    *quota // of bytes that the hub holds for it
-	initial  int64  // of them the data of Initialize, until it closes
+	initial  int64 // bytes of the data of Initialize, until it closes
 }
 
 // open starts a session on a stream whose HELLO named a new id.
@@ -45,11 +45,12 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	defer h.mu.Unlock()
 	h.lastSession++
 	m := &master{
-		hub: h, run: r, id: h.lastSession, key: session.NewID().String(), conn: conn,
-		again: make(chan struct{}, 1), incoming: map[uint64]*incoming{}, calls: map[uint64]*call{},
-		quota: h.cfg.Quotas.ofSession(),
+		caller: &caller{
+			id: h.lastSession, key: session.NewID().String(), limits: r.limits,
+			quota: h.cfg.Quotas.ofSession(), out: newOutbox(conn), calls: map[uint64]*call{},
+		},
+		hub: h, run: r, conn: conn, again: make(chan struct{}, 1), incoming: map[uint64]*incoming{},
 	}
-	m.out = newOutbox(conn)
 	r.masters[conn.ID()] = m
 	h.masters[m.id], h.byKey[m.key] = m, m.id
 	h.handle(sched.SessionOpen{Session: m.id})
@@ -81,7 +82,7 @@ func (m *master) serve() {
 	}
 	m.out.close()
 	m.conn.Close()
-	m.hub.closeMaster(m)
+	m.close()
 }
 
 // wait gives a master that lost its stream the grace to come back.
@@ -98,23 +99,24 @@ func (m *master) wait() error {
 	}
 }
 
-// closeMaster drops all that the session had, here and on the nodes.
-func (h *Hub) closeMaster(m *master) {
+// close drops all that the session had, here and on the nodes.
+func (m *master) close() {
+	for _, in := range m.incoming {
+		in.discard(errors.New("the session ended"))
+	}
+	m.hub.forgetMaster(m)
+	m.hub.blobs.Unpin(m.key)
+	m.hub.quota.release(m.initial)
+}
+
+func (h *Hub) forgetMaster(m *master) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(m.run.masters, m.conn.ID())
 	delete(h.masters, m.id)
 	delete(h.byKey, m.key)
-	h.handle(sched.SessionClose{Session: m.id})
-	for _, c := range m.calls {
-		h.forget(c)
-	}
-	for _, in := range m.incoming {
-		in.discard(errors.New("the session ended"))
-	}
+	h.closeSession(m.caller)
 	h.tellAll(proto.VerbRelease, proto.Release{Session: m.key})
-	h.blobs.Unpin(m.key)
-	h.quota.release(m.initial)
 	h.emit(Event{Type: "session", State: "end", Session: m.key, Name: m.run.name, Text: m.run.key})
 }
 
@@ -144,22 +146,15 @@ func (m *master) frame(f *session.Frame) error {
 	case uapi.TypeCall:
 		return m.call(f)
 	case uapi.TypeCancel:
-		m.hub.cancelCall(m, f.Call)
+		m.hub.cancelCall(m.caller, f.Call)
 		return nil
 	}
 	return protocolError("a master must not send %v frames", f.Type)
 }
 
-func (m *master) fail(id uint64, e *uapi.Error) {
-	m.out.add(outgoing{client: id, err: e})
-}
-
 // fresh checks a number that the master chose for something new.
 func (m *master) fresh(id uint64) error {
-	m.hub.mu.Lock()
-	live := m.calls[id] != nil
-	m.hub.mu.Unlock()
-	if id == 0 || live || m.incoming[id] != nil {
+	if id == 0 || m.incoming[id] != nil || m.hub.callOf(m.caller, id) != nil {
 		return protocolError("call number %d is 0 or in use", id)
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 const workerSuffix = ".rex"
 
 // A module is a bound worker program. init is what workers that start from now
-// on are initialised with.
+// on are initialised with; it is the reading goroutine's, a call keeps its own.
 type module struct {
 	digest   string
 	sum      [32]byte
@@ -45,10 +45,8 @@ func (m *master) bind(id uint64, name string) error {
 		m.fail(id, e)
 		return nil
 	}
-	m.hub.mu.Lock()
 	m.modules = append(m.modules, mod)
 	handle := uint32(len(m.modules))
-	m.hub.mu.Unlock()
 	m.out.add(outgoing{client: id, kind: uapi.TypeBound, payload: uapi.Bound{Module: handle, Manifest: raw}.Encode()})
 	return nil
 }
@@ -141,9 +139,7 @@ func (m *master) initialise(id uint64, mod *module, v uapi.ModuleInit, data *spo
 		return
 	}
 	m.initial += int64(v.Length)
-	m.hub.mu.Lock()
 	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, generation(v.Function, digest)}
-	m.hub.mu.Unlock()
 	m.out.add(outgoing{client: id, kind: uapi.TypeDone})
 }
 

@@ -11,6 +11,7 @@ import (
 	"skep/internal/uapi"
 )
 
+// call takes a CALL frame: its arguments follow.
 func (m *master) call(f *session.Frame) error {
 	v, err := uapi.Exact[uapi.Call](f.Payload)
 	if err != nil {
@@ -27,12 +28,10 @@ func (m *master) call(f *session.Frame) error {
 		return nil
 	}
 	in.to = c.args
-	in.fail = func(err error) { m.hub.abandon(c, uapi.Errorf(uapi.EInternal, "%v", err)) }
+	in.fail = func(err error) { m.hub.abandonCall(c, uapi.Errorf(uapi.EInternal, "%v", err)) }
 	c.args.hold() // for in; the call may end before its data
-	m.hub.mu.Lock()
-	m.calls[f.Call], m.hub.calls[c.id] = c, c
-	m.hub.mu.Unlock()
-	in.done = func() { m.hub.queue(c) }
+	m.hub.openCall(c)
+	in.done = func() { m.hub.queueCall(c) }
 	if v.Length > proto.InlineMax {
 		in.done() // a node may begin to pull while bytes still come
 		in.done = func() {}
@@ -53,10 +52,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	if err := m.roomFor(v.Result); err != nil {
 		return nil, spoolError("the result of the call", err)
 	}
-	m.hub.mu.Lock()
-	live := len(m.calls)
-	m.hub.mu.Unlock()
-	if live >= callsMax {
+	if live := m.hub.liveCalls(m.caller); live >= callsMax {
 		return nil, uapi.Errorf(uapi.ERefused, "%d calls of this program wait already: wait for some of them first", live)
 	}
 	args, err := m.hub.spools.spool(v.Length, m.quota, m.hub.quota)
@@ -64,7 +60,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 		return nil, spoolError("the call", err)
 	}
 	return &call{
-		id: m.hub.nextCall(), client: id, session: m, module: mod, init: mod.init,
+		client: id, caller: m.caller, module: mod, init: mod.init,
 		number: v.Function, args: args, most: v.Result, leases: map[sched.Fence]*lease{},
 	}, nil
 }
@@ -88,13 +84,36 @@ func spoolError(what string, err error) *uapi.Error {
 	return uapi.Errorf(code, "%s cannot be taken: %v", what, err)
 }
 
-// queue gives a call to the scheduler, unless it ended meanwhile.
-func (h *Hub) queue(c *call) {
+// openCall gives a call its number; its arguments are yet to come.
+func (h *Hub) openCall(c *call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls[c.id] != c {
+	h.lastCall++
+	c.id = h.lastCall
+	c.caller.calls[c.client], h.calls[c.id] = c, c
+}
+
+// callOf is the live call that a caller gave this number, or nil.
+func (h *Hub) callOf(of *caller, client uint64) *call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return of.calls[client]
+}
+
+func (h *Hub) liveCalls(of *caller) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(of.calls)
+}
+
+// queueCall gives a call to the scheduler, unless it ended meanwhile.
+func (h *Hub) queueCall(c *call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.state == callEnded {
 		return
 	}
+	c.move(callWaiting)
 	w := sched.Worker{Module: c.module.sum}
 	memory := uint64(c.args.want)
 	if c.init != nil {
@@ -102,26 +121,32 @@ func (h *Hub) queue(c *call) {
 		memory += c.init.length
 	}
 	h.callEvent(c, nil, CallQueued, "")
-	h.handle(sched.CallQueued{Call: c.id, Session: c.session.id, Worker: w,
+	h.handle(sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
 		Function: c.number, Memory: memory, Size: uint64(c.args.want)})
 }
 
 // cancelCall answers CANCEL: the call ends with ERROR, if it has not yet.
-func (h *Hub) cancelCall(m *master, id uint64) {
-	h.mu.Lock()
-	c := m.calls[id]
-	h.mu.Unlock()
-	if c != nil {
-		h.abandon(c, uapi.Errorf(uapi.ECancelled, "the call was cancelled"))
+func (h *Hub) cancelCall(of *caller, client uint64) {
+	if c := h.callOf(of, client); c != nil {
+		h.abandonCall(c, uapi.Errorf(uapi.ECancelled, "the call was cancelled"))
 	}
 }
 
-// abandon ends a call that runs or waits.
-func (h *Hub) abandon(c *call, e *uapi.Error) {
+// abandonCall ends a call, whatever its state.
+func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls[c.id] == c {
+	if c.state != callEnded {
 		h.handle(sched.CallCancel{Call: c.id})
 		h.endCall(c, e)
+	}
+}
+
+// closeSession drops the calls of a caller that has gone.
+func (h *Hub) closeSession(of *caller) {
+	assertLocked(&h.mu)
+	h.handle(sched.SessionClose{Session: of.id})
+	for _, c := range of.calls {
+		h.forgetCall(c)
 	}
 }

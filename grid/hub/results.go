@@ -64,7 +64,7 @@ func (c *call) fits(n uint64) error {
 
 // quotas are those that a result counts to.
 func (h *Hub) quotas(c *call, l *lease) []*quota {
-	return []*quota{l.node.quota, c.session.quota, h.quota}
+	return []*quota{l.node.quota, c.caller.quota, h.quota}
 }
 
 func (h *Hub) takeResult(c *call, l *lease, v *proto.Done, raw []byte) error {

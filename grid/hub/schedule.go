@@ -9,8 +9,11 @@ import (
 )
 
 // handle gives an event to the scheduler and does what follows. The lock is
-// held: what may block (a master's socket, the ledger) has a queue of its own.
+// held. Whoever learns something calls it (masters' requests, nodes' reports, the
+// clock); it alone calls what grants, takes back and ends the leases of a call,
+// which call nobody back.
 func (h *Hub) handle(ev sched.Event) {
+	assertLocked(&h.mu)
 	events := []sched.Event{ev}
 	for len(events) > 0 {
 		var more []sched.Event
@@ -27,13 +30,13 @@ func (h *Hub) handle(ev sched.Event) {
 func (h *Hub) act(a sched.Action) sched.Event {
 	switch a := a.(type) {
 	case sched.Grant:
-		return h.grant(a.Lease)
+		return h.grantLease(a.Lease)
 	case sched.Cancel:
-		h.cancel(a.Lease)
+		h.cancelLease(a.Lease)
 	case sched.Commit:
-		h.commit(a.Lease)
+		h.commitCall(a.Lease)
 	case sched.Requeued:
-		h.requeued(a)
+		h.requeueCall(a)
 	case sched.FailCall:
 		h.failCall(a)
 	case sched.MarkSilent:

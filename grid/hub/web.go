@@ -357,7 +357,7 @@ func receive(s *spool, from io.Reader, r *http.Request) error {
 func (h *Hub) keepResult(w http.ResponseWriter, c *call, l *lease, s *spool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls[c.id] != c || c.leases[l.Fence] != l {
+	if c.state == callEnded || c.leases[l.Fence] != l {
 		s.drop()
 		problem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
 		return
