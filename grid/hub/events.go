@@ -23,6 +23,7 @@ const watchDepth = 4096
 
 // emit is called with the lock held.
 func (h *Hub) emit(e Event) {
+	assertLocked(&h.mu)
 	e.Time = h.cfg.Now()
 	for w := range h.watchers {
 		if w.run != "" && e.Type != "node" && !h.ofRun(w.run, e) {

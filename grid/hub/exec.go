@@ -45,6 +45,7 @@ func (x *execution) end(why string) {
 
 // endExecs is called with the lock held.
 func (h *Hub) endExecs(n *node, why string) {
+	assertLocked(&h.mu)
 	for _, x := range h.execs {
 		if x.node == n {
 			x.end(why)
@@ -136,9 +137,9 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 func (h *Hub) endExec(id string, x *execution) {
 	x.end("it ended")
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	delete(h.execs, id)
 	x.waiting = false
+	h.mu.Unlock()
 	select {
 	case a := <-x.agent:
 		a.Close()

@@ -4,9 +4,15 @@
 // masters and the command line to its local sockets. It joins what happens to
 // the scheduler and does what the scheduler answers.
 //
-// Hub.mu guards everything that a Hub, node, call, run or master holds unless
-// said otherwise. Nothing that may block runs under it: frames to masters,
-// ledger entries and events have queues; data lies in spools with own locks.
+// Hub.mu guards what stands below its name in Hub, and in node, call, lease,
+// caller, run, execution and watcher below a comment with its name; all else in
+// them is set once. What one goroutine owns, or another lock guards, says so.
+//
+// Under Hub.mu nobody waits for a peer, a disk or a lock that is held over such
+// work: frames to masters, ledger entries and events have queues, messages to
+// nodes are the engine's, which drops a node that reads too slowly, and a
+// spool's lock is free while its file is written. What is left takes a moment:
+// closing the file of a spool that nobody holds any more, and a line of log.
 package hub
 
 import (
@@ -84,7 +90,7 @@ type Hub struct {
 	greeting crowd // in a handshake
 	unknown  crowd // without a node's certificate
 
-	mu          sync.Mutex
+	mu          sync.Mutex // for all that follows
 	closed      bool
 	sched       *sched.Scheduler
 	nodes       map[string]*node
@@ -324,9 +330,6 @@ func (h *Hub) Close() {
 		return
 	}
 	h.closed = true
-	close(h.stop)
-	h.greeting.close()
-	h.unknown.close()
 	runs := make([]*run, 0, len(h.runs))
 	for _, r := range h.runs {
 		runs = append(runs, r)
@@ -335,6 +338,9 @@ func (h *Hub) Close() {
 		h.endExecs(n, "the hub stopped")
 	}
 	h.mu.Unlock()
+	close(h.stop)
+	h.greeting.close()
+	h.unknown.close()
 	for _, r := range runs {
 		r.close()
 	}

@@ -3,8 +3,11 @@
 package hub
 
 import (
+	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func init() { checkLocks = true }
@@ -33,4 +36,31 @@ func TestCallMoves(t *testing.T) {
 		}
 	}()
 	c.move(callWaiting)
+}
+
+// No disk works under the hub's lock: what comes inside a message goes to a file
+// when memory is used up, before the lock is taken.
+func TestHubLock_isFreeWhileTheDiskWorks(t *testing.T) {
+	w, m, a := newTrio(t, nil, 1)
+	w.hub.spools.limit = 0
+	var files atomic.Int32
+	w.hub.spools.create = func(dir, pattern string) (*os.File, error) {
+		files.Add(1)
+		for end := time.Now().Add(patience); !w.hub.mu.TryLock(); <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("a file was made under the hub's lock")
+				return os.CreateTemp(dir, pattern)
+			}
+		}
+		w.hub.mu.Unlock()
+		return os.CreateTemp(dir, pattern)
+	}
+	m.call(5, []byte("arguments"))
+	a.done(a.lease(), []byte("result"))
+	if _, b := m.result(5); string(b) != "result" {
+		t.Errorf("the result is %q", b)
+	}
+	if n := files.Load(); n != 2 {
+		t.Errorf("%d files were made for arguments and result", n)
+	}
 }

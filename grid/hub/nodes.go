@@ -17,15 +17,16 @@ import (
 	"skep/grid/sched"
 )
 
-// A node is what the hub knows of one agent. Hub.mu guards it.
+// A node is what the hub knows of one agent.
 type node struct {
-	info  NodeInfo
+	quota *quota // of results that it sends
+
+	// Hub.mu
+	info  NodeInfo // whose ID stays as it is
 	boot  string
 	conn  net.Conn // of its engine connection; the newest counts
-	exec  int      // programs that `skep exec` runs there
 	ready bool     // it said hello on conn
 	beats uint64
-	quota *quota // of results that it sends
 }
 
 // nodeLimits keep one node from taking the hub's memory with its hello.
@@ -37,6 +38,7 @@ const (
 // serveEngine joins a node's connection to the engine until it ends. An older
 // one of the same node is half dead and goes first.
 func (h *Hub) serveEngine(id string, c net.Conn) {
+	quota := h.cfg.Quotas.ofNode(h.roster.name(id))
 	h.mu.Lock()
 	n := h.nodes[id]
 	if n == nil {
@@ -45,7 +47,7 @@ func (h *Hub) serveEngine(id string, c net.Conn) {
 			c.Close()
 			return
 		}
-		n = &node{info: NodeInfo{ID: id, State: NodeDown}, quota: h.cfg.Quotas.ofNode(h.roster.name(id))}
+		n = &node{info: NodeInfo{ID: id, State: NodeDown}, quota: quota}
 		h.nodes[id] = n
 	}
 	old := n.conn
@@ -67,6 +69,7 @@ func (h *Hub) serveEngine(id string, c net.Conn) {
 
 // nodeGone is called with the lock held.
 func (h *Hub) nodeGone(n *node) {
+	assertLocked(&h.mu)
 	n.ready = false
 	if n.info.State == NodeUp || n.info.State == NodeSilent {
 		h.setState(n, NodeDown, "")
@@ -103,6 +106,7 @@ func (h *Hub) RemoveNode(name string) error {
 }
 
 func (h *Hub) setState(n *node, state, problem string) {
+	assertLocked(&h.mu)
 	if n.info.State == state && n.info.Problem == problem {
 		return
 	}
@@ -112,11 +116,16 @@ func (h *Hub) setState(n *node, state, problem string) {
 }
 
 // message takes what any node publishes. The engine lets each speak only under
-// its own id; what it says is hostile all the same.
+// its own id; what it says is hostile all the same. It is read, and what it
+// brings stored, before the lock is taken.
 func (h *Hub) message(m *nats.Msg) {
 	id, verb, ok := proto.SplitSubject(m.Subject)
 	if !ok {
 		return
+	}
+	r, err := h.read(id, verb, m)
+	if r.result != nil {
+		defer r.result.discard()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,62 +134,75 @@ func (h *Hub) message(m *nats.Msg) {
 		return
 	}
 	n.info.LastSeen = h.cfg.Now()
-	if verb == proto.VerbHello {
-		h.hello(n, m)
-		return
-	}
-	if !n.ready {
+	if verb != proto.VerbHello && !n.ready {
 		return // it must say hello first; its client does at each connect
 	}
-	if err := h.dispatch(n, verb, m.Data); err != nil {
+	if err == nil {
+		err = r.take(n)
+	}
+	if err != nil {
 		h.log.Warn("a node's message was dropped", "node", n.info.Name, "verb", verb, "error", err)
 	}
 }
 
-func (h *Hub) dispatch(n *node, verb proto.Verb, data []byte) error {
-	switch verb {
-	case proto.VerbBeat:
-		return decode(data, func(v *proto.Beat, _ []byte) error { return h.beat(n, v) })
-	case proto.VerbAsk:
-		return decode(data, func(v *proto.Ask, _ []byte) error { return h.ask(n, v) })
-	case proto.VerbDone:
-		return decode(data, func(v *proto.Done, raw []byte) error { return h.done(n, v, raw) })
-	case proto.VerbFailed:
-		return decode(data, func(v *proto.Failed, _ []byte) error { return h.failed(n, v) })
-	case proto.VerbLog:
-		return decode(data, func(v *proto.Log, _ []byte) error { return h.logLine(n, v) })
-	}
-	return fmt.Errorf("the verb is unknown")
+// A report is a message as read: take is called with the lock held, or never.
+type report struct {
+	take   func(*node) error
+	result *inlineResult // that came with it
 }
 
-func decode[T any](data []byte, f func(*T, []byte) error) error {
-	var v T
-	raw, err := proto.Decode(data, &v)
-	if err != nil {
-		return err
+func (h *Hub) read(id string, verb proto.Verb, m *nats.Msg) (report, error) {
+	switch verb {
+	case proto.VerbHello:
+		return h.readHello(id, m)
+	case proto.VerbBeat:
+		return decode(m.Data, h.beat)
+	case proto.VerbAsk:
+		return decode(m.Data, h.ask)
+	case proto.VerbDone:
+		return h.readDone(id, m.Data)
+	case proto.VerbFailed:
+		return decode(m.Data, h.failed)
+	case proto.VerbLog:
+		return decode(m.Data, h.logLine)
 	}
-	return f(&v, raw)
+	return report{}, fmt.Errorf("the verb is unknown")
+}
+
+func decode[T any](data []byte, f func(*node, *T) error) (report, error) {
+	var v T
+	_, err := proto.Decode(data, &v)
+	return report{take: func(n *node) error { return f(n, &v) }}, err
+}
+
+// readHello: one that cannot be read has an answer too.
+func (h *Hub) readHello(id string, m *nats.Msg) (report, error) {
+	var v proto.Hello
+	_, err := proto.Decode(m.Data, &v)
+	name := h.roster.name(id)
+	return report{take: func(n *node) error {
+		h.hello(n, name, m.Reply, &v, err)
+		return nil
+	}}, nil
 }
 
 // hello is answered only on the node's own inbox: the hub may publish anywhere,
 // so a node must not choose where.
-func (h *Hub) hello(n *node, m *nats.Msg) {
-	if !strings.HasPrefix(m.Reply, engine.Inbox(n.info.ID)+".") {
+func (h *Hub) hello(n *node, name, reply string, v *proto.Hello, err error) {
+	if !strings.HasPrefix(reply, engine.Inbox(n.info.ID)+".") {
 		return
 	}
 	w := proto.Welcome{Revision: proto.Revision, Version: h.cfg.Version}
-	err := decode(m.Data, func(v *proto.Hello, _ []byte) error {
-		if w.Problem = h.greet(n, v); w.Problem == nil {
+	if err == nil {
+		if w.Problem = h.greet(n, name, v); w.Problem == nil {
 			w.Ended = h.endedOf(v.Sessions)
 		}
-		return nil
-	})
-	if err != nil {
+	} else {
 		w.Problem = &proto.Problem{Code: proto.ProblemRequest, Text: "the hub cannot read this node's hello: update the older skep"}
 	}
 	b, err := proto.Encode(w, nil)
 	if err == nil {
-		err = h.nats.Publish(m.Reply, b)
+		err = h.nats.Publish(reply, b)
 	}
 	if err != nil {
 		h.log.Warn("a hello was not answered", "node", n.info.ID, "error", err)
@@ -188,7 +210,7 @@ func (h *Hub) hello(n *node, m *nats.Msg) {
 }
 
 // greet takes a node in, or says why not.
-func (h *Hub) greet(n *node, v *proto.Hello) *proto.Problem {
+func (h *Hub) greet(n *node, name string, v *proto.Hello) *proto.Problem {
 	if v.Revision != proto.Revision {
 		p := proto.RevisionProblem(proto.Revision, v.Revision)
 		h.setState(n, NodeDown, p.Text)
@@ -198,7 +220,7 @@ func (h *Hub) greet(n *node, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the node's hello has numbers out of range"}
 	}
 	i := &n.info
-	i.Name, i.Version, i.OS, i.System = h.roster.name(i.ID), clean(v.Version), clean(v.OS), clean(v.System)
+	i.Name, i.Version, i.OS, i.System = name, clean(v.Version), clean(v.OS), clean(v.System)
 	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = clean(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
 	i.Confined, i.Open = clean(v.Confined), clean(v.Open)
 	if n.ready || n.boot != v.Boot {
@@ -385,6 +407,7 @@ func (h *Hub) tell(id string, verb proto.Verb, v any, raw []byte) error {
 
 // tellAll says something to every node that is connected.
 func (h *Hub) tellAll(verb proto.Verb, v any) {
+	assertLocked(&h.mu)
 	for id, n := range h.nodes {
 		if n.ready {
 			if err := h.tell(id, verb, v, nil); err != nil {

@@ -14,15 +14,72 @@ import (
 
 const mutesMost = 2
 
+// An inlineResult came inside its message. It lies in a spool before the lock is
+// taken, for a spool may be a file.
+type inlineResult struct {
+	spool *spool // nil: taken over, or there is none
+	err   error  // why it could not be stored
+}
+
+func (r *inlineResult) discard() {
+	if r.spool != nil {
+		r.spool.drop()
+	}
+}
+
+func (h *Hub) readDone(id string, data []byte) (report, error) {
+	var v proto.Done
+	raw, err := proto.Decode(data, &v)
+	if err != nil {
+		return report{}, err
+	}
+	r := &inlineResult{}
+	if v.Inline {
+		r.spool, r.err = h.storeInline(id, &v, raw)
+	}
+	return report{take: func(n *node) error { return h.done(n, &v, r) }, result: r}, nil
+}
+
+// storeInline stores a result that belongs to a lease; another is not wanted.
+func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) {
+	c, l := h.leaseOf(id, sched.CallID(v.Call), sched.Fence(v.Fence))
+	if c == nil {
+		return nil, nil
+	}
+	s, err := h.spools.spool(uint64(len(raw)), h.quotas(c, l)...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = s.Write(raw); err == nil {
+		err = s.finish()
+	}
+	if err != nil {
+		s.drop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// leaseOf finds a lease that a node holds, or nothing.
+func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call, *lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.sched.Current(sched.NodeID(id), number, fence) {
+		return nil, nil
+	}
+	c := h.calls[number]
+	return c, c.leases[fence]
+}
+
 // done takes a node's result. All of it is checked before the scheduler hears.
-func (h *Hub) done(n *node, v *proto.Done, raw []byte) error {
+func (h *Hub) done(n *node, v *proto.Done, r *inlineResult) error {
 	h.spoke(n)
 	c := h.calls[sched.CallID(v.Call)]
 	id, f := sched.NodeID(n.info.ID), sched.Fence(v.Fence)
 	ev := sched.Event(sched.CallDone{Node: id, Call: sched.CallID(v.Call), Fence: f,
 		Duration: seconds(v.Wall)})
 	if c != nil && h.sched.Current(id, c.id, f) {
-		kind, why := h.checkDone(c, c.leases[f], v, raw)
+		kind, why := h.checkDone(c, c.leases[f], v, r)
 		if why != "" {
 			ev = sched.CallFailed{Node: id, Call: c.id, Fence: f, Kind: kind, Why: why}
 			if kind == sched.Unsafe {
@@ -34,7 +91,7 @@ func (h *Hub) done(n *node, v *proto.Done, raw []byte) error {
 	return nil
 }
 
-func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, raw []byte) (sched.Failure, string) {
+func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sched.Failure, string) {
 	bee := l.node.info.Substrate == "bee-windows" || l.node.info.Substrate == "bee-linux"
 	switch {
 	case v.Program != c.module.digest:
@@ -47,7 +104,7 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, raw []byte) (sched.Fai
 	if err := c.fits(v.Length); err != nil {
 		return sched.NodeFailed, err.Error()
 	}
-	if err := h.takeResult(c, l, v, raw); err != nil {
+	if err := l.takeResult(v, r); err != nil {
 		return sched.NodeFailed, "the result did not arrive whole: " + err.Error()
 	}
 	l.done = v
@@ -67,22 +124,14 @@ func (h *Hub) quotas(c *call, l *lease) []*quota {
 	return []*quota{l.node.quota, c.caller.quota, h.quota}
 }
 
-func (h *Hub) takeResult(c *call, l *lease, v *proto.Done, raw []byte) error {
+func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 	if v.Inline {
 		if l.result != nil {
 			l.result.drop()
-			l.result = nil
 		}
-		s, err := h.spools.spool(uint64(len(raw)), h.quotas(c, l)...)
-		if err != nil {
-			return err
-		}
-		l.result = s
-		if _, err = s.Write(raw); err == nil {
-			err = s.finish()
-		}
-		if err != nil {
-			return err
+		l.result, r.spool = r.spool, nil
+		if r.err != nil {
+			return r.err
 		}
 	}
 	if l.result == nil {

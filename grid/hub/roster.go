@@ -83,6 +83,7 @@ func (r *roster) check(id, key string) error {
 
 // admits is check with the lock held.
 func (r *roster) admits(id, key string) error {
+	assertLocked(&r.mu)
 	switch m, ok := r.list[id]; {
 	case ok && m.Key != key:
 		return errOtherKey

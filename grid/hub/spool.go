@@ -133,7 +133,8 @@ func (s *spool) wake() {
 	s.moved = make(chan struct{})
 }
 
-// Write appends. A failure stays: readers see it, too.
+// Write appends. A failure stays: readers see it, too. The lock is not held while
+// the disk works: others ask for what is there under locks of their own.
 func (s *spool) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +146,8 @@ func (s *spool) Write(b []byte) (int, error) {
 	}
 	if s.file == nil {
 		s.mem = append(s.mem, b...)
-	} else if _, err := s.file.WriteAt(b, s.size); err != nil {
-		return 0, s.fail(full(s.from.dir, err))
+	} else if err := s.writeFile(b); err != nil {
+		return 0, err
 	}
 	s.sum.Write(b)
 	s.size += int64(len(b))
@@ -154,8 +155,22 @@ func (s *spool) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// writeFile is called with the lock held, and gives it back for a while. Only the
+// one writer changes size, and it holds the file.
+func (s *spool) writeFile(b []byte) error {
+	at := s.size
+	s.mu.Unlock()
+	_, err := s.file.WriteAt(b, at)
+	s.mu.Lock()
+	if err != nil {
+		return s.fail(full(s.from.dir, err))
+	}
+	return s.err // it may have been given up meanwhile
+}
+
 // fail is called with the lock held.
 func (s *spool) fail(err error) error {
+	assertLocked(&s.mu)
 	if s.err == nil && !s.whole {
 		s.err = err
 		s.wake()

@@ -244,14 +244,11 @@ func (h *Hub) leased(w http.ResponseWriter, r *http.Request, id string) (*call, 
 		problem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence must be numbers")
 		return nil, nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.sched.Current(sched.NodeID(id), sched.CallID(number), sched.Fence(fence)) {
+	c, l := h.leaseOf(id, sched.CallID(number), sched.Fence(fence))
+	if c == nil {
 		problem(w, http.StatusConflict, proto.ProblemFence, "this node does not hold the lease %d of call %d", fence, number)
-		return nil, nil
 	}
-	c := h.calls[sched.CallID(number)]
-	return c, c.leases[sched.Fence(fence)]
+	return c, l
 }
 
 // sendArgs streams arguments, also while they come from the master. The digest
@@ -318,7 +315,12 @@ func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
 		problem(w, status, code, "%v", err)
 		return
 	}
-	h.keepResult(w, c, l, s)
+	if !h.keepResult(c, l, s) {
+		s.drop()
+		problem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // resultSpool: with a trailer the length can't be in Content-Length.
@@ -354,17 +356,16 @@ func receive(s *spool, from io.Reader, r *http.Request) error {
 	return nil
 }
 
-func (h *Hub) keepResult(w http.ResponseWriter, c *call, l *lease, s *spool) {
+// keepResult says no for a lease that was taken back meanwhile.
+func (h *Hub) keepResult(c *call, l *lease, s *spool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.state == callEnded || c.leases[l.Fence] != l {
-		s.drop()
-		problem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
-		return
+		return false
 	}
 	if l.result != nil {
 		l.result.drop()
 	}
 	l.result = s
-	w.WriteHeader(http.StatusNoContent)
+	return true
 }
