@@ -4,6 +4,7 @@ package sched
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -22,7 +23,8 @@ func (s *Scheduler) assign(tick bool) {
 	}
 	for s.grantOne((*node).fitsAhead, s.seatAfter, true) {
 	}
-	for (tick || s.ahead > 0) && s.grantIdle(tick) {
+	if tick || s.ahead > 0 {
+		s.grantIdle(tick)
 	}
 	s.wakeUp()
 }
@@ -62,6 +64,9 @@ func (n *node) open(ahead bool) bool {
 // grantOne grants one waiting call: of the session with the smallest share the
 // oldest that fits somewhere. It says whether it did.
 func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *session) *seat, ahead bool) bool {
+	if s.least = s.leastHolds(); s.least == math.MaxInt {
+		return false // nobody waits
+	}
 	var nodes []*node
 	for _, n := range s.nodes {
 		if n.open(ahead) {
@@ -71,7 +76,6 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 	if len(nodes) == 0 {
 		return false
 	}
-	s.least = s.leastHolds()
 	for _, ss := range s.byShare() {
 		var seated []*node
 		for _, n := range nodes {
@@ -187,63 +191,4 @@ func (s *Scheduler) grant(n *node, c *call, ahead, turn bool) {
 		n.held[c.worker.Init] = true
 	}
 	s.do(Grant{l.Lease})
-}
-
-// grantIdle gives a node that has nothing to do what waits at a busy one, or a
-// copy of the call that runs longest. Only the tail of a session gets here:
-// while calls wait, grantOne has filled every slot that fits.
-func (s *Scheduler) grantIdle(tick bool) bool {
-	var victim *lease
-	var target *node
-	for _, n := range s.nodes {
-		if n.usable() && len(n.running) == 0 && n.want > 0 {
-			if l := s.tail(n, tick); l != nil && (victim == nil || better(l, victim)) {
-				victim, target = l, n
-			}
-		}
-	}
-	if victim == nil {
-		return false
-	}
-	if victim.Ahead {
-		s.do(Cancel{victim.Lease})
-		s.take(victim)
-	}
-	s.grant(target, victim.call, false, true)
-	return true
-}
-
-// tail finds what the idle node n can take over.
-func (s *Scheduler) tail(n *node, tick bool) *lease {
-	var best *lease
-	for _, o := range s.nodes {
-		for _, l := range o.all() {
-			c := l.call
-			if o == n || c.session.queue.len() > 0 || !s.room(n, c) ||
-				c.on(n) || s.avoided(n, c) || !l.Ahead && (!tick || !s.slow(l)) {
-				continue
-			}
-			if best == nil || better(l, best) {
-				best = l
-			}
-		}
-	}
-	return best
-}
-
-// better prefers a call that only waits, then the one that runs longest.
-func better(a, b *lease) bool {
-	if a.Ahead != b.Ahead {
-		return a.Ahead
-	}
-	return a.started.Before(b.started)
-}
-
-// slow says whether a copy of a running call is worth it: it takes twice as
-// long as its function usually does. Nothing is known before a first result.
-func (s *Scheduler) slow(l *lease) bool {
-	usual, known := l.call.session.times[l.call.work]
-	ran := s.now.Sub(l.started)
-	return known && len(l.call.leases) < s.cfg.Copies &&
-		ran >= max(2*usual, s.cfg.CopyFrom)
 }

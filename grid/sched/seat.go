@@ -153,6 +153,9 @@ func (s *Scheduler) wants(ss *session) {
 // stay grants calls to the sessions that sit where a seat is free. One whose
 // calls do not fit there loses the seat.
 func (s *Scheduler) stay() {
+	if s.leastHolds() == math.MaxInt {
+		return // nobody waits
+	}
 	for _, n := range s.nodes {
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]

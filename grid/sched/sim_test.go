@@ -5,6 +5,7 @@ package sched
 import (
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -22,7 +23,9 @@ type sim struct {
 	held  map[SessionID]int // leases
 	runs  map[SessionID]int // of them those that run
 	fence Fence
-	same  bool // equal calls: fairness can be judged
+	most  int        // calls in all
+	same  bool       // equal calls: fairness can be judged
+	twin  *Scheduler // does the same in another way, or nil
 }
 
 type simNode struct {
@@ -51,7 +54,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 	m := &sim{
 		t: t, r: rand.New(rand.NewPCG(seed, 1)), s: New(Config{Losses: 1 << 30, Hold: 1}), now: epoch,
 		calls: map[CallID]*simCall{}, held: map[SessionID]int{}, runs: map[SessionID]int{},
-		same: seed%2 == 0,
+		most: 300, same: seed%2 == 0,
 	}
 	for i := range 2 + m.r.IntN(6) {
 		m.nodes = append(m.nodes, &simNode{
@@ -74,6 +77,11 @@ func (m *sim) node(id NodeID) *simNode {
 
 func (m *sim) handle(ev Event) []Action {
 	out := m.s.Handle(m.now, ev)
+	if m.twin != nil {
+		if other := m.twin.Handle(m.now, ev); !reflect.DeepEqual(out, other) {
+			m.t.Fatalf("%#v:\n%+v, and its twin\n%+v", ev, out, other)
+		}
+	}
 	for _, a := range out {
 		m.account(a)
 	}
@@ -131,7 +139,7 @@ func (m *sim) granted(l Lease) {
 	if c.done+c.failed > 0 || c.closed {
 		m.t.Fatalf("call %d granted after its end", c.id)
 	}
-	if l.Copy != (len(c.current) > 0) || len(c.current) > 1 {
+	if l.Copy != (len(c.current) > 0) || len(c.current) >= m.s.cfg.Copies {
 		m.t.Fatalf("call %d has %d leases, copy %v", c.id, len(c.current), l.Copy)
 	}
 	if m.same && c.waiting && !l.Ahead {
@@ -297,7 +305,7 @@ func (m *sim) step() {
 	n := m.nodes[m.r.IntN(len(m.nodes))]
 	dice := m.r.IntN(100)
 	switch {
-	case dice < 25 && len(m.calls) < 300:
+	case dice < 25 && len(m.calls) < m.most:
 		m.submit()
 	case dice < 27:
 		m.cancel()

@@ -26,6 +26,9 @@ type Scheduler struct {
 	least    int     // leastHolds, as grantOne began
 	fresh    []*seat // left within Hold
 	out      []Action
+
+	grantIdle func(tick bool) // takeIdle, but in the test that compares it
+	steps     int             // of it, for tests
 }
 
 type node struct {
@@ -128,12 +131,14 @@ func New(cfg Config) *Scheduler {
 	count(&cfg.Alike, 2)
 	count(&cfg.Losses, 32)
 	count(&cfg.Copies, 2)
-	return &Scheduler{
+	s := &Scheduler{
 		cfg:    cfg,
 		byNode: map[NodeID]*node{},
 		bySess: map[SessionID]*session{},
 		calls:  map[CallID]*call{},
 	}
+	s.grantIdle = s.takeIdle
+	return s
 }
 
 // StartFences makes the next fencing number greater than last. A hub that

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+
+package sched
+
+import (
+	"testing"
+	"time"
+)
+
+// takeIdlePairs is what takeIdle must do, written down plainly: each lease is
+// looked at for each node that has nothing to do.
+func (s *Scheduler) takeIdlePairs(tick bool) {
+	for {
+		var victim *lease
+		var target *node
+		for _, n := range s.nodes {
+			if n.usable() && len(n.running) == 0 && n.want > 0 {
+				if l := s.bestFor(n, tick); l != nil && (victim == nil || better(l, victim)) {
+					victim, target = l, n
+				}
+			}
+		}
+		if victim == nil {
+			return
+		}
+		if victim.Ahead {
+			s.do(Cancel{victim.Lease})
+			s.take(victim)
+		}
+		s.grant(target, victim.call, false, true)
+	}
+}
+
+func (s *Scheduler) bestFor(n *node, tick bool) (best *lease) {
+	for _, o := range s.nodes {
+		for _, l := range o.all() {
+			c := l.call
+			s.steps++
+			if o == n || c.session.queue.len() > 0 || !s.room(n, c) ||
+				c.on(n) || s.avoided(n, c) || !l.Ahead && (!tick || !s.slow(l)) {
+				continue
+			}
+			if best == nil || better(l, best) {
+				best = l
+			}
+		}
+	}
+	return best
+}
+
+// TestIdle_sameOrder: nodes that have nothing to do get the same leases in the
+// same order as by looking at all pairs.
+func TestIdle_sameOrder(t *testing.T) {
+	moved := 0
+	for seed := range uint64(400) {
+		cfg := Config{Losses: 1 << 30, Copies: 2 + int(seed%3)}
+		if seed%2 == 0 {
+			cfg.Hold = 1
+		} else {
+			cfg.Hold, cfg.Quantum = 5*time.Second, time.Minute // seats are kept for long
+		}
+		m := newSim(t, seed)
+		m.same = false // seats that are kept are not judged here
+		m.s, m.twin = New(cfg), New(cfg)
+		m.twin.grantIdle = m.twin.takeIdlePairs
+		inner := m.s.grantIdle
+		m.s.grantIdle = func(tick bool) {
+			before := m.s.grants
+			inner(tick)
+			moved += int(m.s.grants - before)
+		}
+		for id := range 3 {
+			m.handle(SessionOpen{SessionID(id + 1)})
+		}
+		for n := range 900 {
+			if m.most = 300; n%100 > 40 { // again and again the end of the sessions
+				m.most = 0
+				for _, o := range m.nodes {
+					if o.up && !o.mute && m.r.IntN(3) == 0 {
+						m.ask(o)
+					}
+				}
+			}
+			m.step()
+		}
+	}
+	if moved < 1000 {
+		t.Errorf("only %d leases moved in all: this compares nothing", moved)
+	}
+}
+
+// TestIdle_steps: half of the nodes run slow calls, half have nothing to do. The
+// work grows with the nodes, not with their square.
+func TestIdle_steps(t *testing.T) {
+	const half = 300
+	s := New(Config{Hold: 1})
+	s.Handle(epoch, SessionOpen{1})
+	name := func(i int) NodeID { return NodeID(string(rune(0x4e00 + i))) }
+	for i := range half {
+		s.Handle(epoch, NodeUp{name(i), 1, 1 << 30})
+		s.Handle(epoch, Ask{Node: name(i), Slots: 1, Memory: 1 << 30})
+		s.Handle(epoch, CallQueued{Call: CallID(i + 1), Session: 1})
+	}
+	// What the function usually takes is known from one call.
+	s.Handle(epoch, CallDone{Node: name(0), Call: 1, Fence: 1, Duration: time.Second})
+	for i := range half {
+		s.Handle(epoch, NodeUp{name(half + i), 1, 1 << 30})
+		s.Handle(epoch, Ask{Node: name(half + i), Slots: 1, Memory: 1 << 30})
+	}
+	s.steps = 0
+	copies := 0
+	for _, a := range s.Handle(epoch.Add(10*time.Second), Tick{}) {
+		if g, ok := a.(Grant); ok && g.Lease.Copy {
+			copies++
+		}
+	}
+	if copies == 0 {
+		t.Fatal("no copy was granted")
+	}
+	if s.steps > 20*half {
+		t.Errorf("%d copies took %d steps for %d nodes", copies, s.steps, 2*half)
+	}
+}
