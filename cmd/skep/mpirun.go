@@ -123,7 +123,7 @@ func (m *mpirun) check(f *cli.Flags) error {
 		return f.Usagef("--ports %q: want FIRST-LAST, as 7700-7763", m.job.Ports)
 	}
 	if m.job.TCP && (m.job.Engine != "" || m.job.Ports != "") {
-		return f.Usagef("--tcp leaves O2G out, so --engine and --ports mean nothing with it")
+		return f.Usagef("--tcp does not use O2G, so --engine and --ports have no effect with it")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (m *mpirun) launcher(f *cli.Flags) error {
 		return nil
 	}
 	if m.hosts == "" && m.job.Hostfile == "" {
-		return f.Usagef("--launcher reaches hosts, but neither --hosts nor --hostfile names any")
+		return f.Usagef("--launcher needs hosts: give --hosts or --hostfile")
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -396,7 +396,7 @@ func TestDeaths(t *testing.T) {
 		if f := r.bad(r.start(fnExit, nil), proto.ReasonDied, "exit status 3"); f.Status != 3 {
 			t.Errorf("%+v", f)
 		}
-		r.bad(r.start(fnSilent, nil), proto.ReasonMute, "said nothing")
+		r.bad(r.start(fnSilent, nil), proto.ReasonMute, "sent nothing")
 		r.bad(r.start(fnFail, nil), proto.ReasonError, "no good")
 		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)
@@ -441,8 +441,8 @@ func TestResultLargerThanItsInterface(t *testing.T) {
 func TestDeafAndSilentWorkers(t *testing.T) {
 	each(t, 1, func(t *testing.T, r *rig) {
 		r.Agent.muteLimit, r.Agent.startLimit = 1500*time.Millisecond, 2500*time.Millisecond
-		r.bad(r.start(fnDeaf, make([]byte, 11<<20)), proto.ReasonMute, "took nothing of what it was sent for 1.5s")
-		r.bad(r.send(r.withState([]byte("silent"), fnState, "")), proto.ReasonMute, "said nothing for 2.5s")
+		r.bad(r.start(fnDeaf, make([]byte, 11<<20)), proto.ReasonMute, "read nothing for 1.5s")
+		r.bad(r.send(r.withState([]byte("silent"), fnState, "")), proto.ReasonMute, "sent nothing for 2.5s")
 	})
 }
 

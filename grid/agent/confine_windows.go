@@ -8,7 +8,7 @@ import "errors"
 // was not made to withstand a program that attacks it.
 func (a *Agent) confine() error {
 	if len(a.config.Read)+len(a.config.Write) > 0 || a.config.Network {
-		return errors.New("on Windows nothing more can be allowed to programs: bee shows them the agent's own folder")
+		return errors.New("on Windows --allow has no effect: bee shows them the agent's own folder")
 	}
 	a.confined.Kind = ConfinedBee
 	a.confined.open = openUnderBee

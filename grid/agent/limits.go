@@ -50,7 +50,7 @@ func (a *Agent) limits(asked proto.Limits) proto.Limits {
 func unkept(l proto.Limits) error {
 	for _, name := range []proto.Limit{proto.LimitCPU, proto.LimitProcesses, proto.LimitDisk} {
 		if systemIsWindows && l.Of(name) != 0 {
-			return fmt.Errorf("a node with Windows keeps no limit of %s: leave it out, or choose nodes by --on os=linux", name)
+			return fmt.Errorf("a Windows node does not enforce a limit of %s: omit it, or select nodes with --on os=linux", name)
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func (e *excess) text(owner proto.Limits) string {
 	if o := owner.Of(e.Limit); o != 0 && o <= e.Allowed {
 		raise = fmt.Sprintf("the node's owner can raise it with --limit-%s of skep join", e.Limit)
 	}
-	return fmt.Sprintf("it was ended for its limit: it used %s %s, more than the %s allowed; %s", say(e.Used), what, say(e.Allowed), raise)
+	return fmt.Sprintf("it exceeded its limit: it used %s %s, more than the %s allowed; %s", say(e.Used), what, say(e.Allowed), raise)
 }
 
 // limitFailure is an excess as the end of a call.

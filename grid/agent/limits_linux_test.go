@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 			if bomb && (!b.User || b.RunAs == 0 && os.Geteuid() == 0) {
 				continue // nothing holds it until the meter looks
 			}
-			f := r.bad(r.consume(c.what, c.limit), proto.ReasonLimit, "ended for its limit")
+			f := r.bad(r.consume(c.what, c.limit), proto.ReasonLimit, "exceeded its limit")
 			if !strings.Contains(f.Text, "ask for more with --"+c.name) {
 				t.Errorf("%s: %s", c.what, f.Text)
 			}
@@ -132,7 +132,7 @@ func TestExecLimits(t *testing.T) {
 	r := newRig(t, "", 1)
 	eat := "a=0123456789abcdef; while :; do a=$a$a; done"
 	got := r.executeWith(busybox(t), proto.Limits{Memory: 50 * mega}, "sh", "-c", eat)
-	if got.status != 137 || !strings.Contains(got.err, "skep: it was ended for its limit") || !strings.Contains(got.err, "--memory") {
+	if got.status != 137 || !strings.Contains(got.err, "skep: it exceeded its limit") || !strings.Contains(got.err, "--memory") {
 		t.Errorf("%+v", got)
 	}
 	got = r.executeWith(busybox(t), proto.Limits{Wall: 0.2}, "sleep", "1000")

@@ -356,9 +356,9 @@ func (w *worker) failed(ctx context.Context, err error) error {
 	case e.Over != nil:
 		return w.agent.limitFailure(e.Over)
 	case w.deaf.Load():
-		return failf(proto.ReasonMute, uapi.EWorker, "the worker took nothing of what it was sent for %v and was killed", time.Duration(w.mute.Load()))
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker read nothing for %v and was killed", time.Duration(w.mute.Load()))
 	case w.mute.Load() != 0:
-		return failf(proto.ReasonMute, uapi.EWorker, "the worker said nothing for %v and was killed", time.Duration(w.mute.Load()))
+		return failf(proto.ReasonMute, uapi.EWorker, "the worker sent nothing for %v and was killed", time.Duration(w.mute.Load()))
 	case !ended:
 		return failf(proto.ReasonDied, uapi.EProtocol, "the worker was killed: %v", err)
 	case w.agent.bee.used() && (e.Code == beeRefused || e.Code == beeNotFound) && w.output.last() != "":

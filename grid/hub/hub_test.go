@@ -437,7 +437,7 @@ func TestWorkerErrors(t *testing.T) {
 	m.call(7, nil)
 	for range 2 {
 		who, l = first()
-		who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonMute, Status: 137 + int(l.Attempt), Text: "the worker said nothing for 12s and was killed"}, nil)
+		who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonMute, Status: 137 + int(l.Attempt), Text: "the worker sent nothing for 12s and was killed"}, nil)
 	}
 	if e := m.failure(7); e.Code != uapi.EWorker || !strings.Contains(e.Text, "nothing for 12s and was killed; so was another worker with this call before") {
 		t.Fatalf("%d %s", e.Code, e.Text)
@@ -446,8 +446,8 @@ func TestWorkerErrors(t *testing.T) {
 	b.ask(1)
 	m.call(8, nil)
 	who, l = first()
-	who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonLimit, Code: uapi.EWorker, Text: "it was ended for its limit"}, nil)
-	if e := m.failure(8); e.Code != uapi.EWorker || !strings.Contains(e.Text, "ended for its limit") {
+	who.say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: proto.ReasonLimit, Code: uapi.EWorker, Text: "it exceeded its limit"}, nil)
+	if e := m.failure(8); e.Code != uapi.EWorker || !strings.Contains(e.Text, "exceeded its limit") {
 		t.Fatalf("%d %s", e.Code, e.Text)
 	}
 }

@@ -125,7 +125,7 @@ func claim(build, name string) (*os.File, error) {
 	err := locked(build, func() error {
 		dir := folder(build, name)
 		if alive(dir) {
-			return fmt.Errorf("a machine named %s is there already: 'skep lab shell %s' opens a shell in it, 'skep lab down %s' ends it, --name gives another name", name, name, name)
+			return fmt.Errorf("a machine named %s exists already: 'skep lab shell %s' opens a shell in it, 'skep lab down %s' ends it, --name gives another name", name, name, name)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return err

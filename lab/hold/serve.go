@@ -118,7 +118,7 @@ func (h *holder) open() error {
 		Since: time.Now().Round(time.Second), State: Booting, Dir: filepath.Join(h.order.Build, "lab", m.Name)}
 	err = errors.Join(writeInfo(h.dir, h.info), logTo(filepath.Join(h.dir, logName)))
 	if left := h.info.Out(); !Empty(left) {
-		err = fmt.Errorf("%s holds what an earlier machine of that name left: take it away, or give another --name", left)
+		err = fmt.Errorf("%s holds files of an earlier machine of that name: move them away, or give another --name", left)
 	}
 	if err == nil {
 		h.listener, err = listen(h.dir)
@@ -152,7 +152,7 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		return err
 	}
 	if m := h.order.Machine.Memory; m > free {
-		return fmt.Errorf("the machine is to have %d MiB of memory, and only %d MiB are free here: give --memory %dM, or end a machine", m, free, free*3/4)
+		return fmt.Errorf("the machine needs %d MiB of memory, and only %d MiB are free here: give --memory %dM, or end a machine", m, free, free*3/4)
 	}
 	modules, err := modprobeConfig(h.order.Build, h.order.Machine.Kernel)
 	if err != nil {

@@ -68,7 +68,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is open to others, so it is no secret: delete it, or chmod 600 if you trust them", path)
+		return nil, fmt.Errorf("%s is accessible to other users, so it is not a secret: delete it, or chmod 600 if you trust them", path)
 	}
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) != sha256.Size {
