@@ -8,6 +8,7 @@
 #include "fd.h"
 #include "pipe.h"
 #include "procfs.h"
+#include "transfer.h"
 #include "abi/include/errno.h"
 #include "abi/mm/span.h"
 #include "abi/net/sock.h"
@@ -27,51 +28,6 @@ static int has_position(const struct abi_desc *d)
 	       (d->kind == ABI_DESC_FILE && !abi_desc_is_host(d));
 }
 
-/* One chunk to or from a host file at `offset`, or ABI_STREAM, ABI_APPEND. */
-static s64 host_io(struct abi_proc *p, struct abi_desc *d, void *at, u64 len,
-		   s64 offset, u32 writing)
-{
-	struct abi_io io = {at, len, offset};
-
-	return writing ? p->host->file_write(d->handle, &io)
-		       : p->host->file_read(d->handle, &io);
-}
-
-/*
- * Every chunk of the span, until one is short. `offset` moves along unless it
- * is one of the two special ones.
- */
-static s64 host_all(struct abi_proc *p, struct abi_desc *d, struct abi_span *s,
-		    s64 offset, u32 writing)
-{
-	s64 done = 0, n, len;
-	void *at;
-
-	for (;;) {
-		len = abi_span_chunk(p, s, &at);
-		if (len <= 0)
-			return len && !done ? len : done;
-		n = host_io(p, d, at, (u64)len, offset, writing);
-		if (n < 0)
-			return done ? done : n;
-		abi_span_skip(s, (u64)n);
-		done += n;
-		if (offset >= 0)
-			offset += n;
-		if (n < len)
-			return done;
-	}
-}
-
-s64 abi_file_seek(struct abi_proc *p, struct abi_desc *d, s64 offset,
-		  u32 whence)
-{
-	struct abi_file_op op = {
-		.verb = ABI_FILE_SEEK, .mode = whence, .len = (u64)offset};
-
-	return p->host->file(d->handle, &op);
-}
-
 /*
  * Others may write to an inherited file between two transfers, so a small
  * vector is put together first and stays in one piece.
@@ -85,7 +41,7 @@ static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
 	abi_lock(p, &fds->bounce_lock);
 	n = abi_span_gather(p, s, fds->bounce, sizeof(fds->bounce));
 	if (n > 0)
-		n = host_io(p, d, fds->bounce, (u64)n, offset, 1);
+		n = abi_transfer_part(p, d, fds->bounce, (u64)n, offset, 1);
 	abi_unlock(p, &fds->bounce_lock);
 	return n;
 }
@@ -100,7 +56,7 @@ static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
 	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
 		n = write_gathered(p, d, s, offset);
 	else
-		n = host_all(p, d, s, offset, writing);
+		n = abi_transfer_span(p, d, s, offset, writing);
 	abi_unlock(p, &d->lock);
 	return n;
 }
@@ -117,12 +73,13 @@ static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
 	if (d->type == ABI_S_IFDIR)
 		return -ABI_EISDIR;
 	if (offset != ABI_FILE_CURRENT)
-		return host_all(c->p, d, s, append ? ABI_APPEND : offset,
-				writing);
+		return abi_transfer_span(c->p, d, s,
+					 append ? ABI_APPEND : offset, writing);
 	if (d->inherited)
 		return transfer_inherited(c->p, d, s, append, writing);
 	abi_lock(c->p, &d->lock);
-	n = host_all(c->p, d, s, append ? ABI_APPEND : (s64)d->pos, writing);
+	n = abi_transfer_span(c->p, d, s, append ? ABI_APPEND : (s64)d->pos,
+			      writing);
 	if (n > 0 && append && !c->p->host->file(d->handle, &op))
 		d->pos = st.size;
 	else if (n > 0)
@@ -142,7 +99,7 @@ static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 	s64 done = 0, n;
 
 	for (;;) {
-		n = host_all(c->p, d, s, ABI_STREAM, writing);
+		n = abi_transfer_span(c->p, d, s, ABI_STREAM, writing);
 		if (n > 0)
 			done += n;
 		if (!writing || n == -ABI_EAGAIN || s->left)
@@ -317,8 +274,8 @@ static s64 transfer_whole(struct abi_proc *p, struct abi_desc *d, u8 *buf,
 
 	while (done < len) {
 		part = len - done < ABI_IO_MAX ? len - done : ABI_IO_MAX;
-		n = host_io(p, d, buf + done, part, (s64)(offset + done),
-			    writing);
+		n = abi_transfer_part(p, d, buf + done, part,
+				      (s64)(offset + done), writing);
 		if (n < 0)
 			return done ? (s64)done : n;
 		if (!n)

@@ -15,8 +15,4 @@ s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		   s64 offset);
 
-/* The host's position of an inherited regular file; moves it first. */
-s64 abi_file_seek(struct abi_proc *p, struct abi_desc *d, s64 offset,
-		  u32 whence);
-
 #endif

@@ -11,7 +11,7 @@
  */
 #include "filelock.h"
 #include "fd.h"
-#include "file.h"
+#include "position.h"
 #include "stat.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
@@ -226,7 +226,7 @@ static s64 lock_base(struct abi_call *c, struct abi_desc *d, s16 whence)
 		return 0;
 	case ABI_SEEK_CUR:
 		if (d->inherited)
-			return abi_file_seek(c->p, d, 0, ABI_SEEK_CUR);
+			return abi_position_host(c->p, d, 0, ABI_SEEK_CUR);
 		return (s64)__atomic_load_n(&d->pos, __ATOMIC_RELAXED);
 	case ABI_SEEK_END:
 		rc = abi_file_stat(c, d, &st);

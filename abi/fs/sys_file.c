@@ -2,7 +2,7 @@
 /* Owns the calls on open files: data, position, length, control. No state. */
 #include "fd.h"
 #include "file.h"
-#include "stat.h"
+#include "position.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -113,25 +113,6 @@ s64 abi_sys_pwritev2(struct abi_call *c)
 				 : transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
-/* Position --------------------------------------------------------------- */
-
-static s64 size_of(struct abi_call *c, struct abi_desc *d, u64 *size)
-{
-	struct abi_stat st;
-	s64 error = abi_file_stat(c, d, &st);
-
-	*size = error ? 0 : st.size;
-	return error;
-}
-
-/* All is data; the one hole is after the end. */
-static s64 seek_hole(u64 size, s64 offset, u32 whence)
-{
-	if (offset < 0 || (u64)offset >= size)
-		return -ABI_ENXIO;
-	return whence == ABI_SEEK_DATA ? offset : (s64)size;
-}
-
 static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
 			  u32 whence)
 {
@@ -141,44 +122,14 @@ static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
 	if (whence > ABI_SEEK_HOLE)
 		return -ABI_EINVAL;
 	if (whence >= ABI_SEEK_DATA) {
-		error = size_of(c, d, &size);
-		offset = error ? error : seek_hole(size, offset, whence);
+		error = abi_position_end(c, d, &size);
+		offset =
+			error ? error : abi_position_hole(size, offset, whence);
 		if (offset < 0)
 			return offset;
 		whence = ABI_SEEK_SET;
 	}
-	return abi_file_seek(c->p, d, offset, whence);
-}
-
-/* d->lock is held. */
-static s64 seek_desc(struct abi_call *c, struct abi_desc *d, s64 offset,
-		     u32 whence)
-{
-	u64 size = 0, base = 0;
-	s64 error = 0;
-
-	if (whence > ABI_SEEK_HOLE)
-		return -ABI_EINVAL;
-	if (whence >= ABI_SEEK_END)
-		error = size_of(c, d, &size);
-	if (error)
-		return error;
-	if (whence >= ABI_SEEK_DATA) {
-		offset = seek_hole(size, offset, whence);
-		if (offset >= 0)
-			d->pos = (u64)offset;
-		return offset;
-	}
-	if (whence == ABI_SEEK_CUR)
-		base = d->pos;
-	else if (whence == ABI_SEEK_END)
-		base = size;
-	if (__builtin_add_overflow((s64)base, offset, &offset))
-		return -ABI_EOVERFLOW;
-	if (offset < 0)
-		return -ABI_EINVAL;
-	d->pos = (u64)offset;
-	return offset;
+	return abi_position_host(c->p, d, offset, whence);
 }
 
 s64 abi_sys_lseek(struct abi_call *c)
@@ -195,10 +146,10 @@ s64 abi_sys_lseek(struct abi_call *c)
 		result = -ABI_ESPIPE;
 	} else {
 		abi_lock(c->p, &d->lock);
-		result = d->inherited
-				 ? seek_inherited(c, d, (s64)c->a[1],
-						  (u32)c->a[2])
-				 : seek_desc(c, d, (s64)c->a[1], (u32)c->a[2]);
+		result = d->inherited ? seek_inherited(c, d, (s64)c->a[1],
+						       (u32)c->a[2])
+				      : abi_position_seek(c, d, (s64)c->a[1],
+							  (u32)c->a[2]);
 		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
@@ -241,7 +192,7 @@ static s64 extend_file(struct abi_call *c, struct abi_desc *d, u64 end)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_TRUNCATE, .len = end};
 	u64 size;
-	s64 error = size_of(c, d, &size);
+	s64 error = abi_position_end(c, d, &size);
 
 	if (error || size >= end)
 		return error;
@@ -395,29 +346,6 @@ static s64 move_all(struct abi_call *c, struct abi_desc *in,
  * The two ends of sendfile may be one description, so its lock is not held
  * from the one to the other: as on Linux, the last one to end decides.
  */
-static s64 position_of(struct abi_proc *p, struct abi_desc *d)
-{
-	s64 at;
-
-	if (d->inherited)
-		return abi_file_seek(p, d, 0, ABI_SEEK_CUR);
-	abi_lock(p, &d->lock);
-	at = (s64)d->pos;
-	abi_unlock(p, &d->lock);
-	return at;
-}
-
-static void position_set(struct abi_proc *p, struct abi_desc *d, u64 at)
-{
-	if (d->inherited) {
-		(void)abi_file_seek(p, d, (s64)at, ABI_SEEK_SET);
-		return;
-	}
-	abi_lock(p, &d->lock);
-	d->pos = at;
-	abi_unlock(p, &d->lock);
-}
-
 static s64 send_file(struct abi_call *c, struct abi_desc *out,
 		     struct abi_desc *in)
 {
@@ -437,13 +365,13 @@ static s64 send_file(struct abi_call *c, struct abi_desc *out,
 		offset += n > 0 ? (u64)n : 0;
 		return ABI_PUT(c->p, c->a[2], &offset) ? -ABI_EFAULT : n;
 	}
-	n = position_of(c->p, in);
+	n = abi_position_get(c->p, in);
 	if (n < 0)
 		return n;
 	offset = (u64)n;
 	n = move_all(c, in, out, offset, len);
 	if (n > 0)
-		position_set(c->p, in, offset + (u64)n);
+		abi_position_set(c->p, in, offset + (u64)n);
 	return n;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
 #include "fd.h"
-#include "file.h"
 #include "pipe.h"
+#include "position.h"
 #include "stat.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
@@ -80,7 +80,7 @@ static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 		n = c->p->host->file(d->handle, &op);
 	} else if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG) {
 		n = abi_file_stat(c, d, &st);
-		at = d->inherited ? abi_file_seek(c->p, d, 0, ABI_SEEK_CUR)
+		at = d->inherited ? abi_position_host(c->p, d, 0, ABI_SEEK_CUR)
 				  : (s64)d->pos;
 		if (!n)
 			n = (s64)st.size > at ? (s64)st.size - at : 0;
