@@ -8,13 +8,14 @@
 #include "fd.h"
 #include "pipe.h"
 #include "procfs.h"
+#include "regular.h"
+#include "stream.h"
 #include "transfer.h"
 #include "abi/include/errno.h"
 #include "abi/mm/span.h"
 #include "abi/net/sock.h"
 #include "abi/poll/eventfd.h"
 #include "abi/poll/poll.h"
-#include "abi/poll/wait.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
@@ -26,97 +27,6 @@ static int has_position(const struct abi_desc *d)
 {
 	return d->kind == ABI_DESC_TEXT ||
 	       (d->kind == ABI_DESC_FILE && !abi_desc_is_host(d));
-}
-
-/*
- * Others may write to an inherited file between two transfers, so a small
- * vector is put together first and stays in one piece.
- */
-static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
-			  struct abi_span *s, s64 offset)
-{
-	struct abi_fds *fds = &p->fds;
-	s64 n;
-
-	abi_lock(p, &fds->bounce_lock);
-	n = abi_span_gather(p, s, fds->bounce, sizeof(fds->bounce));
-	if (n > 0)
-		n = abi_transfer_part(p, d, fds->bounce, (u64)n, offset, 1);
-	abi_unlock(p, &fds->bounce_lock);
-	return n;
-}
-
-/* At the host's position; desc->lock keeps the parts of one call together. */
-static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
-			      struct abi_span *s, u32 append, u32 writing)
-{
-	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
-
-	abi_lock(p, &d->lock);
-	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
-		n = write_gathered(p, d, s, offset);
-	else
-		n = abi_transfer_span(p, d, s, offset, writing);
-	abi_unlock(p, &d->lock);
-	return n;
-}
-
-/* Regular files: at the position, or at the offset that pread gives. */
-static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
-			    struct abi_span *s, s64 offset, u32 writing)
-{
-	struct abi_stat st;
-	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
-	u32 append = writing && abi_desc_flags(d) & ABI_O_APPEND;
-	s64 n;
-
-	if (d->type == ABI_S_IFDIR)
-		return -ABI_EISDIR;
-	if (offset != ABI_FILE_CURRENT)
-		return abi_transfer_span(c->p, d, s,
-					 append ? ABI_APPEND : offset, writing);
-	if (d->inherited)
-		return transfer_inherited(c->p, d, s, append, writing);
-	abi_lock(c->p, &d->lock);
-	n = abi_transfer_span(c->p, d, s, append ? ABI_APPEND : (s64)d->pos,
-			      writing);
-	if (n > 0 && append && !c->p->host->file(d->handle, &op))
-		d->pos = st.size;
-	else if (n > 0)
-		d->pos += (u64)n;
-	abi_unlock(c->p, &d->lock);
-	return n;
-}
-
-/*
- * Terminals and pipes of the host: try, wait, try again. A write goes on
- * until all is out, as Linux does for blocking descriptions.
- */
-static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
-			   struct abi_span *s, u32 writing)
-{
-	u32 edge = writing ? ABI_EDGE_OUT : ABI_EDGE_IN;
-	s64 done = 0, n;
-
-	for (;;) {
-		n = abi_transfer_span(c->p, d, s, ABI_STREAM, writing);
-		if (n > 0)
-			done += n;
-		if (!writing || n == -ABI_EAGAIN || s->left)
-			abi_event_rearm(c->p, &d->event, edge);
-		if (!s->left || (n > 0 && !writing) ||
-		    (n < 0 && n != -ABI_EAGAIN) || (!n && !writing) ||
-		    abi_desc_flags(d) & ABI_O_NONBLOCK)
-			break;
-		n = abi_wait_handle(c, d->handle,
-				    writing ? ABI_POLLOUT : ABI_POLLIN,
-				    ABI_FOREVER);
-		if (n) {
-			n = n == -ABI_EINTR ? -ABI_ERESTARTSYS : n;
-			break;
-		}
-	}
-	return done ? done : n;
 }
 
 /* eventfd and timerfd: eight bytes in one piece. */
@@ -181,8 +91,8 @@ s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	switch (d->kind) {
 	case ABI_DESC_FILE:
 		if (has_position(d))
-			return transfer_regular(c, d, s, offset, 0);
-		return transfer_stream(c, d, s, 0);
+			return abi_regular_transfer(c, d, s, offset, 0);
+		return abi_stream_transfer(c, d, s, 0);
 	case ABI_DESC_SOCK:
 		return abi_sock_read(c, d, s, 0);
 	case ABI_DESC_PIPE:
@@ -206,8 +116,8 @@ static s64 write_kind(struct abi_call *c, struct abi_desc *d,
 	switch (d->kind) {
 	case ABI_DESC_FILE:
 		if (has_position(d))
-			return transfer_regular(c, d, s, offset, 1);
-		return transfer_stream(c, d, s, 1);
+			return abi_regular_transfer(c, d, s, offset, 1);
+		return abi_stream_transfer(c, d, s, 1);
 	case ABI_DESC_SOCK:
 		return abi_sock_write(c, d, s, 0);
 	case ABI_DESC_PIPE:

@@ -3,6 +3,7 @@
 #include "fd.h"
 #include "file.h"
 #include "position.h"
+#include "regular.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -113,25 +114,6 @@ s64 abi_sys_pwritev2(struct abi_call *c)
 				 : transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
-static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
-			  u32 whence)
-{
-	u64 size;
-	s64 error;
-
-	if (whence > ABI_SEEK_HOLE)
-		return -ABI_EINVAL;
-	if (whence >= ABI_SEEK_DATA) {
-		error = abi_position_end(c, d, &size);
-		offset =
-			error ? error : abi_position_hole(size, offset, whence);
-		if (offset < 0)
-			return offset;
-		whence = ABI_SEEK_SET;
-	}
-	return abi_position_host(c->p, d, offset, whence);
-}
-
 s64 abi_sys_lseek(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
@@ -146,8 +128,8 @@ s64 abi_sys_lseek(struct abi_call *c)
 		result = -ABI_ESPIPE;
 	} else {
 		abi_lock(c->p, &d->lock);
-		result = d->inherited ? seek_inherited(c, d, (s64)c->a[1],
-						       (u32)c->a[2])
+		result = d->inherited ? abi_regular_seek(c, d, (s64)c->a[1],
+							 (u32)c->a[2])
 				      : abi_position_seek(c, d, (s64)c->a[1],
 							  (u32)c->a[2]);
 		abi_unlock(c->p, &d->lock);

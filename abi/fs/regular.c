@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Owns files, directories and block devices of the host. desc->lock guards the
+ * position, and makes reads and writes that move it take turns.
+ */
+#include "regular.h"
+#include "fd.h"
+#include "file.h"
+#include "position.h"
+#include "transfer.h"
+#include "abi/include/errno.h"
+#include "abi/mm/span.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/thread/lock.h"
+#include "abi/uapi/linux.h"
+
+/*
+ * Others may write to an inherited file between two transfers, so a small
+ * vector is put together first and stays in one piece.
+ */
+static s64 write_gathered(struct abi_proc *p, struct abi_desc *d,
+			  struct abi_span *s, s64 offset)
+{
+	struct abi_fds *fds = &p->fds;
+	s64 n;
+
+	abi_lock(p, &fds->bounce_lock);
+	n = abi_span_gather(p, s, fds->bounce, sizeof(fds->bounce));
+	if (n > 0)
+		n = abi_transfer_part(p, d, fds->bounce, (u64)n, offset, 1);
+	abi_unlock(p, &fds->bounce_lock);
+	return n;
+}
+
+/* At the host's position; desc->lock keeps the parts of one call together. */
+static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
+			      struct abi_span *s, u32 append, u32 writing)
+{
+	s64 offset = append ? ABI_APPEND : ABI_CURRENT, n;
+
+	abi_lock(p, &d->lock);
+	if (writing && abi_span_many(s) && s->left <= sizeof(p->fds.bounce))
+		n = write_gathered(p, d, s, offset);
+	else
+		n = abi_transfer_span(p, d, s, offset, writing);
+	abi_unlock(p, &d->lock);
+	return n;
+}
+
+s64 abi_regular_transfer(struct abi_call *c, struct abi_desc *d,
+			 struct abi_span *s, s64 offset, u32 writing)
+{
+	struct abi_stat st;
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
+	u32 append = writing && abi_desc_flags(d) & ABI_O_APPEND;
+	s64 n;
+
+	if (d->type == ABI_S_IFDIR)
+		return -ABI_EISDIR;
+	if (offset != ABI_FILE_CURRENT)
+		return abi_transfer_span(c->p, d, s,
+					 append ? ABI_APPEND : offset, writing);
+	if (d->inherited)
+		return transfer_inherited(c->p, d, s, append, writing);
+	abi_lock(c->p, &d->lock);
+	n = abi_transfer_span(c->p, d, s, append ? ABI_APPEND : (s64)d->pos,
+			      writing);
+	if (n > 0 && append && !c->p->host->file(d->handle, &op))
+		d->pos = st.size;
+	else if (n > 0)
+		d->pos += (u64)n;
+	abi_unlock(c->p, &d->lock);
+	return n;
+}
+
+s64 abi_regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
+		     u32 whence)
+{
+	u64 size;
+	s64 error;
+
+	if (whence > ABI_SEEK_HOLE)
+		return -ABI_EINVAL;
+	if (whence >= ABI_SEEK_DATA) {
+		error = abi_position_end(c, d, &size);
+		offset =
+			error ? error : abi_position_hole(size, offset, whence);
+		if (offset < 0)
+			return offset;
+		whence = ABI_SEEK_SET;
+	}
+	return abi_position_host(c->p, d, offset, whence);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* Owns what of the host has no position: terminals, devices, pipes. No state.
+ */
+#include "stream.h"
+#include "fd.h"
+#include "transfer.h"
+#include "abi/include/errno.h"
+#include "abi/mm/span.h"
+#include "abi/poll/wait.h"
+#include "abi/proc/call.h"
+#include "abi/signal/signal.h"
+#include "abi/state/proc.h"
+#include "abi/uapi/linux.h"
+
+s64 abi_stream_transfer(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, u32 writing)
+{
+	u32 edge = writing ? ABI_EDGE_OUT : ABI_EDGE_IN;
+	s64 done = 0, n;
+
+	for (;;) {
+		n = abi_transfer_span(c->p, d, s, ABI_STREAM, writing);
+		if (n > 0)
+			done += n;
+		if (!writing || n == -ABI_EAGAIN || s->left)
+			abi_event_rearm(c->p, &d->event, edge);
+		if (!s->left || (n > 0 && !writing) ||
+		    (n < 0 && n != -ABI_EAGAIN) || (!n && !writing) ||
+		    abi_desc_flags(d) & ABI_O_NONBLOCK)
+			break;
+		n = abi_wait_handle(c, d->handle,
+				    writing ? ABI_POLLOUT : ABI_POLLIN,
+				    ABI_FOREVER);
+		if (n) {
+			n = n == -ABI_EINTR ? -ABI_ERESTARTSYS : n;
+			break;
+		}
+	}
+	return done ? done : n;
+}
