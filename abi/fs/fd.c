@@ -5,7 +5,7 @@
  */
 #include "fd.h"
 #include "filelock.h"
-#include "pipe.h"
+#include "ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/poll/epoll.h"
@@ -52,16 +52,12 @@ void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
 /* Nothing refers to it any more, and it is not free yet: it is all ours. */
 static void release_desc(struct abi_proc *p, struct abi_desc *d)
 {
-	if (abi_filelock_park(p, d))
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+
+	if (ops->handle && abi_filelock_park(p, d))
 		return;
-	if (d->kind == ABI_DESC_FILE || d->kind == ABI_DESC_SOCK)
-		p->host->file_close(d->handle);
-	if (d->kind == ABI_DESC_EPOLL)
-		abi_epoll_clear(p, d);
-	if (d->in)
-		abi_ring_leave(p, d->in, 0);
-	if (d->out)
-		abi_ring_leave(p, d->out, 1);
+	if (ops->release)
+		ops->release(p, d);
 	abi_lock(p, &p->fds.lock);
 	d->kind = ABI_DESC_FREE;
 	abi_unlock(p, &p->fds.lock);
@@ -226,10 +222,24 @@ static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 	return to;
 }
 
+u32 abi_desc_kind(u32 type)
+{
+	switch (type & ABI_S_IFMT) {
+	case ABI_S_IFREG:
+		return ABI_DESC_FILE;
+	case ABI_S_IFDIR:
+		return ABI_DESC_DIR;
+	case ABI_S_IFBLK:
+		return ABI_DESC_BLOCK;
+	default:
+		return ABI_DESC_STREAM;
+	}
+}
+
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 {
-	u32 kind = (type & ABI_S_IFMT) == ABI_S_IFSOCK ? ABI_DESC_SOCK
-						       : ABI_DESC_FILE;
+	u32 socket = (type & ABI_S_IFMT) == ABI_S_IFSOCK;
+	u32 kind = socket ? ABI_DESC_SOCK : abi_desc_kind(type);
 	struct abi_desc *d = abi_desc_new(p, kind, flags & ~ABI_O_CLOEXEC);
 	s64 result;
 
@@ -238,7 +248,7 @@ int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 	d->handle = handle;
 	d->type = type & ABI_S_IFMT;
 	d->inherited = d->type == ABI_S_IFREG;
-	d->sock_type = kind == ABI_DESC_SOCK ? ABI_SOCK_STREAM : 0;
+	d->sock_type = socket ? ABI_SOCK_STREAM : 0;
 	abi_strcpy(d->path, "/dev/stdio", sizeof(d->path));
 	result = replace_slot(p, d, fd, flags & ABI_O_CLOEXEC);
 	return result < 0 ? (int)result : 0;

@@ -30,6 +30,8 @@ void abi_desc_put(struct abi_proc *p, struct abi_desc *d);
 
 /* A fresh one with one reference, kind set by the caller; 0: ENFILE. */
 struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags);
+/* The kind of what the host opened as S_IF... `type`. */
+u32 abi_desc_kind(u32 type);
 /* Gives it the lowest number from `least` on and takes the reference over. */
 s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
 		     u32 cloexec);

@@ -11,6 +11,7 @@
  */
 #include "filelock.h"
 #include "fd.h"
+#include "ops.h"
 #include "position.h"
 #include "stat.h"
 #include "abi/include/errno.h"
@@ -45,7 +46,7 @@ struct flock {
 
 static int has_host(const struct abi_desc *d)
 {
-	return d->kind == ABI_DESC_FILE || d->kind == ABI_DESC_SOCK;
+	return abi_desc_ops(d)->handle;
 }
 
 static s64 host_lock(struct abi_call *c, struct abi_desc *d,
@@ -225,9 +226,7 @@ static s64 lock_base(struct abi_call *c, struct abi_desc *d, s16 whence)
 	case ABI_SEEK_SET:
 		return 0;
 	case ABI_SEEK_CUR:
-		if (d->inherited)
-			return abi_position_host(c->p, d, 0, ABI_SEEK_CUR);
-		return (s64)__atomic_load_n(&d->pos, __ATOMIC_RELAXED);
+		return abi_position_get(c->p, d);
 	case ABI_SEEK_END:
 		rc = abi_file_stat(c, d, &st);
 		return rc ? rc : (s64)st.size;

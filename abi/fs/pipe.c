@@ -7,6 +7,7 @@
  */
 #include "pipe.h"
 #include "fd.h"
+#include "ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -306,6 +307,40 @@ u64 abi_pipe_available(struct abi_proc *p, const struct abi_desc *d)
 	abi_unlock(p, &r->lock);
 	return len;
 }
+
+static s64 pipe_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset)
+{
+	(void)offset;
+	return abi_pipe_read(c, d, s, 0, 0);
+}
+
+static s64 pipe_write(struct abi_call *c, struct abi_desc *d,
+		      struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return abi_pipe_write(c, d, s, 0);
+}
+
+static void pipe_release(struct abi_proc *p, struct abi_desc *d)
+{
+	if (d->in)
+		abi_ring_leave(p, d->in, 0);
+	if (d->out)
+		abi_ring_leave(p, d->out, 1);
+}
+
+const struct abi_desc_ops abi_pipe_ops = {
+	.read = pipe_read,
+	.write = pipe_write,
+	.release = pipe_release,
+};
+
+const struct abi_desc_ops abi_pair_ops = {
+	.read = pipe_read,
+	.write = pipe_write,
+	.release = pipe_release,
+};
 
 static void shut_end(struct abi_proc *p, u32 ring, u32 writer)
 {

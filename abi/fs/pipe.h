@@ -6,6 +6,11 @@
 #include "fd.h"
 #include "abi/mm/span.h"
 
+struct abi_desc_ops;
+
+extern const struct abi_desc_ops abi_pipe_ops;
+extern const struct abi_desc_ops abi_pair_ops;
+
 /* `ring` is always index + 1, as descriptions keep it. */
 struct abi_ring *abi_ring_at(struct abi_proc *p, u32 ring);
 void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer);

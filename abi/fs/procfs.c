@@ -7,7 +7,10 @@
  */
 #include "procfs.h"
 #include "fd.h"
+#include "file.h"
+#include "ops.h"
 #include "path.h"
+#include "position.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -585,8 +588,8 @@ static s64 give_cmdline(struct abi_call *c, struct abi_span *s, u64 offset)
 				len - offset);
 }
 
-static s64 read_text(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		     u64 offset)
+static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		   u64 offset)
 {
 	struct abi_fds *fds = &c->p->fds;
 	struct abi_text t;
@@ -628,18 +631,64 @@ static s64 fill_device(struct abi_call *c, u32 code, struct abi_span *s)
 	}
 }
 
-s64 abi_synth_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		   u64 offset)
+static s64 text_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset)
 {
-	if (d->kind == ABI_DESC_TEXT)
-		return read_text(c, d, s, offset);
+	s64 n;
+
+	if (offset != ABI_FILE_CURRENT)
+		return read_at(c, d, s, (u64)offset);
+	abi_lock(c->p, &d->lock);
+	n = read_at(c, d, s, d->pos);
+	if (n > 0)
+		d->pos += (u64)n;
+	abi_unlock(c->p, &d->lock);
+	return n;
+}
+
+static s64 text_write(struct abi_call *c, struct abi_desc *d,
+		      struct abi_span *s, s64 offset)
+{
+	(void)c;
+	(void)d;
+	(void)s;
+	(void)offset;
+	return -ABI_EBADF;
+}
+
+const struct abi_desc_ops abi_text_ops = {
+	.read = text_read,
+	.write = text_write,
+	.seek = abi_position_seek,
+};
+
+static s64 device_read(struct abi_call *c, struct abi_desc *d,
+		       struct abi_span *s, s64 offset)
+{
+	(void)offset;
 	return d->code == DEV_NULL ? 0 : fill_device(c, d->code, s);
 }
 
-s64 abi_synth_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s)
+static s64 device_write(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
 {
 	(void)c;
-	if (d->kind == ABI_DESC_TEXT)
-		return -ABI_EBADF;
+	(void)offset;
 	return d->code == DEV_FULL ? -ABI_ENOSPC : (s64)s->left;
 }
+
+static s64 device_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
+		       u32 whence)
+{
+	(void)c;
+	(void)d;
+	(void)offset;
+	(void)whence;
+	return 0;
+}
+
+const struct abi_desc_ops abi_null_ops = {
+	.read = device_read,
+	.write = device_write,
+	.seek = device_seek,
+};

@@ -3,21 +3,24 @@
 #ifndef ABI_FS_PROCFS_H
 #define ABI_FS_PROCFS_H
 
-#include "abi/mm/span.h"
+#include <skep/types.h>
 
 struct abi_call;
 struct abi_desc;
+struct abi_desc_ops;
 struct abi_dirent;
+struct abi_proc;
 struct abi_stat;
+
+extern const struct abi_desc_ops abi_text_ops; /* /proc and /sys */
+extern const struct abi_desc_ops abi_null_ops; /* /dev/null and its family */
+
 /* 1: d is filled in (kind, code, type); 0: the host's; or an error. */
 s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d);
 /* 1: *st is filled in; 0: the host's. */
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st);
 /* Length of the link's text; 0: the host's. */
 s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
-s64 abi_synth_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		   u64 offset);
-s64 abi_synth_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s);
 /* e->next in: cookie. 1, or 0 at the end. */
 s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e);
 void abi_synth_fill(struct abi_desc *d, struct abi_stat *st);

@@ -6,6 +6,7 @@
 #include "regular.h"
 #include "fd.h"
 #include "file.h"
+#include "ops.h"
 #include "position.h"
 #include "transfer.h"
 #include "abi/include/errno.h"
@@ -48,16 +49,15 @@ static s64 transfer_inherited(struct abi_proc *p, struct abi_desc *d,
 	return n;
 }
 
-s64 abi_regular_transfer(struct abi_call *c, struct abi_desc *d,
-			 struct abi_span *s, s64 offset, u32 writing)
+/* Regular files: at the position, or at the offset that pread gives. */
+static s64 transfer_regular(struct abi_call *c, struct abi_desc *d,
+			    struct abi_span *s, s64 offset, u32 writing)
 {
 	struct abi_stat st;
 	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = &st};
 	u32 append = writing && abi_desc_flags(d) & ABI_O_APPEND;
 	s64 n;
 
-	if (d->type == ABI_S_IFDIR)
-		return -ABI_EISDIR;
 	if (offset != ABI_FILE_CURRENT)
 		return abi_transfer_span(c->p, d, s,
 					 append ? ABI_APPEND : offset, writing);
@@ -74,8 +74,30 @@ s64 abi_regular_transfer(struct abi_call *c, struct abi_desc *d,
 	return n;
 }
 
-s64 abi_regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
-		     u32 whence)
+static s64 regular_read(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
+{
+	return transfer_regular(c, d, s, offset, 0);
+}
+
+static s64 regular_write(struct abi_call *c, struct abi_desc *d,
+			 struct abi_span *s, s64 offset)
+{
+	return transfer_regular(c, d, s, offset, 1);
+}
+
+static s64 directory_transfer(struct abi_call *c, struct abi_desc *d,
+			      struct abi_span *s, s64 offset)
+{
+	(void)c;
+	(void)d;
+	(void)s;
+	(void)offset;
+	return -ABI_EISDIR;
+}
+
+static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
+			  u32 whence)
 {
 	u64 size;
 	s64 error;
@@ -92,3 +114,40 @@ s64 abi_regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 	}
 	return abi_position_host(c->p, d, offset, whence);
 }
+
+static s64 regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
+			u32 whence)
+{
+	return d->inherited ? seek_inherited(c, d, offset, whence)
+			    : abi_position_seek(c, d, offset, whence);
+}
+
+void abi_handle_release(struct abi_proc *p, struct abi_desc *d)
+{
+	p->host->file_close(d->handle);
+}
+
+const struct abi_desc_ops abi_regular_ops = {
+	.handle = 1,
+	.regular = 1,
+	.read = regular_read,
+	.write = regular_write,
+	.seek = regular_seek,
+	.release = abi_handle_release,
+};
+
+const struct abi_desc_ops abi_block_ops = {
+	.handle = 1,
+	.read = regular_read,
+	.write = regular_write,
+	.seek = regular_seek,
+	.release = abi_handle_release,
+};
+
+const struct abi_desc_ops abi_directory_ops = {
+	.handle = 1,
+	.read = directory_transfer,
+	.write = directory_transfer,
+	.seek = regular_seek,
+	.release = abi_handle_release,
+};

@@ -3,16 +3,15 @@
 #ifndef ABI_FS_REGULAR_H
 #define ABI_FS_REGULAR_H
 
-#include "abi/mm/span.h"
-
-struct abi_call;
 struct abi_desc;
+struct abi_desc_ops;
+struct abi_proc;
 
-/* At the position, or at the offset that pread gives. */
-s64 abi_regular_transfer(struct abi_call *c, struct abi_desc *d,
-			 struct abi_span *s, s64 offset, u32 writing);
-/* lseek(2) where the host keeps the position. */
-s64 abi_regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
-		     u32 whence);
+extern const struct abi_desc_ops abi_regular_ops;
+extern const struct abi_desc_ops abi_directory_ops;
+extern const struct abi_desc_ops abi_block_ops;
+
+/* Of all that has a handle of the host. */
+void abi_handle_release(struct abi_proc *p, struct abi_desc *d);
 
 #endif

@@ -6,6 +6,7 @@
 #include "stat.h"
 #include "fd.h"
 #include "open.h"
+#include "ops.h"
 #include "path.h"
 #include "procfs.h"
 #include "abi/include/errno.h"
@@ -55,7 +56,7 @@ s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
 
-	if (d->kind == ABI_DESC_FILE)
+	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
 		return c->p->host->file(d->handle, &op);
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
@@ -277,7 +278,7 @@ s64 abi_sys_fstatfs(struct abi_call *c)
 
 	if (!d)
 		return -ABI_EBADF;
-	if (d->kind == ABI_DESC_FILE)
+	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
 		error = c->p->host->file(d->handle, &op);
 	abi_desc_put(c->p, d);
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
@@ -317,7 +318,7 @@ s64 abi_sys_fchmod(struct abi_call *c)
 		return -ABI_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		error = -ABI_EBADF;
-	else if (d->kind == ABI_DESC_FILE)
+	else if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
 		error = c->p->host->file(d->handle, &op);
 	abi_desc_put(c->p, d);
 	return error;
@@ -382,7 +383,7 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 
 	if (!d)
 		return -ABI_EBADF;
-	if (d->kind == ABI_DESC_FILE)
+	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
 		error = c->p->host->file(d->handle, &op);
 	abi_desc_put(c->p, d);
 	return error;

@@ -3,6 +3,8 @@
  */
 #include "stream.h"
 #include "fd.h"
+#include "ops.h"
+#include "regular.h"
 #include "transfer.h"
 #include "abi/include/errno.h"
 #include "abi/mm/span.h"
@@ -12,8 +14,12 @@
 #include "abi/state/proc.h"
 #include "abi/uapi/linux.h"
 
-s64 abi_stream_transfer(struct abi_call *c, struct abi_desc *d,
-			struct abi_span *s, u32 writing)
+/*
+ * Terminals and pipes of the host: try, wait, try again. A write goes on
+ * until all is out, as Linux does for blocking descriptions.
+ */
+static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
+			   struct abi_span *s, u32 writing)
 {
 	u32 edge = writing ? ABI_EDGE_OUT : ABI_EDGE_IN;
 	s64 done = 0, n;
@@ -38,3 +44,24 @@ s64 abi_stream_transfer(struct abi_call *c, struct abi_desc *d,
 	}
 	return done ? done : n;
 }
+
+static s64 stream_read(struct abi_call *c, struct abi_desc *d,
+		       struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return transfer_stream(c, d, s, 0);
+}
+
+static s64 stream_write(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return transfer_stream(c, d, s, 1);
+}
+
+const struct abi_desc_ops abi_stream_ops = {
+	.handle = 1,
+	.read = stream_read,
+	.write = stream_write,
+	.release = abi_handle_release,
+};

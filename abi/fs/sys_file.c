@@ -2,12 +2,11 @@
 /* Owns the calls on open files: data, position, length, control. No state. */
 #include "fd.h"
 #include "file.h"
+#include "ops.h"
 #include "position.h"
-#include "regular.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
-#include "abi/poll/poll.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -117,21 +116,15 @@ s64 abi_sys_pwritev2(struct abi_call *c)
 s64 abi_sys_lseek(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 result;
+	s64 (*seek)(struct abi_call *, struct abi_desc *, s64, u32);
+	s64 result = -ABI_ESPIPE;
 
 	if (!d)
 		return -ABI_EBADF;
-	if (d->kind == ABI_DESC_NULL) {
-		result = 0;
-	} else if (d->kind != ABI_DESC_TEXT &&
-		   (d->kind != ABI_DESC_FILE || abi_desc_is_host(d))) {
-		result = -ABI_ESPIPE;
-	} else {
+	seek = abi_desc_ops(d)->seek;
+	if (seek) {
 		abi_lock(c->p, &d->lock);
-		result = d->inherited ? abi_regular_seek(c, d, (s64)c->a[1],
-							 (u32)c->a[2])
-				      : abi_position_seek(c, d, (s64)c->a[1],
-							  (u32)c->a[2]);
+		result = seek(c, d, (s64)c->a[1], (u32)c->a[2]);
 		abi_unlock(c->p, &d->lock);
 	}
 	abi_desc_put(c->p, d);
@@ -146,7 +139,7 @@ static s64 writable_file(const struct abi_desc *d)
 
 	if (flags & ABI_O_PATH)
 		return -ABI_EBADF;
-	if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFREG)
+	if (!abi_desc_ops(d)->regular)
 		return -ABI_EINVAL;
 	return (flags & ABI_O_ACCMODE) == ABI_O_RDONLY ? -ABI_EINVAL : 0;
 }
@@ -195,9 +188,9 @@ s64 abi_sys_fallocate(struct abi_call *c)
 		return -ABI_EBADF;
 	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE may pass */
 		result = -ABI_ENOTSUP;
-	else if (d->kind == ABI_DESC_PIPE)
+	else if (d->type == ABI_S_IFIFO)
 		result = -ABI_ESPIPE;
-	else if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFREG)
+	else if (!abi_desc_ops(d)->regular)
 		result = -ABI_ENODEV;
 	else
 		result = writable_file(d) ? -ABI_EBADF : 0;
@@ -217,7 +210,7 @@ s64 abi_sys_fsync(struct abi_call *c)
 		return -ABI_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		result = -ABI_EBADF;
-	else if (d->kind == ABI_DESC_FILE && !abi_desc_is_host(d))
+	else if (abi_desc_ops(d)->handle && abi_desc_ops(d)->seek)
 		result = c->p->host->file(d->handle, &op);
 	abi_desc_put(c->p, d);
 	return result;
@@ -239,7 +232,7 @@ s64 abi_sys_sync(struct abi_call *c)
 		d = abi_desc_get(c->p, fd);
 		if (!d)
 			continue;
-		if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG)
+		if (abi_desc_ops(d)->regular)
 			(void)c->p->host->file(d->handle, &op);
 		abi_desc_put(c->p, d);
 	}
@@ -269,7 +262,7 @@ s64 abi_sys_fadvise64(struct abi_call *c)
 
 	if (!d)
 		return -ABI_EBADF;
-	pipe = d->kind == ABI_DESC_PIPE;
+	pipe = d->type == ABI_S_IFIFO;
 	abi_desc_put(c->p, d);
 	if (pipe)
 		return -ABI_ESPIPE;
@@ -334,7 +327,7 @@ static s64 send_file(struct abi_call *c, struct abi_desc *out,
 	u64 len = c->a[3] < ABI_IO_MAX ? c->a[3] : ABI_IO_MAX, offset;
 	s64 n;
 
-	if (in->kind != ABI_DESC_FILE || in->type != ABI_S_IFREG)
+	if (!abi_desc_ops(in)->regular)
 		return -ABI_EINVAL;
 	if ((abi_desc_flags(in) & ABI_O_ACCMODE) == ABI_O_WRONLY)
 		return -ABI_EBADF;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
 #include "fd.h"
+#include "ops.h"
 #include "pipe.h"
 #include "position.h"
 #include "stat.h"
@@ -38,7 +39,7 @@ static s64 window_size(struct abi_call *c, struct abi_desc *d)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
 
-	if (d->kind != ABI_DESC_FILE || d->type != ABI_S_IFCHR)
+	if (d->kind != ABI_DESC_STREAM || d->type != ABI_S_IFCHR)
 		return -ABI_ENOTTY;
 	return c->p->host->file(d->handle, &op);
 }
@@ -78,7 +79,7 @@ static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 		n = (s64)abi_pipe_available(c->p, d);
 	} else if (abi_desc_is_host(d)) {
 		n = c->p->host->file(d->handle, &op);
-	} else if (d->kind == ABI_DESC_FILE && d->type == ABI_S_IFREG) {
+	} else if (abi_desc_ops(d)->regular) {
 		n = abi_file_stat(c, d, &st);
 		at = d->inherited ? abi_position_host(c->p, d, 0, ABI_SEEK_CUR)
 				  : (s64)d->pos;

@@ -5,6 +5,7 @@
  */
 #include "fd.h"
 #include "open.h"
+#include "ops.h"
 #include "path.h"
 #include "procfs.h"
 #include "abi/include/errno.h"
@@ -84,6 +85,7 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	}
 	d->handle = open.handle;
 	d->type = open.type & ABI_S_IFMT;
+	d->kind = abi_desc_kind(d->type);
 	if (flags & ABI_O_DIRECTORY && d->type != ABI_S_IFDIR)
 		return -ABI_ENOTDIR;
 	return 0;
@@ -100,8 +102,7 @@ static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
 	d = abi_desc_get(c->p, (u64)fd);
 	if (!d)
 		return -ABI_ENOENT;
-	if (d->kind != ABI_DESC_FILE || d->path[0] != '/' ||
-	    d->type != ABI_S_IFREG)
+	if (!abi_desc_ops(d)->regular || d->path[0] != '/')
 		return abi_desc_install(c->p, d, 0, cloexec);
 	abi_desc_put(c->p, d);
 	return -ABI_ENOENT;

@@ -7,6 +7,8 @@
 #include "abi/include/host.h"
 #include "abi/mm/span.h"
 
+struct abi_desc_ops;
+
 /* The socket behind a number; 0 with *error EBADF or ENOTSOCK. */
 struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error);
 s64 abi_sock_host(struct abi_call *c, struct abi_desc *d,
@@ -19,10 +21,6 @@ s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
 		      u64 gaddr, u64 lenp);
 
-/* The data calls of host sockets. flags: MSG_* */
-s64 abi_sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		  u32 flags);
-s64 abi_sock_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		   u32 flags);
+extern const struct abi_desc_ops abi_sock_ops; /* sock_msg.c */
 
 #endif

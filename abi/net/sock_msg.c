@@ -7,7 +7,9 @@
  */
 #include "sock.h"
 #include "abi/fs/fd.h"
+#include "abi/fs/ops.h"
 #include "abi/fs/pipe.h"
+#include "abi/fs/regular.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -239,23 +241,31 @@ static s64 receive_transfer(struct abi_call *c, struct transfer *t)
 
 /* read(2) and write(2) on sockets ---------------------------------------- */
 
-s64 abi_sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		  u32 flags)
+static s64 sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset)
 {
-	struct transfer t = {.d = d, .span = *s, .flags = flags};
+	struct transfer t = {.d = d, .span = *s};
 
+	(void)offset;
 	return s->left ? receive_transfer(c, &t) : 0;
 }
 
 /* The signal of a broken stream is file.c's to send. */
-s64 abi_sock_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
-		   u32 flags)
+static s64 sock_write(struct abi_call *c, struct abi_desc *d,
+		      struct abi_span *s, s64 offset)
 {
-	struct transfer t = {
-		.d = d, .span = *s, .flags = flags | ABI_MSG_NOSIGNAL};
+	struct transfer t = {.d = d, .span = *s, .flags = ABI_MSG_NOSIGNAL};
 
+	(void)offset;
 	return send_transfer(c, &t);
 }
+
+const struct abi_desc_ops abi_sock_ops = {
+	.handle = 1,
+	.read = sock_read,
+	.write = sock_write,
+	.release = abi_handle_release,
+};
 
 /* sendto, recvfrom ------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "poll.h"
 #include "wait.h"
 #include "abi/fs/fd.h"
+#include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -56,13 +57,17 @@ static void unlink_watch(struct abi_proc *p, u32 *link)
 	w->used = 0;
 }
 
-void abi_epoll_clear(struct abi_proc *p, struct abi_desc *d)
+static void epoll_release(struct abi_proc *p, struct abi_desc *d)
 {
 	abi_lock(p, &p->fds.epoll_lock);
 	while (d->watch)
 		unlink_watch(p, &d->watch);
 	abi_unlock(p, &p->fds.epoll_lock);
 }
+
+const struct abi_desc_ops abi_epoll_ops = {
+	.release = epoll_release,
+};
 
 static void forget_in(struct abi_proc *p, struct abi_desc *epoll, u32 desc)
 {
@@ -479,7 +484,7 @@ static s64 change_watch(struct abi_call *c, struct abi_desc *epoll,
 static int is_watchable(const struct abi_desc *d)
 {
 	return d->kind != ABI_DESC_TEXT && d->kind != ABI_DESC_NULL &&
-	       (d->kind != ABI_DESC_FILE || abi_desc_is_host(d));
+	       (!abi_desc_ops(d)->handle || abi_desc_is_host(d));
 }
 
 /*

@@ -3,8 +3,10 @@
 #include "eventfd.h"
 #include "wait.h"
 #include "abi/fs/fd.h"
+#include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
+#include "abi/mm/span.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
@@ -67,21 +69,32 @@ static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
 	return n == -ABI_EAGAIN ? -ABI_ERESTARTSYS : n;
 }
 
-s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
+/* Eight bytes in one piece. */
+static s64 eventfd_read(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
 {
 	u64 value = 0;
-	s64 n = transfer_value(c, d, &value, 0);
+	s64 n;
 
-	if (n > 0)
-		abi_memcpy(buf, &value, sizeof(value));
-	return n;
+	(void)offset;
+	if (s->left < 8)
+		return -ABI_EINVAL;
+	n = transfer_value(c, d, &value, 0);
+	if (n < 0)
+		return n;
+	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -ABI_EFAULT : 8;
 }
 
-s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf)
+static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,
+			 struct abi_span *s, s64 offset)
 {
-	u64 value;
+	u64 value = 0;
 
-	abi_memcpy(&value, buf, sizeof(value));
+	(void)offset;
+	if (s->left < 8)
+		return -ABI_EINVAL;
+	if (abi_span_gather(c->p, s, &value, 8) < 8)
+		return -ABI_EFAULT;
 	if (value == ~0ull)
 		return -ABI_EINVAL;
 	return transfer_value(c, d, &value, 1);
@@ -99,6 +112,11 @@ u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
 	abi_unlock(p, &d->lock);
 	return ready;
 }
+
+const struct abi_desc_ops abi_eventfd_ops = {
+	.read = eventfd_read,
+	.write = eventfd_write,
+};
 
 static s64 create_eventfd(struct abi_call *c, u32 flags)
 {

@@ -5,12 +5,12 @@
 
 #include <skep/types.h>
 
-struct abi_call;
 struct abi_desc;
+struct abi_desc_ops;
 struct abi_proc;
 
+extern const struct abi_desc_ops abi_eventfd_ops;
+
 u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d);
-s64 abi_eventfd_read(struct abi_call *c, struct abi_desc *d, void *buf);
-s64 abi_eventfd_write(struct abi_call *c, struct abi_desc *d, const void *buf);
 
 #endif

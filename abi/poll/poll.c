@@ -22,9 +22,7 @@
 
 int abi_desc_is_host(const struct abi_desc *d)
 {
-	return d->kind == ABI_DESC_SOCK ||
-	       (d->kind == ABI_DESC_FILE && d->type != ABI_S_IFREG &&
-		d->type != ABI_S_IFDIR && d->type != ABI_S_IFBLK);
+	return d->kind == ABI_DESC_SOCK || d->kind == ABI_DESC_STREAM;
 }
 
 static u32 ready_due(struct abi_proc *p, struct abi_desc *d, u64 *due)

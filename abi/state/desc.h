@@ -8,15 +8,19 @@
 
 enum abi_desc_kind {
 	ABI_DESC_FREE,
-	ABI_DESC_FILE, /* handle: file, directory, terminal or host pipe */
-	ABI_DESC_SOCK, /* handle */
-	ABI_DESC_PIPE, /* in or out is a ring */
-	ABI_DESC_PAIR, /* socketpair: both are */
+	ABI_DESC_FILE,	 /* handle: a regular file */
+	ABI_DESC_DIR,	 /* handle */
+	ABI_DESC_BLOCK,	 /* handle: a block device */
+	ABI_DESC_STREAM, /* handle: a terminal, a device, a pipe of the host */
+	ABI_DESC_SOCK,	 /* handle */
+	ABI_DESC_PIPE,	 /* in or out is a ring */
+	ABI_DESC_PAIR,	 /* socketpair: both are */
 	ABI_DESC_EVENT,
 	ABI_DESC_TIMER,
 	ABI_DESC_EPOLL,
 	ABI_DESC_TEXT, /* synthetic file: `code` says which */
 	ABI_DESC_NULL, /* /dev/null and its family: `code` says which */
+	ABI_DESC_KINDS,
 };
 
 struct abi_timer {

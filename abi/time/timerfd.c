@@ -7,8 +7,10 @@
 #include "timerfd.h"
 #include "time.h"
 #include "abi/fs/fd.h"
+#include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
+#include "abi/mm/span.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
@@ -70,16 +72,16 @@ static s64 take_ticks(struct abi_proc *p, struct abi_desc *d, u64 *due,
 	return *ticks ? 8 : -ABI_EAGAIN;
 }
 
-s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
+static s64 wait_ticks(struct abi_call *c, struct abi_desc *d, u64 *ticks)
 {
-	u64 due, ticks;
-	s64 n = take_ticks(c->p, d, &due, &ticks), slept = 0;
+	u64 due;
+	s64 n = take_ticks(c->p, d, &due, ticks), slept = 0;
 
 	if (n == -ABI_EAGAIN && !(abi_desc_flags(d) & ABI_O_NONBLOCK)) {
 		abi_wait_begin(c, 1);
 		abi_event_join(c, &d->event);
 		for (;;) {
-			n = take_ticks(c->p, d, &due, &ticks);
+			n = take_ticks(c->p, d, &due, ticks);
 			if (n != -ABI_EAGAIN || slept == -ABI_EINTR)
 				break;
 			slept = abi_wait_sleep(c, 0, 0, due);
@@ -88,10 +90,28 @@ s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf)
 		if (n == -ABI_EAGAIN)
 			n = -ABI_ERESTARTSYS;
 	}
-	if (n > 0)
-		abi_memcpy(buf, &ticks, sizeof(ticks));
 	return n;
 }
+
+/* Eight bytes in one piece. */
+static s64 timerfd_read(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
+{
+	u64 ticks = 0;
+	s64 n;
+
+	(void)offset;
+	if (s->left < 8)
+		return -ABI_EINVAL;
+	n = wait_ticks(c, d, &ticks);
+	if (n < 0)
+		return n;
+	return abi_span_scatter(c->p, s, &ticks, 8) < 8 ? -ABI_EFAULT : 8;
+}
+
+const struct abi_desc_ops abi_timerfd_ops = {
+	.read = timerfd_read,
+};
 
 s64 abi_sys_timerfd_create(struct abi_call *c)
 {
@@ -137,7 +157,7 @@ static struct abi_desc *get_timer(struct abi_call *c, s64 *error)
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 
 	*error = d ? 0 : -ABI_EBADF;
-	if (d && d->kind != ABI_DESC_TIMER) {
+	if (d && abi_desc_ops(d) != &abi_timerfd_ops) {
 		*error = -ABI_EINVAL;
 		abi_desc_put(c->p, d);
 		d = 0;

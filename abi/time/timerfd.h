@@ -5,11 +5,12 @@
 
 #include <skep/types.h>
 
-struct abi_call;
 struct abi_desc;
+struct abi_desc_ops;
 struct abi_proc;
 
+extern const struct abi_desc_ops abi_timerfd_ops;
+
 u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due);
-s64 abi_timerfd_read(struct abi_call *c, struct abi_desc *d, void *buf);
 
 #endif

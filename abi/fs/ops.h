@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a description can do, by its kind: the struct file_operations of abi.
+ * A description holds a number and no pointer, so that it stays plain data;
+ * the table from kinds to operations is in kinds.c. Without an operation a
+ * call gives the error that is written beside it, as Linux does.
+ */
+#ifndef ABI_FS_OPS_H
+#define ABI_FS_OPS_H
+
+#include "abi/state/desc.h"
+
+struct abi_call;
+struct abi_proc;
+struct abi_span;
+
+struct abi_desc_ops {
+	u8 handle;  /* `handle` is the host's */
+	u8 regular; /* a regular file of the host: it can be mapped and cut */
+
+	/* offset: ABI_FILE_CURRENT uses and moves the position. EINVAL. */
+	s64 (*read)(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		    s64 offset);
+	s64 (*write)(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset);
+	/* d->lock is held. ESPIPE, for pread and pwrite as well. */
+	s64 (*seek)(struct abi_call *c, struct abi_desc *d, s64 offset,
+		    u32 whence);
+	/* Nothing refers to it any more: gives back what it holds. */
+	void (*release)(struct abi_proc *p, struct abi_desc *d);
+};
+
+extern const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS];
+
+static inline const struct abi_desc_ops *abi_desc_ops(const struct abi_desc *d)
+{
+	return abi_desc_kinds[d->kind];
+}
+
+#endif
