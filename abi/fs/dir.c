@@ -3,7 +3,7 @@
  * Owns the listing of directories. desc->pos is the host's cookie of the next
  * entry, guarded by desc->lock, so that lseek(fd, 0) starts again.
  */
-#include "fd.h"
+#include "desc.h"
 #include "procfs.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns the numbers and the counts of descriptions, both under fds->lock. What
- * a description holds is given back by abi_desc_put, outside of that lock.
+ * Owns what takes a number away: close, dup, and fcntl(2). fds->lock guards the
+ * numbers.
  */
 #include "fd.h"
+#include "desc.h"
 #include "filelock.h"
-#include "ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
+#include "abi/include/user.h"
 #include "abi/poll/epoll.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
@@ -18,131 +19,6 @@ int abi_fds_init(struct abi_proc *p)
 {
 	p->fds.high = 0;
 	return 0;
-}
-
-u32 abi_desc_index(const struct abi_proc *p, const struct abi_desc *d)
-{
-	return (u32)(d - p->fds.desc);
-}
-
-struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd)
-{
-	struct abi_desc *d = 0;
-
-	/* Linux takes int: the upper half of the register is not looked at. */
-	fd = (u32)fd;
-	if (fd >= ABI_FD_MAX)
-		return 0;
-	abi_lock(p, &p->fds.lock);
-	if (p->fds.slot[fd].desc) {
-		d = &p->fds.desc[p->fds.slot[fd].desc - 1];
-		d->refs++;
-	}
-	abi_unlock(p, &p->fds.lock);
-	return d;
-}
-
-void abi_desc_hold(struct abi_proc *p, struct abi_desc *d)
-{
-	abi_lock(p, &p->fds.lock);
-	d->refs++;
-	abi_unlock(p, &p->fds.lock);
-}
-
-/* Nothing refers to it any more, and it is not free yet: it is all ours. */
-static void release_desc(struct abi_proc *p, struct abi_desc *d)
-{
-	const struct abi_desc_ops *ops = abi_desc_ops(d);
-
-	if (ops->handle && abi_filelock_park(p, d))
-		return;
-	if (ops->release)
-		ops->release(p, d);
-	abi_lock(p, &p->fds.lock);
-	d->kind = ABI_DESC_FREE;
-	abi_unlock(p, &p->fds.lock);
-}
-
-void abi_desc_put(struct abi_proc *p, struct abi_desc *d)
-{
-	u32 last;
-
-	abi_lock(p, &p->fds.lock);
-	last = !--d->refs;
-	abi_unlock(p, &p->fds.lock);
-	if (last)
-		release_desc(p, d);
-}
-
-static void reset_desc(struct abi_desc *d, u32 kind, u32 flags)
-{
-	/* path is long and mostly never used: only its start is cleared. */
-	abi_memset(d, 0, (u64)((u8 *)d->path - (u8 *)d));
-	d->path[0] = 0;
-	d->refs = 1;
-	d->kind = kind;
-	d->flags = flags;
-	d->handle = -1;
-}
-
-struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags)
-{
-	struct abi_fds *fds = &p->fds;
-	struct abi_desc *d = 0;
-	u32 i;
-
-	abi_lock(p, &fds->lock);
-	for (i = 0; i < ABI_DESC_MAX && !d; i++) {
-		if (fds->desc[i].kind != ABI_DESC_FREE)
-			continue;
-		d = &fds->desc[i];
-		reset_desc(d, kind, flags);
-		if (i >= fds->high)
-			fds->high = i + 1;
-	}
-	abi_unlock(p, &fds->lock);
-	return d;
-}
-
-/* Numbers from the limit RLIMIT_NOFILE on are never given out. */
-static u32 number_limit(const struct abi_proc *p)
-{
-	u64 cur = p->limit[7].cur;
-
-	return cur && cur < ABI_FD_MAX ? (u32)cur : ABI_FD_MAX;
-}
-
-static s64 lowest_free(struct abi_proc *p, u32 least)
-{
-	u32 fd, limit = number_limit(p);
-
-	for (fd = least; fd < limit; fd++)
-		if (!p->fds.slot[fd].desc)
-			return fd;
-	return -ABI_EMFILE;
-}
-
-static void fill_slot(struct abi_proc *p, u32 fd, struct abi_desc *d,
-		      u32 cloexec)
-{
-	p->fds.slot[fd].desc = (u16)(abi_desc_index(p, d) + 1);
-	p->fds.slot[fd].cloexec = !!cloexec;
-	d->numbers++;
-}
-
-s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
-		     u32 cloexec)
-{
-	s64 fd;
-
-	abi_lock(p, &p->fds.lock);
-	fd = lowest_free(p, least);
-	if (fd >= 0)
-		fill_slot(p, (u32)fd, d, cloexec);
-	abi_unlock(p, &p->fds.lock);
-	if (fd < 0)
-		abi_desc_put(p, d);
-	return fd;
 }
 
 /* Empties a slot; the caller holds the lock and finishes with after_take. */
@@ -174,6 +50,23 @@ static void after_take(struct abi_proc *p, struct abi_desc *d, u32 gone)
 	if (gone)
 		abi_epoll_forget(p, d);
 	abi_desc_put(p, d);
+}
+
+s64 abi_desc_install_two(struct abi_proc *p, struct abi_desc *end[2],
+			 u32 cloexec, u64 gaddr)
+{
+	s64 a = abi_desc_install(p, end[0], 0, cloexec);
+	s64 b = abi_desc_install(p, end[1], 0, cloexec);
+	s32 fd[2] = {(s32)a, (s32)b};
+	s64 error = a < 0 ? a : b < 0 ? b : ABI_PUT(p, gaddr, &fd);
+
+	if (!error)
+		return 0;
+	if (a >= 0)
+		abi_fd_close(p, (u32)a);
+	if (b >= 0)
+		abi_fd_close(p, (u32)b);
+	return error;
 }
 
 int abi_fd_close(struct abi_proc *p, u32 fd)
@@ -210,30 +103,16 @@ static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 	struct abi_desc *old;
 	u32 gone;
 
-	if (to >= number_limit(p)) {
+	if (to >= abi_desc_limit(p)) {
 		abi_desc_put(p, d);
 		return -ABI_EBADF;
 	}
 	abi_lock(p, &p->fds.lock);
 	old = empty_slot(p, to, &gone);
-	fill_slot(p, to, d, cloexec);
+	abi_desc_number(p, to, d, cloexec);
 	abi_unlock(p, &p->fds.lock);
 	after_take(p, old, gone);
 	return to;
-}
-
-u32 abi_desc_kind(u32 type)
-{
-	switch (type & ABI_S_IFMT) {
-	case ABI_S_IFREG:
-		return ABI_DESC_FILE;
-	case ABI_S_IFDIR:
-		return ABI_DESC_DIR;
-	case ABI_S_IFBLK:
-		return ABI_DESC_BLOCK;
-	default:
-		return ABI_DESC_STREAM;
-	}
 }
 
 int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
@@ -406,7 +285,7 @@ s64 abi_sys_fcntl(struct abi_call *c)
 	s64 result;
 
 	if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
-		if (c->a[2] >= number_limit(c->p))
+		if (c->a[2] >= abi_desc_limit(c->p))
 			return -ABI_EINVAL;
 		return duplicate_fd(c->p, c->a[0], (u32)c->a[2],
 				    command == F_DUPFD_CLOEXEC);

@@ -16,36 +16,17 @@
 #define ABI_FD_H
 
 #include <skep/types.h>
-#include "abi/state/fds.h"
 
 struct abi_proc;
 struct abi_call;
+struct abi_desc;
 
 int abi_fds_init(struct abi_proc *p);
 
-/* A reference to the description of `fd`, or 0 (EBADF). Give it back. */
-struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd);
-void abi_desc_hold(struct abi_proc *p, struct abi_desc *d);
-void abi_desc_put(struct abi_proc *p, struct abi_desc *d);
-
-/* A fresh one with one reference, kind set by the caller; 0: ENFILE. */
-struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags);
-/* The kind of what the host opened as S_IF... `type`. */
-u32 abi_desc_kind(u32 type);
-/* Gives it the lowest number from `least` on and takes the reference over. */
-s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
-		     u32 cloexec);
 /* Both ends, their numbers written to s32[2] at gaddr; all or nothing. */
 s64 abi_desc_install_two(struct abi_proc *p, struct abi_desc *end[2],
 			 u32 cloexec, u64 gaddr);
 int abi_fd_close(struct abi_proc *p, u32 fd); /* 0 or -EBADF */
-u32 abi_desc_index(const struct abi_proc *p, const struct abi_desc *d);
-
-static inline u32 abi_desc_flags(const struct abi_desc *d)
-{
-	return __atomic_load_n(&d->flags, __ATOMIC_RELAXED);
-}
-
 /* For exec and the tools that report: closes every number. */
 void abi_fd_close_all(struct abi_proc *p);
 /* The process ends: pending output of the host is not abi's, so: as above. */

@@ -4,6 +4,7 @@
  * ask of files. No state.
  */
 #include "file.h"
+#include "desc.h"
 #include "fd.h"
 #include "ops.h"
 #include "transfer.h"

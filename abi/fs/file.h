@@ -4,12 +4,13 @@
 #ifndef ABI_FILE_H
 #define ABI_FILE_H
 
-#include "fd.h"
 #include "abi/mm/span.h"
 
-/* offset: ABI_FILE_CURRENT uses and moves the position. */
-#define ABI_FILE_CURRENT (-1ll)
+struct abi_call;
+struct abi_desc;
+struct abi_proc;
 
+/* offset: ABI_FILE_CURRENT uses and moves the position. */
 s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		  s64 offset);
 s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,

@@ -10,7 +10,7 @@
  * process may hold locks on its file. fds->lock guards the list of such files.
  */
 #include "filelock.h"
-#include "fd.h"
+#include "desc.h"
 #include "ops.h"
 #include "position.h"
 #include "stat.h"

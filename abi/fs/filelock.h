@@ -3,9 +3,11 @@
 #ifndef ABI_FILELOCK_H
 #define ABI_FILELOCK_H
 
-#include "fd.h"
+#include <skep/types.h>
 
 struct abi_call;
+struct abi_desc;
+struct abi_proc;
 
 /* F_GETLK, F_SETLK, F_SETLKW and the F_OFD_ commands. */
 s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command);

@@ -5,6 +5,7 @@
 #include "procfs.h"
 #include "regular.h"
 #include "stream.h"
+#include "abi/net/pair.h"
 #include "abi/net/sock.h"
 #include "abi/poll/epoll.h"
 #include "abi/poll/eventfd.h"

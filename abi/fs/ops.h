@@ -12,10 +12,16 @@
 
 struct abi_call;
 struct abi_proc;
+struct abi_set;
 struct abi_span;
+
+/* As an offset: at the position, which moves. */
+#define ABI_FILE_CURRENT (-1ll)
 
 struct abi_desc_ops {
 	u8 handle;  /* `handle` is the host's */
+	u8 polled;  /* the host knows whether it is ready: poll.c asks it */
+	u8 timed;   /* gets ready by time alone; `ready` counts that */
 	u8 regular; /* a regular file of the host: it can be mapped and cut */
 
 	/* offset: ABI_FILE_CURRENT uses and moves the position. EINVAL. */
@@ -26,8 +32,20 @@ struct abi_desc_ops {
 	/* d->lock is held. ESPIPE, for pread and pwrite as well. */
 	s64 (*seek)(struct abi_call *c, struct abi_desc *d, s64 offset,
 		    u32 whence);
-	/* Nothing refers to it any more: gives back what it holds. */
-	void (*release)(struct abi_proc *p, struct abi_desc *d);
+	/*
+	 * POLL* bits that are true now, for what abi knows; *due becomes the
+	 * time of the next change, when that is earlier. Always ready, and not
+	 * for epoll (EPERM), unless it has this, `collect` or is `polled`.
+	 */
+	u32 (*ready)(struct abi_proc *p, struct abi_desc *d, u64 *due);
+	/* Of what stands for a list of others (epoll): see abi_set_add. */
+	u32 (*collect)(struct abi_call *c, struct abi_set *set,
+		       struct abi_desc *d, u32 tag, u32 nested, u32 depth);
+	/*
+	 * Nothing refers to it any more: gives back what it holds. 0: it is
+	 * kept for now, and freed by somebody else.
+	 */
+	int (*release)(struct abi_proc *p, struct abi_desc *d);
 };
 
 extern const struct abi_desc_ops *const abi_desc_kinds[ABI_DESC_KINDS];

@@ -6,8 +6,7 @@
  * read, in fds->bounce under bounce_lock.
  */
 #include "procfs.h"
-#include "fd.h"
-#include "file.h"
+#include "desc.h"
 #include "ops.h"
 #include "path.h"
 #include "position.h"

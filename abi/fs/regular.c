@@ -4,8 +4,8 @@
  * position, and makes reads and writes that move it take turns.
  */
 #include "regular.h"
-#include "fd.h"
-#include "file.h"
+#include "desc.h"
+#include "filelock.h"
 #include "ops.h"
 #include "position.h"
 #include "transfer.h"
@@ -122,9 +122,12 @@ static s64 regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 			    : abi_position_seek(c, d, offset, whence);
 }
 
-void abi_handle_release(struct abi_proc *p, struct abi_desc *d)
+int abi_handle_release(struct abi_proc *p, struct abi_desc *d)
 {
+	if (abi_filelock_park(p, d))
+		return 0;
 	p->host->file_close(d->handle);
+	return 1;
 }
 
 const struct abi_desc_ops abi_regular_ops = {

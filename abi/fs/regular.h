@@ -12,6 +12,6 @@ extern const struct abi_desc_ops abi_directory_ops;
 extern const struct abi_desc_ops abi_block_ops;
 
 /* Of all that has a handle of the host. */
-void abi_handle_release(struct abi_proc *p, struct abi_desc *d);
+int abi_handle_release(struct abi_proc *p, struct abi_desc *d);
 
 #endif

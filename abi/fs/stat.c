@@ -4,7 +4,7 @@
  * file systems, and the layouts in which guests get them. No state.
  */
 #include "stat.h"
-#include "fd.h"
+#include "desc.h"
 #include "open.h"
 #include "ops.h"
 #include "path.h"

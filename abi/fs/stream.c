@@ -2,7 +2,7 @@
 /* Owns what of the host has no position: terminals, devices, pipes. No state.
  */
 #include "stream.h"
-#include "fd.h"
+#include "desc.h"
 #include "ops.h"
 #include "regular.h"
 #include "transfer.h"
@@ -61,6 +61,7 @@ static s64 stream_write(struct abi_call *c, struct abi_desc *d,
 
 const struct abi_desc_ops abi_stream_ops = {
 	.handle = 1,
+	.polled = 1,
 	.read = stream_read,
 	.write = stream_write,
 	.release = abi_handle_release,

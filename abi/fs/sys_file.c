@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Owns the calls on open files: data, position, length, control. No state. */
-#include "fd.h"
+#include "desc.h"
 #include "file.h"
 #include "ops.h"
 #include "position.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
-#include "fd.h"
+#include "desc.h"
 #include "ops.h"
-#include "pipe.h"
 #include "position.h"
+#include "ring.h"
 #include "stat.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
-#include "abi/poll/poll.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -76,8 +75,8 @@ static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 	s32 out;
 
 	if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR) {
-		n = (s64)abi_pipe_available(c->p, d);
-	} else if (abi_desc_is_host(d)) {
+		n = (s64)abi_ring_available(c->p, d);
+	} else if (abi_desc_ops(d)->polled) {
 		n = c->p->host->file(d->handle, &op);
 	} else if (abi_desc_ops(d)->regular) {
 		n = abi_file_stat(c, d, &st);

@@ -3,7 +3,7 @@
  * Owns the calls that take names: opening, and changing directories. cwd is
  * guarded by proc.lock; everything else here has no state.
  */
-#include "fd.h"
+#include "desc.h"
 #include "open.h"
 #include "ops.h"
 #include "path.h"

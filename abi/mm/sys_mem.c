@@ -4,6 +4,7 @@
  * operation of map.c. Locks are taken there.
  */
 #include "space.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
 #include "abi/include/errno.h"
 #include "abi/include/page.h"

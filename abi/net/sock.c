@@ -6,8 +6,10 @@
  * sock_msg.c.
  */
 #include "sock.h"
+#include "pair.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
-#include "abi/fs/pipe.h"
+#include "abi/fs/ring.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -142,7 +144,7 @@ s64 abi_sys_socketpair(struct abi_call *c)
 		return -ABI_ENOTSUP;
 	if (type != ABI_SOCK_STREAM)
 		return -ABI_ESOCKTNOSUPPORT;
-	error = abi_pipe_pair(c->p, flags & ABI_O_NONBLOCK, pair);
+	error = abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)
 		return error;
 	return abi_desc_install_two(c->p, pair, flags & ABI_O_CLOEXEC, c->a[3]);
@@ -226,7 +228,7 @@ s64 abi_sys_shutdown(struct abi_call *c)
 	if (op.value < 0 || op.value > 2)
 		error = -ABI_EINVAL;
 	else if (d->kind == ABI_DESC_PAIR)
-		error = abi_pipe_shutdown(c->p, d, (u32)op.value);
+		error = abi_ring_shutdown(c->p, d, (u32)op.value);
 	else
 		error = abi_sock_host(c, d, &op);
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);

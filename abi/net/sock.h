@@ -3,9 +3,12 @@
 #ifndef ABI_SOCK_H
 #define ABI_SOCK_H
 
-#include "abi/fs/fd.h"
 #include "abi/include/host.h"
 #include "abi/mm/span.h"
+
+struct abi_call;
+struct abi_desc;
+struct abi_proc;
 
 struct abi_desc_ops;
 

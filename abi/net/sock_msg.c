@@ -6,10 +6,10 @@
  * which is held over a host call that does not block, never over a wait.
  */
 #include "sock.h"
-#include "abi/fs/fd.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
-#include "abi/fs/pipe.h"
 #include "abi/fs/regular.h"
+#include "abi/fs/ring.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -127,7 +127,7 @@ static s64 send_transfer(struct abi_call *c, struct transfer *t)
 	t->op.flags = (t->flags & ~(u32)OWN_FLAGS) | ABI_MSG_NOSIGNAL;
 	if (t->d->kind == ABI_DESC_PAIR)
 		n = t->op.addrlen ? -ABI_EISCONN
-				  : abi_pipe_write(c, t->d, &t->span,
+				  : abi_ring_write(c, t->d, &t->span,
 						   t->flags & ABI_MSG_DONTWAIT);
 	else if (!t->span.left && is_stream(t->d))
 		n = 0;
@@ -220,7 +220,7 @@ static s64 receive_pair(struct abi_call *c, struct transfer *t)
 	s64 done = 0, n;
 
 	do {
-		n = abi_pipe_read(c, t->d, &t->span, nonblock, peek);
+		n = abi_ring_read(c, t->d, &t->span, nonblock, peek);
 		if (n > 0)
 			done += n;
 	} while (n > 0 && t->flags & ABI_MSG_WAITALL && !peek && t->span.left);
@@ -262,6 +262,7 @@ static s64 sock_write(struct abi_call *c, struct abi_desc *d,
 
 const struct abi_desc_ops abi_sock_ops = {
 	.handle = 1,
+	.polled = 1,
 	.read = sock_read,
 	.write = sock_write,
 	.release = abi_handle_release,

@@ -13,7 +13,7 @@
 #include "epoll.h"
 #include "poll.h"
 #include "wait.h"
-#include "abi/fs/fd.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
@@ -57,17 +57,19 @@ static void unlink_watch(struct abi_proc *p, u32 *link)
 	w->used = 0;
 }
 
-static void epoll_release(struct abi_proc *p, struct abi_desc *d)
+int abi_epoll_is(const struct abi_desc *d)
+{
+	return abi_desc_ops(d) == &abi_epoll_ops;
+}
+
+static int epoll_release(struct abi_proc *p, struct abi_desc *d)
 {
 	abi_lock(p, &p->fds.epoll_lock);
 	while (d->watch)
 		unlink_watch(p, &d->watch);
 	abi_unlock(p, &p->fds.epoll_lock);
+	return 1;
 }
-
-const struct abi_desc_ops abi_epoll_ops = {
-	.release = epoll_release,
-};
 
 static void forget_in(struct abi_proc *p, struct abi_desc *epoll, u32 desc)
 {
@@ -87,7 +89,7 @@ void abi_epoll_forget(struct abi_proc *p, struct abi_desc *d)
 
 	abi_lock(p, &p->fds.epoll_lock);
 	for (i = 0; i < p->fds.high && d->watched; i++)
-		if (p->fds.desc[i].kind == ABI_DESC_EPOLL)
+		if (abi_epoll_is(&p->fds.desc[i]))
 			forget_in(p, &p->fds.desc[i], desc);
 	abi_unlock(p, &p->fds.epoll_lock);
 	abi_event_signal(p, &d->event, 0);
@@ -104,7 +106,7 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 		return 0;
 	if (!(w->events & ABI_EPOLLET))
 		return wanted;
-	if (watch_target(p, w)->kind == ABI_DESC_TIMER)
+	if (abi_desc_ops(watch_target(p, w))->timed)
 		abi_desc_ready(p, watch_target(p, w)); /* counts what is due */
 	abi_desc_edges(p, watch_target(p, w), &in, &out);
 	if (w->seen_in != in)
@@ -117,7 +119,7 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	 * A host tells of errors and hang-ups whether asked or not. One that
 	 * was reported would make every wait end at once, without a result.
 	 */
-	if (abi_desc_is_host(watch_target(p, w)) && w->last & LASTING)
+	if (abi_desc_ops(watch_target(p, w))->polled && w->last & LASTING)
 		return 0;
 	return wanted & ~w->last;
 }
@@ -137,8 +139,8 @@ static void note_reported(struct abi_proc *p, struct abi_watch *w, u32 told)
 	__atomic_fetch_or(&e->spent, spent, __ATOMIC_SEQ_CST);
 }
 
-u32 abi_epoll_add_all(struct abi_call *c, struct abi_set *set,
-		      struct abi_desc *d, u32 tag, u32 nested, u32 depth)
+static u32 epoll_collect(struct abi_call *c, struct abi_set *set,
+			 struct abi_desc *d, u32 tag, u32 nested, u32 depth)
 {
 	struct abi_watch *w;
 	u32 i, index = tag, bits, ready = 0;
@@ -164,6 +166,11 @@ u32 abi_epoll_add_all(struct abi_call *c, struct abi_set *set,
 	}
 	return ready;
 }
+
+const struct abi_desc_ops abi_epoll_ops = {
+	.collect = epoll_collect,
+	.release = epoll_release,
+};
 
 /* Waiting ---------------------------------------------------------------- */
 
@@ -215,7 +222,7 @@ static u32 host_bits(struct abi_proc *p, const struct abi_set *set, u32 index)
 /* What abi knows of a description without the host. */
 static u32 own_bits(struct abi_call *c, struct abi_desc *d)
 {
-	return abi_desc_is_host(d) ? 0 : abi_set_add(c, 0, d, BITS, 0, 1);
+	return abi_desc_ops(d)->polled ? 0 : abi_set_add(c, 0, d, BITS, 0, 1);
 }
 
 /* The lock is held. Entries after `d->code` first, so that none starves. */
@@ -256,7 +263,7 @@ static s64 look_once(struct abi_call *c, struct abi_desc *d,
 	set->hold[set->holds++] = (u16)abi_desc_index(c->p, d);
 	abi_event_join(c, &d->event);
 	abi_lock(c->p, lock);
-	ready = abi_epoll_add_all(c, set, d, 0, 0, 0);
+	ready = epoll_collect(c, set, d, 0, 0, 0);
 	abi_unlock(c->p, lock);
 	slept = abi_set_sleep(c, set, ready, deadline);
 	abi_lock(c->p, lock);
@@ -324,7 +331,7 @@ static s64 epoll_any(struct abi_call *c, u64 deadline)
 	if (!d)
 		return -ABI_EBADF;
 	result = -ABI_EINVAL;
-	if (d->kind == ABI_DESC_EPOLL) {
+	if (abi_epoll_is(d)) {
 		result = run_small(c, d, deadline);
 		if (result == -ABI_ENOMEM)
 			result = run_large(c, d, deadline);
@@ -411,11 +418,11 @@ static int epoll_reaches(struct abi_proc *p, struct abi_desc *from,
 
 	if (from == to || depth > 4)
 		return 1;
-	if (from->kind != ABI_DESC_EPOLL)
+	if (!abi_epoll_is(from))
 		return 0;
 	for (i = from->watch; i; i = w->next) {
 		w = watch_at(p, i);
-		if (watch_target(p, w)->kind == ABI_DESC_EPOLL &&
+		if (abi_epoll_is(watch_target(p, w)) &&
 		    epoll_reaches(p, watch_target(p, w), to, depth + 1))
 			return 1;
 	}
@@ -483,8 +490,9 @@ static s64 change_watch(struct abi_call *c, struct abi_desc *epoll,
 /* Regular files and directories cannot be watched: they are always ready. */
 static int is_watchable(const struct abi_desc *d)
 {
-	return d->kind != ABI_DESC_TEXT && d->kind != ABI_DESC_NULL &&
-	       (!abi_desc_ops(d)->handle || abi_desc_is_host(d));
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+
+	return ops->polled || ops->ready || ops->collect;
 }
 
 /*
@@ -512,9 +520,9 @@ static s64 control_epoll(struct abi_call *c, struct abi_desc *epoll,
 		return -ABI_EFAULT;
 	if (!is_watchable(d))
 		return -ABI_EPERM;
-	if (epoll == d || epoll->kind != ABI_DESC_EPOLL)
+	if (epoll == d || !abi_epoll_is(epoll))
 		return -ABI_EINVAL;
-	if (event.events & ABI_EPOLLEXCLUSIVE && d->kind == ABI_DESC_EPOLL)
+	if (event.events & ABI_EPOLLEXCLUSIVE && abi_epoll_is(d))
 		return -ABI_EINVAL;
 	abi_lock(c->p, &c->p->fds.epoll_lock);
 	result = has_number(c->p, d) ? change_watch(c, epoll, d, &event)

@@ -2,7 +2,7 @@
 /* Owns eventfd(2). desc->lock guards the counter. */
 #include "eventfd.h"
 #include "wait.h"
-#include "abi/fs/fd.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
@@ -100,10 +100,11 @@ static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,
 	return transfer_value(c, d, &value, 1);
 }
 
-u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
+static u32 eventfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 {
 	u32 ready = 0;
 
+	(void)due;
 	abi_lock(p, &d->lock);
 	if (d->value)
 		ready |= ABI_POLLIN;
@@ -116,6 +117,7 @@ u32 abi_eventfd_ready(struct abi_proc *p, struct abi_desc *d)
 const struct abi_desc_ops abi_eventfd_ops = {
 	.read = eventfd_read,
 	.write = eventfd_write,
+	.ready = eventfd_ready,
 };
 
 static s64 create_eventfd(struct abi_call *c, u32 flags)

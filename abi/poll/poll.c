@@ -5,42 +5,26 @@
  * this file, and the system calls of poll and select lie in sys_poll.c.
  */
 #include "poll.h"
-#include "epoll.h"
-#include "eventfd.h"
 #include "wait.h"
-#include "abi/fs/fd.h"
-#include "abi/fs/pipe.h"
+#include "abi/fs/desc.h"
+#include "abi/fs/ops.h"
+#include "abi/fs/ring.h"
 #include "abi/include/errno.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
-#include "abi/time/timerfd.h"
 #include "abi/uapi/linux.h"
 
 #define ALWAYS (ABI_POLLIN | ABI_POLLOUT | ABI_POLLRDNORM | ABI_POLLWRNORM)
 #define DEPTH_MAX 5 /* nested epolls, as Linux */
 
-int abi_desc_is_host(const struct abi_desc *d)
-{
-	return d->kind == ABI_DESC_SOCK || d->kind == ABI_DESC_STREAM;
-}
-
 static u32 ready_due(struct abi_proc *p, struct abi_desc *d, u64 *due)
 {
-	switch (d->kind) {
-	case ABI_DESC_PIPE:
-	case ABI_DESC_PAIR:
-		return abi_pipe_ready(p, d);
-	case ABI_DESC_EVENT:
-		return abi_eventfd_ready(p, d);
-	case ABI_DESC_TIMER:
-		return abi_timerfd_ready(p, d, due);
-	case ABI_DESC_SOCK:
-	case ABI_DESC_EPOLL:
-		return 0;
-	default:
-		return abi_desc_is_host(d) ? 0 : ALWAYS;
-	}
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+
+	if (ops->ready)
+		return ops->ready(p, d, due);
+	return ops->polled || ops->collect ? 0 : ALWAYS;
 }
 
 u32 abi_desc_ready(struct abi_proc *p, struct abi_desc *d)
@@ -112,11 +96,13 @@ static u32 peek_handle(struct abi_call *c, const struct abi_desc *d, u32 events)
 u32 abi_set_add(struct abi_call *c, struct abi_set *set, struct abi_desc *d,
 		u32 events, u32 tag, u32 depth)
 {
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+
 	if (depth > DEPTH_MAX || (set && !hold_desc(c, set, d)))
 		return 0;
-	if (d->kind == ABI_DESC_EPOLL)
-		return abi_epoll_add_all(c, set, d, tag, 1, depth + 1);
-	if (!abi_desc_is_host(d))
+	if (ops->collect)
+		return ops->collect(c, set, d, tag, 1, depth + 1);
+	if (!ops->polled)
 		return ready_due(c->p, d, set ? &set->due : 0);
 	if (!set)
 		return events ? peek_handle(c, d, events) : 0;

@@ -6,10 +6,12 @@
 #ifndef ABI_POLL_H
 #define ABI_POLL_H
 
-#include "abi/fs/fd.h"
+#include "abi/state/watch.h"
 
-/* Does the host know its readiness (otherwise abi does)? */
-int abi_desc_is_host(const struct abi_desc *d);
+struct abi_call;
+struct abi_desc;
+struct abi_proc;
+
 /* Bits that are true now, for what abi knows; epoll excluded. */
 u32 abi_desc_ready(struct abi_proc *p, struct abi_desc *d);
 /* Its changes wake (on), or no longer wake, the calling thread. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Owns poll, ppoll, select and pselect6 on top of poll.c. No state. */
+#include "epoll.h"
 #include "poll.h"
 #include "wait.h"
-#include "abi/fs/fd.h"
+#include "abi/fs/desc.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -49,7 +50,7 @@ static void close_all(struct abi_call *c, struct round *r)
 static u32 look_at(struct abi_call *c, struct round *r, u32 i, u32 wanted)
 {
 	struct abi_desc *d = &c->p->fds.desc[r->fd[i].desc - 1];
-	u32 ready, epoll = d->kind == ABI_DESC_EPOLL;
+	u32 ready, epoll = (u32)abi_epoll_is(d);
 
 	if (epoll)
 		abi_lock(c->p, &c->p->fds.epoll_lock);

@@ -19,9 +19,10 @@
 #define ABI_WAIT_H
 
 #include "abi/include/host.h"
-#include "abi/fs/fd.h"
+#include "abi/state/event.h"
 
 struct abi_call;
+struct abi_proc;
 
 #define ABI_EDGE_IN 1
 #define ABI_EDGE_OUT 2

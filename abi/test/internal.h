@@ -3,6 +3,7 @@
 #ifndef ABI_TEST_INTERNAL_H
 #define ABI_TEST_INTERNAL_H
 
+#include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"

@@ -6,7 +6,7 @@
  */
 #include "timerfd.h"
 #include "time.h"
-#include "abi/fs/fd.h"
+#include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
@@ -44,7 +44,7 @@ static u64 update_ticks(struct abi_timer *timer, u64 now)
 	return n;
 }
 
-u32 abi_timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
+static u32 timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 {
 	u64 fresh, ticks, next;
 
@@ -110,7 +110,9 @@ static s64 timerfd_read(struct abi_call *c, struct abi_desc *d,
 }
 
 const struct abi_desc_ops abi_timerfd_ops = {
+	.timed = 1,
 	.read = timerfd_read,
+	.ready = timerfd_ready,
 };
 
 s64 abi_sys_timerfd_create(struct abi_call *c)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Open file descriptions: references and numbers; fd.h says who locks what. */
+#ifndef ABI_FS_DESC_H
+#define ABI_FS_DESC_H
+
+#include "abi/state/desc.h"
+
+struct abi_proc;
+
+/* A reference to the description of `fd`, or 0 (EBADF). Give it back. */
+struct abi_desc *abi_desc_get(struct abi_proc *p, u64 fd);
+void abi_desc_hold(struct abi_proc *p, struct abi_desc *d);
+void abi_desc_put(struct abi_proc *p, struct abi_desc *d);
+
+/* A fresh one with one reference, kind set by the caller; 0: ENFILE. */
+struct abi_desc *abi_desc_new(struct abi_proc *p, u32 kind, u32 flags);
+/* The kind of what the host opened as S_IF... `type`. */
+u32 abi_desc_kind(u32 type);
+/* Gives it the lowest number from `least` on and takes the reference over. */
+s64 abi_desc_install(struct abi_proc *p, struct abi_desc *d, u32 least,
+		     u32 cloexec);
+/* Numbers from here on are never given out: RLIMIT_NOFILE. */
+u32 abi_desc_limit(const struct abi_proc *p);
+/* Makes `fd` name `d`; fds->lock is held. */
+void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
+		     u32 cloexec);
+u32 abi_desc_index(const struct abi_proc *p, const struct abi_desc *d);
+
+static inline u32 abi_desc_flags(const struct abi_desc *d)
+{
+	return __atomic_load_n(&d->flags, __ATOMIC_RELAXED);
+}
+
+#endif

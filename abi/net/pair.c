@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/* Owns the ends of socketpair(2): two rings, one for each direction. */
+#include "pair.h"
+#include "abi/fs/desc.h"
+#include "abi/fs/ops.h"
+#include "abi/fs/ring.h"
+#include "abi/include/errno.h"
+#include "abi/include/mem.h"
+#include "abi/mm/span.h"
+#include "abi/proc/call.h"
+#include "abi/state/proc.h"
+#include "abi/uapi/linux.h"
+
+static u32 pair_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
+{
+	u32 in = abi_ring_state(p, d->in), out = abi_ring_state(p, d->out);
+	u32 ready = 0;
+
+	(void)due;
+	if (in & ABI_RING_DATA)
+		ready |= ABI_POLLIN | ABI_POLLRDNORM;
+	if (in & ABI_RING_ENDED)
+		ready |= ABI_POLLIN | ABI_POLLRDNORM | ABI_POLLRDHUP;
+	if (out & (ABI_RING_ROOM | ABI_RING_BROKEN))
+		ready |= ABI_POLLOUT | ABI_POLLWRNORM;
+	/* A pair hangs up when both directions are closed, not one. */
+	if (in & ABI_RING_ENDED && out & ABI_RING_BROKEN)
+		ready |= ABI_POLLHUP;
+	return ready;
+}
+
+static s64 pair_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 offset)
+{
+	(void)offset;
+	return abi_ring_read(c, d, s, 0, 0);
+}
+
+static s64 pair_write(struct abi_call *c, struct abi_desc *d,
+		      struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return abi_ring_write(c, d, s, 0);
+}
+
+static int pair_release(struct abi_proc *p, struct abi_desc *d)
+{
+	if (d->in)
+		abi_ring_leave(p, d->in, 0);
+	if (d->out)
+		abi_ring_leave(p, d->out, 1);
+	return 1;
+}
+
+const struct abi_desc_ops abi_pair_ops = {
+	.read = pair_read,
+	.write = pair_write,
+	.ready = pair_ready,
+	.release = pair_release,
+};
+
+s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
+{
+	u32 ring[2] = {abi_ring_new(p), abi_ring_new(p)}, i;
+
+	pair[0] = abi_desc_new(p, ABI_DESC_PAIR, ABI_O_RDWR | flags);
+	pair[1] = abi_desc_new(p, ABI_DESC_PAIR, ABI_O_RDWR | flags);
+	if (ring[0] && ring[1] && pair[0] && pair[1]) {
+		for (i = 0; i < 2; i++) {
+			pair[i]->in = ring[i];
+			pair[i]->out = ring[!i];
+			pair[i]->type = ABI_S_IFSOCK;
+			pair[i]->domain = ABI_AF_UNIX;
+			pair[i]->sock_type = ABI_SOCK_STREAM;
+			abi_strcpy(pair[i]->path, "socket:[pair]", 32);
+		}
+		return 0;
+	}
+	for (i = 0; i < 2; i++) {
+		abi_ring_free(p, ring[i]);
+		if (pair[i])
+			abi_desc_put(p, pair[i]);
+	}
+	return -ABI_ENFILE;
+}

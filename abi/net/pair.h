@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* socketpair(2). */
+#ifndef ABI_NET_PAIR_H
+#define ABI_NET_PAIR_H
+
+#include <skep/types.h>
+
+struct abi_desc;
+struct abi_desc_ops;
+struct abi_proc;
+
+extern const struct abi_desc_ops abi_pair_ops;
+
+/* Makes a connected pair of stream sockets; 0 or -ENFILE. */
+s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2]);
+
+#endif
