@@ -4,7 +4,7 @@
  * entry, guarded by desc->lock, so that lseek(fd, 0) starts again.
  */
 #include "desc.h"
-#include "procfs.h"
+#include "ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -56,14 +56,11 @@ static s64 list_entries(struct abi_call *c, struct abi_desc *d,
 			struct lister *l)
 {
 	struct abi_dirent e;
-	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = &e};
 	s64 n;
 
 	for (;;) {
 		e.next = d->pos;
-		n = d->kind == ABI_DESC_TEXT
-			    ? abi_synth_readdir(c->p, d->code, &e)
-			    : c->p->host->file(d->handle, &op);
+		n = abi_desc_ops(d)->list(c, d, &e);
 		if (n <= 0)
 			return n < 0 && !l->done ? n : l->done;
 		e.name[sizeof(e.name) - 1] = 0;
@@ -82,7 +79,7 @@ static s64 run_getdents(struct abi_call *c, u32 old)
 
 	if (!d)
 		return -ABI_EBADF;
-	if (d->type == ABI_S_IFDIR) {
+	if (d->type == ABI_S_IFDIR && abi_desc_ops(d)->list) {
 		abi_lock(c->p, &d->lock);
 		n = list_entries(c, d, &l);
 		abi_unlock(c->p, &d->lock);

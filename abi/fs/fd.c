@@ -6,6 +6,7 @@
 #include "fd.h"
 #include "desc.h"
 #include "filelock.h"
+#include "ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -242,11 +243,12 @@ static s64 set_status(struct abi_desc *d, u32 flags)
 
 static s64 pipe_size(const struct abi_desc *d, u32 command, u64 arg)
 {
-	if (d->kind != ABI_DESC_PIPE)
+	s64 size;
+
+	if (!abi_desc_ops(d)->capacity)
 		return -ABI_EBADF;
-	if (command == F_SETPIPE_SZ && arg > ABI_RING_SIZE)
-		return -ABI_EPERM;
-	return ABI_RING_SIZE;
+	size = abi_desc_ops(d)->capacity(d);
+	return command == F_SETPIPE_SZ && arg > (u64)size ? -ABI_EPERM : size;
 }
 
 static s64 control_fd(struct abi_call *c, struct abi_desc *d)

@@ -11,9 +11,12 @@
 #include "abi/state/desc.h"
 
 struct abi_call;
+struct abi_dirent;
+struct abi_file_op;
 struct abi_proc;
 struct abi_set;
 struct abi_span;
+struct abi_stat;
 
 /* As an offset: at the position, which moves. */
 #define ABI_FILE_CURRENT (-1ll)
@@ -32,6 +35,24 @@ struct abi_desc_ops {
 	/* d->lock is held. ESPIPE, for pread and pwrite as well. */
 	s64 (*seek)(struct abi_call *c, struct abi_desc *d, s64 offset,
 		    u32 whence);
+	/* stat(2). An inode without a name, for what has no other answer. */
+	s64 (*stat)(struct abi_call *c, struct abi_desc *d,
+		    struct abi_stat *st);
+	/* The entry after e->next: 1, or 0 at the end. ENOTDIR. */
+	s64 (*list)(struct abi_call *c, struct abi_desc *d,
+		    struct abi_dirent *e);
+	/* fsync(2). EINVAL. */
+	s64 (*sync)(struct abi_call *c, struct abi_desc *d);
+	/* Modes, times, the file system: the host's. What lacks it, has none.
+	 */
+	s64 (*control)(struct abi_call *c, struct abi_desc *d,
+		       struct abi_file_op *op);
+	/* ioctl FIONREAD: bytes that a read would give now. ENOTTY. */
+	s64 (*available)(struct abi_call *c, struct abi_desc *d);
+	/* ioctl TIOCGWINSZ: rows << 16 | columns. ENOTTY. */
+	s64 (*window)(struct abi_call *c, struct abi_desc *d);
+	/* fcntl F_GETPIPE_SZ: bytes that fit. EBADF. */
+	s64 (*capacity)(const struct abi_desc *d);
 	/*
 	 * POLL* bits that are true now, for what abi knows; *due becomes the
 	 * time of the next change, when that is earlier. Always ready, and not

@@ -43,6 +43,17 @@ static s64 pipe_write(struct abi_call *c, struct abi_desc *d,
 	return abi_ring_write(c, d, s, 0);
 }
 
+static s64 pipe_available(struct abi_call *c, struct abi_desc *d)
+{
+	return (s64)abi_ring_available(c->p, d);
+}
+
+static s64 pipe_capacity(const struct abi_desc *d)
+{
+	(void)d;
+	return ABI_RING_SIZE;
+}
+
 static int pipe_release(struct abi_proc *p, struct abi_desc *d)
 {
 	if (d->in)
@@ -56,6 +67,8 @@ const struct abi_desc_ops abi_pipe_ops = {
 	.read = pipe_read,
 	.write = pipe_write,
 	.ready = pipe_ready,
+	.capacity = pipe_capacity,
+	.available = pipe_available,
 	.release = pipe_release,
 };
 

@@ -10,6 +10,7 @@
 #include "ops.h"
 #include "path.h"
 #include "position.h"
+#include "stat.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -238,21 +239,6 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 	d->kind = names[i].kind;
 	d->code = names[i].code | cpu << NUMBER_SHIFT;
 	return 1;
-}
-
-void abi_synth_fill(struct abi_desc *d, struct abi_stat *st)
-{
-	u32 i;
-
-	if (d->kind == ABI_DESC_TEXT)
-		st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
-	if (d->kind != ABI_DESC_NULL)
-		return;
-	st->mode = ABI_S_IFCHR | 0666;
-	for (i = 0; i < NAMES; i++)
-		if (names[i].kind == ABI_DESC_NULL &&
-		    names[i].code == d->code && !st->rdev)
-			st->rdev = names[i].rdev;
 }
 
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
@@ -522,9 +508,12 @@ static u32 dir_next(struct abi_proc *p, u32 code, u32 i, u32 most)
 	return i;
 }
 
-s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e)
+static s64 text_list(struct abi_call *c, struct abi_desc *d,
+		     struct abi_dirent *e)
 {
-	u32 most = code == TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX, i;
+	u32 code = d->code, i;
+	u32 most = code == TEXT_DIR_FD ? ABI_FD_MAX : ABI_THREADS_MAX;
+	struct abi_proc *p = c->p;
 	struct abi_text t;
 
 	abi_text_init(&t, e->name, sizeof(e->name));
@@ -655,10 +644,20 @@ static s64 text_write(struct abi_call *c, struct abi_desc *d,
 	return -ABI_EBADF;
 }
 
+static s64 text_stat(struct abi_call *c, struct abi_desc *d,
+		     struct abi_stat *st)
+{
+	abi_stat_unnamed(c->p, d, st);
+	st->mode = d->type | (d->type == ABI_S_IFDIR ? 0555 : 0444);
+	return 0;
+}
+
 const struct abi_desc_ops abi_text_ops = {
 	.read = text_read,
 	.write = text_write,
 	.seek = abi_position_seek,
+	.stat = text_stat,
+	.list = text_list,
 };
 
 static s64 device_read(struct abi_call *c, struct abi_desc *d,
@@ -686,8 +685,23 @@ static s64 device_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 	return 0;
 }
 
+static s64 device_stat(struct abi_call *c, struct abi_desc *d,
+		       struct abi_stat *st)
+{
+	u32 i;
+
+	abi_stat_unnamed(c->p, d, st);
+	st->mode = ABI_S_IFCHR | 0666;
+	for (i = 0; i < NAMES; i++)
+		if (names[i].kind == ABI_DESC_NULL &&
+		    names[i].code == d->code && !st->rdev)
+			st->rdev = names[i].rdev;
+	return 0;
+}
+
 const struct abi_desc_ops abi_null_ops = {
 	.read = device_read,
 	.write = device_write,
 	.seek = device_seek,
+	.stat = device_stat,
 };

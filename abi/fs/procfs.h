@@ -21,9 +21,6 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d);
 s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st);
 /* Length of the link's text; 0: the host's. */
 s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size);
-/* e->next in: cookie. 1, or 0 at the end. */
-s64 abi_synth_readdir(struct abi_proc *p, u32 code, struct abi_dirent *e);
-void abi_synth_fill(struct abi_desc *d, struct abi_stat *st);
 
 /* N of /proc/self/fd/N, /dev/stdin and the like; -1 for other names. */
 s64 abi_synth_number(const char *path);

@@ -122,6 +122,53 @@ static s64 regular_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 			    : abi_position_seek(c, d, offset, whence);
 }
 
+s64 abi_handle_control(struct abi_call *c, struct abi_desc *d,
+		       struct abi_file_op *op)
+{
+	return c->p->host->file(d->handle, op);
+}
+
+s64 abi_handle_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
+
+	return c->p->host->file(d->handle, &op);
+}
+
+s64 abi_handle_available(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_AVAILABLE};
+
+	return c->p->host->file(d->handle, &op);
+}
+
+static s64 regular_sync(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
+
+	return c->p->host->file(d->handle, &op);
+}
+
+static s64 regular_available(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_stat st;
+	s64 at, error = abi_handle_stat(c, d, &st);
+
+	if (error)
+		return error;
+	at = d->inherited ? abi_position_host(c->p, d, 0, ABI_SEEK_CUR)
+			  : (s64)d->pos;
+	return (s64)st.size > at ? (s64)st.size - at : 0;
+}
+
+static s64 directory_list(struct abi_call *c, struct abi_desc *d,
+			  struct abi_dirent *e)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = e};
+
+	return c->p->host->file(d->handle, &op);
+}
+
 int abi_handle_release(struct abi_proc *p, struct abi_desc *d)
 {
 	if (abi_filelock_park(p, d))
@@ -136,6 +183,10 @@ const struct abi_desc_ops abi_regular_ops = {
 	.read = regular_read,
 	.write = regular_write,
 	.seek = regular_seek,
+	.stat = abi_handle_stat,
+	.sync = regular_sync,
+	.control = abi_handle_control,
+	.available = regular_available,
 	.release = abi_handle_release,
 };
 
@@ -144,6 +195,9 @@ const struct abi_desc_ops abi_block_ops = {
 	.read = regular_read,
 	.write = regular_write,
 	.seek = regular_seek,
+	.stat = abi_handle_stat,
+	.sync = regular_sync,
+	.control = abi_handle_control,
 	.release = abi_handle_release,
 };
 
@@ -152,5 +206,9 @@ const struct abi_desc_ops abi_directory_ops = {
 	.read = directory_transfer,
 	.write = directory_transfer,
 	.seek = regular_seek,
+	.stat = abi_handle_stat,
+	.sync = regular_sync,
+	.control = abi_handle_control,
+	.list = directory_list,
 	.release = abi_handle_release,
 };

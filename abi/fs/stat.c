@@ -52,21 +52,26 @@ static s64 put_stat(struct abi_proc *p, u64 gaddr, const struct abi_stat *st)
 	return ABI_PUT(p, gaddr, &out);
 }
 
-s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
+void abi_stat_unnamed(struct abi_proc *p, const struct abi_desc *d,
+		      struct abi_stat *st)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_STAT, .stat = st};
-
-	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
-		return c->p->host->file(d->handle, &op);
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
-	st->ino = abi_desc_index(c->p, d) + 1;
+	st->ino = abi_desc_index(p, d) + 1;
 	st->nlink = 1;
 	st->mode = d->type | 0600;
-	st->uid = c->p->info.uid;
-	st->gid = c->p->info.gid;
+	st->uid = p->info.uid;
+	st->gid = p->info.gid;
 	st->blksize = 4096;
-	abi_synth_fill(d, st);
+}
+
+s64 abi_file_stat(struct abi_call *c, struct abi_desc *d, struct abi_stat *st)
+{
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+
+	if (ops->stat)
+		return ops->stat(c, d, st);
+	abi_stat_unnamed(c->p, d, st);
 	return 0;
 }
 
@@ -278,8 +283,8 @@ s64 abi_sys_fstatfs(struct abi_call *c)
 
 	if (!d)
 		return -ABI_EBADF;
-	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
-		error = c->p->host->file(d->handle, &op);
+	if (abi_desc_ops(d)->control)
+		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }
@@ -318,8 +323,8 @@ s64 abi_sys_fchmod(struct abi_call *c)
 		return -ABI_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		error = -ABI_EBADF;
-	else if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
-		error = c->p->host->file(d->handle, &op);
+	else if (abi_desc_ops(d)->control)
+		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }
@@ -383,8 +388,8 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 
 	if (!d)
 		return -ABI_EBADF;
-	if ((abi_desc_ops(d)->handle && d->kind != ABI_DESC_SOCK))
-		error = c->p->host->file(d->handle, &op);
+	if (abi_desc_ops(d)->control)
+		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }

@@ -59,10 +59,23 @@ static s64 stream_write(struct abi_call *c, struct abi_desc *d,
 	return transfer_stream(c, d, s, 1);
 }
 
+static s64 stream_window(struct abi_call *c, struct abi_desc *d)
+{
+	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
+
+	if (d->type != ABI_S_IFCHR)
+		return -ABI_ENOTTY;
+	return c->p->host->file(d->handle, &op);
+}
+
 const struct abi_desc_ops abi_stream_ops = {
 	.handle = 1,
 	.polled = 1,
 	.read = stream_read,
 	.write = stream_write,
+	.stat = abi_handle_stat,
+	.control = abi_handle_control,
+	.available = abi_handle_available,
+	.window = stream_window,
 	.release = abi_handle_release,
 };

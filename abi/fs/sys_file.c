@@ -202,7 +202,6 @@ s64 abi_sys_fallocate(struct abi_call *c)
 
 s64 abi_sys_fsync(struct abi_call *c)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 	s64 result = -ABI_EINVAL;
 
@@ -210,8 +209,8 @@ s64 abi_sys_fsync(struct abi_call *c)
 		return -ABI_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
 		result = -ABI_EBADF;
-	else if (abi_desc_ops(d)->handle && abi_desc_ops(d)->seek)
-		result = c->p->host->file(d->handle, &op);
+	else if (abi_desc_ops(d)->sync)
+		result = abi_desc_ops(d)->sync(c, d);
 	abi_desc_put(c->p, d);
 	return result;
 }
@@ -224,7 +223,6 @@ s64 abi_sys_fdatasync(struct abi_call *c)
 /* There is no list of what is dirty at the host: each open file is asked. */
 s64 abi_sys_sync(struct abi_call *c)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
 	struct abi_desc *d;
 	u32 fd;
 
@@ -233,7 +231,7 @@ s64 abi_sys_sync(struct abi_call *c)
 		if (!d)
 			continue;
 		if (abi_desc_ops(d)->regular)
-			(void)c->p->host->file(d->handle, &op);
+			(void)abi_desc_ops(d)->sync(c, d);
 		abi_desc_put(c->p, d);
 	}
 	return 0;

@@ -2,9 +2,6 @@
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
 #include "desc.h"
 #include "ops.h"
-#include "position.h"
-#include "ring.h"
-#include "stat.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -36,11 +33,9 @@ struct winsize {
 
 static s64 window_size(struct abi_call *c, struct abi_desc *d)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
 
-	if (d->kind != ABI_DESC_STREAM || d->type != ABI_S_IFCHR)
-		return -ABI_ENOTTY;
-	return c->p->host->file(d->handle, &op);
+	return ops->window ? ops->window(c, d) : -ABI_ENOTTY;
 }
 
 /* A terminal in its usual, line by line mode; it cannot be changed. */
@@ -69,22 +64,10 @@ static s64 get_window(struct abi_call *c, struct abi_desc *d)
 
 static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 {
-	struct abi_file_op op = {.verb = ABI_FILE_AVAILABLE};
-	struct abi_stat st;
-	s64 n = -ABI_ENOTTY, at;
+	const struct abi_desc_ops *ops = abi_desc_ops(d);
+	s64 n = ops->available ? ops->available(c, d) : -ABI_ENOTTY;
 	s32 out;
 
-	if (d->kind == ABI_DESC_PIPE || d->kind == ABI_DESC_PAIR) {
-		n = (s64)abi_ring_available(c->p, d);
-	} else if (abi_desc_ops(d)->polled) {
-		n = c->p->host->file(d->handle, &op);
-	} else if (abi_desc_ops(d)->regular) {
-		n = abi_file_stat(c, d, &st);
-		at = d->inherited ? abi_position_host(c->p, d, 0, ABI_SEEK_CUR)
-				  : (s64)d->pos;
-		if (!n)
-			n = (s64)st.size > at ? (s64)st.size - at : 0;
-	}
 	if (n < 0)
 		return n;
 	out = n > 0x7fffffff ? 0x7fffffff : (s32)n;

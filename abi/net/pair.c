@@ -43,6 +43,11 @@ static s64 pair_write(struct abi_call *c, struct abi_desc *d,
 	return abi_ring_write(c, d, s, 0);
 }
 
+static s64 pair_available(struct abi_call *c, struct abi_desc *d)
+{
+	return (s64)abi_ring_available(c->p, d);
+}
+
 static int pair_release(struct abi_proc *p, struct abi_desc *d)
 {
 	if (d->in)
@@ -56,6 +61,7 @@ const struct abi_desc_ops abi_pair_ops = {
 	.read = pair_read,
 	.write = pair_write,
 	.ready = pair_ready,
+	.available = pair_available,
 	.release = pair_release,
 };
 

@@ -265,6 +265,7 @@ const struct abi_desc_ops abi_sock_ops = {
 	.polled = 1,
 	.read = sock_read,
 	.write = sock_write,
+	.available = abi_handle_available,
 	.release = abi_handle_release,
 };
 
