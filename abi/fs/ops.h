@@ -15,6 +15,8 @@ struct abi_dirent;
 struct abi_file_op;
 struct abi_proc;
 struct abi_set;
+struct abi_sock_op;
+struct abi_sock_transfer;
 struct abi_span;
 struct abi_stat;
 
@@ -53,6 +55,14 @@ struct abi_desc_ops {
 	s64 (*window)(struct abi_call *c, struct abi_desc *d);
 	/* fcntl F_GETPIPE_SZ: bytes that fit. EBADF. */
 	s64 (*capacity)(const struct abi_desc *d);
+	/*
+	 * Of sockets, which have all three; other kinds: ENOTSOCK. sock is
+	 * host->sock for all verbs but SEND and RECV.
+	 */
+	s64 (*sock)(struct abi_call *c, struct abi_desc *d,
+		    struct abi_sock_op *op);
+	s64 (*send)(struct abi_call *c, struct abi_sock_transfer *t);
+	s64 (*receive)(struct abi_call *c, struct abi_sock_transfer *t);
 	/*
 	 * POLL* bits that are true now, for what abi knows; *due becomes the
 	 * time of the next change, when that is earlier. Always ready, and not

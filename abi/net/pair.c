@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Owns the ends of socketpair(2): two rings, one for each direction. */
 #include "pair.h"
+#include "sock.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/ring.h"
@@ -43,6 +44,76 @@ static s64 pair_write(struct abi_call *c, struct abi_desc *d,
 	return abi_ring_write(c, d, s, 0);
 }
 
+static s64 pair_send(struct abi_call *c, struct abi_sock_transfer *t)
+{
+	if (t->op.addrlen)
+		return -ABI_EISCONN;
+	return abi_ring_write(c, t->d, &t->span, t->flags & ABI_MSG_DONTWAIT);
+}
+
+/* MSG_WAITALL on a pair: go on until full, the end, or an interruption. */
+static s64 pair_receive(struct abi_call *c, struct abi_sock_transfer *t)
+{
+	u32 nonblock = t->flags & ABI_MSG_DONTWAIT;
+	u32 peek = t->flags & ABI_MSG_PEEK;
+	s64 done = 0, n;
+
+	do {
+		n = abi_ring_read(c, t->d, &t->span, nonblock, peek);
+		if (n > 0)
+			done += n;
+	} while (n > 0 && t->flags & ABI_MSG_WAITALL && !peek && t->span.left);
+	t->op.addrlen = 0;
+	return done ? done : n;
+}
+
+/* No option is worth keeping: buffers are what they are. */
+static s64 option_get(struct abi_sock_op *op)
+{
+	s32 value;
+
+	if (op->level != ABI_SOL_SOCKET)
+		return -ABI_ENOPROTOOPT;
+	switch (op->name) {
+	case ABI_SO_ERROR:
+		value = 0;
+		break;
+	case ABI_SO_SNDBUF:
+	case ABI_SO_RCVBUF:
+		value = ABI_RING_SIZE;
+		break;
+	default:
+		return -ABI_ENOPROTOOPT;
+	}
+	op->len = sizeof(value);
+	abi_memcpy(op->buf, &value, sizeof(value));
+	return 0;
+}
+
+static s64 pair_call(struct abi_call *c, struct abi_desc *d,
+		     struct abi_sock_op *op)
+{
+	switch (op->verb) {
+	case ABI_SOCK_NAME:
+	case ABI_SOCK_PEER:
+		op->addr[0] = ABI_AF_UNIX;
+		op->addrlen = 2;
+		return 0;
+	case ABI_SOCK_CONNECT:
+		return -ABI_EISCONN;
+	case ABI_SOCK_LISTEN:
+		return -ABI_ENOTSUP;
+	case ABI_SOCK_SETOPT:
+		return op->level == ABI_SOL_SOCKET ? 0 : -ABI_ENOTSUP;
+	case ABI_SOCK_GETOPT:
+		return option_get(op);
+	case ABI_SOCK_SHUTDOWN:
+		return abi_ring_shutdown(c->p, d, (u32)op->value);
+	default:
+		return -ABI_EINVAL;
+	}
+}
+
 static s64 pair_available(struct abi_call *c, struct abi_desc *d)
 {
 	return (s64)abi_ring_available(c->p, d);
@@ -62,6 +133,9 @@ const struct abi_desc_ops abi_pair_ops = {
 	.write = pair_write,
 	.ready = pair_ready,
 	.available = pair_available,
+	.sock = pair_call,
+	.send = pair_send,
+	.receive = pair_receive,
 	.release = pair_release,
 };
 

@@ -9,7 +9,7 @@
 #include "pair.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
-#include "abi/fs/ring.h"
+#include "abi/fs/ops.h"
 #include "abi/include/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
@@ -25,7 +25,7 @@ struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error)
 	struct abi_desc *d = abi_desc_get(c->p, fd);
 
 	*error = d ? 0 : -ABI_EBADF;
-	if (d && d->kind != ABI_DESC_SOCK && d->kind != ABI_DESC_PAIR) {
+	if (d && !abi_desc_ops(d)->sock) {
 		*error = -ABI_ENOTSOCK;
 		abi_desc_put(c->p, d);
 		d = 0;
@@ -33,10 +33,10 @@ struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error)
 	return d;
 }
 
-s64 abi_sock_host(struct abi_call *c, struct abi_desc *d,
-		  struct abi_sock_op *op)
+static s64 call_socket(struct abi_call *c, struct abi_desc *d,
+		       struct abi_sock_op *op)
 {
-	return c->p->host->sock(d->handle, op);
+	return abi_desc_ops(d)->sock(c, d, op);
 }
 
 /* An address from the guest into `op`. */
@@ -160,13 +160,8 @@ static s64 name_of(struct abi_call *c, enum abi_sock_verb verb)
 
 	if (!d)
 		return error;
-	if (d->kind == ABI_DESC_PAIR) {
-		op.addr[0] = ABI_AF_UNIX;
-		op.addrlen = 2;
-	} else {
-		op.addrlen = sizeof(op.addr);
-		error = abi_sock_host(c, d, &op);
-	}
+	op.addrlen = sizeof(op.addr);
+	error = call_socket(c, d, &op);
 	if (!error)
 		error = abi_sock_addr_put(c, &op, c->a[1], c->a[2]);
 	abi_desc_put(c->p, d);
@@ -193,8 +188,7 @@ s64 abi_sys_bind(struct abi_call *c)
 		return error;
 	error = abi_sock_addr_get(c, &op, c->a[1], c->a[2]);
 	if (!error)
-		error = d->kind == ABI_DESC_PAIR ? -ABI_EINVAL
-						 : abi_sock_host(c, d, &op);
+		error = call_socket(c, d, &op);
 	abi_desc_put(c->p, d);
 	return error;
 }
@@ -208,8 +202,7 @@ s64 abi_sys_listen(struct abi_call *c)
 
 	if (!d)
 		return error;
-	error = d->kind == ABI_DESC_PAIR ? -ABI_ENOTSUP
-					 : abi_sock_host(c, d, &op);
+	error = call_socket(c, d, &op);
 	if (!error)
 		d->listening = 1;
 	abi_desc_put(c->p, d);
@@ -227,10 +220,8 @@ s64 abi_sys_shutdown(struct abi_call *c)
 		return error;
 	if (op.value < 0 || op.value > 2)
 		error = -ABI_EINVAL;
-	else if (d->kind == ABI_DESC_PAIR)
-		error = abi_ring_shutdown(c->p, d, (u32)op.value);
 	else
-		error = abi_sock_host(c, d, &op);
+		error = call_socket(c, d, &op);
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
 	abi_desc_put(c->p, d);
 	return error;
@@ -246,7 +237,7 @@ static s64 pending_error(struct abi_call *c, struct abi_desc *d)
 				 .name = ABI_SO_ERROR,
 				 .buf = &value,
 				 .len = sizeof(value)};
-	s64 error = abi_sock_host(c, d, &op);
+	s64 error = call_socket(c, d, &op);
 
 	return error ? error : -(s64)value;
 }
@@ -271,9 +262,7 @@ static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
 
 	if (error)
 		return error;
-	if (d->kind == ABI_DESC_PAIR)
-		return -ABI_EISCONN;
-	error = abi_sock_host(c, d, &op);
+	error = call_socket(c, d, &op);
 	if (error != -ABI_EINPROGRESS && error != -ABI_EALREADY)
 		return error;
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
@@ -304,7 +293,7 @@ s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 
 	edge = events & ABI_POLLOUT ? ABI_EDGE_OUT : ABI_EDGE_IN;
 	nonblock = dontwait | (abi_desc_flags(d) & ABI_O_NONBLOCK);
-	n = abi_sock_host(c, d, op);
+	n = call_socket(c, d, op);
 	if (n != -ABI_EAGAIN && edge == ABI_EDGE_OUT &&
 	    (n < 0 || (u64)n == op->len))
 		return n;
@@ -314,7 +303,7 @@ s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 	deadline = abi_wait_deadline(c->p, limit);
 	for (;;) {
 		op->addrlen = addrlen;
-		n = abi_sock_host(c, d, op);
+		n = call_socket(c, d, op);
 		if (n != -ABI_EAGAIN)
 			return n;
 		error = abi_wait_handle(c, d->handle, events, deadline);
@@ -333,8 +322,6 @@ static s64 accept_socket(struct abi_call *c, struct abi_desc *d, u32 flags)
 	struct abi_desc *fresh;
 	s64 error;
 
-	if (d->kind == ABI_DESC_PAIR)
-		return -ABI_EINVAL;
 	error = abi_sock_wait(c, d, &op, ABI_POLLIN, 0);
 	if (error < 0)
 		return error;
@@ -428,10 +415,7 @@ static s64 set_option(struct abi_call *c, struct abi_desc *d)
 		op.len = sizeof(value);
 	if (abi_user_get(c->p, value, c->a[3], op.len))
 		return -ABI_EFAULT;
-	/* A pair has no options worth keeping: buffers are what they are. */
-	if (d->kind == ABI_DESC_PAIR)
-		return op.level == ABI_SOL_SOCKET ? 0 : -ABI_ENOTSUP;
-	return abi_sock_host(c, d, &op);
+	return call_socket(c, d, &op);
 }
 
 s64 abi_sys_setsockopt(struct abi_call *c)
@@ -461,20 +445,13 @@ static int known_option(const struct abi_desc *d, u32 level, u32 name,
 		return d->domain != 0;
 	case ABI_SO_PROTOCOL:
 		*value = (s32)(d->protocol			 ? d->protocol
-			       : d->kind == ABI_DESC_PAIR	 ? 0
+			       : d->domain == ABI_AF_UNIX	 ? 0
 			       : d->sock_type == ABI_SOCK_STREAM ? 6
 								 : 17);
 		return 1;
 	case ABI_SO_ACCEPTCONN:
 		*value = (s32)d->listening;
 		return 1;
-	case ABI_SO_ERROR:
-		*value = 0;
-		return d->kind == ABI_DESC_PAIR;
-	case ABI_SO_SNDBUF:
-	case ABI_SO_RCVBUF:
-		*value = ABI_RING_SIZE;
-		return d->kind == ABI_DESC_PAIR;
 	default:
 		return 0;
 	}
@@ -505,9 +482,7 @@ static s64 read_option(struct abi_call *c, struct abi_desc *d, void *buf,
 		abi_memcpy(buf, &value, sizeof(value));
 		return sizeof(value);
 	}
-	if (d->kind == ABI_DESC_PAIR)
-		return -ABI_ENOPROTOOPT;
-	error = abi_sock_host(c, d, &op);
+	error = call_socket(c, d, &op);
 	return error < 0 ? error : (s64)(op.len < size ? op.len : size);
 }
 

@@ -14,8 +14,6 @@ struct abi_desc_ops;
 
 /* The socket behind a number; 0 with *error EBADF or ENOTSOCK. */
 struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error);
-s64 abi_sock_host(struct abi_call *c, struct abi_desc *d,
-		  struct abi_sock_op *op);
 /* The host operation, again after each wait; EAGAIN only if it must not. */
 s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 		  struct abi_sock_op *op, u32 events, u32 dontwait);
@@ -23,6 +21,14 @@ s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 		      u64 len);
 s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
 		      u64 gaddr, u64 lenp);
+
+/* One call that moves data. */
+struct abi_sock_transfer {
+	struct abi_desc *d;
+	struct abi_span span;
+	struct abi_sock_op op;
+	u32 flags; /* MSG_*, as the guest gave them */
+};
 
 extern const struct abi_desc_ops abi_sock_ops; /* sock_msg.c */
 

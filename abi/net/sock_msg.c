@@ -9,7 +9,6 @@
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/regular.h"
-#include "abi/fs/ring.h"
 #include "abi/include/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -26,20 +25,13 @@
 	(ABI_MSG_DONTWAIT | ABI_MSG_WAITALL | ABI_MSG_NOSIGNAL |               \
 	 ABI_MSG_MORE | ABI_MSG_WAITFORONE | ABI_MSG_CMSG_CLOEXEC)
 
-struct transfer {
-	struct abi_desc *d;
-	struct abi_span span;
-	struct abi_sock_op op;
-	u32 flags; /* as the guest gave them */
-};
-
 static int is_stream(const struct abi_desc *d)
 {
 	return d->sock_type != ABI_SOCK_DGRAM;
 }
 
 /* One try with the vector gathered; the span moves when bytes went out. */
-static s64 send_gathered(struct abi_call *c, struct transfer *t)
+static s64 send_gathered(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	struct abi_fds *fds = &c->p->fds;
 	struct abi_span rest = t->span;
@@ -67,7 +59,7 @@ static s64 send_gathered(struct abi_call *c, struct transfer *t)
 	return n;
 }
 
-static s64 send_chunk(struct abi_call *c, struct transfer *t)
+static s64 send_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	void *at = 0;
 	s64 n;
@@ -86,13 +78,15 @@ static s64 send_chunk(struct abi_call *c, struct transfer *t)
 }
 
 /* A blocking stream takes all; everything else ends after one success. */
-static s64 send_all(struct abi_call *c, struct transfer *t)
+static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	u32 nonblock = t->flags & ABI_MSG_DONTWAIT ||
 		       abi_desc_flags(t->d) & ABI_O_NONBLOCK;
 	u64 deadline = 0;
 	s64 done = 0, n;
 
+	if (!t->span.left && is_stream(t->d))
+		return 0;
 	for (;;) {
 		n = send_chunk(c, t);
 		if (n > 0)
@@ -117,7 +111,7 @@ static s64 send_all(struct abi_call *c, struct transfer *t)
 }
 
 /* An empty vector is a datagram of no bytes, and nothing on a stream. */
-static s64 send_transfer(struct abi_call *c, struct transfer *t)
+static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	s64 n;
 
@@ -125,14 +119,7 @@ static s64 send_transfer(struct abi_call *c, struct transfer *t)
 		return -ABI_ENOTSUP;
 	t->op.verb = ABI_SOCK_SEND;
 	t->op.flags = (t->flags & ~(u32)OWN_FLAGS) | ABI_MSG_NOSIGNAL;
-	if (t->d->kind == ABI_DESC_PAIR)
-		n = t->op.addrlen ? -ABI_EISCONN
-				  : abi_ring_write(c, t->d, &t->span,
-						   t->flags & ABI_MSG_DONTWAIT);
-	else if (!t->span.left && is_stream(t->d))
-		n = 0;
-	else
-		n = send_all(c, t);
+	n = abi_desc_ops(t->d)->send(c, t);
 	if (n == -ABI_EPIPE && is_stream(t->d) &&
 	    !(t->flags & ABI_MSG_NOSIGNAL))
 		abi_signal_raise(c->p, c->t, ABI_SIGPIPE);
@@ -140,7 +127,7 @@ static s64 send_transfer(struct abi_call *c, struct transfer *t)
 }
 
 /* One try into a vector through the bounce buffer. */
-static s64 receive_scattered(struct abi_call *c, struct transfer *t)
+static s64 receive_scattered(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	struct abi_fds *fds = &c->p->fds;
 	s64 n, put;
@@ -160,7 +147,7 @@ static s64 receive_scattered(struct abi_call *c, struct transfer *t)
 	return n;
 }
 
-static s64 receive_chunk(struct abi_call *c, struct transfer *t)
+static s64 receive_chunk(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	void *at = 0;
 	s64 n;
@@ -179,7 +166,7 @@ static s64 receive_chunk(struct abi_call *c, struct transfer *t)
 	return n;
 }
 
-static s64 receive_all(struct abi_call *c, struct transfer *t)
+static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	u32 nonblock = t->flags & ABI_MSG_DONTWAIT ||
 		       abi_desc_flags(t->d) & ABI_O_NONBLOCK;
@@ -212,31 +199,13 @@ static s64 receive_all(struct abi_call *c, struct transfer *t)
 	return done ? done : n;
 }
 
-/* MSG_WAITALL on a pair: go on until full, the end, or an interruption. */
-static s64 receive_pair(struct abi_call *c, struct transfer *t)
-{
-	u32 nonblock = t->flags & ABI_MSG_DONTWAIT;
-	u32 peek = t->flags & ABI_MSG_PEEK;
-	s64 done = 0, n;
-
-	do {
-		n = abi_ring_read(c, t->d, &t->span, nonblock, peek);
-		if (n > 0)
-			done += n;
-	} while (n > 0 && t->flags & ABI_MSG_WAITALL && !peek && t->span.left);
-	t->op.addrlen = 0;
-	return done ? done : n;
-}
-
-static s64 receive_transfer(struct abi_call *c, struct transfer *t)
+static s64 receive_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	if (t->flags & ABI_MSG_OOB)
 		return -ABI_EINVAL;
 	t->op.verb = ABI_SOCK_RECV;
 	t->op.flags = t->flags & ~(u32)OWN_FLAGS;
-	if (t->d->kind == ABI_DESC_PAIR)
-		return receive_pair(c, t);
-	return receive_all(c, t);
+	return abi_desc_ops(t->d)->receive(c, t);
 }
 
 /* read(2) and write(2) on sockets ---------------------------------------- */
@@ -244,7 +213,7 @@ static s64 receive_transfer(struct abi_call *c, struct transfer *t)
 static s64 sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 		     s64 offset)
 {
-	struct transfer t = {.d = d, .span = *s};
+	struct abi_sock_transfer t = {.d = d, .span = *s};
 
 	(void)offset;
 	return s->left ? receive_transfer(c, &t) : 0;
@@ -254,10 +223,17 @@ static s64 sock_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 static s64 sock_write(struct abi_call *c, struct abi_desc *d,
 		      struct abi_span *s, s64 offset)
 {
-	struct transfer t = {.d = d, .span = *s, .flags = ABI_MSG_NOSIGNAL};
+	struct abi_sock_transfer t = {
+		.d = d, .span = *s, .flags = ABI_MSG_NOSIGNAL};
 
 	(void)offset;
 	return send_transfer(c, &t);
+}
+
+static s64 sock_call(struct abi_call *c, struct abi_desc *d,
+		     struct abi_sock_op *op)
+{
+	return c->p->host->sock(d->handle, op);
 }
 
 const struct abi_desc_ops abi_sock_ops = {
@@ -266,6 +242,9 @@ const struct abi_desc_ops abi_sock_ops = {
 	.read = sock_read,
 	.write = sock_write,
 	.available = abi_handle_available,
+	.sock = sock_call,
+	.send = send_all,
+	.receive = receive_all,
 	.release = abi_handle_release,
 };
 
@@ -273,7 +252,7 @@ const struct abi_desc_ops abi_sock_ops = {
 
 s64 abi_sys_sendto(struct abi_call *c)
 {
-	struct transfer t = {.flags = (u32)c->a[3]};
+	struct abi_sock_transfer t = {.flags = (u32)c->a[3]};
 	s64 n;
 
 	t.d = abi_sock_get(c, c->a[0], &n);
@@ -290,7 +269,7 @@ s64 abi_sys_sendto(struct abi_call *c)
 
 s64 abi_sys_recvfrom(struct abi_call *c)
 {
-	struct transfer t = {.flags = (u32)c->a[3]};
+	struct abi_sock_transfer t = {.flags = (u32)c->a[3]};
 	s64 n, error;
 
 	t.d = abi_sock_get(c, c->a[0], &n);
@@ -312,7 +291,7 @@ s64 abi_sys_recvfrom(struct abi_call *c)
 static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 			u32 flags)
 {
-	struct transfer t = {.d = d, .flags = flags};
+	struct abi_sock_transfer t = {.d = d, .flags = flags};
 	struct abi_msghdr h;
 	s64 error;
 
@@ -331,7 +310,7 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 
 /* Name, its length, and what the header says about the rest. */
 static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
-		      const struct transfer *t, s64 n)
+		      const struct abi_sock_transfer *t, s64 n)
 {
 	u32 len = t->op.addrlen;
 
@@ -353,7 +332,7 @@ static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 			   u32 flags)
 {
-	struct transfer t = {.d = d, .flags = flags};
+	struct abi_sock_transfer t = {.d = d, .flags = flags};
 	struct abi_msghdr h;
 	s64 n, error;
 
