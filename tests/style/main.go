@@ -36,6 +36,7 @@ var checks = []check{
 	{"clang-format", clangFormat},
 	{"c functions stay below 80 lines", cFunctions},
 	{"c borders", cBorders},
+	{"include circles are small", cCircles},
 	{"freestanding code has no long", cNoLong},
 	{"no typedef of structs", cNoTypedef},
 	{"functions of kernel modules are named", moduleNames},

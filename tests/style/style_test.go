@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,16 @@ func longC(lines int) string {
 	return spdxC + "void f(void)\n{\n" + strings.Repeat("\tf();\n", lines) + "}\n"
 }
 
+// ring is a circle of modules: each header's file includes the next header.
+func ring(modules int) map[string]string {
+	files := map[string]string{}
+	for i := range modules {
+		files[fmt.Sprintf("abi/r%d.h", i)] = spdxC
+		files[fmt.Sprintf("abi/r%d.c", i)] = spdxC + fmt.Sprintf("#include \"r%d.h\"\n#include \"r%d.h\"\n", i, (i+1)%modules)
+	}
+	return files
+}
+
 // plants lists for every rule what must make it fail, and a word of the message.
 var plants = []struct {
 	check string
@@ -75,6 +86,7 @@ var plants = []struct {
 	{"c borders", map[string]string{"abi/x.c": spdxC + "#include \"stdio.h\"\n"}, "stdio.h"},
 	{"c borders", map[string]string{"abi/x.c": spdxC + "# include \"../bee/b.c\"\n"}, "bee/b.c"},
 	{"c borders", map[string]string{"other/x.c": spdxC}, "no row"},
+	{"include circles are small", ring(7), "abi/r0: 7 modules"},
 	{"freestanding code has no long", map[string]string{"abi/x.c": spdxC + "/* long */\nunsigned long x;\n"}, "abi/x.c:3"},
 	{"no typedef of structs", map[string]string{"abi/x.h": spdxC + "typedef struct x {\n\tint a;\n} x_t;\n"}, "abi/x.h:2"},
 	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int find(void)\n{\n\treturn 0;\n}\n"}, "a.c:2: find() is one bare word"},
@@ -141,6 +153,23 @@ func TestPlanted(t *testing.T) {
 		if !proved[c.name] {
 			t.Errorf("nothing shows that %q can fail", c.name)
 		}
+	}
+}
+
+// A header in a room's include folder is one module with the file that
+// includes it under its stem, wherever that lies; six may form a circle.
+func TestCircles(t *testing.T) {
+	files := ring(6)
+	tr := plant(t, files)
+	if bad, err := cCircles(tr); err != nil || len(bad) > 0 {
+		t.Errorf("a circle of 6: %v, %v", bad, err)
+	}
+	files["abi/include/door.h"] = spdxC
+	files["abi/sub/door.c"] = spdxC + "#include \"abi/include/door.h\"\n#include \"abi/r0.h\"\n"
+	files["abi/r3.c"] += "#include \"abi/include/door.h\"\n"
+	bad, err := cCircles(plant(t, files))
+	if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "7 modules") {
+		t.Errorf("a circle of 7 through an include folder: %v, %v", bad, err)
 	}
 }
 
