@@ -11,7 +11,7 @@ MAKEFLAGS += --no-builtin-rules
 # What rooms append to. For each suite X: suite_X (one line, a command that
 # prints TAP), suite_X_needs (files to build first), and if wanted
 # suite_X_deadline (seconds), suite_X_kind (tap, go or exit), suite_X_beside
-# (yes or no: it minds no company and may run while machines do). For each
+# (yes or no: it may run in parallel with suites that boot machines). For each
 # bench, fuzzer and soak X: bench_X, bench_X_needs, and so on.
 PROGRAMS :=
 CHECK_SUITES :=

@@ -11,7 +11,7 @@ vm-debug: $(DEBUG_TOOL) ## build a kernel with KASAN, lockdep and kmemleak (DEBU
 	+$(Q)$(DEBUG_TOOL) $(B) lab/debug $(DEBUG_SERIES)
 
 # Makes of their own: their series is another than that of make kmod.
-vm-debug-test: ## see that the debug kernel finds planted faults
+vm-debug-test: ## check that the debug kernel finds planted faults
 	$(Q)$(MAKE) --no-print-directory kmod KMOD_SERIES='$(DEBUG_SERIES)'
 	$(Q)$(MAKE) --no-print-directory $(B)/bin/skep-guest
 	$(Q)SKEP_DEBUG_KERNEL='$(DEBUG_SERIES)' $(GO) test -count=1 -v -timeout 60m -tags debugkernel -run TestDebugKernel ./tests/vm

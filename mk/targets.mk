@@ -6,7 +6,7 @@
 
 all: $(PROGRAMS) ## build the programs into build/bin
 
-setup: ## install what is missing, through the system's package manager
+setup: ## install missing packages with the system's package manager
 	$(Q)sh mk/setup.sh $(B)
 
 # As many jobs as there are processors, and gigabytes of memory for them, unless
@@ -24,12 +24,12 @@ endif
 # What $(1) needs, unless it was built a moment ago: the slow things first.
 needed = $(if $(BUILT),,$(filter $(SLOW),$(1)) $(1))
 
-demo: ## the main job: one Linux binary on Linux and Windows workers
+demo: ## the demo: one Linux binary on Linux and Windows workers
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) demo-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes demo-run
 
-test: ## set up what is missing, run every test (T=NAME for one, T='abi*' for some)
+test: ## install missing packages, run every test (T=NAME for one, T='abi*' for some)
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-run
@@ -83,8 +83,8 @@ chosen_name = $(subst $(space),+,$(strip $(wordlist 1,5,$(CHOSEN)) $(if $(word \
 	6,$(CHOSEN)),to $(lastword $(CHOSEN)) $(words $(CHOSEN)))))
 run_name = $(if $(CHOSEN),T-$(chosen_name),$(1))
 # name <tab> kind[,lane] <tab> deadline <tab> command, one line per suite. In a
-# whole run those that mind no company pass beside those that boot machines: the
-# fast tests, and of others those of which a room says suite_X_beside = yes.
+# whole run some run in parallel with those that boot machines: the fast tests,
+# and others for which a room says suite_X_beside = yes.
 tab := $(shell printf '\t')
 comma := ,
 beside = $(filter-out no,$(or $(suite_$(1)_beside),$(if $(filter \
@@ -114,19 +114,19 @@ test-run:
 	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:test -spec SPEC.md))
 
-check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## the fast tests: no root, no Wine (T=NAME, T='abi*')
+check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## run the fast tests: no root, no Wine (T=NAME, T='abi*')
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:check -spec SPEC.md -spec-part))
 
-style: $(RUNNER) $(call needs,style) ## format, warnings, borders, sizes, licences, spelling
+style: $(RUNNER) $(call needs,style) ## check format, warnings, includes, sizes, licences, spelling
 	$(call run_suites,style,style)
 
-wine: $(RUNNER) all $(call needs,$(wine_suites)) ## the suites that run under Wine
+wine: $(RUNNER) all $(call needs,$(wine_suites)) ## run the suites under Wine
 	$(call run_suites,$(wine_suites),wine,$(AGAIN))
 
 # Virtual machines ---------------------------------------------------------
 
-vm: ## the tests in virtual machines (T=lab for one)
+vm: ## run the tests in virtual machines (T=lab for one)
 	$(Q)$(MAKE) --no-print-directory setup
 	$(Q)$(MAKE) --no-print-directory $(jobs) vm-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes vm-run
@@ -150,7 +150,7 @@ vm-run:
 
 # Longer things -----------------------------------------------------------
 
-bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the measurements (T=bench for one)
+bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bench for one)
 	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
 	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
@@ -159,23 +159,23 @@ fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each pa
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
 	$(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
 
-soak: $(soak_$(ROOM)_needs) ## the long campaign of one room: make soak ROOM=grid
+soak: $(soak_$(ROOM)_needs) ## run the long tests of one room: make soak ROOM=grid
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \
 	name one of: ROOM=$(or $(strip $(SOAKS)),(no room has one yet))" >&2; exit 2)
 
-windows-kit: $(windows_kit) ## one zip to try bee on a Windows PC
+windows-kit: $(windows_kit) ## pack a zip that tests bee and skep on a Windows PC
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
 	no room defines windows_kit yet." >&2; exit 2)
 
-compile_commands.json: FORCE ## what clangd and other C tools read
+compile_commands.json: FORCE ## write the file that clangd and other C tools read
 	$(Q)$(MAKE) -nB V=1 --no-print-directory all $(call needs,$(CHECK_SUITES)) \
 		2>/dev/null | sh mk/compile_commands.sh $(CURDIR) >$@.new
 	$(Q)mv $@.new $@
 
-format: ## lay out all C as make style wants it
+format: ## format all C files for make style
 	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  make \1\t\2/p' mk/targets.mk mk/mutants.mk mk/kmod.mk mk/debug.mk | \
 	expand -t 30
 	@echo; echo "  V=1 shows the commands. Logs of tests: $(B)/test/"

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A lane says what may run at the same time as a suite: nothing, unless it is
-// one that boots machines, which leave a processor idle now and then, or one
-// that minds no company and so may run beside those.
+// A lane says what may run in parallel with a suite. A suite runs alone, unless
+// it boots machines, which leave a processor idle now and then, or may run in
+// parallel with those that do.
 const (
 	alone    = ""
 	machines = "machines"
