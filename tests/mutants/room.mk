@@ -4,3 +4,4 @@
 CHECK_SUITES += mutants
 suite_mutants = $(GO) test -count=1 -json ./tests/mutants/...
 suite_mutants_kind = go
+suite_mutants_deadline = 600
