@@ -189,6 +189,39 @@ static void give_back(struct grid_memory *memory, void *at, u64 len)
 	grid_memory_heap.free(memory, at, len);
 }
 
+/* Gives item `index` of an array of three. */
+static int item_at(s64 index, s64 *result)
+{
+	int items[] = {7, 8, 9};
+	struct grid_value value[2] = {{.at = items, .count = 3}};
+	u8 code[12] = {SKEP_OP_CONST};
+	u32 at;
+
+	memcpy(code + 1, &index, 8);
+	code[9] = SKEP_OP_ITEM;
+	code[11] = SKEP_OP_END;
+	manifest_init(&m, "item");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "a", SKEP_INT, SKEP_IN)->dims = 1;
+	m.param[0].dim[0].size = manifest_const(&m, 3);
+	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
+	at = m.param[1].dim[0].size = manifest_code(&m, code, sizeof(code));
+	if (reopen())
+		return -EINVAL;
+	return grid_module_size(&module, module.function, value, at, result);
+}
+
+static void test_items(void)
+{
+	s64 first, last, none;
+
+	tap_ok(!item_at(0, &first) && first == 7 && !item_at(2, &last) &&
+		       last == 9,
+	       "size code: the first and the last item of an array");
+	tap_ok(item_at(3, &none) == -ERANGE && item_at(-1, &none) == -ERANGE,
+	       "size code: no item beyond an array");
+}
+
 static struct grid_memory memory = {alloc, give_back};
 
 /*
@@ -258,6 +291,7 @@ static void test_in(void)
 	u64 length;
 
 	start_mixed();
+	tap_ok(!reopen(), "a manifest with the item of an array is taken");
 	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
 		       length == 3 * 8 - 8 + 16 + 16 + 4 * 8,
 	       "what goes in is measured");
@@ -380,6 +414,7 @@ int main(int argc, char **argv)
 		return write_seed(argv[1]);
 	test_refusals();
 	test_size_code();
+	test_items();
 	test_in();
 	test_out();
 	test_wrong();
