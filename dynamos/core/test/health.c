@@ -67,6 +67,9 @@ static void quantiles(void)
 	TAP(dynamos_health_quantile(h, 0) == 1024);
 	TAP(dynamos_health_quantile(h, 500) == 1536);
 	TAP(dynamos_health_quantile(h, 1000) < 2048);
+	h[10] = 3;
+	TAP(dynamos_health_quantile(h, 700) == 1024 + 681);
+	h[10] = 100;
 	h[20] = 2;
 	TAP(dynamos_health_quantile(h, 500) < 2048);
 	TAP(dynamos_health_quantile(h, 990) >= 1 << 20);
@@ -106,7 +109,7 @@ static void latency(void)
 	TAP(verdict.newer == 3072 && verdict.older == 1536);
 	limits.latency = 200;
 	TAP(judge() == 0);
-	limits.latency = 199;
+	limits.latency = 120;
 	newer.latency[11] = DYNAMOS_SAMPLES - 1;
 	TAP(judge() == 0);
 	newer.latency[11] = DYNAMOS_SAMPLES;
@@ -116,6 +119,20 @@ static void latency(void)
 	limits.latency = 0;
 	older.latency[10] = 100;
 	TAP(judge() == 0);
+}
+
+/* Of 1000 samples the median is the first of the upper half. */
+static void median(void)
+{
+	begin();
+	limits.latency = 120;
+	newer.latency[10] = newer.latency[12] = 500;
+	older.latency[10] = older.latency[11] = 500;
+	TAP(judge() == DYNAMOS_SLOW);
+	TAP(verdict.newer == 4096 && verdict.older == 2048);
+	memset(older.latency, 0, sizeof(older.latency));
+	older.latency[0] = 100;
+	TAP(judge() == DYNAMOS_SLOW);
 }
 
 static void since(void)
@@ -133,6 +150,12 @@ static void since(void)
 	newer.errors = 40;
 	dynamos_health_since(&newer, &older);
 	TAP(newer.calls == 600 && newer.errors == 5);
+	begin();
+	newer.latency[0] = newer.latency[DYNAMOS_BUCKETS - 1] = 100;
+	older.latency[0] = older.latency[DYNAMOS_BUCKETS - 1] = 30;
+	dynamos_health_since(&newer, &older);
+	TAP(newer.latency[0] == 70);
+	TAP(newer.latency[DYNAMOS_BUCKETS - 1] == 70);
 }
 
 /* Errors from before the comparison count for nobody. */
@@ -159,6 +182,7 @@ int main(void)
 	quantiles();
 	errors();
 	latency();
+	median();
 	since();
 	begun();
 	return tap_done();

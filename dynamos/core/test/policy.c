@@ -146,6 +146,14 @@ static void values(void)
 	refused(DYNAMOS_ANY, 0, "window");
 }
 
+/* The share of a task is the same in every boot: MurmurHash3's last step. */
+static void hash(void)
+{
+	TAP(dynamos_policy_hash(1, 0) == 0xcb2c);
+	TAP(dynamos_policy_hash(1, 2) == 0xd8ce);
+	TAP(dynamos_policy_hash(0, 0x0123456789abcdef) == 0x2cea);
+}
+
 /* Each term holds for what begin() set, and not for anything else. */
 static void terms(void)
 {
@@ -319,6 +327,7 @@ int main(void)
 {
 	wholes();
 	values();
+	hash();
 	terms();
 	names();
 	places();
