@@ -19,6 +19,7 @@
 static void text(void)
 {
 	u64 map[2] = {0x8000000000000006ull, 0x11};
+	u64 last[2] = {0, 0x8000000000000000ull};
 	struct shimos_text t;
 	char at[12];
 
@@ -28,6 +29,9 @@ static void text(void)
 	shimos_text_begin(&t, at, sizeof(at));
 	shimos_text_cpus(&t, map, 2);
 	tap_ok(!strcmp(at, "1-2,63-64,6"), "text: CPUs as taskset has them");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_cpus(&t, last, 2);
+	tap_ok(!strcmp(at, "127"), "text: the last CPU of a map");
 	shimos_text_begin(&t, at, sizeof(at));
 	shimos_text_number(&t, 18446744073709551615ull);
 	tap_ok(!strcmp(at, "18446744073"), "text: the largest number");
@@ -143,6 +147,11 @@ static void image(void)
 	WRONG("more memory than can be mapped", memory, ~0ull, "1 GiB");
 	WRONG("more memory per core", core_memory, ~0u, "1 GiB");
 	WRONG("a flag of another day", flags, 2, "flag");
+	h.core_memory = 600 * MIB;
+	memcpy(data, &h, sizeof(h));
+	tap_ok(!shimos_image_check(data, 100, &t),
+	       "image: good if it has memory for one core");
+	h.core_memory = 65536;
 	tap_ok(memory(&h, 2, 1, 0) == 4 * MIB, "image: its memory");
 	h.memory = 0;
 	tap_ok(memory(&h, 1, 1, 0) == 2 * MIB,
@@ -235,6 +244,7 @@ static void plan(void)
 		       make(&p, 1, 1, 4, 0) == -SHIMOS_ENOMEM,
 	       "plan: nothing left for the mail, or for the program");
 	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
+		       shimos_plan_mail(7) == 2 * MIB &&
 		       shimos_plan_mail(8) == 4 * MIB &&
 		       shimos_plan_mail(256) == 66 * MIB,
 	       "plan: mail grows with the cores");

@@ -64,6 +64,10 @@ static void cpus(void)
 	ask.cpus[0] = 0x100;
 	refused("a CPU that is not there", SHIMOS_EINVAL, "CPU 8 is not in",
 		"1-5,7");
+	machine.present[0] = 0x1ff;
+	ask.cpus[0] = 0x100;
+	refused("a CPU behind the last one", SHIMOS_EINVAL, "CPU 8 is not in",
+		"1-5,7");
 	ask.cpus[63] = 1ull << 63;
 	refused("the last CPU that can be named", SHIMOS_EINVAL, "CPU 4095",
 		"1-5,7");
@@ -78,11 +82,16 @@ static void cpus(void)
 		"no CPU can be lent now");
 	ask.cpus[0] = 0;
 	refused("no CPU", SHIMOS_EINVAL, "no CPU was asked for", "1-5,7");
+	memset(ask.cpus, 0xff, 4 * 8);
+	refused("CPU 0 among 256", SHIMOS_EINVAL, "CPU 0 stays", "1-5,7");
 	memset(ask.cpus, 0xff, 5 * 8);
 	refused("too many CPUs", SHIMOS_EINVAL, "at most 256", "");
 	ask.cpus[0] = 0x08;
 	refused("half a core", SHIMOS_EINVAL, "CPU 2 is the other half",
 		"--split");
+	ask.cpus[0] = 0x02;
+	refused("the half that Linux keeps", SHIMOS_EINVAL,
+		"CPU 0 is the other half", "--split");
 	ask.cpus[0] = 0x08;
 	ask.flags = SHIMOS_SPLIT;
 	tap_ok(!check(), "request: half a core, if told so");
@@ -159,6 +168,13 @@ static void form(void)
 	refused("a name without an end", SHIMOS_EINVAL, "name", "31");
 	strcpy(ask.name, "a\033b");
 	refused("a name that is not printable", SHIMOS_EINVAL, "name", "31");
+	strcpy(ask.name, "a b");
+	refused("a name with a blank", SHIMOS_EINVAL, "name", "31");
+	strcpy(ask.name, "a\177");
+	refused("a name that ends unprintably", SHIMOS_EINVAL, "name", "31");
+	strcpy(ask.name, "!a-name.of_31_characters,at0:9~");
+	tap_ok(!check() && !*why, "request: a name of 31 characters");
+	begin();
 }
 
 static void kinds(void)
