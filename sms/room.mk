@@ -74,6 +74,16 @@ fuzz_sms-$(1) = $(B)/fuzz/sms-$(1) -max_len=8192
 fuzz_sms-$(1)_needs = $(B)/fuzz/sms-$(1)
 endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
+
+# Every order of NMIs and their reasons.
+$(B)/test/sms/nmi: $(B)/obj/san/sms/test/nmi.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJECT_SAN) -o $@ $^
+CHECK_SUITES += sms-nmi
+suite_sms-nmi = $(B)/test/sms/nmi
+suite_sms-nmi_needs = $(B)/test/sms/nmi
+
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 		$(B)/fuzz/sms-reply: | $(ABI_GEN)
