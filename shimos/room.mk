@@ -39,7 +39,7 @@ vm_image_flags = $(filter-out -O2,$(CFLAGS_FREE)) -O2 -fno-pic -mcmodel=kernel \
 vm_image := $(B)/test/vm/image
 $(vm_image).elf: tests/vm/image/image.lds tests/vm/image/start.S \
 		tests/vm/image/main.c tests/vm/image/slot.h \
-		include/skep/partition.h
+		include/skep/partition.h include/skep/nmi.h
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(vm_image_flags) -Wl,-T,$< -o $@ $(filter %.S %.c,$^)

@@ -15,7 +15,8 @@
  * and writes name parts of the pool instead.
  *
  * Signals and timers go the other way: the proxy notes in the post what came
- * and sends core 0 an NMI; whichever core looks first takes it.
+ * and sends core 0 an NMI; whichever core looks first takes it. Reasons of NMIs
+ * are not in the mail but where skep/nmi.h says.
  *
  * Each side holds the other for hostile: copy once, check, use.
  */
@@ -25,7 +26,7 @@
 #include "abi/include/host.h"
 
 #define MAIL_MAGIC 0x4c49414d /* "MAIL" */
-#define MAIL_REVISION 4
+#define MAIL_REVISION 5
 #define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
 #define MAIL_BOOT 0x1000
 #define MAIL_POST (MAIL_AREA - 0x1000)
@@ -55,9 +56,9 @@ struct mail_part {
 	u64 offset, length; /* in the pool, as the proxy maps it */
 };
 
-/* Why a core got an NMI. */
+/* Why a core got an NMI: bits 1 << these in its word of skep/nmi.h. */
 enum mail_nmi {
-	MAIL_NMI_FOREIGN, /* Linux's, or the machine's */
+	MAIL_NMI_FOREIGN, /* that nobody asked for: Linux's, the machine's */
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
 	MAIL_NMI_MAPPING, /* rights that were taken back */
@@ -101,11 +102,10 @@ struct mail_slot {
 	u32 cancel; /* sms wants an io_wait back; atomic */
 	u32 notify; /* nobody looks for the answer: an NMI, please; atomic */
 	u32 slice;  /* the core has threads that wait for a turn; atomic */
-	u32 sliced, answered; /* NMIs that were sent for these two; atomic */
 	u32 zero;
 	struct mail_part part[MAIL_PARTS];
 	struct mail_ledger ledger;
-	u8 pad[MAIL_DATA - 80 - 16 * MAIL_PARTS - sizeof(struct mail_ledger)];
+	u8 pad[MAIL_DATA - 72 - 16 * MAIL_PARTS - sizeof(struct mail_ledger)];
 	u8 data[MAIL_AREA - MAIL_DATA];
 };
 SKEP_ASSERT_SIZE(struct mail_slot, MAIL_AREA);
@@ -121,7 +121,7 @@ struct mail_post {
 		       */
 	u64 deadline; /* of CLOCK_MONOTONIC, ABI_FOREVER: none; written here */
 	u32 due;      /* it has come; atomic as the signals */
-	u32 rung;     /* how many NMIs were sent for the post */
+	u32 zero;
 };
 
 struct mail_boot {

@@ -29,8 +29,8 @@
  *   rsi: number of this core, 0 to cores - 1
  *
  * A maskable interrupt must never be taken: Linux broadcasts to all processors
- * that ever ran. An NMI may come at any instruction. Stopping needs no help:
- * INIT ends an image at any point.
+ * that ever ran. An NMI may come at any instruction; why, says nmi.h. Stopping
+ * needs no help: INIT ends an image at any point.
  */
 #ifndef SKEP_PARTITION_H
 #define SKEP_PARTITION_H
@@ -38,7 +38,7 @@
 #include <skep/types.h>
 
 #define SKEP_PARTITION_MAGIC 0x54524150 /* "PART" */
-#define SKEP_PARTITION_REVISION 2
+#define SKEP_PARTITION_REVISION 3
 #define SKEP_PARTITION_BASE 0xffffffff80000000ull
 #define SKEP_PARTITION_CORES 256
 #define SKEP_PARTITION_RANGES 65536 /* most */
@@ -125,6 +125,8 @@ struct skep_partition {
 	u64 saved_hwp, saved_perf, saved_epb; /* full speed; 0: leave alone */
 	u64 zero[5];
 	struct skep_partition_core core[SKEP_PARTITION_CORES];
+	u32 nmi[SKEP_PARTITION_CORES]; /* reasons, of each core: nmi.h; atomic
+					*/
 };
 
 static inline struct skep_partition_range *

@@ -103,6 +103,12 @@ struct shimos_wait {
 	u32 ms;	  /* most */
 };
 
+/* To this core, for these reasons: 1 to 0x7fff, which the image gives a sense.
+ * Several may reach it with one NMI. */
+struct shimos_nmi {
+	u32 core, reasons;
+};
+
 #define SHIMOS_IOC_ALLOW _IOWR('3', 0, struct shimos_allow)
 #define SHIMOS_IOC_CREATE _IOWR('3', 1, struct shimos_create)
 #define SHIMOS_IOC_RELEASE _IOWR('3', 2, struct shimos_release)
@@ -115,7 +121,7 @@ struct shimos_wait {
 /* Until somebody rings after `seen`: 0, -ETIMEDOUT, -EINTR, -EPIPE: it does
  * not run (any more). */
 #define SHIMOS_IOC_WAIT _IOWR('3', 7, struct shimos_wait)
-#define SHIMOS_IOC_NMI _IOW('3', 8, u32) /* to this core */
+#define SHIMOS_IOC_NMI _IOW('3', 8, struct shimos_nmi)
 #define SHIMOS_IOC_STOP _IO('3', 9)
 #define SHIMOS_IOC_ALLOWED _IOR('3', 10, struct shimos_allow)
 

@@ -154,7 +154,7 @@ static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
 
 static long ioctl_nmi(struct shimos_proxy *proxy, void *arg)
 {
-	return shimos_partition_nmi(proxy, *(u32 *)arg);
+	return shimos_partition_nmi(proxy, arg);
 }
 
 static long ioctl_stop(struct shimos_proxy *proxy, void *arg)

@@ -15,6 +15,7 @@
 #include <asm/tsc.h>
 
 #include "partition.h"
+#include <skep/nmi.h>
 #include <shimos/core/image.h>
 
 static DECLARE_RWSEM(image_lock);
@@ -125,6 +126,8 @@ static void fill_partition(struct shimos_partition *p,
 			   const struct shimos_size *size,
 			   struct skep_partition *to)
 {
+	u32 i;
+
 	to->magic = SKEP_PARTITION_MAGIC;
 	to->revision = SKEP_PARTITION_REVISION;
 	to->id = p->id;
@@ -146,6 +149,8 @@ static void fill_partition(struct shimos_partition *p,
 	shimos_bell_where(p, &to->bell_apic_id, &to->bell_vector);
 	get_random_bytes(to->random, sizeof(to->random));
 	memcpy(to->core, p->place, p->cores * sizeof(*p->place));
+	for (i = 0; i < p->cores; i++)
+		to->nmi[i] = SKEP_NMI_CLOSED;
 	memcpy(skep_partition_ranges(to), p->plan.pool.at,
 	       p->plan.pool.count * sizeof(*p->plan.pool.at));
 }

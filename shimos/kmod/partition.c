@@ -4,15 +4,19 @@
  * list, numbers, claims and the allowance; partition.h says how locks nest.
  */
 #include <linux/cred.h>
+#include <linux/io.h>
+#include <linux/lockdep.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/pid.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include "machine.h"
 #include "partition.h"
+#include <skep/nmi.h>
 #include <shimos/core/image.h>
 #include <shimos/core/map.h>
 
@@ -524,19 +528,42 @@ int shimos_partition_stop(struct shimos_proxy *proxy)
 	return err;
 }
 
-int shimos_partition_nmi(struct shimos_proxy *proxy, u32 core)
+/* In the image's memory. */
+static u32 *nmi_word(const struct shimos_partition *p, u32 core)
+{
+	struct skep_partition *in_kernel =
+		phys_to_virt(p->plan.kernel.start) + p->run.partition;
+
+	return &in_kernel->nmi[core];
+}
+
+/* Other senders rely on the NMI of who found the word empty: it is not put off.
+ */
+static void send_nmi(struct shimos_partition *p, u32 core, u32 reasons)
+{
+	lockdep_assert_held(&p->lock);
+	preempt_disable();
+	if (skep_nmi_request(nmi_word(p, core),
+			     reasons << SKEP_NMI_LINUX_SHIFT))
+		shimos_cpu_signal(p->place[core].apic_id, SHIMOS_NMI, 0);
+	preempt_enable();
+}
+
+int shimos_partition_nmi(struct shimos_proxy *proxy,
+			 const struct shimos_nmi *nmi)
 {
 	struct shimos_partition *p = proxy->partition;
+	u32 most = SKEP_NMI_LINUX >> SKEP_NMI_LINUX_SHIFT;
 	int err = 0;
 
 	if (mutex_lock_killable(&p->lock))
 		return -EINTR;
-	if (core >= p->cores)
+	if (nmi->core >= p->cores || !nmi->reasons || nmi->reasons > most)
 		err = -EINVAL;
 	else if (p->state != SHIMOS_RUNNING)
 		err = -EPIPE;
 	else
-		shimos_cpu_signal(p->place[core].apic_id, SHIMOS_NMI, 0);
+		send_nmi(p, nmi->core, nmi->reasons);
 	mutex_unlock(&p->lock);
 	return err;
 }

@@ -93,7 +93,8 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 			  struct shimos_text *why);
 int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why);
 int shimos_partition_stop(struct shimos_proxy *proxy);
-int shimos_partition_nmi(struct shimos_proxy *proxy, u32 core);
+int shimos_partition_nmi(struct shimos_proxy *proxy,
+			 const struct shimos_nmi *nmi);
 void shimos_partition_close(struct shimos_proxy *proxy);
 /* Nothing new begins, for this reason; tells whether there is a partition. */
 bool shimos_partition_bar(const char *why);

@@ -180,8 +180,22 @@ static void send_ipi(u32 apic_id, u32 what)
 
 void sms_cpu_nmi(struct core *to, enum mail_nmi why)
 {
-	__atomic_or_fetch(&to->wanted, 1u << why, __ATOMIC_SEQ_CST);
-	send_ipi(to->apic_id, ICR_NMI);
+	if (skep_nmi_request(&sms_partition->nmi[to->number], 1u << why))
+		send_ipi(to->apic_id, ICR_NMI);
+}
+
+/* What was asked for meanwhile is looked at as if an NMI had come. */
+void sms_cpu_open(struct core *c)
+{
+	u64 *foreign = &c->count.nmi[MAIL_NMI_FOREIGN], n;
+
+	c->ledger = &c->slot->ledger;
+	do {
+		n = __atomic_load_n(foreign, __ATOMIC_SEQ_CST);
+		c->ledger->nmi[MAIL_NMI_FOREIGN] = n;
+	} while (__atomic_load_n(foreign, __ATOMIC_SEQ_CST) != n);
+	if (skep_nmi_open(&sms_partition->nmi[c->number]))
+		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 }
 
 void sms_cpu_bell(void)

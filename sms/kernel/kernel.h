@@ -3,6 +3,7 @@
 #ifndef SMS_KERNEL_KERNEL_H
 #define SMS_KERNEL_KERNEL_H
 
+#include <skep/nmi.h>
 #include <skep/partition.h>
 #include <skep/guest.h>
 #include "abi/include/abi.h"
@@ -75,12 +76,10 @@ struct core {
 	u32 polling;   /* the slot has that call */
 	u32 poll_kick; /* one of them was kicked; atomic */
 	u64 flushed;   /* mappings as of this change are what it sees; atomic */
-	u32 wanted; /* bits 1 << enum mail_nmi that are on their way; atomic */
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
-	u32 rung, sliced, answered; /* NMIs of the proxy that were counted */
-	u32 early; /* how many were counted that are yet to come */
-	struct mail_ledger *ledger; /* in the mail: sms writes, never reads */
+	struct mail_ledger *ledger; /* in the mail: sms writes, never reads;
+				       NULL until NMIs are sent to this core */
 	struct mail_ledger count;
 	struct mail_slot *slot;
 	u64 gdt[8];
@@ -177,6 +176,8 @@ __attribute__((noreturn)) void sms_core_idle(struct core *c);
 void sms_cpu_tables(void);
 void sms_cpu_begin(struct core *c);
 void sms_cpu_nmi(struct core *to, enum mail_nmi why);
+/* NMIs are sent to this core from now on. */
+void sms_cpu_open(struct core *c);
 void sms_cpu_bell(void);
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
 void sms_cpu_flush(void);
@@ -293,8 +294,6 @@ void sms_post_begin(void); /* the process can take them from now on */
 int sms_post_is_here(void);
 /* Anywhere but in an NMI, with any lock of abi but those of signals, timers. */
 void sms_post_take(void);
-/* In an NMI: how many were sent for the post since the last one? */
-u32 sms_post_rang(struct core *c);
 void sms_post_arm(u64 deadline_ns);
 /* sms_thread_expire wants to be called by then. */
 void sms_post_sleep(u64 deadline_ns);

@@ -137,7 +137,6 @@ static int make_core(u32 i)
 	c->thread = c->ended = c->poller = NO_THREAD;
 	c->apic_id = sms_partition->core[i].apic_id;
 	c->slot = (struct mail_slot *)(AT_MAIL + MAIL_SLOT(i));
-	c->ledger = &c->slot->ledger;
 	return 0;
 }
 

@@ -34,18 +34,6 @@ int sms_post_is_here(void)
 		__atomic_load_n(&event_mail()->due, __ATOMIC_SEQ_CST));
 }
 
-u32 sms_post_rang(struct core *c)
-{
-	u32 rung, more;
-
-	if (c->number)
-		return 0;
-	rung = __atomic_load_n(&event_mail()->rung, __ATOMIC_SEQ_CST);
-	more = rung - c->rung;
-	c->rung = rung;
-	return more;
-}
-
 static void send_signals(void)
 {
 	u64 bits = __atomic_exchange_n(&event_mail()->signals, 0,

@@ -16,7 +16,7 @@
 	.section .head, "a"
 	.4byte	0x31534d53
 	.4byte	2
-	.4byte	2
+	.4byte	3
 	.4byte	sms_entry_offset
 	.8byte	sms_file_size
 	.8byte	0xc00000	/* tables of abi and pages, stacks: what is touched */

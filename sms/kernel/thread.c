@@ -420,6 +420,7 @@ void sms_core_begin(struct core *c)
 /* Core 0 becomes the program's first thread. */
 void sms_core_run(struct core *c)
 {
+	sms_cpu_open(c);
 	if (!c->number)
 		sms_load((const void *)(AT_MAIL + MAIL_BOOT));
 	sms_spin_lock(&lock);

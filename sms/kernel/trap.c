@@ -238,30 +238,20 @@ static void redirect_program(struct core *c, struct trap_nmi *n)
 	n->rflags = 2;
 }
 
-#define EARLY_MOST 3
+/* Reasons that the proxy may have. */
+#define PROXY_REASONS                                                          \
+	(1u << MAIL_NMI_POST | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
 
-/*
- * Each side says why before it sends, so one NMI may find the reasons of two:
- * then the other still comes, unless the processor made one of them, and is
- * nobody else's. `rang`: how many the proxy announced.
- */
-static void count_nmi(struct core *c, u32 wanted, u32 own, u32 rang)
+/* One NMI may have several reasons; with none it is somebody else's. */
+static void count_nmi(struct core *c, u32 reasons)
 {
-	u32 i, reasons = rang;
+	u32 i;
 
-	for (i = 1; i < MAIL_NMIS; i++) {
-		if (wanted >> i & 1)
+	for (i = 1; i < MAIL_NMIS; i++)
+		if (reasons >> i & 1)
 			SMS_COUNT(c, nmi[i]);
-		reasons += own >> i & 1;
-	}
-	if (!reasons && !c->early)
+	if (!reasons)
 		SMS_COUNT(c, nmi[MAIL_NMI_FOREIGN]);
-	else if (!reasons)
-		c->early--;
-	else
-		c->early += reasons - 1;
-	if (c->early > EARLY_MOST)
-		c->early = EARLY_MOST;
 }
 
 static int is_between(const struct trap_nmi *n, const void *begin,
@@ -270,41 +260,29 @@ static int is_between(const struct trap_nmi *n, const void *begin,
 	return !(n->cs & 3) && n->rip >= (u64)begin && n->rip < (u64)end;
 }
 
-/*
- * What the proxy sent NMIs for: the post, another thread's turn, an answer that
- * nobody looks for. *rang: how often.
+/* Before what they ask for is looked at: what is asked for later comes with an
+ * NMI of its own.
  */
-static u32 proxy_rang(struct core *c, u32 *rang)
+static void take_reasons(struct core *c)
 {
-	u32 sliced = __atomic_load_n(&c->slot->sliced, __ATOMIC_SEQ_CST);
-	u32 answered = __atomic_load_n(&c->slot->answered, __ATOMIC_SEQ_CST);
-	u32 posted = sms_post_rang(c), why = 0;
+	u32 word = skep_nmi_take(&sms_partition->nmi[c->number]);
+	u32 proxys = word >> SKEP_NMI_LINUX_SHIFT & PROXY_REASONS;
 
-	*rang = posted + (sliced - c->sliced) + (answered - c->answered);
-	if (posted)
-		why |= 1u << MAIL_NMI_POST;
-	if (sliced != c->sliced) {
-		why |= 1u << MAIL_NMI_SLICE;
+	count_nmi(c, (word & SKEP_NMI_IMAGE) | proxys);
+	if (proxys >> MAIL_NMI_SLICE & 1)
 		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
-	}
-	if (answered != c->answered)
-		why |= 1u << MAIL_NMI_ANSWER;
-	c->sliced = sliced;
-	c->answered = answered;
-	if (why)
+	if (proxys)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
-	return why;
 }
 
 void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 {
-	u32 wanted = __atomic_exchange_n(&c->wanted, 0, __ATOMIC_SEQ_CST);
-	u32 rang, why;
-
+	if (!c->ledger) { /* not open yet */
+		c->count.nmi[MAIL_NMI_FOREIGN]++;
+		return;
+	}
+	take_reasons(c);
 	sms_core_flush(c);
-	why = proxy_rang(c, &rang);
-	if (c->ledger)
-		count_nmi(c, wanted | why, wanted, rang);
 	__atomic_store_n(&c->poked, 1, __ATOMIC_SEQ_CST);
 	if (is_between(n, sms_idle_look, sms_idle_end + 1))
 		n->rip = (u64)sms_idle_begin;

@@ -42,16 +42,17 @@ static u64 now_ns(void)
 	return (u64)ts.tv_sec * SECOND + (u64)ts.tv_nsec;
 }
 
-void sms_post_interrupt(u32 core, u32 *count)
+void sms_post_interrupt(u32 core, enum mail_nmi why)
 {
-	__atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
-	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &core);
+	struct shimos_nmi nmi = {.core = core, .reasons = 1u << why};
+
+	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &nmi);
 }
 
 /* Before START nobody hears it: sms looks when its program begins. */
 static void ring_image(void)
 {
-	sms_post_interrupt(0, &event_mail()->rung);
+	sms_post_interrupt(0, MAIL_NMI_POST);
 }
 
 static int ends_programs(u32 signo)
@@ -131,7 +132,7 @@ static void take_slicer(void)
 		return;
 	for (i = 0; i < sms_proxy.cores; i++)
 		if (is_sliced(i))
-			sms_post_interrupt(i, &slot(i)->sliced);
+			sms_post_interrupt(i, MAIL_NMI_SLICE);
 	__atomic_store_n(&slicing, 0, __ATOMIC_SEQ_CST);
 	look_at_slices();
 }

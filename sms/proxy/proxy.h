@@ -31,8 +31,8 @@ void sms_serve_end(u32 status);
 /* post.c: signals and timers. Blocks signals, for threads that come later. */
 void sms_post_block(void);
 int sms_post_start(void); /* 0 or -errno */
-/* An NMI to a core, which finds why in that count. */
-void sms_post_interrupt(u32 core, u32 *count);
+/* An NMI to a core. */
+void sms_post_interrupt(u32 core, enum mail_nmi why);
 /* The image rang: has the program's deadline changed, or who is sliced? */
 void sms_post_look(void);
 

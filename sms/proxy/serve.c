@@ -84,7 +84,7 @@ static void *worker_thread(void *arg)
 			if (__atomic_exchange_n(&w->slot->notify, 0,
 						__ATOMIC_SEQ_CST))
 				sms_post_interrupt((u32)(w - workers),
-						   &w->slot->answered);
+						   MAIL_NMI_ANSWER);
 		} else {
 			err = await_doorbell(&seen);
 		}

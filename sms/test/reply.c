@@ -308,7 +308,7 @@ struct answer {
 	u32 parts;
 	u64 arg[4];
 	s64 result;
-	u32 cancel, notify, slice, sliced, answered, zero;
+	u32 cancel, notify, slice, zero;
 	u8 data[DATA];
 };
 _Static_assert(__builtin_offsetof(struct answer, data) ==

@@ -269,7 +269,7 @@ func (m *smsMachine) signals(t *testing.T) {
 func (m *smsMachine) crowd(t *testing.T) {
 	for _, c := range []struct{ how, want string }{
 		{"pair", "handed over 40\n"}, {"compute", "area 3.141593\n"},
-		{"many 40", "threads 40 Success\n"}, {"yield", "came 5\n"},
+		{"many 40", "threads 40 Success\n"}, {"yield", "came 5\n"}, {"bursts", "came 2400\n"},
 	} {
 		if out := m.shell(t, "$R ${T}crowd "+c.how); out != c.want {
 			t.Errorf("%s printed %q", c.how, out)

@@ -198,9 +198,11 @@ int lend_stop(struct lend *l)
 	return call(l->fd, SHIMOS_IOC_STOP, NULL, NULL);
 }
 
-int lend_nmi(struct lend *l, u32 core)
+int lend_nmi(struct lend *l, u32 core, u32 reasons)
 {
-	return call(l->fd, SHIMOS_IOC_NMI, &core, NULL);
+	struct shimos_nmi nmi = {.core = core, .reasons = reasons};
+
+	return call(l->fd, SHIMOS_IOC_NMI, &nmi, NULL);
 }
 
 void lend_close(struct lend *l)

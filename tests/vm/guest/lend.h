@@ -38,7 +38,7 @@ int lend_load(struct lend *l, const char *path);
 int lend_start(struct lend *l);
 int lend_wait(struct lend *l, u32 *seen, u32 ms);
 int lend_stop(struct lend *l);
-int lend_nmi(struct lend *l, u32 core);
+int lend_nmi(struct lend *l, u32 core, u32 reasons);
 void lend_close(struct lend *l);
 struct slot *lend_slot(struct lend *l, u32 core);
 /* Until all cores of the test image are there, or a command is done. */

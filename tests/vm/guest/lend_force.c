@@ -430,7 +430,7 @@ static void several(void)
 	tap_ok(lend_wait(&two, &seen, 10) == -ETIMEDOUT,
 	       "several: the other did not");
 	nmis = lend_slot(&two, 0)->nmis;
-	lend_nmi(&one, 0);
+	lend_nmi(&one, 0, 1);
 	while (!lend_slot(&one, 0)->nmis)
 		usleep(1000);
 	tap_ok(lend_slot(&two, 0)->nmis == nmis,

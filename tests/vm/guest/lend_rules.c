@@ -212,7 +212,7 @@ static void calls(void)
 	tap_ok(!lend_open(&l, id), "call: OPEN");
 	refused("a second proxy", lend_open(&again, id), EBUSY, "already");
 	refused("release under a proxy", lend_release(id), EBUSY, "in use");
-	tap_ok(lend_nmi(&l, 0) == -EPIPE, "call: NMI needs START");
+	tap_ok(lend_nmi(&l, 0, 1) == -EPIPE, "call: NMI needs START");
 	tap_ok(lend_wait(&l, &seen, 1) == -EPIPE, "call: WAIT needs START");
 	refused("an image that is none", lend_load(&l, "/proc/self/exe"),
 		EINVAL, "SMS1");
@@ -230,7 +230,10 @@ static void calls(void)
 	refused("a second image", lend_load(&l, image), EBUSY, "already");
 	maps(&l);
 	tap_ok(!lend_start(&l) && lend_alive(&l), "call: START");
-	tap_ok(lend_nmi(&l, 1) == -EINVAL, "call: NMI to a core beyond");
+	tap_ok(lend_nmi(&l, 1, 1) == -EINVAL, "call: NMI to a core beyond");
+	tap_ok(lend_nmi(&l, 0, 0) == -EINVAL &&
+		       lend_nmi(&l, 0, 0x8000) == -EINVAL,
+	       "call: NMI for no reason, or for Linux's own");
 	tap_ok(lend_wait(&l, &seen, 1) == -ETIMEDOUT, "call: WAIT in vain");
 	refused("a second START", lend_start(&l), EBUSY, "another");
 	lend_close(&l);

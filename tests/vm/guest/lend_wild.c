@@ -130,7 +130,8 @@ static int one(u32 call, int fd)
 	struct shimos_info i = {.id = some_id()};
 	struct shimos_wait w = {.seen = (u32)dice(4), .ms = (u32)dice(4)};
 	struct shimos_start s = {{0}};
-	u32 core = (u32)PICK(0, 1, 2, ~0u);
+	struct shimos_nmi n = {.core = (u32)PICK(0, 1, 2, ~0u),
+			       .reasons = (u32)PICK(1, 0, 0x7fff, ~0u)};
 
 	switch (call) {
 	case 0:
@@ -146,7 +147,7 @@ static int one(u32 call, int fd)
 	case 5:
 		return ioctl(fd, SHIMOS_IOC_STOP);
 	case 6:
-		return ioctl(fd, SHIMOS_IOC_NMI, &core);
+		return ioctl(fd, SHIMOS_IOC_NMI, &n);
 	case 7:
 		return ioctl(fd, SHIMOS_IOC_WAIT, &w);
 	case 8:

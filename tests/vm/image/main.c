@@ -4,6 +4,7 @@
  * in the mail. It maps all memory as it lies, in 1 GiB pages, which no image
  * for users may do.
  */
+#include <skep/nmi.h>
 #include <skep/partition.h>
 
 #include "slot.h"
@@ -18,7 +19,7 @@ static u64 idt[512];
 static u64 gdt[2] = {0, 0x00209b0000000000};
 static volatile u32 ready;
 static struct {
-	u64 slot, end_of_interrupt;
+	u64 slot, end_of_interrupt, nmi;
 } local[16];
 
 void image_main(struct skep_partition *p, u32 core);
@@ -79,17 +80,21 @@ static void load(struct skep_partition *p, u32 core)
 			 : "memory");
 }
 
-static void ring(struct skep_partition *p)
+static void send_ipi(struct skep_partition *p, u32 id, u32 what)
 {
 	volatile u32 *apic = (u32 *)p->apic_base;
-	u32 id = *(volatile u32 *)&p->bell_apic_id;
 
 	if (!p->apic_base) {
-		wrmsr(0x830, (u64)id << 32 | p->bell_vector);
+		wrmsr(0x830, (u64)id << 32 | what);
 		return;
 	}
 	apic[0x310 / 4] = id << 24;
-	apic[0x300 / 4] = p->bell_vector;
+	apic[0x300 / 4] = what;
+}
+
+static void ring(struct skep_partition *p)
+{
+	send_ipi(p, *(volatile u32 *)&p->bell_apic_id, p->bell_vector);
 }
 
 static void take_interrupts(struct skep_partition *p)
@@ -247,7 +252,9 @@ void image_main(struct skep_partition *p, u32 core)
 		__asm__ volatile("pause");
 	local[core].slot = (u64)s;
 	local[core].end_of_interrupt = p->apic_base + 0xb0;
+	local[core].nmi = (u64)&p->nmi[core];
 	load(p, core);
+	skep_nmi_open(&p->nmi[core]);
 	__asm__ volatile("rdtsc" : "=a"(low_tsc), "=d"(high_tsc));
 	s->tsc = (u64)high_tsc << 32 | low_tsc;
 	describe(p, core, s);

@@ -8,7 +8,7 @@
 	.section .head, "a"
 	.4byte	0x31534d53
 	.4byte	2
-	.4byte	2
+	.4byte	3
 	.4byte	image_entry
 	.8byte	image_size
 	.8byte	0x400000
@@ -31,11 +31,18 @@ start:
 	hlt
 	jmp	1b
 
-/* Counters of this core; all registers are kept. */
+/* Counters of this core; all registers are kept. Reasons are taken: else none
+ * that comes later is sent.
+ */
 on_nmi:
 	pushq	%rax
+	pushq	%rcx
+	movq	%gs:16, %rax
+	xorl	%ecx, %ecx
+	xchgl	%ecx, (%rax)
 	movq	%gs:0, %rax
 	lock incq 16(%rax)
+	popq	%rcx
 	popq	%rax
 	iretq
 on_interrupt:

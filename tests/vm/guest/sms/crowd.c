@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define ROUNDS 20
+#define BURSTS 300
+#define BURST 8
 
 static volatile int turn, users;
 static double area;
@@ -115,6 +117,31 @@ static int many(int threads)
 	for (i = 0; i < n; i++)
 		pthread_join(t[i], NULL);
 	printf("threads %d %s\n", n, strerror(err));
+	return 0;
+}
+
+static void *end_soon(void *arg)
+{
+	__atomic_add_fetch(&turn, 1, __ATOMIC_SEQ_CST);
+	return arg;
+}
+
+/* Threads that come faster than a core wakes: each wants it woken, while the
+ * core where they come from is sliced.
+ */
+static int bursts(void)
+{
+	pthread_t t[BURST];
+	int round, i;
+
+	for (round = 0; round < BURSTS; round++) {
+		for (i = 0; i < BURST; i++)
+			if (pthread_create(&t[i], NULL, end_soon, NULL))
+				return 1;
+		for (i = 0; i < BURST; i++)
+			pthread_join(t[i], NULL);
+	}
+	printf("came %d\n", turn);
 	return 0;
 }
 
@@ -244,6 +271,8 @@ int main(int argc, char **argv)
 		return deaf();
 	if (!strcmp(how, "places"))
 		return places();
+	if (!strcmp(how, "bursts"))
+		return bursts();
 	if (!strcmp(how, "yield"))
 		return yield();
 	return 2;
