@@ -110,7 +110,7 @@ suite_vm-sms = $(call vm_suite,Sms)
 suite_vm-sms_kind = go
 suite_vm-sms_deadline = 1260
 suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise $(B)/test/vm/lend_hunt \
-	$(B)/test/vm/lend_idle \
+	$(B)/test/vm/lend_idle $(B)/test/vm/lend_stray \
 	$(sms_t) $(B)/test/vm/sms_musl $(B)/test/vm/sms_go \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
 

@@ -45,6 +45,7 @@ func TestSms(t *testing.T) {
 		t.Run("vdso", m.vdso)
 		t.Run("signals", m.signals)
 		t.Run("crowd", m.crowd)
+		t.Run("strays", m.strays)
 		t.Run("helpers", m.helpers)
 		t.Run("go", m.golang)
 		t.Run("shared", m.shared)
@@ -291,6 +292,22 @@ func (m *smsMachine) crowd(t *testing.T) {
 	if l := m.ledger(t); l["nmi-slice"] != 0 || l["switches"] != 0 {
 		t.Errorf("a team on all cores: the ledger says %v", l)
 	}
+}
+
+// An NMI of somebody else's, the only one that this run has no reason for.
+func (m *smsMachine) strays(t *testing.T) {
+	m.shell(t, "$B/skep part create --cpus 1 --mem 64M --name other")
+	out := m.shell(t, `mkfifo /run/in; $R ${T}crowd wait </run/in >/run/out & p=$!
+		exec 3>/run/in; until grep -q processor /run/out; do sleep .1; done
+		`+tool(t, "lend_stray")+` other `+tool(t, "image")+` $(sed -n 's/processor //p' /run/out)
+		exec 3>&-; wait $p; rm /run/in; cat /run/out`)
+	if !strings.HasSuffix(out, "\nread 0\n") {
+		t.Errorf("it printed %q", out)
+	}
+	if l := m.ledger(t); l["nmi-foreign"] != 1 {
+		t.Errorf("the ledger says %v", l)
+	}
+	m.shell(t, "$B/skep part release other")
 }
 
 // Helpers that wait for input and for time do not hold up a team, and are not

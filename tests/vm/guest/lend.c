@@ -75,6 +75,17 @@ int lend_info(u32 id, struct shimos_info *info)
 	return err || info->id == id ? err : -ENOENT;
 }
 
+int lend_find(const char *name)
+{
+	struct shimos_info info;
+	u32 id;
+
+	for (id = 1; id < 100; id++)
+		if (!lend_info(id, &info) && !strcmp(info.name, name))
+			return (int)id;
+	return 0;
+}
+
 int lend_allow(u32 gid, u64 cpus, u64 bytes)
 {
 	struct shimos_allow a = {.revision = SHIMOS_REVISION, .gid = gid};

@@ -18,6 +18,7 @@ int lend_create(u64 cpus, u64 bytes, const char *name);
 int lend_create_on(u64 cpus, const u64 *bytes, u32 nodes, const char *name);
 int lend_release(u32 id);
 int lend_info(u32 id, struct shimos_info *info);
+int lend_find(const char *name); /* its number, or 0 */
 int lend_allow(u32 gid, u64 cpus, u64 bytes);
 
 /* Online CPUs, memory of the machine and of each node, and for each zone its

@@ -28,22 +28,11 @@ static u64 hunt(const u8 *at, u64 length)
 	return found;
 }
 
-static int find(const char *name)
-{
-	struct shimos_info info = {0};
-	u32 id;
-
-	for (id = 1; id < 100; id++)
-		if (!lend_info(id, &info) && !strcmp(info.name, name))
-			return (int)id;
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct lend l;
 
-	if (argc < 2 || lend_open(&l, (u32)find(argv[1]))) {
+	if (argc < 2 || lend_open(&l, (u32)lend_find(argv[1]))) {
 		printf("cannot open: %s\n", lend_why);
 		return 2;
 	}

@@ -9,6 +9,7 @@
 
 #include "slot.h"
 
+#define NMI 0x4400
 #define GIANT 0x83ull /* present, writable, 1 GiB */
 
 static u64 root[512] __attribute__((aligned(4096)));
@@ -193,6 +194,9 @@ static void carry_out(struct skep_partition *p, struct slot *s, u64 command)
 	case SLOT_QUIET:
 		s->inside = 1;
 		go_round(p, quiet_loop, &s->leave);
+		break;
+	case SLOT_STRAY:
+		send_ipi(p, (u32)s->target, NMI);
 		break;
 	case SLOT_NOISY:
 		take_interrupts(p);

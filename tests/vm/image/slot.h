@@ -26,6 +26,7 @@ enum slot_command {
 	SLOT_BACK, /* ends it, in the next run; 12 does one thing more */
 	SLOT_BACK_1,
 	SLOT_BACK_2,
+	SLOT_STRAY, /* an NMI to the processor `target`, whosever it is */
 };
 
 #define SLOT_SECRET 0x5ec2e75ec2e75ec2ull
@@ -44,7 +45,10 @@ struct slot {
 	volatile u64 mail;
 	volatile u64 kernel; /* the first byte of it that is free */
 	volatile u64 inside; /* SLOT_QUIET has begun */
-	volatile u64 leave;  /* and ends when this is set */
+	union {
+		volatile u64 leave; /* and ends when this is set */
+		volatile u64 target;
+	};
 	volatile u64 ranges; /* of its pool */
 };
 SKEP_ASSERT_SIZE(struct slot, 128);

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <skep/types.h>
+
 #define ROUNDS 20
 #define BURSTS 300
 #define BURST 8
@@ -247,6 +249,19 @@ static int yield(void)
 	return 0;
 }
 
+/* On the first core, whose number as the processor has it is said. */
+static int wait_for_input(void)
+{
+	u32 a = 1, b, c = 0, d;
+	char byte;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	printf("processor %u\n", b >> 24);
+	fflush(stdout);
+	printf("read %d\n", (int)read(0, &byte, 1));
+	return 0;
+}
+
 /* What OMP_PLACES=cores makes of the processors. */
 static int places(void)
 {
@@ -271,6 +286,8 @@ int main(int argc, char **argv)
 		return deaf();
 	if (!strcmp(how, "places"))
 		return places();
+	if (!strcmp(how, "wait"))
+		return wait_for_input();
 	if (!strcmp(how, "bursts"))
 		return bursts();
 	if (!strcmp(how, "yield"))
