@@ -23,8 +23,8 @@ static void *bulk_area(void)
 /* Rings, and waits for the answer. */
 static s64 call_proxy(enum mail_op op, s32 handle)
 {
+	struct mail_slot *s = own_slot();
 	struct core *c = sms_core();
-	struct mail_slot *s = c->slot;
 
 	s->op = op;
 	s->handle = handle;

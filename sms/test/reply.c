@@ -425,6 +425,13 @@ static void polls(void)
 	sms_poll_look(&core);
 	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
 	       "polls: a wait ends when its time has come");
+	begin();
+	answer_poll(&a, 0, 0, 0);
+	add_poller(&other, 1);
+	sms_poll_look(&core);
+	tap_ok(core.polling && !sms_forward_close(3) && !core.polling &&
+		       core.pollers == 1,
+	       "polls: a close waits until the slot is free");
 }
 
 int main(void)
