@@ -9,7 +9,8 @@
  *
  * A core asks for one thing at a time. It fills in its slot, sets `state` to
  * MAIL_CALL and rings; the proxy's worker for that core does it with the
- * functions of abi/linux and sets MAIL_DONE. Operations are those of struct
+ * functions of abi/linux and sets MAIL_DONE. The core looks for that for a
+ * while, then sets `notify` and halts. Operations are those of struct
  * abi_host one to one: their structs go through `data` with pointers that
  * nobody follows; what they point to lies at the places named below. Big reads
  * and writes name parts of the pool instead.

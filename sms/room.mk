@@ -90,7 +90,7 @@ $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
 
 # Programs for partitions, and what disturbs Linux meanwhile.
 sms_t := $(addprefix $(B)/test/vm/sms_,hello team wreck copy quiet storm \
-	events secret big crowd)
+	events secret big crowd calls)
 $(sms_t): $(B)/test/vm/sms_%: tests/vm/guest/sms/%.c
 	$(call say,CC)
 	$(Q)mkdir -p $(@D)
@@ -113,6 +113,12 @@ suite_vm-sms_needs = $(vm_needs) $(vm_image) $(B)/test/vm/lend_noise $(B)/test/v
 	$(B)/test/vm/lend_idle $(B)/test/vm/lend_stray \
 	$(sms_t) $(B)/test/vm/sms_musl $(B)/test/vm/sms_go \
 	$(B)/bin/skep $(B)/bin/sms.image $(B)/bin/sms-proxy $(B)/lib/skep-count.so
+
+# What a forwarded call costs, in instructions, on each kernel.
+BENCHES += sms_call
+bench_sms_call = $(GO) test -count=1 -v -run '^TestSms$$/^6/^forwarding$$' \
+	./tests/vm
+bench_sms_call_needs = $(suite_vm-sms_needs)
 
 # Files, faults of sms and a false proxy on both kernels; `make test` has one.
 SOAKS += sms

@@ -100,6 +100,19 @@ struct skep_partition_clock {
 SKEP_ASSERT_SIZE(struct skep_partition_clock, 64);
 #define SKEP_MAIL_CLOCK 0 /* offset in mail */
 
+/*
+ * Who rang, in `mail` at SKEP_MAIL_DOORBELL: the image sets the bit of a core,
+ * or `other`, and then rings; Linux takes them and wakes only who waits for
+ * that. A hostile proxy can have its own threads woken, or not. All atomic.
+ */
+struct skep_partition_doorbell {
+	u64 core[SKEP_PARTITION_CORES / 64];
+	u64 other;
+	u64 zero[3];
+};
+SKEP_ASSERT_SIZE(struct skep_partition_doorbell, 64);
+#define SKEP_MAIL_DOORBELL 64 /* offset in mail */
+
 struct skep_partition {
 	u32 magic, revision;
 	u32 id;
@@ -117,7 +130,7 @@ struct skep_partition {
 	u64 used_kernel; /* the image writes there: bytes of `kernel`, from its
 			    start on, that it may have written to */
 	/* Ringing Linux: a fixed interrupt to this processor. It says "look at
-	 * the mail", no more; several may arrive as one. */
+	 * the mail", who rang above all; several may arrive as one. */
 	u32 bell_apic_id; /* may change: read it each time */
 	u32 bell_vector;
 	u64 apic_base; /* physical address of the xAPIC; 0: x2APIC */

@@ -98,9 +98,14 @@ struct shimos_start {
 	char why[SHIMOS_WHY];
 };
 
+#define SHIMOS_WAIT_ANY 0xffffffffu /* whoever rings */
+#define SHIMOS_WAIT_OTHER 0xfffffffeu
+
 struct shimos_wait {
-	u32 seen; /* in and out: how often Linux was rung */
-	u32 ms;	  /* most */
+	u32 seen;    /* in and out: how often that one rang */
+	u32 ms;	     /* most */
+	u32 core;    /* which, or one of the above */
+	u32 reasons; /* not 0: first an NMI to that core, as by NMI */
 };
 
 /* To this core, for these reasons: 1 to 0x7fff, which the image gives a sense.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The interrupt by which an image rings Linux: a vector of the kernel's own
- * allocator, at CPU 0, which is never lent. It owns the irq of a partition;
- * how often it rang is an atomic counter.
+ * allocator, at CPU 0, which is never lent. It owns the irq of a partition; how
+ * often each core rang is an atomic counter, with those who wait for it.
+ *
+ * doorbell_irq runs in hard interrupt context, on CPU 0; the rest in processes.
  */
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>
+#include <linux/io.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
 #include <asm/hw_irq.h>
@@ -14,13 +17,92 @@
 
 #include "partition.h"
 
+static void ring_one(struct shimos_bell *bell)
+{
+	atomic_inc(&bell->rung);
+	wake_up_interruptible_all(&bell->wait);
+}
+
+/* In memory that the proxy writes to as well. */
+static u64 take_bits(u64 *word)
+{
+	return READ_ONCE(*word) ? xchg(word, 0) : 0;
+}
+
+static void ring_cores(struct shimos_partition *p, u32 first, u64 bits)
+{
+	u32 core;
+
+	for (; bits; bits &= bits - 1) {
+		core = first + __ffs64(bits);
+		if (core < p->cores)
+			ring_one(&p->bell[core]);
+	}
+}
+
 static irqreturn_t doorbell_irq(int irq, void *data)
 {
 	struct shimos_partition *p = data;
+	struct skep_partition_doorbell *said =
+		phys_to_virt(p->plan.mail.start + SKEP_MAIL_DOORBELL);
+	u32 i;
 
-	atomic_inc(&p->rung);
-	wake_up_interruptible_all(&p->bell);
+	for (i = 0; i * 64 < p->cores; i++)
+		ring_cores(p, i * 64, take_bits(&said->core[i]));
+	if (take_bits(&said->other))
+		ring_one(&p->other);
+	ring_one(&p->any);
 	return IRQ_HANDLED;
+}
+
+static void for_each_bell(struct shimos_partition *p,
+			  void (*f)(struct shimos_bell *bell))
+{
+	u32 i;
+
+	for (i = 0; i < p->cores; i++)
+		f(&p->bell[i]);
+	f(&p->other);
+	f(&p->any);
+}
+
+static void init_one(struct shimos_bell *bell)
+{
+	init_waitqueue_head(&bell->wait);
+}
+
+static void reset_one(struct shimos_bell *bell)
+{
+	atomic_set(&bell->rung, 0);
+}
+
+static void wake_one(struct shimos_bell *bell)
+{
+	wake_up_all(&bell->wait);
+}
+
+void shimos_bell_init(struct shimos_partition *p)
+{
+	for_each_bell(p, init_one);
+}
+
+void shimos_bell_reset(struct shimos_partition *p)
+{
+	for_each_bell(p, reset_one);
+}
+
+void shimos_bell_wake(struct shimos_partition *p)
+{
+	for_each_bell(p, wake_one);
+}
+
+struct shimos_bell *shimos_bell_find(struct shimos_partition *p, u32 core)
+{
+	if (core == SHIMOS_WAIT_ANY)
+		return &p->any;
+	if (core == SHIMOS_WAIT_OTHER)
+		return &p->other;
+	return core < p->cores ? &p->bell[core] : NULL;
 }
 
 int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why)

@@ -128,19 +128,20 @@ static long ioctl_start(struct shimos_proxy *proxy, void *arg)
 	return shimos_partition_start(proxy, &why);
 }
 
-static bool doorbell_rang(struct shimos_partition *p, u32 seen)
+static bool doorbell_rang(struct shimos_partition *p, struct shimos_bell *bell,
+			  u32 seen)
 {
 	return READ_ONCE(p->state) != SHIMOS_RUNNING ||
-	       (u32)atomic_read(&p->rung) != seen;
+	       (u32)atomic_read(&bell->rung) != seen;
 }
 
-static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
+static long wait_for_bell(struct shimos_partition *p, struct shimos_bell *bell,
+			  struct shimos_wait *w)
 {
-	struct shimos_partition *p = proxy_partition(proxy);
-	struct shimos_wait *w = arg;
 	long left = wait_event_interruptible_timeout(
-		p->bell, doorbell_rang(p, w->seen), msecs_to_jiffies(w->ms));
-	u32 now = atomic_read(&p->rung);
+		bell->wait, doorbell_rang(p, bell, w->seen),
+		msecs_to_jiffies(w->ms));
+	u32 now = atomic_read(&bell->rung);
 
 	if (left < 0)
 		return -EINTR;
@@ -150,6 +151,22 @@ static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
 		return -ETIMEDOUT;
 	w->seen = now;
 	return 0;
+}
+
+/* With an NMI first it answers and waits in one call. */
+static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
+{
+	struct shimos_partition *p = proxy_partition(proxy);
+	struct shimos_wait *w = arg;
+	struct shimos_nmi nmi = {.core = w->core, .reasons = w->reasons};
+	struct shimos_bell *bell = shimos_bell_find(p, w->core);
+	long err = 0;
+
+	if (!bell)
+		return -EINVAL;
+	if (w->reasons)
+		err = shimos_partition_nmi(proxy, &nmi);
+	return err ?: wait_for_bell(p, bell, w);
 }
 
 static long ioctl_nmi(struct shimos_proxy *proxy, void *arg)

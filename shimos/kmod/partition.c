@@ -191,7 +191,6 @@ static struct shimos_partition *partition_alloc(const struct shimos_create *r)
 		return NULL;
 	kref_init(&p->ref);
 	mutex_init(&p->lock);
-	init_waitqueue_head(&p->bell);
 	p->owner = p->user = current_euid();
 	p->allowed = !is_root();
 	p->request = *r;
@@ -200,6 +199,7 @@ static struct shimos_partition *partition_alloc(const struct shimos_create *r)
 		if (shimos_map_has(r->cpus, cpu) &&
 		    p->cores < SKEP_PARTITION_CORES) /* judged later */
 			p->core[p->cores++].cpu = cpu;
+	shimos_bell_init(p);
 	return p;
 }
 
@@ -378,7 +378,7 @@ static int end_run(struct shimos_partition *p, const char *how)
 		set_state(p, SHIMOS_END);
 		shimos_boot_init(p);
 		shimos_clock_stop(p);
-		wake_up_all(&p->bell);
+		shimos_bell_wake(p);
 	}
 	shimos_text_begin(&end, p->end, sizeof(p->end));
 	err = shimos_boot_park(p, &end);
@@ -433,7 +433,7 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 		shimos_clear_pool(p);
 	p->user = current_euid();
 	p->proxy = get_task_pid(current, PIDTYPE_TGID);
-	atomic_set(&p->rung, 0);
+	shimos_bell_reset(p);
 	open->cores = p->cores;
 	open->pool = p->plan.bytes;
 	open->mail = p->plan.mail.length;

@@ -31,6 +31,12 @@ struct shimos_core {
 	bool out; /* offline in Linux for our sake */
 };
 
+/* Those who wait for one core, or for several, to ring. */
+struct shimos_bell {
+	atomic_t rung;
+	wait_queue_head_t wait;
+};
+
 struct shimos_partition {
 	struct list_head list; /* table_lock; read under RCU in a panic */
 	struct rcu_head rcu;
@@ -70,8 +76,8 @@ struct shimos_partition {
 	char end[SHIMOS_WHY];
 
 	struct skep_partition_clock *clock; /* clock_lock; null: none runs */
-	atomic_t rung;
-	wait_queue_head_t bell;
+	struct shimos_bell bell[SKEP_PARTITION_CORES];
+	struct shimos_bell other, any;
 };
 
 /* An open file of the device. */
@@ -145,6 +151,11 @@ void shimos_image_exit(void);
 /* bell.c: the interrupt by which an image rings Linux. */
 int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why);
 void shimos_bell_return(struct shimos_partition *p);
+void shimos_bell_init(struct shimos_partition *p);
+void shimos_bell_reset(struct shimos_partition *p); /* for a new proxy */
+void shimos_bell_wake(struct shimos_partition *p);  /* all who wait */
+/* NULL: there is no such core. */
+struct shimos_bell *shimos_bell_find(struct shimos_partition *p, u32 core);
 void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector);
 
 /* clock.c */

@@ -169,6 +169,9 @@ static void send_ipi(u32 apic_id, u32 what)
 	volatile u32 *apic = (u32 *)AT_APIC;
 
 	if (!sms_partition->apic_base) {
+		/* That write may pass earlier stores: what they say is first.
+		 */
+		__asm__ volatile("mfence\n\tlfence" : : : "memory");
 		sms_msr_write(MSR_X2APIC_ICR, (u64)apic_id << 32 | what);
 		return;
 	}
@@ -198,14 +201,44 @@ void sms_cpu_open(struct core *c)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 }
 
-void sms_cpu_bell(void)
+static struct skep_partition_doorbell *doorbell(void)
+{
+	return (void *)(AT_MAIL + SKEP_MAIL_DOORBELL);
+}
+
+static void ring_doorbell(u64 *word, u64 bits)
 {
 	const volatile struct skep_partition *p = sms_partition;
 
+	__atomic_or_fetch(word, bits, __ATOMIC_SEQ_CST);
 	send_ipi(p->bell_apic_id, p->bell_vector & 0xff);
 }
 
+void sms_cpu_bell_call(struct core *c)
+{
+	ring_doorbell(&doorbell()->core[c->number / 64],
+		      1ull << c->number % 64);
+}
+
+void sms_cpu_bell(void)
+{
+	ring_doorbell(&doorbell()->other, 1);
+}
+
 #define SPINS 4096
+#define LOOKS 100 /* as long as a quick answer takes */
+
+int sms_cpu_poll(const u32 *word, u32 expect)
+{
+	u32 i;
+
+	for (i = 0; i < LOOKS; i++) {
+		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expect)
+			return 1;
+		__builtin_ia32_pause();
+	}
+	return 0;
+}
 
 int sms_cpu_sleeps(void)
 {

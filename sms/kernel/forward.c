@@ -20,6 +20,42 @@ static void *bulk_area(void)
 	return own_slot()->data + MAIL_BULK;
 }
 
+static int is_answered(const struct mail_slot *s)
+{
+	return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != MAIL_CALL;
+}
+
+/* Who has taken `notify` sends an NMI: waits for it, so that the program does
+ * not meet it.
+ */
+static void await_nmi(struct core *c)
+{
+	for (;;) {
+		__atomic_store_n(&c->poked, 0, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&c->answered, __ATOMIC_SEQ_CST))
+			return;
+		sms_halt();
+	}
+}
+
+/*
+ * Whatever this core must see comes with an NMI, the answer too once `notify`
+ * is set. The looks come after `poked` is cleared: what comes later ends the
+ * halt.
+ */
+static void halt_until_nmi(struct core *c)
+{
+	struct mail_slot *s = c->slot;
+
+	__atomic_store_n(&c->answered, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&c->poked, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->notify, 1, __ATOMIC_SEQ_CST);
+	if (!is_answered(s) && !sms_post_is_here())
+		sms_halt();
+	if (!__atomic_exchange_n(&s->notify, 0, __ATOMIC_SEQ_CST))
+		await_nmi(c);
+}
+
 /* Rings, and waits for the answer. */
 static s64 call_proxy(enum mail_op op, s32 handle)
 {
@@ -29,12 +65,14 @@ static s64 call_proxy(enum mail_op op, s32 handle)
 	s->op = op;
 	s->handle = handle;
 	s->cancel = 0;
+	s->notify = 0;
 	SMS_COUNT(c, forwarded[op]);
 	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
-	sms_cpu_bell();
-	while (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == MAIL_CALL) {
+	sms_cpu_bell_call(c);
+	while (!is_answered(s)) {
 		sms_post_take();
-		sms_cpu_wait(&s->state, MAIL_CALL, ABI_FOREVER);
+		if (!sms_cpu_poll(&s->state, MAIL_CALL))
+			halt_until_nmi(c);
 	}
 	return *(volatile s64 *)&s->result;
 }

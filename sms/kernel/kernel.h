@@ -75,6 +75,7 @@ struct core {
 	u32 poller;    /* the first of them, which are linked by task.next */
 	u32 polling;   /* the slot has that call */
 	u32 poll_kick; /* one of them was kicked; atomic */
+	u32 answered;  /* from the NMI: the proxy answered; atomic */
 	u64 flushed;   /* mappings as of this change are what it sees; atomic */
 	u64 born_tsc, thread_tsc;
 	u32 apic_id;
@@ -163,7 +164,10 @@ void sms_task_first(void);
 void sms_task_begin(void);
 /* Until a store near the word, or an interrupt, if it is as expected. */
 void sms_wait_word(const u32 *word, u32 expect);
+/* Until an NMI, unless one came since `poked` was cleared. */
+void sms_halt(void);
 extern const u8 sms_wait_begin[], sms_wait_end[];
+extern const u8 sms_halt_begin[], sms_halt_end[];
 extern const u8 sms_exit_begin[], sms_exit_end[];
 extern const u8 sms_vdso[], sms_vdso_end[];
 extern const u8 sms_text_end[], sms_image_end[];
@@ -178,7 +182,11 @@ void sms_cpu_begin(struct core *c);
 void sms_cpu_nmi(struct core *to, enum mail_nmi why);
 /* NMIs are sent to this core from now on. */
 void sms_cpu_open(struct core *c);
+/* Rings Linux: this core has a call; or anything else. */
+void sms_cpu_bell_call(struct core *c);
 void sms_cpu_bell(void);
+/* Looks at the word for some microseconds: has it changed? */
+int sms_cpu_poll(const u32 *word, u32 expect);
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
 void sms_cpu_flush(void);
 void sms_cpu_forget(u64 addr);

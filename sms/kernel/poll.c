@@ -76,7 +76,7 @@ static void issue(struct core *c, u32 looks)
 	SMS_COUNT(c, forwarded[MAIL_IO_WAIT]);
 	c->polling = 1;
 	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
-	sms_cpu_bell();
+	sms_cpu_bell_call(c);
 }
 
 static u32 get_list(struct task *t, const struct abi_poll *back, int any)

@@ -99,6 +99,16 @@ sms_wait_begin:
 sms_wait_end:
 	ret
 
+/* The same, halted: only an NMI ends it. */
+	.globl	sms_halt, sms_halt_begin, sms_halt_end
+sms_halt:
+sms_halt_begin:
+	cmpl	$0, %gs:C_POKED
+	jne	sms_halt_end
+	hlt
+sms_halt_end:
+	ret
+
 /* void sms_task_switch(u64 *save, u64 rsp): vector state is the caller's. */
 	.globl	sms_task_switch, sms_task_first
 sms_task_switch:

@@ -271,6 +271,8 @@ static void take_reasons(struct core *c)
 	count_nmi(c, (word & SKEP_NMI_IMAGE) | proxys);
 	if (proxys >> MAIL_NMI_SLICE & 1)
 		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
+	if (proxys >> MAIL_NMI_ANSWER & 1)
+		__atomic_store_n(&c->answered, 1, __ATOMIC_SEQ_CST);
 	if (proxys)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 }
@@ -288,6 +290,8 @@ void sms_trap_nmi(struct core *c, struct trap_nmi *n)
 		n->rip = (u64)sms_idle_begin;
 	else if (is_between(n, sms_wait_begin, sms_wait_end))
 		n->rip = (u64)sms_wait_end;
+	else if (is_between(n, sms_halt_begin, sms_halt_end))
+		n->rip = (u64)sms_halt_end;
 	else if (__atomic_load_n(&c->kicked, __ATOMIC_SEQ_CST))
 		redirect_program(c, n);
 }

@@ -49,10 +49,13 @@ static int is_over(void)
 	return answer;
 }
 
-/* Until the image rings. 0: it did, or may have; else it does not run. */
-static int await_doorbell(u32 *seen)
+/* Until the image rings for that core, which gets an NMI before if there are
+ * reasons for one. 0: it rang, or may have; else it does not run.
+ */
+static int await_doorbell(u32 core, u32 *seen, u32 reasons)
 {
-	struct shimos_wait w = {.seen = *seen, .ms = LOOK_MS};
+	struct shimos_wait w = {
+		.seen = *seen, .ms = LOOK_MS, .core = core, .reasons = reasons};
 
 	if (ioctl(sms_proxy.device, SHIMOS_IOC_WAIT, &w) < 0 &&
 	    errno != ETIMEDOUT && errno != EINTR)
@@ -69,24 +72,30 @@ static void report_stop(int err)
 	sms_serve_end(126 << 8);
 }
 
+/* The reason for an NMI if the core looks no more. */
+static u32 answer_call(struct worker *w)
+{
+	sms_serve_call(w->slot, w->wake);
+	__atomic_store_n(&w->slot->state, MAIL_DONE, __ATOMIC_SEQ_CST);
+	return __atomic_exchange_n(&w->slot->notify, 0, __ATOMIC_SEQ_CST)
+		       ? 1u << MAIL_NMI_ANSWER
+		       : 0;
+}
+
 static void *worker_thread(void *arg)
 {
 	struct worker *w = arg;
-	u32 seen = 0;
+	u32 seen = 0, core = (u32)(w - workers), reasons = 0;
 	int err = 0;
 
 	while (!is_over() && !err) {
-		if (__atomic_load_n(&w->slot->state, __ATOMIC_ACQUIRE) ==
-		    MAIL_CALL) {
-			sms_serve_call(w->slot, w->wake);
-			__atomic_store_n(&w->slot->state, MAIL_DONE,
-					 __ATOMIC_SEQ_CST);
-			if (__atomic_exchange_n(&w->slot->notify, 0,
-						__ATOMIC_SEQ_CST))
-				sms_post_interrupt((u32)(w - workers),
-						   MAIL_NMI_ANSWER);
+		if (!reasons &&
+		    __atomic_load_n(&w->slot->state, __ATOMIC_ACQUIRE) ==
+			    MAIL_CALL) {
+			reasons = answer_call(w);
 		} else {
-			err = await_doorbell(&seen);
+			err = await_doorbell(core, &seen, reasons);
+			reasons = 0;
 		}
 	}
 	if (err)
@@ -100,7 +109,7 @@ static void *watcher_thread(void *arg)
 	u32 seen = 0, i;
 
 	(void)arg;
-	while (!is_over() && !await_doorbell(&seen)) {
+	while (!is_over() && !await_doorbell(SHIMOS_WAIT_OTHER, &seen, 0)) {
 		sms_post_look();
 		for (i = 0; i < sms_proxy.cores; i++)
 			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,

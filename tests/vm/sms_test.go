@@ -52,6 +52,7 @@ func TestSms(t *testing.T) {
 		t.Run("blocking", m.blocking)
 		t.Run("faults", m.faults)
 		t.Run("memory", m.memory)
+		t.Run("wakes", m.wakes)
 		t.Run("overcommit", m.overcommit)
 		if long {
 			t.Run("defects", m.defects)
@@ -65,6 +66,7 @@ func TestSms(t *testing.T) {
 
 		m = bootSms(t, lab.Machine{Name: "sms-counted-" + kernel, Kernel: kernel, Count: &lab.Count{}})
 		t.Run("noise", m.noise)
+		t.Run("forwarding", m.forwarding)
 		if long {
 			t.Run("native", m.native)
 		}

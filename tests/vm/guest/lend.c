@@ -197,7 +197,8 @@ int lend_start(struct lend *l)
 
 int lend_wait(struct lend *l, u32 *seen, u32 ms)
 {
-	struct shimos_wait w = {.seen = *seen, .ms = ms};
+	struct shimos_wait w = {
+		.seen = *seen, .ms = ms, .core = SHIMOS_WAIT_ANY};
 	int err = call(l->fd, SHIMOS_IOC_WAIT, &w, NULL);
 
 	*seen = w.seen;

@@ -128,7 +128,10 @@ static int one(u32 call, int fd)
 	struct shimos_release r = {.id = some_id()};
 	struct shimos_open o = {.id = some_id()};
 	struct shimos_info i = {.id = some_id()};
-	struct shimos_wait w = {.seen = (u32)dice(4), .ms = (u32)dice(4)};
+	struct shimos_wait w = {.seen = (u32)dice(4),
+				.ms = (u32)dice(4),
+				.core = (u32)PICK(0, 1, 300, ~0u, ~1u),
+				.reasons = (u32)PICK(0, 1, 0x8000)};
 	struct shimos_start s = {{0}};
 	struct shimos_nmi n = {.core = (u32)PICK(0, 1, 2, ~0u),
 			       .reasons = (u32)PICK(1, 0, 0x7fff, ~0u)};

@@ -3,7 +3,7 @@
  * Reads a byte of a file so many times, between marks 6 on a partition; or is
  * the bracket: marks 7 or 10 on its processor while its input is open.
  *
- * usage: sms_calls FILE TIMES, or sms_calls bracket short|long
+ * usage: sms_calls FILE TIMES [wait], or sms_calls bracket short|long
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	int fd, i, n, bad = 0;
 	char byte;
 
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
 	if (!strcmp(argv[1], "bracket"))
 		return bracket(!strcmp(argv[2], "long"));
@@ -49,5 +49,8 @@ int main(int argc, char **argv)
 		bad += pread(fd, &byte, 1, 100) != 1;
 	SKEP_MARK_END(6);
 	printf("read %d\n", bad);
+	fflush(stdout);
+	while (argc > 3 && read(0, &byte, 1) > 0)
+		;
 	return bad != 0;
 }
