@@ -11,11 +11,15 @@
  * page is borrowed that is RAM, reserved, zero, and not executable: so it is
  * none of Linux's own trampoline. page_lock guards it from its first write
  * until it is zero again.
+ *
+ * Process context, and sleeps for seconds; but shimos_boot_init runs in panic
+ * too.
  */
 #include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -155,6 +159,7 @@ static void borrow_low_page(struct shimos_partition *p)
 	u64 start = page_to_phys(p->boot);
 	u16 *ivt = page + IVT;
 
+	lockdep_assert_held(&page_lock);
 	memcpy(page, shimos_low_begin, shimos_low_end - shimos_low_begin);
 	d->idt_limit = 3 * 4 - 1;
 	d->idt_base = PFN_PHYS(low_pfn) + IVT;
@@ -169,6 +174,7 @@ static void borrow_low_page(struct shimos_partition *p)
 
 static void give_back(void)
 {
+	lockdep_assert_held(&page_lock);
 	memset(phys_to_virt(PFN_PHYS(low_pfn)), 0, PAGE_SIZE);
 }
 
@@ -189,6 +195,7 @@ static bool start_one(struct shimos_partition *p, u32 core, u64 entry)
 	struct shimos_stage_data *d = boot_stage(p);
 	u32 ms;
 
+	lockdep_assert_held(&page_lock);
 	d->entry = entry;
 	d->core = core;
 	d->stack =

@@ -8,10 +8,13 @@
  *
  * The partition's lock guards all of it, but for bits that a proxy's faults
  * set, which are atomic. As many threads clear as the partition has cores.
+ *
+ * Process context, and may sleep; clear_work runs in a work queue.
  */
 #include <linux/bitmap.h>
 #include <linux/cpumask.h>
 #include <linux/io.h>
+#include <linux/lockdep.h>
 #include <linux/sched.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -93,6 +96,7 @@ int shimos_clear_begin(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct job job = {.set = &p->range};
 
+	lockdep_assert_held(&p->lock);
 	p->used = kvcalloc(BITS_TO_LONGS(blocks_of(p)), sizeof(*p->used),
 			   GFP_KERNEL);
 	if (!p->used)
@@ -125,6 +129,7 @@ static u64 collect_used(struct shimos_partition *p)
 
 void shimos_clear_run(struct shimos_partition *p)
 {
+	lockdep_assert_held(&p->lock);
 	if (p->run.image)
 		clear_bytes(p->plan.kernel.start, collect_used(p));
 	clear_bytes(p->plan.mail.start, p->plan.mail.length);
@@ -137,6 +142,7 @@ void shimos_clear_pool(struct shimos_partition *p)
 	struct job job = {
 		.set = &p->plan.pool, .marks = p->used, .blocks = blocks_of(p)};
 
+	lockdep_assert_held(&p->lock);
 	carry_out_by(&job, p->cores);
 	bitmap_zero(p->used, job.blocks);
 }

@@ -3,9 +3,13 @@
  * Linux's time for images: the parameters of its clock, copied at each of its
  * updates into the mail of every partition that runs. clock_lock guards the
  * list and the copy; it nests inside the timekeeper's own lock.
+ *
+ * clock_notify runs in the timekeeper's update, interrupts off, and may not
+ * sleep; the rest in processes.
  */
 #include <linux/clocksource.h>
 #include <linux/io.h>
+#include <linux/lockdep.h>
 #include <linux/pvclock_gtod.h>
 #include <linux/timekeeper_internal.h>
 
@@ -28,6 +32,7 @@ static void publish_clock(struct skep_partition_clock *to)
 {
 	u32 sequence = READ_ONCE(to->sequence) & ~1u;
 
+	lockdep_assert_held(&clock_lock);
 	WRITE_ONCE(to->sequence, sequence + 1);
 	smp_wmb();
 	to->shift = last.shift;

@@ -5,12 +5,16 @@
  * A core that is out is offline for Linux. `held` keeps others from putting it
  * online, which would be INIT under the feet of a running image. It is written
  * under the lock of the partition and read by whoever brings a CPU up.
+ *
+ * Process context, and may sleep; but shimos_cpu_signal runs anywhere, also in
+ * panic, and refuse_up where CPUs come online.
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/io.h>
+#include <linux/lockdep.h>
 #include <linux/sched/signal.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
@@ -121,6 +125,7 @@ int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why)
 	u32 i;
 	int err = 0;
 
+	lockdep_assert_held(&p->lock);
 	save_power(p, p->core[0].cpu);
 	for (i = 0; i < p->cores && !err; i++)
 		err = fatal_signal_pending(current) ? -EINTR
@@ -167,6 +172,7 @@ int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 	u32 i;
 	int err, first = 0;
 
+	lockdep_assert_held(&p->lock);
 	for (i = 0; i < p->cores; i++) {
 		if (!p->core[i].out)
 			continue;

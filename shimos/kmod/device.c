@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/shimos: the calls of skep/shimos.h. What comes from user space is copied
- * once, and judged by those who are called.
+ * once, and judged by those who are called. Process context, and may sleep.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>

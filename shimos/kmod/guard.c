@@ -4,6 +4,9 @@
  * them as Linux's; a reboot, kexec or panic that leaves them running in memory
  * that is no longer theirs. A panic with a crash kernel goes there before it
  * calls anybody.
+ *
+ * pm_notify and reboot_notify run in processes and may sleep; panic_notify runs
+ * with all other processors stopped, and takes no lock.
  */
 #include <linux/notifier.h>
 #include <linux/panic_notifier.h>

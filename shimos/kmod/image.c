@@ -3,6 +3,8 @@
  * The image that everybody may boot. It is read when root says where it is, in
  * root's own view of the files, and kept: what a user's namespace shows under
  * that path does not matter. image_lock guards it.
+ *
+ * Process context, and may sleep.
  */
 #include <linux/fs.h>
 #include <linux/io.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * This machine as the request's judge wants to see it. Owns nothing; what it
- * reads may change while it reads, and is tried for good afterwards.
+ * reads may change while it reads, and is tried for good afterwards. Process
+ * context, and may sleep.
  */
 #include <linux/cc_platform.h>
 #include <linux/cpu.h>

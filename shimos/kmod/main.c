@@ -4,6 +4,8 @@
  * takes them back. include/skep/shimos.h is what programs see of it,
  * include/skep/partition.h what an image sees, docs/design/shimos.md how it
  * works. It knows nothing of ELF files or system calls.
+ *
+ * Process context: the module is loaded and unloaded.
  */
 #include <linux/module.h>
 

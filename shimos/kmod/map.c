@@ -7,6 +7,8 @@
  *
  * Pages of the pool are entered when the proxy first touches them: it may be
  * large, and a proxy needs only what files are read into.
+ *
+ * Process context: mmap and faults, with the address space locked.
  */
 #include <linux/mm.h>
 #include <linux/sizes.h>

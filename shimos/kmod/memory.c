@@ -2,9 +2,10 @@
 /*
  * Memory on its way from Linux and back: ranges of whole 2 MiB blocks, found
  * from the top of each zone and emptied by moving what lies there. Owns
- * nothing; the caller holds the partition's lock.
+ * nothing; the partition's lock is held. Process context, and may sleep.
  */
 #include <linux/gfp.h>
+#include <linux/lockdep.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
@@ -121,6 +122,7 @@ int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why)
 {
 	int node, err = 0;
 
+	lockdep_assert_held(&p->lock);
 	for (node = 0; node < SHIMOS_NODES && !err; node++)
 		if (p->request.bytes[node])
 			err = take_ranges(p, node, p->request.bytes[node]);
@@ -136,6 +138,7 @@ void shimos_memory_return(struct shimos_partition *p)
 	struct skep_partition_range *r;
 	unsigned long pfn, end;
 
+	lockdep_assert_held(&p->lock);
 	for (r = p->range.at; r < p->range.at + p->range.count; r++) {
 		end = PHYS_PFN(r->start + r->length);
 		for (pfn = PHYS_PFN(r->start); pfn < end; pfn += BLOCK) {

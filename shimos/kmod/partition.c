@@ -2,6 +2,9 @@
 /*
  * Partitions: made, opened, started, stopped, released. table_lock guards the
  * list, numbers, claims and the allowance; partition.h says how locks nest.
+ *
+ * Process context, and may sleep; but shimos_partition_halt runs in notifiers
+ * of reboot and panic, and takes no lock.
  */
 #include <linux/cred.h>
 #include <linux/io.h>
@@ -60,16 +63,18 @@ static void set_state(struct shimos_partition *p, enum shimos_event event)
 {
 	int next = shimos_state_next(p->state, event);
 
+	lockdep_assert_held(&p->lock);
 	if (!WARN_ON_ONCE(next < 0))
 		WRITE_ONCE(p->state, next);
 }
 
-/* What others have, for the judge; holds table_lock. */
+/* What others have, for the judge. */
 static void look_at_others(struct shimos_machine *m)
 {
 	struct shimos_partition *p;
 	u32 i;
 
+	lockdep_assert_held(&table_lock);
 	list_for_each_entry(p, &table, list)
 	{
 		for (i = 0; i < SHIMOS_CPU_WORDS; i++)
@@ -79,11 +84,11 @@ static void look_at_others(struct shimos_machine *m)
 	}
 }
 
-/* Holds table_lock. */
 static struct shimos_partition *find_by_id(u32 id)
 {
 	struct shimos_partition *p;
 
+	lockdep_assert_held(&table_lock);
 	list_for_each_entry(p, &table, list)
 	{
 		if (p->id == id)
@@ -92,11 +97,12 @@ static struct shimos_partition *find_by_id(u32 id)
 	return NULL;
 }
 
-/* The one with the lowest number from there on, or null; holds table_lock. */
+/* The one with the lowest number from there on, or null. */
 static struct shimos_partition *find_from_id(u32 id)
 {
 	struct shimos_partition *p, *best = NULL;
 
+	lockdep_assert_held(&table_lock);
 	list_for_each_entry(p, &table, list)
 	{
 		if (p->id >= id && (!best || p->id < best->id))
@@ -106,10 +112,11 @@ static struct shimos_partition *find_from_id(u32 id)
 }
 
 /* A number that was not used lately, so that the partition is not taken for
- * one of before; holds table_lock.
+ * one of before.
  */
 static u32 new_id(void)
 {
+	lockdep_assert_held(&table_lock);
 	do
 		last_id++;
 	while (!last_id || find_by_id(last_id));
@@ -120,6 +127,7 @@ static bool name_taken(const char *name)
 {
 	struct shimos_partition *p;
 
+	lockdep_assert_held(&table_lock);
 	list_for_each_entry(p, &table, list)
 	{
 		if (*name && !strcmp(p->request.name, name))
@@ -158,6 +166,7 @@ static int check_request(const struct shimos_create *r,
 	u64 mail = shimos_plan_mail(shimos_request_cores(r));
 	int err;
 
+	lockdep_assert_held(&table_lock);
 	if (closing) {
 		shimos_text_add(why, closing);
 		return -EBUSY;
@@ -248,8 +257,10 @@ static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
  * lend_resources(). */
 static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 {
-	int err = shimos_cpu_return(p, why);
+	int err;
 
+	lockdep_assert_held(&p->lock);
+	err = shimos_cpu_return(p, why);
 	if (p->used)
 		shimos_clear_pool(p); /* its cores can help */
 	shimos_bell_return(p);
@@ -276,6 +287,7 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 	u32 i;
 	int err = 0;
 
+	lockdep_assert_held(&p->lock);
 	for (i = 0; i < ARRAY_SIZE(steps) && !err; i++) {
 		if (READ_ONCE(closing)) {
 			shimos_text_add(why, closing);
@@ -291,9 +303,11 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-/* Unlinks it; whoever has it open or waits for its lock sees `gone`. */
+/* Unlinks and unlocks it; whoever has it open or waits for its lock sees `gone`.
+ */
 static void unlink_partition(struct shimos_partition *p)
 {
+	lockdep_assert_held(&p->lock);
 	p->gone = true;
 	mutex_lock(&table_lock);
 	list_del_rcu(&p->list);
@@ -374,6 +388,7 @@ static int end_run(struct shimos_partition *p, const char *how)
 	struct shimos_text end;
 	int err;
 
+	lockdep_assert_held(&p->lock);
 	if (p->state == SHIMOS_RUNNING) {
 		set_state(p, SHIMOS_END);
 		shimos_boot_init(p);
