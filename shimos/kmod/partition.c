@@ -303,7 +303,8 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-/* Unlinks and unlocks it; whoever has it open or waits for its lock sees `gone`.
+/* Unlinks and unlocks it; whoever has it open or waits for its lock sees
+ * `gone`.
  */
 static void unlink_partition(struct shimos_partition *p)
 {

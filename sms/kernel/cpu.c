@@ -201,7 +201,7 @@ void sms_cpu_open(struct core *c)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 }
 
-static struct skep_partition_doorbell *doorbell(void)
+static struct skep_partition_doorbell *mail_doorbell(void)
 {
 	return (void *)(AT_MAIL + SKEP_MAIL_DOORBELL);
 }
@@ -216,13 +216,13 @@ static void ring_doorbell(u64 *word, u64 bits)
 
 void sms_cpu_bell_call(struct core *c)
 {
-	ring_doorbell(&doorbell()->core[c->number / 64],
+	ring_doorbell(&mail_doorbell()->core[c->number / 64],
 		      1ull << c->number % 64);
 }
 
 void sms_cpu_bell(void)
 {
-	ring_doorbell(&doorbell()->other, 1);
+	ring_doorbell(&mail_doorbell()->other, 1);
 }
 
 #define SPINS 4096
@@ -308,7 +308,7 @@ static void restore_vectors(const void *area)
 		__asm__ volatile("fxrstor64 (%0)" : : "r"(area) : "memory");
 }
 
-static void save(void *area)
+static void save_vectors(void *area)
 {
 	if (vec_mask)
 		__asm__ volatile("xsave64 (%0)"
@@ -326,7 +326,7 @@ s64 sms_cpu_vec_save(void *buf, u64 len)
 	if (len < vec_size)
 		return -ABI_EINVAL;
 	abi_memset(area, 0, vec_size);
-	save(area);
+	save_vectors(area);
 	abi_memcpy(buf, area, vec_size);
 	return 0;
 }
@@ -354,7 +354,7 @@ void sms_cpu_vec_fresh(u32 mxcsr, u16 control)
 
 void sms_cpu_vec_keep(void *area)
 {
-	save(area);
+	save_vectors(area);
 }
 
 void sms_cpu_vec_bring(const void *area)

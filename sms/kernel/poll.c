@@ -13,7 +13,7 @@
 
 #define POLL_MAX (MAIL_BULK_SIZE / sizeof(struct abi_poll))
 
-static struct abi_poll *bulk(const struct core *c)
+static struct abi_poll *bulk_list(const struct core *c)
 {
 	return (struct abi_poll *)(c->slot->data + MAIL_BULK);
 }
@@ -24,7 +24,7 @@ static int is_answered(const struct core *c)
 	       __atomic_load_n(&c->slot->state, __ATOMIC_SEQ_CST) != MAIL_CALL;
 }
 
-static void finish(struct core *c, struct task *t, s64 result)
+static void finish_wait(struct core *c, struct task *t, s64 result)
 {
 	u32 *at = &c->poller;
 
@@ -49,10 +49,11 @@ static u64 put_lists(struct core *c, u64 *until)
 		t = sms_task_at(at);
 		at = t->next;
 		if (t->count > POLL_MAX - n) {
-			finish(c, t, -ABI_ENOMEM);
+			finish_wait(c, t, -ABI_ENOMEM);
 			continue;
 		}
-		abi_memcpy(bulk(c) + n, t->list, t->count * sizeof(*t->list));
+		abi_memcpy(bulk_list(c) + n, t->list,
+			   t->count * sizeof(*t->list));
 		n += t->count;
 		*until = t->until < *until ? t->until : *until;
 	}
@@ -60,7 +61,7 @@ static u64 put_lists(struct core *c, u64 *until)
 }
 
 /* looks: a thread will look at the slot. */
-static void issue(struct core *c, u32 looks)
+static void issue_call(struct core *c, u32 looks)
 {
 	struct mail_slot *s = c->slot;
 	u64 until, n = put_lists(c, &until);
@@ -92,11 +93,11 @@ static u32 get_list(struct task *t, const struct abi_poll *back, int any)
 }
 
 /* The answer, for each thread what is its own; how many waits are over. */
-static u32 collect(struct core *c)
+static u32 collect_answer(struct core *c)
 {
 	s64 n = *(volatile s64 *)&c->slot->result;
 	u64 now = (u64)sms_time_clock(ABI_CLOCK_MONOTONIC);
-	const struct abi_poll *back = bulk(c);
+	const struct abi_poll *back = bulk_list(c);
 	u32 at = c->poller, left = c->pollers, over = 0, got;
 	struct task *t;
 
@@ -110,11 +111,11 @@ static u32 collect(struct core *c)
 		back += t->count;
 		over++;
 		if (got)
-			finish(c, t, got);
+			finish_wait(c, t, got);
 		else if (n < 0 && n != -ABI_EINTR)
-			finish(c, t, n);
+			finish_wait(c, t, n);
 		else if (t->until <= now)
-			finish(c, t, 0);
+			finish_wait(c, t, 0);
 		else
 			over--;
 	}
@@ -127,7 +128,7 @@ static u32 take_back(struct core *c)
 	sms_cpu_bell();
 	while (!is_answered(c))
 		__builtin_ia32_pause();
-	return collect(c);
+	return collect_answer(c);
 }
 
 void sms_poll_release(struct core *c)
@@ -151,7 +152,7 @@ int sms_poll_is_answered(const struct core *c)
 }
 
 /* Those that were kicked while others had the core. */
-static u32 withdraw(struct core *c)
+static u32 withdraw_kicked(struct core *c)
 {
 	u32 over = c->polling ? take_back(c) : 0, at = c->poller;
 	u32 left = c->pollers;
@@ -162,7 +163,7 @@ static u32 withdraw(struct core *c)
 		at = t->next;
 		if (!__atomic_load_n(&t->kicked, __ATOMIC_SEQ_CST))
 			continue;
-		finish(c, t, -ABI_EINTR);
+		finish_wait(c, t, -ABI_EINTR);
 		over++;
 	}
 	return over;
@@ -173,25 +174,25 @@ u32 sms_poll_look(struct core *c)
 	u32 over = 0;
 
 	if (__atomic_exchange_n(&c->poll_kick, 0, __ATOMIC_SEQ_CST))
-		over = withdraw(c);
+		over = withdraw_kicked(c);
 	if (is_answered(c))
-		over += collect(c);
+		over += collect_answer(c);
 	if (c->pollers && !c->polling)
-		issue(c, 0);
+		issue_call(c, 0);
 	return over;
 }
 
-static void join(struct core *c, struct task *t)
+static void join_poll(struct core *c, struct task *t)
 {
 	sms_poll_release(c);
 	t->next = c->poller;
 	c->poller = t->thread;
 	c->pollers++;
-	issue(c, 1);
+	issue_call(c, 1);
 }
 
 /* One look of a thread that has the core; 0: it was kicked. */
-static int look(struct core *c, struct task *t)
+static int look_once(struct core *c, struct task *t)
 {
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST)) {
 		sms_poll_release(c);
@@ -200,11 +201,11 @@ static int look(struct core *c, struct task *t)
 	sms_thread_loosen();
 	sms_post_take();
 	if (is_answered(c))
-		collect(c);
+		collect_answer(c);
 	if (t->polled)
 		return 1;
 	if (!c->polling)
-		issue(c, 1);
+		issue_call(c, 1);
 	else if (!sms_thread_pass(&t->polled, 0, ABI_FOREVER))
 		sms_cpu_wait(&c->slot->state, MAIL_CALL, ABI_FOREVER);
 	return 1;
@@ -223,10 +224,10 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	t->count = count;
 	t->until = deadline_ns;
 	t->polled = 0;
-	join(c, t);
+	join_poll(c, t);
 	while (!__atomic_load_n(&t->polled, __ATOMIC_SEQ_CST))
-		if (!look(sms_core(), t) && !t->polled)
-			finish(sms_core(), t, -ABI_EINTR);
+		if (!look_once(sms_core(), t) && !t->polled)
+			finish_wait(sms_core(), t, -ABI_EINTR);
 	sms_thread_stay();
 	return t->result;
 }

@@ -30,13 +30,13 @@ static u64 words_of(u64 bits)
 	return (bits + WORD - 1) / WORD;
 }
 
-static void put(struct map *m, u64 i)
+static void put_bit(struct map *m, u64 i)
 {
 	m->bit[i / WORD] |= 1ull << i % WORD;
 	m->word[i / WORD / WORD] |= 1ull << i / WORD % WORD;
 }
 
-static void remove(struct map *m, u64 i)
+static void remove_bit(struct map *m, u64 i)
 {
 	m->bit[i / WORD] &= ~(1ull << i % WORD);
 	if (!m->bit[i / WORD])
@@ -44,7 +44,7 @@ static void remove(struct map *m, u64 i)
 }
 
 /* The lowest that is there; `blocks` when there is none. */
-static u64 lowest(const struct map *m)
+static u64 lowest_bit(const struct map *m)
 {
 	u64 n = words_of(words_of(blocks)), i, at;
 
@@ -57,7 +57,7 @@ static u64 lowest(const struct map *m)
 }
 
 /* Filled in before there is a first touch, so not reserved. */
-static int make(struct map *m)
+static int make_map(struct map *m)
 {
 	u64 words = words_of(blocks);
 
@@ -77,10 +77,10 @@ int sms_pool_begin(struct skep_partition *p)
 	touched = (u64 *)((u8 *)p + p->used_pool);
 	used = sms_page_reserve(blocks * sizeof(*used));
 	count = sms_page_reserve(blocks * sizeof(*count));
-	if (!make(&whole) || !make(&partial) || !used || !count)
+	if (!make_map(&whole) || !make_map(&partial) || !used || !count)
 		return -ABI_ENOMEM;
 	for (i = 0; i < blocks; i++)
-		put(&whole, i);
+		put_bit(&whole, i);
 	return 0;
 }
 
@@ -108,25 +108,25 @@ static u64 take_frame(u64 block)
 
 static u64 take_whole(void)
 {
-	u64 block = lowest(&whole);
+	u64 block = lowest_bit(&whole);
 
 	if (block == blocks)
 		return ~0ull;
-	remove(&whole, block);
+	remove_bit(&whole, block);
 	touched[block / WORD] |= 1ull << block % WORD;
 	return block;
 }
 
 u64 sms_pool_take(u32 level)
 {
-	u64 block = level ? blocks : lowest(&partial);
+	u64 block = level ? blocks : lowest_bit(&partial);
 
 	if (block == blocks) {
 		block = take_whole();
 		if (block == ~0ull)
 			return ~0ull;
 		if (!level)
-			put(&partial, block);
+			put_bit(&partial, block);
 	}
 	in_use += level ? LARGE : PAGE;
 	if (level) {
@@ -134,7 +134,7 @@ u64 sms_pool_take(u32 level)
 		return block * LARGE;
 	}
 	if (++count[block] == FRAMES)
-		remove(&partial, block);
+		remove_bit(&partial, block);
 	return block * LARGE + take_frame(block);
 }
 
@@ -149,11 +149,11 @@ static void give_frame(u64 block, u64 frame)
 	}
 	used[block][frame / WORD] &= ~(1ull << frame % WORD);
 	if (--count[block]) {
-		put(&partial, block);
+		put_bit(&partial, block);
 		return;
 	}
-	remove(&partial, block);
-	put(&whole, block);
+	remove_bit(&partial, block);
+	put_bit(&whole, block);
 }
 
 /* A whole block may come back in pieces, after its mapping was divided. */
@@ -167,12 +167,12 @@ void sms_pool_give(u64 offset, u32 level)
 		return;
 	}
 	count[block] = 0;
-	put(&whole, block);
+	put_bit(&whole, block);
 }
 
 /* The last range that begins at or below the value, by its offset or by its
  * address: both go up. */
-static const struct skep_partition_range *find(u64 value, int by_offset)
+static const struct skep_partition_range *find_range(u64 value, int by_offset)
 {
 	u32 low = 0, high = sms_partition->ranges - 1, middle;
 	u64 begin;
@@ -190,14 +190,14 @@ static const struct skep_partition_range *find(u64 value, int by_offset)
 
 u64 sms_pool_physical(u64 offset)
 {
-	const struct skep_partition_range *r = find(offset, 1);
+	const struct skep_partition_range *r = find_range(offset, 1);
 
 	return r->start + offset - r->offset;
 }
 
 u64 sms_pool_offset(u64 physical)
 {
-	const struct skep_partition_range *r = find(physical, 0);
+	const struct skep_partition_range *r = find_range(physical, 0);
 
 	return r->offset + physical - r->start;
 }

@@ -29,7 +29,7 @@ void sms_queue_add(struct core *c, struct task *t)
 }
 
 /* `before` is the one before it, NO_THREAD: it is the first. */
-static void unlink(struct core *c, u32 before, struct task *t)
+static void unlink_task(struct core *c, u32 before, struct task *t)
 {
 	if (before == NO_THREAD)
 		c->first = t->next;
@@ -52,7 +52,7 @@ struct task *sms_queue_take(struct core *c, const struct core *to)
 		t = sms_task_at(at);
 		if (!sms_task_fits(t, to->number))
 			continue;
-		unlink(c, before, t);
+		unlink_task(c, before, t);
 		return t;
 	}
 	return 0;
@@ -65,7 +65,7 @@ void sms_queue_remove(struct task *t)
 
 	for (; at != t->thread; before = at, at = sms_task_at(at)->next)
 		;
-	unlink(c, before, t);
+	unlink_task(c, before, t);
 }
 
 /* What this core could run: of its own queue, or of another's. */
@@ -102,7 +102,7 @@ static int is_loose(const struct core *c)
 }
 
 /* The fewer before it, the better; where it was on a tie. */
-static u32 burden(const struct core *c, const struct task *t)
+static u32 core_burden(const struct core *c, const struct task *t)
 {
 	u32 load = c->queued * 4 + (c->state == CORE_IDLE ? 0
 				    : is_loose(c)	  ? 1
@@ -111,7 +111,7 @@ static u32 burden(const struct core *c, const struct task *t)
 	return load * 2 + (c->number != t->core);
 }
 
-static struct core *choose(const struct task *t)
+static struct core *choose_core(const struct task *t)
 {
 	struct core *c, *best = 0;
 	u32 i;
@@ -119,7 +119,7 @@ static struct core *choose(const struct task *t)
 	for (i = 0; i < sms_partition->cores; i++) {
 		c = sms_core_at(i);
 		if (sms_task_fits(t, i) &&
-		    (!best || burden(c, t) < burden(best, t)))
+		    (!best || core_burden(c, t) < core_burden(best, t)))
 			best = c;
 	}
 	return best;
@@ -127,7 +127,7 @@ static struct core *choose(const struct task *t)
 
 void sms_queue_place(struct task *t)
 {
-	struct core *c = choose(t);
+	struct core *c = choose_core(t);
 
 	sms_queue_add(c, t);
 	if (!is_loose(c))

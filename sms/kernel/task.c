@@ -59,7 +59,7 @@ static u64 stack_take(void)
 }
 
 /* As if sms_task_switch had been called by sms_task_first. */
-static void fill(struct task *t, u32 thread, u64 stack)
+static void fill_task(struct task *t, u32 thread, u64 stack)
 {
 	u64 *top = (u64 *)stack - 2;
 
@@ -81,7 +81,7 @@ int sms_task_make(u32 thread)
 
 	if (!stack)
 		return -ABI_ENOMEM;
-	fill(&task[thread], thread, stack);
+	fill_task(&task[thread], thread, stack);
 	task[thread].core = sms_core()->number;
 	return 0;
 }
@@ -98,7 +98,7 @@ static void *vec_of(const struct task *t)
 	return (void *)(t->stack + FRAME_BELOW);
 }
 
-static void leave(struct core *c, struct task *t)
+static void leave_core(struct core *c, struct task *t)
 {
 	sms_cpu_vec_keep(vec_of(t));
 	t->used += sms_tsc() - c->thread_tsc;
@@ -106,7 +106,7 @@ static void leave(struct core *c, struct task *t)
 		__atomic_store_n(&t->kicked, 1, __ATOMIC_SEQ_CST);
 }
 
-static void arrive(struct core *c, struct task *t)
+static void enter_core(struct core *c, struct task *t)
 {
 	t->state = TASK_RUNS;
 	t->core = c->number;
@@ -138,11 +138,11 @@ static void arrive(struct core *c, struct task *t)
 void sms_task_go(struct core *c, struct task *from, struct task *to)
 {
 	if (from)
-		leave(c, from);
+		leave_core(c, from);
 	if (from && to)
 		SMS_COUNT(c, switches);
 	if (to) {
-		arrive(c, to);
+		enter_core(c, to);
 	} else {
 		c->thread = NO_THREAD;
 		__atomic_store_n(&c->state, CORE_IDLE, __ATOMIC_SEQ_CST);

@@ -41,7 +41,7 @@ void sms_task_begin(void)
 }
 
 /* A thread that ended on this core: its stack and its index are free. */
-static void bury(struct core *c)
+static void free_ended(struct core *c)
 {
 	u32 thread = c->ended;
 
@@ -60,7 +60,7 @@ void sms_core_work(struct core *c)
 	struct task *t;
 
 	do {
-		bury(c);
+		free_ended(c);
 		sms_post_take();
 		sms_poll_look(c);
 		sms_spin_lock(&lock);

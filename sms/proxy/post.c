@@ -95,14 +95,14 @@ static void take_timer(void)
 	ring_image();
 }
 
-static struct mail_slot *slot(u32 core)
+static struct mail_slot *core_slot(u32 core)
 {
 	return (struct mail_slot *)(sms_proxy.mail + MAIL_SLOT(core));
 }
 
 static int is_sliced(u32 core)
 {
-	return __atomic_load_n(&slot(core)->slice, __ATOMIC_SEQ_CST) != 0;
+	return __atomic_load_n(&core_slot(core)->slice, __ATOMIC_SEQ_CST) != 0;
 }
 
 static void arm_slicer(void)
