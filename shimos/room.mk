@@ -50,7 +50,8 @@ vm_lend := $(addprefix $(B)/test/vm/,lend_cycle lend_rules lend_force \
 	lend_storm lend_noise lend_race lend_wild lend_scatter lend_hunt \
 	lend_idle lend_stray)
 $(vm_lend): $(B)/test/vm/%: $(B)/obj/gcc/tests/vm/guest/%.o \
-		$(B)/obj/gcc/tests/vm/guest/lend.o
+		$(B)/obj/gcc/tests/vm/guest/lend.o \
+		$(B)/obj/gcc/tests/vm/guest/broadcast.o
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -pthread -o $@ $^

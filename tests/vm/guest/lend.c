@@ -273,6 +273,16 @@ int lend_done(struct slot *s)
 	return lend_until(done, s);
 }
 
+static int is_inside(void *slot)
+{
+	return ((struct slot *)slot)->inside != 0;
+}
+
+int lend_inside(struct slot *s)
+{
+	return lend_until(is_inside, s);
+}
+
 int lend_command(struct lend *l, u32 core, enum slot_command command)
 {
 	struct slot *s = lend_slot(l, core);

@@ -46,6 +46,7 @@ struct slot *lend_slot(struct lend *l, u32 core);
 int lend_alive(struct lend *l);
 int lend_command(struct lend *l, u32 core, enum slot_command command);
 int lend_done(struct slot *s);
+int lend_inside(struct slot *s); /* until its loop has begun */
 
 /* Until f(arg) is true: polls for some minutes. */
 int lend_until(int (*f)(void *arg), void *arg);

@@ -9,82 +9,22 @@
  *
  * usage: lend_idle IMAGE
  */
-#define _GNU_SOURCE
-#include <linux/membarrier.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../../tap.h"
+#include "broadcast.h"
 #include "lend.h"
 
 #define MIB 1048576ull
-#define CORE 8 /* CPU 3: a broadcast takes three others */
 #define STORM 300
-
-static volatile u64 *rounds;
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void *spin(void *cpu)
-{
-	pin((int)(long)cpu);
-	for (;;)
-		__asm__ volatile("pause");
-	return NULL;
-}
-
-static void storm(void)
-{
-	pthread_t other;
-	long cpu;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(0);
-	for (cpu = 1; cpu < 3; cpu++)
-		pthread_create(&other, NULL, spin, (void *)cpu);
-	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
-		0);
-	for (;; (*rounds)++)
-		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
-
-static int blew(void *unused)
-{
-	(void)unused;
-	return *rounds > STORM;
-}
 
 /* All of it while the partition is idle. */
 static int storm_passes(void)
 {
-	pid_t pid = fork();
-	int passed;
+	int passed = !broadcast_begin() && broadcast_goes_on(STORM);
 
-	if (!pid)
-		storm();
-	passed = lend_until(blew, NULL);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	broadcast_end();
 	return passed;
-}
-
-static int is_inside(void *slot)
-{
-	return ((struct slot *)slot)->inside != 0;
 }
 
 /* A run of the image whose first command is there before it starts. */
@@ -93,7 +33,7 @@ static int run(struct lend *l, int id, const char *image, u64 command)
 	if (lend_open(l, id) || lend_load(l, image))
 		return 0;
 	lend_slot(l, 0)->command = command;
-	return !lend_start(l) && lend_until(is_inside, lend_slot(l, 0));
+	return !lend_start(l) && lend_inside(lend_slot(l, 0));
 }
 
 static int pass(int id, const char *image, u32 number, int (*meanwhile)(void))
@@ -115,9 +55,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	id = lend_create(CORE, 32 * MIB, "idle");
+	id = lend_create(BROADCAST_SPARES, 32 * MIB, "idle");
 	tap_ok(id > 0, "idle: a partition");
 	tap_ok(pass(id, argv[1], 0, NULL), "idle: for no time");
 	tap_ok(pass(id, argv[1], 1, storm_passes), "idle: through a storm");
