@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "ranges.h"
+#include <skep/assert.h>
 #include "error.h"
 
 /* The first range that ends behind at. */
-static u32 find(const struct shimos_ranges *set, u64 at)
+static u32 find_range(const struct shimos_ranges *set, u64 at)
 {
 	u32 low = 0, high = set->count, middle;
 
@@ -31,7 +32,7 @@ static void close_gap(struct shimos_ranges *set, u32 i)
 		set->at[i] = set->at[i + 1];
 }
 
-static int touches(const struct shimos_ranges *set, u32 i, u32 node)
+static int touches_left(const struct shimos_ranges *set, u32 i, u32 node)
 {
 	const struct skep_partition_range *r = &set->at[i];
 
@@ -39,9 +40,9 @@ static int touches(const struct shimos_ranges *set, u32 i, u32 node)
 	       r[-1].start + r[-1].length == r->start;
 }
 
-static void join(struct shimos_ranges *set, u32 i)
+static void join_left(struct shimos_ranges *set, u32 i)
 {
-	if (!touches(set, i, set->at[i].node))
+	if (!touches_left(set, i, set->at[i].node))
 		return;
 	set->at[i - 1].length += set->at[i].length;
 	close_gap(set, i);
@@ -50,14 +51,16 @@ static void join(struct shimos_ranges *set, u32 i)
 int shimos_ranges_add(struct shimos_ranges *set, u64 start, u64 length,
 		      u32 node)
 {
-	u32 i = find(set, start);
+	u32 i = find_range(set, start);
 	struct skep_partition_range *r = &set->at[i];
 
+	skep_assert(length && start + length > start);
+	skep_assert(i == set->count || start + length <= r->start);
 	if (i < set->count && start + length == r->start && r->node == node) {
 		r->start = start;
 		r->length += length;
 		if (i)
-			join(set, i);
+			join_left(set, i);
 		return 0;
 	}
 	if (i && r[-1].node == node && r[-1].start + r[-1].length == start) {
@@ -74,7 +77,7 @@ int shimos_ranges_add(struct shimos_ranges *set, u64 start, u64 length,
 
 u64 shimos_ranges_meet(const struct shimos_ranges *set, u64 start, u64 end)
 {
-	u32 i = find(set, start);
+	u32 i = find_range(set, start);
 
 	return i < set->count && set->at[i].start < end ? set->at[i].start
 							: end;
@@ -82,6 +85,7 @@ u64 shimos_ranges_meet(const struct shimos_ranges *set, u64 start, u64 end)
 
 void shimos_ranges_cut(struct shimos_ranges *set, u32 i, u64 length)
 {
+	skep_assert(i < set->count && length <= set->at[i].length);
 	set->at[i].start += length;
 	set->at[i].length -= length;
 	if (!set->at[i].length)
@@ -113,6 +117,7 @@ u64 shimos_ranges_place(const struct shimos_ranges *set, u64 offset, u64 *left)
 			high = middle - 1;
 	}
 	r = &set->at[low];
+	skep_assert(set->count && offset - r->offset < r->length);
 	*left = r->length - (offset - r->offset);
 	return r->start + (offset - r->offset);
 }

@@ -4,22 +4,22 @@
 
 #define BLOCK ((u64)SKEP_PARTITION_ALIGN)
 
-static u64 down(u64 n)
+static u64 align_down(u64 n)
 {
 	return n & ~(BLOCK - 1);
 }
 
 /* How far to go down from a piece that cannot be had now. */
-static u64 step(u64 length)
+static u64 step_down(u64 length)
 {
-	return length / 4 > BLOCK ? down(length / 4) : BLOCK;
+	return length / 4 > BLOCK ? align_down(length / 4) : BLOCK;
 }
 
 /* One passage of a zone for pieces of `size`; *left: bytes still wanted. */
-static int pass(struct shimos_ranges *set, const struct shimos_zone *z,
-		u64 size, u64 *left)
+static int search_zone(struct shimos_ranges *set, const struct shimos_zone *z,
+		       u64 size, u64 *left)
 {
-	u64 end = down(z->end), start, bad;
+	u64 end = align_down(z->end), start, bad;
 	int err;
 
 	while (*left) {
@@ -32,7 +32,7 @@ static int pass(struct shimos_ranges *set, const struct shimos_zone *z,
 		if (bad == end)
 			bad = z->obstacle(z->arg, start, end);
 		if (bad < end) {
-			end = down(bad);
+			end = align_down(bad);
 			continue;
 		}
 		err = z->take(z->arg, start, size);
@@ -41,7 +41,7 @@ static int pass(struct shimos_ranges *set, const struct shimos_zone *z,
 		if (err && err != -SHIMOS_EBUSY)
 			return err;
 		*left -= err ? 0 : size;
-		end -= err ? step(size) : size;
+		end -= err ? step_down(size) : size;
 	}
 	return 0;
 }
@@ -53,11 +53,11 @@ int shimos_search(struct shimos_ranges *set, const struct shimos_zone *zone,
 	u32 i;
 	int err;
 
-	for (; bytes; size = down(size / 2)) {
+	for (; bytes; size = align_down(size / 2)) {
 		if (!size)
 			return -SHIMOS_ENOMEM;
 		for (i = 0; i < zones && bytes; i++) {
-			err = pass(set, &zone[i], size, &bytes);
+			err = search_zone(set, &zone[i], size, &bytes);
 			if (err)
 				return err;
 		}

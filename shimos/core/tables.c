@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tables.h"
+#include <skep/assert.h>
 #include "error.h"
 
 #define PRESENT 1
@@ -31,6 +32,7 @@ int shimos_tables_map(struct shimos_tables *t, u64 address, u64 physical,
 			*entry = (t->start + t->used++ * 4096ull) | PRESENT |
 				 WRITE;
 		}
+		skep_assert((*entry - t->start) / 4096 < t->used);
 		table = t->at[(*entry - t->start) / 4096];
 	}
 	*entry = physical | PRESENT | WRITE | (large ? LARGE : 0);

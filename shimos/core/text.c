@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "text.h"
+#include <skep/assert.h>
 #include "map.h"
 
 void shimos_text_begin(struct shimos_text *t, char *at, u32 size)
 {
+	skep_assert(size);
 	t->at = at;
 	t->size = size;
 	t->length = 0;
@@ -14,6 +16,7 @@ void shimos_text_add(struct shimos_text *t, const char *s)
 {
 	for (; *s && t->length + 1 < t->size; s++)
 		t->at[t->length++] = *s;
+	skep_assert(t->length < t->size);
 	t->at[t->length] = 0;
 }
 

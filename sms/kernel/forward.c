@@ -62,6 +62,7 @@ static s64 call_proxy(enum mail_op op, s32 handle)
 	struct mail_slot *s = own_slot();
 	struct core *c = sms_core();
 
+	skep_assert(!c->polling);
 	s->op = op;
 	s->handle = handle;
 	s->cancel = 0;

@@ -3,6 +3,7 @@
 #ifndef SMS_KERNEL_KERNEL_H
 #define SMS_KERNEL_KERNEL_H
 
+#include <skep/assert.h>
 #include <skep/nmi.h>
 #include <skep/partition.h>
 #include <skep/guest.h>

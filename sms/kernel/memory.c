@@ -86,6 +86,9 @@ static void set_range(u64 start, u64 end, u32 prot)
 {
 	u32 i = cut_range(start, end);
 
+	skep_assert(start < end && ranges < RANGES);
+	skep_assert(!i || range[i - 1].end <= start);
+	skep_assert(i == ranges || range[i].start >= end);
 	move_ranges(i, i + 1);
 	range[i] = (struct range){.start = start, .end = end, .prot = prot};
 	join_ranges(i);

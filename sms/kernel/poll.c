@@ -28,6 +28,7 @@ static void finish_wait(struct core *c, struct task *t, s64 result)
 {
 	u32 *at = &c->poller;
 
+	skep_assert(c->pollers && t->list);
 	while (*at != t->thread)
 		at = &sms_task_at(*at)->next;
 	*at = t->next;
@@ -66,6 +67,7 @@ static void issue_call(struct core *c, u32 looks)
 	struct mail_slot *s = c->slot;
 	u64 until, n = put_lists(c, &until);
 
+	skep_assert(!c->polling && n <= POLL_MAX);
 	if (!c->pollers)
 		return;
 	s->op = MAIL_IO_WAIT;

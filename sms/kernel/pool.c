@@ -112,6 +112,7 @@ static u64 take_whole(void)
 
 	if (block == blocks)
 		return ~0ull;
+	skep_assert(!count[block]);
 	remove_bit(&whole, block);
 	touched[block / WORD] |= 1ull << block % WORD;
 	return block;
@@ -142,11 +143,13 @@ static void give_frame(u64 block, u64 frame)
 {
 	u32 i;
 
+	skep_assert(count[block]);
 	if (count[block] == WHOLE) {
 		for (i = 0; i < FRAMES / WORD; i++)
 			used[block][i] = ~0ull;
 		count[block] = FRAMES;
 	}
+	skep_assert(used[block][frame / WORD] >> frame % WORD & 1);
 	used[block][frame / WORD] &= ~(1ull << frame % WORD);
 	if (--count[block]) {
 		put_bit(&partial, block);
@@ -161,11 +164,13 @@ void sms_pool_give(u64 offset, u32 level)
 {
 	u64 block = offset / LARGE;
 
+	skep_assert(block < blocks && in_use >= (level ? LARGE : PAGE));
 	in_use -= level ? LARGE : PAGE;
 	if (!level) {
 		give_frame(block, offset % LARGE / PAGE);
 		return;
 	}
+	skep_assert(count[block] == WHOLE);
 	count[block] = 0;
 	put_bit(&whole, block);
 }
