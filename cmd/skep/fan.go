@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A fan gives each of several readers all bytes of one input. The slowest
-// sets the pace; one that ended holds nobody up.
+// A fan copies all bytes of one input to each of several readers. The slowest
+// sets the pace; a reader that has ended delays no other.
 type fan struct {
 	readers []*io.PipeReader
 	writers []*io.PipeWriter
@@ -36,7 +36,7 @@ func (f *fan) reader(i int) io.Reader {
 	return f.readers[i]
 }
 
-// release: nobody reads there any more.
+// release ends the copy for reader i.
 func (f *fan) release(i int) {
 	if len(f.readers) > 0 {
 		f.readers[i].Close()

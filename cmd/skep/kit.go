@@ -120,7 +120,7 @@ func (k *kit) one(ctx context.Context, name string, argv []string) error {
 	return proven(report, nonce, program)
 }
 
-// proven reads bee's report: that bee, and nobody else, ran this very file.
+// proven checks bee's report: bee itself ran this very file.
 func proven(report, nonce, program string) error {
 	text, err := os.ReadFile(report)
 	if err != nil {

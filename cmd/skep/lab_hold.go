@@ -30,7 +30,7 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if isTerminal(os.Stdin) {
 		return f.Usagef("skep starts this by itself")
 	}
-	// Nobody may be left to hear an answer; that must not end the machine.
+	// The reader of an answer may be gone; that must not end the machine.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	if err := dropInherited(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	case errors.Is(err, hold.ErrNoOrder):
 		return f.Usagef("skep starts this by itself: %v", err)
 	case err != nil:
-		return cli.Exit(cli.Failed) // whoever gave the order has been told
+		return cli.Exit(cli.Failed) // the answer has already named the cause
 	}
 	return nil
 }

@@ -48,9 +48,9 @@ func labBuild() (string, error) {
 	return real, nil
 }
 
-// chosen finds a machine by its name, or the only one without. None of them
-// and no name is no error. A dead one is told of once, as an error if it is the
-// one that was meant.
+// chosen finds a machine by its name, or the only machine if no name is given.
+// Without a name it is not an error that there is none. A dead machine is
+// reported once, as an error if it is the chosen one.
 func chosen(build, name string) (*hold.Machine, error) {
 	all, dead, err := hold.List(build)
 	if err != nil {

@@ -45,7 +45,7 @@ func (m *labMachine) options(f *cli.Flags) {
 	})
 }
 
-// mebibytes reads a size; a number alone would be bytes, which nobody means.
+// mebibytes reads a size; it needs a unit, since a number alone means bytes.
 func mebibytes(to *int) func(string) error {
 	return func(s string) error {
 		n, err := cli.ParseBytes(s)

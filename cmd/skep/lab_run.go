@@ -91,8 +91,8 @@ func (r *labRun) in(ctx context.Context, f *cli.Flags, build string, m *hold.Mac
 // patience is how many signals to end a program may ignore.
 const patience = 3
 
-// passSignals takes signals for the program. A machine that hangs hears none
-// of them: after some the program is given up.
+// passSignals forwards signals to the program. A machine that hangs does not
+// react to them: after several signals the program is abandoned.
 func passSignals(ctx context.Context) (context.Context, <-chan syscall.Signal, func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	caught := make(chan os.Signal, 8)

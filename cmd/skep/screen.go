@@ -38,7 +38,7 @@ func (w *watch) screen() *screen {
 	s.passed = make(chan struct{})
 	go func() {
 		defer close(s.passed)
-		io.Copy(w.progress, s.ours) // ends with an error when nobody has it open
+		io.Copy(w.progress, s.ours) // ends with an error when the last process has closed it
 	}()
 	return s
 }
@@ -52,8 +52,8 @@ func isSameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// close returns when all that the master wrote was passed on. A process that
-// it left behind may have the terminal open for ever.
+// close returns when all output of the master was passed on. A process that
+// the master left behind may keep the terminal open forever.
 func (s *screen) close() {
 	if s.program == nil {
 		return

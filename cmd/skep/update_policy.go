@@ -20,8 +20,8 @@ import (
 	lent "skep/shimos/part"
 )
 
-// whom are the options that say for whom an update is. Those of one rule must
-// all hold; --or and --except begin another.
+// whom holds the options of a policy. All terms of a rule must hold; --or and
+// --except begin another rule.
 type whom struct {
 	update.Policy
 	nobody bool

@@ -192,8 +192,7 @@ func (m *memories) put(digest string) {
 	}
 }
 
-// sealChecked copies a blob to where nobody can change it and digests what it
-// copied.
+// sealChecked copies a blob to sealed memory and digests the copy.
 func sealChecked(digest, path string) (*os.File, error) {
 	from, err := openCached(path)
 	if err != nil {

@@ -31,7 +31,7 @@ type bounds struct {
 	Probe   bool        `json:"probe"` // start nothing, look whether it holds
 }
 
-// nobody is whom programs of an agent of root run as. It owns nothing.
+// nobody is the user of programs if the agent is root's. It owns no file.
 const nobody = 65534
 
 // within says whether path is dir or lies below it.

@@ -17,7 +17,7 @@ type confinement struct {
 	open []string // what stays open, for people
 }
 
-// Confined is what an owner is told about a node's programs.
+// Confined describes to a node's owner how programs are confined.
 type Confined struct {
 	Kind Confinement
 	Open []string // each is a part of a sentence

@@ -54,8 +54,8 @@ func (s *execStream) send(t proto.ExecType, p []byte) error {
 
 const probeEvery = time.Second
 
-// probe sends empty output from time to time. Whoever reads the input may wait
-// for a program that takes none, and would not see that the stream broke.
+// probe sends empty output from time to time. The writer of the input may wait
+// for a program that reads none, and would not notice a broken stream.
 func (s *execStream) probe(done <-chan struct{}, broken func()) {
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
@@ -185,7 +185,7 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 	go func() {
 		defer feed.Close()
 		if execInput(s.rw, feed) != nil {
-			cancel() // nobody listens any more
+			cancel() // the other side is gone
 		}
 	}()
 	go s.probe(p.done, cancel)

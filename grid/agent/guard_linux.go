@@ -110,8 +110,9 @@ func guardRun(order guardOrder, ended chan<- exit) {
 		select {}
 	}
 	if n := order.Limits.Processes; err == nil && n != 0 && order.Bounds.User {
-		// A namespace of users counts them by itself: whoever makes too many
-		// gets no more than these before the meter sees it. This thread may not.
+		// A user namespace counts its own processes: a program that creates too
+		// many gets at most this number before the meter notices. The limit is
+		// set by another thread, because this one may not.
 		go unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n + processesOver, Max: n + processesOver}, nil)
 	}
 	syscall.Close(0)
@@ -125,7 +126,7 @@ func guardRun(order guardOrder, ended chan<- exit) {
 	}
 	var status syscall.WaitStatus
 	for {
-		// Orphans end here too, and would be counted as processes for ever.
+		// Orphans are reaped here too; else they would count as processes forever.
 		some, err2 := syscall.Wait4(-1, &status, 0, nil)
 		if err = err2; err == nil && some == pid || err != nil && err != syscall.EINTR {
 			break
@@ -202,7 +203,7 @@ func giveStreams(id int) {
 // so children are killed until there are none.
 func guardClear() {
 	for {
-		if os.Getpid() == 1 { // of a namespace: nobody else is in it
+		if os.Getpid() == 1 { // of a namespace, which holds only this program
 			syscall.Kill(-1, syscall.SIGKILL)
 		}
 		for _, pid := range children(os.Getpid()) {

@@ -224,8 +224,8 @@ func mountMemory(at, options string) error {
 	return nil
 }
 
-// mountProc shows the processes of this namespace. A container that hides
-// parts of its own /proc lets nobody have another.
+// mountProc mounts a /proc of this namespace. Inside a container that hides
+// parts of its own /proc, the kernel refuses this.
 func (r *newRoot) mountProc() error {
 	if err := os.MkdirAll(r.at+"/proc", 0o755); err != nil {
 		return err

@@ -63,7 +63,7 @@ type exit struct {
 	Over   *excess `json:"over,omitempty"`  // it was ended for this
 }
 
-// drainLimit bounds the wait for output that nobody can write any more.
+// drainLimit bounds the wait for the rest of the output after the end.
 const drainLimit = 5 * time.Second
 
 const signalKill = 9

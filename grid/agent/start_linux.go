@@ -115,8 +115,8 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	p.finish(e)
 }
 
-// sealed gives a copy of a program in memory that nobody can change any more:
-// what is digested here is what runs.
+// sealed returns a copy of a program in sealed memory, which cannot change:
+// the bytes that are digested here are those that run.
 func sealed(from io.Reader, name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -52,7 +52,7 @@ func (m *meter) begin(cpu float64) {
 	m.cpu, m.before = cpu, used
 }
 
-// watch waits until a limit is exceeded, or for ever.
+// watch waits until a limit is exceeded, or forever.
 func (m *meter) watch(over chan<- excess) {
 	for {
 		e, next := m.look()
@@ -183,8 +183,8 @@ func residentBytes(pids []int) uint64 {
 	return sumOf(pids, "status", "RssAnon:", "RssShmem:", "VmSwap:")
 }
 
-// sharedOnce counts it once, and takes the kernel longer. A process that lets
-// nobody look counts as before.
+// sharedOnce counts shared memory once, which takes the kernel longer. A process
+// whose pages cannot be read counts as before.
 func sharedOnce(pids []int) (sum uint64) {
 	for _, pid := range pids {
 		one := []int{pid}

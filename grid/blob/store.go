@@ -59,9 +59,9 @@ type entry struct {
 	bad    error      // what check found, read after it
 }
 
-// Open takes the directory and removes what a crash left half done. Blobs
-// that nobody pins are dropped, the longest unused first, when all together
-// have more than limit bytes; 0 means no limit.
+// Open opens the directory and removes files that a crash left incomplete. If
+// all blobs together have more than limit bytes, unpinned blobs are deleted,
+// the least recently used first; 0 means no limit.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"), limit: limit,
 		sink:  func(f *os.File) io.Writer { return f },
@@ -197,8 +197,8 @@ func (s *Store) Size(digest string) (int64, error) {
 	return e.size, nil
 }
 
-// Path gives the file of a blob, which nobody may change. It may be dropped at
-// any time unless it is pinned.
+// Path returns the file of a blob, which must not be changed. It may be deleted
+// at any time unless it is pinned.
 func (s *Store) Path(digest string) (string, error) {
 	if _, err := s.lookup(digest); err != nil {
 		return "", err

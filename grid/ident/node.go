@@ -187,8 +187,8 @@ func (n *Node) readAdmission() error {
 	return nil
 }
 
-// NodeID is the id of the node that has this public nkey: hub and node compute
-// it, nobody chooses it.
+// NodeID is the id of the node that has this public nkey. Hub and node compute
+// it; it cannot be chosen.
 func NodeID(nkey string) string {
 	sum := sha256.Sum256([]byte(nkey))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))

@@ -30,8 +30,8 @@ var (
 
 const tokenPrefix = "skep1."
 
-// A Token lets machines join. It carries its hub's CA digest, so that the
-// joining side knows whom it speaks to before it says anything secret.
+// A Token lets machines join. It contains the digest of its hub's CA, so that
+// the joining machine verifies the hub before it sends a secret.
 type Token struct {
 	ID     [8]byte
 	Secret [16]byte

@@ -112,7 +112,7 @@ const (
 // FromNode is the subject on which a node says verb.
 func FromNode(id string, verb Verb) string { return fromNode + id + "." + string(verb) }
 
-// ToNode is the subject on which a node is told verb ("*" for all of them).
+// ToNode is the subject of messages with this verb to a node ("*" for all).
 func ToNode(id string, verb Verb) string { return toNode + id + "." + string(verb) }
 
 // SplitSubject gives the node and the verb of a subject of either direction.

@@ -93,8 +93,8 @@ func (t *Timer) run(left budget, scale func() float64, over chan<- struct{}) {
 // Stop ends the timer; C is closed from then on only if it was before.
 func (t *Timer) Stop() { close(t.stop) }
 
-// WithTimeout is context.WithTimeout by a Timer. The context tells no Deadline:
-// nobody knows the load to come.
+// WithTimeout is context.WithTimeout by a Timer. The context has no Deadline,
+// because the future load is unknown.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	timer := NewTimer(d, Scale)

@@ -54,7 +54,7 @@ var dynamosStates = [...]string{"unknown", "loaded", "entering", "trial", "commi
 
 func (s DynamosState) String() string { return named(dynamosStates[:], uint32(s)) }
 
-// A DynamosHeld tells whether an update's module can be unloaded once nobody is
+// A DynamosHeld says whether an update's module can be unloaded when no task is
 // inside.
 type DynamosHeld uint32
 

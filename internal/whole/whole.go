@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package whole replaces files at once: whoever looks, also after a crash, sees
-// the old file or all of the new one.
+// Package whole replaces files atomically: every reader, also after a crash,
+// sees the old file or all of the new one.
 package whole
 
 import (
@@ -22,7 +22,7 @@ func Write(name string, b []byte, mode os.FileMode) error {
 	return nil
 }
 
-// cause is an error without the names of files that nobody asked for.
+// cause is an error without the names of temporary files.
 func cause(err error) error {
 	var path *os.PathError
 	var link *os.LinkError

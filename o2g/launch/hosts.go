@@ -60,7 +60,7 @@ const (
 
 // homeFor is this computer's address as the hosts see it, empty when unknown.
 // A loopback address, which Debian's installer gives a computer's own name,
-// leads nobody here from elsewhere: it counts when all hosts are this one.
+// cannot be reached from other hosts: it counts only if all hosts are this one.
 func homeFor(hosts []string, towards func(host string) string) string {
 	own, strange := "", false
 	for _, host := range hosts {

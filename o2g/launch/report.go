@@ -53,7 +53,7 @@ func parseRecord(b, secret []byte) (Record, error) {
 	return r, nil
 }
 
-// A Collector hears what endpoints report when they close.
+// A Collector receives the reports that endpoints send when they close.
 type Collector struct {
 	listener net.Listener
 	secret   []byte

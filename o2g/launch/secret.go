@@ -21,9 +21,9 @@ func NewSecret() string {
 	return hex.EncodeToString(b)
 }
 
-// StepSecret is the secret of a job step that a batch system started rank by
-// rank, so that nobody could hand one out: made from a key of the user's, in
-// a folder that all hosts of the step share, and the step's name.
+// StepSecret is the secret of a job step whose ranks a batch system started, so
+// that no launcher could distribute one. It is derived from a key of the user's,
+// in a folder that all hosts of the step share, and the step's name.
 func StepSecret(dir, step string) (string, error) {
 	key, err := userKey(dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func StepSecret(dir, step string) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// userKey reads dir/o2g.key or makes it, whole, whoever comes first.
+// userKey reads dir/o2g.key. The first process creates it, atomically.
 func userKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "o2g.key")
 	key, err := readKey(path)
