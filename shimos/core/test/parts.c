@@ -35,6 +35,12 @@ static void text(void)
 	shimos_text_begin(&t, at, sizeof(at));
 	shimos_text_number(&t, 18446744073709551615ull);
 	tap_ok(!strcmp(at, "18446744073"), "text: the largest number");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_bytes(&t, MIB);
+	tap_ok(!strcmp(at, "1 MiB"), "text: whole MiB");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_text_bytes(&t, 2 * MIB + 1);
+	tap_ok(!strcmp(at, "2097153 byt"), "text: bytes that are no MiB");
 	shimos_text_begin(&t, at, 1);
 	shimos_text_cpus(&t, map + 2, 0);
 	tap_ok(!*at, "text: no room at all");
@@ -163,6 +169,10 @@ static void image(void)
 	tap_ok(memory(NULL, 2, 1, 0) == 8 * MIB &&
 		       memory(NULL, 2, 1, 2 * TIB) > 128 * MIB,
 	       "image: some memory without one");
+	h.core_memory = 0;
+	h.memory = h.gib_memory = 1024 * MIB;
+	tap_ok(memory(&h, 1, 1, 0) == 1024 * MIB, "image: 1 GiB and no more");
+	h.memory = 0;
 	h.core_memory = 65536;
 	h.gib_memory = 65536;
 	tap_ok(memory(&h, 1, 1, 2 * TIB) >= 128 * MIB &&
@@ -190,6 +200,13 @@ static void layout(void)
 		       shimos_image_free(&h, &size) >=
 			       used + size.bytes / (2 * MIB) / 8,
 	       "image: its tables lie behind it and do not meet");
+	tap_ok(used < ranges + 64 +
+			       size.ranges *
+				       sizeof(struct skep_partition_range),
+	       "image: nothing lies between its tables");
+	h.file_size = 4097;
+	tap_ok(shimos_image_partition(&h) == 8192,
+	       "image: a byte more than a page");
 }
 
 static int meets(const struct skep_partition_range *a,
@@ -228,6 +245,9 @@ static int make(struct shimos_plan *p, u32 from, u32 count, u64 kernel,
 
 static void plan(void)
 {
+	struct skep_partition_range rising[2] = {
+		{.start = 64 * MIB, .length = 2 * MIB},
+		{.start = 128 * MIB, .length = 32 * MIB}};
 	struct shimos_plan p;
 
 	tap_ok(!make(&p, 0, 3, 6, 1) && p.kernel.start == 128 * MIB &&
@@ -239,6 +259,13 @@ static void plan(void)
 		       p.mail.node == 1 && p.pool.count == 2 &&
 		       p.pool.at[1].offset == 24 * MIB && !overlaps(&p),
 	       "plan: another node where this one has no range of that size");
+	tap_ok(!make(&p, 1, 2, 2, 1) && p.kernel.start == 256 * MIB &&
+		       p.mail.start == 128 * MIB,
+	       "plan: the smallest range is the last one");
+	p.pool = (struct shimos_ranges){rising, 2, 2};
+	tap_ok(!shimos_plan_make(&p, 2 * MIB, 2 * MIB, 0) &&
+		       p.kernel.start == 64 * MIB && p.mail.start == 128 * MIB,
+	       "plan: the smallest range is the first one");
 	tap_ok(make(&p, 0, 3, 34, 0) == -SHIMOS_ENOMEM, "plan: too scattered");
 	tap_ok(make(&p, 2, 1, 2, 0) == -SHIMOS_ENOMEM &&
 		       make(&p, 1, 1, 4, 0) == -SHIMOS_ENOMEM,
@@ -283,7 +310,7 @@ static void tables(void)
 	for (i = 0; i < 512; i++)
 		err |= shimos_tables_map(&t, SKEP_PARTITION_BASE + i * 2 * MIB,
 					 0x140000000ull + i * 2 * MIB, 1);
-	tap_ok(!err && t.used <= 11, "tables: what a core starts on fits");
+	tap_ok(!err && t.used == 8, "tables: what a core starts on fits");
 	tap_ok(walk(&t, 0x97123) == 0x97123 && !walk(&t, 0x98000) &&
 		       !walk(&t, 0x96fff),
 	       "tables: one page below 1 MiB");

@@ -108,6 +108,8 @@ static void memory(void)
 	ask.bytes[0] = 1024 * MIB;
 	refused("more memory than can be had", SHIMOS_ENOMEM,
 		"node 0 could spare about 512 MiB", "less");
+	ask.bytes[0] = 512 * MIB;
+	tap_ok(!check(), "request: all memory that can be had");
 	ask.bytes[0] = ~0ull & ~(2 * MIB - 1);
 	refused("all memory that can be named", SHIMOS_ENOMEM, "node 0",
 		"512 MiB");
@@ -122,6 +124,9 @@ static void memory(void)
 	tap_ok(shimos_request_memory(&ask, 64 * MIB, &t) == -SHIMOS_EINVAL &&
 		       strstr(why, "more than 64 MiB"),
 	       "request: nothing would remain for the program");
+	shimos_text_begin(&t, why, sizeof(why));
+	tap_ok(shimos_request_memory(&ask, 62 * MIB + 1, &t) == -SHIMOS_EINVAL,
+	       "request: a byte less than 2 MiB would remain");
 }
 
 static void rights(void)
