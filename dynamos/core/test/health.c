@@ -52,6 +52,8 @@ static void buckets(void)
 	TAP(dynamos_health_bucket(2) == 1 && dynamos_health_bucket(3) == 1);
 	TAP(dynamos_health_bucket(1023) == 9);
 	TAP(dynamos_health_bucket(1024) == 10);
+	TAP(dynamos_health_bucket(1ull << DYNAMOS_BUCKETS) ==
+	    DYNAMOS_BUCKETS - 1);
 	TAP(dynamos_health_bucket(~0ull) == DYNAMOS_BUCKETS - 1);
 }
 

@@ -285,7 +285,7 @@ static u64 walk(struct shimos_tables *t, u64 address)
 
 	for (shift = 39;; shift -= 9) {
 		e = table[address >> shift & 511];
-		if ((e & 3) != 3)
+		if ((e & 0xf7f) != 3) /* present and writable, no more */
 			return 0;
 		if (shift == 12 || (shift == 21 && e & 0x80))
 			return (e & ~0xfffull) + (address & 0xfff) +
