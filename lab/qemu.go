@@ -72,7 +72,7 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	accel := h.accel
 	if accel == "tcg" {
 		accel = "tcg,thread=multi"
-		if m.Count != nil && m.Count.Steady {
+		if m.InTurns || m.Count != nil && m.Count.Steady {
 			accel = "tcg,thread=single"
 		}
 	}

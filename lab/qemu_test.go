@@ -93,6 +93,13 @@ func TestArguments_threads(t *testing.T) {
 	}
 }
 
+// In one thread no CPU translates text while another one changes it.
+func TestArguments_inTurns(t *testing.T) {
+	if got := after(argumentsOf(t, Machine{InTurns: true}), "-accel"); !slices.Equal(got, []string{"tcg,thread=single"}) {
+		t.Errorf("-accel %q", got)
+	}
+}
+
 func TestArguments_disksAndWire(t *testing.T) {
 	args := argumentsOf(t, Machine{Disks: []Disk{{MiB: 1}, {MiB: 1}}, Wire: &Wire{end: 2}})
 	if got := after(args, "-drive"); len(got) != 2 || !strings.HasSuffix(got[1], "/fd/6") {
