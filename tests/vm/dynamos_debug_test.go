@@ -24,6 +24,7 @@ func TestDynamosDebug(t *testing.T) {
 		t.Skip("SKEP_DEBUG_KERNEL is not set: run make soak ROOM=dynamos-debug")
 	}
 	m := trying(kernel)
+	m.InTurns = false                       // this kernel is slow
 	m.Memory, m.Append = 2048, "loglevel=7" // kmemleak speaks softly
 	vm := vmtest.Boot(t, m, vmtest.Limit(2*time.Hour))
 	chosen := strings.Fields(os.Getenv(engineVar) + " " + os.Getenv(tryingVar))

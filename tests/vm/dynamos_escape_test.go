@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"skep/lab"
 	"skep/lab/vmtest"
 )
 
@@ -22,7 +21,7 @@ var escapeKernels = []string{walkKernel, "6.12"}
 func TestUpdateEscape(t *testing.T) {
 	for _, kernel := range escapeKernels {
 		t.Run(kernel, func(t *testing.T) {
-			vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(8*time.Minute))
+			vm := vmtest.Boot(t, updated(kernel), vmtest.Limit(8*time.Minute))
 			w := newWalker(t, vm, kernel)
 			w.waitQueue()
 			w.callbackOfRCU()

@@ -19,9 +19,10 @@ import (
 // tryingVar names the parts of TestDynamosHealth to run: SKEP_TRY_PARTS="bad".
 const tryingVar = "SKEP_TRY_PARTS"
 
-// trying is a machine whose kernel can be updated.
+// trying is a machine in which updates by hand change functions that others
+// call at the same time.
 func trying(kernel string) lab.Machine {
-	return lab.Machine{Kernel: kernel, CPUs: 4, Modules: []string{"dynamos"}}
+	return lab.Machine{Kernel: kernel, CPUs: 4, InTurns: true, Modules: []string{"dynamos"}}
 }
 
 // built is a module of this kernel that is for tests only.

@@ -36,7 +36,6 @@ func (w *walker) replaced() {
 
 // together is the walk of a fix that changes a lock: all take it, or nobody.
 func (w *walker) together() {
-	w.hammerTo("pause")
 	file := w.file("arp_rcu")
 	w.skep("inspect "+file, "uses of rtnl_unlock become")
 	w.refused("what changes a lock is for one process alone: refused", fmt.Sprintf("apply %s --tgid %d", file, w.pids[0]), 4, "together")
@@ -44,7 +43,6 @@ func (w *walker) together() {
 	w.takes("a fix that changes a lock is taken by all", "arp_rcu", "ffff")
 	w.skep("status arp_rcu", "class together, trial")
 	w.refused("then no policy", fmt.Sprintf("policy arp_rcu --tgid %d", w.pids[0]), 4, "together")
-	w.hammerTo("pause")
 	w.skep("revert --wait 2m --remove arp_rcu", "arp_rcu: unloaded")
 }
 
@@ -77,9 +75,16 @@ func (w *walker) stuck() {
 	w.vm.Output(shell(as(1000, "mkfifo /tmp/open/own")))
 	w.skep("apply "+w.file("links")+" --uid 1000 --stuck 500ms --confirm 0", "on trial for uid")
 	w.vm.Output(shell(as(1000, "read x </tmp/open/own; exit 0") + " >/dev/null 2>&1 &"))
-	s := w.until("links", func(s *update.Status) bool { return happened(s, "stuck") && len(s.Inside) > 0 })
-	claim(w.t, "who does not come back is told", s.State == "trial" && s.Inside[0].Comm == "sh" && s.Inside[0].Version == "new", "%+v", s)
-	w.refused("and named when it is reverted", "revert --wait 0s links", 1, s.Inside[0].Frame)
+	var inside update.Task
+	s := w.until("links", func(s *update.Status) bool {
+		i := slices.IndexFunc(s.Inside, func(t update.Task) bool { return t.Version == "new" })
+		if i >= 0 {
+			inside = s.Inside[i]
+		}
+		return i >= 0 && happened(s, "stuck")
+	})
+	claim(w.t, "who does not come back is told", s.State == "trial" && inside.Comm == "sh", "%+v", s)
+	w.refused("and named when it is reverted", "revert --wait 0s links", 1, inside.Frame)
 	w.refused("until then it stays", "remove links", 4, "is in use")
 	w.vm.Output(shell("echo >/tmp/open/own"))
 	s = w.until("links", func(s *update.Status) bool { return s.State == "loaded" })

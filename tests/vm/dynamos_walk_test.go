@@ -29,6 +29,12 @@ const (
 	walkVar    = "SKEP_WALK_KERNEL"
 )
 
+// updated is a machine in which packages change functions that others call at
+// the same time.
+func updated(kernel string) lab.Machine {
+	return lab.Machine{Kernel: kernel, CPUs: 2, InTurns: true, Memory: 1024, Modules: []string{"dynamos"}}
+}
+
 // A real fix goes from a patch to one process, one job, the whole node, and
 // back, while the function is called without a pause.
 func TestUpdateWalk(t *testing.T) {
@@ -37,7 +43,7 @@ func TestUpdateWalk(t *testing.T) {
 		limit, cycles = 3*time.Hour, n
 	}
 	t.Run(kernel, func(t *testing.T) {
-		vm := vmtest.Boot(t, lab.Machine{Kernel: kernel, CPUs: 2, Memory: 1024, Modules: []string{"dynamos"}}, vmtest.Limit(limit))
+		vm := vmtest.Boot(t, updated(kernel), vmtest.Limit(limit))
 		newWalker(t, vm, kernel).walk(kernel, cycles)
 	})
 }
@@ -75,10 +81,12 @@ func (w *walker) walk(kernel string, cycles int) {
 		w.hammerTo("end")
 	}
 	w.unconfirmed()
+	w.follow()
 	w.links()
 	w.failing()
 	w.stuck()
 	w.objects()
+	w.unfollow()
 	w.slow()
 	w.refusals()
 	w.skep("status", "no update is loaded")
@@ -210,12 +218,10 @@ func (w *walker) takes(name, updateName, by string) {
 
 func (w *walker) file(name string) string { return filepath.Join(w.packages, name+".skepup") }
 
-// fixes is the walk of a fix and of the one that supersedes it. Nobody calls in
-// the moments in which the kernel's text changes, at the first apply and the
-// last revert: QEMU 7.2's emulator can go on with the old text for good.
+// fixes is the walk of a fix and of the one that supersedes it. The function is
+// called all the time, also while the kernel's text changes.
 func (w *walker) fixes() {
 	w.skep("inspect "+w.file("arp"), "which runs here")
-	w.hammerTo("pause")
 	w.skep(fmt.Sprintf("apply %s --tgid %d", w.file("arp"), w.pids[0]), "on trial for tgid")
 	w.takes("the chosen process and only it takes the fix", "arp", "fkkk")
 	w.replaced()
@@ -233,7 +239,6 @@ func (w *walker) fixes() {
 	w.takes("a newer update supersedes it", "arp_strict", "ssss")
 	w.settled("arp")
 	w.skep("remove arp", "unloaded")
-	w.hammerTo("pause")
 	w.skep("revert --remove arp_strict", "arp_strict: unloaded")
 	text := w.vm.Output(shell("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
 	claim(w.t, "nothing of them stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shell("cat /proc/modules")), "arp"), "%s", text)
@@ -266,6 +271,20 @@ func (w *walker) until(name string, done func(*update.Status) bool) update.Statu
 			w.t.Fatalf("%s stays as it is: %+v", name, s)
 		}
 	}
+}
+
+// follow has each CPU follow a link and close a file, over and over while
+// nothing else runs there. So functions are called while their text changes.
+func (w *walker) follow() {
+	w.t.Helper()
+	w.vm.Output(shell(`mkdir /tmp/follow && cd /tmp/follow && echo text >text && ln -s text link
+		for i in 1 2; do nice -n 19 sh -c 'echo >$1; while test -e $1; do read x <link; done; echo >end$1' - $i >/dev/null 2>&1 & done
+		until test -e 1 && test -e 2; do :; done`))
+}
+
+func (w *walker) unfollow() {
+	w.t.Helper()
+	w.vm.Output(shell("cd /tmp/follow && rm 1 2 && until test -e end1 && test -e end2; do :; done"))
 }
 
 // links is the update that was written by hand: two users, the same link.
