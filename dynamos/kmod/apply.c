@@ -6,6 +6,9 @@
  *
  * dynamos_hooks is held throughout, dynamos_lock for all but what the kernel
  * does: its hooks and its livepatch may wait for every task.
+ *
+ * Context: process, and may sleep. dynamos_apply_supersede() and
+ * dynamos_apply_release() also run in drain.c's worker.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -30,9 +33,10 @@ bool dynamos_apply_waits(void)
 
 void dynamos_apply_release(struct dynamos_slot *slot)
 {
+	lockdep_assert_held(&dynamos_lock);
 	if (slot->first != &slot->kernel)
 		return;
-	slot->retire = DYNAMOS_UNNEEDED;
+	dynamos_slot_step(slot, DYNAMOS_RETIRE_RELEASE);
 	dynamos_drain_kick();
 }
 
@@ -67,7 +71,7 @@ static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 		return NULL;
 	if (u->class == DYNAMOS_TOGETHER)
 		s->installer = DYNAMOS_LIVEPATCH;
-	s->retire = DYNAMOS_KEPT;
+	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	return s;
 }
 
@@ -97,7 +101,7 @@ static int check_patchable(struct dynamos_update_state *u, char *why)
 
 	for (i = 0; i < u->count; i++) {
 		s = dynamos_slot_of(u->engine->at[i].place);
-		if (!s || s->retire > DYNAMOS_UNHOOKING)
+		if (!s || !dynamos_retire_hooked(s->retire))
 			continue;
 		if (s->retire == DYNAMOS_KEPT) {
 			scnprintf(why, DYNAMOS_WHY,
@@ -144,7 +148,8 @@ static void link_one(struct dynamos_update_state *u, u32 i)
 	v->choice = DYNAMOS_PASS;
 	v->sample = SAMPLE;
 	s->kernel.sample = SAMPLE;
-	s->retire = DYNAMOS_KEPT; /* an older update may have left since */
+	/* An older update may have left since. */
+	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	dynamos_slot_link(s, v);
 	at->before_lost = dynamos_slot_older(v, &at->before);
 	at->installer = s->installer;
@@ -206,6 +211,7 @@ void dynamos_apply_supersede(struct dynamos_update_state *u)
 		current->flags & PF_KTHREAD ? NULL : current;
 	char text[DYNAMOS_WHY];
 
+	lockdep_assert_held(&dynamos_lock);
 	scnprintf(text, sizeof(text), "superseded by %s", u->name);
 	list_for_each_entry(older, &dynamos_updates, link)
 	{
@@ -229,7 +235,8 @@ static void publish_choice(struct dynamos_update_state *u)
 		smp_store_release(&v->choice, choice);
 	}
 	smp_mb();
-	if (!atomic_read(&u->ending) || u->class != DYNAMOS_ANY)
+	if (atomic_read(&u->ending) == DYNAMOS_NOT_ENDING ||
+	    u->class != DYNAMOS_ANY)
 		return;
 	for (i = 0; i < u->count; i++)
 		WRITE_ONCE(u->version[i]->choice, DYNAMOS_PASS);
@@ -262,11 +269,10 @@ static int arm_versions(struct dynamos_update_state *u,
 
 	for (i = 0; i < u->count; i++)
 		link_one(u, i);
-	atomic_set(&u->ending, 0);
+	atomic_set(&u->ending, DYNAMOS_NOT_ENDING);
 	u->end[0] = '\0';
 	u->health = a->health;
 	u->engine->supersedes = a->flags & DYNAMOS_SUPERSEDE;
-	u->engine->leave = DYNAMOS_STAYS;
 	u->engine->admitted = false;
 	err = dynamos_group_begin(u, why, DYNAMOS_WHY);
 	if (!err)
@@ -456,6 +462,7 @@ int dynamos_apply_policy(struct dynamos_update_state *u,
 {
 	int err;
 
+	lockdep_assert_held(&dynamos_lock);
 	if (!in_force(u) || u->state == DYNAMOS_ENTERING) {
 		scnprintf(c->why, DYNAMOS_WHY,
 			  "%s is %s: only what is in force has a policy; "

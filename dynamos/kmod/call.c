@@ -8,6 +8,10 @@
  * A wrapper itself does what most calls need: a constant choice, or a table
  * whose words decide. It has one saved register and no other frame. All else is
  * for dynamos_call_slow(), which begins anew. No lock is taken in either.
+ *
+ * Context: that of the hooked function's caller, so any: process, softirq,
+ * hardirq, NMI, any lock held. Preemption is off from the choice until the call
+ * is counted. Nothing here may be traced or sleep.
  */
 #include <linux/err.h>
 #include <linux/preempt.h>

@@ -3,6 +3,8 @@
  * /dev/dynamos: the calls of skep/dynamos.h. What comes from user space is
  * copied once and judged before anything is done; all calls but read, poll and
  * APPLY hold dynamos_lock.
+ *
+ * Context: process, system calls of root.
  */
 #include <linux/capability.h>
 #include <linux/fs.h>

@@ -6,6 +6,12 @@
  * anything but dynamos_lock. What waits for the rest of the machine, which a
  * task that loops in the kernel can hold up for ever, does so in a work item
  * for each kind of wait, without dynamos_lock.
+ *
+ * core/drain.c has the states.
+ *
+ * Context: process, workers of the queue `dynamos`. dynamos_drain_end() and
+ * dynamos_drain_table() also run in system calls; dynamos_drain_kick() runs
+ * anywhere but in an NMI.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -13,7 +19,6 @@
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
-#include <dynamos/core/policy.h>
 #include <dynamos/core/state.h>
 
 #include "engine.h"
@@ -31,26 +36,24 @@ static DECLARE_DELAYED_WORK(tending, drain_work);
 struct pause {
 	struct work_struct work;
 	void (*wait)(void);
-	bool running, over; /* over: since the last look; dynamos_lock */
+	u32 state; /* enum dynamos_pause; dynamos_lock */
 };
 
 static void wait_for_calls(void);
 static void wait_for_text(void);
 static void take_hooks(void);
 static void take_patches(void);
-static struct pause calls = {.wait = wait_for_calls};
-static struct pause text = {.wait = wait_for_text};
-static struct pause hooks = {.wait = take_hooks};
-static struct pause patches = {.wait = take_patches};
-static struct pause *const pauses[] = {&calls, &text, &hooks, &patches};
-
-/* Tables that no version points to any more; those of `burning` wait. */
-struct waste {
-	struct list_head link;
-	struct dynamos_table *table;
+static struct pause pauses[DYNAMOS_WAITS] = {
+	[DYNAMOS_WAIT_CALLS] = {.wait = wait_for_calls},
+	[DYNAMOS_WAIT_TEXT] = {.wait = wait_for_text},
+	[DYNAMOS_WAIT_HOOKS] = {.wait = take_hooks},
+	[DYNAMOS_WAIT_PATCHES] = {.wait = take_patches},
 };
-static LIST_HEAD(wasted);
-static LIST_HEAD(burning);
+
+/* Tables that no version points to any more. Those that the wait for calls
+ * began with are freed when it is over. */
+static LIST_HEAD(old_tables);
+static LIST_HEAD(freed_tables);
 
 void dynamos_drain_kick(void)
 {
@@ -59,38 +62,59 @@ void dynamos_drain_kick(void)
 
 void dynamos_drain_table(struct dynamos_table *table)
 {
-	struct waste *w;
-
+	lockdep_assert_held(&dynamos_lock);
 	if (!table)
 		return;
-	w = kmalloc(sizeof(*w), GFP_KERNEL | __GFP_NOFAIL);
-	w->table = table;
-	list_add(&w->link, &wasted);
+	list_add(dynamos_table_link(table), &old_tables);
 	dynamos_drain_kick();
 }
 
-static void free_garbage(struct list_head *list)
+static void step_pause(struct pause *p, u32 step)
 {
-	struct waste *w, *next;
+	int next = dynamos_pause_next(p->state, step);
 
-	list_for_each_entry_safe(w, next, list, link)
-	{
-		list_del(&w->link);
-		kvfree(w->table);
-		kfree(w);
-	}
+	lockdep_assert_held(&dynamos_lock);
+	if (!WARN_ON_ONCE(next < 0))
+		p->state = next;
+}
+
+static bool pause_over(u32 wait)
+{
+	return pauses[wait].state == DYNAMOS_PAUSE_OVER;
+}
+
+static void step_leaving(struct dynamos_engine *e, u32 step)
+{
+	int next = dynamos_leave_next(e->leave, step);
+
+	lockdep_assert_held(&dynamos_lock);
+	if (WARN_ON_ONCE(next < 0))
+		return;
+	e->leave = next;
+	e->settling = false;
+}
+
+static bool update_settled(const struct dynamos_engine *e)
+{
+	return e->settling && pause_over(dynamos_leave_wait(e->leave));
+}
+
+static bool slot_settled(const struct dynamos_slot *s)
+{
+	return s->settling && pause_over(dynamos_retire_wait(s->retire));
 }
 
 void dynamos_drain_end(struct dynamos_update_state *u)
 {
 	char why[DYNAMOS_WHY];
 
-	if (atomic_read_acquire(&u->ending) != 2 || u->engine->starting ||
-	    dynamos_update_step(u, DYNAMOS_END, why))
+	lockdep_assert_held(&dynamos_lock);
+	if (atomic_read_acquire(&u->ending) != DYNAMOS_END_WRITTEN ||
+	    u->engine->starting || dynamos_update_step(u, DYNAMOS_END, why))
 		return;
-	u->engine->leave = u->class == DYNAMOS_TOGETHER ? DYNAMOS_UNPATCHING
-							: DYNAMOS_SHUT;
-	u->engine->settling = false;
+	step_leaving(u->engine, u->class == DYNAMOS_TOGETHER
+					? DYNAMOS_LEAVE_UNPATCH
+					: DYNAMOS_LEAVE_SHUT);
 	strscpy(u->end, u->text, sizeof(u->end));
 	dynamos_event_add(u->name, u->cause, u->state, u->pid, u->comm,
 			  u->text);
@@ -170,44 +194,38 @@ static void finish_draining(struct dynamos_update_state *u)
 	dynamos_watch_drop(u);
 	dynamos_patch_free(e->patch);
 	e->patch = NULL;
-	e->leave = DYNAMOS_STAYS;
+	step_leaving(e, DYNAMOS_LEAVE_SETTLED);
 	dynamos_update_step(u, DYNAMOS_DRAINED, why);
 	dynamos_event_add(u->name, u->cause, u->state, 0, "", "left");
 	put_update_module(u);
-}
-
-/* Waits until nobody new can come, or until nobody can still look. */
-static void begin_settling(struct dynamos_engine *e, enum dynamos_leave leave)
-{
-	e->leave = leave;
-	e->settling = false;
 }
 
 /* Returns when to look again. */
 static unsigned long poll_leaving(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
-	bool settled = e->settling && calls.over;
 
 	switch (e->leave) {
 	case DYNAMOS_UNPATCHING:
-		if (patches.running || !dynamos_patch_left(e->patch))
+		if (pauses[DYNAMOS_WAIT_PATCHES].state ==
+			    DYNAMOS_PAUSE_RUNNING ||
+		    !dynamos_patch_left(e->patch))
 			return SOON;
-		begin_settling(e, DYNAMOS_SHUT);
-		fallthrough;
+		step_leaving(e, DYNAMOS_LEAVE_UNPATCHED);
+		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_SHUT:
-		if (!settled)
+		if (!update_settled(e))
 			return MAX_SCHEDULE_TIMEOUT;
-		e->leave = DYNAMOS_DRAINING;
+		step_leaving(e, DYNAMOS_LEAVE_SETTLED);
 		fallthrough;
 	case DYNAMOS_DRAINING:
 		if (dynamos_update_inside(u) || dynamos_group_left(u))
 			return LATER;
 		unlink_all(u);
-		begin_settling(e, DYNAMOS_UNLINKED);
+		step_leaving(e, DYNAMOS_LEAVE_EMPTIED);
 		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_UNLINKED:
-		if (settled)
+		if (update_settled(e))
 			finish_draining(u);
 		return MAX_SCHEDULE_TIMEOUT;
 	default:
@@ -217,22 +235,19 @@ static unsigned long poll_leaving(struct dynamos_update_state *u)
 
 static unsigned long poll_retiring(struct dynamos_slot *s)
 {
-	bool settled = s->settling && text.over;
-
 	switch (s->retire) {
 	case DYNAMOS_UNHOOKED:
-		if (!settled)
+		if (!slot_settled(s))
 			return MAX_SCHEDULE_TIMEOUT;
-		s->retire = DYNAMOS_EMPTYING;
+		dynamos_slot_step(s, DYNAMOS_RETIRE_SETTLED);
 		fallthrough;
 	case DYNAMOS_EMPTYING:
 		if (dynamos_version_inside(&s->kernel))
 			return LATER;
-		s->retire = DYNAMOS_EMPTY;
-		s->settling = false;
+		dynamos_slot_step(s, DYNAMOS_RETIRE_EMPTIED);
 		return MAX_SCHEDULE_TIMEOUT;
 	case DYNAMOS_EMPTY:
-		if (settled)
+		if (slot_settled(s))
 			dynamos_slot_free(s);
 		return MAX_SCHEDULE_TIMEOUT;
 	default:
@@ -265,76 +280,51 @@ static unsigned long poll_all(void)
 	unsigned long next = MAX_SCHEDULE_TIMEOUT;
 	struct dynamos_update_state *u;
 	struct dynamos_slot *s;
-	u32 n = 0;
+	u32 n = 0, wait;
 
 	list_for_each_entry(u, &dynamos_updates, link) next =
 		min(next, look_at(u));
 	while ((s = dynamos_slot_next(&n)))
 		next = min(next, poll_retiring(s));
-	calls.over = text.over = false;
+	for (wait = 0; wait < DYNAMOS_WAITS; wait++)
+		step_pause(&pauses[wait], DYNAMOS_PAUSE_SEEN);
 	return next;
 }
 
-/* What the next wait of each kind is for; true: there is something. */
-
-static bool mark_updates(void)
+static bool update_waits(const struct dynamos_update_state *u, u32 wait)
 {
-	bool any = !list_empty(&wasted);
-	struct dynamos_update_state *u;
-
-	list_splice_init(&wasted, &burning);
-	list_for_each_entry(u, &dynamos_updates, link)
-	{
-		if (u->state != DYNAMOS_LEAVING ||
-		    (u->engine->leave != DYNAMOS_SHUT &&
-		     u->engine->leave != DYNAMOS_UNLINKED))
-			continue;
-		u->engine->settling = true;
-		any = true;
-	}
-	return any;
+	return u->state == DYNAMOS_LEAVING &&
+	       dynamos_leave_wait(u->engine->leave) == wait &&
+	       (wait != DYNAMOS_WAIT_PATCHES ||
+		!dynamos_patch_left(u->engine->patch));
 }
 
-static bool mark_slots(void)
+/* Marks what the next wait of this kind is for; true: there is something. */
+static bool mark_waiting(u32 wait)
 {
+	struct dynamos_update_state *u;
 	struct dynamos_slot *s;
 	bool any = false;
 	u32 n = 0;
 
+	if (wait == DYNAMOS_WAIT_CALLS) {
+		any = !list_empty(&old_tables);
+		list_splice_init(&old_tables, &freed_tables);
+	}
+	list_for_each_entry(u, &dynamos_updates, link)
+	{
+		if (!update_waits(u, wait))
+			continue;
+		u->engine->settling = true;
+		any = true;
+	}
 	while ((s = dynamos_slot_next(&n))) {
-		if (s->retire != DYNAMOS_UNHOOKED && s->retire != DYNAMOS_EMPTY)
+		if (dynamos_retire_wait(s->retire) != wait)
 			continue;
 		s->settling = true;
 		any = true;
 	}
 	return any;
-}
-
-static bool slots_hang(void)
-{
-	struct dynamos_slot *s;
-	u32 n = 0;
-
-	while ((s = dynamos_slot_next(&n)))
-		if (s->retire == DYNAMOS_UNNEEDED)
-			return true;
-	return false;
-}
-
-static bool update_hangs(const struct dynamos_update_state *u)
-{
-	return u->state == DYNAMOS_LEAVING &&
-	       u->engine->leave == DYNAMOS_UNPATCHING &&
-	       !dynamos_patch_left(u->engine->patch);
-}
-
-static bool patches_hang(void)
-{
-	struct dynamos_update_state *u;
-
-	list_for_each_entry(u, &dynamos_updates,
-			    link) if (update_hangs(u)) return true;
-	return false;
 }
 
 static void run_pause(struct work_struct *work)
@@ -343,30 +333,30 @@ static void run_pause(struct work_struct *work)
 
 	p->wait();
 	mutex_lock(&dynamos_lock);
-	p->running = false;
-	p->over = true;
+	step_pause(p, DYNAMOS_PAUSE_END);
 	mutex_unlock(&dynamos_lock);
 	dynamos_drain_kick();
 }
 
-static void begin_pause(struct pause *p, bool (*needed)(void))
+static void begin_pause(u32 wait)
 {
-	if (p->running || !needed())
+	struct pause *p = &pauses[wait];
+
+	if (p->state != DYNAMOS_PAUSE_IDLE || !mark_waiting(wait))
 		return;
-	p->running = true;
+	step_pause(p, DYNAMOS_PAUSE_BEGIN);
 	queue_work(queue, &p->work);
 }
 
 static void drain_work(struct work_struct *work)
 {
 	unsigned long next;
+	u32 wait;
 
 	mutex_lock(&dynamos_lock);
 	next = poll_all();
-	begin_pause(&calls, mark_updates);
-	begin_pause(&text, mark_slots);
-	begin_pause(&hooks, slots_hang);
-	begin_pause(&patches, patches_hang);
+	for (wait = DYNAMOS_NO_WAIT + 1; wait < DYNAMOS_WAITS; wait++)
+		begin_pause(wait);
 	mutex_unlock(&dynamos_lock);
 	if (next != MAX_SCHEDULE_TIMEOUT)
 		queue_delayed_work(queue, &tending, next);
@@ -375,7 +365,7 @@ static void drain_work(struct work_struct *work)
 static void wait_for_calls(void)
 {
 	dynamos_settle();
-	free_garbage(&burning);
+	dynamos_tables_free(&freed_tables);
 }
 
 /* After this no task stands anywhere in the text that leads to a wrapper, or
@@ -410,7 +400,8 @@ static void take_patches(void)
 
 	mutex_lock(&dynamos_lock);
 	list_for_each_entry(u, &dynamos_updates,
-			    link) if (n < DYNAMOS_SLOTS && update_hangs(u))
+			    link) if (n < DYNAMOS_SLOTS &&
+				      update_waits(u, DYNAMOS_WAIT_PATCHES))
 		patch[n++] = u->engine->patch;
 	mutex_unlock(&dynamos_lock);
 	for (i = 0; i < n; i++)
@@ -419,10 +410,10 @@ static void take_patches(void)
 
 int dynamos_drain_init(void)
 {
-	size_t i;
+	u32 wait;
 
-	for (i = 0; i < ARRAY_SIZE(pauses); i++)
-		INIT_WORK(&pauses[i]->work, run_pause);
+	for (wait = 0; wait < DYNAMOS_WAITS; wait++)
+		INIT_WORK(&pauses[wait].work, run_pause);
 	queue = alloc_workqueue("dynamos", WQ_UNBOUND, 0);
 	return queue ? 0 : -ENOMEM;
 }
@@ -431,14 +422,14 @@ int dynamos_drain_init(void)
  * ends a wait kicks once more. */
 void dynamos_drain_exit(void)
 {
-	size_t i;
+	u32 wait;
 
 	cancel_delayed_work_sync(&tending);
-	for (i = 0; i < ARRAY_SIZE(pauses); i++)
-		flush_work(&pauses[i]->work);
+	for (wait = 0; wait < DYNAMOS_WAITS; wait++)
+		flush_work(&pauses[wait].work);
 	cancel_delayed_work_sync(&tending);
 	destroy_workqueue(queue);
-	if (!list_empty(&wasted))
+	if (!list_empty(&old_tables))
 		dynamos_settle();
-	free_garbage(&wasted);
+	dynamos_tables_free(&old_tables);
 }

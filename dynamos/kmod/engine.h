@@ -8,16 +8,6 @@
 
 struct dynamos_patch;
 
-/* How an update leaves: nobody new comes in, settle, wait until nobody is
- * inside, take the versions out of their chains, settle. */
-enum dynamos_leave {
-	DYNAMOS_STAYS,
-	DYNAMOS_UNPATCHING, /* together: the tasks change back first */
-	DYNAMOS_SHUT,
-	DYNAMOS_DRAINING,
-	DYNAMOS_UNLINKED
-};
-
 /* A function of the kernel, and the calls of its older version. */
 struct dynamos_place {
 	unsigned long address, length, place;
@@ -29,8 +19,8 @@ struct dynamos_place {
 };
 
 struct dynamos_engine {
-	enum dynamos_leave leave;
-	bool settling;	/* a settle began since */
+	u32 leave;	/* enum dynamos_leave */
+	bool settling;	/* what that state waits for began since */
 	bool starting;	/* APPLY is under way, and has let go of dynamos_lock */
 	bool unsettled; /* an APPLY that failed was in the chains for a while */
 	bool held; /* it was in force, and others may have pointers to it */

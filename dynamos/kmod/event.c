@@ -5,6 +5,9 @@
  * can hold up. A writer takes the next number and its place in the ring, and
  * says with the place's mark when it began and when it ended. A reader that
  * was overtaken is told so.
+ *
+ * Context: dynamos_event_add() runs anywhere, in NMIs too. Readers are system
+ * calls. They are woken from an irq_work (hardirq).
  */
 #include <linux/atomic.h>
 #include <linux/fs.h>

@@ -13,6 +13,11 @@
  *
  * A lock is a bit, because the kernel's own lock functions could be the ones
  * that are changed. For the same reason nothing here can be traced (Kbuild).
+ *
+ * Context: what a call asks runs where the hooked function is called, with
+ * preemption off. dynamos_call_end() runs there too, with preemption as the
+ * caller has it. dynamos_group_forget() runs in a task that ends or oopses.
+ * What makes, checks and frees runs in process context under dynamos_lock.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>
@@ -35,6 +40,12 @@ struct dynamos_group {
 	u64 number;
 	bool stopped;	 /* no task is admitted to the new version */
 	atomic64_t held; /* frames of tasks that take the new version */
+};
+
+/* The link has its place here, so that putting a table aside cannot fail. */
+struct linked_table {
+	struct list_head link;
+	struct dynamos_table table;
 };
 
 static struct hlist_bl_head buckets[1 << BUCKET_BITS];
@@ -225,11 +236,34 @@ int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy)
 {
-	struct dynamos_table *table = kvzalloc(sizeof(*table), GFP_KERNEL);
+	struct linked_table *t = kvzalloc(sizeof(*t), GFP_KERNEL);
 
+	if (!t)
+		return NULL;
+	dynamos_policy_compile(policy, hash_secret, &t->table);
+	return &t->table;
+}
+
+void dynamos_table_free(struct dynamos_table *table)
+{
 	if (table)
-		dynamos_policy_compile(policy, hash_secret, table);
-	return table;
+		kvfree(container_of(table, struct linked_table, table));
+}
+
+struct list_head *dynamos_table_link(struct dynamos_table *table)
+{
+	return &container_of(table, struct linked_table, table)->link;
+}
+
+void dynamos_tables_free(struct list_head *links)
+{
+	struct linked_table *t, *next;
+
+	list_for_each_entry_safe(t, next, links, link)
+	{
+		list_del(&t->link);
+		dynamos_table_free(&t->table);
+	}
 }
 
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class)
@@ -363,6 +397,7 @@ u64 dynamos_group_left(struct dynamos_update_state *update)
 
 void dynamos_group_drop(struct dynamos_update_state *update)
 {
+	lockdep_assert_held(&dynamos_lock);
 	kfree(update->group);
 	update->group = NULL;
 	if (update->objects)

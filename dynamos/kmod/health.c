@@ -8,6 +8,9 @@
  * How old calls are is known because a version has two tallies. New calls
  * count in one; when the other is empty, they change places. A call that is
  * still in the other one has been inside since then.
+ *
+ * Context: the looks run in a worker, the timer in a softirq. All else runs in
+ * process context under dynamos_lock.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -163,6 +166,7 @@ void dynamos_watch_anew(struct dynamos_update_state *update)
 	struct dynamos_watch *watch = update->watch;
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	for (i = 0; i < update->count; i++)
 		sum_versions(update->version[i], &watch->place[i].newer,
 			     &watch->place[i].older);
@@ -175,6 +179,7 @@ int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 	struct dynamos_watch *watch;
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	if (wrong) {
 		snprintf(why, room, "%s", wrong);
 		return -EINVAL;
@@ -202,6 +207,7 @@ int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 
 void dynamos_watch_commit(struct dynamos_update_state *update)
 {
+	lockdep_assert_held(&dynamos_lock);
 	update->watch->armed = false;
 	del_timer_sync(&update->watch->timer);
 }
@@ -211,6 +217,7 @@ s64 dynamos_watch_left(struct dynamos_update_state *update)
 	struct dynamos_watch *watch = update->watch;
 	long left;
 
+	lockdep_assert_held(&dynamos_lock);
 	if (!watch || !watch->armed)
 		return -1;
 	left = watch->timer.expires - jiffies;
@@ -222,6 +229,7 @@ void dynamos_watch_drop(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;
 
+	lockdep_assert_held(&dynamos_lock);
 	if (!watch)
 		return;
 	del_timer_sync(&watch->timer);

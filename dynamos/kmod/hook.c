@@ -9,6 +9,10 @@
  *
  * A livepatch that comes later is refused, because a hooked function's older
  * version is the kernel's own, not the livepatch's. dynamos_hooks guards all.
+ *
+ * Context: process, and may sleep. redirect_call() is an ftrace handler: it
+ * runs where the hooked function is called, in NMIs too, with preemption off.
+ * notify_livepatch() runs under ftrace's lock.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/ftrace.h>
@@ -92,6 +96,7 @@ int dynamos_hook_clear(struct dynamos_slot *s)
 {
 	int err;
 
+	lockdep_assert_held(&dynamos_hooks);
 	if (s->installer == DYNAMOS_DIRECT)
 		err = dynamos_compat_undirect(&s->ops, s->entry);
 	else
@@ -129,8 +134,10 @@ static int explain_error(const struct dynamos_slot *s, int err, char *why)
 
 int dynamos_hook_set(struct dynamos_slot *s, char *why)
 {
-	int err = READ_ONCE(share) ? -EBUSY : set_direct(s);
+	int err;
 
+	lockdep_assert_held(&dynamos_hooks);
+	err = READ_ONCE(share) ? -EBUSY : set_direct(s);
 	if (err == -EBUSY) {
 		reset_ops(s);
 		err = set_address(s);

@@ -106,7 +106,7 @@ struct dynamos_update_state {
 	char end[DYNAMOS_WHY]; /* why it left last */
 
 	/* dynamos_update_end() from anywhere: the first one counts */
-	atomic_t ending;
+	atomic_t ending; /* enum dynamos_ending */
 	u32 cause;
 	s32 pid; /* whose doing it was, if anybody's */
 	char comm[TASK_COMM_LEN];
@@ -175,8 +175,13 @@ void dynamos_call_hold(struct dynamos_call *call);
 /* What is wrong with a policy for this update, or 0. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
-/* A policy that is allowed, as calls read it, or NULL; kvfree after settle. */
+/* A policy that is allowed, as calls read it, or NULL. It is freed once no call
+ * can read it: after settle. */
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
+void dynamos_table_free(struct dynamos_table *table);
+/* Links of tables to be freed. */
+struct list_head *dynamos_table_link(struct dynamos_table *table);
+void dynamos_tables_free(struct list_head *links);
 /* PASS, TAKE, TABLE or ASK for all calls: all but ASK only where the class lets
  * a constant stand without a table of who is inside. An update of class task or
  * object that leaves still says ASK: those within go on with their version. */

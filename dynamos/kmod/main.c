@@ -3,6 +3,8 @@
  * DynAMOS: updates of a running kernel, for one process, for some, for all, and
  * back. include/skep/dynamos.h is what programs see of it, dynamos_update.h
  * what updates see, docs/design/dynamos.md how it works.
+ *
+ * Context: process, insmod and rmmod.
  */
 #include <linux/module.h>
 

@@ -7,6 +7,10 @@
  * The table is there before the first call, because calls come from anywhere.
  * A bucket that is full ends admission for good: an object that was not noted
  * took the older version, and must never take the new one.
+ *
+ * Context: dynamos_objects_ask() and _end() run where the hooked function is
+ * called. An NMI is sent to the older version, because it may have interrupted
+ * the holder of a bucket. Who makes a table is in process context.
  */
 #include <asm/processor.h>
 #include <linux/bit_spinlock.h>

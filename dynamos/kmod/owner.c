@@ -5,6 +5,8 @@
  * the trampoline a name or a module. Both mutexes are held as long as some task
  * loops in the kernel, if that comes at the wrong time: nobody waits for them
  * here, and what cannot be seen is said to be changing.
+ *
+ * Context: process.
  */
 #include <linux/kallsyms.h>
 #include <linux/livepatch.h>

@@ -6,8 +6,12 @@
  * is handed to that file's own function here: a livepatch has no other way to
  * be taken back, and a module may not open files for that.
  *
- * dynamos_lock guards it. The callbacks run under livepatch's mutex, which is
- * taken with dynamos_lock held: they only say what happened, and kick.
+ * Enabling and disabling take livepatch's mutex, so they hold no dynamos_lock;
+ * drain.c frees a patch only after both. The callbacks run under livepatch's
+ * mutex: they only say what happened, and kick.
+ *
+ * Context: process. The callbacks run in livepatch's worker, or in a write to a
+ * livepatch's sysfs files.
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/livepatch.h>
@@ -176,6 +180,7 @@ void dynamos_patch_blockers(struct dynamos_update_state *u, char *text,
 	const char *inside;
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	for (i = 0; i < 8; i++) {
 		task = find_blocker(i);
 		if (!task)

@@ -8,6 +8,9 @@
  *
  * To blame is the update whose text the stack goes through, or whose function
  * the report names.
+ *
+ * Context: on_print() is a kprobe's handler: it runs where the kernel prints,
+ * which is anywhere, with preemption off.
  */
 #include <linux/kprobes.h>
 #include <linux/preempt.h>

@@ -3,6 +3,9 @@
  * Slots: their chains of versions, and the sums of what calls count. They are
  * guarded by dynamos_lock; calls (call.c) read `first`, `older` and what stands
  * on top of a version, and take no lock.
+ *
+ * Context: process, under dynamos_lock. What finds a slot or a version by an
+ * address, and the sums, take no lock and run anywhere.
  */
 #include <linux/err.h>
 #include <linux/preempt.h>
@@ -40,6 +43,17 @@ int dynamos_slot_init(void)
 	return 0;
 }
 
+void dynamos_slot_step(struct dynamos_slot *slot, u32 step)
+{
+	int next = dynamos_retire_next(slot->retire, step);
+
+	lockdep_assert_held(&dynamos_lock);
+	if (WARN_ON_ONCE(next < 0))
+		return;
+	slot->retire = next;
+	slot->settling = false;
+}
+
 struct dynamos_slot *dynamos_slot_take(const char *symbol,
 				       unsigned long address,
 				       unsigned long length,
@@ -49,6 +63,7 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	struct dynamos_slot *s;
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
 		if (!dynamos_slots[i].place)
 			break;
@@ -74,7 +89,7 @@ struct dynamos_slot *dynamos_slot_take(const char *symbol,
 	kernel->length = length;
 	kernel->result = DYNAMOS_VALUE;
 	strscpy(s->symbol, symbol, sizeof(s->symbol));
-	s->retire = DYNAMOS_KEPT;
+	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	s->installer = DYNAMOS_NONE;
 	dynamos_kernel_places[i] = (void *)(place + MCOUNT_INSN_SIZE);
 	WRITE_ONCE(s->first, kernel);
@@ -87,24 +102,26 @@ void dynamos_slot_unhook(struct dynamos_slot *slot)
 {
 	int err = 0;
 
+	lockdep_assert_held(&dynamos_hooks);
 	mutex_lock(&dynamos_lock);
 	if (slot->retire != DYNAMOS_UNNEEDED) {
 		mutex_unlock(&dynamos_lock);
 		return;
 	}
-	slot->retire = DYNAMOS_UNHOOKING;
+	dynamos_slot_step(slot, DYNAMOS_RETIRE_UNHOOK);
 	mutex_unlock(&dynamos_lock);
 	if (slot->installer == DYNAMOS_DIRECT ||
 	    slot->installer == DYNAMOS_IPMODIFY)
 		err = dynamos_hook_clear(slot);
 	mutex_lock(&dynamos_lock);
-	slot->settling = false;
-	slot->retire = err ? DYNAMOS_UNNEEDED : DYNAMOS_UNHOOKED;
+	dynamos_slot_step(slot, err ? DYNAMOS_RETIRE_REFUSED
+				    : DYNAMOS_RETIRE_UNHOOKED);
 	mutex_unlock(&dynamos_lock);
 }
 
 void dynamos_slot_free(struct dynamos_slot *slot)
 {
+	dynamos_slot_step(slot, DYNAMOS_RETIRE_SETTLED);
 	WRITE_ONCE(slot->place, 0);
 	free_percpu(slot->kernel.tally);
 	free_percpu(slot->kernel.other);
@@ -115,6 +132,7 @@ struct dynamos_slot *dynamos_slot_of(unsigned long place)
 {
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	for (i = 0; i < DYNAMOS_SLOTS; i++)
 		if (dynamos_slots[i].place == place &&
 		    dynamos_slots[i].installer != DYNAMOS_LIVEPATCH)
@@ -136,6 +154,7 @@ struct dynamos_slot *dynamos_slot_next(u32 *n)
 void dynamos_slot_link(struct dynamos_slot *slot,
 		       struct dynamos_version *version)
 {
+	lockdep_assert_held(&dynamos_lock);
 	version->slot = slot;
 	version->older = slot->first;
 	if (version->function)
@@ -160,6 +179,7 @@ void dynamos_slot_unlink(struct dynamos_version *version)
 	struct dynamos_version **at = &slot->first;
 	struct dynamos_tally sum;
 
+	lockdep_assert_held(&dynamos_lock);
 	while (*at != version)
 		at = &(*at)->older;
 	WRITE_ONCE(*at, version->older);
@@ -230,6 +250,7 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 	u64 lost = version->slot->gone_lost;
 	struct dynamos_tally more;
 
+	lockdep_assert_held(&dynamos_lock);
 	*sum = version->slot->gone;
 	for (version = version->older; version; version = version->older) {
 		lost += atomic64_read(&version->lost);

@@ -5,18 +5,9 @@
 
 #include <linux/ftrace.h>
 
-#include "internal.h"
+#include <dynamos/core/drain.h>
 
-/* How a slot that nobody needs becomes free: unhook, let the text settle, wait
- * until nobody is in the kernel's own function, let it settle again. */
-enum dynamos_retire {
-	DYNAMOS_KEPT,
-	DYNAMOS_UNNEEDED,
-	DYNAMOS_UNHOOKING, /* dynamos_hooks is held, dynamos_lock is not */
-	DYNAMOS_UNHOOKED,
-	DYNAMOS_EMPTYING,
-	DYNAMOS_EMPTY
-};
+#include "internal.h"
 
 struct dynamos_slot {
 	struct dynamos_version *first; /* read by every call */
@@ -26,8 +17,8 @@ struct dynamos_slot {
 	unsigned long place; /* where ftrace calls; 0: the slot is free */
 	char symbol[DYNAMOS_SYMBOL];
 	u32 installer; /* enum dynamos_installer */
-	enum dynamos_retire retire;
-	bool settling; /* what it waits for began since */
+	u32 retire;    /* enum dynamos_retire */
+	bool settling; /* what that state waits for began since */
 	unsigned long entry, wrapper, wrapper_length;
 	struct ftrace_ops ops;
 };
@@ -49,19 +40,20 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
  * waits for all tasks when a hook goes, and a task may loop in the kernel. */
 extern struct mutex dynamos_hooks;
 
-/* All of these: dynamos_lock. */
-
 int dynamos_slot_init(void);
+
+/* With dynamos_lock held: */
+
 /* A slot for a function, hooked by nobody yet; NULL: none is free. */
 struct dynamos_slot *dynamos_slot_take(const char *symbol,
 				       unsigned long address,
 				       unsigned long length,
 				       unsigned long place);
 void dynamos_slot_free(struct dynamos_slot *slot);
+/* A step of enum dynamos_retire_step. */
+void dynamos_slot_step(struct dynamos_slot *slot, u32 step);
 /* The slot that hooks this place by ftrace, or NULL. */
 struct dynamos_slot *dynamos_slot_of(unsigned long place);
-/* The n-th that is not free, or NULL. */
-struct dynamos_slot *dynamos_slot_next(u32 *n);
 void dynamos_slot_link(struct dynamos_slot *slot,
 		       struct dynamos_version *version);
 void dynamos_slot_unlink(struct dynamos_version *version);
@@ -69,6 +61,12 @@ void dynamos_slot_unlink(struct dynamos_version *version);
  * many of them are lost. */
 u64 dynamos_slot_older(const struct dynamos_version *version,
 		       struct dynamos_tally *sum);
+
+/* Without a lock: */
+
+/* The n-th that is not free, or NULL. Unless dynamos_lock is held, it may
+ * become free at any time. */
+struct dynamos_slot *dynamos_slot_next(u32 *n);
 /* How many are inside a version. */
 u64 dynamos_version_inside(const struct dynamos_version *version);
 

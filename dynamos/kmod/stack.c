@@ -9,7 +9,8 @@
  * frame within it, unless that version jumped to another function as its last
  * deed; then it is the newest version that anybody is inside.
  *
- * All of this runs where the report is: in any context, with any lock held.
+ * Context: that of the report: any, with any lock held. seek_stack() runs in an
+ * IPI (hardirq), on_exit() in a task that ends, with preemption off.
  */
 #include <linux/cpumask.h>
 #include <linux/kdebug.h>

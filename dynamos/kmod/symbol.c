@@ -14,6 +14,8 @@
  *   __start_notes, __stop_notes    the running kernel's build-id
  *
  * All is read, and nothing of the kernel's is written through it.
+ *
+ * Context: process.
  */
 #include <linux/elf.h>
 #include <linux/kallsyms.h>

@@ -2,6 +2,9 @@
 /*
  * The updates that are loaded: what their modules hand over is looked at here,
  * and their states change here. dynamos_lock guards the list and the states.
+ *
+ * Context: process. dynamos_update_end() and dynamos_update_at() run anywhere,
+ * in NMIs too; kick_drain() is an irq_work (hardirq).
  */
 #define pr_fmt(fmt) "dynamos: " fmt
 #include <linux/module.h>
@@ -43,6 +46,7 @@ struct dynamos_update_state *dynamos_update_find(const char *name, char *why)
 {
 	struct dynamos_update_state *u;
 
+	lockdep_assert_held(&dynamos_lock);
 	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
 		if (why)
 			scnprintf(why, DYNAMOS_WHY, "the name has no end");
@@ -72,6 +76,7 @@ int dynamos_update_step(struct dynamos_update_state *u, u32 step, char *why)
 {
 	int next = dynamos_state_next(u->state, step);
 
+	lockdep_assert_held(&dynamos_lock);
 	if (next >= 0) {
 		WRITE_ONCE(u->state, next);
 		wake_up_all(&left);
@@ -84,6 +89,7 @@ int dynamos_update_step(struct dynamos_update_state *u, u32 step, char *why)
 
 void dynamos_update_started(struct dynamos_update_state *u)
 {
+	lockdep_assert_held(&dynamos_lock);
 	WRITE_ONCE(u->engine->starting, false);
 	wake_up_all(&left);
 }
@@ -93,12 +99,12 @@ u64 dynamos_update_inside(const struct dynamos_update_state *u)
 	u64 inside = 0;
 	u32 i;
 
+	lockdep_assert_held(&dynamos_lock);
 	for (i = 0; i < u->count; i++)
 		inside |= dynamos_version_inside(u->version[i]);
 	return inside;
 }
 
-/* The wish is written before `ending` is 2, and read after. */
 static void stop_new_calls(struct dynamos_update_state *u)
 {
 	u32 i;
@@ -117,14 +123,15 @@ void dynamos_update_end(struct dynamos_update_state *u,
 	u32 state = READ_ONCE(u->state);
 
 	if (state == DYNAMOS_LOADED || state == DYNAMOS_LEAVING ||
-	    atomic_cmpxchg(&u->ending, 0, 1))
+	    atomic_cmpxchg(&u->ending, DYNAMOS_NOT_ENDING, DYNAMOS_END_CLAIMED))
 		return;
 	stop_new_calls(u);
 	u->cause = cause;
 	u->pid = by ? by->pid : 0;
 	strscpy(u->comm, by ? by->comm : "", sizeof(u->comm));
 	strscpy(u->text, text, sizeof(u->text));
-	atomic_set_release(&u->ending, 2);
+	/* What was written is read after this is seen. */
+	atomic_set_release(&u->ending, DYNAMOS_END_WRITTEN);
 	irq_work_queue(&u->kick);
 }
 
@@ -292,7 +299,7 @@ static void free_inside(struct dynamos_update_state *u)
 	if (u->engine)
 		dynamos_patch_free(u->engine->patch);
 	kvfree(u->engine);
-	kvfree(u->table);
+	dynamos_table_free(u->table);
 	kfree(u);
 }
 
