@@ -8,8 +8,8 @@
 
 /* Whether these steps, up to a negative one, lead from the first state through
  * the states beside them. */
-static int leads(int (*next)(u32 state, u32 step), u32 state,
-		 const int way[][2])
+static int way_leads(int (*next)(u32 state, u32 step), u32 state,
+		     const int way[][2])
 {
 	for (; way[0][0] >= 0; way++) {
 		if (next(state, way[0][0]) != way[0][1])
@@ -30,7 +30,7 @@ static u32 steps_allowed(int (*next)(u32 state, u32 step), u32 states,
 	return n;
 }
 
-static void leaving(void)
+static void test_leaving(void)
 {
 	static const int alone[][2] = {
 		{DYNAMOS_LEAVE_SHUT, DYNAMOS_SHUT},
@@ -43,9 +43,9 @@ static void leaving(void)
 		{DYNAMOS_LEAVE_UNPATCHED, DYNAMOS_SHUT},
 		{-1}};
 
-	tap_ok(leads(dynamos_leave_next, DYNAMOS_STAYS, alone),
+	tap_ok(way_leads(dynamos_leave_next, DYNAMOS_STAYS, alone),
 	       "drain: an update shuts, settles, drains, settles and has left");
-	tap_ok(leads(dynamos_leave_next, DYNAMOS_STAYS, together),
+	tap_ok(way_leads(dynamos_leave_next, DYNAMOS_STAYS, together),
 	       "drain: class together changes back first");
 	tap_ok(dynamos_leave_next(DYNAMOS_SHUT, DYNAMOS_LEAVE_EMPTIED) ==
 			       NEVER &&
@@ -57,7 +57,7 @@ static void leaving(void)
 	       "drain: leaving has six steps and no more");
 }
 
-static void retiring(void)
+static void test_retiring(void)
 {
 	static const int whole[][2] = {
 		{DYNAMOS_RETIRE_KEEP, DYNAMOS_KEPT},
@@ -72,7 +72,7 @@ static void retiring(void)
 		{-1}};
 	u32 s, kept = 0;
 
-	tap_ok(leads(dynamos_retire_next, DYNAMOS_UNUSED, whole),
+	tap_ok(way_leads(dynamos_retire_next, DYNAMOS_UNUSED, whole),
 	       "drain: a slot goes from free to free");
 	for (s = DYNAMOS_UNUSED; s < DYNAMOS_RETIRES; s++)
 		kept += dynamos_retire_next(s, DYNAMOS_RETIRE_KEEP) ==
@@ -91,7 +91,7 @@ static void retiring(void)
 	       "drain: retiring has fourteen steps and no more");
 }
 
-static void waiting(void)
+static void test_waiting(void)
 {
 	static const u32 leave[] = {DYNAMOS_NO_WAIT,	DYNAMOS_WAIT_PATCHES,
 				    DYNAMOS_WAIT_CALLS, DYNAMOS_NO_WAIT,
@@ -125,7 +125,7 @@ static void waiting(void)
 	       "drain: a slot is hooked until ftrace has let it go");
 }
 
-static void pauses(void)
+static void test_pauses(void)
 {
 	static const int once[][2] = {
 		{DYNAMOS_PAUSE_SEEN, DYNAMOS_PAUSE_IDLE},
@@ -135,7 +135,7 @@ static void pauses(void)
 		{DYNAMOS_PAUSE_SEEN, DYNAMOS_PAUSE_IDLE},
 		{-1}};
 
-	tap_ok(leads(dynamos_pause_next, DYNAMOS_PAUSE_IDLE, once),
+	tap_ok(way_leads(dynamos_pause_next, DYNAMOS_PAUSE_IDLE, once),
 	       "drain: a wait begins, ends and is seen to have ended");
 	tap_ok(dynamos_pause_next(DYNAMOS_PAUSE_RUNNING, DYNAMOS_PAUSE_BEGIN) ==
 			       NEVER &&
@@ -149,9 +149,9 @@ static void pauses(void)
 
 int main(void)
 {
-	leaving();
-	retiring();
-	waiting();
-	pauses();
+	test_leaving();
+	test_retiring();
+	test_waiting();
+	test_pauses();
 	return tap_done();
 }

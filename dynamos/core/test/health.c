@@ -9,7 +9,7 @@ static struct dynamos_health limits;
 static struct dynamos_sum newer, older;
 static struct dynamos_verdict verdict;
 
-static void begin(void)
+static void begin_sums(void)
 {
 	memset(&limits, 0, sizeof(limits));
 	memset(&newer, 0, sizeof(newer));
@@ -21,32 +21,32 @@ static void begin(void)
 	newer.latency[10] = older.latency[10] = 100;
 }
 
-static u32 judge(void)
+static u32 judge_sums(void)
 {
 	dynamos_health_judge(&limits, &newer, &older, &verdict);
 	return verdict.cause;
 }
 
-static void checks(void)
+static void test_checks(void)
 {
-	begin();
+	begin_sums();
 	TAP(!dynamos_health_check(&limits));
 	limits.zero = 1;
 	TAP(strstr(dynamos_health_check(&limits), "reserved"));
-	begin();
+	begin_sums();
 	limits.errors = 1001;
 	TAP(strstr(dynamos_health_check(&limits), "errors"));
-	begin();
+	begin_sums();
 	limits.latency = 100;
 	TAP(strstr(dynamos_health_check(&limits), "latency"));
-	begin();
+	begin_sums();
 	limits.least = 0;
 	TAP(strstr(dynamos_health_check(&limits), "least"));
 	memset(&limits, 0, sizeof(limits));
 	TAP(!dynamos_health_check(&limits));
 }
 
-static void buckets(void)
+static void test_buckets(void)
 {
 	TAP(dynamos_health_bucket(0) == 0 && dynamos_health_bucket(1) == 0);
 	TAP(dynamos_health_bucket(2) == 1 && dynamos_health_bucket(3) == 1);
@@ -57,7 +57,7 @@ static void buckets(void)
 	TAP(dynamos_health_bucket(~0ull) == DYNAMOS_BUCKETS - 1);
 }
 
-static void quantiles(void)
+static void test_quantiles(void)
 {
 	u64 h[DYNAMOS_BUCKETS] = {0};
 
@@ -82,77 +82,77 @@ static void quantiles(void)
 	TAP(dynamos_health_quantile(h, 999) < 1ull << 40);
 }
 
-static void errors(void)
+static void test_errors(void)
 {
-	begin();
-	TAP(judge() == 0);
+	begin_sums();
+	TAP(judge_sums() == 0);
 	older.errors = 20;
 	newer.errors = 30;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	newer.errors = 31;
-	TAP(judge() == DYNAMOS_ERRORS);
+	TAP(judge_sums() == DYNAMOS_ERRORS);
 	TAP(verdict.newer == 31 && verdict.older == 20);
 	newer.calls = 99;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	newer.calls = 1000;
 	older.calls = 99;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	older.calls = 1000;
 	limits.errors = 0;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 }
 
-static void latency(void)
+static void test_latency(void)
 {
-	begin();
+	begin_sums();
 	newer.latency[10] = 0;
 	newer.latency[11] = 100;
-	TAP(judge() == DYNAMOS_SLOW);
+	TAP(judge_sums() == DYNAMOS_SLOW);
 	TAP(verdict.newer == 3072 && verdict.older == 1536);
 	limits.latency = 200;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	limits.latency = 120;
 	newer.latency[11] = DYNAMOS_SAMPLES - 1;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	newer.latency[11] = DYNAMOS_SAMPLES;
-	TAP(judge() == DYNAMOS_SLOW);
+	TAP(judge_sums() == DYNAMOS_SLOW);
 	older.latency[10] = DYNAMOS_SAMPLES - 1;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	limits.latency = 0;
 	older.latency[10] = 100;
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 }
 
 /* Of 1000 samples the median is the first of the upper half. */
-static void median(void)
+static void test_median(void)
 {
-	begin();
+	begin_sums();
 	limits.latency = 120;
 	newer.latency[10] = newer.latency[12] = 500;
 	older.latency[10] = older.latency[11] = 500;
-	TAP(judge() == DYNAMOS_SLOW);
+	TAP(judge_sums() == DYNAMOS_SLOW);
 	TAP(verdict.newer == 4096 && verdict.older == 2048);
 	memset(older.latency, 0, sizeof(older.latency));
 	older.latency[0] = 100;
-	TAP(judge() == DYNAMOS_SLOW);
+	TAP(judge_sums() == DYNAMOS_SLOW);
 }
 
-static void since(void)
+static void test_since(void)
 {
-	begin();
+	begin_sums();
 	older.calls = 400;
 	older.errors = 1;
 	older.latency[10] = 30;
 	newer.errors = 0;
 	dynamos_health_since(&newer, &older);
 	TAP(newer.calls == 600 && newer.errors == 0 && newer.latency[10] == 70);
-	begin();
+	begin_sums();
 	older.calls = 400;
 	older.errors = 35;
 	newer.errors = 40;
 	dynamos_health_since(&newer, &older);
 	TAP(newer.calls == 600 && newer.errors == 5);
-	begin();
+	begin_sums();
 	newer.latency[0] = newer.latency[DYNAMOS_BUCKETS - 1] = 100;
 	older.latency[0] = older.latency[DYNAMOS_BUCKETS - 1] = 30;
 	dynamos_health_since(&newer, &older);
@@ -161,31 +161,31 @@ static void since(void)
 }
 
 /* Errors from before the comparison count for nobody. */
-static void begun(void)
+static void test_begun(void)
 {
 	struct dynamos_sum start;
 
-	begin();
+	begin_sums();
 	newer.errors = 500;
 	start = newer;
 	newer.calls += 1000;
 	newer.errors += 10;
 	dynamos_health_since(&newer, &start);
-	TAP(judge() == 0);
+	TAP(judge_sums() == 0);
 	newer.errors += 1;
-	TAP(judge() == DYNAMOS_ERRORS);
+	TAP(judge_sums() == DYNAMOS_ERRORS);
 	TAP(verdict.newer == 11);
 }
 
 int main(void)
 {
-	checks();
-	buckets();
-	quantiles();
-	errors();
-	latency();
-	median();
-	since();
-	begun();
+	test_checks();
+	test_buckets();
+	test_quantiles();
+	test_errors();
+	test_latency();
+	test_median();
+	test_since();
+	test_begun();
 	return tap_done();
 }

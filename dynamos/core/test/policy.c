@@ -35,7 +35,8 @@ static u32 cpu;
 static u64 now, cgroup;
 static int asked;
 
-static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
+static int ask_term(const struct dynamos_table *t,
+		    const struct dynamos_test *test)
 {
 	const struct dynamos_rule *r = &t->policy.rule[test->rule];
 	u32 more = test->more;
@@ -49,7 +50,7 @@ static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
 	       (!(more & DYNAMOS_CGROUP) || cgroup == r->cgroup);
 }
 
-static void begin(void)
+static void begin_policy(void)
 {
 	memset(&policy, 0, sizeof(policy));
 	memset(&task, 0, sizeof(task));
@@ -67,7 +68,7 @@ static void begin(void)
 	asked = 0;
 }
 
-static struct dynamos_rule *rule(u32 terms, u32 choice)
+static struct dynamos_rule *add_rule(u32 terms, u32 choice)
 {
 	struct dynamos_rule *r = &policy.rule[policy.rules++];
 
@@ -76,15 +77,15 @@ static struct dynamos_rule *rule(u32 terms, u32 choice)
 	return r;
 }
 
-static int choose(int in_task)
+static int choose_version(int in_task)
 {
 	if (dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal))
 		return -1;
 	dynamos_policy_compile(&policy, KEY, &table);
-	return dynamos_policy_choose(&table, layout, in_task, &task, ask);
+	return dynamos_policy_choose(&table, layout, in_task, &task, ask_term);
 }
 
-static void refused(u32 class, u32 at, const char *why)
+static void expect_refusal(u32 class, u32 at, const char *why)
 {
 	int err = dynamos_policy_check(&policy, class, &refusal);
 
@@ -93,218 +94,219 @@ static void refused(u32 class, u32 at, const char *why)
 		    "policy: refused: %s", why))
 		printf("# %d rule %u: %s\n", err, refusal.rule,
 		       refusal.why ? refusal.why : "");
-	begin();
+	begin_policy();
 }
 
-static void wholes(void)
+static void test_wholes(void)
 {
-	begin();
-	refused(0, DYNAMOS_RULES, "class");
-	refused(DYNAMOS_TOGETHER + 1, DYNAMOS_RULES, "class");
+	begin_policy();
+	expect_refusal(0, DYNAMOS_RULES, "class");
+	expect_refusal(DYNAMOS_TOGETHER + 1, DYNAMOS_RULES, "class");
 	policy.rules = DYNAMOS_RULES + 1;
-	refused(DYNAMOS_ANY, DYNAMOS_RULES, "16 rules");
+	expect_refusal(DYNAMOS_ANY, DYNAMOS_RULES, "16 rules");
 	policy.otherwise = 2;
-	refused(DYNAMOS_ANY, DYNAMOS_RULES, "otherwise");
-	rule(0, 1);
+	expect_refusal(DYNAMOS_ANY, DYNAMOS_RULES, "otherwise");
+	add_rule(0, 1);
 	policy.otherwise = 1;
-	refused(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
-	refused(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
+	expect_refusal(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
+	expect_refusal(DYNAMOS_TOGETHER, DYNAMOS_RULES, "together");
 	policy.otherwise = 1;
 	TAP(!dynamos_policy_check(&policy, DYNAMOS_TOGETHER, &refusal));
 	TAP(!refusal.why);
 }
 
-static void values(void)
+static void test_values(void)
 {
-	begin();
-	rule(DYNAMOS_TERMS + 1, 1);
-	refused(DYNAMOS_ANY, 0, "term");
-	rule(0, 1);
-	rule(0, 2);
-	refused(DYNAMOS_ANY, 1, "choice");
-	rule(0, 1)->zero = 1;
-	refused(DYNAMOS_ANY, 0, "zero");
-	rule(DYNAMOS_PID, 1);
-	refused(DYNAMOS_ANY, 0, "pid");
-	rule(DYNAMOS_TGID, 1)->tgid = -1;
-	refused(DYNAMOS_ANY, 0, "tgid");
-	rule(DYNAMOS_COMM, 1);
-	refused(DYNAMOS_ANY, 0, "comm");
-	memset(rule(DYNAMOS_COMM, 1)->comm, 'x', 16);
-	refused(DYNAMOS_ANY, 0, "comm");
-	rule(DYNAMOS_UID, 1)->uid = 0xffffffff;
-	refused(DYNAMOS_ANY, 0, "uid");
-	rule(DYNAMOS_GID, 1)->gid = 0xffffffff;
-	refused(DYNAMOS_ANY, 0, "gid");
-	rule(DYNAMOS_CGROUP, 1);
-	refused(DYNAMOS_ANY, 0, "cgroup");
-	rule(DYNAMOS_CPUS, 1);
-	refused(DYNAMOS_ANY, 0, "CPU");
-	rule(DYNAMOS_SHARE, 1)->share = 65537;
-	refused(DYNAMOS_ANY, 0, "share");
-	rule(DYNAMOS_WINDOW, 1);
-	refused(DYNAMOS_ANY, 0, "window");
+	begin_policy();
+	add_rule(DYNAMOS_TERMS + 1, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "term");
+	add_rule(0, 1);
+	add_rule(0, 2);
+	expect_refusal(DYNAMOS_ANY, 1, "choice");
+	add_rule(0, 1)->zero = 1;
+	expect_refusal(DYNAMOS_ANY, 0, "zero");
+	add_rule(DYNAMOS_PID, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "pid");
+	add_rule(DYNAMOS_TGID, 1)->tgid = -1;
+	expect_refusal(DYNAMOS_ANY, 0, "tgid");
+	add_rule(DYNAMOS_COMM, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "comm");
+	memset(add_rule(DYNAMOS_COMM, 1)->comm, 'x', 16);
+	expect_refusal(DYNAMOS_ANY, 0, "comm");
+	add_rule(DYNAMOS_UID, 1)->uid = 0xffffffff;
+	expect_refusal(DYNAMOS_ANY, 0, "uid");
+	add_rule(DYNAMOS_GID, 1)->gid = 0xffffffff;
+	expect_refusal(DYNAMOS_ANY, 0, "gid");
+	add_rule(DYNAMOS_CGROUP, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "cgroup");
+	add_rule(DYNAMOS_CPUS, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "CPU");
+	add_rule(DYNAMOS_SHARE, 1)->share = 65537;
+	expect_refusal(DYNAMOS_ANY, 0, "share");
+	add_rule(DYNAMOS_WINDOW, 1);
+	expect_refusal(DYNAMOS_ANY, 0, "window");
 }
 
 /* The share of a task is the same in every boot: MurmurHash3's last step. */
-static void hash(void)
+static void test_hash(void)
 {
 	TAP(dynamos_policy_hash(1, 0) == 0xcb2c);
 	TAP(dynamos_policy_hash(1, 2) == 0xd8ce);
 	TAP(dynamos_policy_hash(0, 0x0123456789abcdef) == 0x2cea);
 }
 
-/* Each term holds for what begin() set, and not for anything else. */
-static void terms(void)
+/* Each term holds for what begin_policy() set, and not for anything else. */
+static void test_terms(void)
 {
-	begin();
-	rule(DYNAMOS_PID, 1)->pid = 71;
-	TAP(choose(1) == 1 && choose(0) == 0);
+	begin_policy();
+	add_rule(DYNAMOS_PID, 1)->pid = 71;
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	policy.rule[0].pid = 70;
-	TAP(choose(1) == 0);
-	begin();
-	rule(DYNAMOS_TGID, 1)->tgid = 70;
-	TAP(choose(1) == 1 && choose(0) == 0);
+	TAP(choose_version(1) == 0);
+	begin_policy();
+	add_rule(DYNAMOS_TGID, 1)->tgid = 70;
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	policy.rule[0].tgid = 71;
-	TAP(choose(1) == 0);
-	begin();
-	rule(DYNAMOS_UID, 1)->uid = 1000;
-	TAP(choose(1) == 1 && choose(0) == 0);
+	TAP(choose_version(1) == 0);
+	begin_policy();
+	add_rule(DYNAMOS_UID, 1)->uid = 1000;
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	policy.rule[0].uid = 1001;
-	TAP(choose(1) == 0);
-	begin();
-	rule(DYNAMOS_GID, 1)->gid = 1001;
-	TAP(choose(1) == 1 && choose(0) == 0);
+	TAP(choose_version(1) == 0);
+	begin_policy();
+	add_rule(DYNAMOS_GID, 1)->gid = 1001;
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	policy.rule[0].gid = 1000;
-	TAP(choose(1) == 0);
-	begin();
-	rule(DYNAMOS_CGROUP, 1)->cgroup = 33;
-	TAP(choose(1) == 1 && choose(0) == 0);
+	TAP(choose_version(1) == 0);
+	begin_policy();
+	add_rule(DYNAMOS_CGROUP, 1)->cgroup = 33;
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	policy.rule[0].cgroup = 34;
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 }
 
-static void names(void)
+static void test_names(void)
 {
-	begin();
-	strcpy(rule(DYNAMOS_COMM, 1)->comm, "tenant");
-	TAP(choose(1) == 1 && choose(0) == 0);
+	begin_policy();
+	strcpy(add_rule(DYNAMOS_COMM, 1)->comm, "tenant");
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
 	strcpy(task.comm + 7, "rest");
-	TAP(choose(1) == 1);
+	TAP(choose_version(1) == 1);
 	strcpy(task.comm, "tenants");
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 	strcpy(task.comm, "tenan");
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 	strcpy(policy.rule[0].comm, "fifteen letters");
 	strcpy(task.comm, "fifteen letters");
-	TAP(choose(1) == 1);
+	TAP(choose_version(1) == 1);
 	strcpy(task.comm, "fifteen letter");
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 	strcpy(policy.rule[0].comm, "eight888");
 	strcpy(task.comm, "eight888");
-	TAP(choose(1) == 1);
+	TAP(choose_version(1) == 1);
 	strcpy(task.comm, "eight8889");
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 }
 
 /* The only two terms that hold in an interrupt as well. */
-static void places(void)
+static void test_places(void)
 {
 	struct dynamos_rule *r;
 
-	begin();
-	rule(DYNAMOS_CPUS, 1)->cpus[0] = 4;
-	TAP(choose(1) == 1 && choose(0) == 1);
+	begin_policy();
+	add_rule(DYNAMOS_CPUS, 1)->cpus[0] = 4;
+	TAP(choose_version(1) == 1 && choose_version(0) == 1);
 	cpu = 66;
-	TAP(choose(1) == 0 && choose(0) == 0);
+	TAP(choose_version(1) == 0 && choose_version(0) == 0);
 	cpu = 4096 + 2;
-	TAP(choose(1) == 0);
-	begin();
-	r = rule(DYNAMOS_WINDOW, 1);
+	TAP(choose_version(1) == 0);
+	begin_policy();
+	r = add_rule(DYNAMOS_WINDOW, 1);
 	r->from = 5000;
 	r->until = 5001;
-	TAP(choose(1) == 1 && choose(0) == 1);
+	TAP(choose_version(1) == 1 && choose_version(0) == 1);
 	now = 4999;
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 	now = 5001;
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 }
 
-static u32 held(u32 share)
+static u32 count_held(u32 share)
 {
 	u32 i, n = 0;
 
 	policy.rule[0].share = share;
 	for (i = 1; i <= 20000; i++) {
 		task.tgid = i;
-		n += choose(1) == 1;
+		n += choose_version(1) == 1;
 	}
 	return n;
 }
 
 /* A process that a share took in stays in when the share grows. */
-static void shares(void)
+static void test_shares(void)
 {
 	u32 i, lost = 0;
 	int small;
 
-	begin();
-	rule(DYNAMOS_SHARE, 1);
-	TAP(held(0) == 0);
-	TAP(held(65536) == 20000);
-	i = held(6554);
+	begin_policy();
+	add_rule(DYNAMOS_SHARE, 1);
+	TAP(count_held(0) == 0);
+	TAP(count_held(65536) == 20000);
+	i = count_held(6554);
 	tap_ok(i > 1700 && i < 2300, "policy: %u of 20000 are a tenth", i);
 	for (i = 1; i <= 2000; i++) {
 		task.tgid = i;
 		policy.rule[0].share = 6554;
-		small = choose(1);
+		small = choose_version(1);
 		policy.rule[0].share = 20000;
-		lost += small == 1 && choose(1) != 1;
+		lost += small == 1 && choose_version(1) != 1;
 	}
 	TAP(!lost);
-	TAP(choose(0) == 0);
+	TAP(choose_version(0) == 0);
 }
 
-static void order(void)
+static void test_order(void)
 {
 	struct dynamos_rule *r;
 
-	begin();
-	TAP(choose(1) == 0 && choose(0) == 0);
+	begin_policy();
+	TAP(choose_version(1) == 0 && choose_version(0) == 0);
 	policy.otherwise = 1;
-	TAP(choose(1) == 1 && choose(0) == 1);
+	TAP(choose_version(1) == 1 && choose_version(0) == 1);
 	TAP(!table.task[0].more && table.task[0].choice);
-	rule(DYNAMOS_UID, 0)->uid = 1000;
-	TAP(choose(1) == 0 && choose(0) == 1);
-	rule(0, 1);
-	rule(0, 0);
-	TAP(choose(1) == 0 && choose(0) == 1);
+	add_rule(DYNAMOS_UID, 0)->uid = 1000;
+	TAP(choose_version(1) == 0 && choose_version(0) == 1);
+	add_rule(0, 1);
+	add_rule(0, 0);
+	TAP(choose_version(1) == 0 && choose_version(0) == 1);
 	user.uid = 0;
-	TAP(choose(1) == 1);
+	TAP(choose_version(1) == 1);
 
-	begin();
-	r = rule(DYNAMOS_UID | DYNAMOS_GID | DYNAMOS_TGID | DYNAMOS_CGROUP, 1);
+	begin_policy();
+	r = add_rule(DYNAMOS_UID | DYNAMOS_GID | DYNAMOS_TGID | DYNAMOS_CGROUP,
+		     1);
 	r->uid = 1000;
 	r->gid = 1001;
 	r->tgid = 69;
 	r->cgroup = 33;
-	rule(DYNAMOS_PID, 1)->pid = 71;
-	TAP(choose(1) == 1 && !asked);
+	add_rule(DYNAMOS_PID, 1)->pid = 71;
+	TAP(choose_version(1) == 1 && !asked);
 	task.pid = 72;
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 	r->tgid = 70;
-	TAP(choose(1) == 1 && asked == 1);
+	TAP(choose_version(1) == 1 && asked == 1);
 }
 
 /* The largest policy there is fits, and its last rule decides. */
-static void most(void)
+static void test_most(void)
 {
 	struct dynamos_rule *r;
 	u32 i;
 
-	begin();
+	begin_policy();
 	for (i = 0; i < DYNAMOS_RULES; i++) {
-		r = rule(DYNAMOS_TERMS, 1);
+		r = add_rule(DYNAMOS_TERMS, 1);
 		r->pid = 71;
 		r->tgid = 70;
 		strcpy(r->comm, "tenant and more");
@@ -316,23 +318,23 @@ static void most(void)
 		r->share = 65536;
 		r->until = 6000;
 	}
-	TAP(choose(1) == 1 && asked == DYNAMOS_RULES);
+	TAP(choose_version(1) == 1 && asked == DYNAMOS_RULES);
 	TAP(table.task[DYNAMOS_RULES - 1].choice == 1);
-	TAP(choose(0) == 0);
+	TAP(choose_version(0) == 0);
 	cgroup = 35;
-	TAP(choose(1) == 0);
+	TAP(choose_version(1) == 0);
 }
 
 int main(void)
 {
-	wholes();
-	values();
-	hash();
-	terms();
-	names();
-	places();
-	shares();
-	order();
-	most();
+	test_wholes();
+	test_values();
+	test_hash();
+	test_terms();
+	test_names();
+	test_places();
+	test_shares();
+	test_order();
+	test_most();
 	return tap_done();
 }

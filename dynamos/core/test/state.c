@@ -7,65 +7,69 @@
 #include "../state.h"
 #include "tests/tap.h"
 
-static int next(u32 state, enum dynamos_step step)
+static int next_state(u32 state, enum dynamos_step step)
 {
 	return dynamos_state_next(state, step);
 }
 
-static void drawing(void)
+static void test_drawing(void)
 {
-	tap_ok(next(DYNAMOS_LOADED, DYNAMOS_BEGIN) == DYNAMOS_TRIAL &&
-		       next(DYNAMOS_TRIAL, DYNAMOS_CONFIRM) ==
+	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_BEGIN) == DYNAMOS_TRIAL &&
+		       next_state(DYNAMOS_TRIAL, DYNAMOS_CONFIRM) ==
 			       DYNAMOS_COMMITTED,
 	       "state: APPLY, then COMMIT");
-	tap_ok(next(DYNAMOS_LOADED, DYNAMOS_ENTER) == DYNAMOS_ENTERING &&
-		       next(DYNAMOS_ENTERING, DYNAMOS_ENTERED) == DYNAMOS_TRIAL,
+	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_ENTER) == DYNAMOS_ENTERING &&
+		       next_state(DYNAMOS_ENTERING, DYNAMOS_ENTERED) ==
+			       DYNAMOS_TRIAL,
 	       "state: class together enters first");
-	tap_ok(next(DYNAMOS_ENTERING, DYNAMOS_END) == DYNAMOS_LEAVING &&
-		       next(DYNAMOS_TRIAL, DYNAMOS_END) == DYNAMOS_LEAVING &&
-		       next(DYNAMOS_COMMITTED, DYNAMOS_END) == DYNAMOS_LEAVING,
+	tap_ok(next_state(DYNAMOS_ENTERING, DYNAMOS_END) == DYNAMOS_LEAVING &&
+		       next_state(DYNAMOS_TRIAL, DYNAMOS_END) ==
+			       DYNAMOS_LEAVING &&
+		       next_state(DYNAMOS_COMMITTED, DYNAMOS_END) ==
+			       DYNAMOS_LEAVING,
 	       "state: whatever is in force can leave");
-	tap_ok(next(DYNAMOS_LEAVING, DYNAMOS_DRAINED) == DYNAMOS_LOADED,
+	tap_ok(next_state(DYNAMOS_LEAVING, DYNAMOS_DRAINED) == DYNAMOS_LOADED,
 	       "state: the drained is loaded again");
 }
 
-static void removal(void)
+static void test_removal(void)
 {
 	u32 s;
 
-	tap_ok(next(DYNAMOS_LOADED, DYNAMOS_REMOVE) == 0,
+	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_REMOVE) == 0,
 	       "state: the loaded can be removed");
 	for (s = DYNAMOS_ENTERING; s <= DYNAMOS_LEAVING; s++)
-		if (next(s, DYNAMOS_REMOVE) != -DYNAMOS_STATE_EBUSY)
+		if (next_state(s, DYNAMOS_REMOVE) != -DYNAMOS_STATE_EBUSY)
 			break;
 	tap_ok(s == DYNAMOS_LEAVING + 1, "state: nothing else can be removed");
 }
 
 /* Every step from every state: the allowed ones are counted, so that one more
  * must be meant. */
-static void rest(void)
+static void test_rest(void)
 {
 	u32 s, step, allowed = 0, stays = 0;
 	int n;
 
 	for (s = DYNAMOS_LOADED; s <= DYNAMOS_LEAVING; s++) {
 		for (step = 0; step < DYNAMOS_STEPS; step++) {
-			n = next(s, step);
+			n = next_state(s, step);
 			allowed += n >= 0;
 			stays += n == (int)s;
 		}
 	}
 	tap_ok(allowed == 9, "state: nine steps and no more");
 	tap_ok(!stays, "state: none leads to itself");
-	tap_ok(next(DYNAMOS_TRIAL, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EALREADY &&
-		       next(DYNAMOS_LEAVING, DYNAMOS_BEGIN) ==
+	tap_ok(next_state(DYNAMOS_TRIAL, DYNAMOS_BEGIN) ==
+			       -DYNAMOS_STATE_EALREADY &&
+		       next_state(DYNAMOS_LEAVING, DYNAMOS_BEGIN) ==
 			       -DYNAMOS_STATE_EBUSY,
 	       "state: applied twice, and applied while leaving");
-	tap_ok(next(0, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
-		       next(6, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
-		       next(DYNAMOS_LOADED, DYNAMOS_STEPS) ==
+	tap_ok(next_state(0, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
+		       next_state(6, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
+		       next_state(DYNAMOS_LOADED, DYNAMOS_STEPS) ==
 			       -DYNAMOS_STATE_EINVAL &&
-		       next(~0u, (enum dynamos_step) ~0u) ==
+		       next_state(~0u, (enum dynamos_step) ~0u) ==
 			       -DYNAMOS_STATE_EINVAL,
 	       "state: what is no state and what is no step");
 	tap_ok(!strcmp(dynamos_state_name(DYNAMOS_TRIAL), "on trial") &&
@@ -75,8 +79,8 @@ static void rest(void)
 
 int main(void)
 {
-	drawing();
-	removal();
-	rest();
+	test_drawing();
+	test_removal();
+	test_rest();
 	return tap_done();
 }

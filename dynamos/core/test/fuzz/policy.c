@@ -24,7 +24,7 @@ struct facts {
 
 static struct facts facts;
 
-static int holds(const struct dynamos_rule *r, u64 key, int in_task)
+static int rule_holds(const struct dynamos_rule *r, u64 key, int in_task)
 {
 	u32 t = r->terms;
 
@@ -43,25 +43,26 @@ static int holds(const struct dynamos_rule *r, u64 key, int in_task)
 		(facts.now >= r->from && facts.now < r->until));
 }
 
-static int expected(const struct dynamos_policy *p, u64 key, int in_task)
+static int expect_choice(const struct dynamos_policy *p, u64 key, int in_task)
 {
 	u32 i;
 
 	for (i = 0; i < p->rules; i++)
-		if (holds(&p->rule[i], key, in_task))
+		if (rule_holds(&p->rule[i], key, in_task))
 			return p->rule[i].choice;
 	return p->otherwise;
 }
 
-static int ask(const struct dynamos_table *t, const struct dynamos_test *test)
+static int ask_term(const struct dynamos_table *t,
+		    const struct dynamos_test *test)
 {
 	struct dynamos_rule r = t->policy.rule[test->rule];
 
 	r.terms &= test->more;
-	return holds(&r, t->key, 1);
+	return rule_holds(&r, t->key, 1);
 }
 
-static int ends(const struct dynamos_test *test)
+static int table_ends(const struct dynamos_test *test)
 {
 	u32 i, n;
 	u64 mask;
@@ -76,14 +77,14 @@ static int ends(const struct dynamos_test *test)
 	return 0;
 }
 
-static void sound(const struct dynamos_table *t)
+static void check_table(const struct dynamos_table *t)
 {
-	if (!ends(t->task) || !ends(t->outside))
+	if (!table_ends(t->task) || !table_ends(t->outside))
 		abort();
 }
 
 /* Rules are large and mostly CPU maps: the input fills their heads. */
-static void fill(struct dynamos_policy *p, const u8 *data, size_t size)
+static void fill_policy(struct dynamos_policy *p, const u8 *data, size_t size)
 {
 	size_t head = offsetof(struct dynamos_rule, cpus) + 8;
 	u32 i;
@@ -118,7 +119,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	memcpy(&facts, data, sizeof(facts));
 	facts.credentials = &facts;
 	facts.comm[15] = 0;
-	fill(&policy, data + sizeof(facts), size - sizeof(facts));
+	fill_policy(&policy, data + sizeof(facts), size - sizeof(facts));
 	/* A rule that speaks of this very task is what chance seldom gives. */
 	for (i = 0; i < policy.rules; i++)
 		if (policy.rule[i].zero == 1) {
@@ -133,11 +134,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	if (err)
 		return 0;
 	dynamos_policy_compile(&policy, KEY, &table);
-	sound(&table);
+	check_table(&table);
 	for (in_task = 0; in_task < 2; in_task++)
 		if (dynamos_policy_choose(&table, layout, in_task, &facts,
-					  ask) !=
-		    expected(&policy, KEY, in_task))
+					  ask_term) !=
+		    expect_choice(&policy, KEY, in_task))
 			abort();
 	return 0;
 }
