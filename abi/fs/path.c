@@ -13,7 +13,7 @@ static u64 parent_of(const char *path, u64 len)
 	return len ? len - 1 : 0;
 }
 
-static s64 append(char *out, u64 len, const char *part, u64 n)
+static s64 component_append(char *out, u64 len, const char *part, u64 n)
 {
 	if (n > ABI_NAME_MAX || len + 1 + n >= ABI_PATH_MAX)
 		return -ABI_ENAMETOOLONG;
@@ -23,7 +23,7 @@ static s64 append(char *out, u64 len, const char *part, u64 n)
 }
 
 /* Adds the components of `path` to the `len` bytes in `out`. */
-static s64 walk(char *out, u64 len, const char *path, u32 *flags)
+static s64 components_append(char *out, u64 len, const char *path, u32 *flags)
 {
 	s64 grown;
 	u64 n;
@@ -42,7 +42,7 @@ static s64 walk(char *out, u64 len, const char *path, u32 *flags)
 			len = parent_of(out, len);
 		} else if (n != 1 || path[0] != '.') {
 			*flags &= ~(u32)ABI_PATH_MUST_DIR;
-			grown = append(out, len, path, n);
+			grown = component_append(out, len, path, n);
 			if (grown < 0)
 				return grown;
 			len = (u64)grown;
@@ -62,9 +62,9 @@ s64 abi_path_join(const char *base, const char *path, char *out, u32 *flags)
 	if (abi_strlen(path) >= ABI_PATH_MAX)
 		return -ABI_ENAMETOOLONG;
 	if (*path != '/')
-		len = walk(out, 0, base, &ignored);
+		len = components_append(out, 0, base, &ignored);
 	if (len >= 0)
-		len = walk(out, (u64)len, path, flags);
+		len = components_append(out, (u64)len, path, flags);
 	if (len < 0)
 		return len;
 	if (!len)

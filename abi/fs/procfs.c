@@ -165,8 +165,8 @@ const char *abi_synth_real(struct abi_proc *p, const char *path)
 }
 
 /* Is `path` that of the table, with a processor's number for #? */
-static int matches(struct abi_proc *p, const char *name, const char *path,
-		   u32 *cpu)
+static int name_matches(struct abi_proc *p, const char *name, const char *path,
+			u32 *cpu)
 {
 	for (; *name && *name != '#' && *name == *path; name++, path++)
 		;
@@ -186,7 +186,7 @@ static int find_name(struct abi_proc *p, const char *path, u32 *cpu)
 
 	*cpu = 0;
 	for (i = 0; i < NAMES; i++) {
-		if (matches(p, names[i].path, path, cpu))
+		if (name_matches(p, names[i].path, path, cpu))
 			return (int)i;
 		if (self && i <= TEXT_DIR_TASK &&
 		    abi_streq(names[i].path + 11, self))
@@ -321,7 +321,7 @@ static int is_lazy(const struct abi_proc *p, u64 *left)
 }
 
 /* Bytes of memory that the process has. */
-static u64 resident(struct abi_proc *p, u64 *mapped)
+static u64 resident_bytes(struct abi_proc *p, u64 *mapped)
 {
 	u64 left, committed;
 
@@ -331,7 +331,7 @@ static u64 resident(struct abi_proc *p, u64 *mapped)
 
 static void write_status(struct abi_proc *p, struct abi_text *t)
 {
-	u64 mapped, has = resident(p, &mapped);
+	u64 mapped, has = resident_bytes(p, &mapped);
 	s32 bit;
 
 	abi_text_str(t, "Name:\t");
@@ -355,7 +355,7 @@ static void write_status(struct abi_proc *p, struct abi_text *t)
 
 static void stat_self(struct abi_proc *p, struct abi_text *t)
 {
-	u64 mapped, has = resident(p, &mapped);
+	u64 mapped, has = resident_bytes(p, &mapped);
 	s64 user = 0, sys = 0;
 	u32 i;
 

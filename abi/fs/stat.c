@@ -138,7 +138,7 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 		abi_unlock(c->p, &c->p->lock);
 		return stat_path(c, path, 0, st);
 	}
-	error = abi_at(c, dirfd, name, path, &told);
+	error = abi_path_at(c, dirfd, name, path, &told);
 	if (error < 0)
 		return error;
 	/* "link/" means what the link points to. */
@@ -267,7 +267,7 @@ s64 abi_sys_statfs(struct abi_call *c)
 	struct abi_path_op op = {
 		.verb = ABI_PATH_STATFS, .path = path, .statfs = &fs};
 	u32 flags;
-	s64 error = abi_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
+	s64 error = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
 
 	if (error >= 0)
 		error = c->p->host->path(&op);
@@ -297,7 +297,7 @@ static s64 mode_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 	struct abi_path_op op = {
 		.verb = ABI_PATH_CHMOD, .path = path, .mode = mode & 07777};
 	u32 flags;
-	s64 error = abi_at(c, dirfd, name, path, &flags);
+	s64 error = abi_path_at(c, dirfd, name, path, &flags);
 
 	return error < 0 ? error : c->p->host->path(&op);
 }
@@ -401,7 +401,7 @@ static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2])
 				 .path = path,
 				 .times = {times[0], times[1]}};
 	u32 flags;
-	s64 error = abi_at(c, dirfd, name, path, &flags);
+	s64 error = abi_path_at(c, dirfd, name, path, &flags);
 
 	return error < 0 ? error : c->p->host->path(&op);
 }

@@ -39,7 +39,7 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	return error;
 }
 
-s64 abi_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
+s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
 {
 	char path[ABI_PATH_MAX], base[ABI_PATH_MAX];
 	s64 error;
@@ -63,7 +63,7 @@ static s64 at_op(struct abi_call *c, u64 dirfd, u64 gaddr,
 {
 	char path[ABI_PATH_MAX];
 	u32 flags;
-	s64 error = abi_at(c, dirfd, gaddr, path, &flags);
+	s64 error = abi_path_at(c, dirfd, gaddr, path, &flags);
 
 	if (error < 0)
 		return error;
@@ -144,7 +144,7 @@ static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
 
 	if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE)
 		return -ABI_EINVAL;
-	error = abi_at(c, dirfd, name, path, &told);
+	error = abi_path_at(c, dirfd, name, path, &told);
 	if (error < 0)
 		return error;
 	if ((flags & ABI_O_TMPFILE) == ABI_O_TMPFILE)
@@ -203,7 +203,7 @@ s64 abi_sys_chdir(struct abi_call *c)
 	struct abi_path_op op = {
 		.verb = ABI_PATH_STAT, .path = path, .stat = &st};
 	u32 flags;
-	s64 error = abi_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
+	s64 error = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
 
 	if (error < 0)
 		return error;
@@ -258,7 +258,7 @@ static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 					     : ABI_PATH_UNLINK};
 	char path[ABI_PATH_MAX];
 	u32 flags;
-	s64 error = abi_at(c, dirfd, name, path, &flags);
+	s64 error = abi_path_at(c, dirfd, name, path, &flags);
 
 	if (error < 0)
 		return error;
@@ -291,10 +291,10 @@ static s64 two_names(struct abi_call *c, u64 from_dir, u64 from, u64 to_dir,
 	char path[ABI_PATH_MAX], path2[ABI_PATH_MAX];
 	struct abi_path_op op = {.verb = verb, .path = path, .path2 = path2};
 	u32 flags;
-	s64 error = abi_at(c, from_dir, from, path, &flags);
+	s64 error = abi_path_at(c, from_dir, from, path, &flags);
 
 	if (error >= 0)
-		error = abi_at(c, to_dir, to, path2, &flags);
+		error = abi_path_at(c, to_dir, to, path2, &flags);
 	return error < 0 ? error : c->p->host->path(&op);
 }
 
@@ -363,7 +363,7 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 
 	if (size <= 0)
 		return -ABI_EINVAL;
-	n = abi_at(c, dirfd, name, path, &flags);
+	n = abi_path_at(c, dirfd, name, path, &flags);
 	if (n < 0)
 		return n;
 	n = abi_synth_link(c->p, path, text, sizeof(text));
@@ -408,7 +408,7 @@ static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 
 	if (mode & ~7u)
 		return -ABI_EINVAL;
-	error = abi_at(c, dirfd, name, path, &flags);
+	error = abi_path_at(c, dirfd, name, path, &flags);
 	if (error < 0)
 		return error;
 	error = abi_synth_stat(c->p, path, &st);

@@ -101,7 +101,7 @@ void abi_text_str(struct abi_text *t, const char *s)
 		abi_text_chr(t, *s);
 }
 
-static void digits(struct abi_text *t, u64 n, u32 base, u32 least)
+static void digits_append(struct abi_text *t, u64 n, u32 base, u32 least)
 {
 	char d[24];
 	u32 i = 0;
@@ -118,10 +118,10 @@ static void digits(struct abi_text *t, u64 n, u32 base, u32 least)
 
 void abi_text_dec(struct abi_text *t, u64 n)
 {
-	digits(t, n, 10, 1);
+	digits_append(t, n, 10, 1);
 }
 
 void abi_text_hex(struct abi_text *t, u64 n, u32 least)
 {
-	digits(t, n, 16, least);
+	digits_append(t, n, 16, least);
 }

@@ -15,7 +15,7 @@ struct out16 {
 	u64 len, size;
 };
 
-static int put16(struct out16 *out, u32 unit)
+static int unit_put(struct out16 *out, u32 unit)
 {
 	if (out->len >= out->size)
 		return -ABI_ENAMETOOLONG;
@@ -28,9 +28,9 @@ static int put_point(struct out16 *out, u32 c)
 	int error;
 
 	if (c < 0x10000)
-		return put16(out, c);
-	error = put16(out, 0xd800 + ((c - 0x10000) >> 10));
-	return error ? error : put16(out, 0xdc00 + ((c - 0x10000) & 0x3ff));
+		return unit_put(out, c);
+	error = unit_put(out, 0xd800 + ((c - 0x10000) >> 10));
+	return error ? error : unit_put(out, 0xdc00 + ((c - 0x10000) & 0x3ff));
 }
 
 /* Length of the UTF-8 sequence at `s`, 0 when it is not a valid one. */
@@ -251,7 +251,7 @@ static int put_text(struct out16 *to, const char *text)
 	int error = 0;
 
 	while (*text && !error)
-		error = put16(to, (u8)*text++);
+		error = unit_put(to, (u8)*text++);
 	return error;
 }
 
@@ -269,7 +269,7 @@ static int put_root(struct out16 *to, const u16 *root, u64 len)
 		return -ABI_EINVAL;
 	error = put_text(to, unc ? "\\\\?\\UNC\\" : "\\\\?\\");
 	for (; i < len && !error; i++)
-		error = put16(to, is_slash(root[i]) ? '\\' : root[i]);
+		error = unit_put(to, is_slash(root[i]) ? '\\' : root[i]);
 	while (!error && to->len && to->at[to->len - 1] == '\\')
 		to->len--;
 	return error;
@@ -293,7 +293,7 @@ s64 abi_name_path(const u16 *root, u64 root_len, const char *path, u16 *out,
 			;
 		if (!n)
 			break;
-		error = put16(&to, '\\');
+		error = unit_put(&to, '\\');
 		if (error)
 			break;
 		units = abi_name_encode(path, n, to.at + to.len,
@@ -306,9 +306,9 @@ s64 abi_name_path(const u16 *root, u64 root_len, const char *path, u16 *out,
 	}
 	/* C: alone would be a drive's current directory, C:\ is its root. */
 	if (!error && !parts)
-		error = put16(&to, '\\');
+		error = unit_put(&to, '\\');
 	if (!error)
-		error = put16(&to, 0);
+		error = unit_put(&to, 0);
 	return error ? error : (s64)(to.len - 1);
 }
 
@@ -325,7 +325,7 @@ static int same_unit(u16 a, u16 b)
 }
 
 /* Units to skip so that C:\x, \\?\C:\x, \\s\x and \\?\UNC\s\x compare. */
-static u64 bare(const u16 *s, u64 len)
+static u64 prefix_length(const u16 *s, u64 len)
 {
 	u64 i = prefix_len(s, len);
 
@@ -369,7 +369,7 @@ static s64 decode_parts(const u16 *path, u64 len, char *out, u64 size)
 s64 abi_name_path_back(const u16 *root, u64 root_len, const u16 *path, u64 len,
 		       char *out, u64 size)
 {
-	u64 i = bare(root, root_len), j = bare(path, len);
+	u64 i = prefix_length(root, root_len), j = prefix_length(path, len);
 
 	if (size < 2)
 		return -ABI_ENAMETOOLONG;

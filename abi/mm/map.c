@@ -253,7 +253,7 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 
 void abi_space_say_room(struct abi_proc *p)
 {
-	abi_say_once(
+	abi_log_once(
 		p, &p->space.said_room,
 		"mmap refused (ENOMEM): all mappings of a program together "
 		"have less than 256 GiB of addresses here, reserved ones "
@@ -314,7 +314,7 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	if (!abi_space_room(&p->space) ||
 	    !is_allowed(p, need > committed ? need - committed : 0,
 			len - mapped)) {
-		abi_say_once(p, &p->space.said_limit,
+		abi_log_once(p, &p->space.said_limit,
 			     "more memory refused (ENOMEM): the limit of this "
 			     "run is reached, see --memory and ulimit -v");
 		return -ABI_ENOMEM;

@@ -24,8 +24,8 @@ static const char *area_name(struct abi_proc *p, const struct abi_area *a)
 	return name ? name : "";
 }
 
-static void line(struct abi_proc *p, struct abi_text *t,
-		 const struct abi_area *a)
+static void line_append(struct abi_proc *p, struct abi_text *t,
+			const struct abi_area *a)
 {
 	const char *name = area_name(p, a);
 	u64 start = t->len;
@@ -57,7 +57,7 @@ u64 abi_space_maps(struct abi_proc *p, char *buf, u64 size, u64 *from)
 	abi_map_begin(p);
 	i = abi_space_index(s, *from);
 	for (; i < s->areas && size - t.len >= LINE_MAX; i++) {
-		line(p, &t, &s->area[i]);
+		line_append(p, &t, &s->area[i]);
 		*from = s->area[i].end;
 	}
 	abi_map_end(p);

@@ -24,7 +24,7 @@
 	 ABI_MAP_NONBLOCK | ABI_MAP_STACK | ABI_MAP_FIXED_NOREPLACE)
 
 /* Memory before it is touched, where the host gives it with the first touch. */
-static s64 populate(struct abi_proc *p, u64 addr, u64 len)
+static s64 range_populate(struct abi_proc *p, u64 addr, u64 len)
 {
 	return p->host->mem_populate
 		       ? p->host->mem_populate(addr, ABI_PAGE_UP(len))
@@ -40,7 +40,7 @@ static s64 map_flags(struct abi_proc *p, u64 flags)
 	if (type == ABI_MAP_SHARED_VALIDATE && (flags & ~(u64)MAP_KNOWN))
 		return -ABI_EOPNOTSUPP;
 	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT)) {
-		abi_say_once(p, &p->space.said_kind,
+		abi_log_once(p, &p->space.said_kind,
 			     "mmap with MAP_HUGETLB or MAP_32BIT refused "
 			     "(ENOMEM): there are no huge pages here, and "
 			     "nothing below 2 GiB");
@@ -98,7 +98,7 @@ s64 abi_sys_mmap(struct abi_call *c)
 	/* As on Linux, the mapping is there where memory for it is not. */
 	if (rc > 0 && flags & (ABI_MAP_POPULATE | ABI_MAP_LOCKED) &&
 	    !(flags & ABI_MAP_NONBLOCK))
-		(void)populate(c->p, (u64)rc, m.len);
+		(void)range_populate(c->p, (u64)rc, m.len);
 	return rc;
 }
 
@@ -149,8 +149,8 @@ static s64 populate_mapped(struct abi_proc *p, u64 addr, u64 len)
 	s64 rc = check_mapped(p, addr, len);
 
 	return rc ? rc
-		  : populate(p, ABI_PAGE_DOWN(addr),
-			     len + (addr & ABI_PAGE_MASK));
+		  : range_populate(p, ABI_PAGE_DOWN(addr),
+				   len + (addr & ABI_PAGE_MASK));
 }
 
 s64 abi_sys_madvise(struct abi_call *c)
@@ -312,7 +312,7 @@ s64 abi_sys_mlockall(struct abi_call *c)
 	if (!(c->a[0] & ABI_MCL_CURRENT) || c->a[0] & ABI_MCL_ONFAULT)
 		return 0;
 	for (; !rc && abi_space_next(c->p, at, &area); at = area.end)
-		rc = populate(c->p, area.start, area.end - area.start);
+		rc = range_populate(c->p, area.start, area.end - area.start);
 	return rc;
 }
 

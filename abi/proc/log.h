@@ -8,6 +8,6 @@
 struct abi_proc;
 
 /* One, unless *said: sets it. */
-void abi_say_once(struct abi_proc *p, u32 *said, const char *line);
+void abi_log_once(struct abi_proc *p, u32 *said, const char *line);
 
 #endif

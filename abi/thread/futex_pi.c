@@ -69,7 +69,8 @@ static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
 }
 
 /* Take it, or mark it as waited for: 0, MUST_WAIT, MUST_RETRY or an error. */
-static s64 take(struct abi_proc *p, struct abi_thread *t, u64 gaddr, u32 try)
+static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
+		     u32 try)
 {
 	struct abi_thread *first;
 	u32 old, fresh, owner, more;
@@ -102,7 +103,7 @@ static s64 take(struct abi_proc *p, struct abi_thread *t, u64 gaddr, u32 try)
 }
 
 /* pi_lock is held. Leaves the token last, as wake_one in futex.c. */
-static void grant(struct abi_proc *p, struct abi_thread *t)
+static void word_grant(struct abi_proc *p, struct abi_thread *t)
 {
 	t->pi.gaddr = 0;
 	__atomic_store_n(&t->pi.granted, 1, __ATOMIC_SEQ_CST);
@@ -146,7 +147,7 @@ s64 abi_futex_pi_take(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	if (rc)
 		return rc;
 	abi_lock(p, &f->pi_lock);
-	while ((rc = take(p, t, gaddr, try)) == MUST_RETRY) {
+	while ((rc = word_lock(p, t, gaddr, try)) == MUST_RETRY) {
 		abi_unlock(p, &f->pi_lock);
 		p->host->thread_yield();
 		abi_lock(p, &f->pi_lock);
@@ -194,7 +195,7 @@ static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
 			return -ABI_EFAULT;
 	} while (!done);
 	if (next) {
-		grant(p, next);
+		word_grant(p, next);
 		set_owner(p, gaddr, next->tid);
 	}
 	return 0;
