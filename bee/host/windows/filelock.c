@@ -26,8 +26,8 @@
 static SRWLOCK lock = SRWLOCK_INIT;
 static HANDLE mutex;
 static struct locktable *table; /* shared */
-static struct locktable_half own;
-static struct lock_process self;
+static struct locktable_half own_half;
+static struct lock_process this_process;
 
 struct wakeup {
 	u32 count;
@@ -69,8 +69,8 @@ static s64 table_open(void)
 
 	if (table)
 		return 0;
-	self.pid = GetCurrentProcessId();
-	self.birth = birth_of(GetCurrentProcess());
+	this_process.pid = GetCurrentProcessId();
+	this_process.birth = birth_of(GetCurrentProcess());
 	name_of(name, L"mutex");
 	if (!mutex)
 		mutex = CreateMutexW(NULL, FALSE, name);
@@ -101,7 +101,7 @@ static s64 table_lock(void)
 	if (err)
 		ReleaseSRWLockExclusive(&lock);
 	else
-		locktable_load(&own, table);
+		locktable_load(&own_half, table);
 	return err;
 }
 
@@ -118,11 +118,11 @@ static void wakeup_collect(struct wakeup *w, const struct lock_file *file)
 {
 	u32 i;
 
-	for (i = 0; i < own.waiters; i++) {
-		if (!locktable_same_file(&own.waiter[i].want.file, file))
+	for (i = 0; i < own_half.waiters; i++) {
+		if (!locktable_same_file(&own_half.waiter[i].want.file, file))
 			continue;
-		w->who[w->count].pid = own.waiter[i].want.process.pid;
-		w->who[w->count++].thread = (u32)own.waiter[i].thread;
+		w->who[w->count].pid = own_half.waiter[i].want.process.pid;
+		w->who[w->count++].thread = (u32)own_half.waiter[i].thread;
 	}
 }
 
@@ -170,7 +170,7 @@ static int is_dead(const struct lock_process *p)
 	int dead = 0;
 	HANDLE h;
 
-	if (locktable_same_process(p, &self))
+	if (locktable_same_process(p, &this_process))
 		return 0;
 	h = process_open(p, &dead);
 	if (h)
@@ -181,17 +181,17 @@ static int is_dead(const struct lock_process *p)
 /* The first process after `i` in locks and waiters; NULL at the end. */
 static const struct lock_process *process_at(u32 i)
 {
-	if (i < own.locks)
-		return &own.lock[i].process;
-	i -= own.locks;
-	return i < own.waiters ? &own.waiter[i].want.process : NULL;
+	if (i < own_half.locks)
+		return &own_half.lock[i].process;
+	i -= own_half.locks;
+	return i < own_half.waiters ? &own_half.waiter[i].want.process : NULL;
 }
 
 /* Drops what dead processes left; how much that was. */
-static u32 bury_all(void)
+static u32 dead_locks_drop(void)
 {
 	const struct lock_process *at;
-	struct lock_process last = self;
+	struct lock_process last = this_process;
 	u32 i, n = 0;
 
 	for (i = 0; (at = process_at(i)); i++) {
@@ -200,24 +200,25 @@ static u32 bury_all(void)
 		last = *at;
 		if (!is_dead(&last))
 			continue;
-		n += locktable_drop_process(&own, &last);
+		n += locktable_drop_process(&own_half, &last);
 		i = (u32)-1;
 	}
 	if (n)
-		locktable_store(table, &own);
+		locktable_store(table, &own_half);
 	return n;
 }
 
 /* The living owner in the way, or NULL. */
-static const struct lock_entry *conflict(const struct lock_entry *want)
+static const struct lock_entry *conflict_find(const struct lock_entry *want)
 {
 	const struct lock_entry *e;
 	struct lock_process p;
 
-	while ((e = locktable_conflict(&own, want)) && is_dead(&e->process)) {
+	while ((e = locktable_conflict(&own_half, want)) &&
+	       is_dead(&e->process)) {
 		p = e->process;
-		locktable_drop_process(&own, &p);
-		locktable_store(table, &own);
+		locktable_drop_process(&own_half, &p);
+		locktable_store(table, &own_half);
 	}
 	return e;
 }
@@ -231,25 +232,26 @@ static const struct lock_entry *conflict(const struct lock_entry *want)
 static s64 set_now(const struct lock_entry *want, struct wakeup *w)
 {
 	struct lock_entry none = *want;
-	u32 had = own.locks;
+	u32 had = own_half.locks;
 	s64 err;
 
 	w->count = 0;
 	none.type = ABI_FILELOCK_NONE;
-	if (want->kind == ABI_FILELOCK_FLOCK && !locktable_set(&own, &none))
-		locktable_store(table, &own);
-	if (own.locks < had)
+	if (want->kind == ABI_FILELOCK_FLOCK &&
+	    !locktable_set(&own_half, &none))
+		locktable_store(table, &own_half);
+	if (own_half.locks < had)
 		wakeup_collect(w, &want->file);
-	if (want->type != ABI_FILELOCK_NONE && conflict(want))
+	if (want->type != ABI_FILELOCK_NONE && conflict_find(want))
 		return -ABI_EAGAIN;
-	err = locktable_set(&own, want);
+	err = locktable_set(&own_half, want);
 	if (err) {
-		locktable_load(&own, table);
-		err = bury_all() ? locktable_set(&own, want) : err;
+		locktable_load(&own_half, table);
+		err = dead_locks_drop() ? locktable_set(&own_half, want) : err;
 	}
 	if (err)
 		return err;
-	locktable_store(table, &own);
+	locktable_store(table, &own_half);
 	if (want->type != ABI_FILELOCK_WRITE && !w->count)
 		wakeup_collect(w, &want->file);
 	return 0;
@@ -275,7 +277,7 @@ static s64 get_lock(const struct lock_entry *want, struct abi_filelock *l)
 
 	if (err)
 		return err;
-	e = conflict(want);
+	e = conflict_find(want);
 	l->type = ABI_FILELOCK_NONE;
 	if (e) {
 		l->type = e->type;
@@ -295,7 +297,7 @@ static HANDLE event_of(struct win_thread *t)
 	WCHAR name[64];
 
 	if (!t->event) {
-		event_name(name, self.pid, t->bee.index);
+		event_name(name, this_process.pid, t->bee.index);
 		t->event = CreateEventW(NULL, FALSE, FALSE, name);
 	}
 	return t->event;
@@ -313,10 +315,11 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	const struct lock_entry *e;
 	int dead = 0;
 
-	if (locktable_wait(&own, w) && (!bury_all() || locktable_wait(&own, w)))
+	if (locktable_wait(&own_half, w) &&
+	    (!dead_locks_drop() || locktable_wait(&own_half, w)))
 		return -ABI_ENOLCK;
-	e = conflict(&w->want);
-	if (!e || locktable_same_process(&e->process, &self))
+	e = conflict_find(&w->want);
+	if (!e || locktable_same_process(&e->process, &this_process))
 		return -ABI_EAGAIN;
 	in_way->process = process_open(&e->process, &dead);
 	in_way->limit = in_way->process ? INFINITE : RECHECK_MS;
@@ -332,16 +335,16 @@ static s64 wait_begin(const struct lock_waiter *w, struct holder *in_way)
 	*in_way = (struct holder){NULL, INFINITE};
 	if (err)
 		return err;
-	locktable_unwait(&own, w);
+	locktable_unwait(&own_half, w);
 	err = set_now(&w->want, &wake);
-	if (err == -ABI_EAGAIN && locktable_is_ring(&own, &w->want) &&
-	    bury_all())
+	if (err == -ABI_EAGAIN && locktable_is_ring(&own_half, &w->want) &&
+	    dead_locks_drop())
 		err = set_now(&w->want, &wake);
-	if (err == -ABI_EAGAIN && locktable_is_ring(&own, &w->want))
+	if (err == -ABI_EAGAIN && locktable_is_ring(&own_half, &w->want))
 		err = -ABI_EDEADLK;
 	if (err == -ABI_EAGAIN)
 		err = wait_enter(w, in_way);
-	locktable_store(table, &own);
+	locktable_store(table, &own_half);
 	table_unlock();
 	wakeup_send(&wake);
 	return err;
@@ -351,8 +354,8 @@ static void wait_end(const struct lock_waiter *w)
 {
 	if (table_lock())
 		return;
-	locktable_unwait(&own, w);
-	locktable_store(table, &own);
+	locktable_unwait(&own_half, w);
+	locktable_store(table, &own_half);
 	table_unlock();
 }
 
@@ -413,7 +416,7 @@ static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
 }
 
 /* Asked once. */
-static s64 identify(struct win_handle *h)
+static s64 file_identify(struct win_handle *h)
 {
 	static u64 count;
 	s64 err;
@@ -439,12 +442,12 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 	(void)thread;
 	err = h ? may_lock(h, l) : -ABI_EBADF;
 	if (!err)
-		err = identify(h);
+		err = file_identify(h);
 	if (err)
 		return err;
 	AcquireSRWLockExclusive(&lock);
 	err = table_open();
-	want.process = self;
+	want.process = this_process;
 	ReleaseSRWLockExclusive(&lock);
 	if (err)
 		return err;
@@ -467,8 +470,8 @@ void bee_file_unlock(struct win_handle *h)
 	w.count = 0;
 	if (!h->lock_held || table_lock())
 		return;
-	if (locktable_drop_handle(&own, &self, h->lock_id)) {
-		locktable_store(table, &own);
+	if (locktable_drop_handle(&own_half, &this_process, h->lock_id)) {
+		locktable_store(table, &own_half);
 		wakeup_collect(&w, &file);
 	}
 	table_unlock();

@@ -56,7 +56,8 @@ static int same_owner(const struct lock_entry *a, const struct lock_entry *b)
 	       a->handle == b->handle && a->kind == b->kind;
 }
 
-static int overlaps(const struct lock_entry *a, const struct lock_entry *b)
+static int ranges_overlap(const struct lock_entry *a,
+			  const struct lock_entry *b)
 {
 	return a->first <= b->last && b->first <= a->last;
 }
@@ -65,7 +66,7 @@ static int overlaps(const struct lock_entry *a, const struct lock_entry *b)
 static int in_the_way(const struct lock_entry *a, const struct lock_entry *want)
 {
 	return locktable_same_file(&a->file, &want->file) &&
-	       overlaps(a, want) && !same_owner(a, want) &&
+	       ranges_overlap(a, want) && !same_owner(a, want) &&
 	       (a->kind == ABI_FILELOCK_FLOCK) ==
 		       (want->kind == ABI_FILELOCK_FLOCK) &&
 	       (a->type == ABI_FILELOCK_WRITE ||
@@ -148,7 +149,7 @@ s64 locktable_set(struct locktable_half *h, const struct lock_entry *want)
 	while (i < h->locks && !err) {
 		if (same_owner(&h->lock[i], want) &&
 		    locktable_same_file(&h->lock[i].file, &want->file) &&
-		    overlaps(&h->lock[i], want))
+		    ranges_overlap(&h->lock[i], want))
 			err = lock_cut(h, i, want);
 		else
 			i++;

@@ -52,7 +52,7 @@ static u64 rate_since(const struct tsc_clock *c, const struct tsc_look *look)
 }
 
 /* The most that a reader was told: none is told more than the limit. */
-static s64 told(const struct tsc_clock *c, u32 which, u64 tsc)
+static s64 time_reported(const struct tsc_clock *c, u32 which, u64 tsc)
 {
 	u64 ticks = tsc - c->base;
 
@@ -60,7 +60,8 @@ static s64 told(const struct tsc_clock *c, u32 which, u64 tsc)
 }
 
 /* Goes on from `was` to where Windows' clock will be at the next look. */
-static void follow(struct tsc_clock *c, u32 which, s64 was, s64 is, u64 rate)
+static void rate_follow(struct tsc_clock *c, u32 which, s64 was, s64 is,
+			u64 rate)
 {
 	s64 ahead = was - is;
 
@@ -73,7 +74,7 @@ static void follow(struct tsc_clock *c, u32 which, s64 was, s64 is, u64 rate)
 		(u64)((unsigned __int128)rate * (u64)ahead / TSC_LOOK_NS);
 }
 
-static u64 difference(u64 a, u64 b)
+static u64 time_distance(u64 a, u64 b)
 {
 	return a > b ? a - b : b - a;
 }
@@ -83,17 +84,19 @@ static int is_off(const struct tsc_clock *c, const struct tsc_look *look,
 		  u64 rate)
 {
 	u64 ticks = look->tsc - c->base;
-	s64 ahead = told(c, TSC_MONOTONIC, look->tsc) - look->ns[TSC_MONOTONIC];
+	s64 ahead = time_reported(c, TSC_MONOTONIC, look->tsc) -
+		    look->ns[TSC_MONOTONIC];
 
 	return ticks >> 63 || ahead > TSC_TRUST_NS ||
 	       (ticks <= c->limit && ahead < -TSC_TRUST_NS) ||
-	       difference(rate, c->plain) > c->plain >> 9;
+	       time_distance(rate, c->plain) > c->plain >> 9;
 }
 
 static void give_up(struct tsc_clock *c, const struct tsc_look *look)
 {
 	if (c->on)
-		c->ns[TSC_MONOTONIC] = told(c, TSC_MONOTONIC, look->tsc);
+		c->ns[TSC_MONOTONIC] =
+			time_reported(c, TSC_MONOTONIC, look->tsc);
 	c->on = 0;
 	c->given_up = 1;
 }
@@ -103,8 +106,10 @@ static void go_on(struct tsc_clock *c, const struct tsc_look *look, u64 rate)
 	u32 i;
 
 	for (i = 0; i < TSC_CLOCKS; i++)
-		follow(c, i, c->on ? told(c, i, look->tsc) : look->ns[i],
-		       look->ns[i], rate);
+		rate_follow(c, i,
+			    c->on ? time_reported(c, i, look->tsc)
+				  : look->ns[i],
+			    look->ns[i], rate);
 	c->plain = rate;
 	c->base = look->tsc;
 	c->limit = (u64)(((unsigned __int128)TSC_LOOK_NS << 32) / rate);
