@@ -31,6 +31,21 @@ suite_wine-bee_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 suite_wine-bee_deadline = 600
 suite_wine-bee_beside = yes
 
+# stream.c with each of its steps refused once.
+bee_stream_test := $(B)/test/wine/stream.exe
+$(bee_stream_test): $(B)/obj/mingw/tests/wine/stream.o \
+		$(B)/obj/mingw-free/abi/lib/name.o \
+		$(B)/obj/mingw-free/abi/lib/mem.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -o $@ $^ -lsynchronization
+
+TEST_SUITES += wine-stream
+suite_wine-stream = $(STEADY) env WINEPREFIX=$(abspath $(B)/wine) \
+	WINEDEBUG=-all wine $(bee_stream_test)
+suite_wine-stream_needs = $(bee_stream_test)
+suite_wine-stream_beside = yes
+
 # Go's run-time tested by its authors, as a program of ours.
 go_runtime := $(B)/test/wine/go-runtime.test
 $(go_runtime):

@@ -113,7 +113,10 @@ s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 		return -ABI_EMFILE;
 	*type = WIN_S_IFIFO;
 	*flags = O_RDWR;
-	return bee_stream_pair(h, &e->stream, &e->out) ? -ABI_ENOMEM : handle;
+	if (!bee_stream_pair(h, &e->stream, &e->out))
+		return handle;
+	bee_handle_free(handle);
+	return -ABI_ENOMEM;
 }
 
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)

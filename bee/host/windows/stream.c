@@ -406,19 +406,38 @@ struct win_stream *bee_stream_new(HANDLE h, int console, int output)
 	return stream_new(h, NULL, console, output);
 }
 
+static void handle_close(HANDLE h)
+{
+	if (h)
+		CloseHandle(h);
+}
+
+/* Takes h over, also when it fails: then all is closed that was opened. */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out)
 {
-	HANDLE self = GetCurrentProcess(), other;
+	HANDLE process = GetCurrentProcess(), other = NULL;
 	HANDLE ev[2] = {CreateEventW(NULL, TRUE, FALSE, NULL),
 			CreateEventW(NULL, TRUE, FALSE, NULL)};
 
-	if (!ev[0] || !ev[1] ||
-	    !DuplicateHandle(self, h, self, &other, 0, FALSE,
-			     DUPLICATE_SAME_ACCESS))
-		return -1;
-	*in = stream_new(h, ev[0], 0, 0);
-	*out = stream_new(other, ev[1], 0, 1);
-	return *in && *out ? 0 : -1;
+	*in = *out = NULL;
+	if (ev[0] && ev[1] &&
+	    DuplicateHandle(process, h, process, &other, 0, FALSE,
+			    DUPLICATE_SAME_ACCESS))
+		*in = stream_new(h, ev[0], 0, 0);
+	if (*in)
+		*out = stream_new(other, ev[1], 0, 1);
+	if (*out)
+		return 0;
+	if (*in) {
+		bee_stream_close(*in); /* its helper closes these two */
+		*in = NULL;
+		h = ev[0] = NULL;
+	}
+	handle_close(h);
+	handle_close(other);
+	handle_close(ev[0]);
+	handle_close(ev[1]);
+	return -1;
 }
 
 /* The helper frees the stream, after the last byte is out. */

@@ -193,7 +193,10 @@ void bee_handle_gone(HANDLE h);
 
 /* Takes over `h`; console: h is one. NULL: no memory. */
 struct win_stream *bee_stream_new(HANDLE h, int console, int output);
-/* Two streams on one overlapped pipe, whose handle is taken over. */
+/*
+ * Two streams on one overlapped pipe, whose handle is taken over: on failure
+ * (-1) it is closed.
+ */
 int bee_stream_pair(HANDLE h, struct win_stream **in, struct win_stream **out);
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len);
 s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len);
