@@ -19,12 +19,12 @@ static s64 check_access(const struct abi_desc *d, s64 offset, u32 writing)
 {
 	u32 access = abi_desc_flags(d) & (ABI_O_ACCMODE | ABI_O_PATH);
 
-	if (access & ABI_O_PATH ||
-	    access == (writing ? ABI_O_RDONLY : ABI_O_WRONLY))
+	if (access & ABI_O_PATH)
 		return -ABI_EBADF;
 	if (offset != ABI_FILE_CURRENT && !abi_desc_ops(d)->seek)
 		return -ABI_ESPIPE;
-	return 0;
+	return access == (writing ? ABI_O_RDONLY : ABI_O_WRONLY) ? -ABI_EBADF
+								 : 0;
 }
 
 s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
@@ -66,11 +66,11 @@ s64 abi_fd_hold(struct abi_proc *p, u32 fd, u32 prot, u32 shared)
 	access = abi_desc_flags(d) & (ABI_O_ACCMODE | ABI_O_PATH);
 	if (access & ABI_O_PATH)
 		error = -ABI_EBADF;
-	else if (!abi_desc_ops(d)->regular)
-		error = -ABI_ENODEV;
 	else if (access == ABI_O_WRONLY ||
 		 (shared && prot & ABI_PROT_WRITE && access != ABI_O_RDWR))
 		error = -ABI_EACCES;
+	else if (!abi_desc_ops(d)->regular)
+		error = -ABI_ENODEV;
 	if (!error)
 		return abi_desc_index(p, d);
 	abi_desc_put(p, d);

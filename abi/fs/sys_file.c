@@ -133,6 +133,13 @@ s64 abi_sys_lseek(struct abi_call *c)
 
 /* Length and durability -------------------------------------------------- */
 
+static int is_writable(const struct abi_desc *d)
+{
+	u32 flags = abi_desc_flags(d);
+
+	return !(flags & ABI_O_PATH) && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
+}
+
 static s64 writable_file(const struct abi_desc *d)
 {
 	u32 flags = abi_desc_flags(d);
@@ -188,12 +195,12 @@ s64 abi_sys_fallocate(struct abi_call *c)
 		return -ABI_EBADF;
 	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE may pass */
 		result = -ABI_ENOTSUP;
+	else if (!is_writable(d))
+		result = -ABI_EBADF;
 	else if (d->type == ABI_S_IFIFO)
 		result = -ABI_ESPIPE;
-	else if (!abi_desc_ops(d)->regular)
-		result = -ABI_ENODEV;
 	else
-		result = writable_file(d) ? -ABI_EBADF : 0;
+		result = abi_desc_ops(d)->regular ? 0 : -ABI_ENODEV;
 	if (!result && !((u32)c->a[1] & 1))
 		result = extend_file(c, d, (u64)end);
 	abi_desc_put(c->p, d);

@@ -101,8 +101,6 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 		return 0;
 	case ABI_SOCK_CONNECT:
 		return -ABI_EISCONN;
-	case ABI_SOCK_LISTEN:
-		return -ABI_ENOTSUP;
 	case ABI_SOCK_SETOPT:
 		return op->level == ABI_SOL_SOCKET ? 0 : -ABI_ENOTSUP;
 	case ABI_SOCK_GETOPT:
