@@ -94,6 +94,45 @@ static void other_calls(void)
 		      k == PIPE_W ? -ABI_EACCES : NODEV);
 }
 
+static u32 poll_bits(u64 number)
+{
+	struct {
+		s32 fd;
+		u16 events, revents;
+	} *one = GUEST(0x2000);
+
+	one->fd = (s32)number;
+	one->events = 1;
+	one->revents = 0;
+	CALL(poll, page + 0x2000, 1, 0);
+	return one->revents;
+}
+
+/* What the operations of one kind alone do. */
+static void single_kinds(void)
+{
+	u64 set = (u64)CALL(epoll_create1, 0), *spec = GUEST(0x3000);
+	struct abi_epoll_event *event = GUEST(0x3100);
+	char path[] = "/tmp/abi-kinds-XXXXXX";
+	int file = mkstemp(path);
+
+	tap_ok(CALL(fsync, CALL(open, io_str(0, path), ABI_O_RDWR, 0)) == 0,
+	       "fsync of a file");
+	close(file);
+	unlink(path);
+	CALL(shutdown, fd[PAIR], 1);
+	tap_ok(!(poll_bits(fd[PAIR]) & ABI_POLLHUP),
+	       "a pair that is closed in one direction does not hang up");
+	spec[0] = spec[2] = 0;
+	spec[1] = spec[3] = 1000000;
+	event->events = ABI_POLLIN | ABI_EPOLLET;
+	CALL(timerfd_settime, fd[TIMER], 0, page + 0x3000, 0);
+	CALL(epoll_ctl, set, 1, fd[TIMER], page + 0x3100);
+	tap_ok(CALL(epoll_wait, set, page, 1, 60000) == 1 &&
+		       CALL(epoll_wait, set, page, 1, 60000) == 1,
+	       "each expiry of a timerfd is an edge");
+}
+
 static void open_all(void)
 {
 	s32 *two = GUEST(0x3000);
@@ -118,6 +157,7 @@ int main(void)
 	open_all();
 	data_calls();
 	other_calls();
+	single_kinds();
 	guest_free();
 	return tap_done();
 }
