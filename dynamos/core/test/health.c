@@ -92,6 +92,9 @@ static void test_errors(void)
 	newer.errors = 31;
 	TAP(judge_sums() == DYNAMOS_ERRORS);
 	TAP(verdict.newer == 31 && verdict.older == 20);
+	newer.calls = older.calls = limits.least;
+	TAP(judge_sums() == DYNAMOS_ERRORS);
+	older.calls = 1000;
 	newer.calls = 99;
 	TAP(judge_sums() == 0);
 	newer.calls = 1000;

@@ -7,7 +7,7 @@
 #include "tests/tap.h"
 
 struct credentials {
-	u32 uid, gid, after;
+	u32 before, uid, gid, after;
 };
 
 struct task {
@@ -55,7 +55,7 @@ static void begin_policy(void)
 	memset(&policy, 0, sizeof(policy));
 	memset(&task, 0, sizeof(task));
 	memset(&user, 0, sizeof(user));
-	task.before = user.after = 0xffffffff;
+	task.before = user.before = user.after = 0xffffffff;
 	task.pid = 71;
 	task.tgid = 70;
 	strcpy(task.comm, "tenant");
@@ -147,12 +147,48 @@ static void test_values(void)
 	expect_refusal(DYNAMOS_ANY, 0, "window");
 }
 
+static int policy_taken(void)
+{
+	int err = dynamos_policy_check(&policy, DYNAMOS_ANY, &refusal);
+
+	begin_policy();
+	return !err;
+}
+
+/* Values of terms that a rule does not have say nothing. */
+static void test_others(void)
+{
+	struct dynamos_rule *r = add_rule(DYNAMOS_PID, 1);
+
+	r->pid = 1;
+	r->tgid = -1;
+	r->uid = r->gid = 0xffffffff;
+	r->share = 65537;
+	memset(r->comm, 'x', 16);
+	TAP(policy_taken());
+	add_rule(DYNAMOS_TGID, 1)->tgid = 1;
+	TAP(policy_taken());
+	add_rule(DYNAMOS_CPUS, 1)->cpus[DYNAMOS_CPU_WORDS - 1] = 1;
+	TAP(policy_taken());
+}
+
 /* The share of a task is the same in every boot: MurmurHash3's last step. */
 static void test_hash(void)
 {
 	TAP(dynamos_policy_hash(1, 0) == 0xcb2c);
 	TAP(dynamos_policy_hash(1, 2) == 0xd8ce);
 	TAP(dynamos_policy_hash(0, 0x0123456789abcdef) == 0x2cea);
+}
+
+/* The last letter of the longest name counts. */
+static void test_long_names(void)
+{
+	begin_policy();
+	strcpy(add_rule(DYNAMOS_COMM, 1)->comm, "name-of-fifteen");
+	strcpy(task.comm, "name-of-fifteen");
+	TAP(choose_version(1) == 1 && choose_version(0) == 0);
+	task.comm[14]++;
+	TAP(choose_version(1) == 0);
 }
 
 /* Each term holds for what begin_policy() set, and not for anything else. */
@@ -329,7 +365,9 @@ int main(void)
 {
 	test_wholes();
 	test_values();
+	test_others();
 	test_hash();
+	test_long_names();
 	test_terms();
 	test_names();
 	test_places();

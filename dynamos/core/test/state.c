@@ -72,7 +72,10 @@ static void test_rest(void)
 		       next_state(~0u, (enum dynamos_step) ~0u) ==
 			       -DYNAMOS_STATE_EINVAL,
 	       "state: what is no state and what is no step");
-	tap_ok(!strcmp(dynamos_state_name(DYNAMOS_TRIAL), "on trial") &&
+	tap_ok(!strcmp(dynamos_state_name(DYNAMOS_LOADED), "loaded") &&
+		       !strcmp(dynamos_state_name(DYNAMOS_LEAVING),
+			       "leaving") &&
+		       !strcmp(dynamos_state_name(DYNAMOS_TRIAL), "on trial") &&
 		       !strcmp(dynamos_state_name(77), "in no state"),
 	       "state: has a name");
 }
