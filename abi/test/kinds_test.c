@@ -114,10 +114,11 @@ static void single_kinds(void)
 	u64 set = (u64)CALL(epoll_create1, 0), *spec = GUEST(0x3000);
 	struct abi_epoll_event *event = GUEST(0x3100);
 	char path[] = "/tmp/abi-kinds-XXXXXX";
+	u64 number;
 	int file = mkstemp(path);
 
-	tap_ok(CALL(fsync, CALL(open, io_str(0, path), ABI_O_RDWR, 0)) == 0,
-	       "fsync of a file");
+	number = (u64)CALL(open, io_str(0, path), ABI_O_RDWR, 0);
+	tap_ok(CALL(fsync, number) == 0, "fsync of a file");
 	close(file);
 	unlink(path);
 	CALL(shutdown, fd[PAIR], 1);
