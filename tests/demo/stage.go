@@ -170,30 +170,22 @@ func copyFile(from, to string) error {
 
 // An actor is a process that goes on.
 type actor struct {
+	*watch.Process
 	name string
-	cmd  *exec.Cmd
-	done chan struct{}
-
-	watch.Text // what it said
 }
 
 // start gives the process a group of its own, so that Ctrl-C is this program's
 // matter, and lets it die with this program. Call it from the main thread.
 func (s *stage) start(env []string, argv ...string) (*actor, error) {
-	a := &actor{name: filepath.Base(argv[0]), done: make(chan struct{})}
-	a.cmd = exec.Command(argv[0], argv[1:]...)
-	a.cmd.Env, a.cmd.Dir = env, s.dir
-	a.cmd.Stdout, a.cmd.Stderr = a, a
-	a.cmd.WaitDelay = time.Second
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := a.cmd.Start(); err != nil {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = env, s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p, err := watch.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
+	a := &actor{p, filepath.Base(argv[0])}
 	s.actors = append(s.actors, a)
-	go func() {
-		a.cmd.Wait()
-		close(a.done)
-	}()
 	return a, nil
 }
 
@@ -211,7 +203,7 @@ func (a *actor) poll(ctx context.Context, limit time.Duration, test func() error
 			continue
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-a.done:
+		case <-a.Done:
 			err = fmt.Errorf("%w: %s ended", err, a.name)
 		case <-late.C:
 			err = fmt.Errorf("%w after %v", err, limit)
@@ -233,11 +225,8 @@ func (a *actor) says(ctx context.Context, pattern string, limit time.Duration) (
 
 // end asks first: a hub that ends in order ends its node's workers itself.
 func (a *actor) end() {
-	a.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-a.done:
-	case <-time.After(2 * time.Second):
-		syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
-		<-a.done
+	a.Cmd.Process.Signal(syscall.SIGTERM)
+	if !watch.Ends(a.Done, 2*time.Second) {
+		a.Kill()
 	}
 }

@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,45 +13,26 @@ import (
 	"syscall"
 	"time"
 
-	"skep/internal/load"
 	"skep/tests/watch"
 )
 
 // An actor is a process that goes on: a hub or an agent.
 type actor struct {
+	*watch.Process
 	name string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-
-	watch.Text // what it said
 }
 
-// start brings up an actor in a process group of its own.
+// start brings up an actor.
 func (s *stage) start(name string, env []string, argv ...string) (*actor, error) {
-	a := &actor{name: name, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
-	a.cmd.Dir = s.dir
-	a.cmd.Env = append(os.Environ(), env...)
-	a.cmd.Stdout, a.cmd.Stderr = a, a
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	a.cmd.WaitDelay = time.Second
-	if err := a.cmd.Start(); err != nil {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), env...)
+	p, err := watch.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
+	a := &actor{p, name}
 	s.actors = append(s.actors, a)
-	go func() {
-		a.cmd.Wait()
-		close(a.done)
-	}()
 	return a, nil
-}
-
-func (a *actor) running() bool {
-	select {
-	case <-a.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // says waits for a line and gives what its groups matched.
@@ -71,28 +50,20 @@ func (a *actor) says(pattern string, limit time.Duration) ([]string, error) {
 
 // ends waits for the end and gives the exit code, 128+n for signal n.
 func (a *actor) ends(limit time.Duration) (int, error) {
-	if !watch.Ends(a.done, limit) {
+	if !watch.Ends(a.Done, limit) {
 		return 0, fmt.Errorf("%s still runs", a.name)
 	}
-	return exitCode(a.cmd.ProcessState), nil
+	return watch.ExitCode(a.Cmd.ProcessState), nil
 }
 
-func (a *actor) signal(sig syscall.Signal) { a.cmd.Process.Signal(sig) }
+func (a *actor) signal(sig syscall.Signal) { a.Cmd.Process.Signal(sig) }
 
-// kill ends the process as nobody can prevent it, and waits.
+// kill ends the process as nobody can prevent it, and waits; its children see it.
 func (a *actor) kill() {
-	if a.running() {
+	if a.Running() {
 		a.signal(syscall.SIGKILL)
-		<-a.done
+		<-a.Done
 	}
-}
-
-func exitCode(state *os.ProcessState) int {
-	status := state.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
 }
 
 // An outcome is what a command that ended showed.
@@ -113,23 +84,14 @@ func (s *stage) run(stdin io.Reader, argv ...string) (outcome, error) {
 	cmd.Dir = s.dir
 	cmd.Env = append(append(os.Environ(), wineEnv(s.o)...), "TMPDIR="+s.tmp())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second
 	begin := time.Now()
-	if err := cmd.Start(); err != nil {
+	late, err := watch.Run(cmd, later)
+	if err != nil {
 		return outcome{}, err
 	}
-	ctx, cancel := load.WithTimeout(context.Background(), later)
-	defer cancel()
-	late := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	err := cmd.Wait()
-	o := outcome{stdout.String(), stderr.String(), exitCode(cmd.ProcessState), time.Since(begin)}
-	if !late() {
+	o := outcome{stdout.String(), stderr.String(), watch.ExitCode(cmd.ProcessState), time.Since(begin)}
+	if late {
 		return o, fmt.Errorf("%s hangs: %v", strings.Join(argv, " "), o)
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return o, err
 	}
 	return o, nil
 }

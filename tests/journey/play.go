@@ -142,7 +142,7 @@ func (c *cluster) workers(node string) (pids []int) {
 
 // plays says whether a process is an actor.
 func (s *stage) plays(pid int) bool {
-	return slices.ContainsFunc(s.actors, func(a *actor) bool { return a.cmd.Process.Pid == pid })
+	return slices.ContainsFunc(s.actors, func(a *actor) bool { return a.Cmd.Process.Pid == pid })
 }
 
 // idle waits until no node has a worker.

@@ -142,7 +142,7 @@ func masterKilled(s *stage) {
 		})
 	})
 	s.step("the master dies, and the run ends", func() error {
-		children := childrenOf(p.run.cmd.Process.Pid)
+		children := childrenOf(p.run.Cmd.Process.Pid)
 		if len(children) != 1 {
 			return fmt.Errorf("the run has the children %v", children)
 		}

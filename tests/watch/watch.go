@@ -13,6 +13,9 @@ import (
 
 const tick = 20 * time.Millisecond
 
+// Scale stretches all limits; tests of tests replace it.
+var Scale = load.Scale
+
 // A Text is what a process has said so far; many may write and read it.
 type Text struct {
 	lock sync.Mutex
@@ -36,7 +39,7 @@ func (t *Text) String() string {
 // Poll asks until test is content, and gives its last complaint otherwise. The
 // limit, like those of Ends, is that of an idle computer.
 func Poll(limit time.Duration, test func() error) error {
-	timer := load.NewTimer(limit, load.Scale)
+	timer := load.NewTimer(limit, Scale)
 	defer timer.Stop()
 	for late := false; ; {
 		err := test()
@@ -53,7 +56,7 @@ func Poll(limit time.Duration, test func() error) error {
 
 // Ends waits until done is closed, and says whether it was in time.
 func Ends(done <-chan struct{}, limit time.Duration) bool {
-	timer := load.NewTimer(limit, load.Scale)
+	timer := load.NewTimer(limit, Scale)
 	defer timer.Stop()
 	select {
 	case <-done:

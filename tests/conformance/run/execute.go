@@ -9,10 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"skep/internal/load"
+	"skep/tests/watch"
 )
 
 // An outcome is all that a run showed.
@@ -24,9 +23,6 @@ type outcome struct {
 
 // The environment of every program; the host's is kept out.
 var environment = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C", "LC_ALL=C", "TZ=UTC", "CONF_ENV=from the runner"}
-
-// scale stretches limits by the computer's load; tests replace it.
-var scale = load.Scale
 
 // execute runs c natively (sub is nil) or under a substrate, in a fresh
 // directory, and waits for it, but not longer than its limit.
@@ -80,37 +76,11 @@ func start(argv, env []string, dir, stdin string, limit time.Duration) (outcome,
 	cmd.Dir, cmd.Env = dir, env
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// Whatever the program left running must not hold its pipes for ever.
 	cmd.WaitDelay = 2 * time.Second
-	if err := cmd.Start(); err != nil {
-		return outcome{}, err
-	}
-	late := false
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	timer := load.NewTimer(limit, scale)
-	defer timer.Stop()
-	var err error
-	select {
-	case err = <-done:
-	case <-timer.C:
-		late = true
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		err = <-done
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+	late, err := watch.Run(cmd, limit)
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return outcome{}, err
 	}
 	return outcome{stdout: stdout.String(), stderr: stderr.String(),
-		code: exitCode(cmd.ProcessState), late: late}, nil
-}
-
-func exitCode(state *os.ProcessState) int {
-	status := state.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
+		code: watch.ExitCode(cmd.ProcessState), late: late}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skep/internal/load"
+	"skep/tests/watch"
 )
 
 // The fakes stand where bee would: each starts the program natively.
@@ -97,8 +98,8 @@ func TestCheat_lateProgramIsRefused(t *testing.T) {
 // A busy computer makes a program slow, not wrong: 2 s here are 2 ms of an idle
 // computer, of the second that the program has.
 func TestCheat_slowComputerIsNotBlamed(t *testing.T) {
-	scale = func() float64 { return 1000 }
-	defer func() { scale = load.Scale }()
+	watch.Scale = func() float64 { return 1000 }
+	defer func() { watch.Scale = load.Scale }()
 	out, err := start([]string{"/bin/sh", "-c", "sleep 2; echo done"}, nil, t.TempDir(), "", time.Second)
 	if err != nil || out.late || out.stdout != "done\n" {
 		t.Errorf("a slow program: %v %+v", err, out)

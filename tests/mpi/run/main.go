@@ -13,6 +13,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"skep/internal/tap"
 )
 
 type options struct {
@@ -78,27 +81,22 @@ func run(o *options, mpis, ranks string, words []string) (int, error) {
 	return 0, fmt.Errorf("want programs or mpi4py, not %s", words[0])
 }
 
-// tap numbers checks.
-type tap struct{ count, failed int }
+// A report is TAP that ends with an exit status.
+type report struct{ tap.Report }
 
-func (t *tap) ok(good bool, why, format string, args ...any) {
-	t.count++
-	not := ""
+func newReport() *report { return &report{tap.Report{Out: os.Stdout}} }
+
+func (r *report) ok(good bool, why, format string, args ...any) {
+	var err error
 	if !good {
-		not = "not "
-		t.failed++
+		err = errors.New(why)
 	}
-	fmt.Printf("%sok %d - %s\n", not, t.count, fmt.Sprintf(format, args...))
-	if !good {
-		for line := range strings.Lines(why) {
-			fmt.Println("# " + strings.TrimRight(line, "\n"))
-		}
-	}
+	r.Ok(fmt.Sprintf(format, args...), err)
 }
 
-func (t *tap) done() int {
-	fmt.Printf("1..%d\n", t.count)
-	if t.failed > 0 {
+func (r *report) done() int {
+	r.Plan()
+	if r.Failed > 0 {
 		return 1
 	}
 	return 0

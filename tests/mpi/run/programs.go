@@ -31,7 +31,7 @@ var checkNames = []string{
 }
 
 func (o *options) programs() int {
-	var t tap
+	t := newReport()
 	for _, f := range o.flavours() {
 		for _, n := range o.ranks {
 			r := o.start(job{prefix: f.prefix, ranks: n, deadline: o.deadline, program: []string{f.program}})

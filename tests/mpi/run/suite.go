@@ -76,7 +76,7 @@ func (o *options) mpi4py(modules []string) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(out)
-	var t tap
+	t := newReport()
 	var table []row
 	for _, mpi := range o.mpis {
 		for _, n := range o.ranks {

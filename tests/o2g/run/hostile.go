@@ -34,7 +34,7 @@ func (b *bench) hostile() {
 func (b *bench) strangers(m mpi) {
 	stop := filepath.Join(b.tmp, "stop-"+filepath.Base(m.prefix))
 	j := b.mpirun(m, "--no-shm -n 2", "until", stop)
-	defer j.kill()
+	defer j.Kill()
 	pids, err := j.ranks(2)
 	if err == nil {
 		err = watch.Poll(soon, func() error { return b.counters(pids) })
@@ -231,7 +231,7 @@ func (b *bench) killOne(m mpi, v *victims) error {
 	args := []string{b.skep(), "mpirun", "--mpi", m.prefix, "--no-shm", "-n", "3", "--ports", fmt.Sprintf("%d-%d", firstPort, lastPort),
 		"--", "/bin/sh", "-c", `exec "$0" traffic 2>"$1.$$"`, m.app, v.file}
 	j := b.start(environment(), "", args...)
-	defer j.kill()
+	defer j.Kill()
 	var err error
 	v.pids, err = j.ranks(3)
 	if err == nil {

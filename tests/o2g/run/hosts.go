@@ -90,7 +90,7 @@ func timed(j *job) string {
 // secrecy looks at all command lines while a job runs.
 func (b *bench) secrecy(m mpi, options string) error {
 	j := b.mpirun(m, options, "traffic")
-	defer j.kill()
+	defer j.Kill()
 	pids, err := j.ranks(2)
 	if err == nil {
 		err = j.says("rank 0 is talking")
@@ -109,7 +109,7 @@ func (b *bench) secrecy(m mpi, options string) error {
 			return fmt.Errorf("%s: %q", f, line)
 		}
 	}
-	if err := syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		return err
 	}
 	if err := j.ends(soon, 130); err != nil {
@@ -178,7 +178,7 @@ func (b *bench) ways(w *wire.Wire) {
 // listening: the endpoints have addresses of that network and ports within
 // those bounds.
 func (b *bench) listening(j *job, net string, first, last int) error {
-	defer j.kill()
+	defer j.Kill()
 	pids, err := j.ranks(2)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (b *bench) listening(j *job, net string, first, last int) error {
 	if n != 2 {
 		return fmt.Errorf("%d of 2 endpoints are where they should be: %+v", n, list)
 	}
-	if err := syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		return err
 	}
 	return j.ends(soon, 130)
@@ -231,7 +231,7 @@ func (b *bench) step() {
 	if err == nil {
 		err = b.stepLooks(pids)
 	}
-	j.kill()
+	j.Kill()
 	_, _ = j.end(soon)
 	b.Ok("they share a secret and listen where others reach them", err)
 	b.Ok("nothing of a step is left when it is killed", b.gone(pids))

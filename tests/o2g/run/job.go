@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"skep/tests/watch"
@@ -32,12 +31,7 @@ func (b *bench) openmpi() mpi {
 func (b *bench) skep() string { return filepath.Join(b.build, "bin", "skep") }
 
 // A job is a process of ours with what it started.
-type job struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-
-	watch.Text // what it said
-}
+type job struct{ *watch.Process }
 
 // environment lets Open MPI run for root, more ranks than cores; what this
 // process has from a Slurm or a Python around it does not matter.
@@ -54,24 +48,18 @@ func environment(more ...string) []string {
 	return append(list, more...)
 }
 
-// start runs a command in a process group of its own.
+// start runs a command; one that cannot be started has ended, and says why.
 func (b *bench) start(env []string, stdin string, words ...string) *job {
-	j := &job{cmd: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
-	j.cmd.Env = env
-	j.cmd.Stdin = strings.NewReader(stdin)
-	j.cmd.Stdout, j.cmd.Stderr = j, j
-	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	j.cmd.WaitDelay = 5 * time.Second
-	if err := j.cmd.Start(); err != nil {
-		fmt.Fprintln(j, err)
-		close(j.done)
-		return j
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env, cmd.Stdin = env, strings.NewReader(stdin)
+	cmd.WaitDelay = 5 * time.Second
+	p, err := watch.Start(cmd)
+	if err != nil {
+		p = &watch.Process{Cmd: cmd, Done: make(chan struct{})}
+		fmt.Fprintln(p, err)
+		close(p.Done)
 	}
-	go func() {
-		_ = j.cmd.Wait() // the status is looked at where it matters
-		close(j.done)
-	}()
-	return j
+	return &job{p}
 }
 
 // mpirun starts the MPI's program with options before and words after it.
@@ -83,24 +71,14 @@ func (b *bench) mpirun(m mpi, options string, words ...string) *job {
 // end waits for the job's end and gives its exit status; a job that does not
 // end is killed, with its group.
 func (j *job) end(limit time.Duration) (int, error) {
-	if !watch.Ends(j.done, limit) {
-		j.kill()
+	if !watch.Ends(j.Done, limit) {
+		j.Kill()
 		return -1, fmt.Errorf("it did not end within %v:\n%s", limit, j.tail())
 	}
-	if j.cmd.ProcessState == nil {
+	if j.Cmd.ProcessState == nil {
 		return -1, errors.New(j.tail())
 	}
-	return j.cmd.ProcessState.ExitCode(), nil
-}
-
-// kill ends what is left of the job's group; once the job was waited for, its
-// number may be another's.
-func (j *job) kill() {
-	select {
-	case <-j.done:
-	default:
-		_ = syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL)
-	}
+	return j.Cmd.ProcessState.ExitCode(), nil
 }
 
 func (j *job) tail() string {

@@ -175,14 +175,14 @@ func (b *bench) goesBadly(m mpi) {
 	if err == nil {
 		err = b.gone(pids)
 	}
-	j.kill()
+	j.Kill()
 	b.Ok(m.name+": a rank that is killed ends the job, and is not counted", err)
 }
 
 // interrupt: a terminal sends Ctrl-C to all of its group, others to skep.
 func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int) error {
 	j := b.mpirun(m, "--no-shm -n 2", what)
-	defer j.kill()
+	defer j.Kill()
 	pids, err := j.ranks(2)
 	if err == nil {
 		err = j.says("rank 0 is talking", "rank 1 is talking")
@@ -190,7 +190,7 @@ func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int)
 	if err != nil {
 		return err
 	}
-	to := j.cmd.Process.Pid
+	to := j.Cmd.Process.Pid
 	if signal == syscall.SIGINT {
 		to = -to
 	}
@@ -204,7 +204,7 @@ func (b *bench) interrupt(m mpi, what string, signal syscall.Signal, status int)
 // status: skep o2g status lists the endpoints of a job while it runs.
 func (b *bench) status(m mpi) {
 	j := b.mpirun(m, "--no-shm -n 2", "traffic")
-	defer j.kill()
+	defer j.Kill()
 	pids, err := j.ranks(2)
 	if err == nil {
 		err = watch.Poll(soon, func() error { return b.table(m, pids) })
@@ -214,8 +214,8 @@ func (b *bench) status(m mpi) {
 		err = watch.Poll(soon, func() error { return b.counters(pids) })
 	}
 	b.Ok(m.name+": skep o2g status --json counts their messages", err)
-	if j.cmd.Process != nil {
-		_ = syscall.Kill(j.cmd.Process.Pid, syscall.SIGTERM)
+	if j.Cmd.Process != nil {
+		_ = syscall.Kill(j.Cmd.Process.Pid, syscall.SIGTERM)
 	}
 	_, err = j.end(soon)
 	if err == nil {
