@@ -53,7 +53,7 @@ func TestLimits(t *testing.T) {
 			}
 			var used uint64
 			_, text, _ := strings.Cut(f.Text, "it used ")
-			if fmt.Sscan(text, &used); bomb && (used < 30 || used > 20+processesOver) {
+			if fmt.Sscan(text, &used); bomb && (used <= 20 || used > 20+processesOver) {
 				t.Errorf("a bomb made %d processes: %s", used, f.Text)
 			}
 		}
