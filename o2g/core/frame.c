@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a frame may be, whatever the state of its connection. */
-#include "internal.h"
+#include "error.h"
+#include "frame.h"
 
 static int frame_is_plain(const struct o2g_frame *frame)
 {

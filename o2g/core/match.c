@@ -14,7 +14,9 @@
  * cost more than an index, the messages are indexed under that mask as well,
  * which then is kept up until another mask has cost as much.
  */
-#include "internal.h"
+#include "error.h"
+#include "match.h"
+#include "peer.h"
 
 #define MASK_WORTH 64 /* comparisons that are not worth an index */
 
@@ -104,14 +106,15 @@ static struct o2g_op_entry *pick_earlier(struct o2g_op_entry *best,
 }
 
 static int message_fits(u32 peer, u32 context, u64 tag, u64 ignore,
-			const struct o2g_message *message)
+			const struct o2g_envelope *envelope)
 {
-	return (peer == O2G_ANY_PEER || peer == message->source) &&
-	       context == message->context && !((tag ^ message->tag) & ~ignore);
+	return (peer == O2G_ANY_PEER || peer == envelope->source) &&
+	       context == envelope->context &&
+	       !((tag ^ envelope->tag) & ~ignore);
 }
 
 static struct o2g_op_entry *odd_receive(struct o2g_core *core,
-					const struct o2g_message *message,
+					const struct o2g_envelope *envelope,
 					int any, struct o2g_op_entry *best)
 {
 	struct list *node, *after;
@@ -126,14 +129,14 @@ static struct o2g_op_entry *odd_receive(struct o2g_core *core,
 			return best;
 		if ((any || op->peer != O2G_ANY_PEER) &&
 		    message_fits(op->peer, op->context, op->tag, op->ignore,
-				 message))
+				 envelope))
 			return op;
 	}
 	return best;
 }
 
 struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
-				       const struct o2g_message *message,
+				       const struct o2g_envelope *envelope,
 				       int any)
 {
 	struct o2g_op_entry *best = 0;
@@ -144,10 +147,10 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 
 		if (!class->directed && !class->any)
 			continue;
-		key = (struct o2g_key){O2G_KEY_CLASS + i, message->context,
-				       message->source,
-				       message->tag & ~class->ignore};
-		if (class->directed && message->source != O2G_NO_PEER)
+		key = (struct o2g_key){O2G_KEY_CLASS + i, envelope->context,
+				       envelope->source,
+				       envelope->tag & ~class->ignore};
+		if (class->directed && envelope->source != O2G_NO_PEER)
 			best = pick_earlier(best,
 					    o2g_table_find(&core->table, &key));
 		key.source = O2G_ANY_PEER;
@@ -155,57 +158,56 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 			best = pick_earlier(best,
 					    o2g_table_find(&core->table, &key));
 	}
-	return core->odds ? odd_receive(core, message, any, best) : best;
+	return core->odds ? odd_receive(core, envelope, any, best) : best;
 }
 
 /* Puts a message into the queues of its sender and of anybody. */
-static void index_message(struct o2g_core *core, struct o2g_message *message,
+static void index_message(struct o2g_core *core, struct o2g_envelope *envelope,
 			  u32 source)
 {
 	const int any = source == O2G_ANY_PEER;
-	struct o2g_key key = {O2G_KEY_HELD, message->context, source,
-			      message->tag};
+	struct o2g_key key = {O2G_KEY_HELD, envelope->context, source,
+			      envelope->tag};
 
 	if (source == O2G_NO_PEER)
 		return;
 	o2g_table_add(&core->table,
-		      any ? &message->by_any : &message->by_source, &key);
+		      any ? &envelope->by_any : &envelope->by_source, &key);
 	if (!core->masked)
 		return;
 	key.kind = O2G_KEY_MASKED;
 	key.tag &= ~core->mask;
 	o2g_table_add(&core->table,
-		      any ? &message->masked_any : &message->masked_source,
+		      any ? &envelope->masked_any : &envelope->masked_source,
 		      &key);
 }
 
-static void unindex_message(struct o2g_core *core, struct o2g_message *message)
+static void unindex_message(struct o2g_core *core,
+			    struct o2g_envelope *envelope)
 {
-	o2g_table_remove(&core->table, &message->by_source);
-	o2g_table_remove(&core->table, &message->by_any);
-	o2g_table_remove(&core->table, &message->masked_source);
-	o2g_table_remove(&core->table, &message->masked_any);
+	o2g_table_remove(&core->table, &envelope->by_source);
+	o2g_table_remove(&core->table, &envelope->by_any);
+	o2g_table_remove(&core->table, &envelope->masked_source);
+	o2g_table_remove(&core->table, &envelope->masked_any);
 }
 
-void o2g_match_name(struct o2g_core *core, struct o2g_message *message)
+void o2g_match_name(struct o2g_core *core, struct o2g_envelope *envelope)
 {
-	index_message(core, message, message->source);
+	index_message(core, envelope, envelope->source);
 }
 
-void o2g_match_hold(struct o2g_core *core, struct o2g_message *message)
+void o2g_match_hold(struct o2g_core *core, struct o2g_envelope *envelope)
 {
-	message->why |= O2G_MSG_HELD;
-	index_message(core, message, message->source);
-	index_message(core, message, O2G_ANY_PEER);
-	list_append(&core->arrival, &message->arrival);
+	index_message(core, envelope, envelope->source);
+	index_message(core, envelope, O2G_ANY_PEER);
+	list_append(&core->arrival, &envelope->arrival);
 	core->counts.held++;
 }
 
-void o2g_match_unhold(struct o2g_core *core, struct o2g_message *message)
+void o2g_match_unhold(struct o2g_core *core, struct o2g_envelope *envelope)
 {
-	message->why &= ~O2G_MSG_HELD;
-	unindex_message(core, message);
-	list_unlink(&message->arrival);
+	unindex_message(core, envelope);
+	list_unlink(&envelope->arrival);
 	core->counts.held--;
 }
 
@@ -219,30 +221,30 @@ static void use_mask(struct o2g_core *core, u64 ignore)
 	core->mask_cost = 0;
 	list_each(node, after, &core->arrival)
 	{
-		struct o2g_message *message =
-			list_entry(node, struct o2g_message, arrival);
+		struct o2g_envelope *envelope =
+			list_entry(node, struct o2g_envelope, arrival);
 
-		unindex_message(core, message);
-		index_message(core, message, message->source);
-		index_message(core, message, O2G_ANY_PEER);
+		unindex_message(core, envelope);
+		index_message(core, envelope, envelope->source);
+		index_message(core, envelope, O2G_ANY_PEER);
 		core->scanned++;
 	}
 }
 
-static struct o2g_message *search_arrivals(struct o2g_core *core, u32 peer,
-					   u32 context, u64 tag, u64 ignore)
+static struct o2g_envelope *search_arrivals(struct o2g_core *core, u32 peer,
+					    u32 context, u64 tag, u64 ignore)
 {
 	struct list *node, *after;
 
 	list_each(node, after, &core->arrival)
 	{
-		struct o2g_message *message =
-			list_entry(node, struct o2g_message, arrival);
+		struct o2g_envelope *envelope =
+			list_entry(node, struct o2g_envelope, arrival);
 
 		core->scanned++;
 		core->mask_cost++;
-		if (message_fits(peer, context, tag, ignore, message))
-			return message;
+		if (message_fits(peer, context, tag, ignore, envelope))
+			return envelope;
 	}
 	return 0;
 }
@@ -262,8 +264,8 @@ static int has_mask(struct o2g_core *core, u64 ignore)
 	return 1;
 }
 
-struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
-				      u32 context, u64 tag, u64 ignore)
+struct o2g_envelope *o2g_match_message(struct o2g_core *core, u32 peer,
+				       u32 context, u64 tag, u64 ignore)
 {
 	const struct o2g_key key = {ignore ? O2G_KEY_MASKED : O2G_KEY_HELD,
 				    context, peer, tag & ~ignore};
@@ -278,9 +280,9 @@ struct o2g_message *o2g_match_message(struct o2g_core *core, u32 peer,
 	if (!knot)
 		return 0;
 	if (ignore)
-		return any ? list_entry(knot, struct o2g_message, masked_any)
-			   : list_entry(knot, struct o2g_message,
+		return any ? list_entry(knot, struct o2g_envelope, masked_any)
+			   : list_entry(knot, struct o2g_envelope,
 					masked_source);
-	return any ? list_entry(knot, struct o2g_message, by_any)
-		   : list_entry(knot, struct o2g_message, by_source);
+	return any ? list_entry(knot, struct o2g_envelope, by_any)
+		   : list_entry(knot, struct o2g_envelope, by_source);
 }

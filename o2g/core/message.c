@@ -8,7 +8,8 @@
  * straight to the receive's buffer. So a receive that takes a message half of
  * which has come has that half copied, and the other half comes in place.
  */
-#include "internal.h"
+#include "error.h"
+#include "message.h"
 
 static u64 min_u64(u64 a, u64 b)
 {
@@ -16,7 +17,7 @@ static u64 min_u64(u64 a, u64 b)
 }
 
 struct o2g_message *o2g_message_make(struct o2g_core *core,
-				     struct o2g_conn *conn)
+				     struct o2g_inbox *inbox, u32 source)
 {
 	struct o2g_message *message = o2g_pool_take(&core->messages);
 
@@ -24,10 +25,10 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 		return 0;
 	message->result.of_message = 1;
 	message->hold.place = O2G_PLACE_FORGET;
-	message->conn = conn;
-	message->source = conn ? conn->peer : O2G_NO_PEER;
-	if (conn)
-		list_append(&conn->messages, &message->here);
+	message->inbox = inbox;
+	message->envelope.source = source;
+	if (inbox)
+		list_append(&inbox->messages, &message->here);
 	return message;
 }
 
@@ -36,10 +37,10 @@ static void may_forgive(struct o2g_message *message)
 {
 	const u32 unmatched = O2G_MSG_HELD | O2G_MSG_CLAIMED;
 
-	if (message->conn && message->cost && message->why & unmatched &&
+	if (message->inbox && message->cost && message->why & unmatched &&
 	    (message->requested || !(message->why & O2G_MSG_ARRIVING)) &&
 	    !list_linked(&message->unpaid))
-		list_append(&message->conn->unpaid, &message->unpaid);
+		list_append(&message->inbox->unpaid, &message->unpaid);
 }
 
 void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message)
@@ -129,8 +130,8 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 	list_unlink(&message->unpaid);
 	list_unlink(&message->user);
 	list_unlink(&message->result.link);
-	if (message->conn)
-		o2g_tx_owe(message->conn, message->cost);
+	if (message->inbox)
+		core->up->credit_owed(message->inbox, message->cost);
 	o2g_pool_give(&core->messages, message);
 }
 
@@ -151,8 +152,8 @@ static void message_arrived(struct o2g_core *core, struct o2g_message *message)
 		return;
 	message->why &= ~O2G_MSG_ARRIVING;
 	o2g_table_remove(&core->table, &message->by_id);
-	if (message->conn)
-		message->conn->incomplete--;
+	if (message->inbox)
+		message->inbox->incomplete--;
 	may_forgive(message);
 }
 
@@ -173,9 +174,9 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 				      : 0;
 	cqe->cookie = message->op->cookie;
 	cqe->op = O2G_OP_RECV;
-	cqe->peer = message->source;
-	cqe->context = message->context;
-	cqe->tag = message->tag;
+	cqe->peer = message->envelope.source;
+	cqe->context = message->envelope.context;
+	cqe->tag = message->envelope.tag;
 	cqe->length = message->status ? 0 : message->take;
 	cqe->total = message->length;
 	cqe->data = message->data;
@@ -219,11 +220,11 @@ static void complete_receive(struct o2g_core *core, struct o2g_message *message)
 
 	message->why &= ~O2G_MSG_TAKEN;
 	if (message->rma) {
-		o2g_rma_came(core, message);
+		core->up->access_complete(core, message);
 		return;
 	}
 	if (message->send) {
-		o2g_send_done(core, message->send, 0);
+		o2g_op_finish(core, message->send, 0);
 		message->send = 0;
 	}
 	if (!message->status) {
@@ -278,7 +279,7 @@ static int move_held(struct o2g_core *core, struct o2g_message *message)
 				.address = message->address,
 				.length = length};
 	if (message->send) {
-		o2g_send_piece(message->send, 0, length, &from);
+		o2g_op_piece(message->send, 0, length, &from);
 	} else if (message->arrived < message->split) {
 		return -O2G_EAGAIN;
 	} else if (in_slab(message)) {
@@ -305,6 +306,15 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 		message->status = rc;
 	if (!(message->why & O2G_MSG_ARRIVING))
 		complete_receive(core, message);
+}
+
+/* It is no longer among the unexpected messages. */
+static void unmatch_message(struct o2g_core *core, struct o2g_message *message)
+{
+	if (!(message->why & O2G_MSG_HELD))
+		return;
+	message->why &= ~O2G_MSG_HELD;
+	o2g_match_unhold(core, &message->envelope);
 }
 
 /* Where in the receive's buffer, and how much of it. */
@@ -337,8 +347,7 @@ static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
 	if (!bytes)
 		message_arrived(core, message);
 	message->why |= O2G_MSG_GRANT;
-	list_append(&message->conn->grants, &message->grant);
-	o2g_tx_want(message->conn);
+	core->up->grant_due(message);
 }
 
 /* Bytes that are promised to `hold`, or came, stay there; the rest need not,
@@ -346,19 +355,19 @@ static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
 static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 {
 	const u32 slab = core->limits.slab_message;
-	const struct o2g_conn *conn = message->conn;
+	const struct o2g_inbox *inbox = message->inbox;
 	u64 split = message->arrived;
 
 	if (message->hold.place == O2G_PLACE_FORGET) {
 		if (slab && message->take && message->take <= slab &&
-		    message->conn && message->take == message->length)
+		    message->inbox && message->take == message->length)
 			hold_slab(core, message, message->take);
 		return;
 	}
 	if (slab && message->length <= slab)
 		return;
-	if (conn && conn->rx_message == message)
-		split += conn->rx_offer;
+	if (inbox && inbox->reading == message)
+		split += inbox->offered;
 	message->split = min_u64(message->split, split);
 	if (!message->split)
 		o2g_message_unhold(core, message);
@@ -367,8 +376,7 @@ static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 		      struct o2g_op_entry *op)
 {
-	if (message->why & O2G_MSG_HELD)
-		o2g_match_unhold(core, message);
+	unmatch_message(core, message);
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->why |= O2G_MSG_TAKEN;
 	list_unlink(&message->unpaid);
@@ -382,7 +390,8 @@ void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 {
-	struct o2g_op_entry *op = o2g_match_receive(core, message, 1);
+	struct o2g_op_entry *op =
+		o2g_match_receive(core, &message->envelope, 1);
 
 	if (op) {
 		core->counts.expected++;
@@ -393,23 +402,53 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 	if (!message->send && charge_message(core, message, sizeof(*message)))
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
-	o2g_match_hold(core, message);
+	message->why |= O2G_MSG_HELD;
+	o2g_match_hold(core, &message->envelope);
 	may_forgive(message);
 	return 0;
 }
 
+struct o2g_message *o2g_message_find(struct o2g_core *core,
+				     const struct o2g_op_entry *op)
+{
+	struct o2g_envelope *envelope = o2g_match_message(
+		core, op->peer, op->context, op->tag, op->ignore);
+
+	return envelope ? list_entry(envelope, struct o2g_message, envelope)
+			: 0;
+}
+
+void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
+		      u32 source)
+{
+	struct o2g_op_entry *op;
+
+	message->envelope.source = source;
+	if (!(message->why & O2G_MSG_HELD))
+		return;
+	o2g_match_name(core, &message->envelope);
+	op = o2g_match_receive(core, &message->envelope, 0);
+	if (op)
+		o2g_message_take(core, message, op);
+}
+
+void o2g_message_claim(struct o2g_core *core, struct o2g_message *message)
+{
+	unmatch_message(core, message);
+	message->why |= O2G_MSG_CLAIMED;
+}
+
 void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 {
-	if (message->why & O2G_MSG_HELD)
-		o2g_match_unhold(core, message);
+	unmatch_message(core, message);
 	message->why &= ~O2G_MSG_CLAIMED;
 	message->forget = 1;
 	list_unlink(&message->unpaid);
 	if (message->send && !message->filling) {
-		o2g_send_done(core, message->send, 0);
+		o2g_op_finish(core, message->send, 0);
 		message->send = 0;
 	}
-	if (message->requested && message->conn)
+	if (message->requested && message->inbox)
 		grant_bytes(core, message, 0);
 	o2g_message_settle(core, message);
 }
@@ -472,11 +511,11 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
 	message->why &= ~(O2G_MSG_GRANT | O2G_MSG_REPLY);
-	message->conn = 0;
+	message->inbox = 0;
 	if (arriving)
 		message->status = status;
-	if (arriving && message->why & O2G_MSG_HELD)
-		o2g_match_unhold(core, message);
+	if (arriving)
+		unmatch_message(core, message);
 	if (arriving && message->why & O2G_MSG_TAKEN)
 		o2g_message_advance(core, message);
 	else
@@ -487,20 +526,18 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 static void copy_filled(struct o2g_core *core, struct o2g_message *message,
 			int status)
 {
-	o2g_send_done(core, message->send, status);
+	o2g_op_finish(core, message->send, status);
 	message->send = 0;
 	message->filling = 0;
 	if (!status)
 		return;
 	message->status = status;
-	if (message->why & O2G_MSG_HELD)
-		o2g_match_unhold(core, message);
+	unmatch_message(core, message);
 }
 
-void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
+void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
+			int status)
 {
-	struct o2g_message *message = list_entry(job, struct o2g_message, copy);
-
 	message->why &= ~O2G_MSG_COPY;
 	if (message->filling)
 		copy_filled(core, message, status);
@@ -510,7 +547,6 @@ void o2g_copy_done(struct o2g_core *core, struct o2g_copy *job, int status)
 		o2g_message_advance(core, message);
 	else
 		o2g_message_settle(core, message);
-	o2g_core_ask(core);
 }
 
 /* Copies a message to oneself into memory of ours, if there is some; the
@@ -528,7 +564,7 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	}
 	message->filling = 1;
 	if (message->length) {
-		o2g_send_piece(message->send, 0, message->length, &from);
+		o2g_op_piece(message->send, 0, message->length, &from);
 		rc = o2g_message_copy(core, message, &from, &message->hold);
 	}
 	if (rc == O2G_COPY_LATER)
@@ -537,8 +573,11 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_settle(core, message);
 }
 
-void o2g_message_written(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_written(struct o2g_core *core, struct o2g_result *result)
 {
+	struct o2g_message *message =
+		list_entry(result, struct o2g_message, result);
+
 	message->why &= ~O2G_MSG_RESULT;
 	o2g_message_settle(core, message);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Receives, peeks and claims, from submission on. */
-#include "internal.h"
+#include "error.h"
+#include "message.h"
+#include "peer.h"
+#include "recv.h"
 
 static int source_check(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
@@ -51,13 +54,6 @@ void o2g_recv_fail(struct o2g_core *core, struct o2g_op_entry *op, int status)
 	o2g_op_complete(core, op);
 }
 
-static struct o2g_message *find_unexpected(struct o2g_core *core,
-					   const struct o2g_op_entry *op)
-{
-	return o2g_match_message(core, op->peer, op->context, op->tag,
-				 op->ignore);
-}
-
 /* Would this message be the last of a multi-receive? */
 static int fills_multi(const struct o2g_op_entry *op,
 		       const struct o2g_message *message)
@@ -94,7 +90,7 @@ static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 
 	if (post_recv(core, op))
 		return;
-	while ((message = find_unexpected(core, op))) {
+	while ((message = o2g_message_find(core, op))) {
 		const int last = fills_multi(op, message);
 
 		o2g_message_take(core, message, op);
@@ -123,7 +119,7 @@ void o2g_recv_go_on(struct o2g_core *core)
 
 static void submit_recv(struct o2g_core *core, struct o2g_op_entry *op)
 {
-	struct o2g_message *message = find_unexpected(core, op);
+	struct o2g_message *message = o2g_message_find(core, op);
 
 	if (message)
 		o2g_message_take(core, message, op);
@@ -160,9 +156,9 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 static void fill_peek(struct o2g_core *core, struct o2g_message *message,
 		      const struct o2g_sqe *sqe, struct o2g_cqe *cqe)
 {
-	cqe->peer = message->source;
-	cqe->context = message->context;
-	cqe->tag = message->tag;
+	cqe->peer = message->envelope.source;
+	cqe->context = message->envelope.context;
+	cqe->tag = message->envelope.tag;
 	cqe->length = message->length;
 	cqe->total = message->length;
 	cqe->data = message->data;
@@ -170,8 +166,7 @@ static void fill_peek(struct o2g_core *core, struct o2g_message *message,
 	if (sqe->flags & O2G_SQE_DISCARD) {
 		o2g_message_discard(core, message);
 	} else if (sqe->flags & O2G_SQE_CLAIM) {
-		o2g_match_unhold(core, message);
-		message->why |= O2G_MSG_CLAIMED;
+		o2g_message_claim(core, message);
 		cqe->where = (u64)message->member.generation << 32 |
 			     message->member.index;
 	}
@@ -191,7 +186,7 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 	op = o2g_op_make(core, sqe);
 	if (!op)
 		return o2g_op_missing(core, sqe);
-	message = find_unexpected(core, op);
+	message = o2g_message_find(core, op);
 	if (message)
 		fill_peek(core, message, sqe, &op->result.cqe);
 	else if (peer_error(core, op->peer))

@@ -8,7 +8,9 @@
  * of it goes out as zeros then, since frames were promised, and the DONE behind
  * it says that they are not what was asked for.
  */
-#include "internal.h"
+#include "error.h"
+#include "rma.h"
+#include "tx.h"
 
 /* ---- regions ---- */
 
@@ -88,18 +90,18 @@ static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 
 static void lose_region(struct o2g_core *core, struct o2g_message *message)
 {
-	const int replying = message->rma == O2G_OP_READ && message->conn &&
+	const int replying = message->rma == O2G_OP_READ && message->inbox &&
 			     message->why & O2G_MSG_REPLY;
 
 	message->region = 0;
 	list_unlink(&message->user);
 	message->status = -O2G_EKEYREJECTED;
-	if (message->rma == O2G_OP_READ && message->conn)
-		blank_slots(message->conn, message);
+	if (message->rma == O2G_OP_READ && message->inbox)
+		blank_slots(o2g_message_conn(message), message);
 	if (!replying)
 		return;
 	list_unlink(&message->grant);
-	o2g_rma_answer(core, message);
+	o2g_tx_answer(core, message);
 }
 
 int o2g_region_remove(struct o2g_core *core, u64 key)
@@ -143,7 +145,8 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
 	struct o2g_core *core = conn->core;
-	struct o2g_message *message = o2g_message_make(core, conn);
+	struct o2g_message *message =
+		o2g_message_make(core, &conn->inbox, conn->peer);
 
 	if (!message)
 		return 0;
@@ -176,7 +179,7 @@ static void report(struct o2g_core *core, struct o2g_message *message)
 		.op = message->rma == O2G_OP_WRITE ? O2G_OP_WRITTEN
 						   : O2G_OP_READ_OUT,
 		.flags = message->has_data ? O2G_CQE_DATA : 0,
-		.peer = message->source,
+		.peer = message->envelope.source,
 		.length = message->take,
 		.total = message->take,
 		.data = message->data,
@@ -186,40 +189,28 @@ static void report(struct o2g_core *core, struct o2g_message *message)
 	o2g_result_put(core, &message->result);
 }
 
-void o2g_rma_answer(struct o2g_core *core, struct o2g_message *message)
+void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message)
 {
-	struct o2g_conn *conn = message->conn;
-
-	if (message->rma == O2G_OP_READ && !message->status &&
-	    message->arrived < message->take) {
-		message->why |= O2G_MSG_REPLY;
-		list_append(&conn->replies, &message->grant);
-		o2g_tx_want(conn);
-		return;
-	}
-	message->why = (message->why & ~O2G_MSG_REPLY) | O2G_MSG_GRANT;
 	report(core, message);
 	if (message->rma == O2G_OP_WRITE) {
 		list_unlink(&message->user);
 		message->region = 0;
 	}
-	list_append(&conn->grants, &message->grant);
-	o2g_tx_want(conn);
 }
 
 void o2g_rma_came(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_op_entry *send = message->send;
 
-	if (message->conn) {
-		o2g_rma_answer(core, message);
+	if (message->inbox) {
+		o2g_tx_answer(core, message);
 		return;
 	}
 	message->why |= O2G_MSG_REPLY; /* not freed meanwhile */
 	if (send) {
 		report(core, message);
 		message->send = 0;
-		o2g_send_done(core, send, message->status);
+		o2g_op_finish(core, send, message->status);
 	}
 	list_unlink(&message->user);
 	message->region = 0;
@@ -246,14 +237,14 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	int rc = 0;
 
 	message->rma = op->op;
-	message->source = op->peer;
+	message->envelope.source = op->peer;
 	message->take = op->length;
 	message->has_data = !!(op->flags & O2G_SQE_DATA);
 	message->data = message->has_data ? op->data : 0;
 	message->status = aim(core, message, op->tag, op->ignore);
 	message->moved = 1;
 	message->why = O2G_MSG_TAKEN;
-	o2g_send_piece(op, 0, op->length, &mine);
+	o2g_op_piece(op, 0, op->length, &mine);
 	theirs = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
 				    .address = message->address,
 				    .length = op->length};
@@ -293,7 +284,7 @@ int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 	    (op->state != O2G_RMA_READING ||
 	     (!status && op->filled != op->length)))
 		return -O2G_EPROTO;
-	o2g_send_done(conn->core, op, status);
+	o2g_op_finish(conn->core, op, status);
 	return 0;
 }
 
@@ -310,16 +301,6 @@ int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
-void o2g_rma_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
-{
-	if (op->answered)
-		o2g_send_done(conn->core, op, op->closing);
-	else if (conn->bye_in)
-		o2g_send_done(conn->core, op, -O2G_ESHUTDOWN);
-	else
-		op->state = O2G_RMA_WAITING;
-}
-
 void o2g_rma_unanswered(struct o2g_conn *conn)
 {
 	struct list *node, *after;
@@ -331,6 +312,6 @@ void o2g_rma_unanswered(struct o2g_conn *conn)
 
 		if (op->state == O2G_RMA_WAITING ||
 		    op->state == O2G_RMA_READING)
-			o2g_send_done(conn->core, op, -O2G_ESHUTDOWN);
+			o2g_op_finish(conn->core, op, -O2G_ESHUTDOWN);
 	}
 }

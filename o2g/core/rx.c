@@ -4,24 +4,13 @@
  * nothing follows or the bytes of one message. Whatever is refused here ends
  * the connection: the other side is broken or hostile.
  */
-#include "internal.h"
-
-#define FORGIVEN_MAX 64 /* messages paid for early, with each frame */
-
-/* Credit that no send waits for is no reason to write: a kernel's engine would
- * wake a worker for each message of two programs that answer each other. */
-static int take_credit(struct o2g_conn *conn, const struct o2g_frame *frame)
-{
-	const struct o2g_core *core = conn->core;
-
-	if (frame->credit > conn->spent_out)
-		return -O2G_EPROTO;
-	conn->spent_out -= frame->credit;
-	if (frame->credit && conn->peer != O2G_NO_PEER &&
-	    !list_empty(&core->peers[conn->peer].sends))
-		o2g_tx_want(conn);
-	return 0;
-}
+#include "credit.h"
+#include "error.h"
+#include "frame.h"
+#include "progress.h"
+#include "rma.h"
+#include "send.h"
+#include "tx.h"
 
 static struct o2g_key id_key(const struct o2g_conn *conn, u32 id)
 {
@@ -37,11 +26,12 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	const u64 cost = O2G_MESSAGE_COST + body;
 
 	if (cost > conn->credit_in - conn->spent_in ||
-	    (conn->incomplete && o2g_table_find(&conn->core->table, &key)))
+	    (conn->inbox.incomplete &&
+	     o2g_table_find(&conn->core->table, &key)))
 		return -O2G_EPROTO;
 	conn->spent_in += (u32)cost;
 	conn->rx = O2G_RX_START;
-	o2g_tx_owe(conn, 0);
+	o2g_credit_owe(conn, 0);
 	return 0;
 }
 
@@ -52,7 +42,7 @@ static int expect_body(struct o2g_conn *conn, struct o2g_message *message)
 	const u32 body = conn->rx_frame.body;
 
 	conn->rx_left = body;
-	conn->rx_message = body ? message : 0;
+	conn->inbox.reading = body ? message : 0;
 	conn->rx = body ? O2G_RX_BODY : O2G_RX_HEADER;
 	return 0;
 }
@@ -66,11 +56,11 @@ static int start_access(struct o2g_conn *conn)
 	if (!message)
 		return -O2G_EAGAIN;
 	if (frame->type == O2G_READ || !frame->length) {
-		o2g_rma_answer(conn->core, message);
+		o2g_tx_answer(conn->core, message);
 		return expect_body(conn, 0);
 	}
 	message->why = O2G_MSG_ARRIVING | O2G_MSG_TAKEN;
-	conn->incomplete++;
+	conn->inbox.incomplete++;
 	if (frame->length > frame->body)
 		o2g_table_add(&conn->core->table, &message->by_id, &key);
 	return expect_body(conn, message);
@@ -88,11 +78,11 @@ static int start_message(struct o2g_conn *conn)
 
 	if (frame->type == O2G_WRITE || frame->type == O2G_READ)
 		return start_access(conn);
-	message = o2g_message_make(core, conn);
+	message = o2g_message_make(core, &conn->inbox, conn->peer);
 	if (!message)
 		return -O2G_EAGAIN;
-	message->context = frame->context;
-	message->tag = frame->tag;
+	message->envelope.context = frame->context;
+	message->envelope.tag = frame->tag;
 	message->data = frame->data;
 	message->has_data = !!(frame->flags & O2G_FRAME_DATA);
 	message->id = frame->id;
@@ -102,7 +92,7 @@ static int start_message(struct o2g_conn *conn)
 	message->cost = (u32)(O2G_MESSAGE_COST + body);
 	if (frame->length) {
 		message->why = O2G_MSG_ARRIVING;
-		conn->incomplete++;
+		conn->inbox.incomplete++;
 	}
 	/* No other frame comes before the end of this one. */
 	if (frame->length > frame->body)
@@ -130,7 +120,7 @@ static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	if (frame->body > message->expect - message->arrived)
 		return -O2G_EPROTO;
 	conn->rx_left = frame->body;
-	conn->rx_message = message;
+	conn->inbox.reading = message;
 	conn->rx = O2G_RX_BODY;
 	return 0;
 }
@@ -147,7 +137,7 @@ static int accept_header(struct o2g_conn *conn)
 {
 	const struct o2g_frame *frame = &conn->rx_frame;
 
-	if (o2g_frame_check(frame) || take_credit(conn, frame))
+	if (o2g_frame_check(frame) || o2g_credit_take(conn, frame))
 		return -O2G_EPROTO;
 	conn->core->counts.frames_in++;
 	switch (frame->type) {
@@ -174,12 +164,12 @@ static int accept_header(struct o2g_conn *conn)
 	case O2G_GRANT:
 		if (o2g_send_granted(conn, frame->id, frame->length))
 			return -O2G_EPROTO;
-		o2g_tx_want(conn);
+		o2g_conn_want(conn);
 		return 0;
 	case O2G_BYE:
 		conn->bye_in = 1;
 		o2g_rma_unanswered(conn);
-		return conn->incomplete ? -O2G_EPROTO : 0;
+		return conn->inbox.incomplete ? -O2G_EPROTO : 0;
 	}
 	return 0;
 }
@@ -198,7 +188,7 @@ static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 		return 0;
 	}
 	if (conn->rx == O2G_RX_BODY)
-		return o2g_message_place(conn->core, conn->rx_message,
+		return o2g_message_place(conn->core, conn->inbox.reading,
 					 conn->rx_left, piece);
 	*piece = (struct o2g_piece){
 		.place = O2G_PLACE_CORE,
@@ -208,65 +198,20 @@ static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 	return 0;
 }
 
-/* A sender without credit, all of it in messages that nobody takes: they are
- * here, so its credit may go back while there is memory; for a few at a time,
- * since it sends on with that and gets more when it is spent. Until there is
- * memory it waits in a list: no frame of it need come any more. */
-static void write_off_credit(struct o2g_conn *conn)
-{
-	struct o2g_core *core = conn->core;
-	struct list *node;
-
-	list_unlink(&conn->starving);
-	if (conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
-		return;
-	if (core->charged >= core->limits.forgiven) {
-		if (core->limits.forgiven)
-			list_append(&core->starving, &conn->starving);
-		return;
-	}
-	for (u32 n = 0; n < FORGIVEN_MAX && conn->owed < conn->credit_in / 4 &&
-			(node = list_first(&conn->unpaid));
-	     n++) {
-		struct o2g_message *message =
-			list_entry(node, struct o2g_message, unpaid);
-
-		core->scanned++;
-		o2g_tx_owe(conn, message->cost);
-		message->cost = 0;
-		list_unlink(node);
-	}
-}
-
-int o2g_rx_starves(const struct o2g_core *core)
-{
-	return !list_empty(&core->starving) &&
-	       core->charged < core->limits.forgiven;
-}
-
-void o2g_rx_forgive(struct o2g_core *core)
-{
-	u32 most = core->limits.batch ? 1 : ~0u;
-
-	for (; most > 0 && o2g_rx_starves(core); most--)
-		write_off_credit(list_entry(list_first(&core->starving),
-					    struct o2g_conn, starving));
-}
-
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 {
 	const int starts = conn->rx == O2G_RX_START, blocked = conn->blocked;
 	int rc;
 
-	conn->rx_offer = 0;
+	conn->inbox.offered = 0;
 	if (conn->bye_in)
 		return -O2G_EPIPE;
 	rc = next_place(conn, piece);
 	set_blocked(conn, rc == -O2G_EAGAIN);
 	if (!rc)
-		conn->rx_offer = piece->length;
-	if (starts)
-		write_off_credit(conn);
+		conn->inbox.offered = piece->length;
+	if (starts && o2g_credit_short(conn))
+		o2g_credit_write_off(conn);
 	if (starts || conn->blocked != blocked)
 		o2g_core_ask(conn->core);
 	return rc;
@@ -281,13 +226,13 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 
 static void body_came(struct o2g_conn *conn, u64 length)
 {
-	struct o2g_message *message = conn->rx_message;
+	struct o2g_message *message = conn->inbox.reading;
 	struct o2g_op_entry *op = conn->rx_op;
 
 	conn->rx_left -= (u32)length;
 	if (!conn->rx_left) {
 		conn->rx = O2G_RX_HEADER;
-		conn->rx_message = 0;
+		conn->inbox.reading = 0;
 		conn->rx_op = 0;
 	}
 	if (op)
@@ -300,9 +245,9 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 {
 	int rc = 0;
 
-	if (length > conn->rx_offer)
+	if (length > conn->inbox.offered)
 		return -O2G_EPROTO;
-	conn->rx_offer = 0;
+	conn->inbox.offered = 0;
 	if (!length)
 		return 0;
 	if (conn->rx == O2G_RX_HEADER) {
@@ -314,7 +259,8 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 	} else {
 		body_came(conn, length);
 	}
-	write_off_credit(conn);
+	if (o2g_credit_short(conn))
+		o2g_credit_write_off(conn);
 	o2g_core_ask(conn->core);
 	return rc;
 }

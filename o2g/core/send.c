@@ -3,7 +3,9 @@
  * Sends, from submission to completion. A send waits in its peer's queue until
  * its first frame is planned (tx.c), then it is its connection's.
  */
-#include "internal.h"
+#include "error.h"
+#include "rma.h"
+#include "send.h"
 
 static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
@@ -27,31 +29,6 @@ static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return peer->conn && peer->conn->bye_wanted ? -O2G_ESHUTDOWN : 0;
 }
 
-void o2g_send_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
-		    struct o2g_piece *piece)
-{
-	piece->place =
-		op->flags & O2G_SQE_AREA ? O2G_PLACE_AREA : O2G_PLACE_PROGRAM;
-	piece->core = 0;
-	piece->address = op->address + offset;
-	piece->length = length;
-}
-
-void o2g_send_done(struct o2g_core *core, struct o2g_op_entry *op, int status)
-{
-	op->result.cqe.status = status;
-	op->result.cqe.total = op->length;
-	op->result.cqe.length = status ? 0 : op->length;
-	if (!status) {
-		core->counts.sent++;
-		core->counts.sent_bytes += op->length;
-	}
-	if (!status && op->flags & O2G_SQE_QUIET)
-		o2g_op_free(core, op);
-	else
-		o2g_op_complete(core, op);
-}
-
 /* To the endpoint itself: matched at once, else a small one is copied, and a
  * large one waits in its buffer. */
 static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
@@ -64,15 +41,15 @@ static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
 		o2g_rma_self(core, op, message);
 		return;
 	}
-	message->source = op->peer;
-	message->context = op->context;
-	message->tag = op->tag;
+	message->envelope.source = op->peer;
+	message->envelope.context = op->context;
+	message->envelope.tag = op->tag;
 	message->has_data = !!(op->flags & O2G_SQE_DATA);
 	message->data = message->has_data ? op->data : 0;
 	message->length = op->length;
 	message->arrived = op->length;
 	message->expect = op->length;
-	if (o2g_match_receive(core, message, 1)) {
+	if (o2g_match_receive(core, &message->envelope, 1)) {
 		o2g_message_arrive(core, message);
 		return;
 	}
@@ -90,7 +67,7 @@ int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 	if (rc)
 		return o2g_result_refuse(core, sqe, rc);
 	if (core->peers[sqe->peer].self) {
-		message = o2g_message_make(core, 0);
+		message = o2g_message_make(core, 0, O2G_NO_PEER);
 		if (!message)
 			return o2g_op_missing(core, sqe);
 	}
@@ -107,7 +84,7 @@ int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 	op->state = O2G_SEND_QUEUED;
 	list_append(&core->peers[op->peer].sends, &op->link);
 	if (core->peers[op->peer].conn)
-		o2g_tx_want(core->peers[op->peer].conn);
+		o2g_conn_want(core->peers[op->peer].conn);
 	return 0;
 }
 
@@ -120,7 +97,7 @@ int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length)
 	    length > op->length)
 		return -O2G_EPROTO;
 	if (!length) {
-		o2g_send_done(core, op, 0);
+		o2g_op_finish(core, op, 0);
 		return 0;
 	}
 	op->state = O2G_SEND_BODY;

@@ -6,31 +6,9 @@
  * of their submission, and REQUESTs; further pieces of long bodies in turn;
  * credit alone, when much is owed and nothing else goes; BYE.
  */
-#include "internal.h"
-
-void o2g_tx_want(struct o2g_conn *conn)
-{
-	if (conn->asked || conn->ending)
-		return;
-	conn->asked = 1;
-	conn->core->host.want_tx(conn->core->host.ctx, conn);
-}
-
-/* Is it time for a frame that does nothing but return credit? A quarter is
- * owed, or the other side may wait for the little that is. */
-static int credit_due(const struct o2g_conn *conn)
-{
-	return conn->owed &&
-	       (conn->owed >= conn->credit_in / 4 ||
-		conn->credit_in - conn->spent_in < O2G_MESSAGE_COST);
-}
-
-void o2g_tx_owe(struct o2g_conn *conn, u32 cost)
-{
-	conn->owed += cost;
-	if (credit_due(conn) && !conn->bye_planned)
-		o2g_tx_want(conn);
-}
+#include "credit.h"
+#include "error.h"
+#include "tx.h"
 
 static struct o2g_slot *slot_add(struct o2g_conn *conn, u8 type)
 {
@@ -52,7 +30,7 @@ static void slot_body(struct o2g_conn *conn, struct o2g_slot *slot,
 
 	if (length > O2G_PIECE_SIZE)
 		length = O2G_PIECE_SIZE;
-	o2g_send_piece(op, op->planned, length, &slot->body);
+	o2g_op_piece(op, op->planned, length, &slot->body);
 	slot->frame.body = (u32)length;
 	slot->frame.id = op->member.index + 1;
 	slot->op = op;
@@ -151,7 +129,7 @@ int o2g_tx_small(const struct o2g_conn *conn, u64 most)
 	struct list *last;
 
 	if (conn->peer == O2G_NO_PEER || conn->slots || conn->bye_wanted ||
-	    credit_due(conn) || !list_empty(&conn->bodies) ||
+	    o2g_credit_due(conn) || !list_empty(&conn->bodies) ||
 	    !list_empty(&conn->replies) || !list_empty(&conn->grants))
 		return 0;
 	last = list_last(&conn->core->peers[conn->peer].sends);
@@ -182,6 +160,23 @@ static int plan_head(struct o2g_conn *conn)
 	return 1;
 }
 
+void o2g_tx_answer(struct o2g_core *core, struct o2g_message *message)
+{
+	struct o2g_conn *conn = o2g_message_conn(message);
+
+	if (message->rma == O2G_OP_READ && !message->status &&
+	    message->arrived < message->take) {
+		message->why |= O2G_MSG_REPLY;
+		list_append(&conn->replies, &message->grant);
+		o2g_conn_want(conn);
+		return;
+	}
+	message->why = (message->why & ~O2G_MSG_REPLY) | O2G_MSG_GRANT;
+	core->up->access_answered(core, message);
+	list_append(&conn->grants, &message->grant);
+	o2g_conn_want(conn);
+}
+
 /* The next bytes that a peer's READ asked for. */
 static int plan_reply(struct o2g_conn *conn)
 {
@@ -207,7 +202,7 @@ static int plan_reply(struct o2g_conn *conn)
 	};
 	message->arrived += length;
 	list_unlink(node);
-	o2g_rma_answer(conn->core, message);
+	o2g_tx_answer(conn->core, message);
 	conn->reply_was_last = 1;
 	return 1;
 }
@@ -269,7 +264,7 @@ static int plan_frame(struct o2g_conn *conn)
 		conn->bye_planned = 1;
 		return 1;
 	}
-	if (!credit_due(conn))
+	if (!o2g_credit_due(conn))
 		return 0;
 	slot_add(conn, O2G_CREDIT);
 	return 1;
@@ -339,6 +334,17 @@ int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most)
 	return n;
 }
 
+/* All bytes of a WRITE went out. */
+static void write_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
+{
+	if (op->answered)
+		o2g_op_finish(conn->core, op, op->closing);
+	else if (conn->bye_in)
+		o2g_op_finish(conn->core, op, -O2G_ESHUTDOWN);
+	else
+		op->state = O2G_RMA_WAITING;
+}
+
 static void slot_out(struct o2g_conn *conn)
 {
 	struct o2g_slot *slot = &conn->slot[conn->slot_first];
@@ -351,12 +357,12 @@ static void slot_out(struct o2g_conn *conn)
 	if (slot->frame.type == O2G_DONE)
 		o2g_message_granted(conn->core, slot->message);
 	if (slot->last && slot->op->op == O2G_OP_WRITE)
-		o2g_rma_sent(conn, slot->op);
+		write_sent(conn, slot->op);
 	else if (slot->last)
-		o2g_send_done(conn->core, slot->op, 0);
+		o2g_op_finish(conn->core, slot->op, 0);
 }
 
-int o2g_tx_done(struct o2g_conn *conn, u64 length)
+int o2g_tx_advance(struct o2g_conn *conn, u64 length)
 {
 	if (length > conn->tx_offered)
 		return -O2G_EPROTO;
@@ -367,6 +373,5 @@ int o2g_tx_done(struct o2g_conn *conn, u64 length)
 		conn->slot_done -= slot_size(&conn->slot[conn->slot_first]);
 		slot_out(conn);
 	}
-	o2g_core_ask(conn->core);
 	return 0;
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <o2g/core/internal.h>
+#include <o2g/core/error.h>
+#include <o2g/core/tx.h>
 
 #define BED_PIPE (1u << 21)
 

@@ -6,7 +6,8 @@
 #ifndef O2G_CORE_TEST_FUZZ_STAND_H
 #define O2G_CORE_TEST_FUZZ_STAND_H
 
-#include <o2g/core/internal.h>
+#include <o2g/core/connection.h>
+#include <o2g/core/error.h>
 
 #define STAND_CONNS 2
 #define STAND_LATER 16

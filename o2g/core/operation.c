@@ -3,7 +3,8 @@
  * Operations and completions. A completion that finds no room waits inside its
  * operation or message, in order; nothing is allocated for it.
  */
-#include "internal.h"
+#include "error.h"
+#include "operation.h"
 
 #define FLUSH_MAX 128 /* that waited, written at a time */
 
@@ -45,8 +46,7 @@ void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op)
 static void result_written(struct o2g_core *core, struct o2g_result *result)
 {
 	if (result->of_message)
-		o2g_message_written(
-			core, list_entry(result, struct o2g_message, result));
+		core->up->result_written(core, result);
 	else
 		o2g_op_free(core,
 			    list_entry(result, struct o2g_op_entry, result));
@@ -90,6 +90,31 @@ void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op)
 	list_unlink(&op->turn);
 	op->state = O2G_OP_DONE;
 	o2g_result_put(core, &op->result);
+}
+
+void o2g_op_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
+		  struct o2g_piece *piece)
+{
+	piece->place =
+		op->flags & O2G_SQE_AREA ? O2G_PLACE_AREA : O2G_PLACE_PROGRAM;
+	piece->core = 0;
+	piece->address = op->address + offset;
+	piece->length = length;
+}
+
+void o2g_op_finish(struct o2g_core *core, struct o2g_op_entry *op, int status)
+{
+	op->result.cqe.status = status;
+	op->result.cqe.total = op->length;
+	op->result.cqe.length = status ? 0 : op->length;
+	if (!status) {
+		core->counts.sent++;
+		core->counts.sent_bytes += op->length;
+	}
+	if (!status && op->flags & O2G_SQE_QUIET)
+		o2g_op_free(core, op);
+	else
+		o2g_op_complete(core, op);
 }
 
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe)

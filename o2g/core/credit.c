@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Credit: what a peer may still send, what we may, and what goes back early so
+ * that two programs do not wait for each other with all of it spent.
+ */
+#include "credit.h"
+#include "error.h"
+
+#define FORGIVEN_MAX 64 /* messages paid for early, with each frame */
+
+/* Credit that no send waits for is no reason to write: a kernel's engine would
+ * wake a worker for each message of two programs that answer each other. */
+int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame)
+{
+	const struct o2g_core *core = conn->core;
+
+	if (frame->credit > conn->spent_out)
+		return -O2G_EPROTO;
+	conn->spent_out -= frame->credit;
+	if (frame->credit && conn->peer != O2G_NO_PEER &&
+	    !list_empty(&core->peers[conn->peer].sends))
+		o2g_conn_want(conn);
+	return 0;
+}
+
+void o2g_credit_owe(struct o2g_conn *conn, u32 cost)
+{
+	conn->owed += cost;
+	if (o2g_credit_due(conn) && !conn->bye_planned)
+		o2g_conn_want(conn);
+}
+
+/* A sender without credit, all of it in messages that nobody takes: they are
+ * here, so its credit may go back while there is memory; for a few at a time,
+ * since it sends on with that and gets more when it is spent. Until there is
+ * memory it waits in a list: no frame of it need come any more. */
+void o2g_credit_write_off(struct o2g_conn *conn)
+{
+	struct o2g_core *core = conn->core;
+	struct list *node;
+
+	list_unlink(&conn->starving);
+	if (conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
+		return;
+	if (core->charged >= core->limits.forgiven) {
+		if (core->limits.forgiven)
+			list_append(&core->starving, &conn->starving);
+		return;
+	}
+	for (u32 n = 0; n < FORGIVEN_MAX && conn->owed < conn->credit_in / 4 &&
+			(node = list_first(&conn->inbox.unpaid));
+	     n++) {
+		struct o2g_message *message =
+			list_entry(node, struct o2g_message, unpaid);
+
+		core->scanned++;
+		o2g_credit_owe(conn, message->cost);
+		message->cost = 0;
+		list_unlink(node);
+	}
+}
+
+void o2g_credit_forgive(struct o2g_core *core)
+{
+	u32 most = core->limits.batch ? 1 : ~0u;
+
+	for (; most > 0 && o2g_credit_starves(core); most--)
+		o2g_credit_write_off(list_entry(list_first(&core->starving),
+						struct o2g_conn, starving));
+}

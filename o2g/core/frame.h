@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* What a frame may be, whatever the state of its connection. */
+#ifndef O2G_CORE_FRAME_H
+#define O2G_CORE_FRAME_H
+
+#include <skep/o2g_wire.h>
+
+/* 0 or -EPROTO. */
+int o2g_frame_check(const struct o2g_frame *frame);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Which receive gets which message. */
+#ifndef O2G_CORE_MATCH_H
+#define O2G_CORE_MATCH_H
+
+#include "operation.h"
+
+#define O2G_ODD_MAX 1024 /* receives with masks that are not hashed */
+
+/* What a message is matched by, and where it stands while it is unmatched. */
+struct o2g_envelope {
+	u32 source, context;
+	u64 tag;
+	struct list arrival; /* all unmatched, in order */
+	struct o2g_knot by_source, by_any;
+	struct o2g_knot masked_source, masked_any;
+};
+
+int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op);
+void o2g_match_unpost(struct o2g_core *core, struct o2g_op_entry *op);
+/* The posted receive that gets it, or 0; without `any` a directed one. */
+struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
+				       const struct o2g_envelope *envelope,
+				       int any);
+/* The sender of an unmatched message got its number. */
+void o2g_match_name(struct o2g_core *core, struct o2g_envelope *envelope);
+void o2g_match_hold(struct o2g_core *core, struct o2g_envelope *envelope);
+void o2g_match_unhold(struct o2g_core *core, struct o2g_envelope *envelope);
+/* The unmatched message that such a receive gets, or 0. */
+struct o2g_envelope *o2g_match_message(struct o2g_core *core, u32 peer,
+				       u32 context, u64 tag, u64 ignore);
+
+#endif

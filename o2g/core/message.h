@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* A message from its first frame to its completion. */
+#ifndef O2G_CORE_MESSAGE_H
+#define O2G_CORE_MESSAGE_H
+
+#include "match.h"
+
+#define O2G_SMALL 64	     /* bodies that need no memory of their own */
+#define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
+
+/* Why a message is still needed; it is freed when nothing is left. */
+enum {
+	O2G_MSG_HELD = 1,    /* unmatched, in the index */
+	O2G_MSG_CLAIMED = 2, /* unmatched, a handle of the program */
+	O2G_MSG_TAKEN = 4,   /* by a receive that is not completed */
+	O2G_MSG_ARRIVING =
+		8,	    /* bytes, or the whole body of a request, to come */
+	O2G_MSG_GRANT = 16, /* a GRANT is to be sent */
+	O2G_MSG_COPY = 32,  /* a copy is under way */
+	O2G_MSG_RESULT = 64, /* its completion waits for room */
+	O2G_MSG_REPLY = 128  /* of a READ: bytes to plan, or a DONE to go out */
+};
+
+/* What came over one connection. */
+struct o2g_inbox {
+	struct list messages;	     /* all of them */
+	struct list unpaid;	     /* those whose cost may go back early */
+	u32 incomplete;		     /* messages with bytes to come */
+	struct o2g_message *reading; /* whose bytes come next */
+	u64 offered; /* bytes that have a place and are not answered */
+};
+
+struct o2g_region; /* rma.h */
+
+struct o2g_message {
+	struct o2g_member member;
+	struct o2g_result result;
+	struct o2g_envelope envelope;
+	struct list here;   /* messages of its connection */
+	struct list unpaid; /* unmatched, all here, and not paid back yet */
+	struct list grant;  /* GRANTs and DONEs, or replies, of its
+			       connection */
+	struct list user;   /* those of its region */
+	struct o2g_region *region;
+	struct o2g_knot by_id;
+	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
+	struct o2g_op_entry *op;   /* who takes it */
+	struct o2g_op_entry *send; /* self, by reference */
+	u32 why;
+	u32 id;
+	u32 cost; /* credit to give back */
+	u8 rma;	  /* 0, O2G_OP_WRITE or O2G_OP_READ of a peer's */
+	u8 has_data, requested, forget, moved, filling, slab_result;
+	int status;
+	u64 data;
+	u64 length;
+	u64 arrived; /* bytes that came over the wire */
+	u64 expect;  /* bytes that will have come */
+	u64 take;    /* bytes for the receive */
+	u64 address; /* of the program: there */
+	u64 split;   /* bytes below go to `hold` */
+	struct o2g_piece hold;
+	u64 charged; /* against limits.unexpected */
+	struct o2g_copy copy;
+	u8 small[O2G_SMALL]; /* where a short body is held */
+};
+
+/* `inbox` 0: to the endpoint itself. */
+struct o2g_message *o2g_message_make(struct o2g_core *core,
+				     struct o2g_inbox *inbox, u32 source);
+/* Matches it: 0, or -EAGAIN when it can't be held. */
+int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message);
+/* The unmatched message that this receive gets, or 0. */
+struct o2g_message *o2g_message_find(struct o2g_core *core,
+				     const struct o2g_op_entry *op);
+void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
+		      struct o2g_op_entry *op);
+/* From now on only its handle finds it. */
+void o2g_message_claim(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_discard(struct o2g_core *core, struct o2g_message *message);
+/* Its sender got a number. */
+void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
+		      u32 source);
+/* Where the next of `most` bytes goes, and how many: 0 or -EAGAIN. */
+int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
+		      u64 most, struct o2g_piece *piece);
+void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
+		      u64 length);
+void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
+/* Its connection is gone. */
+void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
+		     int status);
+void o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
+/* Its completion is written. */
+void o2g_message_written(struct o2g_core *core, struct o2g_result *result);
+/* Takes back what just arrived and can't be held. */
+void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
+/* Gives the memory back that the body was to be held in. */
+void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message);
+void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
+/* Frees it if there is no reason left for it. */
+void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
+/* Charges its record; -EAGAIN: too much is held. */
+int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);
+/* Starts its copy: 0, O2G_COPY_LATER, or -errno; then goes on with it. */
+int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
+		     const struct o2g_piece *from, const struct o2g_piece *to);
+void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
+			int status);
+void o2g_message_advance(struct o2g_core *core, struct o2g_message *message);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading submissions, and what the program has to kick for. */
+#include "progress.h"
+#include "credit.h"
+#include "ending.h"
+#include "error.h"
+#include "recv.h"
+#include "send.h"
+
+#define HELD_MANY 4096
+
+static int release_slab(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	int rc = o2g_slab_release(&core->slab, sqe->data);
+
+	return rc ? o2g_result_refuse(core, sqe, rc) : 0;
+}
+
+/* 0, or -EAGAIN: it can't even be refused before there is room. */
+static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
+{
+	switch (sqe->op) {
+	case O2G_OP_RECV:
+		return o2g_recv_submit(core, sqe);
+	case O2G_OP_SEND:
+	case O2G_OP_WRITE:
+	case O2G_OP_READ:
+		return o2g_send_submit(core, sqe);
+	case O2G_OP_CANCEL:
+		return o2g_recv_cancel(core, sqe);
+	case O2G_OP_PEEK:
+		return o2g_recv_peek(core, sqe);
+	case O2G_OP_DISCARD:
+		return o2g_recv_discard(core, sqe);
+	case O2G_OP_RELEASE:
+		return release_slab(core, sqe);
+	}
+	return o2g_result_refuse(core, sqe, -O2G_EINVAL);
+}
+
+/* Reads as many submissions as there are now. Not more: a program that writes
+ * on while we read must not keep the engine here. */
+static int read_most(struct o2g_core *core, int most)
+{
+	struct o2g_sqe sqe;
+	int waiting, n;
+
+	core->more = core->broken; /* to be told by o2g_core_consume() */
+	if (core->broken)
+		return -O2G_EPROTO;
+	core->more = o2g_result_flush(core);
+	if (core->more)
+		return 0;
+	/* A receive must not get what is about to vanish. */
+	if (!list_empty(&core->endings))
+		return 0;
+	core->rested = core->scanned;
+	core->taken = 0;
+	o2g_recv_go_on(core); /* tired unless that is done */
+	waiting = o2g_ring_waiting(&core->ring);
+	if (waiting < 0) {
+		core->broken = 1;
+		core->more = 1;
+		return waiting;
+	}
+	core->stalled = 0;
+	for (n = 0; n < waiting && n < most && !o2g_core_tired(core); n++) {
+		o2g_ring_look(&core->ring, &sqe);
+		if (run_submission(core, &sqe)) {
+			core->stalled = 1;
+			return n;
+		}
+		o2g_ring_next(&core->ring);
+		core->changes++;
+	}
+	core->more = n < waiting;
+	return n;
+}
+
+static int batch_size(const struct o2g_core *core)
+{
+	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
+}
+
+/* On behalf of what arrives. Where many messages are unmatched, a receive may
+ * have to be compared with all of them: not here. It finds its message in
+ * either order. */
+int o2g_core_read(struct o2g_core *core)
+{
+	if (core->limits.batch && core->counts.held > HELD_MANY) {
+		core->more |= o2g_ring_waiting(&core->ring) != 0;
+		return 0;
+	}
+	return read_most(core, batch_size(core));
+}
+
+static u32 kick_needs(const struct o2g_core *core)
+{
+	const int room = core->stalled || !list_empty(&core->backlog);
+	const int kick =
+		room || core->counts.held || core->blocked || core->lost_peers;
+
+	return (kick ? O2G_NEED_KICK : 0) | (room ? O2G_NEED_ROOM : 0) |
+	       (core->blocked ? O2G_NEED_BODIES : 0);
+}
+
+/* Did the program submit something, or make room that somebody waits for? */
+static int went_on(struct o2g_core *core)
+{
+	return o2g_ring_waiting(&core->ring) ||
+	       (!list_empty(&core->backlog) && o2g_ring_room(&core->ring));
+}
+
+/* Flags that were set stay set while this runs, so it ends. In batches, what
+ * came in before the flag was seen is left lying. */
+void o2g_core_ask(struct o2g_core *core)
+{
+	u32 flags;
+
+	if (o2g_credit_starves(core))
+		o2g_credit_forgive(core);
+	flags = kick_needs(core);
+	while (o2g_ring_ask(&core->ring, flags)) {
+		if (core->limits.batch)
+			core->more |= went_on(core);
+		if (core->limits.batch || o2g_core_read(core) < 0)
+			return;
+		flags |= kick_needs(core);
+	}
+}
+
+int o2g_core_consume(struct o2g_core *core)
+{
+	int n;
+
+	o2g_ending_go_on(core);
+	n = read_most(core, batch_size(core));
+	core->counts.kicks++;
+	o2g_core_ask(core);
+	return core->broken ? -O2G_EPROTO : n;
+}
