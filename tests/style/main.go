@@ -37,6 +37,7 @@ var checks = []check{
 	{"c functions stay below 80 lines", cFunctions},
 	{"c borders", cBorders},
 	{"include circles are small", cCircles},
+	{"c layers", cLayers},
 	{"freestanding code has no long", cNoLong},
 	{"no typedef of structs", cNoTypedef},
 	{"functions of kernel modules are named", moduleNames},

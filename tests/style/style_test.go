@@ -16,23 +16,24 @@ const (
 	spdxGo = "// SPDX-License-Identifier: MIT\n\n"
 	spdxSh = "#!/bin/sh\n# SPDX-License-Identifier: MIT\nset -eu\n"
 	spdxK  = "/* SPDX-License-Identifier: GPL-2.0-only */\n"
-	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\n"
+	table  = "include/skep free include/skep\nabi free include/skep abi\nbee host include/skep abi bee system\nx/kmod kernel system\nx/core host x system\n"
 )
 
 // good is a tree that keeps every rule; each plant adds or replaces files.
 var good = map[string]string{
-	"go.mod":                  "// SPDX-License-Identifier: MIT\n\nmodule skep\n\ngo 1.26\n",
-	"tests/style/borders.tbl": "# SPDX-License-Identifier: MIT\n" + table,
-	"tests/style/layers.tbl":  "# SPDX-License-Identifier: MIT\ncmd\ninternal/hub\ninternal/engine\n",
-	"include/skep/types.h":    "/* SPDX-License-Identifier: " + contractLicence + " */\ntypedef unsigned long long u64;\n",
-	"abi/a.h":                 spdxC + "#ifndef A_H\n#define A_H\n#include <skep/types.h>\nu64 a(u64 v);\n#endif\n",
-	"abi/a.c":                 spdxC + "#include \"a.h\"\n\n/* not a long way */\nu64 a(u64 v)\n{\n\treturn v;\n}\n",
-	"bee/b.c":                 spdxC + "#include <stdio.h>\n#include \"abi/a.h\"\n",
-	"cmd/skep/main.go":        spdxGo + "// Skep is a program.\npackage main\n\nimport _ \"skep/internal/hub\"\n\nfunc main() {}\n",
-	"internal/hub/hub.go":     spdxGo + "// Package hub is one.\npackage hub\n",
-	"mk/x.sh":                 spdxSh + "echo \"$1\"\n",
-	"README.md":               "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n",
-	".clang-format":           "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
+	"go.mod":                   "// SPDX-License-Identifier: MIT\n\nmodule skep\n\ngo 1.26\n",
+	"tests/style/borders.tbl":  "# SPDX-License-Identifier: MIT\n" + table,
+	"tests/style/layers.tbl":   "# SPDX-License-Identifier: MIT\ncmd\ninternal/hub\ninternal/engine\n",
+	"tests/style/c-layers.tbl": "# SPDX-License-Identifier: MIT\nx/core top\nx/core base list.h\n",
+	"include/skep/types.h":     "/* SPDX-License-Identifier: " + contractLicence + " */\ntypedef unsigned long long u64;\n",
+	"abi/a.h":                  spdxC + "#ifndef A_H\n#define A_H\n#include <skep/types.h>\nu64 a(u64 v);\n#endif\n",
+	"abi/a.c":                  spdxC + "#include \"a.h\"\n\n/* not a long way */\nu64 a(u64 v)\n{\n\treturn v;\n}\n",
+	"bee/b.c":                  spdxC + "#include <stdio.h>\n#include \"abi/a.h\"\n",
+	"cmd/skep/main.go":         spdxGo + "// Skep is a program.\npackage main\n\nimport _ \"skep/internal/hub\"\n\nfunc main() {}\n",
+	"internal/hub/hub.go":      spdxGo + "// Package hub is one.\npackage hub\n",
+	"mk/x.sh":                  spdxSh + "echo \"$1\"\n",
+	"README.md":                "<!-- SPDX-License-Identifier: MIT -->\n[the rooms](abi/a.h)\n",
+	".clang-format":            "# SPDX-License-Identifier: MIT\nBasedOnStyle: LLVM\nUseTab: Always\nTabWidth: 8\nIndentWidth: 8\nBreakBeforeBraces: Linux\nSortIncludes: false\nAllowShortFunctionsOnASingleLine: None\n",
 }
 
 func plant(t *testing.T, files map[string]string) *tree {
@@ -87,6 +88,10 @@ var plants = []struct {
 	{"c borders", map[string]string{"abi/x.c": spdxC + "# include \"../bee/b.c\"\n"}, "bee/b.c"},
 	{"c borders", map[string]string{"other/x.c": spdxC}, "no row"},
 	{"include circles are small", ring(7), "abi/r0: 7 modules"},
+	{"c layers", map[string]string{"x/core/top.h": spdxC, "x/core/base.c": spdxC + "#include \"base.h\"\n#include \"top.h\"\n", "x/core/base.h": spdxC}, "base.c:3: includes x/core/top.h"},
+	{"c layers", map[string]string{"x/core/list.h": spdxC, "x/core/base.h": spdxC + "#include <x/core/list.h>\n"}, "base.h:2: includes x/core/list.h"},
+	{"c layers", map[string]string{"x/core/new.c": spdxC}, "no line in tests/style/c-layers.tbl"},
+	{"c layers", map[string]string{"tests/style/c-layers.tbl": "x/core top\nx/core top\n"}, "top stands here twice"},
 	{"freestanding code has no long", map[string]string{"abi/x.c": spdxC + "/* long */\nunsigned long x;\n"}, "abi/x.c:3"},
 	{"no typedef of structs", map[string]string{"abi/x.h": spdxC + "typedef struct x {\n\tint a;\n} x_t;\n"}, "abi/x.h:2"},
 	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int find(void)\n{\n\treturn 0;\n}\n"}, "a.c:2: find() is one bare word"},
