@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A message from its first frame to its completion. It comes over a connection
- * or from the endpoint itself; `why` says why it still exists, and when there
- * is no reason left its credit goes back and its memory with it.
+ * or from the endpoint itself; it goes through the states of message_state.h,
+ * and when it is done its credit goes back and its memory with it.
  *
  * Bytes below `split` go to `hold`, memory of the core or the slab, later ones
  * straight to the receive's buffer. So a receive that takes a message half of
@@ -23,6 +23,7 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 
 	if (!message)
 		return 0;
+	message->state = O2G_MSG_NEW;
 	message->result.of_message = 1;
 	message->hold.place = O2G_PLACE_FORGET;
 	message->inbox = inbox;
@@ -35,10 +36,12 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 /* An unmatched message that is all here may be paid for early. */
 static void may_forgive(struct o2g_message *message)
 {
-	const u32 unmatched = O2G_MSG_HELD | O2G_MSG_CLAIMED;
+	const u32 unmatched = O2G_IS_UNEXPECTED | O2G_IS_CLAIMED;
 
-	if (message->inbox && message->cost && message->why & unmatched &&
-	    (message->requested || !(message->why & O2G_MSG_ARRIVING)) &&
+	if (message->inbox && message->cost &&
+	    o2g_message_is(message, unmatched) &&
+	    (message->kind == O2G_MSG_REQUEST ||
+	     !o2g_message_is(message, O2G_IS_ARRIVING)) &&
 	    !list_linked(&message->unpaid))
 		list_append(&message->inbox->unpaid, &message->unpaid);
 }
@@ -137,7 +140,7 @@ void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message)
 {
-	if (!message->why)
+	if (message->state == O2G_MSG_DONE)
 		o2g_message_drop(core, message);
 }
 
@@ -148,12 +151,11 @@ int o2g_message_charge(struct o2g_core *core, struct o2g_message *message)
 
 static void message_arrived(struct o2g_core *core, struct o2g_message *message)
 {
-	if (!(message->why & O2G_MSG_ARRIVING))
+	if (!o2g_message_is(message, O2G_IS_ARRIVING))
 		return;
-	message->why &= ~O2G_MSG_ARRIVING;
+	o2g_message_step(message, O2G_MSG_WHOLE);
 	o2g_table_remove(&core->table, &message->by_id);
-	if (message->inbox)
-		message->inbox->incomplete--;
+	message->inbox->incomplete--;
 	may_forgive(message);
 }
 
@@ -162,6 +164,15 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
 	message_arrived(core, message);
 	message->cost = 0;
 	o2g_message_drop(core, message);
+}
+
+/* Can the program copy it by itself? Its completion then has no place for the
+ * message's length, so that one that is cut is not. */
+static int in_slab(const struct o2g_message *message)
+{
+	return message->hold.place == O2G_PLACE_AREA &&
+	       message->split >= message->take &&
+	       message->take == message->length;
 }
 
 static void result_fill(struct o2g_core *core, struct o2g_message *message,
@@ -182,7 +193,7 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	cqe->data = message->data;
 	cqe->flags = message->has_data ? O2G_CQE_DATA : 0;
 	cqe->where = message->address;
-	if (!message->slab_result || message->status)
+	if (message->status || !in_slab(message))
 		return;
 	cqe->flags |= O2G_CQE_SLAB;
 	cqe->where = message->hold.address;
@@ -202,7 +213,7 @@ static void complete_multi(struct o2g_core *core, struct o2g_message *message)
 	result_fill(core, message, cqe);
 	if (!last || op->closing)
 		cqe->flags |= O2G_CQE_MORE;
-	message->why |= O2G_MSG_RESULT;
+	o2g_message_step(message, O2G_MSG_WAIT);
 	o2g_result_put(core, &message->result);
 	if (!last)
 		return;
@@ -218,8 +229,8 @@ static void complete_receive(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_op_entry *op = message->op;
 
-	message->why &= ~O2G_MSG_TAKEN;
-	if (message->rma) {
+	o2g_message_step(message, O2G_MSG_COMPLETE);
+	if (o2g_message_is_access(message)) {
 		core->up->access_complete(core, message);
 		return;
 	}
@@ -240,27 +251,24 @@ static void complete_receive(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_settle(core, message);
 }
 
+static int start_copy(struct o2g_core *core, struct o2g_message *message,
+		      const struct o2g_piece *from, const struct o2g_piece *to)
+{
+	message->copy.from = *from;
+	message->copy.to = *to;
+	return core->host.copy(core->host.ctx, &message->copy);
+}
+
 int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 		     const struct o2g_piece *from, const struct o2g_piece *to)
 {
 	int rc;
 
-	message->copy.from = *from;
-	message->copy.to = *to;
-	message->why |= O2G_MSG_COPY;
-	rc = core->host.copy(core->host.ctx, &message->copy);
+	o2g_message_step(message, O2G_MSG_COPY);
+	rc = start_copy(core, message, from, to);
 	if (rc != O2G_COPY_LATER)
-		message->why &= ~O2G_MSG_COPY;
+		o2g_message_step(message, O2G_MSG_COPIED);
 	return rc;
-}
-
-/* Can the program copy it by itself? Its completion then has no place for the
- * message's length, so that one that is cut is not. */
-static int in_slab(const struct o2g_message *message)
-{
-	return message->hold.place == O2G_PLACE_AREA &&
-	       message->split >= message->take &&
-	       message->take == message->length;
 }
 
 /* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
@@ -272,7 +280,8 @@ static int move_held(struct o2g_core *core, struct o2g_message *message)
 				   : min_u64(message->split, message->take);
 	struct o2g_piece from, to;
 
-	if (message->moved || message->status || !length)
+	if (message->status || !length ||
+	    o2g_message_is(message, O2G_IS_COPIED))
 		return 0;
 	from = message->hold;
 	to = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
@@ -283,13 +292,10 @@ static int move_held(struct o2g_core *core, struct o2g_message *message)
 	} else if (message->arrived < message->split) {
 		return -O2G_EAGAIN;
 	} else if (in_slab(message)) {
-		if (message->why & O2G_MSG_ARRIVING)
-			return -O2G_EAGAIN;
-		message->slab_result = 1;
-		return 0;
+		return o2g_message_is(message, O2G_IS_ARRIVING) ? -O2G_EAGAIN
+								: 0;
 	}
 	from.length = length;
-	message->moved = 1;
 	return o2g_message_copy(core, message, &from, &to);
 }
 
@@ -297,24 +303,23 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 {
 	int rc;
 
-	if (!(message->why & O2G_MSG_TAKEN) || message->why & O2G_MSG_COPY)
+	if (!o2g_message_is(message, O2G_IS_MATCHED) ||
+	    o2g_message_is(message, O2G_IS_COPYING | O2G_IS_BUFFERING))
 		return;
 	rc = move_held(core, message);
 	if (rc == O2G_COPY_LATER || rc == -O2G_EAGAIN)
 		return;
 	if (rc < 0)
 		message->status = rc;
-	if (!(message->why & O2G_MSG_ARRIVING))
+	if (!o2g_message_is(message, O2G_IS_ARRIVING))
 		complete_receive(core, message);
 }
 
-/* It is no longer among the unexpected messages. */
+/* Takes it out of the unexpected ones; the step out of them follows. */
 static void unmatch_message(struct o2g_core *core, struct o2g_message *message)
 {
-	if (!(message->why & O2G_MSG_HELD))
-		return;
-	message->why &= ~O2G_MSG_HELD;
-	o2g_match_unhold(core, &message->envelope);
+	if (o2g_message_is(message, O2G_IS_UNEXPECTED))
+		o2g_match_unhold(core, &message->envelope);
 }
 
 /* Where in the receive's buffer, and how much of it. */
@@ -346,7 +351,7 @@ static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
 	message->expect = bytes;
 	if (!bytes)
 		message_arrived(core, message);
-	message->why |= O2G_MSG_GRANT;
+	o2g_message_step(message, O2G_MSG_ANSWER);
 	core->up->grant_due(message);
 }
 
@@ -377,13 +382,12 @@ void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
 		      struct o2g_op_entry *op)
 {
 	unmatch_message(core, message);
-	message->why &= ~O2G_MSG_CLAIMED;
-	message->why |= O2G_MSG_TAKEN;
+	o2g_message_step(message, O2G_MSG_MATCH);
 	list_unlink(&message->unpaid);
 	aim_message(core, message, op);
 	if (!message->status)
 		redirect_body(core, message);
-	if (message->requested && !message->status)
+	if (message->kind == O2G_MSG_REQUEST && !message->status)
 		grant_bytes(core, message, message->take);
 	o2g_message_advance(core, message);
 }
@@ -402,7 +406,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 	if (!message->send && charge_message(core, message, sizeof(*message)))
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
-	message->why |= O2G_MSG_HELD;
+	o2g_message_step(message, O2G_MSG_QUEUE);
 	o2g_match_hold(core, &message->envelope);
 	may_forgive(message);
 	return 0;
@@ -424,7 +428,7 @@ void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 	struct o2g_op_entry *op;
 
 	message->envelope.source = source;
-	if (!(message->why & O2G_MSG_HELD))
+	if (!o2g_message_is(message, O2G_IS_UNEXPECTED))
 		return;
 	o2g_match_name(core, &message->envelope);
 	op = o2g_match_receive(core, &message->envelope, 0);
@@ -435,20 +439,19 @@ void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 void o2g_message_claim(struct o2g_core *core, struct o2g_message *message)
 {
 	unmatch_message(core, message);
-	message->why |= O2G_MSG_CLAIMED;
+	o2g_message_step(message, O2G_MSG_CLAIM);
 }
 
 void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 {
 	unmatch_message(core, message);
-	message->why &= ~O2G_MSG_CLAIMED;
-	message->forget = 1;
+	o2g_message_step(message, O2G_MSG_DISCARD);
 	list_unlink(&message->unpaid);
-	if (message->send && !message->filling) {
+	if (message->send && !o2g_message_is(message, O2G_IS_BUFFERING)) {
 		o2g_op_finish(core, message->send, 0);
 		message->send = 0;
 	}
-	if (message->requested && message->inbox)
+	if (message->kind == O2G_MSG_REQUEST && message->inbox)
 		grant_bytes(core, message, 0);
 	o2g_message_settle(core, message);
 }
@@ -456,20 +459,21 @@ void o2g_message_discard(struct o2g_core *core, struct o2g_message *message)
 int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 		      u64 most, struct o2g_piece *piece)
 {
-	const int taken = message->why & O2G_MSG_TAKEN;
+	const int matched = o2g_message_is(message, O2G_IS_MATCHED);
+	const int discarded = o2g_message_is(message, O2G_IS_DISCARDED);
 	const u64 at = message->arrived;
 
-	if (!taken && !message->forget &&
-	    message->hold.place == O2G_PLACE_FORGET && hold_body(core, message))
+	if (!matched && !discarded && message->hold.place == O2G_PLACE_FORGET &&
+	    hold_body(core, message))
 		return -O2G_EAGAIN;
-	if (!message->forget && at < message->split) {
+	if (!discarded && at < message->split) {
 		*piece = message->hold;
 		if (piece->place == O2G_PLACE_CORE)
 			piece->core += at;
 		else
 			piece->address += at;
 		piece->length = min_u64(most, message->split - at);
-	} else if (taken && !message->status && at < message->take) {
+	} else if (matched && !message->status && at < message->take) {
 		piece->place = O2G_PLACE_PROGRAM;
 		piece->core = 0;
 		piece->address = message->address + at;
@@ -487,7 +491,7 @@ void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
 	message->arrived += length;
 	if (message->arrived == message->expect)
 		message_arrived(core, message);
-	if (message->why & O2G_MSG_TAKEN)
+	if (o2g_message_is(message, O2G_IS_MATCHED))
 		o2g_message_advance(core, message);
 	else
 		o2g_message_settle(core, message);
@@ -496,7 +500,7 @@ void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 {
 	list_unlink(&message->grant);
-	message->why &= ~(O2G_MSG_GRANT | O2G_MSG_REPLY);
+	o2g_message_step(message, O2G_MSG_ANSWERED);
 	o2g_message_settle(core, message);
 }
 
@@ -504,19 +508,20 @@ void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status)
 {
-	const int arriving = message->why & O2G_MSG_ARRIVING;
+	const int arriving = o2g_message_is(message, O2G_IS_ARRIVING);
 
-	message_arrived(core, message);
+	if (arriving) {
+		o2g_table_remove(&core->table, &message->by_id);
+		message->inbox->incomplete--;
+		message->status = status;
+		unmatch_message(core, message);
+	}
 	list_unlink(&message->grant);
 	list_unlink(&message->here);
 	list_unlink(&message->unpaid);
-	message->why &= ~(O2G_MSG_GRANT | O2G_MSG_REPLY);
 	message->inbox = 0;
-	if (arriving)
-		message->status = status;
-	if (arriving)
-		unmatch_message(core, message);
-	if (arriving && message->why & O2G_MSG_TAKEN)
+	o2g_message_step(message, O2G_MSG_CUT);
+	if (arriving && o2g_message_is(message, O2G_IS_MATCHED))
 		o2g_message_advance(core, message);
 	else
 		o2g_message_settle(core, message);
@@ -528,22 +533,27 @@ static void copy_filled(struct o2g_core *core, struct o2g_message *message,
 {
 	o2g_op_finish(core, message->send, status);
 	message->send = 0;
-	message->filling = 0;
+	o2g_message_step(message, O2G_MSG_BUFFERED);
 	if (!status)
 		return;
 	message->status = status;
+	if (!o2g_message_is(message, O2G_IS_UNEXPECTED))
+		return;
 	unmatch_message(core, message);
+	o2g_message_step(message, O2G_MSG_DISCARD);
 }
 
 void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
 			int status)
 {
-	message->why &= ~O2G_MSG_COPY;
-	if (message->filling)
+	if (o2g_message_is(message, O2G_IS_BUFFERING)) {
 		copy_filled(core, message, status);
-	else if (status)
-		message->status = status;
-	if (message->why & O2G_MSG_TAKEN)
+	} else {
+		o2g_message_step(message, O2G_MSG_COPIED);
+		if (status)
+			message->status = status;
+	}
+	if (o2g_message_is(message, O2G_IS_MATCHED))
 		o2g_message_advance(core, message);
 	else
 		o2g_message_settle(core, message);
@@ -562,10 +572,10 @@ void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
 		uncharge_message(core, message, sizeof(*message));
 		return;
 	}
-	message->filling = 1;
+	o2g_message_step(message, O2G_MSG_BUFFER);
 	if (message->length) {
 		o2g_op_piece(message->send, 0, message->length, &from);
-		rc = o2g_message_copy(core, message, &from, &message->hold);
+		rc = start_copy(core, message, &from, &message->hold);
 	}
 	if (rc == O2G_COPY_LATER)
 		return;
@@ -578,6 +588,6 @@ void o2g_message_written(struct o2g_core *core, struct o2g_result *result)
 	struct o2g_message *message =
 		list_entry(result, struct o2g_message, result);
 
-	message->why &= ~O2G_MSG_RESULT;
+	o2g_message_step(message, O2G_MSG_WRITTEN);
 	o2g_message_settle(core, message);
 }

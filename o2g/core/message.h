@@ -3,22 +3,18 @@
 #ifndef O2G_CORE_MESSAGE_H
 #define O2G_CORE_MESSAGE_H
 
+#include "assert.h"
 #include "match.h"
+#include "message_state.h"
 
 #define O2G_SMALL 64	     /* bodies that need no memory of their own */
 #define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
 
-/* Why a message is still needed; it is freed when nothing is left. */
-enum {
-	O2G_MSG_HELD = 1,    /* unmatched, in the index */
-	O2G_MSG_CLAIMED = 2, /* unmatched, a handle of the program */
-	O2G_MSG_TAKEN = 4,   /* by a receive that is not completed */
-	O2G_MSG_ARRIVING =
-		8,	    /* bytes, or the whole body of a request, to come */
-	O2G_MSG_GRANT = 16, /* a GRANT is to be sent */
-	O2G_MSG_COPY = 32,  /* a copy is under way */
-	O2G_MSG_RESULT = 64, /* its completion waits for room */
-	O2G_MSG_REPLY = 128  /* of a READ: bytes to plan, or a DONE to go out */
+enum o2g_message_kind {
+	O2G_MSG_EAGER, /* its body comes unasked */
+	O2G_MSG_REQUEST,
+	O2G_MSG_WRITE, /* accesses, of a peer's or to oneself */
+	O2G_MSG_READ
 };
 
 /* What came over one connection. */
@@ -46,11 +42,11 @@ struct o2g_message {
 	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
 	struct o2g_op_entry *op;   /* who takes it */
 	struct o2g_op_entry *send; /* self, by reference */
-	u32 why;
 	u32 id;
 	u32 cost; /* credit to give back */
-	u8 rma;	  /* 0, O2G_OP_WRITE or O2G_OP_READ of a peer's */
-	u8 has_data, requested, forget, moved, filling, slab_result;
+	u8 state; /* enum o2g_message_state */
+	u8 kind;  /* enum o2g_message_kind */
+	u8 has_data;
 	int status;
 	u64 data;
 	u64 length;
@@ -64,6 +60,25 @@ struct o2g_message {
 	struct o2g_copy copy;
 	u8 small[O2G_SMALL]; /* where a short body is held */
 };
+
+static inline int o2g_message_is(const struct o2g_message *message, u32 facts)
+{
+	return o2g_message_facts[message->state] & facts;
+}
+
+static inline void o2g_message_step(struct o2g_message *message,
+				    enum o2g_message_event event)
+{
+	const u8 to = o2g_message_steps[event][message->state];
+
+	o2g_assert(to != O2G_MSG_NONE);
+	message->state = to;
+}
+
+static inline int o2g_message_is_access(const struct o2g_message *message)
+{
+	return message->kind >= O2G_MSG_WRITE;
+}
 
 /* `inbox` 0: to the endpoint itself. */
 struct o2g_message *o2g_message_make(struct o2g_core *core,
@@ -98,7 +113,7 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
 /* Gives the memory back that the body was to be held in. */
 void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
-/* Frees it if there is no reason left for it. */
+/* Frees it if it is done. */
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
 /* Charges its record; -EAGAIN: too much is held. */
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);

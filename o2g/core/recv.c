@@ -31,7 +31,7 @@ static struct o2g_message *find_claimed(struct o2g_core *core, u64 handle)
 	struct o2g_message *message = o2g_pool_at(&core->messages, (u32)handle);
 
 	if (!message || message->member.generation != (u32)(handle >> 32) ||
-	    !(message->why & O2G_MSG_CLAIMED))
+	    !o2g_message_is(message, O2G_IS_CLAIMED))
 		return 0;
 	return message;
 }

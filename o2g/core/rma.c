@@ -90,13 +90,13 @@ static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 
 static void lose_region(struct o2g_core *core, struct o2g_message *message)
 {
-	const int replying = message->rma == O2G_OP_READ && message->inbox &&
-			     message->why & O2G_MSG_REPLY;
+	const int replying = message->kind == O2G_MSG_READ && message->inbox &&
+			     o2g_message_is(message, O2G_IS_REPLYING);
 
 	message->region = 0;
 	list_unlink(&message->user);
 	message->status = -O2G_EKEYREJECTED;
-	if (message->rma == O2G_OP_READ && message->inbox)
+	if (message->kind == O2G_MSG_READ && message->inbox)
 		blank_slots(o2g_message_conn(message), message);
 	if (!replying)
 		return;
@@ -123,8 +123,8 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 static int aim(struct o2g_core *core, struct o2g_message *message, u64 key,
 	       u64 place)
 {
-	const u32 right = message->rma == O2G_OP_WRITE ? O2G_REGION_WRITE
-						       : O2G_REGION_READ;
+	const u32 right = message->kind == O2G_MSG_WRITE ? O2G_REGION_WRITE
+							 : O2G_REGION_READ;
 	struct o2g_region *region = region_find(core, key);
 
 	if (!region)
@@ -154,7 +154,7 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 		o2g_message_drop(core, message);
 		return 0;
 	}
-	message->rma = frame->type == O2G_WRITE ? O2G_OP_WRITE : O2G_OP_READ;
+	message->kind = frame->type == O2G_WRITE ? O2G_MSG_WRITE : O2G_MSG_READ;
 	message->id = frame->id;
 	message->cost = O2G_MESSAGE_COST;
 	message->length = frame->length;
@@ -166,18 +166,19 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 	return message;
 }
 
-/* What the program wants to hear of it. */
-static void report(struct o2g_core *core, struct o2g_message *message)
+/* What the program wants to hear of it, if anything: then the message may be
+ * gone. */
+static int report_access(struct o2g_core *core, struct o2g_message *message,
+			 const struct o2g_region *region)
 {
-	const struct o2g_region *region = message->region;
 
 	if (message->status || !region ||
 	    !(message->has_data || region->is.rights & O2G_REGION_EVENTS))
-		return;
+		return 0;
 	message->result.cqe = (struct o2g_cqe){
 		.cookie = region->is.cookie,
-		.op = message->rma == O2G_OP_WRITE ? O2G_OP_WRITTEN
-						   : O2G_OP_READ_OUT,
+		.op = message->kind == O2G_MSG_WRITE ? O2G_OP_WRITTEN
+						     : O2G_OP_READ_OUT,
 		.flags = message->has_data ? O2G_CQE_DATA : 0,
 		.peer = message->envelope.source,
 		.length = message->take,
@@ -185,14 +186,15 @@ static void report(struct o2g_core *core, struct o2g_message *message)
 		.data = message->data,
 		.where = message->address,
 	};
-	message->why |= O2G_MSG_RESULT;
+	o2g_message_step(message, O2G_MSG_WAIT);
 	o2g_result_put(core, &message->result);
+	return 1;
 }
 
 void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message)
 {
-	report(core, message);
-	if (message->rma == O2G_OP_WRITE) {
+	report_access(core, message, message->region);
+	if (message->kind == O2G_MSG_WRITE) {
 		list_unlink(&message->user);
 		message->region = 0;
 	}
@@ -200,22 +202,21 @@ void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message)
 
 void o2g_rma_came(struct o2g_core *core, struct o2g_message *message)
 {
+	const struct o2g_region *region = message->region;
 	struct o2g_op_entry *send = message->send;
+	const int status = message->status;
 
 	if (message->inbox) {
 		o2g_tx_answer(core, message);
 		return;
 	}
-	message->why |= O2G_MSG_REPLY; /* not freed meanwhile */
-	if (send) {
-		report(core, message);
-		message->send = 0;
-		o2g_op_finish(core, send, message->status);
-	}
 	list_unlink(&message->user);
 	message->region = 0;
-	message->why &= ~O2G_MSG_REPLY;
-	o2g_message_settle(core, message);
+	message->send = 0;
+	if (!send || !report_access(core, message, region))
+		o2g_message_settle(core, message);
+	if (send)
+		o2g_op_finish(core, send, status);
 }
 
 /* ---- what we ask for ---- */
@@ -236,14 +237,13 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	struct o2g_piece mine, theirs;
 	int rc = 0;
 
-	message->rma = op->op;
+	message->kind = op->op == O2G_OP_WRITE ? O2G_MSG_WRITE : O2G_MSG_READ;
 	message->envelope.source = op->peer;
 	message->take = op->length;
 	message->has_data = !!(op->flags & O2G_SQE_DATA);
 	message->data = message->has_data ? op->data : 0;
 	message->status = aim(core, message, op->tag, op->ignore);
-	message->moved = 1;
-	message->why = O2G_MSG_TAKEN;
+	o2g_message_step(message, O2G_MSG_MATCH);
 	o2g_op_piece(op, 0, op->length, &mine);
 	theirs = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
 				    .address = message->address,

@@ -59,7 +59,8 @@ static int start_access(struct o2g_conn *conn)
 		o2g_tx_answer(conn->core, message);
 		return expect_body(conn, 0);
 	}
-	message->why = O2G_MSG_ARRIVING | O2G_MSG_TAKEN;
+	o2g_message_step(message, O2G_MSG_OPEN);
+	o2g_message_step(message, O2G_MSG_MATCH);
 	conn->inbox.incomplete++;
 	if (frame->length > frame->body)
 		o2g_table_add(&conn->core->table, &message->by_id, &key);
@@ -88,10 +89,10 @@ static int start_message(struct o2g_conn *conn)
 	message->id = frame->id;
 	message->length = frame->length;
 	message->expect = body;
-	message->requested = request;
+	message->kind = request ? O2G_MSG_REQUEST : O2G_MSG_EAGER;
 	message->cost = (u32)(O2G_MESSAGE_COST + body);
 	if (frame->length) {
-		message->why = O2G_MSG_ARRIVING;
+		o2g_message_step(message, O2G_MSG_OPEN);
 		conn->inbox.incomplete++;
 	}
 	/* No other frame comes before the end of this one. */
@@ -114,8 +115,9 @@ static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 		return -O2G_EPROTO;
 	message = list_entry(knot, struct o2g_message, by_id);
 	/* Of a request: its GRANT has not gone out. */
-	if (message->requested &&
-	    message->why & (O2G_MSG_HELD | O2G_MSG_CLAIMED | O2G_MSG_GRANT))
+	if (message->kind == O2G_MSG_REQUEST &&
+	    o2g_message_is(message, O2G_IS_UNEXPECTED | O2G_IS_CLAIMED |
+					    O2G_IS_ANSWERING))
 		return -O2G_EPROTO;
 	if (frame->body > message->expect - message->arrived)
 		return -O2G_EPROTO;

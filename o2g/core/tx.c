@@ -49,8 +49,9 @@ static int plan_grant(struct o2g_conn *conn)
 	if (!node)
 		return 0;
 	message = list_entry(node, struct o2g_message, grant);
-	slot = slot_add(conn, message->rma ? O2G_DONE : O2G_GRANT);
-	if (message->rma) { /* freed when it is out */
+	slot = slot_add(conn,
+			o2g_message_is_access(message) ? O2G_DONE : O2G_GRANT);
+	if (o2g_message_is_access(message)) { /* freed when it is out */
 		slot->frame.id = message->id;
 		slot->frame.context = (u32)-message->status;
 		slot->message = message;
@@ -164,14 +165,14 @@ void o2g_tx_answer(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_conn *conn = o2g_message_conn(message);
 
-	if (message->rma == O2G_OP_READ && !message->status &&
+	if (message->kind == O2G_MSG_READ && !message->status &&
 	    message->arrived < message->take) {
-		message->why |= O2G_MSG_REPLY;
+		o2g_message_step(message, O2G_MSG_REPLY);
 		list_append(&conn->replies, &message->grant);
 		o2g_conn_want(conn);
 		return;
 	}
-	message->why = (message->why & ~O2G_MSG_REPLY) | O2G_MSG_GRANT;
+	o2g_message_step(message, O2G_MSG_ANSWER);
 	core->up->access_answered(core, message);
 	list_append(&conn->grants, &message->grant);
 	o2g_conn_want(conn);

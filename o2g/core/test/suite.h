@@ -17,6 +17,7 @@ void cost_run(check_fn *check);
 void bounds_run(check_fn *check);
 void life_run(check_fn *check);
 void rma_run(check_fn *check);
+void state_run(check_fn *check);
 
 /* Each seed is a world of its own; returns how many went wrong. */
 u32 random_run(u32 seeds, u32 steps, struct random_counts *counts);

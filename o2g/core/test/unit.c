@@ -712,6 +712,7 @@ int main(void)
 	bounds_run(check);
 	life_run(check);
 	rma_run(check);
+	state_run(check);
 	random_worlds();
 	return tap_done();
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What can happen to a message, as one table; drawn in docs/design/o2g.md. A
+ * state says who has the message, whether bytes are to come, whether a copy is
+ * under way, and whether a frame must answer it. There are no other ones.
+ */
+#ifndef O2G_CORE_MESSAGE_STATE_H
+#define O2G_CORE_MESSAGE_STATE_H
+
+#include <skep/types.h>
+
+enum o2g_message_state {
+	O2G_MSG_NONE, /* no such step */
+	O2G_MSG_NEW,
+	O2G_MSG_NEW_ARRIVING,
+	O2G_MSG_UNEXPECTED,
+	O2G_MSG_UNEXPECTED_ARRIVING,
+	O2G_MSG_UNEXPECTED_BUFFERING,
+	O2G_MSG_CLAIMED,
+	O2G_MSG_CLAIMED_ARRIVING,
+	O2G_MSG_CLAIMED_BUFFERING,
+	O2G_MSG_MATCHED,
+	O2G_MSG_MATCHED_ARRIVING,
+	O2G_MSG_MATCHED_GRANTING, /* arriving, once the GRANT went out */
+	O2G_MSG_MATCHED_BUFFERING,
+	O2G_MSG_MATCHED_COPYING,
+	O2G_MSG_MATCHED_COPYING_ARRIVING,
+	O2G_MSG_MATCHED_COPIED,
+	O2G_MSG_MATCHED_COPIED_ARRIVING,
+	O2G_MSG_MATCHED_ANSWERING,
+	O2G_MSG_DISCARDED_ARRIVING,
+	O2G_MSG_DISCARDED_BUFFERING,
+	O2G_MSG_REPLYING,
+	O2G_MSG_ANSWERING,
+	O2G_MSG_RESULT,
+	O2G_MSG_RESULT_ANSWERING,
+	O2G_MSG_DONE,
+	O2G_MSG_STATES
+};
+
+enum o2g_message_event {
+	O2G_MSG_OPEN,	  /* its header is here, its bytes are not */
+	O2G_MSG_QUEUE,	  /* no receive waits for it */
+	O2G_MSG_MATCH,	  /* a receive takes it; or it is an access */
+	O2G_MSG_CLAIM,	  /* the program has a handle of it */
+	O2G_MSG_DISCARD,  /* the program does not want it */
+	O2G_MSG_WHOLE,	  /* no more bytes will come */
+	O2G_MSG_REPLY,	  /* of a READ: bytes are to go out */
+	O2G_MSG_ANSWER,	  /* a GRANT or DONE is to go out */
+	O2G_MSG_ANSWERED, /* it did */
+	O2G_MSG_BUFFER,	  /* to oneself: copied to memory of the core */
+	O2G_MSG_BUFFERED,
+	O2G_MSG_COPY, /* to the receive's buffer, or of an access */
+	O2G_MSG_COPIED,
+	O2G_MSG_COMPLETE, /* the receive or access that has it ended */
+	O2G_MSG_WAIT,	  /* its completion lies in the message */
+	O2G_MSG_WRITTEN,  /* and was written */
+	O2G_MSG_CUT,	  /* its connection ended */
+	O2G_MSG_EVENTS
+};
+
+/* What is true in a state. */
+#define O2G_IS_UNEXPECTED 0x1 /* in the index of unexpected messages */
+#define O2G_IS_CLAIMED 0x2
+#define O2G_IS_MATCHED 0x4
+#define O2G_IS_DISCARDED 0x8
+#define O2G_IS_ARRIVING 0x10
+#define O2G_IS_BUFFERING 0x20
+#define O2G_IS_COPYING 0x40
+#define O2G_IS_COPIED 0x80
+#define O2G_IS_ANSWERING 0x100 /* a GRANT or DONE has to go out */
+#define O2G_IS_REPLYING 0x200
+#define O2G_IS_RESULT 0x400
+
+extern const u16 o2g_message_facts[O2G_MSG_STATES];
+extern const u8 o2g_message_steps[O2G_MSG_EVENTS][O2G_MSG_STATES];
+
+#endif
