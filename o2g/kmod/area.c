@@ -7,6 +7,9 @@
  *
  * A child of fork() has no mapping. When the last one is gone, the program is,
  * or does not want to know of the endpoint: the engine ends.
+ *
+ * Context: o2g_area_at() any, softirqs too (then with `atomic`); all else is
+ * process context: calls, page faults with the memory map's lock, workers.
  */
 #include <linux/highmem.h>
 #include <linux/memcontrol.h>
@@ -186,6 +189,7 @@ void o2g_area_shrink(struct o2g_engine *engine)
 	u64 offset[SHRINK_MAX], length = 0;
 	u32 n = 0;
 
+	might_sleep();
 	if (!xchg(&engine->pages.lacking, false) || !engine->pages.mapping)
 		return;
 	for (; n < SHRINK_MAX; n++) {

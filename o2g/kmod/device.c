@@ -3,6 +3,8 @@
  * /dev/o2g: checks what a program asks for and hands it to its engine. Anybody
  * may open it (mode 0666): an endpoint gives no right that its sockets did not
  * give, and its memory counts as the user's (memory.c).
+ *
+ * Context: process, the system calls of whoever has the file.
  */
 #include <linux/fs.h>
 #include <linux/kthread.h>

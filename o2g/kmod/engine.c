@@ -7,6 +7,9 @@
  * The end comes by a call, with the file, or by end_work once the program does
  * not see the area any more. It refuses new work (`closed`), detaches the
  * links, waits for those at work (`use`, the workqueue), then frees the core.
+ *
+ * Context: o2g_engine_lock() and unlock() any, softirqs too; all else is
+ * process context, calls of the program or workers of the engine.
  */
 #include <linux/pid.h>
 #include <linux/poll.h>
@@ -80,6 +83,7 @@ static struct o2g_copy *take_jobs(struct o2g_engine *engine)
 {
 	struct o2g_copy *jobs = engine->jobs;
 
+	lockdep_assert_held(&engine->lock);
 	engine->jobs = NULL;
 	engine->last = &engine->jobs;
 	return jobs;
@@ -104,6 +108,7 @@ static int consume_batch(struct o2g_engine *engine)
 {
 	int rc;
 
+	lockdep_assert_held(&engine->lock);
 	o2g_core_patience(engine->core, !engine->poor);
 	rc = o2g_core_consume(engine->core);
 	o2g_core_patience(engine->core, 1);
@@ -287,6 +292,7 @@ static int say_bye(struct o2g_engine *engine)
 	struct o2g_link *link;
 	int n = 0, rc = lock_if_open(engine);
 
+	lockdep_assert_held(&engine->control);
 	if (rc)
 		return rc;
 	list_for_each_entry(link, &engine->links, here)
@@ -357,6 +363,7 @@ void o2g_engine_close(struct o2g_engine *engine)
 {
 	struct o2g_core *core;
 
+	might_sleep();
 	mutex_lock(&engine->control);
 	spin_lock_bh(&engine->lock);
 	engine->closed = true;

@@ -7,6 +7,10 @@
  * attach that failed half-way. The conn ends first, as soon as nobody uses it
  * without the lock. Then the link is detached, by close or by reap_work: the
  * socket's hooks go, then the work, then the file.
+ *
+ * Context: attaching and detaching in process context, with `control`. What
+ * needs the engine's lock may be called wherever that is held, also in a
+ * softirq with the socket not owned (state_changed()).
  */
 #include <linux/file.h>
 #include <linux/slab.h>
@@ -41,6 +45,7 @@ void o2g_link_want(void *ctx, struct o2g_conn *conn)
 	struct o2g_link *link = o2g_conn_host(conn);
 	struct o2g_engine *engine = ctx;
 
+	lockdep_assert_held(&engine->lock);
 	if (link->over)
 		return;
 	if (link->tx_busy)
@@ -55,6 +60,7 @@ static void end_conn(struct o2g_link *link)
 {
 	struct o2g_engine *engine = link->engine;
 
+	lockdep_assert_held(&engine->lock);
 	/* The other's last word came: how the stream ended does not matter. */
 	if (o2g_conn_bye_received(link->conn) && link->error != -EPROTO)
 		link->error = 0;
@@ -67,6 +73,7 @@ static void end_conn(struct o2g_link *link)
 
 void o2g_link_end(struct o2g_link *link, int error)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (link->over)
 		return;
 	link->over = true;
@@ -80,23 +87,27 @@ void o2g_link_end(struct o2g_link *link, int error)
 
 void o2g_link_use(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	link->users++;
 }
 
 void o2g_link_unuse(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (!--link->users && link->over && link->conn)
 		end_conn(link);
 }
 
 void o2g_link_bye(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (!link->over)
 		o2g_conn_bye(link->conn);
 }
 
 bool o2g_link_finished(const struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	/* Our FIN is acknowledged in these, or nothing ever will be. */
 	return link->over ||
 	       (link->shut &&
@@ -138,6 +149,7 @@ static void liveness_work(struct work_struct *work)
 
 void o2g_link_watch(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (!link->over && !delayed_work_pending(&link->look_work))
 		queue_delayed_work(link->engine->workers, &link->look_work,
 				   LOOK_TIME);
@@ -271,6 +283,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 	struct o2g_link *link;
 	int r;
 
+	lockdep_assert_held(&engine->control);
 	if (a->zero)
 		return -EINVAL;
 	if (engine->link_count >= engine->link_most)
@@ -301,6 +314,7 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 	struct o2g_link *link, *found = NULL;
 	int r = -ENOTCONN; /* it has ended since */
 
+	lockdep_assert_held(&engine->control);
 	list_for_each_entry(link, &engine->links, here)
 	{
 		if (link->number == number)
@@ -330,6 +344,7 @@ void o2g_link_detach(struct o2g_link *link)
 {
 	struct o2g_engine *engine = link->engine;
 
+	might_sleep();
 	unhook_socket(link);
 	o2g_engine_lock(engine);
 	o2g_link_end(link, -ECONNABORTED);

@@ -3,6 +3,8 @@
  * o2g.ko: MPI messages matched where they arrive. Loads and unloads what the
  * other files are, the device (device.c) and the TCP ULP (ulp.c), and shows
  * what exists.
+ *
+ * Context: process, of whoever loads, unloads or reads a parameter.
  */
 #include <linux/module.h>
 #include <linux/rcupdate.h>

@@ -8,6 +8,9 @@
  * The core allocates rarely and in large pieces, under a spinlock, often in a
  * softirq. What can't be had there at once is wanted, and a worker or the
  * program's next call makes it ready; the core tries again then.
+ *
+ * Context: o2g_memory_alloc() and free() any, with the engine's lock, softirqs
+ * too; charging any; opening, closing and filling are process context.
  */
 #include <linux/cred.h>
 #include <linux/memcontrol.h>
@@ -56,6 +59,7 @@ static struct o2g_user *user_find(kuid_t uid)
 {
 	struct o2g_user *user;
 
+	lockdep_assert_held(&users_lock);
 	list_for_each_entry(user, &users,
 			    here) if (uid_eq(user->uid, uid)) return user;
 	return NULL;
@@ -209,6 +213,7 @@ void *o2g_memory_alloc(void *ctx, u64 size)
 
 	if (memory->sleep)
 		return alloc_charged(engine, size, true);
+	lockdep_assert_held(&engine->lock);
 	found = ready_take(memory, size);
 	if (!found)
 		found = alloc_charged(engine, size, false);
@@ -257,6 +262,7 @@ static struct block *ready_add(struct o2g_engine *engine, struct block *block)
 {
 	struct o2g_memory *memory = &engine->memory;
 
+	lockdep_assert_held(&engine->lock);
 	list_add(&block->here, &memory->ready);
 	engine->fills++;
 	if (++memory->ready_count <= READY_MAX)
@@ -273,6 +279,7 @@ int o2g_memory_fill(struct o2g_engine *engine)
 	int found = 0;
 	u64 size;
 
+	might_sleep();
 	while ((size = take_wanted(engine))) {
 		block = alloc_charged(engine, size, true);
 		found = block ? 1 : -ENOMEM;

@@ -3,6 +3,9 @@
  * The program's memory, in contexts that have it: a call of the program's, or
  * a worker between o2g_program_enter() and leave. No lock is held, since a
  * fault may take as long as the program wants.
+ *
+ * Context: process; o2g_host_copy(), which only queues, any, with the engine's
+ * lock.
  */
 #include <linux/kthread.h>
 #include <linux/sched/mm.h>
@@ -26,6 +29,7 @@ bool o2g_program_gone(const struct o2g_engine *engine)
 
 int o2g_program_enter(struct o2g_engine *engine)
 {
+	might_sleep();
 	if (o2g_program_gone(engine) || !mmget_not_zero(engine->mm))
 		return -EFAULT;
 	kthread_use_mm(engine->mm);
@@ -46,6 +50,7 @@ int o2g_host_copy(void *ctx, struct o2g_copy *job)
 {
 	struct o2g_engine *engine = ctx;
 
+	lockdep_assert_held(&engine->lock);
 	job->engine = NULL;
 	*engine->last = job;
 	engine->last = (struct o2g_copy **)&job->engine;

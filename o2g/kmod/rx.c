@@ -9,6 +9,10 @@
  * that has to be waited for; more than a softirq's budget; the stream's end.
  * The engine's lock is not held while the program's memory is touched, nor
  * during long copies; the offered place holds until o2g_rx_done().
+ *
+ * Context: o2g_rx_ready() is sk_data_ready: a softirq with the socket not owned
+ * by a process, or the process that owns it (backlog, attaching); o2g_rx_work()
+ * is a worker; o2g_rx_later() and resume() any, with the engine's lock.
  */
 #include <linux/sched.h>
 #include <net/tcp.h>
@@ -117,6 +121,7 @@ static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
 	struct o2g_link *link = reader->link;
 	s64 n;
 
+	lockdep_assert_held(&link->engine->lock);
 	if (!sleeps && length <= SHORT_COPY)
 		return copy_skb(reader, piece, skb, offset, length);
 	o2g_link_use(link);
@@ -132,6 +137,7 @@ static s64 place_bytes(struct reader *reader, const struct o2g_piece *piece,
 /* As long as this does not change, a blocked link stays so. */
 static u64 state_of(const struct o2g_engine *engine)
 {
+	lockdep_assert_held(&engine->lock);
 	return o2g_core_changes(engine->core) + engine->fills;
 }
 
@@ -139,6 +145,7 @@ static void block_link(struct o2g_link *link)
 {
 	struct o2g_engine *engine = link->engine;
 
+	lockdep_assert_held(&engine->lock);
 	if (!list_empty(&link->blocked_here))
 		return;
 	link->asked = state_of(engine);
@@ -170,6 +177,7 @@ static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
 	s64 n = -EPROTO;
 	int r;
 
+	lockdep_assert_held(&link->engine->lock);
 	if (link->over) {
 		reader->stop = OVER;
 		return 0;
@@ -232,6 +240,7 @@ static enum stop read_some(struct reader *reader)
 	read_descriptor_t desc = {.arg.data = reader, .count = 1};
 	struct o2g_link *link = reader->link;
 
+	sock_owned_by_me(link->sk);
 	if (READ_ONCE(link->over))
 		return OVER;
 	if (!list_empty_careful(&link->blocked_here))
@@ -326,6 +335,7 @@ void o2g_rx_work(struct work_struct *work)
 
 void o2g_rx_later(struct o2g_link *link, unsigned long delay)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (!link->over)
 		mod_delayed_work(link->engine->workers, &link->rx_work, delay);
 }
@@ -344,6 +354,7 @@ bool o2g_rx_resume(struct o2g_engine *engine)
 	const u64 state = state_of(engine);
 	struct o2g_link *link;
 
+	lockdep_assert_held(&engine->lock);
 	for (int i = 0; i < ASKED_MAX; i++) {
 		link = next_blocked(engine, state);
 		if (!link)

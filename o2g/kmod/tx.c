@@ -6,6 +6,9 @@
  *
  * A failed write ends nothing by itself: what the other side sent before still
  * counts, so rx_work reads to the end of the stream and ends the link.
+ *
+ * Context: writing is process context, a kick or a worker. o2g_tx_space() is
+ * sk_write_space, mostly a softirq with the socket not owned; it only queues.
  */
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -34,6 +37,7 @@ static s64 send_iter(struct o2g_link *link, struct iov_iter *iter, bool more)
 		.msg_iter = *iter,
 	};
 
+	sock_owned_by_me(link->sk);
 	return link->ops->sendmsg_locked(link->sk, &message,
 					 iov_iter_count(iter));
 }
@@ -158,6 +162,7 @@ static s64 send_pieces(struct writer *writer, u32 pieces, u64 total)
 
 static void link_failed(struct o2g_link *link, int error)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (error == -EFAULT) {
 		o2g_link_end(link, error); /* frames were promised */
 		return;
@@ -174,6 +179,7 @@ static bool write_some(struct writer *writer)
 	s64 sent;
 	int n;
 
+	lockdep_assert_held(&link->engine->lock);
 	link->tx_again = false;
 	link->tx_full = false;
 	if (link->over || link->error)
@@ -216,6 +222,7 @@ static bool write_some(struct writer *writer)
 /* After BYE nothing follows. */
 static bool link_shuts(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (link->over || link->shut || !o2g_conn_bye_sent(link->conn))
 		return false;
 	link->shut = true;
@@ -291,6 +298,7 @@ void o2g_tx_work(struct work_struct *work)
 
 static bool claim_writer(struct o2g_link *link)
 {
+	lockdep_assert_held(&link->engine->lock);
 	if (link->over || link->tx_full)
 		return false;
 	if (link->tx_busy) {
@@ -304,6 +312,7 @@ void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine)
 {
 	struct o2g_link *link, *next;
 
+	lockdep_assert_held(&engine->lock);
 	list_for_each_entry_safe(link, next, &engine->tx, tx_here)
 	{
 		list_del_init(&link->tx_here);

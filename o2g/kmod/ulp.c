@@ -13,6 +13,9 @@
  *
  * icsk_ulp_data is the link: written with the socket lock, read with it or in
  * RCU.
+ *
+ * Context: process, calls on the socket, most of them with the socket owned;
+ * o2g_ulp_link() any.
  */
 #include <linux/ipv6.h>
 #include <linux/module.h>
@@ -226,6 +229,7 @@ int o2g_ulp_check(const struct sock *sk)
 {
 	const struct socket *sock = sk->sk_socket;
 
+	sock_owned_by_me(sk);
 	if (!sock || (sock->ops != &ours[V4] && sock->ops != &ours[V6]))
 		return -EINVAL;
 	if (rcu_access_pointer(inet_csk(sk)->icsk_ulp_data))
@@ -235,6 +239,7 @@ int o2g_ulp_check(const struct sock *sk)
 
 void o2g_ulp_set(struct sock *sk, struct o2g_link *link)
 {
+	sock_owned_by_me(sk);
 	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, (void *)link);
 }
 

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 struct lock {
 	pthread_mutex_t mutex;
@@ -41,6 +42,17 @@ static inline void prov_unlock(struct lock *lock)
 {
 	if (!lock->idle)
 		pthread_mutex_unlock(&lock->mutex);
+}
+
+/* For what is called with the lock: checked where a sanitizer watches. */
+static inline void prov_assert_locked(struct lock *lock)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	if (!lock->idle && !pthread_mutex_trylock(&lock->mutex))
+		abort();
+#else
+	(void)lock;
+#endif
 }
 
 #endif

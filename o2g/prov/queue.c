@@ -39,6 +39,7 @@ static struct completion *queue_entry(struct queue *queue, size_t index)
 /* With the lock held, and something there. */
 static void drop_head(struct queue *queue)
 {
+	prov_assert_locked(&queue->lock);
 	/* An empty ring starts over, in memory that is warm. */
 	if (atomic_fetch_sub(&queue->count, 1) == 1)
 		queue->head = 0;

@@ -41,6 +41,7 @@ uint64_t prov_receive_flags(struct fid_ep *fid)
 static int match_of(struct endpoint *ep, const struct transfer *t, bool any,
 		    struct o2g_match *match)
 {
+	prov_assert_locked(&ep->lock);
 	match->peer = O2G_ANY;
 	match->context = t->flags & FI_TAGGED ? TAGGED : UNTAGGED;
 	match->tag = t->flags & FI_TAGGED ? t->tag : 0;

@@ -228,6 +228,7 @@ int o2g_engine_collect(struct o2g_engine *e)
 	struct epoll_event event[BATCH];
 	int n = epoll_wait(e->epoll, event, BATCH, 0);
 
+	o2g_engine_assert_locked(e);
 	for (int i = 0; i < n; i++) {
 		u32 slot = (u32)event[i].data.u64;
 		u32 number = (u32)(event[i].data.u64 >> 32);

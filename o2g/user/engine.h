@@ -7,6 +7,7 @@
 #ifndef O2G_USER_ENGINE_H
 #define O2G_USER_ENGINE_H
 
+#include <o2g/core/assert.h>
 #include <o2g/lib/engine.h>
 
 #include <pthread.h>
@@ -77,6 +78,13 @@ struct o2g_engine {
 	void (*tick)(void *ctx);
 	void *ctx;
 };
+
+/* What follows is called with the lock: checked where a sanitizer watches. */
+static inline void o2g_engine_assert_locked(struct o2g_engine *engine)
+{
+	o2g_assert(pthread_mutex_trylock(&engine->lock));
+	(void)engine;
+}
 
 /* link.c; with the lock. */
 int o2g_link_attach(struct o2g_engine *engine, int socket, u32 peer,

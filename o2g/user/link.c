@@ -93,6 +93,7 @@ int o2g_link_attach(struct o2g_engine *e, int socket, u32 peer, u32 credit_out,
 	struct o2g_link *link = calloc(1, sizeof(*link));
 	int r = link ? make_room(e) : -ENOMEM;
 
+	o2g_engine_assert_locked(e);
 	if (r)
 		goto out;
 	link->socket = socket;
@@ -248,6 +249,7 @@ u64 o2g_link_read(struct o2g_engine *e, struct o2g_link *link)
 	u64 total = 0;
 	int drained = 0;
 
+	o2g_engine_assert_locked(e);
 	while (!link->blocked && !drained && total < O2G_TURN_BYTES) {
 		s64 n = read_some(e, link, &drained);
 
@@ -343,6 +345,7 @@ void o2g_link_write(struct o2g_engine *e, struct o2g_link *link)
 	int stalled = 0;
 	s64 n;
 
+	o2g_engine_assert_locked(e);
 	do {
 		n = write_some(e, link, &asked);
 		if (n < 0) {
@@ -380,6 +383,7 @@ static int peer_silent(const struct o2g_link *link)
 
 void o2g_link_look(struct o2g_engine *e)
 {
+	o2g_engine_assert_locked(e);
 	for (u32 i = 0; i < e->link_room; i++) {
 		struct o2g_link *link = e->links[i];
 
@@ -395,6 +399,7 @@ int o2g_link_hold(struct o2g_engine *e)
 {
 	struct o2g_link *link = e->tx;
 
+	o2g_engine_assert_locked(e);
 	if (!link || link->next_tx)
 		return 0;
 	if (link->burst != e->burst) {
@@ -409,6 +414,7 @@ void o2g_link_settle(struct o2g_engine *e, int hold)
 {
 	struct o2g_link *link;
 
+	o2g_engine_assert_locked(e);
 	for (u32 i = 0; e->blocked && i < e->link_room; i++) {
 		link = e->links[i];
 		if (link && link->blocked && !o2g_rx_blocked(link->conn))
