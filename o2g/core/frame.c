@@ -8,14 +8,14 @@ static int frame_is_plain(const struct o2g_frame *frame)
 	return !frame->context && !frame->tag && !frame->data && !frame->flags;
 }
 
-static int opens_message(const struct o2g_frame *frame)
+static int message_valid(const struct o2g_frame *frame)
 {
 	return !(frame->flags & ~O2G_FRAME_DATA) &&
 	       (frame->flags & O2G_FRAME_DATA || !frame->data) && frame->id &&
 	       frame->length <= O2G_LENGTH_MAX;
 }
 
-static int writes(const struct o2g_frame *frame)
+static int write_valid(const struct o2g_frame *frame)
 {
 	const int data = frame->flags & O2G_FRAME_DATA;
 
@@ -28,7 +28,7 @@ static int well_formed(const struct o2g_frame *frame)
 {
 	switch (frame->type) {
 	case O2G_WRITE:
-		return writes(frame);
+		return write_valid(frame);
 	case O2G_READ:
 		return !frame->flags && !frame->context && frame->id &&
 		       !frame->body && frame->length <= O2G_LENGTH_MAX;
@@ -40,9 +40,9 @@ static int well_formed(const struct o2g_frame *frame)
 		       frame->id && !frame->body && !frame->length &&
 		       frame->context <= O2G_DONE_MOST;
 	case O2G_MESSAGE:
-		return opens_message(frame) && frame->body <= frame->length;
+		return message_valid(frame) && frame->body <= frame->length;
 	case O2G_REQUEST:
-		return opens_message(frame) && frame->length && !frame->body;
+		return message_valid(frame) && frame->length && !frame->body;
 	case O2G_PIECE:
 		return frame_is_plain(frame) && frame->id && frame->body &&
 		       !frame->length;

@@ -120,8 +120,8 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 /* ---- what peers ask for ---- */
 
 /* Where in the program's memory, if that may be. */
-static int aim(struct o2g_core *core, struct o2g_message *message, u64 key,
-	       u64 place)
+static int resolve_region(struct o2g_core *core, struct o2g_message *message,
+			  u64 key, u64 place)
 {
 	const u32 right = message->kind == O2G_MSG_WRITE ? O2G_REGION_WRITE
 							 : O2G_REGION_READ;
@@ -162,7 +162,8 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 	message->take = frame->length;
 	message->has_data = frame->flags & O2G_FRAME_DATA;
 	message->data = (u64)frame->high << 32 | frame->context;
-	message->status = aim(core, message, frame->tag, frame->data);
+	message->status =
+		resolve_region(core, message, frame->tag, frame->data);
 	return message;
 }
 
@@ -242,7 +243,7 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	message->take = op->length;
 	message->has_data = !!(op->flags & O2G_SQE_DATA);
 	message->data = message->has_data ? op->data : 0;
-	message->status = aim(core, message, op->tag, op->ignore);
+	message->status = resolve_region(core, message, op->tag, op->ignore);
 	o2g_message_step(message, O2G_MSG_MATCH);
 	o2g_op_piece(op, 0, op->length, &mine);
 	theirs = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
@@ -259,7 +260,7 @@ void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 	o2g_message_advance(core, message);
 }
 
-static struct o2g_op_entry *asked(struct o2g_conn *conn, u32 id)
+static struct o2g_op_entry *find_access(struct o2g_conn *conn, u32 id)
 {
 	struct o2g_op_entry *op = o2g_pool_at(&conn->core->ops, id - 1);
 
@@ -268,7 +269,7 @@ static struct o2g_op_entry *asked(struct o2g_conn *conn, u32 id)
 
 int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
-	struct o2g_op_entry *op = asked(conn, frame->id);
+	struct o2g_op_entry *op = find_access(conn, frame->id);
 	const int status = -(int)frame->context;
 
 	if (!op)
@@ -290,7 +291,7 @@ int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 
 int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
-	struct o2g_op_entry *op = asked(conn, frame->id);
+	struct o2g_op_entry *op = find_access(conn, frame->id);
 
 	if (!op || op->state != O2G_RMA_READING ||
 	    frame->body > op->length - op->filled)

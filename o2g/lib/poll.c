@@ -48,7 +48,7 @@ static int has_no_event(const struct o2g_cqe *cqe)
 }
 
 /* Of a peer's operation, not of one of ours. */
-static int foreign(const struct o2g_cqe *cqe)
+static int event_of_peer(const struct o2g_cqe *cqe)
 {
 	return cqe->op == O2G_OP_WRITTEN || cqe->op == O2G_OP_READ_OUT;
 }
@@ -59,7 +59,8 @@ static void *completion_address(const struct o2g_cqe *cqe)
 {
 	u64 at = cqe->flags & O2G_CQE_SLAB ? cqe->total : cqe->where;
 
-	return cqe->op == O2G_OP_RECV || foreign(cqe) ? (void *)(size_t)at : 0;
+	return cqe->op == O2G_OP_RECV || event_of_peer(cqe) ? (void *)(size_t)at
+							    : 0;
 }
 
 /* False: the completion is none of the program's business. */
@@ -104,7 +105,7 @@ static int take_events(struct o2g *o2g, struct o2g_event *event, int most)
 		if (cqe.flags & O2G_CQE_SLAB)
 			o2g_body_copy(o2g, &cqe);
 		n += translate_completion(o2g, &cqe, &event[n]);
-		if (!(cqe.flags & O2G_CQE_MORE) && !foreign(&cqe))
+		if (!(cqe.flags & O2G_CQE_MORE) && !event_of_peer(&cqe))
 			__atomic_sub_fetch(&o2g->flying, 1, __ATOMIC_RELAXED);
 	}
 	kicks = taken && o2g_ring_roomy(o2g->area);

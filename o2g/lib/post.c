@@ -201,8 +201,8 @@ int o2g_unregister_memory(struct o2g *o2g, uint64_t key)
 				 : no_access(o2g);
 }
 
-static int access(struct o2g *o2g, u8 op, const struct o2g_remote *at,
-		  void *cookie, struct o2g_sqe *sqe)
+static int submit_access(struct o2g *o2g, u8 op, const struct o2g_remote *at,
+			 void *cookie, struct o2g_sqe *sqe)
 {
 	int r = o2g_endpoint_alive(o2g);
 
@@ -226,7 +226,7 @@ int o2g_write(struct o2g *o2g, const struct o2g_remote *to, const void *buffer,
 	      size_t length, uint64_t data, unsigned options, void *cookie)
 {
 	struct o2g_sqe sqe = {.addr = pointer_number(buffer), .length = length};
-	int r = access(o2g, O2G_OP_WRITE, to, cookie, &sqe);
+	int r = submit_access(o2g, O2G_OP_WRITE, to, cookie, &sqe);
 
 	if (r)
 		return r;
@@ -243,7 +243,7 @@ int o2g_read(struct o2g *o2g, const struct o2g_remote *from, void *buffer,
 	     size_t length, unsigned options, void *cookie)
 {
 	struct o2g_sqe sqe = {.addr = pointer_number(buffer), .length = length};
-	int r = access(o2g, O2G_OP_READ, from, cookie, &sqe);
+	int r = submit_access(o2g, O2G_OP_READ, from, cookie, &sqe);
 
 	if (r)
 		return r;

@@ -13,8 +13,8 @@
 	(ANY_LEVEL | FI_RMA | FI_WRITE | FI_COMPLETION | FI_INJECT |           \
 	 FI_REMOTE_CQ_DATA)
 
-static struct o2g_remote remote(const struct o2g_match *to,
-				const struct transfer *t)
+static struct o2g_remote remote_place(const struct o2g_match *to,
+				      const struct transfer *t)
 {
 	return (struct o2g_remote){
 		.peer = to->peer, .key = t->key, .place = t->place};
@@ -37,7 +37,7 @@ static ssize_t start_write(struct endpoint *ep, const struct transfer *t,
 		return error;
 	op->counted = true;
 	op->report = report;
-	there = remote(&to, t);
+	there = remote_place(&to, t);
 	if (t->flags & FI_INJECT)
 		error = prov_copy(ep, t, op, &buffer, &options);
 	if (!error)
@@ -71,7 +71,7 @@ static ssize_t inject_transfer(struct fid_ep *fid, const struct transfer *t)
 	error = prov_aim(ep, t, &to);
 	if (error)
 		return error;
-	there = remote(&to, t);
+	there = remote_place(&to, t);
 	error = o2g_write(ep->o2g, &there, t->buffer, t->length, t->data,
 			  options, &ep->injected_write);
 	return error < 0 ? prov_again(ep, error) : 0;
@@ -92,7 +92,7 @@ static ssize_t read_transfer(struct fid_ep *fid, const struct transfer *t)
 		return error;
 	op->counted = true;
 	op->report = prov_reports(&ep->tx, t->flags);
-	there = remote(&to, t);
+	there = remote_place(&to, t);
 	error = o2g_read(ep->o2g, &there, (void *)t->buffer, t->length, 0, op);
 	return error < 0 ? prov_fail(ep, op, error) : 0;
 }
@@ -133,21 +133,30 @@ static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg,
 	return set_message(&t, msg) ? -FI_EINVAL : read_transfer(ep, &t);
 }
 
+static struct transfer place_transfer(const void *buffer, size_t length,
+				      fi_addr_t address, uint64_t place,
+				      uint64_t key, void *context,
+				      uint64_t flags)
+{
+	return (struct transfer){.buffer = buffer,
+				 .length = length,
+				 .address = address,
+				 .place = place,
+				 .key = key,
+				 .context = context,
+				 .flags = FI_RMA | flags};
+}
+
 static ssize_t rma_read(struct fid_ep *ep, void *buffer, size_t length,
 			void *desc, fi_addr_t from, uint64_t place,
 			uint64_t key, void *context)
 {
+	const struct transfer t =
+		place_transfer(buffer, length, from, place, key, context,
+			       FI_READ | (own_flags(ep) & ~FI_INJECT));
+
 	(void)desc;
-	return read_transfer(ep, &(struct transfer){
-					 .buffer = buffer,
-					 .length = length,
-					 .address = from,
-					 .place = place,
-					 .key = key,
-					 .context = context,
-					 .flags = FI_RMA | FI_READ |
-						  (own_flags(ep) & ~FI_INJECT),
-				 });
+	return read_transfer(ep, &t);
 }
 
 static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov,
@@ -174,17 +183,12 @@ static ssize_t rma_write(struct fid_ep *ep, const void *buffer, size_t length,
 			 void *desc, fi_addr_t to, uint64_t place, uint64_t key,
 			 void *context)
 {
+	const struct transfer t =
+		place_transfer(buffer, length, to, place, key, context,
+			       FI_WRITE | own_flags(ep));
+
 	(void)desc;
-	return write_transfer(
-		ep, &(struct transfer){
-			    .buffer = buffer,
-			    .length = length,
-			    .address = to,
-			    .place = place,
-			    .key = key,
-			    .context = context,
-			    .flags = FI_RMA | FI_WRITE | own_flags(ep),
-		    });
+	return write_transfer(ep, &t);
 }
 
 static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov,
@@ -204,50 +208,34 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buffer,
 			     fi_addr_t to, uint64_t place, uint64_t key,
 			     void *context)
 {
+	struct transfer t =
+		place_transfer(buffer, length, to, place, key, context,
+			       FI_WRITE | FI_REMOTE_CQ_DATA | own_flags(ep));
+
 	(void)desc;
-	return write_transfer(ep, &(struct transfer){
-					  .buffer = buffer,
-					  .length = length,
-					  .address = to,
-					  .place = place,
-					  .key = key,
-					  .data = data,
-					  .context = context,
-					  .flags = FI_RMA | FI_WRITE |
-						   FI_REMOTE_CQ_DATA |
-						   own_flags(ep),
-				  });
+	t.data = data;
+	return write_transfer(ep, &t);
 }
 
 static ssize_t rma_inject(struct fid_ep *ep, const void *buffer, size_t length,
 			  fi_addr_t to, uint64_t place, uint64_t key)
 {
-	return inject_transfer(ep,
-			       &(struct transfer){
-				       .buffer = buffer,
-				       .length = length,
-				       .address = to,
-				       .place = place,
-				       .key = key,
-				       .flags = FI_RMA | FI_WRITE | FI_INJECT,
-			       });
+	const struct transfer t = place_transfer(buffer, length, to, place, key,
+						 NULL, FI_WRITE | FI_INJECT);
+
+	return inject_transfer(ep, &t);
 }
 
 static ssize_t rma_injectdata(struct fid_ep *ep, const void *buffer,
 			      size_t length, uint64_t data, fi_addr_t to,
 			      uint64_t place, uint64_t key)
 {
-	return inject_transfer(ep,
-			       &(struct transfer){
-				       .buffer = buffer,
-				       .length = length,
-				       .address = to,
-				       .place = place,
-				       .key = key,
-				       .data = data,
-				       .flags = FI_RMA | FI_WRITE | FI_INJECT |
-						FI_REMOTE_CQ_DATA,
-			       });
+	struct transfer t =
+		place_transfer(buffer, length, to, place, key, NULL,
+			       FI_WRITE | FI_INJECT | FI_REMOTE_CQ_DATA);
+
+	t.data = data;
+	return inject_transfer(ep, &t);
 }
 
 struct fi_ops_rma prov_rma_ops = {

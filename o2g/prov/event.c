@@ -34,7 +34,7 @@ static void keep_claim(struct endpoint *ep, void *context, uint64_t handle)
 }
 
 /* Of our side: it sends, or reads or writes what is elsewhere. */
-static bool outward(const struct o2g_event *ev)
+static bool event_of_send(const struct o2g_event *ev)
 {
 	return ev->what == O2G_SENT || ev->what == O2G_PUT ||
 	       ev->what == O2G_GOT;
@@ -84,7 +84,7 @@ static void fill_completion(struct completion *c, const struct operation *op,
 {
 	c->entry.op_context = op->context;
 	c->entry.flags = op->flags;
-	if (outward(ev))
+	if (event_of_send(ev))
 		return;
 	c->entry.tag = ev->tag;
 	c->entry.len = ev->length;
@@ -110,7 +110,7 @@ static void set_error(struct completion *c, const struct o2g_event *ev)
 
 static void report_event(struct endpoint *ep, const struct o2g_event *ev)
 {
-	struct side *side = outward(ev) ? &ep->tx : &ep->rx;
+	struct side *side = event_of_send(ev) ? &ep->tx : &ep->rx;
 	struct counter *counter = counter_of(ep, ev);
 	struct completion c = {0};
 	struct operation op = finish_operation(ep, ev, &c.from);

@@ -7,21 +7,21 @@
 
 #include "prov.h"
 
-static struct region **bucket(struct domain *domain, uint64_t key)
+static struct region **region_bucket(struct domain *domain, uint64_t key)
 {
 	return &domain->regions[(key * 0x9e3779b97f4a7c15u) >> 56];
 }
 
-static struct region *find(struct domain *domain, uint64_t key)
+static struct region *region_find(struct domain *domain, uint64_t key)
 {
-	struct region *region = *bucket(domain, key);
+	struct region *region = *region_bucket(domain, key);
 
 	while (region && region->fid.key != key)
 		region = region->next;
 	return region;
 }
 
-static int show(const struct region *region, struct endpoint *ep)
+static int region_register(const struct region *region, struct endpoint *ep)
 {
 	const struct o2g_memory memory = {
 		.key = region->fid.key,
@@ -37,33 +37,33 @@ static int show(const struct region *region, struct endpoint *ep)
 				     : 0;
 }
 
-static void hide(const struct region *region, struct endpoint *ep)
+static void region_unregister(const struct region *region, struct endpoint *ep)
 {
 	if (o2g_accesses(ep->o2g))
 		(void)o2g_unregister_memory(ep->o2g, region->fid.key);
 }
 
-static int show_everywhere(struct region *region)
+static int region_register_all(struct region *region)
 {
 	struct endpoint *ep, *undo;
 	int error = 0;
 
 	for (ep = region->domain->endpoints; ep; ep = ep->sibling) {
-		error = show(region, ep);
+		error = region_register(region, ep);
 		if (error)
 			break;
 	}
 	for (undo = region->domain->endpoints; error && undo != ep;
 	     undo = undo->sibling)
-		hide(region, undo);
+		region_unregister(region, undo);
 	return error;
 }
 
-static void hide_everywhere(struct region *region)
+static void region_unregister_all(struct region *region)
 {
 	for (struct endpoint *ep = region->domain->endpoints; ep;
 	     ep = ep->sibling)
-		hide(region, ep);
+		region_unregister(region, ep);
 }
 
 int prov_regions_show(struct domain *domain, struct endpoint *ep)
@@ -73,7 +73,7 @@ int prov_regions_show(struct domain *domain, struct endpoint *ep)
 	for (int i = 0; i < PROV_BUCKETS; i++)
 		for (struct region *r = domain->regions[i]; r && !error;
 		     r = r->next)
-			error = show(r, ep);
+			error = region_register(r, ep);
 	return error; /* it closes its endpoint */
 }
 
@@ -82,7 +82,7 @@ void prov_region_count(struct domain *domain, uint64_t key, uint64_t what)
 	struct region *region;
 
 	pthread_mutex_lock(&domain->lock);
-	region = find(domain, key);
+	region = region_find(domain, key);
 	if (region && region->counter && (region->counted & what))
 		prov_counter_count(region->counter, false);
 	pthread_mutex_unlock(&domain->lock);
@@ -98,11 +98,11 @@ static int region_close(struct fid *fid)
 
 	if (!prov_inherited(domain)) {
 		pthread_mutex_lock(&domain->lock);
-		at = bucket(domain, region->fid.key);
+		at = region_bucket(domain, region->fid.key);
 		while (*at != region)
 			at = &(*at)->next;
 		*at = region->next;
-		hide_everywhere(region);
+		region_unregister_all(region);
 		pthread_mutex_unlock(&domain->lock);
 	}
 	if (region->counter)
@@ -113,16 +113,16 @@ static int region_close(struct fid *fid)
 }
 
 /* From here on each access is told. */
-static int tell(struct region *region)
+static int region_report(struct region *region)
 {
 	int error;
 
 	if (region->rights & O2G_TELL)
 		return 0;
 	pthread_mutex_lock(&region->domain->lock);
-	hide_everywhere(region);
+	region_unregister_all(region);
 	region->rights |= O2G_TELL;
-	error = show_everywhere(region);
+	error = region_register_all(region);
 	pthread_mutex_unlock(&region->domain->lock);
 	return error;
 }
@@ -136,7 +136,7 @@ static int bind_counter(struct region *region, struct counter *counter,
 	region->counter = counter;
 	region->counted = flags;
 	atomic_fetch_add(&counter->users, 1);
-	return tell(region);
+	return region_report(region);
 }
 
 /* Binding a region to an endpoint changes nothing: all of the domain's serve
@@ -174,8 +174,8 @@ struct wish {
 	void *context;
 };
 
-static void fill(struct region *region, struct domain *domain,
-		 const struct wish *wish)
+static void region_fill(struct region *region, struct domain *domain,
+			const struct wish *wish)
 {
 	region->domain = domain;
 	region->start = (void *)wish->start;
@@ -189,19 +189,19 @@ static void fill(struct region *region, struct domain *domain,
 	region->fid.fid.ops = &fid_ops;
 }
 
-static int add(struct domain *domain, struct region *region,
-	       const struct wish *wish)
+static int region_add(struct domain *domain, struct region *region,
+		      const struct wish *wish)
 {
 	struct region **at;
 	int error;
 
-	fill(region, domain, wish);
-	if (find(domain, region->fid.key))
+	region_fill(region, domain, wish);
+	if (region_find(domain, region->fid.key))
 		return -FI_ENOKEY;
-	error = show_everywhere(region);
+	error = region_register_all(region);
 	if (error)
 		return error;
-	at = bucket(domain, region->fid.key);
+	at = region_bucket(domain, region->fid.key);
 	region->next = *at;
 	*at = region;
 	atomic_fetch_add(&domain->users, 1);
@@ -224,7 +224,7 @@ static int region_open(struct fid *fid, const struct wish *wish,
 	if (!region)
 		return -FI_ENOMEM;
 	pthread_mutex_lock(&domain->lock);
-	error = add(domain, region, wish);
+	error = region_add(domain, region, wish);
 	pthread_mutex_unlock(&domain->lock);
 	if (error) {
 		free(region);
