@@ -34,7 +34,7 @@ struct o2g_device_open {
 	u32 postings, peers; /* as in struct o2g_limits */
 	u32 slab_message;    /* at least 1: see struct o2g_limits */
 	u64 unexpected;	     /* most bytes of the slab; it grows up to that */
-	u64 forgiven;
+	u64 write_off;
 	u64 area_size; /* out: bytes to map */
 	u64 zero[3];
 };

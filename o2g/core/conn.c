@@ -137,7 +137,7 @@ void o2g_conn_end(struct o2g_conn *conn, int error)
 		core->peers[conn->peer].conn = 0;
 		o2g_ending_lose(core, &core->peers[conn->peer], conn->ending);
 	}
-	list_unlink(&conn->starving);
+	list_unlink(&conn->unserved);
 	list_unlink(&conn->link);
 	list_append(&core->endings, &conn->link);
 	o2g_ending_go_on(core);

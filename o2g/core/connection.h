@@ -33,7 +33,7 @@ struct o2g_conn {
 	u32 rx_left;		    /* bytes of the body */
 	struct o2g_op_entry *rx_op; /* the READ whose REPLY it is */
 	int blocked, bye_in;
-	struct list starving; /* of the core: much was held then */
+	struct list unserved; /* of the core: its sender waits for credit */
 	u32 credit_in, spent_in, owed;
 
 	struct list sending; /* sends with a frame planned */

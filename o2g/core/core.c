@@ -30,7 +30,7 @@ static const struct o2g_upcalls upcalls = {
 	.result_written = o2g_message_written,
 	.credit_owed = credit_owed,
 	.grant_due = grant_due,
-	.access_complete = o2g_rma_came,
+	.access_complete = o2g_rma_complete,
 	.access_answered = o2g_rma_answered,
 };
 
@@ -48,7 +48,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	list_init(&core->backlog);
 	list_init(&core->conns);
 	list_init(&core->endings);
-	list_init(&core->starving);
+	list_init(&core->unserved);
 	core->failing = O2G_NO_PEER;
 	list_init(&core->odd);
 	list_init(&core->arrival);
@@ -64,7 +64,8 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	if (!rc)
 		rc = o2g_table_make(&core->table, &core->host,
 				    limits->hash_key);
-	/* A receive of what is held gives memory back: it must find some. */
+	/* A receive of an unexpected message gives memory back: it must find
+	 * some. */
 	if (!rc)
 		rc = o2g_pool_warm(&core->ops);
 	if (!rc && limits->slab_message)
@@ -81,8 +82,8 @@ static void free_messages(struct o2g_core *core)
 	for (u32 i = 0; i < core->messages.made; i++) {
 		struct o2g_message *message = o2g_pool_at(&core->messages, i);
 
-		if (message && message->hold.place == O2G_PLACE_CORE)
-			o2g_message_unhold(core, message);
+		if (message && message->buffer.place == O2G_PLACE_CORE)
+			o2g_message_unbuffer(core, message);
 	}
 }
 
@@ -134,12 +135,12 @@ u64 o2g_core_changes(const struct o2g_core *core)
 int o2g_core_more(const struct o2g_core *core)
 {
 	return core->more || core->searching || o2g_ending_remains(core) ||
-	       o2g_credit_starves(core);
+	       o2g_credit_waiting(core);
 }
 
-void o2g_core_patience(struct o2g_core *core, int patient)
+void o2g_core_wait_memory(struct o2g_core *core, int wait_memory)
 {
-	core->patient = patient;
+	core->wait_memory = wait_memory;
 }
 
 int o2g_core_wakes(struct o2g_core *core)

@@ -65,14 +65,14 @@ struct o2g_host {
 struct o2g_limits {
 	u32 postings; /* most operations in flight */
 	u32 peers;    /* most peers */
-	/* Most bytes held for unmatched messages, with the core's record of
-	 * each, some 800 bytes. */
+	/* Most bytes buffered for unexpected messages, with the core's record
+	 * of each, some 800 bytes. */
 	u64 unexpected;
-	/* While less than this is held, the credit of unmatched messages goes
-	 * back early to a sender that has none left: it may have the message
-	 * that the program wants first. 0: never, and no peer makes us hold
-	 * more than its credit. */
-	u64 forgiven;
+	/* While less than this is buffered, the credit of unexpected messages
+	 * goes back early to a sender that has none left: it may have the
+	 * message that the program wants first. 0: never, and no peer makes us
+	 * buffer more than its credit. */
+	u64 write_off;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
 	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
 	 * the slab as long as that has room in one piece, receives up to this
@@ -104,7 +104,7 @@ struct o2g_counts { /* since the core was made; shown by skep o2g status */
 	u64 self;	/* messages to oneself */
 	u64 frames_in, frames_out;
 	u64 kicks;
-	u64 held, held_bytes; /* unmatched messages now */
+	u64 held, held_bytes; /* unexpected messages now */
 	u64 posted;	      /* unmatched receives now */
 };
 
@@ -129,7 +129,7 @@ void o2g_core_free(struct o2g_core *core);
 /*
  * Consumes submissions until there are none, and acts on them. Entries that
  * make no sense are completed with -EINVAL (-ENOENT: a handle or slab offset
- * that is not held; -EHOSTUNREACH: a peer that was never named). Leaves
+ * that is not in use; -EHOSTUNREACH: a peer that was never named). Leaves
  * O2G_NEED_KICK as the protocol of o2g_ring.h wants it. Returns how many were
  * consumed, or -EPROTO when the ring's indices are impossible: the program is
  * broken then and gets no more service.
@@ -137,13 +137,13 @@ void o2g_core_free(struct o2g_core *core);
 int o2g_core_consume(struct o2g_core *core);
 
 /* Changes whenever submissions were read, a connection got its name, or what
- * unmatched messages held came back. As long as it does not, what
+ * unexpected messages took was freed. As long as it does not, what
  * o2g_rx_blocked() said holds, unless host->alloc() has more than before. */
 u64 o2g_core_changes(const struct o2g_core *core);
 
 /* True when o2g_core_consume() has something to do: submissions that were left
  * lying, what ended connections left, completions that have room, a
- * multi-receive that goes on, or credit that is forgiven late. */
+ * multi-receive that goes on, or credit that is written off late. */
 int o2g_core_more(const struct o2g_core *core);
 
 /* A part of the slab, at least so many bytes, in which nothing lies or will
@@ -152,10 +152,10 @@ int o2g_core_more(const struct o2g_core *core);
 u64 o2g_core_borrow(struct o2g_core *core, u64 least, u64 *length);
 void o2g_core_return(struct o2g_core *core, u64 offset);
 
-/* With patience, a submission for which host->alloc() has no memory stays in
- * the ring until o2g_core_consume() is called again; without (at first), it
+/* With `wait_memory`, a submission for which host->alloc() has no memory stays
+ * in the ring until o2g_core_consume() is called again; without (at first), it
  * is completed with -ENOMEM. */
-void o2g_core_patience(struct o2g_core *core, int patient);
+void o2g_core_wait_memory(struct o2g_core *core, int wait_memory);
 
 /* True when completions were written since the last call and the program waits
  * for one (the barrier and flag of o2g_ring.h): wake it. Ask after each piece

@@ -6,7 +6,7 @@
 #include "credit.h"
 #include "error.h"
 
-#define FORGIVEN_MAX 64 /* messages paid for early, with each frame */
+#define WRITE_OFF_MAX 64 /* messages paid for early, with each frame */
 
 /* Credit that no send waits for is no reason to write: a kernel's engine would
  * wake a worker for each message of two programs that answer each other. */
@@ -39,15 +39,15 @@ void o2g_credit_write_off(struct o2g_conn *conn)
 	struct o2g_core *core = conn->core;
 	struct list *node;
 
-	list_unlink(&conn->starving);
+	list_unlink(&conn->unserved);
 	if (conn->credit_in - conn->spent_in >= O2G_MESSAGE_COST)
 		return;
-	if (core->charged >= core->limits.forgiven) {
-		if (core->limits.forgiven)
-			list_append(&core->starving, &conn->starving);
+	if (core->charged >= core->limits.write_off) {
+		if (core->limits.write_off)
+			list_append(&core->unserved, &conn->unserved);
 		return;
 	}
-	for (u32 n = 0; n < FORGIVEN_MAX && conn->owed < conn->credit_in / 4 &&
+	for (u32 n = 0; n < WRITE_OFF_MAX && conn->owed < conn->credit_in / 4 &&
 			(node = list_first(&conn->inbox.unpaid));
 	     n++) {
 		struct o2g_message *message =
@@ -60,11 +60,11 @@ void o2g_credit_write_off(struct o2g_conn *conn)
 	}
 }
 
-void o2g_credit_forgive(struct o2g_core *core)
+void o2g_credit_serve(struct o2g_core *core)
 {
 	u32 most = core->limits.batch ? 1 : ~0u;
 
-	for (; most > 0 && o2g_credit_starves(core); most--)
-		o2g_credit_write_off(list_entry(list_first(&core->starving),
-						struct o2g_conn, starving));
+	for (; most > 0 && o2g_credit_waiting(core); most--)
+		o2g_credit_write_off(list_entry(list_first(&core->unserved),
+						struct o2g_conn, unserved));
 }

@@ -5,14 +5,14 @@
 
 #include "connection.h"
 
-/* What came back with a frame: 0 or -EPROTO. */
+/* The credit that a frame returns: 0 or -EPROTO. */
 int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame);
 void o2g_credit_owe(struct o2g_conn *conn, u32 cost);
 /* Lets a sender that has none left have some for messages that nobody took. */
 void o2g_credit_write_off(struct o2g_conn *conn);
 /* Gives early credit that could not go back when it was wanted; with
  * limits.batch to one connection. */
-void o2g_credit_forgive(struct o2g_core *core);
+void o2g_credit_serve(struct o2g_core *core);
 
 /* Is it time for a frame that does nothing but return credit? A quarter is
  * owed, or the other side may wait for the little that is. */
@@ -24,17 +24,17 @@ static inline int o2g_credit_due(const struct o2g_conn *conn)
 }
 
 /* Can early credit go back that could not when it was wanted? */
-static inline int o2g_credit_starves(const struct o2g_core *core)
+static inline int o2g_credit_waiting(const struct o2g_core *core)
 {
-	return !list_empty(&core->starving) &&
-	       core->charged < core->limits.forgiven;
+	return !list_empty(&core->unserved) &&
+	       core->charged < core->limits.write_off;
 }
 
 /* Does the sender have too little left for a message, or wait for more? */
 static inline int o2g_credit_short(const struct o2g_conn *conn)
 {
 	return conn->credit_in - conn->spent_in < O2G_MESSAGE_COST ||
-	       list_linked(&conn->starving);
+	       list_linked(&conn->unserved);
 }
 
 #endif

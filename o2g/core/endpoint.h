@@ -57,7 +57,7 @@ struct o2g_core {
 	struct list backlog;
 	struct list conns;
 	struct list endings;  /* conns of which something is left */
-	struct list starving; /* conns to be paid once less is held */
+	struct list unserved; /* conns to get credit once less is buffered */
 	u32 failing;	      /* the first peer, or O2G_NO_PEER */
 	struct o2g_peer *peers;
 	u32 peers_made;
@@ -82,7 +82,7 @@ struct o2g_core {
 	u64 charged;
 	u32 blocked;
 	int completed, broken, stalled;
-	int more, patient;
+	int more, wait_memory;
 	u64 changes;
 	struct o2g_counts counts;
 };

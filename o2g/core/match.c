@@ -166,7 +166,7 @@ static void index_message(struct o2g_core *core, struct o2g_envelope *envelope,
 			  u32 source)
 {
 	const int any = source == O2G_ANY_PEER;
-	struct o2g_key key = {O2G_KEY_HELD, envelope->context, source,
+	struct o2g_key key = {O2G_KEY_UNEXPECTED, envelope->context, source,
 			      envelope->tag};
 
 	if (source == O2G_NO_PEER)
@@ -196,7 +196,7 @@ void o2g_match_name(struct o2g_core *core, struct o2g_envelope *envelope)
 	index_message(core, envelope, envelope->source);
 }
 
-void o2g_match_hold(struct o2g_core *core, struct o2g_envelope *envelope)
+void o2g_match_queue(struct o2g_core *core, struct o2g_envelope *envelope)
 {
 	index_message(core, envelope, envelope->source);
 	index_message(core, envelope, O2G_ANY_PEER);
@@ -204,7 +204,7 @@ void o2g_match_hold(struct o2g_core *core, struct o2g_envelope *envelope)
 	core->counts.held++;
 }
 
-void o2g_match_unhold(struct o2g_core *core, struct o2g_envelope *envelope)
+void o2g_match_unqueue(struct o2g_core *core, struct o2g_envelope *envelope)
 {
 	unindex_message(core, envelope);
 	list_unlink(&envelope->arrival);
@@ -267,7 +267,8 @@ static int has_mask(struct o2g_core *core, u64 ignore)
 struct o2g_envelope *o2g_match_message(struct o2g_core *core, u32 peer,
 				       u32 context, u64 tag, u64 ignore)
 {
-	const struct o2g_key key = {ignore ? O2G_KEY_MASKED : O2G_KEY_HELD,
+	const struct o2g_key key = {ignore ? O2G_KEY_MASKED
+					   : O2G_KEY_UNEXPECTED,
 				    context, peer, tag & ~ignore};
 	const int any = peer == O2G_ANY_PEER;
 	struct o2g_knot *knot;

@@ -24,8 +24,8 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 				       int any);
 /* The sender of an unmatched message got its number. */
 void o2g_match_name(struct o2g_core *core, struct o2g_envelope *envelope);
-void o2g_match_hold(struct o2g_core *core, struct o2g_envelope *envelope);
-void o2g_match_unhold(struct o2g_core *core, struct o2g_envelope *envelope);
+void o2g_match_queue(struct o2g_core *core, struct o2g_envelope *envelope);
+void o2g_match_unqueue(struct o2g_core *core, struct o2g_envelope *envelope);
 /* The unmatched message that such a receive gets, or 0. */
 struct o2g_envelope *o2g_match_message(struct o2g_core *core, u32 peer,
 				       u32 context, u64 tag, u64 ignore);

@@ -4,9 +4,9 @@
  * or from the endpoint itself; it goes through the states of message_state.h,
  * and when it is done its credit goes back and its memory with it.
  *
- * Bytes below `split` go to `hold`, memory of the core or the slab, later ones
- * straight to the receive's buffer. So a receive that takes a message half of
- * which has come has that half copied, and the other half comes in place.
+ * Bytes below `split` go to `buffer`, memory of the core or the slab, later
+ * ones straight to the receive's buffer. So a receive that takes a message half
+ * of which has come has that half copied, and the other half comes in place.
  */
 #include "error.h"
 #include "message.h"
@@ -25,7 +25,7 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 		return 0;
 	message->state = O2G_MSG_NEW;
 	message->result.of_message = 1;
-	message->hold.place = O2G_PLACE_FORGET;
+	message->buffer.place = O2G_PLACE_FORGET;
 	message->inbox = inbox;
 	message->envelope.source = source;
 	if (inbox)
@@ -46,44 +46,44 @@ static void may_forgive(struct o2g_message *message)
 		list_append(&message->inbox->unpaid, &message->unpaid);
 }
 
-void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_unbuffer(struct o2g_core *core, struct o2g_message *message)
 {
-	struct o2g_piece *hold = &message->hold;
+	struct o2g_piece *buffer = &message->buffer;
 
-	core->changes += hold->place != O2G_PLACE_FORGET;
-	if (hold->place == O2G_PLACE_CORE && hold->core != message->small)
-		core->host.free(core->host.ctx, hold->core, hold->length);
-	else if (hold->place == O2G_PLACE_AREA)
-		o2g_slab_give(&core->slab, hold->address);
-	hold->place = O2G_PLACE_FORGET;
+	core->changes += buffer->place != O2G_PLACE_FORGET;
+	if (buffer->place == O2G_PLACE_CORE && buffer->core != message->small)
+		core->host.free(core->host.ctx, buffer->core, buffer->length);
+	else if (buffer->place == O2G_PLACE_AREA)
+		o2g_slab_give(&core->slab, buffer->address);
+	buffer->place = O2G_PLACE_FORGET;
 }
 
-static int hold_slab(struct o2g_core *core, struct o2g_message *message,
-		     u64 length)
+static int buffer_slab(struct o2g_core *core, struct o2g_message *message,
+		       u64 length)
 {
-	struct o2g_piece *hold = &message->hold;
+	struct o2g_piece *buffer = &message->buffer;
 
-	hold->address = o2g_slab_take(&core->slab, length);
-	if (!hold->address)
+	buffer->address = o2g_slab_take(&core->slab, length);
+	if (!buffer->address)
 		return -O2G_EAGAIN;
-	hold->place = O2G_PLACE_AREA;
-	hold->length = length;
+	buffer->place = O2G_PLACE_AREA;
+	buffer->length = length;
 	message->split = length;
 	return 0;
 }
 
-static int hold_core(struct o2g_core *core, struct o2g_message *message,
-		     u64 length)
+static int buffer_core(struct o2g_core *core, struct o2g_message *message,
+		       u64 length)
 {
-	struct o2g_piece *hold = &message->hold;
+	struct o2g_piece *buffer = &message->buffer;
 
-	hold->core = length <= sizeof(message->small)
-			     ? message->small
-			     : core->host.alloc(core->host.ctx, length);
-	if (!hold->core)
+	buffer->core = length <= sizeof(message->small)
+			       ? message->small
+			       : core->host.alloc(core->host.ctx, length);
+	if (!buffer->core)
 		return -O2G_EAGAIN;
-	hold->place = O2G_PLACE_CORE;
-	hold->length = length;
+	buffer->place = O2G_PLACE_CORE;
+	buffer->length = length;
 	message->split = length;
 	return 0;
 }
@@ -111,14 +111,14 @@ static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
 /* Memory for the body of a message that nobody took yet. The slab may have
  * room, but not in one piece; who waits for that may wait for ever, since its
  * fragments lie between messages that the program wants later. */
-static int hold_body(struct o2g_core *core, struct o2g_message *message)
+static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 {
 	if (charge_message(core, message, message->length))
 		return -O2G_EAGAIN;
 	if (core->limits.slab_message &&
-	    !hold_slab(core, message, message->length))
+	    !buffer_slab(core, message, message->length))
 		return 0;
-	if (!hold_core(core, message, message->length))
+	if (!buffer_core(core, message, message->length))
 		return 0;
 	uncharge_message(core, message, message->length);
 	return -O2G_EAGAIN;
@@ -126,7 +126,7 @@ static int hold_body(struct o2g_core *core, struct o2g_message *message)
 
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
 {
-	o2g_message_unhold(core, message);
+	o2g_message_unbuffer(core, message);
 	core->changes += message->charged > 0;
 	uncharge_message(core, message, message->charged);
 	list_unlink(&message->here);
@@ -170,7 +170,7 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
  * message's length, so that one that is cut is not. */
 static int in_slab(const struct o2g_message *message)
 {
-	return message->hold.place == O2G_PLACE_AREA &&
+	return message->buffer.place == O2G_PLACE_AREA &&
 	       message->split >= message->take &&
 	       message->take == message->length;
 }
@@ -196,10 +196,10 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	if (message->status || !in_slab(message))
 		return;
 	cqe->flags |= O2G_CQE_SLAB;
-	cqe->where = message->hold.address;
+	cqe->where = message->buffer.address;
 	cqe->total = message->address;
-	o2g_slab_lend(&core->slab, message->hold.address);
-	message->hold.place = O2G_PLACE_FORGET;
+	o2g_slab_lend(&core->slab, message->buffer.address);
+	message->buffer.place = O2G_PLACE_FORGET;
 }
 
 /* A multi-receive's completion waits in the message, and the last one frees
@@ -273,7 +273,7 @@ int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 
 /* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
  * do; O2G_COPY_LATER; or -EAGAIN: not now. */
-static int move_held(struct o2g_core *core, struct o2g_message *message)
+static int copy_buffered(struct o2g_core *core, struct o2g_message *message)
 {
 	const u64 length = message->send
 				   ? message->take
@@ -283,7 +283,7 @@ static int move_held(struct o2g_core *core, struct o2g_message *message)
 	if (message->status || !length ||
 	    o2g_message_is(message, O2G_IS_COPIED))
 		return 0;
-	from = message->hold;
+	from = message->buffer;
 	to = (struct o2g_piece){.place = O2G_PLACE_PROGRAM,
 				.address = message->address,
 				.length = length};
@@ -306,7 +306,7 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 	if (!o2g_message_is(message, O2G_IS_MATCHED) ||
 	    o2g_message_is(message, O2G_IS_COPYING | O2G_IS_BUFFERING))
 		return;
-	rc = move_held(core, message);
+	rc = copy_buffered(core, message);
 	if (rc == O2G_COPY_LATER || rc == -O2G_EAGAIN)
 		return;
 	if (rc < 0)
@@ -319,7 +319,7 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 static void unmatch_message(struct o2g_core *core, struct o2g_message *message)
 {
 	if (o2g_message_is(message, O2G_IS_UNEXPECTED))
-		o2g_match_unhold(core, &message->envelope);
+		o2g_match_unqueue(core, &message->envelope);
 }
 
 /* Where in the receive's buffer, and how much of it. */
@@ -355,18 +355,18 @@ static void grant_bytes(struct o2g_core *core, struct o2g_message *message,
 	core->up->grant_due(message);
 }
 
-/* Bytes that are promised to `hold`, or came, stay there; the rest need not,
- * unless the program gets them from the slab. */
+/* Bytes that are promised to `buffer`, or arrived, stay there; the rest need
+ * not, unless the program gets them from the slab. */
 static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 {
 	const u32 slab = core->limits.slab_message;
 	const struct o2g_inbox *inbox = message->inbox;
 	u64 split = message->arrived;
 
-	if (message->hold.place == O2G_PLACE_FORGET) {
+	if (message->buffer.place == O2G_PLACE_FORGET) {
 		if (slab && message->take && message->take <= slab &&
 		    message->inbox && message->take == message->length)
-			hold_slab(core, message, message->take);
+			buffer_slab(core, message, message->take);
 		return;
 	}
 	if (slab && message->length <= slab)
@@ -375,11 +375,11 @@ static void redirect_body(struct o2g_core *core, struct o2g_message *message)
 		split += inbox->offered;
 	message->split = min_u64(message->split, split);
 	if (!message->split)
-		o2g_message_unhold(core, message);
+		o2g_message_unbuffer(core, message);
 }
 
-void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
-		      struct o2g_op_entry *op)
+void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
+		       struct o2g_op_entry *op)
 {
 	unmatch_message(core, message);
 	o2g_message_step(message, O2G_MSG_MATCH);
@@ -399,7 +399,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 
 	if (op) {
 		core->counts.expected++;
-		o2g_message_take(core, message, op);
+		o2g_message_match(core, message, op);
 		return 0;
 	}
 	/* One to oneself is paid for by its send, which waits. */
@@ -407,7 +407,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		return -O2G_EAGAIN;
 	core->counts.unexpected++;
 	o2g_message_step(message, O2G_MSG_QUEUE);
-	o2g_match_hold(core, &message->envelope);
+	o2g_match_queue(core, &message->envelope);
 	may_forgive(message);
 	return 0;
 }
@@ -433,7 +433,7 @@ void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 	o2g_match_name(core, &message->envelope);
 	op = o2g_match_receive(core, &message->envelope, 0);
 	if (op)
-		o2g_message_take(core, message, op);
+		o2g_message_match(core, message, op);
 }
 
 void o2g_message_claim(struct o2g_core *core, struct o2g_message *message)
@@ -463,11 +463,12 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 	const int discarded = o2g_message_is(message, O2G_IS_DISCARDED);
 	const u64 at = message->arrived;
 
-	if (!matched && !discarded && message->hold.place == O2G_PLACE_FORGET &&
-	    hold_body(core, message))
+	if (!matched && !discarded &&
+	    message->buffer.place == O2G_PLACE_FORGET &&
+	    buffer_body(core, message))
 		return -O2G_EAGAIN;
 	if (!discarded && at < message->split) {
-		*piece = message->hold;
+		*piece = message->buffer;
 		if (piece->place == O2G_PLACE_CORE)
 			piece->core += at;
 		else
@@ -485,8 +486,8 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 	return 0;
 }
 
-void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
-		      u64 length)
+void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
+			 u64 length)
 {
 	message->arrived += length;
 	if (message->arrived == message->expect)
@@ -504,7 +505,7 @@ void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_settle(core, message);
 }
 
-/* The connection is gone. What came whole stays. */
+/* The connection is gone. A message that arrived completely stays. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status)
 {
@@ -528,8 +529,8 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 }
 
 /* A copy for a message to oneself: then the sender is done. */
-static void copy_filled(struct o2g_core *core, struct o2g_message *message,
-			int status)
+static void finish_buffering(struct o2g_core *core, struct o2g_message *message,
+			     int status)
 {
 	o2g_op_finish(core, message->send, status);
 	message->send = 0;
@@ -547,7 +548,7 @@ void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
 			int status)
 {
 	if (o2g_message_is(message, O2G_IS_BUFFERING)) {
-		copy_filled(core, message, status);
+		finish_buffering(core, message, status);
 	} else {
 		o2g_message_step(message, O2G_MSG_COPIED);
 		if (status)
@@ -561,25 +562,25 @@ void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
 
 /* Copies a message to oneself into memory of ours, if there is some; the
  * sender is completed then or later. */
-void o2g_message_keep(struct o2g_core *core, struct o2g_message *message)
+void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message)
 {
 	struct o2g_piece from;
 	int rc = 0;
 
 	if (charge_message(core, message, sizeof(*message)))
 		return;
-	if (message->length && hold_body(core, message)) {
+	if (message->length && buffer_body(core, message)) {
 		uncharge_message(core, message, sizeof(*message));
 		return;
 	}
 	o2g_message_step(message, O2G_MSG_BUFFER);
 	if (message->length) {
 		o2g_op_piece(message->send, 0, message->length, &from);
-		rc = start_copy(core, message, &from, &message->hold);
+		rc = start_copy(core, message, &from, &message->buffer);
 	}
 	if (rc == O2G_COPY_LATER)
 		return;
-	copy_filled(core, message, rc);
+	finish_buffering(core, message, rc);
 	o2g_message_settle(core, message);
 }
 

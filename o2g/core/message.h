@@ -17,7 +17,7 @@ enum o2g_message_kind {
 	O2G_MSG_READ
 };
 
-/* What came over one connection. */
+/* The messages that arrived over one connection. */
 struct o2g_inbox {
 	struct list messages;	     /* all of them */
 	struct list unpaid;	     /* those whose cost may go back early */
@@ -50,15 +50,15 @@ struct o2g_message {
 	int status;
 	u64 data;
 	u64 length;
-	u64 arrived; /* bytes that came over the wire */
+	u64 arrived; /* bytes received */
 	u64 expect;  /* bytes that will have come */
 	u64 take;    /* bytes for the receive */
 	u64 address; /* of the program: there */
-	u64 split;   /* bytes below go to `hold` */
-	struct o2g_piece hold;
+	u64 split;   /* bytes below go to `buffer` */
+	struct o2g_piece buffer;
 	u64 charged; /* against limits.unexpected */
 	struct o2g_copy copy;
-	u8 small[O2G_SMALL]; /* where a short body is held */
+	u8 small[O2G_SMALL]; /* where a short body is buffered */
 };
 
 static inline int o2g_message_is(const struct o2g_message *message, u32 facts)
@@ -83,13 +83,13 @@ static inline int o2g_message_is_access(const struct o2g_message *message)
 /* `inbox` 0: to the endpoint itself. */
 struct o2g_message *o2g_message_make(struct o2g_core *core,
 				     struct o2g_inbox *inbox, u32 source);
-/* Matches it: 0, or -EAGAIN when it can't be held. */
+/* Matches it: 0, or -EAGAIN when there is no memory to buffer it. */
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message);
 /* The unmatched message that this receive gets, or 0. */
 struct o2g_message *o2g_message_find(struct o2g_core *core,
 				     const struct o2g_op_entry *op);
-void o2g_message_take(struct o2g_core *core, struct o2g_message *message,
-		      struct o2g_op_entry *op);
+void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
+		       struct o2g_op_entry *op);
 /* From now on only its handle finds it. */
 void o2g_message_claim(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_discard(struct o2g_core *core, struct o2g_message *message);
@@ -99,23 +99,24 @@ void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 /* Where the next of `most` bytes goes, and how many: 0 or -EAGAIN. */
 int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 		      u64 most, struct o2g_piece *piece);
-void o2g_message_came(struct o2g_core *core, struct o2g_message *message,
-		      u64 length);
+void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
+			 u64 length);
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
 /* Its connection is gone. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status);
-void o2g_message_keep(struct o2g_core *core, struct o2g_message *message);
+/* To oneself: copies the body to memory of the core, if there is some. */
+void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message);
 /* Its completion is written. */
 void o2g_message_written(struct o2g_core *core, struct o2g_result *result);
-/* Takes back what just arrived and can't be held. */
+/* Takes back what just arrived and can't be buffered. */
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
-/* Gives the memory back that the body was to be held in. */
-void o2g_message_unhold(struct o2g_core *core, struct o2g_message *message);
+/* Frees the memory in which the body was to be buffered. */
+void o2g_message_unbuffer(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
 /* Frees it if it is done. */
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
-/* Charges its record; -EAGAIN: too much is held. */
+/* Charges its record; -EAGAIN: too much is buffered. */
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);
 /* Starts its copy: 0, O2G_COPY_LATER, or -errno; then goes on with it. */
 int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,

@@ -119,7 +119,7 @@ void o2g_op_finish(struct o2g_core *core, struct o2g_op_entry *op, int status)
 
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
-	if (core->patient && core->ops.used < core->ops.most)
+	if (core->wait_memory && core->ops.used < core->ops.most)
 		return -O2G_EAGAIN;
 	return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
 }

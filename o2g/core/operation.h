@@ -32,7 +32,7 @@ struct o2g_op_entry {
 	struct list turn; /* long bodies; receives directed at its peer */
 	struct o2g_knot key, cookie_key;
 	u8 op, flags, state, class;
-	u8 waited, answered; /* a WRITE's DONE came before it was out */
+	u8 waited, answered; /* a WRITE's DONE arrived before it was out */
 	u32 peer, context;
 	u64 tag, ignore, address, length, data, cookie;
 	u64 sequence;	       /* of posting */

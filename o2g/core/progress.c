@@ -7,7 +7,7 @@
 #include "recv.h"
 #include "send.h"
 
-#define HELD_MANY 4096
+#define UNEXPECTED_MANY 4096
 
 static int release_slab(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
@@ -87,7 +87,7 @@ static int batch_size(const struct o2g_core *core)
  * either order. */
 int o2g_core_read(struct o2g_core *core)
 {
-	if (core->limits.batch && core->counts.held > HELD_MANY) {
+	if (core->limits.batch && core->counts.held > UNEXPECTED_MANY) {
 		core->more |= o2g_ring_waiting(&core->ring) != 0;
 		return 0;
 	}
@@ -117,8 +117,8 @@ void o2g_core_ask(struct o2g_core *core)
 {
 	u32 flags;
 
-	if (o2g_credit_starves(core))
-		o2g_credit_forgive(core);
+	if (o2g_credit_waiting(core))
+		o2g_credit_serve(core);
 	flags = kick_needs(core);
 	while (o2g_ring_ask(&core->ring, flags)) {
 		if (core->limits.batch)

@@ -74,8 +74,8 @@ static int post_recv(struct o2g_core *core, struct o2g_op_entry *op)
 }
 
 /* No receive is submitted before it goes on. What arrives until then finds the
- * earlier receives posted and not this one, so it lines up behind what is held
- * and this one should have first. */
+ * earlier receives posted and not this one, so it lines up behind the
+ * unexpected ones and this one should have first. */
 static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	o2g_match_unpost(core, op);
@@ -93,7 +93,7 @@ static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 	while ((message = o2g_message_find(core, op))) {
 		const int last = fills_multi(op, message);
 
-		o2g_message_take(core, message, op);
+		o2g_message_match(core, message, op);
 		core->taken++;
 		if (last) /* op may be gone */
 			return;
@@ -122,7 +122,7 @@ static void submit_recv(struct o2g_core *core, struct o2g_op_entry *op)
 	struct o2g_message *message = o2g_message_find(core, op);
 
 	if (message)
-		o2g_message_take(core, message, op);
+		o2g_message_match(core, message, op);
 	else if (peer_error(core, op->peer))
 		o2g_recv_fail(core, op, peer_error(core, op->peer));
 	else
@@ -145,7 +145,7 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 	if (!op)
 		return o2g_op_missing(core, sqe);
 	if (message)
-		o2g_message_take(core, message, op);
+		o2g_message_match(core, message, op);
 	else if (op->flags & O2G_SQE_MULTI)
 		submit_multi(core, op);
 	else

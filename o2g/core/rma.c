@@ -201,7 +201,7 @@ void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message)
 	}
 }
 
-void o2g_rma_came(struct o2g_core *core, struct o2g_message *message)
+void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message)
 {
 	const struct o2g_region *region = message->region;
 	struct o2g_op_entry *send = message->send;

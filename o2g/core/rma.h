@@ -15,13 +15,13 @@ struct o2g_region { /* memory that peers may access */
 /* A WRITE or READ whose header is here; 0: no memory. */
 struct o2g_message *o2g_rma_begin(struct o2g_conn *conn);
 /* All of a WRITE is where it belongs, or forgotten, or its copy is done. */
-void o2g_rma_came(struct o2g_core *core, struct o2g_message *message);
+void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message);
 /* Tells the program what it wants to hear of an access that is answered. */
 void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message);
 void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 		  struct o2g_message *message);
 int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe);
-/* What came for an operation of ours: 0 or -EPROTO. */
+/* A frame that answers an operation of ours: 0 or -EPROTO. */
 int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame);
 int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame);
 /* The other side said BYE: nothing is answered any more. */

@@ -226,7 +226,7 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
 }
 
-static void body_came(struct o2g_conn *conn, u64 length)
+static void body_received(struct o2g_conn *conn, u64 length)
 {
 	struct o2g_message *message = conn->inbox.reading;
 	struct o2g_op_entry *op = conn->rx_op;
@@ -240,7 +240,7 @@ static void body_came(struct o2g_conn *conn, u64 length)
 	if (op)
 		op->filled += length;
 	else
-		o2g_message_came(conn->core, message, length);
+		o2g_message_receive(conn->core, message, length);
 }
 
 int o2g_rx_done(struct o2g_conn *conn, u64 length)
@@ -259,7 +259,7 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 			rc = accept_header(conn);
 		}
 	} else {
-		body_came(conn, length);
+		body_received(conn, length);
 	}
 	if (o2g_credit_short(conn))
 		o2g_credit_write_off(conn);

@@ -55,7 +55,7 @@ static void submit_self(struct o2g_core *core, struct o2g_op_entry *op,
 	}
 	o2g_message_arrive(core, message);
 	if (op->length <= O2G_SELF_COPY)
-		o2g_message_keep(core, message);
+		o2g_message_buffer(core, message);
 }
 
 int o2g_send_submit(struct o2g_core *core, const struct o2g_sqe *sqe)

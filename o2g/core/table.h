@@ -12,12 +12,12 @@
 
 /* What a key stands for; classes of receives follow. */
 enum {
-	O2G_KEY_ID,	/* a message in flight: connection and id */
-	O2G_KEY_COOKIE, /* a posted receive */
-	O2G_KEY_REGION, /* memory that peers may access */
-	O2G_KEY_HELD,	/* an unmatched message */
-	O2G_KEY_MASKED, /* the same under the mask in use */
-	O2G_KEY_CLASS	/* + class: posted receives of one ignore mask */
+	O2G_KEY_ID,	    /* a message in flight: connection and id */
+	O2G_KEY_COOKIE,	    /* a posted receive */
+	O2G_KEY_REGION,	    /* memory that peers may access */
+	O2G_KEY_UNEXPECTED, /* an unmatched message */
+	O2G_KEY_MASKED,	    /* the same under the mask in use */
+	O2G_KEY_CLASS	    /* + class: posted receives of one ignore mask */
 };
 
 struct o2g_key {

@@ -109,9 +109,9 @@ static int consume_batch(struct o2g_engine *engine)
 	int rc;
 
 	lockdep_assert_held(&engine->lock);
-	o2g_core_patience(engine->core, !engine->poor);
+	o2g_core_wait_memory(engine->core, !engine->poor);
 	rc = o2g_core_consume(engine->core);
-	o2g_core_patience(engine->core, 1);
+	o2g_core_wait_memory(engine->core, 1);
 	engine->broken |= rc == -EPROTO;
 	return rc;
 }
@@ -444,7 +444,7 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 	struct o2g_limits limits = {.postings = o->postings,
 				    .peers = o->peers,
 				    .unexpected = o->unexpected,
-				    .forgiven = o->forgiven,
+				    .write_off = o->write_off,
 				    .slab_message = o->slab_message,
 				    .batch = SUBMISSIONS_MAX};
 	int rc;
@@ -453,7 +453,7 @@ static int make_core(struct o2g_engine *engine, const struct o2g_device_open *o)
 	rc = o2g_core_make(&engine->core, &host, &limits, engine->pages.rings);
 	if (rc)
 		return rc;
-	o2g_core_patience(engine->core, 1);
+	o2g_core_wait_memory(engine->core, 1);
 	engine->memory.sleep = false;
 	return 0;
 }

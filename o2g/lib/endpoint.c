@@ -37,7 +37,7 @@ static int open_engine(struct o2g *o2g)
 		.limits = {.postings = s->operations + SPARE,
 			   .peers = O2G_PEERS_MAX,
 			   .unexpected = s->unexpected,
-			   .forgiven = s->unexpected / 2},
+			   .write_off = s->unexpected / 2},
 		.tick = o2g_page_show,
 		.ctx = o2g,
 	};

@@ -69,7 +69,7 @@ static int open_device(struct o2g_engine *e, const struct o2g_engine_options *o)
 		.peers = o->limits.peers,
 		.slab_message = o->limits.slab_message,
 		.unexpected = o->limits.unexpected,
-		.forgiven = o->limits.forgiven,
+		.write_off = o->limits.write_off,
 	};
 	int r = device_call(e, O2G_IOC_OPEN, &open);
 

@@ -219,7 +219,7 @@ static void *run_opener(void *arg)
 
 		dial_wanted(o2g);
 		wait = expire_tries(o2g);
-		o2g_try_bury(o2g);
+		o2g_try_abort(o2g);
 		if (opener->dials == 0)
 			pthread_cond_broadcast(&opener->calm);
 		pthread_mutex_unlock(&o2g->lock);

@@ -134,7 +134,7 @@ void o2g_try_drop(struct o2g *o2g, struct o2g_try *try)
 	o2g->opener.dead = try;
 }
 
-void o2g_try_bury(struct o2g *o2g)
+void o2g_try_abort(struct o2g *o2g)
 {
 	struct o2g_try *try;
 
@@ -148,7 +148,7 @@ void o2g_try_drop_all(struct o2g *o2g)
 {
 	while (o2g->opener.tries)
 		o2g_try_drop(o2g, o2g->opener.tries);
-	o2g_try_bury(o2g);
+	o2g_try_abort(o2g);
 }
 
 /* ---- sockets ---- */

@@ -66,7 +66,7 @@ static void host_completed(void *ctx)
 
 /* ---- making and freeing ---- */
 
-/* Twice what may be held, since blocks are powers of two. */
+/* Twice what may be deferred, since blocks are powers of two. */
 static u64 slab_size(const struct o2g_limits *limits)
 {
 	if (!limits->slab_message)
@@ -205,11 +205,11 @@ static void user_calm(struct o2g_engine *e)
 		__atomic_store_n(&e->rung, 0, __ATOMIC_SEQ_CST);
 }
 
-static void unlock_engine(struct o2g_engine *e, int hold)
+static void unlock_engine(struct o2g_engine *e, int defer)
 {
 	int wake;
 
-	o2g_link_settle(e, hold);
+	o2g_link_settle(e, defer);
 	wake = e->ring;
 	e->ring = 0;
 	__atomic_store_n(&e->driven, 0, __ATOMIC_RELAXED);
@@ -316,7 +316,7 @@ static int user_kick(struct o2g_engine *e)
 	r = o2g_core_consume(e->core);
 	__atomic_add_fetch(&e->kicks, 1, __ATOMIC_RELAXED);
 	unlock_engine(e, __atomic_load_n(&e->ticks, __ATOMIC_SEQ_CST) &&
-				 o2g_link_hold(e));
+				 o2g_link_defer(e));
 	o2g_thread_stir(e);
 	return r < 0 ? r : 0;
 }

@@ -69,7 +69,7 @@ struct o2g_engine {
 	u64 kicks;    /* atomic: calls of kick(); written with the lock */
 	u32 returns;  /* drives since the thread took over */
 	int driven;   /* atomic: drive() is at work; written with the lock */
-	int held;     /* atomic: o2g_link_hold(); written with the lock */
+	int deferred; /* atomic: o2g_link_defer(); written with the lock */
 	int sleepers; /* atomic: callers in sleep() */
 	int state;    /* atomic: of the thread, thread.c */
 	int ticks;    /* atomic: the thread looks each millisecond */
@@ -97,11 +97,11 @@ u64 o2g_link_read(struct o2g_engine *engine, struct o2g_link *link);
 void o2g_link_write(struct o2g_engine *engine, struct o2g_link *link);
 /* After each piece of work: resumes, asks whom to wake, and writes unless all
  * that waits may wait longer. */
-void o2g_link_settle(struct o2g_engine *engine, int hold);
+void o2g_link_settle(struct o2g_engine *engine, int defer);
 /* Whether it may: the last of many small messages that the program sends one
  * after the other, of which some went at once. They go together, when a few
  * have come, or when the program polls, or with the thread's next tick. */
-int o2g_link_hold(struct o2g_engine *engine);
+int o2g_link_defer(struct o2g_engine *engine);
 /* Ends links whose other host has been silent for half a minute although
  * something is on its way to it. */
 void o2g_link_look(struct o2g_engine *engine);

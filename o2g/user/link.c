@@ -395,7 +395,7 @@ void o2g_link_look(struct o2g_engine *e)
 	}
 }
 
-int o2g_link_hold(struct o2g_engine *e)
+int o2g_link_defer(struct o2g_engine *e)
 {
 	struct o2g_link *link = e->tx;
 
@@ -410,7 +410,7 @@ int o2g_link_hold(struct o2g_engine *e)
 	       o2g_tx_small(link->conn, BURST_BYTES);
 }
 
-void o2g_link_settle(struct o2g_engine *e, int hold)
+void o2g_link_settle(struct o2g_engine *e, int defer)
 {
 	struct o2g_link *link;
 
@@ -420,8 +420,8 @@ void o2g_link_settle(struct o2g_engine *e, int hold)
 		if (link && link->blocked && !o2g_rx_blocked(link->conn))
 			resume_link(e, link);
 	}
-	__atomic_store_n(&e->held, hold, __ATOMIC_RELAXED);
-	while (!hold && (link = e->tx)) {
+	__atomic_store_n(&e->deferred, defer, __ATOMIC_RELAXED);
+	while (!defer && (link = e->tx)) {
 		e->tx = link->next_tx;
 		link->listed = 0;
 		if (!(link->events & LINK_OUT) && !link->broken)

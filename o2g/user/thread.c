@@ -2,8 +2,8 @@
 /*
  * Who works when. While the program polls or sleeps in the library, it reads
  * and writes the sockets itself, and the thread only looks each millisecond
- * whether it still does (PARKED), and writes what was held back for more to
- * come (o2g_link_hold); more rarely while the program naps between its polls
+ * whether it still does (PARKED), and writes what was deferred back for more to
+ * come (o2g_link_defer); more rarely while the program naps between its polls
  * and nothing comes (CALM); or waits to be told when it sleeps for long (DEEP).
  * When the program stays away the thread waits for the sockets and does the
  * work (ACTIVE), until the program is back.
@@ -71,8 +71,8 @@ static void update_page(struct o2g_engine *e)
 		e->tick(e->ctx);
 }
 
-/* Whether what kick() holds back goes out within a millisecond. What was held
- * while it did is written before the thread rests for longer. */
+/* Whether what kick() holds back goes out within a millisecond. What was
+ * deferred while it did is written before the thread rests for longer. */
 static void set_ticks(struct o2g_engine *e, int ticks)
 {
 	__atomic_store_n(&e->ticks, ticks, __ATOMIC_SEQ_CST);
@@ -192,7 +192,7 @@ static void park_thread(struct o2g_engine *e, s64 *looked)
 			watch.calm = 0;
 			continue;
 		}
-		if (__atomic_load_n(&e->held, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&e->deferred, __ATOMIC_RELAXED))
 			flush_sends(e);
 		check_links(e, looked);
 		if (++ticks % SHOW_TICKS == 0)

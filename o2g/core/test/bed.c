@@ -96,7 +96,7 @@ void bed_open(struct bed *bed, const struct bed_options *options)
 	bed->limits.postings = options->postings;
 	bed->limits.peers = options->peers;
 	bed->limits.unexpected = options->unexpected;
-	bed->limits.forgiven = options->forgiven;
+	bed->limits.write_off = options->write_off;
 	bed->limits.slab_message = options->slab_message;
 	bed->limits.batch = options->batch;
 	bed->limits.access = 1;

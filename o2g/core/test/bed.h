@@ -50,7 +50,7 @@ struct bed {
 
 struct bed_options {
 	u32 sq, cq, postings, peers, slab_message, batch;
-	u64 outbox, slab, unexpected, forgiven;
+	u64 outbox, slab, unexpected, write_off;
 };
 
 void bed_open(struct bed *bed, const struct bed_options *options);

@@ -17,14 +17,14 @@ static struct bed_end end;
 static struct o2g_conn *conn;
 static u8 body[8];
 
-static void open_with(u32 cq, u32 batch, u64 forgiven)
+static void open_with(u32 cq, u32 batch, u64 write_off)
 {
 	const struct bed_options options = {.sq = 1024,
 					    .cq = cq,
 					    .postings = 100000,
 					    .peers = 4,
 					    .unexpected = 1ull << 30,
-					    .forgiven = forgiven,
+					    .write_off = write_off,
 					    .batch = batch};
 
 	bed_open(&bed, &options);
@@ -35,9 +35,9 @@ static void open_with(u32 cq, u32 batch, u64 forgiven)
 		abort();
 }
 
-static void open_many(u32 batch, u64 forgiven)
+static void open_many(u32 batch, u64 write_off)
 {
-	open_with(0x10000, batch, forgiven);
+	open_with(0x10000, batch, write_off);
 }
 
 static int says(struct o2g_frame frame)
@@ -84,7 +84,7 @@ static void unfinished(check_fn *check)
 }
 
 /* Messages that were held while credit could not go back, and then could. */
-static void forgiven(check_fn *check)
+static void credit_written_off(check_fn *check)
 {
 	const u32 most = CREDIT / O2G_MESSAGE_COST;
 	u64 before;
@@ -93,7 +93,7 @@ static void forgiven(check_fn *check)
 	for (u32 i = 0; i < most; i++)
 		if (!says(begun(i + 1, 0)))
 			abort();
-	bed.core->limits.forgiven = 1ull << 30;
+	bed.core->limits.write_off = 1ull << 30;
 	before = bed.core->scanned;
 	says((struct o2g_frame){.type = O2G_CREDIT});
 	check(conn->owed > 0 && bed.core->scanned - before <= AT_ONCE,
@@ -249,7 +249,7 @@ static void empty_ring(void *ctx)
 		make_room();
 }
 
-static void flush_told(check_fn *check)
+static void flush_limited(check_fn *check)
 {
 	open_with(16, 64, 0);
 	bed.core->host.completed = empty_ring;
@@ -343,11 +343,11 @@ static void many_received(check_fn *check)
 void bounds_run(check_fn *check)
 {
 	unfinished(check);
-	forgiven(check);
+	credit_written_off(check);
 	end_of_stream(check);
 	end_of_peer(check);
 	meanwhile(check);
 	flushed(check);
-	flush_told(check);
+	flush_limited(check);
 	many_received(check);
 }

@@ -145,7 +145,7 @@ static void sources(check_fn *check)
 }
 
 /* One sender with little credit, which gets it back early. */
-static void forgiven(check_fn *check)
+static void credit_written_off(check_fn *check)
 {
 	static struct o2g_conn *conn;
 	static struct bed_end end;
@@ -154,7 +154,7 @@ static void forgiven(check_fn *check)
 	u32 said = 0;
 
 	open_large();
-	bed.core->limits.forgiven = 1ull << 30;
+	bed.core->limits.write_off = 1ull << 30;
 	o2g_conn_attach(bed.core, 1, 1 << 20, O2G_CREDIT_MIN, &end, &conn);
 	before = cost();
 	for (u32 i = 0; i < MANY; i++) {
@@ -180,5 +180,5 @@ void cost_run(check_fn *check)
 	unmatched(check, "100,000 unmatched, one tag", 1, 0);
 	unmatched(check, "100,000 unmatched, with a mask", MANY, 0xffull << 40);
 	sources(check);
-	forgiven(check);
+	credit_written_off(check);
 }

@@ -65,7 +65,7 @@ static void forgiven_late(u32 batch)
 	u32 own = 0;
 
 	options.batch = batch;
-	options.forgiven = OWN * sizeof(struct o2g_message);
+	options.write_off = OWN * sizeof(struct o2g_message);
 	pair_open(&p, &options, O2G_CREDIT_MIN);
 	for (u64 i = 0; i < OWN; i++) {
 		bed_send(&p.bed[1], 1, 9, out, 1, i);
@@ -99,7 +99,7 @@ static void forgiven_in_turn(void)
 	options.cq = 1024;
 	options.postings = 1024;
 	options.batch = 8;
-	options.forgiven = OWN * sizeof(struct o2g_message);
+	options.write_off = OWN * sizeof(struct o2g_message);
 	bed_open(&to, &options);
 	o2g_core_peer(to.core, 0, 1);
 	for (u64 i = 0; i < OWN; i++)

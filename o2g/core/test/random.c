@@ -664,7 +664,7 @@ static void world_open(u64 seed)
 			.slab = 0x10000u << roll(5),
 			.outbox = 4096,
 			.unexpected = 0x40000u << roll(6),
-			.forgiven = roll(2) ? 0x40000u << roll(4) : 0,
+			.write_off = roll(2) ? 0x40000u << roll(4) : 0,
 			.batch = roll(2) ? 1 + roll(16) : 0,
 		};
 

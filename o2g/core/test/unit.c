@@ -180,7 +180,7 @@ static void forgiving(void)
 {
 	struct bed_options options = pair_plain;
 
-	options.forgiven = options.unexpected;
+	options.write_off = options.unexpected;
 	options.postings = 4096;
 	pair_open(&p, &options, O2G_CREDIT_MIN);
 	for (u64 i = 0; i < 1000; i++) {
@@ -484,7 +484,7 @@ static void patience(void)
 
 	pair_open(&p, &pair_plain, 0x100000);
 	core = p.bed[1].core;
-	o2g_core_patience(core, 1);
+	o2g_core_wait_memory(core, 1);
 	lay(40);
 	p.bed[1].fail_after = 1;
 	TAP(o2g_core_consume(core) == 32 && !o2g_core_more(core));
