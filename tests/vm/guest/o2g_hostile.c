@@ -152,19 +152,21 @@ static void drop(struct raw *raw)
 static void rewritten_round(int round)
 {
 	struct raw other = raw_open();
+	struct o2g_sqe *sqe;
 	pthread_t writer;
 	uint64_t end;
 	int served;
 
 	victim = raw_open();
 	raw_join(&victim, &other);
+	/* Read before the header is rewritten. */
+	sqe = (struct o2g_sqe *)((uint8_t *)victim.area + victim.area->sqe);
 	end = victim.area->outbox; /* header and rings */
 	rewrites = round % REWRITES;
 	writer_over = 0;
 	if (rewrites)
 		pthread_create(&writer, 0, rewrite, &end);
-	served = misuse(&other, (struct o2g_sqe *)((uint8_t *)victim.area +
-						   victim.area->sqe));
+	served = misuse(&other, sqe);
 	if (rewrites) {
 		__atomic_store_n(&writer_over, 1, __ATOMIC_RELAXED);
 		pthread_join(writer, 0);
