@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The core itself: its making and end, and the submissions it reads. */
+/* A core as a whole: its creation and end, and who answers which upcall. */
 #include "credit.h"
 #include "ending.h"
 #include "error.h"
