@@ -27,8 +27,9 @@ type Machine struct {
 	// Threads is how many of the CPUs share a core; default 1.
 	Threads int
 	// InTurns has the emulator run one CPU at a time. Who changes the kernel's
-	// text while other CPUs may run it needs that (docs/design/lab.md). KVM
-	// runs all of them at once either way.
+	// text while other CPUs may run it needs that, and who interrupts a CPU
+	// that waits for SIPI (docs/design/lab.md). KVM runs all of them at once
+	// either way.
 	InTurns bool
 	Memory  int    // MiB, of all NUMA nodes together; default 1024
 	NUMA    int    // NUMA nodes that share CPUs and memory evenly; default 1

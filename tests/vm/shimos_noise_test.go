@@ -24,26 +24,31 @@ const (
 	idleAndMore = 12
 )
 
+// idlePark is how many instructions a parked core has between its answer and its halt. Linux sees the answer and sends
+// INIT, which may come before them or after them.
+const idlePark = 4
+
 // idle shows that an idle partition executes no instruction: stop and start
-// take as many with a storm on Linux in between as without. CPU 3 is lent.
+// take as many with a storm on Linux in between as without, but for those of
+// idlePark. One instruction for each broadcast would be 30,000. CPU 3 is lent.
 func (m *smsMachine) idle(t *testing.T) {
 	m.vm.Run(lab.Program{Args: []string{tool(t, "lend_idle"), tool(t, "image")}}, 5)
 	counts, err := lab.ReadCounts(m.counts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n [3]uint64
+	var n [3]int
 	for i := range n {
 		f := counts.Figures[lab.Interval{CPU: 3, Number: idleBriefly + i}]
 		if f == nil || f.Times != 1 || f.Open {
 			t.Fatalf("interval %d was not counted: %+v", idleBriefly+i, f)
 		}
-		n[i] = f.User + f.Kernel
+		n[i] = int(f.User + f.Kernel)
 	}
-	if n[0] == 0 || n[idleInStorm-idleBriefly] != n[0] {
+	if d := n[idleInStorm-idleBriefly] - n[0]; n[0] == 0 || d < -idlePark || d > idlePark {
 		t.Errorf("a stop and a start were %d instructions, with a storm in between %d", n[0], n[1])
 	}
-	if more := n[idleAndMore-idleBriefly] - n[0]; more == 0 || more > 100 {
+	if more := n[idleAndMore-idleBriefly] - n[0]; more <= idlePark || more > 100 {
 		t.Errorf("a few instructions more were %d", more)
 	}
 	t.Logf("a stop and a start: %d instructions, with a storm in between %d, with something done %d", n[0], n[1], n[2])

@@ -28,8 +28,9 @@ void on_nmi(void);
 void on_interrupt(void);
 void quiet_loop(volatile u64 *leave);
 void noisy_loop(volatile u64 *interrupts);
-void idle_begin_10(void), idle_begin_11(void), idle_begin_12(void);
-void idle_end_10(void), idle_end_11(void), idle_end_12(void);
+void idle_begin_10(volatile u64 *inside), idle_end_10(volatile u64 *inside);
+void idle_begin_11(volatile u64 *inside), idle_end_11(volatile u64 *inside);
+void idle_begin_12(volatile u64 *inside), idle_end_12(volatile u64 *inside);
 
 static void gate(u32 vector, void (*f)(void))
 {
@@ -160,14 +161,13 @@ static u64 sum(struct skep_partition *p)
 /* The command before is as often looked at, whichever it is. */
 static void mark_idle(struct skep_partition *p, struct slot *s, u64 command)
 {
-	static void (*const mark[])(void) = {idle_begin_10, idle_begin_11,
-					     idle_begin_12, idle_end_10,
-					     idle_end_11,   idle_end_12};
+	static void (*const mark[])(volatile u64 *) = {
+		idle_begin_10, idle_begin_11, idle_begin_12,
+		idle_end_10,   idle_end_11,   idle_end_12};
 
-	s->inside = 1;
 	if (command == SLOT_BACK_2)
 		ring(p);
-	mark[command - SLOT_IDLE]();
+	mark[command - SLOT_IDLE](&s->inside);
 }
 
 static void carry_out(struct skep_partition *p, struct slot *s, u64 command)

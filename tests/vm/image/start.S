@@ -81,17 +81,21 @@ noisy_loop:
 	.balign 4096
 
 /* Ends in a halt that only INIT ends, and what is done after the next start:
- * what lies between is stop, idleness and start of a partition.
+ * what lies between is stop, idleness and start of a partition. Linux sends
+ * INIT when it sees the word at rdi: an emulator does all from there to the
+ * halt in one go, so that INIT finds the core halted.
  */
 	.macro	idle number
 	.globl	idle_begin_\number, idle_end_\number
 idle_begin_\number:
 	SKEP_MARK_BEGIN(\number)
+	movq	$1, (%rdi)
 1:	cli
 	hlt
 	jmp	1b
 idle_end_\number:
 	SKEP_MARK_END(\number)
+	movq	$1, (%rdi)
 	ret
 	.endm
 	idle	10
