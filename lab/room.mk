@@ -6,7 +6,7 @@ kmod_trivial = tests/vm/kmod/trivial
 kmod_planted = tests/vm/kmod/planted
 
 CHECK_SUITES += lab-unit
-suite_lab-unit = $(GO) test -count=1 -json ./lab/...
+suite_lab-unit = $(GO) test -count=1 -json ./lab/... ./tests/vmtest/...
 suite_lab-unit_kind = go
 
 TEST_SUITES += kmod

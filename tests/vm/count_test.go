@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // A static program makes known numbers of calls and instructions between its

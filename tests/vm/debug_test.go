@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
+	"skep/tests/vmtest/report"
 )
 
 // The debug kernel finds what its checks are for: each planted fault, and
@@ -30,16 +31,16 @@ func TestDebugKernel(t *testing.T) {
 	vm.Output(shell("rmmod trivial && modprobe -n -v ext4 >/dev/null"))
 
 	// Whatever shakes the kernel's belief in itself ends lockdep: it is first.
-	vm.Expect(lab.Lockdep, "plant_lockorder", 1)
+	vm.Expect(report.Lockdep, "plant_lockorder", 1)
 	vm.Output(plant("lockorder"))
-	vm.Expect(lab.UBSAN, "plant_ubsan", 1)
+	vm.Expect(report.UBSAN, "plant_ubsan", 1)
 	vm.Output(plant("ubsan"))
-	vm.Expect(lab.KASAN, "plant_uaf", 1)
+	vm.Expect(report.KASAN, "plant_uaf", 1)
 	vm.Output(plant("uaf"))
 
 	// An object is a leak once it is five seconds old and two scans found no
 	// pointer to it.
-	vm.Expect(lab.Leak, "", 1)
+	vm.Expect(report.Leak, "", 1)
 	vm.Output(plant("leak"))
 	found := vm.Output(shell(`
 		leaks=/sys/kernel/debug/kmemleak

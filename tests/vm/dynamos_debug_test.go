@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // No lock, object or access of the engine is wrong for a kernel that looks;

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // engineVar names the parts of TestDynamosEngine to run, for work on one of

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // escapeKernels are those that packages are built for, one of each series.

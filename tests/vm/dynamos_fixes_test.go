@@ -17,7 +17,7 @@ import (
 	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // A workload is what enters the functions that a fix changes.

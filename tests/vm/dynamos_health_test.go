@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
+	"skep/tests/vmtest/report"
 )
 
 // tryingVar names the parts of TestDynamosHealth to run: SKEP_TRY_PARTS="bad".
@@ -60,13 +61,13 @@ func TestDynamosHealth(t *testing.T) {
 				continue
 			}
 			if p.name == "bad" {
-				vm.Expect(lab.Warning, "try_warn", 1)
-				vm.Expect(lab.Warning, "try_helper", 1)
-				vm.Expect(lab.Bug, "try_atomic", 1)
-				vm.Expect(lab.Bug, "process_one_work", 1) // after try_leak
-				vm.Expect(lab.Bug, "worker_thread", 1)    // which then sleeps
-				vm.Expect(lab.Oops, "try_null", 1)
-				vm.Expect(lab.Oops, "try_mutex", 1)
+				vm.Expect(report.Warning, "try_warn", 1)
+				vm.Expect(report.Warning, "try_helper", 1)
+				vm.Expect(report.Bug, "try_atomic", 1)
+				vm.Expect(report.Bug, "process_one_work", 1) // after try_leak
+				vm.Expect(report.Bug, "worker_thread", 1)    // which then sleeps
+				vm.Expect(report.Oops, "try_null", 1)
+				vm.Expect(report.Oops, "try_mutex", 1)
 			}
 			began := time.Now()
 			args := []string{tool(t, "dynamos_"+p.name), built(t, kernel, "dynamos_try")}

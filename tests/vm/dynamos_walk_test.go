@@ -19,7 +19,7 @@ import (
 	"skep/dynamos/update"
 	"skep/dynamos/update/pack"
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // walkKernel lacks the fix of updates/arp.patch, and what updates/arp_rcu.patch

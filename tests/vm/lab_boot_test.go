@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // A machine that has little is up first, so that its program is the first one

@@ -19,7 +19,7 @@ import (
 
 	"skep/internal/load"
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // plantedTime is what a planted test may take on an idle computer. The guards

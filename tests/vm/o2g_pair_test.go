@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // TestO2gPair runs jobs between two guests with different kernels: both with

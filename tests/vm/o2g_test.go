@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // partsVar names the parts of TestO2gKernel to run, for work on one of them:

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
+	"skep/tests/vmtest/report"
 )
 
 // plantedVar names the planted test that TestLabPlanted is, in a process of its
@@ -49,18 +50,18 @@ var planted = map[string]func(*testing.T){
 	},
 	"declared": func(t *testing.T) {
 		vm := boot(t, "declared", 1)
-		vm.Expect(lab.Warning, "plant_warn", 1)
-		vm.Expect(lab.Bug, "plant_bug", 1)
-		vm.Expect(lab.Oops, "plant_null", 1)
-		vm.Expect(lab.Bug, "", 1) // its function depends on what the compiler inlined
+		vm.Expect(report.Warning, "plant_warn", 1)
+		vm.Expect(report.Bug, "plant_bug", 1)
+		vm.Expect(report.Oops, "plant_null", 1)
+		vm.Expect(report.Bug, "", 1) // its function depends on what the compiler inlined
 		for _, word := range []string{"warn", "bug", "null", "atomic"} {
 			vm.Output(shell("(echo " + word + " >/proc/skep_planted); true"))
 		}
 	},
 	"absent": func(t *testing.T) {
 		vm := boot(t, "absent", 0)
-		vm.Expect(lab.Warning, "plant_warn", 2)
-		vm.Expect(lab.Bug, "plant_bug", 1)
+		vm.Expect(report.Warning, "plant_warn", 2)
+		vm.Expect(report.Bug, "plant_bug", 1)
 		vm.Output(plant("warn"))
 	},
 	"panic": func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // No lock, object or access of the module is wrong for a kernel that looks;

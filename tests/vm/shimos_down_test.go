@@ -16,7 +16,8 @@ import (
 
 	"skep/internal/load"
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
+	"skep/tests/vmtest/report"
 )
 
 // A lendingGuest is a machine that may go down in every way, which a vmtest.VM
@@ -141,17 +142,17 @@ func (g *lendingGuest) kexec(t *testing.T) {
 	g.stopped(t, "panic", 1)
 	claim(t, "the panic is the one that was asked for", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
 		"the machine ended by %v", g.Err())
-	g.reports(t, lab.Report{Kind: lab.Panic, Count: 1})
+	g.reports(t, report.Report{Kind: report.Panic, Count: 1})
 }
 
 // reports claims that the kernels reported that and nothing else.
-func (g *lendingGuest) reports(t *testing.T, want ...lab.Report) {
+func (g *lendingGuest) reports(t *testing.T, want ...report.Report) {
 	t.Helper()
-	seen, err := lab.Scan(strings.NewReader(g.console(t)))
+	seen, err := report.Scan(strings.NewReader(g.console(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing, extra := lab.Compare(want, seen)
+	missing, extra := report.Compare(want, seen)
 	claim(t, "the kernels report nothing else", len(missing)+len(extra) == 0, "missing %v, extra %v", missing, extra)
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // lendingVar names the parts of TestShimos to run, for work on one of them:

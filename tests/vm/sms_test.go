@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // smsLongVar asks for every part on each kernel.

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skep/lab"
-	"skep/lab/vmtest"
+	"skep/tests/vmtest"
 )
 
 // A user types commands of skep lab. Each command must end by itself.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-package lab
+// Package report finds the kernel reports on the console of a machine: BUG, Oops,
+// WARNING, stalls and those of the checkers.
+package report
 
 import (
 	"bufio"
@@ -10,6 +12,32 @@ import (
 	"regexp"
 	"strings"
 )
+
+// A Kind is one kind of kernel report.
+type Kind string
+
+// Kinds of reports that a console scan finds.
+const (
+	Warning    Kind = "WARNING"
+	Bug        Kind = "BUG"
+	Oops       Kind = "Oops"
+	Panic      Kind = "panic"
+	Stall      Kind = "stall"      // rcu, soft and hard lockup, hung task
+	Lockdep    Kind = "lockdep"    // any report of the lock validator
+	KASAN      Kind = "KASAN"      // memory checker
+	Leak       Kind = "kmemleak"   // unreferenced object
+	UBSAN      Kind = "UBSAN"      // undefined behaviour
+	Unexpected Kind = "unexpected" // a taint or trace of no known kind
+)
+
+// A Report is one kernel report on the console: its kind, the function that
+// it names (empty where it names none) and, as expectation, how many of it.
+type Report struct {
+	Kind     Kind
+	Function string
+	Count    int
+	Line     string // as printed; not compared
+}
 
 // Bounds of a scan: a guest may print for ever, and whatever it likes.
 const (

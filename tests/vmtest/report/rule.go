@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package lab
+package report
 
 import (
 	"regexp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package lab
+package report
 
 import (
 	"bytes"
@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// The logs of testdata/report follow the formats of the kernels' sources: a
+// The logs of testdata follow the formats of the kernels' sources: a
 // file holds a log, and begins with what must be found in it, "# KIND FUNCTION".
 func TestScan(t *testing.T) {
-	logs, err := filepath.Glob("testdata/report/*.log")
+	logs, err := filepath.Glob("testdata/*.log")
 	if err != nil || len(logs) < 30 {
-		t.Fatalf("%d logs in testdata/report, %v", len(logs), err)
+		t.Fatalf("%d logs in testdata, %v", len(logs), err)
 	}
 	for _, path := range logs {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".log"), func(t *testing.T) {
@@ -120,7 +120,7 @@ const interleaved = `[    5.000001] ------------[ cut here ]------------
 // A log cut at any place still tells that something happened, once a header
 // was printed whole.
 func TestScan_cut(t *testing.T) {
-	logs, _ := filepath.Glob("testdata/report/*.log")
+	logs, _ := filepath.Glob("testdata/*.log")
 	for _, path := range logs {
 		want, text := readLog(t, path)
 		if len(want) != 1 {
@@ -190,7 +190,7 @@ func TestCompare(t *testing.T) {
 }
 
 func FuzzScan(f *testing.F) {
-	logs, _ := filepath.Glob("testdata/report/*.log")
+	logs, _ := filepath.Glob("testdata/*.log")
 	for _, path := range logs {
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"skep/internal/load"
 	"skep/lab"
+	"skep/tests/vmtest/report"
 )
 
 // margin is what remains of a test's time for saying what went wrong.
@@ -55,7 +56,7 @@ type VM struct {
 	allowed  time.Duration // of it, with the computer's load and go test's time
 	alone    func(*VM)
 	deadline time.Time
-	expected []lab.Report
+	expected []report.Report
 	dead     bool // its end has been reported
 	ordered  bool // it has turned itself off
 }
@@ -177,12 +178,12 @@ func (vm *VM) Guest() *lab.Guest { return vm.guest }
 // Expect declares that the kernel prints count reports of this kind that name
 // this function, or any one if it is empty. The test fails if it prints fewer,
 // more, or others.
-func (vm *VM) Expect(kind lab.Kind, function string, count int) {
+func (vm *VM) Expect(kind report.Kind, function string, count int) {
 	vm.t.Helper()
 	if count < 1 {
 		vm.t.Fatalf("%d reports can't be expected", count)
 	}
-	vm.expected = append(vm.expected, lab.Report{Kind: kind, Function: function, Count: count})
+	vm.expected = append(vm.expected, report.Report{Kind: kind, Function: function, Count: count})
 }
 
 // File gives what the guest wrote to /out/name.
@@ -265,12 +266,12 @@ func (vm *VM) judge() {
 		return
 	}
 	defer f.Close()
-	seen, err := lab.Scan(f)
+	seen, err := report.Scan(f)
 	if err != nil {
 		vm.t.Error(err)
 		return
 	}
-	missing, extra := lab.Compare(vm.expected, seen)
+	missing, extra := report.Compare(vm.expected, seen)
 	for _, r := range extra {
 		vm.t.Errorf("the kernel reported what was not declared: %v: %s; console: %s", r, r.Line, f.Name())
 	}
