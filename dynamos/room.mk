@@ -2,7 +2,7 @@
 # DynAMOS. The core is pure and freestanding, the module is for Linux.
 KMODS += dynamos
 kmod_dynamos = dynamos/kmod
-kmod_dynamos_with = dynamos/core include/skep
+kmod_dynamos_with = dynamos/core base/errno.h include/skep
 
 # Updates by hand for tests: the first link is against what dynamos.ko exports.
 dynamos_by_hand := dynamos_try dynamos_hand dynamos_next

@@ -53,7 +53,7 @@ fuzz_o2g-ring_needs = $(B)/fuzz/o2g-ring
 # The kernel engine.
 KMODS += o2g
 kmod_o2g = o2g/kmod
-kmod_o2g_with = o2g/core include/skep
+kmod_o2g_with = o2g/core base/errno.h include/skep
 
 MUTANTS += o2g/core
 mutants_o2g/core = o2g-*

@@ -3,7 +3,7 @@
 
 KMODS += shimos
 kmod_shimos = shimos/kmod
-kmod_shimos_with = shimos/core include/skep
+kmod_shimos_with = shimos/core base/errno.h include/skep
 
 SHIMOS_CORE_SRC := $(sort $(wildcard shimos/core/*.c))
 shimos_core_san := $(SHIMOS_CORE_SRC:%.c=$(B)/obj/san-free/%.o)

@@ -6,7 +6,7 @@
  */
 #include "desc.h"
 #include "ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -109,7 +109,7 @@ static s64 lowest_free(struct abi_proc *p, u32 least)
 	for (fd = least; fd < limit; fd++)
 		if (!p->fds.slot[fd].desc)
 			return fd;
-	return -ABI_EMFILE;
+	return -LINUX_EMFILE;
 }
 
 void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,

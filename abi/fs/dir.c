@@ -5,7 +5,7 @@
  */
 #include "desc.h"
 #include "ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -33,7 +33,7 @@ static s64 emit_record(struct abi_call *c, struct lister *l,
 	u16 size16 = (u16)size;
 
 	if (size > l->left)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_memset(record, 0, sizeof(record));
 	abi_memcpy(record, &e->ino, 8);
 	abi_memcpy(record + 8, &e->next, 8);
@@ -44,7 +44,7 @@ static s64 emit_record(struct abi_call *c, struct lister *l,
 		record[18] = (u8)e->type;
 	abi_memcpy(record + at, e->name, len);
 	if (abi_user_put(c->p, l->to, record, size))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	l->to += size;
 	l->left -= size;
 	l->done += (s64)size;
@@ -75,10 +75,10 @@ static s64 run_getdents(struct abi_call *c, u32 old)
 {
 	struct lister l = {c->a[1], (u32)c->a[2], old, 0};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 n = -ABI_ENOTDIR;
+	s64 n = -LINUX_ENOTDIR;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (d->type == ABI_S_IFDIR && abi_desc_ops(d)->list) {
 		abi_lock(c->p, &d->lock);
 		n = list_entries(c, d, &l);

@@ -7,7 +7,7 @@
 #include "desc.h"
 #include "filelock.h"
 #include "ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/poll/epoll.h"
@@ -76,12 +76,12 @@ int abi_fd_close(struct abi_proc *p, u32 fd)
 	u32 gone;
 
 	if (fd >= ABI_FD_MAX)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	abi_lock(p, &p->fds.lock);
 	d = empty_slot(p, fd, &gone);
 	abi_unlock(p, &p->fds.lock);
 	after_take(p, d, gone);
-	return d ? 0 : -ABI_EBADF;
+	return d ? 0 : -LINUX_EBADF;
 }
 
 void abi_fd_close_all(struct abi_proc *p)
@@ -106,7 +106,7 @@ static s64 replace_slot(struct abi_proc *p, struct abi_desc *d, u32 to,
 
 	if (to >= abi_desc_limit(p)) {
 		abi_desc_put(p, d);
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	}
 	abi_lock(p, &p->fds.lock);
 	old = empty_slot(p, to, &gone);
@@ -124,7 +124,7 @@ int abi_fd_attach(struct abi_proc *p, u32 fd, s32 handle, u32 type, u32 flags)
 	s64 result;
 
 	if (!d)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	d->handle = handle;
 	d->type = type & ABI_S_IFMT;
 	d->inherited = d->type == ABI_S_IFREG;
@@ -147,7 +147,7 @@ s64 abi_sys_close_range(struct abi_call *c)
 	u32 first = (u32)c->a[0], last = (u32)c->a[1], how = (u32)c->a[2], fd;
 
 	if (first > last || how & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	for (fd = first; fd < ABI_FD_MAX && fd <= last; fd++) {
 		if (!(how & CLOSE_RANGE_CLOEXEC)) {
 			abi_fd_close(c->p, fd);
@@ -165,7 +165,7 @@ static s64 duplicate_fd(struct abi_proc *p, u64 fd, u32 least, u32 cloexec)
 	struct abi_desc *d = abi_desc_get(p, fd);
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	return abi_desc_install(p, d, least, cloexec);
 }
 
@@ -179,7 +179,7 @@ s64 abi_sys_dup2(struct abi_call *c)
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if ((u32)c->a[0] == (u32)c->a[1]) {
 		abi_desc_put(c->p, d);
 		return (s64)(u32)c->a[1];
@@ -192,10 +192,10 @@ s64 abi_sys_dup3(struct abi_call *c)
 	struct abi_desc *d;
 
 	if ((u32)c->a[0] == (u32)c->a[1] || (u32)c->a[2] & ~ABI_O_CLOEXEC)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	return replace_slot(c->p, d, (u32)c->a[1], (u32)c->a[2]);
 }
 
@@ -246,9 +246,9 @@ static s64 pipe_size(const struct abi_desc *d, u32 command, u64 arg)
 	s64 size;
 
 	if (!abi_desc_ops(d)->capacity)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	size = abi_desc_ops(d)->capacity(d);
-	return command == F_SETPIPE_SZ && arg > (u64)size ? -ABI_EPERM : size;
+	return command == F_SETPIPE_SZ && arg > (u64)size ? -LINUX_EPERM : size;
 }
 
 static s64 control_fd(struct abi_call *c, struct abi_desc *d)
@@ -276,7 +276,7 @@ static s64 control_fd(struct abi_call *c, struct abi_desc *d)
 	case F_GETOWN:
 		return 0; /* no SIGIO is ever sent */
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 }
 
@@ -288,13 +288,13 @@ s64 abi_sys_fcntl(struct abi_call *c)
 
 	if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) {
 		if (c->a[2] >= abi_desc_limit(c->p))
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		return duplicate_fd(c->p, c->a[0], (u32)c->a[2],
 				    command == F_DUPFD_CLOEXEC);
 	}
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	result = control_fd(c, d);
 	abi_desc_put(c->p, d);
 	return result;

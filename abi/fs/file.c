@@ -8,7 +8,7 @@
 #include "fd.h"
 #include "ops.h"
 #include "transfer.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
@@ -20,10 +20,10 @@ static s64 check_access(const struct abi_desc *d, s64 offset, u32 writing)
 	u32 access = abi_desc_flags(d) & (ABI_O_ACCMODE | ABI_O_PATH);
 
 	if (access & ABI_O_PATH)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (offset != ABI_FILE_CURRENT && !abi_desc_ops(d)->seek)
-		return -ABI_ESPIPE;
-	return access == (writing ? ABI_O_RDONLY : ABI_O_WRONLY) ? -ABI_EBADF
+		return -LINUX_ESPIPE;
+	return access == (writing ? ABI_O_RDONLY : ABI_O_WRONLY) ? -LINUX_EBADF
 								 : 0;
 }
 
@@ -36,7 +36,7 @@ s64 abi_file_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 
 	if (error)
 		return error;
-	return read ? read(c, d, s, offset) : -ABI_EINVAL;
+	return read ? read(c, d, s, offset) : -LINUX_EINVAL;
 }
 
 s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
@@ -47,8 +47,8 @@ s64 abi_file_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	s64 n = check_access(d, offset, 1);
 
 	if (!n)
-		n = write ? write(c, d, s, offset) : -ABI_EINVAL;
-	if (n == -ABI_EPIPE)
+		n = write ? write(c, d, s, offset) : -LINUX_EINVAL;
+	if (n == -LINUX_EPIPE)
 		abi_signal_raise(c->p, c->t, ABI_SIGPIPE);
 	return n;
 }
@@ -62,15 +62,15 @@ s64 abi_fd_hold(struct abi_proc *p, u32 fd, u32 prot, u32 shared)
 	s64 error = 0;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	access = abi_desc_flags(d) & (ABI_O_ACCMODE | ABI_O_PATH);
 	if (access & ABI_O_PATH)
-		error = -ABI_EBADF;
+		error = -LINUX_EBADF;
 	else if (access == ABI_O_WRONLY ||
 		 (shared && prot & ABI_PROT_WRITE && access != ABI_O_RDWR))
-		error = -ABI_EACCES;
+		error = -LINUX_EACCES;
 	else if (!abi_desc_ops(d)->regular)
-		error = -ABI_ENODEV;
+		error = -LINUX_ENODEV;
 	if (!error)
 		return abi_desc_index(p, d);
 	abi_desc_put(p, d);
@@ -126,10 +126,10 @@ static s64 by_number(struct abi_proc *p, u32 fd, void *buf, u64 len, u64 offset,
 	s64 n;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	n = abi_desc_ops(d)->regular
 		    ? transfer_whole(p, d, buf, len, offset, writing)
-		    : -ABI_ENODEV;
+		    : -LINUX_ENODEV;
 	abi_desc_put(p, d);
 	return n;
 }

@@ -14,7 +14,7 @@
 #include "ops.h"
 #include "position.h"
 #include "stat.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
@@ -77,14 +77,14 @@ static s64 lock_wait(struct abi_call *c, struct abi_desc *d,
 		if (abi_pending(c->p, c->t->index))
 			return -ABI_ERESTARTSYS;
 		rc = host_lock(c, d, l);
-		if (rc == -ABI_EINTR)
+		if (rc == -LINUX_EINTR)
 			continue;
-		if (rc != -ABI_EAGAIN)
+		if (rc != -LINUX_EAGAIN)
 			return rc;
 		until = abi_wait_deadline(c->p, RETRY_NS);
 		abi_wait_begin(c, 0);
 		rc = abi_wait_sleep(c, 0, 0, until);
-		if (rc && rc != -ABI_EINTR && rc != -ABI_ETIMEDOUT)
+		if (rc && rc != -LINUX_EINTR && rc != -LINUX_ETIMEDOUT)
 			return rc;
 	}
 }
@@ -133,11 +133,11 @@ static s64 note_file(struct abi_proc *p, struct abi_desc *d)
 	u32 i;
 
 	if (!identify_file(p, d))
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	abi_lock(p, &fds->lock);
 	i = find_file(fds, &d->file);
 	if (i == ABI_LOCKED_FILES)
-		rc = -ABI_ENOLCK;
+		rc = -LINUX_ENOLCK;
 	else if (i == fds->locked_files)
 		fds->locked_file[fds->locked_files++] = d->file;
 	abi_unlock(p, &fds->lock);
@@ -231,7 +231,7 @@ static s64 lock_base(struct abi_call *c, struct abi_desc *d, s16 whence)
 		rc = abi_file_stat(c, d, &st);
 		return rc ? rc : (s64)st.size;
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 }
 
@@ -244,15 +244,15 @@ static s64 lock_range(struct abi_call *c, struct abi_desc *d,
 	if (start < 0)
 		return start;
 	if (__builtin_add_overflow(start, f->start, &start))
-		return -ABI_EOVERFLOW;
+		return -LINUX_EOVERFLOW;
 	if (start < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (f->len > 0 && __builtin_add_overflow(start, f->len - 1, &last))
-		return -ABI_EOVERFLOW;
+		return -LINUX_EOVERFLOW;
 	if (f->len < 0) {
 		last = start - 1;
 		if (__builtin_add_overflow(start, f->len, &start) || start < 0)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 	}
 	l->first = (u64)start;
 	l->last = (u64)last;
@@ -316,19 +316,19 @@ s64 abi_filelock_control(struct abi_call *c, struct abi_desc *d, u32 command)
 	s64 rc;
 
 	if (ABI_GET(c->p, &f, c->a[2]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (command >= F_OFD_GETLK) {
 		l.kind = ABI_FILELOCK_OPEN;
 		command -= F_OFD_GETLK - F_GETLK;
 		if (f.pid)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 	}
 	if (f.type < 0 || f.type > 2)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!has_host(d)) /* pipes and the like have no other process */
 		return l.kind == ABI_FILELOCK_RECORD && command != F_GETLK
 			       ? 0
-			       : -ABI_ENOLCK;
+			       : -LINUX_ENOLCK;
 	l.type = (u32)f.type;
 	l.verb = command == F_GETLK   ? ABI_FILELOCK_GET
 		 : command == F_SETLK ? ABI_FILELOCK_SET
@@ -345,18 +345,18 @@ s64 abi_sys_flock(struct abi_call *c)
 	struct abi_filelock l = {.kind = ABI_FILELOCK_FLOCK,
 				 .last = ABI_FILELOCK_END};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 rc = -ABI_EINVAL;
+	s64 rc = -LINUX_EINVAL;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	l.verb = (u32)c->a[1] & LOCK_NB ? ABI_FILELOCK_SET : ABI_FILELOCK_WAIT;
 	l.type = how == LOCK_SH	  ? ABI_FILELOCK_READ
 		 : how == LOCK_EX ? ABI_FILELOCK_WRITE
 				  : ABI_FILELOCK_NONE;
 	if (abi_desc_flags(d) & ABI_O_PATH)
-		rc = -ABI_EBADF;
+		rc = -LINUX_EBADF;
 	else if (how == LOCK_SH || how == LOCK_EX || how == LOCK_UN)
-		rc = has_host(d) ? set_lock(c, d, &l) : -ABI_ENOLCK;
+		rc = has_host(d) ? set_lock(c, d, &l) : -LINUX_ENOLCK;
 	abi_desc_put(c->p, d);
 	return rc;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Owns the rules for the text of paths, path_resolution(7). No state. */
 #include "path.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/host.h"
 #include "abi/include/mem.h"
 #include "abi/include/name.h"
@@ -16,7 +16,7 @@ static u64 parent_of(const char *path, u64 len)
 static s64 component_append(char *out, u64 len, const char *part, u64 n)
 {
 	if (n > ABI_NAME_MAX || len + 1 + n >= ABI_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	out[len++] = '/';
 	abi_memcpy(out + len, part, n);
 	return (s64)(len + n);
@@ -58,9 +58,9 @@ s64 abi_path_join(const char *base, const char *path, char *out, u32 *flags)
 
 	*flags = 0;
 	if (!*path)
-		return -ABI_ENOENT;
+		return -LINUX_ENOENT;
 	if (abi_strlen(path) >= ABI_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	if (*path != '/')
 		len = components_append(out, 0, base, &ignored);
 	if (len >= 0)

@@ -5,7 +5,7 @@
 #include "fd.h"
 #include "ops.h"
 #include "ring.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
@@ -92,7 +92,7 @@ static s64 pipe_ends(struct abi_proc *p, u32 flags, struct abi_desc *end[2])
 	for (i = 0; i < 2; i++)
 		if (end[i])
 			abi_desc_put(p, end[i]);
-	return -ABI_ENFILE;
+	return -LINUX_ENFILE;
 }
 
 static s64 make_pipe(struct abi_call *c, u32 flags)
@@ -101,9 +101,9 @@ static s64 make_pipe(struct abi_call *c, u32 flags)
 	s64 error;
 
 	if (flags & ~(ABI_O_CLOEXEC | ABI_O_NONBLOCK | ABI_O_DIRECT))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (flags & ABI_O_DIRECT) /* packets instead of a stream */
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = pipe_ends(c->p, flags & ABI_O_NONBLOCK, end);
 	if (error)
 		return error;

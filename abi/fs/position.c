@@ -2,7 +2,7 @@
 /* Owns where a description reads and writes next; d->lock guards d->pos. */
 #include "position.h"
 #include "stat.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -52,7 +52,7 @@ s64 abi_position_end(struct abi_call *c, struct abi_desc *d, u64 *size)
 s64 abi_position_hole(u64 size, s64 offset, u32 whence)
 {
 	if (offset < 0 || (u64)offset >= size)
-		return -ABI_ENXIO;
+		return -LINUX_ENXIO;
 	return whence == ABI_SEEK_DATA ? offset : (s64)size;
 }
 
@@ -63,7 +63,7 @@ s64 abi_position_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 	s64 error = 0;
 
 	if (whence > ABI_SEEK_HOLE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (whence >= ABI_SEEK_END)
 		error = abi_position_end(c, d, &size);
 	if (error)
@@ -79,9 +79,9 @@ s64 abi_position_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 	else if (whence == ABI_SEEK_END)
 		base = size;
 	if (__builtin_add_overflow((s64)base, offset, &offset))
-		return -ABI_EOVERFLOW;
+		return -LINUX_EOVERFLOW;
 	if (offset < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d->pos = (u64)offset;
 	return offset;
 }

@@ -11,7 +11,7 @@
 #include "path.h"
 #include "position.h"
 #include "stat.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"
@@ -226,16 +226,16 @@ s64 abi_synth_open(struct abi_proc *p, const char *path, struct abi_desc *d)
 
 		/* The controlling terminal: not known to abi. */
 		if (abi_streq(path, "/dev/tty"))
-			return -ABI_ENXIO;
-		return real == path && is_ours(path) ? -ABI_ENOENT : 0;
+			return -LINUX_ENXIO;
+		return real == path && is_ours(path) ? -LINUX_ENOENT : 0;
 	}
 	d->type = type_of(i);
 	if (d->type != ABI_S_IFDIR && flags & ABI_O_DIRECTORY)
-		return -ABI_ENOTDIR;
+		return -LINUX_ENOTDIR;
 	if (d->type == ABI_S_IFDIR && flags & ABI_O_ACCMODE)
-		return -ABI_EISDIR;
+		return -LINUX_EISDIR;
 	if (d->type == ABI_S_IFREG && flags & ABI_O_ACCMODE)
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	d->kind = names[i].kind;
 	d->code = names[i].code | cpu << NUMBER_SHIFT;
 	return 1;
@@ -251,7 +251,7 @@ s64 abi_synth_stat(struct abi_proc *p, const char *path, struct abi_stat *st)
 		return 0;
 	if (i < 0 && !abi_streq(path, "/proc") && !abi_streq(path, "/sys") &&
 	    !abi_streq(path, "/proc/self"))
-		return -ABI_ENOENT;
+		return -LINUX_ENOENT;
 	abi_memset(st, 0, sizeof(*st));
 	st->dev = 0xab1;
 	st->ino = 0x1000 + (u64)(i + 1);
@@ -290,10 +290,10 @@ s64 abi_synth_link(struct abi_proc *p, const char *path, char *to, u64 size)
 	if (text)
 		return (s64)abi_strcpy(to, text, size);
 	if (fd < 0 || !abi_path_below(path, "/proc"))
-		return is_ours(path) ? -ABI_ENOENT : 0;
+		return is_ours(path) ? -LINUX_ENOENT : 0;
 	d = abi_desc_get(p, (u64)fd);
 	if (!d)
-		return -ABI_ENOENT;
+		return -LINUX_ENOENT;
 	n = abi_strcpy(to, d->path, size);
 	abi_desc_put(p, d);
 	return (s64)n;
@@ -584,7 +584,7 @@ static s64 read_at(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	s64 n;
 
 	if (d->type == ABI_S_IFDIR)
-		return -ABI_EISDIR;
+		return -LINUX_EISDIR;
 	if (d->code == TEXT_CMDLINE)
 		return give_cmdline(c, s, offset);
 	abi_lock(c->p, &fds->bounce_lock);
@@ -610,9 +610,9 @@ static s64 fill_device(struct abi_call *c, u32 code, struct abi_span *s)
 			return n && !done ? n : done;
 		if (code != DEV_RANDOM) {
 			if (abi_user_zero(at, (u64)n))
-				return done ? done : -ABI_EFAULT;
+				return done ? done : -LINUX_EFAULT;
 		} else if (c->p->host->random(at, (u64)n)) {
-			return done ? done : -ABI_EIO;
+			return done ? done : -LINUX_EIO;
 		}
 		abi_span_skip(s, (u64)n);
 		done += n;
@@ -641,7 +641,7 @@ static s64 text_write(struct abi_call *c, struct abi_desc *d,
 	(void)d;
 	(void)s;
 	(void)offset;
-	return -ABI_EBADF;
+	return -LINUX_EBADF;
 }
 
 static s64 text_stat(struct abi_call *c, struct abi_desc *d,
@@ -672,7 +672,7 @@ static s64 device_write(struct abi_call *c, struct abi_desc *d,
 {
 	(void)c;
 	(void)offset;
-	return d->code == DEV_FULL ? -ABI_ENOSPC : (s64)s->left;
+	return d->code == DEV_FULL ? -LINUX_ENOSPC : (s64)s->left;
 }
 
 static s64 device_seek(struct abi_call *c, struct abi_desc *d, s64 offset,

@@ -9,7 +9,7 @@
 #include "ops.h"
 #include "position.h"
 #include "transfer.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
@@ -93,7 +93,7 @@ static s64 directory_transfer(struct abi_call *c, struct abi_desc *d,
 	(void)d;
 	(void)s;
 	(void)offset;
-	return -ABI_EISDIR;
+	return -LINUX_EISDIR;
 }
 
 static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
@@ -103,7 +103,7 @@ static s64 seek_inherited(struct abi_call *c, struct abi_desc *d, s64 offset,
 	s64 error;
 
 	if (whence > ABI_SEEK_HOLE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (whence >= ABI_SEEK_DATA) {
 		error = abi_position_end(c, d, &size);
 		offset =

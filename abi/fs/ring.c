@@ -6,7 +6,7 @@
  */
 #include "ring.h"
 #include "desc.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
@@ -84,7 +84,7 @@ static s64 copy_out(struct abi_ring *r, void *to, u64 n, u32 skip)
 		first = n;
 	if (abi_user_move(to, r->data + start, first) ||
 	    abi_user_move((u8 *)to + first, r->data, n - first))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return (s64)n;
 }
 
@@ -97,7 +97,7 @@ static s64 copy_in(struct abi_ring *r, const void *from, u64 n)
 		first = n;
 	if (abi_user_move(r->data + end, from, first) ||
 	    abi_user_move(r->data, (const u8 *)from + first, n - first))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	r->len += (u32)n;
 	return (s64)n;
 }
@@ -123,7 +123,7 @@ static s64 ring_get(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		abi_span_skip(s, (u64)n);
 		done += (u32)n;
 	}
-	result = -ABI_EAGAIN;
+	result = -LINUX_EAGAIN;
 	if (done || n < 0)
 		result = done ? (s64)done : n;
 	else if (!s->left || is_ended(r) || r->broken)
@@ -166,7 +166,7 @@ static s64 ring_put(struct abi_proc *p, struct abi_ring *r, struct abi_span *s,
 		abi_span_skip(s, (u64)n);
 		done += (u32)n;
 	}
-	result = is_broken(r) ? -ABI_EPIPE : -ABI_EAGAIN;
+	result = is_broken(r) ? -LINUX_EPIPE : -LINUX_EAGAIN;
 	if (done || n < 0)
 		result = done ? (s64)done : n;
 	abi_unlock(p, &r->lock);
@@ -183,24 +183,24 @@ s64 abi_ring_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	s64 n, slept = 0;
 
 	if (!d->in)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	r = abi_ring_at(c->p, d->in);
 	nonblock |= abi_desc_flags(d) & ABI_O_NONBLOCK;
 	n = ring_get(c->p, r, s, peek);
-	if (n != -ABI_EAGAIN || nonblock)
+	if (n != -LINUX_EAGAIN || nonblock)
 		return n;
 	deadline = abi_wait_deadline(c->p, d->recv_ns);
 	abi_wait_begin(c, 1);
 	abi_event_join(c, &r->event);
 	for (;;) {
 		n = ring_get(c->p, r, s, peek);
-		if (n != -ABI_EAGAIN || slept)
+		if (n != -LINUX_EAGAIN || slept)
 			break;
 		slept = abi_wait_sleep(c, 0, 0, deadline);
 	}
 	abi_event_leave(c, &r->event);
-	if (n == -ABI_EAGAIN && slept == -ABI_EINTR)
-		return d->recv_ns ? -ABI_EINTR : -ABI_ERESTARTSYS;
+	if (n == -LINUX_EAGAIN && slept == -LINUX_EINTR)
+		return d->recv_ns ? -LINUX_EINTR : -ABI_ERESTARTSYS;
 	return n;
 }
 
@@ -217,7 +217,7 @@ static s64 put_rest(struct abi_call *c, struct abi_desc *d, struct abi_ring *r,
 		n = ring_put(c->p, r, s, !done);
 		if (n > 0)
 			done += n;
-		else if (n != -ABI_EAGAIN || slept)
+		else if (n != -LINUX_EAGAIN || slept)
 			break;
 		else
 			slept = abi_wait_sleep(c, 0, 0, deadline);
@@ -225,8 +225,8 @@ static s64 put_rest(struct abi_call *c, struct abi_desc *d, struct abi_ring *r,
 	abi_event_leave(c, &r->event);
 	if (done)
 		return done;
-	if (n == -ABI_EAGAIN && slept == -ABI_EINTR)
-		return d->send_ns ? -ABI_EINTR : -ABI_ERESTARTSYS;
+	if (n == -LINUX_EAGAIN && slept == -LINUX_EINTR)
+		return d->send_ns ? -LINUX_EINTR : -ABI_ERESTARTSYS;
 	return n;
 }
 
@@ -237,13 +237,13 @@ s64 abi_ring_write(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
 	s64 n;
 
 	if (!d->out)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (!s->left)
 		return 0;
 	r = abi_ring_at(c->p, d->out);
 	nonblock |= abi_desc_flags(d) & ABI_O_NONBLOCK;
 	n = ring_put(c->p, r, s, 1);
-	if (nonblock || !s->left || (n < 0 && n != -ABI_EAGAIN))
+	if (nonblock || !s->left || (n < 0 && n != -LINUX_EAGAIN))
 		return n;
 	return put_rest(c, d, r, s, n > 0 ? n : 0);
 }
@@ -300,7 +300,7 @@ static void shut_end(struct abi_proc *p, u32 ring, u32 writer)
 s64 abi_ring_shutdown(struct abi_proc *p, struct abi_desc *d, u32 how)
 {
 	if (how > 2)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (how != 1)
 		shut_end(p, d->in, 0);
 	if (how != 0)

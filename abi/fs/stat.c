@@ -9,7 +9,7 @@
 #include "ops.h"
 #include "path.h"
 #include "procfs.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -82,7 +82,7 @@ static s64 stat_fd(struct abi_call *c, u64 fd, struct abi_stat *st)
 	s64 error;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	error = abi_file_stat(c, d, st);
 	abi_desc_put(c->p, d);
 	return error;
@@ -100,7 +100,7 @@ static s64 stat_path(struct abi_call *c, const char *path, u32 nofollow,
 
 	if (fd >= 0 && !nofollow) {
 		error = stat_fd(c, (u64)fd, st);
-		return error == -ABI_EBADF ? -ABI_ENOENT : error;
+		return error == -LINUX_EBADF ? -LINUX_ENOENT : error;
 	}
 	if (nofollow && abi_synth_link(c->p, path, text, sizeof(text)) > 0) {
 		abi_memset(st, 0, sizeof(*st));
@@ -148,7 +148,7 @@ static s64 stat_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags,
 			  st);
 	if (!error && told & ABI_PATH_MUST_DIR &&
 	    (st->mode & ABI_S_IFMT) != ABI_S_IFDIR)
-		return -ABI_ENOTDIR;
+		return -LINUX_ENOTDIR;
 	return error;
 }
 
@@ -186,7 +186,7 @@ s64 abi_sys_fstat(struct abi_call *c)
 s64 abi_sys_newfstatat(struct abi_call *c)
 {
 	if ((u32)c->a[3] & ~(u32)STAT_FLAGS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return stat_and_put(c, c->a[0], c->a[1], c->a[2], (u32)c->a[3]);
 }
 
@@ -218,7 +218,7 @@ s64 abi_sys_statx(struct abi_call *c)
 
 	if (flags & ~(u32)(STAT_FLAGS | ABI_AT_STATX_SYNC) ||
 	    (u32)c->a[3] & 0x80000000u)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = stat_at(c, c->a[0], c->a[1], flags, &st);
 	if (error)
 		return error;
@@ -279,10 +279,10 @@ s64 abi_sys_fstatfs(struct abi_call *c)
 	struct abi_statfs fs;
 	struct abi_file_op op = {.verb = ABI_FILE_STATFS, .statfs = &fs};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 error = -ABI_ENOSYS;
+	s64 error = -LINUX_ENOSYS;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (abi_desc_ops(d)->control)
 		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
@@ -320,9 +320,9 @@ s64 abi_sys_fchmod(struct abi_call *c)
 	s64 error = 0;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
-		error = -ABI_EBADF;
+		error = -LINUX_EBADF;
 	else if (abi_desc_ops(d)->control)
 		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
@@ -336,7 +336,7 @@ static s64 change_owner(struct abi_call *c, const struct abi_stat *st, u32 uid,
 	int same_uid = uid == ~0u || uid == st->uid || uid == c->p->info.uid;
 	int same_gid = gid == ~0u || gid == st->gid || gid == c->p->info.gid;
 
-	return same_uid && same_gid ? 0 : -ABI_EPERM;
+	return same_uid && same_gid ? 0 : -LINUX_EPERM;
 }
 
 static s64 owner_at(struct abi_call *c, u64 dirfd, u64 name, const u64 *ids,
@@ -387,7 +387,7 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 	s64 error = 0;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (abi_desc_ops(d)->control)
 		error = abi_desc_ops(d)->control(c, d, &op);
 	abi_desc_put(c->p, d);
@@ -424,7 +424,7 @@ static s64 one_time(struct abi_call *c, const struct abi_timespec *t, s64 *ns)
 	else if (t->nsec == UTIME_NOW)
 		*ns = c->p->host->clock(ABI_CLOCK_REALTIME);
 	else if (t->nsec < 0 || t->nsec >= 1000000000)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	else
 		*ns = to_ns(t->sec, t->nsec);
 	return 0;
@@ -436,11 +436,11 @@ s64 abi_sys_utimensat(struct abi_call *c)
 	s64 times[2], error = 0;
 
 	if ((u32)c->a[3] & ~(u32)(ABI_AT_SYMLINK_NOFOLLOW | ABI_AT_EMPTY_PATH))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	set_now(c, times);
 	if (c->a[2]) {
 		if (ABI_GET(c->p, &t, c->a[2]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		error = one_time(c, &t[0], &times[0]);
 		if (!error)
 			error = one_time(c, &t[1], &times[1]);
@@ -461,10 +461,10 @@ static s64 timevals_at(struct abi_call *c, u64 dirfd, u64 name, u64 gaddr)
 
 	set_now(c, times);
 	if (gaddr && ABI_GET(c->p, &t, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	for (i = 0; gaddr && i < 2; i++) {
 		if (t[i].usec < 0 || t[i].usec >= 1000000)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		times[i] = to_ns(t[i].sec, t[i].usec * 1000);
 	}
 	return times_at(c, dirfd, name, times);
@@ -487,7 +487,7 @@ s64 abi_sys_utime(struct abi_call *c)
 	set_now(c, times);
 	if (c->a[1]) {
 		if (ABI_GET(c->p, &t, c->a[1]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		times[0] = to_ns(t[0], 0);
 		times[1] = to_ns(t[1], 0);
 	}

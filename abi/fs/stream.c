@@ -6,7 +6,7 @@
 #include "ops.h"
 #include "regular.h"
 #include "transfer.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/mm/span.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
@@ -28,17 +28,17 @@ static s64 transfer_stream(struct abi_call *c, struct abi_desc *d,
 		n = abi_transfer_span(c->p, d, s, ABI_STREAM, writing);
 		if (n > 0)
 			done += n;
-		if (!writing || n == -ABI_EAGAIN || s->left)
+		if (!writing || n == -LINUX_EAGAIN || s->left)
 			abi_event_rearm(c->p, &d->event, edge);
 		if (!s->left || (n > 0 && !writing) ||
-		    (n < 0 && n != -ABI_EAGAIN) || (!n && !writing) ||
+		    (n < 0 && n != -LINUX_EAGAIN) || (!n && !writing) ||
 		    abi_desc_flags(d) & ABI_O_NONBLOCK)
 			break;
 		n = abi_wait_handle(c, d->handle,
 				    writing ? ABI_POLLOUT : ABI_POLLIN,
 				    ABI_FOREVER);
 		if (n) {
-			n = n == -ABI_EINTR ? -ABI_ERESTARTSYS : n;
+			n = n == -LINUX_EINTR ? -ABI_ERESTARTSYS : n;
 			break;
 		}
 	}
@@ -64,7 +64,7 @@ static s64 stream_window(struct abi_call *c, struct abi_desc *d)
 	struct abi_file_op op = {.verb = ABI_FILE_WINSIZE};
 
 	if (d->type != ABI_S_IFCHR)
-		return -ABI_ENOTTY;
+		return -LINUX_ENOTTY;
 	return c->p->host->file(d->handle, &op);
 }
 

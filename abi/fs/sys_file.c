@@ -4,7 +4,7 @@
 #include "file.h"
 #include "ops.h"
 #include "position.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
@@ -22,7 +22,7 @@ static s64 run_transfer(struct abi_call *c, struct abi_span *s, s64 offset,
 	s64 n;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	n = move(c, d, s, offset);
 	abi_desc_put(c->p, d);
 	return n;
@@ -34,7 +34,7 @@ static s64 transfer_plain(struct abi_call *c, s64 offset, u32 prot,
 	struct abi_span s;
 
 	if ((s64)c->a[2] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_span_one(&s, c->a[1], c->a[2], prot);
 	return run_transfer(c, &s, offset, move);
 }
@@ -64,13 +64,13 @@ s64 abi_sys_write(struct abi_call *c)
 
 s64 abi_sys_pread64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
 				: transfer_plain(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwrite64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
 				: transfer_plain(c, (s64)c->a[3], WRITES);
 }
 
@@ -86,13 +86,13 @@ s64 abi_sys_writev(struct abi_call *c)
 
 s64 abi_sys_preadv(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
 				: transfer_vector(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwritev(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -ABI_EINVAL
+	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
 				: transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
@@ -100,16 +100,16 @@ s64 abi_sys_pwritev(struct abi_call *c)
 s64 abi_sys_preadv2(struct abi_call *c)
 {
 	if ((u32)c->a[5])
-		return -ABI_ENOTSUP;
-	return (s64)c->a[3] < -1 ? -ABI_EINVAL
+		return -LINUX_ENOTSUP;
+	return (s64)c->a[3] < -1 ? -LINUX_EINVAL
 				 : transfer_vector(c, (s64)c->a[3], READS);
 }
 
 s64 abi_sys_pwritev2(struct abi_call *c)
 {
 	if ((u32)c->a[5])
-		return -ABI_ENOTSUP;
-	return (s64)c->a[3] < -1 ? -ABI_EINVAL
+		return -LINUX_ENOTSUP;
+	return (s64)c->a[3] < -1 ? -LINUX_EINVAL
 				 : transfer_vector(c, (s64)c->a[3], WRITES);
 }
 
@@ -117,10 +117,10 @@ s64 abi_sys_lseek(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 	s64 (*seek)(struct abi_call *, struct abi_desc *, s64, u32);
-	s64 result = -ABI_ESPIPE;
+	s64 result = -LINUX_ESPIPE;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	seek = abi_desc_ops(d)->seek;
 	if (seek) {
 		abi_lock(c->p, &d->lock);
@@ -145,10 +145,10 @@ static s64 writable_file(const struct abi_desc *d)
 	u32 flags = abi_desc_flags(d);
 
 	if (flags & ABI_O_PATH)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (!abi_desc_ops(d)->regular)
-		return -ABI_EINVAL;
-	return (flags & ABI_O_ACCMODE) == ABI_O_RDONLY ? -ABI_EINVAL : 0;
+		return -LINUX_EINVAL;
+	return (flags & ABI_O_ACCMODE) == ABI_O_RDONLY ? -LINUX_EINVAL : 0;
 }
 
 s64 abi_sys_ftruncate(struct abi_call *c)
@@ -158,10 +158,10 @@ s64 abi_sys_ftruncate(struct abi_call *c)
 	s64 result;
 
 	if ((s64)c->a[1] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	result = writable_file(d);
 	if (!result)
 		result = c->p->host->file(d->handle, &op);
@@ -187,20 +187,20 @@ s64 abi_sys_fallocate(struct abi_call *c)
 	s64 result, end;
 
 	if ((s64)c->a[2] < 0 || (s64)c->a[3] <= 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (__builtin_add_overflow((s64)c->a[2], (s64)c->a[3], &end))
-		return -ABI_EFBIG;
+		return -LINUX_EFBIG;
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if ((u32)c->a[1] & ~1u) /* FALLOC_FL_KEEP_SIZE may pass */
-		result = -ABI_ENOTSUP;
+		result = -LINUX_ENOTSUP;
 	else if (!is_writable(d))
-		result = -ABI_EBADF;
+		result = -LINUX_EBADF;
 	else if (d->type == ABI_S_IFIFO)
-		result = -ABI_ESPIPE;
+		result = -LINUX_ESPIPE;
 	else
-		result = abi_desc_ops(d)->regular ? 0 : -ABI_ENODEV;
+		result = abi_desc_ops(d)->regular ? 0 : -LINUX_ENODEV;
 	if (!result && !((u32)c->a[1] & 1))
 		result = extend_file(c, d, (u64)end);
 	abi_desc_put(c->p, d);
@@ -210,12 +210,12 @@ s64 abi_sys_fallocate(struct abi_call *c)
 s64 abi_sys_fsync(struct abi_call *c)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 result = -ABI_EINVAL;
+	s64 result = -LINUX_EINVAL;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (abi_desc_flags(d) & ABI_O_PATH)
-		result = -ABI_EBADF;
+		result = -LINUX_EBADF;
 	else if (abi_desc_ops(d)->sync)
 		result = abi_desc_ops(d)->sync(c, d);
 	abi_desc_put(c->p, d);
@@ -249,7 +249,7 @@ s64 abi_sys_syncfs(struct abi_call *c)
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	abi_desc_put(c->p, d);
 	return abi_sys_sync(c);
 }
@@ -266,12 +266,12 @@ s64 abi_sys_fadvise64(struct abi_call *c)
 	u32 pipe;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	pipe = d->type == ABI_S_IFIFO;
 	abi_desc_put(c->p, d);
 	if (pipe)
-		return -ABI_ESPIPE;
-	return (u32)c->a[3] > 5 || (s64)c->a[2] < 0 ? -ABI_EINVAL : 0;
+		return -LINUX_ESPIPE;
+	return (u32)c->a[3] > 5 || (s64)c->a[2] < 0 ? -LINUX_EINVAL : 0;
 }
 
 s64 abi_sys_readahead(struct abi_call *c)
@@ -279,7 +279,7 @@ s64 abi_sys_readahead(struct abi_call *c)
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	abi_desc_put(c->p, d);
 	return 0;
 }
@@ -333,17 +333,17 @@ static s64 send_file(struct abi_call *c, struct abi_desc *out,
 	s64 n;
 
 	if (!abi_desc_ops(in)->regular)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((abi_desc_flags(in) & ABI_O_ACCMODE) == ABI_O_WRONLY)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (c->a[2]) {
 		if (ABI_GET(c->p, &offset, c->a[2]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		if ((s64)offset < 0)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		n = move_all(c, in, out, offset, len);
 		offset += n > 0 ? (u64)n : 0;
-		return ABI_PUT(c->p, c->a[2], &offset) ? -ABI_EFAULT : n;
+		return ABI_PUT(c->p, c->a[2], &offset) ? -LINUX_EFAULT : n;
 	}
 	n = abi_position_get(c->p, in);
 	if (n < 0)
@@ -359,7 +359,7 @@ s64 abi_sys_sendfile(struct abi_call *c)
 {
 	struct abi_desc *out = abi_desc_get(c->p, c->a[0]);
 	struct abi_desc *in = abi_desc_get(c->p, c->a[1]);
-	s64 n = out && in ? send_file(c, out, in) : -ABI_EBADF;
+	s64 n = out && in ? send_file(c, out, in) : -LINUX_EBADF;
 
 	if (out)
 		abi_desc_put(c->p, out);
@@ -375,18 +375,18 @@ s64 abi_sys_sendfile(struct abi_call *c)
 s64 abi_sys_splice(struct abi_call *c)
 {
 	(void)c;
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 abi_sys_tee(struct abi_call *c)
 {
 	(void)c;
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 /* Programs fall back to read and write when it is missing. */
 s64 abi_sys_copy_file_range(struct abi_call *c)
 {
 	(void)c;
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }

@@ -2,7 +2,7 @@
 /* Owns ioctl(2): terminals as far as a size, and what works on any file. */
 #include "desc.h"
 #include "ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
@@ -35,7 +35,7 @@ static s64 window_size(struct abi_call *c, struct abi_desc *d)
 {
 	const struct abi_desc_ops *ops = abi_desc_ops(d);
 
-	return ops->window ? ops->window(c, d) : -ABI_ENOTTY;
+	return ops->window ? ops->window(c, d) : -LINUX_ENOTTY;
 }
 
 /* A terminal in its usual, line by line mode; it cannot be changed. */
@@ -51,7 +51,7 @@ static s64 get_termios(struct abi_call *c, struct abi_desc *d)
 	};
 	s64 size = window_size(c, d);
 
-	return size < 0 ? -ABI_ENOTTY : ABI_PUT(c->p, c->a[2], &usual);
+	return size < 0 ? -LINUX_ENOTTY : ABI_PUT(c->p, c->a[2], &usual);
 }
 
 static s64 get_window(struct abi_call *c, struct abi_desc *d)
@@ -65,7 +65,7 @@ static s64 get_window(struct abi_call *c, struct abi_desc *d)
 static s64 bytes_available(struct abi_call *c, struct abi_desc *d)
 {
 	const struct abi_desc_ops *ops = abi_desc_ops(d);
-	s64 n = ops->available ? ops->available(c, d) : -ABI_ENOTTY;
+	s64 n = ops->available ? ops->available(c, d) : -LINUX_ENOTTY;
 	s32 out;
 
 	if (n < 0)
@@ -79,7 +79,7 @@ static s64 set_nonblock(struct abi_call *c, struct abi_desc *d)
 	s32 on;
 
 	if (ABI_GET(c->p, &on, c->a[2]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (on)
 		__atomic_fetch_or(&d->flags, ABI_O_NONBLOCK, __ATOMIC_RELAXED);
 	else
@@ -102,14 +102,14 @@ static s64 set_cloexec(struct abi_call *c, u16 on)
 static s64 control_device(struct abi_call *c, struct abi_desc *d)
 {
 	if (abi_desc_flags(d) & ABI_O_PATH)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	switch ((u32)c->a[1]) {
 	case TCGETS:
 		return get_termios(c, d);
 	case TCSETS ... TCSETSF:
 	case TIOCGPGRP:
 	case TIOCSPGRP:
-		return window_size(c, d) < 0 ? -ABI_ENOTTY : -ABI_EINVAL;
+		return window_size(c, d) < 0 ? -LINUX_ENOTTY : -LINUX_EINVAL;
 	case TIOCGWINSZ:
 		return get_window(c, d);
 	case FIONREAD:
@@ -123,7 +123,7 @@ static s64 control_device(struct abi_call *c, struct abi_desc *d)
 	case FIOASYNC:
 		return 0;
 	default:
-		return -ABI_ENOTTY;
+		return -LINUX_ENOTTY;
 	}
 }
 
@@ -133,7 +133,7 @@ s64 abi_sys_ioctl(struct abi_call *c)
 	s64 result;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	result = control_device(c, d);
 	abi_desc_put(c->p, d);
 	return result;

@@ -8,7 +8,7 @@
 #include "ops.h"
 #include "path.h"
 #include "procfs.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -30,9 +30,9 @@ static s64 base_of(struct abi_call *c, u64 dirfd, char *base)
 	}
 	d = abi_desc_get(c->p, dirfd);
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (d->type != ABI_S_IFDIR)
-		error = -ABI_ENOTDIR;
+		error = -LINUX_ENOTDIR;
 	else
 		abi_strcpy(base, d->path, ABI_PATH_MAX);
 	abi_desc_put(c->p, d);
@@ -45,7 +45,7 @@ s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
 	s64 error;
 
 	error = abi_user_string(c->p, path, sizeof(path), gaddr,
-				-ABI_ENAMETOOLONG);
+				-LINUX_ENAMETOOLONG);
 	if (error < 0)
 		return error;
 	base[0] = 0;
@@ -87,7 +87,7 @@ static s64 open_host(struct abi_call *c, struct abi_desc *d, const char *path,
 	d->type = open.type & ABI_S_IFMT;
 	d->kind = abi_desc_kind(d->type);
 	if (flags & ABI_O_DIRECTORY && d->type != ABI_S_IFDIR)
-		return -ABI_ENOTDIR;
+		return -LINUX_ENOTDIR;
 	return 0;
 }
 
@@ -98,14 +98,14 @@ static s64 open_again(struct abi_call *c, const char *path, u32 cloexec)
 	struct abi_desc *d;
 
 	if (fd < 0)
-		return -ABI_ENOENT;
+		return -LINUX_ENOENT;
 	d = abi_desc_get(c->p, (u64)fd);
 	if (!d)
-		return -ABI_ENOENT;
+		return -LINUX_ENOENT;
 	if (!abi_desc_ops(d)->regular || d->path[0] != '/')
 		return abi_desc_install(c->p, d, 0, cloexec);
 	abi_desc_put(c->p, d);
-	return -ABI_ENOENT;
+	return -LINUX_ENOENT;
 }
 
 /* Status that stays with the description, as F_GETFL tells it. */
@@ -119,11 +119,11 @@ s64 abi_file_open(struct abi_call *c, const char *path, u32 flags, u32 mode)
 	struct abi_desc *d;
 	s64 result = open_again(c, path, flags & ABI_O_CLOEXEC);
 
-	if (result != -ABI_ENOENT)
+	if (result != -LINUX_ENOENT)
 		return result;
 	d = abi_desc_new(c->p, ABI_DESC_FILE, flags & KEPT);
 	if (!d)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	result = abi_synth_open(c->p, path, d);
 	if (!result)
 		result = open_host(c, d, abi_synth_real(c->p, path), flags,
@@ -143,15 +143,15 @@ static s64 open_at(struct abi_call *c, u64 dirfd, u64 name, u32 flags, u32 mode)
 	s64 error;
 
 	if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = abi_path_at(c, dirfd, name, path, &told);
 	if (error < 0)
 		return error;
 	if ((flags & ABI_O_TMPFILE) == ABI_O_TMPFILE)
-		return -ABI_ENOTSUP;
+		return -LINUX_ENOTSUP;
 	if (told & ABI_PATH_MUST_DIR) {
 		if (flags & ABI_O_CREAT)
-			return -ABI_EISDIR;
+			return -LINUX_EISDIR;
 		flags |= ABI_O_DIRECTORY;
 	}
 	return abi_file_open(c, path, flags, mode & 07777);
@@ -185,8 +185,8 @@ s64 abi_sys_getcwd(struct abi_call *c)
 	len = abi_strcpy(cwd, c->p->cwd[0] ? c->p->cwd : "/", sizeof(cwd)) + 1;
 	abi_unlock(c->p, &c->p->lock);
 	if (c->a[1] < len)
-		return -ABI_ERANGE;
-	return abi_user_put(c->p, c->a[0], cwd, len) ? -ABI_EFAULT : (s64)len;
+		return -LINUX_ERANGE;
+	return abi_user_put(c->p, c->a[0], cwd, len) ? -LINUX_EFAULT : (s64)len;
 }
 
 static void set_cwd(struct abi_call *c, const char *path)
@@ -211,7 +211,7 @@ s64 abi_sys_chdir(struct abi_call *c)
 	if (error < 0)
 		return error;
 	if ((st.mode & ABI_S_IFMT) != ABI_S_IFDIR)
-		return -ABI_ENOTDIR;
+		return -LINUX_ENOTDIR;
 	set_cwd(c, path);
 	return 0;
 }
@@ -222,9 +222,9 @@ s64 abi_sys_fchdir(struct abi_call *c)
 	s64 error = 0;
 
 	if (!d)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (d->type != ABI_S_IFDIR)
-		error = -ABI_ENOTDIR;
+		error = -LINUX_ENOTDIR;
 	else
 		set_cwd(c, d->path);
 	abi_desc_put(c->p, d);
@@ -263,7 +263,7 @@ static s64 remove_at(struct abi_call *c, u64 dirfd, u64 name, u32 dir)
 	if (error < 0)
 		return error;
 	if (!dir && flags & ABI_PATH_MUST_DIR)
-		return -ABI_EISDIR;
+		return -LINUX_EISDIR;
 	op.path = path;
 	return c->p->host->path(&op);
 }
@@ -281,7 +281,7 @@ s64 abi_sys_rmdir(struct abi_call *c)
 s64 abi_sys_unlinkat(struct abi_call *c)
 {
 	if ((u32)c->a[2] & ~(u32)ABI_AT_REMOVEDIR)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return remove_at(c, c->a[0], c->a[1], (u32)c->a[2]);
 }
 
@@ -313,7 +313,7 @@ s64 abi_sys_renameat(struct abi_call *c)
 /* NOREPLACE and EXCHANGE need the host's help to be atomic: not offered. */
 s64 abi_sys_renameat2(struct abi_call *c)
 {
-	return (u32)c->a[4] ? -ABI_EINVAL : abi_sys_renameat(c);
+	return (u32)c->a[4] ? -LINUX_EINVAL : abi_sys_renameat(c);
 }
 
 s64 abi_sys_link(struct abi_call *c)
@@ -325,7 +325,7 @@ s64 abi_sys_link(struct abi_call *c)
 s64 abi_sys_linkat(struct abi_call *c)
 {
 	if ((u32)c->a[4] & ~(u32)ABI_AT_SYMLINK_FOLLOW)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return two_names(c, c->a[0], c->a[1], c->a[2], c->a[3], ABI_PATH_LINK);
 }
 
@@ -334,11 +334,11 @@ static s64 make_link(struct abi_call *c, u64 text, u64 dirfd, u64 name)
 	char target[ABI_PATH_MAX];
 	struct abi_path_op op = {.verb = ABI_PATH_SYMLINK, .path2 = target};
 	s64 n = abi_user_string(c->p, target, sizeof(target), text,
-				-ABI_ENAMETOOLONG);
+				-LINUX_ENAMETOOLONG);
 
 	if (n < 0)
 		return n;
-	return n ? at_op(c, dirfd, name, &op) : -ABI_ENOENT;
+	return n ? at_op(c, dirfd, name, &op) : -LINUX_ENOENT;
 }
 
 s64 abi_sys_symlink(struct abi_call *c)
@@ -362,7 +362,7 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 	s64 n;
 
 	if (size <= 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	n = abi_path_at(c, dirfd, name, path, &flags);
 	if (n < 0)
 		return n;
@@ -372,7 +372,7 @@ static s64 read_link(struct abi_call *c, u64 dirfd, u64 name, u64 to, s32 size)
 	if (n > size)
 		n = size;
 	if (n > 0 && abi_user_put(c->p, to, text, (u64)n))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return n;
 }
 
@@ -391,7 +391,7 @@ s64 abi_sys_truncate(struct abi_call *c)
 	struct abi_path_op op = {.verb = ABI_PATH_TRUNCATE, .len = c->a[1]};
 
 	if ((s64)c->a[1] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return at_op(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
 }
 
@@ -407,7 +407,7 @@ static s64 access_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 	s64 error;
 
 	if (mode & ~7u)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = abi_path_at(c, dirfd, name, path, &flags);
 	if (error < 0)
 		return error;
@@ -431,6 +431,6 @@ s64 abi_sys_faccessat(struct abi_call *c)
 s64 abi_sys_faccessat2(struct abi_call *c)
 {
 	if ((u32)c->a[3] & ~(u32)(ABI_AT_EACCESS | ABI_AT_SYMLINK_NOFOLLOW))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return access_at(c, c->a[0], c->a[1], (u32)c->a[2]);
 }

@@ -10,7 +10,7 @@
 #define ABI_USER_H
 
 #include <skep/types.h>
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/host.h"
 #include "abi/include/mem.h"
 

@@ -5,7 +5,7 @@
  * What Windows refuses: "Naming Files, Paths, and Namespaces" (Microsoft).
  * UTF-8 as RFC 3629 defines it.
  */
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/name.h"
 
 #define ESCAPE 0xf000
@@ -18,7 +18,7 @@ struct out16 {
 static int unit_put(struct out16 *out, u32 unit)
 {
 	if (out->len >= out->size)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	out->at[out->len++] = (u16)unit;
 	return 0;
 }
@@ -166,14 +166,14 @@ s64 abi_name_encode(const char *name, u64 len, u16 *out, u64 size)
 	u64 i;
 
 	if (!len || (s[0] == '.' && (len == 1 || (len == 2 && s[1] == '.'))))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (len > ABI_NAME_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	device = is_device(name, len);
 	for (i = 0; i < len; i += n) {
 		n = take_utf8(s + i, len - i, &c);
 		if (n == 1 && (!c || c == '/'))
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		if (!n || (c >= ESCAPE && c <= ESCAPE + 0xff)) {
 			n = 1;
 			c = ESCAPE + s[i];
@@ -199,14 +199,14 @@ static s64 to_utf8(const u16 *from, u64 len, char *out, u64 size, int escapes)
 	for (i = 0; i < len; i += n) {
 		n = take_utf16(from + i, len - i, &c);
 		if (!n)
-			return -ABI_EILSEQ;
+			return -LINUX_EILSEQ;
 		bytes = 1;
 		if (escapes && c >= ESCAPE && c <= ESCAPE + 0xff)
 			text[0] = (u8)(c - ESCAPE);
 		else
 			bytes = write_utf8(text, c);
 		if (bytes > size - done)
-			return -ABI_ENAMETOOLONG;
+			return -LINUX_ENAMETOOLONG;
 		for (c = 0; c < bytes; c++)
 			out[done++] = (char)text[c];
 	}
@@ -225,10 +225,10 @@ s64 abi_name_decode(const u16 *name, u64 len, char *out, u64 size)
 		return bytes;
 	units = abi_name_encode(out, (u64)bytes, again, ABI_NAME_MAX);
 	if (units != (s64)len)
-		return -ABI_EILSEQ;
+		return -LINUX_EILSEQ;
 	for (i = 0; i < units; i++)
 		if (again[i] != name[i])
-			return -ABI_EILSEQ;
+			return -LINUX_EILSEQ;
 	return bytes;
 }
 
@@ -266,7 +266,7 @@ static int put_root(struct out16 *to, const u16 *root, u64 len)
 		i = 2;
 	}
 	if (i == len || (!unc && !i && (len < 2 || root[1] != ':')))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = put_text(to, unc ? "\\\\?\\UNC\\" : "\\\\?\\");
 	for (; i < len && !error; i++)
 		error = unit_put(to, is_slash(root[i]) ? '\\' : root[i]);
@@ -284,7 +284,7 @@ s64 abi_name_path(const u16 *root, u64 root_len, const char *path, u16 *out,
 	int error;
 
 	if (path[0] != '/')
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = put_root(&to, root, root_len);
 	while (!error && *path) {
 		while (*path == '/')
@@ -351,7 +351,7 @@ static s64 decode_parts(const u16 *path, u64 len, char *out, u64 size)
 		if (!n)
 			break;
 		if (size - done < 2)
-			return -ABI_ENAMETOOLONG;
+			return -LINUX_ENAMETOOLONG;
 		out[done++] = '/';
 		bytes = abi_name_decode(path + i, n, out + done,
 					size - done - 1);
@@ -372,14 +372,14 @@ s64 abi_name_path_back(const u16 *root, u64 root_len, const u16 *path, u64 len,
 	u64 i = prefix_length(root, root_len), j = prefix_length(path, len);
 
 	if (size < 2)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	while (root_len > i && is_slash(root[root_len - 1]))
 		root_len--;
 	for (; i < root_len; i++, j++)
 		if (j >= len || !same_unit(root[i], path[j]))
-			return -ABI_EXDEV;
+			return -LINUX_EXDEV;
 	if (j < len && !is_slash(path[j]))
-		return -ABI_EXDEV;
+		return -LINUX_EXDEV;
 	return decode_parts(path + j, len - j, out, size);
 }
 
@@ -392,9 +392,9 @@ s64 abi_utf8_to_utf16(const char *from, u64 len, u16 *out, u64 size)
 	for (i = 0; i < len; i += n) {
 		n = take_utf8((const u8 *)from + i, len - i, &c);
 		if (!n)
-			return -ABI_EILSEQ;
+			return -LINUX_EILSEQ;
 		if (put_point(&to, c))
-			return -ABI_ENAMETOOLONG;
+			return -LINUX_ENAMETOOLONG;
 	}
 	return (s64)to.len;
 }

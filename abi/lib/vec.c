@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The layout of XSAVE areas, by Intel's manual, volume 1, chapter 13. */
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/vec.h"
 
@@ -34,16 +34,16 @@ s64 abi_vec_take(void *area, const void *buf, u64 len, u64 mask)
 	u32 i;
 
 	if (len < LEGACY + HEADER)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_memcpy(area, buf, len < ABI_VEC_AREA ? len : ABI_VEC_AREA);
 	if (*(const u32 *)((u8 *)area + AT_MXCSR) & ~MXCSR_MASK)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!mask)
 		return 0;
 	for (i = 1; i < HEADER / 8; i++)
 		if (header[i])
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 	if (header[0] & ~mask || abi_vec_size(header[0]) > len)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return 0;
 }

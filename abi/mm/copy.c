@@ -9,7 +9,7 @@
  * global names. No state.
  */
 #include "abi/include/abi.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 
 #define ONCE __attribute__((noinline, noclone))
@@ -51,7 +51,7 @@ ONCE u64 abi_user_zero(void *to, u64 n)
 
 ONCE int abi_user_load(u64 gaddr, u32 *value)
 {
-	s32 rc = -ABI_EFAULT;
+	s32 rc = -LINUX_EFAULT;
 	u32 v = 0;
 
 	__asm__ volatile(MAY_FAULT(abi_copy_load, "movl (%2), %0; xorl %1, %1")
@@ -64,7 +64,7 @@ ONCE int abi_user_load(u64 gaddr, u32 *value)
 
 ONCE int abi_user_store(u64 gaddr, u32 value)
 {
-	s32 rc = -ABI_EFAULT;
+	s32 rc = -LINUX_EFAULT;
 
 	__asm__ volatile(
 		MAY_FAULT(abi_copy_store, "xchgl %0, (%2); xorl %1, %1")
@@ -76,7 +76,7 @@ ONCE int abi_user_store(u64 gaddr, u32 value)
 
 ONCE int abi_user_swap(u64 gaddr, u32 *old, u32 fresh)
 {
-	s32 rc = -ABI_EFAULT;
+	s32 rc = -LINUX_EFAULT;
 	u32 was = *old;
 
 	__asm__ volatile(

@@ -11,7 +11,7 @@
 #include "map.h"
 #include "space.h"
 #include "abi/fs/fd.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
@@ -62,7 +62,7 @@ static s64 refuse_wx(struct abi_proc *p, u64 addr, u64 len)
 	abi_text_hex(&t, len, 1);
 	abi_text_str(&t, ": map it writable, then mprotect it executable");
 	p->host->log(line);
-	return -ABI_EACCES;
+	return -LINUX_EACCES;
 }
 
 /* Would `more` bytes committed and `mapped` bytes mapped still be allowed? */
@@ -199,7 +199,7 @@ static s64 write_back(struct abi_proc *p, const struct abi_area *a, u64 start,
 		rc = abi_fd_held_pwrite(p, file, abi_user_ptr(start),
 					end - start, offset);
 		if (!rc)
-			rc = -ABI_EIO;
+			rc = -LINUX_EIO;
 	}
 	if (!(a->prot & ABI_PROT_READ))
 		p->host->mem_protect(a->start, a->end - a->start, a->prot);
@@ -234,7 +234,7 @@ s64 abi_map_clear(struct abi_proc *p, u64 start, u64 end)
 	s64 rc;
 
 	if (!abi_space_room(s))
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	for (; abi_map_part(s, i, start, end, &a); i++) {
 		if (write_back(p, &a, a.start, a.end) < 0)
 			p->host->log("a shared file mapping could not be "
@@ -268,13 +268,13 @@ static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len)
 
 	if (m->flags & (ABI_MAP_FIXED | ABI_MAP_FIXED_NOREPLACE)) {
 		if (addr & ABI_PAGE_MASK)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		if (__builtin_add_overflow(addr, len, &end) ||
 		    !abi_space_range(addr, end))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		if ((m->flags & ABI_MAP_FIXED_NOREPLACE) &&
 		    !abi_space_free(s, addr, end))
-			return -ABI_EEXIST;
+			return -LINUX_EEXIST;
 		return (s64)addr;
 	}
 	addr = ABI_PAGE_UP(addr);
@@ -285,7 +285,7 @@ static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len)
 	addr = abi_space_find(s, len);
 	if (!addr)
 		abi_space_say_room(p);
-	return addr ? (s64)addr : -ABI_ENOMEM;
+	return addr ? (s64)addr : -LINUX_ENOMEM;
 }
 
 /* Bytes of [start, end) that are mapped and committed now. */
@@ -317,7 +317,7 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 		abi_log_once(p, &p->space.said_limit,
 			     "more memory refused (ENOMEM): the limit of this "
 			     "run is reached, see --memory and ulimit -v");
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	}
 	rc = mapped ? abi_map_clear(p, a->start, a->end) : 0;
 	if (!rc)
@@ -353,7 +353,7 @@ s64 abi_space_map(struct abi_proc *p, const struct abi_map *m)
 {
 	u64 len = ABI_PAGE_UP(m->len);
 	u32 backing = 0;
-	s64 rc = -ABI_ENOMEM;
+	s64 rc = -LINUX_ENOMEM;
 
 	if ((m->prot & ABI_PROT_WRITE) && (m->prot & ABI_PROT_EXEC))
 		rc = refuse_wx(p, m->addr, m->len);
@@ -363,7 +363,7 @@ s64 abi_space_map(struct abi_proc *p, const struct abi_map *m)
 	if (!rc && m->has_file) {
 		backing = abi_space_back(&p->space, m->file);
 		if (!backing)
-			rc = -ABI_ENFILE;
+			rc = -LINUX_ENFILE;
 	}
 	if (!rc)
 		rc = map_locked(p, m, len, backing);
@@ -383,7 +383,7 @@ s64 abi_space_unmap(struct abi_proc *p, u64 addr, u64 len)
 	len = ABI_PAGE_UP(len);
 	if ((addr & ABI_PAGE_MASK) || !len ||
 	    __builtin_add_overflow(addr, len, &end))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_map_begin(p);
 	rc = abi_map_clear(p, addr, end);
 	abi_map_end(p);
@@ -399,10 +399,10 @@ s64 abi_space_enter(struct abi_proc *p, u64 start, u64 end, u32 prot)
 	abi_map_begin(p);
 	if (!abi_space_range(start, end) ||
 	    !abi_space_free(&p->space, start, end))
-		rc = -ABI_EINVAL;
+		rc = -LINUX_EINVAL;
 	else if (!abi_space_room(&p->space) ||
 		 !is_allowed(p, end - start, end - start))
-		rc = -ABI_ENOMEM;
+		rc = -LINUX_ENOMEM;
 	else if (start < end)
 		abi_space_insert(p, &a);
 	abi_map_end(p);
@@ -425,7 +425,7 @@ static s64 detach_area(struct abi_proc *p, struct abi_area *a)
 	if (a->bits & ABI_AREA_SHARED) {
 		p->host->log("a shared file mapping cannot become executable: "
 			     "map it private");
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	}
 	if (!(a->prot & ABI_PROT_READ)) {
 		rc = p->host->mem_protect(a->start, a->end - a->start,
@@ -461,7 +461,7 @@ static s64 protect_part(struct abi_proc *p, struct abi_area *a, u32 prot)
 		if (!prot)
 			return 0;
 		if (!is_allowed(p, len, 0))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		new.prot = (u8)prot;
 		new.bits |= ABI_AREA_COMMITTED;
 		return fill_area(p, &new);
@@ -491,16 +491,16 @@ static s64 protect_locked(struct abi_proc *p, u64 addr, u64 end, u32 prot)
 	s64 rc;
 
 	if (!abi_space_full(s, addr, end))
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	while (addr < end &&
 	       abi_map_part(s, abi_space_index(s, addr), addr, end, &a)) {
 		addr = a.end;
 		if (a.prot == prot)
 			continue;
 		if ((prot & ABI_PROT_WRITE) && (a.bits & ABI_AREA_NOWRITE))
-			return -ABI_EACCES;
+			return -LINUX_EACCES;
 		if (!abi_space_room(s))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		rc = protect_part(p, &a, prot);
 		if (rc)
 			return rc;
@@ -519,7 +519,7 @@ s64 abi_space_protect(struct abi_proc *p, u64 addr, u64 len, u32 prot)
 		return refuse_wx(p, addr, len);
 	if (__builtin_add_overflow(addr, ABI_PAGE_UP(len), &end) ||
 	    (len && !ABI_PAGE_UP(len)))
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	abi_map_begin(p);
 	rc = protect_locked(p, addr, end, prot);
 	abi_map_end(p);
@@ -538,7 +538,7 @@ static s64 discard_part(struct abi_proc *p, const struct abi_area *a)
 	    (a->backing && (a->bits & ABI_AREA_SHARED)))
 		return 0;
 	if (a->bits & ABI_AREA_IMAGE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (a->bits & ABI_AREA_DIRECT)
 		return p->host->mem_discard(a->start, len);
 	if (a->prot != RW)
@@ -567,13 +567,13 @@ static s64 for_each_part(struct abi_proc *p, u64 addr, u64 len,
 
 	if (__builtin_add_overflow(addr, ABI_PAGE_UP(len), &end) ||
 	    (len && !ABI_PAGE_UP(len)))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_map_begin(p);
 	i = abi_space_index(s, addr);
 	for (; !rc && abi_map_part(s, i, addr, end, &a); i++)
 		rc = act(p, &a);
 	if (!rc && !abi_space_full(s, addr, end))
-		rc = -ABI_ENOMEM;
+		rc = -LINUX_ENOMEM;
 	abi_map_end(p);
 	return rc;
 }
@@ -615,7 +615,7 @@ static s64 brk_move(struct abi_proc *p, u64 old_end, u64 new_end)
 	if (new_end == old_end)
 		return 0;
 	if (!abi_space_free(&p->space, old_end, new_end))
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	a.bits = ABI_AREA_BRK | ABI_AREA_COMMITTED;
 	return abi_map_put(p, &a);
 }

@@ -2,7 +2,7 @@
 /* mremap: an area that grows, shrinks or moves. Runs under space.change. */
 #include "map.h"
 #include "space.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
@@ -98,7 +98,7 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 	if (new.prot & ABI_PROT_EXEC) {
 		p->host->log("mremap of executable memory refused: its calls "
 			     "would leave the place they were made for");
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	}
 	new.start = to;
 	new.end = to + m->len;
@@ -124,7 +124,7 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 	if (!abi_map_part(s, abi_space_index(s, m->old), m->old, end,
 			  &m->area) ||
 	    m->area.start != m->old || m->area.end != end)
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!(m->flags & ABI_MREMAP_FIXED)) {
 		if (m->len < m->old_len)
 			rc = abi_map_clear(p, m->old + m->len, end);
@@ -135,10 +135,10 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 		if (rc <= 0)
 			return rc ? rc : (s64)m->old;
 		if (!(m->flags & ABI_MREMAP_MAYMOVE))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		to = abi_space_find(s, m->len);
 		if (!to)
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 	}
 	return move_area(p, m, to);
 }
@@ -154,7 +154,7 @@ s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,
 	s64 rc;
 
 	if (bad_args(&m))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_map_begin(p);
 	rc = move_locked(p, &m);
 	abi_map_end(p);

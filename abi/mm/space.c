@@ -4,7 +4,7 @@
  * space.change; each edit takes space.lock and makes space.seq odd meanwhile.
  */
 #include "space.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/page.h"
 #include "abi/state/proc.h"
@@ -16,7 +16,7 @@ int abi_space_init(struct abi_proc *p)
 	p->space.limit = p->info.mem_limit;
 	if (!p->space.limit)
 		p->space.limit = p->info.mem_total;
-	return p->space.limit ? 0 : -ABI_EINVAL;
+	return p->space.limit ? 0 : -LINUX_EINVAL;
 }
 
 u32 abi_space_index(const struct abi_space *s, u64 addr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Owns the walk over a guest's buffers. State lies in the span alone. */
 #include "span.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/uapi/linux.h"
 
@@ -21,13 +21,13 @@ s64 abi_span_vector(struct abi_proc *p, struct abi_span *s, u64 array,
 
 	*s = (struct abi_span){.array = array, .prot = prot};
 	if (count > ABI_IOV_MAX)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	s->count = (u32)count;
 	for (i = 0; i < count; i++) {
 		if (ABI_GET(p, &v, array + i * sizeof(v)))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		if ((s64)v.len < 0)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		s->left += v.len < ABI_IO_MAX ? v.len : ABI_IO_MAX;
 	}
 	if (s->left > ABI_IO_MAX)
@@ -41,7 +41,7 @@ s64 abi_span_chunk(struct abi_proc *p, struct abi_span *s, void **at)
 
 	while (!s->chunk && s->count && s->left) {
 		if (ABI_GET(p, &v, s->array))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		s->array += sizeof(v);
 		s->count--;
 		s->base = v.base;
@@ -53,7 +53,7 @@ s64 abi_span_chunk(struct abi_proc *p, struct abi_span *s, void **at)
 		return 0;
 	if (s->prot != ABI_SPAN_OWN &&
 	    abi_user_check(p, s->base, s->chunk, s->prot))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	*at = abi_user_ptr(s->base);
 	return (s64)s->chunk;
 }
@@ -86,7 +86,7 @@ static s64 move_bytes(struct abi_proc *p, struct abi_span *s, u8 *buf, u64 size,
 			n = (s64)(size - done);
 		if (out ? abi_user_move(at, buf + done, (u64)n)
 			: abi_user_move(buf + done, at, (u64)n))
-			return done ? (s64)done : -ABI_EFAULT;
+			return done ? (s64)done : -LINUX_EFAULT;
 		abi_span_skip(s, (u64)n);
 		done += (u64)n;
 	}

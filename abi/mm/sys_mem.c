@@ -6,7 +6,7 @@
 #include "space.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -36,15 +36,15 @@ static s64 map_flags(struct abi_proc *p, u64 flags)
 	u64 type = flags & ABI_MAP_TYPE;
 
 	if (!type || type > ABI_MAP_SHARED_VALIDATE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (type == ABI_MAP_SHARED_VALIDATE && (flags & ~(u64)MAP_KNOWN))
-		return -ABI_EOPNOTSUPP;
+		return -LINUX_EOPNOTSUPP;
 	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT)) {
 		abi_log_once(p, &p->space.said_kind,
 			     "mmap with MAP_HUGETLB or MAP_32BIT refused "
 			     "(ENOMEM): there are no huge pages here, and "
 			     "nothing below 2 GiB");
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	}
 	return 0;
 }
@@ -58,7 +58,7 @@ static s64 map_file(struct abi_call *c, struct abi_map *m, u32 shared)
 
 	if (__builtin_add_overflow(offset, ABI_PAGE_UP(m->len), &end) ||
 	    end >> 63)
-		return -ABI_EOVERFLOW;
+		return -LINUX_EOVERFLOW;
 	file = abi_fd_hold(c->p, (u32)c->a[4], m->prot, shared);
 	if (file < 0)
 		return file;
@@ -84,10 +84,10 @@ s64 abi_sys_mmap(struct abi_call *c)
 	if (rc)
 		return rc;
 	if (!m.len || (c->a[5] & ABI_PAGE_MASK))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (m.len > SKEP_ARENA_SIZE) {
 		abi_space_say_room(c->p);
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	}
 	if (shared)
 		m.bits |= ABI_AREA_SHARED;
@@ -112,14 +112,14 @@ s64 abi_sys_mprotect(struct abi_call *c)
 	u64 prot = c->a[2];
 
 	if ((c->a[0] & ABI_PAGE_MASK) || (prot & ~(u64)PROT_KNOWN))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_space_protect(c->p, c->a[0], c->a[1], (u32)prot);
 }
 
 s64 abi_sys_mremap(struct abi_call *c)
 {
 	if (c->a[3] >> 32)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_space_move(c->p, c->a[0], c->a[1], c->a[2], (u32)c->a[3],
 			      c->a[4]);
 }
@@ -136,11 +136,11 @@ static s64 check_mapped(struct abi_proc *p, u64 addr, u64 len)
 
 	if (__builtin_add_overflow(len, ABI_PAGE_MASK, &len) ||
 	    __builtin_add_overflow(addr, ABI_PAGE_DOWN(len), &end))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_space_check(p, ABI_PAGE_DOWN(addr),
 			       end - ABI_PAGE_DOWN(addr), 0)
 		       ? 0
-		       : -ABI_ENOMEM;
+		       : -LINUX_ENOMEM;
 }
 
 /* The same of what is mapped, from the start of its first page on. */
@@ -158,7 +158,7 @@ s64 abi_sys_madvise(struct abi_call *c)
 	u64 addr = c->a[0], len = c->a[1], advice = c->a[2];
 
 	if (addr & ABI_PAGE_MASK)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (advice == ABI_MADV_DONTNEED || advice == ABI_MADV_FREE)
 		return len ? abi_space_discard(c->p, addr, len) : 0;
 	if (advice == ABI_MADV_POPULATE_READ ||
@@ -168,7 +168,7 @@ s64 abi_sys_madvise(struct abi_call *c)
 	    (advice >= ABI_MADV_DONTFORK && advice <= ABI_MADV_DOFORK) ||
 	    (advice >= ABI_MADV_MERGEABLE && advice <= ABI_MADV_POPULATE_WRITE))
 		return check_mapped(c->p, addr, len);
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 abi_sys_msync(struct abi_call *c)
@@ -178,7 +178,7 @@ s64 abi_sys_msync(struct abi_call *c)
 
 	if ((flags & ~(u64)known) || (c->a[0] & ABI_PAGE_MASK) ||
 	    ((flags & ABI_MS_ASYNC) && (flags & ABI_MS_SYNC)))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_space_sync(c->p, c->a[0], c->a[1], !!(flags & ABI_MS_SYNC));
 }
 
@@ -191,21 +191,21 @@ s64 abi_sys_mincore(struct abi_call *c)
 	u8 byte;
 
 	if (addr & ABI_PAGE_MASK)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = check_mapped(c->p, addr, len);
 	if (rc)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	len = ABI_PAGE_UP(len);
 	if (abi_user_check(c->p, c->a[2], len / SKEP_PAGE_SIZE, ABI_PROT_WRITE))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	for (at = addr; at < addr + len;) {
 		if (!abi_space_next(c->p, at, &area))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		byte = !!(area.bits & ABI_AREA_COMMITTED);
 		for (; at < area.end && at < addr + len; at += SKEP_PAGE_SIZE)
 			if (abi_user_move(abi_user_ptr(c->a[2] + i++), &byte,
 					  1))
-				return -ABI_EFAULT;
+				return -LINUX_EFAULT;
 	}
 	return 0;
 }
@@ -228,10 +228,10 @@ static s64 nodes_any(struct abi_proc *p, u64 gaddr, u64 bits, u32 *first)
 	if (!gaddr || !bits)
 		return 0;
 	if (bits > NODES_MOST)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	for (at = 0; at < bits; at += 64) {
 		if (ABI_GET(p, &word, gaddr + at / 8))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		if (bits - at < 64)
 			word &= (1ull << (bits - at)) - 1;
 		if (!at)
@@ -249,10 +249,10 @@ static s64 policy_check(struct abi_call *c)
 	if (any < 0)
 		return any;
 	if (mode >= MPOL_MAX || (any && !first))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
-		return any ? -ABI_EINVAL : 0;
-	return any || mode == MPOL_PREFERRED ? 0 : -ABI_EINVAL;
+		return any ? -LINUX_EINVAL : 0;
+	return any || mode == MPOL_PREFERRED ? 0 : -LINUX_EINVAL;
 }
 
 /*
@@ -266,13 +266,13 @@ s64 abi_sys_mbind(struct abi_call *c)
 
 	if (c->a[0] & ABI_PAGE_MASK ||
 	    flags & ~(u64)(MPOL_MF_KNOWN | MPOL_MF_MOVE_ALL))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (flags & MPOL_MF_MOVE_ALL)
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	rc = policy_check(c);
 	if (!rc && c->a[1])
 		rc = check_mapped(c->p, c->a[0], c->a[1]);
-	return rc == -ABI_ENOMEM ? -ABI_EFAULT : rc;
+	return rc == -LINUX_ENOMEM ? -LINUX_EFAULT : rc;
 }
 
 /*
@@ -287,7 +287,7 @@ s64 abi_sys_mlock(struct abi_call *c)
 s64 abi_sys_mlock2(struct abi_call *c)
 {
 	if (c->a[2] & ~(u64)ABI_MLOCK_ONFAULT)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return c->a[2] ? check_mapped(c->p, c->a[0], c->a[1])
 		       : populate_mapped(c->p, c->a[0], c->a[1]);
 }
@@ -308,7 +308,7 @@ s64 abi_sys_mlockall(struct abi_call *c)
 	s64 rc = 0;
 
 	if (!c->a[0] || (c->a[0] & ~known) || c->a[0] == ABI_MCL_ONFAULT)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!(c->a[0] & ABI_MCL_CURRENT) || c->a[0] & ABI_MCL_ONFAULT)
 		return 0;
 	for (; !rc && abi_space_next(c->p, at, &area); at = area.end)

@@ -3,7 +3,7 @@
  */
 #include "space.h"
 #include "abi/include/abi.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/host.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
@@ -12,7 +12,7 @@ int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot)
 {
 	if (!len || abi_space_check(p, gaddr, len, prot))
 		return 0;
-	return -ABI_EFAULT;
+	return -LINUX_EFAULT;
 }
 
 s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
@@ -27,7 +27,7 @@ s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
 			      ((gaddr + n) & ABI_PAGE_MASK);
 			end = end < size ? end : size;
 			if (abi_user_get(p, to + n, gaddr + n, end - n))
-				return -ABI_EFAULT;
+				return -LINUX_EFAULT;
 		}
 		if (!to[n])
 			return (s64)n;
@@ -38,15 +38,16 @@ s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,
 int abi_user_get(struct abi_proc *p, void *to, u64 gaddr, u64 len)
 {
 	if (abi_user_check(p, gaddr, len, ABI_PROT_READ))
-		return -ABI_EFAULT;
-	return abi_user_move(to, abi_user_ptr(gaddr), len) ? -ABI_EFAULT : 0;
+		return -LINUX_EFAULT;
+	return abi_user_move(to, abi_user_ptr(gaddr), len) ? -LINUX_EFAULT : 0;
 }
 
 int abi_user_put(struct abi_proc *p, u64 gaddr, const void *from, u64 len)
 {
 	if (abi_user_check(p, gaddr, len, ABI_PROT_WRITE))
-		return -ABI_EFAULT;
-	return abi_user_move(abi_user_ptr(gaddr), from, len) ? -ABI_EFAULT : 0;
+		return -LINUX_EFAULT;
+	return abi_user_move(abi_user_ptr(gaddr), from, len) ? -LINUX_EFAULT
+							     : 0;
 }
 
 int abi_mapped(const struct abi_proc *p, u64 addr, u64 len, u32 prot)

@@ -5,7 +5,7 @@
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/ring.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
@@ -47,7 +47,7 @@ static s64 pair_write(struct abi_call *c, struct abi_desc *d,
 static s64 pair_send(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	if (t->op.addrlen)
-		return -ABI_EISCONN;
+		return -LINUX_EISCONN;
 	return abi_ring_write(c, t->d, &t->span, t->flags & ABI_MSG_DONTWAIT);
 }
 
@@ -73,7 +73,7 @@ static s64 option_get(struct abi_sock_op *op)
 	s32 value;
 
 	if (op->level != ABI_SOL_SOCKET)
-		return -ABI_ENOPROTOOPT;
+		return -LINUX_ENOPROTOOPT;
 	switch (op->name) {
 	case ABI_SO_ERROR:
 		value = 0;
@@ -83,7 +83,7 @@ static s64 option_get(struct abi_sock_op *op)
 		value = ABI_RING_SIZE;
 		break;
 	default:
-		return -ABI_ENOPROTOOPT;
+		return -LINUX_ENOPROTOOPT;
 	}
 	op->len = sizeof(value);
 	abi_memcpy(op->buf, &value, sizeof(value));
@@ -100,15 +100,15 @@ static s64 pair_call(struct abi_call *c, struct abi_desc *d,
 		op->addrlen = 2;
 		return 0;
 	case ABI_SOCK_CONNECT:
-		return -ABI_EISCONN;
+		return -LINUX_EISCONN;
 	case ABI_SOCK_SETOPT:
-		return op->level == ABI_SOL_SOCKET ? 0 : -ABI_ENOTSUP;
+		return op->level == ABI_SOL_SOCKET ? 0 : -LINUX_ENOTSUP;
 	case ABI_SOCK_GETOPT:
 		return option_get(op);
 	case ABI_SOCK_SHUTDOWN:
 		return abi_ring_shutdown(c->p, d, (u32)op->value);
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 }
 
@@ -159,5 +159,5 @@ s64 abi_pair_new(struct abi_proc *p, u32 flags, struct abi_desc *pair[2])
 		if (pair[i])
 			abi_desc_put(p, pair[i]);
 	}
-	return -ABI_ENFILE;
+	return -LINUX_ENFILE;
 }

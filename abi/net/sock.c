@@ -10,7 +10,7 @@
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
 #include "abi/fs/ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/poll/wait.h"
@@ -24,9 +24,9 @@ struct abi_desc *abi_sock_get(struct abi_call *c, u64 fd, s64 *error)
 {
 	struct abi_desc *d = abi_desc_get(c->p, fd);
 
-	*error = d ? 0 : -ABI_EBADF;
+	*error = d ? 0 : -LINUX_EBADF;
 	if (d && !abi_desc_ops(d)->sock) {
-		*error = -ABI_ENOTSOCK;
+		*error = -LINUX_ENOTSOCK;
 		abi_desc_put(c->p, d);
 		d = 0;
 	}
@@ -45,7 +45,7 @@ s64 abi_sock_addr_get(struct abi_call *c, struct abi_sock_op *op, u64 gaddr,
 {
 	op->addrlen = (u32)len;
 	if ((s32)len < 0 || (u32)len > sizeof(op->addr))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_user_get(c->p, op->addr, gaddr, (u32)len);
 }
 
@@ -60,11 +60,11 @@ s64 abi_sock_addr_put(struct abi_call *c, const struct abi_sock_op *op,
 	if (len > sizeof(op->addr))
 		len = sizeof(op->addr);
 	if (ABI_GET(c->p, &room, lenp))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if ((s32)room < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (abi_user_put(c->p, gaddr, op->addr, room < len ? room : len))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return ABI_PUT(c->p, lenp, &len);
 }
 
@@ -100,14 +100,14 @@ static s64 refuse_family(struct abi_call *c, u32 domain)
 	/* Once for each family: some programs try again and again. */
 	if (__atomic_fetch_or(&c->p->fds.said_family, bit, __ATOMIC_RELAXED) &
 	    bit)
-		return -ABI_EAFNOSUPPORT;
+		return -LINUX_EAFNOSUPPORT;
 	abi_text_init(&t, line, sizeof(line));
 	abi_text_str(&t, "socket of address family ");
 	abi_text_dec(&t, domain);
 	abi_text_str(&t, " refused: only AF_INET and AF_INET6 are carried; "
 			 "use TCP on 127.0.0.1");
 	c->p->host->log(line);
-	return -ABI_EAFNOSUPPORT;
+	return -LINUX_EAFNOSUPPORT;
 }
 
 s64 abi_sys_socket(struct abi_call *c)
@@ -118,17 +118,17 @@ s64 abi_sys_socket(struct abi_call *c)
 	s64 handle;
 
 	if (flags & ~(u32)TYPE_FLAGS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (domain != ABI_AF_INET && domain != ABI_AF_INET6)
 		return refuse_family(c, domain);
 	if (type != ABI_SOCK_STREAM && type != ABI_SOCK_DGRAM)
-		return type < 11 ? -ABI_ESOCKTNOSUPPORT : -ABI_EINVAL;
+		return type < 11 ? -LINUX_ESOCKTNOSUPPORT : -LINUX_EINVAL;
 	handle = c->p->host->sock_open(domain, type, (u32)c->a[2]);
 	if (handle < 0)
 		return handle;
 	d = sock_desc(c, (s32)handle, flags, domain, type, (u32)c->a[2]);
 	return d ? abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC)
-		 : -ABI_ENFILE;
+		 : -LINUX_ENFILE;
 }
 
 s64 abi_sys_socketpair(struct abi_call *c)
@@ -139,11 +139,11 @@ s64 abi_sys_socketpair(struct abi_call *c)
 	s64 error;
 
 	if (flags & ~(u32)TYPE_FLAGS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u32)c->a[0] != ABI_AF_UNIX)
-		return -ABI_ENOTSUP;
+		return -LINUX_ENOTSUP;
 	if (type != ABI_SOCK_STREAM)
-		return -ABI_ESOCKTNOSUPPORT;
+		return -LINUX_ESOCKTNOSUPPORT;
 	error = abi_pair_new(c->p, flags & ABI_O_NONBLOCK, pair);
 	if (error)
 		return error;
@@ -219,7 +219,7 @@ s64 abi_sys_shutdown(struct abi_call *c)
 	if (!d)
 		return error;
 	if (op.value < 0 || op.value > 2)
-		error = -ABI_EINVAL;
+		error = -LINUX_EINVAL;
 	else
 		error = call_socket(c, d, &op);
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
@@ -248,10 +248,10 @@ static s64 finish_connect(struct abi_call *c, struct abi_desc *d)
 	s64 error = abi_wait_handle(c, d->handle, ABI_POLLOUT,
 				    abi_wait_deadline(c->p, d->send_ns));
 
-	if (error == -ABI_EINTR)
-		return d->send_ns ? -ABI_EINTR : -ABI_ERESTARTSYS;
-	if (error == -ABI_ETIMEDOUT)
-		return -ABI_EINPROGRESS;
+	if (error == -LINUX_EINTR)
+		return d->send_ns ? -LINUX_EINTR : -ABI_ERESTARTSYS;
+	if (error == -LINUX_ETIMEDOUT)
+		return -LINUX_EINPROGRESS;
 	return error ? error : pending_error(c, d);
 }
 
@@ -263,7 +263,7 @@ static s64 connect_socket(struct abi_call *c, struct abi_desc *d)
 	if (error)
 		return error;
 	error = call_socket(c, d, &op);
-	if (error != -ABI_EINPROGRESS && error != -ABI_EALREADY)
+	if (error != -LINUX_EINPROGRESS && error != -LINUX_EALREADY)
 		return error;
 	abi_event_rearm(c->p, &d->event, ABI_EDGE_IN | ABI_EDGE_OUT);
 	if (abi_desc_flags(d) & ABI_O_NONBLOCK)
@@ -294,23 +294,24 @@ s64 abi_sock_wait(struct abi_call *c, struct abi_desc *d,
 	edge = events & ABI_POLLOUT ? ABI_EDGE_OUT : ABI_EDGE_IN;
 	nonblock = dontwait | (abi_desc_flags(d) & ABI_O_NONBLOCK);
 	n = call_socket(c, d, op);
-	if (n != -ABI_EAGAIN && edge == ABI_EDGE_OUT &&
+	if (n != -LINUX_EAGAIN && edge == ABI_EDGE_OUT &&
 	    (n < 0 || (u64)n == op->len))
 		return n;
 	abi_event_rearm(c->p, &d->event, edge);
-	if (n != -ABI_EAGAIN || nonblock)
+	if (n != -LINUX_EAGAIN || nonblock)
 		return n;
 	deadline = abi_wait_deadline(c->p, limit);
 	for (;;) {
 		op->addrlen = addrlen;
 		n = call_socket(c, d, op);
-		if (n != -ABI_EAGAIN)
+		if (n != -LINUX_EAGAIN)
 			return n;
 		error = abi_wait_handle(c, d->handle, events, deadline);
-		if (error == -ABI_EINTR)
-			return limit ? -ABI_EINTR : -ABI_ERESTARTSYS;
+		if (error == -LINUX_EINTR)
+			return limit ? -LINUX_EINTR : -ABI_ERESTARTSYS;
 		if (error)
-			return error == -ABI_ETIMEDOUT ? -ABI_EAGAIN : error;
+			return error == -LINUX_ETIMEDOUT ? -LINUX_EAGAIN
+							 : error;
 	}
 }
 
@@ -328,7 +329,7 @@ static s64 accept_socket(struct abi_call *c, struct abi_desc *d, u32 flags)
 	fresh = sock_desc(c, op.handle, flags, d->domain, d->sock_type,
 			  d->protocol);
 	if (!fresh)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	error = abi_sock_addr_put(c, &op, c->a[1], c->a[2]);
 	if (error) {
 		abi_desc_put(c->p, fresh);
@@ -343,7 +344,7 @@ static s64 accept_any(struct abi_call *c, u32 flags)
 	struct abi_desc *d;
 
 	if (flags & ~(u32)TYPE_FLAGS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d = abi_sock_get(c, c->a[0], &result);
 	if (!d)
 		return result;
@@ -382,11 +383,11 @@ static s64 set_timeout(struct abi_call *c, u64 *ns)
 	struct abi_timeval tv;
 
 	if ((u32)c->a[4] < sizeof(tv))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (ABI_GET(c->p, &tv, c->a[3]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (tv.usec < 0 || tv.usec >= 1000000)
-		return -ABI_EDOM;
+		return -LINUX_EDOM;
 	if (tv.sec < 0) {
 		*ns = 1; /* at once, as Linux */
 		return 0;
@@ -408,13 +409,13 @@ static s64 set_option(struct abi_call *c, struct abi_desc *d)
 				 .len = (u32)c->a[4]};
 
 	if ((s32)c->a[4] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (ns)
 		return set_timeout(c, ns);
 	if (op.len > sizeof(value))
 		op.len = sizeof(value);
 	if (abi_user_get(c->p, value, c->a[3], op.len))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return call_socket(c, d, &op);
 }
 
@@ -493,9 +494,9 @@ static s64 get_option(struct abi_call *c, struct abi_desc *d)
 	s64 n;
 
 	if (ABI_GET(c->p, &room, c->a[4]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if ((s32)room < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_memset(value, 0, sizeof(value));
 	n = read_option(c, d, value,
 			room && room < 128 && room > 16 ? room : 128);
@@ -503,7 +504,7 @@ static s64 get_option(struct abi_call *c, struct abi_desc *d)
 		return n;
 	len = (u32)n < room ? (u32)n : room;
 	if (abi_user_put(c->p, c->a[3], value, len))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return ABI_PUT(c->p, c->a[4], &len);
 }
 

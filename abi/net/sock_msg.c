@@ -9,7 +9,7 @@
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/regular.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/mm/span.h"
 #include "abi/poll/wait.h"
@@ -38,7 +38,7 @@ static s64 send_gathered(struct abi_call *c, struct abi_sock_transfer *t)
 	s64 n;
 
 	if (!is_stream(t->d) && t->span.left > sizeof(fds->bounce))
-		return -ABI_EMSGSIZE;
+		return -LINUX_EMSGSIZE;
 	abi_lock(c->p, &fds->bounce_lock);
 	n = abi_span_gather(c->p, &rest, fds->bounce, sizeof(fds->bounce));
 	if (n >= 0) {
@@ -93,16 +93,16 @@ static s64 send_all(struct abi_call *c, struct abi_sock_transfer *t)
 			done += n;
 		if (n >= 0 && (!t->span.left || !is_stream(t->d)))
 			break;
-		if ((n < 0 && n != -ABI_EAGAIN) || (nonblock && n < 0))
+		if ((n < 0 && n != -LINUX_EAGAIN) || (nonblock && n < 0))
 			break;
 		if (n >= 0)
 			continue;
 		if (!deadline)
 			deadline = abi_wait_deadline(c->p, t->d->send_ns);
 		n = abi_wait_handle(c, t->d->handle, ABI_POLLOUT, deadline);
-		if (n == -ABI_ETIMEDOUT)
-			n = -ABI_EAGAIN;
-		else if (n == -ABI_EINTR && !t->d->send_ns)
+		if (n == -LINUX_ETIMEDOUT)
+			n = -LINUX_EAGAIN;
+		else if (n == -LINUX_EINTR && !t->d->send_ns)
 			n = -ABI_ERESTARTSYS;
 		if (n)
 			break;
@@ -116,11 +116,11 @@ static s64 send_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 	s64 n;
 
 	if (t->flags & ABI_MSG_OOB)
-		return -ABI_ENOTSUP;
+		return -LINUX_ENOTSUP;
 	t->op.verb = ABI_SOCK_SEND;
 	t->op.flags = (t->flags & ~(u32)OWN_FLAGS) | ABI_MSG_NOSIGNAL;
 	n = abi_desc_ops(t->d)->send(c, t);
-	if (n == -ABI_EPIPE && is_stream(t->d) &&
+	if (n == -LINUX_EPIPE && is_stream(t->d) &&
 	    !(t->flags & ABI_MSG_NOSIGNAL))
 		abi_signal_raise(c->p, c->t, ABI_SIGPIPE);
 	return n;
@@ -184,14 +184,14 @@ static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 			break;
 		if (n > 0)
 			continue;
-		if (n != -ABI_EAGAIN || nonblock)
+		if (n != -LINUX_EAGAIN || nonblock)
 			break;
 		if (!deadline)
 			deadline = abi_wait_deadline(c->p, t->d->recv_ns);
 		n = abi_wait_handle(c, t->d->handle, ABI_POLLIN, deadline);
-		if (n == -ABI_ETIMEDOUT)
-			n = -ABI_EAGAIN;
-		else if (n == -ABI_EINTR && !t->d->recv_ns)
+		if (n == -LINUX_ETIMEDOUT)
+			n = -LINUX_EAGAIN;
+		else if (n == -LINUX_EINTR && !t->d->recv_ns)
 			n = -ABI_ERESTARTSYS;
 		if (n)
 			break;
@@ -202,7 +202,7 @@ static s64 receive_all(struct abi_call *c, struct abi_sock_transfer *t)
 static s64 receive_transfer(struct abi_call *c, struct abi_sock_transfer *t)
 {
 	if (t->flags & ABI_MSG_OOB)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	t->op.verb = ABI_SOCK_RECV;
 	t->op.flags = t->flags & ~(u32)OWN_FLAGS;
 	return abi_desc_ops(t->d)->receive(c, t);
@@ -296,12 +296,12 @@ static s64 send_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 	s64 error;
 
 	if (ABI_GET(c->p, &h, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	/* Nothing that can ride along is carried, SCM_RIGHTS above all. */
 	if (h.control && h.controllen)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (h.iovlen > ABI_IOV_MAX)
-		return -ABI_EMSGSIZE;
+		return -LINUX_EMSGSIZE;
 	error = abi_span_vector(c->p, &t.span, h.iov, h.iovlen, ABI_PROT_READ);
 	if (!error && h.name && h.namelen)
 		error = abi_sock_addr_get(c, &t.op, h.name, h.namelen);
@@ -318,7 +318,7 @@ static s64 put_header(struct abi_call *c, u64 gaddr, struct abi_msghdr *h,
 		len = sizeof(t->op.addr);
 	if (h->name && abi_user_put(c->p, h->name, t->op.addr,
 				    h->namelen < len ? h->namelen : len))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (h->name)
 		h->namelen = len;
 	h->controllen = 0;
@@ -337,11 +337,11 @@ static s64 receive_message(struct abi_call *c, struct abi_desc *d, u64 gaddr,
 	s64 n, error;
 
 	if (ABI_GET(c->p, &h, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (h.iovlen > ABI_IOV_MAX)
-		return -ABI_EMSGSIZE;
+		return -LINUX_EMSGSIZE;
 	if (h.name && (s32)h.namelen < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = abi_span_vector(c->p, &t.span, h.iov, h.iovlen, ABI_PROT_WRITE);
 	if (error)
 		return error;
@@ -399,7 +399,7 @@ static s64 run_messages(struct abi_call *c, struct abi_desc *d, message *move,
 			break;
 		len = (u32)n;
 		if (abi_user_put(c->p, at + sizeof(struct abi_msghdr), &len, 4))
-			return i ? (s64)i : -ABI_EFAULT;
+			return i ? (s64)i : -LINUX_EFAULT;
 		if (flags & ABI_MSG_WAITFORONE)
 			flags |= ABI_MSG_DONTWAIT;
 		if (deadline != ABI_FOREVER &&

@@ -15,7 +15,7 @@
 #include "wait.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -289,7 +289,7 @@ static s64 run_wait(struct abi_call *c, struct abi_desc *d, struct abi_set *set,
 		return g.count;
 	if (g.error)
 		return g.error;
-	return slept == -ABI_ETIMEDOUT ? 0 : slept;
+	return slept == -LINUX_ETIMEDOUT ? 0 : slept;
 }
 
 static s64 run_small(struct abi_call *c, struct abi_desc *d, u64 deadline)
@@ -313,7 +313,7 @@ static s64 run_large(struct abi_call *c, struct abi_desc *d, u64 deadline)
 	s64 result;
 
 	if (!space)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	abi_set_init_large(&set, space);
 	result = run_wait(c, d, &set, deadline);
 	abi_set_space_drop(c->p, space);
@@ -326,14 +326,14 @@ static s64 epoll_any(struct abi_call *c, u64 deadline)
 	s64 result;
 
 	if ((s32)c->a[2] <= 0 || (u32)c->a[2] > 0x7fffffff / 12)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d = abi_desc_get(c->p, c->a[0]);
 	if (!d)
-		return -ABI_EBADF;
-	result = -ABI_EINVAL;
+		return -LINUX_EBADF;
+	result = -LINUX_EINVAL;
 	if (abi_epoll_is(d)) {
 		result = run_small(c, d, deadline);
-		if (result == -ABI_ENOMEM)
+		if (result == -LINUX_ENOMEM)
 			result = run_large(c, d, deadline);
 	}
 	abi_desc_put(c->p, d);
@@ -381,20 +381,20 @@ static s64 create_epoll(struct abi_call *c, u32 cloexec)
 	struct abi_desc *d = abi_desc_new(c->p, ABI_DESC_EPOLL, ABI_O_RDWR);
 
 	if (!d)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	abi_strcpy(d->path, "anon_inode:[eventpoll]", 32);
 	return abi_desc_install(c->p, d, 0, cloexec);
 }
 
 s64 abi_sys_epoll_create(struct abi_call *c)
 {
-	return (s32)c->a[0] > 0 ? create_epoll(c, 0) : -ABI_EINVAL;
+	return (s32)c->a[0] > 0 ? create_epoll(c, 0) : -LINUX_EINVAL;
 }
 
 s64 abi_sys_epoll_create1(struct abi_call *c)
 {
 	if ((u32)c->a[0] & ~ABI_O_CLOEXEC)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return create_epoll(c, (u32)c->a[0]);
 }
 
@@ -445,13 +445,13 @@ static s64 add_watch(struct abi_proc *p, struct abi_desc *epoll,
 	struct abi_watch *w;
 
 	if (*link)
-		return -ABI_EEXIST;
+		return -LINUX_EEXIST;
 	if (epoll_reaches(p, d, epoll, 0))
-		return -ABI_ELOOP;
+		return -LINUX_ELOOP;
 	for (i = 0; i < ABI_WATCH_MAX && p->fds.watch[i].used; i++)
 		;
 	if (i == ABI_WATCH_MAX)
-		return -ABI_ENOSPC;
+		return -LINUX_ENOSPC;
 	w = &p->fds.watch[i];
 	*w = (struct abi_watch){
 		.used = 1, .fd = fd, .desc = abi_desc_index(p, d)};
@@ -472,18 +472,18 @@ static s64 change_watch(struct abi_call *c, struct abi_desc *epoll,
 		return add_watch(c->p, epoll, d, fd, event);
 	case CTL_DEL:
 		if (!*link)
-			return -ABI_ENOENT;
+			return -LINUX_ENOENT;
 		unlink_watch(c->p, link);
 		return 0;
 	case CTL_MOD:
 		if (!*link)
-			return -ABI_ENOENT;
+			return -LINUX_ENOENT;
 		if (watch_at(c->p, *link)->events & ABI_EPOLLEXCLUSIVE)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		set_watch(watch_at(c->p, *link), event);
 		return 0;
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 }
 
@@ -517,16 +517,16 @@ static s64 control_epoll(struct abi_call *c, struct abi_desc *epoll,
 	s64 result;
 
 	if ((u32)c->a[1] != CTL_DEL && ABI_GET(c->p, &event, c->a[3]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!is_watchable(d))
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	if (epoll == d || !abi_epoll_is(epoll))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (event.events & ABI_EPOLLEXCLUSIVE && abi_epoll_is(d))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->fds.epoll_lock);
 	result = has_number(c->p, d) ? change_watch(c, epoll, d, &event)
-				     : -ABI_EBADF;
+				     : -LINUX_EBADF;
 	abi_unlock(c->p, &c->p->fds.epoll_lock);
 	if (!result)
 		abi_event_signal(c->p, &epoll->event, 0);
@@ -537,7 +537,7 @@ s64 abi_sys_epoll_ctl(struct abi_call *c)
 {
 	struct abi_desc *epoll = abi_desc_get(c->p, c->a[0]);
 	struct abi_desc *d = abi_desc_get(c->p, c->a[2]);
-	s64 result = epoll && d ? control_epoll(c, epoll, d) : -ABI_EBADF;
+	s64 result = epoll && d ? control_epoll(c, epoll, d) : -LINUX_EBADF;
 
 	if (epoll)
 		abi_desc_put(c->p, epoll);

@@ -4,7 +4,7 @@
 #include "wait.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/proc/call.h"
@@ -18,7 +18,7 @@
 
 static s64 take_value(struct abi_proc *p, struct abi_desc *d, u64 *value)
 {
-	s64 result = -ABI_EAGAIN;
+	s64 result = -LINUX_EAGAIN;
 
 	abi_lock(p, &d->lock);
 	if (d->value) {
@@ -34,7 +34,7 @@ static s64 take_value(struct abi_proc *p, struct abi_desc *d, u64 *value)
 
 static s64 add_value(struct abi_proc *p, struct abi_desc *d, u64 value)
 {
-	s64 result = -ABI_EAGAIN;
+	s64 result = -LINUX_EAGAIN;
 
 	abi_lock(p, &d->lock);
 	if (value <= LARGEST - d->value) {
@@ -54,19 +54,19 @@ static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
 	s64 n, slept = 0;
 
 	n = writing ? add_value(c->p, d, *value) : take_value(c->p, d, value);
-	if (n != -ABI_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
+	if (n != -LINUX_EAGAIN || abi_desc_flags(d) & ABI_O_NONBLOCK)
 		return n;
 	abi_wait_begin(c, 1);
 	abi_event_join(c, &d->event);
 	for (;;) {
 		n = writing ? add_value(c->p, d, *value)
 			    : take_value(c->p, d, value);
-		if (n != -ABI_EAGAIN || slept)
+		if (n != -LINUX_EAGAIN || slept)
 			break;
 		slept = abi_wait_sleep(c, 0, 0, ABI_FOREVER);
 	}
 	abi_event_leave(c, &d->event);
-	return n == -ABI_EAGAIN ? -ABI_ERESTARTSYS : n;
+	return n == -LINUX_EAGAIN ? -ABI_ERESTARTSYS : n;
 }
 
 /* Eight bytes in one piece. */
@@ -78,11 +78,11 @@ static s64 eventfd_read(struct abi_call *c, struct abi_desc *d,
 
 	(void)offset;
 	if (s->left < 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	n = transfer_value(c, d, &value, 0);
 	if (n < 0)
 		return n;
-	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -ABI_EFAULT : 8;
+	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -LINUX_EFAULT : 8;
 }
 
 static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,
@@ -92,11 +92,11 @@ static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,
 
 	(void)offset;
 	if (s->left < 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (abi_span_gather(c->p, s, &value, 8) < 8)
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (value == ~0ull)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return transfer_value(c, d, &value, 1);
 }
 
@@ -125,11 +125,11 @@ static s64 create_eventfd(struct abi_call *c, u32 flags)
 	struct abi_desc *d;
 
 	if (flags & ~(EFD_SEMAPHORE | ABI_O_NONBLOCK | ABI_O_CLOEXEC))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	d = abi_desc_new(c->p, ABI_DESC_EVENT,
 			 ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
 	if (!d)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	d->code = flags & EFD_SEMAPHORE;
 	d->value = (u32)c->a[0];
 	abi_strcpy(d->path, "anon_inode:[eventfd]", 32);

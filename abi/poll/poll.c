@@ -9,7 +9,7 @@
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
 #include "abi/fs/ring.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/lock.h"
@@ -133,7 +133,7 @@ s64 abi_set_sleep(struct abi_call *c, struct abi_set *set, u32 ready,
 	u32 i;
 
 	if (set->overflow)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	for (i = 0; i < set->items; i++)
 		set->list[i] = set->item[i].poll;
 	if (set->items || !ready)
@@ -142,7 +142,7 @@ s64 abi_set_sleep(struct abi_call *c, struct abi_set *set, u32 ready,
 		set->item[i].poll.revents = set->list[i].revents;
 	if (ready)
 		return 0;
-	return result == -ABI_ETIMEDOUT && until != deadline ? 0 : result;
+	return result == -LINUX_ETIMEDOUT && until != deadline ? 0 : result;
 }
 
 /*

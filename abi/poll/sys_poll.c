@@ -4,7 +4,7 @@
 #include "poll.h"
 #include "wait.h"
 #include "abi/fs/desc.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -122,9 +122,9 @@ static s64 run_poll(struct abi_call *c, struct round *r, u64 deadline)
 	close_all(c, r);
 	if (ready)
 		return ready;
-	if (slept == -ABI_EINTR)
+	if (slept == -LINUX_EINTR)
 		return -ABI_ERESTARTNOHAND;
-	return slept == -ABI_ETIMEDOUT ? 0 : slept;
+	return slept == -LINUX_ETIMEDOUT ? 0 : slept;
 }
 
 static s64 load_pollfds(struct abi_call *c, struct round *r)
@@ -134,7 +134,7 @@ static s64 load_pollfds(struct abi_call *c, struct round *r)
 
 	for (i = 0; i < r->count; i++) {
 		if (ABI_GET(c->p, &one, c->a[0] + i * sizeof(one)))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		r->fd[i].fd = one.fd;
 		r->fd[i].events = one.events;
 	}
@@ -147,7 +147,7 @@ static s64 store_pollfds(struct abi_call *c, const struct round *r)
 
 	for (i = 0; i < r->count; i++)
 		if (ABI_PUT(c->p, c->a[0] + i * 8 + 6, &r->fd[i].revents))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -159,7 +159,7 @@ static s64 poll_fds(struct abi_call *c, struct round *r, u64 deadline)
 		return result;
 	result = run_poll(c, r, deadline);
 	if (result >= 0 && store_pollfds(c, r))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return result;
 }
 
@@ -186,7 +186,7 @@ static s64 poll_large(struct abi_call *c, u64 deadline)
 	s64 result;
 
 	if (!space)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	r.fd = space->fd;
 	abi_set_init_large(&r.set, space);
 	result = poll_fds(c, &r, deadline);
@@ -199,12 +199,12 @@ static s64 poll_any(struct abi_call *c, u64 deadline)
 	s64 result;
 
 	if ((u32)c->a[1] > ABI_FD_MAX)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u32)c->a[1] > ABI_SET_SMALL)
 		return poll_large(c, deadline);
 	result = poll_small(c, deadline);
 	/* A watched epoll may need more than the lines of this poll. */
-	return result == -ABI_ENOMEM ? poll_large(c, deadline) : result;
+	return result == -LINUX_ENOMEM ? poll_large(c, deadline) : result;
 }
 
 s64 abi_sys_poll(struct abi_call *c)
@@ -279,7 +279,7 @@ static s64 load_bits(struct abi_call *c, u32 n, struct bits *bits)
 	for (i = 0; i < 3; i++)
 		if (c->a[1 + i] &&
 		    abi_user_get(c->p, bits->word[i], c->a[1 + i], bytes))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -291,7 +291,7 @@ static s64 store_bits(struct abi_call *c, u32 n, const struct bits *bits)
 	for (i = 0; i < 3; i++)
 		if (c->a[1 + i] &&
 		    abi_user_put(c->p, c->a[1 + i], bits->word[i], bytes))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -330,7 +330,7 @@ static s64 from_lines(const struct round *r, struct bits *bits)
 	for (i = 0; i < r->count; i++) {
 		fd = (u32)r->fd[i].fd;
 		if (r->fd[i].revents & ABI_POLLNVAL)
-			return -ABI_EBADF;
+			return -LINUX_EBADF;
 		for (which = 0; which < 3; which++) {
 			if (!has_bit(&asked, which, fd) ||
 			    !(r->fd[i].revents & mask[which]))
@@ -379,7 +379,7 @@ static s64 select_large(struct abi_call *c, u32 n, struct bits *bits,
 	s64 result;
 
 	if (!space)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	r.fd = space->fd;
 	abi_set_init_large(&r.set, space);
 	result = select_lines(c, &r, n, bits, deadline);
@@ -407,20 +407,20 @@ static s64 select_any(struct abi_call *c, u64 deadline)
 	s64 result;
 
 	if ((s32)n < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (n > ABI_FD_MAX)
 		n = ABI_FD_MAX;
 	result = load_bits(c, n, &bits);
 	if (result)
 		return result;
-	result = -ABI_ENOMEM;
+	result = -LINUX_ENOMEM;
 	if (bits_lines(&bits) <= ABI_SET_SMALL)
 		result = select_small(c, n, &bits, deadline);
 	/* A watched epoll may need more than the lines of this select. */
-	if (result == -ABI_ENOMEM)
+	if (result == -LINUX_ENOMEM)
 		result = select_large(c, n, &bits, deadline);
 	if (result >= 0 && store_bits(c, n, &bits))
-		result = -ABI_EFAULT;
+		result = -LINUX_EFAULT;
 	return result;
 }
 
@@ -432,9 +432,9 @@ s64 abi_sys_select(struct abi_call *c)
 
 	if (c->a[4]) {
 		if (ABI_GET(c->p, &tv, c->a[4]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		if (tv.sec < 0 || tv.usec < 0)
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		if (tv.sec < 1ll << 32 && tv.usec < 1ll << 40) {
 			ns = (u64)tv.sec * ABI_NS + (u64)tv.usec * 1000;
 			deadline = ns ? abi_thread_deadline(c, ns) : 0;
@@ -460,7 +460,7 @@ s64 abi_sys_pselect6(struct abi_call *c)
 	s64 result = get_deadline(c, c->a[4], &deadline);
 
 	if (!result && c->a[5] && ABI_GET(c->p, &pack, c->a[5]))
-		result = -ABI_EFAULT;
+		result = -LINUX_EFAULT;
 	if (!result)
 		result = abi_signal_mask_push(c, pack.mask, pack.size);
 	if (result)

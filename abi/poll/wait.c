@@ -4,7 +4,7 @@
  * the protocol. No lock: fds->waiting[t] is written by thread t alone.
  */
 #include "wait.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
 #include "abi/thread/thread.h"
@@ -44,13 +44,13 @@ s64 abi_wait_sleep(struct abi_call *c, struct abi_poll *list, u32 count,
 			    __ATOMIC_RELAXED))
 		return abi_thread_park(c->p, c->t, deadline_ns, 1);
 	if (abi_pending(c->p, c->t->index))
-		return -ABI_EINTR;
+		return -LINUX_EINTR;
 	result = host->io_wait(list, count, deadline_ns, c->t->index);
 	if (result > 0)
 		return 0;
-	if (result == -ABI_EINTR)
-		return abi_pending(c->p, c->t->index) ? -ABI_EINTR : 0;
-	return result ? result : -ABI_ETIMEDOUT;
+	if (result == -LINUX_EINTR)
+		return abi_pending(c->p, c->t->index) ? -LINUX_EINTR : 0;
+	return result ? result : -LINUX_ETIMEDOUT;
 }
 
 static void wake_thread(struct abi_proc *p, u32 t)

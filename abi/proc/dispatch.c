@@ -4,7 +4,7 @@
  * table is constant, calls are counted by the thread that makes them.
  */
 #include "call.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
@@ -82,7 +82,7 @@ static s64 answer_proof(struct abi_call *c)
 	case 2:
 		return (s64)abi_count_calls(c->p);
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 }
 
@@ -133,7 +133,7 @@ static s64 refuse_call(struct abi_call *c, u64 nr)
 		return abi_thread_no_children(p, entries[nr].name);
 	if (first && (p->trace || !is_probed(nr)))
 		log_refused(p, nr);
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }
 
 /* The kernel takes the number from eax; the upper half does not count. */
@@ -152,7 +152,7 @@ static s64 run_call(struct abi_call *c)
 	if (nr >= ABI_NR_MAX || !entries[nr].handler)
 		return refuse_call(c, nr);
 	rc = entries[nr].handler(c);
-	if (rc == -ABI_ENOSYS) /* a part that this host has not */
+	if (rc == -LINUX_ENOSYS) /* a part that this host has not */
 		__atomic_fetch_add(&c->p->refused[nr], 1, __ATOMIC_RELAXED);
 	return rc;
 }

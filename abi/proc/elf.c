@@ -8,7 +8,7 @@
 
 #include "abi/include/abi.h"
 #include "abi/include/elf.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/host.h"
 #include "abi/include/mem.h"
 
@@ -27,7 +27,7 @@ struct reading {
 static int refuse_file(struct abi_elf_plan *plan, const char *why)
 {
 	plan->why = why;
-	return -ABI_ENOEXEC;
+	return -LINUX_ENOEXEC;
 }
 
 static int check_ident(struct reading *r)

@@ -2,7 +2,7 @@
 /* The process as a whole: birth and exec. */
 #include "stack.h"
 #include "abi/fs/fd.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/page.h"
 #include "abi/mm/space.h"
@@ -121,10 +121,10 @@ int abi_exec(struct abi_proc *p, const struct abi_exec *exec)
 	int rc;
 
 	if (size < STACK_MIN || size > (1ull << 40))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (abi_strlen(exec->path) >= ABI_PATH_MAX ||
 	    abi_strlen(exec->cwd) >= ABI_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	size = ABI_PAGE_UP(size);
 	p->limit[ABI_RLIMIT_STACK].cur = size;
 	set_names(p, exec);

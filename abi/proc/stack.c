@@ -5,7 +5,7 @@
  * no vDSO there is no AT_SYSINFO_EHDR; C libraries and Go make system calls.
  */
 #include "stack.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
@@ -58,7 +58,7 @@ static int push_strings(struct builder *b, const char *const *list, u64 *start,
 	*end = b->sp;
 	while (n--)
 		if (!push_string(b, list[n]))
-			return -ABI_E2BIG;
+			return -LINUX_E2BIG;
 	*start = b->sp;
 	return 0;
 }
@@ -115,11 +115,11 @@ static int aux_process(struct builder *b, const struct abi_exec *exec)
 	name = push_string(b, exec->path);
 	platform = push_string(b, "x86_64");
 	if (!name || !platform || b->sp - b->bottom < 64)
-		return -ABI_E2BIG;
+		return -LINUX_E2BIG;
 	b->sp = (b->sp - 16) & ~15ull;
 	random = b->sp;
 	if (p->host->random(abi_user_ptr(random), 16))
-		return -ABI_EIO;
+		return -LINUX_EIO;
 	add_aux(b, ABI_AT_UID, p->info.uid);
 	add_aux(b, ABI_AT_EUID, p->info.uid);
 	add_aux(b, ABI_AT_GID, p->info.gid);
@@ -141,7 +141,7 @@ static int put_table(struct builder *b, u64 argc, u64 envc)
 	int rc;
 
 	if (words * 8 + 16 > b->sp - b->bottom)
-		return -ABI_E2BIG;
+		return -LINUX_E2BIG;
 	b->sp = (b->sp - words * 8) & ~15ull;
 	at = b->sp;
 	rc = put_word(b, &at, argc);

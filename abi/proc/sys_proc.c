@@ -5,7 +5,7 @@
  * group, one session that somebody else leads, and no child.
  */
 #include "call.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"
@@ -44,27 +44,27 @@ static int is_self(struct abi_call *c, u64 pid)
 
 s64 abi_sys_getpgid(struct abi_call *c)
 {
-	return is_self(c, c->a[0]) ? (s64)c->p->info.pid : -ABI_ESRCH;
+	return is_self(c, c->a[0]) ? (s64)c->p->info.pid : -LINUX_ESRCH;
 }
 
 s64 abi_sys_getsid(struct abi_call *c)
 {
-	return is_self(c, c->a[0]) ? (s64)SESSION : -ABI_ESRCH;
+	return is_self(c, c->a[0]) ? (s64)SESSION : -LINUX_ESRCH;
 }
 
 s64 abi_sys_setsid(struct abi_call *c)
 {
 	(void)c;
-	return -ABI_EPERM; /* we lead our process group */
+	return -LINUX_EPERM; /* we lead our process group */
 }
 
 s64 abi_sys_setpgid(struct abi_call *c)
 {
 	if ((s32)c->a[1] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!is_self(c, c->a[0]))
-		return -ABI_ESRCH;
-	return is_self(c, c->a[1]) ? 0 : -ABI_EPERM;
+		return -LINUX_ESRCH;
+	return is_self(c, c->a[1]) ? 0 : -LINUX_EPERM;
 }
 
 s64 abi_sys_getuid(struct abi_call *c)
@@ -94,18 +94,18 @@ static s64 same_ids(const u64 *id, u32 count, u32 own)
 
 	for (i = 0; i < count; i++)
 		if ((u32)id[i] != own && (u32)id[i] != ~0u)
-			return -ABI_EPERM;
+			return -LINUX_EPERM;
 	return 0;
 }
 
 s64 abi_sys_setuid(struct abi_call *c)
 {
-	return (u32)c->a[0] == c->p->info.uid ? 0 : -ABI_EPERM;
+	return (u32)c->a[0] == c->p->info.uid ? 0 : -LINUX_EPERM;
 }
 
 s64 abi_sys_setgid(struct abi_call *c)
 {
-	return (u32)c->a[0] == c->p->info.gid ? 0 : -ABI_EPERM;
+	return (u32)c->a[0] == c->p->info.gid ? 0 : -LINUX_EPERM;
 }
 
 s64 abi_sys_setreuid(struct abi_call *c)
@@ -134,7 +134,7 @@ static s64 three_ids(struct abi_call *c, u32 id)
 
 	for (i = 0; i < 3; i++)
 		if (ABI_PUT(c->p, c->a[i], &id))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -153,10 +153,10 @@ s64 abi_sys_getgroups(struct abi_call *c)
 	u32 gid = c->p->info.gid;
 
 	if ((s32)c->a[0] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!c->a[0])
 		return 1;
-	return ABI_PUT(c->p, c->a[1], &gid) ? -ABI_EFAULT : 1;
+	return ABI_PUT(c->p, c->a[1], &gid) ? -LINUX_EFAULT : 1;
 }
 
 #define CAP_VERSION_1 0x19980330u
@@ -174,7 +174,7 @@ s64 abi_sys_capget(struct abi_call *c)
 	u64 size = sizeof(sets);
 
 	if (ABI_GET(c->p, &head, c->a[0]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (head.version == CAP_VERSION_1)
 		size /= 2;
 	else if (head.version != CAP_VERSION_2 && head.version != CAP_VERSION_3)
@@ -182,13 +182,13 @@ s64 abi_sys_capget(struct abi_call *c)
 	if (!size) {
 		head.version = CAP_VERSION_3;
 		if (ABI_PUT(c->p, c->a[0], &head))
-			return -ABI_EFAULT;
-		return c->a[1] ? -ABI_EINVAL : 0;
+			return -LINUX_EFAULT;
+		return c->a[1] ? -LINUX_EINVAL : 0;
 	}
 	if (head.pid < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (head.pid && !abi_thread_find(c->p, (u32)head.pid))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return c->a[1] ? abi_user_put(c->p, c->a[1], sets, size) : 0;
 }
 
@@ -207,7 +207,7 @@ s64 abi_sys_personality(struct abi_call *c)
 {
 	/* PER_LINUX; 0xffffffff asks. */
 	if ((u32)c->a[0] != ~0u && (u32)c->a[0] != 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return 0;
 }
 
@@ -216,7 +216,7 @@ s64 abi_sys_personality(struct abi_call *c)
 
 s64 abi_sys_wait4(struct abi_call *c)
 {
-	return (u32)c->a[2] & ~0xe000000bu ? -ABI_EINVAL : -ABI_ECHILD;
+	return (u32)c->a[2] & ~0xe000000bu ? -LINUX_EINVAL : -LINUX_ECHILD;
 }
 
 s64 abi_sys_waitid(struct abi_call *c)
@@ -224,8 +224,8 @@ s64 abi_sys_waitid(struct abi_call *c)
 	u32 which = (u32)c->a[0], options = (u32)c->a[3];
 
 	if (which > 3 || !(options & 0xe))
-		return -ABI_EINVAL;
-	return -ABI_ECHILD;
+		return -LINUX_EINVAL;
+	return -LINUX_ECHILD;
 }
 
 /* Limits and usage
@@ -237,12 +237,12 @@ static s64 limit_set(struct abi_call *c, u32 which, u64 gaddr)
 	s64 rc = 0;
 
 	if (ABI_GET(c->p, &fresh, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (fresh.cur > fresh.max)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->lock);
 	if (fresh.max > limit->max)
-		rc = -ABI_EPERM;
+		rc = -LINUX_EPERM;
 	else
 		*limit = fresh;
 	abi_unlock(c->p, &c->p->lock);
@@ -255,30 +255,30 @@ static s64 limit_call(struct abi_call *c, u64 which, u64 fresh, u64 old)
 	s64 rc;
 
 	if ((u32)which >= ABI_RLIMITS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->lock);
 	now = c->p->limit[(u32)which];
 	abi_unlock(c->p, &c->p->lock);
 	rc = fresh ? limit_set(c, (u32)which, fresh) : 0;
 	if (!rc && old && ABI_PUT(c->p, old, &now))
-		rc = -ABI_EFAULT;
+		rc = -LINUX_EFAULT;
 	return rc;
 }
 
 s64 abi_sys_getrlimit(struct abi_call *c)
 {
-	return c->a[1] ? limit_call(c, c->a[0], 0, c->a[1]) : -ABI_EFAULT;
+	return c->a[1] ? limit_call(c, c->a[0], 0, c->a[1]) : -LINUX_EFAULT;
 }
 
 s64 abi_sys_setrlimit(struct abi_call *c)
 {
-	return c->a[1] ? limit_call(c, c->a[0], c->a[1], 0) : -ABI_EFAULT;
+	return c->a[1] ? limit_call(c, c->a[0], c->a[1], 0) : -LINUX_EFAULT;
 }
 
 s64 abi_sys_prlimit64(struct abi_call *c)
 {
 	if ((u32)c->a[0] && !abi_thread_find(c->p, (u32)c->a[0]))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return limit_call(c, c->a[1], c->a[2], c->a[3]);
 }
 
@@ -318,7 +318,7 @@ s64 abi_sys_getrusage(struct abi_call *c)
 		user = c->p->host->clock(ABI_CLOCK_THREAD);
 		break;
 	default:
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	usage.user = timeval_of(user);
 	usage.system = timeval_of(system);
@@ -336,7 +336,7 @@ s64 abi_sys_times(struct abi_call *c)
 	tms[0] = (s64)((u64)user / TICK);
 	tms[1] = (s64)((u64)system / TICK);
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &tms))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return (s64)((u64)c->p->host->clock(ABI_CLOCK_MONOTONIC) / TICK);
 }
 
@@ -389,12 +389,12 @@ static s64 nice_check(struct abi_call *c)
 	u32 which = (u32)c->a[0];
 
 	if (which > 2)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (which < 2 && !is_self(c, c->a[1]) &&
 	    !abi_thread_find(c->p, (u32)c->a[1]))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	if (which == 2 && (u32)c->a[1] && (u32)c->a[1] != c->p->info.uid)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return 0;
 }
 
@@ -417,7 +417,7 @@ s64 abi_sys_setpriority(struct abi_call *c)
 	if (wanted > 19)
 		wanted = 19;
 	if (wanted < __atomic_load_n(nice, __ATOMIC_RELAXED))
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	__atomic_store_n(nice, wanted, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -447,7 +447,7 @@ static s64 name_set(struct abi_call *c)
 
 	for (i = 0; i < sizeof(name) - 1; i++) {
 		if (abi_user_get(c->p, &name[i], c->a[1] + i, 1))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		if (!name[i])
 			break;
 	}
@@ -481,13 +481,13 @@ s64 abi_sys_prctl(struct abi_call *c)
 	case PR_GET_NAME:
 		return name_get(c);
 	case PR_SET_PDEATHSIG: /* the parent is no process that could die */
-		return c->a[1] > ABI_SIGNALS ? -ABI_EINVAL : 0;
+		return c->a[1] > ABI_SIGNALS ? -LINUX_EINVAL : 0;
 	case PR_GET_PDEATHSIG:
 		return ABI_PUT(c->p, c->a[1], &none);
 	case PR_GET_DUMPABLE: /* no core files, whatever was set */
 		return 0;
 	case PR_SET_DUMPABLE:
-		return c->a[1] > 1 ? -ABI_EINVAL : 0;
+		return c->a[1] > 1 ? -LINUX_EINVAL : 0;
 	case PR_SET_VMA: /* names for mappings: a debugging aid */
 	case PR_SET_TIMERSLACK:
 		return 0;
@@ -496,13 +496,13 @@ s64 abi_sys_prctl(struct abi_call *c)
 	case PR_GET_SECCOMP:
 		return 0;
 	case PR_CAPBSET_READ:
-		return c->a[1] > 40 ? -ABI_EINVAL : 0;
+		return c->a[1] > 40 ? -LINUX_EINVAL : 0;
 	case PR_SET_NO_NEW_PRIVS: /* execve is refused: it always holds */
-		return c->a[1] == 1 ? 0 : -ABI_EINVAL;
+		return c->a[1] == 1 ? 0 : -LINUX_EINVAL;
 	case PR_GET_NO_NEW_PRIVS:
 		return 1;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 #define GRND_NONBLOCK 1u
@@ -518,12 +518,12 @@ s64 abi_sys_getrandom(struct abi_call *c)
 	if (flags & ~(GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE) ||
 	    (flags & (GRND_RANDOM | GRND_INSECURE)) ==
 		    (GRND_RANDOM | GRND_INSECURE))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (len > RANDOM_MAX)
 		len = RANDOM_MAX;
 	if (abi_user_check(c->p, c->a[0], len, ABI_PROT_WRITE))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (len && c->p->host->random(abi_user_ptr(c->a[0]), len))
-		return -ABI_EIO;
+		return -LINUX_EIO;
 	return (s64)len;
 }

@@ -6,7 +6,7 @@
  */
 #include "vsyscall.h"
 #include "call.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
 
@@ -30,7 +30,7 @@ int abi_vsyscall(struct abi_proc *p, struct abi_thread *t,
 	c.a[1] = regs->rsi;
 	c.a[2] = regs->rdx;
 	rc = handler[which](&c);
-	if (rc == -ABI_EFAULT)
+	if (rc == -LINUX_EFAULT)
 		return 0;
 	regs->rax = (u64)rc;
 	regs->rsp += 8;

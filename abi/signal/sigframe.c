@@ -20,7 +20,7 @@
  */
 #include "sigframe.h"
 #include "signal.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/state/proc.h"
@@ -102,16 +102,16 @@ s64 abi_signal_altstack(struct abi_thread *t, u64 rsp, u64 sp, u64 size,
 	u32 mode = flags & ~ABI_SS_AUTODISARM;
 
 	if (on_altstack(t, rsp))
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	if (mode != ABI_SS_DISABLE && mode != ABI_SS_ONSTACK && mode != 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (mode == ABI_SS_DISABLE) {
 		t->alt_sp = t->alt_size = 0;
 		t->alt_flags = flags;
 		return 0;
 	}
 	if (size < 2048) /* MINSIGSTKSZ */
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	t->alt_sp = sp;
 	t->alt_size = size;
 	t->alt_flags = flags & ABI_SS_AUTODISARM;
@@ -147,7 +147,7 @@ static s64 place_frame(struct abi_proc *p, struct abi_thread *t, u64 rsp,
 	}
 	need = vec_size(p) + 4 + sizeof(struct frame) + 256;
 	if (top < need || top - need < low || top > 1ull << 47)
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	*vec = (top - vec_size(p) - 4) & ~63ull;
 	*frame = ((*vec - sizeof(struct frame)) & ~15ull) - 8;
 	return abi_user_check(p, *frame, *vec + vec_size(p) + 4 - *frame,
@@ -164,10 +164,10 @@ static s64 vec_push(struct abi_proc *p, u64 vec)
 
 	abi_memset(v.byte, 0, ABI_VEC_MIN);
 	if (p->host->vec_save(v.byte, size))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	abi_memcpy(v.byte + FX_SW, &sw, sizeof(sw));
 	if (abi_user_put(p, vec, v.byte, size))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return ABI_PUT(p, vec + size, &magic2);
 }
 
@@ -248,7 +248,7 @@ s64 abi_sigframe_push(struct abi_proc *p, struct abi_thread *t,
 
 	/* Without a restorer a handler could not return; libcs set it. */
 	if (!(d->action->flags & ABI_SA_RESTORER))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	rc = place_frame(p, t, regs->rsp, d->action->flags, &vec, &frame);
 	if (!rc)
 		rc = vec_push(p, vec);
@@ -278,7 +278,7 @@ static s64 vec_check(struct abi_proc *p, struct vec *v, int extended)
 
 	abi_memcpy(&mxcsr, v->byte + FX_MXCSR, sizeof(mxcsr));
 	if (mxcsr >> 16)
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!extended) {
 		abi_memset(header, 0, sizeof(header));
 		header[0] = 3; /* x87 and SSE */
@@ -286,7 +286,7 @@ static s64 vec_check(struct abi_proc *p, struct vec *v, int extended)
 		abi_memcpy(header, v->byte + XSAVE_BV, sizeof(header));
 		for (i = 1; i < 8; i++)
 			if (header[i])
-				return -ABI_EFAULT;
+				return -LINUX_EFAULT;
 	}
 	header[0] &= p->info.xsave_mask;
 	abi_memcpy(v->byte + XSAVE_BV, header, sizeof(header));
@@ -323,15 +323,15 @@ static s64 vec_pop(struct abi_proc *p, u64 vec)
 		return p->host->vec_load(v.byte, ABI_VEC_MIN);
 	}
 	if (vec % 64 || abi_user_get(p, v.byte, vec, FX_SIZE))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	extended = vec_is_extended(p, &v, vec);
 	if (extended && abi_user_get(p, v.byte, vec, vec_size(p)))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	rc = vec_check(p, &v, extended);
 	if (rc)
 		return rc;
 	if (p->host->vec_load(v.byte, extended ? vec_size(p) : ABI_VEC_MIN))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -384,11 +384,11 @@ s64 abi_sigframe_pop(struct abi_proc *p, struct abi_thread *t,
 
 	/* The handler's return took the restorer's address off the stack. */
 	if (ABI_GET(p, &f, regs->rsp - 8))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!is_text(p, f.uc.mc.rip) || f.uc.mc.rsp >= 1ull << 47)
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (vec_pop(p, f.uc.mc.fpstate))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	context_load(regs, &f.uc.mc);
 	*again = again_nr(&f);
 	if (*again != ABI_NONE)

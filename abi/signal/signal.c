@@ -6,7 +6,7 @@
  */
 #include "signal.h"
 #include "sigframe.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"
@@ -33,7 +33,7 @@ int abi_signals_init(struct abi_proc *p)
 	    p->info.xsave_size > ABI_VEC_MAX) {
 		p->host->log("the host's vector state does not fit into a "
 			     "signal frame: offer XSAVE without AMX");
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
 		s->entry[i].next = i + 1 < ABI_SIGNAL_QUEUE ? i + 1 : ABI_NONE;
@@ -75,7 +75,7 @@ static s64 set_add(struct abi_proc *p, struct set set,
 		return 0;
 	if (index == ABI_NONE) {
 		if (info->signo >= ABI_SIGNAL_RT && info->code != ABI_SI_USER)
-			return -ABI_EAGAIN;
+			return -LINUX_EAGAIN;
 		set_store(set.pending, *set.pending | bit);
 		return 0; /* delivered, but with an empty siginfo */
 	}
@@ -255,7 +255,7 @@ s64 abi_signal_send(struct abi_proc *p, struct abi_thread *from, u32 tid,
 	u32 signo = (u32)info->signo;
 	u64 bit = abi_signal_bit(signo);
 	struct abi_thread *to = 0, *target = 0;
-	s64 rc = -ABI_ESRCH;
+	s64 rc = -LINUX_ESRCH;
 
 	abi_lock(p, &p->signals.lock);
 	if (tid)
@@ -336,9 +336,9 @@ s64 abi_signal_mask_push(struct abi_call *c, u64 gaddr, u64 size)
 	if (!gaddr)
 		return 0;
 	if (size != sizeof(mask))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (ABI_GET(c->p, &mask, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	c->t->saved_blocked = c->t->blocked;
 	c->t->restore_blocked = 1;
 	abi_signal_mask_set(c->p, c->t, mask);
@@ -485,7 +485,7 @@ static int finish_slow(struct abi_call *c, s64 result, u32 nr)
 	t->nointr = result == -ABI_ERESTARTNOINTR;
 	if (t->nointr || result == -ABI_ERESTARTSYS)
 		again = nr;
-	if (!restart && result != -ABI_EINTR)
+	if (!restart && result != -LINUX_EINTR)
 		mask_pop(c->p, t);
 	handled = deliver_pending(c->p, t, c->regs, again);
 	if (!handled && t->restore_blocked) {
@@ -518,7 +518,8 @@ int abi_signal_finish(struct abi_call *c, s64 result)
 	if (c->how == ABI_RETURN_FULL)
 		result = 0;
 	else
-		c->regs->rax = (u64)(is_restart(result) ? -ABI_EINTR : result);
+		c->regs->rax =
+			(u64)(is_restart(result) ? -LINUX_EINTR : result);
 	if (!t->full && !t->restore_blocked && !is_restart(result) &&
 	    !abi_pending(c->p, t->index))
 		return 0;

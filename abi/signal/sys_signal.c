@@ -5,7 +5,7 @@
  */
 #include "sigframe.h"
 #include "signal.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/state/proc.h"
@@ -35,14 +35,14 @@ s64 abi_sys_rt_sigaction(struct abi_call *c)
 	u32 signo = (u32)c->a[0];
 
 	if (c->a[3] != 8 || !signo || signo_bad(signo))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (c->a[1] && (signo == ABI_SIGKILL || signo == ABI_SIGSTOP))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (c->a[1] && ABI_GET(c->p, &fresh, c->a[1]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	abi_signal_action(c->p, signo, c->a[1] ? &fresh : 0, &old);
 	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -51,10 +51,10 @@ s64 abi_sys_rt_sigprocmask(struct abi_call *c)
 	u64 old = c->t->blocked, set;
 
 	if (c->a[3] != 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (c->a[1]) {
 		if (ABI_GET(c->p, &set, c->a[1]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		switch ((u32)c->a[0]) {
 		case SIG_BLOCK:
 			set |= old;
@@ -65,12 +65,12 @@ s64 abi_sys_rt_sigprocmask(struct abi_call *c)
 		case SIG_SETMASK:
 			break;
 		default:
-			return -ABI_EINVAL;
+			return -LINUX_EINVAL;
 		}
 		abi_signal_mask_set(c->p, c->t, set);
 	}
 	if (c->a[2] && ABI_PUT(c->p, c->a[2], &old))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -79,7 +79,7 @@ s64 abi_sys_rt_sigpending(struct abi_call *c)
 	u64 set;
 
 	if (c->a[1] > 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	set = __atomic_load_n(&c->t->pending, __ATOMIC_SEQ_CST) |
 	      __atomic_load_n(&c->p->signals.pending, __ATOMIC_SEQ_CST);
 	set &= c->t->blocked;
@@ -104,7 +104,7 @@ s64 abi_sys_rt_sigsuspend(struct abi_call *c)
 	s64 rc;
 
 	if (!c->a[0])
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	rc = abi_signal_mask_push(c, c->a[0], c->a[1]);
 	return rc ? rc : pause_here(c);
 }
@@ -133,7 +133,7 @@ static s64 wait_for(struct abi_call *c, u64 set, u64 deadline,
 	sigwait_set(c, 0);
 	if (info->signo)
 		return info->signo;
-	return rc == -ABI_ETIMEDOUT ? -ABI_EAGAIN : rc;
+	return rc == -LINUX_ETIMEDOUT ? -LINUX_EAGAIN : rc;
 }
 
 s64 abi_sys_rt_sigtimedwait(struct abi_call *c)
@@ -143,9 +143,9 @@ s64 abi_sys_rt_sigtimedwait(struct abi_call *c)
 	s64 rc;
 
 	if (c->a[3] != 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (ABI_GET(c->p, &set, c->a[0]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	set &= ~(abi_signal_bit(ABI_SIGKILL) | abi_signal_bit(ABI_SIGSTOP));
 	if (c->a[2]) {
 		rc = abi_time_get(c->p, c->a[2], &ns);
@@ -155,7 +155,7 @@ s64 abi_sys_rt_sigtimedwait(struct abi_call *c)
 	}
 	rc = wait_for(c, set, deadline, &info);
 	if (rc > 0 && c->a[1] && ABI_PUT(c->p, c->a[1], &info))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return rc;
 }
 
@@ -181,14 +181,14 @@ s64 abi_sys_sigaltstack(struct abi_call *c)
 	old.flags = abi_signal_altstack_flags(c->t, rsp);
 	if (c->a[0]) {
 		if (ABI_GET(c->p, &fresh, c->a[0]))
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 		rc = abi_signal_altstack(c->t, rsp, fresh.sp, fresh.size,
 					 fresh.flags);
 		if (rc)
 			return rc;
 	}
 	if (c->a[1] && ABI_PUT(c->p, c->a[1], &old))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -200,7 +200,7 @@ static s64 send_or_probe(struct abi_call *c, u32 tid,
 {
 	if (info->signo)
 		return abi_signal_send(c->p, c->t, tid, info);
-	return tid && !abi_thread_find(c->p, tid) ? -ABI_ESRCH : 0;
+	return tid && !abi_thread_find(c->p, tid) ? -LINUX_ESRCH : 0;
 }
 
 static s64 send_user(struct abi_call *c, u32 tid, u64 signo, s32 code)
@@ -208,7 +208,7 @@ static s64 send_user(struct abi_call *c, u32 tid, u64 signo, s32 code)
 	struct abi_siginfo info = {(s32)signo, 0, code, 0, {{0}}};
 
 	if (signo_bad(signo))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	info.user.pid = c->p->info.pid;
 	info.user.uid = c->p->info.uid;
 	return send_or_probe(c, tid, &info);
@@ -220,25 +220,25 @@ s64 abi_sys_kill(struct abi_call *c)
 
 	/* Alone in its process group; -1 spares the sender. */
 	if (signo_bad(c->a[1]))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (pid != own && pid != 0 && pid != -own)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return send_user(c, 0, c->a[1], ABI_SI_USER);
 }
 
 s64 abi_sys_tkill(struct abi_call *c)
 {
 	if ((s32)c->a[0] <= 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return send_user(c, (u32)c->a[0], c->a[1], ABI_SI_TKILL);
 }
 
 s64 abi_sys_tgkill(struct abi_call *c)
 {
 	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u32)c->a[0] != c->p->info.pid)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return send_user(c, (u32)c->a[1], c->a[2], ABI_SI_TKILL);
 }
 
@@ -247,9 +247,9 @@ static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
 	struct abi_siginfo info;
 
 	if (ABI_GET(c->p, &info, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (signo_bad(signo))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	info.signo = (s32)signo;
 	return send_or_probe(c, tid, &info);
 }
@@ -257,15 +257,15 @@ static s64 send_queue(struct abi_call *c, u32 tid, u64 signo, u64 gaddr)
 s64 abi_sys_rt_sigqueueinfo(struct abi_call *c)
 {
 	if ((u32)c->a[0] != c->p->info.pid)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return send_queue(c, 0, c->a[1], c->a[2]);
 }
 
 s64 abi_sys_rt_tgsigqueueinfo(struct abi_call *c)
 {
 	if ((s32)c->a[0] <= 0 || (s32)c->a[1] <= 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u32)c->a[0] != c->p->info.pid)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return send_queue(c, (u32)c->a[1], c->a[2], c->a[3]);
 }

@@ -54,13 +54,13 @@ static void accesses(void)
 		       abi_user_zero((u8 *)end - 10, 64) == 54,
 	       "so does zeroing");
 	tap_ok(!abi_user_store((u64)at, 5) && !abi_user_load((u64)at, &value) &&
-		       value == 5 && abi_user_store(end, 1) == -ABI_EFAULT &&
-		       abi_user_load(end, &value) == -ABI_EFAULT,
+		       value == 5 && abi_user_store(end, 1) == -LINUX_EFAULT &&
+		       abi_user_load(end, &value) == -LINUX_EFAULT,
 	       "words are loaded and stored");
 	value = 4;
 	tap_ok(!abi_user_swap((u64)at, &value, 9) && value == 5 &&
 		       abi_user_swap((u64)at, &value, 9) == 1 && at[0] == 9 &&
-		       abi_user_swap(end, &value, 1) == -ABI_EFAULT,
+		       abi_user_swap(end, &value, 1) == -LINUX_EFAULT,
 	       "words are compared and exchanged");
 	tap_ok(faults == 6, "every fault was one of these");
 	tap_ok(!abi_copy_resume(0) && !abi_copy_resume((u64)accesses),
@@ -78,24 +78,24 @@ static void calls(void)
 	munmap((void *)gone, PAGE);
 	CALL(pipe2, page, 0);
 	memcpy(fd, (void *)page, sizeof(fd));
-	tap_ok(CALL(write, (u64)fd[1], gone, 8) == -ABI_EFAULT &&
+	tap_ok(CALL(write, (u64)fd[1], gone, 8) == -LINUX_EFAULT &&
 		       CALL(write, (u64)fd[1], page, 8) == 8 &&
-		       CALL(read, (u64)fd[0], gone, 8) == -ABI_EFAULT &&
+		       CALL(read, (u64)fd[0], gone, 8) == -LINUX_EFAULT &&
 		       CALL(read, (u64)fd[0], page, 9) == 8,
 	       "a pipe stays whole");
-	tap_ok(CALL(futex, gone, 0, 0, 0) == -ABI_EFAULT &&
-		       CALL(futex, page, 5, 1, 1, gone, 0) == -ABI_EFAULT &&
+	tap_ok(CALL(futex, gone, 0, 0, 0) == -LINUX_EFAULT &&
+		       CALL(futex, page, 5, 1, 1, gone, 0) == -LINUX_EFAULT &&
 		       CALL(futex, gone, 1, 1) == 0,
 	       "a futex bucket is not left locked");
-	tap_ok(CALL(open, gone, 0) == -ABI_EFAULT &&
-		       CALL(mincore, page, PAGE, gone) == -ABI_EFAULT,
+	tap_ok(CALL(open, gone, 0) == -LINUX_EFAULT &&
+		       CALL(mincore, page, PAGE, gone) == -LINUX_EFAULT,
 	       "names and vectors");
 	for (i = 0; i < ABI_SET_POOL; i++)
 		p->fds.set[i].used = 1;
 	memset((void *)page, 0, 16);
 	tap_ok(CALL(select, 0, 0, 0, 0, page) == 0,
 	       "select over few descriptors needs no large set");
-	tap_ok(CALL(select, 40, gone, 0, 0, page) == -ABI_EFAULT,
+	tap_ok(CALL(select, 40, gone, 0, 0, page) == -LINUX_EFAULT,
 	       "select reads its bits in one piece");
 }
 

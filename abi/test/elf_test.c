@@ -89,7 +89,7 @@ static void bad(const char *name, const char *word)
 {
 	if (corpus)
 		save(name);
-	else if (!tap_ok(planned() == -ABI_ENOEXEC && plan.why &&
+	else if (!tap_ok(planned() == -LINUX_ENOEXEC && plan.why &&
 				 strstr(plan.why, word) &&
 				 plan.why[strlen(plan.why) - 1] == '.',
 			 "%s", name))
@@ -224,7 +224,7 @@ static void truncated(void)
 	for (n = 0; n < 64 + 4 * 56; n++) {
 		copy = malloc(n ? n : 1); /* so that ASan sees its end */
 		memcpy(copy, &file, n);
-		wrong += abi_elf_plan(copy, n, n, &plan) != -ABI_ENOEXEC;
+		wrong += abi_elf_plan(copy, n, n, &plan) != -LINUX_ENOEXEC;
 		free(copy);
 	}
 	tap_ok(!wrong, "every shorter file is refused");
@@ -319,12 +319,12 @@ static void exec_refused(void)
 
 	memset(big, 'b', sizeof(big) - 1);
 	args.argv = many;
-	tap_ok(abi_exec(p, &args) == -ABI_E2BIG, "too long arguments: E2BIG");
+	tap_ok(abi_exec(p, &args) == -LINUX_E2BIG, "too long arguments: E2BIG");
 	fake_free(p);
 	p = fake_proc();
 	args = exec_args();
 	args.stack_size = 2ull << 30;
-	tap_ok(abi_exec(p, &args) == -ABI_ENOMEM,
+	tap_ok(abi_exec(p, &args) == -LINUX_ENOMEM,
 	       "a stack above the memory limit: ENOMEM");
 	fake_free(p);
 }

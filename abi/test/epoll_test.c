@@ -99,8 +99,8 @@ static void polling(void)
 	       "POLLHUP comes unasked");
 	f[0] = (struct abi_pollfd){-1, 0, 0};
 	tap_ok(CALL(poll, page + 0x2800, 1, 20) == 0, "a timeout is 0");
-	tap_ok(CALL(poll, 0x10, 1, 0) == -ABI_EFAULT &&
-		       CALL(poll, page + 0x2800, 5000, 0) == -ABI_EINVAL,
+	tap_ok(CALL(poll, 0x10, 1, 0) == -LINUX_EFAULT &&
+		       CALL(poll, page + 0x2800, 5000, 0) == -LINUX_EINVAL,
 	       "lists are checked");
 	close(host[0]);
 	all_closed("poll");
@@ -147,7 +147,7 @@ static void selecting(void)
 	       "a socket that was closed is input, and the rest of the time "
 	       "is told");
 	in[0] = 1ull << 50;
-	tap_ok(CALL(select, 64, page + 0x2800, 0, 0, 0) == -ABI_EBADF,
+	tap_ok(CALL(select, 64, page + 0x2800, 0, 0, 0) == -LINUX_EBADF,
 	       "an unused number is EBADF");
 	all_closed("select");
 }
@@ -160,9 +160,10 @@ static void levels(void)
 	host_pair(host);
 	tap_ok(!ADD(ep, r, IN) && !ADD(ep, w, OUT) && !ADD(ep, host[1], IN),
 	       "three entries");
-	tap_ok(ADD(ep, r, IN) == -ABI_EEXIST && DEL(ep, ep) == -ABI_EINVAL &&
-		       MOD(ep, 99, IN) == -ABI_EBADF &&
-		       ctl(ep, 9, r, 0) == -ABI_EINVAL,
+	tap_ok(ADD(ep, r, IN) == -LINUX_EEXIST &&
+		       DEL(ep, ep) == -LINUX_EINVAL &&
+		       MOD(ep, 99, IN) == -LINUX_EBADF &&
+		       ctl(ep, 9, r, 0) == -LINUX_EINVAL,
 	       "control checks its arguments");
 	n = ready(ep, 0);
 	tap_ok(n == 1 && told(n, w) == OUT, "only output is ready");
@@ -175,12 +176,12 @@ static void levels(void)
 	n = ready(ep, 0);
 	tap_ok(n == 3 && told(n, host[1]) == IN, "a host handle too");
 	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = ready(ep, 0)) == 1 &&
-		       DEL(ep, r) == -ABI_ENOENT,
+		       DEL(ep, r) == -LINUX_ENOENT,
 	       "entries change and go");
 	CALL(close, host[1]);
 	tap_ok(ready(ep, 0) == 0, "a closed number leaves the list");
-	tap_ok(CALL(epoll_wait, ep, page, 0, 0) == -ABI_EINVAL &&
-		       CALL(epoll_wait, r, page, 1, 0) == -ABI_EINVAL,
+	tap_ok(CALL(epoll_wait, ep, page, 0, 0) == -LINUX_EINVAL &&
+		       CALL(epoll_wait, r, page, 1, 0) == -LINUX_EINVAL,
 	       "waiting checks its arguments");
 	close(host[0]);
 	all_closed("levels");
@@ -226,7 +227,7 @@ static void host_edges(void)
 	tap_ok(n == 1 && told(n, host[1]) & IN && ready(ep, 0) == 0,
 	       "host: input is one edge");
 	tap_ok(CALL(read, host[1], page, 9) == 4 &&
-		       CALL(read, host[1], page, 9) == -ABI_EAGAIN &&
+		       CALL(read, host[1], page, 9) == -LINUX_EAGAIN &&
 		       ready(ep, 0) == 0,
 	       "host: none while nothing comes");
 	if (write(host[0], "efgh", 4) != 4)
@@ -294,8 +295,8 @@ static void nested(void)
 	u32 i;
 
 	host_pair(host);
-	tap_ok(!ADD(a, b, IN) && ADD(b, a, IN) == -ABI_ELOOP &&
-		       ADD(a, a, IN) == -ABI_EINVAL,
+	tap_ok(!ADD(a, b, IN) && ADD(b, a, IN) == -LINUX_ELOOP &&
+		       ADD(a, a, IN) == -LINUX_EINVAL,
 	       "no ring of epolls");
 	ADD(b, r, IN);
 	ADD(b, host[1], IN);

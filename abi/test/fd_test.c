@@ -29,8 +29,8 @@ static void numbers(void)
 	b = CALL(dup, 0);
 	tap_ok(b == 1 && CALL(dup2, 0, 9) == 9 && CALL(dup2, 9, 9) == 9,
 	       "dup and dup2");
-	tap_ok(CALL(dup3, 0, 0, 0) == -ABI_EINVAL &&
-		       CALL(dup3, 0, 8, 1) == -ABI_EINVAL &&
+	tap_ok(CALL(dup3, 0, 0, 0) == -LINUX_EINVAL &&
+		       CALL(dup3, 0, 8, 1) == -LINUX_EINVAL &&
 		       CALL(dup3, 0, 8, ABI_O_CLOEXEC) == 8,
 	       "dup3 checks its flags");
 	tap_ok(CALL(fcntl, 8, 1) == 1 && CALL(fcntl, 0, 1) == 0,
@@ -48,16 +48,16 @@ static void numbers(void)
 	CALL(fcntl, 0, 4, 0);
 	tap_ok(CALL(write, 0, page, 3) == 3 && CALL(lseek, 9, 0, 1) == 3,
 	       "the position is shared");
-	tap_ok(CALL(close, 1) == 0 && CALL(close, 1) == -ABI_EBADF &&
+	tap_ok(CALL(close, 1) == 0 && CALL(close, 1) == -LINUX_EBADF &&
 		       CALL(write, 9, page, 1) == 1,
 	       "closing one number leaves the others");
-	tap_ok(CALL(dup2, 0, 1024) == -ABI_EBADF &&
-		       CALL(fcntl, 0, 0, 1024) == -ABI_EINVAL &&
-		       CALL(close, ~0ull) == -ABI_EBADF,
+	tap_ok(CALL(dup2, 0, 1024) == -LINUX_EBADF &&
+		       CALL(fcntl, 0, 0, 1024) == -LINUX_EINVAL &&
+		       CALL(close, ~0ull) == -LINUX_EBADF,
 	       "numbers have an end");
 	tap_ok(CALL(close_range, 8, 20, 4) == 0 && CALL(fcntl, 9, 1) == 1 &&
 		       CALL(close_range, 0, ~0u, 0) == 0 &&
-		       CALL(read, 0, page, 1) == -ABI_EBADF,
+		       CALL(read, 0, page, 1) == -LINUX_EBADF,
 	       "close_range");
 }
 
@@ -86,10 +86,10 @@ static void inherited(void)
 	       "offsets leave the position of an inherited file alone");
 	tap_ok(CALL(lseek, 7, -5ll, 1) == 13 && lseek(fd, 0, 1) == 13 &&
 		       read(fd, got, 8) == 5 && !memcmp(got, "guest", 5) &&
-		       CALL(lseek, 7, ~0ull, 0) == -ABI_EINVAL,
+		       CALL(lseek, 7, ~0ull, 0) == -LINUX_EINVAL,
 	       "lseek moves the position of an inherited file for all");
 	tap_ok(CALL(lseek, 7, 4, 3) == 4 && CALL(lseek, 7, 4, 4) == 18 &&
-		       CALL(lseek, 7, 18, 3) == -ABI_ENXIO &&
+		       CALL(lseek, 7, 18, 3) == -LINUX_ENXIO &&
 		       CALL(lseek, 7, -1ll, 2) == 17 && lseek(fd, 0, 1) == 17,
 	       "data, hole and end of an inherited file");
 	*(int *)GUEST(0x200) = -1;
@@ -114,7 +114,7 @@ static void limit(void)
 	CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0);
 	while ((fd = CALL(dup, 0)) >= 0)
 		n++;
-	tap_ok(fd == -ABI_EMFILE && n == 1023, "1024 numbers, then EMFILE");
+	tap_ok(fd == -LINUX_EMFILE && n == 1023, "1024 numbers, then EMFILE");
 	CALL(close_range, 0, ~0u, 0);
 	tap_ok(CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0) == 0,
 	       "all are free again");
@@ -148,24 +148,24 @@ static void data(void)
 		       CALL(lseek, fd, 0, 1) == 3,
 	       "a bad entry in the middle ends a transfer");
 	v[0] = v[1];
-	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -ABI_EFAULT &&
-		       CALL(writev, fd, 0x10, 1) == -ABI_EFAULT,
+	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -LINUX_EFAULT &&
+		       CALL(writev, fd, 0x10, 1) == -LINUX_EFAULT,
 	       "a bad entry at the start is EFAULT");
 	v[0] = (struct abi_iovec){page, ~0ull};
-	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -ABI_EINVAL &&
-		       CALL(readv, fd, page + 0x2000, 1025) == -ABI_EINVAL,
+	tap_ok(CALL(readv, fd, page + 0x2000, 1) == -LINUX_EINVAL &&
+		       CALL(readv, fd, page + 0x2000, 1025) == -LINUX_EINVAL,
 	       "lengths and counts are checked");
-	tap_ok(CALL(write, fd, page, 1ull << 63) == -ABI_EINVAL &&
-		       CALL(write, fd, 0x10, 4) == -ABI_EFAULT &&
-		       CALL(read, fd, text, 4) == -ABI_EFAULT,
+	tap_ok(CALL(write, fd, page, 1ull << 63) == -LINUX_EINVAL &&
+		       CALL(write, fd, 0x10, 4) == -LINUX_EFAULT &&
+		       CALL(read, fd, text, 4) == -LINUX_EFAULT,
 	       "buffers are checked");
-	tap_ok(CALL(pread64, fd, page, 1, ~0ull) == -ABI_EINVAL,
+	tap_ok(CALL(pread64, fd, page, 1, ~0ull) == -LINUX_EINVAL,
 	       "negative offsets are refused");
 	CALL(close, fd);
 	fd = CALL(openat, CWD, in_dir(0, "d"), ABI_O_WRONLY | ABI_O_APPEND);
 	tap_ok(CALL(write, fd, page, 2) == 2 && CALL(lseek, fd, 0, 1) == 12,
 	       "appending moves to the end");
-	tap_ok(CALL(read, fd, page, 1) == -ABI_EBADF,
+	tap_ok(CALL(read, fd, page, 1) == -LINUX_EBADF,
 	       "what is open for writing cannot be read");
 	CALL(close, fd);
 }
@@ -176,20 +176,20 @@ static void positions(void)
 
 	tap_ok(CALL(ftruncate, fd, 100) == 0 && CALL(lseek, fd, -10, 2) == 90,
 	       "SEEK_END");
-	tap_ok(CALL(lseek, fd, -91, 1) == -ABI_EINVAL &&
-		       CALL(lseek, fd, 0, 9) == -ABI_EINVAL &&
-		       CALL(lseek, fd, ~0ull >> 1, 1) == -ABI_EOVERFLOW,
+	tap_ok(CALL(lseek, fd, -91, 1) == -LINUX_EINVAL &&
+		       CALL(lseek, fd, 0, 9) == -LINUX_EINVAL &&
+		       CALL(lseek, fd, ~0ull >> 1, 1) == -LINUX_EOVERFLOW,
 	       "positions are checked");
 	tap_ok(CALL(lseek, fd, 5, 3) == 5 && CALL(lseek, fd, 5, 4) == 100 &&
-		       CALL(lseek, fd, 100, 3) == -ABI_ENXIO,
+		       CALL(lseek, fd, 100, 3) == -LINUX_ENXIO,
 	       "all is data up to the end");
 	tap_ok(CALL(fallocate, fd, 0, 100, 100) == 0 &&
 		       CALL(lseek, fd, 0, 2) == 200 &&
-		       CALL(fallocate, fd, 2, 0, 1) == -ABI_ENOTSUP &&
-		       CALL(fallocate, fd, 0, 0, 0) == -ABI_EINVAL,
+		       CALL(fallocate, fd, 2, 0, 1) == -LINUX_ENOTSUP &&
+		       CALL(fallocate, fd, 0, 0, 0) == -LINUX_EINVAL,
 	       "fallocate makes a file longer and does no more");
 	tap_ok(CALL(fsync, fd) == 0 && CALL(flock, fd, 2) == 0 &&
-		       CALL(flock, fd, 3) == -ABI_EINVAL,
+		       CALL(flock, fd, 3) == -LINUX_EINVAL,
 	       "fsync and flock");
 	CALL(close, fd);
 }
@@ -200,7 +200,7 @@ static void names(void)
 	s64 d;
 
 	tap_ok(CALL(mkdir, in_dir(0, "sub"), 0755) == 0 &&
-		       CALL(mkdir, in_dir(0, "sub"), 0755) == -ABI_EEXIST,
+		       CALL(mkdir, in_dir(0, "sub"), 0755) == -LINUX_EEXIST,
 	       "mkdir");
 	d = CALL(openat, CWD, in_dir(0, "sub"), ABI_O_DIRECTORY);
 	tap_ok(d >= 0 && CALL(openat, d, io_str(0, "f"),
@@ -210,7 +210,7 @@ static void names(void)
 		       (st->mode & 0777) == 0600,
 	       "newfstatat");
 	tap_ok(CALL(newfstatat, d, io_str(0, "f/"), page + 0x3000, 0) ==
-		       -ABI_ENOTDIR,
+		       -LINUX_ENOTDIR,
 	       "a slash after a file is ENOTDIR");
 	tap_ok(CALL(newfstatat, d, io_str(0, ""), page + 0x3000,
 		    ABI_AT_EMPTY_PATH) == 0 &&
@@ -228,22 +228,23 @@ static void names(void)
 	tap_ok(CALL(fchdir, d) == 0 && CALL(getcwd, page, 4096) > 5 &&
 		       !strcmp((char *)GUEST(0) + strlen(dir), "/sub") &&
 		       CALL(access, io_str(0, "g"), 4) == 0 &&
-		       CALL(getcwd, page, 3) == -ABI_ERANGE,
+		       CALL(getcwd, page, 3) == -LINUX_ERANGE,
 	       "the working directory");
 	tap_ok(CALL(unlinkat, d, io_str(0, "l"), 0) == 0 &&
 		       CALL(unlinkat, d, io_str(0, "g"), 0) == 0 &&
 		       CALL(chdir, io_str(0, "..")) == 0 &&
 		       CALL(rmdir, in_dir(0, "sub")) == 0 &&
-		       CALL(access, in_dir(0, "sub"), 0) == -ABI_ENOENT,
+		       CALL(access, in_dir(0, "sub"), 0) == -LINUX_ENOENT,
 	       "unlinkat and rmdir");
-	tap_ok(CALL(open, 0x10, 0, 0) == -ABI_EFAULT &&
-		       CALL(open, io_str(0, ""), 0, 0) == -ABI_ENOENT &&
-		       CALL(openat, 99, io_str(0, "x"), 0, 0) == -ABI_EBADF,
+	tap_ok(CALL(open, 0x10, 0, 0) == -LINUX_EFAULT &&
+		       CALL(open, io_str(0, ""), 0, 0) == -LINUX_ENOENT &&
+		       CALL(openat, 99, io_str(0, "x"), 0, 0) == -LINUX_EBADF,
 	       "names are checked");
-	tap_ok(CALL(open, in_dir(0, "x/"), ABI_O_CREAT, 0) == -ABI_EISDIR,
+	tap_ok(CALL(open, in_dir(0, "x/"), ABI_O_CREAT, 0) == -LINUX_EISDIR,
 	       "a file cannot be made with a slash");
 	tap_ok(CALL(chown, in_dir(0, "d"), fake.info.uid, ~0u) == 0 &&
-		       CALL(chown, in_dir(0, "d"), 54321, 54321) == -ABI_EPERM,
+		       CALL(chown, in_dir(0, "d"), 54321, 54321) ==
+			       -LINUX_EPERM,
 	       "owners stay");
 	CALL(close_range, 0, ~0u, 0);
 }
@@ -268,7 +269,7 @@ static void listing(void)
 		CALL(close, open_new(name, ABI_O_RDWR));
 	}
 	fd = CALL(open, in_dir(0, "many"), ABI_O_DIRECTORY, 0);
-	tap_ok(CALL(getdents64, fd, page, 8) == -ABI_EINVAL,
+	tap_ok(CALL(getdents64, fd, page, 8) == -LINUX_EINVAL,
 	       "a buffer for no entry is EINVAL");
 	while ((n = CALL(getdents64, fd, page, 100)) > 0) {
 		for (at = 0; at < n; at += ((struct dent *)GUEST(at))->len) {
@@ -286,7 +287,7 @@ static void listing(void)
 	tap_ok(CALL(lseek, fd, 0, 0) == 0 &&
 		       CALL(getdents64, fd, page, 4096) > 40 * 24,
 	       "lseek starts the listing again");
-	tap_ok(CALL(read, fd, page, 10) == -ABI_EISDIR, "read gives EISDIR");
+	tap_ok(CALL(read, fd, page, 10) == -LINUX_EISDIR, "read gives EISDIR");
 	CALL(close, fd);
 }
 
@@ -345,7 +346,7 @@ static void lists_of_self(void)
 		       (st->mode & 0170000) == 0020000,
 	       "each is a link to what is open");
 	CALL(close, fd);
-	tap_ok(CALL(stat, io_str(0, name), page + 0x3000) == -ABI_ENOENT,
+	tap_ok(CALL(stat, io_str(0, name), page + 0x3000) == -LINUX_ENOENT,
 	       "a closed number is no name");
 	snprintf(name, sizeof(name), "%u", fake.info.pid);
 	tap_ok(listed("/proc/self/task", name, &all) == 1 && all == 3,
@@ -358,7 +359,7 @@ static void lists_of_self(void)
 
 static int absent(const char *name)
 {
-	return CALL(open, io_str(0, name), 0, 0) == -ABI_ENOENT;
+	return CALL(open, io_str(0, name), 0, 0) == -LINUX_ENOENT;
 }
 
 static void synthetic(void)
@@ -394,11 +395,11 @@ static void synthetic(void)
 	tap_ok(CALL(open,
 		    io_str(0, "/sys/kernel/mm/transparent_hugepage/"
 			      "hpage_pmd_size"),
-		    0, 0) == -ABI_ENOENT,
+		    0, 0) == -LINUX_ENOENT,
 	       "the host's /sys is not shown");
 	snprintf(map, sizeof(map), "/proc/%u/maps", fake.info.pid);
 	tap_ok(holds(map, "rw-p"), "/proc/<pid> is /proc/self");
-	tap_ok(CALL(open, io_str(0, "/proc/1/maps"), 0, 0) == -ABI_ENOENT,
+	tap_ok(CALL(open, io_str(0, "/proc/1/maps"), 0, 0) == -LINUX_ENOENT,
 	       "other processes are not shown");
 	fd = CALL(open, io_str(0, "/dev/zero"), 2, 0);
 	memset(GUEST(0), 7, 64);
@@ -406,7 +407,7 @@ static void synthetic(void)
 		       CALL(write, fd, page, 64) == 64,
 	       "/dev/zero");
 	put_at("/dev/full", fd);
-	tap_ok(CALL(write, fd, page, 1) == -ABI_ENOSPC, "/dev/full");
+	tap_ok(CALL(write, fd, page, 1) == -LINUX_ENOSPC, "/dev/full");
 	put_at("/dev/null", fd);
 	tap_ok(CALL(read, fd, page, 9) == 0 && CALL(write, fd, page, 9) == 9 &&
 		       CALL(fstat, fd, page + 0x3000) == 0 && st->rdev == 0x103,
@@ -453,8 +454,8 @@ static void mapping(void)
 	       "a held file outlives its number");
 	abi_fd_release(p, (u32)held);
 	fd = CALL(open, in_dir(0, "m"), 0, 0);
-	tap_ok(abi_fd_hold(p, (u32)fd, ABI_PROT_WRITE, 1) == -ABI_EACCES &&
-		       abi_fd_hold(p, 99, 1, 0) == -ABI_EBADF,
+	tap_ok(abi_fd_hold(p, (u32)fd, ABI_PROT_WRITE, 1) == -LINUX_EACCES &&
+		       abi_fd_hold(p, 99, 1, 0) == -LINUX_EBADF,
 	       "holding asks for the right access");
 	CALL(close, fd);
 	tap_ok(!p->fds.desc[held].refs &&

@@ -104,27 +104,27 @@ static void test_errors(void)
 {
 	*word_at(page) = 7;
 	host_calls = 0;
-	tap_ok(CALL(futex, page, WAIT, 8) == -ABI_EAGAIN,
+	tap_ok(CALL(futex, page, WAIT, 8) == -LINUX_EAGAIN,
 	       "a wait for another value fails");
 	tap_ok(CALL(futex, page, WAKE, 1) == 0, "a wake without waiter is 0");
 	tap_ok(CALL(futex, page, WAKE | PRIVATE, 1) == 0, "private wake");
 	tap_ok(host_calls == 0, "neither needs the host");
-	TAP(CALL(futex, page + 1, WAIT, 7) == -ABI_EINVAL);
-	TAP(CALL(futex, page + 2, WAKE, 7) == -ABI_EINVAL);
-	TAP(CALL(futex, 0x1000, WAIT, 0) == -ABI_EFAULT);
-	TAP(CALL(futex, ~3ull, WAIT, 0) == -ABI_EFAULT);
+	TAP(CALL(futex, page + 1, WAIT, 7) == -LINUX_EINVAL);
+	TAP(CALL(futex, page + 2, WAKE, 7) == -LINUX_EINVAL);
+	TAP(CALL(futex, 0x1000, WAIT, 0) == -LINUX_EFAULT);
+	TAP(CALL(futex, ~3ull, WAIT, 0) == -LINUX_EFAULT);
 	tap_ok(CALL(futex, 0x1000, WAKE, 1) == 0,
 	       "a wake of unmapped memory finds nobody");
-	TAP(CALL(futex, page, WAIT_BITSET, 7, 0, 0, 0) == -ABI_EINVAL);
-	TAP(CALL(futex, page, WAKE_BITSET, 1, 0, 0, 0) == -ABI_EINVAL);
-	TAP(CALL(futex, page, WAIT | REALTIME, 7) == -ABI_ENOSYS);
-	TAP(CALL(futex, page, WAKE | REALTIME, 1) == -ABI_ENOSYS);
-	TAP(CALL(futex, page, 77, 1) == -ABI_ENOSYS);
+	TAP(CALL(futex, page, WAIT_BITSET, 7, 0, 0, 0) == -LINUX_EINVAL);
+	TAP(CALL(futex, page, WAKE_BITSET, 1, 0, 0, 0) == -LINUX_EINVAL);
+	TAP(CALL(futex, page, WAIT | REALTIME, 7) == -LINUX_ENOSYS);
+	TAP(CALL(futex, page, WAKE | REALTIME, 1) == -LINUX_ENOSYS);
+	TAP(CALL(futex, page, 77, 1) == -LINUX_ENOSYS);
 	TAP(CALL(futex, page, CMP_REQUEUE, ~0ull, 1, page + 4, 7) ==
-	    -ABI_EINVAL);
-	TAP(CALL(futex, page, REQUEUE, 1, ~0ull, page + 4, 7) == -ABI_EINVAL);
-	TAP(CALL(futex, page, CMP_REQUEUE, 1, 1, page + 4, 8) == -ABI_EAGAIN);
-	tap_ok(CALL(futex, page, 11 | PRIVATE) == -ABI_ENOSYS &&
+	    -LINUX_EINVAL);
+	TAP(CALL(futex, page, REQUEUE, 1, ~0ull, page + 4, 7) == -LINUX_EINVAL);
+	TAP(CALL(futex, page, CMP_REQUEUE, 1, 1, page + 4, 8) == -LINUX_EAGAIN);
+	tap_ok(CALL(futex, page, 11 | PRIVATE) == -LINUX_ENOSYS &&
 		       strstr(fake.last_log, "FUTEX_WAIT_REQUEUE_PI"),
 	       "requeueing to owned words is refused by name");
 }
@@ -144,31 +144,31 @@ static void test_timeouts(void)
 
 	*word_at(page) = 7;
 	time_at(page + 64, 20000000);
-	tap_ok(CALL(futex, page, WAIT, 7, page + 64) == -ABI_ETIMEDOUT,
+	tap_ok(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_ETIMEDOUT,
 	       "a relative timeout ends the wait");
 	took = guest_now(ABI_CLOCK_MONOTONIC) - start;
 	tap_ok(took >= 20000000 && took < 5 * ABI_NS, "and not before time");
 	time_at(page + 64, guest_now(ABI_CLOCK_MONOTONIC) + 10000000);
 	tap_ok(CALL(futex, page, WAIT_BITSET, 7, page + 64, 0, ~0u) ==
-		       -ABI_ETIMEDOUT,
+		       -LINUX_ETIMEDOUT,
 	       "an absolute timeout on the monotonic clock");
 	time_at(page + 64, guest_now(ABI_CLOCK_REALTIME) + 10000000);
 	start = guest_now(ABI_CLOCK_REALTIME);
 	tap_ok(CALL(futex, page, WAIT_BITSET | REALTIME, 7, page + 64, 0,
-		    ~0u) == -ABI_ETIMEDOUT,
+		    ~0u) == -LINUX_ETIMEDOUT,
 	       "an absolute timeout on the wall clock");
 	tap_ok(guest_now(ABI_CLOCK_REALTIME) - start < 5 * ABI_NS,
 	       "that is not taken for the monotonic clock");
 	time_at(page + 64, 1);
 	tap_ok(CALL(futex, page, WAIT_BITSET, 7, page + 64, 0, ~0u) ==
-		       -ABI_ETIMEDOUT,
+		       -LINUX_ETIMEDOUT,
 	       "an absolute timeout in the past");
 	ts[1] = ABI_NS;
-	TAP(CALL(futex, page, WAIT, 7, page + 64) == -ABI_EINVAL);
+	TAP(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_EINVAL);
 	ts[0] = ~0ull;
 	ts[1] = 0;
-	TAP(CALL(futex, page, WAIT, 7, page + 64) == -ABI_EINVAL);
-	TAP(CALL(futex, page, WAIT, 7, 0x1000) == -ABI_EFAULT);
+	TAP(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_EINVAL);
+	TAP(CALL(futex, page, WAIT, 7, 0x1000) == -LINUX_EFAULT);
 	tap_ok(!queued(page), "nobody stays in a queue");
 }
 
@@ -231,7 +231,7 @@ static void test_requeue_timeout(void)
 	TAP(WAIT_FOR(queued(page) == 1));
 	TAP(CALL(futex, page, REQUEUE, 0, 1, page + 0x400) == 1);
 	pthread_join(w.id, NULL);
-	tap_ok(w.result == -ABI_ETIMEDOUT && !queued(page + 0x400),
+	tap_ok(w.result == -LINUX_ETIMEDOUT && !queued(page + 0x400),
 	       "a moved waiter still times out");
 	TAP(CALL(futex, page + 0x400, WAKE, 1) == 0);
 	abi_thread_undo(p, abi_thread_get(p, w.index));
@@ -276,10 +276,10 @@ static void test_wake_op(void)
 				}
 	tap_ok(!bad && n == 420, "wake_op computes as the manual says");
 	TAP(CALL(futex, page, WAKE_OP, 1, 1, page + 8, 7u << 28) ==
-	    -ABI_ENOSYS);
+	    -LINUX_ENOSYS);
 	TAP(CALL(futex, page, WAKE_OP, 1, 1, page + 8, 9u << 24) ==
-	    -ABI_ENOSYS);
-	TAP(CALL(futex, page, WAKE_OP, 1, 1, 0x1000, 0) == -ABI_EFAULT);
+	    -LINUX_ENOSYS);
+	TAP(CALL(futex, page, WAKE_OP, 1, 1, 0x1000, 0) == -LINUX_EFAULT);
 	*word_at(page) = *word_at(page + 8) = 0;
 	waiters_start(1, page + 8, WAIT);
 	for (cmp = bad = 0; cmp < 6; cmp++) {

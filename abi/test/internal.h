@@ -5,7 +5,7 @@
 
 #include "abi/fs/desc.h"
 #include "abi/fs/fd.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"

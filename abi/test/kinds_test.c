@@ -15,15 +15,15 @@ static const char *const name[KINDS] = {
 static u64 fd[KINDS];
 
 #define OK 0
-#define BADF (-ABI_EBADF)
-#define INVAL (-ABI_EINVAL)
-#define ISDIR (-ABI_EISDIR)
-#define NODEV (-ABI_ENODEV)
-#define NOTDIR (-ABI_ENOTDIR)
-#define NOTSOCK (-ABI_ENOTSOCK)
-#define NOTTY (-ABI_ENOTTY)
-#define PERM (-ABI_EPERM)
-#define SPIPE (-ABI_ESPIPE)
+#define BADF (-LINUX_EBADF)
+#define INVAL (-LINUX_EINVAL)
+#define ISDIR (-LINUX_EISDIR)
+#define NODEV (-LINUX_ENODEV)
+#define NOTDIR (-LINUX_ENOTDIR)
+#define NOTSOCK (-LINUX_ENOTSOCK)
+#define NOTTY (-LINUX_ENOTTY)
+#define PERM (-LINUX_EPERM)
+#define SPIPE (-LINUX_ESPIPE)
 #define ANY 1 /* not compared: it depends on the version of Linux */
 
 static void check(const char *call, u32 kind, s64 got, s64 want)
@@ -91,7 +91,7 @@ static void other_calls(void)
 		      k < DEVICE ? OK : PERM);
 	for (u32 k = 0; k < KINDS; k++)
 		check("mmap", k, CALL(mmap, 0, 4096, 1, 2, fd[k], 0),
-		      k == PIPE_W ? -ABI_EACCES : NODEV);
+		      k == PIPE_W ? -LINUX_EACCES : NODEV);
 }
 
 static u32 poll_bits(u64 number)

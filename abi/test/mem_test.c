@@ -77,7 +77,7 @@ static void mremap_calls(void)
 	tap_ok(call(ABI_NR_mremap, a, 4096, 8192, 0, 0, 0) == (s64)a &&
 		       *(u8 *)(a + 4095) == 5 && *(u8 *)(a + 4096) == 0,
 	       "mremap grows in place");
-	tap_ok(call(ABI_NR_mremap, a, 8192, 1 << 20, 0, 0, 0) == -ABI_ENOMEM,
+	tap_ok(call(ABI_NR_mremap, a, 8192, 1 << 20, 0, 0, 0) == -LINUX_ENOMEM,
 	       "mremap without MAYMOVE fails where there is no room");
 	b = (u64)call(ABI_NR_mremap, a, 8192, 1 << 20, 1, 0, 0);
 	bytes = (u8 *)b;
@@ -94,11 +94,11 @@ static void mremap_calls(void)
 	tap_ok(b == c + (1 << 20) && *(u8 *)b == 5,
 	       "mremap moves closed memory");
 	tap_ok(call(ABI_NR_mremap, b, 8192, 4096, 3, b + 4096, 0) ==
-			       -ABI_EINVAL &&
+			       -LINUX_EINVAL &&
 		       call(ABI_NR_mremap, b + 1, 4096, 4096, 0, 0, 0) ==
-			       -ABI_EINVAL &&
+			       -LINUX_EINVAL &&
 		       call(ABI_NR_mremap, b, 1 << 20, 4096, 0, 0, 0) ==
-			       -ABI_EFAULT,
+			       -LINUX_EFAULT,
 	       "mremap refuses overlap, misalignment and holes");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
 	fake_free(p);
@@ -137,18 +137,18 @@ static void file_private(void)
 	tap_ok(!CALL(close, 3, 0, 0) && !CALL(madvise, a, 8192, 4) &&
 		       b[4999] == 'f',
 	       "the mapping outlives close");
-	tap_ok(MMAP(0, 4096, RW, ABI_MAP_PRIVATE, 3, 0) == -ABI_EBADF,
+	tap_ok(MMAP(0, 4096, RW, ABI_MAP_PRIVATE, 3, 0) == -LINUX_EBADF,
 	       "a closed descriptor is refused");
 	tap_ok(!CALL(munmap, a, 8192, 0) && !p->space.areas &&
 		       !p->space.backing[1].file,
 	       "the last munmap lets go of the file");
 	TAP(guest_file(O_RDONLY));
-	tap_ok(MMAP(0, 4096, RW, ABI_MAP_SHARED, 3, 0) == -ABI_EACCES,
+	tap_ok(MMAP(0, 4096, RW, ABI_MAP_SHARED, 3, 0) == -LINUX_EACCES,
 	       "a shared writable mapping needs a writable descriptor");
 	a = (u64)MMAP(0, 4096, ABI_PROT_READ, ABI_MAP_SHARED, 3, 4096);
-	tap_ok(*(u8 *)a == 'f' && CALL(mprotect, a, 4096, RW) == -ABI_EACCES,
+	tap_ok(*(u8 *)a == 'f' && CALL(mprotect, a, 4096, RW) == -LINUX_EACCES,
 	       "a shared mapping of a read-only file stays read-only");
-	tap_ok(MMAP(0, 4096, RW, ABI_MAP_PRIVATE, 3, 1) == -ABI_EINVAL,
+	tap_ok(MMAP(0, 4096, RW, ABI_MAP_PRIVATE, 3, 1) == -LINUX_EINVAL,
 	       "the offset must be page aligned");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
 	fake_free(p);
@@ -193,8 +193,8 @@ static void file_shared(void)
 	CALL(mprotect, a, 4096, 0);
 	abi_space_flush(p);
 	tap_ok(file_byte(2) == 'e', "the end of the process writes back");
-	tap_ok(CALL(msync, a, 8192, 4) == -ABI_ENOMEM &&
-		       CALL(msync, a, 4096, 5) == -ABI_EINVAL,
+	tap_ok(CALL(msync, a, 8192, 4) == -LINUX_ENOMEM &&
+		       CALL(msync, a, 4096, 5) == -LINUX_EINVAL,
 	       "msync refuses holes and contradicting flags");
 	CALL(mprotect, a, 4096, RW);
 	b[3] = 'r';
@@ -219,33 +219,33 @@ static void advice(void)
 	tap_ok(!CALL(madvise, a, 8192, 4) && b[0] == 0 && b[4096] == 0 &&
 		       b[8192] == 9 && !abi_space_check(p, a, 1, 2),
 	       "MADV_DONTNEED zeroes and keeps the protection");
-	tap_ok(CALL(madvise, a, 1 << 20, 4) == -ABI_ENOMEM || v < a,
+	tap_ok(CALL(madvise, a, 1 << 20, 4) == -LINUX_ENOMEM || v < a,
 	       "MADV_DONTNEED over a hole says ENOMEM");
 	tap_ok(!CALL(madvise, a, 4096, 14) &&
-		       CALL(madvise, a, 4096, 99) == -ABI_EINVAL &&
-		       CALL(madvise, a + 1, 4096, 4) == -ABI_EINVAL,
+		       CALL(madvise, a, 4096, 99) == -LINUX_EINVAL &&
+		       CALL(madvise, a + 1, 4096, 4) == -LINUX_EINVAL,
 	       "known advice is taken, unknown refused");
 	MMAP(a + 8192, 4096, 0, ANON | ABI_MAP_FIXED, -1, 0);
 	tap_ok(!CALL(mincore, a, 16384, v) && ((u8 *)v)[0] == 1 &&
 		       ((u8 *)v)[2] == 0 && ((u8 *)v)[3] == 1,
 	       "mincore tells which pages have memory");
-	tap_ok(CALL(mincore, a, 16384, 64) == -ABI_EFAULT &&
-		       CALL(mincore, 4096, 4096, v) == -ABI_ENOMEM,
+	tap_ok(CALL(mincore, a, 16384, 64) == -LINUX_EFAULT &&
+		       CALL(mincore, 4096, 4096, v) == -LINUX_ENOMEM,
 	       "mincore checks both ranges");
 	tap_ok(!CALL(mlock, a, 4096, 0) &&
-		       CALL(mlock, 4096, 4096, 0) == -ABI_ENOMEM &&
-		       CALL(mlock, ~0ull, ~0ull, 0) == -ABI_EINVAL,
+		       CALL(mlock, 4096, 4096, 0) == -LINUX_ENOMEM &&
+		       CALL(mlock, ~0ull, ~0ull, 0) == -LINUX_EINVAL,
 	       "mlock wants mapped memory");
-	tap_ok(CALL(munmap, a, 0, 0) == -ABI_EINVAL &&
-		       CALL(munmap, ~0xfffull, 8192, 0) == -ABI_EINVAL &&
+	tap_ok(CALL(munmap, a, 0, 0) == -LINUX_EINVAL &&
+		       CALL(munmap, ~0xfffull, 8192, 0) == -LINUX_EINVAL &&
 		       CALL(munmap, 0x10000, 4096, 0) == 0,
 	       "munmap checks its range");
-	tap_ok(MMAP(0, 0, RW, ANON, -1, 0) == -ABI_EINVAL &&
+	tap_ok(MMAP(0, 0, RW, ANON, -1, 0) == -LINUX_EINVAL &&
 		       MMAP(0, 4096, RW, ABI_MAP_ANONYMOUS, -1, 0) ==
-			       -ABI_EINVAL &&
-		       MMAP(0, ~0ull, RW, ANON, -1, 0) == -ABI_ENOMEM &&
+			       -LINUX_EINVAL &&
+		       MMAP(0, ~0ull, RW, ANON, -1, 0) == -LINUX_ENOMEM &&
 		       MMAP(0, 4096, RW, 3 | 0x20 | 0x80000, -1, 0) ==
-			       -ABI_EOPNOTSUPP,
+			       -LINUX_EOPNOTSUPP,
 	       "mmap checks length and flags");
 	fake_free(p);
 }
@@ -284,13 +284,13 @@ static void user(void)
 	TAP(!strcmp(buf, "hello"));
 	TAP(abi_user_string(p, buf, 5, a + 4090, -36) == -36);
 	((u8 *)a)[4095] = '!';
-	TAP(abi_user_string(p, buf, 16, a + 4090, -1) == -ABI_EFAULT);
-	TAP(abi_user_get(p, &u, a + 4090, 8) == -ABI_EFAULT);
+	TAP(abi_user_string(p, buf, 16, a + 4090, -1) == -LINUX_EFAULT);
+	TAP(abi_user_get(p, &u, a + 4090, 8) == -LINUX_EFAULT);
 	TAP(!ABI_GET(p, &u, a + 4088));
 	TAP(!ABI_PUT(p, a, &u) && *(u64 *)a == u);
-	TAP(abi_user_check(p, ~0ull, 2, 1) == -ABI_EFAULT);
+	TAP(abi_user_check(p, ~0ull, 2, 1) == -LINUX_EFAULT);
 	TAP(abi_user_check(p, 0, 0, 1) == 0);
-	TAP(abi_user_check(p, a, 4096, 4) == -ABI_EFAULT);
+	TAP(abi_user_check(p, a, 4096, 4) == -LINUX_EFAULT);
 	fake_free(p);
 }
 
@@ -324,12 +324,12 @@ static void dispatch_calls(void)
 	n = (u64)call(ABI_NR_PROOF, 2, 0, 0, 0, 0, 0);
 	TAP(n == 3 && abi_count_calls(p) == 3);
 	p->trace = 1;
-	tap_ok(CALL(fork, 0, 0, 0) == -ABI_ENOSYS &&
-		       CALL(fork, 0, 0, 0) == -ABI_ENOSYS &&
+	tap_ok(CALL(fork, 0, 0, 0) == -LINUX_ENOSYS &&
+		       CALL(fork, 0, 0, 0) == -LINUX_ENOSYS &&
 		       abi_count_refused(p, ABI_NR_fork) == 2 &&
 		       fake.logs == 1 && strstr(fake.last_log, "fork"),
 	       "a refused call is counted and logged once by name");
-	TAP(call(5000, 0, 0, 0, 0, 0, 0) == -ABI_ENOSYS);
+	TAP(call(5000, 0, 0, 0, 0, 0, 0) == -LINUX_ENOSYS);
 	TAP(p->refused_other == 1 && strstr(fake.last_log, "5000"));
 	TAP(!strcmp(abi_syscall_name(9), "mmap"));
 	TAP(!strcmp(abi_syscall_route(57), "refused"));
@@ -352,24 +352,24 @@ static void policies(void)
 	for (mode = 1; mode < 4; mode++)
 		tap_ok(!call(ABI_NR_mbind, a, 8192, mode, a, 65, 0),
 		       "mbind to the one node, mode %u", mode);
-	tap_ok(call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -ABI_EINVAL &&
+	tap_ok(call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 8192, 6, a, 65, 0) ==
-			       -ABI_EINVAL &&
+			       -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a + 1, 1, 2, a, 65, 0) ==
-			       -ABI_EINVAL &&
+			       -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 8) ==
-			       -ABI_EINVAL &&
-		       call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) == -ABI_EINVAL,
+			       -LINUX_EINVAL &&
+		       call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) == -LINUX_EINVAL,
 	       "mbind: modes, flags, masks that there are not");
 	tap_ok(!call(ABI_NR_mbind, a, 8192, 0, 0, 0, 0) &&
 		       call(ABI_NR_mbind, a, 8192, 2, a, 1ull << 40, 0) ==
-			       -ABI_EINVAL &&
+			       -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 1 << 20, 0, 0, 0, 0) ==
-			       -ABI_EFAULT &&
-		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) == -ABI_EPERM,
+			       -LINUX_EFAULT &&
+		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) == -LINUX_EPERM,
 	       "mbind: holes, long masks, the memory of others");
 	mask[0] = 2;
-	tap_ok(call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -ABI_EINVAL &&
+	tap_ok(call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -LINUX_EINVAL &&
 		       !call(ABI_NR_mbind, a, 8192, 1, a, 2, 0),
 	       "mbind: a second node, and one behind the mask's end");
 	fake_free(p);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/name.h"
 #include "tests/tap.h"
 
@@ -53,12 +53,12 @@ static void cases(void)
 	tap_ok(!device("CONSOLE") && !device("COM") && !device("COM10") &&
 		       !device("nulx") && !device("x.con"),
 	       "names like devices are not");
-	tap_ok(abi_name_encode(".", 1, out, 255) == -ABI_EINVAL &&
-		       abi_name_encode("..", 2, out, 255) == -ABI_EINVAL &&
-		       abi_name_encode("a/b", 3, out, 255) == -ABI_EINVAL &&
-		       abi_name_encode("", 0, out, 255) == -ABI_EINVAL,
+	tap_ok(abi_name_encode(".", 1, out, 255) == -LINUX_EINVAL &&
+		       abi_name_encode("..", 2, out, 255) == -LINUX_EINVAL &&
+		       abi_name_encode("a/b", 3, out, 255) == -LINUX_EINVAL &&
+		       abi_name_encode("", 0, out, 255) == -LINUX_EINVAL,
 	       "no name is refused");
-	tap_ok(abi_name_encode("abc", 3, out, 2) == -ABI_ENAMETOOLONG,
+	tap_ok(abi_name_encode("abc", 3, out, 2) == -LINUX_ENAMETOOLONG,
 	       "a full buffer is an error");
 }
 
@@ -66,7 +66,7 @@ static int foreign(const u16 *name, u64 len)
 {
 	char back[256];
 
-	return abi_name_decode(name, len, back, 255) == -ABI_EILSEQ;
+	return abi_name_decode(name, len, back, 255) == -LINUX_EILSEQ;
 }
 
 static void decoding(void)
@@ -130,7 +130,7 @@ static void fuzz(void)
 		u64 len = random_name(name);
 		s64 n = abi_name_encode(name, len, units, 255), m;
 
-		if (n == -ABI_EINVAL &&
+		if (n == -LINUX_EINVAL &&
 		    (!strcmp(name, ".") || !strcmp(name, "..")))
 			continue;
 		m = n > 0 ? abi_name_decode(units, (u64)n, back, 255) : -1;
@@ -184,18 +184,18 @@ static void paths(void)
 	       "a root on a server");
 	tap_ok(PATH_IS(u"\\\\?\\C:\\b", "/a/c", u"\\\\?\\C:\\b\\a\\c"),
 	       "a root that has the prefix");
-	tap_ok(abi_name_path(u"box", 3, "/a", out, 4096) == -ABI_EINVAL,
+	tap_ok(abi_name_path(u"box", 3, "/a", out, 4096) == -LINUX_EINVAL,
 	       "a relative root is refused");
-	tap_ok(abi_name_path(u"C:\\box", 6, "a", out, 4096) == -ABI_EINVAL,
+	tap_ok(abi_name_path(u"C:\\box", 6, "a", out, 4096) == -LINUX_EINVAL,
 	       "a relative path is refused");
 	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box2\\a", 9, back, 8) ==
-		       -ABI_EXDEV,
+		       -LINUX_EXDEV,
 	       "a path beside the root is refused");
 	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box\\a", 8, back, 8) ==
 			       2 &&
 		       !strcmp(back, "/a"),
 	       "the root is compared without case");
-	tap_ok(abi_name_path(u"C:\\", 3, "/abc", out, 9) == -ABI_ENAMETOOLONG,
+	tap_ok(abi_name_path(u"C:\\", 3, "/abc", out, 9) == -LINUX_ENAMETOOLONG,
 	       "a path that does not fit is refused");
 }
 
@@ -207,10 +207,11 @@ static void texts(void)
 		       abi_utf16_to_utf8(out, 2, back, 16) == 4 &&
 		       !memcmp(back, "\xf0\x9f\x98\x80", 4),
 	       "text goes both ways");
-	tap_ok(abi_utf8_to_utf16("\xc0\x80", 2, out, 8) == -ABI_EILSEQ &&
+	tap_ok(abi_utf8_to_utf16("\xc0\x80", 2, out, 8) == -LINUX_EILSEQ &&
 		       abi_utf8_to_utf16("\xe2\x82", 2, out, 8) ==
-			       -ABI_EILSEQ &&
-		       abi_utf16_to_utf8(u"\xdc00", 1, back, 16) == -ABI_EILSEQ,
+			       -LINUX_EILSEQ &&
+		       abi_utf16_to_utf8(u"\xdc00", 1, back, 16) ==
+			       -LINUX_EILSEQ,
 	       "text that is none is refused");
 }
 

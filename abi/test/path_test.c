@@ -33,14 +33,14 @@ int main(void)
 	tap_ok(is("/", "b/c/..", "/b", 1), "and two");
 	tap_ok(is("/", "/", "/", 1), "the root itself");
 	tap_ok(is("/", "...", "/...", 0), "three dots are a name");
-	tap_ok(abi_path_join("/", "", out, &flags) == -ABI_ENOENT, "empty");
+	tap_ok(abi_path_join("/", "", out, &flags) == -LINUX_ENOENT, "empty");
 	memset(name, 'n', sizeof(name));
 	name[255] = 0;
 	tap_ok(abi_path_join("/", name, out, &flags) == 256,
 	       "a component of 255 bytes");
 	name[255] = 'n';
 	name[256] = 0;
-	tap_ok(abi_path_join("/", name, out, &flags) == -ABI_ENAMETOOLONG,
+	tap_ok(abi_path_join("/", name, out, &flags) == -LINUX_ENAMETOOLONG,
 	       "a component of 256 bytes");
 	for (int i = 0; i < ABI_PATH_MAX; i += 2)
 		memcpy(longest + i, "/a", 2);
@@ -49,9 +49,9 @@ int main(void)
 	       "a path of 4095 bytes");
 	longest[4095] = 'a';
 	longest[4096] = 0;
-	tap_ok(abi_path_join("/", longest, out, &flags) == -ABI_ENAMETOOLONG,
+	tap_ok(abi_path_join("/", longest, out, &flags) == -LINUX_ENAMETOOLONG,
 	       "a path of 4096 bytes");
-	tap_ok(abi_path_join(longest, "b", out, &flags) == -ABI_ENAMETOOLONG,
+	tap_ok(abi_path_join(longest, "b", out, &flags) == -LINUX_ENAMETOOLONG,
 	       "a base that is too long");
 	tap_ok(!strcmp(abi_path_below("/a/b", "/a"), "b"), "below");
 	tap_ok(!abi_path_below("/ab", "/a") && !abi_path_below("/a", "/a"),

@@ -25,23 +25,23 @@ static void basics(void)
 {
 	s32 *fd = ends(ABI_O_NONBLOCK), r = fd[0], w = fd[1], *n;
 
-	tap_ok(CALL(read, r, page, 1) == -ABI_EAGAIN,
+	tap_ok(CALL(read, r, page, 1) == -LINUX_EAGAIN,
 	       "an empty pipe is EAGAIN");
 	tap_ok(CALL(write, w, io_str(0, "hello"), 5) == 5 &&
 		       CALL(read, r, page, 3) == 3 &&
 		       CALL(read, r, page, 9) == 2,
 	       "bytes go through");
-	tap_ok(CALL(write, r, page, 1) == -ABI_EBADF &&
-		       CALL(read, w, page, 1) == -ABI_EBADF &&
-		       CALL(lseek, r, 0, 0) == -ABI_ESPIPE &&
-		       CALL(pread64, r, page, 1, 0) == -ABI_ESPIPE,
+	tap_ok(CALL(write, r, page, 1) == -LINUX_EBADF &&
+		       CALL(read, w, page, 1) == -LINUX_EBADF &&
+		       CALL(lseek, r, 0, 0) == -LINUX_ESPIPE &&
+		       CALL(pread64, r, page, 1, 0) == -LINUX_ESPIPE,
 	       "ends have one direction and no position");
 	tap_ok(CALL(write, w, page, 0xf000) == 0xf000 &&
 		       CALL(write, w, page, 4096) == 4096 &&
-		       CALL(write, w, page, 1) == -ABI_EAGAIN,
+		       CALL(write, w, page, 1) == -LINUX_EAGAIN,
 	       "a pipe holds 64 KiB");
 	CALL(read, r, page, 100);
-	tap_ok(CALL(write, w, page, 101) == -ABI_EAGAIN &&
+	tap_ok(CALL(write, w, page, 101) == -LINUX_EAGAIN &&
 		       CALL(write, w, page, 5000) == 100,
 	       "small writes go whole, large ones in parts");
 	n = GUEST(0x3100);
@@ -54,8 +54,8 @@ static void basics(void)
 	tap_ok(CALL(read, r, page, 1) == 0, "the end after the last writer");
 	CALL(close, r);
 	tap_ok(free_rings() == ABI_RING_MAX, "rings come back");
-	tap_ok(CALL(pipe2, page + 0x3000, 1) == -ABI_EINVAL &&
-		       CALL(pipe2, 0x10, 0) == -ABI_EFAULT &&
+	tap_ok(CALL(pipe2, page + 0x3000, 1) == -LINUX_EINVAL &&
+		       CALL(pipe2, 0x10, 0) == -LINUX_EFAULT &&
 		       free_rings() == ABI_RING_MAX && !p->fds.slot[0].desc,
 	       "a pipe that fails leaves nothing");
 }
@@ -135,7 +135,7 @@ static void broken(void)
 	CALL(close, fd[0]);
 	*act = (struct abi_sigaction){.handler = ABI_SIG_IGN};
 	CALL(rt_sigaction, ABI_SIGPIPE, page + 0x3300, 0, 8);
-	tap_ok(CALL(write, w, page, 1) == -ABI_EPIPE,
+	tap_ok(CALL(write, w, page, 1) == -LINUX_EPIPE,
 	       "a pipe without reader is EPIPE");
 	*(u64 *)GUEST(0x3300) = 1ull << (ABI_SIGPIPE - 1);
 	CALL(rt_sigprocmask, 0, page + 0x3300, 0, 8);
@@ -148,7 +148,7 @@ static void broken(void)
 	CALL(socketpair, 1, 1, 0, page + 0x3000);
 	CALL(close, 1);
 	p->threads.thread[0].pending = 0;
-	tap_ok(CALL(sendto, 0, page, 1, ABI_MSG_NOSIGNAL) == -ABI_EPIPE &&
+	tap_ok(CALL(sendto, 0, page, 1, ABI_MSG_NOSIGNAL) == -LINUX_EPIPE &&
 		       !p->threads.thread[0].pending,
 	       "MSG_NOSIGNAL sends none");
 	CALL(close_range, 0, ~0u, 0);
@@ -177,9 +177,9 @@ static void pair(void)
 	       "shutdown ends one direction");
 	tap_ok(CALL(write, fd[1], page, 1) == 1 && CALL(read, fd[0], page, 1),
 	       "and leaves the other");
-	tap_ok(CALL(socketpair, 2, 1, 0, page + 0x3000) == -ABI_ENOTSUP &&
+	tap_ok(CALL(socketpair, 2, 1, 0, page + 0x3000) == -LINUX_ENOTSUP &&
 		       CALL(socketpair, 1, 2, 0, page + 0x3000) ==
-			       -ABI_ESOCKTNOSUPPORT,
+			       -LINUX_ESOCKTNOSUPPORT,
 	       "other pairs are refused");
 	CALL(close_range, 0, ~0u, 0);
 	tap_ok(free_rings() == ABI_RING_MAX, "rings of pairs come back");
@@ -192,18 +192,19 @@ static void events(void)
 	u64 *v = GUEST(0);
 
 	tap_ok(CALL(read, fd, page, 8) == 8 && *v == 3 &&
-		       CALL(read, fd, page, 8) == -ABI_EAGAIN,
+		       CALL(read, fd, page, 8) == -LINUX_EAGAIN,
 	       "an eventfd gives its sum once");
 	sem = CALL(eventfd2, 2, 1 | ABI_O_NONBLOCK);
 	tap_ok(CALL(read, sem, page, 8) == 8 && *v == 1 &&
 		       CALL(read, sem, page, 8) == 8 &&
-		       CALL(read, sem, page, 8) == -ABI_EAGAIN,
+		       CALL(read, sem, page, 8) == -LINUX_EAGAIN,
 	       "a semaphore counts down");
 	*v = ~0ull - 1;
 	tap_ok(CALL(write, fd, page, 8) == 8 &&
-		       (*v = 1, CALL(write, fd, page, 8)) == -ABI_EAGAIN &&
-		       (*v = ~0ull, CALL(write, fd, page, 8)) == -ABI_EINVAL &&
-		       CALL(write, fd, page, 7) == -ABI_EINVAL,
+		       (*v = 1, CALL(write, fd, page, 8)) == -LINUX_EAGAIN &&
+		       (*v = ~0ull, CALL(write, fd, page, 8)) ==
+			       -LINUX_EINVAL &&
+		       CALL(write, fd, page, 7) == -LINUX_EINVAL,
 	       "the sum has a largest value");
 	CALL(close_range, 0, ~0u, 0);
 	fd = CALL(eventfd2, 0, 0);
@@ -235,7 +236,7 @@ static void timers(void)
 	struct abi_itimerspec *t = GUEST(0x3000);
 	u64 *ticks = GUEST(0), began;
 
-	tap_ok(CALL(read, fd, page, 8) == -ABI_EAGAIN, "a timer at rest");
+	tap_ok(CALL(read, fd, page, 8) == -LINUX_EAGAIN, "a timer at rest");
 	*t = (struct abi_itimerspec){{0, 1000000}, {0, 1000000}};
 	tap_ok(CALL(timerfd_settime, fd, 0, page + 0x3000, 0) == 0, "armed");
 	CALL(fcntl, fd, 4, 0);
@@ -254,10 +255,11 @@ static void timers(void)
 				       ->interval.nsec == 1000000,
 	       "the rest and the old setting are told");
 	*t = (struct abi_itimerspec){{0, 0}, {0, 1000000000}};
-	tap_ok(CALL(timerfd_settime, fd, 0, page + 0x3000, 0) == -ABI_EINVAL &&
-		       CALL(timerfd_create, 77, 0) == -ABI_EINVAL &&
+	tap_ok(CALL(timerfd_settime, fd, 0, page + 0x3000, 0) ==
+			       -LINUX_EINVAL &&
+		       CALL(timerfd_create, 77, 0) == -LINUX_EINVAL &&
 		       CALL(timerfd_settime, 99, 0, page + 0x3000, 0) ==
-			       -ABI_EINVAL,
+			       -LINUX_EINVAL,
 	       "settings are checked");
 	*t = (struct abi_itimerspec){{0, 0}, {1, 0}};
 	CALL(fcntl, fd, 4, ABI_O_NONBLOCK);

@@ -99,12 +99,12 @@ static void fresh(void)
 static void test_arguments(void)
 {
 	fresh();
-	TAP(CALL(rt_sigaction, 10, 0, 0, 4) == -ABI_EINVAL);
-	TAP(CALL(rt_sigaction, 0, 0, 0, 8) == -ABI_EINVAL);
-	TAP(CALL(rt_sigaction, 65, 0, 0, 8) == -ABI_EINVAL);
-	TAP(CALL(rt_sigaction, 10, 0x1000, 0, 8) == -ABI_EFAULT);
-	TAP(action(ABI_SIGKILL, HANDLER, 0, 0) == -ABI_EINVAL);
-	TAP(action(ABI_SIGSTOP, HANDLER, 0, 0) == -ABI_EINVAL);
+	TAP(CALL(rt_sigaction, 10, 0, 0, 4) == -LINUX_EINVAL);
+	TAP(CALL(rt_sigaction, 0, 0, 0, 8) == -LINUX_EINVAL);
+	TAP(CALL(rt_sigaction, 65, 0, 0, 8) == -LINUX_EINVAL);
+	TAP(CALL(rt_sigaction, 10, 0x1000, 0, 8) == -LINUX_EFAULT);
+	TAP(action(ABI_SIGKILL, HANDLER, 0, 0) == -LINUX_EINVAL);
+	TAP(action(ABI_SIGSTOP, HANDLER, 0, 0) == -LINUX_EINVAL);
 	TAP(action(10, HANDLER, 0, ~0ull) == 0);
 	TAP(CALL(rt_sigaction, 10, 0, page + 0x200, 8) == 0);
 	tap_ok(q(page + 0x200) == HANDLER && q(page + 0x210) == RESTORER,
@@ -113,16 +113,16 @@ static void test_arguments(void)
 	       "KILL and STOP cannot be masked");
 	TAP(mask(SIG_SETMASK, ~0ull) == 0);
 	TAP(p->threads.thread[0].blocked == ~(BIT(9) | BIT(19)));
-	TAP(mask(3, 0) == -ABI_EINVAL);
+	TAP(mask(3, 0) == -LINUX_EINVAL);
 	TAP(mask(SIG_UNBLOCK, BIT(10)) == 0);
 	TAP(!(p->threads.thread[0].blocked & BIT(10)));
-	TAP(CALL(kill, 4242, 65) == -ABI_EINVAL);
-	TAP(CALL(kill, 4241, 10) == -ABI_ESRCH);
+	TAP(CALL(kill, 4242, 65) == -LINUX_EINVAL);
+	TAP(CALL(kill, 4241, 10) == -LINUX_ESRCH);
 	TAP(CALL(kill, 4242, 0) == 0);
-	TAP(CALL(tgkill, 4242, 4243, 10) == -ABI_ESRCH);
+	TAP(CALL(tgkill, 4242, 4243, 10) == -LINUX_ESRCH);
 	TAP(CALL(tgkill, 4242, 4242, 0) == 0);
-	TAP(CALL(tkill, 0, 10) == -ABI_EINVAL);
-	TAP(CALL(rt_sigpending, page, 9) == -ABI_EINVAL);
+	TAP(CALL(tkill, 0, 10) == -LINUX_EINVAL);
+	TAP(CALL(rt_sigpending, page, 9) == -LINUX_EINVAL);
 }
 
 /* Everything about one frame, and back. */
@@ -185,7 +185,7 @@ static void test_flags(void)
 	st[0] = page + 0x4000;
 	st[1] = 0;
 	st[2] = 1024;
-	TAP(CALL(sigaltstack, page + 0x300, 0) == -ABI_ENOMEM);
+	TAP(CALL(sigaltstack, page + 0x300, 0) == -LINUX_ENOMEM);
 	st[2] = 0x2000;
 	TAP(CALL(sigaltstack, page + 0x300, 0) == 0);
 	action(10, HANDLER, ABI_SA_ONSTACK | ABI_SA_NODEFER, 0);
@@ -197,7 +197,7 @@ static void test_flags(void)
 	inner = r.rsp;
 	TAP(sysc(&r, ABI_NR_sigaltstack, page + 0x300, 0, 0) ==
 		    ABI_RETURN_FAST &&
-	    (s64)r.rax == -ABI_EPERM);
+	    (s64)r.rax == -LINUX_EPERM);
 	sysc(&r, ABI_NR_tkill, 4242, 10, 0);
 	tap_ok(r.rsp < inner - 128 && r.rsp > page + 0x4000,
 	       "a nested signal stays on the alternate stack");
@@ -273,13 +273,13 @@ static void test_queue(void)
 		       signo != 40;
 	tap_ok(!bad, "real-time signals queue in order, others once");
 	wait_value(BIT(40) | BIT(10), &signo);
-	tap_ok(signo == -ABI_EAGAIN, "an empty queue times out");
+	tap_ok(signo == -LINUX_EAGAIN, "an empty queue times out");
 	for (i = 0; i < 2000 && !rc; i++) {
 		memset((void *)(page + 0x400), 0, 128);
 		((s32 *)(page + 0x400))[2] = ABI_SI_QUEUE;
 		rc = CALL(rt_sigqueueinfo, 4242, 41, page + 0x400);
 	}
-	tap_ok(rc == -ABI_EAGAIN && i == ABI_SIGNAL_QUEUE + 1,
+	tap_ok(rc == -LINUX_EAGAIN && i == ABI_SIGNAL_QUEUE + 1,
 	       "the queue has an end");
 	queue_value(10, 1, ABI_SI_QUEUE);
 	wait_value(BIT(10), &signo);
@@ -536,7 +536,7 @@ static void test_eintr(void)
 	TAP(b.how == ABI_RETURN_FULL && b.regs.rip == HANDLER);
 	tap_ok(fake.kicks == 1, "the target is kicked once");
 	sigreturn_at(b.index, &b.regs);
-	tap_ok((s64)b.regs.rax == -ABI_EINTR, "without SA_RESTART: EINTR");
+	tap_ok((s64)b.regs.rax == -LINUX_EINTR, "without SA_RESTART: EINTR");
 
 	((u64 *)page)[8] = 5;
 	((u64 *)page)[9] = 0;
@@ -545,7 +545,7 @@ static void test_eintr(void)
 	CALL(tgkill, 4242, tid_of(&b), 10);
 	pthread_join(b.id, NULL);
 	sigreturn_at(b.index, &b.regs);
-	tap_ok((s64)b.regs.rax == -ABI_EINTR && ((u64 *)page)[12] <= 4 &&
+	tap_ok((s64)b.regs.rax == -LINUX_EINTR && ((u64 *)page)[12] <= 4 &&
 		       ((u64 *)page)[13] < ABI_NS,
 	       "a sleep is not restarted and tells what is left");
 }
@@ -628,7 +628,7 @@ static void test_suspend(void)
 	TAP(b.regs.rip == HANDLER);
 	TAP(q(b.regs.rsp + UC_MASK) == (BIT(10) | BIT(12)));
 	sigreturn_at(b.index, &b.regs);
-	tap_ok((s64)b.regs.rax == -ABI_EINTR &&
+	tap_ok((s64)b.regs.rax == -LINUX_EINTR &&
 		       p->threads.thread[b.index].blocked ==
 			       (BIT(10) | BIT(12)),
 	       "sigsuspend gives EINTR and the old mask back");
@@ -680,7 +680,7 @@ static void test_vec_size(void)
 	for (i = 0; i < 5; i++) {
 		fake.info.xsave_size = size[i];
 		memset(other, 0, abi_proc_size());
-		bad += abi_proc_init(other, &fake.host) != -ABI_EINVAL;
+		bad += abi_proc_init(other, &fake.host) != -LINUX_EINVAL;
 	}
 	free(other);
 	tap_ok(!bad && fake.logs == 5,

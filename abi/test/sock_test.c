@@ -40,16 +40,16 @@ static void refusals(void)
 	u32 logs = fake.logs;
 	s64 e;
 
-	tap_ok(CALL(socket, 1, 1, 0) == -ABI_EAFNOSUPPORT &&
+	tap_ok(CALL(socket, 1, 1, 0) == -LINUX_EAFNOSUPPORT &&
 		       fake.logs == logs + 1,
 	       "AF_UNIX is refused with a line that says so");
-	tap_ok(CALL(socket, 16, 3, 0) == -ABI_EAFNOSUPPORT, "AF_NETLINK too");
-	tap_ok(CALL(socket, 2, 3, 0) == -ABI_ESOCKTNOSUPPORT &&
-		       CALL(socket, 2, 1 | 0x100, 0) == -ABI_EINVAL,
+	tap_ok(CALL(socket, 16, 3, 0) == -LINUX_EAFNOSUPPORT, "AF_NETLINK too");
+	tap_ok(CALL(socket, 2, 3, 0) == -LINUX_ESOCKTNOSUPPORT &&
+		       CALL(socket, 2, 1 | 0x100, 0) == -LINUX_EINVAL,
 	       "types and flags are checked");
 	e = CALL(eventfd2, 0, 0);
-	tap_ok(CALL(bind, 77, page, 16) == -ABI_EBADF &&
-		       CALL(bind, e, page, 16) == -ABI_ENOTSOCK,
+	tap_ok(CALL(bind, 77, page, 16) == -LINUX_EBADF &&
+		       CALL(bind, e, page, 16) == -LINUX_ENOTSOCK,
 	       "EBADF and ENOTSOCK");
 	CALL(close_range, 0, ~0u, 0);
 }
@@ -76,10 +76,10 @@ static void connecting(void)
 		       CALL(recvfrom, b, page, 9, 0) == 5 &&
 		       !memcmp(GUEST(0), "hello", 5),
 	       "bytes go through");
-	tap_ok(CALL(recvfrom, b, page, 9, ABI_MSG_DONTWAIT) == -ABI_EAGAIN,
+	tap_ok(CALL(recvfrom, b, page, 9, ABI_MSG_DONTWAIT) == -LINUX_EAGAIN,
 	       "MSG_DONTWAIT");
 	tap_ok(CALL(ioctl, b, 0x5421, io_str(2, "\1\0\0\0")) == 0 &&
-		       CALL(read, b, page, 1) == -ABI_EAGAIN,
+		       CALL(read, b, page, 1) == -LINUX_EAGAIN,
 	       "FIONBIO");
 	CALL(shutdown, a, 1);
 	CALL(fcntl, b, 4, 0);
@@ -100,15 +100,15 @@ static void failing(void)
 	CALL(poll, page + 0x2800, 1, 1000);
 	*(u32 *)GUEST(0x2300) = 4;
 	CALL(getsockopt, a, 1, ABI_SO_ERROR, page + 0x2340, page + 0x2300);
-	tap_ok(first == -ABI_ECONNREFUSED ||
-		       *(s32 *)GUEST(0x2340) == ABI_ECONNREFUSED,
+	tap_ok(first == -LINUX_ECONNREFUSED ||
+		       *(s32 *)GUEST(0x2340) == LINUX_ECONNREFUSED,
 	       "a refused connection is told by SO_ERROR");
 	CALL(close_range, 0, ~0u, 0);
 	a = CALL(socket, 2, 1, 0);
-	tap_ok(CALL(connect, a, address(1, port), 16) == -ABI_ECONNREFUSED,
+	tap_ok(CALL(connect, a, address(1, port), 16) == -LINUX_ECONNREFUSED,
 	       "or by a blocking connect");
-	tap_ok(CALL(connect, a, page, 200) == -ABI_EINVAL &&
-		       CALL(connect, a, 0x10, 16) == -ABI_EFAULT,
+	tap_ok(CALL(connect, a, page, 200) == -LINUX_EINVAL &&
+		       CALL(connect, a, 0x10, 16) == -LINUX_EFAULT,
 	       "addresses are checked");
 	CALL(close_range, 0, ~0u, 0);
 }
@@ -135,7 +135,7 @@ static void timeouts(void)
 	pair(SOCK_STREAM);
 	*tv = (struct abi_timeval){0, 20000};
 	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == 0 &&
-		       CALL(read, 10, page, 1) == -ABI_EAGAIN,
+		       CALL(read, 10, page, 1) == -LINUX_EAGAIN,
 	       "SO_RCVTIMEO ends a wait");
 	tv->sec = 9;
 	*(u32 *)GUEST(0x2340) = 16;
@@ -143,7 +143,7 @@ static void timeouts(void)
 		       !tv->sec && tv->usec == 20000,
 	       "and is told");
 	tv->usec = 1000000;
-	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == -ABI_EDOM,
+	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == -LINUX_EDOM,
 	       "and checked");
 	CALL(close_range, 0, ~0u, 0);
 }
@@ -173,11 +173,11 @@ static void vectors(void)
 	       "recvmsg scatters");
 	h->control = page;
 	h->controllen = 20;
-	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -ABI_EINVAL,
+	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -LINUX_EINVAL,
 	       "rights cannot be sent");
 	h->iovlen = 2000;
 	h->control = 0;
-	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -ABI_EMSGSIZE,
+	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -LINUX_EMSGSIZE,
 	       "the count is checked");
 	CALL(close_range, 0, ~0u, 0);
 }
@@ -213,7 +213,7 @@ static void datagrams(void)
 		       CALL(recvfrom, 11, page, 9, ABI_MSG_DONTWAIT) == 0,
 	       "an empty datagram arrives");
 	v[0].len = v[1].len = 0x9000;
-	tap_ok(CALL(writev, 10, page + 0x2400, 2) == -ABI_EMSGSIZE,
+	tap_ok(CALL(writev, 10, page + 0x2400, 2) == -LINUX_EMSGSIZE,
 	       "a vector that is too long for one datagram");
 	CALL(close_range, 0, ~0u, 0);
 }

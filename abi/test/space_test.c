@@ -80,7 +80,7 @@ static int op_map(u32 first, u32 n, u32 flags)
 	s64 rc = abi_space_map(p, &m);
 
 	if (flags == ABI_MAP_FIXED_NOREPLACE && any_mapped(first, n))
-		return rc == -ABI_EEXIST;
+		return rc == -LINUX_EEXIST;
 	if (rc != (s64)at(first))
 		return 0;
 	model_map(first, n, prot);
@@ -101,7 +101,7 @@ static int op_protect(u32 first, u32 n)
 	s64 rc = abi_space_protect(p, at(first), n * 4096ull, prot);
 
 	if (!all_mapped(first, n))
-		return rc == -ABI_ENOMEM;
+		return rc == -LINUX_ENOMEM;
 	for (i = first; i < first + n; i++) {
 		model[i].prot = prot;
 		model[i].committed |= prot != 0;
@@ -117,7 +117,7 @@ static int op_discard(u32 first, u32 n)
 	for (i = first; i < first + n; i++)
 		if (!(model[i].prot & ABI_PROT_EXEC))
 			model[i].byte = 0;
-	return rc == (all_mapped(first, n) ? 0 : -ABI_ENOMEM);
+	return rc == (all_mapped(first, n) ? 0 : -LINUX_ENOMEM);
 }
 
 static int op_write(u32 first, u32 n)
@@ -226,18 +226,18 @@ static void placement(void)
 	       "a hint in use is not taken");
 	tap_ok((u64)map(0xc000000000, 4096, 0, 0) == b - 8192,
 	       "a hint outside the guest's ranges is not taken");
-	tap_ok(map(c + 1, 4096, RW, ABI_MAP_FIXED) == -ABI_EINVAL,
+	tap_ok(map(c + 1, 4096, RW, ABI_MAP_FIXED) == -LINUX_EINVAL,
 	       "a fixed address must be page aligned");
-	tap_ok(map(0x10000, 4096, RW, ABI_MAP_FIXED) == -ABI_ENOMEM,
+	tap_ok(map(0x10000, 4096, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
 	       "a fixed address outside the ranges is refused");
-	tap_ok(map(~0ull << 12, 8192, RW, ABI_MAP_FIXED) == -ABI_ENOMEM,
+	tap_ok(map(~0ull << 12, 8192, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
 	       "a fixed range that wraps is refused");
 	tap_ok(map(SKEP_IMAGE_START, 4096, RW, ABI_MAP_FIXED) ==
 		       SKEP_IMAGE_START,
 	       "a fixed address in the image range works");
 	tap_ok(!abi_space_unmap(p, b, 4096) && (u64)map(0, 4096, RW, 0) == b,
 	       "a gap near the top is used again");
-	tap_ok(map(0, SKEP_ARENA_SIZE, 0, 0) == -ABI_ENOMEM,
+	tap_ok(map(0, SKEP_ARENA_SIZE, 0, 0) == -LINUX_ENOMEM,
 	       "a reservation larger than the window fails");
 	tap_ok(map(0, 64ull << 30, 0, 0) > 0,
 	       "a reservation of 64 GiB costs nothing");
@@ -250,15 +250,15 @@ static void limits(void)
 	u64 gib = 1ull << 30, a;
 
 	p = fake_proc();
-	tap_ok(map(0, gib + 4096, RW, 0) == -ABI_ENOMEM,
+	tap_ok(map(0, gib + 4096, RW, 0) == -LINUX_ENOMEM,
 	       "memory above the limit is refused");
 	a = (u64)map(0, gib / 2, RW, 0);
-	tap_ok(map(0, gib / 2 + 4096, RW, 0) == -ABI_ENOMEM &&
+	tap_ok(map(0, gib / 2 + 4096, RW, 0) == -LINUX_ENOMEM &&
 		       !abi_space_unmap(p, a, gib / 2),
 	       "mappings are added up against the limit");
 	a = (u64)map(0, 4 * gib, 0, 0);
 	tap_ok(p->space.committed == 0, "PROT_NONE is not counted");
-	tap_ok(abi_space_protect(p, a, 2 * gib, RW) == -ABI_ENOMEM &&
+	tap_ok(abi_space_protect(p, a, 2 * gib, RW) == -LINUX_ENOMEM &&
 		       p->space.committed == 0,
 	       "opening more than the limit is refused");
 	tap_ok(!abi_space_protect(p, a, gib / 2, RW) &&
@@ -273,9 +273,9 @@ static void limits(void)
 		       !p->space.mapped && !fake.committed,
 	       "munmap gives everything back");
 	p->limit[ABI_RLIMIT_AS].cur = gib;
-	tap_ok(map(0, 2 * gib, 0, 0) == -ABI_ENOMEM, "RLIMIT_AS is kept");
-	fake.commit_answer = -ABI_ENOMEM;
-	tap_ok(map(0, 4096, RW, 0) == -ABI_ENOMEM && !p->space.areas,
+	tap_ok(map(0, 2 * gib, 0, 0) == -LINUX_ENOMEM, "RLIMIT_AS is kept");
+	fake.commit_answer = -LINUX_ENOMEM;
+	tap_ok(map(0, 4096, RW, 0) == -LINUX_ENOMEM && !p->space.areas,
 	       "a host without memory leaves the map as it was");
 	fake_free(p);
 }
@@ -286,23 +286,23 @@ static void wx(void)
 	u8 *byte;
 
 	p = fake_proc();
-	tap_ok(map(0, 4096, 7, 0) == -ABI_EACCES && fake.logs == 1 &&
+	tap_ok(map(0, 4096, 7, 0) == -LINUX_EACCES && fake.logs == 1 &&
 		       strstr(fake.last_log, "writable and executable"),
 	       "writable and executable is refused with a line");
 	a = (u64)map(0, 8192, RW, 0);
 	byte = (u8 *)a;
 	*byte = 0xc3;
-	tap_ok(abi_space_protect(p, a, 4096, 7) == -ABI_EACCES,
+	tap_ok(abi_space_protect(p, a, 4096, 7) == -LINUX_EACCES,
 	       "mprotect to writable and executable is refused");
 	tap_ok(!abi_space_protect(p, a, 4096, RX) && fake.seals == 1 &&
 		       *byte == 0xc3,
 	       "executable memory is sealed and keeps its bytes");
-	fake.seal_answer = -ABI_EACCES;
-	tap_ok(abi_space_protect(p, a + 4096, 4096, RX) == -ABI_EACCES &&
+	fake.seal_answer = -LINUX_EACCES;
+	tap_ok(abi_space_protect(p, a + 4096, 4096, RX) == -LINUX_EACCES &&
 		       abi_space_check(p, a + 4096, 4096, RW),
 	       "a refused seal leaves the protection as it was");
 	byte[4096] = 1;
-	tap_ok(map(0, 4096, RX, 0) == -ABI_EACCES && p->space.areas == 2,
+	tap_ok(map(0, 4096, RX, 0) == -LINUX_EACCES && p->space.areas == 2,
 	       "a refused seal undoes the mapping");
 	tap_ok(!abi_space_wrong(&p->space), "the map is valid");
 	fake_free(p);
@@ -317,7 +317,7 @@ static void full_table(void)
 	a = (u64)map(0, 4ull * ABI_AREAS_MAX * 4096, 0, 0);
 	for (i = 0; i < 2 * ABI_AREAS_MAX && !rc; i += 2)
 		rc = abi_space_unmap(p, a + i * 4096, 4096);
-	tap_ok(rc == -ABI_ENOMEM && p->space.areas <= ABI_AREAS_MAX,
+	tap_ok(rc == -LINUX_ENOMEM && p->space.areas <= ABI_AREAS_MAX,
 	       "a full table refuses with ENOMEM");
 	tap_ok(!abi_space_wrong(&p->space), "a full table is valid");
 	tap_ok(abi_space_check(p, a + 4096, 4096, 0) &&

@@ -77,7 +77,7 @@ static int join(void)
 
 	ts[0] = 10;
 	ts[1] = 0;
-	while (rc != -ABI_ETIMEDOUT &&
+	while (rc != -LINUX_ETIMEDOUT &&
 	       (tid = __atomic_load_n(word_at(page + 4), __ATOMIC_SEQ_CST)))
 		rc = CALL(futex, page + 4, FUTEX_WAIT, tid, page + 0x40);
 	return !tid;
@@ -105,29 +105,30 @@ static void test_clone(void)
 	tid = clone_job(CLONE_PTHREAD | 0x1000000, JOB_EXIT);
 	tap_ok(tid == 4244 && join(), "tids do not come back at once");
 	TAP(p->threads.live == 1);
-	TAP(CALL(tgkill, 4242, 4243, 0) == -ABI_ESRCH);
+	TAP(CALL(tgkill, 4242, 4243, 0) == -LINUX_ESRCH);
 }
 
 static void test_clone_refused(void)
 {
-	TAP(clone_job(SIGCHLD, JOB_EXIT) == -ABI_ENOSYS);
+	TAP(clone_job(SIGCHLD, JOB_EXIT) == -LINUX_ENOSYS);
 	tap_ok(strstr(fake.last_log, "child process") && fake.logs == 1,
 	       "a fork is refused with a reason");
-	TAP(clone_job(0x4111, JOB_EXIT) == -ABI_ENOSYS && fake.logs == 1);
-	TAP(CALL(fork) == -ABI_ENOSYS && CALL(execve, 0, 0, 0) == -ABI_ENOSYS);
+	TAP(clone_job(0x4111, JOB_EXIT) == -LINUX_ENOSYS && fake.logs == 1);
+	TAP(CALL(fork) == -LINUX_ENOSYS &&
+	    CALL(execve, 0, 0, 0) == -LINUX_ENOSYS);
 	TAP(abi_count_refused(p, ABI_NR_fork) == 1 && fake.logs == 1);
-	TAP(clone_job(0x10000, JOB_EXIT) == -ABI_EINVAL);
-	TAP(clone_job(CLONE_PTHREAD | 0x20000000, JOB_EXIT) == -ABI_EINVAL);
-	TAP(CALL(clone, CLONE_PTHREAD, 0, page, page, page) == -ABI_EINVAL);
+	TAP(clone_job(0x10000, JOB_EXIT) == -LINUX_EINVAL);
+	TAP(clone_job(CLONE_PTHREAD | 0x20000000, JOB_EXIT) == -LINUX_EINVAL);
+	TAP(CALL(clone, CLONE_PTHREAD, 0, page, page, page) == -LINUX_EINVAL);
 	TAP(CALL(clone, CLONE_PTHREAD, page + 64, page, page, 0x1000) ==
-	    -ABI_EPERM);
+	    -LINUX_EPERM);
 	TAP(p->threads.live == 1);
 }
 
 static s64 no_start(u32 thread)
 {
 	(void)thread;
-	return -ABI_ENOMEM;
+	return -LINUX_ENOMEM;
 }
 
 static void test_limit(void)
@@ -137,12 +138,12 @@ static void test_limit(void)
 
 	fake.host.thread_start = no_start;
 	TAP(WAIT_FOR(busy() == 1));
-	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -ABI_EAGAIN && busy() == 1);
+	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -LINUX_EAGAIN && busy() == 1);
 	fake.host.thread_start = start;
 	while (guest_thread())
 		n++;
 	tap_ok(n == ABI_THREADS_MAX - 1, "there are 1024 threads");
-	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -ABI_EAGAIN);
+	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -LINUX_EAGAIN);
 	while (n)
 		abi_thread_undo(p, abi_thread_get(p, n--));
 	TAP(p->threads.live == 1);
@@ -170,7 +171,7 @@ static void test_robust(void)
 	head[2] = 0xffffffffffff0000;
 	clone_job(CLONE_PTHREAD | 0x1000000, JOB_LIST);
 	tap_ok(join(), "a list that leaves the map ends");
-	TAP(CALL(set_robust_list, page + 0x1000, 23) == -ABI_EINVAL);
+	TAP(CALL(set_robust_list, page + 0x1000, 23) == -LINUX_EINVAL);
 	TAP(CALL(set_robust_list, page + 0x1000, 24) == 0);
 	TAP(CALL(get_robust_list, 0, page + 0x80, page + 0x88) == 0 &&
 	    *(u64 *)(page + 0x80) == page + 0x1000);
@@ -184,39 +185,39 @@ static void test_identity(void)
 	TAP(CALL(getpid) == 4242 && CALL(gettid) == 4242);
 	TAP(CALL(getppid) == 1 && CALL(getpgrp) == 4242);
 	TAP(CALL(getuid) == 1000 && CALL(getegid) == 1000);
-	TAP(CALL(setuid, 1000) == 0 && CALL(setuid, 0) == -ABI_EPERM);
+	TAP(CALL(setuid, 1000) == 0 && CALL(setuid, 0) == -LINUX_EPERM);
 	TAP(CALL(setresgid, ~0ull, 1000, ~0ull) == 0);
-	TAP(CALL(setresuid, ~0ull, 0, ~0ull) == -ABI_EPERM);
+	TAP(CALL(setresuid, ~0ull, 0, ~0ull) == -LINUX_EPERM);
 	TAP(CALL(umask, 077) == 022 && CALL(umask, 022) == 077);
 	TAP(CALL(uname, page) == 0 && !strcmp((char *)page, "Linux") &&
 	    !strcmp((char *)page + 130, "6.1.0-skep") &&
 	    !strcmp((char *)page + 260, "x86_64"));
-	TAP(CALL(uname, 0x1000) == -ABI_EFAULT);
+	TAP(CALL(uname, 0x1000) == -LINUX_EFAULT);
 	TAP(CALL(getrlimit, 7, page) == 0 && out[0] == 1024);
 	out[0] = 64;
 	out[1] = 32;
-	TAP(CALL(setrlimit, 7, page) == -ABI_EINVAL);
+	TAP(CALL(setrlimit, 7, page) == -LINUX_EINVAL);
 	out[1] = 4096;
-	TAP(CALL(setrlimit, 7, page) == -ABI_EPERM);
-	TAP(CALL(prlimit64, 0, 16, 0, page) == -ABI_EINVAL);
-	TAP(CALL(prlimit64, 1, 7, 0, page) == -ABI_ESRCH);
+	TAP(CALL(setrlimit, 7, page) == -LINUX_EPERM);
+	TAP(CALL(prlimit64, 0, 16, 0, page) == -LINUX_EINVAL);
+	TAP(CALL(prlimit64, 1, 7, 0, page) == -LINUX_ESRCH);
 	TAP(CALL(sysinfo, page) == 0 && out[4] == 8ull << 30);
 	TAP(CALL(getrusage, 0, page) == 0 &&
-	    CALL(getrusage, 9, page) == -ABI_EINVAL);
-	TAP(CALL(wait4, ~0ull, 0, 0, 0) == -ABI_ECHILD);
+	    CALL(getrusage, 9, page) == -LINUX_EINVAL);
+	TAP(CALL(wait4, ~0ull, 0, 0, 0) == -LINUX_ECHILD);
 	TAP(CALL(setpriority, 0, 0, 5) == 0 && CALL(getpriority, 0, 0) == 15);
-	TAP(CALL(setpriority, 0, 0, 0) == -ABI_EACCES);
+	TAP(CALL(setpriority, 0, 0, 0) == -LINUX_EACCES);
 	memcpy((void *)page, "a name that is too long", 24);
 	TAP(CALL(prctl, 15, page) == 0 && CALL(prctl, 16, page + 64) == 0 &&
 	    !strcmp((char *)page + 64, "a name that is "));
-	TAP(CALL(prctl, 12345) == -ABI_EINVAL);
+	TAP(CALL(prctl, 12345) == -LINUX_EINVAL);
 	TAP(CALL(getrandom, page, 16, 0) == 16 && (out[0] || out[1]));
-	TAP(CALL(getrandom, page, 16, 8) == -ABI_EINVAL);
-	TAP(CALL(getrandom, 0x1000, 16, 0) == -ABI_EFAULT);
+	TAP(CALL(getrandom, page, 16, 8) == -LINUX_EINVAL);
+	TAP(CALL(getrandom, 0x1000, 16, 0) == -LINUX_EFAULT);
 	out[0] = 0x20080522;
 	TAP(CALL(capget, page, page + 64) == 0 && !out[8]);
 	TAP(CALL(membarrier, 0, 0) == 0 &&
-	    CALL(membarrier, 1, 0) == -ABI_EINVAL);
+	    CALL(membarrier, 1, 0) == -LINUX_EINVAL);
 }
 
 static void test_machine(void)
@@ -225,26 +226,26 @@ static void test_machine(void)
 
 	TAP(CALL(arch_prctl, 0x1002, page + 0x6000) == 0);
 	TAP(CALL(arch_prctl, 0x1003, page) == 0 && out[0] == page + 0x6000);
-	tap_ok(CALL(arch_prctl, 0x1002, 0x7fff00000000) == -ABI_EPERM &&
+	tap_ok(CALL(arch_prctl, 0x1002, 0x7fff00000000) == -LINUX_EPERM &&
 		       CALL(arch_prctl, 0x1002, 0x8000000000000000) ==
-			       -ABI_EPERM &&
-		       CALL(arch_prctl, 0x1002, page + 0xffe0) == -ABI_EPERM,
+			       -LINUX_EPERM &&
+		       CALL(arch_prctl, 0x1002, page + 0xffe0) == -LINUX_EPERM,
 	       "FS must point at guest memory");
-	TAP(CALL(arch_prctl, 0x1001, page) == -ABI_EPERM &&
+	TAP(CALL(arch_prctl, 0x1001, page) == -LINUX_EPERM &&
 	    strstr(fake.last_log, "GS"));
-	TAP(CALL(arch_prctl, 0x3001, page) == -ABI_EINVAL);
+	TAP(CALL(arch_prctl, 0x3001, page) == -LINUX_EINVAL);
 	TAP(CALL(sched_getaffinity, 0, 128, page) == 8 && out[0] == 3);
-	TAP(CALL(sched_getaffinity, 0, 4, page) == -ABI_EINVAL);
+	TAP(CALL(sched_getaffinity, 0, 4, page) == -LINUX_EINVAL);
 	out[0] = 2;
 	TAP(CALL(sched_setaffinity, 0, 8, page) == 0);
 	TAP(CALL(sched_getaffinity, 4242, 8, page + 8) == 8 && out[1] == 2);
 	TAP(CALL(getcpu, page, page + 4) == 0 && *word_at(page) == 1);
 	out[0] = 4;
-	TAP(CALL(sched_setaffinity, 0, 8, page) == -ABI_EINVAL);
-	TAP(CALL(sched_setaffinity, 77, 8, page) == -ABI_ESRCH);
+	TAP(CALL(sched_setaffinity, 0, 8, page) == -LINUX_EINVAL);
+	TAP(CALL(sched_setaffinity, 77, 8, page) == -LINUX_ESRCH);
 	TAP(CALL(sched_getscheduler, 0) == 0);
 	*word_at(page) = 5;
-	TAP(CALL(sched_setscheduler, 0, 1, page) == -ABI_EPERM);
+	TAP(CALL(sched_setscheduler, 0, 1, page) == -LINUX_EPERM);
 	TAP(CALL(sched_get_priority_max, 1) == 99);
 	TAP(CALL(sched_yield) == 0);
 }

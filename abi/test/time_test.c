@@ -48,13 +48,13 @@ static void test_clocks(void)
 	TAP(CALL(clock_gettime, 3, page) == 0);
 	TAP(CALL(clock_gettime, (~4242ull << 3) | 6, page) == 0);
 	TAP(CALL(clock_gettime, (~4242ull << 3) | 2, page) == 0);
-	TAP(CALL(clock_gettime, (~4243ull << 3) | 6, page) == -ABI_EINVAL);
-	TAP(CALL(clock_gettime, 12, page) == -ABI_EINVAL);
-	TAP(CALL(clock_gettime, 1, 0x1000) == -ABI_EFAULT);
+	TAP(CALL(clock_gettime, (~4243ull << 3) | 6, page) == -LINUX_EINVAL);
+	TAP(CALL(clock_gettime, 12, page) == -LINUX_EINVAL);
+	TAP(CALL(clock_gettime, 1, 0x1000) == -LINUX_EFAULT);
 	TAP(CALL(clock_getres, 1, page) == 0 && time_of(page) == 1);
 	TAP(CALL(clock_getres, 1, 0) == 0);
-	TAP(CALL(clock_getres, 99, 0) == -ABI_EINVAL);
-	TAP(CALL(clock_settime, 0, page) == -ABI_EPERM);
+	TAP(CALL(clock_getres, 99, 0) == -LINUX_EINVAL);
+	TAP(CALL(clock_settime, 0, page) == -LINUX_EPERM);
 	TAP(CALL(gettimeofday, page, 0) == 0 &&
 	    near(at(page)[0] * ABI_NS, guest_now(ABI_CLOCK_REALTIME)) &&
 	    at(page)[1] < 1000000);
@@ -81,15 +81,15 @@ static void test_sleep(void)
 	time_at(page, 5);
 	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
 	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
-	TAP(CALL(clock_nanosleep, 3, 0, page, 0) == -ABI_EOPNOTSUPP);
-	TAP(CALL(clock_nanosleep, 4, 0, page, 0) == -ABI_EOPNOTSUPP);
-	TAP(CALL(clock_nanosleep, 12, 0, page, 0) == -ABI_EINVAL);
-	TAP(CALL(nanosleep, 0x1000, 0) == -ABI_EFAULT);
+	TAP(CALL(clock_nanosleep, 3, 0, page, 0) == -LINUX_EOPNOTSUPP);
+	TAP(CALL(clock_nanosleep, 4, 0, page, 0) == -LINUX_EOPNOTSUPP);
+	TAP(CALL(clock_nanosleep, 12, 0, page, 0) == -LINUX_EINVAL);
+	TAP(CALL(nanosleep, 0x1000, 0) == -LINUX_EFAULT);
 	at(page)[1] = ABI_NS;
-	TAP(CALL(nanosleep, page, 0) == -ABI_EINVAL);
+	TAP(CALL(nanosleep, page, 0) == -LINUX_EINVAL);
 	at(page)[0] = ~0ull;
 	at(page)[1] = 0;
-	TAP(CALL(nanosleep, page, 0) == -ABI_EINVAL);
+	TAP(CALL(nanosleep, page, 0) == -LINUX_EINVAL);
 }
 
 /* Timers ---------------------------------------------------------------------
@@ -132,21 +132,21 @@ static void test_alarm(void)
 	at(page)[3] = 20000;
 	now = mono();
 	TAP(CALL(setitimer, 0, page, 0) == 0);
-	TAP(abi_timer_fire(p, now) == armed && next_signal() == -ABI_EAGAIN);
+	TAP(abi_timer_fire(p, now) == armed && next_signal() == -LINUX_EAGAIN);
 	now = armed;
 	tap_ok(abi_timer_fire(p, now) == now + 10 * MS &&
 		       next_signal() == SIGALRM,
 	       "an interval timer sends and goes on");
 	tap_ok(abi_timer_fire(p, now + 95 * MS) == now + 100 * MS,
 	       "a late one skips what it missed");
-	TAP(next_signal() == SIGALRM && next_signal() == -ABI_EAGAIN);
+	TAP(next_signal() == SIGALRM && next_signal() == -LINUX_EAGAIN);
 	TAP(CALL(getitimer, 0, page) == 0 && at(page)[1] == 10000);
 	memset(at(page), 0, 32);
 	TAP(CALL(setitimer, 0, page, page + 64) == 0 && armed == ABI_FOREVER);
 	TAP(at(page + 64)[1] == 10000 && at(page + 64)[2] == 0);
 	at(page)[3] = 1000000;
-	TAP(CALL(setitimer, 0, page, 0) == -ABI_EINVAL);
-	TAP(CALL(setitimer, 2, page, 0) == -ABI_ENOSYS &&
+	TAP(CALL(setitimer, 0, page, 0) == -LINUX_EINVAL);
+	TAP(CALL(setitimer, 2, page, 0) == -LINUX_ENOSYS &&
 	    strstr(fake.last_log, "ITIMER_REAL"));
 }
 
@@ -182,11 +182,11 @@ static void test_timers(void)
 	       "a timer sends its value");
 	TAP(CALL(timer_getoverrun, id) == 0);
 	TAP(CALL(timer_delete, id) == 0);
-	TAP(CALL(timer_delete, id) == -ABI_EINVAL);
-	TAP(CALL(timer_gettime, id, spec) == -ABI_EINVAL);
-	TAP(CALL(timer_gettime, ~0ull, spec) == -ABI_EINVAL);
-	TAP(create(4, 77, 0) == -ABI_EINVAL);
-	TAP(create(2, 0, 0) == -ABI_EINVAL);
+	TAP(CALL(timer_delete, id) == -LINUX_EINVAL);
+	TAP(CALL(timer_gettime, id, spec) == -LINUX_EINVAL);
+	TAP(CALL(timer_gettime, ~0ull, spec) == -LINUX_EINVAL);
+	TAP(create(4, 77, 0) == -LINUX_EINVAL);
+	TAP(create(2, 0, 0) == -LINUX_EINVAL);
 	while (create(0, 0, 0) == 0)
 		n++;
 	tap_ok(n == ABI_ALARMS, "there are 32 timers");
@@ -200,7 +200,7 @@ int main(void)
 	guest_new();
 	test_clocks();
 	test_sleep();
-	tap_ok(CALL(alarm, 1) == -ABI_ENOSYS && fake.logs == 1,
+	tap_ok(CALL(alarm, 1) == -LINUX_ENOSYS && fake.logs == 1,
 	       "a host without timers is named");
 	fake.host.timer_arm = timer_arm;
 	block_alarm();

@@ -16,7 +16,7 @@
 #include "futex.h"
 #include "lock.h"
 #include "thread.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
@@ -162,7 +162,7 @@ static s64 wake_some(struct wake_list *list, u32 index, u64 gaddr, s32 count,
 static s64 word_check(struct abi_proc *p, u64 gaddr, u32 prot)
 {
 	if (gaddr % 4)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_user_check(p, gaddr, 4, prot);
 }
 
@@ -172,8 +172,8 @@ static s64 word_is(u64 gaddr, u32 value)
 	u32 now;
 
 	if (abi_user_load(gaddr, &now))
-		return -ABI_EFAULT;
-	return now == value ? 0 : -ABI_EAGAIN;
+		return -LINUX_EFAULT;
+	return now == value ? 0 : -LINUX_EAGAIN;
 }
 
 static int still_queued(struct abi_thread *t)
@@ -225,7 +225,7 @@ s64 abi_futex_wait(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 	s64 rc;
 
 	if (!bitset)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = word_check(p, gaddr, ABI_PROT_READ);
 	if (rc)
 		return rc;
@@ -247,7 +247,7 @@ s64 abi_futex_wake(struct abi_proc *p, u64 gaddr, u32 count, u32 bitset)
 	s64 woken;
 
 	if (!bitset)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_lock(p, &bucket_at(p, index)->lock);
 	woken = wake_some(&list, index, gaddr, (s32)count, bitset);
 	abi_unlock(p, &bucket_at(p, index)->lock);
@@ -294,7 +294,7 @@ static s64 requeue_waiters(struct abi_proc *p, const struct requeue *r)
 	s64 rc;
 
 	if (r->wake < 0 || r->move < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = word_check(p, r->from, ABI_PROT_READ);
 	if (!rc)
 		rc = word_check(p, r->to, ABI_PROT_READ);
@@ -339,7 +339,7 @@ static s64 op_apply(u32 op, u32 old, u32 *fresh)
 		*fresh = old ^ arg;
 		return 0;
 	}
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }
 
 static s64 op_compare(u32 op, u32 old)
@@ -360,7 +360,7 @@ static s64 op_compare(u32 op, u32 old)
 	case 5:
 		return value >= arg;
 	}
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }
 
 /* The first half of WAKE_OP. 1: the comparison holds; 0: not. */
@@ -430,7 +430,7 @@ static s64 wait_call(struct abi_call *c, u32 bitset)
 		return rc;
 	rc = abi_futex_wait(c->p, c->t, c->a[0], (u32)c->a[2], bitset,
 			    deadline);
-	if (rc == -ABI_EINTR)
+	if (rc == -LINUX_EINTR)
 		rc = c->a[3] ? -ABI_ERESTARTBLOCK : -ABI_ERESTARTSYS;
 	return rc;
 }
@@ -439,7 +439,7 @@ static s64 wake_call(struct abi_call *c, u32 bitset)
 {
 	/* No look at the map: programs wake words that are already unmapped. */
 	if (c->a[0] % 4)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_futex_wake(c->p, c->a[0], (u32)c->a[2], bitset);
 }
 
@@ -451,7 +451,7 @@ static s64 refuse_requeue(struct abi_call *c)
 		c->p->host->log("futex: FUTEX_WAIT_REQUEUE_PI and "
 				"FUTEX_CMP_REQUEUE_PI are not supported: "
 				"answered ENOSYS");
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }
 
 /* LOCK_PI counts on CLOCK_REALTIME, LOCK_PI2 on the clock that it names. */
@@ -482,7 +482,7 @@ s64 abi_sys_futex(struct abi_call *c)
 
 	if (op & CLOCK_REALTIME && command != WAIT_BITSET &&
 	    command != WAIT_REQUEUE_PI && command != LOCK_PI2)
-		return -ABI_ENOSYS;
+		return -LINUX_ENOSYS;
 	switch (command) {
 	case LOCK_PI:
 	case LOCK_PI2:
@@ -508,5 +508,5 @@ s64 abi_sys_futex(struct abi_call *c)
 	case WAKE_OP:
 		return wake_op(c->p, c->a);
 	}
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }

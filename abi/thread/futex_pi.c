@@ -12,7 +12,7 @@
 #include "futex.h"
 #include "lock.h"
 #include "thread.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/signal/signal.h"
 #include "abi/state/proc.h"
@@ -57,12 +57,12 @@ static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
 	u32 depth;
 
 	if (!o)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	if (o->pi.ending)
 		return MUST_RETRY;
 	for (depth = 0; o && o->pi.gaddr && depth < ABI_THREADS_MAX; depth++) {
 		if (o->pi.owner == t->tid)
-			return -ABI_EDEADLK;
+			return -LINUX_EDEADLK;
 		o = abi_thread_find(p, o->pi.owner);
 	}
 	return 0;
@@ -79,24 +79,24 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 
 	first = first_waiter(p, gaddr, &more);
 	if (abi_user_load(gaddr, &old))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	do {
 		owner = old & TID_MASK;
 		fresh = old | WAITERS;
 		if (owner == t->tid)
-			return -ABI_EDEADLK;
+			return -LINUX_EDEADLK;
 		if (!owner && first)
 			owner = first->pi.owner; /* is about to end */
 		rc = owner ? owner_check(p, t, owner) : 0;
-		if (try && (rc == -ABI_EDEADLK || (owner && !rc)))
-			rc = -ABI_EAGAIN;
+		if (try && (rc == -LINUX_EDEADLK || (owner && !rc)))
+			rc = -LINUX_EAGAIN;
 		if (rc)
 			return rc;
 		if (!owner)
 			fresh = t->tid | (old & OWNER_DIED);
 		done = abi_user_swap(gaddr, &old, fresh);
 		if (done < 0)
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	} while (!done);
 	t->pi.owner = owner;
 	return owner ? MUST_WAIT : 0;
@@ -126,7 +126,7 @@ static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 			t->pi.gaddr = 0;
 		abi_unlock(p, &p->futexes.pi_lock);
 		if (rc)
-			return rc == -ABI_EINTR ? -ABI_ERESTARTNOINTR : rc;
+			return rc == -LINUX_EINTR ? -ABI_ERESTARTNOINTR : rc;
 	}
 	return 0;
 }
@@ -134,7 +134,7 @@ static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 static s64 word_check(struct abi_proc *p, u64 gaddr)
 {
 	if (gaddr % 4)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return abi_user_check(p, gaddr, 4, ABI_PROT_READ | ABI_PROT_WRITE);
 }
 
@@ -185,14 +185,14 @@ static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
 	int done;
 
 	if (abi_user_load(gaddr, &old))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	do {
 		if (!died && (old & TID_MASK) != t->tid)
-			return -ABI_EPERM;
+			return -LINUX_EPERM;
 		fresh = next ? next->tid | died | (more ? WAITERS : 0) : died;
 		done = abi_user_swap(gaddr, &old, fresh);
 		if (done < 0)
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	} while (!done);
 	if (next) {
 		word_grant(p, next);

@@ -5,7 +5,7 @@
  */
 #include "lock.h"
 #include "thread.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -45,7 +45,7 @@ static s64 tp_check(struct abi_proc *p, u64 tp)
 {
 	if (tp >= SKEP_ARENA_END ||
 	    abi_user_check(p, tp, TP_SPAN, ABI_PROT_READ))
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	return 0;
 }
 
@@ -56,9 +56,9 @@ static s64 clone_check(struct abi_call *c)
 	if (!(flags & CLONE_THREAD))
 		return abi_thread_no_children(c->p, "clone");
 	if ((flags & CLONE_MUST) != CLONE_MUST || flags & ~CLONE_MAY)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!c->a[1])
-		return -ABI_EINVAL; /* two threads on one stack */
+		return -LINUX_EINVAL; /* two threads on one stack */
 	if (flags & CLONE_SETTLS)
 		return tp_check(c->p, c->a[4]);
 	return 0;
@@ -101,7 +101,7 @@ s64 abi_sys_clone(struct abi_call *c)
 		return rc;
 	child = abi_thread_new(c->p);
 	if (!child)
-		return -ABI_EAGAIN;
+		return -LINUX_EAGAIN;
 	clone_fill(c, child);
 	tid = child->tid;
 	clone_tell(c, tid);
@@ -110,7 +110,7 @@ s64 abi_sys_clone(struct abi_call *c)
 	if (!rc)
 		return tid;
 	abi_thread_undo(c->p, child);
-	return -ABI_EAGAIN;
+	return -LINUX_EAGAIN;
 }
 
 s64 abi_sys_exit(struct abi_call *c)
@@ -139,7 +139,7 @@ s64 abi_sys_gettid(struct abi_call *c)
 s64 abi_sys_set_robust_list(struct abi_call *c)
 {
 	if (c->a[1] != ROBUST_HEAD_SIZE)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	c->t->robust_head = c->a[0];
 	return 0;
 }
@@ -156,10 +156,10 @@ s64 abi_sys_get_robust_list(struct abi_call *c)
 	u64 head, size = ROBUST_HEAD_SIZE;
 
 	if (!t)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	head = t->robust_head;
 	if (ABI_PUT(c->p, c->a[2], &size) || ABI_PUT(c->p, c->a[1], &head))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -183,9 +183,9 @@ s64 abi_sys_arch_prctl(struct abi_call *c)
 	case ARCH_SET_GS:
 		c->p->host->log("arch_prctl: the GS base belongs to the host; "
 				"ARCH_SET_GS is refused");
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	}
-	return -ABI_EINVAL; /* among them ARCH_CET_STATUS: no shadow stack */
+	return -LINUX_EINVAL; /* among them ARCH_CET_STATUS: no shadow stack */
 }
 
 /* Scheduling
@@ -211,15 +211,15 @@ s64 abi_sys_sched_getaffinity(struct abi_call *c)
 	u64 bytes = affinity_bytes(c->p), mask[ABI_AFFINITY_WORDS];
 
 	if (c->a[1] % 8 || (u32)c->a[1] * 8ull < c->p->info.cpus)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!t)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	if (bytes > (u32)c->a[1])
 		bytes = (u32)c->a[1];
 	abi_lock(c->p, &c->p->threads.lock);
 	abi_memcpy(mask, t->affinity, sizeof(mask));
 	abi_unlock(c->p, &c->p->threads.lock);
-	return abi_user_put(c->p, c->a[2], mask, bytes) ? -ABI_EFAULT
+	return abi_user_put(c->p, c->a[2], mask, bytes) ? -LINUX_EFAULT
 							: (s64)bytes;
 }
 
@@ -246,11 +246,11 @@ s64 abi_sys_sched_setaffinity(struct abi_call *c)
 	if (bytes > sizeof(mask))
 		bytes = sizeof(mask);
 	if (abi_user_get(c->p, mask, c->a[2], bytes))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!t)
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	if (!affinity_trim(c->p, mask))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = c->p->host->thread_affinity(t->index, mask, sizeof(mask));
 	if (rc)
 		return rc;
@@ -269,9 +269,9 @@ s64 abi_sys_getcpu(struct abi_call *c)
 	       !(c->t->affinity[cpu / 64] >> (cpu % 64) & 1))
 		cpu++;
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &cpu))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (c->a[1] && ABI_PUT(c->p, c->a[1], &node))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -288,12 +288,13 @@ static s64 policy_check(u32 policy, s32 priority)
 	case SCHED_OTHER:
 	case SCHED_BATCH:
 	case SCHED_IDLE:
-		return priority ? -ABI_EINVAL : 0;
+		return priority ? -LINUX_EINVAL : 0;
 	case SCHED_FIFO:
 	case SCHED_RR:
-		return priority < 1 || priority > 99 ? -ABI_EINVAL : -ABI_EPERM;
+		return priority < 1 || priority > 99 ? -LINUX_EINVAL
+						     : -LINUX_EPERM;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static s64 policy_set(struct abi_call *c, u32 policy, u64 gaddr)
@@ -301,11 +302,11 @@ static s64 policy_set(struct abi_call *c, u32 policy, u64 gaddr)
 	s32 priority;
 
 	if ((s32)c->a[0] < 0 || !gaddr)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (ABI_GET(c->p, &priority, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (!thread_of_tid(c, c->a[0]))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return policy_check(policy, priority);
 }
 
@@ -322,8 +323,8 @@ s64 abi_sys_sched_setparam(struct abi_call *c)
 s64 abi_sys_sched_getscheduler(struct abi_call *c)
 {
 	if ((s32)c->a[0] < 0)
-		return -ABI_EINVAL;
-	return thread_of_tid(c, c->a[0]) ? (s64)SCHED_OTHER : -ABI_ESRCH;
+		return -LINUX_EINVAL;
+	return thread_of_tid(c, c->a[0]) ? (s64)SCHED_OTHER : -LINUX_ESRCH;
 }
 
 s64 abi_sys_sched_getparam(struct abi_call *c)
@@ -331,9 +332,9 @@ s64 abi_sys_sched_getparam(struct abi_call *c)
 	s32 priority = 0;
 
 	if ((s32)c->a[0] < 0 || !c->a[1])
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!thread_of_tid(c, c->a[0]))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return ABI_PUT(c->p, c->a[1], &priority);
 }
 
@@ -348,7 +349,7 @@ static s64 priority_bound(u32 policy, s64 bound)
 	case SCHED_RR:
 		return bound;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 abi_sys_sched_get_priority_max(struct abi_call *c)
@@ -364,14 +365,14 @@ s64 abi_sys_sched_get_priority_min(struct abi_call *c)
 s64 abi_sys_sched_rr_get_interval(struct abi_call *c)
 {
 	if ((s32)c->a[0] < 0)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!thread_of_tid(c, c->a[0]))
-		return -ABI_ESRCH;
+		return -LINUX_ESRCH;
 	return abi_time_put(c->p, c->a[1], 4000000);
 }
 
 /* No command is offered, so callers use their own barriers. */
 s64 abi_sys_membarrier(struct abi_call *c)
 {
-	return c->a[0] == 0 && c->a[1] == 0 ? 0 : -ABI_EINVAL;
+	return c->a[0] == 0 && c->a[1] == 0 ? 0 : -LINUX_EINVAL;
 }

@@ -13,7 +13,7 @@
 #include "thread.h"
 #include "futex.h"
 #include "lock.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/mm/space.h"
@@ -84,7 +84,7 @@ int abi_threads_init(struct abi_proc *p)
 	struct abi_thread *t = &all->thread[0];
 
 	if (!p->info.cpus || p->info.pid < 2 || p->info.pid > 0x3fffffff / 2)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	thread_reset(p, t);
 	affinity_all(p, t);
 	t->state = ABI_THREAD_LIVE;
@@ -164,21 +164,21 @@ s64 abi_thread_park(struct abi_proc *p, struct abi_thread *t, u64 deadline,
 	if (!__atomic_compare_exchange_n(&t->park, &none, ABI_PARK_ASLEEP, 0,
 					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		__atomic_exchange_n(&t->park, ABI_PARK_NONE, __ATOMIC_SEQ_CST);
-		return interruptible && abi_pending(p, t->index) ? -ABI_EINTR
+		return interruptible && abi_pending(p, t->index) ? -LINUX_EINTR
 								 : 0;
 	}
 	/* ASLEEP is published: a sender that we do not see now sees it. */
 	if (interruptible && abi_pending(p, t->index))
-		rc = -ABI_EINTR;
+		rc = -LINUX_EINTR;
 	else
 		rc = p->host->wait(&t->park, ABI_PARK_ASLEEP, deadline);
 	if (__atomic_exchange_n(&t->park, ABI_PARK_NONE, __ATOMIC_SEQ_CST) ==
 		    ABI_PARK_TOKEN &&
-	    rc == -ABI_ETIMEDOUT)
+	    rc == -LINUX_ETIMEDOUT)
 		rc = 0;
 	if (interruptible && abi_pending(p, t->index))
-		return -ABI_EINTR;
-	return rc == -ABI_ETIMEDOUT ? rc : 0;
+		return -LINUX_EINTR;
+	return rc == -LINUX_ETIMEDOUT ? rc : 0;
 }
 
 void abi_thread_unpark(struct abi_proc *p, struct abi_thread *t)
@@ -312,11 +312,11 @@ s64 abi_thread_no_children(struct abi_proc *p, const char *name)
 	struct abi_text text;
 
 	if (__atomic_exchange_n(&p->threads.said_children, 1, __ATOMIC_RELAXED))
-		return -ABI_ENOSYS;
+		return -LINUX_ENOSYS;
 	abi_text_init(&text, line, sizeof(line));
 	abi_text_str(&text, name);
 	abi_text_str(&text, ": child processes are not run here; use a build "
 			    "of the program that works in one process");
 	p->host->log(line);
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }

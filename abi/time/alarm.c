@@ -8,7 +8,7 @@
  * as overrun, as Linux does.
  */
 #include "time.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
@@ -171,7 +171,7 @@ s64 abi_sys_alarm(struct abi_call *c)
 	u64 ns = (u32)c->a[0] * ABI_NS, old, interval;
 
 	if (!timers_supported(c->p))
-		return -ABI_ENOSYS;
+		return -LINUX_ENOSYS;
 	arm_alarm(c->p, &c->p->alarms.real, deadline_after(c->p, ns), 0, &old,
 		  &interval);
 	return (s64)((old + ABI_NS / 2) / ABI_NS ? (old + ABI_NS / 2) / ABI_NS
@@ -181,7 +181,7 @@ s64 abi_sys_alarm(struct abi_call *c)
 static s64 timeval_ns(const struct abi_timeval *tv, u64 *ns)
 {
 	if (tv->sec < 0 || tv->usec < 0 || tv->usec >= 1000000)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u64)tv->sec >= ABI_FOREVER / ABI_NS)
 		*ns = ABI_FOREVER;
 	else
@@ -206,14 +206,14 @@ static s64 itimerval_put(struct abi_call *c, u64 gaddr, u64 value, u64 interval)
 static s64 which_check(struct abi_call *c)
 {
 	if ((u32)c->a[0] > ITIMER_PROF)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u32)c->a[0] == ITIMER_REAL)
-		return timers_supported(c->p) ? 0 : -ABI_ENOSYS;
+		return timers_supported(c->p) ? 0 : -LINUX_ENOSYS;
 	if (!__atomic_exchange_n(&c->p->alarms.said_cpu, 1, __ATOMIC_RELAXED))
 		c->p->host->log(
 			"setitimer: only ITIMER_REAL is supported; CPU time "
 			"timers (profiling) are not");
-	return -ABI_ENOSYS;
+	return -LINUX_ENOSYS;
 }
 
 s64 abi_sys_setitimer(struct abi_call *c)
@@ -225,10 +225,10 @@ s64 abi_sys_setitimer(struct abi_call *c)
 	if (rc)
 		return rc;
 	if (c->a[1] && ABI_GET(c->p, &it, c->a[1]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (timeval_ns(&it.value, &value) ||
 	    timeval_ns(&it.interval, &interval))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	arm_alarm(c->p, &c->p->alarms.real, deadline_after(c->p, value),
 		  interval, &value, &interval);
 	return itimerval_put(c, c->a[2], value, interval);
@@ -246,7 +246,7 @@ s64 abi_sys_getitimer(struct abi_call *c)
 	interval = c->p->alarms.real.interval;
 	abi_unlock(c->p, &c->p->alarms.lock);
 	return c->a[1] ? itimerval_put(c, c->a[1], value, interval)
-		       : -ABI_EFAULT;
+		       : -LINUX_EFAULT;
 }
 
 /* timer_create
@@ -257,11 +257,11 @@ static s64 event_check(struct abi_call *c, const struct sigevent *e)
 	if (e->notify == SIGEV_NONE)
 		return 0;
 	if (e->notify != SIGEV_SIGNAL && e->notify != SIGEV_THREAD_ID)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (e->signo < 1 || e->signo > ABI_SIGNALS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (e->notify == SIGEV_THREAD_ID && !abi_thread_find(c->p, e->tid))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return 0;
 }
 
@@ -274,15 +274,15 @@ static s64 clock_check(u64 clock)
 		return 0;
 	case ABI_CLOCK_ID_PROCESS:
 	case ABI_CLOCK_ID_THREAD:
-		return -ABI_EOPNOTSUPP; /* as for setitimer */
+		return -LINUX_EOPNOTSUPP; /* as for setitimer */
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static s64 alarm_new(struct abi_proc *p, const struct sigevent *e, u32 clock)
 {
 	struct abi_alarm *a;
-	s64 id = -ABI_EAGAIN;
+	s64 id = -LINUX_EAGAIN;
 	u32 i;
 
 	abi_lock(p, &p->alarms.lock);
@@ -306,11 +306,11 @@ s64 abi_sys_timer_create(struct abi_call *c)
 	s32 out;
 
 	if (rc || !timers_supported(c->p))
-		return rc ? rc : -ABI_ENOSYS;
+		return rc ? rc : -LINUX_ENOSYS;
 	abi_memset(&e, 0, sizeof(e));
 	e.signo = ABI_SIGALRM;
 	if (c->a[1] && ABI_GET(c->p, &e, c->a[1]))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	rc = event_check(c, &e);
 	if (!rc)
 		rc = abi_user_check(c->p, c->a[2], 4, ABI_PROT_WRITE);
@@ -351,7 +351,7 @@ s64 abi_sys_timer_settime(struct abi_call *c)
 	s64 rc;
 
 	if (!a || !c->a[2])
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = abi_time_get(c->p, c->a[2], &interval);
 	if (!rc)
 		rc = abi_time_get(c->p, c->a[2] + 16, &value);
@@ -372,7 +372,7 @@ s64 abi_sys_timer_gettime(struct abi_call *c)
 	u64 value, interval;
 
 	if (!a)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_lock(c->p, &c->p->alarms.lock);
 	value = time_left(a, monotonic_ns(c->p));
 	interval = a->interval;
@@ -384,7 +384,7 @@ s64 abi_sys_timer_getoverrun(struct abi_call *c)
 {
 	struct abi_alarm *a = alarm_get(c);
 
-	return a ? (s64)a->overrun : -ABI_EINVAL;
+	return a ? (s64)a->overrun : -LINUX_EINVAL;
 }
 
 s64 abi_sys_timer_delete(struct abi_call *c)
@@ -393,7 +393,7 @@ s64 abi_sys_timer_delete(struct abi_call *c)
 	u64 value, interval;
 
 	if (!a)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	arm_alarm(c->p, a, ABI_FOREVER, 0, &value, &interval);
 	abi_lock(c->p, &c->p->alarms.lock);
 	a->used = 0;

@@ -5,7 +5,7 @@
  * names: the host has no leap second table and does not tell of suspension.
  */
 #include "time.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/user.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
@@ -24,9 +24,9 @@ s64 abi_time_get(struct abi_proc *p, u64 gaddr, u64 *ns)
 	struct abi_timespec ts;
 
 	if (ABI_GET(p, &ts, gaddr))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (ts.sec < 0 || ts.nsec < 0 || ts.nsec >= (s64)ABI_NS)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if ((u64)ts.sec >= ABI_FOREVER / ABI_NS)
 		*ns = ABI_FOREVER;
 	else
@@ -64,11 +64,11 @@ static s64 cpu_clock(struct abi_call *c, s32 id)
 	u32 who = ~(u32)(id >> 3);
 
 	if ((id & CPU_KIND) != CPU_SCHED)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!(id & CPU_PER_THREAD))
 		return !who || who == c->p->info.pid ? ABI_CLOCK_PROCESS
-						     : -ABI_EINVAL;
-	return !who || who == c->t->tid ? ABI_CLOCK_THREAD : -ABI_EINVAL;
+						     : -LINUX_EINVAL;
+	return !who || who == c->t->tid ? ABI_CLOCK_THREAD : -LINUX_EINVAL;
 }
 
 /* The host's clock for a guest's clock id, or -EINVAL. */
@@ -93,7 +93,7 @@ static s64 clock_of(struct abi_call *c, u64 id)
 	case ABI_CLOCK_ID_THREAD:
 		return ABI_CLOCK_THREAD;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 abi_sys_clock_gettime(struct abi_call *c)
@@ -120,9 +120,9 @@ s64 abi_sys_clock_settime(struct abi_call *c)
 	s64 rc;
 
 	if ((u32)c->a[0] != ABI_CLOCK_ID_REALTIME)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	rc = abi_time_get(c->p, c->a[1], &ns);
-	return rc ? rc : -ABI_EPERM;
+	return rc ? rc : -LINUX_EPERM;
 }
 
 s64 abi_sys_gettimeofday(struct abi_call *c)
@@ -131,9 +131,9 @@ s64 abi_sys_gettimeofday(struct abi_call *c)
 	struct abi_timeval tv = {(s64)(ns / ABI_NS), (s64)(ns % ABI_NS / 1000)};
 
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &tv))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	if (c->a[1] && ABI_PUT(c->p, c->a[1], &zone))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return 0;
 }
 
@@ -142,7 +142,7 @@ s64 abi_sys_time(struct abi_call *c)
 	s64 sec = (s64)(clock_ns(c->p, ABI_CLOCK_REALTIME) / ABI_NS);
 
 	if (c->a[0] && ABI_PUT(c->p, c->a[0], &sec))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return sec;
 }
 
@@ -157,7 +157,7 @@ static s64 sleep_until(struct abi_call *c, u64 deadline)
 	do {
 		rc = abi_thread_park(c->p, c->t, deadline, 1);
 	} while (!rc);
-	return rc == -ABI_ETIMEDOUT ? 0 : rc;
+	return rc == -LINUX_ETIMEDOUT ? 0 : rc;
 }
 
 static s64 sleep_for(struct abi_call *c, u64 ns, u64 rem)
@@ -170,7 +170,7 @@ static s64 sleep_for(struct abi_call *c, u64 ns, u64 rem)
 	if (mono >= deadline)
 		return 0;
 	if (rem && abi_time_put(c->p, rem, deadline - mono))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return -ABI_ERESTARTBLOCK;
 }
 
@@ -199,9 +199,9 @@ static s64 sleep_clock(u64 id)
 	case ABI_CLOCK_ID_MONOTONIC_COARSE:
 	case ABI_CLOCK_ID_REALTIME_ALARM:
 	case ABI_CLOCK_ID_BOOTTIME_ALARM:
-		return -ABI_EOPNOTSUPP;
+		return -LINUX_EOPNOTSUPP;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 abi_sys_clock_nanosleep(struct abi_call *c)

@@ -8,7 +8,7 @@
 #include "time.h"
 #include "abi/fs/desc.h"
 #include "abi/fs/ops.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
 #include "abi/poll/wait.h"
@@ -69,7 +69,7 @@ static s64 take_ticks(struct abi_proc *p, struct abi_desc *d, u64 *due,
 	d->timer.ticks = 0;
 	*due = d->timer.next_ns ? d->timer.next_ns : ABI_FOREVER;
 	abi_unlock(p, &d->lock);
-	return *ticks ? 8 : -ABI_EAGAIN;
+	return *ticks ? 8 : -LINUX_EAGAIN;
 }
 
 static s64 wait_ticks(struct abi_call *c, struct abi_desc *d, u64 *ticks)
@@ -77,17 +77,17 @@ static s64 wait_ticks(struct abi_call *c, struct abi_desc *d, u64 *ticks)
 	u64 due;
 	s64 n = take_ticks(c->p, d, &due, ticks), slept = 0;
 
-	if (n == -ABI_EAGAIN && !(abi_desc_flags(d) & ABI_O_NONBLOCK)) {
+	if (n == -LINUX_EAGAIN && !(abi_desc_flags(d) & ABI_O_NONBLOCK)) {
 		abi_wait_begin(c, 1);
 		abi_event_join(c, &d->event);
 		for (;;) {
 			n = take_ticks(c->p, d, &due, ticks);
-			if (n != -ABI_EAGAIN || slept == -ABI_EINTR)
+			if (n != -LINUX_EAGAIN || slept == -LINUX_EINTR)
 				break;
 			slept = abi_wait_sleep(c, 0, 0, due);
 		}
 		abi_event_leave(c, &d->event);
-		if (n == -ABI_EAGAIN)
+		if (n == -LINUX_EAGAIN)
 			n = -ABI_ERESTARTSYS;
 	}
 	return n;
@@ -102,11 +102,11 @@ static s64 timerfd_read(struct abi_call *c, struct abi_desc *d,
 
 	(void)offset;
 	if (s->left < 8)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	n = wait_ticks(c, d, &ticks);
 	if (n < 0)
 		return n;
-	return abi_span_scatter(c->p, s, &ticks, 8) < 8 ? -ABI_EFAULT : 8;
+	return abi_span_scatter(c->p, s, &ticks, 8) < 8 ? -LINUX_EFAULT : 8;
 }
 
 const struct abi_desc_ops abi_timerfd_ops = {
@@ -121,17 +121,17 @@ s64 abi_sys_timerfd_create(struct abi_call *c)
 	struct abi_desc *d;
 
 	if (flags & ~(ABI_O_NONBLOCK | ABI_O_CLOEXEC))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (clock != ABI_CLOCK_ID_REALTIME && clock != ABI_CLOCK_ID_MONOTONIC &&
 	    clock != ABI_CLOCK_ID_BOOTTIME)
 		return clock == ABI_CLOCK_ID_REALTIME_ALARM ||
 				       clock == ABI_CLOCK_ID_BOOTTIME_ALARM
-			       ? -ABI_EPERM
-			       : -ABI_EINVAL;
+			       ? -LINUX_EPERM
+			       : -LINUX_EINVAL;
 	d = abi_desc_new(c->p, ABI_DESC_TIMER,
 			 ABI_O_RDWR | (flags & ABI_O_NONBLOCK));
 	if (!d)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	d->timer.clock = clock;
 	abi_strcpy(d->path, "anon_inode:[timerfd]", 32);
 	return abi_desc_install(c->p, d, 0, flags & ABI_O_CLOEXEC);
@@ -158,9 +158,9 @@ static struct abi_desc *get_timer(struct abi_call *c, s64 *error)
 {
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
 
-	*error = d ? 0 : -ABI_EBADF;
+	*error = d ? 0 : -LINUX_EBADF;
 	if (d && abi_desc_ops(d) != &abi_timerfd_ops) {
-		*error = -ABI_EINVAL;
+		*error = -LINUX_EINVAL;
 		abi_desc_put(c->p, d);
 		d = 0;
 	}
@@ -188,7 +188,7 @@ s64 abi_sys_timerfd_settime(struct abi_call *c)
 	s64 error;
 
 	if (flags & ~(TFD_ABSTIME | TFD_CANCEL_ON_SET))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	error = abi_time_get(c->p, c->a[2], &interval);
 	if (!error)
 		error = abi_time_get(c->p, c->a[2] + 16, &value);

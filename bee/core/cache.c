@@ -11,13 +11,13 @@
  * that no file outlives the rewriter that made it. The map's slot numbers are
  * the same on every host, and nothing depends on the CPU.
  */
+#include "base/errno.h"
 #include "bee/core/cache.h"
 #include "bee/core/core.h"
 #include "build/gen/bee/revision.h"
 
 #define MAGIC 0x31656863616365ebull
 #define SIZE_MAX_FILE (64ull << 20)
-#define ENOENT 2
 
 struct header {
 	u64 magic, revision;
@@ -234,7 +234,7 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
 		return -1;
 	err = bee_os_file_map(path, &bytes, &len);
-	if (err == -ENOENT)
+	if (err == -LINUX_ENOENT)
 		return -1;
 	why = err ? "unreadable" : take_apart(bytes, len, &parts);
 	if (!why) {

@@ -5,13 +5,9 @@
  * bee.image until then. The file is hostile: abi_elf_plan checks every field
  * used here, and nothing of it runs before the rewriter has agreed.
  */
+#include "base/errno.h"
 #include "bee/core/cache.h"
 #include "bee/core/core.h"
-
-#define ENOENT 2
-#define ENOEXEC 8
-#define ENOMEM 12
-#define ENOTDIR 20
 
 #define HEAD_MAX 0x10000u
 #define RANGES_MAX 0x40000u
@@ -62,7 +58,7 @@ static int open_file(struct load *l)
 {
 	s64 err = bee_os_file_map(l->options->program, &l->file, &l->file_len);
 
-	if (err == -ENOENT || err == -ENOTDIR) {
+	if (err == -LINUX_ENOENT || err == -LINUX_ENOTDIR) {
 		bee_say("no such program: ", l->options->program, "");
 		return BEE_EXIT_NOT_FOUND;
 	}
@@ -240,7 +236,7 @@ static int get_memory(struct load *l, const struct bee_rewrite_need *need)
 	rw->pc = bee_os_alloc((u64)need->pcs * sizeof(*rw->pc) + 8);
 	rw->marks = bee_os_alloc(need->marks_len + 8);
 	if (!rw->site || !rw->pc || !rw->marks)
-		return -ENOMEM;
+		return -LINUX_ENOMEM;
 	rw->stubs = guest_pointer(stubs);
 	rw->stubs_addr = stubs;
 	rw->stubs_len = len;
@@ -319,7 +315,7 @@ static int run_rewriter(struct load *l)
 	rw->code = 0;
 	rw->edge = 0;
 	rw->marks = 0;
-	if (err == -ENOEXEC)
+	if (err == -LINUX_ENOEXEC)
 		return refuse_site(l, rw->why);
 	return err ? refuse_program(l, "not enough memory to rewrite it") : 0;
 }
@@ -428,7 +424,7 @@ static int make_process(const struct load *l, const char *const *envp)
 		return refuse_program(l, "the process state cannot be set up");
 	abi_proof_set(bee.proc, l->options->nonce);
 	err = abi_exec(bee.proc, &exec);
-	if (err == -ENOMEM)
+	if (err == -LINUX_ENOMEM)
 		return refuse_program(
 			l, "stack and arguments do not fit into memory");
 	if (err)

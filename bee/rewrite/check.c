@@ -16,7 +16,7 @@ static int refuse_code(u64 at, const char *what, u64 *bad, char *why)
 		why[n++] = *what;
 	why[n] = 0;
 	*bad = at;
-	return -BEE_EACCES;
+	return -LINUX_EACCES;
 }
 
 static const char *name_of(const struct bee_class *class,
@@ -57,7 +57,7 @@ int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why)
 		if (!may_begin(bytes[at]))
 			continue;
 		rc = bee_decode(bytes + at, len - at, &insn);
-		if (rc == -BEE_EFAULT && len - at < 15)
+		if (rc == -LINUX_EFAULT && len - at < 15)
 			return refuse_code(at,
 					   "an instruction cut off at its end",
 					   bad, why);

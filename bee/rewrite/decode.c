@@ -63,7 +63,7 @@ struct cursor {
 static int take_bytes(struct cursor *c, u32 n)
 {
 	if (c->max - c->at < n)
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	c->at += n;
 	return 0;
 }
@@ -114,7 +114,7 @@ static int take_prefixes(struct cursor *c, struct bee_insn *insn)
 		}
 		c->at++;
 	}
-	return -BEE_EFAULT;
+	return -LINUX_EFAULT;
 }
 
 static int take_modrm(struct cursor *c, struct bee_insn *insn)
@@ -123,7 +123,7 @@ static int take_modrm(struct cursor *c, struct bee_insn *insn)
 
 	insn->modrm_at = c->at;
 	if (take_bytes(c, 1))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	insn->modrm = c->p[c->at - 1];
 	mod = insn->modrm >> 6;
 	rm = insn->modrm & 7;
@@ -132,7 +132,7 @@ static int take_modrm(struct cursor *c, struct bee_insn *insn)
 	insn->memory = 1;
 	if (rm == 4) {
 		if (take_bytes(c, 1))
-			return -BEE_EFAULT;
+			return -LINUX_EFAULT;
 		insn->sib = c->p[c->at - 1];
 		insn->has_sib = 1;
 	}
@@ -170,9 +170,9 @@ static u32 imm_z(const struct bee_insn *insn)
 static int take_rel(struct cursor *c, struct bee_insn *insn, u32 n)
 {
 	if (n == 4 && insn->prefixes & BEE_PREFIX_66 && !is_wide(insn))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (take_imm(c, insn, n))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	insn->target = n == 1 ? (s8)c->p[insn->imm_at]
 			      : bee_get_s32(c->p + insn->imm_at);
 	return 0;
@@ -224,7 +224,7 @@ static int take_operands(struct cursor *c, struct bee_insn *insn, char letter)
 	case 'J':
 		return take_rel(c, insn, 4);
 	default:
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	}
 }
 
@@ -232,7 +232,7 @@ static int take_opcode(struct cursor *c, struct bee_insn *insn)
 {
 	insn->opcode_at = c->at;
 	if (take_bytes(c, 1))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	insn->opcode = c->p[c->at - 1];
 	return 0;
 }
@@ -249,7 +249,7 @@ static int take_vector_operands(struct cursor *c, struct bee_insn *insn,
 	if (map == 1) {
 		letter = two_byte[insn->opcode];
 		if (letter == '.' && (evex || insn->opcode != 0x77))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 		if (letter != '.' && letter != 'M')
 			letter = 'm';
 	} else if (map == 3) {
@@ -271,13 +271,13 @@ static int decode_vex(struct cursor *c, struct bee_insn *insn, u8 first)
 	insn->vex_at = c->at - 1;
 	insn->vex = first;
 	if (has_bad_vex_prefix(insn))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (take_bytes(c, first == 0xc4 ? 2 : 1))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	if (first == 0xc4)
 		map = c->p[c->at - 2] & 0x1f;
 	if (!map || map > 3)
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	insn->map = BEE_MAP_VEX + map;
 	return take_vector_operands(c, insn, map, 0);
 }
@@ -289,14 +289,14 @@ static int decode_evex(struct cursor *c, struct bee_insn *insn)
 	insn->vex_at = c->at - 1;
 	insn->vex = 0x62;
 	if (has_bad_vex_prefix(insn))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (take_bytes(c, 3))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	map = c->p[c->at - 3] & 7;
 	if (c->p[c->at - 3] & 8 || !(c->p[c->at - 2] & 4))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (!map || map == 4 || map == 7)
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	insn->map = BEE_MAP_EVEX + map;
 	return take_vector_operands(c, insn, map, 1);
 }
@@ -309,12 +309,12 @@ static int decode_xop(struct cursor *c, struct bee_insn *insn)
 	insn->vex_at = c->at - 1;
 	insn->vex = 0x8f;
 	if (has_bad_vex_prefix(insn))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (take_bytes(c, 2))
-		return -BEE_EFAULT;
+		return -LINUX_EFAULT;
 	map = c->p[c->at - 2] & 0x1f;
 	if (map > 10)
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	insn->map = BEE_MAP_XOP + map;
 	rc = take_opcode(c, insn);
 	if (!rc)
@@ -340,7 +340,7 @@ static int decode_two_byte(struct cursor *c, struct bee_insn *insn)
 		return take_operands(c, insn, op == 0x38 ? 'm' : 'M');
 	}
 	if (op == 0xb8 && !(insn->prefixes & BEE_PREFIX_F3))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	if (op == 0x78 && insn->prefixes & (BEE_PREFIX_66 | BEE_PREFIX_F2)) {
 		rc = take_modrm(c, insn);
 		return rc ? rc : take_imm(c, insn, 2);
@@ -355,18 +355,18 @@ static int check_group(const struct bee_insn *insn)
 
 	switch (insn->opcode) {
 	case 0x8f:
-		return reg ? -BEE_ENOEXEC : 0;
+		return reg ? -LINUX_ENOEXEC : 0;
 	case 0xc6:
 	case 0xc7:
-		return reg && insn->modrm != 0xf8 ? -BEE_ENOEXEC : 0;
+		return reg && insn->modrm != 0xf8 ? -LINUX_ENOEXEC : 0;
 	case 0xfe:
-		return reg > 1 ? -BEE_ENOEXEC : 0;
+		return reg > 1 ? -LINUX_ENOEXEC : 0;
 	case 0xff:
 		if (reg == 7 || (!insn->memory && (reg == 3 || reg == 5)))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 		return 0;
 	case 0x8d:
-		return insn->memory ? 0 : -BEE_ENOEXEC;
+		return insn->memory ? 0 : -LINUX_ENOEXEC;
 	}
 	return 0;
 }

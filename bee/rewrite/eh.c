@@ -263,8 +263,8 @@ int bee_eh_find(const u8 *hdr, u64 len, u64 addr, u64 *eh_frame)
 	u8 version = read_u8(&r), encoding = read_u8(&r);
 
 	if (!can_read(&r, 2))
-		return -BEE_ENOEXEC;
+		return -LINUX_ENOEXEC;
 	r.at += 2;
 	*eh_frame = read_encoded(&r, encoding);
-	return r.bad || version != 1 ? -BEE_ENOEXEC : 0;
+	return r.bad || version != 1 ? -LINUX_ENOEXEC : 0;
 }

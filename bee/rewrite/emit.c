@@ -32,7 +32,7 @@ static u64 stub_address(const struct bee_emitter *e)
 static void put_byte(struct bee_emitter *e, u8 byte)
 {
 	if (e->rw->stubs_used >= e->rw->stubs_len) {
-		e->error = -BEE_ENOMEM;
+		e->error = -LINUX_ENOMEM;
 		return;
 	}
 	e->rw->stubs[e->rw->stubs_used++] = byte;
@@ -58,7 +58,7 @@ static void put_rel32(struct bee_emitter *e, u64 target, u32 rest)
 	s64 rel = (s64)(target - (stub_address(e) + 4 + rest));
 
 	if (rel != (s32)rel && !e->error)
-		e->error = -BEE_ENOEXEC;
+		e->error = -LINUX_ENOEXEC;
 	put_s32(e, (s32)rel);
 }
 
@@ -67,7 +67,7 @@ void bee_emit_note(struct bee_emitter *e, u64 guest)
 	struct bee_rewrite *rw = e->rw;
 
 	if (rw->pcs >= rw->pcs_max) {
-		e->error = -BEE_ENOMEM;
+		e->error = -LINUX_ENOMEM;
 		return;
 	}
 	rw->pc[rw->pcs++] = (struct bee_stub_pc){
@@ -368,7 +368,7 @@ static void offset_to_modrm(struct bee_emitter *e, const u8 *p,
 	s64 disp = (s64)bee_get_u64(p + insn->disp_at);
 
 	if (disp != (s32)disp)
-		e->error = -BEE_ENOEXEC;
+		e->error = -LINUX_ENOEXEC;
 	*o = (struct operand){2, NO_REG, NO_REG, 0, (s32)disp};
 	insn->opcode =
 		insn->opcode - 0xa0 + (insn->opcode < 0xa2 ? 0x8a : 0x86);
@@ -439,7 +439,7 @@ static void emit_fs(struct bee_emitter *e, const u8 *p,
 	add_thread_pointer(e, &o, tp);
 	if (is_fs_branch(&insn)) {
 		if (rip != NO_REG)
-			e->error = -BEE_ENOEXEC;
+			e->error = -LINUX_ENOEXEC;
 		emit_fs_branch(e, &insn, &o, tp, addr);
 		return;
 	}
@@ -576,7 +576,7 @@ void bee_emit_insn(struct bee_emitter *e, const u8 *p,
 		emit_slot(e, p, insn, class.slot);
 		break;
 	case BEE_NEED_REFUSAL:
-		e->error = -BEE_ENOEXEC;
+		e->error = -LINUX_ENOEXEC;
 		break;
 	}
 }

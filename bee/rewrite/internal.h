@@ -3,13 +3,8 @@
 #ifndef BEE_REWRITE_INTERNAL_H
 #define BEE_REWRITE_INTERNAL_H
 
+#include "base/errno.h"
 #include "bee/rewrite/rewrite.h"
-
-#define BEE_ENOEXEC 8
-#define BEE_ENOMEM 12
-#define BEE_EACCES 13
-#define BEE_EFAULT 14
-#define BEE_EINVAL 22
 
 /* Flags in bee_rewrite.marks, one byte per text byte. */
 enum {

@@ -122,7 +122,7 @@ s64 bee_map_write(const struct bee_map *map, u8 *out, u64 len)
 	u64 size = bee_map_size(map);
 
 	if (len < size)
-		return -BEE_ENOMEM;
+		return -LINUX_ENOMEM;
 	bee_put_u32(out, MAP_MAGIC);
 	bee_put_u32(out + 4, BEE_MAP_REVISION);
 	bee_put_u32(out + 8, map->sites);
@@ -199,18 +199,18 @@ int bee_map_read(struct bee_map *map, const u8 *in, u64 len,
 		 u32 pcs_max)
 {
 	if (!read_header(map, in, len))
-		return -BEE_EINVAL;
+		return -LINUX_EINVAL;
 	if (map->sites > sites_max || map->pcs > pcs_max)
-		return -BEE_ENOMEM;
+		return -LINUX_ENOMEM;
 	in += HEADER_LEN;
 	for (u32 i = 0; i < map->sites; i++, in += SITE_LEN)
 		if (!read_site(map, in, &site[i]) ||
 		    (i && site[i].addr < site[i - 1].addr))
-			return -BEE_EINVAL;
+			return -LINUX_EINVAL;
 	for (u32 i = 0; i < map->pcs; i++, in += PC_LEN)
 		if (!read_pc(map, in, &pc[i]) ||
 		    (i && pc[i].stub < pc[i - 1].stub))
-			return -BEE_EINVAL;
+			return -LINUX_EINVAL;
 	map->site = site;
 	map->pc = pc;
 	return 0;
@@ -231,7 +231,7 @@ static int reslot_insn(u8 *p, const struct bee_insn *insn, const s32 *from,
 			bee_put_u32(p + insn->disp_at, (u32)to[i]);
 		return 0;
 	}
-	return -BEE_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static int reslot_range(u8 *p, u64 len, const s32 *from, const s32 *to)
@@ -241,7 +241,7 @@ static int reslot_range(u8 *p, u64 len, const s32 *from, const s32 *to)
 	for (u64 at = 0; at < len; at += insn.len)
 		if (bee_decode(p + at, len - at, &insn) < 0 ||
 		    reslot_insn(p + at, &insn, from, to))
-			return -BEE_EINVAL;
+			return -LINUX_EINVAL;
 	return 0;
 }
 
@@ -257,7 +257,7 @@ static int reslot_site(const struct bee_site *s, struct bee_text *text,
 			return reslot_range(text[i].bytes + off, s->patch_len,
 					    from, to);
 	}
-	return -BEE_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static int reslot_map(struct bee_map *map, struct bee_text *text, u32 texts,

@@ -45,7 +45,7 @@ int bee_refuse(struct bee_rewrite *rw, u64 addr, const char *why)
 	}
 	rw->why[n] = 0;
 	rw->bad_addr = addr;
-	return -BEE_ENOEXEC;
+	return -LINUX_ENOEXEC;
 }
 
 static u64 addr_of(const struct plan *p, u64 off)
@@ -152,7 +152,7 @@ static int add_group_sites(struct plan *p, const struct patch *patch, u64 end)
 		struct bee_site *site;
 
 		if (decode_at(p, off, &insn) < 0)
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 		bee_classify(p->text->bytes + off, &insn, &class);
 		if (class.need == BEE_NEED_NOTHING &&
 		    !(patch->moved && off == patch->start))
@@ -161,7 +161,7 @@ static int add_group_sites(struct plan *p, const struct patch *patch, u64 end)
 				patch->moved ? BEE_SITE_MOVED : class.kind,
 				patch->form);
 		if (!site)
-			return -BEE_ENOMEM;
+			return -LINUX_ENOMEM;
 		site->patch = addr_of(p, patch->start);
 		site->patch_len = (u8)(patch->end - patch->start);
 		site->stub = patch->stub;
@@ -181,7 +181,7 @@ static int emit_group(struct plan *p, u64 start, u64 end, u64 resume, u8 pushed)
 
 	for (u64 off = start; off < end && !ends; off += insn.len) {
 		if (decode_at(p, off, &insn) < 0)
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 		bee_emit_insn(&e, p->text->bytes + off, &insn, addr_of(p, off));
 		ends = p->marks[off] & MARK_ENDS;
 	}
@@ -189,7 +189,7 @@ static int emit_group(struct plan *p, u64 start, u64 end, u64 resume, u8 pushed)
 		bee_emit_note(&e, pushed ? addr_of(p, end) : resume);
 		bee_emit_jmp(&e, resume);
 	}
-	if (e.error == -BEE_ENOEXEC)
+	if (e.error == -LINUX_ENOEXEC)
 		return bee_refuse(p->rw, addr_of(p, start),
 				  "an instruction whose operand is out of "
 				  "reach of its stub");
@@ -441,7 +441,7 @@ static int apply_slot(struct plan *p, u64 off, const struct bee_insn *insn,
 	u32 at = 0;
 
 	if (!site)
-		return -BEE_ENOMEM;
+		return -LINUX_ENOMEM;
 	while (bytes[at] != 0x64)
 		at++;
 	site->patch = site->addr;

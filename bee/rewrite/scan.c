@@ -243,7 +243,7 @@ static int scan_reached(struct bee_scan *s, u32 t, u64 from, u64 to, int *more)
 				       &insn) < 0)
 				break;
 			if (found_insn(s, t, off, &insn))
-				return -BEE_ENOEXEC;
+				return -LINUX_ENOEXEC;
 			*more = 1;
 			if (marks[off] & MARK_ENDS)
 				break;
@@ -303,7 +303,7 @@ static int scan_pieces(struct bee_scan *s, u32 t, u64 from, u64 to, int how,
 		if (low < rw->edges && rw->edge[low] < start + to)
 			end = rw->edge[low++] - start;
 		if (end > from && scan_gap(s, t, from, end, how, more))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 	}
 	return 0;
 }
@@ -323,7 +323,7 @@ static int scan_gaps(struct bee_scan *s, u32 t, int how, int *more)
 			continue;
 		if (to > at &&
 		    scan_pieces(s, t, at - start, to - start, how, more))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 		at = r->end < end ? r->end : end;
 	}
 	return scan_pieces(s, t, at - start, end - start, how, more);
@@ -345,7 +345,7 @@ static int scan_functions(struct bee_scan *s, u32 t)
 			continue;
 		mark_target(s, from);
 		if (scan_code(s, t, from - start, to - start))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 	}
 	return 0;
 }
@@ -357,12 +357,12 @@ static int scan_known(struct bee_scan *s)
 
 	for (t = 0; t < s->rw->texts; t++)
 		if (scan_functions(s, t) || scan_gaps(s, t, GAP_CLEAN, &more))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 	do {
 		more = 0;
 		for (t = 0; t < s->rw->texts; t++)
 			if (scan_gaps(s, t, GAP_REACHED, &more))
-				return -BEE_ENOEXEC;
+				return -LINUX_ENOEXEC;
 		if (++rounds > 64)
 			return bee_refuse(s->rw, s->rw->text[0].addr,
 					  "code between functions that "
@@ -447,6 +447,6 @@ int bee_scan_all(struct bee_scan *s)
 		return scan_known(s);
 	for (u32 t = 0; t < rw->texts; t++)
 		if (scan_code(s, t, s->first[t], rw->text[t].len))
-			return -BEE_ENOEXEC;
+			return -LINUX_ENOEXEC;
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "bee/host/windows/locktable.h"
 #include "tests/tap.h"
 
@@ -244,11 +244,11 @@ static void check_full(void)
 		e = entry(0, WRITE, i * 2, i * 2);
 		err = locktable_set(&own, &e);
 	}
-	tap_ok(err == -ABI_ENOLCK && i == LOCKTABLE_LOCKS + 1,
+	tap_ok(err == -LINUX_ENOLCK && i == LOCKTABLE_LOCKS + 1,
 	       "a full table says so");
 	for (i = 0, err = 0; !err && i <= LOCKTABLE_WAITERS; i++)
 		err = locktable_wait(&own, &w);
-	tap_ok(err == -ABI_ENOLCK && i == LOCKTABLE_WAITERS + 1,
+	tap_ok(err == -LINUX_ENOLCK && i == LOCKTABLE_WAITERS + 1,
 	       "a full queue says so");
 }
 

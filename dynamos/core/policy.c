@@ -64,7 +64,7 @@ static int refuse_rule(struct dynamos_refusal *refusal, u32 rule,
 {
 	refusal->rule = rule;
 	refusal->why = why;
-	return -DYNAMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 int dynamos_policy_check(const struct dynamos_policy *p, u32 class,

@@ -11,9 +11,8 @@
 #ifndef DYNAMOS_POLICY_H
 #define DYNAMOS_POLICY_H
 
+#include "base/errno.h"
 #include <skep/dynamos.h>
-
-#define DYNAMOS_EINVAL 22
 
 /* Where the facts lie: pid and tgid are the halves of a word of the task, uid
  * and gid of a word of its credentials, which it points to. */

@@ -3,9 +3,9 @@
 
 #include "state.h"
 
-#define NEVER (-DYNAMOS_STATE_EINVAL)
-#define BUSY (-DYNAMOS_STATE_EBUSY)
-#define DONE (-DYNAMOS_STATE_EALREADY)
+#define NEVER (-LINUX_EINVAL)
+#define BUSY (-LINUX_EBUSY)
+#define DONE (-LINUX_EALREADY)
 
 static const int next[][DYNAMOS_STEPS] = {
 	[DYNAMOS_LOADED] =

@@ -3,6 +3,7 @@
 #ifndef DYNAMOS_STATE_H
 #define DYNAMOS_STATE_H
 
+#include "base/errno.h"
 #include <skep/types.h>
 
 enum dynamos_step {
@@ -15,10 +16,6 @@ enum dynamos_step {
 	DYNAMOS_REMOVE,	 /* the module's exit */
 	DYNAMOS_STEPS
 };
-
-#define DYNAMOS_STATE_EBUSY 16
-#define DYNAMOS_STATE_EINVAL 22
-#define DYNAMOS_STATE_EALREADY 114
 
 /* The state that follows, 0 for "no more", or a negative errno: -EBUSY where
  * the same step may be taken later, -EALREADY where it was taken. */

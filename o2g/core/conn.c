@@ -5,7 +5,7 @@
  * where submissions are read in batches, they end in batches too.
  */
 #include "ending.h"
-#include "error.h"
+#include "base/errno.h"
 #include "progress.h"
 #include "recv.h"
 #include "tx.h"
@@ -30,10 +30,10 @@ static int may_join(struct o2g_core *core, u32 number)
 	const struct o2g_peer *peer = o2g_peer_at(core, number);
 
 	if (!peer)
-		return -O2G_EHOSTUNREACH;
+		return -LINUX_EHOSTUNREACH;
 	if (peer->lost)
 		return peer->lost;
-	return peer->conn || peer->self ? -O2G_EEXIST : 0;
+	return peer->conn || peer->self ? -LINUX_EEXIST : 0;
 }
 
 static int credit_fits(u32 credit)
@@ -48,12 +48,12 @@ int o2g_conn_attach(struct o2g_core *core, u32 peer, u32 credit_out,
 	int rc = peer == O2G_NO_PEER ? 0 : may_join(core, peer);
 
 	if (!credit_fits(credit_out) || !credit_fits(credit_in))
-		rc = -O2G_EINVAL;
+		rc = -LINUX_EINVAL;
 	if (rc)
 		return rc;
 	conn = core->host.alloc(core->host.ctx, sizeof(*conn));
 	if (!conn)
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	conn->core = core;
 	conn->host = host;
 	conn->serial = core->serial++;
@@ -81,7 +81,8 @@ int o2g_conn_name(struct o2g_conn *conn, u32 peer)
 {
 	struct o2g_core *core = conn->core;
 	struct list *node, *after;
-	int rc = conn->peer == O2G_NO_PEER ? may_join(core, peer) : -O2G_EEXIST;
+	int rc = conn->peer == O2G_NO_PEER ? may_join(core, peer)
+					   : -LINUX_EEXIST;
 
 	if (rc)
 		return rc;
@@ -130,7 +131,7 @@ void o2g_conn_end(struct o2g_conn *conn, int error)
 	const int clean = !error && conn->bye_in && conn->rx_have == 0 &&
 			  conn->rx == O2G_RX_HEADER && !conn->inbox.incomplete;
 
-	conn->ending = clean ? -O2G_ESHUTDOWN : -O2G_ECONNRESET;
+	conn->ending = clean ? -LINUX_ESHUTDOWN : -LINUX_ECONNRESET;
 	o2g_core_read(core);
 	core->blocked -= conn->blocked;
 	if (conn->peer != O2G_NO_PEER) {

@@ -4,7 +4,7 @@
  * that two programs do not wait for each other with all of it spent.
  */
 #include "credit.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define WRITE_OFF_MAX 64 /* messages paid for early, with each frame */
 
@@ -15,7 +15,7 @@ int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame)
 	const struct o2g_core *core = conn->core;
 
 	if (frame->credit > conn->spent_out)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->spent_out -= frame->credit;
 	if (frame->credit && conn->peer != O2G_NO_PEER &&
 	    !list_empty(&core->peers[conn->peer].sends))

@@ -5,7 +5,7 @@
  * submissions are read in batches, they end in batches too.
  */
 #include "ending.h"
-#include "error.h"
+#include "base/errno.h"
 #include "recv.h"
 
 #define ENDS_MAX 128 /* messages and operations ended at a time */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a frame may be, whatever the state of its connection. */
-#include "error.h"
+#include "base/errno.h"
 #include "frame.h"
 
 static int frame_is_plain(const struct o2g_frame *frame)
@@ -60,6 +60,6 @@ int o2g_frame_check(const struct o2g_frame *frame)
 {
 	if (frame->zero || frame->body > O2G_BODY_MAX ||
 	    (frame->high && frame->type != O2G_WRITE) || !well_formed(frame))
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	return 0;
 }

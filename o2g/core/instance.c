@@ -2,7 +2,7 @@
 /* A core as a whole: its creation and end, and who answers which upcall. */
 #include "credit.h"
 #include "ending.h"
-#include "error.h"
+#include "base/errno.h"
 #include "message.h"
 #include "progress.h"
 #include "recv.h"
@@ -41,7 +41,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	int rc;
 
 	if (!core)
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	core->host = *host;
 	core->up = &upcalls;
 	core->limits = *limits;
@@ -60,7 +60,7 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	rc = o2g_ring_open(&core->ring, area);
 	if (!rc && (!limits->postings || limits->postings > MESSAGES_MAX ||
 		    limits->peers >= O2G_NO_PEER))
-		rc = -O2G_EINVAL;
+		rc = -LINUX_EINVAL;
 	if (!rc)
 		rc = o2g_table_make(&core->table, &core->host,
 				    limits->hash_key);

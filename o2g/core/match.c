@@ -14,7 +14,7 @@
  * cost more than an index, the messages are indexed under that mask as well,
  * which then is kept up until another mask has cost as much.
  */
-#include "error.h"
+#include "base/errno.h"
 #include "match.h"
 #include "peer.h"
 
@@ -57,7 +57,7 @@ int o2g_match_post(struct o2g_core *core, struct o2g_op_entry *op)
 	const int class = mask_class(core, op->ignore);
 
 	if (class < 0 && core->odds >= O2G_ODD_MAX)
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	op->state = O2G_RECV_POSTED;
 	op->sequence = core->sequence++;
 	if (class >= 0) {

@@ -8,7 +8,7 @@
  * ones straight to the receive's buffer. So a receive that takes a message half
  * of which has come has that half copied, and the other half comes in place.
  */
-#include "error.h"
+#include "base/errno.h"
 #include "message.h"
 
 static u64 min_u64(u64 a, u64 b)
@@ -65,7 +65,7 @@ static int buffer_slab(struct o2g_core *core, struct o2g_message *message,
 
 	buffer->address = o2g_slab_take(&core->slab, length);
 	if (!buffer->address)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	buffer->place = O2G_PLACE_AREA;
 	buffer->length = length;
 	message->split = length;
@@ -81,7 +81,7 @@ static int buffer_core(struct o2g_core *core, struct o2g_message *message,
 			       ? message->small
 			       : core->host.alloc(core->host.ctx, length);
 	if (!buffer->core)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	buffer->place = O2G_PLACE_CORE;
 	buffer->length = length;
 	message->split = length;
@@ -93,7 +93,7 @@ static int charge_message(struct o2g_core *core, struct o2g_message *message,
 {
 	if (bytes > core->limits.unexpected ||
 	    core->charged > core->limits.unexpected - bytes)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	core->charged += bytes;
 	message->charged += bytes;
 	core->counts.held_bytes = core->charged;
@@ -114,14 +114,14 @@ static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
 static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 {
 	if (charge_message(core, message, message->length))
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	if (core->limits.slab_message &&
 	    !buffer_slab(core, message, message->length))
 		return 0;
 	if (!buffer_core(core, message, message->length))
 		return 0;
 	uncharge_message(core, message, message->length);
-	return -O2G_EAGAIN;
+	return -LINUX_EAGAIN;
 }
 
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message)
@@ -181,7 +181,7 @@ static void result_fill(struct o2g_core *core, struct o2g_message *message,
 	const int cut = message->length > message->take;
 
 	cqe->status = message->status ? message->status
-		      : cut	      ? -O2G_EMSGSIZE
+		      : cut	      ? -LINUX_EMSGSIZE
 				      : 0;
 	cqe->cookie = message->op->cookie;
 	cqe->op = O2G_OP_RECV;
@@ -290,9 +290,9 @@ static int copy_buffered(struct o2g_core *core, struct o2g_message *message)
 	if (message->send) {
 		o2g_op_piece(message->send, 0, length, &from);
 	} else if (message->arrived < message->split) {
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	} else if (in_slab(message)) {
-		return o2g_message_is(message, O2G_IS_ARRIVING) ? -O2G_EAGAIN
+		return o2g_message_is(message, O2G_IS_ARRIVING) ? -LINUX_EAGAIN
 								: 0;
 	}
 	from.length = length;
@@ -307,7 +307,7 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 	    o2g_message_is(message, O2G_IS_COPYING | O2G_IS_BUFFERING))
 		return;
 	rc = copy_buffered(core, message);
-	if (rc == O2G_COPY_LATER || rc == -O2G_EAGAIN)
+	if (rc == O2G_COPY_LATER || rc == -LINUX_EAGAIN)
 		return;
 	if (rc < 0)
 		message->status = rc;
@@ -404,7 +404,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 	}
 	/* One to oneself is paid for by its send, which waits. */
 	if (!message->send && charge_message(core, message, sizeof(*message)))
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	core->counts.unexpected++;
 	o2g_message_step(message, O2G_MSG_QUEUE);
 	o2g_match_queue(core, &message->envelope);
@@ -466,7 +466,7 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 	if (!matched && !discarded &&
 	    message->buffer.place == O2G_PLACE_FORGET &&
 	    buffer_body(core, message))
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	if (!discarded && at < message->split) {
 		*piece = message->buffer;
 		if (piece->place == O2G_PLACE_CORE)

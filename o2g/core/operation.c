@@ -3,7 +3,7 @@
  * Operations and completions. A completion that finds no room waits inside its
  * operation or message, in order; nothing is allocated for it.
  */
-#include "error.h"
+#include "base/errno.h"
 #include "operation.h"
 
 #define FLUSH_MAX 128 /* that waited, written at a time */
@@ -120,8 +120,8 @@ void o2g_op_finish(struct o2g_core *core, struct o2g_op_entry *op, int status)
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	if (core->wait_memory && core->ops.used < core->ops.most)
-		return -O2G_EAGAIN;
-	return o2g_result_refuse(core, sqe, -O2G_ENOMEM);
+		return -LINUX_EAGAIN;
+	return o2g_result_refuse(core, sqe, -LINUX_ENOMEM);
 }
 
 int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
@@ -144,7 +144,7 @@ int o2g_result_refuse(struct o2g_core *core, const struct o2g_sqe *sqe,
 	}
 	op = o2g_op_make(core, sqe);
 	if (!op)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	op->result.cqe.status = status;
 	o2g_op_complete(core, op);
 	return 0;

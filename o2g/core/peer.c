@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The peers that the program named, in an array that grows. */
 #include "peer.h"
-#include "error.h"
+#include "base/errno.h"
 
 struct o2g_peer *o2g_peer_at(struct o2g_core *core, u32 peer)
 {
@@ -32,7 +32,7 @@ static int grow_peers(struct o2g_core *core, u32 peer)
 		made = core->limits.peers;
 	peers = host->alloc(host->ctx, made * sizeof(*peers));
 	if (!peers)
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	for (u32 i = 0; i < core->peers_made; i++) {
 		peers[i] = core->peers[i];
 		list_move_head(&peers[i].sends, &core->peers[i].sends);
@@ -55,13 +55,13 @@ int o2g_core_peer(struct o2g_core *core, u32 peer, int self)
 	int rc = 0;
 
 	if (peer >= core->limits.peers)
-		return -O2G_ENOSPC;
+		return -LINUX_ENOSPC;
 	if (peer >= core->peers_made)
 		rc = grow_peers(core, peer);
 	if (rc)
 		return rc;
 	if (core->peers[peer].named)
-		return -O2G_EEXIST;
+		return -LINUX_EEXIST;
 	core->peers[peer].named = 1;
 	core->peers[peer].self = self;
 	return 0;

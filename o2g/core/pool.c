@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbered objects; see pool.h. Guarded by the engine's lock. */
 #include "pool.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define PER_CHUNK 32u
 #define FIRST_PLACES 16u
@@ -76,7 +76,7 @@ static int grow_chunks(struct o2g_pool *pool)
 
 int o2g_pool_warm(struct o2g_pool *pool)
 {
-	return pool->free || grow_chunks(pool) ? 0 : -O2G_ENOMEM;
+	return pool->free || grow_chunks(pool) ? 0 : -LINUX_ENOMEM;
 }
 
 void *o2g_pool_take(struct o2g_pool *pool)

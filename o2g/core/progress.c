@@ -3,7 +3,7 @@
 #include "progress.h"
 #include "credit.h"
 #include "ending.h"
-#include "error.h"
+#include "base/errno.h"
 #include "recv.h"
 #include "send.h"
 
@@ -35,7 +35,7 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 	case O2G_OP_RELEASE:
 		return release_slab(core, sqe);
 	}
-	return o2g_result_refuse(core, sqe, -O2G_EINVAL);
+	return o2g_result_refuse(core, sqe, -LINUX_EINVAL);
 }
 
 /* Reads as many submissions as there are now. Not more: a program that writes
@@ -47,7 +47,7 @@ static int read_most(struct o2g_core *core, int most)
 
 	core->more = core->broken; /* to be told by o2g_core_consume() */
 	if (core->broken)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	core->more = o2g_result_flush(core);
 	if (core->more)
 		return 0;
@@ -137,5 +137,5 @@ int o2g_core_consume(struct o2g_core *core)
 	n = read_most(core, batch_size(core));
 	core->counts.kicks++;
 	o2g_core_ask(core);
-	return core->broken ? -O2G_EPROTO : n;
+	return core->broken ? -LINUX_EPROTO : n;
 }

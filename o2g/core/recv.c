@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Receives, peeks and claims, from submission on. */
-#include "error.h"
+#include "base/errno.h"
 #include "message.h"
 #include "peer.h"
 #include "recv.h"
@@ -9,7 +9,7 @@ static int source_check(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	if (sqe->peer == O2G_ANY_PEER || o2g_peer_at(core, sqe->peer))
 		return 0;
-	return -O2G_EHOSTUNREACH;
+	return -LINUX_EHOSTUNREACH;
 }
 
 static int check_recv(struct o2g_core *core, const struct o2g_sqe *sqe,
@@ -20,7 +20,7 @@ static int check_recv(struct o2g_core *core, const struct o2g_sqe *sqe,
 	if (sqe->flags & ~flags || (sqe->flags & both) == both || sqe->zero ||
 	    sqe->zero2 || sqe->length > O2G_LENGTH_MAX ||
 	    sqe->addr + sqe->length < sqe->addr)
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	if (sqe->flags & O2G_SQE_CLAIMED)
 		return 0;
 	return source_check(core, sqe);
@@ -137,7 +137,7 @@ int o2g_recv_submit(struct o2g_core *core, const struct o2g_sqe *sqe)
 
 	if (!rc && sqe->flags & O2G_SQE_CLAIMED) {
 		message = find_claimed(core, sqe->data);
-		rc = message ? 0 : -O2G_ENOENT;
+		rc = message ? 0 : -LINUX_ENOENT;
 	}
 	if (rc)
 		return o2g_result_refuse(core, sqe, rc);
@@ -180,7 +180,7 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 	int rc = check_recv(core, sqe, both);
 
 	if (!rc && (sqe->flags & both) == both)
-		rc = -O2G_EINVAL;
+		rc = -LINUX_EINVAL;
 	if (rc)
 		return o2g_result_refuse(core, sqe, rc);
 	op = o2g_op_make(core, sqe);
@@ -192,7 +192,7 @@ int o2g_recv_peek(struct o2g_core *core, const struct o2g_sqe *sqe)
 	else if (peer_error(core, op->peer))
 		op->result.cqe.status = peer_error(core, op->peer);
 	else
-		op->result.cqe.status = -O2G_ENOMSG;
+		op->result.cqe.status = -LINUX_ENOMSG;
 	o2g_op_complete(core, op);
 	return 0;
 }
@@ -205,7 +205,7 @@ int o2g_recv_cancel(struct o2g_core *core, const struct o2g_sqe *sqe)
 	if (knot)
 		o2g_recv_fail(core,
 			      list_entry(knot, struct o2g_op_entry, cookie_key),
-			      -O2G_ECANCELED);
+			      -LINUX_ECANCELED);
 	return 0;
 }
 
@@ -214,7 +214,7 @@ int o2g_recv_discard(struct o2g_core *core, const struct o2g_sqe *sqe)
 	struct o2g_message *message = find_claimed(core, sqe->data);
 
 	if (!message)
-		return o2g_result_refuse(core, sqe, -O2G_ENOENT);
+		return o2g_result_refuse(core, sqe, -LINUX_ENOENT);
 	o2g_message_discard(core, message);
 	return 0;
 }

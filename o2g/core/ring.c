@@ -4,7 +4,7 @@
  * shared with a program that may write anything there at any time.
  */
 #include "ring.h"
-#include "error.h"
+#include "base/errno.h"
 #include "order.h"
 
 static int entries_fit(u32 entries)
@@ -23,7 +23,7 @@ static int lay_out_area(struct o2g_area *area, u32 sq_entries, u32 cq_entries,
 {
 	if (!entries_fit(sq_entries) || !entries_fit(cq_entries) ||
 	    outbox > O2G_AREA_PART || slab > O2G_AREA_PART)
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	area->magic = O2G_RING_MAGIC;
 	area->revision = O2G_RING_REVISION;
 	area->sq_entries = sq_entries;
@@ -67,7 +67,7 @@ int o2g_ring_open(struct o2g_ring *ring, struct o2g_area *area)
 	    want.sqe != area->sqe || want.cqe != area->cqe ||
 	    want.outbox != area->outbox || want.slab != area->slab ||
 	    want.size != area->size)
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	ring->area = area;
 	ring->sqe = (struct o2g_sqe *)((u8 *)area + want.sqe);
 	ring->cqe = (struct o2g_cqe *)((u8 *)area + want.cqe);
@@ -84,7 +84,7 @@ int o2g_ring_waiting(const struct o2g_ring *ring)
 {
 	u32 n = o2g_load_acquire(&ring->area->sq.tail) - ring->sq_head;
 
-	return n <= ring->sq_entries ? (int)n : -O2G_EPROTO;
+	return n <= ring->sq_entries ? (int)n : -LINUX_EPROTO;
 }
 
 void o2g_ring_look(const struct o2g_ring *ring, struct o2g_sqe *sqe)

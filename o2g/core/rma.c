@@ -8,7 +8,7 @@
  * of it goes out as zeros then, since frames were promised, and the DONE behind
  * it says that they are not what was asked for.
  */
-#include "error.h"
+#include "base/errno.h"
 #include "rma.h"
 #include "tx.h"
 
@@ -32,16 +32,16 @@ int o2g_region_add(struct o2g_core *core,
 
 	if (options->address + options->length < options->address ||
 	    options->first + options->length < options->first)
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	if (region_find(core, options->key))
-		return -O2G_EEXIST;
+		return -LINUX_EEXIST;
 	if (!core->zeros)
 		core->zeros = host->alloc(host->ctx, O2G_BODY_MAX);
 	region = host->alloc(host->ctx, sizeof(*region));
 	if (!region || !core->zeros) {
 		if (region)
 			host->free(host->ctx, region, sizeof(*region));
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	}
 	region->is = *options;
 	list_init(&region->users);
@@ -83,7 +83,7 @@ static void blank_slots(struct o2g_conn *conn, struct o2g_message *message)
 			slot->body.core = conn->core->zeros;
 			blank = 1;
 		} else if (blank) {
-			slot->frame.context = O2G_EKEYREJECTED;
+			slot->frame.context = LINUX_EKEYREJECTED;
 		}
 	}
 }
@@ -95,7 +95,7 @@ static void lose_region(struct o2g_core *core, struct o2g_message *message)
 
 	message->region = 0;
 	list_unlink(&message->user);
-	message->status = -O2G_EKEYREJECTED;
+	message->status = -LINUX_EKEYREJECTED;
 	if (message->kind == O2G_MSG_READ && message->inbox)
 		blank_slots(o2g_message_conn(message), message);
 	if (!replying)
@@ -110,7 +110,7 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 	struct list *node;
 
 	if (!region)
-		return -O2G_ENOENT;
+		return -LINUX_ENOENT;
 	while ((node = list_first(&region->users)))
 		lose_region(core, list_entry(node, struct o2g_message, user));
 	region_free(core, region);
@@ -128,13 +128,13 @@ static int resolve_region(struct o2g_core *core, struct o2g_message *message,
 	struct o2g_region *region = region_find(core, key);
 
 	if (!region)
-		return -O2G_EKEYREJECTED;
+		return -LINUX_EKEYREJECTED;
 	if (!(region->is.rights & right))
-		return -O2G_EACCES;
+		return -LINUX_EACCES;
 	if (place < region->is.first ||
 	    place - region->is.first > region->is.length ||
 	    message->take > region->is.length - (place - region->is.first))
-		return -O2G_ERANGE;
+		return -LINUX_ERANGE;
 	message->address = region->is.address + (place - region->is.first);
 	message->region = region;
 	list_append(&region->users, &message->user);
@@ -228,7 +228,7 @@ int o2g_rma_check(const struct o2g_core *core, const struct o2g_sqe *sqe)
 
 	if (!core->limits.access || sqe->context ||
 	    (sqe->op == O2G_OP_READ && sqe->flags & write_alone))
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	return 0;
 }
 
@@ -273,7 +273,7 @@ int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 	const int status = -(int)frame->context;
 
 	if (!op)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	/* An engine that writes without its lock says later that it is out. */
 	if (op->op == O2G_OP_WRITE && op->state == O2G_SEND_BODY &&
 	    op->planned == op->end && !op->answered) {
@@ -284,7 +284,7 @@ int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 	if (op->state != O2G_RMA_WAITING &&
 	    (op->state != O2G_RMA_READING ||
 	     (!status && op->filled != op->length)))
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	o2g_op_finish(conn->core, op, status);
 	return 0;
 }
@@ -295,7 +295,7 @@ int o2g_rma_reply(struct o2g_conn *conn, const struct o2g_frame *frame)
 
 	if (!op || op->state != O2G_RMA_READING ||
 	    frame->body > op->length - op->filled)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->rx_op = op;
 	conn->rx_left = frame->body;
 	conn->rx = O2G_RX_BODY;
@@ -313,6 +313,6 @@ void o2g_rma_unanswered(struct o2g_conn *conn)
 
 		if (op->state == O2G_RMA_WAITING ||
 		    op->state == O2G_RMA_READING)
-			o2g_op_finish(conn->core, op, -O2G_ESHUTDOWN);
+			o2g_op_finish(conn->core, op, -LINUX_ESHUTDOWN);
 	}
 }

@@ -5,7 +5,7 @@
  * the connection: the other side is broken or hostile.
  */
 #include "credit.h"
-#include "error.h"
+#include "base/errno.h"
 #include "frame.h"
 #include "progress.h"
 #include "rma.h"
@@ -28,7 +28,7 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	if (cost > conn->credit_in - conn->spent_in ||
 	    (conn->inbox.incomplete &&
 	     o2g_table_find(&conn->core->table, &key)))
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->spent_in += (u32)cost;
 	conn->rx = O2G_RX_START;
 	o2g_credit_owe(conn, 0);
@@ -54,7 +54,7 @@ static int start_access(struct o2g_conn *conn)
 	struct o2g_message *message = o2g_rma_begin(conn);
 
 	if (!message)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	if (frame->type == O2G_READ || !frame->length) {
 		o2g_tx_answer(conn->core, message);
 		return expect_body(conn, 0);
@@ -81,7 +81,7 @@ static int start_message(struct o2g_conn *conn)
 		return start_access(conn);
 	message = o2g_message_make(core, &conn->inbox, conn->peer);
 	if (!message)
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	message->envelope.context = frame->context;
 	message->envelope.tag = frame->tag;
 	message->data = frame->data;
@@ -100,7 +100,7 @@ static int start_message(struct o2g_conn *conn)
 		o2g_table_add(&core->table, &message->by_id, &key);
 	if (o2g_message_arrive(core, message)) {
 		o2g_message_undo(core, message);
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	}
 	return expect_body(conn, message);
 }
@@ -112,15 +112,15 @@ static int accept_piece(struct o2g_conn *conn, const struct o2g_frame *frame)
 	struct o2g_message *message;
 
 	if (!knot)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	message = list_entry(knot, struct o2g_message, by_id);
 	/* Of a request: its GRANT has not gone out. */
 	if (message->kind == O2G_MSG_REQUEST &&
 	    o2g_message_is(message, O2G_IS_UNEXPECTED | O2G_IS_CLAIMED |
 					    O2G_IS_ANSWERING))
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	if (frame->body > message->expect - message->arrived)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->rx_left = frame->body;
 	conn->inbox.reading = message;
 	conn->rx = O2G_RX_BODY;
@@ -140,13 +140,13 @@ static int accept_header(struct o2g_conn *conn)
 	const struct o2g_frame *frame = &conn->rx_frame;
 
 	if (o2g_frame_check(frame) || o2g_credit_take(conn, frame))
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->core->counts.frames_in++;
 	switch (frame->type) {
 	case O2G_WRITE:
 	case O2G_READ:
 		if (may_open(conn, frame))
-			return -O2G_EPROTO;
+			return -LINUX_EPROTO;
 		set_blocked(conn, start_message(conn) != 0);
 		return 0;
 	case O2G_REPLY:
@@ -156,7 +156,7 @@ static int accept_header(struct o2g_conn *conn)
 	case O2G_MESSAGE:
 	case O2G_REQUEST:
 		if (may_open(conn, frame))
-			return -O2G_EPROTO;
+			return -LINUX_EPROTO;
 		o2g_core_read(conn->core);
 		/* o2g_rx_blocked() tries again */
 		set_blocked(conn, start_message(conn) != 0);
@@ -165,13 +165,13 @@ static int accept_header(struct o2g_conn *conn)
 		return accept_piece(conn, frame);
 	case O2G_GRANT:
 		if (o2g_send_granted(conn, frame->id, frame->length))
-			return -O2G_EPROTO;
+			return -LINUX_EPROTO;
 		o2g_conn_want(conn);
 		return 0;
 	case O2G_BYE:
 		conn->bye_in = 1;
 		o2g_rma_unanswered(conn);
-		return conn->inbox.incomplete ? -O2G_EPROTO : 0;
+		return conn->inbox.incomplete ? -LINUX_EPROTO : 0;
 	}
 	return 0;
 }
@@ -180,7 +180,7 @@ static int accept_header(struct o2g_conn *conn)
 static int next_place(struct o2g_conn *conn, struct o2g_piece *piece)
 {
 	if (conn->rx == O2G_RX_START && start_message(conn))
-		return -O2G_EAGAIN;
+		return -LINUX_EAGAIN;
 	if (conn->rx == O2G_RX_BODY && conn->rx_op) {
 		*piece = (struct o2g_piece){
 			.place = O2G_PLACE_PROGRAM,
@@ -207,9 +207,9 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece)
 
 	conn->inbox.offered = 0;
 	if (conn->bye_in)
-		return -O2G_EPIPE;
+		return -LINUX_EPIPE;
 	rc = next_place(conn, piece);
-	set_blocked(conn, rc == -O2G_EAGAIN);
+	set_blocked(conn, rc == -LINUX_EAGAIN);
 	if (!rc)
 		conn->inbox.offered = piece->length;
 	if (starts && o2g_credit_short(conn))
@@ -223,7 +223,7 @@ int o2g_rx_blocked(struct o2g_conn *conn)
 {
 	struct o2g_piece piece;
 
-	return conn->blocked && o2g_rx_want(conn, &piece) == -O2G_EAGAIN;
+	return conn->blocked && o2g_rx_want(conn, &piece) == -LINUX_EAGAIN;
 }
 
 static void body_received(struct o2g_conn *conn, u64 length)
@@ -248,7 +248,7 @@ int o2g_rx_done(struct o2g_conn *conn, u64 length)
 	int rc = 0;
 
 	if (length > conn->inbox.offered)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->inbox.offered = 0;
 	if (!length)
 		return 0;

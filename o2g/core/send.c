@@ -3,7 +3,7 @@
  * Sends, from submission to completion. A send waits in its peer's queue until
  * its first frame is planned (tx.c), then it is its connection's.
  */
-#include "error.h"
+#include "base/errno.h"
 #include "rma.h"
 #include "send.h"
 
@@ -14,19 +14,19 @@ static int check_send(struct o2g_core *core, const struct o2g_sqe *sqe)
 	const struct o2g_peer *peer = o2g_peer_at(core, sqe->peer);
 
 	if (sqe->op != O2G_OP_SEND && o2g_rma_check(core, sqe))
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	if (sqe->flags & ~flags || sqe->zero || sqe->zero2 ||
 	    sqe->length > O2G_LENGTH_MAX || sqe->addr + sqe->length < sqe->addr)
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	if (sqe->flags & O2G_SQE_AREA &&
 	    (sqe->addr < ring->outbox ||
 	     sqe->addr + sqe->length > ring->outbox + ring->outbox_size))
-		return -O2G_EINVAL;
+		return -LINUX_EINVAL;
 	if (!peer)
-		return -O2G_EHOSTUNREACH;
+		return -LINUX_EHOSTUNREACH;
 	if (peer->lost)
 		return peer->lost;
-	return peer->conn && peer->conn->bye_wanted ? -O2G_ESHUTDOWN : 0;
+	return peer->conn && peer->conn->bye_wanted ? -LINUX_ESHUTDOWN : 0;
 }
 
 /* To the endpoint itself: matched at once, else a small one is copied, and a
@@ -95,7 +95,7 @@ int o2g_send_granted(struct o2g_conn *conn, u32 id, u64 length)
 
 	if (!op || op->state != O2G_SEND_REQUESTED || op->conn != conn ||
 	    length > op->length)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	if (!length) {
 		o2g_op_finish(core, op, 0);
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The books of the slab; see slab.h. Guarded by the engine's lock. */
 #include "slab.h"
-#include "error.h"
+#include "base/errno.h"
 
 enum { INSIDE, FREE, TAKEN, LENT };
 
@@ -22,7 +22,7 @@ static int chunk_make(struct o2g_slab *slab, u32 at)
 
 	if (!*chunk)
 		*chunk = slab->host->alloc(slab->host->ctx, CHUNK_SIZE);
-	return *chunk ? 0 : -O2G_ENOMEM;
+	return *chunk ? 0 : -LINUX_ENOMEM;
 }
 
 static void put_free(struct o2g_slab *slab, u32 at, u8 order)
@@ -65,7 +65,7 @@ int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 	slab->chunk = host->alloc(host->ctx,
 				  (u64)slab->chunks * sizeof(*slab->chunk));
 	if (!slab->chunk)
-		return -O2G_ENOMEM;
+		return -LINUX_ENOMEM;
 	while (at < slab->units) {
 		u8 order = O2G_SLAB_ORDERS - 1;
 
@@ -73,7 +73,7 @@ int o2g_slab_make(struct o2g_slab *slab, const struct o2g_host *host, u64 base,
 		       slab->units - at < 1u << order)
 			order--;
 		if (chunk_make(slab, at))
-			return -O2G_ENOMEM;
+			return -LINUX_ENOMEM;
 		put_free(slab, at, order);
 		at += 1u << order;
 	}
@@ -100,7 +100,7 @@ static int halves_make(struct o2g_slab *slab, u32 at, u8 from, u8 order)
 {
 	while (from-- > order)
 		if (chunk_make(slab, at + (1u << from)))
-			return -O2G_ENOMEM;
+			return -LINUX_ENOMEM;
 	return 0;
 }
 
@@ -164,10 +164,10 @@ int o2g_slab_release(struct o2g_slab *slab, u64 offset)
 
 	if (offset < slab->base || at >= slab->units ||
 	    offset != slab->base + at * O2G_SLAB_UNIT)
-		return -O2G_ENOENT;
+		return -LINUX_ENOENT;
 	unit = unit_at(slab, (u32)at);
 	if (!unit || unit->state != LENT)
-		return -O2G_ENOENT;
+		return -LINUX_ENOENT;
 	o2g_slab_give(slab, offset);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of queues; see table.h. Guarded by the engine's lock. */
 #include "table.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define FIRST_BUCKETS 64u
 #define BUCKETS_MAX 0x1000000u
@@ -17,7 +17,7 @@ int o2g_table_make(struct o2g_table *table, const struct o2g_host *host,
 		table->secret.word[i / 8] |= (u64)secret[i] << (i % 8 * 8);
 	table->buckets = FIRST_BUCKETS;
 	table->bucket = host->alloc(host->ctx, FIRST_BUCKETS * sizeof(void *));
-	return table->bucket ? 0 : -O2G_ENOMEM;
+	return table->bucket ? 0 : -LINUX_ENOMEM;
 }
 
 static void array_free(struct o2g_table *table, struct o2g_knot **array,

@@ -7,7 +7,7 @@
  * credit alone, when much is owed and nothing else goes; BYE.
  */
 #include "credit.h"
-#include "error.h"
+#include "base/errno.h"
 #include "tx.h"
 
 static struct o2g_slot *slot_add(struct o2g_conn *conn, u8 type)
@@ -341,7 +341,7 @@ static void write_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
 	if (op->answered)
 		o2g_op_finish(conn->core, op, op->closing);
 	else if (conn->bye_in)
-		o2g_op_finish(conn->core, op, -O2G_ESHUTDOWN);
+		o2g_op_finish(conn->core, op, -LINUX_ESHUTDOWN);
 	else
 		op->state = O2G_RMA_WAITING;
 }
@@ -366,7 +366,7 @@ static void slot_out(struct o2g_conn *conn)
 int o2g_tx_advance(struct o2g_conn *conn, u64 length)
 {
 	if (length > conn->tx_offered)
-		return -O2G_EPROTO;
+		return -LINUX_EPROTO;
 	conn->tx_offered -= length;
 	conn->slot_done += length;
 	while (conn->slots &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "apic.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define MODE(n) ((n) << 8)
 #define ASSERT 0x4000
@@ -22,7 +22,7 @@ u32 shimos_apic_low(enum shimos_signal signal, u32 page)
 int shimos_apic_high(u32 id, u32 *high)
 {
 	if (id >= BROADCAST)
-		return -SHIMOS_EINVAL;
+		return -LINUX_EINVAL;
 	*high = id << 24;
 	return 0;
 }

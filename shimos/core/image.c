@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "image.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define PAGE 0x1000ull
 #define LARGE 0x200000ull
@@ -21,7 +21,7 @@ static int refuse_image(struct shimos_text *why, const char *what)
 {
 	shimos_text_add(why, "this is no image for this module: ");
 	shimos_text_add(why, what);
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static int refuse_revision(struct shimos_text *why, const char *what, u32 is,
@@ -34,7 +34,7 @@ static int refuse_revision(struct shimos_text *why, const char *what, u32 is,
 	shimos_text_add(why, ", this module boots ");
 	shimos_text_number(why, wanted);
 	shimos_text_add(why, ": take both from one build of skep");
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 int shimos_image_check(const void *data, u64 length, struct shimos_text *why)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "plan.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define SLOT 0x40000 /* of mail: for each core, and one for all */
 
@@ -34,7 +34,7 @@ static int cut_range(struct shimos_ranges *set, u64 length, u32 node,
 	if (i < 0)
 		i = find_best_fit(set, length, node, 1);
 	if (i < 0)
-		return -SHIMOS_ENOMEM;
+		return -LINUX_ENOMEM;
 	*out = set->at[i];
 	out->length = length;
 	shimos_ranges_cut(set, (u32)i, length);
@@ -48,7 +48,7 @@ int shimos_plan_make(struct shimos_plan *p, u64 kernel, u64 mail, u32 node)
 	if (!err)
 		err = cut_range(&p->pool, mail, node, &p->mail);
 	if (!err && !p->pool.count)
-		err = -SHIMOS_ENOMEM;
+		err = -LINUX_ENOMEM;
 	if (!err)
 		p->bytes = shimos_ranges_number(&p->pool);
 	return err;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ranges.h"
 #include <skep/assert.h>
-#include "error.h"
+#include "base/errno.h"
 
 /* The first range that ends behind at. */
 static u32 find_range(const struct shimos_ranges *set, u64 at)
@@ -68,7 +68,7 @@ int shimos_ranges_add(struct shimos_ranges *set, u64 start, u64 length,
 		return 0;
 	}
 	if (set->count == set->room)
-		return -SHIMOS_ENOSPC;
+		return -LINUX_ENOSPC;
 	open_gap(set, i);
 	*r = (struct skep_partition_range){
 		.start = start, .length = length, .node = node};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "request.h"
-#include "error.h"
+#include "base/errno.h"
 #include "map.h"
 
 #define CPUS (SHIMOS_CPU_WORDS * 64)
@@ -37,11 +37,11 @@ static int describe_choice(const struct shimos_machine *m,
 	}
 	if (!any) {
 		add_text(why, "; no CPU can be lent now");
-		return -SHIMOS_EBUSY;
+		return -LINUX_EBUSY;
 	}
 	add_text(why, "; these can be lent: ");
 	shimos_text_cpus(why, map, SHIMOS_CPU_WORDS);
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static int refuse_cpu(u32 cpu, const char *what, const struct shimos_machine *m,
@@ -91,7 +91,7 @@ static int check_halves(const struct shimos_create *r,
 		add_text(why,
 			 " is the other half of a core that was asked for: ask "
 			 "for both, or say that cores may be split (--split)");
-		return -SHIMOS_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	return 0;
 }
@@ -109,7 +109,7 @@ static int check_cpus(const struct shimos_create *r,
 	}
 	if (n > SKEP_PARTITION_CORES) {
 		add_text(why, "a partition has at most 256 CPUs");
-		return -SHIMOS_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	for (cpu = 0; cpu < CPUS; cpu++) {
 		if (!shimos_map_has(r->cpus, cpu))
@@ -129,7 +129,7 @@ static int too_much(u32 node, u64 bytes, const char *what,
 	add_text(why, what);
 	shimos_text_bytes(why, bytes & ~(SKEP_PARTITION_ALIGN - 1ull));
 	add_text(why, ": ask for less there");
-	return -SHIMOS_ENOMEM;
+	return -LINUX_ENOMEM;
 }
 
 static int check_node(const struct shimos_create *r, u32 node,
@@ -146,12 +146,12 @@ static int check_node(const struct shimos_create *r, u32 node,
 		add_text(why,
 			 " has no memory; 'numactl --hardware' lists those "
 			 "that have");
-		return -SHIMOS_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	if (bytes % SKEP_PARTITION_ALIGN) {
 		add_text(why,
 			 "memory is lent in multiples of 2 MiB on each node");
-		return -SHIMOS_EINVAL;
+		return -LINUX_EINVAL;
 	}
 	left = 0;
 	if (allow->bytes[node] > m->used[node])
@@ -185,7 +185,7 @@ static int check_kind(enum shimos_machine_kind kind, struct shimos_text *why)
 	if (kind == SHIMOS_PLAIN)
 		return 0;
 	add_text(why, text[kind]);
-	return -SHIMOS_EOPNOTSUPP;
+	return -LINUX_EOPNOTSUPP;
 }
 
 static int check_revision(u32 revision, struct shimos_text *why)
@@ -197,7 +197,7 @@ static int check_revision(u32 revision, struct shimos_text *why)
 	add_text(why, " and the module ");
 	shimos_text_number(why, SHIMOS_REVISION);
 	add_text(why, ": take both from one build of skep");
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 static int check_name(const char *name, struct shimos_text *why)
@@ -212,7 +212,7 @@ static int check_name(const char *name, struct shimos_text *why)
 	add_text(why,
 		 "a partition's name has at most 31 printable characters, no "
 		 "blank and no slash");
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 int shimos_request_check(const struct shimos_create *r,
@@ -227,7 +227,7 @@ int shimos_request_check(const struct shimos_create *r,
 		err = check_kind(m->kind, why);
 	if (!err && (r->flags & ~SHIMOS_SPLIT || r->zero)) {
 		add_text(why, "a flag is set that this module does not know");
-		err = -SHIMOS_EINVAL;
+		err = -LINUX_EINVAL;
 	}
 	if (!err)
 		err = check_name(r->name, why);
@@ -235,7 +235,7 @@ int shimos_request_check(const struct shimos_create *r,
 		add_text(why,
 			 "you have no allowance: root gives one with 'skep "
 			 "part allow'");
-		err = -SHIMOS_EPERM;
+		err = -LINUX_EPERM;
 	}
 	if (!err)
 		err = check_cpus(r, allow, m, why);
@@ -259,7 +259,7 @@ int shimos_request_memory(const struct shimos_create *r, u64 needed,
 	add_text(why,
 		 " for itself and some for the program: ask for more than ");
 	shimos_text_bytes(why, needed);
-	return -SHIMOS_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 int shimos_allow_check(const struct shimos_allow *allow,
@@ -269,7 +269,7 @@ int shimos_allow_check(const struct shimos_allow *allow,
 
 	if (!err && allow->cpus[0] & 1) {
 		add_text(why, "CPU 0 stays with Linux: leave it out");
-		err = -SHIMOS_EINVAL;
+		err = -LINUX_EINVAL;
 	}
 	return err;
 }

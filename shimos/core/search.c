@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "search.h"
-#include "error.h"
+#include "base/errno.h"
 
 #define BLOCK ((u64)SKEP_PARTITION_ALIGN)
 
@@ -38,7 +38,7 @@ static int search_zone(struct shimos_ranges *set, const struct shimos_zone *z,
 		err = z->take(z->arg, start, size);
 		if (!err)
 			err = shimos_ranges_add(set, start, size, z->node);
-		if (err && err != -SHIMOS_EBUSY)
+		if (err && err != -LINUX_EBUSY)
 			return err;
 		*left -= err ? 0 : size;
 		end -= err ? step_down(size) : size;
@@ -55,7 +55,7 @@ int shimos_search(struct shimos_ranges *set, const struct shimos_zone *zone,
 
 	for (; bytes; size = align_down(size / 2)) {
 		if (!size)
-			return -SHIMOS_ENOMEM;
+			return -LINUX_ENOMEM;
 		for (i = 0; i < zones && bytes; i++) {
 			err = search_zone(set, &zone[i], size, &bytes);
 			if (err)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <skep/shimos.h>
 
-#include "error.h"
+#include "base/errno.h"
 #include "state.h"
 
-#define NEVER (-SHIMOS_EINVAL)
-#define BUSY (-SHIMOS_EBUSY)
+#define NEVER (-LINUX_EINVAL)
+#define BUSY (-LINUX_EBUSY)
 
 static const int next[][SHIMOS_EVENTS] = {
 	/*                  READY        BOOT            END STOPPED FREE */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tables.h"
 #include <skep/assert.h>
-#include "error.h"
+#include "base/errno.h"
 
 #define PRESENT 1
 #define WRITE 2
@@ -28,7 +28,7 @@ int shimos_tables_map(struct shimos_tables *t, u64 address, u64 physical,
 			break;
 		if (!*entry) {
 			if (t->used == t->pages)
-				return -SHIMOS_ENOSPC;
+				return -LINUX_ENOSPC;
 			*entry = (t->start + t->used++ * 4096ull) | PRESENT |
 				 WRITE;
 		}

@@ -324,7 +324,7 @@ s64 sms_cpu_vec_save(void *buf, u64 len)
 	u8 *area = sms_core()->vec;
 
 	if (len < vec_size)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	abi_memset(area, 0, vec_size);
 	save_vectors(area);
 	abi_memcpy(buf, area, vec_size);

@@ -82,8 +82,8 @@ static s64 call_proxy(enum mail_op op, s32 handle)
 static s64 bound_result(s64 result, u64 most)
 {
 	if (result < 0)
-		return result > -4096 ? result : -ABI_EIO;
-	return (u64)result <= most ? result : -ABI_EIO;
+		return result > -4096 ? result : -LINUX_EIO;
+	return (u64)result <= most ? result : -LINUX_EIO;
 }
 
 static s64 put_path(u64 where, const char *path)
@@ -91,7 +91,7 @@ static s64 put_path(u64 where, const char *path)
 	u64 len = abi_strlen(path) + 1;
 
 	if (len > MAIL_PATH_SIZE)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	abi_memcpy(own_slot()->data + where, path, len);
 	return 0;
 }
@@ -127,7 +127,7 @@ static s64 put_parts(u64 addr, u64 len, u32 prot)
 		done += part;
 	}
 	s->parts = n;
-	return done ? (s64)done : -ABI_EFAULT;
+	return done ? (s64)done : -LINUX_EFAULT;
 }
 
 static int goes_in_parts(const void *buf, u64 len)
@@ -146,7 +146,7 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 	if (len > MAIL_BULK_SIZE)
 		len = MAIL_BULK_SIZE;
 	if (prot == ABI_PROT_READ && abi_user_move(bulk_area(), buf, len))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return (s64)len;
 }
 
@@ -155,7 +155,7 @@ static s64 get_buffer(void *buf, u64 len, s64 n)
 {
 	if (n > 0 && !goes_in_parts(buf, len) &&
 	    abi_user_move(buf, bulk_area(), (u64)n))
-		return -ABI_EFAULT;
+		return -LINUX_EFAULT;
 	return n;
 }
 
@@ -330,7 +330,7 @@ static s64 sock_answer(struct abi_sock_op *op, struct abi_sock_op *from,
 	if (op->verb == ABI_SOCK_GETOPT) {
 		op->len = len < asked ? len : asked;
 		if (get_buffer(op->buf, whole, (s64)op->len) < 0)
-			return -ABI_EFAULT;
+			return -LINUX_EFAULT;
 	}
 	return n;
 }

@@ -8,7 +8,7 @@
 #include <skep/partition.h>
 #include <skep/guest.h>
 #include "abi/include/abi.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/mem.h"
 #include "sms/mail.h"
 #include "layout.h"

@@ -73,7 +73,7 @@ static void open_program(void)
 	struct abi_open open = {.path = boot->path};
 	s64 err = sms_forward_open(&open);
 
-	if (err == -ABI_ENOENT || err == -ABI_ENOTDIR)
+	if (err == -LINUX_ENOENT || err == -LINUX_ENOTDIR)
 		refuse_program("there is no such program", EXIT_NOT_FOUND);
 	if (err || open.type != S_IFREG)
 		refuse_program("the file cannot be read", EXIT_REFUSED);
@@ -259,7 +259,7 @@ void sms_load(const struct mail_boot *letter)
 	err = abi_proc_init(sms_proc, &sms_host);
 	err = err ? err : abi_exec(sms_proc, &exec);
 	if (err)
-		refuse_program(err == -ABI_ENOMEM
+		refuse_program(err == -LINUX_ENOMEM
 				       ? "its addresses leave no room for "
 					 "such a stack: "
 					 "see ulimit -s"

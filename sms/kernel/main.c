@@ -122,13 +122,13 @@ static int make_core(u32 i)
 	u64 at, frames = sms_page_frames(STACK_SIZE);
 
 	if (!frames)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	for (at = 0; at < STACK_SIZE; at += PAGE)
 		if (sms_page_map(stack + at,
 				 frames + at - AT_KERNEL +
 					 sms_partition->kernel_start,
 				 SMS_PAGE_WRITE | SMS_PAGE_NX, 0))
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 	c->self = c;
 	c->number = i;
 	c->root = sms_page_root;

@@ -24,7 +24,7 @@ static struct spin lock;
 int sms_memory_begin(void)
 {
 	range = sms_page_reserve(RANGES * sizeof(*range));
-	return range ? 0 : -ABI_ENOMEM;
+	return range ? 0 : -LINUX_ENOMEM;
 }
 
 /* The first one that ends after addr. */
@@ -223,10 +223,10 @@ s64 sms_memory_commit(u64 addr, u64 len, u32 prot)
 	s64 err;
 
 	if (is_outside(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	sms_spin_lock(&lock);
 	err = has_room() && !used_up(len) ? drop_frames(addr, addr + len)
-					  : -ABI_ENOMEM;
+					  : -LINUX_ENOMEM;
 	if (!err)
 		set_range(addr, addr + len, prot);
 	sms_spin_unlock(&lock);
@@ -239,9 +239,9 @@ s64 sms_memory_protect(u64 addr, u64 len, u32 prot)
 	s64 err;
 
 	if (is_outside(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	sms_spin_lock(&lock);
-	err = has_room() ? walk_range(&w, addr, addr + len) : -ABI_ENOMEM;
+	err = has_room() ? walk_range(&w, addr, addr + len) : -LINUX_ENOMEM;
 	if (!err)
 		set_range(addr, addr + len, prot);
 	if (w.less)
@@ -255,9 +255,9 @@ s64 sms_memory_release(u64 addr, u64 len)
 	s64 err;
 
 	if (is_outside(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	sms_spin_lock(&lock);
-	err = has_room() ? drop_frames(addr, addr + len) : -ABI_ENOMEM;
+	err = has_room() ? drop_frames(addr, addr + len) : -LINUX_ENOMEM;
 	if (!err)
 		cut_range(addr, addr + len);
 	sms_spin_unlock(&lock);
@@ -269,7 +269,7 @@ s64 sms_memory_discard(u64 addr, u64 len)
 	s64 err;
 
 	if (is_outside(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	sms_spin_lock(&lock);
 	err = drop_frames(addr, addr + len);
 	sms_spin_unlock(&lock);
@@ -338,7 +338,7 @@ static int enter_frame(u64 addr, u32 prot)
 	if (offset == ~0ull && level)
 		offset = sms_pool_take(level = 0);
 	if (offset == ~0ull)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	size = level ? LARGE : PAGE;
 	sms_spin_unlock(&lock);
 	abi_memset((void *)(AT_POOL + offset), 0, size);
@@ -351,7 +351,7 @@ static int enter_frame(u64 addr, u32 prot)
 		entry = 0;
 	if (!entry) {
 		sms_pool_give(offset, level);
-		return r && !sms_page_entry(addr, level, 1) ? -ABI_ENOMEM : 0;
+		return r && !sms_page_entry(addr, level, 1) ? -LINUX_ENOMEM : 0;
 	}
 	*entry = sms_pool_physical(offset) | flags_of(r->prot) |
 		 (level ? SMS_PAGE_LARGE : 0);
@@ -404,7 +404,7 @@ s64 sms_memory_populate(u64 addr, u64 len)
 		part = PAGE;
 		got = sms_memory_touch(at, ABI_PROT_READ);
 		if (got < 0)
-			return -ABI_ENOMEM;
+			return -LINUX_ENOMEM;
 		if (got)
 			sms_memory_offset(at, ABI_PROT_READ, &part);
 	}

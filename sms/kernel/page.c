@@ -82,7 +82,7 @@ int sms_page_map(u64 addr, u64 physical, u64 flags, u32 level)
 	u64 *entry = sms_page_entry(addr, level, 1);
 
 	if (!entry)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	*entry = physical | flags | SMS_PAGE_PRESENT | SMS_PAGE_TOUCHED |
 		 (level ? SMS_PAGE_LARGE : 0);
 	return 0;
@@ -93,7 +93,7 @@ int sms_page_split(u64 *entry)
 	u64 at = sms_page_frames(PAGE), flags, i;
 
 	if (!at)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	flags = *entry & ~(SMS_PAGE_FRAME | SMS_PAGE_LARGE);
 	for (i = 0; i < ENTRIES; i++)
 		((u64 *)at)[i] = ((*entry & SMS_PAGE_FRAME) + i * PAGE) | flags;

@@ -50,7 +50,7 @@ static u64 put_lists(struct core *c, u64 *until)
 		t = sms_task_at(at);
 		at = t->next;
 		if (t->count > POLL_MAX - n) {
-			finish_wait(c, t, -ABI_ENOMEM);
+			finish_wait(c, t, -LINUX_ENOMEM);
 			continue;
 		}
 		abi_memcpy(bulk_list(c) + n, t->list,
@@ -104,7 +104,7 @@ static u32 collect_answer(struct core *c)
 	struct task *t;
 
 	if (n < -4095)
-		n = -ABI_EIO;
+		n = -LINUX_EIO;
 	c->polling = 0;
 	for (; left; left--) {
 		t = sms_task_at(at);
@@ -114,7 +114,7 @@ static u32 collect_answer(struct core *c)
 		over++;
 		if (got)
 			finish_wait(c, t, got);
-		else if (n < 0 && n != -ABI_EINTR)
+		else if (n < 0 && n != -LINUX_EINTR)
 			finish_wait(c, t, n);
 		else if (t->until <= now)
 			finish_wait(c, t, 0);
@@ -165,7 +165,7 @@ static u32 withdraw_kicked(struct core *c)
 		at = t->next;
 		if (!__atomic_load_n(&t->kicked, __ATOMIC_SEQ_CST))
 			continue;
-		finish_wait(c, t, -ABI_EINTR);
+		finish_wait(c, t, -LINUX_EINTR);
 		over++;
 	}
 	return over;
@@ -219,9 +219,9 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	struct core *c = sms_core();
 
 	if (count > POLL_MAX)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	if (__atomic_exchange_n(&c->kicked, 0, __ATOMIC_SEQ_CST))
-		return -ABI_EINTR;
+		return -LINUX_EINTR;
 	t->list = list;
 	t->count = count;
 	t->until = deadline_ns;
@@ -229,7 +229,7 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	join_poll(c, t);
 	while (!__atomic_load_n(&t->polled, __ATOMIC_SEQ_CST))
 		if (!look_once(sms_core(), t) && !t->polled)
-			finish_wait(sms_core(), t, -ABI_EINTR);
+			finish_wait(sms_core(), t, -LINUX_EINTR);
 	sms_thread_stay();
 	return t->result;
 }

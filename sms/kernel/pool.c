@@ -78,7 +78,7 @@ int sms_pool_begin(struct skep_partition *p)
 	used = sms_page_reserve(blocks * sizeof(*used));
 	count = sms_page_reserve(blocks * sizeof(*count));
 	if (!make_map(&whole) || !make_map(&partial) || !used || !count)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	for (i = 0; i < blocks; i++)
 		put_bit(&whole, i);
 	return 0;

@@ -29,7 +29,7 @@ int sms_task_setup(void)
 {
 	task = sms_page_reserve(ABI_THREADS_MAX * sizeof(*task));
 	stacks = sms_partition->cores;
-	return task ? 0 : -ABI_ENOMEM;
+	return task ? 0 : -LINUX_ENOMEM;
 }
 
 int sms_task_fits(const struct task *t, u32 core)
@@ -80,7 +80,7 @@ int sms_task_make(u32 thread)
 	u64 stack = stack_take();
 
 	if (!stack)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	fill_task(&task[thread], thread, stack);
 	task[thread].core = sms_core()->number;
 	return 0;

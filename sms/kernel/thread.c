@@ -87,7 +87,7 @@ static s64 refuse_thread(void)
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
 		sms_forward_log("no memory for the stack of one more thread: "
 				"each further one is refused with EAGAIN");
-	return -ABI_EAGAIN;
+	return -LINUX_EAGAIN;
 }
 
 /* The first threads may be here before all cores have come. */
@@ -316,7 +316,7 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == expect) {
 		if (is_late(deadline_ns)) {
-			err = -ABI_ETIMEDOUT;
+			err = -LINUX_ETIMEDOUT;
 			break;
 		}
 		sms_post_take();

@@ -24,7 +24,7 @@ s64 sms_time_clock(u32 clock)
 		return user;
 	}
 	if (clock > ABI_CLOCK_MONOTONIC)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return (s64)sms_clock_read((void *)(AT_MAIL + SKEP_MAIL_CLOCK),
 				   clock == ABI_CLOCK_REALTIME);
 }

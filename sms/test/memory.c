@@ -98,7 +98,7 @@ int sms_page_split(u64 *entry)
 	u64 i, at = (u64)(entry - large) * 512, flags;
 
 	if (fail_tables)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	flags = *entry & ~(SMS_PAGE_FRAME | SMS_PAGE_LARGE);
 	for (i = 0; i < 512; i++)
 		small[at + i] = ((*entry & SMS_PAGE_FRAME) + i * PAGE) | flags;
@@ -289,8 +289,8 @@ static void step(u32 what, u32 first, u32 count, u32 prot)
 
 	memcpy(whole, large, sizeof(whole));
 	err = act(what, first, count, prot);
-	must(!err ||
-	     (err == -ABI_ENOMEM && (fail_tables || (what == COMMIT && few))));
+	must(!err || (err == -LINUX_ENOMEM &&
+		      (fail_tables || (what == COMMIT && few))));
 	must(!less || flushes > before || err);
 	must(!divided(whole) || flushes > before);
 	for (i = first; i < first + count && !err; i++) {
@@ -318,7 +318,7 @@ static void touch(u32 page, u32 prot)
 		must(!got && had == !!entry_of(page));
 		return;
 	}
-	must(got == 1 || (got == -ABI_ENOMEM && !had &&
+	must(got == 1 || (got == -LINUX_ENOMEM && !had &&
 			  (fail_tables || !sms_pool_free_bytes())));
 	if (got == 1) {
 		must(sms_memory_offset(START + page * PAGE + 5, prot,
@@ -395,9 +395,10 @@ static void used_up(void)
 	tap_ok(sms_memory_touch(START + (PAGES - 1) * PAGE, RW) == 1,
 	       "used up: one that was given back");
 	check();
-	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -ABI_ENOMEM,
+	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -LINUX_ENOMEM,
 	       "used up: and no second one");
-	tap_ok(sms_memory_commit(START, PAGE, RW) == -ABI_ENOMEM && entry_of(0),
+	tap_ok(sms_memory_commit(START, PAGE, RW) == -LINUX_ENOMEM &&
+		       entry_of(0),
 	       "used up: no page more is committed, and none is lost");
 	begin();
 	step(COMMIT, 0, PAGES, RW);
@@ -405,7 +406,7 @@ static void used_up(void)
 		       sms_memory_populate(START, 512 * PAGE) == 0 &&
 		       entry_of(0) && entry_of(511) && !entry_of(512) &&
 		       sms_memory_populate(START, PAGES * PAGE) ==
-			       -ABI_ENOMEM &&
+			       -LINUX_ENOMEM &&
 		       !sms_pool_free_bytes(),
 	       "used up: more is committed than there is, and populated so "
 	       "far");
@@ -413,7 +414,7 @@ static void used_up(void)
 	begin();
 	step(COMMIT, 0, 1, RW);
 	fail_tables = 1;
-	tap_ok(sms_memory_touch(START, RW) == -ABI_ENOMEM &&
+	tap_ok(sms_memory_touch(START, RW) == -LINUX_ENOMEM &&
 		       sms_pool_free_bytes() == sms_pool_bytes(),
 	       "used up: no page table, and the frame is free again");
 }
@@ -430,7 +431,7 @@ static void no_tables(void)
 	check();
 	entry = large[0];
 	fail_tables = 1;
-	tap_ok(sms_memory_release(START, 513 * PAGE) == -ABI_ENOMEM &&
+	tap_ok(sms_memory_release(START, 513 * PAGE) == -LINUX_ENOMEM &&
 		       large[0] == entry && large[1] & SMS_PAGE_LARGE,
 	       "no tables: what cannot be done whole is not begun");
 	check();
@@ -439,12 +440,14 @@ static void no_tables(void)
 static void refused(void)
 {
 	begin();
-	tap_ok(sms_memory_commit(START, 0, RW) == -ABI_EINVAL &&
-		       sms_memory_commit(START + 1, PAGE, RW) == -ABI_EINVAL &&
-		       sms_memory_commit(START, ~0xfffull, RW) == -ABI_EINVAL &&
-		       sms_memory_release(AT_POOL, PAGE) == -ABI_EINVAL &&
+	tap_ok(sms_memory_commit(START, 0, RW) == -LINUX_EINVAL &&
+		       sms_memory_commit(START + 1, PAGE, RW) ==
+			       -LINUX_EINVAL &&
+		       sms_memory_commit(START, ~0xfffull, RW) ==
+			       -LINUX_EINVAL &&
+		       sms_memory_release(AT_POOL, PAGE) == -LINUX_EINVAL &&
 		       sms_memory_protect(SKEP_ARENA_END, PAGE, RW) ==
-			       -ABI_EINVAL,
+			       -LINUX_EINVAL,
 	       "refused: what is not the program's");
 	step(COMMIT, 0, 2, 0);
 	tap_ok(!sms_memory_touch(START, ABI_PROT_READ) && !entry_of(0),

@@ -41,7 +41,7 @@ void sms_cpu_bell_call(struct core *c)
 
 	must(c->slot == slot);
 	if (!answers.left) /* or a file would be read byte by byte */
-		slot->result = slot->op == MAIL_IO_WAIT ? -ABI_EIO : 0;
+		slot->result = slot->op == MAIL_IO_WAIT ? -LINUX_EIO : 0;
 	asked_parts = 0;
 	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
 		asked_parts += slot->part[i].length;
@@ -354,16 +354,16 @@ static void results(void)
 	answer(&a, 100, 0);
 	tap_ok(sms_forward_read(3, &io) == 100, "results: all");
 	answer(&a, 101, 0);
-	tap_ok(sms_forward_read(3, &io) == -ABI_EIO,
+	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
 	       "results: a byte more than was asked for");
 	answer(&a, -4095, 0);
 	tap_ok(sms_forward_read(3, &io) == -4095, "results: the last errno");
 	answer(&a, -4096, 0);
-	tap_ok(sms_forward_read(3, &io) == -ABI_EIO, "results: no errno");
+	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO, "results: no errno");
 	answer(&a, (s64)(1ull << 63), 0);
-	tap_ok(sms_forward_read(3, &io) == -ABI_EIO, "results: the least");
+	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO, "results: the least");
 	answer(&a, 1, 0);
-	tap_ok(sms_forward_close(3) == -ABI_EIO, "results: 0 was due");
+	tap_ok(sms_forward_close(3) == -LINUX_EIO, "results: 0 was due");
 }
 
 /* Parts of the pool stay that, whatever the slot says afterwards. */
@@ -439,7 +439,7 @@ static void polls(void)
 	begin();
 	add_poller(&other, 1);
 	task[1].kicked = core.poll_kick = 1;
-	tap_ok(sms_poll_look(&core) == 1 && task[1].result == -ABI_EINTR &&
+	tap_ok(sms_poll_look(&core) == 1 && task[1].result == -LINUX_EINTR &&
 		       !core.pollers,
 	       "polls: a kick ends the wait of a thread without a core");
 	begin();

@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "bee/core/core.h"
 #include "host.h"
 
@@ -146,7 +146,7 @@ static s64 quick_clock(u32 clock)
 
 	/* CLOCK_REALTIME 0, CLOCK_MONOTONIC 1: abi's numbers are the same. */
 	if (read_clock((s32)clock, &now))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return now.sec * 1000000000ll + now.nsec;
 }
 

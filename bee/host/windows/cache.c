@@ -12,7 +12,7 @@ static s64 write_new(const WCHAR *name, const u8 *bytes, u64 len)
 	s64 err = 0;
 
 	if (len > 0x7fffffff)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	file = CreateFileW(name, GENERIC_WRITE, 0, NULL, CREATE_NEW,
 			   FILE_ATTRIBUTE_NORMAL, NULL);
 	if (file == INVALID_HANDLE_VALUE)
@@ -35,7 +35,7 @@ s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len)
 	wide[err] = 0;
 	if (_snwprintf(temp, WIN_PATH_MAX, L"%ls.%lu", wide,
 		       GetCurrentProcessId()) < 0)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	temp[WIN_PATH_MAX - 1] = 0;
 	err = write_new(temp, bytes, len);
 	if (!err && !MoveFileExW(temp, wide, MOVEFILE_REPLACE_EXISTING))

@@ -185,7 +185,7 @@ s64 bee_clock(u32 clock)
 		err = cpu_time(clock == ABI_CLOCK_THREAD, &user, &kernel);
 		return err ? err : user + kernel;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 DWORD bee_clock_left(u64 deadline_ns)

@@ -139,7 +139,7 @@ s64 bee_dir_read(struct win_handle *h, struct abi_dirent *e)
 	if (!h->dir)
 		h->dir = bee_os_alloc(sizeof(*h->dir));
 	if (!h->dir)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	n = rewind_to(h->h, h->dir, cookie);
 	if (n == 1)
 		n = next_dirent(h->h, h->dir, e);

@@ -80,15 +80,15 @@ static s64 check_opened(HANDLE h, u32 flags, u32 *type)
 		return bee_win_last();
 	if ((flags & O_NOFOLLOW) && !(flags & O_PATH) &&
 	    (i.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT))
-		return -ABI_ELOOP;
+		return -LINUX_ELOOP;
 	if (i.FileAttributes & FILE_ATTRIBUTE_DIRECTORY) {
 		*type = WIN_S_IFDIR;
 		if (flags & (O_CREAT | O_TRUNC | O_ACCMODE) &&
 		    !(flags & O_PATH))
-			return -ABI_EISDIR;
+			return -LINUX_EISDIR;
 		return 0;
 	}
-	return flags & O_DIRECTORY ? -ABI_ENOTDIR : 0;
+	return flags & O_DIRECTORY ? -LINUX_ENOTDIR : 0;
 }
 
 static s64 truncate_to(HANDLE h, u64 len)
@@ -118,7 +118,7 @@ static s64 device_refuse(const char *path)
 			path);
 		bee_log(line);
 	}
-	return -ABI_ENXIO;
+	return -LINUX_ENXIO;
 }
 
 static s64 handle_opened(HANDLE h, struct abi_open *open)
@@ -137,7 +137,7 @@ static s64 handle_opened(HANDLE h, struct abi_open *open)
 	kind = open->type == WIN_S_IFDIR ? WIN_DIR : WIN_FILE;
 	e = bee_handle_new(kind, &open->handle);
 	if (!e)
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	e->h = h;
 	e->flags = open->flags;
 	return 0;
@@ -152,10 +152,10 @@ static s64 open_error(WCHAR *path)
 		a = GetFileAttributesW(path);
 		if (a != INVALID_FILE_ATTRIBUTES &&
 		    (a & FILE_ATTRIBUTE_DIRECTORY))
-			return -ABI_EISDIR;
+			return -LINUX_EISDIR;
 	}
-	return bee_win_error(e) == -ABI_ENOENT ? bee_path_missing(path)
-					       : bee_win_error(e);
+	return bee_win_error(e) == -LINUX_ENOENT ? bee_path_missing(path)
+						 : bee_win_error(e);
 }
 
 s64 bee_file_open(struct abi_open *open)
@@ -187,7 +187,7 @@ s64 bee_file_close(s32 handle)
 	struct win_handle *h = bee_handle_get(handle);
 
 	if (!h)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	bee_file_unlock(h);
 	if (h->dir)
 		bee_dir_free(h->dir);
@@ -300,10 +300,10 @@ s64 bee_file_read(s32 handle, const struct abi_io *io)
 	struct win_handle *h = bee_handle_get(handle);
 
 	if (!h)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	switch (h->kind) {
 	case WIN_DIR:
-		return -ABI_EISDIR;
+		return -LINUX_EISDIR;
 	case WIN_STREAM:
 		return bee_stream_read(h->stream, io->buf, io->len);
 	case WIN_SOCK:
@@ -317,10 +317,10 @@ s64 bee_file_write(s32 handle, const struct abi_io *io)
 	struct win_handle *h = bee_handle_get(handle);
 
 	if (!h)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	switch (h->kind) {
 	case WIN_DIR:
-		return -ABI_EISDIR;
+		return -LINUX_EISDIR;
 	case WIN_STREAM:
 		return bee_stream_write(h->out ? h->out : h->stream, io->buf,
 					io->len);
@@ -378,7 +378,7 @@ static s64 bytes_available(struct win_handle *h)
 static s64 sync_file(struct win_handle *h)
 {
 	if (h->kind == WIN_STREAM || h->kind == WIN_SOCK)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	/* Refused for handles that cannot write: nothing to flush. */
 	if (!FlushFileBuffers(h->h) && GetLastError() != ERROR_ACCESS_DENIED &&
 	    h->kind == WIN_FILE)
@@ -401,7 +401,7 @@ static s64 with_attributes(struct win_handle *h, const struct abi_file_op *op)
 	s64 err = attributes_set(h->h, op);
 	HANDLE w;
 
-	if (err != -ABI_EACCES)
+	if (err != -LINUX_EACCES)
 		return err;
 	w = ReOpenFile(h->h, FILE_READ_ATTRIBUTES | FILE_WRITE_ATTRIBUTES,
 		       SHARE, FILE_FLAG_BACKUP_SEMANTICS);
@@ -418,7 +418,7 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 	int disk;
 
 	if (!h)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	disk = h->kind == WIN_FILE || h->kind == WIN_DIR;
 	switch (op->verb) {
 	case ABI_FILE_STAT:
@@ -427,24 +427,24 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 		return sync_file(h);
 	case ABI_FILE_TRUNCATE:
 		return h->kind == WIN_FILE ? truncate_to(h->h, op->len)
-					   : -ABI_EINVAL;
+					   : -LINUX_EINVAL;
 	case ABI_FILE_CHMOD:
 	case ABI_FILE_UTIMENS:
 		return disk ? with_attributes(h, op) : 0;
 	case ABI_FILE_READDIR:
 		return h->kind == WIN_DIR ? bee_dir_read(h, op->dirent)
-					  : -ABI_ENOTDIR;
+					  : -LINUX_ENOTDIR;
 	case ABI_FILE_STATFS:
-		return disk ? bee_file_statfs(h->h, op->statfs) : -ABI_ENOSYS;
+		return disk ? bee_file_statfs(h->h, op->statfs) : -LINUX_ENOSYS;
 	case ABI_FILE_WINSIZE:
 		return h->kind == WIN_STREAM ? bee_stream_winsize(h->stream)
-					     : -ABI_ENOTTY;
+					     : -LINUX_ENOTTY;
 	case ABI_FILE_AVAILABLE:
 		return bytes_available(h);
 	case ABI_FILE_SEEK:
 		return h->kind == WIN_FILE && op->mode <= FILE_END
 			       ? set_position(h->h, (s64)op->len, op->mode)
-			       : -ABI_ESPIPE;
+			       : -LINUX_ESPIPE;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }

@@ -86,7 +86,7 @@ static s64 table_open(void)
 		"share can't be opened");
 	if (section)
 		CloseHandle(section);
-	return -ABI_ENOLCK;
+	return -LINUX_ENOLCK;
 }
 
 /* An abandoned mutex is no harm: the table is always whole. */
@@ -97,7 +97,7 @@ static s64 table_lock(void)
 	AcquireSRWLockExclusive(&lock);
 	err = table_open();
 	if (!err && WaitForSingleObject(mutex, INFINITE) == WAIT_FAILED)
-		err = -ABI_ENOLCK;
+		err = -LINUX_ENOLCK;
 	if (err)
 		ReleaseSRWLockExclusive(&lock);
 	else
@@ -243,7 +243,7 @@ static s64 set_now(const struct lock_entry *want, struct wakeup *w)
 	if (own_half.locks < had)
 		wakeup_collect(w, &want->file);
 	if (want->type != ABI_FILELOCK_NONE && conflict_find(want))
-		return -ABI_EAGAIN;
+		return -LINUX_EAGAIN;
 	err = locktable_set(&own_half, want);
 	if (err) {
 		locktable_load(&own_half, table);
@@ -317,13 +317,13 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 
 	if (locktable_wait(&own_half, w) &&
 	    (!dead_locks_drop() || locktable_wait(&own_half, w)))
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	e = conflict_find(&w->want);
 	if (!e || locktable_same_process(&e->process, &this_process))
-		return -ABI_EAGAIN;
+		return -LINUX_EAGAIN;
 	in_way->process = process_open(&e->process, &dead);
 	in_way->limit = in_way->process ? INFINITE : RECHECK_MS;
-	return -ABI_EAGAIN;
+	return -LINUX_EAGAIN;
 }
 
 /* -EAGAIN: in the queue. 0: has the lock. */
@@ -337,12 +337,12 @@ static s64 wait_begin(const struct lock_waiter *w, struct holder *in_way)
 		return err;
 	locktable_unwait(&own_half, w);
 	err = set_now(&w->want, &wake);
-	if (err == -ABI_EAGAIN && locktable_is_ring(&own_half, &w->want) &&
+	if (err == -LINUX_EAGAIN && locktable_is_ring(&own_half, &w->want) &&
 	    dead_locks_drop())
 		err = set_now(&w->want, &wake);
-	if (err == -ABI_EAGAIN && locktable_is_ring(&own_half, &w->want))
-		err = -ABI_EDEADLK;
-	if (err == -ABI_EAGAIN)
+	if (err == -LINUX_EAGAIN && locktable_is_ring(&own_half, &w->want))
+		err = -LINUX_EDEADLK;
+	if (err == -LINUX_EAGAIN)
 		err = wait_enter(w, in_way);
 	locktable_store(table, &own_half);
 	table_unlock();
@@ -366,12 +366,12 @@ static s64 wait_loop(struct win_thread *t, const struct lock_waiter *w)
 	s64 err;
 
 	if (!list[0])
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	for (;;) {
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
-			return -ABI_EINTR;
+			return -LINUX_EINTR;
 		err = wait_begin(w, &in_way);
-		if (err != -ABI_EAGAIN)
+		if (err != -LINUX_EAGAIN)
 			return err;
 		list[1] = in_way.process;
 		WaitForMultipleObjects(list[1] ? 2 : 1, list, FALSE,
@@ -405,13 +405,13 @@ static s64 may_lock(const struct win_handle *h, const struct abi_filelock *l)
 	u32 access = h->flags & O_ACCMODE;
 
 	if (h->kind != WIN_FILE && h->kind != WIN_DIR)
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	if (l->kind == ABI_FILELOCK_FLOCK || l->verb == ABI_FILELOCK_GET)
 		return 0;
 	if (l->type == ABI_FILELOCK_READ && access == O_WRONLY)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (l->type == ABI_FILELOCK_WRITE && !access)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	return 0;
 }
 
@@ -440,7 +440,7 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 	s64 err;
 
 	(void)thread;
-	err = h ? may_lock(h, l) : -ABI_EBADF;
+	err = h ? may_lock(h, l) : -LINUX_EBADF;
 	if (!err)
 		err = file_identify(h);
 	if (err)

@@ -11,7 +11,7 @@ s64 bee_random(void *buf, u64 len)
 
 		if (BCryptGenRandom(NULL, buf, n,
 				    BCRYPT_USE_SYSTEM_PREFERRED_RNG) < 0)
-			return -ABI_EIO;
+			return -LINUX_EIO;
 		buf = (u8 *)buf + n;
 		len -= n;
 	}

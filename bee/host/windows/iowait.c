@@ -191,7 +191,7 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 	for (;;) {
 		bell = __atomic_load_n(&t->bell, __ATOMIC_SEQ_CST);
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
-			return -ABI_EINTR;
+			return -LINUX_EINTR;
 		ready = look_all(list, count, s);
 		if (ready)
 			return ready;
@@ -217,7 +217,7 @@ s64 bee_io_wait(struct abi_poll *list, u32 count, u64 deadline_ns, u32 thread)
 	if (count > SLOTS_ON_STACK)
 		s.fd = bee_os_alloc(bytes);
 	if (!s.fd)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
 	n = wait_loop(t, list, count, deadline_ns, &s);
 	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);

@@ -31,7 +31,7 @@ static s64 relative_text(const u16 *w, u64 len, char *out, u64 size)
 		    (end == 1 || (end == 2 && w[1] == '.'))) {
 			got = (s64)end;
 			if (n + end > size)
-				return -ABI_ENAMETOOLONG;
+				return -LINUX_ENAMETOOLONG;
 			memset(out + n, '.', end);
 		} else {
 			got = end ? abi_name_decode(w, end, out + n, size - n)
@@ -42,7 +42,7 @@ static s64 relative_text(const u16 *w, u64 len, char *out, u64 size)
 		n += (u64)got;
 		if (end < len) {
 			if (n == size)
-				return -ABI_ENAMETOOLONG;
+				return -LINUX_ENAMETOOLONG;
 			out[n++] = '/';
 			end++;
 		}
@@ -65,7 +65,7 @@ static s64 absolute_text(const u16 *w, u64 len, char *out, u64 size)
 		len -= 4;
 	}
 	if (len >= WIN_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	memcpy(path, w, len * sizeof(*w));
 	path[len] = 0;
 	n = bee_path_decode(path, whole, sizeof(whole));
@@ -81,17 +81,17 @@ s64 bee_link_read(HANDLE h, char *buf, u64 len)
 {
 	struct symlink_data *d = bee_os_alloc(DATA_MAX);
 	DWORD got = 0;
-	s64 n = -ABI_EINVAL;
+	s64 n = -LINUX_EINVAL;
 	u64 end;
 
 	if (!d)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	if (DeviceIoControl(h, FSCTL_GET_REPARSE_POINT, NULL, 0, d, DATA_MAX,
 			    &got, NULL) &&
 	    got >= 20 && d->tag == IO_REPARSE_TAG_SYMLINK) {
 		end = 20ull + d->substitute_at + d->substitute_bytes;
 		if (end > got)
-			n = -ABI_EIO;
+			n = -LINUX_EIO;
 		else if (d->flags & LINK_RELATIVE)
 			n = relative_text(d->text + d->substitute_at / 2,
 					  d->substitute_bytes / 2, buf, len);

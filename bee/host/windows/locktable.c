@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of file locks: see locktable.h. No state of its own. */
 #include "locktable.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 
 static void copy_half(struct locktable_half *to,
 		      const struct locktable_half *from)
@@ -89,7 +89,7 @@ const struct lock_entry *locktable_conflict(const struct locktable_half *h,
 static s64 lock_add(struct locktable_half *h, const struct lock_entry *e)
 {
 	if (h->locks >= LOCKTABLE_LOCKS)
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	h->lock[h->locks++] = *e;
 	return 0;
 }
@@ -217,7 +217,7 @@ int locktable_is_ring(const struct locktable_half *h,
 s64 locktable_wait(struct locktable_half *h, const struct lock_waiter *w)
 {
 	if (h->waiters >= LOCKTABLE_WAITERS)
-		return -ABI_ENOLCK;
+		return -LINUX_ENOLCK;
 	h->waiter[h->waiters++] = *w;
 	return 0;
 }

@@ -100,11 +100,11 @@ s64 bee_mem_commit(u64 addr, u64 len, u32 prot)
 	DWORD to = page_protection(prot);
 
 	if (!to)
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	if (in_image(addr, len))
 		return image_renew(addr, len, to);
 	if (!in_arena(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!VirtualAlloc((void *)addr, len, MEM_COMMIT, to))
 		return bee_win_last();
 	return 0;
@@ -115,9 +115,9 @@ s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
 	DWORD to = page_protection(prot);
 
 	if (!to)
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	if (!in_image(addr, len) && !in_arena(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	return change_protection(addr, len, to);
 }
 
@@ -126,7 +126,7 @@ s64 bee_mem_release(u64 addr, u64 len)
 	if (in_image(addr, len))
 		return image_renew(addr, len, PAGE_NOACCESS);
 	if (!in_arena(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (!VirtualFree((void *)addr, len, MEM_DECOMMIT))
 		return bee_win_last();
 	return 0;
@@ -158,7 +158,7 @@ s64 bee_mem_discard(u64 addr, u64 len)
 	s64 err = 0;
 
 	if (!in_image(addr, len) && !in_arena(addr, len))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	while (addr < end && !err) {
 		if (!VirtualQuery((void *)addr, &m, sizeof(m)))
 			return bee_win_last();

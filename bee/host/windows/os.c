@@ -60,7 +60,7 @@ s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
 		return bee_win_last();
 	err = map_handle(file, bytes, len);
 	CloseHandle(file);
-	return err == -ABI_EINVAL ? -ABI_EISDIR : err;
+	return err == -LINUX_EINVAL ? -LINUX_EISDIR : err;
 }
 
 void bee_os_file_unmap(const u8 *bytes, u64 len)
@@ -79,10 +79,10 @@ static s64 std_stream(u32 fd, HANDLE h, int console)
 	s32 number;
 
 	if (!s)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	e = bee_handle_new(WIN_STREAM, &number);
 	if (!e)
-		return -ABI_EMFILE;
+		return -LINUX_EMFILE;
 	e->stream = s;
 	return number;
 }
@@ -94,7 +94,7 @@ static s64 std_plain(HANDLE h, u32 kind)
 
 	e = bee_handle_new(kind, &number);
 	if (!e)
-		return -ABI_EMFILE;
+		return -LINUX_EMFILE;
 	e->h = h;
 	e->inherited = 1;
 	return number;
@@ -107,16 +107,16 @@ s64 bee_os_stream(u64 number, u32 *type, u32 *flags)
 	s32 handle;
 
 	if (GetFileType(h) != FILE_TYPE_PIPE)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	e = bee_handle_new(WIN_STREAM, &handle);
 	if (!e)
-		return -ABI_EMFILE;
+		return -LINUX_EMFILE;
 	*type = WIN_S_IFIFO;
 	*flags = O_RDWR;
 	if (!bee_stream_pair(h, &e->stream, &e->out))
 		return handle;
 	bee_handle_free(handle);
-	return -ABI_ENOMEM;
+	return -LINUX_ENOMEM;
 }
 
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
@@ -125,7 +125,7 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 	DWORD mode;
 
 	if (!h || h == INVALID_HANDLE_VALUE)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	*flags = fd ? O_WRONLY : 0;
 	switch (GetFileType(h)) {
 	case FILE_TYPE_PIPE:
@@ -144,7 +144,7 @@ s64 bee_os_std(u32 fd, u32 *type, u32 *flags)
 		*type = WIN_S_IFREG;
 		return std_plain(h, WIN_FILE);
 	}
-	return -ABI_EBADF;
+	return -LINUX_EBADF;
 }
 
 static void write_stderr(const char *line, DWORD len)
@@ -174,7 +174,7 @@ static s64 name_at_top(const WCHAR *leaf, char *buf, u64 len)
 	s64 n;
 
 	if (len < 2)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	n = abi_name_decode((const u16 *)leaf, wcslen(leaf), buf + 1, len - 2);
 	if (n < 0)
 		return n;
@@ -196,10 +196,10 @@ s64 bee_os_guest_path(const char *host, char *buf, u64 len)
 	wide[n] = 0;
 	got = GetFullPathNameW(wide, WIN_PATH_MAX, full, NULL);
 	if (!got || got >= WIN_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	n = bee_path_decode(full, buf, len);
 	/* Outside the root the guest sees the program at the root's top. */
-	if (n == -ABI_EXDEV && wcsrchr(full, '\\'))
+	if (n == -LINUX_EXDEV && wcsrchr(full, '\\'))
 		n = name_at_top(wcsrchr(full, '\\') + 1, buf, len);
 	return n < 0 ? n : 0;
 }
@@ -211,9 +211,9 @@ s64 bee_os_guest_cwd(char *buf, u64 len)
 	s64 n;
 
 	if (!got || got >= WIN_PATH_MAX)
-		return -ABI_ENAMETOOLONG;
+		return -LINUX_ENAMETOOLONG;
 	n = bee_path_decode(wide, buf, len);
-	if (n == -ABI_EXDEV && len > 1)
+	if (n == -LINUX_EXDEV && len > 1)
 		n = (s64)strlen(strcpy(buf, "/"));
 	return n < 0 ? n : 0;
 }

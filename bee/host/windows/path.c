@@ -30,7 +30,7 @@ static HANDLE open_itself(const WCHAR *path, DWORD access)
 static s64 on_handle(const WCHAR *path, int follow, struct abi_path_op *op)
 {
 	DWORD access = FILE_READ_ATTRIBUTES;
-	s64 err = -ABI_EINVAL;
+	s64 err = -LINUX_EINVAL;
 	HANDLE h;
 
 	if (op->verb == ABI_PATH_CHMOD || op->verb == ABI_PATH_UTIMENS)
@@ -59,7 +59,7 @@ static s64 access_path(const WCHAR *path, u32 mode)
 		return bee_win_last();
 	if ((mode & W_OK) && (a & FILE_ATTRIBUTE_READONLY) &&
 	    !(a & FILE_ATTRIBUTE_DIRECTORY))
-		return -ABI_EACCES;
+		return -LINUX_EACCES;
 	return 0;
 }
 
@@ -101,7 +101,7 @@ static s64 delete_handle(HANDLE h)
 				       sizeof(flags)))
 		return 0;
 	if (GetLastError() == ERROR_DIR_NOT_EMPTY)
-		return -ABI_ENOTEMPTY;
+		return -LINUX_ENOTEMPTY;
 	err = bee_file_chmod(h, 0200);
 	if (err)
 		return err;
@@ -142,9 +142,9 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 		return bee_win_last();
 	err = is_directory(h, &dir);
 	if (!err && dir && !want_dir)
-		err = -ABI_EISDIR;
+		err = -LINUX_EISDIR;
 	if (!err && !dir && want_dir)
-		err = -ABI_ENOTDIR;
+		err = -LINUX_ENOTDIR;
 	if (!err)
 		err = delete_handle(h);
 	CloseHandle(h);
@@ -199,7 +199,7 @@ static s64 rename_path(const WCHAR *from, const WCHAR *to)
 	if (a == INVALID_FILE_ATTRIBUTES)
 		return bee_win_last();
 	if (b != INVALID_FILE_ATTRIBUTES && a != b)
-		return a ? -ABI_ENOTDIR : -ABI_EISDIR;
+		return a ? -LINUX_ENOTDIR : -LINUX_EISDIR;
 	if (rename_posix(from, to))
 		return 0;
 	/* Directories are replaced by neither call; Linux wants it empty. */
@@ -229,12 +229,12 @@ static s64 link_text(const char *text, WCHAR *out)
 		for (end = text; *end && *end != '/'; end++)
 			;
 		if (n + 260 > WIN_PATH_MAX)
-			return -ABI_ENAMETOOLONG;
+			return -LINUX_ENAMETOOLONG;
 		if (n)
 			out[n++] = '\\';
 		len = abi_name_encode(text, (u64)(end - text), (u16 *)out + n,
 				      256);
-		if (len == -ABI_EINVAL) { /* "." and ".." */
+		if (len == -LINUX_EINVAL) { /* "." and ".." */
 			for (len = 0; text + len < end; len++)
 				out[n + len] = (WCHAR)text[len];
 		}
@@ -255,12 +255,12 @@ static s64 symlink_path(const WCHAR *path, const char *text)
 	if (n < 0)
 		return n;
 	if (GetFileAttributesW(path) != INVALID_FILE_ATTRIBUTES)
-		return -ABI_EEXIST;
+		return -LINUX_EEXIST;
 	if (!CreateSymbolicLinkW(path, target, flags))
 		return bee_win_last();
 	/* Wine 8 says yes and does nothing. */
 	if (GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES)
-		return -ABI_EPERM;
+		return -LINUX_EPERM;
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static s64 one_path(struct abi_path_op *op, const WCHAR *path)
 	case ABI_PATH_TRUNCATE:
 		return truncate_path(path, op->len);
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }
 
 s64 bee_path(struct abi_path_op *op)
@@ -343,5 +343,5 @@ s64 bee_path(struct abi_path_op *op)
 	if (err < 0)
 		return err;
 	err = one_path(op, path);
-	return err == -ABI_ENOENT ? bee_path_missing(path) : err;
+	return err == -LINUX_ENOENT ? bee_path_missing(path) : err;
 }

@@ -72,15 +72,15 @@ s64 bee_path_missing(WCHAR *path)
 		while (n && path[n - 1] != '\\')
 			n--;
 		if (n < 8) /* \\?\C:\ */
-			return -ABI_ENOENT;
+			return -LINUX_ENOENT;
 		path[--n] = 0;
 		a = GetFileAttributesW(path);
 		/* A Unix device under Wine: there, but without attributes. */
 		if (a == INVALID_FILE_ATTRIBUTES &&
 		    GetLastError() == ERROR_INVALID_PARAMETER)
-			return -ABI_ENOTDIR;
+			return -LINUX_ENOTDIR;
 		if (a != INVALID_FILE_ATTRIBUTES)
-			return a & FILE_ATTRIBUTE_DIRECTORY ? -ABI_ENOENT
-							    : -ABI_ENOTDIR;
+			return a & FILE_ATTRIBUTE_DIRECTORY ? -LINUX_ENOENT
+							    : -LINUX_ENOTDIR;
 	}
 }

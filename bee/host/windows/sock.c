@@ -16,7 +16,7 @@
 #define IO_MAX 0x40000000u
 
 static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
-static s64 started = -ABI_ENETDOWN;
+static s64 started = -LINUX_ENETDOWN;
 
 static BOOL CALLBACK start_winsock(INIT_ONCE *o, void *arg, void **context)
 {
@@ -44,7 +44,7 @@ static s64 addr_out(const struct abi_sock_op *op, struct sockaddr_storage *a,
 	u16 family;
 
 	if (op->addrlen < 2 || op->addrlen > sizeof(op->addr))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	memset(a, 0, sizeof(*a));
 	memcpy(a, op->addr, op->addrlen);
 	family = (u16)(op->addr[0] | op->addr[1] << 8);
@@ -60,9 +60,9 @@ static s64 addr_out(const struct abi_sock_op *op, struct sockaddr_storage *a,
 		*len = sizeof(struct sockaddr_in);
 		return 0;
 	default:
-		return -ABI_EAFNOSUPPORT;
+		return -LINUX_EAFNOSUPPORT;
 	}
-	return op->addrlen < (u32)*len ? -ABI_EINVAL : 0;
+	return op->addrlen < (u32)*len ? -LINUX_EINVAL : 0;
 }
 
 static void addr_in(struct abi_sock_op *op, const struct sockaddr_storage *a,
@@ -98,7 +98,7 @@ static s64 adopt_socket(SOCKET s, u32 domain, u32 type)
 	h = bee_handle_new(WIN_SOCK, &number);
 	if (!h) {
 		closesocket(s);
-		return -ABI_ENFILE;
+		return -LINUX_ENFILE;
 	}
 	h->s = s;
 	h->sock_domain = domain;
@@ -135,9 +135,9 @@ s64 bee_sock_open(u32 domain, u32 type, u32 protocol)
 	else if (domain == AF_INET6_LINUX)
 		family = AF_INET6;
 	else
-		return -ABI_EAFNOSUPPORT;
+		return -LINUX_EAFNOSUPPORT;
 	if (type != SOCK_STREAM_LINUX && type != SOCK_DGRAM_LINUX)
-		return -ABI_ESOCKTNOSUPPORT;
+		return -LINUX_ESOCKTNOSUPPORT;
 	s = WSASocketW(family, (int)type, (int)protocol, NULL, 0,
 		       WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
 	if (s == INVALID_SOCKET)
@@ -181,10 +181,10 @@ static s64 do_connect(struct win_handle *h, struct abi_sock_op *op)
 	/* Winsock's word for "started" is the one for "try again". */
 	if (err == WSAEWOULDBLOCK) {
 		h->sock_connecting = 1;
-		return -ABI_EINPROGRESS;
+		return -LINUX_EINPROGRESS;
 	}
 	return err == WSAEINVAL && h->sock_connecting
-		       ? -ABI_EALREADY
+		       ? -LINUX_EALREADY
 		       : bee_win_error((DWORD)err);
 }
 
@@ -246,7 +246,7 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 	s64 err;
 
 	if (!h->sock_peer && h->sock_type == SOCK_STREAM_LINUX)
-		return -ABI_EPIPE;
+		return -LINUX_EPIPE;
 
 	if (op->addrlen && h->sock_type == SOCK_DGRAM_LINUX) {
 		err = addr_out(op, &a, &len);
@@ -261,10 +261,10 @@ static s64 do_send(struct win_handle *h, struct abi_sock_op *op)
 		return n;
 	err = bee_win_sock_last();
 	/* Linux reports a reset once; after that the pipe is broken. */
-	if (err == -ABI_ECONNABORTED ||
-	    (err == -ABI_ECONNRESET && h->sock_reset))
-		return -ABI_EPIPE;
-	h->sock_reset |= err == -ABI_ECONNRESET;
+	if (err == -LINUX_ECONNABORTED ||
+	    (err == -LINUX_ECONNRESET && h->sock_reset))
+		return -LINUX_EPIPE;
+	h->sock_reset |= err == -LINUX_ECONNRESET;
 	return err;
 }
 
@@ -281,7 +281,7 @@ static s64 recv_failed(struct win_handle *h, const struct abi_sock_op *op)
 		if (h->sock_reset)
 			return 0;
 		h->sock_reset = 1;
-		return -ABI_ECONNRESET;
+		return -LINUX_ECONNRESET;
 	}
 	return bee_win_error((DWORD)err);
 }
@@ -355,9 +355,9 @@ s64 bee_sock(s32 handle, struct abi_sock_op *op)
 	struct win_handle *h = bee_handle_get(handle);
 
 	if (!h)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (h->kind != WIN_SOCK)
-		return -ABI_ENOTSOCK;
+		return -LINUX_ENOTSOCK;
 	switch (op->verb) {
 	case ABI_SOCK_BIND:
 		return do_bind(h, op);
@@ -381,5 +381,5 @@ s64 bee_sock(s32 handle, struct abi_sock_op *op)
 	case ABI_SOCK_SHUTDOWN:
 		return shutdown(h->s, op->value) ? bee_win_sock_last() : 0;
 	}
-	return -ABI_EINVAL;
+	return -LINUX_EINVAL;
 }

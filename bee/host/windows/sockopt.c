@@ -74,7 +74,7 @@ static int find_option(const struct abi_sock_op *op)
 static s64 value_set(struct abi_sock_op *op, s32 value)
 {
 	if (op->len < sizeof(value))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	memcpy(op->buf, &value, sizeof(value));
 	op->len = sizeof(value);
 	return 0;
@@ -87,7 +87,7 @@ static s64 set_linger(struct win_handle *h, const struct abi_sock_op *op)
 	s32 v[2];
 
 	if (op->len < sizeof(v))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	memcpy(v, op->buf, sizeof(v));
 	l.l_onoff = !!v[0];
 	l.l_linger = (u16)(v[1] > 0xffff ? 0xffff : v[1] < 0 ? 0 : v[1]);
@@ -103,7 +103,7 @@ static s64 get_linger(struct win_handle *h, struct abi_sock_op *op)
 	s32 v[2];
 
 	if (op->len < sizeof(v))
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (getsockopt(h->s, SOL_SOCKET, SO_LINGER, (char *)&l, &len))
 		return bee_win_sock_last();
 	v[0] = l.l_onoff;
@@ -132,7 +132,7 @@ s64 bee_sock_setopt(struct win_handle *h, struct abi_sock_op *op)
 		return set_linger(h, op);
 	i = find_option(op);
 	if (i < 0)
-		return -ABI_ENOPROTOOPT;
+		return -LINUX_ENOPROTOOPT;
 	if (setsockopt(h->s, table[i].win_level, table[i].win_name, op->buf,
 		       (int)op->len))
 		return bee_win_sock_last();
@@ -155,7 +155,7 @@ static s64 get_plain(struct win_handle *h, struct abi_sock_op *op)
 	s32 value = 0;
 
 	if (i < 0)
-		return -ABI_ENOPROTOOPT;
+		return -LINUX_ENOPROTOOPT;
 	/* Some of these are one byte long on Windows. */
 	len = sizeof(value);
 	if (getsockopt(h->s, table[i].win_level, table[i].win_name,

@@ -96,7 +96,7 @@ static s64 read_console(HANDLE h, u8 *buf, u32 len)
 	if (n && text[0] == 26) /* Ctrl-Z: the end, as everywhere here */
 		return 0;
 	got = abi_utf16_to_utf8((u16 *)text, n, (char *)buf, BUFFER);
-	return got < 0 ? -ABI_EIO : got;
+	return got < 0 ? -LINUX_EIO : got;
 }
 
 /* Bytes, 0 at the end, or a negative errno. */
@@ -163,10 +163,10 @@ static void request_read(struct win_stream *s, u32 len)
 
 s64 bee_stream_read(struct win_stream *s, void *buf, u64 len)
 {
-	s64 n = -ABI_EAGAIN;
+	s64 n = -LINUX_EAGAIN;
 
 	if (s->output)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (!len)
 		return 0;
 	AcquireSRWLockExclusive(&s->lock);
@@ -291,7 +291,7 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	s64 n;
 
 	if (!s->output)
-		return -ABI_EBADF;
+		return -LINUX_EBADF;
 	if (!s->event)
 		drain_others(s, ORDER_MS);
 	AcquireSRWLockExclusive(&s->lock);
@@ -299,7 +299,7 @@ s64 bee_stream_write(struct win_stream *s, const void *buf, u64 len)
 	if (s->error)
 		n = s->error;
 	else if (!room || (len <= ATOMIC && room < len))
-		n = -ABI_EAGAIN;
+		n = -LINUX_EAGAIN;
 	else
 		n = len < room ? (s64)len : room;
 	if (n > 0)
@@ -353,7 +353,7 @@ s64 bee_stream_winsize(struct win_stream *s)
 	BOOL ok;
 
 	if (!s->console)
-		return -ABI_ENOTTY;
+		return -LINUX_ENOTTY;
 	if (!s->output)
 		h = CreateFileW(L"CONOUT$", GENERIC_READ | GENERIC_WRITE,
 				FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
@@ -362,7 +362,7 @@ s64 bee_stream_winsize(struct win_stream *s)
 	if (!s->output && h != INVALID_HANDLE_VALUE)
 		CloseHandle(h);
 	if (!ok)
-		return -ABI_ENOTTY;
+		return -LINUX_ENOTTY;
 	return (s64)(i.srWindow.Bottom - i.srWindow.Top + 1) << 16 |
 	       (i.srWindow.Right - i.srWindow.Left + 1);
 }

@@ -154,16 +154,16 @@ s64 bee_thread_start(u32 thread)
 	struct win_thread *t;
 
 	if (thread >= THREADS)
-		return -ABI_EAGAIN;
+		return -LINUX_EAGAIN;
 	t = block_new();
 	if (!t)
-		return -ABI_ENOMEM;
+		return -LINUX_ENOMEM;
 	t->handle = CreateThread(
 		NULL, STACK_RESERVE, thread_main, t,
 		CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
 	if (!t->handle) {
 		block_free(t);
-		return -ABI_EAGAIN;
+		return -LINUX_EAGAIN;
 	}
 	enlist_thread(t, thread);
 	ResumeThread(t->handle);
@@ -312,14 +312,14 @@ s64 bee_thread_yield(void)
 s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes)
 {
 	DWORD_PTR want = 0, process, system;
-	s64 err = -ABI_ESRCH;
+	s64 err = -LINUX_ESRCH;
 
 	if (!GetProcessAffinityMask(GetCurrentProcess(), &process, &system))
 		return bee_win_last();
 	memcpy(&want, mask, bytes < sizeof(want) ? bytes : sizeof(want));
 	want &= process;
 	if (!want)
-		return -ABI_EINVAL;
+		return -LINUX_EINVAL;
 	if (thread >= THREADS)
 		return err;
 	AcquireSRWLockShared(&lock);
@@ -339,7 +339,7 @@ s64 bee_wait(u32 *word, u32 expect, u64 deadline_ns)
 	while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == expect) {
 		left = bee_clock_left(deadline_ns);
 		if (!left)
-			return -ABI_ETIMEDOUT;
+			return -LINUX_ETIMEDOUT;
 		if (WaitOnAddress(word, &expect, sizeof(expect), left))
 			return 0;
 		if (GetLastError() != ERROR_TIMEOUT)

@@ -16,7 +16,7 @@
 #include <windows.h>
 
 #include "abi/include/abi.h"
-#include "abi/include/errno.h"
+#include "base/errno.h"
 #include "abi/include/host.h"
 #include "bee/core/bee.h"
 

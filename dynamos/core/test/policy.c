@@ -89,8 +89,8 @@ static void expect_refusal(u32 class, u32 at, const char *why)
 {
 	int err = dynamos_policy_check(&policy, class, &refusal);
 
-	if (!tap_ok(err == -DYNAMOS_EINVAL && refusal.rule == at &&
-			    refusal.why && strstr(refusal.why, why),
+	if (!tap_ok(err == -LINUX_EINVAL && refusal.rule == at && refusal.why &&
+			    strstr(refusal.why, why),
 		    "policy: refused: %s", why))
 		printf("# %d rule %u: %s\n", err, refusal.rule,
 		       refusal.why ? refusal.why : "");

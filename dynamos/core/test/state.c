@@ -39,7 +39,7 @@ static void test_removal(void)
 	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_REMOVE) == 0,
 	       "state: the loaded can be removed");
 	for (s = DYNAMOS_ENTERING; s <= DYNAMOS_LEAVING; s++)
-		if (next_state(s, DYNAMOS_REMOVE) != -DYNAMOS_STATE_EBUSY)
+		if (next_state(s, DYNAMOS_REMOVE) != -LINUX_EBUSY)
 			break;
 	tap_ok(s == DYNAMOS_LEAVING + 1, "state: nothing else can be removed");
 }
@@ -60,17 +60,16 @@ static void test_rest(void)
 	}
 	tap_ok(allowed == 9, "state: nine steps and no more");
 	tap_ok(!stays, "state: none leads to itself");
-	tap_ok(next_state(DYNAMOS_TRIAL, DYNAMOS_BEGIN) ==
-			       -DYNAMOS_STATE_EALREADY &&
+	tap_ok(next_state(DYNAMOS_TRIAL, DYNAMOS_BEGIN) == -LINUX_EALREADY &&
 		       next_state(DYNAMOS_LEAVING, DYNAMOS_BEGIN) ==
-			       -DYNAMOS_STATE_EBUSY,
+			       -LINUX_EBUSY,
 	       "state: applied twice, and applied while leaving");
-	tap_ok(next_state(0, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
-		       next_state(6, DYNAMOS_BEGIN) == -DYNAMOS_STATE_EINVAL &&
+	tap_ok(next_state(0, DYNAMOS_BEGIN) == -LINUX_EINVAL &&
+		       next_state(6, DYNAMOS_BEGIN) == -LINUX_EINVAL &&
 		       next_state(DYNAMOS_LOADED, DYNAMOS_STEPS) ==
-			       -DYNAMOS_STATE_EINVAL &&
+			       -LINUX_EINVAL &&
 		       next_state(~0u, (enum dynamos_step) ~0u) ==
-			       -DYNAMOS_STATE_EINVAL,
+			       -LINUX_EINVAL,
 	       "state: what is no state and what is no step");
 	tap_ok(!strcmp(dynamos_state_name(DYNAMOS_LOADED), "loaded") &&
 		       !strcmp(dynamos_state_name(DYNAMOS_LEAVING),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <o2g/core/error.h>
+#include "base/errno.h"
 #include <o2g/core/tx.h>
 
 #define BED_PIPE (1u << 21)

@@ -311,7 +311,7 @@ static int came_in_order(u32 count)
 		earlier += cqe.cookie == 1 && cqe.data == count;
 		n += cqe.cookie == 2 && !status && cqe.data == n;
 	}
-	return n == count && earlier == 1 && status == -O2G_ECANCELED;
+	return n == count && earlier == 1 && status == -LINUX_ECANCELED;
 }
 
 static void many_received(check_fn *check)

@@ -109,7 +109,8 @@ static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
 	check(same && pair_none(&p, 1), name);
 	write_to(0, SIZE * !!(rights & O2G_REGION_WRITE), 4);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 4, rights & O2G_REGION_WRITE ? 0 : -O2G_EACCES),
+	check(pair_took(&p, 0, 4,
+			rights & O2G_REGION_WRITE ? 0 : -LINUX_EACCES),
 	      "and the connection goes on");
 	TRUE(p.bed[1].core->charged == 0);
 	TRUE(pair_close(&p));
@@ -139,31 +140,31 @@ static void refusals(void)
 	const u8 w = O2G_OP_WRITE, r = O2G_OP_READ;
 
 	refused("a key that nobody made opens nothing", BOTH, w, KEY + 1, 0, 9,
-		-O2G_EKEYREJECTED);
-	refused("nor to a reader", BOTH, r, KEY + 1, 0, 9, -O2G_EKEYREJECTED);
+		-LINUX_EKEYREJECTED);
+	refused("nor to a reader", BOTH, r, KEY + 1, 0, 9, -LINUX_EKEYREJECTED);
 	refused("who may read may not write", O2G_REGION_READ, w, KEY, 0, 9,
-		-O2G_EACCES);
+		-LINUX_EACCES);
 	refused("who may write may not read", O2G_REGION_WRITE, r, KEY, 0, 9,
-		-O2G_EACCES);
+		-LINUX_EACCES);
 	refused("a write beyond the end writes nothing", BOTH, w, KEY, SIZE - 8,
-		9, -O2G_ERANGE);
+		9, -LINUX_ERANGE);
 	refused("a read beyond the end reads nothing", BOTH, r, KEY, SIZE - 8,
-		9, -O2G_ERANGE);
+		9, -LINUX_ERANGE);
 	refused("one that begins beyond it neither", BOTH, w, KEY, SIZE + 1, 0,
-		-O2G_ERANGE);
+		-LINUX_ERANGE);
 	refused("a place that wraps is none", BOTH, w, KEY, ~0ull - 3, 9,
-		-O2G_ERANGE);
+		-LINUX_ERANGE);
 	refused("a long write to no key is read and forgotten", BOTH, w, 1, 0,
-		SIZE, -O2G_EKEYREJECTED);
+		SIZE, -LINUX_EKEYREJECTED);
 	refused("a long one beyond the end, too", BOTH, w, KEY, 1, SIZE,
-		-O2G_ERANGE);
+		-LINUX_ERANGE);
 }
 
 static void names(void)
 {
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	TRUE(region(BOTH, (u64)window) == 0);
-	check(region(BOTH, 0) == -O2G_EEXIST, "a key is used once at a time");
+	check(region(BOTH, 0) == -LINUX_EEXIST, "a key is used once at a time");
 	memset(window, 0, SIZE);
 	mine[0] = 42;
 	write_to((u64)window + 5, 1, 1);
@@ -172,12 +173,12 @@ static void names(void)
 	      "a region may be named by its addresses");
 	write_to((u64)window - 1, 1, 2);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 2, -O2G_ERANGE), "and ends at its first one");
+	check(pair_took(&p, 0, 2, -LINUX_ERANGE), "and ends at its first one");
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
-	TRUE(o2g_region_remove(p.bed[1].core, KEY) == -O2G_ENOENT);
+	TRUE(o2g_region_remove(p.bed[1].core, KEY) == -LINUX_ENOENT);
 	write_to((u64)window, 1, 3);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 3, -O2G_EKEYREJECTED), "a stale key is none");
+	check(pair_took(&p, 0, 3, -LINUX_EKEYREJECTED), "a stale key is none");
 	TRUE(pair_close(&p));
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	TRUE(o2g_region_add(p.bed[1].core,
@@ -192,7 +193,7 @@ static void names(void)
 			    &(struct o2g_region_options){.key = KEY + 1,
 							 .address = 9,
 							 .length = ~0ull}) ==
-	     -O2G_EINVAL);
+	     -LINUX_EINVAL);
 	TRUE(pair_close(&p));
 }
 
@@ -216,7 +217,7 @@ static void removed_amid_write(void)
 	memset(window, 0x11, SIZE);
 	TRUE(at == mine[50000]);
 	TRUE(pair_run(&p) == 0);
-	TRUE(pair_took(&p, 0, 1, -O2G_EKEYREJECTED));
+	TRUE(pair_took(&p, 0, 1, -LINUX_EKEYREJECTED));
 	for (at = 0; at < SIZE && window[at] == 0x11; at++)
 		;
 	check(at == SIZE, "a region that is gone is not written to any more");
@@ -243,7 +244,7 @@ static void removed_amid_read(u64 length, u64 moved)
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	free(heap); /* the sanitizer sees who looks */
 	TRUE(pair_run(&p) == 0);
-	TRUE(pair_took(&p, 0, 1, -O2G_EKEYREJECTED));
+	TRUE(pair_took(&p, 0, 1, -LINUX_EKEYREJECTED));
 	for (u32 i = 0; i < SIZE; i++)
 		secret += mine[i] == 0x55;
 	check(secret <= moved, "a region that is gone is not read any more, "
@@ -261,9 +262,9 @@ static void death(void)
 	move(1, 100000);
 	bed_end(&p.end[0], -104);
 	bed_end(&p.end[1], -104);
-	TRUE(pair_took(&p, 0, 1, -O2G_ECONNRESET) ||
-	     p.cqe.status == -O2G_ECONNRESET);
-	check(pair_took(&p, 0, 2, -O2G_ECONNRESET) && pair_none(&p, 0),
+	TRUE(pair_took(&p, 0, 1, -LINUX_ECONNRESET) ||
+	     p.cqe.status == -LINUX_ECONNRESET);
+	check(pair_took(&p, 0, 2, -LINUX_ECONNRESET) && pair_none(&p, 0),
 	      "an access whose peer dies fails, once");
 	TRUE(p.bed[1].core->charged == 0);
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
@@ -280,7 +281,7 @@ static void goodbye(void)
 	TRUE(o2g_conn_bye_received(p.end[0].conn));
 	o2g_conn_bye(p.end[0].conn);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 1, -O2G_ESHUTDOWN) &&
+	check(pair_took(&p, 0, 1, -LINUX_ESHUTDOWN) &&
 		      o2g_conn_bye_sent(p.end[0].conn),
 	      "nobody waits for an answer after BYE");
 	TRUE(pair_close(&p));
@@ -291,8 +292,8 @@ static void goodbye(void)
 	o2g_conn_bye(p.end[1].conn);
 	bed_write(&p.end[1], 1000);
 	TRUE(bed_read(&p.end[0], 1000) > 0);
-	check(pair_took(&p, 0, 1, -O2G_ESHUTDOWN) &&
-		      pair_took(&p, 0, 2, -O2G_ESHUTDOWN),
+	check(pair_took(&p, 0, 1, -LINUX_ESHUTDOWN) &&
+		      pair_took(&p, 0, 2, -LINUX_ESHUTDOWN),
 	      "nor who has asked before it");
 	TRUE(pair_close(&p));
 	open_with(BOTH);
@@ -402,7 +403,7 @@ static struct o2g_frame written(u32 id, u64 place, u64 length, u32 first)
 static void cut_off(const char *name, struct o2g_frame frame, u32 length)
 {
 	open_with(BOTH);
-	check(says(frame, length) == -O2G_EPROTO, name);
+	check(says(frame, length) == -LINUX_EPROTO, name);
 	TRUE(pair_close(&p));
 }
 
@@ -441,7 +442,7 @@ static void bad_answers(void)
 		if (i != 3)
 			bed_write(&p.end[1], 1000);
 		check(says(i == 0 || i == 2 ? reply : done,
-			   i == 0 || i == 2 ? 11 : 0) == -O2G_EPROTO,
+			   i == 0 || i == 2 ? 11 : 0) == -LINUX_EPROTO,
 		      i == 0   ? "more than was asked for is refused"
 		      : i == 1 ? "less than was asked for is refused"
 		      : i == 2 ? "a write gets no bytes back"
@@ -453,7 +454,7 @@ static void bad_answers(void)
 	access(1, O2G_OP_WRITE, 1, 0, mine, 10, 8);
 	bed_write(&p.end[1], 1000);
 	TRUE(says(done, 0) > 0 && pair_took(&p, 1, 8, 0));
-	check(says(done, 0) == -O2G_EPROTO, "nothing is answered twice");
+	check(says(done, 0) == -LINUX_EPROTO, "nothing is answered twice");
 	TRUE(pair_close(&p));
 }
 
@@ -497,21 +498,21 @@ static void wrong_answers(void)
 {
 	struct o2g_frame frame = {.type = O2G_DONE, .id = 1};
 
-	check(done_early(0, SIZE, 0) == -O2G_EPROTO,
+	check(done_early(0, SIZE, 0) == -LINUX_EPROTO,
 	      "nothing is answered that is not planned whole");
 	TRUE(pair_close(&p));
-	check(done_early(O2G_DONE_MOST + 1, 10, 1000) == -O2G_EPROTO,
+	check(done_early(O2G_DONE_MOST + 1, 10, 1000) == -LINUX_EPROTO,
 	      "an answer whose error is none is refused");
 	TRUE(pair_close(&p));
 	check(done_early(O2G_DONE_MOST, 10, 1000) > 0 &&
 		      pair_took(&p, 1, 8, -O2G_DONE_MOST),
 	      "the last one is an error");
 	TRUE(pair_close(&p));
-	check(foreign_answer(frame, O2G_OP_WRITE) == -O2G_EPROTO,
+	check(foreign_answer(frame, O2G_OP_WRITE) == -LINUX_EPROTO,
 	      "who was not asked answers nothing");
 	frame.type = O2G_REPLY;
 	frame.body = 10;
-	check(foreign_answer(frame, O2G_OP_READ) == -O2G_EPROTO,
+	check(foreign_answer(frame, O2G_OP_READ) == -LINUX_EPROTO,
 	      "and brings no bytes");
 }
 
@@ -537,7 +538,7 @@ static void not_offered(void)
 	open_with(BOTH);
 	p.bed[0].core->limits.access = 0;
 	write_to(0, 1, 1);
-	check(pair_took(&p, 0, 1, -O2G_EINVAL),
+	check(pair_took(&p, 0, 1, -LINUX_EINVAL),
 	      "an engine without remote memory access refuses it");
 	TRUE(pair_close(&p));
 }

@@ -488,7 +488,7 @@ static void patience(void)
 	lay(40);
 	p.bed[1].fail_after = 1;
 	TAP(o2g_core_consume(core) == 32 && !o2g_core_more(core));
-	NAMED(core->counts.posted == 32 && !pair_took(&p, 1, 32, -O2G_ENOMEM),
+	NAMED(core->counts.posted == 32 && !pair_took(&p, 1, 32, -LINUX_ENOMEM),
 	      "with patience a receive waits in the ring for memory");
 	p.bed[1].fail_after = 0;
 	TAP(o2g_core_consume(core) == 8 && core->counts.posted == 40);
@@ -497,7 +497,7 @@ static void patience(void)
 	lay(33);
 	p.bed[1].fail_after = 1;
 	o2g_core_consume(p.bed[1].core);
-	NAMED(pair_took(&p, 1, 32, -O2G_ENOMEM), "and without it is refused");
+	NAMED(pair_took(&p, 1, 32, -LINUX_ENOMEM), "and without it is refused");
 	p.bed[1].fail_after = 0;
 	TAP(pair_close(&p));
 }

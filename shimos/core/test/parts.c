@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../apic.h"
-#include "../error.h"
+#include "base/errno.h"
 #include "../image.h"
 #include "../plan.h"
 #include "../power.h"
@@ -56,8 +56,8 @@ static void apic(void)
 	tap_ok(shimos_apic_low(SHIMOS_NMI, 0) == 0x4400, "apic: NMI");
 	tap_ok(!shimos_apic_high(3, &high) && high == 0x3000000,
 	       "apic: an id of xAPIC is the top byte");
-	tap_ok(shimos_apic_high(255, &high) == -SHIMOS_EINVAL &&
-		       shimos_apic_high(256, &high) == -SHIMOS_EINVAL,
+	tap_ok(shimos_apic_high(255, &high) == -LINUX_EINVAL &&
+		       shimos_apic_high(256, &high) == -LINUX_EINVAL,
 	       "apic: xAPIC refuses ids from 255, which are all processors");
 	tap_ok(shimos_apic_x2(SHIMOS_SIPI, 0x97, 3) == 0x300004697ull,
 	       "apic: x2APIC has the id above");
@@ -69,7 +69,7 @@ static void apic(void)
 
 static void state(void)
 {
-	int err = -SHIMOS_EINVAL, busy = -SHIMOS_EBUSY;
+	int err = -LINUX_EINVAL, busy = -LINUX_EBUSY;
 	const int want[4][SHIMOS_EVENTS] = {
 		{SHIMOS_IDLE, busy, err, err, 0},
 		{err, SHIMOS_RUNNING, err, err, 0},
@@ -112,7 +112,7 @@ static void refused(const char *name, struct skep_image h, u64 length,
 	memcpy(data, &h, sizeof(h));
 	shimos_text_begin(&t, why, sizeof(why));
 	err = shimos_image_check(data, length, &t);
-	if (!tap_ok(err == -SHIMOS_EINVAL && strstr(why, words), "image: %s",
+	if (!tap_ok(err == -LINUX_EINVAL && strstr(why, words), "image: %s",
 		    name))
 		printf("# %d: %s\n", err, why);
 }
@@ -266,9 +266,9 @@ static void plan(void)
 	tap_ok(!shimos_plan_make(&p, 2 * MIB, 2 * MIB, 0) &&
 		       p.kernel.start == 64 * MIB && p.mail.start == 128 * MIB,
 	       "plan: the smallest range is the first one");
-	tap_ok(make(&p, 0, 3, 34, 0) == -SHIMOS_ENOMEM, "plan: too scattered");
-	tap_ok(make(&p, 2, 1, 2, 0) == -SHIMOS_ENOMEM &&
-		       make(&p, 1, 1, 4, 0) == -SHIMOS_ENOMEM,
+	tap_ok(make(&p, 0, 3, 34, 0) == -LINUX_ENOMEM, "plan: too scattered");
+	tap_ok(make(&p, 2, 1, 2, 0) == -LINUX_ENOMEM &&
+		       make(&p, 1, 1, 4, 0) == -LINUX_ENOMEM,
 	       "plan: nothing left for the mail, or for the program");
 	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
 		       shimos_plan_mail(7) == 2 * MIB &&
@@ -323,7 +323,7 @@ static void tables(void)
 	       "tables: the kernel region");
 	for (i = 0; !err; i++)
 		err = shimos_tables_map(&t, (i + 4) << 39, 0, 0);
-	tap_ok(err == -SHIMOS_ENOSPC && t.used == 11, "tables: an end");
+	tap_ok(err == -LINUX_ENOSPC && t.used == 11, "tables: an end");
 	free(at);
 }
 

@@ -2,7 +2,7 @@
 /* Requests against a machine of 8 CPUs, two to a core, and two nodes. */
 #include <string.h>
 
-#include "../error.h"
+#include "base/errno.h"
 #include "../map.h"
 #include "../request.h"
 #include "tests/tap.h"
@@ -60,37 +60,37 @@ static void cpus(void)
 	begin();
 	tap_ok(!check() && !*why, "request: two halves of a core are lent");
 	ask.cpus[0] = 1;
-	refused("CPU 0", SHIMOS_EINVAL, "CPU 0 stays with Linux", "1-5,7");
+	refused("CPU 0", LINUX_EINVAL, "CPU 0 stays with Linux", "1-5,7");
 	ask.cpus[0] = 0x100;
-	refused("a CPU that is not there", SHIMOS_EINVAL, "CPU 8 is not in",
+	refused("a CPU that is not there", LINUX_EINVAL, "CPU 8 is not in",
 		"1-5,7");
 	machine.present[0] = 0x1ff;
 	ask.cpus[0] = 0x100;
-	refused("a CPU behind the last one", SHIMOS_EINVAL, "CPU 8 is not in",
+	refused("a CPU behind the last one", LINUX_EINVAL, "CPU 8 is not in",
 		"1-5,7");
 	ask.cpus[63] = 1ull << 63;
-	refused("the last CPU that can be named", SHIMOS_EINVAL, "CPU 4095",
+	refused("the last CPU that can be named", LINUX_EINVAL, "CPU 4095",
 		"1-5,7");
 	ask.cpus[0] = 0xc0;
-	refused("a CPU that is offline", SHIMOS_EINVAL, "CPU 6 is offline",
+	refused("a CPU that is offline", LINUX_EINVAL, "CPU 6 is offline",
 		"1-5,7");
 	machine.lent[0] = 8;
-	refused("a CPU of another partition", SHIMOS_EINVAL,
+	refused("a CPU of another partition", LINUX_EINVAL,
 		"CPU 3 belongs to another", "1-2,4-5,7");
 	machine.lent[0] = 0xfe;
-	refused("when all are lent", SHIMOS_EBUSY, "another partition",
+	refused("when all are lent", LINUX_EBUSY, "another partition",
 		"no CPU can be lent now");
 	ask.cpus[0] = 0;
-	refused("no CPU", SHIMOS_EINVAL, "no CPU was asked for", "1-5,7");
+	refused("no CPU", LINUX_EINVAL, "no CPU was asked for", "1-5,7");
 	memset(ask.cpus, 0xff, 4 * 8);
-	refused("CPU 0 among 256", SHIMOS_EINVAL, "CPU 0 stays", "1-5,7");
+	refused("CPU 0 among 256", LINUX_EINVAL, "CPU 0 stays", "1-5,7");
 	memset(ask.cpus, 0xff, 5 * 8);
-	refused("too many CPUs", SHIMOS_EINVAL, "at most 256", "");
+	refused("too many CPUs", LINUX_EINVAL, "at most 256", "");
 	ask.cpus[0] = 0x08;
-	refused("half a core", SHIMOS_EINVAL, "CPU 2 is the other half",
+	refused("half a core", LINUX_EINVAL, "CPU 2 is the other half",
 		"--split");
 	ask.cpus[0] = 0x02;
-	refused("the half that Linux keeps", SHIMOS_EINVAL,
+	refused("the half that Linux keeps", LINUX_EINVAL,
 		"CPU 0 is the other half", "--split");
 	ask.cpus[0] = 0x08;
 	ask.flags = SHIMOS_SPLIT;
@@ -106,26 +106,26 @@ static void memory(void)
 	struct shimos_text t;
 
 	ask.bytes[0] = 1024 * MIB;
-	refused("more memory than can be had", SHIMOS_ENOMEM,
+	refused("more memory than can be had", LINUX_ENOMEM,
 		"node 0 could spare about 512 MiB", "less");
 	ask.bytes[0] = 512 * MIB;
 	tap_ok(!check(), "request: all memory that can be had");
 	ask.bytes[0] = ~0ull & ~(2 * MIB - 1);
-	refused("all memory that can be named", SHIMOS_ENOMEM, "node 0",
+	refused("all memory that can be named", LINUX_ENOMEM, "node 0",
 		"512 MiB");
 	ask.bytes[1] = 3 * MIB;
-	refused("half a block", SHIMOS_EINVAL, "multiples of 2 MiB", "");
+	refused("half a block", LINUX_EINVAL, "multiples of 2 MiB", "");
 	ask.bytes[63] = 2 * MIB;
-	refused("a node without memory", SHIMOS_EINVAL, "node 63 has no memory",
+	refused("a node without memory", LINUX_EINVAL, "node 63 has no memory",
 		"numactl");
 	shimos_text_begin(&t, why, sizeof(why));
 	tap_ok(!shimos_request_memory(&ask, 62 * MIB, &t),
 	       "request: 2 MiB remain for the program");
-	tap_ok(shimos_request_memory(&ask, 64 * MIB, &t) == -SHIMOS_EINVAL &&
+	tap_ok(shimos_request_memory(&ask, 64 * MIB, &t) == -LINUX_EINVAL &&
 		       strstr(why, "more than 64 MiB"),
 	       "request: nothing would remain for the program");
 	shimos_text_begin(&t, why, sizeof(why));
-	tap_ok(shimos_request_memory(&ask, 62 * MIB + 1, &t) == -SHIMOS_EINVAL,
+	tap_ok(shimos_request_memory(&ask, 62 * MIB + 1, &t) == -LINUX_EINVAL,
 	       "request: a byte less than 2 MiB would remain");
 }
 
@@ -134,28 +134,28 @@ static void rights(void)
 	struct shimos_text t;
 
 	machine.root = 0;
-	refused("without an allowance", SHIMOS_EPERM, "no allowance",
+	refused("without an allowance", LINUX_EPERM, "no allowance",
 		"skep part allow");
 	machine.root = 0;
 	machine.member = 1;
 	tap_ok(!check(), "request: within the allowance");
 	machine.used[0] = 2 * MIB;
-	refused("beyond what is left of the allowance", SHIMOS_ENOMEM,
+	refused("beyond what is left of the allowance", LINUX_ENOMEM,
 		"another 62 MiB", "less");
 	machine.root = 0;
 	machine.member = 1;
 	machine.used[0] = 1ull << 40;
-	refused("an allowance that was lowered", SHIMOS_ENOMEM, "another 0 MiB",
+	refused("an allowance that was lowered", LINUX_ENOMEM, "another 0 MiB",
 		"");
 	machine.root = 0;
 	machine.member = 1;
 	ask.cpus[0] = 0x82;
 	ask.flags = SHIMOS_SPLIT;
-	refused("a CPU beyond the allowance", SHIMOS_EINVAL,
+	refused("a CPU beyond the allowance", LINUX_EINVAL,
 		"CPU 1 is not in the allowance", "lent: 2-5");
 	shimos_text_begin(&t, why, sizeof(why));
 	allow.cpus[0] = 1;
-	tap_ok(shimos_allow_check(&allow, &t) == -SHIMOS_EINVAL &&
+	tap_ok(shimos_allow_check(&allow, &t) == -LINUX_EINVAL &&
 		       strstr(why, "CPU 0"),
 	       "request: no allowance has CPU 0");
 	begin();
@@ -164,19 +164,19 @@ static void rights(void)
 static void form(void)
 {
 	ask.revision = 2;
-	refused("another revision", SHIMOS_EINVAL, "revision 2", "one build");
+	refused("another revision", LINUX_EINVAL, "revision 2", "one build");
 	ask.flags = 2;
-	refused("an unknown flag", SHIMOS_EINVAL, "flag", "");
+	refused("an unknown flag", LINUX_EINVAL, "flag", "");
 	ask.zero = 1;
-	refused("a field that must be 0", SHIMOS_EINVAL, "flag", "");
+	refused("a field that must be 0", LINUX_EINVAL, "flag", "");
 	memset(ask.name, 'x', sizeof(ask.name));
-	refused("a name without an end", SHIMOS_EINVAL, "name", "31");
+	refused("a name without an end", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "a\033b");
-	refused("a name that is not printable", SHIMOS_EINVAL, "name", "31");
+	refused("a name that is not printable", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "a b");
-	refused("a name with a blank", SHIMOS_EINVAL, "name", "31");
+	refused("a name with a blank", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "a\177");
-	refused("a name that ends unprintably", SHIMOS_EINVAL, "name", "31");
+	refused("a name that ends unprintably", LINUX_EINVAL, "name", "31");
 	strcpy(ask.name, "!a-name.of_31_characters,at0:9~");
 	tap_ok(!check() && !*why, "request: a name of 31 characters");
 	begin();
@@ -185,14 +185,14 @@ static void form(void)
 static void kinds(void)
 {
 	machine.kind = SHIMOS_XEN;
-	refused("Xen", SHIMOS_EOPNOTSUPP, "Xen", "bare metal");
+	refused("Xen", LINUX_EOPNOTSUPP, "Xen", "bare metal");
 	machine.kind = SHIMOS_CONFIDENTIAL;
-	refused("a confidential guest", SHIMOS_EOPNOTSUPP, "confidential",
+	refused("a confidential guest", LINUX_EOPNOTSUPP, "confidential",
 		"another machine");
 	machine.kind = SHIMOS_ENCRYPTED;
-	refused("encrypted memory", SHIMOS_EOPNOTSUPP, "SME", "mem_encrypt");
+	refused("encrypted memory", LINUX_EOPNOTSUPP, "SME", "mem_encrypt");
 	machine.kind = SHIMOS_NO_TSC;
-	refused("a clock that is not the TSC", SHIMOS_EOPNOTSUPP, "TSC",
+	refused("a clock that is not the TSC", LINUX_EOPNOTSUPP, "TSC",
 		"clocksource");
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../error.h"
+#include "base/errno.h"
 #include "../search.h"
 #include "tests/tap.h"
 
@@ -71,7 +71,7 @@ static int take(void *arg, u64 start, u64 length)
 		return -512; /* of a caller's own */
 	for (at = start; at < start + length; at += BLOCK)
 		if (ground.fixed(at / BLOCK))
-			return -SHIMOS_EBUSY;
+			return -LINUX_EBUSY;
 	ground.taken += length;
 	return 0;
 }
@@ -131,7 +131,7 @@ static void ranges(void)
 	       "ranges: not with one of another node");
 	tap_ok(!shimos_ranges_add(&set, 2 * MIB, BLOCK, 0) &&
 		       shimos_ranges_add(&set, 32 * MIB, BLOCK, 0) ==
-			       -SHIMOS_ENOSPC &&
+			       -LINUX_ENOSPC &&
 		       !shimos_ranges_add(&set, 18 * MIB, BLOCK, 1) &&
 		       set.count == 3,
 	       "ranges: a full list takes neighbours alone");
@@ -178,7 +178,7 @@ static void small(void)
 		       sound(2 * GIB - 2 * MIB) && set.count == 1023,
 	       "search: every other block of 4 GiB");
 	begin(every_other, 1, 1024);
-	tap_ok(search(0, 4 * GIB, 2 * GIB + 2 * MIB) == -SHIMOS_ENOMEM &&
+	tap_ok(search(0, 4 * GIB, 2 * GIB + 2 * MIB) == -LINUX_ENOMEM &&
 		       sound(2 * GIB),
 	       "search: there is no more than that");
 	begin(scattered, 0, ROOM);
@@ -189,7 +189,7 @@ static void small(void)
 	tap_ok(ground.attempts < 8 * (64 * GIB / BLOCK),
 	       "search: few attempts for each block");
 	begin(scattered, 1, 100);
-	tap_ok(search(0, 64 * GIB, 60 * GIB) == -SHIMOS_ENOSPC &&
+	tap_ok(search(0, 64 * GIB, 60 * GIB) == -LINUX_ENOSPC &&
 		       set.count == 100,
 	       "search: more pieces than the list has room for");
 }
@@ -204,7 +204,7 @@ static void ends(void)
 	tap_ok(search(3 * MIB, 7 * MIB, BLOCK) == 0 && list[0].start == 4 * MIB,
 	       "search: whole blocks of a zone that has other ends");
 	begin(never, 0, ROOM);
-	tap_ok(search(3 * MIB, 5 * MIB, BLOCK) == -SHIMOS_ENOMEM && !set.count,
+	tap_ok(search(3 * MIB, 5 * MIB, BLOCK) == -LINUX_ENOMEM && !set.count,
 	       "search: a zone without a whole block");
 	begin(never, 0, ROOM);
 	tap_ok(!search(0, 8 * GIB, 3 * GIB + 6 * MIB) && set.count == 1 &&

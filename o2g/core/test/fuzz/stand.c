@@ -195,7 +195,7 @@ static int feed(u32 conn, const u8 *bytes, u32 length)
 	while (length && stand.conn[conn]) {
 		int rc = o2g_rx_want(stand.conn[conn], &piece);
 
-		if (rc == -O2G_EAGAIN)
+		if (rc == -LINUX_EAGAIN)
 			return 0;
 		if (!rc && !piece.length)
 			abort();
@@ -208,7 +208,7 @@ static int feed(u32 conn, const u8 *bytes, u32 length)
 		if (!rc)
 			rc = o2g_rx_done(stand.conn[conn], piece.length);
 		if (rc) {
-			stand_end(conn, rc == -O2G_EPIPE ? 0 : rc);
+			stand_end(conn, rc == -LINUX_EPIPE ? 0 : rc);
 			return 0;
 		}
 		bytes += piece.length;

@@ -7,7 +7,7 @@
 #define O2G_CORE_TEST_FUZZ_STAND_H
 
 #include <o2g/core/connection.h>
-#include <o2g/core/error.h>
+#include "base/errno.h"
 
 #define STAND_CONNS 2
 #define STAND_LATER 16
