@@ -129,8 +129,7 @@ static void clear_counts(struct dynamos_version *v)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		memset(per_cpu_ptr(v->tally, cpu), 0, sizeof(*v->tally));
 		memset(per_cpu_ptr(v->other, cpu), 0, sizeof(*v->other));
 	}
@@ -187,8 +186,7 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 	struct dynamos_update_state *older;
 	u32 n;
 
-	list_for_each_entry(older, &dynamos_updates, link)
-	{
+	list_for_each_entry(older, &dynamos_updates, link) {
 		if (older == u || !in_force(older))
 			continue;
 		n = count_common(u, older);
@@ -213,8 +211,7 @@ void dynamos_apply_supersede(struct dynamos_update_state *u)
 
 	lockdep_assert_held(&dynamos_lock);
 	scnprintf(text, sizeof(text), "superseded by %s", u->name);
-	list_for_each_entry(older, &dynamos_updates, link)
-	{
+	list_for_each_entry(older, &dynamos_updates, link) {
 		if (older == u || !in_force(older) || !count_common(u, older))
 			continue;
 		dynamos_update_end(older, DYNAMOS_SUPERSEDED, by, text);

@@ -114,8 +114,9 @@ static long ioctl_info(void *arg)
 	memset(i, 0, sizeof(*i));
 	i->revision = DYNAMOS_REVISION;
 	i->index = index;
-	list_for_each_entry(u, &dynamos_updates,
-			    link) if (n++ == index) goto found;
+	list_for_each_entry(u, &dynamos_updates, link)
+		if (n++ == index)
+			goto found;
 	return -ENOENT;
 found:
 	i->class = u->class;

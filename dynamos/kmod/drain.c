@@ -282,8 +282,8 @@ static unsigned long poll_all(void)
 	struct dynamos_slot *s;
 	u32 n = 0, wait;
 
-	list_for_each_entry(u, &dynamos_updates, link) next =
-		min(next, look_at(u));
+	list_for_each_entry(u, &dynamos_updates, link)
+		next = min(next, look_at(u));
 	while ((s = dynamos_slot_next(&n)))
 		next = min(next, poll_retiring(s));
 	for (wait = 0; wait < DYNAMOS_WAITS; wait++)
@@ -311,8 +311,7 @@ static bool mark_waiting(u32 wait)
 		any = !list_empty(&old_tables);
 		list_splice_init(&old_tables, &freed_tables);
 	}
-	list_for_each_entry(u, &dynamos_updates, link)
-	{
+	list_for_each_entry(u, &dynamos_updates, link) {
 		if (!update_waits(u, wait))
 			continue;
 		u->engine->settling = true;
@@ -399,10 +398,9 @@ static void take_patches(void)
 	u32 i, n = 0;
 
 	mutex_lock(&dynamos_lock);
-	list_for_each_entry(u, &dynamos_updates,
-			    link) if (n < DYNAMOS_SLOTS &&
-				      update_waits(u, DYNAMOS_WAIT_PATCHES))
-		patch[n++] = u->engine->patch;
+	list_for_each_entry(u, &dynamos_updates, link)
+		if (n < DYNAMOS_SLOTS && update_waits(u, DYNAMOS_WAIT_PATCHES))
+			patch[n++] = u->engine->patch;
 	mutex_unlock(&dynamos_lock);
 	for (i = 0; i < n; i++)
 		dynamos_patch_disable(patch[i]);

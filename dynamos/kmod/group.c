@@ -112,9 +112,9 @@ static struct dynamos_frame *find_frame(struct hlist_bl_head *bucket, u64 group)
 	struct dynamos_frame *frame;
 	struct hlist_bl_node *node;
 
-	hlist_bl_for_each_entry(frame, node, bucket,
-				link) if (frame->task == current &&
-					  frame->group == group) return frame;
+	hlist_bl_for_each_entry(frame, node, bucket, link)
+		if (frame->task == current && frame->group == group)
+			return frame;
 	return NULL;
 }
 
@@ -214,9 +214,9 @@ void dynamos_group_forget(struct task_struct *task)
 	if (hlist_bl_empty(bucket))
 		return;
 	hlist_bl_lock(bucket);
-	hlist_bl_for_each_entry_safe(frame, node, next, bucket,
-				     link) if (frame->task == task)
-		pop_frame(frame);
+	hlist_bl_for_each_entry_safe(frame, node, next, bucket, link)
+		if (frame->task == task)
+			pop_frame(frame);
 	hlist_bl_unlock(bucket);
 }
 
@@ -259,8 +259,7 @@ void dynamos_tables_free(struct list_head *links)
 {
 	struct linked_table *t, *next;
 
-	list_for_each_entry_safe(t, next, links, link)
-	{
+	list_for_each_entry_safe(t, next, links, link) {
 		list_del(&t->link);
 		dynamos_table_free(&t->table);
 	}
@@ -302,12 +301,11 @@ static int room_for(const struct dynamos_update_state *update, char *why,
 	const struct dynamos_update_state *other;
 	int others = 0;
 
-	list_for_each_entry(
-		other, &dynamos_updates,
-		link) if (other != update && other->state != DYNAMOS_LOADED &&
-			  class_holds(other->class) &&
-			  updates_share(update->update, other->update))
-		others++;
+	list_for_each_entry(other, &dynamos_updates, link)
+		if (other != update && other->state != DYNAMOS_LOADED &&
+		    class_holds(other->class) &&
+		    updates_share(update->update, other->update))
+			others++;
 	if (others < DYNAMOS_FRAMES)
 		return 0;
 	snprintf(why, room,

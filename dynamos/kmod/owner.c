@@ -39,10 +39,11 @@ static bool patch_changes(struct klp_patch *patch, unsigned long address)
 	struct klp_object *object;
 	struct klp_func *func;
 
-	list_for_each_entry(object, &patch->obj_list, node) if (!object->name)
-		list_for_each_entry(func, &object->func_list,
-				    node) if ((unsigned long)func->old_func ==
-					      address) return true;
+	list_for_each_entry(object, &patch->obj_list, node)
+		if (!object->name)
+			list_for_each_entry(func, &object->func_list, node)
+				if ((unsigned long)func->old_func == address)
+					return true;
 	return false;
 }
 
@@ -57,8 +58,7 @@ bool dynamos_owner_livepatch(unsigned long address,
 		scnprintf(name, room, "a livepatch that is changing over");
 		return true;
 	}
-	list_for_each_entry(patch, klp_list, list)
-	{
+	list_for_each_entry(patch, klp_list, list) {
 		if (patch == ours || !patch_changes(patch, address))
 			continue;
 		scnprintf(name, room, "livepatch %s", patch->mod->name);

@@ -161,8 +161,7 @@ static struct task_struct *find_blocker(u32 skip)
 	struct task_struct *process, *task, *found = NULL;
 
 	rcu_read_lock();
-	for_each_process_thread(process, task)
-	{
+	for_each_process_thread(process, task) {
 		if (found || task->patch_state == CHANGED_OVER || skip--)
 			continue;
 		found = get_task_struct(task);

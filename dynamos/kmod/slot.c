@@ -193,8 +193,8 @@ static void sum_out(const struct dynamos_tally __percpu *tally,
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu) sum->out +=
-		READ_ONCE(per_cpu_ptr(tally, cpu)->out);
+	for_each_possible_cpu(cpu)
+		sum->out += READ_ONCE(per_cpu_ptr(tally, cpu)->out);
 }
 
 static void sum_rest(const struct dynamos_tally __percpu *tally,
@@ -203,8 +203,7 @@ static void sum_rest(const struct dynamos_tally __percpu *tally,
 	const struct dynamos_tally *t;
 	int cpu, i;
 
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		t = per_cpu_ptr(tally, cpu);
 		sum->in += READ_ONCE(t->in);
 		sum->errors += READ_ONCE(t->errors);

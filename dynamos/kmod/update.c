@@ -52,8 +52,9 @@ struct dynamos_update_state *dynamos_update_find(const char *name, char *why)
 			scnprintf(why, DYNAMOS_WHY, "the name has no end");
 		return ERR_PTR(-EINVAL);
 	}
-	list_for_each_entry(u, &dynamos_updates,
-			    link) if (!strcmp(u->name, name)) return u;
+	list_for_each_entry(u, &dynamos_updates, link)
+		if (!strcmp(u->name, name))
+			return u;
 	if (why)
 		scnprintf(why, DYNAMOS_WHY,
 			  "no update has the name %s: load its module first",
@@ -65,10 +66,9 @@ struct dynamos_update_state *dynamos_update_at(unsigned long address)
 {
 	struct dynamos_update_state *u;
 
-	list_for_each_entry_lockless(
-		u, &dynamos_updates,
-		link) if (within_module_core(address,
-					     u->update->module)) return u;
+	list_for_each_entry_lockless(u, &dynamos_updates, link)
+		if (within_module_core(address, u->update->module))
+			return u;
 	return NULL;
 }
 

@@ -55,7 +55,8 @@ void o2g_area_free(struct o2g_engine *engine)
 	unsigned long index;
 	struct page *page;
 
-	xa_for_each(&pages->slab, index, page) put_page(page);
+	xa_for_each(&pages->slab, index, page)
+		put_page(page);
 	xa_destroy(&pages->slab);
 	atomic64_sub(present, &o2g_totals.pages);
 	if (!pages->rings)
@@ -147,8 +148,7 @@ static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 	struct page *page;
 	u32 n = 0;
 
-	xa_for_each_range(&pages->slab, index, page, *first, last)
-	{
+	xa_for_each_range(&pages->slab, index, page, *first, last) {
 		if (n == DROP_MAX)
 			break;
 		lock_page(page);

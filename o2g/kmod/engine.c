@@ -275,8 +275,7 @@ static bool links_finished(struct o2g_engine *engine)
 	bool all = true;
 
 	spin_lock_bh(&engine->lock);
-	list_for_each_entry(link, &engine->links, here)
-	{
+	list_for_each_entry(link, &engine->links, here) {
 		all = o2g_link_finished(link);
 		if (!all)
 			break;
@@ -295,8 +294,7 @@ static int say_bye(struct o2g_engine *engine)
 	lockdep_assert_held(&engine->control);
 	if (rc)
 		return rc;
-	list_for_each_entry(link, &engine->links, here)
-	{
+	list_for_each_entry(link, &engine->links, here) {
 		o2g_link_bye(link);
 		if (++n % BYES_MAX)
 			continue;

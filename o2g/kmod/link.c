@@ -315,8 +315,7 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 	int r = -ENOTCONN; /* it has ended since */
 
 	lockdep_assert_held(&engine->control);
-	list_for_each_entry(link, &engine->links, here)
-	{
+	list_for_each_entry(link, &engine->links, here) {
 		if (link->number == number)
 			found = link;
 	}
@@ -368,8 +367,7 @@ void o2g_link_reap(struct work_struct *work)
 	struct o2g_link *link, *next;
 
 	mutex_lock(&engine->control);
-	list_for_each_entry_safe(link, next, &engine->links, here)
-	{
+	list_for_each_entry_safe(link, next, &engine->links, here) {
 		if (READ_ONCE(link->over))
 			o2g_link_detach(link);
 	}

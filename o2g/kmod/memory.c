@@ -60,8 +60,9 @@ static struct o2g_user *user_find(kuid_t uid)
 	struct o2g_user *user;
 
 	lockdep_assert_held(&users_lock);
-	list_for_each_entry(user, &users,
-			    here) if (uid_eq(user->uid, uid)) return user;
+	list_for_each_entry(user, &users, here)
+		if (uid_eq(user->uid, uid))
+			return user;
 	return NULL;
 }
 
@@ -117,8 +118,7 @@ static void *ready_take(struct o2g_memory *memory, u64 size)
 {
 	struct block *block;
 
-	list_for_each_entry(block, &memory->ready, here)
-	{
+	list_for_each_entry(block, &memory->ready, here) {
 		if (block->size != size)
 			continue;
 		list_del(&block->here);

@@ -313,8 +313,7 @@ void o2g_tx_share(struct o2g_engine *engine, struct list_head *mine)
 	struct o2g_link *link, *next;
 
 	lockdep_assert_held(&engine->lock);
-	list_for_each_entry_safe(link, next, &engine->tx, tx_here)
-	{
+	list_for_each_entry_safe(link, next, &engine->tx, tx_here) {
 		list_del_init(&link->tx_here);
 		if (!claim_writer(link))
 			continue;

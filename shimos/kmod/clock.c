@@ -61,8 +61,7 @@ static int clock_notify(struct notifier_block *nb, unsigned long set,
 	last.monotonic = r->base + (r->xtime_nsec >> r->shift);
 	last.realtime = last.monotonic + tk->offs_real;
 	last.fraction = r->xtime_nsec & ((1ull << r->shift) - 1);
-	list_for_each_entry(p, &clocks, clocks)
-	{
+	list_for_each_entry(p, &clocks, clocks) {
 		publish_clock(p->clock);
 	}
 	raw_spin_unlock_irqrestore(&clock_lock, flags);

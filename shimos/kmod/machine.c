@@ -56,8 +56,7 @@ static void look_at_cpus(struct shimos_machine *m, u32 *core)
 {
 	unsigned int cpu;
 
-	for_each_present_cpu(cpu)
-	{
+	for_each_present_cpu(cpu) {
 		if (cpu >= m->cpus)
 			break;
 		shimos_map_set(m->present, cpu);
@@ -88,8 +87,7 @@ struct shimos_machine *shimos_machine_get(void)
 	cpus_read_lock();
 	look_at_cpus(m, core);
 	cpus_read_unlock();
-	for_each_node_state(node, N_MEMORY)
-	{
+	for_each_node_state(node, N_MEMORY) {
 		if (node >= SHIMOS_NODES)
 			break;
 		m->nodes |= 1ull << node;

@@ -75,8 +75,7 @@ static void look_at_others(struct shimos_machine *m)
 	u32 i;
 
 	lockdep_assert_held(&table_lock);
-	list_for_each_entry(p, &table, list)
-	{
+	list_for_each_entry(p, &table, list) {
 		for (i = 0; i < SHIMOS_CPU_WORDS; i++)
 			m->lent[i] |= p->request.cpus[i];
 		for (i = 0; i < SHIMOS_NODES && p->allowed; i++)
@@ -89,8 +88,7 @@ static struct shimos_partition *find_by_id(u32 id)
 	struct shimos_partition *p;
 
 	lockdep_assert_held(&table_lock);
-	list_for_each_entry(p, &table, list)
-	{
+	list_for_each_entry(p, &table, list) {
 		if (p->id == id)
 			return p;
 	}
@@ -103,8 +101,7 @@ static struct shimos_partition *find_from_id(u32 id)
 	struct shimos_partition *p, *best = NULL;
 
 	lockdep_assert_held(&table_lock);
-	list_for_each_entry(p, &table, list)
-	{
+	list_for_each_entry(p, &table, list) {
 		if (p->id >= id && (!best || p->id < best->id))
 			best = p;
 	}
@@ -128,8 +125,7 @@ static bool name_taken(const char *name)
 	struct shimos_partition *p;
 
 	lockdep_assert_held(&table_lock);
-	list_for_each_entry(p, &table, list)
-	{
+	list_for_each_entry(p, &table, list) {
 		if (*name && !strcmp(p->request.name, name))
 			return true;
 	}
@@ -682,8 +678,7 @@ void shimos_partition_halt(bool panic)
 	struct shimos_partition *p;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(p, &table, list)
-	{
+	list_for_each_entry_rcu(p, &table, list) {
 		if (panic || p->state == SHIMOS_RUNNING)
 			shimos_boot_init(p);
 	}
