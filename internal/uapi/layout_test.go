@@ -75,7 +75,7 @@ func cName(field string) string {
 		return "build_id"
 	case "SentBytes", "ReceivedBytes", "HeldBytes", "FramesIn", "FramesOut",
 		"SoftirqBytes", "WorkerBytes", "DirectBytes", "OverBudget", "SlabPages", "StoppedReading", "RefusedMemory",
-		"SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength", "WhyHeld":
+		"SQEntries", "CQEntries", "SlabMessage", "AreaSize", "WrapperLength", "WhyHeld", "WriteOff":
 		at := strings.LastIndexFunc(field, unicode.IsUpper)
 		return strings.ToLower(field[:at] + "_" + field[at:])
 	}

@@ -44,7 +44,7 @@ type O2GDeviceOpen struct {
 	SQEntries, CQEntries uint32
 	Postings, Peers      uint32
 	SlabMessage          uint32
-	Unexpected, Forgiven uint64
+	Unexpected, WriteOff uint64
 	AreaSize             uint64
 	Zero                 [3]uint64
 }
