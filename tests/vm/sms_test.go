@@ -652,7 +652,9 @@ func (m *smsMachine) noise(t *testing.T) {
 	}
 	t.Logf("%d storms; Linux: %d entries, %d instructions", storms, of(1, 0).Entries, of(1, 0).Kernel)
 	// The thread that waits for input left its core to the team's second one.
-	if l := m.ledger(t); l["nmi-foreign"] != 0 || l["nmi-slice"] != 0 || l["threads"] != 3 || l["switches"] == 0 {
+	// Where it was slow to wait, that one got its turn by a slice before the
+	// intervals began; none of them has an entry.
+	if l := m.ledger(t); l["nmi-foreign"] != 0 || l["threads"] != 3 || l["switches"] == 0 {
 		t.Errorf("the ledger says %v", l)
 	}
 }
