@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 )
 
+// A suite that fails and then passes is a fault of the suite or of what it
+// tests. A whole run bears one.
+const unsteadyMax = 1
+
 // A retake is the second run of a suite that failed.
 type retake struct {
 	suite suite
@@ -95,6 +99,15 @@ func lost(first, second []result) []result {
 
 func (r retake) result() result {
 	return result{suite: r.suite.name, name: whole, status: unsteady, reason: "failed once: " + r.log}
+}
+
+// judgeUnsteady fails a run that needed more second chances than it may.
+func judgeUnsteady(saved []retake) []result {
+	if len(saved) <= unsteadyMax {
+		return nil
+	}
+	return []result{{suite: whole, name: "number of unsteady suites", status: failed,
+		reason: fmt.Sprintf("%d failed once and passed alone, at most %d may", len(saved), unsteadyMax)}}
 }
 
 func (o options) log(s suite) string {

@@ -3,7 +3,8 @@
 // Run is the test runner behind `make test`, `make check` and `make style`.
 //
 // It runs suites one after the other, but those of a second lane beside those
-// that boot machines, each under a deadline, believes nothing but their reports (TAP, or `go test -json`), and ends with one line
+// that boot machines, each under a deadline. It believes nothing but their
+// reports (TAP, or `go test -json`), and ends with one line
 // `N passed, N failed, N skipped`. A suite that ends without a plan, reports
 // fewer tests than it planned, exits with an error although every test passed,
 // or reports nothing at all has failed, and the cause is named.
@@ -180,6 +181,7 @@ func conclude(o options, rep *reporter, suites []suite, all []result, saved []re
 		}
 		all = append(all, judgeFloor(least, o.floor, all)...)
 	}
+	all = append(all, judgeUnsteady(saved)...)
 	for _, r := range saved {
 		all = append(all, r.result())
 	}

@@ -86,11 +86,11 @@ func (rep *reporter) again(text string) {
 	fmt.Fprintf(rep.out, "  %s\n", text)
 }
 
-// close prints floor failures, skips and unsteady suites, and gives the closing
+// close prints failures of the whole run, skips and unsteady suites, and gives the closing
 // line.
 func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	for _, r := range all {
-		if r.suite == floorSuite {
+		if r.suite == floorSuite || r.suite == whole {
 			rep.failures([]result{r})
 		}
 	}
@@ -101,6 +101,9 @@ func (rep *reporter) close(all []result, saved []retake) (string, bool) {
 	}
 	for _, r := range saved {
 		fmt.Fprintf(rep.out, "  unsteady %s: failed once, passed alone: %s of the first failure kept\n", r.suite.name, r.log)
+	}
+	if len(saved) > 0 {
+		fmt.Fprintf(rep.out, "  unsteady suites: %d, at most %d may be\n", len(saved), unsteadyMax)
 	}
 	bad := countStatus(all, failed)
 	line := fmt.Sprintf("%d passed, %d failed, %d skipped\n",

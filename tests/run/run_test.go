@@ -232,6 +232,15 @@ func TestFloor(t *testing.T) {
 	checkClosing(t, out, "2 passed, 0 failed, 0 skipped", ok)
 	out, ok = runPlanted(t, options{floor: file + ":test"}, suite)
 	checkClosing(t, out, "2 passed, 1 failed, 0 skipped", ok)
+	many := planted("tap", "60", "seq -f 'ok %g - a' 1300; echo 1..1300")
+	low := writeFile(t, "check 1200\ntest 1280\n")
+	out, ok = runPlanted(t, options{floor: low + ":check"}, many)
+	checkClosing(t, out, "1300 passed, 1 failed, 0 skipped", ok)
+	if !strings.Contains(out, "asks for 1200: raise it to 1287") {
+		t.Errorf("a floor far below what passes is not named:\n%s", out)
+	}
+	out, ok = runPlanted(t, options{floor: low + ":test"}, many)
+	checkClosing(t, out, "1300 passed, 0 failed, 0 skipped", ok)
 	if _, err := readFloor(file + ":other"); err == nil {
 		t.Error("a missing floor was accepted")
 	}
