@@ -211,7 +211,8 @@ func newRig(t testing.TB, bee string, slots int) *rig {
 
 func newRigOf(t testing.TB, c Config) *rig {
 	t.Helper()
-	c.Log, c.muteLimit, c.startLimit = t.Logf, 4*time.Second, 20*time.Second
+	// On a busy computer a worker, whose priority is the lowest, waits for seconds.
+	c.Log, c.muteLimit, c.startLimit = t.Logf, time.Minute, time.Minute
 	a, err := newAgent(c)
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +397,9 @@ func TestDeaths(t *testing.T) {
 		if f := r.bad(r.start(fnExit, nil), proto.ReasonDied, "exit status 3"); f.Status != 3 {
 			t.Errorf("%+v", f)
 		}
+		r.Agent.muteLimit = 4 * time.Second
 		r.bad(r.start(fnSilent, nil), proto.ReasonMute, "sent nothing")
+		r.Agent.muteLimit = time.Minute
 		r.bad(r.start(fnFail, nil), proto.ReasonError, "no good")
 		if got, _ := r.good(r.start(fnEcho, []byte("on"))); string(got) != "on" {
 			t.Errorf("%q", got)

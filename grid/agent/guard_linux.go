@@ -100,21 +100,40 @@ func Guard() int {
 // processesOver are those beyond a limit that get a program ended for it.
 const processesOver = 64
 
+// limitProcesses bounds what a program in a user namespace, which counts its
+// own processes, gets before the meter notices that it creates too many. The
+// program inherits the limit, so that it has it from its first instruction.
+// The caller gives the function it gets the program's pid: that makes the limit
+// final for the program, and takes it off this process, which may need threads.
+// Another thread does it, because the caller's may not any more.
+func limitProcesses(order guardOrder) func(pid int) {
+	most := order.Limits.Processes + processesOver
+	var own unix.Rlimit
+	if order.Limits.Processes == 0 || !order.Bounds.User || unix.Getrlimit(unix.RLIMIT_NPROC, &own) != nil {
+		return func(int) {}
+	}
+	unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(most, own.Max), Max: own.Max})
+	return func(pid int) {
+		go func() {
+			unix.Prlimit(0, unix.RLIMIT_NPROC, &own, nil)
+			if pid > 0 {
+				unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
+			}
+		}()
+	}
+}
+
 // guardRun keeps its thread: the death signal of the program and its idle
 // scheduling class belong to the thread that starts it.
 func guardRun(order guardOrder, ended chan<- exit) {
 	runtime.LockOSThread()
+	free := limitProcesses(order)
 	pid, err := guardStart(order)
 	if err == nil && order.Bounds.Probe {
 		ended <- exit{}
 		select {}
 	}
-	if n := order.Limits.Processes; err == nil && n != 0 && order.Bounds.User {
-		// A user namespace counts its own processes: a program that creates too
-		// many gets at most this number before the meter notices. The limit is
-		// set by another thread, because this one may not.
-		go unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n + processesOver, Max: n + processesOver}, nil)
-	}
+	free(pid)
 	syscall.Close(0)
 	syscall.Close(1)
 	syscall.Close(fdStream)
