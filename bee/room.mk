@@ -165,3 +165,7 @@ CHECK_SUITES += bee-state
 suite_bee-state = sh bee/test/state.sh $(B)
 suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 	$(bee_t)/bee-fallback
+
+MUTANTS += bee
+mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
+	bee-state bee-rewrite*

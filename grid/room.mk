@@ -70,3 +70,12 @@ CHECK_SUITES += grid-worker
 suite_grid-worker = $(grid_t)/worker $(B)
 suite_grid-worker_needs = $(grid_t)/worker $(grid_t)/worker-glibc \
 	$(grid_t)/worker-musl $(B)/bin/bee $(B)/bin/bee-guard
+
+MUTANTS += grid/session
+mutants_grid/session = control
+MUTANTS += grid/ident
+mutants_grid/ident = control
+MUTANTS += grid/engine
+mutants_grid/engine = control
+MUTANTS += grid/blob
+mutants_grid/blob = control

@@ -13,3 +13,6 @@ TEST_SUITES += kmod
 suite_kmod = sh tests/vm/kmod/check.sh $(B) $(KMOD_SERIES)
 suite_kmod_beside = yes
 suite_kmod_needs = kmod
+
+MUTANTS += lab
+mutants_lab = lab-unit count-tally

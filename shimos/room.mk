@@ -95,3 +95,6 @@ soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
 
 MUTANTS += shimos/core
 mutants_shimos/core = shimos-*
+
+MUTANTS += shimos/part
+mutants_shimos/part = part

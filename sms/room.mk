@@ -125,3 +125,6 @@ SOAKS += sms
 soak_sms = SKEP_SMS_LONG=1 $(GO) test -count=1 -v -timeout 1h -run '^TestSms$$' \
 	./tests/vm
 soak_sms_needs = $(suite_vm-sms_needs)
+
+MUTANTS += sms
+mutants_sms = sms-*

@@ -49,3 +49,6 @@ suite_wine-kit_needs = $(windows_kit) \
 	$(WINE_PRNG)
 suite_wine-kit_deadline = 900
 suite_wine-kit_beside = yes
+
+MUTANTS += cmd/skep
+mutants_cmd/skep = cli

@@ -13,3 +13,6 @@ suite_update-sabotage = SKEP_SABOTAGE_KERNEL=6.1.176-1 $(GO) test -count=1 \
 suite_update-sabotage_kind = go
 suite_update-sabotage_deadline = 1200
 suite_update-sabotage_beside = yes
+
+MUTANTS += dynamos/update
+mutants_dynamos/update = update

@@ -30,3 +30,6 @@ suite_wine-agent_beside = yes
 suite_wine-agent_deadline = 600
 suite_wine-agent_needs = $(agent_t)/worker $(agent_t)/agent.test.exe \
 	$(B)/test/wine/cheat.exe $(WINE_PRNG) $(B)/bin/bee.exe
+
+MUTANTS += grid/agent
+mutants_grid/agent = agent

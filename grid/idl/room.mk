@@ -5,3 +5,6 @@
 CHECK_SUITES += idl
 suite_idl = $(GO) test -count=1 -json ./grid/idl
 suite_idl_kind = go
+
+MUTANTS += grid/idl
+mutants_grid/idl = idl

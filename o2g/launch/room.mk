@@ -4,3 +4,6 @@
 CHECK_SUITES += mpirun
 suite_mpirun = $(GO) test -count=1 -json ./o2g/launch ./tests/mpi/run
 suite_mpirun_kind = go
+
+MUTANTS += o2g/launch
+mutants_o2g/launch = mpirun

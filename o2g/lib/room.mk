@@ -93,3 +93,6 @@ $(B)/fuzz/o2g-opening: o2g/test/opening_fuzz.c base/sha256.c $(addprefix \
 	$(Q)$(CLANG) -std=gnu11 -O1 -g $(INCLUDE) \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $@ $(filter %.c,$^)
+
+MUTANTS += o2g/lib
+mutants_o2g/lib = o2g-hmac o2g-opening o2g-access o2g-message o2g-death o2g-life

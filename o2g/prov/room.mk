@@ -42,3 +42,6 @@ suite_o2g-fi-san = ASAN_OPTIONS=detect_leaks=0 $(B)/test/o2g/fi \
 suite_o2g-fi-san_needs = $(B)/test/o2g/fi $(B)/test/o2g/fi-san/libo2g-fi.so
 suite_o2g-fi-slab = env SKEP_O2G_ENGINE=user-slab $(suite_o2g-fi-san)
 suite_o2g-fi-slab_needs = $(suite_o2g-fi-san_needs)
+
+MUTANTS += o2g/prov
+mutants_o2g/prov = o2g-fi-san o2g-fi-slab

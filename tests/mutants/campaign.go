@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 // A campaigner tries the mutants of rooms on one copy of the tree.
 type campaigner struct {
 	n       int
+	jobs    int // mutants at a time
+	slot    int // which of them this one is
 	seed    string
 	work    string
 	digest  string
@@ -52,32 +55,83 @@ func (c *campaigner) campaign(r *rooms.Room) (*tally, error) {
 	}
 	fmt.Printf("%s: %d mutants to choose from; %d tried before\n", r.Name, len(list), len(s.done))
 	t := &tally{room: r.Name}
-	ready := false
-	for _, m := range list {
-		if t.mutants() == c.n {
+	next := 0
+	for ; next < len(list) && t.mutants() < c.n; next++ {
+		a, known := s.done[list[next].ID()]
+		if !known {
 			break
 		}
-		a, known := s.done[m.ID()]
-		if !known && !ready {
-			if err := c.measure(r, goDirs(list)); err != nil {
-				return t, err
+		t.add(list[next], a)
+	}
+	list = list[next:]
+	if len(list) == 0 || t.mutants() == c.n {
+		return t, nil
+	}
+	if err := c.measure(r, goDirs(list)); err != nil {
+		return t, err
+	}
+	return t, c.tryAll(r, list, s, t)
+}
+
+// A result is what one worker found.
+type result struct {
+	mutation mutate.Mutation
+	answer   sandbox.Answer
+	err      error
+}
+
+// tryAll tries mutants in the order of the list, some at a time, until enough of
+// them compiled. Each that runs may compile, so never more are begun than are
+// wanted: those that are counted are the first of the list, however many run at
+// a time.
+func (c *campaigner) tryAll(r *rooms.Room, list []mutate.Mutation, s *state, t *tally) error {
+	results := make(chan result)
+	slots := make(chan int, c.jobs)
+	for i := range c.jobs {
+		slots <- i
+	}
+	var failed error
+	running, next := 0, 0
+	for {
+		for failed == nil && next < len(list) && running < c.jobs && t.mutants()+running < c.n {
+			m := list[next]
+			next++
+			if a, known := s.done[m.ID()]; known {
+				t.add(m, a)
+				continue
 			}
-			ready = true
+			running++
+			slot := <-slots
+			go func() {
+				a, err := c.worker(slot).trySurely(r.Clone(), m)
+				slots <- slot
+				results <- result{m, a, err}
+			}()
 		}
-		if !known {
-			if a, err = c.trySurely(r, m); err != nil {
-				return t, err
-			}
-			if err = s.put(m, a); err != nil {
-				return t, err
-			}
+		if running == 0 {
+			return failed
 		}
-		t.add(m, a)
-		if !known && a.Outcome != sandbox.Broken {
-			fmt.Printf("%4d %-8s %s%s\n", t.mutants(), a.Outcome, m, by(a))
+		res := <-results
+		running--
+		if res.err == nil {
+			res.err = s.put(res.mutation, res.answer)
+		}
+		if res.err != nil {
+			failed = errors.Join(failed, res.err)
+			continue
+		}
+		t.add(res.mutation, res.answer)
+		if res.answer.Outcome != sandbox.Broken {
+			fmt.Printf("%4d %-8s %s%s\n", t.mutants(), res.answer.Outcome, res.mutation, by(res.answer))
 		}
 	}
-	return t, nil
+}
+
+// worker is a campaigner with a log of its own.
+func (c *campaigner) worker(slot int) *campaigner {
+	one := *c
+	one.slot = slot
+	return &one
 }
 
 func by(a sandbox.Answer) string {
@@ -157,7 +211,12 @@ func memoryMax() int64 {
 	return most
 }
 
-func (c *campaigner) log() string { return filepath.Join(c.work, "last.log") }
+func (c *campaigner) log() string {
+	if c.slot == 0 {
+		return filepath.Join(c.work, "last.log")
+	}
+	return filepath.Join(c.work, fmt.Sprintf("last-%d.log", c.slot))
+}
 
 func (c *campaigner) send(t sandbox.Task) (sandbox.Answer, error) {
 	log, err := os.Create(c.log())

@@ -29,6 +29,7 @@ type options struct {
 	run   string // the runner
 	seed  string
 	n     int
+	jobs  int
 }
 
 func main() {
@@ -40,13 +41,14 @@ func main() {
 	flag.StringVar(&o.run, "runner", "build/tool/run", "the `program` that runs suites")
 	flag.StringVar(&o.seed, "seed", "1", "another one chooses other mutants")
 	flag.IntVar(&o.n, "n", 100, "mutants of each room")
+	flag.IntVar(&o.jobs, "jobs", 1, "mutants at a time")
 	inside := flag.Bool("inside", false, "be process 1 of a sandbox")
 	flag.Parse()
 	if *inside {
 		sandbox.RunInside()
 		return
 	}
-	if o.rooms == "" || o.n < 1 || o.seed == "" || flag.NArg() > 0 {
+	if o.rooms == "" || o.n < 1 || o.jobs < 1 || o.seed == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -87,21 +89,20 @@ func runRooms(o options, stop <-chan struct{}) error {
 	}
 	c.equal = equal
 	var tallies []*tally
+	var failed error
 	for _, r := range list {
 		t, err := c.campaign(r)
 		if t != nil {
 			tallies = append(tallies, t)
 		}
-		if err != nil {
-			fmt.Print(report(tallies))
-			if errors.Is(err, sandbox.ErrStopped) {
-				err = errors.New("stopped: the same command goes on from here")
-			}
-			return err
+		if errors.Is(err, sandbox.ErrStopped) {
+			failed = errors.New("stopped: the same command goes on from here")
+			break
 		}
+		failed = errors.Join(failed, err) // the next room may be well
 	}
 	fmt.Print(report(tallies))
-	return nil
+	return failed
 }
 
 // lockWork keeps a second run out of the folder.
@@ -123,7 +124,7 @@ func prepare(o options, stop <-chan struct{}) (*campaigner, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &campaigner{n: o.n, seed: o.seed, work: work, stop: stop}
+	c := &campaigner{n: o.n, jobs: o.jobs, seed: o.seed, work: work, stop: stop}
 	c.box = sandbox.Box{Tree: work + "/tree", Warm: work + "/warm"}
 	for _, dir := range []string{c.box.Tree, c.box.Warm + "/upper", c.box.Warm + "/work"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -165,6 +165,11 @@ func TestPlanted(t *testing.T) {
 	if err != nil || !strings.Contains(string(few), "\nroom                    3 ") {
 		t.Errorf("three mutants: %v\n%s", err, few)
 	}
+	os.Remove(root + "/build/mutants/room.state")
+	side, err := program(append(args, "-jobs", "4")).CombinedOutput()
+	if err != nil || !strings.HasSuffix(stripMarks(string(side)), plantedTable) {
+		t.Errorf("four at a time: %v\n%s", err, side)
+	}
 	again, err := program(args).CombinedOutput()
 	if err != nil || !strings.HasSuffix(stripMarks(string(again)), plantedTable) || strings.Contains(string(again), "without a mutant") {
 		t.Errorf("a third run: %v\n%s", err, again)

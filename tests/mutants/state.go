@@ -3,10 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"skep/tests/mutants/mutate"
@@ -86,10 +88,15 @@ func (t *tally) percent() float64 {
 	return 100 * float64(t.killed+t.hung) / float64(t.mutants())
 }
 
+func byPlace(a, b mutate.Mutation) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.String(), b.String()))
+}
+
 // report gives survivors, then a line for each room.
 func report(list []*tally) string {
 	var b strings.Builder
 	for _, t := range list {
+		slices.SortFunc(t.alive, byPlace)
 		for _, m := range t.alive {
 			fmt.Fprintf(&b, "survived %s  [%s]\n", m, m.Mark)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,11 @@ func Read(path string) ([]*Room, error) {
 		return nil, fmt.Errorf("%s names no suite", path)
 	}
 	return list, nil
+}
+
+// Clone gives a room whose deadlines may change without the other's.
+func (r *Room) Clone() *Room {
+	return &Room{Name: r.Name, Suites: slices.Clone(r.Suites)}
 }
 
 // Suite finds one by its name.
