@@ -120,6 +120,7 @@ BEE_OFFSET(struct abi_regs, r15, BEE_R_R15);
 struct bee_options {
 	u8 probe, list, trace, idle, help, version, child;
 	u8 no_debugger; /* Windows: the vectored handler takes faults */
+	u8 load_only;	/* the program is made ready, not run */
 	u64 memory;	/* bytes the guest may commit; 0: no limit asked */
 	u64 nonce;
 	u64 stream; /* the host's number of guest descriptor 3; 0: none */

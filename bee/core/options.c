@@ -15,6 +15,7 @@ const char bee_usage[] =
 	"  --memory BYTES     most memory the program may use (K, M, G)\n"
 	"  --idle             use the CPU only when nobody else wants it\n"
 	"  --cache DIR        keep rewritten programs in this directory\n"
+	"  --load-only        load and rewrite the program, but do not run it\n"
 	"  --report FILE      write what was loaded, patched and counted\n"
 	"  --nonce HEX        proof that system call 0xBEE answers\n"
 	"  --name NAME        what the program finds as argv[0]\n"
@@ -144,6 +145,7 @@ static u8 *find_flag(struct bee_options *o, const char *word)
 		{"--child", &o->child},
 		{"--clean-env", &o->clean_env},
 		{"--no-debugger", &o->no_debugger},
+		{"--load-only", &o->load_only},
 	};
 	u32 i;
 

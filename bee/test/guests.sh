@@ -84,6 +84,17 @@ check_sentences() { # what bee says stays, and so does what comes after
 	result $? "bee's sentences and the program's share standard error"
 }
 
+check_load_only() { # a program that is made ready and not run
+	guarded --load-only --report "$tmp/report" "$g/hello-musl" 42 \
+		>"$tmp/got" 2>"$tmp/err"
+	code=$?
+	echo "exit $code" >>"$tmp/got"
+	grep '^calls' "$tmp/report" >>"$tmp/got"
+	printf 'exit 0\ncalls 0\n' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got" && grep -q '^sites_syscall' "$tmp/report"
+	result $? "with --load-only the program does not run"
+}
+
 check_names() { # each refusal once by name, with the errno besides
 	guarded "$g/refused-musl" >"$tmp/got" 2>"$tmp/said"
 	code=$?
@@ -114,6 +125,7 @@ check_refusals() { # what bee itself says with its exit code
 	code "dynamic program is refused" 126 guarded /bin/true
 	code "wrong option" 2 guarded --nonsense
 	code "memory limit below the image" 126 guarded --memory 4K "$g/hello-glibc"
+	check_load_only
 	check_names
 	check_list
 	code "death by signal" 134 guarded /bin/busybox ash -c 'kill -ABRT $$'

@@ -2,8 +2,9 @@
 /*
  * Only in build/test/bee-leak: stands in front of the rewriter and puts the
  * original bytes of some sites back afterwards, as a defect would leave them.
- * BEE_LEAK names the kind: "syscall" or "fs". "count" leaves all as it is, and
- * has the rewriter say that it patched a site less than it found.
+ * BEE_LEAK names the kind: "syscall", "fs", "cpuid" or "xgetbv". "count" leaves
+ * all as it is, and has the rewriter say that it patched a site less than it
+ * found.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,20 @@ int __real_bee_rewrite(struct bee_rewrite *rw);
 
 static int chosen(const struct bee_site *site)
 {
+	static const struct {
+		const char *name;
+		u8 kind;
+	} leaks[] = {
+		{"syscall", BEE_SITE_SYSCALL},
+		{"fs", BEE_SITE_FS_INPLACE},
+		{"cpuid", BEE_SITE_CPUID},
+		{"xgetbv", BEE_SITE_XGETBV},
+	};
 	const char *kind = getenv("BEE_LEAK");
 
-	if (kind && !strcmp(kind, "syscall"))
-		return site->kind == BEE_SITE_SYSCALL;
-	if (kind && !strcmp(kind, "fs"))
-		return site->kind == BEE_SITE_FS_INPLACE;
+	for (u32 i = 0; kind && i < sizeof(leaks) / sizeof(leaks[0]); i++)
+		if (!strcmp(kind, leaks[i].name))
+			return site->kind == leaks[i].kind;
 	return 0;
 }
 

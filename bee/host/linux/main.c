@@ -144,7 +144,7 @@ static s64 run_guest(void)
 	int code =
 		envp ? bee_load(&options, &lin_host, envp) : BEE_EXIT_REFUSED;
 
-	if (code)
+	if (code || options.load_only)
 		lin_proc_exit((u32)code << 8);
 	if (options.stream) /* who holds its other end wants to know */
 		write_report(0);

@@ -255,6 +255,8 @@ static int run_child(void)
 		code = refuse_start("no memory for the environment", 8);
 	if (!code)
 		code = bee_load(&options, &host, (const char *const *)env);
+	if (!code && options.load_only)
+		bee_proc_exit(0);
 	if (!code) {
 		t->bee.proc = bee.proc;
 		err = bee_timer_start();
