@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"skep/tests/watch"
+)
+
+// startHost readies Wine, whose server and services then serve all programs.
+func startHost(o options) (stop func(), err error) {
+	if o.prefix == "" {
+		return func() {}, nil
+	}
+	if err := os.MkdirAll(o.prefix, 0o755); err != nil {
+		return nil, err
+	}
+	wine := func(words ...string) error {
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Env = environment(o)
+		return cmd.Run()
+	}
+	wine("wineserver", "-k") // fails when none runs, which is what is wanted
+	for _, words := range [][]string{{"wineserver", "-p"}, {"wine", "wineboot", "-u"}} {
+		if err := wine(words...); err != nil {
+			return nil, fmt.Errorf("%s: %w", strings.Join(words, " "), err)
+		}
+	}
+	return func() {
+		wine("wineserver", "-k")
+		wine("wineserver", "-w")
+	}, nil
+}
+
+func environment(o options) []string {
+	env := append(os.Environ(), "LC_ALL=C.UTF-8")
+	if o.prefix != "" {
+		env = append(env, "WINEPREFIX="+o.prefix, "WINEDEBUG=-all", "DISPLAY=")
+	}
+	return env
+}
+
+// finalImage has bee load a program and reads what it stored.
+func finalImage(o options, bee, dir, program string, env []string) (*image, error) {
+	file, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
+	cache := filepath.Join(dir, "cache")
+	if err := os.RemoveAll(cache); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	words := append(strings.Fields(bee), "--cache", cache, "--load-only", program)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(environment(o), env...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	late, err := watch.Run(cmd, 30*time.Second)
+	if code := watch.ExitCode(cmd.ProcessState); err != nil || late || code != 0 {
+		return nil, fmt.Errorf("bee: exit %d, late %v, %v: %s", code, late, err, said.String())
+	}
+	stored, _ := filepath.Glob(filepath.Join(cache, "*.bee"))
+	if len(stored) != 1 {
+		return nil, fmt.Errorf("bee stored %d images: %s", len(stored), said.String())
+	}
+	image, err := os.ReadFile(stored[0])
+	if err != nil {
+		return nil, err
+	}
+	return readImage(file, image)
+}

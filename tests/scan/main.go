@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+
+// Scan looks for what bee's rewriter left in programs. bee loads each program
+// and stores its rewritten text; objdump, which shares nothing with bee's
+// decoder, decodes that text, and no instruction may be there that reaches
+// Linux or the host's own thread pointer without bee. Then sites are put back
+// one at a time, and the search must find each.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"skep/internal/tap"
+)
+
+type options struct {
+	bee    string // command that starts bee
+	leak   string // the same for a bee that leaves sites
+	prefix string // of Wine
+	tables string
+	build  string
+	plant  string // program to plant leaks in
+	memory string // program that does cat
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.bee, "bee", "", "`command` that starts bee")
+	flag.StringVar(&o.leak, "leak", "", "`command` that starts a bee that leaves sites")
+	flag.StringVar(&o.prefix, "prefix", "", "WINEPREFIX; empty: no Wine")
+	flag.StringVar(&o.tables, "tables", "tests/scan/tables.tbl", "gaps that may be tables")
+	flag.StringVar(&o.plant, "plant", "build/conformance/glibc/cpu", "`program` to plant leaks in")
+	flag.StringVar(&o.memory, "busybox", "/bin/busybox", "`program` whose memory is compared")
+	flag.StringVar(&o.build, "build", "build", "the build folder")
+	flag.Parse()
+	if o.prefix != "" {
+		o.prefix, _ = filepath.Abs(o.prefix)
+	}
+	failed, err := run(o, flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scan:", err)
+	}
+	if err != nil || failed > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(o options, programs []string) (failed int, err error) {
+	dir, err := os.MkdirTemp("", "scan")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	reasons, err := readTables(o.tables)
+	if err != nil {
+		return 0, err
+	}
+	stop, err := startHost(o)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	report := &tap.Report{Out: os.Stdout}
+	scanGroups(o, report, dir, programs, reasons)
+	for _, kind := range []string{"fs", "gs", "cpuid", "xgetbv", "syscall"} {
+		report.Ok("planted: "+kind+" is found", findPlanted(o, dir, kind))
+	}
+	for _, kind := range []string{"fs", "cpuid", "xgetbv", "syscall"} {
+		report.Ok("left by the rewriter: "+kind+" is found", findLeft(o, dir, kind))
+	}
+	report.Ok("planted: what a branch reaches in a table is found", followTable(dir))
+	report.Ok("what is scanned is what lies in memory", compareMemory(o, dir))
+	report.Plan()
+	return report.Failed, nil
+}
+
+// A verdict is what the search of one program said.
+type verdict struct {
+	program string
+	scan    *scan
+	err     error
+}
+
+// scanGroups makes one test of each folder of programs.
+func scanGroups(o options, report *tap.Report, dir string, programs []string, reasons tables) {
+	programs = slices.DeleteFunc(slices.Clone(programs), func(program string) bool {
+		_, err := os.Stat(program)
+		missing := err != nil && !strings.HasPrefix(program, o.build+"/")
+		if missing {
+			report.Skip("no leak in "+program, "not installed")
+		}
+		return missing
+	})
+	verdicts := scanAll(o, dir, programs, reasons)
+	for len(verdicts) > 0 {
+		folder := filepath.Dir(verdicts[0].program)
+		n := slices.IndexFunc(verdicts, func(v verdict) bool { return filepath.Dir(v.program) != folder })
+		if n < 0 {
+			n = len(verdicts)
+		}
+		reportGroup(o, report, folder, verdicts[:n])
+		verdicts = verdicts[n:]
+	}
+	for _, name := range reasons.unused() {
+		report.Note("no program that was scanned needs the exception %s", name)
+	}
+}
+
+func reportGroup(o options, report *tap.Report, folder string, group []verdict) {
+	var errs []error
+	var insns, own, sites int
+	var tables uint64
+	for _, v := range group {
+		if v.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.program, v.err))
+			continue
+		}
+		insns += v.scan.insns
+		own += v.scan.own
+		tables += v.scan.tables
+		sites += len(v.scan.img.sites)
+	}
+	report.Note("%s: %d programs, %d instructions, %d sites, %d accesses to thread slots, %d bytes of tables",
+		folder, len(group), insns, sites, own, tables)
+	report.Ok("no leak in the programs of "+strings.TrimPrefix(folder, o.build+"/"), errors.Join(errs...))
+}
+
+func scanAll(o options, dir string, programs []string, reasons tables) []verdict {
+	slices.SortFunc(programs, func(a, b string) int {
+		return strings.Compare(filepath.Dir(a)+"\x00"+a, filepath.Dir(b)+"\x00"+b)
+	})
+	verdicts := make([]verdict, len(programs))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for w := range runtime.NumCPU() {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			own := filepath.Join(dir, fmt.Sprint("worker", w))
+			for i := range next {
+				verdicts[i] = scanProgram(o, own, programs[i], reasons)
+			}
+		}()
+	}
+	for i := range programs {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return verdicts
+}
+
+func scanProgram(o options, dir, program string, reasons tables) verdict {
+	img, err := finalImage(o, o.bee, dir, program, nil)
+	if err != nil {
+		return verdict{program: program, err: err}
+	}
+	s, err := scanImage(img, program, dir, reasons)
+	if err == nil {
+		err = s.clean(reasons, program)
+	}
+	s.img.texts, s.img.first = nil, nil // only its counts are still wanted
+	return verdict{program, s, err}
+}
+
+func scanImage(img *image, program, dir string, reasons tables) (*scan, error) {
+	s, err := newScan(img, program, dir, reasons)
+	if err != nil {
+		return s, err
+	}
+	return s, s.run()
+}
+
+// clean is an error when something was found, or a table has no reason.
+func (s *scan) clean(reasons tables, program string) error {
+	var errs []error
+	for _, h := range s.hits {
+		errs = append(errs, errors.New(h.String()))
+	}
+	if len(errs) > 20 {
+		errs = append(errs[:20], fmt.Errorf("and %d more", len(errs)-20))
+	}
+	for _, g := range s.gaps {
+		if g.table && !reasons.explain(filepath.Base(program)) {
+			errs = append(errs, fmt.Errorf("%#x to %#x is not code, and the table has no reason why", g.start, g.end))
+			break
+		}
+	}
+	if s.insns == 0 || len(s.img.sites) == 0 {
+		errs = append(errs, errors.New("nothing was decoded"))
+	}
+	return errors.Join(errs...)
+}
