@@ -5,11 +5,12 @@
 #   MUTANTS += room/folder
 #   mutants_room/folder = suite-a other-*      of CHECK_SUITES; * for any letters
 
-# How many of each room, which (another seed chooses others), and how many at a
-# time.
+# How many of each room, which (another seed chooses others), how many at a time,
+# and the marks of the only ones to try: those that survived the last run.
 N := 100
 SEED := 1
 JOBS := 1
+MARKS :=
 
 MUTANTS_TOOL := $(B)/tool/mutants
 $(MUTANTS_TOOL): FORCE
@@ -33,4 +34,4 @@ mutants: $(MUTANTS_TOOL) $(RUNNER) $(foreach r,$(mutants_rooms),$(call \
 		needs,$(call mutants_suites,$(r)))) ## change a room's code and see its quick suites fail (ROOM=abi N=100 SEED=1)
 	$(if $(dry),,$(shell mkdir -p $(B)/mutants)$(file >$(B)/mutants/rooms,$(foreach \
 		r,$(mutants_rooms),$(call mutants_lines,$(r)))))$(Q)$(MUTANTS_TOOL) \
-		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)' -jobs '$(JOBS)'
+		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)' -jobs '$(JOBS)' -marks '$(MARKS)'

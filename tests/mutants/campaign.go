@@ -20,8 +20,9 @@ import (
 // A campaigner tries the mutants of rooms on one copy of the tree.
 type campaigner struct {
 	n       int
-	jobs    int // mutants at a time
-	slot    int // which of them this one is
+	jobs    int      // mutants at a time
+	slot    int      // which of them this one is
+	marks   []string // only these, if there are any
 	seed    string
 	work    string
 	digest  string
@@ -155,7 +156,15 @@ func (c *campaigner) candidates(r *rooms.Room) ([]mutate.Mutation, error) {
 		}
 		all = append(all, list...)
 	}
-	return mutate.Choose(c.seed, mutate.WithoutEqual(all, c.equal)), nil
+	return mutate.Choose(c.seed, c.marked(mutate.WithoutEqual(all, c.equal))), nil
+}
+
+// marked keeps the mutations that were asked for.
+func (c *campaigner) marked(all []mutate.Mutation) []mutate.Mutation {
+	if len(c.marks) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(m mutate.Mutation) bool { return !slices.Contains(c.marks, m.Mark) })
 }
 
 // goDirs are the Go packages that mutations are in.

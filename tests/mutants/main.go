@@ -30,6 +30,7 @@ type options struct {
 	seed  string
 	n     int
 	jobs  int
+	marks string // of the only mutants to try
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&o.seed, "seed", "1", "another one chooses other mutants")
 	flag.IntVar(&o.n, "n", 100, "mutants of each room")
 	flag.IntVar(&o.jobs, "jobs", 1, "mutants at a time")
+	flag.StringVar(&o.marks, "marks", "", "try only the mutants with these `marks`")
 	inside := flag.Bool("inside", false, "be process 1 of a sandbox")
 	flag.Parse()
 	if *inside {
@@ -124,7 +126,7 @@ func prepare(o options, stop <-chan struct{}) (*campaigner, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &campaigner{n: o.n, jobs: o.jobs, seed: o.seed, work: work, stop: stop}
+	c := &campaigner{n: o.n, jobs: o.jobs, marks: strings.Fields(o.marks), seed: o.seed, work: work, stop: stop}
 	c.box = sandbox.Box{Tree: work + "/tree", Warm: work + "/warm"}
 	for _, dir := range []string{c.box.Tree, c.box.Warm + "/upper", c.box.Warm + "/work"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

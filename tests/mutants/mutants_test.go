@@ -170,6 +170,11 @@ func TestPlanted(t *testing.T) {
 	if err != nil || !strings.HasSuffix(stripMarks(string(side)), plantedTable) {
 		t.Errorf("four at a time: %v\n%s", err, side)
 	}
+	mark := markOf(t, root, "room/t.c:18: 3 -> 4")
+	one, err := program(append(args, "-marks", mark+" "+mark)).CombinedOutput()
+	if err != nil || !strings.Contains(string(one), "\nroom                    1       0     0         1") {
+		t.Errorf("the mutant of one mark: %v\n%s", err, one)
+	}
 	again, err := program(args).CombinedOutput()
 	if err != nil || !strings.HasSuffix(stripMarks(string(again)), plantedTable) || strings.Contains(string(again), "without a mutant") {
 		t.Errorf("a third run: %v\n%s", err, again)
