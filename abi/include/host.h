@@ -54,6 +54,9 @@ struct abi_host_info {
 	/* Most bytes the guest may have committed. Above mem_total: memory
 	 * comes with the first touch, and mem_free tells what is left now. */
 	u64 mem_limit;
+	/* From here to the end of the mmap range lies nothing but what
+	 * mem_place gave. 0: no such window. */
+	u64 file_window;
 	u64 xsave_size;	  /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask;	  /* components it holds (XCR0 as the guest sees it) */
 	char node[65];	  /* uname: nodename */
@@ -260,6 +263,23 @@ struct abi_host {
 	 * makes copies, writes shared ones back, and says so once.
 	 */
 	s64 (*mem_file)(const struct abi_mem_file *map);
+	/*
+	 * For a host that cannot map a file at every page: where a shared
+	 * mapping may lie, inside file_window. At map->addr, or where the host
+	 * wants when that is 0; it may be what is mapped there now that gives
+	 * way. The address, or a negative errno after a sentence. Private
+	 * mappings are copies then. NULL: mem_file takes any page.
+	 */
+	s64 (*mem_place)(const struct abi_mem_file *map);
+	/*
+	 * With mem_place: make all of a range in file_window accessible that
+	 * the file reaches by now. -EFAULT: some of it lies behind the file's
+	 * end. fault: an access to it failed, so what is known about the file
+	 * may be old.
+	 */
+	s64 (*mem_reach)(u64 addr, u64 len, u32 fault);
+	/* With mem_place: stores to these pages go to the file's cache now. */
+	s64 (*mem_sync)(u64 addr, u64 len);
 	/* Read as zero again; readable and writable when this is called. */
 	s64 (*mem_discard)(u64 addr, u64 len);
 	/*

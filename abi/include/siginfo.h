@@ -30,6 +30,7 @@
 
 #define ABI_SI_USER 0
 #define ABI_SI_KERNEL 0x80
+#define ABI_BUS_ADRERR 2 /* with SIGBUS */
 #define ABI_SI_QUEUE (-1)
 #define ABI_SI_TIMER (-2)
 #define ABI_SI_TKILL (-6)

@@ -260,8 +260,50 @@ void abi_space_say_room(struct abi_proc *p)
 		"count");
 }
 
+/* Is it the host that says where such an area may lie? */
+static int is_placed(const struct abi_proc *p, const struct abi_area *a)
+{
+	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT;
+
+	return p->host->mem_place && (a->bits & direct) == direct;
+}
+
+static s64 refuse_window(struct abi_proc *p)
+{
+	abi_log_once(p, &p->space.said_window,
+		     "mmap with MAP_FIXED refused (ENOMEM): only shared "
+		     "mappings of files can lie where one of them was");
+	return -LINUX_ENOMEM;
+}
+
+s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
+		  u64 addr)
+{
+	struct abi_mem_file map = {.addr = addr, .len = len, .shared = 1};
+	s64 rc;
+
+	if (!is_placed(p, a)) {
+		if (addr && addr < SKEP_MMAP_END && addr + len > p->space.top)
+			return refuse_window(p);
+		if (!addr)
+			addr = abi_space_find(&p->space, len);
+		if (!addr)
+			abi_space_say_room(p);
+		return addr ? (s64)addr : -LINUX_ENOMEM;
+	}
+	map.offset = a->offset;
+	map.handle = p->fds.desc[p->space.backing[a->backing].file - 1].handle;
+	map.prot = a->prot;
+	rc = p->host->mem_place(&map);
+	if (rc > 0 && !addr &&
+	    !abi_space_free(&p->space, (u64)rc, (u64)rc + len))
+		return -LINUX_ENOMEM;
+	return rc;
+}
+
 /* Where a mapping goes, before anything changes. */
-static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len)
+static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len,
+			 const struct abi_area *a)
 {
 	struct abi_space *s = &p->space;
 	u64 addr = m->addr, end;
@@ -275,17 +317,16 @@ static s64 place_mapping(struct abi_proc *p, const struct abi_map *m, u64 len)
 		if ((m->flags & ABI_MAP_FIXED_NOREPLACE) &&
 		    !abi_space_free(s, addr, end))
 			return -LINUX_EEXIST;
-		return (s64)addr;
+		/* Page 0 is in no range, so 0 can mean "anywhere". */
+		return abi_map_place(p, a, len, addr);
 	}
 	addr = ABI_PAGE_UP(addr);
-	if (addr && !__builtin_add_overflow(addr, len, &end) &&
-	    addr >= SKEP_MMAP_START && end <= SKEP_MMAP_END &&
+	if (addr && !is_placed(p, a) &&
+	    !__builtin_add_overflow(addr, len, &end) &&
+	    addr >= SKEP_MMAP_START && end <= s->top &&
 	    abi_space_free(s, addr, end))
 		return (s64)addr;
-	addr = abi_space_find(s, len);
-	if (!addr)
-		abi_space_say_room(p);
-	return addr ? (s64)addr : -LINUX_ENOMEM;
+	return abi_map_place(p, a, len, 0);
 }
 
 /* Bytes of [start, end) that are mapped and committed now. */
@@ -327,24 +368,39 @@ s64 abi_map_put(struct abi_proc *p, struct abi_area *a)
 	return rc;
 }
 
+/*
+ * Text is looked at and rewritten, so it is a copy of its own, and one that is
+ * shared never becomes writable: stores would not reach the file.
+ */
+static u32 file_bits(const struct abi_proc *p, const struct abi_map *m)
+{
+	if (m->prot & ABI_PROT_EXEC)
+		return m->bits & ABI_AREA_SHARED ? ABI_AREA_NOWRITE : 0;
+	if (p->host->mem_place && !(m->bits & ABI_AREA_SHARED))
+		return 0;
+	return p->host->mem_file ? ABI_AREA_DIRECT : 0;
+}
+
 static s64 map_locked(struct abi_proc *p, const struct abi_map *m, u64 len,
 		      u32 backing)
 {
-	struct abi_area a = {.prot = (u8)m->prot, .bits = (u8)m->bits};
-	s64 rc = place_mapping(p, m, len);
+	struct abi_area a = {.prot = (u8)m->prot,
+			     .bits = (u8)m->bits,
+			     .backing = (u16)backing};
+	s64 rc;
 
+	/* A file's bytes are read now, so they need memory now. */
+	if (m->prot || backing)
+		a.bits |= ABI_AREA_COMMITTED;
+	if (backing) {
+		a.offset = m->offset;
+		a.bits |= (u8)file_bits(p, m);
+	}
+	rc = place_mapping(p, m, len, &a);
 	if (rc < 0)
 		return rc;
 	a.start = (u64)rc;
 	a.end = a.start + len;
-	a.backing = (u16)backing;
-	a.offset = backing ? m->offset : 0;
-	/* A file's bytes are read now, so they need memory now. */
-	if (m->prot || backing)
-		a.bits |= ABI_AREA_COMMITTED;
-	/* Text is looked at and rewritten, so it is a copy of its own. */
-	if (backing && p->host->mem_file && !(m->prot & ABI_PROT_EXEC))
-		a.bits |= ABI_AREA_DIRECT;
 	rc = abi_map_put(p, &a);
 	return rc ? rc : (s64)a.start;
 }
@@ -592,9 +648,15 @@ static s64 sync_now(struct abi_proc *p, const struct abi_area *a)
 {
 	struct abi_file_op op = {.verb = ABI_FILE_SYNC};
 	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT, file;
+	s64 rc;
 
 	if ((a->bits & direct) != direct || (a->bits & ABI_AREA_NOWRITE))
 		return sync_later(p, a);
+	if (p->host->mem_sync) {
+		rc = p->host->mem_sync(a->start, a->end - a->start);
+		if (rc)
+			return rc;
+	}
 	file = p->space.backing[a->backing].file - 1;
 	return p->host->file(p->fds.desc[file].handle, &op);
 }

@@ -48,11 +48,13 @@ static s64 grow_area(struct abi_proc *p, const struct move *m)
 	return rc;
 }
 
+/* A host's mapping of a file ends where it ends. */
 static int can_grow(const struct abi_space *s, const struct move *m)
 {
 	u64 end = m->old + m->old_len;
 
-	return abi_space_range(m->old, m->old + m->len) &&
+	return m->old + m->len <= (end <= s->top ? s->top : end) &&
+	       abi_space_range(m->old, m->old + m->len) &&
 	       abi_space_free(s, end, m->old + m->len);
 }
 
@@ -118,7 +120,7 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 static s64 move_locked(struct abi_proc *p, struct move *m)
 {
 	struct abi_space *s = &p->space;
-	u64 end = m->old + m->old_len, to = m->to;
+	u64 end = m->old + m->old_len;
 	s64 rc;
 
 	if (!abi_map_part(s, abi_space_index(s, m->old), m->old, end,
@@ -136,11 +138,10 @@ static s64 move_locked(struct abi_proc *p, struct move *m)
 			return rc ? rc : (s64)m->old;
 		if (!(m->flags & ABI_MREMAP_MAYMOVE))
 			return -LINUX_ENOMEM;
-		to = abi_space_find(s, m->len);
-		if (!to)
-			return -LINUX_ENOMEM;
 	}
-	return move_area(p, m, to);
+	rc = abi_map_place(p, &m->area, m->len,
+			   m->flags & ABI_MREMAP_FIXED ? m->to : 0);
+	return rc < 0 ? rc : move_area(p, m, (u64)rc);
 }
 
 s64 abi_space_move(struct abi_proc *p, u64 old, u64 old_len, u64 len, u32 flags,

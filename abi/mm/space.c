@@ -13,6 +13,8 @@
 int abi_space_init(struct abi_proc *p)
 {
 	p->space.brk = SKEP_BRK_START;
+	p->space.top =
+		p->info.file_window ? p->info.file_window : SKEP_MMAP_END;
 	p->space.limit = p->info.mem_limit;
 	if (!p->space.limit)
 		p->space.limit = p->info.mem_total;
@@ -52,9 +54,11 @@ int abi_space_full(const struct abi_space *s, u64 start, u64 end)
 
 u64 abi_space_find(const struct abi_space *s, u64 len)
 {
-	u64 top = SKEP_MMAP_END, floor;
+	u64 top = s->top, floor;
 	u32 i = s->areas;
 
+	while (i && s->area[i - 1].start >= top) /* in the window */
+		i--;
 	while (top >= SKEP_MMAP_START) {
 		floor = i ? s->area[i - 1].end : 0;
 		if (floor < SKEP_MMAP_START)

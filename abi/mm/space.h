@@ -44,7 +44,7 @@ u32 abi_space_index(const struct abi_space *s, u64 addr);
 int abi_space_free(const struct abi_space *s, u64 start, u64 end);
 /* Everything mapped in [start, end)? */
 int abi_space_full(const struct abi_space *s, u64 start, u64 end);
-/* A free range in the mmap window, from the top down; 0 when there is none. */
+/* A free range for mmap, from the top down; 0 when there is none. */
 u64 abi_space_find(const struct abi_space *s, u64 len);
 /* Room in the array for one more operation? */
 int abi_space_room(const struct abi_space *s);

@@ -7,12 +7,27 @@
 #include "abi/include/host.h"
 #include "abi/include/page.h"
 #include "abi/include/user.h"
+#include "abi/state/proc.h"
+
+/* The host's own calls take these bytes next, so they must be there. */
+static int window_reach(struct abi_proc *p, u64 gaddr, u64 len)
+{
+	u64 start = gaddr > p->space.top ? gaddr : p->space.top;
+
+	if (gaddr >= SKEP_MMAP_END)
+		return 0;
+	return (int)p->host->mem_reach(start, gaddr + len - start, 0);
+}
 
 int abi_user_check(struct abi_proc *p, u64 gaddr, u64 len, u32 prot)
 {
-	if (!len || abi_space_check(p, gaddr, len, prot))
+	if (!len)
 		return 0;
-	return -LINUX_EFAULT;
+	if (!abi_space_check(p, gaddr, len, prot))
+		return -LINUX_EFAULT;
+	if (!p->host->mem_reach || gaddr + len <= p->space.top)
+		return 0;
+	return window_reach(p, gaddr, len);
 }
 
 s64 abi_user_string(struct abi_proc *p, char *to, u64 size, u64 gaddr,

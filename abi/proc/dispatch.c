@@ -39,7 +39,9 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 		return host->file_lock ? 0 : "no other program sees its locks";
 	case ABI_NR_mmap:
 	case ABI_NR_msync:
-		return host->mem_file ? 0 : "shared files are copies";
+		if (!host->mem_file)
+			return "shared files are copies";
+		return host->mem_place ? "no MAP_FIXED for shared files" : 0;
 	case ABI_NR_alarm:
 	case ABI_NR_setitimer:
 	case ABI_NR_timer_create:

@@ -551,16 +551,42 @@ static void force_signal(struct abi_proc *p, struct abi_thread *t,
 	abi_signal_segv(p, t, regs, regs->rsp);
 }
 
+#define PF_WRITE 2 /* in the error code of a page fault */
+
+/*
+ * An access to the host's window for shared files, which the map allows: the
+ * page is there now (1), or it lies behind the file's end (SIGBUS).
+ */
+static int fault_in_window(struct abi_proc *p, struct abi_fault *f)
+{
+	u32 prot = f->error & PF_WRITE ? ABI_PROT_WRITE : ABI_PROT_READ;
+
+	if (!p->host->mem_reach || f->signo != ABI_SIGSEGV ||
+	    f->addr < p->space.top || f->addr >= SKEP_MMAP_END ||
+	    !abi_mapped(p, f->addr, 1, prot))
+		return 0;
+	if (!p->host->mem_reach(f->addr, 1, 1))
+		return 1;
+	f->signo = ABI_SIGBUS;
+	f->code = ABI_BUS_ADRERR;
+	return 0;
+}
+
 void abi_fault(struct abi_proc *p, u32 index, struct abi_regs *regs,
 	       const struct abi_fault *fault)
 {
-	struct abi_siginfo info = {(s32)fault->signo, 0, fault->code, 0, {{0}}};
+	struct abi_siginfo info = {.signo = 0};
+	struct abi_fault f = *fault;
 
-	if (fault->signo == ABI_SIGSEGV && fault->addr == regs->rip &&
+	if (f.signo == ABI_SIGSEGV && f.addr == regs->rip &&
 	    abi_vsyscall(p, abi_thread_get(p, index), regs))
 		return;
-	info.fault.addr = fault->addr;
-	force_signal(p, abi_thread_get(p, index), regs, &info, fault);
+	if (fault_in_window(p, &f))
+		return;
+	info.signo = (s32)f.signo;
+	info.code = f.code;
+	info.fault.addr = f.addr;
+	force_signal(p, abi_thread_get(p, index), regs, &info, &f);
 }
 
 void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,

@@ -42,10 +42,14 @@ struct abi_space {
 	u32 areas;
 	u32 said_copy; /* that shared mappings are copies here */
 	u32 said_room, said_limit, said_kind; /* why mmap gave ENOMEM */
+	u32 said_window;
 	u32 orphans; /* backings without areas, to be released */
 	u64 brk;     /* current break; at least SKEP_BRK_START */
 	u64 committed, committed_peak, mapped; /* bytes */
 	u64 limit;			       /* most bytes committed */
+	/* Where the host's window for shared files begins, or the end of the
+	 * mmap range; written once. */
+	u64 top;
 	struct abi_backing backing[ABI_BACKINGS_MAX];
 	struct abi_area area[ABI_AREAS_MAX];
 };

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* A host that says itself where shared mappings of files lie (Windows). */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "abi/include/siginfo.h"
+#include "abi/uapi/linux.h"
+#include "abi/test/internal.h"
+#include "build/gen/abi/numbers.h"
+#include "host_fake.h"
+#include "tests/tap.h"
+
+#define RW (ABI_PROT_READ | ABI_PROT_WRITE)
+#define ANON (ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS)
+#define WINDOW (SKEP_MMAP_END - 0x1000000)
+#define FIRST (WINDOW + 0x30000) /* a hole before it */
+
+static struct abi_proc *p;
+static u64 place; /* the next one */
+static s64 fixed; /* what a fixed place is answered; 0: granted */
+static s64 reach; /* what mem_reach answers */
+static u32 reached, faulted, synced;
+
+static s64 mem_place(const struct abi_mem_file *m)
+{
+	u64 at = place;
+
+	if (m->addr)
+		return fixed ? fixed : (s64)m->addr;
+	place += (m->len + 0xffff) & ~0xffffull;
+	return (s64)at;
+}
+
+static s64 mem_file(const struct abi_mem_file *m)
+{
+	return mmap((void *)m->addr, m->len, (int)m->prot,
+		    MAP_SHARED | MAP_FIXED, m->handle,
+		    (off_t)m->offset) == MAP_FAILED
+		       ? -LINUX_EINVAL
+		       : 0;
+}
+
+static s64 mem_reach(u64 addr, u64 len, u32 fault)
+{
+	reached += addr >= WINDOW && addr + len <= SKEP_MMAP_END;
+	faulted += fault;
+	return reach;
+}
+
+static s64 mem_sync(u64 addr, u64 len)
+{
+	synced += addr >= WINDOW && len == 8192;
+	return 0;
+}
+
+static s64 call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
+{
+	struct abi_regs regs = {.rax = nr,
+				.rdi = a,
+				.rsi = b,
+				.rdx = c,
+				.r10 = d,
+				.r8 = e,
+				.r9 = f};
+
+	abi_syscall(p, 0, &regs);
+	return (s64)regs.rax;
+}
+
+#define MMAP(a, l, pr, fl, fd, off) call(ABI_NR_mmap, a, l, pr, fl, fd, off)
+#define CALL(nr, a, b, c) call(ABI_NR_##nr, a, b, c, 0, 0, 0)
+
+static char path[] = "/tmp/abi-window-XXXXXX";
+
+/* A process whose descriptor 3 is a file of four pages 'f'. */
+static void fresh(void)
+{
+	char page[4096];
+	int fd, i;
+
+	fake_reset();
+	fake.host.mem_place = mem_place;
+	fake.host.mem_file = mem_file;
+	fake.host.mem_reach = mem_reach;
+	fake.host.mem_sync = mem_sync;
+	fake.info.file_window = WINDOW;
+	p = calloc(1, abi_proc_size());
+	if (!p || abi_proc_init(p, &fake.host))
+		exit(1);
+	memset(page, 'f', sizeof(page));
+	fd = open(path, O_RDWR | O_TRUNC);
+	for (i = 0; i < 4; i++)
+		if (write(fd, page, sizeof(page)) != sizeof(page))
+			exit(1);
+	abi_fd_attach(p, 3, fd, S_IFREG, O_RDWR);
+	place = FIRST;
+	fixed = reach = 0;
+	reached = faulted = synced = 0;
+}
+
+static void places(void)
+{
+	u64 shared, private, plain;
+
+	fresh();
+	shared = (u64)MMAP(0, 8192, RW, ABI_MAP_SHARED, 3, 4096);
+	private = (u64)MMAP(shared, 8192, RW, ABI_MAP_PRIVATE, 3, 4096);
+	plain = (u64)MMAP(FIRST - 0x10000, 8192, RW, ANON, -1, 0);
+	tap_ok(shared == FIRST && *(u8 *)shared == 'f',
+	       "a shared mapping lies where the host puts it");
+	tap_ok(private + 8192 <= WINDOW && plain + 8192 <= WINDOW,
+	       "nothing else lies in the window, whatever the hint");
+	*(u8 *)private = 'p';
+	tap_ok(*(u8 *)shared == 'f' && *(u8 *)private == 'p',
+	       "a private mapping is a copy");
+	tap_ok(MMAP(shared, 4096, RW, ANON | ABI_MAP_FIXED, -1, 0) ==
+			       -LINUX_ENOMEM &&
+		       strstr(fake.last_log, "MAP_FIXED refused (ENOMEM)") &&
+		       *(u8 *)shared == 'f',
+	       "other memory in the window is refused by name");
+	fixed = -LINUX_EINVAL;
+	tap_ok(MMAP(plain, 4096, RW, ABI_MAP_SHARED | ABI_MAP_FIXED, 3, 0) ==
+			       -LINUX_EINVAL &&
+		       !(*(u8 *)plain = 0),
+	       "a fixed place that the host refuses leaves what was there");
+	fixed = 0;
+	tap_ok(MMAP(shared, 4096, RW, ABI_MAP_SHARED | ABI_MAP_FIXED, 3, 0) ==
+		       (s64)shared,
+	       "a fixed place that the host grants is taken");
+	tap_ok(!CALL(munmap, shared, 8192, 0) &&
+		       !abi_space_check(p, shared, 1, 0),
+	       "munmap in the window");
+	tap_ok(MMAP(0, 4096, ABI_PROT_READ | ABI_PROT_EXEC, ABI_MAP_SHARED, 3,
+		    0) > 0 &&
+		       fake.seals == 1,
+	       "shared text is a copy");
+	fake_free(p);
+}
+
+static void text_stays(void)
+{
+	u64 a;
+
+	fresh();
+	a = (u64)MMAP(0, 4096, ABI_PROT_READ | ABI_PROT_EXEC, ABI_MAP_SHARED, 3,
+		      0);
+	tap_ok(CALL(mprotect, a, 4096, RW) == -LINUX_EACCES,
+	       "a shared copy never becomes writable");
+	fake_free(p);
+}
+
+static void moves(void)
+{
+	u64 a, b;
+
+	fresh();
+	a = (u64)MMAP(0, 4096, RW, ABI_MAP_SHARED, 3, 0);
+	tap_ok(call(ABI_NR_mremap, a, 4096, 16384, 0, 0, 0) == -LINUX_ENOMEM,
+	       "a shared mapping does not grow in place");
+	b = (u64)call(ABI_NR_mremap, a, 4096, 16384, 1, 0, 0);
+	*(u8 *)(b + 12288) = 'm';
+	tap_ok(b == FIRST + 0x10000 && !abi_space_check(p, a, 1, 0) &&
+		       abi_space_check(p, b, 16384, RW),
+	       "it grows at another place of the host's");
+	a = (u64)MMAP(0, 4096, RW, ANON, -1, 0);
+	tap_ok(call(ABI_NR_mremap, a, 4096, 4096, 3, WINDOW + 0x100000, 0) ==
+		       -LINUX_ENOMEM,
+	       "other memory does not move into the window");
+	tap_ok(!CALL(msync, b, 8192, ABI_MS_ASYNC) && !synced &&
+		       !CALL(msync, b, 8192, ABI_MS_SYNC) && synced == 1,
+	       "msync until it is on the disk passes through the host");
+	fake_free(p);
+}
+
+static void faults(void)
+{
+	struct abi_fault f = {ABI_SIGSEGV, 2, 0, 14, 4};
+	struct abi_regs regs = {.rip = 0x1234, .rsp = 0x5678};
+	u64 a, act[4] = {0x77000, ABI_SA_RESTORER, 0x88000, 0}, stack;
+
+	fresh();
+	stack = (u64)MMAP(0, 1 << 16, RW, ANON, -1, 0);
+	memcpy((void *)stack, act, sizeof(act));
+	call(ABI_NR_rt_sigaction, ABI_SIGBUS, stack, 0, 8, 0, 0);
+	a = (u64)MMAP(0, 8192, ABI_PROT_READ, ABI_MAP_SHARED, 3, 0);
+	f.addr = a + 4096;
+	regs.rsp = stack + 60000;
+	abi_fault(p, 0, &regs, &f);
+	tap_ok(faulted == 1 && regs.rip == 0x1234,
+	       "a page that the file has by now is tried again");
+	reach = -LINUX_EFAULT;
+	tap_ok(call(ABI_NR_pread64, 3, a, 1, 0, 0, 0) == -LINUX_EFAULT &&
+		       call(ABI_NR_pwrite64, 3, a + 4096, 1, 0, 0, 0) ==
+			       -LINUX_EFAULT,
+	       "calls get EFAULT for pages behind the end");
+	abi_fault(p, 0, &regs, &f);
+	tap_ok(faulted == 2 && regs.rip == 0x77000 && regs.rdi == ABI_SIGBUS &&
+		       *(s32 *)(regs.rsi + 8) == ABI_BUS_ADRERR &&
+		       *(u64 *)(regs.rsi + 16) == a + 4096,
+	       "a page behind the end is SIGBUS");
+	fake_free(p);
+}
+
+/* What the map does not allow is no matter of the file. */
+static void protection(void)
+{
+	struct abi_fault f = {ABI_SIGSEGV, 2, 0, 14, 6};
+	struct abi_regs regs = {.rip = 0x1234};
+	u64 a, act[4] = {0x77000, ABI_SA_RESTORER, 0x88000, 0}, stack;
+
+	fresh();
+	stack = (u64)MMAP(0, 1 << 16, RW, ANON, -1, 0);
+	memcpy((void *)stack, act, sizeof(act));
+	call(ABI_NR_rt_sigaction, ABI_SIGSEGV, stack, 0, 8, 0, 0);
+	a = (u64)MMAP(0, 8192, ABI_PROT_READ, ABI_MAP_SHARED, 3, 0);
+	f.addr = a;
+	regs.rsp = stack + 60000;
+	abi_fault(p, 0, &regs, &f);
+	tap_ok(!faulted && regs.rip == 0x77000 && regs.rdi == ABI_SIGSEGV,
+	       "a store to read-only pages is SIGSEGV");
+	reached = 0;
+	tap_ok(call(ABI_NR_pwrite64, 3, stack, 1, 0, 0, 0) == 1 && !reached,
+	       "the host is not asked for other memory");
+	fake_free(p);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	places();
+	text_stays();
+	moves();
+	faults();
+	protection();
+	unlink(path);
+	return tap_done();
+}
