@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What this machine is, and random bytes from it. No state. */
 #include "win.h"
+#include "view.h"
 #include <bcrypt.h>
 #include <stdio.h>
 
@@ -68,6 +69,7 @@ s64 bee_info(struct abi_host_info *info)
 	if (bee.options && bee.options->memory &&
 	    bee.options->memory < info->mem_limit)
 		info->mem_limit = bee.options->memory;
+	info->file_window = WIN_WINDOW_START;
 	info->xsave_size = bee_xsave_size();
 	info->xsave_mask = bee_xsave_mask();
 	if (!GetComputerNameA(info->node, &len))

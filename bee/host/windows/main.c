@@ -6,6 +6,7 @@
  * all written before guest threads exist.
  */
 #include "win.h"
+#include "view.h"
 #include "abi/include/name.h"
 #include <stdio.h>
 
@@ -22,6 +23,9 @@ static const struct abi_host host = {
 	.mem_protect = bee_mem_protect,
 	.mem_release = bee_mem_release,
 	.mem_discard = bee_mem_discard,
+	.mem_file = bee_view_map,
+	.mem_place = bee_view_place,
+	.mem_reach = bee_view_reach,
 	.text_seal = bee_text_seal,
 	.text_pc = bee_text_pc,
 	.thread_start = bee_thread_start,

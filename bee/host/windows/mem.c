@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guest memory: IMAGE is the .guest section of bee.exe, ARENA one reservation.
+ * Guest memory: IMAGE is the .guest section of bee.exe, ARENA one reservation
+ * up to the window in which files are mapped (view.c).
  *
  * Pages of a section cannot be given back, so IMAGE pages are zeroed instead;
  * `touched` says which ones need it. Owns that bitmap, guarded by `lock`.
  * No page is ever writable and executable.
  */
 #include "win.h"
+#include "view.h"
 
 #define IMAGE_PAGES ((SKEP_IMAGE_END - SKEP_IMAGE_START) / SKEP_PAGE_SIZE)
 
@@ -20,8 +22,8 @@ int bee_mem_reserve(void)
 {
 	void *want = (void *)SKEP_ARENA_START;
 
-	if (VirtualAlloc(want, SKEP_ARENA_SIZE, MEM_RESERVE, PAGE_NOACCESS) !=
-	    want)
+	if (VirtualAlloc(want, WIN_WINDOW_START - SKEP_ARENA_START, MEM_RESERVE,
+			 PAGE_NOACCESS) != want)
 		return (int)GetLastError();
 	return 0;
 }
@@ -34,8 +36,13 @@ static int in_image(u64 addr, u64 len)
 
 static int in_arena(u64 addr, u64 len)
 {
-	return addr >= SKEP_ARENA_START && addr < SKEP_ARENA_END &&
-	       len <= SKEP_ARENA_END - addr;
+	return addr >= SKEP_ARENA_START && addr < WIN_WINDOW_START &&
+	       len <= WIN_WINDOW_START - addr;
+}
+
+static int in_window(u64 addr, u64 len)
+{
+	return bee_in_window(addr) && len <= SKEP_MMAP_END - addr;
 }
 
 /* 0: the protection is refused (writable and executable). */
@@ -116,6 +123,9 @@ s64 bee_mem_protect(u64 addr, u64 len, u32 prot)
 
 	if (!to)
 		return -LINUX_EACCES;
+	if (in_window(addr, len))
+		return prot & ABI_PROT_EXEC ? -LINUX_EACCES
+					    : bee_view_protect(addr, len, prot);
 	if (!in_image(addr, len) && !in_arena(addr, len))
 		return -LINUX_EINVAL;
 	return change_protection(addr, len, to);
@@ -125,6 +135,8 @@ s64 bee_mem_release(u64 addr, u64 len)
 {
 	if (in_image(addr, len))
 		return image_renew(addr, len, PAGE_NOACCESS);
+	if (in_window(addr, len))
+		return bee_view_release(addr, len);
 	if (!in_arena(addr, len))
 		return -LINUX_EINVAL;
 	if (!VirtualFree((void *)addr, len, MEM_DECOMMIT))

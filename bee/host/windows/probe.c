@@ -44,7 +44,7 @@ static void probe_arena(void)
 	int err = bee_mem_reserve();
 
 	bee_probe_line("guest-arena", err ? PROBE_BAD : PROBE_OK,
-		       "256 GiB at 0x%llx, error %d", SKEP_ARENA_START, err);
+		       "192 GiB at 0x%llx, error %d", SKEP_ARENA_START, err);
 }
 
 static u64 committed_bytes(void)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared mappings of files: the window at the end of ARENA. */
+#ifndef BEE_HOST_WINDOWS_VIEW_H
+#define BEE_HOST_WINDOWS_VIEW_H
+
+#include "win.h"
+
+#define WIN_WINDOW_START (SKEP_MMAP_END - 0x1000000000ull) /* 64 GiB */
+
+static inline int bee_in_window(u64 addr)
+{
+	return addr >= WIN_WINDOW_START && addr < SKEP_MMAP_END;
+}
+
+/* Of struct abi_host: mem_place, mem_file, mem_reach. */
+s64 bee_view_place(const struct abi_mem_file *m);
+s64 bee_view_map(const struct abi_mem_file *m);
+s64 bee_view_reach(u64 addr, u64 len, u32 fault);
+
+/* mem_protect and mem_release inside the window. */
+s64 bee_view_protect(u64 addr, u64 len, u32 prot);
+s64 bee_view_release(u64 addr, u64 len);
+
+#endif
