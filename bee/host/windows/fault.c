@@ -12,6 +12,7 @@
  * written before guest threads exist.
  */
 #include "win.h"
+#include "view.h"
 #include <stdio.h>
 
 #define SIGILL 4
@@ -112,6 +113,8 @@ static int fault_from(struct abi_fault *f, const EXCEPTION_RECORD *r)
 	f->code = plain[i].code;
 	f->trapno = plain[i].trapno;
 	f->addr = (u64)r->ExceptionAddress;
+	if (r->ExceptionCode == EXCEPTION_IN_PAGE_ERROR)
+		f->addr = r->ExceptionInformation[1];
 	return 1;
 }
 
@@ -220,17 +223,28 @@ static int is_error(DWORD code)
 	return code >= 0xC0000000 && code != 0xE06D7363;
 }
 
-/* abi touched guest memory that another thread unmapped: it knows how to go on.
+/*
+ * abi touched guest memory that another thread unmapped: it knows how to go on.
+ * Where a file is mapped the page may be there by now: then once more.
  */
 static int go_on(const EXCEPTION_RECORD *r, CONTEXT *c)
 {
-	u64 next = r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION
-			   ? abi_copy_resume(c->Rip)
-			   : 0;
+	DWORD code = r->ExceptionCode;
+	u64 next = 0;
 
-	if (next)
+	if (code == EXCEPTION_ACCESS_VIOLATION ||
+	    code == EXCEPTION_IN_PAGE_ERROR)
+		next = abi_copy_resume(c->Rip);
+	if (!next)
+		return 0;
+	if (code == EXCEPTION_IN_PAGE_ERROR ||
+	    !bee_in_window(r->ExceptionInformation[1]) ||
+	    !abi_mapped(bee.proc, r->ExceptionInformation[1], 1,
+			r->ExceptionInformation[0] == 1 ? ABI_PROT_WRITE
+							: ABI_PROT_READ) ||
+	    bee_view_reach(r->ExceptionInformation[1], 1, 1))
 		c->Rip = next;
-	return next != 0;
+	return 1;
 }
 
 /* The fault and the guest's registers into the thread; 0: not the guest's. */

@@ -6,6 +6,7 @@
  * its own file. No state here.
  */
 #include "win.h"
+#include "view.h"
 #include <stdio.h>
 #include <winternl.h>
 
@@ -91,16 +92,6 @@ static s64 check_opened(HANDLE h, u32 flags, u32 *type)
 	return flags & O_DIRECTORY ? -LINUX_ENOTDIR : 0;
 }
 
-static s64 truncate_to(HANDLE h, u64 len)
-{
-	FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)len};
-
-	if (!SetFileInformationByHandle(h, FileEndOfFileInfo, &end,
-					sizeof(end)))
-		return bee_win_last();
-	return 0;
-}
-
 /*
  * Windows' file systems hold no devices and pipes; those that Wine shows are
  * its host's. A read of one could neither end nor be interrupted.
@@ -131,7 +122,7 @@ static s64 handle_opened(HANDLE h, struct abi_open *open)
 		return device_refuse(open->path);
 	err = check_opened(h, open->flags, &open->type);
 	if (!err && (open->flags & O_TRUNC) && open->type == WIN_S_IFREG)
-		err = truncate_to(h, 0);
+		err = bee_view_truncate(h, 0);
 	if (err)
 		return err;
 	kind = open->type == WIN_S_IFDIR ? WIN_DIR : WIN_FILE;
@@ -295,12 +286,8 @@ static s64 plain_write(struct win_handle *h, const struct abi_io *io)
 	return n;
 }
 
-s64 bee_file_read(s32 handle, const struct abi_io *io)
+static s64 handle_read(struct win_handle *h, const struct abi_io *io)
 {
-	struct win_handle *h = bee_handle_get(handle);
-
-	if (!h)
-		return -LINUX_EBADF;
 	switch (h->kind) {
 	case WIN_DIR:
 		return -LINUX_EISDIR;
@@ -312,12 +299,8 @@ s64 bee_file_read(s32 handle, const struct abi_io *io)
 	return plain_read(h, io);
 }
 
-s64 bee_file_write(s32 handle, const struct abi_io *io)
+static s64 handle_write(struct win_handle *h, const struct abi_io *io)
 {
-	struct win_handle *h = bee_handle_get(handle);
-
-	if (!h)
-		return -LINUX_EBADF;
 	switch (h->kind) {
 	case WIN_DIR:
 		return -LINUX_EISDIR;
@@ -328,6 +311,26 @@ s64 bee_file_write(s32 handle, const struct abi_io *io)
 		return bee_sock_write(h, io->buf, io->len);
 	}
 	return plain_write(h, io);
+}
+
+s64 bee_file_read(s32 handle, const struct abi_io *io)
+{
+	struct win_handle *h = bee_handle_get(handle);
+	int held = bee_view_hold(io->buf);
+	s64 n = h ? handle_read(h, io) : -LINUX_EBADF;
+
+	bee_view_unhold(held);
+	return n;
+}
+
+s64 bee_file_write(s32 handle, const struct abi_io *io)
+{
+	struct win_handle *h = bee_handle_get(handle);
+	int held = bee_view_hold(io->buf);
+	s64 n = h ? handle_write(h, io) : -LINUX_EBADF;
+
+	bee_view_unhold(held);
+	return n;
 }
 
 /* Facts -------------------------------------------------------------------- */
@@ -379,6 +382,8 @@ static s64 sync_file(struct win_handle *h)
 {
 	if (h->kind == WIN_STREAM || h->kind == WIN_SOCK)
 		return -LINUX_EINVAL;
+	if (h->kind == WIN_FILE && bee_view_flush(h->h))
+		return -LINUX_EIO;
 	/* Refused for handles that cannot write: nothing to flush. */
 	if (!FlushFileBuffers(h->h) && GetLastError() != ERROR_ACCESS_DENIED &&
 	    h->kind == WIN_FILE)
@@ -426,7 +431,7 @@ s64 bee_file(s32 handle, struct abi_file_op *op)
 	case ABI_FILE_SYNC:
 		return sync_file(h);
 	case ABI_FILE_TRUNCATE:
-		return h->kind == WIN_FILE ? truncate_to(h->h, op->len)
+		return h->kind == WIN_FILE ? bee_view_truncate(h->h, op->len)
 					   : -LINUX_EINVAL;
 	case ABI_FILE_CHMOD:
 	case ABI_FILE_UTIMENS:

@@ -26,6 +26,7 @@ static const struct abi_host host = {
 	.mem_file = bee_view_map,
 	.mem_place = bee_view_place,
 	.mem_reach = bee_view_reach,
+	.mem_sync = bee_view_sync,
 	.text_seal = bee_text_seal,
 	.text_pc = bee_text_pc,
 	.thread_start = bee_thread_start,

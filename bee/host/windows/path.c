@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Operations on names. No state. */
 #include "win.h"
+#include "view.h"
 #include "abi/include/name.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -278,15 +279,12 @@ static s64 readlink_path(const WCHAR *path, struct abi_path_op *op)
 
 static s64 truncate_path(const WCHAR *path, u64 len)
 {
-	FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)len};
 	HANDLE h = bee_win_open(path, GENERIC_WRITE, OPEN_EXISTING, 0);
-	s64 err = 0;
+	s64 err;
 
 	if (h == INVALID_HANDLE_VALUE)
 		return bee_win_last();
-	if (!SetFileInformationByHandle(h, FileEndOfFileInfo, &end,
-					sizeof(end)))
-		err = bee_win_last();
+	err = bee_view_truncate(h, len);
 	CloseHandle(h);
 	return err;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Probe: what the file system of the temporary directory offers. */
 #include "probe.h"
+#include "view.h"
 #include <stdio.h>
 
 #define SHARE (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
@@ -134,6 +135,44 @@ static void probe_append(void)
 		       "offset -1 writes at the end: size %lld", size.QuadPart);
 }
 
+/* In the window, at an offset of 64 KiB, as a program's mapping is. */
+static void probe_view(void)
+{
+	DWORD n, word = 0, error;
+	WCHAR path[MAX_PATH];
+	LARGE_INTEGER to = {.QuadPart = 0x10fff};
+	volatile DWORD *at;
+	HANDLE h, section;
+	int both;
+
+	make_name(path, L"view");
+	h = make_file(path);
+	SetFilePointerEx(h, to, NULL, FILE_BEGIN);
+	WriteFile(h, "", 1, &n, NULL);
+	section = CreateFileMappingW(h, NULL, PAGE_READWRITE, 0, 0, NULL);
+	at = MapViewOfFileEx(section, FILE_MAP_WRITE, 0, 0x10000, 0x1000,
+			     (void *)WIN_WINDOW_START);
+	error = at ? 0 : GetLastError();
+	to.QuadPart = 0x10000;
+	SetFilePointerEx(h, to, NULL, FILE_BEGIN);
+	WriteFile(h, "wxyz", 4, &n, NULL);
+	both = at && *at == 0x7a797877;
+	if (at)
+		at[1] = 7;
+	ReadFile(h, &word, 4, &n, NULL);
+	bee_probe_line("file-view", both && word == 7 ? PROBE_OK : PROBE_BAD,
+		       "a view at 0x%llx: error %lu; WriteFile %s in it, its "
+		       "stores %s in ReadFile",
+		       WIN_WINDOW_START, error,
+		       both ? "shows" : "does not show",
+		       word == 7 ? "show" : "do not show");
+	if (at)
+		UnmapViewOfFile((void *)at);
+	CloseHandle(section);
+	CloseHandle(h);
+	DeleteFileW(path);
+}
+
 void bee_probe_files(void)
 {
 	WCHAR temp[MAX_PATH - 40];
@@ -150,6 +189,7 @@ void bee_probe_files(void)
 	posix_delete();
 	rename_over();
 	probe_append();
+	probe_view();
 	long_path();
 	probe_symlink();
 	RemoveDirectoryW(dir);

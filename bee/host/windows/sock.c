@@ -4,6 +4,7 @@
  * options in sockopt.c. Owns the fact that Winsock was started.
  */
 #include "sock.h"
+#include "view.h"
 
 #define SOCK_TYPE 0xf
 #define SOCK_STREAM_LINUX 1
@@ -350,14 +351,8 @@ static s64 do_name(struct win_handle *h, struct abi_sock_op *op)
 	return 0;
 }
 
-s64 bee_sock(s32 handle, struct abi_sock_op *op)
+static s64 sock_do(struct win_handle *h, struct abi_sock_op *op)
 {
-	struct win_handle *h = bee_handle_get(handle);
-
-	if (!h)
-		return -LINUX_EBADF;
-	if (h->kind != WIN_SOCK)
-		return -LINUX_ENOTSOCK;
 	switch (op->verb) {
 	case ABI_SOCK_BIND:
 		return do_bind(h, op);
@@ -382,4 +377,20 @@ s64 bee_sock(s32 handle, struct abi_sock_op *op)
 		return shutdown(h->s, op->value) ? bee_win_sock_last() : 0;
 	}
 	return -LINUX_EINVAL;
+}
+
+s64 bee_sock(s32 handle, struct abi_sock_op *op)
+{
+	struct win_handle *h = bee_handle_get(handle);
+	int held;
+	s64 n;
+
+	if (!h)
+		return -LINUX_EBADF;
+	if (h->kind != WIN_SOCK)
+		return -LINUX_ENOTSOCK;
+	held = bee_view_hold(op->buf);
+	n = sock_do(h, op);
+	bee_view_unhold(held);
+	return n;
 }

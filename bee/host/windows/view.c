@@ -459,3 +459,105 @@ s64 bee_view_reach(u64 addr, u64 len, u32 fault)
 	ReleaseSRWLockExclusive(&lock);
 	return err;
 }
+
+static s64 view_flush(const struct view *v, u64 start, u64 end)
+{
+	end = least(end, v->reach);
+	if (start >= end || !v->writable)
+		return 0;
+	return FlushViewOfFile((void *)start, end - start) ? 0 : bee_win_last();
+}
+
+s64 bee_view_sync(u64 addr, u64 len)
+{
+	u64 end = addr + len;
+	s64 err = 0;
+	u32 i;
+
+	AcquireSRWLockShared(&lock);
+	for (i = view_index(addr); !err && i < views && view[i].start < end;
+	     i++)
+		err = view_flush(&view[i], most(addr, view[i].start),
+				 least(end, view[i].end));
+	ReleaseSRWLockShared(&lock);
+	return err;
+}
+
+/* Files that have views ---------------------------------------------------- */
+
+s64 bee_view_flush(HANDLE h)
+{
+	struct win_file_id id;
+	s64 err;
+	u32 i;
+
+	if (!__atomic_load_n(&views, __ATOMIC_RELAXED))
+		return 0;
+	err = bee_file_identify(h, &id);
+	AcquireSRWLockShared(&lock);
+	for (i = 0; !err && i < views; i++)
+		if (bee_file_same(&view[i].id, &id))
+			err = view_flush(&view[i], view[i].start, view[i].end);
+	ReleaseSRWLockShared(&lock);
+	return err;
+}
+
+static s64 size_set(HANDLE h, u64 len)
+{
+	static u32 said;
+	FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)len};
+
+	if (SetFileInformationByHandle(h, FileEndOfFileInfo, &end, sizeof(end)))
+		return 0;
+	if (GetLastError() != ERROR_USER_MAPPED_FILE)
+		return bee_win_last();
+	return refuse_once(&said,
+			   "truncation of a file refused (ETXTBSY): another "
+			   "program has it mapped, and Windows then lets no "
+			   "file become shorter",
+			   -LINUX_ETXTBSY);
+}
+
+/* Windows shortens no file that has views, so ours make way meanwhile. */
+s64 bee_view_truncate(HANDLE h, u64 len)
+{
+	struct win_file_id id;
+	s64 err, again;
+	u32 i;
+
+	if (!__atomic_load_n(&views, __ATOMIC_RELAXED))
+		return size_set(h, len);
+	err = bee_file_identify(h, &id);
+	if (err)
+		return err;
+	AcquireSRWLockExclusive(&lock);
+	for (i = 0; i < views; i++)
+		if (bee_file_same(&view[i].id, &id) &&
+		    view[i].offset + (view[i].reach - view[i].start) > len)
+			view_close(&view[i]);
+	err = size_set(h, len);
+	for (i = 0; i < views; i++)
+		if (bee_file_same(&view[i].id, &id) &&
+		    view[i].reach == view[i].start) {
+			again = view_open(&view[i]);
+			err = err ? err : again;
+		}
+	ReleaseSRWLockExclusive(&lock);
+	return err;
+}
+
+int bee_view_hold(const void *buf)
+{
+	u64 addr = (u64)(ULONG_PTR)buf;
+
+	if (addr < WIN_WINDOW_START || addr >= SKEP_MMAP_END)
+		return 0;
+	AcquireSRWLockShared(&lock);
+	return 1;
+}
+
+void bee_view_unhold(int held)
+{
+	if (held)
+		ReleaseSRWLockShared(&lock);
+}

@@ -12,13 +12,23 @@ static inline int bee_in_window(u64 addr)
 	return addr >= WIN_WINDOW_START && addr < SKEP_MMAP_END;
 }
 
-/* Of struct abi_host: mem_place, mem_file, mem_reach. */
+/* Of struct abi_host: mem_place, mem_file, mem_reach, mem_sync. */
 s64 bee_view_place(const struct abi_mem_file *m);
 s64 bee_view_map(const struct abi_mem_file *m);
 s64 bee_view_reach(u64 addr, u64 len, u32 fault);
+s64 bee_view_sync(u64 addr, u64 len);
 
 /* mem_protect and mem_release inside the window. */
 s64 bee_view_protect(u64 addr, u64 len, u32 prot);
 s64 bee_view_release(u64 addr, u64 len);
+
+/* fsync: what was stored in views of this file. */
+s64 bee_view_flush(HANDLE h);
+/* Any new size of a file. */
+s64 bee_view_truncate(HANDLE h, u64 len);
+
+/* Around a call of Windows that copies from or to `buf`. */
+int bee_view_hold(const void *buf);
+void bee_view_unhold(int held);
 
 #endif
