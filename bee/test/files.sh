@@ -26,6 +26,9 @@ check_pass "record locks: a waiter has them when they are dropped" \
 	guarded guarded
 check_pass "record locks: a native waiter has them when they are dropped" \
 	guarded native
+check_mapped "a mapped file: two programs natively" native native
+check_mapped "a mapped file: two programs" guarded guarded
+check_mapped "a mapped file: one program native" native guarded
 for mode in delete wal; do
 	check_sqlite "sqlite, $mode: 450 rows natively" $mode 0 \
 		native native native

@@ -90,6 +90,22 @@ check_stat() { # name, who looks
 	result $? "$1"
 }
 
+check_mapped() { # name, who maps, who maps and changes the file's length
+	rm -f mapped
+	head -c 81920 /dev/zero >mapped
+	"$2" "$g/mapper-glibc" one 100 >out.1 2>"$tmp/err" &
+	"$3" "$g/mapper-musl" two 100 >out.2 2>"$tmp/err2"
+	wait
+	cat "$tmp/err2" >>"$tmp/err"
+	cat out.1 out.2 >"$tmp/got"
+	{
+		printf 'behind the end: 1\ncut off: 1\none done\n'
+		printf 'shorter: 1\ntwo done\n'
+	} >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "$1"
+}
+
 check_sqlite() { # name, journal mode, mmap bytes, how each of three runs
 	rm -f base*
 	for how in "$4" "$5" "$6"; do

@@ -63,7 +63,16 @@ check_stat "stat shows what another program did" guarded
 check_pass "record locks: a waiter has them when they are dropped" \
 	guarded guarded
 check_kill "record locks: gone when their owner is killed"
-check_sqlite "sqlite, delete: 450 rows of three writers" delete 0 \
-	guarded guarded guarded
+check_mapped "a mapped file: two programs" guarded guarded
+grep -q 'truncation of a file refused (ETXTBSY)' "$tmp/err"
+result $? "a mapped file: refused truncation is said by name"
+check_mapped "a mapped file: the other program is native" guarded native
+check_mapped "a mapped file: a native program cuts it" native guarded
+for mode in delete wal; do
+	check_sqlite "sqlite, $mode: 450 rows of three writers" $mode 0 \
+		guarded guarded guarded
+	check_sqlite "sqlite, $mode: 450 rows, read through a mapping" $mode \
+		1000000 guarded guarded guarded
+done
 echo "1..$n"
 exit "$failed"

@@ -41,10 +41,21 @@ $(bee_stream_test): $(B)/obj/mingw/tests/wine/stream.o \
 	$(Q)$(MINGW) -o $@ $^ -lsynchronization
 
 TEST_SUITES += wine-stream
-suite_wine-stream = $(STEADY) env WINEPREFIX=$(abspath $(B)/wine) \
-	WINEDEBUG=-all wine $(bee_stream_test)
+suite_wine-stream = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_stream_test)
 suite_wine-stream_needs = $(bee_stream_test)
 suite_wine-stream_beside = yes
+
+# view.c with what Wine cannot show, and each of its steps refused once.
+bee_view_test := $(B)/test/wine/view.exe
+$(bee_view_test): $(B)/obj/mingw/tests/wine/view.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -o $@ $^ -lsynchronization
+
+TEST_SUITES += wine-view
+suite_wine-view = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_view_test)
+suite_wine-view_needs = $(bee_view_test)
+suite_wine-view_beside = yes
 
 # Go's run-time tested by its authors, as a program of ours.
 go_runtime := $(B)/test/wine/go-runtime.test
