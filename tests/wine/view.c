@@ -194,10 +194,11 @@ static void check_places(void)
 	tap_ok(map_new(one, 0, 5) == -LINUX_EINVAL &&
 		       strstr(sentence, "MAP_FIXED refused (EINVAL)"),
 	       "a fixed place in the middle of a mapping is refused by name");
-	tap_ok(map_new(two + PAGE, 5 * PAGE, 1) == -LINUX_EINVAL,
+	tap_ok(map_new(WIN_WINDOW_START + 0x100000, PAGE, 1) == -LINUX_EINVAL,
 	       "a fixed place that does not fit the offset is refused");
 	tap_ok(!bee_view_release((u64)one, 10 * PAGE) &&
-		       map_new(0, 0, 1) != one,
+		       map_new(0, 0, 1) != one &&
+		       map_new(one, 0, 10) == -LINUX_EINVAL,
 	       "the place of half a mapping is not given again");
 	tap_ok(!bee_view_release((u64)one + 10 * PAGE, 10 * PAGE) &&
 		       map_new(0, 0, 1) == one,
@@ -236,6 +237,9 @@ static void check_size(void)
 		       bee_view_reach((u64)at + 3 * PAGE, 1, 0) ==
 			       -LINUX_EFAULT,
 	       "a file that only we have mapped does");
+	flushed = 0;
+	tap_ok(!bee_view_sync((u64)at, 20 * PAGE) && flushed == 3,
+	       "what is behind the end is not flushed");
 	bee_view_protect((u64)at + PAGE, PAGE, ABI_PROT_READ);
 	tap_ok(!bee_view_truncate(file.h, 20 * PAGE) &&
 		       !bee_view_reach((u64)at + 19 * PAGE, PAGE, 0) &&
