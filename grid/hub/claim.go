@@ -23,7 +23,7 @@ const (
 // end the other's, for ever, and calls would run nowhere.
 func (h *Hub) claim(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Claim
-	if !body(w, r, &v) {
+	if !h.body(w, r, &v) {
 		return
 	}
 	if other := h.otherAgent(r.Context(), id, v.Boot); other != "" {

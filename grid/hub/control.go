@@ -109,7 +109,7 @@ func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
 
 func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
 	var v TokenRequest
-	if !body(w, r, &v) {
+	if !h.body(w, r, &v) {
 		return
 	}
 	if v.Uses == 0 {
@@ -129,7 +129,7 @@ func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
 // serveRun holds a run open as long as its caller reads events.
 func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 	var v RunRequest
-	if !body(w, r, &v) {
+	if !h.body(w, r, &v) {
 		return
 	}
 	run, err := h.openRun(v)

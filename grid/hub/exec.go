@@ -85,7 +85,7 @@ func fileSize(f *os.File) int64 {
 // startExec begins a program for the command line.
 func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	var v ExecRequest
-	if !largeBody(w, r, &v, 2*execArgs) {
+	if !h.largeBody(w, r, &v, 2*execArgs) {
 		return
 	}
 	if v.Logs {

@@ -66,7 +66,7 @@ func TestHandshakesMakeRoom(t *testing.T) {
 
 func TestBodiesThatNeverCome(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, func(c *Config) { c.bodyIn = time.Second })
 	for _, path := range []string{"/nothing", proto.PathJoin, proto.PathRenew, proto.PathResult(1, 1)} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func TestBodiesThatNeverCome(t *testing.T) {
 }
 
 func TestHostileHTTP(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, func(c *Config) { c.bodyIn = time.Second })
 	a := w.join()
 	for name, text := range map[string]string{
 		"no HTTP":       "\x00\xff\x16\x03garbage\r\n\r\n",

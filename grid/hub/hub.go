@@ -54,7 +54,8 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	strangers, unread, transfers int // limits that tests change
+	strangers, unread, transfers int           // limits that tests change
+	bodyIn                       time.Duration // likewise: for a request's body (handshakeIn)
 }
 
 const (
@@ -119,6 +120,9 @@ func (c *Config) defaults() error {
 	}
 	if c.BlobLimit == 0 {
 		c.BlobLimit = blobDefault
+	}
+	if c.bodyIn == 0 {
+		c.bodyIn = handshakeIn
 	}
 	if c.Now == nil {
 		c.Now = time.Now

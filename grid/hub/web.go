@@ -41,7 +41,7 @@ func (h *Hub) webHandler() http.Handler {
 func (h *Hub) brief(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(handshakeIn))
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
 		}
 		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.knows(id) {
 			w.Header().Set("Connection", "close")
@@ -80,13 +80,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 // body reads a small JSON body, which must arrive soon.
-func body(w http.ResponseWriter, r *http.Request, v any) bool {
-	return largeBody(w, r, v, proto.JoinMax)
+func (h *Hub) body(w http.ResponseWriter, r *http.Request, v any) bool {
+	return h.largeBody(w, r, v, proto.JoinMax)
 }
 
-func largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
 	ctl := http.NewResponseController(w)
-	ctl.SetReadDeadline(time.Now().Add(handshakeIn))
+	ctl.SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
 		ctl.SetReadDeadline(time.Time{}) // else what is left of it is to end as well
@@ -102,7 +102,7 @@ func largeBody(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
 // a use of the token is spent.
 func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	var v proto.Join
-	if !body(w, r, &v) {
+	if !h.body(w, r, &v) {
 		return
 	}
 	if v.Revision != proto.Revision {
@@ -164,7 +164,7 @@ func requestKey(csr []byte) (string, error) {
 // renew gives the node that asks a new certificate for the key it has.
 func (h *Hub) renew(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Renew
-	if !body(w, r, &v) {
+	if !h.body(w, r, &v) {
 		return
 	}
 	key, err := requestKey(v.CSR)
