@@ -12,11 +12,13 @@ MAKEFLAGS += --no-builtin-rules
 # prints TAP), suite_X_needs (files to build first), and if wanted
 # suite_X_deadline (seconds), suite_X_kind (tap, go or exit), suite_X_beside
 # (yes or no: it may run in parallel with suites that boot machines). For each
-# bench, fuzzer and soak X: bench_X, bench_X_needs, and so on.
+# bench, fuzzer and soak X: bench_X, bench_X_needs, and so on. FULL_SUITES are
+# suites that only make test-full runs.
 PROGRAMS :=
 CHECK_SUITES :=
 TEST_SUITES :=
 VM_SUITES :=
+FULL_SUITES :=
 BENCHES :=
 FUZZERS :=
 SOAKS :=

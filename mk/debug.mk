@@ -8,7 +8,7 @@ DEBUG_TOOL := $(B)/tool/debug
 .PHONY: vm-debug vm-debug-test
 
 vm-debug: $(DEBUG_TOOL) ## build a kernel with KASAN, lockdep and kmemleak (DEBUG_SERIES=6.12-debug)
-	+$(Q)$(DEBUG_TOOL) $(B) lab/debug $(DEBUG_SERIES)
+	+$(Q)$(if $(dry),: )$(DEBUG_TOOL) $(B) lab/debug $(DEBUG_SERIES)
 
 # Makes of their own: their series is another than that of make kmod.
 vm-debug-test: ## check that the debug kernel finds planted faults

@@ -40,12 +40,13 @@ kmod_also := $(filter-out $(KMOD_SERIES),$(sort $(foreach m,$(KMODS),$(kmod_$(m)
 $(foreach s,$(KMOD_SERIES) $(kmod_also),$(eval $(call kernel_rule,$(s))))
 
 # Folders count as well, because a file that is gone changes only them. The
-# module's own make gets our job slots, and none of our variables.
+# module's own make gets our job slots, and none of our variables; it is no part of
+# what make -n may run.
 define module_rule
 $(B)/kmod/$(1)/$(2)/$(2).ko: $(call kernel_dir,$(1))/release mk/kmod.mk mk/kmod.sh \
 		$(shell find $(kmod_$(2)) $(kmod_$(2)_with) -type f -o -type d)
 	$(if $(V),,@printf '  %-7s %s\n' KMOD '$(1) $(2)')
-	+$(Q)MAKEFLAGS='$$(filter -j% --jobserver%,$$(MAKEFLAGS))' V=$(V) sh mk/kmod.sh \
+	+$(Q)$$(if $$(dry),: )MAKEFLAGS='$$(filter -j% --jobserver%,$$(MAKEFLAGS))' V=$(V) sh mk/kmod.sh \
 		$(call kernel_dir,$(1)) $(B)/kmod/$(1)/$(2) $(2) $(kmod_$(2)) $(kmod_$(2)_with)
 endef
 $(foreach m,$(KMODS) $(KMODS_ASIDE),$(foreach s,$(sort $(KMOD_SERIES) $(kmod_$(m)_also)),$(eval $(call module_rule,$(s),$(m)))))

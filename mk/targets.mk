@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
-.PHONY: all setup demo test check style wine vm bench fuzz soak windows-kit \
+.PHONY: all setup demo test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit \
 	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
 all: $(PROGRAMS) ## build the programs into build/bin
@@ -34,6 +34,14 @@ test: ## install missing packages, run every test (T=NAME for one, T='abi*' for 
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-build
 	$(Q)$(MAKE) --no-print-directory BUILT=yes test-run
 
+# What belongs before a release and takes longer than a push may wait for. Those
+# that take minutes are strict: none may fail and then pass.
+test-full: ## before a release: make test, then reboots, chaos and programs on every host (T=NAME for one)
+	$(if $(CHOSEN),,$(Q)$(MAKE) --no-print-directory test)
+	$(if $(CHOSEN),$(Q)$(MAKE) --no-print-directory setup)
+	$(Q)$(MAKE) --no-print-directory $(jobs) test-full-build
+	$(Q)$(MAKE) --no-print-directory BUILT=yes test-full-run
+
 # The demo belongs to the room that has it: it defines demo_run, demo_needs.
 demo-build: $(demo_needs)
 demo-run: $(if $(BUILT),,$(demo_needs))
@@ -64,6 +72,7 @@ choose = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
 	$(CHOSEN),$(filter $(subst *,%,$(t)),$(3)))),$(error no $(2) \
 	'$(t)'; there are: $(sort $(3))))))
 $(call choose,test test-build test-run check,suite,$(ALL_SUITES))
+$(call choose,test-full test-full-build test-full-run,suite of make test-full,$(FULL_SUITES))
 $(call choose,vm vm-build vm-run,VM suite,$(VM_SUITES:vm-%=%))
 $(call choose,bench,bench,$(BENCHES))
 $(call choose,fuzz,fuzzer,$(FUZZERS))
@@ -113,6 +122,10 @@ test-build test-run: $(test_needs)
 test-run:
 	$(call run_suites,$(or $(CHOSEN),$(ALL_SUITES)),$(call run_name,results),$(if $(CHOSEN),,\
 	$(AGAIN) -floor tests/floor:test -spec SPEC.md))
+
+test-full-build test-full-run: $(call needed,$(RUNNER) $(call needs,$(or $(CHOSEN),$(FULL_SUITES))))
+test-full-run:
+	$(call run_suites,$(or $(CHOSEN),$(FULL_SUITES)),$(call run_name,full))
 
 check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES))) ## run the fast tests: no root, no Wine (T=NAME, T='abi*')
 	$(call run_suites,$(or $(CHOSEN),$(CHECK_SUITES)),$(call run_name,check),$(if $(CHOSEN),,\

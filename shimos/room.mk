@@ -79,7 +79,7 @@ suite_part_kind = go
 
 # Each kernel in turn: an afternoon. Then the tests' short form on a kernel that
 # looks for mistakes.
-SOAKS += shimos shimos-debug shimos-down
+SOAKS += shimos shimos-debug
 soak_shimos = SKEP_SOAK_CYCLES=1000 $(GO) test -count=1 -v -timeout 6h \
 	-run '^TestSoakShimos$$' ./tests/vm
 soak_shimos_needs = $(suite_vm-shimos_needs)
@@ -88,9 +88,13 @@ soak_shimos-debug = $(MAKE) --no-print-directory kmod \
 	$(GO) test -count=1 -v -timeout 2h -tags debugkernel \
 	-run '^TestShimosDebug$$' ./tests/vm
 soak_shimos-debug_needs = $(suite_vm-shimos_needs) $(suite_vm-sms_needs)
-soak_shimos-down = $(GO) test -count=1 -v -timeout 2h -run '^TestDownShimos$$' \
-	./tests/vm
-soak_shimos-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
+
+# Reboot, kexec and panic while lent cores run an image.
+FULL_SUITES += vm-down
+suite_vm-down = $(GO) test -count=1 -json -timeout 2h -run '^TestDownShimos$$' ./tests/vm
+suite_vm-down_kind = go
+suite_vm-down_deadline = 3600
+suite_vm-down_needs = $(suite_vm-shimos_needs) $(B)/test/vm/lend_down \
 	$(foreach s,$(KMOD_SERIES),$(B)/kmod/$(s)/witness/witness.ko)
 
 MUTANTS += shimos/core

@@ -65,8 +65,10 @@ suite_vm-update_deadline = 1260
 suite_vm-update_needs = $(call update_needs,$(update_kernels)) $(update_escapes)
 
 # The walk 25 times on each of the kernels.
-SOAKS += update
-soak_update = for k in $(update_kernels) $(update_soak_kernels); do \
-	SKEP_WALK_KERNEL=$$k SKEP_SOAK_CYCLES=25 $(GO) test -count=1 -v \
+FULL_SUITES += vm-update-walks
+suite_vm-update-walks = for k in $(update_kernels) $(update_soak_kernels); do \
+	SKEP_WALK_KERNEL=$$k SKEP_SOAK_CYCLES=25 $(GO) test -count=1 -json \
 	-timeout 4h -run '^TestUpdateWalk$$' ./tests/vm || exit; done
-soak_update_needs = $(call update_needs,$(update_kernels) $(update_soak_kernels))
+suite_vm-update-walks_kind = go
+suite_vm-update-walks_deadline = 7200
+suite_vm-update-walks_needs = $(call update_needs,$(update_kernels) $(update_soak_kernels))

@@ -18,6 +18,8 @@ suite_demo_kind = go
 suite_demo_needs = $(demo_needs) $(B)/test/wine/cheat.exe
 
 # An elongated box: much data for a node, and little fill in its factors.
-SOAKS += grid
-soak_grid = $(STEADY) $(DEMO) -soak -- --elements 12,12,1060
-soak_grid_needs = $(demo_needs)
+FULL_SUITES += demo-large
+suite_demo-large_kind = exit
+suite_demo-large_deadline = 3600
+suite_demo-large = $(STEADY) $(DEMO) -soak -- --elements 12,12,1060
+suite_demo-large_needs = $(demo_needs)

@@ -20,6 +20,10 @@ TEST_SUITES += slow on-wine
 BENCHES += speed
 FUZZERS += parser
 SOAKS += room
+FULL_SUITES += long
+KMODS += planted
+kmod_planted = room
+suite_long = printf '1..1\nok 1 - before a release\n'
 suite_quick = cat $(B)/quick.tap
 suite_quick_needs = $(B)/quick.tap
 suite_slow = printf '1..1\nok 1 - it'"'"'s slow\n'
@@ -118,6 +122,9 @@ func TestMake(t *testing.T) {
 		{"bench", []string{"bench"}, true, "made-speed"},
 		{"bench by name", []string{"bench", "T=speed"}, true, "made-speed"},
 		{"fuzz", []string{"fuzz", "FUZZ_TIME=7"}, true, "fuzzed -max_total_time=7"},
+		{"before a release", []string{"test-full-run"}, true, "ok   long"},
+		{"one before a release", []string{"test-full-run", "T=l*"}, true, "1 passed, 0 failed, 0 skipped\n"},
+		{"a quick suite is not one of them", []string{"test-full", "T=quick"}, false, "no suite of make test-full 'quick'; there are: long"},
 		{"soak", []string{"soak", "ROOM=room"}, true, "soaked"},
 		{"soak of nothing", []string{"soak", "ROOM=gone"}, false, "name one of: ROOM=room"},
 		{"demo", []string{"demo-run"}, true, "made-demo"},
@@ -137,7 +144,12 @@ func TestMake(t *testing.T) {
 // What make would do can be asked without a trace.
 func TestMake_dry(t *testing.T) {
 	dir := tree(t, roomMk)
-	for _, target := range []string{"all", "test", "check", "demo", "vm", "bench", "fuzz", "style", "test-run T=quick"} {
+	module := filepath.Join(dir, "mk/kmod.sh") // builds modules with our job slots, so under -n too
+	if err := os.WriteFile(module, []byte("mkdir -p build\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"all", "test", "test-full", "check", "demo", "vm", "bench", "fuzz", "style",
+		"test-run T=quick", "kmod", "vm-debug"} {
 		makeIn(dir, append([]string{"-n"}, strings.Fields(target)...)...)
 		if _, err := os.Stat(filepath.Join(dir, "build")); err == nil {
 			t.Fatalf("make -n %s wrote into build/", target)

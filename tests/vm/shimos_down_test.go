@@ -29,7 +29,7 @@ type lendingGuest struct {
 }
 
 // Cores that are lent stop before the machine reboots, goes to another kernel
-// or panics, and the next kernel has all of them: make soak ROOM=shimos-down.
+// or panics, and the next kernel has all of them: make test-full T=vm-down.
 func TestDownShimos(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		vmtest.Lock(t)
