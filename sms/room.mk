@@ -75,14 +75,19 @@ fuzz_sms-$(1)_needs = $(B)/fuzz/sms-$(1)
 endef
 $(foreach t,$(SMS_TESTS),$(eval $(call sms_suite,$(t))))
 
-# Every order of NMIs and their reasons.
-$(B)/test/sms/nmi: $(B)/obj/san/sms/test/nmi.o
-	$(call say,LINK)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(OBJECT_SAN) -o $@ $^
-CHECK_SUITES += sms-nmi
-suite_sms-nmi = $(B)/test/sms/nmi
-suite_sms-nmi_needs = $(B)/test/sms/nmi
+# Every order of NMIs and their reasons, and every moment at which the clock page
+# is written.
+# $(1): test
+define sms_lone_suite
+$(B)/test/sms/$(1): $(B)/obj/san/sms/test/$(1).o
+	$$(call say,LINK)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(OBJECT_SAN) -o $$@ $$^
+CHECK_SUITES += sms-$(1)
+suite_sms-$(1) = $(B)/test/sms/$(1)
+suite_sms-$(1)_needs = $(B)/test/sms/$(1)
+endef
+$(foreach t,nmi clock,$(eval $(call sms_lone_suite,$(t))))
 
 # What forwards calls names them.
 $(B)/obj/san/sms/kernel/forward.o $(B)/obj/san/sms/test/reply.o \
