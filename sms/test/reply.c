@@ -24,7 +24,16 @@ static struct core core;
 static struct mail_slot *slot;
 static u8 *program, own[OWN + GUARD], *mark;
 static struct bytes answers;
-static u64 asked_parts; /* bytes that were named to the proxy */
+/* What the proxy found of the last call, and the offsets of all. */
+static struct {
+	u32 calls, parts;
+	u64 bytes; /* in parts */
+	s64 offset[8];
+	u8 data[DATA], path[MAIL_PATH_SIZE], bulk[512];
+} asked;
+/* Calls that are not answered at once: what happens during each halt. */
+static void (*at_halt)(u32 halts);
+static u32 halts;
 static struct task task[2];
 struct abi_proc *sms_proc;
 
@@ -34,17 +43,37 @@ struct core *sms_core_at(u32 number)
 	return &core;
 }
 
-/* The proxy: anything, over everything that it can write. */
-void sms_cpu_bell_call(struct core *c)
+static int has_handle(u32 op)
+{
+	return op == MAIL_FILE_CLOSE || op == MAIL_FILE_READ ||
+	       op == MAIL_FILE_WRITE || op == MAIL_FILE || op == MAIL_SOCK;
+}
+
+static void note_call(void)
 {
 	u32 i;
 
+	must(slot->state == MAIL_CALL);
+	must(slot->handle == (has_handle(slot->op) ? 3 : -1));
+	asked.offset[asked.calls++ % 8] = (s64)slot->arg[1];
+	asked.parts = slot->parts;
+	asked.bytes = 0;
+	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
+		asked.bytes += slot->part[i].length;
+	memcpy(asked.data, slot->data, DATA);
+	memcpy(asked.path, slot->data + MAIL_PATH, sizeof(asked.path));
+	memcpy(asked.bulk, slot->data + MAIL_BULK, sizeof(asked.bulk));
+}
+
+/* The proxy: anything, over everything that it can write. */
+void sms_cpu_bell_call(struct core *c)
+{
 	must(c->slot == slot);
+	note_call();
+	if (at_halt)
+		return;
 	if (!answers.left) /* or a file would be read byte by byte */
 		slot->result = slot->op == MAIL_IO_WAIT ? -LINUX_EIO : 0;
-	asked_parts = 0;
-	for (i = 0; i < slot->parts && i < MAIL_PARTS; i++)
-		asked_parts += slot->part[i].length;
 	take(&answers, slot, __builtin_offsetof(struct mail_slot, part));
 	take(&answers, slot->data, DATA);
 	take(&answers, slot->data + MAIL_BULK, 600);
@@ -58,15 +87,14 @@ void sms_cpu_bell(void)
 
 int sms_cpu_poll(const u32 *word, u32 expect)
 {
-	(void)word;
-	(void)expect;
-	must(0);
-	return 1;
+	must(at_halt);
+	return *word != expect;
 }
 
 void sms_halt(void)
 {
-	must(0);
+	must(at_halt);
+	at_halt(++halts);
 }
 
 int sms_post_is_here(void)
@@ -176,6 +204,9 @@ static void begin(void)
 		core.ledger = &slot->ledger;
 		must(!syscall(SYS_arch_prctl, ARCH_SET_GS, &core));
 	}
+	memset(&asked, 0, sizeof(asked));
+	at_halt = 0;
+	halts = 0;
 	core.kicked = core.poll_kick = core.pollers = core.polling = 0;
 	core.poller = NO_THREAD;
 	task[0] = (struct task){.thread = 0};
@@ -364,6 +395,136 @@ static void results(void)
 	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO, "results: the least");
 	answer(&a, 1, 0);
 	tap_ok(sms_forward_close(3) == -LINUX_EIO, "results: 0 was due");
+	answer(&a, 1, 0);
+	tap_ok(sms_forward_open(&(struct abi_open){.path = "/a"}) == -LINUX_EIO,
+	       "results: 0 was due from an open too");
+}
+
+/* What the proxy answers to several calls, one after the other. */
+struct reply {
+	struct answer head;
+	u8 bulk[600], done;
+} __attribute__((packed));
+
+static void answer_all(struct reply *r, u32 count)
+{
+	answers = (struct bytes){(const u8 *)r, count * sizeof(*r)};
+}
+
+/* A file with a position is read until its end, a stream as far as it gives.
+ */
+static void offsets(void)
+{
+	static const struct {
+		s64 at, second, third, bytes;
+		const char *name;
+	} c[] = {
+		{0, 100, 150, 150, "from its start"},
+		{7, 107, 157, 150, "from further on"},
+		{ABI_CURRENT, ABI_CURRENT, ABI_CURRENT, 150,
+		 "from the position that Linux keeps"},
+		{ABI_STREAM, 0, 0, 100, "a stream, once"},
+	};
+	struct abi_io io = {.buf = own, .len = OWN};
+	u32 i;
+
+	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		struct reply r[3] = {{.head.result = 100}, {.head.result = 50}};
+
+		begin();
+		answer_all(r, 3);
+		io.offset = c[i].at;
+		tap_ok(sms_forward_read(3, &io) == c[i].bytes && !asked.parts &&
+			       asked.offset[0] == c[i].at &&
+			       asked.offset[1] == c[i].second &&
+			       asked.offset[2] == c[i].third,
+		       "offsets: a file is read %s", c[i].name);
+	}
+}
+
+static void directory(void)
+{
+	struct abi_dirent entry = {.next = 77};
+	struct abi_file_op op = {.verb = ABI_FILE_READDIR, .dirent = &entry};
+	struct reply r = {.head.result = 1};
+
+	begin();
+	memset(r.bulk, 'x', sizeof(r.bulk));
+	answer_all(&r, 1);
+	tap_ok(sms_forward_file(3, &op) == 1 &&
+		       ((struct abi_dirent *)asked.bulk)->next == 77 &&
+		       strspn(entry.name, "x") == sizeof(entry.name) - 1,
+	       "directory: an entry, and its name is given an end");
+	memset(&entry, 0, sizeof(entry));
+	r.head.result = 0;
+	answer_all(&r, 1);
+	tap_ok(sms_forward_file(3, &op) == 0 && !entry.name[0],
+	       "directory: no entry behind the last");
+}
+
+/* Each operation that fills an object. */
+static void objects(void)
+{
+	struct reply r = {.head.result = 0};
+	struct abi_statfs statfs;
+	struct abi_stat stat;
+	u32 v;
+
+	memset(r.bulk, 3, sizeof(r.bulk));
+	for (v = 0; v <= ABI_PATH_STATFS; v++) {
+		struct abi_path_op path = {.verb = v, .path = "/a"};
+		struct abi_file_op file = {.verb = v};
+		int of_stat = v == ABI_PATH_STAT || v == ABI_PATH_LSTAT;
+
+		path.stat = file.stat = &stat;
+		path.statfs = file.statfs = &statfs;
+		if (v == ABI_PATH_READLINK)
+			continue;
+		begin();
+		stat.ino = statfs.type = 0;
+		answer_all(&r, 1);
+		tap_ok(!sms_forward_path(&path) && !stat.ino == !of_stat &&
+			       !statfs.type == (v != ABI_PATH_STATFS),
+		       "objects: of path operation %u", v);
+		stat.ino = statfs.type = 0;
+		answer_all(&r, 1);
+		tap_ok(v == ABI_FILE_READDIR || v > ABI_FILE_SEEK ||
+			       (!sms_forward_file(3, &file) &&
+				!stat.ino == (v != ABI_FILE_STAT) &&
+				!statfs.type == (v != ABI_FILE_STATFS)),
+		       "objects: of file operation %u", v);
+	}
+}
+
+/* What a call says reaches the proxy, and no address of sms does. */
+static void paths(void)
+{
+	static char text[MAIL_PATH_SIZE + 1];
+	struct abi_path_op op = {.verb = ABI_PATH_UTIMENS, .mode = 5}, *to;
+	struct abi_stat stat;
+	struct answer a;
+
+	begin();
+	to = (struct abi_path_op *)asked.data;
+	op.path = op.path2 = "/name";
+	op.times[1] = 9;
+	op.stat = &stat;
+	op.buf = own;
+	answer(&a, 0, 0);
+	tap_ok(!sms_forward_path(&op) && to->verb == ABI_PATH_UTIMENS &&
+		       to->mode == 5 && to->times[1] == 9 &&
+		       !strcmp((char *)asked.path, "/name"),
+	       "paths: an operation and its name");
+	tap_ok(!to->path && !to->path2 && !to->buf && !to->stat && !to->statfs,
+	       "paths: no address");
+	memset(text, 'x', sizeof(text) - 2);
+	op.path = op.path2 = text;
+	answer(&a, 0, 0);
+	tap_ok(!sms_forward_path(&op) && !strcmp((char *)asked.path, text),
+	       "paths: the longest name");
+	text[MAIL_PATH_SIZE - 1] = 'x';
+	tap_ok(sms_forward_path(&op) == -LINUX_ENAMETOOLONG && asked.calls == 2,
+	       "paths: a byte more is refused here");
 }
 
 /* Parts of the pool stay that, whatever the slot says afterwards. */
@@ -376,7 +537,7 @@ static void parts(void)
 	memset(program, 1, BUFFER);
 	memset(slot->data, 2, sizeof(slot->data));
 	answer(&a, BUFFER, 0);
-	tap_ok(sms_forward_read(3, &io) == BUFFER && asked_parts == BUFFER &&
+	tap_ok(sms_forward_read(3, &io) == BUFFER && asked.bytes == BUFFER &&
 		       program[0] == 1 && program[BUFFER - 1] == 1,
 	       "parts: bytes that went to the pool do not come from the slot");
 	io.buf = own;
@@ -400,6 +561,110 @@ static void sockets(void)
 	tap_ok(!sms_forward_sock(3, &op) && op.len == 4 &&
 		       op.addrlen == sizeof(op.addr),
 	       "sockets: an option is no longer than its buffer");
+}
+
+static void socket_bytes(void)
+{
+	struct abi_sock_op op = {.verb = ABI_SOCK_SEND};
+	struct reply r = {.head.result = 4};
+
+	begin();
+	memset(r.bulk, 'r', sizeof(r.bulk));
+	memcpy(own, "sent", 4);
+	op.buf = own;
+	op.len = 4;
+	answer_all(&r, 1);
+	tap_ok(sms_forward_sock(3, &op) == 4 && !memcmp(asked.bulk, "sent", 4),
+	       "sockets: bytes go out");
+	op.verb = ABI_SOCK_SETOPT;
+	r.head.result = 0;
+	memcpy(own, "set!", 4);
+	answer_all(&r, 1);
+	tap_ok(!sms_forward_sock(3, &op) && !memcmp(asked.bulk, "set!", 4),
+	       "sockets: so does an option");
+	op.verb = ABI_SOCK_RECV;
+	r.head.result = 2;
+	answer_all(&r, 1);
+	tap_ok(sms_forward_sock(3, &op) == 2 && !memcmp(own, "rrt!", 4),
+	       "sockets: as many bytes come as the result says");
+	op.verb = ABI_SOCK_SEND;
+	op.len = 0;
+	r.head.result = 0;
+	answer_all(&r, 1);
+	asked.calls = 0;
+	tap_ok(!sms_forward_sock(3, &op) && asked.calls == 1,
+	       "sockets: an empty datagram is sent");
+}
+
+/* Moments of an answer ------------------------------------------------- */
+
+static void nmi_answer(void)
+{
+	core.answered = core.poked = 1;
+}
+
+/* As the proxy does it: the answer, then who looks for it. */
+static void answer_late(int notifies)
+{
+	slot->result = 0;
+	slot->state = MAIL_DONE;
+	if (notifies)
+		slot->notify = 0;
+}
+
+static void at_once(u32 n)
+{
+	must(n == 1);
+	answer_late(1);
+	nmi_answer();
+}
+
+/* Another NMI ends the first halt. */
+static void after_another(u32 n)
+{
+	must(n <= 2);
+	if (n == 1)
+		answer_late(1);
+	else
+		nmi_answer();
+}
+
+static void only_another(u32 n)
+{
+	must(n <= 2);
+	if (n == 2)
+		after_another(1), nmi_answer();
+}
+
+/* The proxy looked at `notify` before it was set: no NMI comes. */
+static void unasked(u32 n)
+{
+	must(n == 1);
+	answer_late(0);
+}
+
+static void halted(void)
+{
+	static const struct {
+		void (*during)(u32 n);
+		u32 halts;
+		const char *name;
+	} c[] = {
+		{at_once, 1, "an answer's NMI ends it"},
+		{after_another, 2, "an answer's NMI is waited for"},
+		{only_another, 2, "another NMI is no answer"},
+		{unasked, 1, "no NMI is waited for that nobody sends"},
+	};
+	u32 i;
+
+	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		begin();
+		at_halt = c[i].during;
+		tap_ok(!sms_forward_close(3) && halts == c[i].halts &&
+			       !slot->notify,
+		       "halted: %s", c[i].name);
+	}
+	begin();
 }
 
 /* As a proxy answers: result, and what handle 0 and 1 of the list have. */
@@ -450,9 +715,15 @@ static void polls(void)
 	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
 	       "polls: a wait ends when its time has come");
 	begin();
+	tap_ok(!sms_poll_is_answered(&core), "polls: nothing to look at");
+	core.poll_kick = 1;
+	tap_ok(sms_poll_is_answered(&core), "polls: a kick is to be looked at");
+	begin();
 	answer_poll(&a, 0, 0, 0);
 	add_poller(&other, 1);
 	sms_poll_look(&core);
+	tap_ok(sms_poll_is_answered(&core),
+	       "polls: an answer is to be looked at");
 	tap_ok(core.polling && !sms_forward_close(3) && !core.polling &&
 		       core.pollers == 1,
 	       "polls: a close waits until the slot is free");
@@ -462,9 +733,15 @@ int main(void)
 {
 	begin();
 	results();
+	offsets();
+	directory();
+	objects();
+	paths();
 	polls();
 	parts();
 	sockets();
+	socket_bytes();
+	halted();
 	tap_ok(play_random(20000), "random: 20000 answers of any bytes");
 	return tap_done();
 }
