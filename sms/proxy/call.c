@@ -200,7 +200,6 @@ static s64 sock_parts(struct call *c, struct abi_sock_op *op)
 		m.msg_namelen = op->addrlen < sizeof(op->addr)
 					? op->addrlen
 					: sizeof(op->addr);
-		m.msg_name = m.msg_namelen ? op->addr : NULL;
 		n = sendmsg(c->handle, &m,
 			    (int)op->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 	} else {

@@ -7,11 +7,15 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "abi/include/lin.h"
@@ -30,7 +34,8 @@ static struct {
 	u32 moves, gathers;
 	u64 bytes;
 	char text[MAIL_PATH_SIZE];
-	s64 most; /* a stand-in does no more than that at once; -1: all */
+	s64 most;      /* a stand-in does no more than that at once; -1: all */
+	s64 offset[2]; /* of the first two moves */
 	u32 ended, status;
 } seen;
 
@@ -56,6 +61,8 @@ static s64 moved(const struct abi_io *io)
 	u64 len = io->len;
 
 	touch(io->buf, len);
+	if (seen.moves < 2)
+		seen.offset[seen.moves] = io->offset;
 	seen.moves++;
 	if (seen.most >= 0 && len > (u64)seen.most)
 		len = (u64)seen.most;
@@ -112,18 +119,25 @@ s64 abi_lin_file_close(s32 handle)
 
 s64 abi_lin_file(s32 handle, struct abi_file_op *op)
 {
-	memset(op->stat, 1, sizeof(*op->stat));
-	memset(op->statfs, 1, sizeof(*op->statfs));
-	memset(op->dirent, 1, sizeof(*op->dirent));
-	return handle < 0 ? -EBADF : 0;
+	if (handle < 0)
+		return -EBADF;
+	if (op->verb == ABI_FILE_STAT)
+		memset(op->stat, 1, sizeof(*op->stat));
+	if (op->verb == ABI_FILE_STATFS)
+		memset(op->statfs, 1, sizeof(*op->statfs));
+	if (op->verb == ABI_FILE_READDIR)
+		memset(op->dirent, 1, sizeof(*op->dirent));
+	return 0;
 }
 
 s64 abi_lin_path(struct abi_path_op *op)
 {
 	take_text(op->path);
 	take_text(op->path2);
-	memset(op->stat, 2, sizeof(*op->stat));
-	memset(op->statfs, 2, sizeof(*op->statfs));
+	if (op->verb == ABI_PATH_STAT)
+		memset(op->stat, 2, sizeof(*op->stat));
+	if (op->verb == ABI_PATH_STATFS)
+		memset(op->statfs, 2, sizeof(*op->statfs));
 	if (op->verb != ABI_PATH_READLINK)
 		return 0;
 	must(op->len <= MAIL_PATH_SIZE);
@@ -285,6 +299,169 @@ static void lengths(void)
 	tap_ok(reads(~0ull) == -EFAULT, "lengths: the largest");
 }
 
+/* Where each part of a transfer lies in the file. */
+static void offsets(void)
+{
+	static const struct {
+		s64 at, second;
+		const char *name;
+	} c[] = {{0, 64, "from its start"},
+		 {1000, 1064, "from further on"},
+		 {ABI_STREAM, ABI_STREAM, "of a stream"}};
+	u32 i, writes;
+
+	for (i = 0; i < 2 * sizeof(c) / sizeof(c[0]); i++) {
+		writes = i & 1;
+		begin();
+		part(0, 0, 64);
+		part(1, 128, 64);
+		slot->handle = 3;
+		slot->arg[0] = 128;
+		slot->arg[1] = (u64)c[i / 2].at;
+		tap_ok(ask(writes ? MAIL_FILE_WRITE : MAIL_FILE_READ) == 128 &&
+			       seen.moves == 2 &&
+			       seen.offset[0] == c[i / 2].at &&
+			       seen.offset[1] == c[i / 2].second,
+		       "offsets: two parts %s are %s", c[i / 2].name,
+		       writes ? "written" : "read");
+	}
+}
+
+static int all_is(const u8 *at, u64 len, u8 what)
+{
+	while (len && *at == what)
+		at++, len--;
+	return !len;
+}
+
+static void objects(void)
+{
+	struct abi_file_op *file = (void *)slot->data;
+	struct abi_path_op *path = (void *)slot->data;
+	u8 *out = slot->data + MAIL_BULK;
+	u32 verb;
+
+	begin();
+	slot->handle = 3;
+	for (verb = ABI_FILE_STAT; verb <= ABI_FILE_SEEK; verb++) {
+		u64 size = verb == ABI_FILE_STAT     ? sizeof(struct abi_stat)
+			   : verb == ABI_FILE_STATFS ? sizeof(struct abi_statfs)
+			   : verb == ABI_FILE_READDIR
+				   ? sizeof(struct abi_dirent)
+				   : 0;
+
+		memset(out, 0, MAIL_PATH_SIZE);
+		*file = (struct abi_file_op){.verb = verb};
+		tap_ok(!ask(MAIL_FILE) && all_is(out, size, 1) &&
+			       all_is(out + size, MAIL_PATH_SIZE - size, 0),
+		       "objects: of file operation %u, and no byte more", verb);
+	}
+	memset(out, 9, MAIL_PATH_SIZE);
+	*file = (struct abi_file_op){.verb = ABI_FILE_STAT};
+	slot->handle = -1;
+	tap_ok(ask(MAIL_FILE) == -EBADF && all_is(out, MAIL_PATH_SIZE, 0),
+	       "objects: none of a file that is not open");
+	*path = (struct abi_path_op){.verb = ABI_PATH_STAT};
+	tap_ok(!ask(MAIL_NAME) && all_is(out, sizeof(struct abi_stat), 2),
+	       "objects: of a name");
+	slot->data[MAIL_PATH] = 0;
+	tap_ok(!ask(MAIL_FILE_OPEN) &&
+		       ((struct abi_open *)slot->data)->handle == 7 &&
+		       ((struct abi_open *)slot->data)->type == 0100000,
+	       "objects: handle and kind of an open file");
+}
+
+/* A socket's call with two parts of 8 bytes. */
+static s64 datagram(s32 handle, u32 verb, struct abi_sock_op *op)
+{
+	part(0, 0, 8);
+	part(1, 64, 8);
+	slot->handle = handle;
+	op->verb = verb;
+	op->len = 16;
+	*(struct abi_sock_op *)slot->data = *op;
+	return ask(MAIL_SOCK);
+}
+
+/* Two sockets with names that Linux chose. */
+static int open_pair(int s[2], struct sockaddr_un *name, socklen_t *len)
+{
+	struct sockaddr_un any = {.sun_family = AF_UNIX};
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		s[i] = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (s[i] < 0 ||
+		    bind(s[i], (struct sockaddr *)&any, sizeof(any.sun_family)))
+			return -1;
+	}
+	*len = sizeof(*name);
+	return getsockname(s[1], (struct sockaddr *)name, len);
+}
+
+static void datagrams(void)
+{
+	struct abi_sock_op op = {.addrlen = 0}, *back = (void *)slot->data;
+	struct sockaddr_un name;
+	char text[32];
+	socklen_t len;
+	int s[2];
+
+	begin();
+	must(!open_pair(s, &name, &len));
+	memcpy(op.addr, &name, len);
+	op.addrlen = len;
+	memcpy(sms_proxy.pool, "01234567", 8);
+	memcpy(sms_proxy.pool + 64, "89abcdef", 8);
+	tap_ok(datagram(s[0], ABI_SOCK_SEND, &op) == 16 &&
+		       recv(s[1], text, sizeof(text), MSG_DONTWAIT) == 16 &&
+		       !memcmp(text, "0123456789abcdef", 16),
+	       "datagrams: two parts are sent as one, to an address");
+	must(!connect(s[0], (struct sockaddr *)&name, len));
+	op.addrlen = 0;
+	tap_ok(datagram(s[0], ABI_SOCK_SEND, &op) == 16,
+	       "datagrams: to where the socket is connected");
+	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == 16 &&
+		       !memcmp(sms_proxy.pool + 64, "89abcdef", 8) &&
+		       back->addrlen > sizeof(name.sun_family) &&
+		       back->addr[0] == AF_UNIX,
+	       "datagrams: one is received in two parts, with its address");
+	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == -EAGAIN,
+	       "datagrams: none is waited for");
+	part(0, POOL - 16, 16);
+	op.verb = ABI_SOCK_SEND;
+	op.len = 100;
+	*back = op;
+	tap_ok(!ask(MAIL_SOCK), "datagrams: no byte behind their part");
+	close(s[0]);
+	close(s[1]);
+}
+
+static void waits(void)
+{
+	u64 count = MAIL_BULK_SIZE / sizeof(struct abi_poll), i;
+	struct abi_poll *list = (void *)(slot->data + MAIL_BULK);
+	struct rlimit files;
+
+	begin();
+	list[0] = (struct abi_poll){.handle = wake, .events = POLLIN};
+	list[1] = (struct abi_poll){.handle = wake, .events = POLLOUT};
+	list[2] = (struct abi_poll){.handle = -1, .events = POLLOUT};
+	slot->arg[0] = 3;
+	slot->arg[1] = 0;
+	tap_ok(ask(MAIL_IO_WAIT) == 1 && !list[0].revents &&
+		       list[1].revents == POLLOUT && !list[2].revents,
+	       "waits: each handle has its own answer");
+	must(!getrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = files.rlim_max;
+	must(!setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < count; i++)
+		list[i] = (struct abi_poll){.handle = -1};
+	slot->arg[0] = count;
+	tap_ok(ask(MAIL_IO_WAIT) == (files.rlim_cur > count ? 0 : -EINVAL),
+	       "waits: as many as fit, and none behind them");
+}
+
 static void texts(void)
 {
 	struct abi_path_op *op = (void *)slot->data;
@@ -327,6 +504,11 @@ static void calls(void)
 	slot->arg[0] = 0xabcd0009;
 	ask(MAIL_EXIT);
 	tap_ok(seen.ended == 1 && seen.status == 9, "calls: the end");
+	strcpy((char *)list, "a panic");
+	ask(MAIL_PANIC);
+	tap_ok(seen.ended == 2 && seen.status == 126 << 8 &&
+		       !strcmp(seen.text, "a panic"),
+	       "calls: a panic is told, and the end is 126");
 	slot->handle = -1;
 	for (op = MAIL_FILE_CLOSE; op <= MAIL_FILE; op++)
 		tap_ok(ask(op) < 0, "calls: %u of no handle", op);
@@ -337,6 +519,10 @@ int main(void)
 	begin();
 	parts();
 	lengths();
+	offsets();
+	objects();
+	datagrams();
+	waits();
 	texts();
 	calls();
 	tap_ok(play_random(3000), "random: 3000 slots of any bytes");

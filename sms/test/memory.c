@@ -33,7 +33,7 @@ struct skep_partition *sms_partition = &partition.head;
 
 /* The page tables: of 2 MiB, and of 4 KiB where the first says so. */
 static u64 large[LARGES], small[PAGES];
-static u8 lists[1 << 20] __attribute__((aligned(PAGE)));
+static u8 lists[2 << 20] __attribute__((aligned(PAGE)));
 
 /* What the program may do with each page, as the calls had it; and the frame
  * that the last step showed there. */
@@ -41,7 +41,8 @@ static struct {
 	u32 committed, prot, frame;
 } model[PAGES];
 static u32 flushes, cleared_pages, fail_tables;
-static u8 cleared[POOL_PAGES]; /* since it was free */
+static void (*meanwhile)(void); /* while a frame is cleared */
+static u8 cleared[POOL_PAGES];	/* since it was free */
 
 struct core *sms_core_at(u32 number)
 {
@@ -80,6 +81,9 @@ u64 *sms_page_entry(u64 addr, u32 level, int make)
 {
 	u64 page = (addr - START) / PAGE;
 
+	must(level <= 1);
+	if (addr >= SKEP_IMAGE_START && addr <= SKEP_IMAGE_END && !make)
+		return 0; /* nothing was touched there */
 	must(addr >= START && page < PAGES);
 	if (level)
 		return &large[page / 512];
@@ -122,6 +126,8 @@ void *abi_memset(void *to, int c, __SIZE_TYPE__ n)
 	must(!(at % n) && (n == PAGE || n == LARGE));
 	memset(cleared + at / PAGE, 1, n / PAGE);
 	cleared_pages += n / PAGE;
+	if (meanwhile)
+		meanwhile();
 	return to;
 }
 
@@ -437,6 +443,138 @@ static void no_tables(void)
 	check();
 }
 
+/* While a frame is cleared for it, 2 MiB at 1, another core.. */
+static void cut_before(void)
+{
+	meanwhile = 0;
+	step(RELEASE, 512, 1, 0);
+}
+
+static void cut_behind(void)
+{
+	meanwhile = 0;
+	step(RELEASE, 1023, 1, 0);
+}
+
+static void cut_all(void)
+{
+	meanwhile = 0;
+	step(RELEASE, 512, 512, 0);
+}
+
+static void touch_first(void)
+{
+	meanwhile = 0;
+	touch(700, ABI_PROT_WRITE);
+}
+
+static void change_meanwhile(void)
+{
+	static const struct {
+		void (*act)(void);
+		u32 got, pages;
+		const char *name;
+	} c[] = {
+		{cut_before, 1, 1, "takes back a page before it"},
+		{cut_behind, 1, 1, "takes back a page behind it"},
+		{cut_all, 0, 0, "takes back all"},
+		{touch_first, 1, 512, "was first"},
+	};
+	u32 i, got;
+
+	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		begin();
+		step(COMMIT, 0, PAGES, RW);
+		meanwhile = c[i].act;
+		got = sms_memory_touch(START + 700 * PAGE, RW) == 1;
+		tap_ok(!meanwhile && got == c[i].got &&
+			       sms_pool_free_bytes() ==
+				       (POOL_PAGES - c[i].pages) * PAGE,
+		       "meanwhile: while 2 MiB are cleared another core %s",
+		       c[i].name);
+		check();
+	}
+}
+
+/* Pages that came one by one are as good as those that came at once. */
+static void neighbours(void)
+{
+	static const char *const name[] = {"upwards", "downwards"};
+	u32 down, i;
+
+	for (down = 0; down < 2; down++) {
+		begin();
+		for (i = 0; i < 512; i++)
+			step(COMMIT, down ? 511 - i : i, 1, RW);
+		touch(5, RW);
+		check();
+		tap_ok(large[0] & SMS_PAGE_LARGE,
+		       "neighbours: 512 pages, committed one by one %s, are "
+		       "touched at once",
+		       name[down]);
+	}
+	begin();
+	step(COMMIT, 0, 511, RW);
+	step(COMMIT, 511, 1, ABI_PROT_READ);
+	step(COMMIT, 513, 511, RW);
+	touch(5, RW);
+	touch(600, RW);
+	check();
+	tap_ok(large[0] == TABLE && large[1] == TABLE,
+	       "neighbours: other rights, or a gap, keep them apart");
+	for (i = 0; i < 40000; i++) {
+		must(!sms_memory_protect(START + PAGE, PAGE, ABI_PROT_READ));
+		must(!sms_memory_protect(START + PAGE, PAGE, RW));
+	}
+	check();
+	tap_ok(1, "neighbours: rights that go and come use up no list");
+}
+
+/* Another pool: more blocks than one word of one word has. */
+#define MANY (64 * 64 + 100u)
+
+static void large_pool(void)
+{
+	static struct {
+		struct skep_partition head;
+		struct skep_partition_range range;
+		u64 touched[(MANY + 63) / 64];
+	} p;
+	static u8 given[MANY];
+	static u64 page[MANY];
+	u64 offset;
+	u32 i, n;
+
+	p.head.ranges = 1;
+	p.head.range_table = (u64)&p.range - (u64)&p;
+	p.head.used_pool = (u64)p.touched - (u64)&p;
+	p.range.length = MANY * LARGE;
+	must(!sms_pool_begin(&p.head));
+	for (n = 0; (offset = sms_pool_take(1)) != ~0ull; n++) {
+		must(offset % LARGE == 0 && offset / LARGE < MANY);
+		must(!given[offset / LARGE]++);
+		must(p.touched[offset / LARGE / 64] >> offset / LARGE % 64 & 1);
+	}
+	tap_ok(n == MANY && !sms_pool_free_bytes(),
+	       "large pool: each of %u blocks is given once", MANY);
+	for (i = 0; i < MANY; i += 3)
+		sms_pool_give(i * LARGE, 1);
+	for (n = 0; n < MANY; n++) {
+		page[n] = sms_pool_take(0);
+		must(page[n] / LARGE < MANY && page[n] / LARGE % 3 == 0);
+	}
+	tap_ok(1, "large pool: what came back is given in pages");
+	for (n = 0; n < MANY; n++)
+		sms_pool_give(page[n], 0);
+	for (i = 0; i < MANY; i++)
+		if (i % 3)
+			sms_pool_give(i * LARGE, 1);
+	tap_ok(sms_pool_free_bytes() == MANY * LARGE &&
+		       sms_pool_take(1) != ~0ull,
+	       "large pool: all of it comes back");
+	sms_pool_give(0, 1);
+}
+
 static void refused(void)
 {
 	begin();
@@ -449,6 +587,15 @@ static void refused(void)
 		       sms_memory_protect(SKEP_ARENA_END, PAGE, RW) ==
 			       -LINUX_EINVAL,
 	       "refused: what is not the program's");
+	tap_ok(!sms_memory_commit(SKEP_IMAGE_START, PAGE, RW) &&
+		       !sms_memory_commit(SKEP_IMAGE_END - PAGE, PAGE, RW) &&
+		       sms_memory_commit(SKEP_IMAGE_START - PAGE, PAGE, RW) ==
+			       -LINUX_EINVAL &&
+		       sms_memory_commit(SKEP_IMAGE_END, PAGE, RW) ==
+			       -LINUX_EINVAL &&
+		       !sms_memory_release(SKEP_IMAGE_START,
+					   SKEP_IMAGE_END - SKEP_IMAGE_START),
+	       "refused: nothing between both ends of a program's image");
 	step(COMMIT, 0, 2, 0);
 	tap_ok(!sms_memory_touch(START, ABI_PROT_READ) && !entry_of(0),
 	       "refused: a touch of what may not be read");
@@ -466,9 +613,12 @@ static void refused(void)
 
 int main(void)
 {
+	large_pool();
 	whole();
 	used_up();
 	no_tables();
+	change_meanwhile();
+	neighbours();
 	refused();
 	tap_ok(play_random(100), "random: 100 times 300 steps");
 	return tap_done();
