@@ -51,6 +51,11 @@ func checkModule(device string) check {
 	open := uapi.O2GDeviceOpen{Revision: uapi.O2GDeviceRevision, SQEntries: 16, CQEntries: 16,
 		Postings: 16, Peers: 1, SlabMessage: 1, Unexpected: 1 << 20}
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), uapi.O2GDeviceOpenCall, uintptr(unsafe.Pointer(&open)))
+	return moduleAnswer(device, errno)
+}
+
+// moduleAnswer is what the module's answer to that says.
+func moduleAnswer(device string, errno syscall.Errno) check {
 	if errno == syscall.EPROTO {
 		return good("o2g", "the kernel module has another revision than this skep, which has %d", uapi.O2GDeviceRevision).
 			but(checkNote, "install module and skep of one version")

@@ -36,8 +36,8 @@ func TestCheckUpdates(t *testing.T) {
 			t.Errorf("want %q: %+v", want, c)
 		}
 	}
-	list := []update.Status{{Name: "a", State: "loaded"}, {Name: "b", State: "trial"}}
-	if c := applied(list); c.State != checkOK || c.Found != "1 are applied" {
+	list := []update.Status{{Name: "a", State: "loaded"}, {Name: "b", State: "trial"}, {Name: "c", State: "committed"}}
+	if c := applied(list); c.State != checkOK || c.Found != "2 are applied" {
 		t.Errorf("%+v", c)
 	}
 	list[0].Advised = true

@@ -212,10 +212,11 @@ func (o *output) Write(b []byte) (int, error) {
 		if at < 0 && o.part.Len() < lineMax {
 			return len(b), nil
 		}
-		if at < 0 {
-			at = lineMax - 1
+		end := ""
+		if at < 0 { // the rest is a line of its own: another node's may come between
+			at, end = lineMax-1, "\n"
 		}
-		if _, err := fmt.Fprintf(o.file, "%s: %s", o.name, o.part.Next(at+1)); err != nil {
+		if _, err := fmt.Fprintf(o.file, "%s: %s%s", o.name, o.part.Next(at+1), end); err != nil {
 			return 0, err
 		}
 	}

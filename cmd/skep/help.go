@@ -25,11 +25,9 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if about == nil {
 		return noCommand(words[0])
 	}
+	about, words = about.next(words)
 	if len(words) > 1 && len(about.words) > 0 {
-		about, words = about.next(words)
-		if len(words) > 1 && len(about.words) > 0 {
-			return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, words[1], wordNames(about.words))
-		}
+		return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, words[1], wordNames(about.words))
 	}
 	if err := f.None(words[1:]); err != nil {
 		return err

@@ -51,4 +51,4 @@ suite_wine-kit_deadline = 900
 suite_wine-kit_beside = yes
 
 MUTANTS += cmd/skep
-mutants_cmd/skep = cli
+mutants_cmd/skep = cli hello grid-run journey-linux

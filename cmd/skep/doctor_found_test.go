@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"skep/grid/agent"
+	"skep/grid/ident"
+)
+
+// The doctor says the same to people and to programs.
+func TestDoctorForProgramsAndPeople(t *testing.T) {
+	dir := t.TempDir()
+	out, _, _ := outputOf(t, "doctor", "--json", "--state", dir)
+	var checks []check
+	if err := json.Unmarshal([]byte(out), &checks); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{"machine", "system", "state", "room", "confined", "hub", "node"} {
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.Name == name && c.State != "" && c.Found != "" }) {
+			t.Errorf("nothing is said of %s: %s", name, out)
+		}
+	}
+	if out, _, _ = outputOf(t, "doctor", "--state", dir); !strings.HasPrefix(out, "CHECK ") || !strings.Contains(out, "\nhub ") {
+		t.Errorf("for people: %s", out)
+	}
+	out = printedBy(t, &os.Stdout, func() {
+		if err := printChecks([]check{good("a", "fine"), good("b", "broken").but(checkBad, "repair it")}, false); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := "CHECK  STATE  FOUND\na      ok     fine\nb      bad    broken\n       cure   repair it\n"; out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+// What bee says is missing is named.
+func TestDoctorNamesWhatBeeLacks(t *testing.T) {
+	for line, want := range map[string]check{
+		"arena bad error 487":  {"bee arena", checkBad, "error 487", "guests can't run here; docs/windows.md, arena"},
+		"links absent no link": {"bee links", checkNote, "no link", ""},
+	} {
+		if checks := probeLines(line); len(checks) != 1 || checks[0] != want {
+			t.Errorf("%s: %+v", line, checks)
+		}
+	}
+}
+
+// How programs would be kept from the rest is what an agent finds.
+func TestDoctorSaysHowProgramsAreConfined(t *testing.T) {
+	found, err := agent.FindConfined()
+	if err != nil {
+		t.Skip(err)
+	}
+	if c := checkConfined(); c.State == checkBad || c.Found != found.String() {
+		t.Errorf("%+v, the agent finds %v", c, found)
+	}
+}
+
+// A node's hub that does not answer is told from one that does.
+func TestDoctorTriesTheHubOfANode(t *testing.T) {
+	dir := t.TempDir()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	text, err := json.Marshal(ident.Admission{Hub: address, Name: "pc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(agentState(dir), "node", "admission.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text, state, found string
+		up                 bool
+	}{
+		{string(text), checkOK, address + " can be reached", true},
+		{string(text), checkBad, "refused", false},
+		{"{", checkBad, "unexpected end", false},
+	} {
+		if !c.up {
+			listener.Close()
+		}
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checks := checkNode(t.Context(), dir)
+		last := checks[len(checks)-1]
+		if last.State != c.state || !strings.Contains(last.Found, c.found) || (last.State == checkBad) != (last.Cure != "") {
+			t.Errorf("%s, up %v: %+v", c.text, c.up, checks)
+		}
+	}
+}
+
+// Each answer of O2G's module has its own sentence.
+func TestDoctorReadsTheModulesAnswer(t *testing.T) {
+	for errno, want := range map[syscall.Errno][2]string{
+		0:              {checkOK, "matches MPI programs' messages"},
+		syscall.EPROTO: {checkNote, "another revision"},
+		syscall.EPERM:  {checkNote, "not permitted"},
+		syscall.ENOMEM: {checkNote, "cannot allocate memory"},
+	} {
+		if c := moduleAnswer("/dev/o2g", errno); c.State != want[0] || !strings.Contains(c.Found, want[1]) {
+			t.Errorf("%v: %+v", errno, c)
+		}
+	}
+}
