@@ -56,6 +56,10 @@ func chosen(build, name string) (*hold.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	return chooseMachine(build, name, all, dead)
+}
+
+func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (*hold.Machine, error) {
 	running := labOffered(all, name)
 	var meant error
 	for _, i := range dead {
@@ -144,8 +148,7 @@ func newLabProgress(kernel string) *labProgress {
 
 func (p *labProgress) show(text string) {
 	defer close(p.ended)
-	tick := time.NewTicker(time.Second / 4)
-	defer tick.Stop()
+	tick := time.Tick(time.Second / 4)
 	begin := time.Now()
 	for {
 		select {
@@ -154,7 +157,7 @@ func (p *labProgress) show(text string) {
 				return
 			}
 			text, begin = next, time.Now()
-		case <-tick.C:
+		case <-tick:
 		}
 		p.line.Set([]string{fmt.Sprintf("skep: %s (%d s)", cli.Clean(text), time.Since(begin)/time.Second)})
 	}
