@@ -69,7 +69,7 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := m.check(f); err != nil {
 		return err
 	}
-	m.job.Step = launch.Step() != "" && m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == ""
+	m.job.Step = launch.Step() != "" && !m.placed()
 	runner, err := m.runner(ctx, words)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if m.job.Step {
 		return m.rank(runner, launch.Step())
 	}
-	if m.job.Ranks == 0 && m.hosts == "" && m.job.Hostfile == "" {
+	if !m.placed() {
 		m.job.Ranks = runtime.NumCPU()
 	}
 	res, err := runner.Run(ctx, &m.job)
@@ -94,6 +94,11 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return cli.Exit(res.Status & 0xff)
 	}
 	return nil
+}
+
+// placed says whether an option says how many ranks start, or where.
+func (m *mpirun) placed() bool {
+	return m.job.Ranks != 0 || m.hosts != "" || m.job.Hostfile != ""
 }
 
 func (m *mpirun) check(f *cli.Flags) error {

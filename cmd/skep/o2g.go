@@ -37,6 +37,10 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 		}
 		return cli.JSON(os.Stdout, list)
 	}
+	return showEndpoints(list)
+}
+
+func showEndpoints(list []launch.Endpoint) error {
 	if len(list) == 0 {
 		_, err := fmt.Println("no endpoint of yours is open here")
 		return err

@@ -71,13 +71,12 @@ func progressOf(text string) func() {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(time.Second / 4)
-		defer tick.Stop()
+		tick := time.Tick(time.Second / 4)
 		for begin := time.Now(); ; {
 			select {
 			case <-end:
 				return
-			case <-tick.C:
+			case <-tick:
 				p.Set([]string{fmt.Sprintf("skep: %s (%d s)", text, time.Since(begin)/time.Second)})
 			}
 		}

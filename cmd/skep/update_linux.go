@@ -64,6 +64,13 @@ func withDevice(do func(d *update.Device) error) error {
 	return updateError(do(d))
 }
 
+// An updateSource tells of updates and what happened to them: a device, or
+// what a test says.
+type updateSource interface {
+	update.Source
+	Events() ([]uapi.DynamosEvent, error)
+}
+
 // updateNames says uids, gids and cgroups as people know them.
 func updateNames() update.Names {
 	return update.Names{

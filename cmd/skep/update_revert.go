@@ -81,7 +81,7 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 }
 
 // stillInside names who keeps an update from leaving.
-func stillInside(d *update.Device, name string) error {
+func stillInside(d update.Source, name string) error {
 	s, err := update.Find(d, name, updateNames())
 	if err != nil {
 		return err

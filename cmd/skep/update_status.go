@@ -46,7 +46,7 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 }
 
 // read gives all updates, or the one that was named.
-func (u *updateStatus) read(d *update.Device, words []string) (list []update.Status, err error) {
+func (u *updateStatus) read(d updateSource, words []string) (list []update.Status, err error) {
 	if len(words) == 0 {
 		list, err = update.List(d, updateNames())
 	} else {

@@ -46,8 +46,8 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 		if got := update.Describe(&a.Policy, update.Names{Now: update.Boottime()}); got != want {
 			t.Errorf("%s: %q, not %q", line, got, want)
 		}
-		if a.ConfirmMS != 300000 || a.EnterMS != 30000 || a.Flags != 0 || a.Health.Least != 1000 {
-			t.Errorf("%s: %+v", line, a.Health)
+		if a.ConfirmMS != 300000 || a.EnterMS != 30000 || a.Flags != 0 || a.Health != (uapi.DynamosHealth{Least: 1000}) {
+			t.Errorf("%s: %+v", line, a)
 		}
 	}
 }

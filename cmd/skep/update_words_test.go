@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update"
+	"skep/internal/cli"
+	"skep/internal/uapi"
+)
+
+// A module that a test describes: its updates, each with one function.
+type loaded struct {
+	list   []uapi.DynamosInfo
+	inside uint64
+	events []uapi.DynamosEvent
+	broken error
+}
+
+func (l *loaded) Info(n uint32) (uapi.DynamosInfo, error) {
+	if l.broken != nil {
+		return uapi.DynamosInfo{}, l.broken
+	}
+	if int(n) >= len(l.list) {
+		return uapi.DynamosInfo{}, update.ErrNoMore
+	}
+	return l.list[n], nil
+}
+
+func (l *loaded) Count(_ string, _, version uint32) (c uapi.DynamosCount, err error) {
+	copy(c.Symbol[:], "f")
+	if version == 1 {
+		c.In = l.inside
+	}
+	return c, nil
+}
+
+func (l *loaded) Events() ([]uapi.DynamosEvent, error) { return l.events, nil }
+
+func (l *loaded) load(name string, class uapi.DynamosClass) {
+	i := uapi.DynamosInfo{Functions: 1, Class: class}
+	copy(i.Name[:], name)
+	l.list = append(l.list, i)
+}
+
+// The list of updates has no events; one update, and what is for programs, has
+// its own.
+func TestStatusOfLoadedUpdates(t *testing.T) {
+	l := &loaded{}
+	l.load("a", uapi.DynamosAny)
+	l.load("b", uapi.DynamosAny)
+	for _, name := range []string{"a", "b", "b"} {
+		var e uapi.DynamosEvent
+		copy(e.Name[:], name)
+		l.events = append(l.events, e)
+	}
+	for _, c := range []struct {
+		json   bool
+		word   string
+		names  string
+		events int // of the last
+	}{
+		{false, "", "a b", 0}, {true, "", "a b", 2}, {false, "b", "b", 2}, {true, "a", "a", 1},
+	} {
+		list, err := (&updateStatus{json: c.json}).read(l, strings.Fields(c.word))
+		var names []string
+		for _, u := range list {
+			names = append(names, u.Name)
+		}
+		if err != nil || strings.Join(names, " ") != c.names || len(list[len(list)-1].Events) != c.events {
+			t.Errorf("%+v: %+v, %v", c, list, err)
+		}
+	}
+	if list, err := (&updateStatus{}).read(l, []string{"c"}); err == nil {
+		t.Errorf("an update that is not there: %+v", list)
+	}
+}
+
+// Functions of one update stand below it.
+func TestListOfUpdates(t *testing.T) {
+	var b strings.Builder
+	err := showUpdates(&b, []update.Status{
+		{Name: "a", Functions: []update.Function{{Symbol: "f"}, {Symbol: "g"}}},
+		{Name: "b", Functions: []update.Function{{Symbol: "h"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(b.String()) {
+		words := strings.Fields(line)
+		rows = append(rows, words[0]+" "+words[1])
+	}
+	if got := strings.Join(rows, ", "); got != "UPDATE CLASS, a f, g 0, b h" {
+		t.Errorf("%s\n%s", got, b.String())
+	}
+}
+
+// Who waits for an update to be left learns what keeps it.
+func TestUpdateThatIsNotLeft(t *testing.T) {
+	l := &loaded{}
+	l.load("a", uapi.DynamosAny)
+	l.load("o", uapi.DynamosObject)
+	for name, want := range map[string]string{"a": "somebody who is running", "o": "some that took the new one live still"} {
+		if err := stillInside(l, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	l.broken = errors.New("broken")
+	if err := stillInside(l, "a"); !errors.Is(err, l.broken) {
+		t.Errorf("a module that does not answer: %v", err)
+	}
+}
+
+// An update of a kernel that is named is not one of the running kernel.
+func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
+	dir := t.TempDir()
+	patch := dir + "/fix.patch"
+	if err := os.WriteFile(patch, []byte("--- a/x\n+++ b/x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SKEP_BUILD", dir)
+	for _, kernel := range []string{"0.1", "0.2"} {
+		_, text := cli.Code(dispatch(t.Context(), []string{"update", "build", patch, "--kernel", kernel, "-o", dir + "/x.skepup"}))
+		if !strings.Contains(text, "Linux "+kernel+":") {
+			t.Errorf("%s: %q", kernel, text)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
