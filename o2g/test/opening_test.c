@@ -102,6 +102,26 @@ static void honest(void)
 	}
 }
 
+/* A second dial of a peer lies where the first one did. */
+static void again(void)
+{
+	struct both fresh, used;
+
+	meet(&fresh);
+	meet(&used);
+	memset(&used.dials, 0xff, sizeof(used.dials));
+	memset(&used.accepts, 0xff, sizeof(used.accepts));
+	begin(&used, CREDIT_ONE, CREDIT_TWO);
+	tap_ok(!memcmp(&used.dials.hello, &fresh.dials.hello,
+		       sizeof(fresh.dials.hello)) &&
+		       used.dials.proof.credit == 0 &&
+		       used.dials.credit_out == 0 &&
+		       used.accepts.credit_out == 0 &&
+		       used.accepts.out_length == 0,
+	       "an opening knows nothing of an earlier one");
+	TAP(run(&used, 3, -1) == O2G_OPENING_WELCOME);
+}
+
 /* Every bit of these bytes of message `stage`, turned over alone. A hello for
  * somebody else hears nothing that is signed. */
 static void turned(const char *what, int stage, size_t from, size_t size,
@@ -316,6 +336,7 @@ static void out_of_turn(void)
 int main(void)
 {
 	honest();
+	again();
 	each_bit();
 	insiders();
 	secrets();
