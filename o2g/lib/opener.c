@@ -149,7 +149,6 @@ static void dial_wanted(struct o2g *o2g)
 			o2g_try_dial(o2g, peer);
 		else if (peer->counted)
 			o2g->opener.dials--; /* it was faster */
-		peer->counted = 0;
 	}
 }
 
