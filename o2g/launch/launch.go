@@ -208,10 +208,8 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 
 // slots gives Open MPI as many slots per host as the ranks need, in turn.
 func slots(j *Job) []string {
-	per := 1
-	if n := len(j.Hosts); j.Ranks > n {
-		per = (j.Ranks + n - 1) / n
-	}
+	n := len(j.Hosts)
+	per := max(1, (j.Ranks+n-1)/n)
 	list := slices.Clone(j.Hosts)
 	for i, h := range list {
 		if !strings.Contains(h, ":") {

@@ -83,7 +83,15 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
-	dir := fake(t, "mpirun", "something else 1.0", "")
+	dir := fake(t, "mpiexec", hydra, "")
+	link := filepath.Join(t.TempDir(), "bin")
+	if err := os.Symlink(filepath.Join(dir, "bin"), link); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := Probe(t.Context(), filepath.Join(link, "mpiexec")); err != nil || i.Prefix != dir {
+		t.Errorf("through a link to its folder: %+v, %v; want the MPI in %s", i, err, dir)
+	}
+	dir = fake(t, "mpirun", "something else 1.0", "")
 	if _, err := Probe(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
 		t.Error("a launcher of no MPI was taken")
 	}
@@ -108,6 +116,9 @@ func TestFind(t *testing.T) {
 	_, err = Find(t.Context(), poor, program, false)
 	if err == nil || !strings.Contains(err.Error(), "built without libfabric") || !strings.Contains(err.Error(), "--mpi") {
 		t.Errorf("an MPI without libfabric: %v", err)
+	}
+	if err != nil && !strings.Contains(err.Error(), "no MPI here can use O2G") {
+		t.Errorf("of a program that needs no certain MPI: %v", err)
 	}
 	_, err = Find(t.Context(), t.TempDir(), program, false)
 	if err == nil || !strings.Contains(err.Error(), "no MPI in") {
@@ -181,6 +192,25 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestCommandOpenMPI: hosts of a file, and none.
+func TestCommandOpenMPI(t *testing.T) {
+	o := &Install{Kind: OpenMPI, Launcher: "/o/bin/mpirun", Prefix: "/o", Fabric: true}
+	for _, c := range []struct {
+		job  Job
+		want string
+	}{
+		{Job{Ranks: 2, Program: []string{"./app"}}, "/o/bin/mpirun -n 2 --oversubscribe ./app"},
+		{Job{Ranks: 2, Hostfile: "list", Program: []string{"./app"}}, "/o/bin/mpirun -n 2 --hostfile list ./app"},
+		{Job{Ranks: 2, Hosts: []string{"a", "b"}, Program: []string{"./app"}}, "/o/bin/mpirun -n 2 --host a:1,b:1 ./app"},
+		{Job{Ranks: 5, Hosts: []string{"a", "b:9"}, Program: []string{"./app"}}, "/o/bin/mpirun -n 5 --host a:3,b:9 ./app"},
+		{Job{Hosts: []string{"a"}, Program: []string{"./app"}}, "/o/bin/mpirun --host a:1 ./app"},
+	} {
+		if got := strings.Join(o.Command(&c.job, nil), " "); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -197,6 +227,8 @@ func TestSettings(t *testing.T) {
 		{"one host twice", Install{Kind: MPICH, Fabric: true}, Job{Ranks: 2, Hosts: []string{"a", "a"}}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
 		{"ompi", Install{Kind: OpenMPI}, Job{Ranks: 2, Iface: "eth0"}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=o2g OMPI_MCA_opal_common_ofi_provider_include=o2g SKEP_O2G_NAP_US=2000 SKEP_O2G_IFACE=eth0 FI_O2G_IFACE=eth0"},
 		{"mpich tcp", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, NoShm: true}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1"},
+		{"mpich tcp on a network", Install{Kind: MPICH, Fabric: true}, Job{TCP: true, Iface: "eth1"}, "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=eth1"},
+		{"ompi tcp on a network", Install{Kind: OpenMPI}, Job{TCP: true, Iface: "eth1"}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib,ofi OMPI_MCA_btl_tcp_if_include=eth1"},
 		{"a batch step", Install{Kind: MPICH, Fabric: true}, Job{Step: true}, "FI_PROVIDER_PATH=/p FI_PROVIDER=o2g MPIR_CVAR_CH4_NETMOD=ofi FI_O2G_RMA=no"},
 		{"ompi launcher", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true, Launcher: "/rsh"}, "OMPI_MCA_plm_rsh_agent=/rsh PRTE_MCA_plm_ssh_agent=/rsh OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
 		{"ompi tcp", Install{Kind: OpenMPI}, Job{TCP: true, NoShm: true}, "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"},
@@ -272,6 +304,9 @@ func TestStepSecret(t *testing.T) {
 	if b, _ := StepSecret(dir, "12.1"); b == a {
 		t.Error("another step got the same secret")
 	}
+	if b, err := StepSecret(t.TempDir(), "12.0"); b == a || err != nil {
+		t.Errorf("another user got the same secret: %v", err)
+	}
 	path := filepath.Join(dir, "o2g.key")
 	for _, mode := range []os.FileMode{0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601} {
 		if err := os.Chmod(path, mode); err != nil {
@@ -327,8 +362,8 @@ func TestCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, Self: 3}
-	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, Engine: 1}
+	one := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{1}, Sent: 10, SentBytes: 1000, Self: 3}
+	two := Record{Magic: recordMagic, Revision: recordRevision, ID: [16]byte{2}, Sent: 5, SentBytes: 234, Engine: 1}
 	old := one
 	old.Revision, old.ID = 9, [16]byte{3}
 	for _, b := range [][]byte{
@@ -348,8 +383,17 @@ func TestCollector(t *testing.T) {
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("a silent stranger held the end up for %v", took)
 	}
-	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, Self: 3}); total != want {
+	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
+	}
+	if c.enter(silent) {
+		t.Error("who comes after the end is read, and nobody waits for that")
+	}
+	if c, err := Collect("127.0.0.1:none", secret); err == nil || c != nil {
+		t.Errorf("a port that can't be had: %v, %v", c, err)
+	}
+	if c, err := Collect("127.0.0.1:0", "no secret"); err == nil || c != nil {
+		t.Errorf("a secret that is none: %v, %v", c, err)
 	}
 }
 

@@ -67,10 +67,7 @@ func imports(path string) (names, folders []string) {
 	}
 	origin := filepath.Dir(path)
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
-		list, err := file.DynString(tag)
-		if err != nil {
-			continue
-		}
+		list, _ := file.DynString(tag) // none where there is no such tag
 		for _, l := range list {
 			l = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(l)
 			folders = append(folders, strings.Split(l, ":")...)
@@ -87,10 +84,7 @@ func locate(name string, folders []string) string {
 	places := slices.Concat(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
 		[]string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"})
 	for _, dir := range places {
-		if dir == "" {
-			continue
-		}
-		path := filepath.Join(dir, name)
+		path := filepath.Join(dir, name) // the linker, too, takes none for the working folder
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path
 		}

@@ -189,6 +189,11 @@ func FindProvider() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return providerOf(self)
+}
+
+// providerOf is for the program at that path, which may be a link.
+func providerOf(self string) (string, error) {
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
 	}

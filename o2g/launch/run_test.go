@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// link makes an ELF file that needs the libraries in its folder.
+func link(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	args = append([]string{"-shared", "-nostdlib", "-Wl,--no-as-needed,--allow-shlib-undefined", "-Wl,-soname," + name,
+		"-o", path, "-x", "c", "/dev/null", "-x", "none", "-L" + dir}, args...)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return path
+}
+
+// TestNeedBehindLibraries: the MPI of a program is found behind libraries of
+// its own, where the linker finds them, and circles of them end.
+func TestNeedBehindLibraries(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("LD_LIBRARY_PATH", "")
+	link(t, dir, "libmpi.so.12")
+	link(t, dir, "libmpichfort.so.12")
+	link(t, dir, "libmiddle.so", "-l:libmpichfort.so.12", "-l:libmpi.so.12")
+	link(t, dir, "libone.so")
+	link(t, dir, "libtwo.so", "-l:libone.so", "-Wl,-rpath,$ORIGIN")
+	link(t, dir, "libone.so", "-l:libtwo.so", "-Wl,-rpath,$ORIGIN")
+	for _, c := range []struct {
+		what, path, want string
+		args             []string
+	}{
+		{"directly", "", "libmpi.so.12", []string{"-l:libmpi.so.12"}},
+		{"behind another, beside the program", "", "libmpi.so.12", []string{"-l:libmiddle.so", "-Wl,-rpath,$ORIGIN"}},
+		{"by the older tag", "", "libmpi.so.12", []string{"-l:libmiddle.so", "-Wl,--disable-new-dtags,-rpath,/none:${ORIGIN}"}},
+		{"where nobody looks", "", "", []string{"-l:libmiddle.so"}},
+		{"by the environment", dir, "libmpi.so.12", []string{"-l:libmiddle.so"}},
+		{"in the working folder", ":/none", "libmpi.so.12", []string{"-l:libmiddle.so"}},
+		{"in a circle", dir, "", []string{"-l:libone.so"}},
+	} {
+		t.Setenv("LD_LIBRARY_PATH", c.path)
+		t.Chdir(dir)
+		if got := NeedOf(link(t, dir, "program", c.args...)).Soname; got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// recorder is an MPI whose launcher writes its arguments and the environment
+// of its ranks to a file.
+func recorder(t *testing.T) (r *Runner, out string) {
+	t.Helper()
+	prefix := fake(t, "mpiexec", hydra, "")
+	out = filepath.Join(t.TempDir(), "out")
+	launcher := filepath.Join(prefix, "bin", "mpiexec")
+	write(t, launcher, "#!/bin/sh\n{ echo \"args $*\"; env; } >"+out+"\n")
+	return &Runner{Install: &Install{Kind: MPICH, Prefix: prefix, Launcher: launcher, Fabric: true}, Provider: "/p", Cache: t.TempDir()}, out
+}
+
+// TestRunPlaces: ranks elsewhere are told an address of this computer that
+// they reach; the linker looks into this MPI's folder first; all else that the
+// shell has stays.
+func TestRunPlaces(t *testing.T) {
+	r, out := recorder(t)
+	lib := filepath.Join(r.Install.Prefix, "lib")
+	t.Setenv("LD_LIBRARY_PATH", "/mine")
+	t.Setenv("OF_THE_USER", "kept")
+	for _, c := range []struct {
+		what string
+		job  Job
+		want []string
+		none string
+	}{
+		{"here", Job{Ranks: 1}, []string{"args -n 1 ./app\n", "SKEP_O2G_REPORT=127.0.0.1:"}, "-localhost"},
+		{"elsewhere", Job{Ranks: 1, Hosts: []string{"127.0.1.1"}}, []string{"-hosts 127.0.1.1 -localhost 127.0.0.1 ./app\n", "SKEP_O2G_REPORT=127.0.0.1:"}, "args -n 1 ./app"},
+	} {
+		c.job.Program = []string{"./app"}
+		res, err := r.Run(t.Context(), &c.job)
+		if err != nil || res.Status != 0 {
+			t.Fatalf("%s: status %d, %v", c.what, res.Status, err)
+		}
+		b, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range append(c.want, "\nLD_LIBRARY_PATH="+lib+":/mine\n", "\nOF_THE_USER=kept\n") {
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s: no %q in\n%s", c.what, want, b)
+			}
+		}
+		if strings.Contains(string(b), c.none) {
+			t.Errorf("%s: %q in\n%s", c.what, c.none, b)
+		}
+	}
+}
+
+// TestRunFails: a job that can't start says why, and has no status.
+func TestRunFails(t *testing.T) {
+	r, _ := recorder(t)
+	absent := filepath.Join(t.TempDir(), "mpiexec")
+	r.Install.Launcher = absent
+	res, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}})
+	if err == nil || res.Status != 0 || !strings.Contains(err.Error(), "the launcher "+absent+" did not start") {
+		t.Errorf("a launcher that is not there: status %d, %v", res.Status, err)
+	}
+	r.Install.Prefix, r.Need = t.TempDir(), Need{"libmpich.so.12"}
+	if _, err := r.Run(t.Context(), &Job{Ranks: 1, Program: []string{"./app"}}); err == nil || !strings.Contains(err.Error(), "libmpi.so.12 is missing") {
+		t.Errorf("an MPI without its library: %v", err)
+	}
+}
+
+// TestExec: a rank that a batch system started becomes the program, with the
+// secret of its step.
+func TestExec(t *testing.T) {
+	const mark = "SKEP_TEST_EXEC"
+	if os.Getenv(mark) != "" {
+		r, _ := recorder(t)
+		job := &Job{Step: true, Program: []string{"sh", "-c", `echo "secret $SKEP_O2G_SECRET of $FI_PROVIDER"`}}
+		t.Fatal(r.Exec(job, "of this step"))
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestExec$")
+	cmd.Env = append(os.Environ(), mark+"=1", "SKEP_O2G_SECRET=an old one")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "secret of this step of o2g\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	r, _ := recorder(t)
+	if err := r.Exec(&Job{Program: []string{"no such program"}}, ""); err == nil {
+		t.Error("a program that is not there became this process")
+	}
+}
+
+// TestProvider: it lies in ../lib of the program that a link leads to.
+func TestProvider(t *testing.T) {
+	for _, lib := range []string{"lib", filepath.Join("lib", "skep")} {
+		top := t.TempDir()
+		folder := filepath.Join(top, lib)
+		for _, dir := range []string{filepath.Join(top, "bin"), folder} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		skep := filepath.Join(top, "bin", "skep")
+		write(t, skep, "")
+		name := filepath.Join(t.TempDir(), "skep")
+		if err := os.Symlink(skep, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := providerOf(name); err == nil || !strings.Contains(err.Error(), ProviderName+" is not in ") {
+			t.Errorf("without the provider: %v", err)
+		}
+		write(t, filepath.Join(folder, ProviderName), "")
+		if got, err := providerOf(name); err != nil || got != folder {
+			t.Errorf("%q, %v; want %q", got, err, folder)
+		}
+	}
+}
