@@ -14,11 +14,13 @@
  */
 #include "win.h"
 #include "locktable.h"
+#include "lockmirror.h"
 #include <stdio.h>
 
 #define NAME_FORMAT L"Local\\skep-bee-locks-1-%ls-%ls"
 #define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
 #define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
+#define NATIVE_MS 20	/* of a native program's lock, which wakes nobody */
 
 #define O_ACCMODE 3
 #define O_WRONLY 1
@@ -229,7 +231,8 @@ static const struct lock_entry *conflict_find(const struct lock_entry *want)
  * flock(2) drops what the handle has before it looks for others. Only what is
  * dropped, or no more a write lock, lets others go on: `w` says whom to wake.
  */
-static s64 set_now(const struct lock_entry *want, struct wakeup *w)
+static s64 set_now(struct win_handle *h, const struct lock_entry *want,
+		   struct wakeup *w)
 {
 	struct lock_entry none = *want;
 	u32 had = own_half.locks;
@@ -249,28 +252,33 @@ static s64 set_now(const struct lock_entry *want, struct wakeup *w)
 		locktable_load(&own_half, table);
 		err = dead_locks_drop() ? locktable_set(&own_half, want) : err;
 	}
-	if (err)
+	if (!err)
+		err = lockmirror_set(h, want);
+	if (err) {
+		locktable_load(&own_half, table);
 		return err;
+	}
 	locktable_store(table, &own_half);
 	if (want->type != ABI_FILELOCK_WRITE && !w->count)
 		wakeup_collect(w, &want->file);
 	return 0;
 }
 
-static s64 set_lock(const struct lock_entry *want)
+static s64 set_lock(struct win_handle *h, const struct lock_entry *want)
 {
 	struct wakeup w;
 	s64 err = table_lock();
 
 	if (err)
 		return err;
-	err = set_now(want, &w);
+	err = set_now(h, want, &w);
 	table_unlock();
 	wakeup_send(&w);
 	return err;
 }
 
-static s64 get_lock(const struct lock_entry *want, struct abi_filelock *l)
+static s64 get_lock(struct win_handle *h, const struct lock_entry *want,
+		    struct abi_filelock *l)
 {
 	const struct lock_entry *e;
 	s64 err = table_lock();
@@ -285,6 +293,9 @@ static s64 get_lock(const struct lock_entry *want, struct abi_filelock *l)
 		l->last = e->last;
 		l->pid = e->kind == ABI_FILELOCK_RECORD ? (s32)e->process.pid
 							: -1;
+	} else if (lockmirror_is_taken(h, want)) {
+		l->type = want->type;
+		l->pid = -1;
 	}
 	table_unlock();
 	return 0;
@@ -319,6 +330,8 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 	    (!dead_locks_drop() || locktable_wait(&own_half, w)))
 		return -LINUX_ENOLCK;
 	e = conflict_find(&w->want);
+	if (!e)
+		in_way->limit = NATIVE_MS;
 	if (!e || locktable_same_process(&e->process, &this_process))
 		return -LINUX_EAGAIN;
 	in_way->process = process_open(&e->process, &dead);
@@ -327,7 +340,8 @@ static s64 wait_enter(const struct lock_waiter *w, struct holder *in_way)
 }
 
 /* -EAGAIN: in the queue. 0: has the lock. */
-static s64 wait_begin(const struct lock_waiter *w, struct holder *in_way)
+static s64 wait_begin(struct win_handle *h, const struct lock_waiter *w,
+		      struct holder *in_way)
 {
 	struct wakeup wake;
 	s64 err = table_lock();
@@ -336,14 +350,16 @@ static s64 wait_begin(const struct lock_waiter *w, struct holder *in_way)
 	if (err)
 		return err;
 	locktable_unwait(&own_half, w);
-	err = set_now(&w->want, &wake);
+	err = set_now(h, &w->want, &wake);
 	if (err == -LINUX_EAGAIN && locktable_is_ring(&own_half, &w->want) &&
 	    dead_locks_drop())
-		err = set_now(&w->want, &wake);
+		err = set_now(h, &w->want, &wake);
 	if (err == -LINUX_EAGAIN && locktable_is_ring(&own_half, &w->want))
 		err = -LINUX_EDEADLK;
-	if (err == -LINUX_EAGAIN)
+	if (err == -LINUX_EAGAIN) {
+		locktable_unwait(&own_half, w); /* set_now may load it again */
 		err = wait_enter(w, in_way);
+	}
 	locktable_store(table, &own_half);
 	table_unlock();
 	wakeup_send(&wake);
@@ -359,7 +375,8 @@ static void wait_end(const struct lock_waiter *w)
 	table_unlock();
 }
 
-static s64 wait_loop(struct win_thread *t, const struct lock_waiter *w)
+static s64 wait_loop(struct win_handle *h, struct win_thread *t,
+		     const struct lock_waiter *w)
 {
 	HANDLE list[2] = {event_of(t), NULL};
 	struct holder in_way;
@@ -370,7 +387,7 @@ static s64 wait_loop(struct win_thread *t, const struct lock_waiter *w)
 	for (;;) {
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
 			return -LINUX_EINTR;
-		err = wait_begin(w, &in_way);
+		err = wait_begin(h, w, &in_way);
 		if (err != -LINUX_EAGAIN)
 			return err;
 		list[1] = in_way.process;
@@ -381,7 +398,7 @@ static s64 wait_loop(struct win_thread *t, const struct lock_waiter *w)
 	}
 }
 
-static s64 wait_lock(const struct lock_entry *want)
+static s64 wait_lock(struct win_handle *h, const struct lock_entry *want)
 {
 	struct win_thread *t = bee_thread_self();
 	struct lock_waiter w = {.want = *want, .thread = t->bee.index};
@@ -389,7 +406,7 @@ static s64 wait_lock(const struct lock_entry *want)
 
 	__atomic_store_n(&t->asleep, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->wake_used, WIN_WAKE_EVENT, __ATOMIC_SEQ_CST);
-	err = wait_loop(t, &w);
+	err = wait_loop(h, t, &w);
 	__atomic_store_n(&t->wake_used, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&t->asleep, 0, __ATOMIC_SEQ_CST);
 	if (err)
@@ -457,9 +474,9 @@ s64 bee_file_lock(s32 handle, struct abi_filelock *l, u32 thread)
 		h->lock_held = 1;
 	}
 	if (l->verb == ABI_FILELOCK_GET)
-		return get_lock(&want, l);
-	return l->verb == ABI_FILELOCK_WAIT ? wait_lock(&want)
-					    : set_lock(&want);
+		return get_lock(h, &want, l);
+	return l->verb == ABI_FILELOCK_WAIT ? wait_lock(h, &want)
+					    : set_lock(h, &want);
 }
 
 void bee_file_unlock(struct win_handle *h)
