@@ -79,6 +79,20 @@ suite_wine-files_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
 suite_wine-files_deadline = 600
 suite_wine-files_beside = yes
 
+# Beside a program of Windows that locks the same bytes.
+bee_native_locker := $(B)/test/wine/locker.exe
+$(bee_native_locker): $(B)/obj/mingw/tests/wine/locker.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -o $@ $^
+
+TEST_SUITES += wine-native
+suite_wine-native = $(STEADY) sh tests/wine/native.sh $(B)
+suite_wine-native_needs = $(B)/bin/bee.exe $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_native_locker)
+suite_wine-native_deadline = 600
+suite_wine-native_beside = yes
+
 # For the prefixes of tests that start skep.exe: Wine 8 lacks this library.
 WINE_PRNG := $(B)/test/wine/bcryptprimitives.dll
 $(WINE_PRNG): $(B)/obj/mingw/tests/wine/bcryptprimitives.o
