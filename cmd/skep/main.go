@@ -151,5 +151,12 @@ func noCommand(name string) error {
 	if strings.HasPrefix(name, "-") {
 		return cli.Errorf(cli.Usage, "%s comes before the command: put options after the command, as in 'skep nodes --json'", name)
 	}
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	if meant := cli.Nearest(name, names); meant != "" {
+		return cli.Errorf(cli.Usage, "there is no command %q; did you mean 'skep %s'?", name, meant)
+	}
 	return cli.Errorf(cli.Usage, "there is no command %q; 'skep help' lists them", name)
 }

@@ -2,7 +2,8 @@
 # skep and skep.exe, and the kit with which a Windows owner tries both. Go
 # decides what is stale, so both are always asked for.
 
-SKEP_GO = $(GO) build -ldflags '-s -w'
+SKEP_COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+SKEP_GO = $(GO) build -ldflags '-s -w $(if $(SKEP_COMMIT),-X main.commit=$(SKEP_COMMIT))'
 
 $(B)/bin/skep: FORCE
 	$(Q)mkdir -p $(@D)

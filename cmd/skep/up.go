@@ -166,7 +166,7 @@ func (u *up) checkAddresses(f *cli.Flags) error {
 }
 
 func checkSlots(f *cli.Flags, slots int) error {
-	if slots < 0 || slots > slotsMax {
+	if f.Given("slots") && slots < 1 || slots < 0 || slots > slotsMax {
 		return f.Usagef("--slots %d is not between 1 and %d", slots, slotsMax)
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 // version is the product's; cmd/skep/skep.rc says the same to Windows.
 const version = "0.1.0"
 
+// commit is what make built this program from: the linker sets it.
+var commit = "unknown"
+
 type versionOf struct {
 	json bool
 }
@@ -28,8 +31,8 @@ func (v *versionOf) run(_ context.Context, f *cli.Flags, words []string) error {
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	if v.json {
-		return cli.JSON(os.Stdout, map[string]any{"version": version, "platform": platform})
+		return cli.JSON(os.Stdout, map[string]any{"version": version, "platform": platform, "commit": commit})
 	}
-	_, err := fmt.Printf("skep %s for %s\n", version, platform)
+	_, err := fmt.Printf("skep %s for %s, commit %s\n", version, platform, commit)
 	return err
 }

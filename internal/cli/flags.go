@@ -71,7 +71,14 @@ func (f *Flags) explain(err error) error {
 	}
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		return f.Usagef("there is no option %s", Dashed(strings.TrimLeft(name, "-")))
+		name = strings.TrimLeft(name, "-")
+		var names []string
+		f.VisitAll(func(known *flag.Flag) { names = append(names, known.Name) })
+		meant := Nearest(name, names)
+		if meant != "" {
+			return f.Usagef("there is no option %s; did you mean %s?", Dashed(name), Dashed(meant))
+		}
+		return f.Usagef("there is no option %s", Dashed(name))
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return f.Usagef("%s expects a value", Dashed(name))
