@@ -47,7 +47,7 @@ func (x *extractor) escapes() []Escape {
 		if !x.inModule(s) {
 			continue
 		}
-		f := &follower{x: x, of: s, leads: x.leads(s, map[string]bool{}), seen: map[string]*outcome{}}
+		f := &follower{x: x, of: s, leads: x.leads(s), seen: map[string]*outcome{}}
 		for _, in := range names {
 			if fn := x.c.After.find(in); fn.Func {
 				f.function(fn, 0)
@@ -65,11 +65,10 @@ func (x *extractor) inModule(s *Symbol) bool {
 }
 
 // leads tells whether the data of a symbol holds addresses of the module.
-func (x *extractor) leads(s *Symbol, seen map[string]bool) bool {
-	if s.Func || seen[s.Name] {
+func (x *extractor) leads(s *Symbol) bool {
+	if s.Func {
 		return false
 	}
-	seen[s.Name] = true
 	return slices.ContainsFunc(x.c.After.refs(s), func(name string) bool {
 		hit := x.c.After.find(name)
 		return x.take[name] && x.inModule(hit)
