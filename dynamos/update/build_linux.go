@@ -162,12 +162,21 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 	if b.image, err = image.Open(k.Image()); err != nil {
 		return err
 	}
-	if b.image.Version == "" {
-		return refused("the image does not say of which package of Debian it is, so its source can't be found")
+	of, err := sourceOf(b.image, k)
+	if err != nil {
+		return err
 	}
-	b.tree, err = source.Prepare(ctx, cache, source.Kernel{Version: b.image.Version, Config: k.Config(),
-		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(b.image.Release)}, b.plan.Says)
+	b.tree, err = source.Prepare(ctx, cache, of, b.plan.Says)
 	return err
+}
+
+// sourceOf says which source an image was made of.
+func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
+	if im.Version == "" {
+		return source.Kernel{}, refused("the image does not say of which package of Debian it is, so its source can't be found")
+	}
+	return source.Kernel{Version: im.Version, Config: k.Config(),
+		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(im.Release)}, nil
 }
 
 // plainRelease is a release as distributions write it; other texts do not go

@@ -94,7 +94,7 @@ func readTypes(b []byte) (*types, error) {
 }
 
 // detailSize is the length of what follows a type's header.
-func detailSize(k kind) (int, bool) {
+func detailSize(k kind) (size int, known bool) {
 	switch k.kind() {
 	case kindInt, kindVar, kindDeclTag:
 		return 4, true
@@ -107,7 +107,7 @@ func detailSize(k kind) (int, bool) {
 	case kindEnum, kindProto:
 		return 8 * k.vlen(), true
 	}
-	return 0, false
+	return
 }
 
 func (t *types) name(at uint32) string {

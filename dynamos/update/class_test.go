@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package update
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"skep/dynamos/update/image"
+	"skep/dynamos/update/pack"
+	"skep/dynamos/update/source"
+	"skep/lab"
+)
+
+func TestSourceIsThatOfTheImagesPackage(t *testing.T) {
+	k := &lab.Kernel{Dir: "kernel"}
+	for release, want := range map[string]string{"6.1.0-50-amd64": "6.1.0-50-amd64", "6.1.0~rc1+x_2": "6.1.0~rc1+x_2", "6.1; reboot": "", "$(HOME)": ""} {
+		got, err := sourceOf(&image.Image{Version: "6.1.176-1", Release: release}, k)
+		if err != nil || got.Version != "6.1.176-1" || got.Release != want || got.Config != k.Config() || filepath.Base(got.Symvers) != "Module.symvers" {
+			t.Errorf("%s: %+v, %v", release, got, err)
+		}
+	}
+	var r *RefusedError
+	if _, err := sourceOf(&image.Image{Release: "6.1.0"}, k); !errors.As(err, &r) || !strings.Contains(err.Error(), "of which package of Debian") {
+		t.Errorf("an image of nobody: %v", err)
+	}
+}
+
+// The package tells each reason once, whatever kernel it is for.
+func TestPackageHasTheReasonsOfAllKernels(t *testing.T) {
+	out := &pack.Package{}
+	for _, note := range []string{"a task may end in f", "a task may end in g", "a task may end in f"} {
+		b := &builder{plan: &Plan{}, out: out, work: &source.Work{Files: []string{"mm/leaf.c"}}, notes: []string{note}}
+		if err := b.class(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(out.Reasons); n != 3 || !strings.HasPrefix(out.Reasons[0], "one function changes") ||
+		!slices.Equal(out.Reasons[1:], []string{"a task may end in f", "a task may end in g"}) {
+		t.Errorf("reasons %q", out.Reasons)
+	}
+	if out.Class != pack.Any || !slices.Equal(out.Files, []string{"mm/leaf.c"}) {
+		t.Errorf("class %s, files %v", out.Class, out.Files)
+	}
+}

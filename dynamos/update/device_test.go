@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+
+//go:build linux
+
+package update
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"skep/internal/uapi"
+)
+
+// pipe is a device from which somebody else's bytes are read.
+func pipe(t *testing.T, data []byte) *Device {
+	t.Helper()
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(ends[0]); unix.Close(ends[1]) })
+	if n, err := unix.Write(ends[1], data); n != len(data) || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	return &Device{ends[0]}
+}
+
+func TestEventsAreAllThatIsThere(t *testing.T) {
+	var b bytes.Buffer
+	for i := range 3 {
+		if err := binary.Write(&b, binary.LittleEndian, uapi.DynamosEvent{PID: int32(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := pipe(t, b.Bytes()).Events()
+	if err != nil || len(list) != 3 || list[0].PID != 1 || list[2].PID != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := pipe(t, b.Bytes()[1:]).Events(); err == nil {
+		t.Errorf("a part of a record is taken: %+v", list)
+	}
+}
+
+// A device that always has more events does not hold its reader.
+func TestEndlessEventsEnd(t *testing.T) {
+	fd, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Device{fd}
+	defer d.Close()
+	if list, err := d.Events(); err != nil || len(list) != 65536 {
+		t.Errorf("%d events, %v", len(list), err)
+	}
+}
+
+// Only the device says that there is no more; another one is refused.
+func TestOtherDeviceIsRefused(t *testing.T) {
+	d := pipe(t, nil)
+	_, info := d.Info(0)
+	_, count := d.Count("fix", 0, 0)
+	for what, err := range map[string]error{"info": info, "count": count} {
+		var r *RefusedError
+		if !errors.As(err, &r) || errors.Is(err, ErrNoMore) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestWhatIsNoModuleIsNotLoaded(t *testing.T) {
+	if fresh, err := Load("skep_no_module", []byte("no module")); fresh || err == nil {
+		t.Errorf("loaded: %v, %v", fresh, err)
+	}
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+
+package link
+
+import (
+	"debug/elf"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestSectionsThatLieOutsideAreRefused(t *testing.T) {
+	data := object(t, example)
+	at := le.Uint64(data[40:]) + sectionSize // of the first section
+	for name, spoil := range map[string]func(s *section){
+		"its offset":            func(s *section) { s.offset = uint64(len(data)) + 1 },
+		"its size":              func(s *section) { s.size = uint64(len(data)) - s.offset + 1 },
+		"a size that overflows": func(s *section) { s.size = ^uint64(0) - s.offset + 2 },
+		"both, at the very end": func(s *section) { s.offset, s.size = uint64(len(data)), 1 },
+	} {
+		b := append([]byte(nil), data...)
+		var s section
+		s.load(b[at:])
+		spoil(&s)
+		s.store(b[at:])
+		if _, err := Undefined(b); err == nil || !strings.Contains(err.Error(), "its section 1 lies outside of it") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the kernel reads are the numbers of its own headers.
+func TestLivepatchSectionsHaveTheKernelsFlags(t *testing.T) {
+	s := rewritten(t).Section(".klp.rela.vmlinux..text")
+	if want := elf.SHF_ALLOC | elf.SHF_INFO_LINK | 0x00100000; s == nil || s.Flags != want {
+		t.Errorf("got %+v, want %v", s, want)
+	}
+}
+
+func TestTargetsAreListedOnceAndInOrder(t *testing.T) {
+	got := Names(map[string]Target{"b.1": {"b", 2}, "b.2": {"b", 2}, "b.3": {"b", 1}, "own_a": {"a", 0}, "a": {"a", 0}})
+	if want := []Target{{"a", 0}, {"b", 1}, {"b", 2}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
