@@ -39,16 +39,16 @@ func boundThread(root fs.FS, task string, cpus CPUs) (name string, bound bool) {
 		return "", false
 	}
 	// number (name) state parent group session terminal owner flags
-	text := string(stat)
-	begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	if begin < 0 || end < begin {
+	_, text, _ := strings.Cut(string(stat), "(")
+	end := strings.LastIndexByte(text, ')')
+	if end < 0 {
 		return "", false
 	}
 	fields := strings.Fields(text[end+1:])
 	if len(fields) < 7 {
 		return "", false
 	}
-	flags, err := strconv.ParseUint(fields[6], 10, 32)
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
 	if err != nil || flags&kernelThread != 0 {
 		return "", false
 	}
@@ -63,7 +63,7 @@ func boundThread(root fs.FS, task string, cpus CPUs) (name string, bound bool) {
 		}
 		allowed, err := ParseCPUs(strings.TrimSpace(list))
 		bound := err == nil && allowed.within(cpus) && !groupsChoice(root, task, allowed)
-		return text[begin+1 : end], bound
+		return text[:end], bound
 	}
 	return "", false
 }
@@ -139,14 +139,12 @@ func (c CPUs) meets(other CPUs) bool {
 	return false
 }
 
-// within says whether c has CPUs, and none that other lacks.
+// within says whether c has no CPU that other lacks.
 func (c CPUs) within(other CPUs) bool {
-	any := false
 	for i := range c {
 		if c[i]&^other[i] != 0 {
 			return false
 		}
-		any = any || c[i] != 0
 	}
-	return any
+	return true
 }

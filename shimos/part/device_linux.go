@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -18,10 +19,13 @@ import (
 	"skep/internal/uapi"
 )
 
-// call carries out one call of the device. why is where the answer says what
-// was wrong.
-func call(number uintptr, arg unsafe.Pointer, why []byte) error {
-	f, err := os.OpenFile(uapi.ShimosDevice, os.O_RDWR, 0)
+// module carries out one call of the device; a test answers in its place.
+var module = func(number uintptr, arg unsafe.Pointer) error {
+	return ioctl(uapi.ShimosDevice, number, arg)
+}
+
+func ioctl(path string, number uintptr, arg unsafe.Pointer) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &RefusedError{"the module shimos is not loaded: an administrator loads it with 'insmod shimos.ko'"}
 	}
@@ -29,16 +33,25 @@ func call(number uintptr, arg unsafe.Pointer, why []byte) error {
 		return err
 	}
 	defer f.Close()
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, f.Fd(), number, uintptr(arg))
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, f.Fd(), number, uintptr(arg)); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// call carries out one call of the module. why is where the answer says what
+// was wrong.
+func call(number uintptr, arg unsafe.Pointer, why []byte) error {
+	err := module(number, arg)
 	switch text := uapi.Text(why); {
-	case e == 0:
+	case err == nil:
 		return nil
 	case text != "":
 		return &RefusedError{text}
-	case e == unix.ENOTTY:
+	case errors.Is(err, unix.ENOTTY):
 		return &RefusedError{"the module shimos is of another version: load that of this build"}
 	}
-	return e
+	return err
 }
 
 // Create makes a partition and gives its number. Linux begins the call anew
@@ -119,20 +132,17 @@ func Allowed() (Allowance, error) {
 }
 
 // Nodes gives the NUMA nodes of CPUs; those of a machine without are 0.
-func Nodes(c CPUs) []int {
-	seen := map[int]bool{}
+func Nodes(c CPUs) []int { return nodesBelow(os.DirFS("/sys/devices/system/cpu"), c) }
+
+func nodesBelow(root fs.FS, c CPUs) (list []int) {
 	for _, cpu := range c.List() {
-		dirs, _ := filepath.Glob(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/node[0-9]*", cpu))
+		dirs, _ := fs.Glob(root, fmt.Sprintf("cpu%d/node[0-9]*", cpu))
 		for _, dir := range dirs {
-			n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "node"))
-			if err == nil && n < uapi.ShimosNodes {
-				seen[n] = true
+			n, err := strconv.Atoi(strings.TrimPrefix(path.Base(dir), "node"))
+			if err == nil && n < uapi.ShimosNodes && !slices.Contains(list, n) {
+				list = append(list, n)
 			}
 		}
-	}
-	var list []int
-	for n := range seen {
-		list = append(list, n)
 	}
 	if list == nil {
 		return []int{0}

@@ -79,7 +79,7 @@ func ParseMemory(text string, nodes []int, size func(string) (uint64, error)) (m
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		node, amount, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseUint(strings.TrimSpace(node), 10, 8)
+		n, err := strconv.ParseUint(strings.TrimSpace(node), 10, 64)
 		if err != nil || n >= uapi.ShimosNodes {
 			return m, fmt.Errorf("%q names no node: write 0=256M,1=256M", part)
 		}
