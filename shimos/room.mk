@@ -12,13 +12,15 @@ $(B)/test/shimos/%: $(B)/obj/san/shimos/core/test/%.o $(shimos_core_san)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJECT_SAN) -o $@ $^
 
-CHECK_SUITES += shimos-core shimos-request shimos-search
+CHECK_SUITES += shimos-core shimos-request shimos-search shimos-assert
 suite_shimos-core = $(B)/test/shimos/parts
 suite_shimos-core_needs = $(B)/test/shimos/parts
 suite_shimos-request = $(B)/test/shimos/request
 suite_shimos-request_needs = $(B)/test/shimos/request
 suite_shimos-search = $(B)/test/shimos/search
 suite_shimos-search_needs = $(B)/test/shimos/search
+suite_shimos-assert = $(B)/test/shimos/assert
+suite_shimos-assert_needs = $(B)/test/shimos/assert
 
 $(B)/fuzz/shimos-image: shimos/core/test/fuzz/image.c $(SHIMOS_CORE_SRC) \
 		$(wildcard shimos/core/*.h include/skep/*.h)

@@ -109,6 +109,7 @@ u64 shimos_ranges_place(const struct shimos_ranges *set, u64 offset, u64 *left)
 	u32 low = 0, high = set->count - 1, middle;
 	const struct skep_partition_range *r;
 
+	skep_assert(set->count);
 	while (low < high) {
 		middle = low + (high - low + 1) / 2;
 		if (set->at[middle].offset <= offset)
@@ -117,7 +118,7 @@ u64 shimos_ranges_place(const struct shimos_ranges *set, u64 offset, u64 *left)
 			high = middle - 1;
 	}
 	r = &set->at[low];
-	skep_assert(set->count && offset - r->offset < r->length);
+	skep_assert(offset - r->offset < r->length);
 	*left = r->length - (offset - r->offset);
 	return r->start + (offset - r->offset);
 }

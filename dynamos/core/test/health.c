@@ -64,6 +64,9 @@ static void test_quantiles(void)
 	TAP(dynamos_health_quantile(h, 500) == 0);
 	h[0] = 1;
 	TAP(dynamos_health_quantile(h, 990) < 2);
+	h[0] = 4;
+	TAP(dynamos_health_quantile(h, 0) == 0);
+	TAP(dynamos_health_quantile(h, 500) == 1);
 	h[0] = 0;
 	h[10] = 100;
 	TAP(dynamos_health_quantile(h, 0) == 1024);
@@ -92,11 +95,15 @@ static void test_errors(void)
 	newer.errors = 31;
 	TAP(judge_sums() == DYNAMOS_ERRORS);
 	TAP(verdict.newer == 31 && verdict.older == 20);
+	newer.errors = newer.calls;
+	TAP(judge_sums() == DYNAMOS_ERRORS);
+	TAP(verdict.newer == 1000 && verdict.older == 20);
 	newer.calls = older.calls = limits.least;
 	TAP(judge_sums() == DYNAMOS_ERRORS);
 	older.calls = 1000;
 	newer.calls = 99;
 	TAP(judge_sums() == 0);
+	TAP(!verdict.newer && !verdict.older);
 	newer.calls = 1000;
 	older.calls = 99;
 	TAP(judge_sums() == 0);
@@ -118,6 +125,8 @@ static void test_latency(void)
 	newer.latency[11] = DYNAMOS_SAMPLES - 1;
 	TAP(judge_sums() == 0);
 	newer.latency[11] = DYNAMOS_SAMPLES;
+	TAP(judge_sums() == DYNAMOS_SLOW);
+	older.latency[10] = DYNAMOS_SAMPLES;
 	TAP(judge_sums() == DYNAMOS_SLOW);
 	older.latency[10] = DYNAMOS_SAMPLES - 1;
 	TAP(judge_sums() == 0);

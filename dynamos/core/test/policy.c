@@ -267,6 +267,30 @@ static void test_places(void)
 	TAP(choose_version(1) == 0);
 }
 
+/* A set is what user space writes: bit n % 8 of byte n / 8 is CPU n. */
+static void test_cpus(void)
+{
+	struct dynamos_rule *r;
+	u32 n, wrong = 0;
+	u8 *byte;
+
+	begin_policy();
+	r = add_rule(DYNAMOS_CPUS, 1);
+	byte = (u8 *)r->cpus;
+	for (n = 0; n < 4096; n++) {
+		byte[n / 8] = 1 << n % 8;
+		wrong += !dynamos_policy_cpu(r, n);
+		byte[n / 8] = ~byte[n / 8];
+		wrong += !!dynamos_policy_cpu(r, n);
+		byte[n / 8] = 0;
+	}
+	memset(r->cpus, 0xff, sizeof(r->cpus));
+	tap_ok(!wrong, "policy: each CPU is one bit of a set");
+	tap_ok(dynamos_policy_cpu(r, 4095) && !dynamos_policy_cpu(r, 4096) &&
+		       !dynamos_policy_cpu(r, ~0u),
+	       "policy: no set has a CPU above 4095");
+}
+
 static u32 count_held(u32 share)
 {
 	u32 i, n = 0;
@@ -371,6 +395,7 @@ int main(void)
 	test_terms();
 	test_names();
 	test_places();
+	test_cpus();
 	test_shares();
 	test_order();
 	test_most();

@@ -188,6 +188,7 @@ static void image(void)
 static void layout(void)
 {
 	const struct shimos_size size = {1, SKEP_PARTITION_RANGES, 2 * TIB};
+	const struct shimos_size most = {1, 1, 16 * TIB};
 	struct skep_image h = good();
 	u64 ranges = shimos_image_ranges(&h);
 	u64 used = shimos_image_used(&h, size.ranges);
@@ -200,6 +201,9 @@ static void layout(void)
 		       shimos_image_free(&h, &size) >=
 			       used + size.bytes / (2 * MIB) / 8,
 	       "image: its tables lie behind it and do not meet");
+	tap_ok(shimos_image_free(&h, &most) >=
+		       shimos_image_used(&h, 1) + most.bytes / (2 * MIB) / 8,
+	       "image: a bit for each 2 MiB of 16 TiB");
 	tap_ok(used < ranges + 64 +
 			       size.ranges *
 				       sizeof(struct skep_partition_range),

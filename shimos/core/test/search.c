@@ -204,6 +204,11 @@ static void ends(void)
 	tap_ok(search(3 * MIB, 7 * MIB, BLOCK) == 0 && list[0].start == 4 * MIB,
 	       "search: whole blocks of a zone that has other ends");
 	begin(never, 0, ROOM);
+	tap_ok(!search(0, BLOCK, BLOCK) && !search(4 * MIB, 6 * MIB, BLOCK) &&
+		       set.count == 2 && !list[0].start &&
+		       list[1].start == 4 * MIB,
+	       "search: a zone is searched to its beginning, also at 0");
+	begin(never, 0, ROOM);
 	tap_ok(search(3 * MIB, 5 * MIB, BLOCK) == -LINUX_ENOMEM && !set.count,
 	       "search: a zone without a whole block");
 	begin(never, 0, ROOM);
