@@ -3,9 +3,11 @@
  * The image cache. Owns the layout of its files, no state.
  *
  * A file holds differences, not text: header, map, stubs, and runs of changed
- * bytes, with a digest over all of it at the end. The digest finds damage, not
- * malice: who may write to the directory decides what programs do. Whatever it
- * says, nothing outside the program's text and stubs is written.
+ * bytes, with a digest over all of it at the end. The digest finds damage;
+ * other users are kept out by owner and mode, which the host checks on the open
+ * file. Its bytes are copied before the digest is taken, so nothing that is
+ * checked changes afterwards. Whatever it says, nothing outside the program's
+ * text and stubs is written.
  *
  * The revision is a digest of the rewriter's own source, taken by make, so
  * that no file outlives the rewriter that made it. The map's slot numbers are
@@ -225,25 +227,26 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		   struct bee_image *image)
 {
 	struct parts parts;
-	const char *why;
-	const u8 *bytes;
+	const char *why = 0;
+	u8 *bytes = 0;
 	char path[4096];
-	u64 len;
+	u64 len = 0;
 	s64 err;
 
 	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
 		return -1;
-	err = bee_os_file_map(path, &bytes, &len);
+	err = bee_os_cache_read(path, SIZE_MAX_FILE, &bytes, &len, &why);
 	if (err == -LINUX_ENOENT)
 		return -1;
-	why = err ? "unreadable" : take_apart(bytes, len, &parts);
+	if (!why)
+		why = err ? "unreadable" : take_apart(bytes, len, &parts);
 	if (!why) {
 		why = apply_parts(image, os, &parts);
 		if (why)
 			drop_arrays(&image->rw);
 	}
-	if (!err)
-		bee_os_file_unmap(bytes, len);
+	if (bytes)
+		bee_os_free(bytes, len);
 	if (!why)
 		return 0;
 	bee_say("the cached image is made anew, the old one is ", why, "");

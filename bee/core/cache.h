@@ -25,7 +25,15 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 /* After rewriting; a cache that cannot be written is a message, no failure. */
 void bee_cache_store(const struct bee_cache *c, const struct bee_image *image);
 
-/* What each host provides: a whole new file at path, or none; 0 or -errno. */
+/*
+ * What each host provides. The file's bytes in memory of bee's own, freed by
+ * bee_os_free. Only of a regular file, not behind a link, of at most `max`
+ * bytes, that belongs to this user and that nobody else may write: *why says
+ * what it is instead, and then and on errors nothing is left.
+ */
+s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,
+		      const char **why);
+/* A whole new file at path, or none; 0 or -errno. */
 s64 bee_os_file_replace(const char *path, const u8 *bytes, u64 len);
 
 #endif

@@ -70,7 +70,30 @@ cp "$tmp/good" "$other"
 run "$g/hello-musl"
 check "another program's image is found" "another program"
 
+# A good file of a user or with a mode that cannot be trusted.
+want "$g/work-musl"
+rm -f "$c"/*
+cp "$tmp/good" "$image"
+chmod 620 "$image"
+run "$g/work-musl"
+check "an image that the group may write is not run" "writable by others"
+[ "$(stat -c %a "$image")" = 600 ]
+result $? "it is made anew for its owner alone"
+mv "$image" "$tmp/aside"
+ln -s "$tmp/aside" "$image"
+run "$g/work-musl"
+check "a link is not run" "no regular file"
+if [ "$(id -u)" -eq 0 ]; then
+	cp "$tmp/good" "$image"
+	chown 65534 "$image"
+	run "$g/work-musl"
+	check "an image of another user is not run" "owned by another user"
+	[ "$(stat -c %u "$image")" -eq 0 ]
+	result $? "it is replaced by one's own"
+fi
+
 c=$tmp/none
+want "$g/hello-musl"
 run "$g/hello-musl"
 mkdir "$c"
 : >"$c/x"

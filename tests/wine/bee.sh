@@ -49,6 +49,14 @@ code "no debugger: a stack overflow ends the program" 134 \
 	guarded --no-debugger "$g/stack-musl" overflow
 grep -q 'a fault found no room on its stack' "$tmp/err"
 result $? "no debugger: a stack overflow is reported"
+mkdir "$tmp/cache"
+guarded --cache "Z:$tmp/cache" "$g/hello-musl" >/dev/null 2>&1
+if [ "$(id -u)" -eq 0 ]; then
+	chown 65534 "$tmp"/cache/*
+	guarded --cache "Z:$tmp/cache" "$g/hello-musl" >"$tmp/got" 2>"$tmp/err"
+	grep -q 'old one is owned by another user' "$tmp/err"
+	result $? "a cached image of another user is not run"
+fi
 same "clocks" "$g/clock-glibc"
 code "a device of Wine's host is refused" 1 \
 	guarded /bin/busybox head -c1 /dev/ptmx

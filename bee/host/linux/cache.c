@@ -5,10 +5,67 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bee/core/cache.h"
 #include "host.h"
+
+/* NULL, or what is wrong with it. */
+static const char *distrust(const struct stat *st, u64 max)
+{
+	if (!S_ISREG(st->st_mode))
+		return "no regular file";
+	if (st->st_uid != geteuid())
+		return "owned by another user";
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return "writable by others";
+	if (st->st_size <= 0 || (u64)st->st_size > max)
+		return "of a wrong size";
+	return NULL;
+}
+
+static s64 read_all(int fd, u8 *bytes, u64 len)
+{
+	s64 n;
+
+	for (; len; bytes += n, len -= (u64)n) {
+		n = read(fd, bytes, len);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			return n ? -errno : -EIO;
+	}
+	return 0;
+}
+
+s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,
+		      const char **why)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+	s64 err = 0;
+
+	if (fd < 0) {
+		*why = errno == ELOOP ? "no regular file" : NULL;
+		return -errno;
+	}
+	if (fstat(fd, &st))
+		err = -errno;
+	else
+		*why = distrust(&st, max);
+	if (!err && !*why) {
+		*len = (u64)st.st_size;
+		*bytes = bee_os_alloc(*len);
+		err = *bytes ? read_all(fd, *bytes, *len) : -ENOMEM;
+	}
+	close(fd);
+	if (err && *bytes) {
+		bee_os_free(*bytes, *len);
+		*bytes = NULL;
+	}
+	return err;
+}
 
 static int write_all(int fd, const u8 *bytes, u64 len)
 {

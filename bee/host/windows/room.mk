@@ -8,7 +8,7 @@ BEE_WIN_SRC := $(sort $(wildcard $(BEE_WIN)/*.c)) $(BEE_WIN)/guest.S \
 	$(BEE_WIN)/probe_trap.S
 BEE_WIN_OBJ := $(call bee_objects,mingw,$(BEE_WIN_SRC))
 bee_win_obj := $(B)/obj/mingw/$(BEE_WIN)
-BEE_WIN_LIBS := -lws2_32 -lbcrypt -lsynchronization -lntdll
+BEE_WIN_LIBS := -ladvapi32 -lws2_32 -lbcrypt -lsynchronization -lntdll
 
 $(BEE_WIN_OBJ): CFLAGS_HOST += -fno-stack-protector
 $(BEE_WIN_OBJ): | $(ABI_GEN)
