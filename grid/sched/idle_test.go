@@ -92,14 +92,19 @@ func TestIdle_sameOrder(t *testing.T) {
 // TestIdle_steps: half of the nodes run slow calls, half have nothing to do. The
 // work grows with the nodes, not with their square.
 func TestIdle_steps(t *testing.T) {
+	t.Run("copies", func(t *testing.T) { idleSteps(t, 0) })
+	t.Run("no node that has nothing to do is large enough", func(t *testing.T) { idleSteps(t, 2<<30) })
+}
+
+func idleSteps(t *testing.T, memory uint64) {
 	const half = 300
 	s := New(Config{Hold: 1})
 	s.Handle(epoch, SessionOpen{1})
 	name := func(i int) NodeID { return NodeID(string(rune(0x4e00 + i))) }
 	for i := range half {
-		s.Handle(epoch, NodeUp{name(i), 1, 1 << 30})
-		s.Handle(epoch, Ask{Node: name(i), Slots: 1, Memory: 1 << 30})
-		s.Handle(epoch, CallQueued{Call: CallID(i + 1), Session: 1})
+		s.Handle(epoch, NodeUp{name(i), 1, 2 << 30})
+		s.Handle(epoch, Ask{Node: name(i), Slots: 1, Memory: 2 << 30})
+		s.Handle(epoch, CallQueued{Call: CallID(i + 1), Session: 1, Memory: memory})
 	}
 	// What the function usually takes is known from one call.
 	s.Handle(epoch, CallDone{Node: name(0), Call: 1, Fence: 1, Duration: time.Second})
@@ -114,8 +119,8 @@ func TestIdle_steps(t *testing.T) {
 			copies++
 		}
 	}
-	if copies == 0 {
-		t.Fatal("no copy was granted")
+	if (copies == 0) != (memory > 1<<30) {
+		t.Fatalf("%d copies were granted", copies)
 	}
 	if s.steps > 20*half {
 		t.Errorf("%d copies took %d steps for %d nodes", copies, s.steps, 2*half)

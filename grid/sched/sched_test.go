@@ -68,11 +68,13 @@ func first(steps ...step) []step {
 	return append([]step{{0, SessionOpen{1}, nil}, {0, up("a", 1), nil}}, steps...)
 }
 
-var scripts = []struct {
+type script struct {
 	name  string
 	cfg   Config
 	steps []step
-}{
+}
+
+var scripts = []script{
 	{"a call waits for a node that asks", Config{}, first(
 		step{1, want(1, 1, modA), nil},
 		step{2, ask("a", 1), []string{"grant 1 to a #1"}},
@@ -260,6 +262,56 @@ var scripts = []struct {
 		step{1, ask("a", 1), []string{"grant 1 to a #2"}},
 		step{2, NodeDown{"a"}, []string{"fail 1: the connection to its node broke; 2 nodes were lost while they ran it"}},
 	)},
+	{"a node that its owner bars loses what it runs and gets nothing more", Config{}, first(
+		step{0, want(1, 1, modA), nil},
+		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+		step{1, NodeBar{"a"}, []string{"cancel #1 at a", "requeue 1"}},
+		step{1, NodeBar{"a"}, nil},
+		step{2, ask("a", 1), nil},
+	)},
+	{"other exit statuses are not alike, nor is what the node did", Config{}, first(
+		step{0, want(1, 1, modA), nil},
+		step{0, up("b", 1), nil}, step{0, up("c", 1), nil},
+		step{0, ask("a", 1), []string{"grant 1 to a #1"}},
+		step{0, ask("b", 1), nil}, step{0, ask("c", 1), nil},
+		step{1, CallFailed{Node: "a", Call: 1, Fence: 1, Kind: NodeFailed, Status: 3}, []string{"requeue 1", "grant 1 to b #2"}},
+		step{2, died("b", 1, 2, 4), []string{"requeue 1", "grant 1 to c #3"}},
+		step{3, died("c", 1, 3, 3), []string{"requeue 1"}},
+	)},
+	{"a node that was silent, or started again, gets nothing before it asks", Config{}, first(
+		step{0, ask("a", 1), nil},
+		step{12, Tick{}, []string{"silent a"}},
+		step{13, Beat{"a", nil}, nil},
+		step{14, want(1, 1, modA), nil},
+		step{14, CallCancel{1}, nil},
+		step{15, ask("a", 1), nil},
+		step{15, up("a", 1), nil},
+		step{16, want(2, 1, modA), nil},
+		step{17, ask("a", 1), []string{"grant 2 to a #1"}},
+	)},
+	{"without a node no call is too large", Config{}, []step{
+		{0, SessionOpen{1}, nil},
+		{0, CallQueued{Call: 1, Session: 1, Memory: 50}, nil},
+		{61, Tick{}, nil},
+		{62, up("a", 1), nil},
+		{62, ask("a", 1), []string{"grant 1 to a #1"}},
+	}},
+	{"what a node was sent counts as held before it asks again", Config{}, []step{
+		{0, SessionOpen{1}, nil},
+		{0, up("a", 2), nil}, {0, up("b", 2), nil},
+		{0, ask("a", 2), nil},
+		{0, want(1, 1, modB), []string{"grant 1 to a #1"}},
+		{0, ask("b", 2), nil},
+		{0, want(2, 1, modB), []string{"grant 2 to a #2"}},
+	}},
+	{"an idle worker is given once", Config{}, []step{
+		{0, SessionOpen{1}, nil},
+		{0, up("a", 2), nil}, {0, up("b", 2), nil},
+		{0, Ask{Node: "a", Slots: 2, Memory: 9, Idle: []Idle{{1, modA}}}, nil},
+		{0, Ask{Node: "b", Slots: 2, Memory: 9, Held: []Digest{modA.Module}}, nil},
+		{1, want(1, 1, modA), []string{"grant 1 to a #1"}},
+		{1, want(2, 1, modA), []string{"grant 2 to b #2"}},
+	}},
 	{"what was never introduced is refused", Config{}, []step{
 		{0, ask("x", 1), nil}, {0, Beat{"x", []Fence{1}}, nil}, {0, NodeDown{"x"}, nil}, {0, NodeBar{"x"}, nil},
 		{0, want(1, 7, modA), nil}, {0, SessionClose{7}, nil}, {0, CallCancel{7}, nil},
@@ -269,7 +321,7 @@ var scripts = []struct {
 }
 
 func TestScripts(t *testing.T) {
-	for _, sc := range scripts {
+	for _, sc := range append(scripts, seatScripts...) {
 		t.Run(sc.name, func(t *testing.T) {
 			s := New(sc.cfg)
 			for i, st := range sc.steps {
@@ -293,10 +345,24 @@ func TestFencesGoOnAfterARestart(t *testing.T) {
 		s.Handle(epoch, st.ev)
 	}
 	got := s.Handle(epoch, ask("a", 1))
-	if len(got) != 1 || got[0].(Grant).Lease.Fence != 42 {
+	if len(got) != 1 || got[0].(Grant).Lease.Fence != 42 || got[0].(Grant).Lease.Attempt != 1 {
 		t.Fatalf("got %v", got)
 	}
 	if !s.Current("a", 1, 42) || s.Current("b", 1, 42) || s.Current("a", 1, 41) || s.Current("a", 2, 42) {
 		t.Fatal("Current must know exactly node, call and number")
+	}
+}
+
+func TestAttemptsAreCounted(t *testing.T) {
+	s := New(Config{})
+	for _, st := range first(step{0, want(1, 1, modA), nil}) {
+		s.Handle(epoch, st.ev)
+	}
+	for n := 1; n <= 3; n++ {
+		l := s.Handle(epoch, ask("a", 1))[0].(Grant).Lease
+		if l.Attempt != n {
+			t.Errorf("lease %d is attempt %d", n, l.Attempt)
+		}
+		s.Handle(epoch, CallFailed{Node: "a", Call: 1, Fence: l.Fence, Kind: Returned})
 	}
 }

@@ -23,16 +23,12 @@ type seat struct {
 // idle names the worker that the call needs or leaves.
 func (c *call) idle() Idle { return Idle{c.session.id, c.worker} }
 
-// sit puts a lease that runs on a seat of its node, which has a free one: no
-// more leases run there than it has slots.
+// sit puts a lease that runs on a seat of its node. Who grants has seen one that
+// its session may take. idlePass.move ends the waiting of the lease in between;
+// with that its session has not more slots and no other has fewer, so what was
+// not kept from it still is not.
 func (s *Scheduler) sit(l *lease) {
-	t := s.seatFor(l.node, l.call.session)
-	for i := 0; t == nil; i++ {
-		if l.node.seats[i].lease == nil {
-			t = &l.node.seats[i] // kept for another, but this one is here
-		}
-	}
-	s.seated(t, l)
+	s.seated(s.seatFor(l.node, l.call.session), l)
 }
 
 func (s *Scheduler) seated(t *seat, l *lease) {

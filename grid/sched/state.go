@@ -230,7 +230,6 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 	}
 	n.up, n.silent, n.heard = true, false, s.now
 	n.slots, n.memory = max(e.Slots, 0), e.Memory
-	n.want, n.spare = 0, 0
 	n.idle = map[Idle]int{}
 	n.seats = make([]seat, n.slots)
 	n.held = map[Digest]bool{}
