@@ -9,7 +9,7 @@
 struct manifest {
 	struct skep_module head;
 	struct skep_function function[8];
-	struct skep_param param[40];
+	struct skep_param param[72];
 	u8 code[1024];
 	u8 bytes[0x4000] __attribute__((aligned(8)));
 };

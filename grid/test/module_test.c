@@ -44,7 +44,8 @@ static void test_refusals(void)
 		       grid_module_find(&module, "g") == -ENOENT,
 	       "functions are found by name");
 	len = manifest_done(&m);
-	tap_ok(grid_module_open(&module, m.bytes, len - 1, &why) == -EINVAL,
+	tap_ok(grid_module_open(&module, m.bytes, len - 1, &why) == -EINVAL &&
+		       strstr(why, "tables"),
 	       "a manifest that is cut short is refused");
 	m.head.revision++;
 	tap_ok(refused("revision"), "another revision is refused");
@@ -95,6 +96,62 @@ static int operate(s64 a, u8 op, s64 b, s64 *result)
 	if (reopen())
 		return -EINVAL;
 	return grid_module_size(&module, module.function, value, 0, result);
+}
+
+/* Runs size code of a parameter that needs nothing. */
+static int run_code(const void *code, u32 len, s64 *result)
+{
+	struct grid_value value[1] = {{0}};
+
+	manifest_init(&m, "code");
+	manifest_function(&m, "f", 0);
+	manifest_param(&m, "x", SKEP_INT, SKEP_OUT)->dims = 1;
+	m.param[0].dim[0].size = manifest_code(&m, code, len);
+	if (reopen())
+		return -EINVAL;
+	return grid_module_size(&module, module.function, value, 0, result);
+}
+
+/* n constants, each 1, and their sum. */
+static int add_ones(u32 n, s64 *result)
+{
+	static u8 code[0x400];
+	u32 i, len = 0;
+
+	memset(code, 0, sizeof(code));
+	for (i = 0; i < n; i++, len += 9) {
+		code[len] = SKEP_OP_CONST;
+		code[len + 1] = 1;
+	}
+	memset(code + len, SKEP_OP_ADD, n - 1);
+	return run_code(code, len + n, result);
+}
+
+static void test_bounds(void)
+{
+	static const u8 neg[] = {
+		SKEP_OP_CONST, 5,	    0,		0, 0, 0, 0, 0, 0,
+		SKEP_OP_CONST, 7,	    0,		0, 0, 0, 0, 0, 0,
+		SKEP_OP_NEG,   SKEP_OP_ADD, SKEP_OP_END};
+	s64 result;
+	u32 i;
+
+	tap_ok(!run_code(neg, sizeof(neg), &result) && result == -2,
+	       "size code: the last value alone is negated");
+	tap_ok(!add_ones(64, &result) && result == 64 &&
+		       add_ones(65, &result) == -EINVAL,
+	       "size code has a stack of 64 values");
+	for (i = 63; i < 66; i++) {
+		manifest_init(&m, "many");
+		manifest_function(&m, "f", 0);
+		while (m.head.params < i)
+			manifest_param(&m, "x", SKEP_INT, SKEP_IN);
+		tap_ok(i > 64 ? refused("outside") : !reopen(),
+		       "of %u parameters a function may have 64", i);
+	}
+	manifest_function(&m, "g", 0);
+	m.function[0].params = 64;
+	tap_ok(!reopen(), "a function without parameters may come last");
 }
 
 static void test_size_code(void)
@@ -413,6 +470,7 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		return write_seed(argv[1]);
 	test_refusals();
+	test_bounds();
 	test_size_code();
 	test_items();
 	test_in();

@@ -252,6 +252,11 @@ static void hellos(void)
 	tap_ok(hello(m, r + 1, 0, 0, 64) == -EPROTONOSUPPORT &&
 		       a->s.theirs == r + 1,
 	       "another revision is told by its number");
+	tap_ok(hello(m, r + 1, 0, 0, 8) == -EPROTONOSUPPORT &&
+		       hello(m, r + 1, 0, 0, SKEP_FRAME_MAX) ==
+			       -EPROTONOSUPPORT &&
+		       hello(m, r + 1, 0, 0, SKEP_FRAME_MAX + 1) == -EPROTO,
+	       "another revision's HELLO may have 8 bytes to one MiB");
 }
 
 static int head(u16 type, u16 flags, u32 len)
@@ -292,6 +297,7 @@ static void heads(void)
 
 static void windows(void)
 {
+	struct grid_piece piece;
 	u32 n = 0;
 
 	make(0);
@@ -308,6 +314,17 @@ static void windows(void)
 		n++;
 	tap_ok(n * sizeof(struct skep_frame) >= SKEP_ACK_EVERY,
 	       "small frames fit until an ACK of them is due");
+	make(0);
+	join();
+	tap_ok(grid_session_frame(&a->s, SKEP_DATA, 0, 0, SKEP_FRAME_MAX + 1) ==
+			       -EINVAL &&
+		       !grid_session_frame(&a->s, SKEP_DATA, 0, 0,
+					   SKEP_FRAME_MAX) &&
+		       grid_session_out(&a->s, &piece, 1) == 1,
+	       "a frame of one MiB may be sent");
+	grid_session_cut(&a->s);
+	tap_ok(!grid_session_out(&a->s, &piece, 1),
+	       "a stream that was cut is not written");
 	make(0);
 	join();
 	tap_ok(!grid_session_frame(&a->s, SKEP_DATA, 0, 0, 8) &&
