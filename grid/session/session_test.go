@@ -95,8 +95,10 @@ func TestFramesGoBothWays(t *testing.T) {
 		}
 		closed := make(chan struct{})
 		go func() { defer close(closed); a.Close() }()
-		if _, err := b.Read(); err != io.EOF {
-			t.Errorf("after BYE: %v", err)
+		for range 2 {
+			if _, err := b.Read(); err != io.EOF {
+				t.Errorf("after BYE: %v", err)
+			}
 		}
 		<-closed
 	})
@@ -207,9 +209,11 @@ func TestNoAckNoMemory(t *testing.T) {
 		}
 		c.mu.Unlock()
 	})
-	if err := c.Send(uapi.TypePing, 0, nil); err != nil {
-		t.Fatal(err)
-	}
+	within(t, "the longest control frame, for which data leaves room", func() {
+		if err := c.Send(uapi.TypeError, 0, make([]byte, uapi.FrameMax)); err != nil {
+			t.Error(err)
+		}
+	})
 	c.mu.Lock()
 	if c.queued > uapi.SessionWindow {
 		t.Errorf("%d bytes are kept", c.queued)
@@ -221,6 +225,63 @@ func TestNoAckNoMemory(t *testing.T) {
 			t.Errorf("sender: %v", err)
 		}
 	})
+}
+
+func TestSideWithoutIDLearnsThePeers(t *testing.T) {
+	x, y := net.Pipe()
+	peer := ID{7}
+	go io.Copy(io.Discard, y)
+	go writeHello(y, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision, Session: peer})
+	c, err := Open(x, ID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Abort(nil)
+	if c.ID() != peer {
+		t.Errorf("this side is in session %v, its peer in %v", c.ID(), peer)
+	}
+}
+
+func TestCutIsSaidWithItsCause(t *testing.T) {
+	x, y := net.Pipe()
+	a, _ := joined(t, x, y)
+	y.Close()
+	within(t, "the cut", func() {
+		if _, err := a.Read(); !errors.Is(err, ErrCut) || !errors.Is(err, io.EOF) {
+			t.Errorf("%v", err)
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := a.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("there is no stream, but waiting for one gives %v", err)
+	}
+}
+
+// A writer with nothing to write waits.
+func TestWriterRests(t *testing.T) {
+	a, b := ends(t)
+	within(t, "a frame, then rest", func() {
+		a.Send(uapi.TypePing, 0, nil)
+		b.Read()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for a.stream != nil && !a.stream.idle {
+			a.change.Wait()
+		}
+		if a.pending != 0 {
+			t.Errorf("%d frames of data wait, none was sent", a.pending)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
+	t.Parallel() // it takes closeIn
+	a, _ := ends(t)
+	within(t, "Close", func() { a.Close() })
+	if err := a.Ended(); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
 }
 
 func TestShortSourceIsAnError(t *testing.T) {
