@@ -13,6 +13,7 @@
 #define RANGES_MAX 0x40000u
 #define EDGES_MAX 256u
 #define S_IFMT 0170000u
+#define S_IFDIR 0040000u
 
 /* The loader's view of one run; freed at the end, the image stays. */
 struct load {
@@ -398,6 +399,29 @@ static int attach_stream(const struct load *l)
 	return 0;
 }
 
+/* The one that was asked for must be there; any other is where bee runs. */
+static int choose_cwd(const struct load *l, char *cwd, u64 len)
+{
+	const char *want = l->options->cwd;
+	struct abi_stat st;
+	struct abi_path_op op = {
+		.verb = ABI_PATH_STAT, .path = cwd, .stat = &st};
+	u64 n;
+
+	if (!want)
+		return bee_os_guest_cwd(cwd, len) ? -1 : 0;
+	n = abi_strlen(want);
+	if (*want != '/' || n >= len)
+		return -1;
+	while (n > 1 && want[n - 1] == '/')
+		n--;
+	abi_memcpy(cwd, want, n);
+	cwd[n] = '\0';
+	if (l->os->path(&op) < 0 || (st.mode & S_IFMT) != S_IFDIR)
+		return -1;
+	return 0;
+}
+
 static int make_process(const struct load *l, const char *const *envp)
 {
 	static char path[4096], cwd[4096];
@@ -412,13 +436,15 @@ static int make_process(const struct load *l, const char *const *envp)
 	};
 	s64 err;
 
-	err = bee_os_guest_path(l->options->program, path, sizeof(path));
-	if (!err)
-		err = bee_os_guest_cwd(cwd, sizeof(cwd));
-	if (err)
+	if (bee_os_guest_path(l->options->program, path, sizeof(path)))
+		return refuse_program(l, "its path does not lie under the root");
+	if (choose_cwd(l, cwd, sizeof(cwd)))
 		return refuse_program(
-			l, "its path or working directory does not lie "
-			   "under the root");
+			l, l->options->cwd
+				   ? "--cwd names no directory under the root "
+				     "by its absolute path"
+				   : "bee's working directory does not lie "
+				     "under the root");
 	bee.proc = bee_os_alloc(abi_proc_size());
 	if (!bee.proc || abi_proc_init(bee.proc, &bee_gated))
 		return refuse_program(l, "the process state cannot be set up");

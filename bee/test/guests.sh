@@ -55,8 +55,20 @@ check_streams() { # inherited files keep their position
 	printf 'a\nb\nc\n' >"$tmp/want"
 	cmp -s "$tmp/want" "$tmp/got"
 	result $? "output and errors share one file"
+	check_cwd
 	check_shared
 	check_sentences
+}
+
+check_cwd() { # a directory that is there, by its absolute path
+	: >"$tmp/got"
+	for dir in /usr / /usr/ /nope usr /etc/passwd; do
+		guarded --cwd "$dir" /bin/busybox pwd >>"$tmp/got" 2>"$tmp/err" </dev/null
+		echo "$? $(grep -c -- '--cwd names no directory' "$tmp/err")" >>"$tmp/got"
+	done
+	printf '%s\n' /usr '0 0' / '0 0' /usr '0 0' '126 1' '126 1' '126 1' >"$tmp/want"
+	cmp -s "$tmp/want" "$tmp/got"
+	result $? "--cwd is where the program starts, or a refusal"
 }
 
 check_shared() { # two at once lose no line, and tear none

@@ -102,13 +102,6 @@ s64 bee_os_guest_cwd(char *buf, u64 len)
 	char here[PATH_MAX];
 	u64 n = 0;
 
-	if (bee.options->cwd) {
-		if (bee.options->cwd[0] != '/' ||
-		    strlen(bee.options->cwd) >= len)
-			return -EINVAL;
-		strcpy(buf, bee.options->cwd);
-		return 0;
-	}
 	if (!getcwd(here, sizeof(here)))
 		return -errno;
 	if (*abi_lin_root_text()) {
