@@ -437,7 +437,8 @@ static int make_process(const struct load *l, const char *const *envp)
 	s64 err;
 
 	if (bee_os_guest_path(l->options->program, path, sizeof(path)))
-		return refuse_program(l, "its path does not lie under the root");
+		return refuse_program(l,
+				      "its path does not lie under the root");
 	if (choose_cwd(l, cwd, sizeof(cwd)))
 		return refuse_program(
 			l, l->options->cwd

@@ -7,7 +7,7 @@ import "testing"
 func TestNearest(t *testing.T) {
 	names := []string{"nodes", "run", "update", "logs", "lab", "up"}
 	for word, want := range map[string]string{
-		"noeds": "nodes", "node": "nodes", "nodesxx": "nodes", "rnu": "run", "updat": "update",
+		"noeds": "nodes", "node": "nodes", "nodesxx": "nodes", "rnu": "run", "updxte": "update",
 		"lobs":   "logs",
 		"lag":    "lab",
 		"la":     "",       // half of the word
