@@ -68,6 +68,16 @@ $(eigen_t)/solver_test: $(call eigen_objects,eigen-san,test/solver_test \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
 
+# Each step and each line, without a whole run.
+CHECK_SUITES += eigen-report
+suite_eigen-report = ASAN_OPTIONS=detect_leaks=0 $(eigen_t)/report_test
+suite_eigen-report_needs = $(eigen_t)/report_test
+$(eigen_t)/%_test: $(B)/obj/eigen-san/examples/eigen/test/%_test.o \
+		$(call eigen_objects,eigen-san,$(EIGEN_MASTER))
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN) -o $@ $^ $(EIGEN_SHARED)
+
 CHECK_SUITES += eigen-bee
 suite_eigen-bee = sh examples/eigen/test/bee.sh $(B) linux
 suite_eigen-bee_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee-guard
@@ -81,4 +91,5 @@ bench_eigen = sh examples/eigen/test/bench.sh $(B)
 bench_eigen_needs = $(eigen_t)/point $(B)/bin/bee $(B)/bin/bee.exe
 
 MUTANTS += examples/eigen
-mutants_examples/eigen = eigen-*
+mutants_examples/eigen = eigen-market eigen-report eigen-solver \
+	eigen-bee

@@ -47,6 +47,10 @@ static void good(void)
 		       m.column[1] == 0 && m.value[1] == 7 && m.value[2] == 4,
 	       "a symmetric file that gives the upper triangle is read");
 	eigen_sparse_free(&m);
+	text = BANNER "2 2 0\n";
+	tap_ok(!parse(text, strlen(text), &m) && m.n == 2 && m.nnz == 0,
+	       "a file without an entry is read");
+	eigen_sparse_free(&m);
 }
 
 static void long_comment(void)

@@ -151,6 +151,13 @@ static void test_box(void)
 	       "without a reference the count by inertia still holds");
 	tap_ok(run("--elements 3,3,3") == EIGEN_RIGHT,
 	       "a box with few unknowns has all its eigenvalues");
+	tap_ok(run("--elements 3,3,3 --json /dev/null") == EIGEN_RIGHT,
+	       "a run may leave a report");
+	tap_ok(run("--elements 3,3,3 --json /dev/full") == EIGEN_WRONG,
+	       "a report that can't be written is no success");
+	run("--size 6 --center -5 --radius 1");
+	tap_ok(!!strstr(said, "inside     0 eigenvalues by inertia"),
+	       "a circle that holds none is counted");
 }
 
 static void test_edge(void)
@@ -232,6 +239,8 @@ static void test_usage(void)
 		"--points 0",
 		"--center 3",
 		"--center 1 --radius -1",
+		"--center 1 --radius 0",
+		"--tol 0",
 		"--center nan --radius 1",
 		"--matrix-a x",
 		"--bogus",
