@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The numbers between the problem and the answer, each step by itself: sparse
+ * matrices, the circle and its subspace, estimates, the limits of checks. MUMPS
+ * ends with errors that this test plants.
+ */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dmumps_c.h>
+#include <zmumps_c.h>
+
+#include "examples/eigen/box.h"
+#include "examples/eigen/calls.h"
+#include "examples/eigen/circle.h"
+#include "examples/eigen/options.h"
+#include "tests/tap.h"
+
+/* MUMPS ------------------------------------------------------------------- */
+
+#define FACTORISE 2
+static int planted, detail; /* the error of factorisations, and its number */
+static int failing, calls;  /* so many of them fail; how many there were */
+static int space[8];	    /* the work space that each was given, percent */
+
+static int plant(int job, int percent, MUMPS_INT *infog)
+{
+	if (job != FACTORISE)
+		return 0;
+	if (calls < 8)
+		space[calls] = percent;
+	if (calls++ >= failing)
+		return 0;
+	infog[0] = planted;
+	infog[1] = detail;
+	return 1;
+}
+
+void dmumps_c(DMUMPS_STRUC_C *mumps)
+{
+	void (*real)(DMUMPS_STRUC_C *) =
+		(__typeof__(real))dlsym(RTLD_NEXT, "dmumps_c");
+
+	if (!plant(mumps->job, mumps->icntl[13], mumps->infog))
+		real(mumps);
+}
+
+void zmumps_c(ZMUMPS_STRUC_C *mumps)
+{
+	void (*real)(ZMUMPS_STRUC_C *) =
+		(__typeof__(real))dlsym(RTLD_NEXT, "zmumps_c");
+
+	if (!plant(mumps->job, mumps->icntl[13], mumps->infog))
+		real(mumps);
+}
+
+static void plant_error(int error, int count)
+{
+	planted = error;
+	detail = 4711;
+	failing = count;
+	calls = 0;
+}
+
+static const int two_rows[] = {0, 1, 1}, two_columns[] = {0, 0, 1};
+static const double two[] = {2, -1, 2}, unit[] = {1, 0, 1};
+
+static void make_pair(struct eigen_sparse *a, struct eigen_sparse *b)
+{
+	if (eigen_sparse_build(a, 2, 3, two_rows, two_columns, two) ||
+	    eigen_sparse_build(b, 2, 3, two_rows, two_columns, unit))
+		abort();
+}
+
+static const struct {
+	const char *what;
+	int error, count, code, calls;
+} ends[] = {
+	{"too little work space twice", -9, 2, 0, 3},
+	{"too little at another place", -8, 1, 0, 2},
+	{"too little three times", -9, 9, -ENOMEM, 3},
+	{"no memory", -13, 9, -ENOMEM, 1},
+	{"a singular matrix", -10, 9, -EDOM, 1},
+	{"a matrix that is singular by its pattern", -6, 9, -EDOM, 1},
+	{"integers too small", -11, 9, -ENOMEM, 1},
+};
+
+static void test_factor(void)
+{
+	struct eigen_sparse a, b;
+	struct eigen_factor *f;
+	size_t i;
+
+	make_pair(&a, &b);
+	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		int r;
+
+		f = eigen_factor_new(&a, &b, NULL);
+		plant_error(ends[i].error, ends[i].count);
+		r = f ? eigen_factor_at(f, 2) : 1;
+		tap_ok((ends[i].code ? r == ends[i].code : r == 1) &&
+			       calls == ends[i].calls &&
+			       (calls < 2 || space[1] > space[0]),
+		       "a factorisation with %s: %d after %d", ends[i].what, r,
+		       calls);
+		eigen_factor_free(f);
+	}
+	plant_error(0, 0);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
+static void test_worker(void)
+{
+	struct eigen_sparse a, b;
+	double v[] = {1, -1}, y[4];
+	int order[] = {2, 1}, outside[] = {3, 1}, none[] = {0, 2};
+	size_t i;
+
+	make_pair(&a, &b);
+	for (i = 0; i < 2; i++) {
+		int r = eigen_initialize(2, 3, b.nnz, 1, a.start, a.column,
+					 a.value, b.start, b.column, b.value, v,
+					 i ? outside : none);
+
+		tap_ok(r == -EINVAL && strstr(eigen_why(), "order"),
+		       "an order whose first number is %d is refused",
+		       i ? 3 : 0);
+	}
+	TAP(eigen_initialize(2, 3, b.nnz, 1, a.start, a.column, a.value,
+			     b.start, b.column, b.value, v, order) == 0);
+	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		char text[60];
+		int r;
+
+		snprintf(text, sizeof(text), "error %d (4711)", ends[i].error);
+		plant_error(ends[i].error, ends[i].count);
+		r = eigen_solve(2, 1, 0, 1, y);
+		tap_ok(r == ends[i].code && calls == ends[i].calls &&
+			       (r == 0 || strstr(eigen_why(), text)),
+		       "a worker with %s: %d after %d, %s", ends[i].what, r,
+		       calls, r ? eigen_why() : "solved");
+	}
+	plant_error(0, 0);
+	eigen_finish();
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
+static void count_call(void *arg, struct eigen_call *call)
+{
+	*(int *)arg += call->status == 0;
+}
+
+/* The engine of this process leaves nothing of its problem behind. */
+static void test_local(void)
+{
+	struct eigen_problem p = {.block = 1};
+	double complex y[2];
+	struct eigen_call call = {.z = CMPLX(0, 1), .y = y};
+	char why[EIGEN_WHY];
+	double v[] = {1, -1};
+	int order[] = {1, 2}, good = 0;
+
+	make_pair(&p.a, &p.b);
+	p.v = v;
+	p.order = order;
+	TAP(eigen_engine_local.run(&p, &call, 1, count_call, &good, why) == 0 &&
+	    good == 1);
+	tap_ok(eigen_solve(2, 1, 0, 1, (double *)y) < 0 &&
+		       strstr(eigen_why(), "Initialize was not called"),
+	       "a run in this process ends with its problem");
+	eigen_sparse_free(&p.a);
+	eigen_sparse_free(&p.b);
+}
+
+/* Matrices ---------------------------------------------------------------- */
+
+static void test_sparse(void)
+{
+	const int row[] = {0, 1}, column[] = {0, 0}, corner[] = {0};
+	const double value[] = {3, -4}, one[] = {1};
+	struct eigen_sparse m;
+
+	TAP(eigen_sparse_build(&m, 2, 2, row, column, value) == 0);
+	tap_ok(eigen_sparse_norm(&m) == 7,
+	       "the norm of a matrix is its largest row, even the first");
+	eigen_sparse_free(&m);
+	TAP(eigen_sparse_build(&m, 1, 1, corner, corner, one) == 0);
+	tap_ok(eigen_sparse_check(&m) == 0, "one number is a lower triangle");
+	eigen_sparse_free(&m);
+	TAP(eigen_sparse_build(&m, 3, 0, corner, corner, one) == 0);
+	tap_ok(eigen_sparse_check(&m) == 0, "so are rows without any");
+	eigen_sparse_free(&m);
+}
+
+static void test_box(void)
+{
+	struct eigen_box flat = {{1, 5, 5}, {1, 1, 1}};
+	struct eigen_sparse a, b;
+
+	memset(&a, 0xff, sizeof(a));
+	memset(&b, 0xff, sizeof(b));
+	TAP(eigen_box_build(&flat, &a, &b) == -EINVAL);
+	tap_ok(!a.start && !a.column && !a.value && !b.start && !b.value,
+	       "a box that has no unknowns leaves no matrices");
+}
+
+/* The circle and its subspace --------------------------------------------- */
+
+/* Values 1, 2, 3 ... but for a wide gap below two of them. */
+static void test_choose(int first, int past)
+{
+	struct eigen_contour c = {0};
+	double value[60];
+	int i;
+
+	for (i = 0; i < 60; i++)
+		value[i] = i + (i >= first ? 2 : 0) + (i >= past ? 3 : 0);
+	eigen_circle_choose(value, 60, &c);
+	tap_ok(fabs(c.center - c.radius -
+		    (value[first] + value[first - 1]) / 2) < 1e-12 &&
+		       fabs(c.center + c.radius -
+			    (value[past] + value[past - 1]) / 2) < 1e-12,
+	       "a circle is chosen through the gaps below values %d and %d",
+	       first, past);
+}
+
+/* A subspace for the eigenvalues of twice the circle, and a quarter more. */
+static const struct {
+	const char *what;
+	int points, n, wide, block, moments; /* given */
+	int want_block, want_moments;
+} sizes[] = {
+	{"few eigenvalues", 40, 1000, 10, 0, 0, 16, 2},
+	{"as many as the columns hold", 40, 1000, 100, 0, 0, 16, 9},
+	{"more than the points allow", 40, 1000, 200, 0, 0, 26, 10},
+	{"fewer points", 8, 1000, 100, 0, 0, 67, 2},
+	{"a given block", 40, 1000, 100, 20, 0, 20, 7},
+	{"given moments", 40, 1000, 100, 0, 4, 34, 4},
+	{"fewer unknowns than columns", 40, 9, 9, 0, 0, 9, 3},
+	{"a block and moments", 40, 1000, 100, 4, 2, 4, 2},
+};
+
+static void test_size(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct eigen_contour c = {.points = sizes[i].points,
+					  .block = sizes[i].block,
+					  .moments = sizes[i].moments};
+
+		eigen_circle_size(&c, sizes[i].n, sizes[i].wide);
+		tap_ok(c.block == sizes[i].want_block &&
+			       c.moments == sizes[i].want_moments,
+		       "the subspace for %s: %d x %d", sizes[i].what, c.block,
+		       c.moments);
+	}
+}
+
+/* Answers ----------------------------------------------------------------- */
+
+static const int place[] = {0, 1, 2, 3};
+
+/* Extracts from S for the diagonal matrices a and 1. */
+static int extract(const double *diagonal, int block, const double *v,
+		   double *s, struct eigen_contour c, struct eigen_found *found)
+{
+	const double one[] = {1, 1, 1, 1};
+	struct eigen_sparse a, b;
+	int error;
+
+	c.points = 40;
+	c.block = block;
+	c.moments = 1;
+	c.drop = 1e-12;
+	if (eigen_sparse_build(&a, 4, 4, place, place, diagonal) ||
+	    eigen_sparse_build(&b, 4, 4, place, place, one))
+		abort();
+	error = eigen_contour_extract(&c, &a, &b, v, s, found);
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+	return error;
+}
+
+static void test_estimate(void)
+{
+	const double diagonal[] = {1, 2, 30, 40};
+	const double v[] = {1, 1, 1, 1, 1, 1, 1, 1};
+	double s[] = {2, 0, 0, 0, 0, 4, 0, 0};
+	struct eigen_found found;
+
+	/* v^T S is 2 and 4: their mean, and that mean's deviation */
+	TAP(extract(diagonal, 2, v, s,
+		    (struct eigen_contour){.center = 2, .radius = 1.5},
+		    &found) == 0);
+	tap_ok(found.estimate == 3 && found.error == 1 && found.count == 2,
+	       "the trace is estimated at %g +- %g", found.estimate,
+	       found.error);
+	free(found.pair);
+}
+
+static void test_scale(void)
+{
+	const double diagonal[] = {1e-9, 3e-9, 5e-9, 7e-9};
+	const double v[] = {1, 1, 1, 1};
+	double s[] = {0, 1e-9, 0, 0}, empty[] = {0, 0, 0, 0};
+	const struct eigen_contour c = {.center = 3e-9, .radius = 1e-9};
+	struct eigen_found found;
+
+	tap_ok(extract(diagonal, 1, v, s, c, &found) == 0 && found.rank == 1 &&
+		       found.count == 1 &&
+		       fabs(found.pair[0].value - 3e-9) < 1e-20,
+	       "one eigenvalue of a tiny circle is found");
+	free(found.pair);
+	tap_ok(extract(diagonal, 1, v, empty, c, &found) == -EDOM,
+	       "solutions that are all nothing span nothing");
+	free(found.pair);
+}
+
+/*
+ * Beside an eigenvalue as large as the norms a worker's rounding errors are
+ * larger: A = diag(1e6, 1), z = 1e6 + 0.001 i, y = 1 / (z - a).
+ */
+static void test_limit(void)
+{
+	const double diagonal[] = {1e6, 1}, one[] = {1, 1}, v[] = {1, 1};
+	const double complex z = CMPLX(1e6, 1e-3);
+	double complex y[] = {1 / (z - 1e6), 1 / (z - 1)};
+	struct eigen_check check;
+	struct eigen_sparse a, b;
+
+	TAP(!eigen_sparse_build(&a, 2, 2, place, place, diagonal) &&
+	    !eigen_sparse_build(&b, 2, 2, place, place, one));
+	y[0] *= 1 + 1e-6;
+	TAP(eigen_contour_check(z, 1, &a, &b, v, y, &check) == 0);
+	tap_ok(check.residual > 1e-7 && check.residual <= check.limit,
+	       "what rounding does beside a large eigenvalue is allowed: "
+	       "%.1e of %.1e",
+	       check.residual, check.limit);
+	y[0] *= 1 + 1e-2;
+	TAP(eigen_contour_check(z, 1, &a, &b, v, y, &check) == 0);
+	tap_ok(check.residual > check.limit, "and more than that is not");
+	eigen_sparse_free(&a);
+	eigen_sparse_free(&b);
+}
+
+/* The command line -------------------------------------------------------- */
+
+static void test_defaults(void)
+{
+	char name[] = "eigen", *argv[] = {name, NULL};
+	struct eigen_options o;
+
+	TAP(eigen_options_read(1, argv, &o) == 0);
+	tap_ok(o.box.elements[0] == 22 && o.box.elements[1] == 23 &&
+		       o.box.elements[2] == 24 && o.box.edge[0] == 1 &&
+		       o.box.edge[1] == 1.1 && o.box.edge[2] == 1.25 &&
+		       o.contour.points == 40 && o.tolerance == 1e-8 &&
+		       !o.json && !o.local && !o.circle_given,
+	       "the defaults are those that --help names");
+}
+
+int main(void)
+{
+	test_factor();
+	test_worker();
+	test_local();
+	test_sparse();
+	test_box();
+	test_choose(1, 13);
+	test_choose(5, 20);
+	test_choose(12, 32);
+	test_size();
+	test_estimate();
+	test_scale();
+	test_limit();
+	test_defaults();
+	return tap_done();
+}
