@@ -58,6 +58,9 @@ static void trips(void)
 
 	pair_open(&p, &setup);
 	mr = reg(&p, BOTH, KEY);
+	/* It is good from the start on: there is nothing more to do. */
+	CHECK(!fi_mr_enable(mr) && !fi_control(&mr->fid, FI_REFRESH, NULL));
+	CHECK(fi_control(&mr->fid, FI_GETWAIT, NULL) == -FI_ENOSYS);
 	for (int i = 0; i < 5; i++)
 		CHECK(trip(&p, 0, KEY, length[i]));
 	CHECK(fi_close(&p.domain->fid) == -FI_EBUSY);

@@ -28,6 +28,7 @@ static void offer(void)
 	CHECK(info->caps & FI_DIRECTED_RECV && info->caps & FI_MULTI_RECV);
 	CHECK(info->caps & FI_SOURCE);
 	CHECK(info->caps & FI_RMA && !(info->caps & FI_ATOMIC));
+	CHECK(info->tx_attr->iov_limit == 1);
 	CHECK(info->tx_attr->rma_iov_limit == 1);
 	CHECK(!info->mode && !info->domain_attr->mr_mode);
 	CHECK(info->tx_attr->inject_size == 16384);
@@ -129,6 +130,19 @@ static void delivery(void)
 	fi_freeinfo(info);
 }
 
+/* Peers may be on this host and on others. */
+static void places(void)
+{
+	struct fi_info *hints = hints_alloc(), *info = NULL;
+
+	hints->domain_attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+	CHECK(!ask(hints, &info) && info);
+	fi_freeinfo(info);
+	hints = hints_alloc();
+	hints->domain_attr->caps = FI_SHARED_AV;
+	refused(hints, "a vector that processes share");
+}
+
 /* How many operations a program means to have in flight. */
 static void sizes(void)
 {
@@ -157,6 +171,7 @@ void test_info(void)
 	echo();
 	refusals();
 	delivery();
+	places();
 	sizes();
 	addressed();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Objects: the order in which they close, what may be bound, what is absent. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
@@ -15,6 +16,22 @@ static void busy(void)
 	CHECK(fi_close(&p.domain->fid) == -FI_EBUSY);
 	CHECK(fi_close(&p.a.cq->fid) == -FI_EBUSY);
 	CHECK(fi_close(&p.a.av->fid) == -FI_EBUSY);
+	pair_close(&p);
+}
+
+/* Endpoints listen on the ports that the environment gives. */
+static void ports(void)
+{
+	uint8_t name[NAME_SIZE];
+	struct pair p;
+	int port;
+
+	CHECK(!setenv("FI_O2G_PORTS", "25000-25999", 1));
+	pair_open(&p, NULL);
+	CHECK(!unsetenv("FI_O2G_PORTS"));
+	end_name(&p.a, name);
+	port = name[2] | name[3] << 8;
+	CHECK(port >= 25000 && port <= 25999);
 	pair_close(&p);
 }
 
@@ -134,6 +151,7 @@ void test_objects(void)
 	struct pair p;
 
 	busy();
+	ports();
 	pair_open(&p, NULL);
 	bindings(&p);
 	absent(&p);
