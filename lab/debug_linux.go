@@ -136,14 +136,21 @@ func (k *debugKernel) prepare(digest string) error {
 	if err := syscall.Statfs(filepath.Dir(k.work), &fs); err != nil {
 		return err
 	}
-	if free := fs.Bavail * uint64(fs.Bsize); free < debugSpace {
-		return fmt.Errorf("%s has %d MB free and the build takes %d MB: make room, or set XDG_CACHE_HOME to a folder elsewhere",
-			filepath.Dir(k.work), free>>20, debugSpace>>20)
+	if err := k.checkSpace(fs.Bavail * uint64(fs.Bsize)); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(k.work, 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(stamp, []byte(digest), 0o644)
+}
+
+func (k *debugKernel) checkSpace(free uint64) error {
+	if free < debugSpace {
+		return fmt.Errorf("%s has %d MB free and the build takes %d MB: make room, or set XDG_CACHE_HOME to a folder elsewhere",
+			filepath.Dir(k.work), free>>20, debugSpace>>20)
+	}
+	return nil
 }
 
 // run has build.sh do the work, in an environment that no make above changes.

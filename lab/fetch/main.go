@@ -15,17 +15,20 @@ import (
 	"skep/lab"
 )
 
-func main() {
-	if len(os.Args) < 3 {
+func main() { os.Exit(fetchKernels(os.Args[1:])) }
+
+func fetchKernels(args []string) int {
+	if len(args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: fetch BUILD SERIES...")
-		os.Exit(2)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	for _, series := range os.Args[2:] {
-		if _, err := lab.Fetch(ctx, os.Args[1], series, os.Stderr); err != nil {
+	for _, series := range args[1:] {
+		if _, err := lab.Fetch(ctx, args[0], series, os.Stderr); err != nil {
 			fmt.Fprintf(os.Stderr, "fetch: %v\n", err)
-			os.Exit(1)
+			return 1
 		}
 	}
+	return 0
 }

@@ -49,7 +49,6 @@ func (g *guard) look(b []byte) error {
 			n := min(uint64(len(b)), uint64(g.data))
 			g.data -= uint32(n)
 			b = b[n:]
-			continue
 		}
 		n := copy(g.head[g.have:], b)
 		g.have += n
