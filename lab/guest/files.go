@@ -172,10 +172,15 @@ func rawResults() error {
 		if err != nil {
 			return err
 		}
-		t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
-		t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200
+		setRaw(t)
 		return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 	})
+}
+
+// setRaw is 8 bits at full speed, without a modem and without any change.
+func setRaw(t *unix.Termios) {
+	t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
+	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200
 }
 
 // drainResults waits until the line has sent everything.
