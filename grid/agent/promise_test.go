@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+
+package agent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skep/grid/proto"
+	"skep/internal/uapi"
+)
+
+// Only what the hub's answer means counts as success.
+func TestAnswersOfTheHub(t *testing.T) {
+	for _, c := range []struct {
+		status, want int
+		good         bool
+	}{
+		{200, 200, true}, {204, 200, true}, {299, 200, true}, {201, 201, true},
+		{300, 200, false}, {404, 200, false}, {500, 200, false}, {100, 200, false}, {200, 206, false}, {204, 206, false},
+	} {
+		resp := &http.Response{StatusCode: c.status, Status: fmt.Sprint(c.status), Body: io.NopCloser(strings.NewReader("x"))}
+		if err := checkResponse(resp, c.want); (err == nil) != c.good {
+			t.Errorf("%d where %d is wanted: %v", c.status, c.want, err)
+		}
+	}
+}
+
+// Arguments are whole and undamaged, or refused.
+func TestArgumentsAreChecked(t *testing.T) {
+	const text = "arguments"
+	sum := sha256.Sum256([]byte(text))
+	good := hex.EncodeToString(sum[:])
+	for _, c := range []struct {
+		name, body, digest, wrong string
+	}{
+		{"whole", text, good, ""},
+		{"damaged", "Arguments", good, "damaged on the way"},
+		{"of another digest", text, strings.Repeat("0", 64), "damaged on the way"},
+		{"without a digest", text, "", "damaged on the way"},
+		{"longer", text + "x", good, "more bytes came"},
+		{"cut", text[1:], good, "unexpected EOF"},
+	} {
+		resp := &http.Response{Body: io.NopCloser(strings.NewReader(c.body)), Trailer: http.Header{}}
+		resp.Trailer.Set(proto.TrailerDigest, c.digest)
+		got, err := io.ReadAll(&checked{resp: resp, sum: sha256.New(), left: uint64(len(text))})
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) || err == nil && string(got) != text {
+			t.Errorf("%s: %q, %v", c.name, got, err)
+		}
+	}
+}
+
+// Lines that are left out are counted once, and none is announced where there
+// were none.
+func TestLinesThatAreLeftOut(t *testing.T) {
+	for _, n := range []int{0, 1, 5} {
+		var said []string
+		l := &lines{say: func(text string) { said = append(said, text) }, dropped: n}
+		l.drops()
+		l.drops()
+		if n == 0 && len(said) != 0 || n > 0 && (len(said) != 1 || !strings.HasPrefix(said[0], fmt.Sprintf("(%d lines", n))) {
+			t.Errorf("%d lines: %q", n, said)
+		}
+	}
+}
+
+// What a worker wrote is on disk, in files that are closed, when it has ended.
+func TestKeptFilesAreClosed(t *testing.T) {
+	k, err := newKeeper(t.TempDir(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.add("hello")
+	head := k.head
+	k.close()
+	if _, err := head.WriteString("x"); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("its file is open: %v", err)
+	}
+	if parts, _ := filepath.Glob(k.base + "*"); len(parts) != 1 {
+		t.Errorf("kept are %q", parts)
+	}
+}
+
+// stream is a worker's side that was written before.
+type stream struct {
+	io.Reader
+	closed bool
+}
+
+func (s *stream) Write(b []byte) (int, error) { return len(b), nil }
+func (s *stream) Close() error                { s.closed = true; return nil }
+
+// A stream that begins has not been silent, and one that is closed is closed
+// at both ends.
+func TestStreamOfAWorker(t *testing.T) {
+	s := &stream{Reader: strings.NewReader("")}
+	w := newWire(s)
+	if silent := w.silence(); silent > time.Hour {
+		t.Errorf("a new stream was silent for %v", silent)
+	}
+	gone := errors.New("gone")
+	w.close(gone)
+	if err := w.write(uapi.Frame{Type: uapi.TypeCall}, []byte("x")); !s.closed || !errors.Is(err, gone) {
+		t.Errorf("closed %v, a call: %v", s.closed, err)
+	}
+}
+
+// Between the parts of a result nothing else may come.
+func TestNothingElseInAResult(t *testing.T) {
+	for name, f := range map[string]uapi.Frame{
+		"another frame": {Type: uapi.TypeResult, Call: 7},
+		"another call":  {Type: uapi.TypeData, Call: 8, Flags: uapi.FlagLast, Length: 1},
+	} {
+		var b bytes.Buffer
+		out := newWire(struct {
+			io.Reader
+			io.Writer
+			io.Closer
+		}{strings.NewReader(""), &b, io.NopCloser(nil)})
+		if err := out.write(f, bytes.Repeat([]byte("x"), int(f.Length))); err != nil {
+			t.Fatal(err)
+		}
+		a := &answer{worker: &worker{wire: newWire(&stream{Reader: &b})}, call: 7, digest: sha256.New(), left: 1}
+		if got, err := io.ReadAll(a); err == nil || !strings.Contains(err.Error(), "inside a result") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
