@@ -20,14 +20,23 @@ struct abi_sock_transfer;
 struct abi_span;
 struct abi_stat;
 
+/* File systems of what abi makes itself, as fstatfs names them. */
+#define ABI_FS_ANON_INODE 0x09041934
+#define ABI_FS_PIPE 0x50495045
+#define ABI_FS_SOCK 0x534f434b
+#define ABI_FS_PROC 0x9fa0
+#define ABI_FS_TMP 0x01021994 /* where /dev lies */
+
 /* As an offset: at the position, which moves. */
 #define ABI_FILE_CURRENT (-1ll)
 
 struct abi_desc_ops {
-	u8 handle;  /* `handle` is the host's */
-	u8 polled;  /* the host knows whether it is ready: poll.c asks it */
-	u8 timed;   /* gets ready by time alone; `ready` counts that */
-	u8 regular; /* a regular file of the host: it can be mapped and cut */
+	u8 handle;   /* `handle` is the host's */
+	u8 polled;   /* the host knows whether it is ready: poll.c asks it */
+	u8 timed;    /* gets ready by time alone; `ready` counts that */
+	u8 regular;  /* a regular file of the host: it can be mapped and cut */
+	u8 unmoved;  /* without `seek`: lseek does nothing and answers 0 */
+	u32 fs_type; /* fstatfs of what lacks `control`: ABI_FS_*. ENOSYS */
 
 	/* offset: ABI_FILE_CURRENT uses and moves the position. EINVAL. */
 	s64 (*read)(struct abi_call *c, struct abi_desc *d, struct abi_span *s,

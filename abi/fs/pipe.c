@@ -64,6 +64,7 @@ static int pipe_release(struct abi_proc *p, struct abi_desc *d)
 }
 
 const struct abi_desc_ops abi_pipe_ops = {
+	.fs_type = ABI_FS_PIPE,
 	.read = pipe_read,
 	.write = pipe_write,
 	.ready = pipe_ready,

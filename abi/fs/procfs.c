@@ -653,6 +653,7 @@ static s64 text_stat(struct abi_call *c, struct abi_desc *d,
 }
 
 const struct abi_desc_ops abi_text_ops = {
+	.fs_type = ABI_FS_PROC,
 	.read = text_read,
 	.write = text_write,
 	.seek = abi_position_seek,
@@ -700,6 +701,7 @@ static s64 device_stat(struct abi_call *c, struct abi_desc *d,
 }
 
 const struct abi_desc_ops abi_null_ops = {
+	.fs_type = ABI_FS_TMP,
 	.read = device_read,
 	.write = device_write,
 	.seek = device_seek,

@@ -274,17 +274,26 @@ s64 abi_sys_statfs(struct abi_call *c)
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }
 
+/* As simple_statfs of Linux: a file system without blocks. */
+static s64 made_statfs(const struct abi_desc *d, struct abi_statfs *fs)
+{
+	*fs = (struct abi_statfs){.type = abi_desc_ops(d)->fs_type,
+				  .bsize = SKEP_PAGE_SIZE,
+				  .namelen = 255};
+	return fs->type ? 0 : -LINUX_ENOSYS;
+}
+
 s64 abi_sys_fstatfs(struct abi_call *c)
 {
 	struct abi_statfs fs;
 	struct abi_file_op op = {.verb = ABI_FILE_STATFS, .statfs = &fs};
 	struct abi_desc *d = abi_desc_get(c->p, c->a[0]);
-	s64 error = -LINUX_ENOSYS;
+	s64 error;
 
 	if (!d)
 		return -LINUX_EBADF;
-	if (abi_desc_ops(d)->control)
-		error = abi_desc_ops(d)->control(c, d, &op);
+	error = abi_desc_ops(d)->control ? abi_desc_ops(d)->control(c, d, &op)
+					 : made_statfs(d, &fs);
 	abi_desc_put(c->p, d);
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }

@@ -122,7 +122,11 @@ s64 abi_sys_lseek(struct abi_call *c)
 	if (!d)
 		return -LINUX_EBADF;
 	seek = abi_desc_ops(d)->seek;
-	if (seek) {
+	if ((u32)c->a[2] > ABI_SEEK_HOLE) {
+		result = -LINUX_EINVAL;
+	} else if (abi_desc_ops(d)->unmoved) {
+		result = 0;
+	} else if (seek) {
 		abi_lock(c->p, &d->lock);
 		result = seek(c, d, (s64)c->a[1], (u32)c->a[2]);
 		abi_unlock(c->p, &d->lock);

@@ -127,6 +127,7 @@ static int pair_release(struct abi_proc *p, struct abi_desc *d)
 }
 
 const struct abi_desc_ops abi_pair_ops = {
+	.fs_type = ABI_FS_SOCK,
 	.read = pair_read,
 	.write = pair_write,
 	.ready = pair_ready,

@@ -237,6 +237,7 @@ static s64 sock_call(struct abi_call *c, struct abi_desc *d,
 }
 
 const struct abi_desc_ops abi_sock_ops = {
+	.fs_type = ABI_FS_SOCK,
 	.handle = 1,
 	.polled = 1,
 	.read = sock_read,

@@ -47,8 +47,15 @@ static void check(const char *call, u32 kind, s64 got, s64 want)
 
 static void data_calls(void)
 {
-	ROW("lseek", lseek, (0, ABI_SEEK_CUR), SPIPE, SPIPE, SPIPE, ANY, ANY,
-	    ANY, OK, OK, OK);
+	ROW("lseek", lseek, (0, ABI_SEEK_CUR), SPIPE, SPIPE, SPIPE, OK, OK, OK,
+	    OK, OK, OK);
+	ROW("lseek to nowhere", lseek, (0, 5), INVAL, INVAL, INVAL, INVAL,
+	    INVAL, INVAL, INVAL, INVAL, INVAL);
+	for (u32 k = EVENT; k <= EPOLL; k++)
+		for (u32 whence = 0; whence < 5; whence++)
+			tap_ok(CALL(lseek, fd[k], 7, whence) == 0,
+			       "lseek does nothing for %s, whence %u", name[k],
+			       whence);
 	ROW("pread", pread64, (page, 8, 0), SPIPE, SPIPE, SPIPE, SPIPE, SPIPE,
 	    SPIPE, OK, OK, ISDIR);
 	ROW("pwrite", pwrite64, (page, 8, 0), SPIPE, SPIPE, SPIPE, SPIPE, SPIPE,
@@ -65,6 +72,20 @@ static void data_calls(void)
 	    NODEV, NODEV, NODEV, BADF, BADF);
 	ROW("fadvise", fadvise64, (0, 0, 0), SPIPE, SPIPE, OK, OK, OK, OK, OK,
 	    OK, OK);
+}
+
+/* The first word is the type; there are no blocks. */
+static void file_systems(void)
+{
+	static const u64 type[] = {0x50495045, 0x50495045, 0x534f434b,
+				   0x09041934, 0x09041934, 0x09041934,
+				   0x01021994, 0x9fa0};
+	u64 *fs = GUEST(0);
+
+	for (u32 k = 0; k < DIR; k++)
+		tap_ok(CALL(fstatfs, fd[k], page) == 0 && fs[0] == type[k] &&
+			       fs[1] == 4096 && fs[8] == 255,
+		       "fstatfs of %s", name[k]);
 }
 
 static void other_calls(void)
@@ -157,6 +178,7 @@ int main(void)
 	io_install();
 	open_all();
 	data_calls();
+	file_systems();
 	other_calls();
 	single_kinds();
 	guest_free();

@@ -110,6 +110,8 @@ static s64 timerfd_read(struct abi_call *c, struct abi_desc *d,
 }
 
 const struct abi_desc_ops abi_timerfd_ops = {
+	.fs_type = ABI_FS_ANON_INODE,
+	.unmoved = 1,
 	.timed = 1,
 	.read = timerfd_read,
 	.ready = timerfd_ready,
