@@ -230,3 +230,12 @@ func TestBoundThreadsWithOddFiles(t *testing.T) {
 		t.Errorf("threads %q, want %q; groups %q", threads, want, groups)
 	}
 }
+
+func TestModuleThatIsNotLoadedIsNamed(t *testing.T) {
+	if _, err := os.Stat(uapi.ShimosDevice); err == nil {
+		t.Skip("the module shimos is loaded here")
+	}
+	if a, err := Allowed(); !isRefused(err, "is not loaded") {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -98,6 +98,11 @@ static void test_errors(void)
 	newer.errors = newer.calls;
 	TAP(judge_sums() == DYNAMOS_ERRORS);
 	TAP(verdict.newer == 1000 && verdict.older == 20);
+	older.calls = 40000;
+	older.errors = 19995;
+	TAP(judge_sums() == DYNAMOS_ERRORS);
+	TAP(verdict.newer == 1000 && verdict.older == 499);
+	older.errors = 20;
 	newer.calls = older.calls = limits.least;
 	TAP(judge_sums() == DYNAMOS_ERRORS);
 	older.calls = 1000;

@@ -6,6 +6,7 @@
 #include "../apic.h"
 #include "base/errno.h"
 #include "../image.h"
+#include "../map.h"
 #include "../plan.h"
 #include "../power.h"
 #include "../state.h"
@@ -20,6 +21,7 @@ static void text(void)
 {
 	u64 map[2] = {0x8000000000000006ull, 0x11};
 	u64 last[2] = {0, 0x8000000000000000ull};
+	u64 later[3] = {0};
 	struct shimos_text t;
 	char at[12];
 
@@ -29,6 +31,12 @@ static void text(void)
 	shimos_text_begin(&t, at, sizeof(at));
 	shimos_text_cpus(&t, map, 2);
 	tap_ok(!strcmp(at, "1-2,63-64,6"), "text: CPUs as taskset has them");
+	shimos_text_begin(&t, at, sizeof(at));
+	shimos_map_set(later, 64);
+	shimos_map_set(later, 128);
+	shimos_map_set(later, 129);
+	shimos_text_cpus(&t, later, 3);
+	tap_ok(!strcmp(at, "64,128-129"), "text: CPUs of later words");
 	shimos_text_begin(&t, at, sizeof(at));
 	shimos_text_cpus(&t, last, 2);
 	tap_ok(!strcmp(at, "127"), "text: the last CPU of a map");
