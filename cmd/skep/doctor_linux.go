@@ -45,7 +45,7 @@ func checkModule(device string) check {
 			but(checkNote, "modprobe o2g, if MPI programs run here")
 	}
 	if err != nil {
-		return good("o2g", "%v", err).but(checkNote, "have root let you open it, else MPI programs match messages themselves")
+		return good("o2g", "%v", err).but(checkNote, "ask root for access to it, else MPI programs match messages in user space")
 	}
 	defer f.Close()
 	open := uapi.O2GDeviceOpen{Revision: uapi.O2GDeviceRevision, SQEntries: 16, CQEntries: 16,

@@ -22,7 +22,7 @@ func checkLending(root string) check {
 	}
 	clock, _ := os.ReadFile(filepath.Join(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"))
 	if text := strings.TrimSpace(string(clock)); text != "tsc" {
-		return good(name, "Linux's clock is %q, so lent cores could not tell the time", text).
+		return good(name, "Linux's clock source is %q, so lent cores would have no clock", text).
 			but(checkNote, "write tsc to /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available there")
 	}
 	if runtime.NumCPU() < 2 {

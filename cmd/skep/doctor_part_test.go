@@ -25,10 +25,10 @@ func TestCheckLending(t *testing.T) {
 	}
 	const clock = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 	for want, files := range map[string]map[string]string{
-		"Xen":            {"sys/hypervisor/type": "xen\n", clock: "tsc\n"},
-		`clock is "kvm-`: {clock: "kvm-clock\n"},
-		`clock is ""`:    {},
-		"not loaded":     {clock: "tsc\n"},
+		"Xen":             {"sys/hypervisor/type": "xen\n", clock: "tsc\n"},
+		`source is "kvm-`: {clock: "kvm-clock\n"},
+		`source is ""`:    {},
+		"not loaded":      {clock: "tsc\n"},
 	} {
 		root := t.TempDir()
 		for name, text := range files {

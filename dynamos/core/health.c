@@ -7,12 +7,13 @@ const char *dynamos_health_check(const struct dynamos_health *limits)
 	if (limits->zero)
 		return "a reserved field of health is not zero";
 	if (limits->errors > 1000)
-		return "health.errors is 1 to 1000 of 1000 calls, or 0";
+		return "health.errors must be 0 (off) or 1 to 1000, per 1000 "
+		       "calls";
 	if (limits->latency && limits->latency <= 100)
-		return "health.latency is above 100 percent, or 0";
+		return "health.latency must be 0 (off) or above 100 percent";
 	if ((limits->errors || limits->latency) && !limits->least)
-		return "health.least is how many calls a comparison needs: at "
-		       "least 1";
+		return "health.least must be at least 1: a comparison needs "
+		       "that many calls";
 	return (void *)0;
 }
 

@@ -28,32 +28,32 @@ static int cpus_empty(const struct dynamos_rule *r)
 static const char *value_wrong(const struct dynamos_rule *r)
 {
 	if (r->terms & DYNAMOS_PID && r->pid <= 0)
-		return "a pid is above 0";
+		return "a pid must be above 0";
 	if (r->terms & DYNAMOS_TGID && r->tgid <= 0)
-		return "a tgid is above 0";
+		return "a tgid must be above 0";
 	if (r->terms & DYNAMOS_COMM && comm_wrong(r))
-		return "comm is a name of 1 to 15 bytes and a NUL";
+		return "comm must have 1 to 15 bytes and end with a NUL";
 	if (r->terms & DYNAMOS_UID && r->uid == WORD)
-		return "no user has the uid 4294967295";
+		return "4294967295 is not a valid uid";
 	if (r->terms & DYNAMOS_GID && r->gid == WORD)
-		return "no group has the gid 4294967295";
+		return "4294967295 is not a valid gid";
 	if (r->terms & DYNAMOS_CGROUP && !r->cgroup)
-		return "a cgroup is named by its folder's inode, above 0";
+		return "the inode number of a cgroup must be above 0";
 	if (r->terms & DYNAMOS_CPUS && cpus_empty(r))
 		return "the CPU set is empty";
 	if (r->terms & DYNAMOS_SHARE && r->share > 65536)
-		return "a share is 0 to 65536";
+		return "a share must be 0 to 65536";
 	if (r->terms & DYNAMOS_WINDOW && r->from >= r->until)
-		return "a window ends after it begins";
+		return "a window must end after it begins";
 	return (void *)0;
 }
 
 static const char *rule_wrong(const struct dynamos_rule *r)
 {
 	if (r->terms & ~DYNAMOS_TERMS)
-		return "it names a term that this revision does not have";
+		return "its term is unknown to this revision";
 	if (r->choice > 1)
-		return "choice is 0 (the older version) or 1 (the new one)";
+		return "choice must be 0 (older version) or 1 (new version)";
 	if (r->zero)
 		return "the reserved field is not zero";
 	return value_wrong(r);
@@ -76,25 +76,23 @@ int dynamos_policy_check(const struct dynamos_policy *p, u32 class,
 	refusal->rule = DYNAMOS_RULES;
 	refusal->why = (void *)0;
 	if (class < DYNAMOS_ANY || class > DYNAMOS_TOGETHER)
-		return refuse_rule(refusal, DYNAMOS_RULES, "no such class");
+		return refuse_rule(refusal, DYNAMOS_RULES, "unknown class");
 	if (p->rules > DYNAMOS_RULES)
 		return refuse_rule(refusal, DYNAMOS_RULES,
 				   "more than 16 rules");
 	if (p->otherwise > 1)
-		return refuse_rule(
-			refusal, DYNAMOS_RULES,
-			"otherwise is 0 (the older version) or 1 (the "
-			"new one)");
+		return refuse_rule(refusal, DYNAMOS_RULES,
+				   "otherwise must be 0 (older version) or 1 "
+				   "(new version)");
 	for (i = 0; i < p->rules; i++) {
 		wrong = rule_wrong(&p->rule[i]);
 		if (wrong)
 			return refuse_rule(refusal, i, wrong);
 	}
 	if (class == DYNAMOS_TOGETHER && (p->rules || !p->otherwise))
-		return refuse_rule(
-			refusal, DYNAMOS_RULES,
-			"the update's class is together: all tasks take "
-			"it, so give no rules and otherwise 1");
+		return refuse_rule(refusal, DYNAMOS_RULES,
+				   "an update of class together applies to all "
+				   "tasks: give no rules and otherwise 1");
 	return 0;
 }
 

@@ -79,6 +79,6 @@ const char *dynamos_state_name(u32 state)
 	};
 
 	if (state < DYNAMOS_LOADED || state > DYNAMOS_LEAVING)
-		return "in no state";
+		return "unknown";
 	return names[state];
 }

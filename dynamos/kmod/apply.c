@@ -50,8 +50,9 @@ static struct dynamos_slot *take_slot(struct dynamos_update_state *u, u32 i,
 			      at->length, at->place);
 	if (!s)
 		scnprintf(why, DYNAMOS_WHY,
-			  "no slot for %s: %d functions can be changed at a "
-			  "time; revert some, and let them leave",
+			  "no free slot for %s: at most %d functions can be "
+			  "changed at a time; revert updates and wait until "
+			  "they have drained",
 			  u->update->functions[i].symbol, DYNAMOS_SLOTS);
 	return s;
 }
@@ -110,17 +111,18 @@ static int check_patchable(struct dynamos_update_state *u, char *why)
 				  s->symbol);
 			return -EBUSY;
 		}
-		scnprintf(why, DYNAMOS_WHY,
-			  "the hook of an older update is still on its way out "
-			  "of %s, which waits for each task of this node: try "
-			  "again; if that goes on, a task loops in the kernel",
-			  s->symbol);
+		scnprintf(
+			why, DYNAMOS_WHY,
+			"the hook of an older update is still being removed "
+			"from %s, which waits for every task of this node: try "
+			"again; if this persists, a task loops in the kernel",
+			s->symbol);
 		return -EAGAIN;
 	}
 	if (!dynamos_owner_busy())
 		return 0;
 	scnprintf(why, DYNAMOS_WHY,
-		  "another livepatch is changing over: try again");
+		  "another livepatch is in transition: try again");
 	return -EAGAIN;
 }
 
@@ -329,8 +331,9 @@ static int check_allowed(struct dynamos_update_state *u,
 {
 	if (dynamos_node_advised()) {
 		scnprintf(a->why, DYNAMOS_WHY,
-			  "a task died inside an update and may have left a "
-			  "lock: reboot this node before anything is applied");
+			  "a task died inside an update and may still hold a "
+			  "lock: reboot this node before you apply another "
+			  "update");
 		return -EPERM;
 	}
 	if (u->state != DYNAMOS_LOADED) {
@@ -412,9 +415,9 @@ static int try_apply(struct dynamos_apply *a)
 
 	if (!mutex_trylock(&dynamos_hooks)) {
 		scnprintf(a->why, DYNAMOS_WHY,
-			  "hooks of other updates are being set or taken away, "
-			  "which waits for each task of this node: try again; "
-			  "if that goes on, a task loops in the kernel");
+			  "hooks of other updates are being set or removed, "
+			  "which waits for every task of this node: try again; "
+			  "if this persists, a task loops in the kernel");
 		return -EAGAIN;
 	}
 	mutex_lock(&dynamos_lock);
@@ -462,7 +465,7 @@ int dynamos_apply_policy(struct dynamos_update_state *u,
 	lockdep_assert_held(&dynamos_lock);
 	if (!in_force(u) || u->state == DYNAMOS_ENTERING) {
 		scnprintf(c->why, DYNAMOS_WHY,
-			  "%s is %s: only what is in force has a policy; "
+			  "%s is %s: only an applied update has a policy; "
 			  "apply it first",
 			  u->name, dynamos_state_name(u->state));
 		return -EINVAL;

@@ -139,7 +139,7 @@ static unsigned long poll_entering(struct dynamos_update_state *u)
 	if (dynamos_patch_entered(e->patch)) {
 		dynamos_update_step(u, DYNAMOS_ENTERED, why);
 		dynamos_event_add(u->name, DYNAMOS_ASKED, u->state, 0, "",
-				  "all tasks changed over");
+				  "all tasks completed the transition");
 		if (e->supersedes)
 			dynamos_apply_supersede(u);
 		return SELDOM;

@@ -310,7 +310,8 @@ static int room_for(const struct dynamos_update_state *update, char *why,
 		return 0;
 	snprintf(why, room,
 		 "%d updates of class task or object already change functions "
-		 "of this one; wait until older ones have left, or revert one",
+		 "of this one; wait until older ones have drained, or revert "
+		 "one",
 		 others);
 	return -EBUSY;
 }
@@ -329,15 +330,16 @@ static int objects_wrong(const struct dynamos_update *update, char *why,
 			continue;
 		snprintf(why, room,
 			 "%s names no argument as its object; each function of "
-			 "an update of class object does",
+			 "an update of class object must",
 			 function->symbol);
 		return -EINVAL;
 	}
 	if (ends)
 		return 0;
-	snprintf(why, room,
-		 "no function ends the object's life, so the update could "
-		 "never leave; name the one that frees it");
+	snprintf(
+		why, room,
+		"no function is marked as the end of the object's life, so the "
+		"update could never drain; name the one that frees the object");
 	return -EINVAL;
 }
 

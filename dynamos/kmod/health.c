@@ -117,7 +117,7 @@ static void find_stuck(struct dynamos_watch *watch, u32 i)
 	} else if (!place->told) {
 		place->told = true;
 		snprintf(text, sizeof(text),
-			 "%s: %llu inside for more than %llu ms",
+			 "%s: %llu stuck for more than %llu ms",
 			 version->function->symbol,
 			 inside - atomic64_read(&version->lost),
 			 (now - place->swapped) / NSEC_PER_MSEC);
@@ -186,7 +186,7 @@ int dynamos_watch_begin(struct dynamos_update_state *update, u32 confirm_ms,
 	}
 	watch = kvzalloc(struct_size(watch, place, update->count), GFP_KERNEL);
 	if (!watch) {
-		snprintf(why, room, "no memory to watch it");
+		snprintf(why, room, "no memory for its health check");
 		return -ENOMEM;
 	}
 	watch->update = update;

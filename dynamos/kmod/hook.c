@@ -26,8 +26,8 @@ DEFINE_MUTEX(dynamos_hooks);
 
 static bool share;
 module_param(share, bool, 0644);
-MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry), "
-			"at some more instructions for each call");
+MODULE_PARM_DESC(share, "leave ftrace's direct calls to tracers (BPF fentry); "
+			"each call then takes some more instructions");
 
 /* ftrace asks before it lets a livepatch have a function of ours. It holds its
  * own lock: this may only print. */
@@ -102,8 +102,8 @@ int dynamos_hook_clear(struct dynamos_slot *s)
 	else
 		err = unregister_ftrace_function(&s->ops);
 	if (err)
-		pr_err_once("ftrace does not let %s go (%d): its calls go "
-			    "through here until the next boot\n",
+		pr_err_once("ftrace cannot remove the hook of %s (%d): its "
+			    "calls pass through this module until reboot\n",
 			    s->symbol, err);
 	else
 		reset_ops(s);
@@ -122,12 +122,12 @@ static int explain_error(const struct dynamos_slot *s, int err, char *why)
 	if (err == -EBUSY && dynamos_owner_find(s->kernel.address, s->place,
 						owner, sizeof(owner)))
 		scnprintf(why, DYNAMOS_WHY,
-			  "%s is changed by %s already: take that away first",
+			  "%s is already changed by %s: remove that first",
 			  s->symbol, owner);
 	else
 		scnprintf(why, DYNAMOS_WHY,
-			  "ftrace refuses to hook %s (%d): is "
-			  "kernel.ftrace_enabled 0, or something else on it?",
+			  "ftrace cannot hook %s (%d): kernel.ftrace_enabled "
+			  "may be 0, or another hook may be on it",
 			  s->symbol, err);
 	return err;
 }

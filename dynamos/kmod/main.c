@@ -56,4 +56,4 @@ static void __exit dynamos_exit(void)
 module_init(dynamos_init);
 module_exit(dynamos_exit);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("updates of a running kernel that can be taken back");
+MODULE_DESCRIPTION("reversible updates of a running kernel");

@@ -30,7 +30,7 @@ int dynamos_owner_init(void)
 	find_direct = (void *)dynamos_symbol_find("ftrace_find_rec_direct");
 	if (klp_lock && direct_lock && klp_list && find_direct)
 		return 0;
-	pr_err("this kernel does not show who changes its functions\n");
+	pr_err("this kernel does not show what hooks its functions\n");
 	return -ENOENT;
 }
 
@@ -55,7 +55,7 @@ bool dynamos_owner_livepatch(unsigned long address,
 	bool found = false;
 
 	if (!mutex_trylock(klp_lock)) {
-		scnprintf(name, room, "a livepatch that is changing over");
+		scnprintf(name, room, "a livepatch in transition");
 		return true;
 	}
 	list_for_each_entry(patch, klp_list, list) {
@@ -85,7 +85,7 @@ bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 	if (dynamos_owner_livepatch(address, NULL, name, room))
 		return true;
 	if (!mutex_trylock(direct_lock)) {
-		scnprintf(name, room, "a tracer that is changing over");
+		scnprintf(name, room, "a tracer in transition");
 		return true;
 	}
 	direct = dynamos_jump(place, 0, 0, 0, 0, find_direct);

@@ -81,8 +81,8 @@ int dynamos_patch_enable(struct dynamos_update_state *u, char *why)
 	}
 	kvfree(p);
 	scnprintf(why, DYNAMOS_WHY,
-		  "livepatch refuses %s (%d): the kernel's log says why; "
-		  "something else may have one of its functions",
+		  "livepatch rejected %s (%d): see the kernel's log; another "
+		  "livepatch or tracer may use one of its functions",
 		  u->name, err);
 	return err;
 }
@@ -146,8 +146,8 @@ static const char *show_stack_of(const struct dynamos_update_state *u,
 
 	n = dynamos_jump((unsigned long)task, (unsigned long)stack, DEPTH, 0, 0,
 			 save);
-	pr_notice("%s: %s (%d) has not changed over; it stands in\n", u->name,
-		  task->comm, task->pid);
+	pr_notice("%s: %s (%d) has not completed the transition; its stack:\n",
+		  u->name, task->comm, task->pid);
 	for (i = 0; i < n && i < DEPTH; i++) {
 		pr_notice("  %pS\n", (void *)stack[i]);
 		inside = inside ?: function_at(u, stack[i]);
@@ -174,7 +174,8 @@ void dynamos_patch_blockers(struct dynamos_update_state *u, char *text,
 			    size_t room)
 {
 	void *save = (void *)dynamos_symbol_find("stack_trace_save_tsk");
-	size_t used = scnprintf(text, room, "not all changed over in time:");
+	size_t used =
+		scnprintf(text, room, "transition timed out, blocked by:");
 	struct task_struct *task;
 	const char *inside;
 	u32 i;

@@ -49,7 +49,7 @@ static int find_lookup(void)
 	lookup_name = (void *)start;
 	if (dynamos_symbol_find("kallsyms_lookup_name") == start)
 		return 0;
-	pr_err("kallsyms_lookup_name is not where a probe of it is\n");
+	pr_err("a probe of kallsyms_lookup_name is not at its address\n");
 	return -ENOENT;
 }
 

@@ -49,7 +49,8 @@ struct dynamos_update_state *dynamos_update_find(const char *name, char *why)
 	lockdep_assert_held(&dynamos_lock);
 	if (strnlen(name, DYNAMOS_NAME) == DYNAMOS_NAME) {
 		if (why)
-			scnprintf(why, DYNAMOS_WHY, "the name has no end");
+			scnprintf(why, DYNAMOS_WHY,
+				  "the name has no terminating NUL");
 		return ERR_PTR(-EINVAL);
 	}
 	list_for_each_entry(u, &dynamos_updates, link)
@@ -57,8 +58,7 @@ struct dynamos_update_state *dynamos_update_find(const char *name, char *why)
 			return u;
 	if (why)
 		scnprintf(why, DYNAMOS_WHY,
-			  "no update has the name %s: load its module first",
-			  name);
+			  "there is no update %s: load its module first", name);
 	return ERR_PTR(-ENOENT);
 }
 
@@ -147,11 +147,12 @@ static const char *function_wrong(const struct dynamos_update *update,
 	if (!f->symbol || !*f->symbol || strlen(f->symbol) >= DYNAMOS_SYMBOL)
 		return "has no name, or one that is too long";
 	if (!strcmp(f->symbol, "do_task_dead"))
-		return "never returns, nor is it seen that a task ended there";
+		return "never returns, and the end of a task inside it cannot "
+		       "be detected";
 	if (f->args > 6)
 		return "has more than the 6 arguments that registers hold";
 	if (f->result > DYNAMOS_VALUE)
-		return "has a result of no known kind";
+		return "has a result of an unknown kind";
 	if (f->object != DYNAMOS_NO_ARG && f->object >= f->args)
 		return "names as its object an argument that it does not have";
 	if (f->version &&
@@ -207,13 +208,13 @@ static int find_place(const struct dynamos_update_state *u,
 	int err = dynamos_symbol_function(f->symbol, f->sympos, &at->address);
 
 	if (err == -ENOTUNIQ)
-		return refuse_symbol(
-			u, f->symbol,
-			"is there more than once: state its sympos", err);
+		return refuse_symbol(u, f->symbol,
+				     "exists more than once: give its sympos",
+				     err);
 	if (err)
 		return refuse_symbol(u, f->symbol,
 				     "is not in this kernel, or only inlined: "
-				     "change who calls it",
+				     "change its callers",
 				     err);
 	err = dynamos_symbol_size(at->address, &at->length);
 	if (err)
@@ -253,7 +254,8 @@ static int find_places(struct dynamos_update_state *u)
 		for (j = 0; j < i; j++)
 			if (at[j].place == at[i].place)
 				return refuse_symbol(u, f[i].symbol,
-						     "is there twice", -EINVAL);
+						     "is listed twice",
+						     -EINVAL);
 	}
 	return 0;
 }
@@ -337,8 +339,8 @@ int dynamos_update_add(struct dynamos_update *update)
 	int err;
 
 	if (update->revision != DYNAMOS_UPDATE_REVISION || !update->module) {
-		pr_err("an update has revision %u, this engine has %u: build "
-		       "it anew\n",
+		pr_err("an update has revision %u, this engine has %u: rebuild "
+		       "it\n",
 		       update->revision, DYNAMOS_UPDATE_REVISION);
 		return -EPROTO;
 	}
@@ -366,7 +368,7 @@ EXPORT_SYMBOL_GPL(dynamos_update_add);
 /* The text of a held module is needed for as long as the kernel runs. */
 static void stay_for_good(const struct dynamos_update_state *u)
 {
-	pr_emerg("%s was removed by force, and stays: %s\n", u->name,
+	pr_emerg("%s was removed by force, but stays in memory: %s\n", u->name,
 		 u->update->held);
 	for (;;)
 		schedule_timeout_idle(MAX_SCHEDULE_TIMEOUT);

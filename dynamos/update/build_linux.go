@@ -297,7 +297,7 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 	case !f.Traced:
 		return no("no call of it can be led elsewhere (notrace): patch its callers")
 	case !f.Returns:
-		return no("it never returns, so its update could never leave: patch what it calls")
+		return no("it never returns, so its update could never drain: patch what it calls")
 	}
 	if by := b.image.Exit(f.Addr); by != nil {
 		b.notes = append(b.notes, fmt.Sprintf("a task may end inside of %s, by %s: such a call is told as lost", name, strings.Join(by, ", ")))

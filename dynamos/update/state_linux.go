@@ -99,7 +99,7 @@ func unchanged(im *image.Image, name string) (pack.Function, error) {
 	list := im.Named(name)
 	switch len(list) {
 	case 0:
-		return no("the kernel does not have it, or only inlined: name who calls it")
+		return no("the kernel does not have it, or only inlined: name its callers")
 	case 1:
 	default:
 		return no("the kernel has %d functions of that name: it takes one", len(list))
@@ -140,7 +140,7 @@ func suits(class string, functions []module.Function) error {
 		}
 	}
 	if class == pack.Object && !ends {
-		return refused("class object: name the function that ends the object's life, changed or not, as --ends FUNCTION=0; without it the update could never leave")
+		return refused("class object: name the function that ends the object's life, changed or not, as --ends FUNCTION=0; without it the update could never drain")
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ SKEP_ASSERT_SIZE(struct dynamos_health, 24);
 struct dynamos_apply {
 	u32 revision, flags;
 	u32 confirm_ms; /* taken back without COMMIT; 0: not */
-	u32 enter_ms;	/* together: undone when not all tasks changed over by
-			   then; 0: DYNAMOS_ENTER_MS */
+	u32 enter_ms;	/* together: undone when not all tasks completed the
+			   transition by   then; 0: DYNAMOS_ENTER_MS */
 	char name[DYNAMOS_NAME];
 	char why[DYNAMOS_WHY];
 	struct dynamos_health health;
@@ -199,7 +199,7 @@ enum dynamos_cause {
 	DYNAMOS_SLOW,
 	DYNAMOS_STUCK,
 	DYNAMOS_UNCONFIRMED,
-	DYNAMOS_UNDONE, /* not all tasks changed over in time */
+	DYNAMOS_UNDONE, /* not all tasks completed the transition in time */
 	DYNAMOS_SUPERSEDED,
 	DYNAMOS_DROPPED /* records were lost before this one */
 };

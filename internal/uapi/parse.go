@@ -54,7 +54,7 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 		case err != nil:
 			return err
 		case names[name]:
-			return fmt.Errorf("function %q stands twice in the manifest", name)
+			return fmt.Errorf("function %q appears twice in the manifest", name)
 		case v.First != first || v.Params > ParamsMax || v.Params > all-first:
 			return fmt.Errorf("function %q has parameters that are not its own part of the table", name)
 		case v.Flags&^FunctionInit != 0 || v.Pad != 0:
@@ -154,7 +154,7 @@ func (m *Manifest) checkProgram(f *Function, self int, at uint32) error {
 	depth := 0
 	for pc := uint64(at); ; {
 		if pc >= uint64(len(m.Code)) || pc-uint64(at) >= programMax {
-			return fmt.Errorf("size code at %d has no end", at)
+			return fmt.Errorf("size code at %d is not terminated", at)
 		}
 		op, args := Op(m.Code[pc]), m.Code[pc+1:]
 		if op > OpSelect || len(args) < op.operands() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * o2g.ko: MPI messages matched where they arrive. Loads and unloads what the
+ * o2g.ko: matches MPI messages in the kernel. Loads and unloads what the
  * other files are, the device (device.c) and the TCP ULP (ulp.c), and shows
  * what exists.
  *
@@ -22,9 +22,9 @@ static int total_get(char *buffer, const struct kernel_param *param)
 static const struct kernel_param_ops total_ops = {.get = total_get};
 
 module_param_cb(engines, &total_ops, &o2g_totals.engines, 0444);
-MODULE_PARM_DESC(engines, "endpoints that exist");
+MODULE_PARM_DESC(engines, "number of endpoints");
 module_param_cb(links, &total_ops, &o2g_totals.links, 0444);
-MODULE_PARM_DESC(links, "sockets that are attached");
+MODULE_PARM_DESC(links, "number of attached sockets");
 module_param_cb(memory, &total_ops, &o2g_totals.memory, 0444);
 MODULE_PARM_DESC(memory, "bytes of rings and of the engines' own state");
 module_param_cb(pages, &total_ops, &o2g_totals.pages, 0444);
@@ -51,5 +51,5 @@ static void __exit o2g_exit(void)
 
 module_init(o2g_init);
 module_exit(o2g_exit);
-MODULE_DESCRIPTION("MPI messages matched where they arrive");
+MODULE_DESCRIPTION("matches MPI messages in the kernel");
 MODULE_LICENSE("GPL");

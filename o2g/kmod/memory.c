@@ -44,8 +44,9 @@ static DEFINE_SPINLOCK(users_lock);
 
 static uint user_megabytes;
 module_param(user_megabytes, uint, 0644);
-MODULE_PARM_DESC(user_megabytes,
-		 "most memory of one user's endpoints (0: a quarter of all)");
+MODULE_PARM_DESC(
+	user_megabytes,
+	"maximum memory of one user's endpoints (0: a quarter of all)");
 
 static u64 user_share(void)
 {

@@ -102,7 +102,7 @@ func Probe(ctx context.Context, launcher string) (*Install, error) {
 		i.Kind, i.Version = OpenMPI, first(ompiVersion, text)
 		i.Fabric = ompiFabric(ctx, launcher)
 	default:
-		return nil, fmt.Errorf("%s is the launcher of no MPI that is known here", launcher)
+		return nil, fmt.Errorf("%s is not the launcher of a supported MPI", launcher)
 	}
 	return i, nil
 }
@@ -175,7 +175,7 @@ func notFound(prefix, program string, need Need, unfit []string) error {
 	case prefix != "" && len(unfit) == 0:
 		fmt.Fprintf(&text, "no MPI in %s: --mpi wants the folder above its bin/mpiexec", prefix)
 	case len(unfit) == 0:
-		fmt.Fprint(&text, "no MPI was found beside the program or in PATH")
+		fmt.Fprint(&text, "no MPI was found next to the program or in PATH")
 	case need.Soname != "":
 		fmt.Fprintf(&text, "no MPI here runs %s, which was built for %s, over O2G", filepath.Base(program), need.Soname)
 	default:

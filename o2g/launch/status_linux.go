@@ -43,7 +43,7 @@ func openFolder(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s is left out: it is no folder that you alone may enter, and endpoints don't use it either; remove it, or unset XDG_RUNTIME_DIR if that leads there", path)
+	return nil, fmt.Errorf("%s is ignored: it is not a directory that only you can access, so endpoints don't use it either; remove it, or unset XDG_RUNTIME_DIR if that points to it", path)
 }
 
 func own(info os.FileInfo) bool {

@@ -171,7 +171,7 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 			defer lock(t, page)()
 			bad := spoil(t, folder)
 			list, refused := Endpoints([]string{bad, good})
-			if len(refused) != 1 || !strings.Contains(refused[0].Error(), bad+" is left out") {
+			if len(refused) != 1 || !strings.Contains(refused[0].Error(), bad+" is ignored") {
 				t.Errorf("refused: %v", refused)
 			}
 			if len(list) != 1 || list[0].PID != 77 {

@@ -206,10 +206,11 @@ int o2g_address_choose(struct o2g_address *out, const char *interface)
 	int r;
 
 	if (parse_wish(&wish, interface))
-		return o2g_error_set(-EINVAL,
-				     "'%s' is no network: want an interface, "
-				     "an address, or address/bits",
-				     interface);
+		return o2g_error_set(
+			-EINVAL,
+			"'%s' is not a network: want an interface, "
+			"an address, or address/bits",
+			interface);
 	r = pick_address(out, &wish);
 	if (r == -EADDRNOTAVAIL)
 		return o2g_error_set(

@@ -50,7 +50,7 @@ static const char *error_advice(const struct o2g_engine_ops *ops, int error)
 	if (module_absent(error))
 		return "; load it with `modprobe o2g`, see `skep doctor`";
 	if (error == -EACCES || error == -EPERM)
-		return "; have root let you open /dev/o2g";
+		return "; ask root for access to /dev/o2g";
 	if (error == -E2BIG)
 		return "; it holds at most 4G for unmatched messages "
 		       "(SKEP_O2G_UNEXPECTED)";
@@ -69,7 +69,7 @@ static int open_one(const struct o2g_choice *choice,
 	options->limits.slab_message = choice->slab_message;
 	options->limits.access = choice->ops->region_add != 0;
 	r = choice->ops->open(engine, options, area);
-	return r ? o2g_error_set(r, "can't make the engine '%s': %s%s",
+	return r ? o2g_error_set(r, "can't start the engine '%s': %s%s",
 				 choice->ops->name, strerror(-r),
 				 error_advice(choice->ops, r))
 		 : 0;
@@ -86,7 +86,7 @@ int o2g_choice_open(struct o2g_choice *choice,
 		return r;
 	if (!module_absent(r) &&
 	    !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		o2g_error_log("%s; going on with the engine 'user'",
+		o2g_error_log("%s; using the engine 'user' instead",
 			      o2g_error());
 	choice->ops = &o2g_user_engine;
 	choice->slab_message = 0;

@@ -25,7 +25,7 @@ static int random_bytes(void *out, size_t length)
 {
 	if (getrandom(out, length, 0) == (ssize_t)length)
 		return 0;
-	return o2g_error_set(-EIO, "the kernel gives no random bytes");
+	return o2g_error_set(-EIO, "can't get random bytes from the kernel");
 }
 
 static int open_engine(struct o2g *o2g)
@@ -153,8 +153,8 @@ int o2g_close(struct o2g *o2g, int linger_ms)
 		r = finished;
 	if (r)
 		o2g_error_set(r,
-			      "closed before all peers took what was sent to "
-			      "them; waits at most %d ms",
+			      "closed after %d ms, before all peers received "
+			      "what was sent to them",
 			      linger_ms);
 	o2g->ops->counts(o2g->engine, &counts);
 	log_counts(&counts);

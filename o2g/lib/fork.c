@@ -65,7 +65,8 @@ int o2g_fork_watch(struct o2g *o2g)
 {
 	pthread_once(&once, add_handlers);
 	if (handlers)
-		return o2g_error_set(handlers, "can't watch fork(): %s",
+		return o2g_error_set(handlers,
+				     "can't register fork() handlers: %s",
 				     strerror(-handlers));
 	pthread_mutex_lock(&all);
 	o2g->next = first;

@@ -198,8 +198,9 @@ void o2g_page_open(struct o2g *o2g)
 	int r = page ? make_page(page, &o2g->identity.id) : -ENOMEM;
 
 	if (r) {
-		o2g_error_log_more("no page for skep o2g status: %s",
-				   strerror(-r));
+		o2g_error_log_more(
+			"can't create the page for skep o2g status: %s",
+			strerror(-r));
 		free(page);
 		return;
 	}

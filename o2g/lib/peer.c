@@ -119,12 +119,11 @@ int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 		return 0;
 	if (number >= O2G_PEERS_MAX)
 		return o2g_error_set(-ENOSPC,
-				     "an endpoint names at most %d peers",
+				     "an endpoint has at most %d peers",
 				     O2G_PEERS_MAX);
 	r = o2g->ops->peer(o2g->engine, number, self);
 	if (r)
-		return o2g_error_set(r, "can't name one more peer: %s",
-				     strerror(-r));
+		return o2g_error_set(r, "can't add a peer: %s", strerror(-r));
 	if (self)
 		o2g_peer_set(peer, O2G_PEER_SELF);
 	else if (peer->state == O2G_PEER_OPEN &&
@@ -146,7 +145,7 @@ static int name_peer(struct o2g *o2g, const struct o2g_name *name, u32 *number)
 	if (!peer)
 		peer = o2g_peer_make(o2g, &name->id);
 	if (!peer)
-		return o2g_error_set(-ENOMEM, "no memory for one more peer");
+		return o2g_error_set(-ENOMEM, "no memory for another peer");
 	if (peer->named) {
 		*number = peer->number;
 		return 0;
@@ -172,10 +171,11 @@ int o2g_peer(struct o2g *o2g, const uint8_t bytes[O2G_NAME_SIZE],
 		return r;
 	memcpy(&name, bytes, sizeof(name));
 	if (o2g_address_of_name(&address, &name))
-		return o2g_error_set(-EINVAL,
-				     "these %d bytes are no endpoint's name: "
-				     "pass on what o2g_name() gave",
-				     O2G_NAME_SIZE);
+		return o2g_error_set(
+			-EINVAL,
+			"these %d bytes are not an endpoint's name: pass the "
+			"bytes that o2g_name() returned",
+			O2G_NAME_SIZE);
 	pthread_mutex_lock(&o2g->lock);
 	r = name_peer(o2g, &name, number);
 	pthread_mutex_unlock(&o2g->lock);
@@ -197,8 +197,8 @@ int o2g_register_socket(struct o2g *o2g, int socket, uint32_t number,
 		r = o2g_error_set(
 			number >= o2g->peers ? -EHOSTUNREACH : -EISCONN,
 			number >= o2g->peers
-				? "no peer has the number %u: name it with "
-				  "o2g_peer() first"
+				? "there is no peer %u: add it with o2g_peer() "
+				  "first"
 				: "peer %u has a connection, or is being "
 				  "dialled: register sockets before sending",
 			number);

@@ -14,7 +14,7 @@
 static int error_again(const char *what)
 {
 	return o2g_error_set(-EAGAIN,
-			     "%s: take events with o2g_poll(), then try again",
+			     "%s: read events with o2g_poll(), then try again",
 			     what);
 }
 
@@ -26,7 +26,7 @@ static int submit_locked(struct o2g *o2g, const struct o2g_sqe *sqe)
 	o2g->ops->kick(o2g->engine); /* consumes what lies there */
 	return o2g_ring_submit(o2g->area, sqe)
 		       ? 0
-		       : error_again("the ring of submissions is full");
+		       : error_again("the submission ring is full");
 }
 
 static int kick_engine(struct o2g *o2g)

@@ -130,7 +130,7 @@ void o2g_report_send(struct o2g *o2g, const struct o2g_counts *counts)
 	for (i = list; i && !send_report(i, &report, end); i = i->ai_next)
 		;
 	if (!i)
-		o2g_error_log_more("no report to %s", where);
+		o2g_error_log_more("can't send the report to %s", where);
 	if (list)
 		freeaddrinfo(list);
 }

@@ -102,10 +102,10 @@ static int read_ports(struct o2g_settings *s, const char *text)
 static int read_interface(struct o2g_settings *s, const char *text)
 {
 	if (text && strlen(text) >= sizeof(s->interface))
-		return o2g_error_set(-EINVAL,
-				     "interface '%s' (SKEP_O2G_IFACE) is too "
-				     "long a name",
-				     text);
+		return o2g_error_set(
+			-EINVAL,
+			"the interface name '%s' (SKEP_O2G_IFACE) is too long",
+			text);
 	strcpy(s->interface, text ? text : "");
 	return 0;
 }
@@ -123,11 +123,10 @@ static int read_tunable(struct tunable *t)
 	if (!t->given)
 		return read_number(&t->value, t->variable, t->least, t->most);
 	if (t->given < t->least || t->given > t->most)
-		return o2g_error_set(
-			-EINVAL,
-			"%llu for %s, or for the option that has its place: "
-			"want a number from %llu to %llu",
-			t->given, t->variable, t->least, t->most);
+		return o2g_error_set(-EINVAL,
+				     "%llu for %s or its option: want a number "
+				     "from %llu to %llu",
+				     t->given, t->variable, t->least, t->most);
 	t->value = t->given;
 	return 0;
 }

@@ -70,7 +70,7 @@ int o2g_try_starves(struct o2g *o2g, int error)
 	    error != -ENOMEM)
 		return 0;
 	if (!o2g->opener.complained)
-		o2g_error_log("can't open one more connection, trying again: "
+		o2g_error_log("can't open another connection, trying again: "
 			      "%s%s",
 			      strerror(-error),
 			      error == -EMFILE ? "; raise `ulimit -n`" : "");
@@ -217,22 +217,25 @@ static const char *error_reason(const struct o2g_try *try, int error,
 	switch (error) {
 	case -EPROTONOSUPPORT:
 		snprintf(text, size,
-			 "it speaks revision %u of O2G, this library %u: use "
+			 "the peer speaks revision %u of O2G, this library %u: "
+			 "use "
 			 "one version of skep on all hosts",
 			 try->opening.revision, O2G_WIRE_REVISION);
 		return text;
 	case -EACCES:
-		return "what answers there is not of this job: it does not "
-		       "know the secret";
+		return "the peer is not of this job: it does not know the "
+		       "job's secret";
 	case -EPROTO:
-		return "what answers there is no endpoint of O2G";
+		return "the peer is not an O2G endpoint";
 	case -ECONNRESET:
-		return "it hung up: it is not of this job, or it is ending";
+		return "the peer closed the connection: it is not of this job, "
+		       "or it is ending";
 	case -ECONNREFUSED:
-		return "connection refused: the process there has ended, or a "
-		       "firewall is in the way";
+		return "connection refused: the peer has ended, or a firewall "
+		       "blocks the port";
 	case -EISCONN:
-		return "it gave this process up: it could not reach it";
+		return "the peer has given up this process: it could not reach "
+		       "it";
 	case -EMFILE:
 		return "too many open files: raise `ulimit -n`";
 	case -ETIMEDOUT:
@@ -610,8 +613,8 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	if (getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) ||
 	    protocol != IPPROTO_TCP || draw_nonce(random) ||
 	    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK))
-		return o2g_error_set(-ENOTSOCK,
-				     "descriptor %d is no TCP socket", socket);
+		return o2g_error_set(
+			-ENOTSOCK, "descriptor %d is not a TCP socket", socket);
 	fcntl(socket, F_SETFD, FD_CLOEXEC);
 	try = create_try(o2g, socket, peer);
 	if (!try)
@@ -620,7 +623,7 @@ int o2g_try_adopt(struct o2g *o2g, int socket, struct o2g_peer *peer,
 	if (r) {
 		try->socket = -1; /* the caller closes it */
 		o2g_try_drop(o2g, try);
-		return o2g_error_set(r, "descriptor %d is no socket: %s",
+		return o2g_error_set(r, "descriptor %d is not a socket: %s",
 				     socket, strerror(-r));
 	}
 	if (peer->dial)

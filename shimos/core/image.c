@@ -19,7 +19,7 @@ static u64 round_up_to(u64 n, u64 to)
 
 static int refuse_image(struct shimos_text *why, const char *what)
 {
-	shimos_text_add(why, "this is no image for this module: ");
+	shimos_text_add(why, "this image is not for this module:  ");
 	shimos_text_add(why, what);
 	return -LINUX_EINVAL;
 }
@@ -33,7 +33,7 @@ static int refuse_revision(struct shimos_text *why, const char *what, u32 is,
 	shimos_text_number(why, is);
 	shimos_text_add(why, ", this module boots ");
 	shimos_text_number(why, wanted);
-	shimos_text_add(why, ": take both from one build of skep");
+	shimos_text_add(why, ": use both from one build of skep");
 	return -LINUX_EINVAL;
 }
 
@@ -56,11 +56,11 @@ int shimos_image_check(const void *data, u64 length, struct shimos_text *why)
 	if (h->entry < sizeof(*h) || h->entry >= length)
 		return refuse_image(why, "its entry lies outside of it");
 	if (h->name[sizeof(h->name) - 1])
-		return refuse_image(why, "its name does not end");
+		return refuse_image(why, "its name has no terminating NUL");
 	if (h->flags & ~(u32)SKEP_IMAGE_MARKS)
-		return refuse_image(why, "it has a flag of a later module");
+		return refuse_image(why, "it has an unknown flag");
 	if (!shimos_image_memory(h, &least))
-		return refuse_image(why, "it wants more than 1 GiB for itself");
+		return refuse_image(why, "it needs more than 1 GiB for itself");
 	return 0;
 }
 

@@ -88,9 +88,8 @@ static int check_halves(const struct shimos_create *r,
 			continue;
 		add_text(why, "CPU ");
 		shimos_text_number(why, cpu);
-		add_text(why,
-			 " is the other half of a core that was asked for: ask "
-			 "for both, or say that cores may be split (--split)");
+		add_text(why, " is the hyperthread sibling of a requested CPU: "
+			      "request both, or allow split cores (--split)");
 		return -LINUX_EINVAL;
 	}
 	return 0;
@@ -104,7 +103,7 @@ static int check_cpus(const struct shimos_create *r,
 	int err;
 
 	if (!n) {
-		add_text(why, "no CPU was asked for");
+		add_text(why, "no CPU was requested");
 		return describe_choice(m, allow, why);
 	}
 	if (n > SKEP_PARTITION_CORES) {
@@ -128,7 +127,7 @@ static int too_much(u32 node, u64 bytes, const char *what,
 	shimos_text_number(why, node);
 	add_text(why, what);
 	shimos_text_bytes(why, bytes & ~(SKEP_PARTITION_ALIGN - 1ull));
-	add_text(why, ": ask for less there");
+	add_text(why, ": request less there");
 	return -LINUX_ENOMEM;
 }
 
@@ -178,8 +177,8 @@ static int check_kind(enum shimos_machine_kind kind, struct shimos_text *why)
 			"Linux encrypts this machine's memory (SME): boot with "
 			"mem_encrypt=off",
 		[SHIMOS_NO_TSC] =
-			"Linux's clock is not the TSC, so a lent core could "
-			"not tell the time: see clocksource in /sys",
+			"Linux's clock source is not the TSC, so a lent core "
+			"would have no clock: see clocksource in /sys",
 	};
 
 	if (kind == SHIMOS_PLAIN)
@@ -196,7 +195,7 @@ static int check_revision(u32 revision, struct shimos_text *why)
 	shimos_text_number(why, revision);
 	add_text(why, " and the module ");
 	shimos_text_number(why, SHIMOS_REVISION);
-	add_text(why, ": take both from one build of skep");
+	add_text(why, ": use both from one build of skep");
 	return -LINUX_EINVAL;
 }
 
@@ -257,7 +256,7 @@ int shimos_request_memory(const struct shimos_create *r, u64 needed,
 	add_text(why, "a partition of these CPUs needs ");
 	shimos_text_bytes(why, needed);
 	add_text(why,
-		 " for itself and some for the program: ask for more than ");
+		 " for itself and some for the program: request more than ");
 	shimos_text_bytes(why, needed);
 	return -LINUX_EINVAL;
 }

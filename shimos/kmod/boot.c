@@ -74,7 +74,7 @@ int shimos_boot_find(void)
 		low_pfn = pfn;
 		return 0;
 	}
-	pr_err("shimos: no page below 1 MiB can be borrowed to start cores\n");
+	pr_err("shimos: no page below 1 MiB is free to start cores\n");
 	return -ENODEV;
 }
 
@@ -229,8 +229,9 @@ static int start_all(struct shimos_partition *p, u64 entry,
 	mutex_lock(&page_lock);
 	if (!page_borrowable(low_pfn)) {
 		mutex_unlock(&page_lock);
-		shimos_text_add(why, "the page below 1 MiB that starts cores "
-				     "is in use by somebody else");
+		shimos_text_add(
+			why,
+			"the page below 1 MiB that starts cores is in use");
 		return -EBUSY;
 	}
 	borrow_low_page(p);

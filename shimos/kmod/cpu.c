@@ -38,7 +38,7 @@ static int refuse_up(unsigned int cpu)
 	if (!cpumask_test_cpu(cpu, &held))
 		return 0;
 	pr_info_ratelimited(
-		"shimos: CPU %u is lent; 'skep part release' gives it back\n",
+		"shimos: CPU %u is lent; 'skep part release' returns it\n",
 		cpu);
 	return -EBUSY;
 }
@@ -113,8 +113,8 @@ static int offline_cpu(struct shimos_partition *p, u32 i,
 	}
 	cpumask_clear_cpu(cpu, &held);
 	return refuse_cpu(why, cpu,
-			  " can't be taken from Linux now: it goes to "
-			  "sleep, or needs it (error ",
+			  " can't be taken offline now: Linux is suspending, "
+			  "or needs it (error ",
 			  err < 0 ? err : -EBUSY);
 }
 
@@ -181,11 +181,10 @@ int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 		err = online_cpu(p->core[i].cpu);
 		if (err >= 0 || first)
 			continue;
-		first = refuse_cpu(
-			why, p->core[i].cpu,
-			" did not come back; try 'echo 1' to its online "
-			"file in /sys (error ",
-			err);
+		first = refuse_cpu(why, p->core[i].cpu,
+				   " did not come online; try 'echo 1' to its "
+				   "online file in /sys (error ",
+				   err);
 	}
 	return first;
 }

@@ -63,7 +63,7 @@ static long open_partition(struct shimos_proxy *proxy, void *arg)
 	if (mutex_lock_killable(&proxy->lock))
 		return -EINTR;
 	if (proxy_partition(proxy)) {
-		shimos_text_add(&why, "this file has a partition already");
+		shimos_text_add(&why, "this file already has a partition");
 		err = -EBUSY;
 	} else {
 		err = shimos_partition_open(proxy, o, &why);
@@ -100,7 +100,7 @@ static long ioctl_load(struct shimos_proxy *proxy, void *arg)
 	shimos_text_begin(&why, l->why, sizeof(l->why));
 	if (!capable(CAP_SYS_ADMIN) ||
 	    security_locked_down(LOCKDOWN_MODULE_SIGNATURE)) {
-		shimos_text_add(&why, "an image of one's own takes root, and a "
+		shimos_text_add(&why, "an image of your own needs root and a "
 				      "kernel that is not locked down");
 		return -EPERM;
 	}
@@ -109,7 +109,7 @@ static long ioctl_load(struct shimos_proxy *proxy, void *arg)
 		return PTR_ERR(image);
 	mutex_lock(&proxy->lock);
 	if (proxy->image) {
-		shimos_text_add(&why, "this file has an image already");
+		shimos_text_add(&why, "this file already has an image");
 		kvfree(image);
 		err = -EBUSY;
 	} else {

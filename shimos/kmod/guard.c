@@ -21,11 +21,11 @@ static int pm_notify(struct notifier_block *nb, unsigned long event, void *data)
 	case PM_SUSPEND_PREPARE:
 	case PM_HIBERNATION_PREPARE:
 	case PM_RESTORE_PREPARE:
-		if (!shimos_partition_bar("the machine goes to sleep"))
+		if (!shimos_partition_bar("the machine is suspending"))
 			return NOTIFY_OK;
 		shimos_partition_bar(NULL);
-		pr_warn("shimos: no sleep while CPUs are lent: 'skep part "
-			"release' gives them back\n");
+		pr_warn("shimos: suspend is refused while CPUs are lent: 'skep "
+			"part release' returns them\n");
 		return notifier_from_errno(-EBUSY);
 	case PM_POST_SUSPEND:
 	case PM_POST_HIBERNATION:
@@ -39,7 +39,7 @@ static int pm_notify(struct notifier_block *nb, unsigned long event, void *data)
 static int reboot_notify(struct notifier_block *nb, unsigned long event,
 			 void *data)
 {
-	shimos_partition_bar("the machine goes down");
+	shimos_partition_bar("the machine is shutting down");
 	shimos_partition_halt(false);
 	shimos_partition_settle();
 	return NOTIFY_OK;

@@ -31,7 +31,7 @@ static int check_file(struct file *file)
 	if (S_ISREG(inode->i_mode) && uid_eq(inode->i_uid, GLOBAL_ROOT_UID) &&
 	    !(inode->i_mode & 022))
 		return 0;
-	pr_err("shimos: the image must be a file of root's that nobody else "
+	pr_err("shimos: the image must be a file that root owns and only root "
 	       "can write\n");
 	return -EPERM;
 }
@@ -103,8 +103,8 @@ static int get_image_param(char *buffer, const struct kernel_param *kp)
 static const struct kernel_param_ops ops = {.set = set_image_param,
 					    .get = get_image_param};
 module_param_cb(image, &ops, NULL, 0644);
-MODULE_PARM_DESC(image,
-		 "file that partitions boot; root's, writable by root alone");
+MODULE_PARM_DESC(image, "image file that partitions boot; owned by root and "
+			"writable by root only");
 
 const struct skep_image *shimos_image_get(void)
 {

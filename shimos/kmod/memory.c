@@ -110,12 +110,13 @@ static void explain_shortage(int err, struct shimos_text *why)
 {
 	if (err == -ENOMEM)
 		shimos_text_add(why, "Linux could not free that much memory in "
-				     "blocks of 2 MiB: ask for less, or try "
+				     "blocks of 2 MiB: request less, or try "
 				     "again when programs have ended");
 	if (err == -ENOSPC)
-		shimos_text_add(why, "the memory that Linux could free lies in "
-				     "too many pieces: ask for less, or try "
-				     "again when programs have ended");
+		shimos_text_add(
+			why,
+			"the memory that Linux could free is too fragmented: "
+			"request less, or try again when programs have ended");
 }
 
 int shimos_memory_take(struct shimos_partition *p, struct shimos_text *why)

@@ -172,16 +172,17 @@ static int check_request(const struct shimos_create *r,
 	m->member = is_member();
 	err = shimos_request_check(r, &allowance, m, why);
 	if (!err && !kernel) {
-		shimos_text_add(why, "for so many CPUs and so much memory "
-				     "the image needs more than 1 GiB for "
-				     "itself: ask for less");
+		shimos_text_add(
+			why, "with so many CPUs and so much memory the image "
+			     "needs more than 1 GiB for itself: request less");
 		err = -EINVAL;
 	}
 	if (!err)
 		err = shimos_request_memory(r, kernel + mail, why);
 	if (!err && name_taken(r->name)) {
-		shimos_text_add(why, "there is a partition of that name: "
-				     "choose another");
+		shimos_text_add(
+			why,
+			"a partition of that name exists: choose another name");
 		err = -EEXIST;
 	}
 	return err;
@@ -244,8 +245,8 @@ static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 	    !shimos_plan_make(&p->plan, p->kernel, shimos_plan_mail(p->cores),
 			      cpu_to_node(p->core[0].cpu)))
 		return 0;
-	shimos_text_add(why, "the memory that Linux could free lies too "
-			     "scattered: ask for less or more");
+	shimos_text_add(why, "the memory that Linux could free is too "
+			     "fragmented: request less or more");
 	return -ENOMEM;
 }
 
@@ -291,7 +292,7 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 		}
 		err = steps[i].take(p, why);
 		if (!err && fail == i + 1) {
-			shimos_text_add(why, "it was to fail after step ");
+			shimos_text_add(why, "for tests: failed after step ");
 			shimos_text_number(why, fail);
 			err = -ECANCELED;
 		}
@@ -357,7 +358,7 @@ static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 	mutex_unlock(&table_lock);
 	if (!found) {
 		shimos_text_add(why, "there is no such partition; 'skep part "
-				     "list' shows those that are");
+				     "list' shows the existing ones");
 		return ERR_PTR(-ENOENT);
 	}
 	if (!may_use(found)) {
@@ -373,7 +374,7 @@ static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 		return found;
 	mutex_unlock(&found->lock);
 	partition_put(found);
-	shimos_text_add(why, "the partition was released just now");
+	shimos_text_add(why, "the partition has been released");
 	return ERR_PTR(-ENOENT);
 }
 
@@ -435,8 +436,9 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 	if (IS_ERR(p))
 		return PTR_ERR(p);
 	if (p->proxy || p->state != SHIMOS_IDLE) {
-		shimos_text_add(why, "a program runs on the partition already: "
-				     "wait for its end, or make another");
+		shimos_text_add(
+			why, "the partition is already running a program: wait "
+			     "until it ends, or create another partition");
 		mutex_unlock(&p->lock);
 		partition_put(p);
 		return -EBUSY;
@@ -471,9 +473,10 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 		return 0;
 	shimos_text_add(why, "the image needs ");
 	shimos_text_bytes(why, need);
-	shimos_text_add(why, " and the partition, made for another, keeps ");
+	shimos_text_add(why,
+			" and the partition, created for another image, has ");
 	shimos_text_bytes(why, p->plan.kernel.length);
-	shimos_text_add(why, ": make it anew");
+	shimos_text_add(why, ": create it again");
 	return -EFBIG;
 }
 
@@ -515,8 +518,8 @@ int shimos_partition_start(struct shimos_proxy *proxy, struct shimos_text *why)
 	err = shimos_state_next(p->state, SHIMOS_BOOT);
 	if (err < 0 || proxy->started || closing) {
 		shimos_text_add(why, closing
-					     ?: "this file started its image "
-						"already: open another");
+					     ?: "this file has already started "
+						"its image: open another");
 		mutex_unlock(&p->lock);
 		return -EBUSY;
 	}
@@ -637,7 +640,7 @@ int shimos_partition_allow(const struct shimos_allow *allow,
 	int err;
 
 	if (!is_root()) {
-		shimos_text_add(why, "root alone gives an allowance");
+		shimos_text_add(why, "only root can set an allowance");
 		return -EPERM;
 	}
 	err = shimos_allow_check(allow, why);

@@ -115,7 +115,7 @@ func Find(word string) (Info, error) {
 			return i, nil
 		}
 	}
-	return Info{}, &RefusedError{fmt.Sprintf("there is no partition %q: 'skep part list' shows those that are", word)}
+	return Info{}, &RefusedError{fmt.Sprintf("there is no partition %q: 'skep part list' shows the existing ones", word)}
 }
 
 // Allow sets what others than root may have.

@@ -28,7 +28,7 @@ func ParseCPUs(text string) (c CPUs, err error) {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a > b || b >= uapi.ShimosCPUs {
-			return CPUs{}, fmt.Errorf("%q names no CPUs: write 2, 2-3 or 1,4-7, each below %d", part, uapi.ShimosCPUs)
+			return CPUs{}, fmt.Errorf("%q is not a list of CPUs: write 2, 2-3 or 1,4-7, each below %d", part, uapi.ShimosCPUs)
 		}
 		for ; a <= b; a++ {
 			c[a/64] |= 1 << (a % 64)
@@ -81,10 +81,10 @@ func ParseMemory(text string, nodes []int, size func(string) (uint64, error)) (m
 		node, amount, _ := strings.Cut(part, "=")
 		n, err := strconv.ParseUint(strings.TrimSpace(node), 10, 64)
 		if err != nil || n >= uapi.ShimosNodes {
-			return m, fmt.Errorf("%q names no node: write 0=256M,1=256M", part)
+			return m, fmt.Errorf("%q is not a list of nodes: write 0=256M,1=256M", part)
 		}
 		if m[n] != 0 {
-			return m, fmt.Errorf("node %d stands twice in %q", n, text)
+			return m, fmt.Errorf("node %d appears twice in %q", n, text)
 		}
 		if m[n], err = size(strings.TrimSpace(amount)); err != nil {
 			return m, err

@@ -47,7 +47,7 @@ static void copy_letter(const struct mail_boot *from)
 	if (boot->magic != MAIL_MAGIC || boot->revision != MAIL_REVISION ||
 	    boot->path[0] != '/' || boot->cwd[0] != '/')
 		refuse_program(
-			"the proxy is of another build: take both from one",
+			"the proxy is of another build: use both from one",
 			EXIT_REFUSED);
 }
 

@@ -67,9 +67,9 @@ kill $job; wait $job || :
 echo "$out"`), "kernel", "SOFTIRQ", "kB")
 	g.vm.Output(shell("chmod 600 /dev/o2g"))
 	text := g.asUser(`$skep $job -- "$app" talk 2>&1`)
-	says("without the right to the device", text, "Permission denied; have root let you open /dev/o2g; going on with the engine 'user'", "over O2G (user engine)")
+	says("without the right to the device", text, "Permission denied; ask root for access to /dev/o2g; using the engine 'user' instead", "over O2G (user engine)")
 	text = g.asUser(`$skep $job --engine kernel -- "$app" talk 2>&1 || echo refused`)
-	says("and the kernel's insisted on", text, "have root let you open /dev/o2g", "refused")
-	says("doctor", g.asUser(`$skep doctor || :`), "have root let you open it")
+	says("and the kernel's insisted on", text, "ask root for access to /dev/o2g", "refused")
+	says("doctor", g.asUser(`$skep doctor || :`), "ask root for access to it")
 	g.vm.Output(shell("chmod 666 /dev/o2g"))
 }

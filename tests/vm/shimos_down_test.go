@@ -88,7 +88,7 @@ func (g *lendingGuest) halves(t *testing.T) {
 		cat /sys/devices/system/cpu/online
 		$S part create --cpus 3 --mem 32M --name half --split
 		$S part release half`))
-	for _, want := range []string{"CPU 2 is the other half of a core", "--split", "exit 4\n0-3\n", ": CPUs 3\n"} {
+	for _, want := range []string{"CPU 2 is the hyperthread sibling of a requested CPU", "--split", "exit 4\n0-3\n", ": CPUs 3\n"} {
 		claim(t, "half a core: "+want, strings.Contains(text, want), "it says %q", text)
 	}
 }

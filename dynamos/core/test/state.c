@@ -75,7 +75,7 @@ static void test_rest(void)
 		       !strcmp(dynamos_state_name(DYNAMOS_LEAVING),
 			       "leaving") &&
 		       !strcmp(dynamos_state_name(DYNAMOS_TRIAL), "on trial") &&
-		       !strcmp(dynamos_state_name(77), "in no state"),
+		       !strcmp(dynamos_state_name(77), "unknown"),
 	       "state: has a name");
 }
 

@@ -256,7 +256,7 @@ func (p *parser) add(s *Symbol) error {
 		return fmt.Errorf("a symbol has no name")
 	}
 	if p.unit.byName[s.Name] != nil {
-		return fmt.Errorf("%s is there twice", s.Name)
+		return fmt.Errorf("%s is listed twice", s.Name)
 	}
 	p.unit.byName[s.Name] = s
 	p.unit.Symbols = append(p.unit.Symbols, s)

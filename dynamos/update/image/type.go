@@ -81,7 +81,7 @@ func readTypes(b []byte) (*types, error) {
 		k := kind{le32(t.body[at:]), le32(t.body[at+4:]), le32(t.body[at+8:]), at + 12}
 		size, ok := detailSize(k)
 		if !ok || k.at+size > len(t.body) {
-			return nil, fmt.Errorf("type %d is of no known kind", len(t.list))
+			return nil, fmt.Errorf("type %d is of an unknown kind", len(t.list))
 		}
 		if k.kind() == kindFunc {
 			name := t.name(k.name)

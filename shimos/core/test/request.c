@@ -81,17 +81,17 @@ static void cpus(void)
 	refused("when all are lent", LINUX_EBUSY, "another partition",
 		"no CPU can be lent now");
 	ask.cpus[0] = 0;
-	refused("no CPU", LINUX_EINVAL, "no CPU was asked for", "1-5,7");
+	refused("no CPU", LINUX_EINVAL, "no CPU was requested", "1-5,7");
 	memset(ask.cpus, 0xff, 4 * 8);
 	refused("CPU 0 among 256", LINUX_EINVAL, "CPU 0 stays", "1-5,7");
 	memset(ask.cpus, 0xff, 5 * 8);
 	refused("too many CPUs", LINUX_EINVAL, "at most 256", "");
 	ask.cpus[0] = 0x08;
-	refused("half a core", LINUX_EINVAL, "CPU 2 is the other half",
+	refused("half a core", LINUX_EINVAL, "CPU 2 is the hyperthread sibling",
 		"--split");
 	ask.cpus[0] = 0x02;
 	refused("the half that Linux keeps", LINUX_EINVAL,
-		"CPU 0 is the other half", "--split");
+		"CPU 0 is the hyperthread sibling", "--split");
 	ask.cpus[0] = 0x08;
 	ask.flags = SHIMOS_SPLIT;
 	tap_ok(!check(), "request: half a core, if told so");

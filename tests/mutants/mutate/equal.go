@@ -44,7 +44,7 @@ func ReadEqual(path string) ([]Equal, error) {
 			return nil, fmt.Errorf("%s:%d: want MARK FILE REASON", path, i+1)
 		}
 		if seen[m[1]] {
-			return nil, fmt.Errorf("%s:%d: %s is there twice", path, i+1, m[1])
+			return nil, fmt.Errorf("%s:%d: %s is listed twice", path, i+1, m[1])
 		}
 		seen[m[1]] = true
 		list = append(list, Equal{i + 1, m[1], m[2], m[3]})

@@ -165,7 +165,7 @@ static void forever(const char *kind, u32 finds)
 	use_ask(&canary);
 	for (i = 0; i < (int)finds; i++)
 		told(kind, DYNAMOS_STUCK, i ? canary.pid : 0,
-		     i ? "__x64_sys_getpgid" : "1 inside for");
+		     i ? "__x64_sys_getpgid" : "1 stuck for");
 	TAP(!use_answered(&canary, 0));
 	TAP(!use_revert());
 	use_canary(&other);

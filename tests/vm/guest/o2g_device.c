@@ -107,7 +107,7 @@ static void refused_sockets(void)
 
 	raw_pair(end);
 	tap_ok(attaches(&raw, raw.fd, 1, RAW_CREDIT) == -ENOTSOCK,
-	       "what is no socket is refused");
+	       "a file that is not a socket is refused");
 	tap_ok(attaches(&raw, -1, 1, RAW_CREDIT) == -EBADF,
 	       "a descriptor that is none is refused");
 	tap_ok(attaches(&raw, end[0], 1, RAW_CREDIT) == -EINVAL,
