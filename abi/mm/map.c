@@ -255,9 +255,8 @@ void abi_space_say_room(struct abi_proc *p)
 {
 	abi_log_once(
 		p, &p->space.said_room,
-		"mmap refused (ENOMEM): all mappings of a program together "
-		"have less than 256 GiB of addresses here, reserved ones "
-		"count");
+		"mmap refused (ENOMEM): the mappings of a program, reserved "
+		"ones included, must fit into 256 GiB of addresses");
 }
 
 /* Is it the host that says where such an area may lie? */

@@ -98,8 +98,8 @@ static s64 move_area(struct abi_proc *p, const struct move *m, u64 to)
 	s64 rc;
 
 	if (new.prot & ABI_PROT_EXEC) {
-		p->host->log("mremap of executable memory refused: its calls "
-			     "would leave the place they were made for");
+		p->host->log("mremap of executable memory refused: rewritten "
+			     "code cannot be moved");
 		return -LINUX_EACCES;
 	}
 	new.start = to;

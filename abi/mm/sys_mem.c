@@ -42,8 +42,8 @@ static s64 map_flags(struct abi_proc *p, u64 flags)
 	if (flags & (ABI_MAP_HUGETLB | ABI_MAP_32BIT)) {
 		abi_log_once(p, &p->space.said_kind,
 			     "mmap with MAP_HUGETLB or MAP_32BIT refused "
-			     "(ENOMEM): there are no huge pages here, and "
-			     "nothing below 2 GiB");
+			     "(ENOMEM): huge pages and addresses below 2 GiB "
+			     "are not available");
 		return -LINUX_ENOMEM;
 	}
 	return 0;

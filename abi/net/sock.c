@@ -104,7 +104,7 @@ static s64 refuse_family(struct abi_call *c, u32 domain)
 	abi_text_init(&t, line, sizeof(line));
 	abi_text_str(&t, "socket of address family ");
 	abi_text_dec(&t, domain);
-	abi_text_str(&t, " refused: only AF_INET and AF_INET6 are carried; "
+	abi_text_str(&t, " refused: only AF_INET and AF_INET6 are supported; "
 			 "use TCP on 127.0.0.1");
 	c->p->host->log(line);
 	return -LINUX_EAFNOSUPPORT;

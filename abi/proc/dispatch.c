@@ -36,16 +36,17 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 	switch (nr) {
 	case ABI_NR_fcntl:
 	case ABI_NR_flock:
-		return host->file_lock ? 0 : "no other program sees its locks";
+		return host->file_lock ? 0
+				       : "other programs do not see its locks";
 	case ABI_NR_mmap:
 	case ABI_NR_msync:
 		if (!host->mem_file)
-			return "shared files are copies";
-		return host->mem_place ? "no MAP_FIXED for shared files" : 0;
+			return "shared file mappings are copies";
+		return host->mem_place ? "no MAP_FIXED for shared file mappings" : 0;
 	case ABI_NR_alarm:
 	case ABI_NR_setitimer:
 	case ABI_NR_timer_create:
-		return host->timer_arm ? 0 : "answered ENOSYS";
+		return host->timer_arm ? 0 : "returns ENOSYS";
 	default:
 		return 0;
 	}
@@ -100,7 +101,7 @@ static void log_refused(struct abi_proc *p, u64 nr)
 		abi_text_str(&t, name);
 	else
 		abi_text_dec(&t, nr);
-	abi_text_str(&t, " is not supported: answered ENOSYS");
+	abi_text_str(&t, " is not supported: returned ENOSYS");
 	p->host->log(line);
 }
 

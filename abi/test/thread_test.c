@@ -111,7 +111,7 @@ static void test_clone(void)
 static void test_clone_refused(void)
 {
 	TAP(clone_job(SIGCHLD, JOB_EXIT) == -LINUX_ENOSYS);
-	tap_ok(strstr(fake.last_log, "child process") && fake.logs == 1,
+	tap_ok(strstr(fake.last_log, "fork and exec") && fake.logs == 1,
 	       "a fork is refused with a reason");
 	TAP(clone_job(0x4111, JOB_EXIT) == -LINUX_ENOSYS && fake.logs == 1);
 	TAP(CALL(fork) == -LINUX_ENOSYS &&

@@ -450,7 +450,7 @@ static s64 refuse_requeue(struct abi_call *c)
 	if (!__atomic_exchange_n(&all->said_pi, 1, __ATOMIC_RELAXED))
 		c->p->host->log("futex: FUTEX_WAIT_REQUEUE_PI and "
 				"FUTEX_CMP_REQUEUE_PI are not supported: "
-				"answered ENOSYS");
+				"returned ENOSYS");
 	return -LINUX_ENOSYS;
 }
 

@@ -315,8 +315,8 @@ s64 abi_thread_no_children(struct abi_proc *p, const char *name)
 		return -LINUX_ENOSYS;
 	abi_text_init(&text, line, sizeof(line));
 	abi_text_str(&text, name);
-	abi_text_str(&text, ": child processes are not run here; use a build "
-			    "of the program that works in one process");
+	abi_text_str(&text, ": fork and exec are not supported; use a build of "
+			    "the program that runs in one process");
 	p->host->log(line);
 	return -LINUX_ENOSYS;
 }

@@ -91,14 +91,14 @@ static const char *take_apart(const u8 *bytes, u64 len, struct parts *p)
 	u8 sha[32];
 
 	if (len < sizeof(*h) + 32 || len > SIZE_MAX_FILE)
-		return "of a wrong size";
+		return "of the wrong size";
 	len -= 32;
 	digest_bytes(bytes, len, sha);
 	if (abi_memcmp(sha, bytes + len, 32))
 		return "damaged";
 	abi_memcpy(h, bytes, sizeof(*h));
 	if (h->magic != MAGIC || h->revision != BEE_REVISION)
-		return "of another bee";
+		return "written by another version of bee";
 	rest = len - sizeof(*h);
 	if (h->map_len > rest || h->stubs_used > rest - h->map_len ||
 	    h->runs_len > rest - h->map_len ||
@@ -208,7 +208,7 @@ static const char *apply_parts(struct bee_image *image,
 	if (abi_memcmp(h->sha_file, image->sha_file, 32))
 		return "of another program";
 	if (!get_arrays(rw, h))
-		return "too large for the memory";
+		return "too large for the available memory";
 	if (bee_map_read(&map, p->map, h->map_len, rw->site, rw->sites_max,
 			 rw->pc, rw->pcs_max) ||
 	    !map_fits(image, h, &map) || !walk_runs(rw, p, 0))
@@ -216,7 +216,7 @@ static const char *apply_parts(struct bee_image *image,
 	if (h->stubs_used &&
 	    os->mem_commit(h->stubs_addr, page_up(h->stubs_used),
 			   ABI_PROT_READ | ABI_PROT_WRITE))
-		return "too large for the memory";
+		return "too large for the available memory";
 	take_counts(image, h, &map);
 	abi_memcpy(rw->stubs, p->stubs, h->stubs_used);
 	walk_runs(rw, p, 1);
@@ -249,7 +249,7 @@ int bee_cache_load(const struct bee_cache *c, const struct abi_host *os,
 		bee_os_free(bytes, len);
 	if (!why)
 		return 0;
-	bee_say("the cached image is made anew, the old one is ", why, "");
+	bee_say("the cached image is rebuilt: the old one is ", why, "");
 	return -1;
 }
 

@@ -335,7 +335,7 @@ static int rewrite_image(struct load *l)
 		err = run_rewriter(l);
 	}
 	if (!err && !all_patched(&l->image->rw))
-		err = refuse_program(l, "the rewriter left sites as they were");
+		err = refuse_program(l, "the rewriter left sites unpatched");
 	l->image->rewrite_ns = (u64)l->os->clock(ABI_CLOCK_MONOTONIC) - start;
 	if (!err)
 		err = seal_stubs(l);
@@ -391,8 +391,7 @@ static int attach_stream(const struct load *l)
 	handle = bee_os_stream(l->options->stream, &type, &flags);
 	if (handle < 0)
 		return refuse_program(
-			l, "--stream names no two-way stream that was "
-			   "inherited");
+			l, "--stream is not an inherited two-way stream");
 	if (abi_fd_attach(bee.proc, STREAM_FD, (s32)handle, type & S_IFMT,
 			  flags))
 		return refuse_program(l, "its stream cannot be attached");

@@ -11,14 +11,14 @@ const char bee_usage[] =
 	"  --root DIR         directory that the program sees as /; no "
 	"sandbox\n"
 	"  --env NAME=VALUE   set a variable (any number of times)\n"
-	"  --clean-env        pass on nothing but --env\n"
-	"  --memory BYTES     most memory the program may use (K, M, G)\n"
-	"  --idle             use the CPU only when nobody else wants it\n"
+	"  --clean-env        pass no variables but those of --env\n"
+	"  --memory BYTES     limit of the program's memory (K, M, G)\n"
+	"  --idle             use the CPU only when it is idle\n"
 	"  --cache DIR        keep rewritten programs in this directory\n"
 	"  --load-only        load and rewrite the program, but do not run it\n"
 	"  --report FILE      write what was loaded, patched and counted\n"
-	"  --nonce HEX        proof that system call 0xBEE answers\n"
-	"  --name NAME        what the program finds as argv[0]\n"
+	"  --nonce HEX        value that system call 0xBEE returns as proof\n"
+	"  --name NAME        the program's argv[0]\n"
 	"  --stream N         inherited stream (descriptor, on Windows handle\n"
 	"                     of a two-way pipe) that the program gets as 3;\n"
 	"                     the report is written at the start too\n"
@@ -202,7 +202,7 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 		took = parse_valued(o, argv[i],
 				    i + 1 < argc ? argv[i + 1] : "");
 		if (took == 0)
-			return write_reason(why, "no option '", argv[i],
+			return write_reason(why, "unknown option '", argv[i],
 					    "'; see bee --help");
 		if (took < 0)
 			return write_reason(why, "option ", argv[i],
@@ -212,7 +212,7 @@ int bee_options_parse(struct bee_options *o, int argc, char **argv,
 	if (o->help || o->version || o->probe || o->list)
 		return 0;
 	if (i >= argc)
-		return write_reason(why, "no program named; see bee ", "--help",
+		return write_reason(why, "no program given; see bee ", "--help",
 				    "");
 	o->program = argv[i];
 	o->argv = argv + i;

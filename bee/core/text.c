@@ -17,7 +17,7 @@ s64 bee_text_seal(u64 addr, u64 len)
 	if (!bee_text_check((const u8 *)(__UINTPTR_TYPE__)addr, len, &bad, why))
 		return 0;
 	abi_text_init(&text, line, sizeof(line));
-	abi_text_str(&text, "code made at run time is refused at 0x");
+	abi_text_str(&text, "run-time generated code is refused at 0x");
 	abi_text_hex(&text, addr + bad, 1);
 	abi_text_str(&text, ": ");
 	abi_text_str(&text, why);

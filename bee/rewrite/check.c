@@ -7,7 +7,7 @@
 
 static int refuse_code(u64 at, const char *what, u64 *bad, char *why)
 {
-	static const char before[] = "code made at run time contains ";
+	static const char before[] = "run-time generated code contains ";
 	u32 n = 0;
 
 	for (const char *s = before; *s; s++)

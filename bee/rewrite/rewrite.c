@@ -469,7 +469,7 @@ static int do_site(struct plan *p, u64 off)
 	    try_eviction(p, off, insn.len, &rc))
 		return rc;
 	return bee_refuse(p->rw, addr_of(p, off),
-			  "no room for a jump to a stub");
+			  "no space for a jump to a stub");
 }
 
 static int do_text(struct plan *p, u32 t)

@@ -67,7 +67,7 @@ static void scan_table(struct bee_scan *s, u64 table)
 			return;
 		if (!s->budget--) {
 			s->error = bee_refuse(s->rw, table,
-					      "jump tables without end");
+					      "unbounded jump tables");
 			return;
 		}
 	}
@@ -364,9 +364,9 @@ static int scan_known(struct bee_scan *s)
 			if (scan_gaps(s, t, GAP_REACHED, &more))
 				return -LINUX_ENOEXEC;
 		if (++rounds > 64)
-			return bee_refuse(s->rw, s->rw->text[0].addr,
-					  "code between functions that "
-					  "branches without end");
+			return bee_refuse(
+				s->rw, s->rw->text[0].addr,
+				"unbounded branches in code between functions");
 	} while (more);
 	for (t = 0; t < s->rw->texts; t++)
 		scan_gaps(s, t, GAP_COUNT, &more);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The image cache: a second run takes it, and whatever is wrong with it is said
-# in one line and made anew. usage: cache.sh BUILD
+# in one line and rebuilt. usage: cache.sh BUILD
 set -eu
 # shellcheck source=bee/test/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -57,11 +57,11 @@ done
 for len in 1 100 300 $((size - 1)); do
 	head -c "$len" "$tmp/good" >"$image"
 	run "$g/work-musl"
-	check "an image of $len bytes is found" "made anew"
+	check "an image of $len bytes is found" "the cached image is rebuilt"
 done
 : >"$image"
 run "$g/work-musl"
-check "an empty image is found" "made anew"
+check "an empty image is found" "the cached image is rebuilt"
 want "$g/hello-musl"
 rm -f "$c"/*
 run "$g/hello-musl"

@@ -28,7 +28,7 @@ jit() { # name, how, exit code, word of the message, output
 	echo "exit $?" >>"$tmp/got"
 	printf '%bexit %s\n' "$5" "$3" >"$tmp/want"
 	if [ -n "$4" ]; then
-		grep -q "made at run time.*$4" "$tmp/err"
+		grep -q "run-time generated code.*$4" "$tmp/err"
 	else
 		[ ! -s "$tmp/err" ]
 	fi && cmp -s "$tmp/want" "$tmp/got"

@@ -248,7 +248,7 @@ static int move_array(struct transfer *t, u32 i)
 	if (s.count != t->call->value[i].count)
 		return fail_argument(
 			t->call, i, -EPROTO,
-			"its size was another when the call began");
+			"its size has changed since the call began");
 	if (s.moved == s.count)
 		err = move_bytes(t, t->call->value[i].at, s.count * element, 1);
 	else
@@ -368,7 +368,7 @@ static int check_end(const struct transfer *t)
 {
 	if (!t->left)
 		return 0;
-	t->call->why = "more bytes came than the arguments have";
+	t->call->why = "more bytes arrived than the arguments have";
 	return -EPROTO;
 }
 

@@ -127,7 +127,7 @@ static const char *param_wrong(const struct grid_module *m,
 	u8 type = p->type & (u8)~SKEP_TYPE_UNSIGNED;
 
 	if (!name_ok(p->name))
-		return "a parameter has no proper name";
+		return "a parameter has an invalid name";
 	if (type < SKEP_CHAR || type > SKEP_STRING ||
 	    (type != p->type && !grid_type_integer(p->type)))
 		return "a parameter has an unknown type";
@@ -171,7 +171,7 @@ int grid_module_open(struct grid_module *m, const void *bytes, u64 len,
 	if (len < sizeof(m->head))
 		return -EINVAL;
 	memcpy(&m->head, at, sizeof(m->head));
-	*why = "the manifest is of another revision: make the worker again";
+	*why = "the manifest is of another revision: rebuild the worker";
 	if (m->head.magic != SKEP_MODULE_MAGIC ||
 	    m->head.revision != SKEP_MODULE_REVISION)
 		return -EINVAL;

@@ -136,15 +136,14 @@ static int hello_ok(struct grid_session *s, const struct skep_frame *f,
 	    f->length > SKEP_FRAME_MAX || len < 8 ||
 	    h->magic != SKEP_SESSION_MAGIC)
 		return break_session(
-			s, "the other side does not begin as skep does");
+			s, "the peer does not speak skep's session protocol");
 	s->theirs = h->revision;
 	if (h->revision != SKEP_SESSION_REVISION) {
-		s->why = "the other side speaks another session revision";
+		s->why = "the peer speaks another session revision";
 		return -EPROTONOSUPPORT;
 	}
 	if (f->length != sizeof(*h) || len != sizeof(*h))
-		return break_session(
-			s, "the other side's HELLO has a wrong length");
+		return break_session(s, "the peer's HELLO has a wrong length");
 	return 0;
 }
 
@@ -168,12 +167,11 @@ int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 		return err;
 	if (!id_is_zero(h.session) && !id_is_zero(s->id) &&
 	    memcmp(h.session, s->id, sizeof(s->id)) != 0)
-		return break_session(s, "the other side is in another session");
+		return break_session(s, "the peer is in another session");
 	if (h.received > s->sent || h.received < s->acked ||
 	    (s->forget && h.received != s->written))
-		return break_session(s,
-				     "the other side has bytes that were not "
-				     "sent, or lost some");
+		return break_session(s, "the peer acknowledged bytes that were "
+					"not sent, or lost some");
 	if (id_is_zero(s->id))
 		memcpy(s->id, h.session, sizeof(s->id));
 	set_acknowledged(s, h.received);
@@ -191,13 +189,13 @@ int grid_session_attach(struct grid_session *s, const struct skep_frame *f,
 int grid_session_head(struct grid_session *s, const struct skep_frame *f)
 {
 	if (f->type <= SKEP_HELLO || f->type > SKEP_DONE)
-		return break_session(s, "a frame of an unknown type came");
+		return break_session(s, "received a frame of an unknown type");
 	if (f->length > SKEP_FRAME_MAX)
-		return break_session(s, "a frame came that is too long");
+		return break_session(s, "received a frame that is too long");
 	if (f->flags & ~SKEP_LAST || (f->flags && f->type != SKEP_DATA))
-		return break_session(s, "a frame with unknown flags came");
+		return break_session(s, "received a frame with unknown flags");
 	if (f->type == SKEP_ACK && f->length != 8)
-		return break_session(s, "an ACK of a wrong length came");
+		return break_session(s, "received an ACK of a wrong length");
 	s->frame = *f;
 	s->left = f->length;
 	if (type_counts(f->type))
@@ -219,8 +217,8 @@ int grid_session_acked(struct grid_session *s, const void *payload)
 	memcpy(&place, payload, sizeof(place));
 	s->left = 0;
 	if (place < s->acked || place > s->written)
-		return break_session(s,
-				     "an ACK came of bytes that were not sent");
+		return break_session(
+			s, "received an ACK of bytes that were not sent");
 	set_acknowledged(s, place);
 	return 0;
 }

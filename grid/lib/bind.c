@@ -34,7 +34,7 @@ static struct skep_handle *module_of(struct skep_request *r, const char *name,
 				     u64 len)
 {
 	struct skep_handle *m = calloc(1, sizeof(*m));
-	const char *why = "there is no memory for its manifest";
+	const char *why = "out of memory for its manifest";
 
 	if (m && !grid_module_open(&m->module, r->manifest, r->bytes, &why)) {
 		memcpy(m->name, name, len);
@@ -80,7 +80,7 @@ struct skep_handle *grid_module_bind(struct grid_client *c, const char *name,
 
 	if (!len || len >= SKEP_NAME_MAX) {
 		grid_error_set(OMRPC_E_NO_MODULE,
-			       "a module's name has 1 to %d characters",
+			       "a module's name must have 1 to %d characters",
 			       SKEP_NAME_MAX - 1);
 		return NULL;
 	}

@@ -90,7 +90,7 @@ static struct grid_args *args_of(const struct skep_handle *m, u32 f,
 
 	a = calloc(1, sizeof(*a) + function->params * sizeof(a->shape[0]));
 	if (!a) {
-		grid_error_set(OMRPC_E_NO_MEMORY, "there is no memory");
+		grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
 		return NULL;
 	}
 	grid_call_init(&a->call, &m->module, f);

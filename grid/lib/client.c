@@ -94,7 +94,7 @@ struct skep_request *grid_request_new(struct grid_client *c,
 		grid_client_over(c);
 	else
 		grid_error_set(OMRPC_E_NO_MEMORY,
-			       "there is no memory for one more call");
+			       "out of memory for another call");
 	return NULL;
 }
 
@@ -336,8 +336,9 @@ static const char *error_reason(int err)
 		return "the hub broke the protocol: its revision may be "
 		       "another than this program's";
 	if (err == -ENOMEM)
-		return "there was no memory for what the hub sent";
-	return "the hub is gone: it was stopped, or it ended this run";
+		return "out of memory for data from the hub";
+	return "the hub closed the session: it was stopped, or it ended this "
+	       "run";
 }
 
 /* The session is over, so none is added. */
@@ -400,7 +401,7 @@ static int open_error(const char *path, int err, u32 theirs)
 				      path, strerror(-err));
 	if (!theirs || theirs == SKEP_SESSION_REVISION)
 		return grid_error_set(OMRPC_E_PROTOCOL,
-				      "%s (SKEP_SOCKET) is no hub of skep",
+				      "%s (SKEP_SOCKET) is not a hub of skep",
 				      path);
 	return grid_error_set(OMRPC_E_REVISION,
 			      "the hub speaks session revision %u, this "
@@ -431,7 +432,7 @@ int grid_client_open(struct grid_client **client, const char *path)
 	int err;
 
 	if (!c)
-		return grid_error_set(OMRPC_E_NO_MEMORY, "there is no memory");
+		return grid_error_set(OMRPC_E_NO_MEMORY, "out of memory");
 	err = grid_stream_open(&c->stream, path, &theirs);
 	if (err) {
 		free(c);
@@ -445,7 +446,7 @@ int grid_client_open(struct grid_client **client, const char *path)
 		grid_stream_close(&c->stream);
 		free(c);
 		return grid_error_set(OMRPC_E_NO_MEMORY,
-				      "no thread can be started: %s",
+				      "can't start a thread: %s",
 				      strerror(-err));
 	}
 	*client = c;

@@ -64,7 +64,7 @@ static int open_session(void)
 
 	if (client)
 		return grid_error_set(OMRPC_ERROR,
-				      "OmniRpcInit was called already");
+				      "OmniRpcInit has already been called");
 	if (!path || !*path)
 		return grid_error_set(OMRPC_E_NO_HUB,
 				      "SKEP_SOCKET is not set: start this "

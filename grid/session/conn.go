@@ -52,7 +52,7 @@ func (e *RevisionError) Error() string {
 	if e.Theirs < e.Ours {
 		older = "the other side"
 	}
-	return fmt.Sprintf("the other side speaks session revision %d, this side %d: update %s", e.Theirs, e.Ours, older)
+	return fmt.Sprintf("the peer speaks session revision %d, this side %d: update %s", e.Theirs, e.Ours, older)
 }
 
 // A ProtocolError says how the peer broke the rules; it ends the session.

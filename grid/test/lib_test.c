@@ -336,7 +336,7 @@ static void test_bad_hubs(void)
 		 "a result that does not fit is refused",
 		 "demo.scale, call 1 of this program, failed: the result of"},
 		{HUB_BREAKS, OMRPC_E_NO_HUB, "calls end when the hub goes away",
-		 "skep: demo.scale failed: the hub is gone"},
+		 "skep: demo.scale failed: the hub closed the session"},
 		{HUB_TORN, OMRPC_E_INTERNAL,
 		 "an error in the middle of a result ends its call",
 		 "call 1 of this program, failed on node a-node: "},

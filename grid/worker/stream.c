@@ -30,7 +30,7 @@ static u32 ahead_at, ahead_end;
 
 const char *stream_why(void)
 {
-	return session.why ? session.why : "a frame came that was not due";
+	return session.why ? session.why : "received an unexpected frame";
 }
 
 static int fail_session(int err, const char *why)
@@ -56,7 +56,8 @@ static int write_some(const struct grid_piece *piece, u32 n)
 			      : writev(stream, v, (int)n);
 	while (done < 0 && errno == EINTR);
 	if (done <= 0)
-		return fail_session(STREAM_ENDED, "the agent is gone");
+		return fail_session(STREAM_ENDED,
+				    "the agent closed the stream");
 	grid_session_wrote(&session, (u64)done);
 	return 0;
 }
@@ -148,7 +149,8 @@ static int read_some(void *to, u64 n, u64 *done)
 		got = read(stream, to, n);
 	while (got < 0 && errno == EINTR);
 	if (got <= 0)
-		return fail_session(STREAM_ENDED, "the agent is gone");
+		return fail_session(STREAM_ENDED,
+				    "the agent closed the stream");
 	*done = (u64)got;
 	return 0;
 }
@@ -236,7 +238,7 @@ static int take_head(struct skep_frame *f, int *shown)
 		return err;
 	*shown = f->type != SKEP_ACK && f->type != SKEP_PING;
 	if (f->type == SKEP_PING && f->length)
-		return fail_session(-EPROTO, "a PING with a payload came");
+		return fail_session(-EPROTO, "received a PING with a payload");
 	return f->type == SKEP_ACK ? take_ack() : 0;
 }
 
@@ -268,8 +270,9 @@ static int await_ack(void)
 	if (!err && shown)
 		return f.type == SKEP_BYE
 			       ? STREAM_ENDED
-			       : fail_session(-EPROTO,
-					      "a frame came inside a result");
+			       : fail_session(
+					 -EPROTO,
+					 "received a frame inside a result");
 	return err;
 }
 
@@ -295,7 +298,8 @@ int stream_open(int fd)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return fail_session(STREAM_ENDED, "the agent is gone");
+			return fail_session(STREAM_ENDED,
+					    "the agent closed the stream");
 		done += (u64)n;
 	}
 	err = read_all((u8 *)&f, sizeof(f));

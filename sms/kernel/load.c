@@ -37,7 +37,7 @@ static void copy_letter(const struct mail_boot *from)
 {
 	boot = sms_page_reserve(sizeof(*boot));
 	if (!boot)
-		sms_panic("no memory for the letter", 0, 0);
+		sms_panic("no memory for the boot message", 0, 0);
 	abi_memcpy(boot, from, sizeof(*boot));
 	boot->path[sizeof(boot->path) - 1] = 0;
 	boot->cwd[sizeof(boot->cwd) - 1] = 0;
@@ -96,7 +96,7 @@ static void plan_program(void)
 		refuse_program("the file cannot be read", EXIT_REFUSED);
 	if (abi_elf_plan(io.buf, (u64)n, st.size, &plan))
 		refuse_program(plan.why ? plan.why
-					: "it is no program for Linux",
+					: "it is not a Linux program",
 			       EXIT_REFUSED);
 }
 
@@ -260,9 +260,8 @@ void sms_load(const struct mail_boot *letter)
 	err = err ? err : abi_exec(sms_proc, &exec);
 	if (err)
 		refuse_program(err == -LINUX_ENOMEM
-				       ? "its addresses leave no room for "
-					 "such a stack: "
-					 "see ulimit -s"
+				       ? "its addresses leave no space for a "
+					 "stack of this size: see ulimit -s"
 				       : "the process cannot be set up",
 			       EXIT_REFUSED);
 	attach_streams();

@@ -85,8 +85,8 @@ static s64 refuse_thread(void)
 
 	SMS_COUNT(sms_core(), crowded);
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		sms_forward_log("no memory for the stack of one more thread: "
-				"each further one is refused with EAGAIN");
+		sms_forward_log("no memory for the stack of another thread: "
+				"further threads are refused with EAGAIN");
 	return -LINUX_EAGAIN;
 }
 

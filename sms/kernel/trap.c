@@ -86,15 +86,15 @@ static void explain_lack(char *line, u64 size)
 	abi_text_str(&t, "out of memory: ");
 	if (!left) {
 		put_mib(&t, "the program uses all ", all,
-			" MiB that the partition has for programs: make it "
+			" MiB that the partition has for programs: create it "
 			"with more (skep part create --mem)");
 		return;
 	}
-	put_mib(&t, "there is no room for more page tables, of ",
+	put_mib(&t, "no space is left for page tables, of ",
 		sms_partition->kernel_size, " MiB for sms itself; ");
 	put_mib(&t, "", left,
-		" MiB for programs are free: what is used lies "
-		"too far apart, or make the partition larger");
+		" MiB for programs are free: the memory in use is too "
+		"scattered; use a larger partition");
 }
 
 /* 1: the page is there now. */

@@ -118,7 +118,7 @@ int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
 		return EXIT_NOT_FOUND;
 	}
 	if (!is_program(path)) {
-		sms_proxy_say("%s is no file that may be run", path);
+		sms_proxy_say("%s is not an executable file", path);
 		return EXIT_REFUSED;
 	}
 	to->magic = MAIL_MAGIC;

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	}
 	id = strtoul(argv[at], &rest, 10);
 	if (*rest || id > 0xffffffff) {
-		sms_proxy_say("%s is no number of a partition", argv[at]);
+		sms_proxy_say("%s is not the number of a partition", argv[at]);
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -437,7 +437,7 @@ func (m *smsMachine) memory(t *testing.T) {
 	out := m.shell(t, `for how in "wreck memory" "events sparse" "hello again"; do
 			s=0; $R ${T}$how || s=$?; echo status $s
 		done`)
-	for _, want := range []string{"memory 1\nstatus 0\n", "out of memory: there is no room for more page tables",
+	for _, want := range []string{"memory 1\nstatus 0\n", "out of memory: no space is left for page tables",
 		"killed by SIGBUS", "the address is in ", "status 135\n", "hello again from sms", "status 0\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %q", want, out)
@@ -586,7 +586,7 @@ func (m *smsMachine) refused(t *testing.T) {
 		{"$R /bin/sh", "refused to load"},
 		{"$R /run/nothing", "no such program"},
 		{"$R ''", "no such program"},
-		{"$R /run", "no file that may be run"},
+		{"$R /run", "not an executable file"},
 		{"$B/skep part run --on q -- ${T}hello", "there is no partition"},
 	} {
 		out := m.shell(t, "s=0; "+c.script+" || s=$?; echo status $s")

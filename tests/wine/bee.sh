@@ -47,7 +47,7 @@ cmp -s "$tmp/want" "$tmp/got"
 result $? "no debugger: threads and signals"
 code "no debugger: a stack overflow ends the program" 134 \
 	guarded --no-debugger "$g/stack-musl" overflow
-grep -q 'a fault found no room on its stack' "$tmp/err"
+grep -q 'its stack had no space for a fault' "$tmp/err"
 result $? "no debugger: a stack overflow is reported"
 mkdir "$tmp/cache"
 guarded --cache "Z:$tmp/cache" "$g/hello-musl" >/dev/null 2>&1
@@ -66,7 +66,7 @@ code "probe finds nothing bad" 0 guarded --probe
 code "leak: nothing missed runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
 code "leak: a system call that was missed dies" 134 within 60 env \
 	BEE_LEAK=syscall "$b/bin/bee-guard" wine "$g/bee-leak.exe" "$g/hello-musl"
-grep -q 'died without ending itself' "$tmp/err"
+grep -q 'died unexpectedly' "$tmp/err"
 result $? "leak: the parent reports the death"
 echo "1..$n"
 exit "$failed"

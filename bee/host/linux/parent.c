@@ -53,7 +53,8 @@ static void set_limits(const struct bee_options *o)
 	setrlimit(RLIMIT_CORE, &none);
 	if (o->idle && (sched_setscheduler(0, SCHED_IDLE, &param) ||
 			setpriority(PRIO_PROCESS, 0, 19)))
-		bee_os_message("--idle: the scheduler refused; going on");
+		bee_os_message("--idle: the scheduler refused it; continuing "
+			       "without it");
 }
 
 /*
@@ -121,7 +122,7 @@ static int report_death(const struct bee_options *o, int status, int spoke)
 		return WEXITSTATUS(status);
 	if (WIFEXITED(status)) {
 		snprintf(line, sizeof(line),
-			 "the child ended with code %d without a word",
+			 "the child exited with code %d without a report",
 			 WEXITSTATUS(status));
 		bee_os_message(line);
 		return BEE_EXIT_REFUSED;
@@ -129,7 +130,7 @@ static int report_death(const struct bee_options *o, int status, int spoke)
 	sig = WTERMSIG(status);
 	snprintf(line, sizeof(line), "%s was ended by signal %d (%s)%s",
 		 o->program, sig, strsignal(sig),
-		 spoke ? "" : " without a word from bee");
+		 spoke ? "" : " without a report from bee");
 	bee_os_message(line);
 	return BEE_EXIT_SIGNAL + sig;
 }
@@ -186,7 +187,7 @@ int lin_probe(void)
 		    fsgsbase ? "by instruction" : "by system call (slow)");
 	bad = lin_mem_reserve() != 0;
 	print_probe("guest address ranges",
-		    bad ? "taken: no program can run" : "free");
+		    bad ? "in use: no program can run" : "free");
 	print_probe("idle class", "SCHED_IDLE");
 	print_probe("memory limit", "counted by bee");
 	return bad;

@@ -123,7 +123,7 @@ static void on_fault(struct lin_thread *t, int sig, const siginfo_t *info,
 
 	if (sig == SIGSEGV && addr >= LIN_GUARD_START &&
 	    addr < LIN_GUARD_START + LIN_GUARD_SIZE) {
-		say_pc("defect: the program reached the host's fs:", pc, addr);
+		say_pc("defect: the program accessed the host's fs:", pc, addr);
 		lin_proc_exit(SIGSEGV);
 	}
 	if (!take_frame(t, g, fs)) {

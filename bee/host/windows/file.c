@@ -102,11 +102,10 @@ static s64 device_refuse(const char *path)
 	char line[320];
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) {
-		snprintf(
-			line, sizeof(line),
-			"open of %.200s is refused: a device or pipe of Wine's "
-			"host, and its reads could not be interrupted",
-			path);
+		snprintf(line, sizeof(line),
+			 "open of %.200s is refused: it is a device or pipe of "
+			 "Wine's host, whose reads cannot be interrupted",
+			 path);
 		bee_log(line);
 	}
 	return -LINUX_ENXIO;

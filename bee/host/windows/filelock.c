@@ -84,8 +84,8 @@ static s64 table_open(void)
 				      sizeof(*table));
 	if (table)
 		return 0; /* the section's handle keeps its name */
-	bee_log("file locks are refused: the table that all bees of a user "
-		"share can't be opened");
+	bee_log("file locks are refused: the table that all bee processes of a "
+		"user share can't be opened");
 	if (section)
 		CloseHandle(section);
 	return -LINUX_ENOLCK;

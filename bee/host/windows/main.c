@@ -230,12 +230,11 @@ static int prepare_child(struct win_thread **main_thread)
 	err = bee_thread_slots_take();
 	if (err)
 		return refuse_start(
-			"the thread slots that rewritten code uses are "
-			"taken",
+			"the thread slots that rewritten code uses are in use",
 			(DWORD)err);
 	err = bee_mem_reserve();
 	if (err)
-		return refuse_start("the guest's address range is taken",
+		return refuse_start("the guest's address range is in use",
 				    (DWORD)err);
 	bee_cpu_init();
 	*main_thread = bee_thread_main();
@@ -266,7 +265,8 @@ static int run_child(void)
 		t->bee.proc = bee.proc;
 		err = bee_timer_start();
 		if (err)
-			code = refuse_start("no thread for timers", (DWORD)err);
+			code = refuse_start("can't create a thread for timers",
+					    (DWORD)err);
 	}
 	if (!code && options.stream && options.report)
 		report_write(0); /* the stream's other end wants to know */
@@ -328,7 +328,7 @@ int wmain(int argc, WCHAR **wide)
 	if (options.help || options.version || options.list)
 		return answer_option();
 	if (bee_root_set(options.root))
-		return refuse_start("--root is no directory that can be used",
+		return refuse_start("--root is not a usable directory",
 				    GetLastError());
 	if (options.probe)
 		return answer_option();

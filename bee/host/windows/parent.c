@@ -205,11 +205,10 @@ static int exit_code(struct child *c)
 		return BEE_EXIT_SIGNAL + SIGINT;
 	name = bee_win_status_name(status);
 	if (!name && !c->faults)
-		name = "it was killed from outside, or a fault found no room "
-		       "on "
-		       "its stack";
+		name = "it was killed from outside, or its stack had no space "
+		       "for a fault";
 	snprintf(line, sizeof(line),
-		 "the program's process died without ending itself: %s "
+		 "the program's process died unexpectedly: %s "
 		 "(status 0x%08lx)",
 		 name ? name : "it was killed from outside", status);
 	bee_os_message(line);
@@ -231,7 +230,7 @@ static void debug_prepare(struct child *c)
 		return;
 	c->faults = bee_debug_section();
 	if (!c->faults) {
-		bee_os_message("no section for faults could be made: they may "
+		bee_os_message("can't create a section for faults: faults may "
 			       "damage small stacks");
 		return;
 	}
@@ -245,21 +244,19 @@ int bee_parent_run(const struct bee_options *o)
 
 	c.job = job_new(o);
 	if (!c.job)
-		return fail_start(
-			"no job object could be made for the program");
+		return fail_start("can't create a job object for the program");
 	c.goodbye = CreateEventW(NULL, TRUE, FALSE, NULL);
 	if (!c.goodbye)
-		return fail_start("no event could be made");
+		return fail_start("can't create an event");
 	handle_name(L"BEE_GOODBYE", c.goodbye);
 	debug_prepare(&c);
 	SetConsoleCtrlHandler(on_control, TRUE);
 	if (!create_somehow(&c))
-		return fail_start("bee could not start itself again");
+		return fail_start("bee can't start its child process");
 	if (!AssignProcessToJobObject(c.job, c.info.hProcess)) {
 		TerminateProcess(c.info.hProcess, 1);
 		return fail_start(
-			"the program's process could not be put under its "
-			"job object");
+			"can't assign the program's process to its job object");
 	}
 	if (o->stream) /* its end must be seen when the child dies */
 		CloseHandle((HANDLE)(ULONG_PTR)o->stream);

@@ -124,7 +124,8 @@ static void wait_on_address(void)
 				       GetLastError() == ERROR_TIMEOUT
 			       ? PROBE_OK
 			       : PROBE_BAD,
-		       "returns at once on another value, times out on this");
+		       "returns at once if the value differs, times out if it "
+		       "is equal");
 }
 
 void bee_probe_cpu(void)

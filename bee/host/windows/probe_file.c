@@ -50,7 +50,8 @@ static void posix_delete(void)
 		       : error ? PROBE_ABSENT
 			       : PROBE_ACCEPTED,
 		       "error %lu; the name of a deleted open file %s", error,
-		       gone ? "goes at once" : "stays until it is closed");
+		       gone ? "disappears at once"
+			    : "stays until it is closed");
 }
 
 static void rename_over(void)

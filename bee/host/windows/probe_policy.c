@@ -19,7 +19,7 @@ static void probe_policy(const char *name, PROCESS_MITIGATION_POLICY which)
 	else
 		bee_probe_line(name, flags & 1 ? PROBE_BAD : PROBE_OK, "%s",
 			       flags & 1 ? "on: guests cannot run"
-					 : "off, as it must be");
+					 : "off, as required");
 }
 
 static void probe_token(void)

@@ -64,7 +64,7 @@ static void test_refusals(void)
 	tap_ok(REFUSED("\x8e\xe0", "selector"), "mov to fs is refused");
 	tap_ok(REFUSED("\xb8\x27\0\0\0\x0f\x05\x0f\x34", "sysenter"),
 	       "a refusal after good sites changes nothing");
-	tap_ok(REFUSED("\x0f\x05\xc3", "no room"),
+	tap_ok(REFUSED("\x0f\x05\xc3", "no space"),
 	       "a site without room is refused");
 	PREPARE("\xb8\x27\0\0\0\x0f\x05\xc3");
 	rw.stubs_len = 10;
