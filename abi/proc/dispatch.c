@@ -42,7 +42,8 @@ const char *abi_syscall_limit(const struct abi_host *host, u32 nr)
 	case ABI_NR_msync:
 		if (!host->mem_file)
 			return "shared file mappings are copies";
-		return host->mem_place ? "no MAP_FIXED for shared file mappings" : 0;
+		return host->mem_place ? "no MAP_FIXED for shared file mappings"
+				       : 0;
 	case ABI_NR_alarm:
 	case ABI_NR_setitimer:
 	case ABI_NR_timer_create:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What callers of the core have promised. Sanitizer builds (the core's own
- * tests and its fuzzer) trap where it does not hold; all others do not look. */
+/* Preconditions of the core's functions. Sanitizer builds (the core's own tests
+ * and its fuzzer) trap where one does not hold; all others do not check. */
 #ifndef DYNAMOS_ASSERT_H
 #define DYNAMOS_ASSERT_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "drain.h"
 
-/* A table holds the state after a step plus one: what it does not name is no
- * step of that state. */
+/* A table holds the state after a step plus one: a step that it does not name
+ * is not allowed in that state. */
 #define TO(state) ((state) + 1)
 
 static const u8 leave_next[DYNAMOS_LEAVES][DYNAMOS_LEAVE_STEPS] = {
@@ -22,7 +22,8 @@ static const u8 retire_next[DYNAMOS_RETIRES][DYNAMOS_RETIRE_STEPS] = {
 	[DYNAMOS_UNNEEDED] = {[DYNAMOS_RETIRE_KEEP] = TO(DYNAMOS_KEPT),
 			      [DYNAMOS_RETIRE_RELEASE] = TO(DYNAMOS_UNNEEDED),
 			      [DYNAMOS_RETIRE_UNHOOK] = TO(DYNAMOS_UNHOOKING)},
-	/* Nobody keeps it meanwhile: dynamos_hooks is held. */
+	/* The caller holds dynamos_hooks, so the slot cannot be reserved
+	 * meanwhile. */
 	[DYNAMOS_UNHOOKING] = {[DYNAMOS_RETIRE_UNHOOKED] = TO(DYNAMOS_UNHOOKED),
 			       [DYNAMOS_RETIRE_REFUSED] = TO(DYNAMOS_UNNEEDED)},
 	[DYNAMOS_UNHOOKED] = {[DYNAMOS_RETIRE_KEEP] = TO(DYNAMOS_KEPT),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How an update leaves, how the slot of a function becomes free, and what each
- * of their states waits for: drawn in docs/design/dynamos.md.
+ * How an update drains, how the slot of a function becomes free, and what each
+ * state waits for. docs/design/dynamos.md draws the states.
  */
 #ifndef DYNAMOS_DRAIN_H
 #define DYNAMOS_DRAIN_H
@@ -10,75 +10,75 @@
 
 /* How far an update in the state `leaving` is. */
 enum dynamos_leave {
-	DYNAMOS_STAYS,	    /* it is in no such state */
-	DYNAMOS_UNPATCHING, /* together: the tasks change back first */
-	DYNAMOS_SHUT,	    /* no new call takes it */
-	DYNAMOS_DRAINING,   /* and each call that took it is counted */
-	DYNAMOS_UNLINKED,   /* nobody is inside, it is in no chain */
+	DYNAMOS_STAYS,	    /* not leaving */
+	DYNAMOS_UNPATCHING, /* together: reverse transition runs */
+	DYNAMOS_SHUT,	    /* gets no new calls */
+	DYNAMOS_DRAINING,   /* every call that chose it is counted */
+	DYNAMOS_UNLINKED,   /* no call inside, in no chain */
 	DYNAMOS_LEAVES
 };
 
 enum dynamos_leave_step {
 	DYNAMOS_LEAVE_SHUT,	 /* the update ends */
 	DYNAMOS_LEAVE_UNPATCH,	 /* the update ends, class together */
-	DYNAMOS_LEAVE_UNPATCHED, /* livepatch has forgotten it */
+	DYNAMOS_LEAVE_UNPATCHED, /* livepatch has released it */
 	DYNAMOS_LEAVE_SETTLED,	 /* the wait of this state is over */
-	DYNAMOS_LEAVE_EMPTIED,	 /* nobody is inside */
+	DYNAMOS_LEAVE_EMPTIED,	 /* no call is inside */
 	DYNAMOS_LEAVE_STEPS
 };
 
-/* How far a slot is that no update needs. */
+/* Retiring a slot that no update needs. */
 enum dynamos_retire {
 	DYNAMOS_UNUSED,
 	DYNAMOS_KEPT,	   /* an update needs it */
 	DYNAMOS_UNNEEDED,  /* still hooked */
-	DYNAMOS_UNHOOKING, /* ftrace takes the hook away */
-	DYNAMOS_UNHOOKED,  /* no new call comes */
-	DYNAMOS_EMPTYING,  /* and each call that came is counted */
-	DYNAMOS_EMPTY,	   /* nobody is in the kernel's own function */
+	DYNAMOS_UNHOOKING, /* ftrace removes the hook */
+	DYNAMOS_UNHOOKED,  /* no new calls arrive */
+	DYNAMOS_EMPTYING,  /* every call that arrived is counted */
+	DYNAMOS_EMPTY,	   /* no call is in the original function */
 	DYNAMOS_RETIRES
 };
 
 enum dynamos_retire_step {
-	DYNAMOS_RETIRE_KEEP,	/* an update takes the slot, again or anew */
+	DYNAMOS_RETIRE_KEEP,	/* an update takes the slot */
 	DYNAMOS_RETIRE_RELEASE, /* no update is in its chain */
 	DYNAMOS_RETIRE_UNHOOK,
 	DYNAMOS_RETIRE_UNHOOKED,
 	DYNAMOS_RETIRE_REFUSED, /* ftrace keeps the hook */
 	DYNAMOS_RETIRE_SETTLED, /* the wait of this state is over */
-	DYNAMOS_RETIRE_EMPTIED, /* nobody is in the kernel's own function */
+	DYNAMOS_RETIRE_EMPTIED, /* no call is in the original function */
 	DYNAMOS_RETIRE_STEPS
 };
 
-/* What a state waits for. One wait of a kind runs at a time, for all who needed
- * it when it began. */
+/* What a state waits for. One wait of each kind runs at a time and serves all
+ * who needed it when it began. */
 enum dynamos_wait {
 	DYNAMOS_NO_WAIT,
 	DYNAMOS_WAIT_CALLS,   /* each call that chose is counted */
 	DYNAMOS_WAIT_TEXT,    /* no task is in text that leads to a wrapper */
-	DYNAMOS_WAIT_HOOKS,   /* ftrace takes hooks away */
-	DYNAMOS_WAIT_PATCHES, /* livepatch begins to take patches away */
+	DYNAMOS_WAIT_HOOKS,   /* ftrace removes hooks */
+	DYNAMOS_WAIT_PATCHES, /* livepatch begins to remove patches */
 	DYNAMOS_WAITS
 };
 
 enum dynamos_pause {
 	DYNAMOS_PAUSE_IDLE,
 	DYNAMOS_PAUSE_RUNNING,
-	DYNAMOS_PAUSE_OVER, /* and nobody has looked since */
+	DYNAMOS_PAUSE_OVER, /* not yet looked at */
 	DYNAMOS_PAUSES
 };
 
 enum dynamos_pause_step {
 	DYNAMOS_PAUSE_BEGIN,
 	DYNAMOS_PAUSE_END,
-	DYNAMOS_PAUSE_SEEN, /* who waited has been looked at */
+	DYNAMOS_PAUSE_SEEN, /* its waiters have been looked at */
 	DYNAMOS_PAUSE_STEPS
 };
 
-/* How far the end of an update is, before it is leaving. */
+/* Ending an update, before it is leaving. */
 enum dynamos_ending {
 	DYNAMOS_NOT_ENDING,
-	DYNAMOS_END_CLAIMED, /* somebody writes the reason */
+	DYNAMOS_END_CLAIMED, /* the reason is being written */
 	DYNAMOS_END_WRITTEN
 };
 
@@ -92,7 +92,7 @@ int dynamos_pause_next(u32 pause, u32 step);
 u32 dynamos_leave_wait(u32 leave);
 u32 dynamos_retire_wait(u32 retire);
 
-/* Whether calls can still come by the slot's hook. */
+/* Whether calls can still arrive through the slot's hook. */
 int dynamos_retire_hooked(u32 retire);
 
 #endif

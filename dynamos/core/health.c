@@ -17,8 +17,8 @@ const char *dynamos_health_check(const struct dynamos_health *limits)
 	return (void *)0;
 }
 
-/* Samples are taken to lie evenly within a bucket, so that a quantile moves
- * by less than the buckets' factor of two. */
+/* Samples are assumed to lie evenly within a bucket, so that a quantile has a
+ * finer resolution than the buckets' factor of two. */
 u64 dynamos_health_quantile(const u64 *latency, u32 part)
 {
 	u64 all = 0, below = 0, rank, from;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the counts of two versions that run beside each other say about the
+ * Compares the counts of two versions that run at the same time and judges the
  * newer one.
  */
 #ifndef DYNAMOS_HEALTH_H
@@ -8,23 +8,23 @@
 
 #include <skep/dynamos.h>
 
-/* Fewer samples have no median worth the name, however small `least` is. */
+/* Fewer samples give no meaningful median, however small `least` is. */
 #define DYNAMOS_SAMPLES 32
 
 /* Of one version, over all processors, since a comparison began. */
 struct dynamos_sum {
-	u64 calls; /* that came back */
+	u64 calls; /* that returned */
 	u64 errors;
 	u64 latency[DYNAMOS_BUCKETS];
 };
 
-/* Both figures of a verdict: errors per 1000 calls, or ns. */
+/* The two figures of a verdict: errors per 1000 calls, or ns. */
 struct dynamos_verdict {
 	u32 cause; /* enum dynamos_cause, 0: nothing is wrong */
 	u64 newer, older;
 };
 
-/* Why the limits make no sense, or NULL. */
+/* Why the limits are invalid, or NULL. */
 const char *dynamos_health_check(const struct dynamos_health *limits);
 
 /* The time in ns below which `part` of 1000 samples lie, 0 without samples. */

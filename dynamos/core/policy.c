@@ -24,7 +24,7 @@ static int cpus_empty(const struct dynamos_rule *r)
 	return !any;
 }
 
-/* What is wrong with the values of one rule, if anything. */
+/* The error in one rule's values, or NULL. */
 static const char *value_wrong(const struct dynamos_rule *r)
 {
 	if (r->terms & DYNAMOS_PID && r->pid <= 0)
@@ -146,7 +146,7 @@ static void add_test(struct dynamos_test *test, const struct dynamos_rule *r,
 		match_name(test, r->comm);
 }
 
-/* For one context, of the rules that can hold there. */
+/* The table for one context, of the rules that can match there. */
 static void build_tests(struct dynamos_test *test,
 			const struct dynamos_policy *p, u32 never)
 {

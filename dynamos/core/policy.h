@@ -2,11 +2,12 @@
 /*
  * A policy is checked, then turned into a table of tests, one for each rule. A
  * test compares four words in place, however many of the terms they hold: the
- * task's numbers, its name (two), and whose it is. What the words cannot tell
- * is asked for, and only where they agree. The last test always holds.
+ * task's numbers, its name (two), and whose it is. Terms that the words cannot
+ * hold are evaluated by a call, and only if the words agree. The last test
+ * always matches.
  *
- * There are two tables: outside task context the rules that speak of a task are
- * left out.
+ * There are two tables: the one for calls outside task context omits rules
+ * about tasks.
  */
 #ifndef DYNAMOS_POLICY_H
 #define DYNAMOS_POLICY_H
@@ -14,8 +15,8 @@
 #include "base/errno.h"
 #include <skep/dynamos.h>
 
-/* Where the facts lie: pid and tgid are the halves of a word of the task, uid
- * and gid of a word of its credentials, which it points to. */
+/* Where the values are: pid and tgid are the halves of a word of the task, uid
+ * and gid the halves of a word of its credentials. */
 struct dynamos_layout {
 	u32 numbers, name, credentials, owner;
 };
@@ -30,7 +31,7 @@ enum {
 
 struct dynamos_test {
 	u64 mask[DYNAMOS_WORDS], want[DYNAMOS_WORDS];
-	u16 more; /* terms that are asked for */
+	u16 more; /* terms that need a call */
 	u8 rule, choice;
 	u32 zero;
 };
@@ -39,7 +40,7 @@ struct dynamos_test {
 
 struct dynamos_table {
 	struct dynamos_test task[DYNAMOS_TESTS], outside[DYNAMOS_TESTS];
-	u64 key; /* makes the sticky share another one on each boot */
+	u64 key; /* makes the sticky share differ on each boot */
 	struct dynamos_policy policy;
 };
 
@@ -92,7 +93,7 @@ dynamos_policy_agrees(const struct dynamos_test *test,
 	return !dynamos_policy_differs(test, DYNAMOS_OF_OWNER, from + at.owner);
 }
 
-/* 1: the new version. Asked is called for a test with more terms. */
+/* 1: the new version. Calls `asked` for a test with more terms. */
 static inline __attribute__((always_inline)) int
 dynamos_policy_choose(const struct dynamos_table *table,
 		      const struct dynamos_layout at, int in_task,

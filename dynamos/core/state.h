@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What may happen to an update, and when: the drawing in skep/dynamos.h. */
+/* The states of an update and the steps between them, as drawn in
+ * skep/dynamos.h. */
 #ifndef DYNAMOS_STATE_H
 #define DYNAMOS_STATE_H
 
@@ -9,10 +10,10 @@
 enum dynamos_step {
 	DYNAMOS_BEGIN,	 /* APPLY of class any, task, object */
 	DYNAMOS_ENTER,	 /* APPLY of class together */
-	DYNAMOS_ENTERED, /* the last task changed over */
+	DYNAMOS_ENTERED, /* the last task switched */
 	DYNAMOS_CONFIRM, /* COMMIT */
 	DYNAMOS_END,	 /* REVERT, health, no COMMIT in time, superseded */
-	DYNAMOS_DRAINED, /* nobody is inside any more */
+	DYNAMOS_DRAINED, /* no call is inside any more */
 	DYNAMOS_REMOVE,	 /* the module's exit */
 	DYNAMOS_STEPS
 };
@@ -21,7 +22,7 @@ enum dynamos_step {
  * the same step may be taken later, -EALREADY where it was taken. */
 int dynamos_state_next(u32 state, enum dynamos_step step);
 
-/* loaded, entering ... for messages. */
+/* "loaded", "entering" and so on, for messages. */
 const char *dynamos_state_name(u32 state);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Puts an update in force: a slot and a hook for each function, the version on
- * top of the slot's chain, then the policy, last. What was made is unmade where
- * a step is refused; no call has taken it by then.
+ * Applies an update: a slot and a hook for each function, then the version on
+ * top of the slot's chain, and the policy last. If a step fails, the earlier
+ * ones are undone; no call has taken the update by then.
  *
  * dynamos_hooks is held throughout, dynamos_lock for all but what the kernel
  * does: its hooks and its livepatch may wait for every task.
@@ -57,8 +57,8 @@ static struct dynamos_slot *take_slot(struct dynamos_update_state *u, u32 i,
 	return s;
 }
 
-/* Its function's slot: one that hooks it already or did so until now, or a new
- * one. Livepatch has its own. */
+/* The function's slot: one that hooks it already, or a new one. Livepatch has
+ * its own. */
 static struct dynamos_slot *reserve_one(struct dynamos_update_state *u, u32 i,
 					char *why)
 {
@@ -93,8 +93,8 @@ static int reserve_slots(struct dynamos_update_state *u, char *why)
 	return -ENOSPC;
 }
 
-/* Livepatch wants a function for itself: -EAGAIN while a hook is on its way
- * out. */
+/* Livepatch needs a function that no other hook is on: -EAGAIN while a hook is
+ * being removed. */
 static int check_patchable(struct dynamos_update_state *u, char *why)
 {
 	struct dynamos_slot *s;
@@ -126,7 +126,7 @@ static int check_patchable(struct dynamos_update_state *u, char *why)
 	return -EAGAIN;
 }
 
-/* A count starts at nothing, so nobody may be inside. */
+/* A count starts at 0, so no call may be inside. */
 static void clear_counts(struct dynamos_version *v)
 {
 	int cpu;
@@ -149,7 +149,7 @@ static void link_one(struct dynamos_update_state *u, u32 i)
 	v->choice = DYNAMOS_PASS;
 	v->sample = SAMPLE;
 	s->kernel.sample = SAMPLE;
-	/* An older update may have left since. */
+	/* An older update may have drained since. */
 	dynamos_slot_step(s, DYNAMOS_RETIRE_KEEP);
 	dynamos_slot_link(s, v);
 	at->before_lost = dynamos_slot_older(v, &at->before);
@@ -167,7 +167,7 @@ static bool update_changes(const struct dynamos_update_state *u,
 	return false;
 }
 
-/* 0: nothing in common. Else how many of the older one's functions are ours. */
+/* How many of the older update's functions are ours too. */
 static u32 count_common(const struct dynamos_update_state *u,
 			const struct dynamos_update_state *older)
 {
@@ -206,7 +206,8 @@ static int can_supersede(struct dynamos_update_state *u, char *why)
 void dynamos_apply_supersede(struct dynamos_update_state *u)
 {
 	struct dynamos_update_state *older;
-	/* Class together comes here later, from a worker that nobody knows. */
+	/* Class together gets here later, in a worker whose task means
+	 * nothing. */
 	const struct task_struct *by =
 		current->flags & PF_KTHREAD ? NULL : current;
 	char text[DYNAMOS_WHY];
@@ -221,7 +222,7 @@ void dynamos_apply_supersede(struct dynamos_update_state *u)
 	}
 }
 
-/* A check and a shut that cross: one of the two sees the other. */
+/* If a check and a close run at the same time, one of them sees the other. */
 static void publish_choice(struct dynamos_update_state *u)
 {
 	u32 choice = dynamos_policy_choice(&u->table->policy, u->class);
@@ -241,8 +242,8 @@ static void publish_choice(struct dynamos_update_state *u)
 		WRITE_ONCE(u->version[i]->choice, DYNAMOS_PASS);
 }
 
-/* No call took it: nobody is inside, and what still walks through the chains
- * finds the versions that follow. */
+/* No call took it, so none is inside; a call that still walks the chain finds
+ * the versions that follow. */
 static void disarm_versions(struct dynamos_update_state *u)
 {
 	u32 i;
@@ -258,7 +259,7 @@ static void disarm_versions(struct dynamos_update_state *u)
 }
 
 /* Class together: the wrapper always takes the version, and livepatch decides
- * who comes to the wrapper. */
+ * which tasks call the wrapper. */
 static int arm_versions(struct dynamos_update_state *u,
 			const struct dynamos_apply *a, char *why)
 {
@@ -365,7 +366,7 @@ static int make_table(struct dynamos_update_state *u,
 	return 0;
 }
 
-/* What can be refused before anything is touched; then the update is held. */
+/* Every check that needs no change; then the update is pinned. */
 static int prepare_update(struct dynamos_update_state *u,
 			  struct dynamos_apply *a)
 {
@@ -407,7 +408,7 @@ static void finish_apply(struct dynamos_update_state *u, int err)
 		module_put(module);
 }
 
-/* -EAGAIN: the next time it may do. */
+/* -EAGAIN: try again. */
 static int try_apply(struct dynamos_apply *a)
 {
 	struct dynamos_update_state *u;
@@ -432,7 +433,7 @@ static int try_apply(struct dynamos_apply *a)
 	return err;
 }
 
-/* Who takes hooks away lets those go first who wait for that. */
+/* Removing hooks lets waiting APPLY calls go first. */
 static void wait_for_hooks(void)
 {
 	bool first = mutex_is_locked(&dynamos_hooks);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a call of a hooked function runs through. One small function for each
+ * The path of a call of a hooked function. One small function for each
  * slot, written in C so that the unwinder knows its frame. It counts on entry
  * before preemption is on again, and on exit as the last thing it does: after
- * dynamos_settle(), whoever is not counted is gone.
+ * dynamos_settle(), a call that is not counted has returned.
  *
- * A wrapper itself does what most calls need: a constant choice, or a table
- * whose words decide. It has one saved register and no other frame. All else is
- * for dynamos_call_slow(), which begins anew. No lock is taken in either.
+ * A wrapper itself handles most calls: a constant choice, or a table whose
+ * words decide. It has one saved register and no other frame. All else is left
+ * to dynamos_call_slow(), which starts over. No lock is taken in either.
  *
  * Context: that of the hooked function's caller, so any: process, softirq,
  * hardirq, NMI, any lock held. Preemption is off from the choice until the call
@@ -43,8 +43,8 @@ static bool version_wants(struct dynamos_version *version,
 	}
 }
 
-/* Versions of a function have results of one type. It gives the result back so
- * that a wrapper need not keep it. */
+/* Versions of a function have results of one type. It returns the result so
+ * that a wrapper need not save it. */
 static noinline unsigned long count_error(const struct dynamos_slot *slot,
 					  struct dynamos_tally __percpu *tally,
 					  const unsigned long result)
@@ -115,8 +115,8 @@ unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 	return result;
 }
 
-/* 1: take it; 0: not; -1: words do not tell. The task is read anew for each
- * test: a wrapper has no register to keep it. */
+/* 1: take it; 0: do not; -1: the words do not decide. The task is loaded again
+ * for each test: a wrapper has no register for it. */
 static __always_inline int match_words(const struct dynamos_version *version)
 {
 	const struct dynamos_test *test = READ_ONCE(version->table)->task;
@@ -129,7 +129,7 @@ static __always_inline int match_words(const struct dynamos_version *version)
 	return unlikely(test->more) ? -1 : test->choice;
 }
 
-/* Whether the version that the call takes was quick to find. */
+/* Whether the fast path found the version that the call takes. */
 static __always_inline bool
 choose_version(const struct dynamos_slot *slot,
 	       const struct dynamos_version **chosen)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/dynamos: the calls of skep/dynamos.h. What comes from user space is
- * copied once and judged before anything is done; all calls but read, poll and
- * APPLY hold dynamos_lock.
+ * /dev/dynamos: the calls of skep/dynamos.h. Input from user space is copied
+ * once and checked before anything is done; all calls but read, poll and APPLY
+ * hold dynamos_lock.
  *
  * Context: process, system calls of root.
  */
@@ -24,7 +24,7 @@
 #include "owner.h"
 #include "symbol.h"
 
-/* Pids, cgroups and users are meant as the kernel's own processes see them. */
+/* Pids, cgroups and users are those of the initial namespaces. */
 static bool caller_trusted(void)
 {
 	const struct nsproxy *ours = current->nsproxy;
@@ -149,8 +149,8 @@ static void fill_count(struct dynamos_count *c, const struct dynamos_tally *t)
 	memcpy(c->latency, t->latency, sizeof(c->latency));
 }
 
-/* Calls that were inside the older version when the update was applied count
- * as coming then. */
+/* Calls that were inside the older version when the update was applied count as
+ * entering at that time. */
 static void subtract_baseline(struct dynamos_count *c,
 			      const struct dynamos_place *at)
 {
@@ -166,7 +166,7 @@ static void subtract_baseline(struct dynamos_count *c,
 		c->latency[i] -= at->before.latency[i];
 }
 
-/* A slot is the update's until its version is out of the chain. */
+/* A slot belongs to the update until its version is out of the chain. */
 static struct dynamos_slot *slot_of(struct dynamos_update_state *u, u32 n)
 {
 	return u->state == DYNAMOS_LOADED ||
@@ -191,7 +191,7 @@ static void count_older(struct dynamos_update_state *u, u32 n,
 		fill_count(c, &at->after);
 	}
 	subtract_baseline(c, at);
-	/* Who was inside when it left came out as nobody's, and is no more. */
+	/* Calls that were inside when it left are not attributed to it. */
 	if (!slot_of(u, n))
 		c->in = c->out + c->lost;
 }
@@ -268,7 +268,7 @@ static const struct call {
 	{DYNAMOS_IOC_COUNT, false, ioctl_count},
 };
 
-/* What a call answers goes back also with an error: it says why. */
+/* The result is copied back after an error too: it says why. */
 static long carry_out(const struct call *c, void __user *user)
 {
 	u32 size = _IOC_SIZE(c->number);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What takes time: updates that enter or leave, slots that become empty,
- * tables that may still be read. One work item looks at all of it, each time
- * someone kicks and as long as something is under way; it never waits for
- * anything but dynamos_lock. What waits for the rest of the machine, which a
- * task that loops in the kernel can hold up for ever, does so in a work item
- * for each kind of wait, without dynamos_lock.
+ * Everything that takes time: updates in transition or draining, slots that
+ * become empty, tables that may still be read. One work item polls all of it,
+ * after each kick and as long as something is pending; it waits for nothing but
+ * dynamos_lock. Waits for the rest of the machine, which a task that loops in
+ * the kernel can block for ever, run in one work item per kind of wait, without
+ * dynamos_lock.
  *
  * core/drain.c has the states.
  *
@@ -31,8 +31,7 @@ static struct workqueue_struct *queue;
 static void drain_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(tending, drain_work);
 
-/* One kind of wait. It is for whatever had said that it needs it by the time it
- * began. */
+/* One kind of wait. It serves all that requested it before it began. */
 struct pause {
 	struct work_struct work;
 	void (*wait)(void);
@@ -50,8 +49,8 @@ static struct pause pauses[DYNAMOS_WAITS] = {
 	[DYNAMOS_WAIT_PATCHES] = {.wait = take_patches},
 };
 
-/* Tables that no version points to any more. Those that the wait for calls
- * began with are freed when it is over. */
+/* Tables that no version points to any more. Those that were there when the
+ * wait for calls began are freed when it ends. */
 static LIST_HEAD(old_tables);
 static LIST_HEAD(freed_tables);
 
@@ -130,7 +129,7 @@ static void undo_transition(struct dynamos_update_state *u)
 	dynamos_update_end(u, DYNAMOS_UNDONE, NULL, text);
 }
 
-/* Returns when to look again. */
+/* Returns when to poll again. */
 static unsigned long poll_entering(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
@@ -149,7 +148,7 @@ static unsigned long poll_entering(struct dynamos_update_state *u)
 	return SOON;
 }
 
-/* Another livepatch that replaces all others does not ask them. */
+/* A livepatch that replaces all others does not notify them. */
 static unsigned long poll_in_force(struct dynamos_update_state *u)
 {
 	if (dynamos_patch_left(u->engine->patch))
@@ -175,8 +174,8 @@ static void unlink_all(struct dynamos_update_state *u)
 	}
 }
 
-/* Nobody is inside. A held update is not let go after the first time: what has
- * a pointer into its module may come at any time. */
+/* No call is inside. A pinned update keeps its reference after it was applied
+ * once: whatever has a pointer into its module may call it at any time. */
 static void put_update_module(struct dynamos_update_state *u)
 {
 	if (u->update->held && !u->engine->held)
@@ -200,7 +199,7 @@ static void finish_draining(struct dynamos_update_state *u)
 	put_update_module(u);
 }
 
-/* Returns when to look again. */
+/* Returns when to poll again. */
 static unsigned long poll_leaving(struct dynamos_update_state *u)
 {
 	struct dynamos_engine *e = u->engine;
@@ -274,7 +273,7 @@ static unsigned long look_at(struct dynamos_update_state *u)
 	}
 }
 
-/* One look at everything. */
+/* Polls everything once. */
 static unsigned long poll_all(void)
 {
 	unsigned long next = MAX_SCHEDULE_TIMEOUT;
@@ -299,7 +298,7 @@ static bool update_waits(const struct dynamos_update_state *u, u32 wait)
 		!dynamos_patch_left(u->engine->patch));
 }
 
-/* Marks what the next wait of this kind is for; true: there is something. */
+/* Marks what the next wait of this kind serves; false if nothing needs it. */
 static bool mark_waiting(u32 wait)
 {
 	struct dynamos_update_state *u;
@@ -375,9 +374,9 @@ static void wait_for_text(void)
 	synchronize_rcu_tasks_rude();
 }
 
-/* Ftrace waits for each task as well, and holds locks of its own meanwhile:
- * what would hold it up is waited for before. An APPLY goes first; this is
- * begun again. */
+/* Ftrace waits for each task as well, and holds its locks meanwhile, so this
+ * waits first for whatever would block it. An APPLY goes first; then this
+ * starts again. */
 static void take_hooks(void)
 {
 	struct dynamos_slot *s;
@@ -416,8 +415,8 @@ int dynamos_drain_init(void)
 	return queue ? 0 : -ENOMEM;
 }
 
-/* No update is left, and each slot in use held the module: only tables. What
- * ends a wait kicks once more. */
+/* No update is left, and each slot in use pinned the module, so only tables
+ * remain. The end of a wait kicks once more. */
 void dynamos_drain_exit(void)
 {
 	u32 wait;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the engine's own parts share: updates, their application, their end.
- * All of it is under dynamos_lock; what says so otherwise is not. */
+ * dynamos_lock guards all of it unless a comment says otherwise. */
 #ifndef DYNAMOS_KMOD_ENGINE_H
 #define DYNAMOS_KMOD_ENGINE_H
 
@@ -13,19 +13,19 @@ struct dynamos_place {
 	unsigned long address, length, place;
 	struct dynamos_tally before; /* when the update was applied */
 	u64 before_lost;
-	struct dynamos_tally after; /* when it had left */
+	struct dynamos_tally after; /* when it had drained */
 	u64 after_lost;
-	u32 installer; /* while or when it was last in force */
+	u32 installer; /* of the time that it was last applied */
 };
 
 struct dynamos_engine {
 	u32 leave;	/* enum dynamos_leave */
-	bool settling;	/* what that state waits for began since */
-	bool starting;	/* APPLY is under way, and has let go of dynamos_lock */
+	bool settling;	/* the wait of that state has begun */
+	bool starting;	/* APPLY is in progress, without dynamos_lock */
 	bool unsettled; /* an APPLY that failed was in the chains for a while */
-	bool held; /* it was in force, and others may have pointers to it */
+	bool held;	/* it was applied, and others may have pointers to it */
 	bool supersedes;
-	bool admitted; /* together: every task changed over once */
+	bool admitted; /* together: every task switched once */
 	unsigned long enter_until;
 	struct dynamos_patch *patch;
 	struct dynamos_place at[];
@@ -34,18 +34,18 @@ struct dynamos_engine {
 /* update.c */
 /* The update of this name; or an error, with `why` unless that is NULL. */
 struct dynamos_update_state *dynamos_update_find(const char *name, char *why);
-/* The step, or its refusal in words. */
+/* Takes the step, or says why not. */
 int dynamos_update_step(struct dynamos_update_state *update, u32 step,
 			char *why);
-/* APPLY is done, well or not. */
+/* APPLY has ended, with or without success. */
 void dynamos_update_started(struct dynamos_update_state *update);
-/* What is inside this update's versions. */
+/* How many calls are inside this update's versions. */
 u64 dynamos_update_inside(const struct dynamos_update_state *update);
 bool dynamos_node_advised(void);
 
 /* apply.c */
-/* Takes the locks that it needs; waits some seconds for a hook of ours that is
- * on its way out, then -EAGAIN. */
+/* Takes the locks that it needs; waits some seconds for a hook that is being
+ * removed, then -EAGAIN. */
 int dynamos_apply_begin(struct dynamos_apply *a);
 /* One that waits for dynamos_hooks. */
 bool dynamos_apply_waits(void);
@@ -53,13 +53,13 @@ int dynamos_apply_policy(struct dynamos_update_state *update,
 			 struct dynamos_change *change);
 /* Ends what this update supersedes. */
 void dynamos_apply_supersede(struct dynamos_update_state *update);
-/* Lets drain.c empty a slot whose chain is. */
+/* Tells drain.c to retire the slot if its chain is empty. */
 void dynamos_apply_release(struct dynamos_slot *slot);
 
 /* drain.c */
 int dynamos_drain_init(void);
 void dynamos_drain_exit(void);
-/* Look soon whether something can go on. Any context but NMI. */
+/* Schedules a poll. Any context but NMI. */
 void dynamos_drain_kick(void);
 /* Turns dynamos_update_end()'s wish into the state `leaving`. */
 void dynamos_drain_end(struct dynamos_update_state *update);
@@ -68,14 +68,14 @@ void dynamos_drain_table(struct dynamos_table *table);
 
 /* patch.c: livepatch, for class together */
 int dynamos_patch_enable(struct dynamos_update_state *update, char *why);
-/* Begins the reverse transition; -EBUSY: another one is under way. Both take
+/* Begins the reverse transition; -EBUSY: another one is in progress. Both take
  * livepatch's mutex, which may be held for as long as a task loops in the
  * kernel: dynamos_lock is not held. */
 int dynamos_patch_disable(struct dynamos_patch *patch);
 bool dynamos_patch_entered(const struct dynamos_patch *patch);
-/* All tasks changed back, and livepatch forgot it. */
+/* All tasks have switched back, and livepatch has released it. */
 bool dynamos_patch_left(const struct dynamos_patch *patch);
-/* Names the tasks that have not changed over, here and in the kernel's log. */
+/* Names the tasks that block the transition, here and in the kernel's log. */
 void dynamos_patch_blockers(struct dynamos_update_state *update, char *text,
 			    size_t room);
 const struct klp_patch *dynamos_patch_klp(const struct dynamos_patch *patch);

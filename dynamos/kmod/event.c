@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What happened to updates, for those who read the device: a ring that is
- * written without a lock, because a WARN comes from anywhere, and that nobody
- * can hold up. A writer takes the next number and its place in the ring, and
- * says with the place's mark when it began and when it ended. A reader that
- * was overtaken is told so.
+ * Events of updates, for readers of the device: a lock-free ring, because a
+ * WARN may happen in any context. A writer takes the next number and its slot
+ * in the ring, and marks in the slot when it began and when it ended. A reader
+ * that was overtaken gets the number of lost events.
  *
  * Context: dynamos_event_add() runs anywhere, in NMIs too. Readers are system
  * calls. They are woken from an irq_work (hardirq).
@@ -29,7 +28,7 @@ struct place {
 };
 
 static struct place *ring;
-static atomic64_t taken; /* events that were begun */
+static atomic64_t taken; /* events started */
 static DECLARE_WAIT_QUEUE_HEAD(readers);
 
 static void wake_readers(struct irq_work *work)
@@ -82,7 +81,7 @@ static void fill_dropped(u64 count, struct dynamos_event *event)
 		 count);
 }
 
-/* The next record of a file that has had `*at` of them. 0: none yet. */
+/* The next record of a file that has read `*at` of them. 0: none yet. */
 static int next_event(u64 *at, struct dynamos_event *event)
 {
 	u64 all = atomic64_read(&taken), oldest;

@@ -2,10 +2,10 @@
 /*
  * Which version a call takes, for all classes.
  *
- * Class any: the policy's table, each time. Class task: a task's first call to
- * a group (the functions of an update) asks the table and leaves a frame with
- * the answer, on its own kernel stack; until that call returns, all calls by
- * that task find the frame and do the same. An update leaves when no frame
+ * Class any: each call asks the policy's table. Class task: a task's first call
+ * to a group (the functions of an update) asks the table and leaves a frame
+ * with the answer, on its own kernel stack; until that call returns, all calls
+ * by that task find the frame and do the same. An update leaves when no frame
  * holds it: an outermost call of the old version, of a function that has no new
  * one, may have calls of the new one to come. Frames hang in hashed buckets by
  * task. Only task context looks there, so a bucket's lock needs no interrupts
@@ -140,7 +140,7 @@ static bool push_frame(struct dynamos_version *version,
 	return frame->held;
 }
 
-/* Under its bucket's lock. The group may be gone right after. */
+/* Under its bucket's lock. The group may be freed right after. */
 static void pop_frame(struct dynamos_frame *frame)
 {
 	hlist_bl_del(&frame->link);
@@ -204,7 +204,7 @@ void dynamos_call_end(struct dynamos_version *version,
 	}
 }
 
-/* The stack of a task that ends goes away with its frames. */
+/* When a task ends, its stack and the frames on it are freed. */
 void dynamos_group_forget(struct task_struct *task)
 {
 	struct hlist_bl_head *bucket = bucket_of(task);
@@ -294,7 +294,7 @@ static bool updates_share(const struct dynamos_update *a,
 	return false;
 }
 
-/* A call has room for the frames of DYNAMOS_FRAMES updates. */
+/* A call has space for the frames of DYNAMOS_FRAMES updates. */
 static int room_for(const struct dynamos_update_state *update, char *why,
 		    size_t room)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What takes an update back by itself: a timer that nobody stopped, and more
- * errors or more time than the older version needs beside it. Four times a
- * second each update in force is looked at, under dynamos_lock; a look that
- * does not get the lock is left out.
+ * Automatic reverts: a trial timer that was not stopped by COMMIT, and more
+ * errors or a longer median than the older version, which runs at the same
+ * time. Four times a second each applied update is checked under dynamos_lock;
+ * a check that does not get the lock is skipped.
  *
  * How old calls are is known because a version has two tallies. New calls
  * count in one; when the other is empty, they change places. A call that is
  * still in the other one has been inside since then.
  *
- * Context: the looks run in a worker, the timer in a softirq. All else runs in
+ * Context: the checks run in a worker, the timer in a softirq. All else runs in
  * process context under dynamos_lock.
  */
 #include <linux/module.h>
@@ -27,7 +27,7 @@
 struct place {
 	struct dynamos_sum newer, older; /* when the comparison began */
 	u64 swapped; /* ns; when the tallies changed places */
-	bool told;   /* that calls since then are stuck */
+	bool told;   /* that calls are stuck was reported */
 };
 
 struct dynamos_watch {
@@ -93,8 +93,8 @@ static void compare_versions(struct dynamos_watch *watch, u32 i)
 	dynamos_update_end(update, verdict.cause, NULL, text);
 }
 
-/* A call that was lost hides one that is stuck: it is in one of the tallies,
- * and nobody knows in which. */
+/* A lost call hides a stuck one: it is in one of the tallies, and it is unknown
+ * in which. */
 static void find_stuck(struct dynamos_watch *watch, u32 i)
 {
 	struct dynamos_version *version = watch->update->version[i];
@@ -149,7 +149,7 @@ static void health_work(struct work_struct *work)
 	queue_delayed_work(system_unbound_wq, &watch->look, LOOK);
 }
 
-/* From a timer, so that nothing that is broken elsewhere holds it up. */
+/* In a timer, so that a fault elsewhere cannot block it. */
 static void not_confirmed(struct timer_list *timer)
 {
 	struct dynamos_watch *watch =
@@ -224,7 +224,7 @@ s64 dynamos_watch_left(struct dynamos_update_state *update)
 	return left > 0 ? jiffies_to_msecs(left) : 0;
 }
 
-/* The look asks for dynamos_lock without waiting, so waiting for it is safe. */
+/* The check only tries dynamos_lock, so waiting for the check is safe. */
 void dynamos_watch_drop(struct dynamos_update_state *update)
 {
 	struct dynamos_watch *watch = update->watch;

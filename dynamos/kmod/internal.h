@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the parts of dynamos.ko know of each other.
+ * What the parts of dynamos.ko share.
  *
  * A slot is a hooked function of the kernel. Its chain has one version per
  * update of that function, newest first, and ends with the kernel's own. A call
@@ -8,7 +8,7 @@
  * wants it, and is counted there on entry and on exit.
  *
  * dynamos_lock guards the structure: updates, slots, chains, states. Calls take
- * no lock: what they may see is freed only after dynamos_settle().
+ * no lock: what they may read is freed only after dynamos_settle().
  */
 #ifndef DYNAMOS_KMOD_INTERNAL_H
 #define DYNAMOS_KMOD_INTERNAL_H
@@ -38,7 +38,7 @@ struct task_struct;
 
 /* How a version is chosen: one word, so that one write stops new calls. */
 enum {
-	DYNAMOS_PASS, /* no call: ask the older one */
+	DYNAMOS_PASS, /* no call: try the older version */
 	DYNAMOS_TAKE, /* every call */
 	DYNAMOS_ASK,  /* dynamos_version_ask() decides */
 	DYNAMOS_TABLE /* class any: the version's table alone decides */
@@ -54,9 +54,9 @@ struct dynamos_version {
 	/* read by every call */
 	u32 choice;
 	u32 sample; /* a call is timed when the count before it & sample is 0 */
-	void *call; /* NULL: a function of the group that stays the old one */
-	/* Calls that enter count in `tally`, and keep to it on their way out.
-	 * health.c swaps the two, and then knows how old the rest is. */
+	void *call; /* NULL: a function of the group without a new version */
+	/* A call counts its entry and its exit in the same tally. health.c
+	 * swaps the two, and then knows how old the remaining calls are. */
 	struct dynamos_tally __percpu *tally, *other;
 	struct dynamos_version *older; /* NULL: this is the kernel's own */
 
@@ -75,7 +75,8 @@ struct dynamos_version {
 struct dynamos_frame {
 	struct hlist_bl_node link;
 	struct task_struct *task;
-	u64 group; /* a number, because its update may be gone by the end */
+	u64 group; /* a number, because its update may be freed before the end
+		    */
 	struct dynamos_group *held; /* by this frame: new version; or NULL */
 };
 
@@ -90,7 +91,7 @@ struct dynamos_call {
 	struct {
 		struct dynamos_objects *objects;
 		u64 object;
-	} ending[DYNAMOS_FRAMES]; /* lives that end with this call */
+	} ending[DYNAMOS_FRAMES]; /* objects that end with this call */
 	struct dynamos_frame frame[DYNAMOS_FRAMES];
 };
 
@@ -103,17 +104,17 @@ struct dynamos_update_state {
 	struct dynamos_version *version[DYNAMOS_FUNCTIONS];
 	struct dynamos_table *table; /* of all versions: the policy, compiled */
 	struct dynamos_health health;
-	char end[DYNAMOS_WHY]; /* why it left last */
+	char end[DYNAMOS_WHY]; /* why it was last reverted */
 
 	/* dynamos_update_end() from anywhere: the first one counts */
 	atomic_t ending; /* enum dynamos_ending */
 	u32 cause;
-	s32 pid; /* whose doing it was, if anybody's */
+	s32 pid; /* the task that caused it, if any */
 	char comm[TASK_COMM_LEN];
 	char text[DYNAMOS_WHY];
 	struct irq_work kick;
 
-	/* parts keep their own here; each frees it in its _drop */
+	/* data of the parts; each frees its own in its _drop */
 	struct dynamos_group *group; /* class task */
 	struct dynamos_objects *objects;
 	struct dynamos_watch *watch;
@@ -125,31 +126,31 @@ extern struct list_head dynamos_updates;
 
 /* update.c ------------------------------------------------------------- */
 
-/* Stops new calls at once and lets the update leave. From any context, NMI
- * too; the first cause wins; nothing when the update is not in force. For
- * together it begins the reverse transition. `by` may be NULL: nobody's. */
+/* Stops new calls at once and starts to drain the update. Any context, NMI too;
+ * the first cause wins; no effect if the update is not applied. Class together
+ * begins the reverse transition. `by`: the task that caused it, or NULL. */
 void dynamos_update_end(struct dynamos_update_state *update,
 			enum dynamos_cause cause, const struct task_struct *by,
 			const char *text);
-/* The update whose module has this text, in force or not; NULL: none. Any
+/* The update whose module has this text, applied or not; NULL: none. Any
  * context, preemption off. */
 struct dynamos_update_state *dynamos_update_at(unsigned long address);
-/* After this no call reads what was unlinked before it, and every call that
- * chose before it is counted. It sleeps. */
+/* After this no call reads what was unlinked before, and every call that chose
+ * before is counted. Sleeps. */
 void dynamos_settle(void);
-/* The node shall be rebooted: no APPLY from now on. */
+/* The node must be rebooted: every later APPLY is refused. */
 void dynamos_advise(void);
 
 /* slot.c --------------------------------------------------------------- */
 
-/* Whose text this is. Wrapper: the slot that it calls for. Any context. */
+/* The owner of this text. For a wrapper: its slot. Any context. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address);
-/* Whether it is what a wrapper calls where its choice is not quick. */
+/* Whether this is in the slow path of a wrapper. */
 bool dynamos_call_at(unsigned long address);
 struct dynamos_version *dynamos_version_at(unsigned long address);
 /* The versions of a slot, newest first: preemption off, or dynamos_lock. */
 struct dynamos_version *dynamos_slot_first(struct dynamos_slot *slot);
-/* Sums out first, then in: what is inside is never too small. */
+/* Sums `out` first, then `in`, so that the difference is never too small. */
 void dynamos_version_sum(const struct dynamos_version *version,
 			 struct dynamos_tally *sum);
 void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
@@ -158,33 +159,33 @@ void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
 /* policy of class any and the first half of class task: policy.c of core with
  * the facts of this call; group.c ------------------------------------------ */
 
-/* Of every call whose version says ASK; preemption off, any context. `args`
- * are six. True: take it; never of a version without a function. */
+/* Called for each call whose version says ASK; preemption off, any context.
+ * `args` has six. True: take it; never for a version without a function. */
 bool dynamos_version_ask(struct dynamos_version *version,
 			 struct dynamos_call *call, const unsigned long *args);
-/* Of every call whose flags are not 0, after its version returned and before
- * its exit is counted. Preemption may be on. */
+/* Called for each call whose flags are not 0, after its version returned and
+ * before its exit is counted. Preemption may be on. */
 void dynamos_call_end(struct dynamos_version *version,
 		      struct dynamos_call *call, unsigned long result);
 
 /* What the table says, whatever the class. */
 bool dynamos_policy_ask(const struct dynamos_version *version);
-/* Makes room in a call for frames and ending lives. */
+/* Reserves space in a call for frames and ending objects. */
 void dynamos_call_hold(struct dynamos_call *call);
 
-/* What is wrong with a policy for this update, or 0. */
+/* The error in a policy for this update, or 0. */
 int dynamos_policy_allowed(const struct dynamos_policy *policy, u32 class,
 			   char *why, size_t room);
-/* A policy that is allowed, as calls read it, or NULL. It is freed once no call
- * can read it: after settle. */
+/* A valid policy in the form that calls read, or NULL. Free it only when no
+ * call can read it: after settle. */
 struct dynamos_table *dynamos_table_make(const struct dynamos_policy *policy);
 void dynamos_table_free(struct dynamos_table *table);
 /* Links of tables to be freed. */
 struct list_head *dynamos_table_link(struct dynamos_table *table);
 void dynamos_tables_free(struct list_head *links);
-/* PASS, TAKE, TABLE or ASK for all calls: all but ASK only where the class lets
- * a constant stand without a table of who is inside. An update of class task or
- * object that leaves still says ASK: those within go on with their version. */
+/* PASS, TAKE, TABLE or ASK for all calls. Anything but ASK only if the class
+ * needs no table of the calls inside. An update of class task or object that
+ * drains still says ASK: calls within keep their version. */
 u32 dynamos_policy_choice(const struct dynamos_policy *policy, u32 class);
 
 int dynamos_group_init(void);
@@ -193,14 +194,14 @@ int dynamos_group_begin(struct dynamos_update_state *update, char *why,
 			size_t room);
 /* Admits no task and no object to the new version. Any context. */
 void dynamos_group_stop(struct dynamos_update_state *update);
-/* Tasks and objects that still have the new version, in whichever function:
- * wait for 0 as for calls. */
+/* Tasks and objects that still have the new version, in any function: wait for
+ * 0 as for calls. */
 u64 dynamos_group_left(struct dynamos_update_state *update);
 void dynamos_group_drop(struct dynamos_update_state *update); /* after settle */
-/* Of a task that dies inside: its frames go. Any context. */
+/* Removes the frames of a task that died inside. Any context. */
 void dynamos_group_forget(struct task_struct *task);
 
-/* object.c: what group.c needs for class object. */
+/* object.c: class object, for group.c. */
 struct dynamos_objects *dynamos_objects_make(void);
 void dynamos_objects_put(struct dynamos_objects *objects);
 bool dynamos_objects_ask(struct dynamos_version *version,

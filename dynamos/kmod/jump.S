@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The jumps that C cannot say. None moves an argument, none uses more than rax
- * and the stack.
+ * The jumps that C cannot express. None moves an argument or uses more than rax and the stack.
  *
- * A jump by `ret` where others would jump through a register: the middle of a
- * function has no ENDBR, and a function whose ENDBR the kernel took away has
- * none either, so an indirect jump there would fault where the processor looks
- * (IBT). The call before it keeps the processor's stack of returns in balance,
+ * They jump by `ret`, not through a register: the middle of a function has no ENDBR, nor has a function whose ENDBR the kernel removed, so an indirect jump would fault under IBT. The call before it keeps the processor's stack of returns in balance,
  * and nothing runs on the guess.
  */
 #include <linux/linkage.h>
@@ -16,7 +12,7 @@
 
 #include "each.h"
 
-/* To the address in rax, as if our caller had called it. */
+/* Jumps to the address in rax, as if our caller had called it. */
 .macro JUMP_BY_RET
 	ANNOTATE_INTRA_FUNCTION_CALL
 	call .Lgo\@
@@ -27,7 +23,7 @@
 	RET
 .endm
 
-/* Where ftrace calls for a slot: forget the return into the function, so that
+/* ftrace's entry of a slot: drops the return address into the function, so that
  * the wrapper returns to the function's caller. */
 .macro ENTRY_OF n
 SYM_FUNC_START(dynamos_entry_\n)
@@ -37,7 +33,7 @@ SYM_FUNC_START(dynamos_entry_\n)
 SYM_FUNC_END(dynamos_entry_\n)
 .endm
 
-/* The kernel's own function, behind ftrace's place in it. */
+/* The original function, behind ftrace's call site in it. */
 .macro KERNEL_OF n
 SYM_FUNC_START(dynamos_kernel_\n)
 	movq dynamos_kernel_places + 8 * \n(%rip), %rax

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What C may call of jump.S. */
+/* The functions of jump.S for C. */
 #ifndef DYNAMOS_KMOD_JUMP_H
 #define DYNAMOS_KMOD_JUMP_H
 
-/* Calls a function that is not exported, wherever its ENDBR went. */
+/* Calls a function that is not exported, with or without ENDBR. */
 unsigned long dynamos_jump(unsigned long a, unsigned long b, unsigned long c,
 			   unsigned long d, unsigned long e, void *function);
 

@@ -2,15 +2,15 @@
 /*
  * Class object: the first call with an object asks the policy, and the answer
  * stays with the object until the call that ends its life returns. Objects on
- * the older version are remembered as well, or a new policy would change them.
+ * the older version are recorded as well, or a new policy would change them.
  *
- * The table is there before the first call, because calls come from anywhere.
- * A bucket that is full ends admission for good: an object that was not noted
- * took the older version, and must never take the new one.
+ * The table is there before the first call, because calls run in any context.
+ * A full bucket ends admission for good: an object that was not recorded took
+ * the older version, and must never take the new one.
  *
  * Context: dynamos_objects_ask() and _end() run where the hooked function is
  * called. An NMI is sent to the older version, because it may have interrupted
- * the holder of a bucket. Who makes a table is in process context.
+ * the holder of a bucket. Tables are created in process context.
  */
 #include <asm/processor.h>
 #include <linux/bit_spinlock.h>

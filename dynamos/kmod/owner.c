@@ -2,9 +2,9 @@
 /*
  * Who else changes a function: livepatches are in the kernel's list, under its
  * klp_mutex; a direct call has a trampoline, in a table under direct_mutex, and
- * the trampoline a name or a module. Both mutexes are held as long as some task
- * loops in the kernel, if that comes at the wrong time: nobody waits for them
- * here, and what cannot be seen is said to be changing.
+ * the trampoline a name or a module. A task that loops in the kernel can keep
+ * both mutexes held for ever, so they are only tried here, and what cannot be
+ * read is reported as in transition.
  *
  * Context: process.
  */

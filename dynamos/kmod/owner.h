@@ -13,10 +13,11 @@ int dynamos_owner_init(void);
 bool dynamos_owner_livepatch(unsigned long address,
 			     const struct klp_patch *ours, char *name,
 			     size_t room);
-/* A livepatch, or whose trampoline is called directly from this place. */
+/* A livepatch, or the owner of the trampoline that this place calls
+ * directly. */
 bool dynamos_owner_find(unsigned long address, unsigned long place, char *name,
 			size_t room);
-/* Whether somebody holds livepatch's mutex now. */
+/* Whether livepatch's mutex is held now. */
 bool dynamos_owner_busy(void);
 
 #endif

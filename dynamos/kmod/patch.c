@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Class together: a livepatch whose new functions are the wrappers of slots.
- * Each time that an update is applied it is another klp_patch, because one that
- * was disabled cannot be enabled again. What one writes into its file `enabled`
- * is handed to that file's own function here: a livepatch has no other way to
- * be taken back, and a module may not open files for that.
+ * Each APPLY uses a new klp_patch, because one that was disabled cannot be
+ * enabled again. It is disabled by calling the store function of its sysfs file
+ * `enabled`: the kernel exports no other way, and a module should not open
+ * files.
  *
  * Enabling and disabling take livepatch's mutex, so they hold no dynamos_lock;
  * drain.c frees a patch only after both. The callbacks run under livepatch's
- * mutex: they only say what happened, and kick.
+ * mutex: they only record what happened, and kick.
  *
  * Context: process. The callbacks run in livepatch's worker, or in a write to a
  * livepatch's sysfs files.
@@ -108,7 +108,7 @@ bool dynamos_patch_entered(const struct dynamos_patch *p)
 	return smp_load_acquire(&p->entered);
 }
 
-/* Livepatch puts the module after its last look at the patch. */
+/* Livepatch calls module_put() after its last access to the patch. */
 bool dynamos_patch_left(const struct dynamos_patch *p)
 {
 	return !p->patch.enabled && module_refcount(p->patch.mod) <= 1;
@@ -155,7 +155,7 @@ static const char *show_stack_of(const struct dynamos_update_state *u,
 	return inside;
 }
 
-/* The first of them with a reference, counted from `skip`. */
+/* A reference to the blocker with the number `skip`, or NULL. */
 static struct task_struct *find_blocker(u32 skip)
 {
 	struct task_struct *process, *task, *found = NULL;

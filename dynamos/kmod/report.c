@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports that the kernel makes in words alone, without a WARN or an oops:
- * scheduling while atomic, a page or a lock in a bad state, a processor that is
- * stuck. All of them go through vprintk_store(), where a kprobe reads the
- * format. (The console's tracepoint would do, but 6.1 warns of itself when it
- * is on and an NMI prints.)
+ * Reports that the kernel only prints, without a WARN or an oops: scheduling
+ * while atomic, a page or a lock in a bad state, a stuck processor. All of them
+ * go through vprintk_store(), where a kprobe reads the format. (The console's
+ * tracepoint is no alternative: 6.1 triggers a warning if an NMI prints while
+ * it is on.)
  *
- * To blame is the update whose text the stack goes through, or whose function
- * the report names.
+ * The update whose text is on the stack, or whose function the report names, is
+ * to blame.
  *
  * Context: on_print() is a kprobe's handler: it runs where the kernel prints,
  * which is anywhere, with preemption off.
@@ -22,7 +22,7 @@
 
 #define ARGUMENTS 8
 
-/* `whole`: it is made in an interrupt, and about what that interrupted. */
+/* `whole`: made in an interrupt, about the interrupted code. */
 static const struct report {
 	const char *text;
 	bool whole;
@@ -55,7 +55,7 @@ static const struct report *find_report(const char *format)
 	return NULL;
 }
 
-/* Reads as many arguments as the format takes, all of them as words, and gives
+/* Reads as many arguments as the format has, all of them as words, and returns
  * the first pointer into an update's text. */
 static unsigned long find_named_pointer(const char *format, va_list *given)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Slots: their chains of versions, and the sums of what calls count. They are
- * guarded by dynamos_lock; calls (call.c) read `first`, `older` and what stands
- * on top of a version, and take no lock.
+ * guarded by dynamos_lock; calls (call.c) read `first`, `older` and the fields
+ * at the start of a version, and take no lock.
  *
- * Context: process, under dynamos_lock. What finds a slot or a version by an
- * address, and the sums, take no lock and run anywhere.
+ * Context: process, under dynamos_lock. Lookups by address and the sums take no
+ * lock and run anywhere.
  */
 #include <linux/err.h>
 #include <linux/preempt.h>
@@ -219,7 +219,7 @@ void dynamos_tally_sum(const struct dynamos_tally __percpu *tally,
 {
 	memset(sum, 0, sizeof(*sum));
 	sum_out(tally, sum);
-	smp_mb(); /* a call seen to have left is seen to have come */
+	smp_mb(); /* a call whose exit is read has its entry read too */
 	sum_rest(tally, sum);
 }
 
@@ -259,7 +259,7 @@ u64 dynamos_slot_older(const struct dynamos_version *version,
 	return lost;
 }
 
-/* Most addresses are asked by each task that ends, and lie outside. */
+/* Most lookups are by tasks that end, for addresses outside. */
 struct dynamos_slot *dynamos_slot_at(unsigned long address)
 {
 	u32 i;

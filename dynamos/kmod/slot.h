@@ -18,7 +18,7 @@ struct dynamos_slot {
 	char symbol[DYNAMOS_SYMBOL];
 	u32 installer; /* enum dynamos_installer */
 	u32 retire;    /* enum dynamos_retire */
-	bool settling; /* what that state waits for began since */
+	bool settling; /* the wait of that state has begun */
 	unsigned long entry, wrapper, wrapper_length;
 	struct ftrace_ops ops;
 };
@@ -30,21 +30,22 @@ struct dynamos_text {
 	void *entry, *kernel, *wrapper;
 };
 extern const struct dynamos_text dynamos_texts[DYNAMOS_SLOTS];
-/* The way round for what wrappers do not do themselves. */
+/* The slow path of the wrappers. */
 unsigned long dynamos_call_slow(unsigned long a, unsigned long b,
 				unsigned long c, unsigned long d,
 				unsigned long e, unsigned long f,
 				const struct dynamos_slot *slot);
 
-/* Who sets and clears hooks. It is taken before dynamos_lock, because ftrace
- * waits for all tasks when a hook goes, and a task may loop in the kernel. */
+/* Serializes setting and clearing of hooks. Locked before dynamos_lock, because
+ * ftrace waits for all tasks when a hook is removed, and a task may loop in the
+ * kernel. */
 extern struct mutex dynamos_hooks;
 
 int dynamos_slot_init(void);
 
 /* With dynamos_lock held: */
 
-/* A slot for a function, hooked by nobody yet; NULL: none is free. */
+/* A slot for a function, not hooked yet; NULL: none is free. */
 struct dynamos_slot *dynamos_slot_take(const char *symbol,
 				       unsigned long address,
 				       unsigned long length,
@@ -57,7 +58,7 @@ struct dynamos_slot *dynamos_slot_of(unsigned long place);
 void dynamos_slot_link(struct dynamos_slot *slot,
 		       struct dynamos_version *version);
 void dynamos_slot_unlink(struct dynamos_version *version);
-/* All calls since the slot was taken that went past this version; returns how
+/* All calls since the slot was taken that passed this version over; returns how
  * many of them are lost. */
 u64 dynamos_slot_older(const struct dynamos_version *version,
 		       struct dynamos_tally *sum);
@@ -70,7 +71,7 @@ struct dynamos_slot *dynamos_slot_next(u32 *n);
 /* How many are inside a version. */
 u64 dynamos_version_inside(const struct dynamos_version *version);
 
-/* If it is not needed. Under dynamos_hooks alone. */
+/* Removes the hook if it is not needed. Under dynamos_hooks alone. */
 void dynamos_slot_unhook(struct dynamos_slot *slot);
 
 /* hook.c, under dynamos_hooks alone: ftrace calls the slot's entry, or changes

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports of the kernel and the updates on the stack they come from. The first
- * version of an update that the stack went through, from where it happened
- * outwards, is to blame: it or what it called did it.
+ * Finds the update that a report of the kernel is about. The innermost version
+ * of an update on the stack is to blame: it, or a function that it called,
+ * caused the report.
  *
- * A task that dies, or ends, leaves its calls without a return: they are
- * counted as lost, by version. Which one a wrapper had called is told by the
- * frame within it, unless that version jumped to another function as its last
- * deed; then it is the newest version that anybody is inside.
+ * The calls of a task that dies or exits never return: they are counted as
+ * lost, by version. The frame inside a wrapper's frame shows which version it
+ * called. If that version made a tail call, it is the newest version that has a
+ * call inside.
  *
  * Context: that of the report: any, with any lock held. seek_stack() runs in an
  * IPI (hardirq), on_exit() in a task that ends, with preemption off.
@@ -30,7 +30,7 @@
 
 #define FRAMES 64
 
-/* A stack from the place of a report outwards. */
+/* A stack, from the place of a report outwards. */
 struct trace {
 	unsigned long all[FRAMES];
 	u32 first, end;
@@ -44,8 +44,8 @@ static bool is_entry(unsigned long address)
 	return !strncmp(name, "asm_", 4);
 }
 
-/* An update that a stack goes through: by the first frame of its module, and by
- * the first version of it from there outwards, if there is one. */
+/* An update on a stack: the first frame of its module, and the first version of
+ * it from there outwards, if any. */
 struct culprit {
 	struct dynamos_update_state *update;
 	struct dynamos_version *version;
@@ -96,7 +96,8 @@ static bool find_culprit(const struct trace *trace, struct culprit *culprit)
 	return culprit->update;
 }
 
-/* "what at A, in F": the changed function, or what else of the module it is. */
+/* "what at A, in F": the changed function, or another function of the
+ * module. */
 static void describe_report(char *text, const char *what, unsigned long at,
 			    const struct culprit *culprit)
 {
@@ -108,8 +109,8 @@ static void describe_report(char *text, const char *what, unsigned long at,
 			 (void *)at, (void *)culprit->at);
 }
 
-/* What is not in force can't be taken back, but what others still call of it
- * is told. */
+/* An update that is not applied can't be reverted, but a fault in text that
+ * others still call is reported. */
 static void end_update(const struct culprit *culprit, enum dynamos_cause cause,
 		       const char *text)
 {
@@ -192,9 +193,9 @@ static void count_lost(const struct trace *trace)
 	}
 }
 
-/* Whether a dead task may have left something locked. What needs preemption,
- * interrupts or RCU off can be seen (one RCU section is the notifier's own);
- * mutexes and semaphores cannot, so the author's word counts. */
+/* Whether a dead task may still hold a lock. Disabled preemption or interrupts
+ * and RCU sections can be detected (one RCU section is the notifier's own);
+ * mutexes and semaphores cannot, so the author's statement decides. */
 static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
 {
 	const struct dynamos_version *version;
@@ -211,7 +212,7 @@ static bool may_hold(const struct trace *trace, const struct pt_regs *regs)
 	return false;
 }
 
-/* Only task context: elsewhere the node does not survive. */
+/* Task context only: elsewhere the node does not survive. */
 static int on_die(struct notifier_block *block, unsigned long what, void *data)
 {
 	const struct die_args *args = data;
@@ -235,7 +236,7 @@ static int on_die(struct notifier_block *block, unsigned long what, void *data)
 
 static struct notifier_block death = {.notifier_call = on_die};
 
-/* An interrupt on each processor, and the stack below it. */
+/* Interrupts each processor and reads the stack below. */
 static void seek_stack(void *data)
 {
 	struct culprit culprit;
@@ -261,7 +262,8 @@ static void seek_stack(void *data)
 /* Filled at run time: a module's per-CPU data is not relocated. */
 static DEFINE_PER_CPU(call_single_data_t, seeker);
 
-/* A processor that went off, or still has the last question, is left out. */
+/* A processor that is offline, or has not answered the last request, is
+ * skipped. */
 void dynamos_stack_seek(void)
 {
 	int cpu;
@@ -270,9 +272,9 @@ void dynamos_stack_seek(void)
 		smp_call_function_single_async(cpu, per_cpu_ptr(&seeker, cpu));
 }
 
-/* A task may also end in the middle of calls, in do_exit(), as each one does
- * that a signal kills: they are lost, but nothing is wrong. A task that died of
- * an oops comes here as well, on a stack that was wound back. */
+/* A task that a signal kills ends inside calls, in do_exit(): they are lost,
+ * but that is no fault. A task that died of an oops gets here as well, on a
+ * rewound stack. */
 static void on_exit(void *data, struct task_struct *task)
 {
 	struct trace trace;
@@ -300,7 +302,7 @@ static int watch_exits(void)
 		     : -ENOENT;
 }
 
-/* A CPU that is asked takes its interrupts in order. */
+/* A CPU handles its interrupts in order. */
 static void sync_cpu(void *data)
 {
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel's own table of names. kallsyms_lookup_name() is not exported: a
- * kprobe that is set on it and taken away again says where it is. Through it
- * are found, each for want of an exported way:
+ * The kernel's symbol table. kallsyms_lookup_name() is not exported: a kprobe
+ * that is set on it and removed again gives its address. It finds these
+ * symbols, which are not exported either:
  *
- *   kallsyms_lookup_size_offset    how long a function is
+ *   kallsyms_lookup_size_offset    the size of a function
  *   kallsyms_on_each_match_symbol  which of several functions of one name
  *   ftrace_location                where ftrace may call in a function
  *   ftrace_find_rec_direct,
- *   direct_mutex                   who else's trampoline a function has
+ *   direct_mutex                   whose trampoline a function calls
  *   klp_mutex, klp_patches         whose livepatch a function has
- *   stack_trace_save_tsk           where a task stands that holds up a change
+ *   stack_trace_save_tsk           the stack of a task that blocks a transition
  *   __start_notes, __stop_notes    the running kernel's build-id
  *
- * All is read, and nothing of the kernel's is written through it.
+ * They are only read or called, never written.
  *
  * Context: process.
  */
@@ -30,8 +30,8 @@
 static void *lookup_name, *lookup_size, *on_each_match, *location;
 static char build_id[2 * BUILD_ID + 1];
 
-/* Kernels differ in whether the probe's address is the function's or that of
- * the instruction behind ENDBR; the table itself knows. */
+/* The probe's address is the function's or that of the instruction behind
+ * ENDBR, depending on the kernel; the symbol table knows. */
 static int find_lookup(void)
 {
 	struct kprobe probe = {.symbol_name = "kallsyms_lookup_name"};
@@ -67,7 +67,7 @@ static int resolve_symbol(void **to, const char *name)
 	return -ENOENT;
 }
 
-/* The notes of the kernel's image, one behind the other. */
+/* The notes of the kernel's image, one after another. */
 static int read_build_id(void)
 {
 	const u8 *at = (const u8 *)dynamos_symbol_find("__start_notes");

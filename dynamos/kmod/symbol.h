@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel's own table of names, and what is found through it. */
+/* The kernel's symbol table. */
 #ifndef DYNAMOS_KMOD_SYMBOL_H
 #define DYNAMOS_KMOD_SYMBOL_H
 
 #include <skep/types.h>
 
 int dynamos_symbol_init(void);
-/* A name that is there once; 0: it is not there. */
+/* The address of a unique name; 0: not found. */
 unsigned long dynamos_symbol_find(const char *name);
 /* Bytes from here to the next symbol. */
 int dynamos_symbol_size(unsigned long address, unsigned long *size);

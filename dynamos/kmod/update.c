@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The updates that are loaded: what their modules hand over is looked at here,
- * and their states change here. dynamos_lock guards the list and the states.
+ * The loaded updates: their modules' tables are checked here, and their states
+ * change here. dynamos_lock guards the list and the states.
  *
  * Context: process. dynamos_update_end() and dynamos_update_at() run anywhere,
  * in NMIs too; kick_drain() is an irq_work (hardirq).
@@ -34,8 +34,8 @@ bool dynamos_node_advised(void)
 	return READ_ONCE(advised);
 }
 
-/* A call chooses and counts with preemption off. Where the kernel does not
- * watch, as in an idle task, only the second one waits for that. */
+/* A call chooses and counts with preemption off. Where RCU does not watch, as
+ * in an idle task, only the second one waits for that. */
 void dynamos_settle(void)
 {
 	synchronize_rcu();
@@ -130,7 +130,7 @@ void dynamos_update_end(struct dynamos_update_state *u,
 	u->pid = by ? by->pid : 0;
 	strscpy(u->comm, by ? by->comm : "", sizeof(u->comm));
 	strscpy(u->text, text, sizeof(u->text));
-	/* What was written is read after this is seen. */
+	/* Publishes the fields above. */
 	atomic_set_release(&u->ending, DYNAMOS_END_WRITTEN);
 	irq_work_queue(&u->kick);
 }
@@ -140,7 +140,7 @@ static void kick_drain(struct irq_work *work)
 	dynamos_drain_kick();
 }
 
-/* What is wrong with one function, for the log. */
+/* The error in one function's entry, for the log. */
 static const char *function_wrong(const struct dynamos_update *update,
 				  const struct dynamos_function *f)
 {
@@ -195,7 +195,7 @@ static int refuse_symbol(const struct dynamos_update_state *u,
 	return err;
 }
 
-/* Sizes from the table of names reach to the next name. */
+/* A size from the symbol table reaches to the next symbol. */
 static bool same_size(u64 stated, unsigned long size)
 {
 	return !stated || ALIGN(stated, 16) == ALIGN((u64)size, 16);
@@ -374,9 +374,9 @@ static void stay_for_good(const struct dynamos_update_state *u)
 		schedule_timeout_idle(MAX_SCHEDULE_TIMEOUT);
 }
 
-/* A module that is in force is held, but rmmod -f does not ask: then its exit
- * waits here for the last one inside. Callbacks of call_rcu() that calls of the
- * module asked for are through after rcu_barrier(). */
+/* The module of an applied update is pinned, but rmmod -f ignores that: its
+ * exit waits here for the last call inside. RCU callbacks that the module
+ * queued have run after rcu_barrier(). */
 void dynamos_update_remove(struct dynamos_update *update)
 {
 	struct dynamos_update_state *u = update->inside;
