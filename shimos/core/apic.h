@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is written to a local APIC to reset, start or interrupt one other
- * processor, by its physical id. xAPIC takes two 32-bit registers, the upper
- * one first; x2APIC takes one 64-bit register.
+ * The values that reset, start or interrupt another processor through the local
+ * APIC, by physical id. xAPIC takes two 32-bit registers, the upper one first;
+ * x2APIC takes one 64-bit register.
  */
 #ifndef SHIMOS_APIC_H
 #define SHIMOS_APIC_H
@@ -18,7 +18,7 @@ enum shimos_signal { SHIMOS_INIT, SHIMOS_SIPI, SHIMOS_NMI };
 
 /* The lower half. page: where SIPI starts, a number below 0x100. */
 u32 shimos_apic_low(enum shimos_signal signal, u32 page);
-/* xAPIC's upper half; 0 or -errno: an id that it cannot name. */
+/* xAPIC's upper half; -errno for an id that it cannot address. */
 int shimos_apic_high(u32 id, u32 *high);
 u64 shimos_apic_x2(enum shimos_signal signal, u32 page, u32 id);
 

@@ -7,7 +7,7 @@
 
 #include "text.h"
 
-/* 0, or -errno and why. data is what a file or a user gave: hostile. */
+/* 0, or -errno and why. data is untrusted. */
 int shimos_image_check(const void *data, u64 length, struct shimos_text *why);
 
 /* What a partition has, for what its kernel region must hold. */
@@ -16,8 +16,8 @@ struct shimos_size {
 	u64 bytes; /* of memory */
 };
 
-/* Bytes of the kernel region, whole pages of 2 MiB; a null header stands for an
- * image that is not there yet. 0: more than can be.
+/* Bytes of the kernel region, in pages of 2 MiB; a null header means that the
+ * image is not there yet. 0: too large.
  */
 u64 shimos_image_memory(const struct skep_image *header,
 			const struct shimos_size *size);

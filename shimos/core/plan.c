@@ -11,7 +11,7 @@ u64 shimos_plan_mail(u32 cores)
 	return (n + SKEP_PARTITION_ALIGN - 1) & ~(SKEP_PARTITION_ALIGN - 1ull);
 }
 
-/* The smallest range that holds it, so that large ones stay whole; or -1. */
+/* Best fit, so that large ranges are not split; or -1. */
 static s64 find_best_fit(const struct shimos_ranges *set, u64 length, u32 node,
 			 int anywhere)
 {

@@ -13,9 +13,8 @@ struct shimos_plan {
 
 u64 shimos_plan_mail(u32 cores);
 
-/* Divides ranges that were lent, which are in plan->pool: the kernel region and
- * the mail are cut off, from `node` where they can be. 0, or -ENOMEM: too
- * scattered.
+/* Divides the lent ranges in plan->pool: splits off the kernel region and the
+ * mail, on `node` if possible. 0, or -ENOMEM: too fragmented.
  */
 int shimos_plan_make(struct shimos_plan *plan, u64 kernel, u64 mail, u32 node);
 

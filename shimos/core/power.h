@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registers of frequency and power, which Linux turns down as a CPU goes. */
+/* Frequency and power registers, which Linux lowers when a CPU goes offline. */
 #ifndef SHIMOS_POWER_H
 #define SHIMOS_POWER_H
 

@@ -11,14 +11,14 @@ struct shimos_ranges {
 	u32 count, room;
 };
 
-/* 0, or -ENOSPC: it is a range more than there is room for. */
+/* 0, or -ENOSPC: the list is full. */
 int shimos_ranges_add(struct shimos_ranges *set, u64 start, u64 length,
 		      u32 node);
-/* Where the lowest range that meets [start, end) begins; end: none does. */
+/* Start of the lowest range that overlaps [start, end); end if none does. */
 u64 shimos_ranges_meet(const struct shimos_ranges *set, u64 start, u64 end);
 /* Takes length bytes from the start of range i. */
 void shimos_ranges_cut(struct shimos_ranges *set, u32 i, u64 length);
-/* Fills in what each range's `offset` is; the bytes of all of them. */
+/* Fills in each range's `offset`; returns the bytes of all. */
 u64 shimos_ranges_number(struct shimos_ranges *set);
 /* The physical address of an offset in the list; offset < its bytes. Ranges
  * are numbered. `left`: bytes from there to the end of the range.

@@ -19,7 +19,7 @@ u32 shimos_request_cores(const struct shimos_create *r)
 	return n;
 }
 
-/* The end of a sentence: what may be asked for, if anything. */
+/* Ends the message with what may be requested, if anything. */
 static int describe_choice(const struct shimos_machine *m,
 			   const struct shimos_allow *allow,
 			   struct shimos_text *why)
@@ -71,7 +71,8 @@ static int check_cpu(u32 cpu, const struct shimos_allow *allow,
 	return what ? refuse_cpu(cpu, what, m, allow, why) : 0;
 }
 
-/* The other half of a lent core, left to Linux, disturbs and can spy. */
+/* A hyperthread left to Linux would disturb the lent core and could spy on
+ * it. */
 static int check_halves(const struct shimos_create *r,
 			const struct shimos_machine *m, struct shimos_text *why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a partition can be made, judged before anything is touched: the
- * request and the allowance against the machine.
+ * Whether a partition can be created, decided before anything is touched:
+ * checks the request and the allowance against the machine.
  */
 #ifndef SHIMOS_REQUEST_H
 #define SHIMOS_REQUEST_H
@@ -10,20 +10,20 @@
 
 #include "text.h"
 
-/* Machines on which cores cannot be lent, by name. */
+/* Kinds of machines whose cores cannot be lent. */
 enum shimos_machine_kind {
 	SHIMOS_PLAIN,
 	SHIMOS_XEN,
 	SHIMOS_CONFIDENTIAL,
 	SHIMOS_ENCRYPTED, /* the host's own memory */
-	SHIMOS_NO_TSC	  /* Linux's clock is another */
+	SHIMOS_NO_TSC	  /* Linux uses another clock source */
 };
 
 struct shimos_machine {
 	enum shimos_machine_kind kind;
 	u64 present[SHIMOS_CPU_WORDS], online[SHIMOS_CPU_WORDS];
 	u64 lent[SHIMOS_CPU_WORDS]; /* in any partition */
-	u64 spare[SHIMOS_NODES];    /* bytes that could be had */
+	u64 spare[SHIMOS_NODES];    /* bytes that could be freed */
 	u64 nodes;		    /* a bit for each that has memory */
 	u64 used[SHIMOS_NODES];	    /* bytes lent under the allowance */
 	const u32 *core;	    /* for each CPU the first of its core */
@@ -31,7 +31,7 @@ struct shimos_machine {
 	u32 root, member; /* of the caller: may all, is in the group */
 };
 
-/* kernel and mail: bytes that the partition needs beside its pool. 0 or
+/* kernel and mail: bytes that the partition needs in addition to its pool. 0 or
  * -errno and why.
  */
 int shimos_request_check(const struct shimos_create *request,

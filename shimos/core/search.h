@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking for memory that can be lent: each zone from its top down, first for
- * large pieces, then for what lies between them. A search goes on where the
- * last piece was found, so it passes each zone once for each size.
+ * Searches for memory to lend: each zone from its top down, first for large
+ * pieces, then for the gaps between them. A search continues where the last
+ * piece was found, so it passes each zone once per size.
  */
 #ifndef SHIMOS_SEARCH_H
 #define SHIMOS_SEARCH_H
 
 #include "ranges.h"
 
-#define SHIMOS_SEARCH_MOST 0x40000000 /* so that a signal waits not long */
+#define SHIMOS_SEARCH_MOST 0x40000000 /* so that a signal is handled soon */
 
 struct shimos_zone {
 	u64 start, end; /* physical */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What may happen to a partition, and when: the drawing in skep/shimos.h. */
+/* The states of a partition and the steps between them, as drawn in
+ * skep/shimos.h. */
 #ifndef SHIMOS_STATE_H
 #define SHIMOS_STATE_H
 

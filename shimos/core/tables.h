@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Page tables of four levels, in pages that lie one behind the other: what a
- * core starts on. `at` is where they are read and written here, `start` where
- * they are for the core, below 4 GiB.
+ * Four-level page tables in consecutive pages, on which a core starts. `at` is
+ * their address here, `start` their address for the core, below 4 GiB.
  */
 #ifndef SHIMOS_TABLES_H
 #define SHIMOS_TABLES_H

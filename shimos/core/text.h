@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sentences for people, built in a buffer of fixed size without a printf. */
+/* Builds messages in a buffer of fixed size without printf. */
 #ifndef SHIMOS_TEXT_H
 #define SHIMOS_TEXT_H
 
 #include <skep/types.h>
 
-/* What does not fit is cut off; the text always ends with 0. */
+/* What does not fit is truncated; the text always ends with 0. */
 struct shimos_text {
 	char *at;
 	u32 size, length;
@@ -14,7 +14,8 @@ struct shimos_text {
 void shimos_text_begin(struct shimos_text *t, char *at, u32 size);
 void shimos_text_add(struct shimos_text *t, const char *s);
 void shimos_text_number(struct shimos_text *t, u64 n);
-void shimos_text_bytes(struct shimos_text *t, u64 n); /* whole MiB, or bytes */
+void shimos_text_bytes(struct shimos_text *t,
+		       u64 n); /* in MiB if a multiple, else in bytes */
 void shimos_text_cpus(struct shimos_text *t, const u64 *map, u32 words);
 
 #endif

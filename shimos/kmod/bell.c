@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The interrupt by which an image rings Linux: a vector of the kernel's own
- * allocator, at CPU 0, which is never lent. It owns the irq of a partition; how
- * often each core rang is an atomic counter, with those who wait for it.
+ * The doorbell interrupt, by which an image notifies Linux: a vector of the
+ * kernel's own allocator, at CPU 0, which is never lent. It owns the irq of a
+ * partition; each core has an atomic counter of its doorbells, with a wait
+ * queue.
  *
  * doorbell_irq runs in hard interrupt context, on CPU 0; the rest in processes.
  */
@@ -23,7 +24,7 @@ static void ring_one(struct shimos_bell *bell)
 	wake_up_interruptible_all(&bell->wait);
 }
 
-/* In memory that the proxy writes to as well. */
+/* In memory that the proxy can write to. */
 static u64 take_bits(u64 *word)
 {
 	return READ_ONCE(*word) ? xchg(word, 0) : 0;
@@ -136,7 +137,7 @@ void shimos_bell_return(struct shimos_partition *p)
 	p->irq = 0;
 }
 
-/* The vector's own idea of its target is a logical id in flat mode. */
+/* In flat mode the vector's target is a logical id. */
 void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector)
 {
 	struct irq_data *data = irq_get_irq_data(p->irq);

@@ -2,15 +2,15 @@
 /*
  * Starting cores, in an image or in parking, and stopping them.
  *
- * INIT leaves a core waiting, whatever it did: no image has to help. That it
- * took effect is seen by no register, so a core is also started once more into
+ * INIT makes a core wait, whatever it was doing, without help from the image.
+ * No register shows that it took effect, so the core is also started again into
  * parking and must answer from there: only then is its memory touched. Then
  * INIT again, so that an idle core executes nothing.
  *
- * SIPI starts a core below 1 MiB, and Linux keeps all of that for itself. A
- * page is borrowed that is RAM, reserved, zero, and not executable: so it is
- * none of Linux's own trampoline. page_lock guards it from its first write
- * until it is zero again.
+ * SIPI starts a core below 1 MiB, and Linux keeps all of that for itself. This
+ * borrows a page that is RAM, reserved, zero and not executable, so not Linux's
+ * own trampoline. page_lock guards it from its first write until it is zero
+ * again.
  *
  * Process context, and sleeps for seconds; but shimos_boot_init runs in panic
  * too.
@@ -219,7 +219,7 @@ void shimos_boot_init(struct shimos_partition *p)
 			shimos_cpu_signal(p->place[i].apic_id, SHIMOS_INIT, 0);
 }
 
-/* All cores at entry, or in parking, or none of them for sure: -EIO. */
+/* Starts all cores at entry, or parks them; -EIO if one does not answer. */
 static int start_all(struct shimos_partition *p, u64 entry,
 		     struct shimos_text *why)
 {
@@ -246,7 +246,7 @@ static int start_all(struct shimos_partition *p, u64 entry,
 		err = -EIO;
 		break;
 	}
-	/* A core that did not answer must not come when the page is zero. */
+	/* A core that did not answer must not start when the page is zero. */
 	if (err)
 		shimos_boot_init(p);
 	give_back();

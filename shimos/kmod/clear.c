@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Clearing memory, so that nobody sees what another user left: all of it on the
- * way in, kernel region and mail after each run, the pool when somebody else
- * opens the partition and on the way out. Only what was written to is cleared:
- * `used` has a bit for each 2 MiB of the pool, set when the proxy touches a
- * page there, and from the image's own marks when its run has ended.
+ * Clears memory, so that no user sees data of another: all of it when it is
+ * lent, kernel region and mail after each run, the pool when another user opens
+ * the partition and when it is returned. Only memory that was written to is
+ * cleared: `used` has a bit for each 2 MiB of the pool, set when the proxy
+ * touches a page there, and from the image's own marks when its run has ended.
  *
  * The partition's lock guards all of it, but for bits that a proxy's faults
  * set, which are atomic. As many threads clear as the partition has cores.
@@ -47,7 +47,7 @@ static void clear_bytes(u64 start, u64 length)
 	}
 }
 
-/* Whole blocks, each taken by one thread. */
+/* Each block is cleared by one thread. */
 static void run_clear_job(struct job *job)
 {
 	u64 block, left, start;
@@ -68,8 +68,7 @@ static void clear_work(struct work_struct *work)
 	run_clear_job(container_of(work, struct helper, work)->job);
 }
 
-/* The caller takes part, and does all of it where there is no memory for
- * helpers.
+/* The caller clears too, and does all of it if there is no memory for helpers.
  */
 static void carry_out_by(struct job *job, u32 threads)
 {
@@ -111,7 +110,7 @@ void shimos_clear_mark(struct shimos_partition *p, u64 offset)
 	set_bit(offset / SZ_2M, p->used);
 }
 
-/* What the image says of the pool, and the bytes of `kernel` it wrote to. */
+/* The image's marks of the pool, and the bytes of `kernel` that it wrote to. */
 static u64 collect_used(struct shimos_partition *p)
 {
 	void *kernel = phys_to_virt(p->plan.kernel.start);

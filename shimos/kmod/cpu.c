@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cores on their way from Linux and back, and the signals that move them.
+ * Takes cores offline, returns them, and sends them INIT, SIPI and NMI.
  *
- * A core that is out is offline for Linux. `held` keeps others from putting it
- * online, which would be INIT under the feet of a running image. It is written
- * under the lock of the partition and read by whoever brings a CPU up.
+ * A lent core is offline for Linux. `held` keeps others from bringing it
+ * online, which would send INIT to a running image. It is written under the
+ * partition's lock and read when a CPU comes online.
  *
  * Process context, and may sleep; but shimos_cpu_signal runs anywhere, also in
  * panic, and refuse_up where CPUs come online.
@@ -57,7 +57,7 @@ void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page)
 		return;
 	}
 	if (shimos_apic_high(apic_id, &high))
-		return; /* refused when the CPU was to be taken */
+		return; /* refused when the CPU was taken offline */
 	local_irq_save(flags);
 	writel(high, xapic + SHIMOS_ICR_HIGH);
 	writel(shimos_apic_low(signal, page), xapic + SHIMOS_ICR_LOW);
@@ -66,7 +66,7 @@ void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page)
 	local_irq_restore(flags);
 }
 
-/* Full speed, as it is before Linux turns it down on the way out. */
+/* Full speed, as before Linux lowers it when a CPU goes offline. */
 static void save_power(struct shimos_partition *p, u32 cpu)
 {
 	u64 value;
@@ -150,8 +150,8 @@ static void online_work(struct work_struct *work)
 	c->err = add_cpu(c->cpu);
 }
 
-/* By a worker: whoever asks may be about to die of a signal, and then Linux
- * could not start the threads that the CPU needs.
+/* In a worker: the caller may be about to die of a signal, and then Linux could
+ * not start the threads that the CPU needs.
  */
 static int online_cpu(u32 cpu)
 {
@@ -164,8 +164,8 @@ static int online_cpu(u32 cpu)
 	return c.err;
 }
 
-/* Each core waits for SIPI or was never touched: Linux starts it as any other.
- * One that Linux cannot start stays offline, and is Linux's again.
+/* Each core waits for SIPI or was never touched: Linux starts it like any
+ * other. One that Linux cannot start stays offline, but belongs to Linux again.
  */
 int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/shimos: the calls of skep/shimos.h. What comes from user space is copied
- * once, and judged by those who are called. Process context, and may sleep.
+ * /dev/shimos: the calls of skep/shimos.h. Input from user space is copied
+ * once, and checked by the functions called. Process context, and may sleep.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -181,7 +181,7 @@ static long ioctl_stop(struct shimos_proxy *proxy, void *arg)
 
 static const struct call {
 	u32 number;
-	bool opened; /* of a file that called OPEN alone */
+	bool opened; /* of a file that has only called OPEN */
 	long (*call)(struct shimos_proxy *proxy, void *arg);
 } calls[] = {
 	{SHIMOS_IOC_ALLOW, false, ioctl_allow},
@@ -197,7 +197,7 @@ static const struct call {
 	{SHIMOS_IOC_ALLOWED, false, ioctl_allowed},
 };
 
-/* What a call answers goes back also with an error: it says why. */
+/* The result is copied back after an error too: it says why. */
 static long copy_and_run(const struct call *c, struct shimos_proxy *proxy,
 			 void __user *user)
 {
@@ -272,7 +272,7 @@ static const struct file_operations operations = {
 	.mmap = shimos_mmap,
 };
 
-/* Anybody may open it: each call looks at who calls. */
+/* Anybody may open it: each call checks the caller. */
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = SHIMOS_DEVICE_NAME,

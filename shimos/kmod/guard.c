@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What must not happen to lent cores: sleep of the machine, which would wake
- * them as Linux's; a reboot, kexec or panic that leaves them running in memory
- * that is no longer theirs. A panic with a crash kernel goes there before it
- * calls anybody.
+ * Guards lent cores against a suspend, after which they would resume as
+ * Linux's, and against a reboot, kexec or panic that would leave them running
+ * in memory that is no longer theirs. A panic with a crash kernel starts it
+ * before any notifier.
  *
  * pm_notify and reboot_notify run in processes and may sleep; panic_notify runs
  * with all other processors stopped, and takes no lock.

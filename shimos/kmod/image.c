@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The image that everybody may boot. It is read when root says where it is, in
- * root's own view of the files, and kept: what a user's namespace shows under
- * that path does not matter. image_lock guards it.
+ * The image that everybody may boot. It is read when root sets its path, in
+ * root's mount namespace, and kept: a user's namespace does not matter.
+ * image_lock guards it.
  *
  * Process context, and may sleep.
  */

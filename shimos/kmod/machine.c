@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * This machine as the request's judge wants to see it. Owns nothing; what it
- * reads may change while it reads, and is tried for good afterwards. Process
+ * Describes this machine for the check of a request. Owns nothing; what it
+ * reads may change meanwhile, so the later steps may still fail. Process
  * context, and may sleep.
  */
 #include <linux/cc_platform.h>
@@ -34,8 +34,7 @@ static enum shimos_machine_kind machine_kind(void)
 	return SHIMOS_PLAIN;
 }
 
-/* Free pages and those of files, which can go: what moving pages about may
- * yield at best.
+/* Free pages and page cache: the most that migration may yield.
  */
 static u64 spare_bytes(int node)
 {

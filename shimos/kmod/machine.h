@@ -4,7 +4,7 @@
 
 #include <shimos/core/request.h>
 
-/* What the core is told about this machine; release it with put. Who calls it
+/* A description of this machine for the core; release it with put. The caller
  * fills in what is lent. Null: no memory.
  */
 struct shimos_machine *shimos_machine_get(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * SHIMOS: lends cores and memory of a running Linux to a compute kernel and
- * takes them back. include/skep/shimos.h is what programs see of it,
- * include/skep/partition.h what an image sees, docs/design/shimos.md how it
+ * reclaims them. include/skep/shimos.h is its interface for programs,
+ * include/skep/partition.h the one for images, docs/design/shimos.md how it
  * works. It knows nothing of ELF files or system calls.
  *
  * Process context: the module is loaded and unloaded.

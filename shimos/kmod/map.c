@@ -2,11 +2,11 @@
 /*
  * The proxy's view of its partition: the mail and the pool, never the kernel
  * region. Mapped by frame, without references to pages, so that nothing that
- * outlives the proxy can hold on to memory that goes back to Linux. A file with
- * a partition keeps it, so no lock is needed.
+ * outlives the proxy can pin memory that is returned to Linux. A file with a
+ * partition keeps it, so no lock is needed.
  *
- * Pages of the pool are entered when the proxy first touches them: it may be
- * large, and a proxy needs only what files are read into.
+ * Pages of the pool are mapped on first touch: the pool may be large, and a
+ * proxy needs only the pages that files are read into.
  *
  * Process context: mmap and faults, with the address space locked.
  */
@@ -16,7 +16,7 @@
 #include "compat.h"
 #include "partition.h"
 
-#define AROUND SZ_64K /* entered at once, where the mapping has all of it */
+#define AROUND SZ_64K /* mapped at once, if the mapping covers all of it */
 
 static vm_fault_t enter_pages(struct vm_area_struct *vma, u64 at, u64 offset)
 {

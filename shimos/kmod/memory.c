@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory on its way from Linux and back: ranges of whole 2 MiB blocks, found
- * from the top of each zone and emptied by moving what lies there. Owns
- * nothing; the partition's lock is held. Process context, and may sleep.
+ * Takes memory from Linux and returns it: ranges of 2 MiB blocks, searched from
+ * the top of each zone and emptied by page migration. Owns nothing; the
+ * partition's lock is held. Process context, and may sleep.
  */
 #include <linux/gfp.h>
 #include <linux/lockdep.h>
@@ -40,7 +40,7 @@ static u64 find_obstacle(void *arg, u64 start, u64 end)
 	return end;
 }
 
-/* Twice the room in the list, as far as a list goes. */
+/* Doubles the list's capacity, up to the limit of a list. */
 static int grow_ranges(struct shimos_ranges *set)
 {
 	u32 room = set->room ? 2 * set->room : 64;
@@ -59,8 +59,8 @@ static int grow_ranges(struct shimos_ranges *set)
 	return 0;
 }
 
-/* A signal whose handler restarts calls, as those of Go's run-time, starts all
- * anew. There is room for the range before it is taken.
+/* A signal with SA_RESTART, as Go's run-time uses, restarts the whole call.
+ * There is space for the range before it is taken.
  */
 static int alloc_range(void *arg, u64 start, u64 length)
 {

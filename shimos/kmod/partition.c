@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Partitions: made, opened, started, stopped, released. table_lock guards the
+ * Partitions: create, open, start, stop, release. table_lock guards the
  * list, numbers, claims and the allowance; partition.h says how locks nest.
  *
  * Process context, and may sleep; but shimos_partition_halt runs in notifiers
@@ -68,7 +68,7 @@ static void set_state(struct shimos_partition *p, enum shimos_event event)
 		WRITE_ONCE(p->state, next);
 }
 
-/* What others have, for the judge. */
+/* What other partitions have, for the check of a request. */
 static void look_at_others(struct shimos_machine *m)
 {
 	struct shimos_partition *p;
@@ -108,8 +108,8 @@ static struct shimos_partition *find_from_id(u32 id)
 	return best;
 }
 
-/* A number that was not used lately, so that the partition is not taken for
- * one of before.
+/* A number that was not used recently, so that the partition is not mistaken
+ * for an earlier one.
  */
 static u32 new_id(void)
 {
@@ -132,7 +132,7 @@ static bool name_taken(const char *name)
 	return false;
 }
 
-/* As it is asked for, and when the memory is there as it lies. */
+/* As requested, and once the memory is allocated, as it is placed. */
 static struct shimos_size size_of(const struct shimos_partition *p)
 {
 	struct shimos_size size = {.cores = p->cores, .ranges = p->range.count};
@@ -229,7 +229,8 @@ static int claim_resources(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-/* The pool's list is a copy of the whole one, from which the rest is cut. */
+/* The pool's list is a copy of the complete one, from which the other parts are
+ * split off. */
 static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct shimos_ranges *pool = &p->plan.pool;
@@ -250,7 +251,7 @@ static int plan_memory(struct shimos_partition *p, struct shimos_text *why)
 	return -ENOMEM;
 }
 
-/* Gives back whatever the partition has, in the order that undoes
+/* Returns all that the partition has, in the reverse order of
  * lend_resources(). */
 static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 {
@@ -300,7 +301,7 @@ static int lend_resources(struct shimos_partition *p, struct shimos_text *why)
 	return err;
 }
 
-/* Unlinks and unlocks it; whoever has it open or waits for its lock sees
+/* Unlinks and unlocks it; whoever has it open or waits for its lock checks
  * `gone`.
  */
 static void unlink_partition(struct shimos_partition *p)
@@ -346,7 +347,7 @@ int shimos_partition_create(struct shimos_create *r)
 	return 0;
 }
 
-/* Counted, and locked; or an error. */
+/* With a reference and its lock held; or an error. */
 static struct shimos_partition *get_locked(u32 id, struct shimos_text *why)
 {
 	struct shimos_partition *found;
@@ -480,7 +481,7 @@ static int check_fit(struct shimos_partition *p, const struct skep_image *h,
 	return -EFBIG;
 }
 
-/* Once for each file: a second image would not find clear memory. */
+/* Once per file: a second image would not start in cleared memory. */
 static int start_image(struct shimos_partition *p, struct shimos_proxy *proxy,
 		       const struct skep_image *h, struct shimos_text *why)
 {
@@ -552,7 +553,8 @@ static u32 *nmi_word(const struct shimos_partition *p, u32 core)
 	return &in_kernel->nmi[core];
 }
 
-/* Other senders rely on the NMI of who found the word empty: it is not put off.
+/* Other senders rely on the NMI of the sender that found the word empty, so it
+ * must not be delayed.
  */
 static void send_nmi(struct shimos_partition *p, u32 core, u32 reasons)
 {
@@ -611,7 +613,7 @@ static void fill_info(struct shimos_partition *p, struct shimos_info *info)
 	memcpy(info->cpus, p->request.cpus, sizeof(info->cpus));
 	memcpy(info->name, p->request.name, sizeof(info->name));
 	if (!mutex_trylock(&p->lock))
-		return; /* it comes, goes, starts or stops */
+		return; /* it is being created, released, started or stopped */
 	info->pool = p->plan.bytes;
 	info->mail = p->plan.mail.length;
 	info->kernel = p->plan.kernel.length;
@@ -661,7 +663,7 @@ void shimos_partition_allowed(struct shimos_allow *allow)
 	allow->revision = SHIMOS_REVISION;
 }
 
-/* From now on nothing new begins, until why is null. */
+/* Nothing new begins from now on, until called with a null why. */
 bool shimos_partition_bar(const char *why)
 {
 	bool any;
@@ -673,8 +675,8 @@ bool shimos_partition_bar(const char *why)
 	return any;
 }
 
-/* Every lent core waits for SIPI. In a panic nothing can be locked, nor has
- * to be: no other processor runs.
+/* Every lent core waits for SIPI. In a panic no lock can be taken, and none is
+ * needed: no other processor runs.
  */
 void shimos_partition_halt(bool panic)
 {
@@ -701,8 +703,8 @@ static struct shimos_partition *get_from_id(u32 id)
 	return p;
 }
 
-/* Whoever holds a partition's lock for long makes it or starts it; both look
- * at the bar before they let go, and undo what they did.
+/* Only create and start hold a partition's lock for long; both check the bar
+ * before they unlock, and undo their work.
  */
 void shimos_partition_settle(void)
 {

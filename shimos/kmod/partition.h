@@ -4,10 +4,9 @@
  *
  * Locks, the outer one first:
  *   partition.lock   what one partition is and does; held while cores start,
- *                    stop, come and go, so for seconds
- *   table_lock       (partition.c) which partitions exist, who has which CPU
- *                    and how much memory, the allowance; held briefly
- *   image_lock       (image.c) the image that everybody boots
+ * stop, are lent and returned, so for seconds table_lock       (partition.c)
+ * which partitions exist, who has which CPU and how much memory, the allowance;
+ * held briefly image_lock       (image.c) the image that everybody boots
  *   page_lock        (boot.c) the page below 1 MiB
  *   clock_lock       (clock.c) spin lock, interrupts off: clocks to write
  */
@@ -28,10 +27,10 @@
 
 struct shimos_core {
 	u32 cpu;  /* Linux's number */
-	bool out; /* offline in Linux for our sake */
+	bool out; /* taken offline by us */
 };
 
-/* Those who wait for one core, or for several, to ring. */
+/* Waits for the doorbell of one core, or of several. */
 struct shimos_bell {
 	atomic_t rung;
 	wait_queue_head_t wait;
@@ -44,7 +43,7 @@ struct shimos_partition {
 	struct kref ref;
 	struct mutex lock;
 
-	/* Set when it is made. */
+	/* Set at creation. */
 	u32 id;
 	kuid_t owner;
 	bool allowed; /* counts against the allowance */
@@ -53,7 +52,7 @@ struct shimos_partition {
 	struct shimos_core core[SKEP_PARTITION_CORES];
 	struct skep_partition_core place[SKEP_PARTITION_CORES];
 	struct shimos_ranges range; /* all */
-	struct shimos_plan plan;    /* its pool's list is a part of it */
+	struct shimos_plan plan;    /* its pool's list is a subset of it */
 	u64 kernel;		    /* bytes */
 	u64 saved_hwp, saved_perf, saved_epb;
 	struct page *boot;
@@ -61,10 +60,10 @@ struct shimos_partition {
 	char bell_name[20];
 
 	/* lock */
-	u32 state;   /* read anywhere */
-	bool gone;   /* released: the last file lets go of it */
-	bool dirty;  /* kernel and mail hold what a run or a proxy left */
-	kuid_t user; /* whose programs left what the pool holds */
+	u32 state;	     /* read anywhere */
+	bool gone;	     /* released: the last file drops it */
+	bool dirty;	     /* kernel and mail hold data of a run or a proxy */
+	kuid_t user;	     /* whose programs' data the pool holds */
 	unsigned long *used; /* clear.c */
 	struct {
 		bool image, marks;	   /* one was started; it keeps marks */
@@ -88,7 +87,7 @@ struct shimos_proxy {
 	bool started;			    /* the partition's lock */
 };
 
-/* partition.c: making, finding, releasing. */
+/* partition.c: create, find, release. */
 int shimos_partition_create(struct shimos_create *request);
 int shimos_partition_release(u32 id, struct shimos_text *why);
 int shimos_partition_info(struct shimos_info *info);
@@ -102,13 +101,14 @@ int shimos_partition_stop(struct shimos_proxy *proxy);
 int shimos_partition_nmi(struct shimos_proxy *proxy,
 			 const struct shimos_nmi *nmi);
 void shimos_partition_close(struct shimos_proxy *proxy);
-/* Nothing new begins, for this reason; tells whether there is a partition. */
+/* Refuses new partitions and starts, for this reason; returns whether there is
+ * a partition. */
 bool shimos_partition_bar(const char *why);
 void shimos_partition_halt(bool panic);
-/* Returns when nothing that began before the bar is under way any more. */
+/* Returns when everything that began before the bar has ended. */
 void shimos_partition_settle(void);
 
-/* cpu.c: taking cores from Linux, giving them back, signals to them. */
+/* cpu.c: takes cores from Linux, returns them, sends them interrupts. */
 int shimos_cpu_take(struct shimos_partition *p, struct shimos_text *why);
 int shimos_cpu_return(struct shimos_partition *p, struct shimos_text *why);
 void shimos_cpu_signal(u32 apic_id, enum shimos_signal signal, u32 page);
@@ -122,15 +122,16 @@ void shimos_memory_return(struct shimos_partition *p);
 
 /* clear.c */
 int shimos_clear_begin(struct shimos_partition *p, struct shimos_text *why);
-/* The proxy sees a page of the pool. */
+/* The proxy has touched a page of the pool. */
 void shimos_clear_mark(struct shimos_partition *p, u64 offset);
-/* Kernel and mail, when no core runs; notes what the run did to the pool. */
+/* Clears kernel and mail, when no core runs; records what the run did to the
+ * pool. */
 void shimos_clear_run(struct shimos_partition *p);
 void shimos_clear_pool(struct shimos_partition *p);
 int shimos_clear_init(void);
 void shimos_clear_exit(void);
 
-/* boot.c: starting cores in an image or in parking, and stopping them. */
+/* boot.c: starts cores in an image or in parking, and stops them. */
 int shimos_boot_prepare(struct shimos_partition *p, struct shimos_text *why);
 void shimos_boot_discard(struct shimos_partition *p);
 int shimos_boot_start(struct shimos_partition *p, const struct skep_image *h,
@@ -148,13 +149,13 @@ void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
 		       const struct shimos_size *size);
 void shimos_image_exit(void);
 
-/* bell.c: the interrupt by which an image rings Linux. */
+/* bell.c: the doorbell interrupt from an image to Linux. */
 int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why);
 void shimos_bell_return(struct shimos_partition *p);
 void shimos_bell_init(struct shimos_partition *p);
 void shimos_bell_reset(struct shimos_partition *p); /* for a new proxy */
 void shimos_bell_wake(struct shimos_partition *p);  /* all who wait */
-/* NULL: there is no such core. */
+/* NULL: no such core. */
 struct shimos_bell *shimos_bell_find(struct shimos_partition *p, u32 core);
 void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector);
 
@@ -165,7 +166,7 @@ bool shimos_clock_usable(void);
 void shimos_clock_start(struct shimos_partition *p);
 void shimos_clock_stop(struct shimos_partition *p);
 
-/* guard.c: sleep, reboot and panic while partitions exist. */
+/* guard.c: suspend, reboot and panic while partitions exist. */
 int shimos_guard_init(void);
 void shimos_guard_exit(void);
 

@@ -2,10 +2,10 @@
 /*
  * Two pieces of code that are copied to where a core runs them.
  *
- * The first goes to a page below 1 MiB, borrowed for the moment of a start:
- * from real mode to 64 bits. The second stays with the partition, below 4 GiB,
- * so that the borrowed page is free as soon as a core has answered: it answers
- * and goes on to the image, or halts (parks) where there is no entry.
+ * The first goes to a page below 1 MiB, borrowed during a start: it goes from
+ * real mode to 64 bits. The second stays with the partition, below 4 GiB, so
+ * that the borrowed page is free as soon as a core has answered: it answers and
+ * jumps to the image, or halts (parks) if there is no entry.
  */
 #ifndef SHIMOS_KMOD_TRAMPOLINE_H
 #define SHIMOS_KMOD_TRAMPOLINE_H
