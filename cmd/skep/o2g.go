@@ -42,7 +42,7 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 
 func showEndpoints(list []launch.Endpoint) error {
 	if len(list) == 0 {
-		_, err := fmt.Println("none of your endpoints is open here")
+		_, err := fmt.Println("no endpoint of this user is open here")
 		return err
 	}
 	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "EARLY", "HELD", "POSTED")
