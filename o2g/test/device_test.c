@@ -117,7 +117,7 @@ static void advice(void)
 	       "more memory than the device gives is refused in words");
 	tap_ok(advises(0, EPROTO, "different versions"),
 	       "so is a module of another version");
-	tap_ok(advises(0, EPERM, "let you open /dev/o2g"), "or one's rights");
+	tap_ok(advises(0, EPERM, "access to /dev/o2g"), "or one's rights");
 	tap_ok(advises(0, ENFILE, "ulimit -n"), "or want of descriptors");
 	tap_ok(advises(0, EIO, "engine 'kernel'"), "or what has no advice");
 }
