@@ -312,3 +312,67 @@ func TestFetchRefuses(t *testing.T) {
 		t.Fatal("something is left")
 	}
 }
+
+// Bytes of an answer that broke off are not kept behind the right ones.
+func TestShorterSecondAnswerIsWhole(t *testing.T) {
+	for _, want := range []string{"", "abc"} {
+		s := open(t, t.TempDir(), 0)
+		first := true
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if first {
+				first = false
+				w.Header().Set("Content-Length", "100")
+				(&cutting{w, 10}).Write(make([]byte, 100))
+			}
+			fmt.Fprint(w, want) // whatever part was asked for
+		}))
+		defer srv.Close()
+		if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte(want))); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(s.file(sum([]byte(want)))); err != nil || string(b) != want {
+			t.Errorf("%q, %v, want %q", b, err, want)
+		}
+	}
+}
+
+func TestFetchGivesUp(t *testing.T) {
+	t.Parallel() // it pauses between its tries
+	s := open(t, t.TempDir(), 0)
+	asked := atomic.Int32{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(500)
+	}))
+	defer srv.Close()
+	if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum(nil)); err == nil || asked.Load() != tries {
+		t.Errorf("%v after %d requests", err, asked.Load())
+	}
+}
+
+func TestFollowerGetsTheLeadersError(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	ended := &flight{done: make(chan struct{}), err: errSource}
+	close(ended.done)
+	s.flights[sum(nil)] = ended
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := s.Fetch(ctx, nil, "", sum(nil)); err != errSource {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCauseOfAnEndedFetch(t *testing.T) {
+	stalled, other := errors.New("stalled"), errors.New("other")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if err := cause(ctx, other); err != other {
+		t.Errorf("while it goes on: %v", err)
+	}
+	cancel(stalled)
+	if err := cause(ctx, other); err != stalled {
+		t.Errorf("stalled: %v", err)
+	}
+	if err := cause(ctx, nil); err != nil {
+		t.Errorf("all came: %v", err)
+	}
+}

@@ -207,8 +207,7 @@ func Dial(c DialConfig) (*nats.Conn, error) {
 		nats.SetCustomDialer(dialer(c.Dial)), nats.CustomInboxPrefix(Inbox(c.ID)),
 		nats.UserJWT(c.JWT, c.Sign),
 		nats.DontRandomize(), nats.IgnoreDiscoveredServers(),
-		nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
-		nats.CustomReconnectDelay(backOff), nats.IgnoreAuthErrorAbort(),
+		nats.MaxReconnects(-1), nats.CustomReconnectDelay(backOff), nats.IgnoreAuthErrorAbort(),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(3), nats.Timeout(10*time.Second),
 		nats.ReconnectBufSize(-1), // what was true before a break is said anew, not replayed
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

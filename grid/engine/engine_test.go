@@ -204,3 +204,52 @@ func TestBrokenConnectionEndsServeConn(t *testing.T) {
 		t.Fatal("ServeConn still runs")
 	}
 }
+
+func TestNodeComesBack(t *testing.T) {
+	e := start(t, t.TempDir())
+	key, pub := pair(t)
+	jwt, _ := e.UserJWT(id, pub)
+	up, down := make(chan struct{}, 10), make(chan struct{}, 10)
+	streams := make(chan net.Conn, 10)
+	c, err := Dial(DialConfig{
+		ID: id, JWT: func() (string, error) { return jwt, nil }, Sign: key.Sign,
+		Up: func() { up <- struct{}{} }, Down: func(error) { down <- struct{}{} },
+		Dial: func() (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go e.ServeConn(theirs)
+			streams <- ours
+			return ours, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	(<-streams).Close()
+	for name, said := range map[string]chan struct{}{"down": down, "up": up} {
+		select {
+		case <-said:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("nobody was told that the connection is %s", name)
+		}
+	}
+}
+
+func TestNodesComeBackApart(t *testing.T) {
+	for attempts := range 40 {
+		most := min(200*time.Millisecond<<min(attempts, 5), 5*time.Second)
+		if d := backOff(attempts); d > most || d < most*3/4-1 {
+			t.Errorf("attempt %d after %v, want %v or a quarter less", attempts, d, most)
+		}
+	}
+}
+
+func TestUnreadableEntryIsNamed(t *testing.T) {
+	e := start(t, t.TempDir())
+	if _, err := e.Conn().Request(streamSubject+string(Done), []byte("no entry"), 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Entries(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "ledger entry 1 cannot be read") {
+		t.Errorf("%v", err)
+	}
+}

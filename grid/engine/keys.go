@@ -112,7 +112,6 @@ func (k *keys) options(o *server.Options) error {
 	memory := &server.MemAccResolver{}
 	for _, pair := range []nkeys.KeyPair{k.account, k.system} {
 		a := jwt.NewAccountClaims(public(pair))
-		a.Name = "system"
 		if pair == k.account {
 			a.Name = "skep"
 			a.Limits.JetStreamLimits = jwt.JetStreamLimits{

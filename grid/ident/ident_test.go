@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,6 +288,15 @@ func TestDamagedFilesSayWhatToDo(t *testing.T) {
 			t.Errorf("%s is whole again: %v", file, err)
 		}
 	}
+	name := filepath.Join(dir, "identity.json")
+	whole, _ := os.ReadFile(name)
+	for _, part := range []string{`"key": "`, `"seed": "`} {
+		text := strings.Replace(string(whole), part, part+"AAAA", 1)
+		os.WriteFile(name, []byte(text), 0o600)
+		if _, err := OpenNode(dir, here); err == nil || !strings.Contains(err.Error(), "identity.json is damaged") {
+			t.Errorf("damage behind %s: %v", part, err)
+		}
+	}
 	os.Remove(filepath.Join(dir, "ca.key"))
 	if _, err := OpenCA(dir); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("a lost key: %v", err)
@@ -386,5 +396,39 @@ func TestIDs(t *testing.T) {
 	}
 	if sig, err := n.Sign([]byte("nonce")); err != nil || len(sig) == 0 {
 		t.Errorf("%x, %v", sig, err)
+	}
+}
+
+func TestStateDirSaysWhatToDo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	os.WriteFile(file, nil, 0o600)
+	if err := StateDir(filepath.Join(file, "state")); err == nil || !strings.Contains(err.Error(), "--state") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A fingerprint is stored: another release must compute the same one.
+func TestFingerprintStays(t *testing.T) {
+	if h := hashed("install"); h != "86d93331ddb3ef3c986c78a172741f7b" {
+		t.Errorf("%s", h)
+	}
+}
+
+func TestFingerprintIsOfPhysicalCards(t *testing.T) {
+	card := func(name string, last byte, flags net.Flags) net.Interface {
+		return net.Interface{Name: name, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, last}, Flags: flags}
+	}
+	cards := []net.Interface{card("lo", 0, net.FlagLoopback), {Name: "tun"}, card("br", 1, 0), card("eth", 2, 0)}
+	named := func(names ...string) func(string) bool {
+		return func(name string) bool { return slices.Contains(names, name) }
+	}
+	br, eth := hashed("02:00:00:00:00:01"), hashed("02:00:00:00:00:02")
+	if got := cardsOf(cards, named("eth")); !slices.Equal(got, []string{eth}) {
+		t.Errorf("beside a bridge: %q", got)
+	}
+	both := []string{br, eth}
+	slices.Sort(both)
+	if got := cardsOf(cards, named()); !slices.Equal(got, both) {
+		t.Errorf("without a physical card: %q, want %q", got, both)
 	}
 }

@@ -30,17 +30,23 @@ func ThisMachine() (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	physical := slices.DeleteFunc(slices.Clone(cards), func(i net.Interface) bool { return !physicalCard(i.Name) })
-	if len(physical) > 0 {
-		cards = physical
+	m.Cards = cardsOf(cards, physicalCard)
+	return m, nil
+}
+
+// cardsOf gives what is kept of the addresses of cards: of the physical ones, or
+// of all where there is none.
+func cardsOf(cards []net.Interface, physical func(name string) bool) (list []string) {
+	if some := slices.DeleteFunc(slices.Clone(cards), func(i net.Interface) bool { return !physical(i.Name) }); len(some) > 0 {
+		cards = some
 	}
 	for _, c := range cards {
 		if len(c.HardwareAddr) > 0 && c.Flags&net.FlagLoopback == 0 {
-			m.Cards = append(m.Cards, hashed(c.HardwareAddr.String()))
+			list = append(list, hashed(c.HardwareAddr.String()))
 		}
 	}
-	sort.Strings(m.Cards)
-	return m, nil
+	sort.Strings(list)
+	return list
 }
 
 func hashed(s string) string {

@@ -131,6 +131,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(IN int x[1 && 2]) {}", `1:31: "&&" can't stand in a size; there are + - * / % ^, comparisons and ?:`},
 	{"Module a; Define f(IN int x[1 ? 2]) {}", `1:34: expected ":" between the two values behind ?, found "]"`},
 	{"Module a; Define f(IN int x[(1]) {}", `1:31: expected ")" behind the expression, found "]"`},
+	{"Module a; Define f(IN int x[" + strings.Repeat("1^", 70) + "1]) {}", "1:159: this size is nested too deeply"},
 	{"Module a; Define f(IN int x[" + strings.Repeat("(", 70) + "1" + strings.Repeat(")", 70) + "]) {}", "1:94: this size is nested too deeply"},
 	{"Module a; Define f(IN int x[3:1]) {}", `1:32: expected "," behind the first index of the part, found "]"`},
 	{"Module a; Define f(IN int x[3:2,1]) {}", `1:33: the part of "x" ends before it begins`},
@@ -352,4 +353,32 @@ func FuzzParse(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// A constant size is what the same size code gives on a node.
+func TestConstantsAreFolded(t *testing.T) {
+	for _, c := range []struct {
+		op   uapi.Op
+		want [3]int64 // of 1 and 2, 2 and 2, 3 and 2
+	}{
+		{uapi.OpLT, [3]int64{1, 0, 0}}, {uapi.OpLE, [3]int64{1, 1, 0}},
+		{uapi.OpGT, [3]int64{0, 0, 1}}, {uapi.OpGE, [3]int64{0, 1, 1}},
+		{uapi.OpEQ, [3]int64{0, 1, 0}}, {uapi.OpUnequal, [3]int64{1, 0, 1}},
+		{uapi.OpAdd, [3]int64{3, 4, 5}}, {uapi.OpSub, [3]int64{-1, 0, 1}}, {uapi.OpMul, [3]int64{2, 4, 6}},
+		{uapi.OpDiv, [3]int64{0, 1, 1}}, {uapi.OpMod, [3]int64{1, 0, 1}}, {uapi.OpPow, [3]int64{1, 4, 9}},
+	} {
+		for i, want := range c.want {
+			if got, wrong := fold(c.op, []int64{int64(i + 1), 2}); got != want || wrong != "" {
+				t.Errorf("%v of %d and 2: %d %s, want %d", c.op, i+1, got, wrong, want)
+			}
+		}
+	}
+	if got, wrong := fold(uapi.OpNeg, []int64{7}); got != -7 || wrong != "" {
+		t.Errorf("7 negated: %d %s", got, wrong)
+	}
+	for i, want := range []int64{6, 5} {
+		if got, _ := fold(uapi.OpSelect, []int64{int64(i), 5, 6}); got != want {
+			t.Errorf("%d ? 5 : 6 is %d", i, got)
+		}
+	}
 }
