@@ -308,6 +308,11 @@ func TestStepSecret(t *testing.T) {
 		t.Errorf("another user got the same secret: %v", err)
 	}
 	path := filepath.Join(dir, "o2g.key")
+	for _, folder := range []string{filepath.Join(path, "below"), "/proc/none"} {
+		if b, err := StepSecret(folder, "12.0"); err == nil || b != "" {
+			t.Errorf("a folder that can't be: %q, %v", b, err)
+		}
+	}
 	for _, mode := range []os.FileMode{0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
