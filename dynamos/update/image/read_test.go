@@ -126,7 +126,7 @@ func TestImageThatLacksAPartIsRefused(t *testing.T) {
 		{"no symbols", smallBuildID, nil, smallTypes(), "its table of symbols: "},
 		{"no traced functions", smallBuildID, manySymbols(), smallTypes(), "its table of traced functions: there is none"},
 		{"no types", smallBuildID, smallSymbols(), []byte("none"), "its types (BTF): there are none"},
-		{"types that break off", smallBuildID, smallSymbols(), cutTypes(8), "its types (BTF): type 8 is of no known kind"},
+		{"types that break off", smallBuildID, smallSymbols(), cutTypes(8), "its types (BTF): type 8 is of an unknown kind"},
 		{"a header of a type that breaks off", smallBuildID, smallSymbols(), cutTypes(12), "its types (BTF): they break off"},
 	} {
 		if _, err := Read(vmlinux(t, c.notes, smallBanner, c.symbols, c.types)); err == nil || !strings.Contains(err.Error(), c.why) {
