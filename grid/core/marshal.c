@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #define BYTES_MAX (1ull << 46) /* of one array */
 
@@ -289,20 +290,39 @@ int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to)
 
 /* Memory ------------------------------------------------------------------- */
 
+/*
+ * A kernel that overcommits (vm.overcommit_memory is 1) gives any amount of
+ * memory, and ends some process later, when the memory is touched.
+ */
+static u64 machine_memory(void)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return ~0ull;
+	return ((u64)info.totalram + info.totalswap) * info.mem_unit;
+}
+
 static void *heap_alloc(struct grid_memory *memory, u64 len)
 {
-	(void)memory;
-	return calloc(1, len);
+	u64 most = machine_memory();
+	void *at;
+
+	if (memory->used > most || len > most - memory->used)
+		return NULL;
+	at = calloc(1, len);
+	if (at)
+		memory->used += len;
+	return at;
 }
 
 static void heap_free(struct grid_memory *memory, void *at, u64 len)
 {
-	(void)memory;
-	(void)len;
+	memory->used -= len;
 	free(at);
 }
 
-struct grid_memory grid_memory_heap = {heap_alloc, heap_free};
+struct grid_memory grid_memory_heap = {heap_alloc, heap_free, 0};
 
 /* Taking ------------------------------------------------------------------- */
 

@@ -29,8 +29,10 @@ struct grid_mover {
 struct grid_memory {
 	void *(*alloc)(struct grid_memory *memory, u64 len);
 	void (*free)(struct grid_memory *memory, void *at, u64 len);
+	u64 used;
 };
-extern struct grid_memory grid_memory_heap; /* the C library's */
+/* The C library's, but never more than the machine has. */
+extern struct grid_memory grid_memory_heap;
 
 /* What of an array travels, by dimension; all counts are in elements. */
 struct grid_shape {

@@ -47,13 +47,12 @@ static int count(struct grid_mover *mover, void *bytes, u64 len, int own)
 
 static void *alloc(struct grid_memory *memory, u64 len)
 {
-	(void)memory;
-	return len > MEMORY_MAX ? NULL : calloc(1, len);
+	return len > MEMORY_MAX ? NULL : grid_memory_heap.alloc(memory, len);
 }
 
 static void call(const struct grid_module *m, u32 f, const u8 *data, u64 size)
 {
-	struct grid_memory memory = {alloc, grid_memory_heap.free};
+	struct grid_memory memory = {alloc, grid_memory_heap.free, 0};
 	struct bytes in = {{take}, data, size}, out = {{count}, NULL, 0};
 	struct grid_shape shape[SKEP_PARAMS_MAX];
 	struct grid_call c;

@@ -4,6 +4,7 @@
 #include <grid/core/marshal.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/sysinfo.h>
 #include <tests/tap.h>
 
 #include "manifest.h"
@@ -279,7 +280,31 @@ static void test_items(void)
 	       "size code: no item beyond an array");
 }
 
-static struct grid_memory memory = {alloc, give_back};
+static struct grid_memory memory = {alloc, give_back, 0};
+
+/* A machine of 64 MiB: the C library's heap grants more (proc(5)). */
+int sysinfo(struct sysinfo *info)
+{
+	*info = (struct sysinfo){.totalram = 48, .totalswap = 16};
+	info->mem_unit = 1 << 20;
+	return 0;
+}
+
+static void test_memory(void)
+{
+	struct grid_memory *heap = &grid_memory_heap;
+	void *at;
+
+	tap_ok(!heap->alloc(heap, (64 << 20) + 1) && !heap->alloc(heap, ~0ull),
+	       "memory: no more than the machine has");
+	at = heap->alloc(heap, 64 << 20);
+	tap_ok(at && !heap->alloc(heap, 1),
+	       "memory: no more for all arguments together");
+	heap->free(heap, at, 64 << 20);
+	at = heap->alloc(heap, 64 << 20);
+	tap_ok(at != NULL, "memory: what a call had is there for the next");
+	heap->free(heap, at, 64 << 20);
+}
 
 /*
  * g(IN string s, INOUT int n, IN float f, IN int idx[3],
@@ -476,5 +501,6 @@ int main(int argc, char **argv)
 	test_in();
 	test_out();
 	test_wrong();
+	test_memory();
 	return tap_done();
 }
