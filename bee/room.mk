@@ -159,7 +159,34 @@ $(bee_t)/sha256: $(B)/obj/gcc/bee/test/sha256.o $(call bee_objects,gcc-free,\
 
 CHECK_SUITES += bee-cache
 suite_bee-cache = sh bee/test/cache.sh $(B)
-suite_bee-cache_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS)
+suite_bee-cache_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
+	$(bee_t)/trap
+$(bee_t)/trap: bee/test/guest/trap.c
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -static -nostdlib -o $@ $<
+
+# Of bee on Linux, but without a guest.
+# $(1): test, $(2): what it tests
+define bee_host_suite
+CHECK_SUITES += bee-$(1)
+suite_bee-$(1) = $(bee_t)/$(1)_test
+suite_bee-$(1)_needs = $(bee_t)/$(1)_test
+$(bee_t)/$(1)_test: $(B)/obj/san/bee/test/$(1).o $(2)
+	$$(call say,LINK)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(OBJECT_SAN) -o $$@ $$^
+endef
+$(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
+
+# At each end of the addresses that it guards; itself it lies outside.
+CHECK_SUITES += bee-guard
+suite_bee-guard = $(B)/bin/bee-guard $(bee_t)/guard_test
+suite_bee-guard_needs = $(B)/bin/bee-guard $(bee_t)/guard_test
+$(bee_t)/guard_test: $(B)/obj/gcc/bee/test/guard.o
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -static-pie -o $@ $^
 
 CHECK_SUITES += bee-state
 suite_bee-state = sh bee/test/state.sh $(B)
@@ -168,4 +195,4 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-rewrite*
+	bee-state bee-sha256 bee-mem bee-guard bee-rewrite*

@@ -98,5 +98,24 @@ run "$g/hello-musl"
 mkdir "$c"
 : >"$c/x"
 check "a directory that is not there is said" "cannot be written"
+c=$tmp/cache
+rm -f "$c"/*
+within 60 sh -c 'trap "" XFSZ; ulimit -f 1; exec "$@"' sh "$b/bin/bee" \
+	--cache "$c" "$g/hello-musl" 42 >"$tmp/got" 2>"$tmp/err"
+echo "exit $?" >>"$tmp/got"
+"$g/hello-musl" 42 >"$tmp/want"
+echo "exit $?" >>"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got" && grep -q "cannot be written" "$tmp/err" &&
+	[ -z "$(ls "$c")" ]
+result $? "a cache that is full is said, and keeps no part of an image"
+
+# No site, no stub: the smallest image there is.
+want "$g/trap"
+for i in first second; do
+	run "$g/trap"
+	! grep -q "made anew" "$tmp/err" && cmp -s "$tmp/want" "$tmp/got" &&
+		[ "$(find "$c" -type f | wc -l)" -eq 1 ]
+	result $? "a program that calls nobody has an image, $i run"
+done
 echo "1..$n"
 exit "$failed"

@@ -8,6 +8,11 @@ set -eu
 . "$(dirname "$0")/guests.sh"
 export BEE_TEST_NAME=nobody
 
+says() { # name, words of what the last `code` printed
+	grep -q -- "$2" "$tmp/err"
+	result $? "$1"
+}
+
 seq 1 2000 >"$tmp/in"
 check_guests
 if [ -x /bin/busybox ]; then
@@ -23,12 +28,24 @@ check_streams
 check_refusals
 code "help on a full disk is a failure" 1 sh -c '"$0" --help >/dev/full' \
 	"$b/bin/bee"
+says "a full disk is named" "standard output can't be written"
 code "a probe on a full disk is a failure" 1 sh -c '"$0" --probe >/dev/full' \
 	"$b/bin/bee"
+code "a stack overflow ends the program" 139 "$b/bin/bee" "$g/stack-musl" x
+says "what ended a program is told" "was ended by signal 11"
+code "too few addresses for a program" 126 sh -c \
+	'ulimit -v 100000000; exec "$0" "$1"' "$b/bin/bee" "$g/hello-musl"
+says "too few addresses are named" "address range of guests is not free"
+"$b/bin/bee" --probe | awk '$1 == "memory" && $3 == "MiB" { print $2 }' >"$tmp/got"
+awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo >"$tmp/want"
+cmp -s "$tmp/want" "$tmp/got"
+result $? "a probe prints the machine's memory"
 code "leak: a system call that was missed dies" 159 env BEE_LEAK=syscall \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
 code "leak: an fs access that was missed dies" 139 env BEE_LEAK=fs \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-glibc"
+says "leak: an fs access that was missed is told" \
+	"defect: the program accessed the host's fs"
 code "leak: a site found and not patched is refused" 126 env BEE_LEAK=count \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
 grep -q 'the rewriter left sites unpatched' "$tmp/err"

@@ -151,6 +151,22 @@ static void check_step(void)
 	       "the monotonic clock knows nothing of it");
 }
 
+/* Too little to give up the counter: it goes slower until it is right. */
+static void check_ahead(void)
+{
+	s64 worst;
+
+	begin();
+	run(TSC_MONOTONIC, 50000, 100000);
+	tick_off += (s64)(0.5 * (double)MS * pace);
+	worst = run(TSC_MONOTONIC, 50000, 100000);
+	tap_ok(worst > 300000 && !c.given_up,
+	       "a counter that was ahead a little is kept (%d ns)", (int)worst);
+	worst = run(TSC_MONOTONIC, 50000, 100000);
+	tap_ok(worst >= 0 && worst < 100000,
+	       "a counter that was ahead is right later (%d ns)", (int)worst);
+}
+
 /* However the counter fails: Windows' clock then, and never back. */
 static void check_failure(const char *name, s64 jump, double to, int is_good)
 {
@@ -177,6 +193,7 @@ int main(void)
 	check_pace();
 	check_idle();
 	check_step();
+	check_ahead();
 	run_before(100000);
 	check_failure("a counter that begins again", -((s64)1 << 41), 2.5, 1);
 	run_before(100000);

@@ -102,6 +102,10 @@ int main(int argc, char **argv)
 	edges = bee_unwind_edges(&plan, file, len, edge, EDGES);
 	tap_ok(n > 100, "functions are found by section headers");
 	tap_ok(edges >= 4 && sorted(edges), "executable sections are found");
+	tap_ok(bee_unwind_edges(&plan, file, len, edge, edges) == edges &&
+		       bee_unwind_edges(&plan, file, len, edge, edges - 1) ==
+			       edges - 2,
+	       "as many sections as there is room for");
 	copy = malloc(len);
 	memcpy(copy, file, len);
 	for (int i = 0; i < LIES; i++) {

@@ -163,9 +163,9 @@ int lin_parent(char **argv, const struct bee_options *o)
 	return report_death(o, status, spoke);
 }
 
-static int print_probe(const char *what, const char *state)
+static void print_probe(const char *what, const char *state)
 {
-	return printf("%-28s %s\n", what, state) < 0;
+	printf("%-28s %s\n", what, state);
 }
 
 int lin_probe(void)

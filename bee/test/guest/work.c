@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,8 +115,20 @@ static void faults(void)
 		*(volatile int *)0x200000 = 1;
 }
 
+/* What follows uses the same threads. */
+static void processors(void)
+{
+	int yielded = sched_yield(), got, set;
+	cpu_set_t mask;
+
+	got = sched_getaffinity(0, sizeof(mask), &mask);
+	set = sched_setaffinity(0, sizeof(mask), &mask);
+	printf("processors: %d, %d, %d\n", yielded, got, set);
+}
+
 int main(void)
 {
+	processors();
 	threads();
 	signal(SIGUSR2, on_signal);
 	raise(SIGUSR2);
