@@ -167,7 +167,8 @@ $(bee_t)/trap: bee/test/guest/trap.c
 	$(Q)$(CC) -O2 -static -nostdlib -o $@ $<
 
 # Of bee on Linux, but without a guest.
-# $(1): test, $(2): what it tests
+bee_wrap_auxv := -Wl,--wrap=getauxval
+# $(1): test, $(2): what it tests, $(3): how it is linked
 define bee_host_suite
 CHECK_SUITES += bee-$(1)
 suite_bee-$(1) = $(bee_t)/$(1)_test
@@ -175,9 +176,11 @@ suite_bee-$(1)_needs = $(bee_t)/$(1)_test
 $(bee_t)/$(1)_test: $(B)/obj/san/bee/test/$(1).o $(2)
 	$$(call say,LINK)
 	$(Q)mkdir -p $$(@D)
-	$(Q)$(OBJECT_SAN) -o $$@ $$^
+	$(Q)$(OBJECT_SAN) $(3) -o $$@ $$^
 endef
 $(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
+$(eval $(call bee_host_suite,vdso,$(B)/obj/san/bee/host/linux/vdso.o \
+	$(rewrite_san) $(B)/obj/san-free/abi/lib/mem.o,$(bee_wrap_auxv)))
 
 # At each end of the addresses that it guards; itself it lies outside.
 CHECK_SUITES += bee-guard
@@ -195,4 +198,4 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-sha256 bee-mem bee-guard bee-rewrite*
+	bee-state bee-sha256 bee-mem bee-vdso bee-guard bee-rewrite*
