@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Descriptors, files, names, directories and synthetic files. */
+#include "abi/include/lin.h"
 #include "abi/test/host_io.h"
 #include "abi/uapi/linux.h"
 #include <ftw.h>
+#include <sys/stat.h>
 
 #define CWD ((u64)(s64)ABI_AT_FDCWD)
 
@@ -192,6 +194,26 @@ static void positions(void)
 		       CALL(flock, fd, 3) == -LINUX_EINVAL,
 	       "fsync and flock");
 	CALL(close, fd);
+}
+
+/* Between Linux's times and abi's, which are one number. */
+static void file_times(void)
+{
+	static const s64 times[2] = {-1, ABI_TIME_OMIT};
+	struct stat st = {.st_mtim = {5, 7},
+			  .st_atim = {-2, 999999999},
+			  .st_ctim = {0, 1}};
+	struct timespec ts[2];
+	struct abi_stat to;
+
+	abi_lin_stat_from(&to, &st);
+	tap_ok(to.mtime_ns == 5000000007 && to.atime_ns == -1000000001 &&
+		       to.ctime_ns == 1,
+	       "times of a file, to the nanosecond");
+	abi_lin_times_from(ts, times);
+	tap_ok(ts[0].tv_sec == -1 && ts[0].tv_nsec == 999999999 &&
+		       ts[1].tv_nsec == UTIME_OMIT,
+	       "times for a file, also before 1970");
 }
 
 static void names(void)
@@ -487,6 +509,7 @@ int main(void)
 	data();
 	inherited();
 	positions();
+	file_times();
 	names();
 	listing();
 	synthetic();
