@@ -182,6 +182,10 @@ $(eval $(call bee_host_suite,mem,$(B)/obj/san/bee/host/linux/mem.o))
 $(eval $(call bee_host_suite,vdso,$(B)/obj/san/bee/host/linux/vdso.o \
 	$(rewrite_san) $(B)/obj/san-free/abi/lib/mem.o,$(bee_wrap_auxv)))
 
+$(eval $(call bee_host_suite,report,$(B)/obj/san-free/bee/core/report.o \
+	$(B)/obj/san-free/abi/lib/mem.o))
+$(B)/obj/san-free/bee/core/report.o: | $(ABI_GEN)
+
 # At each end of the addresses that it guards; itself it lies outside.
 CHECK_SUITES += bee-guard
 suite_bee-guard = $(B)/bin/bee-guard $(bee_t)/guard_test
@@ -198,4 +202,4 @@ suite_bee-state_needs = $(B)/bin/bee $(B)/bin/bee-guard $(BEE_GUESTS) \
 
 MUTANTS += bee
 mutants_bee = bee-linux bee-files bee-unwind bee-locktable bee-tsc bee-cache \
-	bee-state bee-sha256 bee-mem bee-vdso bee-guard bee-rewrite*
+	bee-state bee-sha256 bee-mem bee-vdso bee-report bee-guard bee-rewrite*

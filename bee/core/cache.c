@@ -304,6 +304,7 @@ static void put_runs(struct out *o, const struct bee_cache *c,
 					 c->file + plan->segment[j].offset);
 }
 
+/* Without room only the length is found. */
 static void fill_file(struct out *o, const struct bee_cache *c,
 		      const struct bee_image *image)
 {
@@ -331,31 +332,27 @@ static void fill_file(struct out *o, const struct bee_cache *c,
 	h.runs_len = o->len;
 	put_runs(o, c, image);
 	h.runs_len = o->len - h.runs_len;
-	abi_memcpy(o->bytes, &h, sizeof(h));
+	if (o->len <= o->max)
+		abi_memcpy(o->bytes, &h, sizeof(h));
 }
 
 void bee_cache_store(const struct bee_cache *c, const struct bee_image *image)
 {
 	struct out o = {0};
 	char path[4096];
-	u64 room = 0;
-	u32 i;
 
 	if (!c->dir || !make_path(c, image->sha_file, path, sizeof(path)))
 		return;
-	for (i = 0; i < image->rw.texts; i++)
-		room += 2 * image->rw.text[i].len;
-	room += sizeof(struct header) + bee_map_size(&image->map) +
-		image->rw.stubs_used + 4096;
-	o.max = room < SIZE_MAX_FILE - 32 ? room : SIZE_MAX_FILE - 32;
+	fill_file(&o, c, image);
+	if (o.len > SIZE_MAX_FILE - 32)
+		return;
+	o.max = o.len;
 	o.bytes = bee_os_alloc(o.max + 32);
 	if (!o.bytes)
 		return;
 	fill_file(&o, c, image);
-	if (o.len <= o.max) {
-		digest_bytes(o.bytes, o.len, o.bytes + o.len);
-		if (bee_os_file_replace(path, o.bytes, o.len + 32))
-			bee_say("the cache cannot be written: ", c->dir, "");
-	}
+	digest_bytes(o.bytes, o.len, o.bytes + o.len);
+	if (bee_os_file_replace(path, o.bytes, o.len + 32))
+		bee_say("the cache cannot be written: ", c->dir, "");
 	bee_os_free(o.bytes, o.max + 32);
 }
