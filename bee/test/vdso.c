@@ -50,165 +50,48 @@ static void make_vdso(void)
 	strcpy(vdso.names + 1, "__vdso_clock_gettime");
 }
 
+#define YES(code) code, sizeof(code) - 1, 1
+#define NO(code) code, sizeof(code) - 1, 0
 static const struct {
 	const char *code; /* before a `ret` */
 	u32 len, quick;
 	const char *name;
 } c[] = {
-#define YES(code, name) {code, sizeof(code) - 1, 1, name},
-#define NO(code, name) {code, sizeof(code) - 1, 0, name},
-	YES("", "nothing") YES("\x0f\x31", "rdtsc") YES(
-		"\x0f\x01\xf9",
-		"rdtsc"
-		"p") YES("\x0f\xae\xe8",
-			 "lfence") YES("\x0f\x1f\xc0",
-				       "nop, 0f 1f") YES("\x0f\x40\xc0",
-							 "cmovo, 0f 40") YES("\x0f\x4f"
-									     "\xc0",
-									     "c"
-									     "m"
-									     "o"
-									     "v"
-									     "g"
-									     ","
-									     " "
-									     "0"
-									     "f"
-									     " "
-									     "4"
-									     "f")
-		YES("\x0f\xc1\xc0", "xadd, 0f c1") YES(
-			"\x0f\xc8",
-			"bswap, 0f "
-			"c8") YES("\x0f\xcf",
-				  "bswap, 0f cf") YES("\x48\xf7\xe1",
-						      "mul") YES("\xeb\x02\x0f"
-								 "\x10\xf3"
-								 "\x90",
-								 "what a jump "
-								 "passes "
-								 "over") NO("\x0f\x10"
-									    "\xc0",
-									    "mo"
-									    "vu"
-									    "ps"
-									    ", "
-									    "0f"
-									    " "
-									    "1"
-									    "0")
-			NO("\x0f\x16\xc0",
-			   "mov"
-			   "lhp"
-			   "s, "
-			   "0f "
-			   "16") NO("\x0f\x17\x00",
-				    "movhps, 0f 17") NO("\x0f\x28\xc0",
-							"movaps, 0f "
-							"28") NO("\x0f\x2f\xc0",
-								 "comiss, 0f "
-								 "2f") NO("\x0f"
-									  "\x50"
-									  "\xc0",
-									  "movm"
-									  "sk"
-									  "ps, "
-									  "0f "
-									  "50")
-				NO("\x0f\x77", "emms, 0f 77") NO(
-					"\x0f\x7f"
-					"\xc0",
-					"movq, "
-					"0f 7f") NO("\x0f\xc2\xc0\x00",
-						    "cmpps, 0f c2") NO("\x0f"
-								       "\xc4"
-								       "\xc0"
-								       "\x00",
-								       "p"
-								       "i"
-								       "n"
-								       "s"
-								       "r"
-								       "w"
-								       ","
-								       " "
-								       "0"
-								       "f"
-								       " "
-								       "c"
-								       "4")
-					NO("\x0f\xc6\xc0\x00", "shufps, 0f c6") NO(
-						"\x66\x0f\xd0\xc0",
-						"ad"
-						"ds"
-						"ub"
-						"pd"
-						", "
-						"0f"
-						" "
-						"d"
-						"0") NO("\x0f\xef\xc0",
-							"pxor, 0f "
-							"ef") NO("\x0f\xae"
-								 "\x00",
-								 "fxsave, 0f "
-								 "ae") NO("\xd8"
-									  "\xc0",
-									  "fad"
-									  "d, "
-									  "d8")
-						NO("\xdf"
-						   "\xe0",
-						   "fnst"
-						   "sw, "
-						   "df") NO("\xc5\xf8\x77",
-							    "vze"
-							    "rou"
-							    "ppe"
-							    "r") NO("\x66"
-								    "\x0f"
-								    "\x38"
-								    "\x00"
-								    "\xc0",
-								    "pshuf"
-								    "b, "
-								    "0f "
-								    "38") NO("\x64"
-									     "\x48"
-									     "\x8b"
-									     "\x04"
-									     "\x25"
-									     "\0\0"
-									     "\0",
-									     "f"
-									     "s"
-									     ":")
-							NO("\xff"
-							   "\xe0",
-							   "a "
-							   "jump "
-							   "to a "
-							   "regist"
-							   "er") NO("\xe8\0\0\0"
-								    "\x70",
-								    "a call "
-								    "out "
-								    "of the "
-								    "vDSO")
-								NO("\x74\x01"
-								   "\x90\x0f"
-								   "\x10\xc0",
-								   "wha"
-								   "t "
-								   "onl"
-								   "y "
-								   "a "
-								   "bra"
-								   "nch"
-								   " re"
-								   "ach"
-								   "e"
-								   "s")};
+	{YES(""), "nothing"},
+	{YES("\x0f\x31"), "rdtsc"},
+	{YES("\x0f\x01\xf9"), "rdtscp"},
+	{YES("\x0f\xae\xe8"), "lfence"},
+	{YES("\x0f\x1f\xc0"), "nop, 0f 1f"},
+	{YES("\x0f\x40\xc0"), "cmovo, 0f 40"},
+	{YES("\x0f\x4f\xc0"), "cmovg, 0f 4f"},
+	{YES("\x0f\xc1\xc0"), "xadd, 0f c1"},
+	{YES("\x0f\xc8"), "bswap, 0f c8"},
+	{YES("\x0f\xcf"), "bswap, 0f cf"},
+	{YES("\x48\xf7\xe1"), "mul"},
+	{YES("\xeb\x02\x0f\x10\xf3\x90"), "what a jump passes over"},
+	{NO("\x0f\x10\xc0"), "movups, 0f 10"},
+	{NO("\x0f\x16\xc0"), "movlhps, 0f 16"},
+	{NO("\x0f\x17\x00"), "movhps, 0f 17"},
+	{NO("\x0f\x28\xc0"), "movaps, 0f 28"},
+	{NO("\x0f\x2f\xc0"), "comiss, 0f 2f"},
+	{NO("\x0f\x50\xc0"), "movmskps, 0f 50"},
+	{NO("\x0f\x77"), "emms, 0f 77"},
+	{NO("\x0f\x7f\xc0"), "movq, 0f 7f"},
+	{NO("\x0f\xc2\xc0\x00"), "cmpps, 0f c2"},
+	{NO("\x0f\xc4\xc0\x00"), "pinsrw, 0f c4"},
+	{NO("\x0f\xc6\xc0\x00"), "shufps, 0f c6"},
+	{NO("\x66\x0f\xd0\xc0"), "addsubpd, 0f d0"},
+	{NO("\x0f\xef\xc0"), "pxor, 0f ef"},
+	{NO("\x0f\xae\x00"), "fxsave, 0f ae"},
+	{NO("\xd8\xc0"), "fadd, d8"},
+	{NO("\xdf\xe0"), "fnstsw, df"},
+	{NO("\xc5\xf8\x77"), "vzeroupper"},
+	{NO("\x66\x0f\x38\x00\xc0"), "pshufb, 0f 38"},
+	{NO("\x64\x48\x8b\x04\x25\0\0\0"), "fs:"},
+	{NO("\xff\xe0"), "a jump to a register"},
+	{NO("\xe8\0\0\0\x70"), "a call out of the vDSO"},
+	{NO("\x74\x01\x90\x0f\x10\xc0"), "what only a branch reaches"},
+};
 
 static int is_quick(u32 i)
 {
