@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "assert.h"
+#include <skep/assert.h>
+
 #include "health.h"
 
 const char *dynamos_health_check(const struct dynamos_health *limits)
@@ -24,7 +25,7 @@ u64 dynamos_health_quantile(const u64 *latency, u32 part)
 	u64 all = 0, below = 0, rank, from;
 	u32 i;
 
-	DYNAMOS_ASSERT(part <= 1000);
+	skep_assert(part <= 1000);
 	for (i = 0; i < DYNAMOS_BUCKETS; i++)
 		all += latency[i];
 	if (!all)
@@ -34,7 +35,7 @@ u64 dynamos_health_quantile(const u64 *latency, u32 part)
 		rank = all - 1;
 	for (i = 0; below + latency[i] <= rank; i++)
 		below += latency[i];
-	DYNAMOS_ASSERT(i < DYNAMOS_BUCKETS);
+	skep_assert(i < DYNAMOS_BUCKETS);
 	from = i ? 1ull << i : 0;
 	return from + ((2ull << i) - from) *
 			      ((rank - below) * 1000 / latency[i]) / 1000;
@@ -78,7 +79,7 @@ void dynamos_health_judge(const struct dynamos_health *limits,
 			  const struct dynamos_sum *older,
 			  struct dynamos_verdict *verdict)
 {
-	DYNAMOS_ASSERT(!dynamos_health_check(limits));
+	skep_assert(!dynamos_health_check(limits));
 	verdict->cause = 0;
 	verdict->newer = verdict->older = 0;
 	if (!limits->least || newer->calls < limits->least ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "assert.h"
+#include <skep/assert.h>
+
 #include "policy.h"
 
 #define WORD 0xffffffffull
@@ -129,7 +130,7 @@ static void match_name(struct dynamos_test *test, const char *comm)
 static void add_test(struct dynamos_test *test, const struct dynamos_rule *r,
 		     u32 n)
 {
-	DYNAMOS_ASSERT(!rule_wrong(r));
+	skep_assert(!rule_wrong(r));
 	test->rule = n;
 	test->choice = r->choice;
 	test->more = r->terms & (DYNAMOS_CGROUP | DYNAMOS_CPUS | DYNAMOS_SHARE |
@@ -161,8 +162,7 @@ static void build_tests(struct dynamos_test *test,
 void dynamos_policy_compile(const struct dynamos_policy *policy, u64 key,
 			    struct dynamos_table *table)
 {
-	DYNAMOS_ASSERT(policy->rules <= DYNAMOS_RULES &&
-		       policy->otherwise <= 1);
+	skep_assert(policy->rules <= DYNAMOS_RULES && policy->otherwise <= 1);
 	__builtin_memset(table, 0, sizeof(*table));
 	table->policy = *policy;
 	table->key = key;

@@ -73,7 +73,8 @@ static void step_pause(struct pause *p, u32 step)
 	int next = dynamos_pause_next(p->state, step);
 
 	lockdep_assert_held(&dynamos_lock);
-	if (!WARN_ON_ONCE(next < 0))
+	skep_assert(next >= 0);
+	if (next >= 0)
 		p->state = next;
 }
 
@@ -87,7 +88,8 @@ static void step_leaving(struct dynamos_engine *e, u32 step)
 	int next = dynamos_leave_next(e->leave, step);
 
 	lockdep_assert_held(&dynamos_lock);
-	if (WARN_ON_ONCE(next < 0))
+	skep_assert(next >= 0);
+	if (next < 0)
 		return;
 	e->leave = next;
 	e->settling = false;

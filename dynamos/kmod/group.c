@@ -126,8 +126,9 @@ static bool push_frame(struct dynamos_version *version,
 	struct dynamos_frame *frame;
 
 	dynamos_call_hold(call);
-	if (WARN_ON_ONCE(call->frames == DYNAMOS_FRAMES))
-		return false; /* room_for() did not refuse */
+	skep_assert(call->frames < DYNAMOS_FRAMES); /* room_for() refuses */
+	if (call->frames == DYNAMOS_FRAMES)
+		return false;
 	frame = &call->frame[call->frames++];
 	frame->task = current;
 	frame->group = group->number;

@@ -23,6 +23,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
+#include <skep/assert.h>
 #include <skep/dynamos_update.h>
 
 struct dynamos_engine;

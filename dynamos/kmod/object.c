@@ -120,8 +120,10 @@ bool dynamos_objects_ask(struct dynamos_version *version,
 		return false;
 	if (function->ends) {
 		dynamos_call_hold(call);
-		if (WARN_ON_ONCE(call->ends == DYNAMOS_FRAMES))
-			return false; /* room_for() did not refuse */
+		skep_assert(call->ends <
+			    DYNAMOS_FRAMES); /* room_for() refuses */
+		if (call->ends == DYNAMOS_FRAMES)
+			return false;
 		refcount_inc(&objects->users);
 		call->ending[call->ends].objects = objects;
 		call->ending[call->ends++].object = object;

@@ -11,6 +11,8 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 
+#include <skep/assert.h>
+
 #include "jump.h"
 #include "slot.h"
 #include "symbol.h"
@@ -48,7 +50,8 @@ void dynamos_slot_step(struct dynamos_slot *slot, u32 step)
 	int next = dynamos_retire_next(slot->retire, step);
 
 	lockdep_assert_held(&dynamos_lock);
-	if (WARN_ON_ONCE(next < 0))
+	skep_assert(next >= 0);
+	if (next < 0)
 		return;
 	slot->retire = next;
 	slot->settling = false;

@@ -3,7 +3,8 @@
 #ifndef O2G_CORE_MESSAGE_H
 #define O2G_CORE_MESSAGE_H
 
-#include "assert.h"
+#include <skep/assert.h>
+
 #include "match.h"
 #include "message_state.h"
 
@@ -71,8 +72,9 @@ static inline void o2g_message_step(struct o2g_message *message,
 {
 	const u8 to = o2g_message_steps[event][message->state];
 
-	o2g_assert(to != O2G_MSG_NONE);
-	message->state = to;
+	skep_assert(to != O2G_MSG_NONE);
+	if (to != O2G_MSG_NONE)
+		message->state = to;
 }
 
 static inline int o2g_message_is_access(const struct o2g_message *message)

@@ -124,7 +124,8 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 	struct o2g_pages *pages = &engine->pages;
 	struct page *page;
 
-	if (WARN_ON_ONCE(offset >= pages->size))
+	skep_assert(offset < pages->size);
+	if (offset >= pages->size)
 		return NULL;
 	if (offset < pages->rings_size) {
 		*length = pages->rings_size - offset;

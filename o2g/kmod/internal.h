@@ -45,6 +45,7 @@
 #include <net/sock.h>
 
 #include <o2g/core/core.h>
+#include <skep/assert.h>
 #include <skep/o2g_device.h>
 
 #include "compat.h"

@@ -7,7 +7,7 @@
 #ifndef O2G_USER_ENGINE_H
 #define O2G_USER_ENGINE_H
 
-#include <o2g/core/assert.h>
+#include <skep/assert.h>
 #include <o2g/lib/engine.h>
 
 #include <pthread.h>
@@ -82,7 +82,7 @@ struct o2g_engine {
 /* What follows is called with the lock: checked where a sanitizer watches. */
 static inline void o2g_engine_assert_locked(struct o2g_engine *engine)
 {
-	o2g_assert(pthread_mutex_trylock(&engine->lock));
+	skep_assert(pthread_mutex_trylock(&engine->lock));
 	(void)engine;
 }
 

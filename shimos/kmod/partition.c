@@ -19,6 +19,7 @@
 
 #include "machine.h"
 #include "partition.h"
+#include <skep/assert.h>
 #include <skep/nmi.h>
 #include <shimos/core/image.h>
 #include <shimos/core/map.h>
@@ -64,7 +65,8 @@ static void set_state(struct shimos_partition *p, enum shimos_event event)
 	int next = shimos_state_next(p->state, event);
 
 	lockdep_assert_held(&p->lock);
-	if (!WARN_ON_ONCE(next < 0))
+	skep_assert(next >= 0);
+	if (next >= 0)
 		WRITE_ONCE(p->state, next);
 }
 

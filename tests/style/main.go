@@ -41,6 +41,7 @@ var checks = []check{
 	{"freestanding code has no long", cNoLong},
 	{"no typedef of structs", cNoTypedef},
 	{"functions of kernel modules are named", moduleNames},
+	{"kernel modules do not warn", moduleAsserts},
 	{"each header compiles alone", headersAlone},
 	{"gofmt", goFormat},
 	{"go vet", goVet},

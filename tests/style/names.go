@@ -30,6 +30,29 @@ func (t *tree) moduleCode() ([]string, error) {
 	return files, nil
 }
 
+// A warning stops a machine with panic_on_warn, a BUG each machine.
+var cWarns = regexp.MustCompile(`\b(WARN|BUG)(_ON)?(_ONCE)?\(`)
+
+// moduleAsserts: what must hold in a kernel module is skep_assert, which only
+// builds with a sanitizer check.
+func moduleAsserts(t *tree) ([]string, error) {
+	files, err := t.moduleCode()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, name := range files {
+		text := blank(t.read(name))
+		for _, at := range cWarns.FindAllStringIndex(text, -1) {
+			if strings.Contains(name, "/kmod/") {
+				line := strings.Count(text[:at[0]], "\n") + 1
+				bad = append(bad, fmt.Sprintf("%s:%d: %s): say skep_assert()", name, line, text[at[0]:at[1]]))
+			}
+		}
+	}
+	return bad, nil
+}
+
 // moduleNames holds the functions of kernel modules to two words at least, and
 // to one static function of a name in all of them: an oops, a stack or a list
 // of ftrace names a function and nothing else.
