@@ -123,6 +123,9 @@ func limitProcesses(order guardOrder) func(pid int) {
 	}
 }
 
+// afterStart is where tests hold the guard up while the program runs.
+var afterStart = func(pid int) {}
+
 // guardRun keeps its thread: the death signal of the program and its idle
 // scheduling class belong to the thread that starts it.
 func guardRun(order guardOrder, ended chan<- exit) {
@@ -132,6 +135,9 @@ func guardRun(order guardOrder, ended chan<- exit) {
 	if err == nil && order.Bounds.Probe {
 		ended <- exit{}
 		select {}
+	}
+	if err == nil {
+		afterStart(pid)
 	}
 	free(pid)
 	syscall.Close(0)

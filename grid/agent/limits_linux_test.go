@@ -63,6 +63,35 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// A guard that is held up until the program waits for its first call: what the
+// program was to have before is too late then.
+func init() {
+	roles["late guard"] = func([]string) {
+		afterStart = func(pid int) {
+			until(&victimT{}, "a program that waits", func() bool {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+				_, state, _ := strings.Cut(string(stat), ") ")
+				return strings.HasPrefix(state, "S ")
+			})
+		}
+		os.Exit(Guard())
+	}
+}
+
+// A program has its limit of processes before its first instruction.
+func TestProcessLimitIsInherited(t *testing.T) {
+	eachKind(t, func(t *testing.T, b bounds) {
+		if !b.User {
+			return // the kernel counts the user's other processes too
+		}
+		r := newRigOf(t, Config{State: tempDir(t), Slots: 1, confine: &b, Guard: []string{os.Args[0], "late guard"}})
+		got, _ := r.good(r.consume("limit", proto.Limits{Processes: 20}))
+		if want := fmt.Sprint(20 + processesOver); string(got) != want {
+			t.Errorf("the program began with a limit of %s processes, not %s", got, want)
+		}
+	})
+}
+
 // Who asks gets no more than the owner allows, and is told so.
 func TestOwnersLimits(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,7 +47,8 @@ enum function {
 	POISON, /* writes to all files of the directory that it is given */
 	TAMPER, /* writes to what Initialize got, by each way there is */
 	DEAF,
-	CONSUME, /* "memory BYTES" and so on, then as COMPUTE */
+	CONSUME, /* "memory BYTES" and so on, then as COMPUTE; or "limit", which
+		    says the limit of processes that the program began with */
 	ATTACK, /* what its arguments name, one thing a line; says errno of each
 		 */
 	FUNCTIONS,
@@ -57,6 +59,7 @@ static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER;
 static volatile int busy, liar;
 static u64 received, acked;
 static u8 *state;
+static struct rlimit first_limit; /* of processes, when main() began */
 static char init_path[4096];
 static u64 state_len;
 static u64 calls;
@@ -502,6 +505,15 @@ static void attacks(u64 call, const u8 *args, u64 len)
 	free(script);
 }
 
+static void say_limit(u64 call)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%llu",
+			 (unsigned long long)first_limit.rlim_cur);
+
+	result(call, (const u8 *)text, (u64)n);
+}
+
 static void run(u64 call, const struct skep_call *c)
 {
 	u8 *args;
@@ -545,6 +557,10 @@ static void run(u64 call, const struct skep_call *c)
 		if (c->length > 4 && !memcmp(args, "tick", 4)) {
 			spin(args, c->length);
 			result(call, args, c->length);
+			break;
+		}
+		if (c->length == 5 && !memcmp(args, "limit", 5)) {
+			say_limit(call);
 			break;
 		}
 		consume(args, c->length);
@@ -644,6 +660,7 @@ int main(void)
 	pthread_t t;
 	u8 *p;
 
+	getrlimit(RLIMIT_NPROC, &first_limit);
 	if (!number)
 		die("SKEP_STREAM is not set: start this through skep");
 	stream = atoi(number);
