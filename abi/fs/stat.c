@@ -262,15 +262,10 @@ static s64 put_statfs(struct abi_proc *p, u64 gaddr,
 
 s64 abi_sys_statfs(struct abi_call *c)
 {
-	char path[ABI_PATH_MAX];
 	struct abi_statfs fs;
-	struct abi_path_op op = {
-		.verb = ABI_PATH_STATFS, .path = path, .statfs = &fs};
-	u32 flags;
-	s64 error = abi_path_at(c, (u64)ABI_AT_FDCWD, c->a[0], path, &flags);
+	struct abi_path_op op = {.verb = ABI_PATH_STATFS, .statfs = &fs};
+	s64 error = abi_path_run(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
 
-	if (error >= 0)
-		error = c->p->host->path(&op);
 	return error < 0 ? error : put_statfs(c->p, c->a[1], &fs);
 }
 
@@ -302,13 +297,9 @@ s64 abi_sys_fstatfs(struct abi_call *c)
 
 static s64 mode_at(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 {
-	char path[ABI_PATH_MAX];
-	struct abi_path_op op = {
-		.verb = ABI_PATH_CHMOD, .path = path, .mode = mode & 07777};
-	u32 flags;
-	s64 error = abi_path_at(c, dirfd, name, path, &flags);
+	struct abi_path_op op = {.verb = ABI_PATH_CHMOD, .mode = mode & 07777};
 
-	return error < 0 ? error : c->p->host->path(&op);
+	return abi_path_run(c, dirfd, name, &op);
 }
 
 s64 abi_sys_chmod(struct abi_call *c)
@@ -405,14 +396,10 @@ static s64 times_on_fd(struct abi_call *c, u64 fd, const s64 times[2])
 
 static s64 times_at(struct abi_call *c, u64 dirfd, u64 name, const s64 times[2])
 {
-	char path[ABI_PATH_MAX];
 	struct abi_path_op op = {.verb = ABI_PATH_UTIMENS,
-				 .path = path,
 				 .times = {times[0], times[1]}};
-	u32 flags;
-	s64 error = abi_path_at(c, dirfd, name, path, &flags);
 
-	return error < 0 ? error : c->p->host->path(&op);
+	return abi_path_run(c, dirfd, name, &op);
 }
 
 /* A time that does not fit into ns is taken to the edge of what does. */

@@ -52,6 +52,17 @@ static s64 transfer_vector(struct abi_call *c, s64 offset, u32 prot,
 #define READS ABI_PROT_WRITE, abi_file_read
 #define WRITES ABI_PROT_READ, abi_file_write
 
+/* At the offset that the program gives, which is `least` or more. */
+static s64 transfer_at(struct abi_call *c, s64 least,
+		       s64 (*run)(struct abi_call *c, s64 offset, u32 prot,
+				  transfer *move),
+		       u32 prot, transfer *move)
+{
+	s64 offset = (s64)c->a[3];
+
+	return offset < least ? -LINUX_EINVAL : run(c, offset, prot, move);
+}
+
 s64 abi_sys_read(struct abi_call *c)
 {
 	return transfer_plain(c, ABI_FILE_CURRENT, READS);
@@ -64,14 +75,12 @@ s64 abi_sys_write(struct abi_call *c)
 
 s64 abi_sys_pread64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
-				: transfer_plain(c, (s64)c->a[3], READS);
+	return transfer_at(c, 0, transfer_plain, READS);
 }
 
 s64 abi_sys_pwrite64(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
-				: transfer_plain(c, (s64)c->a[3], WRITES);
+	return transfer_at(c, 0, transfer_plain, WRITES);
 }
 
 s64 abi_sys_readv(struct abi_call *c)
@@ -86,31 +95,30 @@ s64 abi_sys_writev(struct abi_call *c)
 
 s64 abi_sys_preadv(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
-				: transfer_vector(c, (s64)c->a[3], READS);
+	return transfer_at(c, 0, transfer_vector, READS);
 }
 
 s64 abi_sys_pwritev(struct abi_call *c)
 {
-	return (s64)c->a[3] < 0 ? -LINUX_EINVAL
-				: transfer_vector(c, (s64)c->a[3], WRITES);
+	return transfer_at(c, 0, transfer_vector, WRITES);
 }
 
 /* preadv2 and pwritev2: no flag is offered; offset -1 is the position. */
-s64 abi_sys_preadv2(struct abi_call *c)
+static s64 transfer_flagged(struct abi_call *c, u32 prot, transfer *move)
 {
 	if ((u32)c->a[5])
 		return -LINUX_ENOTSUP;
-	return (s64)c->a[3] < -1 ? -LINUX_EINVAL
-				 : transfer_vector(c, (s64)c->a[3], READS);
+	return transfer_at(c, ABI_FILE_CURRENT, transfer_vector, prot, move);
+}
+
+s64 abi_sys_preadv2(struct abi_call *c)
+{
+	return transfer_flagged(c, READS);
 }
 
 s64 abi_sys_pwritev2(struct abi_call *c)
 {
-	if ((u32)c->a[5])
-		return -LINUX_ENOTSUP;
-	return (s64)c->a[3] < -1 ? -LINUX_EINVAL
-				 : transfer_vector(c, (s64)c->a[3], WRITES);
+	return transfer_flagged(c, WRITES);
 }
 
 s64 abi_sys_lseek(struct abi_call *c)

@@ -57,8 +57,7 @@ s64 abi_path_at(struct abi_call *c, u64 dirfd, u64 gaddr, char *out, u32 *flags)
 	return abi_path_join(base, path, out, flags);
 }
 
-/* One path operation on a name; trailing slashes need a directory. */
-static s64 at_op(struct abi_call *c, u64 dirfd, u64 gaddr,
+s64 abi_path_run(struct abi_call *c, u64 dirfd, u64 gaddr,
 		 struct abi_path_op *op)
 {
 	char path[ABI_PATH_MAX];
@@ -238,7 +237,7 @@ static s64 make_dir(struct abi_call *c, u64 dirfd, u64 name, u32 mode)
 	struct abi_path_op op = {.verb = ABI_PATH_MKDIR,
 				 .mode = mode & 01777 & ~c->p->umask};
 
-	return at_op(c, dirfd, name, &op);
+	return abi_path_run(c, dirfd, name, &op);
 }
 
 s64 abi_sys_mkdir(struct abi_call *c)
@@ -338,7 +337,7 @@ static s64 make_link(struct abi_call *c, u64 text, u64 dirfd, u64 name)
 
 	if (n < 0)
 		return n;
-	return n ? at_op(c, dirfd, name, &op) : -LINUX_ENOENT;
+	return n ? abi_path_run(c, dirfd, name, &op) : -LINUX_ENOENT;
 }
 
 s64 abi_sys_symlink(struct abi_call *c)
@@ -392,7 +391,7 @@ s64 abi_sys_truncate(struct abi_call *c)
 
 	if ((s64)c->a[1] < 0)
 		return -LINUX_EINVAL;
-	return at_op(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
+	return abi_path_run(c, (u64)ABI_AT_FDCWD, c->a[0], &op);
 }
 
 /* access ----------------------------------------------------------------- */

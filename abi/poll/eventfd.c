@@ -69,20 +69,31 @@ static s64 transfer_value(struct abi_call *c, struct abi_desc *d, u64 *value,
 	return n == -LINUX_EAGAIN ? -ABI_ERESTARTSYS : n;
 }
 
-/* Eight bytes in one piece. */
-static s64 eventfd_read(struct abi_call *c, struct abi_desc *d,
-			struct abi_span *s, s64 offset)
+s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 (*take)(struct abi_call *c, struct abi_desc *d,
+				 u64 *value))
 {
 	u64 value = 0;
 	s64 n;
 
-	(void)offset;
 	if (s->left < 8)
 		return -LINUX_EINVAL;
-	n = transfer_value(c, d, &value, 0);
+	n = take(c, d, &value);
 	if (n < 0)
 		return n;
 	return abi_span_scatter(c->p, s, &value, 8) < 8 ? -LINUX_EFAULT : 8;
+}
+
+static s64 wait_value(struct abi_call *c, struct abi_desc *d, u64 *value)
+{
+	return transfer_value(c, d, value, 0);
+}
+
+static s64 eventfd_read(struct abi_call *c, struct abi_desc *d,
+			struct abi_span *s, s64 offset)
+{
+	(void)offset;
+	return abi_counter_read(c, d, s, wait_value);
 }
 
 static s64 eventfd_write(struct abi_call *c, struct abi_desc *d,

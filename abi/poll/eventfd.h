@@ -3,7 +3,18 @@
 #ifndef ABI_POLL_EVENTFD_H
 #define ABI_POLL_EVENTFD_H
 
+#include <skep/types.h>
+
+struct abi_call;
+struct abi_desc;
 struct abi_desc_ops;
+struct abi_span;
+
+/* read(2) of a counter, for timerfd too: eight bytes in one piece, of what
+ * `take` waits for. */
+s64 abi_counter_read(struct abi_call *c, struct abi_desc *d, struct abi_span *s,
+		     s64 (*take)(struct abi_call *c, struct abi_desc *d,
+				 u64 *value));
 
 extern const struct abi_desc_ops abi_eventfd_ops;
 

@@ -11,6 +11,7 @@
 #include "base/errno.h"
 #include "abi/include/mem.h"
 #include "abi/mm/span.h"
+#include "abi/poll/eventfd.h"
 #include "abi/poll/wait.h"
 #include "abi/proc/call.h"
 #include "abi/signal/signal.h"
@@ -93,20 +94,11 @@ static s64 wait_ticks(struct abi_call *c, struct abi_desc *d, u64 *ticks)
 	return n;
 }
 
-/* Eight bytes in one piece. */
 static s64 timerfd_read(struct abi_call *c, struct abi_desc *d,
 			struct abi_span *s, s64 offset)
 {
-	u64 ticks = 0;
-	s64 n;
-
 	(void)offset;
-	if (s->left < 8)
-		return -LINUX_EINVAL;
-	n = wait_ticks(c, d, &ticks);
-	if (n < 0)
-		return n;
-	return abi_span_scatter(c->p, s, &ticks, 8) < 8 ? -LINUX_EFAULT : 8;
+	return abi_counter_read(c, d, s, wait_ticks);
 }
 
 const struct abi_desc_ops abi_timerfd_ops = {
