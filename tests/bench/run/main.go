@@ -115,9 +115,11 @@ func (b *bench) wineEnv() []string {
 }
 
 func (b *bench) stopWine() {
-	cmd := exec.Command("wineserver", "-k")
-	cmd.Env = append(os.Environ(), b.wineEnv()...)
-	cmd.Run() // fails when none runs, which is what is wanted
+	for _, what := range []string{"-k", "-w"} { // end it, and wait for its services
+		cmd := exec.Command("wineserver", what)
+		cmd.Env = append(os.Environ(), b.wineEnv()...)
+		cmd.Run() // fails when none runs, which is what is wanted
+	}
 }
 
 // figures maps "operation" or "operation state" to nanoseconds.

@@ -110,6 +110,7 @@ func (s *substrate) stop() {
 		return
 	}
 	s.tool("wineserver", "-k") // fails when none runs, which is what is wanted
+	s.tool("wineserver", "-w") // its services end with it
 }
 
 // unsupported maps the name of a case to the reason why it is not expected to
