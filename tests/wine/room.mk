@@ -57,6 +57,19 @@ suite_wine-view = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_view_test)
 suite_wine-view_needs = $(bee_view_test)
 suite_wine-view_beside = yes
 
+# Names where Windows does what Wine never does.
+bee_branch_test := $(B)/test/wine/branch.exe
+$(bee_branch_test): $(B)/obj/mingw/tests/wine/branch.o \
+		$(B)/obj/mingw/bee/host/windows/xlat.o $(B)/lib/mingw/libabi.a
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MINGW) -o $@ $^ -lbcrypt -lws2_32
+
+TEST_SUITES += wine-branch
+suite_wine-branch = $(STEADY) sh tests/wine/exe.sh $(B) $(bee_branch_test)
+suite_wine-branch_needs = $(bee_branch_test)
+suite_wine-branch_beside = yes
+
 # Go's run-time tested by its authors, as a program of ours.
 go_runtime := $(B)/test/wine/go-runtime.test
 $(go_runtime):
