@@ -16,10 +16,10 @@ import (
 // probeLimit bounds the search for a KVM that works.
 const probeLimit = 10 * time.Second
 
-// accel chooses how QEMU runs the guest: SKEP_ACCEL where it is set, else KVM
+// chooseAccel chooses how QEMU runs the guest: SKEP_ACCEL where it is set, else KVM
 // where a stock kernel was seen to boot under it, else the emulator. Counts
 // exist only in the emulator.
-func (m *Machine) accel(ctx context.Context, qemu, image string) (string, error) {
+func (m *Machine) chooseAccel(ctx context.Context, qemu, image string) (string, error) {
 	switch want := os.Getenv("SKEP_ACCEL"); {
 	case want != "" && want != "tcg" && want != "kvm":
 		return "", fmt.Errorf("SKEP_ACCEL is %q: set tcg or kvm, or nothing", want)
@@ -51,7 +51,7 @@ func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) 
 		return f[1], nil
 	}
 	answer := "tcg"
-	if boots(ctx, qemu, image) {
+	if canBoot(ctx, qemu, image) {
 		answer = "kvm"
 	}
 	if ctx.Err() != nil {
@@ -60,9 +60,9 @@ func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) 
 	return answer, os.WriteFile(file, []byte(boot+" "+answer+"\n"), 0o644)
 }
 
-// boots tells whether a kernel without a root gets as far under KVM as to miss
+// canBoot tells whether a kernel without a root gets as far under KVM as to miss
 // it: the panic ends QEMU in order.
-func boots(ctx context.Context, qemu, image string) bool {
+func canBoot(ctx context.Context, qemu, image string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	var said Limited
@@ -70,7 +70,7 @@ func boots(ctx context.Context, qemu, image string) bool {
 		"-machine", "pc", "-accel", "kvm", "-cpu", cpu, "-smp", "2", "-m", "256",
 		"-kernel", image, "-append", "console=ttyS0 panic=-1", "-serial", "stdio")
 	cmd.Stdout = &said
-	p, err := launch(cmd)
+	p, err := startProcess(cmd)
 	if err != nil {
 		return false
 	}
@@ -84,9 +84,9 @@ func boots(ctx context.Context, qemu, image string) bool {
 	return p.err == nil && strings.Contains(string(said), "Kernel panic - not syncing: VFS")
 }
 
-// mapping finds how the file system below dir can keep a guest's owners and
+// mapOwners finds how the file system below dir can keep a guest's owners and
 // modes: in attributes of a file, else in a file beside it.
-func mapping(dir string) string {
+func mapOwners(dir string) string {
 	const probe = "user.skep.probe"
 	if err := syscall.Setxattr(dir, probe, []byte("1"), 0); err != nil {
 		return "mapped-file"

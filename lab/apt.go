@@ -28,10 +28,10 @@ type source struct {
 	security bool
 }
 
-// sources tells where the packages of a series are found. apt takes the
+// packageSources tells where the packages of a series are found. apt takes the
 // newest version of all of them, unless the series is a version.
-func sources(series string) []source {
-	if branch(series) == "6.1" {
+func packageSources(series string) []source {
+	if seriesOf(series) == "6.1" {
 		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
 	}
 	return []source{{suite: "bookworm-backports"}}
@@ -48,7 +48,7 @@ func findSite(ctx context.Context, dir string) (site, error) {
 		return site{}, errors.New("kernels come as Debian packages, and there is no apt-get here: copy build/kernel from a Debian computer")
 	}
 	format := "$(ORIGIN)\t$(LABEL)\t$(COMPONENT)\t$(SITE)"
-	out, err := output(ctx, nil, "apt-get", "indextargets", "--format", format)
+	out, err := runOutput(ctx, nil, "apt-get", "indextargets", "--format", format)
 	if err != nil {
 		return site{}, err
 	}
@@ -58,8 +58,8 @@ func findSite(ctx context.Context, dir string) (site, error) {
 	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::State::lists=" + dir + "/lists",
 		"-o", "Dir::Cache=" + dir, "-o", "APT::Sandbox::User=root"}
 	// A source of somebody else that fails is no reason to stop.
-	_, updateErr := output(ctx, nil, "apt-get", append(private, "update")...)
-	out, err = output(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
+	_, updateErr := runOutput(ctx, nil, "apt-get", append(private, "update")...)
+	out, err = runOutput(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
 	if err != nil {
 		return site{}, err
 	}
@@ -120,13 +120,13 @@ func openArchive(ctx context.Context, dir, series string) (*archive, error) {
 	if !exists(debianKeys) {
 		return nil, fmt.Errorf("%s is missing: install the package debian-archive-keyring", debianKeys)
 	}
-	reach, err := output(ctx, nil, "apt-config", "dump", "--format", `%F "%v";%n`, "Acquire")
+	reach, err := runOutput(ctx, nil, "apt-config", "dump", "--format", `%F "%v";%n`, "Acquire")
 	if err != nil {
 		return nil, err
 	}
 	for name, text := range map[string]string{
 		"apt.conf":     aptConfig(dir, reach),
-		"sources.list": sourceLines(s, sources(series)),
+		"sources.list": sourceLines(s, packageSources(series)),
 		"state/status": "",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -176,12 +176,12 @@ func aptConfig(dir, reach string) string {
 }
 
 func (a *archive) run(ctx context.Context, args ...string) (string, error) {
-	return output(ctx, a, args[0], args[1:]...)
+	return runOutput(ctx, a, args[0], args[1:]...)
 }
 
-// output runs a command and gives what it printed; an error carries the end of
+// runOutput runs a command and gives what it printed; an error carries the end of
 // what it complained about. With an archive, apt uses that one.
-func output(ctx context.Context, a *archive, name string, args ...string) (string, error) {
+func runOutput(ctx context.Context, a *archive, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	if a != nil {
@@ -208,8 +208,8 @@ type deb struct {
 	size          string   // bytes, as written
 }
 
-// show reads the newest version of a package.
-func (a *archive) show(ctx context.Context, name string) (deb, error) {
+// showPackage reads the newest version of a package.
+func (a *archive) showPackage(ctx context.Context, name string) (deb, error) {
 	text, err := a.run(ctx, "apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
 		return deb{}, err
@@ -250,9 +250,9 @@ type kernelSet struct {
 
 func (s kernelSet) names() []string { return []string{s.image, s.headers, s.common, s.kbuild} }
 
-// resolve finds a kernel's packages: those of a version, or those on which
+// resolveSet finds a kernel's packages: those of a version, or those on which
 // the packages of a series depend that always mean the newest kernel.
-func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error) {
+func (a *archive) resolveSet(ctx context.Context, series string) (kernelSet, error) {
 	var s kernelSet
 	var err error
 	if exactVersion(series) {
@@ -265,16 +265,16 @@ func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error)
 		return s, err
 	}
 	s.release = strings.TrimPrefix(s.image, "linux-image-")
-	if !strings.HasPrefix(s.release, branch(series)+".") || !validRelease(s.release) {
+	if !strings.HasPrefix(s.release, seriesOf(series)+".") || !validRelease(s.release) {
 		return s, fmt.Errorf("Debian's newest kernel of these suites is %q, not one of series %s", s.image, series)
 	}
 	s.headers = "linux-headers-" + s.release
-	headers, err := a.show(ctx, s.headers)
+	headers, err := a.showPackage(ctx, s.headers)
 	if err != nil {
 		return s, err
 	}
-	s.common = pick(headers.depends, "linux-headers-", "-common")
-	s.kbuild = pick(headers.depends, "linux-kbuild-", "")
+	s.common = pickName(headers.depends, "linux-headers-", "-common")
+	s.kbuild = pickName(headers.depends, "linux-kbuild-", "")
 	if s.common == "" || s.kbuild == "" {
 		return s, fmt.Errorf("package %s depends on no common headers or no kbuild: %s", s.headers, strings.Join(headers.depends, ", "))
 	}
@@ -282,14 +282,14 @@ func (a *archive) resolve(ctx context.Context, series string) (kernelSet, error)
 }
 
 func (a *archive) newestImage(ctx context.Context) (string, error) {
-	meta, err := a.show(ctx, "linux-image-amd64")
-	return pick(meta.depends, "linux-image-", "-amd64"), err
+	meta, err := a.showPackage(ctx, "linux-image-amd64")
+	return pickName(meta.depends, "linux-image-", "-amd64"), err
 }
 
 // imageOf finds the image whose package has a version: names carry the
 // version of the ABI instead.
 func (a *archive) imageOf(ctx context.Context, version string) (string, error) {
-	pattern := `^linux-image-` + regexp.QuoteMeta(branch(version)) + `\.[0-9.+~a-z]*(-[0-9]+)?-amd64$`
+	pattern := `^linux-image-` + regexp.QuoteMeta(seriesOf(version)) + `\.[0-9.+~a-z]*(-[0-9]+)?-amd64$`
 	found, err := a.run(ctx, "apt-cache", "search", "--names-only", pattern)
 	if err != nil {
 		return "", err
@@ -320,7 +320,7 @@ func (a *archive) imageOf(ctx context.Context, version string) (string, error) {
 	return "", fmt.Errorf("these suites hold no kernel of version %s, but %s", version, strings.Join(versions, ", "))
 }
 
-func pick(names []string, prefix, suffix string) string {
+func pickName(names []string, prefix, suffix string) string {
 	for _, n := range names {
 		if strings.HasPrefix(n, prefix) && strings.HasSuffix(n, suffix) {
 			return n
@@ -329,9 +329,9 @@ func pick(names []string, prefix, suffix string) string {
 	return ""
 }
 
-// download fetches packages whose digest apt has checked, and gives their
+// downloadAll fetches packages whose digest apt has checked, and gives their
 // paths by name. Without a version it takes the newest.
-func (a *archive) download(ctx context.Context, names []string, version string) (map[string]string, error) {
+func (a *archive) downloadAll(ctx context.Context, names []string, version string) (map[string]string, error) {
 	args := []string{"apt-get", "download"}
 	for _, n := range names {
 		if version != "" {

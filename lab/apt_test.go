@@ -32,17 +32,17 @@ func TestParseSite(t *testing.T) {
 }
 
 func TestSourceLinesTrustDebiansKeysAlone(t *testing.T) {
-	text := sourceLines(site{"http://a", "http://s"}, sources("6.1"))
+	text := sourceLines(site{"http://a", "http://s"}, packageSources("6.1"))
 	want := "deb [signed-by=" + debianKeys + "] http://a bookworm main\n" +
 		"deb [signed-by=" + debianKeys + "] http://s bookworm-security main\n"
 	if text != want {
 		t.Errorf("got %q, want %q", text, want)
 	}
-	text = sourceLines(site{main: "http://a"}, sources("6.1"))
+	text = sourceLines(site{main: "http://a"}, packageSources("6.1"))
 	if strings.Contains(text, "security") || !strings.Contains(text, " bookworm main") {
 		t.Errorf("without a security source: %q", text)
 	}
-	if text := sourceLines(site{"http://a", "http://s"}, sources("6.12")); !strings.Contains(text, "http://a bookworm-backports") {
+	if text := sourceLines(site{"http://a", "http://s"}, packageSources("6.12")); !strings.Contains(text, "http://a bookworm-backports") {
 		t.Errorf("6.12: %q", text)
 	}
 }
@@ -95,7 +95,7 @@ esac
 
 func TestResolveFollowsTheMetaPackage(t *testing.T) {
 	fakeApt(t, map[string]string{"apt-cache": showScript})
-	got, err := fakeArchive(t).resolve(context.Background(), "6.1")
+	got, err := fakeArchive(t).resolveSet(context.Background(), "6.1")
 	want := kernelSet{"6.1.0-9-amd64", "linux-image-6.1.0-9-amd64", "linux-headers-6.1.0-9-amd64",
 		"linux-headers-6.1.0-9-common", "linux-kbuild-6.1", ""}
 	if err != nil || got != want {
@@ -107,25 +107,25 @@ func TestResolveRefusesAnotherSeries(t *testing.T) {
 	fakeApt(t, map[string]string{"apt-cache": showScript})
 	for _, image := range []string{"linux-image-6.12.1-amd64", "linux-image-6.1-amd64", "linux-image-6.1.0/../x-amd64", "gcc"} {
 		t.Setenv("IMAGE", image)
-		_, err := fakeArchive(t).resolve(context.Background(), "6.1")
+		_, err := fakeArchive(t).resolveSet(context.Background(), "6.1")
 		wantError(t, err, "series 6.1")
 	}
 	t.Setenv("IMAGE", "linux-image-6.1.7-amd64")
-	_, err := fakeArchive(t).resolve(context.Background(), "6.1")
+	_, err := fakeArchive(t).resolveSet(context.Background(), "6.1")
 	wantError(t, err, "No packages found")
 }
 
 func TestDownloadWantsEachPackageOnce(t *testing.T) {
 	a := fakeArchive(t)
 	fakeApt(t, map[string]string{"apt-get": `: >"${2}_1_amd64.deb"` + "\n"})
-	got, err := a.download(context.Background(), []string{"linux-kbuild-6.1"}, "")
+	got, err := a.downloadAll(context.Background(), []string{"linux-kbuild-6.1"}, "")
 	if err != nil || got["linux-kbuild-6.1"] != filepath.Join(a.dir, "debs/linux-kbuild-6.1_1_amd64.deb") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	_, err = a.download(context.Background(), []string{"other", "missing"}, "")
+	_, err = a.downloadAll(context.Background(), []string{"other", "missing"}, "")
 	wantError(t, err, "0 files for missing")
 	fakeApt(t, map[string]string{"apt-get": "echo 'E: not authenticated' >&2; exit 100\n"})
-	_, err = a.download(context.Background(), []string{"other"}, "")
+	_, err = a.downloadAll(context.Background(), []string{"other"}, "")
 	wantError(t, err, "not authenticated")
 }
 
@@ -167,18 +167,18 @@ search)
 	done ;;
 esac
 `})
-	got, err := fakeArchive(t).resolve(context.Background(), "6.1.8-2")
+	got, err := fakeArchive(t).resolveSet(context.Background(), "6.1.8-2")
 	want := kernelSet{"6.1.0-8-amd64", "linux-image-6.1.0-8-amd64", "linux-headers-6.1.0-8-amd64",
 		"linux-headers-6.1.0-8-common", "linux-kbuild-6.1", "6.1.8-2"}
 	if err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	_, err = fakeArchive(t).resolve(context.Background(), "6.1.8-3")
+	_, err = fakeArchive(t).resolveSet(context.Background(), "6.1.8-3")
 	wantError(t, err, "no kernel of version 6.1.8-3, but 6.1.8-2, 6.1.9-1")
 }
 
 func TestKernelMayBeAVersion(t *testing.T) {
-	if got := branch("6.12.95-1~bpo12+1"); got != "6.12" {
+	if got := seriesOf("6.12.95-1~bpo12+1"); got != "6.12" {
 		t.Errorf("6.12.95-1~bpo12+1 is of %s", got)
 	}
 	dir, err := kernelDir("b", "6.1.176-1")

@@ -38,8 +38,8 @@ type Count struct {
 	Steady bool
 }
 
-// args are QEMU's arguments for figures in the file out.
-func (c *Count) args(out string) ([]string, error) {
+// qemuArgs are QEMU's arguments for figures in the file out.
+func (c *Count) qemuArgs(out string) ([]string, error) {
 	build, err := BuildDir()
 	if err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (c *Count) args(out string) ([]string, error) {
 	return args, nil
 }
 
-// slowness is by how much longer a machine takes than a stock one: seen were 4
+// slowFactor is by how much longer a machine takes than a stock one: seen were 4
 // times the instructions' time with the counter, and 6 with all checks.
-func (m *Machine) slowness() float64 {
+func (m *Machine) slowFactor() float64 {
 	factor := 1.0
 	if m.Count != nil {
 		factor *= 4
@@ -206,7 +206,7 @@ func parseCounts(text string) (Counts, error) {
 		if body == "" {
 			break
 		}
-		what, err := c.take(strings.Split(line, " "))
+		what, err := c.parseLine(strings.Split(line, " "))
 		if err == nil && seen[what] {
 			err = errors.New("stands there twice")
 		}
@@ -215,18 +215,18 @@ func parseCounts(text string) (Counts, error) {
 		}
 		seen[what] = true
 	}
-	return c, c.complete(seen)
+	return c, c.checkComplete(seen)
 }
 
 var errFigure = errors.New("not a figure")
 
-// take enters one line, and gives what it is about.
-func (c Counts) take(f []string) (string, error) {
+// parseLine enters one line, and gives what it is about.
+func (c Counts) parseLine(f []string) (string, error) {
 	if len(f) < 3 || len(f) > 4 {
 		return "", errFigure
 	}
-	cpu, err := number(f[0], 10, 16)
-	value, err2 := number(f[len(f)-1], 10, 64)
+	cpu, err := parseNumber(f[0], 10, 16)
+	value, err2 := parseNumber(f[len(f)-1], 10, 64)
 	if err != nil || err2 != nil {
 		return "", errFigure
 	}
@@ -237,7 +237,7 @@ func (c Counts) take(f []string) (string, error) {
 		c.Lost[int(cpu)] = value
 		return f[0] + " lost", nil
 	}
-	n, err := number(f[1], 10, 8)
+	n, err := parseNumber(f[1], 10, 8)
 	if err != nil || n >= markIntervals {
 		return "", errFigure
 	}
@@ -245,10 +245,10 @@ func (c Counts) take(f []string) (string, error) {
 	if c.Figures[i] == nil {
 		c.Figures[i] = &Figures{Entry: map[uint64]uint64{}, Range: map[string]uint64{}, Again: map[string]uint64{}, At: map[uint64]uint64{}}
 	}
-	return strings.Join(f[:3], " "), c.Figures[i].take(f[2], value)
+	return strings.Join(f[:3], " "), c.Figures[i].setFigure(f[2], value)
 }
 
-func (f *Figures) take(what string, value uint64) error {
+func (f *Figures) setFigure(what string, value uint64) error {
 	if kind, of, ok := strings.Cut(what, ":"); ok {
 		return f.takeOf(kind, of, value)
 	}
@@ -287,7 +287,7 @@ func (f *Figures) takeOf(kind, of string, value uint64) error {
 		f.EntryOther = value
 		return nil
 	}
-	address, err := number(of, 16, 64)
+	address, err := parseNumber(of, 16, 64)
 	switch {
 	case err == nil && kind == "entry":
 		f.Entry[address] = value
@@ -299,8 +299,8 @@ func (f *Figures) takeOf(kind, of string, value uint64) error {
 	return nil
 }
 
-// number takes digits as the plugin writes them, and no other spelling.
-func number(s string, base, bits int) (uint64, error) {
+// parseNumber takes digits as the plugin writes them, and no other spelling.
+func parseNumber(s string, base, bits int) (uint64, error) {
 	v, err := strconv.ParseUint(s, base, bits)
 	if err == nil && strconv.FormatUint(v, base) != s {
 		err = errFigure
@@ -308,8 +308,8 @@ func number(s string, base, bits int) (uint64, error) {
 	return v, err
 }
 
-// complete finds what a damaged file lacks.
-func (c Counts) complete(seen map[string]bool) error {
+// checkComplete finds what a damaged file lacks.
+func (c Counts) checkComplete(seen map[string]bool) error {
 	for i, f := range c.Figures {
 		if _, ok := c.Lost[i.CPU]; !ok {
 			return fmt.Errorf("processor %d lacks its line of lost marks", i.CPU)

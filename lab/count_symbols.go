@@ -39,7 +39,7 @@ func ReadSymbols(r io.Reader) (Symbols, error) {
 		if len(f) < 3 || len(f) > 4 || len(f[0]) != 16 || len(f[1]) != 1 {
 			return Symbols{}, fmt.Errorf("%.80q is no line of kallsyms", lines.Text())
 		}
-		address, err := number(strings.TrimLeft(f[0][:15], "0")+f[0][15:], 16, 64)
+		address, err := parseNumber(strings.TrimLeft(f[0][:15], "0")+f[0][15:], 16, 64)
 		if err != nil {
 			return Symbols{}, fmt.Errorf("%.80q is no line of kallsyms", lines.Text())
 		}

@@ -107,7 +107,7 @@ func TestCountArguments(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)
 	c := Count{Ranges: []Range{{"sms", 0x1000, 0x2000}}, At: []uint64{0xffffffff81000000}}
-	if _, err := c.args("/tmp/a,b"); err == nil {
+	if _, err := c.qemuArgs("/tmp/a,b"); err == nil {
 		t.Error("no error without the plugin")
 	}
 	plugin := filepath.Join(build, "lib", "skep-count.so")
@@ -117,13 +117,13 @@ func TestCountArguments(t *testing.T) {
 	if err := os.WriteFile(plugin, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.args("/tmp/a,b")
+	got, err := c.qemuArgs("/tmp/a,b")
 	want := []string{"-plugin", "file=" + plugin + ",out=/tmp/a,,b,range=sms:1000:2000,at=ffffffff81000000"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("args = %q, %v; want %q", got, err, want)
 	}
 	c.Steady = true
-	if got, err = c.args("/tmp/a,b"); err != nil || !reflect.DeepEqual(got, append(want, "-icount", "shift=0")) {
+	if got, err = c.qemuArgs("/tmp/a,b"); err != nil || !reflect.DeepEqual(got, append(want, "-icount", "shift=0")) {
 		t.Errorf("steady: args = %q, %v", got, err)
 	}
 	for _, c := range []Count{
@@ -131,7 +131,7 @@ func TestCountArguments(t *testing.T) {
 		{Ranges: []Range{{"", 1, 2}}}, {Ranges: []Range{{"a", 2, 2}}}, {Ranges: []Range{{"a:b", 1, 2}}},
 		{Ranges: []Range{{"a", 1, 2}, {"a", 3, 4}}},
 	} {
-		if args, err := c.args("out"); err == nil {
+		if args, err := c.qemuArgs("out"); err == nil {
 			t.Errorf("%+v gave %q", c, args)
 		}
 	}

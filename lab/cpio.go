@@ -16,29 +16,29 @@ type cpio struct {
 	err   error
 }
 
-// dir adds a folder; its parents come first.
-func (c *cpio) dir(name string) { c.entry(name, 0o040755, nil) }
+// addDir adds a folder; its parents come first.
+func (c *cpio) addDir(name string) { c.addEntry(name, 0o040755, nil) }
 
-// file adds a file that only root may change, executable where exec is set.
-func (c *cpio) file(name string, exec bool, data []byte) {
+// addFile adds a file that only root may change, executable where exec is set.
+func (c *cpio) addFile(name string, exec bool, data []byte) {
 	mode := 0o100644
 	if exec {
 		mode = 0o100755
 	}
-	c.entry(name, mode, data)
+	c.addEntry(name, mode, data)
 }
 
 // close ends the archive and returns the first error of all.
 func (c *cpio) close() error {
 	c.inode = -1
-	c.entry("TRAILER!!!", 0, nil)
+	c.addEntry("TRAILER!!!", 0, nil)
 	return c.err
 }
 
 // cpioMax is what the eight hexadecimal digits of a size can say.
 const cpioMax = 1<<32 - 1
 
-func (c *cpio) entry(name string, mode int, data []byte) {
+func (c *cpio) addEntry(name string, mode int, data []byte) {
 	name = strings.TrimPrefix(name, "/")
 	if c.err == nil && len(data) > cpioMax {
 		c.err = fmt.Errorf("%s: %d bytes do not fit in an initramfs", name, len(data))
@@ -51,13 +51,13 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 		head += fmt.Sprintf("%08x", f)
 	}
 	head += name + "\x00"
-	c.write([]byte(head + strings.Repeat("\x00", padding(len(head)))))
+	c.write([]byte(head + strings.Repeat("\x00", paddingOf(len(head)))))
 	c.write(data)
-	c.write(make([]byte, padding(len(data))))
+	c.write(make([]byte, paddingOf(len(data))))
 }
 
-// padding brings n to a multiple of four.
-func padding(n int) int { return -n & 3 }
+// paddingOf brings n to a multiple of four.
+func paddingOf(n int) int { return -n & 3 }
 
 func (c *cpio) write(b []byte) {
 	if c.err == nil {

@@ -26,11 +26,11 @@ func archiveOf(t *testing.T, fill func(c *cpio)) []byte {
 func TestCpio_layout(t *testing.T) {
 	var names []string
 	b := archiveOf(t, func(c *cpio) {
-		c.dir("/d")
+		c.addDir("/d")
 		for n := range 6 {
 			name := "/d/" + strings.Repeat("n", n+1)
 			names = append(names, name[1:])
-			c.file(name, n == 3, bytes.Repeat([]byte{'x'}, n))
+			c.addFile(name, n == 3, bytes.Repeat([]byte{'x'}, n))
 		}
 	})
 	at := 0
@@ -73,9 +73,9 @@ func TestCpio_program(t *testing.T) {
 		t.Skip("no cpio program on this computer")
 	}
 	b := archiveOf(t, func(c *cpio) {
-		c.dir("/modules")
-		c.file("/modules/a.ko", false, []byte("abc"))
-		c.file("/init", true, []byte("de"))
+		c.addDir("/modules")
+		c.addFile("/modules/a.ko", false, []byte("abc"))
+		c.addFile("/init", true, []byte("de"))
 	})
 	list := exec.Command(path, "-itv")
 	list.Stdin = bytes.NewReader(b)
@@ -97,7 +97,7 @@ func (full) Write([]byte) (int, error) { return 0, fmt.Errorf("disk full") }
 
 func TestCpio_error(t *testing.T) {
 	c := &cpio{w: full{}}
-	c.file("/init", true, []byte("x"))
+	c.addFile("/init", true, []byte("x"))
 	if err := c.close(); err == nil || err.Error() != "disk full" {
 		t.Errorf("close says %v", err)
 	}

@@ -46,50 +46,50 @@ func BuildDebug(ctx context.Context, build, series, recipe string, progress io.W
 	}
 	k := debugKernel{series: series, dir: dir, work: dir + ".build", recipe: recipe, says: progress}
 	unlock, err := lockFile(ctx, dir+".lock", func() {
-		k.say("waiting for another make that builds it")
+		k.printf("waiting for another make that builds it")
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := k.make(ctx, build); err != nil {
+	if err := k.build(ctx, build); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", series, err)
 	}
-	return Find(build, series)
+	return FindKernel(build, series)
 }
 
-func (k *debugKernel) say(format string, args ...any) {
+func (k *debugKernel) printf(format string, args ...any) {
 	fmt.Fprintf(k.says, "kernel %s: %s\n", k.series, fmt.Sprintf(format, args...))
 }
 
-func (k *debugKernel) make(ctx context.Context, build string) error {
+func (k *debugKernel) build(ctx context.Context, build string) error {
 	apt := k.dir + ".apt"
 	defer os.RemoveAll(apt)
-	k.say("reading Debian's package lists")
+	k.printf("reading Debian's package lists")
 	stock := strings.TrimSuffix(k.series, debugSuffix)
 	a, err := openArchive(ctx, apt, stock)
 	if err != nil {
 		return err
 	}
-	source, err := a.show(ctx, "linux-source-"+stock)
+	source, err := a.showPackage(ctx, "linux-source-"+stock)
 	if err != nil {
 		return err
 	}
-	digest, err := k.digest(source.version)
+	digest, err := k.digestInputs(source.version)
 	if err != nil {
 		return err
 	}
-	if _, err := Find(build, k.series); err == nil && contains(filepath.Join(k.dir, "digest"), digest) {
-		k.say("there, from source %s", source.version)
+	if _, err := FindKernel(build, k.series); err == nil && contains(filepath.Join(k.dir, "digest"), digest) {
+		k.printf("there, from source %s", source.version)
 		return nil
 	}
-	if err := k.prepare(digest); err != nil {
+	if err := k.prepareDir(digest); err != nil {
 		return err
 	}
 	deb := "none"
 	if !exists(filepath.Join(k.work, "unpacked")) {
-		k.say("fetching %s %s", source.name, source.version)
-		paths, err := a.download(ctx, []string{source.name}, "")
+		k.printf("fetching %s %s", source.name, source.version)
+		paths, err := a.downloadAll(ctx, []string{source.name}, "")
 		if err != nil {
 			return err
 		}
@@ -98,11 +98,11 @@ func (k *debugKernel) make(ctx context.Context, build string) error {
 	if err := k.run(ctx, deb); err != nil {
 		return err
 	}
-	return k.finish(digest)
+	return k.install(digest)
 }
 
-// digest is of everything that decides what the kernel will be.
-func (k *debugKernel) digest(version string) (string, error) {
+// digestInputs is of everything that decides what the kernel will be.
+func (k *debugKernel) digestInputs(version string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", version)
 	for _, name := range []string{"build.sh", "debug.config"} {
@@ -121,12 +121,12 @@ func contains(path, want string) bool {
 	return err == nil && string(text) == want
 }
 
-// prepare keeps what was begun for the same digest, and else makes sure that
+// prepareDir keeps what was begun for the same digest, and else makes sure that
 // there is room to begin.
-func (k *debugKernel) prepare(digest string) error {
+func (k *debugKernel) prepareDir(digest string) error {
 	stamp := filepath.Join(k.work, "digest")
 	if contains(stamp, digest) {
-		k.say("going on where it was stopped")
+		k.printf("going on where it was stopped")
 		return nil
 	}
 	if err := os.RemoveAll(k.work); err != nil {
@@ -160,8 +160,8 @@ func (k *debugKernel) run(ctx context.Context, deb string) error {
 		return err
 	}
 	defer log.Close()
-	k.say("building at low priority, 20 minutes on two idle cores; log: %s", log.Name())
-	meter := &buildMeter{say: k.say, next: time.Now().Add(time.Minute)}
+	k.printf("building at low priority, 20 minutes on two idle cores; log: %s", log.Name())
+	meter := &buildMeter{say: k.printf, next: time.Now().Add(time.Minute)}
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", "sh", filepath.Join(k.recipe, "build.sh"),
 		deb, filepath.Join(k.recipe, "debug.config"), k.work)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
@@ -181,8 +181,8 @@ func (k *debugKernel) run(ctx context.Context, deb string) error {
 	return nil
 }
 
-// finish puts the result in place and removes the source.
-func (k *debugKernel) finish(digest string) error {
+// install puts the result in place and removes the source.
+func (k *debugKernel) install(digest string) error {
 	tree := filepath.Join(k.work, "tree")
 	if _, err := openKernel(tree, k.series); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (k *debugKernel) finish(digest string) error {
 	if err := os.Rename(tree, k.dir); err != nil {
 		return err
 	}
-	k.say("built")
+	k.printf("built")
 	return os.RemoveAll(k.work)
 }
 

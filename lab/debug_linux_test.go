@@ -38,11 +38,11 @@ echo 6.1.9-test >$tree/release
 
 func TestDebugKernelTakesItsPlaceWhole(t *testing.T) {
 	k := debugRecipe(t, goodBuild)
-	digest, err := k.digest("6.1.9-1")
+	digest, err := k.digestInputs("6.1.9-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.prepare(digest); err != nil {
+	if err := k.prepareDir(digest); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.run(context.Background(), "none"); err != nil {
@@ -51,7 +51,7 @@ func TestDebugKernelTakesItsPlaceWhole(t *testing.T) {
 	if exists(k.dir) {
 		t.Error("there is a kernel before it is finished")
 	}
-	if err := k.finish(digest); err != nil {
+	if err := k.install(digest); err != nil {
 		t.Fatal(err)
 	}
 	found, err := openKernel(k.dir, k.series)
@@ -65,33 +65,33 @@ func TestDebugKernelTakesItsPlaceWhole(t *testing.T) {
 
 func TestIncompleteDebugKernelIsRefused(t *testing.T) {
 	k := debugRecipe(t, strings.Replace(goodBuild, ": >$tree/vmlinuz;", "", 1))
-	if err := k.prepare("digest"); err != nil {
+	if err := k.prepareDir("digest"); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.run(context.Background(), "none"); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.finish("digest"); err == nil || exists(k.dir) {
+	if err := k.install("digest"); err == nil || exists(k.dir) {
 		t.Errorf("a kernel without an image: %v", err)
 	}
 }
 
 func TestDebugKernelIsMadeAgainOnlyOfSomethingElse(t *testing.T) {
 	k := debugRecipe(t, goodBuild)
-	first, err := k.digest("6.1.9-1")
+	first, err := k.digestInputs("6.1.9-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, _ := k.digest("6.1.9-2"); other == first {
+	if other, _ := k.digestInputs("6.1.9-2"); other == first {
 		t.Error("another source has the same digest")
 	}
-	if same, _ := k.digest("6.1.9-1"); same != first {
+	if same, _ := k.digestInputs("6.1.9-1"); same != first {
 		t.Error("the same source has another digest")
 	}
 	if err := os.WriteFile(filepath.Join(k.recipe, "debug.config"), []byte("CONFIG_UBSAN=y\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if other, _ := k.digest("6.1.9-1"); other == first {
+	if other, _ := k.digestInputs("6.1.9-1"); other == first {
 		t.Error("another configuration has the same digest")
 	}
 
@@ -100,7 +100,7 @@ func TestDebugKernelIsMadeAgainOnlyOfSomethingElse(t *testing.T) {
 		digest string
 		kept   bool
 	}{{first, false}, {first, true}, {"another", false}} {
-		if err := k.prepare(step.digest); err != nil {
+		if err := k.prepareDir(step.digest); err != nil {
 			t.Fatal(err)
 		}
 		if exists(begun) != step.kept {
@@ -114,7 +114,7 @@ func TestDebugKernelIsMadeAgainOnlyOfSomethingElse(t *testing.T) {
 
 func TestFailedDebugBuildSaysWhy(t *testing.T) {
 	k := debugRecipe(t, "echo no compiler today >&2; exit 3\n")
-	if err := k.prepare("digest"); err != nil {
+	if err := k.prepareDir("digest"); err != nil {
 		t.Fatal(err)
 	}
 	err := k.run(context.Background(), "none")
@@ -128,7 +128,7 @@ func TestStoppedDebugBuildTakesItsChildrenAlong(t *testing.T) {
 (trap 'echo >"$3/ended"; exit' TERM; echo >"$3/up"; read -r line <"$3/never") &
 wait
 `)
-	if err := k.prepare("digest"); err != nil {
+	if err := k.prepareDir("digest"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -53,7 +53,7 @@ func TestGuest_endThatWasAsked(t *testing.T) {
 	} {
 		g, _ := guestOf(t, c.script, c.console)
 		g.end = c.end
-		g.ended(g.vm)
+		g.judgeEnd(g.vm)
 		got := g.cause
 		if (got == nil) != (c.want == "") || got != nil && !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, got, c.want)
@@ -90,7 +90,7 @@ func TestGuest_run(t *testing.T) {
 		t.Errorf("%d, %v", status, err)
 	}
 	g.end = turningOff
-	g.ended(g.vm)
+	g.judgeEnd(g.vm)
 	var dead *DeadError
 	if status, err := g.Run(t.Context(), Program{Args: []string{"x"}}, Streams{}); !errors.As(err, &dead) {
 		t.Errorf("a guest that is off: %d, %v", status, err)

@@ -56,11 +56,11 @@ var ErrKilled = errors.New("it was killed")
 // Start checks m, boots it, and returns once it is up: modules loaded, swap,
 // nodes and the wire set up. It takes two minutes at most, longer under load.
 func Start(ctx context.Context, m Machine) (*Guest, error) {
-	m, err := m.complete()
+	m, err := m.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	k, err := Find(m.Build, m.Kernel)
+	k, err := FindKernel(m.Build, m.Kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +80,17 @@ func Start(ctx context.Context, m Machine) (*Guest, error) {
 // that has ended.
 func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	g := &Guest{machine: m, kernel: k, done: make(chan struct{})}
-	if err := g.prepare(); err != nil {
+	if err := g.prepareDir(); err != nil {
 		if g.lock != nil {
 			os.RemoveAll(g.Dir())
 		}
-		g.release()
+		g.releaseAll()
 		return nil, fmt.Errorf("machine %q: %w", m.Name, err)
 	}
-	if err := g.boot(ctx); err != nil {
+	if err := g.startQEMU(ctx); err != nil {
 		if console := filepath.Join(g.Dir(), consoleFile); size(console) > 0 {
 			err = fmt.Errorf("%w; its console is %s", err, console)
-		} else if lock, failed := claim(g.Dir()); failed == nil { // and empty
+		} else if lock, failed := claimDir(g.Dir()); failed == nil { // and empty
 			os.Remove(g.Dir())
 			lock.Close()
 		}
@@ -99,12 +99,12 @@ func startOnce(ctx context.Context, m Machine, k *Kernel) (*Guest, error) {
 	return g, nil
 }
 
-// prepare makes the folder with all that QEMU will open.
-func (g *Guest) prepare() error {
+// prepareDir makes the folder with all that QEMU will open.
+func (g *Guest) prepareDir() error {
 	m := &g.machine
 	dir := m.dir()
 	var err error
-	if g.lock, err = claim(dir); err != nil {
+	if g.lock, err = claimDir(dir); err != nil {
 		return err
 	}
 	if m.Wire != nil {
@@ -120,7 +120,7 @@ func (g *Guest) prepare() error {
 			return err
 		}
 	}
-	initramfs, err := g.nameless()
+	initramfs, err := g.createUnnamed()
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (g *Guest) prepare() error {
 		return err
 	}
 	for _, d := range m.Disks {
-		disk, err := g.nameless()
+		disk, err := g.createUnnamed()
 		if err == nil {
 			err = disk.Truncate(int64(d.MiB) << 20)
 		}
@@ -139,8 +139,8 @@ func (g *Guest) prepare() error {
 	return nil
 }
 
-// nameless makes the next of g.files in the folder, and takes its name away.
-func (g *Guest) nameless() (*os.File, error) {
+// createUnnamed makes the next of g.files in the folder, and takes its name away.
+func (g *Guest) createUnnamed() (*os.File, error) {
 	f, err := os.CreateTemp(g.Dir(), "file")
 	if err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (g *Guest) nameless() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// claim locks the folder and empties it of a dead run.
-func claim(dir string) (*os.File, error) {
+// claimDir locks the folder and empties it of a dead run.
+func claimDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another name if a file of the lab has this one", err)
 	}
@@ -186,8 +186,8 @@ func sameFile(f *os.File, info os.FileInfo) bool {
 	return err == nil && os.SameFile(own, info)
 }
 
-// release gives up what the guest holds on this computer; its logs stay.
-func (g *Guest) release() {
+// releaseAll gives up what the guest holds on this computer; its logs stay.
+func (g *Guest) releaseAll() {
 	for _, f := range g.files {
 		f.Close()
 	}
@@ -246,14 +246,14 @@ func (g *Guest) fail(cause error) {
 // times what it does take: a computer's load is known only in hindsight.
 const bootLimit = 2 * time.Minute
 
-// boot starts QEMU and waits for the hello. The guest has ended if it fails.
-func (g *Guest) boot(ctx context.Context) error {
-	limit := time.Duration(float64(load.Stretch(bootLimit)) * g.machine.slowness())
+// startQEMU starts QEMU and waits for the hello. The guest has ended if it fails.
+func (g *Guest) startQEMU(ctx context.Context) error {
+	limit := time.Duration(float64(load.Stretch(bootLimit)) * g.machine.slowFactor())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no hello within %v", limit.Round(time.Second)))
 	defer cancel()
 	v, err := g.startVM(timed)
 	if err != nil {
-		g.finish(err)
+		g.setEnded(err)
 		return err
 	}
 	g.mu.Lock()
@@ -263,13 +263,13 @@ func (g *Guest) boot(ctx context.Context) error {
 	if killed {
 		v.process.kill()
 	}
-	go g.watch(v)
-	hello, err := v.hello(timed)
+	go g.watchVM(v)
+	hello, err := v.waitHello(timed)
 	if err == nil && hello.Failure != "" {
 		err = fmt.Errorf("the guest could not %s", hello.Failure)
 	}
 	if err != nil {
-		g.settle(v, err)
+		g.settleEnd(v, err)
 		<-g.done
 		return g.Err()
 	}
@@ -279,9 +279,9 @@ func (g *Guest) boot(ctx context.Context) error {
 	return nil
 }
 
-// settle ends a guest whose channel failed with err. If QEMU is about to end
+// settleEnd ends a guest whose channel failed with err. If QEMU is about to end
 // by itself, what made it end is the better cause.
-func (g *Guest) settle(v *vm, err error) {
+func (g *Guest) settleEnd(v *vm, err error) {
 	if !errors.Is(err, errChannel) {
 		g.fail(err)
 		return
@@ -295,19 +295,19 @@ func (g *Guest) settle(v *vm, err error) {
 	}
 }
 
-// watch sees one QEMU to its end.
-func (g *Guest) watch(v *vm) {
+// watchVM sees one QEMU to its end.
+func (g *Guest) watchVM(v *vm) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	broken := v.session.CloseChan()
 	for {
 		select {
 		case <-v.process.done:
-			g.ended(v)
+			g.judgeEnd(v)
 			return
 		case <-broken:
 			broken = nil
-			go g.settle(v, v.broken())
+			go g.settleEnd(v, v.channelError())
 		case <-tick.C:
 			if err := g.tooMuch(v.process.cmd.Process.Pid); err != nil {
 				g.fail(err)
@@ -337,7 +337,7 @@ func (g *Guest) tooMuch(qemu int) error {
 // there. What vanishes while it looks does not count, and what has no name any
 // more does, as long as QEMU has it open.
 func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
-	bytes, files := unnamed(dir, qemu)
+	bytes, files := countUnlinked(dir, qemu)
 	tooMuch := func() error {
 		if bytes > bytesMax || files > filesMax {
 			return fmt.Errorf("the guest wrote more than %d MiB or %d files to /out", bytesMax>>20, filesMax)
@@ -355,18 +355,18 @@ func outTooMuch(dir string, qemu int, bytesMax, filesMax int64) error {
 			return fmt.Errorf("what the guest wrote to /out can't be looked through: %w", err)
 		}
 		if info, err := d.Info(); err == nil {
-			bytes += blocks(info)
+			bytes += allocatedBytes(info)
 			files++
 		}
 		return tooMuch()
 	})
 }
 
-func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }
+func allocatedBytes(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }
 
-// unnamed counts the files of a folder that a process has open and that have
+// countUnlinked counts the files of a folder that a process has open and that have
 // been removed.
-func unnamed(dir string, process int) (bytes, files int64) {
+func countUnlinked(dir string, process int) (bytes, files int64) {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", process))
 	for _, fd := range open {
 		path, err := os.Readlink(fd)
@@ -375,15 +375,15 @@ func unnamed(dir string, process int) (bytes, files int64) {
 			continue
 		}
 		if info, err := os.Stat(fd); err == nil {
-			bytes += blocks(info)
+			bytes += allocatedBytes(info)
 			files++
 		}
 	}
 	return bytes, files
 }
 
-// ended judges the end of a QEMU.
-func (g *Guest) ended(v *vm) {
+// judgeEnd judges the end of a QEMU.
+func (g *Guest) judgeEnd(v *vm) {
 	v.session.Close()
 	g.mu.Lock()
 	end, cause := g.end, g.cause
@@ -397,22 +397,22 @@ func (g *Guest) ended(v *vm) {
 	default:
 		cause = g.findCause(v)
 	}
-	g.finish(cause)
+	g.setEnded(cause)
 	close(v.gone)
 }
 
-func (g *Guest) finish(cause error) {
+func (g *Guest) setEnded(cause error) {
 	g.mu.Lock()
 	g.cause = cause
 	g.mu.Unlock()
-	g.release()
+	g.releaseAll()
 	close(g.done)
 }
 
 // PowerOff asks the guest to turn itself off and waits until it has. A guest
 // that does not is ended, and that is the error.
 func (g *Guest) PowerOff(ctx context.Context) error {
-	v, err := g.leave(ctx, turningOff, wire.PowerOff)
+	v, err := g.requestEnd(ctx, turningOff, wire.PowerOff)
 	if err != nil {
 		return err
 	}
@@ -422,7 +422,7 @@ func (g *Guest) PowerOff(ctx context.Context) error {
 // Reboot turns the guest off in order and boots it again with the same disks;
 // its memory, and with it all that programs wrote, is gone.
 func (g *Guest) Reboot(ctx context.Context) error {
-	v, err := g.leave(ctx, restarting, wire.Reboot)
+	v, err := g.requestEnd(ctx, restarting, wire.Reboot)
 	if v == nil {
 		return err
 	}
@@ -432,7 +432,7 @@ func (g *Guest) Reboot(ctx context.Context) error {
 	if err := g.betweenBoots(ctx, v); err != nil {
 		return err
 	}
-	return g.boot(ctx)
+	return g.startQEMU(ctx)
 }
 
 // betweenBoots waits for QEMU's end. A guest that may not boot again has ended
@@ -445,14 +445,14 @@ func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
 	select {
 	case <-g.done:
 	default: // ended left it to the next boot
-		g.finish(err)
+		g.setEnded(err)
 	}
 	return err
 }
 
-// leave tells the guest to end, as the ending that is now expected: from then
+// requestEnd tells the guest to end, as the ending that is now expected: from then
 // on there is a vm, with an error too.
-func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) {
+func (g *Guest) requestEnd(ctx context.Context, end ending, op wire.Op) (*vm, error) {
 	// One that hangs may not even take the request.
 	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()
 	stream, err := g.Stream(ctx)
@@ -465,7 +465,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 	v := g.vm
 	g.mu.Unlock()
 	if err := wire.Write(stream, wire.Request{Op: op}); err != nil {
-		return v, g.why(err)
+		return v, g.causeOf(err)
 	}
 	return v, nil
 }
@@ -474,7 +474,7 @@ func (g *Guest) leave(ctx context.Context, end ending, op wire.Op) (*vm, error) 
 const offLimit = 30 * time.Second
 
 func (g *Guest) waitGone(ctx context.Context, v *vm) error {
-	limit := time.Duration(float64(load.Stretch(offLimit)) * g.machine.slowness())
+	limit := time.Duration(float64(load.Stretch(offLimit)) * g.machine.slowFactor())
 	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest hangs: not off within %v", limit.Round(time.Second)))
 	defer cancel()
 	select {
@@ -501,13 +501,13 @@ func (g *Guest) Stream(ctx context.Context) (net.Conn, error) {
 	g.mu.Unlock()
 	stream, err := v.session.Open()
 	if err != nil {
-		return nil, g.why(err)
+		return nil, g.causeOf(err)
 	}
 	return stream, nil
 }
 
-// why prefers the cause of the guest's end to what was seen of it.
-func (g *Guest) why(err error) error {
+// causeOf prefers the cause of the guest's end to what was seen of it.
+func (g *Guest) causeOf(err error) error {
 	timer := time.NewTimer(load.Stretch(10 * time.Second))
 	defer timer.Stop()
 	select {
@@ -539,7 +539,7 @@ func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	status, err := Exchange(ctx, stream, p, s)
+	status, err := RunProgram(ctx, stream, p, s)
 	var told *RunError
 	switch {
 	case err == nil, errors.As(err, &told), errors.Is(err, ErrOutput):
@@ -553,7 +553,7 @@ func (g *Guest) Run(ctx context.Context, p Program, s Streams) (int, error) {
 	case errors.Is(err, errNonsense):
 		g.fail(err)
 	}
-	return 0, g.why(err)
+	return 0, g.causeOf(err)
 }
 
 // socketPair gives our end as a connection and QEMU's as a file.

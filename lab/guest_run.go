@@ -67,8 +67,8 @@ type caller struct {
 	over   chan struct{} // closed when the run is
 }
 
-// Exchange runs p over a raw stream to process 1, which it closes.
-func Exchange(ctx context.Context, conn net.Conn, p Program, s Streams) (int, error) {
+// RunProgram runs p over a raw stream to process 1, which it closes.
+func RunProgram(ctx context.Context, conn net.Conn, p Program, s Streams) (int, error) {
 	defer conn.Close()
 	r := wire.Request{
 		Op: wire.Run, Program: wire.Program(p), Terminal: s.Terminal,
@@ -80,32 +80,32 @@ func Exchange(ctx context.Context, conn net.Conn, p Program, s Streams) (int, er
 	c := &caller{conn: conn, s: s, window: make(chan struct{}, wire.Window), over: make(chan struct{})}
 	stop := context.AfterFunc(ctx, c.giveUp)
 	defer stop()
-	if err := c.ask(r); err != nil {
+	if err := c.sendRequest(r); err != nil {
 		return 0, err
 	}
 	defer close(c.over)
-	go c.input()
-	go c.events()
-	status, err := c.output()
+	go c.sendInput()
+	go c.readEvents()
+	status, err := c.readOutput()
 	if ctx.Err() != nil && !errors.Is(err, errUnanswered) {
 		return 0, context.Cause(ctx)
 	}
 	return status, err
 }
 
-// ask sends the request, which a guest may not even take.
-func (c *caller) ask(r wire.Request) error {
+// sendRequest sends the request, which a guest may not even take.
+func (c *caller) sendRequest(r wire.Request) error {
 	c.Lock()
 	defer c.Unlock()
 	err := wire.Write(c.conn, r)
-	if late(err) {
+	if isTimeout(err) {
 		return errUnanswered
 	}
 	return err
 }
 
-// late tells an end of patience from other ends.
-func late(err error) bool {
+// isTimeout tells an end of patience from other ends.
+func isTimeout(err error) bool {
 	var slow net.Error
 	return errors.As(err, &slow) && slow.Timeout()
 }
@@ -125,20 +125,20 @@ func (c *caller) send(t proto.ExecType, payload []byte) error {
 	return proto.WriteExec(c.conn, t, payload)
 }
 
-// input sends pieces as long as the guest takes them; an empty one is the end.
-func (c *caller) input() {
+// sendInput sends pieces as long as the guest takes them; an empty one is the end.
+func (c *caller) sendInput() {
 	buf := make([]byte, wire.InputMax)
 	for open := c.s.In != nil; open; {
 		n, err := c.s.In.Read(buf)
-		if n > 0 && !c.piece(buf[:n]) {
+		if n > 0 && !c.sendPiece(buf[:n]) {
 			return
 		}
 		open = err == nil
 	}
-	c.piece(nil)
+	c.sendPiece(nil)
 }
 
-func (c *caller) piece(b []byte) bool {
+func (c *caller) sendPiece(b []byte) bool {
 	select {
 	case c.window <- struct{}{}:
 		return c.send(proto.ExecStdin, b) == nil
@@ -147,7 +147,7 @@ func (c *caller) piece(b []byte) bool {
 	}
 }
 
-func (c *caller) events() {
+func (c *caller) readEvents() {
 	for {
 		var err error
 		select {
@@ -172,13 +172,13 @@ func (c *caller) events() {
 	}
 }
 
-// output passes on what the program says until it ends.
-func (c *caller) output() (int, error) {
+// readOutput passes on what the program says until it ends.
+func (c *caller) readOutput() (int, error) {
 	buf := make([]byte, proto.ExecFrameMax)
 	for {
 		t, p, err := proto.ReadExec(c.conn, buf)
 		switch {
-		case late(err):
+		case isTimeout(err):
 			return 0, errUnanswered
 		case err != nil:
 			return 0, fmt.Errorf("the stream to the guest: %w", err)
@@ -189,20 +189,20 @@ func (c *caller) output() (int, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%w: %w", errNonsense, err)
 			}
-			return 0, &RunError{status, clean(reason)}
+			return 0, &RunError{status, cleanLine(reason)}
 		}
-		if err := c.take(t, p); err != nil {
+		if err := c.handleFrame(t, p); err != nil {
 			return 0, err
 		}
 	}
 }
 
-func (c *caller) take(t proto.ExecType, p []byte) (err error) {
+func (c *caller) handleFrame(t proto.ExecType, p []byte) (err error) {
 	switch {
 	case t == proto.ExecStdout && c.s.Out != nil:
-		err = pass(c.s.Out, p)
+		err = writeAll(c.s.Out, p)
 	case t == proto.ExecStderr && c.s.Err != nil:
-		err = pass(c.s.Err, p)
+		err = writeAll(c.s.Err, p)
 	case t == proto.ExecStdout, t == proto.ExecStderr:
 	case t == proto.ExecStdin && len(p) == 0:
 		select {
@@ -216,15 +216,15 @@ func (c *caller) take(t proto.ExecType, p []byte) (err error) {
 	return err
 }
 
-func pass(w io.Writer, p []byte) error {
+func writeAll(w io.Writer, p []byte) error {
 	if _, err := w.Write(p); err != nil {
 		return fmt.Errorf("%w: %w", ErrOutput, err)
 	}
 	return nil
 }
 
-// clean makes a guest's line fit for an error: short and printable.
-func clean(line string) string {
+// cleanLine makes a guest's line fit for an error: short and printable.
+func cleanLine(line string) string {
 	line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 { // C1 controls are a terminal's too

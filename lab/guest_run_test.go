@@ -33,7 +33,7 @@ func exchange(t *testing.T, ctx context.Context, p Program, s Streams, guest fun
 			guest(theirs, &r)
 		}
 	}()
-	status, err := Exchange(ctx, host, p, s)
+	status, err := RunProgram(ctx, host, p, s)
 	<-gone
 	return status, err
 }
@@ -162,7 +162,7 @@ func TestExchange_refused(t *testing.T) {
 	}
 	host, guest := net.Pipe()
 	guest.Close()
-	if _, err := Exchange(t.Context(), host, Program{}, Streams{}); !errors.As(err, &told) {
+	if _, err := RunProgram(t.Context(), host, Program{}, Streams{}); !errors.As(err, &told) {
 		t.Errorf("a program without a name: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestExchange_deaf(t *testing.T) {
 	cancel()
 	defer func(old time.Duration) { givenUp = old }(givenUp)
 	givenUp = 50 * time.Millisecond
-	if _, err := Exchange(ctx, host, echo, Streams{}); !errors.Is(err, errUnanswered) {
+	if _, err := RunProgram(ctx, host, echo, Streams{}); !errors.Is(err, errUnanswered) {
 		t.Errorf("%v", err)
 	}
 }
@@ -235,7 +235,7 @@ func TestClean(t *testing.T) {
 		{"\u009b2J", "?2J"},
 		{strings.Repeat("x", 400), strings.Repeat("x", 300)},
 	} {
-		if got := clean(c[0]); got != c[1] {
+		if got := cleanLine(c[0]); got != c[1] {
 			t.Errorf("%q becomes %q", c[0], got)
 		}
 	}

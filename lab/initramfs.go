@@ -53,14 +53,14 @@ func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
 	w := bufio.NewWriterSize(f, 1<<20)
 	c := &cpio{w: w}
 	for _, dir := range []string{"/dev", "/proc", "/sys", "/modules"} {
-		c.dir(dir)
+		c.addDir(dir)
 	}
-	c.file("/init", true, program)
+	c.addFile("/init", true, program)
 	root, err := addModules(c, files)
 	if err != nil {
 		return err
 	}
-	config, err := m.config(k, root)
+	config, err := m.guestConfig(k, root)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (m *Machine) writeInitramfs(k *Kernel, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	c.file(wire.ConfigFile, false, text)
+	c.addFile(wire.ConfigFile, false, text)
 	if err := c.close(); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func addModules(c *cpio, files []string) (names []string, err error) {
 			return nil, err
 		}
 		name := fmt.Sprintf("/modules/%02d-%s.ko", i, moduleName(file))
-		c.file(name, false, data)
+		c.addFile(name, false, data)
 		names = append(names, name)
 	}
 	return names, nil

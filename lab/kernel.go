@@ -92,8 +92,8 @@ var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.
 // exactVersion tells a package's version from a series.
 func exactVersion(series string) bool { return packageVersion.MatchString(series) }
 
-// branch gives the series that a package's version belongs to.
-func branch(series string) string {
+// seriesOf gives the series that a package's version belongs to.
+func seriesOf(series string) string {
 	if m := packageVersion.FindStringSubmatch(series); m != nil {
 		return m[1]
 	}
@@ -103,7 +103,7 @@ func branch(series string) string {
 // CheckKernel refuses what is no name of a kernel, before anything is fetched.
 func CheckKernel(series string) error {
 	stock, debug := strings.CutSuffix(series, debugSuffix)
-	if !slices.Contains(Series(), branch(stock)) || debug && exactVersion(stock) {
+	if !slices.Contains(Series(), seriesOf(stock)) || debug && exactVersion(stock) {
 		return fmt.Errorf("there is no kernel %q: there are %s, each also with %s, and versions of Debian's packages such as 6.1.176-1", series, strings.Join(Series(), " and "), debugSuffix)
 	}
 	return nil
@@ -125,8 +125,8 @@ func kernelDir(build, series string) (string, error) {
 	return filepath.Join(cache, "kernel", series), nil
 }
 
-// Find gives the kernel of a series that was fetched or built before.
-func Find(build, series string) (*Kernel, error) {
+// FindKernel gives the kernel of a series that was fetched or built before.
+func FindKernel(build, series string) (*Kernel, error) {
 	dir, err := kernelDir(build, series)
 	if err != nil {
 		return nil, err

@@ -31,11 +31,11 @@ var leftOut = []string{
 	"./usr/src/*/include/dt-bindings",
 }
 
-// Fetch gives the kernel of a series or package version, and gets Debian's package for it first
+// FetchKernel gives the kernel of a series or package version, and gets Debian's package for it first
 // if need be: checked by apt, unpacked, never installed. Root is not needed.
 // Two calls at once, in any two processes, do the work once.
-func Fetch(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {
-	if k, err := Find(build, series); err == nil || strings.HasSuffix(series, debugSuffix) {
+func FetchKernel(ctx context.Context, build, series string, progress io.Writer) (*Kernel, error) {
+	if k, err := FindKernel(build, series); err == nil || strings.HasSuffix(series, debugSuffix) {
 		return k, err
 	}
 	dir, err := kernelDir(build, series)
@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, build, series string, progress io.Writer) (*Kern
 		return nil, err
 	}
 	defer unlock()
-	if k, err := Find(build, series); err == nil {
+	if k, err := FindKernel(build, series); err == nil {
 		return k, nil
 	}
 	part := filepath.Join(build, "kernel", "."+series+".part")
@@ -73,7 +73,7 @@ func Fetch(ctx context.Context, build, series string, progress io.Writer) (*Kern
 	if err := os.Rename(filepath.Join(part, "tree"), dir); err != nil {
 		return nil, err
 	}
-	return Find(build, series)
+	return FindKernel(build, series)
 }
 
 // fetchInto leaves the finished folder as part/tree.
@@ -83,12 +83,12 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 	if err != nil {
 		return err
 	}
-	set, err := a.resolve(ctx, series)
+	set, err := a.resolveSet(ctx, series)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(progress, "kernel %s: fetching %s and its headers\n", series, set.image)
-	debs, err := a.download(ctx, set.names(), set.version)
+	debs, err := a.downloadAll(ctx, set.names(), set.version)
 	if err != nil {
 		return err
 	}
@@ -104,10 +104,10 @@ func fetchInto(ctx context.Context, part, series string, progress io.Writer) err
 			return err
 		}
 	}
-	if err := arrange(raw, tree, set); err != nil {
+	if err := arrangeFiles(raw, tree, set); err != nil {
 		return err
 	}
-	if err := depmod(ctx, tree, set.release); err != nil {
+	if err := runDepmod(ctx, tree, set.release); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(tree, "release"), []byte(set.release+"\n"), 0o644)
@@ -139,9 +139,9 @@ func unpackDeb(ctx context.Context, path, dir string) error {
 	return nil
 }
 
-// arrange moves what the packages hold to where Kernel expects it, and points
+// arrangeFiles moves what the packages hold to where Kernel expects it, and points
 // the headers, made for /usr/src, at their new neighbours by relative names.
-func arrange(raw, tree string, set kernelSet) error {
+func arrangeFiles(raw, tree string, set kernelSet) error {
 	headers := filepath.Join(tree, "headers")
 	src := filepath.Join(raw, "usr", "src")
 	for _, move := range [][2]string{
@@ -195,8 +195,8 @@ func keepOnly(dir, name string) error {
 	return nil
 }
 
-// depmod writes modules.dep, which a package leaves to its installation.
-func depmod(ctx context.Context, tree, release string) error {
+// runDepmod writes modules.dep, which a package leaves to its installation.
+func runDepmod(ctx context.Context, tree, release string) error {
 	program := "depmod"
 	if _, err := exec.LookPath(program); err != nil {
 		program = "/sbin/depmod" // not in the PATH of ordinary users
@@ -204,7 +204,7 @@ func depmod(ctx context.Context, tree, release string) error {
 			return errors.New("depmod is missing: install the package kmod, or run make setup")
 		}
 	}
-	_, err := output(ctx, nil, program, "-b", tree, release)
+	_, err := runOutput(ctx, nil, program, "-b", tree, release)
 	return err
 }
 

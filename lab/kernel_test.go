@@ -36,7 +36,7 @@ func plantKernel(t *testing.T, build, series string) *Kernel {
 	plant(t, filepath.Join(dir, "headers/Makefile"), "")
 	plant(t, filepath.Join(modules, "modules.dep"), depText)
 	plant(t, filepath.Join(modules, "modules.builtin"), builtinText)
-	k, err := Find(build, series)
+	k, err := FindKernel(build, series)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +70,9 @@ func TestFindGivesPaths(t *testing.T) {
 func TestFindLooksForDebugKernelsInTheCache(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
-	_, err := Find(t.TempDir(), "6.12-debug")
+	_, err := FindKernel(t.TempDir(), "6.12-debug")
 	wantError(t, err, "run make vm-debug")
-	_, err = Fetch(context.Background(), t.TempDir(), "6.12-debug", &bytes.Buffer{})
+	_, err = FetchKernel(context.Background(), t.TempDir(), "6.12-debug", &bytes.Buffer{})
 	wantError(t, err, "run make vm-debug")
 	k := plantKernel(t, t.TempDir(), "6.12-debug")
 	if want := filepath.Join(cache, "skep/kernel/6.12-debug"); k.Dir != want {
@@ -88,23 +88,23 @@ func TestFindLooksForDebugKernelsInTheCache(t *testing.T) {
 
 func TestFindRefuses(t *testing.T) {
 	build := t.TempDir()
-	_, err := Find(build, "6.1")
+	_, err := FindKernel(build, "6.1")
 	wantError(t, err, "kernel 6.1 is not fetched: run make kernels")
 	for _, series := range []string{"5.10", "", "../6.1", "6.1-debug-debug", "debug"} {
-		_, err := Find(build, series)
+		_, err := FindKernel(build, series)
 		wantError(t, err, "6.1 and 6.12")
 	}
 	k := plantKernel(t, build, "6.1")
 	for _, text := range []string{"", "\n", "../../x\n", "6.1/../..\n", "6.1 x\n", strings.Repeat("6", 100)} {
 		plant(t, filepath.Join(k.Dir, "release"), text)
-		_, err := Find(build, "6.1")
+		_, err := FindKernel(build, "6.1")
 		wantError(t, err, "no kernel release")
 	}
 	plant(t, filepath.Join(k.Dir, "release"), k.Release)
 	if err := os.Remove(k.Image()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Find(build, "6.1")
+	_, err = FindKernel(build, "6.1")
 	wantError(t, err, "vmlinuz is missing")
 }
 
@@ -156,7 +156,7 @@ func TestFetchOfAKernelThatIsThereRunsNothing(t *testing.T) {
 	want := plantKernel(t, build, "6.1")
 	t.Setenv("PATH", t.TempDir())
 	var progress bytes.Buffer
-	k, err := Fetch(context.Background(), build, "6.1", &progress)
+	k, err := FetchKernel(context.Background(), build, "6.1", &progress)
 	if err != nil || *k != *want || progress.Len() > 0 {
 		t.Errorf("got %v, %v, and was told %q", k, err, &progress)
 	}
@@ -167,12 +167,12 @@ func TestFetchWithoutAptSaysSoAndLeavesNothing(t *testing.T) {
 	plant(t, filepath.Join(build, "kernel/.6.1.part/tree/release"), "of a fetch that was killed\n")
 	plant(t, filepath.Join(build, "kernel/6.1/vmlinuz"), "of a damaged kernel")
 	t.Setenv("PATH", t.TempDir())
-	_, err := Fetch(context.Background(), build, "6.1", &bytes.Buffer{})
+	_, err := FetchKernel(context.Background(), build, "6.1", &bytes.Buffer{})
 	wantError(t, err, "there is no apt-get here")
 	if exists(filepath.Join(build, "kernel/.6.1.part")) {
 		t.Error("the partial folder is still there")
 	}
-	_, err = Find(build, "6.1")
+	_, err = FindKernel(build, "6.1")
 	wantError(t, err, "run make kernels")
 }
 
@@ -186,13 +186,13 @@ func TestFetchWaitsForAnother(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var progress bytes.Buffer
-	if _, err := Fetch(ctx, build, "6.1", &progress); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := FetchKernel(ctx, build, "6.1", &progress); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v while another fetches", err)
 	}
 	wantError(t, errors.New(progress.String()), "waiting for another")
 	want := plantKernel(t, build, "6.1")
 	unlock()
-	if k, err := Fetch(context.Background(), build, "6.1", &progress); err != nil || *k != *want {
+	if k, err := FetchKernel(context.Background(), build, "6.1", &progress); err != nil || *k != *want {
 		t.Errorf("after the other: %v, %v", k, err)
 	}
 }
@@ -223,9 +223,9 @@ func TestArrange(t *testing.T) {
 		"usr/src/linux-headers-6.1.9/Makefile", "usr/src/linux-headers-6.1.9-common/arch/x86/a.h",
 		"usr/src/linux-headers-6.1.9-common/arch/arm/a.h", "usr/src/linux-headers-6.1.9-common/Makefile"}
 	fill(files...)
-	wantError(t, arrange(raw, t.TempDir(), set), "does not hold what it should")
+	wantError(t, arrangeFiles(raw, t.TempDir(), set), "does not hold what it should")
 	fill(append(files, "usr/lib/linux-kbuild-6.1/scripts/b", "usr/lib/linux-kbuild-6.1/tools/c")...)
-	if err := arrange(raw, tree, set); err != nil {
+	if err := arrangeFiles(raw, tree, set); err != nil {
 		t.Fatal(err)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")

@@ -50,7 +50,7 @@ func TestLimitsOfTheCounter(t *testing.T) {
 	for i := range uint64(countRanges) {
 		c.Ranges = append(c.Ranges, Range{string(rune('a' + i)), i, i + 1})
 	}
-	if _, err := c.args("out"); err != nil {
+	if _, err := c.qemuArgs("out"); err != nil {
 		t.Error(err)
 	}
 	for cpu, good := range map[string]bool{"65535": true, "65536": false, "131071": false} {
@@ -88,8 +88,8 @@ func TestDebugKernelIsNotFetched(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
-	_, want := Find(build, "6.1-debug")
-	_, err := Fetch(context.Background(), build, "6.1-debug", io.Discard)
+	_, want := FindKernel(build, "6.1-debug")
+	_, err := FetchKernel(context.Background(), build, "6.1-debug", io.Discard)
 	if err == nil || want == nil || err.Error() != want.Error() {
 		t.Errorf("%v, want %v", err, want)
 	}
@@ -130,7 +130,7 @@ func TestInitramfs_modules(t *testing.T) {
 	build := t.TempDir()
 	k := fakeKernel(t, build)
 	plant(t, filepath.Join(build, "bin", "skep-guest"), string(objectFile()))
-	m, err := Machine{Build: build, Name: "a"}.complete()
+	m, err := Machine{Build: build, Name: "a"}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,15 +16,15 @@ type Wire struct {
 	file *os.File
 }
 
-func address(end int) string { return fmt.Sprintf("10.78.0.%d", end) }
+func addressOf(end int) string { return fmt.Sprintf("10.78.0.%d", end) }
 
-func (w *Wire) address() string { return address(w.end) }
+func (w *Wire) address() string { return addressOf(w.end) }
 
 // hosts names both ends.
 func (w *Wire) hosts(own string) []string {
-	lines := []string{address(w.end) + " " + own}
+	lines := []string{addressOf(w.end) + " " + own}
 	if w.peer != "" {
-		lines = append(lines, address(3-w.end)+" "+w.peer)
+		lines = append(lines, addressOf(3-w.end)+" "+w.peer)
 	}
 	return lines
 }

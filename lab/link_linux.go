@@ -18,8 +18,8 @@ type Pair [2]*Guest
 // Join puts two machines on one wire and tells each the other's name. The ends
 // are to be closed once both have started: a guest has its own copy.
 func Join(a, b *Machine) (err error) {
-	defaults(&a.Name, "vm1")
-	defaults(&b.Name, "vm2")
+	setDefault(&a.Name, "vm1")
+	setDefault(&b.Name, "vm2")
 	if a.Name == b.Name {
 		return fmt.Errorf("both machines of a pair are called %q", a.Name)
 	}

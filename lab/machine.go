@@ -25,15 +25,15 @@ const (
 	delayMax  = 10 * time.Second
 )
 
-// complete gives m its defaults and its build folder, and refuses what cannot
+// withDefaults gives m its defaults and its build folder, and refuses what cannot
 // be meant.
-func (m Machine) complete() (Machine, error) {
-	defaults(&m.Name, "vm")
-	defaults(&m.Kernel, Series()[0])
-	defaults(&m.CPUs, 2)
-	defaults(&m.Threads, 1)
-	defaults(&m.Memory, 1024)
-	defaults(&m.NUMA, 1)
+func (m Machine) withDefaults() (Machine, error) {
+	setDefault(&m.Name, "vm")
+	setDefault(&m.Kernel, Series()[0])
+	setDefault(&m.CPUs, 2)
+	setDefault(&m.Threads, 1)
+	setDefault(&m.Memory, 1024)
+	setDefault(&m.NUMA, 1)
 	if m.Build == "" {
 		build, err := BuildDir()
 		if err != nil {
@@ -56,11 +56,11 @@ func (m Machine) complete() (Machine, error) {
 
 // Check refuses what Start would refuse of the description alone.
 func (m Machine) Check() error {
-	_, err := m.complete()
+	_, err := m.withDefaults()
 	return err
 }
 
-func defaults[T comparable](v *T, value T) {
+func setDefault[T comparable](v *T, value T) {
 	var zero T
 	if *v == zero {
 		*v = value
@@ -141,8 +141,8 @@ func plainName(s string) bool {
 // dir is the machine's folder, the only place that it writes to.
 func (m *Machine) dir() string { return filepath.Join(m.Build, "lab", m.Name) }
 
-// config is what process 1 has to know.
-func (m *Machine) config(k *Kernel, root []string) (*wire.Config, error) {
+// guestConfig is what process 1 has to know.
+func (m *Machine) guestConfig(k *Kernel, root []string) (*wire.Config, error) {
 	tree, err := filepath.EvalSymlinks(k.ModuleDir())
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (m *Machine) config(k *Kernel, root []string) (*wire.Config, error) {
 		c.Hosts = append(c.Hosts, fmt.Sprintf("10.77.0.%d node%d", n, n))
 	}
 	for _, name := range m.Modules {
-		module, err := m.module(k, name)
+		module, err := m.findModule(k, name)
 		if err != nil {
 			return nil, err
 		}
@@ -176,8 +176,8 @@ func (m *Machine) config(k *Kernel, root []string) (*wire.Config, error) {
 	return c, nil
 }
 
-// module takes ours if it was built for this kernel, else the kernel's own.
-func (m *Machine) module(k *Kernel, name string) (wire.Module, error) {
+// findModule takes ours if it was built for this kernel, else the kernel's own.
+func (m *Machine) findModule(k *Kernel, name string) (wire.Module, error) {
 	file := filepath.Join(m.Build, "kmod", m.Kernel, name, name+".ko")
 	if exists(file) {
 		return wire.Module{Name: name, File: file}, nil

@@ -16,7 +16,7 @@ import (
 
 func TestMachine_defaults(t *testing.T) {
 	build := t.TempDir()
-	m, err := Machine{Build: build}.complete()
+	m, err := Machine{Build: build}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,21 +55,21 @@ func TestMachine_refused(t *testing.T) {
 		{"option as a module", Machine{Modules: []string{"-r"}}, "module"},
 	} {
 		c.m.Build = t.TempDir()
-		if _, err := c.m.complete(); err == nil || !strings.Contains(err.Error(), c.why) {
+		if _, err := c.m.withDefaults(); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want a word of %q", c.name, err, c.why)
 		}
 	}
 }
 
 func TestMachine_buildFolder(t *testing.T) {
-	if _, err := (Machine{Build: filepath.Join(t.TempDir(), "none")}).complete(); err == nil || !strings.Contains(err.Error(), "run make") {
+	if _, err := (Machine{Build: filepath.Join(t.TempDir(), "none")}).withDefaults(); err == nil || !strings.Contains(err.Error(), "run make") {
 		t.Errorf("a missing build folder: %v", err)
 	}
 	odd := filepath.Join(t.TempDir(), "a,b")
 	if err := os.Mkdir(odd, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Machine{Build: odd}).complete(); err == nil || !strings.Contains(err.Error(), "move the tree") {
+	if _, err := (Machine{Build: odd}).withDefaults(); err == nil || !strings.Contains(err.Error(), "move the tree") {
 		t.Errorf("a build folder with a comma: %v", err)
 	}
 }
@@ -108,11 +108,11 @@ func TestMachine_config(t *testing.T) {
 		Build: build, Name: "a", Nodes: 2, Delay: time.Millisecond, Loss: 0.5,
 		Wire: &Wire{end: 2, peer: "b"}, Modules: []string{"veth", "o2g"},
 		Disks: []Disk{{MiB: 1}, {MiB: 2, Swap: true}},
-	}.complete()
+	}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := m.config(k, []string{"/modules/00-x.ko"})
+	c, err := m.guestConfig(k, []string{"/modules/00-x.ko"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestMachine_config(t *testing.T) {
 		t.Errorf("config is\n%+v, want\n%+v", c, want)
 	}
 	m.Modules = []string{"nonesuch"}
-	if _, err := m.config(k, nil); err == nil || !strings.Contains(err.Error(), "run make") {
+	if _, err := m.guestConfig(k, nil); err == nil || !strings.Contains(err.Error(), "run make") {
 		t.Errorf("a module that nobody has: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestMachine_config(t *testing.T) {
 func TestInitramfs_guestMissing(t *testing.T) {
 	build := t.TempDir()
 	k := fakeKernel(t, build)
-	m, err := Machine{Build: build}.complete()
+	m, err := Machine{Build: build}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

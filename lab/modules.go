@@ -31,7 +31,7 @@ func (k *Kernel) Closure(names ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	order, err := closure(string(dep), string(builtin), names)
+	order, err := moduleClosure(string(dep), string(builtin), names)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k.Release, err)
 	}
@@ -41,9 +41,9 @@ func (k *Kernel) Closure(names ...string) ([]string, error) {
 	return order, nil
 }
 
-// closure reads modules.dep, of which each line is "a.ko: b.ko c.ko", and
+// moduleClosure reads modules.dep, of which each line is "a.ko: b.ko c.ko", and
 // modules.builtin, a path per line; it gives paths as they stand there.
-func closure(dep, builtin string, names []string) ([]string, error) {
+func moduleClosure(dep, builtin string, names []string) ([]string, error) {
 	needs, byName, err := parseDep(dep)
 	if err != nil {
 		return nil, err

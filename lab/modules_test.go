@@ -40,7 +40,7 @@ func TestClosureOrder(t *testing.T) {
 		{"", "ext2 crc_t10dif crc-t10dif"},
 		{"", ""},
 	} {
-		got, err := closure(depText, builtinText, strings.Fields(c.ask))
+		got, err := moduleClosure(depText, builtinText, strings.Fields(c.ask))
 		if err != nil || names(got) != c.want {
 			t.Errorf("closure(%s) = %q, %v; want %q", c.ask, names(got), err, c.want)
 		}
@@ -56,7 +56,7 @@ func TestClosureRefuses(t *testing.T) {
 		{"kernel/b.ko: /etc/a.ko\n", "b", "modules.dep:1"},
 	} {
 		asked := strings.Split(c.ask, " ")
-		if got, err := closure(c.dep, "x.ko\n", asked); err == nil || !strings.Contains(err.Error(), c.want) {
+		if got, err := moduleClosure(c.dep, "x.ko\n", asked); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("closure(%q) = %v, %v; want an error with %s", c.ask, got, err, c.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestClosureRefuses(t *testing.T) {
 
 // A damaged file may name modules in a circle.
 func TestClosureOfACircleEnds(t *testing.T) {
-	got, err := closure("a.ko: b.ko\nb.ko: a.ko\n", "", []string{"a"})
+	got, err := moduleClosure("a.ko: b.ko\nb.ko: a.ko\n", "", []string{"a"})
 	if err != nil || names(got) != "b a" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -74,7 +74,7 @@ func FuzzClosure(f *testing.F) {
 	f.Add(depText, builtinText, "9p")
 	f.Add("a.ko: a.ko\n", "\n", "a")
 	f.Fuzz(func(t *testing.T, dep, builtin, name string) {
-		got, err := closure(dep, builtin, []string{name})
+		got, err := moduleClosure(dep, builtin, []string{name})
 		if err != nil {
 			return
 		}

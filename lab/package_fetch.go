@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Package fetches one package of Debian at the version of a kernel's packages,
+// FetchPackage fetches one package of Debian at the version of a kernel's packages,
 // checked by apt and not installed, into dir, and gives its path.
-func Package(ctx context.Context, dir, name, version string, progress io.Writer) (string, error) {
+func FetchPackage(ctx context.Context, dir, name, version string, progress io.Writer) (string, error) {
 	if !exactVersion(version) {
 		return "", fmt.Errorf("%.80q is no version of Debian's kernel packages, such as 6.1.176-1", version)
 	}
@@ -22,7 +22,7 @@ func Package(ctx context.Context, dir, name, version string, progress io.Writer)
 		return "", err
 	}
 	fmt.Fprintf(progress, "%s %s: fetching\n", name, version)
-	paths, err := a.download(ctx, []string{name}, version)
+	paths, err := a.downloadAll(ctx, []string{name}, version)
 	return paths[name], err
 }
 

@@ -16,9 +16,9 @@ type process struct {
 	err  error         // how; read after done
 }
 
-// launch starts cmd. The kernel kills it when the thread that started it ends,
+// startProcess starts cmd. The kernel kills it when the thread that started it ends,
 // so that thread is kept, by this goroutine, until the process has ended.
-func launch(cmd *exec.Cmd) (*process, error) {
+func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	// A group of its own: a terminal's interrupt is ours to handle.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -50,8 +50,8 @@ func run(cmd *exec.Cmd) error {
 // kill is for a process of any state.
 func (p *process) kill() { p.cmd.Process.Kill() }
 
-// ending says in words how a process that failed ended; empty: in order.
-func (p *process) ending() string {
+// endText says in words how a process that failed ended; empty: in order.
+func (p *process) endText() string {
 	if p.err == nil {
 		return ""
 	}

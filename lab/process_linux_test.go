@@ -20,18 +20,18 @@ import (
 
 func TestClaim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lab", "vm")
-	f, err := claim(dir)
+	f, err := claimDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "out", "deep"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claim(dir); err == nil || !strings.Contains(err.Error(), "another name") {
+	if _, err := claimDir(dir); err == nil || !strings.Contains(err.Error(), "another name") {
 		t.Errorf("the folder of a machine that runs: %v", err)
 	}
 	f.Close()
-	again, err := claim(dir)
+	again, err := claimDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +47,16 @@ func TestProcess_ending(t *testing.T) {
 		{"exit 3", "QEMU failed (exit status 3)"},
 		{"kill -9 $$", "QEMU was killed by signal 9 (killed)"},
 	} {
-		p, err := launch(exec.Command("sh", "-c", c.script))
+		p, err := startProcess(exec.Command("sh", "-c", c.script))
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-p.done
-		if got := p.ending(); got != c.want {
+		if got := p.endText(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.script, got, c.want)
 		}
 	}
-	if _, err := launch(exec.Command("/nonesuch")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := startProcess(exec.Command("/nonesuch")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
@@ -73,7 +73,7 @@ func deadGuest(t *testing.T, script, console, said string) (*Guest, *vm) {
 			t.Fatal(err)
 		}
 	}
-	p, err := launch(exec.Command("sh", "-c", script))
+	p, err := startProcess(exec.Command("sh", "-c", script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestGuest_endBetweenBoots(t *testing.T) {
 		}
 		v.gone = make(chan struct{})
 		g.vm, g.end = v, restarting
-		g.ended(v)
+		g.judgeEnd(v)
 		want := error(nil)
 		if late {
 			want = errors.New("it took too long")
@@ -234,19 +234,19 @@ func TestOutTooMuch_deep(t *testing.T) {
 func TestAccel_chosen(t *testing.T) {
 	m := &Machine{Build: t.TempDir(), Count: &Count{}}
 	t.Setenv("SKEP_ACCEL", "")
-	if a, err := m.accel(t.Context(), "/nonesuch", ""); a != "tcg" || err != nil {
+	if a, err := m.chooseAccel(t.Context(), "/nonesuch", ""); a != "tcg" || err != nil {
 		t.Errorf("for counts: %q, %v", a, err)
 	}
 	t.Setenv("SKEP_ACCEL", "kvm")
-	if _, err := m.accel(t.Context(), "/nonesuch", ""); err == nil {
+	if _, err := m.chooseAccel(t.Context(), "/nonesuch", ""); err == nil {
 		t.Error("counts under kvm")
 	}
 	m.Count = nil
-	if a, err := m.accel(t.Context(), "/nonesuch", ""); a != "kvm" || err != nil {
+	if a, err := m.chooseAccel(t.Context(), "/nonesuch", ""); a != "kvm" || err != nil {
 		t.Errorf("as asked: %q, %v", a, err)
 	}
 	t.Setenv("SKEP_ACCEL", "hvf")
-	if _, err := m.accel(t.Context(), "/nonesuch", ""); err == nil || !strings.Contains(err.Error(), "set tcg or kvm") {
+	if _, err := m.chooseAccel(t.Context(), "/nonesuch", ""); err == nil || !strings.Contains(err.Error(), "set tcg or kvm") {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

@@ -43,12 +43,12 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	accel, err := m.accel(ctx, qemu, image)
+	accel, err := m.chooseAccel(ctx, qemu, image)
 	if err != nil {
 		return nil, err
 	}
 	g.accel = accel
-	h := hardware{accel: accel, image: image, mapping: mapping(filepath.Join(g.Dir(), outDir)), scale: load.Scale()}
+	h := hardware{accel: accel, image: image, mapping: mapOwners(filepath.Join(g.Dir(), outDir)), scale: load.Scale()}
 	log, err := os.OpenFile(filepath.Join(g.Dir(), emulator), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	args, err := m.arguments(h)
+	args, err := m.qemuArgs(h)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (g *Guest) startVM(ctx context.Context) (*vm, error) {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, m.Wire.file)
 	}
 	v := &vm{said: &lastLine{}, gone: make(chan struct{}), console: size(filepath.Join(g.Dir(), consoleFile))}
-	if v.process, err = launch(cmd); err != nil {
+	if v.process, err = startProcess(cmd); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("start %s: %w", qemu, err)
 	}
@@ -90,15 +90,15 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// hello waits for the guest's first message.
-func (v *vm) hello(ctx context.Context) (wire.Hello, error) {
+// waitHello waits for the guest's first message.
+func (v *vm) waitHello(ctx context.Context) (wire.Hello, error) {
 	var h wire.Hello
 	stream, err := v.session.AcceptStreamWithContext(ctx)
 	if ctx.Err() != nil {
 		return h, context.Cause(ctx)
 	}
 	if err != nil {
-		return h, v.broken()
+		return h, v.channelError()
 	}
 	defer stream.Close()
 	if end, ok := ctx.Deadline(); ok {
@@ -108,17 +108,17 @@ func (v *vm) hello(ctx context.Context) (wire.Hello, error) {
 	case ctx.Err() != nil || errors.Is(err, yamux.ErrTimeout):
 		return h, fmt.Errorf("%w: half a hello", context.Cause(ctx))
 	case err != nil && v.session.IsClosed():
-		return h, v.broken()
+		return h, v.channelError()
 	case err != nil:
 		return h, fmt.Errorf("%w in its hello: %w", errNonsense, err)
 	case h.Failure == "" && !validRelease(h.Release):
-		return h, fmt.Errorf("%w in its hello: it calls its kernel %q", errNonsense, clean(h.Release))
+		return h, fmt.Errorf("%w in its hello: it calls its kernel %q", errNonsense, cleanLine(h.Release))
 	}
 	return h, nil
 }
 
-// broken says what the channel made of its end.
-func (v *vm) broken() error {
+// channelError says what the channel made of its end.
+func (v *vm) channelError() error {
 	if line := v.said.String(); line != "" {
 		return fmt.Errorf("%w: %w: %s", errChannel, errNonsense, line)
 	}
@@ -127,8 +127,8 @@ func (v *vm) broken() error {
 
 // findCause explains an end that nobody asked for.
 func (g *Guest) findCause(v *vm) error {
-	if how := v.process.ending(); how != "" {
-		if said := tail(filepath.Join(g.Dir(), emulator), 0); said != "" {
+	if how := v.process.endText(); how != "" {
+		if said := readTail(filepath.Join(g.Dir(), emulator), 0); said != "" {
 			how += ": " + lastOf(said)
 		}
 		return errors.New(how)
@@ -136,11 +136,11 @@ func (g *Guest) findCause(v *vm) error {
 	if line := g.panicLine(v); line != "" {
 		return errors.New(line)
 	}
-	console := tail(filepath.Join(g.Dir(), consoleFile), v.console)
+	console := readTail(filepath.Join(g.Dir(), consoleFile), v.console)
 	const own = "skep-guest: "
 	if at := strings.LastIndex(console, own); at >= 0 {
 		line, _, _ := strings.Cut(console[at+len(own):], "\n")
-		return fmt.Errorf("the guest could not %s", clean(line))
+		return fmt.Errorf("the guest could not %s", cleanLine(line))
 	}
 	return errors.New("the guest turned itself off or restarted, and nobody had asked for it")
 }
@@ -148,20 +148,20 @@ func (g *Guest) findCause(v *vm) error {
 // panicLine is what the kernel said last if it gave up in this boot.
 func (g *Guest) panicLine(v *vm) string {
 	const sign = "Kernel panic - not syncing"
-	console := tail(filepath.Join(g.Dir(), consoleFile), v.console)
+	console := readTail(filepath.Join(g.Dir(), consoleFile), v.console)
 	at := strings.Index(console, sign)
 	if at < 0 {
 		return ""
 	}
 	line, _, _ := strings.Cut(console[at:], "\n")
-	return clean(line)
+	return cleanLine(line)
 }
 
 // tailMax is how much of a log's end an error may need.
 const tailMax = 256 << 10
 
-// tail reads the end of a file, of what lies behind from.
-func tail(path string, from int64) string {
+// readTail reads the end of a file, of what lies behind from.
+func readTail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -174,7 +174,7 @@ func tail(path string, from int64) string {
 
 func lastOf(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return clean(lines[len(lines)-1])
+	return cleanLine(lines[len(lines)-1])
 }
 
 // lastLine keeps the end of what is written to it.

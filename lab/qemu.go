@@ -31,16 +31,16 @@ const (
 
 func (m *Machine) wireFD() int { return diskFD + len(m.Disks) }
 
-// inherited is a path by which QEMU opens a descriptor that it has.
-func inherited(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+// fdPath is a path by which QEMU opens a descriptor that it has.
+func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // cpu has four levels of page tables, as most computers: a fifth costs the
 // emulator time with every miss of its TLB.
 const cpu = "max,la57=off"
 
-// cpu is the processor's model. The emulator's own is AMD's, of a kind that
+// cpuModel is the processor's model. The emulator's own is AMD's, of a kind that
 // never had threads: one that has them must be another.
-func (m *Machine) cpu() string {
+func (m *Machine) cpuModel() string {
 	if m.Threads > 1 {
 		return cpu + ",vendor=GenuineIntel"
 	}
@@ -63,11 +63,11 @@ type hardware struct {
 	scale   float64
 }
 
-// arguments is QEMU's command line. The 9p root has no security model: it is
+// qemuArgs is QEMU's command line. The 9p root has no security model: it is
 // read-only, and QEMU has no rights that its starter lacks. /out is mapped:
 // owners, modes and kinds of files are notes beside plain files of the
 // starter's, so a guest can create neither a setuid program nor a device.
-func (m *Machine) arguments(h hardware) ([]string, error) {
+func (m *Machine) qemuArgs(h hardware) ([]string, error) {
 	in := func(name string) string { return filepath.Join(m.dir(), name) }
 	accel := h.accel
 	if accel == "tcg" {
@@ -78,10 +78,10 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	}
 	args := []string{
 		"-name", "skep-" + m.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-accel", accel, "-cpu", m.cpu(),
+		"-machine", "pc", "-accel", accel, "-cpu", m.cpuModel(),
 		"-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.CPUs, m.NUMA, m.CPUs/m.NUMA/m.Threads, m.Threads),
 		"-m", strconv.Itoa(m.Memory),
-		"-kernel", h.image, "-initrd", inherited(initramfsFD), "-append", m.commandLine(h),
+		"-kernel", h.image, "-initrd", fdPath(initramfsFD), "-append", m.commandLine(h),
 		"-chardev", "file,id=console,append=on,path=" + in(consoleFile), "-serial", "chardev:console",
 		"-chardev", "file,id=results,append=on,path=" + in(resultsFile), "-serial", "chardev:results",
 		"-device", "virtio-serial-pci,max_ports=2",
@@ -95,7 +95,7 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	args = append(args, m.numaArguments()...)
 	for i := range m.Disks {
 		args = append(args,
-			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,werror=report,file=%s", i, inherited(diskFD+i)),
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,werror=report,file=%s", i, fdPath(diskFD+i)),
 			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d", i))
 	}
 	if m.Wire != nil {
@@ -106,7 +106,7 @@ func (m *Machine) arguments(h hardware) ([]string, error) {
 	if m.Count == nil {
 		return args, nil
 	}
-	count, err := m.Count.args(in(countsFile))
+	count, err := m.Count.qemuArgs(in(countsFile))
 	return append(args, count...), err
 }
 

@@ -11,11 +11,11 @@ import (
 func argumentsOf(t *testing.T, m Machine) []string {
 	t.Helper()
 	m.Build = t.TempDir()
-	m, err := m.complete()
+	m, err := m.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := m.arguments(hardware{accel: "tcg", image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1})
+	args, err := m.qemuArgs(hardware{accel: "tcg", image: "/k/vmlinuz", mapping: "mapped-xattr", scale: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (a *allowances) options(f *cli.Flags) {
 	f.BoolVar(&a.network, "allow-network", false, "let programs use this machine's network")
 }
 
-func (a *allowances) given() bool {
+func (a *allowances) isGiven() bool {
 	return len(a.read)+len(a.write) > 0 || a.network || a.limits != (proto.Limits{})
 }
 

@@ -24,12 +24,12 @@ func TestAllowIsTheOwners(t *testing.T) {
 	defer h.Close()
 	for _, option := range []string{"--allow /usr", "--allow-write /usr", "--allow-network"} {
 		line := "run --state " + dir + " " + option + " -- /bin/true"
-		code, text := cli.Code(dispatch(t.Context(), strings.Fields(line)))
+		code, text := cli.ExitCode(dispatch(t.Context(), strings.Fields(line)))
 		if code != cli.Usage || !strings.Contains(text, "a hub runs here") {
 			t.Errorf("%s: %d %q", option, code, text)
 		}
 		line = "exec --state " + dir + " " + option + " -- /bin/true"
-		if code, _ := cli.Code(dispatch(t.Context(), strings.Fields(line))); code != cli.Usage {
+		if code, _ := cli.ExitCode(dispatch(t.Context(), strings.Fields(line))); code != cli.Usage {
 			t.Errorf("exec %s: %d", option, code)
 		}
 	}

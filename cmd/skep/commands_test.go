@@ -52,7 +52,7 @@ func TestLinesThatEndEarly(t *testing.T) {
 		{"update apply fix", "for whom", cli.Usage},
 		{"update build " + other + " --kernel 0.1", "for Linux 0.1", cli.Failed},
 	} {
-		code, text := cli.Code(dispatch(t.Context(), strings.Fields(c.line)))
+		code, text := cli.ExitCode(dispatch(t.Context(), strings.Fields(c.line)))
 		if code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %d %q, want %d %q", c.line, code, text, c.code, c.want)
 		}
@@ -62,7 +62,7 @@ func TestLinesThatEndEarly(t *testing.T) {
 // Columns stand under one another, whichever cell is the widest.
 func TestHelpIsAligned(t *testing.T) {
 	var b strings.Builder
-	columns(&b, [][2]string{{"a", "an explanation"}, {"longest", "b"}})
+	writeColumns(&b, [][2]string{{"a", "an explanation"}, {"longest", "b"}})
 	if want := "  a        an explanation\n  longest  b\n"; b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}

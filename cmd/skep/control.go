@@ -24,8 +24,8 @@ func openControl(state string) (*hub.Client, error) {
 	return hub.NewClient(hub.ControlSocket(hubState(dir))), nil
 }
 
-// coded gives what a hub or an agent says an exit code.
-func coded(err error) error {
+// withExitCode gives what a hub or an agent says an exit code.
+func withExitCode(err error) error {
 	var p *proto.Problem
 	switch {
 	case errors.Is(err, hub.ErrNoHub):

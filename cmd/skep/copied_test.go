@@ -114,7 +114,7 @@ func TestCopiedState(t *testing.T) {
 			t.Errorf("no %q in: %s", words, p.Text)
 		}
 	}
-	if nodes, err := hub.Select(h.Nodes(), "node=pc"); err != nil || len(nodes) != 1 {
+	if nodes, err := hub.SelectNodes(h.Nodes(), "node=pc"); err != nil || len(nodes) != 1 {
 		t.Errorf("the first node: %v, %v", nodes, err)
 	}
 	first.stop()

@@ -31,11 +31,11 @@ type check struct {
 	Cure  string `json:"cure,omitempty"`
 }
 
-func good(name, format string, args ...any) check {
+func passed(name, format string, args ...any) check {
 	return check{Name: name, State: checkOK, Found: fmt.Sprintf(format, args...)}
 }
 
-func (c check) but(state, cure string) check {
+func (c check) withState(state, cure string) check {
 	c.State, c.Cure = state, cure
 	return c
 }
@@ -51,7 +51,7 @@ func (d *doctor) options(f *cli.Flags) {
 }
 
 func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	state, err := stateDir(d.state)
@@ -82,7 +82,7 @@ func (d *doctor) run(ctx context.Context, f *cli.Flags, words []string) error {
 
 func printChecks(checks []check, asJSON bool) error {
 	if asJSON {
-		return cli.JSON(os.Stdout, checks)
+		return cli.PrintJSON(os.Stdout, checks)
 	}
 	table := cli.NewTable("CHECK", "STATE", "FOUND")
 	for _, c := range checks {
@@ -103,9 +103,9 @@ func stateDir(given string) (string, error) {
 }
 
 func checkMachine() check {
-	c := good("machine", "%s, %d CPUs", runtime.GOARCH, runtime.NumCPU())
+	c := passed("machine", "%s, %d CPUs", runtime.GOARCH, runtime.NumCPU())
 	if runtime.GOARCH != "amd64" {
-		return c.but(checkBad, "workers are x86-64 programs: use a machine of that kind")
+		return c.withState(checkBad, "workers are x86-64 programs: use a machine of that kind")
 	}
 	return c
 }
@@ -118,16 +118,16 @@ func checkState(dir string) []check {
 	for {
 		info, err := os.Stat(there)
 		if err == nil && !info.IsDir() {
-			return []check{good("state", "%s is not a directory", there).but(checkBad, "remove it or give another --state")}
+			return []check{passed("state", "%s is not a directory", there).withState(checkBad, "remove it or give another --state")}
 		}
 		if err == nil || there == filepath.Dir(there) {
 			break
 		}
 		there = filepath.Dir(there)
 	}
-	c := good("state", "%s", dir)
+	c := passed("state", "%s", dir)
 	if probe, err := os.CreateTemp(there, ".skep-doctor-*"); err != nil {
-		c = good("state", "%v", err).but(checkBad, "make it writable or give another --state")
+		c = passed("state", "%v", err).withState(checkBad, "make it writable or give another --state")
 	} else {
 		probe.Close()
 		os.Remove(probe.Name())
@@ -138,11 +138,11 @@ func checkState(dir string) []check {
 func checkRoom(dir string) check {
 	free, err := freeSpace(dir)
 	if err != nil {
-		return good("room", "%v", err).but(checkNote, "")
+		return passed("room", "%v", err).withState(checkNote, "")
 	}
-	c := good("room", "%s free at %s", cli.Bytes(free), dir)
+	c := passed("room", "%s free at %s", cli.FormatBytes(free), dir)
 	if free < roomWanted {
-		return c.but(checkBad, "free "+cli.Bytes(roomWanted)+" there or give another --state")
+		return c.withState(checkBad, "free "+cli.FormatBytes(roomWanted)+" there or give another --state")
 	}
 	return c
 }
@@ -164,16 +164,16 @@ func beePath() (string, error) {
 func checkConfined() check {
 	found, err := agent.FindConfined()
 	if err != nil {
-		return good("confined", "%v", err).but(checkBad, "no program can be started here until this is repaired")
+		return passed("confined", "%v", err).withState(checkBad, "no program can be started here until this is repaired")
 	}
-	c := good("confined", "%v", found)
+	c := passed("confined", "%v", found)
 	switch found.Kind {
 	case agent.ConfinedNot:
-		return c.but(checkNote, "allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor), or use Linux 5.13 or newer with Landlock")
+		return c.withState(checkNote, "allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor), or use Linux 5.13 or newer with Landlock")
 	case agent.ConfinedLandlock:
-		return c.but(checkNote, "namespaces close this too: allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
+		return c.withState(checkNote, "namespaces close this too: allow user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
 	case agent.ConfinedBee:
-		return c.but(checkNote, "join only hubs whose users you trust")
+		return c.withState(checkNote, "join only hubs whose users you trust")
 	}
 	return c
 }
@@ -188,16 +188,16 @@ func checkBee(ctx context.Context) []check {
 	}
 	if err != nil {
 		if runtime.GOOS != "windows" {
-			return []check{good("bee", "not beside skep").but(checkNote, "only 'skep join --bee' needs it")}
+			return []check{passed("bee", "not beside skep").withState(checkNote, "only 'skep join --bee' needs it")}
 		}
-		return []check{good("bee", "%v", err).but(checkBad, "put bee.exe beside skep.exe: workers run in it")}
+		return []check{passed("bee", "%v", err).withState(checkBad, "put bee.exe beside skep.exe: workers run in it")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--probe").CombinedOutput()
 	checks := probeLines(string(out))
 	if err != nil {
-		checks = append(checks, good("bee", "bee --probe: %v", err).but(checkBad,
+		checks = append(checks, passed("bee", "bee --probe: %v", err).withState(checkBad,
 			"the lines above say what this machine lacks; docs/windows.md explains them"))
 	}
 	return checks
@@ -216,16 +216,16 @@ func probeLines(out string) []check {
 		text := strings.Join(words[2:], " ")
 		switch {
 		case state == "ok" && words[0] == "host":
-			checks = append(checks, good("bee", "%s", text))
+			checks = append(checks, passed("bee", "%s", text))
 		case state == "bad":
-			checks = append(checks, good("bee "+words[0], "%s", text).but(checkBad, "guests can't run here; docs/windows.md, "+words[0]))
+			checks = append(checks, passed("bee "+words[0], "%s", text).withState(checkBad, "guests can't run here; docs/windows.md, "+words[0]))
 		case state == "absent" || state == "accepted":
-			checks = append(checks, good("bee "+words[0], "%s", text).but(checkNote, ""))
+			checks = append(checks, passed("bee "+words[0], "%s", text).withState(checkNote, ""))
 		}
 	}
 	if len(checks) == 0 {
 		first, _, _ := strings.Cut(out, "\n")
-		return []check{good("bee", "%s", strings.TrimSpace(first))}
+		return []check{passed("bee", "%s", strings.TrimSpace(first))}
 	}
 	return checks
 }

@@ -35,7 +35,7 @@ func TestDoctorForProgramsAndPeople(t *testing.T) {
 		t.Errorf("for people: %s", out)
 	}
 	out = printedBy(t, &os.Stdout, func() {
-		if err := printChecks([]check{good("a", "fine"), good("b", "broken").but(checkBad, "repair it")}, false); err != nil {
+		if err := printChecks([]check{passed("a", "fine"), passed("b", "broken").withState(checkBad, "repair it")}, false); err != nil {
 			t.Error(err)
 		}
 	})

@@ -18,19 +18,19 @@ const filesWanted = 1024
 func checkSystem() []check {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		return []check{good("system", "%v", err).but(checkBad, "mount /proc: the agent reads it")}
+		return []check{passed("system", "%v", err).withState(checkBad, "mount /proc: the agent reads it")}
 	}
-	return []check{good("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/"), checkUpdates("/")}
+	return []check{passed("system", "Linux %s", strings.TrimSpace(string(release))), checkFiles(), checkModule(o2gDevice), checkLending("/"), checkUpdates("/")}
 }
 
 func checkFiles() check {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return good("open files", "%v", err).but(checkNote, "")
+		return passed("open files", "%v", err).withState(checkNote, "")
 	}
-	c := good("open files", "at most %d", limit.Max)
+	c := passed("open files", "at most %d", limit.Max)
 	if limit.Max < filesWanted {
-		return c.but(checkBad, "raise it: ulimit -n 1024, or LimitNOFILE in the service")
+		return c.withState(checkBad, "raise it: ulimit -n 1024, or LimitNOFILE in the service")
 	}
 	return c
 }
@@ -41,11 +41,11 @@ const o2gDevice = "/dev/o2g"
 func checkModule(device string) check {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) {
-		return good("o2g", "no kernel module: a thread of each MPI program matches its messages").
-			but(checkNote, "modprobe o2g, if MPI programs run here")
+		return passed("o2g", "no kernel module: a thread of each MPI program matches its messages").
+			withState(checkNote, "modprobe o2g, if MPI programs run here")
 	}
 	if err != nil {
-		return good("o2g", "%v", err).but(checkNote, "ask root for access to it, else MPI programs match messages in user space")
+		return passed("o2g", "%v", err).withState(checkNote, "ask root for access to it, else MPI programs match messages in user space")
 	}
 	defer f.Close()
 	open := uapi.O2GDeviceOpen{Revision: uapi.O2GDeviceRevision, SQEntries: 16, CQEntries: 16,
@@ -57,13 +57,13 @@ func checkModule(device string) check {
 // moduleAnswer is what the module's answer to that says.
 func moduleAnswer(device string, errno syscall.Errno) check {
 	if errno == syscall.EPROTO {
-		return good("o2g", "the kernel module has another revision than this skep, which has %d", uapi.O2GDeviceRevision).
-			but(checkNote, "install module and skep of one version")
+		return passed("o2g", "the kernel module has another revision than this skep, which has %d", uapi.O2GDeviceRevision).
+			withState(checkNote, "install module and skep of one version")
 	}
 	if errno != 0 {
-		return good("o2g", "%s: %v", device, errno).but(checkNote, "reload the module: modprobe -r o2g && modprobe o2g")
+		return passed("o2g", "%s: %v", device, errno).withState(checkNote, "reload the module: modprobe -r o2g && modprobe o2g")
 	}
-	return good("o2g", "the kernel module matches MPI programs' messages")
+	return passed("o2g", "the kernel module matches MPI programs' messages")
 }
 
 func freeSpace(dir string) (uint64, error) {

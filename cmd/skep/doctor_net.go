@@ -25,34 +25,34 @@ func checkHub(ctx context.Context, state string) check {
 	s, err := hub.NewClient(hub.ControlSocket(hubState(state))).Status(ctx)
 	switch {
 	case errors.Is(err, hub.ErrNoHub):
-		return good("hub", "none runs here")
+		return passed("hub", "none runs here")
 	case err != nil:
-		return good("hub", "it does not answer: %v", err).but(checkBad, "stop `skep up` here and start it again")
+		return passed("hub", "it does not answer: %v", err).withState(checkBad, "stop `skep up` here and start it again")
 	}
-	return good("hub", "process %d, address %s, %d nodes up", s.PID, s.Address, s.Nodes)
+	return passed("hub", "process %d, address %s, %d nodes up", s.PID, s.Address, s.Nodes)
 }
 
 // checkNode looks at what an earlier join left, and whether that hub answers.
 func checkNode(ctx context.Context, state string) []check {
 	text, err := os.ReadFile(filepath.Join(agentState(state), "node", "admission.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return []check{good("node", "has not joined a hub")}
+		return []check{passed("node", "has not joined a hub")}
 	}
 	var a ident.Admission
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
 	if err != nil {
-		return []check{good("node", "%v", err).but(checkBad, "delete "+agentState(state)+" and join again")}
+		return []check{passed("node", "%v", err).withState(checkBad, "delete "+agentState(state)+" and join again")}
 	}
-	c := good("node", "joined %s as %s", a.Hub, a.Name)
+	c := passed("node", "joined %s as %s", a.Hub, a.Name)
 	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, netPatience)
 	defer cancel()
 	conn, err := d.DialContext(ctx, "tcp", a.Hub)
 	if err != nil {
-		return []check{c, good("way", "%v", err).but(checkBad, "start the hub, or let this machine reach "+a.Hub)}
+		return []check{c, passed("way", "%v", err).withState(checkBad, "start the hub, or let this machine reach "+a.Hub)}
 	}
 	conn.Close()
-	return []check{c, good("way", "%s can be reached", a.Hub)}
+	return []check{c, passed("way", "%s can be reached", a.Hub)}
 }

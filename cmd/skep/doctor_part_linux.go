@@ -17,34 +17,34 @@ import (
 func checkLending(root string) check {
 	const name = "partitions"
 	if text, err := os.ReadFile(filepath.Join(root, "sys/hypervisor/type")); err == nil && strings.TrimSpace(string(text)) == "xen" {
-		return good(name, "Linux runs on Xen, which starts and stops CPUs itself").
-			but(checkNote, "lend cores of bare metal, or below KVM")
+		return passed(name, "Linux runs on Xen, which starts and stops CPUs itself").
+			withState(checkNote, "lend cores of bare metal, or below KVM")
 	}
 	clock, _ := os.ReadFile(filepath.Join(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"))
 	if text := strings.TrimSpace(string(clock)); text != "tsc" {
-		return good(name, "Linux's clock source is %q, so lent cores would have no clock", text).
-			but(checkNote, "write tsc to /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available there")
+		return passed(name, "Linux's clock source is %q, so lent cores would have no clock", text).
+			withState(checkNote, "write tsc to /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available there")
 	}
 	if runtime.NumCPU() < 2 {
-		return good(name, "one CPU, which stays with Linux").but(checkNote, "lend cores of a larger machine")
+		return passed(name, "one CPU, which stays with Linux").withState(checkNote, "lend cores of a larger machine")
 	}
 	if _, err := os.Stat(filepath.Join(root, uapi.ShimosDevice)); err != nil {
-		return good(name, "the module shimos is not loaded").but(checkNote, "modprobe shimos, if cores are to be lent here")
+		return passed(name, "the module shimos is not loaded").withState(checkNote, "modprobe shimos, if cores are to be lent here")
 	}
-	return lendable()
+	return checkAllowance()
 }
 
-// lendable asks the module who may lend what.
-func lendable() check {
+// checkAllowance asks the module who may lend what.
+func checkAllowance() check {
 	const name = "partitions"
-	a, err := lent.Allowed()
+	a, err := lent.GetAllowance()
 	switch {
 	case err != nil:
-		return good(name, "%v", partError(err)).but(checkNote, "install module and skep of one version")
+		return passed(name, "%v", partError(err)).withState(checkNote, "install module and skep of one version")
 	case os.Geteuid() == 0:
-		return good(name, "root may lend any CPU but 0")
+		return passed(name, "root may lend any CPU but 0")
 	case a.Group == uapi.ShimosNobody:
-		return good(name, "root alone may lend cores").but(checkNote, "have root allow a group: skep part allow")
+		return passed(name, "root alone may lend cores").withState(checkNote, "have root allow a group: skep part allow")
 	}
-	return good(name, "members of group %d may lend CPUs %s", a.Group, a.CPUs)
+	return passed(name, "members of group %d may lend CPUs %s", a.Group, a.CPUs)
 }

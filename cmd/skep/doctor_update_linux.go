@@ -23,16 +23,16 @@ func checkUpdates(root string) check {
 	}
 	switch traced, _ := os.ReadFile(filepath.Join(root, "proc/sys/kernel/ftrace_enabled")); {
 	case missing("sys/kernel/livepatch"):
-		return good(updates, "this kernel is built without livepatch, so it can't be updated while it runs").
-			but(checkNote, "boot one of Debian's kernels")
+		return passed(updates, "this kernel is built without livepatch, so it can't be updated while it runs").
+			withState(checkNote, "boot one of Debian's kernels")
 	case strings.TrimSpace(string(traced)) == "0":
-		return good(updates, "ftrace is switched off, so no function can be replaced").
-			but(checkNote, "sysctl kernel.ftrace_enabled=1")
+		return passed(updates, "ftrace is switched off, so no function can be replaced").
+			withState(checkNote, "sysctl kernel.ftrace_enabled=1")
 	case missing(uapi.DynamosDevice):
-		return good(updates, "the module dynamos is not loaded").
-			but(checkNote, "insmod dynamos.ko, if the kernel is to be updated while it runs")
+		return passed(updates, "the module dynamos is not loaded").
+			withState(checkNote, "insmod dynamos.ko, if the kernel is to be updated while it runs")
 	case os.Geteuid() != 0:
-		return good(updates, "root may update the kernel while it runs")
+		return passed(updates, "root may update the kernel while it runs")
 	}
 	return checkApplied(update.Open())
 }
@@ -46,24 +46,24 @@ func checkApplied(d *update.Device, err error) check {
 	}
 	var refused *update.RefusedError
 	if errors.As(err, &refused) {
-		return good(updates, "%v", err).but(checkNote, "")
+		return passed(updates, "%v", err).withState(checkNote, "")
 	}
 	if err != nil {
-		return good(updates, "%v", err).but(checkNote, "load module and skep of one version")
+		return passed(updates, "%v", err).withState(checkNote, "load module and skep of one version")
 	}
-	return applied(list)
+	return appliedResult(list)
 }
 
-func applied(list []update.Status) check {
+func appliedResult(list []update.Status) check {
 	n := 0
 	for _, u := range list {
 		if u.Advised {
-			return good(updates, "a task died inside %s and may have held a lock", u.Name).
-				but(checkBad, "reboot this machine; no update is applied until then")
+			return passed(updates, "a task died inside %s and may have held a lock", u.Name).
+				withState(checkBad, "reboot this machine; no update is applied until then")
 		}
 		if u.State != uapi.DynamosLoaded.String() {
 			n++
 		}
 	}
-	return good(updates, "%d are applied", n)
+	return passed(updates, "%d are applied", n)
 }

@@ -37,11 +37,11 @@ func TestCheckUpdates(t *testing.T) {
 		}
 	}
 	list := []update.Status{{Name: "a", State: "loaded"}, {Name: "b", State: "trial"}, {Name: "c", State: "committed"}}
-	if c := applied(list); c.State != checkOK || c.Found != "2 are applied" {
+	if c := appliedResult(list); c.State != checkOK || c.Found != "2 are applied" {
 		t.Errorf("%+v", c)
 	}
 	list[0].Advised = true
-	if c := applied(list); c.State != checkBad || !strings.Contains(c.Found, "inside a") {
+	if c := appliedResult(list); c.State != checkBad || !strings.Contains(c.Found, "inside a") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // The numbers are shown, never judged: Wine calls itself an older Windows.
 func checkSystem() []check {
 	v := windows.RtlGetVersion()
-	return []check{good("system", "Windows %d.%d.%d", v.MajorVersion, v.MinorVersion, v.BuildNumber)}
+	return []check{passed("system", "Windows %d.%d.%d", v.MajorVersion, v.MinorVersion, v.BuildNumber)}
 }
 
 func freeSpace(dir string) (uint64, error) {

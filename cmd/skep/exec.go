@@ -66,7 +66,7 @@ func (e *execute) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	job := &job{client: c, stdin: newFan(os.Stdin, len(chosen)), many: len(chosen) > 1}
-	return job.all(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits})
+	return job.runAll(ctx, chosen, hub.ExecRequest{Program: blob.Digest, Name: words[0], Args: words[1:], Env: e.env, Limits: e.limits})
 }
 
 // noNode: the hub has seen that the selector is one, so nothing matches it.
@@ -75,14 +75,14 @@ func noNode(err error) error {
 	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
 		return cli.WithCode(cli.Unreachable, err)
 	}
-	return coded(err)
+	return withExitCode(err)
 }
 
 // put stores a program with the hub, which looks whether it can run at all.
 func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return hub.BlobAnswer{}, cli.Errorf(exitMissing, "%s can't be read: %w", name, reason(err))
+		return hub.BlobAnswer{}, cli.Errorf(exitMissing, "%s can't be read: %w", name, reasonOf(err))
 	}
 	if !info.Mode().IsRegular() {
 		return hub.BlobAnswer{}, cli.Errorf(exitCannot, "%s is no program: give a static Linux ELF file", name)
@@ -92,7 +92,7 @@ func put(ctx context.Context, c *hub.Client, name string) (hub.BlobAnswer, error
 	if errors.As(err, &p) && p.Code == proto.ProblemRequest {
 		return blob, cli.Errorf(exitCannot, "%s can't run: %w", name, err)
 	}
-	return blob, coded(err)
+	return blob, withExitCode(err)
 }
 
 // notRun says why a program of this machine does not start, with the code that
@@ -102,11 +102,11 @@ func notRun(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		code = exitMissing
 	}
-	return cli.Errorf(code, "%s can't be run: %w", name, reason(err))
+	return cli.Errorf(code, "%s can't be run: %w", name, reasonOf(err))
 }
 
-// reason is an error without the path that it repeats.
-func reason(err error) error {
+// reasonOf is an error without the path that it repeats.
+func reasonOf(err error) error {
 	var path *os.PathError
 	var look *exec.Error
 	switch {
@@ -126,9 +126,9 @@ type job struct {
 	lock   sync.Mutex
 }
 
-// all runs the program everywhere; the first bad end, in the nodes' order, is
+// runAll runs the program everywhere; the first bad end, in the nodes' order, is
 // that of the whole.
-func (j *job) all(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecRequest) error {
+func (j *job) runAll(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecRequest) error {
 	ends := make([]error, len(chosen))
 	var wait sync.WaitGroup
 	for i, n := range chosen {
@@ -137,14 +137,14 @@ func (j *job) all(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecReques
 			defer wait.Done()
 			r := req
 			r.Node = n.ID
-			defer j.stdin.release(i)
-			ends[i] = j.one(ctx, n, r, j.stdin.reader(i))
+			defer j.stdin.releaseReader(i)
+			ends[i] = j.runOn(ctx, n, r, j.stdin.newReader(i))
 		}()
 	}
 	wait.Wait()
 	var first error
 	for i, err := range ends {
-		code, text := cli.Code(err)
+		code, text := cli.ExitCode(err)
 		if text != "" && j.many {
 			fmt.Fprintf(os.Stderr, "skep: %s: %s\n", chosen[i].Name, text)
 			err = cli.Exit(code)
@@ -156,9 +156,9 @@ func (j *job) all(ctx context.Context, chosen []hub.NodeInfo, req hub.ExecReques
 	return first
 }
 
-// one runs the program on one node and brings its streams here.
-func (j *job) one(ctx context.Context, n hub.NodeInfo, req hub.ExecRequest, stdin io.Reader) error {
-	out, errs := j.output(os.Stdout, n.Name), j.output(os.Stderr, n.Name)
+// runOn runs the program on one node and brings its streams here.
+func (j *job) runOn(ctx context.Context, n hub.NodeInfo, req hub.ExecRequest, stdin io.Reader) error {
+	out, errs := j.newOutput(os.Stdout, n.Name), j.newOutput(os.Stderr, n.Name)
 	defer out.flush()
 	defer errs.flush()
 	status, err := j.client.Exec(ctx, req, stdin, out, errs)
@@ -167,9 +167,9 @@ func (j *job) one(ctx context.Context, n hub.NodeInfo, req hub.ExecRequest, stdi
 	case errors.Is(err, context.Canceled):
 		return cli.Exit(exitStopped)
 	case errors.As(err, &failed):
-		return cli.Errorf(failedCode(failed), "%s on node %s", cli.Clean(failed.Text), n.Name)
+		return cli.Errorf(failedCode(failed), "%s on node %s", cli.CleanText(failed.Text), n.Name)
 	case err != nil:
-		return coded(err)
+		return withExitCode(err)
 	case status != 0:
 		return cli.Exit(status & 0xff)
 	}
@@ -196,8 +196,8 @@ type output struct {
 
 const lineMax = 64 << 10
 
-func (j *job) output(file *os.File, name string) *output {
-	return &output{job: j, file: file, name: cli.Clean(name)}
+func (j *job) newOutput(file *os.File, name string) *output {
+	return &output{job: j, file: file, name: cli.CleanText(name)}
 }
 
 func (o *output) Write(b []byte) (int, error) {

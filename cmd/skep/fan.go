@@ -28,22 +28,22 @@ func newFan(in io.Reader, n int) *fan {
 	return f
 }
 
-func (f *fan) reader(i int) io.Reader {
+func (f *fan) newReader(i int) io.Reader {
 	if len(f.readers) == 0 {
 		return f.in
 	}
-	f.start.Do(func() { go f.blow() })
+	f.start.Do(func() { go f.copyInput() })
 	return f.readers[i]
 }
 
-// release ends the copy for reader i.
-func (f *fan) release(i int) {
+// releaseReader ends the copy for reader i.
+func (f *fan) releaseReader(i int) {
 	if len(f.readers) > 0 {
 		f.readers[i].Close()
 	}
 }
 
-func (f *fan) blow() {
+func (f *fan) copyInput() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := f.in.Read(buf)

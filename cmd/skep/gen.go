@@ -49,17 +49,17 @@ func (g *gen) run(ctx context.Context, f *cli.Flags, words []string) error {
 	case len(words) == 0:
 		return f.Usagef("name a file")
 	case g.build:
-		return g.worker(ctx, f, words)
+		return g.buildWorker(ctx, f, words)
 	case g.master:
-		return g.client(ctx, f, words)
+		return g.buildClient(ctx, f, words)
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
 	if g.manifest {
 		return printManifest(words[0])
 	}
-	return g.stub(words[0])
+	return g.writeStub(words[0])
 }
 
 // readIDL gives the errors of the file as they are: they begin with its name,
@@ -98,18 +98,18 @@ func printManifest(name string) error {
 		if err != nil {
 			return fmt.Errorf("gen: %s: %w", name, err)
 		}
-		_, err = fmt.Print(idl.Dump(manifest))
+		_, err = fmt.Print(idl.DumpManifest(manifest))
 		return err
 	}
 	m, err := readIDL(name)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Print(idl.Dump(m.Manifest()))
+	_, err = fmt.Print(idl.DumpManifest(m.Manifest()))
 	return err
 }
 
-func (g *gen) stub(name string) error {
+func (g *gen) writeStub(name string) error {
 	m, err := readIDL(name)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func split(f *cli.Flags, words []string) (name string, rest []string, err error)
 	return name, rest, nil
 }
 
-func (g *gen) worker(ctx context.Context, f *cli.Flags, words []string) error {
+func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) error {
 	name, rest, err := split(f, words)
 	if err != nil {
 		return err
@@ -183,13 +183,13 @@ func (g *gen) worker(ctx context.Context, f *cli.Flags, words []string) error {
 		"-I" + parts.include, "-I" + filepath.Dir(name)}, m.Options...)
 	args = append(append(append(args, "-o", made, stub), rest...), m.Files...)
 	args = append(args, parts.library, "-lm")
-	if err := g.compile(ctx, args); err != nil {
+	if err := g.runCompiler(ctx, args); err != nil {
 		return err
 	}
 	if err := checkWorker(made, m); err != nil {
 		return fmt.Errorf("gen: %s: %w", out, err)
 	}
-	return install(made, out)
+	return installProgram(made, out)
 }
 
 // checkWorker reads the program as the hub will.
@@ -210,7 +210,7 @@ func checkWorker(path string, m *idl.Module) error {
 	return err
 }
 
-func (g *gen) client(ctx context.Context, f *cli.Flags, words []string) error {
+func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) error {
 	parts, err := findParts("libskeprpc.a")
 	if err != nil {
 		return err
@@ -228,14 +228,14 @@ func (g *gen) client(ctx context.Context, f *cli.Flags, words []string) error {
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "program")
 	args := append([]string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}, words...)
-	if err := g.compile(ctx, append(args, parts.library, "-lm")); err != nil {
+	if err := g.runCompiler(ctx, append(args, parts.library, "-lm")); err != nil {
 		return err
 	}
-	return install(made, out)
+	return installProgram(made, out)
 }
 
-// compile leaves it to the compiler to say what is wrong.
-func (g *gen) compile(ctx context.Context, args []string) error {
+// runCompiler leaves it to the compiler to say what is wrong.
+func (g *gen) runCompiler(ctx context.Context, args []string) error {
 	words := strings.Fields(g.cc)
 	if len(words) == 0 {
 		return cli.Errorf(cli.Usage, "gen: --cc names no compiler")
@@ -255,9 +255,9 @@ func (g *gen) compile(ctx context.Context, args []string) error {
 	return nil
 }
 
-// install replaces a program in one step, so that a worker that runs is not
+// installProgram replaces a program in one step, so that a worker that runs is not
 // written into.
-func install(made, out string) error {
+func installProgram(made, out string) error {
 	text, err := os.ReadFile(made)
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)

@@ -15,5 +15,5 @@ type guard struct{}
 func (g *guard) options(*cli.Flags) {}
 
 func (g *guard) run(context.Context, *cli.Flags, []string) error {
-	return cli.Exit(agent.Guard())
+	return cli.Exit(agent.RunGuard())
 }

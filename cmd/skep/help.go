@@ -21,7 +21,7 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) == 0 {
 		return list(os.Stdout)
 	}
-	about := find(words[0])
+	about := findCommand(words[0])
 	if about == nil {
 		return noCommand(words[0])
 	}
@@ -29,16 +29,16 @@ func (h *help) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) > 1 && len(about.words) > 0 {
 		return f.Usagef("skep %s has no subcommand %q: there are %s", about.name, words[1], wordNames(about.words))
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
-	return explain(os.Stdout, about)
+	return printHelp(os.Stdout, about)
 }
 
 func list(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString("Skep runs Linux programs on Linux nodes, Windows PCs and lent cores,\ncarries MPI messages, and updates running kernels.\n\n")
-	summaries(&b, commands())
+	writeSummaries(&b, commands())
 	b.WriteString("\n'skep help COMMAND' shows the options of one.\n" +
 		"Exit codes: 0 success, 1 failure, 2 usage, 3 unreachable, 4 refused by a\n" +
 		"safety check. A program's own exit code is passed on; 126: it cannot be run,\n" +
@@ -47,35 +47,35 @@ func list(out io.Writer) error {
 	return err
 }
 
-func explain(out io.Writer, c *command) error {
+func printHelp(out io.Writer, c *command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: skep %s\n\n%s\n\n", c.usage, c.summary)
 	if len(c.words) > 0 {
-		summaries(&b, c.words)
+		writeSummaries(&b, c.words)
 		fmt.Fprintf(&b, "\n'skep help %s WORD' shows the options of one.\n", c.name)
 	}
 	var options [][2]string
-	c.flags().VisitAll(func(o *flag.Flag) {
+	c.newFlags().VisitAll(func(o *flag.Flag) {
 		kind, text := flag.UnquoteUsage(o)
-		options = append(options, [2]string{strings.TrimRight(cli.Dashed(o.Name)+" "+kind, " "), text})
+		options = append(options, [2]string{strings.TrimRight(cli.DashedName(o.Name)+" "+kind, " "), text})
 	})
-	columns(&b, options)
+	writeColumns(&b, options)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-func summaries(b *strings.Builder, list []command) {
+func writeSummaries(b *strings.Builder, list []command) {
 	var rows [][2]string
 	for _, c := range list {
 		if !c.hidden {
 			rows = append(rows, [2]string{"skep " + c.name, c.summary})
 		}
 	}
-	columns(b, rows)
+	writeColumns(b, rows)
 }
 
-// columns writes what is explained, and in a second column what of it.
-func columns(b *strings.Builder, rows [][2]string) {
+// writeColumns writes what is explained, and in a second column what of it.
+func writeColumns(b *strings.Builder, rows [][2]string) {
 	width := 0
 	for _, r := range rows {
 		width = max(width, len(r[0]))

@@ -40,7 +40,7 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if j.token, err = readToken(f, j.token, j.tokenFile, os.Stdin); err != nil {
 		return err
 	}
-	address, err := j.address(f, words)
+	address, err := j.hubAddress(f, words)
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (j *join) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return joinError(agent.Run(ctx, c))
 }
 
-// address is the hub's; without a token that of an earlier join will do.
-func (j *join) address(f *cli.Flags, words []string) (string, error) {
+// hubAddress is the hub's; without a token that of an earlier join will do.
+func (j *join) hubAddress(f *cli.Flags, words []string) (string, error) {
 	if len(words) > 1 {
-		return "", f.None(words[1:])
+		return "", f.RefuseArgs(words[1:])
 	}
 	if len(words) == 0 {
 		if j.token != "" {
@@ -94,5 +94,5 @@ func joinError(err error) error {
 	case errors.As(err, &dial), errors.Is(err, context.DeadlineExceeded):
 		return cli.WithCode(cli.Unreachable, err)
 	}
-	return coded(err)
+	return withExitCode(err)
 }

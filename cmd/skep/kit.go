@@ -59,7 +59,7 @@ func (k *kit) run(ctx context.Context, f *cli.Flags, words []string) error {
 		n++
 		verdict := "ok"
 		begin := time.Now()
-		why := k.one(ctx, fields[0], fields[1:])
+		why := k.runCase(ctx, fields[0], fields[1:])
 		if why != nil {
 			failed++
 			verdict = "not ok"
@@ -76,8 +76,8 @@ func (k *kit) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return nil
 }
 
-// expected reads a file of a case; a missing one is empty.
-func (k *kit) expected(name, suffix string) ([]byte, error) {
+// readExpected reads a file of a case; a missing one is empty.
+func (k *kit) readExpected(name, suffix string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(k.folder, "expected", name+suffix))
 	if errors.Is(err, os.ErrNotExist) && suffix == ".in" {
 		return nil, nil
@@ -85,16 +85,16 @@ func (k *kit) expected(name, suffix string) ([]byte, error) {
 	return b, err
 }
 
-func (k *kit) one(ctx context.Context, name string, argv []string) error {
-	in, err := k.expected(name, ".in")
+func (k *kit) runCase(ctx context.Context, name string, argv []string) error {
+	in, err := k.readExpected(name, ".in")
 	if err != nil {
 		return err
 	}
-	want, err := k.expected(name, ".out")
+	want, err := k.readExpected(name, ".out")
 	if err != nil {
 		return err
 	}
-	code, err := k.expected(name, ".code")
+	code, err := k.readExpected(name, ".code")
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,14 @@ func (k *kit) one(ctx context.Context, name string, argv []string) error {
 	if cmd.ProcessState == nil {
 		return err
 	}
-	if err := judge(out.Bytes(), want, cmd.ProcessState.ExitCode(), strings.TrimSpace(string(code)), errs.String()); err != nil {
+	if err := judgeCase(out.Bytes(), want, cmd.ProcessState.ExitCode(), strings.TrimSpace(string(code)), errs.String()); err != nil {
 		return err
 	}
-	return proven(report, nonce, program)
+	return checkReport(report, nonce, program)
 }
 
-// proven checks bee's report: bee itself ran this very file.
-func proven(report, nonce, program string) error {
+// checkReport checks bee's report: bee itself ran this very file.
+func checkReport(report, nonce, program string) error {
 	text, err := os.ReadFile(report)
 	if err != nil {
 		return fmt.Errorf("bee left no report: %w", err)
@@ -144,7 +144,7 @@ func proven(report, nonce, program string) error {
 
 const kitShown = 2000 // bytes of an output in the result file
 
-func judge(out, want []byte, code int, wantCode, errs string) error {
+func judgeCase(out, want []byte, code int, wantCode, errs string) error {
 	if bytes.Equal(out, want) && fmt.Sprint(code) == wantCode {
 		return nil
 	}

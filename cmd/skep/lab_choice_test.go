@@ -90,12 +90,12 @@ func TestLabChoosesWhatToEnd(t *testing.T) {
 		printedBy(t, &os.Stderr, func() {
 			printedBy(t, &os.Stdout, func() {
 				d := &labDown{all: c.all}
-				list, err = d.choose(cli.NewFlags("lab down", "lab down"), c.name, machinesOf(c.running), dead)
+				list, err = d.chooseMachines(cli.NewFlags("lab down", "lab down"), c.name, machinesOf(c.running), dead)
 			})
 		})
-		code, text := cli.Code(err)
-		if hold.Names(list) != c.want || code != c.code || !strings.Contains(text, c.wrong) {
-			t.Errorf("%+v: %q, %d %q", c, hold.Names(list), code, text)
+		code, text := cli.ExitCode(err)
+		if hold.JoinNames(list) != c.want || code != c.code || !strings.Contains(text, c.wrong) {
+			t.Errorf("%+v: %q, %d %q", c, hold.JoinNames(list), code, text)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestLabDelaysNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Name = "run"
-		if code, text := cli.Code(r.labMachine.check(f, t.TempDir())); code != want {
+		if code, text := cli.ExitCode(r.labMachine.check(f, t.TempDir())); code != want {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
 	}
@@ -281,7 +281,7 @@ func TestLabShellOfALostMachine(t *testing.T) {
 	}
 	m := &hold.Machine{Info: hold.Info{Name: "gone"}}
 	err = labInteract(context.Background(), t.TempDir(), m, &labProgram{dir: "/"})
-	if code, text := cli.Code(err); code != cli.Unreachable || !strings.Contains(text, "the machine gone") {
+	if code, text := cli.ExitCode(err); code != cli.Unreachable || !strings.Contains(text, "the machine gone") {
 		t.Errorf("%d %q", code, text)
 	}
 	if now, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS); err != nil || *now != *before {

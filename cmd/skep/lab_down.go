@@ -20,14 +20,14 @@ func (d *labDown) options(f *cli.Flags) { f.BoolVar(&d.all, "all", false, "every
 
 func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if d.all {
-		if err := f.None(words); err != nil {
+		if err := f.RefuseArgs(words); err != nil {
 			return err
 		}
 	}
 	name := ""
 	if len(words) > 0 {
 		name = words[0]
-		if err := f.None(words[1:]); err != nil {
+		if err := f.RefuseArgs(words[1:]); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	list, err := d.choose(f, name, running, dead)
+	list, err := d.chooseMachines(f, name, running, dead)
 	for _, m := range list {
 		if end := m.Down(ctx); end != nil {
 			err = errors.Join(err, end)
@@ -56,16 +56,16 @@ func (d *labDown) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return labStopped(ctx, err)
 }
 
-// choose gives the machines to end. Dead ones are cleared away by now.
-func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dead []*hold.Info) ([]*hold.Machine, error) {
+// chooseMachines gives the machines to end. Dead ones are cleared away by now.
+func (d *labDown) chooseMachines(f *cli.Flags, name string, running []*hold.Machine, dead []*hold.Info) ([]*hold.Machine, error) {
 	cleared := false
 	for _, i := range dead {
 		if d.all || name == "" || name == i.Name {
-			fmt.Println(cli.Clean(i.Death()))
+			fmt.Println(cli.CleanText(i.Death()))
 			cleared = true
 			continue
 		}
-		fmt.Fprintln(os.Stderr, "skep:", cli.Clean(i.Death()))
+		fmt.Fprintln(os.Stderr, "skep:", cli.CleanText(i.Death()))
 	}
 	others := len(running)
 	if !d.all {
@@ -88,9 +88,9 @@ func (d *labDown) choose(f *cli.Flags, name string, running []*hold.Machine, dea
 	case name == "" && len(running) == 0:
 		return nil, cli.Errorf(cli.Failed, "no machine runs here")
 	case name == "":
-		return nil, f.Usagef("several machines run, name one of them or give --all: %s", hold.Names(running))
+		return nil, f.Usagef("several machines run, name one of them or give --all: %s", hold.JoinNames(running))
 	case len(running) == 0:
 		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and none runs", name)
 	}
-	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+	return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.JoinNames(running))
 }

@@ -24,7 +24,7 @@ type labHold struct{}
 func (h *labHold) options(*cli.Flags) {}
 
 func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if isTerminal(os.Stdin) {
@@ -35,7 +35,7 @@ func (h *labHold) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := dropInherited(); err != nil {
 		return err
 	}
-	switch err := hold.Serve(ctx, os.Stdin, os.Stdout, hold.Lab); {
+	switch err := hold.Serve(ctx, os.Stdin, os.Stdout, hold.BootLab); {
 	case errors.Is(err, hold.ErrNoOrder):
 		return f.Usagef("skep starts this by itself: %v", err)
 	case err != nil:

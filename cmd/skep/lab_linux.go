@@ -48,10 +48,10 @@ func labBuild() (string, error) {
 	return real, nil
 }
 
-// chosen finds a machine by its name, or the only machine if no name is given.
+// findMachine finds a machine by its name, or the only machine if no name is given.
 // Without a name it is not an error that there is none. A dead machine is
 // reported once, as an error if it is the chosen one.
-func chosen(build, name string) (*hold.Machine, error) {
+func findMachine(build, name string) (*hold.Machine, error) {
 	all, dead, err := hold.List(build)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (
 	running := labOffered(all, name)
 	var meant error
 	for _, i := range dead {
-		death := cli.Clean(i.Death())
+		death := cli.CleanText(i.Death())
 		if meant == nil && (name == i.Name || (name == "" && len(running) == 0)) {
 			meant = cli.Errorf(cli.Unreachable, "%s", death)
 			continue
@@ -82,9 +82,9 @@ func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (
 	case name == "" && len(running) == 0:
 		return nil, nil
 	case name == "":
-		return nil, cli.Errorf(cli.Usage, "several machines run, name one of them: %s", hold.Names(running))
+		return nil, cli.Errorf(cli.Usage, "several machines run, name one of them: %s", hold.JoinNames(running))
 	case len(running) > 0:
-		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.Names(running))
+		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s; these run: %s", name, hold.JoinNames(running))
 	case (labs.Machine{Name: name, Build: build}).Check() != nil:
 		return nil, cli.Errorf(cli.Unreachable, "no machine is named %s, and no machine can have this name: %s", name, labNames)
 	}
@@ -114,15 +114,15 @@ func labStart(ctx context.Context, build string, m labs.Machine) (*hold.Machine,
 		return nil, fmt.Errorf("skep-guest, process 1 of machines, is not built: run make (%w)", err)
 	}
 	p := newLabProgress(m.Kernel)
-	defer p.done()
-	if _, err := labs.Fetch(ctx, build, m.Kernel, p); err != nil {
+	defer p.hide()
+	if _, err := labs.FetchKernel(ctx, build, m.Kernel, p); err != nil {
 		return nil, labStopped(ctx, err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	machine, err := hold.Start(ctx, []string{exe, "lab", "hold"}, build, m, p.state)
+	machine, err := hold.Start(ctx, []string{exe, "lab", "hold"}, build, m, p.showState)
 	return machine, labStopped(ctx, err)
 }
 
@@ -142,11 +142,11 @@ type labProgress struct {
 
 func newLabProgress(kernel string) *labProgress {
 	p := &labProgress{line: cli.NewProgress(os.Stderr), texts: make(chan string), ended: make(chan struct{})}
-	go p.show("looking for kernel " + kernel)
+	go p.showText("looking for kernel " + kernel)
 	return p
 }
 
-func (p *labProgress) show(text string) {
+func (p *labProgress) showText(text string) {
 	defer close(p.ended)
 	tick := time.Tick(time.Second / 4)
 	begin := time.Now()
@@ -159,7 +159,7 @@ func (p *labProgress) show(text string) {
 			text, begin = next, time.Now()
 		case <-tick:
 		}
-		p.line.Set([]string{fmt.Sprintf("skep: %s (%d s)", cli.Clean(text), time.Since(begin)/time.Second)})
+		p.line.Set([]string{fmt.Sprintf("skep: %s (%d s)", cli.CleanText(text), time.Since(begin)/time.Second)})
 	}
 }
 
@@ -172,7 +172,7 @@ func (p *labProgress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (p *labProgress) state(s hold.State) {
+func (p *labProgress) showState(s hold.State) {
 	switch s {
 	case hold.Waiting:
 		p.texts <- "waiting for another machine to boot"
@@ -181,7 +181,7 @@ func (p *labProgress) state(s hold.State) {
 	}
 }
 
-func (p *labProgress) done() {
+func (p *labProgress) hide() {
 	close(p.texts)
 	<-p.ended
 	p.line.Set(nil)
@@ -195,7 +195,7 @@ type labProgram struct {
 	dir  string
 }
 
-func (p *labProgram) program(build string, args []string) labs.Program {
+func (p *labProgram) newProgram(build string, args []string) labs.Program {
 	env := []string{"PATH=" + filepath.Join(build, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if term := os.Getenv("TERM"); term != "" {
 		env = append(env, "TERM="+term)
@@ -219,8 +219,8 @@ s=$(mktemp -d /run/skep-dir.XXXXXX) && chmod 755 "$s" &&
 mkdir "$s/up" "$s/work" && mkdir -p "$1" &&
 mount -t overlay -o "lowerdir=/host$1,upperdir=$s/up,workdir=$s/work" overlay "$1"`
 
-// settle gives the program its folder: that of this command by default.
-func (p *labProgram) settle(ctx context.Context, m *hold.Machine) error {
+// chooseDir gives the program its folder: that of this command by default.
+func (p *labProgram) chooseDir(ctx context.Context, m *hold.Machine) error {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (p *labProgram) settle(ctx context.Context, m *hold.Machine) error {
 	var said labs.Limited
 	status, err := m.Exec(ctx, labs.Program{Args: []string{"/bin/sh", "-c", showDir, "sh", dir}}, labs.Streams{Err: &said})
 	if err == nil && status != 0 {
-		err = fmt.Errorf("the folder %s can't be shown in the machine: %s", dir, cli.Clean(strings.TrimSpace(string(said))))
+		err = fmt.Errorf("the folder %s can't be shown in the machine: %s", dir, cli.CleanText(strings.TrimSpace(string(said))))
 	}
 	return labEnd(0, err)
 }
@@ -245,9 +245,9 @@ func labEnd(status int, err error) error {
 	var gone *hold.Gone
 	switch {
 	case errors.As(err, &failed):
-		return cli.Errorf(failed.Status, "%s", cli.Clean(failed.Reason))
+		return cli.Errorf(failed.Status, "%s", cli.CleanText(failed.Reason))
 	case errors.As(err, &gone):
-		return cli.Errorf(cli.Unreachable, "%s", cli.Clean(gone.Text))
+		return cli.Errorf(cli.Unreachable, "%s", cli.CleanText(gone.Text))
 	case errors.Is(err, context.Canceled):
 		return cli.Exit(exitStopped)
 	case err != nil:

@@ -18,7 +18,7 @@ type labList struct{ json bool }
 func (l *labList) options(f *cli.Flags) { f.BoolVar(&l.json, "json", false, "for programs") }
 
 func (l *labList) run(_ context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	build, err := labBuild()
@@ -35,7 +35,7 @@ func (l *labList) run(_ context.Context, f *cli.Flags, words []string) error {
 	}
 	all = append(all, dead...)
 	if l.json {
-		return cli.JSON(os.Stdout, all)
+		return cli.PrintJSON(os.Stdout, all)
 	}
 	table := cli.NewTable("NAME", "KERNEL", "CPUS", "MEMORY", "NODES", "UP SINCE", "STATE")
 	for _, i := range all {
@@ -43,12 +43,12 @@ func (l *labList) run(_ context.Context, f *cli.Flags, words []string) error {
 		if i.Cause != "" {
 			state += ": " + i.Cause
 		}
-		table.Row(i.Name, i.Kernel, i.CPUs, mib(i.Memory), i.Nodes, since(i.Since), state)
+		table.Row(i.Name, i.Kernel, i.CPUs, formatMiB(i.Memory), i.Nodes, sinceText(i.Since), state)
 	}
 	return table.Write(os.Stdout)
 }
 
-func since(when time.Time) string {
+func sinceText(when time.Time) string {
 	if when.IsZero() {
 		return "-"
 	}

@@ -28,7 +28,7 @@ func (m *labMachine) options(f *cli.Flags) {
 	f.StringVar(&m.Kernel, "kernel", labs.Series()[0], "the kernel `SERIES`: "+strings.Join(labs.Series(), ", ")+", one with -debug, or the version of a package as 6.1.176-1")
 	f.IntVar(&m.CPUs, "cpus", 2, "`N` processors")
 	m.Memory = 1024
-	f.Func("memory", "`SIZE` of memory (512M, 2G), default 1G", mebibytes(&m.Memory))
+	f.Func("memory", "`SIZE` of memory (512M, 2G), default 1G", parseMiB(&m.Memory))
 	f.IntVar(&m.NUMA, "numa", 1, "share processors and memory among `N` NUMA nodes")
 	f.IntVar(&m.Nodes, "nodes", 0, "`N` network namespaces node1, node2, ... on one bridge")
 	f.DurationVar(&m.Delay, "delay", 0, "`TIME` added to each packet of a node (20ms)")
@@ -37,7 +37,7 @@ func (m *labMachine) options(f *cli.Flags) {
 		var d labs.Disk
 		d.Swap = true
 		m.Disks = append(m.Disks, d)
-		return mebibytes(&m.Disks[len(m.Disks)-1].MiB)(s)
+		return parseMiB(&m.Disks[len(m.Disks)-1].MiB)(s)
 	})
 	f.Func("module", "load the module `NAME`, ours or the kernel's (any number of times)", func(s string) error {
 		m.Modules = append(m.Modules, s)
@@ -45,8 +45,8 @@ func (m *labMachine) options(f *cli.Flags) {
 	})
 }
 
-// mebibytes reads a size; it needs a unit, since a number alone means bytes.
-func mebibytes(to *int) func(string) error {
+// parseMiB reads a size; it needs a unit, since a number alone means bytes.
+func parseMiB(to *int) func(string) error {
 	return func(s string) error {
 		n, err := cli.ParseBytes(s)
 		if err != nil {
@@ -70,8 +70,8 @@ func (m *labMachine) setLoss(s string) error {
 	return nil
 }
 
-// given tells whether the command line describes a machine.
-func (m *labMachine) given(f *cli.Flags) bool {
+// isGiven tells whether the command line describes a machine.
+func (m *labMachine) isGiven(f *cli.Flags) bool {
 	found := false
 	f.Visit(func(o *flag.Flag) {
 		found = found || !slices.Contains([]string{"name", "user", "node", "dir"}, o.Name)
@@ -104,9 +104,9 @@ func (m *labMachine) check(f *cli.Flags, build string) error {
 
 // describeMachine says what a machine is, for people.
 func describeMachine(i *hold.Info) string {
-	text := fmt.Sprintf("Linux %s, %d CPUs, %s", i.Release, i.CPUs, mib(i.Memory))
+	text := fmt.Sprintf("Linux %s, %d CPUs, %s", i.Release, i.CPUs, formatMiB(i.Memory))
 	if i.CPUs == 1 {
-		text = fmt.Sprintf("Linux %s, 1 CPU, %s", i.Release, mib(i.Memory))
+		text = fmt.Sprintf("Linux %s, 1 CPU, %s", i.Release, formatMiB(i.Memory))
 	}
 	if i.Nodes > 0 {
 		text += fmt.Sprintf(", %d nodes", i.Nodes)
@@ -114,8 +114,8 @@ func describeMachine(i *hold.Info) string {
 	return fmt.Sprintf("%s, up in %.1f s", text, i.Boot)
 }
 
-// mib writes a size as the options take it.
-func mib(n int) string {
+// formatMiB writes a size as the options take it.
+func formatMiB(n int) string {
 	if n%1024 == 0 {
 		return fmt.Sprintf("%dG", n/1024)
 	}

@@ -38,11 +38,11 @@ func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return err
 	}
-	m, alone, err := r.machine(ctx, f, build)
+	m, alone, err := r.findMachine(ctx, f, build)
 	if err != nil {
 		return err
 	}
-	gaveUp, err := r.in(ctx, f, build, m, words)
+	gaveUp, err := r.runIn(ctx, f, build, m, words)
 	switch {
 	case alone:
 		err = errors.Join(err, labFinish(ctx, m, err))
@@ -52,13 +52,13 @@ func (r *labRun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return err
 }
 
-// machine is one that runs, or one for this command alone.
-func (r *labRun) machine(ctx context.Context, f *cli.Flags, build string) (m *hold.Machine, alone bool, err error) {
-	if r.Name != "" && r.given(f) {
+// findMachine is one that runs, or one for this command alone.
+func (r *labRun) findMachine(ctx context.Context, f *cli.Flags, build string) (m *hold.Machine, alone bool, err error) {
+	if r.Name != "" && r.isGiven(f) {
 		return nil, false, f.Usagef("--name is of a machine that runs, the other options are of one for this command alone: give one of them")
 	}
-	if !r.given(f) {
-		m, err := chosen(build, r.Name)
+	if !r.isGiven(f) {
+		m, err := findMachine(build, r.Name)
 		if m != nil || err != nil {
 			return m, false, err
 		}
@@ -74,16 +74,16 @@ func (r *labRun) machine(ctx context.Context, f *cli.Flags, build string) (m *ho
 	return m, true, err
 }
 
-func (r *labRun) in(ctx context.Context, f *cli.Flags, build string, m *hold.Machine, words []string) (gaveUp bool, err error) {
+func (r *labRun) runIn(ctx context.Context, f *cli.Flags, build string, m *hold.Machine, words []string) (gaveUp bool, err error) {
 	if err := r.labProgram.check(f, &m.Info); err != nil {
 		return false, err
 	}
-	if err := r.settle(ctx, m); err != nil {
+	if err := r.chooseDir(ctx, m); err != nil {
 		return false, err
 	}
 	ctx, signals, stop := passSignals(ctx)
 	defer stop()
-	err = labEnd(m.Exec(ctx, r.program(build, words), labs.Streams{
+	err = labEnd(m.Exec(ctx, r.newProgram(build, words), labs.Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Signals: signals}))
 	return err != nil && ctx.Err() != nil, err
 }

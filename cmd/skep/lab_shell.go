@@ -29,7 +29,7 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 	name := ""
 	if len(words) > 0 {
 		name = words[0]
-		if err := f.None(words[1:]); err != nil {
+		if err := f.RefuseArgs(words[1:]); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 	if err != nil {
 		return err
 	}
-	m, err := chosen(build, name)
+	m, err := findMachine(build, name)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *labShell) run(ctx context.Context, f *cli.Flags, words []string) error 
 // labInteract joins this terminal with a shell. What status the shell ends
 // with is of no interest: it is that of whatever was typed last.
 func labInteract(ctx context.Context, build string, m *hold.Machine, p *labProgram) error {
-	if err := p.settle(ctx, m); err != nil {
+	if err := p.chooseDir(ctx, m); err != nil {
 		return err
 	}
 	size, err := terminalSize(os.Stdin)
@@ -71,7 +71,7 @@ func labInteract(ctx context.Context, build string, m *hold.Machine, p *labProgr
 	}
 	sizes, quiet := followSize(os.Stdin)
 	defer quiet()
-	_, err = m.Exec(ctx, p.program(build, []string{shellName()}),
+	_, err = m.Exec(ctx, p.newProgram(build, []string{shellName()}),
 		labs.Streams{In: os.Stdin, Out: os.Stdout, Terminal: &size, Resize: sizes})
 	restore()
 	return labEnd(0, err)

@@ -30,7 +30,7 @@ func TestLabUsage(t *testing.T) {
 		"lab run --cpus 3 --numa 2 -- x", "lab run --swap 17G -- x", "lab run --module ../x -- x", "lab up --detach --name a,b", "lab run --detach -- x", "lab up x", "lab up --detach --name .a", "lab up --detach --name a/b",
 		"help lab frob", "help lab up x",
 	} {
-		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		code, text := cli.ExitCode(dispatch(context.Background(), strings.Fields(line)))
 		if code != cli.Usage || text == "" || strings.Contains(text, "\n") {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
@@ -51,14 +51,14 @@ func TestLabMachineOptions(t *testing.T) {
 		m.Loss != 0.01 || len(m.Disks) != 1 || m.Disks[0] != (labs.Disk{MiB: 64, Swap: true}) || strings.Join(m.Modules, " ") != "a b" {
 		t.Errorf("%+v", m)
 	}
-	if !r.user || r.node != 3 || !r.given(f) {
-		t.Errorf("%+v, a machine is described: %v", r.labProgram, r.given(f))
+	if !r.user || r.node != 3 || !r.isGiven(f) {
+		t.Errorf("%+v, a machine is described: %v", r.labProgram, r.isGiven(f))
 	}
 	plain := &labRun{}
 	f = cli.NewFlags("lab run", "lab run")
 	plain.options(f)
-	if _, err := f.ParseCommand(strings.Fields("--name a --user --node 1 --dir / -- x")); err != nil || plain.given(f) {
-		t.Errorf("%v, a machine is described: %v", err, plain.given(f))
+	if _, err := f.ParseCommand(strings.Fields("--name a --user --node 1 --dir / -- x")); err != nil || plain.isGiven(f) {
+		t.Errorf("%v, a machine is described: %v", err, plain.isGiven(f))
 	}
 	if plain.Kernel != labs.Series()[0] || plain.CPUs != 2 || plain.Memory != 1024 {
 		t.Errorf("the defaults are %+v", plain.Machine)
@@ -87,12 +87,12 @@ func TestLabWithoutMachines(t *testing.T) {
 		"lab list": 0, "lab list --json": 0, "lab down": cli.Failed, "lab down --all": 0, "lab down a": cli.Unreachable,
 		"lab run --name a -- x": cli.Unreachable,
 	} {
-		if code, text := cli.Code(dispatch(context.Background(), strings.Fields(line))); code != want {
+		if code, text := cli.ExitCode(dispatch(context.Background(), strings.Fields(line))); code != want {
 			t.Errorf("%s: %d %q, want %d", line, code, text, want)
 		}
 	}
 	t.Setenv("SKEP_BUILD", t.TempDir()+"/absent")
-	if code, text := cli.Code(dispatch(context.Background(), []string{"lab", "list"})); code != cli.Failed || !strings.Contains(text, "run make") {
+	if code, text := cli.ExitCode(dispatch(context.Background(), []string{"lab", "list"})); code != cli.Failed || !strings.Contains(text, "run make") {
 		t.Errorf("no build folder: %d %q", code, text)
 	}
 }
@@ -129,7 +129,7 @@ func TestLabTellsOfOtherDeaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.Stderr = file
-		_, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		_, text := cli.ExitCode(dispatch(context.Background(), strings.Fields(line)))
 		os.Stderr = old
 		file.Close()
 		said, _ := os.ReadFile(file.Name())
@@ -142,7 +142,7 @@ func TestLabTellsOfOtherDeaths(t *testing.T) {
 func TestLabOffersNoMachineOfACommand(t *testing.T) {
 	list := []*hold.Machine{{Info: hold.Info{Name: "lab"}}, {Info: hold.Info{Name: "run-1"}}}
 	for name, want := range map[string]string{"": "lab", "run-1": "lab, run-1", "x": "lab, run-1"} {
-		if got := hold.Names(labOffered(list, name)); got != want {
+		if got := hold.JoinNames(labOffered(list, name)); got != want {
 			t.Errorf("for %q: %s, want %s", name, got, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestLabEnds(t *testing.T) {
 		{0, &hold.Gone{Text: "the machine x died: Kernel panic"}, cli.Unreachable},
 		{0, context.Canceled, exitStopped}, {0, errors.New("a file"), cli.Failed},
 	} {
-		if code, _ := cli.Code(labEnd(c.status, c.err)); code != c.code {
+		if code, _ := cli.ExitCode(labEnd(c.status, c.err)); code != c.code {
 			t.Errorf("%d, %v: %d, want %d", c.status, c.err, code, c.code)
 		}
 	}
@@ -168,7 +168,7 @@ func TestLabEnds(t *testing.T) {
 
 func TestHelpOfTheLab(t *testing.T) {
 	var out strings.Builder
-	explain(&out, find("lab"))
+	printHelp(&out, findCommand("lab"))
 	for _, w := range labWords() {
 		if strings.Contains(out.String(), "skep "+w.name+" ") == w.hidden {
 			t.Errorf("%s is hidden %v, but help says\n%s", w.name, w.hidden, out.String())

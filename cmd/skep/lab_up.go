@@ -29,7 +29,7 @@ func (u *labUp) options(f *cli.Flags) {
 }
 
 func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if !u.detach && !isTerminal(os.Stdin) {
@@ -53,7 +53,7 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if u.detach {
-		return u.leave(m)
+		return u.leaveRunning(m)
 	}
 	fmt.Fprintf(os.Stderr, "skep: %s: %s; leave the shell to end it\nskep: what is written to /out lies in %s, all else vanishes\n",
 		m.Name, describeMachine(&m.Info), m.Out())
@@ -61,7 +61,7 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 	return errors.Join(err, labFinish(ctx, m, err))
 }
 
-func (u *labUp) leave(m *hold.Machine) error {
+func (u *labUp) leaveRunning(m *hold.Machine) error {
 	if err := m.Keep(); err != nil {
 		return fmt.Errorf("the machine does not stay: %w", err)
 	}
@@ -79,7 +79,7 @@ func labFinish(ctx context.Context, m *hold.Machine, end error) error {
 	if err := m.Down(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if code, _ := cli.Code(end); code != cli.Unreachable && isTerminal(os.Stderr) {
+	if code, _ := cli.ExitCode(end); code != cli.Unreachable && isTerminal(os.Stderr) {
 		fmt.Fprintf(os.Stderr, "skep: the machine %s has ended\n", m.Name)
 		if !hold.Empty(m.Out()) {
 			fmt.Fprintf(os.Stderr, "skep: what it left is in %s\n", m.Out())

@@ -26,7 +26,7 @@ func (l *logs) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if len(words) > 0 {
 		session, words = words[0], words[1:]
 	}
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if err := hub.CheckSelector(l.on); err != nil {
@@ -41,5 +41,5 @@ func (l *logs) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return noNode(err)
 	}
 	job := &job{client: c, stdin: newFan(strings.NewReader(""), len(chosen)), many: len(chosen) > 1}
-	return job.all(ctx, chosen, hub.ExecRequest{Logs: true, Session: session})
+	return job.runAll(ctx, chosen, hub.ExecRequest{Logs: true, Session: session})
 }

@@ -77,7 +77,7 @@ func commands() []command {
 	}
 }
 
-func find(name string) *command {
+func findCommand(name string) *command {
 	for _, c := range commands() {
 		if c.name == name {
 			return &c
@@ -96,7 +96,7 @@ func (c *command) next(args []string) (*command, []string) {
 	return c, args
 }
 
-func (c *command) flags() *cli.Flags {
+func (c *command) newFlags() *cli.Flags {
 	f := cli.NewFlags(c.name, c.usage)
 	c.runner.options(f)
 	return f
@@ -107,7 +107,7 @@ func main() { os.Exit(start(os.Args[1:])) }
 func start(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	code, text := cli.Code(dispatch(ctx, args))
+	code, text := cli.ExitCode(dispatch(ctx, args))
 	if text != "" {
 		fmt.Fprintln(os.Stderr, "skep: "+text)
 	}
@@ -121,25 +121,25 @@ func dispatch(ctx context.Context, args []string) error {
 		}
 		return cli.Exit(cli.Usage)
 	}
-	c := find(args[0])
+	c := findCommand(args[0])
 	switch args[0] {
 	case "-h", "--help":
-		c = find("help")
+		c = findCommand("help")
 	case "--version":
-		c = find("version")
+		c = findCommand("version")
 	}
 	if c == nil {
 		return noCommand(args[0])
 	}
 	c, args = c.next(args)
-	f := c.flags()
+	f := c.newFlags()
 	parse := f.Parse
 	if c.program {
 		parse = f.ParseCommand
 	}
 	words, err := parse(args[1:])
 	if errors.Is(err, flag.ErrHelp) {
-		return explain(os.Stdout, c)
+		return printHelp(os.Stdout, c)
 	}
 	if err != nil {
 		return err

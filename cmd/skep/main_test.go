@@ -12,7 +12,7 @@ import (
 // TestMain is a guard where an agent of these tests asks for one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		os.Exit(agent.Guard())
+		os.Exit(agent.RunGuard())
 	}
 	os.Exit(m.Run())
 }

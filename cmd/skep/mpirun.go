@@ -27,11 +27,11 @@ type mpirun struct {
 
 func (m *mpirun) options(f *cli.Flags) {
 	f.Func("n", "start `N` ranks (default: one per core, or what the hosts say)", func(s string) (err error) {
-		m.job.Ranks, err = ranks(s)
+		m.job.Ranks, err = parseRanks(s)
 		return err
 	})
 	f.Func("np", "start `N` ranks, as -n does", func(s string) (err error) {
-		m.job.Ranks, err = ranks(s)
+		m.job.Ranks, err = parseRanks(s)
 		return err
 	})
 	f.StringVar(&m.hosts, "hosts", "", "run on these hosts: `A,B` or A:SLOTS,B:SLOTS")
@@ -51,7 +51,7 @@ var engines = []string{"auto", "kernel", "user"}
 // ranksMost is far above what one launcher starts.
 const ranksMost = 1 << 20
 
-func ranks(s string) (int, error) {
+func parseRanks(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > ranksMost {
 		return 0, errors.New("want a number of ranks, 1 or more")
@@ -69,13 +69,13 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err := m.check(f); err != nil {
 		return err
 	}
-	m.job.Step = launch.Step() != "" && !m.placed()
-	runner, err := m.runner(ctx, words)
+	m.job.Step = launch.StepName() != "" && !m.placed()
+	runner, err := m.newRunner(ctx, words)
 	if err != nil {
 		return err
 	}
 	if m.job.Step {
-		return m.rank(runner, launch.Step())
+		return m.execRank(runner, launch.StepName())
 	}
 	if !m.placed() {
 		m.job.Ranks = runtime.NumCPU()
@@ -85,7 +85,7 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if !m.quiet {
-		fmt.Fprintln(os.Stderr, "skep: "+m.closing(runner.Install, res))
+		fmt.Fprintln(os.Stderr, "skep: "+m.closingLine(runner.Install, res))
 	}
 	if ctx.Err() != nil {
 		return cli.Exit(exitStopped)
@@ -115,10 +115,10 @@ func (m *mpirun) check(f *cli.Flags) error {
 	}
 	if m.job.Hostfile != "" {
 		if _, err := os.Stat(m.job.Hostfile); err != nil {
-			return f.Usagef("--hostfile %s can't be read: %v", m.job.Hostfile, reason(err))
+			return f.Usagef("--hostfile %s can't be read: %v", m.job.Hostfile, reasonOf(err))
 		}
 	}
-	if err := m.launcher(f); err != nil {
+	if err := m.resolveLauncher(f); err != nil {
 		return err
 	}
 	if e := m.job.Engine; e != "" && !slices.Contains(engines, e) {
@@ -144,8 +144,8 @@ func portRange(text string) bool {
 	return bad == nil && worse == nil && a > 0 && a <= b
 }
 
-// launcher makes --launcher a path: hosts are reached from other folders too.
-func (m *mpirun) launcher(f *cli.Flags) error {
+// resolveLauncher makes --launcher a path: hosts are reached from other folders too.
+func (m *mpirun) resolveLauncher(f *cli.Flags) error {
 	name := m.job.Launcher
 	if name == "" {
 		return nil
@@ -155,21 +155,21 @@ func (m *mpirun) launcher(f *cli.Flags) error {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return f.Usagef("--launcher %s can't be run: %v", name, reason(err))
+		return f.Usagef("--launcher %s can't be run: %v", name, reasonOf(err))
 	}
 	m.job.Launcher, err = filepath.Abs(path)
 	return err
 }
 
-// runner finds what the program needs.
-func (m *mpirun) runner(ctx context.Context, words []string) (*launch.Runner, error) {
+// newRunner finds what the program needs.
+func (m *mpirun) newRunner(ctx context.Context, words []string) (*launch.Runner, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
 		return nil, notRun(words[0], err)
 	}
 	m.job.Program = append([]string{path}, words[1:]...)
 	r := &launch.Runner{Need: launch.NeedOf(path)}
-	if r.Install, err = launch.Find(ctx, m.prefix, path, m.job.TCP); err != nil {
+	if r.Install, err = launch.FindInstall(ctx, m.prefix, path, m.job.TCP); err != nil {
 		return nil, err
 	}
 	if !m.job.TCP {
@@ -181,8 +181,8 @@ func (m *mpirun) runner(ctx context.Context, words []string) (*launch.Runner, er
 	return r, err
 }
 
-// rank is one task of a batch step: it becomes the program.
-func (m *mpirun) rank(r *launch.Runner, step string) error {
+// execRank is one task of a batch step: it becomes the program.
+func (m *mpirun) execRank(r *launch.Runner, step string) error {
 	secret, err := launch.StepSecret(r.Cache, step)
 	if err != nil {
 		return err
@@ -193,9 +193,9 @@ func (m *mpirun) rank(r *launch.Runner, step string) error {
 // uncounted is said of ranks that sent no report.
 const uncounted = "they never began, were killed, or can't reach this computer"
 
-// closing says which way the messages went, and claims nothing of ranks that
+// closingLine says which way the messages went, and claims nothing of ranks that
 // did not report.
-func (m *mpirun) closing(i *launch.Install, res launch.Result) string {
+func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	name := fmt.Sprintf("%s %s", i.Kind, i.Version)
 	if m.job.TCP {
 		return name + " on its own TCP; no message went over O2G, as --tcp asks"
@@ -204,9 +204,9 @@ func (m *mpirun) closing(i *launch.Install, res launch.Result) string {
 	if t.Endpoints == 0 && res.Status == 0 {
 		return name + ": no rank reported an O2G endpoint, so no message went over O2G"
 	}
-	text := name + ": " + m.reported(t.Endpoints)
+	text := name + ": " + m.reportedText(t.Endpoints)
 	if t.Endpoints > 0 {
-		text += "; " + m.carried(i, &t)
+		text += "; " + m.carriedText(i, &t)
 	}
 	switch {
 	case t.Endpoints == 0:
@@ -217,10 +217,10 @@ func (m *mpirun) closing(i *launch.Install, res launch.Result) string {
 	return text
 }
 
-// reported says how many of the ranks did. A rank has one endpoint; where there
+// reportedText says how many of the ranks did. A rank has one endpoint; where there
 // are more than ranks, some were spawned by the program, and how many of those
 // there were is not known here.
-func (m *mpirun) reported(endpoints int) string {
+func (m *mpirun) reportedText(endpoints int) string {
 	switch {
 	case m.job.Ranks == 0:
 		return fmt.Sprintf("%d ranks reported", endpoints)
@@ -230,9 +230,9 @@ func (m *mpirun) reported(endpoints int) string {
 	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.Ranks)
 }
 
-// silence is why nothing went over O2G although every rank reported, and what
+// silenceCause is why nothing went over O2G although every rank reported, and what
 // changes that, if anything does.
-func (m *mpirun) silence(i *launch.Install) string {
+func (m *mpirun) silenceCause(i *launch.Install) string {
 	const nothing = "no message went over O2G"
 	switch {
 	case m.job.Ranks == 1:
@@ -243,11 +243,11 @@ func (m *mpirun) silence(i *launch.Install) string {
 	return nothing + " (ranks of one host use the MPI's shared memory; --no-shm changes that)"
 }
 
-// carried is what the ranks that reported say.
-func (m *mpirun) carried(i *launch.Install, t *launch.Total) string {
+// carriedText is what the ranks that reported say.
+func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	switch {
 	case t.Sent == 0 && t.Endpoints >= m.job.Ranks:
-		return m.silence(i)
+		return m.silenceCause(i)
 	case t.Sent == 0:
 		return "they sent nothing over O2G"
 	}
@@ -257,7 +257,7 @@ func (m *mpirun) carried(i *launch.Install, t *launch.Total) string {
 	} else if t.Kernel > 0 {
 		engine = fmt.Sprintf("kernel engine on %d, user engine on %d", t.Kernel, t.Endpoints-t.Kernel)
 	}
-	text := fmt.Sprintf("%s over O2G (%s), %s", messages(t.Sent-t.Self), engine, cli.Bytes(t.SentBytes))
+	text := fmt.Sprintf("%s over O2G (%s), %s", countMessages(t.Sent-t.Self), engine, cli.FormatBytes(t.SentBytes))
 	if t.Self > 0 {
 		text += fmt.Sprintf("; %d more from ranks to themselves", t.Self)
 	}
@@ -270,7 +270,7 @@ func (m *mpirun) carried(i *launch.Install, t *launch.Total) string {
 	return text
 }
 
-func messages(n uint64) string {
+func countMessages(n uint64) string {
 	if n == 1 {
 		return "1 message"
 	}

@@ -27,11 +27,11 @@ func TestMpirunWithoutTheProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &mpirun{prefix: prefix}
-	if r, err := m.runner(t.Context(), []string{"/bin/true"}); err == nil || !strings.Contains(err.Error(), "libo2g-fi.so is not in") {
+	if r, err := m.newRunner(t.Context(), []string{"/bin/true"}); err == nil || !strings.Contains(err.Error(), "libo2g-fi.so is not in") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	m.job.TCP = true
-	if r, err := m.runner(t.Context(), []string{"/bin/true", "x"}); err != nil || r.Install.Version != "5.0.2" || r.Provider != "" || len(m.job.Program) != 2 {
+	if r, err := m.newRunner(t.Context(), []string{"/bin/true", "x"}); err != nil || r.Install.Version != "5.0.2" || r.Provider != "" || len(m.job.Program) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -46,11 +46,11 @@ func TestRankOfAStep(t *testing.T) {
 	m.job.Program = []string{"/nonexistent"}
 	m.job.Step = true
 	r := &launch.Runner{Install: &launch.Install{Kind: launch.MPICH}, Cache: t.TempDir()}
-	if err := m.rank(r, "1.0"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
+	if err := m.execRank(r, "1.0"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("got %v", err)
 	}
 	r.Cache = "/dev/null/x"
-	if err := m.rank(r, "1.0"); err == nil || strings.Contains(err.Error(), "/nonexistent") {
+	if err := m.execRank(r, "1.0"); err == nil || strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("without a key: %v", err)
 	}
 }

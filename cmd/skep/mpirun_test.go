@@ -35,7 +35,7 @@ func TestClosing(t *testing.T) {
 		{"tcp", launch.Job{Ranks: 2, TCP: true}, 0, nil, "on its own TCP; no message went over O2G, as --tcp asks"},
 	} {
 		m := mpirun{job: c.job}
-		got := m.closing(install, launch.Result{Status: c.status, Records: c.records})
+		got := m.closingLine(install, launch.Result{Status: c.status, Records: c.records})
 		want := "MPICH 5.0.2: " + c.want
 		if c.job.TCP {
 			want = "MPICH 5.0.2 " + c.want
@@ -50,7 +50,7 @@ func TestClosing(t *testing.T) {
 // changes what was not sent.
 func TestClosingOpenMPI(t *testing.T) {
 	m := mpirun{job: launch.Job{Ranks: 2}}
-	got := m.closing(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: []launch.Record{{}, {}}})
+	got := m.closingLine(&launch.Install{Kind: launch.OpenMPI, Version: "5.0.11"}, launch.Result{Records: []launch.Record{{}, {}}})
 	if want := "Open MPI 5.0.11: 2 of 2 ranks reported; no message went over O2G"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -77,7 +77,7 @@ func TestMpirunCheck(t *testing.T) {
 		{"--ports= -- x", "want FIRST-LAST"},
 		{"--nonsense -- x", "nonsense"},
 	} {
-		code, text := cli.Code(dispatch(t.Context(), append([]string{"mpirun"}, strings.Fields(c.line)...)))
+		code, text := cli.ExitCode(dispatch(t.Context(), append([]string{"mpirun"}, strings.Fields(c.line)...)))
 		if code != cli.Usage || !strings.Contains(text, c.want) || strings.Contains(text, "\n") {
 			t.Errorf("%s: %d %q, want %q", c.line, code, text, c.want)
 		}

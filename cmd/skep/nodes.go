@@ -27,7 +27,7 @@ func (n *nodes) options(f *cli.Flags) {
 }
 
 func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if f.Given("remove") && n.remove == "" {
@@ -38,35 +38,35 @@ func (n *nodes) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if n.remove != "" {
-		return coded(c.RemoveNode(ctx, n.remove))
+		return withExitCode(c.RemoveNode(ctx, n.remove))
 	}
 	list, err := c.Nodes(ctx, "")
 	if err != nil {
-		return coded(err)
+		return withExitCode(err)
 	}
 	if n.json {
-		return cli.JSON(os.Stdout, list)
+		return cli.PrintJSON(os.Stdout, list)
 	}
 	table := cli.NewTable("NAME", "OS", "SUBSTRATE", "CONFINED", "CPUS", "FREE", "STATE", "LAST SEEN", "SYSTEM")
 	for _, i := range list {
-		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, ago(i.LastSeen), i.System)
+		table.Row(i.Name, i.OS, i.Substrate, i.Confined, i.CPUs, fmt.Sprintf("%d/%d", i.Free, i.Slots), i.State, agoText(i.LastSeen), i.System)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
 	}
 	for _, i := range list {
 		if i.Open != "" && i.State == hub.NodeUp {
-			fmt.Fprintf(os.Stderr, "%s: open to programs: %s\n", cli.Clean(i.Name), cli.Clean(i.Open))
+			fmt.Fprintf(os.Stderr, "%s: open to programs: %s\n", cli.CleanText(i.Name), cli.CleanText(i.Open))
 		}
 		if i.Problem != "" {
-			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.Clean(i.Name), cli.Clean(i.Problem))
+			fmt.Fprintf(os.Stderr, "%s: %s\n", cli.CleanText(i.Name), cli.CleanText(i.Problem))
 		}
 	}
 	return nil
 }
 
-// ago says how long ago something was, as people say it.
-func ago(when time.Time) string {
+// agoText says how long ago something was, as people say it.
+func agoText(when time.Time) string {
 	if when.IsZero() {
 		return "never"
 	}

@@ -57,7 +57,7 @@ func TestAddressOfAHub(t *testing.T) {
 		{"pc other", "t", "", `"other"`},
 	} {
 		j := &join{token: c.token}
-		got, err := j.address(cli.NewFlags("join", "join"), strings.Fields(c.words))
+		got, err := j.hubAddress(cli.NewFlags("join", "join"), strings.Fields(c.words))
 		if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%q: %q, %v", c.words, got, err)
 		}
@@ -106,7 +106,7 @@ func TestOutputOfSeveralNodes(t *testing.T) {
 		{true, []string{long[1:], "x", "y\n"}, "n: " + long + "\nn: y\n"},
 	} {
 		got := printedBy(t, &os.Stdout, func() {
-			o := (&job{many: c.many}).output(os.Stdout, "n")
+			o := (&job{many: c.many}).newOutput(os.Stdout, "n")
 			for _, text := range c.writes {
 				if n, err := o.Write([]byte(text)); n != len(text) || err != nil {
 					t.Errorf("%d, %v", n, err)
@@ -125,10 +125,10 @@ func TestOutputOfSeveralNodes(t *testing.T) {
 func TestInputOfSeveralPrograms(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789"), 20000) // several of the copies
 	f := newFan(bytes.NewReader(text), 3)
-	f.release(1)
+	f.releaseReader(1)
 	var wait sync.WaitGroup
 	for _, i := range []int{0, 2} {
-		r := f.reader(i)
+		r := f.newReader(i)
 		wait.Go(func() {
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text) {
 				t.Errorf("reader %d has %d bytes of %d, %v", i, len(got), len(text), err)
@@ -143,7 +143,7 @@ func TestInputOfSeveralPrograms(t *testing.T) {
 		t.Fatal("the readers never end")
 	}
 	in := strings.NewReader("abc")
-	if newFan(in, 1).reader(0) != io.Reader(in) {
+	if newFan(in, 1).newReader(0) != io.Reader(in) {
 		t.Error("a single program has a copy of the input")
 	}
 }
@@ -168,7 +168,7 @@ func TestProgressOfARun(t *testing.T) {
 		{call(hub.CallRequeued, 3), "skep: call 3 is run again, it was on node pc: it left"},
 	} {
 		said := make(chan string, 1)
-		go func() { said <- w.take(c.event) }()
+		go func() { said <- w.countEvent(c.event) }()
 		select {
 		case got := <-said:
 			if got != c.says {
@@ -178,7 +178,7 @@ func TestProgressOfARun(t *testing.T) {
 			t.Fatal("the second event is never taken")
 		}
 	}
-	if got := strings.Join(strings.Fields(strings.Join(w.lines(), "\n")), " "); got != "pc linux 1 running 1 done 2.5 kB sent" {
+	if got := strings.Join(strings.Fields(strings.Join(w.progressLines(), "\n")), " "); got != "pc linux 1 running 1 done 2.5 kB sent" {
 		t.Errorf("got %q", got)
 	}
 }

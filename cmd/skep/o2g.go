@@ -27,7 +27,7 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 	if runtime.GOOS != "linux" {
 		return cli.Errorf(cli.Refused, "O2G serves MPI programs on Linux only: use this command there")
 	}
-	list, refused := launch.Endpoints(launch.StatusFolders())
+	list, refused := launch.ReadEndpoints(launch.StatusFolders())
 	for _, err := range refused {
 		fmt.Fprintln(os.Stderr, "skep:", err)
 	}
@@ -35,7 +35,7 @@ func (o *o2g) run(_ context.Context, f *cli.Flags, words []string) error {
 		if list == nil {
 			list = []launch.Endpoint{}
 		}
-		return cli.JSON(os.Stdout, list)
+		return cli.PrintJSON(os.Stdout, list)
 	}
 	return showEndpoints(list)
 }
@@ -47,16 +47,16 @@ func showEndpoints(list []launch.Endpoint) error {
 	}
 	table := cli.NewTable("PID", "PROGRAM", "ENGINE", "ADDRESS", "PEERS", "SENT", "BYTES", "RECEIVED", "BYTES", "EARLY", "HELD", "POSTED")
 	for _, e := range list {
-		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.Bytes(e.SentBytes), e.Received, cli.Bytes(e.ReceivedBytes), e.Unexpected, e.Held, e.Posted)
+		table.Row(e.PID, e.Program, e.Engine, e.Address, e.Connected, e.Sent, cli.FormatBytes(e.SentBytes), e.Received, cli.FormatBytes(e.ReceivedBytes), e.Unexpected, e.Held, e.Posted)
 	}
 	if err := table.Write(os.Stdout); err != nil {
 		return err
 	}
-	return modules(list)
+	return printModules(list)
 }
 
-// modules shows what the kernel engine did for each endpoint that has it.
-func modules(list []launch.Endpoint) error {
+// printModules shows what the kernel engine did for each endpoint that has it.
+func printModules(list []launch.Endpoint) error {
 	table := cli.NewTable("PID", "PROGRAM", "SOFTIRQ", "WORKER", "IN PLACE", "SLAB", "LEFT TO WORKER", "STOPPED", "REFUSED")
 	n := 0
 	for _, e := range list {
@@ -65,8 +65,8 @@ func modules(list []launch.Endpoint) error {
 			continue
 		}
 		n++
-		table.Row(e.PID, e.Program, cli.Bytes(m.SoftirqBytes), cli.Bytes(m.WorkerBytes), cli.Bytes(m.DirectBytes),
-			cli.Bytes(m.SlabPages*uint64(os.Getpagesize())), m.OverBudget, m.StoppedReading, m.RefusedMemory)
+		table.Row(e.PID, e.Program, cli.FormatBytes(m.SoftirqBytes), cli.FormatBytes(m.WorkerBytes), cli.FormatBytes(m.DirectBytes),
+			cli.FormatBytes(m.SlabPages*uint64(os.Getpagesize())), m.OverBudget, m.StoppedReading, m.RefusedMemory)
 	}
 	if n == 0 {
 		return nil

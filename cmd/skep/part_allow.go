@@ -29,11 +29,11 @@ func (p *partAllow) options(f *cli.Flags) {
 }
 
 func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if p.nobody {
-		return partError(lent.Allow(lent.Allowance{Group: uapi.ShimosNobody}))
+		return partError(lent.SetAllowance(lent.Allowance{Group: uapi.ShimosNobody}))
 	}
 	if p.group == "" && p.cpus == "" && p.memory == "" {
 		return showAllowance()
@@ -49,7 +49,7 @@ func (p *partAllow) run(_ context.Context, f *cli.Flags, words []string) error {
 	if a.CPUs, a.Memory, err = partSizes(p.cpus, p.memory); err != nil {
 		return err
 	}
-	return partError(lent.Allow(a))
+	return partError(lent.SetAllowance(a))
 }
 
 func groupNumber(name string) (uint32, error) {
@@ -65,7 +65,7 @@ func groupNumber(name string) (uint32, error) {
 }
 
 func showAllowance() error {
-	a, err := lent.Allowed()
+	a, err := lent.GetAllowance()
 	if err != nil {
 		return partError(err)
 	}
@@ -80,7 +80,7 @@ func showAllowance() error {
 	table := cli.NewTable("GROUP", "CPUS", "NODE", "MEMORY")
 	for node, bytes := range a.Memory {
 		if bytes != 0 {
-			table.Row(name, orDash(a.CPUs.String()), node, mib(int(bytes>>20)))
+			table.Row(name, orDash(a.CPUs.String()), node, formatMiB(int(bytes>>20)))
 		}
 	}
 	return table.Write(os.Stdout)

@@ -28,7 +28,7 @@ func (p *partCreate) options(f *cli.Flags) {
 }
 
 func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if p.cpus == "" || p.memory == "" {
@@ -39,9 +39,9 @@ func (p *partCreate) run(ctx context.Context, f *cli.Flags, words []string) erro
 	if r.CPUs, r.Memory, err = partSizes(p.cpus, p.memory); err != nil {
 		return err
 	}
-	threads, groups := lent.Bound(os.DirFS("/"), r.CPUs)
+	threads, groups := lent.FindBound(os.DirFS("/"), r.CPUs)
 	done := progressOf("taking CPUs " + r.CPUs.String() + " and memory from Linux")
-	id, err := lent.Create(ctx, r)
+	id, err := lent.CreatePartition(ctx, r)
 	done()
 	if err != nil {
 		return partError(err)
@@ -61,7 +61,7 @@ func warnOf(names []string, what string) {
 	if len(names) > 5 {
 		some += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	fmt.Fprintf(os.Stderr, "skep: warning: %s: %s\n", cli.Clean(some), what)
+	fmt.Fprintf(os.Stderr, "skep: warning: %s: %s\n", cli.CleanText(some), what)
 }
 
 // progressOf shows a line on a terminal until the function that it gives is

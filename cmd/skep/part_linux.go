@@ -32,7 +32,7 @@ func partError(err error) error {
 	var refused *lent.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return cli.Errorf(cli.Refused, "%s", cli.Clean(refused.Why))
+		return cli.Errorf(cli.Refused, "%s", cli.CleanText(refused.Why))
 	case errors.Is(err, context.Canceled):
 		return cli.Errorf(exitStopped, "stopped before the partition was created: Linux has its cores and memory back, or gets them back now")
 	}
@@ -44,6 +44,6 @@ func partSizes(cpus, memory string) (c lent.CPUs, m lent.Memory, err error) {
 	if c, err = lent.ParseCPUs(cpus); err != nil {
 		return c, m, cli.WithCode(cli.Usage, err)
 	}
-	m, err = lent.ParseMemory(memory, lent.Nodes(c), cli.ParseBytes)
+	m, err = lent.ParseMemory(memory, lent.NodesOf(c), cli.ParseBytes)
 	return c, m, cli.WithCode(cli.Usage, err)
 }

@@ -21,7 +21,7 @@ func TestPartErrors(t *testing.T) {
 		{context.Canceled, exitStopped, "stopped before the partition was created"},
 	} {
 		err := partError(c.err)
-		if code, _ := cli.Code(err); code != c.code || !strings.Contains(err.Error(), c.says) {
+		if code, _ := cli.ExitCode(err); code != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %d, %q", c.err, code, err)
 		}
 	}

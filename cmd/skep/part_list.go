@@ -20,7 +20,7 @@ type partList struct{ json bool }
 func (p *partList) options(f *cli.Flags) { f.BoolVar(&p.json, "json", false, "for programs") }
 
 func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	list, err := lent.List()
@@ -31,7 +31,7 @@ func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
 		if list == nil {
 			list = []lent.Info{}
 		}
-		return cli.JSON(os.Stdout, list)
+		return cli.PrintJSON(os.Stdout, list)
 	}
 	if len(list) == 0 {
 		_, err := fmt.Println("no partition is there: 'skep part create' makes one")
@@ -39,7 +39,7 @@ func (p *partList) run(_ context.Context, f *cli.Flags, words []string) error {
 	}
 	table := cli.NewTable("NUMBER", "NAME", "STATE", "CPUS", "MEMORY", "OWNER", "PID", "RUNS", "IMAGE", "LAST END")
 	for _, i := range list {
-		table.Row(i.ID, orDash(i.Name), i.State, i.CPUs, mib(int(i.Pool>>20)), ownerName(i.UID), pidOf(i.PID), i.Runs, orDash(i.Image), orDash(i.End))
+		table.Row(i.ID, orDash(i.Name), i.State, i.CPUs, formatMiB(int(i.Pool>>20)), ownerName(i.UID), pidOf(i.PID), i.Runs, orDash(i.Image), orDash(i.End))
 	}
 	return table.Write(os.Stdout)
 }

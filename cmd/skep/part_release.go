@@ -16,13 +16,13 @@ type partRelease struct{ all bool }
 func (p *partRelease) options(f *cli.Flags) { f.BoolVar(&p.all, "all", false, "every partition") }
 
 func (p *partRelease) run(_ context.Context, f *cli.Flags, words []string) error {
-	list, err := p.chosen(f, words)
+	list, err := p.findPartitions(f, words)
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
 		done := progressOf("giving CPUs " + i.CPUs + " back to Linux")
-		err := lent.Release(i.ID)
+		err := lent.ReleasePartition(i.ID)
 		done()
 		if err != nil {
 			return partError(err)
@@ -31,9 +31,9 @@ func (p *partRelease) run(_ context.Context, f *cli.Flags, words []string) error
 	return nil
 }
 
-func (p *partRelease) chosen(f *cli.Flags, words []string) ([]lent.Info, error) {
+func (p *partRelease) findPartitions(f *cli.Flags, words []string) ([]lent.Info, error) {
 	if p.all {
-		if err := f.None(words); err != nil {
+		if err := f.RefuseArgs(words); err != nil {
 			return nil, err
 		}
 		list, err := lent.List()
@@ -42,6 +42,6 @@ func (p *partRelease) chosen(f *cli.Flags, words []string) ([]lent.Info, error) 
 	if len(words) != 1 {
 		return nil, f.Usagef("one partition is expected, by name or number")
 	}
-	i, err := lent.Find(words[0])
+	i, err := lent.FindPartition(words[0])
 	return []lent.Info{i}, partError(err)
 }

@@ -53,7 +53,7 @@ func (p *partRun) run(_ context.Context, f *cli.Flags, words []string) error {
 // onePartition finds the one that is named, or the only one that there is.
 func onePartition(word string) (lent.Info, error) {
 	if word != "" {
-		return lent.Find(word)
+		return lent.FindPartition(word)
 	}
 	list, err := lent.List()
 	if err != nil {

@@ -63,7 +63,7 @@ func (p *partStats) run(_ context.Context, f *cli.Flags, words []string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if p.json {
-		return cli.JSON(os.Stdout, figures)
+		return cli.PrintJSON(os.Stdout, figures)
 	}
 	return ledgerTable(figures, cores).Write(os.Stdout)
 }

@@ -13,7 +13,7 @@ import (
 // outputOf runs a command line and gives what it prints.
 func outputOf(t *testing.T, words ...string) (out string, code int, text string) {
 	t.Helper()
-	out = printedBy(t, &os.Stdout, func() { code, text = cli.Code(dispatch(t.Context(), words)) })
+	out = printedBy(t, &os.Stdout, func() { code, text = cli.ExitCode(dispatch(t.Context(), words)) })
 	return out, code, text
 }
 

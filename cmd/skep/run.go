@@ -50,7 +50,7 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if err != nil {
 		return notRun(words[0], err)
 	}
-	dirs, err := r.dirs(master)
+	dirs, err := r.moduleDirs(master)
 	if err != nil {
 		return err
 	}
@@ -59,31 +59,31 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	if _, err := c.Status(ctx); errors.Is(err, hub.ErrNoHub) {
-		alone, stop, err := r.alone()
+		alone, stop, err := r.startAlone()
 		if err != nil {
 			return err
 		}
 		defer stop()
 		c = alone
 	} else if err != nil {
-		return coded(err)
-	} else if r.allow.given() {
+		return withExitCode(err)
+	} else if r.allow.isGiven() {
 		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}
 	// The run outlives an interrupt, so that the master may end in order.
 	socket, events, err := c.Run(context.WithoutCancel(ctx), hub.RunRequest{Name: filepath.Base(master), Dirs: dirs, Limits: r.limits})
 	if err != nil {
-		return coded(err)
+		return withExitCode(err)
 	}
 	defer events.Close()
 	w := newWatch(os.Stderr)
 	defer w.close()
-	go w.follow(events)
+	go w.followEvents(events)
 	return startMaster(ctx, master, words, socket, w)
 }
 
-// dirs are where worker programs are looked for: beside the master first.
-func (r *run) dirs(master string) ([]string, error) {
+// moduleDirs are where worker programs are looked for: beside the master first.
+func (r *run) moduleDirs(master string) ([]string, error) {
 	var dirs []string
 	for _, dir := range append([]string{filepath.Dir(master), "."}, r.modules...) {
 		dir, err := filepath.Abs(dir)
@@ -105,7 +105,7 @@ func (r *run) dirs(master string) ([]string, error) {
 const masterPatience = 5 * time.Second
 
 func startMaster(ctx context.Context, master string, words []string, socket string, w *watch) error {
-	out := w.screen()
+	out := w.openScreen()
 	defer out.close()
 	cmd := exec.CommandContext(ctx, master, words[1:]...)
 	cmd.Args[0] = words[0]
@@ -137,14 +137,14 @@ func exitStatus(state *os.ProcessState) int {
 	return cli.Failed
 }
 
-// alone is a hub and an agent for this run only, with a state of their own that
+// startAlone is a hub and an agent for this run only, with a state of their own that
 // goes with it.
-func (r *run) alone() (*hub.Client, func(), error) {
+func (r *run) startAlone() (*hub.Client, func(), error) {
 	dir, err := os.MkdirTemp("", "skep-run-")
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Version: version, Log: logger(false)})
+	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Version: version, Log: newLogger(false)})
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, nil, err

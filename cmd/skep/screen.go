@@ -19,9 +19,9 @@ type screen struct {
 	passed        chan struct{}
 }
 
-// screen gives the master a terminal of its own where it would share the one
+// openScreen gives the master a terminal of its own where it would share the one
 // that progress is drawn on. Where there can be none, progress is not drawn.
-func (w *watch) screen() *screen {
+func (w *watch) openScreen() *screen {
 	s := &screen{stdout: os.Stdout, stderr: os.Stderr}
 	if !w.progress.Terminal() {
 		return s

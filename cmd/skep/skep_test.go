@@ -19,7 +19,7 @@ func TestUsage(t *testing.T) {
 	for _, line := range []string{"frob", "doctor x", "doctor --nonsense", "version --json=maybe", "help a b", "help frob", "kit",
 		"help lab frob", "help lab up x", "help up x", "--json nodes", "nodes --remove=", "token --expires soon",
 		"up --listen nonsense", "up --listen 127.0.0.1:99999", "up --advertise here", "up --advertise :1"} {
-		code, text := cli.Code(dispatch(context.Background(), strings.Fields(line)))
+		code, text := cli.ExitCode(dispatch(context.Background(), strings.Fields(line)))
 		if code != cli.Usage || text == "" || strings.Contains(text, "\n") {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
@@ -27,7 +27,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelpOfAWord(t *testing.T) {
-	_, text := cli.Code(dispatch(t.Context(), []string{"help", "lab", "frob"}))
+	_, text := cli.ExitCode(dispatch(t.Context(), []string{"help", "lab", "frob"}))
 	if !strings.Contains(text, `skep lab has no subcommand "frob"`) || !strings.Contains(text, "up, shell") {
 		t.Errorf("got %q", text)
 	}
@@ -47,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for _, line := range []string{"help", "help lab", "help lab up", "gen --help", "version", "version --json", "doctor", "gen --manifest " + idl} {
 		os.Stdout = full
-		code, text := cli.Code(dispatch(t.Context(), strings.Fields(line)))
+		code, text := cli.ExitCode(dispatch(t.Context(), strings.Fields(line)))
 		os.Stdout = out
 		if code != cli.Failed || !strings.Contains(text, "no space left") {
 			t.Errorf("%s: %d %q", line, code, text)
@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 func TestProgramsThatDoNotStart(t *testing.T) {
 	for _, verb := range []string{"run", "mpirun -n 1"} {
 		for program, want := range map[string]int{"/nonexistent": exitMissing, "no-such-program": exitMissing, "/dev/null": exitCannot, t.TempDir(): exitCannot} {
-			code, text := cli.Code(dispatch(t.Context(), append(strings.Fields(verb), "--", program)))
+			code, text := cli.ExitCode(dispatch(t.Context(), append(strings.Fields(verb), "--", program)))
 			if code != want || !strings.HasPrefix(text, program+" can't be run: ") || strings.Count(text, program) != 1 {
 				t.Errorf("%s %s: %d %q, want %d", verb, program, code, text, want)
 			}
@@ -139,17 +139,17 @@ func TestKitWantsProof(t *testing.T) {
 	}
 	for word, script := range cheats {
 		k := &kit{bee: write("bee", script, 0o755), folder: dir}
-		if err := k.one(t.Context(), "hello", []string{"hello"}); err == nil || !strings.Contains(err.Error(), word) {
+		if err := k.runCase(t.Context(), "hello", []string{"hello"}); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("cheat %q: %v", word, err)
 		}
 	}
 	honest := head + `printf 'nonce %s\nsha256_file ` + digest + `\ncalls 3\n' "$3" >"$5"; exec "$6"`
 	k := &kit{bee: write("bee", honest, 0o755), folder: dir}
-	if err := k.one(t.Context(), "hello", []string{"hello"}); err != nil {
+	if err := k.runCase(t.Context(), "hello", []string{"hello"}); err != nil {
 		t.Errorf("%s: %v", program, err)
 	}
 	write("expected/hello.code", "1\n", 0o644)
-	if err := k.one(t.Context(), "hello", []string{"hello"}); err == nil {
+	if err := k.runCase(t.Context(), "hello", []string{"hello"}); err == nil {
 		t.Error("a wrong exit code passes")
 	}
 }

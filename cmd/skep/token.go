@@ -40,7 +40,7 @@ func checkToken(f *cli.Flags, uses int, expires time.Duration) error {
 }
 
 func (t *token) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if err := checkToken(f, t.uses, t.expires); err != nil {
@@ -57,7 +57,7 @@ func (t *token) run(ctx context.Context, f *cli.Flags, words []string) error {
 func printToken(ctx context.Context, c *hub.Client, uses int, expires time.Duration) error {
 	answer, err := c.Token(ctx, hub.TokenRequest{Uses: uses, Life: expires})
 	if err != nil {
-		return coded(err)
+		return withExitCode(err)
 	}
 	if _, err = fmt.Printf("skep join %s --token %s\n", answer.Address, answer.Token); err != nil {
 		return err

@@ -58,7 +58,7 @@ func size(f *cli.Flags, to *uint64, name, usage string) {
 }
 
 func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	if err := checkSlots(f, u.slots); err != nil {
@@ -75,7 +75,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return err
 	}
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: u.listen, Advertise: u.advertise,
-		Version: version, Quotas: u.quotas, Log: logger(u.verbose)})
+		Version: version, Quotas: u.quotas, Log: newLogger(u.verbose)})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 	failed := make(chan error, 1)
 	if !u.noAgent {
-		go func() { failed <- u.local(ctx, h, dir) }()
+		go func() { failed <- u.runAgent(ctx, h, dir) }()
 	}
 	select {
 	case <-ctx.Done():
@@ -103,8 +103,8 @@ func (u *up) run(ctx context.Context, f *cli.Flags, words []string) error {
 	}
 }
 
-// local is the hub's own agent.
-func (u *up) local(ctx context.Context, h *hub.Hub, dir string) error {
+// runAgent is the hub's own agent.
+func (u *up) runAgent(ctx context.Context, h *hub.Hub, dir string) error {
 	c := agent.Config{State: agentState(dir), Name: u.name, Version: version, Slots: u.slots, Bee: u.bee, Log: agentLog}
 	u.allow.apply(&c, dir)
 	if err := joinHere(ctx, h, &c); err != nil {
@@ -138,10 +138,10 @@ func joinHere(ctx context.Context, h *hub.Hub, c *agent.Config) error {
 }
 
 func agentLog(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "agent: %s\n", cli.Clean(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(os.Stderr, "agent: %s\n", cli.CleanText(fmt.Sprintf(format, args...)))
 }
 
-func logger(verbose bool) *slog.Logger {
+func newLogger(verbose bool) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
 		level = slog.LevelDebug

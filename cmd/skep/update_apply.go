@@ -80,7 +80,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	if len(words) == 0 {
 		return f.Usagef("a package or an update is expected")
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
 	a, err := u.apply(f)
@@ -101,7 +101,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 			}
 			return err
 		}
-		return u.tell(&i)
+		return u.printResult(&i)
 	})
 }
 
@@ -123,9 +123,9 @@ func loadPackage(path string) (name string, fresh bool, err error) {
 	return p.Name, fresh, err
 }
 
-func (u *updateApply) tell(i *uapi.DynamosInfo) error {
+func (u *updateApply) printResult(i *uapi.DynamosInfo) error {
 	name := uapi.Text(i.Name[:])
-	if _, err := fmt.Printf("%s: on trial for %s\n", name, update.Describe(&i.Policy, updateNames())); err != nil {
+	if _, err := fmt.Printf("%s: on trial for %s\n", name, update.DescribePolicy(&i.Policy, updateNames())); err != nil {
 		return err
 	}
 	if u.confirm == 0 {

@@ -37,10 +37,10 @@ func (u *updateBuild) options(f *cli.Flags) {
 	f.StringVar(&u.because, "because", "", "the `REASON` for another class, shown to those who apply the update")
 	u.states = map[string]update.Statement{}
 	f.Func("object", "class object: `FUNCTION=N`, its N-th argument from 0 is the object; may be repeated", func(text string) error {
-		return u.state(text, false)
+		return u.parseStatement(text, false)
 	})
 	f.Func("ends", "like --object, for a function that ends the object's life: `FUNCTION=N`; the patch need not change it", func(text string) error {
-		return u.state(text, true)
+		return u.parseStatement(text, true)
 	})
 	f.Func("group", "class task: a task selects its version when it calls `FUNCTION`, which the patch need not change; may be repeated", func(name string) error {
 		if name == "" {
@@ -69,8 +69,8 @@ func (u *updateBuild) options(f *cli.Flags) {
 	f.StringVar(&u.out, "o", "", "write to this `FILE` (NAME"+pack.Suffix+")")
 }
 
-// state reads FUNCTION=N.
-func (u *updateBuild) state(text string, ends bool) error {
+// parseStatement reads FUNCTION=N.
+func (u *updateBuild) parseStatement(text string, ends bool) error {
 	name, number, _ := strings.Cut(text, "=")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > 5 || name == "" {
@@ -86,7 +86,7 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if len(words) == 0 {
 		return f.Usagef("a patch is expected")
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
 	if (u.class == "") != (u.because == "") {
@@ -116,10 +116,10 @@ func (u *updateBuild) run(ctx context.Context, f *cli.Flags, words []string) err
 	if err != nil {
 		return updateError(err)
 	}
-	if err := pack.Save(u.out, p); err != nil {
+	if err := pack.WriteFile(u.out, p); err != nil {
 		return fmt.Errorf("update build: %w", err)
 	}
-	return u.tell(p)
+	return u.printResult(p)
 }
 
 func readPatch(path string) ([]byte, error) {
@@ -145,17 +145,17 @@ func nameOfPatch(path string) string {
 	return strings.Trim(notOfNames.ReplaceAllString(base, "_"), "_")
 }
 
-func (u *updateBuild) tell(p *pack.Package) error {
+func (u *updateBuild) printResult(p *pack.Package) error {
 	n := 0
 	for _, k := range p.Kernels {
 		n = max(n, len(k.Functions))
 	}
 	_, err := fmt.Printf("%s: class %s, %s, %s: 'skep update inspect %s' tells more\n",
-		u.out, p.Class, counted(n, "function"), counted(len(p.Kernels), "kernel"), u.out)
+		u.out, p.Class, countText(n, "function"), countText(len(p.Kernels), "kernel"), u.out)
 	return err
 }
 
-func counted(n int, noun string) string {
+func countText(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}

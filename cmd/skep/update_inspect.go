@@ -24,7 +24,7 @@ func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) err
 	if len(words) == 0 {
 		return f.Usagef("a package is expected")
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return err
 	}
 	p, err := openPackage(words[0])
@@ -32,7 +32,7 @@ func (u *updateInspect) run(_ context.Context, f *cli.Flags, words []string) err
 		return err
 	}
 	if u.json {
-		return cli.JSON(os.Stdout, p.Manifest)
+		return cli.PrintJSON(os.Stdout, p.Manifest)
 	}
 	running, err := update.RunningBuildID("/sys")
 	if err != nil {

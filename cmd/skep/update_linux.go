@@ -39,7 +39,7 @@ func updateWords() []command {
 func updateError(err error) error {
 	var refused *update.RefusedError
 	if errors.As(err, &refused) {
-		return cli.Errorf(cli.Refused, "%s", cli.Clean(err.Error()))
+		return cli.Errorf(cli.Refused, "%s", cli.CleanText(err.Error()))
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func oneUpdate(f *cli.Flags, words []string) (string, error) {
 	if len(words) == 0 {
 		return "", f.Usagef("an update is expected")
 	}
-	if err := f.None(words[1:]); err != nil {
+	if err := f.RefuseArgs(words[1:]); err != nil {
 		return "", err
 	}
 	if len(words[0]) >= uapi.DynamosName {

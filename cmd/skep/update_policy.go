@@ -172,7 +172,7 @@ func (u *updatePolicy) run(_ context.Context, f *cli.Flags, words []string) erro
 		if err := d.SetPolicy(name, p); err != nil {
 			return err
 		}
-		_, err := fmt.Printf("%s: for %s\n", name, update.Describe(&p, updateNames()))
+		_, err := fmt.Printf("%s: for %s\n", name, update.DescribePolicy(&p, updateNames()))
 		return err
 	})
 }

@@ -56,7 +56,7 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 			return err
 		}
 		done := progressOf("waiting for the last users of " + name)
-		left, err := update.Left(ctx, d, name, u.wait)
+		left, err := update.WaitDrained(ctx, d, name, u.wait)
 		done()
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 		if u.remove {
 			return removeUpdate(d, name)
 		}
-		s, err := update.Find(d, name, update.Names{})
+		s, err := update.FindStatus(d, name, update.Names{})
 		if err != nil {
 			return err
 		}
@@ -82,12 +82,12 @@ func (u *updateRevert) run(ctx context.Context, f *cli.Flags, words []string) er
 
 // stillInside names who keeps an update from leaving.
 func stillInside(d update.Source, name string) error {
-	s, err := update.Find(d, name, updateNames())
+	s, err := update.FindStatus(d, name, updateNames())
 	if err != nil {
 		return err
 	}
 	list := []update.Status{s}
-	if err := update.Inside("/proc", list); err != nil {
+	if err := update.FillInside("/proc", list); err != nil {
 		return err
 	}
 	var inside []update.Task

@@ -23,7 +23,7 @@ func (u *updateStatus) options(f *cli.Flags) { f.BoolVar(&u.json, "json", false,
 
 func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) error {
 	if len(words) > 0 {
-		if err := f.None(words[1:]); err != nil {
+		if err := f.RefuseArgs(words[1:]); err != nil {
 			return err
 		}
 	}
@@ -34,7 +34,7 @@ func (u *updateStatus) run(_ context.Context, f *cli.Flags, words []string) erro
 		}
 		switch {
 		case u.json:
-			return cli.JSON(os.Stdout, list)
+			return cli.PrintJSON(os.Stdout, list)
 		case len(words) > 0:
 			return showUpdate(os.Stdout, &list[0], update.Boottime())
 		case len(list) == 0:
@@ -51,17 +51,17 @@ func (u *updateStatus) read(d updateSource, words []string) (list []update.Statu
 		list, err = update.List(d, updateNames())
 	} else {
 		list = make([]update.Status, 1)
-		list[0], err = update.Find(d, words[0], updateNames())
+		list[0], err = update.FindStatus(d, words[0], updateNames())
 	}
 	if err != nil || len(words) == 0 && !u.json {
 		return list, err
 	}
-	if err := update.Inside("/proc", list); err != nil {
+	if err := update.FillInside("/proc", list); err != nil {
 		return nil, err
 	}
 	events, err := d.Events()
 	for i := range list {
-		list[i].Events = update.Of(events, list[i].Name)
+		list[i].Events = update.EventsOf(events, list[i].Name)
 	}
 	return list, err
 }
@@ -88,24 +88,24 @@ func showUpdates(w io.Writer, list []update.Status) error {
 // showUpdate prints all that is known of one; now is CLOCK_BOOTTIME's.
 func showUpdate(w io.Writer, u *update.Status, now uint64) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: class %s, %s%s\n", u.Name, u.Class, u.State, timer(u))
+	fmt.Fprintf(&b, "%s: class %s, %s%s\n", u.Name, u.Class, u.State, timerText(u))
 	if u.Advised {
 		b.WriteString("REBOOT ADVISED: a task died inside and may have held a lock; nothing more is applied until then\n")
 	}
-	fmt.Fprintf(&b, "for %s\n%s", cli.Clean(u.Policy), healthText(&u.Health))
+	fmt.Fprintf(&b, "for %s\n%s", cli.CleanText(u.Policy), healthText(&u.Health))
 	if u.Held != "" {
-		fmt.Fprintf(&b, "held: once applied it is never unloaded, because %s\n", cli.Clean(u.Held))
+		fmt.Fprintf(&b, "held: once applied it is never unloaded, because %s\n", cli.CleanText(u.Held))
 	}
 	if u.End != "" {
-		fmt.Fprintf(&b, "left last because %s\n", cli.Clean(u.End))
+		fmt.Fprintf(&b, "left last because %s\n", cli.CleanText(u.End))
 	}
 	b.WriteByte('\n')
 	functions := cli.NewTable("FUNCTION", "VERSION", "CALLS", "INSIDE", "LOST", "ERRORS", "OUTSIDE", "P50", "P99", "BY", "ALSO CHANGED BY")
 	for _, f := range u.Functions {
 		functions.Row(f.Symbol, "old", f.Old.Calls, f.Old.Inside, f.Old.Lost, f.Old.Errors, f.Old.Outside,
-			latency(f.Old.Sampled, f.Old.P50), latency(f.Old.Sampled, f.Old.P99), f.Installer, orDash(f.Owner))
+			latencyText(f.Old.Sampled, f.Old.P50), latencyText(f.Old.Sampled, f.Old.P99), f.Installer, orDash(f.Owner))
 		functions.Row("", "new", f.New.Calls, f.New.Inside, f.New.Lost, f.New.Errors, f.New.Outside,
-			latency(f.New.Sampled, f.New.P50), latency(f.New.Sampled, f.New.P99), "", "")
+			latencyText(f.New.Sampled, f.New.P50), latencyText(f.New.Sampled, f.New.P99), "", "")
 	}
 	if err := functions.Write(&b); err != nil {
 		return err
@@ -138,7 +138,7 @@ func insideTable(list []update.Task) *cli.Table {
 	return table
 }
 
-func timer(u *update.Status) string {
+func timerText(u *update.Status) string {
 	if u.ConfirmMS < 0 || u.State != uapi.DynamosTrial.String() {
 		return ""
 	}
@@ -165,7 +165,7 @@ func healthText(h *update.Health) string {
 	return text
 }
 
-func latency(sampled, ns uint64) string {
+func latencyText(sampled, ns uint64) string {
 	if sampled == 0 {
 		return "-"
 	}

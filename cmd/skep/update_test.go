@@ -43,7 +43,7 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if got := update.Describe(&a.Policy, update.Names{Now: update.Boottime()}); got != want {
+		if got := update.DescribePolicy(&a.Policy, update.Names{Now: update.Boottime()}); got != want {
 			t.Errorf("%s: %q, not %q", line, got, want)
 		}
 		if a.ConfirmMS != 300000 || a.EnterMS != 30000 || a.Flags != 0 || a.Health != (uapi.DynamosHealth{Least: 1000}) {
@@ -80,7 +80,7 @@ func TestUpdateOptionsThatAreRefused(t *testing.T) {
 		if err == nil {
 			_, err = u.apply(f)
 		}
-		if code, _ := cli.Code(err); code != cli.Usage {
+		if code, _ := cli.ExitCode(err); code != cli.Usage {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -126,7 +126,7 @@ AGO  EVENT  THEN   PID  COMM  TEXT
 
 func TestLatencyAsPeopleReadIt(t *testing.T) {
 	for ns, want := range map[uint64]string{0: "0s", 7: "7ns", 999: "1µs", 1234: "1.2µs", 56789: "57µs", 1234567890: "1.2s"} {
-		if got := latency(1, ns); got != want {
+		if got := latencyText(1, ns); got != want {
 			t.Errorf("%v: %s, not %s", time.Duration(ns), got, want)
 		}
 	}
@@ -187,10 +187,10 @@ func TestNameOfAPatch(t *testing.T) {
 }
 
 func TestPackageThatIsNotThereOrIsNone(t *testing.T) {
-	if code, _ := cli.Code(func() error { _, err := openPackage("no/such.skepup"); return err }()); code != cli.Failed {
+	if code, _ := cli.ExitCode(func() error { _, err := openPackage("no/such.skepup"); return err }()); code != cli.Failed {
 		t.Errorf("a file that is not there: code %d", code)
 	}
-	if code, _ := cli.Code(func() error { _, err := openPackage("update_test.go"); return err }()); code != cli.Refused {
+	if code, _ := cli.ExitCode(func() error { _, err := openPackage("update_test.go"); return err }()); code != cli.Refused {
 		t.Errorf("a file that is no package: code %d", code)
 	}
 }

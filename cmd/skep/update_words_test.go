@@ -126,7 +126,7 @@ func TestUpdateBuildTakesTheNamedKernel(t *testing.T) {
 	}
 	t.Setenv("SKEP_BUILD", dir)
 	for _, kernel := range []string{"0.1", "0.2"} {
-		_, text := cli.Code(dispatch(t.Context(), []string{"update", "build", patch, "--kernel", kernel, "-o", dir + "/x.skepup"}))
+		_, text := cli.ExitCode(dispatch(t.Context(), []string{"update", "build", patch, "--kernel", kernel, "-o", dir + "/x.skepup"}))
 		if !strings.Contains(text, "Linux "+kernel+":") {
 			t.Errorf("%s: %q", kernel, text)
 		}

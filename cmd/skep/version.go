@@ -26,12 +26,12 @@ func (v *versionOf) options(f *cli.Flags) {
 }
 
 func (v *versionOf) run(_ context.Context, f *cli.Flags, words []string) error {
-	if err := f.None(words); err != nil {
+	if err := f.RefuseArgs(words); err != nil {
 		return err
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	if v.json {
-		return cli.JSON(os.Stdout, map[string]any{"version": version, "platform": platform, "commit": commit})
+		return cli.PrintJSON(os.Stdout, map[string]any{"version": version, "platform": platform, "commit": commit})
 	}
 	_, err := fmt.Printf("skep %s for %s, commit %s\n", version, platform, commit)
 	return err

@@ -36,20 +36,20 @@ func newWatch(f *os.File) *watch {
 
 func (w *watch) close() { w.progress.Done() }
 
-func (w *watch) follow(events *hub.Stream) {
+func (w *watch) followEvents(events *hub.Stream) {
 	for {
 		e, err := events.Next()
 		if err != nil {
 			return
 		}
-		if text := w.take(e); text != "" {
-			w.progress.Above(text + "\n")
+		if text := w.countEvent(e); text != "" {
+			w.progress.PrintAbove(text + "\n")
 		}
-		w.progress.Set(w.lines())
+		w.progress.Set(w.progressLines())
 	}
 }
 
-func (w *watch) share(e hub.Event) *share {
+func (w *watch) shareOf(e hub.Event) *share {
 	n := w.nodes[e.Node]
 	if n == nil {
 		n = &share{name: e.Name, substrate: e.Substrate}
@@ -58,20 +58,20 @@ func (w *watch) share(e hub.Event) *share {
 	return n
 }
 
-// take counts an event and gives the line that people must see of it.
-func (w *watch) take(e hub.Event) string {
+// countEvent counts an event and gives the line that people must see of it.
+func (w *watch) countEvent(e hub.Event) string {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	name := cli.Clean(e.Name)
+	name := cli.CleanText(e.Name)
 	switch {
 	case e.Type == "log":
-		return name + ": " + cli.Clean(e.Text)
+		return name + ": " + cli.CleanText(e.Text)
 	case e.Type == "node" && e.State != hub.NodeUp:
-		return strings.TrimRight(fmt.Sprintf("skep: node %s is %s: %s", name, e.State, cli.Clean(e.Text)), ": ")
+		return strings.TrimRight(fmt.Sprintf("skep: node %s is %s: %s", name, e.State, cli.CleanText(e.Text)), ": ")
 	case e.Type != "call" || e.Node == "":
 		return ""
 	}
-	n := w.share(e)
+	n := w.shareOf(e)
 	switch e.State {
 	case hub.CallLeased:
 		n.running++
@@ -84,17 +84,17 @@ func (w *watch) take(e hub.Event) string {
 	case hub.CallRequeued:
 		n.running--
 		n.sent += e.Sent
-		return fmt.Sprintf("skep: call %d is run again, it was on node %s: %s", e.Call, name, cli.Clean(e.Text))
+		return fmt.Sprintf("skep: call %d is run again, it was on node %s: %s", e.Call, name, cli.CleanText(e.Text))
 	}
 	return ""
 }
 
-func (w *watch) lines() []string {
+func (w *watch) progressLines() []string {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	var lines []string
 	for _, n := range w.nodes {
-		lines = append(lines, fmt.Sprintf("%-16s %-12s %3d running %5d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.Bytes(n.sent)))
+		lines = append(lines, fmt.Sprintf("%-16s %-12s %3d running %5d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.FormatBytes(n.sent)))
 	}
 	slices.Sort(lines)
 	return lines

@@ -25,21 +25,21 @@ func ModuleFor(p *pack.Package) ([]byte, error) {
 	for _, k := range p.Kernels {
 		list = append(list, fmt.Sprintf("%s (%s)", k.Release, k.Version))
 	}
-	return nil, refused("the package is not for this kernel, whose build-id is %s; it is for %s: build it for this one with 'skep update build'",
+	return nil, refusef("the package is not for this kernel, whose build-id is %s; it is for %s: build it for this one with 'skep update build'",
 		running, strings.Join(list, ", "))
 }
 
 // pollEvery is how often a state is looked at that will change by itself.
 const pollEvery = 50 * time.Millisecond
 
-// until looks at an update until done says so. It gives up, and says false,
+// waitUntil looks at an update until done says so. It gives up, and says false,
 // at the end of the limit.
-func until(ctx context.Context, d Source, name string, limit time.Duration, done func(*uapi.DynamosInfo) bool) (uapi.DynamosInfo, bool, error) {
+func waitUntil(ctx context.Context, d Source, name string, limit time.Duration, done func(*uapi.DynamosInfo) bool) (uapi.DynamosInfo, bool, error) {
 	over := time.After(limit)
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		i, err := info(d, name)
+		i, err := findInfo(d, name)
 		if err != nil || done(&i) {
 			return i, err == nil, err
 		}
@@ -66,32 +66,32 @@ func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (u
 		return uapi.DynamosInfo{}, err
 	}
 	limit := time.Duration(a.EnterMS)*time.Millisecond + undoTime
-	i, done, err := until(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
+	i, done, err := waitUntil(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
 		return i.State != uapi.DynamosEntering
 	})
 	switch {
 	case err != nil:
 		return i, err
 	case !done:
-		return i, refused("%s: not all tasks have changed over yet; 'skep update status %s' tells", name, name)
+		return i, refusef("%s: not all tasks have changed over yet; 'skep update status %s' tells", name, name)
 	case i.State == uapi.DynamosLoaded, i.State == uapi.DynamosLeaving:
-		return i, refused("%s was taken back at once: %s", name, uapi.Text(i.End[:]))
+		return i, refusef("%s was taken back at once: %s", name, uapi.Text(i.End[:]))
 	}
 	return i, nil
 }
 
-// Left waits until the last user of an update is out, and tells whether that
+// WaitDrained waits until the last user of an update is out, and tells whether that
 // was so within the limit.
-func Left(ctx context.Context, d Source, name string, limit time.Duration) (bool, error) {
-	_, left, err := until(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
+func WaitDrained(ctx context.Context, d Source, name string, limit time.Duration) (bool, error) {
+	_, left, err := waitUntil(ctx, d, name, limit, func(i *uapi.DynamosInfo) bool {
 		return i.State == uapi.DynamosLoaded
 	})
 	return left, err
 }
 
-// info finds an update by name.
-func info(s Source, name string) (uapi.DynamosInfo, error) {
-	list, err := Infos(s)
+// findInfo finds an update by name.
+func findInfo(s Source, name string) (uapi.DynamosInfo, error) {
+	list, err := AllInfos(s)
 	if err != nil {
 		return uapi.DynamosInfo{}, err
 	}
@@ -100,12 +100,12 @@ func info(s Source, name string) (uapi.DynamosInfo, error) {
 			return i, nil
 		}
 	}
-	return uapi.DynamosInfo{}, refused("no update %q is loaded: 'skep update status' lists those that are", name)
+	return uapi.DynamosInfo{}, refusef("no update %q is loaded: 'skep update status' lists those that are", name)
 }
 
-// Find gives the status of one update, without its events and who is inside.
-func Find(s Source, name string, names Names) (Status, error) {
-	i, err := info(s, name)
+// FindStatus gives the status of one update, without its events and who is inside.
+func FindStatus(s Source, name string, names Names) (Status, error) {
+	i, err := findInfo(s, name)
 	if err != nil {
 		return Status{}, err
 	}

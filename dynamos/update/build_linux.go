@@ -41,7 +41,7 @@ func Build(ctx context.Context, p Plan) (*pack.Package, error) {
 	out := &pack.Package{Manifest: pack.Manifest{Revision: pack.Revision, Name: p.Name}, Patch: p.Patch, Modules: map[string][]byte{}}
 	for _, name := range p.Kernels {
 		b := &builder{plan: &p, out: out, gates: map[string]*image.File{}}
-		if err := b.kernel(ctx, name); err != nil {
+		if err := b.buildKernel(ctx, name); err != nil {
 			return nil, fmt.Errorf("for Linux %s: %w", name, buildRefused(err))
 		}
 	}
@@ -81,10 +81,10 @@ type builder struct {
 	layouts   []pack.Layout
 }
 
-func (b *builder) says(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
+func (b *builder) logf(format string, args ...any) { fmt.Fprintf(b.plan.Says, format+"\n", args...) }
 
-func (b *builder) kernel(ctx context.Context, name string) error {
-	if err := b.prepare(ctx, name); err != nil {
+func (b *builder) buildKernel(ctx context.Context, name string) error {
+	if err := b.fetchTree(ctx, name); err != nil {
 		return err
 	}
 	var err error
@@ -97,13 +97,13 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 		return err == nil
 	}
 	for _, s := range b.work.Skips {
-		b.says("%s: left aside: %s", s.Path, s.Why)
+		b.logf("%s: left aside: %s", s.Path, s.Why)
 	}
 	layouts, err := b.work.Layouts(ctx, b.plan.Says)
 	if err != nil {
 		return err
 	}
-	if err := b.lays(ctx, layouts); err != nil {
+	if err := b.checkLayouts(ctx, layouts); err != nil {
 		return err
 	}
 	units, err := b.work.Assemble(ctx, b.plan.Says)
@@ -115,38 +115,38 @@ func (b *builder) kernel(ctx context.Context, name string) error {
 		return err
 	}
 	for _, name := range b.work.Idle {
-		b.says("%s is not in force before a boot: it only matters while the kernel starts", name)
+		b.logf("%s is not in force before a boot: it only matters while the kernel starts", name)
 	}
 	b.units = units
 	for i, u := range units {
 		if changes[i] == nil {
 			continue
 		}
-		if err := b.unit(ctx, u, changes[i]); err != nil {
+		if err := b.buildUnit(ctx, u, changes[i]); err != nil {
 			return err
 		}
 	}
 	switch {
 	case len(b.functions) > 0:
 	case len(b.work.Idle) > 0:
-		return refused("the patch only changes what matters while the kernel starts, as %s: it takes a boot", b.work.Idle[0])
+		return refusef("the patch only changes what matters while the kernel starts, as %s: it takes a boot", b.work.Idle[0])
 	default:
-		return refused("the patch changes no code of the kernel's image")
+		return refusef("the patch changes no code of the kernel's image")
 	}
-	if err := b.states(); err != nil {
+	if err := b.applyStatements(); err != nil {
 		return err
 	}
-	if err := b.class(); err != nil {
+	if err := b.chooseClass(); err != nil {
 		return err
 	}
-	if err := suits(b.out.Class, b.functions); err != nil {
+	if err := checkStatements(b.out.Class, b.functions); err != nil {
 		return err
 	}
-	return b.pack(ctx)
+	return b.packModule(ctx)
 }
 
-// prepare fetches the kernel and its source, if they are not there.
-func (b *builder) prepare(ctx context.Context, name string) error {
+// fetchTree fetches the kernel and its source, if they are not there.
+func (b *builder) fetchTree(ctx context.Context, name string) error {
 	cache, err := lab.CacheDir()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 	if err != nil {
 		home = cache // not in a source tree of skep
 	}
-	k, err := lab.Fetch(ctx, home, name, b.plan.Says)
+	k, err := lab.FetchKernel(ctx, home, name, b.plan.Says)
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,14 @@ func (b *builder) prepare(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	b.tree, err = source.Prepare(ctx, cache, of, b.plan.Says)
+	b.tree, err = source.PrepareTree(ctx, cache, of, b.plan.Says)
 	return err
 }
 
 // sourceOf says which source an image was made of.
 func sourceOf(im *image.Image, k *lab.Kernel) (source.Kernel, error) {
 	if im.Version == "" {
-		return source.Kernel{}, refused("the image does not say of which package of Debian it is, so its source can't be found")
+		return source.Kernel{}, refusef("the image does not say of which package of Debian it is, so its source can't be found")
 	}
 	return source.Kernel{Version: im.Version, Config: k.Config(),
 		Symvers: filepath.Join(k.Headers(), "Module.symvers"), Release: plainRelease(im.Release)}, nil
@@ -188,12 +188,12 @@ func plainRelease(s string) string {
 	return s
 }
 
-// unit takes the changed functions out of one file.
-func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error {
+// buildUnit takes the changed functions out of one file.
+func (b *builder) buildUnit(ctx context.Context, u source.Unit, c *asm.Change) error {
 	for _, note := range c.Notes {
-		b.says("%s: %s", u.Path, note)
+		b.logf("%s: %s", u.Path, note)
 	}
-	gate, err := b.proved(ctx, u.Path)
+	gate, err := b.proveOriginal(ctx, u.Path)
 	if err != nil {
 		return err
 	}
@@ -203,22 +203,22 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	}
 	c.Variadic = b.image.Variadic
 	e := c.Extract(fmt.Sprintf("%s_%d", b.plan.Name, len(b.files)))
-	if err := b.pointed(u.Path, e, gate); err != nil {
+	if err := b.checkPointers(u.Path, e, gate); err != nil {
 		return err
 	}
 	for _, escape := range e.Escapes {
-		b.says("%s: held: %v", u.Path, escape)
+		b.logf("%s: held: %v", u.Path, escape)
 		b.held = append(b.held, escape.String())
 	}
 	for _, f := range e.Functions {
 		path, stands := u.Path, gate
 		if from := c.From[f.Name]; from != nil {
 			path = from.Path
-			if stands, err = b.proved(ctx, path); err != nil {
+			if stands, err = b.proveOriginal(ctx, path); err != nil {
 				return err
 			}
 		}
-		made, err := b.function(path, f.Name, stands)
+		made, err := b.describeFunction(path, f.Name, stands)
 		if err != nil {
 			return err
 		}
@@ -229,9 +229,9 @@ func (b *builder) unit(ctx context.Context, u source.Unit, c *asm.Change) error 
 	return nil
 }
 
-// pointed refuses new pointers to functions of the kernel that fault where a
+// checkPointers refuses new pointers to functions of the kernel that fault where a
 // pointer leads to them.
-func (b *builder) pointed(path string, e *asm.Extract, gate *image.File) error {
+func (b *builder) checkPointers(path string, e *asm.Extract, gate *image.File) error {
 	for _, name := range e.Pointed {
 		addr, ok := gate.Symbols[name]
 		if !ok {
@@ -249,27 +249,27 @@ func (b *builder) pointed(path string, e *asm.Extract, gate *image.File) error {
 	return nil
 }
 
-// proved gives the unpatched file as the kernel has it.
-func (b *builder) proved(ctx context.Context, path string) (*image.File, error) {
+// proveOriginal gives the unpatched file as the kernel has it.
+func (b *builder) proveOriginal(ctx context.Context, path string) (*image.File, error) {
 	if f := b.gates[path]; f != nil {
 		return f, nil
 	}
 	i := slices.IndexFunc(b.units, func(u source.Unit) bool { return u.Path == path })
-	f, err := b.gate(ctx, b.units[i])
+	f, err := b.gateUnit(ctx, b.units[i])
 	if err == nil {
 		b.gates[path] = f
 	}
 	return f, err
 }
 
-// gate holds the unpatched file against the kernel's image.
-func (b *builder) gate(ctx context.Context, u source.Unit) (*image.File, error) {
+// gateUnit holds the unpatched file against the kernel's image.
+func (b *builder) gateUnit(ctx context.Context, u source.Unit) (*image.File, error) {
 	text, err := os.ReadFile(u.Before)
 	if err != nil {
 		return nil, err
 	}
 	folded := strings.TrimSuffix(u.Before, ".s") + ".folded"
-	if err := os.WriteFile(folded+".s", image.Fold(text), 0o644); err != nil {
+	if err := os.WriteFile(folded+".s", image.FoldSections(text), 0o644); err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, b.tree.Compiler, "-c", "-o", folded+".o", folded+".s")
@@ -283,8 +283,8 @@ func (b *builder) gate(ctx context.Context, u source.Unit) (*image.File, error) 
 	return b.image.Gate(u.Path, object)
 }
 
-// function says all that the kernel must know of one that is replaced.
-func (b *builder) function(path, name string, gate *image.File) (pack.Function, error) {
+// describeFunction says all that the kernel must know of one that is replaced.
+func (b *builder) describeFunction(path, name string, gate *image.File) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
 		return pack.Function{}, &asm.Refusal{Path: path, Symbol: name, Line: b.work.Line(path, name), Reason: fmt.Sprintf(format, args...)}
 	}
@@ -314,9 +314,9 @@ func (b *builder) function(path, name string, gate *image.File) (pack.Function, 
 		Result: proto.Result, OldSize: f.Size, Original: f.Digest}, nil
 }
 
-// class settles how far versions may mix, the same for all kernels.
-func (b *builder) class() error {
-	class, why := asm.Propose(b.changes, b.work.Reasons()...)
+// chooseClass settles how far versions may mix, the same for all kernels.
+func (b *builder) chooseClass() error {
+	class, why := asm.ProposeClass(b.changes, b.work.Reasons()...)
 	m := &b.out.Manifest
 	if m.Proposed == "" || class == asm.Together {
 		m.Proposed = string(class)
@@ -337,14 +337,14 @@ func (b *builder) class() error {
 	}
 	m.Class, m.Because = b.plan.Class, b.plan.Because
 	if m.Class != m.Proposed && m.Because == "" {
-		return refused("the change asks for class %s (%s): say --because, or leave --class out", m.Proposed, strings.Join(why, "; "))
+		return refusef("the change asks for class %s (%s): say --because, or leave --class out", m.Proposed, strings.Join(why, "; "))
 	}
 	return nil
 }
 
-// pack makes the kernel's module and enters it in the package.
-func (b *builder) pack(ctx context.Context) error {
-	made, err := module.Make(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
+// packModule makes the kernel's module and enters it in the package.
+func (b *builder) packModule(ctx context.Context) error {
+	made, err := module.BuildModule(ctx, &module.Plan{Name: b.out.Name, Class: b.out.Class, Image: b.image, Tree: b.tree.Dir,
 		Compiler: b.tree.Compiler, Files: b.files, Functions: b.functions, Held: b.held})
 	if err != nil {
 		return err

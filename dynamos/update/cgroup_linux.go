@@ -41,7 +41,7 @@ func CgroupID(word string) (uint64, error) {
 	for _, path := range []string{word, filepath.Join(root, word)} {
 		var s unix.Statfs_t
 		if filepath.IsAbs(path) && unix.Statfs(path, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC {
-			return inode(path)
+			return inodeOf(path)
 		}
 	}
 	var found []string
@@ -59,10 +59,10 @@ func CgroupID(word string) (uint64, error) {
 	case len(found) > 1:
 		return 0, fmt.Errorf("several cgroups are named %q: say %s or %s", word, found[0], found[1])
 	}
-	return inode(found[0])
+	return inodeOf(found[0])
 }
 
-func inode(path string) (uint64, error) {
+func inodeOf(path string) (uint64, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {
 		return 0, &os.PathError{Op: "stat", Path: path, Err: err}
@@ -95,7 +95,7 @@ func eachCgroup(root string, visit func(path string, ino uint64) bool) error {
 		if err != nil || !d.IsDir() {
 			return nil // it went away meanwhile
 		}
-		ino, err := inode(path)
+		ino, err := inodeOf(path)
 		if err == nil && !visit(path, ino) {
 			return filepath.SkipAll
 		}

@@ -36,7 +36,7 @@ func TestPackageHasTheReasonsOfAllKernels(t *testing.T) {
 	out := &pack.Package{}
 	for _, note := range []string{"a task may end in f", "a task may end in g", "a task may end in f"} {
 		b := &builder{plan: &Plan{}, out: out, work: &source.Work{Files: []string{"mm/leaf.c"}}, notes: []string{note}}
-		if err := b.class(); err != nil {
+		if err := b.chooseClass(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,9 +23,9 @@ func Open() (*Device, error) {
 	fd, err := unix.Open(uapi.DynamosDevice, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return nil, refused("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
+		return nil, refusef("the module dynamos is not loaded: root loads it with 'insmod dynamos.ko'")
 	case errors.Is(err, fs.ErrPermission):
-		return nil, refused("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
+		return nil, refusef("%s: updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)", uapi.DynamosDevice)
 	case err != nil:
 		return nil, &os.PathError{Op: "open", Path: uapi.DynamosDevice, Err: err}
 	}
@@ -44,9 +44,9 @@ func (d *Device) call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	case text != "":
 		return &RefusedError{text}
 	case e == unix.EPROTO, e == unix.ENOTTY:
-		return refused("the module dynamos is of another version than this skep: load that of this build")
+		return refusef("the module dynamos is of another version than this skep: load that of this build")
 	case e == unix.EPERM:
-		return refused("updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)")
+		return refusef("updates of the kernel are for root alone (CAP_SYS_MODULE, not in a container)")
 	}
 	return e
 }
@@ -67,13 +67,13 @@ func (d *Device) SetPolicy(name string, p uapi.DynamosPolicy) error {
 }
 
 // Commit keeps an update that is on trial.
-func (d *Device) Commit(name string) error { return d.named(uapi.DynamosIocCommit, name) }
+func (d *Device) Commit(name string) error { return d.callByName(uapi.DynamosIocCommit, name) }
 
 // Revert makes an update leave: new calls take the older version, and those
 // inside are waited for.
-func (d *Device) Revert(name string) error { return d.named(uapi.DynamosIocRevert, name) }
+func (d *Device) Revert(name string) error { return d.callByName(uapi.DynamosIocRevert, name) }
 
-func (d *Device) named(number uintptr, name string) error {
+func (d *Device) callByName(number uintptr, name string) error {
 	n := uapi.DynamosNamed{Revision: uapi.DynamosRevision}
 	if err := putName(&n.Name, name); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (d *Device) named(number uintptr, name string) error {
 
 func putName(to *[uapi.DynamosName]byte, name string) error {
 	if name == "" || len(name) >= len(to) {
-		return refused("%q is no name of an update: it has 1 to %d bytes", name, len(to)-1)
+		return refusef("%q is no name of an update: it has 1 to %d bytes", name, len(to)-1)
 	}
 	copy(to[:], name)
 	return nil

@@ -38,10 +38,10 @@ var errHidden = errors.New("/proc/kallsyms hides addresses, so nobody inside can
 // A place is what a frame of a stack names.
 type place struct{ symbol, module string }
 
-// Inside fills in who is inside the functions of the updates; proc is /proc.
+// FillInside fills in who is inside the functions of the updates; proc is /proc.
 // A task that runs at this moment has no stack to be read and is not found.
-func Inside(proc string, list []Status) error {
-	if !anybody(list) {
+func FillInside(proc string, list []Status) error {
+	if !anyInside(list) {
 		return nil
 	}
 	places, err := readPlaces(filepath.Join(proc, "kallsyms"), list)
@@ -62,7 +62,7 @@ func Inside(proc string, list []Status) error {
 		}
 		for i := range list {
 			if t, ok := places.find(&list[i], parseStack(string(text))); ok && len(list[i].Inside) < insideMax {
-				t.fill(dir)
+				t.readProc(dir)
 				list[i].Inside = append(list[i].Inside, t)
 			}
 		}
@@ -73,7 +73,7 @@ func Inside(proc string, list []Status) error {
 	return nil
 }
 
-func anybody(list []Status) bool {
+func anyInside(list []Status) bool {
 	for _, u := range list {
 		for _, f := range u.Functions {
 			if f.Old.Inside+f.New.Inside > 0 {
@@ -125,7 +125,7 @@ func readPlaces(path string, list []Status) (placesOf, error) {
 			continue
 		}
 		seen = true
-		places.note(list, address, place{w[2], strings.Trim(w[3], "[]")})
+		places.add(list, address, place{w[2], strings.Trim(w[3], "[]")})
 	}
 	if !seen {
 		return nil, errHidden
@@ -133,11 +133,11 @@ func readPlaces(path string, list []Status) (placesOf, error) {
 	return places, nil
 }
 
-func (p placesOf) note(list []Status, address uint64, at place) {
+func (p placesOf) add(list []Status, address uint64, at place) {
 	for _, u := range list {
 		for n, f := range u.Functions {
-			wrapper := at.module == engine && f.wrapper.has(address)
-			if !wrapper && (at.module != u.Name || !f.text.has(address)) {
+			wrapper := at.module == engine && f.wrapper.contains(address)
+			if !wrapper && (at.module != u.Name || !f.text.contains(address)) {
 				continue
 			}
 			if p[at].function == nil {
@@ -192,8 +192,8 @@ func parseStack(text string) (frames []place) {
 	return frames
 }
 
-// fill says whose stack it was; dir is /proc/PID/task/TID.
-func (t *Task) fill(dir string) {
+// readProc says whose stack it was; dir is /proc/PID/task/TID.
+func (t *Task) readProc(dir string) {
 	t.TID, _ = strconv.Atoi(filepath.Base(dir))
 	t.PID, _ = strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(dir))))
 	comm, _ := os.ReadFile(filepath.Join(dir, "comm"))

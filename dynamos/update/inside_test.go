@@ -17,7 +17,7 @@ func TestInsideOfTheNewVersionWithoutItsWrapper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Inside(proc, list); err != nil {
+	if err := FillInside(proc, list); err != nil {
 		t.Fatal(err)
 	}
 	if got := list[0].Inside; len(got) != 1 || got[0] != (Task{20, 20, "cat", "ksys_read", "new", "pipe_read"}) {
@@ -39,7 +39,7 @@ func TestPolicyIsToldRuleByRule(t *testing.T) {
 		for i, choice := range choices {
 			p.Rule[i] = uapi.DynamosRule{Choice: choice, Terms: uapi.DynamosUID, UID: uint32(i + 1)}
 		}
-		if got := Describe(&p, Names{}); got != want {
+		if got := DescribePolicy(&p, Names{}); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}

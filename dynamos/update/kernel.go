@@ -86,6 +86,6 @@ type RefusedError struct{ Why string }
 
 func (r *RefusedError) Error() string { return r.Why }
 
-func refused(format string, args ...any) error {
+func refusef(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }

@@ -24,7 +24,7 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	}
 	if loaded != "" {
 		if loaded != moduleBuildID(module) {
-			return false, refused("another build of %s is loaded: 'skep update remove %s' takes it away", name, name)
+			return false, refusef("another build of %s is loaded: 'skep update remove %s' takes it away", name, name)
 		}
 		return false, nil
 	}
@@ -38,14 +38,14 @@ func Load(name string, module []byte) (fresh bool, err error) {
 	if e == nil {
 		return true, nil
 	}
-	said := log.about(name)
+	said := log.lastLine(name)
 	switch {
 	case said != "":
-		return false, refused("the kernel did not load %s: %s", name, said)
+		return false, refusef("the kernel did not load %s: %s", name, said)
 	case errors.Is(e, unix.EPERM):
-		return false, refused("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
+		return false, refusef("the kernel lets nobody load modules here, or you are not root (CAP_SYS_MODULE)")
 	case errors.Is(e, unix.EKEYREJECTED):
-		return false, refused("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
+		return false, refusef("this kernel loads signed modules alone: sign %s with a key that it trusts", name)
 	}
 	return false, fmt.Errorf("the kernel did not load %s: %w", name, e)
 }
@@ -53,22 +53,22 @@ func Load(name string, module []byte) (fresh bool, err error) {
 // Remove unloads the module of an update that is not applied, and that nobody
 // may have a pointer to.
 func Remove(s Source, name string) error {
-	i, err := info(s, name)
+	i, err := findInfo(s, name)
 	if err != nil {
 		return err
 	}
 	if i.Held == uapi.DynamosIsHeld {
-		return refused("%s is held, and stays loaded until the next boot: %s; it can be reverted and applied, and never removed",
+		return refusef("%s is held, and stays loaded until the next boot: %s; it can be reverted and applied, and never removed",
 			name, uapi.Text(i.WhyHeld[:]))
 	}
 	e := unix.DeleteModule(name, unix.O_NONBLOCK)
 	switch {
 	case errors.Is(e, unix.ENOENT):
-		return refused("%s is not loaded", name)
+		return refusef("%s is not loaded", name)
 	case errors.Is(e, unix.EAGAIN), errors.Is(e, unix.EBUSY):
-		return refused("%s is in use: 'skep update revert --wait %s' first", name, name)
+		return refusef("%s is in use: 'skep update revert --wait %s' first", name, name)
 	case errors.Is(e, unix.EPERM):
-		return refused("updates of the kernel are for root alone (CAP_SYS_MODULE)")
+		return refusef("updates of the kernel are for root alone (CAP_SYS_MODULE)")
 	}
 	return e
 }
@@ -109,8 +109,8 @@ func (l *kernelLog) close() { unix.Close(l.fd) }
 
 const logLines = 1000
 
-// about gives what the kernel said of a module last, without the name.
-func (l *kernelLog) about(name string) (said string) {
+// lastLine gives what the kernel said of a module last, without the name.
+func (l *kernelLog) lastLine(name string) (said string) {
 	ours := regexp.MustCompile(`^(?:dynamos: )?(?:` + regexp.QuoteMeta(name) + `|dynamos|livepatch)[:,] (.*)`)
 	buf := make([]byte, 8192)
 	for range logLines {

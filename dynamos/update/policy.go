@@ -21,15 +21,15 @@ type Policy struct {
 }
 
 // Or begins another rule: who meets it takes the new version too.
-func (p *Policy) Or() error { return p.begin(1, "--or") }
+func (p *Policy) Or() error { return p.beginRule(1, "--or") }
 
 // Except begins a rule for those who do not take the new version. It wins over
 // the rules behind it.
-func (p *Policy) Except() error { return p.begin(0, "--except") }
+func (p *Policy) Except() error { return p.beginRule(0, "--except") }
 
-func (p *Policy) begin(choice uint32, option string) error {
+func (p *Policy) beginRule(choice uint32, option string) error {
 	switch {
-	case p.open && p.last().Terms == 0:
+	case p.open && p.lastRule().Terms == 0:
 		return fmt.Errorf("the rule before %s has no terms", option)
 	case len(p.rules) == 0 && option == "--or":
 		return errors.New("it stands between two rules, and nothing is before it")
@@ -41,17 +41,17 @@ func (p *Policy) begin(choice uint32, option string) error {
 	return nil
 }
 
-func (p *Policy) last() *uapi.DynamosRule { return &p.rules[len(p.rules)-1] }
+func (p *Policy) lastRule() *uapi.DynamosRule { return &p.rules[len(p.rules)-1] }
 
 // Add makes one more term hold for the rule that was begun last; set fills in
 // its value.
 func (p *Policy) Add(term uint32, set func(*uapi.DynamosRule)) error {
 	if !p.open {
-		if err := p.begin(1, "it"); err != nil {
+		if err := p.beginRule(1, "it"); err != nil {
 			return err
 		}
 	}
-	r := p.last()
+	r := p.lastRule()
 	if r.Terms&term != 0 {
 		return errors.New("this rule has one already, and all terms of a rule must hold: put --or before another rule")
 	}

@@ -18,9 +18,9 @@ type Names struct {
 	Now         uint64 // of CLOCK_BOOTTIME, ns
 }
 
-func (n Names) user(id uint32) string   { return nameOr(n.User, id) }
-func (n Names) group(id uint32) string  { return nameOr(n.Group, id) }
-func (n Names) cgroup(id uint64) string { return nameOr(n.Cgroup, id) }
+func (n Names) userName(id uint32) string   { return nameOr(n.User, id) }
+func (n Names) groupName(id uint32) string  { return nameOr(n.Group, id) }
+func (n Names) cgroupName(id uint64) string { return nameOr(n.Cgroup, id) }
 
 func nameOr[T uint32 | uint64](look func(T) string, id T) string {
 	if look != nil {
@@ -31,8 +31,8 @@ func nameOr[T uint32 | uint64](look func(T) string, id T) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// Describe says a policy in one line, as 'tgid 12 and uid www, or comm sh'.
-func Describe(p *uapi.DynamosPolicy, names Names) string {
+// DescribePolicy says a policy in one line, as 'tgid 12 and uid www, or comm sh'.
+func DescribePolicy(p *uapi.DynamosPolicy, names Names) string {
 	var b strings.Builder
 	for i := range p.Rule[:min(p.Rules, uapi.DynamosRules)] {
 		r := &p.Rule[i]
@@ -66,9 +66,9 @@ func describeRule(r *uapi.DynamosRule, names Names) string {
 		{uapi.DynamosPID, func() string { return fmt.Sprintf("pid %d", r.PID) }},
 		{uapi.DynamosTGID, func() string { return fmt.Sprintf("tgid %d", r.TGID) }},
 		{uapi.DynamosComm, func() string { return "comm " + uapi.Text(r.Comm[:]) }},
-		{uapi.DynamosUID, func() string { return "uid " + names.user(r.UID) }},
-		{uapi.DynamosGID, func() string { return "gid " + names.group(r.GID) }},
-		{uapi.DynamosCgroup, func() string { return "cgroup " + names.cgroup(r.Cgroup) }},
+		{uapi.DynamosUID, func() string { return "uid " + names.userName(r.UID) }},
+		{uapi.DynamosGID, func() string { return "gid " + names.groupName(r.GID) }},
+		{uapi.DynamosCgroup, func() string { return "cgroup " + names.cgroupName(r.Cgroup) }},
 		{uapi.DynamosCPUSet, func() string { return "cpus " + describeCPUs(&r.CPUs) }},
 		{uapi.DynamosShare, func() string { return "share " + describeShare(r.Share) }},
 		{uapi.DynamosWindow, func() string { return describeWindow(r, names.Now) }},

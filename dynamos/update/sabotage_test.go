@@ -54,7 +54,7 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 	}
 	ctx := t.Context()
 	b := &builder{plan: &Plan{Says: io.Discard}}
-	if err := b.prepare(ctx, kernel); err != nil {
+	if err := b.fetchTree(ctx, kernel); err != nil {
 		t.Fatal(err)
 	}
 	t.Run(grown.what, func(t *testing.T) { growing(t, b) })
@@ -77,10 +77,10 @@ func TestSabotagedSourcesAreRefused(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s was not compiled", s.path)
 			}
-			if _, err := b.gate(ctx, u); err != nil {
+			if _, err := b.gateUnit(ctx, u); err != nil {
 				t.Fatalf("the original: %v", err)
 			}
-			_, err := b.gate(ctx, source.Unit{Path: u.Path, Before: u.After})
+			_, err := b.gateUnit(ctx, source.Unit{Path: u.Path, Before: u.After})
 			var mismatch *image.Mismatch
 			if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), s.refused) {
 				t.Errorf("got %v, want a refusal that names %s", err, s.refused)
@@ -104,17 +104,17 @@ func growing(t *testing.T, b *builder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.lays(t.Context(), list)
+	err = b.checkLayouts(t.Context(), list)
 	var change *asm.Refusal
 	if !errors.As(err, &change) || !strings.HasPrefix(err.Error(), grown.refused) {
 		t.Fatalf("got %v, want %s", err, grown.refused)
 	}
 	b.plan.Layouts = map[string]string{"struct msg_msgseg": "none is there"}
-	if err := b.lays(t.Context(), list); err != nil || len(b.layouts) != 1 || b.layouts[0].Because != "none is there" {
+	if err := b.checkLayouts(t.Context(), list); err != nil || len(b.layouts) != 1 || b.layouts[0].Because != "none is there" {
 		t.Errorf("with its author's word: %v, %+v", err, b.layouts)
 	}
 	b.plan.Layouts["struct msg_msg"] = "it stays"
-	if err := b.lays(t.Context(), list); err == nil || !strings.Contains(err.Error(), "layout of struct msg_msg") {
+	if err := b.checkLayouts(t.Context(), list); err == nil || !strings.Contains(err.Error(), "layout of struct msg_msg") {
 		t.Errorf("a word of what stays: %v", err)
 	}
 }

@@ -25,9 +25,9 @@ type Statement struct {
 	Group  bool // class task: a task that calls it is inside the update's functions
 }
 
-// lays refuses structures that are laid out in another way, of which the kernel
+// checkLayouts refuses structures that are laid out in another way, of which the kernel
 // and its modules have older ones, unless the author says why that is no harm.
-func (b *builder) lays(ctx context.Context, list []source.Layout) error {
+func (b *builder) checkLayouts(ctx context.Context, list []source.Layout) error {
 	left := maps.Clone(b.plan.Layouts)
 	var unsaid []source.Layout
 	for _, l := range list {
@@ -40,16 +40,16 @@ func (b *builder) lays(ctx context.Context, list []source.Layout) error {
 		delete(left, l.Name)
 	}
 	if len(unsaid) > 0 {
-		return b.laid(ctx, unsaid)
+		return b.refuseLayout(ctx, unsaid)
 	}
 	if names := slices.Sorted(maps.Keys(left)); len(names) > 0 {
-		return refused("something is stated of the layout of %s, and the patch leaves that as it is", names[0])
+		return refusef("something is stated of the layout of %s, and the patch leaves that as it is", names[0])
 	}
 	return nil
 }
 
-// laid refuses the first of some structures.
-func (b *builder) laid(ctx context.Context, list []source.Layout) error {
+// refuseLayout refuses the first of some structures.
+func (b *builder) refuseLayout(ctx context.Context, list []source.Layout) error {
 	l := list[0]
 	user, err := b.work.OfModules(ctx, l)
 	if err != nil {
@@ -68,33 +68,33 @@ func (b *builder) laid(ctx context.Context, list []source.Layout) error {
 		l.What, l.Is, l.Was, who, more, l.Name)}
 }
 
-// states enters what the author says of the changed functions, and takes along
+// applyStatements enters what the author says of the changed functions, and takes along
 // those that are named beside them.
-func (b *builder) states() error {
+func (b *builder) applyStatements() error {
 	left := maps.Clone(b.plan.States)
 	for i := range b.functions {
 		f := &b.functions[i].Function
-		left[f.Name].enter(f)
+		left[f.Name].applyTo(f)
 		delete(left, f.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		f, err := unchanged(b.image, name)
+		f, err := describeUnchanged(b.image, name)
 		if err != nil {
 			return err
 		}
-		left[name].enter(&f)
+		left[name].applyTo(&f)
 		b.functions = append(b.functions, module.NewFunction(f, asm.Function{}))
 	}
 	return nil
 }
 
-func (s Statement) enter(f *pack.Function) { f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare }
+func (s Statement) applyTo(f *pack.Function) { f.Object, f.Ends, f.Bare = s.Object, s.Ends, s.Bare }
 
-// unchanged says all that the kernel must know of a function that stays as it
+// describeUnchanged says all that the kernel must know of a function that stays as it
 // is.
-func unchanged(im *image.Image, name string) (pack.Function, error) {
+func describeUnchanged(im *image.Image, name string) (pack.Function, error) {
 	no := func(format string, args ...any) (pack.Function, error) {
-		return pack.Function{}, refused("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
+		return pack.Function{}, refusef("something is stated of %s, which the patch does not change, and %s", name, fmt.Sprintf(format, args...))
 	}
 	list := im.Named(name)
 	switch len(list) {
@@ -122,25 +122,25 @@ func unchanged(im *image.Image, name string) (pack.Function, error) {
 		OldSize: f.Size, Original: f.Digest}, nil
 }
 
-// suits tells which statement the class lacks, or has no use for.
-func suits(class string, functions []module.Function) error {
+// checkStatements tells which statement the class lacks, or has no use for.
+func checkStatements(class string, functions []module.Function) error {
 	ends := false
 	for i := range functions {
 		f := &functions[i].Function
 		ends = ends || f.Ends
 		switch {
 		case functions[i].Unchanged() && class != pack.Task && class != pack.Object:
-			return refused("something is stated of %s, which the patch does not change: only an update of class task or object takes it along, and this is of class %s (--class, --because)", f.Name, class)
+			return refusef("something is stated of %s, which the patch does not change: only an update of class task or object takes it along, and this is of class %s (--class, --because)", f.Name, class)
 		case class == pack.Object && f.Object == nil:
-			return refused("class object: say which argument of %s is the object, as --object %s=0", f.Name, f.Name)
+			return refusef("class object: say which argument of %s is the object, as --object %s=0", f.Name, f.Name)
 		case class != pack.Object && f.Object != nil:
-			return refused("an object is stated of %s, and the class is %s: say --class object and --because, or leave it out", f.Name, class)
+			return refusef("an object is stated of %s, and the class is %s: say --class object and --because, or leave it out", f.Name, class)
 		case f.Object != nil && *f.Object >= f.Args:
-			return refused("%s has no argument %d, counted from 0: it is %s", f.Name, *f.Object, f.Type)
+			return refusef("%s has no argument %d, counted from 0: it is %s", f.Name, *f.Object, f.Type)
 		}
 	}
 	if class == pack.Object && !ends {
-		return refused("class object: name the function that ends the object's life, changed or not, as --ends FUNCTION=0; without it the update could never drain")
+		return refusef("class object: name the function that ends the object's life, changed or not, as --ends FUNCTION=0; without it the update could never drain")
 	}
 	return nil
 }

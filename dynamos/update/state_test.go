@@ -42,7 +42,7 @@ func TestStatementsThatTheClassHasNoUseFor(t *testing.T) {
 		{pack.Object, []module.Function{changed("f", &far, true)}, "no argument 3"},
 		{pack.Task, []module.Function{changed("f", &arg, false)}, "say --class object"},
 	} {
-		err := suits(c.class, c.list)
+		err := checkStatements(c.class, c.list)
 		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v, want %q", c.class, err, c.why)
 		}
@@ -55,7 +55,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := lab.Find(build, lab.Series()[0])
+	k, err := lab.FindKernel(build, lab.Series()[0])
 	if err != nil {
 		t.Skip(err)
 	}
@@ -63,7 +63,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := unchanged(im, "security_file_free")
+	f, err := describeUnchanged(im, "security_file_free")
 	if err != nil || f.Args != 1 || f.Result != pack.Void || f.OldSize <= 0 || f.Size != 0 || len(f.Original) != 64 {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -79,7 +79,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 			}
 			gate.Functions[name].Returns = true
 		}
-		_, err := b.function("x.c", name, gate)
+		_, err := b.describeFunction("x.c", name, gate)
 		var refusal *asm.Refusal
 		if !errors.As(err, &refusal) || refusal.Symbol != name || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", name, err, why)
@@ -91,14 +91,14 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends.Returns = true
-	if _, err := b.function("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
+	if _, err := b.describeFunction("x.c", "get_signal", &image.File{Functions: map[string]*image.Function{"get_signal": ends}}); err != nil ||
 		len(b.notes) != 1 || !strings.Contains(b.notes[0], "inside of get_signal, by do_group_exit, do_exit") {
 		t.Errorf("get_signal: %v, %q", err, b.notes)
 	}
 	for name, why := range map[string]string{
 		"no_such_function": "or only inlined", "start_kernel": "__init", "do_user_addr_fault": "notrace",
 	} {
-		if _, err := unchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
+		if _, err := describeUnchanged(im, name); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want %q", name, err, why)
 		}
 	}

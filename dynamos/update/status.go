@@ -78,7 +78,7 @@ type Version struct {
 // A span of addresses; one without a length is empty.
 type span struct{ from, length uint64 }
 
-func (s span) has(address uint64) bool { return address-s.from < s.length }
+func (s span) contains(address uint64) bool { return address-s.from < s.length }
 
 // An Event is what happened to an update.
 type Event struct {
@@ -90,8 +90,8 @@ type Event struct {
 	Text   string `json:"text"`
 }
 
-// Infos gives all updates.
-func Infos(s Source) (list []uapi.DynamosInfo, err error) {
+// AllInfos gives all updates.
+func AllInfos(s Source) (list []uapi.DynamosInfo, err error) {
 	for n := uint32(0); ; n++ {
 		i, err := s.Info(n)
 		if errors.Is(err, ErrNoMore) {
@@ -106,7 +106,7 @@ func Infos(s Source) (list []uapi.DynamosInfo, err error) {
 
 // List gives the status of all updates, without their events and who is inside.
 func List(s Source, names Names) ([]Status, error) {
-	infos, err := Infos(s)
+	infos, err := AllInfos(s)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func List(s Source, names Names) ([]Status, error) {
 
 func statusOf(s Source, i *uapi.DynamosInfo, names Names) (Status, error) {
 	u := Status{Name: uapi.Text(i.Name[:]), Class: i.Class.String(), State: i.State.String(),
-		Policy: Describe(&i.Policy, names), ConfirmMS: i.ConfirmMS, Advised: i.Advised != 0,
+		Policy: DescribePolicy(&i.Policy, names), ConfirmMS: i.ConfirmMS, Advised: i.Advised != 0,
 		BuildID: uapi.Text(i.BuildID[:]), End: uapi.Text(i.End[:]), Held: uapi.Text(i.WhyHeld[:]),
 		Health:    healthOf(&i.Health),
 		Functions: []Function{}, Inside: []Task{}, Events: []Event{}}
@@ -177,8 +177,8 @@ func percentile(buckets *[uapi.DynamosBuckets]uint64, part float64) uint64 {
 	return 0
 }
 
-// Of gives the events of one update.
-func Of(list []uapi.DynamosEvent, name string) []Event {
+// EventsOf gives the events of one update.
+func EventsOf(list []uapi.DynamosEvent, name string) []Event {
 	out := []Event{}
 	for _, e := range list {
 		if uapi.Text(e.Name[:]) == name || e.Cause == uapi.DynamosDropped {

@@ -59,7 +59,7 @@ func TestPolicyAsItIsMadeAndTold(t *testing.T) {
 		encoded, err := p.Encode()
 		if err != nil {
 			t.Errorf("%s: %v", want, err)
-		} else if got := Describe(&encoded, names); got != want {
+		} else if got := DescribePolicy(&encoded, names); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestStatusOfAnUpdate(t *testing.T) {
 	if f.New.P50 != 1024+2*1024/3 || f.New.P99 < 7900 || f.New.P99 > 8192 {
 		t.Errorf("median %d, 99th percentile %d", f.New.P50, f.New.P99)
 	}
-	if _, err := Find(oneUpdate(), "fax", Names{}); err == nil || !strings.Contains(err.Error(), `no update "fax"`) {
+	if _, err := FindStatus(oneUpdate(), "fax", Names{}); err == nil || !strings.Contains(err.Error(), `no update "fax"`) {
 		t.Errorf("an update that is not there: %v", err)
 	}
 }
@@ -224,7 +224,7 @@ func TestWhoIsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Inside(proc, list); err != nil {
+	if err := FillInside(proc, list); err != nil {
 		t.Fatal(err)
 	}
 	want := []Task{
@@ -244,7 +244,7 @@ func TestInsideSaysWhenAddressesAreHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	proc := fakeProc(t, "0000000000000000 t slot_0\t[dynamos]\n", nil)
-	if err := Inside(proc, list); !errors.Is(err, errHidden) {
+	if err := FillInside(proc, list); !errors.Is(err, errHidden) {
 		t.Errorf("%v", err)
 	}
 }
@@ -257,11 +257,11 @@ func TestWaitingForTheLastUser(t *testing.T) {
 			s.infos[0].State = uapi.DynamosLoaded
 		}
 	}
-	if left, err := Left(context.Background(), s, "fix", time.Minute); !left || err != nil {
+	if left, err := WaitDrained(context.Background(), s, "fix", time.Minute); !left || err != nil {
 		t.Errorf("%v, %v", left, err)
 	}
 	s.infos[0].State = uapi.DynamosLeaving
-	if left, err := Left(context.Background(), s, "fix", 0); left || err != nil {
+	if left, err := WaitDrained(context.Background(), s, "fix", 0); left || err != nil {
 		t.Errorf("with no time: %v, %v", left, err)
 	}
 }
@@ -288,7 +288,7 @@ func TestEventsOfAnUpdate(t *testing.T) {
 	mine, other := uapi.DynamosEvent{Cause: uapi.DynamosWarned, State: uapi.DynamosLeaving, PID: 3}, uapi.DynamosEvent{Cause: uapi.DynamosAsked}
 	copy(mine.Name[:], "fix")
 	copy(other.Name[:], "fix2")
-	got := Of([]uapi.DynamosEvent{mine, other, {Cause: uapi.DynamosDropped}}, "fix")
+	got := EventsOf([]uapi.DynamosEvent{mine, other, {Cause: uapi.DynamosDropped}}, "fix")
 	if len(got) != 2 || got[0].Cause != "warned" || got[0].State != "leaving" || got[1].Cause != "dropped" {
 		t.Errorf("%+v", got)
 	}

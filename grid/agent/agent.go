@@ -108,7 +108,7 @@ func newAgent(c Config) (*Agent, error) {
 	if c.muteLimit > 0 {
 		a.muteLimit = c.muteLimit
 	}
-	if !a.bee.used() { // bee reads the program through first
+	if !a.bee.isSet() { // bee reads the program through first
 		a.startLimit = a.muteLimit
 	}
 	if c.startLimit > 0 {
@@ -117,8 +117,8 @@ func newAgent(c Config) (*Agent, error) {
 	if err := a.makeDirs(); err != nil {
 		return nil, err
 	}
-	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.used())
-	if err := errors.Join(unkept(c.Limits), a.confine()); err != nil {
+	a.config.setDefaults(a.config.Slots, freeBytes(a.work), a.bee.isSet())
+	if err := errors.Join(checkUnenforced(c.Limits), a.chooseConfinement()); err != nil {
 		a.unlock()
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (a *Agent) makeDirs() error {
 }
 
 func (a *Agent) hello() proto.Hello {
-	total, _ := memory()
+	total, _ := memoryInfo()
 	name := a.config.Name
 	if name == "" {
 		name, _ = os.Hostname()
@@ -188,7 +188,7 @@ func (a *Agent) hello() proto.Hello {
 	return proto.Hello{Revision: proto.Revision, Version: a.config.Version, Name: name,
 		OS: runtime.GOOS, System: systemText(), Substrate: a.substrate().String(),
 		CPUs: runtime.NumCPU(), Memory: total, Slots: a.config.Slots, Boot: a.boot,
-		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessions()}
+		Confined: string(a.confined.Kind), Open: strings.Join(a.confined.open, ", "), Sessions: a.pool.sessionNames()}
 }
 
 func (a *Agent) toHub() hub {
@@ -201,35 +201,35 @@ func (a *Agent) log(l proto.Log) {
 	if len(l.Text) > proto.TextMax {
 		l.Text = l.Text[:proto.TextMax]
 	}
-	a.toHub().say(proto.VerbLog, l, nil)
+	a.toHub().publish(proto.VerbLog, l, nil)
 }
 
-// ask says what this node could take; it replaces what was said before.
-func (a *Agent) ask() {
-	free, idle := a.pool.state()
-	_, bytes := memory()
+// sendAsk says what this node could take; it replaces what was said before.
+func (a *Agent) sendAsk() {
+	free, idle := a.pool.snapshot()
+	_, bytes := memoryInfo()
 	held := a.store.Held()
-	a.toHub().say(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
+	a.toHub().publish(proto.VerbAsk, proto.Ask{Free: free, Memory: bytes, Idle: idle,
 		Digests: held[:min(len(held), proto.DigestsMax)]}, nil)
 }
 
-func (a *Agent) beat() {
-	free, _ := a.pool.state()
-	_, bytes := memory()
+func (a *Agent) sendBeat() {
+	free, _ := a.pool.snapshot()
+	_, bytes := memoryInfo()
 	b := proto.Beat{Free: free, Memory: bytes, Uptime: time.Since(a.began).Seconds(), Running: []uint64{}}
 	a.mu.Lock()
 	for fence := range a.leases {
 		b.Running = append(b.Running, fence)
 	}
 	a.mu.Unlock()
-	a.toHub().say(proto.VerbBeat, b, nil)
+	a.toHub().publish(proto.VerbBeat, b, nil)
 }
 
-// handle takes one message of the hub. It does not block.
-func (a *Agent) handle(ctx context.Context, verb proto.Verb, message []byte) error {
+// handleMessage takes one message of the hub. It does not block.
+func (a *Agent) handleMessage(ctx context.Context, verb proto.Verb, message []byte) error {
 	switch verb {
 	case proto.VerbLease:
-		return a.leased(ctx, message)
+		return a.handleLease(ctx, message)
 	case proto.VerbCancel:
 		var c proto.Cancel
 		if _, err := proto.Decode(message, &c); err != nil {
@@ -241,20 +241,20 @@ func (a *Agent) handle(ctx context.Context, verb proto.Verb, message []byte) err
 		if _, err := proto.Decode(message, &r); err != nil {
 			return err
 		}
-		a.release(r.Session)
+		a.releaseSession(r.Session)
 	case proto.VerbExec:
 		var e proto.Exec
 		if _, err := proto.Decode(message, &e); err != nil {
 			return err
 		}
-		a.exec(ctx, &e)
+		a.runExec(ctx, &e)
 	default:
 		return fmt.Errorf("the hub sent %q, which this agent does not support", verb)
 	}
 	return nil
 }
 
-func (a *Agent) leased(ctx context.Context, message []byte) error {
+func (a *Agent) handleLease(ctx context.Context, message []byte) error {
 	l := &lease{}
 	raw, err := proto.Decode(message, &l.Lease)
 	if err != nil {
@@ -287,12 +287,12 @@ func (a *Agent) cancel(fence uint64) {
 	}
 }
 
-// release ends all that a session has here.
-func (a *Agent) release(session string) {
+// releaseSession ends all that a session has here.
+func (a *Agent) releaseSession(session string) {
 	if session == "" {
 		return
 	}
-	workers := a.pool.release(session)
+	workers := a.pool.releaseSession(session)
 	a.mu.Lock()
 	for _, l := range a.leases {
 		if l.Session == session {
@@ -306,9 +306,9 @@ func (a *Agent) release(session string) {
 	a.store.Unpin(session)
 }
 
-// drop ends the leases of a connection that broke: the hub has given them to
+// dropLeases ends the leases of a connection that broke: the hub has given them to
 // others already. Workers stay.
-func (a *Agent) drop() {
+func (a *Agent) dropLeases() {
 	a.mu.Lock()
 	for _, l := range a.leases {
 		l.cancel()
@@ -324,8 +324,8 @@ func (a *Agent) stop() {
 	a.mu.Lock()
 	a.stopped = true
 	a.mu.Unlock()
-	a.drop()
-	workers := a.pool.release("")
+	a.dropLeases()
+	workers := a.pool.releaseSession("")
 	for _, w := range workers {
 		w.process.kill()
 	}

@@ -55,7 +55,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		os.Exit(Guard())
+		os.Exit(RunGuard())
 	}
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		roles[os.Args[1]](os.Args[2:])
@@ -121,11 +121,11 @@ type fakeHub struct {
 	cache   string   // directory of the agent's
 }
 
-func (h *fakeHub) hello(context.Context, proto.Hello) (proto.Welcome, error) {
+func (h *fakeHub) exchangeHello(context.Context, proto.Hello) (proto.Welcome, error) {
 	return proto.Welcome{Revision: proto.Revision}, nil
 }
 
-func (h *fakeHub) say(verb proto.Verb, v any, raw []byte) error {
+func (h *fakeHub) publish(verb proto.Verb, v any, raw []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch m := v.(type) {
@@ -287,7 +287,7 @@ func (r *rig) send(l proto.Lease) uint64 {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.handle(context.Background(), proto.VerbLease, message); err != nil {
+	if err := r.handleMessage(context.Background(), proto.VerbLease, message); err != nil {
 		r.t.Fatal(err)
 	}
 	return l.Call
@@ -361,7 +361,7 @@ func TestCallsAndReuse(t *testing.T) {
 		if string(got) != "hello" || !done.Inline || done.Length != 5 {
 			t.Errorf("%q, %+v", got, done)
 		}
-		if r.bee.used() != (done.Nonce != 0) || r.bee.used() != (done.Calls != 0) {
+		if r.bee.isSet() != (done.Nonce != 0) || r.bee.isSet() != (done.Calls != 0) {
 			t.Errorf("the proof is %+v", done)
 		}
 		first, _ := r.good(r.start(fnCount, nil))
@@ -514,8 +514,8 @@ func TestReleaseKills(t *testing.T) {
 			defer r.pool.mu.Unlock()
 			return len(r.pool.all) == 1 && r.pool.taken == 1 && len(r.pool.idle) == 0
 		})
-		workers := r.pool.release("")
-		r.release("s")
+		workers := r.pool.releaseSession("")
+		r.releaseSession("s")
 		r.bad(call, proto.ReasonCancelled, "")
 		for _, w := range workers {
 			<-w.process.done

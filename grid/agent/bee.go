@@ -22,11 +22,11 @@ import (
 // Windows always. Empty: the kernel runs them.
 type beeLoader string
 
-func (b beeLoader) used() bool { return b != "" }
+func (b beeLoader) isSet() bool { return b != "" }
 
 func (a *Agent) substrate() uapi.Substrate {
 	switch {
-	case !a.bee.used():
+	case !a.bee.isSet():
 		return uapi.SubstrateLinux
 	case systemIsWindows:
 		return uapi.SubstrateBeeWindows
@@ -59,11 +59,11 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
 	env := append([]string{guestPATH, "TMPDIR=" + tmp}, o.env...)
-	if err := unkept(o.limits); err != nil {
+	if err := checkUnenforced(o.limits); err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
-	l := a.limits(o.limits)
-	if a.bee.used() {
+	l := a.limitsFor(o.limits)
+	if a.bee.isSet() {
 		o.memory, l.Memory = l.Memory, 0 // bee keeps the account of it
 		if err := checkCached(digest, path); err != nil {
 			return nil, err
@@ -73,14 +73,14 @@ func (a *Agent) command(path, digest string, o programOptions) (*command, error)
 			return nil, failf(proto.ReasonNode, uapi.EInternal, "no file can be made for bee's report: %v", err)
 		}
 		return &command{path: string(a.bee), dir: o.dir, env: os.Environ(), args: a.beeArgs(path, o, env),
-			bounds: a.bound([]string{o.dir, o.report}, append(o.files, string(a.bee), path)), limits: l}, nil
+			bounds: a.boundsFor([]string{o.dir, o.report}, append(o.files, string(a.bee), path)), limits: l}, nil
 	}
 	program, err := a.programs.get(digest, path)
 	if err != nil {
 		return nil, err
 	}
 	return &command{program: program, dir: o.dir, env: env, args: append([]string{o.name}, o.args...),
-		bounds: a.bound([]string{o.dir}, o.files), limits: l}, nil
+		bounds: a.boundsFor([]string{o.dir}, o.files), limits: l}, nil
 }
 
 func (a *Agent) beeArgs(path string, o programOptions, env []string) []string {
@@ -200,13 +200,13 @@ func sealChecked(digest, path string) (*os.File, error) {
 	}
 	defer from.Close()
 	sum := sha256.New()
-	f, err := sealed(io.TeeReader(from, sum), "skep")
+	f, err := sealProgram(io.TeeReader(from, sum), "skep")
 	if err != nil {
 		return nil, failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
 		f.Close()
-		return nil, changed(digest)
+		return nil, blobChanged(digest)
 	}
 	return f, nil
 }
@@ -224,7 +224,7 @@ func checkCached(digest, path string) error {
 		return failf(proto.ReasonNode, uapi.EInternal, "the cache cannot be read: %v", err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
-		return changed(digest)
+		return blobChanged(digest)
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func openCached(path string) (*os.File, error) {
 }
 
 // changed: somebody else wrote to this blob's file.
-func changed(digest string) *failure {
+func blobChanged(digest string) *failure {
 	f := failf(proto.ReasonNode, uapi.EInternal, "blob %.12s in the node's cache was changed by another program", digest)
 	f.changed = digest
 	return f

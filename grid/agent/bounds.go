@@ -34,7 +34,7 @@ type bounds struct {
 // nobody is the user of programs if the agent is root's. It owns no file.
 const nobody = 65534
 
-// within says whether path is dir or lies below it.
-func within(path, dir string) bool {
+// isWithin says whether path is dir or lies below it.
+func isWithin(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

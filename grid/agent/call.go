@@ -29,13 +29,13 @@ func (a *Agent) call(ctx context.Context, l *lease) {
 		if f.reason == proto.ReasonRefused {
 			a.config.Log("call %d of %s: %s", l.Call, l.Name, f.text)
 		}
-		a.toHub().say(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: f.reason,
+		a.toHub().publish(proto.VerbFailed, proto.Failed{Call: l.Call, Fence: l.Fence, Reason: f.reason,
 			Code: f.code, Text: failedText(f), Status: f.status}, nil)
 	} else {
 		done.Wall = time.Since(began).Seconds()
-		a.toHub().say(proto.VerbDone, done, result)
+		a.toHub().publish(proto.VerbDone, done, result)
 	}
-	a.ask()
+	a.sendAsk()
 }
 
 // tryCall gives the message that ends a lease well, with an inline result.
@@ -43,26 +43,26 @@ func (a *Agent) tryCall(ctx context.Context, l *lease) (*proto.Done, []byte, err
 	if err := l.check(); err != nil {
 		return nil, nil, err
 	}
-	fetched, err := a.fetch(ctx, l)
+	fetched, err := a.fetchBlobs(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := a.worker(ctx, l)
+	w, err := a.acquireWorker(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	done, result, err := a.work1(ctx, w, l)
+	done, result, err := a.callWorker(ctx, w, l)
 	var f *failure
 	if err != nil && !(errors.As(err, &f) && f.reason == proto.ReasonError) {
-		err = w.failed(ctx, err)
-		a.pool.forget(w)
+		err = w.failureReason(ctx, err)
+		a.pool.removeWorker(w)
 		w = nil
 	}
-	if w != nil && !a.pool.give(&l.Lease, w) {
-		w.end()
-		a.pool.forget(w)
+	if w != nil && !a.pool.finishLease(&l.Lease, w) {
+		w.killAndWait()
+		a.pool.removeWorker(w)
 	} else if w == nil {
-		a.pool.give(&l.Lease, nil)
+		a.pool.finishLease(&l.Lease, nil)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -85,9 +85,9 @@ func (l *lease) check() error {
 	return nil
 }
 
-// fetch brings what the call needs; the slot is taken after it, so that
+// fetchBlobs brings what the call needs; the slot is taken after it, so that
 // transfers hide behind the work of others.
-func (a *Agent) fetch(ctx context.Context, l *lease) (uint64, error) {
+func (a *Agent) fetchBlobs(ctx context.Context, l *lease) (uint64, error) {
 	digests := []string{l.Worker.Module}
 	if l.Init != nil {
 		digests = append(digests, l.Init.Blob)
@@ -104,24 +104,24 @@ func (a *Agent) fetch(ctx context.Context, l *lease) (uint64, error) {
 	return all, nil
 }
 
-// worker takes an idle worker or starts one.
-func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
+// acquireWorker takes an idle worker or starts one.
+func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 	for {
-		w, evicted, err := a.pool.take(ctx, &l.Lease)
+		w, evicted, err := a.pool.acquire(ctx, &l.Lease)
 		if err != nil {
 			return nil, err
 		}
 		if evicted != nil {
-			evicted.bye()
-			a.pool.forget(evicted)
+			evicted.sendBye()
+			a.pool.removeWorker(evicted)
 		}
 		if w == nil {
 			break
 		}
 		select {
 		case <-w.process.done: // it died while it was idle: no fault of this call
-			a.pool.forget(w)
-			a.pool.give(&l.Lease, nil)
+			a.pool.removeWorker(w)
+			a.pool.finishLease(&l.Lease, nil)
 			continue
 		default:
 			w.busy.Store(l.Call)
@@ -130,26 +130,26 @@ func (a *Agent) worker(ctx context.Context, l *lease) (*worker, error) {
 	}
 	w, err := a.startWorker(ctx, &l.Lease)
 	for range 2 { // the program and the data of Initialize
-		if !a.repair(ctx, err) {
+		if !a.refetchBlob(ctx, err) {
 			break
 		}
 		w, err = a.startWorker(ctx, &l.Lease)
 	}
 	if err != nil {
-		a.pool.give(&l.Lease, nil)
+		a.pool.finishLease(&l.Lease, nil)
 		return nil, err
 	}
-	if !a.pool.started(w) {
-		w.end()
-		a.pool.forget(w)
-		a.pool.give(&l.Lease, nil)
+	if !a.pool.addWorker(w) {
+		w.killAndWait()
+		a.pool.removeWorker(w)
+		a.pool.finishLease(&l.Lease, nil)
 		return nil, failf(proto.ReasonCancelled, uapi.ECancelled, "the session was released")
 	}
 	return w, nil
 }
 
-// repair fetches a blob again whose file somebody else changed.
-func (a *Agent) repair(ctx context.Context, err error) bool {
+// refetchBlob fetches a blob again whose file somebody else changed.
+func (a *Agent) refetchBlob(ctx context.Context, err error) bool {
 	var f *failure
 	if !errors.As(err, &f) || f.changed == "" {
 		return false
@@ -163,16 +163,16 @@ func (a *Agent) repair(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// work1 is the call itself, on a worker that is ready.
-func (a *Agent) work1(ctx context.Context, w *worker, l *lease) (*proto.Done, []byte, error) {
-	limits := a.limits(l.Limits)
+// callWorker is the call itself, on a worker that is ready.
+func (a *Agent) callWorker(ctx context.Context, w *worker, l *lease) (*proto.Done, []byte, error) {
+	limits := a.limitsFor(l.Limits)
 	if limits.CPU > 0 {
 		w.process.begin(limits.CPU)
 	}
-	defer w.watch(ctx, a.muteLimit, seconds(limits.Wall))()
+	defer w.watchLimits(ctx, a.muteLimit, seconds(limits.Wall))()
 	defer w.wire.idle.Store(0)
 	defer w.busy.Store(0)
-	args, err := a.arguments(ctx, l)
+	args, err := a.openArguments(ctx, l)
 	if err != nil {
 		return nil, nil, &sourceError{err}
 	}
@@ -186,14 +186,14 @@ func (a *Agent) work1(ctx context.Context, w *worker, l *lease) (*proto.Done, []
 		Calls: answer.Proof.Calls, Inline: answer.Length <= proto.InlineMax}
 	if d.Inline {
 		result, err := io.ReadAll(answer)
-		d.Digest = answer.sum()
+		d.Digest = answer.digestHex()
 		return d, result, err
 	}
-	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, answer, answer.sum)
+	err = a.toHub().result(ctx, l.Call, l.Fence, answer.Length, answer, answer.digestHex)
 	if err != nil {
 		return nil, nil, a.resultError(ctx, w, err)
 	}
-	d.Digest = answer.sum()
+	d.Digest = answer.digestHex()
 	return d, nil, nil
 }
 
@@ -210,7 +210,7 @@ func (a *Agent) resultError(ctx context.Context, w *worker, err error) error {
 	return failf(proto.ReasonTransfer, uapi.EInternal, "the result could not be sent: %v", err)
 }
 
-func (a *Agent) arguments(ctx context.Context, l *lease) (io.ReadCloser, error) {
+func (a *Agent) openArguments(ctx context.Context, l *lease) (io.ReadCloser, error) {
 	if l.Inline || l.Length == 0 {
 		return io.NopCloser(bytes.NewReader(l.args)), nil
 	}

@@ -137,11 +137,11 @@ func (c *checked) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		return 0, err
 	}
-	return n, c.end()
+	return n, c.readTrailer()
 }
 
-// end reads to the trailer.
-func (c *checked) end() error {
+// readTrailer reads to the trailer.
+func (c *checked) readTrailer() error {
 	if more, err := io.Copy(io.Discard, io.LimitReader(c.resp.Body, 1)); err != nil || more > 0 {
 		return fmt.Errorf("more bytes arrived than the lease says, or the end was cut (%v)", err)
 	}

@@ -76,8 +76,8 @@ func checkAllowed(paths []string) error {
 	return nil
 }
 
-// hidden lists the state directories of this machine that the agent knows of.
-func (c *Config) hidden() []string {
+// stateDirs lists the state directories of this machine that the agent knows of.
+func (c *Config) stateDirs() []string {
 	var list []string
 	for _, dir := range append([]string{c.State}, c.Hide...) {
 		dir, err := filepath.Abs(dir)
@@ -91,17 +91,17 @@ func (c *Config) hidden() []string {
 	}
 	slices.Sort(list)
 	// What lies in another of them is hidden with it.
-	return slices.CompactFunc(list, func(outer, inner string) bool { return within(inner, outer) })
+	return slices.CompactFunc(list, func(outer, inner string) bool { return isWithin(inner, outer) })
 }
 
-// bound gives the bounds of a program that works in dirs and is started from
+// boundsFor gives the bounds of a program that works in dirs and is started from
 // files that it may read.
-func (a *Agent) bound(dirs, files []string) bounds {
+func (a *Agent) boundsFor(dirs, files []string) bounds {
 	b := a.confined.bounds
 	b.Write = append(slices.Clone(b.Write), dirs...)
 	b.Read = append(slices.Clone(b.Read), files...)
 	for _, file := range files {
-		if within(file, a.work) && b.RunAs != 0 {
+		if isWithin(file, a.work) && b.RunAs != 0 {
 			os.Chmod(file, 0o555) // the folder above is open to the agent alone
 		}
 	}

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine finds the strongest confinement that holds on this machine. Each is
+// chooseConfinement finds the strongest confinement that holds on this machine. Each is
 // tried by a guard that looks whether it does: what a kernel offers, a sysctl,
 // a security module or a container may refuse.
-func (a *Agent) confine() error {
+func (a *Agent) chooseConfinement() error {
 	if err := checkAllowed(append(append([]string{}, a.config.Read...), a.config.Write...)); err != nil {
 		return err
 	}
 	var why error
-	for _, c := range a.confinements() {
-		c.Network, c.Read, c.Write, c.Hide = a.config.Network, a.config.Read, a.config.Write, a.config.hidden()
+	for _, c := range a.listConfinements() {
+		c.Network, c.Read, c.Write, c.Hide = a.config.Network, a.config.Read, a.config.Write, a.config.stateDirs()
 		a.confined = c
-		err := a.probe()
+		err := a.probeGuard()
 		if err == nil {
 			a.confined.open = stayOpen(&a.confined.bounds)
 			return nil
@@ -37,8 +37,8 @@ func (a *Agent) confine() error {
 	return fmt.Errorf("no program can be started here: %w", why)
 }
 
-// confinements lists what may hold, the strongest first.
-func (a *Agent) confinements() []confinement {
+// listConfinements lists what may hold, the strongest first.
+func (a *Agent) listConfinements() []confinement {
 	if a.config.confine != nil {
 		return []confinement{{bounds: *a.config.confine}}
 	}
@@ -53,14 +53,14 @@ func (a *Agent) confinements() []confinement {
 	return append(list, confinement{bounds: bounds{Kind: ConfinedLandlock}}, confinement{bounds: bounds{Kind: ConfinedNot}})
 }
 
-// probe starts a guard for nothing: it sets the bounds and looks at them.
-func (a *Agent) probe() error {
+// probeGuard starts a guard for nothing: it sets the bounds and looks at them.
+func (a *Agent) probeGuard() error {
 	dir, err := a.makeOwn("p")
 	if err != nil {
 		return err
 	}
 	defer removeAll(dir)
-	b := a.bound([]string{dir}, nil)
+	b := a.boundsFor([]string{dir}, nil)
 	b.Probe = true
 	p, err := a.start(&command{dir: dir, bounds: b})
 	if err != nil {
@@ -96,9 +96,9 @@ func stayOpen(b *bounds) []string {
 	return open
 }
 
-// attributes are those with which the guard of a program is started. Its
+// sysProcAttr are those with which the guard of a program is started. Its
 // session is its own: no terminal can be reached from it.
-func (b *bounds) attributes() *syscall.SysProcAttr {
+func (b *bounds) sysProcAttr() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if b.Kind != ConfinedSpaces {
 		return attr
@@ -133,8 +133,8 @@ func idMap(ids ...int) []syscall.SysProcIDMap {
 	return m
 }
 
-// holds looks from inside whether the bounds do what they promise.
-func (b *bounds) holds() error {
+// verify looks from inside whether the bounds do what they promise.
+func (b *bounds) verify() error {
 	if b.Kind == ConfinedNot {
 		return nil
 	}
@@ -157,5 +157,5 @@ func (b *bounds) holds() error {
 
 // leadsToOwn says whether something of the program lies at a path or below.
 func (b *bounds) leadsToOwn(path string) bool {
-	return slices.ContainsFunc(slices.Concat(b.Write, b.Read), func(own string) bool { return within(own, path) })
+	return slices.ContainsFunc(slices.Concat(b.Write, b.Read), func(own string) bool { return isWithin(own, path) })
 }

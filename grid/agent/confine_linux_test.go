@@ -116,8 +116,8 @@ func otherWorker(t *testing.T, r *rig) int {
 	l := r.lease(fnEcho, nil)
 	l.Session = "other"
 	r.good(r.send(l))
-	for _, w := range r.pool.release("other") {
-		for _, pid := range children(w.process.pid) {
+	for _, w := range r.pool.releaseSession("other") {
+		for _, pid := range childrenOf(w.process.pid) {
 			return pid
 		}
 	}

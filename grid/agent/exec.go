@@ -16,9 +16,9 @@ import (
 	"skep/internal/uapi"
 )
 
-// exec runs one program with its standard streams at the hub. Any number may
+// runExec runs one program with its standard streams at the hub. Any number may
 // run beside the workers: people ask for them.
-func (a *Agent) exec(ctx context.Context, e *proto.Exec) {
+func (a *Agent) runExec(ctx context.Context, e *proto.Exec) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *execStream) send(t proto.ExecType, p []byte) error {
 
 const probeEvery = time.Second
 
-// probe sends empty output from time to time. The writer of the input may wait
+// probeReader sends empty output from time to time. The writer of the input may wait
 // for a program that reads none, and would not notice a broken stream.
-func (s *execStream) probe(done <-chan struct{}, broken func()) {
+func (s *execStream) probeReader(done <-chan struct{}, broken func()) {
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
 	for {
@@ -139,7 +139,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	var nonce uint64
 	note := newLines(func(string) {})
 	o := programOptions{dir: dir, limits: e.Limits, name: e.Name, args: e.Args, env: e.Env, nonce: &nonce}
-	if a.bee.used() {
+	if a.bee.isSet() {
 		o.report = a.reportFile(dir)
 		defer os.Remove(o.report)
 	}
@@ -149,7 +149,7 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 	}
 	c.stdout = execOutput{s, proto.ExecStdout, nil}
 	c.stderr = execOutput{s, proto.ExecStderr, note}
-	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limits(e.Limits).Wall))
+	end, err := a.execStart(ctx, cancel, c, s, seconds(a.limitsFor(e.Limits).Wall))
 	if c.program != nil {
 		a.programs.put(e.Program)
 	}
@@ -157,10 +157,10 @@ func (a *Agent) execProgram(ctx context.Context, cancel context.CancelFunc, e *p
 		return 0, err
 	}
 	if end.Over != nil {
-		fmt.Fprintf(c.stderr, "skep: %s\n", end.Over.text(a.config.Limits))
+		fmt.Fprintf(c.stderr, "skep: %s\n", end.Over.message(a.config.Limits))
 		return end.status(), nil
 	}
-	if !a.bee.used() {
+	if !a.bee.isSet() {
 		if end.Error != "" {
 			return 0, errors.New(end.Error)
 		}
@@ -188,7 +188,7 @@ func (a *Agent) execStart(ctx context.Context, cancel context.CancelFunc, c *com
 			cancel() // the other side is gone
 		}
 	}()
-	go s.probe(p.done, cancel)
+	go s.probeReader(p.done, cancel)
 	var late <-chan time.Time
 	if wall > 0 {
 		t := time.NewTimer(wall)
@@ -239,19 +239,19 @@ func (a *Agent) execProved(end exit, path string, nonce uint64, digest string, n
 	if end.Error != "" {
 		return 0, errors.New(end.Error)
 	}
-	if (end.Code == beeRefused || end.Code == beeNotFound) && note.last() != "" {
-		return 0, failf(proto.ReasonError, uapi.EBadModule, "%s", note.last())
+	if (end.Code == beeRefused || end.Code == beeNotFound) && note.lastSentence() != "" {
+		return 0, failf(proto.ReasonError, uapi.EBadModule, "%s", note.lastSentence())
 	}
 	r, err := readReport(path)
 	switch {
 	case err != nil && end.Signal != 0:
 		return end.status(), nil // killed before it could write
 	case err != nil:
-		return 0, refusal("bee left no report that can be read (%v)", err)
+		return 0, refusef("bee left no report that can be read (%v)", err)
 	case r.nonce != nonce || r.calls == 0:
-		return 0, refusal("the program did not run under bee")
+		return 0, refusef("the program did not run under bee")
 	case r.program != digest:
-		return 0, refusal("bee loaded another program than was asked for")
+		return 0, refusef("bee loaded another program than was asked for")
 	}
 	return end.status(), nil
 }

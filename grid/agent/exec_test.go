@@ -34,7 +34,7 @@ func (r *rig) executed(e proto.Exec, stdin string) ran {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.handle(context.Background(), proto.VerbExec, message); err != nil {
+	if err := r.handleMessage(context.Background(), proto.VerbExec, message); err != nil {
 		r.t.Fatal(err)
 	}
 	go func() {
@@ -121,7 +121,7 @@ func TestExecUnreadInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.handle(context.Background(), proto.VerbExec, message); err != nil {
+		if err := r.handleMessage(context.Background(), proto.VerbExec, message); err != nil {
 			t.Fatal(err)
 		}
 		go func() {

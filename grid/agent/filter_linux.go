@@ -43,8 +43,8 @@ func (f *filter) add(code uint16, k uint32, yes, no uint8) {
 
 func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
 
-// end gives errno, or with 0 lets the call go on.
-func (f *filter) end(errno unix.Errno) {
+// returnErrno gives errno, or with 0 lets the call go on.
+func (f *filter) returnErrno(errno unix.Errno) {
 	if errno == 0 {
 		f.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
 		return
@@ -52,8 +52,8 @@ func (f *filter) end(errno unix.Errno) {
 	f.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(errno), 0, 0)
 }
 
-// unless passes over the next n instructions if the value is not k.
-func (f *filter) unless(k uint32, n uint8) { f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, n) }
+// jumpUnless passes over the next n instructions if the value is not k.
+func (f *filter) jumpUnless(k uint32, n uint8) { f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, n) }
 
 // filterCalls refuses, where Landlock is all there is, what it leaves open.
 func filterCalls(b *bounds) error {
@@ -73,37 +73,37 @@ func makeFilter(network bool) filter {
 	var f filter
 	f.load(callArch)
 	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.AUDIT_ARCH_X86_64, 1, 0)
-	f.end(unix.ENOSYS)
+	f.returnErrno(unix.ENOSYS)
 	f.load(callNumber)
 	f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32Bit, 0, 1)
-	f.end(unix.ENOSYS)
+	f.returnErrno(unix.ENOSYS)
 	for _, n := range refusedCalls {
-		f.unless(n, 1)
-		f.end(unix.EPERM)
+		f.jumpUnless(n, 1)
+		f.returnErrno(unix.EPERM)
 	}
 	// Without a name it is the time of an open file.
-	f.unless(unix.SYS_UTIMENSAT, 6)
+	f.jumpUnless(unix.SYS_UTIMENSAT, 6)
 	f.load(callArgument + 8)
-	f.unless(0, 3)
+	f.jumpUnless(0, 3)
 	f.load(callArgument + 12)
-	f.unless(0, 1)
-	f.end(0)
-	f.end(unix.EPERM)
+	f.jumpUnless(0, 1)
+	f.returnErrno(0)
+	f.returnErrno(unix.EPERM)
 	// Its own limits, not those of another process.
-	f.unless(unix.SYS_PRLIMIT64, 4)
+	f.jumpUnless(unix.SYS_PRLIMIT64, 4)
 	f.load(callArgument)
-	f.unless(0, 1)
-	f.end(0)
-	f.end(unix.EPERM)
+	f.jumpUnless(0, 1)
+	f.returnErrno(0)
+	f.returnErrno(unix.EPERM)
 	// A socket of this machine is a name that Landlock does not look at.
 	if network {
-		f.unless(unix.SYS_SOCKET, 3)
+		f.jumpUnless(unix.SYS_SOCKET, 3)
 		f.load(callArgument)
-		f.unless(unix.AF_UNIX, 1)
+		f.jumpUnless(unix.AF_UNIX, 1)
 	} else {
-		f.unless(unix.SYS_SOCKET, 1)
+		f.jumpUnless(unix.SYS_SOCKET, 1)
 	}
-	f.end(unix.EACCES)
-	f.end(0)
+	f.returnErrno(unix.EACCES)
+	f.returnErrno(0)
 	return f
 }

@@ -44,10 +44,10 @@ type guardCall struct {
 	CPU float64 `json:"cpu"` // seconds allowed
 }
 
-// Guard is the main function of `skep guard`: it starts one program, adopts
+// RunGuard is the main function of `skep guard`: it starts one program, adopts
 // whatever that leaves behind, and ends all of it when the program ends or
 // when the agent does, however that may happen. It returns an exit code.
-func Guard() int {
+func RunGuard() int {
 	// Caught, not ignored: a program would inherit what is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	syscall.CloseOnExec(fdControl)
@@ -76,12 +76,12 @@ func Guard() int {
 	ended := make(chan exit, 1)
 	go guardRun(order, ended)
 	m, over := newMeter(order), make(chan excess, 1)
-	go m.watch(over)
+	go m.waitExcess(over)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone) // the agent's end is that of all
 		for c := (guardCall{}); in.Decode(&c) == nil; c = (guardCall{}) {
-			m.begin(c.CPU)
+			m.start(c.CPU)
 		}
 	}()
 	var e exit
@@ -181,7 +181,7 @@ func guardStart(order guardOrder) (int, error) {
 		return 0, err
 	}
 	if order.Bounds.Probe {
-		return 0, order.Bounds.holds()
+		return 0, order.Bounds.verify()
 	}
 	path := order.Path
 	if path == "" {
@@ -231,7 +231,7 @@ func guardClear() {
 		if os.Getpid() == 1 { // of a namespace, which holds only this program
 			syscall.Kill(-1, syscall.SIGKILL)
 		}
-		for _, pid := range children(os.Getpid()) {
+		for _, pid := range childrenOf(os.Getpid()) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -242,7 +242,7 @@ func guardClear() {
 	}
 }
 
-func children(parent int) []int {
+func childrenOf(parent int) []int {
 	list, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var found []int
 	for _, name := range list {

@@ -104,7 +104,7 @@ func TestWorkersGiveWay(t *testing.T) {
 	r := newRig(t, "", 1)
 	l := r.lease(fnCount, nil)
 	r.good(r.send(l))
-	pid := fmt.Sprint(children(r.pool.release("")[0].process.pid)[0])
+	pid := fmt.Sprint(childrenOf(r.pool.releaseSession("")[0].process.pid)[0])
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestKilledGuardLeavesNothing(t *testing.T) {
 	r := newRig(t, "", 1)
 	call := r.start(fnFork, nil)
 	until(t, "the worker and its children", func() bool { return len(withMark("TMPDIR="+r.tmp)) >= 3 })
-	for _, w := range r.pool.release("") {
+	for _, w := range r.pool.releaseSession("") {
 		syscall.Kill(w.process.pid, syscall.SIGKILL)
 	}
 	r.bad(call, proto.ReasonDied, "guard died")

@@ -12,10 +12,10 @@ import (
 // A hub is the other side, over whatever connects to it. Every method may be
 // called by many goroutines.
 type hub interface {
-	// hello introduces this node; problem says why it is not wanted.
-	hello(ctx context.Context, h proto.Hello) (proto.Welcome, error)
-	// say publishes; the connection may be down, then the message is lost.
-	say(verb proto.Verb, v any, raw []byte) error
+	// exchangeHello introduces this node; the error says why it is refused.
+	exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome, error)
+	// publish sends a message, which is lost while the connection is down.
+	publish(verb proto.Verb, v any, raw []byte) error
 	// args opens a call's arguments; the reader fails at the end when their
 	// digest is not what the hub says.
 	args(ctx context.Context, call, fence, length uint64) (io.ReadCloser, error)

@@ -60,7 +60,7 @@ func (k *keeper) add(line string) {
 		return
 	}
 	if k.tail == nil || k.bytes+n > keptTail {
-		if k.turn() != nil {
+		if k.rotate() != nil {
 			return
 		}
 	}
@@ -69,8 +69,8 @@ func (k *keeper) add(line string) {
 	io.WriteString(k.tail, line+"\n")
 }
 
-// turn begins another file for the end; the last but one is lost.
-func (k *keeper) turn() (err error) {
+// rotate begins another file for the end; the last but one is lost.
+func (k *keeper) rotate() (err error) {
 	if k.tail != nil {
 		k.tail.Close()
 		if k.lost += k.lines[0]; k.lost > 0 {

@@ -19,8 +19,8 @@ func TestFloodIsKept(t *testing.T) {
 	each(t, 1, func(t *testing.T, r *rig) {
 		r.good(r.start(fnSpeak, fmt.Appendf(nil, "flood %d", n)))
 		// A bee that is killed takes along what Windows has not taken from it.
-		for _, w := range r.pool.release("") {
-			w.bye()
+		for _, w := range r.pool.releaseSession("") {
+			w.sendBye()
 		}
 		passed, missed := 0, 0
 		until(t, "what became of each line", func() bool {

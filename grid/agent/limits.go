@@ -25,7 +25,7 @@ const (
 // setDefaults bounds what would take the machine from its owner and from other
 // programs: each slot gets its part.
 func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
-	total, _ := memory()
+	total, _ := memoryInfo()
 	n := uint64(max(slots, 1))
 	d := proto.Limits{Memory: max(total/10*9/n, min(memoryLeast, total/10*9)), Processes: processesDefault,
 		Disk: diskFree / 2 / n}
@@ -40,14 +40,14 @@ func (c *Config) setDefaults(slots int, diskFree uint64, bee bool) {
 	}
 }
 
-// limits are those of a program that asked for some.
-func (a *Agent) limits(asked proto.Limits) proto.Limits {
+// limitsFor are those of a program that asked for some.
+func (a *Agent) limitsFor(asked proto.Limits) proto.Limits {
 	l := a.config.Limits
 	return l.Within(asked)
 }
 
-// unkept names a limit that this node cannot keep.
-func unkept(l proto.Limits) error {
+// checkUnenforced names a limit that this node cannot keep.
+func checkUnenforced(l proto.Limits) error {
 	for _, name := range []proto.Limit{proto.LimitCPU, proto.LimitProcesses, proto.LimitDisk} {
 		if systemIsWindows && l.Of(name) != 0 {
 			return fmt.Errorf("a Windows node does not enforce a limit of %s: omit it, or select nodes with --on os=linux", name)
@@ -56,8 +56,8 @@ func unkept(l proto.Limits) error {
 	return nil
 }
 
-// text says which limit it was and who can raise it.
-func (e *excess) text(owner proto.Limits) string {
+// message says which limit it was and who can raise it.
+func (e *excess) message(owner proto.Limits) string {
 	say := func(n float64) string {
 		switch e.Limit {
 		case proto.LimitMemory, proto.LimitDisk:
@@ -78,7 +78,7 @@ func (e *excess) text(owner proto.Limits) string {
 
 // limitFailure is an excess as the end of a call.
 func (a *Agent) limitFailure(e *excess) *failure {
-	return failf(proto.ReasonLimit, uapi.EWorker, "%s", e.text(a.config.Limits))
+	return failf(proto.ReasonLimit, uapi.EWorker, "%s", e.message(a.config.Limits))
 }
 
 // wallExcess is that of the time that this process counts.

@@ -74,7 +74,7 @@ func init() {
 				return strings.HasPrefix(state, "S ")
 			})
 		}
-		os.Exit(Guard())
+		os.Exit(RunGuard())
 	}
 }
 
@@ -108,8 +108,8 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	r := newRig(t, "", 1)
 	call := r.consume("shared 60000000", proto.Limits{Memory: 200 * mega})
 	until(t, "eight processes with 60 MB each", func() bool {
-		for _, w := range r.pool.release("") {
-			if pids := descendants(w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
+		for _, w := range r.pool.releaseSession("") {
+			if pids := descendantsOf(w.process.pid); len(pids) >= 8 && residentBytes(pids) > 400*mega {
 				return sharedOnce(pids) < 100*mega
 			}
 		}
@@ -145,7 +145,7 @@ func TestClosedFolderIsRemoved(t *testing.T) {
 }
 
 func TestDefaultLimits(t *testing.T) {
-	total, _ := memory()
+	total, _ := memoryInfo()
 	for slots, least := range map[int]uint64{1: total / 10 * 8, 1 << 20: min(1<<30, total/2)} {
 		c := Config{}
 		c.setDefaults(slots, 100<<30, false)

@@ -45,13 +45,13 @@ func (l *lines) Write(p []byte) (int, error) {
 		l.part = append(l.part, line...)
 		p = rest
 		if found {
-			l.line()
+			l.endLine()
 		}
 	}
 	return n, nil
 }
 
-func (l *lines) line() {
+func (l *lines) endLine() {
 	text := strings.ToValidUTF8(strings.TrimRight(string(l.part), "\r"), "?")
 	if l.cut {
 		text += " ..."
@@ -65,7 +65,7 @@ func (l *lines) line() {
 	}
 	now := time.Now()
 	if now.Sub(l.second) >= time.Second {
-		l.drops()
+		l.reportDropped()
 		l.second, l.said = now, 0
 	}
 	if l.said++; l.said > linesMost {
@@ -75,15 +75,15 @@ func (l *lines) line() {
 	l.say(text)
 }
 
-func (l *lines) drops() {
+func (l *lines) reportDropped() {
 	if l.dropped > 0 {
 		l.say(fmt.Sprintf("(%d lines are not shown here, at most %d per second are passed on%s)", l.dropped, linesMost, l.where))
 	}
 	l.dropped = 0
 }
 
-// keep has all lines kept, and says where.
-func (l *lines) keep(dir, session string) error {
+// keepFile has all lines kept, and says where.
+func (l *lines) keepFile(dir, session string) error {
 	k, err := newKeeper(dir, session)
 	if err == nil {
 		l.kept, l.where = k, "; skep logs "+keptName(session)+" shows them"
@@ -96,17 +96,17 @@ func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.part) > 0 {
-		l.line()
+		l.endLine()
 	}
-	l.drops()
+	l.reportDropped()
 	if l.kept != nil {
 		l.kept.close()
 		l.kept = nil
 	}
 }
 
-// last is bee's last sentence, empty if there is none.
-func (l *lines) last() string {
+// lastSentence is bee's last sentence, empty if there is none.
+func (l *lines) lastSentence() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.latest

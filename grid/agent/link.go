@@ -100,7 +100,7 @@ func (l *link) fetch(ctx context.Context, digest string) (uint64, error) {
 	return l.blobs.Fetch(ctx, l.http, base+proto.PathBlob(digest), digest)
 }
 
-func (l *link) say(verb proto.Verb, v any, raw []byte) error {
+func (l *link) publish(verb proto.Verb, v any, raw []byte) error {
 	b, err := proto.Encode(v, raw)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (l *link) say(verb proto.Verb, v any, raw []byte) error {
 	return l.nats.Publish(proto.FromNode(l.node.ID(), verb), b)
 }
 
-func (l *link) hello(ctx context.Context, h proto.Hello) (proto.Welcome, error) {
+func (l *link) exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome, error) {
 	var w proto.Welcome
 	b, err := proto.Encode(h, nil)
 	if err != nil {
@@ -156,7 +156,7 @@ func Run(ctx context.Context, c Config) error {
 	defer a.stop()
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		began := time.Now()
-		err := a.session(ctx, node, cache)
+		err := a.runSession(ctx, node, cache)
 		var p *proto.Problem
 		var other *tls.CertificateVerificationError
 		switch {
@@ -187,11 +187,11 @@ func (c *Config) log(format string, args ...any) {
 	}
 }
 
-// session is one connection, until it breaks.
-func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store) error {
+// runSession is one connection, until it breaks.
+func (a *Agent) runSession(ctx context.Context, node *ident.Node, cache *blob.Store) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer a.drop()
+	defer a.dropLeases()
 	address := a.config.Hub
 	if address == "" {
 		address = node.Admission().Hub
@@ -202,11 +202,11 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 	}
 	l := &link{client: newClient(address, config), node: node, blobs: cache}
 	defer l.http.CloseIdleConnections()
-	if err := l.claim(ctx, a.boot); err != nil {
+	if err := l.claimIdentity(ctx, a.boot); err != nil {
 		return err
 	}
 	if err := a.dial(ctx, l, cancel); err != nil {
-		return l.refused(ctx, err)
+		return l.explainRefusal(ctx, err)
 	}
 	defer l.nats.Close()
 	a.connect(l, cache)
@@ -214,7 +214,7 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 	if _, err := l.nats.ChanSubscribe(proto.ToNode(node.ID(), "*"), messages); err != nil {
 		return err
 	}
-	w, err := l.hello(ctx, a.hello())
+	w, err := l.exchangeHello(ctx, a.hello())
 	switch {
 	case err != nil:
 		return err
@@ -224,21 +224,21 @@ func (a *Agent) session(ctx context.Context, node *ident.Node, cache *blob.Store
 		return proto.RevisionProblem(w.Revision, proto.Revision)
 	}
 	a.connected = true
-	a.welcomed(w)
+	a.handleWelcome(w)
 	a.config.Log("connected to the hub at %s as %s (%s)", address, node.Admission().Name, runtime.GOOS)
 	return a.serve(ctx, l, messages)
 }
 
-// welcomed drops what ended while this node was away.
-func (a *Agent) welcomed(w proto.Welcome) {
+// handleWelcome drops what ended while this node was away.
+func (a *Agent) handleWelcome(w proto.Welcome) {
 	for _, session := range w.Ended {
-		a.release(session)
+		a.releaseSession(session)
 	}
 }
 
-// claim asks whether another agent works with this identity: a connection would
+// claimIdentity asks whether another agent works with this identity: a connection would
 // end the other's. A hub that is older does not know the question.
-func (l *link) claim(ctx context.Context, boot string) error {
+func (l *link) claimIdentity(ctx context.Context, boot string) error {
 	var nothing struct{}
 	err := l.post(ctx, proto.PathClaim, proto.Claim{Boot: boot}, &nothing)
 	if errors.Is(err, errNoPath) {
@@ -251,8 +251,8 @@ func (l *link) claim(ctx context.Context, boot string) error {
 	return err
 }
 
-// refused asks over HTTP, which can answer, why the engine took no connection.
-func (l *link) refused(ctx context.Context, err error) error {
+// explainRefusal asks over HTTP, which can answer, why the engine took no connection.
+func (l *link) explainRefusal(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+proto.PathBlob(strings.Repeat("0", 64)), nil)
@@ -305,7 +305,7 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 		defer a.running.Done()
 		l.keepRenewed(ctx, time.Now, a.config.Log)
 	}()
-	a.ask()
+	a.sendAsk()
 	for {
 		select {
 		case <-ctx.Done():
@@ -313,19 +313,19 @@ func (a *Agent) serve(ctx context.Context, l *link, messages <-chan *nats.Msg) e
 		case m := <-messages:
 			_, verb, _ := proto.SplitSubject(m.Subject)
 			if verb == proto.VerbStop {
-				return stopped(m.Data)
+				return stopReason(m.Data)
 			}
-			if err := a.handle(ctx, verb, m.Data); err != nil {
+			if err := a.handleMessage(ctx, verb, m.Data); err != nil {
 				a.config.Log("a message of the hub was dropped: %v", err)
 			}
 		case <-beat.C:
-			a.beat()
+			a.sendBeat()
 		}
 	}
 }
 
 // stopped: a hub that wants this node no more says why.
-func stopped(message []byte) error {
+func stopReason(message []byte) error {
 	var v proto.Stop
 	if _, err := proto.Decode(message, &v); err != nil || v.Text == "" {
 		return errors.New("the hub asked this node to stop")
@@ -339,7 +339,7 @@ func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(s
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()
 	for {
-		if err := l.renew(ctx, now()); err != nil && ctx.Err() == nil {
+		if err := l.renewCertificate(ctx, now()); err != nil && ctx.Err() == nil {
 			log("the certificate was not renewed: %v", err)
 		}
 		select {
@@ -350,8 +350,8 @@ func (l *link) keepRenewed(ctx context.Context, now func() time.Time, log func(s
 	}
 }
 
-// renew gets a new certificate when the old one is a month old.
-func (l *link) renew(ctx context.Context, now time.Time) error {
+// renewCertificate gets a new certificate when the old one is a month old.
+func (l *link) renewCertificate(ctx context.Context, now time.Time) error {
 	if !l.node.RenewDue(now) {
 		return nil
 	}

@@ -22,8 +22,8 @@ func systemText() string {
 	return "Linux " + unix.ByteSliceToString(u.Release[:])
 }
 
-// memory gives all bytes, and those that may be used without harm.
-func memory() (total, free uint64) {
+// memoryInfo gives all bytes, and those that may be used without harm.
+func memoryInfo() (total, free uint64) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for _, line := range strings.Split(string(text), "\n") {
 		f := strings.Fields(line)
@@ -32,9 +32,9 @@ func memory() (total, free uint64) {
 		}
 		switch f[0] {
 		case "MemTotal:":
-			total = kib(f[1])
+			total = parseKiB(f[1])
 		case "MemAvailable:":
-			free = kib(f[1])
+			free = parseKiB(f[1])
 		}
 	}
 	return total, free
@@ -49,7 +49,7 @@ func freeBytes(dir string) uint64 {
 	return fs.Bavail * uint64(fs.Bsize)
 }
 
-func kib(s string) (n uint64) {
+func parseKiB(s string) (n uint64) {
 	for _, c := range s {
 		if c < '0' || c > '9' || n > 1<<50 {
 			return 0

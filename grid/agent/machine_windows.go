@@ -35,8 +35,8 @@ type memoryStatus struct {
 	totalVirtual, availVirtual, ext uint64
 }
 
-// memory gives all bytes, and those that may be used without harm.
-func memory() (total, free uint64) {
+// memoryInfo gives all bytes, and those that may be used without harm.
+func memoryInfo() (total, free uint64) {
 	m := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
 	if ok, _, _ := globalMemoryStatus.Call(uintptr(unsafe.Pointer(&m))); ok == 0 {
 		return 0, 0

@@ -44,10 +44,10 @@ func enterRoot(b *bounds, dir string) error {
 	if err := r.build(b); err != nil {
 		return err
 	}
-	if err := r.hide(b.Hide, own); err != nil {
+	if err := r.hideDirs(b.Hide, own); err != nil {
 		return err
 	}
-	if err := r.enter(); err != nil {
+	if err := r.pivot(); err != nil {
 		return err
 	}
 	if b.User {
@@ -72,10 +72,10 @@ type part struct {
 func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	var own []part
 	for _, path := range append(slices.Clone(b.Write), b.Read...) {
-		if !slices.ContainsFunc(b.Hide, func(dir string) bool { return within(path, dir) }) {
+		if !slices.ContainsFunc(b.Hide, func(dir string) bool { return isWithin(path, dir) }) {
 			continue
 		}
-		p, err := take(path, r.attributes(b, path))
+		p, err := cloneMounts(path, r.mountAttr(b, path))
 		if err != nil {
 			return nil, err
 		}
@@ -84,21 +84,21 @@ func (r *newRoot) takeOwn(b *bounds) ([]part, error) {
 	return own, nil
 }
 
-// attributes are those of a path that b allows. An owner who names a device
+// mountAttr are those of a path that b allows. An owner who names a device
 // means the device.
-func (r *newRoot) attributes(b *bounds, path string) uint64 {
+func (r *newRoot) mountAttr(b *bounds, path string) uint64 {
 	attr := r.plain
 	if slices.Contains(b.Write, path) {
 		attr &^= unix.MOUNT_ATTR_RDONLY
 	}
-	if within(path, "/dev") {
+	if isWithin(path, "/dev") {
 		attr &^= unix.MOUNT_ATTR_NODEV
 	}
 	return attr
 }
 
-// take makes a copy of the mounts at a path, with attributes.
-func take(path string, attr uint64) (part, error) {
+// cloneMounts makes a copy of the mounts at a path, with attributes.
+func cloneMounts(path string, attr uint64) (part, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return part{}, fmt.Errorf("%s cannot be taken into a new root: %w", path, err)
@@ -153,7 +153,7 @@ func makePlace(path string, dir bool) error {
 
 // build puts the system and what the owner allowed into a new root.
 func (r *newRoot) build(b *bounds) error {
-	held, err := r.gather(b)
+	held, err := r.cloneParts(b)
 	if err != nil {
 		return err
 	}
@@ -181,11 +181,11 @@ func (r *newRoot) build(b *bounds) error {
 	return r.mountProc()
 }
 
-// gather takes all parts before the new root covers the directory it is at.
-func (r *newRoot) gather(b *bounds) ([]part, error) {
+// cloneParts takes all parts before the new root covers the directory it is at.
+func (r *newRoot) cloneParts(b *bounds) ([]part, error) {
 	var held []part
 	take1 := func(path string, attr uint64) error {
-		p, err := take(path, attr)
+		p, err := cloneMounts(path, attr)
 		held = append(held, p)
 		return err
 	}
@@ -196,7 +196,7 @@ func (r *newRoot) gather(b *bounds) ([]part, error) {
 		}
 	}
 	hidden := func(path string) bool {
-		return slices.ContainsFunc(b.Hide, func(dir string) bool { return within(path, dir) })
+		return slices.ContainsFunc(b.Hide, func(dir string) bool { return isWithin(path, dir) })
 	}
 	list := slices.Concat(systemDirs, b.Read, b.Write)
 	slices.SortStableFunc(list, func(x, y string) int { return strings.Count(x, "/") - strings.Count(y, "/") })
@@ -209,7 +209,7 @@ func (r *newRoot) gather(b *bounds) ([]part, error) {
 			held = append(held, part{path: path, fd: -1})
 			continue
 		}
-		if err := take1(path, r.attributes(b, path)); err != nil {
+		if err := take1(path, r.mountAttr(b, path)); err != nil {
 			return nil, err
 		}
 	}
@@ -237,11 +237,11 @@ func (r *newRoot) mountProc() error {
 	return nil
 }
 
-// hide covers directories that are in the new root by being below a part, and
+// hideDirs covers directories that are in the new root by being below a part, and
 // puts into them what a program has there.
-func (r *newRoot) hide(dirs []string, own []part) error {
+func (r *newRoot) hideDirs(dirs []string, own []part) error {
 	for _, dir := range dirs {
-		mine := slices.ContainsFunc(own, func(p part) bool { return within(p.path, dir) })
+		mine := slices.ContainsFunc(own, func(p part) bool { return isWithin(p.path, dir) })
 		if _, err := os.Lstat(r.at + dir); err != nil && !mine {
 			continue
 		}
@@ -269,8 +269,8 @@ func (r *newRoot) hide(dirs []string, own []part) error {
 	return nil
 }
 
-// enter makes the new root the only one: the old one is gone with all in it.
-func (r *newRoot) enter() error {
+// pivot makes the new root the only one: the old one is gone with all in it.
+func (r *newRoot) pivot() error {
 	if err := unix.Chdir(r.at); err != nil {
 		return err
 	}

@@ -100,8 +100,8 @@ func TestReportsAreOutOfReach(t *testing.T) {
 	if below, err := filepath.Rel(r.work, r.reports); err != nil || filepath.IsLocal(below) {
 		t.Errorf("reports lie in %s, which guests see", r.reports)
 	}
-	for _, w := range r.pool.release("") {
-		w.end()
+	for _, w := range r.pool.releaseSession("") {
+		w.killAndWait()
 	}
 	until(t, "the removal of the report", func() bool {
 		files, _ := os.ReadDir(r.reports)

@@ -49,23 +49,23 @@ func (p *pool) close(l *proto.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.leases, l.Fence)
-	p.hand()
+	p.handOut()
 }
 
-// sessions lists those that may have something here.
-func (p *pool) sessions() []string {
+// sessionNames lists those that may have something here.
+func (p *pool) sessionNames() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Keys(p.live))
 }
 
-// take waits for a slot and gives a fitting idle worker or, with nil, the
+// acquire waits for a slot and gives a fitting idle worker or, with nil, the
 // right to start one. evicted is an idle worker that has to go first.
-func (p *pool) take(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
+func (p *pool) acquire(ctx context.Context, l *proto.Lease) (w, evicted *worker, err error) {
 	p.mu.Lock()
 	t := &turn{lease: l, came: make(chan struct{})}
 	p.waiting = append(p.waiting, t)
-	p.hand()
+	p.handOut()
 	p.mu.Unlock()
 	select {
 	case <-t.came:
@@ -80,10 +80,10 @@ func (p *pool) take(ctx context.Context, l *proto.Lease) (w, evicted *worker, er
 	return t.worker, t.evicted, nil
 }
 
-// hand gives free slots to the oldest of those who wait. A lease that the hub
+// handOut gives free slots to the oldest of those who wait. A lease that the hub
 // gave for the slot of another one waits until that has ended: the worker of
 // its session is there then. The lock is held.
-func (p *pool) hand() {
+func (p *pool) handOut() {
 	for p.taken < p.slots {
 		at := slices.IndexFunc(p.waiting, func(t *turn) bool { return !p.leases[t.lease.After] })
 		if at < 0 {
@@ -92,7 +92,7 @@ func (p *pool) hand() {
 		t := p.waiting[at]
 		p.waiting = slices.Delete(p.waiting, at, at+1)
 		p.taken++
-		if i := p.fitting(t.lease); i >= 0 {
+		if i := p.findIdle(t.lease); i >= 0 {
 			t.worker = p.idle[i]
 			p.idle = slices.Delete(p.idle, i, i+1)
 		} else if len(p.idle) > 0 && p.taken+len(p.idle) > p.slots {
@@ -103,8 +103,8 @@ func (p *pool) hand() {
 	}
 }
 
-// fitting finds the worker that was idle last and can take a lease, or -1.
-func (p *pool) fitting(l *proto.Lease) int {
+// findIdle finds the worker that was idle last and can take a lease, or -1.
+func (p *pool) findIdle(l *proto.Lease) int {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		if w := p.idle[i]; w.session == l.Session && w.id == l.Worker && w.limits == l.Limits {
 			return i
@@ -113,16 +113,16 @@ func (p *pool) fitting(l *proto.Lease) int {
 	return -1
 }
 
-// started enters a new worker; false: its session was released meanwhile.
-func (p *pool) started(w *worker) bool {
+// addWorker enters a new worker; false: its session was released meanwhile.
+func (p *pool) addWorker(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all[w] = true
 	return p.live[w.session]
 }
 
-// give ends a lease that had a slot: that is free and w, if it lives on, idle.
-func (p *pool) give(l *proto.Lease, w *worker) (keep bool) {
+// finishLease ends a lease that had a slot: that is free and w, if it lives on, idle.
+func (p *pool) finishLease(l *proto.Lease, w *worker) (keep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.leases, l.Fence)
@@ -131,12 +131,12 @@ func (p *pool) give(l *proto.Lease, w *worker) (keep bool) {
 		w.used = time.Now()
 		p.idle = append(p.idle, w)
 	}
-	p.hand()
+	p.handOut()
 	return keep
 }
 
-// forget removes a worker that ended.
-func (p *pool) forget(w *worker) {
+// removeWorker removes a worker that ended.
+func (p *pool) removeWorker(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, w)
@@ -148,8 +148,8 @@ func (p *pool) forget(w *worker) {
 	}
 }
 
-// release gives all workers of a session, which gets no more; "": of all.
-func (p *pool) release(session string) []*worker {
+// releaseSession gives all workers of a session, which gets no more; "": of all.
+func (p *pool) releaseSession(session string) []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.live, session)
@@ -162,8 +162,8 @@ func (p *pool) release(session string) []*worker {
 	return list
 }
 
-// state is what an ask says.
-func (p *pool) state() (free int, idle []proto.Idle) {
+// snapshot is what an ask says.
+func (p *pool) snapshot() (free int, idle []proto.Idle) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.idle) - 1; i >= 0; i-- {

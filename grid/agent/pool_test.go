@@ -19,8 +19,8 @@ func TestHelloNamesSessions(t *testing.T) {
 	if h := r.Agent.hello(); !slices.Equal(h.Sessions, []string{"s"}) {
 		t.Fatalf("after a call: %v", h.Sessions)
 	}
-	workers := r.pool.release("")
-	r.welcomed(proto.Welcome{Ended: []string{"s"}})
+	workers := r.pool.releaseSession("")
+	r.handleWelcome(proto.Welcome{Ended: []string{"s"}})
 	if h := r.Agent.hello(); len(workers) != 1 || len(h.Sessions) != 0 {
 		t.Fatalf("%d workers, then %v", len(workers), h.Sessions)
 	}
@@ -45,14 +45,14 @@ func TestSlotGoesToItsSession(t *testing.T) {
 		p.open(l)
 	}
 	for _, l := range []*proto.Lease{a1, b1} {
-		if w, evicted, err := p.take(t.Context(), l); w != nil || evicted != nil || err != nil {
+		if w, evicted, err := p.acquire(t.Context(), l); w != nil || evicted != nil || err != nil {
 			t.Fatal(w, evicted, err)
 		}
 	}
 	came := make(chan string, 2)
 	for _, l := range []*proto.Lease{a2, b2} {
 		go func() {
-			w, evicted, err := p.take(t.Context(), l)
+			w, evicted, err := p.acquire(t.Context(), l)
 			if w != own[l.Session] || evicted != nil || err != nil {
 				t.Errorf("%s got %p and evicted %p (%v)", l.Session, w, evicted, err)
 			}
@@ -65,14 +65,14 @@ func TestSlotGoesToItsSession(t *testing.T) {
 		return len(p.waiting) == 2
 	})
 	for _, l := range []*proto.Lease{b1, a1} {
-		p.give(l, own[l.Session])
+		p.finishLease(l, own[l.Session])
 		if got := <-came; got != l.Session {
 			t.Errorf("%s came when a call of %s had ended", got, l.Session)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := p.take(ctx, &proto.Lease{Session: "a", Fence: 9}); err == nil || len(p.waiting) != 0 {
+	if _, _, err := p.acquire(ctx, &proto.Lease{Session: "a", Fence: 9}); err == nil || len(p.waiting) != 0 {
 		t.Errorf("a cancelled lease waits on (%v)", err)
 	}
 }

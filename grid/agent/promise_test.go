@@ -48,7 +48,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"damaged", "Arguments", good, "damaged on the way"},
 		{"of another digest", text, strings.Repeat("0", 64), "damaged on the way"},
 		{"without a digest", text, "", "damaged on the way"},
-		{"longer", text + "x", good, "more bytes came"},
+		{"longer", text + "x", good, "more bytes arrived"},
 		{"cut", text[1:], good, "unexpected EOF"},
 	} {
 		resp := &http.Response{Body: io.NopCloser(strings.NewReader(c.body)), Trailer: http.Header{}}
@@ -66,8 +66,8 @@ func TestLinesThatAreLeftOut(t *testing.T) {
 	for _, n := range []int{0, 1, 5} {
 		var said []string
 		l := &lines{say: func(text string) { said = append(said, text) }, dropped: n}
-		l.drops()
-		l.drops()
+		l.reportDropped()
+		l.reportDropped()
 		if n == 0 && len(said) != 0 || n > 0 && (len(said) != 1 || !strings.HasPrefix(said[0], fmt.Sprintf("(%d lines", n))) {
 			t.Errorf("%d lines: %q", n, said)
 		}
@@ -105,7 +105,7 @@ func (s *stream) Close() error                { s.closed = true; return nil }
 func TestStreamOfAWorker(t *testing.T) {
 	s := &stream{Reader: strings.NewReader("")}
 	w := newWire(s)
-	if silent := w.silence(); silent > time.Hour {
+	if silent := w.silentFor(); silent > time.Hour {
 		t.Errorf("a new stream was silent for %v", silent)
 	}
 	gone := errors.New("gone")

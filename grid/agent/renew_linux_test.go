@@ -96,11 +96,11 @@ func TestRefusedSaysWhy(t *testing.T) {
 	defer s.Close()
 	l := &link{client: newClient(s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})}
 	defer l.http.CloseIdleConnections()
-	if err := l.refused(t.Context(), io.EOF); err == nil || err.Error() != "removed" {
+	if err := l.explainRefusal(t.Context(), io.EOF); err == nil || err.Error() != "removed" {
 		t.Fatalf("got %v", err)
 	}
 	s.Close()
-	if err := l.refused(t.Context(), io.EOF); err != io.EOF {
+	if err := l.explainRefusal(t.Context(), io.EOF); err != io.EOF {
 		t.Fatalf("without an answer: %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func restrictThread(b *bounds) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("new privileges cannot be ruled out: %w", err)
 	}
-	if err := landlock(b); err != nil {
+	if err := restrictFiles(b); err != nil {
 		return err
 	}
 	if err := dropCapabilities(b); err != nil {
@@ -73,9 +73,9 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlock closes, where namespaces do not, all files but those that b allows;
+// restrictFiles closes, where namespaces do not, all files but those that b allows;
 // signals to others and their abstract sockets in each case.
-func landlock(b *bounds) error {
+func restrictFiles(b *bounds) error {
 	abi := landlockABI()
 	if abi == 0 && b.Kind != ConfinedLandlock || b.Kind == ConfinedNot {
 		return nil
@@ -90,7 +90,7 @@ func landlock(b *bounds) error {
 		return nil
 	}
 	if b.Kind == ConfinedLandlock {
-		attr.Handled_access_fs = handled(abi)
+		attr.Handled_access_fs = handledAccess(abi)
 	}
 	// What follows these three fields is not known to every kernel.
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
@@ -113,7 +113,7 @@ func landlock(b *bounds) error {
 	return nil
 }
 
-func handled(abi int) uint64 {
+func handledAccess(abi int) uint64 {
 	all := uint64(landlockAll1)
 	if abi >= abiRefer {
 		all |= unix.LANDLOCK_ACCESS_FS_REFER
@@ -156,7 +156,7 @@ func allowTree(ruleset int, path string, access uint64, hide []string) error {
 	if err != nil {
 		return nil // this system does not have it
 	}
-	if slices.ContainsFunc(hide, func(dir string) bool { return within(dir, real) }) {
+	if slices.ContainsFunc(hide, func(dir string) bool { return isWithin(dir, real) }) {
 		list, _ := os.ReadDir(real)
 		for _, e := range list {
 			below := filepath.Join(real, e.Name())

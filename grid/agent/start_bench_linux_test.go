@@ -22,7 +22,7 @@ func BenchmarkStart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				w.end()
+				w.killAndWait()
 			}
 		})
 	}

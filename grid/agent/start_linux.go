@@ -48,7 +48,7 @@ func (a *Agent) start(c *command) (*process, error) {
 	}
 	guard.Stdout, guard.Stderr, guard.WaitDelay = c.stdout, c.stderr, drainLimit
 	guard.ExtraFiles = []*os.File{null, guardControl, null, null}
-	guard.SysProcAttr = c.bounds.attributes()
+	guard.SysProcAttr = c.bounds.sysProcAttr()
 	if c.stream {
 		ours, theirs, err := socketPair("worker")
 		if err != nil {
@@ -102,7 +102,7 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	err := json.NewDecoder(control).Decode(&e)
 	if err != nil {
 		guard.Process.Kill() // it may have no more than closed its side
-		sweep(dir)
+		killStrays(dir)
 	}
 	guard.Wait()
 	control.Close()
@@ -115,9 +115,9 @@ func (p *process) watch(guard *exec.Cmd, control *os.File, dir string) {
 	p.finish(e)
 }
 
-// sealed returns a copy of a program in sealed memory, which cannot change:
+// sealProgram returns a copy of a program in sealed memory, which cannot change:
 // the bytes that are digested here are those that run.
-func sealed(from io.Reader, name string) (*os.File, error) {
+func sealProgram(from io.Reader, name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("no memory file for a program: %w", err)
@@ -138,15 +138,15 @@ func sealed(from io.Reader, name string) (*os.File, error) {
 
 const sweeps = 100
 
-// sweep ends what a guard that was killed could not: all processes that work in
+// killStrays ends what a guard that was killed could not: all processes that work in
 // dir or have it as their TMPDIR. What forks meanwhile is found by looking again.
-func sweep(dir string) {
+func killStrays(dir string) {
 	for range sweeps {
 		found := false
 		list, _ := filepath.Glob("/proc/[0-9]*")
 		for _, name := range list {
 			pid, err := strconv.Atoi(filepath.Base(name))
-			if err == nil && pid != os.Getpid() && belongs(name, dir) {
+			if err == nil && pid != os.Getpid() && worksIn(name, dir) {
 				found = unix.Kill(pid, unix.SIGKILL) == nil || found
 			}
 		}
@@ -157,7 +157,7 @@ func sweep(dir string) {
 	}
 }
 
-func belongs(process, dir string) bool {
+func worksIn(process, dir string) bool {
 	cwd, _ := os.Readlink(process + "/cwd")
 	if cwd == dir || strings.HasPrefix(cwd, dir+"/") {
 		return true

@@ -104,13 +104,13 @@ func (p *process) watch(cmd *exec.Cmd) {
 	}
 }
 
-// sealed is for kernels that run Linux programs.
-func sealed(io.Reader, string) (*os.File, error) {
+// sealProgram is for kernels that run Linux programs.
+func sealProgram(io.Reader, string) (*os.File, error) {
 	return nil, errors.New("Windows runs programs under bee only")
 }
 
-// Guard has nothing to do here: job objects do it.
-func Guard() int {
+// RunGuard has nothing to do here: job objects do it.
+func RunGuard() int {
 	fmt.Fprintln(os.Stderr, "skep guard exists on Linux only")
 	return 2
 }

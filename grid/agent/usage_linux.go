@@ -37,25 +37,25 @@ const (
 )
 
 func newMeter(order guardOrder) *meter {
-	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return descendants(os.Getpid()) }}
+	m := &meter{order: order, cpu: order.Limits.CPU, tasks: func() []int { return descendantsOf(os.Getpid()) }}
 	if order.Bounds.Kind == ConfinedSpaces {
 		m.tasks = allProcesses
 	}
 	return m
 }
 
-// begin starts the account of a call.
-func (m *meter) begin(cpu float64) {
+// start starts the account of a call.
+func (m *meter) start(cpu float64) {
 	used := m.processorTime(m.tasks())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cpu, m.before = cpu, used
 }
 
-// watch waits until a limit is exceeded, or forever.
-func (m *meter) watch(over chan<- excess) {
+// waitExcess waits until a limit is exceeded, or forever.
+func (m *meter) waitExcess(over chan<- excess) {
 	for {
-		e, next := m.look()
+		e, next := m.measure()
 		if e != nil {
 			over <- *e
 			return
@@ -64,11 +64,11 @@ func (m *meter) watch(over chan<- excess) {
 	}
 }
 
-// look measures once and says when to look again.
-func (m *meter) look() (*excess, time.Duration) {
+// measure measures once and says when to look again.
+func (m *meter) measure() (*excess, time.Duration) {
 	l, pids := m.order.Limits, m.tasks()
 	next := lookMost
-	if n := threads(pids); l.Processes != 0 && n > l.Processes {
+	if n := countThreads(pids); l.Processes != 0 && n > l.Processes {
 		return &excess{proto.LimitProcesses, float64(n), float64(l.Processes)}, 0
 	}
 	if l.Memory != 0 {
@@ -115,8 +115,8 @@ func allProcesses() (pids []int) {
 	return pids
 }
 
-// descendants are all processes below one.
-func descendants(root int) (pids []int) {
+// descendantsOf are all processes below one.
+func descendantsOf(root int) (pids []int) {
 	below := map[int][]int{}
 	list, _ := filepath.Glob("/proc/[0-9]*")
 	for _, name := range list {
@@ -152,7 +152,7 @@ const (
 	statThreads = 17
 )
 
-func threads(pids []int) (n uint64) {
+func countThreads(pids []int) (n uint64) {
 	for _, pid := range pids {
 		if f := statFields(pid); f != nil && f[0] != "Z" {
 			t, _ := strconv.ParseUint(f[statThreads], 10, 64)
@@ -203,7 +203,7 @@ func sumOf(pids []int, file string, names ...string) (sum uint64) {
 		for line := range strings.Lines(string(text)) {
 			for _, name := range names {
 				if rest, ok := strings.CutPrefix(line, name); ok {
-					sum += kib(strings.Fields(rest)[0])
+					sum += parseKiB(strings.Fields(rest)[0])
 				}
 			}
 		}

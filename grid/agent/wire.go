@@ -43,23 +43,23 @@ type wireFrame struct {
 func newWire(rw io.ReadWriteCloser) *wire {
 	w := &wire{rw: rw, in: bufio.NewReaderSize(rw, 64<<10)}
 	w.moved.L = &w.mu
-	w.touch()
+	w.noteHeard()
 	return w
 }
 
-func (w *wire) touch() { w.heard.Store(time.Now().UnixNano()) }
+func (w *wire) noteHeard() { w.heard.Store(time.Now().UnixNano()) }
 
-// silence is how long the worker said nothing while it was its turn.
-func (w *wire) silence() time.Duration {
+// silentFor is how long the worker said nothing while it was its turn.
+func (w *wire) silentFor() time.Duration {
 	if w.idle.Load() > 0 {
-		w.touch()
+		w.noteHeard()
 	}
 	return time.Since(time.Unix(0, w.heard.Load()))
 }
 
-// deafness is how long the worker has not taken what it was sent. That it lives
+// unreadFor is how long the worker has not taken what it was sent. That it lives
 // and says so makes no difference.
-func (w *wire) deafness() time.Duration {
+func (w *wire) unreadFor() time.Duration {
 	since := w.stuck.Load()
 	if since == 0 {
 		return 0
@@ -67,10 +67,10 @@ func (w *wire) deafness() time.Duration {
 	return time.Since(time.Unix(0, since))
 }
 
-// aside runs f, in which the worker has to wait for this side.
-func (w *wire) aside(f func()) {
+// pauseSilence runs f, in which the worker has to wait for this side.
+func (w *wire) pauseSilence(f func()) {
 	w.idle.Add(1)
-	defer func() { w.touch(); w.idle.Add(-1) }()
+	defer func() { w.noteHeard(); w.idle.Add(-1) }()
 	f()
 }
 
@@ -85,10 +85,10 @@ func (w *wire) close(err error) {
 	w.rw.Close()
 }
 
-func counts(t uapi.FrameType) bool { return t != uapi.TypeHello && t != uapi.TypeAck }
+func isCounted(t uapi.FrameType) bool { return t != uapi.TypeHello && t != uapi.TypeAck }
 
-// room waits until n more bytes fit the worker's window.
-func (w *wire) room(n uint64) error {
+// waitWindow waits until n more bytes fit the worker's window.
+func (w *wire) waitWindow(n uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.err == nil && w.sent-w.acked+n > uapi.SessionWindow {
@@ -104,8 +104,8 @@ func (w *wire) room(n uint64) error {
 
 func (w *wire) write(f uapi.Frame, payload []byte) error {
 	f.Length = uint32(len(payload))
-	if counts(f.Type) {
-		if err := w.room(uint64(uapi.FrameSize + len(payload))); err != nil {
+	if isCounted(f.Type) {
+		if err := w.waitWindow(uint64(uapi.FrameSize + len(payload))); err != nil {
 			return err
 		}
 	}
@@ -120,19 +120,19 @@ func (w *wire) write(f uapi.Frame, payload []byte) error {
 	}
 	w.stuck.Store(0)
 	if err == nil {
-		w.touch()
+		w.noteHeard()
 	}
 	return err
 }
 
-// data sends n bytes of r as DATA frames; n may be 0. While r has nothing,
+// sendData sends n bytes of r as DATA frames; n may be 0. While r has nothing,
 // the worker's silence does not count.
-func (w *wire) data(call uint64, r io.Reader, n uint64) error {
+func (w *wire) sendData(call uint64, r io.Reader, n uint64) error {
 	buf := make([]byte, min(n, 256<<10))
 	for {
 		part := buf[:min(n, uint64(len(buf)))]
 		var err error
-		w.aside(func() { _, err = io.ReadFull(r, part) })
+		w.pauseSilence(func() { _, err = io.ReadFull(r, part) })
 		if err != nil {
 			return &sourceError{err}
 		}
@@ -153,7 +153,7 @@ type sourceError struct{ err error }
 func (e *sourceError) Error() string { return e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-func (w *wire) hello() error {
+func (w *wire) exchangeHello() error {
 	h := uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision}
 	if err := w.write(uapi.Frame{Type: uapi.TypeHello}, uapi.Append(nil, h)); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (w *wire) hello() error {
 	if f.Type != uapi.TypeHello {
 		return fmt.Errorf("the worker began with %v and not with HELLO", f.Type)
 	}
-	theirs, err := uapi.Exact[uapi.Hello](f.payload)
+	theirs, err := uapi.DecodeExact[uapi.Hello](f.payload)
 	switch {
 	case err != nil:
 		return err
@@ -173,12 +173,12 @@ func (w *wire) hello() error {
 		return errors.New("the program does not use the workers' protocol: link it with skep's worker library")
 	case theirs.Revision != uapi.SessionRevision:
 		return fmt.Errorf("the worker speaks session revision %d and this agent %d: %s",
-			theirs.Revision, uapi.SessionRevision, older(theirs.Revision))
+			theirs.Revision, uapi.SessionRevision, olderSide(theirs.Revision))
 	}
 	return nil
 }
 
-func older(worker uint32) string {
+func olderSide(worker uint32) string {
 	if worker < uapi.SessionRevision {
 		return "build the worker with this version of skep"
 	}
@@ -195,7 +195,7 @@ func (w *wire) read(buf []byte) (wireFrame, error) {
 		switch f.Type {
 		case uapi.TypePing:
 		case uapi.TypeAck:
-			if err := w.acknowledged(f.payload); err != nil {
+			if err := w.handleAck(f.payload); err != nil {
 				return f, err
 			}
 		default:
@@ -213,7 +213,7 @@ func (w *wire) readFrame(buf []byte) (wireFrame, error) {
 	if err != nil {
 		return wireFrame{}, err
 	}
-	w.touch()
+	w.noteHeard()
 	if uint32(cap(buf)) < f.Length {
 		buf = make([]byte, f.Length)
 	}
@@ -223,17 +223,17 @@ func (w *wire) readFrame(buf []byte) (wireFrame, error) {
 		if err != nil {
 			return wireFrame{}, err
 		}
-		w.touch()
+		w.noteHeard()
 		at += n
 	}
-	if counts(f.Type) {
+	if isCounted(f.Type) {
 		w.received += uint64(len(head) + len(buf))
 	}
-	return wireFrame{f, buf}, w.tell(uapi.AckEvery)
+	return wireFrame{f, buf}, w.sendAck(uapi.AckEvery)
 }
 
-// tell acknowledges what was read when it is enough to be worth a frame.
-func (w *wire) tell(least uint64) error {
+// sendAck acknowledges what was read when it is enough to be worth a frame.
+func (w *wire) sendAck(least uint64) error {
 	if w.received-w.told < least {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (w *wire) tell(least uint64) error {
 	return w.write(uapi.Frame{Type: uapi.TypeAck}, binary.LittleEndian.AppendUint64(nil, w.told))
 }
 
-func (w *wire) acknowledged(payload []byte) error {
+func (w *wire) handleAck(payload []byte) error {
 	if len(payload) != 8 {
 		return fmt.Errorf("an ACK of %d bytes", len(payload))
 	}

@@ -59,7 +59,7 @@ func failf(reason proto.Reason, code uapi.ErrorCode, format string, args ...any)
 }
 
 // refusal: what bee was to prove is not proved. Nothing of this worker counts.
-func refusal(format string, args ...any) *failure {
+func refusef(format string, args ...any) *failure {
 	return failf(proto.ReasonRefused, uapi.ERefused,
 		"refused by a safety check: "+format, args...)
 }
@@ -85,7 +85,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 	w.output = newLines(func(text string) {
 		a.log(proto.Log{Session: w.session, Call: w.busy.Load(), Text: text})
 	})
-	if err := w.output.keep(a.logs, w.session); err != nil {
+	if err := w.output.keepFile(a.logs, w.session); err != nil {
 		a.config.Log("the output of a worker is not kept: %v", err)
 	}
 	c, err := a.command(path, l.Worker.Module, programOptions{dir: w.dir, limits: workerLimits(l.Limits), files: a.initFiles(l),
@@ -97,7 +97,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		return nil, err
 	}
 	c.stdout, c.stderr, c.stream = w.output, w.output, true
-	if c.initial, err = a.initial(l); err == nil {
+	if c.initial, err = a.openInit(l); err == nil {
 		w.process, err = a.start(c)
 	}
 	if c.program != nil {
@@ -122,7 +122,7 @@ func (a *Agent) startWorker(ctx context.Context, l *proto.Lease) (*worker, error
 		}
 	}()
 	if err := w.open(ctx, l); err != nil {
-		return nil, w.failed(ctx, err)
+		return nil, w.failureReason(ctx, err)
 	}
 	return w, nil
 }
@@ -134,7 +134,7 @@ func (a *Agent) reportFile(dir string) string {
 
 // initFiles are those that Initialize reads by name; open says when one is missing.
 func (a *Agent) initFiles(l *proto.Lease) []string {
-	if l.Init == nil || !a.bee.used() {
+	if l.Init == nil || !a.bee.isSet() {
 		return nil
 	}
 	path, err := a.store.Path(l.Init.Blob)
@@ -145,7 +145,7 @@ func (a *Agent) initFiles(l *proto.Lease) []string {
 }
 
 func (w *worker) reportFile() string {
-	if !w.agent.bee.used() {
+	if !w.agent.bee.isSet() {
 		return ""
 	}
 	return w.agent.reportFile(w.dir)
@@ -159,14 +159,14 @@ func workerLimits(l proto.Limits) proto.Limits {
 
 // open is the dialogue until the worker can take calls.
 func (w *worker) open(ctx context.Context, l *proto.Lease) error {
-	defer w.watch(ctx, w.agent.startLimit, 0)()
-	if err := w.wire.hello(); err != nil {
+	defer w.watchLimits(ctx, w.agent.startLimit, 0)()
+	if err := w.wire.exchangeHello(); err != nil {
 		return err
 	}
-	if err := w.ready(); err != nil {
+	if err := w.waitReady(); err != nil {
 		return err
 	}
-	if err := w.digest(); err != nil || l.Init == nil {
+	if err := w.checkDigest(); err != nil || l.Init == nil {
 		return err
 	}
 	init, err := w.agent.initFrame(l.Init)
@@ -176,18 +176,18 @@ func (w *worker) open(ctx context.Context, l *proto.Lease) error {
 	if err := w.wire.write(uapi.Frame{Type: uapi.TypeInit}, init.Encode()); err != nil {
 		return err
 	}
-	err = w.ready()
+	err = w.waitReady()
 	var f *failure
 	if errors.As(err, &f) && f.code == uapi.EDigest {
-		return changed(l.Init.Blob)
+		return blobChanged(l.Init.Blob)
 	}
 	return err
 }
 
-// initial gives the memory with the data of Initialize where workers inherit
+// openInit gives the memory with the data of Initialize where workers inherit
 // it, else nil.
-func (a *Agent) initial(l *proto.Lease) (*os.File, error) {
-	if l.Init == nil || a.bee.used() {
+func (a *Agent) openInit(l *proto.Lease) (*os.File, error) {
+	if l.Init == nil || a.bee.isSet() {
 		return nil, nil
 	}
 	path, err := a.store.Path(l.Init.Blob)
@@ -201,7 +201,7 @@ func (a *Agent) initial(l *proto.Lease) (*os.File, error) {
 // its name and digest what they read.
 func (a *Agent) initFrame(i *proto.Init) (uapi.Init, error) {
 	init := uapi.Init{Function: i.Function, Length: i.Length, Path: initialPath}
-	if !a.bee.used() {
+	if !a.bee.isSet() {
 		return init, nil
 	}
 	path, err := a.store.Path(i.Blob)
@@ -227,7 +227,7 @@ func nodeFailure(err error) error {
 	return failf(proto.ReasonNode, uapi.EInternal, "%v", err)
 }
 
-func (w *worker) ready() error {
+func (w *worker) waitReady() error {
 	f, err := w.wire.read(nil)
 	if err != nil {
 		return err
@@ -239,40 +239,40 @@ func (w *worker) ready() error {
 	default:
 		return fmt.Errorf("the worker sent %v where READY was due", f.Type)
 	}
-	r, err := uapi.Exact[uapi.Ready](f.payload)
+	r, err := uapi.DecodeExact[uapi.Ready](f.payload)
 	if err != nil {
 		return err
 	}
-	return w.proved(r.Proof)
+	return w.checkProof(r.Proof)
 }
 
-// proved checks what bee alone can answer.
-func (w *worker) proved(p uapi.Proof) error {
+// checkProof checks what bee alone can answer.
+func (w *worker) checkProof(p uapi.Proof) error {
 	switch {
-	case !w.agent.bee.used():
+	case !w.agent.bee.isSet():
 		return nil
 	case p.Nonce != w.nonce:
-		return refusal("the program did not run under bee (its answer to the nonce is wrong)")
+		return refusef("the program did not run under bee (its answer to the nonce is wrong)")
 	case p.Calls == 0 || p.Calls < w.calls:
-		return refusal("the program did not run under bee (no system calls were counted)")
+		return refusef("the program did not run under bee (no system calls were counted)")
 	}
 	w.calls = p.Calls
 	return nil
 }
 
-// digest compares what bee loaded with what was to be loaded.
-func (w *worker) digest() error {
-	if !w.agent.bee.used() {
+// checkDigest compares what bee loaded with what was to be loaded.
+func (w *worker) checkDigest() error {
+	if !w.agent.bee.isSet() {
 		return nil
 	}
 	r, err := readReport(w.reportFile())
 	switch {
 	case err != nil:
-		return refusal("bee left no report that can be read (%v)", err)
+		return refusef("bee left no report that can be read (%v)", err)
 	case r.nonce != w.nonce:
-		return refusal("bee's report is of another run")
+		return refusef("bee's report is of another run")
 	case r.program != w.id.Module:
-		return refusal("bee loaded another program than was leased")
+		return refusef("bee loaded another program than was leased")
 	}
 	return nil
 }
@@ -285,11 +285,11 @@ func workerError(payload []byte) error {
 	return &failure{reason: proto.ReasonError, code: e.Code, text: e.Text}
 }
 
-// watch kills the worker when ctx ends, when it says nothing for limit, or
+// watchLimits kills the worker when ctx ends, when it says nothing for limit, or
 // when wall is over, 0: never; it ends with the function that it returns.
-func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
+func (w *worker) watchLimits(ctx context.Context, limit, wall time.Duration) func() {
 	stop, ended := make(chan struct{}), make(chan struct{})
-	w.wire.touch()
+	w.wire.noteHeard()
 	began := time.Now()
 	go func() {
 		defer close(ended)
@@ -307,8 +307,8 @@ func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
 				w.process.kill()
 				return
 			case <-tick.C:
-				deaf := w.wire.deafness() > limit
-				if deaf || w.wire.silence() > limit {
+				deaf := w.wire.unreadFor() > limit
+				if deaf || w.wire.silentFor() > limit {
 					w.deaf.Store(deaf)
 					w.mute.Store(int64(limit))
 					w.process.kill()
@@ -328,24 +328,24 @@ func (w *worker) watch(ctx context.Context, limit, wall time.Duration) func() {
 	}
 }
 
-// failed turns an error of a worker, which is of no more use, into the reason
+// failureReason turns an error of a worker, which is of no more use, into the reason
 // that people read: mostly how the process ended.
-func (w *worker) failed(ctx context.Context, err error) error {
+func (w *worker) failureReason(ctx context.Context, err error) error {
 	var f *failure
 	if errors.As(err, &f) {
-		w.end()
+		w.killAndWait()
 		return f
 	}
 	var source *sourceError
 	if errors.As(err, &source) {
-		w.end()
+		w.killAndWait()
 		return failf(proto.ReasonTransfer, uapi.EInternal, "the arguments did not arrive: %v", source)
 	}
 	// A broken stream mostly means that it is about to end by itself.
 	ended := w.wait(2 * time.Second)
-	w.end()
+	w.killAndWait()
 	e := w.process.exit
-	if w.agent.bee.used() {
+	if w.agent.bee.isSet() {
 		e = e.underBee()
 	}
 	switch {
@@ -361,8 +361,8 @@ func (w *worker) failed(ctx context.Context, err error) error {
 		return failf(proto.ReasonMute, uapi.EWorker, "the worker sent nothing for %v and was killed", time.Duration(w.mute.Load()))
 	case !ended:
 		return failf(proto.ReasonDied, uapi.EProtocol, "the worker was killed: %v", err)
-	case w.agent.bee.used() && (e.Code == beeRefused || e.Code == beeNotFound) && w.output.last() != "":
-		f := failf(proto.ReasonDied, uapi.EBadModule, "%s", w.output.last())
+	case w.agent.bee.isSet() && (e.Code == beeRefused || e.Code == beeNotFound) && w.output.lastSentence() != "":
+		f := failf(proto.ReasonDied, uapi.EBadModule, "%s", w.output.lastSentence())
 		f.status = e.status()
 		return f
 	}
@@ -371,8 +371,8 @@ func (w *worker) failed(ctx context.Context, err error) error {
 	return f
 }
 
-// end kills the worker and waits until nothing of it is left.
-func (w *worker) end() {
+// killAndWait kills the worker and waits until nothing of it is left.
+func (w *worker) killAndWait() {
 	w.process.kill()
 	<-w.process.done
 }
@@ -388,11 +388,11 @@ func (w *worker) wait(limit time.Duration) bool {
 	}
 }
 
-// bye lets a worker end in its own time, which is short.
-func (w *worker) bye() {
+// sendBye lets a worker end in its own time, which is short.
+func (w *worker) sendBye() {
 	w.wire.write(uapi.Frame{Type: uapi.TypeBye}, nil)
 	w.wait(time.Second)
-	w.end()
+	w.killAndWait()
 }
 
 // An answer is a RESULT whose data has not been read yet.
@@ -415,8 +415,8 @@ func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
 		return nil, err
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- w.wire.data(l.Call, args, l.Length) }()
-	a, err := w.answer(l.Call, sent)
+	go func() { sent <- w.wire.sendData(l.Call, args, l.Length) }()
+	a, err := w.readAnswer(l.Call, sent)
 	if err != nil {
 		return nil, err
 	}
@@ -428,7 +428,7 @@ func (w *worker) run(l *proto.Lease, args io.Reader) (*answer, error) {
 	return a, nil
 }
 
-func (w *worker) answer(call uint64, sent chan error) (*answer, error) {
+func (w *worker) readAnswer(call uint64, sent chan error) (*answer, error) {
 	type reply struct {
 		f   wireFrame
 		err error
@@ -456,14 +456,14 @@ func (w *worker) answer(call uint64, sent chan error) (*answer, error) {
 	}
 	switch r.f.Type {
 	case uapi.TypeError:
-		return nil, w.refused(r.f.payload, sent)
+		return nil, w.handleError(r.f.payload, sent)
 	case uapi.TypeResult:
 	default:
 		return nil, fmt.Errorf("it sent %v where RESULT was due", r.f.Type)
 	}
-	res, err := uapi.Exact[uapi.Result](r.f.payload)
+	res, err := uapi.DecodeExact[uapi.Result](r.f.payload)
 	if err == nil {
-		err = w.proved(res.Proof)
+		err = w.checkProof(res.Proof)
 	}
 	if err == nil {
 		err = <-sent // a result before the arguments are there is none
@@ -473,7 +473,7 @@ func (w *worker) answer(call uint64, sent chan error) (*answer, error) {
 }
 
 // refused: ERROR answers a call; the worker lives when it took the arguments.
-func (w *worker) refused(payload []byte, sent chan error) error {
+func (w *worker) handleError(payload []byte, sent chan error) error {
 	err := workerError(payload)
 	if sendErr := <-sent; sendErr != nil {
 		return sendErr
@@ -483,7 +483,7 @@ func (w *worker) refused(payload []byte, sent chan error) error {
 
 // Read gives the result's bytes, at most as many as were promised.
 func (a *answer) Read(p []byte) (int, error) {
-	a.worker.wire.touch()
+	a.worker.wire.noteHeard()
 	a.worker.wire.idle.Add(-1)
 	defer a.worker.wire.idle.Add(1)
 	for len(a.part) == 0 {
@@ -513,4 +513,4 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (a *answer) sum() string { return hex.EncodeToString(a.digest.Sum(nil)) }
+func (a *answer) digestHex() string { return hex.EncodeToString(a.digest.Sum(nil)) }

@@ -73,7 +73,7 @@ func TestPutThenOpen(t *testing.T) {
 	if n, err := s.Size(d); n != 5 || err != nil || !s.Has(d) {
 		t.Fatalf("%d, %v", n, err)
 	}
-	if info, err := os.Stat(s.file(d)); err != nil || info.Mode().Perm()&0o222 != 0 {
+	if info, err := os.Stat(s.pathOf(d)); err != nil || info.Mode().Perm()&0o222 != 0 {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
 	if _, err := s.Path(sum(nil)); !errors.Is(err, fs.ErrNotExist) {
@@ -126,11 +126,11 @@ func TestCrashLeavesNothingWrong(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
 	good, torn := put(t, s, "good", ""), put(t, s, "torn", "")
-	if _, err := s.draft(); err != nil {
+	if _, err := s.newDraft(); err != nil {
 		t.Fatal(err)
 	}
-	os.Chmod(s.file(torn), 0o600)
-	os.WriteFile(s.file(torn), []byte("to"), 0o600)
+	os.Chmod(s.pathOf(torn), 0o600)
+	os.WriteFile(s.pathOf(torn), []byte("to"), 0o600)
 	os.WriteFile(filepath.Join(s.dir, "stranger"), nil, 0o600)
 	s = open(t, dir, 0)
 	if len(left(t, s)) != 0 {
@@ -330,7 +330,7 @@ func TestShorterSecondAnswerIsWhole(t *testing.T) {
 		if _, err := s.Fetch(t.Context(), srv.Client(), srv.URL, sum([]byte(want))); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := os.ReadFile(s.file(sum([]byte(want)))); err != nil || string(b) != want {
+		if b, err := os.ReadFile(s.pathOf(sum([]byte(want)))); err != nil || string(b) != want {
 			t.Errorf("%q, %v, want %q", b, err, want)
 		}
 	}

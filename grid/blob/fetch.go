@@ -41,7 +41,7 @@ func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest stri
 			f = &flight{done: make(chan struct{})}
 			s.flights[digest] = f
 			s.mu.Unlock()
-			return s.lead(ctx, client, url, digest, f)
+			return s.fetchFirst(ctx, client, url, digest, f)
 		}
 		s.mu.Unlock()
 		select {
@@ -56,7 +56,7 @@ func (s *Store) Fetch(ctx context.Context, client *http.Client, url, digest stri
 	}
 }
 
-func (s *Store) lead(ctx context.Context, client *http.Client, url, digest string, f *flight) (n uint64, err error) {
+func (s *Store) fetchFirst(ctx context.Context, client *http.Client, url, digest string, f *flight) (n uint64, err error) {
 	defer func() {
 		s.mu.Lock()
 		delete(s.flights, digest)
@@ -68,19 +68,19 @@ func (s *Store) lead(ctx context.Context, client *http.Client, url, digest strin
 	if _, err := s.lookup(digest); err == nil {
 		return 0, nil
 	}
-	d, err := s.draft()
+	d, err := s.newDraft()
 	if err != nil {
 		return 0, err
 	}
 	defer d.discard()
 	p := &pull{client: client, url: url, digest: digest, draft: d}
-	if err := p.all(ctx); err != nil {
+	if err := p.run(ctx); err != nil {
 		return p.bytes, err
 	}
 	if got := d.digest(); got != digest {
 		return p.bytes, &Mismatch{digest, got}
 	}
-	return p.bytes, s.keep(d)
+	return p.bytes, s.commitDraft(d)
 }
 
 // A pull is the transfer of one blob, in as many requests as it takes.
@@ -96,10 +96,10 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-func (p *pull) all(ctx context.Context) error {
+func (p *pull) run(ctx context.Context) error {
 	for failed := 0; ; {
 		before := p.bytes
-		err := p.once(ctx)
+		err := p.fetchRest(ctx)
 		if err == nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
@@ -120,8 +120,8 @@ func (p *pull) all(ctx context.Context) error {
 	}
 }
 
-// once asks for what is missing.
-func (p *pull) once(ctx context.Context) error {
+// fetchRest asks for what is missing.
+func (p *pull) fetchRest(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(stallAfter, func() { cancel(fmt.Errorf("no byte came for %v", stallAfter)) })
@@ -165,13 +165,13 @@ func (p *pull) accept(resp *http.Response) error {
 	case code == http.StatusNotFound || code == http.StatusGone:
 		return final{fmt.Errorf("blob %s: the server does not have it: %w", p.digest, fs.ErrNotExist)}
 	case code/100 == 4:
-		return final{fmt.Errorf("blob %s: %s", p.digest, said(resp))}
+		return final{fmt.Errorf("blob %s: %s", p.digest, problemText(resp))}
 	}
-	return errors.New(said(resp))
+	return errors.New(problemText(resp))
 }
 
-// said finds the sentence in an answer that is no success.
-func said(resp *http.Response) string {
+// problemText finds the sentence in an answer that is no success.
+func problemText(resp *http.Response) string {
 	var problem struct{ Text string }
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
 	if json.Unmarshal(b, &problem) == nil && problem.Text != "" {

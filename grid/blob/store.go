@@ -86,7 +86,7 @@ func (s *Store) scan() error {
 	var found []fs.FileInfo
 	for _, f := range files {
 		info, err := f.Info()
-		if err == nil && info.Mode().IsRegular() && valid(f.Name()) {
+		if err == nil && info.Mode().IsRegular() && isDigest(f.Name()) {
 			found = append(found, info)
 		}
 	}
@@ -100,11 +100,11 @@ func (s *Store) scan() error {
 	return nil
 }
 
-func valid(digest string) bool {
+func isDigest(digest string) bool {
 	return len(digest) == 2*sha256.Size && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
-func (s *Store) file(digest string) string { return filepath.Join(s.dir, digest) }
+func (s *Store) pathOf(digest string) string { return filepath.Join(s.dir, digest) }
 
 // insert makes e the latest used; s.mu is held.
 func (s *Store) insert(e *entry) {
@@ -116,7 +116,7 @@ func (s *Store) insert(e *entry) {
 // remove forgets e and its file; s.mu is held. Windows may refuse while the
 // file is in use: then it stays.
 func (s *Store) remove(e *entry) {
-	if err := os.Remove(s.file(e.digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.pathOf(e.digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	s.used.Remove(e.place)
@@ -137,7 +137,7 @@ func (s *Store) shrink(keep *entry) {
 
 // lookup gives the entry of a blob that is there and right, now the latest used.
 func (s *Store) lookup(digest string) (*entry, error) {
-	if !valid(digest) {
+	if !isDigest(digest) {
 		return nil, ErrDigest
 	}
 	s.mu.Lock()
@@ -156,14 +156,14 @@ func (s *Store) lookup(digest string) (*entry, error) {
 		}
 	}
 	now := time.Now()
-	_ = os.Chtimes(s.file(digest), now, now) // only the order after a restart
+	_ = os.Chtimes(s.pathOf(digest), now, now) // only the order after a restart
 	return e, nil
 }
 
 // verify reads a blob of an earlier run, and drops it if it is not what its
 // name says: the machine may have lost power before all of it was on the disk.
 func (s *Store) verify(e *entry) error {
-	f, err := os.Open(s.file(e.digest))
+	f, err := os.Open(s.pathOf(e.digest))
 	if err == nil {
 		h := sha256.New()
 		_, err = io.Copy(h, f)
@@ -203,7 +203,7 @@ func (s *Store) Path(digest string) (string, error) {
 	if _, err := s.lookup(digest); err != nil {
 		return "", err
 	}
-	return s.file(digest), nil
+	return s.pathOf(digest), nil
 }
 
 // Open opens a blob for reading.
@@ -211,7 +211,7 @@ func (s *Store) Open(digest string) (*os.File, error) {
 	if _, err := s.lookup(digest); err != nil {
 		return nil, err
 	}
-	return os.Open(s.file(digest))
+	return os.Open(s.pathOf(digest))
 }
 
 // Held lists the blobs, the latest used first.
@@ -261,7 +261,7 @@ func (s *Store) Drop(digest string) {
 
 // Put stores all of r and pins it for owner, unless owner is empty.
 func (s *Store) Put(r io.Reader, owner string) (digest string, n int64, err error) {
-	d, err := s.draft()
+	d, err := s.newDraft()
 	if err != nil {
 		return "", 0, err
 	}
@@ -273,7 +273,7 @@ func (s *Store) Put(r io.Reader, owner string) (digest string, n int64, err erro
 	if owner != "" {
 		s.Pin(digest, owner)
 	}
-	return digest, d.n, s.keep(d)
+	return digest, d.n, s.commitDraft(d)
 }
 
 // A draft is a blob that is being written.
@@ -285,10 +285,10 @@ type draft struct {
 	n     int64
 }
 
-func (s *Store) draft() (*draft, error) {
+func (s *Store) newDraft() (*draft, error) {
 	f, err := os.CreateTemp(s.tmp, "draft-*")
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, s.explainError(err)
 	}
 	return &draft{s, f, s.sink(f), sha256.New(), 0}, nil
 }
@@ -297,7 +297,7 @@ func (d *draft) Write(b []byte) (int, error) {
 	n, err := d.out.Write(b)
 	d.sum.Write(b[:n])
 	d.n += int64(n)
-	return n, d.store.explain(err)
+	return n, d.store.explainError(err)
 }
 
 func (d *draft) digest() string { return hex.EncodeToString(d.sum.Sum(nil)) }
@@ -316,8 +316,8 @@ func (d *draft) discard() {
 	os.Remove(d.file.Name())
 }
 
-// keep gives a draft its name. It may be that another was faster.
-func (s *Store) keep(d *draft) error {
+// commitDraft gives a draft its name. It may be that another was faster.
+func (s *Store) commitDraft(d *draft) error {
 	digest := d.digest()
 	// Programs are executed from here; nobody writes to a blob.
 	err := os.Chmod(d.file.Name(), 0o500)
@@ -325,7 +325,7 @@ func (s *Store) keep(d *draft) error {
 		err = e
 	}
 	if err != nil {
-		return s.explain(err)
+		return s.explainError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,8 +339,8 @@ func (s *Store) keep(d *draft) error {
 			return fmt.Errorf("blob %s is in use and cannot be replaced: try again", digest)
 		}
 	}
-	if err := os.Rename(d.file.Name(), s.file(digest)); err != nil {
-		return s.explain(err)
+	if err := os.Rename(d.file.Name(), s.pathOf(digest)); err != nil {
+		return s.explainError(err)
 	}
 	e := &entry{digest: digest, size: d.n}
 	s.insert(e)
@@ -348,7 +348,7 @@ func (s *Store) keep(d *draft) error {
 	return nil
 }
 
-func (s *Store) explain(err error) error {
+func (s *Store) explainError(err error) error {
 	if err != nil && noSpace(err) {
 		return fmt.Errorf("%w: free some space in %s (%w)", ErrFull, filepath.Dir(s.dir), err)
 	}

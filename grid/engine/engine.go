@@ -62,7 +62,7 @@ func Start(c Config) (*Engine, error) {
 		MaxPayload: maxPayload, MaxPending: maxPending, PingInterval: pingEvery, MaxPingsOut: 3,
 		JetStream: true, StoreDir: filepath.Join(c.Dir, "jetstream"), SyncAlways: c.Sync,
 	}
-	if err := k.options(o); err != nil {
+	if err := k.fillOptions(o); err != nil {
 		return nil, err
 	}
 	s, err := server.NewServer(o)
@@ -82,7 +82,7 @@ func (e *Engine) connect() error {
 	if !e.server.ReadyForConnections(readyIn) {
 		return fmt.Errorf("the engine was not ready within %v: is another hub using its directory?", readyIn)
 	}
-	text, err := e.keys.user("hub", public(e.keys.hub), nil, nil)
+	text, err := e.keys.userJWT("hub", publicKey(e.keys.hub), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (e *Engine) Conn() *nats.Conn { return e.conn }
 
 var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
 
-// Inbox is the prefix of a node's reply subjects.
-func Inbox(id string) string { return "_INBOX." + id }
+// InboxPrefix is the prefix of a node's reply subjects.
+func InboxPrefix(id string) string { return "_INBOX." + id }
 
 // UserJWT lets the node with this public nkey say skep.v1.node.<id>.> and hear
 // skep.v1.to.<id>.> and its own inbox, and nothing else.
@@ -109,8 +109,8 @@ func (e *Engine) UserJWT(id, nkey string) (string, error) {
 	if !validID.MatchString(id) {
 		return "", fmt.Errorf("%q is no node id", id)
 	}
-	return e.keys.user(id, nkey, []string{"skep.v1.node." + id + ".>"},
-		[]string{"skep.v1.to." + id + ".>", Inbox(id) + ".>"})
+	return e.keys.userJWT(id, nkey, []string{"skep.v1.node." + id + ".>"},
+		[]string{"skep.v1.to." + id + ".>", InboxPrefix(id) + ".>"})
 }
 
 // ErrClosed is the answer of an engine that has ended.
@@ -204,7 +204,7 @@ func (d dialer) SkipTLSHandshake() bool { return true }
 // reached or refuses; later breaks are repaired until the connection is closed.
 func Dial(c DialConfig) (*nats.Conn, error) {
 	return nats.Connect("nats://skep-hub:1", nats.Name(c.ID),
-		nats.SetCustomDialer(dialer(c.Dial)), nats.CustomInboxPrefix(Inbox(c.ID)),
+		nats.SetCustomDialer(dialer(c.Dial)), nats.CustomInboxPrefix(InboxPrefix(c.ID)),
 		nats.UserJWT(c.JWT, c.Sign),
 		nats.DontRandomize(), nats.IgnoreDiscoveredServers(),
 		nats.MaxReconnects(-1), nats.CustomReconnectDelay(backOff), nats.IgnoreAuthErrorAbort(),

@@ -45,7 +45,7 @@ func openKeys(dir string) (*keys, error) {
 		return nil, fmt.Errorf("%s is damaged: restore it, or remove it and let every node join again", name)
 	}
 	k := &keys{}
-	for _, p := range k.pairs(&s) {
+	for _, p := range k.seedPairs(&s) {
 		if *p.pair, err = nkeys.FromSeed([]byte(*p.seed)); err != nil {
 			return nil, fmt.Errorf("%s is damaged: restore it, or remove it and let every node join again", name)
 		}
@@ -59,7 +59,7 @@ type keyEntry struct {
 	make func() (nkeys.KeyPair, error)
 }
 
-func (k *keys) pairs(s *seeds) []keyEntry {
+func (k *keys) seedPairs(s *seeds) []keyEntry {
 	return []keyEntry{
 		{&k.operator, &s.Operator, nkeys.CreateOperator},
 		{&k.account, &s.Account, nkeys.CreateAccount},
@@ -70,7 +70,7 @@ func (k *keys) pairs(s *seeds) []keyEntry {
 
 func makeKeys(name string) (*keys, error) {
 	k, s := &keys{}, seeds{}
-	for _, p := range k.pairs(&s) {
+	for _, p := range k.seedPairs(&s) {
 		pair, err := p.make()
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func makeKeys(name string) (*keys, error) {
 	return k, whole.Write(name, b, 0o600)
 }
 
-func public(pair nkeys.KeyPair) string {
+func publicKey(pair nkeys.KeyPair) string {
 	s, err := pair.PublicKey()
 	if err != nil {
 		panic(err) // of a pair that was just read or made
@@ -96,11 +96,11 @@ func public(pair nkeys.KeyPair) string {
 	return s
 }
 
-// options fills in who may do what: an operator that trusts two accounts, both
+// fillOptions fills in who may do what: an operator that trusts two accounts, both
 // held in memory.
-func (k *keys) options(o *server.Options) error {
-	claim := jwt.NewOperatorClaims(public(k.operator))
-	claim.Name, claim.SystemAccount = "skep", public(k.system)
+func (k *keys) fillOptions(o *server.Options) error {
+	claim := jwt.NewOperatorClaims(publicKey(k.operator))
+	claim.Name, claim.SystemAccount = "skep", publicKey(k.system)
 	text, err := claim.Encode(k.operator)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (k *keys) options(o *server.Options) error {
 	}
 	memory := &server.MemAccResolver{}
 	for _, pair := range []nkeys.KeyPair{k.account, k.system} {
-		a := jwt.NewAccountClaims(public(pair))
+		a := jwt.NewAccountClaims(publicKey(pair))
 		if pair == k.account {
 			a.Name = "skep"
 			a.Limits.JetStreamLimits = jwt.JetStreamLimits{
@@ -122,17 +122,17 @@ func (k *keys) options(o *server.Options) error {
 		if text, err = a.Encode(k.operator); err != nil {
 			return err
 		}
-		if err := memory.Store(public(pair), text); err != nil {
+		if err := memory.Store(publicKey(pair), text); err != nil {
 			return err
 		}
 	}
 	o.TrustedOperators = []*jwt.OperatorClaims{operator}
-	o.SystemAccount, o.AccountResolver = public(k.system), memory
+	o.SystemAccount, o.AccountResolver = publicKey(k.system), memory
 	return nil
 }
 
-// user makes a user JWT; without subjects it may do all.
-func (k *keys) user(name, nkey string, publish, subscribe []string) (string, error) {
+// userJWT makes a user JWT; without subjects it may do all.
+func (k *keys) userJWT(name, nkey string, publish, subscribe []string) (string, error) {
 	if !nkeys.IsValidPublicUserKey(nkey) {
 		return "", errors.New("this is no public key of an engine user")
 	}

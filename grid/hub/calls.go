@@ -69,7 +69,7 @@ var callMoves = [...][]callState{
 	callEnded:    {},
 }
 
-func (c *call) move(to callState) {
+func (c *call) setState(to callState) {
 	if checkLocks && !slices.Contains(callMoves[c.state], to) {
 		panic(fmt.Sprintf("hub: call %d goes from state %d to %d", c.id, c.state, to))
 	}
@@ -87,19 +87,19 @@ type lease struct {
 	sent   uint64 // bytes of arguments that went to the node
 }
 
-func (c *call) function() string { return c.module.manifest.Functions[c.number].Name }
+func (c *call) functionName() string { return c.module.manifest.Functions[c.number].Name }
 
 // grantLease sends a lease to its node, or gives the event that it cannot be.
 func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	c, n := h.calls[l.Call], h.nodes[string(l.Node)]
-	c.move(callRunning)
+	c.setState(callRunning)
 	c.leases[l.Fence] = &lease{Lease: l, node: n}
 	n.info.Running++
 	msg := proto.Lease{
 		Call: uint64(l.Call), Fence: uint64(l.Fence), Session: c.caller.key,
 		Worker:   proto.Worker{Module: c.module.digest},
 		Function: c.number, Length: uint64(c.args.want), Attempt: uint32(l.Attempt),
-		Name: c.function(), Result: c.most, After: uint64(l.After),
+		Name: c.functionName(), Result: c.most, After: uint64(l.After),
 		Limits: c.caller.limits,
 	}
 	if c.init != nil {
@@ -115,7 +115,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 			n.info.Sent += msg.Length
 		}
 	}
-	if err := h.tell(n.info.ID, proto.VerbLease, msg, raw); err != nil {
+	if err := h.publish(n.info.ID, proto.VerbLease, msg, raw); err != nil {
 		return sched.CallFailed{Node: l.Node, Call: l.Call, Fence: l.Fence, Kind: sched.NodeFailed,
 			Why: "the lease could not be sent: " + err.Error()}
 	}
@@ -126,7 +126,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 // callEvent tells watchers and the ledger.
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	assertLocked(&h.mu)
-	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.function(), Text: text}
+	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
 	entry := engine.Entry{Session: c.caller.key, Call: uint64(c.id), Text: text}
 	if l != nil {
 		e.Node, e.Name, e.Substrate = l.node.info.ID, l.node.info.Name, l.node.info.Substrate
@@ -159,11 +159,11 @@ func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 	}
 	delete(c.leases, f)
 	if len(c.leases) == 0 && c.state == callRunning {
-		c.move(callWaiting)
+		c.setState(callWaiting)
 	}
 	l.node.info.Running--
 	if l.result != nil {
-		l.result.drop()
+		l.result.put()
 		l.result = nil
 	}
 	return l
@@ -179,7 +179,7 @@ func (h *Hub) cancelLease(l sched.Lease) {
 	if n == nil || !n.ready {
 		return
 	}
-	if err := h.tell(n.info.ID, proto.VerbCancel, proto.Cancel{Call: uint64(l.Call), Fence: uint64(l.Fence)}, nil); err != nil {
+	if err := h.publish(n.info.ID, proto.VerbCancel, proto.Cancel{Call: uint64(l.Call), Fence: uint64(l.Fence)}, nil); err != nil {
 		h.log.Warn("a lease was not cancelled", "node", n.info.Name, "error", err)
 	}
 }
@@ -249,9 +249,9 @@ func (h *Hub) forgetCall(c *call) {
 	for f := range c.leases {
 		h.endLease(c, f)
 	}
-	c.move(callEnded)
+	c.setState(callEnded)
 	delete(h.calls, c.id)
 	delete(c.caller.calls, c.client)
 	c.args.abort(errSpoolGone)
-	c.args.drop()
+	c.args.put()
 }

@@ -18,22 +18,22 @@ const (
 	claimBeats = 2
 )
 
-// claim lets an agent connect as the node that it says it is. The copy of a
+// handleClaim lets an agent connect as the node that it says it is. The copy of a
 // state directory makes a second agent with one identity: each connection would
 // end the other's, for ever, and calls would run nowhere.
-func (h *Hub) claim(w http.ResponseWriter, r *http.Request, id string) {
+func (h *Hub) handleClaim(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Claim
 	if !h.body(w, r, &v) {
 		return
 	}
 	if other := h.otherAgent(r.Context(), id, v.Boot); other != "" {
 		h.log.Warn("a second agent with one identity was refused", "node", h.roster.name(id), "from", r.RemoteAddr, "first", other)
-		problem(w, http.StatusConflict, proto.ProblemIdentity,
+		writeProblem(w, http.StatusConflict, proto.ProblemIdentity,
 			"another agent works with this identity already, node %s at %s: the state directory of one is a copy of the other's; "+
 				"stop that agent, or give this one another --state and join it with a token from `skep token` on the hub", h.roster.name(id), other)
 		return
 	}
-	answer(w, http.StatusOK, struct{}{})
+	writeJSON(w, http.StatusOK, struct{}{})
 }
 
 // otherAgent waits until another start of the node's agent has gone or shows
@@ -44,7 +44,7 @@ func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 	var first net.Conn
 	var begin uint64
 	for {
-		c, beats := h.holder(id, boot)
+		c, beats := h.identityHolder(id, boot)
 		switch {
 		case c == nil:
 			return ""
@@ -65,9 +65,9 @@ func (h *Hub) otherAgent(ctx context.Context, id, boot string) string {
 	}
 }
 
-// holder is the connection of the agent that works under an id, unless it is
+// identityHolder is the connection of the agent that works under an id, unless it is
 // that of this boot, and how often it beat.
-func (h *Hub) holder(id, boot string) (net.Conn, uint64) {
+func (h *Hub) identityHolder(id, boot string) (net.Conn, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.nodes[id]

@@ -95,7 +95,7 @@ func readProblem(resp *http.Response) error {
 	return p
 }
 
-func ask[T any](ctx context.Context, c *Client, method, path string, in any) (v T, err error) {
+func requestJSON[T any](ctx context.Context, c *Client, method, path string, in any) (v T, err error) {
 	resp, err := c.request(ctx, method, path, in)
 	if err != nil {
 		return v, err
@@ -106,12 +106,12 @@ func ask[T any](ctx context.Context, c *Client, method, path string, in any) (v 
 
 // Status asks how the hub does.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	return ask[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+	return requestJSON[Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
 // Nodes lists all nodes, or with a selector those that it selects.
 func (c *Client) Nodes(ctx context.Context, on string) ([]NodeInfo, error) {
-	return ask[[]NodeInfo](ctx, c, http.MethodGet, "/v1/nodes?on="+url.QueryEscape(on), nil)
+	return requestJSON[[]NodeInfo](ctx, c, http.MethodGet, "/v1/nodes?on="+url.QueryEscape(on), nil)
 }
 
 // RemoveNode bars the node with this name or id for good.
@@ -125,12 +125,12 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 
 // Ledger gives the last n entries.
 func (c *Client) Ledger(ctx context.Context, n int) ([]engine.Entry, error) {
-	return ask[[]engine.Entry](ctx, c, http.MethodGet, fmt.Sprintf("/v1/ledger?last=%d", n), nil)
+	return requestJSON[[]engine.Entry](ctx, c, http.MethodGet, fmt.Sprintf("/v1/ledger?last=%d", n), nil)
 }
 
 // Token makes a join token.
 func (c *Client) Token(ctx context.Context, v TokenRequest) (TokenAnswer, error) {
-	return ask[TokenAnswer](ctx, c, http.MethodPost, "/v1/tokens", v)
+	return requestJSON[TokenAnswer](ctx, c, http.MethodPost, "/v1/tokens", v)
 }
 
 // Program stores a program that Exec may run on nodes.
@@ -140,7 +140,7 @@ func (c *Client) Program(ctx context.Context, path string) (BlobAnswer, error) {
 		return BlobAnswer{}, err
 	}
 	defer f.Close()
-	return ask[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", io.Reader(f))
+	return requestJSON[BlobAnswer](ctx, c, http.MethodPost, "/v1/programs", io.Reader(f))
 }
 
 // A Stream gives events until it is closed.

@@ -24,11 +24,11 @@ const (
 // user can reach it.
 func (h *Hub) controlHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, http.StatusOK, h.Status()) })
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, h.Status()) })
 	mux.HandleFunc("GET /v1/nodes", h.listNodes)
 	mux.HandleFunc("DELETE /v1/nodes/{name}", h.dropNode)
 	mux.HandleFunc("GET /v1/ledger", h.listLedger)
-	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.stream(w, r, "", nil) })
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { h.streamEvents(w, r, "", nil) })
 	mux.HandleFunc("POST /v1/tokens", h.makeToken)
 	mux.HandleFunc("POST /v1/runs", h.serveRun)
 	mux.HandleFunc("POST /v1/programs", h.storeProgram)
@@ -40,7 +40,7 @@ func (h *Hub) controlHandler() http.Handler {
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{Version: h.cfg.Version, Address: h.advertised(), Started: h.started,
+	s := Status{Version: h.cfg.Version, Address: h.advertisedAddress(), Started: h.started,
 		PID: os.Getpid(), Sessions: len(h.masters), Calls: len(h.calls)}
 	for _, n := range h.nodes {
 		if n.info.State == NodeUp {
@@ -50,8 +50,8 @@ func (h *Hub) Status() Status {
 	return s
 }
 
-// advertised is the address that nodes are told: people may correct it.
-func (h *Hub) advertised() string {
+// advertisedAddress is the address that nodes are told: people may correct it.
+func (h *Hub) advertisedAddress() string {
 	if h.cfg.Advertise != "" {
 		return h.cfg.Advertise
 	}
@@ -74,21 +74,21 @@ func (h *Hub) listNodes(w http.ResponseWriter, r *http.Request) {
 	list := h.Nodes()
 	if on := r.URL.Query().Get("on"); on != "" {
 		var err error
-		if list, err = Select(list, on); err != nil {
-			problem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+		if list, err = SelectNodes(list, on); err != nil {
+			writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
 			return
 		}
 	}
-	answer(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, list)
 }
 
 func (h *Hub) dropNode(w http.ResponseWriter, r *http.Request) {
 	err := h.RemoveNode(r.PathValue("name"))
 	switch {
 	case errors.Is(err, errNoNode):
-		problem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusNotFound, proto.ProblemRequest, "%v", err)
 	case err != nil:
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -101,10 +101,10 @@ func (h *Hub) listLedger(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := h.engine.Entries(r.Context(), n)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the ledger cannot be read: %v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the ledger cannot be read: %v", err)
 		return
 	}
-	answer(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, list)
 }
 
 func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
@@ -120,10 +120,10 @@ func (h *Hub) makeToken(w http.ResponseWriter, r *http.Request) {
 	}
 	t, err := h.tokens.New(v.Uses, v.Life)
 	if err != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
 	}
-	answer(w, http.StatusOK, TokenAnswer{Token: t.String(), Address: h.Status().Address})
+	writeJSON(w, http.StatusOK, TokenAnswer{Token: t.String(), Address: h.Status().Address})
 }
 
 // serveRun holds a run open as long as its caller reads events.
@@ -134,18 +134,18 @@ func (h *Hub) serveRun(w http.ResponseWriter, r *http.Request) {
 	}
 	run, err := h.openRun(v)
 	if err != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
 	}
 	defer run.close()
-	h.stream(w, r, run.key, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
+	h.streamEvents(w, r, run.key, &Event{Time: h.cfg.Now(), Type: "session", State: "open",
 		Name: run.name, Text: run.key, Socket: run.socket})
 }
 
-// stream writes events, one JSON value a line, until the reader goes away.
-func (h *Hub) stream(w http.ResponseWriter, r *http.Request, run string, first *Event) {
+// streamEvents writes events, one JSON value a line, until the reader goes away.
+func (h *Hub) streamEvents(w http.ResponseWriter, r *http.Request, run string, first *Event) {
 	ctl := http.NewResponseController(w)
-	watch, stop := h.watch(run)
+	watch, stop := h.watchEvents(run)
 	defer stop()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)

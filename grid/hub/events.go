@@ -55,8 +55,8 @@ func (h *Hub) ofRun(run string, e Event) bool {
 	return false
 }
 
-// watch begins a stream of events; call stop when it is not read any more.
-func (h *Hub) watch(run string) (w *watcher, stop func()) {
+// watchEvents begins a stream of events; call stop when it is not read any more.
+func (h *Hub) watchEvents(run string) (w *watcher, stop func()) {
 	w = &watcher{run: run, events: make(chan Event, watchDepth)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *recorder) add(e engine.Entry) {
 	r.more.Signal()
 }
 
-func (r *recorder) take() (list []engine.Entry, lost int) {
+func (r *recorder) takeEntries() (list []engine.Entry, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.entries) == 0 && !r.closed {
@@ -121,7 +121,7 @@ func (r *recorder) take() (list []engine.Entry, lost int) {
 func (r *recorder) write() {
 	defer close(r.done)
 	for {
-		list, lost := r.take()
+		list, lost := r.takeEntries()
 		if len(list) == 0 {
 			return
 		}

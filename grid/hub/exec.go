@@ -39,7 +39,7 @@ const (
 // execUpgrade is what both sides of an exec stream switch to.
 const execUpgrade = "skep-exec"
 
-func (x *execution) end(why string) {
+func (x *execution) finish(why string) {
 	x.once.Do(func() { x.why = why; close(x.ended) })
 }
 
@@ -48,7 +48,7 @@ func (h *Hub) endExecs(n *node, why string) {
 	assertLocked(&h.mu)
 	for _, x := range h.execs {
 		if x.node == n {
-			x.end(why)
+			x.finish(why)
 		}
 	}
 }
@@ -58,21 +58,21 @@ func (h *Hub) storeProgram(w http.ResponseWriter, r *http.Request) {
 	owner := "exec " + session.NewID().String()
 	digest, err := h.putBlob(http.MaxBytesReader(w, r.Body, programMax), owner)
 	if err != nil {
-		problem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
+		writeProblem(w, http.StatusInsufficientStorage, proto.ProblemFull, "the program cannot be stored: %v", err)
 		return
 	}
 	time.AfterFunc(10*time.Minute, func() { h.blobs.Unpin(owner) })
 	f, err := h.openBlob(digest)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the program cannot be read back: %v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the program cannot be read back: %v", err)
 		return
 	}
 	defer f.Close()
 	if err := uapi.CheckStatic(f); err != nil {
-		problem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusUnprocessableEntity, proto.ProblemRequest, "%v", err)
 		return
 	}
-	answer(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
+	writeJSON(w, http.StatusOK, BlobAnswer{fmt.Sprintf("%x", digest), fileSize(f)})
 }
 
 func fileSize(f *os.File) int64 {
@@ -89,12 +89,12 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if v.Logs {
-		v.Program, v.Session = "", shorten(v.Session)
+		v.Program, v.Session = "", truncateText(v.Session)
 	} else if d, ok := parseDigest(v.Program); !ok || len(strings.Join(v.Args, " "))+len(strings.Join(v.Env, " ")) > execArgs {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the program is not named by its digest, or its arguments are too long")
 		return
 	} else if f, err := h.openBlob(d); err != nil {
-		problem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this program: send it first")
+		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this program: send it first")
 		return
 	} else {
 		f.Close()
@@ -102,13 +102,13 @@ func (h *Hub) startExec(w http.ResponseWriter, r *http.Request) {
 	id := session.NewID().String()
 	x, err := h.newExec(id, v)
 	if err != nil {
-		problem(w, http.StatusConflict, proto.ProblemGone, "%v", err)
+		writeProblem(w, http.StatusConflict, proto.ProblemGone, "%v", err)
 		return
 	}
 	defer h.endExec(id, x)
-	c, err := hijack(w)
+	c, err := hijackConn(w)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
 		return
 	}
 	defer c.Close()
@@ -126,7 +126,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 	}
 	x := &execution{node: n, agent: make(chan io.ReadWriteCloser, 1), waiting: true, ended: make(chan struct{})}
 	h.execs[id] = x
-	err := h.tell(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
+	err := h.publish(v.Node, proto.VerbExec, proto.Exec{ID: id, Program: v.Program, Name: v.Name,
 		Args: v.Args, Env: v.Env, Limits: v.Limits, Logs: v.Logs, Session: v.Session}, nil)
 	if err != nil {
 		delete(h.execs, id)
@@ -135,7 +135,7 @@ func (h *Hub) newExec(id string, v ExecRequest) (*execution, error) {
 }
 
 func (h *Hub) endExec(id string, x *execution) {
-	x.end("it ended")
+	x.finish("it ended")
 	h.mu.Lock()
 	delete(h.execs, id)
 	x.waiting = false
@@ -190,12 +190,12 @@ func (h *Hub) joinExec(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	h.mu.Unlock()
 	if !ok {
-		problem(w, http.StatusGone, proto.ProblemGone, "no command waits for this program on this node")
+		writeProblem(w, http.StatusGone, proto.ProblemGone, "no command waits for this program on this node")
 		return
 	}
-	c, err := hijack(w)
+	c, err := hijackConn(w)
 	if err != nil {
-		x.end("the node's stream cannot be used: " + err.Error())
+		x.finish("the node's stream cannot be used: " + err.Error())
 		return
 	}
 	defer c.Close()
@@ -211,8 +211,8 @@ type hijacked struct {
 
 func (c *hijacked) Read(b []byte) (int, error) { return c.r.Read(b) }
 
-// hijack switches a connection to exec frames.
-func hijack(w http.ResponseWriter) (*hijacked, error) {
+// hijackConn switches a connection to exec frames.
+func hijackConn(w http.ResponseWriter) (*hijacked, error) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err

@@ -522,7 +522,7 @@ func (m *fakeMaster) call(call uint64, args []byte) {
 // result reads a whole result.
 func (m *fakeMaster) result(call uint64) (uapi.Result, []byte) {
 	m.t.Helper()
-	r, err := uapi.Exact[uapi.Result](m.next(uapi.TypeResult, call).Payload)
+	r, err := uapi.DecodeExact[uapi.Result](m.next(uapi.TypeResult, call).Payload)
 	if err != nil {
 		m.t.Fatal(err)
 	}

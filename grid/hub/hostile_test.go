@@ -161,22 +161,22 @@ func TestSpoolFilesAreBounded(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 1 << 20, filesMost: 2}
 	var held []*spool
 	for range 2 {
-		s, err := p.spool(spoolMemory + 1)
+		s, err := p.newSpool(spoolMemory + 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held = append(held, s)
 	}
-	if _, err := p.spool(spoolMemory + 1); err == nil || !strings.Contains(err.Error(), "wait for some calls") {
+	if _, err := p.newSpool(spoolMemory + 1); err == nil || !strings.Contains(err.Error(), "wait for some calls") {
 		t.Fatalf("a third file: %v", err)
 	}
-	held[0].drop()
-	s, err := p.spool(spoolMemory + 1)
+	held[0].put()
+	s, err := p.newSpool(spoolMemory + 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.drop()
-	held[1].drop()
+	s.put()
+	held[1].put()
 	if n := p.files.Load(); n != 0 {
 		t.Errorf("%d files are counted after the last", n)
 	}
@@ -249,7 +249,7 @@ func TestRemoveNode(t *testing.T) {
 		t.Errorf("twice: %v", err)
 	}
 	r, err := openRoster(w.hub.roster.file)
-	if err != nil || r.knows(a.node.ID()) || !r.knows(b.node.ID()) {
+	if err != nil || r.isKnown(a.node.ID()) || !r.isKnown(b.node.ID()) {
 		t.Errorf("what is stored: %+v, %v", r, err)
 	}
 }

@@ -105,7 +105,7 @@ type Hub struct {
 	watchers    map[*watcher]bool
 }
 
-func (c *Config) defaults() error {
+func (c *Config) setDefaults() error {
 	if c.State == "" {
 		return errors.New("the hub needs a state directory")
 	}
@@ -143,7 +143,7 @@ func (c *Config) defaults() error {
 
 // Open starts a hub on its state directory and serves until Close.
 func Open(cfg Config) (*Hub, error) {
-	if err := cfg.defaults(); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	h := &Hub{
@@ -190,7 +190,7 @@ func (h *Hub) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("how much is free in %s cannot be seen: %w", h.cfg.Spool, err)
 	}
-	h.cfg.Quotas.settle(free)
+	h.cfg.Quotas.setDefaults(free)
 	h.quota = h.cfg.Quotas.ofHub()
 	if h.ca, err = ident.OpenCA(h.cfg.State); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (h *Hub) open() (err error) {
 }
 
 func (h *Hub) listen() error {
-	sub, err := h.nats.Subscribe(proto.FromNodes, h.message)
+	sub, err := h.nats.Subscribe(proto.FromNodes, h.handleMessage)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (h *Hub) listen() error {
 	h.goServe(&http.Server{Handler: h.controlHandler()}, h.control)
 	h.served.Add(2)
 	go func() { defer h.served.Done(); h.accept(conf, web) }()
-	go func() { defer h.served.Done(); h.tick(h.stop) }()
+	go func() { defer h.served.Done(); h.runTicker(h.stop) }()
 	return nil
 }
 
@@ -268,16 +268,16 @@ func (h *Hub) accept(conf *tls.Config, web *queueListener) {
 		go func() {
 			defer h.served.Done()
 			t := tls.Server(c, conf)
-			ok := h.handshake(t)
+			ok := h.shakeHands(t)
 			h.greeting.remove(c)
 			if ok {
-				h.route(t, web)
+				h.routeConn(t, web)
 			}
 		}()
 	}
 }
 
-func (h *Hub) handshake(t *tls.Conn) bool {
+func (h *Hub) shakeHands(t *tls.Conn) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeIn)
 	defer cancel()
 	err := t.HandshakeContext(ctx)
@@ -288,10 +288,10 @@ func (h *Hub) handshake(t *tls.Conn) bool {
 	return err == nil
 }
 
-func (h *Hub) route(t *tls.Conn, web *queueListener) {
+func (h *Hub) routeConn(t *tls.Conn, web *queueListener) {
 	state := t.ConnectionState()
 	id, ok := ident.PeerNode(state)
-	ok = ok && h.roster.knows(id)
+	ok = ok && h.roster.isKnown(id)
 	if state.NegotiatedProtocol != proto.ALPNNats {
 		if !ok && !h.unknown.add(t) {
 			t.Close()

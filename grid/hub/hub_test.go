@@ -478,7 +478,7 @@ func TestUnsafeResultsBarTheNode(t *testing.T) {
 			}
 			return false
 		})
-		if _, err := Select(w.hub.Nodes(), "node="+bad.node.ID()); err == nil {
+		if _, err := SelectNodes(w.hub.Nodes(), "node="+bad.node.ID()); err == nil {
 			t.Fatal("the node was not barred")
 		}
 		if v := bad.helloWith(proto.Hello{Revision: proto.Revision, Slots: 1}); v.Problem == nil || !strings.Contains(v.Problem.Text, "safety check") {
@@ -650,7 +650,7 @@ func TestSelect(t *testing.T) {
 		"any": "b", "all": "ab", "os=linux": "a", "os=windows": "b", "node=a": "a", "node=2": "b",
 		"substrate=bee-windows": "b", "node=c": "", "os=plan9": "", "": "", "cpu=3": "",
 	} {
-		list, err := Select(nodes, selector)
+		list, err := SelectNodes(nodes, selector)
 		text := ""
 		for _, n := range list {
 			text += n.Name

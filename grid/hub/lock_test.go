@@ -28,14 +28,14 @@ func TestAssertLocked(t *testing.T) {
 func TestCallMoves(t *testing.T) {
 	c := &call{}
 	for _, to := range []callState{callWaiting, callRunning, callRunning, callWaiting, callRunning, callEnded} {
-		c.move(to)
+		c.setState(to)
 	}
 	defer func() {
 		if recover() == nil {
 			t.Error("a call that has ended was queued again")
 		}
 	}()
-	c.move(callWaiting)
+	c.setState(callWaiting)
 }
 
 // No disk works under the hub's lock: what comes inside a message goes to a file

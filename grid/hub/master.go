@@ -53,7 +53,7 @@ func (h *Hub) openMaster(r *run, conn *session.Conn) *master {
 	}
 	r.masters[conn.ID()] = m
 	h.masters[m.id], h.byKey[m.key] = m, m.id
-	h.handle(sched.SessionOpen{Session: m.id})
+	h.handleEvent(sched.SessionOpen{Session: m.id})
 	h.emit(Event{Type: "session", State: "master", Session: m.key, Name: r.name, Text: r.key})
 	return m
 }
@@ -65,7 +65,7 @@ func (m *master) serve() {
 		f, err := m.conn.Read()
 		switch {
 		case err == nil:
-			why = m.frame(&f)
+			why = m.handleFrame(&f)
 		case errors.Is(err, session.ErrCut):
 			why = m.wait()
 		default:
@@ -124,9 +124,9 @@ func protocolError(format string, args ...any) error {
 	return uapi.Errorf(uapi.EProtocol, format, args...)
 }
 
-// frame gives an error when the session cannot go on.
-func (m *master) frame(f *session.Frame) error {
-	if n := m.out.waiting(); n > m.hub.cfg.unread {
+// handleFrame gives an error when the session cannot go on.
+func (m *master) handleFrame(f *session.Frame) error {
+	if n := m.out.countWaiting(); n > m.hub.cfg.unread {
 		return protocolError("%d answers wait and this program does not read them", n)
 	}
 	if n := len(m.incoming); n > m.hub.cfg.transfers {
@@ -138,9 +138,9 @@ func (m *master) frame(f *session.Frame) error {
 	case uapi.TypeBye:
 		return io.EOF
 	case uapi.TypeData:
-		return m.data(f)
+		return m.handleData(f)
 	case uapi.TypeBind:
-		return m.bind(f.Call, string(f.Payload))
+		return m.bindModule(f.Call, string(f.Payload))
 	case uapi.TypeModuleInit:
 		return m.moduleInit(f)
 	case uapi.TypeCall:
@@ -152,8 +152,8 @@ func (m *master) frame(f *session.Frame) error {
 	return protocolError("a master must not send %v frames", f.Type)
 }
 
-// fresh checks a number that the master chose for something new.
-func (m *master) fresh(id uint64) error {
+// checkFresh checks a number that the master chose for something new.
+func (m *master) checkFresh(id uint64) error {
 	if id == 0 || m.incoming[id] != nil || m.hub.callOf(m.caller, id) != nil {
 		return protocolError("call number %d is 0 or in use", id)
 	}

@@ -37,9 +37,9 @@ type initData struct {
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
 
-// bind finds the worker program of a module. What is looked at is the stored
+// bindModule finds the worker program of a module. What is looked at is the stored
 // copy, so nobody can exchange the file in between.
-func (m *master) bind(id uint64, name string) error {
+func (m *master) bindModule(id uint64, name string) error {
 	mod, raw, e := m.load(name)
 	if e != nil {
 		m.fail(id, e)
@@ -55,7 +55,7 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 	if len(m.modules) >= modulesMax {
 		return nil, nil, uapi.Errorf(uapi.ENoModule, "this program bound %d modules, more are not taken", modulesMax)
 	}
-	path, f, err := m.find(name)
+	path, f, err := m.openWorker(name)
 	if err != nil {
 		return nil, nil, uapi.Errorf(uapi.ENoModule, "%v", err)
 	}
@@ -76,7 +76,7 @@ func (m *master) load(name string) (*module, []byte, *uapi.Error) {
 	return &module{digest: hex.EncodeToString(digest[:]), sum: digest, manifest: manifest}, raw, nil
 }
 
-func (m *master) find(name string) (string, *os.File, error) {
+func (m *master) openWorker(name string) (string, *os.File, error) {
 	if !moduleName.MatchString(name) {
 		return "", nil, fmt.Errorf("%.80q is no name of a module", name)
 	}
@@ -94,7 +94,7 @@ func (m *master) find(name string) (string, *os.File, error) {
 	return "", nil, fmt.Errorf("no worker program %s%s in %s: build it there, or name its directory with --modules", name, workerSuffix, strings.Join(m.run.dirs, ", "))
 }
 
-func (m *master) module(handle uint32) *module {
+func (m *master) moduleByHandle(handle uint32) *module {
 	if handle == 0 || uint64(handle) > uint64(len(m.modules)) {
 		return nil
 	}
@@ -102,14 +102,14 @@ func (m *master) module(handle uint32) *module {
 }
 
 func (m *master) moduleInit(f *session.Frame) error {
-	v, err := uapi.Exact[uapi.ModuleInit](f.Payload)
+	v, err := uapi.DecodeExact[uapi.ModuleInit](f.Payload)
 	if err != nil {
 		return protocolError("%v", err)
 	}
-	if err := m.fresh(f.Call); err != nil {
+	if err := m.checkFresh(f.Call); err != nil {
 		return err
 	}
-	in, id, mod := &incoming{left: v.Length}, f.Call, m.module(v.Module)
+	in, id, mod := &incoming{left: v.Length}, f.Call, m.moduleByHandle(v.Module)
 	m.incoming[id] = in
 	switch {
 	case mod == nil:
@@ -117,18 +117,18 @@ func (m *master) moduleInit(f *session.Frame) error {
 	case uint64(v.Function) >= uint64(len(mod.manifest.Functions)) || !mod.manifest.Functions[v.Function].Init:
 		m.fail(id, uapi.Errorf(uapi.ENoFunction, "function %d of module %s is not its Initialize", v.Function, mod.manifest.Name))
 	default:
-		if in.to, err = m.hub.spools.spool(v.Length, m.quota, m.hub.quota); err != nil {
+		if in.to, err = m.hub.spools.newSpool(v.Length, m.quota, m.hub.quota); err != nil {
 			m.fail(id, spoolError("the data of Initialize", err))
 			return nil
 		}
-		in.done = func() { m.initialise(id, mod, v, in.to) }
+		in.done = func() { m.initModule(id, mod, v, in.to) }
 		in.fail = func(err error) { m.fail(id, uapi.Errorf(uapi.EInternal, "%v", err)) }
 	}
 	return nil
 }
 
-// initialise stores what came; calls read from here on use it.
-func (m *master) initialise(id uint64, mod *module, v uapi.ModuleInit, data *spool) {
+// initModule stores what came; calls read from here on use it.
+func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spool) {
 	digest, err := m.hub.putBlob(data.reader(context.Background()), m.key)
 	if err != nil {
 		m.fail(id, uapi.Errorf(uapi.EInternal, "the data of Initialize cannot be stored: %v", err))
@@ -139,13 +139,13 @@ func (m *master) initialise(id uint64, mod *module, v uapi.ModuleInit, data *spo
 		return
 	}
 	m.initial += int64(v.Length)
-	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, generation(v.Function, digest)}
+	mod.init = &initData{v.Function, hex.EncodeToString(digest[:]), v.Length, initDigest(v.Function, digest)}
 	m.out.add(outgoing{client: id, kind: uapi.TypeDone})
 }
 
-// generation names what Initialize was given: a worker with the same one can
+// initDigest names what Initialize was given: a worker with the same one can
 // take the place of another.
-func generation(function uint32, blob [32]byte) [32]byte {
+func initDigest(function uint32, blob [32]byte) [32]byte {
 	b := append([]byte("skep init"), byte(function), byte(function>>8), byte(function>>16), byte(function>>24))
 	return sha256.Sum256(append(b, blob[:]...))
 }

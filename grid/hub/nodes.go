@@ -74,7 +74,7 @@ func (h *Hub) nodeGone(n *node) {
 	if n.info.State == NodeUp || n.info.State == NodeSilent {
 		h.setState(n, NodeDown, "")
 	}
-	h.handle(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
+	h.handleEvent(sched.NodeDown{Node: sched.NodeID(n.info.ID)})
 	h.endExecs(n, "the connection to the node broke")
 }
 
@@ -94,7 +94,7 @@ func (h *Hub) RemoveNode(name string) error {
 		return nil
 	}
 	if c := n.conn; c != nil {
-		if err := h.tell(id, proto.VerbStop, proto.Stop{Text: errRemoved.Error()}, nil); err != nil {
+		if err := h.publish(id, proto.VerbStop, proto.Stop{Text: errRemoved.Error()}, nil); err != nil {
 			h.log.Warn("a node was not told that it was removed", "node", n.info.Name, "error", err)
 		}
 		time.AfterFunc(stopIn, func() { c.Close() })
@@ -115,10 +115,10 @@ func (h *Hub) setState(n *node, state, problem string) {
 		Substrate: n.info.Substrate, Text: problem})
 }
 
-// message takes what any node publishes. The engine lets each speak only under
+// handleMessage takes what any node publishes. The engine lets each speak only under
 // its own id; what it says is hostile all the same. It is read, and what it
 // brings stored, before the lock is taken.
-func (h *Hub) message(m *nats.Msg) {
+func (h *Hub) handleMessage(m *nats.Msg) {
 	id, verb, ok := proto.SplitSubject(m.Subject)
 	if !ok {
 		return
@@ -156,13 +156,13 @@ func (h *Hub) read(id string, verb proto.Verb, m *nats.Msg) (report, error) {
 	case proto.VerbHello:
 		return h.readHello(id, m)
 	case proto.VerbBeat:
-		return decode(m.Data, h.beat)
+		return decode(m.Data, h.handleBeat)
 	case proto.VerbAsk:
-		return decode(m.Data, h.ask)
+		return decode(m.Data, h.handleAsk)
 	case proto.VerbDone:
 		return h.readDone(id, m.Data)
 	case proto.VerbFailed:
-		return decode(m.Data, h.failed)
+		return decode(m.Data, h.handleFailed)
 	case proto.VerbLog:
 		return decode(m.Data, h.logLine)
 	}
@@ -181,20 +181,20 @@ func (h *Hub) readHello(id string, m *nats.Msg) (report, error) {
 	_, err := proto.Decode(m.Data, &v)
 	name := h.roster.name(id)
 	return report{take: func(n *node) error {
-		h.hello(n, name, m.Reply, &v, err)
+		h.handleHello(n, name, m.Reply, &v, err)
 		return nil
 	}}, nil
 }
 
-// hello is answered only on the node's own inbox: the hub may publish anywhere,
+// handleHello is answered only on the node's own inbox: the hub may publish anywhere,
 // so a node must not choose where.
-func (h *Hub) hello(n *node, name, reply string, v *proto.Hello, err error) {
-	if !strings.HasPrefix(reply, engine.Inbox(n.info.ID)+".") {
+func (h *Hub) handleHello(n *node, name, reply string, v *proto.Hello, err error) {
+	if !strings.HasPrefix(reply, engine.InboxPrefix(n.info.ID)+".") {
 		return
 	}
 	w := proto.Welcome{Revision: proto.Revision, Version: h.cfg.Version}
 	if err == nil {
-		if w.Problem = h.greet(n, name, v); w.Problem == nil {
+		if w.Problem = h.admitNode(n, name, v); w.Problem == nil {
 			w.Ended = h.endedOf(v.Sessions)
 		}
 	} else {
@@ -209,8 +209,8 @@ func (h *Hub) hello(n *node, name, reply string, v *proto.Hello, err error) {
 	}
 }
 
-// greet takes a node in, or says why not.
-func (h *Hub) greet(n *node, name string, v *proto.Hello) *proto.Problem {
+// admitNode takes a node in, or says why not.
+func (h *Hub) admitNode(n *node, name string, v *proto.Hello) *proto.Problem {
 	if v.Revision != proto.Revision {
 		p := proto.RevisionProblem(proto.Revision, v.Revision)
 		h.setState(n, NodeDown, p.Text)
@@ -220,9 +220,9 @@ func (h *Hub) greet(n *node, name string, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the node's hello has numbers out of range"}
 	}
 	i := &n.info
-	i.Name, i.Version, i.OS, i.System = name, clean(v.Version), clean(v.OS), clean(v.System)
-	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = clean(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
-	i.Confined, i.Open = clean(v.Confined), clean(v.Open)
+	i.Name, i.Version, i.OS, i.System = name, cleanText(v.Version), cleanText(v.OS), cleanText(v.System)
+	i.Substrate, i.CPUs, i.Memory, i.Slots, i.Free = cleanText(v.Substrate), v.CPUs, v.Memory, v.Slots, v.Slots
+	i.Confined, i.Open = cleanText(v.Confined), cleanText(v.Open)
 	if n.ready || n.boot != v.Boot {
 		h.endExecs(n, "the node's agent started again")
 	}
@@ -231,7 +231,7 @@ func (h *Hub) greet(n *node, name string, v *proto.Hello) *proto.Problem {
 		return &proto.Problem{Code: proto.ProblemRequest, Text: "the hub gives this node no work, for it failed a safety check (" + i.Problem + "): repair it, then restart the hub"}
 	}
 	h.setState(n, NodeUp, "")
-	h.handle(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
+	h.handleEvent(sched.NodeUp{Node: sched.NodeID(i.ID), Slots: v.Slots, Memory: v.Memory})
 	return nil
 }
 
@@ -249,8 +249,8 @@ func (h *Hub) endedOf(sessions []string) (ended []string) {
 	return ended
 }
 
-// clean bounds text of a node and takes control characters out of it.
-func clean(s string) string {
+// cleanText bounds text of a node and takes control characters out of it.
+func cleanText(s string) string {
 	s = s[:min(len(s), 128)]
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\ufffd' {
@@ -260,26 +260,26 @@ func clean(s string) string {
 	}, s)
 }
 
-func (h *Hub) beat(n *node, v *proto.Beat) error {
+func (h *Hub) handleBeat(n *node, v *proto.Beat) error {
 	if len(v.Running) > 4*slotsMax {
 		return fmt.Errorf("%d leases in a beat", len(v.Running))
 	}
-	h.spoke(n)
+	h.noteHeard(n)
 	n.beats++
 	n.info.Free = min(max(v.Free, 0), slotsMax)
 	list := make([]sched.Fence, len(v.Running))
 	for i, f := range v.Running {
 		list[i] = sched.Fence(f)
 	}
-	h.handle(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: list})
+	h.handleEvent(sched.Beat{Node: sched.NodeID(n.info.ID), Leases: list})
 	return nil
 }
 
-func (h *Hub) ask(n *node, v *proto.Ask) error {
+func (h *Hub) handleAsk(n *node, v *proto.Ask) error {
 	if v.Free < 0 || len(v.Digests) > proto.DigestsMax || len(v.Idle) > slotsMax {
 		return fmt.Errorf("an ask out of range")
 	}
-	h.spoke(n)
+	h.noteHeard(n)
 	n.info.Free = min(v.Free, slotsMax)
 	ev := sched.Ask{Node: sched.NodeID(n.info.ID), Slots: v.Free, Memory: v.Memory}
 	for _, s := range v.Digests {
@@ -293,12 +293,12 @@ func (h *Hub) ask(n *node, v *proto.Ask) error {
 			ev.Idle = append(ev.Idle, sched.Idle{Session: session, Worker: k})
 		}
 	}
-	h.handle(ev)
+	h.handleEvent(ev)
 	return nil
 }
 
-// spoke brings a silent node back.
-func (h *Hub) spoke(n *node) {
+// noteHeard brings a silent node back.
+func (h *Hub) noteHeard(n *node) {
 	if n.info.State == NodeSilent {
 		h.setState(n, NodeUp, "")
 	}
@@ -322,15 +322,15 @@ func schedWorker(w proto.Worker) (k sched.Worker, ok bool) {
 
 const keyMax = 64 // bytes of a session's name
 
-// shorten copies: a part of a long text would keep all of it in memory.
-func shorten(s string) string { return strings.Clone(s[:min(len(s), proto.TextMax)]) }
+// truncateText copies: a part of a long text would keep all of it in memory.
+func truncateText(s string) string { return strings.Clone(s[:min(len(s), proto.TextMax)]) }
 
 func (h *Hub) logLine(n *node, v *proto.Log) error {
 	if len(v.Session) > keyMax {
 		return fmt.Errorf("a session's name of %d bytes", len(v.Session))
 	}
 	h.emit(Event{Type: "log", Session: v.Session, Call: v.Call, Node: n.info.ID,
-		Name: n.info.Name, Text: shorten(v.Text)})
+		Name: n.info.Name, Text: truncateText(v.Text)})
 	return nil
 }
 
@@ -354,11 +354,11 @@ func (h *Hub) Nodes() []NodeInfo {
 // CheckSelector says what is wrong with a selector: it is any, all, os=NAME,
 // node=NAME or substrate=NAME.
 func CheckSelector(selector string) error {
-	_, err := matcher(selector)
+	_, err := selectorMatch(selector)
 	return err
 }
 
-func matcher(selector string) (func(NodeInfo) bool, error) {
+func selectorMatch(selector string) (func(NodeInfo) bool, error) {
 	key, value, pair := strings.Cut(selector, "=")
 	switch {
 	case selector == "any", selector == "all":
@@ -373,10 +373,10 @@ func matcher(selector string) (func(NodeInfo) bool, error) {
 	return nil, fmt.Errorf("%q selects nothing: say any, all, os=NAME, node=NAME or substrate=NAME", selector)
 }
 
-// Select gives the nodes that are up and match. For any it is the one with the
+// SelectNodes gives the nodes that are up and match. For any it is the one with the
 // most free slots.
-func Select(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
-	match, err := matcher(selector)
+func SelectNodes(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
+	match, err := selectorMatch(selector)
 	if err != nil {
 		return nil, err
 	}
@@ -396,8 +396,8 @@ func Select(nodes []NodeInfo, selector string) ([]NodeInfo, error) {
 	return list, nil
 }
 
-// tell publishes to a node; what does not arrive is noticed by beats.
-func (h *Hub) tell(id string, verb proto.Verb, v any, raw []byte) error {
+// publish publishes to a node; what does not arrive is noticed by beats.
+func (h *Hub) publish(id string, verb proto.Verb, v any, raw []byte) error {
 	b, err := proto.Encode(v, raw)
 	if err == nil {
 		err = h.nats.Publish(proto.ToNode(id, verb), b)
@@ -410,22 +410,22 @@ func (h *Hub) tellAll(verb proto.Verb, v any) {
 	assertLocked(&h.mu)
 	for id, n := range h.nodes {
 		if n.ready {
-			if err := h.tell(id, verb, v, nil); err != nil {
+			if err := h.publish(id, verb, v, nil); err != nil {
 				h.log.Warn("a node was not told", "node", id, "verb", verb, "error", err)
 			}
 		}
 	}
 }
 
-// tick lets the scheduler see the time, until stop.
-func (h *Hub) tick(stop <-chan struct{}) {
+// runTicker lets the scheduler see the time, until stop.
+func (h *Hub) runTicker(stop <-chan struct{}) {
 	t := time.NewTicker(500 * time.Millisecond)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			h.mu.Lock()
-			h.handle(sched.Tick{})
+			h.handleEvent(sched.Tick{})
 			h.mu.Unlock()
 		case <-stop:
 			return

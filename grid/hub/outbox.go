@@ -52,7 +52,7 @@ func (o *outbox) add(v outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		v.drop()
+		v.discard()
 		return
 	}
 	if v.result != nil {
@@ -63,16 +63,16 @@ func (o *outbox) add(v outgoing) {
 	o.more.Broadcast()
 }
 
-// waiting counts what the master has yet to take.
-func (o *outbox) waiting() int {
+// countWaiting counts what the master has yet to take.
+func (o *outbox) countWaiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.results) + len(o.rest)
 }
 
-func (v *outgoing) drop() {
+func (v *outgoing) discard() {
 	if v.data != nil {
-		v.data.drop()
+		v.data.put()
 	}
 }
 
@@ -100,7 +100,7 @@ func (o *outbox) send(ctx context.Context, list *[]outgoing) {
 			return
 		}
 		err := v.send(ctx, o.conn)
-		v.drop()
+		v.discard()
 		if err != nil {
 			return // the session is over; its reader knows as well
 		}
@@ -136,7 +136,7 @@ func (o *outbox) close() {
 	o.cancel()
 	for _, list := range [][]outgoing{o.results, o.rest} {
 		for i := range list {
-			list[i].drop()
+			list[i].discard()
 		}
 	}
 	o.results, o.rest = nil, nil

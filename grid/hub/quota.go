@@ -33,7 +33,7 @@ func (e *quotaError) Error() string {
 		cure = "start the hub with a larger " + e.quota.flag
 	}
 	return fmt.Sprintf("%s is more than the quota of %s leaves, which is %s in all: %s",
-		cli.Bytes(e.want), e.quota.whose, cli.Bytes(uint64(e.quota.most)), cure)
+		cli.FormatBytes(e.want), e.quota.whose, cli.FormatBytes(uint64(e.quota.most)), cure)
 }
 
 // reserve takes n bytes, all of them or none.
@@ -71,8 +71,8 @@ type Quotas struct {
 	Node    uint64 // of results that one node sends (three quarters of the hub's)
 }
 
-// settle puts numbers where nobody gave any.
-func (q *Quotas) settle(free uint64) {
+// setDefaults puts numbers where nobody gave any.
+func (q *Quotas) setDefaults(free uint64) {
 	if q.Hub == 0 {
 		q.Hub = free / 10 * 9
 	}

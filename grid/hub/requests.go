@@ -13,11 +13,11 @@ import (
 
 // call takes a CALL frame: its arguments follow.
 func (m *master) call(f *session.Frame) error {
-	v, err := uapi.Exact[uapi.Call](f.Payload)
+	v, err := uapi.DecodeExact[uapi.Call](f.Payload)
 	if err != nil {
 		return protocolError("%v", err)
 	}
-	if err := m.fresh(f.Call); err != nil {
+	if err := m.checkFresh(f.Call); err != nil {
 		return err
 	}
 	in := &incoming{left: v.Length}
@@ -29,7 +29,7 @@ func (m *master) call(f *session.Frame) error {
 	}
 	in.to = c.args
 	in.fail = func(err error) { m.hub.abandonCall(c, uapi.Errorf(uapi.EInternal, "%v", err)) }
-	c.args.hold() // for in; the call may end before its data
+	c.args.get() // for in; the call may end before its data
 	m.hub.openCall(c)
 	in.done = func() { m.hub.queueCall(c) }
 	if v.Length > proto.InlineMax {
@@ -40,7 +40,7 @@ func (m *master) call(f *session.Frame) error {
 }
 
 func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
-	mod := m.module(v.Module)
+	mod := m.moduleByHandle(v.Module)
 	switch {
 	case mod == nil:
 		return nil, uapi.Errorf(uapi.ENoModule, "no module has the handle %d", v.Module)
@@ -55,7 +55,7 @@ func (m *master) newCall(id uint64, v uapi.Call) (*call, *uapi.Error) {
 	if live := m.hub.liveCalls(m.caller); live >= callsMax {
 		return nil, uapi.Errorf(uapi.ERefused, "%d calls of this program wait already: wait for some of them first", live)
 	}
-	args, err := m.hub.spools.spool(v.Length, m.quota, m.hub.quota)
+	args, err := m.hub.spools.newSpool(v.Length, m.quota, m.hub.quota)
 	if err != nil {
 		return nil, spoolError("the call", err)
 	}
@@ -113,7 +113,7 @@ func (h *Hub) queueCall(c *call) {
 	if c.state == callEnded {
 		return
 	}
-	c.move(callWaiting)
+	c.setState(callWaiting)
 	w := sched.Worker{Module: c.module.sum}
 	memory := uint64(c.args.want)
 	if c.init != nil {
@@ -121,7 +121,7 @@ func (h *Hub) queueCall(c *call) {
 		memory += c.init.length
 	}
 	h.callEvent(c, nil, CallQueued, "")
-	h.handle(sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
+	h.handleEvent(sched.CallQueued{Call: c.id, Session: c.caller.id, Worker: w,
 		Function: c.number, Memory: memory, Size: uint64(c.args.want)})
 }
 
@@ -137,7 +137,7 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.state != callEnded {
-		h.handle(sched.CallCancel{Call: c.id})
+		h.handleEvent(sched.CallCancel{Call: c.id})
 		h.endCall(c, e)
 	}
 }
@@ -145,7 +145,7 @@ func (h *Hub) abandonCall(c *call, e *uapi.Error) {
 // closeSession drops the calls of a caller that has gone.
 func (h *Hub) closeSession(of *caller) {
 	assertLocked(&h.mu)
-	h.handle(sched.SessionClose{Session: of.id})
+	h.handleEvent(sched.SessionClose{Session: of.id})
 	for _, c := range of.calls {
 		h.forgetCall(c)
 	}

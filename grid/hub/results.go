@@ -23,7 +23,7 @@ type inlineResult struct {
 
 func (r *inlineResult) discard() {
 	if r.spool != nil {
-		r.spool.drop()
+		r.spool.put()
 	}
 }
 
@@ -37,7 +37,7 @@ func (h *Hub) readDone(id string, data []byte) (report, error) {
 	if v.Inline {
 		r.spool, r.err = h.storeInline(id, &v, raw)
 	}
-	return report{take: func(n *node) error { return h.done(n, &v, r) }, result: r}, nil
+	return report{take: func(n *node) error { return h.handleDone(n, &v, r) }, result: r}, nil
 }
 
 // storeInline stores a result that belongs to a lease; another is not wanted.
@@ -46,7 +46,7 @@ func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) 
 	if c == nil {
 		return nil, nil
 	}
-	s, err := h.spools.spool(uint64(len(raw)), h.quotas(c, l)...)
+	s, err := h.spools.newSpool(uint64(len(raw)), h.resultQuotas(c, l)...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (h *Hub) storeInline(id string, v *proto.Done, raw []byte) (*spool, error) 
 		err = s.finish()
 	}
 	if err != nil {
-		s.drop()
+		s.put()
 		return nil, err
 	}
 	return s, nil
@@ -71,13 +71,13 @@ func (h *Hub) leaseOf(id string, number sched.CallID, fence sched.Fence) (*call,
 	return c, c.leases[fence]
 }
 
-// done takes a node's result. All of it is checked before the scheduler hears.
-func (h *Hub) done(n *node, v *proto.Done, r *inlineResult) error {
-	h.spoke(n)
+// handleDone takes a node's result. All of it is checked before the scheduler hears.
+func (h *Hub) handleDone(n *node, v *proto.Done, r *inlineResult) error {
+	h.noteHeard(n)
 	c := h.calls[sched.CallID(v.Call)]
 	id, f := sched.NodeID(n.info.ID), sched.Fence(v.Fence)
 	ev := sched.Event(sched.CallDone{Node: id, Call: sched.CallID(v.Call), Fence: f,
-		Duration: seconds(v.Wall)})
+		Duration: parseSeconds(v.Wall)})
 	if c != nil && h.sched.Current(id, c.id, f) {
 		kind, why := h.checkDone(c, c.leases[f], v, r)
 		if why != "" {
@@ -87,7 +87,7 @@ func (h *Hub) done(n *node, v *proto.Done, r *inlineResult) error {
 			}
 		}
 	}
-	h.handle(ev)
+	h.handleEvent(ev)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sche
 	case bee && (v.Calls == 0 || v.Nonce == 0):
 		return sched.Unsafe, "refused by a safety check: the program did not run inside bee"
 	}
-	if err := c.fits(v.Length); err != nil {
+	if err := c.checkResultSize(v.Length); err != nil {
 		return sched.NodeFailed, err.Error()
 	}
 	if err := l.takeResult(v, r); err != nil {
@@ -111,23 +111,23 @@ func (h *Hub) checkDone(c *call, l *lease, v *proto.Done, r *inlineResult) (sche
 	return 0, ""
 }
 
-// fits says whether the call's result may have n bytes.
-func (c *call) fits(n uint64) error {
+// checkResultSize says whether the call's result may have n bytes.
+func (c *call) checkResultSize(n uint64) error {
 	if n > c.most {
-		return fmt.Errorf("the result of %s has %d bytes where its interface and its arguments allow %d", c.function(), n, c.most)
+		return fmt.Errorf("the result of %s has %d bytes where its interface and its arguments allow %d", c.functionName(), n, c.most)
 	}
 	return nil
 }
 
-// quotas are those that a result counts to.
-func (h *Hub) quotas(c *call, l *lease) []*quota {
+// resultQuotas are those that a result counts to.
+func (h *Hub) resultQuotas(c *call, l *lease) []*quota {
 	return []*quota{l.node.quota, c.caller.quota, h.quota}
 }
 
 func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 	if v.Inline {
 		if l.result != nil {
-			l.result.drop()
+			l.result.put()
 		}
 		l.result, r.spool = r.spool, nil
 		if r.err != nil {
@@ -144,11 +144,11 @@ func (l *lease) takeResult(v *proto.Done, r *inlineResult) error {
 	return nil
 }
 
-func (h *Hub) failed(n *node, v *proto.Failed) error {
-	h.spoke(n)
+func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
+	h.noteHeard(n)
 	ev := sched.CallFailed{Node: sched.NodeID(n.info.ID), Call: sched.CallID(v.Call),
 		Fence: sched.Fence(v.Fence), Status: v.Status,
-		Why: fmt.Sprintf("%s: %s", n.info.Name, shorten(v.Text))}
+		Why: fmt.Sprintf("%s: %s", n.info.Name, truncateText(v.Text))}
 	current := h.sched.Current(ev.Node, ev.Call, ev.Fence)
 	switch v.Reason {
 	case proto.ReasonDied:
@@ -169,23 +169,23 @@ func (h *Hub) failed(n *node, v *proto.Failed) error {
 	case proto.ReasonRefused:
 		ev.Kind = sched.Unsafe
 		if current {
-			h.setState(n, NodeBarred, shorten(v.Text))
+			h.setState(n, NodeBarred, truncateText(v.Text))
 		}
 	case proto.ReasonCancelled:
 		ev.Kind = sched.Returned
 	default:
 		ev.Kind = sched.NodeFailed
 	}
-	if c := h.calls[ev.Call]; current && ev.Kind == sched.NodeFailed && c.args.failed() != nil {
+	if c := h.calls[ev.Call]; current && ev.Kind == sched.NodeFailed && c.args.failure() != nil {
 		// The node is not to blame for arguments that never came.
-		ev.Kind, c.code, ev.Why = sched.Final, uapi.EInternal, c.args.failed().Error()
+		ev.Kind, c.code, ev.Why = sched.Final, uapi.EInternal, c.args.failure().Error()
 	}
-	h.handle(ev)
+	h.handleEvent(ev)
 	return nil
 }
 
-// seconds reads a duration that a node says; nonsense counts as unknown.
-func seconds(v float64) time.Duration {
+// parseSeconds reads a duration that a node says; nonsense counts as unknown.
+func parseSeconds(v float64) time.Duration {
 	if !(v > 0 && v < 1e9) {
 		return 0
 	}

@@ -55,14 +55,14 @@ func openRoster(file string) (*roster, error) {
 	return r, nil
 }
 
-func (r *roster) knows(id string) bool {
+func (r *roster) isKnown(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, ok := r.list[id]
 	return ok && !m.Removed
 }
 
-func (r *roster) removed(id string) bool {
+func (r *roster) isRemoved(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list[id].Removed
@@ -78,11 +78,11 @@ func (r *roster) name(id string) string {
 func (r *roster) check(id, key string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.admits(id, key)
+	return r.checkLocked(id, key)
 }
 
-// admits is check with the lock held.
-func (r *roster) admits(id, key string) error {
+// checkLocked is check with the lock held.
+func (r *roster) checkLocked(id, key string) error {
 	assertLocked(&r.mu)
 	switch m, ok := r.list[id]; {
 	case ok && m.Key != key:
@@ -115,7 +115,7 @@ func (r *roster) remove(name string) (string, error) {
 func (r *roster) add(id, key, want string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.admits(id, key); err != nil {
+	if err := r.checkLocked(id, key); err != nil {
 		return "", err
 	}
 	taken := map[string]bool{"": true}
@@ -159,5 +159,5 @@ func (r *roster) save() error {
 	if err != nil {
 		return err
 	}
-	return full(filepath.Dir(r.file), whole.Write(r.file, append(b, '\n'), 0o600))
+	return diskFull(filepath.Dir(r.file), whole.Write(r.file, append(b, '\n'), 0o600))
 }

@@ -40,7 +40,7 @@ func (h *Hub) openRun(v RunRequest) (*run, error) {
 			return nil, errors.New("directories of worker programs are absolute paths, not " + d)
 		}
 	}
-	r := &run{hub: h, key: session.NewID().String()[:12], name: clean(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
+	r := &run{hub: h, key: session.NewID().String()[:12], name: cleanText(v.Name), dirs: v.Dirs, limits: v.Limits, masters: map[session.ID]*master{}}
 	r.socket = filepath.Join(h.cfg.State, "run-"+r.key+".sock")
 	var err error
 	if r.listen, err = listenUnix(r.socket); err != nil {

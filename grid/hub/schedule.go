@@ -8,17 +8,17 @@ import (
 	"skep/grid/sched"
 )
 
-// handle gives an event to the scheduler and does what follows. The lock is
+// handleEvent gives an event to the scheduler and does what follows. The lock is
 // held. Whoever learns something calls it (masters' requests, nodes' reports, the
 // clock); it alone calls what grants, takes back and ends the leases of a call,
 // which call nobody back.
-func (h *Hub) handle(ev sched.Event) {
+func (h *Hub) handleEvent(ev sched.Event) {
 	assertLocked(&h.mu)
 	events := []sched.Event{ev}
 	for len(events) > 0 {
 		var more []sched.Event
 		for _, a := range h.sched.Handle(h.cfg.Now(), events[0]) {
-			if e := h.act(a); e != nil {
+			if e := h.perform(a); e != nil {
 				more = append(more, e)
 			}
 		}
@@ -26,8 +26,8 @@ func (h *Hub) handle(ev sched.Event) {
 	}
 }
 
-// act gives an event when the action itself failed.
-func (h *Hub) act(a sched.Action) sched.Event {
+// perform gives an event when the action itself failed.
+func (h *Hub) perform(a sched.Action) sched.Event {
 	switch a := a.(type) {
 	case sched.Grant:
 		return h.grantLease(a.Lease)
@@ -44,7 +44,7 @@ func (h *Hub) act(a sched.Action) sched.Event {
 			h.setState(n, NodeSilent, "")
 		}
 	case sched.Wake:
-		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.woken)
+		time.AfterFunc(a.At.Sub(h.cfg.Now()), h.handleWake)
 	case sched.Refuse:
 		n := h.nodes[string(a.Node)]
 		h.emit(Event{Type: "call", State: CallRefused, Call: uint64(a.Call), Node: string(a.Node), Name: n.info.Name})
@@ -52,11 +52,11 @@ func (h *Hub) act(a sched.Action) sched.Event {
 	return nil
 }
 
-// woken lets the scheduler see a time that it asked for.
-func (h *Hub) woken() {
+// handleWake lets the scheduler see a time that it asked for.
+func (h *Hub) handleWake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closed {
-		h.handle(sched.Woken{})
+		h.handleEvent(sched.Woken{})
 	}
 }

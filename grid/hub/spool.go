@@ -59,17 +59,17 @@ type spool struct {
 
 var errSpoolGone = errors.New("the data was dropped")
 
-// spool makes one for want bytes, which count to each of the quotas.
-func (p *spooler) spool(want uint64, quotas ...*quota) (*spool, error) {
-	return p.make(&spool{want: int64(want)}, want, quotas)
+// newSpool makes one for want bytes, which count to each of the quotas.
+func (p *spooler) newSpool(want uint64, quotas ...*quota) (*spool, error) {
+	return p.createSpool(&spool{want: int64(want)}, want, quotas)
 }
 
-// unknown makes a spool for a transfer whose length nobody said.
-func (p *spooler) unknown(most uint64, quotas ...*quota) (*spool, error) {
-	return p.make(&spool{want: int64(most), open: true}, most, quotas)
+// newUnbounded makes a spool for a transfer whose length nobody said.
+func (p *spooler) newUnbounded(most uint64, quotas ...*quota) (*spool, error) {
+	return p.createSpool(&spool{want: int64(most), open: true}, most, quotas)
 }
 
-func (p *spooler) make(s *spool, want uint64, quotas []*quota) (*spool, error) {
+func (p *spooler) createSpool(s *spool, want uint64, quotas []*quota) (*spool, error) {
 	if want > spoolMost {
 		return nil, fmt.Errorf("%d bytes are more than any transfer has", want)
 	}
@@ -78,15 +78,15 @@ func (p *spooler) make(s *spool, want uint64, quotas []*quota) (*spool, error) {
 	}
 	s.from, s.quotas, s.kept, s.refs = p, quotas, int64(want), 1
 	s.sum, s.moved = sha256.New(), make(chan struct{})
-	made, err := p.place(s)
+	made, err := p.allocate(s)
 	if err != nil {
 		s.release()
 	}
 	return made, err
 }
 
-// place puts a spool into memory or into a file.
-func (p *spooler) place(s *spool) (*spool, error) {
+// allocate puts a spool into memory or into a file.
+func (p *spooler) allocate(s *spool) (*spool, error) {
 	if want := s.want; want <= spoolMemory && !s.open {
 		if p.used.Add(s.want) <= p.limit {
 			s.mem = make([]byte, 0, want)
@@ -94,10 +94,10 @@ func (p *spooler) place(s *spool) (*spool, error) {
 		}
 		p.used.Add(-s.want)
 	}
-	return p.file(s)
+	return p.allocateFile(s)
 }
 
-func (p *spooler) file(s *spool) (*spool, error) {
+func (p *spooler) allocateFile(s *spool) (*spool, error) {
 	if n := p.files.Add(1); p.filesMost > 0 && n > p.filesMost {
 		p.files.Add(-1)
 		return nil, fmt.Errorf("%d transfers wait on the hub's disk already: wait for some calls first, or raise the limit of open files (ulimit -n)", n-1)
@@ -109,15 +109,15 @@ func (p *spooler) file(s *spool) (*spool, error) {
 	f, err := create(p.dir, ".spool-*")
 	if err != nil {
 		p.files.Add(-1)
-		return nil, full(p.dir, err)
+		return nil, diskFull(p.dir, err)
 	}
 	s.file = f
 	s.left = os.Remove(f.Name()) != nil // Windows keeps the name of an open file
 	return s, nil
 }
 
-// full names the disk where a write found no room.
-func full(dir string, err error) error {
+// diskFull names the disk where a write found no room.
+func diskFull(dir string, err error) error {
 	if noSpace(err) {
 		return fmt.Errorf("the hub's disk is full: free some space in %s, or give another --state: %w", dir, err)
 	}
@@ -128,7 +128,7 @@ func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-func (s *spool) wake() {
+func (s *spool) notify() {
 	close(s.moved)
 	s.moved = make(chan struct{})
 }
@@ -151,7 +151,7 @@ func (s *spool) Write(b []byte) (int, error) {
 	}
 	s.sum.Write(b)
 	s.size += int64(len(b))
-	s.wake()
+	s.notify()
 	return len(b), nil
 }
 
@@ -163,7 +163,7 @@ func (s *spool) writeFile(b []byte) error {
 	_, err := s.file.WriteAt(b, at)
 	s.mu.Lock()
 	if err != nil {
-		return s.fail(full(s.from.dir, err))
+		return s.fail(diskFull(s.from.dir, err))
 	}
 	return s.err // it may have been given up meanwhile
 }
@@ -173,7 +173,7 @@ func (s *spool) fail(err error) error {
 	assertLocked(&s.mu)
 	if s.err == nil && !s.whole {
 		s.err = err
-		s.wake()
+		s.notify()
 	}
 	return err
 }
@@ -198,7 +198,7 @@ func (s *spool) finish() error {
 	if s.err == nil && !s.whole {
 		s.whole = true
 		s.sum.Sum(s.digest[:0])
-		s.wake()
+		s.notify()
 	}
 	return s.err
 }
@@ -217,8 +217,8 @@ func (s *spool) bytes() ([]byte, bool) {
 	return s.mem, s.whole && s.file == nil
 }
 
-// hold keeps the bytes until drop; false when they are gone already.
-func (s *spool) hold() bool {
+// get keeps the bytes until drop; false when they are gone already.
+func (s *spool) get() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refs == 0 {
@@ -228,7 +228,7 @@ func (s *spool) hold() bool {
 	return true
 }
 
-func (s *spool) drop() {
+func (s *spool) put() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refs--; s.refs > 0 {
@@ -304,8 +304,8 @@ func (s *spool) readAt(b []byte, at int64) (int, <-chan struct{}, error) {
 	return n, moved, err
 }
 
-// failed gives why the bytes will never be complete.
-func (s *spool) failed() error {
+// failure gives why the bytes will never be complete.
+func (s *spool) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err

@@ -16,7 +16,7 @@ func TestSpool(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 2 << 20}
 	for _, n := range []int{0, 1, spoolMemory, spoolMemory + 1, 3 << 20} {
 		data := random(n)
-		s, err := p.spool(uint64(n))
+		s, err := p.newSpool(uint64(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestSpool(t *testing.T) {
 				t.Fatalf("%d bytes came of %d", len(b), n)
 			}
 		}
-		s.drop()
+		s.put()
 	}
 	if p.used.Load() != 0 {
 		t.Fatalf("%d bytes of memory are still counted", p.used.Load())
@@ -53,31 +53,31 @@ func TestSpool(t *testing.T) {
 
 func TestSpoolEnds(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 1 << 20}
-	s, _ := p.spool(3)
+	s, _ := p.newSpool(3)
 	if _, err := s.Write([]byte("1234")); err == nil {
 		t.Error("more than announced was taken")
 	}
-	s, _ = p.spool(3)
+	s, _ = p.newSpool(3)
 	s.Write([]byte("12"))
 	if err := s.finish(); err == nil {
 		t.Error("less than announced was whole")
 	}
-	s, _ = p.spool(3)
+	s, _ = p.newSpool(3)
 	s.abort(errors.New("gone"))
 	if _, err := io.ReadAll(s.reader(t.Context())); err == nil || err.Error() != "gone" {
 		t.Errorf("a reader got %v", err)
 	}
-	s, _ = p.spool(3)
+	s, _ = p.newSpool(3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := io.ReadAll(s.reader(ctx)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a reader got %v", err)
 	}
-	s.drop()
-	if s.hold() {
+	s.put()
+	if s.get() {
 		t.Error("a dropped spool was held")
 	}
-	if _, err := p.spool(1 << 63); err == nil {
+	if _, err := p.newSpool(1 << 63); err == nil {
 		t.Error("a spool without bound")
 	}
 }
@@ -85,13 +85,13 @@ func TestSpoolEnds(t *testing.T) {
 // TestSpoolMemoryIsShared: beyond the limit even small ones are files.
 func TestSpoolMemoryIsShared(t *testing.T) {
 	p := &spooler{dir: t.TempDir(), limit: 100}
-	a, _ := p.spool(80)
-	b, _ := p.spool(80)
+	a, _ := p.newSpool(80)
+	b, _ := p.newSpool(80)
 	if a.file != nil || b.file == nil {
 		t.Fatal("the limit does not hold")
 	}
-	a.drop()
-	b.drop()
+	a.put()
+	b.put()
 }
 
 // full.dev stands for a full disk: the system's own device for that.

@@ -15,8 +15,8 @@ type incoming struct {
 	fail func(error)
 }
 
-// data takes a part of a transfer.
-func (m *master) data(f *session.Frame) error {
+// handleData takes a part of a transfer.
+func (m *master) handleData(f *session.Frame) error {
 	in := m.incoming[f.Call]
 	n := uint64(len(f.Payload))
 	switch {
@@ -54,6 +54,6 @@ func (in *incoming) discard(err error) {
 	if err != nil {
 		in.to.abort(err)
 	}
-	in.to.drop()
+	in.to.put()
 	in.to = nil
 }

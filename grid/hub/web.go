@@ -27,23 +27,23 @@ const stallIn = time.Minute
 func (h *Hub) webHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(proto.PatternJoin, h.join)
-	mux.HandleFunc(proto.PatternRenew, h.forNode(h.renew))
-	mux.HandleFunc(proto.PatternClaim, h.forNode(h.claim))
+	mux.HandleFunc(proto.PatternRenew, h.forNode(h.handleRenew))
+	mux.HandleFunc(proto.PatternClaim, h.forNode(h.handleClaim))
 	mux.HandleFunc(proto.PatternBlob, h.forNode(h.sendBlob))
 	mux.HandleFunc(proto.PatternArgs, h.forNode(h.sendArgs))
 	mux.HandleFunc(proto.PatternResult, h.forNode(h.takeBody))
 	mux.HandleFunc(proto.PatternExec, h.forNode(h.joinExec))
-	return h.brief(mux)
+	return h.limitTime(mux)
 }
 
-// brief gives a request's body little time until a handler gives it more, and
+// limitTime gives a request's body little time until a handler gives it more, and
 // who is no node one request a connection.
-func (h *Hub) brief(next http.Handler) http.Handler {
+func (h *Hub) limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.bodyIn))
 		}
-		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.knows(id) {
+		if id, ok := ident.PeerNode(*r.TLS); !ok || !h.roster.isKnown(id) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -57,23 +57,23 @@ func (h *Hub) forNode(f func(http.ResponseWriter, *http.Request, string)) http.H
 		if r.TLS != nil {
 			id, ok = ident.PeerNode(*r.TLS)
 		}
-		if ok && h.roster.removed(id) {
-			problem(w, http.StatusForbidden, proto.ProblemToken, "%v", errRemoved)
+		if ok && h.roster.isRemoved(id) {
+			writeProblem(w, http.StatusForbidden, proto.ProblemToken, "%v", errRemoved)
 			return
 		}
-		if !ok || !h.roster.knows(id) {
-			problem(w, http.StatusForbidden, proto.ProblemToken, "this needs the certificate of a node: join the hub first")
+		if !ok || !h.roster.isKnown(id) {
+			writeProblem(w, http.StatusForbidden, proto.ProblemToken, "this needs the certificate of a node: join the hub first")
 			return
 		}
 		f(w, r, id)
 	}
 }
 
-func problem(w http.ResponseWriter, status int, code, format string, args ...any) {
-	answer(w, status, proto.Problem{Code: code, Text: fmt.Sprintf(format, args...)})
+func writeProblem(w http.ResponseWriter, status int, code, format string, args ...any) {
+	writeJSON(w, status, proto.Problem{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-func answer(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v)
@@ -93,7 +93,7 @@ func (h *Hub) largeBody(w http.ResponseWriter, r *http.Request, v any, most int6
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "the hub cannot read this request: %v", err)
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "the hub cannot read this request: %v", err)
 	}
 	return err == nil
 }
@@ -107,7 +107,7 @@ func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 	}
 	if v.Revision != proto.Revision {
 		p := proto.RevisionProblem(proto.Revision, v.Revision)
-		answer(w, http.StatusConflict, p)
+		writeJSON(w, http.StatusConflict, p)
 		return
 	}
 	id := ident.NodeID(v.NKey)
@@ -124,32 +124,32 @@ func (h *Hub) join(w http.ResponseWriter, r *http.Request) {
 		user, err = h.engine.UserJWT(id, v.NKey)
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
 	}
-	if err := h.tokens.Use(v.Token); err != nil {
+	if err := h.tokens.Redeem(v.Token); err != nil {
 		h.log.Warn("a join was refused", "from", r.RemoteAddr, "error", err)
 		tokenProblem(w, err)
 		return
 	}
 	name, err := h.roster.add(id, key, v.Name)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "%v", err)
 		return
 	}
 	h.log.Info("a node joined", "node", name, "id", id, "from", r.RemoteAddr)
-	answer(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert,
+	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: name, Certificate: cert,
 		CA: h.ca.DER(), UserJWT: user, Hub: h.cfg.Version})
 }
 
 func tokenProblem(w http.ResponseWriter, err error) {
 	for _, known := range []error{ident.ErrTokenForm, ident.ErrTokenUnknown, ident.ErrTokenUsedUp, ident.ErrTokenExpired, ident.ErrWrongHub} {
 		if errors.Is(err, known) {
-			problem(w, http.StatusForbidden, proto.ProblemToken, "%v", known)
+			writeProblem(w, http.StatusForbidden, proto.ProblemToken, "%v", known)
 			return
 		}
 	}
-	problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot use its tokens: %v", err)
+	writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot use its tokens: %v", err)
 }
 
 func requestKey(csr []byte) (string, error) {
@@ -161,8 +161,8 @@ func requestKey(csr []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// renew gives the node that asks a new certificate for the key it has.
-func (h *Hub) renew(w http.ResponseWriter, r *http.Request, id string) {
+// handleRenew gives the node that asks a new certificate for the key it has.
+func (h *Hub) handleRenew(w http.ResponseWriter, r *http.Request, id string) {
 	var v proto.Renew
 	if !h.body(w, r, &v) {
 		return
@@ -176,10 +176,10 @@ func (h *Hub) renew(w http.ResponseWriter, r *http.Request, id string) {
 		cert, err = h.ca.Sign(v.CSR, id)
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "%v", err)
 		return
 	}
-	answer(w, http.StatusOK, proto.Joined{Node: id, Name: h.roster.name(id), Certificate: cert,
+	writeJSON(w, http.StatusOK, proto.Joined{Node: id, Name: h.roster.name(id), Certificate: cert,
 		CA: h.ca.DER(), Hub: h.cfg.Version})
 }
 
@@ -192,7 +192,7 @@ type paced struct {
 	count func(int)
 }
 
-func (h *Hub) pace(w http.ResponseWriter, r *http.Request, id string, sent bool) *paced {
+func (h *Hub) paceBody(w http.ResponseWriter, r *http.Request, id string, sent bool) *paced {
 	ctl := http.NewResponseController(w)
 	return &paced{w, r.Body, ctl, func(n int) {
 		h.mu.Lock()
@@ -218,35 +218,35 @@ func (p *paced) Read(b []byte) (int, error) {
 func (h *Hub) sendBlob(w http.ResponseWriter, r *http.Request, id string) {
 	d, ok := parseDigest(r.PathValue("digest"))
 	if !ok {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "this is no digest")
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "this is no digest")
 		return
 	}
 	f, err := h.openBlob(d)
 	if errors.Is(err, os.ErrNotExist) {
-		problem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this blob any more")
+		writeProblem(w, http.StatusNotFound, proto.ProblemGone, "the hub does not have this blob any more")
 		return
 	}
 	if err != nil {
-		problem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot read this blob: %v", err)
+		writeProblem(w, http.StatusInternalServerError, proto.ProblemInternal, "the hub cannot read this blob: %v", err)
 		return
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+r.PathValue("digest")+`"`)
-	http.ServeContent(h.pace(w, r, id, true), r, "", time.Time{}, f)
+	http.ServeContent(h.paceBody(w, r, id, true), r, "", time.Time{}, f)
 }
 
-// leased finds what a node may touch: the call whose lease it holds.
-func (h *Hub) leased(w http.ResponseWriter, r *http.Request, id string) (*call, *lease) {
+// checkLease finds what a node may touch: the call whose lease it holds.
+func (h *Hub) checkLease(w http.ResponseWriter, r *http.Request, id string) (*call, *lease) {
 	number, err := strconv.ParseUint(r.PathValue("call"), 10, 64)
 	fence, err2 := strconv.ParseUint(r.URL.Query().Get("fence"), 10, 64)
 	if err != nil || err2 != nil {
-		problem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence must be numbers")
+		writeProblem(w, http.StatusBadRequest, proto.ProblemRequest, "a call and its fence must be numbers")
 		return nil, nil
 	}
 	c, l := h.leaseOf(id, sched.CallID(number), sched.Fence(fence))
 	if c == nil {
-		problem(w, http.StatusConflict, proto.ProblemFence, "this node does not hold the lease %d of call %d", fence, number)
+		writeProblem(w, http.StatusConflict, proto.ProblemFence, "this node does not hold the lease %d of call %d", fence, number)
 	}
 	return c, l
 }
@@ -254,19 +254,19 @@ func (h *Hub) leased(w http.ResponseWriter, r *http.Request, id string) (*call, 
 // sendArgs streams arguments, also while they come from the master. The digest
 // follows as a trailer. When the master fails, the connection breaks off.
 func (h *Hub) sendArgs(w http.ResponseWriter, r *http.Request, id string) {
-	c, l := h.leased(w, r, id)
+	c, l := h.checkLease(w, r, id)
 	if c == nil {
 		return
 	}
-	if !c.args.hold() {
-		problem(w, http.StatusGone, proto.ProblemGone, "the call has ended")
+	if !c.args.get() {
+		writeProblem(w, http.StatusGone, proto.ProblemGone, "the call has ended")
 		return
 	}
-	defer c.args.drop()
+	defer c.args.put()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Trailer", proto.TrailerDigest)
 	w.Header().Set(lengthHeader, strconv.FormatInt(c.args.want, 10))
-	p := h.pace(w, r, id, true)
+	p := h.paceBody(w, r, id, true)
 	n, err := io.CopyBuffer(struct{ io.Writer }{p}, flushing{c.args.reader(r.Context()), p.ctl}, make([]byte, 256<<10))
 	h.mu.Lock()
 	l.sent += uint64(n)
@@ -296,28 +296,28 @@ func (f flushing) Read(b []byte) (int, error) {
 
 // takeBody stores a result beside its lease. `done` commits it.
 func (h *Hub) takeBody(w http.ResponseWriter, r *http.Request, id string) {
-	c, l := h.leased(w, r, id)
+	c, l := h.checkLease(w, r, id)
 	if c == nil {
 		return
 	}
 	s, err := h.resultSpool(r, c, l)
 	if err == nil {
-		err = receive(s, h.pace(w, r, id, false), r)
+		err = receiveSpool(s, h.paceBody(w, r, id, false), r)
 	}
 	if err != nil {
 		if s != nil {
-			s.drop()
+			s.put()
 		}
 		status, code := http.StatusBadRequest, proto.ProblemRequest
 		if q := (*quotaError)(nil); noSpace(err) || errors.As(err, &q) {
 			status, code = http.StatusInsufficientStorage, proto.ProblemFull
 		}
-		problem(w, status, code, "%v", err)
+		writeProblem(w, status, code, "%v", err)
 		return
 	}
 	if !h.keepResult(c, l, s) {
-		s.drop()
-		problem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
+		s.put()
+		writeProblem(w, http.StatusConflict, proto.ProblemFence, "the lease %d of call %d was taken back", l.Fence, c.id)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -333,16 +333,16 @@ func (h *Hub) resultSpool(r *http.Request, c *call, l *lease) (*spool, error) {
 		}
 		known = true
 	}
-	if err := c.fits(n); err != nil {
+	if err := c.checkResultSize(n); err != nil {
 		return nil, err
 	}
 	if !known {
-		return h.spools.unknown(c.most, h.quotas(c, l)...)
+		return h.spools.newUnbounded(c.most, h.resultQuotas(c, l)...)
 	}
-	return h.spools.spool(n, h.quotas(c, l)...)
+	return h.spools.newSpool(n, h.resultQuotas(c, l)...)
 }
 
-func receive(s *spool, from io.Reader, r *http.Request) error {
+func receiveSpool(s *spool, from io.Reader, r *http.Request) error {
 	if _, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 256<<10)); err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func (h *Hub) keepResult(c *call, l *lease, s *spool) bool {
 		return false
 	}
 	if l.result != nil {
-		l.result.drop()
+		l.result.put()
 	}
 	l.result = s
 	return true

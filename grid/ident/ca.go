@@ -88,7 +88,7 @@ func makeCA(keyFile, certFile string) error {
 	}
 	now := time.Now()
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "skep CA"},
+		SerialNumber: newSerial(), Subject: pkix.Name{CommonName: "skep CA"},
 		NotBefore: now.Add(-clockSlack), NotAfter: now.AddDate(caYears, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -128,7 +128,7 @@ func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 	}
 	now := time.Now()
 	t := &x509.Certificate{
-		SerialNumber: serial(),
+		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: id, OrganizationalUnit: []string{"node"}},
 		NotBefore:    now.Add(-clockSlack), NotAfter: now.Add(NodeDays * day),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -172,7 +172,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 		return nil, err
 	}
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: ServerName},
+		SerialNumber: newSerial(), Subject: pkix.Name{CommonName: ServerName},
 		NotBefore: now.Add(-clockSlack), NotAfter: now.Add(serverDays * day),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -195,7 +195,7 @@ func (ca *CA) serverCertificate(now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der, ca.cert.Raw}, PrivateKey: key}, nil
 }
 
-func serial() *big.Int {
+func newSerial() *big.Int {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		panic(err) // crypto/rand does not fail on the systems skep runs on

@@ -36,8 +36,8 @@ func openNode(t *testing.T, dir string, m Machine) *Node {
 	return n
 }
 
-// admit does what a hub's join does.
-func admit(t *testing.T, ca *CA, n *Node) {
+// admitNode does what a hub's join does.
+func admitNode(t *testing.T, ca *CA, n *Node) {
 	t.Helper()
 	csr, err := n.CSR()
 	if err != nil {
@@ -114,7 +114,7 @@ func TestJoinThenMutualTLS(t *testing.T) {
 	if id, ok := PeerNode(state); ok {
 		t.Fatalf("who has yet to join is taken for %s", id)
 	}
-	admit(t, ca, n)
+	admitNode(t, ca, n)
 	for _, m := range []*Node{n, openNode(t, dir, here)} { // and after a restart
 		c, err := m.TLS("http/1.1")
 		if err != nil {
@@ -133,7 +133,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("joining the wrong hub: %v", err)
 	}
 	n := openNode(t, t.TempDir(), here)
-	admit(t, other, n)
+	admitNode(t, other, n)
 	c, err := n.TLS()
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	// A node must not pass for the hub.
 	member := openNode(t, t.TempDir(), here)
-	admit(t, ca, member)
+	admitNode(t, ca, member)
 	mc, _ := member.TLS()
 	cert, _ := mc.GetClientCertificate(nil)
 	cert.Certificate = append(cert.Certificate, ca.DER())
@@ -195,14 +195,14 @@ func TestAdmitRefusesWhatIsNotItsOwn(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	ca, n := openCA(t, t.TempDir()), openNode(t, t.TempDir(), here)
-	admit(t, ca, n)
+	admitNode(t, ca, n)
 	now := time.Now()
 	if n.RenewDue(now.Add((RenewDays-1)*day)) || !n.RenewDue(now.Add((RenewDays+1)*day)) {
 		t.Errorf("due at the wrong time; it expires %v", n.Expires())
 	}
 	c, _ := n.TLS()
 	before, _ := c.GetClientCertificate(nil)
-	admit(t, ca, n)
+	admitNode(t, ca, n)
 	after, _ := c.GetClientCertificate(nil)
 	if string(before.Certificate[0]) == string(after.Certificate[0]) {
 		t.Error("the old certificate is still shown")
@@ -212,7 +212,7 @@ func TestRenewal(t *testing.T) {
 func TestCopiedDiskGetsItsOwnIdentity(t *testing.T) {
 	ca, dir := openCA(t, t.TempDir()), t.TempDir()
 	n := openNode(t, dir, here)
-	admit(t, ca, n)
+	admitNode(t, ca, n)
 	if m := openNode(t, dir, Machine{"i", []string{"b", "dock"}}); m.ID() != n.ID() || m.Cloned() {
 		t.Error("a network card more made it another machine")
 	}
@@ -224,11 +224,11 @@ func TestCopiedDiskGetsItsOwnIdentity(t *testing.T) {
 		}
 	}
 	m := openNode(t, dir, elsewhere)
-	admit(t, ca, m)
+	admitNode(t, ca, m)
 	if m.Cloned() || openNode(t, dir, elsewhere).Why() != nil {
 		t.Error("the copy has joined but does not know")
 	}
-	if (Machine{"i", nil}).Same(Machine{"j", nil}) || !(Machine{"i", nil}).Same(here) {
+	if (Machine{"i", nil}).IsSame(Machine{"j", nil}) || !(Machine{"i", nil}).IsSame(here) {
 		t.Error("machines without cards are compared wrongly")
 	}
 	if _, err := ThisMachine(); err != nil {
@@ -239,7 +239,7 @@ func TestCopiedDiskGetsItsOwnIdentity(t *testing.T) {
 func TestFilesAreTheOwnersAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	ca := openCA(t, dir)
-	admit(t, ca, openNode(t, dir, here))
+	admitNode(t, ca, openNode(t, dir, here))
 	tokens, _ := OpenTokens(dir, ca.Digest())
 	token, err := tokens.New(1, time.Hour)
 	if err != nil {
@@ -267,7 +267,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 func TestDamagedFilesSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	ca := openCA(t, dir)
-	admit(t, ca, openNode(t, dir, here))
+	admitNode(t, ca, openNode(t, dir, here))
 	tokens, _ := OpenTokens(dir, ca.Digest())
 	tokens.New(1, time.Hour)
 	for file, use := range map[string]func() error{
@@ -321,7 +321,7 @@ func TestTokens(t *testing.T) {
 	}
 	check := func(what, text string, want error) {
 		t.Helper()
-		if err := s.Use(text); !errors.Is(err, want) {
+		if err := s.Redeem(text); !errors.Is(err, want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -374,7 +374,7 @@ func TestTokenUsesAreCountedOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := s.Use(token.String()); err == nil {
+			if err := s.Redeem(token.String()); err == nil {
 				mu.Lock()
 				good++
 				mu.Unlock()
@@ -409,7 +409,7 @@ func TestStateDirSaysWhatToDo(t *testing.T) {
 
 // A fingerprint is stored: another release must compute the same one.
 func TestFingerprintStays(t *testing.T) {
-	if h := hashed("install"); h != "86d93331ddb3ef3c986c78a172741f7b" {
+	if h := hashText("install"); h != "86d93331ddb3ef3c986c78a172741f7b" {
 		t.Errorf("%s", h)
 	}
 }
@@ -422,7 +422,7 @@ func TestFingerprintIsOfPhysicalCards(t *testing.T) {
 	named := func(names ...string) func(string) bool {
 		return func(name string) bool { return slices.Contains(names, name) }
 	}
-	br, eth := hashed("02:00:00:00:00:01"), hashed("02:00:00:00:00:02")
+	br, eth := hashText("02:00:00:00:00:01"), hashText("02:00:00:00:00:02")
 	if got := cardsOf(cards, named("eth")); !slices.Equal(got, []string{eth}) {
 		t.Errorf("beside a bridge: %q", got)
 	}

@@ -25,7 +25,7 @@ func ThisMachine() (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	m := Machine{Install: hashed(install)}
+	m := Machine{Install: hashText(install)}
 	cards, err := net.Interfaces()
 	if err != nil {
 		return Machine{}, err
@@ -42,21 +42,21 @@ func cardsOf(cards []net.Interface, physical func(name string) bool) (list []str
 	}
 	for _, c := range cards {
 		if len(c.HardwareAddr) > 0 && c.Flags&net.FlagLoopback == 0 {
-			list = append(list, hashed(c.HardwareAddr.String()))
+			list = append(list, hashText(c.HardwareAddr.String()))
 		}
 	}
 	sort.Strings(list)
 	return list
 }
 
-func hashed(s string) string {
+func hashText(s string) string {
 	sum := sha256.Sum256([]byte("skep machine\x00" + s))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Same tells whether two fingerprints are of one machine. Without a card on
+// IsSame tells whether two fingerprints are of one machine. Without a card on
 // one side (all switched off) the installation decides.
-func (m Machine) Same(o Machine) bool {
+func (m Machine) IsSame(o Machine) bool {
 	if m.Install != o.Install {
 		return false
 	}

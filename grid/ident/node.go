@@ -78,17 +78,17 @@ func OpenNode(dir string, m Machine) (*Node, error) {
 	}
 	defer unlock()
 	n := &Node{dir: dir}
-	_, err = os.Stat(n.path("cloned"))
+	_, err = os.Stat(n.pathOf("cloned"))
 	n.cloned = err == nil
 	s, err := n.readIdentity()
-	if err == nil && !s.Machine.Same(m) {
+	if err == nil && !s.Machine.IsSame(m) {
 		err = n.putAside()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		s, err = n.makeIdentity(m)
 	}
 	if err == nil {
-		err = n.use(s)
+		err = n.setIdentity(s)
 	}
 	if err != nil {
 		return nil, err
@@ -96,19 +96,19 @@ func OpenNode(dir string, m Machine) (*Node, error) {
 	return n, n.readAdmission()
 }
 
-func (n *Node) path(name string) string { return filepath.Join(n.dir, name) }
+func (n *Node) pathOf(name string) string { return filepath.Join(n.dir, name) }
 
-func (n *Node) damaged(name string) error {
-	return fmt.Errorf("%s is damaged: remove %s and join again with a new token", n.path(name), n.dir)
+func (n *Node) damagedError(name string) error {
+	return fmt.Errorf("%s is damaged: remove %s and join again with a new token", n.pathOf(name), n.dir)
 }
 
 func (n *Node) readIdentity() (s stored, err error) {
-	b, err := os.ReadFile(n.path("identity.json"))
+	b, err := os.ReadFile(n.pathOf("identity.json"))
 	if err != nil {
 		return s, err
 	}
 	if json.Unmarshal(b, &s) != nil {
-		return s, n.damaged("identity.json")
+		return s, n.damagedError("identity.json")
 	}
 	return s, nil
 }
@@ -116,14 +116,14 @@ func (n *Node) readIdentity() (s stored, err error) {
 // putAside answers ErrNotExist when the way is free for a new identity. The
 // mark comes first and the identity goes last, so a crash between repeats it.
 func (n *Node) putAside() error {
-	if err := writeFile(n.path("cloned"), nil); err != nil {
+	if err := writeFile(n.pathOf("cloned"), nil); err != nil {
 		return err
 	}
 	n.cloned = true
-	if err := os.Remove(n.path("admission.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(n.pathOf("admission.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(n.path("identity.json"), n.path("identity.other")); err != nil {
+	if err := os.Rename(n.pathOf("identity.json"), n.pathOf("identity.other")); err != nil {
 		return err
 	}
 	return fs.ErrNotExist
@@ -150,27 +150,27 @@ func (n *Node) makeIdentity(m Machine) (s stored, err error) {
 	if err != nil {
 		return s, err
 	}
-	return s, writeFile(n.path("identity.json"), b)
+	return s, writeFile(n.pathOf("identity.json"), b)
 }
 
-func (n *Node) use(s stored) error {
+func (n *Node) setIdentity(s stored) error {
 	key, err := x509.ParsePKCS8PrivateKey(s.Key)
 	k, ok := key.(*ecdsa.PrivateKey)
 	if err != nil || !ok {
-		return n.damaged("identity.json")
+		return n.damagedError("identity.json")
 	}
 	n.key = k
 	if n.seed, err = nkeys.FromSeed([]byte(s.Seed)); err != nil {
-		return n.damaged("identity.json")
+		return n.damagedError("identity.json")
 	}
 	if n.nkey, err = n.seed.PublicKey(); err != nil || !nkeys.IsValidPublicUserKey(n.nkey) {
-		return n.damaged("identity.json")
+		return n.damagedError("identity.json")
 	}
 	return nil
 }
 
 func (n *Node) readAdmission() error {
-	b, err := os.ReadFile(n.path("admission.json"))
+	b, err := os.ReadFile(n.pathOf("admission.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -179,10 +179,10 @@ func (n *Node) readAdmission() error {
 		err = json.Unmarshal(b, &a)
 	}
 	if err == nil {
-		err = n.take(a)
+		err = n.checkAdmission(a)
 	}
 	if err != nil {
-		return n.damaged("admission.json")
+		return n.damagedError("admission.json")
 	}
 	return nil
 }
@@ -219,16 +219,16 @@ func (n *Node) CSR() ([]byte, error) {
 
 // Admit checks and keeps what the hub gave, at joining and at each renewal.
 func (n *Node) Admit(a Admission) error {
-	if err := n.take(a); err != nil {
+	if err := n.checkAdmission(a); err != nil {
 		return err
 	}
 	b, err := json.MarshalIndent(a, "", "\t")
 	if err == nil {
-		err = writeFile(n.path("admission.json"), b)
+		err = writeFile(n.pathOf("admission.json"), b)
 	}
 	if err == nil {
 		n.cloned = false
-		err = os.Remove(n.path("cloned"))
+		err = os.Remove(n.pathOf("cloned"))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -236,8 +236,8 @@ func (n *Node) Admit(a Admission) error {
 	return err
 }
 
-// take checks only what cannot change with time; expiry is judged when used.
-func (n *Node) take(a Admission) error {
+// checkAdmission checks only what cannot change with time; expiry is judged when used.
+func (n *Node) checkAdmission(a Admission) error {
 	cert, err := x509.ParseCertificate(a.Certificate)
 	if err != nil {
 		return fmt.Errorf("the hub's certificate for this node cannot be read: %w", err)

@@ -100,7 +100,7 @@ func (s *Tokens) New(uses int, life time.Duration) (Token, error) {
 		return t, err
 	}
 	hash := sha256.Sum256(t.Secret[:])
-	err := s.change(func(all map[string]*TokenInfo) error {
+	err := s.modify(func(all map[string]*TokenInfo) error {
 		id := hex.EncodeToString(t.ID[:])
 		all[id] = &TokenInfo{id, hex.EncodeToString(hash[:]), uses, s.now().Add(life).UTC()}
 		return nil
@@ -108,8 +108,8 @@ func (s *Tokens) New(uses int, life time.Duration) (Token, error) {
 	return t, err
 }
 
-// Use takes one use of a token that a peer presented.
-func (s *Tokens) Use(text string) error {
+// Redeem takes one use of a token that a peer presented.
+func (s *Tokens) Redeem(text string) error {
 	t, err := ParseToken(text)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Tokens) Use(text string) error {
 	if t.CA != s.ca {
 		return ErrWrongHub
 	}
-	return s.change(func(all map[string]*TokenInfo) error {
+	return s.modify(func(all map[string]*TokenInfo) error {
 		hash := sha256.Sum256(t.Secret[:])
 		info := all[hex.EncodeToString(t.ID[:])]
 		switch {
@@ -135,7 +135,7 @@ func (s *Tokens) Use(text string) error {
 
 // Remove forgets a token by its id, in hex.
 func (s *Tokens) Remove(id string) error {
-	return s.change(func(all map[string]*TokenInfo) error {
+	return s.modify(func(all map[string]*TokenInfo) error {
 		if all[id] == nil {
 			return ErrTokenUnknown
 		}
@@ -155,7 +155,7 @@ func (s *Tokens) List() ([]TokenInfo, error) {
 	return list, err
 }
 
-func (s *Tokens) change(f func(map[string]*TokenInfo) error) error {
+func (s *Tokens) modify(f func(map[string]*TokenInfo) error) error {
 	unlock, err := lockFile(s.file + ".lock")
 	if err != nil {
 		return err

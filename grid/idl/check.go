@@ -9,7 +9,7 @@ func (p *parser) check(m *Module) {
 	names := map[string]bool{}
 	for _, d := range m.Defines {
 		if names[d.name] {
-			p.problem(d.at, "the function %q is defined twice", d.name)
+			p.problemf(d.at, "the function %q is defined twice", d.name)
 		}
 		names[d.name] = true
 		for i, q := range d.params {
@@ -32,17 +32,17 @@ func (p *parser) checkParam(q *param) {
 	switch {
 	case q.kind == 0 || q.mode == 0: // reported
 	case q.unsigned && !q.kind.Integer():
-		p.problem(q.at, "the parameter %q is unsigned but no integer", q.name)
+		p.problemf(q.at, "the parameter %q is unsigned but no integer", q.name)
 	case q.kind == uapi.String && (array || q.mode != uapi.ModeIn):
-		p.problem(q.at, "a string is a single IN parameter; pass %q as char array with its size", q.name)
+		p.problemf(q.at, "a string is a single IN parameter; pass %q as char array with its size", q.name)
 	case q.kind == uapi.String && q.star:
-		p.problem(q.at, "write %q without *: a string is char * already", q.name)
+		p.problemf(q.at, "write %q without *: a string is char * already", q.name)
 	case !array && q.mode == uapi.ModeWork:
-		p.problem(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
+		p.problemf(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
 	case !array && (q.kind == uapi.SComplex || q.kind == uapi.DComplex):
-		p.problem(q.at, "complex numbers travel as arrays: write %s[1]", q.name)
+		p.problemf(q.at, "complex numbers travel as arrays: write %s[1]", q.name)
 	case q.star && (array || !out):
-		p.problem(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
+		p.problemf(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
 	}
 }
 
@@ -55,57 +55,57 @@ func (p *parser) checkExpr(d *define, self int, e *expr) {
 	}
 	i := d.index(e.name)
 	if i < 0 {
-		p.problem(e.at, "the size names %q, which is no parameter of %q", e.name, d.name)
+		p.problemf(e.at, "the size names %q, which is no parameter of %q", e.name, d.name)
 		return
 	}
 	q := d.params[i]
 	switch {
 	case q.kind == 0 || q.mode == 0: // reported
 	case q.mode != uapi.ModeIn && q.mode != uapi.ModeInOut:
-		p.problem(e.at, "the size uses %q, which is not IN: its value is not known before the call", e.name)
+		p.problemf(e.at, "the size uses %q, which is not IN: its value is not known before the call", e.name)
 	case !q.kind.Integer():
-		p.problem(e.at, "the size uses %q, which is no integer", e.name)
+		p.problemf(e.at, "the size uses %q, which is no integer", e.name)
 	case e.op == uapi.OpParam && len(q.dims) > 0:
-		p.problem(e.at, "the size uses the array %q: write which item, such as %s[0]", e.name, e.name)
+		p.problemf(e.at, "the size uses the array %q: write which item, such as %s[0]", e.name, e.name)
 	case e.op == uapi.OpItem && len(q.dims) == 0:
-		p.problem(e.at, "the size takes an item of %q, which is no array", e.name)
+		p.problemf(e.at, "the size takes an item of %q, which is no array", e.name)
 	case e.op == uapi.OpItem && i >= self:
-		p.problem(e.at, "the size takes an item of %q, which does not stand before %q", e.name, d.params[self].name)
+		p.problemf(e.at, "the size takes an item of %q, which does not stand before %q", e.name, d.params[self].name)
 	}
 }
 
 // checkConstants finds sizes that are wrong whatever the arguments are.
 func (p *parser) checkConstants(q *param, d dim) {
-	if n, ok := d.size.constant(p); ok && n < 1 {
-		p.problem(d.size.at, "the size of %q is %d, at least 1 must be", q.name, n)
+	if n, ok := d.size.eval(p); ok && n < 1 {
+		p.problemf(d.size.at, "the size of %q is %d, at least 1 must be", q.name, n)
 	}
 	if d.low == nil {
 		return
 	}
-	size, sized := d.size.constant(p)
-	low, lows := d.low.constant(p)
-	high, highs := d.high.constant(p)
+	size, sized := d.size.eval(p)
+	low, lows := d.low.eval(p)
+	high, highs := d.high.eval(p)
 	switch {
 	case lows && low < 0:
-		p.problem(d.low.at, "the first index of %q is below 0", q.name)
+		p.problemf(d.low.at, "the first index of %q is below 0", q.name)
 	case lows && highs && high < low:
-		p.problem(d.high.at, "the part of %q ends before it begins", q.name)
+		p.problemf(d.high.at, "the part of %q ends before it begins", q.name)
 	case sized && highs && high > size:
-		p.problem(d.high.at, "the part of %q ends at %d, behind its size %d", q.name, high, size)
+		p.problemf(d.high.at, "the part of %q ends at %d, behind its size %d", q.name, high, size)
 	}
 	if d.stride != nil {
-		if n, ok := d.stride.constant(p); ok && n < 1 {
-			p.problem(d.stride.at, "the stride of %q is %d, at least 1 must be", q.name, n)
+		if n, ok := d.stride.eval(p); ok && n < 1 {
+			p.problemf(d.stride.at, "the stride of %q is %d, at least 1 must be", q.name, n)
 		}
 	}
 }
 
-// constant gives the value of an expression without parameters. Overflow and
+// eval gives the value of an expression without parameters. Overflow and
 // division by zero are reported.
-func (e *expr) constant(p *parser) (int64, bool) {
+func (e *expr) eval(p *parser) (int64, bool) {
 	values := make([]int64, len(e.args))
 	for i, a := range e.args {
-		n, ok := a.constant(p)
+		n, ok := a.eval(p)
 		if !ok {
 			return 0, false
 		}
@@ -117,9 +117,9 @@ func (e *expr) constant(p *parser) (int64, bool) {
 	case uapi.OpParam, uapi.OpItem:
 		return 0, false
 	}
-	n, err := fold(e.op, values)
+	n, err := foldConstant(e.op, values)
 	if err != "" {
-		p.problem(e.at, "%s", err)
+		p.problemf(e.at, "%s", err)
 		return 0, false
 	}
 	return n, true

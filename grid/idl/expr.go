@@ -29,37 +29,37 @@ var levels = []map[string]uapi.Op{
 	{"*": uapi.OpMul, "/": uapi.OpDiv, "%": uapi.OpMod},
 }
 
-// expr gives nil when it has reported an error.
-func (p *parser) expr() *expr {
-	e := p.choice(0)
+// parseExpr gives nil when it has reported an error.
+func (p *parser) parseExpr() *expr {
+	e := p.parseConditional(0)
 	if e == nil {
 		return nil
 	}
 	switch p.tok.text {
 	case "&&", "||", "<<", ">>", "&", "|", "!", "~", "=", ".":
-		p.problem(p.tok.at, "%q can't stand in a size; there are + - * / %% ^, comparisons and ?:", p.tok.text)
+		p.problemf(p.tok.at, "%q can't stand in a size; there are + - * / %% ^, comparisons and ?:", p.tok.text)
 		return nil
 	}
 	return e
 }
 
-func (p *parser) choice(depth int) *expr {
+func (p *parser) parseConditional(depth int) *expr {
 	at := p.tok.at
 	if depth > exprDepth {
-		p.problem(at, "this size is nested too deeply")
+		p.problemf(at, "this size is nested too deeply")
 		return nil
 	}
-	cond := p.binary(0, depth)
+	cond := p.parseBinary(0, depth)
 	if cond == nil || !p.tok.is("?") {
 		return cond
 	}
 	e := &expr{at: p.tok.at, op: uapi.OpSelect}
 	p.advance()
-	yes := p.choice(depth + 1)
+	yes := p.parseConditional(depth + 1)
 	if yes == nil || !p.expect(":", "between the two values behind ?") {
 		return nil
 	}
-	no := p.choice(depth + 1)
+	no := p.parseConditional(depth + 1)
 	if no == nil {
 		return nil
 	}
@@ -67,15 +67,15 @@ func (p *parser) choice(depth int) *expr {
 	return e
 }
 
-func (p *parser) binary(level, depth int) *expr {
+func (p *parser) parseBinary(level, depth int) *expr {
 	if level == len(levels) {
-		return p.unary(depth)
+		return p.parseUnary(depth)
 	}
-	e := p.binary(level+1, depth)
+	e := p.parseBinary(level+1, depth)
 	for e != nil && p.tok.kind == sign && levels[level][p.tok.text] != 0 {
 		op := &expr{at: p.tok.at, op: levels[level][p.tok.text]}
 		p.advance()
-		right := p.binary(level+1, depth)
+		right := p.parseBinary(level+1, depth)
 		if right == nil {
 			return nil
 		}
@@ -85,63 +85,63 @@ func (p *parser) binary(level, depth int) *expr {
 	return e
 }
 
-func (p *parser) unary(depth int) *expr {
+func (p *parser) parseUnary(depth int) *expr {
 	at := p.tok.at
 	if depth > exprDepth {
-		p.problem(at, "this size is nested too deeply")
+		p.problemf(at, "this size is nested too deeply")
 		return nil
 	}
 	if p.accept("+") {
-		return p.unary(depth + 1)
+		return p.parseUnary(depth + 1)
 	}
 	if p.accept("-") {
-		e := p.unary(depth + 1)
+		e := p.parseUnary(depth + 1)
 		if e == nil {
 			return nil
 		}
 		return &expr{at: at, op: uapi.OpNeg, args: []*expr{e}}
 	}
-	e := p.primary(depth)
+	e := p.parsePrimary(depth)
 	at = p.tok.at
 	if e == nil || !p.accept("^") {
 		return e
 	}
-	right := p.unary(depth + 1) // 2^3^2 is 2^9
+	right := p.parseUnary(depth + 1) // 2^3^2 is 2^9
 	if right == nil {
 		return nil
 	}
 	return &expr{at: at, op: uapi.OpPow, args: []*expr{e, right}}
 }
 
-func (p *parser) primary(depth int) *expr {
+func (p *parser) parsePrimary(depth int) *expr {
 	t := p.tok
 	switch {
 	case t.kind == number:
 		p.advance()
-		return &expr{at: t.at, op: uapi.OpConst, num: p.integer(t)}
+		return &expr{at: t.at, op: uapi.OpConst, num: p.parseInteger(t)}
 	case p.accept("("):
-		e := p.choice(depth + 1)
+		e := p.parseConditional(depth + 1)
 		if e == nil || !p.expect(")", "behind the expression") {
 			return nil
 		}
 		return e
 	case t.kind != word:
-		p.problem(t.at, "expected a number or a parameter's name in a size, found %s", t.name())
+		p.problemf(t.at, "expected a number or a parameter's name in a size, found %s", t.name())
 		return nil
 	}
 	p.advance()
 	if !p.accept("[") {
 		return &expr{at: t.at, op: uapi.OpParam, name: t.text}
 	}
-	index := p.choice(depth + 1)
+	index := p.parseConditional(depth + 1)
 	if index == nil || !p.expect("]", "behind the index") {
 		return nil
 	}
 	return &expr{at: t.at, op: uapi.OpItem, name: t.text, args: []*expr{index}}
 }
 
-// integer reads a number as C has them, without a suffix.
-func (p *parser) integer(t token) int64 {
+// parseInteger reads a number as C has them, without a suffix.
+func (p *parser) parseInteger(t token) int64 {
 	n, err := strconv.ParseInt(t.text, 0, 64)
 	for i := range len(t.text) {
 		if t.text[i] == '_' || i > 0 && t.text[0] == '0' && (t.text[i]|0x20 == 'o' || t.text[i]|0x20 == 'b' && i == 1) {
@@ -149,7 +149,7 @@ func (p *parser) integer(t token) int64 {
 		}
 	}
 	if err != nil {
-		p.problem(t.at, "%q is no whole number of at most 64 bits", t.text)
+		p.problemf(t.at, "%q is no whole number of at most 64 bits", t.text)
 	}
 	return n
 }

@@ -11,9 +11,9 @@ import (
 
 const tooLarge = "this value does not fit 64 bits"
 
-// fold computes one operation as the size code does. The second result says
+// foldConstant computes one operation as the size code does. The second result says
 // what is wrong.
-func fold(op uapi.Op, v []int64) (int64, string) {
+func foldConstant(op uapi.Op, v []int64) (int64, string) {
 	truth := func(b bool) (int64, string) {
 		if b {
 			return 1, ""
@@ -42,10 +42,10 @@ func fold(op uapi.Op, v []int64) (int64, string) {
 		v = []int64{0, v[0]}
 		op = uapi.OpSub
 	}
-	return arithmetic(op, v[0], v[1])
+	return foldArithmetic(op, v[0], v[1])
 }
 
-func arithmetic(op uapi.Op, a, b int64) (int64, string) {
+func foldArithmetic(op uapi.Op, a, b int64) (int64, string) {
 	x, y := big.NewInt(a), big.NewInt(b)
 	switch op {
 	case uapi.OpAdd:

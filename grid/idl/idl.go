@@ -67,7 +67,7 @@ type dim struct {
 // Parse reads the text of a file. All errors of it come as one *Problems.
 func Parse(file string, text []byte) (*Module, error) {
 	p := newParser(file, text)
-	m := p.module()
+	m := p.parseModule()
 	p.check(m)
 	if len(p.problems.List) == 0 {
 		p.encode(m)

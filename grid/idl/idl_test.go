@@ -46,7 +46,7 @@ func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(back, m.Manifest()) {
-		t.Fatalf("the manifest came back as\n%s\nfrom\n%s", Dump(back), Dump(m.Manifest()))
+		t.Fatalf("the manifest came back as\n%s\nfrom\n%s", DumpManifest(back), DumpManifest(m.Manifest()))
 	}
 	return back
 }
@@ -54,7 +54,7 @@ func roundTrip(t testing.TB, m *Module) *uapi.Manifest {
 // The manifest of a file with everything in it reads as written down once.
 func TestGolden(t *testing.T) {
 	m := parse(t, string(read(t, "all.idl")))
-	if got, want := Dump(roundTrip(t, m)), string(read(t, "all.golden")); got != want {
+	if got, want := DumpManifest(roundTrip(t, m)), string(read(t, "all.golden")); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if want := []string{"first.o", "second.o", "-lm"}; !reflect.DeepEqual(m.Files, want) {
@@ -73,10 +73,10 @@ func TestGolden(t *testing.T) {
 
 // What Dump prints is IDL: with bodies behind the heads it gives the same.
 func TestDumpIsIDL(t *testing.T) {
-	first := Dump(parse(t, string(read(t, "all.idl"))).Manifest())
+	first := DumpManifest(parse(t, string(read(t, "all.idl"))).Manifest())
 	text := strings.ReplaceAll(first, " /* every new worker runs it first */", "")
 	text = strings.ReplaceAll(text, ")\n", ") {}\n")
-	if second := Dump(parse(t, text).Manifest()); second != first {
+	if second := DumpManifest(parse(t, text).Manifest()); second != first {
 		t.Errorf("got\n%s\nwant\n%s", second, first)
 	}
 }
@@ -348,7 +348,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		Dump(roundTrip(t, m))
+		DumpManifest(roundTrip(t, m))
 		if _, err := m.Stub("x_stub.c"); err != nil {
 			t.Error(err)
 		}
@@ -368,16 +368,16 @@ func TestConstantsAreFolded(t *testing.T) {
 		{uapi.OpDiv, [3]int64{0, 1, 1}}, {uapi.OpMod, [3]int64{1, 0, 1}}, {uapi.OpPow, [3]int64{1, 4, 9}},
 	} {
 		for i, want := range c.want {
-			if got, wrong := fold(c.op, []int64{int64(i + 1), 2}); got != want || wrong != "" {
+			if got, wrong := foldConstant(c.op, []int64{int64(i + 1), 2}); got != want || wrong != "" {
 				t.Errorf("%v of %d and 2: %d %s, want %d", c.op, i+1, got, wrong, want)
 			}
 		}
 	}
-	if got, wrong := fold(uapi.OpNeg, []int64{7}); got != -7 || wrong != "" {
+	if got, wrong := foldConstant(uapi.OpNeg, []int64{7}); got != -7 || wrong != "" {
 		t.Errorf("7 negated: %d %s", got, wrong)
 	}
 	for i, want := range []int64{6, 5} {
-		if got, _ := fold(uapi.OpSelect, []int64{int64(i), 5, 6}); got != want {
+		if got, _ := foldConstant(uapi.OpSelect, []int64{int64(i), 5, 6}); got != want {
 			t.Errorf("%d ? 5 : 6 is %d", i, got)
 		}
 	}

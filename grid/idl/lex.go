@@ -45,7 +45,7 @@ type lexer struct {
 	problems *Problems
 }
 
-func (l *lexer) problem(at position, format string, args ...any) {
+func (l *lexer) problemf(at position, format string, args ...any) {
 	start := strings.LastIndexByte(l.src[:at.offset], '\n') + 1
 	line, _, _ := strings.Cut(l.src[start:], "\n")
 	if len(l.problems.List) > 50*problemsMax {
@@ -61,10 +61,10 @@ func (l *lexer) problem(at position, format string, args ...any) {
 		offset: at.offset, source: strings.TrimSuffix(line, "\r")})
 }
 
-func (l *lexer) rest() string { return l.src[l.at.offset:] }
+func (l *lexer) remaining() string { return l.src[l.at.offset:] }
 
-// skip goes n bytes on.
-func (l *lexer) skip(n int) {
+// advance goes n bytes on.
+func (l *lexer) advance(n int) {
 	for _, r := range l.src[l.at.offset : l.at.offset+n] {
 		l.at.column++
 		if r == '\n' {
@@ -75,9 +75,9 @@ func (l *lexer) skip(n int) {
 	l.at.offset += n
 }
 
-// comment skips a comment that begins here.
-func (l *lexer) comment() bool {
-	rest, n := l.rest(), 0
+// skipComment skips a comment that begins here.
+func (l *lexer) skipComment() bool {
+	rest, n := l.remaining(), 0
 	switch {
 	case strings.HasPrefix(rest, "//"):
 		if n = strings.IndexByte(rest, '\n'); n < 0 {
@@ -85,7 +85,7 @@ func (l *lexer) comment() bool {
 		}
 	case strings.HasPrefix(rest, "/*"):
 		if n = strings.Index(rest[2:], "*/"); n < 0 {
-			l.problem(l.at, "this comment does not end: write */")
+			l.problemf(l.at, "this comment does not end: write */")
 			n = len(rest)
 		} else {
 			n += 4
@@ -93,43 +93,43 @@ func (l *lexer) comment() bool {
 	default:
 		return false
 	}
-	l.skip(n)
+	l.advance(n)
 	return true
 }
 
-func (l *lexer) blank() {
+func (l *lexer) skipBlanks() {
 	for {
-		rest := l.rest()
+		rest := l.remaining()
 		n := len(rest) - len(strings.TrimLeft(rest, " \t\r\n\f\v"))
-		l.skip(n)
-		if n == 0 && !l.comment() {
+		l.advance(n)
+		if n == 0 && !l.skipComment() {
 			return
 		}
 	}
 }
 
-func letter(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
-func digit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
 func (l *lexer) next() token {
-	l.blank()
+	l.skipBlanks()
 	t := token{kind: end, at: l.at}
-	rest := l.rest()
+	rest := l.remaining()
 	if rest == "" {
 		return t
 	}
 	n := 1
 	switch c := rest[0]; {
-	case letter(c) || digit(c):
+	case isLetter(c) || isDigit(c):
 		t.kind = word
-		if digit(c) {
+		if isDigit(c) {
 			t.kind = number
 		}
-		for n < len(rest) && (letter(rest[n]) || digit(rest[n])) {
+		for n < len(rest) && (isLetter(rest[n]) || isDigit(rest[n])) {
 			n++
 		}
 	case c == '"':
-		return l.string()
+		return l.lexString()
 	default:
 		t.kind = sign
 		_, n = utf8.DecodeRuneInString(rest)
@@ -140,26 +140,26 @@ func (l *lexer) next() token {
 		}
 	}
 	t.text = rest[:n]
-	l.skip(n)
+	l.advance(n)
 	return t
 }
 
-func (l *lexer) string() token {
+func (l *lexer) lexString() token {
 	t := token{kind: text, at: l.at}
-	n, ok := quoted(l.rest())
+	n, ok := quotedLen(l.remaining())
 	if !ok {
-		l.problem(t.at, "this string does not end in its line")
-		l.skip(n)
+		l.problemf(t.at, "this string does not end in its line")
+		l.advance(n)
 		return t
 	}
-	t.text = l.rest()[1 : n-1]
-	l.skip(n)
+	t.text = l.remaining()[1 : n-1]
+	l.advance(n)
 	return t
 }
 
-// quoted gives the length of a string or character constant at the start of s,
+// quotedLen gives the length of a string or character constant at the start of s,
 // and whether it ends before its line does.
-func quoted(s string) (int, bool) {
+func quotedLen(s string) (int, bool) {
 	for i := 1; i < len(s) && s[i] != '\n'; i++ {
 		switch s[i] {
 		case '\\':
@@ -177,32 +177,32 @@ func quoted(s string) (int, bool) {
 	return n, false
 }
 
-// block takes C text from the brace that was just read to the one that closes
+// lexBlock takes C text from the brace that was just read to the one that closes
 // it. Braces in strings and comments do not count.
-func (l *lexer) block(open token) *block {
+func (l *lexer) lexBlock(open token) *block {
 	start := strings.LastIndexByte(l.src[:open.at.offset], '\n') + 1
-	b := &block{at: open.at, indent: blanks(l.src[start:], open.at.column-1)}
+	b := &block{at: open.at, indent: blanksFor(l.src[start:], open.at.column-1)}
 	for depth := 1; ; {
-		rest := l.rest()
+		rest := l.remaining()
 		switch {
 		case rest == "":
-			l.problem(open.at, "this brace is never closed: write }")
+			l.problemf(open.at, "this brace is never closed: write }")
 			return b
-		case l.comment():
+		case l.skipComment():
 			continue
 		case rest[0] == '"' || rest[0] == '\'':
-			n, ok := quoted(rest)
+			n, ok := quotedLen(rest)
 			if !ok { // an apostrophe, as in #error don't
 				n = 1
 			}
-			l.skip(n)
+			l.advance(n)
 			continue
 		case rest[0] == '{':
 			depth++
 		case rest[0] == '}':
 			depth--
 		}
-		l.skip(1)
+		l.advance(1)
 		if depth == 0 {
 			b.text = l.src[open.at.offset:l.at.offset]
 			return b

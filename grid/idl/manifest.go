@@ -27,28 +27,28 @@ func (p *parser) encode(m *Module) {
 	for _, d := range m.Defines {
 		f := uapi.Function{Name: d.name, Init: d.name == Initialize}
 		for _, q := range d.params {
-			f.Params = append(f.Params, e.param(d, q))
+			f.Params = append(f.Params, e.encodeParam(d, q))
 		}
 		out.Functions = append(out.Functions, f)
 	}
 	out.Code = e.code
 	m.manifest = out
 	if _, err := out.Encode(); err != nil {
-		p.problem(m.Defines[0].at, "the sizes of this file are too complicated: %v", err)
+		p.problemf(m.Defines[0].at, "the sizes of this file are too complicated: %v", err)
 	}
 }
 
-func (e *encoder) param(d *define, q *param) uapi.Param {
+func (e *encoder) encodeParam(d *define, q *param) uapi.Param {
 	out := uapi.Param{Name: q.name, Type: q.kind, Unsigned: q.unsigned, Mode: q.mode}
 	for _, dim := range q.dims {
 		out.Dims = append(out.Dims, uapi.Dim{
-			Size: e.program(d, dim.size), Low: e.program(d, dim.low),
-			High: e.program(d, dim.high), Stride: e.program(d, dim.stride)})
+			Size: e.encodeProgram(d, dim.size), Low: e.encodeProgram(d, dim.low),
+			High: e.encodeProgram(d, dim.high), Stride: e.encodeProgram(d, dim.stride)})
 	}
 	return out
 }
 
-func (e *encoder) program(d *define, x *expr) uint32 {
+func (e *encoder) encodeProgram(d *define, x *expr) uint32 {
 	if x == nil {
 		return uapi.CodeDefault
 	}
@@ -80,8 +80,8 @@ var typeNames = [...]string{uapi.Char: "char", uapi.Short: "short", uapi.Int: "i
 
 var modeNames = [...]string{uapi.ModeIn: "IN", uapi.ModeOut: "OUT", uapi.ModeInOut: "INOUT", uapi.ModeWork: "WORK"}
 
-// Dump writes a manifest as the IDL it could have come from.
-func Dump(m *uapi.Manifest) string {
+// DumpManifest writes a manifest as the IDL it could have come from.
+func DumpManifest(m *uapi.Manifest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Module %s;\n", m.Name)
 	for i := range m.Functions {
@@ -111,18 +111,18 @@ func dumpParam(m *uapi.Manifest, f *uapi.Function, p *uapi.Param) string {
 	}
 	b.WriteString(typeNames[p.Type] + " " + p.Name)
 	for _, d := range p.Dims {
-		b.WriteString("[" + source(m, f, d.Size))
+		b.WriteString("[" + sourceOf(m, f, d.Size))
 		if d.Low != uapi.CodeDefault || d.High != uapi.CodeDefault || d.Stride != uapi.CodeDefault {
-			low, high := "0", source(m, f, d.Size)
+			low, high := "0", sourceOf(m, f, d.Size)
 			if d.Low != uapi.CodeDefault {
-				low = source(m, f, d.Low)
+				low = sourceOf(m, f, d.Low)
 			}
 			if d.High != uapi.CodeDefault {
-				high = source(m, f, d.High)
+				high = sourceOf(m, f, d.High)
 			}
 			b.WriteString(":" + low + "," + high)
 			if d.Stride != uapi.CodeDefault {
-				b.WriteString("," + source(m, f, d.Stride))
+				b.WriteString("," + sourceOf(m, f, d.Stride))
 			}
 		}
 		b.WriteString("]")
@@ -136,9 +136,9 @@ var opSigns = map[uapi.Op]string{uapi.OpAdd: "+", uapi.OpSub: "-", uapi.OpMul: "
 // dumpMax bounds what is made of one size: a manifest may come from anywhere.
 const dumpMax = 1 << 16
 
-// source turns size code back into an expression, with all its parentheses.
+// sourceOf turns size code back into an expression, with all its parentheses.
 // The manifest has been parsed, so its code is well formed.
-func source(m *uapi.Manifest, f *uapi.Function, at uint32) string {
+func sourceOf(m *uapi.Manifest, f *uapi.Function, at uint32) string {
 	var stack []string
 	pop := func() string {
 		s := stack[len(stack)-1]

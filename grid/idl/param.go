@@ -28,14 +28,14 @@ var noTypes = map[string]string{
 	"void":        "name the type of what travels",
 }
 
-// params takes all up to the closing parenthesis. False when it got lost.
-func (p *parser) params(d *define) bool {
+// parseParams takes all up to the closing parenthesis. False when it got lost.
+func (p *parser) parseParams(d *define) bool {
 	if p.tok.is("void") {
 		void := p.tok
 		if p.advance(); p.accept(")") {
 			return true
 		}
-		p.problem(void.at, "void is not supported; %s", noTypes["void"])
+		p.problemf(void.at, "void is not supported; %s", noTypes["void"])
 		p.restOfParam(void.at)
 	}
 	if p.accept(")") {
@@ -44,7 +44,7 @@ func (p *parser) params(d *define) bool {
 	for {
 		from := p.tok.at
 		q := &param{at: from}
-		if !p.param(q) {
+		if !p.parseParam(q) {
 			p.restOfParam(from)
 		}
 		if q.name != "" {
@@ -55,7 +55,7 @@ func (p *parser) params(d *define) bool {
 		case p.accept(")"):
 			return true
 		default:
-			p.problem(p.tok.at, "expected \",\" or \")\" behind a parameter, found %s", p.tok.name())
+			p.problemf(p.tok.at, "expected \",\" or \")\" behind a parameter, found %s", p.tok.name())
 			return false
 		}
 	}
@@ -63,10 +63,10 @@ func (p *parser) params(d *define) bool {
 
 func (p *parser) addParam(d *define, q *param) {
 	if d.index(q.name) >= 0 {
-		p.problem(q.at, "the parameter %q stands twice", q.name)
+		p.problemf(q.at, "the parameter %q stands twice", q.name)
 	}
 	if len(d.params) == uapi.ParamsMax {
-		p.problem(q.at, "a function has at most %d parameters", uapi.ParamsMax)
+		p.problemf(q.at, "a function has at most %d parameters", uapi.ParamsMax)
 	}
 	d.params = append(d.params, q)
 }
@@ -76,7 +76,7 @@ func (p *parser) addParam(d *define, q *param) {
 func (p *parser) restOfParam(from position) {
 	p.at = from
 	var open []string // brackets
-	for p.advance(); !starts(p.tok) && !p.tok.is("{"); p.advance() {
+	for p.advance(); !startsItem(p.tok) && !p.tok.is("{"); p.advance() {
 		if p.tok.kind != sign {
 			continue
 		}
@@ -101,17 +101,17 @@ func (p *parser) restOfParam(from position) {
 	}
 }
 
-// param takes words in any order up to the name. False when the rest of it
+// parseParam takes words in any order up to the name. False when the rest of it
 // can't be read; then the error has been reported.
-func (p *parser) param(q *param) bool {
+func (p *parser) parseParam(q *param) bool {
 	begin := p.tok.at
-	typed := p.words(q)
+	typed := p.parseParamWords(q)
 	for p.accept("*") {
 		q.star = true
 	}
 	q.at = p.tok.at
 	name := p.tok.text
-	if !p.identifier("a parameter") {
+	if !p.parseIdentifier("a parameter") {
 		return false
 	}
 	q.name = name
@@ -119,12 +119,12 @@ func (p *parser) param(q *param) bool {
 	case typed == wrong:
 		return false
 	case q.mode == 0:
-		p.problem(begin, "the parameter %q has no mode: write IN, OUT, INOUT or WORK", name)
+		p.problemf(begin, "the parameter %q has no mode: write IN, OUT, INOUT or WORK", name)
 	case typed == missing:
-		p.problem(begin, "the parameter %q has no type, such as int or double", name)
+		p.problemf(begin, "the parameter %q has no type, such as int or double", name)
 	}
 	for p.tok.is("[") {
-		if !p.dim(q) {
+		if !p.parseDim(q) {
 			return false
 		}
 	}
@@ -139,19 +139,19 @@ const (
 	wrong
 )
 
-// words takes modes and types.
-func (p *parser) words(q *param) outcome {
+// parseParamWords takes modes and types.
+func (p *parser) parseParamWords(q *param) outcome {
 	typed, bases, longs := missing, 0, 0
 	for ; p.tok.kind == word; p.advance() {
 		t := p.tok
 		if why := noTypes[t.text]; why != "" {
-			p.problem(t.at, "%s is not supported; %s", t.text, why)
+			p.problemf(t.at, "%s is not supported; %s", t.text, why)
 			typed = wrong
 			continue
 		}
 		if mode := modes[t.text]; mode != 0 {
 			if q.mode != 0 {
-				p.problem(t.at, "the parameter has two modes")
+				p.problemf(t.at, "the parameter has two modes")
 			}
 			q.mode = mode
 			continue
@@ -167,7 +167,7 @@ func (p *parser) words(q *param) outcome {
 			// long int and short int
 		case base == uapi.Long && bases == 0:
 			if longs++; longs > 2 {
-				p.problem(t.at, "long stands too often")
+				p.problemf(t.at, "long stands too often")
 			}
 			q.longlong = longs == 2 || t.is("longlong")
 			q.kind = uapi.Long
@@ -175,7 +175,7 @@ func (p *parser) words(q *param) outcome {
 			q.kind = base
 		case base != 0:
 			if bases+longs > 0 {
-				p.problem(t.at, "the parameter has two types")
+				p.problemf(t.at, "the parameter has two types")
 			}
 			bases++
 			q.kind = base
@@ -189,31 +189,31 @@ func (p *parser) words(q *param) outcome {
 	return typed
 }
 
-// dim takes [size] or [size:low,high,stride].
-func (p *parser) dim(q *param) bool {
+// parseDim takes [size] or [size:low,high,stride].
+func (p *parser) parseDim(q *param) bool {
 	at := p.tok.at
 	p.advance()
 	if p.tok.is("]") {
-		p.problem(p.tok.at, "the size of %q is missing: both sides must know how much travels", q.name)
+		p.problemf(p.tok.at, "the size of %q is missing: both sides must know how much travels", q.name)
 		p.advance()
 		return true
 	}
 	var d dim
-	if d.size = p.expr(); d.size == nil {
+	if d.size = p.parseExpr(); d.size == nil {
 		return false
 	}
 	if p.accept(":") {
-		if d.low = p.expr(); d.low == nil {
+		if d.low = p.parseExpr(); d.low == nil {
 			return false
 		}
 		if !p.expect(",", "behind the first index of the part") {
 			return false
 		}
-		if d.high = p.expr(); d.high == nil {
+		if d.high = p.parseExpr(); d.high == nil {
 			return false
 		}
 		if p.accept(",") {
-			if d.stride = p.expr(); d.stride == nil {
+			if d.stride = p.parseExpr(); d.stride == nil {
 				return false
 			}
 		}
@@ -222,7 +222,7 @@ func (p *parser) dim(q *param) bool {
 		return false
 	}
 	if len(q.dims) == uapi.DimsMax {
-		p.problem(at, "an array has at most %d dimensions", uapi.DimsMax)
+		p.problemf(at, "an array has at most %d dimensions", uapi.DimsMax)
 		return true
 	}
 	q.dims = append(q.dims, d)

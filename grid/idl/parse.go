@@ -40,7 +40,7 @@ func (p *parser) expect(s, why string) bool {
 	if p.accept(s) {
 		return true
 	}
-	p.problem(p.tok.at, "expected %q %s, found %s", s, why, p.tok.name())
+	p.problemf(p.tok.at, "expected %q %s, found %s", s, why, p.tok.name())
 	return false
 }
 
@@ -58,85 +58,85 @@ var unsupported = map[string]string{
 	"Compiler":   "choose one with --cc",
 }
 
-func starts(t token) bool {
+func startsItem(t token) bool {
 	return t.is("Module") || t.is("Define") || t.is("Globals") || t.kind == end
 }
 
-// recover goes to the next thing that begins a part of the file.
-func (p *parser) recover() {
-	for !starts(p.tok) {
+// skipToItem goes to the next thing that begins a part of the file.
+func (p *parser) skipToItem() {
+	for !startsItem(p.tok) {
 		if p.tok.is("{") {
-			p.block(p.tok)
+			p.lexBlock(p.tok)
 		}
 		p.advance()
 	}
 }
 
-func (p *parser) module() *Module {
+func (p *parser) parseModule() *Module {
 	m := &Module{File: p.problems.File}
 	for p.tok.kind != end {
 		at := p.tok
 		switch {
 		case p.accept(";"):
 		case p.accept("Module"):
-			p.header(m, at)
+			p.parseHeader(m, at)
 		case p.accept("Globals"):
 			if b := p.cBlock("behind Globals"); b != nil {
 				m.Globals = append(m.Globals, *b)
 			}
 		case p.accept("Define"):
-			p.define(m)
-		case p.option(m):
+			p.parseDefine(m)
+		case p.parseOption(m):
 		case p.tok.is("#"):
-			p.problem(at.at, "directives of the C preprocessor stand inside Globals { }")
+			p.problemf(at.at, "directives of the C preprocessor stand inside Globals { }")
 			p.advance()
-			p.recover()
+			p.skipToItem()
 		default:
-			p.problem(at.at, "expected Module, Define or Globals, found %s", at.name())
+			p.problemf(at.at, "expected Module, Define or Globals, found %s", at.name())
 			p.advance()
-			p.recover()
+			p.skipToItem()
 		}
 	}
 	if !p.seen {
-		p.problem(position{0, 1, 1}, "the file has no module: begin it with `Module NAME;`")
+		p.problemf(position{0, 1, 1}, "the file has no module: begin it with `Module NAME;`")
 	} else if len(m.Defines) == 0 {
-		p.problem(p.tok.at, "the module has no function: write Define NAME(...) { }")
+		p.problemf(p.tok.at, "the module has no function: write Define NAME(...) { }")
 	}
 	return m
 }
 
-func (p *parser) header(m *Module, at token) {
+func (p *parser) parseHeader(m *Module, at token) {
 	if p.seen {
-		p.problem(at.at, "a file has one Module")
+		p.problemf(at.at, "a file has one Module")
 	}
 	p.seen = true
 	name := p.tok
-	if p.identifier("the module") {
+	if p.parseIdentifier("the module") {
 		if m.Name == "" {
 			m.Name = name.text
 		}
 		if !p.expect(";", "behind the module's name") {
-			p.recover()
+			p.skipToItem()
 		}
 	} else {
-		p.recover()
+		p.skipToItem()
 	}
 }
 
-// identifier takes a word that may be a name in C and in a manifest.
-func (p *parser) identifier(what string) bool {
+// parseIdentifier takes a word that may be a name in C and in a manifest.
+func (p *parser) parseIdentifier(what string) bool {
 	t := p.tok
 	if t.kind != word {
-		p.problem(t.at, "expected the name of %s, found %s", what, t.name())
+		p.problemf(t.at, "expected the name of %s, found %s", what, t.name())
 		return false
 	}
 	switch {
 	case len(t.text) >= uapi.NameMax:
-		p.problem(t.at, "the name of %s has %d characters, at most %d may be", what, len(t.text), uapi.NameMax-1)
+		p.problemf(t.at, "the name of %s has %d characters, at most %d may be", what, len(t.text), uapi.NameMax-1)
 	case cWords[t.text]:
-		p.problem(t.at, "%q is a word of C and can't be the name of %s", t.text, what)
+		p.problemf(t.at, "%q is a word of C and can't be the name of %s", t.text, what)
 	case strings.HasPrefix(t.text, "skep_"):
-		p.problem(t.at, "names that begin with skep_ are kept for skep")
+		p.problemf(t.at, "names that begin with skep_ are kept for skep")
 	}
 	p.advance()
 	return true
@@ -153,23 +153,23 @@ var cWords = func() map[string]bool {
 func (p *parser) cBlock(where string) *block {
 	open := p.tok
 	if !open.is("{") {
-		p.problem(open.at, "expected \"{\" %s, found %s", where, open.name())
-		p.recover()
+		p.problemf(open.at, "expected \"{\" %s, found %s", where, open.name())
+		p.skipToItem()
 		return nil
 	}
-	b := p.block(open)
+	b := p.lexBlock(open)
 	p.advance()
 	return b
 }
 
-// option takes what says how to build the program; it stands at the top or
+// parseOption takes what says how to build the program; it stands at the top or
 // before a body. False when there is none.
-func (p *parser) option(m *Module) bool {
+func (p *parser) parseOption(m *Module) bool {
 	at := p.tok
 	if why := unsupported[at.text]; at.kind == word && why != "" {
-		p.problem(at.at, "%s is not supported; %s", at.text, why)
+		p.problemf(at.at, "%s is not supported; %s", at.text, why)
 		p.advance()
-		p.statement()
+		p.skipStatement()
 		return true
 	}
 	switch at.text {
@@ -179,12 +179,12 @@ func (p *parser) option(m *Module) bool {
 	}
 	p.advance()
 	if p.tok.kind != text {
-		p.problem(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
-		p.statement()
+		p.problemf(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
+		p.skipStatement()
 		return true
 	}
 	for p.tok.kind == text {
-		p.take(m, at.text, p.tok)
+		p.setOption(m, at.text, p.tok)
 		p.advance()
 		p.accept(",")
 	}
@@ -192,7 +192,7 @@ func (p *parser) option(m *Module) bool {
 	return true
 }
 
-func (p *parser) take(m *Module, option string, t token) {
+func (p *parser) setOption(m *Module, option string, t token) {
 	switch option {
 	case "Required", "Library":
 		m.Files = append(m.Files, strings.Fields(t.text)...)
@@ -200,7 +200,7 @@ func (p *parser) take(m *Module, option string, t token) {
 		m.Options = append(m.Options, strings.Fields(t.text)...)
 	case "Language":
 		if t.text != "C" && t.text != "c" {
-			p.problem(t.at, "bodies are in C; call other languages with Calls")
+			p.problemf(t.at, "bodies are in C; call other languages with Calls")
 		}
 	default:
 		p.fortranFormat(t)
@@ -209,16 +209,16 @@ func (p *parser) take(m *Module, option string, t token) {
 
 func (p *parser) fortranFormat(t token) {
 	rest := strings.NewReplacer("%s", "", "%l", "").Replace(t.text)
-	if rest == t.text || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || !letter(byte(r)) && !digit(byte(r)) }) {
-		p.problem(t.at, "a Fortran format is letters around %%s (the name) or %%l (the name in small letters), such as \"%%l_\"")
+	if rest == t.text || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {
+		p.problemf(t.at, "a Fortran format is letters around %%s (the name) or %%l (the name in small letters), such as \"%%l_\"")
 		return
 	}
 	p.format = t.text
 }
 
-// statement goes behind the next semicolon, but not into what is next.
-func (p *parser) statement() {
-	for !starts(p.tok) && !p.tok.is("{") {
+// skipStatement goes behind the next semicolon, but not into what is next.
+func (p *parser) skipStatement() {
+	for !startsItem(p.tok) && !p.tok.is("{") {
 		if p.accept(";") {
 			return
 		}
@@ -226,15 +226,15 @@ func (p *parser) statement() {
 	}
 }
 
-func (p *parser) define(m *Module) {
+func (p *parser) parseDefine(m *Module) {
 	d := &define{at: p.tok.at, name: p.tok.text}
-	if !p.identifier("the function") {
-		p.recover()
+	if !p.parseIdentifier("the function") {
+		p.skipToItem()
 		return
 	}
 	m.Defines = append(m.Defines, d)
-	if !p.expect("(", "behind the function's name") || !p.params(d) {
-		p.recover()
+	if !p.expect("(", "behind the function's name") || !p.parseParams(d) {
+		p.skipToItem()
 		return
 	}
 	for {
@@ -242,22 +242,22 @@ func (p *parser) define(m *Module) {
 		case p.tok.kind == text:
 			d.doc += p.tok.text
 			p.advance()
-		case p.option(m):
+		case p.parseOption(m):
 		case p.tok.is("Calls"):
-			d.call = p.calls(d)
+			d.call = p.parseCalls(d)
 			return
 		case p.tok.is("{"):
 			d.body = p.cBlock("")
 			return
 		default:
-			p.problem(p.tok.at, "expected the body of %q as { C } or Calls, found %s", d.name, p.tok.name())
-			p.recover()
+			p.problemf(p.tok.at, "expected the body of %q as { C } or Calls, found %s", d.name, p.tok.name())
+			p.skipToItem()
 			return
 		}
 	}
 }
 
-func (p *parser) calls(d *define) *call {
+func (p *parser) parseCalls(d *define) *call {
 	p.advance()
 	c := &call{}
 	if p.tok.kind == text {
@@ -266,19 +266,19 @@ func (p *parser) calls(d *define) *call {
 		case "fortran":
 			c.fortran = true
 		default:
-			p.problem(p.tok.at, "Calls knows \"C\" and \"Fortran\"")
+			p.problemf(p.tok.at, "Calls knows \"C\" and \"Fortran\"")
 		}
 		p.advance()
 	}
 	c.at, c.name = p.tok.at, p.tok.text
-	if !p.identifier("what is called") || !p.expect("(", "behind the name of what is called") {
-		p.recover()
+	if !p.parseIdentifier("what is called") || !p.expect("(", "behind the name of what is called") {
+		p.skipToItem()
 		return c
 	}
 	for !p.accept(")") {
-		if !p.argument(d, c) || !p.accept(",") && !p.tok.is(")") {
-			p.problem(p.tok.at, "expected a parameter's name, \",\" or \")\", found %s", p.tok.name())
-			p.recover()
+		if !p.parseArgument(d, c) || !p.accept(",") && !p.tok.is(")") {
+			p.problemf(p.tok.at, "expected a parameter's name, \",\" or \")\", found %s", p.tok.name())
+			p.skipToItem()
 			return c
 		}
 	}
@@ -289,16 +289,16 @@ func (p *parser) calls(d *define) *call {
 	return c
 }
 
-func (p *parser) argument(d *define, c *call) bool {
+func (p *parser) parseArgument(d *define, c *call) bool {
 	t := p.tok
 	a := argument{param: -1, text: t.text}
 	switch {
 	case t.kind == word:
 		if a.param = d.index(t.text); a.param < 0 {
-			p.problem(t.at, "%q is no parameter of %q", t.text, d.name)
+			p.problemf(t.at, "%q is no parameter of %q", t.text, d.name)
 		}
 	case t.kind == number && !c.fortran:
-		p.integer(t)
+		p.parseInteger(t)
 	default:
 		return false
 	}

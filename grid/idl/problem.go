@@ -47,7 +47,7 @@ func (p *Problems) Error() string {
 		if len(q.source) > sourceMax {
 			continue
 		}
-		fmt.Fprintf(&b, "  %s\n  %s^\n", printable(q.source), blanks(q.source, q.Column-1))
+		fmt.Fprintf(&b, "  %s\n  %s^\n", cleanLine(q.source), blanksFor(q.source, q.Column-1))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -57,8 +57,8 @@ func (p *Problems) sorted() *Problems {
 	return p
 }
 
-// printable keeps a hostile file from speaking to the terminal.
-func printable(line string) string {
+// cleanLine keeps a hostile file from speaking to the terminal.
+func cleanLine(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError || (r >= 0x80 && r < 0xa0)) {
 			return '?'
@@ -67,8 +67,8 @@ func printable(line string) string {
 	}, line)
 }
 
-// blanks is as wide as the first n characters of line.
-func blanks(line string, n int) string {
+// blanksFor is as wide as the first n characters of line.
+func blanksFor(line string, n int) string {
 	var b strings.Builder
 	for _, r := range line {
 		if n--; n < 0 {

@@ -29,34 +29,34 @@ func (m *Module) Stub(name string) ([]byte, error) {
 	}
 	s := &stub{name: filepath.ToSlash(name), m: m}
 	// The file's name could end the comment: it stands in quotes below only.
-	s.line("/* Made by skep gen: change the IDL, not this file. */")
-	s.line("#include <skep/worker.h>")
+	s.linef("/* Made by skep gen: change the IDL, not this file. */")
+	s.linef("#include <skep/worker.h>")
 	for i := range m.Globals {
 		b := m.Globals[i]
-		s.line("")
+		s.linef("")
 		inner := " " + strings.TrimSuffix(strings.TrimPrefix(b.text, "{"), "}")
-		s.from(b.at, b.indent+inner)
+		s.writeFrom(b.at, b.indent+inner)
 	}
 	for i := range m.Defines {
-		s.line("")
-		s.function(i)
+		s.linef("")
+		s.writeFunction(i)
 	}
-	s.tables(manifest)
+	s.writeTables(manifest)
 	return s.Bytes(), nil
 }
 
-func (s *stub) line(format string, args ...any) {
+func (s *stub) linef(format string, args ...any) {
 	fmt.Fprintf(s, format+"\n", args...)
 }
 
-// from writes text that stands at a place of the IDL.
-func (s *stub) from(at position, text string) {
-	s.line("#line %d %s", at.line, cString(filepath.ToSlash(s.m.File)))
+// writeFrom writes text that stands at a place of the IDL.
+func (s *stub) writeFrom(at position, text string) {
+	s.linef("#line %d %s", at.line, cString(filepath.ToSlash(s.m.File)))
 	s.WriteString(text)
 	s.WriteString("\n")
 	s.lines += bytes.Count(s.Bytes()[s.counted:], []byte("\n"))
 	s.counted = s.Len()
-	s.line("#line %d %s", s.lines+2, cString(s.name))
+	s.linef("#line %d %s", s.lines+2, cString(s.name))
 }
 
 // cString keeps any name of a file one line of C.
@@ -92,49 +92,49 @@ func (q *param) cType() string {
 	return t
 }
 
-// pointer tells whether C gets the argument's address rather than its value.
-func (q *param) pointer(fortran bool) bool {
+// isPointer tells whether C gets the argument's address rather than its value.
+func (q *param) isPointer(fortran bool) bool {
 	return fortran || len(q.dims) > 0 || q.mode != uapi.ModeIn || q.kind == uapi.String
 }
 
-func (q *param) declare(name string, fortran bool) string {
-	if q.pointer(fortran) {
+func (q *param) declaration(name string, fortran bool) string {
+	if q.isPointer(fortran) {
 		return q.cType() + " *" + name
 	}
 	return strings.TrimSuffix(q.cType()+" "+name, " ")
 }
 
-// pass gives argument i as C wants it.
-func (q *param) pass(i int, fortran bool) string {
-	if q.pointer(fortran) {
+// argument gives argument i as C wants it.
+func (q *param) argument(i int, fortran bool) string {
+	if q.isPointer(fortran) {
 		return fmt.Sprintf("argument[%d]", i)
 	}
 	return fmt.Sprintf("*(%s *)argument[%d]", q.cType(), i)
 }
 
-func (s *stub) function(i int) {
+func (s *stub) writeFunction(i int) {
 	d := s.m.Defines[i]
 	if d.body != nil {
 		var declared, passed []string
 		for j, q := range d.params {
-			declared = append(declared, q.declare(q.name, false)+" __attribute__((unused))")
-			passed = append(passed, q.pass(j, false))
+			declared = append(declared, q.declaration(q.name, false)+" __attribute__((unused))")
+			passed = append(passed, q.argument(j, false))
 		}
-		s.line("static void skep_body_%s(%s)", d.name, list(declared))
-		s.from(d.body.at, d.body.indent+d.body.text)
-		s.wrapper(d, fmt.Sprintf("\tskep_body_%s(%s);", d.name, strings.Join(passed, ", ")), nil)
+		s.linef("static void skep_body_%s(%s)", d.name, list(declared))
+		s.writeFrom(d.body.at, d.body.indent+d.body.text)
+		s.writeWrapper(d, fmt.Sprintf("\tskep_body_%s(%s);", d.name, strings.Join(passed, ", ")), nil)
 		return
 	}
-	declared, passed := d.arguments()
-	if !s.m.mentions(d.call.name) {
-		s.from(d.call.at, fmt.Sprintf("void %s(%s);", d.call.name, list(declared)))
+	declared, passed := d.callArguments()
+	if !s.m.mayDeclare(d.call.name) {
+		s.writeFrom(d.call.at, fmt.Sprintf("void %s(%s);", d.call.name, list(declared)))
 	}
-	s.wrapper(d, fmt.Sprintf("\t%s(%s);", d.call.name, strings.Join(passed, ", ")), &d.call.at)
+	s.writeWrapper(d, fmt.Sprintf("\t%s(%s);", d.call.name, strings.Join(passed, ", ")), &d.call.at)
 }
 
-// arguments gives types and values of a call. Fortran compilers expect the
+// callArguments gives types and values of a call. Fortran compilers expect the
 // lengths of strings behind all else.
-func (d *define) arguments() (declared, passed []string) {
+func (d *define) callArguments() (declared, passed []string) {
 	fortran := d.call.fortran
 	var lengths []string
 	for _, a := range d.call.args {
@@ -143,8 +143,8 @@ func (d *define) arguments() (declared, passed []string) {
 			continue
 		}
 		q := d.params[a.param]
-		declared = append(declared, q.declare("", fortran))
-		passed = append(passed, q.pass(a.param, fortran))
+		declared = append(declared, q.declaration("", fortran))
+		passed = append(passed, q.argument(a.param, fortran))
 		if fortran && q.kind == uapi.String {
 			lengths = append(lengths, fmt.Sprintf("__builtin_strlen(argument[%d])", a.param))
 		}
@@ -162,27 +162,27 @@ func list(declared []string) string {
 	return strings.Join(declared, ", ")
 }
 
-// wrapper writes what the library calls.
-func (s *stub) wrapper(d *define, statement string, at *position) {
-	s.line("")
-	s.line("static void skep_call_%s(void *const *argument)", d.name)
-	s.line("{")
+// writeWrapper writes what the library calls.
+func (s *stub) writeWrapper(d *define, statement string, at *position) {
+	s.linef("")
+	s.linef("static void skep_call_%s(void *const *argument)", d.name)
+	s.linef("{")
 	if !strings.Contains(statement, "argument[") {
-		s.line("\t(void)argument;")
+		s.linef("\t(void)argument;")
 	}
 	if at != nil {
-		s.from(*at, statement)
+		s.writeFrom(*at, statement)
 	} else {
-		s.line("%s", statement)
+		s.linef("%s", statement)
 	}
-	s.line("}")
+	s.linef("}")
 }
 
-// mentions tells whether Globals may declare a function already: they name it,
+// mayDeclare tells whether Globals may declare a function already: they name it,
 // or include a header of the user's.
-func (m *Module) mentions(name string) bool {
+func (m *Module) mayDeclare(name string) bool {
 	for _, b := range m.Globals {
-		for _, w := range strings.FieldsFunc(b.text, func(r rune) bool { return r > 0x7f || !letter(byte(r)) && !digit(byte(r)) }) {
+		for _, w := range strings.FieldsFunc(b.text, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {
 			if w == name {
 				return true
 			}
@@ -197,11 +197,11 @@ func (m *Module) mentions(name string) bool {
 	return false
 }
 
-func (s *stub) tables(manifest []byte) {
-	s.line("")
-	s.line("/* <skep/module.h>; `skep gen --manifest` shows it. */")
-	s.line("static const unsigned char skep_manifest[%d] __attribute__((", len(manifest))
-	s.line("\taligned(8), section(%q), used)) = {", uapi.Section)
+func (s *stub) writeTables(manifest []byte) {
+	s.linef("")
+	s.linef("/* <skep/module.h>; `skep gen --manifest` shows it. */")
+	s.linef("static const unsigned char skep_manifest[%d] __attribute__((", len(manifest))
+	s.linef("\taligned(8), section(%q), used)) = {", uapi.Section)
 	for len(manifest) > 0 {
 		n := min(len(manifest), 12)
 		s.WriteByte('\t')
@@ -214,14 +214,14 @@ func (s *stub) tables(manifest []byte) {
 		s.WriteByte('\n')
 		manifest = manifest[n:]
 	}
-	s.line("};")
-	s.line("")
-	s.line("static skep_worker_function *const skep_functions[] = {")
+	s.linef("};")
+	s.linef("")
+	s.linef("static skep_worker_function *const skep_functions[] = {")
 	for _, d := range s.m.Defines {
-		s.line("\tskep_call_%s,", d.name)
+		s.linef("\tskep_call_%s,", d.name)
 	}
-	s.line("};")
-	s.line("")
-	s.line("const struct skep_worker skep_worker = {")
-	s.line("\tskep_manifest, sizeof(skep_manifest), skep_functions};")
+	s.linef("};")
+	s.linef("")
+	s.linef("const struct skep_worker skep_worker = {")
+	s.linef("\tskep_manifest, sizeof(skep_manifest), skep_functions};")
 }

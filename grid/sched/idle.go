@@ -30,7 +30,7 @@ func (s *Scheduler) takeIdle(tick bool) {
 	p.findLeases()
 	blocked := len(p.leases) // the first that only a seat that is kept holds up
 	for at := 0; at < len(p.leases); {
-		end := p.equals(at)
+		end := p.equalEnd(at)
 		i, n, kept := p.match(at, end)
 		if kept {
 			blocked = min(blocked, at)
@@ -39,7 +39,7 @@ func (s *Scheduler) takeIdle(tick bool) {
 			at = end
 			continue
 		}
-		p.move(i, n)
+		p.moveCalls(i, n)
 		// Who holds how many slots has changed, and so what is kept.
 		at, blocked = min(at, blocked), len(p.leases)
 	}
@@ -60,7 +60,7 @@ func (p *idlePass) findLeases() {
 		for _, list := range [][]*lease{o.running, o.ahead} {
 			for _, l := range list {
 				p.s.steps++
-				if p.movable(l) && l.call.memory <= p.most {
+				if p.isMovable(l) && l.call.memory <= p.most {
 					p.leases = append(p.leases, l)
 				}
 			}
@@ -68,9 +68,9 @@ func (p *idlePass) findLeases() {
 	}
 	slices.SortStableFunc(p.leases, func(a, b *lease) int {
 		switch {
-		case better(a, b):
+		case isBetter(a, b):
 			return -1
-		case better(b, a):
+		case isBetter(b, a):
 			return 1
 		}
 		return 0
@@ -78,18 +78,18 @@ func (p *idlePass) findLeases() {
 }
 
 // movable: once it is not, it is not for the rest of the pass.
-func (p *idlePass) movable(l *lease) bool {
-	return l.call.session.queue.len() == 0 && (l.Ahead || p.tick && p.s.slow(l))
+func (p *idlePass) isMovable(l *lease) bool {
+	return l.call.session.queue.len() == 0 && (l.Ahead || p.tick && p.s.isSlow(l))
 }
 
-// equals gives the end of the leases that are as good as that at at: the node
+// equalEnd gives the end of the leases that are as good as that at at: the node
 // decides between them.
-func (p *idlePass) equals(at int) int {
+func (p *idlePass) equalEnd(at int) int {
 	if p.leases[at] == nil {
 		return at + 1
 	}
 	end := at + 1
-	for end < len(p.leases) && (p.leases[end] == nil || !better(p.leases[at], p.leases[end])) {
+	for end < len(p.leases) && (p.leases[end] == nil || !isBetter(p.leases[at], p.leases[end])) {
 		end++
 	}
 	return end
@@ -105,10 +105,10 @@ func (p *idlePass) match(at, end int) (i, n int, kept bool) {
 	for n = p.first; n < len(p.nodes); n++ {
 		for i = at; p.nodes[n] != nil && i < end; i++ {
 			l := p.leases[i]
-			if l != nil && !p.movable(l) { // another lease of its call was copied
+			if l != nil && !p.isMovable(l) { // another lease of its call was copied
 				p.leases[i] = nil
 			}
-			if p.leases[i] == nil || !p.suits(p.nodes[n], l.call) {
+			if p.leases[i] == nil || !p.canTake(p.nodes[n], l.call) {
 				continue
 			}
 			if p.s.seatFor(p.nodes[n], l.call.session) != nil {
@@ -120,34 +120,34 @@ func (p *idlePass) match(at, end int) (i, n int, kept bool) {
 	return 0, -1, kept
 }
 
-func (p *idlePass) suits(n *node, c *call) bool {
+func (p *idlePass) canTake(n *node, c *call) bool {
 	p.s.steps++
-	return n.fits(c) && !c.on(n) && !p.s.avoided(n, c)
+	return n.hasMemory(c) && !c.runsOn(n) && !p.s.isAvoided(n, c)
 }
 
-// move grants the call of a lease to a node of the pass.
-func (p *idlePass) move(i, n int) {
+// moveCalls grants the call of a lease to a node of the pass.
+func (p *idlePass) moveCalls(i, n int) {
 	l, target := p.leases[i], p.nodes[n]
 	if l.Ahead {
-		p.s.do(Cancel{l.Lease})
-		p.s.take(l)
+		p.s.emit(Cancel{l.Lease})
+		p.s.removeLease(l)
 		p.leases[i] = nil
 	}
-	p.s.grant(target, l.call, false, true)
+	p.s.grantCall(target, l.call, false, true)
 	p.nodes[n] = nil
 }
 
-// better prefers a call that only waits, then the one that runs longest.
-func better(a, b *lease) bool {
+// isBetter prefers a call that only waits, then the one that runs longest.
+func isBetter(a, b *lease) bool {
 	if a.Ahead != b.Ahead {
 		return a.Ahead
 	}
 	return a.started.Before(b.started)
 }
 
-// slow says whether a copy of a running call is worth it: it takes twice as
+// isSlow says whether a copy of a running call is worth it: it takes twice as
 // long as its function usually does. Nothing is known before a first result.
-func (s *Scheduler) slow(l *lease) bool {
+func (s *Scheduler) isSlow(l *lease) bool {
 	usual, known := l.call.session.times[l.call.work]
 	ran := s.now.Sub(l.started)
 	return known && len(l.call.leases) < s.cfg.Copies &&

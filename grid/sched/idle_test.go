@@ -14,8 +14,8 @@ func (s *Scheduler) takeIdlePairs(tick bool) {
 		var victim *lease
 		var target *node
 		for _, n := range s.nodes {
-			if n.usable() && len(n.running) == 0 && n.want > 0 {
-				if l := s.bestFor(n, tick); l != nil && (victim == nil || better(l, victim)) {
+			if n.isUsable() && len(n.running) == 0 && n.want > 0 {
+				if l := s.bestFor(n, tick); l != nil && (victim == nil || isBetter(l, victim)) {
 					victim, target = l, n
 				}
 			}
@@ -24,10 +24,10 @@ func (s *Scheduler) takeIdlePairs(tick bool) {
 			return
 		}
 		if victim.Ahead {
-			s.do(Cancel{victim.Lease})
-			s.take(victim)
+			s.emit(Cancel{victim.Lease})
+			s.removeLease(victim)
 		}
-		s.grant(target, victim.call, false, true)
+		s.grantCall(target, victim.call, false, true)
 	}
 }
 
@@ -36,11 +36,11 @@ func (s *Scheduler) bestFor(n *node, tick bool) (best *lease) {
 		for _, l := range o.all() {
 			c := l.call
 			s.steps++
-			if o == n || c.session.queue.len() > 0 || !s.room(n, c) ||
-				c.on(n) || s.avoided(n, c) || !l.Ahead && (!tick || !s.slow(l)) {
+			if o == n || c.session.queue.len() > 0 || !s.hasRoom(n, c) ||
+				c.runsOn(n) || s.isAvoided(n, c) || !l.Ahead && (!tick || !s.isSlow(l)) {
 				continue
 			}
-			if best == nil || better(l, best) {
+			if best == nil || isBetter(l, best) {
 				best = l
 			}
 		}

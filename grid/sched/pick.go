@@ -12,14 +12,14 @@ import (
 // first ones fit no node; they differ rarely.
 const scanMax = 256
 
-// assign grants until nothing fits: free slots first, to those who have them
+// assignCalls grants until nothing fits: free slots first, to those who have them
 // already, then what may wait at a busy node, then what an idle node can take
 // over near the end. Calls that run are compared with the clock only on a tick:
 // it costs nodes times leases.
-func (s *Scheduler) assign(tick bool) {
+func (s *Scheduler) assignCalls(tick bool) {
 	s.countFresh()
-	s.stay()
-	for s.grantOne((*node).fits, s.seatFor, false) {
+	s.grantSeated()
+	for s.grantOne((*node).hasMemory, s.seatFor, false) {
 	}
 	for s.grantOne((*node).fitsAhead, s.seatAfter, true) {
 	}
@@ -29,13 +29,13 @@ func (s *Scheduler) assign(tick bool) {
 	s.wakeUp()
 }
 
-// room says whether a slot and the memory for c are free now.
-func (s *Scheduler) room(n *node, c *call) bool {
-	return n.open(false) && n.fits(c) && s.seatFor(n, c.session) != nil
+// hasRoom says whether a slot and the memory for c are free now.
+func (s *Scheduler) hasRoom(n *node, c *call) bool {
+	return n.open(false) && n.hasMemory(c) && s.seatFor(n, c.session) != nil
 }
 
-// fits says whether the memory for c is free now.
-func (n *node) fits(c *call) bool {
+// hasMemory says whether the memory for c is free now.
+func (n *node) hasMemory(c *call) bool {
 	return c.memory <= n.spare && c.memory <= n.memory-min(n.used, n.memory)
 }
 
@@ -56,9 +56,9 @@ func (n *node) fitsAhead(c *call) bool {
 // open is what is asked before a call is known.
 func (n *node) open(ahead bool) bool {
 	if ahead {
-		return n.usable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
+		return n.isUsable() && len(n.running) >= n.slots && len(n.ahead) < len(n.running)
 	}
-	return n.usable() && n.want > 0 && len(n.running) < n.slots
+	return n.isUsable() && n.want > 0 && len(n.running) < n.slots
 }
 
 // grantOne grants one waiting call: of the session with the smallest share the
@@ -88,8 +88,8 @@ func (s *Scheduler) grantOne(fits func(*node, *call) bool, seat func(*node, *ses
 				break
 			}
 			c := ss.queue.at(i)
-			if n := s.best(seated, c, fits); n != nil {
-				s.grant(n, c, ahead, true)
+			if n := s.bestNode(seated, c, fits); n != nil {
+				s.grantCall(n, c, ahead, true)
 				ss.queue.remove(c) // what is waiting decides about seats
 				return true
 			}
@@ -108,24 +108,24 @@ func (s *Scheduler) byShare() []*session {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *session) int {
-		return cmp.Or(cmp.Compare(a.holds(), b.holds()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
+		return cmp.Or(cmp.Compare(a.slots(), b.slots()), cmp.Compare(a.served, b.served), cmp.Compare(a.last, b.last))
 	})
 	return list
 }
 
-// best chooses a node for c: one with an idle worker for it, then one that
+// bestNode chooses a node for c: one with an idle worker for it, then one that
 // holds its blobs, then the one that was used longest ago.
-func (s *Scheduler) best(nodes []*node, c *call, fits func(*node, *call) bool) *node {
+func (s *Scheduler) bestNode(nodes []*node, c *call, fits func(*node, *call) bool) *node {
 	var best *node
 	rank := -1
 	for _, n := range nodes {
-		if !fits(n, c) || s.avoided(n, c) || c.on(n) {
+		if !fits(n, c) || s.isAvoided(n, c) || c.runsOn(n) {
 			continue
 		}
 		r := 0
-		if n.idle[c.idle()] > 0 {
+		if n.idle[c.idleWorker()] > 0 {
 			r = 2
-		} else if n.holds(c.worker) {
+		} else if n.hasWorker(c.worker) {
 			r = 1
 		}
 		if r > rank || r == rank && n.last < best.last {
@@ -135,11 +135,11 @@ func (s *Scheduler) best(nodes []*node, c *call, fits func(*node, *call) bool) *
 	return best
 }
 
-// avoided is true for a while on a node where this call failed: long enough to
+// isAvoided is true for a while on a node where this call failed: long enough to
 // let another node have it, or a moment where there is no other.
-func (s *Scheduler) avoided(n *node, c *call) bool {
+func (s *Scheduler) isAvoided(n *node, c *call) bool {
 	span := s.cfg.Again
-	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.usable() && !c.endedOn(o) }) {
+	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o != n && o.isUsable() && !c.endedOn(o) }) {
 		span = s.cfg.Avoid
 	}
 	return slices.ContainsFunc(c.ends, func(e end) bool {
@@ -151,17 +151,17 @@ func (c *call) endedOn(n *node) bool {
 	return slices.ContainsFunc(c.ends, func(e end) bool { return e.node == n.id })
 }
 
-func (n *node) holds(w Worker) bool {
+func (n *node) hasWorker(w Worker) bool {
 	return n.held[w.Module] && (w.Init == Digest{} || n.held[w.Init])
 }
 
-func (c *call) on(n *node) bool {
+func (c *call) runsOn(n *node) bool {
 	return slices.ContainsFunc(c.leases, func(l *lease) bool { return l.node == n })
 }
 
-// grant gives c to n. turn: the session was chosen before others, so a new
+// grantCall gives c to n. turn: the session was chosen before others, so a new
 // quantum begins when the old one is over.
-func (s *Scheduler) grant(n *node, c *call, ahead, turn bool) {
+func (s *Scheduler) grantCall(n *node, c *call, ahead, turn bool) {
 	s.fence++
 	s.grants++
 	c.grants++
@@ -176,7 +176,7 @@ func (s *Scheduler) grant(n *node, c *call, ahead, turn bool) {
 	n.last, c.session.last = s.grants, s.grants
 	c.leases = append(c.leases, l)
 	if ahead {
-		s.follow(l)
+		s.queueForSeat(l)
 		n.ahead = append(n.ahead, l)
 		s.ahead++
 	} else {
@@ -184,11 +184,11 @@ func (s *Scheduler) grant(n *node, c *call, ahead, turn bool) {
 		n.used += c.memory
 		n.want--
 		n.spare -= c.memory
-		s.sit(l)
+		s.takeSeat(l)
 	}
 	n.held[c.worker.Module] = true
 	if c.worker.Init != (Digest{}) {
 		n.held[c.worker.Init] = true
 	}
-	s.do(Grant{l.Lease})
+	s.emit(Grant{l.Lease})
 }

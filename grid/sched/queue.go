@@ -20,7 +20,7 @@ func (q *queue) len() int { return len(q.calls) - q.front }
 
 func (q *queue) at(i int) *call { return q.calls[q.front+i] }
 
-func (q *queue) place(c *call) int {
+func (q *queue) position(c *call) int {
 	live := q.calls[q.front:]
 	return q.front + sort.Search(len(live), func(i int) bool {
 		return live[i].order >= c.order
@@ -28,7 +28,7 @@ func (q *queue) place(c *call) int {
 }
 
 func (q *queue) add(c *call) {
-	at := q.place(c)
+	at := q.position(c)
 	if at == q.front && q.front > 0 {
 		q.front--
 		q.calls[q.front] = c
@@ -38,7 +38,7 @@ func (q *queue) add(c *call) {
 }
 
 func (q *queue) remove(c *call) {
-	at := q.place(c)
+	at := q.position(c)
 	if at == len(q.calls) || q.calls[at] != c {
 		return
 	}

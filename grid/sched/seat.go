@@ -20,33 +20,33 @@ type seat struct {
 	next    *lease    // waits for the one that runs to end
 }
 
-// idle names the worker that the call needs or leaves.
-func (c *call) idle() Idle { return Idle{c.session.id, c.worker} }
+// idleWorker names the worker that the call needs or leaves.
+func (c *call) idleWorker() Idle { return Idle{c.session.id, c.worker} }
 
-// sit puts a lease that runs on a seat of its node. Who grants has seen one that
+// takeSeat puts a lease that runs on a seat of its node. Who grants has seen one that
 // its session may take. idlePass.move ends the waiting of the lease in between;
 // with that its session has not more slots and no other has fewer, so what was
 // not kept from it still is not.
-func (s *Scheduler) sit(l *lease) {
-	s.seated(s.seatFor(l.node, l.call.session), l)
+func (s *Scheduler) takeSeat(l *lease) {
+	s.setSeat(s.seatFor(l.node, l.call.session), l)
 }
 
-func (s *Scheduler) seated(t *seat, l *lease) {
+func (s *Scheduler) setSeat(t *seat, l *lease) {
 	n, ss := l.node, l.call.session
 	ss.runs++
-	if key := l.call.idle(); n.idle[key] > 0 {
+	if key := l.call.idleWorker(); n.idle[key] > 0 {
 		n.idle[key]--
 	}
-	s.unfresh(t)
-	if t.session != ss || l.turn && s.over(t) {
+	s.clearFresh(t)
+	if t.session != ss || l.turn && s.quantumOver(t) {
 		t.session, t.since = ss, s.now
 	}
 	t.lease, l.seat = l, t
 }
 
-// rise leaves the seat of a lease that ran. Who waits for it runs now; else its
+// leaveSeat leaves the seat of a lease that ran. Who waits for it runs now; else its
 // session goes on to own it.
-func (s *Scheduler) rise(l *lease) {
+func (s *Scheduler) leaveSeat(l *lease) {
 	t, n := l.seat, l.node
 	l.call.session.runs--
 	l.call.session.served += s.now.Sub(l.started)
@@ -56,19 +56,19 @@ func (s *Scheduler) rise(l *lease) {
 		s.fresh = append(s.fresh, t)
 		return
 	}
-	next.settle()
+	next.endWait()
 	n.ahead = slices.DeleteFunc(n.ahead, func(o *lease) bool { return o == next })
 	s.ahead--
 	n.running = append(n.running, next)
 	n.used += next.call.memory
 	next.Ahead, next.started = false, s.now
-	s.seated(t, next)
+	s.setSeat(t, next)
 }
 
-// holds is how many slots a session has: those where it runs a call, and those
+// slots is how many slots a session has: those where it runs a call, and those
 // that it just left and whose node has not asked again, and with what will come
 // and go when calls end.
-func (ss *session) holds() int { return ss.runs + ss.fresh + ss.gain }
+func (ss *session) slots() int { return ss.runs + ss.fresh + ss.gain }
 
 // countFresh counts the seats that sessions just left.
 func (s *Scheduler) countFresh() {
@@ -76,22 +76,22 @@ func (s *Scheduler) countFresh() {
 		t.session.fresh = 0
 	}
 	s.fresh = slices.DeleteFunc(s.fresh, func(t *seat) bool {
-		return t.lease != nil || t.session.closed || s.over(t) || s.now.Sub(t.left) >= s.cfg.Hold
+		return t.lease != nil || t.session.closed || s.quantumOver(t) || s.now.Sub(t.left) >= s.cfg.Hold
 	})
 	for _, t := range s.fresh {
 		t.session.fresh++
 	}
 }
 
-func (s *Scheduler) unfresh(t *seat) {
+func (s *Scheduler) clearFresh(t *seat) {
 	if at := slices.Index(s.fresh, t); at >= 0 {
 		t.session.fresh = max(t.session.fresh-1, 0)
 		s.fresh = slices.Delete(s.fresh, at, at+1)
 	}
 }
 
-func (s *Scheduler) vacate(t *seat) {
-	s.unfresh(t)
+func (s *Scheduler) freeSeat(t *seat) {
+	s.clearFresh(t)
 	t.session = nil
 }
 
@@ -104,31 +104,31 @@ func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 		case t.lease != nil:
 		case t.session == ss:
 			return t
-		case !s.kept(t, ss) && (free == nil || t.since.Before(free.since)):
+		case !s.isReserved(t, ss) && (free == nil || t.since.Before(free.since)):
 			free = t
 		}
 	}
 	return free
 }
 
-// over says that the session of a seat had its quantum.
-func (s *Scheduler) over(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
+// quantumOver says that the session of a seat had its quantum.
+func (s *Scheduler) quantumOver(t *seat) bool { return s.now.Sub(t.since) >= s.cfg.Quantum }
 
-// kept says whether a free seat waits for its session, and not for other.
-func (s *Scheduler) kept(t *seat, other *session) bool {
+// isReserved says whether a free seat waits for its session, and not for other.
+func (s *Scheduler) isReserved(t *seat, other *session) bool {
 	o := t.session
-	return o != nil && !o.closed && !s.over(t) && o.holds()-1 <= other.holds() &&
-		(o.queue.len() > 0 || s.expects(t))
+	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= other.slots() &&
+		(o.queue.len() > 0 || s.expectsCall(t))
 }
 
-// expects says whether the session of a free seat is about to call again, as
+// expectsCall says whether the session of a free seat is about to call again, as
 // one that calls, waits and calls does.
-func (s *Scheduler) expects(t *seat) bool {
+func (s *Scheduler) expectsCall(t *seat) bool {
 	return t.session.think <= s.cfg.Hold && s.now.Sub(t.left) < s.cfg.Hold
 }
 
-// wants is called before a session gets one more call.
-func (s *Scheduler) wants(ss *session) {
+// noteWant is called before a session gets one more call.
+func (s *Scheduler) noteWant(ss *session) {
 	if ss.queue.len() > 0 || ss.runs > 0 {
 		return
 	}
@@ -146,9 +146,9 @@ func (s *Scheduler) wants(ss *session) {
 	}
 }
 
-// stay grants calls to the sessions that sit where a seat is free. One whose
+// grantSeated grants calls to the sessions that sit where a seat is free. One whose
 // calls do not fit there loses the seat.
-func (s *Scheduler) stay() {
+func (s *Scheduler) grantSeated() {
 	if s.leastHolds() == math.MaxInt {
 		return // nobody waits
 	}
@@ -156,14 +156,14 @@ func (s *Scheduler) stay() {
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]
 			ss := t.session
-			if t.lease != nil || ss == nil || ss.queue.len() == 0 || s.over(t) || ss.holds()-1 > s.leastHolds() {
+			if t.lease != nil || ss == nil || ss.queue.len() == 0 || s.quantumOver(t) || ss.slots()-1 > s.leastHolds() {
 				continue
 			}
 			if c := s.firstFor(n, ss); c != nil {
-				s.grant(n, c, false, false)
+				s.grantCall(n, c, false, false)
 				ss.queue.remove(c)
 			} else {
-				s.vacate(t)
+				s.freeSeat(t)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Scheduler) stay() {
 func (s *Scheduler) firstFor(n *node, ss *session) *call {
 	for i := range min(ss.queue.len(), scanMax) {
 		c := ss.queue.at(i)
-		if s.room(n, c) && !s.avoided(n, c) && !c.on(n) {
+		if s.hasRoom(n, c) && !s.isAvoided(n, c) && !c.runsOn(n) {
 			return c
 		}
 	}
@@ -197,9 +197,9 @@ func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	return free
 }
 
-// follow has a lease wait for a seat. It begins a new quantum if that is free to
+// queueForSeat has a lease wait for a seat. It begins a new quantum if that is free to
 // all.
-func (s *Scheduler) follow(l *lease) {
+func (s *Scheduler) queueForSeat(l *lease) {
 	t := s.seatAfter(l.node, l.call.session)
 	l.turn = !s.willKeep(t)
 	l.After, l.seat, t.next = t.lease.Fence, t, l
@@ -210,8 +210,8 @@ func (s *Scheduler) follow(l *lease) {
 	}
 }
 
-// settle ends the waiting of a lease: it runs, or will not.
-func (l *lease) settle() {
+// endWait ends the waiting of a lease: it runs, or will not.
+func (l *lease) endWait() {
 	l.seat.next = nil
 	if l.from != nil {
 		l.from.gain++
@@ -223,7 +223,7 @@ func (l *lease) settle() {
 // willKeep says whether a busy seat will be kept when its lease ends.
 func (s *Scheduler) willKeep(t *seat) bool {
 	o := t.session
-	return o != nil && !o.closed && !s.over(t) && o.holds()-1 <= s.least &&
+	return o != nil && !o.closed && !s.quantumOver(t) && o.slots()-1 <= s.least &&
 		(o.queue.len() > 0 || o.think <= s.cfg.Hold)
 }
 
@@ -232,7 +232,7 @@ func (s *Scheduler) leastHolds() int {
 	least := math.MaxInt
 	for _, o := range s.sessions {
 		if o.queue.len() > 0 {
-			least = min(least, o.holds())
+			least = min(least, o.slots())
 		}
 	}
 	return least
@@ -248,7 +248,7 @@ func (s *Scheduler) wakeUp() {
 	for _, n := range s.nodes {
 		for i := 0; n.open(false) && i < len(n.seats); i++ {
 			t := &n.seats[i]
-			if t.lease != nil || t.session == nil || t.session.queue.len() > 0 || s.over(t) || !s.expects(t) {
+			if t.lease != nil || t.session == nil || t.session.queue.len() > 0 || s.quantumOver(t) || !s.expectsCall(t) {
 				continue
 			}
 			if at := t.left.Add(s.cfg.Hold); first.IsZero() || at.Before(first) {
@@ -258,6 +258,6 @@ func (s *Scheduler) wakeUp() {
 	}
 	if !first.IsZero() {
 		s.wake = first
-		s.do(Wake{first})
+		s.emit(Wake{first})
 	}
 }

@@ -160,11 +160,11 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	case NodeDown:
 		s.nodeDown(e.Node)
 	case NodeBar:
-		s.bar(s.byNode[e.Node])
+		s.barNode(s.byNode[e.Node])
 	case Ask:
-		s.ask(e)
+		s.handleAsk(e)
 	case Beat:
-		s.beat(e)
+		s.handleBeat(e)
 	case SessionOpen:
 		s.sessionOpen(e.Session)
 	case SessionClose:
@@ -172,31 +172,31 @@ func (s *Scheduler) Handle(now time.Time, ev Event) []Action {
 	case CallQueued:
 		s.callQueued(e)
 	case CallCancel:
-		s.drop(s.calls[e.Call])
+		s.dropCall(s.calls[e.Call])
 	case CallDone:
 		s.callDone(e)
 	case CallFailed:
 		s.callFailed(e)
 	case Tick:
-		s.tick()
+		s.handleTick()
 	case Woken:
 	default:
 		panic(fmt.Sprintf("sched: unknown event %T", ev))
 	}
 	_, tick := ev.(Tick)
-	s.assign(tick)
+	s.assignCalls(tick)
 	return s.out
 }
 
 // Current says whether the node holds a lease of the call with this number, so
 // that the owner can refuse a transfer before its first byte.
 func (s *Scheduler) Current(id NodeID, c CallID, f Fence) bool {
-	return s.find(id, c, f) != nil
+	return s.findLease(id, c, f) != nil
 }
 
-func (s *Scheduler) do(a Action) { s.out = append(s.out, a) }
+func (s *Scheduler) emit(a Action) { s.out = append(s.out, a) }
 
-func (s *Scheduler) find(id NodeID, c CallID, f Fence) *lease {
+func (s *Scheduler) findLease(id NodeID, c CallID, f Fence) *lease {
 	if c := s.calls[c]; c != nil {
 		for _, l := range c.leases {
 			if l.Fence == f && l.node.id == id {
@@ -207,11 +207,11 @@ func (s *Scheduler) find(id NodeID, c CallID, f Fence) *lease {
 	return nil
 }
 
-// held finds a lease that a node speaks of; one that it lost is refused.
-func (s *Scheduler) held(id NodeID, c CallID, f Fence) *lease {
-	l := s.find(id, c, f)
+// findHeld finds a lease that a node speaks of; one that it lost is refused.
+func (s *Scheduler) findHeld(id NodeID, c CallID, f Fence) *lease {
+	l := s.findLease(id, c, f)
 	if l == nil {
-		s.do(Refuse{id, c, f})
+		s.emit(Refuse{id, c, f})
 	}
 	return l
 }
@@ -226,7 +226,7 @@ func (s *Scheduler) nodeUp(e NodeUp) {
 		})
 		s.nodes = slices.Insert(s.nodes, at, n)
 	} else {
-		s.lose(n, "the node started again")
+		s.loseNode(n, "the node started again")
 	}
 	n.up, n.silent, n.heard = true, false, s.now
 	n.slots, n.memory = max(e.Slots, 0), e.Memory
@@ -243,7 +243,7 @@ func (s *Scheduler) nodeDown(id NodeID) {
 		return
 	}
 	n.up = false
-	s.lose(n, "the connection to its node broke")
+	s.loseNode(n, "the connection to its node broke")
 	if n.barred {
 		return
 	}
@@ -251,19 +251,19 @@ func (s *Scheduler) nodeDown(id NodeID) {
 	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
 }
 
-func (s *Scheduler) bar(n *node) {
+func (s *Scheduler) barNode(n *node) {
 	if n == nil || n.barred {
 		return
 	}
 	n.barred = true
 	for _, l := range n.all() {
-		s.do(Cancel{l.Lease})
+		s.emit(Cancel{l.Lease})
 	}
-	s.lose(n, "its node failed a safety check")
+	s.loseNode(n, "its node failed a safety check")
 }
 
-// heard notes that a node spoke; it gives nil for one that has not said hello.
-func (s *Scheduler) heard(id NodeID) *node {
+// noteHeard notes that a node spoke; it gives nil for one that has not said hello.
+func (s *Scheduler) noteHeard(id NodeID) *node {
 	n := s.byNode[id]
 	if n == nil || !n.up {
 		return nil
@@ -272,8 +272,8 @@ func (s *Scheduler) heard(id NodeID) *node {
 	return n
 }
 
-func (s *Scheduler) ask(e Ask) {
-	n := s.heard(e.Node)
+func (s *Scheduler) handleAsk(e Ask) {
+	n := s.noteHeard(e.Node)
 	if n == nil {
 		return
 	}
@@ -288,9 +288,9 @@ func (s *Scheduler) ask(e Ask) {
 	}
 }
 
-// beat compares what the node says it holds with what it was given.
-func (s *Scheduler) beat(e Beat) {
-	n := s.heard(e.Node)
+// handleBeat compares what the node says it holds with what it was given.
+func (s *Scheduler) handleBeat(e Beat) {
+	n := s.noteHeard(e.Node)
 	if n == nil {
 		return
 	}
@@ -302,13 +302,13 @@ func (s *Scheduler) beat(e Beat) {
 		if l := known[f]; l != nil {
 			l.seen = s.now
 		} else {
-			s.do(Cancel{Lease{Fence: f, Node: n.id}})
+			s.emit(Cancel{Lease{Fence: f, Node: n.id}})
 		}
 	}
 	for _, l := range n.all() {
 		if s.now.Sub(l.seen) >= s.cfg.Missing {
-			s.take(l)
-			s.lost(l, "its node does not know of it")
+			s.removeLease(l)
+			s.loseLease(l, "its node does not know of it")
 		}
 	}
 }
@@ -337,7 +337,7 @@ func (s *Scheduler) sessionClose(id SessionID) {
 	}
 	slices.SortFunc(calls, func(a, b *call) int { return int(a.order) - int(b.order) })
 	for _, c := range calls {
-		s.drop(c)
+		s.dropCall(c)
 	}
 	ss.closed = true
 	delete(s.bySess, id)
@@ -359,21 +359,21 @@ func (s *Scheduler) callQueued(e CallQueued) {
 		memory:  e.Memory,
 		since:   s.now,
 	}
-	s.wants(ss)
+	s.noteWant(ss)
 	s.calls[c.id] = c
 	ss.live[c.id] = c
 	ss.queue.add(c)
 }
 
-// drop ends a call without a word to its master. Cancel for its other leases
+// dropCall ends a call without a word to its master. Cancel for its other leases
 // comes before the action that ends it, while its owner still knows the call.
-func (s *Scheduler) drop(c *call) {
+func (s *Scheduler) dropCall(c *call) {
 	if c == nil {
 		return
 	}
 	for _, l := range slices.Clone(c.leases) {
-		s.do(Cancel{l.Lease})
-		s.take(l)
+		s.emit(Cancel{l.Lease})
+		s.removeLease(l)
 	}
 	c.session.queue.remove(c)
 	delete(c.session.live, c.id)
@@ -381,22 +381,22 @@ func (s *Scheduler) drop(c *call) {
 }
 
 func (s *Scheduler) callDone(e CallDone) {
-	n := s.heard(e.Node)
-	l := s.held(e.Node, e.Call, e.Fence)
+	n := s.noteHeard(e.Node)
+	l := s.findHeld(e.Node, e.Call, e.Fence)
 	if l == nil {
 		return
 	}
 	c := l.call
-	s.learn(n, l, e.Duration)
-	s.take(l)
-	n.idle[c.idle()]++
+	s.learnDuration(n, l, e.Duration)
+	s.removeLease(l)
+	n.idle[c.idleWorker()]++
 	c.session.done = s.now
-	s.drop(c)
-	s.do(Commit{l.Lease})
+	s.dropCall(c)
+	s.emit(Commit{l.Lease})
 }
 
-// learn remembers how long the function takes, new values counting a quarter.
-func (s *Scheduler) learn(n *node, l *lease, d time.Duration) {
+// learnDuration remembers how long the function takes, new values counting a quarter.
+func (s *Scheduler) learnDuration(n *node, l *lease, d time.Duration) {
 	if d <= 0 {
 		d = s.now.Sub(l.started)
 	}
@@ -409,28 +409,28 @@ func (s *Scheduler) learn(n *node, l *lease, d time.Duration) {
 }
 
 func (s *Scheduler) callFailed(e CallFailed) {
-	n := s.heard(e.Node)
-	l := s.held(e.Node, e.Call, e.Fence)
+	n := s.noteHeard(e.Node)
+	l := s.findHeld(e.Node, e.Call, e.Fence)
 	if l == nil {
 		return
 	}
 	c := l.call
-	s.take(l)
+	s.removeLease(l)
 	switch e.Kind {
 	case Final:
 		s.fail(c, Fatal, e.Why)
 	case Returned:
-		s.requeue(l, e.Why)
+		s.requeueCall(l, e.Why)
 	case Unsafe:
-		s.requeue(l, e.Why)
-		s.bar(n)
+		s.requeueCall(l, e.Why)
+		s.barNode(n)
 	default:
-		s.died(l, e)
+		s.countFailure(l, e)
 	}
 }
 
-// died counts a failure against its call.
-func (s *Scheduler) died(l *lease, e CallFailed) {
+// countFailure counts a failure against its call.
+func (s *Scheduler) countFailure(l *lease, e CallFailed) {
 	c := l.call
 	c.deaths++
 	c.ends = append(c.ends, end{e.Node, e.Kind, e.Status, s.now})
@@ -446,45 +446,45 @@ func (s *Scheduler) died(l *lease, e CallFailed) {
 	case c.deaths >= s.cfg.Attempts:
 		s.fail(c, Exhausted, fmt.Sprintf("%s; attempt %d was the last", e.Why, c.deaths))
 	default:
-		s.requeue(l, e.Why)
+		s.requeueCall(l, e.Why)
 	}
 }
 
 func (s *Scheduler) fail(c *call, r Reason, why string) {
-	s.drop(c)
-	s.do(FailCall{c.id, c.session.id, r, why})
+	s.dropCall(c)
+	s.emit(FailCall{c.id, c.session.id, r, why})
 }
 
-// lose takes back every lease of a node.
-func (s *Scheduler) lose(n *node, why string) {
+// loseNode takes back every lease of a node.
+func (s *Scheduler) loseNode(n *node, why string) {
 	for _, l := range n.all() {
-		s.take(l)
-		s.lost(l, why)
+		s.removeLease(l)
+		s.loseLease(l, why)
 	}
 	n.want = 0
 }
 
-// lost goes on with a call whose lease vanished with its node.
-func (s *Scheduler) lost(l *lease, why string) {
+// loseLease goes on with a call whose lease vanished with its node.
+func (s *Scheduler) loseLease(l *lease, why string) {
 	c := l.call
 	c.losses++
 	if c.losses >= s.cfg.Losses {
 		s.fail(c, Exhausted, fmt.Sprintf("%s; %d nodes were lost while they ran it", why, c.losses))
 		return
 	}
-	s.requeue(l, why)
+	s.requeueCall(l, why)
 }
 
-// requeue puts a call back in its old place, unless a copy still runs.
-func (s *Scheduler) requeue(l *lease, why string) {
-	s.do(Requeued{l.Lease, why})
+// requeueCall puts a call back in its old place, unless a copy still runs.
+func (s *Scheduler) requeueCall(l *lease, why string) {
+	s.emit(Requeued{l.Lease, why})
 	if len(l.call.leases) == 0 {
 		l.call.session.queue.add(l.call)
 	}
 }
 
-// take removes a lease from its call and its node; what waits there moves up.
-func (s *Scheduler) take(l *lease) {
+// removeLease removes a lease from its call and its node; what waits there moves up.
+func (s *Scheduler) removeLease(l *lease) {
 	drop := func(list []*lease) []*lease {
 		return slices.DeleteFunc(list, func(o *lease) bool { return o == l })
 	}
@@ -493,20 +493,20 @@ func (s *Scheduler) take(l *lease) {
 	if l.Ahead {
 		n.ahead = drop(n.ahead)
 		s.ahead--
-		l.settle()
+		l.endWait()
 		return
 	}
 	n.running = drop(n.running)
 	n.used -= c.memory
-	s.rise(l)
+	s.leaveSeat(l)
 }
 
-func (s *Scheduler) tick() {
+func (s *Scheduler) handleTick() {
 	for _, n := range s.nodes {
 		if n.up && !n.silent && s.now.Sub(n.heard) >= s.cfg.Silence {
 			n.silent = true
-			s.do(MarkSilent{n.id})
-			s.lose(n, "its node is silent")
+			s.emit(MarkSilent{n.id})
+			s.loseNode(n, "its node is silent")
 		}
 	}
 	s.failTooLarge()
@@ -517,7 +517,7 @@ func (s *Scheduler) tick() {
 func (s *Scheduler) failTooLarge() {
 	most, any := uint64(0), false
 	for _, n := range s.nodes {
-		if n.usable() && n.slots > 0 {
+		if n.isUsable() && n.slots > 0 {
 			most, any = max(most, n.memory), true
 		}
 	}
@@ -533,7 +533,7 @@ func (s *Scheduler) failTooLarge() {
 	}
 }
 
-func (n *node) usable() bool { return n.up && !n.silent && !n.barred }
+func (n *node) isUsable() bool { return n.up && !n.silent && !n.barred }
 
 func (n *node) all() []*lease {
 	return append(slices.Clone(n.running), n.ahead...)

@@ -62,7 +62,7 @@ func (e *ProtocolError) Error() string { return "the other side broke the protoc
 
 func (e *ProtocolError) Unwrap() error { return e.Err }
 
-func protocol(format string, args ...any) error {
+func protocolError(format string, args ...any) error {
 	return &ProtocolError{fmt.Errorf(format, args...)}
 }
 
@@ -95,7 +95,7 @@ type sent struct {
 	data    bool
 }
 
-func (s *sent) end() uint64 { return s.at + uapi.FrameSize + uint64(len(s.payload)) }
+func (s *sent) endOffset() uint64 { return s.at + uapi.FrameSize + uint64(len(s.payload)) }
 
 // A Conn is one session. mu guards all of it but in; change tells those who
 // wait that something changed.
@@ -168,7 +168,7 @@ func (c *Conn) Attach(rw io.ReadWriteCloser) error {
 	defer watch.Stop()
 	// At once, lest two sides on a stream without buffers both write.
 	go func() { wrote <- writeHello(rw, hello) }()
-	theirs, err := from.hello()
+	theirs, err := from.readHello()
 	if r := (*RevisionError)(nil); err == nil || errors.As(err, &r) {
 		// In both cases the peer is to know our revision.
 		if e := <-wrote; err == nil {
@@ -190,7 +190,7 @@ func Accept(rw io.ReadWriteCloser, find func(ID) *Conn) (c *Conn, resumed bool, 
 	from := newReader(rw)
 	watch := time.AfterFunc(helloIn, func() { rw.Close() })
 	defer watch.Stop()
-	theirs, err := from.hello()
+	theirs, err := from.readHello()
 	if r := (*RevisionError)(nil); errors.As(err, &r) {
 		// So that the other side can name both numbers too.
 		writeHello(rw, uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision})
@@ -240,13 +240,13 @@ func (c *Conn) detach() (uapi.Hello, error) {
 	if c.err != nil {
 		return uapi.Hello{}, c.err
 	}
-	c.drop()
+	c.dropStream()
 	return uapi.Hello{Magic: uapi.SessionMagic, Revision: uapi.SessionRevision,
 		Session: c.id, Received: c.received}, nil
 }
 
-// drop ends the current stream; c.mu is held.
-func (c *Conn) drop() {
+// dropStream ends the current stream; c.mu is held.
+func (c *Conn) dropStream() {
 	if c.stream == nil {
 		return
 	}
@@ -266,14 +266,14 @@ func (c *Conn) attach(rw io.ReadWriteCloser, from *reader, h uapi.Hello) error {
 	case c.stream != nil:
 		return errors.New("the session was attached to another stream meanwhile")
 	case peer != (ID{}) && c.id != (ID{}) && peer != c.id:
-		return c.fail(protocol("it is in session %v, this side in %v", peer, c.id))
+		return c.fail(protocolError("it is in session %v, this side in %v", peer, c.id))
 	case h.Received > c.sentTo || h.Received < c.acked:
-		return c.fail(protocol("it says it received %d bytes, between %d and %d may be", h.Received, c.acked, c.sentTo))
+		return c.fail(protocolError("it says it received %d bytes, between %d and %d may be", h.Received, c.acked, c.sentTo))
 	}
 	if c.id == (ID{}) {
 		c.id = peer
 	}
-	c.acknowledge(h.Received)
+	c.releaseAcked(h.Received)
 	s := &stream{rw: rw, from: from, sent: h.Received}
 	if len(c.queue) > 0 {
 		s.skip = h.Received - c.queue[0].at
@@ -296,16 +296,16 @@ func (c *Conn) fail(err error) error {
 		c.err = err
 		c.queue, c.next = nil, 0
 	}
-	c.drop()
+	c.dropStream()
 	c.change.Broadcast()
 	return err
 }
 
-// acknowledge forgets what the peer has; c.mu is held, received was checked.
-func (c *Conn) acknowledge(received uint64) {
+// releaseAcked forgets what the peer has; c.mu is held, received was checked.
+func (c *Conn) releaseAcked(received uint64) {
 	c.acked = received
 	n := 0
-	for n < len(c.queue) && c.queue[n].end() <= received {
+	for n < len(c.queue) && c.queue[n].endOffset() <= received {
 		if f := c.queue[n]; f.buffer != nil && f.busy == 0 {
 			chunks.Put(f.buffer)
 		}
@@ -340,13 +340,13 @@ func (c *Conn) Abort(err error) {
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.end(uapi.TypeBye, nil, ErrClosed)
+	c.endSession(uapi.TypeBye, nil, ErrClosed)
 	return nil
 }
 
-// end sends a last frame, waits until it is out, or not for long, and ends the
+// endSession sends a last frame, waits until it is out, or not for long, and ends the
 // session with err; c.mu is held.
-func (c *Conn) end(t uapi.FrameType, payload []byte, err error) {
+func (c *Conn) endSession(t uapi.FrameType, payload []byte, err error) {
 	if c.err != nil {
 		return
 	}

@@ -16,31 +16,31 @@ type reader struct{ r *bufio.Reader }
 
 func newReader(r io.Reader) *reader { return &reader{bufio.NewReaderSize(r, 64<<10)} }
 
-// hello reads the frame that opens every stream.
-func (r *reader) hello() (h uapi.Hello, err error) {
-	f, b, err := r.frame(nil)
+// readHello reads the frame that opens every stream.
+func (r *reader) readHello() (h uapi.Hello, err error) {
+	f, b, err := r.readFrame(nil)
 	if err != nil {
 		return h, err
 	}
 	if f.Type != uapi.TypeHello || f.Call != 0 {
-		return h, protocol("it opens with %v, not HELLO", f.Type)
+		return h, protocolError("it opens with %v, not HELLO", f.Type)
 	}
 	// Another revision may have a longer HELLO: magic and revision stay first.
 	if len(b) < 8 || binary.LittleEndian.Uint32(b) != uapi.SessionMagic {
-		return h, protocol("its HELLO is not skep's")
+		return h, protocolError("its HELLO is not skep's")
 	}
 	if theirs := binary.LittleEndian.Uint32(b[4:]); theirs != uapi.SessionRevision {
 		return h, &RevisionError{uapi.SessionRevision, theirs}
 	}
-	if h, err = uapi.Exact[uapi.Hello](b); err != nil {
+	if h, err = uapi.DecodeExact[uapi.Hello](b); err != nil {
 		err = &ProtocolError{err}
 	}
 	return h, err
 }
 
-// frame reads one frame, its payload into buf if that is large enough. A frame
+// readFrame reads one frame, its payload into buf if that is large enough. A frame
 // that ends early is a cut, one that cannot be is a ProtocolError.
-func (r *reader) frame(buf []byte) (uapi.Frame, []byte, error) {
+func (r *reader) readFrame(buf []byte) (uapi.Frame, []byte, error) {
 	var head [uapi.FrameSize]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
 		return uapi.Frame{}, buf, fmt.Errorf("%w: %w", ErrCut, err)
@@ -66,21 +66,21 @@ func (r *reader) frame(buf []byte) (uapi.Frame, []byte, error) {
 func (c *Conn) Read() (Frame, error) {
 	for {
 		c.mu.Lock()
-		s, err := c.stream, c.ending()
+		s, err := c.stream, c.endError()
 		c.mu.Unlock()
 		if err != nil {
 			return Frame{}, err
 		}
-		f, b, err := s.from.frame(c.in)
+		f, b, err := s.from.readFrame(c.in)
 		c.in = b
-		if out, ok, err := c.taken(s, f, b, err); ok || err != nil {
+		if out, ok, err := c.accountFrame(s, f, b, err); ok || err != nil {
 			return out, err
 		}
 	}
 }
 
-// ending says why there is nothing to read; c.mu is held.
-func (c *Conn) ending() error {
+// endError says why there is nothing to read; c.mu is held.
+func (c *Conn) endError() error {
 	switch {
 	case c.bye:
 		return io.EOF
@@ -92,9 +92,9 @@ func (c *Conn) ending() error {
 	return nil
 }
 
-// taken counts a frame that came on s, or the error instead of one. It answers
+// accountFrame counts a frame that came on s, or the error instead of one. It answers
 // false for what callers do not see.
-func (c *Conn) taken(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool, error) {
+func (c *Conn) accountFrame(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream != s {
@@ -102,17 +102,17 @@ func (c *Conn) taken(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool,
 	}
 	switch {
 	case errors.Is(err, ErrCut):
-		c.drop()
+		c.dropStream()
 		return Frame{}, false, err
 	case err == nil && f.Type == uapi.TypeHello:
-		err = protocol("a second HELLO on one stream")
+		err = protocolError("a second HELLO on one stream")
 	case err == nil && f.Type == uapi.TypeAck:
 		if err = c.ackCame(s, b); err == nil {
 			return Frame{}, false, nil
 		}
 	}
 	if err != nil {
-		c.end(uapi.TypeError, uapi.Errorf(uapi.EProtocol, "%v", err).Encode(), err)
+		c.endSession(uapi.TypeError, uapi.Errorf(uapi.EProtocol, "%v", err).Encode(), err)
 		return Frame{}, false, err
 	}
 	c.received += uapi.FrameSize + uint64(f.Length)
@@ -128,13 +128,13 @@ func (c *Conn) taken(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool,
 
 func (c *Conn) ackCame(s *stream, b []byte) error {
 	if len(b) != 8 {
-		return protocol("an ACK of %d bytes", len(b))
+		return protocolError("an ACK of %d bytes", len(b))
 	}
 	received := binary.LittleEndian.Uint64(b)
 	if received < c.acked || received > s.sent {
-		return protocol("an ACK of %d, between %d and %d may be", received, c.acked, s.sent)
+		return protocolError("an ACK of %d, between %d and %d may be", received, c.acked, s.sent)
 	}
-	c.acknowledge(received)
+	c.releaseAcked(received)
 	c.change.Broadcast()
 	return nil
 }

@@ -21,7 +21,7 @@ func (c *Conn) enqueue(t uapi.FrameType, flags uint16, call uint64, payload []by
 	f := &sent{at: c.queued, payload: payload, buffer: buffer, data: t == uapi.TypeData}
 	uapi.PutFrame(f.head[:], uapi.Frame{Length: uint32(len(payload)), Type: t, Flags: flags, Call: call})
 	c.queue = append(c.queue, f)
-	c.queued = f.end()
+	c.queued = f.endOffset()
 	if f.data {
 		c.pending++
 	}
@@ -137,7 +137,7 @@ func (c *Conn) write(s *stream) {
 	w := bufio.NewWriterSize(s.rw, 64<<10)
 	for {
 		var err error
-		step, f, received := c.take(s, w.Buffered() > 0)
+		step, f, received := c.nextToWrite(s, w.Buffered() > 0)
 		switch step {
 		case stop:
 			return
@@ -148,7 +148,7 @@ func (c *Conn) write(s *stream) {
 		case frame:
 			err = writeFrame(w, f, s.skip)
 			s.skip = 0
-			c.wrote(s, f)
+			c.noteWritten(s, f)
 		}
 		if err != nil {
 			c.mu.Lock()
@@ -163,8 +163,8 @@ func (c *Conn) write(s *stream) {
 	}
 }
 
-// take waits for what there is to write: ACKs first, then the queue in order.
-func (c *Conn) take(s *stream, buffered bool) (step, *sent, uint64) {
+// nextToWrite waits for what there is to write: ACKs first, then the queue in order.
+func (c *Conn) nextToWrite(s *stream, buffered bool) (step, *sent, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.stream == s {
@@ -177,7 +177,7 @@ func (c *Conn) take(s *stream, buffered bool) (step, *sent, uint64) {
 			f := c.queue[c.next]
 			c.next++
 			f.busy++
-			s.sent = f.end()
+			s.sent = f.endOffset()
 			c.sentTo = max(c.sentTo, s.sent)
 			return frame, f, 0
 		case buffered:
@@ -190,8 +190,8 @@ func (c *Conn) take(s *stream, buffered bool) (step, *sent, uint64) {
 	return stop, nil, 0
 }
 
-// wrote lets the next data frame into the queue.
-func (c *Conn) wrote(s *stream, f *sent) {
+// noteWritten lets the next data frame into the queue.
+func (c *Conn) noteWritten(s *stream, f *sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.busy--

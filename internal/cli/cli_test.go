@@ -26,7 +26,7 @@ func TestCode(t *testing.T) {
 		{WithCode(Usage, nil), 0, ""},
 		{WithCode(Usage, errors.New("odd")), 2, "odd"},
 	} {
-		if code, text := Code(c.err); code != c.code || text != c.text {
+		if code, text := ExitCode(c.err); code != c.code || text != c.text {
 			t.Errorf("Code(%v) = %d %q, want %d %q", c.err, code, text, c.code, c.text)
 		}
 	}
@@ -66,7 +66,7 @@ func TestFlagsWrong(t *testing.T) {
 	for _, line := range []string{"--nonsense", "--slots many", "--token"} {
 		f, _, _ := testFlags()
 		_, err := f.Parse(strings.Fields(line))
-		code, text := Code(err)
+		code, text := ExitCode(err)
 		if code != Usage || strings.Contains(text, "\n") || !strings.Contains(text, "usage: skep join") {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
@@ -97,7 +97,7 @@ func TestFlagsSayWhatTheyWant(t *testing.T) {
 		f.Float64("share", 0, "")
 		f.Func("ranks", "", func(string) error { return errors.New("want 1 or more") })
 		_, err := f.Parse(strings.Fields(line))
-		if code, text := Code(err); code != Usage || text != "do: "+want+"; usage: skep do IT" {
+		if code, text := ExitCode(err); code != Usage || text != "do: "+want+"; usage: skep do IT" {
 			t.Errorf("%s: %d %q", line, code, text)
 		}
 	}
@@ -126,7 +126,7 @@ func TestTable(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12345: "12 kB", 999999: "1.0 MB", 55e6: "55 MB", 18e18: "18 EB"} {
-		if got := Bytes(n); got != want {
+		if got := FormatBytes(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestProgress(t *testing.T) {
 	var out strings.Builder
 	p := &Progress{out: &out, width: 10, begin: time.Now().Add(-time.Hour)}
 	p.Set([]string{"node a, a long line", "b"})
-	p.Above("said\n")
+	p.PrintAbove("said\n")
 	p.Done()
 	want := "node a, a\nb\n" + "\r\x1b[A\x1b[A\x1b[J" + "said\n" + "node a, a\nb\n" + "\r\x1b[A\x1b[A\x1b[J"
 	if out.String() != want {
@@ -176,7 +176,7 @@ func TestProgressBelowOthers(t *testing.T) {
 		}
 	}
 	p.Write([]byte("half"))
-	p.Above("said\n")
+	p.PrintAbove("said\n")
 	p.Hide()
 	p.last = p.begin
 	p.Set([]string{"unseen"})

@@ -44,8 +44,8 @@ type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Code is the exit status that err stands for, and what to print before.
-func Code(err error) (code int, text string) {
+// ExitCode is the exit status that err stands for, and what to print before.
+func ExitCode(err error) (code int, text string) {
 	if err == nil {
 		return 0, ""
 	}

@@ -34,7 +34,7 @@ func (f *Flags) Parse(args []string) ([]string, error) {
 	var words []string
 	for {
 		if err := f.FlagSet.Parse(args); err != nil {
-			return nil, f.explain(err)
+			return nil, f.explainError(err)
 		}
 		rest := f.FlagSet.Args()
 		if len(rest) == 0 {
@@ -52,20 +52,20 @@ func (f *Flags) Parse(args []string) ([]string, error) {
 // is a program and its own options.
 func (f *Flags) ParseCommand(args []string) ([]string, error) {
 	if err := f.FlagSet.Parse(args); err != nil {
-		return nil, f.explain(err)
+		return nil, f.explainError(err)
 	}
 	return f.FlagSet.Args(), nil
 }
 
-// None refuses words after the options.
-func (f *Flags) None(words []string) error {
+// RefuseArgs refuses words after the options.
+func (f *Flags) RefuseArgs(words []string) error {
 	if len(words) > 0 {
 		return f.Usagef("%q is not expected", words[0])
 	}
 	return nil
 }
 
-func (f *Flags) explain(err error) error {
+func (f *Flags) explainError(err error) error {
 	if err == flag.ErrHelp {
 		return err
 	}
@@ -76,15 +76,15 @@ func (f *Flags) explain(err error) error {
 		f.VisitAll(func(known *flag.Flag) { names = append(names, known.Name) })
 		meant := Nearest(name, names)
 		if meant != "" {
-			return f.Usagef("there is no option %s; did you mean %s?", Dashed(name), Dashed(meant))
+			return f.Usagef("there is no option %s; did you mean %s?", DashedName(name), DashedName(meant))
 		}
-		return f.Usagef("there is no option %s", Dashed(name))
+		return f.Usagef("there is no option %s", DashedName(name))
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-		return f.Usagef("%s expects a value", Dashed(name))
+		return f.Usagef("%s expects a value", DashedName(name))
 	}
 	if m := invalid.FindStringSubmatch(text); m != nil {
-		return f.Usagef("%s %s: %s", Dashed(m[2]), m[1], f.wanted(m[2], m[3]))
+		return f.Usagef("%s %s: %s", DashedName(m[2]), m[1], f.wantedText(m[2], m[3]))
 	}
 	return f.Usagef("%s", text)
 }
@@ -92,8 +92,8 @@ func (f *Flags) explain(err error) error {
 // invalid is what the standard library says of a value: it, its option, why.
 var invalid = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-(\S+): (.*)$`)
 
-// wanted is why a value is none; of numbers the library says "parse error".
-func (f *Flags) wanted(option, why string) string {
+// wantedText is why a value is none; of numbers the library says "parse error".
+func (f *Flags) wantedText(option, why string) string {
 	value, ok := f.Lookup(option).Value.(flag.Getter)
 	if !ok {
 		return why
@@ -111,8 +111,8 @@ func (f *Flags) wanted(option, why string) string {
 	return why
 }
 
-// Dashed is an option as people type it.
-func Dashed(option string) string {
+// DashedName is an option as people type it.
+func DashedName(option string) string {
 	if len(option) == 1 {
 		return "-" + option
 	}

@@ -57,7 +57,7 @@ func (p *Progress) Write(b []byte) (int, error) {
 	p.erase()
 	n, err := p.out.Write(b)
 	p.mid = b[len(b)-1] != '\n'
-	p.again()
+	p.redraw()
 	return n, err
 }
 
@@ -74,8 +74,8 @@ func (p *Progress) Set(lines []string) {
 	p.draw(true)
 }
 
-// Above prints text over the lines, which stay at the bottom.
-func (p *Progress) Above(text string) {
+// PrintAbove prints text over the lines, which stay at the bottom.
+func (p *Progress) PrintAbove(text string) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.erase()
@@ -84,11 +84,11 @@ func (p *Progress) Above(text string) {
 	}
 	io.WriteString(p.out, text)
 	p.mid = false
-	p.again()
+	p.redraw()
 }
 
-// again draws lines that were erased for something above them.
-func (p *Progress) again() {
+// redraw draws lines that were erased for something above them.
+func (p *Progress) redraw() {
 	if p.drawn == 0 && p.width > 0 && !p.over && !p.mid && !p.last.IsZero() {
 		p.draw(false)
 	}
@@ -116,7 +116,7 @@ func (p *Progress) draw(erase bool) {
 	}
 	var text strings.Builder
 	for _, line := range p.lines {
-		cells := []rune(Clean(line))
+		cells := []rune(CleanText(line))
 		text.WriteString(string(cells[:min(len(cells), p.width-1)]) + "\n")
 	}
 	io.WriteString(p.out, text.String())

@@ -26,7 +26,7 @@ func (t *Table) Row(cells ...any) {
 	row := make([]string, len(t.head))
 	for i := range row {
 		if i < len(cells) {
-			row[i] = Clean(fmt.Sprint(cells[i]))
+			row[i] = CleanText(fmt.Sprint(cells[i]))
 		}
 	}
 	t.rows = append(t.rows, row)
@@ -54,9 +54,9 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// Clean takes control characters out of text that another machine wrote, so
+// CleanText takes control characters out of text that another machine wrote, so
 // that it can't steer a terminal.
-func Clean(s string) string {
+func CleanText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
 			return '?'
@@ -65,8 +65,8 @@ func Clean(s string) string {
 	}, s)
 }
 
-// JSON prints a value for other programs.
-func JSON(w io.Writer, v any) error {
+// PrintJSON prints a value for other programs.
+func PrintJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -85,8 +85,8 @@ func ParseBytes(s string) (uint64, error) {
 	return n << unit, nil
 }
 
-// Bytes says a size as people read it, in powers of 1000.
-func Bytes(n uint64) string {
+// FormatBytes says a size as people read it, in powers of 1000.
+func FormatBytes(n uint64) string {
 	const units = "kMGTPE"
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)

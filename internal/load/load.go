@@ -48,9 +48,9 @@ func Stretch(d time.Duration) time.Duration {
 // A budget is the time that is left, as an idle computer counts it.
 type budget time.Duration
 
-// spend takes a span of the clock that passed at this scale. One longer than
+// charge takes a span of the clock that passed at this scale. One longer than
 // most counts as most: this process itself did not run then.
-func (b *budget) spend(span, most time.Duration, scale float64) (over bool) {
+func (b *budget) charge(span, most time.Duration, scale float64) (over bool) {
 	*b -= budget(float64(min(span, most)) / scale)
 	return *b <= 0
 }
@@ -82,7 +82,7 @@ func (t *Timer) run(left budget, scale func() float64, over chan<- struct{}) {
 		case <-time.After(min(look, time.Duration(left))):
 		}
 		now := time.Now()
-		if left.spend(now.Sub(last), 2*look, scale()) {
+		if left.charge(now.Sub(last), 2*look, scale()) {
 			close(over)
 			return
 		}

@@ -36,16 +36,16 @@ func TestScale(t *testing.T) {
 
 func TestBudget(t *testing.T) {
 	b := budget(10 * time.Second)
-	if b.spend(4*time.Second, time.Minute, 1) || b != budget(6*time.Second) {
+	if b.charge(4*time.Second, time.Minute, 1) || b != budget(6*time.Second) {
 		t.Errorf("an idle computer: %v are left", time.Duration(b))
 	}
-	if b.spend(8*time.Second, time.Minute, 4) || b != budget(4*time.Second) {
+	if b.charge(8*time.Second, time.Minute, 4) || b != budget(4*time.Second) {
 		t.Errorf("at four times the load: %v are left", time.Duration(b))
 	}
-	if b.spend(time.Hour, time.Second, 1) || b != budget(3*time.Second) {
+	if b.charge(time.Hour, time.Second, 1) || b != budget(3*time.Second) {
 		t.Errorf("after an hour in which nobody ran: %v are left", time.Duration(b))
 	}
-	if !b.spend(3*time.Second, time.Minute, 1) {
+	if !b.charge(3*time.Second, time.Minute, 1) {
 		t.Error("what is used up is not over")
 	}
 }

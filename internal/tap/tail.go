@@ -17,8 +17,8 @@ func (t *Tail) Add(text string) {
 	t.Lines = append(t.Lines, text)
 }
 
-// Take gives the lines and forgets them.
-func (t *Tail) Take() []string {
+// TakeLines gives the lines and forgets them.
+func (t *Tail) TakeLines() []string {
 	lines := t.Lines
 	t.Lines = nil
 	return lines

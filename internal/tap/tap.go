@@ -54,26 +54,26 @@ var (
 	skipMark = regexp.MustCompile(`(?i)\s*#\s*skip\S*\s*(.*)$`)
 )
 
-// Noise takes a line that is no part of the report, as detail of failures.
-func (r *Reader) Noise(text string) {
+// AddNoise takes a line that is no part of the report, as detail of failures.
+func (r *Reader) AddNoise(text string) {
 	r.recent.Add(text)
 	r.last.Add(text)
 }
 
-// Line takes the report's next line, without its newline.
-func (r *Reader) Line(text string) {
+// AddLine takes the report's next line, without its newline.
+func (r *Reader) AddLine(text string) {
 	r.last.Add(text)
 	text = strings.TrimSuffix(text, "\r")
 	if m := planLine.FindStringSubmatch(text); m != nil {
-		r.plan(m[1], m[2])
+		r.readPlan(m[1], m[2])
 		return
 	}
 	if m := testLine.FindStringSubmatch(text); m != nil {
-		r.test(m[1] == "", m[2], m[3])
+		r.addTest(m[1] == "", m[2], m[3])
 		return
 	}
 	if rest, ok := strings.CutPrefix(text, "Bail out!"); ok {
-		r.fault("bailed out:" + rest)
+		r.addFault("bailed out:" + rest)
 		return
 	}
 	if n := len(r.tests); n > 0 && r.tests[n-1].Status == Failed && strings.HasPrefix(text, "#") {
@@ -85,7 +85,7 @@ func (r *Reader) Line(text string) {
 	r.recent.Add(text)
 }
 
-func (r *Reader) plan(count, reason string) {
+func (r *Reader) readPlan(count, reason string) {
 	r.plans++
 	r.planned, _ = strconv.Atoi(count)
 	if r.planned == 0 && reason != "" {
@@ -94,14 +94,14 @@ func (r *Reader) plan(count, reason string) {
 	}
 }
 
-func (r *Reader) test(ok bool, number, rest string) {
+func (r *Reader) addTest(ok bool, number, rest string) {
 	if len(r.tests) >= mostTests {
 		r.more = true
 		return
 	}
 	t := Test{Status: Passed}
 	if n, err := strconv.Atoi(number); err == nil && n != len(r.tests)+1 {
-		r.fault(fmt.Sprintf("test number %d where %d comes next", n, len(r.tests)+1))
+		r.addFault(fmt.Sprintf("test number %d where %d comes next", n, len(r.tests)+1))
 	}
 	if m := skipMark.FindStringSubmatchIndex(rest); m != nil {
 		t.Status, t.Reason = Skipped, strings.TrimSpace(rest[m[2]:m[3]])
@@ -114,15 +114,15 @@ func (r *Reader) test(ok bool, number, rest string) {
 	if t.Name == "" {
 		t.Name = fmt.Sprintf("test %d", len(r.tests)+1)
 	}
-	before := r.recent.Take()
+	before := r.recent.TakeLines()
 	if !ok {
 		t.Status, t.Detail = Failed, before
 	}
 	r.tests = append(r.tests, t)
 }
 
-// fault keeps the first faults; a report that has many is as bad as with few.
-func (r *Reader) fault(text string) {
+// addFault keeps the first faults; a report that has many is as bad as with few.
+func (r *Reader) addFault(text string) {
 	if len(r.faults) < tailMax {
 		r.faults = append(r.faults, text)
 	}
@@ -140,7 +140,7 @@ func (r *Reader) Count() int { return len(r.tests) }
 // Finish gives the tests, and a failed Whole for each thing that is wrong with
 // the report. exit describes how the program ended, empty for status 0.
 func (r *Reader) Finish(exit string) []Test {
-	for _, cause := range r.causes(exit) {
+	for _, cause := range r.findCauses(exit) {
 		r.tests = append(r.tests, Test{
 			Name: Whole, Status: Failed, Reason: cause, Detail: r.last.Lines,
 		})
@@ -149,8 +149,8 @@ func (r *Reader) Finish(exit string) []Test {
 	return r.tests
 }
 
-// causes lists what is wrong with the report as a whole.
-func (r *Reader) causes(exit string) []string {
+// findCauses lists what is wrong with the report as a whole.
+func (r *Reader) findCauses(exit string) []string {
 	causes := r.faults
 	count := len(r.tests)
 	if r.empty {
@@ -160,31 +160,31 @@ func (r *Reader) causes(exit string) []string {
 	case r.more:
 		causes = append(causes, fmt.Sprintf("more than %d tests reported", mostTests))
 	case r.plans == 0 && count == 0:
-		causes = append(causes, "no test and no plan"+Because(exit))
+		causes = append(causes, "no test and no plan"+AppendCause(exit))
 	case r.plans == 0:
-		causes = append(causes, fmt.Sprintf("no plan after %d tests%s", count, Because(exit)))
+		causes = append(causes, fmt.Sprintf("no plan after %d tests%s", count, AppendCause(exit)))
 	case r.plans > 1:
 		causes = append(causes, "more than one plan")
 	case count != r.planned:
-		causes = append(causes, fmt.Sprintf("%d tests planned, %d reported%s", r.planned, count, Because(exit)))
+		causes = append(causes, fmt.Sprintf("%d tests planned, %d reported%s", r.planned, count, AppendCause(exit)))
 	case count == 0 && !r.empty:
 		causes = append(causes, "no test ran")
-	case exit != "" && Tally(r.tests, Failed) == 0:
+	case exit != "" && CountStatus(r.tests, Failed) == 0:
 		causes = append(causes, exit+", though no test failed")
 	}
 	return causes
 }
 
-// Because appends a cause to a sentence where there is one.
-func Because(cause string) string {
+// AppendCause appends a cause to a sentence where there is one.
+func AppendCause(cause string) string {
 	if cause == "" {
 		return ""
 	}
 	return ": " + cause
 }
 
-// Tally counts the tests that ended so.
-func Tally(list []Test, s Status) int {
+// CountStatus counts the tests that ended so.
+func CountStatus(list []Test, s Status) int {
 	n := 0
 	for _, t := range list {
 		if t.Status == s {

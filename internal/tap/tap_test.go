@@ -14,8 +14,8 @@ import (
 func TestReader_bounds(t *testing.T) {
 	var r Reader
 	for i := range mostTests + 10 {
-		r.Line(fmt.Sprintf("ok %d", i+1))
-		r.Line("Bail out! again")
+		r.AddLine(fmt.Sprintf("ok %d", i+1))
+		r.AddLine("Bail out! again")
 	}
 	list := r.Finish("")
 	last := list[len(list)-1]
@@ -33,7 +33,7 @@ func TestReader_complete(t *testing.T) {
 		line string
 		want bool
 	}{{"1..2", false}, {"ok 1 - a", false}, {"# a remark", false}, {"not ok 2 - b", true}} {
-		r.Line(step.line)
+		r.AddLine(step.line)
 		if r.Complete() != step.want {
 			t.Errorf("after %q complete is %v", step.line, !step.want)
 		}
@@ -54,7 +54,7 @@ func TestReport(t *testing.T) {
 	}
 	var back Reader
 	for line := range strings.Lines(out.String()) {
-		back.Line(strings.TrimSuffix(line, "\n"))
+		back.AddLine(strings.TrimSuffix(line, "\n"))
 	}
 	list := back.Finish("exit status 1")
 	if len(list) != 3 || list[0].Status != Passed || list[1].Status != Failed || list[2].Reason != "no reason at all" {
@@ -72,7 +72,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var r Reader
 		for line := range strings.SplitSeq(text, "\n") {
-			r.Line(line)
+			r.AddLine(line)
 		}
 		list := r.Finish("")
 		if len(list) == 0 {
@@ -83,7 +83,7 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("nameless or without a reason: %+v", test)
 			}
 		}
-		if Tally(list, Failed) == 0 && !strings.Contains(text, "1..") {
+		if CountStatus(list, Failed) == 0 && !strings.Contains(text, "1..") {
 			t.Fatalf("good without a plan: %q", text)
 		}
 	})

@@ -36,7 +36,7 @@ const (
 
 var dynamosClasses = [...]string{"unknown", "any", "task", "object", "together"}
 
-func (c DynamosClass) String() string { return named(dynamosClasses[:], uint32(c)) }
+func (c DynamosClass) String() string { return nameAt(dynamosClasses[:], uint32(c)) }
 
 // A DynamosState is where an update is in its life.
 type DynamosState uint32
@@ -52,7 +52,7 @@ const (
 
 var dynamosStates = [...]string{"unknown", "loaded", "entering", "trial", "committed", "leaving"}
 
-func (s DynamosState) String() string { return named(dynamosStates[:], uint32(s)) }
+func (s DynamosState) String() string { return nameAt(dynamosStates[:], uint32(s)) }
 
 // A DynamosHeld says whether an update's module can be unloaded when no task is
 // inside.
@@ -82,7 +82,7 @@ func (i DynamosInstaller) String() string {
 	if i == DynamosNone {
 		return "none"
 	}
-	return named(dynamosInstallers[:], uint32(i))
+	return nameAt(dynamosInstallers[:], uint32(i))
 }
 
 // A DynamosCause is why there is an event.
@@ -105,10 +105,10 @@ const (
 var dynamosCauses = [...]string{"unknown", "asked", "warned", "died", "errors", "slow", "stuck",
 	"unconfirmed", "undone", "superseded", "dropped"}
 
-func (c DynamosCause) String() string { return named(dynamosCauses[:], uint32(c)) }
+func (c DynamosCause) String() string { return nameAt(dynamosCauses[:], uint32(c)) }
 
-// named is a name of a list whose first is for what is not known.
-func named(names []string, n uint32) string {
+// nameAt is a name of a list whose first is for what is not known.
+func nameAt(names []string, n uint32) string {
 	if n == 0 || n >= uint32(len(names)) {
 		return "unknown"
 	}

@@ -82,8 +82,8 @@ func cName(field string) string {
 	return strings.ToLower(field)
 }
 
-// described gives, per line, what the C compiler is asked and what Go says.
-func described() (questions, answers []string) {
+// describeLayouts gives, per line, what the C compiler is asked and what Go says.
+func describeLayouts() (questions, answers []string) {
 	for c, v := range layouts {
 		t := reflect.TypeOf(v)
 		questions = append(questions, fmt.Sprintf("sizeof(struct %s)", c))
@@ -108,7 +108,7 @@ func TestLayoutsAreThoseOfTheContracts(t *testing.T) {
 	if err != nil {
 		t.Fatal("gcc is needed to read the contracts: run `make setup`")
 	}
-	questions, answers := described()
+	questions, answers := describeLayouts()
 	var probe strings.Builder
 	probe.WriteString("#include <skep/session.h>\n#include <skep/module.h>\n#include <skep/o2g_status.h>\n#include <skep/o2g_device.h>\n#include <skep/shimos.h>\n#include <skep/dynamos.h>\n#include <sys/ioctl.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for _, q := range questions {

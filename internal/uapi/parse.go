@@ -21,7 +21,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	if len(b) > ManifestMax {
 		return nil, fmt.Errorf("a manifest of %d bytes, at most %d are taken", len(b), ManifestMax)
 	}
-	h, rest, err := Take[module](b)
+	h, rest, err := DecodePrefix[module](b)
 	switch {
 	case err != nil:
 		return nil, err
@@ -48,7 +48,7 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 	names, inits, first := map[string]bool{}, 0, uint32(0)
 	for len(functions) > 0 {
 		var v function
-		v, functions, _ = Take[function](functions)
+		v, functions, _ = DecodePrefix[function](functions)
 		name, err := parseName("function", v.Name[:])
 		switch {
 		case err != nil:
@@ -87,7 +87,7 @@ func (m *Manifest) parseFunctions(functions, params []byte, all uint32) error {
 func (f *Function) parse(params []byte) error {
 	for len(params) > 0 {
 		var v param
-		v, params, _ = Take[param](params)
+		v, params, _ = DecodePrefix[param](params)
 		name, err := parseName("parameter", v.Name[:])
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (f *Function) parse(params []byte) error {
 }
 
 func parseName(what string, b []byte) (string, error) {
-	name := text(b)
+	name := textOf(b)
 	if name == "" || len(name) == len(b) {
 		return "", fmt.Errorf("a %s has no name, or one that does not end", what)
 	}

@@ -191,8 +191,8 @@ func Append[T Fixed](b []byte, v T) []byte {
 	return b
 }
 
-// Take decodes a T from the front of b and gives what follows.
-func Take[T Fixed](b []byte) (v T, rest []byte, err error) {
+// DecodePrefix decodes a T from the front of b and gives what follows.
+func DecodePrefix[T Fixed](b []byte) (v T, rest []byte, err error) {
 	n, err := binary.Decode(b, binary.LittleEndian, &v)
 	if err != nil {
 		return v, nil, fmt.Errorf("%d bytes are too few for %T", len(b), v)
@@ -200,9 +200,9 @@ func Take[T Fixed](b []byte) (v T, rest []byte, err error) {
 	return v, b[n:], nil
 }
 
-// Exact decodes a T that fills b.
-func Exact[T Fixed](b []byte) (T, error) {
-	v, rest, err := Take[T](b)
+// DecodeExact decodes a T that fills b.
+func DecodeExact[T Fixed](b []byte) (T, error) {
+	v, rest, err := DecodePrefix[T](b)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%d bytes are too many for %T", len(b), v)
 	}
@@ -266,9 +266,9 @@ func (e *Error) Encode() []byte {
 
 // ParseError reads an ERROR frame's payload.
 func ParseError(b []byte) (*Error, error) {
-	h, text, err := Take[ErrorHeader](b)
+	h, text, err := DecodePrefix[ErrorHeader](b)
 	if err == nil {
-		err = tail("an error's text", uint64(h.Text), text)
+		err = checkTail("an error's text", uint64(h.Text), text)
 	}
 	if err != nil {
 		return nil, err
@@ -292,9 +292,9 @@ func (i Init) Encode() []byte {
 
 // ParseInit reads an INIT frame's payload.
 func ParseInit(b []byte) (Init, error) {
-	h, path, err := Take[InitHeader](b)
+	h, path, err := DecodePrefix[InitHeader](b)
 	if err == nil {
-		err = tail("a path", uint64(h.Path), path)
+		err = checkTail("a path", uint64(h.Path), path)
 	}
 	return Init{h.Function, h.Length, string(path), h.Digest}, err
 }
@@ -313,15 +313,15 @@ func (v Bound) Encode() []byte {
 
 // ParseBound reads a BOUND frame's payload; the manifest is not parsed.
 func ParseBound(b []byte) (Bound, error) {
-	h, rest, err := Take[BoundHeader](b)
+	h, rest, err := DecodePrefix[BoundHeader](b)
 	if err == nil {
-		err = tail("a manifest", uint64(h.Manifest), rest)
+		err = checkTail("a manifest", uint64(h.Manifest), rest)
 	}
 	return Bound{h.Module, rest}, err
 }
 
-// tail checks that a counted ending is all that is left.
-func tail(what string, n uint64, rest []byte) error {
+// checkTail checks that a counted ending is all that is left.
+func checkTail(what string, n uint64, rest []byte) error {
 	if n != uint64(len(rest)) {
 		return fmt.Errorf("%s should have %d bytes, but has %d", what, n, len(rest))
 	}
@@ -329,7 +329,7 @@ func tail(what string, n uint64, rest []byte) error {
 }
 
 // NodeName gives the name in r as text, up to its first zero byte.
-func (r *Result) NodeName() string { return text(r.Node[:]) }
+func (r *Result) NodeName() string { return textOf(r.Node[:]) }
 
 // SetNode stores a name; what does not fit is cut.
 func (r *Result) SetNode(name string) {
@@ -337,7 +337,7 @@ func (r *Result) SetNode(name string) {
 	copy(r.Node[:len(r.Node)-1], name)
 }
 
-func text(b []byte) string {
+func textOf(b []byte) string {
 	for i, c := range b {
 		if c == 0 {
 			return string(b[:i])

@@ -78,4 +78,4 @@ type ShimosInfo struct {
 }
 
 // Text is a string of a contract up to its first 0.
-func Text(b []byte) string { return text(b) }
+func Text(b []byte) string { return textOf(b) }

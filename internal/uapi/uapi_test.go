@@ -214,7 +214,7 @@ func TestPayloadsThereAndBack(t *testing.T) {
 			t.Errorf("%x was taken", bad)
 		}
 	}
-	if _, err := Exact[Call](make([]byte, 17)); err == nil {
+	if _, err := DecodeExact[Call](make([]byte, 17)); err == nil {
 		t.Error("a byte too many was taken")
 	}
 	var r Result

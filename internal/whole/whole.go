@@ -17,13 +17,13 @@ import (
 func Write(name string, b []byte, mode os.FileMode) error {
 	err := write(name, b, mode)
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", name, cause(err))
+		return fmt.Errorf("%s cannot be written: %w", name, causeOf(err))
 	}
 	return nil
 }
 
-// cause is an error without the names of temporary files.
-func cause(err error) error {
+// causeOf is an error without the names of temporary files.
+func causeOf(err error) error {
 	var path *os.PathError
 	var link *os.LinkError
 	switch {

@@ -25,7 +25,7 @@ func fetchKernels(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, series := range args[1:] {
-		if _, err := lab.Fetch(ctx, args[0], series, os.Stderr); err != nil {
+		if _, err := lab.FetchKernel(ctx, args[0], series, os.Stderr); err != nil {
 			fmt.Fprintf(os.Stderr, "fetch: %v\n", err)
 			return 1
 		}

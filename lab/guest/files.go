@@ -28,7 +28,7 @@ func openFiles(r *wire.Request) (*files, error) {
 		err = f.openPipes(r)
 	}
 	if err == nil && r.Program.User {
-		err = f.give()
+		err = f.chownStreams()
 	}
 	if err != nil {
 		f.close()
@@ -74,7 +74,7 @@ func (f *files) openTerminal(size wire.Size) error {
 	}
 	f.in, f.out, f.terminal = master, master, true
 	var number int
-	err = control(master, func(fd int) error {
+	err = withFd(master, func(fd int) error {
 		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (f *files) openTerminal(size wire.Size) error {
 	return nil
 }
 
-// control leaves the file pollable, which Fd does not.
-func control(f *os.File, do func(fd int) error) error {
+// withFd leaves the file pollable, which Fd does not.
+func withFd(f *os.File, do func(fd int) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func control(f *os.File, do func(fd int) error) error {
 	return failed
 }
 
-// give lets the ordinary user open its streams again through /dev/stdout.
-func (f *files) give() error {
+// chownStreams lets the ordinary user open its streams again through /dev/stdout.
+func (f *files) chownStreams() error {
 	for _, t := range f.theirs {
 		if err := t.Chown(userID, userID); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (f *files) resize(s wire.Size) error {
 	if !f.terminal {
 		return fmt.Errorf("a terminal size for a program without a terminal")
 	}
-	return control(f.in, func(fd int) error {
+	return withFd(f.in, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Columns})
 	})
 }
@@ -137,8 +137,8 @@ func (f *files) endInput() {
 	f.in.Close()
 }
 
-// wake has the readers of output look only at what is there.
-func (f *files) wake() {
+// wakeReaders has the readers of output look only at what is there.
+func (f *files) wakeReaders() {
 	for _, r := range []*os.File{f.out, f.err} {
 		if r != nil {
 			r.SetReadDeadline(time.Now())
@@ -188,9 +188,9 @@ func drainResults() error {
 	return withResults(func(fd int) error { return unix.IoctlSetInt(fd, unix.TCSBRK, 1) })
 }
 
-// uninterrupted begins a call again that a signal ended, of a child or of the
+// retryInterrupted begins a call again that a signal ended, of a child or of the
 // run-time: both come while the line still sends.
-func uninterrupted(call func() error) error {
+func retryInterrupted(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
 			return err
@@ -200,7 +200,7 @@ func uninterrupted(call func() error) error {
 
 func withResults(do func(fd int) error) error {
 	var fd int
-	err := uninterrupted(func() (err error) {
+	err := retryInterrupted(func() (err error) {
 		fd, err = unix.Open(resultsPort, unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -208,7 +208,7 @@ func withResults(do func(fd int) error) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := uninterrupted(func() error { return do(fd) }); err != nil {
+	if err := retryInterrupted(func() error { return do(fd) }); err != nil {
 		return fmt.Errorf("%s: %w", resultsPort, err)
 	}
 	return nil

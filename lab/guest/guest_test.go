@@ -15,7 +15,7 @@ import (
 )
 
 func TestEnvironment(t *testing.T) {
-	env := environment(&wire.Program{User: true, Env: []string{"A=1", "PATH=/x", "A=2"}})
+	env := buildEnv(&wire.Program{User: true, Env: []string{"A=1", "PATH=/x", "A=2"}})
 	for _, want := range []string{"PATH=/x", "A=2", "HOME=/skep", "USER=skep"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%q lacks %s", env, want)
@@ -38,13 +38,13 @@ func TestFind(t *testing.T) {
 		}
 	}
 	env := []string{"PATH=" + dir + "/other:bin"}
-	if got, err := find("prog", dir, env); err != nil || got != dir+"/bin/prog" {
+	if got, err := lookPath("prog", dir, env); err != nil || got != dir+"/bin/prog" {
 		t.Errorf("prog is %q, %v", got, err)
 	}
-	if got, err := find("./prog", dir, env); err != nil || got != "./prog" {
+	if got, err := lookPath("./prog", dir, env); err != nil || got != "./prog" {
 		t.Errorf("a path is %q, %v", got, err)
 	}
-	if _, err := find("data", dir, env); !errors.Is(err, os.ErrNotExist) {
+	if _, err := lookPath("data", dir, env); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that cannot be executed: %v", err)
 	}
 }
@@ -78,7 +78,7 @@ func TestDepends(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got, err := depends(file)
+		got, err := moduleDeps(file)
 		if (err == nil) != c.good || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}
@@ -115,17 +115,17 @@ func TestExitStatus(t *testing.T) {
 func TestJob_frames(t *testing.T) {
 	j := &job{input: make(chan []byte, wire.Window), files: &files{}, group: t.TempDir()}
 	for range wire.Window {
-		if err := j.take(1, []byte("x")); err != nil {
+		if err := j.handleFrame(1, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := j.take(1, []byte("x")); err == nil {
+	if err := j.handleFrame(1, []byte("x")); err == nil {
 		t.Error("input beyond the window is taken")
 	}
-	if err := j.take(9, []byte{1, 0, 1, 0}); err == nil {
+	if err := j.handleFrame(9, []byte{1, 0, 1, 0}); err == nil {
 		t.Error("a size is taken without a terminal")
 	}
-	if err := j.take(5, nil); err == nil {
+	if err := j.handleFrame(5, nil); err == nil {
 		t.Error("an exit status is taken from the host")
 	}
 }

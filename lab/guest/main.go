@@ -22,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "skep-guest: process 1 of a lab's machine; use it through `skep lab` or `make vm`")
 		os.Exit(2)
 	}
-	if err := life(); err != nil {
+	if err := serveLife(); err != nil {
 		// The host looks for this line where no hello came.
 		fmt.Fprintf(os.Stderr, "skep-guest: %v\n", err)
 		turnOff(syscall.LINUX_REBOOT_CMD_POWER_OFF)
@@ -54,25 +54,25 @@ var late = []step{
 	{"set up nodes", setNodes},
 }
 
-func life() error {
+func serveLife() error {
 	startReaper()
 	var c wire.Config
-	if err := take(early, &c); err != nil {
+	if err := runSteps(early, &c); err != nil {
 		return err
 	}
 	port, err := openPort()
 	if err != nil {
 		return fmt.Errorf("open the port: %w", err)
 	}
-	failed := take(late, &c)
-	hello := measure(&c)
+	failed := runSteps(late, &c)
+	hello := measureGuest(&c)
 	if failed != nil {
 		hello.Failure = failed.Error()
 	}
 	return serve(port, hello)
 }
 
-func take(steps []step, c *wire.Config) error {
+func runSteps(steps []step, c *wire.Config) error {
 	for _, s := range steps {
 		if err := s.do(c); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -89,7 +89,7 @@ func readConfig(c *wire.Config) error {
 	if err := json.Unmarshal(data, c); err != nil {
 		return err
 	}
-	if running := release(); running != c.Release {
+	if running := kernelRelease(); running != c.Release {
 		return fmt.Errorf("the kernel calls itself %q, its folder is of %q: run make kernels", running, c.Release)
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"skep/lab/wire"
 )
 
-// request makes one ioctl about a network interface.
-func request(name string, code uint, fill func(*unix.Ifreq) error) error {
+// netIoctl makes one ioctl about a network interface.
+func netIoctl(name string, code uint, fill func(*unix.Ifreq) error) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -36,8 +36,8 @@ func request(name string, code uint, fill func(*unix.Ifreq) error) error {
 	return nil
 }
 
-func raise(name string) error {
-	return request(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
+func raiseLink(name string) error {
+	return netIoctl(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
 		r.SetUint16(unix.IFF_UP)
 		return nil
 	})
@@ -66,12 +66,12 @@ func setWire(c *wire.Config) error {
 		code uint
 		addr netip.Addr
 	}{{unix.SIOCSIFADDR, prefix.Addr()}, {unix.SIOCSIFNETMASK, mask}} {
-		err := request(name, a.code, func(r *unix.Ifreq) error { return r.SetInet4Addr(a.addr.AsSlice()) })
+		err := netIoctl(name, a.code, func(r *unix.Ifreq) error { return r.SetInet4Addr(a.addr.AsSlice()) })
 		if err != nil {
 			return err
 		}
 	}
-	return raise(name)
+	return raiseLink(name)
 }
 
 const bridge = "nodes"
@@ -89,7 +89,7 @@ func setNodes(c *wire.Config) error {
 		fmt.Fprintf(&outer, "netns add node%d\nlink add to%d type veth peer name eth0 netns node%d\nlink set to%d master %s up\n",
 			n, n, n, n, bridge)
 	}
-	if err := tool(outer.String(), "ip", "-batch", "-"); err != nil {
+	if err := runTool(outer.String(), "ip", "-batch", "-"); err != nil {
 		return err
 	}
 	failed := make(chan error, c.Nodes)
@@ -111,7 +111,7 @@ func setNodes(c *wire.Config) error {
 func setNode(c *wire.Config, n int) error {
 	inner := fmt.Sprintf("addr add 10.77.0.%d/24 dev eth0\nlink set lo up\nlink set eth0 up\n", n)
 	name := fmt.Sprintf("node%d", n)
-	if err := tool(inner, "ip", "-n", name, "-batch", "-"); err != nil {
+	if err := runTool(inner, "ip", "-n", name, "-batch", "-"); err != nil {
 		return err
 	}
 	return setDelay(c, name)
@@ -129,5 +129,5 @@ func setDelay(c *wire.Config, node string) error {
 	if c.Loss > 0 {
 		args = append(args, "loss", fmt.Sprintf("%g%%", c.Loss*100))
 	}
-	return tool("", "tc", args...)
+	return runTool("", "tc", args...)
 }

@@ -36,12 +36,12 @@ func startReaper() {
 	signal.Notify(died, syscall.SIGCHLD)
 	go func() {
 		for range died {
-			reap()
+			reapChildren()
 		}
 	}()
 }
 
-func reap() {
+func reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		reaper.Lock()
@@ -70,8 +70,8 @@ type start struct {
 	sys   syscall.SysProcAttr
 }
 
-// begin starts the process and returns its number and where its end arrives.
-func (s *start) begin() (int, <-chan syscall.WaitStatus, error) {
+// startProcess starts the process and returns its number and where its end arrives.
+func (s *start) startProcess() (int, <-chan syscall.WaitStatus, error) {
 	type result struct {
 		pid   int
 		ended chan syscall.WaitStatus
@@ -90,7 +90,7 @@ func (s *start) begin() (int, <-chan syscall.WaitStatus, error) {
 		}
 		reaper.Lock()
 		defer reaper.Unlock()
-		pid, err := s.fork()
+		pid, err := s.forkExec()
 		if err != nil {
 			done <- result{err: err}
 			return
@@ -103,7 +103,7 @@ func (s *start) begin() (int, <-chan syscall.WaitStatus, error) {
 	return r.pid, r.ended, r.err
 }
 
-func (s *start) fork() (int, error) {
+func (s *start) forkExec() (int, error) {
 	attr := syscall.ProcAttr{Dir: s.dir, Env: s.env, Sys: &s.sys}
 	for _, f := range s.files {
 		attr.Files = append(attr.Files, f.Fd())
@@ -150,8 +150,8 @@ func (notFound) Is(target error) bool { return target == os.ErrNotExist }
 
 const pathList = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// find looks name up as a shell would, with PATH from env and seen from dir.
-func find(name, dir string, env []string) (string, error) {
+// lookPath looks name up as a shell would, with PATH from env and seen from dir.
+func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
@@ -173,10 +173,10 @@ func find(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: %w in PATH (%s)", name, errNotFound, list)
 }
 
-// tool runs one of this computer's administration programs to its end.
-func tool(input, name string, args ...string) error {
+// runTool runs one of this computer's administration programs to its end.
+func runTool(input, name string, args ...string) error {
 	env := []string{"PATH=" + pathList}
-	path, err := find(name, "/", env)
+	path, err := lookPath(name, "/", env)
 	if err != nil {
 		return fmt.Errorf("%w: run make setup on this computer", err)
 	}
@@ -190,7 +190,7 @@ func tool(input, name string, args ...string) error {
 	}
 	defer said.Close()
 	s := start{path: path, args: append([]string{name}, args...), env: env, dir: "/", files: []*os.File{in, out, out}}
-	_, ended, err := s.begin()
+	_, ended, err := s.startProcess()
 	in.Close()
 	out.Close()
 	if err != nil {

@@ -69,7 +69,7 @@ func TestJob_signals(t *testing.T) {
 	out.Read(make([]byte, 1)) // it catches signals now
 	j := &job{pid: cmd.Process.Pid, files: &files{}}
 	for _, p := range [][]byte{nil, {9, 0}, {byte(syscall.SIGTERM)}} {
-		if err := j.take(proto.ExecSignal, p); err != nil {
+		if err := j.handleFrame(proto.ExecSignal, p); err != nil {
 			t.Errorf("%v: %v", p, err)
 		}
 	}

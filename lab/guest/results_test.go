@@ -22,7 +22,7 @@ func TestUninterrupted(t *testing.T) {
 		{"another error", []error{unix.EINTR, gone}, gone},
 	} {
 		calls := 0
-		err := uninterrupted(func() error { calls++; return tt.gives[calls-1] })
+		err := retryInterrupted(func() error { calls++; return tt.gives[calls-1] })
 		if err != tt.want || calls != len(tt.gives) {
 			t.Errorf("%s: %v after %d calls", tt.name, err, calls)
 		}

@@ -69,13 +69,13 @@ func (j *job) run(r *wire.Request) (syscall.WaitStatus, error) {
 	}
 	defer os.Remove(j.group) // stays where processes were left behind
 	go j.listen()
-	go j.feed()
+	go j.feedInput()
 	var outputs sync.WaitGroup
-	outputs.Go(func() { j.forward(j.files.out, proto.ExecStdout) })
-	outputs.Go(func() { j.forward(j.files.err, proto.ExecStderr) })
+	outputs.Go(func() { j.forwardOutput(j.files.out, proto.ExecStdout) })
+	outputs.Go(func() { j.forwardOutput(j.files.err, proto.ExecStderr) })
 	status := <-ended
 	j.over.Store(true)
-	j.files.wake()
+	j.files.wakeReaders()
 	outputs.Wait()
 	if r.Results {
 		err = drainResults()
@@ -86,12 +86,12 @@ func (j *job) run(r *wire.Request) (syscall.WaitStatus, error) {
 // start begins the program in a control group of its own.
 func (j *job) start(r *wire.Request) (<-chan syscall.WaitStatus, error) {
 	p := &r.Program
-	env := environment(p)
+	env := buildEnv(p)
 	dir := p.Dir
 	if dir == "" {
 		dir = "/"
 	}
-	path, err := find(p.Args[0], dir, env)
+	path, err := lookPath(p.Args[0], dir, env)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (j *job) start(r *wire.Request) (<-chan syscall.WaitStatus, error) {
 	if p.User {
 		s.sys.Credential = &syscall.Credential{Uid: userID, Gid: userID}
 	}
-	pid, ended, err := s.begin()
+	pid, ended, err := s.startProcess()
 	if err != nil {
 		os.Remove(j.group)
 		return nil, fmt.Errorf("start %s in %s: %w", path, dir, err)
@@ -120,7 +120,7 @@ func (j *job) start(r *wire.Request) (<-chan syscall.WaitStatus, error) {
 	return ended, nil
 }
 
-func environment(p *wire.Program) []string {
+func buildEnv(p *wire.Program) []string {
 	home, user := "/root", "root"
 	if p.User {
 		home, user = userHome, userName
@@ -154,7 +154,7 @@ func (j *job) listen() {
 	for {
 		t, p, err := proto.ReadExec(j.stream, buf)
 		if err == nil {
-			err = j.take(t, p)
+			err = j.handleFrame(t, p)
 		}
 		if err != nil {
 			if !j.over.Load() {
@@ -167,7 +167,7 @@ func (j *job) listen() {
 	}
 }
 
-func (j *job) take(t proto.ExecType, p []byte) error {
+func (j *job) handleFrame(t proto.ExecType, p []byte) error {
 	switch t {
 	case proto.ExecStdin:
 		select {
@@ -199,8 +199,8 @@ func (j *job) kill() {
 	os.WriteFile(j.group+"/cgroup.kill", []byte("1"), 0)
 }
 
-// feed acknowledges each piece once the program's pipe has it, or will never.
-func (j *job) feed() {
+// feedInput acknowledges each piece once the program's pipe has it, or will never.
+func (j *job) feedInput() {
 	for p := range j.input {
 		if len(p) == 0 {
 			j.files.endInput()
@@ -213,9 +213,9 @@ func (j *job) feed() {
 	}
 }
 
-// forward sends what the program writes. Processes that it leaves behind may
+// forwardOutput sends what the program writes. Processes that it leaves behind may
 // hold the pipe open for ever: once it has ended only what is there is taken.
-func (j *job) forward(from *os.File, t proto.ExecType) {
+func (j *job) forwardOutput(from *os.File, t proto.ExecType) {
 	if from == nil {
 		return
 	}

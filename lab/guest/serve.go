@@ -56,11 +56,11 @@ func serve(port *os.File, hello wire.Hello) error {
 		if err != nil {
 			return fmt.Errorf("the host is gone: %w", err)
 		}
-		go answer(stream)
+		go serveStream(stream)
 	}
 }
 
-func answer(stream net.Conn) {
+func serveStream(stream net.Conn) {
 	defer stream.Close()
 	var r wire.Request
 	if err := wire.Read(stream, &r); err != nil {
@@ -73,16 +73,16 @@ func answer(stream net.Conn) {
 	}
 	switch r.Op {
 	case wire.PowerOff:
-		leave(syscall.LINUX_REBOOT_CMD_POWER_OFF)
+		powerOff(syscall.LINUX_REBOOT_CMD_POWER_OFF)
 	case wire.Reboot:
-		leave(syscall.LINUX_REBOOT_CMD_RESTART)
+		powerOff(syscall.LINUX_REBOOT_CMD_RESTART)
 	case wire.Run:
 		run(stream, &r)
 	}
 }
 
-// leave asks what still runs to end, gives it a moment, and turns off.
-func leave(how int) {
+// powerOff asks what still runs to end, gives it a moment, and turns off.
+func powerOff(how int) {
 	syscall.Kill(-1, syscall.SIGTERM)
 	for end := time.Now().Add(time.Second); time.Now().Before(end) && anyLeft(); {
 		time.Sleep(10 * time.Millisecond)

@@ -40,7 +40,7 @@ func setNames(c *wire.Config) error {
 	if err := addUser(); err != nil {
 		return err
 	}
-	return raise("lo")
+	return raiseLink("lo")
 }
 
 // addUser gives the overlay's tables user 1000, in place of one that this
@@ -116,7 +116,7 @@ func loadModules(c *wire.Config) error {
 	ours := map[string]bool{}
 	for _, m := range c.Modules {
 		if m.File == "" {
-			if err := tool("", "modprobe", m.Name); err != nil {
+			if err := runTool("", "modprobe", m.Name); err != nil {
 				return err
 			}
 			continue
@@ -131,7 +131,7 @@ func loadModules(c *wire.Config) error {
 
 // loadOurs loads what a module of ours needs of the kernel's own first.
 func loadOurs(m wire.Module, ours map[string]bool) error {
-	needs, err := depends(m.File)
+	needs, err := moduleDeps(m.File)
 	if err != nil {
 		return err
 	}
@@ -139,15 +139,15 @@ func loadOurs(m wire.Module, ours map[string]bool) error {
 		if ours[name] {
 			continue
 		}
-		if err := tool("", "modprobe", name); err != nil {
+		if err := runTool("", "modprobe", name); err != nil {
 			return err
 		}
 	}
 	return insert(m.File)
 }
 
-// depends reads the names in a module's "depends=" entry.
-func depends(file string) ([]string, error) {
+// moduleDeps reads the names in a module's "depends=" entry.
+func moduleDeps(file string) ([]string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func makeSwap(disk string) error {
 	return f.Sync()
 }
 
-func release() string {
+func kernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return ""
@@ -206,9 +206,9 @@ func release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// measure reads what the machine has become.
-func measure(c *wire.Config) wire.Hello {
-	h := wire.Hello{Release: release(), CPUs: runtime.NumCPU()}
+// measureGuest reads what the machine has become.
+func measureGuest(c *wire.Config) wire.Hello {
+	h := wire.Hello{Release: kernelRelease(), CPUs: runtime.NumCPU()}
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		h.Memory = int(info.Totalram * uint64(info.Unit) >> 20)

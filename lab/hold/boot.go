@@ -10,8 +10,8 @@ import (
 	"skep/lab"
 )
 
-// Lab boots a machine of the lab.
-func Lab(ctx context.Context, build string, m lab.Machine) (Guest, error) {
+// BootLab boots a machine of the lab.
+func BootLab(ctx context.Context, build string, m lab.Machine) (Guest, error) {
 	m.Build = build
 	return lab.Start(ctx, m)
 }

@@ -69,7 +69,7 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(killPatient, func() { cmd.Process.Kill() })
 	})()
-	info, err := ordered(ctx, tie, out, order{build, m}, progress)
+	info, err := followOrder(ctx, tie, out, order{build, m}, progress)
 	if err != nil {
 		tie.Close()
 		cmd.Wait()
@@ -79,9 +79,9 @@ func Start(ctx context.Context, holder []string, build string, m lab.Machine, pr
 	return &Machine{Info: *info, build: build, tie: tie}, nil
 }
 
-// ordered follows the answers to an order up to the last one. When ctx ends,
+// followOrder follows the answers to an order up to the last one. When ctx ends,
 // the tie is cut, and the holder's own answer comes soon.
-func ordered(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, progress func(State)) (*Info, error) {
+func followOrder(ctx context.Context, tie io.WriteCloser, out io.Reader, o order, progress func(State)) (*Info, error) {
 	if err := wire.Write(tie, o); err != nil {
 		return nil, fmt.Errorf("the holder took no order: %w", err)
 	}
@@ -112,7 +112,7 @@ func (m *Machine) Keep() error {
 // Exec runs a program and gives its status. A *lab.RunError is about the
 // program, a *Gone about the machine.
 func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, error) {
-	c, err := m.stream(ctx)
+	c, err := m.openStream(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +120,7 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(hangPatient, func() { c.Close() })
 	})()
-	status, err := lab.Exchange(ctx, c, p, s)
+	status, err := lab.RunProgram(ctx, c, p, s)
 	var told *lab.RunError
 	if err == nil || errors.As(err, &told) || errors.Is(err, lab.ErrOutput) {
 		return status, err
@@ -128,14 +128,14 @@ func (m *Machine) Exec(ctx context.Context, p lab.Program, s lab.Streams) (int, 
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	return 0, m.lost(err)
+	return 0, m.lostError(err)
 }
 
-// stream gives a connection that is one of the guest's streams.
-func (m *Machine) stream(ctx context.Context) (*net.UnixConn, error) {
-	c, err := dial(folder(m.build, m.Name))
+// openStream gives a connection that is one of the guest's streams.
+func (m *Machine) openStream(ctx context.Context) (*net.UnixConn, error) {
+	c, err := dial(machineDir(m.build, m.Name))
 	if err != nil {
-		return nil, m.lost(err)
+		return nil, m.lostError(err)
 	}
 	var a answer
 	c.SetDeadline(time.Now().Add(streamPatient))
@@ -151,7 +151,7 @@ func (m *Machine) stream(ctx context.Context) (*net.UnixConn, error) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	} else if err != nil {
-		err = m.lost(err)
+		err = m.lostError(err)
 	}
 	if err != nil {
 		c.Close()
@@ -160,25 +160,25 @@ func (m *Machine) stream(ctx context.Context) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// lost says why the machine does not answer. Where the connection broke its end
+// lostError says why the machine does not answer. Where the connection broke its end
 // is more often the cause than not: the holder gets a moment to write it down.
-func (m *Machine) lost(err error) error {
-	dir := folder(m.build, m.Name)
+func (m *Machine) lostError(err error) error {
+	dir := machineDir(m.build, m.Name)
 	patient := causePatient
 	var broken net.Error
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &broken) {
 		patient = 0
 	}
-	for end := time.Now().Add(patient); alive(dir); time.Sleep(tick) {
+	for end := time.Now().Add(patient); isAlive(dir); time.Sleep(tick) {
 		if time.Now().After(end) {
 			return &Gone{fmt.Sprintf("the machine %s does not answer (%v): try again, or end it with 'skep lab down %s'", m.Name, err, m.Name)}
 		}
 	}
 	var gone *Gone
-	failed := locked(m.build, func() error {
+	failed := withLock(m.build, func() error {
 		// A machine that ended well leaves nothing, or its name to another.
-		if exists(dir) && !alive(dir) {
-			gone = &Gone{judge(m.build, m.Name).Death()}
+		if exists(dir) && !isAlive(dir) {
+			gone = &Gone{describeDead(m.build, m.Name).Death()}
 		}
 		return nil
 	})
@@ -199,35 +199,35 @@ func exists(path string) bool {
 // List gives the machines of a build by their names; of dead ones nothing is
 // left afterwards but the folder that Info names.
 func List(build string) (running []*Machine, dead []*Info, err error) {
-	if !exists(root(build)) {
+	if !exists(rootDir(build)) {
 		return nil, nil, nil
 	}
 	var names []string
-	err = locked(build, func() error {
-		dirs, err := filepath.Glob(filepath.Join(root(build), "*", lockName))
+	err = withLock(build, func() error {
+		dirs, err := filepath.Glob(filepath.Join(rootDir(build), "*", lockName))
 		for _, path := range dirs {
 			name := filepath.Base(filepath.Dir(path))
-			if alive(filepath.Dir(path)) {
+			if isAlive(filepath.Dir(path)) {
 				names = append(names, name)
 			} else {
-				dead = append(dead, bury(build, name))
+				dead = append(dead, removeDead(build, name))
 			}
 		}
 		return err
 	})
 	slices.Sort(names)
 	for _, name := range names {
-		if m, found := query(build, name); found {
+		if m, found := queryHolder(build, name); found {
 			running = append(running, m)
 		}
 	}
 	return running, dead, err
 }
 
-// query asks the holder; one that does not answer is silent, or just gone.
-func query(build, name string) (*Machine, bool) {
-	dir := folder(build, name)
-	m := &Machine{Info: Info{Name: name, State: Silent, Dir: records(build, name)}, build: build}
+// queryHolder asks the holder; one that does not answer is silent, or just gone.
+func queryHolder(build, name string) (*Machine, bool) {
+	dir := machineDir(build, name)
+	m := &Machine{Info: Info{Name: name, State: Silent, Dir: recordsDir(build, name)}, build: build}
 	if info, err := readInfo(dir); err == nil {
 		m.Info = *info
 		m.State = Silent
@@ -235,7 +235,7 @@ func query(build, name string) (*Machine, bool) {
 	if info, err := askInfo(dir); err == nil {
 		m.Info = *info
 	}
-	return m, alive(dir)
+	return m, isAlive(dir)
 }
 
 func askInfo(dir string) (*Info, error) {
@@ -260,10 +260,10 @@ func askInfo(dir string) (*Info, error) {
 
 // Down ends the machine, in order if it can be, and leaves nothing of it.
 func (m *Machine) Down(ctx context.Context) error {
-	dir := folder(m.build, m.Name)
+	dir := machineDir(m.build, m.Name)
 	c, err := dial(dir)
 	if err != nil {
-		return m.removed(err)
+		return m.waitRemoved(err)
 	}
 	defer c.Close()
 	err = askDown(ctx, c)
@@ -272,9 +272,9 @@ func (m *Machine) Down(ctx context.Context) error {
 	}
 	if err != nil {
 		err = kill(c, dir)
-		defer tidy(m.Dir)
+		defer removeRecords(m.Dir)
 	}
-	return m.removed(err)
+	return m.waitRemoved(err)
 }
 
 func askDown(ctx context.Context, c *net.UnixConn) error {
@@ -290,12 +290,12 @@ func askDown(ctx context.Context, c *net.UnixConn) error {
 // kill ends a holder that does not answer, and with it its QEMU. It is the
 // process that listens, as long as it has the lock: no number written down.
 func kill(c *net.UnixConn, dir string) error {
-	pid, err := peer(c)
+	pid, err := peerProcess(c)
 	if err != nil {
 		return err
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err == unix.ESRCH || !alive(dir) {
+	if err == unix.ESRCH || !isAlive(dir) {
 		return nil
 	}
 	if err != nil {
@@ -305,16 +305,16 @@ func kill(c *net.UnixConn, dir string) error {
 	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// removed waits for the holder's end and clears what it left for others.
-func (m *Machine) removed(err error) error {
-	dir := folder(m.build, m.Name)
-	for end := time.Now().Add(killPatient); alive(dir); time.Sleep(tick) {
+// waitRemoved waits for the holder's end and clears what it left for others.
+func (m *Machine) waitRemoved(err error) error {
+	dir := machineDir(m.build, m.Name)
+	for end := time.Now().Add(killPatient); isAlive(dir); time.Sleep(tick) {
 		if time.Now().After(end) {
 			return errors.Join(fmt.Errorf("the holder of the machine %s does not end: end the process that has %s open", m.Name, filepath.Join(dir, lockName)), err)
 		}
 	}
-	return locked(m.build, func() error {
-		if !alive(dir) { // else it is a new one of the same name
+	return withLock(m.build, func() error {
+		if !isAlive(dir) { // else it is a new one of the same name
 			return os.RemoveAll(dir)
 		}
 		return nil
@@ -329,14 +329,14 @@ func FreeName(build, name string) string {
 		if n > 1 {
 			next = fmt.Sprintf("%s%d", name, n)
 		}
-		if !alive(folder(build, next)) && Empty(filepath.Join(records(build, next), "out")) {
+		if !isAlive(machineDir(build, next)) && Empty(filepath.Join(recordsDir(build, next), "out")) {
 			return next
 		}
 	}
 }
 
-// Names lists machines for a sentence.
-func Names(list []*Machine) string {
+// JoinNames lists machines for a sentence.
+func JoinNames(list []*Machine) string {
 	var names []string
 	for _, m := range list {
 		names = append(names, m.Name)
@@ -344,4 +344,4 @@ func Names(list []*Machine) string {
 	return strings.Join(names, ", ")
 }
 
-func redirect(f *os.File) error { return unix.Dup3(int(f.Fd()), 2, 0) }
+func redirectStderr(f *os.File) error { return unix.Dup3(int(f.Fd()), 2, 0) }

@@ -112,19 +112,19 @@ const (
 	bootLock = ".boot" // of the machine that boots
 )
 
-func root(build string) string { return filepath.Join(build, "lab", ".hold") }
+func rootDir(build string) string { return filepath.Join(build, "lab", ".hold") }
 
-// records is where the machine itself keeps its console and what it leaves.
-func records(build, name string) string { return filepath.Join(build, "lab", name) }
+// recordsDir is where the machine itself keeps its console and what it leaves.
+func recordsDir(build, name string) string { return filepath.Join(build, "lab", name) }
 
-func folder(build, name string) string { return filepath.Join(root(build), name) }
+func machineDir(build, name string) string { return filepath.Join(rootDir(build), name) }
 
-// claim makes the folder of a machine and takes its lock.
-func claim(build, name string) (*os.File, error) {
+// claimDir makes the folder of a machine and takes its lock.
+func claimDir(build, name string) (*os.File, error) {
 	var lock *os.File
-	err := locked(build, func() error {
-		dir := folder(build, name)
-		if alive(dir) {
+	err := withLock(build, func() error {
+		dir := machineDir(build, name)
+		if isAlive(dir) {
 			return fmt.Errorf("a machine named %s exists already: 'skep lab shell %s' opens a shell in it, 'skep lab down %s' ends it, --name gives another name", name, name, name)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -134,15 +134,15 @@ func claim(build, name string) (*os.File, error) {
 			return err
 		}
 		var err error
-		lock, err = take(filepath.Join(dir, lockName))
+		lock, err = waitLock(filepath.Join(dir, lockName))
 		return err
 	})
 	return lock, err
 }
 
-// alive tells whether a holder has the folder's lock. Those who ask at the same
+// isAlive tells whether a holder has the folder's lock. Those who ask at the same
 // time share it, and do not take one another for the holder.
-func alive(dir string) bool {
+func isAlive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {
 		return false
@@ -151,15 +151,15 @@ func alive(dir string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// judge says what became of a machine whose holder is dead.
-func judge(build, name string) *Info {
-	dir := folder(build, name)
+// describeDead says what became of a machine whose holder is dead.
+func describeDead(build, name string) *Info {
+	dir := machineDir(build, name)
 	info, err := readInfo(dir)
 	if err == nil && info.State == Dead {
 		return info
 	}
 	if err != nil { // it did not live long enough to say what it is
-		info = &Info{Name: name, Dir: records(build, name)}
+		info = &Info{Name: name, Dir: recordsDir(build, name)}
 	}
 	info.State, info.Cause = Dead, "its holder was killed"
 	if text := lastLine(filepath.Join(dir, logName)); text != "" {
@@ -171,10 +171,10 @@ func judge(build, name string) *Info {
 	return info
 }
 
-// bury removes the folder of a dead machine and says what became of it.
-func bury(build, name string) *Info {
-	info := judge(build, name)
-	os.RemoveAll(folder(build, name))
+// removeDead removes the folder of a dead machine and says what became of it.
+func removeDead(build, name string) *Info {
+	info := describeDead(build, name)
+	os.RemoveAll(machineDir(build, name))
 	return info
 }
 

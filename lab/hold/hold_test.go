@@ -49,7 +49,7 @@ type fake struct {
 }
 
 func bootFake(ctx context.Context, build string, m lab.Machine) (Guest, error) {
-	dir := records(build, m.Name)
+	dir := recordsDir(build, m.Name)
 	if err := os.MkdirAll(filepath.Join(dir, "out"), 0o755); err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func TestProgramsStreamsAndStatus(t *testing.T) {
 func TestFolderIsClosedToOthers(t *testing.T) {
 	build := deep(t)
 	must(t, build, "one")
-	for _, path := range []string{root(build), folder(build, "one"), filepath.Join(folder(build, "one"), socketName)} {
+	for _, path := range []string{rootDir(build), machineDir(build, "one"), filepath.Join(machineDir(build, "one"), socketName)} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -234,14 +234,14 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	}
 	must(t, build, "two")
 	running, dead, err := List(build)
-	if err != nil || len(dead) != 0 || Names(running) != "one, two" {
-		t.Errorf("%s, %v, %v", Names(running), dead, err)
+	if err != nil || len(dead) != 0 || JoinNames(running) != "one, two" {
+		t.Errorf("%s, %v, %v", JoinNames(running), dead, err)
 	}
 	if err := m.Down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if running, _, _ = List(build); Names(running) != "two" {
-		t.Errorf("left: %s", Names(running))
+	if running, _, _ = List(build); JoinNames(running) != "two" {
+		t.Errorf("left: %s", JoinNames(running))
 	}
 }
 
@@ -254,7 +254,7 @@ func TestDownLeavesOnlyWhatWasBroughtBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if exists(m.Dir) || exists(folder(build, "one")) || exists(other.Console()) || !exists(filepath.Join(other.Out(), "file")) {
+	if exists(m.Dir) || exists(machineDir(build, "one")) || exists(other.Console()) || !exists(filepath.Join(other.Out(), "file")) {
 		t.Error("the folders are not as they should be")
 	}
 	if _, err := start(t, build, lab.Machine{Name: "two"}); err == nil || !strings.Contains(err.Error(), other.Out()) {
@@ -269,7 +269,7 @@ func TestDownLeavesOnlyWhatWasBroughtBack(t *testing.T) {
 
 func TestEndOfAClientEndsItsProgram(t *testing.T) {
 	m := must(t, deep(t), "one")
-	c, err := m.stream(t.Context())
+	c, err := m.openStream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestDeathOfTheGuestIsNamed(t *testing.T) {
 	if err != nil || len(running) != 0 || len(dead) != 1 || dead[0].State != Dead || !strings.Contains(dead[0].Cause, "a test") {
 		t.Errorf("%v %+v %v", running, dead, err)
 	}
-	if _, dead, _ = List(build); len(dead) != 0 || exists(folder(build, "one")) || !exists(m.Console()) {
+	if _, dead, _ = List(build); len(dead) != 0 || exists(machineDir(build, "one")) || !exists(m.Console()) {
 		t.Errorf("after it was told: %+v", dead)
 	}
 }
@@ -311,12 +311,12 @@ func TestNonsenseOfTheGuest(t *testing.T) {
 
 func holderOf(t *testing.T, m *Machine) int {
 	t.Helper()
-	c, err := dial(folder(m.build, m.Name))
+	c, err := dial(machineDir(m.build, m.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	pid, err := peer(c)
+	pid, err := peerProcess(c)
 	if err != nil || pid == os.Getpid() {
 		t.Fatal(pid, err)
 	}
@@ -327,7 +327,7 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	build := deep(t)
 	m := must(t, build, "one")
 	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
-	eventually(t, "the lock is free", func() bool { return !alive(folder(build, "one")) })
+	eventually(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
 	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
 	wantGone(t, err, "holder was killed")
 	must(t, build, "one") // the name is free again
@@ -347,11 +347,11 @@ func TestInfoIsReplacedWhole(t *testing.T) {
 		return
 	}
 	build := deep(t)
-	dir := folder(build, "one")
+	dir := machineDir(build, "one")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	info := Info{Name: "one", State: Dead, Cause: "a panic", Dir: records(build, "one")}
+	info := Info{Name: "one", State: Dead, Cause: "a panic", Dir: recordsDir(build, "one")}
 	if err := writeInfo(dir, info); err != nil {
 		t.Fatal(err)
 	}
@@ -383,8 +383,8 @@ func TestInfoThatCannotBeRead(t *testing.T) {
 	build := deep(t)
 	m := must(t, build, "one")
 	syscall.Kill(holderOf(t, m), syscall.SIGKILL)
-	eventually(t, "the lock is free", func() bool { return !alive(folder(build, "one")) })
-	if err := os.WriteFile(filepath.Join(folder(build, "one"), infoName), []byte(`{"name":`), 0o600); err != nil {
+	eventually(t, "the lock is free", func() bool { return !isAlive(machineDir(build, "one")) })
+	if err := os.WriteFile(filepath.Join(machineDir(build, "one"), infoName), []byte(`{"name":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := m.Exec(t.Context(), args("cat"), lab.Streams{})
@@ -446,15 +446,15 @@ func TestSilentHolderIsEnded(t *testing.T) {
 	if _, err := m.Exec(ctx, args("cat"), lab.Streams{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a program there ends with %v", err)
 	}
-	c, err := dial(folder(build, "one"))
+	c, err := dial(machineDir(build, "one"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := kill(c, folder(build, "one")); err != nil {
+	if err := kill(c, machineDir(build, "one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.removed(nil); err != nil || exists(folder(build, "one")) {
+	if err := m.waitRemoved(nil); err != nil || exists(machineDir(build, "one")) {
 		t.Error(err)
 	}
 }
@@ -466,7 +466,7 @@ func TestMachineEndsWithWhoeverOrderedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.tie.Close() // as the end of the process would
-	eventually(t, "the machine ended", func() bool { return !alive(folder(build, "one")) })
+	eventually(t, "the machine ended", func() bool { return !isAlive(machineDir(build, "one")) })
 	if _, err := kept.Exec(t.Context(), args("cat"), lab.Streams{Out: io.Discard, Err: io.Discard}); err != nil {
 		t.Error(err)
 	}
@@ -477,7 +477,7 @@ func TestBootThatFails(t *testing.T) {
 	if _, err := start(t, build, lab.Machine{Name: "one", Append: "broken"}); err == nil || err.Error() != "it does not boot" {
 		t.Errorf("%v", err)
 	}
-	if exists(folder(build, "one")) || exists(records(build, "one")) {
+	if exists(machineDir(build, "one")) || exists(recordsDir(build, "one")) {
 		t.Error("something is left of it")
 	}
 }
@@ -510,7 +510,7 @@ func TestClientThatGoesAsTheMachineComesUp(t *testing.T) {
 	if err := cmd.Wait(); err == nil || !late.Stop() {
 		t.Errorf("the holder ended: %v", err)
 	}
-	if exists(folder(build, "one")) || exists(filepath.Join(records(build, "one"), "console.log")) {
+	if exists(machineDir(build, "one")) || exists(filepath.Join(recordsDir(build, "one"), "console.log")) {
 		t.Error("something is left of it")
 	}
 }
@@ -572,7 +572,7 @@ func TestStoppedBootAndTheNext(t *testing.T) {
 
 func TestMemoryThatIsNotThere(t *testing.T) {
 	t.Setenv(holderVariable, "1")
-	free, err := Free()
+	free, err := FreeMemory()
 	if err != nil || free < 1 {
 		t.Fatal(free, err)
 	}

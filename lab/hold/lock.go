@@ -48,22 +48,22 @@ func wait(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	return f, nil
 }
 
-// take waits for a lock that others have for moments at most.
-func take(path string) (*os.File, error) {
+// waitLock waits for a lock that others have for moments at most.
+func waitLock(path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatient)
 	defer cancel()
 	return wait(ctx, path, func() {})
 }
 
-// locked runs f while no other process changes the folders of machines.
-func locked(build string, f func() error) error {
-	if err := os.MkdirAll(filepath.Dir(root(build)), 0o755); err != nil {
+// withLock runs f while no other process changes the folders of machines.
+func withLock(build string, f func() error) error {
+	if err := os.MkdirAll(filepath.Dir(rootDir(build)), 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(root(build), 0o700); err != nil && !os.IsExist(err) {
+	if err := os.Mkdir(rootDir(build), 0o700); err != nil && !os.IsExist(err) {
 		return err
 	}
-	lock, err := take(filepath.Join(root(build), rootLock))
+	lock, err := waitLock(filepath.Join(rootDir(build), rootLock))
 	if os.IsPermission(err) {
 		return fmt.Errorf("the machines of this build folder are another user's: %w", err)
 	}
@@ -74,9 +74,9 @@ func locked(build string, f func() error) error {
 	return f()
 }
 
-// short gives a path of a few bytes for a socket below dir, however deep dir
+// shortPath gives a path of a few bytes for a socket below dir, however deep dir
 // lies: the kernel takes 107.
-func short(dir string) (path string, done func(), err error) {
+func shortPath(dir string) (path string, done func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
@@ -85,7 +85,7 @@ func short(dir string) (path string, done func(), err error) {
 }
 
 func listen(dir string) (*net.UnixListener, error) {
-	path, done, err := short(dir)
+	path, done, err := shortPath(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func listen(dir string) (*net.UnixListener, error) {
 }
 
 func dial(dir string) (*net.UnixConn, error) {
-	path, done, err := short(dir)
+	path, done, err := shortPath(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func dial(dir string) (*net.UnixConn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// peer is the process that listens at the other end, which may be stopped.
-func peer(c *net.UnixConn) (int, error) {
+// peerProcess is the process that listens at the other end, which may be stopped.
+func peerProcess(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -138,8 +138,8 @@ func lastLine(path string) string {
 	return line[:min(len(line), 300)]
 }
 
-// Free is the memory that programs can still have, in MiB.
-func Free() (int, error) {
+// FreeMemory is the memory that programs can still have, in MiB.
+func FreeMemory() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, err

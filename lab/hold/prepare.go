@@ -21,10 +21,10 @@ import (
 // preparePatient is how long a new guest may take to copy a few lines.
 const preparePatient = 2 * time.Minute
 
-// prepare makes our modules known to the guest's modprobe. Its own list is the
+// installModules makes our modules known to the guest's modprobe. Its own list is the
 // kernel package's and stays as it is: a new one takes the guest's depmod half
 // a minute.
-func prepare(ctx context.Context, g Guest, text string) error {
+func installModules(ctx context.Context, g Guest, text string) error {
 	if text == "" {
 		return nil
 	}
@@ -37,7 +37,7 @@ func prepare(ctx context.Context, g Guest, text string) error {
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
 	script := "mkdir -p /etc/modprobe.d && cat > /etc/modprobe.d/skep.conf"
 	var said lab.Limited
-	status, err := lab.Exchange(ctx, stream, lab.Program{Args: []string{"/bin/sh", "-c", script}},
+	status, err := lab.RunProgram(ctx, stream, lab.Program{Args: []string{"/bin/sh", "-c", script}},
 		lab.Streams{In: strings.NewReader(text), Out: &said, Err: &said})
 	if err == nil && status != 0 {
 		err = fmt.Errorf("status %d: %.300q", status, string(said))
@@ -66,7 +66,7 @@ func modprobeConfig(build, kernel string) (string, error) {
 		if !plainPath.MatchString(file) || !plainName.MatchString(name) {
 			return "", fmt.Errorf("the module %s has a path that modprobe can't be told: move the tree", file)
 		}
-		needs, err := depends(file)
+		needs, err := moduleDeps(file)
 		if err != nil {
 			return "", err
 		}
@@ -79,8 +79,8 @@ func modprobeConfig(build, kernel string) (string, error) {
 	return out.String(), nil
 }
 
-// depends reads a module's own list of what it needs.
-func depends(file string) ([]string, error) {
+// moduleDeps reads a module's own list of what it needs.
+func moduleDeps(file string) ([]string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no kernel module: %w: remove it and run make kmod", file, err)
@@ -114,5 +114,5 @@ func logTo(path string) error {
 		return err
 	}
 	defer f.Close()
-	return redirect(f)
+	return redirectStderr(f)
 }

@@ -52,12 +52,12 @@ func moduleFile(t *testing.T, info string, behind uint64) string {
 
 // What a module needs is read from itself; one that is cut is refused by name.
 func TestModuleNeedsOthers(t *testing.T) {
-	needs, err := depends(moduleFile(t, "license=GPL\x00depends=veth,bridge\x00", 0))
+	needs, err := moduleDeps(moduleFile(t, "license=GPL\x00depends=veth,bridge\x00", 0))
 	if err != nil || !slices.Equal(needs, []string{"veth", "bridge"}) {
 		t.Errorf("%q, %v", needs, err)
 	}
 	cut := moduleFile(t, "depends=veth\x00", 1<<20)
-	if needs, err := depends(cut); err == nil || !strings.Contains(err.Error(), cut) {
+	if needs, err := moduleDeps(cut); err == nil || !strings.Contains(err.Error(), cut) {
 		t.Errorf("a module that was cut: %q, %v", needs, err)
 	}
 }
@@ -92,12 +92,12 @@ func (g ending) Stream(context.Context) (net.Conn, error) {
 // A machine whose modprobe can't be told of our modules does not count as up.
 func TestGuestLearnsOfOurModules(t *testing.T) {
 	for status, want := range map[uint32]string{0: "", 3: `status 3: "no room"`} {
-		err := prepare(t.Context(), ending{&fake{}, status}, "install x /sbin/insmod /x.ko\n")
+		err := installModules(t.Context(), ending{&fake{}, status}, "install x /sbin/insmod /x.ko\n")
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
-	if err := prepare(t.Context(), ending{&fake{}, 3}, ""); err != nil {
+	if err := installModules(t.Context(), ending{&fake{}, 3}, ""); err != nil {
 		t.Errorf("nothing to tell: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestMachinesOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(build)
-	if err := locked(build, func() error { return nil }); err != nil {
+	if err := withLock(build, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(build, 0o755); err != nil {
@@ -130,7 +130,7 @@ func TestMachinesOfAnotherUser(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // it ends with this goroutine
 		unix.Setfsuid(65534)
-		failed <- locked(build, func() error { return nil })
+		failed <- withLock(build, func() error { return nil })
 	}()
 	if err := <-failed; err == nil || !strings.Contains(err.Error(), "another user's") {
 		t.Errorf("%v", err)

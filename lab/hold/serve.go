@@ -79,13 +79,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 		return err
 	}
 	defer h.lock.Close()
-	go h.tied(in)
+	go h.watchTie(in)
 	go h.accept()
-	if err := h.boot(ctx, boot); err != nil {
+	if err := h.bootMachine(ctx, boot); err != nil {
 		h.listener.Close()
-		h.vanish()
+		h.removeDir()
 		if ctx.Err() != nil || size(h.info.Console()) == 0 {
-			tidy(h.info.Dir) // it was stopped, or nothing there explains anything
+			removeRecords(h.info.Dir) // it was stopped, or nothing there explains anything
 		}
 		if ctx.Err() != nil {
 			err = fmt.Errorf("the machine %s was ended before it was up", h.info.Name)
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, boot Boot) error {
 		wire.Write(out, answer{Error: err.Error()})
 		return err
 	}
-	return h.keep(ctx)
+	return h.waitEnd(ctx)
 }
 
 func size(path string) int64 {
@@ -109,11 +109,11 @@ func (h *holder) open() error {
 	if m.Name == "" || filepath.Base(m.Name) != m.Name || m.Name[0] == '.' {
 		return fmt.Errorf("%q can't be the name of a machine", m.Name)
 	}
-	lock, err := claim(h.order.Build, m.Name)
+	lock, err := claimDir(h.order.Build, m.Name)
 	if err != nil {
 		return err
 	}
-	h.lock, h.dir = lock, folder(h.order.Build, m.Name)
+	h.lock, h.dir = lock, machineDir(h.order.Build, m.Name)
 	h.info = Info{Name: m.Name, Kernel: m.Kernel, CPUs: m.CPUs, Memory: m.Memory, Nodes: m.Nodes,
 		Since: time.Now().Round(time.Second), State: Booting, Dir: filepath.Join(h.order.Build, "lab", m.Name)}
 	err = errors.Join(writeInfo(h.dir, h.info), logTo(filepath.Join(h.dir, logName)))
@@ -124,14 +124,14 @@ func (h *holder) open() error {
 		h.listener, err = listen(h.dir)
 	}
 	if err != nil {
-		h.vanish()
+		h.removeDir()
 		lock.Close()
 	}
 	return err
 }
 
-// tied ends the machine with whoever ordered it, unless they let it stay.
-func (h *holder) tied(in io.Reader) {
+// watchTie ends the machine with whoever ordered it, unless they let it stay.
+func (h *holder) watchTie(in io.Reader) {
 	var b [1]byte
 	if n, _ := in.Read(b[:]); n == 1 && b[0] == keep {
 		return
@@ -139,15 +139,15 @@ func (h *holder) tied(in io.Reader) {
 	h.end()
 }
 
-// boot lets one machine boot at a time: two take more than twice as long.
-func (h *holder) boot(ctx context.Context, boot Boot) error {
-	lock, err := wait(ctx, filepath.Join(root(h.order.Build), bootLock), func() { h.progress(Waiting) })
+// bootMachine lets one machine boot at a time: two take more than twice as long.
+func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
+	lock, err := wait(ctx, filepath.Join(rootDir(h.order.Build), bootLock), func() { h.setState(Waiting) })
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	h.progress(Booting)
-	free, err := Free()
+	h.setState(Booting)
+	free, err := FreeMemory()
 	if err != nil {
 		return err
 	}
@@ -164,19 +164,19 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 		return err
 	}
 	h.guest = guest
-	h.change(func(i *Info) { // up once it is prepared
+	h.changeInfo(func(i *Info) { // up once it is prepared
 		i.Boot, i.Dir = time.Since(begin).Seconds(), guest.Dir()
 		hello := guest.Hello()
 		i.Release, i.CPUs = hello.Release, hello.CPUs
 	})
-	if err := prepare(ctx, guest, modules); err != nil {
+	if err := installModules(ctx, guest, modules); err != nil {
 		guest.Kill()
 		<-guest.Done()
 		return err
 	}
-	h.change(func(i *Info) { i.State = Up })
+	h.changeInfo(func(i *Info) { i.State = Up })
 	close(h.booted)
-	info := h.now()
+	info := h.snapshot()
 	err = wire.Write(h.answers, answer{Info: &info})
 	if err != nil { // nobody is left who wants it
 		h.end()
@@ -186,13 +186,13 @@ func (h *holder) boot(ctx context.Context, boot Boot) error {
 	return err
 }
 
-func (h *holder) progress(s State) {
-	h.change(func(i *Info) { i.State = s })
+func (h *holder) setState(s State) {
+	h.changeInfo(func(i *Info) { i.State = s })
 	wire.Write(h.answers, answer{Progress: s}) // to nobody, if they are gone
 }
 
-// change keeps the file beside the socket true.
-func (h *holder) change(f func(*Info)) {
+// changeInfo keeps the file beside the socket true.
+func (h *holder) changeInfo(f func(*Info)) {
 	h.Lock()
 	defer h.Unlock()
 	f(&h.info)
@@ -201,28 +201,28 @@ func (h *holder) change(f func(*Info)) {
 	}
 }
 
-func (h *holder) now() Info {
+func (h *holder) snapshot() Info {
 	h.Lock()
 	defer h.Unlock()
 	return h.info
 }
 
-// keep waits for the machine's end. A dead one leaves its folder, for people
+// waitEnd waits for the machine's end. A dead one leaves its folder, for people
 // who ask later, unless whoever ordered it is told now.
-func (h *holder) keep(ctx context.Context) error {
+func (h *holder) waitEnd(ctx context.Context) error {
 	asked := false
 	select {
 	case <-h.guest.Done():
 	case <-ctx.Done():
 		asked = true
-		h.change(func(i *Info) { i.State = Ending })
+		h.changeInfo(func(i *Info) { i.State = Ending })
 		powerOff(h.guest)
 	}
 	err := h.guest.Err()
 	if asked {
 		err = nil
 	}
-	h.change(func(i *Info) {
+	h.changeInfo(func(i *Info) {
 		i.State, i.Cause = Dead, "it was turned off"
 		if err != nil {
 			i.Cause = err.Error()
@@ -232,15 +232,15 @@ func (h *holder) keep(ctx context.Context) error {
 	h.flush()
 	h.listener.Close()
 	if err == nil {
-		tidy(h.now().Dir)
-		return h.vanish()
+		removeRecords(h.snapshot().Dir)
+		return h.removeDir()
 	}
 	return nil
 }
 
-// vanish removes the folder as a whole for those who look for machines.
-func (h *holder) vanish() error {
-	return locked(h.order.Build, func() error { return os.RemoveAll(h.dir) })
+// removeDir removes the folder as a whole for those who look for machines.
+func (h *holder) removeDir() error {
+	return withLock(h.order.Build, func() error { return os.RemoveAll(h.dir) })
 }
 
 // powerOff is bounded, whatever the guest does.
@@ -264,9 +264,9 @@ func (h *holder) flush() {
 	}
 }
 
-// tidy removes the records of a machine that ended well, but for what was
+// removeRecords removes the records of a machine that ended well, but for what was
 // brought back from it.
-func tidy(dir string) {
+func removeRecords(dir string) {
 	list, _ := os.ReadDir(dir)
 	for _, e := range list {
 		if e.Name() != "out" {
@@ -313,7 +313,7 @@ func (h *holder) serve(c *net.UnixConn) error {
 	c.SetReadDeadline(time.Time{})
 	switch a.Op {
 	case opInfo:
-		info := h.now()
+		info := h.snapshot()
 		wire.Write(c, answer{Info: &info})
 		return nil
 	case opDown:
@@ -322,14 +322,14 @@ func (h *holder) serve(c *net.UnixConn) error {
 		wire.Write(c, answer{})
 		return nil
 	case opStream:
-		return h.stream(c)
+		return h.joinStream(c)
 	}
 	return fmt.Errorf("the holder of this machine does not know %q: it is of another version of skep; end it with skep lab down", a.Op)
 }
 
-// stream joins a client with a stream of the guest. Where either end goes, so
+// joinStream joins a client with a stream of the guest. Where either end goes, so
 // does the other: the guest ends the program, the client looks for the cause.
-func (h *holder) stream(c *net.UnixConn) error {
+func (h *holder) joinStream(c *net.UnixConn) error {
 	select {
 	case <-h.booted:
 	default:

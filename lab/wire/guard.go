@@ -36,14 +36,14 @@ type guard struct {
 
 func (g *guard) Read(b []byte) (int, error) {
 	n, err := g.ReadWriteCloser.Read(b)
-	if bad := g.look(b[:n]); bad != nil {
+	if bad := g.checkBytes(b[:n]); bad != nil {
 		g.ReadWriteCloser.Close()
 		return 0, bad
 	}
 	return n, err
 }
 
-func (g *guard) look(b []byte) error {
+func (g *guard) checkBytes(b []byte) error {
 	for len(b) > 0 {
 		if g.data > 0 {
 			n := min(uint64(len(b)), uint64(g.data))
@@ -55,7 +55,7 @@ func (g *guard) look(b []byte) error {
 		b = b[n:]
 		if g.have == frameSize {
 			g.have = 0
-			if err := g.frame(); err != nil {
+			if err := g.checkFrame(); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func (g *guard) look(b []byte) error {
 	return nil
 }
 
-func (g *guard) frame() error {
+func (g *guard) checkFrame() error {
 	kind, flags := g.head[1], binary.BigEndian.Uint16(g.head[2:])
 	length := binary.BigEndian.Uint32(g.head[8:])
 	switch {

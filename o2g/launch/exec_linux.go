@@ -4,7 +4,7 @@ package launch
 
 import "syscall"
 
-func execute(path string, args, env []string) error { return syscall.Exec(path, args, env) }
+func execProgram(path string, args, env []string) error { return syscall.Exec(path, args, env) }
 
 // dieWithUs makes the launcher end its ranks when this process is killed. The
 // kernel means the thread that starts it.

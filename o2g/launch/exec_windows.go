@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-func execute(string, []string, []string) error {
+func execProgram(string, []string, []string) error {
 	return errors.New("MPI programs run on Linux alone")
 }
 

@@ -24,22 +24,22 @@ var (
 	ompiVersion  = regexp.MustCompile(`\((?:Open MPI|OpenRTE)\) (\S+)`)
 )
 
-// Find chooses the MPI that runs the program: the one in prefix if that is
+// FindInstall chooses the MPI that runs the program: the one in prefix if that is
 // given, else the first that suits among those beside the program, in an
 // active Python environment and in PATH. `tcp` says that O2G is not wanted.
 // Errors name what was found and what to install.
-func Find(ctx context.Context, prefix, program string, tcp bool) (*Install, error) {
+func FindInstall(ctx context.Context, prefix, program string, tcp bool) (*Install, error) {
 	need := NeedOf(program)
 	var unfit []string
-	for _, path := range candidates(prefix, program) {
-		i, err := Probe(ctx, path)
+	for _, path := range launcherPaths(prefix, program) {
+		i, err := ProbeLauncher(ctx, path)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		text := ""
 		if err != nil {
 			text = err.Error() // a broken MPI is not a missing one
-		} else if why := i.unfit(need, tcp); why != "" {
+		} else if why := i.unfitReason(need, tcp); why != "" {
 			text = fmt.Sprintf("%s %s", i, why)
 		} else {
 			return i, nil
@@ -51,8 +51,8 @@ func Find(ctx context.Context, prefix, program string, tcp bool) (*Install, erro
 	return nil, notFound(prefix, program, need, unfit)
 }
 
-// candidates are the paths of launchers worth a look, in order.
-func candidates(prefix, program string) []string {
+// launcherPaths are the paths of launchers worth a look, in order.
+func launcherPaths(prefix, program string) []string {
 	var folders []string
 	if prefix != "" {
 		folders = []string{filepath.Join(prefix, "bin"), prefix}
@@ -79,9 +79,9 @@ func candidates(prefix, program string) []string {
 // probeTime bounds a launcher that is asked for its version.
 var probeTime = 20 * time.Second
 
-// Probe asks a launcher which MPI it belongs to.
-func Probe(ctx context.Context, launcher string) (*Install, error) {
-	text, err := ask(ctx, launcher, "--version")
+// ProbeLauncher asks a launcher which MPI it belongs to.
+func ProbeLauncher(ctx context.Context, launcher string) (*Install, error) {
+	text, err := runLauncher(ctx, launcher, "--version")
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ func Probe(ctx context.Context, launcher string) (*Install, error) {
 	i := &Install{Launcher: launcher, Prefix: filepath.Dir(filepath.Dir(launcher))}
 	switch {
 	case strings.Contains(text, "HYDRA build details"):
-		i.Kind, i.Version = MPICH, first(hydraVersion, text)
-		i.Fabric = hydraFabric(first(hydraDevice, text))
+		i.Kind, i.Version = MPICH, firstMatch(hydraVersion, text)
+		i.Fabric = hydraFabric(firstMatch(hydraDevice, text))
 	case ompiVersion.MatchString(text):
-		i.Kind, i.Version = OpenMPI, first(ompiVersion, text)
+		i.Kind, i.Version = OpenMPI, firstMatch(ompiVersion, text)
 		i.Fabric = ompiFabric(ctx, launcher)
 	default:
 		return nil, fmt.Errorf("%s is not the launcher of a supported MPI", launcher)
@@ -107,7 +107,7 @@ func Probe(ctx context.Context, launcher string) (*Install, error) {
 	return i, nil
 }
 
-func ask(ctx context.Context, program string, args ...string) (string, error) {
+func runLauncher(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -122,7 +122,7 @@ func ask(ctx context.Context, program string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-func first(re *regexp.Regexp, text string) string {
+func firstMatch(re *regexp.Regexp, text string) string {
 	if m := re.FindStringSubmatch(text); m != nil {
 		return strings.Trim(m[1], `'"`)
 	}
@@ -146,27 +146,27 @@ func hydraFabric(device string) bool {
 
 // ompiFabric asks Open MPI's ompi_info for the component mtl/ofi.
 func ompiFabric(ctx context.Context, launcher string) bool {
-	text, err := ask(ctx, filepath.Join(filepath.Dir(launcher), "ompi_info"), "--parsable")
+	text, err := runLauncher(ctx, filepath.Join(filepath.Dir(launcher), "ompi_info"), "--parsable")
 	return err == nil && strings.Contains(text, "mca:mtl:ofi:")
 }
 
-// unfit says why an MPI can't run the program, empty when it can.
-func (i *Install) unfit(need Need, tcp bool) string {
+// unfitReason says why an MPI can't run the program, empty when it can.
+func (i *Install) unfitReason(need Need, tcp bool) string {
 	switch {
 	case need.Kind() != "" && need.Kind() != i.Kind:
 		return "is not the family of " + need.Soname
 	case !tcp && !i.Fabric:
 		return "was built without libfabric"
-	case i.Kind == OpenMPI && need.Kind() == "" && !i.owns("libmpi.so.40"):
+	case i.Kind == OpenMPI && need.Kind() == "" && !i.ownsLibrary("libmpi.so.40"):
 		return "has no libmpi.so.40"
 	}
 	return ""
 }
 
-// owns says whether the installation has that library, in its own folder or,
+// ownsLibrary says whether the installation has that library, in its own folder or,
 // below /usr, in that of the distribution.
-func (i *Install) owns(soname string) bool {
-	return locate(soname, []string{filepath.Join(i.Prefix, "lib")}) != ""
+func (i *Install) ownsLibrary(soname string) bool {
+	return locateLibrary(soname, []string{filepath.Join(i.Prefix, "lib")}) != ""
 }
 
 func notFound(prefix, program string, need Need, unfit []string) error {

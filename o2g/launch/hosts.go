@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// hosts are those that the job may run on, without their slots.
-func (j *Job) hosts() []string {
+// hostNames are those that the job may run on, without their slots.
+func (j *Job) hostNames() []string {
 	var list []string
 	for _, host := range j.Hosts {
-		list = append(list, bare(host))
+		list = append(list, bareHost(host))
 	}
 	if len(list) > 0 {
 		return list
@@ -29,15 +29,15 @@ func (j *Job) hosts() []string {
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		text, _, _ := strings.Cut(lines.Text(), "#")
 		if words := strings.Fields(text); len(words) > 0 {
-			list = append(list, bare(words[0]))
+			list = append(list, bareHost(words[0]))
 		}
 	}
 	return list
 }
 
-// bare is a host of USER@HOST:SLOTS; an address of IPv6 has colons of its own,
+// bareHost is a host of USER@HOST:SLOTS; an address of IPv6 has colons of its own,
 // and brackets around it where slots follow.
-func bare(host string) string {
+func bareHost(host string) string {
 	if _, name, found := strings.Cut(host, "@"); found {
 		host = name
 	}
@@ -79,9 +79,9 @@ func homeFor(hosts []string, towards func(host string) string) string {
 	return own
 }
 
-// towards gives the address that the kernel would send from to a host. No
+// sourceAddress gives the address that the kernel would send from to a host. No
 // packet is sent. Empty when there is no way.
-func towards() func(host string) string {
+func sourceAddress() func(host string) string {
 	dialer := net.Dialer{Timeout: lookTime, Deadline: time.Now().Add(lookAllTime)}
 	return func(host string) string {
 		conn, err := dialer.Dial("udp", net.JoinHostPort(host, "9"))

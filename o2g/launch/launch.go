@@ -25,7 +25,7 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 		add("PRTE_MCA_plm_ssh_agent", j.Launcher) // its name since 5.0
 	}
 	if j.TCP {
-		i.tcp(j, add)
+		i.addTCP(j, add)
 		return list
 	}
 	add("FI_PROVIDER_PATH", provider)
@@ -42,16 +42,16 @@ func (i *Install) Settings(j *Job, provider string) []Setting {
 	if j.NoShm && i.Kind == MPICH {
 		add("MPIR_CVAR_NOLOCAL", "1")
 	}
-	if i.alone(j) && os.Getenv(napVar) == "" {
+	if i.onlyO2G(j) && os.Getenv(napVar) == "" {
 		add(napVar, napMost)
 	}
 	iface := j.Iface
-	if iface == "" && !j.remote() {
+	if iface == "" && !j.isRemote() {
 		iface = "127.0.0.1"
 	}
 	// Ranks must agree on it, and on hosts with the module the kernel engine
 	// has none; which those are is not known here.
-	if j.remote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
+	if j.isRemote() && j.Engine != "user" && os.Getenv(rmaVar) == "" {
 		add(rmaVar, "no")
 	}
 	// The provider has names of its own, which win over those of libo2g: what
@@ -74,10 +74,10 @@ const (
 	napMost = "2000"
 )
 
-// alone says that all messages between the job's ranks go over O2G: the MPI
+// onlyO2G says that all messages between the job's ranks go over O2G: the MPI
 // polls its shared memory in the same loop, and a nap there would keep who
 // talks through it waiting.
-func (i *Install) alone(j *Job) bool {
+func (i *Install) onlyO2G(j *Job) bool {
 	if j.NoShm || i.Kind == OpenMPI { // whose cm has no shared memory
 		return true
 	}
@@ -91,8 +91,8 @@ func (i *Install) alone(j *Job) bool {
 	return len(names) > 0 && j.Ranks <= len(names)
 }
 
-// tcp settings choose the MPI's own TCP, for comparison.
-func (i *Install) tcp(j *Job, add func(name, value string)) {
+// addTCP settings choose the MPI's own TCP, for comparison.
+func (i *Install) addTCP(j *Job, add func(name, value string)) {
 	switch {
 	case i.Kind == OpenMPI && j.NoShm:
 		add("OMPI_MCA_pml", "ob1")
@@ -189,12 +189,12 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 		}
 	case OpenMPI:
 		if len(j.Hosts) > 0 {
-			args = append(args, "--host", strings.Join(slots(j), ","))
+			args = append(args, "--host", strings.Join(slotsPerHost(j), ","))
 		}
 		if j.Hostfile != "" {
 			args = append(args, "--hostfile", j.Hostfile)
 		}
-		if !j.remote() {
+		if !j.isRemote() {
 			args = append(args, "--oversubscribe")
 		}
 		for _, s := range settings {
@@ -206,8 +206,8 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 	return append(args, j.Program...)
 }
 
-// slots gives Open MPI as many slots per host as the ranks need, in turn.
-func slots(j *Job) []string {
+// slotsPerHost gives Open MPI as many slots per host as the ranks need, in turn.
+func slotsPerHost(j *Job) []string {
 	n := len(j.Hosts)
 	per := max(1, (j.Ranks+n-1)/n)
 	list := slices.Clone(j.Hosts)

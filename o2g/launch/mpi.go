@@ -46,5 +46,5 @@ type Job struct {
 	home string // this computer's address as the hosts see it
 }
 
-// remote says whether ranks may run on other computers.
-func (j *Job) remote() bool { return len(j.Hosts) > 0 || j.Hostfile != "" || j.Step }
+// isRemote says whether ranks may run on other computers.
+func (j *Job) isRemote() bool { return len(j.Hosts) > 0 || j.Hostfile != "" || j.Step }

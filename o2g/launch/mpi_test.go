@@ -74,7 +74,7 @@ func TestProbe(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fake(t, c.launcher, c.text, c.info)
-			i, err := Probe(t.Context(), filepath.Join(dir, "bin", c.launcher))
+			i, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", c.launcher))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,11 +88,11 @@ func TestProbe(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "bin"), link); err != nil {
 		t.Fatal(err)
 	}
-	if i, err := Probe(t.Context(), filepath.Join(link, "mpiexec")); err != nil || i.Prefix != dir {
+	if i, err := ProbeLauncher(t.Context(), filepath.Join(link, "mpiexec")); err != nil || i.Prefix != dir {
 		t.Errorf("through a link to its folder: %+v, %v; want the MPI in %s", i, err, dir)
 	}
 	dir = fake(t, "mpirun", "something else 1.0", "")
-	if _, err := Probe(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
+	if _, err := ProbeLauncher(t.Context(), filepath.Join(dir, "bin", "mpirun")); err == nil {
 		t.Error("a launcher of no MPI was taken")
 	}
 }
@@ -105,22 +105,22 @@ func TestFind(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", "")
 	t.Setenv("PATH", filepath.Join(poor, "bin")+":"+filepath.Join(good, "bin")+":/usr/bin:/bin")
 
-	i, err := Find(t.Context(), "", program, false)
+	i, err := FindInstall(t.Context(), "", program, false)
 	if err != nil || i.Prefix != good {
 		t.Fatalf("chose %v, %v; want the one with libfabric", i, err)
 	}
-	i, err = Find(t.Context(), "", program, true)
+	i, err = FindInstall(t.Context(), "", program, true)
 	if err != nil || i.Prefix != poor {
 		t.Errorf("for TCP chose %v, %v; want the first", i, err)
 	}
-	_, err = Find(t.Context(), poor, program, false)
+	_, err = FindInstall(t.Context(), poor, program, false)
 	if err == nil || !strings.Contains(err.Error(), "built without libfabric") || !strings.Contains(err.Error(), "--mpi") {
 		t.Errorf("an MPI without libfabric: %v", err)
 	}
 	if err != nil && !strings.Contains(err.Error(), "no MPI here can use O2G") {
 		t.Errorf("of a program that needs no certain MPI: %v", err)
 	}
-	_, err = Find(t.Context(), t.TempDir(), program, false)
+	_, err = FindInstall(t.Context(), t.TempDir(), program, false)
 	if err == nil || !strings.Contains(err.Error(), "no MPI in") {
 		t.Errorf("an empty prefix: %v", err)
 	}
@@ -130,12 +130,12 @@ func TestFind(t *testing.T) {
 	write(t, filepath.Join(mute, "bin", "mpiexec"), "#!/bin/sh\nexec sleep 60\n")
 	script(t, filepath.Join(mute, "bin", "mpirun"), "")
 	write(t, filepath.Join(mute, "bin", "mpirun"), "#!/bin/sh\nexit 3\n")
-	_, err = Find(t.Context(), mute, program, false)
+	_, err = FindInstall(t.Context(), mute, program, false)
 	if err == nil || !strings.Contains(err.Error(), "mpiexec did not answer --version") || !strings.Contains(err.Error(), "mpirun --version: exit status 3") {
 		t.Errorf("launchers that hang and fail: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	_, err = Find(t.Context(), "", program, false)
+	_, err = FindInstall(t.Context(), "", program, false)
 	if err == nil || !strings.Contains(err.Error(), "pip install mpich") {
 		t.Errorf("no MPI at all: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestHosts(t *testing.T) {
 			j.Hostfile = filepath.Join(t.TempDir(), "hosts")
 			write(t, j.Hostfile, c.file)
 		}
-		if got := strings.Join(j.hosts(), " "); got != c.want {
+		if got := strings.Join(j.hostNames(), " "); got != c.want {
 			t.Errorf("%q %q: %q, want %q", c.hosts, c.file, got, c.want)
 		}
 	}
@@ -284,10 +284,10 @@ func TestHome(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.hosts, got, c.want)
 		}
 	}
-	if home := homeFor([]string{"127.0.1.1"}, towards()); home != "127.0.0.1" {
+	if home := homeFor([]string{"127.0.1.1"}, sourceAddress()); home != "127.0.0.1" {
 		t.Errorf("towards itself this computer is %q", home)
 	}
-	if home := towards()("no host"); home != "" {
+	if home := sourceAddress()("no host"); home != "" {
 		t.Errorf("towards a host that is none: %q", home)
 	}
 }
@@ -363,7 +363,7 @@ func record(t *testing.T, r Record, secret []byte) []byte {
 func TestCollector(t *testing.T) {
 	secret := NewSecret()
 	key, _ := hex.DecodeString(secret)
-	c, err := Collect("127.0.0.1:0", secret)
+	c, err := NewCollector("127.0.0.1:0", secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,13 +391,13 @@ func TestCollector(t *testing.T) {
 	if want := (Total{Endpoints: 2, Kernel: 1, Sent: 15, SentBytes: 1234, Self: 3}); total != want {
 		t.Errorf("got %+v, want %+v", total, want)
 	}
-	if c.enter(silent) {
+	if c.addReport(silent) {
 		t.Error("who comes after the end is read, and nobody waits for that")
 	}
-	if c, err := Collect("127.0.0.1:none", secret); err == nil || c != nil {
+	if c, err := NewCollector("127.0.0.1:none", secret); err == nil || c != nil {
 		t.Errorf("a port that can't be had: %v, %v", c, err)
 	}
-	if c, err := Collect("127.0.0.1:0", "no secret"); err == nil || c != nil {
+	if c, err := NewCollector("127.0.0.1:0", "no secret"); err == nil || c != nil {
 		t.Errorf("a secret that is none: %v, %v", c, err)
 	}
 }
@@ -432,7 +432,7 @@ func TestCollectorIsFull(t *testing.T) {
 	recordMost = 2
 	secret := NewSecret()
 	key, _ := hex.DecodeString(secret)
-	c, err := Collect("127.0.0.1:0", secret)
+	c, err := NewCollector("127.0.0.1:0", secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -555,7 +555,7 @@ func forwards(t *testing.T, r *Runner, env string) {
 		job  Job
 		want bool
 	}{{Job{Hosts: []string{"a"}}, true}, {Job{Hosts: []string{"a"}, TCP: true}, false}} {
-		settings, err := r.settings(&c.job)
+		settings, err := r.collectSettings(&c.job)
 		if err != nil {
 			t.Fatal(err)
 		}

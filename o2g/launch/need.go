@@ -36,14 +36,14 @@ func NeedOf(program string) Need {
 			continue
 		}
 		seen[path] = true
-		names, folders := imports(path)
+		names, folders := readImports(path)
 		for _, n := range names {
 			if _, known := mpiSonames[n]; known && n != "libmpichfort.so.12" {
 				return Need{n}
 			}
 		}
 		for _, n := range names {
-			if next := locate(n, folders); next != "" {
+			if next := locateLibrary(n, folders); next != "" {
 				queue = append(queue, next)
 			}
 		}
@@ -54,8 +54,8 @@ func NeedOf(program string) Need {
 // Kind is the family that the program needs, empty when it does not say.
 func (n Need) Kind() Kind { return mpiSonames[n.Soname] }
 
-// imports gives the libraries that an ELF file names and where it looks first.
-func imports(path string) (names, folders []string) {
+// readImports gives the libraries that an ELF file names and where it looks first.
+func readImports(path string) (names, folders []string) {
 	file, err := elf.Open(path)
 	if err != nil {
 		return nil, nil
@@ -76,8 +76,8 @@ func imports(path string) (names, folders []string) {
 	return names, folders
 }
 
-// locate finds a library, except those of the system that can't lead to MPI.
-func locate(name string, folders []string) string {
+// locateLibrary finds a library, except those of the system that can't lead to MPI.
+func locateLibrary(name string, folders []string) string {
 	if strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "ld-linux") {
 		return ""
 	}

@@ -72,8 +72,8 @@ const recordTime = 5 * time.Second
 // recordMost connections are read at a time; the kernel lets others wait.
 var recordMost = 1024
 
-// Collect listens on address; secret is 64 hexadecimal digits.
-func Collect(address, secret string) (*Collector, error) {
+// NewCollector listens on address; secret is 64 hexadecimal digits.
+func NewCollector(address, secret string) (*Collector, error) {
 	key, err := hex.DecodeString(secret)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (c *Collector) accept() {
 		// Hung up on, a rank would take its report for heard.
 		c.room <- struct{}{}
 		conn, err := c.listener.Accept()
-		if err == nil && c.enter(conn) {
+		if err == nil && c.addReport(conn) {
 			go c.read(conn)
 			continue
 		}
@@ -114,7 +114,7 @@ func (c *Collector) accept() {
 	}
 }
 
-func (c *Collector) enter(conn net.Conn) bool {
+func (c *Collector) addReport(conn net.Conn) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.closed {

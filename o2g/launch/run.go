@@ -39,17 +39,17 @@ const stopTime = 5 * time.Second
 // cancelled context asks the launcher to end its ranks, then makes it.
 func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	var res Result
-	if j.remote() {
-		j.home = homeFor(j.hosts(), towards())
+	if j.isRemote() {
+		j.home = homeFor(j.hostNames(), sourceAddress())
 	}
-	settings, err := r.settings(j)
+	settings, err := r.collectSettings(j)
 	if err != nil {
 		return res, err
 	}
 	var collector *Collector
 	if !j.TCP {
 		secret := NewSecret()
-		if collector, err = collect(j, secret); err != nil {
+		if collector, err = startCollector(j, secret); err != nil {
 			return res, err
 		}
 		settings = append(settings, Setting{"SKEP_O2G_SECRET", secret},
@@ -61,13 +61,13 @@ func (r *Runner) Run(ctx context.Context, j *Job) (Result, error) {
 	}
 	// What killed ranks left on this computer; a folder that can't be read is no
 	// news of the job.
-	_, _ = Endpoints(StatusFolders())
+	_, _ = ReadEndpoints(StatusFolders())
 	return res, err
 }
 
-// settings are those of the MPI, what the user set for O2G, and where the
+// collectSettings are those of the MPI, what the user set for O2G, and where the
 // linker looks first.
-func (r *Runner) settings(j *Job) ([]Setting, error) {
+func (r *Runner) collectSettings(j *Job) ([]Setting, error) {
 	settings := r.Install.Settings(j, r.Provider)
 	// Open MPI takes no variable to other hosts that it isn't told of.
 	for _, e := range os.Environ() {
@@ -89,18 +89,18 @@ func (r *Runner) settings(j *Job) ([]Setting, error) {
 	return append(settings, Setting{"LD_LIBRARY_PATH", path}), nil
 }
 
-// collect listens for reports where all ranks can reach this computer.
-func collect(j *Job, secret string) (*Collector, error) {
-	if !j.remote() {
-		return Collect("127.0.0.1:0", secret)
+// startCollector listens for reports where all ranks can reach this computer.
+func startCollector(j *Job, secret string) (*Collector, error) {
+	if !j.isRemote() {
+		return NewCollector("127.0.0.1:0", secret)
 	}
-	return Collect(":0", secret)
+	return NewCollector(":0", secret)
 }
 
 // reportTo is the collector's address as the ranks see it.
 func (c *Collector) reportTo(j *Job) string {
 	host := j.home
-	if !j.remote() {
+	if !j.isRemote() {
 		host = "127.0.0.1"
 	}
 	if host == "" {
@@ -154,7 +154,7 @@ func withSettings(env []string, settings []Setting) []string {
 // Exec turns this process, one rank that a batch system started, into the
 // program. It returns only when that fails.
 func (r *Runner) Exec(j *Job, secret string) error {
-	settings, err := r.settings(j)
+	settings, err := r.collectSettings(j)
 	if err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func (r *Runner) Exec(j *Job, secret string) error {
 	if err != nil {
 		return err
 	}
-	return execute(path, j.Program, withSettings(os.Environ(), settings))
+	return execProgram(path, j.Program, withSettings(os.Environ(), settings))
 }
 
-// Step names the job step that started this process as one of its ranks, or
+// StepName names the job step that started this process as one of its ranks, or
 // is empty. Slurm's srun says so in the environment.
-func Step() string {
+func StepName() string {
 	job, step, rank := os.Getenv("SLURM_JOB_ID"), os.Getenv("SLURM_STEP_ID"), os.Getenv("SLURM_PROCID")
 	if job == "" || step == "" || rank == "" || os.Getenv("SLURM_STEP_NUM_TASKS") == "" {
 		return ""

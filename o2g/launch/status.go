@@ -69,10 +69,10 @@ func StatusFolders() []string {
 	return list
 }
 
-// Endpoints reads the pages in the folders, by process, also those of other
+// ReadEndpoints reads the pages in the folders, by process, also those of other
 // pid namespaces. Pages of processes that are gone are removed. A folder that
 // can't be trusted is left out, and the second result says so.
-func Endpoints(folders []string) ([]Endpoint, []error) {
+func ReadEndpoints(folders []string) ([]Endpoint, []error) {
 	var list []Endpoint
 	var refused []error
 	for _, folder := range folders {
@@ -107,13 +107,13 @@ func parsePage(pid int, page io.Reader) (Endpoint, bool) {
 	return endpointOf(&s), true
 }
 
-func text(b []byte) string {
+func textOf(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return strings.ToValidUTF8(string(b), "?")
 }
 
 func moduleOf(s *uapi.O2GStatus) *Module {
-	if text(s.Engine[:]) != "kernel" {
+	if textOf(s.Engine[:]) != "kernel" {
 		return nil
 	}
 	return &Module{
@@ -125,7 +125,7 @@ func moduleOf(s *uapi.O2GStatus) *Module {
 
 func endpointOf(s *uapi.O2GStatus) Endpoint {
 	return Endpoint{
-		PID: int(s.PID), Program: text(s.Program[:]), Engine: text(s.Engine[:]),
+		PID: int(s.PID), Program: textOf(s.Program[:]), Engine: textOf(s.Engine[:]),
 		Address: addressOf(s.Name[:]), ID: fmt.Sprintf("%x", s.Name[24:]), Opened: s.Opened,
 		Named: s.Named, Connected: s.Connected, Unreachable: s.Unreachable, Refused: s.Refused,
 		Sent: s.Sent, SentBytes: s.SentBytes, Received: s.Received, ReceivedBytes: s.ReceivedBytes,

@@ -35,7 +35,7 @@ func openFolder(path string) (*os.File, error) {
 	}
 	if err == nil {
 		info, err := folder.Stat()
-		if err == nil && own(info) && info.Mode().Perm()&0o077 == 0 {
+		if err == nil && isOwn(info) && info.Mode().Perm()&0o077 == 0 {
 			return folder, nil
 		}
 		folder.Close()
@@ -46,7 +46,7 @@ func openFolder(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s is ignored: it is not a directory that only you can access, so endpoints don't use it either; remove it, or unset XDG_RUNTIME_DIR if that points to it", path)
 }
 
-func own(info os.FileInfo) bool {
+func isOwn(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
 }
@@ -78,17 +78,17 @@ func readPage(folder *os.File, name string, pid int) (Endpoint, bool) {
 	page := os.NewFile(uintptr(fd), name)
 	defer page.Close()
 	info, err := page.Stat()
-	if err != nil || !info.Mode().IsRegular() || !own(info) {
+	if err != nil || !info.Mode().IsRegular() || !isOwn(info) {
 		return Endpoint{}, false
 	}
-	if abandoned(fd) {
+	if isAbandoned(fd) {
 		_ = unix.Unlinkat(int(folder.Fd()), name, 0) // another who looks may be first
 		return Endpoint{}, false
 	}
 	return parsePage(pid, page)
 }
 
-// abandoned says that a page's process is gone: its lock is.
-func abandoned(page int) bool {
+// isAbandoned says that a page's process is gone: its lock is.
+func isAbandoned(page int) bool {
 	return unix.Flock(page, unix.LOCK_SH|unix.LOCK_NB) == nil
 }

@@ -69,7 +69,7 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	list, refused := Endpoints([]string{folder, filepath.Join(folder, "absent")})
+	list, refused := ReadEndpoints([]string{folder, filepath.Join(folder, "absent")})
 	if refused != nil || len(list) != 1 {
 		t.Fatalf("%v, %+v", refused, list)
 	}
@@ -83,7 +83,7 @@ func TestStatusShowsLivePagesAndRemovesDeadOnes(t *testing.T) {
 		}
 	}
 	release()
-	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+	if list, refused := ReadEndpoints([]string{folder}); refused != nil || len(list) != 0 {
 		t.Errorf("after its end: %v, %+v", refused, list)
 	}
 }
@@ -95,7 +95,7 @@ func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
 		StoppedReading: 6, Wakes: 7, Sleeps: 8, RefusedMemory: 9}
 	copy(s.Engine[:], "kernel")
 	lock(t, writePage(t, folder, "77-01020304", s))
-	list, refused := Endpoints([]string{folder})
+	list, refused := ReadEndpoints([]string{folder})
 	if refused != nil || len(list) != 1 {
 		t.Fatalf("%v, %+v", refused, list)
 	}
@@ -114,7 +114,7 @@ func TestStatusTakesShortAndForeignFilesForNothing(t *testing.T) {
 		}
 		defer lock(t, path)() // else it is removed unread
 	}
-	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+	if list, refused := ReadEndpoints([]string{folder}); refused != nil || len(list) != 0 {
 		t.Errorf("%v, %+v", refused, list)
 	}
 }
@@ -170,7 +170,7 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 			page := writePage(t, good, "77-01020304", uapi.O2GStatus{Magic: uapi.O2GStatusMagic, Revision: uapi.O2GStatusRevision, PID: 77})
 			defer lock(t, page)()
 			bad := spoil(t, folder)
-			list, refused := Endpoints([]string{bad, good})
+			list, refused := ReadEndpoints([]string{bad, good})
 			if len(refused) != 1 || !strings.Contains(refused[0].Error(), bad+" is ignored") {
 				t.Errorf("refused: %v", refused)
 			}
@@ -227,7 +227,7 @@ func TestStatusLeavesWhatIsNoFile(t *testing.T) {
 		}
 	}
 	before, _ := os.ReadDir(folder)
-	if list, refused := Endpoints([]string{folder}); refused != nil || len(list) != 0 {
+	if list, refused := ReadEndpoints([]string{folder}); refused != nil || len(list) != 0 {
 		t.Errorf("%v, %+v", refused, list)
 	}
 	if after, _ := os.ReadDir(folder); len(after) != len(before) {

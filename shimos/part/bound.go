@@ -15,12 +15,12 @@ import (
 // moves and brings back.
 const kernelThread = 0x00200000
 
-// Bound names what loses its place when these CPUs go: threads that were told to
+// FindBound names what loses its place when these CPUs go: threads that were told to
 // run nowhere else, as "name (number)", and control groups of the old kind (cgroup
 // v1) whose set has any of them, by their folders. Linux gives neither of them
 // back. root is the machine's root; what ends meanwhile or can't be seen isn't
 // named.
-func Bound(root fs.FS, cpus CPUs) (threads, groups []string) {
+func FindBound(root fs.FS, cpus CPUs) (threads, groups []string) {
 	tasks, _ := fs.Glob(root, "proc/[0-9]*/task/[0-9]*")
 	for _, task := range tasks {
 		if name, bound := boundThread(root, task, cpus); bound {
@@ -62,7 +62,7 @@ func boundThread(root fs.FS, task string, cpus CPUs) (name string, bound bool) {
 			continue
 		}
 		allowed, err := ParseCPUs(strings.TrimSpace(list))
-		bound := err == nil && allowed.within(cpus) && !groupsChoice(root, task, allowed)
+		bound := err == nil && allowed.isSubset(cpus) && !groupsChoice(root, task, allowed)
 		return text[:end], bound
 	}
 	return "", false
@@ -85,7 +85,7 @@ func groupsChoice(root fs.FS, task string, allowed CPUs) bool {
 			return false
 		}
 		effective, err := ParseCPUs(strings.TrimSpace(string(set)))
-		return err == nil && effective.within(allowed)
+		return err == nil && effective.isSubset(allowed)
 	}
 	return false
 }
@@ -121,7 +121,7 @@ func boundGroups(root fs.FS, mount string, cpus CPUs) (groups []string) {
 		if err != nil {
 			return nil
 		}
-		if set, err := ParseCPUs(strings.TrimSpace(string(text))); err == nil && set.meets(cpus) {
+		if set, err := ParseCPUs(strings.TrimSpace(string(text))); err == nil && set.intersects(cpus) {
 			groups = append(groups, "/"+name)
 		}
 		return nil
@@ -129,8 +129,8 @@ func boundGroups(root fs.FS, mount string, cpus CPUs) (groups []string) {
 	return groups
 }
 
-// meets says whether both have a CPU.
-func (c CPUs) meets(other CPUs) bool {
+// intersects says whether both have a CPU.
+func (c CPUs) intersects(other CPUs) bool {
 	for i := range c {
 		if c[i]&other[i] != 0 {
 			return true
@@ -139,8 +139,8 @@ func (c CPUs) meets(other CPUs) bool {
 	return false
 }
 
-// within says whether c has no CPU that other lacks.
-func (c CPUs) within(other CPUs) bool {
+// isSubset says whether c has no CPU that other lacks.
+func (c CPUs) isSubset(other CPUs) bool {
 	for i := range c {
 		if c[i]&^other[i] != 0 {
 			return false

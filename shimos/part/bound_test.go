@@ -40,7 +40,7 @@ func TestBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	threads, groups := Bound(root, cpus)
+	threads, groups := FindBound(root, cpus)
 	if want := []string{"bound (10)", "half) (way (11)", "bound below (18)"}; !reflect.DeepEqual(threads, want) {
 		t.Errorf("threads %q, want %q", threads, want)
 	}

@@ -54,9 +54,9 @@ func call(number uintptr, arg unsafe.Pointer, why []byte) error {
 	return err
 }
 
-// Create makes a partition and gives its number. Linux begins the call anew
+// CreatePartition makes a partition and gives its number. Linux begins the call anew
 // after a signal; where ctx ends first, the end of the process undoes it.
-func Create(ctx context.Context, r Request) (uint32, error) {
+func CreatePartition(ctx context.Context, r Request) (uint32, error) {
 	c := uapi.ShimosCreate{Revision: uapi.ShimosRevision, CPUs: r.CPUs, Bytes: r.Memory}
 	if len(r.Name) >= len(c.Name) {
 		return 0, &RefusedError{fmt.Sprintf("the name %q is longer than %d bytes", r.Name, len(c.Name)-1)}
@@ -75,8 +75,8 @@ func Create(ctx context.Context, r Request) (uint32, error) {
 	}
 }
 
-// Release gives a partition's cores and memory back to Linux.
-func Release(id uint32) error {
+// ReleasePartition gives a partition's cores and memory back to Linux.
+func ReleasePartition(id uint32) error {
 	r := uapi.ShimosRelease{ID: id}
 	return call(uapi.ShimosIocRelease, unsafe.Pointer(&r), r.Why[:])
 }
@@ -104,8 +104,8 @@ func List() (list []Info, err error) {
 	}
 }
 
-// Find takes a partition's number or name.
-func Find(word string) (Info, error) {
+// FindPartition takes a partition's number or name.
+func FindPartition(word string) (Info, error) {
 	list, err := List()
 	if err != nil {
 		return Info{}, err
@@ -118,21 +118,21 @@ func Find(word string) (Info, error) {
 	return Info{}, &RefusedError{fmt.Sprintf("there is no partition %q: 'skep part list' shows the existing ones", word)}
 }
 
-// Allow sets what others than root may have.
-func Allow(a Allowance) error {
+// SetAllowance sets what others than root may have.
+func SetAllowance(a Allowance) error {
 	v := uapi.ShimosAllow{Revision: uapi.ShimosRevision, GID: a.Group, CPUs: a.CPUs, Bytes: a.Memory}
 	return call(uapi.ShimosIocAllow, unsafe.Pointer(&v), v.Why[:])
 }
 
-// Allowed tells what others than root may have.
-func Allowed() (Allowance, error) {
+// GetAllowance tells what others than root may have.
+func GetAllowance() (Allowance, error) {
 	var v uapi.ShimosAllow
 	err := call(uapi.ShimosIocAllowed, unsafe.Pointer(&v), nil)
 	return Allowance{Group: v.GID, CPUs: v.CPUs, Memory: v.Bytes}, err
 }
 
-// Nodes gives the NUMA nodes of CPUs; those of a machine without are 0.
-func Nodes(c CPUs) []int { return nodesBelow(os.DirFS("/sys/devices/system/cpu"), c) }
+// NodesOf gives the NUMA nodes of CPUs; those of a machine without are 0.
+func NodesOf(c CPUs) []int { return nodesBelow(os.DirFS("/sys/devices/system/cpu"), c) }
 
 func nodesBelow(root fs.FS, c CPUs) (list []int) {
 	for _, cpu := range c.List() {

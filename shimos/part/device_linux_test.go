@@ -131,12 +131,12 @@ func TestPartitionsAreListedToTheLast(t *testing.T) {
 func TestPartitionIsFoundByNumberOrName(t *testing.T) {
 	for word, want := range map[string]uint32{"1": 1, "two": 2, "7": 7, "33": 33} {
 		partitions(t, named(1, "one"), named(2, "two"), named(7, "seven"), named(33, ""))
-		if i, err := Find(word); err != nil || i.ID != want {
+		if i, err := FindPartition(word); err != nil || i.ID != want {
 			t.Errorf("%s is %d, %v", word, i.ID, err)
 		}
 	}
 	partitions(t, named(1, "one"))
-	if i, err := Find("three"); !isRefused(err, `there is no partition "three"`) {
+	if i, err := FindPartition("three"); !isRefused(err, `there is no partition "three"`) {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
@@ -154,12 +154,12 @@ func TestCreateAsksForWhatIsWanted(t *testing.T) {
 		if split {
 			want.Flags = uapi.ShimosSplit
 		}
-		id, err := Create(t.Context(), Request{Name: "x", CPUs: CPUs{12}, Memory: Memory{1 << 30}, Split: split})
+		id, err := CreatePartition(t.Context(), Request{Name: "x", CPUs: CPUs{12}, Memory: Memory{1 << 30}, Split: split})
 		if id != 5 || err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("split %v: %d, %v: %+v", split, id, err, got)
 		}
 	}
-	if id, err := Create(t.Context(), Request{Name: strings.Repeat("x", 32)}); id != 0 || !isRefused(err, "longer than 31 bytes") {
+	if id, err := CreatePartition(t.Context(), Request{Name: strings.Repeat("x", 32)}); id != 0 || !isRefused(err, "longer than 31 bytes") {
 		t.Errorf("a long name: %d, %v", id, err)
 	}
 }
@@ -174,7 +174,7 @@ func TestCreateThatIsCalledOffGivesNoNumber(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if id, err := Create(ctx, Request{}); id != 0 || !errors.Is(err, context.Canceled) {
+	if id, err := CreatePartition(ctx, Request{}); id != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d, %v", id, err)
 	}
 	close(done)
@@ -225,7 +225,7 @@ func TestBoundThreadsWithOddFiles(t *testing.T) {
 	} {
 		root[filepath.Join("proc", name)] = &fstest.MapFile{Data: []byte(text)}
 	}
-	threads, groups := Bound(root, CPUs{12})
+	threads, groups := FindBound(root, CPUs{12})
 	if want := []string{" (31)", "a virtual CPU (32)", "in old groups (33)"}; !slices.Equal(threads, want) || groups != nil {
 		t.Errorf("threads %q, want %q; groups %q", threads, want, groups)
 	}
@@ -235,7 +235,7 @@ func TestModuleThatIsNotLoadedIsNamed(t *testing.T) {
 	if _, err := os.Stat(uapi.ShimosDevice); err == nil {
 		t.Skip("the module shimos is loaded here")
 	}
-	if a, err := Allowed(); !isRefused(err, "is not loaded") {
+	if a, err := GetAllowance(); !isRefused(err, "is not loaded") {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

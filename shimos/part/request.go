@@ -75,7 +75,7 @@ func ParseMemory(text string, nodes []int, size func(string) (uint64, error)) (m
 		if err != nil {
 			return m, err
 		}
-		return spread(bytes, nodes), nil
+		return spreadBytes(bytes, nodes), nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		node, amount, _ := strings.Cut(part, "=")
@@ -93,9 +93,9 @@ func ParseMemory(text string, nodes []int, size func(string) (uint64, error)) (m
 	return m, nil
 }
 
-// spread divides bytes among nodes in whole steps; the first ones get what is
+// spreadBytes divides bytes among nodes in whole steps; the first ones get what is
 // left over. What is no multiple is left for the module to refuse.
-func spread(bytes uint64, nodes []int) (m Memory) {
+func spreadBytes(bytes uint64, nodes []int) (m Memory) {
 	sort.Ints(nodes)
 	n := uint64(len(nodes))
 	steps, rest := bytes/uapi.ShimosAlign, bytes%uapi.ShimosAlign

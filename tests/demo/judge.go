@@ -48,7 +48,7 @@ func newResult() *result {
 
 func (r *result) share(e hub.Event) *share {
 	if r.shares[e.Node] == nil {
-		r.shares[e.Node] = &share{name: cli.Clean(e.Name), substrate: e.Substrate}
+		r.shares[e.Node] = &share{name: cli.CleanText(e.Name), substrate: e.Substrate}
 	}
 	return r.shares[e.Node]
 }
@@ -61,9 +61,9 @@ func (r *result) take(e hub.Event) string {
 	case e.Type == "session" && e.State == "end" && r.session != "" && e.Session == r.session:
 		r.end()
 	case e.Type == "log":
-		return cli.Clean(e.Name) + ": " + cli.Clean(e.Text)
+		return cli.CleanText(e.Name) + ": " + cli.CleanText(e.Text)
 	case e.Type == "node" && e.State != hub.NodeUp:
-		return strings.TrimRight(fmt.Sprintf("node %s is %s: %s", cli.Clean(e.Name), e.State, cli.Clean(e.Text)), ": ")
+		return strings.TrimRight(fmt.Sprintf("node %s is %s: %s", cli.CleanText(e.Name), e.State, cli.CleanText(e.Text)), ": ")
 	case e.Type == "call" && e.Node != "":
 		r.session = e.Session
 		r.share(e).take(e)
@@ -122,7 +122,7 @@ func (r *result) list() []*share {
 func (r *result) lines() []string {
 	var lines []string
 	for _, n := range r.list() {
-		lines = append(lines, fmt.Sprintf("%-8s %-12s %2d running %3d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.Bytes(n.sent)))
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %2d running %3d done %8s sent", n.name, n.substrate, max(n.running, 0), n.done, cli.FormatBytes(n.sent)))
 	}
 	return lines
 }
@@ -147,7 +147,7 @@ func (r *result) table(before *result) []string {
 			digests[i] = fmt.Sprintf("%.16s…", p)
 		}
 		sent := n.sent + before.sentTo(n.name)
-		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.Bytes(sent), n.again, strings.Join(digests, " ")))
+		lines = append(lines, fmt.Sprintf("%-8s %-12s %5d %14v %11s %9d  %s", n.name, n.substrate, n.done, round(n.median()), cli.FormatBytes(sent), n.again, strings.Join(digests, " ")))
 		median[n.bee()] = n.median()
 		if n.bee() {
 			lines = append(lines, fmt.Sprintf("%8s bee's proof came with %d of %d results; it emulated %d system calls", "", n.done-n.unproved, n.done, n.emulated))

@@ -96,7 +96,7 @@ func (s *stage) runMaster(cmd *exec.Cmd, progress *cli.Progress, answer io.Write
 		for {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
-				progress.Above(string(bytes.TrimRight(line, "\n")) + "\n")
+				progress.PrintAbove(string(bytes.TrimRight(line, "\n")) + "\n")
 			}
 			if err != nil {
 				return
@@ -119,14 +119,14 @@ func (r *result) watch(events *hub.Stream, progress *cli.Progress) {
 			return
 		}
 		if text := r.take(e); text != "" {
-			progress.Above(text + "\n")
+			progress.PrintAbove(text + "\n")
 		}
 		lines := r.lines()
 		progress.Set(lines)
 		if !progress.Terminal() && time.Since(shown) > 3*time.Second && len(lines) > 0 {
 			shown = time.Now()
 			for _, line := range lines {
-				progress.Above("  " + line + "\n")
+				progress.PrintAbove("  " + line + "\n")
 			}
 		}
 	}

@@ -121,7 +121,7 @@ func (p *goParser) finish(exit string) []result {
 	switch {
 	case len(list) == 0:
 		list = append(list, result{suite: p.suite, name: whole, status: failed,
-			reason: "no test ran" + tap.Because(exit), detail: p.last.Lines})
+			reason: "no test ran" + tap.AppendCause(exit), detail: p.last.Lines})
 	case exit != "" && countStatus(list, failed) == 0:
 		list = append(list, result{suite: p.suite, name: whole, status: failed,
 			reason: exit + ", though no test failed", detail: p.last.Lines})

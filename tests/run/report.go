@@ -66,7 +66,7 @@ func (rep *reporter) failures(list []result) {
 		if r.status != failed {
 			continue
 		}
-		fmt.Fprintf(rep.out, "       not ok: %s: %s%s\n", r.suite, r.name, tap.Because(r.reason))
+		fmt.Fprintf(rep.out, "       not ok: %s: %s%s\n", r.suite, r.name, tap.AppendCause(r.reason))
 		for _, line := range r.detail {
 			fmt.Fprintf(rep.out, "         | %s\n", line)
 		}

@@ -10,8 +10,8 @@ type tapParser struct {
 	reader tap.Reader
 }
 
-func (p *tapParser) line(text string)  { p.reader.Line(text) }
-func (p *tapParser) noise(text string) { p.reader.Noise(text) }
+func (p *tapParser) line(text string)  { p.reader.AddLine(text) }
+func (p *tapParser) noise(text string) { p.reader.AddNoise(text) }
 
 func (p *tapParser) finish(exit string) []result {
 	var list []result

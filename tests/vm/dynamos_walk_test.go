@@ -319,7 +319,7 @@ func (w *walker) foreign() string {
 	module := p.Modules[k.BuildID]
 	k.BuildID = strings.Repeat("0123456789", 4)
 	p.Modules = map[string][]byte{k.BuildID: module}
-	if err := pack.Save(w.file("foreign"), p); err != nil {
+	if err := pack.WriteFile(w.file("foreign"), p); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.file("foreign")
@@ -338,7 +338,7 @@ func (w *walker) renamed(symbol string) string {
 	copy(was, "arp_ioctl")
 	copy(is, symbol)
 	p.Modules[id] = bytes.ReplaceAll(p.Modules[id], was, is)
-	if err := pack.Save(w.file("renamed"), p); err != nil {
+	if err := pack.WriteFile(w.file("renamed"), p); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.file("renamed")

@@ -45,7 +45,7 @@ func (vm *VM) Run(p lab.Program, floor int) {
 		}
 		vm.t.Run(clean(test.Name), func(t *testing.T) { pass(t, test) })
 	}
-	if n := tap.Tally(tests, tap.Passed); n < floor {
+	if n := tap.CountStatus(tests, tap.Passed); n < floor {
 		vm.t.Errorf("%s: %d tests passed, the floor is %d", p.Args[0], n, floor)
 	}
 	if !alive {
@@ -224,7 +224,7 @@ func (r *results) flush() {
 	r.line, r.seen = string(r.part), time.Now()
 	r.part = r.part[:0]
 	before := r.tap.Count()
-	r.tap.Line(r.line)
+	r.tap.AddLine(r.line)
 	if r.tap.Count() > before {
 		firstLine(r.seen)
 	}

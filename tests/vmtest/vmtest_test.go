@@ -67,7 +67,7 @@ func TestResults(t *testing.T) {
 		}
 		r.flush()
 		list := r.tap.Finish("")
-		if len(list) != 2 || tap.Tally(list, tap.Passed) != 2 || r.line != "ok 2 - b" {
+		if len(list) != 2 || tap.CountStatus(list, tap.Passed) != 2 || r.line != "ok 2 - b" {
 			t.Errorf("in pieces of %d: %+v, last line %q", step, list, r.line)
 		}
 	}

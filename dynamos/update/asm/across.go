@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Needs are names of other files that the text taken from this one uses.
-func (c *Change) Needs() []string {
+// Needed are names of other files that the text taken from this one uses.
+func (c *Change) Needed() []string {
 	seen := map[string]bool{}
 	var out []string
 	for name := range c.from.seen {
-		for _, l := range c.After.find(name).lines {
-			for _, t := range tokens(l.text) {
+		for _, l := range c.After.findSymbol(name).lines {
+			for _, t := range listTokens(l.text) {
 				n := l.text[t.begin:t.end]
-				if !seen[n] && c.After.find(n) == nil {
+				if !seen[n] && c.After.findSymbol(n) == nil {
 					seen[n] = true
 					out = append(out, n)
 				}
@@ -43,9 +43,9 @@ func (c *Change) Added() []string {
 func (c *Change) Carry(name string) error {
 	s := c.After.byName[name]
 	if atBoot(s) {
-		return c.from.refuse(name, "the new text calls this function, which is gone once the kernel is up (%s)", s.Section)
+		return c.from.refusef(name, "the new text calls this function, which is gone once the kernel is up (%s)", s.Section)
 	}
-	if err := c.from.carry([]string{name}); err != nil {
+	if err := c.from.carrySymbols([]string{name}); err != nil {
 		return err
 	}
 	slices.Sort(c.New)
@@ -63,14 +63,14 @@ func (c *Change) Adopt(from *Change) error {
 			continue
 		}
 		if c.From[name] != nil || c.from.stays[name] {
-			return c.from.refuse(name, "the patch takes this function here from several files: which of them the kernel runs cannot be told")
+			return c.from.refusef(name, "the patch takes this function here from several files: which of them the kernel runs cannot be told")
 		}
 		if c.sameAs(from, name, map[string]bool{}) {
 			c.from.stays[name] = true
-		} else if err := c.adopt(from, old, s); err != nil {
+		} else if err := c.adoptSymbol(from, old, s); err != nil {
 			return err
 		}
-		if err := c.from.again(); err != nil {
+		if err := c.from.recompute(); err != nil {
 			return err
 		}
 	}
@@ -80,14 +80,14 @@ func (c *Change) Adopt(from *Change) error {
 // sameAs tells whether a function does what it did in another file, with all
 // that came along with it.
 func (c *Change) sameAs(from *Change, name string, seen map[string]bool) bool {
-	old, s := from.Before.find(name), c.After.find(name)
-	if old == nil || from.from.before.of(old) != c.from.after.of(s) {
+	old, s := from.Before.findSymbol(name), c.After.findSymbol(name)
+	if old == nil || from.from.before.textOf(old) != c.from.after.textOf(s) {
 		return false
 	}
 	seen[name] = true
-	for _, ref := range c.After.refs(s) {
-		hit := c.After.find(ref)
-		if seen[ref] || isPrivate(hit) || c.Before.find(ref) != nil {
+	for _, ref := range c.After.refsOf(s) {
+		hit := c.After.findSymbol(ref)
+		if seen[ref] || isPrivate(hit) || c.Before.findSymbol(ref) != nil {
 			continue
 		}
 		if isLocal(hit) || !c.sameAs(from, ref, seen) {
@@ -97,67 +97,67 @@ func (c *Change) sameAs(from *Change, name string, seen map[string]bool) bool {
 	return true
 }
 
-func (c *Change) adopt(from *Change, old, s *Symbol) error {
+func (c *Change) adoptSymbol(from *Change, old, s *Symbol) error {
 	switch {
 	case atBoot(old) && atBoot(s):
 		c.Idle = append(c.Idle, s.Name)
 		c.from.stays[s.Name] = true
 		return nil
 	case atBoot(s):
-		return c.from.refuse(s.Name, "the patch makes this a function that is gone once the kernel is up (%s)", s.Section)
+		return c.from.refusef(s.Name, "the patch makes this a function that is gone once the kernel is up (%s)", s.Section)
 	}
-	if err := c.from.replaceable(old, s); err != nil {
+	if err := c.from.checkReplaceable(old, s); err != nil {
 		return err
 	}
 	c.from.take[s.Name] = true
 	c.Changed = append(c.Changed, s.Name)
 	c.From[s.Name] = from
-	c.from.note("%s takes the place of the kernel's of %s", s.Name, from.Path)
+	c.from.notef("%s takes the place of the kernel's of %s", s.Name, from.Path)
 	return nil
 }
 
-// again finds anew what the changed functions need.
-func (d *differ) again() error {
+// recompute finds anew what the changed functions need.
+func (d *differ) recompute() error {
 	for _, name := range d.c.New {
 		delete(d.take, name)
 	}
 	d.c.New, d.c.Data, d.seen = nil, nil, map[string]bool{}
-	err := d.follow()
+	err := d.followNeeds()
 	slices.Sort(d.c.New)
 	slices.Sort(d.c.Data)
 	return err
 }
 
-// Lost is a variable that the update would get of its own and that another file
+// LostVariable is a variable that the update would get of its own and that another file
 // had: the kernel's would be left behind.
-func (c *Change) Lost(from *Change) error {
+func (c *Change) LostVariable(from *Change) error {
 	for _, name := range c.Data {
-		b, _ := base(name)
+		b, _ := baseName(name)
 		for _, old := range from.Before.Symbols {
-			if ob, _ := base(old.Name); old.Func || ob != b || isPrivate(old) || once(old) || from.After.byName[old.Name] != nil {
+			if ob, _ := baseName(old.Name); old.Func || ob != b || isPrivate(old) || isOnceData(old) || from.After.byName[old.Name] != nil {
 				continue
 			}
-			return c.from.refuse(name, "the patch takes this variable here from %s, and the kernel's own is in use there: leave it where it was", from.Path)
+			return c.from.refusef(name, "the patch takes this variable here from %s, and the kernel's own is in use there: leave it where it was", from.Path)
 		}
 	}
 	return nil
 }
 
-// Renamed finds functions that a patch only gave another name: the old one by
+// FindRenamed finds functions that a patch only gave another name: the old one by
 // the new one.
-func Renamed(before, after *Unit) map[string]string {
+func FindRenamed(before, after *Unit) map[string]string {
 	was := map[string][]string{}
 	a, b := newNormalizer(before), newNormalizer(after)
 	for _, s := range before.Symbols {
 		if s.Func && !isClone(s.Name) && after.byName[s.Name] == nil {
-			text := a.nameless(s)
+			text := a.textWithoutName(s)
 			was[text] = append(was[text], s.Name)
 		}
 	}
 	is := map[string][]string{}
 	for _, s := range after.Symbols {
 		if s.Func && !isClone(s.Name) && before.byName[s.Name] == nil && len(localUses(after, s.Name)) == 0 {
-			text := b.nameless(s)
+			text := b.textWithoutName(s)
 			is[text] = append(is[text], s.Name)
 		}
 	}
@@ -170,13 +170,13 @@ func Renamed(before, after *Unit) map[string]string {
 	return out
 }
 
-// nameless is a function's normal text without its own name.
-func (n *normalizer) nameless(s *Symbol) string {
-	return string(Rename([]byte(n.of(s)), map[string]string{s.Name: "itself"}))
+// textWithoutName is a function's normal text without its own name.
+func (n *normalizer) textWithoutName(s *Symbol) string {
+	return string(RenameSymbols([]byte(n.textOf(s)), map[string]string{s.Name: "itself"}))
 }
 
-// Rename gives assembly in which symbols have other names. Strings stay.
-func Rename(text []byte, names map[string]string) []byte {
+// RenameSymbols gives assembly in which symbols have other names. Strings stay.
+func RenameSymbols(text []byte, names map[string]string) []byte {
 	for from, to := range names {
 		if !bytes.Contains(text, []byte(from)) {
 			continue

@@ -18,14 +18,14 @@ int run(int a) { return set(a) + 1; }
 `
 
 func TestRenamedFunctionIsNoChange(t *testing.T) {
-	before := compile(t, "before", named)
-	after := compile(t, "after", replacing(t, replacing(t, replacing(t, named, "int set(", "int set_all("), "keep, set ", "keep, set_all "), "set(a) + 1", "set_all(a) + 1"))
-	names := Renamed(parse(t, before), parse(t, after))
+	before := compileSource(t, "before", named)
+	after := compileSource(t, "after", replacing(t, replacing(t, replacing(t, named, "int set(", "int set_all("), "keep, set ", "keep, set_all "), "set(a) + 1", "set_all(a) + 1"))
+	names := FindRenamed(parse(t, before), parse(t, after))
 	if !maps.Equal(names, map[string]string{"set_all": "set"}) {
 		t.Fatalf("renamed: %v", names)
 	}
-	c, err := Compare(parse(t, before), parse(t, string(Rename([]byte(after), names))))
-	if err != nil || !c.None() {
+	c, err := Compare(parse(t, before), parse(t, string(RenameSymbols([]byte(after), names))))
+	if err != nil || !c.IsEmpty() {
 		t.Errorf("%v, %v", c, err)
 	}
 	if _, err := Compare(parse(t, before), parse(t, after)); err == nil {
@@ -36,7 +36,7 @@ func TestRenamedFunctionIsNoChange(t *testing.T) {
 func TestRenamedAndChangedFunctionIsNew(t *testing.T) {
 	after := replacing(t, replacing(t, named, "set(", "set_all("), "keep, set ", "keep, set_all ")
 	for _, other := range []string{replacing(t, after, "a + 2", "a + 3"), replacing(t, after, "int set_all(int a) {", "static int set_all(int a) {")} {
-		if names := Renamed(parse(t, compile(t, "before", named)), parse(t, compile(t, "after", other))); len(names) > 0 {
+		if names := FindRenamed(parse(t, compileSource(t, "before", named)), parse(t, compileSource(t, "after", other))); len(names) > 0 {
 			t.Errorf("renamed: %v", names)
 		}
 	}
@@ -45,7 +45,7 @@ func TestRenamedAndChangedFunctionIsNew(t *testing.T) {
 func TestRenameTakesWholeNames(t *testing.T) {
 	const text = "\t.section\t.text.f,\"ax\"\nf:\n\tcall\tff\n\tmovq\t$f, f+4(%rip)\n\t.quad f,f,f.x\n\t.string \"f f\"\n"
 	const want = "\t.section\t.text.g,\"ax\"\ng:\n\tcall\tff\n\tmovq\t$g, g+4(%rip)\n\t.quad g,g,g.x\n\t.string \"f f\"\n"
-	if got := string(Rename([]byte(text), map[string]string{"f": "g"})); got != want {
+	if got := string(RenameSymbols([]byte(text), map[string]string{"f": "g"})); got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -60,10 +60,10 @@ func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !makes.None() || !maps.Equal(set(makes.Added()), set([]string{"made", "idle"})) {
-		t.Errorf("none: %v, added: %v", makes.None(), makes.Added())
+	if !makes.IsEmpty() || !maps.Equal(set(makes.Added()), set([]string{"made", "idle"})) {
+		t.Errorf("none: %v, added: %v", makes.IsEmpty(), makes.Added())
 	}
-	if needs := set(uses.Needs()); !needs["made"] || !needs["seen"] || needs["run"] || needs["idle"] {
+	if needs := set(uses.Needed()); !needs["made"] || !needs["seen"] || needs["run"] || needs["idle"] {
 		t.Errorf("needs: %v", needs)
 	}
 	if err := makes.Carry("made"); err != nil {
@@ -71,7 +71,7 @@ func TestNewFunctionOfAnotherFileIsCarried(t *testing.T) {
 	}
 	want(t, "new", makes.New, "help", "made")
 	want(t, "added", makes.Added(), "idle")
-	if makes.None() || len(makes.Extract("u_1").Functions) != 0 {
+	if makes.IsEmpty() || len(makes.Extract("u_1").Functions) != 0 {
 		t.Error("what is carried replaces nothing, and is there")
 	}
 }
@@ -153,7 +153,7 @@ func TestMovedFunctionIsRefusedWhereItCannotBeTold(t *testing.T) {
 					err = change.Adopt(old)
 				}
 				if err == nil {
-					err = change.Lost(old)
+					err = change.LostVariable(old)
 				}
 			}
 			var r *Refusal

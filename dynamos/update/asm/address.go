@@ -10,16 +10,16 @@ import "slices"
 // to the version that the policy says.
 const ownName = "__kernel_own_"
 
-// original tells whether the address of a function that the update takes is
+// isOriginal tells whether the address of a function that the update takes is
 // the kernel's own.
-func (x *extractor) original(s *Symbol) bool {
+func (x *extractor) isOriginal(s *Symbol) bool {
 	return s.Func && slices.Contains(x.c.Changed, s.Name) && (x.c.Sealed == nil || !x.c.Sealed(s.Name))
 }
 
-// address is name for a token whose address is taken.
-func (x *extractor) address(t string) string {
-	hit := x.c.After.find(t)
-	if hit == nil || !x.take[hit.Name] || !x.original(hit) {
+// addressName is name for a token whose address is taken.
+func (x *extractor) addressName(t string) string {
+	hit := x.c.After.findSymbol(t)
+	if hit == nil || !x.take[hit.Name] || !x.isOriginal(hit) {
 		return x.name(t)
 	}
 	x.own[ownName+hit.Name] = hit
@@ -29,10 +29,10 @@ func (x *extractor) address(t string) string {
 // takesAddress tells whether a statement of a symbol uses what it names as a
 // value: calls, jumps and what the assembler alone reads do not.
 func takesAddress(s *Symbol, text string) bool {
-	word, rest := cut(text)
+	word, rest := cutMnemonic(text)
 	for _, prefix := range prefixes {
 		if word == prefix {
-			word, rest = cut(rest)
+			word, rest = cutMnemonic(rest)
 		}
 	}
 	if word != "" && word[0] == '.' {
@@ -41,16 +41,16 @@ func takesAddress(s *Symbol, text string) bool {
 	return !isBranch(word) && text[len(text)-1] != ':'
 }
 
-// point notes whose addresses the new text takes.
-func (x *extractor) point() {
+// notePointers notes whose addresses the new text takes.
+func (x *extractor) notePointers() {
 	for name := range x.take {
-		s := x.c.After.find(name)
+		s := x.c.After.findSymbol(name)
 		for _, l := range s.lines {
 			if !takesAddress(s, l.text) {
 				continue
 			}
-			for _, t := range tokens(l.text) {
-				if hit := x.c.After.find(l.text[t.begin:t.end]); hit != nil {
+			for _, t := range listTokens(l.text) {
+				if hit := x.c.After.findSymbol(l.text[t.begin:t.end]); hit != nil {
 					x.pointed[hit.Name] = true
 				}
 			}

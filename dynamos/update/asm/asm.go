@@ -72,8 +72,8 @@ type Change struct {
 	from *differ
 }
 
-// None tells whether the update takes no code of the file.
-func (c *Change) None() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
+// IsEmpty tells whether the update takes no code of the file.
+func (c *Change) IsEmpty() bool { return len(c.Changed) == 0 && len(c.New) == 0 }
 
 // A Refusal is a change that replacing functions cannot carry.
 type Refusal struct {

@@ -18,18 +18,18 @@ var pairs = regexp.MustCompile(`(lock|mutex|^_*(up|down)(_|$)|sema?(_|$)|rwsem|r
 // userAccess begins functions that copy to or from a program, and take nothing.
 var userAccess = []string{"__get_user_", "__put_user_"}
 
-// Propose tells the narrowest class that the changes of an update can have
+// ProposeClass tells the narrowest class that the changes of an update can have
 // without somebody's word for more, and why. More reasons may be known from
 // the source.
-func Propose(changes []*Change, more ...string) (Class, []string) {
+func ProposeClass(changes []*Change, more ...string) (Class, []string) {
 	why := slices.Clone(more)
 	functions := 0
 	for _, c := range changes {
 		functions += len(c.Changed)
-		if data := c.shared(); len(data) > 0 {
+		if data := c.sharedVariables(); len(data) > 0 {
 			why = append(why, fmt.Sprintf("%s: new variables: %s", c.Path, strings.Join(data, ", ")))
 		}
-		why = append(why, c.calls()...)
+		why = append(why, c.changedCalls()...)
 	}
 	if functions > 1 {
 		why = append(why, fmt.Sprintf("%d functions change", functions))
@@ -40,14 +40,14 @@ func Propose(changes []*Change, more ...string) (Class, []string) {
 	return Any, []string{"one function changes, and none of the calls that lock, count, allocate or free"}
 }
 
-// shared are the new variables that calls may agree on. Whether a message was
+// sharedVariables are the new variables that calls may agree on. Whether a message was
 // said already is nothing of that kind.
-func (c *Change) shared() []string {
-	return slices.DeleteFunc(slices.Clone(c.Data), func(name string) bool { return once(c.After.find(name)) })
+func (c *Change) sharedVariables() []string {
+	return slices.DeleteFunc(slices.Clone(c.Data), func(name string) bool { return isOnceData(c.After.findSymbol(name)) })
 }
 
-// calls compares what the changed functions call, before and after.
-func (c *Change) calls() []string {
+// changedCalls compares what the changed functions call, before and after.
+func (c *Change) changedCalls() []string {
 	before, after := map[string]int{}, map[string]int{}
 	for _, n := range slices.Concat(c.Changed, c.Clones, c.Gone) {
 		if from := c.From[n]; from != nil {
@@ -85,7 +85,7 @@ func (u *Unit) count(name string, uses map[string]int) {
 		return
 	}
 	for _, l := range s.lines {
-		word, rest := cut(l.text)
+		word, rest := cutMnemonic(l.text)
 		switch {
 		case word == "lock" || hasPrefix(word, "xchg") && strings.Contains(rest, "("):
 			uses[atomicOp]++

@@ -57,19 +57,19 @@ func (v View) Compare(before, after *Unit) (*Change, error) {
 		take: map[string]bool{}, seen: map[string]bool{}, stays: map[string]bool{},
 	}
 	d.c.from = d
-	d.functions()
-	d.spread()
-	d.idle()
-	if err := d.loose(); err != nil {
+	d.compareFunctions()
+	d.addCallers()
+	d.dropInitOnly()
+	if err := d.compareLoose(); err != nil {
 		return nil, err
 	}
-	if err := d.data(); err != nil {
+	if err := d.compareData(); err != nil {
 		return nil, err
 	}
-	if err := d.locals(); err != nil {
+	if err := d.matchLocals(); err != nil {
 		return nil, err
 	}
-	if err := d.follow(); err != nil {
+	if err := d.followNeeds(); err != nil {
 		return nil, err
 	}
 	if err := d.sort(); err != nil {
@@ -78,12 +78,12 @@ func (v View) Compare(before, after *Unit) (*Change, error) {
 	return d.c, nil
 }
 
-func (d *differ) refuse(symbol, format string, args ...any) error {
+func (d *differ) refusef(symbol, format string, args ...any) error {
 	return &Refusal{Path: d.c.Path, Symbol: symbol, Reason: fmt.Sprintf(format, args...)}
 }
 
-// functions finds those with another text.
-func (d *differ) functions() {
+// compareFunctions finds those with another text.
+func (d *differ) compareFunctions() {
 	for _, s := range d.c.After.Symbols {
 		if !s.Func {
 			continue
@@ -91,12 +91,12 @@ func (d *differ) functions() {
 		old := d.c.Before.byName[s.Name]
 		switch {
 		case old == nil || !old.Func:
-		case d.before.of(old) == d.after.of(s):
+		case d.before.textOf(old) == d.after.textOf(s):
 			d.same = append(d.same, s.Name)
 		case atBoot(old) && atBoot(s):
 			d.c.Idle = append(d.c.Idle, s.Name)
-		case !d.changes(s):
-			d.note("%s does what it did, and is only compiled in another way: the kernel's stays", s.Name)
+		case !d.isChanged(s):
+			d.notef("%s does what it did, and is only compiled in another way: the kernel's stays", s.Name)
 		default:
 			d.take[s.Name] = true
 		}
@@ -111,13 +111,13 @@ func (d *differ) functions() {
 // atBoot tells what is gone once the kernel runs.
 func atBoot(s *Symbol) bool { return hasPrefix(s.Section, onlyAtBoot...) }
 
-// idle leaves aside what only functions of the start call: its change is as
+// dropInitOnly leaves aside what only functions of the start call: its change is as
 // little in force as theirs.
-func (d *differ) idle() {
+func (d *differ) dropInitOnly() {
 	for again := true; again; {
 		again = false
 		for name := range d.take {
-			if d.inner(name) && d.onlyBoot(name) {
+			if d.isInlinedOnly(name) && d.onlyBoot(name) {
 				delete(d.take, name)
 				d.c.Idle = append(d.c.Idle, name)
 				again = true
@@ -131,7 +131,7 @@ func (d *differ) idle() {
 func (d *differ) onlyBoot(name string) bool {
 	found := false
 	for _, s := range d.c.After.Symbols {
-		if s.Name == name || !slices.Contains(d.c.After.refs(s), name) {
+		if s.Name == name || !slices.Contains(d.c.After.refsOf(s), name) {
 			continue
 		}
 		if !atBoot(s) && !slices.Contains(d.c.Idle, s.Name) {
@@ -142,17 +142,17 @@ func (d *differ) onlyBoot(name string) bool {
 	return found
 }
 
-// changes tells whether the patch changes what a function does.
-func (d *differ) changes(s *Symbol) bool {
+// isChanged tells whether the patch changes what a function does.
+func (d *differ) isChanged(s *Symbol) bool {
 	name, _, _ := strings.Cut(s.Name, ".")
 	return d.view.Written == nil || d.view.Written(name)
 }
 
-// inner tells whether calls of a function can't be led away, but all its
+// isInlinedOnly tells whether calls of a function can't be led away, but all its
 // callers are in this file: what the compiler made up, what was declared
 // inline, which the kernel does not trace, and became a function all the same,
 // and what takes more arguments than a wrapper can pass on.
-func (d *differ) inner(name string) bool {
+func (d *differ) isInlinedOnly(name string) bool {
 	if isClone(name) {
 		return true
 	}
@@ -161,18 +161,18 @@ func (d *differ) inner(name string) bool {
 		!atBoot(s) && !hasPrefix(s.Section, ".noinstr", ".entry")
 }
 
-// spread adds the callers of changed functions that only they can reach.
-func (d *differ) spread() {
+// addCallers adds the callers of changed functions that only they can reach.
+func (d *differ) addCallers() {
 	for again := true; again; {
 		again = false
 		for _, s := range d.c.After.Symbols {
 			if !s.Func || d.take[s.Name] || atBoot(s) || d.c.Before.byName[s.Name] == nil {
 				continue
 			}
-			for _, name := range d.c.After.refs(s) {
-				if d.take[name] && d.inner(name) && d.changes(s) {
+			for _, name := range d.c.After.refsOf(s) {
+				if d.take[name] && d.isInlinedOnly(name) && d.isChanged(s) {
 					d.take[s.Name], again = true, true
-					d.note("%s is carried because it calls %s, whose calls can't be led away", s.Name, name)
+					d.notef("%s is carried because it calls %s, whose calls can't be led away", s.Name, name)
 					break
 				}
 			}
@@ -181,21 +181,21 @@ func (d *differ) spread() {
 	d.same = slices.DeleteFunc(d.same, func(n string) bool { return d.take[n] })
 }
 
-func (d *differ) note(format string, args ...any) {
+func (d *differ) notef(format string, args ...any) {
 	d.c.Notes = append(d.c.Notes, fmt.Sprintf(format, args...))
 }
 
-// refs are the unit's symbols and constants that a symbol's text names, each
+// refsOf are the unit's symbols and constants that a symbol's text names, each
 // once, in order.
-func (u *Unit) refs(s *Symbol) []string {
+func (u *Unit) refsOf(s *Symbol) []string {
 	var out []string
 	seen := map[string]bool{s.Name: true}
 	for _, l := range s.lines {
-		if word, _ := cut(l.text); word == ".section" || word == ".pushsection" {
+		if word, _ := cutMnemonic(l.text); word == ".section" || word == ".pushsection" {
 			continue
 		}
-		for _, t := range tokens(l.text) {
-			hit := u.find(l.text[t.begin:t.end])
+		for _, t := range listTokens(l.text) {
+			hit := u.findSymbol(l.text[t.begin:t.end])
 			if hit != nil && !seen[hit.Name] {
 				seen[hit.Name] = true
 				out = append(out, hit.Name)
@@ -205,32 +205,32 @@ func (u *Unit) refs(s *Symbol) []string {
 	return out
 }
 
-// loose compares assembly outside of functions: exports, initcalls.
-func (d *differ) loose() error {
+// compareLoose compares assembly outside of functions: exports, initcalls.
+func (d *differ) compareLoose() error {
 	had := map[string]int{}
 	for _, s := range d.c.Before.loose {
-		had[d.before.of(s)]++
+		had[d.before.textOf(s)]++
 	}
 	for _, s := range d.c.After.loose {
-		if t := d.after.of(s); had[t] > 0 {
+		if t := d.after.textOf(s); had[t] > 0 {
 			had[t]--
 			continue
 		}
-		if s.exports() {
-			d.note("an added export is left aside: a running kernel's exports stay as they are")
+		if s.isExport() {
+			d.notef("an added export is left aside: a running kernel's exports stay as they are")
 			continue
 		}
-		return d.refuse("", "the patch changes assembly that stands outside of functions (%q): only functions can be replaced", s.lines[0].text)
+		return d.refusef("", "the patch changes assembly that stands outside of functions (%q): only functions can be replaced", s.lines[0].text)
 	}
 	for t, n := range had {
 		if n > 0 && !strings.Contains(t, "ksymtab") && !strings.Contains(t, ".export_symbol") {
-			return d.refuse("", "the patch removes assembly that stands outside of functions: only functions can be replaced")
+			return d.refusef("", "the patch removes assembly that stands outside of functions: only functions can be replaced")
 		}
 	}
 	return nil
 }
 
-func (s *Symbol) exports() bool {
+func (s *Symbol) isExport() bool {
 	for _, l := range s.lines {
 		if strings.Contains(l.text, "ksymtab") || strings.Contains(l.text, ".export_symbol") {
 			return true
@@ -239,21 +239,21 @@ func (s *Symbol) exports() bool {
 	return false
 }
 
-// data refuses where a variable of the running kernel would have to change.
-func (d *differ) data() error {
+// compareData refuses where a variable of the running kernel would have to change.
+func (d *differ) compareData() error {
 	for _, s := range d.c.After.Symbols {
 		if s.Func || isPrivate(s) || hasPrefix(s.Section, ignored...) {
 			continue
 		}
 		if isLocal(s) {
-			continue // locals() finds whose it is first
+			continue // matchLocals() finds whose it is first
 		}
 		old := d.c.Before.byName[s.Name]
 		if old == nil {
-			continue // follow() looks whether it is needed
+			continue // followNeeds() looks whether it is needed
 		}
 		switch {
-		case d.before.of(old) == d.after.of(s):
+		case d.before.textOf(old) == d.after.textOf(s):
 		case atBoot(old) && atBoot(s):
 			d.c.Idle = append(d.c.Idle, s.Name)
 		default:
@@ -266,15 +266,15 @@ func (d *differ) data() error {
 func (d *differ) dataChanged(old, s *Symbol) error {
 	a, b := old.length(), s.length()
 	if a != b {
-		return d.refuse(s.Name, "the patch changes the size of this variable from %s to %s bytes, and the kernel's is in use: keep it, and put what is new in a variable of its own", a, b)
+		return d.refusef(s.Name, "the patch changes the size of this variable from %s to %s bytes, and the kernel's is in use: keep it, and put what is new in a variable of its own", a, b)
 	}
-	return d.refuse(s.Name, "the patch changes what this variable holds at the start, and the kernel's has started: change the functions that use it, or have a function set it")
+	return d.refusef(s.Name, "the patch changes what this variable holds at the start, and the kernel's has started: change the functions that use it, or have a function set it")
 }
 
 // length is a variable's size as its .size says.
 func (s *Symbol) length() string {
 	for _, l := range s.lines {
-		if word, rest := cut(l.text); word == ".size" {
+		if word, rest := cutMnemonic(l.text); word == ".size" {
 			_, n, _ := strings.Cut(rest, ",")
 			return strings.TrimSpace(n)
 		}
@@ -282,18 +282,18 @@ func (s *Symbol) length() string {
 	return "?"
 }
 
-// follow adds what the changed functions need and only the patched file has.
-func (d *differ) follow() error {
+// followNeeds adds what the changed functions need and only the patched file has.
+func (d *differ) followNeeds() error {
 	var todo []string
 	for name := range d.take {
 		todo = append(todo, name)
 	}
 	slices.Sort(todo)
-	return d.carry(todo)
+	return d.carrySymbols(todo)
 }
 
-// carry takes symbols and what they need.
-func (d *differ) carry(todo []string) error {
+// carrySymbols takes symbols and what they need.
+func (d *differ) carrySymbols(todo []string) error {
 	for len(todo) > 0 {
 		name := todo[0]
 		todo = todo[1:]
@@ -301,13 +301,13 @@ func (d *differ) carry(todo []string) error {
 			continue
 		}
 		d.seen[name] = true
-		s := d.c.After.find(name)
-		for _, ref := range d.c.After.refs(s) {
-			hit := d.c.After.find(ref)
+		s := d.c.After.findSymbol(name)
+		for _, ref := range d.c.After.refsOf(s) {
+			hit := d.c.After.findSymbol(ref)
 			if slices.Contains(d.c.Idle, ref) {
-				return d.refuse(ref, "the new text of %s uses this, which the patch changes, and which is gone once the kernel is up (%s)", name, hit.Section)
+				return d.refusef(ref, "the new text of %s uses this, which the patch changes, and which is gone once the kernel is up (%s)", name, hit.Section)
 			}
-			carried, err := d.carried(hit)
+			carried, err := d.isCarried(hit)
 			if err != nil {
 				return err
 			}
@@ -327,9 +327,9 @@ func (d *differ) carry(todo []string) error {
 	return nil
 }
 
-// carried tells whether the update gets a copy of a symbol, or uses the
+// isCarried tells whether the update gets a copy of a symbol, or uses the
 // kernel's.
-func (d *differ) carried(s *Symbol) (bool, error) {
+func (d *differ) isCarried(s *Symbol) (bool, error) {
 	switch {
 	case isPrivate(s):
 		return true, nil
@@ -343,20 +343,20 @@ func (d *differ) carried(s *Symbol) (bool, error) {
 		return false, nil
 	case !isLocal(s) && d.c.Before.byName[s.Name] != nil:
 		return false, nil
-	case isLocal(s) && !once(s) && d.lost(s) != "":
-		return false, d.refuse(s.Name, "whether this is the kernel's variable %s, or a new one, cannot be told: give it another name, or leave it in its function", d.lost(s))
+	case isLocal(s) && !isOnceData(s) && d.lostVariable(s) != "":
+		return false, d.refusef(s.Name, "whether this is the kernel's variable %s, or a new one, cannot be told: give it another name, or leave it in its function", d.lostVariable(s))
 	case !hasPrefix(s.Section, ownData...) || hasPrefix(s.Section, ".data..ro_after_init", ".data..percpu"):
-		return false, d.refuse(s.Name, "the patch adds this variable in section %s, which only a kernel's start sets up: use an ordinary variable", s.Section)
+		return false, d.refusef(s.Name, "the patch adds this variable in section %s, which only a kernel's start sets up: use an ordinary variable", s.Section)
 	}
 	return true, nil
 }
 
-// lost is a variable of the original with this one's name before the number
+// lostVariable is a variable of the original with this one's name before the number
 // that no variable of the patched file was found to be.
-func (d *differ) lost(s *Symbol) string {
-	b, _ := base(s.Name)
+func (d *differ) lostVariable(s *Symbol) string {
+	b, _ := baseName(s.Name)
 	for _, old := range d.c.Before.Symbols {
-		if ob, _ := base(old.Name); ob != b || !isLocal(old) {
+		if ob, _ := baseName(old.Name); ob != b || !isLocal(old) {
 			continue
 		}
 		known := false
@@ -382,14 +382,14 @@ func (d *differ) sort() error {
 			continue
 		}
 		if atBoot(s) {
-			return d.refuse(s.Name, "the patch changes a function that runs only while the kernel or its module starts (%s): it needs a reboot", s.Section)
+			return d.refusef(s.Name, "the patch changes a function that runs only while the kernel or its module starts (%s): it needs a reboot", s.Section)
 		}
 		switch {
 		case isNew[s.Name]:
-		case d.inner(s.Name):
+		case d.isInlinedOnly(s.Name):
 			d.c.Clones = append(d.c.Clones, s.Name)
 		default:
-			if err := d.replaceable(d.c.Before.byName[s.Name], s); err != nil {
+			if err := d.checkReplaceable(d.c.Before.byName[s.Name], s); err != nil {
 				return err
 			}
 			d.c.Changed = append(d.c.Changed, s.Name)
@@ -397,15 +397,15 @@ func (d *differ) sort() error {
 	}
 	slices.Sort(d.c.New)
 	slices.Sort(d.c.Data)
-	return d.reached()
+	return d.checkReached()
 }
 
-func (d *differ) replaceable(old, s *Symbol) error {
+func (d *differ) checkReplaceable(old, s *Symbol) error {
 	switch {
 	case !old.Traced:
-		return d.refuse(s.Name, "the kernel has no place where calls of this function can be led away (notrace or noinstr): change a function that calls it")
+		return d.refusef(s.Name, "the kernel has no place where calls of this function can be led away (notrace or noinstr): change a function that calls it")
 	case !old.returns() || !s.returns():
-		return d.refuse(s.Name, "this function does not return, and its callers are compiled for that")
+		return d.refusef(s.Name, "this function does not return, and its callers are compiled for that")
 	}
 	return nil
 }
@@ -414,7 +414,7 @@ func (d *differ) replaceable(old, s *Symbol) error {
 // the thunk that stands for it, or by a jump to another function.
 func (s *Symbol) returns() bool {
 	for _, l := range s.lines {
-		word, rest := cut(l.text)
+		word, rest := cutMnemonic(l.text)
 		if word == "ret" || word == "retq" || word == "jmp" && !hasPrefix(rest, ".L") && !numRef.MatchString(rest) {
 			return true
 		}
@@ -422,22 +422,22 @@ func (s *Symbol) returns() bool {
 	return false
 }
 
-// reached makes sure that each such function has somebody changed who calls it,
+// checkReached makes sure that each such function has somebody changed who calls it,
 // and that nobody else can: no variable may hold its address.
-func (d *differ) reached() error {
+func (d *differ) checkReached() error {
 	for _, name := range d.c.Clones {
 		found := false
 		for _, s := range d.c.After.Symbols {
-			if s.Name == name || !slices.Contains(d.c.After.refs(s), name) {
+			if s.Name == name || !slices.Contains(d.c.After.refsOf(s), name) {
 				continue
 			}
 			if !s.Func && !hasPrefix(s.Section, ignored...) {
-				return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
+				return d.refusef(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and %s holds its address", s.Name)
 			}
 			found = found || s.Func && d.take[s.Name]
 		}
 		if !found {
-			return d.refuse(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
+			return d.refusef(name, "the kernel has no place where calls of this function can be led away (it is not traced, or takes too many arguments), and nothing that can be replaced calls it")
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ extern void lock_it(int *), unlock_it(int *);
 #define EXPORT(name) asm(".section \"___ksymtab+" #name "\", \"a\"\n.long " #name " - .\n.previous")
 `
 
-func compile(t *testing.T, name, src string, more ...string) string {
+func compileSource(t *testing.T, name, src string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	c, s := filepath.Join(dir, "t.c"), filepath.Join(dir, "t.s")
@@ -63,7 +63,7 @@ func parse(t *testing.T, text string) *Unit {
 
 func compare(t *testing.T, before, after string) (*Change, error) {
 	t.Helper()
-	return Compare(parse(t, compile(t, "before", before)), parse(t, compile(t, "after", after)))
+	return Compare(parse(t, compileSource(t, "before", before)), parse(t, compileSource(t, "after", after)))
 }
 
 func want(t *testing.T, what string, got []string, names ...string) {
@@ -110,8 +110,8 @@ func TestCompareSeesWhatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			want(t, "changed", got.Changed, c.changed...)
-			if got.None() != (len(c.changed) == 0) {
-				t.Errorf("None is %v", got.None())
+			if got.IsEmpty() != (len(c.changed) == 0) {
+				t.Errorf("None is %v", got.IsEmpty())
 			}
 		})
 	}
@@ -139,7 +139,7 @@ int f(struct pair *p) { return sum(p, 1) + 1; }
 int g(struct pair *p) { return sum(p, 2) + 2; }
 int h(int a) { return a; }
 `
-	text := compile(t, "before", src)
+	text := compileSource(t, "before", src)
 	if !strings.Contains(text, "sum.isra.0:") && !strings.Contains(text, "sum.constprop.0:") {
 		t.Fatal("gcc makes no clone of sum")
 	}
@@ -260,8 +260,8 @@ func TestWhatTheStartDoesIsNotInForce(t *testing.T) {
 			}
 			want(t, "changed", got.Changed, c.changed...)
 			want(t, "idle", got.Idle, c.idle...)
-			if len(got.Clones) > 0 || got.None() != (len(c.changed) == 0) {
-				t.Errorf("clones %v, none %v", got.Clones, got.None())
+			if len(got.Clones) > 0 || got.IsEmpty() != (len(c.changed) == 0) {
+				t.Errorf("clones %v, none %v", got.Clones, got.IsEmpty())
 			}
 		})
 	}
@@ -270,7 +270,7 @@ func TestWhatTheStartDoesIsNotInForce(t *testing.T) {
 func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
 		"int first(int a) { seen(\"first\"); return step(a); }\n"
-	before, after := parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 2")))
+	before, after := parse(t, compileSource(t, "before", text)), parse(t, compileSource(t, "after", replacing(t, text, "a + 1", "a + 2")))
 	c, err := View{Written: func(name string) bool { return name == "later" }}.Compare(before, after)
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestFunctionThatCannotBeLedComesWithItsCallers(t *testing.T) {
 	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
 	few := View{Led: func(name string) bool { return name != "many" }}
 	try := func(text string) (*Change, error) {
-		return few.Compare(parse(t, compile(t, "before", text)), parse(t, compile(t, "after", replacing(t, text, "a + 1", "a + 3"))))
+		return few.Compare(parse(t, compileSource(t, "before", text)), parse(t, compileSource(t, "after", replacing(t, text, "a + 1", "a + 3"))))
 	}
 	c, err := try(text)
 	if err != nil {
@@ -335,7 +335,7 @@ int g(int a) { static int turns; turns++; WARN(); a = helper(a);`)
 	if len(got.Data) != 2 || got.Data[0] != "fresh" || !strings.HasPrefix(got.Data[1], "turns.") {
 		t.Errorf("data: %v", got.Data)
 	}
-	if class, why := Propose([]*Change{got}); class != Together {
+	if class, why := ProposeClass([]*Change{got}); class != Together {
 		t.Errorf("class %s, %v", class, why)
 	}
 }
@@ -366,7 +366,7 @@ int put(int a) { __sync_fetch_and_add(&n, a); return 0; }
 			if err != nil {
 				t.Fatal(err)
 			}
-			class, why := Propose([]*Change{got})
+			class, why := ProposeClass([]*Change{got})
 			if class != c.class || !strings.Contains(strings.Join(why, "; "), c.why) {
 				t.Errorf("%s, %v", class, why)
 			}

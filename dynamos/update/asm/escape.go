@@ -34,8 +34,8 @@ type follower struct {
 // An outcome is what a function does with the address.
 type outcome struct{ returns bool }
 
-// escapes finds the addresses that the new text gives away.
-func (x *extractor) escapes() []Escape {
+// findEscapes finds the addresses that the new text gives away.
+func (x *extractor) findEscapes() []Escape {
 	var out []Escape
 	var names []string
 	for n := range x.take {
@@ -43,13 +43,13 @@ func (x *extractor) escapes() []Escape {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		s := x.c.After.find(n)
+		s := x.c.After.findSymbol(n)
 		if !x.inModule(s) {
 			continue
 		}
 		f := &follower{x: x, of: s, leads: x.leads(s), seen: map[string]*outcome{}}
 		for _, in := range names {
-			if fn := x.c.After.find(in); fn.Func {
+			if fn := x.c.After.findSymbol(in); fn.Func {
 				f.function(fn, 0)
 			}
 		}
@@ -61,7 +61,7 @@ func (x *extractor) escapes() []Escape {
 // inModule tells whether the address of what the update takes is one of its
 // module. That of a function which replaces the kernel's is the kernel's.
 func (x *extractor) inModule(s *Symbol) bool {
-	return !hasPrefix(s.Section, ".discard", "__dyndbg") && (!s.Func || !x.original(s))
+	return !hasPrefix(s.Section, ".discard", "__dyndbg") && (!s.Func || !x.isOriginal(s))
 }
 
 // leads tells whether the data of a symbol holds addresses of the module.
@@ -69,8 +69,8 @@ func (x *extractor) leads(s *Symbol) bool {
 	if s.Func {
 		return false
 	}
-	return slices.ContainsFunc(x.c.After.refs(s), func(name string) bool {
-		hit := x.c.After.find(name)
+	return slices.ContainsFunc(x.c.After.refsOf(s), func(name string) bool {
+		hit := x.c.After.findSymbol(name)
 		return x.take[name] && x.inModule(hit)
 	})
 }
@@ -139,7 +139,7 @@ func (f *follower) toKernel(fn *Symbol) bool {
 func (f *follower) mayBegin(g *graph) bool {
 	for _, s := range g.steps {
 		for _, t := range s.names {
-			hit := f.x.c.After.find(t)
+			hit := f.x.c.After.findSymbol(t)
 			if hit == f.of || hit != nil && hit.Func && s.branch && f.x.take[hit.Name] || hit != nil && f.x.take[hit.Name] && f.holds(hit) {
 				return true
 			}
@@ -153,7 +153,7 @@ func (f *follower) holds(s *Symbol) bool {
 	if s.Func || s == f.of {
 		return false
 	}
-	return slices.Contains(f.x.c.After.refs(s), f.of.Name)
+	return slices.Contains(f.x.c.After.refsOf(s), f.of.Name)
 }
 
 func (f *follower) gives(fn *Symbol, how string) {
@@ -169,7 +169,7 @@ func isText(s *Symbol) bool { return isPrivate(s) && strings.Contains(s.Section,
 // titleOf says what a symbol is called, or what a text says.
 func titleOf(s *Symbol) string {
 	for _, l := range s.lines {
-		if word, rest := cut(l.text); isText(s) && word == ".string" {
+		if word, rest := cutMnemonic(l.text); isText(s) && word == ".string" {
 			return "the text " + rest[:min(len(rest), 60)]
 		}
 	}
@@ -183,7 +183,7 @@ func (f *follower) step(fn *Symbol, g *graph, i int, state uint32, o *outcome) u
 	case s.word == "ret" || s.word == "retq":
 		o.returns = o.returns || state&(1<<regAX) != 0
 		return state
-	case s.branch && s.word != "call" && g.local(s), s.branch && ownRules(s.text), s.aside && len(s.operands) == 0:
+	case s.branch && s.word != "call" && g.isLocal(s), s.branch && ownRules(s.text), s.aside && len(s.operands) == 0:
 		return state
 	}
 	var after uint32
@@ -215,7 +215,7 @@ func (f *follower) call(fn *Symbol, s *step, state uint32, o *outcome) uint32 {
 	args := uint8(state & argAll)
 	var result bool
 	target := s.target()
-	hit := f.x.c.After.find(target)
+	hit := f.x.c.After.findSymbol(target)
 	switch {
 	case hit != nil && hit.Func && (f.x.take[hit.Name] || args != 0):
 		result = f.function(hit, uint32(args)).returns
@@ -251,7 +251,7 @@ func (f *follower) passed(fn *Symbol, target string, args uint8) bool {
 		return false
 	}
 	if left != 0 {
-		f.gives(fn, fmt.Sprintf("is passed to %s, %s", name, keeps(name)))
+		f.gives(fn, fmt.Sprintf("is passed to %s, %s", name, keepReason(name)))
 	}
 	if f.leads && args&u.copies != 0 {
 		f.gives(fn, fmt.Sprintf("is what %s copies elsewhere", name))
@@ -277,7 +277,7 @@ func (f *follower) move(fn *Symbol, g *graph, s *step, state uint32) uint32 {
 			f.gives(fn, "is written to the stack")
 		}
 		if strings.HasPrefix(s.word, "pop") {
-			return state &^ bit(to)
+			return state &^ registerBit(to)
 		}
 		return state
 	}
@@ -289,7 +289,7 @@ func (f *follower) move(fn *Symbol, g *graph, s *step, state uint32) uint32 {
 		tainted = tainted || f.value(s, to, state)
 		for _, op := range s.operands {
 			if tainted && isRegister(op) {
-				state |= bit(op)
+				state |= registerBit(op)
 			}
 		}
 		return state
@@ -303,9 +303,9 @@ func (f *follower) move(fn *Symbol, g *graph, s *step, state uint32) uint32 {
 		}
 		return state
 	case tainted:
-		return state | bit(to)
+		return state | registerBit(to)
 	case replaces(s):
-		return state &^ bit(to)
+		return state &^ registerBit(to)
 	}
 	return state
 }
@@ -321,28 +321,28 @@ func replaces(s *step) bool {
 	if hasPrefix(s.word, "mov", "lea", "set", "bsf", "bsr", "tzcnt", "lzcnt", "popcnt") {
 		return true
 	}
-	return hasPrefix(s.word, "xor", "sub") && len(s.operands) == 2 && bit(s.operands[0]) == bit(s.operands[1])
+	return hasPrefix(s.word, "xor", "sub") && len(s.operands) == 2 && registerBit(s.operands[0]) == registerBit(s.operands[1])
 }
 
 // value tells whether an operand is the address, or holds it.
 func (f *follower) value(s *step, op string, state uint32) bool {
 	switch {
 	case isRegister(op):
-		return state&bit(op) != 0
+		return state&registerBit(op) != 0
 	case strings.HasPrefix(op, "$"):
 		return f.names(op)
 	case strings.HasPrefix(s.word, "lea"):
-		return f.names(op) || state&bits(op) != 0
+		return f.names(op) || state&addressBits(op) != 0
 	}
 	if state&(1<<spilled) != 0 && onStack(op) {
 		return true
 	}
 	// Memory: what is read there is an address where data of the module says so.
-	if f.leads && (f.names(op) || state&bits(op) != 0) {
+	if f.leads && (f.names(op) || state&addressBits(op) != 0) {
 		return true
 	}
-	for _, t := range tokens("x " + op) {
-		if hit := f.x.c.After.find(("x " + op)[t.begin:t.end]); hit != nil && f.x.take[hit.Name] && f.holds(hit) {
+	for _, t := range listTokens("x " + op) {
+		if hit := f.x.c.After.findSymbol(("x " + op)[t.begin:t.end]); hit != nil && f.x.take[hit.Name] && f.holds(hit) {
 			return true
 		}
 	}
@@ -352,8 +352,8 @@ func (f *follower) value(s *step, op string, state uint32) bool {
 // names tells whether an operand names what is followed.
 func (f *follower) names(op string) bool {
 	text := "x " + op
-	for _, t := range tokens(text) {
-		if f.x.c.After.find(text[t.begin:t.end]) == f.of {
+	for _, t := range listTokens(text) {
+		if f.x.c.After.findSymbol(text[t.begin:t.end]) == f.of {
 			return true
 		}
 	}

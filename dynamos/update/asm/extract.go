@@ -33,8 +33,8 @@ func (c *Change) Extract(prefix string) *Extract {
 		}
 	}
 	x.constants()
-	x.point()
-	e := &Extract{Path: c.Path, Data: c.Data, Escapes: x.escapes()}
+	x.notePointers()
+	e := &Extract{Path: c.Path, Data: c.Data, Escapes: x.findEscapes()}
 	fmt.Fprintf(&x.out, "/* The changed functions of %s, as the compiler wrote them. */\n#undef linux\n#undef unix\n", c.Path)
 	for _, s := range x.symbols() {
 		f := Function{Name: s.Name}
@@ -43,10 +43,10 @@ func (c *Change) Extract(prefix string) *Extract {
 			f.Version, f.End = fmt.Sprintf("%s_%d", prefix, n), fmt.Sprintf("%s_%d_end", prefix, n)
 			e.Functions = append(e.Functions, f)
 		}
-		x.symbol(s, f)
+		x.writeSymbol(s, f)
 	}
-	x.aliases()
-	x.calls()
+	x.keepAliases()
+	x.nameStaticCalls()
 	e.Text = x.out.Bytes()
 	for name, s := range x.need {
 		if !s.Global {
@@ -73,10 +73,10 @@ func (x *extractor) constants() {
 		todo = append(todo, n)
 	}
 	for len(todo) > 0 {
-		s := x.c.After.find(todo[0])
+		s := x.c.After.findSymbol(todo[0])
 		todo = todo[1:]
-		for _, r := range x.c.After.refs(s) {
-			if isPrivate(x.c.After.find(r)) && !x.take[r] {
+		for _, r := range x.c.After.refsOf(s) {
+			if isPrivate(x.c.After.findSymbol(r)) && !x.take[r] {
 				x.take[r] = true
 				todo = append(todo, r)
 			}
@@ -101,36 +101,36 @@ func (x *extractor) symbols() []*Symbol {
 	return out
 }
 
-func (x *extractor) symbol(s *Symbol, f Function) {
-	fmt.Fprintf(&x.out, "\n\t.section %s\n", x.place(s, s.Section, s.Flags))
+func (x *extractor) writeSymbol(s *Symbol, f Function) {
+	fmt.Fprintf(&x.out, "\n\t.section %s\n", x.placeOf(s, s.Section, s.Flags))
 	if f.Version != "" {
 		fmt.Fprintf(&x.out, "\t.globl %s\n\t.globl %s\n", f.Version, f.End)
 	} else if s.Global {
 		fmt.Fprintf(&x.out, "\t.globl %s\n", s.Name)
 	}
 	for _, l := range s.lines {
-		word, rest := cut(l.text)
+		word, rest := cutMnemonic(l.text)
 		if f.Version != "" && word == ".size" && firstArg(rest) == s.Name {
 			fmt.Fprintf(&x.out, "%s:\n", f.End)
 		}
-		x.statement(s, l.text)
+		x.writeStatement(s, l.text)
 		if f.Version != "" && l.text == s.Name+":" {
 			fmt.Fprintf(&x.out, "\t.globl %s\n%s:\n", f.Version, f.Version)
 		}
 	}
 }
 
-func (x *extractor) statement(s *Symbol, text string) {
-	word, rest := cut(text)
+func (x *extractor) writeStatement(s *Symbol, text string) {
+	word, rest := cutMnemonic(text)
 	if word == ".section" || word == ".pushsection" {
 		p := placeOf(rest)
-		fmt.Fprintf(&x.out, "\t%s %s\n", word, x.place(s, p.name, p.flags))
+		fmt.Fprintf(&x.out, "\t%s %s\n", word, x.placeOf(s, p.name, p.flags))
 		return
 	}
 	if takesAddress(s, text) {
-		text = replace(text, x.address)
+		text = replaceTokens(text, x.addressName)
 	} else {
-		text = replace(text, x.name)
+		text = replaceTokens(text, x.name)
 	}
 	if strings.HasSuffix(text, ":") {
 		fmt.Fprintf(&x.out, "%s\n", text)
@@ -139,8 +139,8 @@ func (x *extractor) statement(s *Symbol, text string) {
 	fmt.Fprintf(&x.out, "\t%s\n", text)
 }
 
-// place names a section as a module has it: without the symbol's own name.
-func (x *extractor) place(s *Symbol, name, flags string) string {
+// placeOf names a section as a module has it: without the symbol's own name.
+func (x *extractor) placeOf(s *Symbol, name, flags string) string {
 	if name == s.Section {
 		name = sectionOf(s)
 	}
@@ -151,7 +151,7 @@ func (x *extractor) place(s *Symbol, name, flags string) string {
 		return n
 	}
 	if flags == "" {
-		return quote(short(name))
+		return quoteName(short(name))
 	}
 	args := strings.Split(flags, ",")
 	if name == padding { // gcc may name another function, which is not here
@@ -160,10 +160,10 @@ func (x *extractor) place(s *Symbol, name, flags string) string {
 	for i := range args {
 		args[i] = short(args[i])
 	}
-	return quote(short(name)) + "," + strings.Join(args, ",")
+	return quoteName(short(name)) + "," + strings.Join(args, ",")
 }
 
-func quote(name string) string {
+func quoteName(name string) string {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._") == "" {
 		return name
 	}
@@ -172,7 +172,7 @@ func quote(name string) string {
 
 // name is what a token of the patched file's text is called in the module.
 func (x *extractor) name(t string) string {
-	hit := x.c.After.find(t)
+	hit := x.c.After.findSymbol(t)
 	if hit == nil || x.take[hit.Name] {
 		return t
 	}
@@ -192,8 +192,8 @@ func (x *extractor) name(t string) string {
 	return hit.Name
 }
 
-// aliases keeps further names of what is taken.
-func (x *extractor) aliases() {
+// keepAliases keeps further names of what is taken.
+func (x *extractor) keepAliases() {
 	var names []string
 	for n, target := range x.c.After.aliases {
 		if x.take[target] {
@@ -206,13 +206,13 @@ func (x *extractor) aliases() {
 	}
 }
 
-// calls names the key of each static call, so that objtool finds it: without
+// nameStaticCalls names the key of each static call, so that objtool finds it: without
 // it, the module's loader looks for the trampoline among those exported.
-func (x *extractor) calls() {
+func (x *extractor) nameStaticCalls() {
 	seen := map[string]bool{}
 	for _, s := range x.symbols() {
 		for _, l := range s.lines {
-			for _, t := range tokens(l.text) {
+			for _, t := range listTokens(l.text) {
 				if name, ok := strings.CutPrefix(l.text[t.begin:t.end], "__SCT__"); ok && !seen[name] {
 					seen[name] = true
 					fmt.Fprintf(&x.out, "\t.section .discard.dynamos,\"a\",@progbits\n\t.quad __SCK__%s\n", name)

@@ -41,8 +41,8 @@ int g(int a) { hidden = a; return helper(1); }
 // The text taken out runs beside the original in one program: it uses the
 // original's variables and functions, static ones too, and its own new ones.
 func TestExtractRunsBesideTheOriginal(t *testing.T) {
-	before := compile(t, "before", running)
-	after := compile(t, "after", replacing(t, running, "calls++;", "static int mine = 1000; mine++; calls += mine;"))
+	before := compileSource(t, "before", running)
+	after := compileSource(t, "after", replacing(t, running, "calls++;", "static int mine = 1000; mine++; calls += mine;"))
 	c, err := Compare(parse(t, before), parse(t, after))
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ int main(void)
 
 // What is asked for and not carried is exactly what the assembled text lacks.
 func TestExtractNamesWhatItNeeds(t *testing.T) {
-	before := compile(t, "before", running)
-	after := compile(t, "after", replacing(t, running, "calls++;", "calls += 2;"))
+	before := compileSource(t, "before", running)
+	after := compileSource(t, "after", replacing(t, running, "calls++;", "calls += 2;"))
 	c, err := Compare(parse(t, before), parse(t, after))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ int f(int a) { if (KEY(key)) seen("on"); return a; }
 // Newer kernels have room before each function, and note where it begins.
 func TestExtractKeepsRoomBeforeFunctions(t *testing.T) {
 	const room = "-fpatchable-function-entry=16,16"
-	c, err := Compare(parse(t, compile(t, "before", plain, room)), parse(t, compile(t, "after", "int first(int a) { seen(\"first\"); return a; }\n"+replacing(t, plain, "a * 3", "a * 5"), room)))
+	c, err := Compare(parse(t, compileSource(t, "before", plain, room)), parse(t, compileSource(t, "after", "int first(int a) { seen(\"first\"); return a; }\n"+replacing(t, plain, "a * 3", "a * 5"), room)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func graphOf(fn *Symbol) *graph {
 	g := &graph{labels: map[string][]int{}, bare: true}
 	p := parser{now: place{fn.Section, fn.Flags}}
 	for _, l := range fn.lines {
-		_ = p.section(l.text) // parsing has checked it
+		_ = p.parseSection(l.text) // parsing has checked it
 		if name, ok := strings.CutSuffix(l.text, ":"); ok {
 			g.labels[name] = append(g.labels[name], len(g.steps))
 			continue
@@ -50,22 +50,22 @@ func graphOf(fn *Symbol) *graph {
 	}
 	g.next = make([][]int, len(g.steps))
 	for i := range g.steps {
-		g.next[i] = g.follow(i)
+		g.next[i] = g.successors(i)
 	}
 	return g
 }
 
 func (g *graph) add(text, section string, aside bool) {
-	word, rest := cut(text)
+	word, rest := cutMnemonic(text)
 	for slices.Contains(prefixes, word) && rest != "" {
-		word, rest = cut(rest)
+		word, rest = cutMnemonic(rest)
 	}
 	s := &step{text: text, word: word, aside: aside}
-	for _, t := range tokens(text) {
+	for _, t := range listTokens(text) {
 		s.names = append(s.names, text[t.begin:t.end])
 	}
 	if !strings.HasPrefix(word, ".") && !hasPrefix(section, owned...) {
-		s.operands, s.branch = operands(rest), isBranch(word)
+		s.operands, s.branch = splitOperands(rest), isBranch(word)
 		if word == "callq" {
 			s.word = "call"
 		}
@@ -77,10 +77,10 @@ func (g *graph) add(text, section string, aside bool) {
 }
 
 // onStack tells whether an operand is memory of the function's own stack.
-func onStack(op string) bool { return bits(op)&(1<<regSP) != 0 }
+func onStack(op string) bool { return addressBits(op)&(1<<regSP) != 0 }
 
-// operands parts them at the commas outside of brackets.
-func operands(s string) []string {
+// splitOperands parts them at the commas outside of brackets.
+func splitOperands(s string) []string {
 	var out []string
 	depth, begin := 0, 0
 	for i := 0; i <= len(s); i++ {
@@ -99,12 +99,12 @@ func operands(s string) []string {
 	return out
 }
 
-// follow gives the statements that may come after one.
-func (g *graph) follow(i int) []int {
+// successors gives the statements that may come after one.
+func (g *graph) successors(i int) []int {
 	s := g.steps[i]
 	var out []int
 	for _, name := range s.names {
-		out = append(out, g.find(name, i)...)
+		out = append(out, g.findLabel(name, i)...)
 	}
 	jumps := s.word == "jmp" && len(s.operands) == 1
 	if jumps && strings.HasPrefix(s.operands[0], "*") && strings.Contains(s.operands[0], ".L") {
@@ -118,8 +118,8 @@ func (g *graph) follow(i int) []int {
 	return out
 }
 
-// find gives the places of a label, also of one with a number.
-func (g *graph) find(name string, i int) []int {
+// findLabel gives the places of a label, also of one with a number.
+func (g *graph) findLabel(name string, i int) []int {
 	if at := g.labels[name]; at != nil && !number.MatchString(name) {
 		return at
 	}
@@ -135,8 +135,8 @@ func (g *graph) find(name string, i int) []int {
 	return out
 }
 
-// local tells whether a branch stays in the function.
-func (g *graph) local(s *step) bool {
+// isLocal tells whether a branch stays in the function.
+func (g *graph) isLocal(s *step) bool {
 	return slices.ContainsFunc(s.names, func(n string) bool { return g.labels[n] != nil || numRef.MatchString(n) })
 }
 

@@ -114,8 +114,8 @@ var keepers = []struct {
 // which removing an update calls.
 var barriers = map[string]bool{"call_rcu": true, "call_rcu_hurry": true}
 
-// keeps says what is known of a function that keeps an address.
-func keeps(name string) string {
+// keepReason says what is known of a function that keeps an address.
+func keepReason(name string) string {
 	for _, k := range keepers {
 		if k.name.MatchString(name) {
 			return "which keeps it " + k.says

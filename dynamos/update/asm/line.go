@@ -28,22 +28,22 @@ func split(path string, text []byte) ([]line, error) {
 			out = append(out, line{mark, i + 1})
 			continue
 		}
-		for _, s := range statements(raw) {
+		for _, s := range splitStatements(raw) {
 			label, rest := cutLabel(s)
 			for label != "" {
 				out = append(out, line{label + ":", i + 1})
 				label, rest = cutLabel(rest)
 			}
 			if rest != "" {
-				out = append(out, line{strings.Join(words(rest), " "), i + 1})
+				out = append(out, line{strings.Join(splitBlanks(rest), " "), i + 1})
 			}
 		}
 	}
 	return out, nil
 }
 
-// statements cuts a line at its semicolons and drops comments.
-func statements(raw string) []string {
+// splitStatements cuts a line at its semicolons and drops comments.
+func splitStatements(raw string) []string {
 	var out []string
 	begin, quoted := 0, false
 	add := func(end int) {
@@ -77,9 +77,9 @@ func statements(raw string) []string {
 	return out
 }
 
-// words cuts at blanks outside of strings, once, so that only single blanks
+// splitBlanks cuts at blanks outside of strings, once, so that only single blanks
 // are left.
-func words(s string) []string {
+func splitBlanks(s string) []string {
 	var out []string
 	begin, quoted := -1, false
 	for i := 0; i < len(s); i++ {
@@ -124,9 +124,9 @@ func nameByte(c byte) bool {
 // A token is a name or number in a statement.
 type token struct{ begin, end int }
 
-// tokens lists what may be names in a statement's operands: not registers, not
+// listTokens lists what may be names in a statement's operands: not registers, not
 // what stands in quotes, not the mnemonic. For a label, it is the label.
-func tokens(s string) []token {
+func listTokens(s string) []token {
 	var out []token
 	first := !strings.HasSuffix(s, ":")
 	for i := 0; i < len(s); {
@@ -158,9 +158,9 @@ func tokens(s string) []token {
 	return out
 }
 
-// replace gives s with its tokens put through f.
-func replace(s string, f func(string) string) string {
-	list := tokens(s)
+// replaceTokens gives s with its tokens put through f.
+func replaceTokens(s string, f func(string) string) string {
+	list := listTokens(s)
 	if len(list) == 0 {
 		return s
 	}
@@ -175,8 +175,8 @@ func replace(s string, f func(string) string) string {
 	return b.String()
 }
 
-// cut gives the directive or mnemonic, and its operands.
-func cut(s string) (word, rest string) {
+// cutMnemonic gives the directive or mnemonic, and its operands.
+func cutMnemonic(s string) (word, rest string) {
 	word, rest, _ = strings.Cut(s, " ")
 	return word, rest
 }

@@ -20,16 +20,16 @@ func (e *evidence) add(after, before string) bool {
 	return e.to[after] == before
 }
 
-// locals finds for each numbered variable of the patched file which one of the
+// matchLocals finds for each numbered variable of the patched file which one of the
 // original it is. The numbers themselves say nothing: one more variable above
 // shifts them.
-func (d *differ) locals() error {
+func (d *differ) matchLocals() error {
 	sure := &evidence{map[string]string{}, map[string]string{}}
 	for _, name := range d.same {
 		a, b := localUses(d.c.After, name), localUses(d.c.Before, name)
 		for i := range a {
 			if i >= len(b) || !sure.add(a[i], b[i]) {
-				return d.refuse(a[i], "the unchanged function %s does not tell which variable of the kernel this is: give the variable another name", name)
+				return d.refusef(a[i], "the unchanged function %s does not tell which variable of the kernel this is: give the variable another name", name)
 			}
 		}
 	}
@@ -47,17 +47,17 @@ func (d *differ) locals() error {
 		}
 	}
 	for after, before := range sure.to {
-		if d.before.of(d.c.Before.find(before)) != d.after.of(d.c.After.find(after)) && !once(d.c.After.find(after)) {
-			return d.dataChanged(d.c.Before.find(before), d.c.After.find(after))
+		if d.before.textOf(d.c.Before.findSymbol(before)) != d.after.textOf(d.c.After.findSymbol(after)) && !isOnceData(d.c.After.findSymbol(after)) {
+			return d.dataChanged(d.c.Before.findSymbol(before), d.c.After.findSymbol(after))
 		}
 		d.c.Locals[after] = before
 	}
 	return nil
 }
 
-// once tells whether a variable only keeps a message from being said twice, or
+// isOnceData tells whether a variable only keeps a message from being said twice, or
 // describes one: its content has line numbers and does not matter.
-func once(s *Symbol) bool { return hasPrefix(s.Section, ".data.once", "__dyndbg") }
+func isOnceData(s *Symbol) bool { return hasPrefix(s.Section, ".data.once", "__dyndbg") }
 
 // match pairs the variables of a changed function by their order, for each
 // name apart; where their count differs nothing says which is which.
@@ -70,10 +70,10 @@ func (d *differ) match(sure *evidence, name string) error {
 			continue // all known, or all new
 		}
 		if len(left) != len(old) {
-			if once(d.c.After.find(left[0])) {
+			if isOnceData(d.c.After.findSymbol(left[0])) {
 				continue // a message may come once more
 			}
-			return d.refuse(left[0], "%s has %d static variables of this name and had %d: which of them are the kernel's cannot be told; give the new ones another name", name, len(list), len(before[b]))
+			return d.refusef(left[0], "%s has %d static variables of this name and had %d: which of them are the kernel's cannot be told; give the new ones another name", name, len(list), len(before[b]))
 		}
 		for i := range left {
 			sure.add(left[i], old[i])
@@ -84,8 +84,8 @@ func (d *differ) match(sure *evidence, name string) error {
 
 func localUses(u *Unit, name string) []string {
 	var out []string
-	for _, r := range u.refs(u.byName[name]) {
-		if isLocal(u.find(r)) {
+	for _, r := range u.refsOf(u.byName[name]) {
+		if isLocal(u.findSymbol(r)) {
 			out = append(out, r)
 		}
 	}
@@ -95,7 +95,7 @@ func localUses(u *Unit, name string) []string {
 func byBase(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, n := range names {
-		b, _ := base(n)
+		b, _ := baseName(n)
 		out[b] = append(out[b], n)
 	}
 	return out

@@ -22,8 +22,8 @@ var (
 // isClone tells whether gcc made up a function's parameters.
 func isClone(name string) bool { return clone.MatchString(name) }
 
-// base is a variable's name without the number that gcc gave it, if any.
-func base(name string) (string, bool) {
+// baseName is a variable's name without the number that gcc gave it, if any.
+func baseName(name string) (string, bool) {
 	if m := unique.FindStringSubmatch(name); m != nil {
 		return m[1], true
 	}
@@ -54,7 +54,7 @@ func isPrivate(s *Symbol) bool {
 	if hasPrefix(s.Name, ".LC") {
 		return true
 	}
-	_, numbered := base(s.Name)
+	_, numbered := baseName(s.Name)
 	return numbered
 }
 
@@ -63,12 +63,12 @@ func isLocal(s *Symbol) bool {
 	if s.Func || s.Global || isPrivate(s) {
 		return false
 	}
-	_, numbered := base(s.Name)
+	_, numbered := baseName(s.Name)
 	return numbered
 }
 
-// find gives the symbol or constant that a token names.
-func (u *Unit) find(name string) *Symbol {
+// findSymbol gives the symbol or constant that a token names.
+func (u *Unit) findSymbol(name string) *Symbol {
 	if s := u.consts[name]; s != nil {
 		return s
 	}
@@ -86,9 +86,9 @@ func newNormalizer(u *Unit) *normalizer {
 	return &normalizer{u, map[*Symbol]string{}, map[*Symbol]bool{}}
 }
 
-// of is a symbol's normal text. Two symbols with the same one do the same, as
+// textOf is a symbol's normal text. Two symbols with the same one do the same, as
 // long as the static variables that they name are the same.
-func (n *normalizer) of(s *Symbol) string {
+func (n *normalizer) textOf(s *Symbol) string {
 	if t, ok := n.memo[s]; ok {
 		return t
 	}
@@ -109,7 +109,7 @@ func (n *normalizer) of(s *Symbol) string {
 			b.WriteString(padding + "\n") // it names any function of the section
 			continue
 		}
-		b.WriteString(replace(lines.mask(l.text), func(t string) string { return n.token(s, t, labels) }))
+		b.WriteString(replaceTokens(lines.maskLines(l.text), func(t string) string { return n.normalToken(s, t, labels) }))
 		b.WriteByte('\n')
 	}
 	delete(n.inside, s)
@@ -135,20 +135,20 @@ func sectionOf(s *Symbol) string {
 	return s.Section
 }
 
-func (n *normalizer) token(s *Symbol, t string, labels map[string]int) string {
+func (n *normalizer) normalToken(s *Symbol, t string, labels map[string]int) string {
 	if t == s.Name {
 		if s.Func {
 			return t
 		}
 		return "it"
 	}
-	if hit := n.unit.find(t); hit != nil {
+	if hit := n.unit.findSymbol(t); hit != nil {
 		switch {
 		case isPrivate(hit):
-			sum := sha256.Sum256([]byte(n.of(hit)))
+			sum := sha256.Sum256([]byte(n.textOf(hit)))
 			return "constant-" + hex.EncodeToString(sum[:12])
 		case isLocal(hit):
-			b, _ := base(hit.Name)
+			b, _ := baseName(hit.Name)
 			return "local-" + b
 		}
 		return t
@@ -160,7 +160,7 @@ func (n *normalizer) token(s *Symbol, t string, labels map[string]int) string {
 		}
 		return "label-" + index(labels, name) + t[len(name):]
 	}
-	if b, numbered := base(t); numbered && hasPrefix(t, "__UNIQUE_ID_") {
+	if b, numbered := baseName(t); numbered && hasPrefix(t, "__UNIQUE_ID_") {
 		return b
 	}
 	if hasPrefix(t, "__initcall__") { // has its line in its name
@@ -190,12 +190,12 @@ func newBugLines(s *Symbol) *bugLines {
 	return &bugLines{p: parser{now: place{s.Section, s.Flags}}, fn: s.Func}
 }
 
-func (b *bugLines) mask(s string) string {
+func (b *bugLines) maskLines(s string) string {
 	if !b.fn {
 		return s
 	}
-	_ = b.p.section(s) // parsing has checked it
-	word, _ := cut(s)
+	_ = b.p.parseSection(s) // parsing has checked it
+	word, _ := cutMnemonic(s)
 	if word == ".pushsection" || word == ".section" {
 		b.word = 0
 	}

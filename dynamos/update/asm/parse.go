@@ -45,7 +45,7 @@ func Parse(path string, text []byte) (*Unit, error) {
 		globals: map[string]bool{},
 	}
 	for _, l := range list {
-		if err := p.line(l); err != nil {
+		if err := p.parseLine(l); err != nil {
 			return nil, fmt.Errorf("assembly of %s, line %d: %w", path, l.number, err)
 		}
 	}
@@ -58,29 +58,29 @@ func Parse(path string, text []byte) (*Unit, error) {
 	return p.unit, nil
 }
 
-func (p *parser) line(l line) error {
+func (p *parser) parseLine(l line) error {
 	switch {
 	case l.text == appBegin || l.text == appEnd:
-		p.mark(l)
+		p.parseMark(l)
 		return nil
 	case p.app && p.item != nil && !p.item.Func:
-		return p.piece(l)
-	case p.item != nil && p.belongs(l.text):
+		return p.parsePiece(l)
+	case p.item != nil && p.isInSymbol(l.text):
 		p.item.lines = append(p.item.lines, l)
 		if p.item.Func && l.text == "call __fentry__" {
 			p.item.Traced = true
 		}
-		return p.section(l.text)
+		return p.parseSection(l.text)
 	}
 	p.item = nil
-	if err := p.section(l.text); err != nil {
+	if err := p.parseSection(l.text); err != nil {
 		return err
 	}
-	return p.top(l)
+	return p.parseTop(l)
 }
 
-// mark opens and closes a symbol for assembly that stands outside functions.
-func (p *parser) mark(l line) {
+// parseMark opens and closes a symbol for assembly that stands outside functions.
+func (p *parser) parseMark(l line) {
 	p.app = l.text == appBegin
 	if p.item != nil && p.item.Func && !p.sized {
 		return
@@ -91,24 +91,24 @@ func (p *parser) mark(l line) {
 	}
 }
 
-// piece takes a statement of such assembly; where it comes back to the section
+// parsePiece takes a statement of such assembly; where it comes back to the section
 // that it began in, one piece ends.
 //
 // gcc may write a string before it ends the mark: only such labels tell.
-func (p *parser) piece(l line) error {
+func (p *parser) parsePiece(l line) error {
 	if constLabel.MatchString(l.text) {
 		p.unit.loose = slices.DeleteFunc(p.unit.loose, func(s *Symbol) bool { return s == p.item })
-		p.app, p.pending = false, aligns(p.item.lines)
-		return p.top(l)
+		p.app, p.pending = false, keepAlignment(p.item.lines)
+		return p.parseTop(l)
 	}
 	if len(p.item.lines) == 0 {
 		p.unit.loose = append(p.unit.loose, p.item)
 	}
 	p.item.lines = append(p.item.lines, l)
-	if err := p.section(l.text); err != nil {
+	if err := p.parseSection(l.text); err != nil {
 		return err
 	}
-	word, _ := cut(l.text)
+	word, _ := cutMnemonic(l.text)
 	if (word == ".previous" || word == ".popsection") && p.now.name == p.item.Section && len(p.pushed) == 0 {
 		p.item = &Symbol{Section: p.now.name, Flags: p.now.flags}
 	}
@@ -121,9 +121,9 @@ var (
 	dataWord   = regexp.MustCompile(`^\.(byte|value|short|word|hword|2byte|long|int|4byte|quad|8byte|octa|zero|skip|space|string(8|16|32|64)?|ascii|asciz|float|single|double|base64|uleb128|sleb128|fill)$`)
 )
 
-// belongs tells whether a statement is part of the open symbol.
-func (p *parser) belongs(s string) bool {
-	word, rest := cut(s)
+// isInSymbol tells whether a statement is part of the open symbol.
+func (p *parser) isInSymbol(s string) bool {
+	word, rest := cutMnemonic(s)
 	name := p.item.Name
 	if !p.item.Func {
 		return dataWord.MatchString(word) || s == name+":" ||
@@ -139,14 +139,14 @@ func (p *parser) belongs(s string) bool {
 		word == ".section" && (arg == ".text.unlikely."+name || arg == p.item.Section && strings.HasSuffix(arg, "."+name))
 }
 
-// section follows the directives that change the section.
-func (p *parser) section(s string) error {
-	word, rest := cut(s)
+// parseSection follows the directives that change the section.
+func (p *parser) parseSection(s string) error {
+	word, rest := cutMnemonic(s)
 	switch word {
 	case ".text", ".data", ".bss":
 		p.last, p.now = p.now, place{name: word}
 	case ".section":
-		p.last, p.now = p.now, p.known(placeOf(rest))
+		p.last, p.now = p.now, p.withKnownFlags(placeOf(rest))
 	case ".pushsection":
 		if len(p.pushed) > 64 {
 			return fmt.Errorf("more than 64 sections are pushed")
@@ -166,8 +166,8 @@ func (p *parser) section(s string) error {
 	return nil
 }
 
-// known adds the flags of a section that was named with them before.
-func (p *parser) known(at place) place {
+// withKnownFlags adds the flags of a section that was named with them before.
+func (p *parser) withKnownFlags(at place) place {
 	if p.flags == nil {
 		p.flags = map[string]string{}
 	}
@@ -184,9 +184,9 @@ func placeOf(args string) place {
 	return place{strings.Trim(strings.TrimSpace(name), `"`), strings.TrimSpace(flags)}
 }
 
-// top takes a statement outside of symbols.
-func (p *parser) top(l line) error {
-	word, rest := cut(l.text)
+// parseTop takes a statement outside of symbols.
+func (p *parser) parseTop(l line) error {
+	word, rest := cutMnemonic(l.text)
 	name := firstArg(rest)
 	switch word {
 	case ".type":
@@ -217,7 +217,7 @@ func (p *parser) top(l line) error {
 	}
 	if constLabel.MatchString(l.text) {
 		p.item = &Symbol{Name: strings.TrimSuffix(l.text, ":"), Section: p.now.name, Flags: p.now.flags,
-			lines: append(aligns(p.pending), l)}
+			lines: append(keepAlignment(p.pending), l)}
 		p.pending = nil
 		p.unit.consts[p.item.Name] = p.item
 		return nil
@@ -234,17 +234,17 @@ func (p *parser) open(l line, name string, isFunc bool) error {
 	if p.padded && isFunc {
 		p.item.lines = append(p.pending, l)
 	} else {
-		p.item.lines = append(aligns(p.pending), l)
+		p.item.lines = append(keepAlignment(p.pending), l)
 	}
 	p.sized, p.padded, p.pending = false, false, nil
 	return p.add(p.item)
 }
 
-// aligns keeps of what stands before a symbol its alignment alone.
-func aligns(list []line) []line {
+// keepAlignment keeps of what stands before a symbol its alignment alone.
+func keepAlignment(list []line) []line {
 	var out []line
 	for _, l := range list {
-		if word, _ := cut(l.text); word == ".align" || word == ".balign" || word == ".p2align" {
+		if word, _ := cutMnemonic(l.text); word == ".align" || word == ".balign" || word == ".p2align" {
 			out = append(out, l)
 		}
 	}

@@ -53,20 +53,20 @@ func makeRegisters() map[string]int {
 
 func isRegister(op string) bool { return strings.HasPrefix(op, "%") && !strings.ContainsAny(op, "(:") }
 
-func bit(op string) uint32 {
+func registerBit(op string) uint32 {
 	if n, ok := registers[op]; ok {
 		return 1 << n
 	}
 	return 0
 }
 
-// bits are the registers that an operand in memory is reached by.
-func bits(op string) uint32 {
+// addressBits are the registers that an operand in memory is reached by.
+func addressBits(op string) uint32 {
 	_, in, _ := strings.Cut(op, "(")
 	in, _, _ = strings.Cut(in, ")")
 	var out uint32
 	for _, r := range strings.Split(in, ",") {
-		out |= bit(strings.TrimSpace(r))
+		out |= registerBit(strings.TrimSpace(r))
 	}
 	return out
 }

@@ -21,7 +21,7 @@ const (
 func (im *Image) Exit(addr uint64) (chain []string) {
 	im.once.Do(im.readExits)
 	for addr, ok := im.next[addr]; ok; addr, ok = im.next[addr] {
-		chain = append(chain, im.describe(addr))
+		chain = append(chain, im.describeAddr(addr))
 	}
 	return chain
 }
@@ -29,7 +29,7 @@ func (im *Image) Exit(addr uint64) (chain []string) {
 // readExits notes for each function in which a task may end the first call of
 // the shortest way there.
 func (im *Image) readExits() {
-	callers := im.callers()
+	callers := im.findCallers()
 	im.next = map[uint64]uint64{}
 	var queue []uint64
 	ends := map[uint64]bool{}
@@ -44,7 +44,7 @@ func (im *Image) readExits() {
 		to := queue[0]
 		queue = queue[1:]
 		for _, from := range callers[to] {
-			if _, seen := im.next[from]; !seen && !ends[from] && !im.entry(from) {
+			if _, seen := im.next[from]; !seen && !ends[from] && !im.isEntry(from) {
 				im.next[from] = to
 				queue = append(queue, from)
 			}
@@ -56,7 +56,7 @@ func (im *Image) readExits() {
 // interrupts. Tasks end on their way out of there, whoever was interrupted.
 var entries = [][2]string{{"__noinstr_text_start", "__noinstr_text_end"}, {"__entry_text_start", "__entry_text_end"}}
 
-func (im *Image) entry(addr uint64) bool {
+func (im *Image) isEntry(addr uint64) bool {
 	for _, e := range entries {
 		from, to := im.byName[e[0]], im.byName[e[1]]
 		if len(from) == 1 && len(to) == 1 && addr >= im.Symbols[from[0]].Addr && addr < im.Symbols[to[0]].Addr {
@@ -66,10 +66,10 @@ func (im *Image) entry(addr uint64) bool {
 	return false
 }
 
-// callers finds who calls or jumps to each function. Text is not decoded: four
+// findCallers finds who calls or jumps to each function. Text is not decoded: four
 // bytes that are the distance to the beginning of a function just by chance
 // are rare enough.
-func (im *Image) callers() map[uint64][]uint64 {
+func (im *Image) findCallers() map[uint64][]uint64 {
 	begins := map[uint64]bool{}
 	for _, s := range im.Symbols {
 		begins[s.Addr] = true
@@ -88,7 +88,7 @@ func (im *Image) callers() map[uint64][]uint64 {
 			if !begins[to] {
 				continue
 			}
-			if from := im.around(at); from != 0 && from != to {
+			if from := im.functionAround(at); from != 0 && from != to {
 				out[to] = append(out[to], from)
 			}
 		}
@@ -96,9 +96,9 @@ func (im *Image) callers() map[uint64][]uint64 {
 	return out
 }
 
-// around gives the function that an address lies in; what the compiler moved
+// functionAround gives the function that an address lies in; what the compiler moved
 // away from a function counts as a part of it.
-func (im *Image) around(addr uint64) uint64 {
+func (im *Image) functionAround(addr uint64) uint64 {
 	i := sort.Search(len(im.Symbols), func(i int) bool { return im.Symbols[i].Addr > addr })
 	if i == 0 {
 		return 0

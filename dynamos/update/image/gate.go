@@ -60,8 +60,8 @@ var splitSections = regexp.MustCompile(`(?m)^\t\.section\t\.text(\.[A-Za-z0-9_.$
 // kinds of code have sections of their own in either case.
 var kinds = []string{".unlikely", ".hot", ".startup", ".exit"}
 
-// Fold undoes -ffunction-sections in the compiler's assembly.
-func Fold(text []byte) []byte {
+// FoldSections undoes -ffunction-sections in the compiler's assembly.
+func FoldSections(text []byte) []byte {
 	return splitSections.ReplaceAllFunc(text, func(line []byte) []byte {
 		m := splitSections.FindSubmatch(line)
 		kind := ""
@@ -90,7 +90,7 @@ func (im *Image) Gate(path string, object []byte) (*File, error) {
 		return nil, err
 	}
 	for i, s := range o.sections {
-		if _, placed := g.base[i]; placed && s.code() {
+		if _, placed := g.base[i]; placed && s.isCode() {
 			if err := g.compare(i); err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func (im *Image) Gate(path string, object []byte) (*File, error) {
 	if err := g.compareData(); err != nil {
 		return nil, err
 	}
-	return g.file()
+	return g.result()
 }
 
 // A gate is one object on its way through.
@@ -116,7 +116,7 @@ type gate struct {
 	queue   []int             // sections of data to compare
 }
 
-func (g *gate) mismatch(symbol string, offset uint64, format string, args ...any) error {
+func (g *gate) mismatchf(symbol string, offset uint64, format string, args ...any) error {
 	return &Mismatch{g.path, symbol, offset, fmt.Sprintf(format, args...)}
 }
 
@@ -125,10 +125,10 @@ func (g *gate) mismatch(symbol string, offset uint64, format string, args ...any
 // several files use are decided by those that only this one has.
 func (g *gate) placeText() error {
 	for i, s := range g.o.sections {
-		if !s.code() {
+		if !s.isCode() {
 			continue
 		}
-		functions := g.o.functions(i)
+		functions := g.o.functionsIn(i)
 		if len(functions) == 0 {
 			continue
 		}
@@ -163,17 +163,17 @@ func (g *gate) firstDifference(n int, functions []symbol) error {
 			continue
 		}
 		if len(list) == 0 {
-			return g.mismatch(f.name, 0, "the image has no such function")
+			return g.mismatchf(f.name, 0, "the image has no such function")
 		}
-		want, _ := g.im.from(list[0].Addr)
+		want, _ := g.im.bytesFrom(list[0].Addr)
 		for i := range min(f.size, uint64(len(want))) {
 			at := f.value + i
 			if len(list) == 1 && at < uint64(len(s.data)) && !free[at] && s.data[at] != want[i] {
-				return g.mismatch(f.name, i, "it has other bytes in the image")
+				return g.mismatchf(f.name, i, "it has other bytes in the image")
 			}
 		}
 	}
-	return g.mismatch(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
+	return g.mismatchf(functions[0].name, 0, "the image has no place where all functions of %s lie as they do here", s.Name)
 }
 
 func (g *gate) placeSection(functions []symbol) (uint64, bool) {
@@ -236,14 +236,14 @@ func (g *gate) compare(n int) error {
 	base := g.base[n]
 	want, ok := g.im.Bytes(base, len(s.data))
 	if !ok {
-		return g.mismatch(g.o.nameAt(n, 0), 0, "%s goes beyond the image", s.Name)
+		return g.mismatchf(g.o.nameAt(n, 0), 0, "%s goes beyond the image", s.Name)
 	}
 	free := make([]bool, len(s.data)) // bytes that need not be the same
-	if s.code() {
+	if s.isCode() {
 		g.freeGaps(n, free)
 	}
 	for _, r := range s.relocs {
-		if err := g.reloc(n, r, base, want, free); err != nil {
+		if err := g.checkReloc(n, r, base, want, free); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func (g *gate) compare(n int) error {
 	for i := range s.data {
 		if s.data[i] != want[i] && !free[i] {
 			name, at := g.o.symbolAt(n, uint64(i))
-			return g.mismatch(name, at, "it has other bytes in the image")
+			return g.mismatchf(name, at, "it has other bytes in the image")
 		}
 	}
 	return nil
@@ -265,7 +265,7 @@ func (g *gate) freeGaps(n int, free []bool) {
 	for i := range free {
 		free[i] = true
 	}
-	for _, f := range g.o.functions(n) {
+	for _, f := range g.o.functionsIn(n) {
 		for i := f.value; i < f.value+f.size && i < uint64(len(free)); i++ {
 			free[i] = false
 		}
@@ -289,13 +289,13 @@ func freeJump(data, want []byte, free []bool, at uint64) {
 	}
 }
 
-// reloc reads out of the image what the linker wrote for a relocation, and
+// checkReloc reads out of the image what the linker wrote for a relocation, and
 // learns or checks with it where the symbol is.
-func (g *gate) reloc(n int, r reloc, base uint64, want []byte, free []bool) error {
+func (g *gate) checkReloc(n int, r reloc, base uint64, want []byte, free []bool) error {
 	name, at := g.o.symbolAt(n, r.offset)
 	size := r.size()
 	if size == 0 || r.offset+uint64(size) > uint64(len(want)) {
-		return g.mismatch(name, at, "its relocation of type %d is of no use in a kernel", r.kind)
+		return g.mismatchf(name, at, "its relocation of type %d is of no use in a kernel", r.kind)
 	}
 	for i := range size {
 		free[r.offset+uint64(i)] = true
@@ -305,25 +305,25 @@ func (g *gate) reloc(n int, r reloc, base uint64, want []byte, free []bool) erro
 		// The call is written when the kernel starts; before, it is a no-op.
 		free[r.offset-1] = true
 		if r.offset == 0 || string(want[r.offset-1:r.offset+4]) != "\x0f\x1f\x44\x00\x00" && want[r.offset-1] != 0xe8 {
-			return g.mismatch(name, at, "the image has no call of ftrace here")
+			return g.mismatchf(name, at, "the image has no call of ftrace here")
 		}
 		return nil
 	}
-	if g.skipped(n, r, want) {
+	if g.isReplacedJump(n, r, want) {
 		return nil
 	}
 	addr := r.target(want[r.offset:], base+r.offset)
-	if to.name == "" && to.defined() && g.o.sections[to.section].mergeable() {
+	if to.name == "" && to.isDefined() && g.o.sections[to.section].isMergeable() {
 		// The assembler names a string by its section only where it stands
 		// in data; in code, where the addend counts from the next instruction,
 		// it keeps the label.
 		to.value, addr = to.value+uint64(r.addend), addr+uint64(r.addend)
 	}
-	return g.learn(to, addr, name, at)
+	return g.learnSymbol(to, addr, name, at)
 }
 
-// skipped tells whether a relocation belongs to a jump that objtool replaced.
-func (g *gate) skipped(n int, r reloc, want []byte) bool {
+// isReplacedJump tells whether a relocation belongs to a jump that objtool replaced.
+func (g *gate) isReplacedJump(n int, r reloc, want []byte) bool {
 	for _, j := range g.o.jumps[n] {
 		if r.offset == j+1 && g.o.sections[n].data[j] == 0xe9 && want[j] == 0x0f {
 			return true
@@ -332,42 +332,42 @@ func (g *gate) skipped(n int, r reloc, want []byte) bool {
 	return false
 }
 
-// learn notes that the image has a symbol at an address.
-func (g *gate) learn(s symbol, addr uint64, in string, at uint64) error {
-	if !s.defined() || s.weak { // of a weak one, another file may have the real one
+// learnSymbol notes that the image has a symbol at an address.
+func (g *gate) learnSymbol(s symbol, addr uint64, in string, at uint64) error {
+	if !s.isDefined() || s.weak { // of a weak one, another file may have the real one
 		if old, ok := g.symbols[s.name]; ok && old != addr {
-			return g.mismatch(in, at, "the image refers to two places where this refers to %s", s.name)
+			return g.mismatchf(in, at, "the image refers to two places where this refers to %s", s.name)
 		}
 		g.symbols[s.name] = addr
 		if _, ok := g.im.Position(s.name, addr); !ok && len(g.im.byName[s.name]) > 0 {
-			return g.mismatch(in, at, "the image refers to %s, this to %s", g.im.describe(addr), s.name)
+			return g.mismatchf(in, at, "the image refers to %s, this to %s", g.im.describeAddr(addr), s.name)
 		}
 		return nil
 	}
 	section := g.o.sections[s.section]
-	if section.mergeable() {
-		return g.literal(s, addr, in, at)
+	if section.isMergeable() {
+		return g.checkLiteral(s, addr, in, at)
 	}
 	base := addr - s.value
 	old, ok := g.base[s.section]
 	if ok && old != base {
-		return g.mismatch(in, at, "the image refers to %s, this to %s", g.im.describe(addr), g.o.nameOf(s))
+		return g.mismatchf(in, at, "the image refers to %s, this to %s", g.im.describeAddr(addr), g.o.nameOf(s))
 	}
 	if !ok {
 		g.base[s.section] = base
-		if !section.code() {
+		if !section.isCode() {
 			g.queue = append(g.queue, s.section)
 		}
 	}
 	return nil
 }
 
-// literal compares strings and constants, which the linker merges: each has a
+// checkLiteral compares strings and constants, which the linker merges: each has a
 // place of its own.
-func (g *gate) literal(s symbol, addr uint64, in string, at uint64) error {
+func (g *gate) checkLiteral(s symbol, addr uint64, in string, at uint64) error {
 	section := g.o.sections[s.section]
 	if s.value > uint64(len(section.data)) {
-		return g.mismatch(in, at, "it refers beyond %s", section.Name)
+		return g.mismatchf(in, at, "it refers beyond %s", section.Name)
 	}
 	want := section.data[s.value:]
 	if section.Flags&elf.SHF_STRINGS != 0 {
@@ -377,7 +377,7 @@ func (g *gate) literal(s symbol, addr uint64, in string, at uint64) error {
 		want = want[:section.Entsize]
 	}
 	if got, ok := g.im.Bytes(addr, len(want)); !ok || !bytes.Equal(got, want) {
-		return g.mismatch(in, at, "the image has another text or constant than %.40q", want)
+		return g.mismatchf(in, at, "the image has another text or constant than %.40q", want)
 	}
 	return nil
 }
@@ -388,7 +388,7 @@ func (g *gate) compareData() error {
 	for len(g.queue) > 0 {
 		n := g.queue[0]
 		g.queue = g.queue[1:]
-		if err := g.named(n); err != nil {
+		if err := g.checkNamed(n); err != nil {
 			return err
 		}
 		s := g.o.sections[n]
@@ -407,12 +407,12 @@ func (g *gate) compareData() error {
 // that others use: by a name that the image has once.
 func (g *gate) placeData() {
 	for n, s := range g.o.sections {
-		if _, placed := g.base[n]; placed || s.code() || s.mergeable() || len(s.data) == 0 ||
+		if _, placed := g.base[n]; placed || s.isCode() || s.isMergeable() || len(s.data) == 0 ||
 			!strings.HasPrefix(s.Name, ".data") && !strings.HasPrefix(s.Name, ".rodata") || strings.HasPrefix(s.Name, ".data..percpu") {
 			continue
 		}
 		for _, v := range g.o.symbols {
-			if v.section == n && v.object && !v.weak && !v.local() && len(g.im.byName[v.name]) == 1 {
+			if v.section == n && v.object && !v.weak && !v.isLocal() && len(g.im.byName[v.name]) == 1 {
 				g.base[n] = g.im.Symbols[g.im.byName[v.name][0]].Addr - v.value
 				g.queue = append(g.queue, n)
 				break
@@ -421,24 +421,24 @@ func (g *gate) placeData() {
 	}
 }
 
-// named checks that the kernel's table has the variables of a section where
+// checkNamed checks that the kernel's table has the variables of a section where
 // the references lead to.
-func (g *gate) named(n int) error {
+func (g *gate) checkNamed(n int) error {
 	for _, s := range g.o.symbols {
-		if s.section != n || !s.object || s.local() {
+		if s.section != n || !s.object || s.isLocal() {
 			continue
 		}
 		addr := g.base[n] + s.value
 		if _, ok := g.im.Position(s.name, addr); !ok && len(g.im.byName[s.name]) > 0 {
-			return g.mismatch(s.name, 0, "the image has %s in its place", g.im.describe(addr))
+			return g.mismatchf(s.name, 0, "the image has %s in its place", g.im.describeAddr(addr))
 		}
 		g.symbols[s.name] = addr
 	}
 	return nil
 }
 
-// describe names what is at an address.
-func (im *Image) describe(addr uint64) string {
+// describeAddr names what is at an address.
+func (im *Image) describeAddr(addr uint64) string {
 	i := sort.Search(len(im.Symbols), func(i int) bool { return im.Symbols[i].Addr > addr })
 	if i == 0 {
 		return fmt.Sprintf("%#x", addr)
@@ -450,25 +450,25 @@ func (im *Image) describe(addr uint64) string {
 	return fmt.Sprintf("%s+%#x", s.Name, addr-s.Addr)
 }
 
-// file tells what was proved.
-func (g *gate) file() (*File, error) {
+// result tells what was proved.
+func (g *gate) result() (*File, error) {
 	f := &File{Path: g.path, Functions: map[string]*Function{}, Symbols: g.symbols}
 	for n := range g.o.sections {
 		base, ok := g.base[n]
-		if !ok || !g.o.sections[n].code() {
+		if !ok || !g.o.sections[n].isCode() {
 			continue
 		}
-		for _, s := range g.o.functions(n) {
+		for _, s := range g.o.functionsIn(n) {
 			addr := base + s.value
 			if _, ok := g.im.Position(s.name, addr); !ok && s.weak {
 				continue // another file's has won
 			}
 			g.symbols[s.name] = addr
-			function, err := g.im.function(s.name, addr)
+			function, err := g.im.functionAt(s.name, addr)
 			if err != nil {
-				return nil, g.mismatch(s.name, 0, "%v", err)
+				return nil, g.mismatchf(s.name, 0, "%v", err)
 			}
-			function.Returns = g.o.returns(n, s)
+			function.Returns = g.o.canReturn(n, s)
 			f.Functions[s.name] = function
 		}
 	}
@@ -476,9 +476,9 @@ func (g *gate) file() (*File, error) {
 }
 
 // Function tells of one that nothing was proved of: Returns is not looked at.
-func (im *Image) Function(s Symbol) (*Function, error) { return im.function(s.Name, s.Addr) }
+func (im *Image) Function(s Symbol) (*Function, error) { return im.functionAt(s.Name, s.Addr) }
 
-func (im *Image) function(name string, addr uint64) (*Function, error) {
+func (im *Image) functionAt(name string, addr uint64) (*Function, error) {
 	size, ok := im.Size(addr)
 	if !ok {
 		return nil, fmt.Errorf("the kernel's table does not tell its length")

@@ -131,7 +131,7 @@ func rebuilt(t testing.TB, text string, args ...string) []byte {
 	dir := t.TempDir()
 	args = append(append([]string{}, flags...), args...)
 	asm := gcc(t, dir, "out.s", text, append(args, "-S", "-ffunction-sections", "-fdata-sections", "-g0")...)
-	return gcc(t, dir, "out.o", string(Fold(asm)), "-c")
+	return gcc(t, dir, "out.o", string(FoldSections(asm)), "-c")
 }
 
 func TestGateTakesTheSameFile(t *testing.T) {
@@ -153,10 +153,10 @@ func TestGateTakesTheSameFile(t *testing.T) {
 	if f.Functions["never"].Returns {
 		t.Error("never returns")
 	}
-	if f.Functions["soft"] != nil || f.Symbols["soft"] != im.only("soft") {
+	if f.Functions["soft"] != nil || f.Symbols["soft"] != im.uniqueAddr("soft") {
 		t.Errorf("the weak soft counts, though the other file has one: %v, %#x", f.Functions["soft"], f.Symbols["soft"])
 	}
-	if f.Symbols["limit"] != im.only("limit") || f.Symbols["other_count"] != im.only("other_count") {
+	if f.Symbols["limit"] != im.uniqueAddr("limit") || f.Symbols["other_count"] != im.uniqueAddr("other_count") {
 		t.Errorf("symbols are %v", f.Symbols)
 	}
 }
@@ -239,7 +239,7 @@ func TestFoldJoinsSectionsOfFunctionsOnly(t *testing.T) {
 		"\t.section\t.text.startup.main,\"ax\",@progbits\n\t.section\t.init.text,\"ax\",@progbits\n\t.section\t.data.x,\"aw\"\n\t.section\t.text.unlikely,\"ax\",@progbits\n"
 	want := "\t.section\t.text,\"ax\",@progbits\n\t.section\t.text.unlikely,\"ax\",@progbits\n\t.section\t.text\n" +
 		"\t.section\t.text.startup,\"ax\",@progbits\n\t.section\t.init.text,\"ax\",@progbits\n\t.section\t.data.x,\"aw\"\n\t.section\t.text.unlikely,\"ax\",@progbits\n"
-	if got := string(Fold([]byte(text))); got != want {
+	if got := string(FoldSections([]byte(text))); got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -105,7 +105,7 @@ func Read(data []byte) (*Image, error) {
 		return nil, fmt.Errorf("its table of traced functions: %w", err)
 	}
 	var err error
-	if im.types, err = readTypes(im.section(".BTF")); err != nil {
+	if im.types, err = readTypes(im.sectionData(".BTF")); err != nil {
 		return nil, fmt.Errorf("its types (BTF): %w", err)
 	}
 	return im, nil
@@ -131,7 +131,7 @@ func (im *Image) readParts(data []byte) error {
 	return nil
 }
 
-func (im *Image) section(name string) []byte {
+func (im *Image) sectionData(name string) []byte {
 	for _, p := range im.parts {
 		if p.name == name {
 			return p.data
@@ -142,15 +142,15 @@ func (im *Image) section(name string) []byte {
 
 // Bytes gives n bytes at an address, if the image has them.
 func (im *Image) Bytes(addr uint64, n int) ([]byte, bool) {
-	rest, ok := im.from(addr)
+	rest, ok := im.bytesFrom(addr)
 	if !ok || n < 0 || n > len(rest) {
 		return nil, false
 	}
 	return rest[:n], true
 }
 
-// from gives what a section holds from an address on.
-func (im *Image) from(addr uint64) ([]byte, bool) {
+// bytesFrom gives what a section holds from an address on.
+func (im *Image) bytesFrom(addr uint64) ([]byte, bool) {
 	for _, p := range im.parts {
 		if addr >= p.start && addr-p.start < uint64(len(p.data)) {
 			return p.data[addr-p.start:], true
@@ -172,10 +172,10 @@ func (im *Image) Section(addr uint64) string {
 // readNotes looks for the build-id among the kernel's notes.
 func (im *Image) readNotes() error {
 	const gnu, buildID = "GNU\x00", 3
-	for b := im.section(".notes"); len(b) >= 12; {
+	for b := im.sectionData(".notes"); len(b) >= 12; {
 		nameLen, descLen := int(le32(b)), int(le32(b[4:]))
 		kind := le32(b[8:])
-		nameEnd := 12 + align(nameLen, 4)
+		nameEnd := 12 + alignUp(nameLen, 4)
 		if nameLen > 256 || descLen > 4096 || nameEnd+descLen > len(b) {
 			return errors.New("its notes are damaged")
 		}
@@ -183,7 +183,7 @@ func (im *Image) readNotes() error {
 			im.BuildID = hex.EncodeToString(b[nameEnd : nameEnd+descLen])
 			return nil
 		}
-		b = b[min(len(b), nameEnd+align(descLen, 4)):]
+		b = b[min(len(b), nameEnd+alignUp(descLen, 4)):]
 	}
 	return errors.New("it has no build-id")
 }
@@ -194,7 +194,7 @@ var banner = regexp.MustCompile(`Linux version ([0-9][^ ]{0,64}) \([^()\n]{0,200
 var debianVersion = regexp.MustCompile(` Debian ([0-9][0-9A-Za-z.+~-]{0,60}) `)
 
 func (im *Image) readBanner() {
-	m := banner.FindSubmatch(im.section(".rodata"))
+	m := banner.FindSubmatch(im.sectionData(".rodata"))
 	if m == nil {
 		return
 	}
@@ -206,7 +206,7 @@ func (im *Image) readBanner() {
 
 // readTraced reads the list of places at which ftrace can step in.
 func (im *Image) readTraced() error {
-	start, stop := im.only("__start_mcount_loc"), im.only("__stop_mcount_loc")
+	start, stop := im.uniqueAddr("__start_mcount_loc"), im.uniqueAddr("__stop_mcount_loc")
 	if start == 0 || stop <= start || (stop-start)%8 != 0 || stop-start > 64<<20 {
 		return errors.New("there is none")
 	}
@@ -252,11 +252,11 @@ func (im *Image) Sealed(addr uint64) bool {
 
 // Init tells whether an address is in what the kernel frees once it is up.
 func (im *Image) Init(addr uint64) bool {
-	return addr >= im.only("__init_begin") && addr < im.only("__init_end") ||
+	return addr >= im.uniqueAddr("__init_begin") && addr < im.uniqueAddr("__init_end") ||
 		strings.HasPrefix(im.Section(addr), ".init.") || im.Section(addr) == ".exit.text"
 }
 
-func align(n, to int) int { return (n + to - 1) &^ (to - 1) }
+func alignUp(n, to int) int { return (n + to - 1) &^ (to - 1) }
 
 func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }

@@ -17,7 +17,7 @@ func stock(t testing.TB, series string) *lab.Kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := lab.Find(build, series)
+	k, err := lab.FindKernel(build, series)
 	if err != nil {
 		t.Skip(err)
 	}

@@ -27,8 +27,8 @@ type section struct {
 	relocs []reloc
 }
 
-func (s *section) code() bool      { return s.Flags&elf.SHF_EXECINSTR != 0 && s.Flags&elf.SHF_ALLOC != 0 }
-func (s *section) mergeable() bool { return s.Flags&elf.SHF_MERGE != 0 }
+func (s *section) isCode() bool      { return s.Flags&elf.SHF_EXECINSTR != 0 && s.Flags&elf.SHF_ALLOC != 0 }
+func (s *section) isMergeable() bool { return s.Flags&elf.SHF_MERGE != 0 }
 
 type symbol struct {
 	name           string
@@ -38,10 +38,10 @@ type symbol struct {
 	object         bool
 }
 
-func (s symbol) defined() bool { return s.section >= 0 }
+func (s symbol) isDefined() bool { return s.section >= 0 }
 
-// local tells the assembler's own labels, which the kernel does not keep.
-func (s symbol) local() bool { return s.name == "" || strings.HasPrefix(s.name, ".L") }
+// isLocal tells the assembler's own labels, which the kernel does not keep.
+func (s symbol) isLocal() bool { return s.name == "" || strings.HasPrefix(s.name, ".L") }
 
 type reloc struct {
 	offset uint64
@@ -164,7 +164,7 @@ func (o *object) readJumps() error {
 			}
 			s := o.symbols[r.symbol]
 			at := s.value + uint64(r.addend)
-			if !s.defined() || at >= uint64(len(o.sections[s.section].data)) {
+			if !s.isDefined() || at >= uint64(len(o.sections[s.section].data)) {
 				return errors.New("its table of static keys is damaged")
 			}
 			o.jumps[s.section] = append(o.jumps[s.section], at)
@@ -173,11 +173,11 @@ func (o *object) readJumps() error {
 	return nil
 }
 
-// functions gives the functions in a section in the order of their places.
-func (o *object) functions(n int) []symbol {
+// functionsIn gives the functions in a section in the order of their places.
+func (o *object) functionsIn(n int) []symbol {
 	var list []symbol
 	for _, s := range o.symbols {
-		if s.section == n && s.function && !s.local() {
+		if s.section == n && s.function && !s.isLocal() {
 			list = append(list, s)
 		}
 	}
@@ -189,7 +189,7 @@ func (o *object) functions(n int) []symbol {
 func (o *object) symbolAt(n int, at uint64) (string, uint64) {
 	best := symbol{}
 	for _, s := range o.symbols {
-		if s.section == n && (s.function || s.object) && !s.local() && s.value <= at && (best.name == "" || s.value > best.value) {
+		if s.section == n && (s.function || s.object) && !s.isLocal() && s.value <= at && (best.name == "" || s.value > best.value) {
 			best = s
 		}
 	}
@@ -211,10 +211,10 @@ func (o *object) nameOf(s symbol) string {
 	return o.nameAt(s.section, s.value)
 }
 
-// returns tells whether a function has a way out: a return, or a jump to the
+// canReturn tells whether a function has a way out: a return, or a jump to the
 // beginning of another function. Bytes are not decoded, so one that only looks
 // like a way out counts as well; but without any, there is none.
-func (o *object) returns(n int, f symbol) bool {
+func (o *object) canReturn(n int, f symbol) bool {
 	s := o.sections[n]
 	end := min(f.value+f.size, uint64(len(s.data)))
 	for _, r := range s.relocs {
@@ -223,7 +223,7 @@ func (o *object) returns(n int, f symbol) bool {
 		}
 	}
 	begins := map[uint64]bool{}
-	for _, other := range o.functions(n) {
+	for _, other := range o.functionsIn(n) {
 		begins[other.value] = other.value != f.value
 	}
 	for at := f.value; at < end; at++ {

@@ -223,7 +223,7 @@ func TestGateTakesTheCopyThatIsTheFile(t *testing.T) {
 func TestGateRefusesAFunctionWithoutALength(t *testing.T) {
 	const text = "void tune(void) { }\nint last(int n) { return n + 1; }\n"
 	im := linked(t, "int other = 1;\n", text)
-	at := im.only("last")
+	at := im.uniqueAddr("last")
 	im.Symbols = slices.DeleteFunc(im.Symbols, func(s Symbol) bool { return s.Addr > at })
 	f, err := im.Gate("file.c", rebuilt(t, text))
 	if err == nil || !strings.Contains(err.Error(), "last: the kernel's table does not tell its length") {

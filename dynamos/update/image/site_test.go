@@ -75,7 +75,7 @@ func branch(t *testing.T, im *Image, object []byte, function string) uint64 {
 	for n, list := range o.jumps {
 		for _, at := range list {
 			if name, offset := o.symbolAt(n, at); name == function {
-				return im.only(function) + offset
+				return im.uniqueAddr(function) + offset
 			}
 		}
 	}
@@ -110,10 +110,10 @@ func TestGateLooksAtTheSitesThatTheKernelWrites(t *testing.T) {
 		{"another instruction at a far branch", far, "\x0f\x1f\x44\x00\x01", "far"},
 		{"a far branch that is a call", far, "\xe8", "far"},
 		{"a far branch to another place", far + 1, "\x10\x00\x00\x00", "far"},
-		{"a call of ftrace that is a no-op", im.only("near"), nop5, ""},
-		{"another no-op where ftrace is called", im.only("near"), "\x0f\x1f\x44\x00\x08", "no call of ftrace"},
-		{"nothing where ftrace is called", im.only("near"), "\x90\x90\x90\x90\x90", "no call of ftrace"},
-		{"a jump where ftrace is called", im.only("far"), "\xe9", "no call of ftrace"},
+		{"a call of ftrace that is a no-op", im.uniqueAddr("near"), nop5, ""},
+		{"another no-op where ftrace is called", im.uniqueAddr("near"), "\x0f\x1f\x44\x00\x08", "no call of ftrace"},
+		{"nothing where ftrace is called", im.uniqueAddr("near"), "\x90\x90\x90\x90\x90", "no call of ftrace"},
+		{"a jump where ftrace is called", im.uniqueAddr("far"), "\xe9", "no call of ftrace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			put(t, im, c.at, c.text)
@@ -144,8 +144,8 @@ func TestGateTakesOnlyJumpsForBranchesOnKeys(t *testing.T) {
 // from the end of four bytes there.
 func reference(t *testing.T, im *Image, function string, to uint64) uint64 {
 	t.Helper()
-	from := im.only(function)
-	text, _ := im.from(from)
+	from := im.uniqueAddr(function)
+	text, _ := im.bytesFrom(from)
 	for i := 0; i+4 <= min(len(text), 64); i++ {
 		if uint64(int64(int32(binary.LittleEndian.Uint32(text[i:]))))+from+uint64(i)+4 == to {
 			return from + uint64(i)
@@ -158,22 +158,22 @@ func reference(t *testing.T, im *Image, function string, to uint64) uint64 {
 // A name of another file is one place, and the one that the kernel has it at.
 func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
 	im, object := sites(t)
-	at := reference(t, im, "far", im.only("other_count"))
+	at := reference(t, im, "far", im.uniqueAddr("other_count"))
 	leads := func(to uint64) string {
 		return string(binary.LittleEndian.AppendUint32(nil, uint32(to-at-4)))
 	}
 	t.Run("another place the second time", func(t *testing.T) {
 		im.hide(t, "other_count") // so that the kernel's table says nothing
-		put(t, im, at, leads(im.only("other_limit")))
+		put(t, im, at, leads(im.uniqueAddr("other_limit")))
 		_, err := im.Gate("file.c", object)
 		if err == nil || !strings.Contains(err.Error(), "the image refers to two places where this refers to other_count") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("a place that has another name", func(t *testing.T) {
-		put(t, im, at, leads(im.only("other_limit")))
-		put(t, im, reference(t, im, "near", im.only("other_count")), string(binary.LittleEndian.AppendUint32(nil,
-			uint32(im.only("other_limit")-reference(t, im, "near", im.only("other_count"))-4))))
+		put(t, im, at, leads(im.uniqueAddr("other_limit")))
+		put(t, im, reference(t, im, "near", im.uniqueAddr("other_count")), string(binary.LittleEndian.AppendUint32(nil,
+			uint32(im.uniqueAddr("other_limit")-reference(t, im, "near", im.uniqueAddr("other_count"))-4))))
 		_, err := im.Gate("file.c", object)
 		if err == nil || !strings.Contains(err.Error(), "the image refers to other_limit, this to other_count") {
 			t.Errorf("got %v", err)

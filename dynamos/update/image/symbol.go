@@ -61,7 +61,7 @@ func (im *Image) readSymbols() error {
 // mistake would be wrong everywhere.
 func (im *Image) checkSymbols() error {
 	for _, p := range im.parts {
-		if p.name == ".text" && im.only("_text") == p.start {
+		if p.name == ".text" && im.uniqueAddr("_text") == p.start {
 			return nil
 		}
 	}
@@ -115,14 +115,14 @@ func tokensAt(table, index []byte) bool {
 		if i < 255 && next != int(le16(index[2*i+2:])) {
 			return false
 		}
-		if i == 255 && (len(table)-next >= 8 || !zeros(table[next:])) {
+		if i == 255 && (len(table)-next >= 8 || !allZero(table[next:])) {
 			return false
 		}
 	}
 	return true
 }
 
-func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 // A nameTable is where the parts of the kernel's table lie in ro.
 type nameTable struct {
@@ -172,14 +172,14 @@ func (t *nameTable) namesFit() bool {
 			begins = append(begins, at-t.names)
 		}
 		codes, next, ok := t.name(at)
-		if !ok || !validType(t.token(codes[0])[0]) {
+		if !ok || !validType(t.tokenText(codes[0])[0]) {
 			return false
 		}
 		at = next
 	}
-	t.markers = align(at, 8)
-	end := align(t.markers+4*len(begins), 8)
-	if end != t.table && align(end+3*t.count, 8) != t.table || !zeros(t.ro[at:t.markers]) {
+	t.markers = alignUp(at, 8)
+	end := alignUp(t.markers+4*len(begins), 8)
+	if end != t.table && alignUp(end+3*t.count, 8) != t.table || !allZero(t.ro[at:t.markers]) {
 		return false
 	}
 	for i, begin := range begins {
@@ -192,18 +192,18 @@ func (t *nameTable) namesFit() bool {
 
 func validType(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '?' }
 
-// token gives a token with what follows it; tokensAt has seen its NUL.
-func (t *nameTable) token(code byte) []byte {
+// tokenText gives a token with what follows it; tokensAt has seen its NUL.
+func (t *nameTable) tokenText(code byte) []byte {
 	return t.ro[t.table+int(le16(t.ro[t.index+2*int(code):])):]
 }
 
 func (t *nameTable) decode() ([]Symbol, error) {
 	tokens := make([]string, 256)
 	for i := range tokens {
-		text := t.token(byte(i))
+		text := t.tokenText(byte(i))
 		tokens[i] = string(text[:bytes.IndexByte(text, 0)])
 	}
-	addrs, err := t.addresses()
+	addrs, err := t.readAddresses()
 	if err != nil {
 		return nil, err
 	}
@@ -224,10 +224,10 @@ func (t *nameTable) decode() ([]Symbol, error) {
 	return list, nil
 }
 
-// addresses reads the offsets where either order of the table has them. The
+// readAddresses reads the offsets where either order of the table has them. The
 // base is the kernel's lowest address, in the upper 2 GiB.
-func (t *nameTable) addresses() ([]uint64, error) {
-	room := align(4*t.count, 8)
+func (t *nameTable) readAddresses() ([]uint64, error) {
+	room := alignUp(4*t.count, 8)
 	for _, base := range []int{t.names - 16, t.index + 512 + room} {
 		at := base - room
 		if at < 0 || base+8 > len(t.ro) || le64(t.ro[base:])>>31 != 1<<33-1 {
@@ -235,7 +235,7 @@ func (t *nameTable) addresses() ([]uint64, error) {
 		}
 		list := make([]uint64, t.count)
 		for i := range list {
-			list[i] = address(int32(le32(t.ro[at+4*i:])), le64(t.ro[base:]))
+			list[i] = symbolAddress(int32(le32(t.ro[at+4*i:])), le64(t.ro[base:]))
 		}
 		// Those of processors' own variables come first, from 0 on.
 		if sort.SliceIsSorted(list, func(a, b int) bool { return list[a] < list[b] }) {
@@ -246,15 +246,15 @@ func (t *nameTable) addresses() ([]uint64, error) {
 }
 
 // address: offsets from zero up are absolute (CONFIG_KALLSYMS_ABSOLUTE_PERCPU).
-func address(offset int32, base uint64) uint64 {
+func symbolAddress(offset int32, base uint64) uint64 {
 	if offset >= 0 {
 		return uint64(offset)
 	}
 	return base - 1 - uint64(int64(offset))
 }
 
-// only gives the address of a symbol that exists once, else 0.
-func (im *Image) only(name string) uint64 {
+// uniqueAddr gives the address of a symbol that exists once, else 0.
+func (im *Image) uniqueAddr(name string) uint64 {
 	if list := im.byName[name]; len(list) == 1 {
 		return im.Symbols[list[0]].Addr
 	}

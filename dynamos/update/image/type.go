@@ -128,8 +128,8 @@ func (t *types) get(id uint32) (kind, bool) {
 	return t.list[id], true
 }
 
-// plain follows typedefs and qualifiers.
-func (t *types) plain(id uint32) (kind, bool) {
+// stripQualifiers follows typedefs and qualifiers.
+func (t *types) stripQualifiers(id uint32) (kind, bool) {
 	for range 64 {
 		k, ok := t.get(id)
 		if !ok {
@@ -152,9 +152,9 @@ func (im *Image) Prototype(name string) (Prototype, error) {
 	if len(list) == 0 {
 		return Prototype{}, fmt.Errorf("the kernel's types (BTF) do not know %s: the compiler may have given it arguments of its own", name)
 	}
-	first, err := im.types.prototype(name, list[0])
+	first, err := im.types.prototypeOf(name, list[0])
 	for _, id := range list[1:] {
-		other, otherErr := im.types.prototype(name, id)
+		other, otherErr := im.types.prototypeOf(name, id)
 		if err != nil || otherErr != nil {
 			return first, errors.Join(err, otherErr)
 		}
@@ -178,7 +178,7 @@ func (im *Image) Variadic(name string) bool {
 	return len(list) > 0
 }
 
-func (t *types) prototype(name string, id uint32) (Prototype, error) {
+func (t *types) prototypeOf(name string, id uint32) (Prototype, error) {
 	var p Prototype
 	k, ok := t.get(id)
 	if !ok || k.kind() != kindProto || k.vlen() > maxParams {
@@ -194,29 +194,29 @@ func (t *types) prototype(name string, id uint32) (Prototype, error) {
 			refusal = fmt.Errorf("%s takes a variable number of arguments, which no wrapper can pass on", name)
 			continue
 		}
-		text := t.text(paramType, 0)
+		text := t.typeText(paramType, 0)
 		params = append(params, strings.TrimSpace(text+" "+paramName))
-		n, ok := t.registers(paramType)
+		n, ok := t.countRegisters(paramType)
 		if !ok {
 			refusal = fmt.Errorf("%s takes a %s in memory, which no wrapper can pass on", name, text)
 		}
 		p.Args += n
 	}
-	p.Text = fmt.Sprintf("%s %s(%s)", t.text(k.size, 0), name, strings.Join(params, ", "))
+	p.Text = fmt.Sprintf("%s %s(%s)", t.typeText(k.size, 0), name, strings.Join(params, ", "))
 	if p.Args > 6 && refusal == nil {
 		refusal = fmt.Errorf("%s takes more arguments than the six in registers, which no wrapper can pass on", name)
 	}
-	p.Result, ok = t.result(k.size)
+	p.Result, ok = t.resultKind(k.size)
 	if !ok && refusal == nil {
-		refusal = fmt.Errorf("%s gives back a %s, which takes more than one register", name, t.text(k.size, 0))
+		refusal = fmt.Errorf("%s gives back a %s, which takes more than one register", name, t.typeText(k.size, 0))
 	}
 	return p, refusal
 }
 
-// registers tells how many general registers an argument takes. Structs above
+// countRegisters tells how many general registers an argument takes. Structs above
 // 16 bytes are passed in memory, and so is what holds a float.
-func (t *types) registers(id uint32) (int, bool) {
-	k, ok := t.plain(id)
+func (t *types) countRegisters(id uint32) (int, bool) {
+	k, ok := t.stripQualifiers(id)
 	if !ok {
 		return 0, false
 	}
@@ -229,12 +229,12 @@ func (t *types) registers(id uint32) (int, bool) {
 	return 0, false
 }
 
-// result sorts what a function gives back by how it tells of an error.
-func (t *types) result(id uint32) (string, bool) {
+// resultKind sorts what a function gives back by how it tells of an error.
+func (t *types) resultKind(id uint32) (string, bool) {
 	if id == 0 {
 		return "void", true
 	}
-	k, ok := t.plain(id)
+	k, ok := t.stripQualifiers(id)
 	if !ok {
 		return "void", id != 0 && t.voidBehind(id)
 	}
@@ -269,8 +269,8 @@ func (t *types) voidBehind(id uint32) bool {
 	return false
 }
 
-// text writes a type nearly as C does.
-func (t *types) text(id uint32, depth int) string {
+// typeText writes a type nearly as C does.
+func (t *types) typeText(id uint32, depth int) string {
 	if id == 0 {
 		return "void"
 	}
@@ -281,11 +281,11 @@ func (t *types) text(id uint32, depth int) string {
 	name := t.name(k.name)
 	switch k.kind() {
 	case kindPointer:
-		return t.text(k.size, depth+1) + " *"
+		return t.typeText(k.size, depth+1) + " *"
 	case kindConst:
-		return "const " + t.text(k.size, depth+1)
+		return "const " + t.typeText(k.size, depth+1)
 	case kindVolatile, kindRestrict, kindTypeTag:
-		return t.text(k.size, depth+1)
+		return t.typeText(k.size, depth+1)
 	case kindStruct:
 		return "struct " + name
 	case kindUnion:

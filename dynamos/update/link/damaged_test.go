@@ -23,7 +23,7 @@ func TestSectionsThatLieOutsideAreRefused(t *testing.T) {
 		s.load(b[at:])
 		spoil(&s)
 		s.store(b[at:])
-		if _, err := Undefined(b); err == nil || !strings.Contains(err.Error(), "its section 1 lies outside of it") {
+		if _, err := UndefinedSymbols(b); err == nil || !strings.Contains(err.Error(), "its section 1 lies outside of it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestLivepatchSectionsHaveTheKernelsFlags(t *testing.T) {
 }
 
 func TestTargetsAreListedOnceAndInOrder(t *testing.T) {
-	got := Names(map[string]Target{"b.1": {"b", 2}, "b.2": {"b", 2}, "b.3": {"b", 1}, "own_a": {"a", 0}, "a": {"a", 0}})
+	got := SortTargets(map[string]Target{"b.1": {"b", 2}, "b.2": {"b", 2}, "b.3": {"b", 1}, "own_a": {"a", 0}, "a": {"a", 0}})
 	if want := []Target{{"a", 0}, {"b", 1}, {"b", 2}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
 	}

@@ -112,7 +112,7 @@ func parse(data []byte) (*module, error) {
 func (m *module) readNames(names int) error {
 	for i := range m.sections {
 		var err error
-		if m.sections[i].name, err = m.text(names, m.sections[i].nameAt); err != nil {
+		if m.sections[i].name, err = m.stringAt(names, m.sections[i].nameAt); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (m *module) contents(i int) []byte {
 	return m.data[s.offset : s.offset+s.size]
 }
 
-func (m *module) text(table int, at uint32) (string, error) {
+func (m *module) stringAt(table int, at uint32) (string, error) {
 	b := m.contents(table)
 	if uint64(at) < uint64(len(b)) {
 		if end := bytes.IndexByte(b[at:], 0); end >= 0 {
@@ -144,28 +144,28 @@ func (m *module) text(table int, at uint32) (string, error) {
 	return "", errors.New("a name lies outside of its table")
 }
 
-// Undefined names the symbols that a module takes from elsewhere.
-func Undefined(data []byte) ([]string, error) {
+// UndefinedSymbols names the symbols that a module takes from elsewhere.
+func UndefinedSymbols(data []byte) ([]string, error) {
 	m, err := parse(data)
 	if err != nil {
 		return nil, err
 	}
 	var list []string
-	err = m.undefined(func(_ uint32, _ []byte, name string) error {
+	err = m.eachUndefined(func(_ uint32, _ []byte, name string) error {
 		list = append(list, name)
 		return nil
 	})
 	return list, err
 }
 
-func (m *module) undefined(each func(number uint32, symbol []byte, name string) error) error {
+func (m *module) eachUndefined(each func(number uint32, symbol []byte, name string) error) error {
 	table := m.contents(m.symtab)
 	for at := symbolSize; at+symbolSize <= len(table); at += symbolSize {
 		symbol := table[at : at+symbolSize]
 		if le.Uint16(symbol[6:]) != 0 {
 			continue
 		}
-		name, err := m.text(int(m.sections[m.symtab].link), le.Uint32(symbol))
+		name, err := m.stringAt(int(m.sections[m.symtab].link), le.Uint32(symbol))
 		if err != nil {
 			return err
 		}
@@ -176,29 +176,29 @@ func (m *module) undefined(each func(number uint32, symbol []byte, name string) 
 	return nil
 }
 
-// Rewrite moves the symbols of to, by the names that the module has for them,
+// RewriteSymbols moves the symbols of to, by the names that the module has for them,
 // to livepatch. The same module and targets always give the same bytes.
-func Rewrite(data []byte, to map[string]Target) ([]byte, error) {
+func RewriteSymbols(data []byte, to map[string]Target) ([]byte, error) {
 	m, err := parse(data)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := m.rename(to)
+	moved, err := m.renameSymbols(to)
 	if err != nil || len(moved) == 0 {
 		return m.data, err
 	}
 	if err := m.moveRelocs(moved); err != nil {
 		return nil, err
 	}
-	return m.finish()
+	return m.writeSections()
 }
 
-// rename gives the symbols their new names, and tells their numbers.
-func (m *module) rename(to map[string]Target) (map[uint32]bool, error) {
+// renameSymbols gives the symbols their new names, and tells their numbers.
+func (m *module) renameSymbols(to map[string]Target) (map[uint32]bool, error) {
 	moved := map[uint32]bool{}
 	strings := int(m.sections[m.symtab].link)
 	names := bytes.Clone(m.contents(strings))
-	err := m.undefined(func(number uint32, symbol []byte, name string) error {
+	err := m.eachUndefined(func(number uint32, symbol []byte, name string) error {
 		target, ok := to[name]
 		if !ok {
 			return nil
@@ -210,13 +210,13 @@ func (m *module) rename(to map[string]Target) (map[uint32]bool, error) {
 		return nil
 	})
 	if len(moved) > 0 {
-		m.replace(strings, names)
+		m.replaceSection(strings, names)
 	}
 	return moved, err
 }
 
-// replace puts new contents behind the file's others.
-func (m *module) replace(i int, contents []byte) {
+// replaceSection puts new contents behind the file's others.
+func (m *module) replaceSection(i int, contents []byte) {
 	for len(m.data)%8 != 0 {
 		m.data = append(m.data, 0)
 	}
@@ -260,7 +260,7 @@ func (m *module) moveRelocs(moved map[uint32]bool) error {
 			flags: flagAlloc | flagInfoLink | flagLivepatch,
 			link:  uint32(m.symtab), info: s.info, align: 8, entry: relocSize,
 		})
-		m.replace(len(m.sections)-1, move)
+		m.replaceSection(len(m.sections)-1, move)
 	}
 	if len(m.sections) >= indexReserved {
 		return errors.New("it has too many sections")
@@ -268,8 +268,8 @@ func (m *module) moveRelocs(moved map[uint32]bool) error {
 	return nil
 }
 
-// finish writes the names of sections and their table anew.
-func (m *module) finish() ([]byte, error) {
+// writeSections writes the names of sections and their table anew.
+func (m *module) writeSections() ([]byte, error) {
 	table := int(le.Uint16(m.data[62:]))
 	names := bytes.Clone(m.contents(table))
 	for i := range m.sections {
@@ -279,7 +279,7 @@ func (m *module) finish() ([]byte, error) {
 			names = append(append(names, s.name...), 0)
 		}
 	}
-	m.replace(table, names)
+	m.replaceSection(table, names)
 	for len(m.data)%8 != 0 {
 		m.data = append(m.data, 0)
 	}
@@ -293,8 +293,8 @@ func (m *module) finish() ([]byte, error) {
 	return m.data, nil
 }
 
-// Length finds how many bytes lie between two symbols of one section.
-func Length(data []byte, from, to string) (int, error) {
+// SymbolDistance finds how many bytes lie between two symbols of one section.
+func SymbolDistance(data []byte, from, to string) (int, error) {
 	m, err := parse(data)
 	if err != nil {
 		return 0, err
@@ -302,7 +302,7 @@ func Length(data []byte, from, to string) (int, error) {
 	var at [2][]byte
 	table := m.contents(m.symtab)
 	for i := symbolSize; i+symbolSize <= len(table); i += symbolSize {
-		name, err := m.text(int(m.sections[m.symtab].link), le.Uint32(table[i:]))
+		name, err := m.stringAt(int(m.sections[m.symtab].link), le.Uint32(table[i:]))
 		if err != nil {
 			return 0, err
 		}
@@ -318,8 +318,8 @@ func Length(data []byte, from, to string) (int, error) {
 	return int(le.Uint64(at[1][8:]) - le.Uint64(at[0][8:])), nil
 }
 
-// Names gives the symbols of to in a fixed order, each once.
-func Names(to map[string]Target) []Target {
+// SortTargets gives the symbols of to in a fixed order, each once.
+func SortTargets(to map[string]Target) []Target {
 	seen := map[Target]bool{}
 	var list []Target
 	for _, t := range to {

@@ -50,7 +50,7 @@ var targets = map[string]Target{"hidden": {"hidden", 0}, "hidden_too.3": {"hidde
 
 func rewritten(t *testing.T) *elf.File {
 	t.Helper()
-	data, err := Rewrite(object(t, example), targets)
+	data, err := RewriteSymbols(object(t, example), targets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestRelocationsKeepPlaceAndSymbol(t *testing.T) {
 
 func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
 	data := object(t, example)
-	got, err := Rewrite(data, map[string]Target{"other": {"other", 0}})
+	got, err := RewriteSymbols(data, map[string]Target{"other": {"other", 0}})
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("it changed, %v", err)
 	}
@@ -134,26 +134,26 @@ func TestModuleWithoutHiddenSymbolsStays(t *testing.T) {
 
 func TestUndefinedAndLength(t *testing.T) {
 	data := object(t, example)
-	got, err := Undefined(data)
+	got, err := UndefinedSymbols(data)
 	if want := []string{"exported", "hidden", "hidden_too.3"}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	if n, err := Length(data, "begin", "end"); err != nil || n != 23 {
+	if n, err := SymbolDistance(data, "begin", "end"); err != nil || n != 23 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	for _, names := range [][2]string{{"end", "begin"}, {"begin", "absent"}, {"begin", "exported"}} {
-		if _, err := Length(data, names[0], names[1]); err == nil {
+		if _, err := SymbolDistance(data, names[0], names[1]); err == nil {
 			t.Errorf("from %s to %s is a length", names[0], names[1])
 		}
 	}
 }
 
 func TestLinkingTwiceIsRefused(t *testing.T) {
-	data, err := Rewrite(object(t, example), map[string]Target{"hidden": {"hidden", 0}})
+	data, err := RewriteSymbols(object(t, example), map[string]Target{"hidden": {"hidden", 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Rewrite(data, map[string]Target{"exported": {"exported", 0}}); err == nil {
+	if _, err := RewriteSymbols(data, map[string]Target{"exported": {"exported", 0}}); err == nil {
 		t.Error("taken")
 	}
 }
@@ -161,11 +161,11 @@ func TestLinkingTwiceIsRefused(t *testing.T) {
 func FuzzRewrite(f *testing.F) {
 	f.Add(object(f, example))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Rewrite(data, targets)
+		out, err := RewriteSymbols(data, targets)
 		if err != nil {
 			return
 		}
-		if _, err := Undefined(out); err != nil {
+		if _, err := UndefinedSymbols(out); err != nil {
 			t.Fatalf("what was written cannot be read: %v", err)
 		}
 	})

@@ -28,7 +28,7 @@ func TestBuildThatMakesNoModuleIsAnError(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if r, err := Make(t.Context(), p); r != nil || err == nil || !c.told(err) {
+		if r, err := BuildModule(t.Context(), p); r != nil || err == nil || !c.told(err) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}

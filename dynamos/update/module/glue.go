@@ -89,16 +89,16 @@ var results = map[string]string{
 	pack.Pointer: "DYNAMOS_PTR", pack.Value: "DYNAMOS_VALUE",
 }
 
-// glue writes the table. Names come from the kernel's own table and were
+// writeGlue writes the table. Names come from the kernel's own table and were
 // checked by pack, so none of them can break out of a C string.
-func (p *Plan) glue() ([]byte, error) {
+func (p *Plan) writeGlue() ([]byte, error) {
 	if !pack.ValidName(p.Name) || classes[p.Class] == "" || len(p.Functions) == 0 || len(p.Functions) > pack.MaxFunctions {
 		return nil, fmt.Errorf("no module can be made of update %.80q of class %.80q with %d functions", p.Name, p.Class, len(p.Functions))
 	}
 	var list []glueFunction
 	for _, f := range p.Functions {
 		g := glueFunction{Name: f.Name, Version: f.asm.Version, Position: f.Position, OldSize: f.OldSize,
-			Args: f.Args, Result: results[f.Result], Object: "DYNAMOS_NO_ARG", Ends: digit(f.Ends), Bare: digit(f.Bare)}
+			Args: f.Args, Result: results[f.Result], Object: "DYNAMOS_NO_ARG", Ends: boolDigit(f.Ends), Bare: boolDigit(f.Bare)}
 		if f.Function.Object != nil {
 			g.Object = fmt.Sprint(*f.Function.Object)
 		}
@@ -109,7 +109,7 @@ func (p *Plan) glue() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := glueText.Execute(&b, map[string]any{
-		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.held(),
+		"Name": p.Name, "Class": classes[p.Class], "BuildID": p.Image.BuildID, "Functions": list, "Held": p.heldReason(),
 	})
 	return b.Bytes(), err
 }
@@ -117,9 +117,9 @@ func (p *Plan) glue() ([]byte, error) {
 // maxHeld is what dynamos.ko keeps of the reason.
 const maxHeld = 255
 
-// held is the reason why the module must stay, as far as there is room; the
+// heldReason is the reason why the module must stay, as far as there is room; the
 // package has all of them.
-func (p *Plan) held() string {
+func (p *Plan) heldReason() string {
 	if len(p.Held) == 0 {
 		return ""
 	}
@@ -130,7 +130,7 @@ func (p *Plan) held() string {
 	return text[:min(len(text), maxHeld)]
 }
 
-func digit(b bool) int {
+func boolDigit(b bool) int {
 	if b {
 		return 1
 	}

@@ -63,8 +63,8 @@ type Result struct {
 	Imports   []pack.Symbol
 }
 
-// Make builds a plan's module. It writes to a folder of its own only.
-func Make(ctx context.Context, p *Plan) (*Result, error) {
+// BuildModule builds a plan's module. It writes to a folder of its own only.
+func BuildModule(ctx context.Context, p *Plan) (*Result, error) {
 	exports, err := readExports(filepath.Join(p.Tree, "Module.symvers"))
 	if err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func Make(ctx context.Context, p *Plan) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.finish(ko, exports)
+	return p.linkModule(ko, exports)
 }
 
 // write lays out what Kbuild reads.
 func (p *Plan) write(dir string) error {
-	glue, err := p.glue()
+	glue, err := p.writeGlue()
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (p *Plan) write(dir string) error {
 	objects := []string{"main.o"}
 	for i, f := range p.Files {
 		name := fmt.Sprintf("text%d", i)
-		files[name+".S"] = append(bytes.Clone(f.Extract.Text), p.sizes(f.Extract)...)
+		files[name+".S"] = append(bytes.Clone(f.Extract.Text), p.appendSizes(f.Extract)...)
 		objects = append(objects, name+".o")
 	}
 	files["Kbuild"] = fmt.Appendf(nil, "obj-m := %s.o\n%s-y := %s\nccflags-y := -I$(src)/include\n", p.Name, p.Name, strings.Join(objects, " "))
@@ -128,9 +128,9 @@ func (p *Plan) write(dir string) error {
 const engineSymbols = "0x591642bc\tdynamos_update_add\tdynamos\tEXPORT_SYMBOL_GPL\t\n" +
 	"0x2c444ca9\tdynamos_update_remove\tdynamos\tEXPORT_SYMBOL_GPL\t\n"
 
-// sizes puts the length of each function beside it, where C finds it: C cannot
+// appendSizes puts the length of each function beside it, where C finds it: C cannot
 // subtract addresses before the program is linked.
-func (p *Plan) sizes(e *asm.Extract) []byte {
+func (p *Plan) appendSizes(e *asm.Extract) []byte {
 	var b []byte
 	for _, f := range e.Functions {
 		b = fmt.Appendf(b, "\t.section .rodata,\"a\",@progbits\n\t.balign 8\n\t.globl %s_size\n%s_size:\n\t.quad %s - %s\n",
@@ -164,28 +164,28 @@ func (p *Plan) build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// finish links the module and reads the sizes of its functions.
-func (p *Plan) finish(ko []byte, exports map[string]bool) (*Result, error) {
-	names, err := link.Undefined(ko)
+// linkModule links the module and reads the sizes of its functions.
+func (p *Plan) linkModule(ko []byte, exports map[string]bool) (*Result, error) {
+	names, err := link.UndefinedSymbols(ko)
 	if err != nil {
 		return nil, err
 	}
 	targets := map[string]link.Target{}
 	for _, name := range names {
-		if exports[name] && !p.local(name) {
+		if exports[name] && !p.isLocal(name) {
 			continue
 		}
-		t, err := p.find(name)
+		t, err := p.findTarget(name)
 		if err != nil {
 			return nil, err
 		}
 		targets[name] = t
 	}
 	r := &Result{}
-	if r.Module, err = link.Rewrite(ko, targets); err != nil {
+	if r.Module, err = link.RewriteSymbols(ko, targets); err != nil {
 		return nil, fmt.Errorf("linking with the kernel: %w", err)
 	}
-	for _, t := range link.Names(targets) {
+	for _, t := range link.SortTargets(targets) {
 		r.Imports = append(r.Imports, pack.Symbol(t))
 	}
 	for _, f := range p.Functions {
@@ -193,7 +193,7 @@ func (p *Plan) finish(ko []byte, exports map[string]bool) (*Result, error) {
 			r.Functions = append(r.Functions, f.Function)
 			continue
 		}
-		if f.Size, err = link.Length(r.Module, f.asm.Version, f.asm.End); err != nil {
+		if f.Size, err = link.SymbolDistance(r.Module, f.asm.Version, f.asm.End); err != nil {
 			return nil, err
 		}
 		r.Functions = append(r.Functions, f.Function)
@@ -201,7 +201,7 @@ func (p *Plan) finish(ko []byte, exports map[string]bool) (*Result, error) {
 	return r, nil
 }
 
-func (p *Plan) local(name string) bool {
+func (p *Plan) isLocal(name string) bool {
 	for _, f := range p.Files {
 		for _, l := range f.Extract.Locals {
 			if l.Name == name {
@@ -218,13 +218,13 @@ type UnknownError struct{ reason string }
 
 func (e *UnknownError) Error() string { return e.reason }
 
-func unknown(format string, args ...any) error {
+func unknownf(format string, args ...any) error {
 	return &UnknownError{fmt.Sprintf(format, args...)}
 }
 
-// find says which of the kernel's symbols a name of the new text is. What the
+// findTarget says which of the kernel's symbols a name of the new text is. What the
 // gate has proved counts: the address that the file's own old text uses.
-func (p *Plan) find(name string) (link.Target, error) {
+func (p *Plan) findTarget(name string) (link.Target, error) {
 	var found []link.Target
 	kernels := ""
 	for _, f := range p.Files {
@@ -240,35 +240,35 @@ func (p *Plan) find(name string) (link.Target, error) {
 		addr, proved := f.Gate.Symbols[is]
 		if !proved {
 			if local {
-				return link.Target{}, unknown("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
+				return link.Target{}, unknownf("%s: the file's %s is used nowhere in the kernel's own text, so that its address cannot be proved", f.Extract.Path, is)
 			}
 			continue
 		}
 		if p.Image.Init(addr) {
-			return link.Target{}, unknown("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
+			return link.Target{}, unknownf("%s: the new text uses %s, which is gone once the kernel is up (__init)", f.Extract.Path, is)
 		}
 		position, ok := p.Image.Position(is, addr)
 		if !ok {
-			return link.Target{}, unknown("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
+			return link.Target{}, unknownf("%s: the kernel's table of symbols does not have the %s that its text uses", f.Extract.Path, is)
 		}
 		found = append(found, link.Target{Name: is, Position: position})
 	}
 	for _, t := range found {
 		if t != found[0] {
-			return t, unknown("%s means one symbol in one of the files and another in another: make two updates of them", name)
+			return t, unknownf("%s means one symbol in one of the files and another in another: make two updates of them", name)
 		}
 	}
 	if len(found) > 0 {
 		return found[0], nil
 	}
 	if kernels != "" { // another file has it
-		return p.global(kernels)
+		return p.findGlobal(kernels)
 	}
-	return p.global(name)
+	return p.findGlobal(name)
 }
 
-// global finds a symbol that the old text did not use.
-func (p *Plan) global(name string) (link.Target, error) {
+// findGlobal finds a symbol that the old text did not use.
+func (p *Plan) findGlobal(name string) (link.Target, error) {
 	var found []link.Target
 	list := p.Image.Named(name)
 	for i, s := range list {
@@ -276,15 +276,15 @@ func (p *Plan) global(name string) (link.Target, error) {
 			continue
 		}
 		if p.Image.Init(s.Addr) {
-			return link.Target{}, unknown("the new text uses %s, which is gone once the kernel is up (__init)", name)
+			return link.Target{}, unknownf("the new text uses %s, which is gone once the kernel is up (__init)", name)
 		}
 		found = append(found, link.Target{Name: name, Position: i + 1})
 	}
 	switch {
 	case len(found) == 0:
-		return link.Target{}, unknown("the new text uses %s, which the kernel does not have", name)
+		return link.Target{}, unknownf("the new text uses %s, which the kernel does not have", name)
 	case len(found) > 1:
-		return link.Target{}, unknown("the new text uses %s, of which the kernel has %d", name, len(found))
+		return link.Target{}, unknownf("the new text uses %s, of which the kernel has %d", name, len(found))
 	case len(list) == 1:
 		found[0].Position = 0
 	}

@@ -39,7 +39,7 @@ func example() *Plan {
 }
 
 func TestTableSaysWhatTheEngineAsks(t *testing.T) {
-	glue, err := example().glue()
+	glue, err := example().writeGlue()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +60,11 @@ func TestTableSaysWhatTheEngineAsks(t *testing.T) {
 // The reason why a module must stay is a text of C, whatever is in it.
 func TestTableSaysWhyAModuleStays(t *testing.T) {
 	p := example()
-	if glue, err := p.glue(); err != nil || strings.Contains(string(glue), ".held") {
+	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") {
 		t.Errorf("%v, %s", err, glue)
 	}
 	p.Held = []string{`the text "a\n"` + strings.Repeat("x", 300), "f"}
-	glue, err := p.glue()
+	glue, err := p.writeGlue()
 	if err != nil || !strings.Contains(string(glue), `.held = "the text \"a\\n\"xxx`) || !strings.Contains(string(glue), `xxx, and 1 more",`) {
 		t.Errorf("%v, %s", err, glue)
 	}
@@ -81,7 +81,7 @@ func TestTableTakesNoTextThatIsNoName(t *testing.T) {
 	} {
 		p := example()
 		spoil(p)
-		if _, err := p.glue(); err == nil {
+		if _, err := p.writeGlue(); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -123,7 +123,7 @@ func twice(t *testing.T, im *image.Image) []image.Symbol {
 }
 
 func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
-	k, err := lab.Find(buildDir(t), lab.Series()[0])
+	k, err := lab.FindKernel(buildDir(t), lab.Series()[0])
 	if err != nil {
 		t.Skip(err)
 	}
@@ -155,13 +155,13 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 		{what: "one of the start", plan: plan(empty), name: "start_kernel", why: "__init"},
 		{what: "nothing", plan: plan(empty), name: "no_such_symbol", why: "does not have"},
 	} {
-		got, err := c.plan.find(c.name)
+		got, err := c.plan.findTarget(c.name)
 		if c.why == "" && (err != nil || got != c.want) || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v, %v", c.what, got, err)
 		}
 	}
 	local := plan(File{&asm.Extract{Path: "x.c", Locals: []asm.Local{{Name: "asked", Is: name}}}, &image.File{}})
-	if _, err := local.find("asked"); err == nil || !strings.Contains(err.Error(), "cannot be proved") {
+	if _, err := local.findTarget("asked"); err == nil || !strings.Contains(err.Error(), "cannot be proved") {
 		t.Errorf("a static that the old text does not use: %v", err)
 	}
 }

@@ -218,7 +218,7 @@ func (k *Kernel) check(class string) error {
 		}
 	}
 	for _, s := range k.Imports {
-		if !s.valid() {
+		if !s.isValid() {
 			return fmt.Errorf("%.80q, %d is no symbol", s.Name, s.Position)
 		}
 	}
@@ -227,7 +227,7 @@ func (k *Kernel) check(class string) error {
 
 func (f *Function) check(class string) error {
 	switch {
-	case !f.Symbol.valid():
+	case !f.Symbol.isValid():
 		return fmt.Errorf("%.80q, %d is no symbol", f.Name, f.Position)
 	case !validText(f.File) || !validText(f.Type):
 		return errors.New("a text is too long, or not text")
@@ -253,7 +253,7 @@ func (f *Function) check(class string) error {
 	return fmt.Errorf("%s has a result %.80q, which cannot be", f.Name, f.Result)
 }
 
-func (s Symbol) valid() bool {
+func (s Symbol) isValid() bool {
 	return ValidSymbol(s.Name) && s.Position >= 0 && s.Position < 1<<20
 }
 

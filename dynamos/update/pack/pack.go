@@ -45,7 +45,7 @@ func Open(path string) (*Package, error) {
 // module has the digest that the manifest names.
 func Read(r io.Reader) (*Package, error) {
 	t := tar.NewReader(r)
-	text, err := member(t, manifestName, MaxManifest)
+	text, err := readMember(t, manifestName, MaxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +54,15 @@ func Read(r io.Reader) (*Package, error) {
 		return nil, err
 	}
 	p := &Package{Manifest: m, Modules: map[string][]byte{}}
-	if p.Patch, err = member(t, patchName, MaxPatch); err != nil {
+	if p.Patch, err = readMember(t, patchName, MaxPatch); err != nil {
 		return nil, err
 	}
 	for _, k := range p.Kernels {
-		module, err := member(t, k.File, MaxModule)
+		module, err := readMember(t, k.File, MaxModule)
 		if err != nil {
 			return nil, err
 		}
-		if digest(module) != k.SHA256 {
+		if digestOf(module) != k.SHA256 {
 			return nil, fmt.Errorf("%s does not match the manifest: the file was changed or damaged", k.File)
 		}
 		p.Modules[k.BuildID] = module
@@ -75,8 +75,8 @@ func Read(r io.Reader) (*Package, error) {
 	return p, nil
 }
 
-// member reads the next file, which must be this one.
-func member(t *tar.Reader, name string, limit int64) ([]byte, error) {
+// readMember reads the next file, which must be this one.
+func readMember(t *tar.Reader, name string, limit int64) ([]byte, error) {
 	h, err := t.Next()
 	if err == io.EOF {
 		return nil, fmt.Errorf("it ends before %s", name)
@@ -98,7 +98,7 @@ func member(t *tar.Reader, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-func digest(data []byte) string {
+func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
@@ -115,7 +115,7 @@ func Write(w io.Writer, p *Package) error {
 		if !ok {
 			return fmt.Errorf("there is no module for kernel %s", k.BuildID)
 		}
-		k.File, k.SHA256 = k.BuildID+".ko", digest(module)
+		k.File, k.SHA256 = k.BuildID+".ko", digestOf(module)
 	}
 	if err := m.Check(); err != nil {
 		return err
@@ -151,8 +151,8 @@ func add(t *tar.Writer, name string, data []byte, limit int) error {
 	return err
 }
 
-// Save writes a package to a file, whole or not at all.
-func Save(path string, p *Package) error {
+// WriteFile writes a package to a file, whole or not at all.
+func WriteFile(path string, p *Package) error {
 	var b bytes.Buffer
 	if err := Write(&b, p); err != nil {
 		return err

@@ -47,7 +47,7 @@ func bytesOf(t testing.TB, p *Package) []byte {
 func TestPackageComesBackAsItWasWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Suffix)
 	want := example()
-	if err := Save(path, want); err != nil {
+	if err := WriteFile(path, want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Open(path)
@@ -55,7 +55,7 @@ func TestPackageComesBackAsItWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Kernels[0].File = kernelA + ".ko"
-	want.Kernels[0].SHA256 = digest(want.Modules[kernelA])
+	want.Kernels[0].SHA256 = digestOf(want.Modules[kernelA])
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -19,7 +19,7 @@ import (
 // a file. Functions that one file has anew are taken where another's new text
 // calls them.
 func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
-	if err := w.rename(units, says); err != nil {
+	if err := w.restoreNames(units, says); err != nil {
 		return nil, err
 	}
 	list := make([]*asm.Change, len(units))
@@ -28,25 +28,25 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !c.None() || len(c.Added()) > 0 || len(c.Gone) > 0 || len(c.Idle) > 0 {
+		if !c.IsEmpty() || len(c.Added()) > 0 || len(c.Gone) > 0 || len(c.Idle) > 0 {
 			list[i] = c
 		}
 	}
-	if err := each(list, (*asm.Change).Adopt); err != nil {
-		return nil, w.lined(err)
+	if err := eachPair(list, (*asm.Change).Adopt); err != nil {
+		return nil, w.addLine(err)
 	}
 	for again := true; again; {
 		again = false
 		for i := range list {
-			more, err := supply(list, i)
+			more, err := supplyNeeds(list, i)
 			if err != nil {
-				return nil, w.lined(err)
+				return nil, w.addLine(err)
 			}
 			again = again || more
 		}
 	}
-	if err := each(list, (*asm.Change).Lost); err != nil {
-		return nil, w.lined(err)
+	if err := eachPair(list, (*asm.Change).LostVariable); err != nil {
+		return nil, w.addLine(err)
 	}
 	for i, c := range list {
 		if c == nil {
@@ -55,15 +55,15 @@ func (w *Work) Changes(units []Unit, says io.Writer) ([]*asm.Change, error) {
 		for _, name := range c.Idle {
 			w.Idle = append(w.Idle, fmt.Sprintf("%s of %s", name, c.Path))
 		}
-		if c.None() {
+		if c.IsEmpty() {
 			list[i] = nil
 		}
 	}
 	return list, nil
 }
 
-// each calls f for every two of the changes.
-func each(list []*asm.Change, f func(to, from *asm.Change) error) error {
+// eachPair calls f for every two of the changes.
+func eachPair(list []*asm.Change, f func(to, from *asm.Change) error) error {
 	for _, to := range list {
 		for _, from := range list {
 			if to == nil || from == nil || to == from {
@@ -77,12 +77,12 @@ func each(list []*asm.Change, f func(to, from *asm.Change) error) error {
 	return nil
 }
 
-// supply takes from the other files what the i-th one needs and they add.
-func supply(list []*asm.Change, i int) (more bool, err error) {
-	if list[i] == nil || list[i].None() {
+// supplyNeeds takes from the other files what the i-th one needs and they add.
+func supplyNeeds(list []*asm.Change, i int) (more bool, err error) {
+	if list[i] == nil || list[i].IsEmpty() {
 		return false, nil
 	}
-	needs := list[i].Needs()
+	needs := list[i].Needed()
 	for k, other := range list {
 		if k == i || other == nil {
 			continue
@@ -99,15 +99,15 @@ func supply(list []*asm.Change, i int) (more bool, err error) {
 	return more, nil
 }
 
-// rename gives back their names to functions to which the patch only gave
+// restoreNames gives back their names to functions to which the patch only gave
 // others: the tables of a running kernel that hold them need no change then.
-func (w *Work) rename(units []Unit, says io.Writer) error {
+func (w *Work) restoreNames(units []Unit, says io.Writer) error {
 	names := map[string]string{}
 	for _, u := range units {
 		if !slices.Contains(w.Files, u.Path) {
 			continue
 		}
-		more, err := u.renamed()
+		more, err := u.findRenamed()
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (w *Work) rename(units []Unit, says io.Writer) error {
 	for _, u := range units {
 		text, err := os.ReadFile(u.After)
 		if err == nil {
-			err = os.WriteFile(u.After, asm.Rename(text, names), 0o644)
+			err = os.WriteFile(u.After, asm.RenameSymbols(text, names), 0o644)
 		}
 		if err != nil {
 			return err
@@ -133,8 +133,8 @@ func (w *Work) rename(units []Unit, says io.Writer) error {
 
 var functionType = regexp.MustCompile(`(?m)^\t\.type\t([A-Za-z0-9_]+), @function$`)
 
-// renamed looks for such functions where some come and some go.
-func (u Unit) renamed() (map[string]string, error) {
+// findRenamed looks for such functions where some come and some go.
+func (u Unit) findRenamed() (map[string]string, error) {
 	var names [2]map[string]bool
 	for i, file := range []string{u.Before, u.After} {
 		text, err := os.ReadFile(file)
@@ -146,18 +146,18 @@ func (u Unit) renamed() (map[string]string, error) {
 			names[i][string(m[1])] = true
 		}
 	}
-	if !lacks(names[0], names[1]) || !lacks(names[1], names[0]) {
+	if !isMissingAny(names[0], names[1]) || !isMissingAny(names[1], names[0]) {
 		return nil, nil
 	}
 	before, after, err := u.parse()
 	if err != nil {
 		return nil, err
 	}
-	return asm.Renamed(before, after), nil
+	return asm.FindRenamed(before, after), nil
 }
 
-// lacks tells whether the second set does not have all of the first.
-func lacks(a, b map[string]bool) bool {
+// isMissingAny tells whether the second set does not have all of the first.
+func isMissingAny(a, b map[string]bool) bool {
 	for name := range a {
 		if !b[name] {
 			return true

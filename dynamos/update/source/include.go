@@ -35,9 +35,9 @@ func newIncludes(dir string) *includes {
 	return &includes{dir: dir, memo: map[string][]string{}}
 }
 
-// included gives the names that a file includes, in the submatches of
+// includedNames gives the names that a file includes, in the submatches of
 // includeLine, which alone would take long for a whole kernel.
-func included(text []byte) [][][]byte {
+func includedNames(text []byte) [][][]byte {
 	var out [][][]byte
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -51,8 +51,8 @@ func included(text []byte) [][][]byte {
 	return out
 }
 
-// direct lists the files that one names.
-func (n *includes) direct(file string) []string {
+// directIncludes lists the files that one names.
+func (n *includes) directIncludes(file string) []string {
 	if list, ok := n.memo[file]; ok {
 		return list
 	}
@@ -62,13 +62,13 @@ func (n *includes) direct(file string) []string {
 		return nil
 	}
 	var out []string
-	for _, m := range included(text) {
+	for _, m := range includedNames(text) {
 		dirs := searched
 		if m[1][0] == '"' {
 			dirs = append([]string{path.Dir(file)}, searched...)
 		}
 		for _, d := range dirs {
-			if name := path.Join(d, string(m[2])); n.there(name) {
+			if name := path.Join(d, string(m[2])); n.exists(name) {
 				out = append(out, name)
 				break
 			}
@@ -78,15 +78,15 @@ func (n *includes) direct(file string) []string {
 	return out
 }
 
-func (n *includes) there(name string) bool {
+func (n *includes) exists(name string) bool {
 	_, known := n.memo[name]
 	return known || exists(filepath.Join(n.dir, name))
 }
 
-// users are those of the sources that may include a file.
-func (n *includes) users(sources map[string]bool, file string) []string {
+// usersOf are those of the sources that may include a file.
+func (n *includes) usersOf(sources map[string]bool, file string) []string {
 	if n.back == nil {
-		n.turn(sources)
+		n.invert(sources)
 	}
 	seen := map[string]bool{file: true}
 	for todo := []string{file}; len(todo) > 0; todo = todo[1:] {
@@ -108,8 +108,8 @@ func (n *includes) users(sources map[string]bool, file string) []string {
 	return out
 }
 
-// turn notes by whom each file is included, as far as the sources reach.
-func (n *includes) turn(sources map[string]bool) {
+// invert notes by whom each file is included, as far as the sources reach.
+func (n *includes) invert(sources map[string]bool) {
 	n.back = map[string][]string{}
 	known := map[string]bool{}
 	todo := slices.Clone(always)
@@ -121,19 +121,19 @@ func (n *includes) turn(sources map[string]bool) {
 			continue
 		}
 		known[todo[0]] = true
-		for _, next := range n.direct(todo[0]) {
+		for _, next := range n.directIncludes(todo[0]) {
 			n.back[next] = append(n.back[next], todo[0])
 			todo = append(todo, next)
 		}
 	}
 }
 
-// reach adds a file and all that it includes to what was seen.
-func (n *includes) reach(file string, seen map[string]bool) {
+// addReachable adds a file and all that it includes to what was seen.
+func (n *includes) addReachable(file string, seen map[string]bool) {
 	seen[file] = true
-	for _, next := range n.direct(file) {
+	for _, next := range n.directIncludes(file) {
 		if !seen[next] {
-			n.reach(next, seen)
+			n.addReachable(next, seen)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (t *Tree) Includes(sources []string) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	for _, s := range sources {
 		seen := map[string]bool{}
-		n.reach(s, seen)
+		n.addReachable(s, seen)
 		out[s] = seen
 	}
 	return out

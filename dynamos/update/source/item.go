@@ -39,29 +39,29 @@ type itemizer struct {
 	out        []item
 }
 
-// items cuts a C file at its top level. Where brackets do not pair, as between
+// splitItems cuts a C file at its top level. Where brackets do not pair, as between
 // two branches of a condition, it is not whole and nothing is said.
-func items(text string) (list []item, whole bool) {
+func splitItems(text string) (list []item, whole bool) {
 	text = joined.ReplaceAllString(commentText.ReplaceAllString(text, " "), " ")
 	var z itemizer
 	var body strings.Builder
 	depth := 0
 	for _, line := range strings.SplitAfter(text, "\n") {
 		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "#") {
-			if z.directive(trimmed) && depth > 0 {
+			if z.readDirective(trimmed) && depth > 0 {
 				body.WriteString(" " + trimmed + "\n")
 			}
 			continue
 		}
-		depth = z.line(&body, line, depth)
+		depth = z.addLine(&body, line, depth)
 	}
-	z.end(body.String())
+	z.endItem(body.String())
 	return z.out, depth == 0 && len(z.conditions) == 0
 }
 
-// directive follows conditions and takes macros; it tells of those directives
+// readDirective follows conditions and takes macros; it tells of those directives
 // that change what is around them.
-func (z *itemizer) directive(s string) bool {
+func (z *itemizer) readDirective(s string) bool {
 	word, rest, _ := strings.Cut(strings.TrimSpace(s[1:]), " ")
 	switch word {
 	case "if", "ifdef", "ifndef":
@@ -85,8 +85,8 @@ func (z *itemizer) directive(s string) bool {
 	return true
 }
 
-// line adds a line to the item that is open, and ends it where it ends.
-func (z *itemizer) line(body *strings.Builder, line string, depth int) int {
+// addLine adds a line to the item that is open, and ends it where it ends.
+func (z *itemizer) addLine(body *strings.Builder, line string, depth int) int {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
@@ -106,11 +106,11 @@ func (z *itemizer) line(body *strings.Builder, line string, depth int) int {
 		case c == '}' || c == ')':
 			depth = max(0, depth-1)
 			if c == '}' && depth == 0 && isFunction(body.String()) {
-				z.end(body.String())
+				z.endItem(body.String())
 				body.Reset()
 			}
 		case c == ';' && depth == 0:
-			z.end(body.String())
+			z.endItem(body.String())
 			body.Reset()
 		}
 	}
@@ -123,7 +123,7 @@ func isFunction(text string) bool {
 	return strings.Contains(head, "(") && !strings.Contains(head, "=")
 }
 
-func (z *itemizer) end(text string) {
+func (z *itemizer) endItem(text string) {
 	text = strings.TrimSpace(blanks.ReplaceAllString(text, " "))
 	if text == "" || text == ";" {
 		return
@@ -133,7 +133,7 @@ func (z *itemizer) end(text string) {
 	switch {
 	case hasBody && isFunction(text):
 		it.kind, it.head = 'f', strings.TrimSpace(head)
-		it.names = called(head)
+		it.names = calledNames(head)
 	case hasBody && tagged.MatchString(text):
 		it.kind = 's'
 		if m := tagged.FindStringSubmatch(text); m[1] != "" {
@@ -141,22 +141,22 @@ func (z *itemizer) end(text string) {
 		}
 		if strings.Contains(head, "enum") {
 			it.names = append(it.names, ident.FindAllString(text[len(head):], -1)...)
-		} else if it.parts = declared(text); len(it.names) > 0 { // what is behind its members has its type
+		} else if it.parts = declaredNames(text); len(it.names) > 0 { // what is behind its members has its type
 			it.tag = it.names[0]
-			it.names = append(it.names, declared(text[strings.LastIndexByte(text, '}')+1:])...)
+			it.names = append(it.names, declaredNames(text[strings.LastIndexByte(text, '}')+1:])...)
 		} else {
 			it.names = it.parts
 		}
 	case strings.Contains(head, "("):
-		it.names = called(head)
+		it.names = calledNames(head)
 	default:
-		it.names = declared(text)
+		it.names = declaredNames(text)
 	}
 	z.add(it)
 }
 
-// called are the names before brackets: the function, or what a macro makes.
-func called(head string) []string {
+// calledNames are the names before brackets: the function, or what a macro makes.
+func calledNames(head string) []string {
 	var out []string
 	for _, m := range beforeParen.FindAllStringSubmatch(head, -1) {
 		if !attributes[m[1]] {
@@ -170,7 +170,7 @@ func called(head string) []string {
 	return out
 }
 
-func declared(text string) []string {
+func declaredNames(text string) []string {
 	var out []string
 	for _, m := range declarator.FindAllStringSubmatch(text, -1) {
 		out = append(out, m[1])
@@ -183,8 +183,8 @@ func (z *itemizer) add(it item) {
 	z.out = append(z.out, it)
 }
 
-// differing are the items that only one of two versions has.
-func differing(old, new []item) []item {
+// differingItems are the items that only one of two versions has.
+func differingItems(old, new []item) []item {
 	count := map[string]int{}
 	for _, it := range old {
 		count[it.text]++

@@ -35,7 +35,7 @@ const typeFlags = "KCFLAGS=-gdwarf-5 -fno-eliminate-unused-debug-types -fno-var-
 // patch, where its text can make a difference. It takes a file for each that
 // the patch changes, compiled twice once more.
 func (w *Work) Layouts(ctx context.Context, says io.Writer) ([]Layout, error) {
-	units, err := w.shaping()
+	units, err := w.pickShapeUnits()
 	if err != nil || len(units) == 0 {
 		return nil, err
 	}
@@ -47,14 +47,14 @@ func (w *Work) Layouts(ctx context.Context, says io.Writer) ([]Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := alone.shapes(ctx, t, "before")
+	before, err := alone.compileShapes(ctx, t, "before")
 	if err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
-	if err := alone.patch(ctx, t.Dir); err != nil {
+	if err := alone.applyPatch(ctx, t.Dir); err != nil {
 		return nil, err
 	}
-	after, err := alone.shapes(ctx, t, "after")
+	after, err := alone.compileShapes(ctx, t, "after")
 	if err != nil {
 		return nil, &CompileError{err}
 	}
@@ -62,7 +62,7 @@ func (w *Work) Layouts(ctx context.Context, says io.Writer) ([]Layout, error) {
 	for i := range units {
 		w.compareShapes(before[i], after[i])
 	}
-	slices.SortFunc(w.moved, w.order)
+	slices.SortFunc(w.moved, w.compareLayouts)
 	return w.moved, nil
 }
 
@@ -73,7 +73,7 @@ func (w *Work) compareShapes(before, after map[string]*shape) {
 		if was == nil || known {
 			continue
 		}
-		if what := is.differs(was); what != "" {
+		if what := is.difference(was); what != "" {
 			l := Layout{Name: name, File: is.file, Line: is.line, What: what, Was: was.size, Is: is.size}
 			l.tag = name[strings.IndexByte(name, ' ')+1:]
 			for _, f := range append(slices.Clone(was.fields), is.fields...) {
@@ -84,8 +84,8 @@ func (w *Work) compareShapes(before, after map[string]*shape) {
 	}
 }
 
-// order puts those first that the patch itself changes: others hold them.
-func (w *Work) order(a, b Layout) int {
+// compareLayouts puts those first that the patch itself changes: others hold them.
+func (w *Work) compareLayouts(a, b Layout) int {
 	rank := func(l Layout) int {
 		if slices.Contains(w.Files, l.File) {
 			return 0
@@ -98,15 +98,15 @@ func (w *Work) order(a, b Layout) int {
 	return strings.Compare(fmt.Sprintf("%s %9d", a.File, a.Line), fmt.Sprintf("%s %9d", b.File, b.Line))
 }
 
-// shapes compiles the units with what the compiler tells of types.
-func (w *Work) shapes(ctx context.Context, t *Tree, name string) ([]map[string]*shape, error) {
+// compileShapes compiles the units with what the compiler tells of types.
+func (w *Work) compileShapes(ctx context.Context, t *Tree, name string) ([]map[string]*shape, error) {
 	if err := w.compile(ctx, t, name, typeFlags, "-o", "prepare"); err != nil {
 		return nil, err
 	}
 	var out []map[string]*shape
 	for _, u := range w.Units {
-		text := filepath.Join(w.Dir, name, assembly(u))
-		if _, err := output(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
+		text := filepath.Join(w.Dir, name, assemblyName(u))
+		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", text+".o", text); err != nil {
 			return nil, err
 		}
 		shapes, err := readShapes(text + ".o")
@@ -118,23 +118,23 @@ func (w *Work) shapes(ctx context.Context, t *Tree, name string) ([]map[string]*
 	return out, nil
 }
 
-// shaping picks units that together see all structures whose layout the patch
+// pickShapeUnits picks units that together see all structures whose layout the patch
 // may change: those of its text, and those made with a macro, constant or type
 // of its text. What holds such a structure elsewhere is not followed: the
 // structure itself is told.
-func (w *Work) shaping() ([]string, error) {
+func (w *Work) pickShapeUnits() ([]string, error) {
 	n := newIncludes(w.tree.Dir)
 	files, names := map[string]bool{}, map[string]bool{}
 	for _, file := range w.Files {
-		was, ok1 := items(w.old[file])
-		is, ok2 := items(w.new[file])
+		was, ok1 := splitItems(w.old[file])
+		is, ok2 := splitItems(w.new[file])
 		if !ok1 || !ok2 {
 			files[file] = true
 		}
-		for _, it := range differing(was, is) {
-			if it.lies() {
+		for _, it := range differingItems(was, is) {
+			if it.isStruct() {
 				files[file] = true
-			} else if it.shapes() {
+			} else if it.makesStructs() {
 				it.name(names)
 			}
 		}
@@ -148,20 +148,20 @@ func (w *Work) shaping() ([]string, error) {
 	for file := range files {
 		if slices.Contains(w.Units, file) {
 			units[file] = true
-		} else if u := w.user(n, file); u != "" { // else nobody of the image sees it
+		} else if u := w.pickUser(n, file); u != "" { // else nobody of the image sees it
 			units[u] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(units)), nil
 }
 
-// user is a unit that includes a header, one of the patch's own if there is.
-func (w *Work) user(n *includes, header string) string {
+// pickUser is a unit that includes a header, one of the patch's own if there is.
+func (w *Work) pickUser(n *includes, header string) string {
 	sources := map[string]bool{}
 	for _, u := range w.Units {
 		sources[u] = true
 	}
-	users := n.users(sources, header)
+	users := n.usersOf(sources, header)
 	for _, u := range users {
 		if slices.Contains(w.Files, u) {
 			return u
@@ -181,7 +181,7 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 		file string
 	}
 	var list []made
-	for _, f := range append(n.headers(w.Units), w.Units...) {
+	for _, f := range append(n.headersOf(w.Units), w.Units...) {
 		text, patched := w.new[f]
 		if !patched {
 			b, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
@@ -193,9 +193,9 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 			}
 			text = string(b)
 		}
-		more, _ := items(text)
+		more, _ := splitItems(text)
 		for _, it := range more {
-			if it.lies() || it.shapes() {
+			if it.isStruct() || it.makesStructs() {
 				it.text = pointer.ReplaceAllString(it.text, "") // one to something is no part of it
 				list = append(list, made{it, f})
 			}
@@ -207,7 +207,7 @@ func (w *Work) madeWith(n *includes, names, files map[string]bool) error {
 			if !eachWord(m.text, func(w string) bool { return names[w] }) {
 				return false
 			}
-			if m.lies() {
+			if m.isStruct() {
 				files[m.file] = true
 			} else {
 				m.name(names)
@@ -226,11 +226,11 @@ func (it *item) name(names map[string]bool) {
 	}
 }
 
-// lies tells whether an item is a structure.
-func (it *item) lies() bool { return it.kind == 's' && !it.isEnum() }
+// isStruct tells whether an item is a structure.
+func (it *item) isStruct() bool { return it.kind == 's' && !it.isEnum() }
 
-// shapes tells whether an item is none itself, but structures are made with it.
-func (it *item) shapes() bool {
+// makesStructs tells whether an item is none itself, but structures are made with it.
+func (it *item) makesStructs() bool {
 	return it.kind == 'm' || it.isEnum() || it.kind == 'p' && strings.Contains(it.text, "typedef ")
 }
 
@@ -243,12 +243,12 @@ func (w *Work) OfModules(ctx context.Context, l Layout) (string, error) {
 	if path.Ext(l.File) != ".h" {
 		return "", nil
 	}
-	modules, err := w.tree.modules(ctx)
+	modules, err := w.tree.moduleSources(ctx)
 	if err != nil {
 		return "", err
 	}
 	n := newIncludes(w.tree.Dir)
-	users := n.users(modules, l.File)
+	users := n.usersOf(modules, l.File)
 	for _, s := range users { // most name it themselves, which is soon seen
 		text, err := os.ReadFile(filepath.Join(w.tree.Dir, s))
 		if err == nil && hasWord(string(text), l.tag) {
@@ -256,7 +256,7 @@ func (w *Work) OfModules(ctx context.Context, l Layout) (string, error) {
 		}
 	}
 	it := item{kind: 's', names: []string{l.tag}, tag: l.tag, parts: l.list, text: l.Name + " { }"}
-	if users = w.tree.seeing(n, users, []item{it}); len(users) > 0 {
+	if users = w.tree.filterUsers(n, users, []item{it}); len(users) > 0 {
 		return users[0], nil
 	}
 	return "", nil

@@ -32,7 +32,7 @@ func (t *Tree) listObjects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := t.compiled(out, "")
+	seen := t.compiledSources(out, "")
 	if len(seen) < 1000 {
 		return fmt.Errorf("make would compile only %d files: the source is not whole", len(seen))
 	}
@@ -43,8 +43,8 @@ func (t *Tree) listObjects(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(t.Dir, objectsFile), []byte(text.String()), 0o644)
 }
 
-// modules gives the sources of all modules: a minute for the first who asks.
-func (t *Tree) modules(ctx context.Context) (map[string]bool, error) {
+// moduleSources gives the sources of all modules: a minute for the first who asks.
+func (t *Tree) moduleSources(ctx context.Context) (map[string]bool, error) {
 	file := filepath.Join(t.Dir, modulesFile)
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -58,7 +58,7 @@ func (t *Tree) modules(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := t.compiled(out, "[M]")
+	seen := t.compiledSources(out, "[M]")
 	if len(seen) == 0 {
 		return nil, errors.New("make would compile no modules: the source is not whole")
 	}
@@ -70,8 +70,8 @@ func (t *Tree) modules(ctx context.Context) (map[string]bool, error) {
 	return seen, os.Rename(part, file)
 }
 
-// compiled picks the sources out of make's lines: mark is [M] for modules.
-func (t *Tree) compiled(out, mark string) map[string]bool {
+// compiledSources picks the sources out of make's lines: mark is [M] for modules.
+func (t *Tree) compiledSources(out, mark string) map[string]bool {
 	seen := map[string]bool{}
 	for _, m := range compiles.FindAllStringSubmatch(out, -1) {
 		path := m[2] + ".c"
@@ -86,14 +86,14 @@ func (t *Tree) compiled(out, mark string) map[string]bool {
 // where a target cannot be made: nothing is, so others are missing.
 func (t *Tree) wouldCompile(ctx context.Context, targets ...string) (string, error) {
 	const script = `make -n -k "$@" | grep -o "echo '  CC [^']*'" || :`
-	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.arguments(targets...),
+	args := append([]string{"-uc", script, "sh"}, slices.DeleteFunc(t.makeArgs(targets...),
 		func(s string) bool { return s == "-s" })...)
-	out, err := output(ctx, t.Dir, nil, "sh", args...)
+	out, err := runOutput(ctx, t.Dir, nil, "sh", args...)
 	return string(out), err
 }
 
-// objects gives the sources of the image.
-func (t *Tree) objects() (map[string]bool, error) {
+// imageSources gives the sources of the image.
+func (t *Tree) imageSources() (map[string]bool, error) {
 	text, err := os.ReadFile(filepath.Join(t.Dir, objectsFile))
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ const maxPatch = 4 << 20
 // git and mail write it, is dropped.
 func parsePatch(text []byte) ([]part, error) {
 	if len(text) > maxPatch {
-		return nil, refused("the patch has %d bytes; at most %d are possible", len(text), maxPatch)
+		return nil, refusef("the patch has %d bytes; at most %d are possible", len(text), maxPatch)
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	var out []part
@@ -48,13 +48,13 @@ func parsePatch(text []byte) ([]part, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(q part) bool { return q.path == p.path }) {
-			return nil, refused("line %d of the patch changes %s a second time: make one patch of its commits, as 'git diff FIRST^ LAST' does", p.line, p.path)
+			return nil, refusef("line %d of the patch changes %s a second time: make one patch of its commits, as 'git diff FIRST^ LAST' does", p.line, p.path)
 		}
 		out = append(out, p)
 		i = end
 	}
 	if len(out) == 0 {
-		return nil, refused("it is no patch: there is no line that begins with \"--- \" before one with \"+++ \"")
+		return nil, refusef("it is no patch: there is no line that begins with \"--- \" before one with \"+++ \"")
 	}
 	return out, nil
 }
@@ -62,18 +62,18 @@ func parsePatch(text []byte) ([]part, error) {
 func parsePart(lines [][]byte, begin int) (part, int, error) {
 	from, err := patchPath(lines[begin][4:])
 	if err != nil {
-		return part{}, 0, refused("line %d of the patch: %v", begin+1, err)
+		return part{}, 0, refusef("line %d of the patch: %v", begin+1, err)
 	}
 	to, err := patchPath(lines[begin+1][4:])
 	if err != nil {
-		return part{}, 0, refused("line %d of the patch: %v", begin+2, err)
+		return part{}, 0, refusef("line %d of the patch: %v", begin+2, err)
 	}
 	p := part{path: to, line: begin + 1, added: from == "", removed: to == ""}
 	if p.removed {
 		p.path = from
 	}
 	if p.path == "" || from != "" && to != "" && from != to {
-		return part{}, 0, refused("line %d of the patch renames %q to %q: a running kernel has no file names", begin+1, from, to)
+		return part{}, 0, refusef("line %d of the patch renames %q to %q: a running kernel has no file names", begin+1, from, to)
 	}
 	end := begin + 2
 	for end < len(lines) && bytes.HasPrefix(lines[end], []byte("@@ ")) {
@@ -85,7 +85,7 @@ func parsePart(lines [][]byte, begin int) (part, int, error) {
 		end = n
 	}
 	if end == begin+2 {
-		return part{}, 0, refused("line %d of the patch changes nothing of %s", begin+1, p.path)
+		return part{}, 0, refusef("line %d of the patch changes nothing of %s", begin+1, p.path)
 	}
 	p.text = bytes.Join(lines[begin:end], nil)
 	return p, end, nil
@@ -100,10 +100,10 @@ func patchPath(b []byte) (string, error) {
 	}
 	_, rest, ok := strings.Cut(name, "/")
 	if !ok || rest == "" || path.Clean(rest) != rest || path.IsAbs(rest) || strings.HasPrefix(rest, "..") {
-		return "", refused("%.200q is no path of the form a/DIR/FILE, as git diff writes them", name)
+		return "", refusef("%.200q is no path of the form a/DIR/FILE, as git diff writes them", name)
 	}
 	if strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+,@-") != "" {
-		return "", refused("%.200q is no name of a kernel's file", rest)
+		return "", refusef("%.200q is no name of a kernel's file", rest)
 	}
 	return rest, nil
 }
@@ -112,18 +112,18 @@ func patchPath(b []byte) (string, error) {
 // touches.
 func parseHunk(lines [][]byte, at int) (end int, changed []int, err error) {
 	f := strings.Fields(string(lines[at]))
-	bad := refused("line %d of the patch is no head of a hunk", at+1)
+	bad := refusef("line %d of the patch is no head of a hunk", at+1)
 	if len(f) < 4 || f[3] != "@@" || f[1][0] != '-' || f[2][0] != '+' {
 		return 0, nil, bad
 	}
-	_, old, ok1 := span(f[1][1:])
-	number, new, ok2 := span(f[2][1:])
+	_, old, ok1 := parseSpan(f[1][1:])
+	number, new, ok2 := parseSpan(f[2][1:])
 	if !ok1 || !ok2 {
 		return 0, nil, bad
 	}
 	for end = at + 1; old > 0 || new > 0; end++ {
 		if end == len(lines) || len(lines[end]) == 0 {
-			return 0, nil, refused("the patch ends inside of the hunk of line %d", at+1)
+			return 0, nil, refusef("the patch ends inside of the hunk of line %d", at+1)
 		}
 		switch lines[end][0] {
 		case ' ', '\n', '\r':
@@ -137,10 +137,10 @@ func parseHunk(lines [][]byte, at int) (end int, changed []int, err error) {
 			number++
 		case '\\':
 		default:
-			return 0, nil, refused("line %d of the patch is no line of a hunk", end+1)
+			return 0, nil, refusef("line %d of the patch is no line of a hunk", end+1)
 		}
 		if old < 0 || new < 0 {
-			return 0, nil, refused("the hunk of line %d of the patch has more lines than it says", at+1)
+			return 0, nil, refusef("the hunk of line %d of the patch has more lines than it says", at+1)
 		}
 	}
 	if end < len(lines) && bytes.HasPrefix(lines[end], []byte("\\")) {
@@ -149,7 +149,7 @@ func parseHunk(lines [][]byte, at int) (end int, changed []int, err error) {
 	return end, changed, nil
 }
 
-func span(s string) (first, count int, ok bool) {
+func parseSpan(s string) (first, count int, ok bool) {
 	a, b, two := strings.Cut(s, ",")
 	first, err := strconv.Atoi(a)
 	if err != nil || first < 0 {
@@ -162,19 +162,19 @@ func span(s string) (first, count int, ok bool) {
 	return first, count, err == nil && count >= 0 && count < maxPatch
 }
 
-// refused says why a patch as a whole can't be taken.
-func refused(format string, args ...any) error {
+// refusef says why a patch as a whole can't be taken.
+func refusef(format string, args ...any) error {
 	return &asm.Refusal{Reason: fmt.Sprintf(format, args...)}
 }
 
-// rooted gives the files of a patch that was made with --no-prefix the prefixes
+// addPrefixes gives the files of a patch that was made with --no-prefix the prefixes
 // that git gives them.
-func (t *Tree) rooted(text []byte) []byte {
+func (t *Tree) addPrefixes(text []byte) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i := range len(lines) - 1 {
 		from, ok1 := bytes.CutPrefix(lines[i], []byte("--- "))
 		to, ok2 := bytes.CutPrefix(lines[i+1], []byte("+++ "))
-		if !ok1 || !ok2 || !t.has(from) && !t.has(to) {
+		if !ok1 || !ok2 || !t.hasFile(from) && !t.hasFile(to) {
 			continue
 		}
 		if !bytes.HasPrefix(from, []byte("/dev/null")) {
@@ -187,8 +187,8 @@ func (t *Tree) rooted(text []byte) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// has tells whether the tree has a file of just the name in a patch.
-func (t *Tree) has(line []byte) bool {
+// hasFile tells whether the tree has a file of just the name in a patch.
+func (t *Tree) hasFile(line []byte) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(string(line)), "\t")
 	if !filepath.IsLocal(name) {
 		return false
@@ -201,7 +201,7 @@ func (t *Tree) has(line []byte) bool {
 // refuses those that no update can carry.
 func sortParts(parts []part) (code []part, skips []Skip, err error) {
 	for _, p := range parts {
-		if why := aside(p); why != "" {
+		if why := ignoreReason(p); why != "" {
 			skips = append(skips, Skip{p.path, why})
 			continue
 		}
@@ -228,8 +228,8 @@ func firstLine(p part) int {
 	return p.changed[0]
 }
 
-// aside tells why a file does not matter for a running kernel, or "".
-func aside(p part) string {
+// ignoreReason tells why a file does not matter for a running kernel, or "".
+func ignoreReason(p part) string {
 	name := p.path
 	first, rest, _ := strings.Cut(name, "/")
 	second, _, _ := strings.Cut(rest, "/")

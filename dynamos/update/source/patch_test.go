@@ -93,10 +93,10 @@ func TestPatchWithoutPrefixes(t *testing.T) {
 	if plain == want {
 		t.Fatal(want)
 	}
-	if got := string(tree.rooted([]byte(plain))); got != want {
+	if got := string(tree.addPrefixes([]byte(plain))); got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := string(tree.rooted([]byte(want))); got != want {
+	if got := string(tree.addPrefixes([]byte(want))); got != want {
 		t.Errorf("one with prefixes became\n%s", got)
 	}
 	w, err := tree.Patch(t.Context(), []byte(plain))
@@ -104,11 +104,11 @@ func TestPatchWithoutPrefixes(t *testing.T) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	added := "--- /dev/null\n+++ mm/leaf.c\n@@ -0,0 +1 @@\n+x\n"
-	if got := string(tree.rooted([]byte(added))); got != "--- /dev/null\n+++ b/mm/leaf.c\n@@ -0,0 +1 @@\n+x\n" {
+	if got := string(tree.addPrefixes([]byte(added))); got != "--- /dev/null\n+++ b/mm/leaf.c\n@@ -0,0 +1 @@\n+x\n" {
 		t.Errorf("an added file became\n%s", got)
 	}
 	outside := "--- ../../etc/passwd\n+++ ../../etc/passwd\n"
-	if got := string(tree.rooted([]byte(outside))); got != outside {
+	if got := string(tree.addPrefixes([]byte(outside))); got != outside {
 		t.Errorf("one outside became\n%s", got)
 	}
 }

@@ -26,20 +26,20 @@ const space = 3 << 30
 // flags make gcc write a section for each function and variable.
 const flags = "KCFLAGS=-ffunction-sections -fdata-sections -g0"
 
-// Prepare gives the tree of a kernel, and makes it first if need be. Two calls
+// PrepareTree gives the tree of a kernel, and makes it first if need be. Two calls
 // at once, in any two processes, do the work once; one that was killed is done
 // again. The cache is a folder such as lab.CacheDir gives.
-func Prepare(ctx context.Context, cache string, k Kernel, says io.Writer) (*Tree, error) {
-	digest, err := k.digest()
+func PrepareTree(ctx context.Context, cache string, k Kernel, says io.Writer) (*Tree, error) {
+	digest, err := k.digestInputs()
 	if err != nil {
 		return nil, err
 	}
-	cc, err := compiler(ctx, k.Config)
+	cc, err := findCompiler(ctx, k.Config)
 	if err != nil {
 		return nil, err
 	}
 	t := &Tree{Kernel: k, Dir: filepath.Join(cache, "source", k.Version), Compiler: cc}
-	if t.ready(digest) {
+	if t.isReady(digest) {
 		return t, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(t.Dir), 0o755); err != nil {
@@ -52,17 +52,17 @@ func Prepare(ctx context.Context, cache string, k Kernel, says io.Writer) (*Tree
 		return nil, err
 	}
 	defer unlock()
-	if t.ready(digest) {
+	if t.isReady(digest) {
 		return t, nil
 	}
-	if err := t.make(ctx, digest, says); err != nil {
+	if err := t.build(ctx, digest, says); err != nil {
 		return nil, fmt.Errorf("source %s: %w", k.Version, err)
 	}
 	return t, nil
 }
 
-// digest is of what decides how a tree is prepared.
-func (k Kernel) digest() (string, error) {
+// digestInputs is of what decides how a tree is prepared.
+func (k Kernel) digestInputs() (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "1 %s %s\n", k.Version, flags)
 	for _, path := range []string{k.Config, k.Symvers} {
@@ -78,26 +78,26 @@ func (k Kernel) digest() (string, error) {
 
 const readyFile = ".skep-ready"
 
-func (t *Tree) ready(digest string) bool {
+func (t *Tree) isReady(digest string) bool {
 	text, err := os.ReadFile(filepath.Join(t.Dir, readyFile))
 	return err == nil && string(text) == digest
 }
 
-func (t *Tree) make(ctx context.Context, digest string, says io.Writer) error {
+func (t *Tree) build(ctx context.Context, digest string, says io.Writer) error {
 	part := t.Dir + ".part"
 	defer os.RemoveAll(part)
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
-	sweep(filepath.Dir(t.Dir))
-	if err := room(filepath.Dir(t.Dir)); err != nil {
+	removeStale(filepath.Dir(t.Dir))
+	if err := checkSpace(filepath.Dir(t.Dir)); err != nil {
 		return err
 	}
 	if err := needTools(ctx); err != nil {
 		return err
 	}
-	name := "linux-source-" + series(t.Kernel.Version)
-	deb, err := lab.Package(ctx, filepath.Join(part, "apt"), name, t.Kernel.Version, says)
+	name := "linux-source-" + seriesOf(t.Kernel.Version)
+	deb, err := lab.FetchPackage(ctx, filepath.Join(part, "apt"), name, t.Kernel.Version, says)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (t *Tree) make(ctx context.Context, digest string, says io.Writer) error {
 		says string
 		do   func() error
 	}{
-		{"unpacking, about 20 s", func() error { return unpack(ctx, deb, tree.Dir) }},
+		{"unpacking, about 20 s", func() error { return unpackSource(ctx, deb, tree.Dir) }},
 		{"checking the configuration", func() error { return tree.configure(ctx) }},
 		{"preparing, about 30 s on an idle computer", func() error { return tree.prepare(ctx) }},
 	} {
@@ -124,14 +124,14 @@ func (t *Tree) make(ctx context.Context, digest string, says io.Writer) error {
 	return os.Rename(tree.Dir, t.Dir)
 }
 
-// series is what a version's kernel is called by: 6.1 of 6.1.176-1.
-func series(version string) string {
+// seriesOf is what a version's kernel is called by: 6.1 of 6.1.176-1.
+func seriesOf(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	return major + "." + minor
 }
 
-func room(dir string) error {
+func checkSpace(dir string) error {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return err
@@ -151,7 +151,7 @@ func needTools(ctx context.Context) error {
 			missing = append(missing, tool)
 		}
 	}
-	if _, err := output(ctx, "", strings.NewReader("#include <gelf.h>\n"), "gcc", "-E", "-"); err != nil {
+	if _, err := runOutput(ctx, "", strings.NewReader("#include <gelf.h>\n"), "gcc", "-E", "-"); err != nil {
 		missing = append(missing, "libelf-dev")
 	}
 	if len(missing) > 0 {
@@ -160,9 +160,9 @@ func needTools(ctx context.Context) error {
 	return nil
 }
 
-// unpack takes the kernel's source out of its package, without what only
+// unpackSource takes the kernel's source out of its package, without what only
 // readers and its own tests need.
-func unpack(ctx context.Context, deb, dir string) error {
+func unpackSource(ctx context.Context, deb, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func unpack(ctx context.Context, deb, dir string) error {
 	tar -x -O --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc |
 	tar -x -C "$2" --strip-components=1 --no-same-owner --exclude='*/Documentation/*/*' --exclude='*/tools/testing/*'
 [ -e "$2/Kbuild" ]`
-	_, err := output(ctx, "", nil, "sh", "-euc", script, "sh", deb, dir)
+	_, err := runOutput(ctx, "", nil, "sh", "-euc", script, "sh", deb, dir)
 	return err
 }
 
@@ -204,7 +204,7 @@ func (t *Tree) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d := differences(string(config), string(got)); len(d) > 0 {
+	if d := diffOptions(string(config), string(got)); len(d) > 0 {
 		return fmt.Errorf("this source does not take the image's configuration as it is: %s; the file is another kernel's, or a tool is missing here",
 			strings.Join(d[:min(len(d), 5)], ", "))
 	}
@@ -228,9 +228,9 @@ func makefileVersion(makefile string) string {
 var elsewhere = []string{"CONFIG_CC_VERSION_TEXT", "CONFIG_PAHOLE_", "CONFIG_RUST", "CONFIG_HAVE_RUST", "CONFIG_BINDGEN_",
 	"CONFIG_BUILD_SALT", "CONFIG_MODULE_SIG_ALL", "CONFIG_MODULE_SIG_KEY", "CONFIG_SYSTEM_TRUSTED_KEYS"}
 
-// differences are the options whose value is not the same.
-func differences(want, got string) []string {
-	a, b := options(want), options(got)
+// diffOptions are the options whose value is not the same.
+func diffOptions(want, got string) []string {
+	a, b := parseOptions(want), parseOptions(got)
 	var out []string
 	for name, value := range a {
 		if b[name] != value {
@@ -253,7 +253,7 @@ func orNot(value string) string {
 	return value
 }
 
-func options(text string) map[string]string {
+func parseOptions(text string) map[string]string {
 	out := map[string]string{}
 	for _, line := range strings.Split(text, "\n") {
 		name, value, ok := strings.Cut(line, "=")
@@ -277,13 +277,13 @@ func (t *Tree) prepare(ctx context.Context) error {
 // run has the tree's make do targets, in an environment that no make above
 // this process changes.
 func (t *Tree) run(ctx context.Context, targets ...string) error {
-	_, err := output(ctx, t.Dir, nil, "make", t.arguments(targets...)...)
+	_, err := runOutput(ctx, t.Dir, nil, "make", t.makeArgs(targets...)...)
 	return err
 }
 
 // arguments: without the option about folders make would start itself again
 // and lose what it was told of old targets.
-func (t *Tree) arguments(targets ...string) []string {
+func (t *Tree) makeArgs(targets ...string) []string {
 	args := []string{"-s", "-j2", "--no-print-directory", "ARCH=x86_64", "CC=" + t.Compiler, "HOSTCC=gcc", flags}
 	if t.Kernel.Release != "" {
 		args = append(args, "KERNELRELEASE="+t.Kernel.Release)
@@ -298,8 +298,8 @@ func (e *NoCompilerError) Error() string {
 	return fmt.Sprintf("the image was compiled with %s, and another compiler makes other code: install that one", e.Want)
 }
 
-// compiler finds the one that the image was compiled with, by its own words.
-func compiler(ctx context.Context, config string) (string, error) {
+// findCompiler finds the one that the image was compiled with, by its own words.
+func findCompiler(ctx context.Context, config string) (string, error) {
 	text, err := os.ReadFile(config)
 	if err != nil {
 		return "", err
@@ -311,7 +311,7 @@ func compiler(ctx context.Context, config string) (string, error) {
 		return "", fmt.Errorf("%s does not say which compiler the image was made with", config)
 	}
 	for _, try := range []string{name, strings.TrimPrefix(name, "x86_64-linux-gnu-"), "gcc"} {
-		out, err := output(ctx, "", nil, try, "--version")
+		out, err := runOutput(ctx, "", nil, try, "--version")
 		first, _, _ := strings.Cut(string(out), "\n")
 		if _, v, _ := strings.Cut(first, " "); err == nil && v == version {
 			return try, nil

@@ -41,23 +41,23 @@ func newReach() *reach {
 		structs: map[string][]*item{}, holders: map[string]map[string]bool{}}
 }
 
-// narrow keeps of the users those that can see the difference between two
+// narrowUsers keeps of the users those that can see the difference between two
 // versions of a header.
-func (t *Tree) narrow(n *includes, users []string, old, new string) []string {
-	before, ok1 := items(old)
-	after, ok2 := items(new)
+func (t *Tree) narrowUsers(n *includes, users []string, old, new string) []string {
+	before, ok1 := splitItems(old)
+	after, ok2 := splitItems(new)
 	if !ok1 || !ok2 {
 		return users
 	}
-	return t.seeing(n, users, differing(before, after))
+	return t.filterUsers(n, users, differingItems(before, after))
 }
 
-// seeing keeps of the users those that can see that items changed.
-func (t *Tree) seeing(n *includes, users []string, changed []item) []string {
+// filterUsers keeps of the users those that can see that items changed.
+func (t *Tree) filterUsers(n *includes, users []string, changed []item) []string {
 	r := newReach()
-	for _, h := range n.headers(users) {
+	for _, h := range n.headersOf(users) {
 		if text, err := os.ReadFile(filepath.Join(t.Dir, h)); err == nil {
-			list, _ := items(string(text))
+			list, _ := splitItems(string(text))
 			r.index(list)
 		}
 	}
@@ -65,22 +65,22 @@ func (t *Tree) seeing(n *includes, users []string, changed []item) []string {
 	for i := range changed {
 		r.add(changed[i].names)
 	}
-	r.follow()
+	r.followTypes()
 	var out []string
 	for _, u := range users {
 		text, err := os.ReadFile(filepath.Join(t.Dir, u))
-		if err != nil || r.speaks(n, t, u, string(text), map[string]bool{}) {
+		if err != nil || r.fileMentions(n, t, u, string(text), map[string]bool{}) {
 			out = append(out, u)
 		}
 	}
 	return out
 }
 
-// headers are all files that sources reach, but the sources.
-func (n *includes) headers(sources []string) []string {
+// headersOf are all files that sources reach, but the sources.
+func (n *includes) headersOf(sources []string) []string {
 	seen := map[string]bool{}
 	for _, s := range append(slices.Clone(sources), always...) {
-		n.reach(s, seen)
+		n.addReachable(s, seen)
 	}
 	var out []string
 	for f := range seen {
@@ -95,7 +95,7 @@ func (n *includes) headers(sources []string) []string {
 func (r *reach) index(list []item) {
 	for i := range list {
 		it := &list[i]
-		r.note(it)
+		r.addItem(it)
 		if it.kind == 'p' && !r.strict {
 			continue // says that something is there, and no code comes of it
 		}
@@ -114,8 +114,8 @@ func (r *reach) index(list []item) {
 	}
 }
 
-// note keeps which structures an item speaks of.
-func (r *reach) note(it *item) {
+// addItem keeps which structures an item speaks of.
+func (r *reach) addItem(it *item) {
 	if it.tag != "" {
 		r.structs[it.tag] = append(r.structs[it.tag], it)
 	}
@@ -163,7 +163,7 @@ func (r *reach) add(names []string) {
 	}
 }
 
-func (r *reach) follow() {
+func (r *reach) followTypes() {
 	for len(r.pending) > 0 {
 		name := r.pending[0]
 		r.pending = r.pending[1:]
@@ -171,13 +171,13 @@ func (r *reach) follow() {
 			r.add(it.names)
 		}
 		if len(r.structs[name]) > 0 {
-			r.lead(name)
+			r.addPointers(name)
 		}
 	}
 }
 
-// lead finds what leads to a structure whose members moved.
-func (r *reach) lead(tag string) {
+// addPointers finds what leads to a structure whose members moved.
+func (r *reach) addPointers(tag string) {
 	parts := map[string]bool{}
 	for _, it := range r.structs[tag] {
 		for _, p := range it.parts {
@@ -194,13 +194,13 @@ func (r *reach) lead(tag string) {
 		}
 		for _, member := range strings.FieldsFunc(it.text, func(c rune) bool { return c == ';' || c == '{' || c == '}' }) {
 			if hasWord(member, tag) {
-				r.hold(declared(member+";"), parts)
+				r.addHolders(declaredNames(member+";"), parts)
 			}
 		}
 	}
 }
 
-func (r *reach) hold(names []string, parts map[string]bool) {
+func (r *reach) addHolders(names []string, parts map[string]bool) {
 	for _, n := range names {
 		if r.holders[n] == nil {
 			r.holders[n] = map[string]bool{}
@@ -216,8 +216,8 @@ func (r *reach) hold(names []string, parts map[string]bool) {
 	}
 }
 
-// says tells whether a text speaks of what changed.
-func (r *reach) says(text string) bool {
+// mentions tells whether a text speaks of what changed.
+func (r *reach) mentions(text string) bool {
 	words := map[string]bool{}
 	var held []string
 	if eachWord(text, func(w string) bool {
@@ -239,33 +239,33 @@ func (r *reach) says(text string) bool {
 	return false
 }
 
-// speaks looks through a source and what it includes that tells as much.
-func (r *reach) speaks(n *includes, t *Tree, file, text string, seen map[string]bool) bool {
+// fileMentions looks through a source and what it includes that tells as much.
+func (r *reach) fileMentions(n *includes, t *Tree, file, text string, seen map[string]bool) bool {
 	seen[file] = true
-	if r.says(text) {
+	if r.mentions(text) {
 		return true
 	}
-	for _, next := range n.direct(file) {
-		if seen[next] || path.Ext(next) == ".h" && !local(file, next) {
+	for _, next := range n.directIncludes(file) {
+		if seen[next] || path.Ext(next) == ".h" && !isLocalHeader(file, next) {
 			continue
 		}
 		more, err := os.ReadFile(filepath.Join(t.Dir, next))
-		if err != nil || r.speaks(n, t, next, string(more), seen) {
+		if err != nil || r.fileMentions(n, t, next, string(more), seen) {
 			return true
 		}
 	}
 	return false
 }
 
-// local headers may hold whole functions, which tell as sources do.
-func local(file, header string) bool {
+// isLocalHeader headers may hold whole functions, which tell as sources do.
+func isLocalHeader(file, header string) bool {
 	return path.Dir(file) == path.Dir(header) && path.Ext(file) == ".c"
 }
 
-// reasons tells which functions a patch gives other parameters.
-func reasons(path, old, new string) []string {
-	was, _ := items(old)
-	is, _ := items(new)
+// changedParams tells which functions a patch gives other parameters.
+func changedParams(path, old, new string) []string {
+	was, _ := splitItems(old)
+	is, _ := splitItems(new)
 	before := map[string][]item{} // SYSCALL_DEFINE3 names several
 	for _, it := range was {
 		if len(it.names) > 0 && it.kind == 'f' {

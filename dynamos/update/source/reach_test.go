@@ -86,7 +86,7 @@ func TestNarrowFollowsNames(t *testing.T) {
 				t.Fatal("nothing changes")
 			}
 			var got []string
-			for _, u := range tree.narrow(newIncludes(tree.Dir), users, wideH, new) {
+			for _, u := range tree.narrowUsers(newIncludes(tree.Dir), users, wideH, new) {
 				got = append(got, strings.TrimSuffix(u, ".c"))
 			}
 			if c.want == "all" && len(got) == len(users) {
@@ -110,7 +110,7 @@ func TestReasons(t *testing.T) {
 		{"return f(a)", "return f(-a)", ""},
 		{"one, int, a", "one, long, a", "x.c: SYSCALL_DEFINE1 has other parameters or another result"},
 	} {
-		if got := strings.Join(reasons("x.c", old, strings.Replace(old, c.old, c.new, 1)), "; "); got != c.want {
+		if got := strings.Join(changedParams("x.c", old, strings.Replace(old, c.old, c.new, 1)), "; "); got != c.want {
 			t.Errorf("%s: %q", c.new, got)
 		}
 	}

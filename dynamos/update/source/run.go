@@ -30,9 +30,9 @@ func (e *toolError) Error() string {
 
 func (e *toolError) Unwrap() error { return e.err }
 
-// output runs a program in dir and gives what it printed; an error carries the
+// runOutput runs a program in dir and gives what it printed; an error carries the
 // end of what it complained about. What it started ends with it.
-func output(ctx context.Context, dir string, in io.Reader, name string, args ...string) ([]byte, error) {
+func runOutput(ctx context.Context, dir string, in io.Reader, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdin = dir, in
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),

@@ -61,7 +61,7 @@ func readShapes(object string) (map[string]*shape, error) {
 				return nil, err
 			}
 			if s != nil {
-				s.declared(e, files, dir)
+				s.readDeclaration(e, files, dir)
 				out[name] = s
 			}
 		}
@@ -92,7 +92,7 @@ func readShape(data *dwarf.Data, e *dwarf.Entry) (string, *shape, error) {
 	return name, &shape{size: s.ByteSize, fields: fieldsOf(s, 0)}, nil
 }
 
-func (s *shape) declared(e *dwarf.Entry, files []*dwarf.LineFile, dir string) {
+func (s *shape) readDeclaration(e *dwarf.Entry, files []*dwarf.LineFile, dir string) {
 	n, _ := e.Val(dwarf.AttrDeclFile).(int64)
 	line, _ := e.Val(dwarf.AttrDeclLine).(int64)
 	s.line = int(line)
@@ -137,7 +137,7 @@ func plainType(t dwarf.Type) dwarf.Type {
 func kindOf(t dwarf.Type) string {
 	switch t := plainType(t).(type) {
 	case *dwarf.PtrType:
-		return "pointer to " + pointee(t.Type)
+		return "pointer to " + pointeeName(t.Type)
 	case *dwarf.ArrayType:
 		return fmt.Sprintf("%d times %s", t.Count, kindOf(t.Type))
 	case *dwarf.StructType:
@@ -154,8 +154,8 @@ func kindOf(t dwarf.Type) string {
 	}
 }
 
-// pointee names what a pointer leads to, and does not follow it.
-func pointee(t dwarf.Type) string {
+// pointeeName names what a pointer leads to, and does not follow it.
+func pointeeName(t dwarf.Type) string {
 	switch t := plainType(t).(type) {
 	case *dwarf.StructType:
 		return strings.TrimSpace(t.Kind + " " + t.StructName)
@@ -172,13 +172,13 @@ func pointee(t dwarf.Type) string {
 	}
 }
 
-// differs tells what is laid out in another way, or "". A member with another
+// difference tells what is laid out in another way, or "". A member with another
 // name in the same place is the same.
-func (s *shape) differs(old *shape) string {
+func (s *shape) difference(old *shape) string {
 	for _, f := range s.fields {
-		was := old.field(f.name)
+		was := old.findField(f.name)
 		switch {
-		case was == nil && !old.has(f):
+		case was == nil && !old.hasField(f):
 			return f.name + " is new"
 		case was == nil:
 		case was.place != f.place:
@@ -188,7 +188,7 @@ func (s *shape) differs(old *shape) string {
 		}
 	}
 	for _, f := range old.fields {
-		if s.field(f.name) == nil && !s.has(f) {
+		if s.findField(f.name) == nil && !s.hasField(f) {
 			return f.name + " goes"
 		}
 	}
@@ -198,14 +198,14 @@ func (s *shape) differs(old *shape) string {
 	return ""
 }
 
-func (s *shape) field(name string) *field {
+func (s *shape) findField(name string) *field {
 	if i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == name }); i >= 0 {
 		return &s.fields[i]
 	}
 	return nil
 }
 
-// has tells whether a member of the same kind lies in the same place.
-func (s *shape) has(f field) bool {
+// hasField tells whether a member of the same kind lies in the same place.
+func (s *shape) hasField(f field) bool {
 	return slices.ContainsFunc(s.fields, func(g field) bool { return g.place == f.place && g.kind == f.kind })
 }

@@ -35,13 +35,13 @@ func TestToolsComplaintIsTold(t *testing.T) {
 		"echo said; echo wrong >&2; exit 3": "sh: exit status 3: wrong",
 		"echo said; exit 4":                 "sh: exit status 4: said",
 	} {
-		if _, err := output(t.Context(), "", nil, "sh", "-c", script); err == nil || err.Error() != want {
+		if _, err := runOutput(t.Context(), "", nil, "sh", "-c", script); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := output(ctx, "", nil, "sh", "-c", "exit 5"); !errors.Is(err, context.Canceled) {
+	if _, err := runOutput(ctx, "", nil, "sh", "-c", "exit 5"); !errors.Is(err, context.Canceled) {
 		t.Errorf("one that was called off: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestSourceIsNotPreparedWithoutItsTools(t *testing.T) {
 	}
 	t.Setenv("PATH", dir)
 	k := Kernel{Version: "6.1.9-1", Config: filepath.Join(dir, "config"), Symvers: filepath.Join(dir, "symvers")}
-	tree, err := Prepare(t.Context(), filepath.Join(dir, "cache"), k, io.Discard)
+	tree, err := PrepareTree(t.Context(), filepath.Join(dir, "cache"), k, io.Discard)
 	if tree != nil || err == nil || !strings.HasPrefix(err.Error(), "source 6.1.9-1: ") {
 		t.Errorf("%+v, %v", tree, err)
 	}
@@ -117,7 +117,7 @@ func TestNarrowFollowsWhoReadsThroughAPointer(t *testing.T) {
 		"hands.c":   "#include <hold.h>\nint f(struct list *l) { return EMPTY(l); }\n",
 	})
 	users := []string{"handing.c", "hands.c", "inline.c", "macro.c"}
-	got := tree.narrow(newIncludes(tree.Dir), users, wideH, strings.Replace(wideH, "int width, height", "int width, depth, height", 1))
+	got := tree.narrowUsers(newIncludes(tree.Dir), users, wideH, strings.Replace(wideH, "int width, height", "int width, depth, height", 1))
 	if !slices.Equal(got, []string{"inline.c", "macro.c"}) {
 		t.Errorf("got %v", got)
 	}

@@ -51,7 +51,7 @@ type Work struct {
 // Patch sees what a patch is about and whether it applies. Nothing is compiled
 // yet. A patch that cannot be carried gives an *asm.Refusal.
 func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
-	parts, err := parsePatch(t.rooted(text))
+	parts, err := parsePatch(t.addPrefixes(text))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.try(ctx, code); err != nil {
+	if err := t.tryPatch(ctx, code); err != nil {
 		return nil, err
 	}
 	w := &Work{Skips: skips, tree: t, parts: code, old: map[string]string{}, new: map[string]string{}}
@@ -69,20 +69,20 @@ func (t *Tree) Patch(ctx context.Context, text []byte) (*Work, error) {
 			return nil, err
 		}
 	}
-	if err := w.units(ctx); err != nil {
+	if err := w.findUnits(ctx); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// try applies the patch to nothing.
-func (t *Tree) try(ctx context.Context, parts []part) error {
+// tryPatch applies the patch to nothing.
+func (t *Tree) tryPatch(ctx context.Context, parts []part) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	_, err := output(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
+	_, err := runOutput(ctx, t.Dir, bytes.NewReader(join(parts)), "patch", "-p1", "--fuzz=0", "--dry-run", "-f")
 	if err != nil && ctx.Err() == nil {
-		return refused("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)
+		return refusef("the patch does not fit the source of %s: make it for this version: %v", t.Kernel.Version, err)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (w *Work) read(ctx context.Context, p part) error {
 	if err != nil && !p.added {
 		return err
 	}
-	new, err := output(ctx, w.tree.Dir, bytes.NewReader(join([]part{p})), "patch", "-p1", "--fuzz=0", "-f", "-s", "-r", "-", "-o", "-")
+	new, err := runOutput(ctx, w.tree.Dir, bytes.NewReader(join([]part{p})), "patch", "-p1", "--fuzz=0", "-f", "-s", "-r", "-", "-o", "-")
 	w.old[p.path], w.new[p.path] = string(old), string(new)
 	return err
 }
@@ -106,7 +106,7 @@ func (w *Work) Reasons() []string {
 		why = append(why, fmt.Sprintf("%s: %s is laid out in another way (%s), and what is there keeps the old one", l.File, l.Name, l.What))
 	}
 	for _, f := range w.Files {
-		why = append(why, reasons(f, w.old[f], w.new[f])...)
+		why = append(why, changedParams(f, w.old[f], w.new[f])...)
 	}
 	return why
 }
@@ -122,10 +122,10 @@ func join(parts []part) []byte {
 	return b.Bytes()
 }
 
-// units finds the sources that have to be compiled: those that the patch
+// findUnits finds the sources that have to be compiled: those that the patch
 // changes, and those that include what it changes.
-func (w *Work) units(ctx context.Context) error {
-	image, err := w.tree.objects()
+func (w *Work) findUnits(ctx context.Context) error {
+	image, err := w.tree.imageSources()
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (w *Work) units(ctx context.Context) error {
 		}
 	}
 	if len(included) > 0 {
-		w.users(newIncludes(w.tree.Dir), image, included, own)
+		w.addUsers(newIncludes(w.tree.Dir), image, included, own)
 	}
 	for u := range own {
 		w.Units = append(w.Units, u)
@@ -156,15 +156,15 @@ func (w *Work) units(ctx context.Context) error {
 	return nil
 }
 
-func (w *Work) users(n *includes, image, included, own map[string]bool) {
+func (w *Work) addUsers(n *includes, image, included, own map[string]bool) {
 	for file := range included {
 		if onlyDeclares(w.old[file], w.new[file]) {
 			w.Skips = append(w.Skips, Skip{file, "no code comes of what changes there"})
 			continue
 		}
-		users := n.users(image, file)
+		users := n.usersOf(image, file)
 		if len(users) > wide {
-			users = w.tree.narrow(n, users, w.old[file], w.new[file])
+			users = w.tree.narrowUsers(n, users, w.old[file], w.new[file])
 		}
 		for _, u := range users {
 			own[u] = true
@@ -216,10 +216,10 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 		return nil, nil
 	}
 	if len(w.Units) > Most {
-		return nil, refused("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
+		return nil, refusef("the patch changes what %d files of the image include, about %s of compiling; at most %d are possible: change the functions that need it instead of the header",
 			len(w.Units), w.Estimate(), Most)
 	}
-	if err := w.first(ctx, says); err != nil {
+	if err := w.compileFirst(ctx, says); err != nil {
 		return nil, err
 	}
 	if len(w.Units) > Quick {
@@ -233,13 +233,13 @@ func (w *Work) Assemble(ctx context.Context, says io.Writer) ([]Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, copied, "before", says, "prepare"); err != nil {
+	if err := w.compileRound(ctx, copied, "before", says, "prepare"); err != nil {
 		return nil, fmt.Errorf("the unpatched source does not compile: %w", err)
 	}
-	if err := w.patch(ctx, copied.Dir); err != nil {
+	if err := w.applyPatch(ctx, copied.Dir); err != nil {
 		return nil, err
 	}
-	if err := w.round(ctx, copied, "after", says, w.settled()...); err != nil {
+	if err := w.compileRound(ctx, copied, "after", says, w.fixedTargets()...); err != nil {
 		return nil, &CompileError{err}
 	}
 	now, err := readLaid(copied.Dir)
@@ -260,15 +260,15 @@ func (w *Work) copy(ctx context.Context) (*Tree, error) {
 	}
 	copied := *w.tree
 	copied.Dir = filepath.Join(w.Dir, "tree")
-	if err := w.tree.link(ctx, copied.Dir, w.Units); err != nil {
+	if err := w.tree.linkTree(ctx, copied.Dir, w.Units); err != nil {
 		return nil, err
 	}
-	return &copied, copied.release()
+	return &copied, copied.setRelease()
 }
 
-// release has the source call itself as the image does: its package was made
+// setRelease has the source call itself as the image does: its package was made
 // with a name of the distribution's. The file is a link to the tree's.
-func (t *Tree) release() error {
+func (t *Tree) setRelease() error {
 	if t.Kernel.Release == "" {
 		return nil
 	}
@@ -287,14 +287,14 @@ func (t *Tree) release() error {
 	return nil
 }
 
-func (w *Work) patch(ctx context.Context, dir string) error {
-	_, err := output(ctx, dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch")
+func (w *Work) applyPatch(ctx context.Context, dir string) error {
+	_, err := runOutput(ctx, dir, bytes.NewReader(join(w.parts)), "patch", "-p1", "--fuzz=0", "-f", "-s", "--no-backup-if-mismatch")
 	return err
 }
 
-// first compiles the patch's own files alone where many others include what it
+// compileFirst compiles the patch's own files alone where many others include what it
 // changes: if it is refused for one of them, that is soon known.
-func (w *Work) first(ctx context.Context, says io.Writer) error {
+func (w *Work) compileFirst(ctx context.Context, says io.Writer) error {
 	own := slices.DeleteFunc(slices.Clone(w.Units), func(u string) bool { return !slices.Contains(w.Files, u) })
 	if len(w.Units) <= Quick || len(own) == 0 || len(own) == len(w.Units) {
 		return nil
@@ -319,8 +319,8 @@ func (e *CompileError) Error() string {
 // Unwrap gives what ended the compiler.
 func (e *CompileError) Unwrap() error { return e.Says }
 
-// Text is all that it says.
-func (e *CompileError) Text() string {
+// FullText is all that it says.
+func (e *CompileError) FullText() string {
 	var tool *toolError
 	if errors.As(e.Says, &tool) {
 		return tool.text
@@ -341,12 +341,12 @@ func readLaid(dir string) (string, error) {
 	return all.String(), nil
 }
 
-func assembly(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
+func assemblyName(unit string) string { return strings.TrimSuffix(unit, ".c") + ".s" }
 
-// settled are targets that a patch cannot change: make would build tools anew,
+// fixedTargets are targets that a patch cannot change: make would build tools anew,
 // because their folder has another name. Headers may change what make derives
 // from the layout of structures; sources do not.
-func (w *Work) settled() []string {
+func (w *Work) fixedTargets() []string {
 	for _, f := range w.Files {
 		if path.Ext(f) == ".h" {
 			return []string{"tools/objtool", "tools/bpf/resolve_btfids"}
@@ -355,8 +355,8 @@ func (w *Work) settled() []string {
 	return []string{"prepare"}
 }
 
-// round compiles all units and moves their assembly to a folder.
-func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
+// compileRound compiles all units and moves their assembly to a folder.
+func (w *Work) compileRound(ctx context.Context, t *Tree, name string, says io.Writer, settled ...string) error {
 	fmt.Fprintf(says, "compiling %s the patch: %s\n", name, strings.Join(w.Units[:min(len(w.Units), Quick)], " "))
 	var args []string
 	for _, s := range settled {
@@ -369,14 +369,14 @@ func (w *Work) round(ctx context.Context, t *Tree, name string, says io.Writer, 
 func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string) error {
 	var targets []string
 	for _, u := range w.Units {
-		targets = append(targets, assembly(u))
+		targets = append(targets, assemblyName(u))
 	}
 	if name == "after" {
 		args = append([]string{"-k"}, args...) // all that is wrong at once
 	}
 	args = append(args, targets...)
 	err := t.run(ctx, args...)
-	if made := w.generated(ctx, t, err); made {
+	if made := w.makeGenerated(ctx, t, err); made {
 		err = t.run(ctx, args...)
 	}
 	if err != nil {
@@ -394,17 +394,17 @@ func (w *Work) compile(ctx context.Context, t *Tree, name string, args ...string
 	return nil
 }
 
-// generated has make write the headers that a folder's objects need and that it
+// makeGenerated has make write the headers that a folder's objects need and that it
 // knows nothing of when it is asked for assembly. It tells whether that was the
 // matter.
-func (w *Work) generated(ctx context.Context, t *Tree, failed error) bool {
+func (w *Work) makeGenerated(ctx context.Context, t *Tree, failed error) bool {
 	var tool *toolError
 	if !errors.As(failed, &tool) || !strings.Contains(tool.text, "No such file or directory") {
 		return false
 	}
 	folders := map[string]string{}
 	for _, u := range w.Units {
-		if strings.Contains(tool.text, assembly(u)) {
+		if strings.Contains(tool.text, assemblyName(u)) {
 			folders[path.Dir(u)] = strings.TrimSuffix(u, ".c") + ".o"
 		}
 	}
@@ -415,9 +415,9 @@ func (w *Work) generated(ctx context.Context, t *Tree, failed error) bool {
 func (w *Work) collect(ctx context.Context, t *Tree) ([]Unit, error) {
 	var out []Unit
 	for _, path := range w.Units {
-		u := Unit{Path: path, Before: filepath.Join(w.Dir, "before", assembly(path)), After: filepath.Join(w.Dir, "after", assembly(path))}
+		u := Unit{Path: path, Before: filepath.Join(w.Dir, "before", assemblyName(path)), After: filepath.Join(w.Dir, "after", assemblyName(path))}
 		u.Object = strings.TrimSuffix(u.Before, ".s") + ".o"
-		if _, err := output(ctx, w.Dir, nil, t.Compiler, "-c", "-o", u.Object, u.Before); err != nil {
+		if _, err := runOutput(ctx, w.Dir, nil, t.Compiler, "-c", "-o", u.Object, u.Before); err != nil {
 			return nil, err
 		}
 		out = append(out, u)
@@ -434,13 +434,13 @@ func (w *Work) Change(u Unit) (*asm.Change, error) {
 	}
 	c, err := asm.View{Led: w.Led}.Compare(before, after)
 	if err != nil { // of functions that need not change, perhaps
-		c, err = asm.View{Written: w.written(u.Path), Led: w.Led}.Compare(before, after)
+		c, err = asm.View{Written: w.changedFunctions(u.Path), Led: w.Led}.Compare(before, after)
 	}
-	return c, w.lined(err)
+	return c, w.addLine(err)
 }
 
-// lined gives a refusal its line.
-func (w *Work) lined(err error) error {
+// addLine gives a refusal its line.
+func (w *Work) addLine(err error) error {
 	var r *asm.Refusal
 	if errors.As(err, &r) && r.Line == 0 {
 		r.Line = w.Line(r.Path, r.Symbol)
@@ -472,8 +472,8 @@ func (w *Work) Close() error {
 
 const workPrefix = "work-"
 
-// sweep removes what works left that were killed over a day ago.
-func sweep(dir string) {
+// removeStale removes what works left that were killed over a day ago.
+func removeStale(dir string) {
 	old, err := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
 	if err != nil {
 		return
@@ -485,10 +485,10 @@ func sweep(dir string) {
 	}
 }
 
-// link copies a tree: what came with the source as hard links, because patch
+// linkTree copies a tree: what came with the source as hard links, because patch
 // replaces what it changes; what make wrote as files of their own, because make
 // writes into them. Folders of drivers that no unit lies in keep their sources.
-func (t *Tree) link(ctx context.Context, to string, units []string) error {
+func (t *Tree) linkTree(ctx context.Context, to string, units []string) error {
 	ready, err := os.Stat(filepath.Join(t.Dir, ".config"))
 	if err != nil {
 		return err
@@ -512,19 +512,19 @@ func (t *Tree) link(ctx context.Context, to string, units []string) error {
 		if d.IsDir() {
 			return os.MkdirAll(dest, 0o755)
 		}
-		if far(rel) && path.Ext(rel) == ".c" && !near[path.Dir(rel)] {
+		if isSelfContained(rel) && path.Ext(rel) == ".c" && !near[path.Dir(rel)] {
 			return nil
 		}
-		return t.one(from, dest, d, ready.ModTime())
+		return t.linkFile(from, dest, d, ready.ModTime())
 	})
 }
 
-// far are folders whose sources only their own folder includes.
-func far(rel string) bool {
+// isSelfContained are folders whose sources only their own folder includes.
+func isSelfContained(rel string) bool {
 	return strings.HasPrefix(rel, "drivers/") || strings.HasPrefix(rel, "sound/")
 }
 
-func (t *Tree) one(from, to string, d fs.DirEntry, made time.Time) error {
+func (t *Tree) linkFile(from, to string, d fs.DirEntry, made time.Time) error {
 	info, err := d.Info()
 	if err != nil {
 		return err

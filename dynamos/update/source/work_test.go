@@ -238,11 +238,11 @@ func TestCompilerMustBeTheImages(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := compiler(context.Background(), path); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := findCompiler(context.Background(), path); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v", err)
 		}
 	}
-	out, err := output(context.Background(), "", nil, "gcc", "--version")
+	out, err := runOutput(context.Background(), "", nil, "gcc", "--version")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestCompilerMustBeTheImages(t *testing.T) {
 	if err := os.WriteFile(path, []byte("\nCONFIG_CC_VERSION_TEXT=\"x86_64-linux-gnu-gcc-99 "+version+"\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if cc, err := compiler(context.Background(), path); err != nil || cc != "gcc" {
+	if cc, err := findCompiler(context.Background(), path); err != nil || cc != "gcc" {
 		t.Errorf("got %q, %v", cc, err)
 	}
 }

@@ -15,16 +15,16 @@ import (
 // linkage says who can call a function and nothing of what it does.
 var linkage = regexp.MustCompile(`(?m)^(?:(?:static|extern|inline) )+`)
 
-// written tells of a file's functions whether the patch changes what they do:
+// changedFunctions tells of a file's functions whether the patch changes what they do:
 // their own text, or that of anything which it names, however far. Others may
 // be compiled in another way, as where a function that they call is no longer
 // static, and still do the same.
-func (w *Work) written(file string) func(name string) bool {
+func (w *Work) changedFunctions(file string) func(name string) bool {
 	all := func(string) bool { return true }
 	r := newReach()
 	r.strict = true
 	var texts []string
-	reached := newIncludes(w.tree.Dir).all(file)
+	reached := newIncludes(w.tree.Dir).allIncludes(file)
 	for f := range reached {
 		text, err := os.ReadFile(filepath.Join(w.tree.Dir, f))
 		if os.IsNotExist(err) {
@@ -37,7 +37,7 @@ func (w *Work) written(file string) func(name string) bool {
 	}
 	functions := map[string][]item{}
 	for _, text := range append(texts, w.new[file]) {
-		list, _ := items(text)
+		list, _ := splitItems(text)
 		r.index(list)
 		for _, it := range list {
 			if it.kind == 'f' {
@@ -51,12 +51,12 @@ func (w *Work) written(file string) func(name string) bool {
 		if !reached[f] {
 			continue
 		}
-		was, ok1 := items(plainLinkage(w.old[f]))
-		is, ok2 := items(plainLinkage(w.new[f]))
-		if !ok1 || !ok2 || directives(w.old[f]) != directives(w.new[f]) {
+		was, ok1 := splitItems(plainLinkage(w.old[f]))
+		is, ok2 := splitItems(plainLinkage(w.new[f]))
+		if !ok1 || !ok2 || meaningDirectives(w.old[f]) != meaningDirectives(w.new[f]) {
 			return all
 		}
-		changed := slices.DeleteFunc(differing(was, is), func(it item) bool { return declares(it, was) })
+		changed := slices.DeleteFunc(differingItems(was, is), func(it item) bool { return isNewDeclaration(it, was) })
 		r.index(changed)
 		for i := range changed {
 			if names := changed[i].names; len(names) == 0 || strings.Contains(names[0], "asm") {
@@ -65,11 +65,11 @@ func (w *Work) written(file string) func(name string) bool {
 			r.add(changed[i].names)
 		}
 	}
-	r.follow()
+	r.followTypes()
 	return func(name string) bool {
 		list := functions[name]
 		for _, it := range list {
-			if r.says(it.text) {
+			if r.mentions(it.text) {
 				return true
 			}
 		}
@@ -80,15 +80,15 @@ func (w *Work) written(file string) func(name string) bool {
 // onlyDeclares tells whether all that changes of a header are first declarations
 // of functions: who includes it stays as it is.
 func onlyDeclares(old, new string) bool {
-	was, ok1 := items(old)
-	is, ok2 := items(new)
-	return ok1 && ok2 && directives(old) == directives(new) &&
-		!slices.ContainsFunc(differing(was, is), func(it item) bool { return !declares(it, was) })
+	was, ok1 := splitItems(old)
+	is, ok2 := splitItems(new)
+	return ok1 && ok2 && meaningDirectives(old) == meaningDirectives(new) &&
+		!slices.ContainsFunc(differingItems(was, is), func(it item) bool { return !isNewDeclaration(it, was) })
 }
 
-// declares tells of an item whether it only says that there is a function, and
+// isNewDeclaration tells of an item whether it only says that there is a function, and
 // is the first to say so: that changes nothing of what the function does.
-func declares(it item, was []item) bool {
+func isNewDeclaration(it item, was []item) bool {
 	if it.kind != 'p' || len(it.names) != 1 {
 		return false
 	}
@@ -106,18 +106,18 @@ var attribute = regexp.MustCompile(`\b__|\bnoinline|\bnotrace`)
 
 var directive = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(include|undef|pragma|line)\b.*$`)
 
-// directives are those lines that may change the meaning of all below.
-func directives(text string) string {
+// meaningDirectives are those lines that may change the meaning of all below.
+func meaningDirectives(text string) string {
 	return strings.Join(directive.FindAllString(commentText.ReplaceAllString(text, " "), -1), "\n")
 }
 
 func plainLinkage(text string) string { return linkage.ReplaceAllString(text, "") }
 
-// all are a file and what it includes.
-func (n *includes) all(file string) map[string]bool {
+// allIncludes are a file and what it includes.
+func (n *includes) allIncludes(file string) map[string]bool {
 	seen := map[string]bool{}
 	for _, f := range append([]string{file}, always...) {
-		n.reach(f, seen)
+		n.addReachable(f, seen)
 	}
 	return seen
 }

@@ -44,18 +44,18 @@ func TestWrittenIsWhatThePatchChanges(t *testing.T) {
 		}
 		w := &Work{tree: tree, Files: []string{"mm/leaf.c"}, old: map[string]string{"mm/leaf.c": writtenC},
 			new: map[string]string{"mm/leaf.c": strings.Replace(writtenC, c.old, c.new, 1)}}
-		expect(t, c.what, w.written("mm/leaf.c"), c.want)
+		expectWritten(t, c.what, w.changedFunctions("mm/leaf.c"), c.want)
 	}
 	w := &Work{tree: smallTree(t), Files: []string{"include/small.h"}, old: map[string]string{"include/small.h": smallH},
 		new: map[string]string{"include/small.h": strings.Replace(smallH, "+ 1", "+ 2", 1)}}
 	if err := os.WriteFile(filepath.Join(w.tree.Dir, "mm/leaf.c"), []byte(writtenC), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "a macro", w.written("mm/leaf.c"), "uses_macro")
+	expectWritten(t, "a macro", w.changedFunctions("mm/leaf.c"), "uses_macro")
 	w.Files = append(w.Files, "mm/other.c")
 	w.old["mm/other.c"], w.new["mm/other.c"] = otherC, "#include <layout.h>\n"+otherC+"int uses_nothing(int a) { return a; }\n"
-	expect(t, "another file", w.written("mm/leaf.c"), "uses_macro")
-	if !w.written("mm/leaf.c")("not_to_be_found") {
+	expectWritten(t, "another file", w.changedFunctions("mm/leaf.c"), "uses_macro")
+	if !w.changedFunctions("mm/leaf.c")("not_to_be_found") {
 		t.Error("a function that the text does not show is not changed")
 	}
 }
@@ -79,7 +79,7 @@ func TestHeaderThatOnlyDeclaresReachesNobody(t *testing.T) {
 	}
 }
 
-func expect(t *testing.T, what string, written func(string) bool, want string) {
+func expectWritten(t *testing.T, what string, written func(string) bool, want string) {
 	t.Helper()
 	var got []string
 	for _, name := range []string{"uses_helper", "uses_middle", "uses_macro", "uses_struct", "uses_nothing"} {

@@ -145,7 +145,7 @@ func (t *trees) build(ctx context.Context, out, number string, files []string) (
 	if err != nil {
 		return "", err
 	}
-	if err := pack.Save(file, made); err != nil {
+	if err := pack.WriteFile(file, made); err != nil {
 		return "", err
 	}
 	var names []string

@@ -41,11 +41,11 @@ func prepare(ctx context.Context, version string) (*source.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := lab.Fetch(ctx, build, version, os.Stderr)
+	k, err := lab.FetchKernel(ctx, build, version, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
-	return source.Prepare(ctx, cache, source.Kernel{Version: version, Config: k.Config(),
+	return source.PrepareTree(ctx, cache, source.Kernel{Version: version, Config: k.Config(),
 		Symvers: filepath.Join(k.Headers(), "Module.symvers")}, os.Stderr)
 }
 
@@ -64,7 +64,7 @@ var lacking = regexp.MustCompile(`the new text uses ([A-Za-z0-9_]+), which the k
 func (t *trees) missing(files []string, refusal error) ([]string, error) {
 	var broken *source.CompileError
 	if errors.As(refusal, &broken) {
-		return t.widen(files, broken.Text()), nil
+		return t.widen(files, broken.FullText()), nil
 	}
 	if refusal == nil {
 		return nil, nil
