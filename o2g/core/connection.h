@@ -25,7 +25,7 @@ struct o2g_conn {
 	struct list link; /* of the core */
 	u64 serial;
 	u32 peer;
-	int ending; /* it is over: what is left of it fails so */
+	int ending; /* it has ended: the rest fails with this */
 
 	enum o2g_rx_state rx;
 	struct o2g_frame rx_frame;
@@ -57,7 +57,7 @@ static inline struct o2g_conn *o2g_message_conn(const struct o2g_message *m)
 	return m->inbox ? list_entry(m->inbox, struct o2g_conn, inbox) : 0;
 }
 
-/* It has something to write. */
+/* Marks it as having something to write. */
 static inline void o2g_conn_want(struct o2g_conn *conn)
 {
 	if (conn->asked || conn->ending)

@@ -6,11 +6,11 @@
  *
  * One lock of the engine guards a core and all of its connections; no function
  * here sleeps, takes a lock, or reads shared memory other than through ring.h.
- * A core gets all its memory through the host, within a limit; what is out of
- * memory is refused with -ENOMEM or leaves a connection unread, never lost.
+ * A core gets all its memory through the host, within a limit; without memory a
+ * submission fails with -ENOMEM or a connection stays unread; nothing is lost.
  *
  * Receiving: o2g_rx_want() says where the next bytes of a connection belong,
- * the engine puts some there and tells o2g_rx_done(). Sending: o2g_tx_gather()
+ * the engine puts some there and calls o2g_rx_done(). Sending: o2g_tx_gather()
  * lists pieces to write, o2g_tx_done() says how many bytes went out. So an
  * engine may use readv, skb_copy_bits, io_uring or a test's array.
  */
@@ -38,7 +38,7 @@ struct o2g_piece {
 };
 
 /* A copy that the core wants: a message to oneself, or the part of a body that
- * had arrived before its receive. Both lengths are the same. */
+ * arrived before its receive. Both lengths are the same. */
 struct o2g_copy {
 	struct o2g_piece from, to;
 	void *engine; /* the engine's own, to queue it */
@@ -48,7 +48,7 @@ struct o2g_copy {
 /* What a core needs from its engine. No callback may call the core. */
 struct o2g_host {
 	void *ctx;
-	/* Memory for the core's own state, zeroed; 0 when there is none. */
+	/* Zeroed memory for the core's own state; 0 without memory. */
 	void *(*alloc)(void *ctx, u64 size);
 	void (*free)(void *ctx, void *memory, u64 size);
 	/* A connection has something to write (again): call o2g_tx_gather()
@@ -69,21 +69,21 @@ struct o2g_limits {
 	 * of each, some 800 bytes. */
 	u64 unexpected;
 	/* While less than this is buffered, the credit of unexpected messages
-	 * goes back early to a sender that has none left: it may have the
-	 * message that the program wants first. 0: never, and no peer makes us
-	 * buffer more than its credit. */
+	 * is returned early to a sender that has none left: its next message
+	 * may be the one that the program waits for. 0: never, and no peer
+	 * makes us buffer more than its credit. */
 	u64 write_off;
 	/* 0: unexpected bodies lie in memory of host->alloc and receives get
-	 * theirs in place, partly by host->copy. Else unexpected bodies lie in
-	 * the slab as long as that has room in one piece, receives up to this
-	 * go through it, and what lies there whole is completed with
-	 * O2G_CQE_SLAB instead of being copied. */
+	 * theirs in place, partly by host->copy. Else unexpected bodies are
+	 * stored in the slab while it has contiguous space, receives up to this
+	 * size go through it, and a message that is completely there is
+	 * completed with O2G_CQE_SLAB instead of being copied. */
 	u32 slab_message;
 	/* Most submissions read at a time, so that a softirq ends, and a sign
 	 * that ends of connections, completions that waited for room, and
 	 * multi-receives of what is unmatched are to be done in parts as well;
-	 * what comes in while many messages are unmatched has none read. What
-	 * was left lying is what o2g_core_more() says. 0: no such limit. */
+	 * what comes in while many messages are unmatched has none read.
+	 * o2g_core_more() reports what is left. 0: no such limit. */
 	u32 batch;
 	/* Bytes planned ahead of the socket, and a frame: nothing that is
 	 * submitted later overtakes them. 0: 256 KiB. */
@@ -127,12 +127,11 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 void o2g_core_free(struct o2g_core *core);
 
 /*
- * Consumes submissions until there are none, and acts on them. Entries that
- * make no sense are completed with -EINVAL (-ENOENT: a handle or slab offset
- * that is not in use; -EHOSTUNREACH: a peer that was never named). Leaves
- * O2G_NEED_KICK as the protocol of o2g_ring.h wants it. Returns how many were
- * consumed, or -EPROTO when the ring's indices are impossible: the program is
- * broken then and gets no more service.
+ * Consumes all submissions. Invalid entries are completed with -EINVAL
+ * (-ENOENT: a handle or slab offset that is not in use; -EHOSTUNREACH: a peer
+ * that was never named). Leaves O2G_NEED_KICK as the protocol of o2g_ring.h
+ * wants it. Returns how many were consumed, or -EPROTO when the ring's indices
+ * are impossible: the program is then faulty and is not served any more.
  */
 int o2g_core_consume(struct o2g_core *core);
 
@@ -141,14 +140,14 @@ int o2g_core_consume(struct o2g_core *core);
  * o2g_rx_blocked() said holds, unless host->alloc() has more than before. */
 u64 o2g_core_changes(const struct o2g_core *core);
 
-/* True when o2g_core_consume() has something to do: submissions that were left
- * lying, what ended connections left, completions that have room, a
- * multi-receive that goes on, or credit that is written off late. */
+/* True when o2g_core_consume() has something to do: unread submissions, the
+ * rest of ended connections, completions that now fit, a multi-receive that
+ * continues, or credit to be written off. */
 int o2g_core_more(const struct o2g_core *core);
 
-/* A part of the slab, at least so many bytes, in which nothing lies or will
- * until it is returned: its offset in the area, or 0. For an engine that gets
- * the slab's memory when it is used, and wants some of it back. */
+/* Takes a free part of the slab of at least so many bytes until it is returned:
+ * its offset in the area, or 0. For an engine that gets the slab's memory when
+ * it is used, and wants some of it back. */
 u64 o2g_core_borrow(struct o2g_core *core, u64 least, u64 *length);
 void o2g_core_return(struct o2g_core *core, u64 offset);
 
@@ -158,8 +157,8 @@ void o2g_core_return(struct o2g_core *core, u64 offset);
 void o2g_core_wait_memory(struct o2g_core *core, int wait_memory);
 
 /* True when completions were written since the last call and the program waits
- * for one (the barrier and flag of o2g_ring.h): wake it. Ask after each piece
- * of work. */
+ * for one (the barrier and flag of o2g_ring.h): wake it. Call it after each
+ * piece of work. */
 int o2g_core_wakes(struct o2g_core *core);
 
 /*
@@ -197,9 +196,9 @@ void o2g_core_lost(struct o2g_core *core, u32 peer, int error);
 
 /*
  * Attaches a connection whose opening is done: credit_out was granted by the
- * other side, credit_in to it. `peer` O2G_NO_PEER: somebody of the job whom the
- * program did not name yet; o2g_conn_name() does it later, its messages match
- * receives from anybody meanwhile. `host` is the engine's own pointer.
+ * other side, credit_in to it. `peer` O2G_NO_PEER: a process of the job that
+ * the program has not named yet; o2g_conn_name() does it later, its messages
+ * match receives from anybody meanwhile. `host` is the engine's own pointer.
  * -EEXIST when the peer has a connection, the -errno of a lost peer,
  * -EHOSTUNREACH for one never named, -EINVAL for impossible credit.
  */
@@ -209,10 +208,10 @@ int o2g_conn_name(struct o2g_conn *conn, u32 peer);
 void *o2g_conn_host(const struct o2g_conn *conn);
 
 /*
- * Where the next bytes of the stream go, at least 1. Returns 0; -EAGAIN when
- * nothing may be read now since there is no memory for it (the engine stops
- * reading this socket alone; want_rx is what o2g_rx_blocked() says); -EPIPE
- * after BYE: only the end of the stream is right now.
+ * Where the next bytes of the stream go, at least 1. Returns 0; -EAGAIN if
+ * there is no memory for more (the engine stops reading this socket alone;
+ * want_rx is what o2g_rx_blocked() says); -EPIPE after BYE: only the end of the
+ * stream is right now.
  */
 int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
 /* `length` bytes (0: none, the offer is taken back) are in place. The offer
@@ -220,15 +219,15 @@ int o2g_rx_want(struct o2g_conn *conn, struct o2g_piece *piece);
  * -EPROTO: the connection is to be ended by
  * o2g_conn_end(). Consumes submissions before it matches a message. */
 int o2g_rx_done(struct o2g_conn *conn, u64 length);
-/* True while o2g_rx_want() said -EAGAIN last, or what came last was a header
- * whose message found no memory, and it still would say so. Ask when all that
- * came is read, since such a message may have no more bytes to come, and after
- * submissions were consumed. */
+/* True while the last o2g_rx_want() returned -EAGAIN, or the last header found
+ * no memory for its message, and it still would. Call it when all bytes are
+ * read, since such a message may have no more bytes, and after submissions were
+ * consumed. */
 int o2g_rx_blocked(struct o2g_conn *conn);
 
 /* Up to `most` (at least 2) pieces to write now, in order; their number. What
  * was listed stays in place and first until o2g_tx_done(). After 0 the
- * connection is idle until want_tx. Control goes first, then whole small
+ * connection is idle until want_tx. Control goes first, then complete small
  * messages, then further pieces of long ones in turn; a long one that waited
  * for 16 others gets a piece in between. Never O2G_PLACE_FORGET. */
 int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most);
@@ -245,7 +244,7 @@ int o2g_tx_small(const struct o2g_conn *conn, u64 most);
 
 /* Says BYE once everything submitted is sent; more sends get -ESHUTDOWN. */
 void o2g_conn_bye(struct o2g_conn *conn);
-/* True when BYE went out and, apart from that, when the other's came in. */
+/* Whether BYE was sent; whether the peer's was received. */
 int o2g_conn_bye_sent(const struct o2g_conn *conn);
 int o2g_conn_bye_received(const struct o2g_conn *conn);
 
@@ -253,10 +252,11 @@ int o2g_conn_bye_received(const struct o2g_conn *conn);
  * The stream is over; error 0: by its end, else -errno. After BYE outside a
  * message that is a clean end, else a death. Sends to the peer and receives
  * directed at it fail (-ECONNRESET for a death, -ESHUTDOWN for an end), also
- * those posted later unless an arrived message matches; a message that had
- * not come whole fails its receive, or vanishes if it had none. Receives from
- * anybody and messages that came whole stay. The engine's no more; with
- * limits.batch o2g_core_consume() does what is left, before it reads on.
+ * those posted later unless an arrived message matches; an incomplete message
+ * fails its receive, or is dropped if it had none. Receives from any source and
+ * complete messages stay. The connection does not belong to the engine any
+ * more; with limits.batch o2g_core_consume() does what is left, before it reads
+ * on.
  */
 void o2g_conn_end(struct o2g_conn *conn, int error);
 

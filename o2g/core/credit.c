@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Credit: what a peer may still send, what we may, and what goes back early so
- * that two programs do not wait for each other with all of it spent.
+ * Credit: what a peer may still send, what we may, and what is returned early,
+ * so that two programs that have spent all of it do not wait for each other.
  */
 #include "credit.h"
 #include "base/errno.h"
 
-#define WRITE_OFF_MAX 64 /* messages paid for early, with each frame */
+#define WRITE_OFF_MAX 64 /* messages whose credit returns early, per frame */
 
-/* Credit that no send waits for is no reason to write: a kernel's engine would
- * wake a worker for each message of two programs that answer each other. */
+/* Credit that no send waits for triggers no write: the kernel engine would wake
+ * a worker for each message of a ping-pong. */
 int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	const struct o2g_core *core = conn->core;
@@ -30,10 +30,10 @@ void o2g_credit_owe(struct o2g_conn *conn, u32 cost)
 		o2g_conn_want(conn);
 }
 
-/* A sender without credit, all of it in messages that nobody takes: they are
- * here, so its credit may go back while there is memory; for a few at a time,
- * since it sends on with that and gets more when it is spent. Until there is
- * memory it waits in a list: no frame of it need come any more. */
+/* A sender has spent all its credit on messages that no receive matches. They
+ * are buffered, so its credit may be returned while there is memory, for a few
+ * at a time: it gets more when that is spent. Without memory it waits in a
+ * list, since no frame of it may arrive any more. */
 void o2g_credit_write_off(struct o2g_conn *conn)
 {
 	struct o2g_core *core = conn->core;

@@ -8,14 +8,14 @@
 /* The credit that a frame returns: 0 or -EPROTO. */
 int o2g_credit_take(struct o2g_conn *conn, const struct o2g_frame *frame);
 void o2g_credit_owe(struct o2g_conn *conn, u32 cost);
-/* Lets a sender that has none left have some for messages that nobody took. */
+/* Returns credit to a sender that has none left, for unexpected messages. */
 void o2g_credit_write_off(struct o2g_conn *conn);
-/* Gives early credit that could not go back when it was wanted; with
- * limits.batch to one connection. */
+/* Returns early credit that could not be returned before; with limits.batch to
+ * one connection. */
 void o2g_credit_serve(struct o2g_core *core);
 
-/* Is it time for a frame that does nothing but return credit? A quarter is
- * owed, or the other side may wait for the little that is. */
+/* Is a frame needed that only returns credit? A quarter is owed, or the other
+ * side may wait for the little that is. */
 static inline int o2g_credit_due(const struct o2g_conn *conn)
 {
 	return conn->owed &&
@@ -23,14 +23,14 @@ static inline int o2g_credit_due(const struct o2g_conn *conn)
 		conn->credit_in - conn->spent_in < O2G_MESSAGE_COST);
 }
 
-/* Can early credit go back that could not when it was wanted? */
+/* Can early credit be returned now that could not before? */
 static inline int o2g_credit_waiting(const struct o2g_core *core)
 {
 	return !list_empty(&core->unserved) &&
 	       core->charged < core->limits.write_off;
 }
 
-/* Does the sender have too little left for a message, or wait for more? */
+/* Has the sender too little credit for a message, or does it wait for more? */
 static inline int o2g_credit_short(const struct o2g_conn *conn)
 {
 	return conn->credit_in - conn->spent_in < O2G_MESSAGE_COST ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What connections and peers that are gone leave behind. As many messages and
- * operations may end with one as the program and its peer wanted; where
- * submissions are read in batches, they end in batches too.
+ * Cleans up after connections and peers that have ended. Any number of messages
+ * and operations may end with one; if submissions are read in batches, those
+ * end in batches too.
  */
 #include "ending.h"
 #include "base/errno.h"

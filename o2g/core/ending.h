@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What connections and peers that are gone leave behind. */
+/* Cleans up after connections and peers that have ended. */
 #ifndef O2G_CORE_ENDING_H
 #define O2G_CORE_ENDING_H
 
@@ -7,7 +7,7 @@
 
 /* Sends to this peer, and receives directed at it, fail from now on. */
 void o2g_ending_lose(struct o2g_core *core, struct o2g_peer *peer, int error);
-/* And those that are there, by o2g_ending_go_on(). */
+/* o2g_ending_go_on() fails those posted before. */
 void o2g_ending_fail(struct o2g_core *core, u32 peer);
 void o2g_ending_go_on(struct o2g_core *core);
 /* Is something left? */

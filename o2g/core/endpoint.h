@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of an endpoint that all layers of the core share, and what lower
- * layers call of higher ones. One lock of the engine guards all of it.
+ * The state of an endpoint that all layers of the core share, and the upcalls
+ * of lower layers. One lock of the engine guards all of it.
  */
 #ifndef O2G_CORE_ENDPOINT_H
 #define O2G_CORE_ENDPOINT_H
@@ -27,14 +27,15 @@ struct o2g_class {
 	u32 directed, any; /* posted receives */
 };
 
-/* The way up: a layer includes only headers of lower ones (the order stands in
- * tests/style/c-layers.tbl), so what it wants of a higher one is here. Given
- * when the core is created. */
+/* Upcalls: a layer includes only headers of lower layers
+ * (tests/style/c-layers.tbl has the order), so it calls higher ones through
+ * these. Set when the core is created. */
 struct o2g_upcalls {
 	/* operation.c: this completion of a message has been written. */
 	void (*result_written)(struct o2g_core *core,
 			       struct o2g_result *result);
-	/* message.c: the cost of a message is to go back to its sender. */
+	/* message.c: the credit of a message is to be returned to its
+	 * sender. */
 	void (*credit_owed)(struct o2g_inbox *inbox, u32 cost);
 	/* message.c: this message has a GRANT to send. */
 	void (*grant_due)(struct o2g_message *message);
@@ -56,7 +57,7 @@ struct o2g_core {
 	struct o2g_slab slab;
 	struct list backlog;
 	struct list conns;
-	struct list endings;  /* conns of which something is left */
+	struct list endings;  /* conns with something left to end */
 	struct list unserved; /* conns to get credit once less is buffered */
 	u32 failing;	      /* the first peer, or O2G_NO_PEER */
 	struct o2g_peer *peers;
@@ -87,7 +88,7 @@ struct o2g_core {
 	struct o2g_counts counts;
 };
 
-/* Has this batch of submissions cost enough? */
+/* Has this batch of submissions used up its budget? */
 static inline int o2g_core_tired(const struct o2g_core *core)
 {
 	return core->limits.batch &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a frame may be, whatever the state of its connection. */
+/* Checks a frame independently of the state of its connection. */
 #include "base/errno.h"
 #include "frame.h"
 

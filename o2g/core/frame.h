@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a frame may be, whatever the state of its connection. */
+/* Checks a frame independently of the state of its connection. */
 #ifndef O2G_CORE_FRAME_H
 #define O2G_CORE_FRAME_H
 

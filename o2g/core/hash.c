@@ -49,7 +49,8 @@ IN_LINE struct state start_state(const struct o2g_hash_key *key)
 			      key->word[1] ^ 0x7465646279746573ull};
 }
 
-/* `last`: the bytes that are no whole word, and above them the length. */
+/* `last`: the bytes after the last full word, and the length in the top
+ * byte. */
 IN_LINE u64 finish_state(struct state *s, u64 last, int inner, int outer)
 {
 	absorb_word(s, last, inner);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A core as a whole: its creation and end, and who answers which upcall. */
+/* Creates and destroys a core, and sets its upcalls. */
 #include "credit.h"
 #include "ending.h"
 #include "base/errno.h"
@@ -12,7 +12,7 @@
 
 #define MESSAGES_MAX 0x1000000u
 
-/* Which function of a higher layer a lower one means. */
+/* The functions behind the upcalls. */
 static void credit_owed(struct o2g_inbox *inbox, u32 cost)
 {
 	o2g_credit_owe(list_entry(inbox, struct o2g_conn, inbox), cost);
@@ -64,8 +64,8 @@ int o2g_core_make(struct o2g_core **out, const struct o2g_host *host,
 	if (!rc)
 		rc = o2g_table_make(&core->table, &core->host,
 				    limits->hash_key);
-	/* A receive of an unexpected message gives memory back: it must find
-	 * some. */
+	/* A receive of an unexpected message frees memory, so it must not fail
+	 * for lack of it. */
 	if (!rc)
 		rc = o2g_pool_warm(&core->ops);
 	if (!rc && limits->slab_message)

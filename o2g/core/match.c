@@ -6,8 +6,8 @@
  * Posted receives with one ignore mask are a class. In a class a receive is
  * found by (context, source or anybody, tag less mask), so an arriving message
  * looks in two queues of each class and takes the lowest sequence of posting.
- * Programs use two or three masks; receives with more than O2G_CLASSES of them
- * stand in one bounded list.
+ * Programs use two or three masks; receives beyond O2G_CLASSES of them are in
+ * one bounded list.
  *
  * Unmatched messages are found by (context, source, tag) and by (context, tag);
  * for receives with a mask, by their order of arrival. When such searches have
@@ -18,7 +18,7 @@
 #include "match.h"
 #include "peer.h"
 
-#define MASK_WORTH 64 /* comparisons that are not worth an index */
+#define MASK_WORTH 64 /* comparisons below which no index is built */
 
 static int mask_class(struct o2g_core *core, u64 ignore)
 {
@@ -161,7 +161,7 @@ struct o2g_op_entry *o2g_match_receive(struct o2g_core *core,
 	return core->odds ? odd_receive(core, envelope, any, best) : best;
 }
 
-/* Puts a message into the queues of its sender and of anybody. */
+/* Puts a message into the queues of its sender and of any source. */
 static void index_message(struct o2g_core *core, struct o2g_envelope *envelope,
 			  u32 source)
 {
@@ -249,7 +249,7 @@ static struct o2g_envelope *search_arrivals(struct o2g_core *core, u32 peer,
 	return 0;
 }
 
-/* Is there an index for this mask, or is it time to make one? */
+/* Is there an index for this mask, or is one worth building? */
 static int has_mask(struct o2g_core *core, u64 ignore)
 {
 	if (core->masked && core->mask == ignore)

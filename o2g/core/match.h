@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which receive gets which message. */
+/* Message matching. */
 #ifndef O2G_CORE_MATCH_H
 #define O2G_CORE_MATCH_H
 
@@ -7,7 +7,7 @@
 
 #define O2G_ODD_MAX 1024 /* receives with masks that are not hashed */
 
-/* What a message is matched by, and where it stands while it is unmatched. */
+/* What a message is matched by, and its queues while it is unmatched. */
 struct o2g_envelope {
 	u32 source, context;
 	u64 tag;

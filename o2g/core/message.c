@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message from its first frame to its completion. It comes over a connection
- * or from the endpoint itself; it goes through the states of message_state.h,
- * and when it is done its credit goes back and its memory with it.
+ * A message from its first frame to its completion. It arrives over a
+ * connection or from the endpoint itself and goes through the states of
+ * message_state.h; at the end its credit is returned and its memory freed.
  *
  * Bytes below `split` go to `buffer`, memory of the core or the slab, later
- * ones straight to the receive's buffer. So a receive that takes a message half
- * of which has come has that half copied, and the other half comes in place.
+ * ones straight to the receive's buffer. So if a receive matches a message of
+ * which half has arrived, that half is copied, and the other half arrives in
+ * place.
  */
 #include "base/errno.h"
 #include "message.h"
@@ -33,7 +34,7 @@ struct o2g_message *o2g_message_make(struct o2g_core *core,
 	return message;
 }
 
-/* An unmatched message that is all here may be paid for early. */
+/* A complete unmatched message may have its credit returned early. */
 static void may_forgive(struct o2g_message *message)
 {
 	const u32 unmatched = O2G_IS_UNEXPECTED | O2G_IS_CLAIMED;
@@ -108,9 +109,9 @@ static void uncharge_message(struct o2g_core *core, struct o2g_message *message,
 	core->counts.held_bytes = core->charged;
 }
 
-/* Memory for the body of a message that nobody took yet. The slab may have
- * room, but not in one piece; who waits for that may wait for ever, since its
- * fragments lie between messages that the program wants later. */
+/* Memory for the body of an unmatched message. The slab may have space, but not
+ * contiguous; waiting for that could last for ever, since the fragments lie
+ * between messages that the program receives later. */
 static int buffer_body(struct o2g_core *core, struct o2g_message *message)
 {
 	if (charge_message(core, message, message->length))
@@ -166,8 +167,8 @@ void o2g_message_undo(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_drop(core, message);
 }
 
-/* Can the program copy it by itself? Its completion then has no place for the
- * message's length, so that one that is cut is not. */
+/* Can the program copy it by itself? Its completion then has no field for the
+ * message's length, so a truncated message is excluded. */
 static int in_slab(const struct o2g_message *message)
 {
 	return message->buffer.place == O2G_PLACE_AREA &&
@@ -271,8 +272,8 @@ int o2g_message_copy(struct o2g_core *core, struct o2g_message *message,
 	return rc;
 }
 
-/* Copies what lies elsewhere to the receive's buffer. 0: done, or nothing to
- * do; O2G_COPY_LATER; or -EAGAIN: not now. */
+/* Copies what is stored elsewhere to the receive's buffer. 0: done, or nothing
+ * to do; O2G_COPY_LATER; or -EAGAIN: not now. */
 static int copy_buffered(struct o2g_core *core, struct o2g_message *message)
 {
 	const u64 length = message->send
@@ -315,7 +316,7 @@ void o2g_message_advance(struct o2g_core *core, struct o2g_message *message)
 		complete_receive(core, message);
 }
 
-/* Takes it out of the unexpected ones; the step out of them follows. */
+/* Removes it from the unexpected messages; the caller takes the step. */
 static void unmatch_message(struct o2g_core *core, struct o2g_message *message)
 {
 	if (o2g_message_is(message, O2G_IS_UNEXPECTED))
@@ -402,7 +403,7 @@ int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message)
 		o2g_message_match(core, message, op);
 		return 0;
 	}
-	/* One to oneself is paid for by its send, which waits. */
+	/* A message to oneself costs no credit: its send waits. */
 	if (!message->send && charge_message(core, message, sizeof(*message)))
 		return -LINUX_EAGAIN;
 	core->counts.unexpected++;
@@ -505,7 +506,7 @@ void o2g_message_granted(struct o2g_core *core, struct o2g_message *message)
 	o2g_message_settle(core, message);
 }
 
-/* The connection is gone. A message that arrived completely stays. */
+/* The connection has ended. A complete message stays. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status)
 {
@@ -528,7 +529,7 @@ void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		o2g_message_settle(core, message);
 }
 
-/* A copy for a message to oneself: then the sender is done. */
+/* Copies a message to oneself and completes its sender. */
 static void finish_buffering(struct o2g_core *core, struct o2g_message *message,
 			     int status)
 {
@@ -560,7 +561,7 @@ void o2g_message_copied(struct o2g_core *core, struct o2g_message *message,
 		o2g_message_settle(core, message);
 }
 
-/* Copies a message to oneself into memory of ours, if there is some; the
+/* Copies a message to oneself into the core's memory, if there is some; its
  * sender is completed then or later. */
 void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message)
 {

@@ -12,7 +12,7 @@
 #define O2G_SELF_COPY 0x4000 /* messages to oneself, copied up to this */
 
 enum o2g_message_kind {
-	O2G_MSG_EAGER, /* its body comes unasked */
+	O2G_MSG_EAGER, /* its body is sent with it */
 	O2G_MSG_REQUEST,
 	O2G_MSG_WRITE, /* accesses, of a peer's or to oneself */
 	O2G_MSG_READ
@@ -24,7 +24,7 @@ struct o2g_inbox {
 	struct list unpaid;	     /* those whose cost may go back early */
 	u32 incomplete;		     /* messages with bytes to come */
 	struct o2g_message *reading; /* whose bytes come next */
-	u64 offered; /* bytes that have a place and are not answered */
+	u64 offered;		     /* bytes placed but not answered */
 };
 
 struct o2g_region; /* rma.h */
@@ -34,17 +34,17 @@ struct o2g_message {
 	struct o2g_result result;
 	struct o2g_envelope envelope;
 	struct list here;   /* messages of its connection */
-	struct list unpaid; /* unmatched, all here, and not paid back yet */
+	struct list unpaid; /* unmatched, complete, credit not returned yet */
 	struct list grant;  /* GRANTs and DONEs, or replies, of its
 			       connection */
 	struct list user;   /* those of its region */
 	struct o2g_region *region;
 	struct o2g_knot by_id;
 	struct o2g_inbox *inbox;   /* 0: its connection ended, or self */
-	struct o2g_op_entry *op;   /* who takes it */
+	struct o2g_op_entry *op;   /* its receive */
 	struct o2g_op_entry *send; /* self, by reference */
 	u32 id;
-	u32 cost; /* credit to give back */
+	u32 cost; /* credit to return */
 	u8 state; /* enum o2g_message_state */
 	u8 kind;  /* enum o2g_message_kind */
 	u8 has_data;
@@ -52,7 +52,7 @@ struct o2g_message {
 	u64 data;
 	u64 length;
 	u64 arrived; /* bytes received */
-	u64 expect;  /* bytes that will have come */
+	u64 expect;  /* bytes expected */
 	u64 take;    /* bytes for the receive */
 	u64 address; /* of the program: there */
 	u64 split;   /* bytes below go to `buffer` */
@@ -85,7 +85,7 @@ static inline int o2g_message_is_access(const struct o2g_message *message)
 /* `inbox` 0: to the endpoint itself. */
 struct o2g_message *o2g_message_make(struct o2g_core *core,
 				     struct o2g_inbox *inbox, u32 source);
-/* Matches it: 0, or -EAGAIN when there is no memory to buffer it. */
+/* Matches it: 0, or -EAGAIN without memory to buffer it. */
 int o2g_message_arrive(struct o2g_core *core, struct o2g_message *message);
 /* The unmatched message that this receive gets, or 0. */
 struct o2g_message *o2g_message_find(struct o2g_core *core,
@@ -95,7 +95,7 @@ void o2g_message_match(struct o2g_core *core, struct o2g_message *message,
 /* From now on only its handle finds it. */
 void o2g_message_claim(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_discard(struct o2g_core *core, struct o2g_message *message);
-/* Its sender got a number. */
+/* Its sender has been named. */
 void o2g_message_name(struct o2g_core *core, struct o2g_message *message,
 		      u32 source);
 /* Where the next of `most` bytes goes, and how many: 0 or -EAGAIN. */
@@ -104,19 +104,19 @@ int o2g_message_place(struct o2g_core *core, struct o2g_message *message,
 void o2g_message_receive(struct o2g_core *core, struct o2g_message *message,
 			 u64 length);
 void o2g_message_granted(struct o2g_core *core, struct o2g_message *message);
-/* Its connection is gone. */
+/* Its connection has ended. */
 void o2g_message_cut(struct o2g_core *core, struct o2g_message *message,
 		     int status);
 /* To oneself: copies the body to memory of the core, if there is some. */
 void o2g_message_buffer(struct o2g_core *core, struct o2g_message *message);
 /* Its completion is written. */
 void o2g_message_written(struct o2g_core *core, struct o2g_result *result);
-/* Takes back what just arrived and can't be buffered. */
+/* Undoes the arrival of a message that can't be buffered. */
 void o2g_message_undo(struct o2g_core *core, struct o2g_message *message);
 /* Frees the memory in which the body was to be buffered. */
 void o2g_message_unbuffer(struct o2g_core *core, struct o2g_message *message);
 void o2g_message_drop(struct o2g_core *core, struct o2g_message *message);
-/* Frees it if it is done. */
+/* Frees it if it is complete and released. */
 void o2g_message_settle(struct o2g_core *core, struct o2g_message *message);
 /* Charges its record; -EAGAIN: too much is buffered. */
 int o2g_message_charge(struct o2g_core *core, struct o2g_message *message);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What can happen to a message, as one table; drawn in docs/design/o2g.md. A
- * state says who has the message, whether bytes are to come, whether a copy is
- * under way, and whether a frame must answer it. There are no other ones.
+ * The states of a message and their steps, as one table; drawn in
+ * docs/design/o2g.md. A state says who owns the message, whether bytes are
+ * still to arrive, whether a copy is in progress, and whether a frame must
+ * answer it.
  */
 #ifndef O2G_CORE_MESSAGE_STATE_H
 #define O2G_CORE_MESSAGE_STATE_H
@@ -40,11 +41,11 @@ enum o2g_message_state {
 
 enum o2g_message_event {
 	O2G_MSG_OPEN,	  /* its header is here, its bytes are not */
-	O2G_MSG_QUEUE,	  /* no receive waits for it */
+	O2G_MSG_QUEUE,	  /* no posted receive matches */
 	O2G_MSG_MATCH,	  /* a receive takes it; or it is an access */
-	O2G_MSG_CLAIM,	  /* the program has a handle of it */
-	O2G_MSG_DISCARD,  /* the program does not want it */
-	O2G_MSG_WHOLE,	  /* no more bytes will come */
+	O2G_MSG_CLAIM,	  /* the program has a handle to it */
+	O2G_MSG_DISCARD,  /* the program discards it */
+	O2G_MSG_WHOLE,	  /* no more bytes will arrive */
 	O2G_MSG_REPLY,	  /* of a READ: bytes are to go out */
 	O2G_MSG_ANSWER,	  /* a GRANT or DONE is to go out */
 	O2G_MSG_ANSWERED, /* it did */
@@ -53,7 +54,7 @@ enum o2g_message_event {
 	O2G_MSG_COPY, /* to the receive's buffer, or of an access */
 	O2G_MSG_COPIED,
 	O2G_MSG_COMPLETE, /* the receive or access that has it ended */
-	O2G_MSG_WAIT,	  /* its completion lies in the message */
+	O2G_MSG_WAIT,	  /* its completion waits in the message */
 	O2G_MSG_WRITTEN,  /* and was written */
 	O2G_MSG_CUT,	  /* its connection ended */
 	O2G_MSG_EVENTS

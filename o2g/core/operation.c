@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations and completions. A completion that finds no room waits inside its
- * operation or message, in order; nothing is allocated for it.
+ * Operations and completions. A completion that does not fit into the ring
+ * waits inside its operation or message, in order; nothing is allocated for it.
  */
 #include "base/errno.h"
 #include "operation.h"
@@ -63,7 +63,7 @@ void o2g_result_put(struct o2g_core *core, struct o2g_result *result)
 	core->host.completed(core->host.ctx);
 }
 
-/* A program that makes room while we write could keep us here. */
+/* Bounded: a program that makes room meanwhile could keep us here. */
 int o2g_result_flush(struct o2g_core *core)
 {
 	u32 most = core->limits.batch ? FLUSH_MAX : ~0u;

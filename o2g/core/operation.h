@@ -49,10 +49,10 @@ struct o2g_op_entry *o2g_op_make(struct o2g_core *core,
 void o2g_op_complete(struct o2g_core *core, struct o2g_op_entry *op);
 /* Completes a send or an access, maybe quietly. */
 void o2g_op_finish(struct o2g_core *core, struct o2g_op_entry *op, int status);
-/* Where these bytes of it lie. */
+/* The place of these bytes of it. */
 void o2g_op_piece(const struct o2g_op_entry *op, u64 offset, u64 length,
 		  struct o2g_piece *piece);
-/* Refuses a submission for which an operation, or its message, had no place. */
+/* Fails a submission for lack of an operation or of a message. */
 int o2g_op_missing(struct o2g_core *core, const struct o2g_sqe *sqe);
 void o2g_op_free(struct o2g_core *core, struct o2g_op_entry *op);
 

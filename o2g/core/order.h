@@ -12,7 +12,7 @@
 #define o2g_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define o2g_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define o2g_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-/* Orders an earlier store before a later load, which nothing less does. */
+/* Orders an earlier store before a later load: a full barrier. */
 #define o2g_full_barrier() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #endif
 

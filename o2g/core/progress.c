@@ -16,7 +16,7 @@ static int release_slab(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return rc ? o2g_result_refuse(core, sqe, rc) : 0;
 }
 
-/* 0, or -EAGAIN: it can't even be refused before there is room. */
+/* 0, or -EAGAIN: without space not even its refusal can be written. */
 static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -38,20 +38,20 @@ static int run_submission(struct o2g_core *core, const struct o2g_sqe *sqe)
 	return o2g_result_refuse(core, sqe, -LINUX_EINVAL);
 }
 
-/* Reads as many submissions as there are now. Not more: a program that writes
- * on while we read must not keep the engine here. */
+/* Reads the submissions that are there now and no more: a program that keeps
+ * writing must not keep the engine here. */
 static int read_most(struct o2g_core *core, int most)
 {
 	struct o2g_sqe sqe;
 	int waiting, n;
 
-	core->more = core->broken; /* to be told by o2g_core_consume() */
+	core->more = core->broken; /* o2g_core_consume() returns it */
 	if (core->broken)
 		return -LINUX_EPROTO;
 	core->more = o2g_result_flush(core);
 	if (core->more)
 		return 0;
-	/* A receive must not get what is about to vanish. */
+	/* A receive must not match a message that is about to be dropped. */
 	if (!list_empty(&core->endings))
 		return 0;
 	core->rested = core->scanned;
@@ -82,7 +82,7 @@ static int batch_size(const struct o2g_core *core)
 	return core->limits.batch ? (int)core->limits.batch : O2G_RING_MAX;
 }
 
-/* On behalf of what arrives. Where many messages are unmatched, a receive may
+/* For an arriving message. Where many messages are unmatched, a receive may
  * have to be compared with all of them: not here. It finds its message in
  * either order. */
 int o2g_core_read(struct o2g_core *core)
@@ -104,15 +104,15 @@ static u32 kick_needs(const struct o2g_core *core)
 	       (core->blocked ? O2G_NEED_BODIES : 0);
 }
 
-/* Did the program submit something, or make room that somebody waits for? */
+/* Did the program submit something, or make room that completions wait for? */
 static int went_on(struct o2g_core *core)
 {
 	return o2g_ring_waiting(&core->ring) ||
 	       (!list_empty(&core->backlog) && o2g_ring_room(&core->ring));
 }
 
-/* Flags that were set stay set while this runs, so it ends. In batches, what
- * came in before the flag was seen is left lying. */
+/* Flags that were set stay set while this runs, so it ends. In batches,
+ * submissions from before the flag was set are left unread. */
 void o2g_core_ask(struct o2g_core *core)
 {
 	u32 flags;

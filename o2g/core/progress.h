@@ -7,7 +7,8 @@
 
 /* Reads submissions now; their number, or -EPROTO. */
 int o2g_core_read(struct o2g_core *core);
-/* At the end of each piece of work: what the program has to kick for. */
+/* Call at the end of each piece of work: sets what the program has to kick
+ * for. */
 void o2g_core_ask(struct o2g_core *core);
 
 #endif

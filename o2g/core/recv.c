@@ -73,9 +73,9 @@ static int post_recv(struct o2g_core *core, struct o2g_op_entry *op)
 	return rc;
 }
 
-/* No receive is submitted before it goes on. What arrives until then finds the
- * earlier receives posted and not this one, so it lines up behind the
- * unexpected ones and this one should have first. */
+/* It continues before another receive is read. A message that arrives until
+ * then matches the earlier receives but not this one, so it queues behind the
+ * unexpected messages that this one has to match first. */
 static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	o2g_match_unpost(core, op);
@@ -83,7 +83,8 @@ static void put_off(struct o2g_core *core, struct o2g_op_entry *op)
 	core->searching = op;
 }
 
-/* It is posted first, so that it stays posted when it took what is there. */
+/* Posted first, so that it stays posted after it has matched the unexpected
+ * messages. */
 static void submit_multi(struct o2g_core *core, struct o2g_op_entry *op)
 {
 	struct o2g_message *message;

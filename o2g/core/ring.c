@@ -105,7 +105,7 @@ void o2g_ring_next(struct o2g_ring *ring)
 	o2g_store_release(&ring->area->sq.head, ++ring->sq_head);
 }
 
-/* A head beyond the tail is a broken program's: it counts as no room. */
+/* A head beyond the tail means a faulty program: counts as full. */
 int o2g_ring_room(struct o2g_ring *ring)
 {
 	if (ring->cq_tail - ring->cq_head < ring->cq_entries)

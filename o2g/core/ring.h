@@ -2,7 +2,7 @@
 /*
  * Both sides of the rings of <skep/o2g_ring.h>. The engine's side keeps its
  * own indices and trusts nothing it reads; the program's is here too, for the
- * library and for tests, so that the barriers stand in one place.
+ * library and for tests, so that the barriers are in one place.
  */
 #ifndef O2G_CORE_RING_H
 #define O2G_CORE_RING_H
@@ -32,16 +32,17 @@ void o2g_ring_next(struct o2g_ring *ring);
 int o2g_ring_room(struct o2g_ring *ring);
 /* Writes a completion: 1, or 0 when there is no room. */
 int o2g_ring_put(struct o2g_ring *ring, const struct o2g_cqe *cqe);
-/* Says what the program has to kick for (O2G_NEED_*). True when something was
- * newly asked: the barrier is done, look at the ring once more. */
+/* Sets what the program has to kick for (O2G_NEED_*). True when a flag was
+ * newly set: the barrier is done, check the ring once more. */
 int o2g_ring_ask(struct o2g_ring *ring, u32 flags);
 /* After completions: does the program want to be woken? */
 int o2g_ring_wakes(struct o2g_ring *ring);
 
-/* The program's side; one submitter, one taker at a time. 1 or 0: no room. */
+/* The program's side; one producer and one consumer at a time. 1 or 0: no
+ * room. */
 int o2g_ring_submit(struct o2g_area *area, const struct o2g_sqe *sqe);
-/* After a batch of submissions. True: kick. (Kick without asking when one of
- * them must be done now.) */
+/* After a batch of submissions. True: kick. (Kick in any case if one of them
+ * must be done now.) */
 int o2g_ring_kicks(struct o2g_area *area);
 /* After a batch of RELEASE alone, the same. */
 int o2g_ring_releases(struct o2g_area *area);

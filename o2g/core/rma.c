@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote memory access: regions of the program's memory, what peers do to them,
- * and the answers to what we asked of peers. A peer's WRITE or READ is a
- * message that is matched by its key; its target need not do anything.
+ * Remote memory access: regions of the program's memory, accesses of peers to
+ * them, and replies to our accesses. A peer's WRITE or READ is a message that
+ * is matched by its key; its target need not do anything.
  *
- * A region may be removed while a READ of it is on its way out. What is planned
- * of it goes out as zeros then, since frames were promised, and the DONE behind
- * it says that they are not what was asked for.
+ * A region may be removed while the reply to a READ of it is being sent. The
+ * planned rest is sent as zeros, since its frames were announced, and the DONE
+ * after it reports the error.
  */
 #include "base/errno.h"
 #include "rma.h"
@@ -119,7 +119,7 @@ int o2g_region_remove(struct o2g_core *core, u64 key)
 
 /* ---- what peers ask for ---- */
 
-/* Where in the program's memory, if that may be. */
+/* The address in the program's memory, if the access is allowed. */
 static int resolve_region(struct o2g_core *core, struct o2g_message *message,
 			  u64 key, u64 place)
 {
@@ -167,8 +167,7 @@ struct o2g_message *o2g_rma_begin(struct o2g_conn *conn)
 	return message;
 }
 
-/* What the program wants to hear of it, if anything: then the message may be
- * gone. */
+/* Completes it if the program asked for that; the message may be freed then. */
 static int report_access(struct o2g_core *core, struct o2g_message *message,
 			 const struct o2g_region *region)
 {
@@ -274,7 +273,8 @@ int o2g_rma_done(struct o2g_conn *conn, const struct o2g_frame *frame)
 
 	if (!op)
 		return -LINUX_EPROTO;
-	/* An engine that writes without its lock says later that it is out. */
+	/* An engine that writes without its lock reports later that it was
+	 * sent. */
 	if (op->op == O2G_OP_WRITE && op->state == O2G_SEND_BODY &&
 	    op->planned == op->end && !op->answered) {
 		op->answered = 1;

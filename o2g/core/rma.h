@@ -14,9 +14,9 @@ struct o2g_region { /* memory that peers may access */
 
 /* A WRITE or READ whose header is here; 0: no memory. */
 struct o2g_message *o2g_rma_begin(struct o2g_conn *conn);
-/* All of a WRITE is where it belongs, or forgotten, or its copy is done. */
+/* All bytes of a WRITE are in place, or dropped, or its copy is done. */
 void o2g_rma_complete(struct o2g_core *core, struct o2g_message *message);
-/* Tells the program what it wants to hear of an access that is answered. */
+/* Completes an answered access if the program asked for it. */
 void o2g_rma_answered(struct o2g_core *core, struct o2g_message *message);
 void o2g_rma_self(struct o2g_core *core, struct o2g_op_entry *op,
 		  struct o2g_message *message);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a connection reads. A header is collected, judged, and then either
- * nothing follows or the bytes of one message. Whatever is refused here ends
- * the connection: the other side is broken or hostile.
+ * Reading a connection. A header is collected and checked; then nothing
+ * follows, or the bytes of one message. Every refusal here ends the connection:
+ * the peer is faulty or hostile.
  */
 #include "credit.h"
 #include "base/errno.h"
@@ -18,7 +18,7 @@ static struct o2g_key id_key(const struct o2g_conn *conn, u32 id)
 		.kind = O2G_KEY_ID, .source = id, .tag = conn->serial};
 }
 
-/* A MESSAGE or REQUEST may come: it is paid for and its id is new. */
+/* Checks a MESSAGE or REQUEST: it has credit and its id is new. */
 static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 {
 	const struct o2g_key key = id_key(conn, frame->id);
@@ -35,8 +35,8 @@ static int may_open(struct o2g_conn *conn, const struct o2g_frame *frame)
 	return 0;
 }
 
-/* The body of what the header opened comes next, if it has one; without, the
- * message may be gone by now. */
+/* The body of the message comes next, if it has one; without a body the message
+ * may already be freed. */
 static int expect_body(struct o2g_conn *conn, struct o2g_message *message)
 {
 	const u32 body = conn->rx_frame.body;
@@ -95,7 +95,7 @@ static int start_message(struct o2g_conn *conn)
 		o2g_message_step(message, O2G_MSG_OPEN);
 		conn->inbox.incomplete++;
 	}
-	/* No other frame comes before the end of this one. */
+	/* No other frame arrives before the end of this one. */
 	if (frame->length > frame->body)
 		o2g_table_add(&core->table, &message->by_id, &key);
 	if (o2g_message_arrive(core, message)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The books of the slab; see slab.h. Guarded by the engine's lock. */
+/* The slab's allocator; see slab.h. Guarded by the engine's lock. */
 #include "slab.h"
 #include "base/errno.h"
 
 enum { INSIDE, FREE, TAKEN, LENT };
 
-/* The books of a unit; null where nothing begins. */
+/* The metadata of a unit; null if no block begins there. */
 static struct o2g_slab_unit *unit_at(const struct o2g_slab *slab, u32 at)
 {
 	struct o2g_slab_unit *chunk = slab->chunk[at / O2G_SLAB_CHUNK];
@@ -15,7 +15,7 @@ static struct o2g_slab_unit *unit_at(const struct o2g_slab *slab, u32 at)
 
 #define CHUNK_SIZE (O2G_SLAB_CHUNK * sizeof(struct o2g_slab_unit))
 
-/* Makes the books that a block at this unit needs. */
+/* Allocates the metadata for a block at this unit. */
 static int chunk_make(struct o2g_slab *slab, u32 at)
 {
 	struct o2g_slab_unit **chunk = &slab->chunk[at / O2G_SLAB_CHUNK];
@@ -95,7 +95,7 @@ void o2g_slab_free(struct o2g_slab *slab)
 	slab->units = 0;
 }
 
-/* The books of all halves that cutting a block leaves over. */
+/* Allocates the metadata of all halves that splitting a block leaves. */
 static int halves_make(struct o2g_slab *slab, u32 at, u8 from, u8 order)
 {
 	while (from-- > order)

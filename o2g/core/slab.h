@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has which part of the slab: a buddy allocator whose books are the core's
- * own, so that a program that writes over the slab spoils its messages alone.
- * They grow with the part that is used: most slabs are large and stay empty.
+ * The slab's buddy allocator. Its metadata is in the core's own memory, so that
+ * a program that overwrites the slab damages only its own messages. It grows
+ * with the part in use: most slabs are large and stay empty.
  */
 #ifndef O2G_CORE_SLAB_H
 #define O2G_CORE_SLAB_H
@@ -10,7 +10,7 @@
 #include "core.h"
 
 #define O2G_SLAB_UNIT 256u
-#define O2G_SLAB_CHUNK 256u /* units whose books are made at once */
+#define O2G_SLAB_CHUNK 256u /* units whose metadata is allocated at once */
 #define O2G_SLAB_ORDERS 25  /* 256 bytes to 4 GiB */
 
 struct o2g_slab_unit {
@@ -36,9 +36,9 @@ u64 o2g_slab_take(struct o2g_slab *slab, u64 size);
 void o2g_slab_give(struct o2g_slab *slab, u64 offset);
 /* Takes the largest free block, of at least so many bytes: its offset, or 0. */
 u64 o2g_slab_borrow(struct o2g_slab *slab, u64 least, u64 *length);
-/* The block is the program's to release from now on. */
+/* From now on the program releases the block. */
 void o2g_slab_lend(struct o2g_slab *slab, u64 offset);
-/* Takes a lent block back: 0, or -ENOENT for what was not lent. */
+/* Reclaims a lent block: 0, or -ENOENT if it was not lent. */
 int o2g_slab_release(struct o2g_slab *slab, u64 offset);
 
 #endif

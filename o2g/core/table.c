@@ -86,7 +86,7 @@ static void link_knot(struct o2g_knot **at, struct o2g_knot *knot)
 	*at = knot;
 }
 
-/* Twice the array; without memory the chains just get longer. */
+/* Doubles the array; without memory the chains get longer. */
 static void grow_buckets(struct o2g_table *table)
 {
 	const struct o2g_host *host = table->host;
@@ -118,8 +118,8 @@ static void move_bucket(struct o2g_table *table)
 	}
 }
 
-/* A table of any size grows without a long pause, and has grown before it
- * would have to again. */
+/* Moves a few buckets at a time, so that a table of any size grows without a
+ * long pause and is done before it has to grow again. */
 static void move_some(struct o2g_table *table)
 {
 	for (int n = 0; table->old && n < MOVED_MAX; n++) {

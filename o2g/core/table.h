@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A table of queues: members with the same key stand in the order in which
- * they were added. Chained, with a keyed hash, so that nobody who chooses tags
- * can make it slow. Members bring their own memory, the table only its array.
+ * they were added. Chained, with a keyed hash, so that chosen tags cannot make
+ * it slow. Members bring their own memory, the table only its array.
  */
 #ifndef O2G_CORE_TABLE_H
 #define O2G_CORE_TABLE_H

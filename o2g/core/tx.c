@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a connection writes. Frames are planned a few ahead of the socket, in
- * slots; a planned frame has spent its credit and stays as it is until it is
- * out. Order: GRANTs; messages whole or with their first piece, in the order
- * of their submission, and REQUESTs; further pieces of long bodies in turn;
- * credit alone, when much is owed and nothing else goes; BYE.
+ * Writing a connection. A few frames are planned ahead of the socket, in slots;
+ * a planned frame has spent its credit and does not change until it is sent.
+ * Order: GRANTs; complete messages or their first piece, in the order of their
+ * submission, and REQUESTs; further pieces of long bodies in turn; credit
+ * alone, if much is due and nothing else is sent; BYE.
  */
 #include "credit.h"
 #include "base/errno.h"
@@ -51,7 +51,7 @@ static int plan_grant(struct o2g_conn *conn)
 	message = list_entry(node, struct o2g_message, grant);
 	slot = slot_add(conn,
 			o2g_message_is_access(message) ? O2G_DONE : O2G_GRANT);
-	if (o2g_message_is_access(message)) { /* freed when it is out */
+	if (o2g_message_is_access(message)) { /* freed when it is sent */
 		slot->frame.id = message->id;
 		slot->frame.context = (u32)-message->status;
 		slot->message = message;
@@ -292,7 +292,7 @@ static void plan_ahead(struct o2g_conn *conn, u32 most)
 				    O2G_TX_SLOTS]);
 }
 
-/* What is left of a frame when `done` bytes of it are out. */
+/* The rest of a frame when `done` bytes of it are sent. */
 static int pieces_of(struct o2g_slot *slot, u64 done, struct o2g_piece *piece)
 {
 	int n = 0;
@@ -335,7 +335,7 @@ int o2g_tx_gather(struct o2g_conn *conn, struct o2g_piece *piece, int most)
 	return n;
 }
 
-/* All bytes of a WRITE went out. */
+/* All bytes of a WRITE were sent. */
 static void write_sent(struct o2g_conn *conn, struct o2g_op_entry *op)
 {
 	if (op->answered)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a connection writes; gathering is for the engine (core.h). */
+/* Writing a connection; gathering is for the engine (core.h). */
 #ifndef O2G_CORE_TX_H
 #define O2G_CORE_TX_H
 
@@ -11,7 +11,7 @@
 
 /* Queues the DONE of this access, or its next REPLY. */
 void o2g_tx_answer(struct o2g_core *core, struct o2g_message *message);
-/* So many bytes went out: 0 or -EPROTO. */
+/* So many bytes were sent: 0 or -EPROTO. */
 int o2g_tx_advance(struct o2g_conn *conn, u64 length);
 
 #endif
