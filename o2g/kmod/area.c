@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The area: rings in one piece of kernel memory, the slab in pages that come
- * when they are used first, by the core or by the program, and leave when
- * memory is short and nothing lies there, else when the engine is freed. So a
- * program may do with its mapping what it likes.
+ * The area: rings in contiguous kernel memory, the slab in pages that are
+ * allocated on first touch, by the core or by the program, and freed when
+ * memory is short and they are unused, else with the engine. So the program's
+ * mapping needs no checks.
  *
- * A child of fork() has no mapping. When the last one is gone, the program is,
- * or does not want to know of the endpoint: the engine ends.
+ * A child of fork() has no mapping. When the last mapping is gone, the program
+ * has ended or dropped the endpoint: the engine ends.
  *
  * Context: o2g_area_at() any, softirqs too (then with `atomic`); all else is
  * process context: calls, page faults with the memory map's lock, workers.
@@ -60,7 +60,7 @@ void o2g_area_free(struct o2g_engine *engine)
 	xa_destroy(&pages->slab);
 	atomic64_sub(present, &o2g_totals.pages);
 	if (!pages->rings)
-		return; /* it was never made */
+		return; /* never allocated */
 	o2g_memory_uncharge(engine, present << PAGE_SHIFT);
 	vfree(pages->rings);
 	atomic64_sub(pages->rings_size, &o2g_totals.memory);
@@ -69,7 +69,7 @@ void o2g_area_free(struct o2g_engine *engine)
 
 /* ---- pages of the slab ---- */
 
-/* Several may want the same page at once: the first one's stays. */
+/* If several allocate the same page at once, the first one's stays. */
 static struct page *page_new(struct o2g_engine *engine, unsigned long index,
 			     gfp_t gfp)
 {
@@ -138,10 +138,10 @@ void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 	return page_address(page) + offset_in_page(offset);
 }
 
-/* ---- giving pages back ---- */
+/* ---- freeing pages ---- */
 
-/* Takes some pages of [first, last] out, where nothing lies; `first` goes past
- * them. A fault that found one holds its lock until it is mapped. */
+/* Removes some unused pages of [first, last]; `first` moves past them. A fault
+ * that found a page holds its lock until it is mapped. */
 static u32 take_pages(struct o2g_pages *pages, unsigned long *first,
 		      unsigned long last, struct page *gone[DROP_MAX])
 {
@@ -231,7 +231,7 @@ static struct page *slab_fault(struct o2g_engine *engine, u64 offset)
 			lock_page(page);
 			if (xa_load(slab, index) == page)
 				return page;
-			unlock_page(page); /* it has left meanwhile */
+			unlock_page(page); /* freed meanwhile */
 			put_page(page);
 		} else if (!page_make(engine, index, GFP_KERNEL)) {
 			return NULL;
@@ -255,7 +255,7 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	return vmf->page ? VM_FAULT_LOCKED : VM_FAULT_SIGBUS;
 }
 
-/* A child that was given the area by MADV_DOFORK is not the program. */
+/* A child that inherited the area by MADV_DOFORK is not the program. */
 static bool vma_counts(const struct vm_area_struct *vma)
 {
 	const struct o2g_engine *engine = vma->vm_private_data;
@@ -271,7 +271,7 @@ static void area_open(struct vm_area_struct *vma)
 		atomic_inc(&engine->pages.maps);
 }
 
-/* The mapping's file outlives this, and waits for end_work when it goes. */
+/* The mapping's file outlives this, and its release waits for end_work. */
 static void area_close(struct vm_area_struct *vma)
 {
 	struct o2g_engine *engine = vma->vm_private_data;

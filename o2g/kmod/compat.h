@@ -25,7 +25,7 @@ static inline int o2g_compat_sendpage_locked(struct sock *sk, struct page *page,
 
 #endif
 
-/* Ways into a socket that only some kernels have. */
+/* Socket interfaces that differ between kernels. */
 static inline void o2g_compat_refuse(struct proto_ops *ops)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/o2g: checks what a program asks for and hands it to its engine. Anybody
- * may open it (mode 0666): an endpoint gives no right that its sockets did not
- * give, and its memory counts as the user's (memory.c).
+ * /dev/o2g: checks requests of a program and passes them to its engine. Anybody
+ * may open it (mode 0666): an endpoint grants no right that its sockets did
+ * not, and its memory is charged to the user (memory.c).
  *
  * Context: process, the system calls of whoever has the file.
  */
@@ -131,7 +131,7 @@ static int call_finish(struct o2g_engine *engine, void __user *arg)
 	return o2g_engine_finish(engine, ms);
 }
 
-/* A program that knows less gets less, one that knows more what there is. */
+/* Copies the smaller of both sizes: programs may be older or newer. */
 static int call_counts(struct o2g_engine *engine, void __user *arg)
 {
 	struct o2g_device_counts counts, head;
@@ -226,7 +226,7 @@ static __poll_t device_poll(struct file *file, poll_table *table)
 	return READ_ONCE(engine->rung) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
-/* Mappings hold the file, so none is left, and nobody begins end_work. */
+/* Mappings hold the file, so none is left, and end_work is not queued again. */
 static void finish_engine(struct o2g_engine *engine)
 {
 	o2g_engine_close(engine);
@@ -244,9 +244,9 @@ static int finish_apart(void *data)
 	module_put_and_kthread_exit(0);
 }
 
-/* A file that io_uring or a socket's queue had last is closed by the kernel's
- * one worker for that, and closing may take as long as a fault of the
- * program's: whoever comes next must not wait for it. */
+/* If io_uring or a socket's queue had the last reference, the kernel's delayed
+ * fput worker closes the file. Closing may take as long as a page fault of the
+ * program, and other files must not wait for it. */
 static int device_release(struct inode *inode, struct file *file)
 {
 	struct o2g_engine *engine = engine_of(file);
@@ -259,7 +259,7 @@ static int device_release(struct inode *inode, struct file *file)
 		__module_get(THIS_MODULE);
 		if (!IS_ERR(kthread_run(finish_apart, engine, "o2g_finish")))
 			return 0;
-		module_put(THIS_MODULE); /* no memory: it waits after all */
+		module_put(THIS_MODULE); /* no memory: close synchronously */
 		path_put(&engine->path);
 	}
 	finish_engine(engine);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An engine from its making to its end, and who works on its core: softirqs
- * and workers of its links, calls of the program, and turn_work for whatever
- * was left to somebody who may sleep.
+ * An engine from its creation to its end, and the contexts that work on its
+ * core: softirqs and workers of its links, calls of the program, and turn_work
+ * for what may sleep.
  *
- * The end comes by a call, with the file, or by end_work once the program does
- * not see the area any more. It refuses new work (`closed`), detaches the
- * links, waits for those at work (`use`, the workqueue), then frees the core.
+ * An engine ends by a call, with its file, or by end_work once the program has
+ * no mapping of the area. The end refuses new work (`closed`), detaches the
+ * links, waits for work in progress (`use`, the workqueue), then frees the
+ * core.
  *
  * Context: o2g_engine_lock() and unlock() any, softirqs too; all else is
  * process context, calls of the program or workers of the engine.
@@ -23,13 +24,13 @@
 
 #define SUBMISSIONS_MAX 64 /* read at a time */
 #define WORKERS_MAX 16	   /* of an engine; they may hang in page faults */
-#define BYES_MAX 64	   /* said at a time */
+#define BYES_MAX 64	   /* reported at a time */
 #define POSTINGS_MAX 0x1000000
 #define PEERS_MAX 0x100000
-#define MEMORY_DELAY (HZ / 10) /* until memory is looked for again */
+#define MEMORY_DELAY (HZ / 10) /* until memory is tried again */
 #define SLEEP_MOST_US (3600ull * USEC_PER_SEC)
 
-/* ---- entering and leaving ---- */
+/* ---- lock and unlock ---- */
 
 void o2g_engine_lock(struct o2g_engine *engine)
 {
@@ -37,7 +38,7 @@ void o2g_engine_lock(struct o2g_engine *engine)
 	__release(&engine->lock); /* for sparse: it sees one function */
 }
 
-/* True: there is something left that may need sleeping, or was too much. */
+/* True: there is work left that may sleep, or exceeds the budget. */
 static bool settle_engine(struct o2g_engine *engine, struct list_head *mine,
 			  bool *wake)
 {
@@ -102,8 +103,8 @@ static void do_jobs(struct o2g_engine *engine, struct o2g_copy *jobs, bool own)
 		o2g_program_leave(engine);
 }
 
-/* Consumes a batch, with the lock. Where there is no memory even with
- * sleeping, submissions that need some are refused. */
+/* Consumes a batch, with the lock. If even a sleeping allocation fails,
+ * submissions that need memory are refused. */
 static int consume_batch(struct o2g_engine *engine)
 {
 	int rc;
@@ -117,10 +118,10 @@ static int consume_batch(struct o2g_engine *engine)
 }
 
 /*
- * One turn: memory that is wanted, a batch of submissions, and what they
- * cause; by the program itself if there is `mine`, else by a worker. Positive:
- * there is more to do. Without memory a worker tries again later: links may
- * wait for some.
+ * One turn: requested memory, a batch of submissions, and what they cause; by
+ * the program itself if there is `mine`, else by a worker. Positive: there is
+ * more to do. Without memory a worker tries again later: links may wait for
+ * some.
  */
 static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 {
@@ -150,7 +151,7 @@ static int run_turn(struct o2g_engine *engine, struct list_head *mine)
 	return rc < 0 ? rc : more;
 }
 
-/* A broken program has no service any more, and its peers are told. */
+/* A faulty program is not served any more; its connections end. */
 static void judge_result(struct o2g_engine *engine, int rc)
 {
 	if (rc == -EPROTO)
@@ -182,7 +183,7 @@ int o2g_engine_kick(struct o2g_engine *engine)
 		cond_resched();
 	} while (rc > 0 && !signal_pending(current));
 	judge_result(engine, rc);
-	if (rc > 0) { /* a worker goes on */
+	if (rc > 0) { /* a worker continues */
 		o2g_engine_lock(engine);
 		o2g_engine_unlock(engine, NULL);
 	}
@@ -267,8 +268,8 @@ int o2g_engine_sleep(struct o2g_engine *engine, u64 us)
 	return READ_ONCE(engine->rung);
 }
 
-/* All links have sent BYE and the end of their streams, and the other hosts
- * have it: what they still send can't make our kernel reset a stream. */
+/* All links have sent BYE and FIN, and the peers have acknowledged them: what
+ * peers still send can't make our kernel reset a stream. */
 static bool links_finished(struct o2g_engine *engine)
 {
 	struct o2g_link *link;
@@ -377,7 +378,7 @@ void o2g_engine_close(struct o2g_engine *engine)
 	spin_lock_bh(&engine->lock);
 	core = engine->core;
 	engine->core = NULL;
-	take_jobs(engine); /* they go with it */
+	take_jobs(engine); /* freed with it */
 	spin_unlock_bh(&engine->lock);
 	if (core)
 		o2g_core_free(core);
@@ -413,7 +414,7 @@ void o2g_engine_put(struct o2g_engine *engine)
 	kref_put(&engine->ref, free_engine);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static int check_open(const struct o2g_device_open *o)
 {

@@ -11,7 +11,7 @@
  *       engine->lock (spinlock, BH off: the core and everything it owns)
  *
  * The socket lock makes reading exclusive per link, `tx_busy` makes writing so;
- * neither the socket lock nor a sleep is ever taken under engine->lock.
+ * under engine->lock nothing sleeps or takes a socket lock.
  *
  *   context           may do
  *   softirq           parse, match, copy to the core and the slab; within a
@@ -57,7 +57,7 @@
 struct o2g_engine;
 struct o2g_link;
 
-/* What exists now, of all programs; module parameters show it. */
+/* Totals of all programs, shown by module parameters. */
 struct o2g_totals {
 	atomic64_t engines, links;
 	atomic64_t memory; /* bytes of rings and cores */
@@ -75,28 +75,28 @@ void o2g_device_unregister(void);
 struct o2g_pages {
 	void *rings; /* struct o2g_area and both rings, contiguous here */
 	u64 rings_size, size;
-	struct xarray slab; /* pages that were used, by number */
-	atomic64_t present; /* how many */
-	atomic_t maps;	    /* places where the program sees the area */
-	bool mapped;	    /* once is enough */
-	bool lacking;	    /* a page could not be had */
+	struct xarray slab;	       /* allocated pages, by number */
+	atomic64_t present;	       /* how many */
+	atomic_t maps;		       /* mappings of the area by the program */
+	bool mapped;		       /* once is enough */
+	bool lacking;		       /* a page allocation failed */
 	struct address_space *mapping; /* that shows it */
 };
 
 int o2g_area_make(struct o2g_engine *engine, const struct o2g_device_open *o);
 void o2g_area_free(struct o2g_engine *engine);
 int o2g_area_map(struct o2g_engine *engine, struct vm_area_struct *vma);
-/* Kernel address of a byte of the area, and how many are contiguous there; a
- * slab page that is missing is made, without sleeping when `atomic`. Null:
- * there was no memory. Needs no lock: a page stays while something lies there.
+/* Kernel address of a byte of the area, and how many are contiguous there;
+ * allocates a missing slab page, without sleeping if `atomic`. Null: no memory.
+ * Needs no lock: a page in use stays.
  */
 void *o2g_area_at(struct o2g_engine *engine, u64 offset, u64 *length,
 		  bool atomic);
 
-/* After a page was lacking: gives back those in which nothing lies; sleeps. */
+/* After a failed page allocation: frees unused pages; sleeps. */
 void o2g_area_shrink(struct o2g_engine *engine);
 
-/* ---- memory.c: whose memory it is, and the core's ---- */
+/* ---- memory.c: memory accounting, and the core's memory ---- */
 
 #define O2G_MEMORY_SIZES 4
 
@@ -107,26 +107,27 @@ struct o2g_memory {
 	struct mem_cgroup *group;
 	struct list_head ready;	      /* blocks for the core; engine->lock */
 	u32 ready_count;	      /* and how many; engine->lock */
-	u64 wanted[O2G_MEMORY_SIZES]; /* sizes to have ready; engine->lock */
-	bool sleep;		      /* o2g_memory_alloc() may */
+	u64 wanted[O2G_MEMORY_SIZES]; /* sizes to preallocate; engine->lock */
+	bool sleep;		      /* o2g_memory_alloc() may use them */
 };
 
 int o2g_memory_open(struct o2g_engine *engine);
 void o2g_memory_close(struct o2g_engine *engine);
 /* Counts bytes of kernel memory against the user: 0 or -ENOMEM. */
 int o2g_memory_charge(struct o2g_engine *engine, u64 bytes);
-/* The same for a page of slab, which leaves some for all else. */
+/* The same for a slab page, which leaves a reserve for all else. */
 int o2g_memory_charge_page(struct o2g_engine *engine);
 void o2g_memory_uncharge(struct o2g_engine *engine, u64 bytes);
-/* host->alloc and free. What can't be had in a hurry is wanted. */
+/* host->alloc and free. A size that can't be allocated atomically is noted in
+ * `wanted`. */
 void *o2g_memory_alloc(void *engine, u64 size);
 void o2g_memory_free(void *engine, void *memory, u64 size);
 bool o2g_memory_wanted(const struct o2g_engine *engine);
-/* Makes what is wanted ready; sleeps. 0: nothing was wanted, 1: try again
- * what failed, -ENOMEM. */
+/* Preallocates the wanted sizes; sleeps. 0: none, 1: retry what failed,
+ * -ENOMEM. */
 int o2g_memory_fill(struct o2g_engine *engine);
-/* After -ENOMEM of the core, without a lock: may it be asked again? `tries`
- * begins with 0. */
+/* After -ENOMEM of the core, without a lock: whether to retry. `tries` begins
+ * with 0. */
 bool o2g_memory_again(struct o2g_engine *engine, u32 *tries);
 
 /* ---- engine.c ---- */
@@ -135,7 +136,7 @@ struct o2g_engine {
 	struct kref ref;
 	struct workqueue_struct *workers;
 	struct mutex control;
-	struct rw_semaphore use; /* held by who works on the core and sleeps */
+	struct rw_semaphore use; /* held for sleeping work on the core */
 	spinlock_t lock;
 	struct o2g_core *core;
 	struct o2g_pages pages;
@@ -144,19 +145,19 @@ struct o2g_engine {
 	struct pid *owner;    /* tgid */
 	struct list_head links;
 	u32 link_number, link_count, link_most;
-	struct list_head tx;	  /* links that want to write; lock */
-	struct list_head blocked; /* links that the core does not read */
-	u64 fills; /* blocks of memory that were made ready; lock */
+	struct list_head tx;	       /* links that want to write; lock */
+	struct list_head blocked;      /* links that the core does not read */
+	u64 fills;		       /* preallocated blocks; lock */
 	struct o2g_copy *jobs, **last; /* put-off copies; lock */
-	struct delayed_work turn_work; /* what waits for a worker */
+	struct delayed_work turn_work; /* work for a worker */
 	struct work_struct reap_work;
-	struct work_struct end_work; /* the program does not see it any more */
-	struct path path;	     /* of a file whose end is left for later */
+	struct work_struct end_work; /* the program has no mapping any more */
+	struct path path;	     /* of a file that is closed later */
 	wait_queue_head_t wait;	     /* sleepers and poll */
 	bool rung;		     /* readable until calm; lock */
-	bool poor; /* there was no memory even with sleeping; lock */
+	bool poor;		     /* a sleeping allocation failed; lock */
 	bool closed;
-	bool broken;			 /* the program's rings made no sense */
+	bool broken;			 /* the program's rings were invalid */
 	struct o2g_device_counts counts; /* the engine's own part; lock */
 };
 
@@ -166,10 +167,10 @@ void o2g_engine_put(struct o2g_engine *engine);
 /* Ends every link and the core; callable twice. Process context. */
 void o2g_engine_close(struct o2g_engine *engine);
 
-/* Around every piece of work on the core. Leaving wakes sleepers, gives links
- * that want to write to tx_work (or, with `mine`, moves them to that list: the
- * caller writes them itself after), resumes blocked links, and has a worker do
- * what can't be done here. In a closed engine there is no core. */
+/* Around all work on the core. Unlock wakes sleepers, queues links that have
+ * something to write on tx_work (or, with `mine`, moves them to that list: the
+ * caller writes them afterwards), resumes blocked links, and queues a worker
+ * for what can't be done here. A closed engine has no core. */
 void o2g_engine_lock(struct o2g_engine *engine);
 void o2g_engine_unlock(struct o2g_engine *engine, struct list_head *mine);
 
@@ -184,13 +185,14 @@ int o2g_engine_counts(struct o2g_engine *engine, struct o2g_device_counts *c);
 
 /* ---- program.c: the program's memory ---- */
 
-/* Around the use of the program's memory by a worker. -EFAULT: it is gone. */
+/* Around a worker's access to the program's memory. -EFAULT: it has been torn
+ * down. */
 bool o2g_program_gone(const struct o2g_engine *engine);
 int o2g_program_enter(struct o2g_engine *engine);
 void o2g_program_leave(struct o2g_engine *engine);
 int o2g_host_copy(void *engine, struct o2g_copy *job);
-/* Does copies that were put off, in a context that has the program's memory,
- * without a lock; with an error, they fail. */
+/* Does the deferred copies, in a context that has the program's memory, without
+ * a lock; with an error, they fail. */
 void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 		      int error);
 
@@ -211,24 +213,24 @@ struct o2g_link {
 	struct file *file;
 	struct socket *socket;
 	struct sock *sk;
-	/* All below by engine->lock. `conn` is null when it has ended; whoever
-	 * uses it without the lock is among `users`, and while there are some
-	 * the end of the conn waits. */
+	/* All below by engine->lock. `conn` is null when it has ended; code
+	 * that uses it without the lock counts in `users`, and the end of the
+	 * conn waits until that is 0. */
 	struct o2g_conn *conn;
 	u32 users;
 	bool over;    /* conn has ended, or will with its last user */
 	int error;    /* of the end; of writing, while not over */
-	bool tx_busy; /* somebody writes; again: there is more since */
+	bool tx_busy; /* being written; again: more was queued meanwhile */
 	bool tx_again, tx_full;
 	bool shut;  /* the stream's end was written after BYE */
-	u32 silent; /* looks that found no sign of life */
+	u32 silent; /* checks without progress */
 	u64 asked;  /* blocked: o2g_rx_resume() asked it in that state */
 	struct delayed_work rx_work, tx_work, look_work;
 	/* of who writes (tx_busy) */
 	struct o2g_piece piece[O2G_GATHER];
 	struct kvec vector[O2G_VECTOR];
 	u8 fetched[O2G_FETCH];
-	/* what the socket had before, restored by detaching */
+	/* the socket's own callbacks, restored by detaching */
 	void (*data_ready)(struct sock *sk);
 	void (*write_space)(struct sock *sk);
 	void (*state_change)(struct sock *sk);
@@ -238,7 +240,7 @@ struct o2g_link {
 /* With control held. */
 int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a);
 int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer);
-/* Takes the socket back from us and drops it and the link. No other lock. */
+/* Restores the socket and drops it and the link. No other lock. */
 void o2g_link_detach(struct o2g_link *link);
 /* Detaches links that are over; engine->reap_work. */
 void o2g_link_reap(struct work_struct *work);
@@ -249,12 +251,12 @@ void o2g_link_want(void *engine, struct o2g_conn *conn); /* host->want_tx */
 void o2g_link_end(struct o2g_link *link, int error);
 void o2g_link_use(struct o2g_link *link);
 void o2g_link_unuse(struct o2g_link *link);
-/* Something was written: finds out whether the other host still lives. */
+/* Something was written: starts the check whether the peer's host is alive. */
 void o2g_link_watch(struct o2g_link *link);
-/* BYE, when all is sent that was submitted. */
+/* Sends BYE after all submissions. */
 void o2g_link_bye(struct o2g_link *link);
-/* The other side has all up to the end of the stream, or is gone; the
- * engine's `wait` is woken when it becomes so. */
+/* Whether the peer has acknowledged the end of the stream, or has ended; the
+ * engine's `wait` is woken on that change. */
 bool o2g_link_finished(const struct o2g_link *link);
 void o2g_link_put(struct o2g_link *link);
 
@@ -262,11 +264,11 @@ void o2g_link_put(struct o2g_link *link);
 
 void o2g_rx_ready(struct sock *sk); /* sk_data_ready */
 void o2g_rx_work(struct work_struct *work);
-/* With the engine's lock: reads (after a while) in a worker. */
+/* With the engine's lock: reads in a worker, after a delay. */
 void o2g_rx_later(struct o2g_link *link, unsigned long delay);
-/* With the engine's lock: asks blocked links whose answer may have changed,
- * a few at a time, and reads those that the core takes again. True: there are
- * more to ask. */
+/* With the engine's lock: checks blocked links whose state may have changed, a
+ * few at a time, and reads those that the core accepts again. True: there are
+ * more. */
 bool o2g_rx_resume(struct o2g_engine *engine);
 
 /* ---- tx.c ---- */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Links: sockets that an engine reads and writes, from their attaching to
- * their end. See internal.h for what guards what.
+ * Links: sockets that an engine reads and writes, from attaching to their end.
+ * See internal.h for locking.
  *
  * Three things end a link: its stream (rx.c, tx.c), the program (close), or an
  * attach that failed half-way. The conn ends first, as soon as nobody uses it
- * without the lock. Then the link is detached, by close or by reap_work: the
- * socket's hooks go, then the work, then the file.
+ * without the lock. Then close or reap_work detaches the link: first the
+ * socket's hooks, then the work, then the file.
  *
  * Context: attaching and detaching in process context, with `control`. What
  * needs the engine's lock may be called wherever that is held, also in a
@@ -19,10 +19,11 @@
 
 #include "internal.h"
 
-#define LOOK_TIME (5 * HZ) /* between two looks at what is under way */
-#define SILENT_MAX 6	   /* looks without a sign of life: a death */
+#define LOOK_TIME (5 * HZ) /* between two checks for progress */
+/* Checks without progress before a peer counts as dead. */
+#define SILENT_MAX 6
 
-/* A socket costs the kernel some memory besides. */
+/* What a socket costs the kernel in addition. */
 #define CHARGE (sizeof(struct o2g_link) + 4096)
 
 static void free_link(struct kref *ref)
@@ -61,7 +62,7 @@ static void end_conn(struct o2g_link *link)
 	struct o2g_engine *engine = link->engine;
 
 	lockdep_assert_held(&engine->lock);
-	/* The other's last word came: how the stream ended does not matter. */
+	/* The peer's BYE was received: how the stream ended does not matter. */
 	if (o2g_conn_bye_received(link->conn) && link->error != -EPROTO)
 		link->error = 0;
 	o2g_conn_end(link->conn, link->error);
@@ -108,18 +109,18 @@ void o2g_link_bye(struct o2g_link *link)
 bool o2g_link_finished(const struct o2g_link *link)
 {
 	lockdep_assert_held(&link->engine->lock);
-	/* Our FIN is acknowledged in these, or nothing ever will be. */
+	/* In these states our FIN is acknowledged, or will never be. */
 	return link->over ||
 	       (link->shut &&
 		(1 << READ_ONCE(link->sk->sk_state)) &
 			(TCPF_FIN_WAIT2 | TCPF_TIME_WAIT | TCPF_CLOSE));
 }
 
-/* ---- silence ---- */
+/* ---- dead peers ---- */
 
-/* Nothing was acknowledged since the last look. TCP_USER_TIMEOUT would count a
- * program that does not read as dead, though its kernel answers. An idle
- * stream has TCP's keepalive, if the program asked for it. */
+/* Nothing was acknowledged since the last check. TCP_USER_TIMEOUT would count a
+ * program that does not read as dead, though its kernel answers. An idle stream
+ * has TCP's keepalive, if the program asked for it. */
 static bool peer_silent(const struct sock *sk)
 {
 	return (READ_ONCE(tcp_sk(sk)->packets_out) ||
@@ -157,8 +158,8 @@ void o2g_link_watch(struct o2g_link *link)
 
 /* ---- hooks ---- */
 
-/* FIN, RST, a timeout, our FIN acknowledged. What came before counts, so a
- * worker reads to the end. */
+/* FIN, RST, a timeout, our FIN acknowledged. Data received before is valid, so
+ * a worker reads to the end. */
 static void state_changed(struct sock *sk)
 {
 	struct o2g_link *link;
@@ -201,7 +202,7 @@ static void unhook_socket(struct o2g_link *link)
 	WRITE_ONCE(sk->sk_state_change, link->state_change);
 	o2g_ulp_set(sk, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
-	/* What closes the file may have to close those of others. */
+	/* Closing the file may run other files' release. */
 	sock_reset_flag(sk, SOCK_LINGER);
 	release_sock(sk);
 }
@@ -299,7 +300,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 	}
 	if (!r) {
 		hook_socket(link);
-		o2g_rx_ready(link->sk); /* what came before */
+		o2g_rx_ready(link->sk); /* data received before */
 	}
 	release_sock(link->sk);
 	if (!r)
@@ -312,7 +313,7 @@ int o2g_link_attach(struct o2g_engine *engine, struct o2g_device_attach *a)
 int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 {
 	struct o2g_link *link, *found = NULL;
-	int r = -ENOTCONN; /* it has ended since */
+	int r = -ENOTCONN; /* it has ended meanwhile */
 
 	lockdep_assert_held(&engine->control);
 	list_for_each_entry(link, &engine->links, here) {
@@ -330,7 +331,7 @@ int o2g_link_identify(struct o2g_engine *engine, u32 number, u32 peer)
 
 /* ---- detaching ---- */
 
-/* Nobody writes any more once the link is over: waits for the last. */
+/* Nobody starts to write once the link has ended: waits for the last writer. */
 static void stop_work(struct o2g_link *link)
 {
 	wait_var_event(&link->tx_busy, !READ_ONCE(link->tx_busy));
@@ -354,7 +355,7 @@ void o2g_link_detach(struct o2g_link *link)
 	list_del_init(&link->tx_here); /* a closed engine shares no more */
 	engine->link_count--;
 	spin_unlock_bh(&engine->lock);
-	/* Should somebody else have the file open, the stream ends anyway. */
+	/* The stream ends even if another process has the file open. */
 	link->ops->shutdown(link->socket, SHUT_RDWR);
 	fput(link->file);
 	o2g_link_put(link);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whose memory it is. Each user's engines together have a share of the
- * computer, and what is allocated is charged to the memory group of who opened
- * the endpoint, also in softirqs. `users` and the shares are guarded by
+ * Memory accounting. The engines of a user share a part of the computer's
+ * memory, and allocations are charged to the memory cgroup of the process that
+ * opened the endpoint, in softirqs too. `users` and the shares are guarded by
  * users_lock, `ready` and `wanted` by the engine's lock.
  *
  * The core allocates rarely and in large pieces, under a spinlock, often in a
- * softirq. What can't be had there at once is wanted, and a worker or the
- * program's next call makes it ready; the core tries again then.
+ * softirq. What can't be allocated there is noted, and a worker or the
+ * program's next call preallocates it; then the core tries again.
  *
  * Context: o2g_memory_alloc() and free() any, with the engine's lock, softirqs
  * too; charging any; opening, closing and filling are process context.
@@ -22,9 +22,9 @@
 #include "internal.h"
 
 #define CHARGE 0x8000u	   /* for an engine itself, its workers and its file */
-#define TRIES 16	   /* of a call for which there was no memory */
-#define READY_MAX 8	   /* blocks; who wanted an older one may be gone */
-#define HURRY_MAX 0x8000ul /* not looked for without sleeping beyond this */
+#define TRIES 16	   /* of a call that had no memory */
+#define READY_MAX 8	   /* blocks; the user of an older one may have ended */
+#define HURRY_MAX 0x8000ul /* larger sizes are only allocated with sleeping */
 
 struct o2g_user {
 	struct list_head here;
@@ -159,7 +159,7 @@ int o2g_memory_charge(struct o2g_engine *engine, u64 bytes)
 	return charge_user(engine, bytes, user_share());
 }
 
-/* Slabs leave some for the receives that empty them. */
+/* Slabs leave a reserve for the receives that empty them. */
 int o2g_memory_charge_page(struct o2g_engine *engine)
 {
 	const u64 most = user_share();
@@ -195,7 +195,7 @@ static void *alloc_charged(struct o2g_engine *engine, u64 size, bool sleep)
 	return memory;
 }
 
-/* When all places are taken, the core asks again when it tries again. */
+/* If all entries are in use, the core notes it again when it retries. */
 static void want_size(struct o2g_memory *memory, u64 size)
 {
 	for (int i = 0; i < O2G_MEMORY_SIZES; i++) {
@@ -220,7 +220,8 @@ void *o2g_memory_alloc(void *ctx, u64 size)
 		found = alloc_charged(engine, size, false);
 	if (!found)
 		engine->counts.refused_memory++;
-	/* Such pieces come again and again: the next one is there before. */
+	/* Such sizes are used again and again, so the next one is
+	 * preallocated. */
 	if (!found || (size > PAGE_SIZE && size <= HURRY_MAX))
 		want_size(memory, size);
 	return found;
@@ -257,8 +258,7 @@ static u64 take_wanted(struct o2g_engine *engine)
 	return size;
 }
 
-/* With the lock: gives the oldest one back to the caller when there are too
- * many. */
+/* With the lock: returns the oldest one if there are too many. */
 static struct block *ready_add(struct o2g_engine *engine, struct block *block)
 {
 	struct o2g_memory *memory = &engine->memory;
@@ -300,8 +300,8 @@ int o2g_memory_fill(struct o2g_engine *engine)
 	return found;
 }
 
-/* A worker that was quicker has made ready what was wanted, and others may take
- * it: so no more than a few times. */
+/* A worker may have preallocated it already, and others may use it up: so only
+ * a few retries. */
 bool o2g_memory_again(struct o2g_engine *engine, u32 *tries)
 {
 	return o2g_memory_fill(engine) >= 0 && ++*tries < TRIES;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program's memory, in contexts that have it: a call of the program's, or
- * a worker between o2g_program_enter() and leave. No lock is held, since a
- * fault may take as long as the program wants.
+ * The program's memory, in contexts that have it: a call of the program, or a
+ * worker between o2g_program_enter() and o2g_program_leave(). No lock is held,
+ * since a page fault may take as long as the program wants.
  *
  * Context: process; o2g_host_copy(), which only queues, any, with the engine's
  * lock.
@@ -17,7 +17,7 @@
 
 #define BOUNCE_SIZE 0x4000ul
 
-/* No process has the memory any more: what keeps it are workers like us. */
+/* No process has the memory any more; only workers like this one keep it. */
 bool o2g_program_gone(const struct o2g_engine *engine)
 {
 #ifdef CONFIG_MEMCG
@@ -36,16 +36,16 @@ int o2g_program_enter(struct o2g_engine *engine)
 	return 0;
 }
 
-/* The last one to leave must not tear the memory down where it stands, maybe
- * with a socket's lock. */
+/* The last user must not tear the memory down here, maybe under a socket's
+ * lock. */
 void o2g_program_leave(struct o2g_engine *engine)
 {
 	kthread_unuse_mm(engine->mm);
 	mmput_async(engine->mm);
 }
 
-/* With the engine's lock: where the program's memory may be had is decided by
- * who takes the job. */
+/* With the engine's lock, so it only queues the job for a context that has the
+ * program's memory. */
 int o2g_host_copy(void *ctx, struct o2g_copy *job)
 {
 	struct o2g_engine *engine = ctx;
@@ -135,7 +135,7 @@ void o2g_program_copy(struct o2g_engine *engine, struct o2g_copy *jobs,
 		struct o2g_copy *job = jobs;
 		int rc = error ? error : copy_bounced(engine, job);
 
-		jobs = job->engine; /* the job may be gone when it is done */
+		jobs = job->engine; /* the job may be freed when it is done */
 		o2g_engine_lock(engine);
 		if (engine->core && job->to.place == O2G_PLACE_PROGRAM && !rc)
 			engine->counts.direct_bytes += job->to.length;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reading a link: bytes from the socket's queue to where the core wants them.
- * The socket lock makes it exclusive, whether a softirq has it, the owner's
- * backlog, or rx_work.
+ * Reading a link: moves bytes from the socket's queue to the places that the
+ * core gives. The socket lock makes it exclusive, whether a softirq has it, the
+ * owner's backlog, or rx_work.
  *
- * Where they arrive, bytes go to the core's memory and to the area. What needs
- * more is left to rx_work: the program's memory, whose pages may fault; memory
- * that has to be waited for; more than a softirq's budget; the stream's end.
- * The engine's lock is not held while the program's memory is touched, nor
- * during long copies; the offered place holds until o2g_rx_done().
+ * The softirq writes to the core's memory and to the area. The rest is left to
+ * rx_work: the program's memory, whose pages may fault; allocations that sleep;
+ * more than a softirq's budget; the stream's end. The engine's lock is not held
+ * while the program's memory is touched or during long copies; the offered
+ * place stays valid until o2g_rx_done().
  *
  * Context: o2g_rx_ready() is sk_data_ready: a softirq with the socket not owned
  * by a process, or the process that owns it (backlog, attaching); o2g_rx_work()
@@ -22,13 +22,13 @@
 #define SHORT_COPY 2048	       /* done with the engine's lock held */
 #define TAKEN_MAX 64	       /* pieces before others get that lock */
 #define ASKED_MAX 16	       /* blocked links, per piece of work */
-#define MEMORY_DELAY (HZ / 10) /* until memory is asked for again */
+#define MEMORY_DELAY (HZ / 10) /* until memory is tried again */
 
 enum stop {
 	DRAINED, /* nothing is left to read */
 	WORKER,	 /* the rest needs rx_work, now */
 	MEMORY,	 /* or when there is memory */
-	BLOCKED, /* the core takes nothing more for now */
+	BLOCKED, /* the core accepts nothing more for now */
 	OVER
 };
 
@@ -37,7 +37,7 @@ struct reader {
 	u64 bytes; /* left of the budget */
 	u32 steps;
 	bool worker;
-	int program; /* 1: its memory may be touched, < 0: it is gone */
+	int program; /* 1: its memory may be touched, < 0: torn down */
 	enum stop stop;
 };
 
@@ -204,7 +204,7 @@ static u64 take_piece(struct reader *reader, struct sk_buff *skb, u32 offset,
 		reader->stop = OVER;
 	} else {
 		count_bytes(reader, &piece, (u64)n);
-		/* A message that began with the last of it may find no memory.
+		/* The last header may have found no memory for its message.
 		 */
 		if (o2g_rx_blocked(link->conn)) {
 			reader->stop = BLOCKED;
@@ -259,7 +259,7 @@ static int stream_ended(const struct o2g_link *link)
 	const struct sock *sk = link->sk;
 
 	if (READ_ONCE(tcp_sk(sk)->urg_data))
-		return -EPROTO; /* tcp_read_sock() goes no further */
+		return -EPROTO; /* tcp_read_sock() stops there */
 	if (sock_flag(sk, SOCK_DONE))
 		return 0;
 	if (link->error)
@@ -340,7 +340,7 @@ void o2g_rx_later(struct o2g_link *link, unsigned long delay)
 		mod_delayed_work(link->engine->workers, &link->rx_work, delay);
 }
 
-/* Those that were asked stand at the list's end. */
+/* Those that were checked are at the list's end. */
 static struct o2g_link *next_blocked(struct o2g_engine *engine, u64 state)
 {
 	struct o2g_link *link = list_first_entry_or_null(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writing a link. Whoever set tx_busy does it, a kick in the program's own
- * context or tx_work; what comes up meanwhile sets tx_again. A socket that is
- * full sets tx_full until its write_space hook is called.
+ * Writing a link. The context that set tx_busy does it, a kick in the program's
+ * own context or tx_work; further work meanwhile sets tx_again. A socket that
+ * is full sets tx_full until its write_space hook is called.
  *
- * A failed write ends nothing by itself: what the other side sent before still
- * counts, so rx_work reads to the end of the stream and ends the link.
+ * A failed write does not end the link: data that the peer sent before is
+ * valid, so rx_work reads to the end of the stream and ends the link.
  *
  * Context: writing is process context, a kick or a worker. o2g_tx_space() is
  * sk_write_space, mostly a softirq with the socket not owned; it only queues.
@@ -17,7 +17,7 @@
 
 #include "internal.h"
 
-#define TURN_BYTES 0x100000 /* of a link, then a worker has its next turn */
+#define TURN_BYTES 0x100000 /* of a link, then a worker continues */
 
 struct writer {
 	struct o2g_link *link;
