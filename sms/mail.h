@@ -4,7 +4,7 @@
  *
  *	0               the clock (skep/partition.h)
  *	MAIL_BOOT       struct mail_boot, written by the proxy before START
- *	MAIL_POST       struct mail_post, what comes to the program unasked
+ *	MAIL_EVENTS       struct mail_events, what comes to the program unasked
  *	MAIL_SLOT(i)    struct mail_slot of core i
  *
  * A core asks for one thing at a time. It fills in its slot, sets `state` to
@@ -15,9 +15,9 @@
  * nobody follows; what they point to lies at the places named below. Big reads
  * and writes name parts of the pool instead.
  *
- * Signals and timers go the other way: the proxy notes in the post what came
- * and sends core 0 an NMI; whichever core looks first takes it. Reasons of NMIs
- * are not in the mail but where skep/nmi.h says.
+ * Signals and timers go the other way: the proxy notes each as an event and sends
+ * core 0 an NMI; the first core that looks takes it. Reasons of NMIs are not in
+ * the mail but where skep/nmi.h says.
  *
  * Each side holds the other for hostile: copy once, check, use.
  */
@@ -30,7 +30,7 @@
 #define MAIL_REVISION 5
 #define MAIL_AREA 0x40000 /* bytes of each core, and of the first part */
 #define MAIL_BOOT 0x1000
-#define MAIL_POST (MAIL_AREA - 0x1000)
+#define MAIL_EVENTS (MAIL_AREA - 0x1000)
 #define MAIL_SLOT(core) ((u64)MAIL_AREA * ((core) + 1))
 
 enum mail_op {
@@ -63,7 +63,7 @@ enum mail_nmi {
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
 	MAIL_NMI_MAPPING, /* rights that were taken back */
-	MAIL_NMI_POST,	  /* the proxy's: signals of Linux, a timer */
+	MAIL_NMI_EVENT,	  /* the proxy's: signals of Linux, a timer */
 	MAIL_NMI_SLICE,	  /* the proxy's: the next thread's turn */
 	MAIL_NMI_ANSWER,  /* the proxy's: to a call that nobody looks at */
 	MAIL_NMIS
@@ -117,7 +117,7 @@ struct mail_stream {
 	u32 same; /* an earlier stream that is the same open file, plus one */
 };
 
-struct mail_post {
+struct mail_events {
 	u64 signals;  /* bits 1 << (signal - 1); set there, cleared here; atomic
 		       */
 	u64 deadline; /* of CLOCK_MONOTONIC, ABI_FOREVER: none; written here */
@@ -134,9 +134,9 @@ struct mail_boot {
 	char path[4096], cwd[4096];
 	u32 argc, envc;
 	u32 bytes; /* of text that are used */
-	char text[MAIL_POST - MAIL_BOOT -
+	char text[MAIL_EVENTS - MAIL_BOOT -
 		  0x3000]; /* argv, envp; each with NUL */
 };
-_Static_assert(sizeof(struct mail_boot) <= MAIL_POST - MAIL_BOOT, "boot");
+_Static_assert(sizeof(struct mail_boot) <= MAIL_EVENTS - MAIL_BOOT, "boot");
 
 #endif

@@ -131,8 +131,8 @@ struct skep_partition {
 			    start on, that it may have written to */
 	/* Ringing Linux: a fixed interrupt to this processor. It says "look at
 	 * the mail", who rang above all; several may arrive as one. */
-	u32 bell_apic_id; /* may change: read it each time */
-	u32 bell_vector;
+	u32 doorbell_apic_id; /* may change: read it each time */
+	u32 doorbell_vector;
 	u64 apic_base; /* physical address of the xAPIC; 0: x2APIC */
 	u8 random[32];
 	u64 saved_hwp, saved_perf, saved_epb; /* full speed; 0: leave alone */

@@ -128,20 +128,21 @@ static long ioctl_start(struct shimos_proxy *proxy, void *arg)
 	return shimos_partition_start(proxy, &why);
 }
 
-static bool doorbell_rang(struct shimos_partition *p, struct shimos_bell *bell,
-			  u32 seen)
+static bool doorbell_rang(struct shimos_partition *p,
+			  struct shimos_doorbell *doorbell, u32 seen)
 {
 	return READ_ONCE(p->state) != SHIMOS_RUNNING ||
-	       (u32)atomic_read(&bell->rung) != seen;
+	       (u32)atomic_read(&doorbell->rung) != seen;
 }
 
-static long wait_for_bell(struct shimos_partition *p, struct shimos_bell *bell,
-			  struct shimos_wait *w)
+static long wait_for_doorbell(struct shimos_partition *p,
+			      struct shimos_doorbell *doorbell,
+			      struct shimos_wait *w)
 {
 	long left = wait_event_interruptible_timeout(
-		bell->wait, doorbell_rang(p, bell, w->seen),
+		doorbell->wait, doorbell_rang(p, doorbell, w->seen),
 		msecs_to_jiffies(w->ms));
-	u32 now = atomic_read(&bell->rung);
+	u32 now = atomic_read(&doorbell->rung);
 
 	if (left < 0)
 		return -EINTR;
@@ -159,14 +160,14 @@ static long ioctl_wait(struct shimos_proxy *proxy, void *arg)
 	struct shimos_partition *p = proxy_partition(proxy);
 	struct shimos_wait *w = arg;
 	struct shimos_nmi nmi = {.core = w->core, .reasons = w->reasons};
-	struct shimos_bell *bell = shimos_bell_find(p, w->core);
+	struct shimos_doorbell *doorbell = shimos_doorbell_find(p, w->core);
 	long err = 0;
 
-	if (!bell)
+	if (!doorbell)
 		return -EINVAL;
 	if (w->reasons)
 		err = shimos_partition_nmi(proxy, &nmi);
-	return err ?: wait_for_bell(p, bell, w);
+	return err ?: wait_for_doorbell(p, doorbell, w);
 }
 
 static long ioctl_nmi(struct shimos_proxy *proxy, void *arg)

@@ -148,7 +148,7 @@ static void fill_partition(struct shimos_partition *p,
 	to->saved_hwp = p->saved_hwp;
 	to->saved_perf = p->saved_perf;
 	to->saved_epb = p->saved_epb;
-	shimos_bell_where(p, &to->bell_apic_id, &to->bell_vector);
+	shimos_doorbell_where(p, &to->doorbell_apic_id, &to->doorbell_vector);
 	get_random_bytes(to->random, sizeof(to->random));
 	memcpy(to->core, p->place, p->cores * sizeof(*p->place));
 	for (i = 0; i < p->cores; i++)

@@ -207,7 +207,7 @@ static struct shimos_partition *partition_alloc(const struct shimos_create *r)
 		if (shimos_map_has(r->cpus, cpu) &&
 		    p->cores < SKEP_PARTITION_CORES) /* judged later */
 			p->core[p->cores++].cpu = cpu;
-	shimos_bell_init(p);
+	shimos_doorbell_init(p);
 	return p;
 }
 
@@ -263,7 +263,7 @@ static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 	err = shimos_cpu_return(p, why);
 	if (p->used)
 		shimos_clear_pool(p); /* its cores can help */
-	shimos_bell_return(p);
+	shimos_doorbell_return(p);
 	shimos_boot_discard(p);
 	shimos_memory_return(p);
 	return err;
@@ -272,8 +272,8 @@ static int return_resources(struct shimos_partition *p, struct shimos_text *why)
 static const struct step {
 	int (*take)(struct shimos_partition *p, struct shimos_text *why);
 } steps[] = {
-	{shimos_memory_take},  {plan_memory},	   {shimos_clear_begin},
-	{shimos_boot_prepare}, {shimos_bell_take}, {shimos_cpu_take},
+	{shimos_memory_take},  {plan_memory},	       {shimos_clear_begin},
+	{shimos_boot_prepare}, {shimos_doorbell_take}, {shimos_cpu_take},
 	{shimos_boot_park},
 };
 
@@ -394,7 +394,7 @@ static int end_run(struct shimos_partition *p, const char *how)
 		set_state(p, SHIMOS_END);
 		shimos_boot_init(p);
 		shimos_clock_stop(p);
-		shimos_bell_wake(p);
+		shimos_doorbell_wake(p);
 	}
 	shimos_text_begin(&end, p->end, sizeof(p->end));
 	err = shimos_boot_park(p, &end);
@@ -450,7 +450,7 @@ int shimos_partition_open(struct shimos_proxy *proxy, struct shimos_open *open,
 		shimos_clear_pool(p);
 	p->user = current_euid();
 	p->proxy = get_task_pid(current, PIDTYPE_TGID);
-	shimos_bell_reset(p);
+	shimos_doorbell_reset(p);
 	open->cores = p->cores;
 	open->pool = p->plan.bytes;
 	open->mail = p->plan.mail.length;

@@ -31,7 +31,7 @@ struct shimos_core {
 };
 
 /* Waits for the doorbell of one core, or of several. */
-struct shimos_bell {
+struct shimos_doorbell {
 	atomic_t rung;
 	wait_queue_head_t wait;
 };
@@ -57,7 +57,7 @@ struct shimos_partition {
 	u64 saved_hwp, saved_perf, saved_epb;
 	struct page *boot;
 	int irq;
-	char bell_name[20];
+	char doorbell_name[20];
 
 	/* lock */
 	u32 state;	     /* read anywhere */
@@ -75,8 +75,8 @@ struct shimos_partition {
 	char end[SHIMOS_WHY];
 
 	struct skep_partition_clock *clock; /* clock_lock; null: none runs */
-	struct shimos_bell bell[SKEP_PARTITION_CORES];
-	struct shimos_bell other, any;
+	struct shimos_doorbell doorbell[SKEP_PARTITION_CORES];
+	struct shimos_doorbell other, any;
 };
 
 /* An open file of the device. */
@@ -149,15 +149,17 @@ void shimos_image_fill(struct shimos_partition *p, const struct skep_image *h,
 		       const struct shimos_size *size);
 void shimos_image_exit(void);
 
-/* bell.c: the doorbell interrupt from an image to Linux. */
-int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why);
-void shimos_bell_return(struct shimos_partition *p);
-void shimos_bell_init(struct shimos_partition *p);
-void shimos_bell_reset(struct shimos_partition *p); /* for a new proxy */
-void shimos_bell_wake(struct shimos_partition *p);  /* all who wait */
+/* doorbell.c: the doorbell interrupt from an image to Linux. */
+int shimos_doorbell_take(struct shimos_partition *p, struct shimos_text *why);
+void shimos_doorbell_return(struct shimos_partition *p);
+void shimos_doorbell_init(struct shimos_partition *p);
+void shimos_doorbell_reset(struct shimos_partition *p); /* for a new proxy */
+void shimos_doorbell_wake(struct shimos_partition *p);	/* all who wait */
 /* NULL: no such core. */
-struct shimos_bell *shimos_bell_find(struct shimos_partition *p, u32 core);
-void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector);
+struct shimos_doorbell *shimos_doorbell_find(struct shimos_partition *p,
+					     u32 core);
+void shimos_doorbell_where(struct shimos_partition *p, u32 *apic_id,
+			   u32 *vector);
 
 /* clock.c */
 int shimos_clock_init(void);

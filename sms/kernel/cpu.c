@@ -211,16 +211,16 @@ static void ring_doorbell(u64 *word, u64 bits)
 	const volatile struct skep_partition *p = sms_partition;
 
 	__atomic_or_fetch(word, bits, __ATOMIC_SEQ_CST);
-	send_ipi(p->bell_apic_id, p->bell_vector & 0xff);
+	send_ipi(p->doorbell_apic_id, p->doorbell_vector & 0xff);
 }
 
-void sms_cpu_bell_call(struct core *c)
+void sms_cpu_doorbell_call(struct core *c)
 {
 	ring_doorbell(&mail_doorbell()->core[c->number / 64],
 		      1ull << c->number % 64);
 }
 
-void sms_cpu_bell(void)
+void sms_cpu_doorbell(void)
 {
 	ring_doorbell(&mail_doorbell()->other, 1);
 }
@@ -254,7 +254,7 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 	__atomic_store_n(&c->poked, 0, __ATOMIC_SEQ_CST);
 	for (i = 0; i < SPINS; i++) {
 		if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expect ||
-		    sms_post_is_here() ||
+		    sms_events_is_here() ||
 		    __atomic_load_n(&c->queued, __ATOMIC_RELAXED))
 			return;
 		__builtin_ia32_pause();

@@ -50,7 +50,7 @@ static void halt_until_nmi(struct core *c)
 	__atomic_store_n(&c->answered, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&c->poked, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->notify, 1, __ATOMIC_SEQ_CST);
-	if (!is_answered(s) && !sms_post_is_here())
+	if (!is_answered(s) && !sms_events_is_here())
 		sms_halt();
 	if (!__atomic_exchange_n(&s->notify, 0, __ATOMIC_SEQ_CST))
 		await_nmi(c);
@@ -69,9 +69,9 @@ static s64 call_proxy(enum mail_op op, s32 handle)
 	s->notify = 0;
 	SMS_COUNT(c, forwarded[op]);
 	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
-	sms_cpu_bell_call(c);
+	sms_cpu_doorbell_call(c);
 	while (!is_answered(s)) {
-		sms_post_take();
+		sms_events_take();
 		if (!sms_cpu_poll(&s->state, MAIL_CALL))
 			halt_until_nmi(c);
 	}

@@ -184,8 +184,8 @@ void sms_cpu_nmi(struct core *to, enum mail_nmi why);
 /* NMIs are sent to this core from now on. */
 void sms_cpu_open(struct core *c);
 /* Rings Linux: this core has a call; or anything else. */
-void sms_cpu_bell_call(struct core *c);
-void sms_cpu_bell(void);
+void sms_cpu_doorbell_call(struct core *c);
+void sms_cpu_doorbell(void);
 /* Looks at the word for some microseconds: has it changed? */
 int sms_cpu_poll(const u32 *word, u32 expect);
 void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns);
@@ -298,14 +298,14 @@ void sms_thread_wake(u32 *word, u32 count);
 /* Before a mapping's frames are used again: no core sees the old one. */
 void sms_thread_flush(void);
 
-/* post.c: signals of Linux and the timer, from the proxy. */
-void sms_post_begin(void); /* the process can take them from now on */
-int sms_post_is_here(void);
+/* events.c: signals of Linux and the timer, from the proxy. */
+void sms_events_begin(void); /* the process can take them from now on */
+int sms_events_is_here(void);
 /* Anywhere but in an NMI, with any lock of abi but those of signals, timers. */
-void sms_post_take(void);
-void sms_post_arm(u64 deadline_ns);
+void sms_events_take(void);
+void sms_events_arm(u64 deadline_ns);
 /* sms_thread_expire wants to be called by then. */
-void sms_post_sleep(u64 deadline_ns);
+void sms_events_sleep(u64 deadline_ns);
 
 /* poll.c: threads that wait for handles, on the core that asks. */
 s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
@@ -338,8 +338,8 @@ __attribute__((noreturn)) void sms_forward_panic(const char *line);
 /* trap.c */
 __attribute__((noreturn)) void sms_panic(const char *what, u64 a, u64 b);
 
-/* load.c: the program that the boot letter names. Never returns on failure. */
-void sms_load(const struct mail_boot *letter);
+/* load.c: the program that the boot message names. Never returns on failure. */
+void sms_load(const struct mail_boot *message);
 s64 sms_load_info(struct abi_host_info *info);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * From the boot letter to a program that is ready to run. The letter is copied
- * once; the program's file is read through the proxy, and is as hostile as any.
+ * From the boot message to a program that is ready to run. The message is
+ * copied once; the program's file is read through the proxy, and is as hostile
+ * as any.
  */
 #include "abi/include/page.h"
 #include "abi/include/user.h"
@@ -33,7 +34,7 @@ static void refuse_program(const char *why, u32 code)
 	sms_forward_exit(code << 8);
 }
 
-static void copy_letter(const struct mail_boot *from)
+static void copy_boot(const struct mail_boot *from)
 {
 	boot = sms_page_reserve(sizeof(*boot));
 	if (!boot)
@@ -233,12 +234,12 @@ static u64 map_vdso(void)
 	return AT_VDSO;
 }
 
-void sms_load(const struct mail_boot *letter)
+void sms_load(const struct mail_boot *message)
 {
 	struct abi_exec exec = {.plan = &plan};
 	int err;
 
-	copy_letter(letter);
+	copy_boot(message);
 	exec.argv = make_words();
 	if (!exec.argv)
 		refuse_program("its arguments do not fit", EXIT_REFUSED);
@@ -265,5 +266,5 @@ void sms_load(const struct mail_boot *letter)
 				       : "the process cannot be set up",
 			       EXIT_REFUSED);
 	attach_streams();
-	sms_post_begin();
+	sms_events_begin();
 }

@@ -79,7 +79,7 @@ static void issue_call(struct core *c, u32 looks)
 	SMS_COUNT(c, forwarded[MAIL_IO_WAIT]);
 	c->polling = 1;
 	__atomic_store_n(&s->state, MAIL_CALL, __ATOMIC_SEQ_CST);
-	sms_cpu_bell_call(c);
+	sms_cpu_doorbell_call(c);
 }
 
 static u32 get_list(struct task *t, const struct abi_poll *back, int any)
@@ -127,7 +127,7 @@ static u32 collect_answer(struct core *c)
 static u32 take_back(struct core *c)
 {
 	__atomic_store_n(&c->slot->cancel, 1, __ATOMIC_SEQ_CST);
-	sms_cpu_bell();
+	sms_cpu_doorbell();
 	while (!is_answered(c))
 		__builtin_ia32_pause();
 	return collect_answer(c);
@@ -201,7 +201,7 @@ static int look_once(struct core *c, struct task *t)
 		return 0;
 	}
 	sms_thread_loosen();
-	sms_post_take();
+	sms_events_take();
 	if (is_answered(c))
 		collect_answer(c);
 	if (t->polled)

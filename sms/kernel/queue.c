@@ -84,7 +84,7 @@ struct task *sms_queue_pick(struct core *c)
 void sms_queue_slice(struct core *c)
 {
 	if (__atomic_exchange_n(&c->slot->slice, 1, __ATOMIC_SEQ_CST) != 1)
-		sms_cpu_bell();
+		sms_cpu_doorbell();
 }
 
 /* Will this core look at its queue soon? abi lets a thread go a moment before

@@ -5,7 +5,7 @@
  * queue has one, nothing is switched, and who waits looks at its word. `lock`
  * guards queues and states; it goes along when a core switches from one
  * thread's stack to another's, so nobody takes a thread before it is complete.
- * It is taken with no other lock of sms; the post's is taken inside.
+ * It is taken with no other lock of sms; that of events.c is taken inside.
  *
  * Threads are switched where they wait in abi's park or in poll.c, where they
  * yield, and on the way to ring 3: never with a lock of abi's.
@@ -61,7 +61,7 @@ void sms_core_work(struct core *c)
 
 	do {
 		free_ended(c);
-		sms_post_take();
+		sms_events_take();
 		sms_poll_look(c);
 		sms_spin_lock(&lock);
 		t = sms_queue_pick(c);
@@ -74,7 +74,7 @@ void sms_core_work(struct core *c)
 int sms_core_quiet(struct core *c)
 {
 	return !__atomic_load_n(&c->queued, __ATOMIC_SEQ_CST) &&
-	       !sms_post_is_here() && !sms_poll_is_answered(c);
+	       !sms_events_is_here() && !sms_poll_is_answered(c);
 }
 
 /* Start and end -------------------------------------------------------- */
@@ -190,7 +190,7 @@ int sms_thread_pass(const u32 *word, u32 expect, u64 deadline_ns)
 		return 0;
 	}
 	if (deadline_ns != ABI_FOREVER)
-		sms_post_sleep(deadline_ns);
+		sms_events_sleep(deadline_ns);
 	t = sms_task_at(c->thread);
 	t->word = word;
 	t->expect = expect;
@@ -319,7 +319,7 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 			err = -LINUX_ETIMEDOUT;
 			break;
 		}
-		sms_post_take();
+		sms_events_take();
 		if (passes) {
 			sms_thread_loosen();
 			sms_poll_look(sms_core());

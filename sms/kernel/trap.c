@@ -53,7 +53,7 @@ enum abi_return sms_trap_call(struct core *c, struct abi_regs *regs)
 void sms_trap_tick(struct core *c, struct abi_regs *regs)
 {
 	__atomic_store_n(&c->kicked, 0, __ATOMIC_SEQ_CST);
-	sms_post_take();
+	sms_events_take();
 	/* Who waited for a handle goes first. */
 	if (sms_poll_look(c))
 		__atomic_store_n(&c->turn, 1, __ATOMIC_SEQ_CST);
@@ -240,7 +240,7 @@ static void redirect_program(struct core *c, struct trap_nmi *n)
 
 /* Reasons that the proxy may have. */
 #define PROXY_REASONS                                                          \
-	(1u << MAIL_NMI_POST | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
+	(1u << MAIL_NMI_EVENT | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
 
 /* One NMI may have several reasons; with none it is somebody else's. */
 static void count_nmi(struct core *c, u32 reasons)

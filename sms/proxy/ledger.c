@@ -18,7 +18,7 @@ static const char *const op_names[MAIL_OPS] = {
 static const char *const nmi_names[MAIL_NMIS] = {
 	[MAIL_NMI_FOREIGN] = "nmi-foreign", [MAIL_NMI_START] = "nmi-start",
 	[MAIL_NMI_SIGNAL] = "nmi-signal",   [MAIL_NMI_MAPPING] = "nmi-mapping",
-	[MAIL_NMI_POST] = "nmi-post",	    [MAIL_NMI_SLICE] = "nmi-slice",
+	[MAIL_NMI_EVENT] = "nmi-event",	    [MAIL_NMI_SLICE] = "nmi-slice",
 	[MAIL_NMI_ANSWER] = "nmi-answer",
 };
 

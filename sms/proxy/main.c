@@ -89,9 +89,9 @@ static int open_partition(u32 id)
 static int run_program(char **argv)
 {
 	struct shimos_start s = {{0}};
-	int code = sms_letter_write(
-		(struct mail_boot *)(sms_proxy.mail + MAIL_BOOT), argv,
-		environ);
+	int code =
+		sms_boot_write((struct mail_boot *)(sms_proxy.mail + MAIL_BOOT),
+			       argv, environ);
 
 	if (code)
 		return code << 8;
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	sms_post_block();
+	sms_events_block();
 	code = open_partition((u32)id);
 	if (code)
 		return code;

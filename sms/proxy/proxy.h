@@ -18,8 +18,8 @@ extern struct proxy sms_proxy;
 void sms_proxy_say(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* letter.c: argv[0] is the program. 0, or an exit code after saying why. */
-int sms_letter_write(struct mail_boot *to, char **argv, char **envp);
+/* boot.c: argv[0] is the program. 0, or an exit code after saying why. */
+int sms_boot_write(struct mail_boot *to, char **argv, char **envp);
 
 /* serve.c: answers all cores until the program ends; status as for wait(2). */
 int sms_serve(void);
@@ -28,13 +28,13 @@ void sms_serve_call(struct mail_slot *slot, int wake);
 /* The end, from any worker. */
 void sms_serve_end(u32 status);
 
-/* post.c: signals and timers. Blocks signals, for threads that come later. */
-void sms_post_block(void);
-int sms_post_start(void); /* 0 or -errno */
+/* events.c: signals and timers. Blocks signals, for threads that come later. */
+void sms_events_block(void);
+int sms_events_start(void); /* 0 or -errno */
 /* An NMI to a core. */
-void sms_post_interrupt(u32 core, enum mail_nmi why);
+void sms_events_interrupt(u32 core, enum mail_nmi why);
 /* The image rang: has the program's deadline changed, or who is sliced? */
-void sms_post_look(void);
+void sms_events_look(void);
 
 /* ledger.c: what happened, for people; 0 or -errno. */
 int sms_ledger_write(const char *path, u32 status);

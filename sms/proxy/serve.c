@@ -15,7 +15,8 @@
 
 #include "proxy.h"
 
-#define LOOK_MS 1000 /* a bell may be lost while Linux moves its interrupt */
+#define LOOK_MS                                                                \
+	1000 /* a doorbell may be lost while Linux moves its interrupt */
 
 struct worker {
 	pthread_t thread;
@@ -110,7 +111,7 @@ static void *watcher_thread(void *arg)
 
 	(void)arg;
 	while (!is_over() && !await_doorbell(SHIMOS_WAIT_OTHER, &seen, 0)) {
-		sms_post_look();
+		sms_events_look();
 		for (i = 0; i < sms_proxy.cores; i++)
 			if (__atomic_exchange_n(&workers[i].slot->cancel, 0,
 						__ATOMIC_SEQ_CST) &&
@@ -145,7 +146,7 @@ static int start_workers(void)
 
 int sms_serve(void)
 {
-	int err = sms_post_start();
+	int err = sms_events_start();
 
 	err = err ? err : start_workers();
 	if (err) {

@@ -66,7 +66,7 @@ static void note_call(void)
 }
 
 /* The proxy: anything, over everything that it can write. */
-void sms_cpu_bell_call(struct core *c)
+void sms_cpu_doorbell_call(struct core *c)
 {
 	must(c->slot == slot);
 	note_call();
@@ -81,7 +81,7 @@ void sms_cpu_bell_call(struct core *c)
 }
 
 /* What is answered at once is neither looked for nor halted for. */
-void sms_cpu_bell(void)
+void sms_cpu_doorbell(void)
 {
 }
 
@@ -97,7 +97,7 @@ void sms_halt(void)
 	at_halt(++halts);
 }
 
-int sms_post_is_here(void)
+int sms_events_is_here(void)
 {
 	return 0;
 }
@@ -110,7 +110,7 @@ void sms_cpu_wait(const u32 *word, u32 expect, u64 deadline_ns)
 	must(0);
 }
 
-void sms_post_take(void)
+void sms_events_take(void)
 {
 }
 

@@ -231,7 +231,7 @@ func (m *smsMachine) timers(t *testing.T) {
 	if want := "alarm 1 1\ninterval 1\ntimer 1 77\nsleep 1 1\nprofile 1\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("it printed %q", out)
 	}
-	if l := m.ledger(t); l["nmi-post"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
+	if l := m.ledger(t); l["nmi-event"] < 8 || l["nmi-foreign"] != 0 || l["refused-setitimer"] != 1 {
 		t.Errorf("the ledger says %v", l)
 	}
 }

@@ -3,11 +3,12 @@
  * io_wait: the one place where a guest thread sleeps for files and sockets,
  * and where a kick ends that sleep.
  *
- * Without sockets a thread sleeps on its bell (WaitOnAddress). With sockets it
- * sleeps in WSAPoll, and one more socket, connected to itself on loopback,
- * stands for the bell. Whoever changes what a sleeper may wait for rings the
- * bells of those who are `asleep`; the sleeper reads its bell before it looks,
- * so nothing is lost. All fields used here are atomic or the thread's own.
+ * Without sockets a thread sleeps on its doorbell (WaitOnAddress). With sockets
+ * it sleeps in WSAPoll, and one more socket, connected to itself on loopback,
+ * stands for the doorbell. Whoever changes what a sleeper may wait for rings
+ * the doorbells of those who are `asleep`; the sleeper reads its doorbell
+ * before it looks, so nothing is lost. All fields used here are atomic or the
+ * thread's own.
  */
 #include "win.h"
 
@@ -15,11 +16,11 @@
 #define CONNECT_MS 50 /* WSAPoll before Windows 10 2004 hides refused ones */
 
 struct sleep {
-	WSAPOLLFD *fd; /* one more than there are entries, for the bell */
+	WSAPOLLFD *fd; /* one more than there are entries, for the doorbell */
 	u32 sockets, connecting;
 };
 
-static int bell_socket(struct win_thread *t)
+static int doorbell_socket(struct win_thread *t)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET};
 	int len = sizeof(a);
@@ -158,7 +159,7 @@ static u32 look_all(struct abi_poll *list, u32 count, struct sleep *s)
 	return ready + collect_sockets(list, count, s);
 }
 
-static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 bell,
+static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 doorbell,
 			  DWORD left)
 {
 	WSAPOLLFD *last = &s->fd[s->sockets];
@@ -166,18 +167,18 @@ static void sleep_sockets(struct win_thread *t, struct sleep *s, u32 bell,
 
 	if (s->connecting && left > CONNECT_MS)
 		left = CONNECT_MS;
-	if (bell_socket(t)) { /* no loopback: look again often enough */
+	if (doorbell_socket(t)) { /* no loopback: look again often enough */
 		if (left > CONNECT_MS)
 			left = CONNECT_MS;
-		WaitOnAddress(&t->bell, &bell, sizeof(bell), left);
+		WaitOnAddress(&t->doorbell, &doorbell, sizeof(doorbell), left);
 		return;
 	}
 	*last = (WSAPOLLFD){.fd = t->wake, .events = POLLRDNORM};
 	__atomic_store_n(&t->wake_used, WIN_WAKE_SOCKET, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&t->bell, __ATOMIC_SEQ_CST) == bell)
+	if (__atomic_load_n(&t->doorbell, __ATOMIC_SEQ_CST) == doorbell)
 		WSAPoll(s->fd, s->sockets + 1,
 			left == INFINITE ? -1 : (INT)left);
-	__atomic_store_n(&t->wake_used, WIN_WAKE_BELL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->wake_used, WIN_WAKE_DOORBELL, __ATOMIC_SEQ_CST);
 	while (recv(t->wake, drop, sizeof(drop), 0) > 0)
 		;
 }
@@ -186,10 +187,10 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 		     u64 deadline_ns, struct sleep *s)
 {
 	DWORD left;
-	u32 bell, ready;
+	u32 doorbell, ready;
 
 	for (;;) {
-		bell = __atomic_load_n(&t->bell, __ATOMIC_SEQ_CST);
+		doorbell = __atomic_load_n(&t->doorbell, __ATOMIC_SEQ_CST);
 		if (__atomic_exchange_n(&t->kick, 0, __ATOMIC_SEQ_CST))
 			return -LINUX_EINTR;
 		ready = look_all(list, count, s);
@@ -199,9 +200,10 @@ static s64 wait_loop(struct win_thread *t, struct abi_poll *list, u32 count,
 		if (!left)
 			return 0;
 		if (s->sockets)
-			sleep_sockets(t, s, bell, left);
+			sleep_sockets(t, s, doorbell, left);
 		else
-			WaitOnAddress(&t->bell, &bell, sizeof(bell), left);
+			WaitOnAddress(&t->doorbell, &doorbell, sizeof(doorbell),
+				      left);
 	}
 }
 

@@ -187,7 +187,7 @@ void bee_thread_ring(struct win_thread *t)
 {
 	char one = 1;
 
-	__atomic_add_fetch(&t->bell, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&t->doorbell, 1, __ATOMIC_SEQ_CST);
 	switch (__atomic_load_n(&t->wake_used, __ATOMIC_SEQ_CST)) {
 	case WIN_WAKE_SOCKET:
 		send(t->wake, &one, 1, 0);
@@ -196,7 +196,7 @@ void bee_thread_ring(struct win_thread *t)
 		SetEvent(t->event);
 		break;
 	default:
-		WakeByAddressAll(&t->bell);
+		WakeByAddressAll(&t->doorbell);
 	}
 }
 

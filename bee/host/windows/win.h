@@ -57,16 +57,16 @@ s64 bee_mem_discard(u64 addr, u64 len);
 /* Threads: thread.c ----------------------------------------------------- */
 
 /*
- * The host's part of a guest thread, in a table by abi's thread index. `bell`
- * and `wake` may be used by any thread; the rest belongs to the thread itself
- * or to the table's lock.
+ * The host's part of a guest thread, in a table by abi's thread index.
+ * `doorbell` and `wake` may be used by any thread; the rest belongs to the
+ * thread itself or to the table's lock.
  */
 struct win_thread {
 	struct bee_thread bee;
 	HANDLE handle;
 	u32 live;      /* table lock: may be suspended */
 	u32 kick;      /* atomic: an io_wait has to end with -EINTR */
-	u32 bell;      /* atomic: counts reasons to look again; waited on */
+	u32 doorbell;  /* atomic: counts reasons to look again; waited on */
 	u32 asleep;    /* atomic: in io_wait */
 	SOCKET wake;   /* connected to itself; INVALID_SOCKET: none yet */
 	HANDLE event;  /* named, for file locks; NULL: none yet */
@@ -74,7 +74,7 @@ struct win_thread {
 };
 
 enum win_wake {
-	WIN_WAKE_BELL,
+	WIN_WAKE_DOORBELL,
 	WIN_WAKE_SOCKET, /* asleep in WSAPoll: `wake` */
 	WIN_WAKE_EVENT,	 /* waits for a file lock: `event` */
 };

@@ -96,7 +96,7 @@ static void send_ipi(struct skep_partition *p, u32 id, u32 what)
 
 static void ring(struct skep_partition *p)
 {
-	send_ipi(p, *(volatile u32 *)&p->bell_apic_id, p->bell_vector);
+	send_ipi(p, *(volatile u32 *)&p->doorbell_apic_id, p->doorbell_vector);
 }
 
 static void take_interrupts(struct skep_partition *p)

@@ -29,9 +29,9 @@ static u32 slicing;		/* the slicer is armed; atomic */
 static u64 armed = ABI_FOREVER; /* what the timer waits for; atomic */
 static u64 since[64];		/* when a signal was noted */
 
-static struct mail_post *event_mail(void)
+static struct mail_events *event_mail(void)
 {
-	return (struct mail_post *)(sms_proxy.mail + MAIL_POST);
+	return (struct mail_events *)(sms_proxy.mail + MAIL_EVENTS);
 }
 
 static u64 now_ns(void)
@@ -42,7 +42,7 @@ static u64 now_ns(void)
 	return (u64)ts.tv_sec * SECOND + (u64)ts.tv_nsec;
 }
 
-void sms_post_interrupt(u32 core, enum mail_nmi why)
+void sms_events_interrupt(u32 core, enum mail_nmi why)
 {
 	struct shimos_nmi nmi = {.core = core, .reasons = 1u << why};
 
@@ -52,7 +52,7 @@ void sms_post_interrupt(u32 core, enum mail_nmi why)
 /* Before START nobody hears it: sms looks when its program begins. */
 static void ring_image(void)
 {
-	sms_post_interrupt(0, MAIL_NMI_POST);
+	sms_events_interrupt(0, MAIL_NMI_EVENT);
 }
 
 static int ends_programs(u32 signo)
@@ -132,7 +132,7 @@ static void take_slicer(void)
 		return;
 	for (i = 0; i < sms_proxy.cores; i++)
 		if (is_sliced(i))
-			sms_post_interrupt(i, MAIL_NMI_SLICE);
+			sms_events_interrupt(i, MAIL_NMI_SLICE);
 	__atomic_store_n(&slicing, 0, __ATOMIC_SEQ_CST);
 	look_at_slices();
 }
@@ -154,7 +154,7 @@ static void *wait_for_all(void *arg)
 }
 
 /* One that has come is not set again: sms says what is next. */
-void sms_post_look(void)
+void sms_events_look(void)
 {
 	u64 deadline =
 		__atomic_load_n(&event_mail()->deadline, __ATOMIC_SEQ_CST);
@@ -172,7 +172,7 @@ void sms_post_look(void)
 	timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void sms_post_block(void)
+void sms_events_block(void)
 {
 	sigset_t set;
 
@@ -183,7 +183,7 @@ void sms_post_block(void)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-int sms_post_start(void)
+int sms_events_start(void)
 {
 	pthread_t thread;
 	sigset_t set;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The boot letter: what program, with which words, streams and names. */
+/* The boot message: what program, with which words, streams and names. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -107,7 +107,7 @@ static int find_program(const char *name, char path[PATH_MAX])
 	}
 }
 
-int sms_letter_write(struct mail_boot *to, char **argv, char **envp)
+int sms_boot_write(struct mail_boot *to, char **argv, char **envp)
 {
 	char path[PATH_MAX];
 	struct utsname un;

@@ -18,10 +18,10 @@
 
 #include "partition.h"
 
-static void ring_one(struct shimos_bell *bell)
+static void ring_one(struct shimos_doorbell *doorbell)
 {
-	atomic_inc(&bell->rung);
-	wake_up_interruptible_all(&bell->wait);
+	atomic_inc(&doorbell->rung);
+	wake_up_interruptible_all(&doorbell->wait);
 }
 
 /* In memory that the proxy can write to. */
@@ -37,7 +37,7 @@ static void ring_cores(struct shimos_partition *p, u32 first, u64 bits)
 	for (; bits; bits &= bits - 1) {
 		core = first + __ffs64(bits);
 		if (core < p->cores)
-			ring_one(&p->bell[core]);
+			ring_one(&p->doorbell[core]);
 	}
 }
 
@@ -56,57 +56,58 @@ static irqreturn_t doorbell_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static void for_each_bell(struct shimos_partition *p,
-			  void (*f)(struct shimos_bell *bell))
+static void for_each_doorbell(struct shimos_partition *p,
+			      void (*f)(struct shimos_doorbell *doorbell))
 {
 	u32 i;
 
 	for (i = 0; i < p->cores; i++)
-		f(&p->bell[i]);
+		f(&p->doorbell[i]);
 	f(&p->other);
 	f(&p->any);
 }
 
-static void init_one(struct shimos_bell *bell)
+static void init_one(struct shimos_doorbell *doorbell)
 {
-	init_waitqueue_head(&bell->wait);
+	init_waitqueue_head(&doorbell->wait);
 }
 
-static void reset_one(struct shimos_bell *bell)
+static void reset_one(struct shimos_doorbell *doorbell)
 {
-	atomic_set(&bell->rung, 0);
+	atomic_set(&doorbell->rung, 0);
 }
 
-static void wake_one(struct shimos_bell *bell)
+static void wake_one(struct shimos_doorbell *doorbell)
 {
-	wake_up_all(&bell->wait);
+	wake_up_all(&doorbell->wait);
 }
 
-void shimos_bell_init(struct shimos_partition *p)
+void shimos_doorbell_init(struct shimos_partition *p)
 {
-	for_each_bell(p, init_one);
+	for_each_doorbell(p, init_one);
 }
 
-void shimos_bell_reset(struct shimos_partition *p)
+void shimos_doorbell_reset(struct shimos_partition *p)
 {
-	for_each_bell(p, reset_one);
+	for_each_doorbell(p, reset_one);
 }
 
-void shimos_bell_wake(struct shimos_partition *p)
+void shimos_doorbell_wake(struct shimos_partition *p)
 {
-	for_each_bell(p, wake_one);
+	for_each_doorbell(p, wake_one);
 }
 
-struct shimos_bell *shimos_bell_find(struct shimos_partition *p, u32 core)
+struct shimos_doorbell *shimos_doorbell_find(struct shimos_partition *p,
+					     u32 core)
 {
 	if (core == SHIMOS_WAIT_ANY)
 		return &p->any;
 	if (core == SHIMOS_WAIT_OTHER)
 		return &p->other;
-	return core < p->cores ? &p->bell[core] : NULL;
+	return core < p->cores ? &p->doorbell[core] : NULL;
 }
 
-int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why)
+int shimos_doorbell_take(struct shimos_partition *p, struct shimos_text *why)
 {
 	struct irq_alloc_info info = {.mask = cpumask_of(0)};
 	int err, irq = irq_domain_alloc_irqs(x86_vector_domain, 1, NUMA_NO_NODE,
@@ -117,9 +118,10 @@ int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why)
 		return irq;
 	}
 	irq_set_handler(irq, handle_edge_irq);
-	snprintf(p->bell_name, sizeof(p->bell_name), "shimos-%u", p->id);
+	snprintf(p->doorbell_name, sizeof(p->doorbell_name), "shimos-%u",
+		 p->id);
 	err = request_irq(irq, doorbell_irq, IRQF_NOBALANCING | IRQF_NO_THREAD,
-			  p->bell_name, p);
+			  p->doorbell_name, p);
 	if (err) {
 		irq_dispose_mapping(irq);
 		return err;
@@ -128,7 +130,7 @@ int shimos_bell_take(struct shimos_partition *p, struct shimos_text *why)
 	return 0;
 }
 
-void shimos_bell_return(struct shimos_partition *p)
+void shimos_doorbell_return(struct shimos_partition *p)
 {
 	if (!p->irq)
 		return;
@@ -138,7 +140,8 @@ void shimos_bell_return(struct shimos_partition *p)
 }
 
 /* In flat mode the vector's target is a logical id. */
-void shimos_bell_where(struct shimos_partition *p, u32 *apic_id, u32 *vector)
+void shimos_doorbell_where(struct shimos_partition *p, u32 *apic_id,
+			   u32 *vector)
 {
 	struct irq_data *data = irq_get_irq_data(p->irq);
 

@@ -16,18 +16,18 @@ static u32 armed; /* how often the deadline was set by the program */
 /* Of the program's timers; of threads that left their core. */
 static u64 timers = ABI_FOREVER, sleeps = ABI_FOREVER;
 
-static volatile struct mail_post *event_mail(void)
+static volatile struct mail_events *event_mail(void)
 {
-	return (void *)(AT_MAIL + MAIL_POST);
+	return (void *)(AT_MAIL + MAIL_EVENTS);
 }
 
-void sms_post_begin(void)
+void sms_events_begin(void)
 {
 	event_mail()->deadline = ABI_FOREVER;
 	__atomic_store_n(&ready, 1, __ATOMIC_SEQ_CST);
 }
 
-int sms_post_is_here(void)
+int sms_events_is_here(void)
 {
 	return __atomic_load_n(&ready, __ATOMIC_RELAXED) &&
 	       (__atomic_load_n(&event_mail()->signals, __ATOMIC_SEQ_CST) ||
@@ -53,17 +53,17 @@ static void set_deadline(void)
 			 timers < sleeps ? timers : sleeps, __ATOMIC_SEQ_CST);
 }
 
-void sms_post_arm(u64 deadline_ns)
+void sms_events_arm(u64 deadline_ns)
 {
 	sms_spin_lock(&lock);
 	armed++;
 	timers = deadline_ns;
 	set_deadline();
 	sms_spin_unlock(&lock);
-	sms_cpu_bell();
+	sms_cpu_doorbell();
 }
 
-void sms_post_sleep(u64 deadline_ns)
+void sms_events_sleep(u64 deadline_ns)
 {
 	int sooner;
 
@@ -74,7 +74,7 @@ void sms_post_sleep(u64 deadline_ns)
 	set_deadline();
 	sms_spin_unlock(&lock);
 	if (sooner)
-		sms_cpu_bell();
+		sms_cpu_doorbell();
 }
 
 /* What the program arms meanwhile is newer than what abi_timer_fire returns. */
@@ -91,19 +91,19 @@ static void fire_timers(void)
 	sleeps = ABI_FOREVER;
 	sms_spin_unlock(&lock);
 	next = abi_timer_fire(sms_proc, now);
-	sms_post_sleep(sms_thread_expire(now));
+	sms_events_sleep(sms_thread_expire(now));
 	sms_spin_lock(&lock);
 	if (armed == before)
 		timers = next;
 	set_deadline();
 	sms_spin_unlock(&lock);
-	sms_cpu_bell();
+	sms_cpu_doorbell();
 }
 
 /* Whoever takes looks again, so what comes meanwhile is not left. */
-void sms_post_take(void)
+void sms_events_take(void)
 {
-	while (sms_post_is_here()) {
+	while (sms_events_is_here()) {
 		if (__atomic_exchange_n(&taking, 1, __ATOMIC_SEQ_CST))
 			return;
 		send_signals();
