@@ -55,7 +55,7 @@ func (b Box) build() error {
 		{"hold what stays", func() error { return b.hold(held) }},
 		{"make all read-only", allReadOnly},
 		{"mount /proc", func() error { return syscall.Mount("proc", "/proc", "proc", 0, "") }},
-		{"mount /tmp", func() error { return memory("/tmp", "3g") }},
+		{"mount /tmp", func() error { return memory("/tmp", "8g") }}, // the lab wants 5 GB to be free
 		{"mount /var/tmp", func() error { return memory("/var/tmp", "1g") }},
 		{"mount /dev/shm", func() error { return memory("/dev/shm", "1g") }},
 		{"mount the tree", func() error { return b.tree(held) }},
