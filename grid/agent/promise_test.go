@@ -76,7 +76,7 @@ func TestLinesThatAreLeftOut(t *testing.T) {
 
 // What a worker wrote is on disk, in files that are closed, when it has ended.
 func TestKeptFilesAreClosed(t *testing.T) {
-	k, err := newKeeper(t.TempDir(), "s")
+	k, err := newKeeper(tempDir(t), "s")
 	if err != nil {
 		t.Fatal(err)
 	}
