@@ -29,6 +29,7 @@
 #include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/timekeeping.h>
 #include <linux/workqueue.h>
 
 #include <skep/dynamos_update.h>
@@ -101,9 +102,14 @@ static noinline long try_errors(const struct pt_regs *regs)
 	return atomic_inc_return(&calls) & 3 ? 4242 : -EIO;
 }
 
+/* By the clock that times calls: udelay() counts loops, and how many are a
+ * microsecond was measured at boot, when the machine may have stood still. */
 static noinline long try_slow(const struct pt_regs *regs)
 {
-	udelay(300);
+	u64 end = ktime_get_mono_fast_ns() + 300 * NSEC_PER_USEC;
+
+	while (ktime_get_mono_fast_ns() < end)
+		cpu_relax();
 	return 4242;
 }
 
