@@ -15,9 +15,9 @@
  * nobody follows; what they point to lies at the places named below. Big reads
  * and writes name parts of the pool instead.
  *
- * Signals and timers go the other way: the proxy notes each as an event and sends
- * core 0 an NMI; the first core that looks takes it. Reasons of NMIs are not in
- * the mail but where skep/nmi.h says.
+ * Signals and timers go the other way: the proxy notes each as an event and
+ * sends core 0 an NMI; the first core that looks takes it. Reasons of NMIs are
+ * not in the mail but where skep/nmi.h says.
  *
  * Each side holds the other for hostile: copy once, check, use.
  */
