@@ -10,29 +10,11 @@
 #include "abi/test/internal.h"
 #include "build/gen/abi/numbers.h"
 #include "host_fake.h"
+#include "mem_call.h"
 #include "tests/tap.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
 #define ANON (ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS)
-
-static struct abi_proc *p;
-
-static s64 call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
-{
-	struct abi_regs regs = {.rax = nr,
-				.rdi = a,
-				.rsi = b,
-				.rdx = c,
-				.r10 = d,
-				.r8 = e,
-				.r9 = f};
-
-	abi_syscall(p, 0, &regs);
-	return (s64)regs.rax;
-}
-
-#define MMAP(a, l, pr, fl, fd, off) call(ABI_NR_mmap, a, l, pr, fl, fd, off)
-#define CALL(nr, a, b, c) call(ABI_NR_##nr, a, b, c, 0, 0, 0)
 
 static void brk_calls(void)
 {

@@ -12,6 +12,7 @@
 #include "abi/test/internal.h"
 #include "build/gen/abi/numbers.h"
 #include "host_fake.h"
+#include "mem_call.h"
 #include "tests/tap.h"
 
 #define RW (ABI_PROT_READ | ABI_PROT_WRITE)
@@ -19,7 +20,6 @@
 #define WINDOW (SKEP_MMAP_END - 0x1000000)
 #define FIRST (WINDOW + 0x30000) /* a hole before it */
 
-static struct abi_proc *p;
 static u64 place; /* the next one */
 static s64 fixed; /* what a fixed place is answered; 0: granted */
 static s64 reach; /* what mem_reach answers */
@@ -56,23 +56,6 @@ static s64 mem_sync(u64 addr, u64 len)
 	synced += addr >= WINDOW && len == 8192;
 	return 0;
 }
-
-static s64 call(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
-{
-	struct abi_regs regs = {.rax = nr,
-				.rdi = a,
-				.rsi = b,
-				.rdx = c,
-				.r10 = d,
-				.r8 = e,
-				.r9 = f};
-
-	abi_syscall(p, 0, &regs);
-	return (s64)regs.rax;
-}
-
-#define MMAP(a, l, pr, fl, fd, off) call(ABI_NR_mmap, a, l, pr, fl, fd, off)
-#define CALL(nr, a, b, c) call(ABI_NR_##nr, a, b, c, 0, 0, 0)
 
 static char path[] = "/tmp/abi-window-XXXXXX";
 

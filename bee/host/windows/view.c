@@ -59,12 +59,12 @@ static u64 page_up(u64 n)
 	return (n + SKEP_PAGE_SIZE - 1) & ~(u64)(SKEP_PAGE_SIZE - 1);
 }
 
-static u64 least(u64 a, u64 b)
+static u64 u64_min(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
 
-static u64 most(u64 a, u64 b)
+static u64 u64_max(u64 a, u64 b)
 {
 	return a > b ? a : b;
 }
@@ -112,7 +112,7 @@ static s64 protection_apply(const struct view *v, u64 start, u64 end)
 	u64 at, run;
 	DWORD old;
 
-	end = least(end, v->reach);
+	end = u64_min(end, v->reach);
 	for (at = start; at < end; at = run) {
 		for (run = at + SKEP_PAGE_SIZE; run < end;
 		     run += SKEP_PAGE_SIZE)
@@ -155,7 +155,7 @@ static s64 view_length(const struct view *v)
 		return bee_win_last();
 	if ((u64)size.QuadPart <= v->offset)
 		return 0;
-	return (s64)least((u64)size.QuadPart - v->offset, v->end - v->start);
+	return (s64)u64_min((u64)size.QuadPart - v->offset, v->end - v->start);
 }
 
 /* As far as the file goes now. */
@@ -222,7 +222,7 @@ static int gives_way(const struct view *v, u64 start, u64 end)
 {
 	u64 at, live = 0;
 
-	for (at = most(start, v->start); at < least(end, v->end);
+	for (at = u64_max(start, v->start); at < u64_min(end, v->end);
 	     at += SKEP_PAGE_SIZE)
 		live += !!state[page_index(at)];
 	return live == v->live;
@@ -363,8 +363,8 @@ s64 bee_view_protect(u64 addr, u64 len, u32 prot)
 	AcquireSRWLockExclusive(&lock);
 	for (i = view_index(addr); !err && i < views && view[i].start < end;
 	     i++) {
-		start = most(addr, view[i].start);
-		stop = least(end, view[i].end);
+		start = u64_max(addr, view[i].start);
+		stop = u64_min(end, view[i].end);
 		if (start >= stop)
 			continue;
 		memset(state + page_index(start), LIVE | (u8)prot,
@@ -399,8 +399,8 @@ s64 bee_view_release(u64 addr, u64 len)
 	AcquireSRWLockExclusive(&lock);
 	i = view_index(addr);
 	while (!err && i < views && view[i].start < end) {
-		start = most(addr, view[i].start);
-		stop = least(end, view[i].end);
+		start = u64_max(addr, view[i].start);
+		stop = u64_min(end, view[i].end);
 		if (start < stop && part_release(&view[i], start, stop))
 			continue;
 		if (start < stop)
@@ -426,7 +426,7 @@ static s64 view_renew(struct view *v, u64 wanted)
 		if (err)
 			return err;
 	}
-	return wanted <= least(end, v->reach) ? 0 : -LINUX_EFAULT;
+	return wanted <= u64_min(end, v->reach) ? 0 : -LINUX_EFAULT;
 }
 
 s64 bee_view_reach(u64 addr, u64 len, u32 fault)
@@ -439,7 +439,7 @@ s64 bee_view_reach(u64 addr, u64 len, u32 fault)
 	for (i = view_index(addr); !err && !fault && addr < end; i++) {
 		if (i == views || view[i].start > addr)
 			err = -LINUX_EFAULT;
-		else if (least(end, view[i].end) > view[i].reach)
+		else if (u64_min(end, view[i].end) > view[i].reach)
 			fault = 1;
 		else
 			addr = view[i].end;
@@ -449,7 +449,7 @@ s64 bee_view_reach(u64 addr, u64 len, u32 fault)
 		return err;
 	AcquireSRWLockExclusive(&lock);
 	for (i = view_index(addr); !err && addr < end; i++) {
-		stop = i < views ? least(end, view[i].end) : 0;
+		stop = i < views ? u64_min(end, view[i].end) : 0;
 		if (!stop || view[i].start > addr)
 			err = -LINUX_EFAULT;
 		else
@@ -462,7 +462,7 @@ s64 bee_view_reach(u64 addr, u64 len, u32 fault)
 
 static s64 view_flush(const struct view *v, u64 start, u64 end)
 {
-	end = least(end, v->reach);
+	end = u64_min(end, v->reach);
 	if (start >= end || !v->writable)
 		return 0;
 	return FlushViewOfFile((void *)start, end - start) ? 0 : bee_win_last();
@@ -477,8 +477,8 @@ s64 bee_view_sync(u64 addr, u64 len)
 	AcquireSRWLockShared(&lock);
 	for (i = view_index(addr); !err && i < views && view[i].start < end;
 	     i++)
-		err = view_flush(&view[i], most(addr, view[i].start),
-				 least(end, view[i].end));
+		err = view_flush(&view[i], u64_max(addr, view[i].start),
+				 u64_min(end, view[i].end));
 	ReleaseSRWLockShared(&lock);
 	return err;
 }
