@@ -115,6 +115,7 @@ static s64 lowest_free(struct abi_proc *p, u32 least)
 void abi_desc_number(struct abi_proc *p, u32 fd, struct abi_desc *d,
 		     u32 cloexec)
 {
+	abi_assert_locked(&p->fds.lock);
 	p->fds.slot[fd].desc = (u16)(abi_desc_index(p, d) + 1);
 	p->fds.slot[fd].cloexec = !!cloexec;
 	d->numbers++;

@@ -58,6 +58,7 @@ static s64 list_entries(struct abi_call *c, struct abi_desc *d,
 	struct abi_dirent e;
 	s64 n;
 
+	abi_assert_locked(&d->lock);
 	for (;;) {
 		e.next = d->pos;
 		n = abi_desc_ops(d)->list(c, d, &e);

@@ -119,6 +119,7 @@ static u32 find_file(const struct abi_fds *fds, const struct abi_file_id *id)
 {
 	u32 i;
 
+	abi_assert_locked(&fds->lock);
 	for (i = 0; i < fds->locked_files; i++)
 		if (same_file(&fds->locked_file[i], id))
 			break;

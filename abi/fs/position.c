@@ -62,6 +62,7 @@ s64 abi_position_seek(struct abi_call *c, struct abi_desc *d, s64 offset,
 	u64 size = 0, base = 0;
 	s64 error = 0;
 
+	abi_assert_locked(&d->lock);
 	if (whence > ABI_SEEK_HOLE)
 		return -LINUX_EINVAL;
 	if (whence >= ABI_SEEK_END)

@@ -67,11 +67,13 @@ void abi_ring_leave(struct abi_proc *p, u32 ring, u32 writer)
 /* ring->lock is held. Will no byte be written, or read, any more? */
 static int is_ended(const struct abi_ring *r)
 {
+	abi_assert_locked(&r->lock);
 	return !r->writers || r->eof;
 }
 
 static int is_broken(const struct abi_ring *r)
 {
+	abi_assert_locked(&r->lock);
 	return !r->readers || r->broken || r->eof;
 }
 

@@ -234,6 +234,7 @@ static void collect_events(struct abi_call *c, struct abi_desc *d,
 	u32 round, i, skip = d->code, place, bits;
 	struct abi_watch *w;
 
+	abi_assert_locked(&c->p->fds.epoll_lock);
 	for (round = 0; round < 2; round++) {
 		place = 0;
 		for (i = d->watch; i; i = w->next, place++) {

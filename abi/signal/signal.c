@@ -53,6 +53,7 @@ static struct set set_of(struct abi_proc *p, struct abi_thread *t)
 {
 	struct set process = {&p->signals.pending, &p->signals.queue};
 
+	abi_assert_locked(&p->signals.lock);
 	if (t)
 		return (struct set){&t->pending, &t->queue};
 	return process;
@@ -294,6 +295,7 @@ static void retarget_pending(struct abi_proc *p, struct abi_thread *t, u64 bits)
 	struct abi_thread *other;
 	u32 i;
 
+	abi_assert_locked(&p->signals.lock);
 	bits &= p->signals.pending;
 	if (!bits)
 		return;

@@ -76,6 +76,7 @@ static void list_add(struct abi_proc *p, u32 index, struct abi_thread *t)
 {
 	struct abi_futex_bucket *b = bucket_at(p, index);
 
+	abi_assert_locked(&b->lock);
 	t->futex.next = ABI_NONE;
 	t->futex.prev = b->tail;
 	if (b->tail == ABI_NONE)
@@ -91,6 +92,7 @@ static void list_del(struct abi_proc *p, u32 index, struct abi_thread *t)
 	struct abi_futex_bucket *b = bucket_at(p, index);
 	u32 next = t->futex.next, prev = t->futex.prev;
 
+	abi_assert_locked(&b->lock);
 	if (prev == ABI_NONE)
 		b->head = next;
 	else

@@ -105,6 +105,7 @@ static s64 word_lock(struct abi_proc *p, struct abi_thread *t, u64 gaddr,
 /* pi_lock is held. Leaves the token last, as wake_one in futex.c. */
 static void word_grant(struct abi_proc *p, struct abi_thread *t)
 {
+	abi_assert_locked(&p->futexes.pi_lock);
 	t->pi.gaddr = 0;
 	__atomic_store_n(&t->pi.granted, 1, __ATOMIC_SEQ_CST);
 	abi_thread_unpark(p, t);
@@ -184,6 +185,7 @@ static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,
 	struct abi_thread *next = first_waiter(p, gaddr, &more);
 	int done;
 
+	abi_assert_locked(&p->futexes.pi_lock);
 	if (abi_user_load(gaddr, &old))
 		return -LINUX_EFAULT;
 	do {

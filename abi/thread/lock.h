@@ -9,6 +9,8 @@
 #ifndef ABI_LOCK_H
 #define ABI_LOCK_H
 
+#include <skep/assert.h>
+
 #include "abi/state/lock.h"
 
 struct abi_proc;
@@ -35,6 +37,13 @@ static inline void abi_unlock(struct abi_proc *p, struct abi_lock *lock)
 {
 	if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)
 		abi_lock_wake(p, lock);
+}
+
+/* That somebody holds it, as lockdep_assert_held(): not that it is us. */
+static inline void abi_assert_locked(const struct abi_lock *lock)
+{
+	skep_assert(__atomic_load_n(&lock->word, __ATOMIC_RELAXED));
+	(void)lock;
 }
 
 #endif

@@ -28,10 +28,12 @@ static u64 now_ns(struct abi_proc *p)
 }
 
 /* The lock is held. How many expirations are new. */
-static u64 update_ticks(struct abi_timer *timer, u64 now)
+static u64 update_ticks(struct abi_desc *d, u64 now)
 {
+	struct abi_timer *timer = &d->timer;
 	u64 n;
 
+	abi_assert_locked(&d->lock);
 	if (!timer->next_ns || now < timer->next_ns)
 		return 0;
 	n = 1;
@@ -50,7 +52,7 @@ static u32 timerfd_ready(struct abi_proc *p, struct abi_desc *d, u64 *due)
 	u64 fresh, ticks, next;
 
 	abi_lock(p, &d->lock);
-	fresh = update_ticks(&d->timer, now_ns(p));
+	fresh = update_ticks(d, now_ns(p));
 	ticks = d->timer.ticks;
 	next = d->timer.next_ns;
 	abi_unlock(p, &d->lock);
@@ -65,7 +67,7 @@ static s64 take_ticks(struct abi_proc *p, struct abi_desc *d, u64 *due,
 		      u64 *ticks)
 {
 	abi_lock(p, &d->lock);
-	update_ticks(&d->timer, now_ns(p));
+	update_ticks(d, now_ns(p));
 	*ticks = d->timer.ticks;
 	d->timer.ticks = 0;
 	*due = d->timer.next_ns ? d->timer.next_ns : ABI_FOREVER;
@@ -132,9 +134,12 @@ s64 abi_sys_timerfd_create(struct abi_call *c)
 }
 
 /* The lock is held. */
-static void read_timer(const struct abi_timer *timer, u64 now, u64 *left,
+static void read_timer(const struct abi_desc *d, u64 now, u64 *left,
 		       u64 *interval)
 {
+	const struct abi_timer *timer = &d->timer;
+
+	abi_assert_locked(&d->lock);
 	*interval = timer->interval_ns;
 	*left = 0;
 	if (timer->next_ns)
@@ -193,8 +198,8 @@ s64 abi_sys_timerfd_settime(struct abi_call *c)
 		return error;
 	value = first_expiry(c->p, d, flags, value, now);
 	abi_lock(c->p, &d->lock);
-	update_ticks(&d->timer, now);
-	read_timer(&d->timer, now, &old_left, &old_interval);
+	update_ticks(d, now);
+	read_timer(d, now, &old_left, &old_interval);
 	d->timer.next_ns = value;
 	d->timer.interval_ns = interval == ABI_FOREVER ? 0 : interval;
 	d->timer.ticks = 0;
@@ -214,8 +219,8 @@ s64 abi_sys_timerfd_gettime(struct abi_call *c)
 	if (!d)
 		return error;
 	abi_lock(c->p, &d->lock);
-	update_ticks(&d->timer, now);
-	read_timer(&d->timer, now, &left, &interval);
+	update_ticks(d, now);
+	read_timer(d, now, &left, &interval);
 	abi_unlock(c->p, &d->lock);
 	abi_desc_put(c->p, d);
 	return put_itimer(c->p, c->a[1], left, interval);

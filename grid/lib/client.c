@@ -3,6 +3,8 @@
  * Owns the session's requests and the reading thread. client->lock guards the
  * table; nothing is sent or waited for with it held.
  */
+#include <skep/assert.h>
+
 #include "client.h"
 
 #include <errno.h>
@@ -54,6 +56,7 @@ static int enlist_request(struct grid_client *c, struct skep_request *r)
 {
 	u32 slot;
 
+	skep_assert(pthread_mutex_trylock(&c->lock));
 	if (!c->free_slots && grow_slots(c))
 		return -ENOMEM;
 	slot = c->free_slot[--c->free_slots];
@@ -99,8 +102,10 @@ struct skep_request *grid_request_new(struct grid_client *c,
 }
 
 /* lock is held. */
-static void drop_args(struct skep_request *r)
+static void drop_args(struct grid_client *c, struct skep_request *r)
 {
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	(void)c;
 	if (!r->ended || r->sending)
 		return;
 	free(r->args);
@@ -121,7 +126,7 @@ void grid_request_sent(struct grid_client *c, struct skep_request *r)
 {
 	pthread_mutex_lock(&c->lock);
 	r->sending = 0;
-	drop_args(r);
+	drop_args(c, r);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -131,13 +136,14 @@ static void end_request(struct grid_client *c, struct skep_request *r, int code,
 {
 	u32 slot = r->id & SLOT_MASK;
 
+	skep_assert(pthread_mutex_trylock(&c->lock));
 	if (r->ended)
 		return;
 	r->ended = 1;
 	r->code = code;
 	r->text = text ? strdup(text) : NULL;
 	r->info.wall_ns = grid_clock() - r->begun;
-	drop_args(r);
+	drop_args(c, r);
 	c->slot[slot] = NULL;
 	c->free_slot[c->free_slots++] = slot;
 	pthread_cond_broadcast(&c->ended);

@@ -3,6 +3,8 @@
  * What masters call. Owns the program's one session; `opening` guards that it
  * is opened once.
  */
+#include <skep/assert.h>
+
 #include "client.h"
 
 #include <stdio.h>
@@ -358,10 +360,13 @@ int OmniRpcWaitAll(int count, OmniRpcRequest request[])
 #define NONE -2
 
 /* lock is held. The index of one that has ended, or why there is none. */
-static int find_ended(int count, OmniRpcRequest request[])
+static int find_ended(struct grid_client *c, int count,
+		      OmniRpcRequest request[])
 {
 	int i, waiting = NONE;
 
+	skep_assert(pthread_mutex_trylock(&c->lock));
+	(void)c;
 	for (i = 0; i < count; i++) {
 		if (!request[i] || request[i]->told)
 			continue;
@@ -382,7 +387,7 @@ int OmniRpcWaitAny(int count, OmniRpcRequest request[])
 	if (!c)
 		return OMRPC_ERROR;
 	pthread_mutex_lock(&c->lock);
-	while ((i = find_ended(count, request)) == RUNNING)
+	while ((i = find_ended(c, count, request)) == RUNNING)
 		pthread_cond_wait(&c->ended, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (i == NONE)

@@ -8,6 +8,8 @@
  * A frame is queued and flushed under one hold of the lock, which begins in
  * stream_frame and ends in stream_flush.
  */
+#include <skep/assert.h>
+
 #include "stream.h"
 
 #include <errno.h>
@@ -69,6 +71,7 @@ static int drain_session(void)
 	u32 n;
 	int err;
 
+	skep_assert(pthread_mutex_trylock(&lock));
 	while ((n = grid_session_out(&session, piece, PIECES))) {
 		err = write_some(piece, n);
 		if (err)

@@ -49,6 +49,7 @@ static void send_signals(void)
 /* The lock is held. */
 static void set_deadline(void)
 {
+	sms_spin_assert(&lock);
 	__atomic_store_n(&event_mail()->deadline,
 			 timers < sleeps ? timers : sleeps, __ATOMIC_SEQ_CST);
 }

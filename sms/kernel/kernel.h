@@ -122,6 +122,13 @@ struct spin {
 void sms_spin_lock(struct spin *s);
 void sms_spin_unlock(struct spin *s);
 
+/* That some core holds it; checked where a sanitizer watches. */
+static inline void sms_spin_assert(const struct spin *s)
+{
+	skep_assert(__atomic_load_n(&s->word, __ATOMIC_RELAXED));
+	(void)s;
+}
+
 static inline u64 sms_msr_read(u32 msr)
 {
 	u32 low, high;

@@ -335,6 +335,7 @@ static int enter_frame(u64 addr, u32 prot)
 	u32 level = level_for(r, addr);
 	u64 offset = sms_pool_take(level), *entry, size;
 
+	sms_spin_assert(&lock);
 	if (offset == ~0ull && level)
 		offset = sms_pool_take(level = 0);
 	if (offset == ~0ull)

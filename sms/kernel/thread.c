@@ -247,6 +247,7 @@ static void send_away(struct task *t)
 {
 	struct core *c = sms_core_at(t->core);
 
+	sms_spin_assert(&lock);
 	if (t->state == TASK_READY) {
 		sms_queue_remove(t);
 		sms_queue_place(t);
