@@ -30,8 +30,9 @@ $(foreach r,$(mutants_rooms),$(if $(call mutants_suites,$(r)),,\
 endif
 
 .PHONY: mutants
+mutants: ## change a room's code and see its quick suites fail (ROOM=abi N=100 SEED=1)
 mutants: $(MUTANTS_TOOL) $(RUNNER) $(foreach r,$(mutants_rooms),$(call \
-		needs,$(call mutants_suites,$(r)))) ## change a room's code and see its quick suites fail (ROOM=abi N=100 SEED=1)
+		needs,$(call mutants_suites,$(r))))
 	$(if $(dry),,$(shell mkdir -p $(B)/mutants)$(file >$(B)/mutants/rooms,$(foreach \
 		r,$(mutants_rooms),$(call mutants_lines,$(r)))))$(Q)$(MUTANTS_TOOL) \
 		-rooms $(B)/mutants/rooms -n '$(N)' -seed '$(SEED)' -jobs '$(JOBS)' -marks '$(MARKS)'

@@ -36,7 +36,7 @@ test: ## install missing packages, run every test (T=NAME for one, T='abi*' for 
 
 # What belongs before a release and takes longer than a push may wait for. Those
 # that take minutes are strict: none may fail and then pass.
-test-full: ## before a release: make test, then reboots, chaos and programs on every host (T=NAME for one)
+test-full: ## before a release: make test, then reboots, a large demo and programs on lent cores (T=NAME for one)
 	$(if $(CHOSEN),,$(Q)$(MAKE) --no-print-directory test)
 	$(if $(CHOSEN),$(Q)$(MAKE) --no-print-directory setup)
 	$(Q)$(MAKE) --no-print-directory $(jobs) test-full-build
@@ -163,7 +163,7 @@ vm-run:
 
 # Longer things -----------------------------------------------------------
 
-bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bench for one)
+bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the benchmarks (T=bee_call for one)
 	$(if $(BENCHES),,@echo "make bench: no room defines a bench yet." >&2; exit 2)
 	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
@@ -172,7 +172,7 @@ fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each pa
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
 	$(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
 
-soak: $(soak_$(ROOM)_needs) ## run the long tests of one room: make soak ROOM=grid
+soak: $(soak_$(ROOM)_needs) ## run the long tests of one room: make soak ROOM=o2g
 	$(if $(filter $(ROOM),$(SOAKS)),$(Q)$(soak_$(ROOM)),@echo "make soak: \
 	name one of: ROOM=$(or $(strip $(SOAKS)),(no room has one yet))" >&2; exit 2)
 
