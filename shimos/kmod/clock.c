@@ -4,8 +4,8 @@
  * updates into the mail of every partition that runs. clock_lock guards the
  * list and the copy; it nests inside the timekeeper's own lock.
  *
- * clock_notify runs in the timekeeper's update, interrupts off, and may not
- * sleep; the rest in processes.
+ * Process context, and may sleep; but clock_notify runs in the timekeeper's
+ * update with interrupts off.
  */
 #include <linux/clocksource.h>
 #include <linux/io.h>

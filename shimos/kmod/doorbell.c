@@ -5,7 +5,7 @@
  * partition; each core has an atomic counter of its doorbells, with a wait
  * queue.
  *
- * doorbell_irq runs in hard interrupt context, on CPU 0; the rest in processes.
+ * Process context; but doorbell_irq runs in hard interrupt context, on CPU 0.
  */
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>

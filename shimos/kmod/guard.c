@@ -5,8 +5,8 @@
  * in memory that is no longer theirs. A panic with a crash kernel starts it
  * before any notifier.
  *
- * pm_notify and reboot_notify run in processes and may sleep; panic_notify runs
- * with all other processors stopped, and takes no lock.
+ * Process context, and may sleep; but panic_notify runs with all other
+ * processors stopped, and takes no lock.
  */
 #include <linux/notifier.h>
 #include <linux/panic_notifier.h>

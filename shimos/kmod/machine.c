@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Describes this machine for the check of a request. Owns nothing; what it
- * reads may change meanwhile, so the later steps may still fail. Process
- * context, and may sleep.
+ * reads may change meanwhile, so the later steps may still fail.
+ *
+ * Process context, and may sleep.
  */
 #include <linux/cc_platform.h>
 #include <linux/cpu.h>

@@ -42,6 +42,7 @@ var checks = []check{
 	{"no typedef of structs", cNoTypedef},
 	{"functions of kernel modules are named", moduleNames},
 	{"kernel modules do not warn", moduleAsserts},
+	{"kernel modules say their context", moduleContext},
 	{"each header compiles alone", headersAlone},
 	{"gofmt", goFormat},
 	{"go vet", goVet},

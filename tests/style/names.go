@@ -30,6 +30,9 @@ func (t *tree) moduleCode() ([]string, error) {
 	return files, nil
 }
 
+// How the first comment of a module's file says what may call it.
+var cContext = regexp.MustCompile(`Context: |(?i:process|softirq|atomic|any) context`)
+
 // A warning stops a machine with panic_on_warn, a BUG each machine.
 var cWarns = regexp.MustCompile(`\b(WARN|BUG)(_ON)?(_ONCE)?\(`)
 
@@ -48,6 +51,23 @@ func moduleAsserts(t *tree) ([]string, error) {
 				line := strings.Count(text[:at[0]], "\n") + 1
 				bad = append(bad, fmt.Sprintf("%s:%d: %s): say skep_assert()", name, line, text[at[0]:at[1]]))
 			}
+		}
+	}
+	return bad, nil
+}
+
+// moduleContext wants the head of each file of a kernel module to say in which
+// context its functions run: whether they may sleep decides what they may call.
+func moduleContext(t *tree) ([]string, error) {
+	files, err := t.moduleCode()
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, name := range files {
+		head, _, _ := strings.Cut(t.read(name), "*/\n#include")
+		if strings.Contains(name, "/kmod/") && strings.HasSuffix(name, ".c") && !cContext.MatchString(head) {
+			bad = append(bad, name+`: its first comment does not say "Context: ..." or "Process context"`)
 		}
 	}
 	return bad, nil

@@ -98,6 +98,7 @@ var plants = []struct {
 	{"functions of kernel modules are named", map[string]string{"x/kmod/a.c": spdxK + "static int\npeer_find(int a,\n\t  int b)\n{\n\treturn 0;\n}\n",
 		"x/kmod/b.c": spdxK + "static void peer_find(void)\n{\n}\n"}, "b.c:2: peer_find() is the name of another function too: x/kmod/a.c:3"},
 	{"kernel modules do not warn", map[string]string{"x/kmod/a.c": spdxK + "/* WARN(1) */\nint x_y(void)\n{\n\treturn WARN_ON_ONCE(1);\n}\n"}, "a.c:5: WARN_ON_ONCE(): say skep_assert()"},
+	{"kernel modules say their context", map[string]string{"x/kmod/a.c": spdxK + "/* Waits. */\n#include <linux/init.h>\n\n/* Process context. */\nint x_y(void)\n{\n\treturn 0;\n}\n"}, "x/kmod/a.c: its first comment does not say"},
 	{"each header compiles alone", map[string]string{"abi/x.h": spdxC + "u64 x;\n"}, "abi/x.h"},
 	{"gofmt", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nvar  x int\n"}, "cmd/skep/x.go"},
 	{"go vet", map[string]string{"cmd/skep/x.go": spdxGo + "package main\n\nimport \"fmt\"\n\nfunc init() { fmt.Printf(\"%d\", \"x\") }\n"}, "x.go:7"},

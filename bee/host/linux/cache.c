@@ -12,7 +12,7 @@
 #include "host.h"
 
 /* NULL, or what is wrong with it. */
-static const char *distrust(const struct stat *st, u64 max)
+static const char *distrust_reason(const struct stat *st, u64 max)
 {
 	if (!S_ISREG(st->st_mode))
 		return "no regular file";
@@ -53,7 +53,7 @@ s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,
 	if (fstat(fd, &st))
 		err = -errno;
 	else
-		*why = distrust(&st, max);
+		*why = distrust_reason(&st, max);
 	if (!err && !*why) {
 		*len = (u64)st.st_size;
 		*bytes = bee_os_alloc(*len);

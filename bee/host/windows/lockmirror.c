@@ -86,7 +86,7 @@ static void range_relock(HANDLE h, const struct range *r)
 
 /* Ranges ------------------------------------------------------------------- */
 
-static int overlaps(const struct range *a, const struct range *b)
+static int ranges_overlap(const struct range *a, const struct range *b)
 {
 	return a->first <= b->last && b->first <= a->last;
 }
@@ -124,7 +124,7 @@ static s64 ranges_change(struct mirror *m, const struct range *r)
 		return -LINUX_ENOLCK;
 	m->count = 0;
 	for (i = 0; i < old.count; i++) {
-		if (!overlaps(&old.range[i], r)) {
+		if (!ranges_overlap(&old.range[i], r)) {
 			range_add(m, &old.range[i]);
 			continue;
 		}
@@ -142,7 +142,7 @@ static s64 ranges_change(struct mirror *m, const struct range *r)
 		return 0;
 	}
 	for (i = 0; i < old.count; i++) {
-		if (!overlaps(&old.range[i], r))
+		if (!ranges_overlap(&old.range[i], r))
 			continue;
 		range_split(&old.range[i], r, part);
 		range_relock(m->h, &part[1]);
@@ -254,7 +254,7 @@ int lockmirror_is_taken(struct win_handle *h, const struct lock_entry *want)
 		return 0;
 	m = mirror_find(&h->lock_file);
 	for (i = 0; m && i < m->count; i++)
-		if (overlaps(&m->range[i], &r))
+		if (ranges_overlap(&m->range[i], &r))
 			return 0;
 	if (!m)
 		m = mirror_new(h);

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len);
 
-static void *copy(const void *p, size_t n)
+static void *copy_bytes(const void *p, size_t n)
 {
 	void *to = malloc(n ? n : 1);
 
@@ -26,7 +26,8 @@ static void fuzz_rewrite(const uint8_t *in, size_t len)
 	static struct bee_site sites[1024];
 	static struct bee_stub_pc pcs[8192];
 	size_t half = len / 2;
-	u8 *text = copy(in, half), *data = copy(in + half, len - half);
+	u8 *text = copy_bytes(in, half),
+	   *data = copy_bytes(in + half, len - half);
 	struct bee_rewrite rw = {
 		.text = {{text, 0x401000, half}},
 		.texts = 1,
@@ -58,7 +59,7 @@ static void fuzz_parsers(const uint8_t *in, size_t len)
 	static struct bee_stub_pc pcs[64];
 	struct bee_map map;
 	char why[160];
-	u8 *p = copy(in, len);
+	u8 *p = copy_bytes(in, len);
 	u64 bad;
 
 	bee_eh_ranges(p, len, 0x600000, range, 256);
