@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+// A worker is an interface file of the tree and what the tree's own makefile
+// links with it.
+type worker struct {
+	idl   string
+	files []string
+}
+
+// A program is a client of the tree, compiled as its makefile does.
+type program struct {
+	name    string
+	source  string
+	more    []string // linked with it
+	defines []string
+	workers []worker // registered before it runs
+	files   []string // copied to where it runs
+	args    []string
+	need    []string // what it prints when its answers are right
+	never   []string // what it prints when they are wrong
+	twin    bool     // compiled without defines it prints the right answers: `need` names the lines
+}
+
+var (
+	sample = worker{"test/stub-test/sample.idl", []string{"test/stub-test/sample-lib.c"}}
+	initia = worker{"test/stub-test/init_sample.idl", nil}
+	matrix = []string{"test/stub-test/sample-lib.c"}
+	right  = []string{"sin(1.234)=0.943818", "mmul verified!!", "test end ..."}
+	wrong  = []string{"invalid!", "failed", "not verified"}
+	epLibs = []string{"example/ep/c_print_results.c", "example/ep/c_randdp.c", "example/ep/c_timers.c", "example/ep/wtime.c"}
+	useRPC = []string{"-DUSE_OMRPC"}
+	second = []string{"example/knap/second.c"}
+	knapsa = []string{"example/knap/knap_dfs.c"}
+)
+
+// programs are all C files of the tree that include OmniRpc.h, have a main and
+// do not belong to the quantum computer's part.
+var programs = []program{
+	{name: "stub-test/local-exec-test", source: "test/stub-test/local-exec-test.c", more: matrix,
+		workers: []worker{sample}, need: right, never: wrong},
+	{name: "call-test/rpc-call-test1", source: "test/call-test/rpc-call-test1.c", more: matrix,
+		workers: []worker{sample}, need: right, never: wrong},
+	{name: "call-test/rpc-call-test2", source: "test/call-test/rpc-call-test2.c", more: matrix,
+		workers: []worker{sample}, args: []string{"localhost"}, need: right, never: wrong},
+	{name: "call-test/rpc-call-test3", source: "test/call-test/rpc-call-test3.c",
+		workers: []worker{sample, initia}, need: []string{"x = 10, y = ", "call work i=9", "test end ..."}, never: []string{"x = 0"}},
+	{name: "call-test/rpc-async-test1", source: "test/call-test/rpc-async-test1.c",
+		workers: []worker{sample}, need: []string{"1: 1.234 0.", "test end ..."}, never: wrong},
+	{name: "exec-test/remote-exec-test1", source: "test/exec-test/remote-exec-test1.c", more: matrix,
+		workers: []worker{sample}, args: []string{"localhost", "."}, need: right, never: wrong},
+	{name: "exec-test/remote-exec-test2", source: "test/exec-test/remote-exec-test2.c", more: matrix,
+		workers: []worker{sample}, args: []string{"localhost", "."}, need: right, never: wrong},
+	{name: "comm-test/test1", source: "test/comm-test/test1.c",
+		workers: []worker{sample}, need: []string{"' r=0", "1000 time=", "test1 end ..."}, never: []string{"hostname =''"}},
+	{name: "comm-test/test2", source: "test/comm-test/test2.c",
+		workers: []worker{sample}, need: []string{"9900 ", "test2 end ..."}},
+	{name: "comm-test/test3", source: "test/comm-test/test3.c",
+		workers: []worker{sample}, need: []string{"' r=0", "9900 ", "test3 end ..."}, never: []string{"hostname =''"}},
+	{name: "cpi/cpi-omrpc", source: "example/cpi/cpi-omrpc.c",
+		workers: []worker{{"example/cpi/cpi.idl", []string{"example/cpi/cpi-lib.c"}}},
+		need:    []string{"pi is approximately 3.1416009869231"}},
+	{name: "ep/ep", source: "example/ep/ep.c", more: epLibs, defines: useRPC,
+		workers: []worker{{"example/ep/ep.idl", epLibs}}, need: []string{"= -3.247834652034"}, twin: true},
+	{name: "file/testfile", source: "example/file/testfile.c", files: []string{"example/file/testfile.c", "example/file/testfilep.c"},
+		workers: []worker{{"example/file/testfile.idl", nil}}, need: []string{"OUTPUT:0\n", "OUTPUT:255\n"}},
+	{name: "file/testfilep", source: "example/file/testfilep.c", files: []string{"example/file/testfilep.c"},
+		workers: []worker{{"example/file/testfilep.idl", nil}}, need: []string{"OUTPUT :  hogehoge: "}},
+	{name: "intro/ex", source: "example/intro/ex.c",
+		workers: []worker{{"example/intro/calc_sin.idl", nil}}, need: []string{"sin(199)=-0.8796", "cos(199)=0.4756"}},
+	{name: "knap/knap-par", source: "example/knap/knap-par.c", more: second, defines: useRPC,
+		workers: []worker{{"example/knap/knap.idl", knapsa}}, files: []string{"example/knap/data40"},
+		args: []string{"data40", "64"}, need: []string{"Opt = "}, twin: true},
+	{name: "knap/knap1-par", source: "example/knap/knap1-par.c", more: second, defines: useRPC,
+		workers: []worker{{"example/knap/knap1.idl", knapsa}}, files: []string{"example/knap/data40"},
+		args: []string{"data40", "64"}, need: []string{"Opt = "}, twin: true},
+}
