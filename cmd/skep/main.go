@@ -114,6 +114,12 @@ func start(args []string) int {
 	return code
 }
 
+// A splitter takes words of others out of the command line before the options
+// are parsed.
+type splitter interface {
+	splitArgs(f *cli.Flags, args []string) ([]string, error)
+}
+
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		if err := list(os.Stderr); err != nil {
@@ -137,7 +143,14 @@ func dispatch(ctx context.Context, args []string) error {
 	if c.program {
 		parse = f.ParseCommand
 	}
-	words, err := parse(args[1:])
+	args = args[1:]
+	if s, ok := c.runner.(splitter); ok {
+		var err error
+		if args, err = s.splitArgs(f, args); err != nil {
+			return err
+		}
+	}
+	words, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return printHelp(os.Stdout, c)
 	}

@@ -48,6 +48,16 @@ func (m *mpirun) options(f *cli.Flags) {
 
 var engines = []string{"auto", "kernel", "user"}
 
+// splitArgs takes the options of the MPI's launcher out of those of skep.
+func (m *mpirun) splitArgs(f *cli.Flags, args []string) ([]string, error) {
+	rest, passed, err := launch.SplitOptions(args, f.Values)
+	if err != nil {
+		return nil, f.Usagef("%v", err)
+	}
+	m.job.Options = passed
+	return rest, nil
+}
+
 // ranksMost is far above what one launcher starts.
 const ranksMost = 1 << 20
 
@@ -63,13 +73,17 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if runtime.GOOS != "linux" {
 		return cli.Errorf(cli.Refused, "skep mpirun runs on Linux only: use it on a Linux machine")
 	}
-	if len(words) == 0 {
-		return f.Usagef("a program is expected")
+	words, err := m.splitParts(f, words)
+	if err != nil {
+		return err
 	}
 	if err := m.check(f); err != nil {
 		return err
 	}
 	m.job.Step = launch.StepName() != "" && !m.placed()
+	if m.job.Step && len(m.job.Options)+len(m.job.Parts) > 0 {
+		return f.Usagef("the batch system starts the ranks of this step, not the MPI's launcher: give such options and \":\" to it")
+	}
 	runner, err := m.newRunner(ctx, words)
 	if err != nil {
 		return err
@@ -94,6 +108,29 @@ func (m *mpirun) run(ctx context.Context, f *cli.Flags, words []string) error {
 		return cli.Exit(res.Status & 0xff)
 	}
 	return nil
+}
+
+// splitParts takes the parts behind ":" off the first program.
+func (m *mpirun) splitParts(f *cli.Flags, words []string) ([]string, error) {
+	first, rest := words, []string(nil)
+	if at := slices.Index(words, ":"); at >= 0 {
+		first, rest = words[:at], words[at+1:]
+	}
+	if len(first) == 0 {
+		return nil, f.Usagef("a program is expected")
+	}
+	if len(first) == len(words) {
+		return first, nil
+	}
+	if m.job.Ranks == 0 {
+		return nil, f.Usagef("a job of several programs needs -n N for each of them")
+	}
+	parts, err := launch.ParseParts(rest)
+	if err != nil {
+		return nil, f.Usagef("%v", err)
+	}
+	m.job.Parts = parts
+	return first, nil
 }
 
 // placed says whether an option says how many ranks start, or where.
@@ -169,8 +206,20 @@ func (m *mpirun) newRunner(ctx context.Context, words []string) (*launch.Runner,
 	}
 	m.job.Program = append([]string{path}, words[1:]...)
 	r := &launch.Runner{Need: launch.NeedOf(path)}
+	for i, p := range m.job.Parts {
+		if path, err = exec.LookPath(p.Program[0]); err != nil {
+			return nil, notRun(p.Program[0], err)
+		}
+		if need := launch.NeedOf(path); need != r.Need {
+			return nil, cli.Errorf(cli.Refused, "%s and %s were not built for the same MPI: a job has one", m.job.Program[0], path)
+		}
+		m.job.Parts[i].Program = append([]string{path}, p.Program[1:]...)
+	}
 	if r.Install, err = launch.FindInstall(ctx, m.prefix, path, m.job.TCP); err != nil {
 		return nil, err
+	}
+	if err := r.Install.CheckJob(&m.job); err != nil {
+		return nil, cli.Errorf(cli.Usage, "mpirun: %v", err)
 	}
 	if !m.job.TCP {
 		if r.Provider, err = launch.FindProvider(); err != nil {
@@ -211,7 +260,7 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 	switch {
 	case t.Endpoints == 0:
 		text += "; what they sent is not counted: " + uncounted
-	case t.Endpoints < m.job.Ranks:
+	case t.Endpoints < m.job.TotalRanks():
 		text += "; what the others sent is not counted: " + uncounted
 	}
 	return text
@@ -222,12 +271,12 @@ func (m *mpirun) closingLine(i *launch.Install, res launch.Result) string {
 // there were is not known here.
 func (m *mpirun) reportedText(endpoints int) string {
 	switch {
-	case m.job.Ranks == 0:
+	case m.job.TotalRanks() == 0:
 		return fmt.Sprintf("%d ranks reported", endpoints)
-	case endpoints > m.job.Ranks:
-		return fmt.Sprintf("%d endpoints reported, of %d ranks and what they spawned", endpoints, m.job.Ranks)
+	case endpoints > m.job.TotalRanks():
+		return fmt.Sprintf("%d endpoints reported, of %d ranks and what they spawned", endpoints, m.job.TotalRanks())
 	}
-	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.Ranks)
+	return fmt.Sprintf("%d of %d ranks reported", endpoints, m.job.TotalRanks())
 }
 
 // silenceCause is why nothing went over O2G although every rank reported, and what
@@ -235,7 +284,7 @@ func (m *mpirun) reportedText(endpoints int) string {
 func (m *mpirun) silenceCause(i *launch.Install) string {
 	const nothing = "no message went over O2G"
 	switch {
-	case m.job.Ranks == 1:
+	case m.job.TotalRanks() == 1:
 		return nothing + ": there is one rank"
 	case m.job.NoShm || i.Kind != launch.MPICH: // no shared memory beside it
 		return nothing
@@ -246,7 +295,7 @@ func (m *mpirun) silenceCause(i *launch.Install) string {
 // carriedText is what the ranks that reported say.
 func (m *mpirun) carriedText(i *launch.Install, t *launch.Total) string {
 	switch {
-	case t.Sent == 0 && t.Endpoints >= m.job.Ranks:
+	case t.Sent == 0 && t.Endpoints >= m.job.TotalRanks():
 		return m.silenceCause(i)
 	case t.Sent == 0:
 		return "they sent nothing over O2G"

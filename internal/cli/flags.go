@@ -57,6 +57,19 @@ func (f *Flags) ParseCommand(args []string) ([]string, error) {
 	return f.FlagSet.Args(), nil
 }
 
+// Values is how many words follow an option: 0 or 1, or -1 where there is none
+// of that name.
+func (f *Flags) Values(option string) int {
+	known := f.Lookup(option)
+	if known == nil {
+		return -1
+	}
+	if b, ok := known.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+		return 0
+	}
+	return 1
+}
+
 // RefuseArgs refuses words after the options.
 func (f *Flags) RefuseArgs(words []string) error {
 	if len(words) > 0 {

@@ -88,7 +88,7 @@ func (i *Install) onlyO2G(j *Job) bool {
 		}
 		names[host] = true
 	}
-	return len(names) > 0 && j.Ranks <= len(names)
+	return len(names) > 0 && j.TotalRanks() <= len(names)
 }
 
 // addTCP settings choose the MPI's own TCP, for comparison.
@@ -194,22 +194,37 @@ func (i *Install) Command(j *Job, settings []Setting) []string {
 		if j.Hostfile != "" {
 			args = append(args, "--hostfile", j.Hostfile)
 		}
-		if !j.isRemote() {
+		if !j.isRemote() && !j.hasOption("nooversubscribe", "oversubscribe") {
 			args = append(args, "--oversubscribe")
 		}
-		for _, s := range settings {
-			if !strings.HasPrefix(s.Name, "OMPI_MCA_") && !strings.HasPrefix(s.Name, "PRTE_MCA_") {
-				args = append(args, "-x", s.Name)
-			}
+	}
+	exports := i.exportArgs(settings)
+	args = append(args, exports...)
+	for _, o := range j.Options {
+		args = append(args, o...)
+	}
+	args = append(args, j.Program...)
+	for _, p := range j.Parts {
+		args = append(args, p.args(exports)...)
+	}
+	return args
+}
+
+// exportArgs tells Open MPI, for each part of a job, which variables to pass on.
+func (i *Install) exportArgs(settings []Setting) []string {
+	var args []string
+	for _, s := range settings {
+		if i.Kind == OpenMPI && !strings.HasPrefix(s.Name, "OMPI_MCA_") && !strings.HasPrefix(s.Name, "PRTE_MCA_") {
+			args = append(args, "-x", s.Name)
 		}
 	}
-	return append(args, j.Program...)
+	return args
 }
 
 // slotsPerHost gives Open MPI as many slots per host as the ranks need, in turn.
 func slotsPerHost(j *Job) []string {
 	n := len(j.Hosts)
-	per := max(1, (j.Ranks+n-1)/n)
+	per := max(1, (j.TotalRanks()+n-1)/n)
 	list := slices.Clone(j.Hosts)
 	for i, h := range list {
 		if !strings.Contains(h, ":") {

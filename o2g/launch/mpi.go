@@ -31,7 +31,7 @@ func (i *Install) String() string {
 
 // A Job is one run of a program.
 type Job struct {
-	Ranks    int
+	Ranks    int      // of Program
 	Hosts    []string // none: this computer
 	Hostfile string
 	Iface    string // network interface or address for messages
@@ -39,9 +39,11 @@ type Job struct {
 	NoShm    bool   // also ranks of one host talk over O2G
 	TCP      bool   // the MPI's own TCP instead of O2G
 	Engine   string
-	Launcher string // reaches hosts instead of ssh, called as ssh is
-	Step     bool   // a batch system starts the ranks
+	Launcher string   // reaches hosts instead of ssh, called as ssh is
+	Step     bool     // a batch system starts the ranks
+	Options  []Option // of the MPI's launcher, passed on
 	Program  []string
+	Parts    []Part // further programs of the job
 
 	home string // this computer's address as the hosts see it
 }

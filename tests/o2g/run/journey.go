@@ -41,6 +41,12 @@ func (b *bench) wrong() {
 	}{
 		{"no program", "-n 2", 2, []string{"a program is expected", "usage:"}},
 		{"a number that is none", "-n many -- true", 2, []string{"want a number of ranks"}},
+		{"the launcher's word for an option", "-machinefile hosts true", 2, []string{"-machinefile of the MPI's launcher is --hostfile here"}},
+		{"two programs without numbers", "true : -n 2 true", 2, []string{"needs -n N for each"}},
+		{"a second program without a number", "-n 1 true : true", 2, []string{`part 2, "true": -n N is expected`}},
+		{"no second program", "-n 1 true : -n 2", 2, []string{`part 2, "-n 2": a program is expected`}},
+		{"an option of skep in a later part", "-n 1 true : --tcp -n 2 true", 2, []string{"part 2", `--tcp can't stand behind a ":"`}},
+		{"a second program that is missing", "-n 1 true : -n 1 ./nonexistent", 127, []string{"./nonexistent can't be run"}},
 		{"an unknown option", "--faster -- true", 2, []string{"faster", "usage:"}},
 		{"hosts twice", "--hosts a --hostfile /dev/null -- true", 2, []string{"exclude each other"}},
 		{"a host file that is missing", "--hostfile /nonexistent -- true", 2, []string{"can't be read"}},
@@ -133,6 +139,8 @@ func (b *bench) goesWell(m mpi) {
 		b.Ok(m.name+": 8 puts and gets of "+bytes+" bytes in flight together", j.ends(later, 0, "put and got\n", "over O2G"))
 	}
 
+	b.launcherOptions(m)
+
 	if m.prefix == b.mpich().prefix { // Open MPI's cm can't spawn over libfabric
 		j = b.mpirun(m, "--no-shm -n 1", "spawn")
 		b.Ok(m.name+": what a job spawned is counted, and not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
@@ -152,6 +160,29 @@ func (b *bench) goesWell(m mpi) {
 
 	j = b.start(environment(), "", b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
 	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
+}
+
+// launcherOptions: what the MPI's own launcher offers is typed at skep mpirun.
+func (b *bench) launcherOptions(m mpi) {
+	line, foreign := "-genv COLOUR blue -ppn 2 -l", "--report-bindings"
+	if m.prefix != b.mpich().prefix {
+		line, foreign = "-x COLOUR=blue --bind-to none --tag-output", "-ppn 2"
+	}
+	start := func(words string, program ...string) *job {
+		args := append([]string{b.skep(), "mpirun", "--mpi", m.prefix}, strings.Fields(words)...)
+		return b.start(environment(), "", append(args, program...)...)
+	}
+	j := start(line+" -n 2", "/bin/sh", "-c", "echo rank sees $COLOUR")
+	err := j.ends(later, 0, "rank sees blue")
+	if err == nil && strings.HasPrefix(j.String(), "rank") {
+		err = fmt.Errorf("the lines do not begin with their rank:\n%s", j.tail())
+	}
+	b.Ok(m.name+": options of its launcher are passed on", err)
+
+	j = start("--no-shm -n 1", m.app, "talk", ":", "-n", "2", m.app, "talk")
+	b.Ok(m.name+": a job of two programs is one job", j.ends(later, 0, "3 of 3 ranks reported", "over O2G"))
+	j = start(foreign+" -n 2", m.app, "quiet")
+	b.Ok(m.name+": an option of another launcher is refused", j.ends(soon, 2, strings.Fields(foreign)[0]+" is an option of", "--help"))
 }
 
 func (b *bench) goesBadly(m mpi) {

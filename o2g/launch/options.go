@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// launcherOptions are the options of each MPI's launcher that a job may pass on,
+// with the number of words that follow each: Hydra's mpiexec --help, and
+// mpirun(1) of Open MPI 4.1 and 5. Options that skep has itself are not here.
+var launcherOptions = map[Kind]map[string]int{
+	MPICH: {
+		"ppn": 1, "env": 2, "envlist": 1, "envall": 0, "envnone": 0,
+		"genv": 2, "genvlist": 1, "genvall": 0, "genvnone": 0,
+		"bind-to": 1, "map-by": 1, "membind": 1, "topolib": 1, "wdir": 1,
+		"l": 0, "prepend-rank": 0, "prepend-pattern": 1, "outfile-pattern": 1, "errfile-pattern": 1,
+		"rmk": 1, "order-nodes": 1, "skip-launch-node": 0, "usize": 1, "s": 1,
+		"disable-auto-cleanup": 0, "disable-hostname-propagation": 0, "enable-x": 0, "disable-x": 0,
+		"print-rank-map": 0, "print-all-exitcodes": 0, "v": 0, "verbose": 0,
+	},
+	OpenMPI: {
+		"x": 1, "mca": 2, "gmca": 2, "prtemca": 2, "pmixmca": 2, "am": 1, "tune": 1,
+		"bind-to": 1, "map-by": 1, "rank-by": 1, "N": 1, "npernode": 1, "npersocket": 1,
+		"cpus-per-proc": 1, "cpus-per-rank": 1, "cpu-set": 1, "cpu-list": 1, "rankfile": 1, "rf": 1,
+		"bynode": 0, "byslot": 0, "bind-to-core": 0, "bind-to-none": 0, "bind-to-socket": 0,
+		"oversubscribe": 0, "nooversubscribe": 0, "nolocal": 0, "use-hwthread-cpus": 0,
+		"report-bindings": 0, "display": 1, "display-map": 0, "display-allocation": 0,
+		"wd": 1, "wdir": 1, "path": 1, "set-cwd-to-session-dir": 0, "preload-binary": 0, "preload-files": 1,
+		"stdin": 1, "output": 1, "output-filename": 1, "tag-output": 0, "timestamp-output": 0, "merge-stderr-to-stdout": 0,
+		"timeout": 1, "report-state-on-timeout": 0, "get-stack-traces": 0, "max-restarts": 1, "enable-recovery": 0, "disable-recovery": 0,
+		"allow-run-as-root": 0, "v": 0, "verbose": 0,
+	},
+}
+
+// ownNames are options of the launchers under the name that skep has for them.
+var ownNames = map[string]string{
+	"host": "--hosts", "H": "--hosts", "f": "--hostfile", "machinefile": "--hostfile", "machine": "--hostfile",
+	"default-hostfile": "--hostfile", "launcher-exec": "--launcher", "c": "-n",
+}
+
+// An Option is one of the launcher's, as typed: its name with the dashes, and
+// its values.
+type Option []string
+
+// optionName is the name of an option, without dashes and "=VALUE"; or empty.
+func optionName(word string) string {
+	name := strings.TrimLeft(word, "-")
+	if name == word || word == "-" || word == "--" {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "=")
+	return name
+}
+
+// SplitOptions takes the launchers' options out of those before the program.
+// ownValues is how many words follow an option of skep's, or -1 where skep has
+// none of that name; those and what nobody knows stay in rest.
+func SplitOptions(args []string, ownValues func(name string) int) (rest []string, passed []Option, err error) {
+	for len(args) > 0 {
+		name := optionName(args[0])
+		if name == "" {
+			break
+		}
+		own := ownValues(name)
+		values, known := valuesOf(name)
+		if own < 0 && ownNames[name] != "" {
+			return nil, nil, fmt.Errorf("%s of the MPI's launcher is %s here", args[0], ownNames[name])
+		}
+		if own >= 0 || !known {
+			values = max(own, 0)
+		}
+		if strings.Contains(args[0], "=") {
+			values = 0
+		}
+		if len(args) <= values {
+			return append(rest, args...), passed, nil // the parser says what is missing
+		}
+		if own < 0 && known {
+			passed = append(passed, args[:1+values])
+		} else {
+			rest = append(rest, args[:1+values]...)
+		}
+		args = args[1+values:]
+	}
+	return append(rest, args...), passed, nil
+}
+
+// valuesOf is how many words follow an option, which is the same in all
+// launchers that have it.
+func valuesOf(name string) (values int, known bool) {
+	for _, list := range launcherOptions {
+		if values, known = list[name]; known {
+			return values, true
+		}
+	}
+	return 0, false
+}
+
+// CheckJob refuses an option that belongs to another MPI's launcher.
+func (i *Install) CheckJob(j *Job) error {
+	list := slices.Clone(j.Options)
+	for _, p := range j.Parts {
+		list = append(list, p.Options...)
+	}
+	for _, o := range list {
+		name := optionName(o[0])
+		if _, known := launcherOptions[i.Kind][name]; known {
+			continue
+		}
+		for kind := range launcherOptions {
+			if kind != i.Kind {
+				return fmt.Errorf("%s is an option of %s, and this job runs on %s %s: see %s --help", o[0], kind, i.Kind, i.Version, i.Launcher)
+			}
+		}
+	}
+	return nil
+}
+
+// A Part is a program of a job that runs several (MPMD), behind a ":".
+type Part struct {
+	Ranks   int
+	Options []Option
+	Program []string
+}
+
+// ParseParts reads what follows the first ":" of a command line: -n and options
+// of the launcher, then a program, for each part.
+func ParseParts(words []string) ([]Part, error) {
+	var parts []Part
+	for {
+		end := slices.Index(words, ":")
+		if end < 0 {
+			end = len(words)
+		}
+		part, err := parsePart(words[:end])
+		if err != nil {
+			return nil, fmt.Errorf("part %d, %q: %w", len(parts)+2, strings.Join(words[:end], " "), err)
+		}
+		parts = append(parts, part)
+		if end == len(words) {
+			return parts, nil
+		}
+		words = words[end+1:]
+	}
+}
+
+func parsePart(words []string) (Part, error) {
+	rest, options, err := SplitOptions(words, func(name string) int {
+		if name == "n" || name == "np" {
+			return 1
+		}
+		return -1
+	})
+	p := Part{Options: options}
+	if err != nil {
+		return p, err
+	}
+	if len(rest) > 1 && (optionName(rest[0]) == "n" || optionName(rest[0]) == "np") {
+		n, err := strconv.Atoi(rest[1])
+		if err != nil || n < 1 {
+			return p, fmt.Errorf("%s %s: want a number of ranks, 1 or more", rest[0], rest[1])
+		}
+		p.Ranks, rest = n, rest[2:]
+	}
+	if len(rest) > 0 && rest[0] == "--" {
+		rest = rest[1:]
+	} else if len(rest) > 0 && optionName(rest[0]) != "" {
+		return p, fmt.Errorf("%s can't stand behind a \":\": give -n N and options of the MPI's launcher", rest[0])
+	}
+	switch {
+	case len(rest) == 0:
+		return p, fmt.Errorf("a program is expected")
+	case p.Ranks == 0:
+		return p, fmt.Errorf("-n N is expected")
+	}
+	p.Program = rest
+	return p, nil
+}
+
+// TotalRanks counts the ranks of all parts; 0 if the launcher decides.
+func (j *Job) TotalRanks() int {
+	n := j.Ranks
+	for _, p := range j.Parts {
+		n += p.Ranks
+	}
+	return n
+}
+
+// hasOption says whether the first part has one of these options.
+func (j *Job) hasOption(names ...string) bool {
+	return slices.ContainsFunc(j.Options, func(o Option) bool { return slices.Contains(names, optionName(o[0])) })
+}
+
+// args is the tail of the launcher's command line: this part's own options
+// and program, with what names the settings to Open MPI.
+func (p *Part) args(exports []string) []string {
+	args := append([]string{":", "-n", strconv.Itoa(p.Ranks)}, exports...)
+	for _, o := range p.Options {
+		args = append(args, o...)
+	}
+	return append(args, p.Program...)
+}

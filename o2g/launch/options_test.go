@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// ownOf is how skep's own options are told: -n N, --mpi PREFIX, --no-shm.
+func ownOf(name string) int {
+	values, known := map[string]int{"n": 1, "mpi": 1, "no-shm": 0}[name]
+	if !known {
+		return -1
+	}
+	return values
+}
+
+func TestSplitOptions(t *testing.T) {
+	for _, c := range []struct{ line, rest, passed string }{
+		{"-n 2 ./app -x 1", "-n 2 ./app -x 1", "[]"},
+		{"-x A -n 2 --bind-to core ./app", "-n 2 ./app", "[[-x A] [--bind-to core]]"},
+		{"--mca btl self -env A 1 --oversubscribe ./app", "./app", "[[--mca btl self] [-env A 1] [--oversubscribe]]"},
+		{"--bind-to=core --mpi=/x ./app", "--mpi=/x ./app", "[[--bind-to=core]]"},
+		{"--no-shm -l -- ./app -l", "--no-shm -- ./app -l", "[[-l]]"},
+		{"--faster ./app", "--faster ./app", "[]"},
+		{"-x", "-x", "[]"},
+		{"--mca btl", "--mca btl", "[]"},
+		{"-n", "-n", "[]"},
+		{"", "", "[]"},
+		{"- -x", "- -x", "[]"},
+	} {
+		rest, passed, err := SplitOptions(strings.Fields(c.line), ownOf)
+		if got := strings.Join(rest, " "); err != nil || got != c.rest || fmt.Sprint(passed) != c.passed {
+			t.Errorf("%q: %q %v %v, want %q %s", c.line, got, passed, err, c.rest, c.passed)
+		}
+	}
+	_, _, err := SplitOptions([]string{"-H", "a,b", "./app"}, ownOf)
+	if err == nil || err.Error() != "-H of the MPI's launcher is --hosts here" {
+		t.Errorf("-H: %v", err)
+	}
+}
+
+// TestOptionValues: where two launchers have an option of one name, as many
+// words follow it; skep could not tell the program from a value otherwise.
+func TestOptionValues(t *testing.T) {
+	for name, values := range launcherOptions[MPICH] {
+		if other, both := launcherOptions[OpenMPI][name]; both && other != values {
+			t.Errorf("%s is followed by %d words, and by %d", name, values, other)
+		}
+		if ownNames[name] != "" {
+			t.Errorf("%s is passed on and refused", name)
+		}
+	}
+}
+
+func TestParseParts(t *testing.T) {
+	parts, err := ParseParts(strings.Fields("-n 2 -wdir /x ./b 1 : -np 3 -- ./c -n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(parts); got != "[{2 [[-wdir /x]] [./b 1]} {3 [] [./c -n]}]" {
+		t.Error(got)
+	}
+	j := Job{Ranks: 1, Program: []string{"./a"}, Parts: parts, Options: []Option{{"-l"}}}
+	if j.TotalRanks() != 6 {
+		t.Errorf("%d ranks, want 6", j.TotalRanks())
+	}
+	m := &Install{Kind: MPICH, Launcher: "mpiexec", Version: "5"}
+	if got, want := strings.Join(m.Command(&j, nil), " "), "mpiexec -n 1 -l ./a : -n 2 -wdir /x ./b 1 : -n 3 ./c -n"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	o := &Install{Kind: OpenMPI, Launcher: "mpirun", Version: "4"}
+	j.Options = []Option{{"--nooversubscribe"}}
+	if got, want := strings.Join(o.Command(&j, []Setting{{"A", "1"}}), " "), "mpirun -n 1 -x A --nooversubscribe ./a : -n 2 -x A -wdir /x ./b 1 : -n 3 -x A ./c -n"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	for line, want := range map[string]string{
+		"":                     "a program is expected",
+		"./b":                  "-n N is expected",
+		"-n 0 ./b":             "want a number of ranks",
+		"-n 1 ./b : ":          "part 3",
+		"-n 1 --tcp ./b":       "--tcp can't stand behind",
+		"-n 1 -hosts a ./b":    "-hosts can't stand behind",
+		"-n 1 -host a ./b":     "-host of the MPI's launcher is --hosts here",
+		"-n 1 ./b : -np x ./c": `part 3, "-np x ./c"`,
+	} {
+		if _, err := ParseParts(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestCheckJob: an option of one MPI means something else, or nothing, to the other.
+func TestCheckJob(t *testing.T) {
+	m := &Install{Kind: MPICH, Version: "5.0.2", Launcher: "mpiexec"}
+	if err := m.CheckJob(&Job{Options: []Option{{"-ppn", "2"}, {"--bind-to=core"}}}); err != nil {
+		t.Error(err)
+	}
+	err := m.CheckJob(&Job{Parts: []Part{{Options: []Option{{"--report-bindings"}}}}})
+	if err == nil || err.Error() != "--report-bindings is an option of Open MPI, and this job runs on MPICH 5.0.2: see mpiexec --help" {
+		t.Error(err)
+	}
+}
