@@ -67,6 +67,23 @@ func TestDoctorSaysHowProgramsAreConfined(t *testing.T) {
 	}
 }
 
+// A machine that has been a hub is told from one that never was.
+func TestDoctorSaysThatTheHubIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	if c := checkHub(t.Context(), dir); c.State != checkOK || c.Found != "none runs here" {
+		t.Errorf("never a hub: %+v", c)
+	}
+	if err := os.MkdirAll(hubState(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(hubState(dir), "ca.crt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := checkHub(t.Context(), dir); c.State != checkNote || !strings.Contains(c.Found, "does not run") || !strings.HasPrefix(c.Cure, "skep up") {
+		t.Errorf("stopped: %+v", c)
+	}
+}
+
 // A node's hub that does not answer is told from one that does.
 func TestDoctorTriesTheHubOfANode(t *testing.T) {
 	dir := t.TempDir()

@@ -42,7 +42,7 @@ func checkModule(device string) check {
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) {
 		return passed("o2g", "no kernel module: a thread of each MPI program matches its messages").
-			withState(checkNote, "modprobe o2g, if MPI programs run here")
+			withState(checkNote, cureHere("o2g")+", if MPI programs run here")
 	}
 	if err != nil {
 		return passed("o2g", "%v", err).withState(checkNote, "ask root for access to it, else MPI programs match messages in user space")
@@ -61,7 +61,7 @@ func moduleAnswer(device string, errno syscall.Errno) check {
 			withState(checkNote, "install module and skep of one version")
 	}
 	if errno != 0 {
-		return passed("o2g", "%s: %v", device, errno).withState(checkNote, "reload the module: modprobe -r o2g && modprobe o2g")
+		return passed("o2g", "%s: %v", device, errno).withState(checkNote, "reload the module: rmmod o2g && "+cureHere("o2g"))
 	}
 	return passed("o2g", "the kernel module matches MPI programs' messages")
 }

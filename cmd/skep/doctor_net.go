@@ -25,6 +25,9 @@ func checkHub(ctx context.Context, state string) check {
 	s, err := hub.NewClient(hub.ControlSocket(hubState(state))).Status(ctx)
 	switch {
 	case errors.Is(err, hub.ErrNoHub):
+		if _, err := os.Stat(filepath.Join(hubState(state), "ca.crt")); err == nil {
+			return passed("hub", "the hub of %s does not run", state).withState(checkNote, "skep up, if this machine is to serve as hub")
+		}
 		return passed("hub", "none runs here")
 	case err != nil:
 		return passed("hub", "it does not answer: %v", err).withState(checkBad, "stop `skep up` here and start it again")

@@ -29,7 +29,7 @@ func checkLending(root string) check {
 		return passed(name, "one CPU, which stays with Linux").withState(checkNote, "lend cores of a larger machine")
 	}
 	if _, err := os.Stat(filepath.Join(root, uapi.ShimosDevice)); err != nil {
-		return passed(name, "the module shimos is not loaded").withState(checkNote, "modprobe shimos, if cores are to be lent here")
+		return passed(name, "the module shimos is not loaded").withState(checkNote, cureHere("shimos")+", if cores are to be lent here")
 	}
 	return checkAllowance()
 }

@@ -30,7 +30,7 @@ func checkUpdates(root string) check {
 			withState(checkNote, "sysctl kernel.ftrace_enabled=1")
 	case missing(uapi.DynamosDevice):
 		return passed(updates, "the module dynamos is not loaded").
-			withState(checkNote, "insmod dynamos.ko, if the kernel is to be updated while it runs")
+			withState(checkNote, cureHere("dynamos")+", if the kernel is to be updated while it runs")
 	case os.Geteuid() != 0:
 		return passed(updates, "root may update the kernel while it runs")
 	}

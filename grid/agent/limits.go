@@ -61,7 +61,7 @@ func (e *excess) message(owner proto.Limits) string {
 	say := func(n float64) string {
 		switch e.Limit {
 		case proto.LimitMemory, proto.LimitDisk:
-			return fmt.Sprintf("%.4g MB", n/1e6)
+			return sizeText(n)
 		case proto.LimitProcesses:
 			return fmt.Sprintf("%.0f", n)
 		}
@@ -74,6 +74,15 @@ func (e *excess) message(owner proto.Limits) string {
 		raise = fmt.Sprintf("the node's owner can raise it with --limit-%s of skep join", e.Limit)
 	}
 	return fmt.Sprintf("it exceeded its limit: it used %s %s, more than the %s allowed; %s", say(e.Used), what, say(e.Allowed), raise)
+}
+
+// sizeText is a size in the powers of 1024 in which people state limits.
+func sizeText(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for n >= 1024 && len(units) > 1 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%.4g %s", n, units[0])
 }
 
 // limitFailure is an excess as the end of a call.

@@ -97,7 +97,7 @@ func TestOwnersLimits(t *testing.T) {
 	t.Parallel()
 	r := newRigOf(t, Config{State: tempDir(t), Slots: 1, Limits: proto.Limits{Memory: 50 * mega}})
 	f := r.bad(r.consume("memory 400000000", proto.Limits{Memory: 1 << 40}), proto.ReasonLimit, "--limit-memory of skep join")
-	if !strings.Contains(f.Text, "more than the 52.43 MB allowed") {
+	if !strings.Contains(f.Text, "more than the 50 MiB allowed") {
 		t.Error(f.Text)
 	}
 }

@@ -139,7 +139,7 @@ func bounded(c *cluster) {
 		if err != nil {
 			return err
 		}
-		return o.want(137, "", "of memory, more than the 52.43 MB allowed; ask for more with --memory")
+		return o.want(137, "", "of memory, more than the 50 MiB allowed; ask for more with --memory")
 	})
 	s.step("logs are shown", func() error {
 		o, err := s.run(nil, s.skep(), "logs", "--state", c.state, "--on", "node=here")
