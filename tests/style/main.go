@@ -58,6 +58,7 @@ var checks = []check{
 	{"no stray whitespace", whitespace},
 	{"spelling", spelling},
 	{"links lead somewhere", links},
+	{"pages name what is there", pageNames},
 	{"executable bits", execBits},
 	{"windows programs", windowsPrograms},
 }

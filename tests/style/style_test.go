@@ -123,6 +123,11 @@ var plants = []struct {
 	{"no stray whitespace", map[string]string{"abi/x.c": spdxC + "int x;"}, "one newline"},
 	{"spelling", map[string]string{"abi/x.c": spdxC + "/* rec" + "ieve */\n"}, "abi/x.c:2"},
 	{"links lead somewhere", map[string]string{"docs/x.md": "<!-- SPDX-License-Identifier: MIT -->\n[a](gone.md)\n"}, "gone.md"},
+	{"pages name what is there", map[string]string{"docs/design/x.md": "see `abi/gone.c`\n"}, "x.md:1: abi/gone.c is not"},
+	{"pages name what is there", map[string]string{"docs/design/x.md": "a.c and abi/gone/ do it\n"}, "x.md:1: abi/gone/ is not"},
+	{"pages name what is there", map[string]string{"abi/README.md": "`a.c`, `gone.h`\n"}, "README.md:1: gone.h is not"},
+	{"pages name what is there", map[string]string{"docs/design/x.md": "`a()` calls `gone()`\n"}, "x.md:1: gone() is not"},
+	{"pages name what is there", map[string]string{"docs/x.md": "`abi_gone` of `sub/gone.c`, and `abi_` in `mtl/ofi`\n"}, "x.md:1: abi_gone is not in the tree\ndocs/x.md:1: sub/gone.c is not"},
 	{"executable bits", map[string]string{"mk/noexec.sh": spdxSh}, "mk/noexec.sh"},
 	{"windows programs", map[string]string{"build/bin/x.exe": "MZ, and no more"}, "x.exe"},
 }
@@ -177,6 +182,19 @@ func TestCircles(t *testing.T) {
 	bad, err := cCircles(plant(t, files))
 	if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "7 modules") {
 		t.Errorf("a circle of 7 through an include folder: %v, %v", bad, err)
+	}
+}
+
+// What a page may name: files by their end, without a suffix or with a star,
+// what a build makes, functions of the tree.
+func TestPages(t *testing.T) {
+	tr := plant(t, map[string]string{
+		"docs/design/x.md": "abi/a.c, `abi/a`, `a.h`, `abi/*.c`, `skep/types.h`, `build/bin/x`, `a()`, `_linux.go`, and/or\n",
+		"docs/glossary.md": "not `abi/gone.c`\n",
+		"abi/README.md":    "`../include/skep/types.h`\n",
+	})
+	if bad, err := pageNames(tr); err != nil || len(bad) > 0 {
+		t.Errorf("%v, %v", bad, err)
 	}
 }
 
