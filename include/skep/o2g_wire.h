@@ -8,7 +8,7 @@
  * secret S (32 bytes), and both agree on who the other is:
  *
  *   connector                                   acceptor
- *     o2g_hello    {job, from, to, nonce}  ->
+ *     o2g_hello    {job, from, to, ...}    ->
  *                <-  o2g_challenge {from, nonce, credit, mac}
  *     o2g_proof    {credit, mac}           ->
  *                <-  o2g_welcome {verdict}
@@ -17,6 +17,11 @@
  *   challenge.mac = HMAC-SHA-256(S, "o2g acceptor"  | hello | challenge less
  * mac) proof.mac     = HMAC-SHA-256(S, "o2g connector" | hello | challenge |
  *                                proof less mac)
+ *
+ * A connector that knows an address alone leaves `to` zero: it means whoever
+ * listens there, and the challenge says who that is. `location` is where the
+ * connector itself listens, so that an acceptor that knows it by that address
+ * alone knows whose messages these are.
  *
  * The acceptor reads no frame before the proof holds; the connector sends none
  * before it is welcome. A wrong magic, job, `to`, mac or a side that has
@@ -77,7 +82,7 @@
 #include <skep/types.h>
 
 #define O2G_WIRE_MAGIC 0x31473253 /* "S2G1" */
-#define O2G_WIRE_REVISION 2	  /* 2: remote memory access */
+#define O2G_WIRE_REVISION 3	  /* 2: remote memory access; 3: places */
 #define O2G_OPENING_SECONDS 10
 #define O2G_MAC_SIZE 32
 #define O2G_SECRET_SIZE 32
@@ -86,15 +91,24 @@ struct o2g_id { /* random; an endpoint's name within its job */
 	u8 byte[16];
 };
 
+struct o2g_location { /* where an endpoint listens */
+	u16 family;   /* 4 or 6 */
+	u16 port;     /* never 0 */
+	u32 zero;
+	u8 address[16]; /* IPv4: in the first 4 bytes */
+};
+SKEP_ASSERT_SIZE(struct o2g_location, 24);
+
 struct o2g_hello {
 	u32 magic;
 	u32 revision;
 	u8 job[16]; /* public name of the job, from the secret's digest */
 	struct o2g_id from;
-	struct o2g_id to;
+	struct o2g_id to; /* zero: whoever listens there */
 	u8 nonce[16];
+	struct o2g_location location;
 };
-SKEP_ASSERT_SIZE(struct o2g_hello, 72);
+SKEP_ASSERT_SIZE(struct o2g_hello, 96);
 
 struct o2g_challenge {
 	u32 magic;

@@ -2,6 +2,7 @@
 /* Names and addresses. Pure, but for the list of this host's addresses. */
 #include "address.h"
 #include "error.h"
+#include "o2g.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The two families at their places. */
 struct view {
@@ -46,13 +48,14 @@ int o2g_address_of_name(struct o2g_address *out, const struct o2g_name *name)
 	struct view view;
 
 	memset(out, 0, sizeof(*out));
-	if ((name->family != 4 && name->family != 6) || name->port == 0 ||
-	    name->zero)
+	if ((name->location.family != 4 && name->location.family != 6) ||
+	    name->location.port == 0 || name->location.zero)
 		return -EINVAL;
-	out->storage.ss_family = name->family == 4 ? AF_INET : AF_INET6;
+	out->storage.ss_family =
+		name->location.family == 4 ? AF_INET : AF_INET6;
 	view_address(out, &view);
-	memcpy(view.bytes, name->address, view.length);
-	*view.port = htons(name->port);
+	memcpy(view.bytes, name->location.address, view.length);
+	*view.port = htons(name->location.port);
 	return 0;
 }
 
@@ -65,9 +68,9 @@ int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
 	memset(name, 0, sizeof(*name));
 	if (view_address(&copy, &view))
 		return -EAFNOSUPPORT;
-	name->family = view.length == 4 ? 4 : 6;
-	name->port = ntohs(*view.port);
-	memcpy(name->address, view.bytes, view.length);
+	name->location.family = view.length == 4 ? 4 : 6;
+	name->location.port = ntohs(*view.port);
+	memcpy(name->location.address, view.bytes, view.length);
 	name->id = *id;
 	return 0;
 }
@@ -95,6 +98,65 @@ void o2g_address_set_port(struct o2g_address *address, u16 port)
 		*view.port = htons(port);
 }
 
+void o2g_address_set_any(struct o2g_address *address)
+{
+	struct view view;
+
+	if (view_address(address, &view) == 0)
+		memset(view.bytes, 0, view.length);
+}
+
+int o2g_address_local(const struct o2g_address *address)
+{
+	struct o2g_address copy = *address, bound = *address;
+	int local, fd = socket(copy.storage.ss_family,
+			       SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return 0;
+	o2g_address_set_port(&bound, 0);
+	local = !bind(fd, (struct sockaddr *)&bound.storage, bound.length);
+	close(fd);
+	return local;
+}
+
+/* ---- names that programs make of addresses ---- */
+
+int o2g_name_make(uint8_t bytes[O2G_NAME_SIZE], const struct sockaddr *from,
+		  size_t length)
+{
+	const struct o2g_id whoever = {0};
+	struct o2g_address address = {0};
+	struct o2g_name name;
+	struct view view;
+
+	if (length > sizeof(address.storage))
+		length = sizeof(address.storage);
+	memcpy(&address.storage, from, length);
+	if (length < sizeof(from->sa_family) || view_address(&address, &view))
+		return o2g_error_set(-EAFNOSUPPORT,
+				     "not an IPv4 or IPv6 address");
+	if (length < address.length || !*view.port)
+		return o2g_error_set(-EINVAL, "an address without a port");
+	o2g_address_to_name(&name, &address, &whoever);
+	memcpy(bytes, &name, sizeof(name));
+	return 0;
+}
+
+int o2g_name_address(const uint8_t bytes[O2G_NAME_SIZE],
+		     struct sockaddr_storage *out, size_t *length)
+{
+	struct o2g_address address;
+	struct o2g_name name;
+
+	memcpy(&name, bytes, sizeof(name));
+	if (o2g_address_of_name(&address, &name))
+		return o2g_error_set(-EINVAL, "not an endpoint's name");
+	*out = address.storage;
+	*length = address.length;
+	return 0;
+}
+
 /* What the user asked for, taken apart. */
 struct wish {
 	const char *interface; /* a name, or 0 */
@@ -110,7 +172,7 @@ static int parse_wish(struct wish *wish, const char *text)
 	size_t n;
 
 	memset(wish, 0, sizeof(*wish));
-	if (!text || !*text)
+	if (!text || !*text || !strcmp(text, "*"))
 		return 0;
 	slash = strchr(text, '/');
 	n = slash ? (size_t)(slash - text) : strlen(text);

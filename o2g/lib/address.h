@@ -2,8 +2,8 @@
 /*
  * Addresses: the names of endpoints, and the address that one listens on.
  *
- * A name's 40 bytes, little endian: family (4 or 6), port, zero, address (IPv4
- * in the first 4 bytes), id of the endpoint.
+ * A name's 40 bytes, little endian: place and id of the endpoint. A name
+ * without an id means whoever listens at that place.
  */
 #ifndef O2G_LIB_ADDRESS_H
 #define O2G_LIB_ADDRESS_H
@@ -13,10 +13,7 @@
 #include <sys/socket.h>
 
 struct o2g_name {
-	u16 family;
-	u16 port;
-	u32 zero;
-	u8 address[16];
+	struct o2g_location location;
 	struct o2g_id id;
 };
 SKEP_ASSERT_SIZE(struct o2g_name, 40);
@@ -35,9 +32,22 @@ int o2g_address_to_name(struct o2g_name *name, const struct o2g_address *from,
 const char *o2g_address_text(char out[O2G_ADDRESS_TEXT],
 			     const struct o2g_address *address);
 /* Where to listen: an interface's name, an address, an "address/bits" that one
- * of this host's addresses is within, or 0 for the first address that other
- * hosts may reach. -EADDRNOTAVAIL with o2g_error(). */
+ * of this host's addresses is within, or 0 or "*" for the first address that
+ * other hosts may reach. -EADDRNOTAVAIL with o2g_error(). */
 int o2g_address_choose(struct o2g_address *out, const char *interface);
 void o2g_address_set_port(struct o2g_address *address, u16 port);
+/* Every address of its family on this host, with the same port. */
+void o2g_address_set_any(struct o2g_address *address);
+/* Whether it is one of this host's. */
+int o2g_address_local(const struct o2g_address *address);
+
+static inline int o2g_id_known(const struct o2g_id *id)
+{
+	u8 some = 0;
+
+	for (unsigned i = 0; i < sizeof(id->byte); i++)
+		some |= id->byte[i];
+	return some != 0;
+}
 
 #endif

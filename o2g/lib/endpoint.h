@@ -33,16 +33,19 @@ enum o2g_peer_state {
 
 /* Somebody of the job: named by the program, or by a proof of its own. */
 struct o2g_peer {
-	struct o2g_name name; /* only the id counts without a number */
-	struct o2g_peer *chain;
-	struct o2g_peer *wanted; /* next one for the opener */
-	u32 number;		 /* O2G_NO_PEER: none yet */
-	u32 link;		 /* of the engine, when open */
-	u8 state;		 /* atomic, written under `lock` */
-	u8 named;		 /* atomic: the program knows its number */
-	u8 listed;		 /* in the opener's list `wanted` */
-	u8 counted;		 /* there to be dialled: in opener.dials */
-	struct o2g_try *dial;	 /* under way, or in a pause between two */
+	/* Without an id until it has answered a dial; without a family when
+	 * nobody knows where it listens. */
+	struct o2g_name name;
+	struct o2g_peer *chain;	    /* of by_id, once it has an id */
+	struct o2g_peer *neighbour; /* of by_location, when it has one */
+	struct o2g_peer *wanted;    /* next one for the opener */
+	u32 number;		    /* O2G_NO_PEER: none yet */
+	u32 link;		    /* of the engine, when open */
+	u8 state;		    /* atomic, written under `lock` */
+	u8 named;		    /* atomic: the program knows its number */
+	u8 listed;		    /* in the opener's list `wanted` */
+	u8 counted;		    /* there to be dialled: in opener.dials */
+	struct o2g_try *dial;	    /* under way, or in a pause between two */
 };
 
 struct o2g_try; /* opener.c: one opening, or the wait for the next one */
@@ -105,6 +108,7 @@ struct o2g {
 	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */
 	u32 peers;		     /* atomic: numbers given out */
 	struct o2g_peer *by_id[O2G_PEER_TABLE];
+	struct o2g_peer *by_location[O2G_PEER_TABLE];
 	u32 named;	/* of them the ones that the program knows */
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
@@ -125,7 +129,14 @@ void o2g_fork_each(void (*visit)(struct o2g *o2g));
 
 /* peer.c; with `lock`. */
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
-struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id);
+/* Who has proven this id, and says that it listens at this place. 0: no
+ * memory. */
+struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
+				 const struct o2g_location *location);
+/* A peer that was known by its place alone has this id. -EEXIST: another peer
+ * has it; -EACCES: this one has another. */
+int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
+		    const struct o2g_id *id);
 /* Gives it a number if it has none. */
 int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);

@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,16 +29,16 @@ struct o2g; /* an endpoint */
 #define O2G_NAME_SIZE 40 /* bytes of an endpoint's name, to be passed on */
 #define O2G_ANY UINT32_MAX
 
-struct o2g_options { /* zero means the default; see libo2g(3) */
-	size_t size; /* sizeof(struct o2g_options) */
-	const char
-		*interface;  /* name or address to listen on; $SKEP_O2G_IFACE */
-	const char *ports;   /* "FIRST-LAST" to listen on; $SKEP_O2G_PORTS */
-	const char *secret;  /* 64 hexadecimal digits; $SKEP_O2G_SECRET */
-	uint32_t credit;     /* bytes that each peer may send unasked */
-	uint64_t unexpected; /* most bytes held for unmatched messages */
-	uint32_t operations; /* most operations in flight */
-	const char *engine;  /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
+struct o2g_options {	       /* zero means the default; see libo2g(3) */
+	size_t size;	       /* sizeof(struct o2g_options) */
+	const char *interface; /* name or address to listen on; $SKEP_O2G_IFACE;
+				  "*": on every address */
+	const char *ports;     /* "FIRST-LAST" to listen on; $SKEP_O2G_PORTS */
+	const char *secret;    /* 64 hexadecimal digits; $SKEP_O2G_SECRET */
+	uint32_t credit;       /* bytes that each peer may send unasked */
+	uint64_t unexpected;   /* most bytes held for unmatched messages */
+	uint32_t operations;   /* most operations in flight */
+	const char *engine;    /* "auto", "kernel", "user"; $SKEP_O2G_ENGINE */
 	uint32_t nap_us; /* longest nap of o2g_poll's callers, see o2g_nap */
 	uint32_t connect_ms; /* most time to reach a peer */
 };
@@ -55,6 +56,12 @@ const char *o2g_error(void);
 
 /* This endpoint's name: bytes to hand to others in any way. */
 int o2g_name(struct o2g *o2g, uint8_t name[O2G_NAME_SIZE]);
+/* The name of whoever listens at a socket address, IPv4 or IPv6; and the
+ * address in a name. -EAFNOSUPPORT, -EINVAL: no port. */
+int o2g_name_make(uint8_t name[O2G_NAME_SIZE], const struct sockaddr *address,
+		  size_t length);
+int o2g_name_address(const uint8_t name[O2G_NAME_SIZE],
+		     struct sockaddr_storage *address, size_t *length);
 /* Names a peer; the same name gives the same number. The own name is allowed.
  */
 int o2g_peer(struct o2g *o2g, const uint8_t name[O2G_NAME_SIZE],

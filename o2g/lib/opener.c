@@ -271,25 +271,45 @@ static int listen_some(struct o2g_address *address,
 	return fd;
 }
 
+/* By an address that others may reach, and the port that listens. */
+static int name_self(struct o2g *o2g, const struct o2g_address *address,
+		     const struct o2g_address *bound)
+{
+	struct o2g_name port;
+	int r = o2g_address_to_name(&port, bound, &o2g->identity.id);
+
+	if (r == 0)
+		r = o2g_address_to_name(&o2g->name, address, &o2g->identity.id);
+	o2g->name.location.port = port.location.port;
+	o2g->identity.location = o2g->name.location;
+	return r;
+}
+
 static int listen_at(struct o2g *o2g, struct o2g_address *address)
 {
 	const struct o2g_settings *s = &o2g->settings;
 	char text[O2G_ADDRESS_TEXT];
-	int fd = listen_some(address, s), r = fd < 0 ? fd : 0;
+	const int anywhere = !strcmp(s->interface, "*");
+	struct o2g_address bound = *address;
+	int r, fd;
+
+	if (anywhere)
+		o2g_address_set_any(&bound);
+	fd = listen_some(&bound, s);
+	r = fd < 0 ? fd : 0;
 
 	if (r == -EMFILE || r == -ENFILE)
 		return o2g_error_set(r,
 				     "can't make a socket: %s; raise `ulimit "
 				     "-n`",
 				     strerror(-r));
-	if (r == 0 && getsockname(fd, (struct sockaddr *)&address->storage,
-				  &address->length))
+	if (r == 0 &&
+	    getsockname(fd, (struct sockaddr *)&bound.storage, &bound.length))
 		r = -errno;
 	if (fd >= 0)
 		o2g->opener.listener = fd;
 	if (r == 0)
-		return o2g_address_to_name(&o2g->name, address,
-					   &o2g->identity.id);
+		return name_self(o2g, address, &bound);
 	o2g_address_set_port(address, s->first_port);
 	return o2g_error_set(
 		r, "can't listen on %s to port %u: %s%s",

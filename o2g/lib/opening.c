@@ -30,7 +30,11 @@ void o2g_identity_make(struct o2g_identity *self,
 	skep_sha256_update(&digest, secret, O2G_SECRET_SIZE);
 	skep_sha256_final(&digest, out);
 	memcpy(self->job, out, sizeof(self->job));
+	memset(&self->location, 0, sizeof(self->location));
 }
+
+_Static_assert(sizeof(struct o2g_hello) >= sizeof(struct o2g_challenge),
+	       "the hello is the longest message");
 
 static void queue_message(struct o2g_opening *o, const void *message,
 			  u32 length)
@@ -90,6 +94,7 @@ void o2g_opening_dial(struct o2g_opening *o, const struct o2g_identity *self,
 	o->hello.from = self->id;
 	o->hello.to = *to;
 	memcpy(o->hello.nonce, nonce, sizeof(o->hello.nonce));
+	o->hello.location = self->location;
 	queue_message(o, &o->hello, sizeof(o->hello));
 	await_state(o, AWAIT_CHALLENGE);
 }
@@ -140,6 +145,24 @@ static int other_revision(struct o2g_opening *o, u32 revision)
 	return -EPROTONOSUPPORT;
 }
 
+static const struct o2g_id whoever;
+
+static int same_id(const struct o2g_id *a, const struct o2g_id *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+static int for_whoever(const struct o2g_hello *hello)
+{
+	return same_id(&hello->to, &whoever);
+}
+
+static int location_sane(const struct o2g_location *location)
+{
+	return (location->family == 4 || location->family == 6) &&
+	       location->port && !location->zero;
+}
+
 static int take_hello(struct o2g_opening *o)
 {
 	const struct o2g_identity *self = o->self;
@@ -154,9 +177,12 @@ static int take_hello(struct o2g_opening *o)
 		return other_revision(o, o->hello.revision);
 	}
 	if (memcmp(o->hello.job, self->job, sizeof(self->job)) ||
-	    memcmp(&o->hello.to, &self->id, sizeof(self->id)) ||
-	    !memcmp(&o->hello.from, &self->id, sizeof(self->id)))
+	    (!same_id(&o->hello.to, &self->id) && !for_whoever(&o->hello)) ||
+	    same_id(&o->hello.from, &self->id) ||
+	    same_id(&o->hello.from, &whoever))
 		return -EACCES;
+	if (!location_sane(&o->hello.location))
+		return -EPROTO;
 	o->challenge.from = self->id;
 	o->challenge.credit = o->credit_in;
 	sign_challenge(o, o->challenge.mac);
@@ -175,7 +201,9 @@ static int take_challenge(struct o2g_opening *o)
 		return other_revision(o, o->challenge.revision);
 	sign_challenge(o, mac);
 	if (!o2g_mac_equal(mac, o->challenge.mac, sizeof(mac)) ||
-	    memcmp(&o->challenge.from, &o->hello.to, sizeof(o->hello.to)))
+	    same_id(&o->challenge.from, &whoever) ||
+	    (!same_id(&o->challenge.from, &o->hello.to) &&
+	     !for_whoever(&o->hello)))
 		return -EACCES;
 	if (!credit_sane(o->challenge.credit))
 		return -EPROTO;
@@ -251,5 +279,12 @@ void o2g_opening_decide(struct o2g_opening *o, enum o2g_verdict verdict)
 
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *o)
 {
-	return o->dialled ? &o->hello.to : &o->hello.from;
+	if (!o->dialled)
+		return &o->hello.from;
+	return for_whoever(&o->hello) ? &o->challenge.from : &o->hello.to;
+}
+
+const struct o2g_location *o2g_opening_location(const struct o2g_opening *o)
+{
+	return &o->hello.location;
 }

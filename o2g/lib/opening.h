@@ -13,6 +13,7 @@ struct o2g_identity { /* what an endpoint proves */
 	u8 secret[O2G_SECRET_SIZE];
 	u8 job[16];
 	struct o2g_id id;
+	struct o2g_location location; /* where it listens */
 };
 
 enum o2g_opening_step {
@@ -36,7 +37,7 @@ struct o2g_opening {
 	struct o2g_challenge challenge;
 	struct o2g_proof proof;
 	struct o2g_welcome welcome;
-	u8 out[sizeof(struct o2g_challenge)];
+	u8 out[sizeof(struct o2g_hello)]; /* the longest one */
 };
 
 /* Derives the job's public name; `secret` as in the environment's bytes. */
@@ -44,7 +45,7 @@ void o2g_identity_make(struct o2g_identity *self,
 		       const u8 secret[O2G_SECRET_SIZE],
 		       const struct o2g_id *id);
 
-/* `nonce`: 16 random bytes, used once. */
+/* `nonce`: 16 random bytes, used once; `to` zero: whoever listens there. */
 void o2g_opening_dial(struct o2g_opening *opening,
 		      const struct o2g_identity *self, const struct o2g_id *to,
 		      u32 credit, const u8 nonce[16]);
@@ -63,7 +64,11 @@ int o2g_opening_took(struct o2g_opening *opening, u32 length);
 /* The acceptor's verdict on a proven opening, put into `out`. */
 void o2g_opening_decide(struct o2g_opening *opening, enum o2g_verdict verdict);
 
-/* Who is at the other end; to be trusted only once it is proven or welcome. */
+/* Who is at the other end; to be trusted only once it is proven or welcome, or
+ * has answered our hello. */
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *opening);
+/* Of an acceptor's opening that is proven: where the connector listens. */
+const struct o2g_location *
+o2g_opening_location(const struct o2g_opening *opening);
 
 #endif

@@ -16,6 +16,22 @@ static struct o2g_peer **bucket_of_id(struct o2g *o2g, const struct o2g_id *id)
 	return &o2g->by_id[at];
 }
 
+static struct o2g_peer **bucket_of_location(struct o2g *o2g,
+					    const struct o2g_location *location)
+{
+	u32 sum = location->port;
+
+	for (unsigned i = 0; i < sizeof(location->address); i++)
+		sum = sum * 31 + location->address[i];
+	return &o2g->by_location[sum % O2G_PEER_TABLE];
+}
+
+static int same_location(const struct o2g_location *a,
+			 const struct o2g_location *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
 struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 {
 	struct o2g_peer *peer = *bucket_of_id(o2g, id);
@@ -25,17 +41,89 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 	return peer;
 }
 
-struct o2g_peer *o2g_peer_make(struct o2g *o2g, const struct o2g_id *id)
+/* Whoever listened at a place and was lost makes room for another. */
+static struct o2g_peer *find_location(struct o2g *o2g,
+				      const struct o2g_location *location)
+{
+	struct o2g_peer *peer = *bucket_of_location(o2g, location);
+
+	while (peer && (!same_location(&peer->name.location, location) ||
+			peer->state == O2G_PEER_LOST))
+		peer = peer->neighbour;
+	return peer;
+}
+
+static void leave_location(struct o2g *o2g, struct o2g_peer *peer)
+{
+	struct o2g_peer **at = bucket_of_location(o2g, &peer->name.location);
+
+	while (*at != peer)
+		at = &(*at)->neighbour;
+	*at = peer->neighbour;
+}
+
+static void move_location(struct o2g *o2g, struct o2g_peer *peer,
+			  const struct o2g_location *location)
+{
+	struct o2g_peer **at = bucket_of_location(o2g, location);
+
+	if (peer->name.location.family)
+		leave_location(o2g, peer);
+	peer->name.location = *location;
+	peer->neighbour = *at;
+	*at = peer;
+}
+
+static void take_id(struct o2g *o2g, struct o2g_peer *peer,
+		    const struct o2g_id *id)
+{
+	peer->name.id = *id;
+	peer->chain = *bucket_of_id(o2g, id);
+	*bucket_of_id(o2g, id) = peer;
+}
+
+static struct o2g_peer *make_peer(struct o2g *o2g, const struct o2g_name *name)
 {
 	struct o2g_peer *peer = calloc(1, sizeof(*peer));
 
 	if (!peer)
 		return 0;
-	peer->name.id = *id;
 	peer->number = O2G_NO_PEER;
-	peer->chain = *bucket_of_id(o2g, id);
-	*bucket_of_id(o2g, id) = peer;
+	move_location(o2g, peer, &name->location);
+	if (o2g_id_known(&name->id))
+		take_id(o2g, peer, &name->id);
 	return peer;
+}
+
+int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
+		    const struct o2g_id *id)
+{
+	if (o2g_id_known(&peer->name.id))
+		return memcmp(&peer->name.id, id, sizeof(*id)) ? -EACCES : 0;
+	if (o2g_peer_find(o2g, id))
+		return -EEXIST;
+	take_id(o2g, peer, id);
+	return 0;
+}
+
+/* A peer of this name, also one that was known by its place alone. */
+static struct o2g_peer *find_name(struct o2g *o2g, const struct o2g_name *name)
+{
+	struct o2g_peer *peer = o2g_peer_find(o2g, &name->id);
+
+	if (peer)
+		return peer;
+	peer = find_location(o2g, &name->location);
+	return peer && o2g_peer_settle(o2g, peer, &name->id) == 0 ? peer : 0;
+}
+
+struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
+				 const struct o2g_location *location)
+{
+	const struct o2g_name name = {.location = *location, .id = *id};
+	struct o2g_peer *peer = find_name(o2g, &name);
+
+	return peer ? peer : make_peer(o2g, &name);
 }
 
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state)
@@ -58,11 +146,11 @@ void o2g_peer_free_all(struct o2g *o2g)
 	for (u32 i = 0; i < O2G_PEER_TABLE; i++) {
 		struct o2g_peer *peer, *next;
 
-		for (peer = o2g->by_id[i]; peer; peer = next) {
-			next = peer->chain;
+		for (peer = o2g->by_location[i]; peer; peer = next) {
+			next = peer->neighbour;
 			free(peer);
 		}
-		o2g->by_id[i] = 0;
+		o2g->by_location[i] = o2g->by_id[i] = 0;
 	}
 	free(o2g->by_number);
 	o2g->by_number = 0;
@@ -137,20 +225,45 @@ int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer)
 	return 0;
 }
 
+/* Whether an address is this endpoint's own. */
+static int own_location(const struct o2g *o2g, const struct o2g_name *name)
+{
+	const struct o2g_location *own = &o2g->name.location;
+	struct o2g_address address;
+
+	if (same_location(own, &name->location))
+		return 1;
+	return own->port == name->location.port &&
+	       !strcmp(o2g->settings.interface, "*") &&
+	       o2g_address_of_name(&address, name) == 0 &&
+	       o2g_address_local(&address);
+}
+
+/* The peer that the program means; a place is as good as a name. */
+static struct o2g_peer *find_meant(struct o2g *o2g, const struct o2g_name *name)
+{
+	if (o2g_id_known(&name->id))
+		return find_name(o2g, name);
+	if (own_location(o2g, name))
+		return o2g_peer_proven(o2g, &o2g->name.id, &o2g->name.location);
+	return find_location(o2g, &name->location);
+}
+
 static int name_peer(struct o2g *o2g, const struct o2g_name *name, u32 *number)
 {
-	struct o2g_peer *peer = o2g_peer_find(o2g, &name->id);
+	struct o2g_peer *peer = find_meant(o2g, name);
 	int r;
 
 	if (!peer)
-		peer = o2g_peer_make(o2g, &name->id);
+		peer = make_peer(o2g, name);
 	if (!peer)
 		return o2g_error_set(-ENOMEM, "no memory for another peer");
 	if (peer->named) {
 		*number = peer->number;
 		return 0;
 	}
-	peer->name = *name;
+	if (o2g_id_known(&name->id))
+		move_location(o2g, peer, &name->location);
 	r = o2g_peer_number(o2g, peer);
 	if (r)
 		return r;

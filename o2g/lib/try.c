@@ -236,6 +236,9 @@ static const char *error_reason(const struct o2g_try *try, int error,
 	case -EISCONN:
 		return "the peer has given up this process: it could not reach "
 		       "it";
+	case -EEXIST:
+		return "the program knows the endpoint at this address as "
+		       "another peer: use one of its addresses for all";
 	case -EMFILE:
 		return "too many open files: raise `ulimit -n`";
 	case -ETIMEDOUT:
@@ -381,15 +384,17 @@ static enum o2g_verdict judge_proof(const struct o2g *o2g,
 static void try_proven(struct o2g *o2g, struct o2g_try *try)
 {
 	const struct o2g_id *id = o2g_opening_other(&try->opening);
-	struct o2g_peer *peer = o2g_peer_find(o2g, id);
+	struct o2g_peer *peer = try->peer;
 	enum o2g_verdict verdict;
+	int r = peer ? o2g_peer_settle(o2g, peer, id) : 0;
 
-	if (try->peer && try->peer != peer) {
-		fail_try(o2g, try, -EACCES);
+	if (r) {
+		fail_try(o2g, try, r);
 		return;
 	}
 	if (!peer)
-		peer = o2g_peer_make(o2g, id);
+		peer = o2g_peer_proven(o2g, id,
+				       o2g_opening_location(&try->opening));
 	if (!peer) {
 		fail_try(o2g, try, -ENOMEM);
 		return;
@@ -458,6 +463,13 @@ static int took_bytes(struct o2g *o2g, struct o2g_try *try, u32 length)
 	if (offers)
 		opening->credit_in = offered_credit(o2g);
 	r = o2g_opening_took(opening, length);
+	/* The other side answered: before it hears our proof, and takes this
+	 * connection for its own, it must be whom nobody else is. */
+	if (r == O2G_OPENING_MORE && opening->dialled && opening->out_length &&
+	    o2g_peer_settle(o2g, try->peer, o2g_opening_other(opening))) {
+		opening->out_length = 0;
+		r = -EEXIST;
+	}
 	if (offers && r == O2G_OPENING_MORE && opening->out_length)
 		promise_credit(o2g, try, opening->credit_in);
 	return r;

@@ -3,7 +3,8 @@
  * Any bytes at either end of an opening, in pieces of any size, and any 40
  * bytes as a name. Without the secret nobody gets in; the machine never asks
  * for more than the message it awaits. With the first byte's second bit the
- * other side is honest up to the last message, so that all states are reached.
+ * other side is honest up to the last message, so that all states are reached;
+ * with its third one the connector dials whoever listens.
  */
 #include <o2g/lib/address.h>
 #include <o2g/lib/opening.h>
@@ -23,6 +24,7 @@ static struct o2g_identity identity(u8 id)
 
 	memset(&me, id, sizeof(me));
 	o2g_identity_make(&self, secret, &me);
+	self.location = (struct o2g_location){.family = 4, .port = 9};
 	return self;
 }
 
@@ -36,7 +38,7 @@ static int feed(struct o2g_opening *o, const uint8_t *data, size_t size)
 		u32 space = o2g_opening_space(o, &at);
 		u32 n = data[0] % 97 + 1;
 
-		if (space == 0 || space > sizeof(struct o2g_challenge))
+		if (space == 0 || space > sizeof(struct o2g_hello))
 			abort();
 		if (n > space)
 			n = space;
@@ -76,13 +78,15 @@ static void names(const uint8_t *data, size_t size)
 		return;
 	if (strlen(o2g_address_text(text, &address)) >= sizeof(text) ||
 	    o2g_address_to_name(&again, &address, &name.id) ||
-	    again.port != name.port || again.family != name.family)
+	    again.location.port != name.location.port ||
+	    again.location.family != name.location.family)
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const u8 nonce[16] = {9};
+	static const struct o2g_id whoever;
 	struct o2g_identity one = identity(1), two = identity(2);
 	struct o2g_opening dials, accepts;
 	int step;
@@ -90,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	names(data + 1, size - 1);
-	o2g_opening_dial(&dials, &one, &two.id, O2G_CREDIT_MIN, nonce);
+	o2g_opening_dial(&dials, &one, data[0] & 4 ? &whoever : &two.id,
+			 O2G_CREDIT_MIN, nonce);
 	o2g_opening_accept(&accepts, &two, O2G_CREDIT_MIN, nonce);
 	if (data[0] & 2 && honest(&dials, &accepts))
 		abort();

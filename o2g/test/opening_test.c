@@ -25,6 +25,7 @@ static struct o2g_identity identity(u8 id)
 		secret[i] = (u8)(3 * i + 1);
 	memset(&me, id, sizeof(me));
 	o2g_identity_make(&self, secret, &me);
+	self.location = (struct o2g_location){.family = 4, .port = 9};
 	return self;
 }
 
@@ -163,6 +164,8 @@ static void each_bit(void)
 	TURNED(0, hello, from, -EACCES);
 	UNHEARD(hello, to, -EACCES);
 	TURNED(0, hello, nonce, -EACCES);
+	TURNED(0, hello, location.address, -EACCES);
+	UNHEARD(hello, location.zero, -EPROTO);
 	TURNED(1, challenge, magic, -EPROTO);
 	TURNED(1, challenge, revision, -EPROTONOSUPPORT);
 	TURNED(1, challenge, from, -EACCES);
@@ -236,6 +239,58 @@ static void insiders(void)
 	tap_ok(run(&b, 0, -1) == -EACCES, "nobody dials itself");
 }
 
+/* A connector that knows an address alone. */
+static void whoever(void)
+{
+	const struct o2g_id nobody = {0};
+	const u8 nonce[16] = {7};
+	struct o2g_challenge c;
+	struct both b;
+
+	meet(&b);
+	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
+	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME &&
+		       !memcmp(o2g_opening_other(&b.dials), &b.two.id, 16),
+	       "who dials whoever listens hears who that is");
+	tap_ok(!memcmp(o2g_opening_location(&b.accepts), &b.one.location,
+		       sizeof(b.one.location)),
+	       "and says where it listens itself");
+	meet(&b);
+	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
+	run(&b, 0, -1);
+	c = b.accepts.challenge;
+	memset(&c.from, 0, sizeof(c.from));
+	tap_ok(forged(&b, c) == -EACCES, "nobody is no answer");
+	meet(&b);
+	memset(&b.one.id, 0, sizeof(b.one.id));
+	begin(&b, CREDIT_ONE, CREDIT_TWO);
+	tap_ok(run(&b, 0, -1) == -EACCES, "nor does nobody dial");
+	meet(&b);
+	b.two.secret[3] ^= 1;
+	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
+	tap_ok(run(&b, 1, -1) == -EACCES, "nor is who lacks the secret");
+}
+
+/* Where a connector says that it listens. */
+static void locations(void)
+{
+	static const struct o2g_location bad[] = {
+		{.family = 0, .port = 1},
+		{.family = 5, .port = 1},
+		{.family = 4, .port = 0},
+		{.family = 6, .port = 1, .zero = 1},
+	};
+	struct both b;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		meet(&b);
+		b.one.location = bad[i];
+		begin(&b, CREDIT_ONE, CREDIT_TWO);
+		tap_ok(run(&b, 0, -1) == -EPROTO && !b.accepts.out_length,
+		       "location %u, which is none, is refused", i);
+	}
+}
+
 /* Secrets that differ in one byte, under one public name. */
 static void secrets(void)
 {
@@ -260,6 +315,7 @@ static void secrets(void)
 	}
 	memset(&other, 0xff, sizeof(other)); /* what was there before */
 	o2g_identity_make(&other, b.one.secret, &b.one.id);
+	memset(&b.one.location, 0, sizeof(b.one.location));
 	tap_ok(!memcmp(&other, &b.one, sizeof(other)),
 	       "an identity is its secret and its id, and nothing else");
 	tap_ok(in == 0, "a secret that differs in one byte lets nobody in");
@@ -339,6 +395,8 @@ int main(void)
 	again();
 	each_bit();
 	insiders();
+	whoever();
+	locations();
 	secrets();
 	reflected();
 	other_revision();

@@ -29,7 +29,10 @@ static struct o2g_identity identity(const char *secret_seed, u8 id)
 	for (int i = 0; i < 32; i++)
 		secret[i] = (u8)(secret_seed ? secret_seed[0] : i);
 	memset(&me, id, sizeof(me));
+	if (!id)
+		me.byte[15] = 1; /* all zero is no id */
 	o2g_identity_make(&self, secret, &me);
+	self.location = (struct o2g_location){.family = 4, .port = 9};
 	return self;
 }
 
@@ -168,7 +171,8 @@ static void replayed(void)
 	struct o2g_identity self = identity(0, 9);
 	struct o2g_opening o = hello(&self);
 	struct o2g_proof proof;
-	u8 first[72], challenge[80];
+	u8 first[sizeof(struct o2g_hello)];
+	u8 challenge[sizeof(struct o2g_challenge)];
 	int fd = dial();
 
 	memcpy(first, o.out, sizeof(first));
@@ -501,7 +505,8 @@ static int listen_as(uint8_t out[O2G_NAME_SIZE], u8 id)
 	out[2] = (uint8_t)ntohs(at.sin_port);
 	out[3] = (uint8_t)(ntohs(at.sin_port) >> 8);
 	memcpy(out + 8, &at.sin_addr, 4);
-	memset(out + 24, id, 16);
+	memset(out + 24, id, 15);
+	out[39] = id ? id : 1; /* all zero is no id */
 	return fd;
 }
 

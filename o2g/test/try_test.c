@@ -65,7 +65,7 @@ static void setup(u32 connect_ms)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
 	socklen_t length = sizeof(at);
-	struct o2g_id id = {.byte = {7}};
+	struct o2g_name name = {.location.family = 4, .id.byte = {7}};
 
 	attached = lost = 0;
 	me = calloc(1, sizeof(*me));
@@ -77,17 +77,17 @@ static void setup(u32 connect_ms)
 	me->opener.epoll = epoll_create1(EPOLL_CLOEXEC);
 	me->opener.last = &me->opener.tries;
 	memset(&me->identity, 1, sizeof(me->identity));
-	peer = o2g_peer_make(me, &id);
-	if (o2g_peer_number(me, peer))
-		bed_die("peer");
+	me->identity.location = (struct o2g_location){.family = 4, .port = 1};
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (bind(listener, (void *)&at, sizeof(at)) || listen(listener, 5) ||
 	    getsockname(listener, (void *)&at, &length))
 		bed_die("listen");
-	peer->name.family = 4;
-	peer->name.port = ntohs(at.sin_port);
-	memcpy(peer->name.address, &at.sin_addr, 4);
+	name.location.port = ntohs(at.sin_port);
+	memcpy(name.location.address, &at.sin_addr, 4);
+	peer = o2g_peer_proven(me, &name.id, &name.location);
+	if (!peer || o2g_peer_number(me, peer))
+		bed_die("peer");
 }
 
 /* Whatever was tried, nothing may count as under way at the end. */
@@ -122,7 +122,7 @@ static int make_pair(int *other)
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	at.sin_port = htons(peer->name.port);
+	at.sin_port = htons(peer->name.location.port);
 	if (connect(fd, (void *)&at, sizeof(at)))
 		bed_die("connect");
 	*other = accept(listener, 0, 0);
