@@ -212,8 +212,13 @@ func (p *labProgram) check(f *cli.Flags, m *hold.Info) error {
 }
 
 // showDir makes a folder below /tmp or /run visible: a machine has fresh ones
-// of its own there, and this computer's below /host.
-const showDir = `[ -d "$1" ] && exit
+// of its own there, and this computer's below /host. A folder there that holds
+// nothing but folders may be above one that is mounted, such as build.
+const showDir = `if [ -d "$1" ]; then
+	[ -d "/host$1" ] || exit 0
+	case $(stat -c %m "$1") in /tmp|/run) ;; *) exit 0 ;; esac
+	[ -z "$(find "$1" -xdev ! -type d -print -quit)" ] || exit 0
+fi
 [ -d "/host$1" ] || { echo "there is no folder $1" >&2; exit 1; }
 s=$(mktemp -d /run/skep-dir.XXXXXX) && chmod 755 "$s" &&
 mkdir "$s/up" "$s/work" && mkdir -p "$1" &&

@@ -67,6 +67,8 @@ func (r *run) run(ctx context.Context, f *cli.Flags, words []string) error {
 		c = alone
 	} else if err != nil {
 		return withExitCode(err)
+	} else if f.Given("slots") {
+		return f.Usagef("a hub runs here: --slots of 'skep up' or 'skep join' says how many workers each node runs")
 	} else if r.allow.isGiven() {
 		return f.Usagef("a hub runs here: what programs may reach is allowed where 'skep up' or 'skep join' was typed on each node")
 	}

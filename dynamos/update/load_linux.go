@@ -66,7 +66,7 @@ func Remove(s Source, name string) error {
 	case errors.Is(e, unix.ENOENT):
 		return refusef("%s is not loaded", name)
 	case errors.Is(e, unix.EAGAIN), errors.Is(e, unix.EBUSY):
-		return refusef("%s is in use: 'skep update revert --wait %s' first", name, name)
+		return refusef("%s is in use: 'skep update revert %s' first", name, name)
 	case errors.Is(e, unix.EPERM):
 		return refusef("updates of the kernel are for root alone (CAP_SYS_MODULE)")
 	}

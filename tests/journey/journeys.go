@@ -141,6 +141,13 @@ func bounded(c *cluster) {
 		}
 		return o.want(137, "", "of memory, more than the 50 MiB allowed; ask for more with --memory")
 	})
+	s.step("--slots beside a hub is refused", func() error {
+		o, err := s.run(nil, s.skep(), "run", "--state", c.state, "--slots", "1", "--", "/bin/true")
+		if err != nil {
+			return err
+		}
+		return o.want(2, "", "a hub runs here: --slots of 'skep up'")
+	})
 	s.step("logs are shown", func() error {
 		o, err := s.run(nil, s.skep(), "logs", "--state", c.state, "--on", "node=here")
 		if err != nil {

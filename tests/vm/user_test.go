@@ -354,6 +354,14 @@ func (u *user) files(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("my file\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	// As a build folder in a tree below /tmp is there before its tree.
+	part := filepath.Join(dir, "build")
+	if err := os.Mkdir(part, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r := u.in(t, "", "--", "sh", "-c", `mkdir -p "$1" && mount --bind "/host$1" "$1"`, "sh", part); r.code != 0 {
+		t.Error(r)
+	}
 	script := "pwd; cat mine; echo changed >mine; echo new >new; cat mine; echo from the guest >/out/back"
 	for range 2 { // the second finds the folder there
 		r := u.in(t, "", "--dir", dir, "--", "sh", "-c", script)
