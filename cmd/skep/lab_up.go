@@ -55,7 +55,7 @@ func (u *labUp) run(ctx context.Context, f *cli.Flags, words []string) error {
 	if u.detach {
 		return u.leaveRunning(m)
 	}
-	fmt.Fprintf(os.Stderr, "skep: %s: %s; leave the shell to end it\nskep: what is written to /out lies in %s, all else vanishes\n",
+	fmt.Fprintf(os.Stderr, "skep: %s: %s; leave the shell to end it\nskep: files in /out are kept in %s, all others are lost\n",
 		m.Name, describeMachine(&m.Info), m.Out())
 	err = labInteract(ctx, build, m, &u.labProgram)
 	return errors.Join(err, labFinish(ctx, m, err))
@@ -65,7 +65,7 @@ func (u *labUp) leaveRunning(m *hold.Machine) error {
 	if err := m.Keep(); err != nil {
 		return fmt.Errorf("the machine does not stay: %w", err)
 	}
-	_, err := fmt.Printf("%s: %s\n  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\nwhat is written to /out there lies in %s\n",
+	_, err := fmt.Printf("%s: %s\n  skep lab run --name %s -- COMMAND\n  skep lab shell %s\n  skep lab down %s\nfiles in /out there are kept in %s\n",
 		m.Name, describeMachine(&m.Info), m.Name, m.Name, m.Name, m.Out())
 	if err != nil {
 		return fmt.Errorf("the machine %s runs, but that can't be told: %w", m.Name, err)

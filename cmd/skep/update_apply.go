@@ -25,7 +25,7 @@ type updateApply struct {
 	health         watched
 }
 
-// watched are the options that say what takes an update back by itself.
+// watched are the options that say what reverts an update by itself.
 type watched struct {
 	least, errors, latency uint
 	stuck                  time.Duration
@@ -131,6 +131,6 @@ func (u *updateApply) printResult(i *uapi.DynamosInfo) error {
 	if u.confirm == 0 {
 		return nil
 	}
-	_, err := fmt.Printf("it is taken back in %v, unless 'skep update commit %s' keeps it\n", u.confirm, name)
+	_, err := fmt.Printf("it is reverted in %v, unless 'skep update commit %s' keeps it\n", u.confirm, name)
 	return err
 }

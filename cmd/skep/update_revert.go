@@ -99,14 +99,14 @@ func stillInside(d update.Source, name string) error {
 	switch {
 	case len(inside) > 0:
 	case s.Class == uapi.DynamosObject.String():
-		return fmt.Errorf("%s is leaving: new objects take the older version, but some that took the new one live still; it is left once they end", name)
+		return fmt.Errorf("%s is being reverted: new objects use the older version, and the revert completes when the objects that use the new one are freed", name)
 	default:
-		return fmt.Errorf("%s is leaving: new calls take the older version, but somebody who is running is inside still; it is left once nobody is", name)
+		return fmt.Errorf("%s is being reverted: new calls run the older version, and the revert completes when a running task returns from the new one", name)
 	}
 	if err := insideTable(inside).Write(os.Stderr); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s is leaving: new calls take the older version, but these are inside still; it is left once they are through", name)
+	return fmt.Errorf("%s is being reverted: new calls run the older version, and the revert completes when these tasks return from the new one", name)
 }
 
 type updateRemove struct{}

@@ -97,7 +97,7 @@ func showUpdate(w io.Writer, u *update.Status, now uint64) error {
 		fmt.Fprintf(&b, "held: once applied it is never unloaded, because %s\n", cli.CleanText(u.Held))
 	}
 	if u.End != "" {
-		fmt.Fprintf(&b, "left last because %s\n", cli.CleanText(u.End))
+		fmt.Fprintf(&b, "last reverted because %s\n", cli.CleanText(u.End))
 	}
 	b.WriteByte('\n')
 	functions := cli.NewTable("FUNCTION", "VERSION", "CALLS", "INSIDE", "LOST", "ERRORS", "OUTSIDE", "P50", "P99", "BY", "ALSO CHANGED BY")
@@ -143,10 +143,10 @@ func timerText(u *update.Status) string {
 		return ""
 	}
 	left := time.Duration(u.ConfirmMS) * time.Millisecond
-	return fmt.Sprintf(", taken back in %v unless committed", left.Round(time.Second))
+	return fmt.Sprintf(", reverted in %v unless committed", left.Round(time.Second))
 }
 
-// healthText says what takes an update back.
+// healthText says what reverts an update.
 func healthText(h *update.Health) string {
 	var list []string
 	if h.Errors > 0 {
@@ -157,10 +157,10 @@ func healthText(h *update.Health) string {
 	}
 	text := ""
 	if len(list) > 0 {
-		text = fmt.Sprintf("taken back at %s, from %d calls of both versions on\n", strings.Join(list, ", or "), h.Least)
+		text = fmt.Sprintf("reverted at %s, from %d calls of both versions on\n", strings.Join(list, ", or "), h.Least)
 	}
 	if h.StuckNS > 0 {
-		text += fmt.Sprintf("calls longer than %v are told\n", time.Duration(h.StuckNS))
+		text += fmt.Sprintf("calls longer than %v are reported\n", time.Duration(h.StuckNS))
 	}
 	return text
 }

@@ -96,11 +96,11 @@ func TestUpdateStatusAsPeopleReadIt(t *testing.T) {
 	if err := showUpdate(&b, &u, 3e9); err != nil {
 		t.Fatal(err)
 	}
-	want := `fix: class any, trial, taken back in 57s unless committed
+	want := `fix: class any, trial, reverted in 57s unless committed
 REBOOT ADVISED: a task died inside and may have held a lock; nothing more is applied until then
 for tgid 5
-taken back at 20 errors more per 1000 calls, or a median longer by 50 %, from 100 calls of both versions on
-calls longer than 10s are told
+reverted at 20 errors more per 1000 calls, or a median longer by 50 %, from 100 calls of both versions on
+calls longer than 10s are reported
 
 FUNCTION  VERSION  CALLS  INSIDE  LOST  ERRORS  OUTSIDE  P50    P99   BY      ALSO CHANGED BY
 f         old      9      0       0     1       0        -      -     direct  -

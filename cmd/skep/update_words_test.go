@@ -106,7 +106,7 @@ func TestUpdateThatIsNotLeft(t *testing.T) {
 	l := &loaded{}
 	l.load("a", uapi.DynamosAny)
 	l.load("o", uapi.DynamosObject)
-	for name, want := range map[string]string{"a": "somebody who is running", "o": "some that took the new one live still"} {
+	for name, want := range map[string]string{"a": "when a running task returns", "o": "when the objects that use the new one are freed"} {
 		if err := stillInside(l, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -75,7 +75,7 @@ func Apply(ctx context.Context, d *Device, name string, a *uapi.DynamosApply) (u
 	case !done:
 		return i, refusef("%s: not all tasks have changed over yet; 'skep update status %s' tells", name, name)
 	case i.State == uapi.DynamosLoaded, i.State == uapi.DynamosLeaving:
-		return i, refusef("%s was taken back at once: %s", name, uapi.Text(i.End[:]))
+		return i, refusef("%s was reverted at once: %s", name, uapi.Text(i.End[:]))
 	}
 	return i, nil
 }

@@ -35,7 +35,7 @@ type Status struct {
 	Events    []Event    `json:"events"`
 }
 
-// Health is what takes an update back by itself; 0 is not watched.
+// Health is what reverts an update by itself; 0 is not watched.
 type Health struct {
 	Least   uint32 `json:"least_calls"`
 	Errors  uint32 `json:"errors_per_1000"`

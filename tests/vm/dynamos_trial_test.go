@@ -13,12 +13,12 @@ import (
 )
 
 // leaves waits until an update was taken back by itself, and claims why: what
-// `left last because` says, and an event of that cause.
+// `last reverted because` says, and an event of that cause.
 func (w *walker) leaves(name, updateName, cause, why string) {
 	w.t.Helper()
 	s := w.until(updateName, func(s *update.Status) bool { return s.State == "loaded" })
 	claim(w.t, name, strings.Contains(s.End, why) && happened(&s, cause), "%+v", s)
-	text := w.skep("status "+updateName, "left last because")
+	text := w.skep("status "+updateName, "last reverted because")
 	claim(w.t, name+", as people read it", strings.Contains(text, "EVENT") && strings.Contains(text, why), "%s", text)
 }
 
@@ -48,7 +48,7 @@ func (w *walker) together() {
 
 // unconfirmed is an update that nobody keeps.
 func (w *walker) unconfirmed() {
-	w.skep("apply "+w.file("arp")+" --all --confirm 1s", "taken back in 1s, unless 'skep update commit arp' keeps it")
+	w.skep("apply "+w.file("arp")+" --all --confirm 1s", "reverted in 1s, unless 'skep update commit arp' keeps it")
 	w.leaves("what nobody keeps is taken back", "arp", "unconfirmed", "not committed within 1000 ms")
 	w.skep("apply arp --all --confirm 1m", "on trial for all")
 	w.skep("commit arp", "committed")
