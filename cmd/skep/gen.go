@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +30,7 @@ const idlMax = 1 << 20
 
 func (g *gen) options(f *cli.Flags) {
 	f.StringVar(&g.out, "o", "", "write to `PATH`: a folder for the stub, else the program")
-	f.StringVar(&g.cc, "cc", "gcc", "compile with `PROGRAM`")
+	f.StringVar(&g.cc, "cc", "", "compile with `PROGRAM` (gcc, or what the IDL file names)")
 	f.BoolVar(&g.build, "build", false, "make a static worker program of the IDL and C files")
 	f.BoolVar(&g.master, "master", false, "compile a master program with the client library")
 	f.BoolVar(&g.manifest, "manifest", false, "print what an IDL file or a worker program offers")
@@ -130,86 +130,6 @@ func (g *gen) writeStub(name string) error {
 	return nil
 }
 
-// split parts what is compiled from the one IDL file among it.
-func split(f *cli.Flags, words []string) (name string, rest []string, err error) {
-	for _, w := range words {
-		switch {
-		case !strings.HasSuffix(w, ".idl"):
-			rest = append(rest, w)
-		case name != "":
-			return "", nil, f.Usagef("one IDL file makes one program: %s or %s", name, w)
-		default:
-			name = w
-		}
-	}
-	if name == "" {
-		return "", nil, f.Usagef("--build needs a file that ends in .idl")
-	}
-	return name, rest, nil
-}
-
-func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) error {
-	name, rest, err := split(f, words)
-	if err != nil {
-		return err
-	}
-	m, err := readIDL(name)
-	if err != nil {
-		return err
-	}
-	parts, err := findParts("libskepworker.a")
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "skep-gen-")
-	if err != nil {
-		return fmt.Errorf("gen: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	stub := filepath.Join(dir, m.Name+"_stub.c")
-	text, err := m.Stub(stub)
-	if err == nil {
-		err = os.WriteFile(stub, text, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("gen: %w", err)
-	}
-	out := g.out
-	if out == "" {
-		out = m.Name + ".rex"
-	}
-	made := filepath.Join(dir, "program")
-	args := append([]string{"-static", "-O2", "-g", "-Werror=implicit-function-declaration", "-pthread",
-		"-I" + parts.include, "-I" + filepath.Dir(name)}, m.Options...)
-	args = append(append(append(args, "-o", made, stub), rest...), m.Files...)
-	args = append(args, parts.library, "-lm")
-	if err := g.runCompiler(ctx, args); err != nil {
-		return err
-	}
-	if err := checkWorker(made, m); err != nil {
-		return fmt.Errorf("gen: %s: %w", out, err)
-	}
-	return installProgram(made, out)
-}
-
-// checkWorker reads the program as the hub will.
-func checkWorker(path string, m *idl.Module) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, got, err := uapi.ReadManifest(file)
-	if err != nil {
-		return err
-	}
-	want, err := m.Manifest().Encode()
-	if err == nil && !bytes.Equal(got, want) {
-		err = errors.New("two modules are linked into it: leave one stub out")
-	}
-	return err
-}
-
 func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) error {
 	parts, err := findParts("libskeprpc.a")
 	if err != nil {
@@ -228,15 +148,16 @@ func (g *gen) buildClient(ctx context.Context, f *cli.Flags, words []string) err
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "program")
 	args := append([]string{"-O2", "-g", "-pthread", "-I" + parts.include, "-o", made}, words...)
-	if err := g.runCompiler(ctx, append(args, parts.library, "-lm")); err != nil {
+	if err := g.runCompiler(ctx, append(args, parts.library, "-lm"), defaultCompiler); err != nil {
 		return err
 	}
 	return installProgram(made, out)
 }
 
-// runCompiler leaves it to the compiler to say what is wrong.
-func (g *gen) runCompiler(ctx context.Context, args []string) error {
-	words := strings.Fields(g.cc)
+// runCompiler leaves it to the compiler to say what is wrong. The first name
+// that is there is its: the command line's, then others.
+func (g *gen) runCompiler(ctx context.Context, args []string, names ...string) error {
+	words := strings.Fields(cmp.Or(append([]string{g.cc}, names...)...))
 	if len(words) == 0 {
 		return cli.Errorf(cli.Usage, "gen: --cc names no compiler")
 	}
@@ -278,6 +199,7 @@ func installProgram(made, out string) error {
 // parts are what programs are compiled with.
 type parts struct {
 	include, library string
+	source           string // folder of the IDL file
 }
 
 // findParts looks beside skep: bin, lib and include of an installation, or

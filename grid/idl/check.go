@@ -12,6 +12,9 @@ func (p *parser) check(m *Module) {
 			p.problemf(d.at, "the function %q is defined twice", d.name)
 		}
 		names[d.name] = true
+		if d.order != nil {
+			p.checkExpr(d, len(d.params), d.order)
+		}
 		for i, q := range d.params {
 			p.checkParam(q)
 			for _, dim := range q.dims {
@@ -41,8 +44,19 @@ func (p *parser) checkParam(q *param) {
 		p.problemf(q.at, "the WORK parameter %q is no array: use a variable in the body", q.name)
 	case !array && (q.kind == uapi.SComplex || q.kind == uapi.DComplex):
 		p.problemf(q.at, "complex numbers travel as arrays: write %s[1]", q.name)
-	case q.star && (array || !out):
+	case q.star && array && out:
 		p.problemf(q.at, "%q is a pointer: write an array with its size, such as %s[n]", q.name, q.name)
+	}
+	p.checkEmpty(q)
+}
+
+// checkEmpty lets the last brackets be empty only: what C leaves out, the first
+// size, is what the call needs.
+func (p *parser) checkEmpty(q *param) {
+	for i, d := range q.dims {
+		if d.empty && i < len(q.dims)-1 {
+			p.problemf(d.at, "the size of %q is missing: only the last brackets may be empty, for one element", q.name)
+		}
 	}
 }
 
@@ -79,11 +93,14 @@ func (p *parser) checkConstants(q *param, d dim) {
 	if n, ok := d.size.eval(p); ok && n < 1 {
 		p.problemf(d.size.at, "the size of %q is %d, at least 1 must be", q.name, n)
 	}
-	if d.low == nil {
+	if d.high == nil {
 		return
 	}
 	size, sized := d.size.eval(p)
-	low, lows := d.low.eval(p)
+	low, lows := int64(0), true
+	if d.low != nil {
+		low, lows = d.low.eval(p)
+	}
 	high, highs := d.high.eval(p)
 	switch {
 	case lows && low < 0:

@@ -4,6 +4,7 @@ package idl
 
 import (
 	"strconv"
+	"strings"
 
 	"skep/internal/uapi"
 )
@@ -140,8 +141,9 @@ func (p *parser) parsePrimary(depth int) *expr {
 	return &expr{at: t.at, op: uapi.OpItem, name: t.text, args: []*expr{index}}
 }
 
-// parseInteger reads a number as C has them, without a suffix.
+// parseInteger reads a number as C has them; an L at its end changes nothing.
 func (p *parser) parseInteger(t token) int64 {
+	t.text = strings.TrimSuffix(t.text, "L")
 	n, err := strconv.ParseInt(t.text, 0, 64)
 	for i := range len(t.text) {
 		if t.text[i] == '_' || i > 0 && t.text[0] == '0' && (t.text[i]|0x20 == 'o' || t.text[i]|0x20 == 'b' && i == 1) {

@@ -16,6 +16,8 @@ type Module struct {
 	Defines  []*define
 	Files    []string // of Required and Library, in the order of the file
 	Options  []string // of CompileOptions
+	Compiler string   // or ""
+	Linker   string
 	manifest *uapi.Manifest
 }
 
@@ -31,6 +33,7 @@ type define struct {
 	name   string
 	doc    string
 	params []*param
+	order  *expr // CalcOrder
 	body   *block
 	call   *call
 }
@@ -61,6 +64,8 @@ type param struct {
 }
 
 type dim struct {
+	at                      position
+	empty                   bool // [], which is one element
 	size, low, high, stride *expr
 }
 

@@ -81,6 +81,54 @@ func TestDumpIsIDL(t *testing.T) {
 	}
 }
 
+// Each of these forms is one that files of OmniRPC or Ninf-G have; what they
+// mean is written down as the form that was there before.
+var forms = []struct{ text, want string }{
+	{"Define f(OUT double r[]) {}", "f(\n\tOUT double r[1])"},
+	{"Define f(IN int n, OUT int r[n][]) {}", "f(\n\tIN int n,\n\tOUT int r[n][1])"},
+	{"Define f(IN int *x) {}", "f(\n\tIN int x[1])"},
+	{"Define f(WORK double *x) {}", "f(\n\tWORK double x[1])"},
+	{"Define f(OUT int *x) {}", "f(\n\tOUT int x)"},
+	{"Define f(IN int (x)[3L]) {}", "f(\n\tIN int x[3])"},
+	{"Define f(unsigned IN long x) {}", "f(\n\tIN unsigned long x)"},
+	{"Define f(IN int n, IN int x[n:n/2]) {}", "f(\n\tIN int n,\n\tIN int x[n:0,n / 2])"},
+	{"Define f(IN int n) Shrink \"yes\" Backend \"normal\" CalcOrder n^3 Language \"C\" {}", "f(\n\tIN int n)"},
+	{"Define f(IN int n) CalcOrder \"n\" Language \"Fortran\" Calls \"Fortran\" g(n);", "f(\n\tIN int n)"},
+	{"DefClass c \"doc\" Required \"x.o\" { DefMethod f(IN int n) \"doc\" { } }", "f(\n\tIN int n)"},
+}
+
+func TestForms(t *testing.T) {
+	for _, f := range forms {
+		m := parse(t, "Module a; "+f.text)
+		if got, want := DumpManifest(roundTrip(t, m)), "Module a;\n\nDefine "+f.want+"\n"; got != want {
+			t.Errorf("%s\n gave %q\n want %q", f.text, got, want)
+		}
+	}
+}
+
+// A Fortran name gets the compiler's underscore once, however it is written.
+func TestFortranNames(t *testing.T) {
+	for text, want := range map[string]string{
+		`Define f(IN int n) Calls "Fortran" inner(n);`:                         "inner_",
+		`Define f(IN int n) Calls "Fortran" inner_(n);`:                        "inner_",
+		`FortranFormat "%l"; Define f(IN int n) Calls "Fortran" Inner(n);`:     "inner",
+		`Fortranformat "_%l_"; Define f(IN int n) Calls "fortran" INNER(n);`:   "_inner_",
+		`FortranFormat "%s__"; Define f(IN int n) Calls "Fortran" inner_x(n);`: "inner_x__",
+	} {
+		if got := parse(t, "Module a; "+text).Defines[0].call.name; got != want {
+			t.Errorf("%s calls %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Compilers are named for the whole file.
+func TestTools(t *testing.T) {
+	m := parse(t, `Module a; Compiler "cc -m64"; Linker "c++"; Linker "c++"; Define f() {}`)
+	if m.Compiler != "cc -m64" || m.Linker != "c++" {
+		t.Errorf("compiler %q, linker %q", m.Compiler, m.Linker)
+	}
+}
+
 var problems = []struct{ text, want string }{
 	{"", "1:1: the file has no module: begin it with `Module NAME;`"},
 	{"Module a;", "1:10: the module has no function: write Define NAME(...) { }"},
@@ -88,7 +136,7 @@ var problems = []struct{ text, want string }{
 	{"Module a; Module b; Define f() {}", "1:11: a file has one Module"},
 	{"Module 7; Define f() {}", `1:8: expected the name of the module, found "7"`},
 	{"Module a Define f() {}", `1:10: expected ";" behind the module's name, found "Define"`},
-	{"Module a;\n#include <x.h>\nDefine f() {}", "2:1: directives of the C preprocessor stand inside Globals { }"},
+	{"Module a;\n#include <x.h>\nDefine f() {}", "2:1: directives of the C preprocessor stand inside Globals { }; give one for the whole file to gcc -E -P -x c first"},
 	{"Module a;\nint x;\nDefine f() {}", `2:1: expected Module, Define or Globals, found "int"`},
 	{"Module a;\nGlobals int x;\nDefine f() {}", `2:9: expected "{" behind Globals, found "int"`},
 	{"Module a; Define f() { \"}\" // }\n", "1:22: this brace is never closed: write }"},
@@ -110,7 +158,10 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(IN int x, IN int x) {}", `1:37: the parameter "x" stands twice`},
 	{"Module a; Define f(IN int x IN int y) {}", `1:29: expected "," or ")" behind a parameter, found "IN"`},
 	{"Module a; Define f(IN int) {}", `1:26: expected the name of a parameter, found ")"`},
-	{"Module a; Define f(IN int *x) {}", `1:28: "x" is a pointer: write an array with its size, such as x[n]`},
+	{"Module a; Define f(IN int **x) {}", `1:29: "x" is a pointer to pointers: write an array with its size, such as x[n]`},
+	{"Module a; Define f(OUT int *x[3]) {}", `1:29: "x" is a pointer: write an array with its size, such as x[n]`},
+	{"Module a; Define f(IN int (x[2])) {}", `1:29: expected ")" behind the parameter's name, found "["`},
+	{"Module a; Define f(IN int n, g(IN int x[n])) {}", `1:30: the callback "g" is not supported: workers can't call the master; return what it needs as OUT`},
 	{"Module a; Define f(IN file x) {}", "1:23: file is not supported; read the file in the master and pass its bytes as char array"},
 	{"Module a; Define f(IN filename x) {}", "1:23: filename is not supported; read the file in the master and pass its bytes as char array"},
 	{"Module a; Define f(IN filepointer x) {}", "1:23: filepointer is not supported; read the file in the master and pass its bytes as char array"},
@@ -120,7 +171,8 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(IN string s[3]) {}", `1:30: a string is a single IN parameter; pass "s" as char array with its size`},
 	{"Module a; Define f(WORK int s) {}", `1:29: the WORK parameter "s" is no array: use a variable in the body`},
 	{"Module a; Define f(IN dcomplex z) {}", "1:32: complex numbers travel as arrays: write z[1]"},
-	{"Module a; Define f(IN int x[]) {}", `1:29: the size of "x" is missing: both sides must know how much travels`},
+	{"Module a; Define f(IN int x[][3]) {}", `1:28: the size of "x" is missing: only the last brackets may be empty, for one element`},
+	{"Module a; Define f(IN int x[:2]) {}", `1:29: expected a number or a parameter's name in a size, found ":"`},
 	{"Module a; Define f(IN int x[0]) {}", `1:29: the size of "x" is 0, at least 1 must be`},
 	{"Module a; Define f(IN int x[2 - 5]) {}", `1:31: the size of "x" is -3, at least 1 must be`},
 	{"Module a; Define f(IN int x[1/0]) {}", "1:30: this divides by zero"},
@@ -133,7 +185,8 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(IN int x[(1]) {}", `1:31: expected ")" behind the expression, found "]"`},
 	{"Module a; Define f(IN int x[" + strings.Repeat("1^", 70) + "1]) {}", "1:159: this size is nested too deeply"},
 	{"Module a; Define f(IN int x[" + strings.Repeat("(", 70) + "1" + strings.Repeat(")", 70) + "]) {}", "1:94: this size is nested too deeply"},
-	{"Module a; Define f(IN int x[3:1]) {}", `1:32: expected "," behind the first index of the part, found "]"`},
+	{"Module a; Define f(IN int x[3:4]) {}", `1:31: the part of "x" ends at 4, behind its size 3`},
+	{"Module a; Define f(IN int x[3:]) {}", `1:31: expected a number or a parameter's name in a size, found "]"`},
 	{"Module a; Define f(IN int x[3:2,1]) {}", `1:33: the part of "x" ends before it begins`},
 	{"Module a; Define f(IN int x[3:0,4]) {}", `1:33: the part of "x" ends at 4, behind its size 3`},
 	{"Module a; Define f(IN int x[3:-1,2]) {}", `1:31: the first index of "x" is below 0`},
@@ -148,9 +201,17 @@ var problems = []struct{ text, want string }{
 	{"Module a; Define f(IN int n) Calls \"C\" g(m);", `1:42: "m" is no parameter of "f"`},
 	{"Module a; Define f(IN int n) Calls \"Ada\" g(n);", `1:36: Calls knows "C" and "Fortran"`},
 	{"Module a; Define f(IN int n) Calls \"C\" g(n + 1);", `1:44: expected a parameter's name, "," or ")", found "+"`},
-	{"Module a; Define f() CalcOrder n^3; {}", "1:22: CalcOrder is not supported; leave it out: skep does not plan by it"},
-	{"Module a; Define f() Backend \"MPI\" {}", "1:22: Backend is not supported; leave it out: workers are single processes"},
-	{"Module a; Define f() Language \"Fortran\" {}", "1:31: bodies are in C; call other languages with Calls"},
+	{"Module a; Define f() CalcOrder n^3; {}", `1:32: the size names "n", which is no parameter of "f"`},
+	{"Module a; Define f() Backend \"MPI\" {}", `1:30: Backend "MPI" is not supported: a worker is a single process; leave Backend out, and start MPI jobs with skep mpirun`},
+	{"Module a; Define f() Language \"Fortran\" {}", "1:31: bodies are in C; call other languages with Calls, and link their files"},
+	{"Module a; Define f() Language \"Java\" {}", "1:31: bodies are in C; call other languages with Calls, and link their files"},
+	{"Module a; Define f() CalcOrder {}", `1:32: expected a number or a parameter's name in a size, found "{"`},
+	{"Module a; CalcOrder 3; Define f() {}", "1:11: CalcOrder stands behind the parameters of a function"},
+	{"Module a; Define f() Shrink \"maybe\" {}", `1:29: Shrink is "yes" or "no"`},
+	{"Module a; Compiler \"\"; Define f() {}", `1:20: the string names no program, such as "gcc"`},
+	{"Module a; Linker \"cc\"; Linker \"ld\"; Define f() {}", `1:31: "cc" was named before: one program is made of the whole file`},
+	{"Module a; DefClass c { DefState { int x; } DefMethod f() {} }", "1:24: DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize"},
+	{"Module a; DefClass c { DefMethod f() {} int x; }", `1:41: expected DefMethod or "}" in the class "c", found "int"`},
 	{"Module a; Define f() Required x.o {}", `1:31: expected a string behind Required, found "x"`},
 	{"Module a; Fortranformat \"%d\"; Define f() {}", `1:25: a Fortran format is letters around %s (the name) or %l (the name in small letters), such as "%l_"`},
 	{"Module a; Define f(IN int größe) {}", `1:29: expected "," or ")" behind a parameter, found "ö"`},

@@ -106,16 +106,36 @@ func (p *parser) restOfParam(from position) {
 func (p *parser) parseParam(q *param) bool {
 	begin := p.tok.at
 	typed := p.parseParamWords(q)
-	for p.accept("*") {
-		q.star = true
+	stars, open := 0, 0
+	for p.tok.is("*") || p.tok.is("(") {
+		if p.accept("*") {
+			stars++
+		} else {
+			p.advance()
+			open++
+		}
 	}
+	q.star = stars > 0
 	q.at = p.tok.at
 	name := p.tok.text
 	if !p.parseIdentifier("a parameter") {
 		return false
 	}
 	q.name = name
+	for ; open > 0; open-- {
+		if !p.expect(")", "behind the parameter's name") {
+			return false
+		}
+	}
 	switch {
+	case p.tok.is("(") && typed == wrong:
+		return false
+	case p.tok.is("("):
+		p.problemf(q.at, "the callback %q is not supported: workers can't call the master; return what it needs as OUT", name)
+		return false
+	case stars > 1:
+		p.problemf(q.at, "%q is a pointer to pointers: write an array with its size, such as %s[n]", name, name)
+		return false
 	case typed == wrong:
 		return false
 	case q.mode == 0:
@@ -128,8 +148,18 @@ func (p *parser) parseParam(q *param) bool {
 			return false
 		}
 	}
+	if q.star && (len(q.dims) > 0 || !q.isOutScalar()) {
+		q.dims = append(q.dims, dim{at: q.at, size: oneElement(q.at)})
+	}
 	return true
 }
+
+// isOutScalar tells whether C gets a pointer already without one being written.
+func (q *param) isOutScalar() bool {
+	return q.mode == uapi.ModeOut || q.mode == uapi.ModeInOut
+}
+
+func oneElement(at position) *expr { return &expr{at: at, op: uapi.OpConst, num: 1} }
 
 type outcome int
 
@@ -193,30 +223,14 @@ func (p *parser) parseParamWords(q *param) outcome {
 func (p *parser) parseDim(q *param) bool {
 	at := p.tok.at
 	p.advance()
-	if p.tok.is("]") {
-		p.problemf(p.tok.at, "the size of %q is missing: both sides must know how much travels", q.name)
-		p.advance()
-		return true
-	}
-	var d dim
-	if d.size = p.parseExpr(); d.size == nil {
+	d := dim{at: at, empty: p.tok.is("]")}
+	if d.empty {
+		d.size = oneElement(at)
+	} else if d.size = p.parseExpr(); d.size == nil {
 		return false
 	}
-	if p.accept(":") {
-		if d.low = p.parseExpr(); d.low == nil {
-			return false
-		}
-		if !p.expect(",", "behind the first index of the part") {
-			return false
-		}
-		if d.high = p.parseExpr(); d.high == nil {
-			return false
-		}
-		if p.accept(",") {
-			if d.stride = p.parseExpr(); d.stride == nil {
-				return false
-			}
-		}
+	if p.accept(":") && !p.parseRange(&d) {
+		return false
 	}
 	if !p.expect("]", "behind the size") {
 		return false
@@ -226,5 +240,27 @@ func (p *parser) parseDim(q *param) bool {
 		return true
 	}
 	q.dims = append(q.dims, d)
+	return true
+}
+
+// parseRange takes what stands behind the colon: high, or low,high, or
+// low,high,stride.
+func (p *parser) parseRange(d *dim) bool {
+	first := p.parseExpr()
+	if first == nil {
+		return false
+	}
+	if !p.accept(",") {
+		d.high = first
+		return true
+	}
+	d.low = first
+	if d.high = p.parseExpr(); d.high == nil {
+		return false
+	}
+	if p.accept(",") {
+		d.stride = p.parseExpr()
+		return d.stride != nil
+	}
 	return true
 }

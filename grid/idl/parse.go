@@ -14,12 +14,13 @@ type parser struct {
 	lexer
 	tok      token
 	problems Problems
-	format   string // of Fortran names
+	format   string // of Fortran names; "" while the file gives none
 	seen     bool   // Module
+	fortran  *token // Language "Fortran" of the function that is read
 }
 
 func newParser(file string, src []byte) *parser {
-	p := &parser{problems: Problems{File: file}, format: "%s_"}
+	p := &parser{problems: Problems{File: file}}
 	p.lexer = lexer{src: string(src), at: position{0, 1, 1}, problems: &p.problems}
 	p.advance()
 	return p
@@ -44,22 +45,8 @@ func (p *parser) expect(s, why string) bool {
 	return false
 }
 
-// unsupported are words that OmniRPC or Ninf-G know at the top of a file or of
-// a function, with what to do.
-var unsupported = map[string]string{
-	"CalcOrder":  "leave it out: skep does not plan by it",
-	"Backend":    "leave it out: workers are single processes",
-	"Shrink":     "leave it out: the size is given in the brackets",
-	"IDLINCLUDE": "write #include inside Globals { }",
-	"DefClass":   "keep state in Globals and set it in Initialize",
-	"DefState":   "keep state in Globals and set it in Initialize",
-	"DefMethod":  "keep state in Globals and set it in Initialize",
-	"Linker":     "name files with Required",
-	"Compiler":   "choose one with --cc",
-}
-
 func startsItem(t token) bool {
-	return t.is("Module") || t.is("Define") || t.is("Globals") || t.kind == end
+	return t.is("Module") || t.is("Define") || t.is("DefClass") || t.is("Globals") || t.kind == end
 }
 
 // skipToItem goes to the next thing that begins a part of the file.
@@ -86,9 +73,11 @@ func (p *parser) parseModule() *Module {
 			}
 		case p.accept("Define"):
 			p.parseDefine(m)
-		case p.parseOption(m):
+		case p.accept("DefClass"):
+			p.parseClass(m)
+		case p.parseOption(m, nil):
 		case p.tok.is("#"):
-			p.problemf(at.at, "directives of the C preprocessor stand inside Globals { }")
+			p.problemf(at.at, "directives of the C preprocessor stand inside Globals { }; give one for the whole file to gcc -E -P -x c first")
 			p.advance()
 			p.skipToItem()
 		default:
@@ -162,60 +151,6 @@ func (p *parser) cBlock(where string) *block {
 	return b
 }
 
-// parseOption takes what says how to build the program; it stands at the top or
-// before a body. False when there is none.
-func (p *parser) parseOption(m *Module) bool {
-	at := p.tok
-	if why := unsupported[at.text]; at.kind == word && why != "" {
-		p.problemf(at.at, "%s is not supported; %s", at.text, why)
-		p.advance()
-		p.skipStatement()
-		return true
-	}
-	switch at.text {
-	case "Required", "Library", "CompileOptions", "Language", "FortranFormat", "Fortranformat":
-	default:
-		return false
-	}
-	p.advance()
-	if p.tok.kind != text {
-		p.problemf(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
-		p.skipStatement()
-		return true
-	}
-	for p.tok.kind == text {
-		p.setOption(m, at.text, p.tok)
-		p.advance()
-		p.accept(",")
-	}
-	p.accept(";")
-	return true
-}
-
-func (p *parser) setOption(m *Module, option string, t token) {
-	switch option {
-	case "Required", "Library":
-		m.Files = append(m.Files, strings.Fields(t.text)...)
-	case "CompileOptions":
-		m.Options = append(m.Options, strings.Fields(t.text)...)
-	case "Language":
-		if t.text != "C" && t.text != "c" {
-			p.problemf(t.at, "bodies are in C; call other languages with Calls")
-		}
-	default:
-		p.fortranFormat(t)
-	}
-}
-
-func (p *parser) fortranFormat(t token) {
-	rest := strings.NewReplacer("%s", "", "%l", "").Replace(t.text)
-	if rest == t.text || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {
-		p.problemf(t.at, "a Fortran format is letters around %%s (the name) or %%l (the name in small letters), such as \"%%l_\"")
-		return
-	}
-	p.format = t.text
-}
-
 // skipStatement goes behind the next semicolon, but not into what is next.
 func (p *parser) skipStatement() {
 	for !startsItem(p.tok) && !p.tok.is("{") {
@@ -228,6 +163,7 @@ func (p *parser) skipStatement() {
 
 func (p *parser) parseDefine(m *Module) {
 	d := &define{at: p.tok.at, name: p.tok.text}
+	p.fortran = nil
 	if !p.parseIdentifier("the function") {
 		p.skipToItem()
 		return
@@ -242,11 +178,14 @@ func (p *parser) parseDefine(m *Module) {
 		case p.tok.kind == text:
 			d.doc += p.tok.text
 			p.advance()
-		case p.parseOption(m):
+		case p.parseOption(m, d):
 		case p.tok.is("Calls"):
 			d.call = p.parseCalls(d)
 			return
 		case p.tok.is("{"):
+			if p.fortran != nil {
+				p.problemf(p.fortran.at, "bodies are in C; call other languages with Calls, and link their files")
+			}
 			d.body = p.cBlock("")
 			return
 		default:
@@ -284,7 +223,7 @@ func (p *parser) parseCalls(d *define) *call {
 	}
 	p.accept(";")
 	if c.fortran {
-		c.name = strings.NewReplacer("%s", c.name, "%l", strings.ToLower(c.name)).Replace(p.format)
+		c.name = p.fortranName(c.name)
 	}
 	return c
 }

@@ -13,7 +13,8 @@ $(B)/obj/gcc-pic/grid/lib/skeprpc.o: $(call grid_lib_objects,gcc-pic)
 	$(call say,LD)
 	$(Q)$(CC) -nostdlib -r -o $@ $^
 	$(Q)objcopy --wildcard --keep-global-symbol='OmniRpc*' \
-		--keep-global-symbol=skep_call_info $@
+		--keep-global-symbol=skep_call_info \
+		--keep-global-symbol='omrpc_*' $@
 $(B)/lib/libskeprpc.a: $(B)/obj/gcc-pic/grid/lib/skeprpc.o
 	$(call say,AR)
 	$(Q)mkdir -p $(@D)

@@ -206,7 +206,7 @@ func TestWrong(t *testing.T) {
 		{"gen --build bad.idl", 1, "bad.idl:2:13: file is not supported"},
 		{"gen --manifest bad.idl", 1, "bad.idl:2:13: file is not supported"},
 		{"gen --manifest build/bin/skep", 1, "has no manifest"},
-		{"gen --build good.idl", 1, "good.idl:2:26: error: implicit declaration of function"},
+		{"gen --build good.idl", 1, "good.idl:2:26: warning: implicit declaration of function"},
 		{"gen --build link.idl", 1, "undefined reference to `away'"},
 		{"gen --build --cc no-such-cc link.idl", 1, "no compiler no-such-cc"},
 		{"gen --build --cc ./dynamic-cc dynamic.idl", 1, "the program is dynamically linked: link it with -static"},
@@ -226,5 +226,28 @@ func TestWrong(t *testing.T) {
 	hidden, _ := filepath.Glob(filepath.Join(p.dir, ".skep*"))
 	if err != nil || len(left)+len(hidden) > 0 {
 		t.Errorf("left behind: %q %q %v", left, hidden, err)
+	}
+}
+
+// A file that Required names is linked once if the command line gives it too, as
+// itself or as its source, and may be missing.
+func TestRequired(t *testing.T) {
+	p := newPlace(t)
+	p.write("half.c", "int half(int n) { return n / 2; }\n")
+	p.write("r.idl", `Module r;
+Define f(IN int n, OUT int r[]) Required "half.o"
+{ int half(int); *r = half(n) + more(); }
+Define g(IN int n) Required "half.o none.o" { }
+`)
+	p.write("more.c", "int more(void) { return 1; }\n")
+	p.good("gcc", "-c", filepath.Join(p.dir, "half.c"), "-o", filepath.Join(p.dir, "half.o"))
+	for _, files := range [][]string{{"more.c"}, {"more.c", "half.o"}, {"more.c", "half.c"}} {
+		out := p.good(p.skep, append([]string{"gen", "--build", "r.idl"}, files...)...)
+		if !strings.Contains(out, "r.idl requires none.o, which is not there: it is left out") {
+			t.Errorf("%q: no word of none.o:\n%s", files, out)
+		}
+		if !strings.Contains(out, "warning: implicit declaration of function") {
+			t.Errorf("%q: no word of more, which nothing declares:\n%s", files, out)
+		}
 	}
 }

@@ -223,6 +223,9 @@ func (r *room) judge(p *program, dir string) string {
 			return r.firstError(out, err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "data"), []byte(p.data), 0o600); err != nil {
+		return err.Error()
+	}
 	out, err := r.command(runTime, dir, r.skep, append([]string{"run", "--", "./client"}, p.args...)...)
 	if err != nil {
 		return r.firstError(out, err)

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"skep/grid/idl"
+	"skep/internal/cli"
+	"skep/internal/uapi"
+)
+
+const defaultCompiler = "gcc"
+
+// split parts what is compiled from the one IDL file among it.
+func split(f *cli.Flags, words []string) (name string, rest []string, err error) {
+	for _, w := range words {
+		switch {
+		case !strings.HasSuffix(w, ".idl"):
+			rest = append(rest, w)
+		case name != "":
+			return "", nil, f.Usagef("one IDL file makes one program: %s or %s", name, w)
+		default:
+			name = w
+		}
+	}
+	if name == "" {
+		return "", nil, f.Usagef("--build needs a file that ends in .idl")
+	}
+	return name, rest, nil
+}
+
+func (g *gen) buildWorker(ctx context.Context, f *cli.Flags, words []string) error {
+	name, rest, err := split(f, words)
+	if err != nil {
+		return err
+	}
+	m, err := readIDL(name)
+	if err != nil {
+		return err
+	}
+	parts, err := findParts("libskepworker.a")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "skep-gen-")
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	stub := filepath.Join(dir, m.Name+"_stub.c")
+	text, err := m.Stub(stub)
+	if err == nil {
+		err = os.WriteFile(stub, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	out := g.out
+	if out == "" {
+		out = m.Name + ".rex"
+	}
+	made := filepath.Join(dir, "program")
+	parts.source = filepath.Dir(name)
+	rest = append(rest, requiredFiles(m, name, rest)...)
+	if err := g.compileWorker(ctx, m, parts, stub, made, rest); err != nil {
+		return err
+	}
+	if err := checkWorker(made, m); err != nil {
+		return fmt.Errorf("gen: %s: %w", out, err)
+	}
+	return installProgram(made, out)
+}
+
+// compileWorker compiles and links in one step, or in two where the file names
+// a linker of its own.
+func (g *gen) compileWorker(ctx context.Context, m *idl.Module, parts parts, stub, made string, rest []string) error {
+	// OmniRPC's compilers let bodies call functions that nothing declares; those
+	// of today would refuse the file.
+	args := append([]string{"-O2", "-g", "-Wno-error=implicit-function-declaration", "-pthread",
+		"-I" + parts.include, "-I" + parts.source}, m.Options...)
+	link := append([]string{"-static"}, args...)
+	if m.Linker != "" {
+		object := strings.TrimSuffix(stub, ".c") + ".o"
+		if err := g.runCompiler(ctx, append(args, "-c", "-o", object, stub), m.Compiler, defaultCompiler); err != nil {
+			return err
+		}
+		all := append(append(append(link, "-o", made, object), rest...), parts.library, "-lm")
+		return g.runCompiler(ctx, all, m.Linker)
+	}
+	all := append(append(append(link, "-o", made, stub), rest...), parts.library, "-lm")
+	return g.runCompiler(ctx, all, m.Compiler, defaultCompiler)
+}
+
+// requiredFiles are those of Required and Library that the command line does not
+// give already, as themselves or as their source. A file that is not there is
+// left out with a warning: if it is needed, the linker says what for.
+func requiredFiles(m *idl.Module, name string, given []string) (list []string) {
+	seen := map[string]bool{}
+	for _, g := range given {
+		seen[filepath.Clean(g)], seen[stem(g)] = true, true
+	}
+	for _, f := range m.Files {
+		if strings.HasPrefix(f, "-") {
+			list = append(list, f)
+			continue
+		}
+		key := stem(f)
+		if f != filepath.Base(f) { // it says which one
+			key = filepath.Clean(f)
+		}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		path := f
+		if _, err := os.Stat(path); err != nil && !filepath.IsAbs(f) {
+			path = filepath.Join(filepath.Dir(name), f)
+		}
+		if _, err := os.Stat(path); err != nil {
+			fmt.Fprintf(os.Stderr, "gen: warning: %s requires %s, which is not there: it is left out\n", name, f)
+			continue
+		}
+		list = append(list, path)
+	}
+	return list
+}
+
+// stem is what a source and its object have in common.
+func stem(path string) string {
+	base := filepath.Base(path)
+	switch ext := filepath.Ext(base); ext {
+	case ".c", ".o", ".f", ".f90", ".cc", ".cpp", ".s", ".S":
+		return strings.TrimSuffix(base, ext)
+	}
+	return base
+}
+
+// checkWorker reads the program as the hub will.
+func checkWorker(path string, m *idl.Module) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, got, err := uapi.ReadManifest(file)
+	if err != nil {
+		return err
+	}
+	want, err := m.Manifest().Encode()
+	if err == nil && !bytes.Equal(got, want) {
+		err = errors.New("two modules are linked into it: leave one stub out")
+	}
+	return err
+}

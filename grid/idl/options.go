@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+
+package idl
+
+import "strings"
+
+// options are the words that say how to build a worker program or how a
+// function is run; they stand at the top, in a class or before a body. Each is
+// followed by strings, CalcOrder by an expression.
+var options = map[string]func(*parser, *Module, token){
+	"Required":       (*parser).setFiles,
+	"Library":        (*parser).setFiles,
+	"CompileOptions": (*parser).setCompileOptions,
+	"Compiler":       (*parser).setCompiler,
+	"Linker":         (*parser).setLinker,
+	"Language":       (*parser).setLanguage,
+	"Backend":        (*parser).setBackend,
+	"Shrink":         (*parser).setShrink,
+	"FortranFormat":  (*parser).setFortranFormat,
+	"Fortranformat":  (*parser).setFortranFormat,
+}
+
+// parseOption takes an option. False when there is none.
+func (p *parser) parseOption(m *Module, d *define) bool {
+	at := p.tok
+	switch {
+	case at.kind != word:
+		return false
+	case at.text == "CalcOrder":
+		p.parseCalcOrder(d)
+		return true
+	case at.text == "IDLINCLUDE":
+		p.problemf(at.at, "IDLINCLUDE is not supported; write #include inside Globals { }")
+		p.advance()
+		p.skipStatement()
+		return true
+	}
+	set := options[at.text]
+	if set == nil {
+		return false
+	}
+	p.advance()
+	if p.tok.kind != text {
+		p.problemf(p.tok.at, "expected a string behind %s, found %s", at.text, p.tok.name())
+		p.skipStatement()
+		return true
+	}
+	for p.tok.kind == text {
+		set(p, m, p.tok)
+		p.advance()
+		p.accept(",")
+	}
+	p.accept(";")
+	return true
+}
+
+// parseCalcOrder checks the expression for how much a call computes, which the
+// scheduler, that measures, does not need.
+func (p *parser) parseCalcOrder(d *define) {
+	at := p.tok.at
+	p.advance()
+	if p.tok.kind == text {
+		p.advance()
+	} else if e := p.parseExpr(); e == nil {
+		p.skipStatement()
+		return
+	} else if d == nil {
+		p.problemf(at, "CalcOrder stands behind the parameters of a function")
+	} else {
+		d.order = e
+	}
+	p.accept(";")
+}
+
+func (p *parser) setFiles(m *Module, t token) {
+	m.Files = append(m.Files, strings.Fields(t.text)...)
+}
+
+func (p *parser) setCompileOptions(m *Module, t token) {
+	m.Options = append(m.Options, strings.Fields(t.text)...)
+}
+
+func (p *parser) setCompiler(m *Module, t token) {
+	m.Compiler = p.setTool(m.Compiler, t)
+}
+
+func (p *parser) setLinker(m *Module, t token) {
+	m.Linker = p.setTool(m.Linker, t)
+}
+
+func (p *parser) setTool(before string, t token) string {
+	switch now := strings.TrimSpace(t.text); {
+	case now == "":
+		p.problemf(t.at, "the string names no program, such as \"gcc\"")
+	case before != "" && before != now:
+		p.problemf(t.at, "%q was named before: one program is made of the whole file", before)
+	default:
+		return now
+	}
+	return before
+}
+
+func (p *parser) setLanguage(_ *Module, t token) {
+	switch strings.ToLower(t.text) {
+	case "c":
+	case "fortran": // of what Calls calls
+		p.fortran = &t
+	default:
+		p.problemf(t.at, "bodies are in C; call other languages with Calls, and link their files")
+	}
+}
+
+func (p *parser) setBackend(_ *Module, t token) {
+	if s := strings.ToLower(t.text); s != "normal" && s != "" {
+		p.problemf(t.at, "Backend %q is not supported: a worker is a single process; leave Backend out, and start MPI jobs with skep mpirun", t.text)
+	}
+}
+
+func (p *parser) setShrink(_ *Module, t token) {
+	if s := strings.ToLower(t.text); s != "yes" && s != "no" {
+		p.problemf(t.at, "Shrink is \"yes\" or \"no\"")
+	}
+}
+
+func (p *parser) setFortranFormat(_ *Module, t token) {
+	rest := strings.NewReplacer("%s", "", "%l", "").Replace(t.text)
+	if rest == t.text || strings.ContainsFunc(rest, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {
+		p.problemf(t.at, "a Fortran format is letters around %%s (the name) or %%l (the name in small letters), such as \"%%l_\"")
+		return
+	}
+	p.format = t.text
+}
+
+// fortranName gives the name that a Fortran compiler makes of one. Without a
+// format the compiler's own underscore may be written already.
+func (p *parser) fortranName(name string) string {
+	if p.format != "" {
+		return strings.NewReplacer("%s", name, "%l", strings.ToLower(name)).Replace(p.format)
+	}
+	if strings.HasSuffix(name, "_") {
+		return name
+	}
+	return name + "_"
+}
+
+// parseClass takes a class of Ninf-G. Without state its methods are functions
+// like others: any worker may run them.
+func (p *parser) parseClass(m *Module) {
+	name := p.tok
+	if !p.parseIdentifier("the class") {
+		p.skipToItem()
+		return
+	}
+	for p.tok.kind == text || p.parseOption(m, nil) {
+		if p.tok.kind == text {
+			p.advance()
+		}
+	}
+	if !p.expect("{", "before the methods of the class") {
+		p.skipToItem()
+		return
+	}
+	for !p.accept("}") {
+		switch at := p.tok; {
+		case p.accept("DefMethod"):
+			p.parseDefine(m)
+		case p.accept("DefState"):
+			p.problemf(at.at, "DefState is not supported: a worker keeps no state of an object from call to call; let a method return it, or set it in Globals by Initialize")
+			p.cBlock("behind DefState")
+		case p.accept(";"):
+		default:
+			p.problemf(at.at, "expected DefMethod or \"}\" in the class %q, found %s", name.text, at.name())
+			p.skipToItem()
+			return
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What OmniRPC's programs print with. They declare these themselves, or call
+ * them undeclared, so no header does. Owns the debug flag.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+extern int omrpc_debug_flag;
+void omrpc_prf(const char *format, ...);
+
+int omrpc_debug_flag;
+
+void omrpc_prf(const char *format, ...)
+{
+	char host[256] = "";
+	va_list args;
+
+	gethostname(host, sizeof(host) - 1);
+	printf("[%s:%lx] ", host, (unsigned long)getpid());
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	fflush(stdout);
+}
