@@ -115,7 +115,7 @@ func TestResolveRefusesAnotherSeries(t *testing.T) {
 	wantError(t, err, "No packages found")
 }
 
-func TestDownloadWantsEachPackageOnce(t *testing.T) {
+func TestDownloadNeedsEachPackageOnce(t *testing.T) {
 	a := fakeArchive(t)
 	fakeApt(t, map[string]string{"apt-get": `: >"${2}_1_amd64.deb"` + "\n"})
 	got, err := a.downloadAll(context.Background(), []string{"linux-kbuild-6.1"}, "")
@@ -177,7 +177,7 @@ esac
 	wantError(t, err, "no kernel of version 6.1.8-3, but 6.1.8-2, 6.1.9-1")
 }
 
-func TestKernelMayBeAVersion(t *testing.T) {
+func TestKernelCanBeGivenAsVersion(t *testing.T) {
 	if got := seriesOf("6.12.95-1~bpo12+1"); got != "6.12" {
 		t.Errorf("6.12.95-1~bpo12+1 is of %s", got)
 	}

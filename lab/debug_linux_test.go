@@ -36,7 +36,7 @@ mkdir -p $tree/lib/modules/6.1.9-test $tree/headers
 echo 6.1.9-test >$tree/release
 `
 
-func TestDebugKernelTakesItsPlaceWhole(t *testing.T) {
+func TestDebugKernelIsInstalledAtomically(t *testing.T) {
 	k := debugRecipe(t, goodBuild)
 	digest, err := k.digestInputs("6.1.9-1")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestIncompleteDebugKernelIsRefused(t *testing.T) {
 	}
 }
 
-func TestDebugKernelIsMadeAgainOnlyOfSomethingElse(t *testing.T) {
+func TestDebugKernelIsRebuiltOnlyForNewInput(t *testing.T) {
 	k := debugRecipe(t, goodBuild)
 	first, err := k.digestInputs("6.1.9-1")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestFailedDebugBuildSaysWhy(t *testing.T) {
 	}
 }
 
-func TestStoppedDebugBuildTakesItsChildrenAlong(t *testing.T) {
+func TestStoppedDebugBuildEndsItsChildren(t *testing.T) {
 	k := debugRecipe(t, `mkfifo "$3/never"
 (trap 'echo >"$3/ended"; exit' TERM; echo >"$3/up"; read -r line <"$3/never") &
 wait

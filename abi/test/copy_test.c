@@ -49,10 +49,10 @@ static void accesses(void)
 	tap_ok(!abi_user_move(at, from, 64) && at[2] == 3 &&
 		       abi_user_move((u8 *)end - 10, from, 64) == 54 &&
 		       abi_user_move(from, (u8 *)end - 10, 64) == 54,
-	       "a copy says what it did not do");
+	       "a copy reports the bytes that it did not copy");
 	tap_ok(!abi_user_zero(at, 64) && !at[2] &&
 		       abi_user_zero((u8 *)end - 10, 64) == 54,
-	       "so does zeroing");
+	       "zeroing reports the bytes that it did not zero");
 	tap_ok(!abi_user_store((u64)at, 5) && !abi_user_load((u64)at, &value) &&
 		       value == 5 && abi_user_store(end, 1) == -LINUX_EFAULT &&
 		       abi_user_load(end, &value) == -LINUX_EFAULT,
@@ -62,9 +62,9 @@ static void accesses(void)
 		       abi_user_swap((u64)at, &value, 9) == 1 && at[0] == 9 &&
 		       abi_user_swap(end, &value, 1) == -LINUX_EFAULT,
 	       "words are compared and exchanged");
-	tap_ok(faults == 6, "every fault was one of these");
+	tap_ok(faults == 6, "each fault is counted");
 	tap_ok(!abi_copy_resume(0) && !abi_copy_resume((u64)accesses),
-	       "no other place is answered");
+	       "a fault elsewhere is not recovered");
 	munmap(at, PAGE);
 }
 
@@ -82,14 +82,14 @@ static void calls(void)
 		       CALL(write, (u64)fd[1], page, 8) == 8 &&
 		       CALL(read, (u64)fd[0], gone, 8) == -LINUX_EFAULT &&
 		       CALL(read, (u64)fd[0], page, 9) == 8,
-	       "a pipe stays whole");
+	       "a pipe stays usable after EFAULT");
 	tap_ok(CALL(futex, gone, 0, 0, 0) == -LINUX_EFAULT &&
 		       CALL(futex, page, 5, 1, 1, gone, 0) == -LINUX_EFAULT &&
 		       CALL(futex, gone, 1, 1) == 0,
-	       "a futex bucket is not left locked");
+	       "a futex bucket is unlocked after EFAULT");
 	tap_ok(CALL(open, gone, 0) == -LINUX_EFAULT &&
 		       CALL(mincore, page, PAGE, gone) == -LINUX_EFAULT,
-	       "names and vectors");
+	       "EFAULT for unmapped names and vectors");
 	for (i = 0; i < ABI_SET_POOL; i++)
 		p->fds.set[i].used = 1;
 	memset((void *)page, 0, 16);

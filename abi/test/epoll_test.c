@@ -69,7 +69,7 @@ static void all_closed(const char *what)
 		used += p->fds.watch[i].used;
 	for (i = 0; i < ABI_DESC_MAX; i++)
 		used += p->fds.desc[i].kind != ABI_DESC_FREE;
-	tap_ok(!used, "%s: nothing is left behind", what);
+	tap_ok(!used, "%s: no descriptor or watch is left", what);
 }
 
 static void polling(void)
@@ -86,22 +86,23 @@ static void polling(void)
 	tap_ok(CALL(poll, page + 0x2800, 5, 0) == 3 && !f[0].revents &&
 		       f[1].revents == OUT && f[2].revents == OUT &&
 		       !f[3].revents && f[4].revents == ABI_POLLNVAL,
-	       "poll tells what is ready of a mixed list");
+	       "poll reports what is ready in a mixed list");
 	CALL(write, w, page, 1);
 	tap_ok(write(host[0], "x", 1) == 1 &&
 		       CALL(poll, page + 0x2800, 3, (u64)-1) == 3 &&
 		       f[0].revents == IN && f[2].revents == (IN | OUT),
-	       "both kinds of input");
+	       "poll reports input of a pipe and of a socket");
 	CALL(close, w);
 	f[0].events = 0;
 	tap_ok(CALL(poll, page + 0x2800, 1, 0) == 1 &&
 		       f[0].revents == ABI_POLLHUP,
-	       "POLLHUP comes unasked");
+	       "poll reports POLLHUP without a request");
 	f[0] = (struct abi_pollfd){-1, 0, 0};
-	tap_ok(CALL(poll, page + 0x2800, 1, 20) == 0, "a timeout is 0");
+	tap_ok(CALL(poll, page + 0x2800, 1, 20) == 0,
+	       "poll returns 0 after its timeout");
 	tap_ok(CALL(poll, 0x10, 1, 0) == -LINUX_EFAULT &&
 		       CALL(poll, page + 0x2800, 5000, 0) == -LINUX_EINVAL,
-	       "lists are checked");
+	       "poll checks its list");
 	close(host[0]);
 	all_closed("poll");
 }
@@ -118,7 +119,7 @@ static void large(void)
 	bad += CALL(poll, page + 0x2800, 300, 0) != 300;
 	for (i = 0; i < 300; i++)
 		bad += f[i].revents != OUT;
-	tap_ok(!bad, "a list of 300");
+	tap_ok(!bad, "poll takes a list of 300");
 	close(host[0]);
 	all_closed("large");
 }
@@ -137,18 +138,17 @@ static void selecting(void)
 	out[0] = 1ull << w;
 	tap_ok(CALL(select, 128, page + 0x2800, page + 0x2900, 0, 0) == 1 &&
 		       !in[0] && !in[1] && out[0] == 1ull << w,
-	       "select tells output");
+	       "select reports output");
 	in[0] = 1ull << r;
 	in[1] = 1ull << (host[1] - 64);
 	*tv = (struct abi_timeval){5, 0};
 	close(host[0]);
 	tap_ok(CALL(select, 128, page + 0x2800, 0, 0, page + 0x2a00) == 1 &&
 		       !in[0] && in[1] && tv->sec == 4,
-	       "a socket that was closed is input, and the rest of the time "
-	       "is told");
+	       "select reports a closed socket as readable, and the time left");
 	in[0] = 1ull << 50;
 	tap_ok(CALL(select, 64, page + 0x2800, 0, 0, 0) == -LINUX_EBADF,
-	       "an unused number is EBADF");
+	       "select refuses an unused descriptor with EBADF");
 	all_closed("select");
 }
 
@@ -159,30 +159,31 @@ static void levels(void)
 
 	host_pair(host);
 	tap_ok(!ADD(ep, r, IN) && !ADD(ep, w, OUT) && !ADD(ep, host[1], IN),
-	       "three entries");
+	       "epoll_ctl adds three entries");
 	tap_ok(ADD(ep, r, IN) == -LINUX_EEXIST &&
 		       DEL(ep, ep) == -LINUX_EINVAL &&
 		       MOD(ep, 99, IN) == -LINUX_EBADF &&
 		       ctl(ep, 9, r, 0) == -LINUX_EINVAL,
-	       "control checks its arguments");
+	       "epoll_ctl checks its arguments");
 	n = ready(ep, 0);
 	tap_ok(n == 1 && told(n, w) == OUT, "only output is ready");
 	CALL(write, w, page, 1);
 	n = ready(ep, 0);
 	tap_ok(n == 2 && told(n, r) == IN && (n = ready(ep, 0)) == 2,
-	       "a level is told again and again");
+	       "a level-triggered event is reported again");
 	if (write(host[0], "x", 1) != 1)
 		abort();
 	n = ready(ep, 0);
-	tap_ok(n == 3 && told(n, host[1]) == IN, "a host handle too");
+	tap_ok(n == 3 && told(n, host[1]) == IN,
+	       "a host handle is reported as well");
 	tap_ok(!MOD(ep, w, 0) && !DEL(ep, r) && (n = ready(ep, 0)) == 1 &&
 		       DEL(ep, r) == -LINUX_ENOENT,
-	       "entries change and go");
+	       "entries are modified and deleted");
 	CALL(close, host[1]);
-	tap_ok(ready(ep, 0) == 0, "a closed number leaves the list");
+	tap_ok(ready(ep, 0) == 0, "a closed descriptor leaves the list");
 	tap_ok(CALL(epoll_wait, ep, page, 0, 0) == -LINUX_EINVAL &&
 		       CALL(epoll_wait, r, page, 1, 0) == -LINUX_EINVAL,
-	       "waiting checks its arguments");
+	       "epoll_wait checks its arguments");
 	close(host[0]);
 	all_closed("levels");
 }
@@ -196,16 +197,16 @@ static void edges(void)
 	CALL(write, w, page, 2);
 	n = ready(ep, 0);
 	tap_ok(n == 1 && told(n, r) == IN && ready(ep, 0) == 0,
-	       "an edge is told once");
+	       "an edge is reported once");
 	CALL(read, r, page, 1);
-	tap_ok(ready(ep, 0) == 0, "a read of a part is none");
+	tap_ok(ready(ep, 0) == 0, "a partial read is no new edge");
 	CALL(write, w, page, 1);
 	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
-	       "new bytes are one, though old ones were left");
+	       "new bytes are an edge even if old bytes are unread");
 	CALL(close, w);
 	n = ready(ep, 0);
 	tap_ok(n == 1 && told(n, r) == (IN | ABI_POLLHUP) && ready(ep, 0) == 0,
-	       "so is the end");
+	       "the end of the stream is an edge");
 	all_closed("edges");
 }
 
@@ -229,7 +230,7 @@ static void host_edges(void)
 	tap_ok(CALL(read, host[1], page, 9) == 4 &&
 		       CALL(read, host[1], page, 9) == -LINUX_EAGAIN &&
 		       ready(ep, 0) == 0,
-	       "host: none while nothing comes");
+	       "host: no edge without new bytes");
 	if (write(host[0], "efgh", 4) != 4)
 		abort();
 	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
@@ -238,18 +239,20 @@ static void host_edges(void)
 	if (write(host[0], "ijkl", 4) != 4)
 		abort();
 	tap_ok(ready(ep, 0) == 1,
-	       "host: also after a read of exactly what had come");
+	       "host: bytes after a complete read are an edge");
 	while (CALL(write, host[1], page, 0x8000) > 0)
 		;
 	tap_ok(ready(ep, 0) == 0, "host: a full socket is no edge");
 	while (read(host[0], sink, sizeof(sink)) > 0)
 		;
 	n = ready(ep, 100);
-	tap_ok(n == 1 && told(n, host[1]) & OUT, "host: room again is one");
+	tap_ok(n == 1 && told(n, host[1]) & OUT,
+	       "host: new space for output is an edge");
 	close(host[0]);
 	n = ready(ep, 100);
-	tap_ok(n == 1 && told(n, host[1]) & ABI_POLLRDHUP, "host: the end too");
-	all_closed("host edges");
+	tap_ok(n == 1 && told(n, host[1]) & ABI_POLLRDHUP,
+	       "host: the end of the stream is an edge");
+	all_closed("edges of host handles");
 }
 
 /* poll(2) tells of a hang-up whether asked or not. */
@@ -263,10 +266,11 @@ static void hang_up(void)
 	close(fd[0]);
 	tap_ok(ready(ep, 1000) == 1 && told(1, fd[1]) & HUP &&
 		       ready(ep, 0) == 0 && ready(ep, 20) == 0,
-	       "host: a hang-up is told once and does not keep waits awake");
+	       "host: a hang-up is reported once and does not keep waits "
+	       "awake");
 	tap_ok(CALL(read, (u64)fd[1], page, 1) == 0 && ready(ep, 1000) == 1 &&
 		       ready(ep, 0) == 0,
-	       "host: a read brings it back once");
+	       "host: a read reports the hang-up once more");
 	CALL(close, (u64)fd[1]);
 	CALL(close, (u64)ep);
 	all_closed("hang-up");
@@ -279,11 +283,12 @@ static void oneshot(void)
 
 	ADD(ep, r, IN | ABI_EPOLLONESHOT);
 	CALL(write, w, page, 1);
-	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0, "one shot");
+	tap_ok(ready(ep, 0) == 1 && ready(ep, 0) == 0,
+	       "EPOLLONESHOT reports once");
 	CALL(write, w, page, 1);
 	tap_ok(ready(ep, 0) == 0 && !MOD(ep, r, IN | ABI_EPOLLONESHOT | ET) &&
 		       ready(ep, 0) == 1 && ready(ep, 0) == 0,
-	       "and one more when loaded again");
+	       "EPOLLONESHOT reports again after EPOLL_CTL_MOD");
 	all_closed("oneshot");
 }
 
@@ -297,25 +302,25 @@ static void nested(void)
 	host_pair(host);
 	tap_ok(!ADD(a, b, IN) && ADD(b, a, IN) == -LINUX_ELOOP &&
 		       ADD(a, a, IN) == -LINUX_EINVAL,
-	       "no ring of epolls");
+	       "epoll descriptors cannot watch each other in a circle");
 	ADD(b, r, IN);
 	ADD(b, host[1], IN);
 	tap_ok(ready(a, 0) == 0, "an epoll without events is not ready");
 	CALL(write, w, page, 1);
-	tap_ok(told(ready(a, 0), b) == IN, "one with an event is");
+	tap_ok(told(ready(a, 0), b) == IN, "an epoll with an event is ready");
 	CALL(read, r, page, 1);
 	if (write(host[0], "x", 1) != 1)
 		abort();
 	f[0] = (struct abi_pollfd){(s32)b, IN, 0};
 	tap_ok(told(ready(a, 0), b) == IN &&
 		       CALL(poll, page + 0x2800, 1, 0) == 1,
-	       "also through a host handle, and for poll");
+	       "an epoll is ready through a host handle, and for poll");
 	for (last = CALL(epoll_create1, 0), i = 0; i < 8; i++, last = ep) {
 		ep = CALL(epoll_create1, 0);
 		if (ADD(ep, last, IN))
 			break;
 	}
-	tap_ok(i > 2 && i < 8, "chains have an end");
+	tap_ok(i > 2 && i < 8, "the length of a chain of epolls is limited");
 	close(host[0]);
 	all_closed("nested");
 }
@@ -345,7 +350,9 @@ static void waking(void)
 	WAIT_FOR(io_sleeps(other));
 	if (write(host[0], "x", 1) != 1)
 		abort();
-	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN, "so does a host");
+	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN,
+	       "an event of the host wakes a thread that waits for host "
+	       "handles");
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
 	CALL(read, host[1], page + 8, 9);
@@ -353,7 +360,7 @@ static void waking(void)
 	if (write(host[0], "y", 1) != 1)
 		abort();
 	tap_ok(io_join(&task) == 1 && told(1, host[1]) == IN,
-	       "a handle drained meanwhile is watched again");
+	       "a handle that is drained during a wait is watched again");
 	CALL(read, host[1], page + 8, 9);
 	CALL(read, ev, page + 8, 8);
 	io_start(&task);
@@ -363,7 +370,8 @@ static void waking(void)
 	       "a socket that is waited for closes at once");
 	ev = CALL(eventfd2, 1, 0);
 	ADD(ep, ev, IN);
-	tap_ok(io_join(&task) == 1, "an entry added meanwhile counts");
+	tap_ok(io_join(&task) == 1,
+	       "an entry that is added during a wait counts");
 	close(host[0]);
 	all_closed("waking");
 }
@@ -400,7 +408,7 @@ static void fairness(void)
 	}
 	for (i = 0; i < 40; i++)
 		missed += seen[i] != 1;
-	tap_ok(!missed, "40 entries, one at a time: each is told once");
+	tap_ok(!missed, "40 entries, one at a time: each is reported once");
 	all_closed("fairness");
 }
 
@@ -425,7 +433,7 @@ static void race(void)
 			sum += *v;
 		io_join(&task);
 	}
-	tap_ok(sum == 1000, "1000 edges in a race, none lost");
+	tap_ok(sum == 1000, "1000 racing edges, none lost");
 	all_closed("race");
 }
 

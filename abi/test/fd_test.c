@@ -27,7 +27,7 @@ static void numbers(void)
 {
 	s64 a = open_new("n", ABI_O_RDWR), b;
 
-	tap_ok(a == 0, "the first number is the lowest");
+	tap_ok(a == 0, "open returns the lowest free descriptor");
 	b = CALL(dup, 0);
 	tap_ok(b == 1 && CALL(dup2, 0, 9) == 9 && CALL(dup2, 9, 9) == 9,
 	       "dup and dup2");
@@ -36,10 +36,10 @@ static void numbers(void)
 		       CALL(dup3, 0, 8, ABI_O_CLOEXEC) == 8,
 	       "dup3 checks its flags");
 	tap_ok(CALL(fcntl, 8, 1) == 1 && CALL(fcntl, 0, 1) == 0,
-	       "close-on-exec belongs to the number");
+	       "close-on-exec belongs to the descriptor");
 	tap_ok(CALL(fcntl, 0, 2, 1) == 0 && CALL(fcntl, 0, 1) == 1 &&
 		       CALL(fcntl, 1, 1) == 0,
-	       "F_SETFD changes one number");
+	       "F_SETFD changes one descriptor");
 	tap_ok(CALL(fcntl, 0, 0, 20) == 20 && CALL(fcntl, 0, 1030, 20) == 21 &&
 		       CALL(fcntl, 21, 1) == 1,
 	       "F_DUPFD starts at its argument");
@@ -52,11 +52,11 @@ static void numbers(void)
 	       "the position is shared");
 	tap_ok(CALL(close, 1) == 0 && CALL(close, 1) == -LINUX_EBADF &&
 		       CALL(write, 9, page, 1) == 1,
-	       "closing one number leaves the others");
+	       "closing one descriptor leaves the others");
 	tap_ok(CALL(dup2, 0, 1024) == -LINUX_EBADF &&
 		       CALL(fcntl, 0, 0, 1024) == -LINUX_EINVAL &&
 		       CALL(close, ~0ull) == -LINUX_EBADF,
-	       "numbers have an end");
+	       "a descriptor beyond the limit is refused");
 	tap_ok(CALL(close_range, 8, 20, 4) == 0 && CALL(fcntl, 9, 1) == 1 &&
 		       CALL(close_range, 0, ~0u, 0) == 0 &&
 		       CALL(read, 0, page, 1) == -LINUX_EBADF,
@@ -78,7 +78,7 @@ static void inherited(void)
 	tap_ok(write(fd, "host", 4) == 4 && CALL(write, 7, page, 5) == 5 &&
 		       write(fd, "host", 4) == 4 && lseek(fd, 0, 1) == 13 &&
 		       CALL(lseek, 7, 0, 1) == 13,
-	       "writers of an inherited file go on where the other stopped");
+	       "processes that share an inherited file share its position");
 	v[0] = (struct abi_iovec){page, 3};
 	v[1] = (struct abi_iovec){page + 3, 2};
 	tap_ok(CALL(pwrite64, 7, page, 2, 4) == 2 &&
@@ -89,7 +89,8 @@ static void inherited(void)
 	tap_ok(CALL(lseek, 7, -5ll, 1) == 13 && lseek(fd, 0, 1) == 13 &&
 		       read(fd, got, 8) == 5 && !memcmp(got, "guest", 5) &&
 		       CALL(lseek, 7, ~0ull, 0) == -LINUX_EINVAL,
-	       "lseek moves the position of an inherited file for all");
+	       "lseek moves the position of an inherited file for all its "
+	       "users");
 	tap_ok(CALL(lseek, 7, 4, 3) == 4 && CALL(lseek, 7, 4, 4) == 18 &&
 		       CALL(lseek, 7, 18, 3) == -LINUX_ENXIO &&
 		       CALL(lseek, 7, -1ll, 2) == 17 && lseek(fd, 0, 1) == 17,
@@ -116,10 +117,11 @@ static void limit(void)
 	CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0);
 	while ((fd = CALL(dup, 0)) >= 0)
 		n++;
-	tap_ok(fd == -LINUX_EMFILE && n == 1023, "1024 numbers, then EMFILE");
+	tap_ok(fd == -LINUX_EMFILE && n == 1023,
+	       "1024 descriptors, then EMFILE");
 	CALL(close_range, 0, ~0u, 0);
 	tap_ok(CALL(openat, CWD, io_str(0, "/dev/null"), 2, 0) == 0,
-	       "all are free again");
+	       "all descriptors are free after close");
 	CALL(close, 0);
 }
 
@@ -143,7 +145,7 @@ static void data(void)
 	tap_ok(CALL(readv, fd, page + 0x2000, 3) == 10 &&
 		       !memcmp(GUEST(0x100), "abc", 3) &&
 		       !memcmp(GUEST(0x300), "defghab", 7),
-	       "readv fills one after the other");
+	       "readv fills its buffers in order");
 	CALL(lseek, fd, 0, 0);
 	v[1] = (struct abi_iovec){0x10, 5};
 	tap_ok(CALL(readv, fd, page + 0x2000, 3) == 3 &&
@@ -166,9 +168,9 @@ static void data(void)
 	CALL(close, fd);
 	fd = CALL(openat, CWD, in_dir(0, "d"), ABI_O_WRONLY | ABI_O_APPEND);
 	tap_ok(CALL(write, fd, page, 2) == 2 && CALL(lseek, fd, 0, 1) == 12,
-	       "appending moves to the end");
+	       "O_APPEND writes at the end");
 	tap_ok(CALL(read, fd, page, 1) == -LINUX_EBADF,
-	       "what is open for writing cannot be read");
+	       "a file open for writing only cannot be read");
 	CALL(close, fd);
 }
 
@@ -184,12 +186,12 @@ static void positions(void)
 	       "positions are checked");
 	tap_ok(CALL(lseek, fd, 5, 3) == 5 && CALL(lseek, fd, 5, 4) == 100 &&
 		       CALL(lseek, fd, 100, 3) == -LINUX_ENXIO,
-	       "all is data up to the end");
+	       "SEEK_DATA and SEEK_HOLE see data up to the end");
 	tap_ok(CALL(fallocate, fd, 0, 100, 100) == 0 &&
 		       CALL(lseek, fd, 0, 2) == 200 &&
 		       CALL(fallocate, fd, 2, 0, 1) == -LINUX_ENOTSUP &&
 		       CALL(fallocate, fd, 0, 0, 0) == -LINUX_EINVAL,
-	       "fallocate makes a file longer and does no more");
+	       "fallocate only extends a file");
 	tap_ok(CALL(fsync, fd) == 0 && CALL(flock, fd, 2) == 0 &&
 		       CALL(flock, fd, 3) == -LINUX_EINVAL,
 	       "fsync and flock");
@@ -237,7 +239,7 @@ static void names(void)
 	tap_ok(CALL(newfstatat, d, io_str(0, ""), page + 0x3000,
 		    ABI_AT_EMPTY_PATH) == 0 &&
 		       (st->mode & ABI_S_IFMT) == ABI_S_IFDIR,
-	       "the directory itself");
+	       "an empty path names the directory itself");
 	tap_ok(CALL(renameat, d, io_str(0, "f"), d, io_str(1, "g")) == 0 &&
 		       CALL(symlinkat, io_str(0, "g"), d, io_str(1, "l")) ==
 			       0 &&
@@ -261,13 +263,13 @@ static void names(void)
 	tap_ok(CALL(open, 0x10, 0, 0) == -LINUX_EFAULT &&
 		       CALL(open, io_str(0, ""), 0, 0) == -LINUX_ENOENT &&
 		       CALL(openat, 99, io_str(0, "x"), 0, 0) == -LINUX_EBADF,
-	       "names are checked");
+	       "bad pointers, empty names and bad directories are refused");
 	tap_ok(CALL(open, in_dir(0, "x/"), ABI_O_CREAT, 0) == -LINUX_EISDIR,
 	       "a file cannot be made with a slash");
 	tap_ok(CALL(chown, in_dir(0, "d"), fake.info.uid, ~0u) == 0 &&
 		       CALL(chown, in_dir(0, "d"), 54321, 54321) ==
 			       -LINUX_EPERM,
-	       "owners stay");
+	       "chown to another owner is refused");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -292,7 +294,7 @@ static void listing(void)
 	}
 	fd = CALL(open, in_dir(0, "many"), ABI_O_DIRECTORY, 0);
 	tap_ok(CALL(getdents64, fd, page, 8) == -LINUX_EINVAL,
-	       "a buffer for no entry is EINVAL");
+	       "a buffer too small for one entry is EINVAL");
 	while ((n = CALL(getdents64, fd, page, 100)) > 0) {
 		for (at = 0; at < n; at += ((struct dent *)GUEST(at))->len) {
 			struct dent *e = GUEST(at);
@@ -360,22 +362,22 @@ static void lists_of_self(void)
 	fd = CALL(open, io_str(0, "/dev/null"), 0, 0);
 	snprintf(name, sizeof(name), "%d", (int)fd);
 	tap_ok(listed("/proc/self/fd", name, &all) == 1 && all >= 4,
-	       "/proc/self/fd lists the numbers");
+	       "/proc/self/fd lists the descriptors");
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", (int)fd);
 	tap_ok(CALL(lstat, io_str(0, name), page + 0x3000) == 0 &&
 		       (st->mode & 0170000) == 0120000 &&
 		       CALL(stat, io_str(0, name), page + 0x3000) == 0 &&
 		       (st->mode & 0170000) == 0020000,
-	       "each is a link to what is open");
+	       "each entry of /proc/self/fd is a link to the open file");
 	CALL(close, fd);
 	tap_ok(CALL(stat, io_str(0, name), page + 0x3000) == -LINUX_ENOENT,
-	       "a closed number is no name");
+	       "a closed descriptor is not in /proc/self/fd");
 	snprintf(name, sizeof(name), "%u", fake.info.pid);
 	tap_ok(listed("/proc/self/task", name, &all) == 1 && all == 3,
 	       "/proc/self/task lists the threads");
 	CALL(umask, 027);
 	tap_ok(holds("/proc/self/status", "Umask:\t0027\n"),
-	       "the umask of /proc/self/status");
+	       "/proc/self/status shows the umask");
 	CALL(umask, 022);
 }
 
@@ -473,16 +475,16 @@ static void mapping(void)
 	tap_ok(held >= 0 &&
 		       abi_fd_held_pwrite(p, (u32)held, "xyz", 3, 0) == 3 &&
 		       abi_fd_held_pread(p, (u32)held, GUEST(0), 9, 0) == 3,
-	       "a held file outlives its number");
+	       "a referenced file outlives its descriptor");
 	abi_fd_release(p, (u32)held);
 	fd = CALL(open, in_dir(0, "m"), 0, 0);
 	tap_ok(abi_fd_hold(p, (u32)fd, ABI_PROT_WRITE, 1) == -LINUX_EACCES &&
 		       abi_fd_hold(p, 99, 1, 0) == -LINUX_EBADF,
-	       "holding asks for the right access");
+	       "a reference requires the right access");
 	CALL(close, fd);
 	tap_ok(!p->fds.desc[held].refs &&
 		       p->fds.desc[held].kind == ABI_DESC_FREE,
-	       "nothing is left behind");
+	       "no open file is left");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type,

@@ -108,13 +108,14 @@ static void test_errors(void)
 	       "a wait for another value fails");
 	tap_ok(CALL(futex, page, WAKE, 1) == 0, "a wake without waiter is 0");
 	tap_ok(CALL(futex, page, WAKE | PRIVATE, 1) == 0, "private wake");
-	tap_ok(host_calls == 0, "neither needs the host");
+	tap_ok(host_calls == 0,
+	       "private wait and wake need no call to the host");
 	TAP(CALL(futex, page + 1, WAIT, 7) == -LINUX_EINVAL);
 	TAP(CALL(futex, page + 2, WAKE, 7) == -LINUX_EINVAL);
 	TAP(CALL(futex, 0x1000, WAIT, 0) == -LINUX_EFAULT);
 	TAP(CALL(futex, ~3ull, WAIT, 0) == -LINUX_EFAULT);
 	tap_ok(CALL(futex, 0x1000, WAKE, 1) == 0,
-	       "a wake of unmapped memory finds nobody");
+	       "a wake at unmapped memory wakes no thread");
 	TAP(CALL(futex, page, WAIT_BITSET, 7, 0, 0, 0) == -LINUX_EINVAL);
 	TAP(CALL(futex, page, WAKE_BITSET, 1, 0, 0, 0) == -LINUX_EINVAL);
 	TAP(CALL(futex, page, WAIT | REALTIME, 7) == -LINUX_ENOSYS);
@@ -147,7 +148,8 @@ static void test_timeouts(void)
 	tap_ok(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_ETIMEDOUT,
 	       "a relative timeout ends the wait");
 	took = guest_now(ABI_CLOCK_MONOTONIC) - start;
-	tap_ok(took >= 20000000 && took < 5 * ABI_NS, "and not before time");
+	tap_ok(took >= 20000000 && took < 5 * ABI_NS,
+	       "a relative timeout does not end early");
 	time_at(page + 64, guest_now(ABI_CLOCK_MONOTONIC) + 10000000);
 	tap_ok(CALL(futex, page, WAIT_BITSET, 7, page + 64, 0, ~0u) ==
 		       -LINUX_ETIMEDOUT,
@@ -158,7 +160,7 @@ static void test_timeouts(void)
 		    ~0u) == -LINUX_ETIMEDOUT,
 	       "an absolute timeout on the wall clock");
 	tap_ok(guest_now(ABI_CLOCK_REALTIME) - start < 5 * ABI_NS,
-	       "that is not taken for the monotonic clock");
+	       "a wall-clock timeout is not measured by the monotonic clock");
 	time_at(page + 64, 1);
 	tap_ok(CALL(futex, page, WAIT_BITSET, 7, page + 64, 0, ~0u) ==
 		       -LINUX_ETIMEDOUT,
@@ -169,7 +171,7 @@ static void test_timeouts(void)
 	ts[1] = 0;
 	TAP(CALL(futex, page, WAIT, 7, page + 64) == -LINUX_EINVAL);
 	TAP(CALL(futex, page, WAIT, 7, 0x1000) == -LINUX_EFAULT);
-	tap_ok(!queued(page), "nobody stays in a queue");
+	tap_ok(!queued(page), "no thread stays in a queue");
 }
 
 static void test_counts(void)
@@ -179,8 +181,9 @@ static void test_counts(void)
 	TAP(CALL(futex, page + 4, WAKE, 10) == 0);
 	tap_ok(CALL(futex, page, WAKE, 2) == 2, "wake 2 of 5 wakes 2");
 	tap_ok(WAIT_FOR(waiters_done(WAITERS) == 2) && queued(page) == 3,
-	       "and leaves 3");
-	tap_ok(waiter[0].done && waiter[1].done, "the first two");
+	       "3 of 5 waiters remain");
+	tap_ok(waiter[0].done && waiter[1].done,
+	       "the first two waiters were woken");
 	tap_ok(CALL(futex, page, WAKE, 0x7fffffff) == 3, "wake all wakes 3");
 	waiters_join(WAITERS);
 	tap_ok(!waiter[4].result, "a woken wait gives 0");
@@ -190,7 +193,7 @@ static void test_bitset(void)
 {
 	waiters_start(WAITERS, page, WAIT_BITSET);
 	tap_ok(CALL(futex, page, WAKE_BITSET, 10, 0, 0, 0xa) == 2,
-	       "a bitset wakes those it matches");
+	       "a bitset wakes the waiters that it matches");
 	TAP(WAIT_FOR(waiters_done(WAITERS) == 2));
 	TAP(waiter[1].done && waiter[3].done);
 	TAP(CALL(futex, page, WAKE, 10) == 3);
@@ -202,12 +205,13 @@ static void test_requeue(void)
 	*word_at(page) = *word_at(page + 4) = 0;
 	waiters_start(WAITERS, page, WAIT);
 	tap_ok(CALL(futex, page, CMP_REQUEUE, 1, 2, page + 4, 0) == 3,
-	       "requeue tells how many it woke and moved");
+	       "requeue returns how many it woke and moved");
 	TAP(WAIT_FOR(waiters_done(WAITERS) == 1));
 	TAP(queued(page) == 2 && queued(page + 4) == 2);
-	tap_ok(CALL(futex, page + 4, WAKE, 10) == 2, "the moved wait there");
+	tap_ok(CALL(futex, page + 4, WAKE, 10) == 2,
+	       "requeued threads wait at the second word");
 	TAP(CALL(futex, page, REQUEUE, 0, 10, page) == 2);
-	tap_ok(queued(page) == 2, "requeue onto itself moves nobody");
+	tap_ok(queued(page) == 2, "requeue onto the same word moves no thread");
 	TAP(CALL(futex, page, WAKE, 10) == 2);
 	waiters_join(WAITERS);
 }
@@ -290,10 +294,11 @@ static void test_wake_op(void)
 		bad += CALL(futex, page, WAKE_OP, 1, 1, page + 8,
 			    2u << 28 | cmp << 24 | 9) != 0;
 	}
-	tap_ok(!bad, "wake_op leaves the second alone when it compares false");
+	tap_ok(!bad, "wake_op does not wake at the second word if its "
+		     "comparison is false");
 	tap_ok(CALL(futex, page, WAKE_OP, 1, 1, page + 8,
 		    2u << 28 | 2u << 24 | 9) == 1,
-	       "wake_op wakes the second when it compares true");
+	       "wake_op wakes at the second word if its comparison is true");
 	waiters_join(1);
 }
 
@@ -388,7 +393,7 @@ int main(void)
 	test_requeue_timeout();
 	test_wake_op();
 	stress(mutex_main);
-	tap_ok(counter == WORKERS * ROUNDS, "a mutex of futexes excludes");
+	tap_ok(counter == WORKERS * ROUNDS, "a mutex made of futexes excludes");
 	stress(round_main);
 	tap_ok(*word_at(page) == ROUNDS / 4, "a barrier loses no wake-up");
 	guest_free();

@@ -49,8 +49,8 @@ static void data_calls(void)
 {
 	ROW("lseek", lseek, (0, ABI_SEEK_CUR), SPIPE, SPIPE, SPIPE, OK, OK, OK,
 	    OK, OK, OK);
-	ROW("lseek to nowhere", lseek, (0, 5), INVAL, INVAL, INVAL, INVAL,
-	    INVAL, INVAL, INVAL, INVAL, INVAL);
+	ROW("lseek with an invalid whence", lseek, (0, 5), INVAL, INVAL, INVAL,
+	    INVAL, INVAL, INVAL, INVAL, INVAL, INVAL);
 	for (u32 k = EVENT; k <= EPOLL; k++)
 		for (u32 whence = 0; whence < 5; whence++)
 			tap_ok(CALL(lseek, fd[k], 7, whence) == 0,
@@ -144,7 +144,8 @@ static void single_kinds(void)
 	unlink(path);
 	CALL(shutdown, fd[PAIR], 1);
 	tap_ok(!(poll_bits(fd[PAIR]) & ABI_POLLHUP),
-	       "a pair that is closed in one direction does not hang up");
+	       "a socket pair that is shut down in one direction reports no "
+	       "POLLHUP");
 	spec[0] = spec[2] = 0;
 	spec[1] = spec[3] = 1000000;
 	event->events = ABI_POLLIN | ABI_EPOLLET;

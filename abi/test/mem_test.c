@@ -30,7 +30,7 @@ static void brk_calls(void)
 	CALL(brk, b + 100, 0, 0);
 	tap_ok(CALL(brk, b + 10000, 0, 0) == (s64)(b + 10000) && heap[0] == 7 &&
 		       heap[9999] == 0,
-	       "pages given back by brk come again as zeros");
+	       "pages that brk released are zero when it grows again");
 	tap_ok(CALL(brk, b - 1, 0, 0) == (s64)(b + 10000) &&
 		       CALL(brk, b + SKEP_BRK_SIZE + 1, 0, 0) ==
 			       (s64)(b + 10000),
@@ -74,7 +74,7 @@ static void mremap_calls(void)
 	b = (u64)call(ABI_NR_mremap, c, 4096, 8192, 3, c + (1 << 20), 0);
 	CALL(mprotect, b, 4096, ABI_PROT_READ);
 	tap_ok(b == c + (1 << 20) && *(u8 *)b == 5,
-	       "mremap moves closed memory");
+	       "mremap moves PROT_NONE memory");
 	tap_ok(call(ABI_NR_mremap, b, 8192, 4096, 3, b + 4096, 0) ==
 			       -LINUX_EINVAL &&
 		       call(ABI_NR_mremap, b + 1, 4096, 4096, 0, 0, 0) ==
@@ -123,7 +123,7 @@ static void file_private(void)
 	       "a closed descriptor is refused");
 	tap_ok(!CALL(munmap, a, 8192, 0) && !p->space.areas &&
 		       !p->space.backing[1].file,
-	       "the last munmap lets go of the file");
+	       "the last munmap closes the file");
 	TAP(guest_file(O_RDONLY));
 	tap_ok(MMAP(0, 4096, RW, ABI_MAP_SHARED, 3, 0) == -LINUX_EACCES,
 	       "a shared writable mapping needs a writable descriptor");
@@ -170,14 +170,14 @@ static void file_shared(void)
 	b[4100] = 'u';
 	tap_ok(!CALL(munmap, a + 4096, 4096, 0) && file_byte(4100) == 'u' &&
 		       file_length() == 5000,
-	       "munmap writes back and never makes the file longer");
+	       "munmap writes back and never extends the file");
 	b[2] = 'e';
 	CALL(mprotect, a, 4096, 0);
 	abi_space_flush(p);
 	tap_ok(file_byte(2) == 'e', "the end of the process writes back");
 	tap_ok(CALL(msync, a, 8192, 4) == -LINUX_ENOMEM &&
 		       CALL(msync, a, 4096, 5) == -LINUX_EINVAL,
-	       "msync refuses holes and contradicting flags");
+	       "msync refuses holes and contradictory flags");
 	CALL(mprotect, a, 4096, RW);
 	b[3] = 'r';
 	MMAP(a, 4096, RW, ANON | ABI_MAP_FIXED, -1, 0);
@@ -202,22 +202,22 @@ static void advice(void)
 		       b[8192] == 9 && !abi_space_check(p, a, 1, 2),
 	       "MADV_DONTNEED zeroes and keeps the protection");
 	tap_ok(CALL(madvise, a, 1 << 20, 4) == -LINUX_ENOMEM || v < a,
-	       "MADV_DONTNEED over a hole says ENOMEM");
+	       "MADV_DONTNEED over a hole returns ENOMEM");
 	tap_ok(!CALL(madvise, a, 4096, 14) &&
 		       CALL(madvise, a, 4096, 99) == -LINUX_EINVAL &&
 		       CALL(madvise, a + 1, 4096, 4) == -LINUX_EINVAL,
-	       "known advice is taken, unknown refused");
+	       "known advice is accepted, unknown advice is refused");
 	MMAP(a + 8192, 4096, 0, ANON | ABI_MAP_FIXED, -1, 0);
 	tap_ok(!CALL(mincore, a, 16384, v) && ((u8 *)v)[0] == 1 &&
 		       ((u8 *)v)[2] == 0 && ((u8 *)v)[3] == 1,
-	       "mincore tells which pages have memory");
+	       "mincore reports which pages are resident");
 	tap_ok(CALL(mincore, a, 16384, 64) == -LINUX_EFAULT &&
 		       CALL(mincore, 4096, 4096, v) == -LINUX_ENOMEM,
 	       "mincore checks both ranges");
 	tap_ok(!CALL(mlock, a, 4096, 0) &&
 		       CALL(mlock, 4096, 4096, 0) == -LINUX_ENOMEM &&
 		       CALL(mlock, ~0ull, ~0ull, 0) == -LINUX_EINVAL,
-	       "mlock wants mapped memory");
+	       "mlock refuses unmapped memory");
 	tap_ok(CALL(munmap, a, 0, 0) == -LINUX_EINVAL &&
 		       CALL(munmap, ~0xfffull, 8192, 0) == -LINUX_EINVAL &&
 		       CALL(munmap, 0x10000, 4096, 0) == 0,
@@ -249,7 +249,7 @@ static void maps(void)
 		       strstr(text, " r--s 00001000 00:00 0 "),
 	       "the text of /proc/self/maps");
 	tap_ok(!abi_space_maps(p, text, sizeof(text), &from) && a,
-	       "the text ends");
+	       "/proc/self/maps reports end of file");
 	fake_free(p);
 }
 
@@ -310,7 +310,7 @@ static void dispatch_calls(void)
 		       CALL(fork, 0, 0, 0) == -LINUX_ENOSYS &&
 		       abi_count_refused(p, ABI_NR_fork) == 2 &&
 		       fake.logs == 1 && strstr(fake.last_log, "fork"),
-	       "a refused call is counted and logged once by name");
+	       "a refused call is counted, and logged once with its name");
 	TAP(call(5000, 0, 0, 0, 0, 0, 0) == -LINUX_ENOSYS);
 	TAP(p->refused_other == 1 && strstr(fake.last_log, "5000"));
 	TAP(!strcmp(abi_syscall_name(9), "mmap"));
@@ -333,7 +333,7 @@ static void policies(void)
 	mask[1] = 0;
 	for (mode = 1; mode < 4; mode++)
 		tap_ok(!call(ABI_NR_mbind, a, 8192, mode, a, 65, 0),
-		       "mbind to the one node, mode %u", mode);
+		       "mbind to the only node, mode %u", mode);
 	tap_ok(call(ABI_NR_mbind, a, 8192, 0, a, 65, 0) == -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 8192, 6, a, 65, 0) ==
 			       -LINUX_EINVAL &&
@@ -342,18 +342,19 @@ static void policies(void)
 		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 8) ==
 			       -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 8192, 2, 0, 0, 0) == -LINUX_EINVAL,
-	       "mbind: modes, flags, masks that there are not");
+	       "mbind refuses unknown modes, flags and masks");
 	tap_ok(!call(ABI_NR_mbind, a, 8192, 0, 0, 0, 0) &&
 		       call(ABI_NR_mbind, a, 8192, 2, a, 1ull << 40, 0) ==
 			       -LINUX_EINVAL &&
 		       call(ABI_NR_mbind, a, 1 << 20, 0, 0, 0, 0) ==
 			       -LINUX_EFAULT &&
 		       call(ABI_NR_mbind, a, 8192, 2, a, 65, 4) == -LINUX_EPERM,
-	       "mbind: holes, long masks, the memory of others");
+	       "mbind refuses holes, long masks and memory outside the guest");
 	mask[0] = 2;
 	tap_ok(call(ABI_NR_mbind, a, 8192, 2, a, 65, 0) == -LINUX_EINVAL &&
 		       !call(ABI_NR_mbind, a, 8192, 1, a, 2, 0),
-	       "mbind: a second node, and one behind the mask's end");
+	       "mbind refuses a second node, and ignores bits behind the "
+	       "mask's end");
 	fake_free(p);
 }
 

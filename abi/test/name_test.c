@@ -28,7 +28,7 @@ static int device(const char *name)
 
 static void cases(void)
 {
-	tap_ok(IS("plain.txt", u"plain.txt"), "a plain name stays");
+	tap_ok(IS("plain.txt", u"plain.txt"), "a plain name is unchanged");
 	tap_ok(IS("a:b", u"a\xf03a"
 			 u"b"),
 	       "a colon is escaped");
@@ -37,14 +37,15 @@ static void cases(void)
 	tap_ok(IS("\x01\x1f", u"\xf001\xf01f"), "control bytes are escaped");
 	tap_ok(IS("a.", u"a\xf02e") && IS("a ", u"a\xf020"),
 	       "a dot or space at the end is escaped");
-	tap_ok(IS("a..", u"a.\xf02e"), "only the last dot is");
-	tap_ok(IS("\xff", u"\xf0ff"), "a byte that is no UTF-8 is escaped");
+	tap_ok(IS("a..", u"a.\xf02e"),
+	       "only the last of several dots is escaped");
+	tap_ok(IS("\xff", u"\xf0ff"), "a byte that is not UTF-8 is escaped");
 	tap_ok(IS("\xc3\xa4\xf0\x9f\x98\x80", u"\u00e4\xd83d\xde00"),
 	       "UTF-8 becomes UTF-16");
 	tap_ok(IS("\xef\x80\xba", u"\xf0ef\xf080\xf0ba"),
 	       "a character of the escape range is escaped itself");
 	tap_ok(IS("\xed\xa0\x80", u"\xf0ed\xf0a0\xf080"),
-	       "a surrogate in UTF-8 is bytes");
+	       "a surrogate encoded in UTF-8 is escaped byte by byte");
 	tap_ok(device("CON") && device("nul.txt") && device("Com1") &&
 		       device("lpt9.a.b") && device("aux .c") &&
 		       device("con.") && device("COM\xc2\xb9") &&
@@ -52,12 +53,12 @@ static void cases(void)
 	       "device names are escaped");
 	tap_ok(!device("CONSOLE") && !device("COM") && !device("COM10") &&
 		       !device("nulx") && !device("x.con"),
-	       "names like devices are not");
+	       "names that only resemble devices are not escaped");
 	tap_ok(abi_name_encode(".", 1, out, 255) == -LINUX_EINVAL &&
 		       abi_name_encode("..", 2, out, 255) == -LINUX_EINVAL &&
 		       abi_name_encode("a/b", 3, out, 255) == -LINUX_EINVAL &&
 		       abi_name_encode("", 0, out, 255) == -LINUX_EINVAL,
-	       "no name is refused");
+	       "an empty name is refused");
 	tap_ok(abi_name_encode("abc", 3, out, 2) == -LINUX_ENAMETOOLONG,
 	       "a full buffer is an error");
 }
@@ -72,11 +73,13 @@ static int foreign(const u16 *name, u64 len)
 static void decoding(void)
 {
 	tap_ok(foreign(u"\xf041", 1),
-	       "an escape of what needs none is foreign");
-	tap_ok(foreign(u"CON", 3), "a device on disk is foreign");
-	tap_ok(foreign(u"\xd800", 1), "a surrogate alone is foreign");
-	tap_ok(foreign(u"a.", 2), "a dot at the end is foreign");
-	tap_ok(foreign(u"\xf02f", 1), "an escaped slash is foreign");
+	       "an unnecessary escape is refused as foreign");
+	tap_ok(foreign(u"CON", 3),
+	       "a device name on disk is refused as foreign");
+	tap_ok(foreign(u"\xd800", 1),
+	       "a single surrogate is refused as foreign");
+	tap_ok(foreign(u"a.", 2), "a final dot is refused as foreign");
+	tap_ok(foreign(u"\xf02f", 1), "an escaped slash is refused as foreign");
 }
 
 static u64 rng = 88172645463325252ull;
@@ -140,8 +143,8 @@ static void fuzz(void)
 			       (units[n - 1] < 0x80 &&
 				strchr("\"*:<>?|\\/", units[n - 1]));
 	}
-	tap_ok(!bad, "300000 random names come back as they were");
-	tap_ok(!odd, "and hold nothing that Windows refuses");
+	tap_ok(!bad, "300000 random names survive escaping and unescaping");
+	tap_ok(!odd, "300000 escaped names hold nothing that Windows refuses");
 	for (i = bad = 0; i < 300000; i++) {
 		u64 len = 1 + rnd(6), k;
 		s64 m, n;
@@ -153,7 +156,8 @@ static void fuzz(void)
 		n = m < 0 ? 0 : abi_name_encode(back, (u64)m, out, 255);
 		bad += m >= 0 && (n != (s64)len || memcmp(out, units, len * 2));
 	}
-	tap_ok(!bad, "random Windows names come back or are refused");
+	tap_ok(!bad,
+	       "random Windows names survive the round trip or are refused");
 }
 
 static int path_is(const u16 *root, u64 len, const char *path, const u16 *want,
@@ -190,7 +194,7 @@ static void paths(void)
 	       "a relative path is refused");
 	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box2\\a", 9, back, 8) ==
 		       -LINUX_EXDEV,
-	       "a path beside the root is refused");
+	       "a path outside the root is refused");
 	tap_ok(abi_name_path_back(u"C:\\box", 6, u"c:\\Box\\a", 8, back, 8) ==
 			       2 &&
 		       !strcmp(back, "/a"),
@@ -206,13 +210,13 @@ static void texts(void)
 	tap_ok(abi_utf8_to_utf16("\xf0\x9f\x98\x80", 4, out, 8) == 2 &&
 		       abi_utf16_to_utf8(out, 2, back, 16) == 4 &&
 		       !memcmp(back, "\xf0\x9f\x98\x80", 4),
-	       "text goes both ways");
+	       "text is converted to UTF-16 and back");
 	tap_ok(abi_utf8_to_utf16("\xc0\x80", 2, out, 8) == -LINUX_EILSEQ &&
 		       abi_utf8_to_utf16("\xe2\x82", 2, out, 8) ==
 			       -LINUX_EILSEQ &&
 		       abi_utf16_to_utf8(u"\xdc00", 1, back, 16) ==
 			       -LINUX_EILSEQ,
-	       "text that is none is refused");
+	       "invalid text is refused");
 }
 
 int main(void)

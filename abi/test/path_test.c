@@ -24,13 +24,15 @@ int main(void)
 	tap_ok(is("", "b", "/b", 0), "below an empty base");
 	tap_ok(is("/", "b", "/b", 0), "below the root");
 	tap_ok(is("/a", ".", "/a", 1), "dot");
-	tap_ok(is("/a/b", "../c", "/a/c", 0), "dot dot");
-	tap_ok(is("/a", "../../../x", "/x", 0), "not above the root");
-	tap_ok(is("/a", "..", "/", 1), "up to the root");
-	tap_ok(is("/", "//b///c", "/b/c", 0), "slashes are one");
+	tap_ok(is("/a/b", "../c", "/a/c", 0), "dot dot leads to the parent");
+	tap_ok(is("/a", "../../../x", "/x", 0),
+	       "dot dot does not lead above the root");
+	tap_ok(is("/a", "..", "/", 1), "dot dot leads up to the root");
+	tap_ok(is("/", "//b///c", "/b/c", 0), "several slashes count as one");
 	tap_ok(is("/", "b/", "/b", 1), "a slash at the end means directory");
-	tap_ok(is("/", "b/.", "/b", 1), "so does a dot");
-	tap_ok(is("/", "b/c/..", "/b", 1), "and two");
+	tap_ok(is("/", "b/.", "/b", 1), "a dot at the end means directory");
+	tap_ok(is("/", "b/c/..", "/b", 1),
+	       "two dots at the end mean directory");
 	tap_ok(is("/", "/", "/", 1), "the root itself");
 	tap_ok(is("/", "...", "/...", 0), "three dots are a name");
 	tap_ok(abi_path_join("/", "", out, &flags) == -LINUX_ENOENT, "empty");
@@ -55,6 +57,6 @@ int main(void)
 	       "a base that is too long");
 	tap_ok(!strcmp(abi_path_below("/a/b", "/a"), "b"), "below");
 	tap_ok(!abi_path_below("/ab", "/a") && !abi_path_below("/a", "/a"),
-	       "not below");
+	       "a path that is not below the base");
 	return tap_done();
 }

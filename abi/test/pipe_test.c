@@ -43,7 +43,7 @@ static void basics(void)
 	CALL(read, r, page, 100);
 	tap_ok(CALL(write, w, page, 101) == -LINUX_EAGAIN &&
 		       CALL(write, w, page, 5000) == 100,
-	       "small writes go whole, large ones in parts");
+	       "small writes are atomic, large ones may be partial");
 	n = GUEST(0x3100);
 	tap_ok(CALL(ioctl, r, 0x541b, page + 0x3100) == 0 && *n == 65536,
 	       "FIONREAD counts");
@@ -51,13 +51,15 @@ static void basics(void)
 	CALL(close, w);
 	while (CALL(read, r, page, 0xf000) > 0)
 		;
-	tap_ok(CALL(read, r, page, 1) == 0, "the end after the last writer");
+	tap_ok(CALL(read, r, page, 1) == 0,
+	       "end of file after the last writer");
 	CALL(close, r);
-	tap_ok(free_rings() == ABI_RING_MAX, "rings come back");
+	tap_ok(free_rings() == ABI_RING_MAX,
+	       "closed pipes release their buffers");
 	tap_ok(CALL(pipe2, page + 0x3000, 1) == -LINUX_EINVAL &&
 		       CALL(pipe2, 0x10, 0) == -LINUX_EFAULT &&
 		       free_rings() == ABI_RING_MAX && !p->fds.slot[0].desc,
-	       "a pipe that fails leaves nothing");
+	       "a pipe that fails leaves no descriptor");
 }
 
 static void wrapped(void)
@@ -74,7 +76,7 @@ static void wrapped(void)
 		for (i = 0; i < 1777; i++)
 			bad += b[i] != (u8)expect++;
 	}
-	tap_ok(!bad, "bytes stay in order around the end of the ring");
+	tap_ok(!bad, "bytes stay in order when the ring wraps");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -87,17 +89,18 @@ static void blocking(void)
 	task.a[1] = page + 0x5000;
 	task.a[2] = 10;
 	io_start(&task);
-	tap_ok(WAIT_FOR(io_sleeps(other)), "a reader sleeps");
+	tap_ok(WAIT_FOR(io_sleeps(other)), "a reader of an empty pipe sleeps");
 	CALL(write, w, io_str(0, "now"), 3);
-	tap_ok(io_join(&task) == 3, "a write wakes it");
+	tap_ok(io_join(&task) == 3, "a write wakes a sleeping reader");
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
 	CALL(close, r);
 	CALL(write, w, io_str(0, "late"), 4);
 	tap_ok(io_join(&task) == 4,
-	       "a reader finishes on a number that was closed");
+	       "a reader finishes although its descriptor was closed");
 	CALL(close, w);
-	tap_ok(free_rings() == ABI_RING_MAX, "and lets go of the pipe");
+	tap_ok(free_rings() == ABI_RING_MAX,
+	       "a reader that finishes releases the closed pipe");
 	fd = ends(0);
 	io_start(&task);
 	WAIT_FOR(io_sleeps(other));
@@ -123,7 +126,7 @@ static void writer(void)
 	while (got < 5 * 0xb000)
 		got += (u32)CALL(read, r, page, 0x2f00);
 	tap_ok(io_join(&task) == 5 * 0xb000,
-	       "a blocking vector goes out to the last byte");
+	       "a blocking writev writes all of its bytes");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -143,14 +146,14 @@ static void broken(void)
 	CALL(rt_sigaction, ABI_SIGPIPE, page + 0x3300, 0, 8);
 	CALL(write, w, page, 1);
 	tap_ok(p->threads.thread[0].pending >> (ABI_SIGPIPE - 1) & 1,
-	       "and sends SIGPIPE to the thread");
+	       "a pipe without reader sends SIGPIPE to the thread");
 	CALL(close_range, 0, ~0u, 0);
 	CALL(socketpair, 1, 1, 0, page + 0x3000);
 	CALL(close, 1);
 	p->threads.thread[0].pending = 0;
 	tap_ok(CALL(sendto, 0, page, 1, ABI_MSG_NOSIGNAL) == -LINUX_EPIPE &&
 		       !p->threads.thread[0].pending,
-	       "MSG_NOSIGNAL sends none");
+	       "MSG_NOSIGNAL sends no SIGPIPE");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -167,22 +170,24 @@ static void pair(void)
 		       CALL(read, fd[1], page, 9) == 4 &&
 		       CALL(write, fd[1], page, 2) == 2 &&
 		       CALL(read, fd[0], page, 9) == 2,
-	       "bytes go both ways, and can be peeked at");
+	       "a socket pair carries bytes both ways, and MSG_PEEK leaves "
+	       "them");
 	*len = 4;
 	tap_ok(CALL(getsockopt, fd[0], 1, ABI_SO_TYPE, page + 0x3200,
 		    page + 0x3100) == 0 &&
 		       *(s32 *)GUEST(0x3200) == 1,
 	       "SO_TYPE");
 	tap_ok(CALL(shutdown, fd[0], 1) == 0 && CALL(read, fd[1], page, 1) == 0,
-	       "shutdown ends one direction");
+	       "shutdown ends one direction of a pair");
 	tap_ok(CALL(write, fd[1], page, 1) == 1 && CALL(read, fd[0], page, 1),
-	       "and leaves the other");
+	       "shutdown leaves the other direction of a pair");
 	tap_ok(CALL(socketpair, 2, 1, 0, page + 0x3000) == -LINUX_ENOTSUP &&
 		       CALL(socketpair, 1, 2, 0, page + 0x3000) ==
 			       -LINUX_ESOCKTNOSUPPORT,
-	       "other pairs are refused");
+	       "socketpair refuses other domains and types");
 	CALL(close_range, 0, ~0u, 0);
-	tap_ok(free_rings() == ABI_RING_MAX, "rings of pairs come back");
+	tap_ok(free_rings() == ABI_RING_MAX,
+	       "closed pairs release their buffers");
 }
 
 static void events(void)
@@ -193,19 +198,19 @@ static void events(void)
 
 	tap_ok(CALL(read, fd, page, 8) == 8 && *v == 3 &&
 		       CALL(read, fd, page, 8) == -LINUX_EAGAIN,
-	       "an eventfd gives its sum once");
+	       "an eventfd returns its counter once");
 	sem = CALL(eventfd2, 2, 1 | ABI_O_NONBLOCK);
 	tap_ok(CALL(read, sem, page, 8) == 8 && *v == 1 &&
 		       CALL(read, sem, page, 8) == 8 &&
 		       CALL(read, sem, page, 8) == -LINUX_EAGAIN,
-	       "a semaphore counts down");
+	       "an eventfd with EFD_SEMAPHORE counts down");
 	*v = ~0ull - 1;
 	tap_ok(CALL(write, fd, page, 8) == 8 &&
 		       (*v = 1, CALL(write, fd, page, 8)) == -LINUX_EAGAIN &&
 		       (*v = ~0ull, CALL(write, fd, page, 8)) ==
 			       -LINUX_EINVAL &&
 		       CALL(write, fd, page, 7) == -LINUX_EINVAL,
-	       "the sum has a largest value");
+	       "an eventfd's counter has a largest value");
 	CALL(close_range, 0, ~0u, 0);
 	fd = CALL(eventfd2, 0, 0);
 	task.a[0] = (u64)fd;
@@ -216,7 +221,7 @@ static void events(void)
 	*v = 5;
 	CALL(write, fd, page, 8);
 	tap_ok(io_join(&task) == 8 && *(u64 *)GUEST(0x5000) == 5,
-	       "a write wakes a reader");
+	       "a write wakes a reader of an eventfd");
 	*(struct abi_sigaction *)GUEST(0x3300) = (struct abi_sigaction){
 		.handler = text + 0x80, .flags = ABI_SA_RESTORER};
 	CALL(rt_sigaction, 40, page + 0x3300, 0, 8);
@@ -226,7 +231,8 @@ static void events(void)
 	tap_ok(WAIT_FOR(__atomic_load_n(&task.done, __ATOMIC_SEQ_CST)),
 	       "a signal ends the wait of a reader");
 	io_join(&task);
-	tap_ok(task.regs.rip == text + 0x80, "and its handler runs");
+	tap_ok(task.regs.rip == text + 0x80,
+	       "the handler of a signal that ends a read runs");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -236,36 +242,38 @@ static void timers(void)
 	struct abi_itimerspec *t = GUEST(0x3000);
 	u64 *ticks = GUEST(0), began;
 
-	tap_ok(CALL(read, fd, page, 8) == -LINUX_EAGAIN, "a timer at rest");
+	tap_ok(CALL(read, fd, page, 8) == -LINUX_EAGAIN,
+	       "a timerfd that is not armed");
 	*t = (struct abi_itimerspec){{0, 1000000}, {0, 1000000}};
 	tap_ok(CALL(timerfd_settime, fd, 0, page + 0x3000, 0) == 0, "armed");
 	CALL(fcntl, fd, 4, 0);
 	began = guest_now(ABI_CLOCK_MONOTONIC);
 	tap_ok(CALL(read, fd, page, 8) == 8 && *ticks >= 1 &&
 		       guest_now(ABI_CLOCK_MONOTONIC) - began < ABI_NS,
-	       "a read waits for the first tick");
+	       "a read of a timerfd waits for the first expiration");
 	WAIT_FOR(guest_now(ABI_CLOCK_MONOTONIC) - began > 20000000);
 	tap_ok(CALL(read, fd, page, 8) == 8 && *ticks >= 10,
-	       "ticks that nobody read are counted");
+	       "a timerfd counts unread expirations");
 	*t = (struct abi_itimerspec){{0, 0}, {100, 0}};
 	CALL(timerfd_settime, fd, 0, page + 0x3000, page + 0x3100);
 	tap_ok(CALL(timerfd_gettime, fd, page + 0x3000) == 0 &&
 		       t->value.sec == 99 && !t->interval.sec &&
 		       ((struct abi_itimerspec *)GUEST(0x3100))
 				       ->interval.nsec == 1000000,
-	       "the rest and the old setting are told");
+	       "timerfd_settime returns the remaining time and the old "
+	       "setting");
 	*t = (struct abi_itimerspec){{0, 0}, {0, 1000000000}};
 	tap_ok(CALL(timerfd_settime, fd, 0, page + 0x3000, 0) ==
 			       -LINUX_EINVAL &&
 		       CALL(timerfd_create, 77, 0) == -LINUX_EINVAL &&
 		       CALL(timerfd_settime, 99, 0, page + 0x3000, 0) ==
 			       -LINUX_EINVAL,
-	       "settings are checked");
+	       "timerfd_settime checks its arguments");
 	*t = (struct abi_itimerspec){{0, 0}, {1, 0}};
 	CALL(fcntl, fd, 4, ABI_O_NONBLOCK);
 	tap_ok(CALL(timerfd_settime, fd, 1, page + 0x3000, 0) == 0 &&
 		       CALL(read, fd, page, 8) == 8 && *ticks == 1,
-	       "an absolute time in the past is due");
+	       "an absolute time in the past expires at once");
 	CALL(close_range, 0, ~0u, 0);
 }
 

@@ -108,7 +108,7 @@ static void test_arguments(void)
 	TAP(action(10, HANDLER, 0, ~0ull) == 0);
 	TAP(CALL(rt_sigaction, 10, 0, page + 0x200, 8) == 0);
 	tap_ok(q(page + 0x200) == HANDLER && q(page + 0x210) == RESTORER,
-	       "the old action comes back");
+	       "sigaction returns the old action");
 	tap_ok(q(page + 0x218) == ~(BIT(9) | BIT(19)),
 	       "KILL and STOP cannot be masked");
 	TAP(mask(SIG_SETMASK, ~0ull) == 0);
@@ -149,10 +149,10 @@ static void test_frame(void)
 	tap_ok(q(r.rsp) == RESTORER, "the handler returns to the restorer");
 	fp = q(r.rsp + MC_FP);
 	tap_ok(fp % 64 == 0 && fp + 576 + 4 <= before.rsp - 128,
-	       "vector state is aligned and spares the red zone");
+	       "vector state is aligned and leaves the red zone alone");
 	tap_ok(d(fp + 464) == 0x46505853 && d(fp + 576) == 0x46505845 &&
 		       d(fp + 468) == 580 && d(fp + 480) == 576,
-	       "both marks of extended state are there");
+	       "both magic numbers of extended state are present");
 	TAP(d(r.rsi) == 10 && (s32)d(r.rsi + 8) == ABI_SI_TKILL &&
 	    d(r.rsi + 16) == 4242);
 	TAP(q(r.rsp + MC_RIP) == before.rip);
@@ -160,7 +160,7 @@ static void test_frame(void)
 	TAP(q(r.rsp + MC_CS) == 0x002b000000000033ull);
 	TAP(q(r.rsp + UC_MASK) == 0);
 	tap_ok(p->threads.thread[0].blocked == (BIT(10) | BIT(12)),
-	       "the handler runs with its mask and itself blocked");
+	       "the handler runs with its mask and its own signal blocked");
 	TAP(sigreturn_at(0, &r) == ABI_RETURN_FULL);
 	tap_ok(p->threads.thread[0].blocked == 0,
 	       "sigreturn restores the mask");
@@ -193,7 +193,7 @@ static void test_flags(void)
 	sysc(&r, ABI_NR_tkill, 4242, 10, 0);
 	tap_ok(r.rsp > page + 0x4000 && r.rsp < page + 0x6000, "SA_ONSTACK");
 	tap_ok(q(r.rsp + UC_STACK) == page + 0x4000,
-	       "the frame names the stack");
+	       "the frame describes the alternate stack");
 	inner = r.rsp;
 	TAP(sysc(&r, ABI_NR_sigaltstack, page + 0x300, 0, 0) ==
 		    ABI_RETURN_FAST &&
@@ -228,7 +228,7 @@ static void test_blocked(void)
 	r.r10 = 8;
 	tap_ok(sysc(&r, ABI_NR_rt_sigprocmask, SIG_UNBLOCK, page, 0) ==
 		       ABI_RETURN_FULL,
-	       "unblocking delivers");
+	       "unblocking a pending signal delivers it");
 	TAP(r.rip == HANDLER); /* pending for the process: delivered last */
 	sigreturn_at(0, &r);
 	TAP(r.rip == HANDLER + 16);
@@ -267,25 +267,27 @@ static void test_queue(void)
 	for (i = 0; i < 3; i++)
 		queue_value(10, 100 + i, ABI_SI_QUEUE);
 	tap_ok(wait_value(BIT(40) | BIT(10), &signo) == 100 && signo == 10,
-	       "the lowest number comes first");
+	       "the signal with the lowest number is delivered first");
 	for (i = 0; i < 20; i++)
 		bad += wait_value(BIT(40) | BIT(10), &signo) != i ||
 		       signo != 40;
 	tap_ok(!bad, "real-time signals queue in order, others once");
 	wait_value(BIT(40) | BIT(10), &signo);
-	tap_ok(signo == -LINUX_EAGAIN, "an empty queue times out");
+	tap_ok(signo == -LINUX_EAGAIN,
+	       "sigtimedwait without a pending signal times out");
 	for (i = 0; i < 2000 && !rc; i++) {
 		memset((void *)(page + 0x400), 0, 128);
 		((s32 *)(page + 0x400))[2] = ABI_SI_QUEUE;
 		rc = CALL(rt_sigqueueinfo, 4242, 41, page + 0x400);
 	}
 	tap_ok(rc == -LINUX_EAGAIN && i == ABI_SIGNAL_QUEUE + 1,
-	       "the queue has an end");
+	       "the signal queue has a limit");
 	queue_value(10, 1, ABI_SI_QUEUE);
 	wait_value(BIT(10), &signo);
-	tap_ok(signo == 10, "a standard signal gets through all the same");
+	tap_ok(signo == 10,
+	       "a standard signal is delivered although the queue is full");
 	action(41, ABI_SIG_IGN, 0, 0);
-	tap_ok(!p->signals.pending, "ignoring drops what is pending");
+	tap_ok(!p->signals.pending, "ignoring a signal discards a pending one");
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
 		queue_value(40, i, ABI_SI_QUEUE);
 	for (i = 0; i < ABI_SIGNAL_QUEUE; i++)
@@ -313,7 +315,7 @@ static void test_vsyscall(void)
 	r.rdi = 0;
 	abi_fault(p, 0, &r, &fault);
 	tap_ok(r.rax - now < 10 && r.rip == text + 0x40,
-	       "calls of the vsyscall page are answered");
+	       "calls of the vsyscall page return their result");
 	r.rip = fault.addr = 0xffffffffff600000;
 	r.rdi = 0x10;
 	TAP(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11);
@@ -333,7 +335,7 @@ static void test_default(void)
 	TAP(CALL(kill, 4242, ABI_SIGTSTP) == 0 && !p->signals.pending);
 	tap_ok(ENDS(CALL(kill, 4242, 15)) && fake.exit_status == 15 &&
 		       strstr(fake.last_log, "killed by SIGTERM"),
-	       "SIGTERM ends the process and says so");
+	       "SIGTERM ends the process with a message");
 	fresh();
 	mask(SIG_SETMASK, ~0ull);
 	tap_ok(ENDS(CALL(tkill, 4242, 9)) && fake.exit_status == 9,
@@ -358,14 +360,14 @@ static void test_default(void)
 	r = guest_regs();
 	r.rsp = 0x1000;
 	tap_ok(ENDS(abi_fault(p, 0, &r, &fault)) && fake.exit_status == 11,
-	       "no room for a frame ends the process");
+	       "a stack without space for a frame ends the process");
 	fresh();
 	action(10, HANDLER, 0, 0);
 	r = guest_regs();
 	r.rsp = page + 64;
 	tap_ok(ENDS(sysc(&r, ABI_NR_tkill, 4242, 10, 0)) &&
 		       fake.exit_status == 11,
-	       "nor is one written below the stack");
+	       "no frame is written below the stack");
 }
 
 /* Hostile frames ------------------------------------------------------------
@@ -547,7 +549,7 @@ static void test_eintr(void)
 	sigreturn_at(b.index, &b.regs);
 	tap_ok((s64)b.regs.rax == -LINUX_EINTR && ((u64 *)page)[12] <= 4 &&
 		       ((u64 *)page)[13] < ABI_NS,
-	       "a sleep is not restarted and tells what is left");
+	       "a sleep is not restarted and returns the remaining time");
 }
 
 static void test_restart(void)
@@ -581,7 +583,7 @@ static void test_restart(void)
 	*(u64 *)(b.regs.rsp + MC_RIP) = text + 0x40;
 	sigreturn_at(b.index, &b.regs);
 	tap_ok(b.regs.rip == text + 0x40 && b.regs.rax == ABI_NR_futex,
-	       "a handler that changes rip has the call's number there");
+	       "after a handler changed rip, rax holds the call's number");
 }
 
 /* The signal is gone when the waiter looks: it waits on as if never woken. */
@@ -652,8 +654,8 @@ static void test_shared(void)
 	blocked_start(&b, ABI_NR_pause, 0, 0, 0, 0);
 	CALL(kill, 4242, 10);
 	pthread_join(b.id, NULL);
-	tap_ok(b.regs.rip == HANDLER,
-	       "a signal for the process goes to who does not block it");
+	tap_ok(b.regs.rip == HANDLER, "a signal for the process goes to a "
+				      "thread that does not block it");
 	/* All block it; then one unblocks. */
 	sigreturn_at(b.index, &b.regs);
 	mask_at(b.index, SIG_SETMASK, BIT(10));

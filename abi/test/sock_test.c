@@ -42,15 +42,16 @@ static void refusals(void)
 
 	tap_ok(CALL(socket, 1, 1, 0) == -LINUX_EAFNOSUPPORT &&
 		       fake.logs == logs + 1,
-	       "AF_UNIX is refused with a line that says so");
-	tap_ok(CALL(socket, 16, 3, 0) == -LINUX_EAFNOSUPPORT, "AF_NETLINK too");
+	       "AF_UNIX is refused with a message");
+	tap_ok(CALL(socket, 16, 3, 0) == -LINUX_EAFNOSUPPORT,
+	       "AF_NETLINK is refused with a message");
 	tap_ok(CALL(socket, 2, 3, 0) == -LINUX_ESOCKTNOSUPPORT &&
 		       CALL(socket, 2, 1 | 0x100, 0) == -LINUX_EINVAL,
 	       "types and flags are checked");
 	e = CALL(eventfd2, 0, 0);
 	tap_ok(CALL(bind, 77, page, 16) == -LINUX_EBADF &&
 		       CALL(bind, e, page, 16) == -LINUX_ENOTSOCK,
-	       "EBADF and ENOTSOCK");
+	       "socket calls return EBADF and ENOTSOCK");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -75,7 +76,7 @@ static void connecting(void)
 	tap_ok(CALL(write, a, io_str(0, "hello"), 5) == 5 &&
 		       CALL(recvfrom, b, page, 9, 0) == 5 &&
 		       !memcmp(GUEST(0), "hello", 5),
-	       "bytes go through");
+	       "a connection carries bytes");
 	tap_ok(CALL(recvfrom, b, page, 9, ABI_MSG_DONTWAIT) == -LINUX_EAGAIN,
 	       "MSG_DONTWAIT");
 	tap_ok(CALL(ioctl, b, 0x5421, io_str(2, "\1\0\0\0")) == 0 &&
@@ -83,7 +84,7 @@ static void connecting(void)
 	       "FIONBIO");
 	CALL(shutdown, a, 1);
 	CALL(fcntl, b, 4, 0);
-	tap_ok(CALL(read, b, page, 1) == 0, "the end after shutdown");
+	tap_ok(CALL(read, b, page, 1) == 0, "end of file after shutdown");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -102,11 +103,11 @@ static void failing(void)
 	CALL(getsockopt, a, 1, ABI_SO_ERROR, page + 0x2340, page + 0x2300);
 	tap_ok(first == -LINUX_ECONNREFUSED ||
 		       *(s32 *)GUEST(0x2340) == LINUX_ECONNREFUSED,
-	       "a refused connection is told by SO_ERROR");
+	       "a refused connection is reported by SO_ERROR");
 	CALL(close_range, 0, ~0u, 0);
 	a = CALL(socket, 2, 1, 0);
 	tap_ok(CALL(connect, a, address(1, port), 16) == -LINUX_ECONNREFUSED,
-	       "or by a blocking connect");
+	       "a refused connection is reported by a blocking connect");
 	tap_ok(CALL(connect, a, page, 200) == -LINUX_EINVAL &&
 		       CALL(connect, a, 0x10, 16) == -LINUX_EFAULT,
 	       "addresses are checked");
@@ -141,10 +142,10 @@ static void timeouts(void)
 	*(u32 *)GUEST(0x2340) = 16;
 	tap_ok(CALL(getsockopt, 10, 1, 20, page + 0x2300, page + 0x2340) == 0 &&
 		       !tv->sec && tv->usec == 20000,
-	       "and is told");
+	       "getsockopt returns SO_RCVTIMEO");
 	tv->usec = 1000000;
 	tap_ok(CALL(setsockopt, 10, 1, 20, page + 0x2300, 16) == -LINUX_EDOM,
-	       "and checked");
+	       "SO_RCVTIMEO checks its value");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -160,7 +161,7 @@ static void vectors(void)
 	tap_ok(CALL(writev, 10, page + 0x2400, 2) == 8 &&
 		       CALL(recvfrom, 11, page + 0x100, 20, 0) == 8 &&
 		       !memcmp(GUEST(0x100), "headbody", 8),
-	       "a vector leaves in one piece");
+	       "sendmsg sends its vector as one datagram");
 	memset(h, 0, sizeof(*h));
 	h->iov = page + 0x2400;
 	h->iovlen = 2;
@@ -170,15 +171,15 @@ static void vectors(void)
 	tap_ok(CALL(recvmsg, 11, page + 0x2500, 0) == 8 &&
 		       !memcmp(GUEST(0x200), "hea", 3) &&
 		       !memcmp(GUEST(0x210), "dbody", 5) && !h->flags,
-	       "recvmsg scatters");
+	       "recvmsg fills its vector");
 	h->control = page;
 	h->controllen = 20;
 	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -LINUX_EINVAL,
-	       "rights cannot be sent");
+	       "SCM_RIGHTS is refused");
 	h->iovlen = 2000;
 	h->control = 0;
 	tap_ok(CALL(sendmsg, 10, page + 0x2500, 0) == -LINUX_EMSGSIZE,
-	       "the count is checked");
+	       "the number of buffers is checked");
 	CALL(close_range, 0, ~0u, 0);
 }
 
@@ -205,7 +206,7 @@ static void datagrams(void)
 	tap_ok(CALL(recvmmsg, 11, page + 0x2500, 2, 0x10000, 0) == 2 &&
 		       m[0].len == 6 && m[0].hdr.flags & ABI_MSG_TRUNC &&
 		       m[1].len == 4 && !m[1].hdr.flags,
-	       "recvmmsg tells what was cut off");
+	       "recvmmsg reports truncation");
 	CALL(sendto, 10, page, 10, 0);
 	tap_ok(CALL(recvfrom, 11, page, 4, ABI_MSG_TRUNC) == 10,
 	       "MSG_TRUNC gives the true length");

@@ -218,14 +218,15 @@ static void placement(void)
 	a = (u64)map(0, 8192, RW, 0);
 	b = (u64)map(0, 4096, RW, 0);
 	tap_ok(a == SKEP_MMAP_END - 8192 && b == a - 4096,
-	       "mmap goes from the top down");
-	tap_ok(p->space.areas == 1, "neighbours that agree are merged");
+	       "mmap allocates from the top down");
+	tap_ok(p->space.areas == 1,
+	       "adjacent mappings with equal attributes are merged");
 	c = SKEP_MMAP_START + 0x100000;
-	tap_ok((u64)map(c, 4096, RW, 0) == c, "a free hint is taken");
+	tap_ok((u64)map(c, 4096, RW, 0) == c, "a hint is used if it is free");
 	tap_ok((u64)map(c, 4096, RW, 0) == b - 4096,
-	       "a hint in use is not taken");
+	       "a hint is not used if it is mapped");
 	tap_ok((u64)map(0xc000000000, 4096, 0, 0) == b - 8192,
-	       "a hint outside the guest's ranges is not taken");
+	       "a hint outside the guest's ranges is not used");
 	tap_ok(map(c + 1, 4096, RW, ABI_MAP_FIXED) == -LINUX_EINVAL,
 	       "a fixed address must be page aligned");
 	tap_ok(map(0x10000, 4096, RW, ABI_MAP_FIXED) == -LINUX_ENOMEM,
@@ -260,20 +261,20 @@ static void limits(void)
 	tap_ok(p->space.committed == 0, "PROT_NONE is not counted");
 	tap_ok(abi_space_protect(p, a, 2 * gib, RW) == -LINUX_ENOMEM &&
 		       p->space.committed == 0,
-	       "opening more than the limit is refused");
+	       "making more memory accessible than the limit is refused");
 	tap_ok(!abi_space_protect(p, a, gib / 2, RW) &&
 		       p->space.committed == gib / 2,
-	       "opened memory is counted");
+	       "memory that becomes accessible is counted");
 	tap_ok(!abi_space_protect(p, a, gib / 2, 0) &&
 		       p->space.committed == gib / 2,
-	       "closed memory keeps its contents and its count");
+	       "PROT_NONE keeps contents, and memory stays counted");
 	tap_ok((u64)map(a, gib, RW, ABI_MAP_FIXED) == a,
-	       "what a fixed mapping replaces is not counted twice");
+	       "memory that a fixed mapping replaces is not counted twice");
 	tap_ok(!abi_space_unmap(p, a, 4 * gib) && !p->space.committed &&
 		       !p->space.mapped && !fake.committed,
-	       "munmap gives everything back");
+	       "munmap releases everything that was counted");
 	p->limit[ABI_RLIMIT_AS].cur = gib;
-	tap_ok(map(0, 2 * gib, 0, 0) == -LINUX_ENOMEM, "RLIMIT_AS is kept");
+	tap_ok(map(0, 2 * gib, 0, 0) == -LINUX_ENOMEM, "RLIMIT_AS is enforced");
 	fake.commit_answer = -LINUX_ENOMEM;
 	tap_ok(map(0, 4096, RW, 0) == -LINUX_ENOMEM && !p->space.areas,
 	       "a host without memory leaves the map as it was");
@@ -288,7 +289,7 @@ static void wx(void)
 	p = fake_proc();
 	tap_ok(map(0, 4096, 7, 0) == -LINUX_EACCES && fake.logs == 1 &&
 		       strstr(fake.last_log, "writable and executable"),
-	       "writable and executable is refused with a line");
+	       "writable and executable memory is refused with a message");
 	a = (u64)map(0, 8192, RW, 0);
 	byte = (u8 *)a;
 	*byte = 0xc3;

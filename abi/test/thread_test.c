@@ -99,11 +99,12 @@ static void test_clone(void)
 
 	tap_ok(tid == 4243, "clone gives the new tid");
 	tap_ok(*word_at(page) == 4243, "CLONE_PARENT_SETTID");
-	tap_ok(join(), "the end of a thread clears its tid and wakes");
+	tap_ok(join(), "the end of a thread clears its tid and wakes a waiter");
 	TAP(seen_tp == page + 0x6000);
-	tap_ok(WAIT_FOR(busy() == 1), "its record is free when it is gone");
+	tap_ok(WAIT_FOR(busy() == 1),
+	       "a thread's record is free after its end");
 	tid = clone_job(CLONE_PTHREAD | 0x1000000, JOB_EXIT);
-	tap_ok(tid == 4244 && join(), "tids do not come back at once");
+	tap_ok(tid == 4244 && join(), "a tid is not used again at once");
 	TAP(p->threads.live == 1);
 	TAP(CALL(tgkill, 4242, 4243, 0) == -LINUX_ESRCH);
 }
@@ -112,7 +113,7 @@ static void test_clone_refused(void)
 {
 	TAP(clone_job(SIGCHLD, JOB_EXIT) == -LINUX_ENOSYS);
 	tap_ok(strstr(fake.last_log, "fork and exec") && fake.logs == 1,
-	       "a fork is refused with a reason");
+	       "fork is refused with a message");
 	TAP(clone_job(0x4111, JOB_EXIT) == -LINUX_ENOSYS && fake.logs == 1);
 	TAP(CALL(fork) == -LINUX_ENOSYS &&
 	    CALL(execve, 0, 0, 0) == -LINUX_ENOSYS);
@@ -142,7 +143,7 @@ static void test_limit(void)
 	fake.host.thread_start = start;
 	while (guest_thread())
 		n++;
-	tap_ok(n == ABI_THREADS_MAX - 1, "there are 1024 threads");
+	tap_ok(n == ABI_THREADS_MAX - 1, "1024 threads exist at once");
 	TAP(clone_job(CLONE_PTHREAD, JOB_EXIT) == -LINUX_EAGAIN);
 	while (n)
 		abi_thread_undo(p, abi_thread_get(p, n--));
@@ -157,20 +158,20 @@ static void test_robust(void)
 	TAP(tid > 0 && join());
 	tap_ok(*word_at(page + 0x1000 + 64 + 32) == 0x40000000 &&
 		       *word_at(page + 0x1000 + 192 + 32) == 0xc0000000,
-	       "locks of a dead thread are marked");
+	       "robust futexes of a dead thread are marked");
 	TAP(*word_at(page + 0x1000 + 128 + 32) == 4242);
 	tap_ok(*word_at(page + 0x1000 + 256 + 32) == 0x40000000,
-	       "the lock it was taking as well");
+	       "the robust futex that a dead thread was locking is marked");
 	head[0] = page + 0x1000 + 64;
 	head[8] = page + 0x1000 + 64;
 	head[2] = 0;
 	clone_job(CLONE_PTHREAD | 0x1000000, JOB_LIST);
-	tap_ok(join(), "a list that never comes back to its head ends");
+	tap_ok(join(), "a robust list without an end is walked only so far");
 	head[0] = 0x10001000;
 	head[1] = ~0ull - 2;
 	head[2] = 0xffffffffffff0000;
 	clone_job(CLONE_PTHREAD | 0x1000000, JOB_LIST);
-	tap_ok(join(), "a list that leaves the map ends");
+	tap_ok(join(), "a robust list that leads outside the map ends there");
 	TAP(CALL(set_robust_list, page + 0x1000, 23) == -LINUX_EINVAL);
 	TAP(CALL(set_robust_list, page + 0x1000, 24) == 0);
 	TAP(CALL(get_robust_list, 0, page + 0x80, page + 0x88) == 0 &&
@@ -287,10 +288,10 @@ static void test_end(void)
 	__atomic_store_n(&hold, 0, __ATOMIC_SEQ_CST);
 	tap_ok(WAIT_FOR(__atomic_load_n(&fake.exited, __ATOMIC_SEQ_CST)) &&
 		       fake.exit_status == EXITED(5),
-	       "its status is that of its first thread");
+	       "the exit status is that of the first thread");
 	end(end_group);
 	tap_ok(fake.exited && fake.exit_status == EXITED(7),
-	       "exit_group ends it at once");
+	       "exit_group ends the process at once");
 }
 
 int main(void)

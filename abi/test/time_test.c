@@ -43,7 +43,7 @@ static void test_clocks(void)
 	for (i = 0; i < 5; i++)
 		bad += CALL(clock_gettime, steady[i], page) != 0 ||
 		       !near(time_of(page), mono());
-	tap_ok(!bad, "clocks tell the time they are named for");
+	tap_ok(!bad, "each clock returns its own time");
 	TAP(CALL(clock_gettime, 2, page) == 0 && time_of(page) > 0);
 	TAP(CALL(clock_gettime, 3, page) == 0);
 	TAP(CALL(clock_gettime, (~4242ull << 3) | 6, page) == 0);
@@ -68,16 +68,16 @@ static void test_sleep(void)
 
 	time_at(page, 10 * MS);
 	TAP(CALL(nanosleep, page, 0) == 0);
-	tap_ok(mono() - start >= 10 * MS, "a sleep is not too short");
+	tap_ok(mono() - start >= 10 * MS, "a relative sleep is not too short");
 	start = mono();
 	time_at(page, start + 10 * MS);
 	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
-	tap_ok(mono() - start >= 10 * MS, "nor is one until a time");
+	tap_ok(mono() - start >= 10 * MS, "an absolute sleep is not too short");
 	time_at(page, guest_now(ABI_CLOCK_REALTIME) + 10 * MS);
 	start = mono();
 	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
 	tap_ok(mono() - start >= 9 * MS && mono() - start < 5 * ABI_NS,
-	       "nor one on the wall clock");
+	       "a sleep on the wall clock is not too short");
 	time_at(page, 5);
 	TAP(CALL(clock_nanosleep, 0, TIMER_ABSTIME, page, 0) == 0);
 	TAP(CALL(clock_nanosleep, 1, TIMER_ABSTIME, page, 0) == 0);
@@ -136,9 +136,9 @@ static void test_alarm(void)
 	now = armed;
 	tap_ok(abi_timer_fire(p, now) == now + 10 * MS &&
 		       next_signal() == SIGALRM,
-	       "an interval timer sends and goes on");
+	       "an interval timer sends its signal again");
 	tap_ok(abi_timer_fire(p, now + 95 * MS) == now + 100 * MS,
-	       "a late one skips what it missed");
+	       "a late interval timer skips missed expirations");
 	TAP(next_signal() == SIGALRM && next_signal() == -LINUX_EAGAIN);
 	TAP(CALL(getitimer, 0, page) == 0 && at(page)[1] == 10000);
 	memset(at(page), 0, 32);
@@ -179,7 +179,7 @@ static void test_timers(void)
 	TAP(abi_timer_fire(p, armed) == ABI_FOREVER);
 	tap_ok(next_signal() == 34 && at(page + 0x200)[3] == 0x1234567890 &&
 		       (s32)at(page + 0x200)[1] == ABI_SI_TIMER,
-	       "a timer sends its value");
+	       "a POSIX timer sends its sigevent's value");
 	TAP(CALL(timer_getoverrun, id) == 0);
 	TAP(CALL(timer_delete, id) == 0);
 	TAP(CALL(timer_delete, id) == -LINUX_EINVAL);
@@ -189,7 +189,7 @@ static void test_timers(void)
 	TAP(create(2, 0, 0) == -LINUX_EINVAL);
 	while (create(0, 0, 0) == 0)
 		n++;
-	tap_ok(n == ABI_ALARMS, "there are 32 timers");
+	tap_ok(n == ABI_ALARMS, "32 POSIX timers exist at once");
 	while (n)
 		CALL(timer_delete, (u64)--n);
 	TAP(create(1, 0, 0) == 0);
@@ -201,7 +201,7 @@ int main(void)
 	test_clocks();
 	test_sleep();
 	tap_ok(CALL(alarm, 1) == -LINUX_ENOSYS && fake.logs == 1,
-	       "a host without timers is named");
+	       "a host without timers is reported");
 	fake.host.timer_arm = timer_arm;
 	block_alarm();
 	test_alarm();

@@ -94,9 +94,9 @@ static void places(void)
 	private = (u64)MMAP(shared, 8192, RW, ABI_MAP_PRIVATE, 3, 4096);
 	plain = (u64)MMAP(FIRST - 0x10000, 8192, RW, ANON, -1, 0);
 	tap_ok(shared == FIRST && *(u8 *)shared == 'f',
-	       "a shared mapping lies where the host puts it");
+	       "a shared mapping is placed by the host");
 	tap_ok(private + 8192 <= WINDOW && plain + 8192 <= WINDOW,
-	       "nothing else lies in the window, whatever the hint");
+	       "no other mapping is placed in the window, whatever the hint");
 	*(u8 *)private = 'p';
 	tap_ok(*(u8 *)shared == 'f' && *(u8 *)private == 'p',
 	       "a private mapping is a copy");
@@ -109,11 +109,11 @@ static void places(void)
 	tap_ok(MMAP(plain, 4096, RW, ABI_MAP_SHARED | ABI_MAP_FIXED, 3, 0) ==
 			       -LINUX_EINVAL &&
 		       !(*(u8 *)plain = 0),
-	       "a fixed place that the host refuses leaves what was there");
+	       "a fixed address that the host refuses leaves the old mapping");
 	fixed = 0;
 	tap_ok(MMAP(shared, 4096, RW, ABI_MAP_SHARED | ABI_MAP_FIXED, 3, 0) ==
 		       (s64)shared,
-	       "a fixed place that the host grants is taken");
+	       "a fixed address that the host accepts is used");
 	tap_ok(!CALL(munmap, shared, 8192, 0) &&
 		       !abi_space_check(p, shared, 1, 0),
 	       "munmap in the window");
@@ -148,14 +148,14 @@ static void moves(void)
 	*(u8 *)(b + 12288) = 'm';
 	tap_ok(b == FIRST + 0x10000 && !abi_space_check(p, a, 1, 0) &&
 		       abi_space_check(p, b, 16384, RW),
-	       "it grows at another place of the host's");
+	       "a shared mapping grows at another address of the host's");
 	a = (u64)MMAP(0, 4096, RW, ANON, -1, 0);
 	tap_ok(call(ABI_NR_mremap, a, 4096, 4096, 3, WINDOW + 0x100000, 0) ==
 		       -LINUX_ENOMEM,
 	       "other memory does not move into the window");
 	tap_ok(!CALL(msync, b, 8192, ABI_MS_ASYNC) && !synced &&
 		       !CALL(msync, b, 8192, ABI_MS_SYNC) && synced == 1,
-	       "msync until it is on the disk passes through the host");
+	       "MS_SYNC is passed to the host");
 	fake_free(p);
 }
 
@@ -174,7 +174,7 @@ static void faults(void)
 	regs.rsp = stack + 60000;
 	abi_fault(p, 0, &regs, &f);
 	tap_ok(faulted == 1 && regs.rip == 0x1234,
-	       "a page that the file has by now is tried again");
+	       "a fault on a page that the file has gained is retried");
 	reach = -LINUX_EFAULT;
 	tap_ok(call(ABI_NR_pread64, 3, a, 1, 0, 0, 0) == -LINUX_EFAULT &&
 		       call(ABI_NR_pwrite64, 3, a + 4096, 1, 0, 0, 0) ==
@@ -207,7 +207,7 @@ static void protection(void)
 	       "a store to read-only pages is SIGSEGV");
 	reached = 0;
 	tap_ok(call(ABI_NR_pwrite64, 3, stack, 1, 0, 0, 0) == 1 && !reached,
-	       "the host is not asked for other memory");
+	       "faults outside the window are not passed to the host");
 	fake_free(p);
 }
 

@@ -40,7 +40,7 @@ static void check_examples(void)
 		     1,
 		     "248d6a61d20638b8e5c026930c3e6039"
 		     "a33ce45964ff2167f6ecedd419db06c1");
-	check_digest("a million a", "aaaaaaaaaa", 100000,
+	check_digest("a million times a", "aaaaaaaaaa", 100000,
 		     "cdc76e5c9914fb9281a1c7e284d73e67"
 		     "f1809a48a497200e046d39ccc7112cd0");
 }

@@ -42,7 +42,7 @@ done
 image=$(echo "$c"/*)
 run "$g/work-musl"
 [ "$(awk '/^rewrite_us/ { print $2 }' "$tmp/report")" -lt 5000 ]
-result $? "an image that is there is taken"
+result $? "a cached image is used"
 
 size=$(wc -c <"$image")
 cp "$image" "$tmp/good"
@@ -78,7 +78,7 @@ chmod 620 "$image"
 run "$g/work-musl"
 check "an image that the group may write is not run" "writable by others"
 [ "$(stat -c %a "$image")" = 600 ]
-result $? "it is made anew for its owner alone"
+result $? "the image is written anew for its owner only"
 mv "$image" "$tmp/aside"
 ln -s "$tmp/aside" "$image"
 run "$g/work-musl"
@@ -89,7 +89,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	run "$g/work-musl"
 	check "an image of another user is not run" "owned by another user"
 	[ "$(stat -c %u "$image")" -eq 0 ]
-	result $? "it is replaced by one's own"
+	result $? "an image of another user is replaced by one's own"
 fi
 
 c=$tmp/none
@@ -97,7 +97,7 @@ want "$g/hello-musl"
 run "$g/hello-musl"
 mkdir "$c"
 : >"$c/x"
-check "a directory that is not there is said" "cannot be written"
+check "a missing directory is reported" "cannot be written"
 c=$tmp/cache
 rm -f "$c"/*
 within 60 sh -c 'trap "" XFSZ; ulimit -f 1; exec "$@"' sh "$b/bin/bee" \
@@ -107,7 +107,7 @@ echo "exit $?" >>"$tmp/got"
 echo "exit $?" >>"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got" && grep -q "cannot be written" "$tmp/err" &&
 	[ -z "$(ls "$c")" ]
-result $? "a cache that is full is said, and keeps no part of an image"
+result $? "a full cache is reported, and keeps no part of an image"
 
 # No site, no stub: the smallest image there is.
 want "$g/trap"

@@ -21,13 +21,13 @@ static const struct {
 	const char *name;
 } place[] = {
 	{SKEP_IMAGE_START - 16, 0, "before an image"},
-	{SKEP_IMAGE_START + 2, 1, "the first of an image"},
-	{SKEP_IMAGE_END, 1, "the last of an image"},
+	{SKEP_IMAGE_START + 2, 1, "the first address of an image"},
+	{SKEP_IMAGE_END, 1, "the last address of an image"},
 	{SKEP_IMAGE_END + 2, 0, "behind an image"},
 	{SKEP_ARENA_START - 16, 0, "before the arena"},
-	{SKEP_ARENA_START + 2, 1, "the first of the arena"},
+	{SKEP_ARENA_START + 2, 1, "the first address of the arena"},
 	{SKEP_MMAP_START + 0x123456, 1, "inside the arena"},
-	{SKEP_ARENA_END, 1, "the last of the arena"},
+	{SKEP_ARENA_END, 1, "the last address of the arena"},
 	{SKEP_ARENA_END + 2, 0, "behind the arena"},
 };
 

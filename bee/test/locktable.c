@@ -112,8 +112,9 @@ static void check_ranges(void)
 		       last - first + 1);
 		good += (u32)table_equals_model();
 	}
-	tap_ok(good == rounds, "ranges split, merge and conflict as by bytes");
-	tap_ok(refused > rounds / 10, "some of them were in the way");
+	tap_ok(good == rounds,
+	       "ranges split, merge and conflict as a lock per byte does");
+	tap_ok(refused > rounds / 10, "the random locks met conflicts");
 }
 
 static void check_kinds(void)
@@ -125,26 +126,29 @@ static void check_kinds(void)
 	locktable_set(&own, &e);
 	f.kind = ABI_FILELOCK_FLOCK;
 	f.process.pid = 8;
-	tap_ok(!locktable_conflict(&own, &f), "flock knows nothing of fcntl");
+	tap_ok(!locktable_conflict(&own, &f),
+	       "flock does not conflict with fcntl locks");
 	f.kind = ABI_FILELOCK_OPEN;
-	tap_ok(!!locktable_conflict(&own, &f), "open-file locks know records");
+	tap_ok(!!locktable_conflict(&own, &f),
+	       "open file description locks conflict with record locks");
 	f.file.index++;
-	tap_ok(!locktable_conflict(&own, &f), "another file");
+	tap_ok(!locktable_conflict(&own, &f),
+	       "locks of another file do not conflict");
 	f = e;
 	f.process.birth++;
 	f.file.volume = 0;
 	tap_ok(!!locktable_conflict(&own, &f),
-	       "a process id used again is another owner");
+	       "a reused process id is another owner");
 	tap_ok(locktable_drop_process(&own, &f.process) == 0 &&
 		       locktable_drop_process(&own, &e.process) == 1,
-	       "all of a process goes at once");
+	       "all locks of a process are dropped at once");
 	e = entry(2, READ, 3, 4);
 	f = entry(3, READ, 3, 4);
 	locktable_set(&own, &e);
 	locktable_set(&own, &f);
 	tap_ok(locktable_drop_handle(&own, &e.process, e.handle) == 1 &&
 		       own.locks == 1 && own.lock[0].handle == f.handle,
-	       "a handle drops what it owns");
+	       "closing a handle drops only its locks");
 }
 
 static void check_rings(void)
@@ -159,12 +163,14 @@ static void check_rings(void)
 		locktable_set(&own, &e);
 	}
 	e = entry(0, WRITE, 1, 1);
-	tap_ok(!locktable_is_ring(&own, &e), "one who waits is no ring");
+	tap_ok(!locktable_is_ring(&own, &e), "one waiter is no deadlock");
 	w = waiter(1, 0);
 	locktable_wait(&own, &w);
-	tap_ok(locktable_is_ring(&own, &e), "two who wait are one");
+	tap_ok(locktable_is_ring(&own, &e),
+	       "two waiters for each other are a deadlock");
 	locktable_unwait(&own, &w);
-	tap_ok(!locktable_is_ring(&own, &e), "none after one has gone");
+	tap_ok(!locktable_is_ring(&own, &e),
+	       "no deadlock once a waiter is gone");
 	/* 0 waits for 1, which waits for 9, which waits for 0 */
 	e = entry(0, WRITE, 2, 2);
 	e.process.pid = 9;
@@ -175,7 +181,8 @@ static void check_rings(void)
 	w = waiter(1, 2);
 	locktable_wait(&own, &w);
 	e = entry(0, WRITE, 1, 1);
-	tap_ok(locktable_is_ring(&own, &e), "a ring of three, the last first");
+	tap_ok(locktable_is_ring(&own, &e),
+	       "a deadlock of three, found by the last waiter");
 }
 
 /* A process that is killed while it stores leaves what was there. */
@@ -198,12 +205,12 @@ static void check_death(void)
 		locktable_load(&own, &table);
 		good += own.locks == 1 && own.lock[0].last == 2;
 	}
-	tap_ok(good == 64, "what was half stored is not seen");
+	tap_ok(good == 64, "a table that is half stored is not loaded");
 	table = before;
 	own.locks = 0;
 	locktable_store(&table, &own);
 	locktable_load(&own, &table);
-	tap_ok(own.locks == 0, "what was stored whole is");
+	tap_ok(own.locks == 0, "a table that is completely stored is loaded");
 }
 
 static void check_hostile(void)
@@ -229,7 +236,7 @@ static void check_hostile(void)
 		good += own.locks <= LOCKTABLE_LOCKS &&
 			own.waiters <= LOCKTABLE_WAITERS;
 	}
-	tap_ok(good == 300, "any contents are bounded");
+	tap_ok(good == 300, "random contents stay within bounds");
 }
 
 static void check_full(void)
@@ -245,11 +252,11 @@ static void check_full(void)
 		err = locktable_set(&own, &e);
 	}
 	tap_ok(err == -LINUX_ENOLCK && i == LOCKTABLE_LOCKS + 1,
-	       "a full table says so");
+	       "a full table returns ENOLCK");
 	for (i = 0, err = 0; !err && i <= LOCKTABLE_WAITERS; i++)
 		err = locktable_wait(&own, &w);
 	tap_ok(err == -LINUX_ENOLCK && i == LOCKTABLE_WAITERS + 1,
-	       "a full queue says so");
+	       "a full queue of waiters returns ENOLCK");
 }
 
 int main(void)

@@ -18,10 +18,10 @@ static const struct {
 	{SKEP_IMAGE_END - PAGE, 2 * PAGE, "across an image's end"},
 	{SKEP_ARENA_START - PAGE, 2 * PAGE, "across the arena's start"},
 	{SKEP_ARENA_END, PAGE, "behind the arena"},
-	{SKEP_ARENA_START, ~(u64)PAGE + 1, "a length that goes round"},
-	{SKEP_ARENA_START, 0, "no length"},
+	{SKEP_ARENA_START, ~(u64)PAGE + 1, "a length that wraps"},
+	{SKEP_ARENA_START, 0, "a length of 0"},
 	{SKEP_ARENA_START, PAGE + 8, "half a page"},
-	{SKEP_ARENA_START + 8, PAGE, "from within a page"},
+	{SKEP_ARENA_START + 8, PAGE, "a start that is not page aligned"},
 };
 
 static void check_outside(void)
@@ -60,13 +60,13 @@ static void check_inside(u64 addr, const char *name)
 int main(void)
 {
 	check_outside();
-	tap_ok(!lin_mem_reserve(), "both ranges are free");
+	tap_ok(!lin_mem_reserve(), "both ranges are reserved");
 	tap_ok(lin_mem_reserve() == -EEXIST,
-	       "what is taken is not taken again");
+	       "a reserved range is not reserved again");
 	check_inside(SKEP_IMAGE_START, "an image's first page");
 	check_inside(SKEP_ARENA_END - PAGE, "the arena's last page");
 	tap_ok(lin_mem_commit(SKEP_ARENA_START, PAGE, RW | PROT_EXEC) ==
 		       -EACCES,
-	       "nothing is writable and executable");
+	       "writable and executable memory is refused");
 	return tap_done();
 }

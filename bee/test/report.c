@@ -71,7 +71,7 @@ static void check_report(void)
 	tap_ok(strstr(text, "0000f1\nsha256_file 2e0000") &&
 		       strstr(text, "\nrefused ptrace 3\n"
 				    "refused unknown 1\n"),
-	       "digests, and what was refused by name");
+	       "the report has digests and the names of refused calls");
 }
 
 static void check_list(void)

@@ -32,7 +32,7 @@ says "a full disk is named" "standard output can't be written"
 code "a probe on a full disk is a failure" 1 sh -c '"$0" --probe >/dev/full' \
 	"$b/bin/bee"
 code "a stack overflow ends the program" 139 "$b/bin/bee" "$g/stack-musl" x
-says "what ended a program is told" "was ended by signal 11"
+says "the signal that ended a program is reported" "was ended by signal 11"
 code "too few addresses for a program" 126 sh -c \
 	'ulimit -v 100000000; exec "$0" "$1"' "$b/bin/bee" "$g/hello-musl"
 says "too few addresses are named" "address range of guests is not free"
@@ -40,17 +40,17 @@ says "too few addresses are named" "address range of guests is not free"
 awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo >"$tmp/want"
 cmp -s "$tmp/want" "$tmp/got"
 result $? "a probe prints the machine's memory"
-code "leak: a system call that was missed dies" 159 env BEE_LEAK=syscall \
+code "leak: a missed system call ends the process" 159 env BEE_LEAK=syscall \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
-code "leak: an fs access that was missed dies" 139 env BEE_LEAK=fs \
+code "leak: a missed fs access ends the process" 139 env BEE_LEAK=fs \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-glibc"
-says "leak: an fs access that was missed is told" \
+says "leak: a missed fs access is reported" \
 	"defect: the program accessed the host's fs"
 code "leak: a site found and not patched is refused" 126 env BEE_LEAK=count \
 	"$b/bin/bee-guard" "$g/bee-leak" "$g/hello-musl"
 grep -q 'the rewriter left sites unpatched' "$tmp/err"
 result $? "leak: the refusal says that sites were left"
-code "leak: nothing missed runs" 7 "$b/bin/bee-guard" "$g/bee-leak" \
+code "leak: without a leak the program runs" 7 "$b/bin/bee-guard" "$g/bee-leak" \
 	"$g/hello-musl"
 echo "1..$n"
 exit "$failed"

@@ -102,13 +102,16 @@ int main(void)
 	tap_ok(examples(), "chosen by cpuid: the standard's examples");
 	show_speed("chosen");
 	if (has_sha() < 0)
-		tap_skip("the way is the CPU's", "no /proc/cpuinfo");
+		tap_skip("cpuid chooses the implementation",
+			 "no /proc/cpuinfo");
 	else
 		tap_ok((bee_sha256_way == BEE_SHA256_NI) == has_sha(),
-		       "the way is the CPU's");
+		       "cpuid chooses the implementation");
 	if (bee_sha256_way == BEE_SHA256_NI)
-		tap_ok(ways_agree(), "both ways agree at every length");
+		tap_ok(ways_agree(),
+		       "both implementations agree at every length");
 	else
-		tap_skip("both ways agree at every length", "no SHA-NI here");
+		tap_skip("both implementations agree at every length",
+			 "no SHA-NI here");
 	return tap_done();
 }

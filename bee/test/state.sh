@@ -60,7 +60,7 @@ no='mprotect: Permission denied\n'
 jit "run-time code: a system call is refused" syscall 13 syscall "$no"
 jit "run-time code: fs is refused" fs 13 fs: "$no"
 jit "run-time code: a hidden system call is refused" hidden 13 syscall "$no"
-jit "run-time code: looked at each time" late 1 syscall "42\n$no"
+jit "run-time code: checked each time" late 1 syscall "42\n$no"
 guarded "$g/jit-glibc" rwx >"$tmp/got" 2>"$tmp/err"
 [ $? -eq 14 ]
 result $? "run-time code: writable and executable is refused by mmap"
@@ -74,6 +74,6 @@ done
 code "bee's own fault ends the process" 139 "$b/bin/bee-guard" \
 	"$g/bee-fallback" --nonce fa017 "$g/hello-glibc"
 grep -q "defect: bee itself failed at pc 0x" "$tmp/err"
-result $? "bee's own fault is one sentence with its place"
+result $? "bee's own fault is reported with its address"
 echo "1..$n"
 exit "$failed"

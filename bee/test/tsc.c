@@ -110,9 +110,10 @@ static void check_pace(void)
 						     : worst;
 		}
 	tap_ok(worst >= 0, "no clock goes back");
-	tap_ok(worst >= 0 && worst < 50000, "each is right to 50 us (%d ns)",
-	       (int)worst);
-	tap_ok(looks < 200000 / 100, "with few looks (%u)", looks);
+	tap_ok(worst >= 0 && worst < 50000,
+	       "each clock is right to 50 us (%d ns)", (int)worst);
+	tap_ok(looks < 200000 / 100,
+	       "the clocks ask the host seldom (%u times)", looks);
 }
 
 static void check_idle(void)
@@ -123,7 +124,7 @@ static void check_idle(void)
 	run(TSC_MONOTONIC, 1000, 100000);
 	worst = run(TSC_MONOTONIC, 200, 20000 * MS);
 	tap_ok(worst >= 0 && worst < 50000 && c.on,
-	       "a program that sleeps long finds the time");
+	       "the time is right after a long sleep");
 }
 
 static int close_to(s64 error)
@@ -148,7 +149,7 @@ static void check_step(void)
 	tap_ok(close_to(before - now - stepped),
 	       "a clock that was set back is followed");
 	tap_ok(run(TSC_MONOTONIC, 1000, 100000) >= 0 && c.on,
-	       "the monotonic clock knows nothing of it");
+	       "setting the clock does not change the monotonic clock");
 }
 
 /* Too little to give up the counter: it goes slower until it is right. */
@@ -179,7 +180,7 @@ static void check_failure(const char *name, s64 jump, double to, int is_good)
 	ns = read_clock(TSC_MONOTONIC);
 	worst = run(TSC_MONOTONIC, 50000, 100000);
 	tap_ok(c.given_up && ns >= last && worst >= 0 && worst < 200 * MS,
-	       "%s: given up, and not back", name);
+	       "%s: the TSC is given up, and time does not go back", name);
 }
 
 static void run_before(s64 most)
@@ -199,12 +200,13 @@ int main(void)
 	run_before(100000);
 	check_failure("a counter that jumps", 1ll << 33, 2.5, 1);
 	run_before(1000 * MS);
-	check_failure("a counter that jumps after long", 1ll << 27, 2.5, 1);
+	check_failure("a counter that jumps after a long time", 1ll << 27, 2.5,
+		      1);
 	run_before(100000);
-	check_failure("a counter that stood still", -400 * MS, 2.5, 1);
+	check_failure("a counter that stops", -400 * MS, 2.5, 1);
 	run_before(100000);
-	check_failure("a counter of another pace", 0, 3.0, 1);
+	check_failure("a counter whose rate changes", 0, 3.0, 1);
 	run_before(100000);
-	check_failure("no good look", 0, 2.5, 0);
+	check_failure("no exact reading of the host's clock", 0, 2.5, 0);
 	return tap_done();
 }

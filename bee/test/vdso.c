@@ -68,7 +68,7 @@ static const struct {
 	{YES("\x0f\xc8"), "bswap, 0f c8"},
 	{YES("\x0f\xcf"), "bswap, 0f cf"},
 	{YES("\x48\xf7\xe1"), "mul"},
-	{YES("\xeb\x02\x0f\x10\xf3\x90"), "what a jump passes over"},
+	{YES("\xeb\x02\x0f\x10\xf3\x90"), "bytes that a jump skips"},
 	{NO("\x0f\x10\xc0"), "movups, 0f 10"},
 	{NO("\x0f\x16\xc0"), "movlhps, 0f 16"},
 	{NO("\x0f\x17\x00"), "movhps, 0f 17"},
@@ -90,7 +90,7 @@ static const struct {
 	{NO("\x64\x48\x8b\x04\x25\0\0\0"), "fs:"},
 	{NO("\xff\xe0"), "a jump to a register"},
 	{NO("\xe8\0\0\0\x70"), "a call out of the vDSO"},
-	{NO("\x74\x01\x90\x0f\x10\xc0"), "what only a branch reaches"},
+	{NO("\x74\x01\x90\x0f\x10\xc0"), "code that only a branch reaches"},
 };
 
 static int is_quick(u32 i)

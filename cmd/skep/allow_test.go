@@ -14,7 +14,7 @@ import (
 )
 
 // Where a hub runs, its user allows nothing on its nodes.
-func TestAllowIsTheOwners(t *testing.T) {
+func TestOnlyOwnerAllows(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(cli.StateVariable, dir+"/own")
 	h, err := hub.Open(hub.Config{State: hubState(dir), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})

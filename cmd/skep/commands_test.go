@@ -68,7 +68,7 @@ func TestHelpIsAligned(t *testing.T) {
 	}
 }
 
-func TestHelpOfOneWord(t *testing.T) {
+func TestHelpOfCommandAndSubcommand(t *testing.T) {
 	out, code, text := outputOf(t, "help", "lab")
 	if code != 0 || !strings.Contains(out, "skep lab down") {
 		t.Errorf("help lab: %d %q\n%s", code, text, out)

@@ -57,7 +57,7 @@ func TestDoctorNamesWhatBeeLacks(t *testing.T) {
 }
 
 // How programs would be kept from the rest is what an agent finds.
-func TestDoctorSaysHowProgramsAreConfined(t *testing.T) {
+func TestDoctorReportsConfinement(t *testing.T) {
 	found, err := agent.FindConfined()
 	if err != nil {
 		t.Skip(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestDoctorTellsAnAbsentModuleFromABrokenOne(t *testing.T) {
+func TestDoctorDistinguishesAbsentFromBrokenModule(t *testing.T) {
 	dir := t.TempDir()
 	strange := filepath.Join(dir, "o2g")
 	if err := os.WriteFile(strange, nil, 0o600); err != nil {

@@ -116,7 +116,7 @@ func dead(t *testing.T, build, name string) {
 }
 
 // Whoever asks for one machine and so clears the others away tells of them.
-func TestLabTellsOfOtherDeaths(t *testing.T) {
+func TestLabReportsOtherDeaths(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)
 	old := os.Stderr

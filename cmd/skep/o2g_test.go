@@ -13,7 +13,7 @@ import (
 )
 
 // Each endpoint has a line, and a second one where the kernel engine has it.
-func TestEndpointsAsPeopleReadThem(t *testing.T) {
+func TestEndpointsText(t *testing.T) {
 	user := launch.Endpoint{PID: 5, Program: "a", Engine: "user"}
 	kernel := launch.Endpoint{PID: 6, Program: "b", Engine: "kernel", Module: &launch.Module{SoftirqBytes: 2000, StoppedReading: 3}}
 	const heading, module = "PID  PROGRAM  ENGINE", "PID  PROGRAM  SOFTIRQ"

@@ -26,7 +26,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestHelpOfAWord(t *testing.T) {
+func TestHelpOfUnknownSubcommand(t *testing.T) {
 	_, text := cli.ExitCode(dispatch(t.Context(), []string{"help", "lab", "frob"}))
 	if !strings.Contains(text, `skep lab has no subcommand "frob"`) || !strings.Contains(text, "up, shell") {
 		t.Errorf("got %q", text)

@@ -53,7 +53,7 @@ func TestUpdateOptionsBecomeAPolicy(t *testing.T) {
 }
 
 // The kernel counts a median from the older one's, people from what is more.
-func TestLatencyThatIsTooLong(t *testing.T) {
+func TestLatencyLimits(t *testing.T) {
 	u := &updateApply{}
 	f := cli.NewFlags("update apply", "update apply")
 	u.options(f)
@@ -86,7 +86,7 @@ func TestUpdateOptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestUpdateStatusAsPeopleReadIt(t *testing.T) {
+func TestUpdateStatusText(t *testing.T) {
 	u := update.Status{Name: "fix", Class: "any", State: "trial", Policy: "tgid 5", ConfirmMS: 57200, Advised: true,
 		Health:    update.Health{Least: 100, Errors: 20, Latency: 50, StuckNS: 10e9},
 		Functions: []update.Function{{Symbol: "f", Installer: "direct", Old: update.Version{Calls: 9, Errors: 1}, New: update.Version{Calls: 3, Inside: 1, Sampled: 2, P50: 1234, P99: 56789}}},
@@ -124,7 +124,7 @@ AGO  EVENT  THEN   PID  COMM  TEXT
 	}
 }
 
-func TestLatencyAsPeopleReadIt(t *testing.T) {
+func TestLatencyText(t *testing.T) {
 	for ns, want := range map[uint64]string{0: "0s", 7: "7ns", 999: "1µs", 1234: "1.2µs", 56789: "57µs", 1234567890: "1.2s"} {
 		if got := latencyText(1, ns); got != want {
 			t.Errorf("%v: %s, not %s", time.Duration(ns), got, want)
@@ -132,7 +132,7 @@ func TestLatencyAsPeopleReadIt(t *testing.T) {
 	}
 }
 
-func TestPackageAsPeopleReadIt(t *testing.T) {
+func TestPackageText(t *testing.T) {
 	object := 0
 	p := &pack.Package{Manifest: pack.Manifest{Name: "fix", Class: "any", Proposed: "together",
 		Reasons: []string{"kfree is called anew"}, Because: "it frees what leaked", Files: []string{"a.c"},
@@ -186,7 +186,7 @@ func TestNameOfAPatch(t *testing.T) {
 	}
 }
 
-func TestPackageThatIsNotThereOrIsNone(t *testing.T) {
+func TestMissingOrInvalidPackage(t *testing.T) {
 	if code, _ := cli.ExitCode(func() error { _, err := openPackage("no/such.skepup"); return err }()); code != cli.Failed {
 		t.Errorf("a file that is not there: code %d", code)
 	}
@@ -195,7 +195,7 @@ func TestPackageThatIsNotThereOrIsNone(t *testing.T) {
 	}
 }
 
-func TestWhatAuthorsStateOfFunctions(t *testing.T) {
+func TestStatementsOfAuthors(t *testing.T) {
 	u := &updateBuild{}
 	f := cli.NewFlags("update build", "update build")
 	u.options(f)

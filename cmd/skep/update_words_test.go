@@ -102,7 +102,7 @@ func TestListOfUpdates(t *testing.T) {
 }
 
 // Who waits for an update to be left learns what keeps it.
-func TestUpdateThatIsNotLeft(t *testing.T) {
+func TestUpdateWithTasksInside(t *testing.T) {
 	l := &loaded{}
 	l.load("a", uapi.DynamosAny)
 	l.load("o", uapi.DynamosObject)

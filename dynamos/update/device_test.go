@@ -29,7 +29,7 @@ func pipe(t *testing.T, data []byte) *Device {
 	return &Device{ends[0]}
 }
 
-func TestEventsAreAllThatIsThere(t *testing.T) {
+func TestEventsReadsAllEvents(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 3 {
 		if err := binary.Write(&b, binary.LittleEndian, uapi.DynamosEvent{PID: int32(i + 1)}); err != nil {
@@ -71,7 +71,7 @@ func TestOtherDeviceIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoModuleIsNotLoaded(t *testing.T) {
+func TestFileThatIsNoModuleIsNotLoaded(t *testing.T) {
 	if fresh, err := Load("skep_no_module", []byte("no module")); fresh || err == nil {
 		t.Errorf("loaded: %v, %v", fresh, err)
 	}

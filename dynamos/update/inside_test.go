@@ -11,7 +11,7 @@ import (
 )
 
 // A new version that a pointer led to has no wrapper below it on the stack.
-func TestInsideOfTheNewVersionWithoutItsWrapper(t *testing.T) {
+func TestTaskInNewVersionWithoutWrapper(t *testing.T) {
 	proc := fakeProc(t, symbols, map[string]string{"20/task/20": "[<0>] pipe_read+0x1/0x2\n[<0>] ksys_read+0x45/0x100 [fix]\n[<0>] do_syscall_64+0x3/0x4\n"})
 	list, err := List(oneUpdate(), Names{})
 	if err != nil {
@@ -25,7 +25,7 @@ func TestInsideOfTheNewVersionWithoutItsWrapper(t *testing.T) {
 	}
 }
 
-func TestPolicyIsToldRuleByRule(t *testing.T) {
+func TestPolicyTextRuleByRule(t *testing.T) {
 	for want, choices := range map[string][]uint32{
 		"uid 1":                                {1},
 		"except uid 1":                         {0},

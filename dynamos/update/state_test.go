@@ -18,7 +18,7 @@ import (
 	"skep/lab"
 )
 
-func TestStatementsThatTheClassHasNoUseFor(t *testing.T) {
+func TestStatementsThatTheClassIgnores(t *testing.T) {
 	arg, far := 0, 3
 	changed := func(name string, object *int, ends bool) module.Function {
 		return module.NewFunction(pack.Function{Symbol: pack.Symbol{Name: name}, Args: 1, Object: object, Ends: ends},
@@ -104,7 +104,7 @@ func TestFunctionsThatCannotBeOfAnUpdate(t *testing.T) {
 	}
 }
 
-func TestHealthAsItIsTold(t *testing.T) {
+func TestHealthText(t *testing.T) {
 	for kernel, want := range map[uint32]uint32{0: 0, 101: 1, 150: 50} {
 		if got := healthOf(&uapi.DynamosHealth{Latency: kernel}).Latency; got != want {
 			t.Errorf("%d of the kernel's percent are told as %d more, not %d", kernel, got, want)

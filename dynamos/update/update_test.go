@@ -22,7 +22,7 @@ func tgid(n int32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { 
 
 func uid(n uint32) func(*uapi.DynamosRule) { return func(r *uapi.DynamosRule) { r.UID = n } }
 
-func TestPolicyAsItIsMadeAndTold(t *testing.T) {
+func TestPolicyText(t *testing.T) {
 	names := Names{User: func(id uint32) string {
 		if id == 7 {
 			return "alice"
@@ -65,7 +65,7 @@ func TestPolicyAsItIsMadeAndTold(t *testing.T) {
 	}
 }
 
-func TestPolicyThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidPolicyIsRefused(t *testing.T) {
 	many := func(p *Policy) error {
 		for range uapi.DynamosRules + 1 {
 			if len(p.rules) > 0 {
@@ -175,7 +175,7 @@ func TestStatusOfAnUpdate(t *testing.T) {
 	}
 }
 
-func TestUpdateThatGoesWhileItIsListed(t *testing.T) {
+func TestUpdateRemovedWhileListed(t *testing.T) {
 	s := oneUpdate()
 	s.counts = nil
 	if list, err := List(s, Names{}); err != nil || len(list) != 0 {

@@ -407,7 +407,7 @@ func TestDeaths(t *testing.T) {
 	})
 }
 
-func TestAliveIsNotSilent(t *testing.T) {
+func TestComputingWorkerIsNotSilent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, beeProgram(t), 1)
 	r.Agent.muteLimit = 1800 * time.Millisecond // it pings every second
@@ -554,7 +554,7 @@ func TestBadPrograms(t *testing.T) {
 	})
 }
 
-func TestDamagedCacheIsSeen(t *testing.T) {
+func TestDamagedCacheIsDetected(t *testing.T) {
 	each(t, 1, func(t *testing.T, r *rig) {
 		program, err := os.ReadFile(workerFile)
 		if err != nil {

@@ -99,7 +99,7 @@ func TestKilledAgentLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWorkersGiveWay(t *testing.T) {
+func TestWorkersHaveLowPriority(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 1)
 	l := r.lease(fnCount, nil)

@@ -74,7 +74,7 @@ func TestPoisonedCache(t *testing.T) {
 }
 
 // A blob that cannot be had again is an error that says what happened.
-func TestPoisonWithoutCure(t *testing.T) {
+func TestDamagedBlobThatCannotBeFetchedAgain(t *testing.T) {
 	eachIn(t, 1, &bounds{Kind: ConfinedNot}, func(t *testing.T, r *rig) {
 		state := []byte("state")
 		l := r.withState(state, fnState, "")

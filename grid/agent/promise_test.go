@@ -116,7 +116,7 @@ func TestStreamOfAWorker(t *testing.T) {
 }
 
 // Between the parts of a result nothing else may come.
-func TestNothingElseInAResult(t *testing.T) {
+func TestOtherFrameInsideAResultIsRefused(t *testing.T) {
 	for name, f := range map[string]uapi.Frame{
 		"another frame": {Type: uapi.TypeResult, Call: 7},
 		"another call":  {Type: uapi.TypeData, Call: 8, Flags: uapi.FlagLast, Length: 1},

@@ -86,7 +86,7 @@ func TestPutThenOpen(t *testing.T) {
 	}
 }
 
-func TestSamePutsAtOnce(t *testing.T) {
+func TestConcurrentPutsOfOneBlob(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	text := strings.Repeat("x", 1<<20)
 	var wg sync.WaitGroup

@@ -36,7 +36,7 @@ func (w *world) stranger() net.Conn {
 	return c
 }
 
-func TestStrangersMakeRoom(t *testing.T) {
+func TestOldestUnauthenticatedPeerIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.strangers = 2 })
 	first := w.stranger()
 	for range 2 {

@@ -570,7 +570,7 @@ func TestOtherSessionRevision(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNotThere(t *testing.T) {
+func TestUnusableListenAddresses(t *testing.T) {
 	w := newWorld(t, nil)
 	for listen, want := range map[string]string{
 		w.hub.Address().String(): "stop what uses that port",

@@ -127,7 +127,7 @@ func TestJoinThenMutualTLS(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestUnauthenticatedPeersAreRefused(t *testing.T) {
 	ca, other := openCA(t, t.TempDir()), openCA(t, t.TempDir())
 	if _, _, err := shake(t, hubTLS(t, ca), JoinTLS(Token{CA: other.Digest()})); !errors.Is(err, ErrWrongHub) {
 		t.Errorf("joining the wrong hub: %v", err)
@@ -236,7 +236,7 @@ func TestCopiedDiskGetsItsOwnIdentity(t *testing.T) {
 	}
 }
 
-func TestFilesAreTheOwnersAlone(t *testing.T) {
+func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	ca := openCA(t, dir)
 	admitNode(t, ca, openNode(t, dir, here))

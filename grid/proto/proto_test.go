@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestMessagesThereAndBack(t *testing.T) {
+func TestMessagesRoundTrip(t *testing.T) {
 	want := Lease{Call: 1, Fence: 1 << 60, Session: "s", Worker: Worker{"m", "i"}, Length: 3, Inline: true,
 		Init: &Init{Function: 1, Blob: "b"}, Name: "line\nbreak"}
 	raw := []byte("a\nb\x00")

@@ -93,7 +93,7 @@ func TestIdle_sameOrder(t *testing.T) {
 // work grows with the nodes, not with their square.
 func TestIdle_steps(t *testing.T) {
 	t.Run("copies", func(t *testing.T) { idleSteps(t, 0) })
-	t.Run("no node that has nothing to do is large enough", func(t *testing.T) { idleSteps(t, 2<<30) })
+	t.Run("no idle node is large enough", func(t *testing.T) { idleSteps(t, 2<<30) })
 }
 
 func idleSteps(t *testing.T, memory uint64) {

@@ -217,7 +217,7 @@ func TestMastersShareByQuanta(t *testing.T) {
 }
 
 // A slot is not kept for a master that thinks for long, or is gone.
-func TestSeatsAreNotKeptInVain(t *testing.T) {
+func TestSeatsAreReleased(t *testing.T) {
 	m := newMarket(t, 1, 1, 2, 0)
 	m.run(100 * time.Millisecond)
 	m.think = time.Second // first the one that sits, then both
@@ -246,7 +246,7 @@ func TestSeatsAreNotKeptInVain(t *testing.T) {
 }
 
 // A master that comes does not wait for a quantum where another has more.
-func TestNewcomerIsServedAtOnce(t *testing.T) {
+func TestNewMasterIsServedAtOnce(t *testing.T) {
 	m := newMarket(t, 1, 4, 1, -1)
 	m.run(50 * time.Millisecond)
 	m.handle(SessionOpen{2})

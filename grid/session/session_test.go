@@ -242,7 +242,7 @@ func TestSideWithoutIDLearnsThePeers(t *testing.T) {
 	}
 }
 
-func TestCutIsSaidWithItsCause(t *testing.T) {
+func TestCutIsReportedWithItsCause(t *testing.T) {
 	x, y := net.Pipe()
 	a, _ := joined(t, x, y)
 	y.Close()

@@ -61,13 +61,13 @@ static void test_without_hub(void)
 	setenv("SKEP_SOCKET", "/nowhere/at/all", 1);
 	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_E_NO_HUB &&
 		       says("/nowhere/at/all") && says("skep run"),
-	       "a socket that is not there is named");
+	       "a missing socket is named");
 	tap_ok(!OmniRpcCallAsync("demo.sum", 0l, NULL, NULL) &&
 		       says("OmniRpcInit"),
 	       "calls before init are refused");
 	tap_ok(OmniRpcWait(NULL) == OMRPC_ERROR &&
 		       OmniRpcFinalize() == OMRPC_ERROR,
-	       "so is everything else");
+	       "every other function before init is refused");
 }
 
 static void test_calls(void)
@@ -102,7 +102,7 @@ static void test_calls(void)
 		       info.wall_ns && info.bytes_in == 32 &&
 		       info.bytes_out == 8 && info.nonce == 11 &&
 		       info.calls == 22 && info.program[2] == 3,
-	       "it tells where and on what it ran");
+	       "a call reports its node and substrate");
 	OmniRpcDestroyRequest(r);
 }
 
@@ -133,7 +133,7 @@ static void test_errors(void)
 		       says("other"),
 	       "a function that is not there");
 	tap_ok(OmniRpcCall("fail") == OMRPC_E_WORKER && says("it fell over"),
-	       "what the worker failed with is told");
+	       "a worker's error is reported");
 	tap_ok(OmniRpcCall("sum", 1l, NULL, &x) == OMRPC_E_ARGUMENTS &&
 		       says("argument x of demo.sum"),
 	       "a null array is named");
@@ -144,7 +144,7 @@ static void test_errors(void)
 	       "a negative size is refused");
 	tap_ok(OmniRpcCall("Initialize", 0, &x) == OMRPC_E_NO_FUNCTION &&
 		       says("OmniRpcModuleInit"),
-	       "initialize is not called like others");
+	       "initialize cannot be called as a function");
 	tap_ok(!OmniRpcCreateHandle("somewhere", "demo") && says("somewhere"),
 	       "a host cannot be chosen");
 	r = OmniRpcCallAsync("hang");
@@ -181,29 +181,32 @@ static void test_lines(void)
 	watch_error();
 	OmniRpcCall("demo.sum", 3l, x, &total);
 	OmniRpcDestroyRequest(OmniRpcCallAsync("hang"));
-	tap_ok(printed(0, ""), "good and cancelled calls print nothing");
+	tap_ok(printed(0, ""), "successful and cancelled calls print nothing");
 	OmniRpcCall("fail");
-	tap_ok(printed(1, "skep: demo.fail, call "), "a failed call is a line");
+	tap_ok(printed(1, "skep: demo.fail, call "),
+	       "a failed call prints one line");
 	OmniRpcCall("fail");
-	tap_ok(printed(1, "failed: it fell over\n"), "the line says why");
+	tap_ok(printed(1, "failed: it fell over\n"),
+	       "the line gives the reason");
 	fail_together();
-	tap_ok(printed(5, "it fell over"), "each of many is one line");
+	tap_ok(printed(5, "it fell over"),
+	       "each of many failed calls prints one line");
 	OmniRpcWait(OmniRpcCallAsync("sum", 1l, NULL, &total));
 	tap_ok(printed(1, "skep: sum failed: argument x of demo.sum"),
-	       "a call that is not sent is a line");
+	       "a call that is not sent prints one line");
 	OmniRpcCall("demo.oth\n\x1b"
 		    "er");
 	tap_ok(printed(1, "skep: demo.oth  er failed: module demo has no "),
-	       "a line is one line and steers no terminal");
+	       "a line has no newline and no control characters");
 	OmniRpcModuleInit("other", 3, x);
 	tap_ok(printed(1, "skep: other.Initialize failed: "),
-	       "a module that is not there is a line");
+	       "a missing module prints one line");
 	OmniRpcModuleInit("demo", 0, x);
 	tap_ok(printed(1, "skep: demo.Initialize, call "),
-	       "so is a failed initialize");
+	       "a failed initialize prints one line");
 	OmniRpcCallByHandle(NULL, "sum");
 	tap_ok(printed(1, "skep: sum failed: the handle is NULL"),
-	       "so is a handle that is none");
+	       "an invalid handle prints one line");
 	leave_error();
 }
 
@@ -227,7 +230,7 @@ static void test_many(void)
 	for (good = 0, i = 0; i < MANY; i++)
 		good += seen[i] == 1;
 	tap_ok(good == MANY && OmniRpcWaitAny(MANY, r) == OMRPC_ERROR,
-	       "waiting for any gives each once");
+	       "waiting for any call returns each once");
 	for (i = 0; i < MANY; i++)
 		OmniRpcDestroyRequest(r[i]);
 }
@@ -273,7 +276,7 @@ static void test_big(void)
 	       "arguments beyond the window are sent and come back");
 	for (i = 0; i < BIG; i++)
 		bad += x[i] != 2.0 * (double)i;
-	tap_ok(!bad, "all of them are right");
+	tap_ok(!bad, "arguments beyond the window arrive unchanged");
 	free(x);
 }
 
@@ -281,7 +284,8 @@ static void test_good(void)
 {
 	hub_start(&hub, HUB_GOOD);
 	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_OK, "a session is opened");
-	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_ERROR, "but not twice");
+	tap_ok(OmniRpcInit(NULL, NULL) == OMRPC_ERROR,
+	       "a session is not opened twice");
 	test_calls();
 	test_types();
 	test_errors();
@@ -295,13 +299,13 @@ static void test_good(void)
 	       "finalize drops what still runs");
 	leave_error();
 	hub_stop(&hub);
-	tap_ok(!hub.broken, "the protocol was kept");
+	tap_ok(!hub.broken, "the client followed the protocol");
 	tap_ok(hub.unacked_max <= SKEP_SESSION_WINDOW &&
 		       hub.unacked_max > SKEP_SESSION_WINDOW / 2,
 	       "the window was used and not exceeded");
 	tap_ok(hub.sent - hub.sent_acked < 2 * SKEP_ACK_EVERY,
-	       "what came was acknowledged");
-	tap_ok(hub.inits == 2, "each initialize went out once");
+	       "received frames were acknowledged");
+	tap_ok(hub.inits == 2, "each initialize was sent once");
 }
 
 /* One call of a session in which the hub misbehaves. */
@@ -330,7 +334,8 @@ static void test_bad_hubs(void)
 	} cases[] = {
 		{HUB_OLD, OMRPC_E_REVISION, "another revision is named",
 		 "OmniRpcInit: the hub speaks"},
-		{HUB_NONSENSE, OMRPC_E_PROTOCOL, "what is no hub is said so",
+		{HUB_NONSENSE, OMRPC_E_PROTOCOL,
+		 "a server that is not a hub is named as such",
 		 "OmniRpcInit: "},
 		{HUB_LONG, OMRPC_E_PROTOCOL,
 		 "a result that does not fit is refused",
@@ -358,7 +363,7 @@ static void test_bad_hubs(void)
 		OmniRpcFinalize();
 		hub_stop(&hub);
 	}
-	tap_ok(printed(0, ""), "the end of a session is no line");
+	tap_ok(printed(0, ""), "the end of a session prints no line");
 	leave_error();
 }
 

@@ -40,20 +40,20 @@ static void test_calls(void)
 		       sum == 20 && x[3] == 8,
 	       "a call comes back with its result");
 	tap_ok(OmniRpcCall("say", "hello", &length) == OMRPC_OK && length == 5,
-	       "a string arrives, and what the worker prints harms nothing");
+	       "a string arrives although the worker prints");
 	tap_ok(OmniRpcCall("fill", 1000l, fill) == OMRPC_OK && fill[0] == 'w' &&
 		       fill[999] == 'w',
-	       "work memory is there");
+	       "a WORK array has its memory");
 	tap_ok(OmniRpcModuleInit("sample", 4l, x) == OMRPC_OK &&
 		       OmniRpcCall("state", &sum) == OMRPC_OK && sum == 20,
 	       "calls see what initialize was given");
 	x[0] = 100;
 	tap_ok(OmniRpcModuleInit("sample", 1l, x) == OMRPC_OK &&
 		       OmniRpcCall("state", &sum) == OMRPC_OK && sum == 100,
-	       "and what it is given the next time");
+	       "calls see the data of a later initialize");
 	r = OmniRpcCallAsync("state", &sum);
 	tap_ok(OmniRpcWait(r) == OMRPC_OK && calls_were_told(r),
-	       "a call tells where and on what it ran");
+	       "a call reports its node and substrate");
 }
 
 static void test_death(void)
@@ -96,7 +96,7 @@ static void test_big(void)
 	       "64 MiB go to the worker and come back");
 	for (i = 0; i < BIG; i++)
 		bad += x[i] != 2.0 * (double)i;
-	tap_ok(!bad, "all of it is right");
+	tap_ok(!bad, "64 MiB come back unchanged");
 	free(x);
 }
 

@@ -40,14 +40,14 @@ static void test_refusals(void)
 	u64 len;
 
 	simple();
-	tap_ok(!reopen(), "a proper manifest is taken");
+	tap_ok(!reopen(), "a valid manifest is accepted");
 	tap_ok(grid_module_find(&module, "f") == 0 &&
 		       grid_module_find(&module, "g") == -ENOENT,
 	       "functions are found by name");
 	len = manifest_done(&m);
 	tap_ok(grid_module_open(&module, m.bytes, len - 1, &why) == -EINVAL &&
 		       strstr(why, "tables"),
-	       "a manifest that is cut short is refused");
+	       "a truncated manifest is refused");
 	m.head.revision++;
 	tap_ok(refused("revision"), "another revision is refused");
 	simple();
@@ -302,7 +302,7 @@ static void test_memory(void)
 	       "memory: no more for all arguments together");
 	heap->free(heap, at, 64 << 20);
 	at = heap->alloc(heap, 64 << 20);
-	tap_ok(at != NULL, "memory: what a call had is there for the next");
+	tap_ok(at != NULL, "memory: the memory of a call is free for the next");
 	heap->free(heap, at, 64 << 20);
 }
 
@@ -373,15 +373,15 @@ static void test_in(void)
 	u64 length;
 
 	start_mixed();
-	tap_ok(!reopen(), "a manifest with the item of an array is taken");
+	tap_ok(!reopen(), "a manifest with the item of an array is accepted");
 	tap_ok(!grid_call_measure(&master, SKEP_IN, &length) &&
 		       length == 3 * 8 - 8 + 16 + 16 + 4 * 8,
-	       "what goes in is measured");
+	       "the size of the arguments is computed");
 	tap_ok(!grid_call_send(&master, SKEP_IN, &to) && written == length,
-	       "what is sent is what was measured");
+	       "as many bytes are sent as computed");
 	tap_ok(!grid_call_take(&worker, &from, &memory, length) &&
 		       taken == length,
-	       "the other side takes all of it");
+	       "the receiver reads all bytes");
 	tap_ok(!strcmp(worker.value[0].at, "a word") &&
 		       *(int *)worker.value[1].at == 5 &&
 		       !memcmp(&worker.value[2].bits, &f, 4) &&
@@ -390,7 +390,7 @@ static void test_in(void)
 	theirs = worker.value[4].at;
 	tap_ok(theirs[0][1] == 1 && theirs[1][3] == 8 && theirs[0][0] == 0 &&
 		       theirs[1][2] == 0,
-	       "of a part, its elements arrive and no others");
+	       "of a part of an array only its elements arrive");
 	tap_ok(worker.value[5].count == 5 && worker.value[6].count == 5,
 	       "OUT and WORK arrays have their sizes");
 }
@@ -416,9 +416,9 @@ static void test_out(void)
 	       "a result comes back");
 	tap_ok(n == 1000 && a[0][1] == 101 && a[1][3] == 108 && a[0][0] == 0 &&
 		       a[1][2] == 7 && o[4] == -4,
-	       "it lies where it belongs and nowhere else");
+	       "a result is written to its arrays only");
 	grid_call_drop(&worker, &memory);
-	tap_ok(!live, "all memory is given back");
+	tap_ok(!live, "all memory is freed");
 }
 
 static void test_wrong(void)
@@ -439,7 +439,7 @@ static void test_wrong(void)
 	idx[1] = 0;
 	master.value[4].at = NULL;
 	tap_ok(!grid_call_measure(&master, SKEP_IN, &length),
-	       "a null array without elements is taken");
+	       "a null array without elements is accepted");
 	start_mixed();
 	master.value[1].bits = (u64)-1;
 	tap_ok(grid_call_measure(&master, SKEP_IN, &length) == -EINVAL &&
@@ -460,7 +460,7 @@ static void test_wrong(void)
 	grid_call_measure(&master, SKEP_IN, &length);
 	grid_call_send(&master, SKEP_IN, &to);
 	tap_ok(grid_call_take(&worker, &from, &memory, length + 8) == -EPROTO,
-	       "bytes that no argument takes are refused");
+	       "bytes behind the last argument are refused");
 	grid_call_drop(&worker, &memory);
 	start_mixed();
 	n = -1; /* on the wire; what sizes read stays */
@@ -469,7 +469,7 @@ static void test_wrong(void)
 	tap_ok(grid_call_take(&worker, &from, &memory, length) == -EINVAL,
 	       "a scalar that makes a size negative is refused by the worker");
 	grid_call_drop(&worker, &memory);
-	tap_ok(!live, "nothing is left after errors");
+	tap_ok(!live, "no memory is left after errors");
 }
 
 /* A manifest and a call's arguments, as grid/test/module_fuzz.c takes them. */

@@ -202,8 +202,9 @@ static void talks(void)
 	u64 s;
 	int ok = 1;
 
-	tap_ok(talk(4000, 0, 0), "frames arrive in order and whole");
-	tap_ok(talk(4000, 0, 1), "a side that forgets needs no more");
+	tap_ok(talk(4000, 0, 0), "frames arrive in order and complete");
+	tap_ok(talk(4000, 0, 1),
+	       "a side that drops acknowledged bytes can go on");
 	tap_ok(!memcmp(a->s.id, b->s.id, 16), "the peer learns the id");
 	for (s = 1; s <= 20 && ok; s++) {
 		seed = s;
@@ -213,7 +214,8 @@ static void talks(void)
 			       a->got, b->got, a->s.why ? a->s.why : "",
 			       b->s.why ? b->s.why : "");
 	}
-	tap_ok(ok, "after 200 cuts at random places nothing lacks or repeats");
+	tap_ok(ok,
+	       "after 200 cuts at random places no byte is lost or repeated");
 }
 
 /* A peer's HELLO on a fresh session of which 100 bytes were sent. */
@@ -240,18 +242,18 @@ static void hellos(void)
 
 	tap_ok(hello(m, r, 100, 0, 32) == 0 && hello(m, r, 0, 0, 32) == 0 &&
 		       hello(m, r, 50, 0, 32) == 0 && a->s.written == 50,
-	       "a peer goes on from any byte that was sent");
+	       "a peer resumes at any byte that was sent");
 	tap_ok(hello(m, r, 101, 0, 32) == -EPROTO,
-	       "a peer cannot have what was not sent");
+	       "a peer cannot resume behind what was sent");
 	tap_ok(hello(m, r, 0, 9, 32) == -EPROTO,
 	       "a peer of another session is refused");
 	tap_ok(hello(m + 1, r, 0, 0, 32) == -EPROTO &&
 		       hello(m, r, 0, 0, 31) == -EPROTO &&
 		       hello(m, r, 0, 0, 7) == -EPROTO,
-	       "a HELLO that is none is refused");
+	       "an invalid HELLO is refused");
 	tap_ok(hello(m, r + 1, 0, 0, 64) == -EPROTONOSUPPORT &&
 		       a->s.theirs == r + 1,
-	       "another revision is told by its number");
+	       "another revision is reported with its number");
 	tap_ok(hello(m, r + 1, 0, 0, 8) == -EPROTONOSUPPORT &&
 		       hello(m, r + 1, 0, 0, SKEP_FRAME_MAX) ==
 			       -EPROTONOSUPPORT &&
@@ -324,13 +326,13 @@ static void windows(void)
 	       "a frame of one MiB may be sent");
 	grid_session_cut(&a->s);
 	tap_ok(!grid_session_out(&a->s, &piece, 1),
-	       "a stream that was cut is not written");
+	       "a stream that was cut is not written to");
 	make(0);
 	join();
 	tap_ok(!grid_session_frame(&a->s, SKEP_DATA, 0, 0, 8) &&
 		       grid_session_put(&a->s, bulk, 9, 0) == -EINVAL &&
 		       grid_session_frame(&a->s, SKEP_PING, 0, 0, 0) == -EINVAL,
-	       "a frame cannot be longer or shorter than its head says");
+	       "a frame's length must match its header");
 }
 
 int main(void)

@@ -311,7 +311,7 @@ static void calls(void)
 	u64 i;
 
 	CHECK(begin(), "a worker says HELLO and READY with a proof");
-	CHECK(scales(3), "scalars and arrays go in and come out");
+	CHECK(scales(3), "scalars and arrays are passed in and out");
 	CHECK(scales(0), "an empty array is an array");
 	CHECK(scales(1 << 21), "arrays four times the window go both ways");
 	for (i = 0; i < 3000 && scales(5); i++)
@@ -319,9 +319,9 @@ static void calls(void)
 	CHECK(i == 3000, "thousands of small calls on one session");
 	CHECK(send_call(FILL, &n, 8, 8) &&
 		      take_result(all, n + (-n & 7)) == (n % 8 == 0),
-	      "memory that only the worker has");
+	      "WORK memory is allocated by the worker");
 	CHECK(says("hello") && printed("said hello\n"),
-	      "what a function prints goes to the error stream at once");
+	      "a function's output goes to the error stream at once");
 	CHECK(send_call(SCALE, huge, 16, 16) &&
 		      take_error(call_number,
 				 "argument 3 (x) of scale: the "
@@ -338,7 +338,7 @@ static void calls(void)
 		      take_error(call_number, "no function") ==
 			      SKEP_E_NO_FUNCTION,
 	      "Initialize cannot be called");
-	CHECK(scales(10), "a worker that refused calls takes others");
+	CHECK(scales(10), "a worker that refused calls accepts others");
 	CHECK(frame(SKEP_BYE, 0, 0, NULL, 0) && end() == 0,
 	      "BYE ends a worker with status 0");
 	free(all);
@@ -376,7 +376,7 @@ static void state(void)
 	      "Initialize reads its arguments from a file");
 	CHECK(scales(1000) && send_call(STATE, NULL, 0, 0) &&
 		      take_result(&sum, 8) && sum == 999 * 500.0,
-	      "what Initialize got stays for later calls");
+	      "Initialize's data stay for later calls");
 	CHECK(initializes(path, sizeof(file) + 8) &&
 		      take_error(0, "Initialize: more bytes") ==
 			      SKEP_E_ARGUMENTS,
@@ -384,7 +384,7 @@ static void state(void)
 	unlink(path);
 	CHECK(initializes(path, sizeof(file)) &&
 		      take_error(0, "cannot be opened") == SKEP_E_INTERNAL,
-	      "a file of Initialize that is not there is refused");
+	      "a missing file of Initialize is refused");
 	CHECK(end() == 0, "the end of the stream ends a worker with status 0");
 }
 
@@ -408,22 +408,22 @@ static void digested(void)
 		      initializes(path, sizeof(file)) && ready() &&
 		      send_call(STATE, NULL, 0, 0) && take_result(&total, 8) &&
 		      total == 6 && end() == 0,
-	      "data of Initialize with its digest is taken");
+	      "data of Initialize with the right digest are accepted");
 	CHECK(pwrite(f, "x", 1, 4000) == 1 && begin() &&
 		      initializes(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
 		      end() == 0,
-	      "data of Initialize that somebody changed is refused");
+	      "data of Initialize that were changed are refused");
 	CHECK(pwrite(f, &one, 8, 0) == 8 && begin() &&
 		      initializes(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
 		      end() == 0,
-	      "so is data whose sizes were changed");
+	      "data of Initialize whose sizes were changed are refused");
 	CHECK(!ftruncate(f, 100) && begin() &&
 		      initializes(path, sizeof(file)) &&
 		      take_error(0, "changed on this node") == SKEP_E_DIGEST &&
 		      end() == 0,
-	      "so is data that was cut");
+	      "truncated data of Initialize are refused");
 	memset(digest, 0, sizeof(digest));
 	close(f);
 	unlink(path);
@@ -460,7 +460,7 @@ static void alive(void)
 	pings = 0;
 	CHECK(begin() && send_call(REST, &seconds, 8, 8) &&
 		      take_result(none, 0) && pings >= 1 && pings <= 3,
-	      "a worker that computes says that it lives");
+	      "a computing worker sends keepalives");
 	CHECK(send_call(SAY, "\4\0\0\0\0\0\0\0exit\0\0\0\0", 16, 16) &&
 		      printed("said exit\n") && end() == 7,
 	      "a function that exits ends the worker with its status");

@@ -43,7 +43,7 @@ func encoded(t testing.TB) []byte {
 	return b
 }
 
-func TestManifestThereAndBack(t *testing.T) {
+func TestManifestRoundTrip(t *testing.T) {
 	m, err := ParseManifest(encoded(t))
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestManifestOfAProgram(t *testing.T) {
 	}
 }
 
-func TestPayloadsThereAndBack(t *testing.T) {
+func TestPayloadsRoundTrip(t *testing.T) {
 	e := Errorf(EWorker, "it %s", "died")
 	if got, err := ParseError(e.Encode()); err != nil || *got != *e {
 		t.Errorf("%+v, %v", got, err)

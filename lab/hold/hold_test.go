@@ -302,7 +302,7 @@ func TestDeathOfTheGuestIsNamed(t *testing.T) {
 	}
 }
 
-func TestNonsenseOfTheGuest(t *testing.T) {
+func TestInvalidMessagesOfTheGuest(t *testing.T) {
 	m := must(t, deep(t), "one")
 	if status, err := m.Exec(t.Context(), args("nonsense"), lab.Streams{Out: io.Discard}); err == nil {
 		t.Errorf("status %d", status)
@@ -336,10 +336,10 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 // A disk that fills tears no file: what was written before is still told. The
 // limit is of a whole process, and go test's own log may be written just then:
 // so the test runs in a child, which has no such log.
-func TestInfoIsReplacedWhole(t *testing.T) {
+func TestInfoIsReplacedAtomically(t *testing.T) {
 	const child = "HOLD_TEST_CHILD"
 	if os.Getenv(child) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestInfoIsReplacedWhole$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestInfoIsReplacedAtomically$")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 			t.Errorf("%v: %s", err, out)
@@ -395,7 +395,7 @@ func TestInfoThatCannotBeRead(t *testing.T) {
 }
 
 // Whoever lists machines while one ends in order hears of no death.
-func TestListBesideAnEnd(t *testing.T) {
+func TestListDuringAnEnd(t *testing.T) {
 	build := deep(t)
 	stop, deaths := make(chan struct{}), make(chan string)
 	for range 2 {
@@ -437,7 +437,7 @@ func TestSilentHolderIsEnded(t *testing.T) {
 	pid := holderOf(t, m)
 	syscall.Kill(pid, syscall.SIGSTOP)
 	// Its threads stop one by one, some may still answer.
-	eventually(t, "the list says that it is silent", func() bool {
+	eventually(t, "the list shows that it is silent", func() bool {
 		running, _, err := List(build)
 		return err == nil && len(running) == 1 && running[0].State == Silent
 	})
@@ -483,7 +483,7 @@ func TestBootThatFails(t *testing.T) {
 }
 
 // Nobody is told that the machine is up, so nobody would end it.
-func TestClientThatGoesAsTheMachineComesUp(t *testing.T) {
+func TestClientLeavesDuringBoot(t *testing.T) {
 	build := deep(t)
 	t.Setenv(holderVariable, "1")
 	cmd := exec.Command(os.Args[0])
@@ -537,7 +537,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-func TestStoppedBootAndTheNext(t *testing.T) {
+func TestBootAfterAStoppedBoot(t *testing.T) {
 	build := deep(t)
 	t.Setenv(holderVariable, "1")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -570,7 +570,7 @@ func TestStoppedBootAndTheNext(t *testing.T) {
 	}
 }
 
-func TestMemoryThatIsNotThere(t *testing.T) {
+func TestMoreMemoryThanFreeIsRefused(t *testing.T) {
 	t.Setenv(holderVariable, "1")
 	free, err := FreeMemory()
 	if err != nil || free < 1 {

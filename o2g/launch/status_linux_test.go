@@ -104,7 +104,7 @@ func TestStatusShowsWhatTheModuleCounts(t *testing.T) {
 	}
 }
 
-func TestStatusTakesShortAndForeignFilesForNothing(t *testing.T) {
+func TestStatusIgnoresShortAndForeignFiles(t *testing.T) {
 	folder := private(t)
 	me := strconv.Itoa(os.Getpid())
 	for name, text := range map[string]string{me + "-1": "", me + "-2": "short", me + "-3": string(make([]byte, 4096)), "-5": "x", "9x-1": "x"} {
@@ -182,8 +182,8 @@ func TestStatusTrustsNoFolderOfOthers(t *testing.T) {
 	}
 }
 
-// TestStatusFollowsNoName: where the folder's name leads to later matters not.
-func TestStatusFollowsNoName(t *testing.T) {
+// TestStatusIgnoresRenamedFolder: where the folder's name leads to later matters not.
+func TestStatusIgnoresRenamedFolder(t *testing.T) {
 	folder, victim := private(t), private(t)
 	check := stays(t, victim)
 	stays(t, folder)
@@ -207,8 +207,8 @@ func TestStatusFollowsNoName(t *testing.T) {
 	}
 }
 
-// TestStatusLeavesWhatIsNoFile: no FIFO holds it up, no link leads it away.
-func TestStatusLeavesWhatIsNoFile(t *testing.T) {
+// TestStatusLeavesOtherEntriesAlone: no FIFO holds it up, no link leads it away.
+func TestStatusLeavesOtherEntriesAlone(t *testing.T) {
 	folder, victim := private(t), private(t)
 	check := stays(t, victim)
 	if err := syscall.Mkfifo(filepath.Join(folder, "1-a"), 0o600); err != nil {

@@ -79,7 +79,8 @@ static void sizes(void)
 	setup(O2G_MAY_READ | O2G_MAY_WRITE);
 	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++)
 		tap_ok(round_trip(size[i], i + 1),
-		       "%zu bytes there and back, the target making no call",
+		       "%zu bytes are written and read while the target makes "
+		       "no call",
 		       size[i]);
 	teardown();
 }
@@ -115,7 +116,7 @@ static void crowd(void)
 		ok += event.status == 0 && event.what == O2G_GOT;
 	}
 	tap_ok(ok == MANY + MANY / 10 && bed_check(window, MANY * EACH, 1),
-	       "%d accesses both ways, among messages", MANY);
+	       "%d accesses in both directions between messages", MANY);
 	teardown();
 }
 
@@ -136,17 +137,18 @@ static void refusals(void)
 	TAP(o2g_register_memory(b, &again) == -EEXIST);
 	again.rights = 64;
 	TAP(o2g_register_memory(b, &again) == -EINVAL);
-	tap_ok(refused(&where, 0, -EACCES), "a write without the right to");
+	tap_ok(refused(&where, 0, -EACCES),
+	       "a write without permission is refused");
 	where.place = SIZE - 99;
-	tap_ok(refused(&where, 1, -ERANGE), "a read beyond the end");
+	tap_ok(refused(&where, 1, -ERANGE), "a read beyond the end is refused");
 	where.key++;
-	tap_ok(refused(&where, 1, -EKEYREJECTED), "a key of nobody");
+	tap_ok(refused(&where, 1, -EKEYREJECTED), "an unknown key is refused");
 	where.key--;
 	where.place = 0;
 	TAP(o2g_unregister_memory(b, KEY) == 0);
 	TAP(o2g_unregister_memory(b, KEY) == -ENOENT);
-	tap_ok(refused(&where, 1, -EKEYREJECTED), "a stale key");
-	tap_ok(bed_look(window) == 0xee, "nothing was written by any of them");
+	tap_ok(refused(&where, 1, -EKEYREJECTED), "a stale key is refused");
+	tap_ok(bed_look(window) == 0xee, "refused accesses change no byte");
 	where.peer = O2G_ANY;
 	TAP(o2g_write(a, &where, mine, 1, 0, 0, 0) == -EINVAL);
 	teardown();
@@ -166,7 +168,7 @@ static void told(void)
 		       event.where == window + 11 && event.peer == to_a &&
 		       event.flags == O2G_HAS_DATA &&
 		       memcmp(window + 11, "abc", 3) == 0,
-	       "data that comes with a write is an event of the target");
+	       "immediate data of a write are an event at the target");
 	event = bed_event(a);
 	TAP(event.what == O2G_PUT && event.cookie == &event);
 	TAP(o2g_write(a, &where, "abc", 3, 0, O2G_QUIET, 0) == 0);
@@ -174,7 +176,7 @@ static void told(void)
 	TAP(o2g_write(a, &where, "abc", 3, 0, O2G_QUIET, mine) == 0);
 	event = bed_event(a);
 	tap_ok(event.status == -EKEYREJECTED && event.cookie == mine,
-	       "a quiet write speaks when it fails, and only then");
+	       "a quiet write has an event only if it fails");
 	teardown();
 }
 
@@ -195,11 +197,11 @@ static void ends(void)
 
 		ok += status == 0 || status == -EKEYREJECTED;
 	}
-	tap_ok(ok == 20, "memory that is freed amid 20 reads fails them, and "
-			 "nothing else");
+	tap_ok(ok == 20,
+	       "unregistering memory during 20 reads fails only these reads");
 	TAP(o2g_close(b, 5000) == 0);
 	TAP(o2g_read(a, &where, mine, 1, 0, 0) == 0);
-	tap_ok(bed_event(a).status < 0, "who closed answers nothing");
+	tap_ok(bed_event(a).status < 0, "an access to a closed endpoint fails");
 	TAP(o2g_close(a, 5000) == 0);
 }
 
@@ -218,8 +220,9 @@ static void child(void)
 		      o2g_unregister_memory(b, KEY) != -EBADF ||
 		      o2g_write(a, &where, mine, 1, 0, 0, 0) != -EBADF);
 	waitpid(pid, &status, 0);
-	tap_ok(status == 0, "a child of fork() has none of it");
-	tap_ok(round_trip(1000, 5), "and its parent keeps all of it");
+	tap_ok(status == 0, "a child of fork() cannot use the regions");
+	tap_ok(round_trip(1000, 5),
+	       "the parent keeps its regions after fork()");
 	teardown();
 }
 

@@ -251,7 +251,7 @@ static void idle(void)
 	TAP(o2g_cancel(me, any) == 0);
 	event = bed_event(me);
 	tap_ok(event.cookie == any && event.status == -ECANCELED,
-	       "a receive from anybody stayed, and others are served");
+	       "a receive from any peer survives, and other peers are served");
 	kill_victim(&v);
 }
 
@@ -279,7 +279,8 @@ static void mid_body(void)
 	bed_recv(me, v.peer, 1, small, sizeof(small));
 	event = bed_event(me);
 	tap_ok(event.status == 0 && strcmp(small, "small") == 0,
-	       "one that came whole before is received");
+	       "a message that arrived completely before the death is "
+	       "received");
 }
 
 /* The same for a message that was claimed. */
@@ -304,7 +305,8 @@ static void claimed(void)
 	event = bed_event(me);
 	tap_ok(event.cookie == in && (event.status == -ECONNRESET ||
 				      (event.status == 0 && !half)),
-	       "so does one that was claimed (%d)", event.status);
+	       "a claimed message cut by a death fails its receive (%d)",
+	       event.status);
 }
 
 /* It was about to say goodbye, which the kernel's engine does by itself. */
@@ -323,8 +325,7 @@ static void ending(void)
 	kill_victim(&v);
 	event = bed_event(me);
 	tap_ok(event.cookie == in && event.status == -ECONNRESET,
-	       "a peer that dies before its goodbye has died (%d)",
-	       event.status);
+	       "a peer that ends without BYE has died (%d)", event.status);
 }
 
 /* It stops in the middle: nobody reads, then it dies. */
@@ -352,7 +353,7 @@ static void granted(void)
 	kill_victim(&v);
 	TAP(fails_for(bed_event(me).status));
 	tap_ok(fails_for(bed_event(me).status),
-	       "a request that waits for its grant fails");
+	       "a request that waits for its grant fails at its peer's death");
 }
 
 /* Dead while the connection is made, and before. */
@@ -378,7 +379,7 @@ static void opening(void)
 	for (int i = 0; i < 3; i++) {
 		event = bed_event(me);
 		tap_ok(fails_for(event.status),
-		       "what a peer that dies amid its opening was for fails "
+		       "operations for a peer that dies while it connects fail "
 		       "(peer %u, %d)",
 		       event.peer, event.status);
 	}
@@ -386,7 +387,7 @@ static void opening(void)
 	kill_victim(&v);
 	bed_send(me, v.peer, 1, "x", 1);
 	tap_ok(bed_event(me).status == -ECONNREFUSED,
-	       "a peer that was dead before refuses");
+	       "a send to a peer that was dead before is refused");
 }
 
 /* Without a connection a receive finds out as well, but only what is certain.
@@ -436,7 +437,8 @@ static void silent(void)
 	       "a receive from a host that does not answer waits");
 	bed_send(o2g, peer, 1, &out, 1);
 	TAP(bed_event(o2g).status < 0);
-	tap_ok(bed_event(o2g).status < 0, "until a send gives it up");
+	tap_ok(bed_event(o2g).status < 0,
+	       "a failed send to such a host fails its receive");
 	TAP(o2g_close(o2g, 0) == 0);
 }
 
@@ -459,7 +461,7 @@ static void clean(void)
 	       "the last message of a peer that closed is received");
 	bed_recv(me, v.peer, 1, in, sizeof(in));
 	tap_ok(bed_event(me).status == -ESHUTDOWN,
-	       "then its end is told apart from a death");
+	       "the end of a peer that closed is no death");
 }
 
 int main(int argc, char **argv)

@@ -86,11 +86,11 @@ static void limits(void)
 
 	tap_ok(asked.unexpected == unexpected &&
 		       asked.write_off == unexpected / 2,
-	       "half of the memory for messages is for those that were not "
-	       "granted it");
+	       "half of the memory for messages is for messages without "
+	       "credit");
 	tap_ok(!strcmp(o2g_engine_name(o2g), "kernel") &&
 		       o2g->area->size == 0 && asked.slab_message == 8192,
-	       "the area is the device's");
+	       "the area comes from the device");
 	TAP(o2g_close(o2g, 100) == 0);
 }
 
@@ -114,12 +114,15 @@ static int advises(u64 unexpected, int error, const char *advice)
 static void advice(void)
 {
 	tap_ok(advises(5ull << 30, E2BIG, "SKEP_O2G_UNEXPECTED"),
-	       "more memory than the device gives is refused in words");
+	       "more memory than the device allows is refused with advice");
 	tap_ok(advises(0, EPROTO, "different versions"),
-	       "so is a module of another version");
-	tap_ok(advises(0, EPERM, "access to /dev/o2g"), "or one's rights");
-	tap_ok(advises(0, ENFILE, "ulimit -n"), "or want of descriptors");
-	tap_ok(advises(0, EIO, "engine 'kernel'"), "or what has no advice");
+	       "a module of another version is refused with advice");
+	tap_ok(advises(0, EPERM, "access to /dev/o2g"),
+	       "missing permission is refused with advice");
+	tap_ok(advises(0, ENFILE, "ulimit -n"),
+	       "a lack of descriptors is refused with advice");
+	tap_ok(advises(0, EIO, "engine 'kernel'"),
+	       "any other error is refused with the engine's name");
 }
 
 /* The page of this process. */
@@ -214,7 +217,7 @@ static void unattached(void)
 	close(was);
 	setenv("SKEP_O2G_LOG", "0", 1);
 	tap_ok(errors_name(errors, "can't use the connection") == 1,
-	       "a connection that the engine refuses is told of (%d)",
+	       "a connection that the engine refuses is logged (%d)",
 	       event.status);
 	fclose(errors);
 }

@@ -32,10 +32,10 @@ judge "$r" "libo2g.so exports the functions of o2g.h alone"
 
 readelf -d "$build/lib/libo2g.so" | grep NEEDED |
 	grep -vE 'libc\.so|ld-linux' && r=1 || r=0
-judge "$r" "it needs no library but libc"
+judge "$r" "libo2g.so needs no library but libc"
 readelf -d "$build/lib/libo2g.so" |
 	grep -q 'soname: \[libo2g.so\]' && r=0 || r=1
-judge "$r" "it has a soname"
+judge "$r" "libo2g.so has a soname"
 
 echo 'int o2g_probe(void); int o2g_probe(void) { return 0; }' \
 	>"$folder/user.c"
@@ -44,5 +44,5 @@ cc -fPIC -shared -o "$folder/user.so" "$folder/user.c" \
 	-Wl,--exclude-libs,ALL -pthread >&2
 [ "$(nm -D --defined-only "$folder/user.so" | awk '{print $3}')" = o2g_probe ] &&
 	r=0 || r=1
-judge "$r" "libo2g.a goes into a shared object without a trace"
+judge "$r" "a shared object with libo2g.a exports none of its symbols"
 echo "1..$number"

@@ -78,7 +78,7 @@ static void polling(void)
 		sent++;
 	}
 	tap_ok(received && good == sent,
-	       "who polls reads what came, without another thread (%d sent)",
+	       "a poll reads arrived messages without another thread (%d sent)",
 	       sent);
 	TAP(o2g_close(a, BED_WAIT) == 0 && o2g_close(b, BED_WAIT) == 0);
 }
@@ -91,7 +91,7 @@ static void in_vain(void)
 
 	TAP(o2g_wait(o2g, &event, 1, 1) == 0);
 	tap_ok(poll(&file, 1, 0) == 0,
-	       "a wait in vain leaves the descriptor as it was");
+	       "a wait without an event leaves the descriptor unchanged");
 	TAP(o2g_close(o2g, 0) == 0);
 }
 
@@ -147,7 +147,8 @@ static void levels(void)
 {
 	tap_ok(says("2", "closed: sent 0") == 1,
 	       "SKEP_O2G_LOG=2 counts what was sent");
-	tap_ok(says("1", "o2g") == 0, "which 1 does not");
+	tap_ok(says("1", "o2g") == 0,
+	       "SKEP_O2G_LOG=1 does not count what was sent");
 }
 
 /* Each allocation of opening an endpoint fails once. */
@@ -170,7 +171,7 @@ static void memory(void)
 			wrong += !copies(o2g) || o2g_close(o2g, 0) != 0;
 	} while (refused && tried < 1000);
 	tap_ok(wrong == 0 && !refused && tried > 5,
-	       "an endpoint that finds no memory is refused, or works (%d)",
+	       "without memory an endpoint is refused or works (%d)",
 	       tried - 1);
 }
 
@@ -209,7 +210,7 @@ static void starved(void)
 	TAP(o2g_wait(a, &event, 1, 300) == 0);
 	__atomic_store_n(&opener, -1, __ATOMIC_RELAXED);
 	tap_ok(__atomic_load_n(&hasty, __ATOMIC_RELAXED) < 100,
-	       "who waits for descriptors sleeps meanwhile");
+	       "an endpoint that waits for descriptors sleeps");
 	while (n > 0)
 		close(taken[--n]);
 	setrlimit(RLIMIT_NOFILE, &limit);
@@ -248,7 +249,7 @@ static void without_input(void)
 	dup2(input, 0);
 	close(input);
 	tap_ok(entries(path) == 2,
-	       "the page goes although the folder's descriptor is 0");
+	       "the page is removed although the folder's descriptor is 0");
 	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
 	unsetenv("XDG_RUNTIME_DIR");
 }

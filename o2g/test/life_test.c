@@ -66,7 +66,8 @@ static void options(void)
 	o.ports = "70000";
 	tap_ok(refused(o, -EINVAL, "70000"), "no such port");
 	o.ports = "10-5";
-	tap_ok(refused(o, -EINVAL, "10-5"), "ports the wrong way round");
+	tap_ok(refused(o, -EINVAL, "10-5"),
+	       "a range of ports whose end precedes its start");
 	o = bed_options();
 	o.credit = 5;
 	tap_ok(refused(o, -EINVAL, "SKEP_O2G_CREDIT"), "too little credit");
@@ -215,7 +216,9 @@ static void forks(void)
 		_exit(bad);
 	}
 	waitpid(pid, &status, 0);
-	tap_ok(status == 0, "a child's copies are dead, its own work (%#x)",
+	tap_ok(status == 0,
+	       "after fork() inherited endpoints fail, the child's own work "
+	       "(%#x)",
 	       status);
 	TAP(transfer(a, b));
 	tap_ok(inherited() == plain, "a program started by exec inherits "
@@ -239,7 +242,7 @@ static void leaks(void)
 	}
 	tap_ok(bad == 0, "200 times opened, used and closed");
 	tap_ok(descriptors() == files, "no descriptor is left");
-	tap_ok(entries("/proc/self/task") == threads, "nor a thread");
+	tap_ok(entries("/proc/self/task") == threads, "no thread is left");
 }
 
 /* Standard error goes to a file until it is read: how often it has a word.
@@ -294,18 +297,18 @@ static void limits(void)
 	       "no descriptor left to open: %s", o2g_error());
 	bed_send(hasty, bed_peer(hasty, b), 1, "x", 1);
 	tap_ok(bed_event(hasty).status == -EMFILE,
-	       "none left to dial with, as long as that may take");
+	       "without descriptors a connection attempt ends at its timeout");
 	bed_recv(b, O2G_ANY, 1, in, 1);
 	bed_send(a, bed_peer(a, b), 1, "y", 1);
 	tap_ok(o2g_wait(a, &(struct o2g_event){0}, 1, 300) == 0,
-	       "the peer is not lost meanwhile");
+	       "the peer is not lost while descriptors are missing");
 	close(spare[--n]);
 	/* one to dial with, none to accept with */
 	TAP(o2g_wait(a, &(struct o2g_event){0}, 1, 300) == 0);
 	close(spare[--n]);
 	tap_ok(bed_event(a).status == 0 && bed_event(b).status == 0 &&
 		       in[0] == 'y',
-	       "all goes on when there are some");
+	       "messages go on when descriptors are free");
 	while (n > 0)
 		close(spare[--n]);
 	setrlimit(RLIMIT_NOFILE, &old);
@@ -314,7 +317,8 @@ static void limits(void)
 	TAP(o2g_close(hasty, 100) == 0);
 	n = end_errors(errors, was, "trying again");
 	/* b may have slept while it had none */
-	tap_ok(n == 2 || n == 3, "each endpoint complains once");
+	tap_ok(n == 2 || n == 3,
+	       "each endpoint logs the lack of descriptors once");
 }
 
 /* A name that leads to this port of this host. */
@@ -348,7 +352,7 @@ static void logs(void)
 	bed_send(a, peer, 1, "x", 1);
 	TAP(bed_event(a).status < 0);
 	tap_ok(end_errors(errors, was, "can't reach peer") == 1,
-	       "an endpoint logs as it was told when it opened");
+	       "an endpoint keeps the log level of its opening");
 	TAP(o2g_close(a, 0) == 0);
 }
 
@@ -366,7 +370,8 @@ static void descriptor(void)
 	       "the descriptor is readable once there is an event");
 	TAP(o2g_poll(b, &event, 1) == 1 && event.status == 0);
 	TAP(o2g_poll(b, &event, 1) == 0);
-	tap_ok(poll(&file, 1, 50) == 0, "and not any more after it");
+	tap_ok(poll(&file, 1, 50) == 0,
+	       "the descriptor is not readable after its last event");
 	TAP(bed_event(a).status == 0);
 	TAP(o2g_close(a, 1000) == 0 && o2g_close(b, 1000) == 0);
 }
@@ -405,7 +410,7 @@ static void wakes(void)
 	TAP(o2g_descriptor(sleeper) >= 0);
 	amid = wake_and_poll;
 	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
-	tap_ok(slept > 0, "nor does a poll");
+	tap_ok(slept > 0, "a poll does not swallow a wake-up");
 	TAP(o2g_wake(sleeper) == 0);
 	TAP(o2g_wait(sleeper, &event, 1, BED_WAIT) == -EINTR);
 	tap_ok(o2g_wait(sleeper, &event, 1, 10) == 0,
@@ -457,7 +462,8 @@ static void operations(void)
 		r = o2g_recv(a, &any, in[n], 8, 0, 0, in[n]);
 		n += r == 0;
 	}
-	tap_ok(n == 100 && r == -EAGAIN, "100 operations and no more");
+	tap_ok(n == 100 && r == -EAGAIN,
+	       "the limit of 100 operations is enforced");
 	for (int i = 0; i < n; i++)
 		cancelled += o2g_cancel(a, in[i]) == 0 &&
 			     bed_event(a).status == -ECANCELED;
@@ -521,7 +527,7 @@ static void shows(void)
 	TAP(s && o2g_name(a, name) == 0 && !memcmp(s->name, name, 40));
 	tap_ok(access(stale, F_OK) < 0, "a dead process' page is removed");
 	tap_ok(access(distant, F_OK) == 0,
-	       "that of a live one in another pid namespace stays");
+	       "a page of a live process in another pid namespace stays");
 	close(far);
 	TAP(transfer(a, a));
 	for (int i = 0; s && i < 5000; i++) {
@@ -530,10 +536,10 @@ static void shows(void)
 		usleep(1000);
 	}
 	tap_ok(s && s->sent == 1 && s->received_bytes == 5 && s->named == 1,
-	       "the page shows what was sent while nobody calls");
+	       "the page shows what was sent while no call is made");
 	munmap((void *)s, sizeof(*s));
 	TAP(o2g_close(a, 100) == 0);
-	tap_ok(!page(folder), "the page goes with the endpoint");
+	tap_ok(!page(folder), "the page is removed with its endpoint");
 	chmod(path, 0755);
 	TAP(unlink(distant) == 0);
 	a = bed_open();
@@ -617,8 +623,8 @@ static void reports(void)
 	tap_ok(r->magic == O2G_REPORT_MAGIC && r->sent == 1 && r->self == 1 &&
 		       r->received_bytes == 5 && r->pid == (u32)getpid() &&
 		       !memcmp(r->id, name + 24, 16),
-	       "the launcher is told what was sent");
-	tap_ok(authentic(r), "by one who knows the secret");
+	       "the launcher gets a report of what was sent");
+	tap_ok(authentic(r), "the report is authenticated by the job's secret");
 	r->sent = 0;
 	pthread_create(&thread, 0, launcher, &fd);
 	a = bed_open();
@@ -628,7 +634,7 @@ static void reports(void)
 	shutdown(fd, SHUT_RD); /* nobody came: accept() ends */
 	pthread_join(thread, (void **)&r);
 	tap_ok(r->sent == 1 && interrupted == 0,
-	       "signals on the way do not lose the report");
+	       "signals during the report do not lose it");
 	/* it listens, and never takes what comes; then it is gone */
 	a = bed_open();
 	TAP(o2g_close(a, 100) == 0);
@@ -689,8 +695,8 @@ static void unsent(void)
 	pthread_t thread;
 
 	unsetenv("SKEP_O2G_REPORT");
-	tap_ok(close_dialling(fd, 50) == -ETIMEDOUT, "closing amid a dial: %s",
-	       o2g_error());
+	tap_ok(close_dialling(fd, 50) == -ETIMEDOUT,
+	       "closing during a connection attempt: %s", o2g_error());
 	close(accept(fd, 0, 0));
 	closing = 0;
 	pthread_create(&thread, 0, refuse, &fd);
@@ -741,12 +747,13 @@ static void leaves(void)
 	tap_ok(r->pid == (u32)pid && r->sent == 1 && authentic(r),
 	       "a process that exits without closing reports");
 	snprintf(path, sizeof(path), "%s/skep-o2g", folder);
-	tap_ok(rmdir(path) == 0, "and leaves no page");
+	tap_ok(rmdir(path) == 0,
+	       "a process that exits without closing leaves no page");
 	close(fd);
 	pid = leave(folder, 1);
 	TAP(waitpid(pid, &status, 0) == pid);
 	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 3,
-	       "exit() amid a call of the library ends the process");
+	       "exit() during a call of the library ends the process");
 	TAP(rmdir(path) == 0 && rmdir(folder) == 0);
 	unsetenv("XDG_RUNTIME_DIR");
 	unsetenv("SKEP_O2G_REPORT");

@@ -33,12 +33,12 @@ judge()
 sed 's/^FI_/SKEP_/' "$folder/provider" >"$folder/renamed"
 cat "$folder/provider" "$folder/library" | grep -vxFf "$folder/renamed" |
 	grep -vxFf "$folder/manual" >"$folder/missing" || true
-judge "$folder/missing" "the manual has every variable that is read"
+judge "$folder/missing" "the manual names every variable that is read"
 cat "$folder/provider" "$folder/library" | grep -vxFf - "$folder/manual" \
 	>"$folder/invented" || true
-judge "$folder/invented" "every variable of the manual is read"
+judge "$folder/invented" "every variable that the manual names is read"
 test "$(wc -l <"$folder/provider")" -ge 8 -a \
 	"$(wc -l <"$folder/library")" -ge 10 || echo few >"$folder/few"
 : >>"$folder/few"
-judge "$folder/few" "the sources were understood"
+judge "$folder/few" "the sources could be parsed"
 echo "1..$number"

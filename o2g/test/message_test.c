@@ -99,7 +99,7 @@ static void tags_and_data(void)
 	tap_ok(event.tag == to.tag && event.peer == to_a && event.data == 77 &&
 		       event.flags == O2G_HAS_DATA &&
 		       event.what == O2G_RECEIVED && event.context == 1,
-	       "its tag, sender and data are told");
+	       "a receive reports tag, sender and data");
 	event = bed_event(a);
 	TAP(event.what == O2G_SENT && event.status == 0 && event.cookie == a);
 }
@@ -115,10 +115,10 @@ static void huge_then_small(void)
 	bed_send(a, to_b, 2, small, 2);
 	bed_recv(b, to_a, 2, got, 2);
 	tap_ok(ends(b, got, 0) && strcmp(got, "B") == 0,
-	       "a small message passes a huge one that nobody takes");
+	       "a small message overtakes a huge one without a receive");
 	bed_recv(b, to_a, 1, in, size);
 	tap_ok(ends(b, in, 0) && bed_check(in, size, 9),
-	       "the huge one comes after it");
+	       "the huge message arrives later");
 	TAP(ends(a, small, 0));
 	TAP(ends(a, huge, 0));
 	free(huge);
@@ -145,7 +145,7 @@ static void flood(void)
 		sent += o2g_poll(a, &event, 1);
 	bed_recv(b, to_a, 91, got, sizeof(got));
 	tap_ok(ends(b, got, 0) && strcmp(got, "wanted") == 0,
-	       "a message behind %d that nobody takes arrives", FLOOD);
+	       "a message behind %d without a receive arrives", FLOOD);
 	for (int i = 0; i < FLOOD; i++) {
 		bed_recv(b, to_a, 90, in, sizeof(in));
 		good += bed_event(b).status == 0;
@@ -154,7 +154,7 @@ static void flood(void)
 	}
 	while (sent < FLOOD + 1)
 		sent += bed_event(a).status == 0;
-	tap_ok(good == FLOOD, "and they come after it");
+	tap_ok(good == FLOOD, "the messages without a receive arrive later");
 }
 
 static double cpu_seconds(void)
@@ -180,8 +180,8 @@ static void nobody_calls(void)
 	bed_recv(b, to_a, 4, to, size);
 	while (bed_look(&to[size - 1]) != from[size - 1] && time(0) < end)
 		usleep(1000);
-	tap_ok(bed_check(to, size, 3), "a message arrives whole while nobody "
-				       "calls the library");
+	tap_ok(bed_check(to, size, 3),
+	       "a message arrives completely while no call is made");
 	TAP(ends(a, from, 0) && ends(b, to, 0));
 	free(from);
 	free(to);
@@ -289,7 +289,8 @@ static void peeks(void)
 	tap_ok(ends(b, in, 0) && strcmp(in, "claimed") == 0,
 	       "a claimed message is received by its handle");
 	TAP(o2g_recv_claimed(b, event.handle, in, sizeof(in), in) == 0);
-	tap_ok(bed_event(b).status == -ENOENT, "and only once");
+	tap_ok(bed_event(b).status == -ENOENT,
+	       "a claimed message is received only once");
 }
 
 /* They have no event, so they must not count as one that ended. */
@@ -306,7 +307,7 @@ static void refused_orders(void)
 		r = o2g_peek(a, &from, 0, 0);
 	while (i-- > 0 && r == 0)
 		r = bed_event(a).status != -ENOMSG;
-	tap_ok(r == 0, "handles that nobody holds may be discarded for ever");
+	tap_ok(r == 0, "discarding unknown handles does no harm");
 }
 
 static void cancels(void)
@@ -319,7 +320,7 @@ static void cancels(void)
 	tap_ok(ends(b, one, -ECANCELED), "a receive is cancelled");
 	TAP(o2g_cancel(b, one) == 0); /* does nothing */
 	bed_send(a, to_b, 41, "abc", 4);
-	tap_ok(ends(b, two, 0), "another one is not");
+	tap_ok(ends(b, two, 0), "another receive is not cancelled");
 	TAP(bed_event(a).status == 0);
 }
 
@@ -341,8 +342,8 @@ static void multi(void)
 			 memcmp(event.where, out, 10) == 0;
 		TAP(bed_event(a).status == 0);
 	}
-	tap_ok(right == 4 && stays == 3,
-	       "one buffer takes four messages, then is given back");
+	tap_ok(right == 4 && stays == 3, "a multi-receive takes four messages, "
+					 "then its buffer is returned");
 }
 
 static void copies(void)
@@ -369,7 +370,7 @@ static void copies(void)
 			bed_check((uint8_t *)in, size, (unsigned)i);
 	}
 	tap_ok(good == 200, "copied sends carry what the buffer held");
-	tap_ok(sent == 0, "quiet ones have no event");
+	tap_ok(sent == 0, "quiet sends have no event");
 	TAP(o2g_send(a, &to, out, o2g_copy_max(a) + 1, 0, O2G_COPY, 0) ==
 	    -EMSGSIZE);
 	bed_recv(b, to_a, 60, in, 4);
@@ -393,7 +394,8 @@ static void to_itself(void)
 	bed_recv(a, O2G_ANY, 71, in, sizeof(in));
 	(void)bed_event(a);
 	(void)bed_event(a);
-	tap_ok(bed_check(in, sizeof(in), 1), "and one that came first");
+	tap_ok(bed_check(in, sizeof(in), 1),
+	       "a message to oneself that precedes its receive");
 }
 
 #define SENDERS 6
@@ -440,7 +442,7 @@ static void many_to_one(void)
 	for (int i = 0; i < SENDERS; i++)
 		pthread_join(thread[i], 0);
 	tap_ok(good == SENDERS * EACH,
-	       "%d peers that were never named send to one", SENDERS);
+	       "%d peers that were never added send to one", SENDERS);
 }
 
 /* Who sends before it is named is known once it is: also for what arrived. */
@@ -464,12 +466,12 @@ static void named_late(void)
 	event = bed_event(late);
 	tap_ok(event.status == 0 && event.peer == peer &&
 		       strcmp(in[0], "early") == 0,
-	       "a message from before its sender was named is from it");
+	       "a message that precedes its sender's name is matched to it");
 	TAP(bed_event(early).status == 0);
 	bed_recv(late, peer, 5, in[1], 6);
 	bed_send(early, bed_peer(early, late), 5, "later", 6);
 	tap_ok(bed_event(late).peer == peer && strcmp(in[1], "later") == 0,
-	       "and so are later ones");
+	       "later messages of a named sender are matched to it");
 	TAP(bed_event(early).status == 0);
 	TAP(o2g_close(early, 1000) == 0);
 	TAP(o2g_close(late, 1000) == 0);
@@ -495,9 +497,11 @@ static void named_after_its_end(void)
 	event = bed_event(late);
 	tap_ok(event.status == 0 && event.peer == peer &&
 		       strcmp(in, "early") == 0,
-	       "a message of one that ended before it was named is from it");
+	       "a message of a sender that ended before it was named is "
+	       "matched to it");
 	bed_recv(late, peer, 5, in, 6);
-	tap_ok(bed_event(late).status == -ESHUTDOWN, "and its end is known");
+	tap_ok(bed_event(late).status == -ESHUTDOWN,
+	       "the end of a sender that was named later is known");
 	TAP(o2g_close(late, 1000) == 0);
 }
 
@@ -606,12 +610,12 @@ static void naps(void)
 	getrusage(RUSAGE_SELF, &all_after);
 	printf("# a loop that only polls took %.1f %% of a core\n", cpu * 100);
 	tap_ok(after.ru_nvcsw - before.ru_nvcsw >= 20,
-	       "a loop that only polls naps");
+	       "a loop that only polls sleeps for short times");
 	/* Of a thousand milliseconds. */
 	tap_ok(all_after.ru_nvcsw - all.ru_nvcsw -
 			       (after.ru_nvcsw - before.ru_nvcsw) <
 		       500,
-	       "the engine's thread does not look each millisecond then");
+	       "the engine's thread does not wake each millisecond then");
 	getrusage(RUSAGE_THREAD, &before);
 	for (int i = 0; i < 2000; i++) {
 		o2g_poll(b, &event, 1);
@@ -621,7 +625,7 @@ static void naps(void)
 	}
 	getrusage(RUSAGE_THREAD, &after);
 	tap_ok(after.ru_nvcsw - before.ru_nvcsw < 100,
-	       "one that does other work does not (%ld sleeps)",
+	       "a loop that does other work does not sleep (%ld sleeps)",
 	       after.ru_nvcsw - before.ru_nvcsw);
 }
 #endif

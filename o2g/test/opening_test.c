@@ -88,7 +88,7 @@ static void honest(void)
 
 	meet(&b);
 	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
-	       "two that know the secret open a connection");
+	       "two endpoints with the secret open a connection");
 	TAP(b.dials.credit_out == CREDIT_TWO);
 	TAP(b.accepts.credit_out == CREDIT_ONE);
 	TAP(!memcmp(o2g_opening_other(&b.dials), &b.two.id, 16));
@@ -119,7 +119,7 @@ static void again(void)
 		       used.dials.credit_out == 0 &&
 		       used.accepts.credit_out == 0 &&
 		       used.accepts.out_length == 0,
-	       "an opening knows nothing of an earlier one");
+	       "an opening does not depend on an earlier one");
 	TAP(run(&used, 3, -1) == O2G_OPENING_WELCOME);
 }
 
@@ -143,8 +143,8 @@ static void turned(const char *what, int stage, size_t from, size_t size,
 	}
 	if (wrong)
 		printf("# %d were not: %d\n", wrong, said);
-	tap_ok(wrong == 0, "%s: each of %zu bits, turned over, is refused",
-	       what, 8 * size);
+	tap_ok(wrong == 0, "%s: each of %zu bits, flipped, is refused", what,
+	       8 * size);
 }
 
 #define TURNED(stage, message, field, want)                                    \
@@ -217,26 +217,31 @@ static void insiders(void)
 		c.from.byte[i] ^= 1;
 		wrong += forged(&b, c) != -EACCES;
 	}
-	tap_ok(wrong == 0, "another member of the job is not who was dialled");
+	tap_ok(wrong == 0, "an answer of another member of the job is refused");
 	meet(&b);
 	run(&b, 0, -1);
 	tap_ok(forged(&b, b.accepts.challenge) == O2G_OPENING_MORE,
-	       "the same, true, is believed");
+	       "the same answer of the peer that was dialled is accepted");
 	meet(&b);
 	begin(&b, CREDIT_ONE, O2G_CREDIT_MIN - 1);
-	tap_ok(run(&b, 1, -1) == -EPROTO, "a grant too small is refused");
+	tap_ok(run(&b, 1, -1) == -EPROTO,
+	       "the connector refuses a grant that is too small");
 	begin(&b, CREDIT_ONE, O2G_CREDIT_MAX + 1u);
-	tap_ok(run(&b, 1, -1) == -EPROTO, "a grant too large is refused");
+	tap_ok(run(&b, 1, -1) == -EPROTO,
+	       "the connector refuses a grant that is too large");
 	begin(&b, O2G_CREDIT_MIN - 1, CREDIT_TWO);
-	tap_ok(run(&b, 2, -1) == -EPROTO, "by the acceptor, too");
+	tap_ok(run(&b, 2, -1) == -EPROTO,
+	       "the acceptor refuses a grant that is too small");
 	begin(&b, O2G_CREDIT_MAX + 1u, CREDIT_TWO);
-	tap_ok(run(&b, 2, -1) == -EPROTO, "by the acceptor, also the large");
+	tap_ok(run(&b, 2, -1) == -EPROTO,
+	       "the acceptor refuses a grant that is too large");
 	begin(&b, O2G_CREDIT_MIN, O2G_CREDIT_MAX);
 	tap_ok(run(&b, 3, -1) == O2G_OPENING_WELCOME,
-	       "the least and the most are not");
+	       "the smallest and the largest grant are accepted");
 	b.one = b.two;
 	begin(&b, CREDIT_ONE, CREDIT_TWO);
-	tap_ok(run(&b, 0, -1) == -EACCES, "nobody dials itself");
+	tap_ok(run(&b, 0, -1) == -EACCES,
+	       "an endpoint refuses a connection to itself");
 }
 
 /* A connector that knows an address alone. */
@@ -318,9 +323,9 @@ static void secrets(void)
 	memset(&b.one.location, 0, sizeof(b.one.location));
 	tap_ok(!memcmp(&other, &b.one, sizeof(other)),
 	       "an identity is its secret and its id, and nothing else");
-	tap_ok(in == 0, "a secret that differs in one byte lets nobody in");
+	tap_ok(in == 0, "a secret that differs in one byte is refused");
 	tap_ok(named == 0, "every byte of a secret makes another job");
-	tap_ok(proven == 0, "every byte of a secret is kept for the proof");
+	tap_ok(proven == 0, "every byte of a secret enters the proof");
 }
 
 /* MACs of the one kind are none of the other. */
@@ -336,7 +341,7 @@ static void reflected(void)
 	memcpy(b.dials.out, &proof, sizeof(proof));
 	b.dials.out_length = sizeof(proof);
 	tap_ok(pass(&b.dials, &b.accepts, -1) == -EACCES,
-	       "a proof under the acceptor's label is none");
+	       "a connector's proof under the acceptor's label is refused");
 	meet(&b);
 	run(&b, 0, -1);
 	sign(&b, "o2g connector", sizeof(struct o2g_challenge), &proof,
@@ -344,7 +349,7 @@ static void reflected(void)
 	memcpy(b.dials.out, &proof, sizeof(proof));
 	b.dials.out_length = sizeof(proof);
 	tap_ok(pass(&b.dials, &b.accepts, -1) == O2G_OPENING_PROVEN,
-	       "under its own it is one");
+	       "a connector's proof under its own label is accepted");
 }
 
 static void other_revision(void)
@@ -359,7 +364,7 @@ static void other_revision(void)
 	TAP(b.accepts.revision == O2G_WIRE_REVISION + 1);
 	tap_ok(b.accepts.out_length == sizeof(zero) &&
 		       !memcmp(b.accepts.out, &zero, sizeof(zero)),
-	       "another revision hears ours, and nothing that is signed");
+	       "another revision gets our revision and nothing signed");
 	b.accepts.out[offsetof(struct o2g_challenge, revision)] += 2;
 	TAP(pass(&b.accepts, &b.dials, -1) == -EPROTONOSUPPORT);
 	TAP(b.dials.revision == O2G_WIRE_REVISION + 2);
@@ -381,12 +386,12 @@ static void out_of_turn(void)
 	tap_ok(o2g_opening_took(&b.dials, 1) == -EPROTO &&
 		       o2g_opening_took(&b.accepts, 1) == -EPROTO &&
 		       o2g_opening_took(&b.accepts, 0) == -EPROTO,
-	       "after the end nothing opens it again");
+	       "an opening that ended stays ended");
 	meet(&b);
 	TAP(run(&b, 2, -1) == O2G_OPENING_PROVEN);
 	o2g_opening_decide(&b.accepts, (enum o2g_verdict)4);
 	tap_ok(pass(&b.accepts, &b.dials, -1) == -EPROTO,
-	       "a verdict that is none is refused");
+	       "an invalid verdict is refused");
 }
 
 int main(void)

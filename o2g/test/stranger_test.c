@@ -103,12 +103,13 @@ static void garbage(void)
 
 	memset(junk, 'x', sizeof(junk));
 	TAP(say(fd, junk, sizeof(junk)));
-	tap_ok(sent_away(fd), "garbage is sent away");
+	tap_ok(sent_away(fd), "garbage is refused");
 	close(fd);
 	fd = dial();
 	TAP(say(fd, "GET / HTTP/1.0\r\n\r\n", 18));
 	shutdown(fd, SHUT_WR);
-	tap_ok(sent_away(fd), "a short stranger is sent away");
+	tap_ok(sent_away(fd),
+	       "an unauthenticated peer with a short frame is refused");
 	close(fd);
 }
 
@@ -129,7 +130,7 @@ static void wrong_job(void)
 	int fd = dial();
 
 	TAP(say(fd, o.out, o.out_length));
-	tap_ok(sent_away(fd), "another job's endpoint is sent away");
+	tap_ok(sent_away(fd), "another job's endpoint is refused");
 	close(fd);
 }
 
@@ -149,8 +150,8 @@ static void no_secret(void)
 	o.proof.credit = O2G_CREDIT_MIN;
 	memset(o.proof.mac, 5, sizeof(o.proof.mac));
 	TAP(say(fd, &o.proof, sizeof(o.proof)));
-	tap_ok(sent_away(fd), "a well-formed stranger without the secret is "
-			      "sent away");
+	tap_ok(sent_away(fd),
+	       "a well-formed opening without the secret is refused");
 	close(fd);
 
 	/* the challenge of the victim does not convince the liar either */
@@ -160,8 +161,8 @@ static void no_secret(void)
 	TAP(hear(fd, at = (u8 *)&o.challenge, sizeof(o.challenge)) > 0);
 	(void)at;
 	step = o2g_opening_took(&o, sizeof(o.challenge));
-	tap_ok(step == -EACCES, "a connector refuses who does not know its "
-				"secret");
+	tap_ok(step == -EACCES,
+	       "a connector refuses an acceptor without the secret");
 	close(fd);
 }
 
@@ -186,7 +187,7 @@ static void replayed(void)
 	TAP(say(fd, first, sizeof(first)));
 	TAP(hear(fd, challenge, sizeof(challenge)) == sizeof(challenge));
 	TAP(say(fd, &proof, sizeof(proof)));
-	tap_ok(sent_away(fd), "a replayed hello and proof are sent away");
+	tap_ok(sent_away(fd), "a replayed hello and proof are refused");
 	close(fd);
 }
 
@@ -203,7 +204,7 @@ static void wrong_revision(void)
 	tap_ok(answer.magic == O2G_WIRE_MAGIC &&
 		       answer.revision == O2G_WIRE_REVISION &&
 		       answer.credit == 0,
-	       "a wrong revision is told the right one");
+	       "a wrong revision gets the right one");
 	TAP(sent_away(fd));
 	close(fd);
 	answer.revision = 99;
@@ -229,7 +230,7 @@ static void slow_friend(void)
 	TAP(good &&
 	    hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome));
 	tap_ok(o2g_opening_took(&o, sizeof(o.welcome)) == O2G_OPENING_WELCOME,
-	       "who knows the secret gets in, byte by byte");
+	       "an opening with the secret succeeds, also byte by byte");
 	close(fd);
 }
 
@@ -339,7 +340,7 @@ static void starved(void)
 	tap_ok(hear(fd, &o.welcome, sizeof(o.welcome)) == sizeof(o.welcome) &&
 		       o2g_opening_took(&o, sizeof(o.welcome)) ==
 			       O2G_OPENING_WELCOME,
-	       "a want of descriptors sends no opening under way away");
+	       "a lack of descriptors ends no opening under way");
 	close(fd);
 	close(second);
 	memcpy(name, was, sizeof(was));
@@ -370,8 +371,8 @@ static void crowd(void)
 		gone += poll(&file, 1, 0) == 1;
 		close(fd[i]);
 	}
-	tap_ok(gone >= CROWD - 200, "most of the half-open ones were sent "
-				    "away: they are bounded");
+	tap_ok(gone >= CROWD - 200,
+	       "half-open connections are bounded, the oldest are closed");
 }
 
 /* Says hello, as whoever has heard one can; what it has to prove is in `o`. */
@@ -410,14 +411,14 @@ static void outlasts(void)
 			       sizeof(o.welcome) &&
 		       o2g_opening_took(&o, sizeof(o.welcome)) ==
 			       O2G_OPENING_WELCOME,
-	       "an opening under way outlasts %d silent strangers", CROWD);
+	       "an opening under way survives %d silent unauthenticated peers",
+	       CROWD);
 	close(friend);
 	oldest = named(&other, 22);
 	for (int i = 0; i < PLACES; i++)
 		rival[i] = named(&other, (u8)(23 + i % 100));
 	tap_ok(sent_away(oldest),
-	       "there are no more than %d places for those "
-	       "who name the job either",
+	       "openings that name the job have no more than %d places",
 	       PLACES);
 	close(oldest);
 	for (int i = 0; i < PLACES; i++)
@@ -541,17 +542,18 @@ static void verdicts(void)
 	int theirs, ours;
 
 	tap_ok(cross(0, &theirs, &ours) == O2G_WELCOME,
-	       "the smaller id's dial is welcome");
+	       "of two simultaneous connects the smaller id's is accepted");
 	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
-	tap_ok(hear(theirs, &byte, 1) == 0, "and the other's is dropped");
+	tap_ok(hear(theirs, &byte, 1) == 0,
+	       "of two simultaneous connects the larger id's is closed");
 	tap_ok(hear(ours, &byte, 1) == 1 && byte == O2G_MESSAGE,
-	       "what waited goes over the one that stays");
+	       "waiting messages go over the connection that remains");
 	close(theirs);
 	close(ours);
 	TAP(bed_event(victim).status == 0);
 	tap_ok(cross(0xff, &theirs, &ours) == O2G_CROSSED,
-	       "the larger id's is told to wait");
-	tap_ok(hear(ours, &byte, 1) == 0, "and ended");
+	       "the larger id's connect is told to wait");
+	tap_ok(hear(ours, &byte, 1) == 0, "the larger id's connect is closed");
 	TAP(hear(theirs, bytes, sizeof(bytes)) == sizeof(bytes));
 	TAP(recv(theirs, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 	close(theirs);
@@ -563,7 +565,8 @@ static void silent(void)
 {
 	int fd = dial();
 
-	tap_ok(sent_away(fd), "a silent stranger is sent away after %d s",
+	tap_ok(sent_away(fd),
+	       "a silent unauthenticated peer is closed after %d s",
 	       O2G_OPENING_SECONDS);
 	close(fd);
 }
@@ -594,12 +597,12 @@ static void stopped(void)
 		bed_die("opening");
 	silent(); /* who came after us: our time is over too */
 	tap_ok(o2g_wait(victim, &event, 1, 0) == 0,
-	       "a peer that stopped amid its opening is waited for");
+	       "a peer that stops during its opening is waited for");
 	o2g_opening_decide(&o, O2G_WELCOME);
 	TAP(say(fd, o.out, o.out_length));
 	shutdown(fd, SHUT_WR);
 	tap_ok(bed_event(victim).status == -ECONNRESET,
-	       "and welcome when it goes on");
+	       "a peer that stopped is accepted when it continues");
 	close(fd);
 	close(listener);
 }
@@ -640,12 +643,12 @@ static void registered(void)
 	tap_ok(bed_event(two).status == 0 && strcmp(in, "bytes") == 0,
 	       "a registered socket carries messages");
 	tap_ok(o2g_register_socket(one, dup(0), there, 1) == -EISCONN,
-	       "a second one for the same peer is refused");
+	       "a second socket for the same peer is refused");
 	TAP(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	for (int i = 0; i < 2; i++)
 		tap_ok(o2g_register_socket(one, pair[i], bed_peer(one, victim),
 					   1) == -ENOTSOCK,
-		       "what is not TCP is refused: %s", o2g_error());
+		       "a socket that is not TCP is refused: %s", o2g_error());
 	TAP(o2g_close(one, 5000) == 0);
 	TAP(o2g_close(two, 5000) == 0);
 }
@@ -677,7 +680,7 @@ static void registered_gone(void)
 		event = bed_event(victim);
 	while (event.cookie != its);
 	tap_ok(event.status == -ECONNRESET,
-	       "one that is gone when it is welcomed is lost");
+	       "a peer that is gone when it is accepted is dead");
 	close(pair[0]);
 	close(shut);
 }

@@ -138,11 +138,12 @@ static void adopted(void)
 	TAP(fcntl(fd, F_GETFD) == 0);
 	TAP(o2g_try_adopt(me, fd, peer, 0) == 0);
 	tap_ok(fcntl(fd, F_GETFD) == FD_CLOEXEC,
-	       "no program that is started gets a registered socket");
+	       "a started program does not inherit a registered socket");
 	tap_ok(me->opener.dials == 1 && peer->dial && peer->dial->socket == fd,
-	       "a registered socket is one dial");
+	       "a registered socket is one connection attempt");
 	o2g_try_drop(me, peer->dial);
-	tap_ok(me->opener.dials == 0 && !peer->dial, "which ends with it");
+	tap_ok(me->opener.dials == 0 && !peer->dial,
+	       "the attempt of a registered socket ends with it");
 	close(other);
 	teardown();
 }
@@ -164,7 +165,7 @@ static void unwatched(void)
 	tap_ok(me->opener.tries == expected && !expected->next &&
 		       peer->dial == expected && me->opener.dials == 0 &&
 		       fcntl(fd, F_GETFD) >= 0,
-	       "a socket that can't be watched leaves all as it was");
+	       "a socket that cannot be watched changes nothing");
 	close(fd);
 	close(other);
 	teardown();
@@ -183,7 +184,7 @@ static void ended(void)
 	o2g_try_drop(me, try);
 	tap_ok(me->opener.dead == try && !try->next && !me->opener.tries &&
 		       me->opener.dials == 0 && lost == 0,
-	       "what comes for a try that ended changes nothing");
+	       "an event for an attempt that ended changes nothing");
 	o2g_try_abort(me);
 	teardown();
 }
@@ -214,14 +215,15 @@ static void pauses(void)
 	dial_peer();
 	dials = longest_pause();
 	tap_ok(dials >= 500 && dials <= 1000,
-	       "pauses between dials grow to 500 ms or so: %u", dials);
+	       "pauses between attempts grow to about 500 ms: %u", dials);
 	teardown();
 	setup(600000);
 	me->opener.complained = 1;
 	expect_peer();
 	waits = longest_pause();
 	tap_ok(waits >= 10000 && waits <= 20000 && lost == 0,
-	       "who only receives asks less often: %u ms", waits);
+	       "an endpoint that only receives retries less often: %u ms",
+	       waits);
 	teardown();
 }
 
@@ -274,7 +276,7 @@ static void patience(void)
 	o2g_try_expire(me, peer->dial);
 	tap_ok(peer->dial && peer->dial->deadline > before && lost == 0 &&
 		       peer->dial->socket >= 0,
-	       "who only receives waits on for a verdict");
+	       "an endpoint that only receives keeps waiting for a verdict");
 	close(fd);
 	teardown();
 }

@@ -58,7 +58,7 @@ func isRefused(err error, why string) bool {
 	return errors.As(err, &r) && strings.Contains(r.Why, why)
 }
 
-func TestDeviceThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidDeviceIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	at := func(path string, number uintptr, arg unsafe.Pointer, why string) error {
 		as(t, func(number uintptr, arg unsafe.Pointer) error { return ioctl(path, number, arg) })
@@ -165,7 +165,7 @@ func TestCreateAsksForWhatIsWanted(t *testing.T) {
 }
 
 // Who no longer waits gets no number: the end of the process undoes the call.
-func TestCreateThatIsCalledOffGivesNoNumber(t *testing.T) {
+func TestCancelledCreateReturnsNoNumber(t *testing.T) {
 	done, ended := make(chan bool), make(chan bool)
 	as(t, func(number uintptr, arg unsafe.Pointer) error {
 		defer close(ended)

@@ -259,16 +259,16 @@ static void parts(void)
 	part(0, ~0ull, 16);
 	tap_ok(reads(100) == -EFAULT, "parts: the largest offset");
 	part(0, 16, ~0ull);
-	tap_ok(reads(100) == -EFAULT, "parts: a length that goes round");
+	tap_ok(reads(100) == -EFAULT, "parts: a length that wraps");
 	part(0, 0, 64);
 	part(1, POOL, 1);
 	seen.moves = 0;
 	tap_ok(reads(100) == -EFAULT && !seen.moves,
-	       "parts: nothing is done when a later one is bad");
+	       "parts: a later bad part refuses all");
 	slot->parts = MAIL_PARTS + 1;
-	tap_ok(reads(100) == -EFAULT, "parts: one more than there are");
+	tap_ok(reads(100) == -EFAULT, "parts: one more than fits is refused");
 	slot->parts = ~0u;
-	tap_ok(reads(100) == -EFAULT, "parts: as many as can be said");
+	tap_ok(reads(100) == -EFAULT, "parts: the largest count is refused");
 }
 
 static void lengths(void)
@@ -276,11 +276,12 @@ static void lengths(void)
 	begin();
 	part(0, 0, 64);
 	part(1, 128, 64);
-	tap_ok(reads(100) == 100, "lengths: no more than was asked for");
+	tap_ok(reads(100) == 100,
+	       "lengths: a read gets no more than it requested");
 	begin();
 	seen.most = 10;
 	tap_ok(reads(100) == 10 && seen.moves == 1,
-	       "lengths: nothing more after a short part");
+	       "lengths: nothing is read after a short part");
 	begin();
 	part(0, 0, 64);
 	part(1, 128, 64);
@@ -289,7 +290,7 @@ static void lengths(void)
 	slot->arg[1] = (u64)ABI_CURRENT;
 	seen.gathers = 0;
 	tap_ok(ask(MAIL_FILE_WRITE) == 100 && seen.gathers == 1,
-	       "lengths: one write where others may write too");
+	       "lengths: one write call where other processes may write");
 	begin();
 	slot->parts = 0;
 	tap_ok(reads(MAIL_BULK_SIZE) == (s64)MAIL_BULK_SIZE,
@@ -420,19 +421,19 @@ static void datagrams(void)
 	must(!connect(s[0], (struct sockaddr *)&name, len));
 	op.addrlen = 0;
 	tap_ok(datagram(s[0], ABI_SOCK_SEND, &op) == 16,
-	       "datagrams: to where the socket is connected");
+	       "datagrams: without an address go to the connected peer");
 	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == 16 &&
 		       !memcmp(sms_proxy.pool + 64, "89abcdef", 8) &&
 		       back->addrlen > sizeof(name.sun_family) &&
 		       back->addr[0] == AF_UNIX,
 	       "datagrams: one is received in two parts, with its address");
 	tap_ok(datagram(s[1], ABI_SOCK_RECV, &op) == -EAGAIN,
-	       "datagrams: none is waited for");
+	       "datagrams: a receive does not wait");
 	part(0, POOL - 16, 16);
 	op.verb = ABI_SOCK_SEND;
 	op.len = 100;
 	*back = op;
-	tap_ok(!ask(MAIL_SOCK), "datagrams: no byte behind their part");
+	tap_ok(!ask(MAIL_SOCK), "datagrams: no byte is written behind a part");
 	close(s[0]);
 	close(s[1]);
 }
@@ -470,18 +471,20 @@ static void texts(void)
 	memset(slot->data, 'x', MAIL_BULK + 0x1000);
 	tap_ok(ask(MAIL_FILE_OPEN) == 0 &&
 		       strlen(seen.text) == MAIL_PATH_SIZE - 1,
-	       "texts: a name without an end is given one");
+	       "texts: a name without a terminator gets one");
 	memset(op, 0, sizeof(*op));
 	op->verb = ABI_PATH_RENAME;
-	tap_ok(ask(MAIL_NAME) == 0, "texts: neither has the second name");
+	tap_ok(ask(MAIL_NAME) == 0,
+	       "texts: the second name gets a terminator as well");
 	op->verb = ABI_PATH_READLINK;
 	op->len = ~0ull;
 	op->buf = (void *)8;
 	tap_ok(ask(MAIL_NAME) == MAIL_PATH_SIZE,
-	       "texts: a link is read where the proxy has room for it");
+	       "texts: a link is read into the proxy's buffer");
 	memset(slot->data + MAIL_BULK, 'y', 0x1000);
 	ask(MAIL_LOG);
-	tap_ok(strlen(seen.text) == 511, "texts: a line without an end");
+	tap_ok(strlen(seen.text) == 511,
+	       "texts: a log line without a terminator gets one");
 }
 
 static void calls(void)
@@ -492,26 +495,29 @@ static void calls(void)
 	begin();
 	tap_ok(ask(MAIL_NONE) == -ENOSYS && ask(MAIL_OPS) == -ENOSYS &&
 		       ask(~0u) == -ENOSYS,
-	       "calls: what is none");
+	       "calls: an unknown call is refused");
 	slot->arg[0] = MAIL_BULK_SIZE / sizeof(*list) + 1;
-	tap_ok(ask(MAIL_IO_WAIT) == -EINVAL, "calls: too many to wait for");
+	tap_ok(ask(MAIL_IO_WAIT) == -EINVAL,
+	       "calls: a wait for too many handles is refused");
 	slot->arg[0] = 1;
 	slot->arg[1] = 0;
 	list->handle = wake;
 	list->events = 4;
 	tap_ok(ask(MAIL_IO_WAIT) == 1 && list->revents == 4,
-	       "calls: a wait answers");
+	       "calls: a wait is answered");
 	slot->arg[0] = 0xabcd0009;
 	ask(MAIL_EXIT);
-	tap_ok(seen.ended == 1 && seen.status == 9, "calls: the end");
+	tap_ok(seen.ended == 1 && seen.status == 9,
+	       "calls: the end of the program ends the proxy");
 	strcpy((char *)list, "a panic");
 	ask(MAIL_PANIC);
 	tap_ok(seen.ended == 2 && seen.status == 126 << 8 &&
 		       !strcmp(seen.text, "a panic"),
-	       "calls: a panic is told, and the end is 126");
+	       "calls: a panic is reported and ends with status 126");
 	slot->handle = -1;
 	for (op = MAIL_FILE_CLOSE; op <= MAIL_FILE; op++)
-		tap_ok(ask(op) < 0, "calls: %u of no handle", op);
+		tap_ok(ask(op) < 0, "calls: %u without a handle is refused",
+		       op);
 }
 
 int main(void)
@@ -525,7 +531,7 @@ int main(void)
 	waits();
 	texts();
 	calls();
-	tap_ok(play_random(3000), "random: 3000 slots of any bytes");
+	tap_ok(play_random(3000), "random: 3000 slots of random bytes");
 	return tap_done();
 }
 #endif

@@ -110,7 +110,7 @@ static void formula(void)
 	page.shift = 1;
 	tap_ok(sms_clock_read(&page, 1) == 1003 &&
 		       sms_clock_read(&page, 0) == 303,
-	       "time: base and fraction, where the TSC is not there yet");
+	       "time: base and fraction, before the TSC reaches the base");
 	page = (struct skep_partition_clock){.mult = 1ull << 40, .shift = 40};
 	low = sms_clock_tsc();
 	now = sms_clock_read(&page, 0);
@@ -133,6 +133,6 @@ int main(void)
 	page = before;
 	page.sequence = 1;
 	tap_ok(sms_clock_read(&page, 1) == BEFORE,
-	       "writer: one that never ends holds up nobody for ever");
+	       "writer: readers give up on a writer that never ends");
 	return tap_done();
 }

@@ -375,15 +375,15 @@ static void whole(void)
 	touch(700, ABI_PROT_WRITE);
 	check();
 	tap_ok(large[1] & SMS_PAGE_LARGE && !large[0],
-	       "whole: 2 MiB come with the first touch");
+	       "whole: the first touch populates 2 MiB");
 	step(PROTECT, 600, 1, ABI_PROT_READ);
 	check();
-	tap_ok(large[1] == TABLE && flushes,
-	       "whole: they are divided for one page, and cores forget");
+	tap_ok(large[1] == TABLE && flushes, "whole: 2 MiB are split for one "
+					     "page, and cores flush their TLB");
 	step(RELEASE, 513, 511, 0);
 	check();
 	tap_ok(sms_pool_free_bytes() == (POOL_PAGES - 1) * PAGE,
-	       "whole: all but one page of them come back");
+	       "whole: all but one page of them are freed");
 }
 
 static void used_up(void)
@@ -399,13 +399,13 @@ static void used_up(void)
 	       "used up: every page of the pool, and no more");
 	step(DISCARD, 3, 1, 0);
 	tap_ok(sms_memory_touch(START + (PAGES - 1) * PAGE, RW) == 1,
-	       "used up: one that was given back");
+	       "used up: a freed page can be used");
 	check();
 	tap_ok(sms_memory_touch(START + 3 * PAGE, RW) == -LINUX_ENOMEM,
-	       "used up: and no second one");
+	       "used up: no second page can be used");
 	tap_ok(sms_memory_commit(START, PAGE, RW) == -LINUX_ENOMEM &&
 		       entry_of(0),
-	       "used up: no page more is committed, and none is lost");
+	       "used up: no further page is committed, and none is lost");
 	begin();
 	step(COMMIT, 0, PAGES, RW);
 	tap_ok(PAGES > POOL_PAGES &&
@@ -414,8 +414,8 @@ static void used_up(void)
 		       sms_memory_populate(START, PAGES * PAGE) ==
 			       -LINUX_ENOMEM &&
 		       !sms_pool_free_bytes(),
-	       "used up: more is committed than there is, and populated so "
-	       "far");
+	       "used up: a commitment above the pool is populated as far as it "
+	       "lasts");
 	check();
 	begin();
 	step(COMMIT, 0, 1, RW);
@@ -439,7 +439,7 @@ static void no_tables(void)
 	fail_tables = 1;
 	tap_ok(sms_memory_release(START, 513 * PAGE) == -LINUX_ENOMEM &&
 		       large[0] == entry && large[1] & SMS_PAGE_LARGE,
-	       "no tables: what cannot be done whole is not begun");
+	       "no tables: a change that cannot be completed is not begun");
 	check();
 }
 
@@ -475,9 +475,9 @@ static void change_meanwhile(void)
 		u32 got, pages;
 		const char *name;
 	} c[] = {
-		{cut_before, 1, 1, "takes back a page before it"},
-		{cut_behind, 1, 1, "takes back a page behind it"},
-		{cut_all, 0, 0, "takes back all"},
+		{cut_before, 1, 1, "releases a page before it"},
+		{cut_behind, 1, 1, "releases a page behind it"},
+		{cut_all, 0, 0, "releases all"},
 		{touch_first, 1, 512, "was first"},
 	};
 	u32 i, got;
@@ -490,7 +490,7 @@ static void change_meanwhile(void)
 		tap_ok(!meanwhile && got == c[i].got &&
 			       sms_pool_free_bytes() ==
 				       (POOL_PAGES - c[i].pages) * PAGE,
-		       "meanwhile: while 2 MiB are cleared another core %s",
+		       "concurrent: while 2 MiB are cleared another core %s",
 		       c[i].name);
 		check();
 	}
@@ -527,7 +527,7 @@ static void neighbours(void)
 		must(!sms_memory_protect(START + PAGE, PAGE, RW));
 	}
 	check();
-	tap_ok(1, "neighbours: rights that go and come use up no list");
+	tap_ok(1, "neighbours: changing rights back and forth uses up no list");
 }
 
 /* Another pool: more blocks than one word of one word has. */
@@ -556,14 +556,14 @@ static void large_pool(void)
 		must(p.touched[offset / LARGE / 64] >> offset / LARGE % 64 & 1);
 	}
 	tap_ok(n == MANY && !sms_pool_free_bytes(),
-	       "large pool: each of %u blocks is given once", MANY);
+	       "large pool: each of %u blocks is allocated once", MANY);
 	for (i = 0; i < MANY; i += 3)
 		sms_pool_give(i * LARGE, 1);
 	for (n = 0; n < MANY; n++) {
 		page[n] = sms_pool_take(0);
 		must(page[n] / LARGE < MANY && page[n] / LARGE % 3 == 0);
 	}
-	tap_ok(1, "large pool: what came back is given in pages");
+	tap_ok(1, "large pool: freed blocks are allocated as pages");
 	for (n = 0; n < MANY; n++)
 		sms_pool_give(page[n], 0);
 	for (i = 0; i < MANY; i++)
@@ -571,7 +571,7 @@ static void large_pool(void)
 			sms_pool_give(i * LARGE, 1);
 	tap_ok(sms_pool_free_bytes() == MANY * LARGE &&
 		       sms_pool_take(1) != ~0ull,
-	       "large pool: all of it comes back");
+	       "large pool: all of it is free again");
 	sms_pool_give(0, 1);
 }
 
@@ -586,7 +586,7 @@ static void refused(void)
 		       sms_memory_release(AT_POOL, PAGE) == -LINUX_EINVAL &&
 		       sms_memory_protect(SKEP_ARENA_END, PAGE, RW) ==
 			       -LINUX_EINVAL,
-	       "refused: what is not the program's");
+	       "refused: memory that is not the program's");
 	tap_ok(!sms_memory_commit(SKEP_IMAGE_START, PAGE, RW) &&
 		       !sms_memory_commit(SKEP_IMAGE_END - PAGE, PAGE, RW) &&
 		       sms_memory_commit(SKEP_IMAGE_START - PAGE, PAGE, RW) ==
@@ -595,10 +595,10 @@ static void refused(void)
 			       -LINUX_EINVAL &&
 		       !sms_memory_release(SKEP_IMAGE_START,
 					   SKEP_IMAGE_END - SKEP_IMAGE_START),
-	       "refused: nothing between both ends of a program's image");
+	       "refused: no mapping between both ends of a program's image");
 	step(COMMIT, 0, 2, 0);
 	tap_ok(!sms_memory_touch(START, ABI_PROT_READ) && !entry_of(0),
-	       "refused: a touch of what may not be read");
+	       "refused: a touch of memory without read permission");
 	step(COMMIT, 0, 2, RW);
 	touch(0, ABI_PROT_WRITE);
 	check();
@@ -607,7 +607,7 @@ static void refused(void)
 	tap_ok(flushes == 1 && entry_of(0) == (entry_of(0) & ~1ull),
 	       "refused: a page whose rights are gone keeps its frame");
 	step(PROTECT, 0, 1, RW);
-	tap_ok(flushes == 1, "refused: nobody need forget when rights come");
+	tap_ok(flushes == 1, "refused: adding rights needs no TLB flush");
 	check();
 }
 

@@ -176,13 +176,12 @@ static int send_never(u32 *word, u32 reasons)
 int main(void)
 {
 	search(skep_nmi_request, 0);
-	tap_ok(ends && !wrong, "nmi: in every order each finds its reason");
+	tap_ok(ends && !wrong, "nmi: in every order each NMI finds its reason");
 	search(skep_nmi_request, 1);
-	tap_ok(ends && !wrong,
-	       "nmi: one that is foreign is counted as foreign");
+	tap_ok(ends && !wrong, "nmi: a foreign NMI is counted as foreign");
 	search(send_always, 0);
-	tap_ok(wrong, "nmi: who always sends is found to leave some without");
+	tap_ok(wrong, "nmi: the search finds a sender that always sends");
 	search(send_never, 0);
-	tap_ok(wrong, "nmi: who never sends is found to leave reasons behind");
+	tap_ok(wrong, "nmi: the search finds a sender that never sends");
 	return tap_done();
 }

@@ -383,21 +383,24 @@ static void results(void)
 
 	io.buf = own;
 	answer(&a, 100, 0);
-	tap_ok(sms_forward_read(3, &io) == 100, "results: all");
+	tap_ok(sms_forward_read(3, &io) == 100, "results: all bytes");
 	answer(&a, 101, 0);
 	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
-	       "results: a byte more than was asked for");
+	       "results: one byte above the request is refused");
 	answer(&a, -4095, 0);
-	tap_ok(sms_forward_read(3, &io) == -4095, "results: the last errno");
+	tap_ok(sms_forward_read(3, &io) == -4095, "results: the largest errno");
 	answer(&a, -4096, 0);
-	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO, "results: no errno");
+	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
+	       "results: a number above the largest errno is refused");
 	answer(&a, (s64)(1ull << 63), 0);
-	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO, "results: the least");
+	tap_ok(sms_forward_read(3, &io) == -LINUX_EIO,
+	       "results: the smallest number is refused");
 	answer(&a, 1, 0);
-	tap_ok(sms_forward_close(3) == -LINUX_EIO, "results: 0 was due");
+	tap_ok(sms_forward_close(3) == -LINUX_EIO,
+	       "results: anything but 0 is refused where 0 is due");
 	answer(&a, 1, 0);
 	tap_ok(sms_forward_open(&(struct abi_open){.path = "/a"}) == -LINUX_EIO,
-	       "results: 0 was due from an open too");
+	       "results: an open with an error has no handle");
 }
 
 /* What the proxy answers to several calls, one after the other. */
@@ -454,12 +457,12 @@ static void directory(void)
 	tap_ok(sms_forward_file(3, &op) == 1 &&
 		       ((struct abi_dirent *)asked.bulk)->next == 77 &&
 		       strspn(entry.name, "x") == sizeof(entry.name) - 1,
-	       "directory: an entry, and its name is given an end");
+	       "directory: an entry's name gets a terminator");
 	memset(&entry, 0, sizeof(entry));
 	r.head.result = 0;
 	answer_all(&r, 1);
 	tap_ok(sms_forward_file(3, &op) == 0 && !entry.name[0],
-	       "directory: no entry behind the last");
+	       "directory: no entry is read behind the last");
 }
 
 /* Each operation that fills an object. */
@@ -516,7 +519,7 @@ static void paths(void)
 		       !strcmp((char *)asked.path, "/name"),
 	       "paths: an operation and its name");
 	tap_ok(!to->path && !to->path2 && !to->buf && !to->stat && !to->statfs,
-	       "paths: no address");
+	       "paths: a bad address is EFAULT");
 	memset(text, 'x', sizeof(text) - 2);
 	op.path = op.path2 = text;
 	answer(&a, 0, 0);
@@ -581,7 +584,7 @@ static void socket_bytes(void)
 	memcpy(own, "set!", 4);
 	answer_all(&r, 1);
 	tap_ok(!sms_forward_sock(3, &op) && !memcmp(asked.bulk, "set!", 4),
-	       "sockets: so does an option");
+	       "sockets: an option goes out");
 	op.verb = ABI_SOCK_RECV;
 	r.head.result = 2;
 	answer_all(&r, 1);
@@ -650,10 +653,10 @@ static void halted(void)
 		u32 halts;
 		const char *name;
 	} c[] = {
-		{at_once, 1, "an answer's NMI ends it"},
+		{at_once, 1, "the answer's NMI ends it"},
 		{after_another, 2, "an answer's NMI is waited for"},
-		{only_another, 2, "another NMI is no answer"},
-		{unasked, 1, "no NMI is waited for that nobody sends"},
+		{only_another, 2, "another NMI does not end it"},
+		{unasked, 1, "does not wait for an NMI that nobody sends"},
 	};
 	u32 i;
 
@@ -713,17 +716,19 @@ static void polls(void)
 	task[1].until = 1000;
 	sms_poll_look(&core);
 	tap_ok(sms_poll_look(&core) == 1 && task[1].result == 0,
-	       "polls: a wait ends when its time has come");
+	       "polls: a wait ends at its deadline");
 	begin();
-	tap_ok(!sms_poll_is_answered(&core), "polls: nothing to look at");
+	tap_ok(!sms_poll_is_answered(&core),
+	       "polls: without a kick or an answer no poll is due");
 	core.poll_kick = 1;
-	tap_ok(sms_poll_is_answered(&core), "polls: a kick is to be looked at");
+	tap_ok(sms_poll_is_answered(&core),
+	       "polls: after a kick a poll is due");
 	begin();
 	answer_poll(&a, 0, 0, 0);
 	add_poller(&other, 1);
 	sms_poll_look(&core);
 	tap_ok(sms_poll_is_answered(&core),
-	       "polls: an answer is to be looked at");
+	       "polls: after an answer a poll is due");
 	tap_ok(core.polling && !sms_forward_close(3) && !core.polling &&
 		       core.pollers == 1,
 	       "polls: a close waits until the slot is free");
@@ -742,7 +747,7 @@ int main(void)
 	sockets();
 	socket_bytes();
 	halted();
-	tap_ok(play_random(20000), "random: 20000 answers of any bytes");
+	tap_ok(play_random(20000), "random: 20000 answers of random bytes");
 	return tap_done();
 }
 #endif

@@ -83,7 +83,7 @@ var someToken = "skep1." + strings.Repeat("a", 90)
 // whole: from nothing to programs that run on two nodes.
 func whole(s *stage) {
 	c := s.whole()
-	s.step("nodes tells what they are", func() error { return tellsNodes(c) })
+	s.step("nodes prints the properties of each node", func() error { return tellsNodes(c) })
 	s.step("nodes prints a table", func() error {
 		o, err := s.run(nil, s.skep(), "nodes", "--state", c.state)
 		if err != nil {
@@ -116,7 +116,7 @@ func whole(s *stage) {
 	bounded(c)
 	selections(c, hello)
 	s.step("the second agent stops when asked to", func() error { return stopSecond(c) })
-	s.step("and is no longer up", func() error { return c.sees("here") })
+	s.step("the stopped node is no longer up", func() error { return c.sees("here") })
 	s.step("the hub stops when asked to", func() error { return s.down(c.hub) })
 }
 
@@ -249,10 +249,10 @@ func masters(s *stage) {
 	s.step("a master finds its hub's socket", func() error {
 		return run(5, "input\n", nil, "--state", c.state, "--", "/bin/sh", "-c", script)
 	})
-	s.step("and a socket where no hub runs", func() error {
+	s.step("a master without a hub gets a socket", func() error {
 		return run(5, "input\n", nil, "--state", s.path("none"), "--", "/bin/sh", "-c", script)
 	})
-	s.step("of which nothing is left", func() error {
+	s.step("no file of a run is left", func() error {
 		found, err := left()
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("left: %v", found)
@@ -266,10 +266,10 @@ func masters(s *stage) {
 	s.step("a master that dies from a signal", func() error {
 		return run(128+9, "", nil, "--state", c.state, "--", "/bin/sh", "-c", "kill -9 $$")
 	})
-	s.step("a master that is not there", func() error {
+	s.step("a missing master", func() error {
 		return run(127, "", []string{"./missing"}, "--state", c.state, "--", "./missing")
 	})
-	s.step("a directory of workers that is not there", func() error {
+	s.step("a missing directory of workers", func() error {
 		return run(2, "", []string{"--modules"}, "--state", c.state, "--modules", s.path("none"), "--", "/bin/true")
 	})
 }
@@ -283,14 +283,14 @@ func hubKilled(s *stage, c *cluster) {
 		return err
 	})
 	c.hub.signal(syscall.SIGKILL)
-	s.step("its user learns that the hub died", func() error {
+	s.step("the program's user is told that the hub died", func() error {
 		code, err := run.ends(soon)
 		if err == nil && code != 3 {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
-	s.step("and there too no process remains", func() error { return gone(marker) })
+	s.step("no process remains after the hub's death", func() error { return gone(marker) })
 }
 
 // sleeper starts a program that does not end, and waits until it runs.
@@ -328,14 +328,14 @@ func killed(s *stage) {
 	late := load.NewTimer(3*time.Second, load.Scale)
 	defer late.Stop()
 	c.second.signal(syscall.SIGKILL)
-	s.step("its user learns that the agent died", func() error {
+	s.step("the program's user is told that the agent died", func() error {
 		code, err := run.ends(soon)
 		if err == nil && (code != 3 || !strings.Contains(run.String(), "second")) {
 			err = fmt.Errorf("exit code %d, output %q", code, run.String())
 		}
 		return err
 	})
-	s.step("and within 3 seconds", func() error {
+	s.step("the user is told within 3 seconds", func() error {
 		select {
 		case <-late.C:
 			return fmt.Errorf("it took longer, by the time of an idle computer")
@@ -379,7 +379,7 @@ func restart(s *stage) {
 		}
 		return o.want(1, any, c.state)
 	})
-	s.step("a second agent on the same state too", func() error {
+	s.step("a second agent on the same state is refused", func() error {
 		argv, _ := c.agent("--state", c.stateOf("second"))
 		o, err := s.run(nil, argv...)
 		if err != nil {
@@ -429,7 +429,7 @@ func programs(s *stage) {
 	bad("a corrupt program", corrupt, "corrupt")
 	bad("a program cut short", short, "short")
 	bad("a directory", s.dir, s.dir)
-	s.step("good ones still run", func() error {
+	s.step("valid programs still run", func() error {
 		return c.wantExec("node=second", 7, "hello, world\n", s.program("glibc/hello"))
 	})
 }

@@ -122,7 +122,7 @@ func agentStopped(s *stage) {
 		return p.again("second", begin, silent)
 	})
 	s.step("the answers are right, and the run says what was run again", func() error { return p.right("second") })
-	s.step("when it goes on it is a node again", func() error {
+	s.step("a continued agent is a node again", func() error {
 		c.second.signal(syscall.SIGCONT)
 		return c.sees("here", "second")
 	})
@@ -154,7 +154,7 @@ func masterKilled(s *stage) {
 		return err
 	})
 	s.step("the lease ends: no worker remains after 5 seconds", func() error { return c.idle(lease + margin) })
-	s.step("and nothing of its data", func() error { return watch.Poll(lease, c.empty) })
+	s.step("no data of the master remain", func() error { return watch.Poll(lease, c.empty) })
 	s.step("the nodes are there for the next run", func() error {
 		next, err := c.play(4, 1)
 		if err != nil {

@@ -76,7 +76,7 @@ func tokens(s *stage) {
 		}
 		return c.refused("fifth", token, "hub")
 	})
-	s.step("none of them joined", func() error { return c.sees("fourth", "here", "second", "third") })
+	s.step("no node joined with a refused token", func() error { return c.sees("fourth", "here", "second", "third") })
 	s.step("wrong numbers", func() error {
 		for _, args := range [][]string{{"--uses", "0"}, {"--uses", "-1"}, {"--expires", "soon"}, {"--expires", "-1h"}} {
 			o, err := s.run(nil, append([]string{s.skep(), "token", "--state", c.state}, args...)...)
@@ -89,7 +89,7 @@ func tokens(s *stage) {
 		}
 		return nil
 	})
-	s.step("secrets are nobody else's to read", func() error { return private(s.dir) })
+	s.step("no other user can read secrets", func() error { return private(s.dir) })
 }
 
 // private refuses files below a state that others may read.
@@ -120,7 +120,7 @@ func certificates(s *stage) {
 		_, err := other.up(c.address)
 		return err
 	})
-	s.step("the agent says that it is another hub, and ends", func() error {
+	s.step("the agent reports that it is another hub, and ends", func() error {
 		argv, _ := c.agent(c.address, "--state", c.stateOf("second"))
 		o, err := s.run(nil, argv...)
 		if err != nil {
@@ -128,7 +128,7 @@ func certificates(s *stage) {
 		}
 		return o.want(4, any, "hub")
 	})
-	s.step("and is not on its list", func() error { return other.sees("here") })
+	s.step("the other hub does not list the node", func() error { return other.sees("here") })
 }
 
 // revisions: a peer of another revision is told so, and so is its user.
@@ -153,5 +153,5 @@ func revisions(s *stage) {
 		}
 		return o.want(4, any, "revision 2", "revision 1", "update")
 	})
-	s.step("and it is not listed as up", func() error { return c.sees("here") })
+	s.step("the node that was put back is not listed as up", func() error { return c.sees("here") })
 }

@@ -274,22 +274,23 @@ static void deaf(void)
 	       "KiB\n",
 	       done, BODIES, peak_kib() - before);
 	ok(done < BODIES && (uint64_t)done * BODY <= HELD + (4 << 20),
-	   "a sender that nobody listens to is slowed");
+	   "a sender without a receiver is slowed down");
 	ok((uint64_t)(peak_kib() - before) * 1024 <= HELD + (8 << 20),
-	   "the receiver holds no more than its limit");
+	   "the receiver buffers no more than its limit");
 	bad = receive_bodies(o2g);
 	check(o2g_close(o2g, WAIT), "close");
-	ok(ended(child) && !bad, "and all of it arrives once it is wanted");
+	ok(ended(child) && !bad,
+	   "all messages arrive once receives are posted");
 }
 
 int main(void)
 {
 	alarm(280); /* the last resort against a hang */
 	deaf();
-	many(1, "100000 receives from anybody with any tag meet a flood");
+	many(1, "100000 receives from any peer with any tag meet a flood");
 	many(0, "100000 receives in the reverse order meet a flood");
 	printf("# %ld KiB at most\n", peak_kib());
-	ok(peak_kib() < 256 << 10, "they take less than 256 MiB");
+	ok(peak_kib() < 256 << 10, "the receives take less than 256 MiB");
 	printf("1..%d\n", tests);
 	return failed;
 }

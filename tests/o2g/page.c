@@ -50,19 +50,20 @@ static void folders(void)
 	int good = mkdir(at("own"), 0700) == 0 && make("file") &&
 		   symlink(at("own"), at("link")) == 0;
 
-	tap_ok(good && verdict("own") == 0, "a folder of one's own is taken");
-	tap_ok(verdict("link") < 0, "a link to one is not");
-	tap_ok(verdict("file") == -ENOTDIR, "nor a file");
-	tap_ok(verdict("absent") == -ENOENT, "nor one that is not there");
+	tap_ok(good && verdict("own") == 0, "a folder of the user is accepted");
+	tap_ok(verdict("link") < 0, "a link to a folder is refused");
+	tap_ok(verdict("file") == -ENOTDIR, "a file is refused");
+	tap_ok(verdict("absent") == -ENOENT, "a missing folder is refused");
 	tap_ok(chmod(at("own"), 0710) == 0 && verdict("own") == -EPERM,
-	       "nor one that others may enter");
+	       "a folder that others may enter is refused");
 	chmod(at("own"), 0700);
 	if (getuid())
-		tap_skip("nor another's", "only root can give one away");
+		tap_skip("a folder of another user is refused",
+			 "only root can give one away");
 	else
 		tap_ok(chown(at("own"), 65534, 65534) == 0 &&
 			       verdict("own") == -EPERM,
-		       "nor another's");
+		       "a folder of another user is refused");
 }
 
 /* Between two steps its place was taken by a link to a folder of ours. */
@@ -78,10 +79,10 @@ static void swapped(void)
 	       symlink(at("victim"), at("pages")) == 0;
 	sweep_folder(folder);
 	tap_ok(good && there("victim/50-victim") && !there("moved/1-dead"),
-	       "a folder that is swapped while it is swept is swept still");
+	       "a folder that is replaced during cleaning is still cleaned");
 	file = make_file(folder, "2-page");
 	tap_ok(file >= 0 && there("moved/2-page") && !there("victim/2-page"),
-	       "and pages are made in it");
+	       "pages are created in the original folder");
 	close(file);
 	close(folder);
 	snprintf(page.folder, sizeof(page.folder), "%s", at("pages"));
@@ -107,10 +108,10 @@ static void strange(void)
 	alarm(0);
 	tap_ok(good && there("odd/1-fifo") && there("odd/2-folder") &&
 		       there("odd/3-link") && there("victim/50-victim"),
-	       "what is no file is left alone and holds up nobody");
+	       "entries that are not files are left alone and do not block");
 	tap_ok(there("odd/4-live") && there("odd/notes") &&
 		       !there("odd/5-dead"),
-	       "of files, those go that dead processes left");
+	       "only files of dead processes are removed");
 	close(file);
 	close(folder);
 }
@@ -125,6 +126,6 @@ int main(void)
 	swapped();
 	strange();
 	snprintf(command, sizeof(command), "rm -rf %s", top);
-	tap_ok(system(command) == 0, "nothing else is left");
+	tap_ok(system(command) == 0, "no other file is left");
 	return tap_done();
 }

@@ -69,7 +69,7 @@ func TestSetup(t *testing.T) {
 		ok        bool
 	}{
 		{name: "root installs what is missing", want: installed, ok: true},
-		{name: "a user takes sudo", with: map[string]string{"id": fakeUser, "sudo": fakeSudo}, want: "sudo\napt-get -q update\nsudo\napt-get -q install -y --no-install-recommends strace\n", ok: true},
+		{name: "a user uses sudo", with: map[string]string{"id": fakeUser, "sudo": fakeSudo}, want: "sudo\napt-get -q update\nsudo\napt-get -q install -y --no-install-recommends strace\n", ok: true},
 		{name: "nothing is missing", with: map[string]string{"dpkg-query": "printf installed"}, ok: true},
 		{name: "a user without sudo", with: map[string]string{"id": fakeUser}, out: "ask an administrator to run: apt-get install --no-install-recommends strace"},
 		{name: "no apt-get", without: "apt-get", out: "install these by hand, then rerun: strace"},

@@ -45,7 +45,7 @@ func TestCount(t *testing.T) {
 		c := counted{counts, symbols}
 		t.Run("system calls", c.calls)
 		t.Run("instructions", c.instructions)
-		t.Run("intervals in one another", c.nested)
+		t.Run("nested intervals", c.nested)
 	})
 }
 

@@ -45,7 +45,7 @@ func (w *walker) waitQueue() {
 	w.skep("revert --wait 2m --remove epoll", "epoll: unloaded")
 	text := w.vm.Output(shell(`touch /tmp/wait/go
 		until test -e /tmp/wait/woken || ! pidof dynamos_wait >/dev/null; do :; done; ls /tmp/wait; cat /tmp/wait.log`))
-	claim(w.t, "and wakes who waits when its update is removed", strings.Contains(text, "woken"), "%s", text)
+	claim(w.t, "removing the update wakes the waiting processes", strings.Contains(text, "woken"), "%s", text)
 }
 
 const allots = 2000
@@ -64,16 +64,16 @@ func (w *walker) callbackOfRCU() {
 func (w *walker) delayedWork() {
 	const why = "allot_work: in vfs_fallocate its address is passed to queue_delayed_work_on"
 	text := w.skep("inspect "+w.file("late"), why)
-	claim(w.t, "inspect tells before it is applied that an update is never removed", strings.Contains(text, "it can be reverted and never removed"), "%s", text)
+	claim(w.t, "inspect reports before an apply that an update is never removed", strings.Contains(text, "it can be reverted and never removed"), "%s", text)
 	w.skep("apply "+w.file("late")+" --all --confirm 0", "on trial for all")
 	w.vm.Output(shell(fmt.Sprintf("exec 3>/tmp/late; %s allot 3 0 4096 2", w.hammer)))
 	w.skep("revert --wait 1m late", "late: left")
-	w.refused("one whose work is pending is reverted and not removed", "remove late", 4, why)
+	w.refused("an update with pending work is reverted and not removed", "remove late", 4, why)
 	text = w.vm.Output(shell("rmmod late 2>&1; echo $?"))
-	claim(w.t, "nor does the kernel let its module go", strings.Contains(text, "in use") && strings.HasSuffix(text, "1\n"), "%q", text)
+	claim(w.t, "the kernel refuses to unload its module", strings.Contains(text, "in use") && strings.HasSuffix(text, "1\n"), "%q", text)
 	w.vm.Output(shell("until dmesg | grep -q 'allotted later'; do :; done"))
 	w.skep("apply late --all --confirm 0", "on trial for all")
-	w.refused("nor later", "revert --wait 1m --remove late", 4, "late is held, and stays loaded until the next boot: "+why)
+	w.refused("an update that has pending work is not removed later either", "revert --wait 1m --remove late", 4, "late is held, and stays loaded until the next boot: "+why)
 	s := w.status("late")
 	claim(w.t, "it can be reverted again", s.State == "loaded" && strings.Contains(s.Held, why) && !happened(&s, "warned"), "%+v", s)
 }

@@ -70,7 +70,7 @@ func TestSoakUpdateFixes(t *testing.T) {
 		t.Log(f.try(n))
 	}
 	_, text := f.do(rmmodEngine(100) + "cat /proc/modules")
-	claim(t, "nothing of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
+	claim(t, "no part of the fixes stays", !strings.Contains(text, "fix_") && !strings.Contains(text, "dynamos"), "%s", text)
 }
 
 // numbers are those of the cases, in their order.

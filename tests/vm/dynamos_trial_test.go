@@ -31,25 +31,25 @@ func (w *walker) replaced() {
 	one := func(whom string) string { return w.skepPath + " update policy arp " + whom }
 	w.vm.Output(shell(fmt.Sprintf("for i in 1 2 3 4 5; do %s && %s && %s || exit; done >/dev/null",
 		one("--all"), one("--nobody"), one(fmt.Sprintf("--except --tgid %d --all", w.pids[0])))))
-	w.takes("the last of many policies holds, and no call is lost", "arp", "kfff")
+	w.takes("the last of many policies is in force, and no call is lost", "arp", "kfff")
 }
 
 // together is the walk of a fix that changes a lock: all take it, or nobody.
 func (w *walker) together() {
 	file := w.file("arp_rcu")
 	w.skep("inspect "+file, "uses of rtnl_unlock become")
-	w.refused("what changes a lock is for one process alone: refused", fmt.Sprintf("apply %s --tgid %d", file, w.pids[0]), 4, "together")
+	w.refused("a fix that changes a lock is refused for one process", fmt.Sprintf("apply %s --tgid %d", file, w.pids[0]), 4, "together")
 	w.skep("apply "+file+" --all --enter 1m --confirm 0", "on trial for all")
 	w.takes("a fix that changes a lock is taken by all", "arp_rcu", "ffff")
 	w.skep("status arp_rcu", "class together, trial")
-	w.refused("then no policy", fmt.Sprintf("policy arp_rcu --tgid %d", w.pids[0]), 4, "together")
+	w.refused("an update of class together refuses a policy", fmt.Sprintf("policy arp_rcu --tgid %d", w.pids[0]), 4, "together")
 	w.skep("revert --wait 2m --remove arp_rcu", "arp_rcu: unloaded")
 }
 
 // unconfirmed is an update that nobody keeps.
 func (w *walker) unconfirmed() {
 	w.skep("apply "+w.file("arp")+" --all --confirm 1s", "reverted in 1s, unless 'skep update commit arp' keeps it")
-	w.leaves("what nobody keeps is taken back", "arp", "unconfirmed", "not committed within 1000 ms")
+	w.leaves("an update without commit is reverted", "arp", "unconfirmed", "not committed within 1000 ms")
 	w.skep("apply arp --all --confirm 1m", "on trial for all")
 	w.skep("commit arp", "committed")
 	w.skep("revert --remove arp", "arp: unloaded")
@@ -65,7 +65,7 @@ func (w *walker) failing() {
 	w.skep("apply "+w.file("links")+" --uid 1000 --least 20 --max-errors 100 --confirm 0", "on trial for uid")
 	const follow = "i=0; while [ $i -lt 60 ]; do read x </tmp/open/link; i=$((i+1)); done 2>/dev/null; true"
 	w.vm.Output(shell(as(1001, follow) + "; " + as(1000, follow)))
-	w.leaves("what fails more often is taken back", "links", "errors", "of 1000 calls fail")
+	w.leaves("an update that fails more often is reverted", "links", "errors", "of 1000 calls fail")
 	w.skep("remove links", "unloaded")
 }
 
@@ -83,12 +83,12 @@ func (w *walker) stuck() {
 		}
 		return i >= 0 && happened(s, "stuck")
 	})
-	claim(w.t, "who does not come back is told", s.State == "trial" && inside.Comm == "sh", "%+v", s)
-	w.refused("and named when it is reverted", "revert --wait 0s links", 1, inside.Frame)
-	w.refused("until then it stays", "remove links", 4, "is in use")
+	claim(w.t, "a task that does not return is reported", s.State == "trial" && inside.Comm == "sh", "%+v", s)
+	w.refused("revert names the task that does not return", "revert --wait 0s links", 1, inside.Frame)
+	w.refused("an update with a task inside is not removed", "remove links", 4, "is in use")
 	w.vm.Output(shell("echo >/tmp/open/own"))
 	s = w.until("links", func(s *update.Status) bool { return s.State == "loaded" })
-	claim(w.t, "who reverted it is told", slices.ContainsFunc(s.Events, func(e update.Event) bool {
+	claim(w.t, "the user who reverted it is reported", slices.ContainsFunc(s.Events, func(e update.Event) bool {
 		return e.State == "leaving" && e.Text == "reverted" && e.Comm == "skep" && e.PID > 0
 	}), "%+v", s.Events)
 	w.skep("remove links", "unloaded")
@@ -106,7 +106,7 @@ func (w *walker) objects() {
 		w.skepPath + " update revert --wait 0s allot 2>&1; echo exit $?; " + part(3) + part(4)))
 	const no, yes = "Invalid argument\n", "granted\n"
 	claim(w.t, "a file keeps its version", strings.HasPrefix(text, no+no+yes+yes+no) && strings.HasSuffix(text, "exit 1\n"+no+yes), "%q", text)
-	claim(w.t, "and a revert waits for those that took the new one", strings.Contains(text, "some that took the new one live still"), "%q", text)
+	claim(w.t, "a revert waits for the files that took the new version", strings.Contains(text, "some that took the new one live still"), "%q", text)
 	w.until("allot", func(s *update.Status) bool { return s.State == "loaded" })
 	w.skep("remove allot", "unloaded")
 }
@@ -118,6 +118,6 @@ func (w *walker) slow() {
 		return as(uid, fmt.Sprintf("exec 3>/tmp/open/%d; %s allot 3 0 %d 3000", uid, w.hammer, bytes))
 	}
 	w.vm.Output(shell(allot(1001, 4096) + "; " + allot(1000, 256<<10)))
-	w.leaves("what takes longer is taken back", "allot", "slow", "half of the calls take more than")
+	w.leaves("an update that takes longer is reverted", "allot", "slow", "half of the calls take more than")
 	w.skep("remove allot", "unloaded")
 }

@@ -223,14 +223,14 @@ func (w *walker) file(name string) string { return filepath.Join(w.packages, nam
 func (w *walker) fixes() {
 	w.skep("inspect "+w.file("arp"), "which runs here")
 	w.skep(fmt.Sprintf("apply %s --tgid %d", w.file("arp"), w.pids[0]), "on trial for tgid")
-	w.takes("the chosen process and only it takes the fix", "arp", "fkkk")
+	w.takes("only the chosen process takes the fix", "arp", "fkkk")
 	w.replaced()
 	w.skep("policy arp --cgroup job", "for cgroup /job")
-	w.takes("then the job, with the one below it", "arp", "kffk")
+	w.takes("the cgroup takes the fix, with the cgroup below it", "arp", "kffk")
 	w.skep(fmt.Sprintf("policy arp --except --tgid %d --all", w.pids[3]), "all others")
-	w.takes("then all but one", "arp", "fffk")
+	w.takes("all processes but one take the fix", "arp", "fffk")
 	w.skep("policy arp --all", "for all")
-	w.takes("then all", "arp", "ffff")
+	w.takes("all processes take the fix", "arp", "ffff")
 	w.skep("commit arp", "committed")
 	w.refused("an update in force is not unloaded", "remove arp", 4, "is in use")
 	w.skep("status arp", "class any, committed")
@@ -241,7 +241,7 @@ func (w *walker) fixes() {
 	w.skep("remove arp", "unloaded")
 	w.skep("revert --remove arp_strict", "arp_strict: unloaded")
 	text := w.vm.Output(shell("cat /sys/kernel/tracing/enabled_functions 2>/dev/null || { mount -t tracefs none /sys/kernel/tracing && cat /sys/kernel/tracing/enabled_functions; }"))
-	claim(w.t, "nothing of them stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shell("cat /proc/modules")), "arp"), "%s", text)
+	claim(w.t, "no part of the updates stays in the kernel", !strings.Contains(text, "arp_ioctl") && !strings.Contains(w.vm.Output(shell("cat /proc/modules")), "arp"), "%s", text)
 	since, _, _ := w.look("")
 	whole := true
 	for _, a := range since {
@@ -298,14 +298,14 @@ func (w *walker) links() {
 	}
 	const free = "secret\nopened\n"
 	before := try(1000)
-	claim(w.t, "who is not chosen follows a stranger's link", before == free, "%q", before)
+	claim(w.t, "without the fix a user follows another user's link", before == free, "%q", before)
 	w.skep("apply "+w.file("links")+" --uid 1000", "on trial for uid")
 	strict, other := try(1000), try(1001)
-	claim(w.t, "who is chosen does not, nor opens a stranger's FIFO", strings.Count(strict, "Permission denied") == 2 && !strings.Contains(strict, "secret"), "%q", strict)
-	claim(w.t, "another user still does", other == free, "%q", other)
+	claim(w.t, "a chosen user follows no link and opens no FIFO of another user", strings.Count(strict, "Permission denied") == 2 && !strings.Contains(strict, "secret"), "%q", strict)
+	claim(w.t, "a user who is not chosen still follows the link", other == free, "%q", other)
 	w.skep("revert --remove links", "links: unloaded")
 	after := try(1000)
-	claim(w.t, "and afterwards all do", after == free, "%q", after)
+	claim(w.t, "after the revert the user follows the link again", after == free, "%q", after)
 }
 
 // foreign is the package of the fix with another kernel's build-id.
@@ -351,7 +351,7 @@ func (w *walker) refusals() {
 	w.refused("a package that was cut is refused", "apply /tmp/cut.skepup --all", 4, "is no package that can be used")
 	w.refused("a package that was changed is refused", "apply /tmp/changed.skepup --all", 4, "is no package that can be used")
 	w.refused("a function that is only inlined is refused", "apply "+w.renamed("pick_link")+" --all", 4, "pick_link is not in this kernel, or only inlined")
-	w.refused("an update that is not there is refused", "apply nothing --all", 4, "no update")
+	w.refused("a missing update is refused", "apply nothing --all", 4, "no update")
 	text := w.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", w.skepPath + " update status 2>&1; echo exit $?"}})
 	claim(w.t, "a user who is not root is refused", strings.Contains(text, "for root alone") && strings.HasSuffix(text, "exit 4\n"), "it says %q", text)
 	w.skep("inspect "+w.file("links"), "its author says")

@@ -76,7 +76,7 @@ func claim(t *testing.T, name string, ok bool, format string, args ...any) {
 // programs runs a C program as root and as the ordinary user.
 func programs(t *testing.T, vm *vmtest.VM, kernel string) {
 	hello := vm.Guest().Hello()
-	claim(t, "the guest says what it is", strings.HasPrefix(hello.Release, kernel+".") && hello.CPUs == 4 && len(hello.Nodes) == 2,
+	claim(t, "the guest reports its kernel, CPUs and nodes", strings.HasPrefix(hello.Release, kernel+".") && hello.CPUs == 4 && len(hello.Nodes) == 2,
 		"it says %+v", hello)
 	for _, user := range []int{0, 1000} {
 		vm.Run(check(t, vm, user), checks)

@@ -47,6 +47,6 @@ func TestO2gPair(t *testing.T) {
 	claim(t, "a host with the module and one without run one job",
 		strings.Contains(text, "2 of 2 ranks reported") && strings.Contains(text, "kernel engine on 1, user engine on 1"), "%s", text)
 	text = job(one.app(), "posted", "8000000")
-	claim(t, "8 MB between them too", strings.Contains(text, "8000000 bytes came") && strings.Contains(text, "2 of 2 ranks reported"), "%s", text)
+	claim(t, "8 MB go between a kernel engine and a user engine", strings.Contains(text, "8000000 bytes came") && strings.Contains(text, "2 of 2 ranks reported"), "%s", text)
 	one.unload(", beside one without")
 }

@@ -149,7 +149,7 @@ func (g *o2gGuest) busy() {
 	err := <-done
 	claim(g.t, "rmmod is refused under traffic", strings.Count(text, "status 1\n") == 15 && strings.Count(text, "in use") == 15,
 		"15 times rmmod: %.400s", text)
-	claim(g.t, "and the traffic goes on", err == nil, "%v", err)
+	claim(g.t, "the traffic goes on after the refused rmmod", err == nil, "%v", err)
 }
 
 // talking is told to begin by a program's first line.
@@ -295,5 +295,5 @@ func (g *o2gGuest) unload(where string) {
 		grep o2g /proc/slabinfo
 		rmmod o2g && ! grep -w o2g /proc/modules && test ! -e /dev/o2g && echo unloaded`))
 	claim(g.t, "the module unloads once nobody uses it"+where, strings.HasSuffix(text, "unloaded\n"), "%s", text)
-	claim(g.t, "and it held nothing"+where, strings.Count(text, ":0\n") >= 5 && !regexp.MustCompile(`:[1-9]`).MatchString(text), "%s", text)
+	claim(g.t, "the unloaded module had freed everything"+where, strings.Count(text, ":0\n") >= 5 && !regexp.MustCompile(`:[1-9]`).MatchString(text), "%s", text)
 }

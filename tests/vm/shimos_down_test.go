@@ -140,7 +140,7 @@ func (g *lendingGuest) kexec(t *testing.T) {
 	g.stopped(t, "reboot", 1)
 	claim(t, "the next kernel has all CPUs", strings.Contains(g.console(t), "down: the next kernel has CPUs 0-3"), "not on the console")
 	g.stopped(t, "panic", 1)
-	claim(t, "the panic is the one that was asked for", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
+	claim(t, "the panic is the one that was requested", strings.Contains(fmt.Sprint(g.Err()), "Kernel panic - not syncing: sysrq"),
 		"the machine ended by %v", g.Err())
 	g.reports(t, report.Report{Kind: report.Panic, Count: 1})
 }

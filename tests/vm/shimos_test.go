@@ -166,8 +166,8 @@ func bound(t *testing.T, vm *vmtest.VM) {
 		until rmdir $lent; do :; done
 		echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control`))
 	told, grouped, _ := strings.Cut(text, "before 2-3\n")
-	claim(t, "a thread that was told is named", strings.Contains(told, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
-	claim(t, "and stays away", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
+	claim(t, "a thread bound to lent CPUs only is named", strings.Contains(told, "warning: sh (it): may run only on these CPUs"), "it says %q", text)
+	claim(t, "the named thread does not return to its CPUs", strings.Contains(told, "\nafter ") && !strings.Contains(told, "after 2-3\n"), "it says %q", text)
 	claim(t, "a control group has its CPUs again", strings.Contains(grouped, "after 2-3\n") && strings.Contains(grouped, "effective 2-3\n") &&
 		!strings.Contains(grouped, "warning"), "it says %q", text)
 }

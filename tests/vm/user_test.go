@@ -249,10 +249,10 @@ func TestUserMachine(t *testing.T) {
 	t.Run("a shell has the terminal", u.shell(s))
 	t.Run("a command has its streams and status", u.streams)
 	t.Run("signals reach a command", u.signals)
-	t.Run("nodes, swap, modules and an ordinary user are there", u.parts)
+	t.Run("the machine has nodes, swap, modules and an ordinary user", u.parts)
 	t.Run("a folder is the user's own, and files come back", u.files)
 	t.Run("a killed command ends in the machine too", u.killed)
-	t.Run("wrong use is told", u.wrong)
+	t.Run("wrong use is reported", u.wrong)
 	t.Run("a second shell leaves the machine alone", func(t *testing.T) {
 		second := newScreen(t, u.command("shell", u.machine, "--user"))
 		second.types(t, "echo I am $(id -un)\n")

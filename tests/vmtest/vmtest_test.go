@@ -155,7 +155,7 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
-func TestToTheEnd(t *testing.T) {
+func TestConsoleReachesPowerDown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "console.log")
 	for text, want := range map[string]bool{
 		"":                                 false,

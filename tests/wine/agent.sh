@@ -31,7 +31,7 @@ wine "$b/test/agent/agent.test.exe" -test.v 2>&1 |
 /^PASS$/ { passed = 1 }
 { print "# " $0 }
 END {
-	if (!passed) printf "not ok %d - the test program ended well\n", ++n
+	if (!passed) printf "not ok %d - the test program ended with status 0\n", ++n
 	print "1.." n
 	exit bad || !passed
 }'

@@ -62,9 +62,9 @@ code "a device of Wine's host is refused" 1 \
 	guarded /bin/busybox head -c1 /dev/ptmx
 grep -q 'open of /dev/ptmx is refused' "$tmp/err"
 result $? "a device of Wine's host is named"
-code "probe finds nothing bad" 0 guarded --probe
-code "leak: nothing missed runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
-code "leak: a system call that was missed dies" 134 within 60 env \
+code "a probe reports no fault" 0 guarded --probe
+code "leak: without a leak the program runs" 7 exe "$g/bee-leak.exe" "$g/hello-musl"
+code "leak: a missed system call ends the process" 134 within 60 env \
 	BEE_LEAK=syscall "$b/bin/bee-guard" wine "$g/bee-leak.exe" "$g/hello-musl"
 grep -q 'died unexpectedly' "$tmp/err"
 result $? "leak: the parent reports the death"

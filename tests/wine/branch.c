@@ -216,10 +216,10 @@ static void test_deletion(void)
 	CreateDirectoryW(L"branch-dir", NULL);
 	answer = ERROR_DIR_NOT_EMPTY;
 	tap_ok(delete_path(L"branch-dir", 1) == -LINUX_ENOTEMPTY && !disposed,
-	       "a directory that is not empty stays");
+	       "a directory that is not empty is not removed");
 	answer = ERROR_INVALID_PARAMETER; /* a volume without POSIX deletion */
 	tap_ok(!delete_path(L"branch-dir", 1) && disposed == 1 && gone == 1,
-	       "without POSIX deletion the plain one is used");
+	       "without POSIX deletion ordinary deletion is used");
 	RemoveDirectoryW(L"branch-dir");
 }
 
@@ -239,7 +239,7 @@ static void test_renaming(void)
 	CloseHandle(file_new(L"branch-from"));
 	answer = ERROR_INVALID_PARAMETER;
 	tap_ok(!rename_path(L"branch-from", L"branch-to") && moved == 1,
-	       "without POSIX renaming the plain one is used");
+	       "without POSIX renaming ordinary renaming is used");
 	DeleteFileW(L"branch-to");
 }
 
@@ -249,7 +249,7 @@ static void test_links(void)
 	tap_ok(!symlink_path(L"branch-link", "a/b") && seen_flags == 2,
 	       "a symbolic link is made without the privilege");
 	tap_ok(symlink_path(L"branch-link", "a") == -LINUX_EEXIST,
-	       "a name that exists is no link's");
+	       "a link over an existing name is refused");
 	DeleteFileW(L"branch-link");
 	answer = ERROR_PRIVILEGE_NOT_HELD;
 	tap_ok(symlink_path(L"branch-link", "a") == -LINUX_EPERM,
@@ -292,11 +292,11 @@ static void test_link_texts(void)
 	link_read(1, L"ab", 2, out);
 	reparse[0] ^= 1;
 	tap_ok(bee_link_read(NULL, out, 64) == -LINUX_EINVAL,
-	       "other reparse data is no link");
+	       "other reparse data are not a link");
 	reparse[0] ^= 1;
 	reparse_length = 8;
 	tap_ok(bee_link_read(NULL, out, 64) == -LINUX_EINVAL,
-	       "reparse data that is cut off is no link");
+	       "truncated reparse data are not a link");
 }
 
 static void test_system(void)
@@ -309,7 +309,8 @@ static void test_system(void)
 		       wcsstr(path, L"D:\\a"),
 	       "the root is the current drive");
 	current = L"\\\\server\\share";
-	tap_ok(bee_root_set(NULL), "a share without a letter is no root");
+	tap_ok(bee_root_set(NULL),
+	       "a share without a drive letter is refused as root");
 	tap_ok(!bee_wine_version() && !bee_info(&info) &&
 		       strstr(info.machine, "on Windows 10.0.19045"),
 	       "uname names Windows and its build");

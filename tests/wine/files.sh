@@ -65,7 +65,7 @@ check_pass "record locks: a waiter has them when they are dropped" \
 check_kill "record locks: gone when their owner is killed"
 check_mapped "a mapped file: two programs" guarded guarded
 grep -q 'truncation of a file refused (ETXTBSY)' "$tmp/err"
-result $? "a mapped file: refused truncation is said by name"
+result $? "a mapped file: refused truncation is reported by name"
 check_mapped "a mapped file: the other program is native" guarded native
 check_mapped "a mapped file: a native program cuts it" native guarded
 for mode in delete wal; do

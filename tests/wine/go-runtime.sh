@@ -28,7 +28,7 @@ within 280 "$b/bin/bee-guard" wine "$b/bin/bee.exe" "$2" -test.v -test.short \
 /^PASS$/ { passed = 1 }
 { print "# " $0 }
 END {
-	printf "%s %d - the test program ended well\n",
+	printf "%s %d - the test program ended with status 0\n",
 		passed ? "ok" : "not ok", ++n
 	print "1.." n
 	exit bad || !passed

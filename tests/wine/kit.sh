@@ -28,7 +28,7 @@ cd "$kit" || exit 1
 touch "$tmp/stamp"
 
 within 600 wine cmd /c kit.cmd >"$tmp/why" 2>&1
-result $? "kit.cmd ends well"
+result $? "kit.cmd ends with status 0"
 tr -d '\r' <result.txt >"$tmp/why"
 for part in system "bee --probe" "bee hello" "skep version" "skep doctor" \
 	programs; do

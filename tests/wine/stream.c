@@ -163,8 +163,8 @@ int main(void)
 		left += opened || taken;
 		opened = taken = 0;
 	}
-	tap_ok(fail - 2 == 7, "each of %d steps was refused once", fail - 2);
-	tap_ok(made, "without a refusal the pair is made");
+	tap_ok(fail - 2 == 7, "each of %d steps failed once", fail - 2);
+	tap_ok(made, "without a failure the pair is created");
 	tap_ok(!left, "a pair that fails half-way leaves nothing open");
 	return tap_done();
 }

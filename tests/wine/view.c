@@ -175,10 +175,10 @@ static void check_refusals(void)
 		good &= map_new(0, 0, 1) < 0 && !opened && !views;
 	}
 	refused = 0;
-	tap_ok(good, "a step that fails leaves nothing open");
+	tap_ok(good, "a step that fails leaves no handle open");
 	tap_ok(map_new(0, 0, 1) == (s64)WIN_WINDOW_START &&
 		       !bee_view_release(WIN_WINDOW_START, PAGE) && !opened,
-	       "the place is free after it");
+	       "the address is free after a failed step");
 }
 
 static void check_places(void)
@@ -190,19 +190,19 @@ static void check_places(void)
 	*byte_at(one + 5 * PAGE) = 'o';
 	tap_ok(*byte_at(two) == 'o', "two views of one page");
 	tap_ok(map_new(two, 5 * PAGE, 2) == two,
-	       "a fixed place that one mapping had is granted");
+	       "a fixed address that one mapping had is accepted");
 	tap_ok(map_new(one, 0, 5) == -LINUX_EINVAL &&
 		       strstr(sentence, "MAP_FIXED refused (EINVAL)"),
-	       "a fixed place in the middle of a mapping is refused by name");
+	       "a fixed address in the middle of a mapping is refused by name");
 	tap_ok(map_new(WIN_WINDOW_START + 0x100000, PAGE, 1) == -LINUX_EINVAL,
-	       "a fixed place that does not fit the offset is refused");
+	       "a fixed address that does not fit the offset is refused");
 	tap_ok(!bee_view_release((u64)one, 10 * PAGE) &&
 		       map_new(0, 0, 1) != one &&
 		       map_new(one, 0, 10) == -LINUX_EINVAL,
-	       "the place of half a mapping is not given again");
+	       "the address of half a mapping is not reused");
 	tap_ok(!bee_view_release((u64)one + 10 * PAGE, 10 * PAGE) &&
 		       map_new(0, 0, 1) == one,
-	       "the place of all of a mapping is");
+	       "the address of a whole mapping is reused");
 	bee_view_release(WIN_WINDOW_START, SKEP_MMAP_END - WIN_WINDOW_START);
 	tap_ok(!views && !opened, "all views are gone");
 }
@@ -218,7 +218,7 @@ static void check_many(void)
 		       strstr(sentence, "4096 places"),
 	       "a full table is refused by name");
 	bee_view_release(WIN_WINDOW_START, SKEP_MMAP_END - WIN_WINDOW_START);
-	tap_ok(!views && !opened, "one release ends all of them");
+	tap_ok(!views && !opened, "one release ends all views");
 }
 
 static void check_size(void)
@@ -230,21 +230,21 @@ static void check_size(void)
 	tap_ok(bee_view_truncate(file.h, PAGE) == -LINUX_ETXTBSY &&
 		       strstr(sentence, "refused (ETXTBSY)") &&
 		       *byte_at(at + 10 * PAGE) == 't',
-	       "a file that others have mapped does not shrink, by name");
+	       "shrinking a file that other processes map is refused by name");
 	mapped_by_other = 0;
 	tap_ok(!bee_view_truncate(file.h, 3 * PAGE) &&
 		       !bee_view_reach((u64)at, 3 * PAGE, 0) &&
 		       bee_view_reach((u64)at + 3 * PAGE, 1, 0) ==
 			       -LINUX_EFAULT,
-	       "a file that only we have mapped does");
+	       "a file that only this process maps shrinks");
 	flushed = 0;
 	tap_ok(!bee_view_sync((u64)at, 20 * PAGE) && flushed == 3,
-	       "what is behind the end is not flushed");
+	       "pages behind the end are not flushed");
 	bee_view_protect((u64)at + PAGE, PAGE, ABI_PROT_READ);
 	tap_ok(!bee_view_truncate(file.h, 20 * PAGE) &&
 		       !bee_view_reach((u64)at + 19 * PAGE, PAGE, 0) &&
 		       !*byte_at(at + 10 * PAGE),
-	       "it grows again under its mapping, with zeros");
+	       "a mapped file grows again, with zeros");
 	tap_ok(IsBadWritePtr((void *)(at + PAGE), 1) &&
 		       !IsBadWritePtr((void *)at, 1) &&
 		       *byte_at(at + PAGE) == 0,
@@ -254,7 +254,7 @@ static void check_size(void)
 		       !bee_view_flush(file.h) && flushed == 23,
 	       "msync flushes its pages, fsync all of the file's");
 	bee_view_release((u64)at, 20 * PAGE);
-	tap_ok(!views && !opened, "nothing stays open");
+	tap_ok(!views && !opened, "no handle stays open");
 }
 
 int main(void)

@@ -133,7 +133,8 @@ static void cover(const char *path)
 	tap_ok(!left, "%s: no site is left in the text", name);
 	left = count_left_in_stubs(&rw);
 	tap_ok(!left, "%s: no site is left in the stubs", name);
-	tap_ok(check_map(&rw), "%s: the map survives writing", name);
+	tap_ok(check_map(&rw),
+	       "%s: the map is the same after it was written and read", name);
 	tap_ok(check_reslot(&rw), "%s: slots can be renumbered", name);
 }
 

@@ -576,7 +576,7 @@ static void test_tricks(void)
 		   "\x64\x89\x02\x90\xf8\x72\xf9",
 		   0) &&
 		       last.forms[BEE_FORM_CAVE] == 1,
-	       "padding that runs is jumped over");
+	       "padding that is executed is jumped over");
 	/* movabs; xor; jc; jae; store; nop */
 	tap_ok(RUN("\x48\xb8\x11\x22\x33\x44\x55\x66\x77\x08\x31\xd2"
 		   "\x72\x05\x73\0\x64\x89\x02\x90",

@@ -125,31 +125,31 @@ static void test_gaps(void)
 	rw.codes = 1;
 	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
 		       text[10] == 0xe9 && rw.skipped > 0,
-	       "what known code reaches in a gap is code");
+	       "bytes in a gap that known code reaches are code");
 	PREPARE("\xb8\x27\0\0\0\x90\x90\xc3\x90\x0f\x05\x90\x90\x90\x90\xc3");
 	rw.code = code;
 	rw.codes = 1;
 	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
 		       !rw.skipped,
-	       "a gap that decodes without fault is code");
+	       "a gap that decodes without error is code");
 	/* mov gap(%rip), %eax; the gap reads as code, but nobody goes there */
 	PREPARE("\x8b\x05\x03\0\0\0\x90\xc3\x06\x0f\x05\x90\x90\x90\xc3");
 	rw.code = code;
 	rw.codes = 1;
 	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL] &&
 		       text[9] == 0x0f,
-	       "what is only read is no code");
+	       "bytes that are only read are not code");
 	/* the same with lea: to code, and to a table that names mov %fs */
 	PREPARE("\x48\x8d\x05\x02\0\0\0\xc3\x06\x0f\x05\x90\x90\x90\xc3");
 	rw.code = code;
 	rw.codes = 1;
 	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1,
-	       "what reads as code and is pointed to is code");
+	       "bytes that decode and that a pointer names are code");
 	PREPARE("\x48\x8d\x05\x02\0\0\0\xc3\x06\x0f\x05\x8c\xe0\x90\xc3");
 	rw.code = code;
 	rw.codes = 1;
 	tap_ok(!bee_rewrite(&rw) && !rw.found[BEE_SITE_SYSCALL],
-	       "a table that is pointed to is refused for nothing");
+	       "a table that a pointer names causes no refusal");
 }
 
 /* Padding of zeros between sections swallows the first bytes after it. */
@@ -216,10 +216,10 @@ static int rewrite_build_id(const char *owner)
 static void test_build_id(void)
 {
 	tap_ok(rewrite_build_id("GMU") && strstr(rw.why, "gs:"),
-	       "what is no note of the linker is read as code");
+	       "a note that is not the linker's is decoded as code");
 	tap_ok(!rewrite_build_id("GNU") && rw.skipped == 152 &&
 		       rw.found[BEE_SITE_SYSCALL] == 1,
-	       "a build id that no program header names is not code");
+	       "a build id without a program header is not code");
 }
 
 static void test_map(void)
@@ -243,7 +243,7 @@ static void test_map(void)
 	tap_ok(bee_map_guest_pc(&map, STUBS + rw.stubs_used - 1) == TEXT + 7,
 	       "after the instruction the guest's PC is the next one");
 	tap_ok(bee_map_guest_pc(&map, TEXT + 7) == TEXT + 7,
-	       "a PC elsewhere stands for itself");
+	       "a PC outside stubs is unchanged");
 	size = bee_map_write(&map, bytes, sizeof(bytes));
 	for (s64 n = 0; n < size; n++)
 		good &= bee_map_read(&map, bytes, n, site, 64, pc, 256) < 0;
@@ -276,7 +276,7 @@ static void test_check(void)
 	tap_ok(CHECK("\xc3\xcd\x80", &bad) == -13, "int 0x80 is refused");
 	tap_ok(CHECK("\xc3\xf3\x0f\xae\xd0", &bad) == -13,
 	       "wrfsbase is refused in run-time code");
-	tap_ok(CHECK("\xc3\x64", &bad) == -13, "a cut off prefix is refused");
+	tap_ok(CHECK("\xc3\x64", &bad) == -13, "a truncated prefix is refused");
 }
 
 /* A CIE (zR, pcrel sdata4), one FDE of 0x20 bytes at -0x100. */

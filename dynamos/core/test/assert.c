@@ -53,10 +53,10 @@ static void compile_values(void)
 int main(void)
 {
 	TRAPS(quantile_beyond, "a part of 1000 is at most 1000");
-	TRAPS(quantile_of_none, "also where there are no samples");
+	TRAPS(quantile_of_none, "a part of no samples is 0");
 	TRAPS(judge_unchecked, "limits are checked before a comparison");
-	TRAPS(compile_rules, "a policy has as many rules as it holds");
-	TRAPS(compile_otherwise, "all others take one of two versions");
+	TRAPS(compile_rules, "a policy's number of rules is within its table");
+	TRAPS(compile_otherwise, "the default is one of two versions");
 	TRAPS(compile_values, "rules are checked before they are compiled");
 	return tap_done();
 }

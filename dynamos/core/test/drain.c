@@ -46,15 +46,15 @@ static void test_leaving(void)
 	tap_ok(way_leads(dynamos_leave_next, DYNAMOS_STAYS, alone),
 	       "drain: an update shuts, settles, drains, settles and has left");
 	tap_ok(way_leads(dynamos_leave_next, DYNAMOS_STAYS, together),
-	       "drain: class together changes back first");
+	       "drain: an update of class together switches tasks back first");
 	tap_ok(dynamos_leave_next(DYNAMOS_SHUT, DYNAMOS_LEAVE_EMPTIED) ==
 			       NEVER &&
 		       dynamos_leave_next(DYNAMOS_SHUT, DYNAMOS_LEAVE_SHUT) ==
 			       NEVER,
-	       "drain: who is inside is asked after a wait, not before");
+	       "drain: callers are counted after a wait, not before");
 	tap_ok(steps_allowed(dynamos_leave_next, DYNAMOS_LEAVES,
 			     DYNAMOS_LEAVE_STEPS) == 6,
-	       "drain: leaving has six steps and no more");
+	       "drain: an update's end has exactly six steps");
 }
 
 static void test_retiring(void)
@@ -80,15 +80,16 @@ static void test_retiring(void)
 	tap_ok(kept == DYNAMOS_RETIRES - 1 &&
 		       dynamos_retire_next(DYNAMOS_UNHOOKING,
 					   DYNAMOS_RETIRE_KEEP) == NEVER,
-	       "drain: a slot is kept anew unless its hook is on its way out");
+	       "drain: a slot can be kept again unless its hook is being "
+	       "removed");
 	tap_ok(dynamos_retire_next(DYNAMOS_UNHOOKED, DYNAMOS_RETIRE_EMPTIED) ==
 			       NEVER &&
 		       dynamos_retire_next(DYNAMOS_EMPTYING,
 					   DYNAMOS_RETIRE_SETTLED) == NEVER,
-	       "drain: a slot is empty between two waits, not without");
+	       "drain: a slot becomes empty only between two waits");
 	tap_ok(steps_allowed(dynamos_retire_next, DYNAMOS_RETIRES,
 			     DYNAMOS_RETIRE_STEPS) == 14,
-	       "drain: retiring has fourteen steps and no more");
+	       "drain: a slot's end has exactly fourteen steps");
 }
 
 static void test_waiting(void)
@@ -107,7 +108,7 @@ static void test_waiting(void)
 	for (s = 0; s <= DYNAMOS_RETIRES; s++)
 		right += dynamos_retire_wait(s) == retire[s];
 	tap_ok(right == DYNAMOS_LEAVES + DYNAMOS_RETIRES + 2,
-	       "drain: each state names its wait");
+	       "drain: each state has its kind of wait");
 	for (s = 0; s < DYNAMOS_LEAVES; s++)
 		settles +=
 			(dynamos_leave_wait(s) == DYNAMOS_WAIT_CALLS) ==
@@ -117,7 +118,7 @@ static void test_waiting(void)
 			   (dynamos_retire_next(s, DYNAMOS_RETIRE_SETTLED) !=
 			    NEVER);
 	tap_ok(settles == DYNAMOS_LEAVES + DYNAMOS_RETIRES,
-	       "drain: who waits for calls or text settles, nobody else");
+	       "drain: only states that wait for calls or text settle");
 	for (right = s = 0; s <= DYNAMOS_RETIRES; s++)
 		right |= (u32) !!dynamos_retire_hooked(s) << s;
 	tap_ok(right == (1u << DYNAMOS_KEPT | 1u << DYNAMOS_UNNEEDED |
@@ -136,15 +137,15 @@ static void test_pauses(void)
 		{-1}};
 
 	tap_ok(way_leads(dynamos_pause_next, DYNAMOS_PAUSE_IDLE, once),
-	       "drain: a wait begins, ends and is seen to have ended");
+	       "drain: a wait begins, ends, and its end is noticed");
 	tap_ok(dynamos_pause_next(DYNAMOS_PAUSE_RUNNING, DYNAMOS_PAUSE_BEGIN) ==
 			       NEVER &&
 		       dynamos_pause_next(DYNAMOS_PAUSE_OVER,
 					  DYNAMOS_PAUSE_BEGIN) == NEVER,
-	       "drain: a wait begins again only when it was seen");
+	       "drain: a wait begins again only after its end was noticed");
 	tap_ok(steps_allowed(dynamos_pause_next, DYNAMOS_PAUSES,
 			     DYNAMOS_PAUSE_STEPS) == 5,
-	       "drain: a wait has five steps and no more");
+	       "drain: a wait has exactly five steps");
 }
 
 int main(void)

@@ -288,7 +288,7 @@ static void test_cpus(void)
 	tap_ok(!wrong, "policy: each CPU is one bit of a set");
 	tap_ok(dynamos_policy_cpu(r, 4095) && !dynamos_policy_cpu(r, 4096) &&
 		       !dynamos_policy_cpu(r, ~0u),
-	       "policy: no set has a CPU above 4095");
+	       "policy: a set holds no CPU above 4095");
 }
 
 static u32 count_held(u32 share)
@@ -314,7 +314,8 @@ static void test_shares(void)
 	TAP(count_held(0) == 0);
 	TAP(count_held(65536) == 20000);
 	i = count_held(6554);
-	tap_ok(i > 1700 && i < 2300, "policy: %u of 20000 are a tenth", i);
+	tap_ok(i > 1700 && i < 2300,
+	       "policy: 10 %% select %u of 20000 processes", i);
 	for (i = 1; i <= 2000; i++) {
 		task.tgid = i;
 		policy.rule[0].share = 6554;

@@ -21,15 +21,16 @@ static void test_drawing(void)
 	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_ENTER) == DYNAMOS_ENTERING &&
 		       next_state(DYNAMOS_ENTERING, DYNAMOS_ENTERED) ==
 			       DYNAMOS_TRIAL,
-	       "state: class together enters first");
+	       "state: an update of class together enters before it is on "
+	       "trial");
 	tap_ok(next_state(DYNAMOS_ENTERING, DYNAMOS_END) == DYNAMOS_LEAVING &&
 		       next_state(DYNAMOS_TRIAL, DYNAMOS_END) ==
 			       DYNAMOS_LEAVING &&
 		       next_state(DYNAMOS_COMMITTED, DYNAMOS_END) ==
 			       DYNAMOS_LEAVING,
-	       "state: whatever is in force can leave");
+	       "state: an update in force can be reverted");
 	tap_ok(next_state(DYNAMOS_LEAVING, DYNAMOS_DRAINED) == DYNAMOS_LOADED,
-	       "state: the drained is loaded again");
+	       "state: a drained update is loaded again");
 }
 
 static void test_removal(void)
@@ -37,11 +38,12 @@ static void test_removal(void)
 	u32 s;
 
 	tap_ok(next_state(DYNAMOS_LOADED, DYNAMOS_REMOVE) == 0,
-	       "state: the loaded can be removed");
+	       "state: a loaded update can be removed");
 	for (s = DYNAMOS_ENTERING; s <= DYNAMOS_LEAVING; s++)
 		if (next_state(s, DYNAMOS_REMOVE) != -LINUX_EBUSY)
 			break;
-	tap_ok(s == DYNAMOS_LEAVING + 1, "state: nothing else can be removed");
+	tap_ok(s == DYNAMOS_LEAVING + 1,
+	       "state: no update in another state can be removed");
 }
 
 /* Every step from every state: the allowed ones are counted, so that one more
@@ -58,19 +60,19 @@ static void test_rest(void)
 			stays += n == (int)s;
 		}
 	}
-	tap_ok(allowed == 9, "state: nine steps and no more");
-	tap_ok(!stays, "state: none leads to itself");
+	tap_ok(allowed == 9, "state: there are exactly nine transitions");
+	tap_ok(!stays, "state: no transition leads to its own state");
 	tap_ok(next_state(DYNAMOS_TRIAL, DYNAMOS_BEGIN) == -LINUX_EALREADY &&
 		       next_state(DYNAMOS_LEAVING, DYNAMOS_BEGIN) ==
 			       -LINUX_EBUSY,
-	       "state: applied twice, and applied while leaving");
+	       "state: applying twice and applying while leaving are refused");
 	tap_ok(next_state(0, DYNAMOS_BEGIN) == -LINUX_EINVAL &&
 		       next_state(6, DYNAMOS_BEGIN) == -LINUX_EINVAL &&
 		       next_state(DYNAMOS_LOADED, DYNAMOS_STEPS) ==
 			       -LINUX_EINVAL &&
 		       next_state(~0u, (enum dynamos_step) ~0u) ==
 			       -LINUX_EINVAL,
-	       "state: what is no state and what is no step");
+	       "state: unknown states and unknown steps are refused");
 	tap_ok(!strcmp(dynamos_state_name(DYNAMOS_LOADED), "loaded") &&
 		       !strcmp(dynamos_state_name(DYNAMOS_LEAVING),
 			       "leaving") &&

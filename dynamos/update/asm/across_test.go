@@ -119,7 +119,7 @@ func TestMovedFunctionReplacesTheKernels(t *testing.T) {
 	}
 }
 
-func TestMovedFunctionIsRefusedWhereItCannotBeTold(t *testing.T) {
+func TestAmbiguousMovedFunctionIsRefused(t *testing.T) {
 	const goes, other = "int goes(int a) { seen(\"goes\"); return a + 1; }\n", "int other(int a) { seen(\"other\"); return a; }\n"
 	from := func(text string) *Change {
 		c, err := compare(t, text, "int left;\n")
@@ -164,7 +164,7 @@ func TestMovedFunctionIsRefusedWhereItCannotBeTold(t *testing.T) {
 	}
 }
 
-func TestFunctionOfTheStartIsNotCarried(t *testing.T) {
+func TestInitFunctionIsNotCarried(t *testing.T) {
 	c, err := compare(t, "int old(int a) { seen(\"old\"); return a; }\n", "int old(int a) { seen(\"old\"); return a; }\n__init int made(int a) { return a; }\n")
 	if err != nil {
 		t.Fatal(err)

@@ -243,7 +243,7 @@ __init int first(int a) { seen("first", limits[a]); return step(once(a)); }
 int later(int a) { seen("later"); return step(a); }
 `
 
-func TestWhatTheStartDoesIsNotInForce(t *testing.T) {
+func TestInitCodeIsNotInForce(t *testing.T) {
 	for _, c := range []struct {
 		name, old, new string
 		changed, idle  []string
@@ -267,7 +267,7 @@ func TestWhatTheStartDoesIsNotInForce(t *testing.T) {
 	}
 }
 
-func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
+func TestUnchangedFunctionIsLeftOut(t *testing.T) {
 	const text = "static inline int step(int a) { return a + 1; }\nint later(int a) { seen(\"later\"); return step(a); }\n" +
 		"int first(int a) { seen(\"first\"); return step(a); }\n"
 	before, after := parse(t, compileSource(t, "before", text)), parse(t, compileSource(t, "after", replacing(t, text, "a + 1", "a + 2")))
@@ -286,7 +286,7 @@ func TestFunctionThatDoesWhatItDidIsLeftAside(t *testing.T) {
 	want(t, "changed", c.Changed, "first")
 }
 
-func TestFunctionThatCannotBeLedComesWithItsCallers(t *testing.T) {
+func TestFunctionThatCannotBeHookedIsCarriedWithItsCallers(t *testing.T) {
 	const text = "static noinline int many(int a) { seen(\"many\"); return a + 1; }\nint one(int a) { seen(\"one\"); return many(a) * 2; }\nint other(int a) { seen(\"other\"); return a; }\n"
 	few := View{Led: func(name string) bool { return name != "many" }}
 	try := func(text string) (*Change, error) {
@@ -319,7 +319,7 @@ func TestMovedStaticLocalIsRefused(t *testing.T) {
 	}
 }
 
-func TestNewThingsComeAlong(t *testing.T) {
+func TestNewSymbolsAreIncluded(t *testing.T) {
 	after := replacing(t, plain, "int g(int a) { WARN();", `
 static int fresh[3] = { 1, 2, 3 };
 static noinline int helper(int a) { fresh[a]++; seen("helper %d", fresh[0]); return a; }

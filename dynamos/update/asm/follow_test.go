@@ -69,7 +69,7 @@ func TestEachRegisterIsFollowedByItself(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheAddressIsNoEscape(t *testing.T) {
+func TestOtherValuesAreNoEscape(t *testing.T) {
 	for name, body := range map[string]string{
 		"the stack, where it is not":         "\tmovl fresh(%rip), %eax\n\tmovq 8(%rsp), %rax\n\tmovq %rax, other(%rip)\n",
 		"other memory, with it on the stack": "\tmovq $fresh, 8(%rsp)\n\tmovq (%rsi), %rax\n\tmovq %rax, other(%rip)\n",
@@ -146,7 +146,7 @@ func TestAssemblyOutsideOfFunctionsThatStays(t *testing.T) {
 }
 
 // Whether a message was said already is forgotten with the message.
-func TestMessageMoreOrLessIsNoVariable(t *testing.T) {
+func TestAddedOrRemovedMessageIsNoVariable(t *testing.T) {
 	const once = "{ static char __attribute__((section(\".data.once\"))) said; if (!said) { said = 1; seen(\"once\"); } }\n"
 	text := func(n int) string {
 		return "int f(int a) { seen(\"f\");\n" + strings.Repeat(once, n) + "return a; }\n"
@@ -162,7 +162,7 @@ func TestMessageMoreOrLessIsNoVariable(t *testing.T) {
 }
 
 // Only a global function of both files is one that the patch moves.
-func TestWhatIsNoMovedFunctionStaysApart(t *testing.T) {
+func TestOtherFunctionsAreNotMoved(t *testing.T) {
 	const body = "int goes(int a) { seen(\"goes\"); return a + 1; }\n"
 	const other = "int other(int a) { seen(\"other\"); return a; }\n"
 	const user = "int user(int a) { return goes(a); }\n"

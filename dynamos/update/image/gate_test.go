@@ -134,7 +134,7 @@ func rebuilt(t testing.TB, text string, args ...string) []byte {
 	return gcc(t, dir, "out.o", string(FoldSections(asm)), "-c")
 }
 
-func TestGateTakesTheSameFile(t *testing.T) {
+func TestGateAcceptsTheSameFile(t *testing.T) {
 	im := smallKernel(t)
 	f, err := im.Gate("file.c", rebuilt(t, kernelFile))
 	if err != nil {
@@ -162,7 +162,7 @@ func TestGateTakesTheSameFile(t *testing.T) {
 }
 
 // Both files have a static `inner`, and the file two variables `seen`.
-func TestGateTellsSymbolsOfOneNameApart(t *testing.T) {
+func TestGateDistinguishesSymbolsOfOneName(t *testing.T) {
 	im := smallKernel(t)
 	f, err := im.Gate("file.c", rebuilt(t, kernelFile))
 	if err != nil {

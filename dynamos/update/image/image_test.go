@@ -24,7 +24,7 @@ func stock(t testing.TB, series string) *lab.Kernel {
 	return k
 }
 
-func TestStockImageTellsWhatItIs(t *testing.T) {
+func TestStockImageVersions(t *testing.T) {
 	for _, series := range lab.Series() {
 		t.Run(series, func(t *testing.T) {
 			k := stock(t, series)

@@ -89,7 +89,7 @@ func vmlinux(t *testing.T, notes, banner string, symbols []Symbol, types []byte)
 	return data
 }
 
-func TestImageTellsWhatItIs(t *testing.T) {
+func TestImageVersions(t *testing.T) {
 	im, err := Read(vmlinux(t, smallBuildID, smallBanner, smallSymbols(), smallTypes()))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestTaskEndsByCallsAndJumps(t *testing.T) {
 // copied is a file with two functions that another file may have as well.
 const copied = "static __attribute__((noinline, used)) int one(int n) { return n + STEP; }\nstatic __attribute__((noinline, used)) int two(int n) { return n * STEP; }\n"
 
-func TestGateTakesTheCopyThatIsTheFile(t *testing.T) {
+func TestGateSelectsTheCopyOfTheFile(t *testing.T) {
 	text := func(step string) string { return strings.ReplaceAll(copied, "STEP", step) }
 	im := linked(t, text("5"), "void tune(void) { }\n"+text("7"))
 	both := im.Named("one")

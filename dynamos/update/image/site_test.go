@@ -84,7 +84,7 @@ func branch(t *testing.T, im *Image, object []byte, function string) uint64 {
 }
 
 // Bytes may differ only where the kernel itself writes, and only as it does.
-func TestGateLooksAtTheSitesThatTheKernelWrites(t *testing.T) {
+func TestGateComparesSitesThatTheKernelPatches(t *testing.T) {
 	im, object := sites(t)
 	if _, err := im.Gate("file.c", object); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestGateLooksAtTheSitesThatTheKernelWrites(t *testing.T) {
 }
 
 // What is no jump in the source is none that objtool would replace.
-func TestGateTakesOnlyJumpsForBranchesOnKeys(t *testing.T) {
+func TestGateAcceptsOnlyJumpsAsStaticBranches(t *testing.T) {
 	im, object := sites(t)
 	put(t, im, branch(t, im, object, "near"), nop2)
 	const call = "\xe8\x00\x00\x00\x00"
@@ -162,7 +162,7 @@ func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
 	leads := func(to uint64) string {
 		return string(binary.LittleEndian.AppendUint32(nil, uint32(to-at-4)))
 	}
-	t.Run("another place the second time", func(t *testing.T) {
+	t.Run("a name with two addresses", func(t *testing.T) {
 		im.hide(t, "other_count") // so that the kernel's table says nothing
 		put(t, im, at, leads(im.uniqueAddr("other_limit")))
 		_, err := im.Gate("file.c", object)
@@ -170,7 +170,7 @@ func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a place that has another name", func(t *testing.T) {
+	t.Run("an address of another name", func(t *testing.T) {
 		put(t, im, at, leads(im.uniqueAddr("other_limit")))
 		put(t, im, reference(t, im, "near", im.uniqueAddr("other_count")), string(binary.LittleEndian.AppendUint32(nil,
 			uint32(im.uniqueAddr("other_limit")-reference(t, im, "near", im.uniqueAddr("other_count"))-4))))
@@ -183,7 +183,7 @@ func TestGateFollowsNamesOfOtherFiles(t *testing.T) {
 
 // A variable that has another name in the image's place is another variable,
 // though it begins with the same value.
-func TestGateLooksAtTheNamesOfData(t *testing.T) {
+func TestGateComparesNamesOfData(t *testing.T) {
 	im, _ := sites(t)
 	renamed := strings.NewReplacer("limit = 7", "other_limit = 7", "+ limit", "+ other_limit", "{ limit = n", "{ other_limit = n").Replace(sitesFile)
 	_, err := im.Gate("file.c", rebuilt(t, renamed, traced...))

@@ -38,7 +38,7 @@ func example() *Plan {
 	}
 }
 
-func TestTableSaysWhatTheEngineAsks(t *testing.T) {
+func TestTableStatesWhatTheEngineAsks(t *testing.T) {
 	glue, err := example().writeGlue()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestTableSaysWhatTheEngineAsks(t *testing.T) {
 }
 
 // The reason why a module must stay is a text of C, whatever is in it.
-func TestTableSaysWhyAModuleStays(t *testing.T) {
+func TestTableStatesWhyAModuleStays(t *testing.T) {
 	p := example()
 	if glue, err := p.writeGlue(); err != nil || strings.Contains(string(glue), ".held") {
 		t.Errorf("%v, %s", err, glue)
@@ -70,7 +70,7 @@ func TestTableSaysWhyAModuleStays(t *testing.T) {
 	}
 }
 
-func TestTableTakesNoTextThatIsNoName(t *testing.T) {
+func TestTableRefusesInvalidNames(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
 		"name":        func(p *Plan) { p.Name = `x"` },
 		"class":       func(p *Plan) { p.Class = "some" },
@@ -166,7 +166,7 @@ func TestSymbolsAreThoseThatTheOldTextUses(t *testing.T) {
 	}
 }
 
-func TestExportsLeaveNamespacesAside(t *testing.T) {
+func TestExportsOmitNamespaces(t *testing.T) {
 	text := "0x1\tplain\tvmlinux\tEXPORT_SYMBOL_GPL\t\n" +
 		"0x1\tspaced\tvmlinux\tEXPORT_SYMBOL_GPL\tNS\n0x1\tforeign\tfs/x\tEXPORT_SYMBOL\t\n"
 	path := filepath.Join(t.TempDir(), "Module.symvers")

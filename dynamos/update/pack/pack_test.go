@@ -44,7 +44,7 @@ func bytesOf(t testing.TB, p *Package) []byte {
 	return b.Bytes()
 }
 
-func TestPackageComesBackAsItWasWritten(t *testing.T) {
+func TestPackageRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Suffix)
 	want := example()
 	if err := WriteFile(path, want); err != nil {
@@ -64,7 +64,7 @@ func TestPackageComesBackAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestManifestThatCannotBeIsRefused(t *testing.T) {
+func TestImpossibleManifestIsRefused(t *testing.T) {
 	seven, minus := 7, -1
 	for name, spoil := range map[string]func(*Manifest){
 		"revision":        func(m *Manifest) { m.Revision++ },

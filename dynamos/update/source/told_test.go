@@ -30,7 +30,7 @@ func put(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestToolsComplaintIsTold(t *testing.T) {
+func TestErrorOfToolIsReported(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo said; echo wrong >&2; exit 3": "sh: exit status 3: wrong",
 		"echo said; exit 4":                 "sh: exit status 4: said",
@@ -70,7 +70,7 @@ func TestSourceIsNotPreparedWithoutItsTools(t *testing.T) {
 	}
 }
 
-func TestSourceThatDoesNotCompileIsTold(t *testing.T) {
+func TestSourceThatDoesNotCompileIsReported(t *testing.T) {
 	tree := smallTree(t)
 	put(t, tree.Dir, map[string]string{"include/box.h": boxH, "mm/leaf.c": "#include <box.h>\nint leaf(struct nothing a) { return 1; }\n"})
 	w, err := tree.Patch(t.Context(), []byte(change("include/box.h", boxH, "short pad", "long pad")))

@@ -98,7 +98,7 @@ func TestPatchIsCompiledBeforeAndAfter(t *testing.T) {
 	}
 }
 
-func TestHeaderReachesThoseThatIncludeIt(t *testing.T) {
+func TestHeaderAffectsFilesThatIncludeIt(t *testing.T) {
 	tree := smallTree(t)
 	w, err := tree.Patch(context.Background(), []byte(change("include/small.h", smallH, "+ 1", "+ 2")))
 	if err != nil {

@@ -60,7 +60,7 @@ func TestWrittenIsWhatThePatchChanges(t *testing.T) {
 	}
 }
 
-func TestHeaderThatOnlyDeclaresReachesNobody(t *testing.T) {
+func TestHeaderOfDeclarationsAffectsNoFile(t *testing.T) {
 	for new, nobody := range map[string]bool{
 		"int more(int a);\n":         true,
 		"/* a comment */\n":          true,

@@ -36,7 +36,7 @@ static void good(void)
 	text = "%%matrixmarket MATRIX Coordinate Integer Symmetric\n"
 	       "1 1 2\n1 1 2\n1 1 3";
 	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 1 && m.value[0] == 5,
-	       "equal places are summed, words of any case, no last newline");
+	       "entries at one place are summed; any case, no last newline");
 	eigen_sparse_free(&m);
 	text = GENERAL "2 2 4\n1 1 1\n1 2 7\r\n2 1 7\n2 2 1\n";
 	tap_ok(!parse(text, strlen(text), &m) && m.nnz == 3 && m.value[1] == 7,
@@ -77,7 +77,7 @@ static void folder(void)
 	why[0] = 0;
 	tap_ok(from && eigen_market_read(from, &m, why) < 0 &&
 		       strstr(why, "Is a directory"),
-	       "a folder given as a file says so");
+	       "a folder given as a file is refused as such");
 	if (from)
 		fclose(from);
 }

@@ -194,7 +194,7 @@ static void test_sparse(void)
 	tap_ok(eigen_sparse_check(&m) == 0, "one number is a lower triangle");
 	eigen_sparse_free(&m);
 	TAP(eigen_sparse_build(&m, 3, 0, corner, corner, one) == 0);
-	tap_ok(eigen_sparse_check(&m) == 0, "so are rows without any");
+	tap_ok(eigen_sparse_check(&m) == 0, "empty rows are a lower triangle");
 	eigen_sparse_free(&m);
 }
 
@@ -226,7 +226,7 @@ static void test_choose(int first, int past)
 		    (value[first] + value[first - 1]) / 2) < 1e-12 &&
 		       fabs(c.center + c.radius -
 			    (value[past] + value[past - 1]) / 2) < 1e-12,
-	       "a circle is chosen through the gaps below values %d and %d",
+	       "a chosen circle passes through the gaps below values %d and %d",
 	       first, past);
 }
 
@@ -319,7 +319,7 @@ static void test_scale(void)
 	       "one eigenvalue of a tiny circle is found");
 	free(found.pair);
 	tap_ok(extract(diagonal, 1, v, empty, c, &found) == -EDOM,
-	       "solutions that are all nothing span nothing");
+	       "solutions that are zero span no subspace");
 	free(found.pair);
 }
 
@@ -340,12 +340,12 @@ static void test_limit(void)
 	y[0] *= 1 + 1e-6;
 	TAP(eigen_contour_check(z, 1, &a, &b, v, y, &check) == 0);
 	tap_ok(check.residual > 1e-7 && check.residual <= check.limit,
-	       "what rounding does beside a large eigenvalue is allowed: "
-	       "%.1e of %.1e",
+	       "rounding beside a large eigenvalue is accepted: %.1e of %.1e",
 	       check.residual, check.limit);
 	y[0] *= 1 + 1e-2;
 	TAP(eigen_contour_check(z, 1, &a, &b, v, y, &check) == 0);
-	tap_ok(check.residual > check.limit, "and more than that is not");
+	tap_ok(check.residual > check.limit,
+	       "a larger error than rounding is not accepted");
 	eigen_sparse_free(&a);
 	eigen_sparse_free(&b);
 }

@@ -82,16 +82,16 @@ static void test_nodes(void)
 		       strstr(said, "node       away (bee-windows): 1 calls"),
 	       "each node has its calls and their median");
 	tap_ok(strstr(said, "node       far?[2J ") && !strchr(said, '\x1b'),
-	       "a node's name can't play with the terminal");
+	       "control characters of a node's name are not printed");
 	tap_ok(strstr(said, "substrate  linux: 3 of the 8 calls, median solve "
 			    "20 ms\n") &&
 		       strstr(said, "substrate  bee-windows: 4 of the 8 calls, "
 				    "median solve 60 ms, linux takes 0.333 of "
 				    "that\n"),
-	       "so has each substrate, against linux");
+	       "each substrate has its calls and their median against linux");
 	tap_ok(strstr(said, "wall time  12.35 s for the calls\n") ||
 		       strstr(said, "wall time  12.34 s for the calls\n"),
-	       "the time of all calls is told");
+	       "the time of all calls is printed");
 }
 
 /* JSON -------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static void test_json(void)
 	tap_ok(eigen_report_json(&run, 1) == 0, "a run is written as JSON");
 	got = pread(file, said, sizeof(said) - 1, 0);
 	said[got > 0 ? got : 0] = 0;
-	tap_ok(is_json(said), "and is JSON");
+	tap_ok(is_json(said), "the report is valid JSON");
 	tap_ok(strstr(said, "\"exit_code\": 1") &&
 		       strstr(said, "\"bee-windows\": {\"calls\": 4, "
 				    "\"median_ms\": 60.000}") &&
@@ -194,14 +194,14 @@ static void test_json(void)
 		       strstr(said, "\"estimate\": null") &&
 		       strstr(said, "a \\u0022why\\u0022\\u000a\\u005c of "
 				    "\\u00c3\\u00a4 "),
-	       "with the exit code, the substrates, the faults and reasons");
+	       "the report has exit code, substrates, faults and reasons");
 	close(file);
 	unlink(name);
 	run.options.json = "/nonexistent/eigen.json";
 	tap_ok(eigen_report_json(&run, 0) == -1,
 	       "a file that can't be written fails");
 	run.options.json = "/dev/full";
-	tap_ok(eigen_report_json(&run, 0) == -1, "so does a full one");
+	tap_ok(eigen_report_json(&run, 0) == -1, "a full disk fails");
 }
 
 int main(void)

@@ -148,16 +148,16 @@ static void test_box(void)
 	       "clustered eigenvalues are all found");
 	tap_ok(run("--size 6 --no-reference") == EIGEN_RIGHT &&
 		       strstr(said, "reference  none"),
-	       "without a reference the count by inertia still holds");
+	       "without a reference the count by inertia is checked");
 	tap_ok(run("--elements 3,3,3") == EIGEN_RIGHT,
 	       "a box with few unknowns has all its eigenvalues");
 	tap_ok(run("--elements 3,3,3 --json /dev/null") == EIGEN_RIGHT,
 	       "a run may leave a report");
 	tap_ok(run("--elements 3,3,3 --json /dev/full") == EIGEN_WRONG,
-	       "a report that can't be written is no success");
+	       "a report that cannot be written fails the run");
 	run("--size 6 --center -5 --radius 1");
 	tap_ok(!!strstr(said, "inside     0 eigenvalues by inertia"),
-	       "a circle that holds none is counted");
+	       "a circle without eigenvalues is counted");
 }
 
 static void test_edge(void)
@@ -179,7 +179,7 @@ static void test_edge(void)
 	snprintf(line, sizeof(line), "--size 6 --center 60 --radius %.17g",
 		 (value[8] - 60) * (1 + 1e-12));
 	tap_ok(run(line) == EIGEN_WRONG && strstr(said, "on the circle"),
-	       "an eigenvalue on the circle is no success");
+	       "an eigenvalue on the circle fails the run");
 	free(value);
 }
 
@@ -218,7 +218,7 @@ static void test_large_norm(void)
 	eigen_sparse_build(&b, 4, 4, place, place, one);
 	tap_ok(!eigen_contour_extract(&c, &a, &b, v, s, &found) &&
 		       found.count == 3,
-	       "three values beside a stiff one are found");
+	       "three eigenvalues beside a very large one are found");
 	for (i = 0; i < found.count; i++)
 		worst = fmax(worst, found.pair[i].residual);
 	tap_ok(worst > 0 && worst < 1e-12,
@@ -340,7 +340,7 @@ static void test_verdict(void)
 	struct eigen_verdict v;
 
 	eigen_verdict_make(&e, &v);
-	tap_ok(v.faults == 0 && v.difference == 0, "a right answer passes");
+	tap_ok(v.faults == 0 && v.difference == 0, "a correct result passes");
 	e.inertia = 4;
 	eigen_verdict_make(&e, &v);
 	tap_ok(v.faults == 1 && strstr(v.fault[0], "missing"),
@@ -350,7 +350,7 @@ static void test_verdict(void)
 	e.reference_count = 2;
 	eigen_verdict_make(&e, &v);
 	tap_ok(v.faults == 1 && strstr(v.fault[0], "the reference has 2"),
-	       "another number than the reference's fails");
+	       "a count that differs from the reference's fails");
 	e.reference = reference;
 	e.reference_count = 3;
 	found.count = 2;
@@ -406,14 +406,14 @@ static void test_worker(void)
 	       "a small pencil is solved");
 	/* (i - 2) y0 + y1 = 1, y0 + (i - 2) y1 = -1: y = 1 / (i - 3) */
 	tap_ok(fabs(y[0] + 0.3) < 1e-15 && fabs(y[1] + 0.1) < 1e-15,
-	       "and solved right");
+	       "a small pencil is solved correctly");
 	tap_ok(eigen_solve(3, 1, 0, 1, y) < 0 && eigen_solve(2, 2, 0, 1, y) < 0,
-	       "other sizes than initialize's are refused");
+	       "sizes that differ from initialize's are refused");
 	tap_ok(!eigen_initialize(2, 3, 3, 1, ia, ja, zero, ia, ja, zero, v,
 				 order) &&
 		       eigen_solve(2, 1, 0, 1, y) < 0 &&
 		       strstr(eigen_why(), "singular"),
-	       "a singular matrix is an error in words");
+	       "a singular matrix is an error with a message");
 	eigen_finish();
 }
 

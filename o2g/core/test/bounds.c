@@ -78,7 +78,7 @@ static void unfinished(check_fn *check)
 			looked = bed.core->scanned - before;
 	}
 	check(said == MANY && looked == 0 && conn->spent_in == CREDIT,
-	      "unfinished messages are not looked at for credit");
+	      "unfinished messages are not scanned for credit");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 }
@@ -97,7 +97,7 @@ static void credit_written_off(check_fn *check)
 	before = bed.core->scanned;
 	says((struct o2g_frame){.type = O2G_CREDIT});
 	check(conn->owed > 0 && bed.core->scanned - before <= AT_ONCE,
-	      "credit goes back for a few messages at a time");
+	      "credit is returned for a few messages at a time");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 }
@@ -148,7 +148,7 @@ static void in_steps(check_fn *check, const char *name)
 	       steps, most);
 	check(left > 2 * MANY - AT_ONCE && most <= AT_ONCE, name);
 	check(over == 2 * MANY && failed == 2 * MANY,
-	      "and all that named the peer fails");
+	      "every operation that names the peer fails");
 }
 
 static void end_of_stream(check_fn *check)
@@ -188,15 +188,16 @@ static void meanwhile(check_fn *check)
 	bed_recv(&bed, O2G_ANY_PEER, 5, 0, body, sizeof(body), 77);
 	while (o2g_core_more(bed.core))
 		n += o2g_core_consume(bed.core);
-	check(n == 1, "no submission counts as read amid an end");
+	check(n == 1, "no submission is consumed while a connection ends");
 	check(bed.core->counts.posted == 1 && bed.core->counts.held == 0,
-	      "a receive from anybody gets no message that vanishes");
+	      "a receive from any peer gets no message of a connection that "
+	      "ends");
 	check(!bed_close(&bed), "memory");
 	open_many(64, 0);
 	pile_up();
 	o2g_conn_end(conn, -104);
 	check(o2g_core_more(bed.core) && !bed_close(&bed),
-	      "a core is freed amid an end");
+	      "a core is freed while a connection ends");
 }
 
 /* ---- completions that waited ---- */
@@ -224,7 +225,8 @@ static void flushed(check_fn *check)
 	u32 before, n;
 
 	wait_for_room();
-	check(!o2g_core_more(bed.core), "without room there is no more to do");
+	check(!o2g_core_more(bed.core),
+	      "a full completion ring leaves nothing to do");
 	before = bed.area->cq.tail;
 	make_room();
 	o2g_ring_submit(bed.area, &late);
@@ -232,14 +234,14 @@ static void flushed(check_fn *check)
 	n = bed.area->cq.tail - before;
 	check(n > 0 && n <= AT_ONCE && o2g_core_more(bed.core) &&
 		      bed.area->sq.head == MANY,
-	      "an arrival writes a few of the completions that waited");
+	      "an arrival writes a few of the waiting completions");
 	while (o2g_core_more(bed.core))
 		o2g_core_consume(bed.core);
 	check(bed.area->cq.tail - before == 1024,
-	      "and what goes on fills the ring");
+	      "progress fills the completion ring");
 	for (n = 1024; bed_take(&bed, &cqe) && cqe.cookie == n;)
 		n++;
-	check(n == MANY + 1, "all of them come, in order");
+	check(n == MANY + 1, "all completions come, in order");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 }
@@ -261,10 +263,10 @@ static void flush_limited(check_fn *check)
 	for (u32 i = 0; i < 17; i++)
 		says(begun(i + 1, 0));
 	check(!list_empty(&bed.core->backlog) && o2g_core_more(bed.core),
-	      "room made before the flag was there is seen");
+	      "space in the ring is noticed even if made before the flag");
 	o2g_core_consume(bed.core);
 	check(list_empty(&bed.core->backlog) && !o2g_core_more(bed.core),
-	      "and used");
+	      "space in the ring is used");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 }
@@ -335,12 +337,13 @@ static void many_received(check_fn *check)
 	}
 	check(most > 0 && most <= AT_ONCE && !bed.core->counts.held,
 	      "a multi-receive takes a few of the messages at a time");
-	check(came_in_order(MANY + 1), "in order, also what comes meanwhile");
+	check(came_in_order(MANY + 1), "a multi-receive keeps the order of "
+				       "messages that come meanwhile");
 	o2g_conn_end(conn, -104);
 	check(!bed_close(&bed), "memory");
 	receive_many();
 	check(bed.core->searching && !bed_close(&bed),
-	      "a core is freed amid a multi-receive");
+	      "a core is freed during a multi-receive");
 }
 
 void bounds_run(check_fn *check)

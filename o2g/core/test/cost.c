@@ -137,7 +137,7 @@ static void sources(check_fn *check)
 	}
 	check(counts->received > MANY / 2 &&
 		      counts->received + counts->held == MANY,
-	      "senders' messages are received or held");
+	      "senders' messages are received or buffered");
 	report(check, "1,000 senders", each(before), said);
 	for (u32 i = 0; i < SOURCES; i++)
 		o2g_conn_end(conn[i], 0);
@@ -165,16 +165,17 @@ static void credit_written_off(check_fn *check)
 			while (n-- > 0)
 				o2g_tx_done(conn, piece[n].length);
 	}
-	report(check, "100,000 that are forgiven", each(before), said);
+	report(check, "100,000 messages whose credit is written off",
+	       each(before), said);
 	o2g_conn_end(conn, 0);
 	check(!bed_close(&bed), "memory");
 }
 
 void cost_run(check_fn *check)
 {
-	posted(check, "100,000 receives from anybody, each its tag", MANY, 0);
-	posted(check, "100,000 receives from anybody, one tag", 1, 0);
-	posted(check, "100,000 receives of anything", 1, ~0ull);
+	posted(check, "100,000 receives from any peer, each its tag", MANY, 0);
+	posted(check, "100,000 receives from any peer, one tag", 1, 0);
+	posted(check, "100,000 receives from any peer with any tag", 1, ~0ull);
 	posted(check, "100,000 receives with a mask", 1000, 0xff00000000ull);
 	unmatched(check, "100,000 unmatched, each its tag", MANY, 0);
 	unmatched(check, "100,000 unmatched, one tag", 1, 0);

@@ -65,14 +65,14 @@ static void malformed(void)
 	refused("id 0 is refused", frame, 10);
 	frame = message(1, 10, 10);
 	frame.data = 1;
-	refused("data without its flag is refused", frame, 10);
+	refused("immediate data without its flag are refused", frame, 10);
 	frame = message(1, O2G_LENGTH_MAX + 1, 0);
 	frame.type = O2G_REQUEST;
-	refused("a length beyond all bounds is refused", frame, 0);
+	refused("a length above O2G_LENGTH_MAX is refused", frame, 0);
 	refused("an unknown type is refused",
 		(struct o2g_frame){.type = O2G_FRAME_TYPES}, 0);
 	refused("type 0 is refused", (struct o2g_frame){.type = 0}, 0);
-	refused("a body beyond its bound is refused",
+	refused("a body above its bound is refused",
 		message(1, O2G_BODY_MAX + 1, O2G_BODY_MAX + 1), 0);
 }
 
@@ -85,7 +85,7 @@ static void out_of_state(void)
 	refused("a grant for no request is refused", frame, 0);
 	frame = (struct o2g_frame){.type = O2G_CREDIT, .credit = 1};
 	refused("credit that was not spent is refused", frame, 0);
-	refused("more than was granted is refused",
+	refused("more than the credit is refused",
 		message(1, O2G_CREDIT_MIN - O2G_MESSAGE_COST + 1, 10), 10);
 	frame = message(1, 1ull << 32, 0);
 	refused("a length that wraps its cost is refused", frame, 0);
@@ -101,7 +101,7 @@ static void sequences(void)
 	open_plain();
 	CHECK(says(message(1, 100, 50), 50) > 0);
 	check(says(message(1, 100, 50), 50) == -71,
-	      "an id in flight is not used again");
+	      "an id in flight is refused for a second message");
 	CHECK(pair_close(&p));
 	open_plain();
 	CHECK(says(message(1, 100, 50), 50) > 0);
@@ -119,7 +119,8 @@ static void sequences(void)
 	CHECK(pair_close(&p));
 	open_plain();
 	CHECK(says(bye, 0) > 0);
-	check(o2g_rx_want(p.end[1].conn, &place) == -32, "BYE is the last");
+	check(o2g_rx_want(p.end[1].conn, &place) == -32,
+	      "nothing is read after BYE");
 	CHECK(pair_close(&p));
 }
 
@@ -134,7 +135,7 @@ static void flood(void)
 	while (says(message(++id, 0, 0), 0) > 0)
 		;
 	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
-	      "a peer holds no more than its credit");
+	      "a peer uses no more than its credit");
 	CHECK(p.bed[1].core->charged ==
 	      O2G_CREDIT_MIN / O2G_MESSAGE_COST * sizeof(struct o2g_message));
 	CHECK(pair_close(&p));
@@ -147,11 +148,11 @@ static void flood(void)
 		says(message(++id, 1000, 1000), 1000);
 	} while (p.bed[1].core->charged != held);
 	check(held <= 10000 && o2g_rx_blocked(p.end[1].conn),
-	      "beyond the limit a connection is not read");
+	      "above the limit a connection is not read");
 	CHECK(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_BODIES));
 	bed_recv(&p.bed[1], 0, 1, 0, body, 1000, 11);
 	check(!o2g_rx_blocked(p.end[1].conn),
-	      "it is read again when a receive made room");
+	      "a connection is read again when a receive frees memory");
 	CHECK(bed_read(&p.end[1], 1 << 20) > 0 && pair_took(&p, 1, 11, 0));
 	CHECK(pair_close(&p));
 }
@@ -169,7 +170,7 @@ static void unheld(void)
 	bed_recv(&p.bed[1], 0, 1, 0, body, 50000, 11);
 	CHECK(bed_read(&p.end[1], 1 << 20) == 50000);
 	check(pair_took(&p, 1, 11, 0),
-	      "what can't be held waits in its stream");
+	      "a message that cannot be buffered waits in its stream");
 	CHECK(pair_close(&p));
 }
 
@@ -205,9 +206,9 @@ static void program(void)
 	sqe.flags = O2G_SQE_AREA;
 	sqe.addr = outbox - 1;
 	sqe.length = 8;
-	submit_bad(sqe, -22, "a send from before the outbox is refused");
+	submit_bad(sqe, -22, "a send below the outbox is refused");
 	sqe.addr = outbox + p.bed[0].area->outbox_size - 7;
-	submit_bad(sqe, -22, "a send from behind the outbox is refused");
+	submit_bad(sqe, -22, "a send behind the outbox's end is refused");
 	sqe = send;
 	sqe.flags = O2G_SQE_MULTI;
 	submit_bad(sqe, -22, "a flag of another op is refused");
@@ -216,16 +217,16 @@ static void program(void)
 	submit_bad(sqe, -22, "a reserved field is refused");
 	sqe = recv;
 	sqe.peer = 5;
-	submit_bad(sqe, -113, "a peer never named is refused");
+	submit_bad(sqe, -113, "a peer that was never added is refused");
 	sqe = recv;
 	sqe.flags = O2G_SQE_CLAIMED;
 	sqe.data = ~0ull;
-	submit_bad(sqe, -2, "a made-up handle is refused");
+	submit_bad(sqe, -2, "an invented handle is refused");
 	sqe = (struct o2g_sqe){.op = O2G_OP_RELEASE,
 			       .data = p.bed[0].area->slab};
 	submit_bad(sqe, -2, "a slab body that was not lent is refused");
 	sqe.data = ~0ull;
-	submit_bad(sqe, -2, "a place beyond the slab is refused");
+	submit_bad(sqe, -2, "an address outside the slab is refused");
 }
 
 static void postings(void)
@@ -240,7 +241,7 @@ static void postings(void)
 	for (u64 i = 32; i < 40; i++)
 		refused_ones += pair_took(&p, 0, i, -12);
 	check(refused_ones == 8 && p.bed[0].core->counts.posted == 32,
-	      "postings beyond the limit are refused");
+	      "posted receives above the limit are refused");
 	CHECK(pair_close(&p));
 	options.postings = 4096;
 	pair_open(&p, &options, O2G_CREDIT_MIN);
@@ -269,7 +270,8 @@ static void stall(void)
 	CHECK(submitted == 16 + 4 + pair_plain.sq);
 	while (pair_took(&p, 0, 5, -22))
 		got++;
-	check(got == submitted, "submissions wait when nothing can be said");
+	check(got == submitted,
+	      "submissions wait while no completion can be written");
 	CHECK(pair_close(&p));
 }
 
@@ -281,7 +283,7 @@ static void broken_ring(void)
 	area = p.bed[0].area;
 	area->sq.tail = area->sq_entries + 1;
 	check(o2g_core_consume(p.bed[0].core) == -71,
-	      "an impossible tail breaks the ring");
+	      "an impossible tail is refused with EPROTO");
 	area->sq.tail = 0;
 	CHECK(o2g_core_consume(p.bed[0].core) == -71);
 	CHECK(pair_close(&p));
@@ -291,7 +293,7 @@ static void broken_ring(void)
 		area->cq.head = 1000; /* beyond the tail */
 		bed_recv(&p.bed[0], 9, 0, 0, body, 1, i);
 	}
-	check(area->cq.tail == 64, "an impossible head is no room");
+	check(area->cq.tail == 64, "an impossible head counts as a full ring");
 	area->magic = 0;
 	area->sqe = ~0ull;
 	area->sq_entries = 1u << 31;

@@ -28,7 +28,7 @@ static void nameless(void)
 	bed_send(&p.bed[1], 0, 2, out, 10, 4);
 	bed_recv(&p.bed[1], 0, 1, 0, in, 10, 5);
 	check(pair_took(&p, 1, 4, -104) && pair_took(&p, 1, 5, -104),
-	      "a peer that ended before its name was known is lost");
+	      "a peer that ended before it was added is dead");
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 1, 0, in, 10, 6);
 	TRUE(pair_took(&p, 1, 6, 0) && p.cqe.peer == O2G_NO_PEER);
 	TRUE(pair_close(&p));
@@ -53,7 +53,8 @@ static void header_last(u64 length)
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 1, 12, 0) && p.cqe.length == length,
 	      length ? "a request that came last begins when there is memory"
-		     : "an empty message that came last does, too");
+		     : "an empty message that came last begins when there is "
+		       "memory");
 	TRUE(pair_close(&p));
 }
 
@@ -82,8 +83,10 @@ static void forgiven_late(u32 batch)
 	}
 	TRUE(own == 2 * OWN && pair_run(&p) == 0);
 	check(pair_took(&p, 1, OWN, 0),
-	      batch ? "in batches it does, too"
-		    : "credit that could not go back does when less is held");
+	      batch ? "credit that could not be returned is returned later, "
+		      "also in batches"
+		    : "credit that could not be returned is returned when less "
+		      "is buffered");
 	TRUE(pair_close(&p));
 }
 
@@ -123,7 +126,7 @@ static void forgiven_in_turn(void)
 	for (u32 i = 0; i < 2; i++)
 		TRUE(bed_run(end[i]) == 0);
 	check(to.core->counts.held == 2 * BEYOND,
-	      "of several one is paid at a time");
+	      "of several peers one at a time gets credit back");
 	for (u32 i = 0; i < 2; i++) {
 		bed_part(end[i]);
 		TRUE(!bed_close(&from[i]));

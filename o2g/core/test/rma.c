@@ -77,8 +77,7 @@ static void whole(u64 length)
 	TRUE(pair_took(&p, 0, 1, 0) && p.cqe.length == length);
 	TRUE(pair_none(&p, 0) && pair_none(&p, 1));
 	snprintf(name, sizeof(name),
-		 "a write of %llu bytes is there, and no "
-		 "other byte",
+		 "a write of %llu bytes changes these bytes and no other",
 		 length);
 	check(!memcmp(window + 10, mine, length) && window[9] == 0xee &&
 		      window[10 + length] == 0xee,
@@ -111,7 +110,7 @@ static void refused(const char *name, u32 rights, u8 op, u64 key, u64 place,
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 4,
 			rights & O2G_REGION_WRITE ? 0 : -LINUX_EACCES),
-	      "and the connection goes on");
+	      "the connection survives a refused access");
 	TRUE(p.bed[1].core->charged == 0);
 	TRUE(pair_close(&p));
 }
@@ -131,7 +130,7 @@ static void credit(void)
 		done += pair_took(&p, 0, 1, 0);
 	}
 	check(done == 3 * O2G_CREDIT_MIN / O2G_MESSAGE_COST,
-	      "the credit of an access comes back");
+	      "the credit of an access is returned");
 	TRUE(pair_close(&p));
 }
 
@@ -139,46 +138,50 @@ static void refusals(void)
 {
 	const u8 w = O2G_OP_WRITE, r = O2G_OP_READ;
 
-	refused("a key that nobody made opens nothing", BOTH, w, KEY + 1, 0, 9,
+	refused("a write with an unknown key is refused", BOTH, w, KEY + 1, 0,
+		9, -LINUX_EKEYREJECTED);
+	refused("a read with an unknown key is refused", BOTH, r, KEY + 1, 0, 9,
 		-LINUX_EKEYREJECTED);
-	refused("nor to a reader", BOTH, r, KEY + 1, 0, 9, -LINUX_EKEYREJECTED);
-	refused("who may read may not write", O2G_REGION_READ, w, KEY, 0, 9,
-		-LINUX_EACCES);
-	refused("who may write may not read", O2G_REGION_WRITE, r, KEY, 0, 9,
-		-LINUX_EACCES);
+	refused("a read-only region refuses a write", O2G_REGION_READ, w, KEY,
+		0, 9, -LINUX_EACCES);
+	refused("a write-only region refuses a read", O2G_REGION_WRITE, r, KEY,
+		0, 9, -LINUX_EACCES);
 	refused("a write beyond the end writes nothing", BOTH, w, KEY, SIZE - 8,
 		9, -LINUX_ERANGE);
 	refused("a read beyond the end reads nothing", BOTH, r, KEY, SIZE - 8,
 		9, -LINUX_ERANGE);
-	refused("one that begins beyond it neither", BOTH, w, KEY, SIZE + 1, 0,
+	refused("a write that begins beyond the end is refused", BOTH, w, KEY,
+		SIZE + 1, 0, -LINUX_ERANGE);
+	refused("an offset that wraps is refused", BOTH, w, KEY, ~0ull - 3, 9,
 		-LINUX_ERANGE);
-	refused("a place that wraps is none", BOTH, w, KEY, ~0ull - 3, 9,
-		-LINUX_ERANGE);
-	refused("a long write to no key is read and forgotten", BOTH, w, 1, 0,
-		SIZE, -LINUX_EKEYREJECTED);
-	refused("a long one beyond the end, too", BOTH, w, KEY, 1, SIZE,
-		-LINUX_ERANGE);
+	refused("a long write with an unknown key is read and discarded", BOTH,
+		w, 1, 0, SIZE, -LINUX_EKEYREJECTED);
+	refused("a long write beyond the end is read and discarded", BOTH, w,
+		KEY, 1, SIZE, -LINUX_ERANGE);
 }
 
 static void names(void)
 {
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	TRUE(region(BOTH, (u64)window) == 0);
-	check(region(BOTH, 0) == -LINUX_EEXIST, "a key is used once at a time");
+	check(region(BOTH, 0) == -LINUX_EEXIST,
+	      "a key in use is refused for a second region");
 	memset(window, 0, SIZE);
 	mine[0] = 42;
 	write_to((u64)window + 5, 1, 1);
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 1, 0) && window[5] == 42,
-	      "a region may be named by its addresses");
+	      "a region can be addressed by virtual addresses");
 	write_to((u64)window - 1, 1, 2);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 2, -LINUX_ERANGE), "and ends at its first one");
+	check(pair_took(&p, 0, 2, -LINUX_ERANGE),
+	      "an address below the region is refused");
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == -LINUX_ENOENT);
 	write_to((u64)window, 1, 3);
 	TRUE(pair_run(&p) == 0);
-	check(pair_took(&p, 0, 3, -LINUX_EKEYREJECTED), "a stale key is none");
+	check(pair_took(&p, 0, 3, -LINUX_EKEYREJECTED),
+	      "a stale key is refused");
 	TRUE(pair_close(&p));
 	pair_open(&p, &pair_plain, O2G_CREDIT_MIN);
 	TRUE(o2g_region_add(p.bed[1].core,
@@ -188,7 +191,7 @@ static void names(void)
 	write_to((u64)window + 7, 1, 4);
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 4, 0) && window[7] == 42,
-	      "all memory may be one region");
+	      "a region may cover all memory");
 	TRUE(o2g_region_add(p.bed[1].core,
 			    &(struct o2g_region_options){.key = KEY + 1,
 							 .address = 9,
@@ -220,7 +223,7 @@ static void removed_amid_write(void)
 	TRUE(pair_took(&p, 0, 1, -LINUX_EKEYREJECTED));
 	for (at = 0; at < SIZE && window[at] == 0x11; at++)
 		;
-	check(at == SIZE, "a region that is gone is not written to any more");
+	check(at == SIZE, "a removed region is not written to");
 	TRUE(pair_close(&p));
 }
 
@@ -247,8 +250,8 @@ static void removed_amid_read(u64 length, u64 moved)
 	TRUE(pair_took(&p, 0, 1, -LINUX_EKEYREJECTED));
 	for (u32 i = 0; i < SIZE; i++)
 		secret += mine[i] == 0x55;
-	check(secret <= moved, "a region that is gone is not read any more, "
-			       "and its reader is told");
+	check(secret <= moved,
+	      "a removed region is not read, and the read fails");
 	TRUE(p.bed[1].core->charged == 0);
 	TRUE(pair_close(&p));
 }
@@ -265,7 +268,7 @@ static void death(void)
 	TRUE(pair_took(&p, 0, 1, -LINUX_ECONNRESET) ||
 	     p.cqe.status == -LINUX_ECONNRESET);
 	check(pair_took(&p, 0, 2, -LINUX_ECONNRESET) && pair_none(&p, 0),
-	      "an access whose peer dies fails, once");
+	      "an access whose peer dies fails exactly once");
 	TRUE(p.bed[1].core->charged == 0);
 	TRUE(o2g_region_remove(p.bed[1].core, KEY) == 0);
 	TRUE(pair_close(&p));
@@ -283,7 +286,7 @@ static void goodbye(void)
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 1, -LINUX_ESHUTDOWN) &&
 		      o2g_conn_bye_sent(p.end[0].conn),
-	      "nobody waits for an answer after BYE");
+	      "an access after BYE fails at once");
 	TRUE(pair_close(&p));
 	open_with(BOTH);
 	write_to(0, 100, 1);
@@ -294,7 +297,7 @@ static void goodbye(void)
 	TRUE(bed_read(&p.end[0], 1000) > 0);
 	check(pair_took(&p, 0, 1, -LINUX_ESHUTDOWN) &&
 		      pair_took(&p, 0, 2, -LINUX_ESHUTDOWN),
-	      "nor who has asked before it");
+	      "an access before the peer's BYE fails at the BYE");
 	TRUE(pair_close(&p));
 	open_with(BOTH);
 	write_to(0, 100, 1);
@@ -303,7 +306,7 @@ static void goodbye(void)
 	TRUE(!o2g_conn_bye_sent(p.end[0].conn));
 	TRUE(pair_run(&p) == 0);
 	check(pair_took(&p, 0, 1, 0) && o2g_conn_bye_sent(p.end[0].conn),
-	      "who says goodbye waits for its own");
+	      "BYE is sent after the answers to earlier accesses");
 	TRUE(pair_close(&p));
 }
 
@@ -327,7 +330,7 @@ static void events(void)
 		      p.cqe.flags == O2G_CQE_DATA &&
 		      p.cqe.data == 0x123456789abcdef0 && p.cqe.length == 5 &&
 		      p.cqe.where == (u64)window + 3 && p.cqe.peer == 0,
-	      "data that comes with a write is told, all 64 bits");
+	      "a write delivers its 64 bits of immediate data");
 	TRUE(pair_close(&p));
 	open_with(BOTH | O2G_REGION_EVENTS);
 	write_to(0, 7, 1);
@@ -338,10 +341,10 @@ static void events(void)
 	     p.cqe.length == 7);
 	check(pair_took(&p, 1, 99, 0) && p.cqe.op == O2G_OP_READ_OUT &&
 		      p.cqe.length == 8 && pair_none(&p, 1),
-	      "a region may tell of each access");
+	      "a region can report each access");
 	write_to(SIZE, 7, 3);
 	TRUE(pair_run(&p) == 0);
-	check(pair_none(&p, 1), "but not of one that was refused");
+	check(pair_none(&p, 1), "a region does not report a refused access");
 	TRUE(pair_close(&p));
 }
 
@@ -411,22 +414,23 @@ static void forgeries(void)
 {
 	struct o2g_frame frame = written(1, 0, 4, 5);
 
-	cut_off("a write shorter than its first piece is cut off", frame, 5);
+	cut_off("a write shorter than its first piece is refused", frame, 5);
 	frame = written(0, 0, 4, 4);
-	cut_off("a write without an id, too", frame, 4);
+	cut_off("a write without an id is refused", frame, 4);
 	frame = written(1, 0, 4, 4);
 	frame.high = 1;
-	cut_off("and data without its flag", frame, 4);
+	cut_off("immediate data of a write without its flag are refused", frame,
+		4);
 	frame = (struct o2g_frame){.type = O2G_MESSAGE, .id = 1, .high = 1};
-	cut_off("and what only a write may have", frame, 0);
+	cut_off("a write's field in a message is refused", frame, 0);
 	frame = (struct o2g_frame){.type = O2G_READ, .id = 1, .body = 1};
-	cut_off("a read has no body", frame, 1);
+	cut_off("a read with a body is refused", frame, 1);
 	frame = (struct o2g_frame){.type = O2G_DONE, .id = 1};
-	cut_off("an answer that nobody waits for is refused", frame, 0);
+	cut_off("an answer to no access is refused", frame, 0);
 	frame.context = O2G_DONE_MOST + 1;
-	cut_off("an error that is none is refused", frame, 0);
+	cut_off("an answer with an invalid error is refused", frame, 0);
 	frame = (struct o2g_frame){.type = O2G_REPLY, .id = 1, .body = 1};
-	cut_off("bytes that nobody asked for are refused", frame, 1);
+	cut_off("a reply to no read is refused", frame, 1);
 }
 
 /* Endpoint 1 asks, and its peer answers wrongly. */
@@ -443,10 +447,11 @@ static void bad_answers(void)
 			bed_write(&p.end[1], 1000);
 		check(says(i == 0 || i == 2 ? reply : done,
 			   i == 0 || i == 2 ? 11 : 0) == -LINUX_EPROTO,
-		      i == 0   ? "more than was asked for is refused"
-		      : i == 1 ? "less than was asked for is refused"
-		      : i == 2 ? "a write gets no bytes back"
-			       : "nothing is answered that was not asked yet");
+		      i == 0   ? "a reply longer than its read is refused"
+		      : i == 1 ? "a reply shorter than its read is refused"
+		      : i == 2 ? "a reply to a write is refused"
+			       : "an answer before its request was sent is "
+				 "refused");
 		TRUE(mine[9] == 0xdd && mine[10] == 0xdd);
 		TRUE(pair_close(&p));
 	}
@@ -454,7 +459,7 @@ static void bad_answers(void)
 	access(1, O2G_OP_WRITE, 1, 0, mine, 10, 8);
 	bed_write(&p.end[1], 1000);
 	TRUE(says(done, 0) > 0 && pair_took(&p, 1, 8, 0));
-	check(says(done, 0) == -LINUX_EPROTO, "nothing is answered twice");
+	check(says(done, 0) == -LINUX_EPROTO, "a second answer is refused");
 	TRUE(pair_close(&p));
 }
 
@@ -499,21 +504,21 @@ static void wrong_answers(void)
 	struct o2g_frame frame = {.type = O2G_DONE, .id = 1};
 
 	check(done_early(0, SIZE, 0) == -LINUX_EPROTO,
-	      "nothing is answered that is not planned whole");
+	      "an answer to a request that is partly sent is refused");
 	TRUE(pair_close(&p));
 	check(done_early(O2G_DONE_MOST + 1, 10, 1000) == -LINUX_EPROTO,
-	      "an answer whose error is none is refused");
+	      "an early answer with an invalid error is refused");
 	TRUE(pair_close(&p));
 	check(done_early(O2G_DONE_MOST, 10, 1000) > 0 &&
 		      pair_took(&p, 1, 8, -O2G_DONE_MOST),
-	      "the last one is an error");
+	      "the largest error is accepted");
 	TRUE(pair_close(&p));
 	check(foreign_answer(frame, O2G_OP_WRITE) == -LINUX_EPROTO,
-	      "who was not asked answers nothing");
+	      "an answer from another peer is refused");
 	frame.type = O2G_REPLY;
 	frame.body = 10;
 	check(foreign_answer(frame, O2G_OP_READ) == -LINUX_EPROTO,
-	      "and brings no bytes");
+	      "a reply from another peer is refused");
 }
 
 /* A peer that opens as many accesses as its credit lets it. */
@@ -525,7 +530,7 @@ static void flood(void)
 	while (says(written(++id, 0, 2, 1), 1) > 0)
 		;
 	check(id == O2G_CREDIT_MIN / O2G_MESSAGE_COST + 1,
-	      "a peer holds no more accesses than its credit");
+	      "a peer has no more accesses in flight than its credit");
 	TRUE(p.bed[1].core->charged ==
 	     (u64)(id - 1) * sizeof(struct o2g_message));
 	bed_end(&p.end[1], -104);

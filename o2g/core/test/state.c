@@ -141,17 +141,23 @@ void state_run(check_fn *check)
 {
 	const u32 all = (1u << O2G_MSG_STATES) - 1 - (1u << O2G_MSG_NONE);
 
-	check(reach(O2G_MSG_NEW) == all, "state: each is reached from NEW");
-	check(all_end(), "state: from each a message can be done");
-	check(one_owner(), "state: one at most has a message");
-	check(each_step(done_is_empty), "state: nothing is left when done");
+	check(reach(O2G_MSG_NEW) == all,
+	      "state: each state is reached from NEW");
+	check(all_end(), "state: each state leads to DONE");
+	check(one_owner(), "state: a message has one owner at most");
+	check(each_step(done_is_empty),
+	      "state: a message that is done has no facts");
 	check(each_step(copy_stays), "state: a copy is waited for");
 	check(each_step(copy_once), "state: what is matched is copied once");
-	check(each_step(bytes_end), "state: bytes come until all did");
-	check(each_step(index_leaves), "state: the index is left by name");
+	check(each_step(bytes_end),
+	      "state: a body is read until it is complete");
+	check(each_step(index_leaves), "state: only match, claim, discard and "
+				       "a cut arrival leave the index");
 	check(each_step(match_ends), "state: a match ends by a completion");
-	check(each_step(complete_whole), "state: completions are of wholes");
-	check(each_step(answer_leaves), "state: an answer goes out, or is cut");
+	check(each_step(complete_whole),
+	      "state: only complete messages are completed");
+	check(each_step(answer_leaves),
+	      "state: an answer is sent, or its message is cut");
 	check(each_step(cut_is_final),
 	      "state: a cut message waits for no frame");
 }

@@ -40,7 +40,8 @@ static void expected(void)
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 0, 22, 0) && p.cqe.length == 6);
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.length == 6 && p.cqe.peer == 0);
-	NAMED(!memcmp(in, "hello", 6), "a receive posted before gets its body");
+	NAMED(!memcmp(in, "hello", 6),
+	      "a receive posted before its message gets the body");
 	TAP(pair_close(&p));
 }
 
@@ -52,7 +53,8 @@ static void unexpected(void)
 	memset(in, 0, 16);
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 3, ~0ull, in, 16, 11);
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.tag == 7);
-	NAMED(!memcmp(in, "hello", 6), "a receive posted after gets its body");
+	NAMED(!memcmp(in, "hello", 6),
+	      "a receive posted after its message gets the body");
 	TAP(pair_close(&p));
 }
 
@@ -64,13 +66,13 @@ static void rendezvous(void)
 	TAP(pair_run(&p) == 0);
 	recv(2, in, 1, 12);
 	NAMED(pair_took(&p, 1, 12, 0) && in[0] == 'b',
-	      "a later message passes one beyond credit");
+	      "a later message overtakes one that waits for credit");
 	TAP(p.bed[1].core->charged == sizeof(struct o2g_message));
 	memset(in, 0, sizeof(in));
 	recv(1, in, sizeof(in), 11);
 	TAP(pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0) && !memcmp(in, out, sizeof(in)),
-	      "a message beyond credit comes when it is granted");
+	      "a message above the credit is sent when it is granted");
 	TAP(pair_took(&p, 0, 2, 0) && pair_took(&p, 0, 1, 0));
 	TAP(pair_close(&p));
 }
@@ -92,7 +94,7 @@ static void halfway(const struct bed_options *options, int later)
 	bed_read(&p.end[1], 10000);
 	NAMED(!memcmp(in + 20000 - O2G_FRAME_SIZE, out + 20000 - O2G_FRAME_SIZE,
 		      10000),
-	      "the rest goes straight to the receive's buffer");
+	      "the rest of a message is written into the receive's buffer");
 	TAP(pair_run(&p) == 0);
 	TAP(pair_took(&p, 1, 11, 0) && !memcmp(in, out, 50000));
 	TAP(pair_close(&p));
@@ -116,7 +118,7 @@ static void offered(const struct bed_options *options)
 	body = p.cqe.flags & O2G_CQE_SLAB ? (u8 *)p.bed[1].area + p.cqe.where
 					  : in;
 	NAMED(got && !memcmp(body, out, 50000),
-	      "an offered place stays good when its message is matched");
+	      "an offered buffer stays valid when its message is matched");
 	TAP(pair_close(&p));
 }
 
@@ -151,7 +153,7 @@ static void truncation(void)
 		pair_run(&p);
 		lost += !pair_took(&p, 1, i, -90) || !pair_took(&p, 0, i, 0);
 	}
-	NAMED(!lost, "credit of what was cut comes back");
+	NAMED(!lost, "the credit of a cut message is returned");
 	TAP(p.bed[0].core->counts.waited == 0);
 	TAP(pair_close(&p));
 }
@@ -171,7 +173,8 @@ static void low_traffic(void)
 	TAP(pair_run(&p) == 0 && pair_none(&p, 1));
 	recv(6, in, 1, 11);
 	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 11, 0));
-	NAMED(pair_took(&p, 1, 12, 0), "a little credit comes back in need");
+	NAMED(pair_took(&p, 1, 12, 0),
+	      "a little credit is returned to a sender that has none");
 	TAP(pair_close(&p));
 }
 
@@ -192,7 +195,7 @@ static void forgiving(void)
 	send(7, out, 1, 1);
 	TAP(pair_run(&p) == 0);
 	NAMED(pair_took(&p, 1, 11, 0) && p.bed[1].core->counts.held == 1000,
-	      "credit goes back early while there is memory");
+	      "credit is returned early while there is memory");
 	TAP(pair_close(&p));
 }
 
@@ -246,7 +249,7 @@ static void peek_order(void)
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 5);
 	recv(1, in, 10, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == 3,
-	      "a receive gets the message that a peek told");
+	      "a receive gets the message that a peek reported");
 	submit(1, peek(O2G_ANY_PEER, 1, 0, 0));
 	TAP(pair_took(&p, 1, 77, 0) && p.cqe.length == 4);
 	TAP(pair_close(&p));
@@ -274,7 +277,7 @@ static void claim(u64 length)
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.length == length,
 	      "a claimed message is received by its handle");
 	submit(1, sqe);
-	NAMED(pair_took(&p, 1, 11, -2), "a handle is good for once");
+	NAMED(pair_took(&p, 1, 11, -2), "a handle is valid once");
 	TAP(pair_close(&p));
 }
 
@@ -294,7 +297,7 @@ static void discard(u64 length)
 	submit(1, sqe);
 	TAP(pair_none(&p, 1) && pair_run(&p) == 0);
 	NAMED(pair_took(&p, 0, 1, 0) && pair_took(&p, 0, 2, 0),
-	      "senders of discarded messages are done");
+	      "sends of discarded messages are completed");
 	TAP(p.bed[1].core->messages.used == 0 && p.bed[1].core->charged == 0);
 	submit(1, sqe);
 	TAP(pair_took(&p, 1, 3, -2));
@@ -342,7 +345,7 @@ static void self(void)
 	TAP(pair_took(&p, 0, 2, 0));
 	NAMED(pair_took(&p, 0, 12, 0) && cqe->length == 100000 &&
 		      !memcmp(in, out, 100000),
-	      "a large one is matched in its buffer");
+	      "a large message to oneself is matched in its buffer");
 	bed_recv(&p.bed[0], 0, 1, 0, in, 100, 13);
 	bed_send(&p.bed[0], 0, 1, out, 100000, 3);
 	TAP(pair_took(&p, 0, 3, 0) && pair_took(&p, 0, 13, -90));
@@ -365,13 +368,14 @@ static void naming(void)
 	TAP(pair_none(&p, 1));
 	bed_recv(&p.bed[1], O2G_ANY_PEER, 1, 0, in, 100, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && p.cqe.peer == O2G_NO_PEER,
-	      "a stranger's message matches a receive from anybody");
+	      "a message of a peer not yet added matches a receive from any "
+	      "peer");
 	bed_send(&p.bed[1], 0, 9, out, 1, 99);
 	TAP(pair_run(&p) == 0 && pair_none(&p, 1));
 	TAP(o2g_conn_name(end->conn, 0) == 0);
 	TAP(pair_took(&p, 1, 12, 0) && p.cqe.peer == 0);
 	NAMED(pair_took(&p, 1, 13, 0) && p.cqe.length == 3,
-	      "directed receives match when it is named");
+	      "directed receives match when the peer is added");
 	TAP(pair_run(&p) == 0 && pair_took(&p, 1, 99, 0));
 	recv(4, in, 100, 14);
 	TAP(pair_took(&p, 1, 14, 0));
@@ -396,9 +400,11 @@ static void death(void)
 	bed_end(&p.end[1], 0);
 	TAP(pair_took(&p, 1, 14, -104));
 	TAP(pair_took(&p, 1, 21, -104) && pair_took(&p, 1, 19, -104));
-	NAMED(pair_none(&p, 1), "receives from anybody survive a death");
+	NAMED(pair_none(&p, 1),
+	      "receives from any peer survive a peer's death");
 	recv(1, in, 50, 11);
-	NAMED(pair_took(&p, 1, 11, 0), "what came whole survives a death");
+	NAMED(pair_took(&p, 1, 11, 0),
+	      "a complete message survives its sender's death");
 	recv(3, in, 50, 13);
 	TAP(pair_took(&p, 1, 13, -104));
 	bed_send(&p.bed[1], 0, 1, out, 10, 22);
@@ -425,7 +431,7 @@ static void clean_end(void)
 	TAP(o2g_conn_bye_received(p.end[1].conn));
 	TAP(pair_took(&p, 1, 11, 0));
 	bed_end(&p.end[1], 0);
-	NAMED(pair_took(&p, 1, 15, -108), "an end after BYE is a clean one");
+	NAMED(pair_took(&p, 1, 15, -108), "an end after BYE is no failure");
 	TAP(pair_close(&p));
 }
 
@@ -440,7 +446,8 @@ static void unreachable(void)
 	o2g_core_lost(p.bed[0].core, 2, -110);
 	TAP(pair_took(&p, 0, 1, -110) && pair_took(&p, 0, 2, -110));
 	bed_recv(&p.bed[0], 2, 1, 0, in, 10, 4);
-	NAMED(pair_took(&p, 0, 4, -110), "a lost peer fails what names it");
+	NAMED(pair_took(&p, 0, 4, -110),
+	      "a dead peer fails the operations that name it");
 	TAP(pair_close(&p));
 }
 
@@ -469,11 +476,11 @@ static void batches(void)
 	TAP(pair_run(&p) == 0);
 	NAMED(core->counts.held == 1 && core->counts.posted == 8 &&
 		      o2g_core_more(core),
-	      "an arrival has no more read than a batch");
+	      "an arrival reads no more than a batch of submissions");
 	TAP(o2g_core_consume(core) == 8 && o2g_core_more(core));
 	TAP(o2g_core_consume(core) == 4 && !o2g_core_more(core));
 	NAMED(pair_took(&p, 1, 19, 0) && p.cqe.tag == 19,
-	      "what was left lying finds its message when it is read");
+	      "a submission left unread is matched when it is read");
 	TAP(pair_close(&p));
 }
 
@@ -489,7 +496,7 @@ static void patience(void)
 	p.bed[1].fail_after = 1;
 	TAP(o2g_core_consume(core) == 32 && !o2g_core_more(core));
 	NAMED(core->counts.posted == 32 && !pair_took(&p, 1, 32, -LINUX_ENOMEM),
-	      "with patience a receive waits in the ring for memory");
+	      "a receive waits in the ring for memory if it may");
 	p.bed[1].fail_after = 0;
 	TAP(o2g_core_consume(core) == 8 && core->counts.posted == 40);
 	TAP(pair_close(&p));
@@ -497,7 +504,8 @@ static void patience(void)
 	lay(33);
 	p.bed[1].fail_after = 1;
 	o2g_core_consume(p.bed[1].core);
-	NAMED(pair_took(&p, 1, 32, -LINUX_ENOMEM), "and without it is refused");
+	NAMED(pair_took(&p, 1, 32, -LINUX_ENOMEM),
+	      "a receive that may not wait for memory is refused");
 	p.bed[1].fail_after = 0;
 	TAP(pair_close(&p));
 }
@@ -517,7 +525,7 @@ static void full_ring(void)
 	TAP(p.bed[1].area->sq.flags == (O2G_NEED_KICK | O2G_NEED_ROOM));
 	while (pair_took(&p, 1, got, 0))
 		got++;
-	NAMED(got == 100, "completions that find no room wait in order");
+	NAMED(got == 100, "completions wait in order for a full ring");
 	TAP(p.bed[1].area->sq.flags == 0);
 	TAP(pair_close(&p));
 }
@@ -547,7 +555,7 @@ static void fragments(void)
 	recv(most, in, 5000, 11);
 	NAMED(pair_took(&p, 1, 11, 0) && !(p.cqe.flags & O2G_CQE_SLAB) &&
 		      !memcmp(in, out + 1, 5000),
-	      "a long message comes though the slab is in fragments");
+	      "a long message arrives although the slab is fragmented");
 	TAP(pair_close(&p));
 }
 
@@ -563,7 +571,8 @@ static void slab(void)
 	TAP(pair_took(&p, 1, 11, 0) && p.cqe.flags & O2G_CQE_SLAB);
 	NAMED(!memcmp((u8 *)p.bed[1].area + p.cqe.where, out + 3, 1000) &&
 		      p.cqe.total == (u64)in,
-	      "a small body lies in the slab, and says where it belongs");
+	      "a small body is stored in the slab, with its receive's buffer "
+	      "named");
 	sqe.data = p.cqe.where;
 	submit(1, sqe);
 	TAP(pair_none(&p, 1));
@@ -572,7 +581,7 @@ static void slab(void)
 	send(7, out, 1, 1);
 	TAP(pair_run(&p) == 0 && o2g_ring_kicks(p.bed[1].area));
 	NAMED(!o2g_ring_releases(p.bed[1].area),
-	      "a held message asks for receives, not for releases");
+	      "a buffered message asks for receives, not for releases");
 	recv(1, in, 2000, 11);
 	send(1, out, 2000, 1);
 	TAP(pair_run(&p) == 0);
@@ -588,7 +597,7 @@ static void slab(void)
 		NAMED(pair_took(&p, 1, 11, -90) && p.cqe.total == 1000 &&
 			      !(p.cqe.flags & O2G_CQE_SLAB) &&
 			      !memcmp(in, out, 500),
-		      "a small body that is cut goes to its receive");
+		      "a truncated small body is copied to its receive");
 	}
 	TAP(pair_close(&p));
 }

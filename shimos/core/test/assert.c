@@ -91,14 +91,14 @@ static void text_without_room(void)
 
 int main(void)
 {
-	TRAPS(add_nothing, "a range that is added has a length");
-	TRAPS(add_around_the_end, "and does not begin anew at 0");
-	TRAPS(add_what_is_there, "and meets no other");
-	TRAPS(cut_behind_the_last, "what is cut is a range");
-	TRAPS(cut_too_much, "and has that length");
-	TRAPS(place_behind_the_last, "a place lies in a range");
-	TRAPS(place_in_nothing, "and there is one");
-	TRAPS(table_of_others, "a table leads to those that were made");
-	TRAPS(text_without_room, "a text has room for its end");
+	TRAPS(add_nothing, "a range of length 0 is not added");
+	TRAPS(add_around_the_end, "a range that wraps is not added");
+	TRAPS(add_what_is_there, "a range that overlaps another is not added");
+	TRAPS(cut_behind_the_last, "only a range of the list is cut");
+	TRAPS(cut_too_much, "a range is cut by no more than its length");
+	TRAPS(place_behind_the_last, "an offset lies within the ranges");
+	TRAPS(place_in_nothing, "an offset needs a range");
+	TRAPS(table_of_others, "a page table points to tables that exist");
+	TRAPS(text_without_room, "a text has space for its terminator");
 	return tap_done();
 }

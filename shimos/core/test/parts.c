@@ -51,7 +51,7 @@ static void text(void)
 	tap_ok(!strcmp(at, "2097153 byt"), "text: bytes that are no MiB");
 	shimos_text_begin(&t, at, 1);
 	shimos_text_cpus(&t, map + 2, 0);
-	tap_ok(!*at, "text: no room at all");
+	tap_ok(!*at, "text: a buffer of length 0");
 }
 
 /* From the manuals of Intel, volume 3, 11.6.1 and 11.12.9. */
@@ -63,16 +63,17 @@ static void apic(void)
 	tap_ok(shimos_apic_low(SHIMOS_SIPI, 0x97) == 0x4697, "apic: SIPI");
 	tap_ok(shimos_apic_low(SHIMOS_NMI, 0) == 0x4400, "apic: NMI");
 	tap_ok(!shimos_apic_high(3, &high) && high == 0x3000000,
-	       "apic: an id of xAPIC is the top byte");
+	       "apic: xAPIC has the id in the top byte");
 	tap_ok(shimos_apic_high(255, &high) == -LINUX_EINVAL &&
 		       shimos_apic_high(256, &high) == -LINUX_EINVAL,
 	       "apic: xAPIC refuses ids from 255, which are all processors");
 	tap_ok(shimos_apic_x2(SHIMOS_SIPI, 0x97, 3) == 0x300004697ull,
-	       "apic: x2APIC has the id above");
+	       "apic: x2APIC has the id in the upper half");
 	tap_ok(shimos_apic_x2(SHIMOS_INIT, 0, 0x12345) == 0x1234500004500ull,
 	       "apic: x2APIC has ids of 32 bits");
 	tap_ok(shimos_power_hwp(0x0107151e) == 0x1e1e,
-	       "power: least and most are the highest, preference 0");
+	       "power: minimum and maximum are the highest performance, "
+	       "preference 0");
 }
 
 static void state(void)
@@ -93,7 +94,7 @@ static void state(void)
 	tap_ok(shimos_state_next(0, SHIMOS_READY) < 0 &&
 		       shimos_state_next(5, SHIMOS_READY) < 0 &&
 		       shimos_state_next(1, SHIMOS_EVENTS) < 0,
-	       "state: no state and no event beyond");
+	       "state: unknown states and unknown events are refused");
 }
 
 static struct skep_image good(void)
@@ -148,25 +149,26 @@ static void image(void)
 	memcpy(data, &h, sizeof(h));
 	shimos_text_begin(&t, why, sizeof(why));
 	tap_ok(!shimos_image_check(data, 100, &t) && !*why,
-	       "image: a good one");
+	       "image: a valid image is accepted");
 	refused("shorter than its header", h, 63, "SMS1");
-	refused("shorter than it says", h, 99, "size");
+	refused("shorter than its header states", h, 99, "size");
 	WRONG("another magic", magic, 1, "SMS1");
 	WRONG("another header", revision, 7, "header revision 7");
 	WRONG("another partition", partition, 7, "partition revision 7");
-	WRONG("a size of its own", file_size, 1ull << 63, "size");
+	WRONG("a size that is not the header's", file_size, 1ull << 63, "size");
 	WRONG("entry in the header", entry, 63, "entry");
 	WRONG("entry behind the end", entry, 100, "entry");
 	WRONG("a name without an end", name[19], 'x', "name");
 	WRONG("more memory than can be mapped", memory, ~0ull, "1 GiB");
 	WRONG("more memory per core", core_memory, ~0u, "1 GiB");
-	WRONG("a flag of another day", flags, 2, "flag");
+	WRONG("an unknown flag", flags, 2, "flag");
 	h.core_memory = 600 * MIB;
 	memcpy(data, &h, sizeof(h));
 	tap_ok(!shimos_image_check(data, 100, &t),
-	       "image: good if it has memory for one core");
+	       "image: accepted if there is memory for one core");
 	h.core_memory = 65536;
-	tap_ok(memory(&h, 2, 1, 0) == 4 * MIB, "image: its memory");
+	tap_ok(memory(&h, 2, 1, 0) == 4 * MIB,
+	       "image: states how much memory it needs");
 	h.memory = 0;
 	tap_ok(memory(&h, 1, 1, 0) == 2 * MIB,
 	       "image: at least the file and the description");
@@ -176,10 +178,11 @@ static void image(void)
 	       "image: at most 1 GiB with all its cores");
 	tap_ok(memory(NULL, 2, 1, 0) == 8 * MIB &&
 		       memory(NULL, 2, 1, 2 * TIB) > 128 * MIB,
-	       "image: some memory without one");
+	       "image: a partition without an image needs memory as well");
 	h.core_memory = 0;
 	h.memory = h.gib_memory = 1024 * MIB;
-	tap_ok(memory(&h, 1, 1, 0) == 1024 * MIB, "image: 1 GiB and no more");
+	tap_ok(memory(&h, 1, 1, 0) == 1024 * MIB,
+	       "image: 1 GiB is the largest");
 	h.memory = 0;
 	h.core_memory = 65536;
 	h.gib_memory = 65536;
@@ -218,7 +221,7 @@ static void layout(void)
 	       "image: nothing lies between its tables");
 	h.file_size = 4097;
 	tap_ok(shimos_image_partition(&h) == 8192,
-	       "image: a byte more than a page");
+	       "image: one byte above a page takes a page more");
 }
 
 static int meets(const struct skep_partition_range *a,
@@ -266,7 +269,8 @@ static void plan(void)
 		       p.kernel.node == 1 && p.mail.start == 256 * MIB &&
 		       p.pool.count == 1 && p.bytes == 32 * MIB &&
 		       !overlaps(&p),
-	       "plan: the smallest range of the node that fits");
+	       "plan: takes the smallest range of the node that is large "
+	       "enough");
 	tap_ok(!make(&p, 0, 3, 8, 1) && p.kernel.start == 64 * MIB &&
 		       p.mail.node == 1 && p.pool.count == 2 &&
 		       p.pool.at[1].offset == 24 * MIB && !overlaps(&p),
@@ -281,7 +285,8 @@ static void plan(void)
 	tap_ok(make(&p, 0, 3, 34, 0) == -LINUX_ENOMEM, "plan: too scattered");
 	tap_ok(make(&p, 2, 1, 2, 0) == -LINUX_ENOMEM &&
 		       make(&p, 1, 1, 4, 0) == -LINUX_ENOMEM,
-	       "plan: nothing left for the mail, or for the program");
+	       "plan: refuses memory without space for the mail or the "
+	       "program");
 	tap_ok(shimos_plan_mail(1) == 2 * MIB &&
 		       shimos_plan_mail(7) == 2 * MIB &&
 		       shimos_plan_mail(8) == 4 * MIB &&

@@ -94,7 +94,7 @@ static void cpus(void)
 		"CPU 0 is the hyperthread sibling", "--split");
 	ask.cpus[0] = 0x08;
 	ask.flags = SHIMOS_SPLIT;
-	tap_ok(!check(), "request: half a core, if told so");
+	tap_ok(!check(), "request: half a core, if half cores are allowed");
 	begin();
 	ask.cpus[0] = 0x80;
 	tap_ok(!check(), "request: the other half is offline already");
@@ -145,8 +145,8 @@ static void rights(void)
 	machine.root = 0;
 	machine.member = 1;
 	machine.used[0] = 1ull << 40;
-	refused("an allowance that was lowered", LINUX_ENOMEM, "another 0 MiB",
-		"");
+	refused("an allowance that was lowered below what is lent",
+		LINUX_ENOMEM, "another 0 MiB", "");
 	machine.root = 0;
 	machine.member = 1;
 	ask.cpus[0] = 0x82;
@@ -164,7 +164,8 @@ static void rights(void)
 static void form(void)
 {
 	ask.revision = 2;
-	refused("another revision", LINUX_EINVAL, "revision 2", "one build");
+	refused("another revision of the request", LINUX_EINVAL, "revision 2",
+		"one build");
 	ask.flags = 2;
 	refused("an unknown flag", LINUX_EINVAL, "flag", "");
 	ask.zero = 1;

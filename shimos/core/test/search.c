@@ -121,37 +121,37 @@ static void ranges(void)
 		       !shimos_ranges_add(&set, 12 * MIB, BLOCK, 0) &&
 		       !shimos_ranges_add(&set, 10 * MIB, BLOCK, 0) &&
 		       set.count == 1 && list[0].length == 6 * MIB,
-	       "ranges: what closes a gap joins both sides");
+	       "ranges: a range that closes a gap joins both sides");
 	tap_ok(!shimos_ranges_add(&set, 6 * MIB, BLOCK, 0) &&
 		       !shimos_ranges_add(&set, 14 * MIB, BLOCK, 0) &&
 		       set.count == 1 && list[0].start == 6 * MIB &&
 		       list[0].length == 10 * MIB,
 	       "ranges: a neighbour on either side is joined");
 	tap_ok(!shimos_ranges_add(&set, 16 * MIB, BLOCK, 1) && set.count == 2,
-	       "ranges: not with one of another node");
+	       "ranges: neighbours of different nodes are not joined");
 	tap_ok(!shimos_ranges_add(&set, 2 * MIB, BLOCK, 0) &&
 		       shimos_ranges_add(&set, 32 * MIB, BLOCK, 0) ==
 			       -LINUX_ENOSPC &&
 		       !shimos_ranges_add(&set, 18 * MIB, BLOCK, 1) &&
 		       set.count == 3,
-	       "ranges: a full list takes neighbours alone");
+	       "ranges: a full list accepts only neighbours");
 	tap_ok(shimos_ranges_meet(&set, 4 * MIB, 8 * MIB) == 6 * MIB &&
 		       shimos_ranges_meet(&set, 8 * MIB, 10 * MIB) == 6 * MIB &&
 		       shimos_ranges_meet(&set, 4 * MIB, 6 * MIB) == 6 * MIB &&
 		       shimos_ranges_meet(&set, 20 * MIB, GIB) == GIB,
-	       "ranges: what meets them");
+	       "ranges: overlaps are found");
 	tap_ok(shimos_ranges_number(&set) == 16 * MIB &&
 		       shimos_ranges_place(&set, 0, &left) == 2 * MIB &&
 		       left == BLOCK &&
 		       shimos_ranges_place(&set, 13 * MIB, &left) == 17 * MIB &&
 		       left == 3 * MIB &&
 		       shimos_ranges_place(&set, 2 * MIB, &left) == 6 * MIB,
-	       "ranges: a place by its offset in all of them");
+	       "ranges: an offset leads to an address");
 	shimos_ranges_cut(&set, 0, BLOCK);
 	shimos_ranges_cut(&set, 0, BLOCK);
 	tap_ok(set.count == 2 && list[0].start == 8 * MIB &&
 		       list[0].length == 8 * MIB && list[1].node == 1,
-	       "ranges: one that is cut to nothing is gone");
+	       "ranges: a range cut to length 0 is removed");
 }
 
 static void large(void)
@@ -168,7 +168,7 @@ static void large(void)
 	/* Each size passes the 3 TiB once: fewer than a look for each block. */
 	tap_ok(ground.looks < 11 * (3 * TIB / BLOCK) &&
 		       ground.attempts < 16 * 2048,
-	       "search: and no part of a zone is searched anew for a piece");
+	       "search: no part of a zone is searched twice");
 }
 
 static void small(void)
@@ -180,7 +180,7 @@ static void small(void)
 	begin(every_other, 1, 1024);
 	tap_ok(search(0, 4 * GIB, 2 * GIB + 2 * MIB) == -LINUX_ENOMEM &&
 		       sound(2 * GIB),
-	       "search: there is no more than that");
+	       "search: fails with ENOMEM above what can be had");
 	begin(scattered, 0, ROOM);
 	tap_ok(!search(0, 64 * GIB, 60 * GIB) && sound(60 * GIB) &&
 		       set.count < 1300,
@@ -191,7 +191,7 @@ static void small(void)
 	begin(scattered, 1, 100);
 	tap_ok(search(0, 64 * GIB, 60 * GIB) == -LINUX_ENOSPC &&
 		       set.count == 100,
-	       "search: more pieces than the list has room for");
+	       "search: more pieces than the list can hold");
 }
 
 static void ends(void)
@@ -199,10 +199,10 @@ static void ends(void)
 	begin(never, 0, ROOM);
 	ground.fail_after = 3;
 	tap_ok(search(0, 8 * GIB, 4 * GIB) == -512 && sound(2 * GIB),
-	       "search: a signal ends it, and what was found is listed");
+	       "search: a signal ends it, and the ranges found are listed");
 	begin(never, 0, ROOM);
 	tap_ok(search(3 * MIB, 7 * MIB, BLOCK) == 0 && list[0].start == 4 * MIB,
-	       "search: whole blocks of a zone that has other ends");
+	       "search: whole blocks of a zone with unaligned ends");
 	begin(never, 0, ROOM);
 	tap_ok(!search(0, BLOCK, BLOCK) && !search(4 * MIB, 6 * MIB, BLOCK) &&
 		       set.count == 2 && !list[0].start &&

@@ -42,8 +42,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestEnough: several ranks that sent nothing over O2G show nothing of it.
-func TestEnough(t *testing.T) {
+// TestEnoughMessages: several ranks that sent nothing over O2G show nothing of it.
+func TestEnoughMessages(t *testing.T) {
 	for _, c := range []struct {
 		least, ranks, passed int
 		messages             uint64

@@ -47,11 +47,11 @@ func (b *bench) strangers(m mpi) {
 	if err == nil {
 		err = storm(list, variable(pids[0], "SKEP_O2G_SECRET"))
 	}
-	b.Ok(m.name+": strangers with garbage, silence or a false proof don't get in", err)
-	b.Ok(m.name+": strangers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
-	b.Ok(m.name+": the job goes on meanwhile", b.unmoved(list, pids))
+	b.Ok(m.name+": peers with garbage, silence or a false proof are refused", err)
+	b.Ok(m.name+": unauthenticated peers at the launcher's port are ignored", reports(variable(pids[0], "SKEP_O2G_REPORT")))
+	b.Ok(m.name+": the job runs on meanwhile", b.unmoved(list, pids))
 	err = os.WriteFile(stop, nil, 0o644)
-	b.Ok(m.name+": and ends well, with its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
+	b.Ok(m.name+": the attacked job ends with status 0 and its reports", errors.Join(err, j.ends(later, 0, "2 of 2 ranks reported")))
 }
 
 func (b *bench) endpointsOf(pids []int) ([]endpoint, error) {

@@ -71,10 +71,10 @@ func (b *bench) credit(m mpi, options, name string) {
 	if err == nil && strings.Contains(j.String(), "beyond credit") {
 		err = errors.New("it was asked for:\n" + j.tail())
 	}
-	b.Ok(name+"2 MB within credit go at once", err)
+	b.Ok(name+"2 MB within credit are sent at once", err)
 	b.Note("%s%s", name, timed(j))
 	j = run("8000000")
-	b.Ok(name+"8 MB beyond credit are asked for once", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
+	b.Ok(name+"8 MB above the credit send one request", j.ends(later, 0, "2 of 2 ranks reported", "; 1 beyond credit"))
 	b.Note("%s%s", name, timed(j))
 }
 
@@ -224,7 +224,7 @@ func (b *bench) step() {
 	if err == nil && info.Mode().Perm() != 0o600 {
 		err = fmt.Errorf("its mode is %v", info.Mode())
 	}
-	b.Ok("the key that steps' secrets come from is the user's alone", err)
+	b.Ok("only the user can read the key from which steps' secrets are derived", err)
 
 	j = run(state, "78", "traffic")
 	pids, err := j.ranks(2)
@@ -233,8 +233,8 @@ func (b *bench) step() {
 	}
 	j.Kill()
 	_, _ = j.end(soon)
-	b.Ok("they share a secret and listen where others reach them", err)
-	b.Ok("nothing of a step is left when it is killed", b.gone(pids))
+	b.Ok("the ranks of a step share a secret and listen on a reachable address", err)
+	b.Ok("no process of a killed step is left", b.gone(pids))
 }
 
 func (b *bench) stepLooks(pids []int) error {

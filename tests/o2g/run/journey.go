@@ -112,14 +112,14 @@ func (b *bench) goesWell(m mpi) {
 	b.Ok(m.name+": --quiet leaves the closing line out", err)
 
 	j = b.mpirun(m, "-n 1", "quiet")
-	b.Ok(m.name+": a run that carried nothing says so", j.ends(later, 0, "no message went over O2G"))
+	b.Ok(m.name+": a run without messages over O2G says so", j.ends(later, 0, "no message went over O2G"))
 	if m.prefix == b.mpich().prefix {
 		none := b.mpirun(m, "-n 1 --no-shm", "quiet")
 		j = b.mpirun(m, "-n 2", "talk")
-		b.Ok(m.name+": one that has no shared memory either is advised to nothing", none.ends(later, 0, "no message went over O2G: there is one rank"))
-		b.Ok(m.name+": so does one over shared memory", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
+		b.Ok(m.name+": a run of one rank without shared memory gets no advice", none.ends(later, 0, "no message went over O2G: there is one rank"))
+		b.Ok(m.name+": a run over shared memory says so", j.ends(later, 0, "2 of 2 ranks reported; no message went over O2G (ranks of one host", "--no-shm"))
 		j = b.mpirun(m, "-n 2", "rally")
-		b.Ok(m.name+": ranks that share memory do not nap beside it", j.ends(later, 0, "no message went over O2G"))
+		b.Ok(m.name+": ranks that share memory do not sleep between polls", j.ends(later, 0, "no message went over O2G"))
 	}
 
 	// Open MPI 5.0's launcher does not pass the end of its input on.
@@ -143,7 +143,7 @@ func (b *bench) goesWell(m mpi) {
 
 	if m.prefix == b.mpich().prefix { // Open MPI's cm can't spawn over libfabric
 		j = b.mpirun(m, "--no-shm -n 1", "spawn")
-		b.Ok(m.name+": what a job spawned is counted, and not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
+		b.Ok(m.name+": spawned processes are counted, but not as ranks", j.ends(later, 0, "3 endpoints reported, of 1 ranks and what they spawned", "over O2G"))
 	}
 
 	j = b.mpirun(m, "--no-shm -n 2", "leave")
@@ -156,7 +156,7 @@ func (b *bench) goesWell(m mpi) {
 	if err == nil && strings.Contains(j.String(), "went wrong") {
 		err = errors.New(j.tail())
 	}
-	b.Ok(m.name+": ranks fork, exec and call shells amid their traffic", err)
+	b.Ok(m.name+": ranks fork, exec and call shells during their traffic", err)
 
 	j = b.start(environment(), "", b.skep(), "mpirun", "--mpi", m.prefix, "-n", "2", "--", "/bin/echo", "no MPI")
 	b.Ok(m.name+": a program without MPI says that nothing went over O2G", j.ends(later, 0, "no rank reported an O2G endpoint"))
@@ -187,9 +187,9 @@ func (b *bench) launcherOptions(m mpi) {
 
 func (b *bench) goesBadly(m mpi) {
 	b.Ok(m.name+": Ctrl-C ends all ranks", b.interrupt(m, "traffic", syscall.SIGINT, 130))
-	b.Ok(m.name+": Ctrl-C ends ranks that are deaf to it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
+	b.Ok(m.name+": Ctrl-C ends ranks that ignore it", b.interrupt(m, "stubborn", syscall.SIGINT, 130))
 	b.Ok(m.name+": SIGTERM to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGTERM, 130))
-	b.Ok(m.name+": so does SIGKILL to skep", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
+	b.Ok(m.name+": SIGKILL to skep ends all ranks", b.interrupt(m, "traffic", syscall.SIGKILL, -1))
 
 	j := b.mpirun(m, "--no-shm -n 2", "die")
 	pids, err := j.ranks(2)
@@ -260,7 +260,7 @@ func (b *bench) status(m mpi) {
 			}
 		}
 	}
-	b.Ok(m.name+": skep o2g status lists none of them afterwards", err)
+	b.Ok(m.name+": skep o2g status lists no endpoint afterwards", err)
 }
 
 // ask runs skep to its end.

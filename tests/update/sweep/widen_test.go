@@ -29,7 +29,7 @@ func tree(t *testing.T, files map[string]string) *source.Tree {
 	return &source.Tree{Dir: dir}
 }
 
-func TestCaseTakesAlongWhoDefinesWhatItCalls(t *testing.T) {
+func TestCaseIncludesDefinitionsOfItsCalls(t *testing.T) {
 	old := map[string]string{"fs/a.c": "\n", "fs/b.c": "int other(void);\n"}
 	new := map[string]string{"fs/a.c": "int x = 1;\n", "fs/b.c": "int other(void);\n\nint made(int a)\n{\n\treturn a;\n}\n"}
 	for _, f := range folders {
@@ -47,7 +47,7 @@ func TestCaseTakesAlongWhoDefinesWhatItCalls(t *testing.T) {
 	}
 }
 
-func TestCaseTakesAlongWhatItDoesNotCompileWithout(t *testing.T) {
+func TestCaseIncludesWhatItNeedsToCompile(t *testing.T) {
 	old := map[string]string{
 		"mm/a.c": "#include <linux/list.h>\n#include <linux/other.h>\n", "mm/b.c": "void start(void) {}\n", "mm/c.c": "\n",
 		"include/linux/list.h":  "struct entry {\n\tint first;\n};\nvoid start(void);\n",

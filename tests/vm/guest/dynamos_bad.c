@@ -53,8 +53,8 @@ static void over(const char *kind, const char *end)
 {
 	tap_ok(!use_until(DYNAMOS_LOADED), "bad: %s has left", kind);
 	use_info(&info);
-	if (!tap_ok(strstr(info.end, end) != NULL, "bad: %s: why is told",
-		    kind))
+	if (!tap_ok(strstr(info.end, end) != NULL,
+		    "bad: %s: the end's reason names the cause", kind))
 		printf("# %s\n", info.end);
 	tap_ok(use_inside(1) == 0 && use_inside(0) == 0,
 	       "bad: %s: counts balance", kind);

@@ -40,7 +40,7 @@ static void update_ends(const char *beside)
 	       "beside: the update leaves %s", beside);
 	for (i = 0; i < 6000 && use_users() != users; i++)
 		usleep(10000);
-	tap_ok(i < 6000, "beside: and so does its hook");
+	tap_ok(i < 6000, "beside: the update's hook is removed as well");
 	TAP(use_call(&canary) == getpgid(canary.pid));
 }
 
@@ -106,7 +106,7 @@ static void bpf_is_refused(void)
 	TAP(!update());
 	TAP(bpf() == -EBUSY);
 	tap_ok(rival_told(SYMBOL, "[dynamos]"),
-	       "beside: the kernel's list of hooks says who has it");
+	       "beside: the kernel's list of hooks names the update");
 	TAP(use_call(&canary) == 4242);
 	update_ends("BPF");
 	TAP(!bpf());
@@ -170,7 +170,7 @@ static void livepatches(void)
 	users = use_users();
 	together();
 	tap_ok(!rival_livepatch(rival, ""),
-	       "beside: a livepatch comes on top of class together");
+	       "beside: a livepatch is applied on top of class together");
 	TAP(use_call(&canary) == 777 && getsid(0) == 4242);
 	TAP(!use_revert() && !use_until(DYNAMOS_LOADED));
 	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
@@ -183,13 +183,14 @@ static void livepatches(void)
 	TAP(use_call(&canary) == 777 && getsid(0) != 4242);
 	TAP(!use_until(DYNAMOS_LOADED));
 	if (!tap_ok(!use_info(&info) && strstr(info.end, "livepatch"),
-		    "beside: the update has left, and says for whom"))
+		    "beside: the update has left, and names what superseded "
+		    "it"))
 		printf("# %s\n", info.end);
 	TAP(!use_inside(1));
 	TAP(!rival_livepatch_end());
 	TAP(use_call(&canary) == getpgid(canary.pid));
 	together();
-	update_ends("and comes again");
+	update_ends("is applied again");
 	TAP(!use_unload());
 	use_turn(TRY, updates);
 }

@@ -76,7 +76,7 @@ static void gone(const char *name)
 
 	snprintf(text, sizeof(text), "%s: revert", name);
 	ok(use_revert(), text);
-	snprintf(text, sizeof(text), "%s: nobody is left", name);
+	snprintf(text, sizeof(text), "%s: no call is left", name);
 	ok(use_until(DYNAMOS_LOADED), text);
 	snprintf(text, sizeof(text), "%s: unloads", name);
 	ok(use_unload(), text);
@@ -153,34 +153,34 @@ static void life(void)
 	hand();
 	use_canary(&canary);
 	ok(use_load("one"), "an update loads");
-	is(use_state(), DYNAMOS_LOADED, "and is loaded");
+	is(use_state(), DYNAMOS_LOADED, "a loaded update's state");
 	tap_ok(answer() == mine, "engine: loading changes nothing");
-	is(use_revert(), -EALREADY, "what is not in force cannot leave");
-	is(use_policy(&all), -EINVAL, "nor have a policy");
-	ok(apply(&nobody, 0), "it is applied to nobody");
-	tap_ok(answer() == mine, "engine: nobody takes the new version");
-	tap_ok(calls(0) >= 1 && !calls(1), "engine: which is counted");
-	is(apply(&all, 0), -EALREADY, "nothing is applied twice");
-	is(use_unload(), -EAGAIN, "what is in force cannot be unloaded");
+	is(use_revert(), -EALREADY, "a loaded update is not reverted");
+	is(use_policy(&all), -EINVAL, "a loaded update takes no policy");
+	ok(apply(&nobody, 0), "an update is applied to no process");
+	tap_ok(answer() == mine, "engine: no process takes the new version");
+	tap_ok(calls(0) >= 1 && !calls(1), "engine: old calls are counted");
+	is(apply(&all, 0), -EALREADY, "no update is applied twice");
+	is(use_unload(), -EAGAIN, "an update in force cannot be unloaded");
 	use_only(&only, canary.pid);
-	ok(use_policy(&only), "one process shall take it");
+	ok(use_policy(&only), "a policy selects one process");
 	tap_ok(use_call(&canary) == 4242 && answer() == mine,
-	       "engine: it does, and no other");
-	ok(use_policy(&all), "all shall take it");
-	tap_ok(answer() == 4242, "engine: all do");
-	ok(use_commit(), "it is committed");
-	is(use_commit(), -EALREADY, "nothing is committed twice");
-	is(use_state(), DYNAMOS_COMMITTED, "and is committed");
-	ok(use_revert(), "it is reverted");
-	tap_ok(answer() == mine, "engine: which counts from then on");
-	ok(use_until(DYNAMOS_LOADED), "it has left");
+	       "engine: only the selected process takes the new version");
+	ok(use_policy(&all), "a policy selects all");
+	tap_ok(answer() == 4242, "engine: all take the new version");
+	ok(use_commit(), "an update is committed");
+	is(use_commit(), -EALREADY, "no update is committed twice");
+	is(use_state(), DYNAMOS_COMMITTED, "a committed update's state");
+	ok(use_revert(), "a committed update is reverted");
+	tap_ok(answer() == mine, "engine: a revert takes effect at once");
+	ok(use_until(DYNAMOS_LOADED), "a reverted update has left");
 	tap_ok(use_inside(1) == 0 && calls(1) == 2,
-	       "engine: its counts are there to be read");
-	ok(apply(&all, 0), "it is applied again");
+	       "engine: counts of an update that has left can be read");
+	ok(apply(&all, 0), "an update that has left is applied again");
 	tap_ok(answer() == 4242 && calls(1) == 1,
-	       "engine: and counts from nothing");
+	       "engine: an update that is applied again counts from 0");
 	gone("again");
-	tap_ok(answer() == mine, "engine: no trace is left");
+	tap_ok(answer() == mine, "engine: unloading leaves no trace");
 	use_end(&canary);
 }
 
@@ -310,18 +310,18 @@ static void balance(void)
 	}
 	tap_ok(i == 25, "engine: balance: 25 policies while called");
 	join(&made, &newer, &wrong);
-	tap_ok(!wrong, "engine: balance: every answer is a version's");
-	tap_ok(newer && newer < made, "engine: balance: both answered");
+	tap_ok(!wrong, "engine: balance: every answer is that of a version");
+	tap_ok(newer && newer < made, "engine: balance: both are called");
 	if (!tap_ok(made == CPUS * 20000 && calls(0) + calls(1) >= made &&
 			    calls(1) == newer,
-		    "engine: balance: what was called is what is counted"))
+		    "engine: balance: every call is counted"))
 		printf("# %llu made, %llu newer; %llu and %llu counted\n", made,
 		       newer, calls(0), calls(1));
 	/* main's own calls: the answers that hammer() and life() compare to */
 	tap_ok(calls(0) + calls(1) == made + 1,
-	       "engine: balance: nothing is counted twice");
+	       "engine: balance: no call is counted twice");
 	tap_ok(!use_inside(0) && !use_inside(1),
-	       "engine: balance: who came has left");
+	       "engine: balance: every call has returned");
 	gone("balance");
 }
 
@@ -413,7 +413,7 @@ static void cycles(u32 n)
 
 	next();
 	ok(use_load("both"), "cycles: the one below loads");
-	ok(apply(&nobody, 0), "cycles: and is applied to nobody");
+	ok(apply(&nobody, 0), "cycles: the one below is applied to no process");
 	hand();
 	hammer(0);
 	for (i = 0; i < n && !err; i++)
@@ -423,7 +423,7 @@ static void cycles(u32 n)
 		       i - 1, use_why);
 	stop(&made, &newer, &wrong);
 	online(3, 1);
-	tap_ok(made && !wrong, "engine: cycles: every answer is a version's");
+	tap_ok(made && !wrong, "engine: cycles: each answer is a version's");
 	if (!tap_ok(newer && newer == counted,
 		    "engine: cycles: no call of the new version is lost"))
 		printf("# %llu answers, %llu counted\n", newer, counted);
@@ -444,16 +444,16 @@ static void sleepers(void)
 	ok(use_load("pause"), "sleeper: loads");
 	ok(apply(&all, 0), "sleeper: is applied");
 	pid = sleeper();
-	ok(inside(1, 1), "sleeper: is seen inside");
+	ok(inside(1, 1), "sleeper: the sleeping call is counted as inside");
 	ok(use_revert(), "sleeper: revert");
 	second = sleeper();
 	ok(inside(0, 1), "sleeper: the next one takes the old version");
 	nap(300);
 	is(use_state(), DYNAMOS_LEAVING, "sleeper: holds the update");
-	is(use_unload(), -EAGAIN, "sleeper: and its module");
-	is(apply(&all, 0), -EBUSY, "sleeper: nothing is applied meanwhile");
+	is(use_unload(), -EAGAIN, "sleeper: holds the update's module");
+	is(apply(&all, 0), -EBUSY, "sleeper: no update is applied meanwhile");
 	wake(pid);
-	ok(use_until(DYNAMOS_LOADED), "sleeper: woken, it has left");
+	ok(use_until(DYNAMOS_LOADED), "sleeper: woken, the update has left");
 	ok(use_unload(), "sleeper: the module unloads");
 	nap(300);
 	tap_ok(use_users() == before + 1,
@@ -468,7 +468,7 @@ static void sleepers(void)
 	for (i = 0; i < 600 && use_users() != before; i++)
 		nap(100);
 	tap_ok(use_users() == before,
-	       "engine: sleeper: the last one lets it go");
+	       "engine: sleeper: the last call releases the engine");
 }
 
 /* Who came has left, or ended inside. */
@@ -509,10 +509,10 @@ static void ends(void)
 	use_only(&only, canary.pid);
 	ok(use_load("die") ?: apply(&only, 0),
 	   "end: an update that ends tasks");
-	is(use_call(&canary), -1000, "end: its caller is no more");
-	is(use_end(&canary), 7 << 8, "end: and ended in good order");
+	is(use_call(&canary), -1000, "end: the task that called has ended");
+	is(use_end(&canary), 7 << 8, "end: the task's exit status");
 	ended(1, 1, "die");
-	ok(use_alone(), "end: nobody else has the engine any more");
+	ok(use_alone(), "end: no other program has the engine");
 }
 
 /* A newer update of the same functions. */
@@ -526,26 +526,26 @@ static void supersede(void)
 	use_canary(&canary);
 	hand();
 	ok(use_load("one"), "supersede: the older one loads");
-	ok(apply(&all, 0), "supersede: and is applied");
+	ok(apply(&all, 0), "supersede: the older one is applied");
 	next();
 	ok(use_load("two"), "supersede: the newer one loads");
 	use_only(&only, canary.pid);
-	ok(apply(&only, 0), "supersede: it is applied on top, to one");
+	ok(apply(&only, 0), "supersede: the newer one is on top, for one");
 	tap_ok(use_call(&canary) == 4343 && answer() == 4242,
-	       "engine: supersede: who does not take it takes the older one");
-	ok(use_revert(), "supersede: the newer one leaves");
-	ok(use_until(DYNAMOS_LOADED), "supersede: and has left");
+	       "engine: supersede: other processes take the older one");
+	ok(use_revert(), "supersede: the newer one is reverted");
+	ok(use_until(DYNAMOS_LOADED), "supersede: the newer one has left");
 	tap_ok(use_call(&canary) == 4242,
 	       "engine: supersede: the older one is in force again");
-	ok(apply(&all, DYNAMOS_SUPERSEDE), "supersede: now in its place");
+	ok(apply(&all, DYNAMOS_SUPERSEDE), "supersede: replaces the older one");
 	tap_ok(answer() == 4343, "engine: supersede: all take the newer one");
 	hand();
 	ok(use_until(DYNAMOS_LOADED), "supersede: the older one has left");
 	tap_ok(!use_info(&info) && strstr(info.end, NEXT),
-	       "engine: supersede: and says for whom");
+	       "engine: supersede: the older one names what superseded it");
 	is(apply(&all, DYNAMOS_SUPERSEDE), -EINVAL,
-	   "supersede: not what changes more functions");
-	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: which is named");
+	   "supersede: an update that changes more functions is not replaced");
+	tap_ok(!!strstr(use_why, NEXT), "engine: supersede: function is named");
 	ok(use_unload(), "supersede: the older one unloads");
 	next();
 	gone("supersede");
@@ -563,15 +563,15 @@ static void together(void)
 
 	hand();
 	ok(use_load("together"), "together: loads");
-	is(apply(&nobody, 0), -EINVAL, "together: has no policy but all");
+	is(apply(&nobody, 0), -EINVAL, "together: refuses any policy but all");
 	for (i = 0; i < 2; i++) {
 		ok(apply(&all, 0), "together: is applied");
-		ok(use_until(DYNAMOS_TRIAL), "together: all changed over");
+		ok(use_until(DYNAMOS_TRIAL), "together: all tasks switched");
 		tap_ok(answer() == 4242 && getsid(0) == 4242,
 		       "engine: together: all take it");
-		tap_ok(calls(1) >= 1, "engine: together: and are counted");
+		tap_ok(calls(1) >= 1, "engine: together: calls are counted");
 		ok(use_revert(), "together: revert");
-		ok(use_until(DYNAMOS_LOADED), "together: all changed back");
+		ok(use_until(DYNAMOS_LOADED), "together: all switched back");
 		tap_ok(answer() == mine, "engine: together: all take the old");
 	}
 	ok(use_unload(), "together: unloads");
@@ -580,10 +580,10 @@ static void together(void)
 	pid = sleeper();
 	nap(300);
 	ok(use_apply(&a), "blocked: is applied");
-	ok(use_event(DYNAMOS_UNDONE, &event), "blocked: is undone in time");
+	ok(use_event(DYNAMOS_UNDONE, &event), "blocked: reverted in time");
 	printf("# %s\n", event.text);
 	tap_ok(!!strstr(event.text, "pause"),
-	       "engine: blocked: who sleeps where is named");
+	       "engine: blocked: the sleeping task and its function are named");
 	ok(use_until(DYNAMOS_LOADED), "blocked: has left");
 	wake(pid);
 	ok(use_unload(), "blocked: unloads");
@@ -623,7 +623,7 @@ static void loop_of(const char *kind)
 	int rescuer;
 
 	/* Ftrace would wait for the loop with its own locks held. */
-	ok(use_alone(), "loop: no older hook is on its way out");
+	ok(use_alone(), "loop: no older hook is being removed");
 	try();
 	use_canary(&canary);
 	use_only(&only, canary.pid);
@@ -631,41 +631,41 @@ static void loop_of(const char *kind)
 	ok(apply(&only, 0), "loop: is applied to one process");
 	hand();
 	ok(use_load("pause"), "loop: another one loads");
-	ok(apply(&nobody, 0), "loop: and is applied");
+	ok(apply(&nobody, 0), "loop: the other one is applied");
 	rescuer = rescue();
 	use_ask(&canary);
 	try();
-	ok(inside(1, 1), "loop: the process is inside");
+	ok(inside(1, 1), "loop: the process is in the new version");
 	hand();
 	ok(use_revert(), "loop: the other one is reverted");
 	if (!strcmp(kind, "round")) {
-		ok(use_until(DYNAMOS_LOADED), "loop: and leaves");
+		ok(use_until(DYNAMOS_LOADED), "loop: the other one has left");
 		nap(500);
-		ok(apply(&nobody, 0), "loop: is applied before its hook left");
-		ok(use_revert(), "loop: and reverted again");
+		ok(apply(&nobody, 0), "loop: applied before its hook left");
+		ok(use_revert(), "loop: the other one is reverted again");
 	} else {
 		nap(500);
-		is(use_state(), DYNAMOS_LEAVING, "loop: and is leaving");
+		is(use_state(), DYNAMOS_LEAVING, "loop: the other is leaving");
 	}
 	next();
 	ok(use_load("two"), "loop: a third one loads");
-	ok(apply(&nobody, 0), "loop: and is applied, with a new hook");
-	ok(use_policy(&all), "loop: it has another policy");
+	ok(apply(&nobody, 0), "loop: the third one gets a new hook");
+	ok(use_policy(&all), "loop: the third one gets another policy");
 	tap_ok(answer() == 4343 && getsid(0) == 4343,
-	       "engine: loop: all take it");
-	ok(use_commit(), "loop: it is committed");
-	ok(use_revert(), "loop: and reverted");
+	       "engine: loop: all take the third one");
+	ok(use_commit(), "loop: the third one is committed");
+	ok(use_revert(), "loop: the third one is reverted");
 	tap_ok(answer() == mine, "engine: loop: all take the old version");
 	try();
-	ok(use_revert(), "loop: the one that loops is reverted");
-	is(use_state(), DYNAMOS_LEAVING, "loop: it is leaving");
-	is(use_unload(), -EAGAIN, "loop: it cannot be unloaded");
+	ok(use_revert(), "loop: the looping one is reverted");
+	is(use_state(), DYNAMOS_LEAVING, "loop: the looping one is leaving");
+	is(use_unload(), -EAGAIN, "loop: the looping one cannot be unloaded");
 	tap_ok(!use_answered(&canary, 0),
-	       "engine: loop: all that was done while it went on");
+	       "engine: loop: the call looped all the time");
 	kill(rescuer, SIGKILL);
 	waitpid(rescuer, NULL, 0);
 	use_stop();
-	is(use_answer(&canary), 4242, "loop: it ends");
+	is(use_answer(&canary), 4242, "loop: the looping call ends");
 	use_end(&canary);
 	ok(use_until(DYNAMOS_LOADED) ?: use_unload(), "loop: it unloads");
 	hand();
@@ -694,13 +694,13 @@ static void hooks(void)
 	for (i = 0; i < 2; i++) {
 		put("/sys/module/dynamos/parameters/share", i ? "1" : "0");
 		ok(apply(&all, 0), "hook: is applied");
-		tap_ok(answer() == 4242, "engine: hook: and taken");
+		tap_ok(answer() == 4242, "engine: hook: it is taken");
 		tap_ok(!use_count(0, 1, &c) &&
 			       c.installer ==
 				       (i ? DYNAMOS_IPMODIFY : DYNAMOS_DIRECT),
 		       "engine: hook: by %s", i ? "address" : "direct call");
 		is(put(sysctl, "0"), -EBUSY, "hook: tracing stays on");
-		tap_ok(answer() == 4242, "engine: hook: and the update");
+		tap_ok(answer() == 4242, "engine: hook: the update stays");
 		ok(use_revert(), "hook: revert");
 		ok(use_until(DYNAMOS_LOADED), "hook: has left");
 		nap(500);
@@ -708,11 +708,11 @@ static void hooks(void)
 	put("/sys/module/dynamos/parameters/share", "0");
 	for (i = 0; i < 600 && put(sysctl, "0"); i++)
 		nap(100);
-	is(apply(&all, 0), -EOPNOTSUPP, "hook: nothing is applied without it");
+	is(apply(&all, 0), -EOPNOTSUPP, "hook: refused without ftrace");
 	tap_ok(!!strstr(use_why, "ftrace_enabled"),
-	       "engine: hook: and the sysctl is named");
+	       "engine: hook: the refusal names the sysctl");
 	put(sysctl, "1");
-	ok(apply(&all, 0), "hook: with it, it is");
+	ok(apply(&all, 0), "hook: an update is applied when ftrace is on");
 	gone("hook");
 }
 
@@ -750,11 +750,11 @@ static void hostile(void)
 			    numbers[i % 6] != DYNAMOS_IOC_INFO &&
 			    numbers[i % 6] != DYNAMOS_IOC_COUNT;
 	}
-	is(accepted, 0, "hostile: nothing is accepted");
+	is(accepted, 0, "hostile: no invalid request is accepted");
 	is(ioctl(fd, DYNAMOS_IOC_APPLY, 1) ? -errno : 0, -EFAULT,
-	   "hostile: an address of nothing");
+	   "hostile: an unmapped address is refused");
 	is(ioctl(fd, _IO('D', 0x70), 0) ? -errno : 0, -ENOTTY,
-	   "hostile: a call of another kind");
+	   "hostile: an unknown ioctl is refused");
 	is(use_state(), DYNAMOS_LOADED, "hostile: the update is untouched");
 	ok(use_unload(), "hostile: unloads");
 	close(fd);

@@ -35,11 +35,14 @@ static void is_held(u32 held, const char *name)
 static void turn(long mine)
 {
 	tap_ok(!apply(), "held: in force");
-	tap_ok(syscall(SYS_getpgid, 0) == 4242, "held: and taken");
-	is_held(DYNAMOS_HELD, "from then on it stays");
+	tap_ok(syscall(SYS_getpgid, 0) == 4242,
+	       "held: the new version is taken");
+	is_held(DYNAMOS_HELD, "an update that was applied is held");
 	tap_ok(!use_revert() && !use_until(DYNAMOS_LOADED), "held: reverted");
-	tap_ok(syscall(SYS_getpgid, 0) == mine, "held: the old one answers");
-	tap_ok(use_unload() == -EWOULDBLOCK, "held: and does not unload");
+	tap_ok(syscall(SYS_getpgid, 0) == mine,
+	       "held: the old version answers");
+	tap_ok(use_unload() == -EWOULDBLOCK,
+	       "held: a held update does not unload");
 }
 
 int main(int argc, char **argv)
@@ -51,8 +54,9 @@ int main(int argc, char **argv)
 	use_begin(argv[1]);
 	use_turn(HAND, argv[1]);
 	tap_ok(!use_load("held"), "held: loads");
-	is_held(DYNAMOS_HELD_ONCE, "before it is applied it can go");
-	tap_ok(!use_unload(), "held: and does");
+	is_held(DYNAMOS_HELD_ONCE,
+		"an update is not held before it is applied");
+	tap_ok(!use_unload(), "held: an update that was never applied unloads");
 	tap_ok(!use_load("held"), "held: loads again");
 	turn(mine);
 	turn(mine);

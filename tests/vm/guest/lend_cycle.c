@@ -66,7 +66,8 @@ int main(int argc, char **argv)
 			continue;
 		lend_look(after, sizeof(after));
 		printf("# %d cycles: the machine is %s\n", i + 1,
-		       strcmp(before, after) ? "not whole" : "whole");
+		       strcmp(before, after) ? "CPUs or memory are missing"
+					     : "whole");
 		fflush(stdout);
 	}
 	if (!tap_ok(!line, "cycles of create, run and release"))
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
 		printf("# run %d, line %d: %s\n", i, line, lend_why);
 	tap_ok(!lend_release(id), "the partition that ran is released");
 	lend_look(after, sizeof(after));
-	if (!tap_ok(!strcmp(before, after), "the machine is whole"))
+	if (!tap_ok(!strcmp(before, after), "all CPUs and memory are back"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	return tap_done();
 }

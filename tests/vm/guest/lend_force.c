@@ -81,7 +81,7 @@ static void stops(void)
 		alive = lend_slot(&l, 0)->alive;
 		usleep(20000);
 		tap_ok(alive == lend_slot(&l, 0)->alive,
-		       "stop: nothing of it runs, %s", states[i].name);
+		       "stop: no core of it runs, %s", states[i].name);
 		lend_close(&l);
 		tap_ok(ended(), "stop: idle again, %s", states[i].name);
 	}
@@ -140,7 +140,7 @@ static void kills(void)
 		       stages[i]);
 	}
 	tap_ok(!lend_info(id, &info) && strstr(info.end, "proxy ended"),
-	       "kill: the list says how it ended");
+	       "kill: the list shows how the proxy ended");
 }
 
 /* A process that makes and releases dies wherever it may be just then. */
@@ -162,13 +162,13 @@ static void creators(void)
 		for (n = id + 1; n < id + 1000; n++)
 			lend_release(n); /* what it had made */
 	}
-	tap_ok(all, "creators: die as they make and release");
+	tap_ok(all, "creators: are killed while they create and release");
 	n = open("/sys/devices/system/cpu/cpu1/online", O_RDONLY);
 	tap_ok(read(n, &all, 1) == 1 && (all & 0xff) == '1',
-	       "creators: the CPU is Linux's again");
+	       "creators: the CPU is back in Linux");
 	close(n);
 	n = lend_create(2, 32 * MIB, "");
-	tap_ok(n > 0 && !lend_release(n), "creators: all can be had");
+	tap_ok(n > 0 && !lend_release(n), "creators: all CPUs can be lent");
 }
 
 /* One user's programs after one another: the image and the proxy find what is
@@ -186,7 +186,7 @@ static void memory(void)
 		tap_ok(lend_command(&l, 0, SLOT_FILL) &&
 			       lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty > 5 * MIB,
-		       "memory: run %u leaves its traces", run);
+		       "memory: run %u writes its pattern", run);
 		lend_close(&l);
 		tap_ok(!lend_open(&l, id) && !nonzero(l.mail, l.open.mail),
 		       "memory: mail clear for the next proxy %u", run);
@@ -262,15 +262,19 @@ static void strangers(void)
 	for (turn = 0; turn < 2; turn++) {
 		tap_ok(begin(&l) && lend_command(&l, 0, SLOT_SUM) &&
 			       lend_slot(&l, 0)->dirty == 0,
-		       "strangers: root's image finds nothing, turn %u", turn);
+		       "strangers: root's image finds no secret, turn %u",
+		       turn);
 		tap_ok(lend_command(&l, 0, SLOT_FILL) && !lend_stop(&l),
-		       "strangers: and leaves secrets, turn %u", turn);
+		       "strangers: root's image leaves secrets, turn %u", turn);
 		memset(l.mail, 1, l.open.mail);
 		lend_close(&l);
 		tap_ok(as_user(look_and_leave) == 0,
-		       "strangers: the user finds nothing, turn %u", turn);
+		       "strangers: the user finds no secret of root, turn %u",
+		       turn);
 		tap_ok(as_user(look_again) > 5,
-		       "strangers: but for his own, turn %u", turn);
+		       "strangers: the user finds only secrets of his own, "
+		       "turn %u",
+		       turn);
 	}
 	tap_ok(!lend_release(id) && !lend_allow(~0u, 0, 0),
 	       "strangers: released");
@@ -425,10 +429,10 @@ static void several(void)
 		       lend_slot(&two, 0)->apic_id == 3,
 	       "several: each on its own core");
 	lend_slot(&one, 0)->command = SLOT_RING;
-	tap_ok(!lend_wait(&one, &seen, 60000), "several: one rings");
+	tap_ok(!lend_wait(&one, &seen, 60000), "several: one gets a doorbell");
 	seen = 0;
 	tap_ok(lend_wait(&two, &seen, 10) == -ETIMEDOUT,
-	       "several: the other did not");
+	       "several: the other gets none");
 	nmis = lend_slot(&two, 0)->nmis;
 	lend_nmi(&one, 0, 1);
 	while (!lend_slot(&one, 0)->nmis)
@@ -436,9 +440,10 @@ static void several(void)
 	tap_ok(lend_slot(&two, 0)->nmis == nmis,
 	       "several: an NMI reaches the one it is for");
 	lend_close(&one);
-	tap_ok(lend_command(&two, 0, SLOT_SUM), "several: the other goes on");
+	tap_ok(lend_command(&two, 0, SLOT_SUM), "several: the other runs on");
 	lend_close(&two);
-	tap_ok(!lend_release(a) && !lend_release(b), "several: all back");
+	tap_ok(!lend_release(a) && !lend_release(b),
+	       "several: all CPUs are back");
 }
 
 int main(int argc, char **argv)

@@ -56,10 +56,12 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	id = lend_create(BROADCAST_SPARES, 32 * MIB, "idle");
-	tap_ok(id > 0, "idle: a partition");
-	tap_ok(pass(id, argv[1], 0, NULL), "idle: for no time");
-	tap_ok(pass(id, argv[1], 1, storm_passes), "idle: through a storm");
-	tap_ok(pass(id, argv[1], 2, NULL), "idle: with something done");
+	tap_ok(id > 0, "idle: a partition is created");
+	tap_ok(pass(id, argv[1], 0, NULL), "idle: no entries over no time");
+	tap_ok(pass(id, argv[1], 1, storm_passes),
+	       "idle: no entries during a storm");
+	tap_ok(pass(id, argv[1], 2, NULL),
+	       "idle: entries are counted when a core is used");
 	tap_ok(!lend_release(id), "idle: released");
 	return tap_done();
 }

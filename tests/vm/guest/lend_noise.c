@@ -30,12 +30,13 @@ int main(int argc, char **argv)
 		return tap_done();
 	s = lend_slot(&l, 0);
 	tap_ok(!broadcast_begin() && broadcast_goes_on(10),
-	       "noise: a storm blows");
+	       "noise: a storm runs");
 	s->command = SLOT_QUIET;
 	tap_ok(lend_inside(s) && broadcast_goes_on(10),
-	       "noise: it blows around a loop with interrupts off");
+	       "noise: a storm runs around a loop with interrupts off");
 	s->leave = 1;
-	tap_ok(lend_done(s) && !s->interrupts, "noise: which takes none");
+	tap_ok(lend_done(s) && !s->interrupts,
+	       "noise: a loop with interrupts off takes no interrupt");
 	tap_ok(lend_command(&l, 0, SLOT_NOISY) && s->interrupts,
 	       "noise: a loop with interrupts on");
 	broadcast_end();

@@ -138,13 +138,15 @@ int main(int argc, char **argv)
 		good &= waitpid(pids[i], &status, 0) == pids[i] && !status;
 	}
 	tap_ok(good, "race: every process came to its end");
-	if (!tap_ok(!all->wrong, "race: every call succeeded or said why not"))
+	if (!tap_ok(!all->wrong,
+		    "race: every call succeeded or gave its reason"))
 		printf("# line %d: %d\n", all->wrong_line, all->wrong);
-	tap_ok(all->made >= MAKERS && all->ran, "race: some of it ran");
+	tap_ok(all->made >= MAKERS && all->ran, "race: some partitions ran");
 	printf("# %llu made, %llu ran, %llu refused, %llu opened by others\n",
 	       all->made, all->ran, all->refused, all->meddled);
 	lend_look(after, sizeof(after));
-	if (!tap_ok(!strcmp(before, after), "race: the machine is whole"))
+	if (!tap_ok(!strcmp(before, after),
+		    "race: all CPUs and memory are back"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	return tap_done();
 }

@@ -127,14 +127,15 @@ static void requests(void)
 		"could spare");
 	id = ask(8, 32 * MIB, "one");
 	tap_ok(id > 0, "a partition of one CPU and 32 MB");
-	tap_ok(shared->touches >= 2, "what is granted reaches for both");
+	tap_ok(shared->touches >= 2,
+	       "a creation that is granted takes memory and a CPU");
 	refused("a CPU of another partition", ask(0xc, 32 * MIB, ""), EINVAL,
 		"1-2");
 	refused("a name that is taken", ask(4, 32 * MIB, "one"), EEXIST,
 		"another");
 	refused("a partition that is not there", lend_release(id + 1), ENOENT,
 		"part list");
-	tap_ok(!lend_release(id), "what was refused left the first alone");
+	tap_ok(!lend_release(id), "refusals leave the first partition alone");
 }
 
 /* A mapping of that kind, or -errno. */
@@ -158,19 +159,19 @@ static void maps(struct lend *l)
 	tap_ok(try_map(l, 2 * page, pool + ends - page, rw, MAP_SHARED) ==
 			       -EINVAL &&
 		       try_map(l, page, pool + ends, rw, MAP_SHARED) == -EINVAL,
-	       "map: nothing behind the pool");
+	       "map: refuses addresses behind the pool");
 	tap_ok(try_map(l, l->open.mail + page, 0, rw, MAP_SHARED) == -EINVAL &&
 		       try_map(l, page, l->open.mail, rw, MAP_SHARED) ==
 			       -EINVAL,
-	       "map: nothing behind the mail");
+	       "map: refuses addresses behind the mail");
 	tap_ok(try_map(l, page, 1ull << 62, rw, MAP_SHARED) == -EINVAL,
-	       "map: nothing far away");
+	       "map: refuses far addresses");
 	tap_ok(try_map(l, page, 0, rw, MAP_PRIVATE) == -EACCES,
-	       "map: no private copy");
+	       "map: refuses a private mapping");
 	tap_ok(try_map(l, page, pool, PROT_READ | PROT_EXEC, MAP_SHARED) ==
 			       -EACCES &&
 		       mprotect(l->pool, page, PROT_READ | PROT_EXEC) < 0,
-	       "map: nothing to execute");
+	       "map: refuses an executable mapping");
 }
 
 /* The head of the image with revisions that are not its own: what follows is
@@ -214,7 +215,7 @@ static void calls(void)
 	refused("release under a proxy", lend_release(id), EBUSY, "in use");
 	tap_ok(lend_nmi(&l, 0, 1) == -EPIPE, "call: NMI needs START");
 	tap_ok(lend_wait(&l, &seen, 1) == -EPIPE, "call: WAIT needs START");
-	refused("an image that is none", lend_load(&l, "/proc/self/exe"),
+	refused("a file that is not an image", lend_load(&l, "/proc/self/exe"),
 		EINVAL, "SMS1");
 	refused("an image of another revision",
 		load_revision(&l, SKEP_IMAGE_REVISION + 1,
@@ -234,7 +235,7 @@ static void calls(void)
 	tap_ok(lend_nmi(&l, 0, 0) == -EINVAL &&
 		       lend_nmi(&l, 0, 0x8000) == -EINVAL,
 	       "call: NMI for no reason, or for Linux's own");
-	tap_ok(lend_wait(&l, &seen, 1) == -ETIMEDOUT, "call: WAIT in vain");
+	tap_ok(lend_wait(&l, &seen, 1) == -ETIMEDOUT, "call: WAIT times out");
 	refused("a second START", lend_start(&l), EBUSY, "another");
 	lend_close(&l);
 	tap_ok(!lend_release(id), "call: RELEASE");
@@ -308,8 +309,8 @@ static void rights(void)
 	user("more memory than allowed", 1, create_more, ENOMEM, "64 MiB");
 	user("a CPU that is not allowed", 1, create_other_cpu, EINVAL,
 	     "lent: 3");
-	user("no allowance of his own", 1, allow_it, EPERM, "");
-	user("no image of his own", 1, load_own, EPERM, "root");
+	user("an allowance by an ordinary user", 1, allow_it, EPERM, "");
+	user("an image by an ordinary user", 1, load_own, EPERM, "root");
 	user_id = as_user(1, create_own);
 	tap_ok(user_id > 0, "user: a partition within the allowance");
 	user("opens it", 1, open_it, 0, "");
@@ -318,7 +319,8 @@ static void rights(void)
 	user_id = lend_create(8, 32 * MIB, "");
 	user("may not open another's", 1, open_it, EPERM, "another user");
 	user("may not release another's", 1, release_it, EPERM, "another user");
-	tap_ok(!release_it() && !lend_allow(~0u, 0, 0), "root: all back");
+	tap_ok(!release_it() && !lend_allow(~0u, 0, 0),
+	       "root: all CPUs are back");
 }
 
 static volatile int taken, creating;
@@ -384,7 +386,7 @@ static void signals(void)
 		if (id < 0)
 			wrong = id;
 	}
-	if (!tap_ok(!wrong && during, "signals: or begins again"))
+	if (!tap_ok(!wrong && during, "signals: a creation begins again"))
 		printf("# %d, %d signals: %s\n", wrong, during, lend_why);
 }
 
@@ -411,16 +413,17 @@ static void machine(void)
 	tap_ok(system("rmmod shimos 2>/dev/null") != 0,
 	       "machine: the module stays");
 	if (!can_sleep())
-		tap_skip("machine: it does not go to sleep",
+		tap_skip("machine: suspend is refused",
 			 "this kernel cannot sleep at all");
 	else
 		tap_ok(lend_write("/sys/power/state", "freeze") == -EBUSY,
-		       "machine: it does not go to sleep");
+		       "machine: suspend is refused");
 	tap_ok(!lend_release(id), "machine: release");
-	tap_ok(!lend_write(online, "0"), "machine: the CPU is Linux's again");
+	tap_ok(!lend_write(online, "0"), "machine: the CPU is back in Linux");
 	refused("a CPU that is offline", ask(8, 32 * MIB, ""), EINVAL,
 		"CPU 3 is offline");
-	tap_ok(!lend_write(online, "1"), "machine: and comes back");
+	tap_ok(!lend_write(online, "1"),
+	       "machine: an offline CPU goes online again");
 }
 
 /* The bytes of a node in the machine's memory, as Linux counts them. */
@@ -469,7 +472,7 @@ static void place(int node)
 		    "nodes: memory of node %d lies there", node))
 		printf("# %llx to %llx, the node has %llx to %llx; %llx\n",
 		       s.low, s.high, low, high, s.nodes);
-	tap_ok(!lend_release(id), "nodes: node %d has it back", node);
+	tap_ok(!lend_release(id), "nodes: node %d has its memory back", node);
 }
 
 /* Memory of two nodes, cores of the second. */
@@ -482,7 +485,7 @@ static void nodes(void)
 
 	lend_look(before, sizeof(before));
 	id = lend_create_on(0xc, bytes, 2, "nodes");
-	if (!tap_ok(id > 0, "nodes: memory of both"))
+	if (!tap_ok(id > 0, "nodes: memory of both nodes is lent"))
 		printf("# %d: %s\n", id, lend_why);
 	if (id > 0 && !lend_open(&l, id)) {
 		if (!lend_load(&l, image) && !lend_start(&l) && lend_alive(&l))
@@ -490,14 +493,14 @@ static void nodes(void)
 		lend_close(&l);
 	}
 	if (!tap_ok(n == 0x010001 || n == 0x000101,
-		    "nodes: the image knows what lies where"))
+		    "nodes: the image knows the node of its memory"))
 		printf("# %llx\n", n);
-	tap_ok(!lend_release(id), "nodes: all back");
+	tap_ok(!lend_release(id), "nodes: all memory is back");
 	place(0);
 	place(1);
 	lend_look(after, sizeof(after));
 	if (!tap_ok(strstr(before, "Node 1 MemTotal") && !strcmp(before, after),
-		    "nodes: each has what it had"))
+		    "nodes: each node has its memory back"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	bytes[5] = 2 * MIB;
 	refused("a node that is not there", ask_on(8, bytes, 6, ""), EINVAL,
@@ -524,7 +527,7 @@ static void undo(void)
 	close(fd);
 	lend_write(fail, "0");
 	id = lend_create(0xc, 64 * MIB, "x");
-	tap_ok(id > 0 && !lend_release(id), "undo: all can be had");
+	tap_ok(id > 0 && !lend_release(id), "undo: all CPUs can be lent");
 }
 
 static void parameter(void)
@@ -542,14 +545,15 @@ static void parameter(void)
 		       lend_write(at, copy) == -EPERM,
 	       "image: one of another user is refused");
 	tap_ok(!chown(copy, 0, 0) && !lend_write(at, copy),
-	       "image: root's is taken");
+	       "image: root's image is loaded");
 	tap_ok(lend_write(at, "/nowhere") == -ENOENT,
-	       "image: one that is missing");
+	       "image: a missing image is refused");
 	id = lend_create(0xc, 64 * MIB, "x");
 	tap_ok(!lend_open(&l, id) && !lend_start(&l) && lend_alive(&l),
-	       "image: everybody boots it");
+	       "image: any user boots root's image");
 	lend_close(&l);
-	tap_ok(!lend_release(id) && !lend_write(at, ""), "image: and it goes");
+	tap_ok(!lend_release(id) && !lend_write(at, ""),
+	       "image: the image is removed");
 }
 
 /* What root may load, until the kernel holds against root. */
@@ -559,7 +563,7 @@ static int lock_down(void)
 
 	if (access(how, F_OK))
 		mount("none", "/sys/kernel/security", "securityfs", 0, NULL);
-	tap_ok(!load_own(), "lockdown: before it root loads an image");
+	tap_ok(!load_own(), "lockdown: root loads an image before it");
 	tap_ok(!lend_write(how, "integrity"), "lockdown: begins");
 	refused("an image of root's own under lockdown", load_own(), EPERM,
 		"locked down");

@@ -106,7 +106,8 @@ static void use(u32 id, const char *image)
 	       "scattered: the image writes to all of it");
 	for (at = 0; at < l.open.pool && *(u64 *)(l.pool + at) == SLOT_SECRET;)
 		at += 4096;
-	tap_ok(at == l.open.pool, "scattered: and the proxy finds that");
+	tap_ok(at == l.open.pool,
+	       "scattered: the proxy finds what the image wrote");
 	lend_close(&l);
 }
 

@@ -244,7 +244,7 @@ int main(int argc, char **argv)
 	rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	blow(pids);
-	tap_ok(lend_until(all_blow, NULL), "every storm blows");
+	tap_ok(lend_until(all_blow, NULL), "every storm runs");
 	for (i = 0; i < atoi(argv[2]) && !line; i++)
 		line = round_of(argv[1], i % 3 ? 8 : 0xc, i);
 	if (!tap_ok(!line, "partitions come, run and go in storms"))

@@ -234,16 +234,18 @@ int main(int argc, char **argv)
 		printf("# call %llu: %u refused, %u done\n", i, done[i][0],
 		       done[i][1]);
 	tap_ok(done[0][1] && done[2][1] && done[4][1] && done[8][1],
-	       "wild: some of it was made, opened, started and mapped");
+	       "wild: some partitions were created, opened, started and "
+	       "mapped");
 	clean();
 	lend_look(after, sizeof(after));
-	if (!tap_ok(!strcmp(before, after), "wild: the machine is whole"))
+	if (!tap_ok(!strcmp(before, after),
+		    "wild: all CPUs and memory are back"))
 		printf("# before:\n%s# after:\n%s", before, after);
 	id = lend_create(0xe, 64 * MIB, "after");
 	tap_ok(id > 0 && !lend_open(&l, id) && !lend_load(&l, argv[1]) &&
 		       !lend_start(&l) && lend_alive(&l),
-	       "wild: all of it can be lent and runs");
+	       "wild: all CPUs can be lent and run");
 	lend_close(&l);
-	tap_ok(!lend_release(id), "wild: and comes back");
+	tap_ok(!lend_release(id), "wild: all CPUs come back");
 	return tap_done();
 }

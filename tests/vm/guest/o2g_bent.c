@@ -131,13 +131,13 @@ static void bent(void)
 		c[i].page = &page;
 		begin_call(&c[i]);
 	}
-	tap_ok(references() == before + 1, "nobody has the ULP so far");
+	tap_ok(references() == before + 1, "no socket has the ULP so far");
 	page_give(&page);
 	for (i = 0; i < 3; i++)
 		pthread_join(c[i].thread, 0);
 	tap_ok(!c[0].error && !c[1].error && !c[2].error,
-	       "IPv4 behind the ULP's back (%d, %d, %d)", c[0].error,
-	       c[1].error, c[2].error);
+	       "a socket with the ULP is changed to IPv4 (%d, %d, %d)",
+	       c[0].error, c[1].error, c[2].error);
 	attach.socket = pair[0];
 	tap_ok(raw_ioctl(raw.fd, O2G_IOC_ATTACH, &attach) == -EINVAL,
 	       "no endpoint takes such a socket");
@@ -147,7 +147,8 @@ static void bent(void)
 	while (references() != before && raw_now() < end)
 		usleep(10000);
 	tap_ok(references() == before,
-	       "and the module is free of it (%ld, %ld)", references(), before);
+	       "the module releases such a socket (%ld, %ld)", references(),
+	       before);
 }
 
 int main(void)

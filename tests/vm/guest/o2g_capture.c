@@ -244,7 +244,7 @@ int main(int argc, char **argv)
 	}
 	waitpid(child, &status, 0);
 	tap_ok(status == 0, "%s bytes: the job ends well", argv[2]);
-	tap_ok(drain(fd), "%s bytes: nothing of the capture is lost", argv[2]);
+	tap_ok(drain(fd), "%s bytes: the capture lost no packet", argv[2]);
 	read_streams();
 	tap_ok(found == 1, "%s bytes: the message passed", argv[2]);
 	tap_ok(frames[O2G_REQUEST] == asked && frames[O2G_GRANT] == asked,

@@ -51,7 +51,7 @@ static void refused_options(void)
 	o.postings = ~0u;
 	o.peers = ~0u;
 	tap_ok(opens(o) == 0 || opens(o) == -EINVAL || opens(o) == -ENOMEM,
-	       "endless numbers are taken as limits or refused");
+	       "huge numbers are accepted as limits or refused");
 }
 
 static void refused_calls(void)
@@ -109,24 +109,24 @@ static void refused_sockets(void)
 	tap_ok(attaches(&raw, raw.fd, 1, RAW_CREDIT) == -ENOTSOCK,
 	       "a file that is not a socket is refused");
 	tap_ok(attaches(&raw, -1, 1, RAW_CREDIT) == -EBADF,
-	       "a descriptor that is none is refused");
+	       "an invalid descriptor is refused");
 	tap_ok(attaches(&raw, end[0], 1, RAW_CREDIT) == -EINVAL,
 	       "a socket without the ULP is refused");
-	tap_ok(ulp(lone) < 0, "the ULP wants a connection");
+	tap_ok(ulp(lone) < 0, "the ULP refuses an unconnected socket");
 	tap_ok(ulp(end[0]) == 0 && attaches(&raw, end[0], 9, RAW_CREDIT) < 0,
 	       "an unknown peer is refused");
 	tap_ok(attaches(&raw, end[0], 1, 1) == -EINVAL,
 	       "impossible credit is refused");
 	tap_ok(attaches(&raw, end[0], 1, RAW_CREDIT) == 0,
-	       "after that it can still be attached");
+	       "a socket can be attached after refusals");
 	tap_ok(attaches(&other, end[0], 1, RAW_CREDIT) == -EBUSY,
-	       "but not twice");
+	       "a socket cannot be attached twice");
 	tap_ok(send(end[0], &byte, 1, MSG_NOSIGNAL) < 0 &&
 		       recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
 		       recv(end[0], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0,
-	       "its owner neither sends nor receives by itself");
+	       "an attached socket's owner can neither send nor receive");
 	tap_ok(setsockopt(end[0], IPPROTO_TCP, TCP_ULP, "tls", 4) < 0,
-	       "no other ULP takes it");
+	       "an attached socket takes no other ULP");
 	close(lone);
 	close(end[0]);
 	raw_close(&raw);
@@ -135,7 +135,7 @@ static void refused_sockets(void)
 	tap_ok(recv(end[1], in, sizeof(struct o2g_frame), MSG_WAITALL) ==
 			       sizeof(struct o2g_frame) &&
 		       in[0] == O2G_BYE && recv(end[1], in, 1, 0) == 0,
-	       "the other side hears a farewell and the end");
+	       "the other side gets BYE and the end");
 	close(end[1]);
 }
 
@@ -288,8 +288,9 @@ static void stranger(void)
 	}
 	waitpid(child, &status, 0);
 	tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
-	       "a child may neither call nor look");
-	tap_ok(raw_ioctl(a.fd, O2G_IOC_KICK, 0) == 0, "the owner may");
+	       "a child can neither call the endpoint nor map its area");
+	tap_ok(raw_ioctl(a.fd, O2G_IOC_KICK, 0) == 0,
+	       "the owner can call the endpoint after the child's attempt");
 	close(end[0]), close(end[1]);
 	raw_close(&a);
 }
@@ -302,26 +303,27 @@ static void sleeping(void)
 	uint32_t ms = 0;
 
 	raw_join(&a, &b);
-	tap_ok(poll(&p, 1, 0) == 0, "nothing has come");
+	tap_ok(poll(&p, 1, 0) == 0, "no message has arrived");
 	raw_ioctl(b.fd, O2G_IOC_SLEEP, &us);
 	raw_do(&b, O2G_OP_RECV, 1, 3, in, 10);
 	tap_ok(o2g_ring_sleeps(b.area), "the ring is empty");
 	raw_do(&a, O2G_OP_SEND, 1, 3, out, 10);
 	tap_ok(poll(&p, 1, (int)RAW_PATIENCE * 1000) == 1,
-	       "poll tells of a message");
+	       "poll reports a message");
 	o2g_ring_awake(b.area);
 	raw_event(&b, in);
 	raw_ioctl(b.fd, O2G_IOC_CALM, 0);
-	tap_ok(poll(&p, 1, 0) == 0, "until it was taken and calm");
+	tap_ok(poll(&p, 1, 0) == 0,
+	       "poll reports nothing after the message was received");
 	raw_ioctl(b.fd, O2G_IOC_WAKE, 0);
-	tap_ok(poll(&p, 1, 0) == 1, "poll tells of O2G_IOC_WAKE");
+	tap_ok(poll(&p, 1, 0) == 1, "poll reports O2G_IOC_WAKE");
 	raw_event(&a, 0);
 	tap_ok(raw_ioctl(a.fd, O2G_IOC_FINISH, &ms) == -ETIMEDOUT ||
 		       raw_ioctl(a.fd, O2G_IOC_FINISH, &ms) == 0,
-	       "finishing takes its time or none");
+	       "O2G_IOC_FINISH waits up to its timeout");
 	raw_ioctl(a.fd, O2G_IOC_CLOSE, 0);
 	tap_ok(raw_ioctl(a.fd, O2G_IOC_KICK, 0) == -ESHUTDOWN,
-	       "after the end there is -ESHUTDOWN");
+	       "calls after the end return -ESHUTDOWN");
 	munmap(a.area, a.size);
 	close(a.fd);
 	raw_close(&b);

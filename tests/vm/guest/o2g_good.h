@@ -76,8 +76,9 @@ static void nothing_left(void)
 	for (int i = 0; i < 4; i++) {
 		while (held(kinds[i]) > 0 && raw_now() < end)
 			usleep(10000);
-		tap_ok(held(kinds[i]) == 0, "the module has no %s left (%ld)",
-		       kinds[i], held(kinds[i]));
+		tap_ok(held(kinds[i]) == 0,
+		       "the module has no %s at the end (%ld)", kinds[i],
+		       held(kinds[i]));
 	}
 }
 

@@ -176,7 +176,7 @@ static void rewritten_round(int round)
 		       round);
 	drop(&victim);
 	drop(&other);
-	tap_ok(talk(), "rings: round %d left others alone", round);
+	tap_ok(talk(), "rings: round %d does not disturb others", round);
 }
 
 static void rings(void)
@@ -212,7 +212,7 @@ static void area_in_child(const char *what, void (*wrong)(struct raw *raw))
 	waitpid(child, &status, 0);
 	tap_ok((WIFEXITED(status) && !WEXITSTATUS(status)) ||
 		       (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV),
-	       "area: %s harms nobody but its program", what);
+	       "area: %s harms only its own program", what);
 	tap_ok(talk(), "area: %s: others go on", what);
 }
 
@@ -287,7 +287,7 @@ static void area(void)
 	area_in_child("making it executable", executable);
 	area_in_child("moving it", moved);
 	area_in_child("mapping over it", replaced);
-	area_in_child("advice about it", advised);
+	area_in_child("madvise on it", advised);
 	area_in_child("a buffer in it", lent);
 	area_in_child("closing the device", closed);
 	area_in_child("exec", replaced_by_exec);
@@ -373,7 +373,7 @@ static void remapped(void)
 		bad += cqe.status != 0 || !raw_check(at, length, n);
 		munmap(at, BUFFER);
 	}
-	tap_ok(!bad, "buffers: each message is in the newest mapping");
+	tap_ok(!bad, "buffers: each message is written to the newest mapping");
 }
 
 /* A send or a receive whose memory is gone fails, alone or with its

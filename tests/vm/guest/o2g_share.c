@@ -64,12 +64,13 @@ static void endpoints(void)
 	while (n < ENDPOINTS && (r = open_one(raw_options())) >= 0)
 		fd[n++] = r;
 	tap_ok(n > 10 && n < ENDPOINTS && r == -ENOMEM && used() <= SHARE,
-	       "endpoints as long as there is room: %d, %lld bytes", n, used());
-	tap_ok(total("engines") == n, "that many exist");
+	       "endpoints are opened up to the share: %d, %lld bytes", n,
+	       used());
+	tap_ok(total("engines") == n, "the module counts all endpoints");
 	while (n > 0)
 		close(fd[--n]);
 	tap_ok(total("engines") == 0 && used() == 0,
-	       "and their memory comes back");
+	       "closed endpoints free their memory");
 }
 
 static void join(struct raw *a, struct raw *b)

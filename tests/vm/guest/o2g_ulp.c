@@ -158,7 +158,7 @@ static void reading(struct bench *b)
 	put(b->far, (uint8_t *)&frame + 20, sizeof(frame) - 20);
 	put(b->far, "four", 4);
 	tap_ok(status_of(&b->raw) == 0 && !memcmp(in, "four", 4),
-	       "none took a byte of the stream");
+	       "no call took a byte of the stream");
 }
 
 static void writing(struct bench *b, const char *over)
@@ -183,7 +183,7 @@ static void writing(struct bench *b, const char *over)
 	close(file[1]);
 	close(zero);
 	tap_ok(recv(b->far, byte, 8, MSG_DONTWAIT) < 0 && errno == EAGAIN,
-	       "none put a byte into the stream over %s", over);
+	       "no call put a byte into the stream over %s", over);
 }
 
 static int set(int fd, int level, int name, int value)
@@ -216,7 +216,7 @@ static void bending(struct bench *b)
 	       "mapping");
 	length = sizeof(copy);
 	tap_ok(getsockopt(b->near, IPPROTO_TCP, TCP_INFO, copy, &length) == 0,
-	       "but it may be looked at");
+	       "the stream can be inspected");
 	setsockopt(b->near, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	set(b->near, SOL_SOCKET, SO_SNDBUF, 4096);
 	set(b->near, SOL_SOCKET, SO_RCVBUF, 1);
@@ -289,8 +289,9 @@ static bool has_kcm(void)
  * they do not take an attached one. */
 static void to_kernel_connections(struct bench *b)
 {
-	static const char *const names[] = {"KCM does not get it",
-					    "what KCM has gets no ULP of ours"};
+	static const char *const names[] = {
+		"KCM does not get a socket with the ULP",
+		"a socket of KCM does not get the ULP"};
 	int kcm = socket(AF_KCM, SOCK_SEQPACKET, 0), code = program(), end[2];
 
 	if (kcm < 0 && errno == EAFNOSUPPORT && !has_kcm()) {
@@ -319,8 +320,8 @@ static void to_socket_map(struct bench *b)
 
 	raw_pair(end);
 	tap_ok(to_map(map, b->near) < 0 && to_map(map, end[1]) == 0,
-	       "no socket map gets it");
-	tap_ok(ulp(end[1]) < 0, "what a map has gets no ULP of ours");
+	       "no socket map gets a socket with the ULP");
+	tap_ok(ulp(end[1]) < 0, "a socket of a map does not get the ULP");
 	close(map);
 	close(end[0]);
 	close(end[1]);
@@ -330,7 +331,7 @@ static void takers(struct bench *b)
 {
 	to_kernel_connections(b);
 	to_socket_map(b);
-	tap_ok(arrives(b), "and the stream goes on");
+	tap_ok(arrives(b), "the stream goes on after refused maps");
 }
 
 /* ---- sockets that are not right, or not attached ---- */
@@ -345,9 +346,10 @@ static void unattached(void)
 	raw_pair_of(AF_INET, end);
 	tap_ok(ulp(end[0]) == 0 && recv(end[0], &byte, 1, MSG_DONTWAIT) < 0 &&
 		       errno == EBUSY && send(end[0], &byte, 1, 0) < 0,
-	       "with the ULP alone a socket is refused as well");
+	       "a socket with the ULP but no endpoint is refused as well");
 	close(end[0]);
-	tap_ok(recv(end[1], &byte, 1, 0) == 0, "and closes");
+	tap_ok(recv(end[1], &byte, 1, 0) == 0,
+	       "a socket with the ULP but no endpoint closes");
 	close(end[1]);
 }
 
@@ -385,11 +387,11 @@ static void before_the_ulp(void)
 	raw_asleep(reader_id);
 	if (raw_attach(&b.raw, b.near, 1))
 		raw_die("O2G_IOC_ATTACH");
-	tap_ok(arrives(&b), "a recv that began before gets nothing");
+	tap_ok(arrives(&b), "a recv that began before the ULP gets no byte");
 	put_bye(b.far);
 	shutdown(b.far, SHUT_WR);
 	pthread_join(thread, &ok);
-	tap_ok(ok != 0, "until the end, which it sees");
+	tap_ok(ok != 0, "a recv that began before the ULP sees the end");
 	bench_close(&b);
 }
 
@@ -405,12 +407,9 @@ static void reset(int fd)
 
 enum how { CLEAN, FIN, RST, URGENT, NONSENSE, BEHIND_BYE, HOWS };
 
-static const char *const how_name[HOWS] = {"a farewell",
-					   "the end without one",
-					   "a reset",
-					   "urgent data",
-					   "nonsense instead of a frame",
-					   "bytes after the farewell"};
+static const char *const how_name[HOWS] = {
+	"BYE",	       "the end without BYE",	      "a reset",
+	"urgent data", "nonsense instead of a frame", "bytes after BYE"};
 
 static void end_by(struct bench *b, enum how how)
 {
@@ -489,9 +488,10 @@ static void late(void)
 		raw_die("O2G_IOC_ATTACH");
 	post(&b.raw, 1);
 	tap_ok(status_of(&b.raw) == 0 && !memcmp(in, "early", 5),
-	       "a stream that was over when it was attached is read");
+	       "a stream that had ended before it was attached is read");
 	post(&b.raw, 2);
-	tap_ok(status_of(&b.raw) == -ESHUTDOWN, "to its end");
+	tap_ok(status_of(&b.raw) == -ESHUTDOWN,
+	       "such a stream is read to its end");
 	bench_close(&b);
 }
 
@@ -523,7 +523,7 @@ static void shared_file(void)
 
 	waitpid(child, &status, 0);
 	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	       "which is of no use to it");
+	       "the child cannot use the file");
 	close(b.far);
 }
 
@@ -575,7 +575,8 @@ static void flood(void)
 		whole += cqe.status == 0 && cqe.length == LONG &&
 			 raw_check(in, LONG, (unsigned)(cqe.tag - 5000));
 	}
-	tap_ok(whole == SENDERS * EACH, "and all is received");
+	tap_ok(whole == SENDERS * EACH,
+	       "all streams are received when there is space");
 	for (unsigned i = 0; i < SENDERS; i++)
 		close(far[i]);
 	raw_close(&raw);
@@ -614,7 +615,8 @@ static void other_namespace(void)
 	       "a socket of another namespace is attached");
 	close(b.near);
 	b.near = -1;
-	tap_ok(arrives(&b), "and served, though nobody else is in there");
+	tap_ok(arrives(&b),
+	       "a socket of an otherwise empty namespace is served");
 	bench_close(&b);
 }
 
@@ -657,7 +659,7 @@ static void silence(void)
 			break;
 		got += (size_t)n;
 	}
-	tap_ok(got == all, "one whose program does not read lives");
+	tap_ok(got == all, "a host whose program does not read stays alive");
 	bench_close(&gone);
 	bench_close(&idle);
 }

@@ -127,25 +127,25 @@ static void malformed(void)
 	one_wrong("a message without an id",
 		  (struct o2g_frame){.type = O2G_MESSAGE, .context = 1});
 	one_wrong("a body above the message's length", message(5, 10));
-	one_wrong("a body above all bounds",
+	one_wrong("a body above every limit",
 		  message(O2G_BODY_MAX + 1, O2G_BODY_MAX + 1));
 	one_wrong("a body of 4 GB", message(~0u, ~0u));
-	one_wrong("a message above all bounds", message(~0ull, 10));
+	one_wrong("a message above every limit", message(~0ull, 10));
 	one_wrong("a message beyond credit", message(RAW_CREDIT + 1, 10));
 	f[0] = message(0, 0);
 	f[0].credit = 1;
 	one_wrong("more credit than was spent", f[0]);
-	one_wrong("a piece of nothing",
+	one_wrong("a piece of no message",
 		  (struct o2g_frame){.type = O2G_PIECE, .id = 5, .body = 10});
-	one_wrong("a grant that nobody asked for",
+	one_wrong("a grant without a request",
 		  (struct o2g_frame){.type = O2G_GRANT, .id = 5, .length = 9});
 	one_wrong("an empty request",
 		  (struct o2g_frame){.type = O2G_REQUEST, .id = 1});
-	one_wrong("a farewell with a body",
+	one_wrong("BYE with a body",
 		  (struct o2g_frame){.type = O2G_BYE, .body = 1});
 	one_wrong("an answer to no access",
 		  (struct o2g_frame){.type = O2G_DONE, .id = 5});
-	one_wrong("bytes that nobody read",
+	one_wrong("a reply to no read",
 		  (struct o2g_frame){.type = O2G_REPLY, .id = 5, .body = 9});
 	one_wrong("a write above its length",
 		  (struct o2g_frame){.type = O2G_WRITE, .id = 5, .body = 9});
@@ -153,9 +153,9 @@ static void malformed(void)
 	wrong("an id used twice", f, 2, 0);
 	f[0] = message(100000, 0);
 	f[1] = (struct o2g_frame){.type = O2G_BYE};
-	wrong("a farewell inside a message", f, 2, 0);
+	wrong("BYE inside a message", f, 2, 0);
 	f[0] = f[1];
-	wrong("frames after a farewell", f, 2, 0);
+	wrong("frames after BYE", f, 2, 0);
 }
 
 /* Good frames with a few bits changed: nobody knows what must come of it, but
@@ -188,7 +188,8 @@ static void random_frames(int rounds)
 		ends++;
 	}
 	tap_ok(ends == rounds && talk(),
-	       "frames: %d peers with changed bits leave others alone", rounds);
+	       "frames: %d peers with changed bits do not disturb others",
+	       rounds);
 }
 
 static void close_target(void)
@@ -225,7 +226,7 @@ static void in_bytes(void)
 		put(fd, body + i, 1);
 	cqe = raw_event(&target, good_in);
 	tap_ok(cqe.status == 0 && raw_check(good_in, LENGTH, 9),
-	       "streams: a message in single bytes is whole");
+	       "streams: a message sent byte by byte is complete");
 	/* Now one whose end never comes. */
 	raw_do(&target, O2G_OP_RECV, peer, 2, good_in, LENGTH);
 	frame.tag = 2;
@@ -265,13 +266,15 @@ static void never_reads(void)
 	for (int i = 0; i < 20; i++)
 		raw_do(&target, O2G_OP_SEND, peer, 5, large, RAW_CREDIT / 32);
 	raw_do(&target, O2G_OP_SEND, peer, 5, large, LARGE);
-	tap_ok(talk(), "streams: a peer that never reads holds up nobody");
+	tap_ok(talk(),
+	       "streams: a peer that never reads does not delay others");
 	for (int i = 0; i < 21; i++) {
 		if (i == 0)
 			close(fd);
 		cqe = raw_event(&target, 0);
 	}
-	tap_ok(cqe.status < 0, "streams: its end fails what it did not take");
+	tap_ok(cqe.status < 0,
+	       "streams: its end fails the sends that it did not read");
 	free(large);
 }
 
@@ -295,10 +298,10 @@ static void flood(void)
 				break;
 		}
 	}
-	tap_ok(talk(), "streams: 20 peers that flood hold up nobody");
+	tap_ok(talk(), "streams: 20 peers that flood do not delay others");
 	counts = raw_counts(&target);
 	tap_ok(counts.held_bytes <= raw_options().unexpected,
-	       "streams: no more than the limit is held: %llu bytes",
+	       "streams: no more than the limit is buffered: %llu bytes",
 	       (unsigned long long)counts.held_bytes);
 	for (int i = 0; i < 20; i++)
 		close(fds[i]);
@@ -336,7 +339,7 @@ static const char *const stage_name[] = {"open",
 					 "attached",
 					 "with receives posted",
 					 "inside a large body",
-					 "with a message held",
+					 "with a message buffered",
 					 "with a send that blocks",
 					 "asleep",
 					 "finishing",
@@ -460,7 +463,7 @@ static void killed_at(enum stage stage)
 	while (state_of(child) != 'S' && raw_now() < end)
 		usleep(1000);
 	kill_now(child);
-	tap_ok(cut_off(pair[1]), "deaths: killed %s, its peer hears of it",
+	tap_ok(cut_off(pair[1]), "deaths: killed %s, its peer is told",
 	       stage_name[stage]);
 	tap_ok(talk(), "deaths: killed %s, others go on", stage_name[stage]);
 	close(pair[1]);
@@ -569,7 +572,8 @@ static void killed_busy(void)
 	while (engines() > before && raw_now() < end)
 		usleep(1000);
 	tap_ok(during == before + 2 && engines() == before,
-	       "deaths: nothing is sent on for the dead: %d, %d, %d endpoints",
+	       "deaths: no endpoint of a dead process is left: %d, %d, %d "
+	       "endpoints",
 	       before, during, engines());
 }
 

@@ -143,7 +143,7 @@ rm "$scratch/good/core/part.c"
 echo >"$scratch/good/core/other.c"
 rc=0
 refuses good "$first" 'No rule to make.*part.o' || rc=1
-result $rc "a source that is gone is gone from the build"
+result $rc "a removed source is removed from the build"
 
 echo "1..$n"
 exit "$failed"

@@ -438,10 +438,11 @@ int main(void)
 	for (u32 i = 0; i < 3; i++) {
 		const char *name = protocols[i].name;
 
-		tap_ok(!search(&protocols[i]), "%s: nothing is left lying",
-		       name);
+		tap_ok(!search(&protocols[i]),
+		       "%s: no entry is left unprocessed", name);
 		printf("# %u states, %u runs\n", states, runs);
-		tap_ok(states > 50, "%s: the search went somewhere", name);
+		tap_ok(states > 50,
+		       "%s: the search reaches more than 50 states", name);
 		no_barrier[PROGRAM] = 1;
 		tap_ok(search(&protocols[i]),
 		       "%s: fails without the program's barrier", name);
