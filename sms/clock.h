@@ -22,7 +22,7 @@ static inline u64 sms_clock_tsc(void)
 	return low | (u64)high << 32;
 }
 
-/* ns; a page that is being written for ever is taken as it is. */
+/* ns; a page whose write never ends is used as it is. */
 static inline u64 sms_clock_read(const volatile struct skep_partition_clock *s,
 				 int realtime)
 {

@@ -11,9 +11,9 @@
  * MAIL_CALL and rings; the proxy's worker for that core does it with the
  * functions of abi/linux and sets MAIL_DONE. The core looks for that for a
  * while, then sets `notify` and halts. Operations are those of struct
- * abi_host one to one: their structs go through `data` with pointers that
- * nobody follows; what they point to lies at the places named below. Big reads
- * and writes name parts of the pool instead.
+ * abi_host one to one: their structs go through `data` with pointers that are
+ * not followed; what they point to is at the places named below. Big reads and
+ * writes name parts of the pool instead.
  *
  * Signals and timers go the other way: the proxy notes each as an event and
  * sends core 0 an NMI; the first core that looks takes it. Reasons of NMIs are
@@ -59,13 +59,13 @@ struct mail_part {
 
 /* Why a core got an NMI: bits 1 << these in its word of skep/nmi.h. */
 enum mail_nmi {
-	MAIL_NMI_FOREIGN, /* that nobody asked for: Linux's, the machine's */
+	MAIL_NMI_FOREIGN, /* without a request: Linux's, the machine's */
 	MAIL_NMI_START,	  /* an idle core got a thread */
 	MAIL_NMI_SIGNAL,
-	MAIL_NMI_MAPPING, /* rights that were taken back */
+	MAIL_NMI_MAPPING, /* rights that were revoked */
 	MAIL_NMI_EVENT,	  /* the proxy's: signals of Linux, a timer */
 	MAIL_NMI_SLICE,	  /* the proxy's: the next thread's turn */
-	MAIL_NMI_ANSWER,  /* the proxy's: to a call that nobody looks at */
+	MAIL_NMI_ANSWER,  /* the proxy's: to a call that was abandoned */
 	MAIL_NMIS
 };
 
@@ -101,7 +101,7 @@ struct mail_slot {
 	u64 arg[4];
 	s64 result;
 	u32 cancel; /* sms wants an io_wait back; atomic */
-	u32 notify; /* nobody looks for the answer: an NMI, please; atomic */
+	u32 notify; /* the answer is not awaited: an NMI, please; atomic */
 	u32 slice;  /* the core has threads that wait for a turn; atomic */
 	u32 zero;
 	struct mail_part part[MAIL_PARTS];

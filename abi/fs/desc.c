@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Owns the counts of descriptions and the numbers that they get, both under
- * fds->lock. What a description holds is given back by abi_desc_put, outside
+ * fds->lock. abi_desc_put releases what a description holds, outside
  * of that lock.
  */
 #include "desc.h"

@@ -40,7 +40,7 @@ static struct abi_desc *empty_slot(struct abi_proc *p, u32 fd, u32 *gone)
 
 /*
  * With its last number a description leaves all interest lists, and a thread
- * that sleeps on it for epoll wakes up and lets go of it: a socket must close
+ * that sleeps on it for epoll wakes up and drops it: a socket must close
  * now, not when some event comes.
  */
 static void after_take(struct abi_proc *p, struct abi_desc *d, u32 gone)

@@ -55,7 +55,7 @@ static s64 host_lock(struct abi_call *c, struct abi_desc *d,
 	return c->p->host->file_lock(d->handle, l, c->t->index);
 }
 
-/* A host without locks answers as if nobody else were there, and says so. */
+/* A host without locks behaves as if no other process existed, and says so. */
 static s64 answer_alone(struct abi_call *c, struct abi_filelock *l)
 {
 	if (!__atomic_exchange_n(&c->p->fds.said_lock, 1, __ATOMIC_RELAXED))

@@ -2,8 +2,8 @@
 /*
  * Owns the files that abi answers itself: what proc(5) and sysfs say about the
  * guest, and the devices of null(4) and random(4). The host's own /proc would
- * tell about the loader, and Windows has none. Texts are made anew at each
- * read, in fds->bounce under bounce_lock.
+ * describe the loader, and Windows has none. Each read generates the text
+ * again, in fds->bounce under bounce_lock.
  */
 #include "procfs.h"
 #include "desc.h"

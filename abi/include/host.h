@@ -6,9 +6,9 @@
  * threads and with records sent to the Linux proxy. Rules:
  *
  * - Results are 0 or a count, or a negative Linux errno (ABI_E...).
- * - Every call returns soon, except io_wait, wait, file_lock when it is told
- *   to wait, and the two that never return. Whatever can block is therefore:
- * try (may give -EAGAIN), wait, try again; the wait is the only place to be
+ * - Every call returns soon, except io_wait, wait, file_lock when it is asked
+ * to wait, and the two that never return. Whatever can block is therefore: try
+ * (may give -EAGAIN), wait, try again; the wait is the only place to be
  * interrupted.
  * - At most four register-sized arguments, so that a gate in assembly can
  *   save vector state around any of them without knowing their types.
@@ -52,10 +52,11 @@ struct abi_host_info {
 	u64 mem_total; /* bytes */
 	u64 mem_free;  /* bytes */
 	/* Most bytes the guest may have committed. Above mem_total: memory
-	 * comes with the first touch, and mem_free tells what is left now. */
+	 * is allocated at the first touch, and mem_free returns what is left
+	 * now. */
 	u64 mem_limit;
-	/* From here to the end of the mmap range lies nothing but what
-	 * mem_place gave. 0: no such window. */
+	/* From here to the end of the mmap range only mem_place puts mappings.
+	 * 0: no such window. */
 	u64 file_window;
 	u64 xsave_size;	  /* bytes that vec_save writes (standard XSAVE form) */
 	u64 xsave_mask;	  /* components it holds (XCR0 as the guest sees it) */
@@ -153,8 +154,8 @@ struct abi_file_op {
  * host->file_read, file_write. `offset` is ABI_STREAM for pipes, terminals and
  * other things without a position: those give -EAGAIN rather than block.
  * ABI_APPEND (write only) appends, atomically where the host can. ABI_CURRENT
- * is the position that the host keeps for an inherited regular file: whoever
- * shares the open file uses and moves the same one.
+ * is the position that the host keeps for an inherited regular file: all that
+ * share the open file share it.
  */
 #define ABI_STREAM (-1ll)
 #define ABI_APPEND (-2ll)
@@ -188,7 +189,7 @@ struct abi_io {
  *         first, last and pid (-1: an OPEN lock) tell of one in the way.
  *
  * READ needs a handle that is open for reading, WRITE one for writing: -EBADF.
- * May be NULL: then abi says once that nobody sees the locks.
+ * May be NULL: then abi logs once that no other process sees the locks.
  */
 enum abi_filelock_kind {
 	ABI_FILELOCK_RECORD,
@@ -264,11 +265,11 @@ struct abi_host {
 	 */
 	s64 (*mem_file)(const struct abi_mem_file *map);
 	/*
-	 * For a host that cannot map a file at every page: where a shared
-	 * mapping may lie, inside file_window. At map->addr, or where the host
-	 * wants when that is 0; it may be what is mapped there now that gives
-	 * way. The address, or a negative errno after a sentence. Private
-	 * mappings are copies then. NULL: mem_file takes any page.
+	 * For a host that cannot map a file at every page: where shared
+	 * mappings may be placed, inside file_window. At map->addr, or where
+	 * the host wants when that is 0; it may be what is mapped there now
+	 * that gives way. The address, or a negative errno after a sentence.
+	 * Private mappings are copies then. NULL: mem_file takes any page.
 	 */
 	s64 (*mem_place)(const struct abi_mem_file *map);
 	/*

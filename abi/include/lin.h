@@ -25,7 +25,7 @@ s64 abi_lin_file_gather(s32 handle, const struct iovec *part, u32 parts,
 			s64 offset);
 s64 abi_lin_file(s32 handle, struct abi_file_op *op);
 
-/* Are both one open file, as dup(2) makes them? 0 where nobody can tell. */
+/* Are both one open file, as dup(2) makes them? 0 if unknown. */
 int abi_lin_file_same(s32 a, s32 b);
 
 /* WAIT answers -EAGAIN here; who can wait makes the call itself. */

@@ -49,7 +49,7 @@ s64 abi_name_path_back(const u16 *root, u64 root_len, const u16 *path, u64 len,
 		       char *out, u64 size);
 
 /*
- * Plain UTF-8 and UTF-16, for text that is no file name. Strict: -EILSEQ for
+ * Plain UTF-8 and UTF-16, for text that is not a file name. Strict: -EILSEQ for
  * overlong forms, surrogates alone and what is above U+10FFFF.
  */
 s64 abi_utf8_to_utf16(const char *from, u64 len, u16 *out, u64 size);

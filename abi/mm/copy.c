@@ -3,7 +3,7 @@
  * The few instructions of abi that touch guest memory. A check says what was
  * mapped a moment ago; another guest thread may have unmapped it since. So a
  * fault at one of these goes on behind it, where the rest is reported as not
- * done: nobody holds a lock for ever, and the call answers EFAULT.
+ * done: no lock stays held, and the call answers EFAULT.
  *
  * Each function stands in memory once (noinline, noclone): its two labels are
  * global names. No state.

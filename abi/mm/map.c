@@ -27,7 +27,7 @@ void abi_map_begin(struct abi_proc *p)
 	abi_lock(p, &p->space.change);
 }
 
-/* Lets go of files that no area refers to any more, one at a time. */
+/* Puts the files that no area refers to any more, one at a time. */
 void abi_map_end(struct abi_proc *p)
 {
 	struct abi_space *s = &p->space;
@@ -259,7 +259,7 @@ void abi_space_say_room(struct abi_proc *p)
 		"ones included, must fit into 256 GiB of addresses");
 }
 
-/* Is it the host that says where such an area may lie? */
+/* Does the host decide where such an area is placed? */
 static int is_placed(const struct abi_proc *p, const struct abi_area *a)
 {
 	u32 direct = ABI_AREA_SHARED | ABI_AREA_DIRECT;

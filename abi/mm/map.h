@@ -14,8 +14,8 @@ int abi_map_part(const struct abi_space *s, u32 i, u64 start, u64 end,
 		 struct abi_area *part);
 
 /*
- * Where an area of `len` bytes with the bits and the file of `a` may lie: at
- * `addr`, or anywhere when that is 0. The address, or a negative errno.
+ * Finds a place for an area of `len` bytes with the bits and the file of `a`:
+ * at `addr`, or anywhere when that is 0. The address, or a negative errno.
  */
 s64 abi_map_place(struct abi_proc *p, const struct abi_area *a, u64 len,
 		  u64 addr);

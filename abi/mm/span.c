@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Owns the walk over a guest's buffers. State lies in the span alone. */
+/* Owns the walk over a guest's buffers. All state is in the span. */
 #include "span.h"
 #include "base/errno.h"
 #include "abi/include/user.h"

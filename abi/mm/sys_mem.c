@@ -182,7 +182,7 @@ s64 abi_sys_msync(struct abi_call *c)
 	return abi_space_sync(c->p, c->a[0], c->a[1], !!(flags & ABI_MS_SYNC));
 }
 
-/* Committed pages are resident as far as anybody here can know. */
+/* Committed pages are resident as far as is known here. */
 s64 abi_sys_mincore(struct abi_call *c)
 {
 	u64 addr = c->a[0], len = c->a[1], at, i = 0;
@@ -297,8 +297,8 @@ s64 abi_sys_munlock(struct abi_call *c)
 	return check_mapped(c->p, c->a[0], c->a[1]);
 }
 
-/* What is mapped later comes with its first touch also after MCL_FUTURE, which
- * is told by the ledger's faults.
+/* After MCL_FUTURE, too, later mappings are populated at their first touch; the
+ * ledger's faults show it.
  */
 s64 abi_sys_mlockall(struct abi_call *c)
 {

@@ -4,11 +4,11 @@
  *
  * Level-triggered entries are asked again at each wait. Edges (EPOLLET): an
  * object inside abi counts its own, exactly as often as Linux would wake a
- * waiter. A host handle only tells levels; so once an event of it was
+ * waiter. A host handle only reports levels; so once an event of it was
  * reported, it is left out of the question until a call on it takes input or
  * finds none, or finds no room (abi_event_rearm). A program that reads until
  * EAGAIN, or exactly what has come, gets every edge; one that leaves bytes
- * behind after a read may be told about them once more than under Linux.
+ * behind after a read may be reported once more than under Linux.
  */
 #include "epoll.h"
 #include "poll.h"
@@ -116,7 +116,7 @@ static u32 fresh_bits(struct abi_proc *p, struct abi_watch *w)
 	w->seen_in = in;
 	w->seen_out = out;
 	/*
-	 * A host tells of errors and hang-ups whether asked or not. One that
+	 * A host reports errors and hang-ups whether requested or not. One that
 	 * was reported would make every wait end at once, without a result.
 	 */
 	if (abi_desc_ops(watch_target(p, w))->polled && w->last & LASTING)
@@ -205,7 +205,7 @@ static int is_same(struct abi_proc *p, const struct abi_set_item *item)
 			   p->fds.desc[w->desc].handle == item->poll.handle);
 }
 
-/* Turns what the host told into bits for each entry of `d`. */
+/* Turns what the host reported into bits for each entry of `d`. */
 static u32 host_bits(struct abi_proc *p, const struct abi_set *set, u32 index)
 {
 	const struct abi_set_item *item;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Interest lists of epoll; epoll.c says how edges are told. */
+/* Interest lists of epoll; epoll.c explains how edges are reported. */
 #ifndef ABI_EPOLL_H
 #define ABI_EPOLL_H
 

@@ -29,7 +29,7 @@ void abi_desc_edges(struct abi_proc *p, struct abi_desc *d, u32 *in, u32 *out);
  */
 u32 abi_set_add(struct abi_call *c, struct abi_set *set, struct abi_desc *d,
 		u32 events, u32 tag, u32 depth);
-/* Leaves and lets go of all: the set is empty. Hold no lock. */
+/* Leaves and puts all: the set is empty. Hold no lock. */
 void abi_set_reset(struct abi_call *c, struct abi_set *set);
 /*
  * Sleeps until something may have changed; at once when `ready`. Fills the

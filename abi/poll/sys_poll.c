@@ -83,7 +83,7 @@ static u32 gather_ready(struct abi_call *c, struct round *r)
 	return ready;
 }
 
-/* Adds what the host told; the number of lines with an event. */
+/* Adds what the host reported; the number of lines with an event. */
 static u32 collect_ready(struct round *r)
 {
 	struct abi_set_item *item;

@@ -44,7 +44,7 @@ void abi_event_signal(struct abi_proc *p, struct abi_event *e, u32 edges);
 
 /*
  * A call took input or found none, or found no room: for a host handle the
- * next readiness counts as a new edge. Cheap while nobody uses EPOLLET.
+ * next readiness counts as a new edge. Cheap while EPOLLET is not used.
  */
 void abi_event_rearm(struct abi_proc *p, struct abi_event *e, u32 edges);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process is told about itself and its machine: identity, limits,
+ * The calls that describe a process and its machine: identity, limits,
  * usage, names. proc->lock guards umask and limits. There is one user, one
- * group, one session that somebody else leads, and no child.
+ * group, one session with another leader, and no child.
  */
 #include "call.h"
 #include "base/errno.h"

@@ -13,10 +13,10 @@
  * believed: rt_sigreturn only ever does what the guest could do without.
  *
  * Running a call again. As Linux does, the frame points rip back at the
- * instruction, with the call's number in rax; the C library musl tells a call
- * that has not happened by that. The instruction is rewritten here, so the
- * record names the call too: if the handler left rip, rsp and rax alone,
- * rt_sigreturn has the call dispatched again with the registers of the frame.
+ * instruction, with the call's number in rax; by that musl detects a call that
+ * has not happened. The instruction is rewritten here, so the record names the
+ * call too: if the handler left rip, rsp and rax alone, rt_sigreturn has the
+ * call dispatched again with the registers of the frame.
  */
 #include "sigframe.h"
 #include "signal.h"

@@ -20,7 +20,7 @@
 #define BIT(name) (1ull << (ABI_SIG##name - 1))
 #define STOPS (BIT(STOP) | BIT(TSTP) | BIT(TTIN) | BIT(TTOU))
 #define IGNORED (BIT(CHLD) | BIT(CONT) | BIT(URG) | BIT(WINCH) | STOPS)
-/* Delivered first: they tell of the instruction that regs point at. */
+/* Delivered first: they report the instruction that regs point at. */
 #define SYNCHRONOUS                                                            \
 	(BIT(SEGV) | BIT(BUS) | BIT(ILL) | BIT(TRAP) | BIT(FPE) | BIT(SYS))
 
@@ -201,7 +201,7 @@ static int is_ignored(struct abi_proc *p, u32 signo)
 	       (handler == ABI_SIG_DFL && default_ignores(signo));
 }
 
-/* Somebody blocks it, so it may be wanted later (sigwait, a new handler). */
+/* A thread blocks it, so it may be wanted later (sigwait, a new handler). */
 static int is_kept(struct abi_proc *p, struct abi_thread *to, u64 bit)
 {
 	struct abi_thread *t;

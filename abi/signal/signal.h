@@ -99,7 +99,7 @@ void abi_signal_kill(struct abi_proc *p, struct abi_thread *t, u32 signo,
 /* A fault that abi found: as abi_fault, with SIGSEGV at `addr`. */
 void abi_signal_segv(struct abi_proc *p, struct abi_thread *t,
 		     struct abi_regs *regs, u64 addr);
-/* What sigaltstack(2) tells of the present stack. */
+/* What sigaltstack(2) reports about the current stack. */
 u32 abi_signal_altstack_flags(const struct abi_thread *t, u64 rsp);
 s64 abi_signal_altstack(struct abi_thread *t, u64 rsp, u64 sp, u64 size,
 			u32 flags);

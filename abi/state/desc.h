@@ -36,7 +36,7 @@ struct abi_file_id {
 struct abi_desc {
 	u32 refs, numbers; /* guarded by fds->lock; numbers: slots with it */
 	u32 kind;
-	u32 type; /* S_IF..., as fstat tells */
+	u32 type; /* S_IF..., as fstat reports */
 	u32 code;
 	u32 flags;		 /* O_ACCMODE and status flags; atomic */
 	s32 handle;		 /* FILE, SOCK */

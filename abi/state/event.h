@@ -9,7 +9,7 @@
 
 /*
  * Something whose state a thread can wait for: a bit for each waiting thread,
- * and how often input and output became possible anew (the edges of epoll).
+ * and how often input and output became possible again (the edges of epoll).
  * wait.c has the protocol. Atomic.
  */
 struct abi_event {

@@ -39,7 +39,7 @@ struct abi_proc {
 	u32 umask;
 	struct abi_rlimit limit[ABI_RLIMITS];
 
-	u64 vdso, vdso_end;	 /* as abi_exec was told */
+	u64 vdso, vdso_end;	 /* as passed to abi_exec */
 	u64 start_ns;		 /* CLOCK_MONOTONIC at abi_exec */
 	u64 nonce;		 /* answer to ABI_NR_PROOF */
 	u32 trace;		 /* log calls that are refused */

@@ -27,7 +27,7 @@ struct abi_signals {
 	u64 pending; /* for the process; also read without the lock */
 	u32 queue;
 	u32 free;      /* first free entry */
-	u32 said_kill; /* somebody writes the last words */
+	u32 said_kill; /* a thread is writing the last message */
 	struct abi_sigaction action[ABI_SIGNALS]; /* [signo - 1] */
 	struct abi_sigentry entry[ABI_SIGNAL_QUEUE];
 };

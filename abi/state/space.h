@@ -29,7 +29,7 @@ struct abi_area {
 	u32 pad;
 };
 
-/* A file that areas came from, held until the last of them is gone. */
+/* A mapped file, referenced until the last of its areas is gone. */
 struct abi_backing {
 	u32 file;  /* number from abi_fd_hold */
 	u32 areas; /* how many refer to it; 0: free */

@@ -19,7 +19,7 @@ struct abi_watch {
 	u64 data;
 };
 
-/* What a thread in poll or epoll_wait looks at; filled anew for each round. */
+/* What a thread in poll or epoll_wait looks at; filled again for each round. */
 #define ABI_SET_SMALL 32
 #define ABI_SET_LARGE 1280
 #define ABI_SET_POOL 128 /* threads at once that wait for many */

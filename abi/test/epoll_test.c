@@ -27,7 +27,7 @@ static s64 ready(s64 ep, s32 ms)
 	return CALL(epoll_wait, ep, page + 0x2100, 16, (u64)(s64)ms);
 }
 
-/* The bits told for `fd` by the last wait that gave `n`. */
+/* The bits reported for `fd` by the last wait, which returned `n`. */
 static u32 told(s64 n, s64 fd)
 {
 	struct abi_epoll_event *e = GUEST(0x2100);
@@ -255,7 +255,7 @@ static void host_edges(void)
 	all_closed("edges of host handles");
 }
 
-/* poll(2) tells of a hang-up whether asked or not. */
+/* poll(2) reports a hang-up whether requested or not. */
 static void hang_up(void)
 {
 	s64 ep = CALL(epoll_create1, 0);
@@ -412,7 +412,7 @@ static void fairness(void)
 	all_closed("fairness");
 }
 
-/* Writer and epoll reader race: the sum tells whether an edge was lost. */
+/* Writer and epoll reader race: the sum shows whether an edge was lost. */
 static void race(void)
 {
 	struct io_task task = {.t = other, .nr = ABI_NR_write};

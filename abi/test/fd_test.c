@@ -320,7 +320,7 @@ static int holds(const char *path, const char *what)
 	s64 fd = CALL(open, io_str(0, path), 0, 0), n;
 	u32 len = 0;
 
-	/* Small pieces: every read makes the text anew. */
+	/* Small pieces: every read generates the text again. */
 	while ((n = CALL(read, fd, page + 0x4000 + len, 61)) > 0)
 		len += (u32)n;
 	*(char *)GUEST(0x4000 + len) = 0;

@@ -26,7 +26,7 @@ static struct abi_proc *current_proc;
 
 /* Memory ---------------------------------------------------------------- */
 
-/* A mapping at [addr, addr + len) as guest memory that nobody uses. */
+/* A mapping at [addr, addr + len) as unused guest memory. */
 static s64 fresh(u64 addr, u64 len, int prot)
 {
 	void *p = mmap((void *)addr, len, prot, RESERVE, -1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A host that says itself where shared mappings of files lie (Windows). */
+/* A host that places shared mappings of files itself (Windows). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +188,7 @@ static void faults(void)
 	fake_free(p);
 }
 
-/* What the map does not allow is no matter of the file. */
+/* An access that the map does not allow never reaches the file. */
 static void protection(void)
 {
 	struct abi_fault f = {ABI_SIGSEGV, 2, 0, 14, 6};

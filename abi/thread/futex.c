@@ -122,8 +122,8 @@ static void wake_one(struct wake_list *list, u32 index, struct abi_thread *t)
 	list_del(list->p, index, t);
 	__atomic_store_n(&t->futex.queued, 0, __ATOMIC_SEQ_CST);
 	/*
-	 * From here on the waiter may run on, even exit: a token left for
-	 * whoever has the index then only makes it look again.
+	 * From here on the waiter may run on, even exit: a token left for the
+	 * index's next owner only makes that thread check again.
 	 */
 	if (list->count < BATCH)
 		list->thread[list->count++] = t;
@@ -183,7 +183,7 @@ static int still_queued(struct abi_thread *t)
 	return (int)__atomic_load_n(&t->futex.queued, __ATOMIC_SEQ_CST);
 }
 
-/* 1: `t` is out of its queue; 0: somebody woke it before. */
+/* 1: `t` is out of its queue; 0: another thread woke it before. */
 static int withdraw_waiter(struct abi_proc *p, struct abi_thread *t)
 {
 	u32 index;

@@ -48,7 +48,7 @@ static struct abi_thread *first_waiter(struct abi_proc *p, u64 gaddr, u32 *more)
 }
 
 /*
- * Would waiting for `owner` close a ring? 0; -ESRCH: nobody has this tid;
+ * Would waiting for `owner` close a ring? 0; -ESRCH: no thread has this tid;
  * -EDEADLK; MUST_RETRY.
  */
 static s64 owner_check(struct abi_proc *p, struct abi_thread *t, u32 owner)
@@ -111,7 +111,7 @@ static void word_grant(struct abi_proc *p, struct abi_thread *t)
 	abi_thread_unpark(p, t);
 }
 
-/* Until somebody hands it over. */
+/* Until a thread hands it over. */
 static s64 wait_grant(struct abi_proc *p, struct abi_thread *t, u64 deadline)
 {
 	s64 rc;
@@ -175,7 +175,7 @@ static void set_owner(struct abi_proc *p, u64 gaddr, u32 owner)
 }
 
 /*
- * pi_lock is held: from `t` to who has waited longest, or to nobody. died:
+ * pi_lock is held: from `t` to the longest waiter, if there is one. died:
  * `t` ends, and the word may say something else by now.
  */
 static s64 hand_over(struct abi_proc *p, u64 gaddr, struct abi_thread *t,

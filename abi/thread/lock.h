@@ -4,7 +4,7 @@
  * cause, never while guest code runs. Order: docs/design/abi.md.
  *
  * Three states as in "Futexes Are Tricky" (Drepper, 2011): 0 free, 1 taken,
- * 2 taken and somebody may sleep. All zero is a free lock.
+ * 2 taken and a thread may sleep. All zero is a free lock.
  */
 #ifndef ABI_LOCK_H
 #define ABI_LOCK_H

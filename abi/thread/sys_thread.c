@@ -64,7 +64,7 @@ static s64 clone_check(struct abi_call *c)
 	return 0;
 }
 
-/* The child as the parent's copy; nobody else knows of it yet. */
+/* The child as the parent's copy; no other thread knows of it yet. */
 static void clone_fill(struct abi_call *c, struct abi_thread *child)
 {
 	u64 flags = c->a[0];

@@ -4,11 +4,11 @@
  * name for it) or by tid (the guest's).
  *
  * Parking. Every wait inside abi that is not a host->io_wait is a park: the
- * thread sleeps on its own word until somebody leaves a token there. A token
+ * thread sleeps on its own word until a token is left there. A token
  * says "look again", nothing more: it may be left over from an earlier wait
  * or come from a signal. A caller therefore publishes what it waits for,
- * then loops: look, park, look. Whoever makes the condition true does so
- * before abi_thread_unpark; the exchange on the word orders the two, so no
+ * then loops: look, park, look. The thread that makes the condition true does
+ * so before abi_thread_unpark; the exchange on the word orders the two, so no
  * wake-up is lost (the same argument as for the binary semaphore of a thread
  * in LockSupport or in Drepper's "Futexes Are Tricky").
  */

@@ -153,7 +153,7 @@ static void arm_alarm(struct abi_proc *p, struct abi_alarm *a, u64 deadline,
 	a->interval = interval;
 	a->overrun = 0;
 	after = earliest_deadline(p);
-	/* Under the lock, or an older deadline could be told last. */
+	/* Under the lock, or an older deadline could be set last. */
 	if (after != before)
 		p->host->timer_arm(after);
 	abi_unlock(p, &p->alarms.lock);
@@ -202,7 +202,7 @@ static s64 itimerval_put(struct abi_call *c, u64 gaddr, u64 value, u64 interval)
 	return gaddr ? ABI_PUT(c->p, gaddr, &it) : 0;
 }
 
-/* Only ITIMER_REAL: the host does not tell when CPU time has passed. */
+/* Only ITIMER_REAL: the host does not report when CPU time has passed. */
 static s64 which_check(struct abi_call *c)
 {
 	if ((u32)c->a[0] > ITIMER_PROF)

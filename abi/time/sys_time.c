@@ -2,7 +2,7 @@
 /*
  * Reading clocks and sleeping. Nothing is owned here: clocks are the host's.
  * The coarse and raw clocks, BOOTTIME and TAI are the plain ones under other
- * names: the host has no leap second table and does not tell of suspension.
+ * names: the host has no leap second table and does not report suspension.
  */
 #include "time.h"
 #include "base/errno.h"

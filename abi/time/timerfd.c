@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Owns timerfd. desc->lock guards the timer. No thread ticks: whoever looks
- * counts the expirations up to now, and whoever sleeps does so at most until
- * the next one.
+ * Owns timerfd. desc->lock guards the timer. No thread ticks: each reader
+ * counts the expirations up to now, and sleeps at most until the next one.
  */
 #include "timerfd.h"
 #include "time.h"

@@ -167,7 +167,7 @@ struct bee {
 	struct abi_proc *proc;
 	struct bee_image image;
 	/* Which earlier stream is the same open file, plus one: 2>&1.
-	 * bee_os_std fills it in where the host can tell. */
+	 * bee_os_std fills it in if the host knows it. */
 	u32 std_same[3];
 };
 extern struct bee bee;
@@ -218,8 +218,7 @@ u64 bee_text_pc(u64 pc);
 
 /* Kicks and faults ----------------------------------------------------- */
 /*
- * A kick or a fault interrupts a thread at pc. What to do follows from where
- * pc lies:
+ * A kick or a fault interrupts a thread at pc. pc decides what to do:
  *
  * BEE_PC_GUEST   copy the interrupted registers into *t->frame, then resume
  *                at bee_resume_tick (kick) or bee_resume_fault (fault, with
@@ -274,7 +273,7 @@ void bee_os_file_unmap(const u8 *bytes, u64 len);
 /* Handle for host stream fd (0..2): its type (S_IF*) and O_* flags; or
  * negative when the host has none. */
 s64 bee_os_std(u32 fd, u32 *type, u32 *flags);
-/* The same for options->stream, a two-way byte stream that nobody shares. */
+/* The same for options->stream, a two-way byte stream that is not shared. */
 s64 bee_os_stream(u64 number, u32 *type, u32 *flags);
 /* One sentence on the error stream: "bee: <line>\n". */
 void bee_os_message(const char *line);

@@ -28,7 +28,7 @@ void bee_cache_store(const struct bee_cache *c, const struct bee_image *image);
 /*
  * What each host provides. The file's bytes in memory of bee's own, freed by
  * bee_os_free. Only of a regular file, not behind a link, of at most `max`
- * bytes, that belongs to this user and that nobody else may write: *why says
+ * bytes, that belongs to this user and that no other user may write: *why says
  * what it is instead, and then and on errors nothing is left.
  */
 s64 bee_os_cache_read(const char *path, u64 max, u8 **bytes, u64 *len,

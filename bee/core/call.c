@@ -101,7 +101,7 @@ void bee_thread_init(struct bee_thread *t, u32 index, void *stack, u64 len,
 	t->vec = vec;
 	t->index = index;
 	t->proc = bee.proc;
-	/* A kick that came before the thread was known must not be lost. */
+	/* A kick that precedes the thread's registration must not be lost. */
 	t->kicked = 1;
 }
 

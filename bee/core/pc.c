@@ -93,7 +93,7 @@ static u64 stub_of(u64 stub, u64 end, u64 guest)
 }
 
 /*
- * Text inside a patch is no instruction any more; its stub is. A signal
+ * Text inside a patch holds no instructions any more; its stub is. A signal
  * handler that returns there must go on in the stub.
  */
 u64 bee_pc_resume(u64 rip)

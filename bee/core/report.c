@@ -43,7 +43,7 @@ static void put_sites(struct abi_text *text, const char *key, u32 kind)
 	abi_text_chr(text, '\n');
 }
 
-/* Calls that the guest asked for and nobody answers. */
+/* Calls that the guest made and that are not implemented. */
 static void put_refused(struct abi_text *text)
 {
 	u32 nr, count;

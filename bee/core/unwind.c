@@ -4,8 +4,8 @@
  * sections begin and end. Owns nothing; runs while loading.
  *
  * PT_GNU_EH_FRAME leads to it, but linkers leave that out of static programs
- * that are no PIE; then the section headers do. Both are the file's word, so
- * the answer always lies inside the bytes that were loaded: what is wrong
+ * that are no PIE; then the section headers do. Both come from the file and are
+ * not trusted, so results are always inside the loaded bytes: what is wrong
  * costs coverage, never more.
  */
 #include "abi/include/elf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bee-guard: run a program so that a system call made by guest memory kills
- * the process. The kernel tells a seccomp filter where the instruction lies;
+ * the process. The kernel passes a seccomp filter the instruction's address;
  * IMAGE and ARENA (guest.h) hold nothing but guest code and stubs, and no bee
  * on any host puts its own code there. So a site that the rewriter missed
  * dies with SIGSYS instead of reaching the real kernel unseen. Holds for

@@ -43,8 +43,8 @@ static int may_begin(u8 byte)
 }
 
 /*
- * An instruction cut off by the end may be completed by what comes to lie
- * behind it, so it counts as the worst it could be.
+ * An instruction cut off by the end may be completed by the bytes that follow
+ * it later, so it counts as the worst it could be.
  */
 int bee_text_check(const u8 *bytes, u64 len, u64 *bad, char *why)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The length decoder: what lies where in one x86-64 instruction.
+ * The length decoder: the fields of one x86-64 instruction.
  *
  * Owns the opcode tables; no state, no lock. Tables follow the opcode maps of
  * the Intel SDM (volume 2, appendix A) and the AMD APM (volume 3) in 64-bit

@@ -386,7 +386,7 @@ static void refresh_canary(struct bee_emitter *e, u8 tp)
 	put_slot_op(e, 0x89, tp, SKEP_SLOT_CANARY);
 }
 
-/* call or jmp through fs: memory; tp holds the target, then is given back. */
+/* call or jmp through fs: memory; tp holds the target and is then restored. */
 static void emit_fs_branch(struct bee_emitter *e, const struct bee_insn *insn,
 			   struct operand *o, u8 tp, u64 addr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the rewriter share among themselves, and nobody else. */
+/* Declarations shared by the files of the rewriter only. */
 #ifndef BEE_REWRITE_INTERNAL_H
 #define BEE_REWRITE_INTERNAL_H
 

@@ -212,7 +212,7 @@ static int apply_jmp(struct plan *p, u64 start, u64 end, u8 moved)
 		rc = put_branch(p, start, 0xe9, patch.stub);
 	if (rc)
 		return rc;
-	/* int3: whoever should arrive inside is stopped, not misled */
+	/* int3: a jump inside it traps */
 	fill_text(p, start + JMP_LEN, end, 0xcc);
 	mark_taken(p, start, end);
 	return 0;

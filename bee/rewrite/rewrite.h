@@ -103,7 +103,7 @@ struct bee_rewrite {
 					 symbols, sorted; 0: all is code */
 	u32 codes;
 	/* Addresses, sorted, that begin something new (sections): decoding of
-	 * what lies between functions starts afresh there. May be none. */
+	 * the bytes between functions starts again there. May be none. */
 	const u64 *edge;
 	u32 edges;
 	u64 entry; /* ELF entry point: a known branch target */
@@ -197,7 +197,7 @@ int bee_decode(const u8 *p, u64 max, struct bee_insn *insn);
 
 /*
  * The map of one image: what bee_rewrite found, without its working memory.
- * The arrays belong to whoever made the map.
+ * The arrays belong to the map's creator.
  */
 struct bee_map {
 	const struct bee_site *site;

@@ -3,7 +3,7 @@
  * Pass 1: where instructions start, where control may arrive, what is code.
  *
  * Owns bee_rewrite.marks while it runs. Known functions (and, when none are
- * known, all of the text) are decoded from their start; between them lie gaps:
+ * known, all of the text) are decoded from their start; between them are gaps:
  * hand-written code without unwind data, or tables. A gap that decodes without
  * one invalid byte is code. Of any other gap, what known code branches to is
  * code, and what something points to if it reads as code to its end; the rest

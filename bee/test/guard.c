@@ -14,7 +14,7 @@
 
 #define PAGE SKEP_PAGE_SIZE
 
-/* Where the instruction ends: Linux tells the guard that address. */
+/* Where the instruction ends: Linux passes the guard that address. */
 static const struct {
 	u64 end;
 	int dies;

@@ -72,7 +72,7 @@ static int table_equals_model(void)
 			struct lock_entry e =
 				entry((i + 1) % OWNERS, WRITE, b, b);
 
-			/* somebody else has it, as the model says */
+			/* another owner has it, as the model says */
 			held = (u32)model_conflict((i + 1) % OWNERS, WRITE, b,
 						   b);
 			if (held != !!locktable_conflict(&own, &e))

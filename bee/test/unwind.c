@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unwind data of a real program, found by section headers; then the same with
- * headers that lie, under the sanitizers: no read may leave the bytes.
+ * damaged headers, under the sanitizers: no read may leave the bytes.
  */
 #include <elf.h>
 #include <stdio.h>

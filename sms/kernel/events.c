@@ -101,7 +101,7 @@ static void fire_timers(void)
 	sms_cpu_doorbell();
 }
 
-/* Whoever takes looks again, so what comes meanwhile is not left. */
+/* The thread that takes events checks again, so later events are not missed. */
 void sms_events_take(void)
 {
 	while (sms_events_is_here()) {

@@ -2,7 +2,7 @@
 /*
  * struct abi_host's files, names and sockets, by the proxy: mail.h says how.
  * What comes back is copied once and held against what was asked for; a proxy
- * can lie about the world, as Linux could, and nothing else.
+ * can return false results, as Linux could, and do nothing else.
  */
 #include "abi/include/user.h"
 #include "kernel.h"
@@ -150,7 +150,8 @@ static s64 put_buffer(const void *buf, u64 len, u32 prot)
 	return (s64)len;
 }
 
-/* What came into a buffer of len bytes; n is at most what put_buffer said. */
+/* What was received into a buffer of len bytes; n is at most what put_buffer
+ * said. */
 static s64 get_buffer(void *buf, u64 len, s64 n)
 {
 	if (n > 0 && !goes_in_parts(buf, len) &&

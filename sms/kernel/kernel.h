@@ -64,11 +64,11 @@ struct core {
 	u32 number;
 	u64 root;	   /* CR3 */
 	u64 top;	   /* end of its own stack, where it is idle */
-	u32 poked;	   /* an NMI came; for who is about to halt */
+	u32 poked;	   /* an NMI arrived; for who is about to halt */
 	u32 state, thread; /* under the lock of thread.c, as up to `loose` */
 	u32 first, last;   /* queue of threads that are ready */
 	u32 queued;	   /* how many; atomic */
-	u32 ended;	   /* a thread that left for ever, NO_THREAD: none */
+	u32 ended;	   /* a thread that ended, NO_THREAD: none */
 	u32 loose;	   /* its thread waits here and looks around; atomic */
 	u32 turn;	   /* from the NMI: another's turn; atomic */
 	u64 idle_rsp;
@@ -172,7 +172,7 @@ void sms_task_first(void);
 void sms_task_begin(void);
 /* Until a store near the word, or an interrupt, if it is as expected. */
 void sms_wait_word(const u32 *word, u32 expect);
-/* Until an NMI, unless one came since `poked` was cleared. */
+/* Halts until an NMI, unless one arrived since `poked` was cleared. */
 void sms_halt(void);
 extern const u8 sms_wait_begin[], sms_wait_end[];
 extern const u8 sms_halt_begin[], sms_halt_end[];
@@ -254,7 +254,7 @@ s64 sms_memory_discard(u64 addr, u64 len);
 s64 sms_memory_populate(u64 addr, u64 len);
 /* First touch. 1: it is there now; 0: it may not be; -ENOMEM. */
 int sms_memory_touch(u64 addr, u32 prot);
-/* Pool offset of what lies at addr, touched before; bytes up to its end. */
+/* Pool offset of the page at addr, touched before; bytes up to its end. */
 u64 sms_memory_offset(u64 addr, u32 prot, u64 *length);
 
 /* task.c */
@@ -292,7 +292,7 @@ void sms_thread_turn(void);
 u64 sms_thread_expire(u64 now);
 /* While it waits on its core: another thread may come there.. */
 void sms_thread_loosen(void);
-/* ..and no more: then its core is sliced if one came. */
+/* ..and no more: then its core is sliced if one arrived. */
 void sms_thread_stay(void);
 s64 sms_thread_start(u32 thread);
 void sms_thread_exit(u32 thread);
@@ -321,7 +321,7 @@ s64 sms_poll_wait(struct abi_poll *list, u32 count, u64 deadline_ns,
 u32 sms_poll_look(struct core *c);
 /* The slot is needed for another call. */
 void sms_poll_release(struct core *c);
-/* Nobody looks at the slot from now on: 0, or there is an answer now. */
+/* The slot is not read from now on: 0, or there is an answer now. */
 int sms_poll_leave(struct core *c);
 int sms_poll_is_answered(const struct core *c);
 

@@ -4,7 +4,7 @@
  * frames come on first touch, 2 MiB at once where a range has all of them.
  *
  * One lock for ranges, tables and the pool. It is held over no zeroing: a
- * frame is taken, zeroed without the lock, and entered if nobody else did so
+ * frame is taken, zeroed without the lock, and mapped if no other core did so
  * meanwhile. Taking rights back keeps frames in their entries, not present,
  * until no core can see them any more.
  */
@@ -123,7 +123,7 @@ static u64 flags_of(u32 prot)
 struct walk {
 	enum { WALK_PROTECT, WALK_HIDE, WALK_FREE } what;
 	u64 flags;
-	u32 less; /* rights were taken back */
+	u32 less; /* rights were revoked */
 };
 
 static void change_entry(struct walk *w, u64 *entry, u32 level)
@@ -155,7 +155,7 @@ static void walk_table(struct walk *w, u64 addr, u64 end)
 			change_entry(w, entry, 0);
 }
 
-/* Nothing of 2 MiB lies on both sides of addr. */
+/* No page of 2 MiB crosses addr. */
 static s64 divide_large(struct walk *w, u64 addr)
 {
 	u64 *entry = addr % LARGE ? sms_page_entry(addr, 1, 0) : 0;

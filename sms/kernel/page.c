@@ -28,7 +28,7 @@ void sms_spin_unlock(struct spin *s)
 	__atomic_store_n(&s->word, 0, __ATOMIC_RELEASE);
 }
 
-/* `spare` is left for others. The module clears what it is told of here. */
+/* `spare` is left for others. The module clears what is listed here. */
 static u64 alloc_kernel(u64 bytes, u64 spare)
 {
 	u64 at = next;
@@ -112,7 +112,7 @@ static void map_all(u64 addr, u64 physical, u64 bytes, u64 flags, u32 level)
 				  at);
 }
 
-/* The image apart from the rest: text that nobody writes to. */
+/* The image apart from the rest: text that is never written. */
 static void map_kernel(struct skep_partition *p)
 {
 	u64 text = (u64)sms_text_end - AT_KERNEL;

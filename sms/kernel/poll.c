@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * Threads that wait for handles. A core has one slot, so the handles of all
- * threads that wait on it are one call there. It is taken back when the slot
- * is needed for another call or when a further thread waits, and asked again
- * by who looks next. While other threads have the core the proxy sends an NMI
- * with the answer.
+ * threads that wait on it are one call there. It is withdrawn when the slot is
+ * needed for another call or when a further thread waits, and the next poll
+ * asks again. While other threads have the core the proxy sends an NMI with the
+ * answer.
  *
  * A core's list is its own: a thread in it stays with the core until its wait
  * is over. No lock.
@@ -39,7 +39,7 @@ static void finish_wait(struct core *c, struct task *t, s64 result)
 	sms_thread_ready(t);
 }
 
-/* All lists, one behind the other; those that do not fit are told. */
+/* All lists, one behind the other; those that do not fit are reported. */
 static u64 put_lists(struct core *c, u64 *until)
 {
 	u32 at = c->poller, left = c->pollers, n = 0;

@@ -4,8 +4,8 @@
  * are given whole or in 4 KiB. What is free is written down in `kernel`, never
  * in the pool, which the proxy can write to. Callers hold memory.c's lock.
  *
- * Two maps tell which blocks are whole and which are divided and have a frame
- * left; each has a second level, with a bit for each word that is not 0. So a
+ * Two maps hold which blocks are whole and which are split and have a free
+ * frame; each has a second level, with a bit for each word that is not 0. So a
  * search looks at a few words, however large the pool is.
  */
 #include "kernel.h"

@@ -73,15 +73,14 @@ sms_idle_begin:
 	testl	%eax, %eax
 	jz	1b
 sms_idle_look:
-	cmpl	$0, C_POKED(%rbx)	/* it came while that looked */
+	cmpl	$0, C_POKED(%rbx)	/* it arrived during the check */
 	jne	sms_idle_begin
 	hlt
 sms_idle_end:
 	jmp	1b
 
 /*
- * An NMI between the instructions would be slept through: it skips them. One
- * that came since the caller looked is seen by its mark.
+ * An NMI between the instructions would be slept through: it skips them. One that arrived since the caller's check is seen by its mark.
  */
 	.globl	sms_wait_word, sms_wait_begin, sms_wait_end
 sms_wait_word:

@@ -11,7 +11,7 @@
 
 static struct task *task; /* by abi's index */
 static u32 high;	  /* one more than the highest that was used */
-static u64 spare[STACKS]; /* ends of stacks that nobody uses */
+static u64 spare[STACKS]; /* ends of unused stacks */
 static u32 spares, stacks;
 
 struct task *sms_task_at(u32 thread)
@@ -127,7 +127,7 @@ static void enter_core(struct core *c, struct task *t)
 		sms_cpu_vec_fresh(t->mxcsr, t->control);
 	else
 		sms_cpu_vec_bring(vec_of(t));
-	/* A kick that came before the thread was known must not be lost. */
+	/* A kick that precedes the thread's registration must not be lost. */
 	if (__atomic_exchange_n(&t->kicked, 0, __ATOMIC_SEQ_CST) || t->fresh)
 		__atomic_store_n(&c->kicked, 1, __ATOMIC_SEQ_CST);
 	t->fresh = 0;

@@ -4,7 +4,7 @@
  * could run too. As long as there are no more threads that run than cores, no
  * queue has one, nothing is switched, and who waits looks at its word. `lock`
  * guards queues and states; it goes along when a core switches from one
- * thread's stack to another's, so nobody takes a thread before it is complete.
+ * thread's stack to another's, so no core takes a thread before it is complete.
  * It is taken with no other lock of sms; that of events.c is taken inside.
  *
  * Threads are switched where they wait in abi's park or in poll.c, where they
@@ -333,7 +333,7 @@ s64 sms_thread_wait(u32 *word, u32 expect, u64 deadline_ns)
 	return err;
 }
 
-/* Who waits on its core looks at the word; others are told. */
+/* Who waits on its core looks at the word; others are notified. */
 void sms_thread_wake(u32 *word, u32 count)
 {
 	struct task *t;

@@ -242,7 +242,7 @@ static void redirect_program(struct core *c, struct trap_nmi *n)
 #define PROXY_REASONS                                                          \
 	(1u << MAIL_NMI_EVENT | 1u << MAIL_NMI_SLICE | 1u << MAIL_NMI_ANSWER)
 
-/* One NMI may have several reasons; with none it is somebody else's. */
+/* One NMI may have several reasons; without a reason it is foreign. */
 static void count_nmi(struct core *c, u32 reasons)
 {
 	u32 i;

@@ -32,8 +32,8 @@ static int put_words(struct mail_boot *to, char **words, u32 *count)
 }
 
 /*
- * Nobody else wants the cores, so a team of libgomp need not sleep, unless its
- * user has said how it shall wait.
+ * No other program wants the cores, so a team of libgomp need not sleep, unless
+ * its user has said how it shall wait.
  */
 static int put_waiting(struct mail_boot *to)
 {

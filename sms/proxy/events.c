@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What Linux has for the program unasked: signals to this process and the
- * program's earliest timer. One thread waits for both, notes what came in the
- * post, and interrupts core 0. All signals are blocked in all threads, but
+ * program's earliest timer. One thread waits for both, notes events in the mail
+ * area, and interrupts core 0. All signals are blocked in all threads, but
  * those that stop a process: the cores compute on then, their calls wait.
  */
 #define _GNU_SOURCE
@@ -49,7 +49,7 @@ void sms_events_interrupt(u32 core, enum mail_nmi why)
 	ioctl(sms_proxy.device, SHIMOS_IOC_NMI, &nmi);
 }
 
-/* Before START nobody hears it: sms looks when its program begins. */
+/* Before START no core hears it: sms looks when its program begins. */
 static void ring_image(void)
 {
 	sms_events_interrupt(0, MAIL_NMI_EVENT);
@@ -122,7 +122,7 @@ static void look_at_slices(void)
 			arm_slicer();
 }
 
-/* Armed anew as long as a core wants it; a core that wants it rang before. */
+/* Armed again as long as a core wants it; a core that wants it rang before. */
 static void take_slicer(void)
 {
 	u64 times;

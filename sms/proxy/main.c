@@ -100,7 +100,7 @@ static int run_program(char **argv)
 	return sms_serve();
 }
 
-/* As the program ended, for whoever waits for this process. */
+/* Ends as the program ended, for the process that waits for this one. */
 static int end_as(int status)
 {
 	static const struct rlimit none;

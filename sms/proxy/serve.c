@@ -2,7 +2,7 @@
 /*
  * One worker for each core, so that two threads of the program that block do
  * not wait for each other; each looks at its core's slot whenever the image
- * rings. The first thread watches for calls that are to be taken back.
+ * rings. The first thread watches for calls that are to be cancelled.
  */
 #define _GNU_SOURCE
 #include <errno.h>

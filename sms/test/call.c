@@ -300,7 +300,7 @@ static void lengths(void)
 	tap_ok(reads(~0ull) == -EFAULT, "lengths: the largest");
 }
 
-/* Where each part of a transfer lies in the file. */
+/* The position of each part of a transfer in the file. */
 static void offsets(void)
 {
 	static const struct {

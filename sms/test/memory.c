@@ -115,7 +115,8 @@ void sms_cpu_forget(u64 addr)
 	must(addr >= START);
 }
 
-/* Zeroing, of a frame that nobody sees: memory.c asks for it by address. */
+/* Zeroing, of a frame that no core maps yet: memory.c asks for it by
+ * address. */
 void *abi_memset(void *to, int c, __SIZE_TYPE__ n)
 {
 	u64 at = (u64)to - AT_POOL;

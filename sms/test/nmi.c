@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * NMIs and their reasons (skep/nmi.h) in every order: two cores and Linux ask
- * twice each, somebody else sends an NMI or does not, the core opens late, and
+ * twice each, another sender sends an NMI or does not, the core opens late, and
  * the processor keeps one NMI that comes during another, as hardware does. In
  * the end no reason is left, and the handler counted as foreign what was:
  * unless that became one with another NMI.

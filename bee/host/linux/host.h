@@ -6,7 +6,7 @@
 #include "abi/include/lin.h"
 #include "bee/core/bee.h"
 
-/* Takes a thread out of guest code or out of ppoll; nobody else uses it. */
+/* Takes a thread out of guest code or out of ppoll; nothing else uses it. */
 #define LIN_KICK 40
 
 /* FS base while guest code runs: the middle of 4 GiB that stay unmapped. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guest memory. IMAGE and ARENA are reserved once, before anything else can
- * settle there, and never given back; pages inside change between reserved
- * (no access) and committed. The kernel's own locks order the calls; which
- * page is whose is abi's knowledge.
+ * Guest memory. IMAGE and ARENA are reserved once, before anything else can be
+ * mapped there, and never released; pages inside change between reserved (no
+ * access) and committed. The kernel's own locks order the calls; which page is
+ * whose is abi's knowledge.
  */
 #include <errno.h>
 #include <stddef.h>

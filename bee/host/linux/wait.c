@@ -170,7 +170,7 @@ void lin_signals_pass(const void *set)
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
 }
 
-/* Before the program runs there is nobody else to take a signal. */
+/* Before the program runs no other thread can take a signal. */
 static void signals_send(void)
 {
 	u64 set = __atomic_exchange_n(&signals, 0, __ATOMIC_SEQ_CST);

@@ -93,7 +93,7 @@ static u64 read_counter(void)
 	return (u64)high << 32 | low;
 }
 
-/* 0: something always came between the counter and Windows' clocks. */
+/* 0: each reading of the counter and Windows' clocks was interrupted. */
 static int look_take(struct tsc_look *look)
 {
 	u64 after;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Open files. Regular files use synchronous handles with explicit offsets: a
- * disk does not keep a thread waiting for ever, and Linux does not interrupt
- * such a wait either. What can block for ever is a stream or a socket and has
- * its own file. No state here.
+ * disk does not block a thread for ever, and Linux does not interrupt such a
+ * wait either. What can block for ever is a stream or a socket and has its own
+ * file. No state here.
  */
 #include "win.h"
 #include "view.h"

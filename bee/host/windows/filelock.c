@@ -5,9 +5,9 @@
  * merge, so they cannot stand for Linux's: locks are entries of a table
  * (locktable.h) in a named section, guarded by a named mutex.
  *
- * Who waits has an entry too, and a named event that whoever changes locks of
- * that file sets. It also waits for the process that is in its way: a process
- * that died drops nothing, so the next one that meets its locks does.
+ * A waiter has an entry too, and a named event, which each change of that
+ * file's locks sets. It also waits for the process that is in its way: a
+ * process that died drops nothing, so the next one that meets its locks does.
  *
  * `lock` guards everything here, and is taken before the mutex. Names are of
  * the session: bees of one user in two sessions do not see each other.
@@ -20,7 +20,7 @@
 #define NAME_FORMAT L"Local\\skep-bee-locks-1-%ls-%ls"
 #define EVENT_FORMAT L"Local\\skep-bee-lock-1-%lx-%x"
 #define RECHECK_MS 1000 /* of an owner whose process cannot be opened */
-#define NATIVE_MS 20	/* of a native program's lock, which wakes nobody */
+#define NATIVE_MS 20	/* of a native program's lock, which wakes no waiter */
 
 #define O_ACCMODE 3
 #define O_WRONLY 1

@@ -29,8 +29,8 @@ const char *bee_wine_version(void)
 	return version ? version() : NULL;
 }
 
-/* The build, from the file version of kernel32: what programs are told by
- * GetVersionEx depends on their manifest. */
+/* The build, from the file version of kernel32: the result of GetVersionEx
+ * depends on a program's manifest. */
 static void version_text(char *out, size_t len)
 {
 	const char *wine = bee_wine_version();

@@ -5,8 +5,8 @@
  *
  * Without sockets a thread sleeps on its doorbell (WaitOnAddress). With sockets
  * it sleeps in WSAPoll, and one more socket, connected to itself on loopback,
- * stands for the doorbell. Whoever changes what a sleeper may wait for rings
- * the doorbells of those who are `asleep`; the sleeper reads its doorbell
+ * stands for the doorbell. A change that a sleeper may wait for rings the
+ * doorbells of the threads that are `asleep`; the sleeper reads its doorbell
  * before it looks, so nothing is lost. All fields used here are atomic or the
  * thread's own.
  */

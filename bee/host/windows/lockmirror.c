@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
  * LockFileEx keeps others from reading and writing, so bee's locks are not
- * Windows' locks. But programs that share a file by locks of bytes that nobody
- * transfers must see each other whether they are native or not. There are two
- * such ranges, both of SQLite's file format: the lock bytes of a database (its
- * page at 1 GiB is never used) and those of a file whose name ends in -shm.
+ * Windows' locks. But programs that share a file by locks of bytes that are
+ * never transferred must see each other, native or not. There are two such
+ * ranges, both of SQLite's file format: the lock bytes of a database (its page
+ * at 1 GiB is never used) and those of a file whose name ends in -shm.
  *
  * Windows' locks belong to an open file, so a process has one of its own for
  * each such file, which exists as long as it holds a lock there. They neither
  * split nor merge and cannot change their kind: a range that changes is
  * unlocked and what is left of it locked again. SQLite holds the pending byte
- * then, so nobody comes between.
+ * then, so no other program gets the lock in between.
  *
  * Owns `files`; the caller holds the lock of filelock.c.
  */

@@ -3,7 +3,7 @@
  * Guest memory: IMAGE is the .guest section of bee.exe, ARENA one reservation
  * up to the window in which files are mapped (view.c).
  *
- * Pages of a section cannot be given back, so IMAGE pages are zeroed instead;
+ * Pages of a section cannot be released, so IMAGE pages are zeroed instead;
  * `touched` says which ones need it. Owns that bitmap, guarded by `lock`.
  * No page is ever writable and executable.
  */

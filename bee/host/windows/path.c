@@ -149,7 +149,7 @@ static s64 delete_path(const WCHAR *path, int want_dir)
 	if (!err)
 		err = delete_handle(h);
 	CloseHandle(h);
-	/* Still listed if somebody has it open and POSIX deletion is missing.
+	/* Still listed if a process has it open and POSIX deletion is missing.
 	 */
 	if (!err && !want_dir)
 		rename_leftover(path);

@@ -273,7 +273,7 @@ static s64 recv_failed(struct win_handle *h, const struct abi_sock_op *op)
 {
 	int err = WSAGetLastError();
 
-	/* A datagram that is too long is cut, and that is no error. */
+	/* A datagram that is too long is truncated without an error. */
 	if (err == WSAEMSGSIZE && h->sock_type == SOCK_DGRAM_LINUX)
 		return (s64)op->len;
 	if (err == WSAESHUTDOWN)

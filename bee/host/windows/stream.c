@@ -10,8 +10,8 @@
  * other streams drain for a moment, so that lines on standard output and
  * error keep their order.
  *
- * A two-way pipe is two streams whose handles are overlapped; its reader runs
- * ahead, because nobody else reads there.
+ * A two-way pipe is two streams whose handles are overlapped; its reader reads
+ * ahead, because nothing else reads there.
  *
  * stream->lock guards everything in a stream; `list_lock` guards the list of
  * all streams and comes first.

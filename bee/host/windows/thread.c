@@ -3,8 +3,9 @@
  * Guest threads as Windows threads, their slots, kicks and the futex wait.
  *
  * Owns the table of threads. `lock` guards the table and every SuspendThread
- * to ResumeThread window; whoever ends the process takes it for good, since a
- * process that exits while one of its threads suspends another may hang.
+ * to ResumeThread window; the thread that ends the process takes it for good,
+ * since a process that exits while one of its threads suspends another may
+ * hang.
  */
 #include "win.h"
 
@@ -81,7 +82,7 @@ static void enlist_thread(struct win_thread *t, u32 index)
 	ReleaseSRWLockExclusive(&lock);
 }
 
-/* After this nobody finds, rings or suspends the calling thread. */
+/* After this the calling thread is no longer found, woken or suspended. */
 static void retire_thread(struct win_thread *t)
 {
 	AcquireSRWLockExclusive(&lock);
@@ -99,7 +100,7 @@ static void retire_thread(struct win_thread *t)
 	t->handle = NULL;
 }
 
-/* The host stack is what lies below our caller's frame. */
+/* The host stack is below our caller's frame. */
 static void take_stack(struct win_thread *t, u32 index)
 {
 	ULONG_PTR low, high;

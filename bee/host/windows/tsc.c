@@ -51,7 +51,7 @@ static u64 rate_since(const struct tsc_clock *c, const struct tsc_look *look)
 	return (u64)((((unsigned __int128)(u64)ns) << 32) / ticks);
 }
 
-/* The most that a reader was told: none is told more than the limit. */
+/* The largest time that a reader got: none gets more than the limit. */
 static s64 time_reported(const struct tsc_clock *c, u32 which, u64 tsc)
 {
 	u64 ticks = tsc - c->base;

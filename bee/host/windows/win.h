@@ -102,7 +102,7 @@ s64 bee_thread_yield(void);
 s64 bee_thread_affinity(u32 thread, const void *mask, u64 bytes);
 void bee_thread_ring(struct win_thread *t); /* end its sleep in io_wait */
 void bee_thread_ring_all(void);
-/* After this nobody is suspended any more; never given back. */
+/* After this no thread is suspended any more; never given back. */
 void bee_thread_freeze(void);
 int bee_timer_start(void); /* 0, or a Win32 error: timer.c */
 void bee_timer_arm(u64 deadline_ns);
@@ -229,7 +229,7 @@ s64 bee_file_times(HANDLE h, const s64 times[2]);
 s64 bee_file_chmod(HANDLE h, u32 mode);
 s64 bee_dir_read(struct win_handle *d, struct abi_dirent *e);
 void bee_dir_free(struct win_dir *d);
-/* CreateFileW, again while somebody else holds the file for a moment. */
+/* CreateFileW, repeated while another process holds the file for a moment. */
 HANDLE bee_win_open(const WCHAR *path, DWORD access, DWORD create, DWORD flags);
 s64 bee_link_read(HANDLE h, char *buf, u64 len);
 

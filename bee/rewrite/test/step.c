@@ -144,7 +144,7 @@ static void undo(pid_t pid, const struct bee_map *map,
 	r->rip = state.guest;
 }
 
-/* rcx before a system call, r11 and flags after it, are nobody's. */
+/* rcx before a system call, r11 and flags after it, have no defined value. */
 static int agrees(const struct snippet *s, struct user_regs_struct *r)
 {
 	const int system_call = !strcmp(s->name, "system call");

@@ -132,7 +132,8 @@ static void test_gaps(void)
 	tap_ok(!bee_rewrite(&rw) && rw.found[BEE_SITE_SYSCALL] == 1 &&
 		       !rw.skipped,
 	       "a gap that decodes without error is code");
-	/* mov gap(%rip), %eax; the gap reads as code, but nobody goes there */
+	/* mov gap(%rip), %eax; the gap decodes as code, but nothing jumps
+	 * there */
 	PREPARE("\x8b\x05\x03\0\0\0\x90\xc3\x06\x0f\x05\x90\x90\x90\xc3");
 	rw.code = code;
 	rw.codes = 1;

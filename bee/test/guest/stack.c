@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults on a stack with little room, or none: what lies below the stack
- * pointer stays as it is. With an argument: a stack overflow that nobody
- * handles.
+ * pointer stays as it is. With an argument: a stack overflow without a handler.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

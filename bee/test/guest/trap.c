@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls nobody: a program that the rewriter leaves as it is. */
+/* Makes no call: a program that the rewriter leaves as it is. */
 void _start(void)
 {
 	__builtin_trap();
