@@ -60,8 +60,7 @@ func cachedProbe(ctx context.Context, file, qemu, image string) (string, error) 
 	return answer, os.WriteFile(file, []byte(boot+" "+answer+"\n"), 0o644)
 }
 
-// canBoot tells whether a kernel without a root gets as far under KVM as to miss
-// it: the panic ends QEMU in order.
+// canBoot reports whether a kernel without a root gets far enough under KVM to miss it: the panic ends QEMU in order.
 func canBoot(ctx context.Context, qemu, image string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()

@@ -28,8 +28,8 @@ type source struct {
 	security bool
 }
 
-// packageSources tells where the packages of a series are found. apt takes the
-// newest version of all of them, unless the series is a version.
+// packageSources returns where the packages of a series are found. apt takes
+// the newest version of all of them, unless the series is a version.
 func packageSources(series string) []source {
 	if seriesOf(series) == "6.1" {
 		return []source{{suite: "bookworm"}, {suite: "bookworm-security", security: true}}
@@ -41,8 +41,8 @@ func packageSources(series string) []source {
 type site struct{ main, security string }
 
 // findSite asks the machine's apt. Images of containers often come without
-// package lists, and without them apt cannot tell whose a source is: then the
-// lists are read into dir first.
+// package lists, and without them apt does not know the origin of a source:
+// then the lists are read into dir first.
 func findSite(ctx context.Context, dir string) (site, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return site{}, errors.New("kernels come as Debian packages, and there is no apt-get here: copy build/kernel from a Debian computer")
@@ -57,7 +57,7 @@ func findSite(ctx context.Context, dir string) (site, error) {
 	}
 	private := []string{"-o", "Dir::State=" + dir, "-o", "Dir::State::lists=" + dir + "/lists",
 		"-o", "Dir::Cache=" + dir, "-o", "APT::Sandbox::User=root"}
-	// A source of somebody else that fails is no reason to stop.
+	// A failure of a source that is not Debian's does not stop it.
 	_, updateErr := runOutput(ctx, nil, "apt-get", append(private, "update")...)
 	out, err = runOutput(ctx, nil, "apt-get", append(private, "indextargets", "--format", format)...)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestDownloadNeedsEachPackageOnce(t *testing.T) {
 	wantError(t, err, "not authenticated")
 }
 
-// The real apt reads a repository that nobody signed.
+// The real apt reads an unsigned repository.
 func TestArchiveWithoutSignatureIsRefused(t *testing.T) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {

@@ -80,7 +80,7 @@ func (s Symbols) Address(name string) (uint64, error) {
 	return 0, fmt.Errorf("this kernel has %d symbols %q", len(found), name)
 }
 
-// Name says what lies at an address: a symbol, or the one before with the
+// Name returns the symbol at an address: a symbol, or the one before with the
 // distance.
 func (s Symbols) Name(address uint64) string {
 	i, exact := slices.BinarySearchFunc(s.list, address, func(e symbol, a uint64) int { return cmp.Compare(e.address, a) })

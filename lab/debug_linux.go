@@ -200,8 +200,7 @@ func (k *debugKernel) install(digest string) error {
 	return os.RemoveAll(k.work)
 }
 
-// A buildMeter reads what a build prints: it tells once a minute how far it
-// is, and keeps the end for an error.
+// A buildMeter reads what a build prints: it reports its progress once a minute, and keeps the end for an error.
 type buildMeter struct {
 	say   func(format string, args ...any)
 	next  time.Time

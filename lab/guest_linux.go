@@ -450,8 +450,8 @@ func (g *Guest) betweenBoots(ctx context.Context, v *vm) error {
 	return err
 }
 
-// requestEnd tells the guest to end, as the ending that is now expected: from then
-// on there is a vm, with an error too.
+// requestEnd asks the guest to end, as the ending that is now expected: from
+// then on there is a vm, with an error too.
 func (g *Guest) requestEnd(ctx context.Context, end ending, op wire.Op) (*vm, error) {
 	// One that hangs may not even take the request.
 	defer context.AfterFunc(ctx, func() { g.fail(context.Cause(ctx)) })()

@@ -19,8 +19,7 @@ import (
 	"skep/lab/wire"
 )
 
-// Streams connect a program in a guest with its caller. Nil means no input, or
-// output that nobody wants.
+// Streams connect a program in a guest with its caller. Nil means no input, or output that is dropped.
 type Streams struct {
 	In       io.Reader // may still be read from once after the program's end
 	Out, Err io.Writer
@@ -104,13 +103,13 @@ func (c *caller) sendRequest(r wire.Request) error {
 	return err
 }
 
-// isTimeout tells an end of patience from other ends.
+// isTimeout distinguishes a timeout from other ends.
 func isTimeout(err error) bool {
 	var slow net.Error
 	return errors.As(err, &slow) && slow.Timeout()
 }
 
-// givenUp is how long a guest may take to end a run; tests have less patience.
+// givenUp is how long a guest may take to end a run; tests set a shorter one.
 var givenUp = 20 * time.Second
 
 // giveUp has the guest end the whole run, and waits only so long for it.

@@ -38,8 +38,7 @@ func (k *Kernel) Headers() string { return filepath.Join(k.Dir, "headers") }
 // Config is the path of the kernel's configuration.
 func (k *Kernel) Config() string { return filepath.Join(k.Dir, "config") }
 
-// BuildDir finds the build folder: SKEP_BUILD, else the one that the running
-// program lies in, else build/ of the source tree around the working directory.
+// BuildDir finds the build folder: SKEP_BUILD, else the one that contains the running program, else build/ of the source tree around the working directory.
 func BuildDir() (string, error) {
 	if dir := os.Getenv("SKEP_BUILD"); dir != "" {
 		return filepath.Abs(dir)
@@ -63,7 +62,7 @@ func BuildDir() (string, error) {
 	}
 }
 
-// buildOf tells whether a program lies in the bin folder of a build.
+// buildOf reports whether a program is in the bin folder of a build.
 func buildOf(exe string) (string, bool) {
 	bin := filepath.Dir(exe)
 	if filepath.Base(bin) != "bin" {
@@ -89,7 +88,7 @@ func exists(path string) bool {
 // packageVersion is a version of Debian's kernel packages.
 var packageVersion = regexp.MustCompile(`^([0-9]+\.[0-9]+)\.[0-9]+-[0-9][0-9a-z.+~]{0,31}$`)
 
-// exactVersion tells a package's version from a series.
+// exactVersion distinguishes a package's version from a series.
 func exactVersion(series string) bool { return packageVersion.MatchString(series) }
 
 // seriesOf gives the series that a package's version belongs to.
@@ -100,7 +99,7 @@ func seriesOf(series string) string {
 	return series
 }
 
-// CheckKernel refuses what is no name of a kernel, before anything is fetched.
+// CheckKernel refuses an invalid name of a kernel, before anything is fetched.
 func CheckKernel(series string) error {
 	stock, debug := strings.CutSuffix(series, debugSuffix)
 	if !slices.Contains(Series(), seriesOf(stock)) || debug && exactVersion(stock) {
@@ -109,7 +108,7 @@ func CheckKernel(series string) error {
 	return nil
 }
 
-// kernelDir is where a series lies: stock kernels in the build folder, debug
+// kernelDir is the folder of a series: stock kernels in the build folder, debug
 // kernels, which take an hour to build, in the user's cache.
 func kernelDir(build, series string) (string, error) {
 	if err := CheckKernel(series); err != nil {

@@ -4,7 +4,8 @@
 // crash and as throw-away machines for users. A machine sees this computer's
 // root file system read-only, with an overlay in its own memory on top, so
 // every program of this computer runs there and nothing it does stays. Files
-// that whoever starts the machine cannot read, root of the guest cannot either.
+// that the user who starts the machine cannot read, root of the guest cannot
+// read either.
 //
 // docs/design/lab.md draws a machine's life and the channels to it.
 package lab

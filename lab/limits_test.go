@@ -22,7 +22,7 @@ func TestSiteOfAComputerWithoutLists(t *testing.T) {
 	const late = "Debian\tDebian\tmain\thttp://a.example/debian\n"
 	for _, c := range []struct{ update, lists, want, wrong string }{
 		{"exit 0", late, "http://a.example/debian", ""},
-		{"exit 1", late, "http://a.example/debian", ""}, // of somebody else's source
+		{"exit 1", late, "http://a.example/debian", ""}, // of a source that is not Debian's
 		{"exit 1", "", "", "cannot find where this computer gets Debian packages from"},
 		{"exit 0", "", "", "no package source of this computer is Debian's"},
 	} {
@@ -61,7 +61,7 @@ func TestLimitsOfTheCounter(t *testing.T) {
 	}
 }
 
-// Where data and code begin at one address, what lies behind is the code's.
+// If data and code begin at one address, the bytes behind it belong to the code.
 func TestSymbolBehindTwo(t *testing.T) {
 	s, err := ReadSymbols(strings.NewReader("ffffffff81000000 D data\nffffffff81000000 T code\n"))
 	if err != nil {

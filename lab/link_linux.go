@@ -15,7 +15,7 @@ import (
 // names in its /etc/hosts.
 type Pair [2]*Guest
 
-// Join puts two machines on one wire and tells each the other's name. The ends
+// Join puts two machines on one wire and gives each the other's name. The ends
 // are to be closed once both have started: a guest has its own copy.
 func Join(a, b *Machine) (err error) {
 	setDefault(&a.Name, "vm1")

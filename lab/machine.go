@@ -13,8 +13,7 @@ import (
 	"skep/lab/wire"
 )
 
-// Limits of a Machine; what lies beyond is a slip, or does not fit below an
-// emulator.
+// Limits of a Machine; larger values are a mistake, or do not fit below an emulator.
 const (
 	cpusMax   = 64
 	memoryMin = 256

@@ -40,7 +40,7 @@ func CacheDir() (string, error) {
 }
 
 // Lock takes an exclusive lock on a file, which ends with this process at the
-// latest; waiting is called once if somebody else holds it.
+// latest; waiting is called once if another process holds it.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	return lockFile(ctx, path, waiting)
 }

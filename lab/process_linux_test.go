@@ -98,7 +98,7 @@ func TestGuest_cause(t *testing.T) {
 }
 
 // A guest that may not boot again once its QEMU has ended in order has ended:
-// whoever kills it then would wait for ever.
+// the process that kills it then would wait for ever.
 func TestGuest_endBetweenBoots(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		g, v := deadGuest(t, "true", "reboot: Restarting system\n", "")

@@ -125,7 +125,7 @@ func (v *vm) channelError() error {
 	return errChannel
 }
 
-// findCause explains an end that nobody asked for.
+// findCause explains an end that was not requested.
 func (g *Guest) findCause(v *vm) error {
 	if how := v.process.endText(); how != "" {
 		if said := readTail(filepath.Join(g.Dir(), emulator), 0); said != "" {
@@ -160,7 +160,7 @@ func (g *Guest) panicLine(v *vm) string {
 // tailMax is how much of a log's end an error may need.
 const tailMax = 256 << 10
 
-// readTail reads the end of a file, of what lies behind from.
+// readTail reads the end of a file, behind from.
 func readTail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -186,7 +186,7 @@ type lastLine struct {
 func (l *lastLine) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Of a flood only the first complaint tells anything.
+	// Of a flood only the first error is useful.
 	if l.line == "" && !bytes.Contains(b, []byte("[WARN]")) {
 		l.line = lastOf(string(b))
 	}

@@ -54,7 +54,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(dir, k.Release+"-*"))
 	torn, _ := filepath.Glob(filepath.Join(dir, ".new-*"))
-	for _, t := range torn { // somebody may be writing a young one
+	for _, t := range torn { // another process may be writing a recent one
 		if info, err := os.Stat(t); err == nil && time.Since(info.ModTime()) > time.Hour {
 			old = append(old, t)
 		}
@@ -69,7 +69,7 @@ func (m *Machine) plainImage(k *Kernel) (string, error) {
 var errPacking = errors.New("packed in an unknown way")
 
 // UnpackImage gives the ELF file inside a compressed image, by the kernel's
-// boot protocol: the setup header says where the payload lies, whose last four
+// boot protocol: the setup header says where the payload is, whose last four
 // bytes are its length when unpacked.
 func UnpackImage(b []byte) ([]byte, error) {
 	if len(b) < 0x264 || string(b[0x202:0x206]) != "HdrS" {

@@ -14,7 +14,7 @@ import (
 // stopped.
 const bootTries = 3
 
-// staleText tells whether the boot was stopped by a fault of QEMU's emulator.
+// staleText reports whether the boot was stopped by a fault of QEMU's emulator.
 // A kernel that changes its text puts a breakpoint there first, and other
 // processors of the emulator may still run it when it is gone (QEMU 7.2, about
 // one boot of 6.12 in 100). A stock kernel that dies of a breakpoint before any

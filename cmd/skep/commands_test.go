@@ -13,7 +13,7 @@ import (
 	"skep/internal/cli"
 )
 
-// A wrong line is told from one that is right and finds nothing: each has its
+// A wrong command line differs from a correct one without results: each has its
 // exit code, and the sentence names what is wrong.
 func TestLinesThatEndEarly(t *testing.T) {
 	dir := t.TempDir()
@@ -79,8 +79,7 @@ func TestHelpOfCommandAndSubcommand(t *testing.T) {
 	}
 }
 
-// The kit's table has a case in each line that is no comment, and a run leaves
-// nothing behind.
+// The kit's table has a case in each line that is not a comment, and a run leaves no files.
 func TestKitRunsItsTable(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

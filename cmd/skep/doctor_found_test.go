@@ -67,7 +67,7 @@ func TestDoctorReportsConfinement(t *testing.T) {
 	}
 }
 
-// A machine that has been a hub is told from one that never was.
+// A machine that has been a hub is distinguished from one that never was.
 func TestDoctorSaysThatTheHubIsStopped(t *testing.T) {
 	dir := t.TempDir()
 	if c := checkHub(t.Context(), dir); c.State != checkOK || c.Found != "none runs here" {
@@ -84,7 +84,7 @@ func TestDoctorSaysThatTheHubIsStopped(t *testing.T) {
 	}
 }
 
-// A node's hub that does not answer is told from one that does.
+// A node's hub that does not answer is distinguished from one that does.
 func TestDoctorTriesTheHubOfANode(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// What a machine lacks for lending cores is named, with a cure, and is no
-// reason for skep doctor to fail.
+// What a machine lacks for lending cores is named, with a remedy, and does not make skep doctor fail.
 func TestCheckLending(t *testing.T) {
 	put := func(root, name, text string) {
 		path := filepath.Join(root, name)

@@ -13,8 +13,7 @@ import (
 	"skep/dynamos/update"
 )
 
-// What a kernel lacks for updates is named, with a cure, and is no reason for
-// skep doctor to fail; a reboot that is advised is one.
+// What a kernel lacks for updates is named, with a remedy, and does not make skep doctor fail; a reboot that is advised is one.
 func TestCheckUpdates(t *testing.T) {
 	const livepatch, ftrace = "sys/kernel/livepatch/x", "proc/sys/kernel/ftrace_enabled"
 	for want, files := range map[string]map[string]string{

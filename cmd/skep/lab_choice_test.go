@@ -119,8 +119,8 @@ func TestLabDelaysNodes(t *testing.T) {
 	}
 }
 
-// Nobody starts a holder by hand: without an order it ends, and an order that
-// can't be carried out fails.
+// A holder is never started by hand: without an order it ends, and an order
+// that can't be carried out fails.
 func TestLabHoldWantsAnOrder(t *testing.T) {
 	var order bytes.Buffer
 	if err := wire.Write(&order, struct {

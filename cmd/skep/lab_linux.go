@@ -94,8 +94,7 @@ func chooseMachine(build, name string, all []*hold.Machine, dead []*hold.Info) (
 // labNames says what the name of a machine may be.
 const labNames = "a name has letters, digits and ._- and begins with a letter or digit"
 
-// labOffered leaves out of machines, where none was named, those that end with
-// a command of somebody else's.
+// labOffered omits from machines, if none was named, those that end with another user's command.
 func labOffered(all []*hold.Machine, name string) []*hold.Machine {
 	if name != "" {
 		return all

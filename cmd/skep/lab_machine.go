@@ -70,7 +70,7 @@ func (m *labMachine) setLoss(s string) error {
 	return nil
 }
 
-// isGiven tells whether the command line describes a machine.
+// isGiven reports whether the command line describes a machine.
 func (m *labMachine) isGiven(f *cli.Flags) bool {
 	found := false
 	f.Visit(func(o *flag.Flag) {

@@ -117,7 +117,7 @@ func terminalSize(f *os.File) (labs.Size, error) {
 	return labs.Size{Rows: w.Row, Columns: w.Col}, nil
 }
 
-// followSize tells of every new size, the latest last.
+// followSize sends every new size, the latest last.
 func followSize(f *os.File) (<-chan labs.Size, func()) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)

@@ -115,7 +115,7 @@ func dead(t *testing.T, build, name string) {
 	}
 }
 
-// Whoever asks for one machine and so clears the others away tells of them.
+// A request for one machine that removes the others reports them.
 func TestLabReportsOtherDeaths(t *testing.T) {
 	build := t.TempDir()
 	t.Setenv("SKEP_BUILD", build)

@@ -64,7 +64,7 @@ func TestAddressOfAHub(t *testing.T) {
 	}
 }
 
-// The token by which a hub's own agent joins serves nobody else.
+// The token by which a hub's own agent joins is of no use to others.
 func TestTokenOfTheOwnAgentIsUsedUp(t *testing.T) {
 	dir, err := os.MkdirTemp("", "own") // t.TempDir is too long for a socket
 	if err != nil {
@@ -91,7 +91,7 @@ func TestTokenOfTheOwnAgentIsUsedUp(t *testing.T) {
 	}
 }
 
-// Lines of several nodes are told apart, whole, however they come.
+// Lines of several nodes are printed whole with their node, in whatever pieces they arrive.
 func TestOutputOfSeveralNodes(t *testing.T) {
 	long := strings.Repeat("x", lineMax)
 	for _, c := range []struct {

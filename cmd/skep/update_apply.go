@@ -105,7 +105,7 @@ func (u *updateApply) run(ctx context.Context, f *cli.Flags, words []string) err
 	})
 }
 
-// isPackage tells a file from the name of what is loaded.
+// isPackage distinguishes a file from the name of a loaded update.
 func isPackage(word string) bool {
 	return strings.HasSuffix(word, pack.Suffix) || strings.ContainsRune(word, '/')
 }

@@ -64,8 +64,8 @@ func withDevice(do func(d *update.Device) error) error {
 	return updateError(do(d))
 }
 
-// An updateSource tells of updates and what happened to them: a device, or
-// what a test says.
+// An updateSource lists updates and their events: a device, or what a test
+// says.
 type updateSource interface {
 	update.Source
 	Events() ([]uapi.DynamosEvent, error)

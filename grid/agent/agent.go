@@ -145,8 +145,7 @@ func findBee(path, self string) (beeLoader, error) {
 	return beeLoader(path), nil
 }
 
-// makeDirs leaves an empty temporary directory: what a killed agent left is
-// nobody's any more.
+// makeDirs leaves an empty temporary directory: what a killed agent left belongs to no process any more.
 func (a *Agent) makeDirs() error {
 	state, err := filepath.Abs(a.config.State)
 	if err != nil || a.config.State == "" {

@@ -439,8 +439,7 @@ func TestResultLargerThanItsInterface(t *testing.T) {
 	})
 }
 
-// A worker that takes nothing is ended after the time that is told, however
-// alive it says to be; so is one that is silent before its first call.
+// A worker that reads nothing is ended after the reported time, even if it sends keepalives; so is one that is silent before its first call.
 func TestDeafAndSilentWorkers(t *testing.T) {
 	each(t, 1, func(t *testing.T, r *rig) {
 		r.Agent.muteLimit, r.Agent.startLimit = 1500*time.Millisecond, 2500*time.Millisecond

@@ -142,8 +142,8 @@ func readReport(path string) (*report, error) {
 }
 
 // memories holds sealed copies of blobs that workers get from this process and
-// not by a name, one per digest for as long as somebody starts with it: other
-// programs of the same user may write to the cache. mu guards all.
+// not by a name, one per digest while a worker starts with it: other programs
+// of the same user may write to the cache. mu guards all.
 type memories struct {
 	fits func(io.ReaderAt) error // nil: any content is good
 
@@ -237,7 +237,7 @@ func openCached(path string) (*os.File, error) {
 	return f, nil
 }
 
-// changed: somebody else wrote to this blob's file.
+// changed: another process wrote to this blob's file.
 func blobChanged(digest string) *failure {
 	f := failf(proto.ReasonNode, uapi.EInternal, "blob %.12s in the node's cache was changed by another program", digest)
 	f.changed = digest

@@ -15,7 +15,7 @@ const (
 	ConfinedLandlock Confinement = "landlock"
 	// ConfinedNot: programs have the rights of the agent's user.
 	ConfinedNot Confinement = "none"
-	// ConfinedBee: bee shows its own folder, but it is no sandbox.
+	// ConfinedBee: bee shows its own folder, but it is not a sandbox.
 	ConfinedBee Confinement = "bee"
 )
 
@@ -34,7 +34,7 @@ type bounds struct {
 // nobody is the user of programs if the agent is root's. It owns no file.
 const nobody = 65534
 
-// isWithin says whether path is dir or lies below it.
+// isWithin reports whether path is dir or below it.
 func isWithin(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

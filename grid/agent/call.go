@@ -16,7 +16,7 @@ import (
 	"skep/internal/uapi"
 )
 
-// call runs a lease to its end and tells the hub how that was.
+// call runs a lease to its end and reports the result to the hub.
 func (a *Agent) call(ctx context.Context, l *lease) {
 	began := time.Now()
 	done, result, err := a.tryCall(ctx, l)
@@ -148,7 +148,7 @@ func (a *Agent) acquireWorker(ctx context.Context, l *lease) (*worker, error) {
 	return w, nil
 }
 
-// refetchBlob fetches a blob again whose file somebody else changed.
+// refetchBlob fetches a blob again whose file another process changed.
 func (a *Agent) refetchBlob(ctx context.Context, err error) bool {
 	var f *failure
 	if !errors.As(err, &f) || f.changed == "" {

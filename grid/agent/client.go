@@ -55,7 +55,7 @@ func (c *client) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", c.address)
 }
 
-// do sends a request; an answer that is no success becomes its problem.
+// do sends a request; an answer with an error becomes its problem.
 func (c *client) do(r *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(r)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *client) result(ctx context.Context, call, fence, n uint64, body io.Read
 	return resp.Body.Close()
 }
 
-// atEnd calls f when the reader ends well.
+// atEnd calls f when the reader ends without an error.
 type atEnd struct {
 	io.Reader
 	f func()

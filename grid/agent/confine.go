@@ -90,7 +90,7 @@ func (c *Config) stateDirs() []string {
 		list = append(list, dir)
 	}
 	slices.Sort(list)
-	// What lies in another of them is hidden with it.
+	// A directory inside another of them is hidden with it.
 	return slices.CompactFunc(list, func(outer, inner string) bool { return isWithin(inner, outer) })
 }
 

@@ -112,7 +112,7 @@ func (b *bounds) sysProcAttr() *syscall.SysProcAttr {
 	}
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	// Users keep their numbers. Root in the new namespace is root of this
-	// machine, who owns the agent's files; programs run as somebody else.
+	// machine, who owns the agent's files; programs run as another user.
 	attr.UidMappings = idMap(os.Geteuid(), b.RunAs)
 	attr.GidMappings = idMap(os.Getegid(), b.RunAs)
 	attr.GidMappingsEnableSetgroups = b.RunAs != 0
@@ -155,7 +155,7 @@ func (b *bounds) verify() error {
 	return nil
 }
 
-// leadsToOwn says whether something of the program lies at a path or below.
+// leadsToOwn reports whether a file of the program is at a path or below.
 func (b *bounds) leadsToOwn(path string) bool {
 	return slices.ContainsFunc(slices.Concat(b.Write, b.Read), func(own string) bool { return isWithin(own, path) })
 }

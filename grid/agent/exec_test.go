@@ -13,7 +13,7 @@ import (
 	"skep/grid/proto"
 )
 
-// ran is what came out of a program.
+// ran is the result of a program.
 type ran struct {
 	out, err, failed string
 	status           int
@@ -108,8 +108,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// A program that reads no input must not keep the agent from seeing that
-// nobody waits for it.
+// A program that reads no input must not hide from the agent that its caller is gone.
 func TestExecUnreadInput(t *testing.T) {
 	each(t, 1, func(t *testing.T, r *rig) {
 		ours, theirs := net.Pipe()

@@ -172,8 +172,7 @@ func guardStart(order guardOrder) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("the kernel refuses to adopt processes: %w", err)
 	}
-	// What the owner of the machine does comes first. A kernel that refuses
-	// is no reason not to work.
+	// What the owner of the machine does comes first. If the kernel refuses, the guard works without it.
 	unix.Setpriority(unix.PRIO_PROCESS, 0, 19)
 	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
 	giveStreams(order.Bounds.RunAs)
@@ -201,7 +200,7 @@ func guardStart(order guardOrder) (int, error) {
 	}
 	for tries := 0; ; tries++ {
 		pid, err := syscall.ForkExec(path, order.Args, attr)
-		// Somebody between fork and exec may still hold a new file open.
+		// A process between fork and exec may still hold a new file open.
 		if err == syscall.ETXTBSY && tries < 50 {
 			time.Sleep(2 * time.Millisecond)
 			continue
@@ -213,7 +212,7 @@ func guardStart(order guardOrder) (int, error) {
 	}
 }
 
-// giveStreams lets another user open /dev/stdout anew. Only pipes are given:
+// giveStreams lets another user open /dev/stdout again. Only pipes are given:
 // they were made for this program.
 func giveStreams(id int) {
 	var st unix.Stat_t

@@ -42,7 +42,7 @@ func victim(worker, bee string) {
 	select {}
 }
 
-// victimT is what newRig needs of a test, in a process that is none.
+// victimT is what newRig needs of a test, in a process that is not a test.
 type victimT struct{ testing.TB }
 
 func (*victimT) Helper()                      {}

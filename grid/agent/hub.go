@@ -29,7 +29,7 @@ type hub interface {
 
 // A store is the cache of blobs.
 type store interface {
-	Path(digest string) (string, error) // a file that nobody changes
+	Path(digest string) (string, error) // a file that is never changed
 	Held() []string                     // the latest used first
 	Pin(digest, owner string)
 	Unpin(owner string)

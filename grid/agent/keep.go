@@ -13,7 +13,7 @@ import (
 )
 
 // A keeper has the output of one worker in files of bounded size: its beginning
-// and its end, since both tell what went wrong. Its owner's lock guards it.
+// and its end, since both show what went wrong. Its owner's lock guards it.
 type keeper struct {
 	base  string // of the files' names
 	head  *os.File
@@ -51,7 +51,7 @@ func keptName(session string) string {
 	}, session[:min(len(session), 64)])
 }
 
-// add keeps a line. A disk that takes no more is no reason to end a call.
+// add keeps a line. A full disk does not end a call.
 func (k *keeper) add(line string) {
 	n := len(line) + 1
 	if k.tail == nil && k.bytes+n <= keptHead {

@@ -12,8 +12,7 @@ import (
 	"skep/grid/proto"
 )
 
-// A worker writes more than is passed on: the run is told how much it misses
-// and how to see it, and the node has beginning and end in bounded files.
+// A worker writes more than is passed on: the run learns how much is missing and how to see it, and the node keeps beginning and end in bounded files.
 func TestFloodIsKept(t *testing.T) {
 	const n = 100000 // about 2.4 MB
 	each(t, 1, func(t *testing.T, r *rig) {

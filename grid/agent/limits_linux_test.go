@@ -92,7 +92,7 @@ func TestProcessLimitIsInherited(t *testing.T) {
 	})
 }
 
-// Who asks gets no more than the owner allows, and is told so.
+// A request above what the owner allows is refused with that reason.
 func TestOwnersLimits(t *testing.T) {
 	t.Parallel()
 	r := newRigOf(t, Config{State: tempDir(t), Slots: 1, Limits: proto.Limits{Memory: 50 * mega}})

@@ -125,7 +125,7 @@ func (l *link) exchangeHello(ctx context.Context, h proto.Hello) (proto.Welcome,
 }
 
 // Run works for the hub that the node joined until ctx ends, or until the hub
-// or the identity says that it never will. Connections that break are made anew.
+// or the identity says that it never will. Broken connections are opened again.
 func Run(ctx context.Context, c Config) error {
 	a, err := newAgent(c)
 	if err != nil {

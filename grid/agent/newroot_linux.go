@@ -19,8 +19,8 @@ var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 
 var systemDevices = []string{"null", "zero", "full", "random", "urandom"}
 
-// scratchBytes bounds /tmp and /dev/shm of a program, which lie in memory.
-// Its TMPDIR lies on the disk.
+// scratchBytes bounds /tmp and /dev/shm of a program, which are in memory. Its
+// TMPDIR is on the disk.
 const scratchBytes = "64m"
 
 // A newRoot is a file system under construction at a directory, in the guard's

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What a worker inherited is nobody's to change, not even for itself.
+// What a worker inherited cannot be changed, not even by the worker.
 func TestInitialDataIsSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 2)

@@ -25,7 +25,7 @@ type pool struct {
 	leases  map[uint64]bool // fences that have not ended
 }
 
-// A turn is a lease that waits for its slot; came is closed when it has one.
+// A turn is a lease that waits for its slot; came is closed when the waiter has a worker.
 type turn struct {
 	lease           *proto.Lease
 	came            chan struct{}

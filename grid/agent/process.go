@@ -85,7 +85,7 @@ func (e exit) String() string {
 	return fmt.Sprintf("it ended with exit status %d", e.Code)
 }
 
-// underBee gives the guest's end: bee tells signals as a shell does.
+// underBee gives the guest's end: bee reports signals as a shell does.
 func (e exit) underBee() exit {
 	if e.Error == "" && e.Signal == 0 && e.Code > beeSignal && e.Code <= beeSignal+64 {
 		return exit{Code: e.Code, Signal: e.Code - beeSignal}

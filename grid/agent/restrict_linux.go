@@ -127,7 +127,7 @@ func handledAccess(abi int) uint64 {
 	return all
 }
 
-// procFiles tell of the machine and of no process.
+// procFiles describe the machine, not a process.
 var procFiles = []string{"/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/version", "/proc/uptime", "/proc/loadavg"}
 
 func landlockFiles(ruleset int, b *bounds, all uint64) error {

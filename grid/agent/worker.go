@@ -49,7 +49,7 @@ type failure struct {
 	text   string
 	status int
 
-	changed string // the blob in the cache that somebody wrote to
+	changed string // the blob in the cache that was changed
 }
 
 func (f *failure) Error() string { return f.text }

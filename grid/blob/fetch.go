@@ -170,7 +170,7 @@ func (p *pull) accept(resp *http.Response) error {
 	return errors.New(problemText(resp))
 }
 
-// problemText finds the sentence in an answer that is no success.
+// problemText finds the message in an answer with an error.
 func problemText(resp *http.Response) string {
 	var problem struct{ Text string }
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10))

@@ -29,7 +29,7 @@ var (
 	ErrDigest = errors.New("this is no SHA-256 in 64 hex digits")
 )
 
-// A Mismatch says that bytes are not those of the digest they came under.
+// A Mismatch reports that bytes do not match the digest that they were stored under.
 type Mismatch struct{ Want, Got string }
 
 func (e *Mismatch) Error() string {
@@ -182,7 +182,7 @@ func (s *Store) verify(e *entry) error {
 	return err
 }
 
-// Has tells whether the blob is there.
+// Has reports whether the blob is stored.
 func (s *Store) Has(digest string) bool {
 	_, err := s.lookup(digest)
 	return err == nil
@@ -235,7 +235,7 @@ func (s *Store) Pin(digest, owner string) {
 	s.pins[digest][owner] = true
 }
 
-// Unpin takes back all pins of an owner.
+// Unpin removes all pins of an owner.
 func (s *Store) Unpin(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +319,7 @@ func (d *draft) discard() {
 // commitDraft gives a draft its name. It may be that another was faster.
 func (s *Store) commitDraft(d *draft) error {
 	digest := d.digest()
-	// Programs are executed from here; nobody writes to a blob.
+	// Programs are executed from here; a blob is never written to.
 	err := os.Chmod(d.file.Name(), 0o500)
 	if e := d.file.Close(); err == nil {
 		err = e

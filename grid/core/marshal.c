@@ -191,7 +191,7 @@ static int move_scalar(struct transfer *t, u32 i)
 	u64 bits = v->bits;
 	int err;
 
-	/* Where it may come out, it lies in memory. */
+	/* If it is an output, it is in memory. */
 	if (!t->taking && v->at && param_of(t->call, i)->mode & SKEP_OUT) {
 		bits = 0;
 		memcpy(&bits, v->at, size);
@@ -208,7 +208,7 @@ static int move_scalar(struct transfer *t, u32 i)
 }
 
 /*
- * The innermost run of elements that lie together is moved at once; a whole
+ * The innermost run of adjacent elements is moved at once; a whole
  * array is one run.
  */
 static int move_part(struct transfer *t, u8 *base, const struct grid_shape *s,

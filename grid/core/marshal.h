@@ -7,7 +7,7 @@
  * Order on the wire: all scalars that go this way in 8 bytes each, in the
  * order of the parameters; then strings (u64 length, bytes, zeros up to a
  * multiple of 8); then arrays (dense elements, zeros up to a multiple of 8).
- * Sizes follow from what came before, so no length of an array is sent. An
+ * Sizes follow from earlier arguments, so no length of an array is sent. An
  * array whose size reads an item of another array stands after that one.
  */
 #ifndef GRID_CORE_MARSHAL_H
@@ -67,7 +67,7 @@ void grid_call_init(struct grid_call *c, const struct grid_module *m,
  */
 int grid_call_measure(struct grid_call *c, u32 direction, u64 *length);
 
-/* Send what goes in `direction`; measure came before. */
+/* Send what goes in `direction`; after measure. */
 int grid_call_send(struct grid_call *c, u32 direction, struct grid_mover *to);
 
 /* Worker: take IN arguments; allocates all arrays, also OUT and WORK. */
@@ -80,7 +80,7 @@ int grid_call_take(struct grid_call *c, struct grid_mover *from,
  */
 int grid_call_accept(struct grid_call *c, struct grid_mover *from, u64 length);
 
-/* Worker: give back all that take allocated. */
+/* Worker: free all that take allocated. */
 void grid_call_drop(struct grid_call *c, struct grid_memory *memory);
 
 #endif

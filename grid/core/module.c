@@ -303,7 +303,8 @@ int grid_module_size(const struct grid_module *m, const struct skep_function *f,
 			memcpy(top++, code + 1, 8);
 			break;
 		case SKEP_OP_PARAM:
-			/* What came may have more bits than its type. */
+			/* The received value may have more bits than its
+			 * type. */
 			*top++ = integer_at(&value[code[1]].bits, 0,
 					    m->param[f->first + code[1]].type);
 			break;

@@ -3,7 +3,7 @@
  * The session's state machine. Owns the copies of short pieces; longer ones
  * belong to the caller. No lock: the caller's guards the struct.
  *
- * Where frames end is not stored: every frame's header lies in the queue until
+ * Where frames end is not stored: every frame's header stays in the queue until
  * the peer has it, and is read again to find the next one.
  */
 #include "session.h"
@@ -72,7 +72,7 @@ static u64 frame_end(struct grid_session *s, u64 end, u64 place)
 	return end;
 }
 
-/* Forget what lies before `place`. */
+/* Drop the bytes before `place`. */
 static void release_before(struct grid_session *s, u64 place)
 {
 	struct grid_part *p;

@@ -106,8 +106,9 @@ int grid_session_acked(struct grid_session *s, const void *payload);
 int grid_session_room(const struct grid_session *s, u64 n);
 /*
  * Begin a frame with `len` bytes of payload, which grid_session_put brings in
- * one or more pieces; whoever shares the session must wait until the frame is
- * whole. -EAGAIN: no room now, so read until an ACK came and try again.
+ * one or more pieces; other users of the session must wait until the frame is
+ * complete. -EAGAIN: the window is full: read until an ACK arrives and try
+ * again.
  */
 int grid_session_frame(struct grid_session *s, u16 type, u16 flags, u64 call,
 		       u32 len);

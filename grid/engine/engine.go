@@ -209,7 +209,7 @@ func Dial(c DialConfig) (*nats.Conn, error) {
 		nats.DontRandomize(), nats.IgnoreDiscoveredServers(),
 		nats.MaxReconnects(-1), nats.CustomReconnectDelay(backOff), nats.IgnoreAuthErrorAbort(),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(3), nats.Timeout(10*time.Second),
-		nats.ReconnectBufSize(-1), // what was true before a break is said anew, not replayed
+		nats.ReconnectBufSize(-1), // the state before a break is reported again, not replayed
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if c.Down != nil {
 				c.Down(err)

@@ -73,7 +73,7 @@ const (
 	CallQueued    = "queued"
 	CallLeased    = "leased"
 	CallRequeued  = "requeued"
-	CallCancelled = "cancelled" // one lease: another was faster, or nobody wants it
+	CallCancelled = "cancelled" // one lease: another was faster, or it is not wanted
 	CallRefused   = "refused"   // a late result
 	CallDone      = "done"
 	CallFailed    = "failed"

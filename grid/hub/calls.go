@@ -123,7 +123,7 @@ func (h *Hub) grantLease(l sched.Lease) sched.Event {
 	return nil
 }
 
-// callEvent tells watchers and the ledger.
+// callEvent notifies watchers and the ledger.
 func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	assertLocked(&h.mu)
 	e := Event{Type: "call", State: state, Session: c.caller.key, Call: uint64(c.id), Function: c.functionName(), Text: text}
@@ -150,7 +150,7 @@ func (h *Hub) callEvent(c *call, l *lease, state, text string) {
 	}
 }
 
-// endLease forgets a lease. A result that nobody committed is dropped.
+// endLease forgets a lease. A result that was not committed is dropped.
 func (h *Hub) endLease(c *call, f sched.Fence) *lease {
 	assertLocked(&h.mu)
 	l := c.leases[f]

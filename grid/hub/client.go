@@ -168,8 +168,7 @@ func (c *Client) Events(ctx context.Context) (*Stream, error) {
 	return c.open(ctx, http.MethodGet, "/v1/events", nil)
 }
 
-// Run opens a socket for masters (SKEP_SOCKET). It lives until the stream, which
-// tells what happens to the run, is closed.
+// Run opens a socket for masters (SKEP_SOCKET). It lives until the stream, which reports what happens to the run, is closed.
 func (c *Client) Run(ctx context.Context, v RunRequest) (socket string, s *Stream, err error) {
 	if s, err = c.open(ctx, http.MethodPost, "/v1/runs", v); err != nil {
 		return "", nil, err

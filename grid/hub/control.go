@@ -14,7 +14,7 @@ import (
 	"skep/grid/proto"
 )
 
-// Life of join tokens that nobody said otherwise for.
+// Default lifetime of join tokens.
 const (
 	tokenUses = 1
 	tokenLife = 24 * time.Hour
@@ -50,7 +50,7 @@ func (h *Hub) Status() Status {
 	return s
 }
 
-// advertisedAddress is the address that nodes are told: people may correct it.
+// advertisedAddress is the address that is given to nodes: people may correct it.
 func (h *Hub) advertisedAddress() string {
 	if h.cfg.Advertise != "" {
 		return h.cfg.Advertise

@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// A crowd is connections that nobody knows yet. It has a limit: beyond it the
-// oldest has to go, so that many who only stand there can't keep out one who
-// comes and goes quickly. The lock guards what follows it.
+// A crowd holds connections whose peers are not yet authenticated. It has a
+// limit: beyond it the oldest has to go, so that many who only stand there
+// can't keep out one who comes and goes quickly. The lock guards what follows
+// it.
 type crowd struct {
 	most int
 

@@ -11,8 +11,7 @@ import (
 	"skep/grid/engine"
 )
 
-// A watcher gets events until it is closed. Who reads too slowly misses some
-// and is told how many. Hub.mu guards missed.
+// A watcher gets events until it is closed. A slow reader misses some and learns how many. Hub.mu guards missed.
 type watcher struct {
 	run    string // only of this run, if not empty
 	events chan Event

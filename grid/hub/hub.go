@@ -8,11 +8,11 @@
 // caller, run, execution and watcher below a comment with its name; all else in
 // them is set once. What one goroutine owns, or another lock guards, says so.
 //
-// Under Hub.mu nobody waits for a peer, a disk or a lock that is held over such
-// work: frames to masters, ledger entries and events have queues, messages to
-// nodes are the engine's, which drops a node that reads too slowly, and a
+// Under Hub.mu there is no wait for a peer, a disk or a lock that is held over
+// such work: frames to masters, ledger entries and events have queues, messages
+// to nodes are the engine's, which drops a node that reads too slowly, and a
 // spool's lock is free while its file is written. What is left takes a moment:
-// closing the file of a spool that nobody holds any more, and a line of log.
+// closing the file of a spool without holders, and a line of log.
 package hub
 
 import (
@@ -48,7 +48,7 @@ type Config struct {
 	Advertise string
 	Grace     time.Duration // a master may be away for so long (5 s)
 	Spool     string        // directory for arguments and results (State/spool)
-	BlobLimit int64         // bytes of stored blobs that nobody pins (8 GiB)
+	BlobLimit int64         // bytes of stored blobs that are not pinned (8 GiB)
 	Quotas    Quotas
 	Sched     sched.Config
 	Now       func() time.Time

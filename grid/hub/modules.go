@@ -37,8 +37,7 @@ type initData struct {
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$`)
 
-// bindModule finds the worker program of a module. What is looked at is the stored
-// copy, so nobody can exchange the file in between.
+// bindModule finds the worker program of a module. The stored copy is inspected, so the file cannot be replaced in between.
 func (m *master) bindModule(id uint64, name string) error {
 	mod, raw, e := m.load(name)
 	if e != nil {
@@ -127,7 +126,7 @@ func (m *master) moduleInit(f *session.Frame) error {
 	return nil
 }
 
-// initModule stores what came; calls read from here on use it.
+// initModule stores what was received; calls read from here on use it.
 func (m *master) initModule(id uint64, mod *module, v uapi.ModuleInit, data *spool) {
 	digest, err := m.hub.putBlob(data.reader(context.Background()), m.key)
 	if err != nil {

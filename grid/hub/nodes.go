@@ -80,8 +80,7 @@ func (h *Hub) nodeGone(n *node) {
 
 const stopIn = time.Second // a removed node hears why
 
-// RemoveNode takes a node's work away and lets its identity in no more. It is
-// told, so that its agent ends; one that is away will find the door closed.
+// RemoveNode takes a node's work away and lets its identity in no more. It is notified, so that its agent ends; one that is away will find the door closed.
 func (h *Hub) RemoveNode(name string) error {
 	id, err := h.roster.remove(name)
 	if err != nil {

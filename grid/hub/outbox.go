@@ -22,9 +22,9 @@ type outgoing struct {
 }
 
 // An outbox sends what a master gets. Two goroutines: one for results, whose
-// data may take long, one for all else, which passes between their frames.
-// Nobody waits in add: whoever reads from a master or holds the hub's lock must
-// not wait for that master to read. The lock guards the lists.
+// data may take long, one for all else, which passes between their frames. add
+// never waits: a goroutine that reads from a master or holds the hub's lock
+// must not wait for that master to read. The lock guards the lists.
 type outbox struct {
 	conn *session.Conn
 

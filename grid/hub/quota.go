@@ -10,7 +10,7 @@ import (
 	"skep/internal/cli"
 )
 
-// A quota bounds the bytes that the hub holds for somebody: arguments and
+// A quota bounds the bytes that the hub holds for one owner: arguments and
 // results from the moment that they are announced until they went on, and the
 // data of Initialize for as long as its session lasts.
 type quota struct {
@@ -71,7 +71,7 @@ type Quotas struct {
 	Node    uint64 // of results that one node sends (three quarters of the hub's)
 }
 
-// setDefaults puts numbers where nobody gave any.
+// setDefaults sets the limits that are not given.
 func (q *Quotas) setDefaults(free uint64) {
 	if q.Hub == 0 {
 		q.Hub = free / 10 * 9

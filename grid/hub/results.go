@@ -14,8 +14,7 @@ import (
 
 const mutesMost = 2
 
-// An inlineResult came inside its message. It lies in a spool before the lock is
-// taken, for a spool may be a file.
+// An inlineResult arrived inside its message. It is put into a spool before the lock is taken, for a spool may be a file.
 type inlineResult struct {
 	spool *spool // nil: taken over, or there is none
 	err   error  // why it could not be stored
@@ -177,7 +176,7 @@ func (h *Hub) handleFailed(n *node, v *proto.Failed) error {
 		ev.Kind = sched.NodeFailed
 	}
 	if c := h.calls[ev.Call]; current && ev.Kind == sched.NodeFailed && c.args.failure() != nil {
-		// The node is not to blame for arguments that never came.
+		// Missing arguments are not the node's fault.
 		ev.Kind, c.code, ev.Why = sched.Final, uapi.EInternal, c.args.failure().Error()
 	}
 	h.handleEvent(ev)

@@ -17,8 +17,8 @@ import (
 )
 
 // A roster remembers who joined, so that a name means one node and an id one
-// key: the id follows from a public key, which anybody may know. The lock
-// guards the map and the file.
+// key: the id follows from a public key, which is not secret. The lock guards
+// the map and the file.
 type roster struct {
 	file string
 

@@ -8,10 +8,10 @@ import (
 	"skep/grid/sched"
 )
 
-// handleEvent gives an event to the scheduler and does what follows. The lock is
-// held. Whoever learns something calls it (masters' requests, nodes' reports, the
-// clock); it alone calls what grants, takes back and ends the leases of a call,
-// which call nobody back.
+// handleEvent gives an event to the scheduler and does what follows. The lock
+// is held. Every source of events calls it (masters' requests, nodes' reports,
+// the clock); it alone calls what grants, takes back and ends the leases of a
+// call, which make no callbacks.
 func (h *Hub) handleEvent(ev sched.Event) {
 	assertLocked(&h.mu)
 	events := []sched.Event{ev}

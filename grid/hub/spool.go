@@ -19,11 +19,11 @@ import (
 // without a name, which the system frees whatever happens to the hub.
 const spoolMemory = 1 << 20
 
-// spoolMost bounds what anybody may announce.
+// spoolMost bounds the length that a peer may announce.
 const spoolMost = 1 << 48
 
-// A spooler makes spools. All that lie in memory together stay below limit;
-// beyond it even small ones go to files.
+// A spooler makes spools. Together those in memory stay below limit; beyond it
+// even small ones go to files.
 type spooler struct {
 	dir   string
 	limit int64
@@ -36,16 +36,16 @@ type spooler struct {
 
 // A spool holds the bytes of one transfer: arguments or a result. One writer
 // appends; any number of readers follow, also while bytes still come. The lock
-// guards all below it. Whoever made it calls drop; readers hold it open.
+// guards all below it. Its creator calls drop; readers hold it open.
 type spool struct {
 	from   *spooler
 	want   int64    // bytes that will come; finish settles it when open
-	open   bool     // nobody said how many: at most want
+	open   bool     // the length is unknown: at most want
 	quotas []*quota // each has kept bytes for it until drop
 	kept   int64
 
 	mu     sync.Mutex
-	moved  chan struct{} // closed and made anew when anything changed
+	moved  chan struct{} // closed and created again at each change
 	mem    []byte
 	file   *os.File
 	left   bool // the file has a name still
@@ -64,7 +64,7 @@ func (p *spooler) newSpool(want uint64, quotas ...*quota) (*spool, error) {
 	return p.createSpool(&spool{want: int64(want)}, want, quotas)
 }
 
-// newUnbounded makes a spool for a transfer whose length nobody said.
+// newUnbounded creates a spool for a transfer of unknown length.
 func (p *spooler) newUnbounded(most uint64, quotas ...*quota) (*spool, error) {
 	return p.createSpool(&spool{want: int64(most), open: true}, most, quotas)
 }
@@ -248,7 +248,7 @@ func (s *spool) put() {
 	s.from.used.Add(-s.want)
 }
 
-// release gives back what the quotas kept.
+// release returns its bytes to the quotas.
 func (s *spool) release() {
 	for _, q := range s.quotas {
 		q.release(s.kept)

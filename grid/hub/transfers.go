@@ -11,7 +11,7 @@ import (
 type incoming struct {
 	to   *spool // nil: thrown away
 	left uint64
-	done func() // the last byte came
+	done func() // the last byte arrived
 	fail func(error)
 }
 
@@ -46,7 +46,7 @@ func (m *master) handleData(f *session.Frame) error {
 	return nil
 }
 
-// discard lets go of a transfer's bytes; what still comes is thrown away.
+// discard releases a transfer's bytes; what still comes is thrown away.
 func (in *incoming) discard(err error) {
 	if in.to == nil {
 		return

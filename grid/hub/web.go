@@ -36,8 +36,7 @@ func (h *Hub) webHandler() http.Handler {
 	return h.limitTime(mux)
 }
 
-// limitTime gives a request's body little time until a handler gives it more, and
-// who is no node one request a connection.
+// limitTime gives a request's body little time until a handler gives it more, and allows a client that is not a node one request per connection.
 func (h *Hub) limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -356,7 +355,7 @@ func receiveSpool(s *spool, from io.Reader, r *http.Request) error {
 	return nil
 }
 
-// keepResult says no for a lease that was taken back meanwhile.
+// keepResult refuses a lease that was revoked meanwhile.
 func (h *Hub) keepResult(c *call, l *lease, s *spool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package ident says who is who: the hub's certificate authority, the tokens
-// that let a machine join, and a node's identity. Its files lie in state
+// that let a machine join, and a node's identity. Its files are in state
 // directories of mode 0700; keys and tokens have mode 0600. What a network peer
 // presents is checked here before anything else sees it.
 package ident
@@ -139,8 +139,8 @@ func (ca *CA) Sign(csr []byte, id string) ([]byte, error) {
 
 // HubTLS is the hub's side of every connection. A client certificate is
 // verified if one is given: joining has none. Handlers ask PeerNode. The
-// server's key and certificate are made anew at each start, and again when the
-// certificate is old, so they never lie on the disk.
+// server's key and certificate are generated at each start, and again when the
+// certificate is old, so they are never on the disk.
 func (ca *CA) HubTLS(protos ...string) (*tls.Config, error) {
 	s := &server{ca: ca}
 	if _, err := s.certificate(nil); err != nil {

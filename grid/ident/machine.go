@@ -10,8 +10,8 @@ import (
 	"sort"
 )
 
-// A Machine is the fingerprint that lies beside an identity: hashes, since the
-// numbers themselves are nobody's business. Copies of a disk have the same
+// A Machine is the fingerprint that is stored with an identity: hashes, since
+// the numbers themselves are private. Copies of a disk have the same
 // installation but other network cards; a card that comes or goes (a dock)
 // leaves others.
 type Machine struct {
@@ -54,7 +54,7 @@ func hashText(s string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// IsSame tells whether two fingerprints are of one machine. Without a card on
+// IsSame reports whether two fingerprints are of one machine. Without a card on
 // one side (all switched off) the installation decides.
 func (m Machine) IsSame(o Machine) bool {
 	if m.Install != o.Install {

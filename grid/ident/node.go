@@ -207,7 +207,7 @@ func (n *Node) NKey() string { return n.nkey }
 // Sign signs the engine's nonce.
 func (n *Node) Sign(nonce []byte) ([]byte, error) { return n.seed.Sign(nonce) }
 
-// Cloned tells whether this identity replaced that of a copied disk and has
+// Cloned reports whether this identity replaced that of a copied disk and has
 // not joined since.
 func (n *Node) Cloned() bool { return n.cloned }
 
@@ -258,7 +258,7 @@ func (n *Node) checkAdmission(a Admission) error {
 	return nil
 }
 
-// Admitted tells whether the node has joined; Why says what to do if not.
+// Admitted reports whether the node has joined; Why says what to do if not.
 func (n *Node) Admitted() bool { return n.Why() == nil }
 
 // Why is nil, ErrNotAdmitted, ErrCloned or that the certificate has expired.
@@ -294,7 +294,7 @@ func (n *Node) Expires() time.Time {
 	return n.cert.NotAfter
 }
 
-// RenewDue tells whether the certificate is old enough to be renewed.
+// RenewDue reports whether the certificate is old enough to be renewed.
 func (n *Node) RenewDue(now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

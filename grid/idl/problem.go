@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// problemsMax keeps what is printed for a file that is no IDL at all short.
+// problemsMax limits what is printed for a file that is not IDL.
 const problemsMax = 20
 
 // sourceMax is the longest line that is shown: longer ones are no help.

@@ -92,7 +92,7 @@ func (q *param) cType() string {
 	return t
 }
 
-// isPointer tells whether C gets the argument's address rather than its value.
+// isPointer reports whether C gets the argument's address rather than its value.
 func (q *param) isPointer(fortran bool) bool {
 	return fortran || len(q.dims) > 0 || q.mode != uapi.ModeIn || q.kind == uapi.String
 }
@@ -178,8 +178,8 @@ func (s *stub) writeWrapper(d *define, statement string, at *position) {
 	s.linef("}")
 }
 
-// mayDeclare tells whether Globals may declare a function already: they name it,
-// or include a header of the user's.
+// mayDeclare reports whether Globals may declare a function already: they name
+// it, or include a header of the user's.
 func (m *Module) mayDeclare(name string) bool {
 	for _, b := range m.Globals {
 		for _, w := range strings.FieldsFunc(b.text, func(r rune) bool { return r > 0x7f || !isLetter(byte(r)) && !isDigit(byte(r)) }) {

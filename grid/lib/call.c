@@ -208,7 +208,7 @@ static int send_call(struct grid_client *c, const struct skep_handle *m, u32 f,
 }
 
 /*
- * A call that began to go out cannot be taken back. Only a program that writes
+ * A call that is partly sent cannot be withdrawn. Only a program that writes
  * into the arguments meanwhile gets another error than -EPIPE here.
  */
 static void abandon_call(struct grid_client *c, struct skep_request *r, int err)

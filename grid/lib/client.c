@@ -156,7 +156,7 @@ void grid_request_hush(struct grid_client *c, struct skep_request *r)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* A module that is not found is told of with the call that needs it. */
+/* A missing module is reported with the call that needs it. */
 static int is_reported(struct grid_client *c, struct skep_request *r)
 {
 	int yes;

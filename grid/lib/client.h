@@ -28,14 +28,14 @@ struct skep_request {
 	u64 id, number; /* number: of calls that were sent, from 1 */
 	enum grid_request_kind kind;
 	int ended, told, code;
-	int quiet;		/* its failure is no news to the program */
+	int quiet;		/* the program knows of its failure already */
 	int reported;		/* its failure was printed */
 	int sending;		/* a thread sends args; the request cannot go */
 	char *text;		/* why it failed */
 	struct grid_args *args; /* until it has ended */
 	struct skep_info info;	/* good if code is 0 */
 	u64 begun;
-	u32 module, bytes; /* BIND: what came; manifest is bytes long */
+	u32 module, bytes; /* BIND: what was received; manifest is bytes long */
 	void *manifest;
 	struct skep_request *next, **link; /* in client->request */
 };
@@ -97,7 +97,7 @@ int grid_request_busy(struct grid_client *c, struct skep_request *r);
 void grid_request_sent(struct grid_client *c, struct skep_request *r);
 /* Waits; answers how it ended, and sets the error from it. */
 int grid_request_wait(struct grid_client *c, struct skep_request *r);
-/* The program gave it up, or is told of its end by another line. */
+/* The program gave it up, or another line reports its end. */
 void grid_request_hush(struct grid_client *c, struct skep_request *r);
 /* Of one that has ended. */
 void grid_request_free(struct grid_client *c, struct skep_request *r);
@@ -120,7 +120,7 @@ struct skep_request *grid_call_start(struct grid_client *c,
 				     const struct skep_handle *module, u32 f,
 				     va_list values);
 
-/* The reader's: RESULT came, its DATA is to follow. */
+/* The reader's: RESULT was received, its DATA follow. */
 int grid_result_take(struct grid_client *c, const struct skep_frame *frame);
 /* Any frame but RESULT and DATA. */
 int grid_client_frame(struct grid_client *c, const struct skep_frame *frame);

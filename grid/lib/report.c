@@ -28,7 +28,7 @@ static void write_line(char *line, int len)
 			line[i] = ' ';
 	}
 	line[len++] = '\n';
-	/* Where standard error takes nothing, nobody can be told. */
+	/* If standard error cannot be written, nothing can be reported. */
 	while (done < len) {
 		n = write(STDERR_FILENO, line + done, (size_t)(len - done));
 		if (n > 0)

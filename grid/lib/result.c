@@ -16,7 +16,7 @@ struct taking {
 	u64 call;
 	u32 frame; /* bytes of the frame that are still to come */
 	int last;
-	int code; /* ERROR came instead of more data */
+	int code; /* ERROR was received instead of more data */
 	char text[512];
 };
 

@@ -44,7 +44,7 @@ struct grid_stream {
 int grid_stream_open(struct grid_stream *s, const char *path, u32 *theirs);
 /* Wakes the reader and all senders; they get -EPIPE. */
 void grid_stream_cut(struct grid_stream *s);
-/* Nobody may use it any more. */
+/* It must not be used any more. */
 void grid_stream_close(struct grid_stream *s);
 
 /*

@@ -167,7 +167,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Text }
 
-// Codes of problems that a program may tell apart.
+// Codes of problems that a program may distinguish.
 const (
 	ProblemRevision = "revision"
 	ProblemToken    = "token"
@@ -358,7 +358,7 @@ func Encode(v any, raw []byte) ([]byte, error) {
 	return append(append(b, '\n'), raw...), nil
 }
 
-// Decode reads a message into v and gives the raw bytes, which lie in b.
+// Decode reads a message into v and returns the raw bytes, which are in b.
 func Decode(b []byte, v any) (raw []byte, err error) {
 	head, raw, found := bytes.Cut(b, []byte("\n"))
 	if !found {

@@ -8,7 +8,7 @@
 //
 // A lease is the right to run one call on one node. Its fencing number grows
 // over all calls for ever, so a result that carries an old number is known to
-// come from a lease that was taken back.
+// come from a revoked lease.
 package sched
 
 import "time"
@@ -96,7 +96,7 @@ type Beat struct {
 	Leases []Fence
 }
 
-// SessionOpen: a master came.
+// SessionOpen: a master connected.
 type SessionOpen struct{ Session SessionID }
 
 // SessionClose: it is gone; its calls are dropped.
@@ -108,7 +108,7 @@ type CallQueued struct {
 	Session  SessionID
 	Worker   Worker
 	Function uint32
-	Memory   uint64 // that the call needs; 0 when nobody said
+	Memory   uint64 // that the call needs; 0 if unknown
 	Size     uint64 // bytes of arguments
 }
 
@@ -136,7 +136,7 @@ const (
 	Unsafe
 	// Final is the answer of the user's program: no other node helps.
 	Final
-	// Returned gives the call back untouched, as when the owner came home.
+	// Returned returns the call unstarted, as when the owner needs the computer.
 	Returned
 )
 
@@ -183,7 +183,7 @@ type Cancel struct{ Lease Lease }
 // Commit: the result of this lease is the result of the call.
 type Commit struct{ Lease Lease }
 
-// Refuse: the result or failure came from a lease that is not current.
+// Refuse: the result or failure is from a lease that is not current.
 type Refuse struct {
 	Node  NodeID
 	Call  CallID

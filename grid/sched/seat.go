@@ -95,7 +95,7 @@ func (s *Scheduler) freeSeat(t *seat) {
 	t.session = nil
 }
 
-// seatFor gives a free seat that ss may take: its own, else one that is nobody's.
+// seatFor gives a free seat that ss may take: its own, else one without an owner.
 func (s *Scheduler) seatFor(n *node, ss *session) *seat {
 	var free *seat
 	for i := range n.seats {
@@ -180,8 +180,7 @@ func (s *Scheduler) firstFor(n *node, ss *session) *call {
 	return nil
 }
 
-// seatAfter gives the busy seat behind which a call of ss may wait: one that its
-// session will keep, else one that will be anybody's.
+// seatAfter gives the busy seat behind which a call of ss may wait: one that its session will keep, else one that any session may use.
 func (s *Scheduler) seatAfter(n *node, ss *session) *seat {
 	var free *seat
 	for i := range n.seats {

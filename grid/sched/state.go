@@ -455,7 +455,7 @@ func (s *Scheduler) fail(c *call, r Reason, why string) {
 	s.emit(FailCall{c.id, c.session.id, r, why})
 }
 
-// loseNode takes back every lease of a node.
+// loseNode revokes every lease of a node.
 func (s *Scheduler) loseNode(n *node, why string) {
 	for _, l := range n.all() {
 		s.removeLease(l)

@@ -74,7 +74,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// Last tells whether this is the final DATA frame of a transfer.
+// Last reports whether this is the final DATA frame of a transfer.
 func (f *Frame) Last() bool { return f.Flags&uapi.FlagLast != 0 }
 
 // Limits of the queue. Data leaves room for control frames in the window.
@@ -90,15 +90,14 @@ type sent struct {
 	at      uint64 // its first byte's place in the session
 	head    [uapi.FrameSize]byte
 	payload []byte
-	buffer  *[]byte // of chunks, if payload lies in one
+	buffer  *[]byte // of chunks, if payload is in one
 	busy    int     // writers that have it in hand; a stale one may be late
 	data    bool
 }
 
 func (s *sent) endOffset() uint64 { return s.at + uapi.FrameSize + uint64(len(s.payload)) }
 
-// A Conn is one session. mu guards all of it but in; change tells those who
-// wait that something changed.
+// A Conn is one session. mu guards all of it but in; change wakes all waiters.
 type Conn struct {
 	mu     sync.Mutex
 	change *sync.Cond
@@ -113,7 +112,7 @@ type Conn struct {
 	queued  uint64  // end of the queue: bytes sent since the beginning
 	acked   uint64
 	pending int    // data frames that this stream has yet to write
-	sentTo  uint64 // the furthest that any stream was told to write
+	sentTo  uint64 // the furthest position that any stream was asked to write
 
 	received uint64 // bytes taken from the peer
 	ackSent  uint64

@@ -92,8 +92,8 @@ func (c *Conn) endError() error {
 	return nil
 }
 
-// accountFrame counts a frame that came on s, or the error instead of one. It answers
-// false for what callers do not see.
+// accountFrame counts a frame received on s, or the error instead of one. It
+// answers false for what callers do not see.
 func (c *Conn) accountFrame(s *stream, f uapi.Frame, b []byte, err error) (Frame, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

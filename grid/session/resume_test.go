@@ -168,7 +168,7 @@ func resume(t *testing.T, at, cutA, cutB int) {
 	}
 }
 
-// A stream that nobody noticed to be dead is replaced by the peer's new one.
+// A dead stream that was not noticed is replaced by the peer's new one.
 func TestNewStreamReplacesSilentOne(t *testing.T) {
 	a, b := ends(t)
 	got := make(chan string, 1)

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, unsigned long size);
 static struct grid_session s;
 static u8 bulk[0x20000];
 
-/* What may never be, whatever came. */
+/* What must not happen for any input. */
 static void check(void)
 {
 	if (s.acked > s.written || s.written > s.sent || s.sent > s.queued ||

@@ -193,7 +193,7 @@ u32 stream_left(void)
 	return session.left;
 }
 
-/* What was taken is acknowledged in time, or the agent would wait for ever. */
+/* Received data are acknowledged in time, or the agent would wait for ever. */
 static int tell_taken(void)
 {
 	if (session.received - session.ack_sent < SKEP_ACK_EVERY)

@@ -23,7 +23,7 @@ enum {
 	STATUS_MANIFEST = 4,
 };
 
-/* It looks every few seconds instead of being told: a call that takes
+/* It checks every few seconds instead of being notified: a call that takes
  * microseconds does not pay for it. */
 static void *ping_thread(void *none)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package load lets deadlines follow the load of this computer: what waits for
-// another process must tell one that hangs from one that is slow in company.
+// Package load lets deadlines follow the load of this computer: a wait for another process must distinguish one that hangs from one that a busy computer slows down.
 package load
 
 import (
@@ -40,7 +39,7 @@ func scaleOf(text string, processors int) float64 {
 }
 
 // Stretch gives the time that takes as long now as d does on an idle computer.
-// It is for limits that must be told in advance; a Timer sees the load change.
+// It is for limits that must be known in advance; a Timer sees the load change.
 func Stretch(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * Scale())
 }

@@ -54,7 +54,7 @@ var (
 	skipMark = regexp.MustCompile(`(?i)\s*#\s*skip\S*\s*(.*)$`)
 )
 
-// AddNoise takes a line that is no part of the report, as detail of failures.
+// AddNoise keeps a line that is not part of the report, as detail of failures.
 func (r *Reader) AddNoise(text string) {
 	r.recent.Add(text)
 	r.last.Add(text)
@@ -128,8 +128,8 @@ func (r *Reader) addFault(text string) {
 	}
 }
 
-// Complete tells whether the plan was seen and all its tests reported, so that
-// nothing may follow.
+// Complete reports whether the plan was seen and all its tests reported, so
+// that nothing may follow.
 func (r *Reader) Complete() bool {
 	return r.plans > 0 && len(r.tests) >= r.planned
 }

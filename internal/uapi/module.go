@@ -45,7 +45,7 @@ var typeSizes = [...]int{Char: 1, Short: 2, Int: 4, Long: 8, Float: 4, Double: 8
 // Size gives the bytes of one element, 0 for a string.
 func (t Type) Size() int { return typeSizes[t] }
 
-// Integer tells whether values of t may appear in sizes.
+// Integer reports whether values of t may appear in sizes.
 func (t Type) Integer() bool { return t >= Char && t <= Long }
 
 // A Mode is one of enum skep_mode.

@@ -54,7 +54,7 @@ func (t FrameType) String() string {
 	return fmt.Sprintf("type %d", uint16(t))
 }
 
-// Known tells whether the contract has this type; others end the session.
+// Known reports whether the contract has this type; others end the session.
 func (t FrameType) Known() bool { return t > 0 && t < typeEnd }
 
 // FlagLast marks the final DATA frame of a transfer (SKEP_LAST).
@@ -281,7 +281,7 @@ type Init struct {
 	Function uint32
 	Length   uint64 // bytes in the file
 	Path     string
-	Digest   [32]byte // zero: nobody can change the file
+	Digest   [32]byte // zero: the file cannot be changed
 }
 
 // Encode gives the payload.

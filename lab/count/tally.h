@@ -39,7 +39,7 @@ struct tally_sum {
 
 /* What is known of an instruction when it is translated. */
 struct tally_kind {
-	uint32_t ranges; /* bit i: it lies in range i */
+	uint32_t ranges; /* bit i: it is in range i */
 	int8_t point;	 /* it is that point, or -1 */
 	bool mark;
 	bool end;	  /* of mark: it ends an interval */

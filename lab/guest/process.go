@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Owns the table of processes that somebody waits for; reaper.Mutex guards it.
-// It is held across a start, so that no child can end before it is listed.
+// Owns the table of processes with waiters; reaper.Mutex guards it. It is held
+// across a start, so that no child can end before it is listed.
 
 package main
 
@@ -79,8 +79,7 @@ func (s *start) startProcess() (int, <-chan syscall.WaitStatus, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// A thread that has entered a node's namespaces serves nobody
-		// else: it ends with this goroutine, for it stays locked to it.
+		// A thread that has entered a node's namespaces is used for nothing else: it ends with this goroutine, for it stays locked to it.
 		if s.node != 0 {
 			runtime.LockOSThread()
 			if err := enterNode(s.node); err != nil {

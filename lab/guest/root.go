@@ -170,7 +170,7 @@ func coverHome() error {
 	return mountAll([]mount{{"tmpfs", "/root", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0700"}})
 }
 
-// showBuild binds a build folder that lies in a covered place to its path.
+// showBuild binds a build folder below a covered path to its path.
 func showBuild(c *wire.Config) error {
 	if !strings.HasPrefix(c.Build, "/tmp/") && !strings.HasPrefix(c.Build, "/run/") {
 		return nil

@@ -160,7 +160,7 @@ func (j *job) listen() {
 			if !j.over.Load() {
 				j.kill()
 			}
-			// Nobody reads any more: no output may wait for it.
+			// There is no reader any more: no output may wait for it.
 			j.stream.SetWriteDeadline(time.Now())
 			return
 		}

@@ -91,7 +91,7 @@ func powerOff(how int) {
 	turnOff(how)
 }
 
-// anyLeft tells whether a process other than this one and the kernel's is
+// anyLeft reports whether a process other than this one and the kernel's is
 // left: only those have an image.
 func anyLeft() bool {
 	images, _ := filepath.Glob("/proc/[0-9]*/exe")

@@ -9,8 +9,8 @@
 //	client ── unix socket ──> holder ── virtio-serial ──> guest
 //	       an ask, an answer, then the bytes of one stream of the guest
 //
-// What a holder needs lies in build/lab/.hold/NAME: the socket, and a lock
-// that it holds as long as it lives. Where nobody holds the lock the machine is
+// The files of a holder are in build/lab/.hold/NAME: the socket, and a lock
+// that it holds as long as it lives. If the lock is free, the machine is
 // dead, whatever else lies there. The lock of build/lab/.hold itself is taken
 // for the moments in which such a folder is made, judged or removed.
 package hold
@@ -42,7 +42,7 @@ const (
 	Dead    State = "dead"
 )
 
-// Info is what people are told about a machine.
+// Info describes a machine to its users.
 type Info struct {
 	Name    string    `json:"name"`
 	Kernel  string    `json:"kernel"`
@@ -72,8 +72,7 @@ func (i *Info) Death() string {
 	return text
 }
 
-// An order is what a holder is told first. A byte after it makes the machine
-// outlive whoever ordered it; without one the machine ends with them.
+// An order is the first message to a holder. A byte after it makes the machine outlive the client that ordered it; without one the machine ends with them.
 type order struct {
 	Build   string
 	Machine lab.Machine
@@ -91,7 +90,7 @@ const (
 
 type ask struct{ Op op }
 
-// An answer to an order may come after some that only tell of progress.
+// An answer to an order may follow some that only report progress.
 type answer struct {
 	Progress State
 	Error    string
@@ -102,7 +101,7 @@ type answer struct {
 const (
 	lockName   = "lock"
 	socketName = "socket"
-	infoName   = "info" // its Info, for when nobody answers any more
+	infoName   = "info" // its Info, for when the holder no longer answers
 	logName    = "log"  // what the holder itself complained of
 )
 
@@ -140,8 +139,8 @@ func claimDir(build, name string) (*os.File, error) {
 	return lock, err
 }
 
-// isAlive tells whether a holder has the folder's lock. Those who ask at the same
-// time share it, and do not take one another for the holder.
+// isAlive reports whether a holder has the folder's lock. Those who ask at the
+// same time share it, and do not take one another for the holder.
 func isAlive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {

@@ -333,9 +333,9 @@ func TestDeathOfTheHolderIsNamed(t *testing.T) {
 	must(t, build, "one") // the name is free again
 }
 
-// A disk that fills tears no file: what was written before is still told. The
-// limit is of a whole process, and go test's own log may be written just then:
-// so the test runs in a child, which has no such log.
+// A disk that fills tears no file: what was written before is still reported.
+// The limit is of a whole process, and go test's own log may be written just
+// then: so the test runs in a child, which has no such log.
 func TestInfoIsReplacedAtomically(t *testing.T) {
 	const child = "HOLD_TEST_CHILD"
 	if os.Getenv(child) == "" {
@@ -394,7 +394,7 @@ func TestInfoThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Whoever lists machines while one ends in order hears of no death.
+// A list of machines while one ends in order reports no death.
 func TestListDuringAnEnd(t *testing.T) {
 	build := deep(t)
 	stop, deaths := make(chan struct{}), make(chan string)
@@ -482,7 +482,7 @@ func TestBootThatFails(t *testing.T) {
 	}
 }
 
-// Nobody is told that the machine is up, so nobody would end it.
+// No client knows that the machine is up, so none would end it.
 func TestClientLeavesDuringBoot(t *testing.T) {
 	build := deep(t)
 	t.Setenv(holderVariable, "1")

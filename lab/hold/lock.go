@@ -74,8 +74,7 @@ func withLock(build string, f func() error) error {
 	return f()
 }
 
-// shortPath gives a path of a few bytes for a socket below dir, however deep dir
-// lies: the kernel takes 107.
+// shortPath gives a path of a few bytes for a socket below dir, however deep dir is: the kernel takes 107.
 func shortPath(dir string) (path string, done func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

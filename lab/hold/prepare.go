@@ -106,8 +106,7 @@ func moduleDeps(file string) ([]string, error) {
 	return names, nil
 }
 
-// logTo has the holder's own complaints go to a file: the terminal of whoever
-// ordered the machine is not its own.
+// logTo has the holder's own complaints go to a file: the terminal of the client that ordered the machine is not its own.
 func logTo(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

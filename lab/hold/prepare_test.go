@@ -89,7 +89,7 @@ func (g ending) Stream(context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
-// A machine whose modprobe can't be told of our modules does not count as up.
+// A machine whose modprobe cannot be configured for our modules does not count as up.
 func TestGuestLearnsOfOurModules(t *testing.T) {
 	for status, want := range map[uint32]string{0: "", 3: `status 3: "no room"`} {
 		err := installModules(t.Context(), ending{&fake{}, status}, "install x /sbin/insmod /x.ko\n")

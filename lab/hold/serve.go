@@ -22,7 +22,7 @@ import (
 	"skep/lab/wire"
 )
 
-// Patience with a guest that is to end, and with streams that are told so.
+// Timeouts of a guest that is to end, and of its streams.
 const (
 	offPatient = 20 * time.Second
 	askPatient = 10 * time.Second
@@ -49,7 +49,7 @@ type holder struct {
 	dir      string // its folder below .hold
 	lock     *os.File
 	listener *net.UnixListener
-	answers  io.Writer // to whoever ordered the machine
+	answers  io.Writer // to the client that ordered the machine
 	end      context.CancelFunc
 	guest    Guest // set before booted is closed
 	booted   chan struct{}
@@ -60,7 +60,7 @@ type holder struct {
 	info Info
 }
 
-// ErrNoOrder is of a holder that nobody started who wants a machine.
+// ErrNoOrder is returned by a holder that was started without an order.
 var ErrNoOrder = errors.New("no order of a machine came")
 
 // Serve takes an order from in, boots the machine and keeps it until it ends:
@@ -130,7 +130,7 @@ func (h *holder) open() error {
 	return err
 }
 
-// watchTie ends the machine with whoever ordered it, unless they let it stay.
+// watchTie ends the machine with the client that ordered it, unless that lets it stay.
 func (h *holder) watchTie(in io.Reader) {
 	var b [1]byte
 	if n, _ := in.Read(b[:]); n == 1 && b[0] == keep {
@@ -178,7 +178,7 @@ func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 	close(h.booted)
 	info := h.snapshot()
 	err = wire.Write(h.answers, answer{Info: &info})
-	if err != nil { // nobody is left who wants it
+	if err != nil { // no client wants it any more
 		h.end()
 		guest.Kill()
 		<-guest.Done()
@@ -188,7 +188,7 @@ func (h *holder) bootMachine(ctx context.Context, boot Boot) error {
 
 func (h *holder) setState(s State) {
 	h.changeInfo(func(i *Info) { i.State = s })
-	wire.Write(h.answers, answer{Progress: s}) // to nobody, if they are gone
+	wire.Write(h.answers, answer{Progress: s}) // to no client, if it is gone
 }
 
 // changeInfo keeps the file beside the socket true.
@@ -207,8 +207,7 @@ func (h *holder) snapshot() Info {
 	return h.info
 }
 
-// waitEnd waits for the machine's end. A dead one leaves its folder, for people
-// who ask later, unless whoever ordered it is told now.
+// waitEnd waits for the machine's end. A dead one leaves its folder, for later questions, unless the client that ordered it is told now.
 func (h *holder) waitEnd(ctx context.Context) error {
 	asked := false
 	select {
@@ -279,7 +278,7 @@ func removeRecords(dir string) {
 	os.Remove(dir) // if nothing is left in it
 }
 
-// Empty tells whether a folder, if it is there, holds no file of people's; some
+// Empty reports whether a folder, if it exists, holds no file of a user's; some
 // of QEMU's may hold the owners and modes of those, and of the folder itself.
 func Empty(dir string) bool {
 	list, _ := os.ReadDir(dir)
@@ -303,7 +302,7 @@ func (h *holder) accept() {
 	}
 }
 
-// serve answers one ask. An error is told only before the answer.
+// serve answers one ask. An error is reported only before the answer.
 func (h *holder) serve(c *net.UnixConn) error {
 	var a ask
 	c.SetReadDeadline(time.Now().Add(askPatient))

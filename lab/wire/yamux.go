@@ -11,7 +11,7 @@ import (
 
 // Yamux is the configuration of both ends. The emulator may stand still for
 // long on a loaded computer, so nothing here judges by time: deadlines belong
-// to whoever runs a program. One stream at most may wait to be accepted by the
+// to the program's caller. One stream at most may wait to be accepted by the
 // host, the guest takes many.
 func Yamux(log io.Writer) *yamux.Config {
 	c := yamux.DefaultConfig()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The tally alone, fed with instructions that nobody runs. */
+/* The tally alone, fed with instructions that are not executed. */
 #include <string.h>
 #include "../tally.h"
 #include "tests/tap.h"
