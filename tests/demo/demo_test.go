@@ -101,7 +101,7 @@ func TestDemo(t *testing.T) {
 		"40 calls, the same program file on both substrates", "All is well.")
 }
 
-// TestWrong: nobody can compute as well as that, so the answer is wrong.
+// TestWrong: no computation is that exact, so the answer is wrong.
 func TestWrong(t *testing.T) {
 	s := begin(t, nil, "-size", "8", "--", "--tol", "1e-30")
 	s.ends(1, "the solver ended with exit code 1", "WRONG")
@@ -115,7 +115,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestSolverOnFullDisk: eigenvalues that nobody can read are no answer.
+// TestSolverOnFullDisk: eigenvalues that cannot be read are no answer.
 func TestSolverOnFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

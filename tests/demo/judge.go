@@ -135,7 +135,7 @@ func (n *share) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// table tells the nodes' shares, and how the substrates compare. What a node
+// table prints the nodes' shares, and how the substrates compare. What a node
 // got in the run before, if there was one, it did not get again, so bytes count
 // from there.
 func (r *result) table(before *result) []string {

@@ -116,8 +116,8 @@ func (s *stage) show() error {
 	return nil
 }
 
-// crowded tells those who wait why, where other programs use the machine: on
-// Linux workers have the lowest priority there is. It takes /proc/loadavg.
+// crowded explains a wait if other programs use the machine: on Linux workers
+// have the lowest priority there is. It takes /proc/loadavg.
 func crowded(text string, cpus int) string {
 	var load float64
 	if _, err := fmt.Sscan(text, &load); err != nil || load < float64(cpus)/2 {

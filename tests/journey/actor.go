@@ -58,7 +58,7 @@ func (a *actor) ends(limit time.Duration) (int, error) {
 
 func (a *actor) signal(sig syscall.Signal) { a.Cmd.Process.Signal(sig) }
 
-// kill ends the process as nobody can prevent it, and waits; its children see it.
+// kill ends the process by SIGKILL, and waits; its children see it.
 func (a *actor) kill() {
 	if a.Running() {
 		a.signal(syscall.SIGKILL)

@@ -143,7 +143,7 @@ func (s *stage) whole() *cluster {
 	return c
 }
 
-// down stops an actor as a service manager would: it ends well, by itself.
+// down stops an actor as a service manager would: it ends by itself with status 0.
 func (s *stage) down(a *actor) error {
 	a.signal(syscall.SIGTERM)
 	code, err := a.ends(soon)

@@ -316,7 +316,7 @@ func gone(marker string) error {
 	})
 }
 
-// killed: an agent dies as nobody can prevent it.
+// killed: an agent dies by SIGKILL.
 func killed(s *stage) {
 	c := s.whole()
 	marker := fmt.Sprint(1e8 + rand.Uint64N(8e8))

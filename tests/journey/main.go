@@ -6,7 +6,7 @@
 //
 //	journey -on linux    needs build/bin/skep
 //	journey -on wine     besides needs wine, skep.exe and bee.exe
-//	journey -kill ...    runs of a master whose nodes die, stop or lie
+//	journey -kill ...    runs of a master whose nodes die, stop or give false answers
 package main
 
 import (

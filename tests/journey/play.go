@@ -16,8 +16,8 @@ import (
 	"skep/tests/watch"
 )
 
-// A play is one run of the master on a cluster, and what the hub tells of it.
-// The lock guards events.
+// A play is one run of the master on a cluster, and the hub's events of it. The
+// lock guards events.
 type play struct {
 	c      *cluster
 	run    *actor
@@ -57,7 +57,7 @@ func (p *play) follow() {
 	}
 }
 
-// count tells how many events of that state node had since then.
+// count returns how many events of that state node had since then.
 func (p *play) count(node, state string, since time.Time) (n int) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -30,7 +30,7 @@ func procFile(pid int, name string) string {
 	return string(text)
 }
 
-// isWorker tells those that run a program from those that watch over it.
+// isWorker distinguishes processes that run a program from those that watch over it.
 func isWorker(pid int) bool {
 	if strings.Contains(procFile(pid, "cmdline"), "bee.exe") {
 		return true

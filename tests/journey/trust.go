@@ -131,7 +131,7 @@ func certificates(s *stage) {
 	s.step("the other hub does not list the node", func() error { return other.sees("here") })
 }
 
-// revisions: a peer of another revision is told so, and so is its user.
+// revisions: a peer of another revision and its user are informed.
 func revisions(s *stage) {
 	c := s.whole()
 	s.step("an older agent may not join", func() error {

@@ -156,8 +156,8 @@ static int any_source(void)
 	return bad;
 }
 
-/* A message of 32 MiB that nobody wants yet, then a small one that somebody
- * does: the receiver takes them the other way round. */
+/* A message of 32 MiB without a receive yet, then a small one with a receive:
+ * the receiver takes them the other way round. */
 static int overtake(void)
 {
 	char *buffer = malloc(HUGE);

@@ -264,8 +264,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Whoever changes a line near a mutant without effect looks at its entry again;
-// make mutants runs in no room while one is stale.
+// A change near a mutant without effect requires a new look at its entry; make
+// mutants runs in no room while one is stale.
 func TestEqualTableIsCurrent(t *testing.T) {
 	equal, err := mutate.ReadEqual("equal.tbl")
 	if err == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * More than a program should do, through libo2g: receives by the 100,000, and
- * a sender that nobody listens to. Each side is a process of its own.
+ * More than a program should do, through libo2g: receives by the 100,000, and a
+ * sender without a receiver. Each side is a process of its own.
  */
 #include <o2g/lib/o2g.h>
 
@@ -132,7 +132,7 @@ static void send_numbers(int in, int out, uint32_t count)
 	_exit(0);
 }
 
-/* Receives from anybody are posted first; `any` tag, or each its own in the
+/* Receives from any peer are posted first; `any` tag, or each its own in the
  * reverse order, which is the worst for a list. */
 static int receive_numbers(int in, int out, uint32_t count, int any)
 {

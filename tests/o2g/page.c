@@ -103,7 +103,7 @@ static void strange(void)
 	file = open(at("odd/4-live"), O_RDONLY | O_CLOEXEC);
 	good = good && flock(file, LOCK_EX) == 0;
 	folder = open_folder(at("odd"));
-	alarm(30); /* it was held up by the FIFO for ever */
+	alarm(30); /* the FIFO blocked it for ever */
 	sweep_folder(folder);
 	alarm(0);
 	tap_ok(good && there("odd/1-fifo") && there("odd/2-folder") &&

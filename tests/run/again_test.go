@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// twice is a suite that does one thing at first and another thereafter; its
-// mark in dir tells how often it ran.
+// twice is a suite that does one thing at first and another thereafter; its mark in dir counts how often it ran.
 func twice(dir, name, kind, first, second string) string {
 	mark := filepath.Join(dir, name)
 	return fmt.Sprintf("%s\t%s\t5\techo x >>%s; if [ $(wc -l <%s) = 1 ]; then %s; else %s; fi",

@@ -129,7 +129,7 @@ func (p *goParser) finish(exit string) []result {
 	return list
 }
 
-// markParents tells groups from tests: a slash may also be part of a name.
+// markParents distinguishes groups from tests: a slash may also be part of a name.
 func (p *goParser) markParents() {
 	for _, t := range p.order {
 		for i, c := range t.name {

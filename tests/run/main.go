@@ -106,7 +106,7 @@ func runAll(o options, rep *reporter) (bool, error) {
 	return conclude(o, rep, suites, all, saved)
 }
 
-// forgetMake drops what a make above this process told it: neither its job
+// forgetMake drops the settings of a make above this process: neither its job
 // slots nor its options are for a make that a suite starts.
 func forgetMake() {
 	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL"} {

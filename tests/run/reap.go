@@ -73,7 +73,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// nameMax bounds what is told of one process.
+// nameMax bounds what is printed of one process.
 const nameMax = 120
 
 // describe gives a process's number and command line, or the name of a program

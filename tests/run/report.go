@@ -81,7 +81,7 @@ func (rep *reporter) spec(j judgement) {
 	}
 }
 
-// again tells what becomes of suites that failed.
+// again reports what becomes of failed suites.
 func (rep *reporter) again(text string) {
 	fmt.Fprintf(rep.out, "  %s\n", text)
 }

@@ -325,8 +325,7 @@ func TestOuterMake(t *testing.T) {
 	}
 }
 
-// What a suite's processes took of the processor is told, whoever waited for
-// them.
+// The processor time of a suite's processes is reported, whichever process waited for them.
 func TestProcessorTime(t *testing.T) {
 	s := suite{name: "planted", kind: "tap", deadline: time.Minute,
 		command: `(ulimit -t 1; while :; do :; done); printf 'ok 1 - a\n1..1\n'`}

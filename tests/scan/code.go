@@ -115,7 +115,7 @@ func mergeSpans(spans []span) []span {
 	return out
 }
 
-// inSpans: addr lies in one of the sorted spans.
+// inSpans: addr is in one of the sorted spans.
 func inSpans(spans []span, addr uint64) bool {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].end > addr })
 	return i < len(spans) && spans[i].start <= addr

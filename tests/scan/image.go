@@ -154,7 +154,7 @@ func (img *image) readMap(raw []byte) error {
 	return nil
 }
 
-// at is where the byte of an address lies in the final text or the stubs.
+// at is the position of an address's byte in the final text or the stubs.
 func (img *image) at(addr, n uint64) []byte {
 	for _, s := range append(img.texts, img.stubs) {
 		if s.holds(addr, n) {

@@ -36,8 +36,7 @@ func leakKind(text string) string {
 	return ""
 }
 
-// unreadable: objdump knows no instruction with these bytes. A zero before
-// something that begins anew is filling.
+// unreadable: objdump knows no instruction with these bytes. A zero before a new start is padding.
 func unreadable(text string) bool {
 	return strings.Contains(text, "(bad)") || strings.HasPrefix(text, ".byte") && text != ".byte 0x0"
 }

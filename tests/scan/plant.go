@@ -109,7 +109,7 @@ func leaveSite(img *image, o options, dir string, n int) error {
 		}
 	}
 	defer copy(at, ours)
-	// The site is no patch any more.
+	// The site is not patched any more.
 	left := *img
 	left.sites = slices.DeleteFunc(slices.Clone(img.sites), func(s site) bool { return s.patch == p.patch })
 	return expect(&left, o, dir, "", want)
@@ -242,7 +242,7 @@ func findLeft(o options, dir, kind string) error {
 
 // followTable: a table between functions hides no code that a branch reaches.
 func followTable(dir string) error {
-	text := segment{0x1000, bytes.Repeat([]byte{0x06}, 0x40)} // 06 is no instruction
+	text := segment{0x1000, bytes.Repeat([]byte{0x06}, 0x40)} // 06 is not an instruction
 	copy(text.bytes, []byte{0xe9, 0x0b, 0, 0, 0})             // jmp 0x1010
 	copy(text.bytes[0x10:], []byte{0xeb, 0x0e, 0x0f, 0x05})   // jmp 0x1020; not reached
 	copy(text.bytes[0x20:], []byte{0x0f, 0x05, 0xc3, 0x0f, 0xa2})

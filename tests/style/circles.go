@@ -13,8 +13,8 @@ import (
 const circleMax = 6
 
 // cCircles looks for modules that include one another in a circle. A module is
-// a header with the file that has its stem: whoever includes a.h needs a.c, and
-// all that a.c includes.
+// a header with the file that has its stem: a file that includes a.h needs a.c,
+// and all that a.c includes.
 func cCircles(t *tree) ([]string, error) {
 	var bad []string
 	for _, circle := range circles(t.modules()) {
@@ -64,8 +64,7 @@ func (t *tree) modules() map[string][]string {
 	return graph
 }
 
-// implements tells that a file of a room has the code of a header in the
-// room's include folder: it has the stem of the header and includes it.
+// implements reports that a file of a room has the code of a header in the room's include folder: it has the stem of the header and includes it.
 func implements(name, header string) bool {
 	room, rest, found := strings.Cut(header, "/include/")
 	return found && path.Ext(name) == ".c" && under(name, room) &&

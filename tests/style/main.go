@@ -184,7 +184,7 @@ func (t *tree) lines(name string) []string {
 	return strings.Split(strings.TrimSuffix(t.read(name), "\n"), "\n")
 }
 
-// binary tells files that are not text.
+// binary reports files that are not text.
 func (t *tree) binary(name string) bool {
 	text := t.read(name)
 	return strings.ContainsRune(text[:min(len(text), 8000)], 0)

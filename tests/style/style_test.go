@@ -168,8 +168,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// A header in a room's include folder is one module with the file that
-// includes it under its stem, wherever that lies; six may form a circle.
+// A header in a room's include folder is one module with the file that includes
+// it under its stem, in whatever folder; six may form a circle.
 func TestCircles(t *testing.T) {
 	files := ring(6)
 	tr := plant(t, files)

@@ -67,7 +67,7 @@ const contractLicence = "GPL-2.0-only WITH Linux-syscall-note OR MIT"
 
 var (
 	licenceLine = regexp.MustCompile(`SPDX-License-Identifier: (.*?)\s*(?:\*/|-->)?$`)
-	// No comment can stand in these, or they are somebody's output.
+	// These cannot hold a comment, or are the output of a program.
 	unlicensed = regexp.MustCompile(`^LICENSES/|(^|/)go\.sum$|\.(expect|golden|json|mtx|bin|zip|ignore)$|/testdata/|/corpus/`)
 )
 

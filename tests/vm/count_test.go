@@ -86,8 +86,7 @@ func (c counted) of(t *testing.T, number int) lab.Figures {
 	return f
 }
 
-// entered is how often a kernel function was the first of an entry. Whatever
-// else entered the kernel is told, by name.
+// entered is how often a kernel function was the first of an entry. All other entries of the kernel are reported by name.
 func (c counted) entered(t *testing.T, f lab.Figures, function string) uint64 {
 	t.Helper()
 	address, err := c.symbols.Address(function)

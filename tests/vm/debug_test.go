@@ -16,7 +16,7 @@ import (
 
 // The debug kernel finds what its checks are for: each planted fault, and
 // nothing in a machine that has our modules, a disk and nodes. make
-// vm-debug-test runs this; it is no part of make test.
+// vm-debug-test runs this; it is not part of make test.
 func TestDebugKernel(t *testing.T) {
 	kernel := os.Getenv("SKEP_DEBUG_KERNEL")
 	if kernel == "" {

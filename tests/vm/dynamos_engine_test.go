@@ -78,8 +78,7 @@ func TestDynamosEngine(t *testing.T) {
 	})
 }
 
-// rmmodEngine tries again for so many tenths of a second: a slot stays until
-// whoever is in the kernel's own function is through.
+// rmmodEngine tries again for so many tenths of a second: a slot stays until all calls of the kernel's own function have returned.
 func rmmodEngine(tenths int) string {
 	return fmt.Sprintf("i=0; until rmmod dynamos || [ $i = %d ]; do i=$((i+1)); sleep 0.1; done 2>/dev/null; ", tenths)
 }

@@ -60,7 +60,7 @@ func (w *walker) callbackOfRCU() {
 	w.vm.Output(shell(fmt.Sprintf("exec 3>/tmp/after; %s allot 3 0 4096 %d", w.hammer, allots)))
 }
 
-// delayedWork is what nobody can list: its update stays.
+// delayedWork is work that cannot be listed: its update stays.
 func (w *walker) delayedWork() {
 	const why = "allot_work: in vfs_fallocate its address is passed to queue_delayed_work_on"
 	text := w.skep("inspect "+w.file("late"), why)

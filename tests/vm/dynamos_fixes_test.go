@@ -94,15 +94,14 @@ type fixes struct {
 	skep, folder string
 }
 
-// do runs a script and tells whether it ended well.
+// do runs a script and reports whether it ended with status 0.
 func (f *fixes) do(script string) (bool, string) {
 	text := f.vm.Output(shell("{ " + script + "\n} 2>&1; echo exit $?"))
 	text, ok := strings.CutSuffix(text, "exit 0\n")
 	return ok, text
 }
 
-// try takes one fix from its package to the kernel and back, and tells how far
-// that went.
+// try takes one fix from its package to the kernel and back, and reports how far that went.
 func (f *fixes) try(n int) string {
 	name := fmt.Sprintf("fix_%d", n)
 	line := fmt.Sprintf("case %d:", n)

@@ -12,8 +12,8 @@ import (
 	"skep/dynamos/update"
 )
 
-// leaves waits until an update was taken back by itself, and claims why: what
-// `last reverted because` says, and an event of that cause.
+// leaves waits until an update was reverted automatically, and checks the
+// reason: what `last reverted because` says, and an event of that cause.
 func (w *walker) leaves(name, updateName, cause, why string) {
 	w.t.Helper()
 	s := w.until(updateName, func(s *update.Status) bool { return s.State == "loaded" })
@@ -34,7 +34,7 @@ func (w *walker) replaced() {
 	w.takes("the last of many policies is in force, and no call is lost", "arp", "kfff")
 }
 
-// together is the walk of a fix that changes a lock: all take it, or nobody.
+// together is the walk of a fix that changes a lock: all take it, or none.
 func (w *walker) together() {
 	file := w.file("arp_rcu")
 	w.skep("inspect "+file, "uses of rtnl_unlock become")
@@ -46,7 +46,7 @@ func (w *walker) together() {
 	w.skep("revert --wait 2m --remove arp_rcu", "arp_rcu: unloaded")
 }
 
-// unconfirmed is an update that nobody keeps.
+// unconfirmed is an update without a commit.
 func (w *walker) unconfirmed() {
 	w.skep("apply "+w.file("arp")+" --all --confirm 1s", "reverted in 1s, unless 'skep update commit arp' keeps it")
 	w.leaves("an update without commit is reverted", "arp", "unconfirmed", "not committed within 1000 ms")
@@ -69,8 +69,7 @@ func (w *walker) failing() {
 	w.skep("remove links", "unloaded")
 }
 
-// stuck is a call that does not come back: somebody opens a FIFO that nobody
-// else opens.
+// stuck is a call that does not come back: a process opens a FIFO that no other opens.
 func (w *walker) stuck() {
 	w.vm.Output(shell(as(1000, "mkfifo /tmp/open/own")))
 	w.skep("apply "+w.file("links")+" --uid 1000 --stuck 500ms --confirm 0", "on trial for uid")

@@ -59,7 +59,7 @@ type walker struct {
 	jobFolder string
 }
 
-// answers are what one process was told, by who told it.
+// answers are what one process got, by version.
 type answers struct{ calls, kernel, fix, strict, other uint64 }
 
 func newWalker(t *testing.T, vm *vmtest.VM, kernel string) *walker {
@@ -146,8 +146,7 @@ func (w *walker) start() {
 
 const callsEnough = 200
 
-// look has everybody make some calls while nobody types, and gives what each
-// was told meanwhile, and the update's counts before and after.
+// look has all processes make some calls while no command runs, and returns each one's answers, and the update's counts before and after.
 func (w *walker) look(name string) (told map[int]answers, before, after update.Function) {
 	w.t.Helper()
 	status := w.skepPath + " update status --json " + name
@@ -187,8 +186,8 @@ func (w *walker) answers(text string) map[int]answers {
 }
 
 // takes claims who is answered by whom, and that the counts of the update are
-// those of the callers: no call is lost, and nobody is inside at rest. by[i]
-// tells for the i-th process: k the kernel, f the fix, s the stricter one.
+// those of the callers: no call is lost, and no task is inside at rest. by[i]
+// is of the i-th process: k the kernel, f the fix, s the stricter one.
 func (w *walker) takes(name, updateName, by string) {
 	w.t.Helper()
 	told, before, after := w.look(updateName)

@@ -12,9 +12,9 @@ import (
 	"skep/lab"
 )
 
-// libo2gSuites are the tests of libo2g, which know no engine, and how many
-// each has at least. That about strangers waits for seconds, for what is the
-// library's alone.
+// libo2gSuites are the tests of libo2g, which know no engine, and how many each
+// has at least. The test of unauthenticated peers waits for seconds, for what
+// only the library does.
 var libo2gSuites = []struct {
 	name  string
 	floor int

@@ -152,7 +152,7 @@ func (g *o2gGuest) busy() {
 	claim(g.t, "the traffic goes on after the refused rmmod", err == nil, "%v", err)
 }
 
-// talking is told to begin by a program's first line.
+// talking begins at a program's first line.
 type talking struct {
 	text  []byte
 	begun chan struct{}

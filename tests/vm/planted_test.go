@@ -39,7 +39,7 @@ func TestLabPlanted(t *testing.T) {
 	}
 }
 
-// planted holds tests as somebody could write them, most of them bad. Their
+// planted holds tests as a developer could write them, most of them bad. Their
 // machines are called "planted-" and their name.
 var planted = map[string]func(*testing.T){
 	"undeclared": func(t *testing.T) {
@@ -93,7 +93,7 @@ var planted = map[string]func(*testing.T){
 	},
 }
 
-// upLine tells the guard that the planted test's machine runs.
+// upLine reports to the guard that the planted test's machine runs.
 const upLine = "planted: up"
 
 func boot(t *testing.T, name string, kernel int) *vmtest.VM {

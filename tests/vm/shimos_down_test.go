@@ -108,8 +108,7 @@ func (g *lendingGuest) goDown(t *testing.T, more ...string) {
 	}
 }
 
-// stopped claims that the witness saw both cores run when it was the first to
-// be told, and wait when it was the last, so often.
+// stopped checks that the witness saw both cores run when it was notified first, and wait when it was notified last, so often.
 func (g *lendingGuest) stopped(t *testing.T, event string, times int) {
 	t.Helper()
 	var want, got []string

@@ -83,8 +83,7 @@ func TestShimos(t *testing.T) {
 // scatteredLeast is how much of a pool a program fills: more than 256 pieces of 2 MiB.
 const scatteredLeast = 400
 
-// Memory of which every other block is somebody else's is lent all the same,
-// and a program fills it.
+// Memory of which every other block is in use is lent as well, and a program fills it.
 func TestShimosScattered(t *testing.T) {
 	vmtest.Each(t, func(t *testing.T, kernel string) {
 		machine := lab.Machine{Name: "scattered-" + kernel, Kernel: kernel, CPUs: 4, Memory: 2048, Modules: []string{"shimos"}}
@@ -133,8 +132,8 @@ func walk(t *testing.T, vm *vmtest.VM) {
 	}
 }
 
-// bound: a thread that was told to run on lent CPUs alone is named, and has lost
-// its place if it ran; one of a control group has it again. docs/design/shimos.md says so.
+// bound: a thread bound to lent CPUs only is named, and has lost its place if
+// it ran; one of a control group has it again. docs/design/shimos.md says so.
 func bound(t *testing.T, vm *vmtest.VM) {
 	text := vm.Output(shell("skep=" + skepOf(t) + `
 		exec 2>&1

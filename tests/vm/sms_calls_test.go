@@ -41,7 +41,7 @@ const callerMost = 3000
 // What a forwarded call of one byte costs, in instructions: on the core that
 // calls, and on Linux's processors, where two runs of different length differ
 // by the calls and by its clock's ticks meanwhile: more on a busy computer, so
-// that figure is no bound.
+// that figure is not a bound.
 func (m *smsMachine) forwarding(t *testing.T) {
 	const few, many = 200, 1200
 	before := m.countOf(t, 2, 6)

@@ -24,7 +24,7 @@ import (
 // smsLongVar asks for every part on each kernel.
 const smsLongVar = "SKEP_SMS_LONG"
 
-// A machine that lends processors, and where what it needs lies.
+// A machine that lends processors, and the paths of what it needs.
 type smsMachine struct {
 	vm     *vmtest.VM
 	bin    string
@@ -306,7 +306,7 @@ func (m *smsMachine) crowd(t *testing.T) {
 	}
 }
 
-// An NMI of somebody else's, the only one that this run has no reason for.
+// A foreign NMI, the only one that this run has no reason for.
 func (m *smsMachine) strays(t *testing.T) {
 	m.shell(t, "$B/skep part create --cpus 1 --mem 64M --name other")
 	out := m.shell(t, `mkfifo /run/in; $R ${T}crowd wait </run/in >/run/out & p=$!
@@ -373,9 +373,9 @@ func (m *smsMachine) blocking(t *testing.T) {
 	}
 }
 
-// What a user's program leaves, wherever it can, and however it ends, nobody
-// else finds: neither in what a proxy maps nor, by an image, in the rest. The
-// user finds it: what is looked for is there until then.
+// What a user's program leaves, wherever it can, and however it ends, no other
+// program finds: neither in what a proxy maps nor, by an image, in the rest.
+// The user finds it: what is looked for is there until then.
 func (m *smsMachine) secrets(t *testing.T) {
 	const text = "SECRETS!SECRETS!SECRETS!SECRETS!"
 	m.shell(t, "$B/skep part allow --group 1000 --cpus 1 --mem 64M")
@@ -403,7 +403,7 @@ func (m *smsMachine) user(t *testing.T, script string) string {
 	return m.vm.Output(lab.Program{User: true, Args: []string{"/bin/sh", "-c", m.head(t) + "mkdir -p /tmp/own; cd /tmp/own; export HOME=/tmp/own\n" + script}})
 }
 
-// In one go, each told from the next by its status.
+// In one run, distinguished by their status.
 func (m *smsMachine) faults(t *testing.T) {
 	var all string
 	var want []string

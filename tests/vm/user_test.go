@@ -410,7 +410,7 @@ func (u *user) wrong(t *testing.T) {
 	}
 }
 
-// TestUserHolder kills what owns a machine that nobody's shell keeps.
+// TestUserHolder kills the holder of a machine that no shell keeps.
 func TestUserHolder(t *testing.T) {
 	u := newUser(t, "user-held")
 	r := u.types(t, userBoot, "", "up", "--detach", "--name", u.machine, "--cpus", "1", "--memory", "512M")

@@ -24,7 +24,7 @@ const (
 	chosenVar = "SKEP_VM_CHOSEN"
 )
 
-// firstRuns is of how many runs the median is told.
+// firstRuns is the number of runs whose median is printed.
 const firstRuns = 9
 
 // started is when this process did, or hardly later.
@@ -81,7 +81,7 @@ type firstRun struct {
 }
 
 // tell leaves what make prints, for the runner keeps a good suite's words. Make
-// removed it before; the first suite of a run is the one that tells.
+// removed it before; the first suite of a run prints it.
 func (r *firstRun) tell(build string) error {
 	told := filepath.Join(build, "lab", ".first-tap")
 	if _, err := os.Stat(told); err == nil {

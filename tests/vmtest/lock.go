@@ -70,7 +70,7 @@ func lock(t *testing.T) {
 	}
 }
 
-// tryLock names who holds the lock, or nobody once it is ours.
+// tryLock names the lock's holder, or none once it is ours.
 func tryLock(owner string) (holder string, err error) {
 	holding.Lock()
 	defer holding.Unlock()

@@ -185,7 +185,7 @@ type results struct {
 	tap  tap.Reader
 	part []byte    // of a line whose end has not come
 	line string    // the last whole one
-	seen time.Time // when it came
+	seen time.Time // when it arrived
 }
 
 func (r *results) read() {

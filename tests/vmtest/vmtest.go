@@ -41,7 +41,7 @@ func Each(t *testing.T, f func(t *testing.T, kernel string)) {
 type Option func(*VM)
 
 // Limit is how long the machine may live on an idle computer, two minutes if it
-// is not given; Reboot begins anew.
+// is not given; Reboot starts it again.
 func Limit(d time.Duration) Option { return func(vm *VM) { vm.limit = d } }
 
 // Alone is what the first machine of a pair does before the second one boots.
@@ -248,8 +248,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// toTheEnd tells whether a console has the last line of a kernel that turned the
-// machine off. QEMU drops without a word what it cannot write.
+// toTheEnd reports whether a console has the last line of a kernel that turned
+// the machine off. QEMU drops without a word what it cannot write.
 func toTheEnd(console string) bool {
 	end, err := endOf(console)
 	return err == nil && bytes.Contains(end, []byte("reboot: Power down"))
@@ -301,7 +301,7 @@ func nameOf(test string) string {
 	return name
 }
 
-// died tells an error of a dead machine from one of a program.
+// died distinguishes an error of a dead machine from one of a program.
 func died(err error) bool {
 	var dead *lab.DeadError
 	return errors.As(err, &dead)

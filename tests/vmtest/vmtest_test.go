@@ -122,7 +122,7 @@ func TestFirstLine_built(t *testing.T) {
 	if name, built := (&firstRun{began: time.Now().Add(time.Minute)}).built(build); built {
 		t.Errorf("built before: %q", name)
 	}
-	// The first suite of a run tells; the others leave it alone.
+	// The first suite of a run prints it; the others leave it alone.
 	for range 2 {
 		if err := (&firstRun{chosen: "lab", began: time.Now().Add(-time.Minute), line: time.Now()}).tell(build); err != nil {
 			t.Fatal(err)

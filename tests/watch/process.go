@@ -12,8 +12,7 @@ import (
 	"skep/internal/load"
 )
 
-// A Process is one that a test started, in a process group of its own. Nobody
-// waits for it but this package.
+// A Process is one that a test started, in a process group of its own. Only this package waits for it.
 type Process struct {
 	Text // what it said, where its streams went nowhere else
 	Cmd  *exec.Cmd
@@ -53,8 +52,8 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill ends it with its group as nobody can prevent, and waits. Once a process
-// was waited for, its number may be another's.
+// Kill ends it with its group by SIGKILL, and waits. Once a process was waited
+// for, its number may be another's.
 func (p *Process) Kill() {
 	if p.Running() {
 		_ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL)
@@ -63,8 +62,8 @@ func (p *Process) Kill() {
 }
 
 // Run runs cmd to its end, or kills its group when its time, that of an idle
-// computer, is over: late. An exit status is
-// no error; exec.ErrWaitDelay is, when something else holds its streams.
+// computer, is over: late. An exit status is not an error; exec.ErrWaitDelay
+// is, when something else holds its streams.
 func Run(cmd *exec.Cmd, limit time.Duration) (late bool, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if cmd.WaitDelay == 0 {

@@ -2,7 +2,7 @@
 /*
  * What bee's names do on Windows and never under Wine 8: POSIX deletion and
  * renaming succeed, symbolic links exist, and no function is Wine's own. The
- * functions of Win32 that tell the two apart are replaced by ones that answer
+ * functions of Win32 that behave differently are replaced by ones that behave
  * as Windows documents; all others are Wine's.
  */
 #include <fcntl.h>

@@ -54,8 +54,7 @@ type packet struct {
 	text []byte
 }
 
-// New joins that many hosts; dir is where the shell is put. Whoever gets one
-// closes it.
+// New joins that many hosts; dir is where the shell is put. The receiver closes it.
 func New(dir string, hosts int, delay time.Duration) (*Wire, error) {
 	w := &Wire{Delay: delay, ends: map[byte]*end{}}
 	err := w.build(hosts)

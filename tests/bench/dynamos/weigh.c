@@ -2,7 +2,7 @@
 /*
  * What a call of a function costs that is counted in one way or another, in
  * instructions: marks around batches of operations, one interval for each, so
- * that a batch that something else ran in can be told from the others.
+ * that a batch that something else interrupted can be recognized.
  *
  *   weigh set WAY MODULE     weigh.ko in one of its ways; see ways[]
  *   weigh clear WAY

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What becomes of many messages whose receives are posted while the receiver
- * computes and calls nothing: with nobody to read the socket its window closes.
+ * computes and calls nothing: with no reader of the socket its window closes.
  *
  * Rank 1 posts 2,048 receives of 8 KiB and works for five seconds; rank 0 sends
  * them all. It prints how long that took rank 0, and how long rank 1 waited for

@@ -2,7 +2,7 @@
 /*
  * What one message costs a machine with one processor, sender and receiver
  * together, on the interface of libfabric: two endpoints in this process, so
- * that whoever does the work does it on the processor that is counted.
+ * that all work is done on the processor that is counted.
  *
  *   message PROVIDER MESSAGES
  *
@@ -60,7 +60,7 @@ static void send_one(size_t length)
 	must(r, "fi_tsend");
 }
 
-/* Both ends; whoever else has work gets the processor in between. */
+/* Both ends; other tasks get the processor in between. */
 static void complete(void)
 {
 	int sent = 0, received = 0;

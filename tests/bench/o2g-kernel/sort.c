@@ -56,7 +56,7 @@ static void receive(MPI_Request *request)
 	}
 }
 
-/* Every rank's keys to their owners; how many came. */
+/* Every rank's keys to their owners; how many arrived. */
 static int exchange(void)
 {
 	MPI_Request request[2 * RANKS_MAX];

@@ -477,6 +477,6 @@ int main(int argc, char **argv)
 	status = receive_all(argv[optind]);
 	if (waitpid(child, &status, 0) != child || status)
 		die("the senders ended with %#x", (unsigned)status);
-	/* Connections need no goodbye of what nobody measures. */
+	/* Connections that are not measured need not be closed in order. */
 	_exit(0);
 }

@@ -125,8 +125,7 @@ func (b *bench) kernelCount(ctx context.Context) error {
 
 var yieldsLine = regexp.MustCompile(`yields (\d+) (\d+)`)
 
-// messages runs the program and tells how often it gave the processor away, per
-// question.
+// messages runs the program and reports how often it yielded the processor, per question.
 func (b *bench) messages(ctx context.Context, g *lab.Guest, side kernelSide) (map[int]uint64, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails

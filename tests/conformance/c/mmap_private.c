@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Private mappings follow their file; shared ones lie where they are told. */
+/* Private mappings follow their file; shared ones are at fixed addresses. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>

@@ -30,7 +30,7 @@ static void *thread(void *arg)
 			wrong += p[i * PAGE] != (char)(id + i);
 		/*
 		 * The middle first, then both sides of it: the hole belongs to
-		 * whoever maps it next.
+		 * the next mapping.
 		 */
 		wrong += !!munmap(p + PAGE, PAGE);
 		wrong += !!munmap(p, PAGE);

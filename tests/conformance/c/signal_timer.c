@@ -14,7 +14,7 @@ static void tick(int signo)
 	ticks += signo == SIGALRM || signo == SIGUSR1;
 }
 
-/* Spins in plain computation, no calls at all, until `n` signals came. */
+/* Spins in plain computation, no calls at all, until `n` signals arrived. */
 static int spin(int n)
 {
 	long long i;

@@ -4,7 +4,7 @@ package main
 
 import "strings"
 
-// Debian's own static programs: nobody built them for us.
+// Debian's own static programs: they were not built for these tests.
 const (
 	busyboxFile = "/bin/busybox"
 	bashFile    = "/bin/bash-static"

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// proven checks bee's report about one run: why it is no proof that bee ran
-// the file, or nothing.
+// proven checks bee's report about one run: why it does not prove that bee ran the file, or nothing.
 func proven(report string, nonce uint64, file string) []string {
 	if report == "" {
 		return []string{"no proof: bee wrote no report"}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Calls each function of kinds.idl and prints what came back. */
+/* Calls each function of kinds.idl and prints what they return. */
 #include <OmniRpc.h>
 
 #include <complex.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package mirror keeps a copy of the tree and of what was built of it, so that
-// nobody works on the user's own files.
+// Package mirror keeps a copy of the tree and of what was built of it, so that the user's own files are not touched.
 package mirror
 
 import (
@@ -66,7 +65,7 @@ func filesBelow(root, folder string, skip func(name string) bool) ([]string, err
 }
 
 // Tree makes the copy what the tree is now: sources, and what was built of
-// them, with their times, so that make builds nothing anew.
+// them, with their times, so that make rebuilds nothing.
 func Tree(root, copy string) ([]string, error) {
 	sources, err := sourceFiles(root)
 	if err != nil {

@@ -51,7 +51,7 @@ func cTokens(text []byte) []cToken {
 
 func blank(b byte) bool { return b == ' ' || b == '\t' || b == '\n' }
 
-// cNext gives the length and the kind of what comes next; kind 0 is no token.
+// cNext gives the length and the kind of what comes next; kind 0 is not a token.
 func cNext(s []byte, fresh bool) (int, byte) {
 	switch {
 	case bytes.HasPrefix(s, []byte("//")):
@@ -163,7 +163,7 @@ func (c *cSource) before(i int) string {
 	return c.toks[i-1].text
 }
 
-// declares tells the brace of a type from others.
+// declares distinguishes the brace of a type from others.
 func (c *cSource) declares(i int) bool {
 	for k := i - 1; k >= 0 && k >= i-2; k-- {
 		switch c.toks[k].text {
@@ -261,7 +261,7 @@ func (c *cSource) closing(i int) int {
 		}
 		if depth == 0 {
 			if k == i {
-				return 0 // it is no parenthesis
+				return 0 // it is not a parenthesis
 			}
 			return k
 		}

@@ -51,8 +51,7 @@ func (g *goFile) code(n ast.Node) string {
 	return string(g.text[g.set.Position(n.Pos()).Offset:g.set.Position(n.End()).Offset])
 }
 
-// decl walks one declaration; the results of functions tell which of their
-// returns give an error.
+// decl walks one declaration; the results of functions show which of their returns give an error.
 func (g *goFile) decl(d ast.Decl) {
 	if gen, ok := d.(*ast.GenDecl); ok && gen.Tok == token.IMPORT {
 		return

@@ -29,7 +29,7 @@ func (m Mutation) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", m.File, m.Line, Shorten(m.old), Shorten(m.new))
 }
 
-// ID tells mutations apart. The order of the choice hangs on it.
+// ID identifies a mutation. The order of the choice hangs on it.
 func (m Mutation) ID() string {
 	return fmt.Sprintf("%s:%d:%d: %s -> %s", m.File, m.Line, m.col, Shorten(m.old), Shorten(m.new))
 }
@@ -92,8 +92,7 @@ func Of(root, name string) ([]Mutation, error) {
 	return list, err
 }
 
-// Choose sorts mutations by the hash of the seed and each one's id, so that
-// nobody's taste decides which are tried.
+// Choose sorts mutations by the hash of the seed and each one's id, so that the choice is not a person's.
 func Choose(seed string, list []Mutation) []Mutation {
 	key := make(map[string]string, len(list))
 	out := make([]Mutation, 0, len(list))
@@ -108,7 +107,7 @@ func Choose(seed string, list []Mutation) []Mutation {
 	return out
 }
 
-// Product tells the code of a room from its tests.
+// Product distinguishes the code of a room from its tests.
 func Product(name string) bool {
 	for _, part := range strings.Split(filepath.Dir(name), "/") {
 		if part == "test" || part == "testdata" || part == "fuzz" {

@@ -122,7 +122,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// What does not compile, in C or in Go, is told from what a suite finds.
+// A mutant that does not compile, in C or in Go, is distinguished from one that a suite detects.
 func TestBroken(t *testing.T) {
 	task := plantedTask(t, "true")
 	write := func(name, text string) {

@@ -18,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// A Box is what the process that will be number 1 is told about its walls.
+// A Box describes its walls to the process that becomes number 1.
 type Box struct {
 	Tree  string // the copy: a layer is put above it
 	Cache string // Go's cache, of the user: read, with a layer above

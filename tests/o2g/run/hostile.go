@@ -24,7 +24,7 @@ import (
 	"skep/tests/watch"
 )
 
-// hostile lets strangers at the ports of jobs that are at work.
+// hostile connects unauthenticated peers to the ports of running jobs.
 func (b *bench) hostile() {
 	for _, m := range []mpi{b.mpich(), b.openmpi()} {
 		b.strangers(m)
@@ -105,7 +105,7 @@ func garbage(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 	for i := range b {
 		b[i] = byte(rand.Int())
 	}
-	_, _ = conn.Write(b) // it may be hung up on amid it
+	_, _ = conn.Write(b) // the connection may be closed while it writes
 	return hungUp(conn, "garbage", 0)
 }
 
@@ -115,7 +115,7 @@ func silence(conn net.Conn, _ endpoint, _ []byte, _ *atomic.Int32) error {
 }
 
 // falseProof knows all that an eavesdropper does: the name of the job and of
-// the endpoint. It sends a message at once, in case somebody lets it in.
+// the endpoint. It sends a message at once, in case it is accepted.
 func falseProof(conn net.Conn, e endpoint, secret []byte, challenges *atomic.Int32) error {
 	id, err := hex.DecodeString(e.ID)
 	if err != nil || len(id) != 16 {
@@ -162,14 +162,14 @@ func reports(address string) error {
 		if err != nil {
 			return err
 		}
-		_, _ = conn.Write(text) // it may be hung up on amid it
+		_, _ = conn.Write(text) // the connection may be closed while it writes
 		conn.Close()
 	}
 	return nil
 }
 
-// unmoved: both have sent and received more since, have one peer as before,
-// and counted strangers.
+// unmoved: both have sent and received more since, have one peer as before, and
+// counted unauthenticated peers.
 func (b *bench) unmoved(before []endpoint, pids []int) error {
 	return watch.Poll(soon, func() error {
 		after, err := b.endpointsOf(pids)
@@ -190,7 +190,7 @@ func (b *bench) unmoved(before []endpoint, pids []int) error {
 // Many, since each is the kernel's own for a minute after it.
 const firstPort, lastPort = 17000, 17999
 
-// kills starts n jobs and kills a random rank of each amid its traffic. A
+// kills starts n jobs and kills a random rank of each during its traffic. A
 // launcher that hears of it before the other ranks ends them unheard, so some
 // launchers are held up meanwhile.
 func (b *bench) kills(n int) {

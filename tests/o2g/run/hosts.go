@@ -50,7 +50,7 @@ func (b *bench) onWire(w *wire.Wire) {
 	}
 }
 
-// heard: the job ended well, both ranks' reports came, with messages.
+// heard: the job ended with status 0, and both ranks reported messages.
 func heard(j *job, least int) error {
 	err := j.ends(later, 0, "2 of 2 ranks reported")
 	if err == nil && j.messages() < least {

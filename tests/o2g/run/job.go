@@ -178,8 +178,7 @@ func (b *bench) gone(pids []int) error {
 	if err != nil {
 		return err
 	}
-	// A process is called dead when its first thread is; the last one lets go
-	// of the page.
+	// A process is called dead when its first thread is; the last one releases the page.
 	return watch.Poll(soon, func() error {
 		if _, err := b.ask("o2g", "status"); err != nil {
 			return err

@@ -56,7 +56,7 @@ var (
 	quoted  = regexp.MustCompile(`['\x60]([^']*)'`)
 )
 
-// lacking is what the builder says of a function that nobody has.
+// lacking is the builder's message for a function that does not exist.
 var lacking = regexp.MustCompile(`the new text uses ([A-Za-z0-9_]+), which the kernel does not have`)
 
 // missing finds what a case is not whole without, if that is why it was
@@ -76,7 +76,7 @@ func (t *trees) missing(files []string, refusal error) ([]string, error) {
 	return t.definers(files, m[1])
 }
 
-// definers are the sources that define a function anew.
+// definers are the sources that define a function again.
 func (t *trees) definers(files []string, name string) ([]string, error) {
 	sources, err := changed(t.old.Dir, t.new.Dir, folders, ".c")
 	if err != nil {

@@ -39,7 +39,7 @@ type Report struct {
 	Line     string // as printed; not compared
 }
 
-// Bounds of a scan: a guest may print for ever, and whatever it likes.
+// Bounds of a scan: a guest may print anything, without end.
 const (
 	mostReports = 1000 // different ones; further ones become one Unexpected
 	lineText    = 240  // bytes of a line that a report keeps
@@ -94,7 +94,7 @@ type event struct {
 	function string // from the header
 	rip      string
 	plain    string // first function of the trace that says something
-	module   string // first one that lies in a module
+	module   string // first one that is in a module
 	line     string
 	began    int
 	inTrace  bool
@@ -151,7 +151,7 @@ func (s *scanner) line(text string, stamped bool) {
 	s.detail(text)
 }
 
-// header opens an event, or tells more about the one that is open.
+// header opens an event, or adds to the open one.
 func (s *scanner) header(r rule, text string) {
 	if s.cuts > 0 {
 		s.cuts--
@@ -179,7 +179,7 @@ func (s *scanner) header(r rule, text string) {
 	s.open(e)
 }
 
-// goesOn tells whether an oops line belongs to this event.
+// goesOn reports whether an oops line belongs to this event.
 func (e *event) goesOn() bool {
 	if e == nil || e.inTrace {
 		return false
@@ -307,7 +307,7 @@ func (s *scanner) flushHint() {
 	}
 }
 
-// flushCut reports a "cut here" behind which nothing known came.
+// flushCut reports a "cut here" without a known report behind it.
 func (s *scanner) flushCut() {
 	if s.cuts > 0 && s.hint == nil {
 		s.add(&event{kind: Unexpected, line: s.cut})

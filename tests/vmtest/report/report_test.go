@@ -117,8 +117,8 @@ const interleaved = `[    5.000001] ------------[ cut here ]------------
 [    5.000009]  </TASK>
 [    5.000010] ---[ end trace 0000000000000000 ]---`
 
-// A log cut at any place still tells that something happened, once a header
-// was printed whole.
+// A log cut at any place still shows that something happened, once a header was
+// printed whole.
 func TestScan_cut(t *testing.T) {
 	logs, _ := filepath.Glob("testdata/*.log")
 	for _, path := range logs {

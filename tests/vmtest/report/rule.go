@@ -154,7 +154,7 @@ func (r *rule) matches(text string) bool {
 	return true
 }
 
-// ends tells whether an end mark closes such an event.
+// ends reports whether an end mark closes such an event.
 func (r rule) ends() bool {
 	return r.role == warn || r.role == bug || r.role == fault || r.role == oops
 }
@@ -183,7 +183,7 @@ func (r rule) refined(message rule) Kind {
 	return r.kind
 }
 
-// plumbing tells functions that only stand between a mistake and its report.
+// plumbing reports functions that only stand between a fault and its report.
 func plumbing(name string) bool {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range []string{
