@@ -55,15 +55,36 @@ static int refuse_program(const struct load *l, const char *why)
 	return BEE_EXIT_REFUSED;
 }
 
+/* Whoever types a bare name expects a shell's search. */
+static int report_missing(const char *program)
+{
+	const char *p = program;
+
+	while (*p && *p != '/' && *p != '\\')
+		p++;
+	bee_say("no such program: ", program,
+		*p || !*program ? ""
+				: "; bee does not search PATH: give a path");
+	return BEE_EXIT_NOT_FOUND;
+}
+
 static int open_file(struct load *l)
 {
-	s64 err = bee_os_file_map(l->options->program, &l->file, &l->file_len);
-
-	if (err == -LINUX_ENOENT || err == -LINUX_ENOTDIR) {
-		bee_say("no such program: ", l->options->program, "");
-		return BEE_EXIT_NOT_FOUND;
+	switch (bee_os_file_map(l->options->program, &l->file, &l->file_len)) {
+	case 0:
+		return 0;
+	case -LINUX_ENOENT:
+	case -LINUX_ENOTDIR:
+		return report_missing(l->options->program);
+	case -LINUX_EISDIR:
+		return refuse_program(
+			l, "This is a folder: give a program in it.");
+	case -LINUX_EACCES:
+		return refuse_program(l, "You may not read this file, and bee "
+					 "reads a program before it runs it.");
+	default:
+		return refuse_program(l, "The file cannot be read.");
 	}
-	return err ? refuse_program(l, "the file cannot be read") : 0;
 }
 
 /*

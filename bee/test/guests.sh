@@ -138,6 +138,7 @@ check_refusals() { # what bee itself says with its exit code
 	code "dynamic program is refused" 126 guarded /bin/true
 	code "wrong option" 2 guarded --nonsense
 	code "memory limit below the image" 126 guarded --memory 4K "$g/hello-glibc"
+	check_mistakes
 	check_load_only
 	check_names
 	check_list

@@ -35,3 +35,19 @@ code() { # name, expected exit code, command
 	[ "$got" -eq "$want" ]
 	result $? "$name"
 }
+
+says() { # name, words of what the last `code` printed
+	grep -q -- "$2" "$tmp/err"
+	result $? "$1"
+}
+
+check_mistakes() { # the message says what is wrong with the name
+	: >"$tmp/empty"
+	code "a folder is refused" 126 guarded "$tmp"
+	says "a folder is named as one" "$tmp: This is a folder"
+	code "an empty file is refused" 126 guarded "$tmp/empty"
+	says "an empty file is not an ELF file" 'This is not an ELF file'
+	code "a name without a path is not found" 127 guarded hello-glibc
+	says "a name without a path is told that PATH is not searched" \
+		'no such program: hello-glibc; .*PATH'
+}

@@ -8,11 +8,6 @@ set -eu
 . "$(dirname "$0")/guests.sh"
 export BEE_TEST_NAME=nobody
 
-says() { # name, words of what the last `code` printed
-	grep -q -- "$2" "$tmp/err"
-	result $? "$1"
-}
-
 seq 1 2000 >"$tmp/in"
 check_guests
 if [ -x /bin/busybox ]; then

@@ -13,32 +13,43 @@
 
 #include "host.h"
 
-s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+static s64 map_descriptor(int fd, const u8 **bytes, u64 *len)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	void *p;
 
-	if (fd < 0)
+	if (fstat(fd, &st))
 		return -errno;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size) {
-		close(fd);
-		return -EINVAL;
-	}
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	*len = (u64)st.st_size;
+	*bytes = (const u8 *)"";
+	if (!*len) /* Linux has no mapping of an empty file */
+		return 0;
 	/* Private and read in at once: the file may change under a mapping. */
-	p = mmap(NULL, (u64)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE,
-		 fd, 0);
-	close(fd);
+	p = mmap(NULL, *len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	*bytes = p;
-	*len = (u64)st.st_size;
 	return 0;
+}
+
+s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	s64 err;
+
+	if (fd < 0)
+		return -errno;
+	err = map_descriptor(fd, bytes, len);
+	close(fd);
+	return err;
 }
 
 void bee_os_file_unmap(const u8 *bytes, u64 len)
 {
-	munmap((void *)(__UINTPTR_TYPE__)bytes, len);
+	if (len)
+		munmap((void *)(__UINTPTR_TYPE__)bytes, len);
 }
 
 /* Not shared, so it may be made non-blocking for good. */

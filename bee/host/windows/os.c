@@ -25,9 +25,15 @@ void bee_os_free(void *p, u64 len)
 
 static s64 map_handle(HANDLE file, const u8 **bytes, u64 *len)
 {
+	FILE_ATTRIBUTE_TAG_INFO info;
 	LARGE_INTEGER size;
 	HANDLE section;
 
+	if (!GetFileInformationByHandleEx(file, FileAttributeTagInfo, &info,
+					  sizeof(info)))
+		return bee_win_last();
+	if (info.FileAttributes & FILE_ATTRIBUTE_DIRECTORY)
+		return -LINUX_EISDIR;
 	if (!GetFileSizeEx(file, &size))
 		return bee_win_last();
 	*len = (u64)size.QuadPart;
@@ -60,7 +66,7 @@ s64 bee_os_file_map(const char *path, const u8 **bytes, u64 *len)
 		return bee_win_last();
 	err = map_handle(file, bytes, len);
 	CloseHandle(file);
-	return err == -LINUX_EINVAL ? -LINUX_EISDIR : err;
+	return err;
 }
 
 void bee_os_file_unmap(const u8 *bytes, u64 len)
