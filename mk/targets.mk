@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: MIT
 # The targets that people type. Text after ## is what `make help` prints.
 
+# make expands a recipe under -n too, which must write nothing.
+dry = $(findstring n,$(filter-out --%,$(firstword $(MAKEFLAGS))))
+
+# Or else the build fails at some file: in another user's tree, or after root's make.
+unwritable = $(shell d=$$(test -e $(B) && echo $(B) || echo .); test -w "$$d" || echo "$$d")
+ifneq ($(if $(dry),,$(filter-out help,$(or $(MAKECMDGOALS),$(.DEFAULT_GOAL)))),)
+$(if $(unwritable),$(error you may not write to '$(unwritable)': use a tree of your own, or sudo \
+	chown -R $$USER build if root ran make here))
+endif
+
 .PHONY: all setup demo test test-full test-full-build test-full-run check style wine vm bench fuzz soak windows-kit \
 	format help clean test-build test-run demo-build demo-run vm-build vm-run FORCE
 
@@ -62,6 +72,7 @@ $(foreach f,$(FUZZERS),\
 	$(eval suite_fuzz-$(f)_beside = yes))
 
 ALL_SUITES := $(CHECK_SUITES) $(TEST_SUITES) $(VM_SUITES) $(FUZZ_SUITES)
+wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
 # T counts when it was typed, not when some shell happens to export one. A name
 # may hold one *, for any letters.
 ifeq ($(origin T),command line)
@@ -74,11 +85,15 @@ choose = $(if $(filter $(1),$(MAKECMDGOALS)),$(foreach t,$(T),$(if $(filter \
 $(call choose,test test-build test-run check,suite,$(ALL_SUITES))
 $(call choose,test-full test-full-build test-full-run,suite of make test-full,$(FULL_SUITES))
 $(call choose,vm vm-build vm-run,VM suite,$(VM_SUITES:vm-%=%))
+$(call choose,wine,suite under Wine,$(wine_suites))
 $(call choose,bench,bench,$(BENCHES))
 $(call choose,fuzz,fuzzer,$(FUZZERS))
+# A make that another one started has its T, whatever it is to make.
+TAKES_T := test test-build test-run check test-full test-full-build test-full-run vm vm-build vm-run wine bench fuzz
+$(if $(filter $(TAKES_T),$(MAKECMDGOALS))$(filter-out 0,$(MAKELEVEL)),,$(error make $(or \
+	$(MAKECMDGOALS),$(.DEFAULT_GOAL)) takes no T=; one suite: make test T='$(T)'))
 endif
 
-wine_suites := $(foreach s,$(ALL_SUITES),$(if $(findstring wine,$(s)),$(s)))
 needs = $(foreach s,$(1),$(suite_$(s)_needs))
 
 define newline
@@ -104,8 +119,6 @@ suite_line = $(1)$(tab)$(or $(suite_$(1)_kind),tap)$(if \
 # Whole runs give suites that failed a second chance, unless STRICT was typed.
 AGAIN := $(if $(and $(filter command,$(origin STRICT)),$(STRICT)),,-again 3)
 RUNNER := $(B)/tool/run
-# make expands a recipe under -n too, which must write nothing.
-dry = $(findstring n,$(filter-out --%,$(firstword $(MAKEFLAGS))))
 write_suites = $(shell mkdir -p $(B)/test)$(file >$(B)/test/$(2).suites,$(foreach \
 	s,$(1),$(call suite_line,$(s))))
 run_suites = $(if $(dry),,$(call write_suites,$(1),$(2)))$(Q)$(RUNNER) -suites $(B)/test/$(2).suites \
@@ -134,8 +147,8 @@ check: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(CHECK_SUITES
 style: $(RUNNER) $(call needs,style) ## check format, warnings, includes, sizes, licences, spelling
 	$(call run_suites,style,style)
 
-wine: $(RUNNER) all $(call needs,$(wine_suites)) ## run the suites under Wine
-	$(call run_suites,$(wine_suites),wine,$(AGAIN))
+wine: $(RUNNER) $(if $(CHOSEN),,all) $(call needs,$(or $(CHOSEN),$(wine_suites))) ## run the suites under Wine (T=wine-bee for one)
+	$(call run_suites,$(or $(CHOSEN),$(wine_suites)),$(call run_name,wine),$(if $(CHOSEN),,$(AGAIN)))
 
 # Virtual machines ---------------------------------------------------------
 
@@ -168,6 +181,11 @@ bench: $(foreach b,$(or $(CHOSEN),$(BENCHES)),$(bench_$(b)_needs)) ## run the be
 	$(foreach b,$(or $(CHOSEN),$(BENCHES)),$(Q)$(bench_$(b))$(newline)$(tab))
 
 FUZZ_TIME := 60
+# libFuzzer reads a word as 0, which is for ever.
+ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
+$(if $(shell expr '$(FUZZ_TIME)' : '[1-9][0-9]*$$' >/dev/null || echo no),$(error \
+	make fuzz: FUZZ_TIME is a number of seconds from 1, not '$(FUZZ_TIME)'))
+endif
 fuzz: $(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(fuzz_$(f)_needs)) ## fuzz each parser for FUZZ_TIME seconds (60; T=abi-elf for one)
 	$(if $(FUZZERS),,@echo "make fuzz: no room defines a fuzzer yet." >&2; exit 2)
 	$(foreach f,$(or $(CHOSEN),$(FUZZERS)),$(Q)$(fuzz_$(f)) -max_total_time=$(FUZZ_TIME) $(call fuzz_out,$(f))$(newline)$(tab))
@@ -180,9 +198,10 @@ windows-kit: $(windows_kit) ## pack a zip that tests bee and skep on a Windows P
 	$(if $(windows_kit),@echo $(windows_kit),@echo "make windows-kit: \
 	no room defines windows_kit yet." >&2; exit 2)
 
+# A line that calls make is run under -n too.
 compile_commands.json: FORCE ## write the file that clangd and other C tools read
-	$(Q)$(MAKE) -nB V=1 --no-print-directory all $(call needs,$(CHECK_SUITES)) \
-		2>/dev/null | sh mk/compile_commands.sh $(CURDIR) >$@.new
+	$(if $(dry),,$(Q)$(MAKE) -nB V=1 --no-print-directory all $(call needs,$(CHECK_SUITES)) \
+		2>/dev/null | sh mk/compile_commands.sh '$(CURDIR)' >$@.new)
 	$(Q)mv $@.new $@
 
 format: ## format all C files for make style

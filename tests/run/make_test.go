@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -119,9 +120,14 @@ func TestMake(t *testing.T) {
 		{"no such fuzzer", []string{"fuzz", "T=gone"}, false, "no fuzzer 'gone'; there are: parser"},
 		{"one fuzzer", []string{"fuzz", "T=parser"}, true, "fuzzed"},
 		{"wine", []string{"wine"}, true, "ok   on-wine"},
+		{"one suite under Wine", []string{"wine", "T=on-*"}, true, "ok   on-wine"},
+		{"not under Wine", []string{"wine", "T=quick"}, false, "no suite under Wine 'quick'; there are: on-wine"},
+		{"a T that nothing takes", []string{"style", "T=quick"}, false, "make style takes no T=; one suite: make test T='quick'"},
+		{"a T for make itself", []string{"T=quick"}, false, "make all takes no T="},
 		{"bench", []string{"bench"}, true, "made-speed"},
 		{"bench by name", []string{"bench", "T=speed"}, true, "made-speed"},
 		{"fuzz", []string{"fuzz", "FUZZ_TIME=7"}, true, "fuzzed -max_total_time=7"},
+		{"fuzz for ever", []string{"fuzz", "FUZZ_TIME=long"}, false, "FUZZ_TIME is a number of seconds from 1, not 'long'"},
 		{"before a release", []string{"test-full-run"}, true, "ok   long"},
 		{"one before a release", []string{"test-full-run", "T=l*"}, true, "1 passed, 0 failed, 0 skipped\n"},
 		{"a quick suite is not one of them", []string{"test-full", "T=quick"}, false, "no suite of make test-full 'quick'; there are: long"},
@@ -149,10 +155,42 @@ func TestMake_dry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, target := range []string{"all", "test", "test-full", "check", "demo", "vm", "bench", "fuzz", "style",
-		"test-run T=quick", "kmod", "vm-debug"} {
+		"test-run T=quick", "kmod", "vm-debug", "compile_commands.json", "wine"} {
 		makeIn(dir, append([]string{"-n"}, strings.Fields(target)...)...)
-		if _, err := os.Stat(filepath.Join(dir, "build")); err == nil {
-			t.Fatalf("make -n %s wrote into build/", target)
+		for _, name := range []string{"build", "compile_commands.json.new"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				t.Fatalf("make -n %s wrote %s", target, name)
+			}
+		}
+	}
+}
+
+// Root may write everywhere, so make runs as another user.
+func TestMake_unwritable(t *testing.T) {
+	for _, readOnly := range []string{".", "build"} {
+		dir := tree(t, roomMk)
+		if err := os.MkdirAll(filepath.Join(dir, readOnly), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, readOnly), 0o555); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("make", "check")
+		cmd.Dir, cmd.Env = dir, cleanEnv()
+		if os.Getuid() == 0 {
+			for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+				if err := os.Chmod(d, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		out, err := cmd.CombinedOutput()
+		if want := "you may not write to '" + readOnly + "'"; err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v; want %q in\n%s", readOnly, err, want, out)
+		}
+		if err := os.Chmod(filepath.Join(dir, readOnly), 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
