@@ -19,9 +19,9 @@
  *                                proof less mac)
  *
  * A connector that knows an address alone leaves `to` zero: it means whoever
- * listens there, and the challenge says who that is. `location` is where the
- * connector itself listens, so that an acceptor that knows it by that address
- * alone knows whose messages these are.
+ * listens there, and the challenge says who that is. `location` is where each
+ * side listens by its own account, so that the other one, if it knows that
+ * address alone, knows whose messages these are.
  *
  * The acceptor reads no frame before the proof holds; the connector sends none
  * before it is welcome. A wrong magic, job, `to`, mac or a side that has
@@ -117,9 +117,10 @@ struct o2g_challenge {
 	u8 nonce[16];
 	u32 credit; /* granted to the connector, bytes */
 	u32 zero;
+	struct o2g_location location;
 	u8 mac[O2G_MAC_SIZE];
 };
-SKEP_ASSERT_SIZE(struct o2g_challenge, 80);
+SKEP_ASSERT_SIZE(struct o2g_challenge, 104);
 
 struct o2g_proof {
 	u32 credit; /* granted to the acceptor, bytes */

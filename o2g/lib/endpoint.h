@@ -31,13 +31,20 @@ enum o2g_peer_state {
 	O2G_PEER_SELF
 };
 
+/* A peer in the table of locations. */
+struct o2g_seat {
+	struct o2g_location location;
+	struct o2g_peer *peer; /* 0: not in the table */
+	struct o2g_seat *next;
+};
+
 /* Somebody of the job: named by the program, or by a proof of its own. */
 struct o2g_peer {
-	/* Without an id until it has answered a dial; without a family when
-	 * nobody knows where it listens. */
-	struct o2g_name name;
-	struct o2g_peer *chain;	    /* of by_id, once it has an id */
-	struct o2g_peer *neighbour; /* of by_location, when it has one */
+	struct o2g_name name;	/* without an id until it has answered a dial */
+	struct o2g_peer *next;	/* of everybody */
+	struct o2g_peer *chain; /* of by_id, once it has an id */
+	struct o2g_seat named_seat; /* at the location that is dialled */
+	struct o2g_seat own_seat;   /* at another that it says is its own */
 	struct o2g_peer *wanted;    /* next one for the opener */
 	u32 number;		    /* O2G_NO_PEER: none yet */
 	u32 link;		    /* of the engine, when open */
@@ -108,7 +115,8 @@ struct o2g {
 	struct o2g_peer **by_number; /* O2G_PEERS_MAX places */
 	u32 peers;		     /* atomic: numbers given out */
 	struct o2g_peer *by_id[O2G_PEER_TABLE];
-	struct o2g_peer *by_location[O2G_PEER_TABLE];
+	struct o2g_seat *by_location[O2G_PEER_TABLE];
+	struct o2g_peer *everybody;
 	u32 named;	/* of them the ones that the program knows */
 	u32 open;	/* peers attached so far */
 	u32 peers_lost; /* that could not be reached */
@@ -133,10 +141,12 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id);
  * memory. */
 struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
 				 const struct o2g_location *location);
-/* A peer that was known by its place alone has this id. -EEXIST: another peer
+/* A peer, maybe known by its place alone, has this id and says where it
+ * listens. -EEXIST: another peer
  * has it; -EACCES: this one has another. */
 int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
-		    const struct o2g_id *id);
+		    const struct o2g_id *id,
+		    const struct o2g_location *location);
 /* Gives it a number if it has none. */
 int o2g_peer_number(struct o2g *o2g, struct o2g_peer *peer);
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state);

@@ -33,8 +33,8 @@ void o2g_identity_make(struct o2g_identity *self,
 	memset(&self->location, 0, sizeof(self->location));
 }
 
-_Static_assert(sizeof(struct o2g_hello) >= sizeof(struct o2g_challenge),
-	       "the hello is the longest message");
+_Static_assert(sizeof(struct o2g_challenge) >= sizeof(struct o2g_hello),
+	       "the challenge is the longest message");
 
 static void queue_message(struct o2g_opening *o, const void *message,
 			  u32 length)
@@ -185,6 +185,7 @@ static int take_hello(struct o2g_opening *o)
 		return -EPROTO;
 	o->challenge.from = self->id;
 	o->challenge.credit = o->credit_in;
+	o->challenge.location = self->location;
 	sign_challenge(o, o->challenge.mac);
 	queue_message(o, &o->challenge, sizeof(o->challenge));
 	await_state(o, AWAIT_PROOF);
@@ -205,7 +206,8 @@ static int take_challenge(struct o2g_opening *o)
 	    (!same_id(&o->challenge.from, &o->hello.to) &&
 	     !for_whoever(&o->hello)))
 		return -EACCES;
-	if (!credit_sane(o->challenge.credit))
+	if (!credit_sane(o->challenge.credit) ||
+	    !location_sane(&o->challenge.location))
 		return -EPROTO;
 	o->credit_out = o->challenge.credit;
 	o->proof.credit = o->credit_in;
@@ -286,5 +288,5 @@ const struct o2g_id *o2g_opening_other(const struct o2g_opening *o)
 
 const struct o2g_location *o2g_opening_location(const struct o2g_opening *o)
 {
-	return &o->hello.location;
+	return o->dialled ? &o->challenge.location : &o->hello.location;
 }

@@ -37,7 +37,7 @@ struct o2g_opening {
 	struct o2g_challenge challenge;
 	struct o2g_proof proof;
 	struct o2g_welcome welcome;
-	u8 out[sizeof(struct o2g_hello)]; /* the longest one */
+	u8 out[sizeof(struct o2g_challenge)]; /* the longest one */
 };
 
 /* Derives the job's public name; `secret` as in the environment's bytes. */
@@ -67,7 +67,7 @@ void o2g_opening_decide(struct o2g_opening *opening, enum o2g_verdict verdict);
 /* Who is at the other end; to be trusted only once it is proven or welcome, or
  * has answered our hello. */
 const struct o2g_id *o2g_opening_other(const struct o2g_opening *opening);
-/* Of an acceptor's opening that is proven: where the connector listens. */
+/* Where it listens by its own account. */
 const struct o2g_location *
 o2g_opening_location(const struct o2g_opening *opening);
 

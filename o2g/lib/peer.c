@@ -16,7 +16,7 @@ static struct o2g_peer **bucket_of_id(struct o2g *o2g, const struct o2g_id *id)
 	return &o2g->by_id[at];
 }
 
-static struct o2g_peer **bucket_of_location(struct o2g *o2g,
+static struct o2g_seat **bucket_of_location(struct o2g *o2g,
 					    const struct o2g_location *location)
 {
 	u32 sum = location->port;
@@ -45,33 +45,43 @@ struct o2g_peer *o2g_peer_find(struct o2g *o2g, const struct o2g_id *id)
 static struct o2g_peer *find_location(struct o2g *o2g,
 				      const struct o2g_location *location)
 {
-	struct o2g_peer *peer = *bucket_of_location(o2g, location);
+	struct o2g_seat *seat = *bucket_of_location(o2g, location);
 
-	while (peer && (!same_location(&peer->name.location, location) ||
-			peer->state == O2G_PEER_LOST))
-		peer = peer->neighbour;
-	return peer;
+	while (seat && (!same_location(&seat->location, location) ||
+			seat->peer->state == O2G_PEER_LOST))
+		seat = seat->next;
+	return seat ? seat->peer : 0;
 }
 
-static void leave_location(struct o2g *o2g, struct o2g_peer *peer)
+static void leave_seat(struct o2g *o2g, struct o2g_seat *seat)
 {
-	struct o2g_peer **at = bucket_of_location(o2g, &peer->name.location);
+	struct o2g_seat **at = bucket_of_location(o2g, &seat->location);
 
-	while (*at != peer)
-		at = &(*at)->neighbour;
-	*at = peer->neighbour;
+	while (*at != seat)
+		at = &(*at)->next;
+	*at = seat->next;
+}
+
+static void take_seat(struct o2g *o2g, struct o2g_peer *peer,
+		      struct o2g_seat *seat,
+		      const struct o2g_location *location)
+{
+	struct o2g_seat **at;
+
+	if (seat->peer)
+		leave_seat(o2g, seat);
+	at = bucket_of_location(o2g, location);
+	seat->location = *location;
+	seat->peer = peer;
+	seat->next = *at;
+	*at = seat;
 }
 
 static void move_location(struct o2g *o2g, struct o2g_peer *peer,
 			  const struct o2g_location *location)
 {
-	struct o2g_peer **at = bucket_of_location(o2g, location);
-
-	if (peer->name.location.family)
-		leave_location(o2g, peer);
 	peer->name.location = *location;
-	peer->neighbour = *at;
-	*at = peer;
+	take_seat(o2g, peer, &peer->named_seat, location);
 }
 
 static void take_id(struct o2g *o2g, struct o2g_peer *peer,
@@ -89,14 +99,16 @@ static struct o2g_peer *make_peer(struct o2g *o2g, const struct o2g_name *name)
 	if (!peer)
 		return 0;
 	peer->number = O2G_NO_PEER;
+	peer->next = o2g->everybody;
+	o2g->everybody = peer;
 	move_location(o2g, peer, &name->location);
 	if (o2g_id_known(&name->id))
 		take_id(o2g, peer, &name->id);
 	return peer;
 }
 
-int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
-		    const struct o2g_id *id)
+static int settle_id(struct o2g *o2g, struct o2g_peer *peer,
+		     const struct o2g_id *id)
 {
 	if (o2g_id_known(&peer->name.id))
 		return memcmp(&peer->name.id, id, sizeof(*id)) ? -EACCES : 0;
@@ -104,6 +116,17 @@ int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
 		return -EEXIST;
 	take_id(o2g, peer, id);
 	return 0;
+}
+
+int o2g_peer_settle(struct o2g *o2g, struct o2g_peer *peer,
+		    const struct o2g_id *id,
+		    const struct o2g_location *location)
+{
+	int r = settle_id(o2g, peer, id);
+
+	if (r == 0 && !same_location(&peer->name.location, location))
+		take_seat(o2g, peer, &peer->own_seat, location);
+	return r;
 }
 
 /* A peer of this name, also one that was known by its place alone. */
@@ -114,7 +137,7 @@ static struct o2g_peer *find_name(struct o2g *o2g, const struct o2g_name *name)
 	if (peer)
 		return peer;
 	peer = find_location(o2g, &name->location);
-	return peer && o2g_peer_settle(o2g, peer, &name->id) == 0 ? peer : 0;
+	return peer && settle_id(o2g, peer, &name->id) == 0 ? peer : 0;
 }
 
 struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
@@ -123,7 +146,11 @@ struct o2g_peer *o2g_peer_proven(struct o2g *o2g, const struct o2g_id *id,
 	const struct o2g_name name = {.location = *location, .id = *id};
 	struct o2g_peer *peer = find_name(o2g, &name);
 
-	return peer ? peer : make_peer(o2g, &name);
+	if (!peer)
+		return make_peer(o2g, &name);
+	if (!same_location(&peer->name.location, location))
+		take_seat(o2g, peer, &peer->own_seat, location);
+	return peer;
 }
 
 void o2g_peer_set(struct o2g_peer *peer, enum o2g_peer_state state)
@@ -143,14 +170,11 @@ void o2g_peer_lose(struct o2g *o2g, struct o2g_peer *peer, int error)
 
 void o2g_peer_free_all(struct o2g *o2g)
 {
-	for (u32 i = 0; i < O2G_PEER_TABLE; i++) {
-		struct o2g_peer *peer, *next;
+	struct o2g_peer *peer;
 
-		for (peer = o2g->by_location[i]; peer; peer = next) {
-			next = peer->neighbour;
-			free(peer);
-		}
-		o2g->by_location[i] = o2g->by_id[i] = 0;
+	while ((peer = o2g->everybody)) {
+		o2g->everybody = peer->next;
+		free(peer);
 	}
 	free(o2g->by_number);
 	o2g->by_number = 0;

@@ -386,15 +386,16 @@ static void try_proven(struct o2g *o2g, struct o2g_try *try)
 	const struct o2g_id *id = o2g_opening_other(&try->opening);
 	struct o2g_peer *peer = try->peer;
 	enum o2g_verdict verdict;
-	int r = peer ? o2g_peer_settle(o2g, peer, id) : 0;
+	const struct o2g_location *location =
+		o2g_opening_location(&try->opening);
+	int r = peer ? o2g_peer_settle(o2g, peer, id, location) : 0;
 
 	if (r) {
 		fail_try(o2g, try, r);
 		return;
 	}
 	if (!peer)
-		peer = o2g_peer_proven(o2g, id,
-				       o2g_opening_location(&try->opening));
+		peer = o2g_peer_proven(o2g, id, location);
 	if (!peer) {
 		fail_try(o2g, try, -ENOMEM);
 		return;
@@ -466,7 +467,8 @@ static int took_bytes(struct o2g *o2g, struct o2g_try *try, u32 length)
 	/* The other side answered: before it hears our proof, and takes this
 	 * connection for its own, it must be whom nobody else is. */
 	if (r == O2G_OPENING_MORE && opening->dialled && opening->out_length &&
-	    o2g_peer_settle(o2g, try->peer, o2g_opening_other(opening))) {
+	    o2g_peer_settle(o2g, try->peer, o2g_opening_other(opening),
+			    o2g_opening_location(opening))) {
 		opening->out_length = 0;
 		r = -EEXIST;
 	}

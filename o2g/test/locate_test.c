@@ -48,6 +48,21 @@ static uint32_t located_at(struct o2g *at, struct o2g *to, const char *host)
 	return peer;
 }
 
+/* The same by the address in its name. */
+static uint32_t own_address(struct o2g *at, struct o2g *to)
+{
+	struct sockaddr_storage address;
+	uint8_t name[O2G_NAME_SIZE];
+	uint32_t peer = O2G_ANY;
+	size_t length;
+
+	if (o2g_name(to, name) || o2g_name_address(name, &address, &length) ||
+	    o2g_name_make(name, (struct sockaddr *)&address, length) ||
+	    o2g_peer(at, name, &peer))
+		bed_die("o2g_peer");
+	return peer;
+}
+
 static uint32_t located(struct o2g *at, struct o2g *to)
 {
 	return located_at(at, to, "127.0.0.1");
@@ -170,6 +185,12 @@ static void everywhere(void)
 	TAP(sender_of(a, there, all) == O2G_ANY);
 	tap_ok(bed_peer(a, all) == there,
 	       "an address that is not the name's leads to the same peer");
+	o2g_close(a, BED_WAIT);
+	a = bed_open();
+	there = located_at(a, all, "127.0.0.9");
+	TAP(sender_of(a, there, all) == O2G_ANY);
+	tap_ok(own_address(a, all) == there,
+	       "so does the address that the endpoint says is its own");
 	other = located_at(a, all, "127.0.0.10");
 	to = bed_match(other, 1);
 	TAP(other != there && o2g_send(a, &to, "x", 1, 0, 0, NULL) == 0);

@@ -38,7 +38,7 @@ static int feed(struct o2g_opening *o, const uint8_t *data, size_t size)
 		u32 space = o2g_opening_space(o, &at);
 		u32 n = data[0] % 97 + 1;
 
-		if (space == 0 || space > sizeof(struct o2g_hello))
+		if (space == 0 || space > sizeof(struct o2g_challenge))
 			abort();
 		if (n > space)
 			n = space;

@@ -172,6 +172,7 @@ static void each_bit(void)
 	TURNED(1, challenge, nonce, -EACCES);
 	TURNED(1, challenge, credit, -EACCES);
 	TURNED(1, challenge, zero, -EACCES);
+	TURNED(1, challenge, location, -EACCES);
 	TURNED(1, challenge, mac, -EACCES);
 	TURNED(2, proof, credit, -EACCES);
 	TURNED(2, proof, zero, -EACCES);
@@ -260,6 +261,9 @@ static void whoever(void)
 	tap_ok(!memcmp(o2g_opening_location(&b.accepts), &b.one.location,
 		       sizeof(b.one.location)),
 	       "and says where it listens itself");
+	tap_ok(!memcmp(o2g_opening_location(&b.dials), &b.two.location,
+		       sizeof(b.two.location)),
+	       "and hears where the other one says that it listens");
 	meet(&b);
 	o2g_opening_dial(&b.dials, &b.one, &nobody, CREDIT_ONE, nonce);
 	run(&b, 0, -1);
@@ -293,6 +297,10 @@ static void locations(void)
 		begin(&b, CREDIT_ONE, CREDIT_TWO);
 		tap_ok(run(&b, 0, -1) == -EPROTO && !b.accepts.out_length,
 		       "location %u, which is none, is refused", i);
+		meet(&b);
+		b.two.location = bad[i];
+		tap_ok(run(&b, 1, -1) == -EPROTO,
+		       "location %u of an acceptor, too", i);
 	}
 }
 
